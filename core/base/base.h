@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * base.h: what every folder of the core stands on: errors, memory, text,
- * containers, element types, and the operating system behind one table.
- * Nothing here knows of operators, plugins or arrays.
+ * base.h: helpers for all folders of the core: errors, memory, text,
+ * containers, element types, and one table of calls to the operating system.
+ * Knows no operators, plugins or arrays.
  */
 #ifndef TENON_BASE_H_
 #define TENON_BASE_H_
@@ -21,14 +21,16 @@ typedef struct tn__os tn__os;
 struct tn__engine;
 struct tn__device;
 
-/* What a runtime lends to everything it owns. Outlives all of it. */
+/* The environment that a runtime gives to everything that it owns. It outlives
+ * all of that. */
 typedef struct tn__env {
   tn_allocator allocator;
   tn_log_fn *log;
   void *log_ctx;
+  int32_t log_level; /* lines of higher levels are dropped; 0: TN_LOG_INFO */
   const tn__os *os;
-  struct tn__engine *engine; /* orders all that uses its arrays */
-  struct tn__device *cpu;    /* where arrays lie by default */
+  struct tn__engine *engine; /* orders the uses of its arrays */
+  struct tn__device *cpu;    /* device of arrays by default */
   void *owner; /* kept alive by retain/release; both may be NULL */
   void (*retain)(void *owner);
   void (*release)(void *owner);
@@ -50,17 +52,18 @@ void tn__log(const tn__env *env, int32_t level, const char *format, ...)
 
 /* ------------------------------------------------------------------ errors */
 
-/* What leads here is rare: compilers keep it small and out of the way. */
+/* Marks rarely called functions: compilers keep the calls small and out of the
+ * main path. */
 #if defined(__GNUC__)
 #define TN__COLD __attribute__((cold))
 #else
 #define TN__COLD
 #endif
 
-/* Replaces the thread's error text and returns `code`. Never fails itself, and
- * takes nothing of an environment's allocator; what does not fit
- * (TN__ERROR_MAX) ends in "...", and control characters are shown as ?.
- * tn_error_text() may be among what is formatted, to have words in front. */
+/* Replaces the thread's error text and returns `code`. Never fails, and uses no
+ * allocator of an environment. A text that is too long (TN__ERROR_MAX) ends in
+ * "...", and bytes that tn__shown_length refuses become ?. The arguments may
+ * include tn_error_text(), to put words before it. */
 #define TN__ERROR_MAX 4096
 tn_code tn__fail(tn_code code, const char *format, ...)
     TN_PRINTF(2, 3) TN__COLD;
@@ -71,8 +74,9 @@ tn_code tn__vfail(tn_code code, const char *format, va_list args)
 tn_code tn__fail_more(tn_code code, const char *format, ...)
     TN_PRINTF(2, 3) TN__COLD;
 
-/* The failure of an allocation of `bytes` for `what` ("the operator table"). */
-tn_code tn__fail_memory(size_t bytes, const char *what) TN__COLD;
+/* Fails with the refused allocation of `bytes` for `purpose`, for example "the
+ * operator table". */
+tn_code tn__fail_memory(size_t bytes, const char *purpose) TN__COLD;
 
 /* Returns from the calling function if `call` fails: the only macro that hides
  * control flow. */
@@ -100,9 +104,9 @@ bool tn__mul(size_t a, size_t b, size_t *out) TN_MUST_USE;
 bool tn__tensor_bytes(tn_dtype dtype, int32_t ndim, const int64_t *shape,
                       size_t *out) TN_MUST_USE;
 
-/* A bump allocator: everything is freed at once. Zeroed memory. After a failed
- * allocation `failed` stays set, so that a builder may check once at the end;
- * until then it gets NULL and must not write through it. */
+/* A bump allocator: all memory is freed at once, and is zeroed. After a failed
+ * allocation `failed` stays set, so a builder may check once at the end. Until
+ * then the builder gets NULL and must not write through it. */
 typedef struct tn__arena {
   const tn__env *env;
   struct tn__arena_block *blocks;
@@ -124,8 +128,8 @@ typedef struct tn__vec {
   size_t capacity;
 } tn__vec;
 
-/* Makes room for `more` further entries, so that the next pushes cannot fail.
- */
+/* Reserves room for `more` further entries, so that the next pushes cannot
+ * fail. */
 tn_code tn__vec_reserve(const tn__env *env, tn__vec *vec,
                         size_t more) TN_MUST_USE;
 tn_code tn__vec_push(const tn__env *env, tn__vec *vec, void *item) TN_MUST_USE;
@@ -142,7 +146,7 @@ typedef struct tn__map {
 } tn__map;
 
 void *tn__map_get(const tn__map *map, const char *key); /* NULL if absent */
-/* After a reserve the next `more` sets cannot fail. set replaces. */
+/* After a reserve the next `more` sets cannot fail. A set replaces. */
 tn_code tn__map_reserve(const tn__env *env, tn__map *map,
                         size_t more) TN_MUST_USE;
 tn_code tn__map_set(const tn__env *env, tn__map *map, const char *key,
@@ -153,7 +157,7 @@ void tn__map_deinit(const tn__env *env, tn__map *map);
 /* ------------------------------------------------------------------- text */
 
 /* A growing string. After a failed allocation `failed` stays set and adds do
- * nothing. Always NUL-terminated once something was added. */
+ * nothing. NUL-terminated after the first add. */
 typedef struct tn__buf {
   const tn__env *env;
   char *s;
@@ -169,44 +173,54 @@ void tn__buf_bytes(tn__buf *buf, const void *bytes, size_t n);
 /* A quoted, escaped JSON string; "null" for NULL. Invalid UTF-8 is replaced by
  * U+FFFD. */
 void tn__buf_json(tn__buf *buf, const char *text);
-/* The shortest decimal that reads back as the same double, in JSON syntax when
- * finite, otherwise inf, -inf or nan. Whole numbers below 1e15 have no
+/* Adds the shortest decimal that reads back as the same double: JSON syntax if
+ * it is finite, otherwise inf, -inf or nan. Whole numbers below 1e15 have no
  * exponent. */
 void tn__buf_double(tn__buf *buf, double value);
-/* And back: strtod with a decimal point whatever the host's locale is, which
- * sets errno. TN_OUT_OF_MEMORY: there is no "C" locale. */
+/* Reads a double: strtod with a decimal point in every locale of the host; sets
+ * errno. TN_OUT_OF_MEMORY: there is no "C" locale. */
 tn_code tn__read_double(const char *text, char **end, double *out) TN_MUST_USE;
-/* As tn__buf_double, for a value that came from an f32. */
+/* Like tn__buf_double, for a value from an f32. */
 void tn__buf_float(tn__buf *buf, float value);
-/* Length of the UTF-8 sequence at `s`, 0 if it is invalid. `s` ends in a NUL.
+/* Length of the UTF-8 sequence at `s`; 0 if it is invalid. `s` ends in a NUL.
  */
 size_t tn__utf8_length(const char *s);
-/* Whether all of a text is UTF-8. */
+/* Length of the sequence if a terminal shows it and does nothing else; 0 for
+ * control characters except line feed and tab, for marks that reverse or hide
+ * the text after them, and for bytes that are not UTF-8. */
+size_t tn__shown_length(const char *s);
+/* True if all of the text is UTF-8. */
 bool tn__is_utf8(const char *s, size_t n);
-/* "(2,?,3)"; "(?)" for an unknown rank is written "unknown". */
+/* Adds "(2,?,3)", or "unknown" for an unknown rank. */
 void tn__buf_shape(tn__buf *buf, int32_t ndim, const int64_t *shape);
 /* Turns the buffer into a text for the user and empties it. */
 tn_code tn__buf_text(tn__buf *buf, tn_text **out) TN_MUST_USE;
 
-/* The candidate nearest to `word`, or NULL if none is near enough to be what
- * was meant. */
-const char *tn__nearest(const char *word, const char *const *candidates,
-                        size_t n);
+/* Returns the candidate nearest to `word`, or NULL if none is near enough to be
+ * the intended word. */
+const char *tn__find_nearest_word(const char *word,
+                                  const char *const *candidates, size_t n);
 
-/* A 64-bit hash of bytes; part of the ABI (tn_note.manifest_hash). */
+/* A 64-bit hash of bytes; part of the ABI (tn_note.manifest_hash). The
+ * author of a file can make it collide: tables of names use the next one. */
 uint64_t tn__hash(const void *bytes, size_t n);
+/* A hash that differs from process to process, so that no author of a file can
+ * choose names that collide. */
+uint64_t tn__keyed_hash(const void *bytes, size_t n);
+/* Its function: SipHash-1-3. */
+uint64_t tn__siphash(const uint64_t key[2], const void *bytes, size_t n);
 
 /* ----------------------------------------------------------- element types */
 
 const char *tn__dtype_name(tn_dtype dtype); /* "f32"; "?" if unknown */
-bool tn__dtype_parse(const char *name, tn_dtype *out); /* false: no such */
+bool tn__dtype_parse(const char *name, tn_dtype *out); /* false: no such type */
 uint64_t tn__dtype_bit(tn_dtype dtype);                /* 0 if it has none */
-/* A floating-point type, which alone has gradients. */
+/* True for a floating-point type; only these have gradients. */
 static inline bool tn__dtype_is_float(tn_dtype dtype) {
   return dtype == TN_F32 || dtype == TN_F64 || dtype == TN_F16 ||
          dtype == TN_BF16;
 }
-/* "f16 f32" of a set of TN_BIT_*. */
+/* Adds the names of a set of TN_BIT_*, for example "f16 f32". */
 void tn__buf_dtypes(tn__buf *buf, uint64_t set);
 extern const char *const tn__dtype_names[]; /* in order of the bits */
 #define TN__N_DTYPES 13
@@ -219,12 +233,13 @@ uint16_t tn__f32_to_bf16(float value); /* to nearest even; NaN stays NaN */
 
 /* -------------------------------------------------------- operating system */
 
-/* The calls that may fail, so that tests can make each of them fail. They set
- * errno as the originals do. */
+/* System calls that may fail, in a table, so that tests can make each of them
+ * fail. They set errno like the originals. */
 struct tn__os {
   int (*open)(const char *path); /* read-only, close-on-exec, non-blocking */
   int (*fstat)(int fd, struct stat *out);
   int (*stat)(const char *path, struct stat *out);
+  int (*lstat)(const char *path, struct stat *out); /* of a link itself */
   ssize_t (*pread)(int fd, void *to, size_t bytes, int64_t offset);
   int (*close)(int fd);
   char *(*realpath)(const char *path, char *to /* PATH_MAX */);
@@ -232,9 +247,10 @@ struct tn__os {
   void *(*dlsym)(void *handle, const char *name);
   int (*dlclose)(void *handle);
   const char *(*dlerror)(void);
-  /* A new file, read-write; EEXIST if there is anything of this name. */
+  /* A new file, read-write; EEXIST if the name exists. */
   int (*create)(const char *path, mode_t mode);
-  int (*open_write)(const char *path); /* what is there, close-on-exec */
+  /* An existing file, close-on-exec; ENXIO for a FIFO that has no reader. */
+  int (*open_write)(const char *path);
   ssize_t (*readlink)(const char *path, char *to, size_t bytes);
   int (*fchmod)(int fd, mode_t mode);
   ssize_t (*write)(int fd, const void *from, size_t bytes);
@@ -248,26 +264,5 @@ struct tn__os {
 };
 
 extern const tn__os tn__os_real;
-
-/* A program that is run to see whether it survives. */
-typedef struct tn__child {
-  const char *program; /* absolute path */
-  char *const *argv;   /* ended by NULL */
-  int input;           /* what it reads, 10 or above; else it reads nothing */
-  int64_t milliseconds;
-} tn__child;
-
-/* How it ended. */
-typedef struct tn__child_end {
-  bool late;  /* its time was up, and it was ended */
-  int signal; /* that it died of, or 0 */
-  int status; /* of its exit; -1 if there was none, or nobody could tell */
-} tn__child_end;
-
-/* Runs it in a process group of its own, with the host's environment, without
- * the host's files: what it writes on descriptor 3 is added to `said`. Returns
- * when it and all that it started are gone. TN_IO if it cannot be started. */
-tn_code tn__child_run(const tn__child *child, tn__buf *said,
-                      tn__child_end *end);
 
 #endif /* TENON_BASE_H_ */

@@ -57,8 +57,8 @@ struct tn__map_slot {
   void *value;
 };
 
-static struct tn__map_slot *find(const tn__map *map, const char *key,
-                                 uint64_t hash) {
+static struct tn__map_slot *find_slot(const tn__map *map, const char *key,
+                                      uint64_t hash) {
   const size_t mask = map->capacity - 1;
   for (size_t i = (size_t)hash & mask;; i = (i + 1) & mask) {
     struct tn__map_slot *slot = &map->slots[i];
@@ -68,12 +68,12 @@ static struct tn__map_slot *find(const tn__map *map, const char *key,
 }
 
 static uint64_t hash_key(const char *key) {
-  return tn__hash(key, strlen(key));
+  return tn__keyed_hash(key, strlen(key));
 }
 
 void *tn__map_get(const tn__map *map, const char *key) {
   if (map->capacity == 0) return NULL;
-  return find(map, key, hash_key(key))->value;
+  return find_slot(map, key, hash_key(key))->value;
 }
 
 static size_t capacity_for(size_t n) {
@@ -93,7 +93,7 @@ tn_code tn__map_reserve(const tn__env *env, tn__map *map, size_t more) {
   if (grown.slots == NULL) return tn__fail_memory(bytes, "a table of names");
   for (size_t i = 0; i < map->capacity; ++i) {
     const struct tn__map_slot *slot = &map->slots[i];
-    if (slot->key != NULL) *find(&grown, slot->key, slot->hash) = *slot;
+    if (slot->key != NULL) *find_slot(&grown, slot->key, slot->hash) = *slot;
   }
   tn__free(env, map->slots);
   *map = grown;
@@ -104,7 +104,7 @@ tn_code tn__map_set(const tn__env *env, tn__map *map, const char *key,
                     void *value) {
   TN__TRY(tn__map_reserve(env, map, 1));
   const uint64_t hash = hash_key(key);
-  struct tn__map_slot *slot = find(map, key, hash);
+  struct tn__map_slot *slot = find_slot(map, key, hash);
   if (slot->key == NULL) ++map->n;
   *slot = (struct tn__map_slot){hash, key, value};
   return TN_OK;
@@ -125,7 +125,7 @@ static void close_gap(tn__map *map, size_t gap) {
 
 void tn__map_remove(tn__map *map, const char *key) {
   if (map->capacity == 0) return;
-  struct tn__map_slot *slot = find(map, key, hash_key(key));
+  struct tn__map_slot *slot = find_slot(map, key, hash_key(key));
   if (slot->key == NULL) return;
   *slot = (struct tn__map_slot){0};
   --map->n;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * error.c: the error text of a thread, the names of codes, and the log. A
- * thread gets memory for its text when something first fails; if there is none,
- * a short text has to do, so that reporting a failed allocation cannot fail
- * itself. (The text is not a thread-local array: as such it would be static
- * TLS, of which a program that opens this library late has a few hundred bytes
- * left.)
+ * error.c: the error text of a thread, the names of codes, and the log.
+ *
+ * A thread allocates memory for its text at its first failure. Without memory
+ * it uses a short text, so reporting a failed allocation cannot fail itself.
+ * The text is not a thread-local array, because that would be static TLS. A
+ * program that opens this library late has only a few hundred bytes of static
+ * TLS left.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -22,55 +23,56 @@ static pthread_key_t key; /* frees long_text when its thread ends */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool has_key;
 
-static void text_free(void *text) {
+static void free_text(void *text) {
   long_text = NULL;
   free(text);
 }
 
-static void key_create(void) {
-  has_key = pthread_key_create(&key, text_free) == 0;
+static void create_key(void) {
+  has_key = pthread_key_create(&key, free_text) == 0;
 }
 
-/* Where the text stands, and how much fits. It outlives any runtime, so it is
- * not of an allocator of one. */
-static char *text_room(size_t *bytes) {
+/* Returns the memory of the text, and its size. The text outlives every
+ * runtime, so it does not use an allocator of one. */
+static char *text_memory(size_t *bytes) {
   if (!long_text) {
-    (void)pthread_once(&once, key_create);
-    char *made = has_key ? malloc(TN__ERROR_MAX) : NULL;
-    if (made && pthread_setspecific(key, made) != 0) {
-      free(made);
-      made = NULL;
+    (void)pthread_once(&once, create_key);
+    char *allocated = has_key ? malloc(TN__ERROR_MAX) : NULL;
+    if (allocated && pthread_setspecific(key, allocated) != 0) {
+      free(allocated);
+      allocated = NULL;
     }
-    if (made) memcpy(made, short_text, sizeof short_text);
-    long_text = made;
+    if (allocated) memcpy(allocated, short_text, sizeof short_text);
+    long_text = allocated;
   }
   *bytes = long_text ? TN__ERROR_MAX : SHORT_MAX;
   return long_text ? long_text : short_text;
 }
 
-/* Marks text that does not fit with a closing "...". */
-static void mark(char *text, size_t bytes, size_t wanted) {
+/* Ends a text that does not fit with "...". */
+static void mark_cut(char *text, size_t bytes, size_t wanted) {
   if (wanted >= bytes) memcpy(text + bytes - 4, "...", 4);
 }
 
-/* Names come from files and plugins that may be hostile: no message has what a
- * terminal obeys. */
-static void tame(char *text) {
-  for (; *text != '\0'; ++text) {
-    const unsigned char c = (unsigned char)*text;
-    if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f) *text = '?';
+/* Replaces bytes that a terminal would obey: names come from files and plugins
+ * that may be hostile. */
+static void replace_controls(char *text) {
+  while (*text != '\0') {
+    const size_t n = tn__shown_length(text);
+    if (n == 0) *text = '?';
+    text += n > 0 ? n : 1;
   }
 }
 
 tn_code tn__vfail(tn_code code, const char *format, va_list args) {
-  /* The arguments may point into the old text; it is replaced in one go. */
+  /* The arguments may point into the old text, so it is replaced at once. */
   char text[TN__ERROR_MAX];
   size_t bytes = 0;
-  char *to = text_room(&bytes);
+  char *to = text_memory(&bytes);
   const int n = vsnprintf(text, bytes, format, args);
   if (n < 0) text[0] = '\0';
-  if (n > 0) mark(text, bytes, (size_t)n);
-  tame(text);
+  if (n > 0) mark_cut(text, bytes, (size_t)n);
+  replace_controls(text);
   memcpy(to, text, strlen(text) + 1);
   return code;
 }
@@ -85,21 +87,21 @@ tn_code tn__fail(tn_code code, const char *format, ...) {
 
 tn_code tn__fail_more(tn_code code, const char *format, ...) {
   size_t bytes = 0;
-  char *text = text_room(&bytes);
+  char *text = text_memory(&bytes);
   const size_t used = strlen(text);
   va_list args;
   va_start(args, format);
   const int n = vsnprintf(text + used, bytes - used, format, args);
   va_end(args);
-  if (n > 0) mark(text, bytes, used + (size_t)n);
-  tame(text + used);
+  if (n > 0) mark_cut(text, bytes, used + (size_t)n);
+  replace_controls(text + used);
   return code;
 }
 
-tn_code tn__fail_memory(size_t bytes, const char *what) {
+tn_code tn__fail_memory(size_t bytes, const char *purpose) {
   return tn__fail(TN_OUT_OF_MEMORY,
                   "out of memory: the allocator refused %zu bytes for %s",
-                  bytes, what);
+                  bytes, purpose);
 }
 
 const char *tn_error_text(void) {
@@ -122,10 +124,13 @@ const char *tn_code_name(tn_code code) {
 void tn__log(const tn__env *env, int32_t level, const char *format, ...) {
   char line[TN__ERROR_MAX];
   va_list args;
+  if (env->log == NULL ||
+      level > (env->log_level ? env->log_level : TN_LOG_INFO))
+    return;
   va_start(args, format);
   const int n = vsnprintf(line, sizeof line, format, args);
   va_end(args);
-  if (n < 0 || env->log == NULL) return;
-  tame(line);
+  if (n < 0) return;
+  replace_controls(line);
   env->log(env->log_ctx, level, line);
 }

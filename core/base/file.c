@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * file.c: reading a file at a place, and messages that say where.
+ * file.c: reads a file at a position; messages contain that position.
  */
 #include <errno.h>
 #include <inttypes.h>

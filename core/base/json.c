@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * json.c: JSON of strings, whole numbers and punctuation, each asked for by who
- * knows what must come. There is no recursion, and nothing is allocated:
- * strings are decoded where they stand.
+ * json.c: JSON of strings, whole numbers and punctuation. The caller knows the
+ * expected next token and requests it. There is no recursion and no allocation:
+ * strings are decoded in place.
  */
 #include <string.h>
 
@@ -19,7 +19,7 @@ bool tn__json_take(tn__json *json, char c) {
   return true;
 }
 
-tn_code tn__json_want(tn__json *json, char c) {
+tn_code tn__json_expect(tn__json *json, char c) {
   const char expected[] = {'`', c, '`', '\0'};
   return tn__json_take(json, c) ? TN_OK : tn__json_fail(json, expected);
 }
@@ -56,7 +56,7 @@ tn_code tn__json_number(tn__json *json, int64_t *out) {
 
 /* ----------------------------------------------------------------- strings */
 
-static bool hex4(const tn__json *json, uint32_t *out) {
+static bool read_hex4(const tn__json *json, uint32_t *out) {
   *out = 0;
   if (json->end - json->at < 4) return false;
   for (int i = 0; i < 4; ++i) {
@@ -73,10 +73,11 @@ static bool hex4(const tn__json *json, uint32_t *out) {
   return true;
 }
 
-/* Four digits behind \u, and a second half if the first wants one. */
-static tn_code code_point(tn__json *json, uint32_t *out) {
+/* Reads four digits after \u, and the second half of a surrogate pair. */
+static tn_code read_code_point(tn__json *json, uint32_t *out) {
   uint32_t low = 0;
-  if (!hex4(json, out)) return tn__json_fail(json, "four hexadecimal digits");
+  if (!read_hex4(json, out))
+    return tn__json_fail(json, "four hexadecimal digits");
   json->at += 4;
   if (*out == 0) return tn__json_fail(json, "a string without NUL");
   if (*out < 0xd800 || *out > 0xdfff) return TN_OK;
@@ -84,7 +85,7 @@ static tn_code code_point(tn__json *json, uint32_t *out) {
       json->at[1] != 'u')
     return tn__json_fail(json, "the second half of a surrogate pair");
   json->at += 2;
-  if (!hex4(json, &low) || low < 0xdc00 || low > 0xdfff)
+  if (!read_hex4(json, &low) || low < 0xdc00 || low > 0xdfff)
     return tn__json_fail(json, "the second half of a surrogate pair");
   json->at += 4;
   *out = 0x10000 + ((*out - 0xd800) << 10) + (low - 0xdc00);
@@ -102,8 +103,9 @@ static char *put_utf8(char *to, uint32_t c) {
   return to;
 }
 
-/* What stands behind a backslash; never longer than it was written. */
-static tn_code escape(tn__json *json, char **to) {
+/* Decodes the escape after a backslash; the result is never longer than its
+ * source. */
+static tn_code decode_escape(tn__json *json, char **to) {
   static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
   uint32_t c = 0;
   if (json->at == json->end) return tn__json_fail(json, "an escape");
@@ -115,13 +117,13 @@ static tn_code escape(tn__json *json, char **to) {
   }
   if (*json->at != 'u') return tn__json_fail(json, "an escape of JSON");
   ++json->at;
-  TN__TRY(code_point(json, &c));
+  TN__TRY(read_code_point(json, &c));
   *to = put_utf8(*to, c);
   return TN_OK;
 }
 
-/* One character as it stands. */
-static tn_code plain(tn__json *json, char **to) {
+/* Copies one character unchanged. */
+static tn_code copy_character(tn__json *json, char **to) {
   size_t n = tn__utf8_length(json->at);
   if (n == 0 || (unsigned char)*json->at < 0x20)
     return tn__json_fail(json,
@@ -133,8 +135,8 @@ static tn_code plain(tn__json *json, char **to) {
   return TN_OK;
 }
 
-/* The end of what is written stays behind what is read, so that the NUL takes
- * at most the place of the closing quote. */
+/* Decoded text never overtakes the text that is read. So the NUL replaces at
+ * most the closing quote. */
 tn_code tn__json_string(tn__json *json, const char **out) {
   if (!tn__json_take(json, '"')) return tn__json_fail(json, "a string");
   char *to = json->at;
@@ -142,9 +144,9 @@ tn_code tn__json_string(tn__json *json, const char **out) {
   while (json->at < json->end && *json->at != '"') {
     if (*json->at == '\\') {
       ++json->at;
-      TN__TRY(escape(json, &to));
+      TN__TRY(decode_escape(json, &to));
     } else {
-      TN__TRY(plain(json, &to));
+      TN__TRY(copy_character(json, &to));
     }
   }
   if (json->at == json->end) return tn__json_fail(json, "a closing quote");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * memory.c: allocation through an environment, sizes that cannot overflow, and
- * the arena.
+ * memory.c: allocation through an environment, sizes without overflow, and the
+ * arena.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -110,7 +110,7 @@ void tn__arena_deinit(tn__arena *arena) {
   }
 }
 
-static struct tn__arena_block *grow(tn__arena *arena, size_t bytes) {
+static struct tn__arena_block *add_block(tn__arena *arena, size_t bytes) {
   const size_t least = ARENA_BLOCK - sizeof(struct tn__arena_block);
   const size_t capacity = bytes > least ? bytes : least;
   struct tn__arena_block *block =
@@ -130,7 +130,7 @@ void *tn__arena_alloc(tn__arena *arena, size_t bytes) {
   }
   bytes = (bytes + 15) & ~(size_t)15;
   if (block == NULL || block->capacity - block->used < bytes)
-    block = grow(arena, bytes);
+    block = add_block(arena, bytes);
   if (block == NULL) {
     arena->failed = true;
     return NULL;

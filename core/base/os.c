@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * os.c: the real operating system behind tn__os, and the log to stderr.
+ * os.c: the real operating system in the table tn__os, and the log to stderr.
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,10 @@ static int real_fstat(int fd, struct stat *out) {
 
 static int real_stat(const char *path, struct stat *out) {
   return stat(path, out);
+}
+
+static int real_lstat(const char *path, struct stat *out) {
+  return lstat(path, out);
 }
 
 static ssize_t real_pread(int fd, void *to, size_t bytes, int64_t offset) {
@@ -58,8 +63,16 @@ static int real_create(const char *path, mode_t mode) {
               mode);
 }
 
+/* A FIFO without a reader is ENXIO; writing waits for a reader that is slow. */
 static int real_open_write(const char *path) {
-  return open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+  const int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  const int flags = fd < 0 ? -1 : fcntl(fd, F_GETFL);
+  if (fd < 0 || (flags >= 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0))
+    return fd;
+  const int why = errno;
+  (void)close(fd);
+  errno = why;
+  return -1;
 }
 
 static ssize_t real_readlink(const char *path, char *to, size_t bytes) {
@@ -105,6 +118,7 @@ const tn__os tn__os_real = {
     .open = real_open,
     .fstat = real_fstat,
     .stat = real_stat,
+    .lstat = real_lstat,
     .pread = real_pread,
     .close = real_close,
     .realpath = real_realpath,

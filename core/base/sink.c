@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * sink.c: a file that is written under a temporary name beside its own, and
- * gets its own when it is complete and on the disk; devices and FIFOs, which
- * are written to as they are.
+ * sink.c: a file that is written under a temporary name in the same folder. It
+ * gets its own name when it is complete and on the disk. Devices and FIFOs are
+ * written to directly.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -24,14 +24,16 @@ static tn_code sink_fail_memory(size_t n) {
 
 /* ----------------------------------------------------------------- opening */
 
-/* Of the folder that a file lies in, with the slash; 0: here. */
+/* Length of the folder's part of a path, with the slash; 0: the current folder.
+ */
 static size_t folder_length(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash ? (size_t)(slash - path) + 1 : 0;
 }
 
-/* What is called `name` in the folder of `path`; NULL without memory. */
-static char *beside(const tn__env *env, const char *path, const char *name) {
+/* Path of `name` in the folder of `path`; NULL without memory. */
+static char *path_beside(const tn__env *env, const char *path,
+                         const char *name) {
   tn__buf text;
   tn__buf_init(&text, env);
   if (name[0] != '/') tn__buf_bytes(&text, path, folder_length(path));
@@ -41,39 +43,39 @@ static char *beside(const tn__env *env, const char *path, const char *name) {
   return NULL;
 }
 
-/* Puts the name of what the link is to in the place of its own. */
-static tn_code link_follow(tn__sink *sink, bool *followed) {
+/* Replaces the target by the target of the link, if it is a link. */
+static tn_code follow_link(tn__sink *sink, bool *followed) {
   char to[PATH_MAX];
   const ssize_t n = sink->env->os->readlink(sink->target, to, sizeof to - 1);
   *followed = n >= 0;
   if (n < 0) return TN_OK;
   to[n] = '\0';
-  char *next = beside(sink->env, sink->target, to);
+  char *next = path_beside(sink->env, sink->target, to);
   if (!next) return sink_fail_memory((size_t)n);
   tn__free(sink->env, sink->target);
   sink->target = next;
   return TN_OK;
 }
 
-static tn_code target_find(tn__sink *sink) {
+static tn_code find_target(tn__sink *sink) {
   bool followed = true;
   sink->target = tn__strdup(sink->env, sink->path);
   if (!sink->target) return sink_fail_memory(strlen(sink->path));
   for (int i = 0; followed; ++i) {
     errno = ELOOP;
     if (i > LINKS) return sink_fail(sink, "cannot be created");
-    TN__TRY(link_follow(sink, &followed));
+    TN__TRY(follow_link(sink, &followed));
   }
   return TN_OK;
 }
 
-/* The name is short, so that it is a name wherever the file's is one, and has
- * a number that no other process, and then no other file, has. */
-static tn_code temporary_create(tn__sink *sink, mode_t mode) {
+/* The name is short, so that it is valid wherever the file's own name is. It
+ * contains the process id, so no other process uses the same name. */
+static tn_code create_temporary(tn__sink *sink, mode_t mode) {
   for (unsigned i = 0; i < TRIES; ++i) {
     char name[64];
     (void)snprintf(name, sizeof name, ".tenon-%ld-%u", (long)getpid(), i);
-    sink->temporary = beside(sink->env, sink->target, name);
+    sink->temporary = path_beside(sink->env, sink->target, name);
     if (!sink->temporary) return sink_fail_memory(strlen(sink->target));
     sink->fd = sink->env->os->create(sink->temporary, mode);
     if (sink->fd >= 0) return TN_OK;
@@ -84,12 +86,12 @@ static tn_code temporary_create(tn__sink *sink, mode_t mode) {
   return sink_fail(sink, "cannot be created");
 }
 
-/* `old`: the file that is there, or NULL. Nobody who could not read that one
- * can read the new one, not even on its way. */
-static tn_code replacement_create(tn__sink *sink, const struct stat *old) {
+/* `old`: the existing file, or NULL. A user without the right to read it can
+ * never read the new one, not even while it is written. */
+static tn_code create_replacement(tn__sink *sink, const struct stat *old) {
   const mode_t mode = old ? old->st_mode & MODES : 0666;
-  TN__TRY(target_find(sink));
-  TN__TRY(temporary_create(sink, mode));
+  TN__TRY(find_target(sink));
+  TN__TRY(create_temporary(sink, mode));
   if (old && sink->env->os->fchmod(sink->fd, mode))
     return sink_fail(sink, "cannot be given the permissions of the old one");
   return TN_OK;
@@ -101,9 +103,15 @@ static tn_code sink_begin(tn__sink *sink) {
   const bool exists = os->stat(sink->path, &old) == 0;
   if (!exists && errno != ENOENT) return sink_fail(sink, "cannot be created");
   if (!exists || S_ISREG(old.st_mode))
-    return replacement_create(sink, exists ? &old : NULL);
+    return create_replacement(sink, exists ? &old : NULL);
   sink->fd = os->open_write(sink->path);
-  return sink->fd < 0 ? sink_fail(sink, "cannot be written") : TN_OK;
+  if (sink->fd >= 0) return TN_OK;
+  return errno == ENXIO && S_ISFIFO(old.st_mode)
+             ? tn__fail(TN_IO,
+                        "%s: is a FIFO (named pipe) without a reader; start "
+                        "the reader first, or save into a regular file",
+                        sink->path)
+             : sink_fail(sink, "cannot be written");
 }
 
 tn_code tn__sink_open(const tn__env *env, const char *path, tn__sink *out) {
@@ -117,7 +125,7 @@ tn_code tn__sink_open(const tn__env *env, const char *path, tn__sink *out) {
 
 /* ----------------------------------------------------------------- writing */
 
-/* What is no regular file has no places; all of it comes in order. */
+/* A special file has no positions; all bytes are written in order. */
 static ssize_t put_some(const tn__sink *sink, uint64_t at, const void *bytes,
                         size_t n) {
   const tn__os *os = sink->env->os;
@@ -125,8 +133,8 @@ static ssize_t put_some(const tn__sink *sink, uint64_t at, const void *bytes,
                       : os->write(sink->fd, bytes, n);
 }
 
-static tn_code put(const tn__sink *sink, uint64_t at, const void *bytes,
-                   size_t n) {
+static tn_code put_bytes(const tn__sink *sink, uint64_t at, const void *bytes,
+                         size_t n) {
   const char *next = bytes;
   while (n > 0) {
     const ssize_t done = put_some(sink, at, next, n);
@@ -139,17 +147,17 @@ static tn_code put(const tn__sink *sink, uint64_t at, const void *bytes,
   return TN_OK;
 }
 
-static tn_code flush(tn__sink *sink) {
+static tn_code flush_buffer(tn__sink *sink) {
   size_t n = sink->n;
   sink->n = 0;
-  return put(sink, sink->at - n, sink->buffer, n);
+  return put_bytes(sink, sink->at - n, sink->buffer, n);
 }
 
 tn_code tn__sink_write(void *ctx, const void *bytes, size_t n) {
   tn__sink *sink = ctx;
-  if (n > SINK_BUFFER - sink->n) TN__TRY(flush(sink));
+  if (n > SINK_BUFFER - sink->n) TN__TRY(flush_buffer(sink));
   if (n >= SINK_BUFFER) {
-    TN__TRY(put(sink, sink->at, bytes, n));
+    TN__TRY(put_bytes(sink, sink->at, bytes, n));
   } else if (n > 0) {
     memcpy(sink->buffer + sink->n, bytes, n);
     sink->n += n;
@@ -165,8 +173,8 @@ tn_code tn__sink_patch(tn__sink *sink, uint64_t at, const void *bytes,
                     "%s: is no regular file, and this format cannot be written "
                     "from begin to end; save into a regular file",
                     sink->path);
-  TN__TRY(flush(sink));
-  return put(sink, at, bytes, n);
+  TN__TRY(flush_buffer(sink));
+  return put_bytes(sink, at, bytes, n);
 }
 
 static tn_code sink_end(tn__sink *sink) {
@@ -175,11 +183,11 @@ static tn_code sink_end(tn__sink *sink) {
   return sink->env->os->close(fd) ? sink_fail(sink, "cannot be closed") : TN_OK;
 }
 
-tn_code tn__sink_commit(tn__sink *sink, tn__sink_way way) {
+tn_code tn__sink_commit(tn__sink *sink, tn__sink_mode mode) {
   const tn__os *os = sink->env->os;
-  TN__TRY(flush(sink));
+  TN__TRY(flush_buffer(sink));
   if (!sink->target) return sink_end(sink);
-  if (way == TN__SINK_DURABLE && os->sync(sink->fd))
+  if (mode == TN__SINK_DURABLE && os->sync(sink->fd))
     return sink_fail(sink, "cannot be put on the disk");
   TN__TRY(sink_end(sink));
   if (os->rename(sink->temporary, sink->target))

@@ -20,8 +20,8 @@ void tn__buf_deinit(tn__buf *buf) {
   *buf = (tn__buf){.env = buf->env};
 }
 
-/* Room for n more characters and the NUL. */
-static bool reserve(tn__buf *buf, size_t n) {
+/* Reserves room for n more characters and the NUL. */
+static bool reserve_room(tn__buf *buf, size_t n) {
   if (buf->failed) return false;
   if (buf->capacity - buf->n > n) return true;
   size_t capacity = buf->capacity < 128 ? 256 : buf->capacity * 2;
@@ -40,7 +40,7 @@ static bool reserve(tn__buf *buf, size_t n) {
 }
 
 void tn__buf_bytes(tn__buf *buf, const void *bytes, size_t n) {
-  if (!reserve(buf, n)) return;
+  if (!reserve_room(buf, n)) return;
   if (n > 0) memcpy(buf->s + buf->n, bytes, n);
   buf->n += n;
   buf->s[buf->n] = '\0';
@@ -55,7 +55,7 @@ void tn__buf_add(tn__buf *buf, const char *format, ...) {
   va_end(args);
   if (n >= 0 && (size_t)n < sizeof small) {
     tn__buf_bytes(buf, small, (size_t)n);
-  } else if (n >= 0 && reserve(buf, (size_t)n)) {
+  } else if (n >= 0 && reserve_room(buf, (size_t)n)) {
     (void)vsnprintf(buf->s + buf->n, (size_t)n + 1, format, again);
     buf->n += (size_t)n;
   }
@@ -82,6 +82,26 @@ size_t tn__utf8_length(const char *text) {
   }
   if (c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) return 0;
   return n;
+}
+
+/* C0 and C1 controls; marks of direction and of no width, line and paragraph
+ * separators, which some terminals obey; tags, which none shows. */
+static bool is_hidden(uint32_t c) {
+  static const uint32_t ranges[][2] = {
+      {0x00, 0x08},     {0x0b, 0x1f},      {0x7f, 0x9f},     {0x61c, 0x61c},
+      {0x200b, 0x200f}, {0x2028, 0x202e},  {0x2060, 0x206f}, {0xfeff, 0xfeff},
+      {0xfff9, 0xfffb}, {0xe0000, 0xe007f}};
+  for (size_t i = 0; i < sizeof ranges / sizeof *ranges; ++i)
+    if (c >= ranges[i][0] && c <= ranges[i][1]) return true;
+  return false;
+}
+
+size_t tn__shown_length(const char *s) {
+  const size_t n = tn__utf8_length(s);
+  static const unsigned char first_bits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+  uint32_t c = (unsigned char)s[0] & first_bits[n];
+  for (size_t i = 1; i < n; ++i) c = c << 6 | ((unsigned char)s[i] & 0x3fu);
+  return n == 0 || is_hidden(c) ? 0 : n;
 }
 
 bool tn__is_utf8(const char *s, size_t n) {
@@ -143,8 +163,8 @@ static bool add_special(tn__buf *buf, double value) {
   return true;
 }
 
-/* The host may have chosen a locale with another decimal point, of one or more
- * bytes; ours is always a dot. */
+/* The host may use a locale with another decimal point, of one or more bytes;
+ * the result always has a dot. */
 static void add_with_dot(tn__buf *buf, const char *text) {
   const size_t whole = strspn(text, "+-0123456789");
   const char *rest = text + whole;
@@ -156,9 +176,9 @@ static void add_with_dot(tn__buf *buf, const char *text) {
   tn__buf_bytes(buf, rest, strlen(rest));
 }
 
-enum { DECIMAL = 40 }; /* room for one */
+enum { DECIMAL = 40 }; /* room for one number */
 
-/* 1e+01 as 10: whole numbers as people write them, up to 15 digits. */
+/* Writes whole numbers of up to 15 digits without an exponent: 1e+01 as 10. */
 static void write_whole(char *text) {
   const double value = strchr(text, 'e') ? strtod(text, NULL) : 0;
   if (fabs(value) >= 1 && fabs(value) < 1e15)
@@ -251,13 +271,13 @@ void tn_text_release(tn_text *text) {
 
 enum { WORD_MAX = 40 };
 
-static size_t min3(size_t a, size_t b, size_t c) {
+static size_t min_of_3(size_t a, size_t b, size_t c) {
   const size_t ab = a < b ? a : b;
   return ab < c ? ab : c;
 }
 
 /* Edits (insert, delete, replace, swap of neighbours) between two words. */
-static size_t distance(const char *a, size_t n, const char *b, size_t m) {
+static size_t edit_distance(const char *a, size_t n, const char *b, size_t m) {
   size_t rows[3][WORD_MAX + 1];
   for (size_t j = 0; j <= m; ++j) rows[0][j] = j;
   for (size_t i = 1; i <= n; ++i) {
@@ -266,7 +286,7 @@ static size_t distance(const char *a, size_t n, const char *b, size_t m) {
     row[0] = i;
     for (size_t j = 1; j <= m; ++j) {
       const size_t replace = above[j - 1] + (a[i - 1] != b[j - 1]);
-      row[j] = min3(above[j] + 1, row[j - 1] + 1, replace);
+      row[j] = min_of_3(above[j] + 1, row[j - 1] + 1, replace);
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
           two_above[j - 2] + 1 < row[j])
         row[j] = two_above[j - 2] + 1;
@@ -275,8 +295,8 @@ static size_t distance(const char *a, size_t n, const char *b, size_t m) {
   return rows[n % 3][m];
 }
 
-const char *tn__nearest(const char *word, const char *const *candidates,
-                        size_t n) {
+const char *tn__find_nearest_word(const char *word,
+                                  const char *const *candidates, size_t n) {
   const size_t length = strlen(word);
   const char *best = NULL;
   size_t best_distance = length < 3 ? 1 : (length + 2) / 3;
@@ -284,7 +304,7 @@ const char *tn__nearest(const char *word, const char *const *candidates,
   for (size_t i = 0; i < n; ++i) {
     const size_t m = strlen(candidates[i]);
     if (m == 0 || m > WORD_MAX) continue;
-    const size_t d = distance(word, length, candidates[i], m);
+    const size_t d = edit_distance(word, length, candidates[i], m);
     if (d >= (m > length ? m : length)) continue;
     if (d < best_distance || (d == best_distance && best == NULL)) {
       best = candidates[i];
@@ -296,7 +316,7 @@ const char *tn__nearest(const char *word, const char *const *candidates,
 
 /* -------------------------------------------------------------------- hash */
 
-static uint64_t mix(uint64_t h) {
+static uint64_t mix_bits(uint64_t h) {
   h ^= h >> 32;
   h *= 0xe9846af9b1a615dull;
   h ^= h >> 32;
@@ -318,5 +338,5 @@ uint64_t tn__hash(const void *bytes, size_t n) {
     p += take;
     left -= take;
   }
-  return mix(h ^ (uint64_t)n);
+  return mix_bits(h ^ (uint64_t)n);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * engine.c: what an engine is made of, its beginning and end, and the gate,
- * through which pushes pass one at a time.
+ * engine.c: creates and destroys engines, and contains the gate, which pushes
+ * pass one at a time.
  */
 #include <assert.h>
 #include <linux/membarrier.h>
@@ -15,8 +15,8 @@ _Static_assert(sizeof(tn__var) == 32, "stands inside of every array");
 _Thread_local uint64_t tn__self __attribute__((tls_model("initial-exec")));
 
 enum {
-  /* Pushes in a row that make a thread the owner of the gate, after it was
-   * taken from an owner for the first time; doubled by each further one. */
+  /* Consecutive pushes that make a thread the owner of the gate, after an owner
+   * lost the gate for the first time; each further loss doubles the number. */
   PATIENCE = 1024,
   PATIENCE_DOUBLED_MAX = 10
 };
@@ -30,12 +30,12 @@ uint64_t tn__self_get(void) {
 
 /* -------------------------------------------------------------------- begin */
 
-static bool membarrier_register(void) {
+static bool register_membarrier(void) {
   return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0,
                  0) == 0;
 }
 
-static uint32_t cores(void) {
+static uint32_t count_cores(void) {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0)
     return (uint32_t)CPU_COUNT(&set);
@@ -43,9 +43,9 @@ static uint32_t cores(void) {
   return n > 0 ? (uint32_t)n : 1;
 }
 
-/* It is held for some dozen nanoseconds, so who finds it taken tries again for
- * a moment before he sleeps. */
-static void gate_lock_init(tn__engine *engine) {
+/* The lock is held for some dozen nanoseconds, so a thread that finds it locked
+ * tries again for a moment before it sleeps. */
+static void init_gate_lock(tn__engine *engine) {
   pthread_mutexattr_t attr;
   (void)pthread_mutexattr_init(&attr);
   (void)pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
@@ -55,19 +55,19 @@ static void gate_lock_init(tn__engine *engine) {
 
 static const tn__engine_kind *kind_of(const tn__engine_options *options) {
   if (options->kind == TN__ENGINE_NAIVE) return &tn__kind_naive;
-  return options->dispatch != 0 ? &tn__kind_posted : &tn__kind_pooled;
+  return options->dispatch != 0 ? &tn__kind_dispatching : &tn__kind_pooled;
 }
 
-static void init(tn__engine *engine, const tn__engine_options *options) {
+static void init_engine(tn__engine *engine, const tn__engine_options *options) {
   *engine = (tn__engine){
       .env = options->env,
       .kind = kind_of(options),
-      .workers = options->workers != 0 ? options->workers : cores(),
+      .workers = options->workers != 0 ? options->workers : count_cores(),
       .dispatch = options->dispatch,
-      .gate_allowed = membarrier_register(),
+      .gate_allowed = register_membarrier(),
   };
   engine->nested_end = &engine->nested;
-  gate_lock_init(engine);
+  init_gate_lock(engine);
   (void)pthread_mutex_init(&engine->drain_lock, NULL);
   (void)pthread_mutex_init(&engine->queue_lock, NULL);
 }
@@ -76,15 +76,15 @@ static tn_code open_parts(tn__engine *engine) {
   TN__TRY(tn__error_init(engine));
   TN__TRY(tn__slab_create(engine->env, &engine->slab));
   if (engine->kind == &tn__kind_naive) return TN_OK;
-  if (engine->kind == &tn__kind_posted)
-    TN__TRY(tn__post_create(engine, &engine->post));
+  if (engine->kind == &tn__kind_dispatching)
+    TN__TRY(tn__mailbox_create(engine, &engine->mailbox));
   return tn__pool_create(engine, engine->workers, &engine->pool);
 }
 
 static void free_all(tn__engine *engine) {
   tn__pool_destroy(engine->pool);
-  tn__slab_destroy(engine->slab); /* waits for who still counts in it */
-  tn__post_destroy(engine->post);
+  tn__slab_destroy(engine->slab); /* waits for threads that still count in it */
+  tn__mailbox_destroy(engine->mailbox);
   tn__error_deinit(engine);
   (void)pthread_mutex_destroy(&engine->queue_lock);
   (void)pthread_mutex_destroy(&engine->drain_lock);
@@ -102,7 +102,7 @@ tn_code tn__engine_create(const tn__engine_options *options, tn__engine **out) {
   tn__engine *engine =
       tn__alloc_aligned(options->env, sizeof *engine, _Alignof(tn__engine));
   if (engine == NULL) return tn__fail_memory(sizeof *engine, "an engine");
-  init(engine, options);
+  init_engine(engine, options);
   const tn_code code = open_parts(engine);
   if (code != TN_OK) {
     free_all(engine);
@@ -119,14 +119,14 @@ uint32_t tn__engine_workers(const tn__engine *engine) {
 /* ---------------------------------------------------------------------- end */
 
 void tn__engine_stop(tn__engine *engine) {
-  assert(!tn__inside(engine));
+  assert(!tn__is_inside(engine));
   tn__drain(engine);
-  tn__engine_rest(engine);
+  tn__engine_stop_pushed(engine);
 }
 
-void tn__engine_rest(tn__engine *engine) {
-  assert(!tn__inside(engine));
-  tn__settle(engine);
+void tn__engine_stop_pushed(tn__engine *engine) {
+  assert(!tn__is_inside(engine));
+  tn__wait_for_pushed(engine);
   if (engine->pool != NULL) tn__pool_stop(engine->pool);
 }
 
@@ -145,77 +145,79 @@ void tn__engine_destroy(tn__engine *engine) {
 
 /* ----------------------------------------------------------------- the gate */
 
-/* What the gate knows a thread by. Where nothing may run on the pushing thread,
- * that is no thread's tn__self: then tn__enter never succeeds. */
+/* The key of a thread. In an engine that runs nothing on the pushing thread it
+ * differs from every tn__self, so tn__gate_enter never succeeds. */
 static uint64_t key_of(const tn__engine *engine, uint64_t thread) {
   return thread == 0 || engine->dispatch == 0 ? thread : ~thread;
 }
 
-static tn__cell *holder_of(const tn__engine *engine) {
+static tn__gate_node *holder_of(const tn__engine *engine) {
   return atomic_load_explicit(&engine->gate.holder, memory_order_acquire);
 }
 
-bool tn__gate_mine(const tn__engine *engine) {
+bool tn__gate_is_mine(const tn__engine *engine) {
   /* The holder changes to or from this thread only by itself, or while it is
    * outside. */
-  const tn__cell *cell = holder_of(engine);
-  return cell != NULL && cell->thread == tn__self &&
-         atomic_load_explicit(&cell->busy, memory_order_relaxed) != 0;
+  const tn__gate_node *node = holder_of(engine);
+  return node != NULL && node->thread == tn__self &&
+         atomic_load_explicit(&node->busy, memory_order_relaxed) != 0;
 }
 
-bool tn__entered(const tn__engine *engine) {
+bool tn__gate_is_entered(const tn__engine *engine) {
   const uint64_t chooser =
       atomic_load_explicit(&engine->chooser, memory_order_relaxed);
-  return tn__gate_mine(engine) || (chooser != 0 && chooser == tn__self);
+  return tn__gate_is_mine(engine) || (chooser != 0 && chooser == tn__self);
 }
 
-static bool enter(tn__engine *engine) {
-  return tn__self != 0 && tn__enter_as(engine, key_of(engine, tn__self));
+static bool enter_gate(tn__engine *engine) {
+  return tn__self != 0 && tn__gate_enter_as(engine, key_of(engine, tn__self));
 }
 
-/* While functions are to be seen from outside, the gate has no owner. */
+/* The gate has no owner while a trace is recorded or the engine is abandoned.
+ */
 static bool may_own(const tn__engine *engine) {
   return engine->gate_allowed != 0 && engine->kind != &tn__kind_naive &&
          atomic_load_explicit(&engine->tracing, memory_order_relaxed) == 0 &&
          atomic_load_explicit(&engine->abandoned, memory_order_relaxed) == 0;
 }
 
-/* The thread's cell; NULL if all are others'. The lock is held. */
-static tn__cell *cell_of(tn__engine *engine, uint64_t thread) {
-  for (size_t i = 0; i < TN__CELLS; ++i) {
-    tn__cell *cell = &engine->cells[i];
-    if (cell->thread == thread) return cell;
-    if (cell->thread != 0) continue;
-    cell->thread = thread;
-    cell->key = key_of(engine, thread);
-    return cell;
+/* The thread's node; NULL if other threads have all nodes. The lock is held. */
+static tn__gate_node *node_of(tn__engine *engine, uint64_t thread) {
+  for (size_t i = 0; i < TN__GATE_NODES; ++i) {
+    tn__gate_node *node = &engine->nodes[i];
+    if (node->thread == thread) return node;
+    if (node->thread != 0) continue;
+    node->thread = thread;
+    node->key = key_of(engine, thread);
+    return node;
   }
   return NULL;
 }
 
-static void own(tn__engine *engine, uint64_t thread) {
+static void set_owner(tn__engine *engine, uint64_t thread) {
   if (thread == 0 || !may_own(engine)) return;
-  tn__cell *cell = cell_of(engine, thread);
-  atomic_store_explicit(&engine->gate.holder, cell, memory_order_release);
-  atomic_store_explicit(&engine->gate.owner, cell, memory_order_release);
+  tn__gate_node *node = node_of(engine, thread);
+  atomic_store_explicit(&engine->gate.holder, node, memory_order_release);
+  atomic_store_explicit(&engine->gate.owner, node, memory_order_release);
 }
 
-/* Takes the gate from its owner: 0 if there is none. The lock is held. */
-static uint64_t disown(tn__engine *engine) {
-  const tn__cell *holder = holder_of(engine);
+/* Takes the gate from its owner. Returns the owner's tn__self, or 0 if there is
+ * no owner. The lock is held. */
+static uint64_t revoke_owner(tn__engine *engine) {
+  const tn__gate_node *holder = holder_of(engine);
   if (holder == NULL) return 0;
   atomic_store_explicit(&engine->gate.owner, NULL, memory_order_seq_cst);
   if (holder->thread != tn__self)
     (void)syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
-  /* Now either the owner has read the NULL, or its `busy` is seen here. */
+  /* Now either the owner has read the NULL, or this thread sees its `busy`. */
   while (atomic_load_explicit(&holder->busy, memory_order_acquire) != 0)
     (void)sched_yield();
   atomic_store_explicit(&engine->gate.holder, NULL, memory_order_relaxed);
   return holder->thread;
 }
 
-/* Whether the thread keeps everybody else out anyway. */
-static bool pausing(const tn__engine *engine) {
+/* True if this thread has paused the engine and so keeps all others out. */
+static bool is_pausing(const tn__engine *engine) {
   return atomic_load_explicit(&engine->paused_by, memory_order_relaxed) ==
          tn__self_get();
 }
@@ -223,7 +225,7 @@ static bool pausing(const tn__engine *engine) {
 /* Meanwhile another thread may have made this one the owner again. */
 static bool lock_unless_owner(tn__engine *engine) {
   (void)pthread_mutex_lock(&engine->gate_lock);
-  const tn__cell *owner =
+  const tn__gate_node *owner =
       atomic_load_explicit(&engine->gate.owner, memory_order_relaxed);
   if (owner == NULL || owner->thread != tn__self) return true;
   (void)pthread_mutex_unlock(&engine->gate_lock);
@@ -231,15 +233,15 @@ static bool lock_unless_owner(tn__engine *engine) {
 }
 
 void tn__gate_take(tn__engine *engine) {
-  assert(!tn__gate_mine(engine));
+  assert(!tn__gate_is_mine(engine));
   do
-    if (enter(engine) || pausing(engine)) return;
+    if (enter_gate(engine) || is_pausing(engine)) return;
   while (!lock_unless_owner(engine));
-  if (disown(engine) != 0) ++engine->n_revoked;
+  if (revoke_owner(engine) != 0) ++engine->n_revoked;
 }
 
-/* Pushes in a row before a thread owns the gate. */
-static uint32_t patience(const tn__engine *engine) {
+/* Consecutive pushes before a thread owns the gate. */
+static uint32_t pushes_to_own(const tn__engine *engine) {
   uint32_t n = engine->n_revoked;
   if (n == 0) return 0;
   if (--n > PATIENCE_DOUBLED_MAX) n = PATIENCE_DOUBLED_MAX;
@@ -247,54 +249,54 @@ static uint32_t patience(const tn__engine *engine) {
 }
 
 void tn__gate_give(tn__engine *engine) {
-  if (tn__gate_mine(engine)) {
-    tn__leave(engine);
+  if (tn__gate_is_mine(engine)) {
+    tn__gate_leave(engine);
     return;
   }
-  if (pausing(engine)) return;
+  if (is_pausing(engine)) return;
   engine->n_same = engine->last == tn__self ? engine->n_same + 1 : 0;
   engine->last = tn__self;
-  if (engine->n_same >= patience(engine)) own(engine, tn__self);
+  if (engine->n_same >= pushes_to_own(engine)) set_owner(engine, tn__self);
   (void)pthread_mutex_unlock(&engine->gate_lock);
 }
 
 uint64_t tn__gate_borrow(tn__engine *engine) {
-  assert(!tn__gate_mine(engine));
-  if (enter(engine) || pausing(engine)) return 0;
+  assert(!tn__gate_is_mine(engine));
+  if (enter_gate(engine) || is_pausing(engine)) return 0;
   (void)pthread_mutex_lock(&engine->gate_lock);
-  return disown(engine);
+  return revoke_owner(engine);
 }
 
 void tn__gate_return(tn__engine *engine, uint64_t owner) {
-  if (tn__gate_mine(engine)) {
-    tn__leave(engine);
-  } else if (!pausing(engine)) {
-    own(engine, owner);
+  if (tn__gate_is_mine(engine)) {
+    tn__gate_leave(engine);
+  } else if (!is_pausing(engine)) {
+    set_owner(engine, owner);
     (void)pthread_mutex_unlock(&engine->gate_lock);
   }
 }
 
-/* From inside of the gate everybody is kept out already. What changes meanwhile
- * may be what the owner must not pass by, so it comes back by way of the lock.
- */
+/* Inside of the gate all other threads are kept out already. A pause may change
+ * state that the owner must not pass by, so the owner loses the gate and comes
+ * back by the lock. */
 void tn__engine_pause(tn__engine *engine) {
-  if (tn__gate_mine(engine)) {
+  if (tn__gate_is_mine(engine)) {
     atomic_store_explicit(&engine->gate.owner, NULL, memory_order_relaxed);
     return;
   }
-  if (!pausing(engine)) {
+  if (!is_pausing(engine)) {
     (void)pthread_mutex_lock(&engine->gate_lock);
-    engine->paused_owner = disown(engine);
+    engine->paused_owner = revoke_owner(engine);
     atomic_store_explicit(&engine->paused_by, tn__self, memory_order_relaxed);
   }
   ++engine->n_paused;
 }
 
 void tn__engine_resume(tn__engine *engine) {
-  if (tn__gate_mine(engine)) return;
-  assert(pausing(engine) && engine->n_paused > 0);
+  if (tn__gate_is_mine(engine)) return;
+  assert(is_pausing(engine) && engine->n_paused > 0);
   if (--engine->n_paused != 0) return;
   atomic_store_explicit(&engine->paused_by, 0, memory_order_relaxed);
-  own(engine, engine->paused_owner);
+  set_owner(engine, engine->paused_owner);
   (void)pthread_mutex_unlock(&engine->gate_lock);
 }

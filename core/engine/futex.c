@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * futex.c: sleeping until a word of memory changes.
+ * futex.c: sleeps until a word of memory changes, and wakes sleepers.
  */
 #include <linux/futex.h>
 #include <sys/syscall.h>

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  * naive.c: the engine for debugging, which runs every function inside of push.
  *
- * Whoever runs functions keeps everybody else from pushing, so that only one
- * runs at any time, and grants are always given at once. What a function pushes
- * is counted at once, as whoever deletes an operation, or waits, asks for that;
- * it waits in a list until the function has returned, and is run before the
- * outermost push returns.
+ * The thread that runs functions keeps all others from pushing. So only one
+ * function runs at any time, and every grant comes at once. A job that a
+ * function pushes is counted at once, since a deletion of its operation and the
+ * waits rely on the count. It waits in a list until the function has returned,
+ * and runs before the outermost push returns.
  */
 #include <assert.h>
 
 #include "pool.h"
 
-enum {            /* tn__token.over of an asynchronous one, 0 at first */
-       DOING = 1, /* tn__token_done is leaving its outcome */
-       DONE,      /* in time */
-       ENDING,    /* `run` has returned, and it was not done */
-       LATE       /* its memory and its count live until it is done */
+enum {            /* tn__token.over of an asynchronous token, 0 at first */
+       DOING = 1, /* tn__token_done stores its result */
+       DONE,      /* done in time */
+       ENDING,    /* `run` has returned before tn__token_done */
+       LATE       /* its memory and its count last until tn__token_done */
 };
 
-/* The next state, unless somebody else was faster. */
+/* Enters the first state, unless another thread was faster. */
 static bool enter_state(tn__token *token, uint32_t state) {
   uint32_t none = 0;
   return atomic_compare_exchange_strong(&token->over, &none, state);
@@ -26,7 +26,7 @@ static bool enter_state(tn__token *token, uint32_t state) {
 
 static void leave_state(tn__token *token, uint32_t state) {
   atomic_store(&token->over, state);
-  tn__pool_wake(&token->over);
+  tn__pool_wake_waiters(&token->over);
 }
 
 static tn_code end_late(tn__token *token) {
@@ -37,9 +37,9 @@ static tn_code end_late(tn__token *token) {
       "engine",
       token->name != NULL ? token->name : "a function");
   tn__token_fail(token, code);
-  for (uint32_t i = 0; i < token->n_links; ++i)
-    (void)tn__var_release(&token->links[i]);
-  token->n_links = 0;
+  for (uint32_t i = 0; i < token->n_claims; ++i)
+    (void)tn__var_release(&token->claims[i]);
+  token->n_claims = 0;
   leave_state(token, LATE);
   return code;
 }
@@ -63,52 +63,52 @@ static void naive_done(tn__token *token, tn_code code) {
   }
 }
 
-/* The device has finished before the push returns; where it failed, it has left
- * that on what the function wrote. */
-static tn_code block(tn__token *token) {
+/* Waits for the device before the push returns. The device leaves its failure
+ * on the variables that the function wrote. */
+static tn_code await_device(tn__token *token) {
   tn_code code = TN_OK;
-  for (uint32_t i = 0; i < token->n_links; ++i) {
-    const tn__link *link = &token->links[i];
-    (void)tn__fence_wait(link->var, TN__WAIT_ALL, TN__FOREVER);
-    if (code == TN_OK && link->mode == TN__OVERWRITE)
-      code = tn__var_check(link->var);
+  for (uint32_t i = 0; i < token->n_claims; ++i) {
+    const tn__claim *claim = &token->claims[i];
+    (void)tn__fence_wait(claim->var, TN__WAIT_ALL, TN__FOREVER);
+    if (code == TN_OK && claim->mode == TN__OVERWRITE)
+      code = tn__var_check(claim->var);
   }
   return code;
 }
 
 static tn_code run_sync(tn__token *token) {
   tn_code code = tn__token_call(token);
-  if (code == TN_OK && token->queue != NULL) code = block(token);
+  if (code == TN_OK && token->queue != NULL) code = await_device(token);
   return tn__token_return(token, code);
 }
 
-static tn_code run(tn__token *token) {
+static tn_code run_token(tn__token *token) {
   const bool granted = tn__token_grant(token);
   assert(granted); /* nothing else runs */
   (void)granted;
-  if (tn__token_parked(token)) return TN_OK;
+  if (tn__token_try_park(token)) return TN_OK;
   return (token->flags & TN__JOB_ASYNC) != 0 ? run_async(token)
                                              : run_sync(token);
 }
 
-static tn_code run_with_all_that_follows(tn__engine *engine, tn__token *token) {
+static tn_code run_with_nested(tn__engine *engine, tn__token *token) {
   engine->running = true;
-  const tn_code code = run(token);
+  const tn_code code = run_token(token);
   while (engine->nested != NULL) {
     tn__token *next = engine->nested;
     engine->nested = next->next;
     if (engine->nested == NULL) engine->nested_end = &engine->nested;
-    (void)run(next);
+    (void)run_token(next);
   }
   engine->running = false;
   return code;
 }
 
-/* Everybody else is kept from pushing. */
+/* All other threads are kept from pushing. */
 static tn_code push_token(tn__engine *engine, tn__token *token) {
-  token->flags |= tn__count_pushed(engine, tn__frame_of(engine));
+  token->flags |= tn__count_pushed(engine, tn__run_frame_of(engine));
   if (token->operation != NULL) tn__operation_count(token->operation);
-  if (!engine->running) return run_with_all_that_follows(engine, token);
+  if (!engine->running) return run_with_nested(engine, token);
   *engine->nested_end = token;
   engine->nested_end = &token->next;
   return TN_OK;
@@ -116,8 +116,8 @@ static tn_code push_token(tn__engine *engine, tn__token *token) {
 
 static tn_code naive_push(tn__engine *engine, const tn__job *job,
                           tn__operation *operation) {
-  tn__token *token = tn__token_of(engine, job, operation);
-  if (token == NULL) return tn__job_failed(job, TN_OUT_OF_MEMORY);
+  tn__token *token = tn__token_create_for(engine, job, operation);
+  if (token == NULL) return tn__job_drop_failed(job, TN_OUT_OF_MEMORY);
   tn__engine_pause(engine);
   const tn_code code = push_token(engine, token);
   tn__engine_resume(engine);
@@ -129,7 +129,7 @@ static tn_code naive_push_all(tn__engine *engine, tn__token *first) {
     tn__token *token = first;
     first = token->next;
     token->next = NULL;
-    (void)push_token(engine, token); /* what it writes says what it returned */
+    (void)push_token(engine, token); /* a failure is on its variables */
   }
   return TN_OK;
 }

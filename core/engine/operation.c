@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * operation.c: prepared operations. Pushes are counted under the gate, and
- * completions counted down elsewhere, so that who pushes and who executes share
- * no counter until the operation is deleted.
+ * operation.c: prepared operations. Pushes are counted up under the gate, and
+ * completions are counted down elsewhere. So pushing and executing threads
+ * share no counter until the operation is deleted.
  */
 #include <string.h>
 
 #include "pool.h"
 
-/* n_left of an operation that is not deleted, beyond its pushes. */
+/* n_left of an operation that is not deleted, in addition to its pushes. */
 #define ALIVE ((int64_t)1 << 62)
 
 struct tn__operation {
   _Atomic int64_t n_left; /* counted down by completions */
-  /* What pushes look at, on lines of its own. */
+  /* Fields that pushes read, on separate cache lines. */
   _Alignas(64) tn__engine *engine;
   tn__job job; /* without a drop */
   void (*drop)(void *arg);
@@ -20,19 +20,19 @@ struct tn__operation {
   tn__access access[];
 };
 
-/* The job's own list is the caller's; this one is merged and kept. */
+/* The caller owns the job's list; the operation keeps a merged copy. */
 static tn_code keep_access(tn__operation *operation, const tn__job *job) {
   const tn__env *env = operation->engine->env;
-  const size_t bytes = job->n_access * sizeof(tn__link);
-  tn__link *links = tn__alloc(env, bytes);
-  if (links == NULL) return tn__fail_memory(bytes, "a prepared operation");
-  const uint32_t n = tn__links_fill(links, job->access, job->n_access);
+  const size_t bytes = job->n_access * sizeof(tn__claim);
+  tn__claim *claims = tn__alloc(env, bytes);
+  if (claims == NULL) return tn__fail_memory(bytes, "a prepared operation");
+  const uint32_t n = tn__claims_fill(claims, job->access, job->n_access);
   for (uint32_t i = 0; i < n; ++i)
     operation->access[i] =
-        (tn__access){.var = links[i].var, .mode = links[i].mode};
+        (tn__access){.var = claims[i].var, .mode = claims[i].mode};
   operation->job.access = operation->access;
   operation->job.n_access = n;
-  tn__free(env, links);
+  tn__free(env, claims);
   return TN_OK;
 }
 
@@ -70,14 +70,14 @@ static void discard_all(tn__token *first) {
   }
 }
 
-/* False: there is no memory for all of them, and then there are none. */
+/* False without memory for all tokens; then there are none. */
 static bool make_tokens(tn__operation *const *operations, size_t n,
                         tn__token **first) {
   tn__token **end = first;
   *first = NULL;
   for (size_t i = 0; i < n; ++i) {
     tn__operation *each = operations[i];
-    *end = tn__token_of(each->engine, &each->job, each);
+    *end = tn__token_create_for(each->engine, &each->job, each);
     if (*end == NULL) {
       discard_all(*first);
       return false;
@@ -107,7 +107,7 @@ static void count_down(tn__operation *operation, int64_t n) {
   if (atomic_fetch_sub_explicit(&operation->n_left, n, memory_order_acq_rel) !=
       n)
     return;
-  tn__drop(operation->drop, operation->job.arg);
+  tn__call_drop(operation->drop, operation->job.arg);
   tn__free(operation->engine->env, operation);
 }
 
@@ -116,9 +116,10 @@ void tn__operation_release(tn__operation *operation) {
 }
 
 void tn__operation_delete(tn__operation *operation) {
-  for (tn__frame *each = tn__frame_top; each != NULL; each = each->outer) {
+  for (tn__run_frame *each = tn__run_frame_top; each != NULL;
+       each = each->outer) {
     if (each->operation != operation || each->job == NULL) continue;
-    each->flags |= TN__FRAME_END; /* it runs just now, uncounted */
+    each->flags |= TN__FRAME_END; /* it runs at this moment, uncounted */
     return;
   }
   const uint64_t pushed =

@@ -1,49 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0
- * order.h: the protocol of variables, and what the files of core/engine are to
- * each other. Inside core/engine only.
+ * order.h: the protocol of variables, and the functions that the files of
+ * core/engine share. Inside core/engine only.
  *
- * A push asks for a *grant* on each of its variables: a reader's or a writer's.
- * It gets one at once if the variable allows it, otherwise it joins the end of
- * the variable's queue. A token runs when it holds all of its grants; when it
- * is complete it gives them back, and whoever that lets in is granted then:
+ * A push requests a *grant* on each of its variables: a reader's or a writer's.
+ * If the variable allows it the grant comes at once, otherwise the *claim*
+ * joins the end of the variable's queue. A token runs when it holds all of its
+ * grants. When it is complete it releases them, and each release grants the
+ * next claims:
  *
- *   acquire READ    nobody queued, no writer       readers += 1
- *   acquire write   nobody queued, nobody at all   WRITER
+ *   acquire READ    empty queue, no writer         readers += 1
+ *   acquire write   empty queue, no grant at all   WRITER
  *   otherwise                                      join the queue
- *   release READ    the last reader, queue waits   hand over to its head
- *   release write   queue waits                    hand over to its head
+ *   release READ    last reader, queue not empty   hand over to the head
+ *   release write   queue not empty                hand over to the head
  *   hand over       the head is a writer           it gets WRITER, and takes
  *                                                  the queue along if that
  *                                                  begins with a writer
- *                   readers stand at the head      all of them, up to the next
+ *                   readers are at the head        all of them, up to the next
  *                                                  writer, get a reader's grant
  *
- * A writer hands what it has taken along over first: from writer to writer
- * without a look at the variable, which who pushes has in its cache; once a
- * reader heads it, it goes back in front of what has joined meanwhile.
+ * A writer first hands over the queue that it has taken along. From writer to
+ * writer this touches no word of the variable, so the pushing thread keeps the
+ * variable in its cache. When a reader is at its head, the queue goes back,
+ * before the claims that have joined meanwhile.
  *
  * `word` of a variable changes by compare-and-swap while LOCK is clear, or by
- * plain stores of the thread that has set LOCK. LOCK is held for a few
- * instructions that touch the queue; where nobody waits, each of the steps
+ * plain stores of the thread that has set LOCK. A thread holds LOCK for the few
+ * instructions that touch the queue. If the queue is empty, each of the steps
  * above is one compare-and-swap.
  *
- * Acquiring is done by one thread at a time (the gate), so a token joins all of
- * its queues at one moment: two pushes stand in the same order in every queue,
- * and nothing can wait in a circle. Releasing needs no gate. In an engine that
- * dispatches, the gate orders records, and only the clerk, who takes them in
- * that order, acquires (pool.h).
+ * One thread at a time acquires (the gate), so a token joins all of its queues
+ * at one moment. Two pushes have the same order in every queue, and no circle
+ * of waiting tokens can arise. Releasing needs no gate. In an engine that
+ * dispatches, the gate orders records, and only the dispatcher acquires, in the
+ * order of the records (pool.h).
  *
- * Only who holds a variable's writer's grant changes `error` and `fence`; who
- * holds any grant may read them. (What readers find out about devices, they
- * leave there under LOCK: fences of their own, and the failure of an earlier
- * writer's.)
+ * Only the holder of a writer's grant changes `error` and `fence`; the holder
+ * of any grant may read them. There is one exception, under LOCK: readers leave
+ * their own fences there, and the failure of an earlier writer's fence.
  *
- * The short way needs none of this. The owner of the gate runs a small function
- * whose variables are free without a grant on any of them, inside of the gate:
- * others can only release meanwhile, so what is free stays free. If such a
- * function pushes something, it gets its token and its grants first, and is
- * completed like all others. The clerk does the same outside of the gate: what
- * its function pushes is posted, and so stands behind it.
+ * The fast path needs none of this. The owner of the gate runs a small function
+ * with free variables inside of the gate and without grants. Meanwhile others
+ * can only release, so free variables stay free. If the function pushes a job
+ * it first gets its token and its grants, and is then completed like all
+ * others. The dispatcher does the same outside of the gate; a job that its
+ * function pushes becomes a later record.
  */
 #ifndef TENON_ORDER_H_
 #define TENON_ORDER_H_
@@ -55,152 +56,154 @@
 #define TN__VAR_QUEUED (1ull << 2)
 #define TN__VAR_ERROR (1ull << 3)   /* error is set */
 #define TN__VAR_FENCE (1ull << 4)   /* fence is set */
-#define TN__VAR_LEAVING (1ull << 5) /* somebody in the queue may leave it */
+#define TN__VAR_LEAVING (1ull << 5) /* a claim in the queue may leave it */
 #define TN__VAR_READER (1ull << 32)
 
 typedef struct tn__slab tn__slab;
 
-/* One token's use of one variable. */
-typedef struct tn__link {
+/* One token's use of one variable: its request for a grant. */
+typedef struct tn__claim {
   tn__token *token;
-  struct tn__link *next; /* in the variable's queue; of a writer that holds its
-                            grant: the tail of what it has taken along */
+  /* Next in the variable's queue. Of a writer that holds its grant: the tail of
+   * the queue that it has taken along. */
+  struct tn__claim *next;
   tn__var *var;
   uint32_t mode;
   uint32_t may_leave; /* tn__var_cancel may be called */
-} tn__link;
+} tn__claim;
 
-enum {                             /* tn__token.flags, above those of jobs */
-       TN__TOKEN_WAIT = 1u << 16,  /* on the stack of a waiting thread: being
-                                      ready is all it does */
-       TN__TOKEN_HERE = 1u << 17,  /* the waiting thread runs it itself */
-       TN__TOKEN_LAST = 1u << 18,  /* its end may free the variable */
+enum {                            /* tn__token.flags, above those of jobs */
+       TN__TOKEN_WAIT = 1u << 16, /* on the stack of a waiting thread; it has no
+                                     function to run */
+       TN__TOKEN_HERE = 1u << 17, /* the waiting thread runs it itself */
+       TN__TOKEN_LAST = 1u << 18, /* its end may free the variable */
        TN__TOKEN_STACK = 1u << 19, /* not from the slab */
-       TN__TOKEN_SIZE = 1u << 20,  /* two bits: which of the slab's sizes */
+       TN__TOKEN_SIZE = 1u << 20,  /* two bits: index of the slab's size */
        TN__TOKEN_EPOCH = 1u << 22, /* pushed in epoch 1, not 0 */
-       TN__TOKEN_LOST = 1u << 23   /* its queue cannot wait for another: what it
-                                      overwrites may still be in use */
+       TN__TOKEN_LOST = 1u << 23 /* its queue cannot wait for another: the data
+                                    that it overwrites may still be in use */
 };
 
-/* What running it needs stands in the first 64 bytes. */
+/* The first 64 bytes contain everything that running the token needs. */
 struct tn__token {
   tn__engine *engine;
   tn_code (*run)(void *arg, tn__token *token);
   void *arg;
   void (*drop)(void *arg);
   tn__queue *queue;
-  tn__token *next;       /* in whatever list it stands */
-  _Atomic uint32_t wait; /* grants that it lacks, plus 1 while it is pushed */
-  uint32_t n_links;
+  tn__token *next;       /* in the list that contains it */
+  _Atomic uint32_t wait; /* missing grants, plus 1 while it is pushed */
+  uint32_t n_claims;
   uint32_t flags;
   int32_t priority;
   const char *name;
   tn__operation *operation; /* held, or NULL */
-  tn__link *links;          /* behind it, or memory of its own */
-  _Atomic uint32_t over;    /* of WAIT and HERE: 1 ready; futex. naive.c has its
-                               own use of it for the others */
-  tn_code code;             /* naive.c: what tn__token_done said */
+  tn__claim *claims;        /* after the token, or separate memory */
+  _Atomic uint32_t over; /* of WAIT and HERE: 1 if ready; futex. naive.c uses it
+                            in another way for other tokens */
+  tn_code code;          /* naive.c: the code of tn__token_done */
 };
 
-/* What failed. Counted; immutable. */
+/* A failure. Reference counted; immutable. */
 typedef struct tn__error {
   const tn__env *env;
   _Atomic int64_t n_owners;
   tn_code code;
   uint32_t reserved;
-  struct tn__error *next; /* in the engine's list of those not yet told */
+  struct tn__error *next; /* in the engine's list of unreported errors */
   char text[];
 } tn__error;
 
-/* A function that this thread runs. They stand on the stack. */
-typedef struct tn__frame {
-  struct tn__frame *outer;
+/* A function that this thread runs. Frames are on the stack. */
+typedef struct tn__run_frame {
+  struct tn__run_frame *outer;
   tn__engine *engine;
-  /* Run without any mark on its variables, under the gate, and not yet marked:
-   * this is what it was pushed as. Otherwise NULL. */
+  /* The job of a function that runs under the gate without grants; NULL once it
+   * has grants. */
   const tn__job *job;
   tn__operation *operation;
   tn__token *token; /* NULL: it has none yet */
   uint32_t depth;   /* from 0 */
-  uint32_t flags;   /* TN__TOKEN_EPOCH, for what it pushes; TN__FRAME_* */
-} tn__frame;
+  uint32_t flags;   /* TN__TOKEN_EPOCH, for its pushes; TN__FRAME_* */
+} tn__run_frame;
 
 enum {
   TN__FRAME_GATE = 1u << 0, /* runs inside of the gate */
   TN__FRAME_SYNC = 1u << 1, /* is over when it returns */
   TN__FRAME_END = 1u << 2,  /* its operation is deleted */
-  TN__DEPTH_MAX = 16        /* of functions that run inside of a push, and of
-                               drops inside of each other: beyond that, what
-                               is pushed goes to the pool */
+  TN__DEPTH_MAX = 16 /* of functions that run inside of a push, and of nested
+                        drops; deeper pushes go to the pool */
 };
 
-/* ------------------------------------------------------------------- var.c */
+/* --------------------------------------------------------------- variable.c */
 
-/* Asks for link->mode on link->var. True: granted. The gate is held. */
-bool tn__var_acquire(tn__link *link);
-/* Gives a grant back. Returns the first of the links that are granted by that,
- * NULL if there is none; they are no longer in the queue. */
-tn__link *tn__var_release(tn__link *link);
-/* The next of them: only readers are granted together. */
-static inline tn__link *tn__link_next(const tn__link *link) {
-  return link->mode == TN__READ ? link->next : NULL;
+/* Requests claim->mode on claim->var. True: granted. The gate is held. */
+bool tn__var_acquire(tn__claim *claim);
+/* Releases a grant. Returns the first claim that is granted by that, or NULL.
+ * The granted claims are no longer in the queue. */
+tn__claim *tn__var_release(tn__claim *claim);
+/* The next granted claim; only readers are granted together. */
+static inline tn__claim *tn__claim_next(const tn__claim *claim) {
+  return claim->mode == TN__READ ? claim->next : NULL;
 }
-/* Takes a link that may leave out of its queue: false if it is granted, or
- * about to be. Others may be granted by that, as above. */
-bool tn__var_cancel(tn__link *link, tn__link **granted);
-/* Changes bits of word while others may change the rest. */
+/* Removes a claim that may leave from its queue. False if it is granted, or
+ * about to be. The removal may grant others, as above. */
+bool tn__var_cancel(tn__claim *claim, tn__claim **granted);
+/* Changes bits of word while other threads may change the rest. */
 void tn__var_mark(tn__var *var, uint64_t clear, uint64_t set);
 
 /* ------------------------------------------------------------------ push.c */
 
-enum { TN__LINKS_HERE = 16 }; /* fit on a stack */
+enum { TN__CLAIMS_HERE = 16 }; /* fit on a stack */
 
-/* One access per variable, with the mode that they have together; how many. */
-uint32_t tn__links_fill(tn__link *links, const tn__access *access, uint32_t n);
-/* The same in place: of each link `var` and `mode` are set. */
-uint32_t tn__links_merge(tn__link *links, uint32_t n);
-/* A token for the job, which holds and asks for nothing yet; NULL: no memory,
- * with the error text. */
-tn__token *tn__token_of(tn__engine *engine, const tn__job *job,
-                        tn__operation *operation);
-/* The same for one of its engine that has links enough. */
+/* Fills one claim per variable, with the combined mode of its accesses. Returns
+ * the number of claims. */
+uint32_t tn__claims_fill(tn__claim *claims, const tn__access *access,
+                         uint32_t n);
+/* The same in place; `var` and `mode` of each claim are set. */
+uint32_t tn__claims_merge(tn__claim *claims, uint32_t n);
+/* Creates a token for the job, without grants and requests. NULL without
+ * memory, with the error text. */
+tn__token *tn__token_create_for(tn__engine *engine, const tn__job *job,
+                                tn__operation *operation);
+/* The same for an existing token of the engine with enough claims. */
 void tn__token_fill(tn__token *token, const tn__job *job);
-/* The same when its links have `var` and `mode` of job->n_access accesses,
- * which are not looked at. */
+/* The same if its claims already have `var` and `mode` of job->n_access
+ * accesses; ignores job->access. */
 void tn__token_begin(tn__token *token, const tn__job *job);
-/* Counts a push from inside of `frame` or NULL; TN__TOKEN_EPOCH, or 0. The gate
- * is held. */
-uint32_t tn__count_pushed(tn__engine *engine, const tn__frame *frame);
-/* Counts it as pushed, from inside of `frame` or NULL, and asks for all of its
- * grants. True: it has them. The gate is held. */
-bool tn__token_acquire(tn__token *token, const tn__frame *frame);
-/* The same for one that is counted already; by the gate's holder or the clerk
- * (pool.h). */
+/* Counts a push from inside of `frame` (or NULL). Returns TN__TOKEN_EPOCH or 0.
+ * The gate is held. */
+uint32_t tn__count_pushed(tn__engine *engine, const tn__run_frame *frame);
+/* Counts the token as pushed, from inside of `frame` (or NULL), and requests
+ * all of its grants. True: it holds them. The gate is held. */
+bool tn__token_acquire(tn__token *token, const tn__run_frame *frame);
+/* The same for a token that is counted already. For the holder of the gate and
+ * the dispatcher (pool.h). */
 bool tn__token_grant(tn__token *token);
-/* Asks for a cache line that is about to be written. */
-static inline void tn__fetch(const void *line) {
+/* Prefetches a cache line for writing. */
+static inline void tn__prefetch_write(const void *line) {
 #if defined(__x86_64__)
-  /* Compilers ask for it to be read, unless they know the processor. */
+  /* Compilers emit a prefetch for reading if they do not know the processor. */
   __asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
 #else
   __builtin_prefetch(line, 1);
 #endif
 }
 
-/* For a token and its first link. */
-static inline void tn__token_fetch(const tn__token *token) {
-  tn__fetch(token);
-  tn__fetch(&token->name);
+/* Prefetches a token and its first claim. */
+static inline void tn__token_prefetch(const tn__token *token) {
+  tn__prefetch_write(token);
+  tn__prefetch_write(&token->name);
 }
 
-/* Runs a small job without any mark on its variables, if that is allowed. */
-bool tn__push_short(tn__engine *engine, const tn__job *job, tn_code *code);
-/* Drops a job that could not be pushed; returns the code, with its text. */
-tn_code tn__job_failed(const tn__job *job, tn_code code);
-/* tn__push, also of a prepared operation. */
+/* Runs a small job without grants, if that is allowed. */
+bool tn__push_fast(tn__engine *engine, const tn__job *job, tn_code *code);
+/* Drops a job that could not be pushed. Returns the code and keeps its text. */
+tn_code tn__job_drop_failed(const tn__job *job, tn_code code);
+/* tn__push, also for a prepared operation. */
 tn_code tn__push_for(tn__engine *engine, const tn__job *job,
                      tn__operation *operation);
-/* Adds 1 to what only one thread at a time writes. */
+/* Adds 1 to a counter that only one thread at a time writes. */
 static inline void tn__count_up(_Atomic uint64_t *count) {
   const uint64_t n = atomic_load_explicit(count, memory_order_relaxed);
   atomic_store_explicit(count, n + 1, memory_order_release);
@@ -208,143 +211,144 @@ static inline void tn__count_up(_Atomic uint64_t *count) {
 
 /* ------------------------------------------------------------- operation.c */
 
-/* One more push of it; the gate is held. */
+/* Counts one more push. The gate is held. */
 void tn__operation_count(tn__operation *operation);
-/* Behind the completion of one. */
+/* Counts a completed push. */
 void tn__operation_release(tn__operation *operation);
 
 /* ----------------------------------------------------------------- token.c */
 
-extern _Thread_local tn__frame *tn__frame_top
+extern _Thread_local tn__run_frame *tn__run_frame_top
     __attribute__((tls_model("initial-exec")));
 
-/* How many drops this thread is inside of. */
-extern _Thread_local uint32_t tn__drops
+/* Number of drops that this thread is inside of. */
+extern _Thread_local uint32_t tn__drop_depth
     __attribute__((tls_model("initial-exec")));
 
-/* Calls it, unless it is NULL. */
-static inline void tn__drop(void (*drop)(void *arg), void *arg) {
+/* Calls `drop` unless it is NULL. */
+static inline void tn__call_drop(void (*drop)(void *arg), void *arg) {
   if (drop == NULL) return;
-  ++tn__drops;
+  ++tn__drop_depth;
   drop(arg);
-  --tn__drops;
+  --tn__drop_depth;
 }
 
 /* The innermost frame of this engine, or NULL. */
-tn__frame *tn__frame_of(const tn__engine *engine);
-/* Whether this thread runs a function of the engine. */
-bool tn__inside(const tn__engine *engine);
-/* TN_INVALID if the caller is inside of a function or of tn__enter. */
-tn_code tn__outside(const tn__engine *engine, const char *what);
+tn__run_frame *tn__run_frame_of(const tn__engine *engine);
+/* TN_INVALID if the caller is inside of a function or between tn__gate_enter
+ * and tn__gate_leave. */
+tn_code tn__check_outside(const tn__engine *engine, const char *action);
 
-/* Counts one grant; at the last one the token is made ready. */
+/* Counts one grant; the last one makes the token ready. */
 void tn__token_granted(tn__token *token);
-/* It holds its grants, and waits for no fence: to whoever runs it. */
+/* The token holds its grants and waits for no fence: passes it to the thread or
+ * pool that runs it. */
 void tn__token_ready(tn__token *token);
-/* Runs a ready token and, unless it is asynchronous or parked for a fence,
- * completes it; then successors, one by one, that nobody else need run. */
+/* Runs a ready token and completes it, unless it is asynchronous or parked for
+ * a fence. Then runs successors, one by one, that no other thread need run. */
 void tn__token_execute(tn__token *token);
-/* The same for one token, with what it returned. It is not asynchronous. */
+/* The same for one token that is not asynchronous. Returns its code. */
 tn_code tn__token_run(tn__token *token);
-/* Whether it must wait for a device before it can run on the host; then it is
- * made ready again. */
-bool tn__token_parked(tn__token *token);
-/* Runs the function, if nothing stands against it; otherwise, and if it fails,
- * what it writes carries the error. */
+/* True if the token must wait for a device before it can run on the host. Then
+ * it becomes ready again later. */
+bool tn__token_try_park(tn__token *token);
+/* Runs the function unless an error prevents that. If it did not run or failed,
+ * the variables that it writes carry the error. */
 tn_code tn__token_call(tn__token *token);
-/* Leaves a failure, whose text is the thread's, on what it writes. */
+/* Puts a failure, with the thread's error text, on the variables that the token
+ * writes. */
 void tn__token_fail(tn__token *token, tn_code code);
-/* Gives the grants back, drops, frees. A code other than TN_OK is a failure
- * that is new: it is left on the variables first. */
+/* Releases the grants, calls the drop and frees. A code other than TN_OK is a
+ * new failure, which first goes to the variables. */
 void tn__token_complete(tn__token *token, tn_code code);
-/* The same, of a code that tn__token_call has left on them, for a caller who
- * returns it: keeps the thread's error text. */
+/* The same for a code that tn__token_call has put on the variables. Keeps the
+ * thread's error text, since the caller returns the code. */
 tn_code tn__token_return(tn__token *token, tn_code code);
 
 /* ------------------------------------------------------------------ slab.c */
 
 tn_code tn__slab_create(const tn__env *env, tn__slab **out);
 void tn__slab_destroy(tn__slab *slab);
-/* With room for n_links; NULL if there is no memory. */
-tn__token *tn__token_create(tn__engine *engine, uint32_t n_links);
-/* The same with links that it takes over, or NULL. */
-tn__token *tn__token_create_with(tn__engine *engine, uint32_t n_links,
-                                 tn__link *links);
-/* Frees one that was never counted. */
+/* With room for n_claims; NULL without memory. */
+tn__token *tn__token_create(tn__engine *engine, uint32_t n_claims);
+/* The same with claims that the token then owns, or NULL. */
+tn__token *tn__token_create_with(tn__engine *engine, uint32_t n_claims,
+                                 tn__claim *claims);
+/* Frees a token that was never counted. */
 void tn__token_discard(tn__token *token);
-/* Counts it as complete in its epoch, and frees it. */
+/* Counts the token as complete in its epoch, and frees it. */
 void tn__token_end(tn__token *token);
-/* How many were completed in the epoch. */
+/* Number of tokens that were completed in the epoch. */
 uint64_t tn__slab_completed(const tn__slab *slab, uint32_t epoch);
 
-/* ----------------------------------------------------------------- error.c */
+/* ------------------------------------------------------- travelling_error.c */
 
-/* Of the thread's error text. Never fails: without memory it is the engine's
- * one error that says so. */
+/* Creates an error with the thread's error text. Never fails: without memory it
+ * returns the engine's reserved error, which reports the lack of memory. */
 tn__error *tn__error_create(tn__engine *engine, tn_code code);
-/* The engine's one error that needs no memory. */
+/* Creates the reserved error of the engine. */
 tn_code tn__error_init(tn__engine *engine);
 void tn__error_deinit(tn__engine *engine);
-/* To be told by the next tn__wait_all. */
+/* The next tn__wait_all reports it. */
 void tn__error_announce(tn__engine *engine, tn__error *error);
-/* The same for a failure that may be left in several places, one by one: it is
- * told once if nothing else failed in between. */
+/* The same for a failure that several calls may announce. It is reported once
+ * if no other failure came in between. */
 void tn__error_announce_again(tn__engine *engine, tn__error *error);
-/* What is to be told, oldest first, which the caller owns, and how many there
- * were. */
+/* Returns the unreported errors, oldest first, and their number. The caller
+ * owns them. */
 tn__error *tn__error_collect(tn__engine *engine, uint64_t *n);
-/* Puts the name of the function that failed in front of the thread's error
- * text, unless that begins with the name and a ':' or ' '; returns the code. */
-tn_code tn__error_sign(tn_code code, const char *name);
-/* "`name` was not run: " and the story of `cause`. */
-tn__error *tn__error_follow(tn__engine *engine, tn__error *cause,
+/* Puts the name of the failed function before the thread's error text, unless
+ * the text begins with the name and a ':' or ' '. Returns the code. */
+tn_code tn__error_add_name(tn_code code, const char *name);
+/* Creates an error with the text "`name` was not run: " and the text of
+ * `cause`. */
+tn__error *tn__error_derive(tn__engine *engine, tn__error *cause,
                             const char *name);
 tn__error *tn__error_retain(tn__error *error);
 void tn__error_release(tn__error *error);
-/* Puts it on a variable whose writer's grant is held (NULL clears), which takes
- * a count of its own. */
+/* Puts the error on a variable (NULL clears) and adds an owner. The caller
+ * holds the writer's grant of the variable. */
 void tn__error_put(tn__var *var, tn__error *error);
 /* Sets the thread's error text; returns the code. */
-tn_code tn__error_say(const tn__error *error);
+tn_code tn__error_set_text(const tn__error *error);
 
 /* ------------------------------------------------------------------ wait.c */
 
-/* After a count of completed tokens went up: wakes who waits for them. */
-void tn__drain_notify(tn__engine *engine);
-/* Waits until all tokens of both epochs are complete, but not for what devices
- * still do. */
-void tn__drain(tn__engine *engine);
-/* Waits until those that were pushed before are, on devices too, whatever is
- * pushed meanwhile. */
-void tn__settle(tn__engine *engine);
-
-/* ----------------------------------------------------------------- queue.c */
-
-/* Before a token runs: lets its queue wait for the fences of its variables. A
- * token of the host that must wait for the device is parked (true), and made
- * ready again when that is done. Failure of the device is put on the variable.
+/* Wakes the threads that wait for tokens to complete, after their count rose.
  */
+void tn__drain_notify(tn__engine *engine);
+/* Waits until all tokens of both epochs are complete, but not for devices. */
+void tn__drain(tn__engine *engine);
+/* Waits until all earlier pushes are complete, on devices too. Ignores later
+ * pushes. */
+void tn__wait_for_pushed(tn__engine *engine);
+
+/* --------------------------------------------------- fences, device_queue.c */
+
+/* Before a token runs: makes its queue wait for the fences of its variables.
+ * True: a token of the host was parked, and becomes ready again when the device
+ * is done. A failure of the device goes to the variable. */
 bool tn__fence_before(tn__token *token);
-/* After a token of a queue was run, with `code`: its fence, on its variables,
- * also if it failed, as it may have enqueued something before; then the code
+/* After a token of a queue ran with `code`: puts a fence on its variables. Also
+ * if the token failed, since it may have enqueued work before; then the code
  * and its text stay. */
 tn_code tn__fence_after(tn__token *token, tn_code code);
-/* Waits until devices are done with the variable: with what was written, or
- * with everything; a failure is put on it. False: the deadline (tn__now) has
- * passed before. */
-bool tn__fence_wait(tn__var *var, uint32_t what, uint64_t deadline);
+/* Waits until devices have written the variable, or until they no longer use
+ * it. A failure goes to the variable. False: the deadline (tn__now) has passed
+ * before. */
+bool tn__fence_wait(tn__var *var, uint32_t condition, uint64_t deadline);
 void tn__fence_drop(tn__var *var);
-/* Waits until the devices are done with everything enqueued so far; their
- * failures are announced then. */
+/* Waits until the devices have executed everything that is enqueued so far.
+ * Announces their failures. */
 void tn__queues_await(tn__engine *engine);
-/* Hands a ready token to its queue's own order. */
-void tn__queue_ready(tn__token *token);
+/* Inserts a ready token into the order of its queue. */
+void tn__queue_add_ready(tn__token *token);
 
 /* ----------------------------------------------------------------- trace.c */
 
 /* Nanoseconds of the monotonic clock. */
 uint64_t tn__now(void);
-/* One span, on this thread. */
+/* Records one span on this thread. */
 void tn__trace_span(tn__engine *engine, const char *name,
                     const tn__queue *queue, uint64_t begin);
 

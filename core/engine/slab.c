@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * slab.c: memory of tokens, and how many of them were completed.
+ * slab.c: memory of tokens, and the number of completed tokens.
  *
- * Tokens of four sizes are cut from chunks that are freed with the engine.
- * Each thread uses one of a few *slots*, whichever it finds open, beginning
- * with its own: so a slot is nearly always in one core's cache, and nothing is
- * left behind by a thread that ends. A slot keeps up to two batches of free
- * tokens of each size; whole batches move through a shared list to where tokens
- * are created, when they are completed elsewhere.
+ * Tokens have four sizes and are cut from chunks that are freed with the
+ * engine. Each thread uses the first open one of a few *slots*, beginning with
+ * its own. So a slot is nearly always in one core's cache, and a thread that
+ * ends leaves no memory unused. A slot keeps up to two batches of free tokens
+ * of each size. Whole batches move through a shared list from threads that
+ * complete tokens to threads that create them.
  */
 #include <sched.h>
 
@@ -18,54 +18,55 @@ enum {
   BATCH = 32,
   CHUNK = 64 * 1024,
   SMALLEST = 128, /* doubled for each further size */
-  LINKS_MAX = (int)(((SMALLEST << (N_SIZES - 1)) - sizeof(tn__token)) /
-                    sizeof(tn__link))
+  CLAIMS_MAX = (int)(((SMALLEST << (N_SIZES - 1)) - sizeof(tn__token)) /
+                     sizeof(tn__claim))
 };
 
-_Static_assert(SMALLEST == sizeof(tn__token) + sizeof(tn__link),
+_Static_assert(SMALLEST == sizeof(tn__token) + sizeof(tn__claim),
                "a function of one variable takes two cache lines");
 
 /* A free token. */
 typedef struct piece {
   struct piece *next;
-  struct piece *batch; /* of the first: the next batch */
+  struct piece *batch; /* in the first of a batch: the next batch */
 } piece;
 
-typedef struct shelf {
-  piece *open; /* fewer than BATCH of them, or as many */
-  piece *full; /* BATCH of them, or none */
-  size_t n;    /* in open */
-} shelf;
+typedef struct free_list {
+  piece *open; /* up to BATCH tokens */
+  piece *full; /* BATCH tokens, or none */
+  size_t n;    /* number in `open` */
+} free_list;
 
 typedef struct slot {
   _Alignas(64) _Atomic uint32_t taken;
-  shelf shelves[N_SIZES];
+  free_list free_lists[N_SIZES];
   _Atomic uint64_t n_completed[2]; /* in each epoch */
 } slot;
 
 typedef struct chunk {
   struct chunk *next;
-  unsigned char reserved[120]; /* tokens begin a pair of cache lines */
+  unsigned char
+      reserved[120]; /* so that tokens begin at a pair of cache lines */
 } chunk;
 
-static size_t size_bytes(size_t size) {
+static size_t bytes_of_size(size_t size) {
   return (size_t)SMALLEST << size;
 }
 
-/* The smallest that has room for n_links, or the greatest. */
-static uint32_t size_for(uint32_t n_links) {
-  const size_t bytes = sizeof(tn__token) + n_links * sizeof(tn__link);
+/* The smallest size with room for n_claims, or the largest one. */
+static uint32_t find_size(uint32_t n_claims) {
+  const size_t bytes = sizeof(tn__token) + n_claims * sizeof(tn__claim);
   uint32_t size = 0;
-  while (size < N_SIZES - 1 && bytes > size_bytes(size)) ++size;
+  while (size < N_SIZES - 1 && bytes > bytes_of_size(size)) ++size;
   return size;
 }
 
 struct tn__slab {
   slot slots[N_SLOTS];
-  _Alignas(64) pthread_mutex_t lock; /* of all below */
+  _Alignas(64) pthread_mutex_t lock; /* protects the fields below */
   piece *batches[N_SIZES];
   chunk *chunks;
-  unsigned char *fresh; /* not yet cut */
+  unsigned char *fresh; /* not cut yet */
   size_t n_fresh;       /* bytes */
   const tn__env *env;
 };
@@ -93,8 +94,9 @@ void tn__slab_destroy(struct tn__slab *slab) {
   tn__free(slab->env, slab);
 }
 
-/* Held for a few instructions; who finds it taken tries the next. */
-static slot *slot_take(struct tn__slab *slab) {
+/* Slots are held for a few instructions; a thread that finds one in use tries
+ * the next one. */
+static slot *take_slot(struct tn__slab *slab) {
   for (uint64_t i = tn__self_get();; ++i) {
     slot *each = &slab->slots[i % N_SLOTS];
     if (atomic_exchange_explicit(&each->taken, 1, memory_order_acquire) == 0)
@@ -103,13 +105,13 @@ static slot *slot_take(struct tn__slab *slab) {
   }
 }
 
-static void slot_give(slot *each) {
+static void return_slot(slot *each) {
   atomic_store_explicit(&each->taken, 0, memory_order_release);
 }
 
 /* ------------------------------------------------------------------ batches */
 
-static bool new_chunk(struct tn__slab *slab) {
+static bool add_chunk(struct tn__slab *slab) {
   chunk *each = tn__alloc_aligned(slab->env, CHUNK, 128);
   if (each == NULL) return false;
   each->next = slab->chunks;
@@ -119,12 +121,12 @@ static bool new_chunk(struct tn__slab *slab) {
   return true;
 }
 
-/* Cuts up to BATCH tokens; what a chunk has left of the wrong size is not
- * used. The lock is held. */
-static piece *cut(struct tn__slab *slab, size_t size, size_t *n) {
-  const size_t bytes = size_bytes(size);
+/* Cuts up to BATCH tokens. A rest of a chunk that is too small stays unused.
+ * The lock is held. */
+static piece *cut_pieces(struct tn__slab *slab, size_t size, size_t *n) {
+  const size_t bytes = bytes_of_size(size);
   piece *first = NULL;
-  if (slab->n_fresh < bytes && !new_chunk(slab)) return NULL;
+  if (slab->n_fresh < bytes && !add_chunk(slab)) return NULL;
   for (*n = 0; *n < BATCH && slab->n_fresh >= bytes; ++*n) {
     piece *each = (piece *)(void *)slab->fresh;
     slab->fresh += bytes;
@@ -135,48 +137,48 @@ static piece *cut(struct tn__slab *slab, size_t size, size_t *n) {
   return first;
 }
 
-static piece *batch_get(struct tn__slab *slab, size_t size, size_t *n) {
+static piece *get_batch(struct tn__slab *slab, size_t size, size_t *n) {
   (void)pthread_mutex_lock(&slab->lock);
   piece *first = slab->batches[size];
   if (first != NULL) {
     slab->batches[size] = first->batch;
     *n = BATCH;
   } else {
-    first = cut(slab, size, n);
+    first = cut_pieces(slab, size, n);
   }
   (void)pthread_mutex_unlock(&slab->lock);
   return first;
 }
 
-static void batch_put(struct tn__slab *slab, size_t size, piece *first) {
+static void put_batch(struct tn__slab *slab, size_t size, piece *first) {
   (void)pthread_mutex_lock(&slab->lock);
   first->batch = slab->batches[size];
   slab->batches[size] = first;
   (void)pthread_mutex_unlock(&slab->lock);
 }
 
-static piece *piece_get(struct tn__slab *slab, slot *mine, size_t size) {
-  shelf *from = &mine->shelves[size];
+static piece *get_piece(struct tn__slab *slab, slot *mine, size_t size) {
+  free_list *from = &mine->free_lists[size];
   if (from->open == NULL && from->full != NULL) {
     from->open = from->full;
     from->full = NULL;
     from->n = BATCH;
   }
-  if (from->open == NULL) from->open = batch_get(slab, size, &from->n);
+  if (from->open == NULL) from->open = get_batch(slab, size, &from->n);
   piece *each = from->open;
   if (each == NULL) return NULL;
   from->open = each->next;
   --from->n;
-  /* It was used last on another core, very likely. */
-  if (from->open != NULL) tn__token_fetch((tn__token *)(void *)from->open);
+  /* Another core has very likely used it last. */
+  if (from->open != NULL) tn__token_prefetch((tn__token *)(void *)from->open);
   return each;
 }
 
-static void piece_put(struct tn__slab *slab, slot *mine, size_t size,
+static void put_piece(struct tn__slab *slab, slot *mine, size_t size,
                       piece *each) {
-  shelf *to = &mine->shelves[size];
+  free_list *to = &mine->free_lists[size];
   if (to->n == BATCH) {
-    if (to->full != NULL) batch_put(slab, size, to->full);
+    if (to->full != NULL) put_batch(slab, size, to->full);
     to->full = to->open;
     to->open = NULL;
     to->n = 0;
@@ -188,61 +190,61 @@ static void piece_put(struct tn__slab *slab, slot *mine, size_t size,
 
 /* ------------------------------------------------------------------- tokens */
 
-tn__token *tn__token_create_with(tn__engine *engine, uint32_t n_links,
-                                 tn__link *links) {
-  const uint32_t size = size_for(links != NULL ? 0 : n_links);
-  slot *mine = slot_take(engine->slab);
-  tn__token *token = (tn__token *)piece_get(engine->slab, mine, size);
-  slot_give(mine);
+tn__token *tn__token_create_with(tn__engine *engine, uint32_t n_claims,
+                                 tn__claim *claims) {
+  const uint32_t size = find_size(claims != NULL ? 0 : n_claims);
+  slot *mine = take_slot(engine->slab);
+  tn__token *token = (tn__token *)get_piece(engine->slab, mine, size);
+  return_slot(mine);
   if (token == NULL) return NULL;
   token->engine = engine;
   token->flags = size * TN__TOKEN_SIZE;
-  token->links = links != NULL ? links : (tn__link *)(token + 1);
+  token->claims = claims != NULL ? claims : (tn__claim *)(token + 1);
   return token;
 }
 
-tn__token *tn__token_create(tn__engine *engine, uint32_t n_links) {
-  tn__link *links = NULL;
-  if (n_links > LINKS_MAX) {
-    links = tn__alloc(engine->env, n_links * sizeof *links);
-    if (links == NULL) return NULL;
+tn__token *tn__token_create(tn__engine *engine, uint32_t n_claims) {
+  tn__claim *claims = NULL;
+  if (n_claims > CLAIMS_MAX) {
+    claims = tn__alloc(engine->env, n_claims * sizeof *claims);
+    if (claims == NULL) return NULL;
   }
-  tn__token *token = tn__token_create_with(engine, n_links, links);
-  if (token == NULL) tn__free(engine->env, links);
+  tn__token *token = tn__token_create_with(engine, n_claims, claims);
+  if (token == NULL) tn__free(engine->env, claims);
   return token;
 }
 
-/* Into the slot; a long list of links goes first. */
-static void put(tn__token *token, slot *mine) {
+/* Puts the token into the slot. A separate list of claims was freed before. */
+static void put_token(tn__token *token, slot *mine) {
   struct tn__slab *slab = token->engine->slab;
   if ((token->flags & TN__TOKEN_STACK) != 0) return;
   const size_t size = token->flags / TN__TOKEN_SIZE % 4;
-  piece_put(slab, mine, size, (piece *)(void *)token);
+  put_piece(slab, mine, size, (piece *)(void *)token);
 }
 
-static void free_links(tn__token *token) {
+static void free_claims(tn__token *token) {
   if ((token->flags & TN__TOKEN_STACK) == 0 &&
-      token->links != (tn__link *)(token + 1))
-    tn__free(token->engine->env, token->links);
+      token->claims != (tn__claim *)(token + 1))
+    tn__free(token->engine->env, token->claims);
 }
 
 void tn__token_end(tn__token *token) {
   tn__engine *engine = token->engine;
   const uint32_t epoch = (token->flags & TN__TOKEN_EPOCH) != 0 ? 1 : 0;
-  free_links(token);
-  slot *mine = slot_take(engine->slab);
-  put(token, mine);
+  free_claims(token);
+  slot *mine = take_slot(engine->slab);
+  put_token(token, mine);
   tn__count_up(&mine->n_completed[epoch]);
   tn__drain_notify(engine);
-  slot_give(mine); /* the last touch: tn__slab_destroy waits for it */
+  return_slot(mine); /* the last access: tn__slab_destroy waits for it */
 }
 
 void tn__token_discard(tn__token *token) {
   tn__engine *engine = token->engine;
-  free_links(token);
-  slot *mine = slot_take(engine->slab);
-  put(token, mine);
-  slot_give(mine);
+  free_claims(token);
+  slot *mine = take_slot(engine->slab);
+  put_token(token, mine);
+  return_slot(mine);
 }
 
 uint64_t tn__slab_completed(const struct tn__slab *slab, uint32_t epoch) {

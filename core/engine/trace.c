@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * trace.c: spans. Each thread writes into blocks of its own, which belong to
- * the engine and live as long as it does; whoever writes the file reads of each
- * block what its thread has published by then, and waits for nobody.
+ * trace.c: spans. Each thread writes into its own blocks, which belong to the
+ * engine and live as long as it does. The writer of the file reads the spans
+ * that each thread has published by then, and waits for no thread.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 enum { BLOCK = 64 << 10, NAME_MAX_BYTES = 1000 };
 
-/* In a block: this, the name, the queue's name; both without an end. */
+/* Layout in a block: this, the name, the queue's name; no terminating zeros. */
 typedef struct span {
   uint64_t begin;
   uint64_t end;
@@ -26,10 +26,10 @@ typedef struct block {
   unsigned char bytes[BLOCK];
 } block;
 
-/* One thread's. */
+/* The blocks of one thread. */
 typedef struct lane {
   struct lane *next;
-  uint32_t number; /* in the file */
+  uint32_t number; /* number in the file */
   uint32_t worker; /* 0: no worker */
   uint64_t thread; /* its tn__self */
   _Atomic(block *) first;
@@ -38,16 +38,16 @@ typedef struct lane {
 
 typedef struct tn__trace {
   const tn__env *env;
-  uint64_t id;             /* tells it from a former one in the same place */
-  _Atomic uint64_t start;  /* spans that began before do not count */
-  _Atomic uint64_t n_lost; /* for lack of memory */
+  uint64_t id; /* differs from an earlier trace at the same address */
+  _Atomic uint64_t start;  /* earlier spans are left out */
+  _Atomic uint64_t n_lost; /* spans lost without memory */
   pthread_mutex_t lock;
   lane *lanes;
   uint32_t n_lanes;
   uint32_t reserved;
 } tn__trace;
 
-/* Where this thread wrote last. */
+/* The lane that this thread used last. */
 static _Thread_local struct {
   const tn__trace *trace;
   uint64_t id;
@@ -60,10 +60,9 @@ uint64_t tn__now(void) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* ----------------------------------------------------------------- recording
- */
+/* ---------------------------------------------------------------- recording */
 
-/* The one that this thread has already. */
+/* Returns the thread's existing lane, or NULL. */
 static lane *find_lane(tn__trace *trace, uint64_t thread) {
   pthread_mutex_lock(&trace->lock);
   lane *l = trace->lanes;
@@ -77,7 +76,7 @@ static lane *create_lane(tn__engine *engine, tn__trace *trace,
   lane *l = tn__zalloc(trace->env, sizeof *l);
   if (l == NULL) return NULL;
   l->thread = thread;
-  if (engine->pool != NULL) l->worker = tn__pool_worker(engine->pool);
+  if (engine->pool != NULL) l->worker = tn__pool_worker_number(engine->pool);
   pthread_mutex_lock(&trace->lock);
   l->number = ++trace->n_lanes;
   l->next = trace->lanes;
@@ -99,8 +98,9 @@ static lane *lane_here(tn__engine *engine) {
   return l;
 }
 
-/* Room for so many bytes at the end of the lane, or NULL. */
-static block *room(const tn__trace *trace, lane *l, size_t bytes) {
+/* Returns a block with room for so many bytes at the end of the lane, or NULL.
+ */
+static block *find_room(const tn__trace *trace, lane *l, size_t bytes) {
   block *last = l->last;
   if (last != NULL &&
       BLOCK - atomic_load_explicit(&last->used, memory_order_relaxed) >= bytes)
@@ -115,11 +115,12 @@ static block *room(const tn__trace *trace, lane *l, size_t bytes) {
   return b;
 }
 
-static uint32_t length(const char *text) {
+static uint32_t name_length(const char *text) {
   return (uint32_t)strnlen(text, NAME_MAX_BYTES);
 }
 
-static void put(block *b, const span *s, const char *name, const char *queue) {
+static void put_span(block *b, const span *s, const char *name,
+                     const char *queue) {
   const size_t used = atomic_load_explicit(&b->used, memory_order_relaxed);
   unsigned char *to = b->bytes + used;
   memcpy(to, s, sizeof *s);
@@ -135,11 +136,12 @@ void tn__trace_span(tn__engine *engine, const char *name,
   tn__trace *trace = engine->trace;
   if (name == NULL) name = "a function";
   const char *queue_name = queue != NULL ? queue->name : "host";
-  const span s = {begin, end, length(name), length(queue_name)};
+  const span s = {begin, end, name_length(name), name_length(queue_name)};
   lane *l = lane_here(engine);
-  block *b = l == NULL ? NULL : room(trace, l, sizeof s + s.n_name + s.n_queue);
+  block *b =
+      l == NULL ? NULL : find_room(trace, l, sizeof s + s.n_name + s.n_queue);
   if (b != NULL)
-    put(b, &s, name, queue_name);
+    put_span(b, &s, name, queue_name);
   else
     atomic_fetch_add_explicit(&trace->n_lost, 1, memory_order_relaxed);
 }
@@ -154,8 +156,7 @@ void tn__trace_part(tn__engine *engine, const char *name, uint64_t begin) {
   tn__trace_span(engine, name, NULL, begin);
 }
 
-/* ------------------------------------------------------------ start and stop
- */
+/* ----------------------------------------------------------- start and stop */
 
 static tn_code create_trace(tn__engine *engine) {
   tn__trace *trace = tn__zalloc(engine->env, sizeof *trace);
@@ -167,7 +168,7 @@ static tn_code create_trace(tn__engine *engine) {
   return TN_OK;
 }
 
-/* Nobody pushes meanwhile, and the gate's owner learns of it. */
+/* No thread pushes meanwhile, and the owner loses the gate. */
 static tn_code start_paused(tn__engine *engine) {
   if (atomic_load_explicit(&engine->tracing, memory_order_relaxed) != 0)
     return tn__fail(TN_EXISTS,
@@ -203,10 +204,8 @@ static void free_lane(const tn__env *env, lane *l) {
   tn__free(env, l);
 }
 
-void tn__trace_drop(tn__engine *engine) {
-  tn__trace *trace = engine->trace;
+static void free_trace(tn__trace *trace) {
   if (trace == NULL) return;
-  engine->trace = NULL;
   while (trace->lanes != NULL) {
     lane *next = trace->lanes->next;
     free_lane(trace->env, trace->lanes);
@@ -216,13 +215,28 @@ void tn__trace_drop(tn__engine *engine) {
   tn__free(trace->env, trace);
 }
 
-/* ------------------------------------------------------------------- writing
- */
+void tn__trace_drop(tn__engine *engine) {
+  free_trace(engine->trace);
+  engine->trace = NULL;
+}
+
+void tn__trace_forget(tn__engine *engine) {
+  tn__engine_pause(engine);
+  tn__trace *trace = engine->trace;
+  if (atomic_load_explicit(&engine->tracing, memory_order_relaxed) != 0)
+    trace = NULL;
+  else
+    engine->trace = NULL;
+  tn__engine_resume(engine);
+  free_trace(trace);
+}
+
+/* ------------------------------------------------------------------ writing */
 
 typedef struct writer {
   tn__sink *sink;
-  tn_code code; /* what failed first */
-  tn__buf buf;  /* of one line */
+  tn_code code; /* first failure */
+  tn__buf buf;  /* one line */
   uint64_t start;
   uint32_t lane;
   bool any;
@@ -232,7 +246,7 @@ static void write_text(writer *w, const char *text, size_t n) {
   if (w->code == TN_OK) w->code = tn__sink_write(w->sink, text, n);
 }
 
-/* What was added to the line. */
+/* Writes the text that was added to the line. */
 static void write_buf(writer *w) {
   if (w->code == TN_OK && w->buf.failed)
     w->code = tn__fail_memory(NAME_MAX_BYTES, "a line of a trace");
@@ -247,7 +261,7 @@ static void write_line(writer *w) {
   w->any = true;
 }
 
-/* Microseconds, without the locale's idea of a decimal point. */
+/* Adds microseconds, with a point in every locale. */
 static void add_us(tn__buf *buf, uint64_t ns) {
   tn__buf_add(buf, "%" PRIu64 ".%03u", ns / 1000, (unsigned)(ns % 1000));
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * wait.c: waiting: for one variable, for one function, and for everything.
+ * wait.c: waits for one variable, for one function, and for everything.
  *
- * Everything is counted in *epochs*: a token is counted as pushed in the epoch
- * that goes on, under the gate, and as complete in the slab, where each thread
- * has its own count. tn__wait_all begins the other epoch and waits until the
- * two counts of the old one are equal; so it does not wait for what is pushed
- * meanwhile, and nobody shares a counter.
+ * Tokens are counted in *epochs*. A token is counted as pushed in the current
+ * epoch, under the gate, and as complete in the slab, where each thread has its
+ * own counter. tn__wait_all begins the other epoch and waits until the two
+ * counts of the old one are equal. So it does not wait for later pushes, and
+ * threads share no counter.
  */
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
@@ -15,10 +15,10 @@
 
 /* ------------------------------------------------------------- one variable */
 
-/* What of a word says that there is something to wait for. */
-static uint64_t busy_bits(uint32_t what) {
+/* The bits of a word that show that there is something to wait for. */
+static uint64_t busy_bits(uint32_t condition) {
   const uint64_t writers = TN__VAR_LOCK | TN__VAR_WRITER | TN__VAR_QUEUED;
-  return what == TN__WAIT_ALL ? writers | TN__VAR_READERS : writers;
+  return condition == TN__WAIT_ALL ? writers | TN__VAR_READERS : writers;
 }
 
 static uint64_t deadline_of(uint64_t ns) {
@@ -27,14 +27,14 @@ static uint64_t deadline_of(uint64_t ns) {
   return ns >= TN__FOREVER - now ? TN__FOREVER : now + ns;
 }
 
-static tn_code timed_out(void) {
+static tn_code fail_timed_out(void) {
   return tn__fail(TN_BUSY, "the time to wait was up, and the result not there");
 }
 
-static void grant(tn__link *link) {
-  while (link != NULL) {
-    tn__token *token = link->token;
-    link = tn__link_next(link);
+static void grant_claims(tn__claim *claim) {
+  while (claim != NULL) {
+    tn__token *token = claim->token;
+    claim = tn__claim_next(claim);
     tn__token_granted(token);
   }
 }
@@ -42,73 +42,74 @@ static void grant(tn__link *link) {
 /* False when the time was up before the grant came. */
 static bool await_grant(tn__token *token, uint64_t deadline) {
   tn__engine *engine = token->engine;
-  tn__link *others;
+  tn__claim *others;
   if (tn__pool_await(engine->pool, &token->over, 0, deadline)) return true;
-  if (tn__var_cancel(token->links, &others)) {
-    grant(others);
+  if (tn__var_cancel(token->claims, &others)) {
+    grant_claims(others);
     return false;
   }
-  /* Somebody is about to grant it, and uses this thread's stack. */
+  /* Another thread is about to grant it, and uses this thread's stack. */
   return tn__pool_await(engine->pool, &token->over, 0, TN__FOREVER);
 }
 
-/* It is this thread's turn; devices may still be at work. */
-static tn_code look(tn__var *var, uint32_t what, uint64_t deadline) {
+/* Called in this thread's turn; devices may still be busy. */
+static tn_code check_var(tn__var *var, uint32_t condition, uint64_t deadline) {
   const uint64_t word = atomic_load_explicit(&var->word, memory_order_acquire);
-  if ((word & TN__VAR_FENCE) != 0 && !tn__fence_wait(var, what, deadline))
-    return timed_out();
+  if ((word & TN__VAR_FENCE) != 0 && !tn__fence_wait(var, condition, deadline))
+    return fail_timed_out();
   return tn__var_check(var);
 }
 
-/* False: the time was up before it could ask. */
+/* False: the time was up before the request. */
 static bool ask_for_grant(tn__token *token, uint64_t deadline) {
   tn__engine *engine = token->engine;
-  if (engine->post != NULL) return tn__post_here(token, deadline);
+  if (engine->mailbox != NULL) return tn__mailbox_put_waiting(token, deadline);
   const uint64_t owner = tn__gate_borrow(engine);
-  if (tn__var_acquire(token->links)) atomic_store(&token->over, 1);
+  if (tn__var_acquire(token->claims)) atomic_store(&token->over, 1);
   tn__gate_return(engine, owner);
   return true;
 }
 
-static tn_code wait_granted(tn__engine *engine, tn__var *var, uint32_t what,
-                            uint64_t deadline) {
-  tn__link link = {.var = var};
+static tn_code wait_granted(tn__engine *engine, tn__var *var,
+                            uint32_t condition, uint64_t deadline) {
+  tn__claim claim = {.var = var};
   tn__token token = {.engine = engine,
-                     .n_links = 1,
-                     .links = &link,
+                     .n_claims = 1,
+                     .claims = &claim,
                      .wait = 1,
                      .flags = TN__TOKEN_WAIT | TN__TOKEN_STACK};
-  link.token = &token;
-  link.mode = what == TN__WAIT_ALL ? TN__UPDATE : TN__READ;
-  link.may_leave = deadline != TN__FOREVER;
+  claim.token = &token;
+  claim.mode = condition == TN__WAIT_ALL ? TN__UPDATE : TN__READ;
+  claim.may_leave = deadline != TN__FOREVER;
   if (!ask_for_grant(&token, deadline) || !await_grant(&token, deadline))
-    return timed_out();
-  const tn_code code = look(var, what, deadline);
-  grant(tn__var_release(&link));
+    return fail_timed_out();
+  const tn_code code = check_var(var, condition, deadline);
+  grant_claims(tn__var_release(&claim));
   return code;
 }
 
-/* In its turn, nothing else uses the variable. */
-static tn_code wait_naive(tn__engine *engine, tn__var *var, uint32_t what,
+/* Inside of the gate no job uses the variable. */
+static tn_code wait_naive(tn__engine *engine, tn__var *var, uint32_t condition,
                           uint64_t deadline) {
   const uint64_t owner = tn__gate_borrow(engine);
-  const tn_code code = look(var, what, deadline);
+  const tn_code code = check_var(var, condition, deadline);
   tn__gate_return(engine, owner);
   return code;
 }
 
-tn_code tn__wait(tn__engine *engine, tn__var *var, uint32_t what, uint64_t ns) {
-  /* Before the word, which says only then what it is used for. */
-  const bool settled = tn__post_settled(engine);
+tn_code tn__wait(tn__engine *engine, tn__var *var, uint32_t condition,
+                 uint64_t ns) {
+  /* Loaded before the word, which shows the use of the variable only then. */
+  const bool settled = tn__mailbox_is_settled(engine);
   const uint64_t word = atomic_load_explicit(&var->word, memory_order_acquire);
-  const uint64_t busy = word & busy_bits(what);
-  TN__TRY(tn__outside(engine, "a wait"));
+  const uint64_t busy = word & busy_bits(condition);
+  TN__TRY(tn__check_outside(engine, "a wait"));
   if (settled && (busy | (word & (TN__VAR_ERROR | TN__VAR_FENCE))) == 0)
     return TN_OK;
   if (engine->kind == &tn__kind_naive)
-    return wait_naive(engine, var, what, deadline_of(ns));
-  if (ns == 0 && (busy & ~TN__VAR_LOCK) != 0) return timed_out();
-  return wait_granted(engine, var, what, deadline_of(ns));
+    return wait_naive(engine, var, condition, deadline_of(ns));
+  if (ns == 0 && (busy & ~TN__VAR_LOCK) != 0) return fail_timed_out();
+  return wait_granted(engine, var, condition, deadline_of(ns));
 }
 
 /* ------------------------------------------------------------- one function */
@@ -123,72 +124,72 @@ static void push_here(tn__token *token) {
 static tn_code run_in_turn(tn__token *token) {
   tn__engine *engine = token->engine;
   token->flags |= TN__TOKEN_HERE;
-  if (engine->post != NULL)
-    (void)tn__post_here(token, TN__FOREVER);
+  if (engine->mailbox != NULL)
+    (void)tn__mailbox_put_waiting(token, TN__FOREVER);
   else
     push_here(token);
   do {
     (void)tn__pool_await(engine->pool, &token->over, 0, TN__FOREVER);
     atomic_store(&token->over, 0);
-  } while (tn__token_parked(token));
+  } while (tn__token_try_park(token));
   return tn__token_run(token);
 }
 
 static tn_code run_on_stack(tn__engine *engine, const tn__job *job) {
-  tn__link links[TN__LINKS_HERE];
+  tn__claim claims[TN__CLAIMS_HERE];
   tn__token token = {
-      .engine = engine, .flags = TN__TOKEN_STACK, .links = links};
+      .engine = engine, .flags = TN__TOKEN_STACK, .claims = claims};
   tn__token_fill(&token, job);
   return run_in_turn(&token);
 }
 
 static tn_code check_here(tn__engine *engine, const tn__job *job) {
-  TN__TRY(tn__outside(engine, "running a function in its turn"));
+  TN__TRY(tn__check_outside(engine, "running a function in its turn"));
   if ((job->flags & TN__JOB_ASYNC) == 0 && job->queue == NULL) return TN_OK;
   return tn__fail(TN_INVALID,
                   "%s cannot run on the calling thread: it is asynchronous, or "
-                  "of a device queue; push it and wait for what it writes",
+                  "of a device queue; push it and wait for its variables",
                   job->name != NULL ? job->name : "a function");
 }
 
 tn_code tn__run_here(tn__engine *engine, const tn__job *job) {
   tn_code code = check_here(engine, job);
-  if (code != TN_OK) return tn__job_failed(job, code);
-  if (tn__push_short(engine, job, &code)) return code;
+  if (code != TN_OK) return tn__job_drop_failed(job, code);
+  if (tn__push_fast(engine, job, &code)) return code;
   if (engine->kind == &tn__kind_naive)
     return engine->kind->push(engine, job, NULL);
-  if (job->n_access <= TN__LINKS_HERE) return run_on_stack(engine, job);
-  tn__token *token = tn__token_of(engine, job, NULL);
-  if (token == NULL) return tn__job_failed(job, TN_OUT_OF_MEMORY);
+  if (job->n_access <= TN__CLAIMS_HERE) return run_on_stack(engine, job);
+  tn__token *token = tn__token_create_for(engine, job, NULL);
+  if (token == NULL) return tn__job_drop_failed(job, TN_OUT_OF_MEMORY);
   return run_in_turn(token);
 }
 
 /* --------------------------------------------------------------- everything */
 
-/* Complete ones are counted first: if the sums are equal then, they were so at
+/* Counts the completed tokens first: if the sums are equal, they were equal at
  * the moment between. */
-static bool over(const tn__engine *engine, uint32_t epoch) {
+static bool is_over(const tn__engine *engine, uint32_t epoch) {
   uint64_t completed = tn__slab_completed(engine->slab, epoch);
-  if (engine->post != NULL)
-    completed += atomic_load_explicit(&engine->post->n_completed[epoch],
+  if (engine->mailbox != NULL)
+    completed += atomic_load_explicit(&engine->mailbox->n_completed[epoch],
                                       memory_order_acquire);
   return completed ==
          atomic_load_explicit(&engine->n_pushed[epoch], memory_order_acquire);
 }
 
-/* The count went up before, in a plain store. That either this thread reads the
- * mark of the one that waits, or that one the count, is what its membarrier is
- * for; without one, both change the same word. */
+/* A plain store raised the count before this call. The membarrier of the
+ * waiting thread ensures that either this thread reads its mark, or the waiting
+ * thread reads the count. Without membarrier both change the same word. */
 void tn__drain_notify(tn__engine *engine) {
   atomic_signal_fence(memory_order_seq_cst);
   if (engine->gate_allowed == 0) atomic_fetch_add(&engine->draining, 0);
   if (atomic_load_explicit(&engine->draining, memory_order_relaxed) == 0)
     return;
-  /* Of two that come to this line one sees the other's count. */
+  /* Of two threads at this line one sees the other's count. */
   const uint32_t draining = atomic_fetch_add(&engine->draining, 0);
-  if (draining == 0 || !over(engine, draining - 1)) return;
+  if (draining == 0 || !is_over(engine, draining - 1)) return;
   atomic_fetch_add(&engine->drained, 1);
-  tn__pool_wake(&engine->drained);
+  tn__pool_wake_waiters(&engine->drained);
 }
 
 static void await_epoch(tn__engine *engine, uint32_t epoch) {
@@ -197,7 +198,7 @@ static void await_epoch(tn__engine *engine, uint32_t epoch) {
     (void)syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
   for (;;) {
     const uint32_t seen = atomic_load(&engine->drained);
-    if (over(engine, epoch)) break;
+    if (is_over(engine, epoch)) break;
     (void)tn__pool_await(engine->pool, &engine->drained, seen, TN__FOREVER);
   }
   atomic_store(&engine->draining, 0);
@@ -215,21 +216,21 @@ static void end_epoch(tn__engine *engine) {
   (void)pthread_mutex_unlock(&engine->drain_lock);
 }
 
-static bool all_over(const tn__engine *engine) {
-  return over(engine, 0) && over(engine, 1);
+static bool are_all_over(const tn__engine *engine) {
+  return is_over(engine, 0) && is_over(engine, 1);
 }
 
 void tn__drain(tn__engine *engine) {
-  while (!all_over(engine)) end_epoch(engine);
+  while (!are_all_over(engine)) end_epoch(engine);
 }
 
-void tn__settle(tn__engine *engine) {
-  if (!all_over(engine)) end_epoch(engine);
+void tn__wait_for_pushed(tn__engine *engine) {
+  if (!are_all_over(engine)) end_epoch(engine);
   tn__queues_await(engine);
 }
 
-static tn_code tell(tn__error *first, uint64_t n) {
-  const tn_code code = tn__error_say(first);
+static tn_code report_errors(tn__error *first, uint64_t n) {
+  const tn_code code = tn__error_set_text(first);
   if (n > 1)
     (void)tn__fail_more(code, "\n(the first of %llu failures)",
                         (unsigned long long)n);
@@ -240,12 +241,12 @@ static tn_code tell(tn__error *first, uint64_t n) {
 
 tn_code tn__wait_all(tn__engine *engine) {
   uint64_t n;
-  TN__TRY(tn__outside(engine, "a wait for everything"));
-  tn__settle(engine);
+  TN__TRY(tn__check_outside(engine, "a wait for everything"));
+  tn__wait_for_pushed(engine);
   tn__error *first = tn__error_collect(engine, &n);
   if (n == 0) return TN_OK;
-  const tn_code code =
-      first != NULL ? tell(first, n) : tn__error_say(engine->no_memory);
+  const tn_code code = first != NULL ? report_errors(first, n)
+                                     : tn__error_set_text(engine->no_memory);
   while (first != NULL) {
     tn__error *next = first->next;
     tn__error_release(first);

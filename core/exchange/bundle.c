@@ -169,7 +169,7 @@ static tn_code not_found(const tn_bundle *bundle, const char *name) {
   const tn__spot spot = {&bundle->file, NULL};
   size_t n = bundle->n < NEAR_LIMIT ? bundle->n : NEAR_LIMIT;
   for (size_t i = 0; i < n; ++i) names[i] = bundle->entries[i].name;
-  const char *near = tn__nearest(name, names, n);
+  const char *near = tn__find_nearest_word(name, names, n);
   tn__spot_fail(&spot, TN_NOT_FOUND, TN__NOWHERE,
                 "there is no array `%.200s` among %zu", name, bundle->n);
   if (near) tn__fail_more(TN_NOT_FOUND, "; is `%.200s` meant?", near);

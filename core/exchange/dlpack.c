@@ -21,6 +21,10 @@ typedef struct guest {
 static tn_code dtype_check(const tn_tensor *t) {
   if (tn__dtype_bit(t->dtype)) return TN_OK;
   unsigned lanes = (unsigned)(t->dtype >> 16);
+  if (lanes == 0)
+    return tn__fail(TN_DTYPE,
+                    "DLPack: the element type has 0 lanes, where one of single "
+                    "values has 1; fill in `dtype`");
   if (lanes != 1)
     return tn__fail(TN_DTYPE,
                     "DLPack: elements are vectors of %u lanes; only single "

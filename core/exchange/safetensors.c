@@ -67,7 +67,7 @@ static tn_code parse_dtype(item *it) {
 
 static tn_code parse_shape(item *it) {
   tn__json *json = &it->header->json;
-  TN__TRY(tn__json_want(json, '['));
+  TN__TRY(tn__json_expect(json, '['));
   if (tn__json_take(json, ']')) return TN_OK;
   do {
     if (it->entry->ndim == TN_MAX_NDIM)
@@ -76,16 +76,16 @@ static tn_code parse_shape(item *it) {
     TN__TRY(tn__json_number(json, &it->shape[it->entry->ndim]));
     ++it->entry->ndim;
   } while (tn__json_take(json, ','));
-  return tn__json_want(json, ']');
+  return tn__json_expect(json, ']');
 }
 
 static tn_code parse_range(item *it) {
   tn__json *json = &it->header->json;
-  TN__TRY(tn__json_want(json, '['));
+  TN__TRY(tn__json_expect(json, '['));
   TN__TRY(tn__json_number(json, &it->range[0]));
-  TN__TRY(tn__json_want(json, ','));
+  TN__TRY(tn__json_expect(json, ','));
   TN__TRY(tn__json_number(json, &it->range[1]));
-  return tn__json_want(json, ']');
+  return tn__json_expect(json, ']');
 }
 
 static tn_code parse_property(item *it) {
@@ -100,7 +100,7 @@ static tn_code parse_property(item *it) {
   if (k == 3 || it->seen & 1u << k)
     return tn__json_fail(json, "dtype, shape and data_offsets, once each");
   it->seen |= 1u << k;
-  TN__TRY(tn__json_want(json, ':'));
+  TN__TRY(tn__json_expect(json, ':'));
   return parsers[k](it);
 }
 
@@ -148,10 +148,10 @@ static tn_code parse_item(header *h, const char *name) {
                          fault);
   TN__TRY(tn__bundle_add(h->bundle, &it.entry));
   it.entry->name = name;
-  TN__TRY(tn__json_want(&h->json, '{'));
+  TN__TRY(tn__json_expect(&h->json, '{'));
   do TN__TRY(parse_property(&it));
   while (tn__json_take(&h->json, ','));
-  TN__TRY(tn__json_want(&h->json, '}'));
+  TN__TRY(tn__json_expect(&h->json, '}'));
   if (it.seen != 7)
     return tn__json_fail(&h->json, "dtype, shape and data_offsets, once each");
   TN__TRY(item_check(&it));
@@ -161,22 +161,22 @@ static tn_code parse_item(header *h, const char *name) {
 /* -------------------------------------------------------------- the header */
 
 static tn_code parse_metadata(header *h) {
-  TN__TRY(tn__json_want(&h->json, '{'));
+  TN__TRY(tn__json_expect(&h->json, '{'));
   if (tn__json_take(&h->json, '}')) return TN_OK;
   do {
     tn_bundle_pair *pair = NULL;
     TN__TRY(tn__bundle_add_pair(h->bundle, &pair));
     TN__TRY(tn__json_string(&h->json, &pair->key));
-    TN__TRY(tn__json_want(&h->json, ':'));
+    TN__TRY(tn__json_expect(&h->json, ':'));
     TN__TRY(tn__json_string(&h->json, &pair->value));
   } while (tn__json_take(&h->json, ','));
-  return tn__json_want(&h->json, '}');
+  return tn__json_expect(&h->json, '}');
 }
 
 static tn_code parse_member(header *h, bool *has_metadata) {
   const char *name = NULL;
   TN__TRY(tn__json_string(&h->json, &name));
-  TN__TRY(tn__json_want(&h->json, ':'));
+  TN__TRY(tn__json_expect(&h->json, ':'));
   if (strcmp(name, "__metadata__") != 0) return parse_item(h, name);
   if (*has_metadata) return tn__json_fail(&h->json, "only one __metadata__");
   *has_metadata = true;
@@ -187,11 +187,11 @@ static tn_code parse_header(header *h) {
   bool has_metadata = false;
   if (h->json.at == h->json.end || *h->json.at != '{')
     return tn__json_fail(&h->json, "`{`");
-  TN__TRY(tn__json_want(&h->json, '{'));
+  TN__TRY(tn__json_expect(&h->json, '{'));
   if (!tn__json_take(&h->json, '}')) {
     do TN__TRY(parse_member(h, &has_metadata));
     while (tn__json_take(&h->json, ','));
-    TN__TRY(tn__json_want(&h->json, '}'));
+    TN__TRY(tn__json_expect(&h->json, '}'));
   }
   return tn__json_end(&h->json);
 }

@@ -13,10 +13,24 @@ typedef struct scope {
 
 /* -------------------------------------------------------------- attributes */
 
+/* Number of attributes whose keys come before this one. */
+static uint32_t count_before(const tn__node *node, const char *key) {
+  uint32_t low = 0, high = node->n_attrs;
+  while (low < high) {
+    const uint32_t middle = low + (high - low) / 2;
+    if (strcmp(node->attrs[middle].key, key) < 0)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
 static tn_attribute *find(const tn__node *node, const char *key) {
-  for (uint32_t i = 0; i < node->n_attrs; ++i)
-    if (strcmp(node->attrs[i].key, key) == 0) return &node->attrs[i];
-  return NULL;
+  const uint32_t at = count_before(node, key);
+  return at < node->n_attrs && strcmp(node->attrs[at].key, key) == 0
+             ? &node->attrs[at]
+             : NULL;
 }
 
 const char *tn__attribute(const tn__node *node, const char *key) {
@@ -50,8 +64,7 @@ static tn_code attribute_insert(const tn_graph *graph, tn__node *node,
     text_free(graph, own_value);
     return tn__fail_memory(bytes, "an attribute");
   }
-  uint32_t at = 0;
-  while (at < node->n_attrs && strcmp(node->attrs[at].key, key) < 0) ++at;
+  const uint32_t at = count_before(node, key);
   if (at > 0) memcpy(list, node->attrs, at * sizeof *list);
   if (at < node->n_attrs)
     memcpy(list + at + 1, node->attrs + at,
@@ -92,6 +105,58 @@ tn_code tn__attributes_enter(const tn_graph *graph, tn__node *node,
   node->attrs = list;
   node->n_attrs = n;
   return TN_OK;
+}
+
+/* Those of `node`, and those of `from` whose keys it does not have. */
+static uint32_t merge_attributes(const tn__node *node, const tn__node *from,
+                                 tn_attribute *to) {
+  uint32_t own = 0, other = 0, n = 0;
+  while (own < node->n_attrs || other < from->n_attrs) {
+    const int order = own == node->n_attrs     ? 1
+                      : other == from->n_attrs ? -1
+                                               : strcmp(node->attrs[own].key,
+                                                        from->attrs[other].key);
+    to[n++] = order <= 0 ? node->attrs[own] : from->attrs[other];
+    own += order <= 0;
+    other += order >= 0;
+  }
+  return n;
+}
+
+static void free_attributes(const tn_graph *graph, tn_attribute *list,
+                            uint32_t n) {
+  for (uint32_t i = 0; i < n; ++i) {
+    text_free(graph, list[i].key);
+    text_free(graph, list[i].value);
+  }
+  tn__free(graph->env, list);
+}
+
+/* A small file could have many attributes on a graph of many nodes. */
+static tn_code count_inherited(tn_graph *graph, const tn__node *from,
+                               uint32_t n) {
+  graph->n_inherited += n;
+  if (graph->n_inherited <= TN__MOST_INHERITED) return TN_OK;
+  return tn__fail(TN_OUT_OF_RANGE,
+                  "node `%s`: its nodes would inherit more than %d attributes "
+                  "from it and others; give attributes to fewer nodes",
+                  from->name, TN__MOST_INHERITED);
+}
+
+tn_code tn__attributes_inherit(tn_graph *graph, tn__node *node,
+                               const tn__node *from) {
+  const size_t most = (size_t)node->n_attrs + from->n_attrs;
+  if (from->n_attrs == 0) return TN_OK;
+  tn_attribute *both = tn__alloc(graph->env, most * sizeof *both);
+  if (!both) return tn__fail_memory(most * sizeof *both, "attributes");
+  const uint32_t n = merge_attributes(node, from, both);
+  tn_attribute *before = node->attrs;
+  const uint32_t n_before = node->n_attrs;
+  tn_code rc = count_inherited(graph, from, n - n_before);
+  if (rc == TN_OK) rc = tn__attributes_enter(graph, node, both, n);
+  if (rc == TN_OK) free_attributes(graph, before, n_before);
+  tn__free(graph->env, both);
+  return rc;
 }
 
 static tn_code attribute_replace(const tn_graph *graph, tn_attribute *at,
@@ -237,14 +302,80 @@ tn_code tn__scope_pop(tn_graph *graph) {
   return TN_OK;
 }
 
-tn_code tn__scopes_apply(tn_graph *graph, tn__node *node,
-                         const tn_attribute *own, size_t n) {
+/* ------------------------------------------------- attributes of a new node */
+
+static size_t count_given(const tn_graph *graph, size_t n) {
+  for (size_t i = 0; i < graph->scopes.n; ++i)
+    n += ((const scope *)graph->scopes.v[i])->n;
+  return n;
+}
+
+/* Pointers to the attributes of all scopes, then to the node's own. */
+static void list_given(const tn_graph *graph, const tn_attribute *own, size_t n,
+                       const tn_attribute **to) {
   for (size_t i = 0; i < graph->scopes.n; ++i) {
     const scope *s = graph->scopes.v[i];
-    for (size_t k = 0; k < s->n; ++k)
-      TN__TRY(node_attribute_set(graph, node, s->v[k].key, s->v[k].value));
+    for (size_t k = 0; k < s->n; ++k) *to++ = &s->v[k];
   }
+  for (size_t i = 0; i < n; ++i) *to++ = &own[i];
+}
+
+/* Merges two sorted parts; of equal keys, those of `a` come first. */
+static void merge_parts(const tn_attribute **a, size_t n_a, size_t n,
+                        const tn_attribute **to) {
+  size_t i = 0, k = n_a;
+  for (size_t at = 0; at < n; ++at) {
+    const bool first = i < n_a && (k == n || strcmp(a[i]->key, a[k]->key) <= 0);
+    to[at] = first ? a[i++] : a[k++];
+  }
+  memcpy(a, to, n * sizeof *a);
+}
+
+/* By key, and by place where keys are equal. `other` has as much room. */
+static void sort_given(const tn_attribute **list, size_t n,
+                       const tn_attribute **other) {
+  for (size_t width = 1; width < n; width *= 2)
+    for (size_t at = 0; at + width < n; at += 2 * width) {
+      const size_t left = n - at;
+      merge_parts(list + at, width, left < 2 * width ? left : 2 * width, other);
+    }
+}
+
+/* Of each key the last value counts; NULL removes the key. */
+static uint32_t pick_last(const tn_attribute **sorted, size_t n,
+                          tn_attribute *to) {
+  uint32_t made = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const bool last =
+        i + 1 == n || strcmp(sorted[i]->key, sorted[i + 1]->key) != 0;
+    if (last && sorted[i]->value) to[made++] = *sorted[i];
+  }
+  return made;
+}
+
+/* `list` has room for twice `n` pointers. */
+static tn_code enter_given(const tn_graph *graph, tn__node *node,
+                           const tn_attribute **list, size_t n,
+                           tn_attribute *picked) {
+  sort_given(list, n, list + n);
+  return tn__attributes_enter(graph, node, picked, pick_last(list, n, picked));
+}
+
+tn_code tn__scopes_apply(tn_graph *graph, tn__node *node,
+                         const tn_attribute *own, size_t n) {
+  const size_t all = count_given(graph, n);
+  const size_t each = sizeof(tn_attribute) + 2 * sizeof(tn_attribute *);
+  size_t bytes = 0;
   for (size_t i = 0; i < n; ++i)
-    TN__TRY(node_attribute_set(graph, node, own[i].key, own[i].value));
-  return TN_OK;
+    TN__TRY(attribute_check(own[i].key, own[i].value));
+  if (all == 0) return TN_OK;
+  tn_attribute *picked = all <= UINT32_MAX && tn__mul(all, each, &bytes)
+                             ? tn__alloc(graph->env, bytes)
+                             : NULL;
+  if (!picked) return tn__fail_memory(bytes, "attributes");
+  const tn_attribute **list = (const tn_attribute **)(picked + all);
+  list_given(graph, own, n, list);
+  const tn_code rc = enter_given(graph, node, list, all, picked);
+  tn__free(graph->env, picked);
+  return rc;
 }

@@ -10,34 +10,70 @@ static tn_code memory_fail(size_t bytes) {
   return tn__fail_memory(bytes, "a program");
 }
 
+/* The arguments of a program as they are found: variables of the user's graph.
+ */
+typedef struct finding {
+  tn_program *p;
+  const tn_graph *graph;
+  uint8_t *listed; /* by node of `graph` */
+  uint32_t n;
+} finding;
+
+static void argument_add(finding *f, const tn__node *variable) {
+  const tn__node *node = tn__map_get(&f->p->graph->names, variable->name);
+  if (f->listed[variable->id]) return;
+  f->listed[variable->id] = 1;
+  f->p->arguments[f->n++] = (tn_entry){node->id, 0};
+}
+
+/* Variables that no head needs, but for which the user gives something. A
+ * gradient may need their shapes for its call. */
+static void others_add(finding *f, const tn_bind *how, bool states) {
+  for (size_t i = 0; i < how->n_arguments; ++i) {
+    const tn__node *node =
+        tn__map_get(&f->graph->names, how->arguments[i].name);
+    if (node && node->kind == TN__NODE_VARIABLE &&
+        ((node->flags & TN__NODE_STATE) != 0) == states)
+      argument_add(f, node);
+  }
+}
+
 /* Arguments and states are those of the user's graph, in its order: flat, it
  * may need fewer of them, and meet them in another one. */
-static void arguments_find(tn_program *p, const tn_graph *graph,
-                           const tn_entry *variables) {
-  for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i) {
-    const char *name = tn__node_at(graph, variables[i].node)->name;
-    const tn__node *node = tn__map_get(&p->graph->names, name);
-    p->arguments[i] = (tn_entry){node->id, 0};
-  }
+static tn_code arguments_find(const tn__binding *b, const tn_graph *graph) {
+  tn_program *p = b->p;
+  const tn_entry *v = NULL;
+  uint32_t n_arguments = 0, n_states = 0;
+  TN__TRY(tn__graph_variables((tn_graph *)(uintptr_t)graph, /* its cache */
+                              &v, &n_arguments, &n_states));
+  const size_t most = n_arguments + n_states + b->how->n_arguments + 1;
+  finding f = {.p = p, .graph = graph};
+  f.listed = tn__arena_alloc(&p->arena, tn__n_nodes(graph) + (size_t)1);
+  p->arguments = tn__arena_alloc(&p->arena, most * sizeof *p->arguments);
+  if (p->arena.failed) return memory_fail(most * sizeof *p->arguments);
+  for (uint32_t i = 0; i < n_arguments; ++i)
+    argument_add(&f, tn__node_at(graph, v[i].node));
+  others_add(&f, b->how, false);
+  p->n_arguments = f.n;
+  for (uint32_t i = n_arguments; i < n_arguments + n_states; ++i)
+    argument_add(&f, tn__node_at(graph, v[i].node));
+  others_add(&f, b->how, true);
+  p->n_states = f.n - p->n_arguments;
+  return TN_OK;
 }
 
 static tn_code begin(tn__binding *b, const tn_graph *graph) {
   tn_program *p = b->p;
-  const tn_entry *variables = NULL;
   if (graph->n_heads == 0)
     return tn__fail(TN_INVALID,
                     "the graph has no heads, so there is nothing to compute; "
                     "name them with tn_graph_heads_set");
   TN__TRY(tn__graph_copy(graph, &p->source));
   TN__TRY(tn__graph_flatten(graph, &p->graph));
-  TN__TRY(tn__graph_variables((tn_graph *)(uintptr_t)graph, /* its cache */
-                              &variables, &p->n_arguments, &p->n_states));
-  const size_t n = (size_t)p->n_arguments + p->n_states + 1;
-  p->arguments = tn__arena_alloc(&p->arena, n * sizeof *p->arguments);
+  TN__TRY(arguments_find(b, graph));
   p->heads =
       tn__arena_alloc(&p->arena, (graph->n_heads + 1) * sizeof(tn_entry));
-  if (p->arena.failed) return memory_fail(n * sizeof *p->arguments);
-  arguments_find(p, graph, variables);
+  if (p->arena.failed) return memory_fail(graph->n_heads * sizeof(tn_entry));
   p->n_heads = (uint32_t)graph->n_heads;
   memcpy(p->heads, p->graph->heads, graph->n_heads * sizeof *p->heads);
   return tn__bind_lists(b);

@@ -31,6 +31,7 @@ tn_code tn__bind_lists(tn__binding *b) {
   p->gradients = tn__arena_alloc(&p->arena, n * sizeof *p->gradients);
   p->weights =
       tn__arena_alloc(&p->arena, (p->n_heads + 1u) * sizeof *p->weights);
+  p->losses = tn__arena_alloc(&p->arena, p->n_heads + 1u);
   if (p->arena.failed) return memory_fail(n * sizeof *b->known);
   for (uint32_t i = 0; i < p->n_heads; ++i) p->weights[i] = TN_ENTRY_NONE;
   for (size_t i = 0; i < n; ++i) p->gradients[i] = TN_ENTRY_NONE;
@@ -43,7 +44,7 @@ static tn_code unknown_argument(const tn_program *p, const char *name) {
   const uint32_t n = p->n_arguments + p->n_states;
   const char **names = tn__alloc(p->env, (n + 1u) * sizeof *names);
   for (uint32_t i = 0; names && i < n; ++i) names[i] = argument_name(p, i);
-  const char *nearest = names ? tn__nearest(name, names, n) : NULL;
+  const char *nearest = names ? tn__find_nearest_word(name, names, n) : NULL;
   if (nearest) tn__fail_more(TN_NOT_FOUND, "; `%s`?", nearest);
   tn__free(p->env, names);
   return TN_NOT_FOUND;

@@ -39,6 +39,26 @@ static tn_code weight_add(tn_program *p, uint32_t i) {
   return TN_OK;
 }
 
+/* Whether the operator of an output says that it is a loss. What a loop
+ * collects is what its steps have made. */
+static bool is_loss(const tn_graph *graph, tn_entry entry) {
+  const tn__node *node = tn__node_at(graph, entry.node);
+  while (node->kind == TN__NODE_COPY || node->kind == TN__NODE_LOOP) {
+    if (node->kind == TN__NODE_COPY) {
+      entry = node->in[0];
+    } else if (entry.index < node->loop->n_states ||
+               entry.index >= node->inner->n_heads) {
+      return false;
+    } else {
+      graph = node->inner;
+      entry = graph->heads[entry.index];
+    }
+    node = tn__node_at(graph, entry.node);
+  }
+  const tn_arg *arg = tn__node_output(node, entry.index);
+  return arg && arg->role == TN_ROLE_LOSS;
+}
+
 /* Heads that have gradients, and what they are weighted with. */
 static tn_code weights_make(tn_program *p, tn_entry *heads, tn_entry *weights,
                             size_t *n) {
@@ -46,6 +66,7 @@ static tn_code weights_make(tn_program *p, tn_entry *heads, tn_entry *weights,
   for (uint32_t i = 0; i < p->n_heads; ++i) {
     if (!tn__dtype_is_float(tn__sig(p->graph, p->heads[i])->dtype)) continue;
     TN__TRY(weight_add(p, i));
+    if (is_loss(p->graph, p->heads[i])) p->losses[i] = TN__LOSS;
     heads[*n] = p->heads[i];
     weights[(*n)++] = p->weights[i];
   }

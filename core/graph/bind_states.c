@@ -50,18 +50,21 @@ static tn_code spread(tn_array *one, tn_array *to) {
   return rc;
 }
 
-static tn_code fill(const tn_program *p, tn_array *to, const char *text) {
+tn_code tn__array_fill(const tn_program *p, tn_array *to, double value) {
   const tn_spec number = {TN_F64, 0, NULL};
   tn_array *one = NULL;
-  char *end = NULL;
-  double value = 0;
-  TN__TRY(tn__read_double(text, &end, &value));
-  if (value == 0) return TN_OK;
   TN__TRY(tn__array_create(p->env, &number, &one));
   tn_code rc = tn__array_set(one, &value, sizeof value);
   if (rc == TN_OK) rc = spread(one, to);
   tn__array_release(one);
   return rc;
+}
+
+static tn_code begin_as(const tn_program *p, tn_array *to, const char *text) {
+  char *end = NULL;
+  double value = 0;
+  TN__TRY(tn__read_double(text, &end, &value));
+  return value == 0 ? TN_OK : tn__array_fill(p, to, value);
 }
 
 tn_code tn__bind_states_begin(tn__binding *b) {
@@ -75,8 +78,8 @@ tn_code tn__bind_states_begin(tn__binding *b) {
   for (uint32_t i = p->n_arguments; rc == TN_OK && i < n; ++i) {
     const tn_entry state = p->arguments[i];
     if ((b->given[i] && b->given[i]->array) || !begin[state.node]) continue;
-    rc = fill(p, p->values[tn__entry_id(p->graph, state)].array,
-              begin[state.node]);
+    rc = begin_as(p, p->values[tn__entry_id(p->graph, state)].array,
+                  begin[state.node]);
   }
   tn__free(p->env, begin);
   return rc;

@@ -65,7 +65,7 @@ static tn_code key_fail(const adding *a, const char *key) {
   size_t n = 0;
   for (uint32_t i = 0; i < a->n_in + a->desc->n_aux && n < 64; ++i)
     names[n++] = place_name(a, i);
-  const char *nearest = tn__nearest(key, names, n);
+  const char *nearest = tn__find_nearest_word(key, names, n);
   tn__fail(TN_NOT_FOUND, "%s has no input `%s`", a->op->name, key);
   if (nearest) return tn__fail_more(TN_NOT_FOUND, "; `%s`?", nearest);
   return TN_NOT_FOUND;

@@ -9,6 +9,7 @@
  */
 #include <string.h>
 
+#include "floating.h"
 #include "fused.h"
 
 enum {
@@ -291,6 +292,13 @@ static void line_set(const tn__fused *f, tn__scratch *scratch,
   }
 }
 
+static void kit_run(const tn__chain *chain, tn__scratch *scratch,
+                    int64_t bytes) {
+  const tn__floating floating = tn__floating_get();
+  chain->kit->run(scratch->links, 0, bytes);
+  tn__floating_keep(&floating);
+}
+
 /* What is left behind `whole` bytes of the line: of each operand a block. */
 static void rest_run(const tn__fused *f, tn__scratch *scratch, size_t whole,
                      size_t bytes) {
@@ -304,7 +312,7 @@ static void rest_run(const tn__fused *f, tn__scratch *scratch, size_t whole,
       memcpy(block, memory->at + whole, bytes);
     memory->at = block;
   }
-  chain->kit->run(scratch->links, 0, chain->kit->bytes);
+  kit_run(chain, scratch, chain->kit->bytes);
 }
 
 static void rest_store(const tn__fused *f, tn__scratch *scratch,
@@ -326,7 +334,7 @@ void tn__chain_run(const tn__fused *f, tn__scratch *scratch, int64_t index) {
   line_set(f, scratch, at);
   const size_t bytes = (size_t)shape[f->ndim - 1] * chain->element;
   const size_t whole = bytes / chain->kit->bytes * chain->kit->bytes;
-  chain->kit->run(scratch->links, 0, (int64_t)whole);
+  kit_run(chain, scratch, (int64_t)whole);
   if (whole == bytes) return;
   rest_run(f, scratch, whole, bytes - whole);
   rest_store(f, scratch, at, whole, bytes - whole);

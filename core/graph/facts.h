@@ -28,6 +28,7 @@ typedef struct tn__facts {
   uint32_t n_queued;
   uint32_t current; /* the node that is visited, if it learns nothing of what
                        it tells itself; or TN_NONE */
+  uint32_t usual;   /* the node that may state usual shapes, or TN_NONE */
   uint8_t *queued;
   tn_sig *io; /* room for the operands of any node */
   uint32_t *absent;
@@ -41,6 +42,9 @@ tn_code tn__facts_begin(tn__facts *facts, tn_graph *graph,
 void tn__facts_close(tn__facts *facts);
 /* To the fixed point. */
 tn_code tn__facts_run(tn__facts *facts);
+/* Then, where shapes are unknown: to the one with usual shapes
+ * (TN_CALL_DEFAULTS). */
+tn_code tn__facts_defaults(tn__facts *facts);
 
 /* What somebody says about an entry. `from`: the node that says it, or
  * TN__FROM_OUTSIDE. TN_SHAPE or TN_DTYPE if it contradicts what is known. */

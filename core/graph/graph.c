@@ -249,6 +249,7 @@ static tn__node *node_make(tn_graph *graph, const tn__node_spec *spec) {
       list_copy(graph, spec->after, spec->n_after, sizeof *spec->after);
   node->n_after = spec->n_after;
   node->loop = loop_copy(graph, spec->loop);
+  node->gradient_of = spec->gradient_of;
   node->known = spec->known ? *spec->known : tn__sig_unknown();
   return node;
 }
@@ -424,6 +425,9 @@ const void *tn__node_struct(const tn__node *node) {
 tn_code tn__node_fail(const tn__node *node, tn_code code) {
   const char *why = tn_error_text();
   if (!node->op) return tn__fail(code, "node `%s`: %s", node->name, why);
+  if (node->gradient_of)
+    return tn__fail(code, "node `%s` (%s, for the gradient of %s): %s",
+                    node->name, node->op->name, node->gradient_of->name, why);
   return tn__fail(code, "node `%s` (%s%s): %s", node->name,
                   node->kind == TN__NODE_BACKWARD ? "gradient of " : "",
                   node->op->name, why);

@@ -96,9 +96,11 @@ typedef struct tn__node {
   uint32_t n_attrs;
   uint32_t n_after; /* control dependencies: nodes that come before it */
   const uint32_t *after;
-  tn_graph *inner;      /* GRAPH, LOOP: owned */
-  const tn__loop *loop; /* LOOP */
-  tn_sig known;         /* VARIABLE: what it was made with */
+  tn_graph *inner;                /* GRAPH, LOOP: owned */
+  const tn__loop *loop;           /* LOOP */
+  tn_sig known;                   /* VARIABLE: what it was made with */
+  const tn_operator *gradient_of; /* CALL that the gradient of a call of this
+                                     operator makes; for messages, or NULL */
 } tn__node;
 
 enum { /* tn_graph.facts: what is up to date; adding a node, and other heads,
@@ -127,7 +129,10 @@ struct tn_graph {
   uint32_t n_sigs; /* entries that the last inference has seen */
   tn__vec scopes;  /* tn__scope_attrs *, innermost last (attr.c) */
   char *prefix;    /* or NULL */
+  uint64_t n_inherited; /* attributes that nodes got from graphs around them */
 };
+
+enum { TN__MOST_INHERITED = 1 << 22 }; /* some 400 MB */
 
 static inline tn__node *tn__node_at(const tn_graph *graph, uint32_t id) {
   return graph->nodes.v[id];
@@ -180,6 +185,7 @@ typedef struct tn__node_spec {
   tn_graph *inner;
   const tn__loop *loop; /* copied */
   const tn_sig *known;  /* or NULL */
+  const tn_operator *gradient_of;
   const uint32_t *after;
   uint32_t n_after;
 } tn__node_spec;
@@ -251,9 +257,14 @@ tn_code tn__attribute_set(tn_graph *graph, uint32_t node, const char *key,
                           const char *value);
 const char *tn__attribute(const tn__node *node, const char *key);
 tn_code tn__attributes_json(const tn_graph *graph, tn_text **out);
-/* Gives a node without attributes these, which are in order of keys. */
+/* Gives a node without attributes these, which are in order of keys. The texts
+ * are copied. */
 tn_code tn__attributes_enter(const tn_graph *graph, tn__node *node,
                              const tn_attribute *sorted, uint32_t n);
+/* Gives a node those attributes of another whose keys it does not have.
+ * TN_OUT_OF_RANGE: there are more than TN__MOST_INHERITED in the graph. */
+tn_code tn__attributes_inherit(tn_graph *graph, tn__node *node,
+                               const tn__node *from);
 tn_code tn__scope_push(tn_graph *graph, const tn_attribute *attributes,
                        size_t n);
 tn_code tn__scope_pop(tn_graph *graph);
@@ -378,6 +389,8 @@ tn_code tn__program_bind(const tn_graph *graph, const tn_bind *how,
                          tn_program **out);
 void tn__program_release(tn_program *p); /* NULL is allowed */
 const tn__env *tn__program_env(const tn_program *p);
+/* Whether a monitor of it is running. */
+bool tn__program_is_watched(const tn_program *p);
 tn_code tn__program_forward(tn_program *p, uint32_t flags);
 tn_code tn__program_backward(tn_program *p, tn_array *const *weights, size_t n);
 tn_code tn__program_array(const tn_program *p, uint32_t what, const char *name,

@@ -124,7 +124,7 @@ static tn_code room_make(tn__facts *f) {
 
 static tn_code facts_open(tn__facts *f, tn_graph *graph) {
   const uint32_t known = graph->n_sigs;
-  *f = (tn__facts){.graph = graph, .current = TN_NONE};
+  *f = (tn__facts){.graph = graph, .current = TN_NONE, .usual = TN_NONE};
   if (known < graph->n_entries) TN__TRY(sigs_grow(graph, graph->n_entries));
   TN__TRY(room_make(f));
   users_count(f);
@@ -291,8 +291,9 @@ static tn_code visit_call(tn__facts *f, const tn__node *node) {
                          .host = &node->op->plugin->host,
                          .instance = node->op->plugin->instance,
                          .run = &run};
-  const tn__infer_args args = {node->desc, node->op->name,
-                               tn__node_struct(node), f->absent, &base};
+  const tn__infer_args args = {
+      node->desc, node->op->name, tn__node_struct(node),
+      f->absent,  &base,          f->usual == node->id};
   const tn_code rc = tn__infer(&args, &io);
   if (rc != TN_OK && rc != TN_INCOMPLETE)
     return tn__facts_call_failed(f->graph, node, rc);
@@ -326,6 +327,32 @@ tn_code tn__facts_run(tn__facts *f) {
   return TN_OK;
 }
 
+/* Whether all operands of a node are known. */
+static bool is_settled(const tn_graph *graph, const tn__node *node) {
+  for (uint32_t k = n_operands(graph, node); k > 0; --k) {
+    const tn_entry entry = operand_at(graph, node, k - 1);
+    if (!tn__entry_is_none(entry) && !tn__sig_complete(tn__sig(graph, entry)))
+      return false;
+  }
+  return true;
+}
+
+/* One node at a time, in the order of the graph: all that follows from a usual
+ * shape is known before another one is stated. */
+tn_code tn__facts_defaults(tn__facts *f) {
+  const tn_graph *graph = f->graph;
+  for (uint32_t id = 0; id < tn__n_nodes(graph); ++id) {
+    const tn__node *node = tn__node_at(graph, id);
+    const bool hook = node->kind == TN__NODE_CALL && node->desc->infer;
+    if ((!hook && !node->inner) || is_settled(graph, node)) continue;
+    f->usual = id;
+    queue_push(f, id);
+    TN__TRY(tn__facts_run(f));
+  }
+  f->usual = TN_NONE;
+  return TN_OK;
+}
+
 /* -------------------------------------------------------------- variables */
 
 tn_code tn__sig_check(const char *name, const tn_sig *sig) {
@@ -352,7 +379,7 @@ static tn_code no_variable(const tn_graph *graph, const char *name) {
   for (uint32_t id = 0; names && id < n; ++id)
     if (tn__node_at(graph, id)->kind == TN__NODE_VARIABLE)
       names[found++] = tn__node_at(graph, id)->name;
-  const char *near = names ? tn__nearest(name, names, found) : NULL;
+  const char *near = names ? tn__find_nearest_word(name, names, found) : NULL;
   (void)tn__fail(TN_NOT_FOUND, "the graph has no variable `%s`", name);
   if (near) (void)tn__fail_more(TN_NOT_FOUND, "; did you mean `%s`?", near);
   tn__free(graph->env, names);
@@ -422,8 +449,12 @@ static tn_code infer(tn_graph *graph, const tn_known *known, size_t n) {
   tn__facts f;
   tn_code rc = tn__facts_begin(&f, graph, known, n);
   if (rc == TN_OK) rc = tn__facts_run(&f);
-  tn__facts_close(&f);
   if (rc == TN_OK) rc = tn__facts_complete(graph);
+  if (rc == TN_INCOMPLETE) {
+    rc = tn__facts_defaults(&f);
+    if (rc == TN_OK) rc = tn__facts_complete(graph);
+  }
+  tn__facts_close(&f);
   if (rc == TN_OK || rc == TN_INCOMPLETE)
     graph->facts |= TN__FACT_SHAPES;
   else

@@ -159,6 +159,10 @@ tn_code tn__facts_inner(tn__facts *f, const tn__node *node) {
     pair_outputs(&x);
     rc = tn__facts_begin(&x.inside, node->inner, NULL, 0);
     if (rc == TN_OK) rc = settle(&x);
+    if (rc == TN_OK && f->usual == node->id) {
+      rc = tn__facts_defaults(&x.inside);
+      if (rc == TN_OK) rc = settle(&x);
+    }
     tn__facts_close(&x.inside);
   }
   tn__free(env, x.pairs);

@@ -167,7 +167,11 @@ static void note_node(missing *m, const tn_graph *graph, const tn__node *node) {
   }
 }
 
-enum { ONLY_VARIABLES = 0, ALL_OTHERS = 1 };
+enum { /* of the nodes that the heads need */
+       ONLY_VARIABLES = 0,
+       ALL_OTHERS = 1,
+       WHOLE_VARIABLES = 2 /* and of the calls whose gradients they are */
+};
 
 static tn_code note_all(missing *m, const tn_graph *graph, int what);
 
@@ -183,11 +187,12 @@ static tn_code note_inner(missing *m, const tn__node *node) {
 static tn_code note_all(missing *m, const tn_graph *graph, int what) {
   tn__order order;
   tn_code rc = TN_OK;
-  TN__TRY(tn__order_make(graph, graph->heads, graph->n_heads, &order));
+  TN__TRY((what == WHOLE_VARIABLES ? tn__order_whole : tn__order_make)(
+      graph, graph->heads, graph->n_heads, &order));
   for (uint32_t i = 0; rc == TN_OK && i < order.n; ++i) {
     const tn__node *node = tn__node_at(graph, order.ids[i]);
     const bool variable = node->kind == TN__NODE_VARIABLE;
-    if (variable != (what == ONLY_VARIABLES)) continue;
+    if (variable != (what != ALL_OTHERS)) continue;
     note_node(m, graph, node);
     if (node->inner) rc = note_inner(m, node);
   }
@@ -202,15 +207,27 @@ static tn_code missing_fail(const missing *m) {
   if (m->n > MOST_NAMES)
     (void)tn__fail_more(TN_INCOMPLETE, " and %u more", m->n - MOST_NAMES);
   return tn__fail_more(TN_INCOMPLETE,
-                       "; state more shapes or types of variables");
+                       "; state more shapes or types of variables (tn_known, "
+                       "or tn_argument.known of a program)");
+}
+
+/* The first list that is not empty. Where nodes are unknown, and no variable
+ * that they read is, variables are wanted for a gradient's call. */
+static tn_code note_missing(missing *m, missing *nodes, const tn_graph *graph) {
+  TN__TRY(note_all(m, graph, ONLY_VARIABLES));
+  if (m->n > 0) return missing_fail(m);
+  TN__TRY(note_all(nodes, graph, ALL_OTHERS));
+  if (nodes->n == 0) return TN_OK;
+  TN__TRY(note_all(m, graph, WHOLE_VARIABLES));
+  return missing_fail(m->n > 0 ? m : nodes);
 }
 
 tn_code tn__facts_complete(const tn_graph *graph) {
-  missing m = {.n = 0};
-  tn__buf_init(&m.text, graph->env);
-  tn_code rc = note_all(&m, graph, ONLY_VARIABLES);
-  if (rc == TN_OK && m.n == 0) rc = note_all(&m, graph, ALL_OTHERS);
-  if (rc == TN_OK) rc = missing_fail(&m);
-  tn__buf_deinit(&m.text);
+  missing variables = {.n = 0}, nodes = {.n = 0};
+  tn__buf_init(&variables.text, graph->env);
+  tn__buf_init(&nodes.text, graph->env);
+  const tn_code rc = note_missing(&variables, &nodes, graph);
+  tn__buf_deinit(&variables.text);
+  tn__buf_deinit(&nodes.text);
   return rc;
 }

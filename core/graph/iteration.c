@@ -19,6 +19,8 @@ struct tn__iteration {
   tn_array **inside; /* arrays of the step's arguments, borrowed */
 };
 
+#define TN__MOST_LOOP_STEPS 1000000000u
+
 enum { ROLE_CONSTANT = 0, ROLE_SEQUENCE = 1, ROLE_STATE = 2 }; /* tn__role */
 
 /* -------------------------------------------------------------------- make */
@@ -158,6 +160,30 @@ static tn_code program_make(tn__step *step, struct tn__iteration *it,
   return TN_OK;
 }
 
+static int64_t n_steps(const tn__step *step) {
+  const uint32_t first = step->node->loop->sequences[0];
+  return tn__value_array(step->program, step->in[first])->tensor.shape[0];
+}
+
+/* A sequence of elements without bytes may be as long as anybody likes, and
+ * loops in loops multiply; nothing stops a run that has begun. */
+static tn_code count_steps(tn__step *step) {
+  tn_program *p = step->program;
+  const uint64_t n = (uint64_t)n_steps(step);
+  size_t all = 0;
+  if (tn__mul(n, step->loop->program->loop_steps + 1, &all) &&
+      all <= TN__MOST_LOOP_STEPS - p->loop_steps) {
+    p->loop_steps += all;
+    return TN_OK;
+  }
+  return tn__fail(TN_OUT_OF_RANGE,
+                  "it makes %llu steps with %llu steps of loops in each; all "
+                  "loops of a program make at most %u in one run",
+                  (unsigned long long)n,
+                  (unsigned long long)step->loop->program->loop_steps,
+                  TN__MOST_LOOP_STEPS);
+}
+
 tn_code tn__iteration_make(tn__step *step) {
   tn_program *p = step->program;
   const tn__node *node = step->node;
@@ -180,6 +206,7 @@ tn_code tn__iteration_make(tn__step *step) {
     rc = program_make(step, it, inside, arguments);
     step->loop = it;
   }
+  if (rc == TN_OK) rc = count_steps(step);
   tn__free(p->env, arguments);
   return rc == TN_OK ? rc : tn__node_fail(node, rc);
 }
@@ -312,8 +339,7 @@ tn_code tn__iteration_run(const tn__step *step, uint32_t train,
                           tn__token *token) {
   const tn_program *inner = step->loop->program;
   const tn__loop *loop = step->node->loop;
-  const int64_t n = tn__value_array(step->program, step->in[loop->sequences[0]])
-                        ->tensor.shape[0];
+  const int64_t n = n_steps(step);
   const running r = {step, {step->device, token, NULL}};
   TN__TRY(states_begin(&r));
   for (int64_t i = 0; i < n; ++i) {

@@ -7,6 +7,7 @@
  *        json_keys.c   what is said of a node, key by key
  *        json_node.c   a draft becomes a node, if it is one that the library
  *                      could have made
+ *        json_lost.c   names that the registry lacks
  *        json_check.c  gradients have what their kernels read
  */
 #ifndef TENON_GRAPH_JSON_H_
@@ -81,8 +82,9 @@ typedef struct tn__reader {
   tn__json json; /* first, so that its `fail` finds the others */
   tn__caller *caller;
   const tn__env *env;
-  tn__map lost_names; /* operators that are in `lost` */
+  tn__map lost_names; /* operators that are in `lost` or `unknown` */
   tn__buf lost;       /* what is not loaded, for the message */
+  tn__buf unknown;    /* operators that a loaded plugin does not have */
   uint32_t n_lost;
   uint32_t n_unnamed; /* of them, those for which the message has no room */
 } tn__reader;
@@ -113,6 +115,13 @@ tn_code tn__json_entry_item(tn__reader *r, tn__level *l, void *to);
 tn_code tn__json_node_key(tn__reader *r, tn__level *l);
 /* An inner graph, into the draft. */
 tn_code tn__json_inner(tn__reader *r, tn__level *l);
+
+/* Notes a plugin, or the operator of a draft, that the registry lacks. */
+void tn__json_lose(tn__reader *r, const char *what, const char *name,
+                   const char *detail);
+tn_code tn__json_lose_operator(tn__reader *r, const tn__draft *draft);
+/* TN_NOT_FOUND with all that was noted. */
+tn_code tn__json_found(const tn__reader *r);
 
 /* --------------------------------------------------------------- nodes made */
 

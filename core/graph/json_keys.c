@@ -26,16 +26,16 @@ static tn_code boolean(tn__reader *r, bool *out) {
 
 tn_code tn__json_list(tn__reader *r, tn__level *l, tn__item_fn *item,
                       void *to) {
-  TN__TRY(tn__json_want(&r->json, '['));
+  TN__TRY(tn__json_expect(&r->json, '['));
   if (tn__json_take(&r->json, ']')) return TN_OK;
   do TN__TRY(item(r, l, to));
   while (tn__json_take(&r->json, ','));
-  return tn__json_want(&r->json, ']');
+  return tn__json_expect(&r->json, ']');
 }
 
 tn_code tn__json_key(tn__reader *r, const char **out) {
   TN__TRY(tn__json_string(&r->json, out));
-  return tn__json_want(&r->json, ':');
+  return tn__json_expect(&r->json, ':');
 }
 
 tn_code tn__json_key_of(tn__reader *r, const char *const *names, uint32_t n,
@@ -50,7 +50,7 @@ tn_code tn__json_key_of(tn__reader *r, const char *const *names, uint32_t n,
     *seen |= 1u << k;
     return TN_OK;
   }
-  const char *nearest = k < n ? NULL : tn__nearest(name, names, n);
+  const char *nearest = k < n ? NULL : tn__find_nearest_word(name, names, n);
   (void)snprintf(text, sizeof text, "%s `%.80s`%s%s%s",
                  k < n ? "there are two keys" : "there is no key", name,
                  nearest ? "; did you mean `" : "", nearest ? nearest : "",
@@ -87,9 +87,9 @@ static tn_code after_item(tn__reader *r, tn__level *l, void *to) {
 static tn_code entry(tn__reader *r, const tn__level *l, tn_entry *out,
                      uint32_t *flags) {
   const char *word = "";
-  TN__TRY(tn__json_want(&r->json, '['));
+  TN__TRY(tn__json_expect(&r->json, '['));
   TN__TRY(node_number(r, l, &out->node));
-  TN__TRY(tn__json_want(&r->json, ','));
+  TN__TRY(tn__json_expect(&r->json, ','));
   TN__TRY(tn__json_number32(r, &out->index));
   if (r->n_lost == 0 && out->index >= tn__node_at(l->graph, out->node)->n_out) {
     char what[100];
@@ -103,7 +103,7 @@ static tn_code entry(tn__reader *r, const tn__level *l, tn_entry *out,
     if (strcmp(word, "shape") != 0) return tn__json_fail(&r->json, "\"shape\"");
     *flags = TN_IN_METADATA;
   }
-  return tn__json_want(&r->json, ']');
+  return tn__json_expect(&r->json, ']');
 }
 
 /* Of heads and states. */
@@ -198,12 +198,12 @@ static tn_code read_carried(tn__reader *r, tn__level *l) {
 static tn_code inner_entry_item(tn__reader *r, tn__level *l, void *to) {
   tn_entry e;
   (void)l;
-  TN__TRY(tn__json_want(&r->json, '['));
+  TN__TRY(tn__json_expect(&r->json, '['));
   TN__TRY(tn__json_number32(r, &e.node));
-  TN__TRY(tn__json_want(&r->json, ','));
+  TN__TRY(tn__json_expect(&r->json, ','));
   TN__TRY(tn__json_number32(r, &e.index));
   tn__buf_bytes(to, &e, sizeof e);
-  return tn__json_want(&r->json, ']');
+  return tn__json_expect(&r->json, ']');
 }
 
 static tn_code read_kept(tn__reader *r, tn__level *l) {
@@ -226,7 +226,7 @@ static tn_code read_gradient(tn__reader *r, tn__level *l) {
 }
 
 static tn_code read_attributes(tn__reader *r, tn__level *l) {
-  TN__TRY(tn__json_want(&r->json, '{'));
+  TN__TRY(tn__json_expect(&r->json, '{'));
   if (tn__json_take(&r->json, '}')) return TN_OK;
   do {
     tn_attribute a;
@@ -234,7 +234,7 @@ static tn_code read_attributes(tn__reader *r, tn__level *l) {
     TN__TRY(tn__json_string(&r->json, &a.value));
     tn__buf_bytes(&l->draft.attributes, &a, sizeof a);
   } while (tn__json_take(&r->json, ','));
-  return tn__json_want(&r->json, '}');
+  return tn__json_expect(&r->json, '}');
 }
 
 static tn_code (*const node_readers[TN__N_KEYS])(tn__reader *, tn__level *) = {

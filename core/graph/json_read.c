@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * json_read.c: JSON becomes a graph. Files come from strangers: the text is
  * read once, from its begin, nodes may only speak of those before them, graphs
- * in graphs are bounded, and memory is proportional to the text. What the
- * registry lacks is collected, and reading goes on without making nodes, so
- * that one message names all of it.
+ * in graphs are bounded, and memory is proportional to the text. After the
+ * first name that the registry lacks, reading goes on without making nodes, so
+ * that one message has all of them (json_lost.c).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -35,40 +35,6 @@ static tn_code node_failed(const tn__reader *r, const tn__draft *d,
   return tn__fail(TN_INVALID, "line %" PRIu64 " (byte %zu), node `%.200s`: %s",
                   d->line + 1, (size_t)(d->at - r->json.text), d->name,
                   tn_error_text());
-}
-
-/* ------------------------------------------------------------ what is lost */
-
-enum { LOST_BYTES = 3500 }; /* of the message */
-
-static void lose(tn__reader *r, const char *what, const char *name,
-                 const char *detail) {
-  ++r->n_lost;
-  if (r->lost.n + strlen(name) + strlen(detail) > LOST_BYTES) {
-    ++r->n_unnamed;
-    return;
-  }
-  tn__buf_add(&r->lost, "%s%s `%s`%s", r->lost.n > 0 ? ", " : "", what, name,
-              detail);
-}
-
-static tn_code lose_operator(tn__reader *r, const tn__draft *d) {
-  char detail[256];
-  if (tn__map_get(&r->lost_names, d->op)) return TN_OK;
-  (void)snprintf(detail, sizeof detail, " (node `%.200s`)",
-                 d->seen & TN__KEY_NAME ? d->name : "");
-  lose(r, "operator", d->op, detail);
-  return tn__map_set(r->env, &r->lost_names, d->op, r);
-}
-
-static tn_code all_found(const tn__reader *r) {
-  if (r->n_lost == 0) return TN_OK;
-  if (r->lost.failed) return tn__fail_memory(LOST_BYTES, "a message");
-  tn__fail(TN_NOT_FOUND, "the graph needs what is not loaded: %s",
-           r->lost.s ? r->lost.s : "");
-  if (r->n_unnamed > 0)
-    tn__fail_more(TN_NOT_FOUND, ", and %" PRIu32 " more", r->n_unnamed);
-  return tn__fail_more(TN_NOT_FOUND, "; load the plugins that have it first");
 }
 
 /* -------------------------------------------------------------------- nodes */
@@ -119,12 +85,12 @@ static bool draft_failed(tn__draft *d) {
   return failed;
 }
 
-/* Behind the first loss no node is made: what it reads is not there. */
+/* After the first loss no node is made: its inputs are missing. */
 static tn_code draft_look(tn__reader *r, const tn__draft *d) {
-  tn_operator *op = NULL;
-  if (d->kind != TN__NODE_CALL || !d->op) return TN_OK;
-  const tn_code rc = tn__operator_get(r->caller->registry, d->op, &op);
-  return rc == TN_NOT_FOUND ? lose_operator(r, d) : rc;
+  if (d->kind != TN__NODE_CALL || !d->op ||
+      tn__operator_exists(r->caller->registry, d->op))
+    return TN_OK;
+  return tn__json_lose_operator(r, d);
 }
 
 static tn_code draft_end(tn__reader *r, tn__level *l) {
@@ -135,7 +101,7 @@ static tn_code draft_end(tn__reader *r, tn__level *l) {
     rc = draft_look(r, d);
   } else {
     rc = tn__draft_enter(d, l->graph);
-    if (rc == TN_NOT_FOUND) rc = lose_operator(r, d);
+    if (rc == TN_NOT_FOUND) rc = tn__json_lose_operator(r, d);
     if (rc != TN_OK) rc = node_failed(r, d, rc);
   }
   tn__graph_release(d->inner);
@@ -146,11 +112,11 @@ static tn_code draft_end(tn__reader *r, tn__level *l) {
 
 static tn_code node_item(tn__reader *r, tn__level *l, void *to) {
   (void)to;
-  TN__TRY(tn__json_want(&r->json, '{'));
+  TN__TRY(tn__json_expect(&r->json, '{'));
   draft_begin(r, &l->draft);
   do TN__TRY(tn__json_node_key(r, l));
   while (tn__json_take(&r->json, ','));
-  TN__TRY(tn__json_want(&r->json, '}'));
+  TN__TRY(tn__json_expect(&r->json, '}'));
   return draft_end(r, l);
 }
 
@@ -182,12 +148,12 @@ static tn_code level_end(tn__reader *r, const tn__level *l, uint32_t seen) {
 static tn_code inner_members(tn__reader *r, tn__level *l) {
   static const char *const keys[] = {"nodes", "heads"};
   uint32_t seen = 0, k = 0;
-  TN__TRY(tn__json_want(&r->json, '{'));
+  TN__TRY(tn__json_expect(&r->json, '{'));
   do {
     TN__TRY(tn__json_key_of(r, keys, 2, &seen, &k));
     TN__TRY(k == 0 ? tn__json_list(r, l, node_item, NULL) : heads_read(r, l));
   } while (tn__json_take(&r->json, ','));
-  TN__TRY(tn__json_want(&r->json, '}'));
+  TN__TRY(tn__json_expect(&r->json, '}'));
   return level_end(r, l, seen);
 }
 
@@ -233,7 +199,7 @@ static void plugin_check(tn__reader *r, const needed *n) {
       return;
     }
   (void)snprintf(detail, sizeof detail, " (release %" PRIu32 ")", n->release);
-  lose(r, "plugin", n->name, detail);
+  tn__json_lose(r, "plugin", n->name, detail);
 }
 
 static tn_code plugin_item(tn__reader *r, tn__level *l, void *to) {
@@ -242,13 +208,13 @@ static tn_code plugin_item(tn__reader *r, tn__level *l, void *to) {
   needed n = {0};
   (void)l;
   (void)to;
-  TN__TRY(tn__json_want(&r->json, '{'));
+  TN__TRY(tn__json_expect(&r->json, '{'));
   do {
     TN__TRY(tn__json_key_of(r, keys, 3, &seen, &k));
     TN__TRY(k == 1 ? tn__json_number32(r, &n.release)
                    : tn__json_string(&r->json, k == 0 ? &n.name : &n.hash));
   } while (tn__json_take(&r->json, ','));
-  TN__TRY(tn__json_want(&r->json, '}'));
+  TN__TRY(tn__json_expect(&r->json, '}'));
   if (seen != 7)
     return tn__json_fail(&r->json, "the keys `name`, `release` and `hash`");
   plugin_check(r, &n);
@@ -263,7 +229,7 @@ static tn_code version_read(tn__reader *r) {
   const char *name = NULL;
   uint32_t version = 0;
   char text[200];
-  TN__TRY(tn__json_want(&r->json, '{'));
+  TN__TRY(tn__json_expect(&r->json, '{'));
   TN__TRY(tn__json_key(r, &name));
   if (strcmp(name, "tenon") != 0)
     return tn__json_fail_at(
@@ -282,11 +248,12 @@ static tn_code version_read(tn__reader *r) {
 }
 
 static tn_code whole_members(tn__reader *r, tn__level *l) {
-  static const char *const keys[] = {"nodes", "heads", "plugins"};
-  uint32_t seen = 0, k = 0;
+  static const char *const keys[] = {"nodes", "heads", "plugins", "tenon"};
+  enum { VERSION = 1u << 3 }; /* it is there */
+  uint32_t seen = VERSION, k = 0;
   TN__TRY(version_read(r));
   while (tn__json_take(&r->json, ',')) {
-    TN__TRY(tn__json_key_of(r, keys, 3, &seen, &k));
+    TN__TRY(tn__json_key_of(r, keys, 4, &seen, &k));
     if (k == 0)
       TN__TRY(tn__json_list(r, l, node_item, NULL));
     else if (k == 1)
@@ -294,10 +261,10 @@ static tn_code whole_members(tn__reader *r, tn__level *l) {
     else
       TN__TRY(tn__json_list(r, l, plugin_item, NULL));
   }
-  TN__TRY(tn__json_want(&r->json, '}'));
+  TN__TRY(tn__json_expect(&r->json, '}'));
   TN__TRY(tn__json_end(&r->json));
-  TN__TRY(level_end(r, l, seen));
-  return all_found(r);
+  TN__TRY(level_end(r, l, seen & ~(uint32_t)VERSION));
+  return tn__json_found(r);
 }
 
 /* `text` is overwritten; a NUL stands behind its `bytes`. */
@@ -309,10 +276,12 @@ static tn_code parse(tn__caller *caller, char *text, size_t bytes,
   tn__level l = {.depth = 1};
   TN__TRY(tn__graph_create(caller, &l.graph));
   tn__buf_init(&r.lost, r.env);
+  tn__buf_init(&r.unknown, r.env);
   draft_init(&l.draft, r.env);
   const tn_code rc = whole_members(&r, &l);
   draft_deinit(&l.draft);
   tn__buf_deinit(&r.lost);
+  tn__buf_deinit(&r.unknown);
   tn__map_deinit(r.env, &r.lost_names);
   if (rc == TN_OK)
     *out = l.graph;

@@ -72,7 +72,7 @@ static tn_code run_here(part_run *run) {
 
 /* ---------------------------------------------------------------- monitors */
 
-static void show(const tn_program *p, uint32_t entry, tn_entry of) {
+static void show(tn_program *p, uint32_t entry, tn_entry of) {
   char name[TN__ENTRY_TEXT];
   tn_array *array = p->values[entry].array;
   const tn__plan_place *at = tn__place_of(p, entry);
@@ -80,10 +80,12 @@ static void show(const tn_program *p, uint32_t entry, tn_entry of) {
   if (p->values[entry].request == TN_REQ_NULL && !is_there) return;
   if (!tn__array_data(array)) return;
   (void)tn__array_tensor(array);
+  p->watched = true;
   p->monitor(p->monitor_ctx, tn__entry_text(p->graph, of, name), array);
+  p->watched = false;
 }
 
-static void show_node(const tn_program *p, const tn__node *node) {
+static void show_node(tn_program *p, const tn__node *node) {
   const uint32_t n = tn__node_visible(node);
   for (uint32_t i = 0; i < n; ++i)
     show(p, node->first + i, (tn_entry){node->id, i});

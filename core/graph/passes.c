@@ -88,7 +88,7 @@ static tn_code unknown_pass(const tn__caller *caller, const char *name) {
     names[n++] = held[n_held++]->name;
   for (size_t i = 0; i < n; ++i)
     (void)tn__fail_more(TN_NOT_FOUND, "%s %s", i > 0 ? "," : "", names[i]);
-  const char *nearest = tn__nearest(name, names, n);
+  const char *nearest = tn__find_nearest_word(name, names, n);
   if (nearest)
     (void)tn__fail_more(TN_NOT_FOUND, "); did you mean `%s`?", nearest);
   else

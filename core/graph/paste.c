@@ -89,6 +89,7 @@ static tn_code add_copy(const pasting *p, const tn__node *node,
                               .inner = inner,
                               .loop = node->loop,
                               .known = &node->known,
+                              .gradient_of = node->gradient_of,
                               .after = p->after,
                               .n_after = after_map(p, node)};
   return tn__node_add(p->to, &spec, out);
@@ -104,9 +105,7 @@ static tn_code paste_copy(const pasting *p, const tn__node *node,
     tn__graph_release(inner);
     return rc;
   }
-  for (uint32_t i = 0; i < node->n_attrs; ++i)
-    TN__TRY(tn__attribute_set(p->to, copy->id, node->attrs[i].key,
-                              node->attrs[i].value));
+  TN__TRY(tn__attributes_enter(p->to, copy, node->attrs, node->n_attrs));
   for (uint32_t i = 0; i < node->n_out; ++i)
     p->map[node->first + i] = (tn_entry){copy->id, i};
   return TN_OK;
@@ -133,11 +132,7 @@ static tn_code needed_nodes(const tn_graph *graph, uint8_t **out) {
 static tn_code attributes_inherit(const pasting *p, const tn__node *node,
                                   uint32_t from) {
   for (uint32_t id = from; id < tn__n_nodes(p->to); ++id)
-    for (uint32_t i = 0; i < node->n_attrs; ++i) {
-      const tn_attribute *a = &node->attrs[i];
-      if (!tn__attribute(tn__node_at(p->to, id), a->key))
-        TN__TRY(tn__attribute_set(p->to, id, a->key, a->value));
-    }
+    TN__TRY(tn__attributes_inherit(p->to, tn__node_at(p->to, id), node));
   return TN_OK;
 }
 

@@ -122,6 +122,10 @@ const tn__env *tn__program_env(const tn_program *p) {
   return p->env;
 }
 
+bool tn__program_is_watched(const tn_program *p) {
+  return p->watched;
+}
+
 /* --------------------------------------------------------------------- runs */
 
 tn_code tn__calls_complete(tn_program *p, uint32_t train) {
@@ -175,6 +179,14 @@ tn_code tn__program_forward(tn_program *p, uint32_t flags) {
   return rc;
 }
 
+/* The gradient of a loss, unless it is there from the last run. */
+static tn_code weight_ones(tn_program *p, uint32_t i, tn_array *weight) {
+  if (p->losses[i] == TN__LOSS_ONES) return TN_OK;
+  TN__TRY(tn__array_fill(p, weight, 1));
+  p->losses[i] = TN__LOSS_ONES;
+  return TN_OK;
+}
+
 static tn_code weight_give(tn_program *p, uint32_t i, tn_array *weight) {
   char name[TN__ENTRY_TEXT], what[TN__ENTRY_TEXT + 32];
   if (tn__entry_is_none(p->weights[i])) return TN_OK;
@@ -185,7 +197,9 @@ static tn_code weight_give(tn_program *p, uint32_t i, tn_array *weight) {
     return tn__value_fits(p, entry, weight, what);
   }
   if (p->values[entry].n_uses == 0) return TN_OK;
+  if (weight && p->losses[i]) p->losses[i] = TN__LOSS;
   if (weight) return tn__array_copy(p->values[entry].array, weight);
+  if (p->losses[i]) return weight_ones(p, i, p->values[entry].array);
   return tn__fail(TN_INVALID,
                   "head `%s` is no loss: its gradient has to be given to "
                   "tn_program_backward",

@@ -144,6 +144,7 @@ struct tn_program {
   uint32_t n_steps;
   tn_entry *heads;
   tn_entry *weights; /* variables for the gradients of the heads, or NULL */
+  uint8_t *losses;   /* n_heads: tn__loss */
   uint8_t *lent;     /* n_heads: its array was given */
   uint8_t *late; /* n_heads: written into an argument, so behind all that may
                     read it */
@@ -163,13 +164,21 @@ struct tn_program {
                              where there are queues */
   tn_monitor_fn *monitor;
   void *monitor_ctx;
+  bool watched; /* the monitor has been called and has not returned */
   tn_program_stats stats;
-  uint32_t trained; /* the last forward run had TN_CALL_TRAIN */
-  bool set;         /* parameters are not those of the graph any more */
-  tn__seen seen[2]; /* that the forward and the backward part write */
-  tn__var turn;     /* overwritten by each run */
-  tn__var *signals; /* of steps; from the environment's allocator */
+  uint64_t loop_steps; /* of one run, those of loops in loops included */
+  uint32_t trained;    /* the last forward run had TN_CALL_TRAIN */
+  bool set;            /* parameters are not those of the graph any more */
+  tn__seen seen[2];    /* that the forward and the backward part write */
+  tn__var turn;        /* overwritten by each run */
+  tn__var *signals;    /* of steps; from the environment's allocator */
   uint32_t n_signals;
+};
+
+enum { /* tn__loss: of a head */
+       TN__LOSS_NOT = 0,
+       TN__LOSS = 1,     /* its gradient is ones where none is given */
+       TN__LOSS_ONES = 2 /* and its weight is filled with ones already */
 };
 
 static inline tn_array *tn__value_array(const tn_program *p, uint32_t entry) {
@@ -282,6 +291,9 @@ tn_code tn__captured_push(tn_program *p, tn__sequence *sequence, uint32_t first,
 void tn__captured_leave(const tn__sequence *sequence);
 /* No run is on its way. */
 void tn__captured_end(tn__sequence *sequence);
+
+/* bind_states.c: writes a number into every element of an array. */
+tn_code tn__array_fill(const tn_program *p, tn_array *to, double value);
 
 /* bind_given.c: whether an array, if there is one, is like an entry; and the
  * same as a code, TN_SHAPE with a text that begins with `what`. */

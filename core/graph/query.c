@@ -46,7 +46,7 @@ static tn_code not_found(const tn_graph *graph, const char *name) {
   uint32_t n = 0;
   for (; all && n < tn__n_nodes(graph) && n < CANDIDATES; ++n)
     all->names[n] = tn__entry_text(graph, (tn_entry){n, 0}, all->texts[n]);
-  const char *nearest = all ? tn__nearest(name, all->names, n) : NULL;
+  const char *nearest = all ? tn__find_nearest_word(name, all->names, n) : NULL;
   tn__fail(TN_NOT_FOUND,
            "the graph has no variable `%s` and no node with such an output",
            name);

@@ -90,6 +90,11 @@ static tn_code size_check(tn_rewrite *r, uint32_t have, size_t want,
                        name, have, name));
 }
 
+static tn_code text_check(tn_rewrite *r, const char *text, const char *what) {
+  if (text) return TN_OK;
+  return note(r, tn__fail(TN_INVALID, "%s is NULL", what));
+}
+
 static int32_t pass_fail(tn_rewrite *r, uint32_t node, int32_t code,
                          const char *format, ...) {
   size_t n = 0;
@@ -98,7 +103,7 @@ static int32_t pass_fail(tn_rewrite *r, uint32_t node, int32_t code,
     n = (size_t)snprintf(r->text, sizeof r->text,
                          "node `%s`: ", tn__node_at(r->graph, node)->name);
   va_start(args, format);
-  (void)vsnprintf(r->text + n, sizeof r->text - n, format, args);
+  (void)vsnprintf(r->text + n, sizeof r->text - n, format ? format : "", args);
   va_end(args);
   return code < 0 ? code : TN_PLUGIN;
 }
@@ -148,6 +153,8 @@ static int32_t pass_params(tn_rewrite *r, uint32_t id, const char **out) {
 }
 
 static int32_t pass_find(tn_rewrite *r, const char *name, uint32_t *out) {
+  *out = TN_NONE;
+  TN__TRY(text_check(r, name, "tn_passes.find: `name`"));
   const tn__node *node = tn__map_get(&r->graph->names, name);
   *out = node ? node->id : TN_NONE;
   if (node) return TN_OK;
@@ -183,7 +190,7 @@ static int32_t pass_sig(tn_rewrite *r, tn_entry entry, tn_rewrite_sig *out) {
 
 static const char *pass_attribute(const tn_rewrite *r, uint32_t node,
                                   const char *key) {
-  if (node >= tn__n_nodes(r->graph)) return NULL;
+  if (node >= tn__n_nodes(r->graph) || !key) return NULL;
   return tn__attribute(tn__node_at(r->graph, node), key);
 }
 
@@ -192,6 +199,7 @@ static const char *pass_attribute(const tn_rewrite *r, uint32_t node,
 
 static int32_t pass_attribute_set(tn_rewrite *r, uint32_t node, const char *key,
                                   const char *value) {
+  TN__TRY(text_check(r, key, "tn_passes.attribute_set: `key`"));
   return note(r, tn__attribute_set(r->graph, node, key, value));
 }
 
@@ -221,6 +229,7 @@ static int32_t pass_call(tn_rewrite *r, const tn_rewrite_call *call,
   tn_entry made = TN_ENTRY_NONE;
   *out = made;
   TN__TRY(size_check(r, call->struct_size, sizeof *call, "tn_rewrite_call"));
+  TN__TRY(text_check(r, call->op, "tn_rewrite_call.op"));
   TN__TRY(note(r, call_add(r, call, &made)));
   r->changed = true;
   *out = made;

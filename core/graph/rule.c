@@ -68,6 +68,7 @@ tn_code tn__rule_add(const tn__rule *rule, const tn__node_spec *like,
   spec.stem = what;
   spec.flags |= TN__NODE_GRADIENT;
   if (spec.op) {
+    spec.gradient_of = spec.kind == TN__NODE_CALL ? of->op : NULL;
     spec.after = rule->after;
     spec.n_after = rule->n_after;
   }
@@ -320,12 +321,20 @@ static tn_code call_rule(const tn__rule *rule) {
 
 /* ------------------------------------------------------------ second order */
 
+/* The inputs of a node but for absent ones at the end. */
+static uint32_t present_inputs(const tn__node *of) {
+  uint32_t n = of->n_in;
+  while (n > 0 && tn__entry_is_none(of->in[n - 1])) --n;
+  return n;
+}
+
 /* What the operator that stands for a BACKWARD node reads in place of what the
  * node does not: its kernel reads no more than the other, so any values of the
  * right shape do, and those that are there cost nothing. */
 static tn_code twin_inputs(const tn__rule *rule, const tn__node *of,
                            tn_entry *in) {
   const tn__node *back = rule->node;
+  const uint32_t n = present_inputs(of);
   memcpy(in, back->in, back->n_in * sizeof *in);
   for (uint32_t i = 0; i < of->n_out; ++i)
     if (tn__entry_is_none(in[i]))
@@ -336,6 +345,8 @@ static tn_code twin_inputs(const tn__rule *rule, const tn__node *of,
   for (uint32_t i = 0; i < of->n_out; ++i)
     if (tn__entry_is_none(in[of->n_out + of->n_in + i]))
       in[of->n_out + of->n_in + i] = (tn_entry){of->id, i};
+  memmove(in + of->n_out + n, in + of->n_out + of->n_in,
+          of->n_out * sizeof *in);
   return TN_OK;
 }
 
@@ -345,8 +356,8 @@ static tn_code twin_add(const tn__rule *rule, const tn__node *of,
   const tn__env *env = rule->graph->env;
   tn_params *params = NULL;
   tn__node_spec spec = {.kind = TN__NODE_CALL,
-                        .n_in = back->n_in,
-                        .n_out = back->n_out,
+                        .n_in = 2 * of->n_out + present_inputs(of),
+                        .n_out = present_inputs(of),
                         .of = TN_NONE,
                         .op = op};
   TN__TRY(
@@ -367,7 +378,9 @@ static tn_code twin_add(const tn__rule *rule, const tn__node *of,
  * own gradient reads what it makes. */
 static tn_code backward_rule(const tn__rule *rule) {
   const tn__node *of = tn__node_at(rule->graph, rule->node->of);
-  const tn__gradient_counts counts = {of->n_in, of->n_out, of->n_aux};
+  const tn__gradient_counts counts = {present_inputs(of), of->n_out};
+  const uint32_t outputs = of->n_out + counts.n_in; /* of `of` begin there */
+  const uint32_t absent = of->n_in - counts.n_in;
   tn_operator *op = NULL;
   tn__node *twin = NULL;
   TN__TRY(tn__operator_gradient(of->op, &counts, &op));
@@ -378,8 +391,14 @@ static tn_code backward_rule(const tn__rule *rule) {
   second.node = twin;
   second.wanted = rule->room;
   for (uint32_t i = 0; i < twin->n_in; ++i)
-    rule->room[i] = rule->wanted[i] && tn__rule_passes(twin, i);
-  return call_rule(&second);
+    rule->room[i] =
+        rule->wanted[i < outputs ? i : i + absent] && tn__rule_passes(twin, i);
+  TN__TRY(call_rule(&second));
+  for (uint32_t i = twin->n_in; i-- > outputs && absent > 0;) {
+    rule->out[i + absent] = rule->out[i];
+    rule->out[i] = TN_ENTRY_NONE;
+  }
+  return TN_OK;
 }
 
 /* ------------------------------------------------------------------ the rest

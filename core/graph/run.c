@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "floating.h"
 #include "fused.h"
 
 static tn_code run_call(const tn__step *step, uint32_t train,
@@ -93,6 +94,7 @@ static tn_code step_run(tn__step *step, uint32_t train, tn__token *token) {
 
 static tn_code run_steps(const tn_program *p, uint32_t first, uint32_t n,
                          uint32_t train, tn__token *token) {
+  const tn__floating floating = tn__floating_get();
   for (uint32_t i = first; i < first + n; ++i) {
     tn__step *step = p->steps[i];
     const tn__direct *direct = &step->direct[train];
@@ -102,6 +104,7 @@ static tn_code run_steps(const tn_program *p, uint32_t first, uint32_t n,
     }
     direct->text[0] = '\0';
     const int32_t rc = direct->compute(direct->frame);
+    tn__floating_keep(&floating);
     if (rc != TN_OK)
       return tn__node_fail(step->node,
                            tn__planned_failed(step->call[train], rc));

@@ -6,8 +6,9 @@
 
 #include "ndarray.h"
 
-/* Copies of at most so many bytes are made between tn__enter and tn__leave;
- * longer ones are jobs, so that other threads can push meanwhile. */
+/* Copies of at most so many bytes are made between tn__gate_enter and
+ * tn__gate_leave; longer ones are jobs, so that other threads can push
+ * meanwhile. */
 enum { SHORT_BYTES = 1 << 16 };
 
 /* One set or get. */
@@ -68,20 +69,20 @@ static bool is_short(const tn_array *array, size_t bytes) {
 /* False: the array is in use, and a job has to take its turn. */
 static bool set_at_once(tn_array *array, const void *data, size_t bytes) {
   tn__engine *engine = array->env->engine;
-  if (!tn__enter(engine)) return false;
-  bool free = tn__var_writable(&array->block->var);
+  if (!tn__gate_enter(engine)) return false;
+  bool free = tn__var_is_writable(&array->block->var);
   if (free) memcpy(tn__array_data(array), data, bytes);
-  tn__leave(engine);
+  tn__gate_leave(engine);
   return free;
 }
 
 static bool get_at_once(const tn_array *array, void *data, size_t bytes) {
   tn__engine *engine = array->env->engine;
-  if (!tn__enter(engine)) return false;
+  if (!tn__gate_enter(engine)) return false;
   const void *from = tn__array_data(array);
-  bool free = from && tn__var_readable(&array->block->var);
+  bool free = from && tn__var_is_readable(&array->block->var);
   if (free) memcpy(data, from, bytes);
-  tn__leave(engine);
+  tn__gate_leave(engine);
   return free;
 }
 

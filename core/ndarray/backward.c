@@ -184,6 +184,15 @@ static tn_code complete_needs(tn__work *w) {
   return TN_OK;
 }
 
+/* Unwanted gradients get arrays without memory, for their metadata; that of an
+ * absent input gets none. */
+static tn_code complete_unwanted(tn__work *w) {
+  for (uint32_t i = 0; i < w->counts.n_in; ++i)
+    if (w->req[i] == TN_REQ_NULL && !w->absent[i])
+      TN__TRY(tn__work_settle(w, i, &w->io.in[i]));
+  return TN_OK;
+}
+
 /* ------------------------------------------------------------------ call */
 
 static tn_code settle(tn__work *w, const tn_backward *call) {
@@ -206,6 +215,7 @@ tn_code tn__backward_plan(tn__work *w, const tn_backward *call) {
   if (tn__work_idle(w)) return TN_OK;
   mark_needs(w);
   TN__TRY(complete_needs(w));
+  TN__TRY(complete_unwanted(w));
   return tn__work_plan(w);
 }
 

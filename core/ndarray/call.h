@@ -12,6 +12,7 @@
 #ifndef TENON_CALL_H_
 #define TENON_CALL_H_
 
+#include "floating.h"
 #include "ndarray.h"
 
 enum {
@@ -53,6 +54,13 @@ typedef struct tn__operand {
   uint8_t after;
   uint32_t dynamic; /* output: compute decides its shape */
 } tn__operand;
+
+/* Frees the results of a kernel's `prepare`. */
+static inline void tn__plan_destroy(const tn_plan *plan) {
+  const tn__floating floating = tn__floating_get();
+  if (plan->destroy) plan->destroy(plan->prepared);
+  tn__floating_keep(&floating);
+}
 
 /* Whether a call with these flags changes an auxiliary state; others read it.
  */
@@ -278,7 +286,8 @@ tn__recipe *tn__recipe_retain(tn__recipe *recipe);
 void tn__recipe_release(tn__recipe *recipe);
 
 /* What an operator's calls have found out: sets of recipes, by the first
- * operand's shape. Touched only inside of tn__cache_lock, or of tn__enter. */
+ * operand's shape. Touched only inside of tn__cache_lock, or of tn__gate_enter.
+ */
 enum { TN__CACHE_SETS = 16, TN__CACHE_WAYS = 4 };
 typedef struct tn__cache {
   tn__recipe *sets[TN__CACHE_SETS][TN__CACHE_WAYS]; /* used last comes first */

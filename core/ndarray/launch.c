@@ -14,28 +14,31 @@ enum { /* bytes that a call on the calling thread may touch */
 
 /* ------------------------------------------------------------------- size */
 
-static uint64_t bytes_of(const tn_tensor *tensors, uint32_t n) {
+/* Of all operands but unwanted outputs. */
+static uint64_t operand_bytes(const tn__work *w) {
+  const tn_frame *f = &w->launch.frame;
   uint64_t bytes = 0;
-  for (uint32_t i = 0; i < n; ++i)
-    if (tensors[i].ndim >= 0)
-      bytes += (uint64_t)(tn_tensor_size(&tensors[i]) *
-                          tn_dtype_bytes(tensors[i].dtype));
+  for (uint32_t i = 0; i < f->n_in + f->n_out + f->n_aux; ++i) {
+    const bool output = i >= f->n_in && i < f->n_in + f->n_out;
+    if (w->in[i].ndim < 0 || (output && w->req[i - f->n_in] == TN_REQ_NULL))
+      continue;
+    bytes +=
+        (uint64_t)(tn_tensor_size(&w->in[i]) * tn_dtype_bytes(w->in[i].dtype));
+  }
   return bytes;
 }
 
 bool tn__work_is_small(const tn__work *w) {
-  const tn_frame *f = &w->launch.frame;
   uint32_t flags = w->choice.kernel->desc->flags;
   uint64_t most =
       flags & TN_KERNEL_ELEMENTWISE ? SMALL_ELEMENTWISE : SMALL_OTHER;
-  return bytes_of(w->in, f->n_in + f->n_out + f->n_aux) <= most;
+  return operand_bytes(w) <= most;
 }
 
 bool tn__work_is_shared(const tn__work *w) {
-  const tn_frame *f = &w->launch.frame;
   return (w->choice.kernel->desc->flags & TN_KERNEL_ELEMENTWISE) != 0 &&
          tn__engine_workers(w->caller->env->engine) > 1 &&
-         bytes_of(w->in, f->n_in + f->n_out + f->n_aux) >= SHARED_ELEMENTWISE;
+         operand_bytes(w) >= SHARED_ELEMENTWISE;
 }
 
 /* ------------------------------------------------------------------- uses */

@@ -7,22 +7,18 @@
 #include <string.h>
 
 #include "call.h"
+#include "tenon/chain.h"
 
 static bool wants_dense(const tn__operand *operand, const tn_tensor *tensor) {
   return (operand->arg->flags & TN_ARG_CONTIGUOUS) &&
          !tn_tensor_is_contiguous(tensor);
 }
 
-/* A dense array of the same dtype, and of another shape. */
-static tn_code temp_create(tn__work *w, tn__operand *operand, int32_t ndim,
-                           const int64_t *shape) {
-  const tn_spec spec = {operand->array->tensor.dtype, ndim, shape};
-  return tn__array_create_on(w->device, &spec, &operand->temp);
-}
-
+/* A dense array of the same shape and dtype. */
 static tn_code twin_create(tn__work *w, tn__operand *operand) {
   const tn_tensor *own = &operand->array->tensor;
-  return temp_create(w, operand, own->ndim, own->shape);
+  const tn_spec spec = {own->dtype, own->ndim, own->shape};
+  return tn__array_create_on(w->device, &spec, &operand->temp);
 }
 
 tn_code tn__work_lower_inputs(tn__work *w) {
@@ -201,10 +197,22 @@ static const tn_sig *sum_of(const tn__work *w, uint32_t i,
              : loop;
 }
 
+/* The dtype of the terms of a sum: f32 for halves, where the kernel can write
+ * it. Kernels that take part in chains convert what they write; devices sum
+ * within one dtype. */
+static tn_dtype term_dtype(const tn__work *w, const tn_tensor *own,
+                           const tn_kernel *kernel) {
+  const bool is_half = own->dtype == TN_F16 || own->dtype == TN_BF16;
+  const bool converts = (kernel->flags & TN_KERNEL_CHAIN) != 0;
+  return is_half && converts && !w->device->table ? TN_F32 : own->dtype;
+}
+
 static tn_code lower_sum(tn__work *w, uint32_t i, const tn_kernel *kernel,
                          const tn_sig *loop) {
   tn__operand *out = &w->out_info[i];
-  TN__TRY(temp_create(w, out, loop->ndim, loop->shape));
+  const tn_spec spec = {term_dtype(w, &out->array->tensor, kernel), loop->ndim,
+                        loop->shape};
+  TN__TRY(tn__array_create_on(w->device, &spec, &out->temp));
   out->after = w->req[i] == TN_REQ_ADD ? TN__AFTER_SUM_ADD : TN__AFTER_SUM;
   w->req[i] = TN_REQ_WRITE;
   w->out[i] = tn__array_metadata(out->temp);
@@ -234,10 +242,31 @@ static tn_code lower_output(tn__work *w, uint32_t i, const tn_kernel *kernel) {
   return lower_write(w, i, kernel);
 }
 
+/* A gradient that is summed would have the shape of the loop if it was wanted.
+ */
+static tn_code lower_unwanted(tn__work *w, uint32_t i,
+                              const tn_kernel *kernel) {
+  tn__operand *out = &w->out_info[i];
+  if (w->pass != TN_PASS_BACKWARD || !out->owned) return TN_OK;
+  const tn_sig *loop = sum_of(w, i, kernel);
+  if (!loop) return TN_OK;
+  tn_sig like = *loop;
+  like.dtype = out->array->tensor.dtype;
+  tn__array_release(out->array);
+  out->array = NULL;
+  out->owned = 0;
+  TN__TRY(tn__work_make(w, out, &like));
+  w->out[i] = tn__array_metadata(out->array);
+  return TN_OK;
+}
+
 tn_code tn__work_lower_outputs(tn__work *w, const tn_kernel *kernel) {
   for (uint32_t i = 0; i < w->launch.frame.n_out; ++i) {
     tn__operand *out = &w->out_info[i];
-    if (w->req[i] == TN_REQ_NULL) continue;
+    if (w->req[i] == TN_REQ_NULL) {
+      TN__TRY(lower_unwanted(w, i, kernel));
+      continue;
+    }
     if (!out->dynamic) {
       TN__TRY(lower_output(w, i, kernel));
       continue;

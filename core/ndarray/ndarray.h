@@ -159,8 +159,9 @@ void tn__tensor_copy(const tn_tensor *to, const tn_tensor *from);
 void tn__tensor_add(const tn_tensor *to, const tn_tensor *from);
 void tn__tensor_zero(const tn_tensor *to);
 /* Sums `from` into `to`, which could be broadcast to its shape: what `to`
- * repeats is added up, in f64. With `add` onto what is there. Floats of one
- * dtype; on all workers if it is worth while; `engine` may be NULL. */
+ * repeats is added up, in f64. With `add` the sum is added to the present
+ * values. Floats, of one dtype or of two. Long sums use all workers; `engine`
+ * may be NULL. */
 void tn__tensor_sum(tn__engine *engine, const tn_tensor *to,
                     const tn_tensor *from, bool add);
 /* tn__tensor_copy on all workers, if it is worth while; `engine` may be NULL.

@@ -193,8 +193,8 @@ tn_code tn__prepared_create(const tn__target_op *target, const tn_inputs *in,
 static bool is_quiet(const tn_prepared *call) {
   for (uint32_t i = 0; i < call->n_access; ++i) {
     const tn__access *a = &call->access[i];
-    if (a->mode == TN__READ ? !tn__var_readable(a->var)
-                            : !tn__var_writable(a->var))
+    if (a->mode == TN__READ ? !tn__var_is_readable(a->var)
+                            : !tn__var_is_writable(a->var))
       return false;
   }
   return true;
@@ -211,8 +211,8 @@ static void spoil(tn_prepared *call, tn_code code) {
 
 static uint32_t visit_choose(void *arg, tn__access *access) {
   const tn_prepared *call = arg;
-  if (call->n_access > TN__VISIT_ACCESS || !is_quiet(call))
-    return TN__VISIT_NOT;
+  if (call->n_access > TN__INLINE_ACCESS || !is_quiet(call))
+    return TN__INLINE_REFUSED;
   for (uint32_t i = 0; i < call->n_access; ++i) access[i] = call->access[i];
   return call->n_access;
 }
@@ -222,13 +222,14 @@ static tn_code visit_run(void *arg) {
 }
 
 static tn_code run_elsewhere(tn_prepared *call) {
-  const tn__visitor visitor = {
+  const tn__inline_job visitor = {
       .name = tn__planned_work(call->planned)->op->name,
       .choose = visit_choose,
       .run = visit_run,
       .arg = call};
   tn_code rc = TN_OK;
-  if (call->shared && tn__visit(call->env->engine, &visitor, &rc)) return rc;
+  if (call->shared && tn__run_inline(call->env->engine, &visitor, &rc))
+    return rc;
   return tn__operation_push(call->operation);
 }
 
@@ -237,14 +238,14 @@ tn_code tn__prepared_run(tn_prepared *call) {
   tn__engine *engine = call->env->engine;
   for (uint32_t i = 0; i < call->n_written; ++i)
     tn__array_written(written(call)[i]);
-  if (!call->small || !tn__enter(engine)) return run_elsewhere(call);
+  if (!call->small || !tn__gate_enter(engine)) return run_elsewhere(call);
   if (!is_quiet(call)) {
-    tn__leave(engine);
+    tn__gate_leave(engine);
     return tn__operation_push(call->operation);
   }
   tn_code rc = run(call, NULL);
   if (rc != TN_OK) spoil(call, rc);
-  tn__leave(engine);
+  tn__gate_leave(engine);
   return rc;
 }
 

@@ -90,8 +90,8 @@ static tn_code io_complete(tn__work *w, tn_signature *io) {
   TN__TRY(inputs_copy(w, io));
   TN__TRY(sigs_copy(w, w->io.out, io->out, io->n_out, "out"));
   TN__TRY(sigs_copy(w, w->io.aux, io->aux, io->n_aux, "aux"));
-  const tn__infer_args args = {w->desc, w->op->name, w->params, w->absent,
-                               &w->launch.frame};
+  const tn__infer_args args = {w->desc,   w->op->name,      w->params,
+                               w->absent, &w->launch.frame, true};
   tn_code rc = tn__infer(&args, &w->io);
   if (rc != TN_OK && rc != TN_INCOMPLETE) return rc;
   for (uint32_t i = 0; i < io->n_in; ++i)

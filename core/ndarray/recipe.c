@@ -22,7 +22,7 @@ void tn__recipe_release(tn__recipe *recipe) {
   if (atomic_fetch_sub_explicit(&recipe->n_owners, 1, memory_order_acq_rel) > 1)
     return;
   const tn__env *env = recipe->env;
-  if (recipe->plan.destroy) recipe->plan.destroy(recipe->plan.prepared);
+  tn__plan_destroy(&recipe->plan);
   tn__defaults_free(env, recipe->params);
   tn__kernel_release(&(tn__choice){recipe->kernel});
   tn__operator_unhold(recipe->launch.op);
@@ -34,14 +34,14 @@ void tn__recipe_release(tn__recipe *recipe) {
 /* The cache belongs to whoever is inside of the gate. A thread that cannot pass
  * it keeps the others from pushing instead. */
 static bool cache_lock(tn__engine *engine) {
-  if (tn__enter(engine)) return true;
+  if (tn__gate_enter(engine)) return true;
   tn__engine_pause(engine);
   return false;
 }
 
 static void cache_unlock(tn__engine *engine, bool entered) {
   if (entered)
-    tn__leave(engine);
+    tn__gate_leave(engine);
   else
     tn__engine_resume(engine);
 }
@@ -295,8 +295,10 @@ static tn_code prepare(tn__work *w, tn__recipe *r) {
   const tn_kernel *desc = r->kernel->desc;
   r->plan.struct_size = sizeof r->plan;
   TN__TRY(random_count(w, r));
+  const tn__floating floating = tn__floating_get();
   tn_code rc =
       desc->prepare ? desc->prepare(&w->launch.frame, &r->plan) : TN_OK;
+  tn__floating_keep(&floating);
   if (rc) {
     r->plan.destroy = NULL; /* a prepare that fails has undone its work */
     return tn__kernel_fail(&w->launch, rc, "prepare");

@@ -168,7 +168,9 @@ static tn_code hand_back(const tn__work *w, const tn__site *site) {
 
 tn_code tn__launch_compute(tn__launch *l) {
   l->slot.text[0] = '\0';
+  const tn__floating floating = tn__floating_get();
   tn_code rc = l->kernel->desc->compute(&l->frame);
+  tn__floating_keep(&floating);
   return rc ? tn__kernel_fail(l, rc, "compute") : TN_OK;
 }
 

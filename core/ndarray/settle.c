@@ -69,8 +69,8 @@ tn_code tn__work_infer(tn__work *w) {
     if (!w->absent[i]) sig_of(w->fwd_in[i].array, &w->io.in[i]);
   for (uint32_t i = 0; i < w->counts.n_aux; ++i)
     sig_of(w->aux_info[i].array, &w->io.aux[i]);
-  const tn__infer_args args = {w->desc, w->op->name, w->params, w->absent,
-                               &w->launch.frame};
+  const tn__infer_args args = {w->desc,   w->op->name,      w->params,
+                               w->absent, &w->launch.frame, true};
   tn_code rc = tn__infer(&args, &w->io);
   if (rc == TN_INCOMPLETE && feed_outputs(w)) {
     w->fed = 1;

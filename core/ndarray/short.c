@@ -64,7 +64,7 @@ static bool inputs_match(const attempt *a) {
     if (array->env != r->env || !tn__layout_equal(&array->tensor, &r->given[i]))
       return false;
     if (tn__input_is_read(r->in_flags[i]) &&
-        (!has_memory(array) || !tn__var_readable(&array->block->var)))
+        (!has_memory(array) || !tn__var_is_readable(&array->block->var)))
       return false;
   }
   return true;
@@ -79,8 +79,8 @@ static bool aux_match(const attempt *a) {
   for (uint32_t i = 0; i < r->n_aux; ++i) {
     const tn_array *array = a->in->arrays[r->n_in + i];
     if (!array || !array_fits(a, array, &r->aux[i]) ||
-        !(aux_changes(r, i) ? tn__var_writable(&array->block->var)
-                            : tn__var_readable(&array->block->var)))
+        !(aux_changes(r, i) ? tn__var_is_writable(&array->block->var)
+                            : tn__var_is_readable(&array->block->var)))
       return false;
     for (uint32_t k = 0; k < a->in->n; ++k)
       if (k != r->n_in + i && a->in->arrays[k] &&
@@ -110,7 +110,7 @@ static bool made_match(const tn__recipe *r, uint32_t i) {
 static bool given_match(const attempt *a, const tn_array *array, uint32_t i) {
   const tn__recipe *r = a->recipe;
   if (!array_fits(a, array, &r->out[i]) ||
-      !tn__var_writable(&array->block->var) || !apart(a, array, r->alias[i]))
+      !tn__var_is_writable(&array->block->var) || !apart(a, array, r->alias[i]))
     return false;
   for (uint32_t k = 0; k < i; ++k)
     if (r->req[k] != TN_REQ_NULL && a->out->arrays[k] &&
@@ -143,14 +143,14 @@ static bool outputs_match(const attempt *a) {
 static bool resources_ready(attempt *a) {
   const tn__recipe *r = a->recipe;
   const tn__caller *caller = a->target->caller;
-  if (r->n_random && !tn__var_writable(&caller->random.var)) return false;
+  if (r->n_random && !tn__var_is_writable(&caller->random.var)) return false;
   if (!(r->kernel->desc->flags & TN_KERNEL_REENTRANT) &&
-      !tn__var_writable(&caller->serial))
+      !tn__var_is_writable(&caller->serial))
     return false;
   a->space = NULL;
   if (r->ws_total == 0) return true;
   a->space = tn__space_next(r->device);
-  return tn__var_writable(&a->space->var);
+  return tn__var_is_writable(&a->space->var);
 }
 
 static bool matches(attempt *a) {
@@ -385,13 +385,13 @@ static uint32_t list_arrays(const visit *v, tn__access *to) {
 
 static uint32_t visit_choose(void *arg, tn__access *access) {
   visit *v = arg;
-  if (!find(&v->a)) return TN__VISIT_NOT;
+  if (!find(&v->a)) return TN__INLINE_REFUSED;
   const tn__recipe *r = v->a.recipe;
-  if (r->n_in + r->n_out + r->n_aux > TN__VISIT_ACCESS - TN__MORE_ACCESS)
-    return TN__VISIT_NOT;
+  if (r->n_in + r->n_out + r->n_aux > TN__INLINE_ACCESS - TN__MORE_ACCESS)
+    return TN__INLINE_REFUSED;
   uint32_t n = list_arrays(v, access);
   n += tn__recipe_uses(r, v->a.target->caller, v->a.space, access + n);
-  if (make(&v->a) != TN_OK) return TN__VISIT_NOT;
+  if (make(&v->a) != TN_OK) return TN__INLINE_REFUSED;
   written(&v->a);
   (void)tn__recipe_retain(v->a.recipe);
   launch_copy(v);
@@ -407,11 +407,11 @@ static tn_code visit_run(void *arg) {
 }
 
 static bool call_visiting(tn__engine *engine, visit *v, tn_code *rc) {
-  const tn__visitor visitor = {.name = v->a.target->op->name,
-                               .choose = visit_choose,
-                               .run = visit_run,
-                               .arg = v};
-  if (!tn__visit(engine, &visitor, rc)) return false;
+  const tn__inline_job visitor = {.name = v->a.target->op->name,
+                                  .choose = visit_choose,
+                                  .run = visit_run,
+                                  .arg = v};
+  if (!tn__run_inline(engine, &visitor, rc)) return false;
   tn__recipe_release(v->a.recipe);
   return true;
 }
@@ -432,9 +432,9 @@ bool tn__call_short(const tn__target_op *target, const tn_inputs *in,
   v.a.in = in;
   v.a.out = out;
   int how = ELSEWHERE;
-  if (tn__enter(engine)) {
+  if (tn__gate_enter(engine)) {
     how = call_inside(&v.a, rc);
-    tn__leave(engine);
+    tn__gate_leave(engine);
   }
   return how == ELSEWHERE ? call_visiting(engine, &v, rc) : how == MADE;
 }
@@ -447,9 +447,9 @@ bool tn__backward_short(const tn__target_op *target, const tn_backward *call,
   v.a.backward = call;
   v.a.out = &call->in_grads;
   int how = ELSEWHERE;
-  if (tn__enter(engine)) {
+  if (tn__gate_enter(engine)) {
     how = call_inside(&v.a, rc);
-    tn__leave(engine);
+    tn__gate_leave(engine);
   }
   return how == ELSEWHERE ? call_visiting(engine, &v, rc) : how == MADE;
 }

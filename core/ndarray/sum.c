@@ -20,7 +20,8 @@ enum {
 typedef struct plan {
   tn__axes kept;
   tn__axes cut;
-  tn_dtype dtype;
+  tn_dtype dtype;    /* of the terms */
+  tn_dtype to_dtype; /* of the sums */
   bool add;
   bool by_row;     /* the smallest steps are summed over */
   int64_t n_units; /* pieces of work: a sum, or COLUMNS of them */
@@ -68,11 +69,11 @@ void tn__sum_axes(const tn_tensor *to, const tn_tensor *from, tn__axes *kept,
   merge(cut);
 }
 
-static void finish(tn__axes *axes, int64_t bytes) {
+static void finish(tn__axes *axes, const plan *p) {
   if (axes->n == 0) axes->v[axes->n++] = (tn_sum_axis){1, 0, 0};
   for (int32_t i = 0; i < axes->n; ++i) {
-    axes->v[i].to *= bytes;
-    axes->v[i].from *= bytes;
+    axes->v[i].to *= tn_dtype_bytes(p->to_dtype);
+    axes->v[i].from *= tn_dtype_bytes(p->dtype);
   }
 }
 
@@ -91,11 +92,13 @@ static const tn_sum_axis *last_of(const tn__axes *axes) {
 }
 
 static void plan_init(plan *p, const tn_tensor *to, const tn_tensor *from) {
-  const int64_t bytes = tn_dtype_bytes(from->dtype);
-  *p = (plan){.dtype = from->dtype, .to = to->data, .from = from->data};
+  *p = (plan){.dtype = from->dtype,
+              .to_dtype = to->dtype,
+              .to = to->data,
+              .from = from->data};
   tn__sum_axes(to, from, &p->kept, &p->cut);
-  finish(&p->kept, bytes);
-  finish(&p->cut, bytes);
+  finish(&p->kept, p);
+  finish(&p->cut, p);
   const tn_sum_axis *kept = last_of(&p->kept), *cut = last_of(&p->cut);
   p->by_row =
       kept->n == 1 || (cut->n > 1 && llabs(cut->from) < llabs(kept->from));
@@ -134,10 +137,10 @@ static void store(const plan *p, char *to, int64_t step, double *sums,
                   int64_t n) {
   if (p->add) {
     double old[COLUMNS];
-    tn__doubles_load(p->dtype, old, to, step, n);
+    tn__doubles_load(p->to_dtype, old, to, step, n);
     for (int64_t i = 0; i < n; ++i) sums[i] += old[i];
   }
-  tn__doubles_store(p->dtype, to, step, sums, n);
+  tn__doubles_store(p->to_dtype, to, step, sums, n);
 }
 
 /* One sum, whose terms lie along rows. */

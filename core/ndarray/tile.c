@@ -66,7 +66,7 @@ tn_code tn__tile_create(const tn__planned *call, tn__tile **out) {
 
 void tn__tile_free(tn__tile *tile) {
   if (!tile) return;
-  if (tile->plan.destroy) tile->plan.destroy(tile->plan.prepared);
+  tn__plan_destroy(&tile->plan);
   tn__free(tile->env, tile);
 }
 
@@ -78,7 +78,9 @@ tn_code tn__tile_prepare(tn__tile *tile) {
   for (uint32_t i = 0; i < tile->n; ++i) tile->tensors[i].data = NULL;
   if (!desc->prepare) return TN_OK;
   l->slot.text[0] = '\0';
+  const tn__floating floating = tn__floating_get();
   const int32_t rc = desc->prepare(&l->frame, &tile->plan);
+  tn__floating_keep(&floating);
   if (rc) {
     tile->plan.destroy = NULL; /* a prepare that fails has undone its work */
     return tn__kernel_fail(l, rc, "prepare");
@@ -125,12 +127,14 @@ tn_code tn__tile_offer(tn__tile *tile, tn_chain_offer *offer) {
   frame.prepared = NULL;
   if (!desc->prepare) return TN_OK;
   l->slot.text[0] = '\0';
+  const tn__floating floating = tn__floating_get();
   const int32_t rc = desc->prepare(&frame, &plan);
+  tn__floating_keep(&floating);
   if (rc) return tn__kernel_fail(l, rc, "prepare");
   if (!plan.prepared) return TN_OK;
   const bool sound = offer_is_sound(&frame, plan.prepared);
   if (sound) *offer = *(const tn_chain_offer *)plan.prepared;
-  if (plan.destroy) plan.destroy(plan.prepared);
+  tn__plan_destroy(&plan);
   if (sound) return TN_OK;
   return tn__fail(TN_PLUGIN,
                   "%s: kernel %s offers links for operands that the call does "

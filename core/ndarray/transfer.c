@@ -129,14 +129,14 @@ static bool copy_at_once(tn_array *to, tn_array *from) {
   tn__engine *engine = to->env->engine;
   if (tensor_bytes(&to->tensor) > SMALL_BYTES || to->block == from->block)
     return false;
-  if (!tn__enter(engine)) return false;
-  bool free =
-      tn__var_writable(&to->block->var) && tn__var_readable(&from->block->var);
+  if (!tn__gate_enter(engine)) return false;
+  bool free = tn__var_is_writable(&to->block->var) &&
+              tn__var_is_readable(&from->block->var);
   if (free) {
     tn_tensor y = tn__array_placed(to), x = tn__array_placed(from);
     tn__tensor_cast(NULL, &y, &x);
   }
-  tn__leave(engine);
+  tn__gate_leave(engine);
   return free;
 }
 

@@ -42,6 +42,11 @@ static int64_t clip(int64_t index, int64_t n, int64_t low, int64_t high) {
 tn_code tn__array_slice(tn_array *array, const tn_range *range,
                         tn_array **out) {
   *out = NULL;
+  if (range->reserved)
+    return tn__fail(TN_INVALID,
+                    "tn_range.reserved is %d, which has no meaning; set it to"
+                    " 0",
+                    (int)range->reserved);
   int32_t axis = range->axis;
   TN__TRY(axis_check(array, &axis));
   draft d;

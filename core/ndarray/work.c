@@ -28,6 +28,11 @@ static tn_code owners_check(const tn__target_op *t) {
                     "operator %s belongs to another runtime; get it"
                     " from the runtime that makes the call",
                     t->op->name);
+  if (t->params && t->params->op->registry != t->op->registry)
+    return tn__fail(TN_INVALID,
+                    "%s: the params were made for an operator of another "
+                    "runtime; make them with this one's",
+                    t->op->name);
   if (t->params && t->params->op != t->op)
     return tn__fail(TN_INVALID, "%s: the params were made for operator %s",
                     t->op->name, t->params->op->name);

@@ -191,6 +191,7 @@ typedef struct arguments {
   value values[TNM_MAX_ARGS];
   int64_t lists[TNM_MAX_ARGS][TN_MAX_NDIM];
   size_t bytes[TNM_MAX_ARGS]; /* that such a list takes */
+  int64_t element;            /* of a map, the number of this call's */
 } arguments;
 
 static const tn_tensor *operand(const tn_frame *call, uint32_t list,
@@ -205,6 +206,20 @@ static const void *tensor_memory(const tn_frame *call,
   if (arg->list == TN_OPERAND_OUT) return output_memory(call, arg->index);
   const tn_tensor *tensor = operand(call, arg->list, arg->index);
   return tensor ? tensor->data : NULL;
+}
+
+/* The type of the number that an argument is, or that it points to. */
+static uint32_t number_type(const tnm_bound_arg *arg) {
+  return arg->by_address ? arg->element : arg->c;
+}
+
+/* The memory of the element that a call of a map gets. */
+static const void *element_memory(const tn_frame *call,
+                                  const tnm_bound_arg *arg, int64_t element) {
+  const tn_tensor *tensor = operand(call, arg->list, arg->index);
+  const char *data = tensor_memory(call, arg);
+  if (!data || !arg->each) return data;
+  return data + element * (int64_t)tn_dtype_bytes(tensor->dtype);
 }
 
 static int64_t dimension(const tn_frame *call, const tnm_bound_arg *arg) {
@@ -283,7 +298,7 @@ static int32_t too_narrow(const tn__bound *bound, const tn_frame *call,
   return TN_FAIL(call, TN_OUT_OF_RANGE,
                  "`%s` %s %lld, which does not fit %s, argument %u of %s",
                  arg->text, list ? "holds" : "is", (long long)have,
-                 tnm_c_names[list ? arg->element : arg->c], i + 1,
+                 tnm_c_names[list ? arg->element : number_type(arg)], i + 1,
                  bound->desc->symbol);
 }
 
@@ -304,7 +319,7 @@ static int32_t set_integer(const tn__bound *bound, const tn_frame *call,
     const tn_code rc = evaluate(bound, call, arg, &have, &n);
     if (rc) return no_value(bound, call, i, rc);
   }
-  if (!fits(arg->c, have)) return too_narrow(bound, call, i, have);
+  if (!fits(number_type(arg), have)) return too_narrow(bound, call, i, have);
   to->i64 = have;
   return TN_OK;
 }
@@ -335,7 +350,7 @@ static int32_t set_float(const tn__bound *bound, const tn_frame *call,
   double have = arg->number;
   if (arg->pass == TNM_PASS_FLOAT)
     memcpy(&have, param(bound, call, arg->index), sizeof have);
-  if (arg->c == TNM_C_F64) {
+  if (number_type(arg) == TNM_C_F64) {
     to->f64 = have;
     return TN_OK;
   }
@@ -346,13 +361,44 @@ static int32_t set_float(const tn__bound *bound, const tn_frame *call,
                  arg->text, have, i + 1, bound->desc->symbol);
 }
 
+/* One element, extended to 64 bits as a compiler extends it. */
+static void set_element(const tn_frame *call, const tnm_bound_arg *arg,
+                        int64_t element, value *to) {
+  const void *from = element_memory(call, arg, element);
+  *to = (value){0};
+  memcpy(to, from, type_of(arg->c)->size);
+  if (arg->c == TNM_C_I8) to->i64 = to->i8;
+  if (arg->c == TNM_C_I16) to->i64 = to->i16;
+  if (arg->c == TNM_C_I32) to->i64 = to->i32;
+}
+
+static int32_t set_number(const tn__bound *bound, const tn_frame *call,
+                          uint32_t i, arguments *all) {
+  const tnm_bound_arg *arg = &bound->desc->args[i];
+  const bool real = arg->pass == TNM_PASS_NUMBER || arg->pass == TNM_PASS_FLOAT;
+  value *to = &all->values[i];
+  const int32_t rc =
+      real ? set_float(bound, call, i, to) : set_integer(bound, call, i, to);
+  if (rc || !arg->by_address) return rc;
+  all->bytes[i] = type_of(arg->element)->size;
+  memcpy(all->lists[i], to, sizeof *to);
+  to->pointer = all->lists[i];
+  return TN_OK;
+}
+
 static int32_t set_argument(const tn__bound *bound, const tn_frame *call,
                             uint32_t i, arguments *all) {
   const tnm_bound_arg *arg = &bound->desc->args[i];
   value *to = &all->values[i];
   switch (arg->pass) {
     case TNM_PASS_TENSOR:
-      to->pointer = tensor_memory(call, arg);
+      to->pointer = element_memory(call, arg, all->element);
+      return TN_OK;
+    case TNM_PASS_ELEMENT:
+      set_element(call, arg, all->element, to);
+      return TN_OK;
+    case TNM_PASS_CONSTANT:
+      to->pointer = arg->constant;
       return TN_OK;
     case TNM_PASS_LIST: /* tn_ints and tn_floats begin with their values */
     case TNM_PASS_TEXT:
@@ -360,11 +406,8 @@ static int32_t set_argument(const tn__bound *bound, const tn_frame *call,
       return TN_OK;
     case TNM_PASS_NODES:
       return set_list(bound, call, i, all);
-    case TNM_PASS_NUMBER:
-    case TNM_PASS_FLOAT:
-      return set_float(bound, call, i, to);
     default:
-      return set_integer(bound, call, i, to);
+      return set_number(bound, call, i, all);
   }
 }
 
@@ -379,26 +422,34 @@ typedef union result {
 } result;
 
 static int32_t check_status(const tn__bound *bound, const tn_frame *call,
-                            const result *got) {
+                            int64_t element, const result *got) {
   const tnm_binding *binding = bound->desc;
   const int64_t status = (int64_t)got->wide_signed;
   if (status == binding->ok) return TN_OK;
+  if (binding->map != TN_NONE)
+    return TN_FAIL(call, TN_INVALID,
+                   "%s returned %lld for element %lld of `%s`; %lld means "
+                   "success",
+                   binding->symbol, (long long)status, (long long)element,
+                   bound->op->inputs[binding->map]->name,
+                   (long long)binding->ok);
   return TN_FAIL(call, TN_INVALID, "%s returned %lld; %lld means success",
                  binding->symbol, (long long)status, (long long)binding->ok);
 }
 
 static int32_t store_output(const tn__bound *bound, const tn_frame *call,
-                            const result *got) {
+                            int64_t element, const result *got) {
   const uint32_t index = bound->desc->output;
   const tn_tensor *out = &call->out[index];
+  const int64_t bytes = tn_dtype_bytes(out->dtype);
   if (call->req[index] == TN_REQ_NULL) return TN_OK;
-  if (tn_tensor_size(out) != 1)
+  if (bound->desc->map == TN_NONE && tn_tensor_size(out) != 1)
     return TN_FAIL(call, TN_SHAPE,
                    "%s returns one number, but the output `%s` has %lld "
                    "elements",
                    bound->desc->symbol, bound->op->outputs[index]->name,
                    (long long)tn_tensor_size(out));
-  memcpy(out->data, got, (size_t)tn_dtype_bytes(out->dtype));
+  memcpy((char *)out->data + element * bytes, got, (size_t)bytes);
   return TN_OK;
 }
 
@@ -410,14 +461,16 @@ static size_t named_bytes(const tn__bound *bound, const tn_frame *call,
   const tnm_bound_arg *arg = &bound->desc->args[i];
   size_t bytes = 0;
   if (all->values[i].pointer == NULL) return 0;
-  if (arg->pass == TNM_PASS_NODES) return all->bytes[i];
-  if (arg->pass == TNM_PASS_TEXT) return strlen(all->values[i].pointer) + 1;
+  if (arg->pass == TNM_PASS_NODES || arg->by_address) return all->bytes[i];
+  if (arg->pass == TNM_PASS_TEXT || arg->pass == TNM_PASS_CONSTANT)
+    return strlen(all->values[i].pointer) + 1;
   if (arg->pass == TNM_PASS_LIST) { /* tn_ints and tn_floats are alike */
     tn_ints list;
     memcpy(&list, param(bound, call, arg->index), sizeof list);
     return (size_t)list.n * sizeof *list.v;
   }
   const tn_tensor *t = operand(call, arg->list, arg->index);
+  if (t && arg->each) return (size_t)tn_dtype_bytes(t->dtype);
   return t && tn__tensor_bytes(t->dtype, t->ndim, t->shape, &bytes) ? bytes : 0;
 }
 
@@ -450,20 +503,44 @@ static int32_t call_function(const tn__bound *bound, const tn_frame *call,
   return TN_OK;
 }
 
+static int32_t call_once(const tn__bound *bound, const tn_frame *call,
+                         arguments *all) {
+  result got = {0};
+  const int32_t rc = call_function(bound, call, all, &got);
+  if (rc) return rc;
+  if (bound->desc->result == TNM_RESULT_STATUS)
+    return check_status(bound, call, all->element, &got);
+  if (bound->desc->result == TNM_RESULT_OUTPUT)
+    return store_output(bound, call, all->element, &got);
+  return TN_OK;
+}
+
+/* Calls for the other elements: only the arguments that are elements change. */
+static int32_t call_for_others(const tn__bound *bound, const tn_frame *call,
+                               int64_t n, arguments *all) {
+  const tnm_binding *binding = bound->desc;
+  int32_t rc = TN_OK;
+  for (int64_t element = 1; element < n && rc == TN_OK; ++element) {
+    all->element = element;
+    for (uint32_t i = 0; i < binding->n_args; ++i)
+      if (binding->args[i].each) (void)set_argument(bound, call, i, all);
+    rc = call_once(bound, call, all);
+  }
+  return rc;
+}
+
 int32_t tn__bound_compute(const tn_frame *call) {
   const tn__bound *bound = call->options;
   const tnm_binding *binding = bound->desc;
+  const bool mapped = binding->map != TN_NONE;
+  const int64_t n = mapped ? tn_tensor_size(&call->in[binding->map]) : 1;
   arguments all;
-  result got = {0};
+  all.element = 0;
+  if (n == 0) return TN_OK;
   for (uint32_t i = 0; i < binding->n_args; ++i) {
     const int32_t rc = set_argument(bound, call, i, &all);
     if (rc) return rc;
   }
-  const int32_t rc = call_function(bound, call, &all, &got);
-  if (rc) return rc;
-  if (binding->result == TNM_RESULT_STATUS)
-    return check_status(bound, call, &got);
-  if (binding->result == TNM_RESULT_OUTPUT)
-    return store_output(bound, call, &got);
-  return TN_OK;
+  const int32_t rc = call_once(bound, call, &all);
+  return rc ? rc : call_for_others(bound, call, n, &all);
 }

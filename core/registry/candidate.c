@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "choose.h"
+#include "floating.h"
 
 const char *tn__device_name(int32_t device_type) {
   switch (device_type) {
@@ -76,8 +77,9 @@ static bool takes_types(const tn_operator *op, const tn_kernel *kernel,
     const uint64_t set = tn__kernel_types(op, kernel, v);
     if (vars[v] == TN_DTYPE_UNKNOWN || (set & tn__dtype_bit(vars[v])) != 0)
       continue;
-    (void)no(reason, "%s is %s, it takes", op->desc->dtype_vars[v]->name,
-             tn__dtype_name(vars[v]));
+    (void)no(reason, "%s is %s, it takes%s", op->desc->dtype_vars[v]->name,
+             tn__dtype_name(vars[v]),
+             set != 0 ? "" : " none of the types that the operator has");
     if (reason != NULL) add_set(reason, set);
     return false;
   }
@@ -122,14 +124,27 @@ static bool supports(const tn__kernel *kernel, tn_frame *frame,
   run.host_data = &slot;
   frame->run = &run;
   tn__frame_for(frame, kernel);
+  const tn__floating floating = tn__floating_get();
   const int32_t rc = kernel->desc->supports(frame);
+  tn__floating_keep(&floating);
   frame->run = before;
   if (rc == TN_OK) return true;
+  const char *why = slot.text[0] != '\0' ? slot.text : "it gives no reason";
+  if (rc > 0 || rc < TN_INTERNAL)
+    return no(reason, "its supports function returned %d, which is no code",
+              (int)rc);
   if (rc != TN_UNSUPPORTED)
     return no(reason, "its supports function failed (%s): %s", tn_code_name(rc),
-              slot.text);
-  return no(reason, "declines: %s",
-            slot.text[0] != '\0' ? slot.text : "it gives no reason");
+              why);
+  return no(reason, "declines: %s", why);
+}
+
+static bool wrong_device(tn__reason *reason, int32_t own, int32_t asked) {
+  if (own != TN_DEVICE_CPU && own != TN_DEVICE_CUDA)
+    return no(reason, "is for devices of type %d, the call is on %s", (int)own,
+              tn__device_name(asked));
+  return no(reason, "is for %s, the call is on %s", tn__device_name(own),
+            tn__device_name(asked));
 }
 
 bool tn__kernel_applies(const tn_operator *op, const tn__kernel *kernel,
@@ -141,9 +156,7 @@ bool tn__kernel_applies(const tn_operator *op, const tn__kernel *kernel,
   if (pin_binds(op, desc->pass) && !has_pinned_id(op, kernel))
     return no(reason, "%s is pinned", op->pin->desc->id);
   if (desc->device_type != query->device_type)
-    return no(reason, "is for %s, the call is on %s",
-              tn__device_name(desc->device_type),
-              tn__device_name(query->device_type));
+    return wrong_device(reason, desc->device_type, query->device_type);
   if (query->vars != NULL && !takes_types(op, desc, query->vars, reason))
     return false;
   if (query->frame == NULL) return true;

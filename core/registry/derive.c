@@ -85,12 +85,14 @@ static tn_code no_operator(const char *name, const char *why) {
                   why[0] ? "is an" : "is no", name, why);
 }
 
-/* "nn.pool@2" to "nn.pool_grad@2" */
-static tn_code operator_find(const tn_operator *op, tn_operator **out) {
+/* "nn.pool@2" to "nn.pool_grad@2", with `numbers` after `grad`. */
+static tn_code operator_find(const tn_operator *op, const char *numbers,
+                             tn_operator **out) {
   tn__buf name;
   tn__buf_init(&name, op->registry->env);
   const char *at = strchr(op->name, '@');
-  tn__buf_add(&name, "%.*s_grad%s", (int)(at - op->name), op->name, at);
+  tn__buf_add(&name, "%.*s_grad%s%s", (int)(at - op->name), op->name, numbers,
+              at);
   tn_code rc = name.failed ? tn__fail_memory(name.n, "an operator's name")
                            : tn__operator_get(op->registry, name.s, out);
   if (rc == TN_NOT_FOUND) rc = no_operator(name.s, "");
@@ -99,21 +101,36 @@ static tn_code operator_find(const tn_operator *op, tn_operator **out) {
   return rc;
 }
 
-tn_code tn__operator_gradient(const tn_operator *of,
-                              const tn__gradient_counts *counts,
-                              tn_operator **out) {
+static tn_code fitting_find(const tn_operator *of, const char *numbers,
+                            const tn__gradient_counts *counts,
+                            tn_operator **out) {
   tn_operator *op = NULL;
-  *out = NULL;
-  TN__TRY(operator_find(of, &op));
+  TN__TRY(operator_find(of, numbers, &op));
   const tn_op *desc = op->desc;
   if (desc->n_inputs == counts->n_in + 2 * counts->n_out &&
-      desc->n_outputs == counts->n_in && desc->n_aux == 0 &&
-      counts->n_aux == 0) {
+      desc->n_outputs == counts->n_in && desc->n_aux == 0) {
     *out = op;
     return TN_OK;
   }
   tn__operator_unhold(op);
   return no_operator(op->name, ", but it does not fit this call");
+}
+
+/* Calls with fewer operands than the table has, because some are optional or
+ * counted, have an operator of their own: "nn.pool_grad_2_1@2" for those with
+ * two inputs and one output. States are no operands of either. */
+tn_code tn__operator_gradient(const tn_operator *of,
+                              const tn__gradient_counts *counts,
+                              tn_operator **out) {
+  char numbers[32];
+  *out = NULL;
+  (void)snprintf(numbers, sizeof numbers, "_%u_%u", (unsigned)counts->n_in,
+                 (unsigned)counts->n_out);
+  tn_code rc = fitting_find(of, "", counts, out);
+  if (rc != TN_UNSUPPORTED) return rc;
+  rc = fitting_find(of, numbers, counts, out);
+  if (rc != TN_UNSUPPORTED) return rc;
+  return fitting_find(of, "", counts, out); /* which says why */
 }
 
 bool tn__gradient_passes(const tn_input_gradient *rule) {
@@ -134,4 +151,61 @@ bool tn__operator_is_linear(const tn_op *op) {
   for (uint32_t i = 0; i < g->n_inputs; ++i)
     if (!g->inputs[i]->stop && tn__operator_groups(op, i) == 0) return false;
   return g->n_inputs > 0;
+}
+
+/* --------------------------------------------------- whether there is a second
+ */
+
+static bool is_differentiable(const tn_op *op) {
+  return op->gradient && op->gradient->kind != TN_GRADIENT_NONE;
+}
+
+/* Whether an operator of this name is loaded and has a gradient. */
+static bool has_gradient(tn__registry *registry, const char *name) {
+  tn_operator *op = NULL;
+  if (tn__operator_get(registry, name, &op) || tn__operator_hold(op))
+    return false;
+  const bool has = is_differentiable(op->desc);
+  tn__operator_unhold(op);
+  return has;
+}
+
+static bool calls_have_gradients(const tn_operator *op) {
+  const tn_gradient *g = op->desc->gradient;
+  for (uint32_t i = 0; i < g->n_inputs; ++i) {
+    const tn_input_gradient *rule = g->inputs[i];
+    for (uint32_t k = 0; TN_HAS(rule, steps) && k < rule->n_steps; ++k)
+      if (rule->steps[k].what == TN_STEP_CALL &&
+          !has_gradient(op->registry, rule->steps[k].op))
+        return false;
+  }
+  return true;
+}
+
+static bool is_twin_differentiable(const tn_operator *op, const char *numbers) {
+  tn_operator *twin = NULL;
+  if (operator_find(op, numbers, &twin)) return false;
+  const bool is = is_differentiable(twin->desc);
+  tn__operator_unhold(twin);
+  return is;
+}
+
+/* Of any number of operands that a call may have. */
+static bool has_differentiable_twin(const tn_operator *op) {
+  if (is_twin_differentiable(op, "")) return true;
+  for (uint32_t in = op->desc->n_inputs; in > 0; --in)
+    for (uint32_t out = op->desc->n_outputs; out > 0; --out) {
+      char numbers[32];
+      (void)snprintf(numbers, sizeof numbers, "_%u_%u", (unsigned)in,
+                     (unsigned)out);
+      if (is_twin_differentiable(op, numbers)) return true;
+    }
+  return false;
+}
+
+bool tn__operator_has_second(const tn_operator *op) {
+  if (!is_differentiable(op->desc)) return false;
+  if (op->desc->gradient->kind == TN_GRADIENT_GRAPH)
+    return calls_have_gradients(op);
+  return tn__operator_is_linear(op->desc) || has_differentiable_twin(op);
 }

@@ -11,21 +11,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "registry.h"
+#include "elf_file.h"
 
 enum {
-  MOST_SEGMENTS = 64,      /* real plugins have about ten */
-  MOST_MANIFEST = 64 << 20 /* bytes; a thousand operators take two million */
+  MOST_MANIFEST = 64 << 20, /* bytes; a thousand operators take two million */
+  MOST_NOTES = 1000 /* in all segments; real plugins have less than ten */
 };
 
-typedef struct file {
-  const tn__env *env;
-  const char *path;
-  int fd;
-  uint64_t size;
-  Elf64_Ehdr head;
-  Elf64_Phdr segments[MOST_SEGMENTS];
-} file;
+typedef tn__elf_file file;
 
 /* ------------------------------------------------------------- the file */
 
@@ -47,7 +40,8 @@ tn_code tn__path_resolve(const tn__env *env, const char *path, char *real) {
   return tn__fail(TN_IO, "%s: cannot be found: %s", path, strerror(errno));
 }
 
-static tn_code read_at(const file *f, void *to, size_t bytes, uint64_t offset) {
+tn_code tn__elf_read_at(const file *f, void *to, size_t bytes,
+                        uint64_t offset) {
   for (size_t done = 0; done < bytes;) {
     ssize_t n = f->env->os->pread(f->fd, (char *)to + done, bytes - done,
                                   (int64_t)(offset + done));
@@ -123,7 +117,7 @@ static tn_code truncated(const file *f, const char *what, uint64_t end) {
 static tn_code read_head(file *f) {
   size_t n = f->size < sizeof f->head ? (size_t)f->size : sizeof f->head;
   const unsigned char *ident = f->head.e_ident;
-  TN__TRY(read_at(f, &f->head, n, 0));
+  TN__TRY(tn__elf_read_at(f, &f->head, n, 0));
   if (n < SELFMAG || memcmp(ident, ELFMAG, SELFMAG)) return not_elf(f, n);
   if (n < sizeof f->head) return truncated(f, "the ELF header", sizeof f->head);
   if (ident[EI_CLASS] != ELFCLASS64)
@@ -166,15 +160,15 @@ static tn_code read_segments(file *f) {
   const Elf64_Ehdr *head = &f->head;
   uint64_t bytes = (uint64_t)head->e_phnum * sizeof *f->segments;
   if (head->e_phentsize != sizeof *f->segments || head->e_phnum == 0 ||
-      head->e_phnum > MOST_SEGMENTS)
+      head->e_phnum > TN__MOST_SEGMENTS)
     return tn__fail(TN_PLUGIN,
                     "%s: its program headers are damaged (%u of %u bytes; 1 to "
                     "%d of %zu are expected)",
-                    f->path, head->e_phnum, head->e_phentsize, MOST_SEGMENTS,
-                    sizeof *f->segments);
+                    f->path, head->e_phnum, head->e_phentsize,
+                    TN__MOST_SEGMENTS, sizeof *f->segments);
   if (!inside(head->e_phoff, bytes, f->size))
     return truncated(f, "the program header table", head->e_phoff + bytes);
-  return read_at(f, f->segments, (size_t)bytes, head->e_phoff);
+  return tn__elf_read_at(f, f->segments, (size_t)bytes, head->e_phoff);
 }
 
 static tn_code check_sections(const file *f) {
@@ -274,12 +268,12 @@ static tn_code read_note(const file *f, uint64_t at, uint64_t bytes,
                          tn__elf *out) {
   if (bytes < sizeof out->note)
     return bad_note(f, "size", bytes, sizeof out->note);
-  TN__TRY(read_at(f, &out->note, sizeof out->note, at));
+  TN__TRY(tn__elf_read_at(f, &out->note, sizeof out->note, at));
   TN__TRY(check_note(f, bytes, &out->note));
   size_t n = (size_t)out->note.manifest_size;
   out->manifest = tn__alloc(f->env, n);
   if (!out->manifest) return tn__fail_memory(n, "a plugin's note");
-  TN__TRY(read_at(f, out->manifest, n, at + out->note.header_size));
+  TN__TRY(tn__elf_read_at(f, out->manifest, n, at + out->note.header_size));
   return check_manifest(f, out);
 }
 
@@ -287,37 +281,59 @@ static uint64_t round_up(uint64_t n, uint64_t align) {
   return (n + align - 1) / align * align;
 }
 
-/* Notes of one segment; *out gets the manifest if ours is among them. */
-static tn_code walk_notes(const file *f, const Elf64_Phdr *segment,
-                          tn__elf *out) {
-  uint64_t align = segment->p_align == 8 ? 8 : 4;
-  uint64_t left = segment->p_filesz;
-  for (uint64_t at = segment->p_offset; left > sizeof(Elf64_Nhdr);) {
-    struct {
-      Elf64_Nhdr head;
-      char name[sizeof TN_NOTE_NAME];
-    } note = {{0, 0, 0}, ""};
-    size_t n = left < sizeof note ? (size_t)left : sizeof note;
-    TN__TRY(read_at(f, &note, n, at));
-    uint64_t desc = round_up(sizeof note.head + note.head.n_namesz, align);
-    uint64_t whole = desc + note.head.n_descsz;
-    if (whole > left) return bad_note(f, "the end of a note", whole, left);
-    if (note.head.n_type == TN_NOTE_TYPE &&
-        note.head.n_namesz == sizeof TN_NOTE_NAME &&
-        !memcmp(note.name, TN_NOTE_NAME, sizeof TN_NOTE_NAME))
-      return read_note(f, at + desc, note.head.n_descsz, out);
-    whole = round_up(whole, align);
-    if (whole >= left) break;
-    at += whole;
-    left -= whole;
-  }
+/* Where the notes of one segment are read, and how many were read before. */
+typedef struct notes {
+  uint64_t at;
+  uint64_t left; /* bytes from there to the end of the segment */
+  uint64_t align;
+  uint32_t n;
+} notes;
+
+typedef struct note_head {
+  Elf64_Nhdr head;
+  char name[sizeof TN_NOTE_NAME];
+} note_head;
+
+static bool is_ours(const note_head *note) {
+  return note->head.n_type == TN_NOTE_TYPE &&
+         note->head.n_namesz == sizeof TN_NOTE_NAME &&
+         !memcmp(note->name, TN_NOTE_NAME, sizeof TN_NOTE_NAME);
+}
+
+/* One note; `out` gets the manifest if it is ours. */
+static tn_code take_note(const file *f, notes *list, tn__elf *out) {
+  note_head note = {{0, 0, 0}, ""};
+  const size_t n = list->left < sizeof note ? (size_t)list->left : sizeof note;
+  if (++list->n > MOST_NOTES)
+    return tn__fail(TN_PLUGIN,
+                    "%s: has more than %d notes; real plugins have less than "
+                    "ten, so it is damaged or was made to take time",
+                    f->path, MOST_NOTES);
+  TN__TRY(tn__elf_read_at(f, &note, n, list->at));
+  const uint64_t desc =
+      round_up(sizeof note.head + note.head.n_namesz, list->align);
+  uint64_t whole = desc + note.head.n_descsz;
+  if (whole > list->left)
+    return bad_note(f, "the end of a note", whole, list->left);
+  if (is_ours(&note))
+    return read_note(f, list->at + desc, note.head.n_descsz, out);
+  whole = round_up(whole, list->align);
+  list->at += whole;
+  list->left -= whole < list->left ? whole : list->left;
   return TN_OK;
 }
 
 static tn_code find_note(const file *f, tn__elf *out) {
-  for (unsigned i = 0; i < f->head.e_phnum && !out->manifest; ++i)
-    if (f->segments[i].p_type == PT_NOTE)
-      TN__TRY(walk_notes(f, &f->segments[i], out));
+  notes list = {0};
+  for (unsigned i = 0; i < f->head.e_phnum; ++i) {
+    const Elf64_Phdr *segment = &f->segments[i];
+    if (segment->p_type != PT_NOTE) continue;
+    list.at = segment->p_offset;
+    list.left = segment->p_filesz;
+    list.align = segment->p_align == 8 ? 8 : 4;
+    while (!out->manifest && list.left > sizeof(Elf64_Nhdr))
+      TN__TRY(take_note(f, &list, out));
+  }
   if (out->manifest) return TN_OK;
   return tn__fail(TN_PLUGIN,
                   "%s: has no Tenon note, so it is a shared object but not a "
@@ -336,7 +352,8 @@ static tn_code read_open(file *f, tn__elf *out) {
   TN__TRY(check_segments(f));
   TN__TRY(check_sections(f));
   out->machine = f->head.e_machine;
-  return find_note(f, out);
+  TN__TRY(find_note(f, out));
+  return tn__elf_find_danger(f, out);
 }
 
 tn_code tn__elf_read(const tn__env *env, const char *path, tn__elf *out) {

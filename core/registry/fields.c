@@ -36,7 +36,7 @@ static tn_code unknown_key(const tn__fields *fields, const char *key) {
     names[n++] = fields->fields[i]->name;
     if (fields->fields[i]->alias != NULL) names[n++] = fields->fields[i]->alias;
   }
-  const char *nearest = tn__nearest(key, names, n);
+  const char *nearest = tn__find_nearest_word(key, names, n);
   (void)tn__fail(TN_NOT_FOUND, "`%.80s` is not a parameter of %s", key,
                  fields->where);
   if (nearest != NULL)

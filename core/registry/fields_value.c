@@ -176,7 +176,7 @@ static tn_code float_of(const tn__fill *fill, double *out) {
 /* "; choose one of a, b; did you mean `a`?" */
 static tn_code add_names(tn_code code, const char *given,
                          const char *const *names, size_t n) {
-  const char *nearest = tn__nearest(given, names, n);
+  const char *nearest = tn__find_nearest_word(given, names, n);
   for (size_t i = 0; i < n; ++i)
     (void)tn__fail_more(code, "%s%s", i == 0 ? "; choose one of " : ", ",
                         names[i]);

@@ -35,7 +35,7 @@ static int32_t host_fail(const tn_frame *call, int32_t code, const char *file,
   slot_lock(slot);
   slot->code = failure(code);
   va_start(args, format);
-  (void)vsnprintf(slot->text, sizeof slot->text, format, args);
+  (void)vsnprintf(slot->text, sizeof slot->text, format ? format : "", args);
   va_end(args);
   if (call->host) {
     const tn__plugin *plugin = call->host->host_data;
@@ -52,7 +52,7 @@ static void host_log(const tn_host *host, int32_t level, const char *format,
   char line[1024];
   va_list args;
   va_start(args, format);
-  (void)vsnprintf(line, sizeof line, format, args);
+  (void)vsnprintf(line, sizeof line, format ? format : "", args);
   va_end(args);
   tn__log(plugin->registry->env, level, "%s: %s", plugin->entry->name, line);
 }
@@ -94,6 +94,12 @@ static bool add_user(tn__extension *extension, tn__plugin *user) {
  * the table; anybody else is told so. */
 static const void *host_extension(const tn_host *host, const char *id) {
   tn__plugin *plugin = host->host_data;
+  if (!id) {
+    host_log(host, TN_LOG_ERROR,
+             "asked for an extension whose id is NULL; name it, as "
+             "\"tn.pass/1\"");
+    return NULL;
+  }
   if (!plugin->loading) {
     host_log(host, TN_LOG_ERROR,
              "asked for the extension \"%s\" outside init; ask in init and "
@@ -107,9 +113,15 @@ static const void *host_extension(const tn_host *host, const char *id) {
   return extension && add_user(extension, plugin) ? extension->table : NULL;
 }
 
+int32_t tn__host_no_body(const tn_frame *call) {
+  return host_fail(call, TN_INVALID, __FILE__, __LINE__,
+                   "parallel_for: the body of the loop is NULL");
+}
+
 static int32_t serial_for(const tn_frame *call, int64_t n, int64_t grain,
                           tn_loop_body *body, void *arg) {
-  (void)call, (void)grain;
+  (void)grain;
+  if (!body) return tn__host_no_body(call);
   return n > 0 ? body(arg, 0, n) : TN_OK;
 }
 

@@ -333,6 +333,7 @@ static void begin(tn__unifier *u, const tn__infer_args *args,
   u->io = io;
   u->n = io->n_in + io->n_out + io->n_aux;
   u->changed = false;
+  u->defaults = false;
   u->scope = scope_of(args);
   u->scope.io = io;
   u->scope.dims = u->dims;
@@ -358,7 +359,11 @@ __attribute__((noinline)) static tn_code infer_long(const tn__infer_args *args,
   TN__TRY(check_limits(args, io));
   TN__TRY(check_counts(args, io));
   begin(&u, args, io);
-  const tn_code rc = run(&u);
+  tn_code rc = run(&u);
+  if (rc == TN_INCOMPLETE && args->defaults && args->op->infer) {
+    u.defaults = true;
+    rc = run(&u);
+  }
   if (rc != TN_OK && rc != TN_INCOMPLETE) tn__restore(&u);
   return rc;
 }

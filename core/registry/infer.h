@@ -40,6 +40,7 @@ typedef struct tn__unifier {
   tn_signature *io;
   uint32_t n; /* operands */
   bool changed;
+  bool defaults; /* the hook may state usual shapes */
   tn__scope scope;
   uint16_t dim_from[TN__MAX_DIMS];
   uint16_t pack_from[TN__MAX_PACKS][TN_MAX_NDIM];

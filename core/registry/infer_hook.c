@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "floating.h"
 #include "infer.h"
 
 /* What the function's set_shape leads back to. After a contradiction nothing
@@ -77,6 +78,7 @@ tn_code tn__infer_hook(tn__unifier *u) {
                     "operator %s has an infer function, but no host to call it",
                     u->args->name);
   tn_frame frame = *u->args->base;
+  if (u->defaults) frame.flags |= TN_CALL_DEFAULTS;
   tn_run run = {.struct_size = sizeof run};
   if (frame.run != NULL) run = *frame.run;
   run.host_data = &slot;
@@ -91,5 +93,8 @@ tn_code tn__infer_hook(tn__unifier *u) {
   frame.in_flags = in_flags;
   frame.params = u->args->params;
   frame.run = &run;
-  return answer(u, &h, &slot, u->op->infer(&frame));
+  const tn__floating floating = tn__floating_get();
+  const int32_t code = u->op->infer(&frame);
+  tn__floating_keep(&floating);
+  return answer(u, &h, &slot, code);
 }

@@ -42,7 +42,7 @@ static tn_code fill(tn_inspection *inspection, const tn__elf *elf,
                     const char *path) {
   inspection->note = elf->note;
   TN__TRY(decode(inspection, elf, path));
-  if (tn__note_accept(&elf->note, path)) return keep_refusal(inspection);
+  if (tn__elf_accept(elf, path)) return keep_refusal(inspection);
   return TN_OK;
 }
 

@@ -12,6 +12,7 @@
 
 #include "manifest.h"
 #include "registry.h"
+#include "trust.h"
 
 static bool same_file(const struct stat *a, const struct stat *b) {
   return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
@@ -146,7 +147,7 @@ static tn_code find_entry(tn__plugin *plugin) {
 
 /* ----------------------------------------------------------------- loading */
 
-/* One file on its way. `attempt` NULL: this is its last chance. */
+/* One file. `attempt` is NULL unless a search has found it. */
 typedef struct load {
   tn__registry *registry;
   const char *path;
@@ -155,8 +156,9 @@ typedef struct load {
 
 /* Init has run, whether it succeeded or not. */
 static bool waits(const load *l, const tn__plugin *plugin, tn_code rc) {
-  if (!l->attempt || rc == TN_OUT_OF_MEMORY) return false;
+  if (!l->attempt || l->attempt->last || rc == TN_OUT_OF_MEMORY) return false;
   l->attempt->later = plugin->lacking;
+  l->attempt->dependent = plugin->dependent;
   return plugin->lacking;
 }
 
@@ -173,8 +175,10 @@ static tn_code load_checked(const load *l, const char *path,
   if (!rc) rc = tn__plugin_start(plugin);
   const bool later = waits(l, plugin, rc);
   if (!rc && !later) rc = tn__plugin_commit(registry, plugin);
-  if (l->attempt && !rc && !later)
+  if (l->attempt && !rc && !later) {
+    l->attempt->loaded = true;
     l->attempt->provided = plugin->provided.n > 0;
+  }
   if (rc || later) tn__plugin_retire(plugin);
   return later ? TN_OK : rc;
 }
@@ -187,15 +191,27 @@ static tn_code load_manifest(tn__registry *registry, const char *path) {
   return tn__manifest_load(registry, path, &identity);
 }
 
+/* Other users must not be able to change a file that a search has found. */
+static bool is_suspect(const load *l) {
+  return l->attempt && !(l->registry->trust & TN_TRUST_ANY_FOLDER);
+}
+
+static tn_code resolve_path(const load *l, char *real) {
+  const tn__env *env = l->registry->env;
+  TN__TRY(tn__path_resolve(env, l->path, real));
+  return is_suspect(l) ? tn__trust_resolve(env, l->path, real) : TN_OK;
+}
+
 static tn_code load_file(const load *l) {
   tn__registry *registry = l->registry;
   const tn__env *env = registry->env;
   char real[PATH_MAX];
   tn__elf elf;
-  TN__TRY(tn__path_resolve(env, l->path, real));
+  TN__TRY(resolve_path(l, real));
   if (tn__is_manifest(real)) return load_manifest(registry, real);
   TN__TRY(tn__elf_read(env, real, &elf));
-  tn_code rc = tn__note_accept(&elf.note, real);
+  tn_code rc = is_suspect(l) ? tn__trust_check(real, &elf.identity) : TN_OK;
+  if (!rc) rc = tn__elf_accept(&elf, real);
   if (!rc) rc = refuse_known(registry, real, &elf.identity);
   if (!rc) rc = load_checked(l, real, &elf);
   tn__elf_deinit(env, &elf);
@@ -215,7 +231,7 @@ tn_code tn__plugin_load(tn__registry *registry, const char *path) {
 
 tn_code tn__plugin_attempt(tn__registry *registry, const char *path,
                            tn__attempt *attempt) {
-  *attempt = (tn__attempt){false, false};
+  *attempt = (tn__attempt){.last = attempt->last};
   return load_locked(&(load){registry, path, attempt});
 }
 

@@ -339,6 +339,7 @@ static tn_code start(making *m, tnm_plugin *manifest) {
   if (m->kernels) m->plugin->instance = m->kernels->instance;
   rc = check_manifest(m->from, manifest, m->kernels != NULL);
   if (!rc) rc = make_tables(m);
+  if (!rc) rc = tn__dependencies_check(m->plugin);
   if (!rc) rc = try_bindings(m);
   if (!rc) rc = tn__plugin_start(m->plugin);
   if (!rc) rc = bind_kernels(m);

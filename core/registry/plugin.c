@@ -37,6 +37,9 @@ typedef struct session {
   tn__plugin *plugin;
   tn_code refused; /* by us, even if init does not care */
   char text[1024];
+  tn_code answered; /* what a function answered last, with its text: for an init
+                       that returns it and gives no reason */
+  char answer[256];
 } session;
 
 static int32_t registrar_fail(tn_registrar *registrar, int32_t code,
@@ -44,7 +47,7 @@ static int32_t registrar_fail(tn_registrar *registrar, int32_t code,
   session *s = registrar->host_data;
   va_list args;
   va_start(args, format);
-  (void)vsnprintf(s->text, sizeof s->text, format, args);
+  (void)vsnprintf(s->text, sizeof s->text, format ? format : "", args);
   va_end(args);
   return code < 0 ? code : TN_PLUGIN;
 }
@@ -53,6 +56,13 @@ static tn_code refuse(session *s, tn_code code, const char *id,
                       const char *why) {
   s->refused = code;
   (void)snprintf(s->text, sizeof s->text, "\"%s\" %s", id, why);
+  return code;
+}
+
+static tn_code answer(session *s, tn_code code, const char *id,
+                      const char *why) {
+  s->answered = code;
+  (void)snprintf(s->answer, sizeof s->answer, "\"%.100s\" %s", id, why);
   return code;
 }
 
@@ -72,6 +82,10 @@ static int32_t withdraw(tn_registrar *registrar, const char *kernel_id,
   tn__plugin *plugin = s->plugin;
   const tn__env *env = plugin->registry->env;
   bool found = false;
+  if (!kernel_id)
+    return refuse(s, TN_INVALID, "",
+                  "is withdrawn: the id of the kernel is "
+                  "NULL");
   for (uint32_t i = 0; i < plugin->entry->n_kernels; ++i) {
     tn__kernel *kernel = &plugin->kernels[i];
     if (strcmp(kernel->desc->id, kernel_id) != 0) continue;
@@ -81,7 +95,10 @@ static int32_t withdraw(tn_registrar *registrar, const char *kernel_id,
     if (!kernel->withdrawn)
       return refuse(s, TN_OUT_OF_MEMORY, kernel_id, "cannot be withdrawn");
   }
-  return found ? TN_OK : TN_NOT_FOUND;
+  return found
+             ? TN_OK
+             : answer(s, TN_NOT_FOUND, kernel_id,
+                      "is withdrawn, but the plugin has no kernel of this id");
 }
 
 static bool is_provided(const tn__plugin *plugin, const char *id) {
@@ -117,7 +134,9 @@ static int32_t provide(tn_registrar *registrar, const char *id,
   if (!strcmp(id, TN_DEVICE_EXTENSION) && !s->plugin->registry->device_add)
     return refuse(s, TN_UNSUPPORTED, id,
                   "is provided, but this host takes no devices");
-  if (is_provided(s->plugin, id)) return TN_EXISTS;
+  if (is_provided(s->plugin, id))
+    return answer(s, TN_EXISTS, id,
+                  "is provided already, by this or another plugin");
   if (add_extension(s->plugin, id, table))
     return refuse(s, TN_OUT_OF_MEMORY, id, "cannot be provided: no memory");
   return TN_OK;
@@ -147,10 +166,11 @@ static tn_code kernels_create(tn__plugin *plugin) {
 
 static tn_code init_failed(const session *s, tn_code rc) {
   const tn__plugin *plugin = s->plugin;
+  const char *why = s->text;
   if (rc > 0 || rc < TN_INTERNAL) rc = TN_PLUGIN;
+  if (!why[0]) why = s->answered == rc ? s->answer : "it gave no reason";
   return tn__fail(rc, "%s: init of the plugin \"%s\" failed: %s (%s)",
-                  plugin->path, plugin->entry->name,
-                  s->text[0] ? s->text : "it gave no reason", tn_code_name(rc));
+                  plugin->path, plugin->entry->name, why, tn_code_name(rc));
 }
 
 /* The floating-point state is ours: a plugin may change it while it loads, but
@@ -196,6 +216,7 @@ tn_code tn__plugin_start(tn__plugin *plugin) {
   tn_code rc = tn__tables_check(plugin->registry->env, plugin->entry, true);
   if (rc) return tn__fail_more(rc, " (%s)", plugin->path);
   TN__TRY(refuse_second(plugin));
+  TN__TRY(tn__dependencies_check(plugin));
   rc = kernels_create(plugin);
   if (rc) return tn__fail_more(rc, " (%s)", plugin->path);
   return call_init(plugin);

@@ -5,8 +5,8 @@
  * about to do, and at last that it is done. Whatever it dies of, the host only
  * reads.
  *
- * What it says, on descriptor 3: "run OP EXAMPLE\n" before each call; then
- * "done\n", or "fail CODE\n" and the text up to the end.
+ * Its verdict is a list of records (child.h): PROBE_RUN before each call; then
+ * END, or PROBE_FAIL. The texts are "OPERATOR EXAMPLE" and "CODE REASON".
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,36 +19,26 @@
 #include <unistd.h>
 
 #include "bound.h"
+#include "child.h"
 
-/* What was heard. Texts lie inside of what was said. */
+/* The records that were read. */
 typedef struct verdict {
-  char running[160]; /* "axpy doc", the last that was begun; or "" */
-  const char *text;  /* behind "fail CODE", or NULL */
-  tn_code code;
-  bool done;
+  char running[160]; /* "axpy doc", the last call that began; or "" */
+  tn__buf text;      /* the reason of a failure */
+  tn_code code;      /* of a failure */
+  bool failed;
 } verdict;
 
-static void take_line(verdict *v, const char *line, const char *end) {
-  const size_t n = (size_t)(end - line);
-  if (n > 4 && !strncmp(line, "run ", 4)) {
-    const size_t length = n - 4 < sizeof v->running ? n - 4 : 0;
-    memcpy(v->running, line + 4, length);
-    v->running[length] = 0;
-  }
-  if (n == 4 && !strncmp(line, "done", 4)) v->done = true;
-  if (n > 5 && !strncmp(line, "fail ", 5)) {
-    v->code = (tn_code)strtol(line + 5, NULL, 10);
-    v->text = end + 1;
-  }
-}
-
-static void take_said(verdict *v, const tn__buf *said) {
-  const char *line = said->s ? said->s : "";
-  for (const char *end = strchr(line, '\n'); end && !v->text;
-       end = strchr(line, '\n')) {
-    take_line(v, line, end);
-    line = end + 1;
-  }
+static void take_record(void *ctx, const tn__record *record) {
+  verdict *v = ctx;
+  char *text = NULL;
+  if (record->kind == TNM_PROBE_RUN)
+    (void)snprintf(v->running, sizeof v->running, "%s",
+                   record->n < sizeof v->running ? record->text : "");
+  if (record->kind != TNM_PROBE_FAIL || v->failed) return;
+  v->failed = true;
+  v->code = (tn_code)strtol(record->text, &text, 10);
+  tn__buf_add(&v->text, "%s", text + (*text == ' '));
 }
 
 /* ---------------------------------------------------------------- messages */
@@ -74,6 +64,16 @@ static tn_code refuse(const tn__registry *registry, const tnm_origin *from,
   char place[256];
   const char *name = origin_name(from);
   add_place(v, place, sizeof place);
+  if (end->status == TN__CHILD_LEFT)
+    return tn__fail(TN_PLUGIN,
+                    "%s: its examples were tried in a process of their own, "
+                    "and left another one, which was ended; %s",
+                    name, advice);
+  if (end->flooded || end->foreign)
+    return tn__fail(TN_PLUGIN,
+                    "%s: its examples were tried in a process of their own, "
+                    "and something wrote on a file of this process %s; %s",
+                    name, place, advice);
   if (end->late)
     return tn__fail(TN_PLUGIN,
                     "%s: its examples were tried in a process of their own and "
@@ -94,14 +94,13 @@ static tn_code refuse(const tn__registry *registry, const tnm_origin *from,
 }
 
 static tn_code judge(const tn__registry *registry, const tnm_origin *from,
-                     const tn__buf *said, const tn__child_end *end) {
-  verdict v = {.code = TN_PLUGIN};
-  take_said(&v, said);
-  if (v.text && !end->late && !end->signal)
-    return tn__fail(v.code < 0 && v.code >= TN_INTERNAL ? v.code : TN_PLUGIN,
-                    "%s", v.text);
-  if (v.done && !end->late && !end->signal && end->status <= 0) return TN_OK;
-  return refuse(registry, from, &v, end);
+                     const verdict *v, const tn__child_end *end) {
+  if (v->text.failed) return tn__fail_memory(v->text.n, "a verdict");
+  if (end->complete && v->failed)
+    return tn__fail(v->code < 0 && v->code >= TN_INTERNAL ? v->code : TN_PLUGIN,
+                    "%s", v->text.s);
+  if (end->complete && end->signal == 0 && end->status <= 0) return TN_OK;
+  return refuse(registry, from, v, end);
 }
 
 /* ------------------------------------------------------------------- running
@@ -143,33 +142,35 @@ static tn_code open_text(const tnm_text *text, int *out) {
 
 /* `input` is the text that the program reads, or -1. */
 static tn_code run(const tn__registry *registry, const tnm_origin *from,
-                   int input, tn__buf *said) {
+                   int input, verdict *v) {
   char program[PATH_MAX], self[] = "tenon-probe", text[] = "-";
   char *path = from->path ? tn__strdup(registry->env, from->path) : NULL;
   if (from->path && !path)
     return tn__fail_memory(strlen(from->path), "a command");
   char *argv[] = {self, path ? path : text, NULL};
   const tn__child child = {
+      .env = registry->env,
       .program = program,
       .argv = argv,
       .input = input,
+      .take = take_record,
+      .ctx = v,
       .milliseconds = 1000 * (int64_t)registry->probe_seconds};
   tn__child_end end = {0};
   tn_code rc = find_program(registry, program);
-  if (!rc) rc = tn__child_run(&child, said, &end);
-  if (!rc && said->failed) rc = tn__fail_memory(said->n, "a verdict");
-  if (!rc) rc = judge(registry, from, said, &end);
+  if (!rc) rc = tn__child_run(&child, &end);
+  if (!rc) rc = judge(registry, from, v, &end);
   tn__free(registry->env, path);
   return rc;
 }
 
 tn_code tn__probe(tn__registry *registry, const tnm_origin *from) {
-  tn__buf said;
+  verdict v = {.code = TN_PLUGIN};
   int input = -1;
   if (!from->path) TN__TRY(open_text(&from->text, &input));
-  tn__buf_init(&said, registry->env);
-  tn_code rc = run(registry, from, input, &said);
-  tn__buf_deinit(&said);
+  tn__buf_init(&v.text, registry->env);
+  tn_code rc = run(registry, from, input, &v);
+  tn__buf_deinit(&v.text);
   if (input >= 0) (void)close(input);
   return rc;
 }

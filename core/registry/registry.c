@@ -182,7 +182,7 @@ static const char *suggest(const tn__registry *registry, tn__arena *arena,
     if (!strcmp(op->desc->name, name)) return bare;
     names[n++] = bare;
   }
-  return n ? tn__nearest(name, names, n) : NULL;
+  return n ? tn__find_nearest_word(name, names, n) : NULL;
 }
 
 static bool has_plugin(const tn__registry *registry, const char *op_name) {
@@ -224,6 +224,13 @@ tn_code tn__operator_get(tn__registry *registry, const char *name,
   pthread_rwlock_unlock(&registry->lock);
   *out = op;
   return rc;
+}
+
+bool tn__operator_exists(tn__registry *registry, const char *name) {
+  pthread_rwlock_rdlock(&registry->lock);
+  const bool exists = find(registry, name) != NULL;
+  pthread_rwlock_unlock(&registry->lock);
+  return exists;
 }
 
 /* ------------------------------------------------------------------- lists */

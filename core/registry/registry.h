@@ -3,13 +3,16 @@
  * kernel. Uses base and sdk/manifest (the codec of tables). Knows nothing of
  * arrays, storage or the engine: shapes come in as tn_sig, calls as tn_frame.
  *
- * files: elf.c      a file is checked and its note read, without opening it
+ * files: elf.c, elf_dynamic.c
+ *                   a file is checked and its note read, without opening it
  *        inspect.c  the note becomes tables
  *        manifest.c, bound.c, probe.c
  *                   a manifest becomes a plugin without a compiler (bound.h)
  *        loader.c   a file becomes a plugin, or a message
  *        search.c   folders of plugin files
+ *        trust.c    whether other users may change a file (trust.h)
  *        plugin.c   a plugin's life: its record, init and fini
+ *        dependency.c  plugins that a plugin requires
  *        commit.c   a plugin's tables enter the registry, all or nothing
  *        registry.c the operator table: create, lookup, lists, destroy
  *        pass.c     passes of plugins: names, and who runs them
@@ -55,7 +58,9 @@ struct tn__plugin {
   tn__vec joints;              /* const tn_joint *, the plugin's own */
   tn__vec retired;             /* options of kernels that were replaced */
   bool loading;                /* init has not returned yet */
-  bool lacking;                /* it asked for an extension that nobody has */
+  bool lacking;                /* it asked for an extension that nobody has, or
+                                  is dependent */
+  bool dependent;              /* it requires a plugin that is not loaded */
   bool began;                  /* code of the author's may have run */
   bool started;                /* init has succeeded: fini is due */
   bool defined;                /* by tn_operator_define: shares its name */
@@ -187,6 +192,9 @@ void tn__load_end(tn__registry *registry);
 
 tn_code tn__operator_get(tn__registry *registry, const char *name,
                          tn_operator **out);
+/* Whether tn__operator_get finds it. A failure there looks for similar names,
+ * which takes longer than all else. */
+bool tn__operator_exists(tn__registry *registry, const char *name);
 tn_code tn__operator_at(tn__registry *registry, size_t index,
                         tn_operator **out);
 tn_code tn__operator_pin(tn_operator *op, const char *id);
@@ -215,12 +223,24 @@ struct tn_inspection {
   const struct tnm_module *module;
 };
 
+/* Why the dynamic linker must not get a file. */
+typedef enum tn__danger {
+  TN__DANGER_NONE,
+  TN__DANGER_STACK,  /* an executable stack */
+  TN__DANGER_CODE,   /* relocations in code */
+  TN__DANGER_FOLDER, /* libraries are looked for in a relative folder */
+  TN__DANGER_LIBRARY /* a library is named by a relative path */
+} tn__danger;
+enum { TN__DANGER_TEXT = 64 };
+
 /* What the ELF pre-check found: the bytes of the note and who the file is. */
 typedef struct tn__elf {
   struct stat identity;
   uint16_t machine;
   tn_note note;
   uint8_t *manifest; /* note.manifest_size bytes; the caller frees */
+  tn__danger danger;
+  char danger_text[TN__DANGER_TEXT]; /* the folder or library, or its begin */
 } tn__elf;
 
 /* The real absolute name of a plugin file. */
@@ -234,6 +254,8 @@ void tn__elf_deinit(const tn__env *env, tn__elf *elf);
 
 /* TN_OK, or TN_PLUGIN with field, expected, found and remedy. */
 tn_code tn__note_accept(const tn_note *note, const char *path);
+/* The same, and refuses a file that is dangerous to load. */
+tn_code tn__elf_accept(const tn__elf *elf, const char *path);
 
 tn_code tn__inspection_open(const tn__env *env, const char *path,
                             tn_inspection **out);
@@ -241,19 +263,29 @@ void tn__inspection_close(tn_inspection *inspection);
 
 tn_code tn__plugin_load(tn__registry *registry, const char *path);
 
-/* What became of a file of several that are loaded one after the other. */
+/* A file of several that are loaded one after the other. */
 typedef struct tn__attempt {
-  bool later;    /* out: it asked for an extension that nobody provides yet; it
-                    was undone, and is worth another attempt */
-  bool provided; /* out: it provides extensions */
+  bool last;      /* in: there will be no other attempt */
+  bool later;     /* out: it asked for an extension that nobody provides yet, or
+                     is dependent; it was undone, and may be tried again */
+  bool dependent; /* out: it requires a plugin that is not loaded yet */
+  bool loaded;    /* out: it is loaded */
+  bool provided;  /* out: it provides extensions */
 } tn__attempt;
 
-/* As tn__plugin_load, but for a plugin that lacks something: TN_OK, and
- * `later`.
- */
+/* As tn__plugin_load, for a file of a search path: TN_INVALID if another user
+ * may change it, unless the host trusts any folder. For a plugin that lacks
+ * something the result is TN_OK, and `later`. */
 tn_code tn__plugin_attempt(tn__registry *registry, const char *path,
                            tn__attempt *attempt);
 tn_code tn__plugin_add(tn__registry *registry, const tn_plugin *entry);
+
+/* What `entry` requires of the plugin `name`; NULL if nothing. */
+const tn_dependency *tn__dependency_find(const tn_plugin *entry,
+                                         const char *name);
+/* TN_NOT_FOUND for a required plugin that is not loaded, TN_UNSUPPORTED for one
+ * that is too old; both plugins are named. */
+tn_code tn__dependencies_check(tn__plugin *plugin);
 
 /* Whether a file is a manifest, by its name. */
 bool tn__is_manifest(const char *path);
@@ -306,6 +338,8 @@ void tn__kernel_detach(tn__kernel *kernel);
 
 /* The table of functions that every plugin gets a copy of. */
 struct tn__registry_options;
+/* What parallel_for answers to a body that is NULL. */
+int32_t tn__host_no_body(const tn_frame *call);
 void tn__host_init(tn_host *host, const struct tn__registry_options *options);
 
 /* ------------------------------------------------------------------ passes */
@@ -399,15 +433,15 @@ tn_code tn__params_template(const tn_params *from, const char *template,
 tn_code tn__params_move(const tn_params *from, tn_operator *to,
                         tn_params **out);
 
-/* Operands of a call. */
+/* Operands of a call, but for its states. */
 typedef struct tn__gradient_counts {
   uint32_t n_in;
   uint32_t n_out;
-  uint32_t n_aux;
 } tn__gradient_counts;
 /* The operator that stands for the gradient of calls of `of`, where that is to
- * be differentiated: "nn.pool_grad@2" for nn.pool@2. *out is held.
- * TN_UNSUPPORTED if there is none, or it does not fit. */
+ * be differentiated: "nn.pool_grad@2" for nn.pool@2, or "nn.pool_grad_2_1@2"
+ * for calls with two inputs and one output. *out is held. TN_UNSUPPORTED if
+ * there is none, or it does not fit. */
 tn_code tn__operator_gradient(const tn_operator *of,
                               const tn__gradient_counts *counts,
                               tn_operator **out);
@@ -415,6 +449,10 @@ tn_code tn__operator_gradient(const tn_operator *of,
 /* Whether an input has a gradient that is not zero whatever comes: it is not
  * stopped, and its formula is not 0, as opgen writes it. */
 bool tn__gradient_passes(const tn_input_gradient *rule);
+
+/* Whether the gradient of an operator that is held can be differentiated, as
+ * far as the operators tell that are loaded now. */
+bool tn__operator_has_second(const tn_operator *op);
 
 /* Whether gradients of the operator's gradients follow from its groups of
  * inputs in which outputs are linear; then nothing needs to stand for them. */
@@ -470,6 +508,7 @@ typedef struct tn__infer_args {
   const void *params;
   const uint32_t *absent;
   const tn_frame *base;
+  bool defaults; /* unknown shapes may become the usual ones */
 } tn__infer_args;
 
 tn_code tn__infer(const tn__infer_args *args, tn_signature *io);

@@ -1,27 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
- * search.c: folders of plugin files. Who may write into a folder on a search
- * path may run code in this process, so folders and files must belong to root
- * or the user and be writable by nobody else in the world.
+ * search.c: folders of plugin files. A user with write access to a folder of a
+ * search path, or to one above it, can run code in this process. So folders and
+ * files must belong to root or the user, and others must not be able to write
+ * them (trust.c).
  *
- * A plugin may want what another file of the search provides, whatever their
- * names are. What a plugin wants is known when its init has asked for it, so
- * one that asked in vain is undone, and loaded behind the others.
+ * A plugin may need an extension of another file of the search, or require that
+ * plugin, whatever their names are. Its init asks for extensions, so a plugin
+ * that asked in vain is undone, and loaded after the others.
  */
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "registry.h"
+#include "trust.h"
 
 /* The first refusal of a search: its code is the answer, its text is kept while
  * the search goes on. */
 typedef struct search {
   tn__registry *registry;
   tn_code first;
-  bool provided; /* a plugin that provides extensions was loaded of late */
-  tn__vec later; /* char *, ours: files that wait for such a plugin */
+  bool provided;  /* a plugin that provides extensions was loaded of late */
+  bool loaded;    /* any plugin was loaded of late */
+  bool dependent; /* a file waits for a plugin that it requires */
+  tn__vec later;  /* char *, ours: files that wait for another plugin */
   char text[TN__ERROR_MAX];
 } search;
 
@@ -36,39 +40,24 @@ static void refused(search *s, tn_code rc) {
   s->text[n] = 0;
 }
 
-static tn_code check_owner(const search *s, const char *path,
-                           const struct stat *st) {
-  if (s->registry->trust & TN_TRUST_ANY_FOLDER) return TN_OK;
-  if (st->st_mode & S_IWOTH)
-    return tn__fail(TN_INVALID,
-                    "%s: is writable by everybody, so nothing is loaded from a "
-                    "search path through it; run chmod o-w on it",
-                    path);
-  if (st->st_uid != 0 && st->st_uid != geteuid())
-    return tn__fail(TN_INVALID,
-                    "%s: belongs to user %u, neither to root nor to the "
-                    "current user (%u), so nothing is loaded from a search "
-                    "path through it",
-                    path, (unsigned)st->st_uid, (unsigned)geteuid());
-  return TN_OK;
-}
-
 static tn_code check_folder(const search *s, const char *folder) {
+  const tn__env *env = s->registry->env;
+  char real[PATH_MAX];
   struct stat st;
   if (folder[0] != '/')
     return tn__fail(TN_INVALID,
                     "the search path holds \"%s\", which is not an absolute "
                     "folder",
                     folder);
-  if (s->registry->env->os->stat(folder, &st))
+  if (env->os->stat(folder, &st))
     return tn__fail(errno == ENOENT ? TN_NOT_FOUND : TN_IO,
                     "%s: this folder of the search path cannot be examined: %s",
                     folder, strerror(errno));
   if (!S_ISDIR(st.st_mode))
-    return tn__fail(TN_INVALID,
-                    "%s: stands in the search path but is not a folder",
+    return tn__fail(TN_INVALID, "%s: is in the search path but is not a folder",
                     folder);
-  return check_owner(s, folder, &st);
+  if (s->registry->trust & TN_TRUST_ANY_FOLDER) return TN_OK;
+  return tn__trust_resolve(env, folder, real);
 }
 
 static bool is_plugin_name(const char *name) {
@@ -114,19 +103,18 @@ static int by_name(const void *a, const void *b) {
 }
 
 static tn_code load_one(search *s, const char *path, bool last) {
-  struct stat st;
-  tn__attempt attempt = {false, false};
-  if (!s->registry->env->os->stat(path, &st))
-    TN__TRY(check_owner(s, path, &st));
-  if (last || tn__vec_reserve(s->registry->env, &s->later, 1))
-    return tn__plugin_load(s->registry, path);
+  const tn__env *env = s->registry->env;
+  char *again = last ? NULL : tn__strdup(env, path);
+  tn__attempt attempt = {.last = !again};
+  if (again && tn__vec_reserve(env, &s->later, 1)) attempt.last = true;
   tn_code rc = tn__plugin_attempt(s->registry, path, &attempt);
   s->provided |= attempt.provided;
-  if (attempt.later) {
-    char *again = tn__strdup(s->registry->env, path);
-    if (!again) return tn__plugin_load(s->registry, path);
+  s->loaded |= attempt.loaded;
+  s->dependent |= attempt.dependent;
+  if (attempt.later)
     tn__vec_insert_reserved(&s->later, s->later.n, again);
-  }
+  else
+    tn__free(env, again);
   return rc;
 }
 
@@ -153,14 +141,15 @@ static void load_folder(search *s, const char *folder) {
   load_files(s, &files, false);
 }
 
-/* Tries the files that wait as long as others provide something, and then loads
- * them as they are: a plugin may do without. */
+/* Tries the waiting files as long as others provide something, or are required
+ * by one of them. Then loads them as they are: a plugin may not need the
+ * extension that it asked for. */
 static void load_later(search *s) {
   while (s->later.n) {
     tn__vec files = s->later;
-    const bool last = !s->provided;
+    const bool last = !s->provided && !(s->loaded && s->dependent);
     s->later = (tn__vec){0};
-    s->provided = false;
+    s->provided = s->loaded = s->dependent = false;
     load_files(s, &files, last);
   }
   tn__vec_deinit(s->registry->env, &s->later);

@@ -89,6 +89,17 @@ static void count_users(holders *h) {
   }
 }
 
+static void count_dependents(holders *h) {
+  const tn__registry *registry = h->plugin->registry;
+  for (size_t i = 0; i < registry->plugins.n; ++i) {
+    const tn__plugin *other = registry->plugins.v[i];
+    if (!tn__dependency_find(other->entry, h->plugin->entry->name)) continue;
+    begin(h);
+    (void)tn__fail_more(TN_BUSY, "the plugin \"%s\" requires it",
+                        other->entry->name);
+  }
+}
+
 static void count_devices(holders *h) {
   for (size_t i = 0; i < h->plugin->provided.n; ++i) {
     const tn__extension *extension = h->plugin->provided.v[i];
@@ -116,6 +127,7 @@ static tn_code check_holders(const tn__plugin *plugin) {
   count_operators(&h);
   count_kernels(&h);
   count_users(&h);
+  if (!plugin->defined) count_dependents(&h);
   count_devices(&h);
   count_passes(&h);
   return h.rc;

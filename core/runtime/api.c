@@ -13,6 +13,22 @@ const char *tn_version(void) {
   return TN_VERSION;
 }
 
+const char *tn_dtype_name(tn_dtype dtype) {
+  return tn__dtype_name(dtype);
+}
+
+tn_code tn_dtype_parse(const char *name, tn_dtype *out) {
+  TN__WANT(out);
+  *out = TN_DTYPE_UNKNOWN;
+  TN__WANT(name);
+  if (tn__dtype_parse(name, out)) return TN_OK;
+  const char *near = tn__find_nearest_word(name, tn__dtype_names, TN__N_DTYPES);
+  (void)tn__fail(TN_INVALID, "`%.40s` is no element type", name);
+  return near ? tn__fail_more(TN_INVALID, "; did you mean `%s`?", near)
+              : tn__fail_more(TN_INVALID,
+                              ", as f32, bf16, i64, u8 and bool are");
+}
+
 /* ---------------------------------------------------------------- runtimes */
 
 tn_code tn_runtime_create(const tn_options *options, tn_runtime **out) {
@@ -108,5 +124,8 @@ tn_code tn_trace_write(tn_runtime *rt, const char *path) {
   TN__TRY(tn__runtime_check(&rt->env));
   TN__TRY(tn__runtime_settle(rt));
   tn__trace_stop(rt->env.engine);
-  return tn__trace_write(rt->env.engine, path);
+  TN__TRY(tn__trace_write(rt->env.engine, path));
+  /* Operations that began before the end have left their spans then. */
+  if (tn__runtime_settle(rt) == TN_OK) tn__trace_forget(rt->env.engine);
+  return TN_OK;
 }

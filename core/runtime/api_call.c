@@ -20,7 +20,7 @@ tn_code tn_call(tn_runtime *rt, tn_operator *op, const tn_inputs *in,
   TN__WANT(rt);
   TN__WANT(op);
   TN__TRY(lists_check(__func__, in, out));
-  TN__TRY(tn__runtime_check(&rt->env));
+  TN__TRY(tn__runtime_check_call(&rt->env, __func__));
   const tn__target_op target = {&rt->caller, op, params, TN_PASS_FORWARD, 0};
   return tn__call(&target, in, out);
 }
@@ -30,7 +30,7 @@ tn_code tn_call_train(tn_runtime *rt, tn_operator *op, const tn_inputs *in,
   TN__WANT(rt);
   TN__WANT(op);
   TN__TRY(lists_check(__func__, in, out));
-  TN__TRY(tn__runtime_check(&rt->env));
+  TN__TRY(tn__runtime_check_call(&rt->env, __func__));
   const tn__target_op target = {&rt->caller, op, params, TN_PASS_FORWARD,
                                 TN_CALL_TRAIN};
   return tn__call(&target, in, out);
@@ -54,7 +54,7 @@ tn_code tn_call_backward(tn_runtime *rt, tn_operator *op,
   if (call->outputs.n > 0) TN__WANT(call->outputs.arrays);
   if (call->out_grads.n > 0) TN__WANT(call->out_grads.arrays);
   if (call->in_grads.n > 0) TN__WANT(call->in_grads.arrays);
-  TN__TRY(tn__runtime_check(&rt->env));
+  TN__TRY(tn__runtime_check_call(&rt->env, __func__));
   return tn__call_backward(&rt->caller, op, call);
 }
 
@@ -90,7 +90,7 @@ tn_code tn_call_prepare(tn_runtime *rt, const tn_preparation *what,
 
 tn_code tn_call_run(tn_prepared *call) {
   TN__WANT(call);
-  TN__TRY(tn__runtime_check(tn__prepared_env(call)));
+  TN__TRY(tn__runtime_check_call(tn__prepared_env(call), __func__));
   return tn__prepared_run(call);
 }
 

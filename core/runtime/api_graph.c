@@ -103,6 +103,10 @@ tn_code tn_graph_loop(tn_graph *graph, const tn_loop *what, tn_entry *out) {
   TN__WANT(graph);
   TN__WANT(what);
   TN__TRY(size_check(what->struct_size, sizeof *what, "tn_loop"));
+  if (what->reserved)
+    return tn__fail(TN_INVALID,
+                    "tn_loop.reserved is %u, which has no meaning; set it to 0",
+                    what->reserved);
   TN__WANT(what->step);
   if (what->n_sequences > 0) TN__WANT(what->sequences);
   if (what->n_states > 0) TN__WANT(what->states);
@@ -221,6 +225,12 @@ tn_code tn_graph_child(const tn_graph *graph, uint32_t node, size_t index,
                     n->n_in + n->n_aux);
   *out = n->in[index];
   return TN_OK;
+}
+
+const char *tn_graph_operator(const tn_graph *graph, uint32_t node) {
+  if (!graph || node >= tn__n_nodes(graph)) return NULL;
+  const tn_operator *op = tn__node_at(graph, node)->op;
+  return op ? op->name : NULL;
 }
 
 tn_code tn_graph_attribute_set(tn_graph *graph, uint32_t node, const char *key,
@@ -360,6 +370,17 @@ static tn_code program_check(const tn_program *program) {
   return tn__runtime_check(tn__program_env(program));
 }
 
+/* Of a run, which a monitor would begin for ever, and an operator too. */
+static tn_code run_check(const tn_program *program, const char *function) {
+  if (tn__program_is_watched(program))
+    return tn__fail(TN_INVALID,
+                    "%s was called by a monitor of this program, which is "
+                    "running; a monitor calls tn_array_get and tn_array_tensor "
+                    "only",
+                    function);
+  return tn__runtime_check_call(tn__program_env(program), function);
+}
+
 static tn_code arguments_check(const tn_bind *how, const char *function) {
   if (how->n_arguments > 0)
     TN__TRY(tn__argument_check(how->arguments, function, "how->arguments"));
@@ -412,7 +433,7 @@ static tn_code run_flags_check(uint32_t flags) {
 tn_code tn_program_forward(tn_program *program, uint32_t flags) {
   TN__WANT(program);
   TN__TRY(run_flags_check(flags));
-  TN__TRY(program_check(program));
+  TN__TRY(run_check(program, __func__));
   return tn__program_forward(program, flags);
 }
 
@@ -420,7 +441,7 @@ tn_code tn_program_backward(tn_program *program, tn_array *const *weights,
                             size_t n) {
   TN__WANT(program);
   if (n > 0) TN__WANT(weights);
-  TN__TRY(program_check(program));
+  TN__TRY(run_check(program, __func__));
   return tn__program_backward(program, weights, n);
 }
 
@@ -446,7 +467,7 @@ tn_code tn_program_forward_part(tn_program *program, uint32_t flags,
   if (left) *left = 0;
   TN__WANT(program);
   TN__TRY(run_flags_check(flags));
-  TN__TRY(program_check(program));
+  TN__TRY(run_check(program, __func__));
   return tn__program_forward_part(program, flags, steps, left);
 }
 

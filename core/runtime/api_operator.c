@@ -55,6 +55,9 @@ tn_code tn_operator_json(tn_operator *op, tn_text **out) {
   tn__buf buf;
   tn__buf_init(&buf, op->registry->env);
   tn__op_json(op->desc, &buf);
+  if (!buf.failed) --buf.n; /* the brace that closes it */
+  tn__buf_add(&buf, ", \"second_gradient\": %s}",
+              tn__operator_has_second(op) ? "true" : "false");
   tn_code rc = tn__buf_text(&buf, out);
   tn__buf_deinit(&buf);
   tn__operator_unhold(op);

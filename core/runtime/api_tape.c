@@ -61,6 +61,7 @@ static tn_code call(const request *r, const tn_inputs *in,
   if (out->n > 0)
     TN__TRY(tn__argument_check(out->arrays, r->function, "out->arrays"));
   TN__TRY(tape_check(r->tape));
+  TN__TRY(tn__runtime_check_call(r->tape->caller->env, r->function));
   const tn__target_op target = {r->tape->caller, r->op, r->params,
                                 TN_PASS_FORWARD, r->flags};
   return tn__tape_call(r->tape, &target, in, out);
@@ -96,5 +97,6 @@ tn_code tn_tape_gradient(tn_tape *tape, const tn_tape_query *query) {
   if (query->of.n > 0) TN__WANT(query->of.arrays);
   if (query->gradients.n > 0) TN__WANT(query->gradients.arrays);
   TN__TRY(tape_check(tape));
+  TN__TRY(tn__runtime_check_call(tape->caller->env, __func__));
   return tn__tape_gradient(tape, query);
 }

@@ -54,6 +54,11 @@ static tn_code options_check(const tn_options *o) {
     return tn__fail(TN_OUT_OF_RANGE,
                     "tn_options.n_cpus is %u; at most %d are allowed",
                     (unsigned)o->n_cpus, MAX_CPUS);
+  if (o->log_level > TN_LOG_DEBUG)
+    return tn__fail(TN_INVALID,
+                    "tn_options.log_level is %u; it may be TN_LOG_ERROR (1) to"
+                    " TN_LOG_DEBUG (4), or 0 for the default",
+                    (unsigned)o->log_level);
   if (o->n_memory_limits > 0 && !o->memory_limits)
     return tn__fail(TN_INVALID,
                     "tn_options.n_memory_limits is %u, but memory_limits is"

@@ -48,10 +48,18 @@ tn_code tn__runtime_fail_child(const tn_runtime *rt) {
                   (int)rt->birth.pid);
 }
 
+tn_code tn__runtime_fail_inside(const char *function) {
+  return tn__fail(TN_INVALID,
+                  "%s was called from inside of an operator, which must not "
+                  "call operators; make the call when the operator has "
+                  "returned",
+                  function);
+}
+
 tn_code tn__runtime_settle(tn_runtime *rt) {
   tn__var nothing = {0};
   TN__TRY(tn__wait(rt->env.engine, &nothing, TN__WAIT_ALL, TN__FOREVER));
-  tn__engine_rest(rt->env.engine);
+  tn__engine_stop_pushed(rt->env.engine);
   return TN_OK;
 }
 
@@ -64,6 +72,7 @@ static tn__env env_make(const tn_options *o) {
     env.log = o->log;
     env.log_ctx = o->log_ctx;
   }
+  env.log_level = (int32_t)o->log_level;
   return env;
 }
 

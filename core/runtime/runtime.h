@@ -66,6 +66,16 @@ static inline tn_code tn__runtime_check(const tn__env *env) {
   return tn__birth_here(&rt->birth) ? TN_OK : tn__runtime_fail_child(rt);
 }
 
+/* The same, and TN_INVALID from inside of an operator: its kernel would call
+ * itself for ever. Of functions that make calls of operators. */
+tn_code tn__runtime_fail_inside(const char *function);
+static inline tn_code tn__runtime_check_call(const tn__env *env,
+                                             const char *function) {
+  if (tn__is_inside(env->engine) || tn__gate_is_entered(env->engine))
+    return tn__runtime_fail_inside(function);
+  return tn__runtime_check(env);
+}
+
 /* Waits for everything that was scheduled, and takes none of the errors that
  * tn_wait_all is to report. TN_INVALID from inside of an operator. */
 tn_code tn__runtime_settle(tn_runtime *rt);

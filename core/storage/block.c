@@ -177,7 +177,7 @@ uint64_t tn__ended(tn__device *device) {
 bool tn__ended_wait(tn__device *device, uint64_t seen) {
   tn__devices *devices = device->devices;
   struct timespec until;
-  tn__queues_due();
+  tn__queues_record_pending();
   (void)clock_gettime(CLOCK_REALTIME, &until);
   ++until.tv_sec;
   pthread_mutex_lock(&devices->end_lock);
@@ -215,7 +215,7 @@ void tn__block_release(tn__block *block) {
   if (!is_last(block) &&
       atomic_fetch_sub_explicit(&block->n_owners, 1, memory_order_acq_rel) > 1)
     return;
-  if (tn__var_writable(&block->var))
+  if (tn__var_is_writable(&block->var))
     destroy(block);
   else
     destroy_later(block);
@@ -223,7 +223,7 @@ void tn__block_release(tn__block *block) {
 
 void tn__block_leave(tn__block *block) {
   tn__heap *descriptors = block->device->devices->descriptors;
-  if (is_last(block) && tn__var_writable(&block->var)) {
+  if (is_last(block) && tn__var_is_writable(&block->var)) {
     memory_free(block);
     tn__piece_free_used(descriptors, block, block->piece);
     return;

@@ -252,7 +252,7 @@ static tn_code reserve(tn__heap *heap, uint64_t size, size_t bytes,
 /* What ends later is begun to be deleted by a push, and may take a while. */
 static bool may_wait(const tn__heap *heap) {
   const tn__engine *engine = heap->device->env->engine;
-  return engine == NULL || !tn__entered(engine);
+  return engine == NULL || !tn__gate_is_entered(engine);
 }
 
 /* A record with memory, after trimming if it cannot be had otherwise. */

@@ -181,7 +181,7 @@ typedef struct tn__heap_stats {
 /* `what` is for messages: "the elements of an array". `bytes` > 0.
  * TN_OUT_OF_MEMORY, with the numbers, after trimming, after waiting a while for
  * blocks that have no owner but are still used by a device, and trying again;
- * inside of the engine's gate (tn__entered) without that.
+ * inside of the engine's gate (tn__gate_is_entered) without that.
  */
 tn_code tn__piece_alloc(tn__heap *heap, size_t bytes, const char *what,
                         void **out);
@@ -286,9 +286,9 @@ enum { TN__SPACES_CPU = 4, TN__SPACES_DEVICE = 1 };
 
 /* The next of the device's spaces in turn. */
 tn__space *tn__space_next(tn__device *device);
-/* Memory of at least `bytes` bytes; by who holds the variable (or tn__enter,
- * with the variable writable). Valid until the next reserve of the space. Where
- * a device's space has to grow, its queue is waited for. */
+/* Memory of at least `bytes` bytes; by who holds the variable (or
+ * tn__gate_enter, with the variable writable). Valid until the next reserve of
+ * the space. Where a device's space has to grow, its queue is waited for. */
 tn_code tn__space_reserve(tn__space *space, size_t bytes, void **out);
 
 /* A stream of random numbers: blocks of Philox 4x32-10 (tenon/kernel.h),

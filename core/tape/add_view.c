@@ -205,11 +205,11 @@ static tn_code push(tn_array *to, tn_array *from, bool small) {
 /* Nothing else uses the arrays: done at once. */
 static bool sum_at_once(tn_array *to, tn_array *from) {
   tn__engine *engine = to->env->engine;
-  if (!tn__enter(engine)) return false;
-  const bool free =
-      tn__var_writable(&to->block->var) && tn__var_readable(&from->block->var);
+  if (!tn__gate_enter(engine)) return false;
+  const bool free = tn__var_is_writable(&to->block->var) &&
+                    tn__var_is_readable(&from->block->var);
   if (free) sum_now(to, from);
-  tn__leave(engine);
+  tn__gate_leave(engine);
   return free;
 }
 

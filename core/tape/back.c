@@ -185,9 +185,16 @@ static tn_code no_operator(const tn__tape_entry *e) {
                   e->op->name, tn_error_text());
 }
 
+/* The inputs of a call but for absent ones at the end. */
+static uint32_t present_inputs(const tn__tape_entry *e) {
+  uint32_t n = e->n_in;
+  while (n > 0 && !e->in[n - 1].saved && !e->in[n - 1].layout) --n;
+  return n;
+}
+
 /* What is linear stands for itself. The caller unholds *out. */
 static tn_code operator_find(const tn__tape_entry *e, tn_operator **out) {
-  const tn__gradient_counts counts = {e->n_in, e->n_out, e->n_aux};
+  const tn__gradient_counts counts = {present_inputs(e), e->n_out};
   if (tn__operator_is_linear(e->desc)) return tn__operator_hold(*out = e->op);
   const tn_code rc = tn__operator_gradient(e->op, &counts, out);
   return rc == TN_UNSUPPORTED ? no_operator(e) : rc;
@@ -196,7 +203,8 @@ static tn_code operator_find(const tn__tape_entry *e, tn_operator **out) {
 /* Inputs of the gradient's operator: slopes and outputs that there are not
  * become zeros, as far as their shape is known. A backward call, of what is
  * linear, has the same but for the outputs. */
-static tn_code operator_inputs(tn__sweep *sweep, const tn__tape_entry *e) {
+static tn_code operator_inputs(tn__sweep *sweep, const tn__tape_entry *e,
+                               uint32_t n_in) {
   tn_array **in = sweep->lists[LIST_IN], **heads = sweep->lists[LIST_HEADS];
   tn_array **all = sweep->lists[LIST_OUT];
   for (uint32_t i = 0; i < e->n_out; ++i) {
@@ -209,19 +217,20 @@ static tn_code operator_inputs(tn__sweep *sweep, const tn__tape_entry *e) {
       TN__TRY(stand_in(sweep, &e->out[i], true, &heads[e->n_out + i]));
   }
   memcpy(all, heads, e->n_out * sizeof *all);
-  if (e->n_in > 0) memcpy(all + e->n_out, in, e->n_in * sizeof *all);
-  memcpy(all + e->n_out + e->n_in, heads + e->n_out, e->n_out * sizeof *all);
+  if (n_in > 0) memcpy(all + e->n_out, in, n_in * sizeof *all);
+  memcpy(all + e->n_out + n_in, heads + e->n_out, e->n_out * sizeof *all);
   return TN_OK;
 }
 
 static tn_code operator_call(tn__sweep *sweep, const tn__tape_entry *e,
                              tn_operator *op) {
   const bool linear = op == e->op;
-  const size_t n_in = e->n_in + (size_t)e->n_out;
+  const uint32_t n_own = linear ? e->n_in : present_inputs(e);
+  const size_t n_in = n_own + (size_t)e->n_out;
   tn_array **grads = sweep->lists[LIST_GRADS];
   const tn_inputs in = {linear ? n_in : n_in + e->n_out,
                         sweep->lists[LIST_OUT]};
-  const tn_outputs out = {e->n_in, grads, sweep->req};
+  const tn_outputs out = {n_own, grads, sweep->req};
   tn_params *params = NULL;
   if (linear && e->params) params = tn__params_retain(e->params);
   if (!linear) TN__TRY(tn__params_move(tn__tape_params(e), op, &params));
@@ -251,7 +260,8 @@ static tn_code by_operator(tn__sweep *sweep, const tn__tape_entry *e) {
   memset(heads, 0, 2 * (size_t)e->n_out * sizeof *heads);
   memset(sweep->lists[LIST_IN], 0, (e->n_in + e->n_aux) * sizeof *heads);
   tn_code rc = inputs_fill(sweep, e, true);
-  if (rc == TN_OK) rc = operator_inputs(sweep, e);
+  if (rc == TN_OK)
+    rc = operator_inputs(sweep, e, op == e->op ? e->n_in : present_inputs(e));
   if (rc == TN_OK) rc = operator_call(sweep, e, op);
   for (uint32_t i = 0; i < 2 * e->n_out; ++i) tn__array_release(heads[i]);
   inputs_drop(sweep, e);

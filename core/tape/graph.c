@@ -85,7 +85,9 @@ static tn_code push_call(machine *m, const tn_step *step) {
   if (rc != TN_OK) return rc;
   rc = call_operator(m, step, op);
   tn__operator_unhold(op);
-  return rc;
+  return rc ? tn__fail_more(rc, "; it is called for the gradient of %s",
+                            m->entry->op->name)
+            : TN_OK;
 }
 
 /* ------------------------------------------------------------------ results */

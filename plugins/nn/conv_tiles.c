@@ -56,11 +56,29 @@ static uint64_t packed_bytes(const plan *p) {
   return (uint64_t)nn_up(p->conv->groups * packed_of(p), 16) * sizeof(float);
 }
 
-/* Taps of the phases in front of one. */
-static int64_t taps_before(const plan *p, int64_t index, tap *room) {
-  int64_t n = 0;
-  for (int64_t i = 0; i < index; ++i) n += phase_of(p, i, room).n_taps;
-  return n;
+/* Taps along d that meet one of the first n phases there; each meets one. */
+static int64_t taps_along(const plan *p, int d, int64_t n) {
+  const nn_window *w = &p->conv->window;
+  int64_t count = 0;
+  for (int64_t t = 0; t < w->kernel[d]; ++t) {
+    const int64_t first = (t * w->dilate[d] - w->pad[d]) % w->stride[d];
+    count += (first < 0 ? first + w->stride[d] : first) < n;
+  }
+  return count;
+}
+
+/* Taps of all phases before one, without a look at each: a wide stride has as
+ * many phases as there are elements. */
+static int64_t taps_before(const plan *p, int64_t index) {
+  int64_t before = 0, inner = 1;
+  for (int d = NN_WINDOW_RANK; d-- > 0; index /= p->phases[d]) {
+    const int64_t at = index % p->phases[d];
+    const int64_t lower = taps_along(p, d, at);
+    const int64_t own = taps_along(p, d, at + 1) - lower;
+    before = lower * inner + own * before;
+    inner *= taps_along(p, d, p->phases[d]);
+  }
+  return before;
 }
 
 /* Where the weights of a strip begin, of a phase that has `before` taps in
@@ -310,7 +328,7 @@ static void run_slice(const plan *p, int64_t slice, char *room) {
   slice /= p->shares;
   const int64_t index = slice % p->blocks;
   b.group = slice / p->blocks;
-  b.before = taps_before(p, number, b.desk.taps);
+  b.before = taps_before(p, number);
   b.phase = phase_of(p, number, b.desk.taps);
   b.box = box_of(p, &b.phase, index);
   if (points_of(&b.box) == 0 || (b.phase.n_taps == 0 && p->add)) return;

@@ -8,6 +8,7 @@
 #include "mapped.h"
 #include "masked.h"
 #include "nn.h"
+#include "tenon/philox.h"
 
 /* ------------------------------------------------------------------ shapes */
 
@@ -19,16 +20,19 @@ static int32_t refuse_gamma(const tn_frame *call) {
                  nn_shape(&call->in[NN_LEAKY_RELU_IN_DATA]).text);
 }
 
-/* A gamma of which nothing is known has a number for each channel. */
+/* One number is allowed as well as one for each channel, which is usual. */
 static int32_t infer_gamma(const tn_frame *call) {
   const tn_tensor *data = &call->in[NN_LEAKY_RELU_IN_DATA];
   const tn_tensor *gamma = &call->in[NN_LEAKY_RELU_IN_GAMMA];
   if (gamma->ndim >= 0 && gamma->ndim != 1) return refuse_gamma(call);
   if (data->ndim < 0) return TN_OK;
   const int64_t channels = data->ndim > 1 ? data->shape[1] : 1;
-  if (gamma->ndim < 0 || gamma->shape[0] < 0)
+  if (gamma->ndim < 0 || gamma->shape[0] < 0) {
+    const int told = channels == 1 || (call->flags & TN_CALL_DEFAULTS) != 0;
+    const int64_t n = told ? channels : -1;
     return call->host->set_shape(call, TN_OPERAND_IN, NN_LEAKY_RELU_IN_GAMMA, 1,
-                                 &channels);
+                                 &n);
+  }
   if (gamma->shape[0] != 1 && channels >= 0 && gamma->shape[0] != channels)
     return refuse_gamma(call);
   return TN_OK;
@@ -116,6 +120,7 @@ int32_t nn_leaky_relu_backward(const tn_frame *call) {
 typedef struct range {
   double lower;
   double width;
+  double last; /* the largest value that may be drawn */
 } range;
 
 /* A loop of masked.h; `uniform` names a word. */
@@ -123,6 +128,7 @@ typedef struct range {
   TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
     const range *r = params;                                                   \
     const type lower = (type)r->lower, width = (type)r->width;                 \
+    const type last = (type)r->last;                                           \
     const uint32_t *words = block->in[0];                                      \
     const type *at = block->in[1];                                             \
     type *factor = (type *)(uintptr_t)block->in[2];                            \
@@ -132,7 +138,8 @@ typedef struct range {
       const uint32_t word = words[i];                                          \
       const type x = at[i];                                                    \
       const type drawn = lower + width * (uniform);                            \
-      const type f = x > 0 ? 1 : drawn;                                        \
+      const type below = drawn < last ? drawn : last;                          \
+      const type f = x > 0 ? 1 : below;                                        \
       factor[i] = f;                                                           \
       y[i] = x * f;                                                            \
     }                                                                          \
@@ -147,7 +154,10 @@ int32_t nn_rrelu(const tn_frame *call) {
   const nn_leaky_relu_params *p = nn_leaky_relu_params_of(call);
   const int draws = (call->flags & TN_CALL_TRAIN) != 0;
   const range r = {draws ? p->lower : (p->lower + p->upper) / 2,
-                   draws ? p->upper - p->lower : 0};
+                   draws ? p->upper - p->lower : 0,
+                   draws && p->upper > p->lower
+                       ? tn_random_below(p->upper, call->in[0].dtype)
+                       : INFINITY};
   return nn_masked_run(&(nn_masked){
       .call = call, .loops = &loops, .params = &r, .draws = draws});
 }

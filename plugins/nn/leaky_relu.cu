@@ -6,6 +6,7 @@
 
 #include "channels.cuh"
 #include "masked.cuh"
+#include "tenon/philox.h"
 
 /* What kernels are handed: forward the DATA, backward HEAD and of data what was
  * KEPT, or else what came out. */
@@ -251,15 +252,18 @@ int32_t nn_leaky_relu_cuda_backward(const tn_frame *call) {
 struct nn_random_slope {
   double lower;
   double width;
+  double last; /* the largest value that may be drawn */
 
   __device__ __forceinline__ float operator()(float x, uint32_t word) const {
     const float drawn =
         (float)lower + (float)width * ((float)(word >> 8) * 0x1p-24f);
-    return x > 0 ? 1 : drawn;
+    const float most = (float)last;
+    return x > 0 ? 1 : drawn < most ? drawn : most;
   }
 
   __device__ __forceinline__ double operator()(double x, uint32_t word) const {
-    return x > 0 ? 1 : lower + width * ((double)word * 0x1p-32);
+    const double drawn = lower + width * ((double)word * 0x1p-32);
+    return x > 0 ? 1 : drawn < last ? drawn : last;
   }
 };
 
@@ -267,6 +271,10 @@ int32_t nn_rrelu_cuda(const tn_frame *call) {
   const nn_leaky_relu_params *p = nn_leaky_relu_params_of(call);
   const int draws = (call->flags & TN_CALL_TRAIN) != 0;
   const nn_random_slope slope = {draws ? p->lower : (p->lower + p->upper) / 2,
-                                 draws ? p->upper - p->lower : 0};
+                                 draws ? p->upper - p->lower : 0,
+                                 draws && p->upper > p->lower
+                                     ? tn_random_below(p->upper,
+                                                       call->in[0].dtype)
+                                     : INFINITY};
   return nn_masked_run(call, draws, slope);
 }

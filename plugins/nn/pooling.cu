@@ -9,6 +9,7 @@
  */
 #include "pool_geometry.h"
 #include "rows.cuh"
+#include "second.gen.h"
 
 /* What kernels are handed: backward TO is the gradient of DATA. */
 enum { TO, DATA, OUT, HEAD, CHOSEN, N_ARRAYS };
@@ -249,6 +250,37 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
       return value == value;
     });
     ((I *)a.at[CHOSEN].data)[i] = chosen;
+  }
+}
+
+/* As nn_pool_windows, of HEAD in place of DATA, which says where the largest
+ * are. */
+template <class T, class S>
+__global__ void __launch_bounds__(TN_CUDA_THREADS)
+    nn_pool_windows_at(nn_pool_arrays a, nn_pool_view v) {
+  typedef typename S::index I;
+  typedef nn_wide<T> C;
+  for (int64_t i = nn_first(); i < v.images * v.by_out_size.by;
+       i += nn_step()) {
+    const nn_pool_found<I> o = nn_pool_find<S>(v, (I)i);
+    C largest = 0, all = 0;
+    bool is_first = true;
+    nn_pool_visit<S>(v, nn_pool_window_at<S>(v, o.at), [&](I at) {
+      const C from = nn_get<T>(a.at[HEAD], o.first + at);
+      if (v.kind != NN_POOL_MAX) {
+        all += from;
+        return true;
+      }
+      const C value = nn_get<T>(a.at[DATA], o.first + at);
+      if (is_first || value > largest || value != value) {
+        largest = value;
+        all = from;
+      }
+      is_first = false;
+      return value == value;
+    });
+    if (v.kind == NN_POOL_AVG) all /= (C)nn_pool_count<S>(v, o.at);
+    nn_put<T>(a.at[TO], i, all);
   }
 }
 
@@ -524,6 +556,25 @@ int32_t nn_pooling_cuda_backward(const tn_frame *call) {
         return nn_pool_run_slopes_whole<T>(call, v, a, stream);
       return nn_by_pool(v.pool, [&](auto shape) {
         return nn_pool_run_slopes<T, decltype(shape)>(call, v.pool, a, stream);
+      });
+    });
+  });
+}
+
+int32_t nn_pooling_at_cuda(const tn_frame *call) {
+  const tn_tensor *out = &call->out[0];
+  const nn_pool_view v = nn_pool_view_of(call);
+  nn_pool_arrays a = {};
+  if (call->req[0] == TN_REQ_NULL || tn_tensor_size(out) == 0) return TN_OK;
+  a.at[TO] = tn_cuda_to(out, call->req[0]);
+  a.at[DATA] = tn_cuda_from(&call->in[0]);
+  a.at[HEAD] = tn_cuda_from(&call->in[1]);
+  return tn_cuda_on(call, [&](cudaStream_t stream) {
+    return tn_cuda_by_float(out->dtype, [&](auto type) {
+      typedef decltype(type) T;
+      return nn_by_pool(v, [&](auto shape) {
+        return tn_cuda_start_each(call, nn_pool_windows_at<T, decltype(shape)>,
+                                  tn_tensor_size(out), stream, a, v);
       });
     });
   });

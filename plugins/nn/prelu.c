@@ -75,8 +75,9 @@ static work work_of(const tn_frame *call, const tn_tensor *gamma) {
   w.mode = (tn_kernel_mode){tn_kernel_compute(call->in[0].dtype), f64.level};
   w.bytes = tn_dtype_bytes(w.mode.compute);
   w.gamma = call->ws[0];
-  tn_kernel_load_dense(w.gamma, &f64, gamma->data, gamma->dtype,
-                       w.cut.e.length);
+  if (w.cut.e.length > 0)
+    tn_kernel_load_dense(w.gamma, &f64, gamma->data, gamma->dtype,
+                         w.cut.e.length);
   return w;
 }
 

@@ -7,9 +7,10 @@
 #include "softmax.gen.h"
 
 enum {
-  FEW = 32,    /* elements of rows that are computed side by side */
-  PAST = 16384 /* bytes of rows that are composed before they go past the
-                  caches */
+  SUMMED = 256, /* elements of a line that are added up in its own type */
+  FEW = 32,     /* elements of rows that are computed side by side */
+  PAST = 16384  /* bytes of rows that are composed before they go past the
+                   caches */
 };
 
 #define NN_EACH "softmax_rows.h"

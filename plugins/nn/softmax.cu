@@ -3,6 +3,7 @@
  */
 #include "softmax.cuh"
 
+#include "second.gen.h"
 #include "softmax.gen.h"
 
 enum { TO, HEAD, OUT, N_ARRAYS };
@@ -92,4 +93,21 @@ int32_t nn_softmax_cuda(const tn_frame *call) {
 int32_t nn_log_softmax_cuda(const tn_frame *call) {
   const nn_log_softmax_params *p = nn_log_softmax_params_of(call);
   return nn_softmax_either(call, p->axis, p->temperature, 1);
+}
+
+/* The softmax of softmax_output.yaml. */
+int32_t nn_softmax_output_through_cuda(const tn_frame *call) {
+  const nn_softmax_output_through_params *p =
+      nn_softmax_output_through_params_of(call);
+  const tn_tensor in[] = {call->in[0], call->in[0], call->in[1]};
+  const tn_tensor *out = &call->out[0];
+  const int32_t last = out->ndim - 1, least = last < 1 ? last : 1;
+  const int32_t first = p->preserve_shape && !p->multi_output ? last : least;
+  tn_frame own = *call;
+  own.in = in;
+  own.n_in = 3;
+  if (call->req[0] == TN_REQ_NULL || tn_tensor_size(out) == 0) return TN_OK;
+  return nn_softmax_back(
+      &own, nn_softmax_view_of(
+                nn_lines_of(out, first, p->multi_output ? least : last), 1, 0));
 }

@@ -93,8 +93,9 @@ int32_t nn_softmax_cross_entropy_bytes(const tn_frame *call, uint64_t *bytes) {
 /* Rows of no classes have no loss, and zeros for norms. */
 static int32_t run(const tn_frame *call, work *w) {
   if (w->classes > 0) return nn_share(call, w->rows, w->classes, run_slice, w);
-  if (w->losses) memset(w->losses, 0, (size_t)w->rows * sizeof *w->losses);
-  if (w->losses) memset(w->norm, 0, (size_t)(2 * w->rows * w->bytes));
+  if (w->losses == NULL || w->rows == 0) return TN_OK;
+  memset(w->losses, 0, (size_t)w->rows * sizeof *w->losses);
+  memset(w->norm, 0, (size_t)(2 * w->rows * w->bytes));
   return TN_OK;
 }
 

@@ -67,6 +67,8 @@ int32_t nn_softmax_output_infer(const tn_frame *call) {
     return TN_FAIL(call, TN_SHAPE,
                    "`data` has rank %d, but its classes are in dimension %d",
                    (int)data->ndim, (int)least - 1);
+  /* Class numbers are usual, and probabilities allowed. */
+  if (label->ndim < 0 && !(call->flags & TN_CALL_DEFAULTS)) return TN_OK;
   if (label->ndim != data->ndim) return infer_classes(call);
   const int32_t code =
       state(call, NN_SOFTMAX_OUTPUT_IN_LABEL, data->ndim, data->shape);
@@ -146,9 +148,10 @@ static void read_classes(const work *w, int64_t at, int64_t n, int32_t *to) {
 /* Multiplies n elements from `at` on with the gradient of out, if it counts. */
 static void apply_head(const work *w, int64_t at, int64_t n) {
   static const nn_loops loops = NN_LOOPS(times);
+  if (w->head == NULL) return;
   const tn_kernel_block block = {
       .n = n, .out = w->to + at * w->bytes, .in = {w->head + at * w->bytes}};
-  if (w->head) nn_loop_run(&w->mode, &loops, &block, NULL);
+  nn_loop_run(&w->mode, &loops, &block, NULL);
 }
 
 static int32_t backward_rows(void *arg, int64_t begin, int64_t end) {

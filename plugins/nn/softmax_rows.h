@@ -3,7 +3,15 @@
  */
 #include "vector.h"
 
-/* Some lines side by side, whose elements lie e->inner apart. */
+/* Brings the sums of some lines so far to what they are part of. */
+BODY void NAME(move_sums)(double *all, REAL *sum, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    all[i] += (double)sum[i];
+    sum[i] = 0;
+  }
+}
+
+/* Some lines side by side, whose elements are e->inner apart. */
 BODY void NAME(beside)(const tn_kernel_block *block, const nn_softmax *s) {
   const int64_t length = s->extent.length, apart = s->extent.inner;
   const int64_t n = block->n;
@@ -11,8 +19,10 @@ BODY void NAME(beside)(const tn_kernel_block *block, const nn_softmax *s) {
   const REAL *x = block->in[0];
   REAL *y = block->out;
   REAL top[NN_CHUNK], sum[NN_CHUNK];
+  double all[NN_CHUNK];
   memcpy(top, x, (size_t)n * sizeof *x);
   memset(sum, 0, (size_t)n * sizeof *sum);
+  if (length > SUMMED) memset(all, 0, (size_t)n * sizeof *all);
   for (int64_t k = 1; k < length; ++k)
     for (int64_t i = 0; i < n; ++i) {
       const REAL v = x[k * apart + i];
@@ -27,7 +37,11 @@ BODY void NAME(beside)(const tn_kernel_block *block, const nn_softmax *s) {
       y[at + i] = s->is_log ? d : v;
       sum[i] += v;
     }
+    if (length > SUMMED && k % SUMMED == SUMMED - 1)
+      NAME(move_sums)(all, sum, n);
   }
+  for (int64_t i = 0; length > SUMMED && i < n; ++i)
+    sum[i] = (REAL)(all[i] + (double)sum[i]);
   if (s->is_log) {
     for (int64_t i = 0; i < n; ++i) sum[i] = MATH(log)(sum[i]);
     for (int64_t k = 0; k < length; ++k)
@@ -150,12 +164,19 @@ LOOP(back_columns) {
   const REAL *g = block->in[0], *y = block->in[1];
   REAL *to = block->out;
   REAL sum[NN_CHUNK];
+  double all[NN_CHUNK];
   memset(sum, 0, (size_t)n * sizeof *sum);
-  for (int64_t k = 0; k < length; ++k)
+  if (length > SUMMED) memset(all, 0, (size_t)n * sizeof *all);
+  for (int64_t k = 0; k < length; ++k) {
     for (int64_t i = 0; i < n; ++i) {
       const REAL head = g[k * apart + i];
       sum[i] += s->is_log ? head : head * y[k * apart + i];
     }
+    if (length > SUMMED && k % SUMMED == SUMMED - 1)
+      NAME(move_sums)(all, sum, n);
+  }
+  for (int64_t i = 0; length > SUMMED && i < n; ++i)
+    sum[i] = (REAL)(all[i] + (double)sum[i]);
   for (int64_t k = 0; k < length; ++k) {
     const int64_t at = k * apart;
     if (s->is_log) {

@@ -140,7 +140,23 @@ BODY REAL NAME(largest)(const REAL *x, int64_t n) {
   } while (0)
 #endif
 
-BODY REAL NAME(sum)(const REAL *x, int64_t n) {
+/* Long sums are made of sums of so many elements, which are added as f64: f32
+ * alone would lose digits. It costs nothing that can be measured. */
+#ifndef NN_LONG
+#define NN_LONG 4096
+#define NN_LONG_SUM(result, n, part)                        \
+  do {                                                      \
+    double whole = 0;                                       \
+    for (int64_t at = 0; at < (n); at += NN_LONG) {         \
+      const int64_t left = (n)-at;                          \
+      const int64_t some = left < NN_LONG ? left : NN_LONG; \
+      whole += (double)(part);                              \
+    }                                                       \
+    (result) = (REAL)whole;                                 \
+  } while (0)
+#endif
+
+BODY REAL NAME(part_sum)(const REAL *x, int64_t n) {
   REAL all;
 #define TERM(i) NN_VECTOR(x + (i))
 #define LAST(i) x[i]
@@ -150,7 +166,14 @@ BODY REAL NAME(sum)(const REAL *x, int64_t n) {
   return all;
 }
 
-BODY REAL NAME(dot)(const REAL *x, const REAL *y, int64_t n) {
+BODY REAL NAME(sum)(const REAL *x, int64_t n) {
+  REAL all;
+  if (n <= NN_LONG) return NAME(part_sum)(x, n);
+  NN_LONG_SUM(all, n, NAME(part_sum)(x + at, some));
+  return all;
+}
+
+BODY REAL NAME(part_dot)(const REAL *x, const REAL *y, int64_t n) {
   REAL all;
 #define TERM(i) (NN_VECTOR(x + (i)) * NN_VECTOR(y + (i)))
 #define LAST(i) (x[i] * y[i])
@@ -160,10 +183,17 @@ BODY REAL NAME(dot)(const REAL *x, const REAL *y, int64_t n) {
   return all;
 }
 
+BODY REAL NAME(dot)(const REAL *x, const REAL *y, int64_t n) {
+  REAL all;
+  if (n <= NN_LONG) return NAME(part_dot)(x, y, n);
+  NN_LONG_SUM(all, n, NAME(part_dot)(x + at, y + at, some));
+  return all;
+}
+
 /* y = exp((x - top)*factor), which is not above 1; their sum. `y` may be `x`.
  */
-BODY REAL NAME(powers)(const REAL *x, REAL *y, int64_t n, REAL top,
-                       REAL factor) {
+BODY REAL NAME(part_powers)(const REAL *x, REAL *y, int64_t n, REAL top,
+                            REAL factor) {
   enum { L = NAME(lanes), C = 2 };
   NAME(vector) part[C] = {{0}};
   REAL rest = 0;
@@ -182,14 +212,23 @@ BODY REAL NAME(powers)(const REAL *x, REAL *y, int64_t n, REAL top,
   return NAME(total)(&part[0]) + rest;
 }
 
+BODY REAL NAME(powers)(const REAL *x, REAL *y, int64_t n, REAL top,
+                       REAL factor) {
+  REAL all;
+  if (n <= NN_LONG) return NAME(part_powers)(x, y, n, top, factor);
+  NN_LONG_SUM(all, n, NAME(part_powers)(x + at, y + at, some, top, factor));
+  return all;
+}
+
 /* The sum of such powers, which nobody keeps. */
 BODY REAL NAME(power_sum)(const REAL *x, int64_t n, REAL top, REAL factor) {
-  REAL power[NN_CHUNK], sum = 0;
+  REAL power[NN_CHUNK];
+  double sum = 0;
   for (int64_t at = 0; at < n; at += NN_CHUNK) {
     const int64_t some = n - at < NN_CHUNK ? n - at : NN_CHUNK;
-    sum += NAME(powers)(x + at, power, some, top, factor);
+    sum += (double)NAME(part_powers)(x + at, power, some, top, factor);
   }
-  return sum;
+  return (REAL)sum;
 }
 
 /* The sum of squares of distances to a mean. */

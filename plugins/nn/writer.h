@@ -37,7 +37,7 @@ static inline nn_writer nn_writer_open(void *to, void *room, uint32_t level) {
 #if defined(TN_KERNEL_AVX2)
   w.room = room;
   w.skip = w.used = room ? (int64_t)((uintptr_t)to % NN_WRITER_LINE) : 0;
-  w.to -= w.skip;
+  if (w.skip > 0) w.to -= w.skip;
 #else
   (void)room;
 #endif

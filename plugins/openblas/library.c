@@ -10,6 +10,10 @@
  * it is opened once more and told, unless the user has said something about
  * that.
  *
+ * One that others have opened keeps its number of threads, as a program that
+ * calls it beside Tenon counts on them. OpenBLAS has one number for the whole
+ * process, so it is 1 only while a product of Tenon runs, and then what it was.
+ *
  * Nobody who reads the environment at that moment sees anything freed: only the
  * pointer changes, and the copy stays until the plugin ends. What another
  * thread sets at that very moment may be lost, as in any program that changes
@@ -18,6 +22,7 @@
 #include "library.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +83,8 @@ static int fill(openblas_library *library, char why[256]) {
   find(library, "cblas_dgemm", &library->dgemm);
   find(library, "openblas_get_config", &config);
   find(library, "openblas_get_corename", &core);
+  find(library, "openblas_get_num_threads", &library->get_threads);
+  find(library, "openblas_set_num_threads", &library->set_threads);
   if (!library->sgemm || !library->dgemm || !config || !core) {
     (void)snprintf(why, 256, "%s lacks functions of OpenBLAS", soname);
     return 0;
@@ -94,16 +101,28 @@ static int fill(openblas_library *library, char why[256]) {
   return 1;
 }
 
-static void set_threads(const openblas_library *library, int n) {
-  void (*set)(int) = NULL;
-  find(library, "openblas_set_num_threads", &set);
-  if (set) set(n);
+/* Of the process, as the library is: all runtimes share it. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int n_products;     /* running now */
+static int threads_before; /* when the first of them began */
+
+void openblas_threads_begin(const openblas_library *library) {
+  if (!library->get_threads || !library->set_threads) return;
+  (void)pthread_mutex_lock(&lock);
+  if (n_products++ == 0) {
+    threads_before = library->get_threads();
+    if (threads_before > 1) library->set_threads(1);
+  }
+  (void)pthread_mutex_unlock(&lock);
 }
 
-static int get_threads(const openblas_library *library) {
-  int (*get)(void) = NULL;
-  find(library, "openblas_get_num_threads", &get);
-  return get ? get() : 1;
+/* A number that the program has set meanwhile stays. */
+void openblas_threads_end(const openblas_library *library) {
+  if (!library->get_threads || !library->set_threads) return;
+  (void)pthread_mutex_lock(&lock);
+  if (--n_products == 0 && threads_before > 1 && library->get_threads() == 1)
+    library->set_threads(threads_before);
+  (void)pthread_mutex_unlock(&lock);
 }
 
 /* Whether the kernels that it chose lack instructions that the host allows.
@@ -135,11 +154,13 @@ static int open_new(openblas_library *library, int told, char why[256]) {
   return 0;
 }
 
-/* One that others have opened stays as it is, but for its threads. */
+/* One that others have opened stays as it is. */
 static int open_known(openblas_library *library, void *handle, char why[256]) {
   *library = (openblas_library){.handle = handle};
-  library->threads = get_threads(library);
-  if (fill(library, why)) return 1;
+  if (fill(library, why)) {
+    library->threads = library->get_threads ? library->get_threads() : 1;
+    return 1;
+  }
   openblas_library_close(library);
   return 0;
 }
@@ -147,22 +168,14 @@ static int open_known(openblas_library *library, void *handle, char why[256]) {
 int openblas_library_open(openblas_library *library, uint64_t features,
                           char why[256]) {
   void *known = dlopen(soname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-  if (known) {
-    if (!open_known(library, known, why)) return 0;
-  } else {
-    if (!open_new(library, 0, why)) return 0;
-    if (is_outdone(library, features)) {
-      openblas_library_close(library);
-      if (!open_new(library, 1, why)) return 0;
-    }
-  }
-  set_threads(library, 1);
-  return 1;
+  if (known) return open_known(library, known, why);
+  if (!open_new(library, 0, why)) return 0;
+  if (!is_outdone(library, features)) return 1;
+  openblas_library_close(library);
+  return open_new(library, 1, why);
 }
 
 void openblas_library_close(openblas_library *library) {
-  if (library->handle && library->threads > 1)
-    set_threads(library, library->threads);
   if (library->handle) (void)dlclose(library->handle);
   free(library->environment);
   *library = (openblas_library){0};

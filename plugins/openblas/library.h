@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * library.h: the OpenBLAS of this machine, opened so that it uses the best
- * instructions and no threads of its own.
+ * instructions, and called so that it uses no threads of its own.
  */
 #ifndef OPENBLAS_LIBRARY_H_
 #define OPENBLAS_LIBRARY_H_
@@ -20,7 +20,9 @@ typedef void openblas_dgemm(int order, int transpose_a, int transpose_b, int m,
 typedef struct openblas_library {
   void *handle;
   char **environment; /* in which it was opened */
-  int threads;        /* that it had before, if it was there before; else 0 */
+  int threads; /* if others have opened it before: their number; else 0 */
+  int (*get_threads)(void); /* or NULL */
+  void (*set_threads)(int n);
   openblas_sgemm *sgemm;
   openblas_dgemm *dgemm;
   char name[96]; /* "OpenBLAS 0.3.21 SkylakeX" */
@@ -32,7 +34,11 @@ typedef struct openblas_library {
 int openblas_library_open(openblas_library *library, uint64_t features,
                           char why[256]);
 
-/* Gives it back, with the number of threads that it had. [load] */
+/* Around each product: OpenBLAS uses one thread meanwhile. [any] */
+void openblas_threads_begin(const openblas_library *library);
+void openblas_threads_end(const openblas_library *library);
+
+/* Gives it back. [load] */
 void openblas_library_close(openblas_library *library);
 
 #endif /* OPENBLAS_LIBRARY_H_ */

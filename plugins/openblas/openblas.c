@@ -109,8 +109,12 @@ static int32_t gemm(const tn_blas *blas, const tn_frame *call,
   c.columns = edge(g->n, size);
   c.across = (g->n + c.columns - 1) / c.columns;
   const int64_t blocks = (g->m + c.rows - 1) / c.rows * c.across;
-  return blocks == 1 ? slice(&c, 0, 1)
-                     : call->host->parallel_for(call, blocks, 1, slice, &c);
+  openblas_threads_begin(c.library);
+  const int32_t code =
+      blocks == 1 ? slice(&c, 0, 1)
+                  : call->host->parallel_for(call, blocks, 1, slice, &c);
+  openblas_threads_end(c.library);
+  return code;
 }
 
 /* ------------------------------------------------------------------- plugin */
@@ -126,9 +130,9 @@ int32_t openblas_init(const tn_host *host, tn_registrar *registrar,
     return TN_OK;
   }
   if (self->library.threads > 1)
-    host->log(host, TN_LOG_WARNING,
-              "this process uses OpenBLAS with %d threads already; from now on "
-              "with one, as Tenon divides products itself",
+    host->log(host, TN_LOG_INFO,
+              "this process uses OpenBLAS with %d threads already; it has one "
+              "while a product of Tenon runs, which divides products itself",
               self->library.threads);
   self->table = (tn_blas){.struct_size = sizeof(tn_blas),
                           .data = self,

@@ -6,7 +6,7 @@
 #include <float.h>
 
 #include "draw.h"
-#include "tenon/kernel.h"
+#include "tenon/philox.h"
 
 /* ----------------------------------------------------------------- dtypes */
 
@@ -46,29 +46,6 @@ static int32_t check_number(const tn_frame *call, tn_dtype dtype,
 
 /* ----------------------------------------------------------------- uniform */
 
-/* The greatest value of a half type below x, which it has. */
-static double half_before(float x, tn_dtype dtype) {
-  uint16_t bits =
-      dtype == TN_F16 ? tn_kernel_f32_to_f16(x) : tn_kernel_f32_to_bf16(x);
-  const float own = dtype == TN_F16 ? tn_kernel_f16_to_f32(bits)
-                                    : tn_kernel_bf16_to_f32(bits);
-  if (own < x) return own;
-  if ((bits & 0x7fff) == 0)
-    bits = 0x8001;
-  else
-    bits = (uint16_t)(bits & 0x8000 ? bits + 1 : bits - 1);
-  return dtype == TN_F16 ? tn_kernel_f16_to_f32(bits)
-                         : tn_kernel_bf16_to_f32(bits);
-}
-
-/* The greatest value of a type below x. */
-static double before(double x, tn_dtype dtype) {
-  const float single = (float)x;
-  if (dtype == TN_F64) return nextafter(x, -INFINITY);
-  if (dtype != TN_F32) return half_before(single, dtype);
-  return (double)single < x ? single : nextafterf(single, -INFINITY);
-}
-
 /* Halves are made in f32, which then has the distance as well. */
 static int32_t check_range(const tn_frame *call,
                            const random_uniform_params *p) {
@@ -101,7 +78,7 @@ int32_t random_uniform(const tn_frame *call) {
   const draw_params params = {
       .low = p->low,
       .range = p->high - p->low,
-      .last = p->high > p->low ? before(p->high, dtype) : p->low,
+      .last = p->high > p->low ? tn_random_below(p->high, dtype) : p->low,
       .shift = 32 - bits,
       .unit = ldexp(1, -(int)bits)};
   return draw(call, DRAW_UNIFORM, &params);

@@ -182,13 +182,13 @@ static double work_of(const tn_blas_gemm *g) {
   return (double)g->m * (double)g->n * (double)g->k;
 }
 
-/* Product number i. */
+/* Product number i. Operands without elements may have no address. */
 static int32_t multiply(const products *p, int64_t i) {
   const int64_t bytes = tn_dtype_bytes(p->one.dtype);
   tn_blas_gemm g = p->one;
-  g.a = (const char *)g.a + i * p->next_a * bytes;
-  g.b = (const char *)g.b + i * p->next_b * bytes;
-  g.c = (char *)g.c + i * p->next_c * bytes;
+  if (g.a != NULL) g.a = (const char *)g.a + i * p->next_a * bytes;
+  if (g.b != NULL) g.b = (const char *)g.b + i * p->next_b * bytes;
+  if (g.c != NULL) g.c = (char *)g.c + i * p->next_c * bytes;
   return tn_product_by(p->blas, p->call, &g);
 }
 

@@ -106,6 +106,7 @@ typedef struct taking {
   tn_dtype dtype; /* that elements are added up as */
   tn_kernel_mode sum;
   int64_t columns; /* of a row, that a slice of the gradient adds up */
+  const int64_t *begin, *positions; /* sort_positions() */
 } taking;
 
 static int32_t taking_init(taking *t, const tn_frame *call,
@@ -244,6 +245,82 @@ static int32_t add_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
+/* Half types are added up as f32 and rounded once: the numbers of the indices
+ * are sorted by their places, and a place gets its sum at one go. */
+static int is_half(tn_dtype dtype) {
+  return dtype == TN_F16 || dtype == TN_BF16;
+}
+
+/* Those of place p are positions[begin[p]] to positions[begin[p + 1] - 1]. Two
+ * more elements are there for counting. */
+static void sort_positions(const taking *t, int64_t *begin,
+                           int64_t *positions) {
+  int64_t index[AT_ONCE];
+  memset(begin, 0, (size_t)(t->length + 2) * sizeof *begin);
+  for (int pass = 0; pass < 2; ++pass) {
+    for (int64_t i = 0; i < t->n; ++i) {
+      if (i % AT_ONCE == 0)
+        read_indices(t->indices, i, t->n - i < AT_ONCE ? t->n - i : AT_ONCE, 0,
+                     index);
+      const int64_t place = place_of(index[i % AT_ONCE], t->length, t->mode);
+      if (pass == 0)
+        ++begin[place + 2];
+      else
+        positions[begin[place + 1]++] = i;
+    }
+    for (int64_t p = 2; pass == 0 && p < t->length + 2; ++p)
+      begin[p] += begin[p - 1];
+  }
+}
+
+static int32_t sum_half_slice(void *arg, int64_t first, int64_t end) {
+  const taking *t = (const taking *)arg;
+  TN_KERNEL_LINED float sum[COLUMNS], row[COLUMNS];
+  const int64_t blocks = (t->inner + COLUMNS - 1) / COLUMNS;
+  for (int64_t block = first; block < end; ++block) {
+    const int64_t place = block / blocks % t->length;
+    const int64_t outer = block / blocks / t->length;
+    const int64_t at = block % blocks * COLUMNS, left = t->inner - at;
+    const int64_t n = left < COLUMNS ? left : COLUMNS;
+    const char *slices = (const char *)t->slices->data;
+    if (t->begin[place] == t->begin[place + 1]) continue;
+    memset(sum, 0, sizeof sum);
+    for (int64_t k = t->begin[place]; k < t->begin[place + 1]; ++k) {
+      const int64_t from = (outer * t->n + t->positions[k]) * t->inner + at;
+      tn_kernel_load_dense(row, &t->sum, slices + from * t->bytes, t->dtype, n);
+      tn_kernel_add_dense(sum, row, &t->sum, n);
+    }
+    const int64_t to = (outer * t->length + place) * t->inner + at;
+    tn_kernel_store_dense((char *)t->data->data + to * t->bytes, t->dtype, sum,
+                          &t->sum, n);
+  }
+  return TN_OK;
+}
+
+static int32_t sum_halves(taking *t) {
+  const tn_frame *call = t->call;
+  const int64_t blocks =
+      t->outer * t->length * ((t->inner + COLUMNS - 1) / COLUMNS);
+  const int64_t cost = t->outer * t->n * t->inner / blocks + 1;
+  const int64_t grain = TN_KERNEL_GRAIN / cost;
+  int64_t *begin = (int64_t *)call->ws[0];
+  t->begin = begin;
+  t->positions = begin + t->length + 2;
+  sort_positions(t, begin, begin + t->length + 2);
+  return call->host->parallel_for(call, blocks, grain > 0 ? grain : 1,
+                                  sum_half_slice, t);
+}
+
+int32_t tensor_take_bytes(const tn_frame *call, uint64_t *bytes) {
+  taking t = {.indices = &call->in[TENSOR_TAKE_BACKWARD_IN_INDICES]};
+  *bytes = 0;
+  if (!(call->flags & TN_CALL_BACKWARD) || !is_half(call->out[0].dtype))
+    return TN_OK;
+  const int32_t code = taking_init(&t, call, &call->out[0]);
+  *bytes = (uint64_t)(t.length + 2 + t.n) * sizeof(int64_t);
+  return code;
+}
+
 /* The gradient of data, which is dense. */
 static int32_t add_rows(taking *t) {
   const tn_frame *call = t->call;
@@ -253,6 +330,7 @@ static int32_t add_rows(taking *t) {
   t->dtype = tensor_sum_dtype(t->data->dtype);
   t->sum.compute = tn_kernel_compute(t->dtype);
   t->sum.level = tn_kernel_level(call);
+  if (is_half(t->dtype)) return sum_halves(t);
   t->columns = t->inner >= 8 * 64 ? 64 : COLUMNS;
   return call->host->parallel_for(
       call, t->outer * ((t->inner + t->columns - 1) / t->columns), 1, add_slice,

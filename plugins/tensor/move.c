@@ -404,6 +404,7 @@ int32_t tensor_sum_front(const tn_frame *call, const tn_tensor *to,
   if (!tn_kernel_walk_add(&s.walk, &first.tensor))
     return TN_FAIL(call, TN_INTERNAL, "views of different shapes");
   if (s.walk.size == 0) return TN_OK;
+  if (s.n_terms == 0) return tensor_fill_zeros(call, to);
   tn_kernel_walk_begin(&s.walk);
   return call->host->parallel_for(call, s.walk.size, TN_KERNEL_GRAIN, sum_slice,
                                   &s);

@@ -45,8 +45,18 @@ static int32_t refuse_length(const tn_frame *call, int32_t axis, int64_t n) {
                  (long long)width[1]);
 }
 
-int32_t tensor_pad_infer(const tn_frame *call) {
-  const tn_tensor *data = &call->in[0], *out = &call->out[0];
+/* An operand of a call, as set_shape names it. */
+typedef struct operand {
+  uint32_t list;
+  uint32_t index;
+  const tn_tensor *tensor;
+} operand;
+
+/* Relates the old array and the new one: each axis of `whole` is longer than
+ * that of `part` by its two widths. */
+static int32_t infer_padded(const tn_frame *call, const operand *part,
+                            const operand *whole) {
+  const tn_tensor *data = part->tensor, *out = whole->tensor;
   const tn_ints *widths = &tensor_pad_params_of(call)->pad_width;
   const int32_t ndim = data->ndim >= 0 ? data->ndim : out->ndim;
   int64_t from[TN_MAX_NDIM], to[TN_MAX_NDIM];
@@ -62,9 +72,22 @@ int32_t tensor_pad_infer(const tn_frame *call) {
     if (from[d] >= 0 && to[d] < 0) code = refuse_length(call, d, from[d]);
   }
   if (code == TN_OK)
-    code = call->host->set_shape(call, TN_OPERAND_OUT, 0, ndim, to);
+    code = call->host->set_shape(call, whole->list, whole->index, ndim, to);
   if (code != TN_OK) return code;
-  return call->host->set_shape(call, TN_OPERAND_IN, 0, ndim, from);
+  return call->host->set_shape(call, part->list, part->index, ndim, from);
+}
+
+int32_t tensor_pad_infer(const tn_frame *call) {
+  const operand part = {TN_OPERAND_IN, 0, &call->in[0]};
+  const operand whole = {TN_OPERAND_OUT, 0, &call->out[0]};
+  return infer_padded(call, &part, &whole);
+}
+
+/* in = [gradient of out, data, out]. */
+int32_t tensor_pad_grad_infer(const tn_frame *call) {
+  const operand part = {TN_OPERAND_IN, 1, &call->in[1]};
+  const operand whole = {TN_OPERAND_IN, 0, &call->in[0]};
+  return infer_padded(call, &part, &whole);
 }
 
 /* ----------------------------------------------------------------- borders */
@@ -154,8 +177,12 @@ int32_t tensor_pad(const tn_frame *call) {
 int32_t tensor_pad_grad_bytes(const tn_frame *call, uint64_t *bytes) {
   const int constant =
       tensor_pad_params_of(call)->mode == TENSOR_PAD_MODE_CONSTANT;
-  *bytes = constant ? 0 : 8 * (uint64_t)tn_tensor_size(&call->in[0]);
-  return TN_OK;
+  const int64_t n = tn_size_times(tn_tensor_size(&call->in[0]), 8);
+  *bytes = constant || n < 0 ? 0 : (uint64_t)n;
+  if (constant || n >= 0) return TN_OK;
+  return TN_FAIL(call, TN_OUT_OF_RANGE,
+                 "the copy of the gradient in 8 bytes an element is longer "
+                 "than 64 bits count; use mode=constant or a smaller array");
 }
 
 int32_t tensor_pad_bytes(const tn_frame *call, uint64_t *bytes) {
@@ -195,7 +222,7 @@ static int32_t fold(const tn_frame *call, padding *p) {
                        : code;
 }
 
-/* Also the kernel of pad_grad: in = [gradient of out, data, out]. */
+/* Also the kernel of pad_grad. */
 int32_t tensor_pad_backward(const tn_frame *call) {
   const tensor_pad_params *params = tensor_pad_params_of(call);
   padding p = {call, &call->in[0], params->pad_width.v, params->mode};

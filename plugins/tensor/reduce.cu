@@ -4,6 +4,7 @@
  * the CPU; sums have another order here.
  */
 #include "reduce.cuh"
+#include "reduce_big.h"
 
 /* --------------------------------------------------------------- operations
  */
@@ -53,6 +54,22 @@ struct tensor_by_times {
   }
   __device__ static C both(C a, C b) {
     return tensor_product(a, b);
+  }
+};
+/* As reduce_rest has it: NaN beyond REDUCE_MOST. */
+__device__ __forceinline__ double tensor_within(double x) {
+  return fabs(x) <= REDUCE_MOST && fabs(x) >= 1 / REDUCE_MOST ? x : (double)NAN;
+}
+__device__ __forceinline__ int64_t tensor_within(int64_t x) {
+  return x;
+}
+template <class C>
+struct tensor_by_times_within {
+  __device__ static C none() {
+    return 1;
+  }
+  __device__ static C both(C a, C b) {
+    return tensor_within(tensor_product(a, b));
   }
 };
 template <class C>
@@ -287,10 +304,10 @@ const reduce_op reduce_norm_1 = {
 const reduce_op reduce_norm_2 = {
     floats<tensor_by_plus, tensor_square, TENSOR_ROOT>, NULL};
 const reduce_op reduce_rest = {
-    floats<tensor_by_times, tensor_but_0, TENSOR_AS_IT_IS>,
+    floats<tensor_by_times_within, tensor_but_0, TENSOR_AS_IT_IS>,
     whole<tensor_by_times, tensor_but_0>};
 const reduce_op reduce_nanrest = {
-    floats<tensor_by_times, tensor_but_0_or_nan, TENSOR_AS_IT_IS>,
+    floats<tensor_by_times_within, tensor_but_0_or_nan, TENSOR_AS_IT_IS>,
     whole<tensor_by_times, tensor_but_0>};
 const reduce_op reduce_zeros = {
     floats<tensor_by_plus, tensor_is_0, TENSOR_AS_IT_IS>,

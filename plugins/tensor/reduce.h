@@ -19,7 +19,8 @@ typedef struct reduce_op reduce_op;
 
 extern const reduce_op reduce_sum, reduce_mean, reduce_prod, reduce_max,
     reduce_min, reduce_nansum, reduce_nanprod, reduce_norm_1, reduce_norm_2;
-/* Of products: that of what is not 0 (nor NaN), and how many zeros there are */
+/* Of products: that of the elements that are not 0 (nor NaN), which is NaN if
+ * f64 may not hold a part of it; and the number of zeros. */
 extern const reduce_op reduce_rest, reduce_nanrest, reduce_zeros;
 
 /* One reduction: `out` gets an element for each line of `in` along the axes
@@ -54,13 +55,28 @@ typedef struct reduce_slope reduce_slope;
  * data; times data over out; and times a factor, a double that is `params`. */
 extern const reduce_slope reduce_where_number, reduce_where_equal,
     reduce_by_sign, reduce_by_share, reduce_scale;
-/* Times the product of the other elements: in[2] is that of what is not 0,
- * in[3] how many zeros there are, both as f64 or i64. Where NaN counts as 1, it
- * is no element. */
+/* Times the product of the other elements, as a quotient. in[2] is the product
+ * of the elements that are not 0, in[3] the number of zeros, as f64 or i64.
+ * Where NaN counts as 1, it is no element. The result is 0 in lines whose in[2]
+ * is NaN: reduce_far_run() computes those. */
 extern const reduce_slope reduce_others, reduce_other_numbers;
 
 /* Makes out[0] of all of them, as call->req[0] says. [worker] */
 int32_t reduce_slope_run(const tn_frame *call, const reduce_slope *slope);
+
+/* The lines of floats of which reduce_others computes nothing. */
+typedef struct reduce_far {
+  const tn_frame *call;
+  const tn_tensor *head; /* the gradient of out, in the shape of data */
+  const tn_tensor *data;
+  const double *rests; /* records of reduce_rest */
+  int64_t lines;
+  uint32_t axes;
+  int skips_nan; /* NaN is no element */
+} reduce_far;
+
+/* Writes out[0] in those lines, or adds to it. [worker] */
+int32_t reduce_far_run(const reduce_far *far);
 
 /* ------------------------------------------------------------------- views */
 

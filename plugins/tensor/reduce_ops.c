@@ -7,6 +7,7 @@
  */
 #include <math.h>
 
+#include "reduce_big.h"
 #include "reduce_loops.h"
 
 /* What is done with an element, and with two partial results. */
@@ -19,6 +20,7 @@
 #define BUT_0(x) ((x) == 0 ? 1 : (x))
 #define BUT_0_OR_NAN(x) ((x) == 0 || (x) != (x) ? 1 : (x))
 #define IS_0(x) ((x) == 0)
+#define WITHIN(x, most) (fabs(x) <= (most) && fabs(x) >= 1 / (most) ? (x) : NAN)
 #define PLUS(a, b) ((a) + (b))
 #define TIMES(a, b) ((a) * (b))
 
@@ -113,6 +115,52 @@
 #define WHOLE(name, type, none, change, both)                \
   LINE(name##_i64, type, type, type, 32, none, change, both) \
   COLUMN(name##_i64, type, type, type, change, both, both)
+
+/* The products that reduce_rest keeps: NaN if one of their parts is not within
+ * REDUCE_MOST. Four elements of f32 are multiplied before that is looked at:
+ * together they are within 2^596, and a part within SHORT_MOST. */
+#define SHORT_MOST 0x1p400
+#define TIMES_WITHIN(a, b) WITHIN((a) * (b), REDUCE_MOST)
+#define TIMES_SHORT(a, b) WITHIN((a) * (b), SHORT_MOST)
+#define REST_LINE(name, change)                                              \
+  TN_KERNEL_BODY void name##_line(const tn_kernel_block *block,              \
+                                  const void *params) {                      \
+    enum { L = 32 };                                                         \
+    const float *x = (const float *)block->in[0];                            \
+    double lane[L];                                                          \
+    int64_t i = 0;                                                           \
+    (void)params;                                                            \
+    for (int j = 0; j < L; ++j) lane[j] = 1;                                 \
+    for (; i + 4 * L <= block->n; i += 4 * L) {                              \
+      for (int j = 0; j < 4 * L; j += 16) AHEAD(x + i + j);                  \
+      for (int j = 0; j < L; ++j) {                                          \
+        const double a = (double)x[i + j], b = (double)x[i + j + L];         \
+        const double c = (double)x[i + j + 2 * L];                           \
+        const double d = (double)x[i + j + 3 * L];                           \
+        const double four = change(a) * change(b) * (change(c) * change(d)); \
+        const double all = lane[j] * four;                                   \
+        lane[j] = WITHIN(all, SHORT_MOST);                                   \
+      }                                                                      \
+    }                                                                        \
+    for (; i < block->n; i += L)                                             \
+      for (int j = 0; j < L && i + j < block->n; ++j) {                      \
+        const double a = (double)x[i + j], all = lane[j] * change(a);        \
+        lane[j] = WITHIN(all, SHORT_MOST);                                   \
+      }                                                                      \
+    for (int w = L / 2; w > 0; w /= 2)                                       \
+      for (int j = 0; j < w; ++j) {                                          \
+        const double all = lane[j] * lane[j + w];                            \
+        lane[j] = WITHIN(all, REDUCE_MOST);                                  \
+      }                                                                      \
+    *(double *)block->out = lane[0];                                         \
+  }                                                                          \
+  TN_KERNEL_LEVELS(name##_line)
+#define RESTS(name, change)                                             \
+  REST_LINE(name##_f32, change)                                         \
+  LINE(name##_f64, double, double, double, 32, 1, change, TIMES_WITHIN) \
+  COLUMN(name##_f32, float, double, double, change, TIMES, TIMES_SHORT) \
+  COLUMN(name##_f64, double, double, double, change, TIMES_WITHIN, TIMES_WITHIN)
+
 FLOATS(sum, 0, ITSELF, PLUS)
 FLOATS(prod, 1, ITSELF, TIMES)
 ORDERED(max, -INFINITY)
@@ -121,8 +169,10 @@ FLOATS(nansum, 0, OR_0, PLUS)
 FLOATS(nanprod, 1, OR_1, TIMES)
 FLOATS(size, 0, SIZE, PLUS)
 FLOATS(square, 0, SQUARE, PLUS)
-FLOATS(rest, 1, BUT_0, TIMES)
-FLOATS(nanrest, 1, BUT_0_OR_NAN, TIMES)
+RESTS(rest, BUT_0)
+RESTS(nanrest, BUT_0_OR_NAN)
+LINE(checked_f64, double, double, double, 32, 1, ITSELF, TIMES_WITHIN)
+COLUMN(checked_f64, double, double, double, ITSELF, TIMES_WITHIN, TIMES_WITHIN)
 FLOATS(zeros, 0, IS_0, PLUS)
 WHOLE(sum, uint64_t, 0, ITSELF, PLUS)
 WHOLE(prod, uint64_t, 1, ITSELF, TIMES)
@@ -163,7 +213,9 @@ const reduce_op reduce_nanprod = {ALL(nanprod, prod), .records = &reduce_prod,
 const reduce_op reduce_norm_1 = {ALL(size, sum), .records = &reduce_sum};
 const reduce_op reduce_norm_2 = {ALL(square, sum), .records = &reduce_sum,
                                  .finish = REDUCE_ROOT};
-const reduce_op reduce_rest = {ALL(rest, rest), .records = &reduce_prod, ONES};
-const reduce_op reduce_nanrest = {ALL(nanrest, rest), .records = &reduce_prod,
+static const reduce_op checked = {
+    .f64 = PAIR(checked_f64), .i64 = PAIR(prod_i64), ONES};
+const reduce_op reduce_rest = {ALL(rest, rest), .records = &checked, ONES};
+const reduce_op reduce_nanrest = {ALL(nanrest, rest), .records = &checked,
                                   ONES};
 const reduce_op reduce_zeros = {ALL(zeros, zeros), .records = &reduce_sum};

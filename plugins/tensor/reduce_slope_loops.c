@@ -73,10 +73,11 @@ const reduce_slope reduce_scale = {{BODIES(scale), .n_in = 1}};
 
 /* ---------------------------------------------------------------- products */
 
-/* The product of the other elements: of what is not 0, if there is no 0, or if
- * x is the only one. `rest` is that product, `zeros` how many there are. Where
- * NaN counts as 1, it is no element. A quotient of integers that wrapped, the
- * least by -1, would stop the program. */
+/* The product of the other elements: of those that are not 0, if there is no 0,
+ * or if x is the only one. `rest` is that product, or NaN if reduce_far_run()
+ * is to compute it, `zeros` the number of zeros. Where NaN counts as 1, it is
+ * no element. A quotient of integers that wrapped, the least by -1, would stop
+ * the program. */
 #define OTHERS(name, type, wraps, is_element, quotient)                        \
   TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
     const type *g = (const type *)block->in[0];                                \
@@ -90,7 +91,7 @@ const reduce_slope reduce_scale = {{BODIES(scale), .n_in = 1}};
       const type x = xs[i], rest = rests[i];                                   \
       const int is_0 = x == 0;                                                 \
       const type by = is_0 ? 1 : x;                                            \
-      const int counts = (is_element) & (zeros[i] == is_0);                    \
+      const int counts = (is_element) & (zeros[i] == is_0) & (rest == rest);   \
       y[i] = counts ? (type)((wraps)g[i] * (wraps)(quotient)) : 0;             \
     }                                                                          \
   }                                                                            \

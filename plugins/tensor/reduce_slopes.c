@@ -112,8 +112,30 @@ static void records_like(reduce_repeated *to, const tn_tensor *grad, void *at) {
   }
 }
 
-static int32_t run_prod(const tn_frame *call, const reduce_op *rest,
-                        const reduce_slope *slope) {
+/* What both kinds of products differ in. */
+typedef struct product {
+  const reduce_op *rest;
+  const reduce_slope *slope;
+  int skips_nan;
+} product;
+
+/* Lines whose products f64 may not hold are computed at the end. */
+static int32_t run_others(const tn_frame *call, const operands *o,
+                          const product *p, const double *rests) {
+  const reduce_far far = {.call = call,
+                          .head = &o->in[0],
+                          .data = &o->in[1],
+                          .rests = rests,
+                          .lines = tn_tensor_size(&call->in[0]),
+                          .axes = o->axes,
+                          .skips_nan = p->skips_nan};
+  const tn_dtype own = tn_kernel_compute(call->out[0].dtype);
+  if (own == TN_I32 || own == TN_I64) return run_slope(call, o, p->slope, NULL);
+  const int32_t code = run_slope(call, o, p->slope, NULL);
+  return code == TN_OK ? reduce_far_run(&far) : code;
+}
+
+static int32_t run_prod(const tn_frame *call, const product *p) {
   const int64_t lines = tn_tensor_size(&call->in[0]);
   operands o;
   reduce_repeated records[2];
@@ -125,7 +147,7 @@ static int32_t run_prod(const tn_frame *call, const reduce_op *rest,
     reduce_repeated *repeated = k == 0 ? &o.out : &o.more;
     records_like(&records[k], &call->in[0], room + k * lines);
     const reduce_run run = {.call = call,
-                            .op = k == 0 ? rest : &reduce_zeros,
+                            .op = k == 0 ? p->rest : &reduce_zeros,
                             .in = &call->in[1],
                             .out = &records[k].tensor,
                             .axes = o.axes,
@@ -135,13 +157,15 @@ static int32_t run_prod(const tn_frame *call, const reduce_op *rest,
     reduce_repeat(repeated, &records[k].tensor, &call->out[0], o.axes);
     o.in[2 + k] = repeated->tensor;
   }
-  return code == TN_OK ? run_slope(call, &o, slope, NULL) : code;
+  return code == TN_OK ? run_others(call, &o, p, room) : code;
 }
 
 int32_t tensor_prod_backward(const tn_frame *call) {
-  return run_prod(call, &reduce_rest, &reduce_others);
+  static const product p = {&reduce_rest, &reduce_others, 0};
+  return run_prod(call, &p);
 }
 
 int32_t tensor_nanprod_backward(const tn_frame *call) {
-  return run_prod(call, &reduce_nanrest, &reduce_other_numbers);
+  static const product p = {&reduce_nanrest, &reduce_other_numbers, 1};
+  return run_prod(call, &p);
 }

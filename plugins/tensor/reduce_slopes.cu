@@ -2,7 +2,9 @@
  * reduce_slopes.cu: the loops of reduce.h's slopes on CUDA devices.
  */
 #include "reduce.h"
+#include "reduce_big.h"
 #include "tenon/elementwise.cuh"
+#include "tensor.cuh"
 
 struct reduce_slope {
   tn_cuda_map map;
@@ -89,7 +91,8 @@ struct tensor_others {
   explicit tensor_others(const void *) {}
   __device__ C operator()(const C *x) const {
     const bool is_0 = x[1] == 0;
-    if (x[3] != (C)is_0 || (IsNanNone && x[1] != x[1])) return 0;
+    if (x[3] != (C)is_0 || x[2] != x[2]) return 0;
+    if (IsNanNone && x[1] != x[1]) return 0;
     return tensor_times(x[0], tensor_without(x[2], is_0 ? (C)1 : x[1]));
   }
 };
@@ -121,3 +124,88 @@ const reduce_slope reduce_other_numbers = {
      0,
      4,
      {0, 1, 2, 3}}};
+
+/* ---------------------------------------------------------------- far lines */
+
+enum { FAR_OUT, FAR_HEAD, FAR_DATA, FAR_RESTS, FAR_ARRAYS };
+typedef tn_cuda_arrays<FAR_ARRAYS> tensor_far_arrays;
+
+struct tensor_far_view {
+  tensor_steps<3> kept; /* of out, head and data: lines */
+  tensor_steps<2> gone; /* of out and data: elements of each */
+  int32_t skips_nan;
+  int32_t reserved;
+};
+
+/* A block has a line. */
+__global__ void __launch_bounds__(TN_CUDA_THREADS)
+    tensor_far(tensor_far_arrays a, tensor_far_view v) {
+  __shared__ reduce_big part[TN_CUDA_THREADS];
+  const double *rests = (const double *)a.at[FAR_RESTS].data;
+  const int own = (int)threadIdx.x;
+  for (int64_t line = blockIdx.x; line < v.kept.n; line += gridDim.x) {
+    int64_t first[3], at[2];
+    if (rests[line] == rests[line]) continue;
+    tensor_find(v.kept, line, first);
+    part[own] = reduce_big_one();
+    for (int64_t i = own; i < v.gone.n; i += TN_CUDA_THREADS) {
+      tensor_find(v.gone, i, at);
+      const double x = tn_cuda_read<double>(a.at[FAR_DATA], first[2] + at[1]);
+      if (x == x || !v.skips_nan) reduce_big_times(&part[own], x);
+    }
+    __syncthreads();
+    for (int half = TN_CUDA_THREADS / 2; half > 0; half /= 2) {
+      if (own < half) part[own] = reduce_big_both(part[own], part[own + half]);
+      __syncthreads();
+    }
+    const reduce_big all = part[0];
+    const double head = tn_cuda_read<double>(a.at[FAR_HEAD], first[1]);
+    for (int64_t i = own; i < v.gone.n; i += TN_CUDA_THREADS) {
+      tensor_find(v.gone, i, at);
+      const double x = tn_cuda_read<double>(a.at[FAR_DATA], first[2] + at[1]);
+      const bool is_none = v.skips_nan && x != x;
+      tn_cuda_write(a.at[FAR_OUT], first[0] + at[0],
+                    is_none ? 0 : head * reduce_big_without(all, x));
+    }
+    __syncthreads();
+  }
+}
+
+/* Axes [first, first + ndim) of views. */
+template <int N>
+static tensor_steps<N> far_steps(const reduce_view *const *views, int32_t first,
+                                 int32_t ndim) {
+  tensor_steps<N> s;
+  memset(&s, 0, sizeof s);
+  s.n = s.shape[0] = 1;
+  s.ndim = ndim > 0 ? ndim : 1;
+  for (int32_t d = 0; d < ndim; ++d) {
+    s.n *= s.shape[d] = views[0]->shape[first + d];
+    for (int k = 0; k < N; ++k) s.step[k][d] = views[k]->strides[first + d];
+  }
+  return s;
+}
+
+int32_t reduce_far_run(const reduce_far *far) {
+  const tn_frame *call = far->call;
+  reduce_view out, head, data;
+  tensor_far_arrays a = {};
+  tensor_far_view v = {};
+  reduce_view_make(&out, &call->out[0], far->axes);
+  reduce_view_make(&head, far->head, far->axes);
+  reduce_view_make(&data, far->data, far->axes);
+  const reduce_view *const kept[] = {&out, &head, &data};
+  const reduce_view *const gone[] = {&out, &data};
+  v.kept = far_steps<3>(kept, 0, out.kept);
+  v.gone = far_steps<2>(gone, out.kept, out.tensor.ndim - out.kept);
+  v.skips_nan = far->skips_nan;
+  a.at[FAR_OUT] = tn_cuda_to(&call->out[0], call->req[0]);
+  a.at[FAR_HEAD] = tn_cuda_from(far->head);
+  a.at[FAR_DATA] = tn_cuda_from(far->data);
+  a.at[FAR_RESTS] =
+      tn_cuda_room((void *)(uintptr_t)far->rests, TN_F64, far->lines);
+  a.at[FAR_RESTS].writes = 0;
+  return tn_cuda_on(call, [&](cudaStream_t stream) {
+    return tn_cuda_start(call, tensor_far, far->lines, stream, a, v);
+  });
+}

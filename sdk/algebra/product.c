@@ -15,16 +15,18 @@ typedef struct multiplier {
   const term **base;
   const term **exponent;
   size_t n;
+  uint32_t list; /* its number, for tnm_term_find */
 } multiplier;
 
 static void multiply_one(multiplier *m, const term *t) {
   const term *base = tnm_term_base(t);
   const term *exponent = tnm_term_exponent(m->set, t);
-  for (size_t i = 0; i < m->n; ++i) {
-    if (m->base[i] != base) continue;
-    m->exponent[i] = tnm_term_add(m->set, m->exponent[i], exponent);
+  const size_t at = tnm_term_find(m->set, m->list, m->base, m->n, base);
+  if (at < m->n) {
+    m->exponent[at] = tnm_term_add(m->set, m->exponent[at], exponent);
     return;
   }
+  tnm_term_list_at(m->list, m->n, base);
   m->base[m->n] = base;
   m->exponent[m->n++] = exponent;
 }
@@ -122,6 +124,7 @@ static bool powers(multiplier *m, const term **list) {
 const term *tnm_term_product(terms *set, const term *const *v, size_t n) {
   const size_t capacity = count_factors(v, n) + 1;
   multiplier m = {.set = set,
+                  .list = ++set->n_lists,
                   .number = 1,
                   .base = tnm_term_list(set, capacity),
                   .exponent = tnm_term_list(set, capacity)};

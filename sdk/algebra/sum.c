@@ -15,6 +15,7 @@ typedef struct adder {
   const term **rest;
   double *factor;
   size_t n;
+  uint32_t list; /* its number, for tnm_term_find */
 } adder;
 
 static void add_one(adder *a, const term *t) {
@@ -24,11 +25,12 @@ static void add_one(adder *a, const term *t) {
     a->number += factor * rest->number;
     return;
   }
-  for (size_t i = 0; i < a->n; ++i) {
-    if (a->rest[i] != rest) continue;
-    a->factor[i] += factor;
+  const size_t at = tnm_term_find(a->set, a->list, a->rest, a->n, rest);
+  if (at < a->n) {
+    a->factor[at] += factor;
     return;
   }
+  tnm_term_list_at(a->list, a->n, rest);
   a->rest[a->n] = rest;
   a->factor[a->n++] = factor;
 }
@@ -40,7 +42,7 @@ static size_t count_operands(const term *const *v, size_t n) {
 }
 
 static bool adder_init(adder *a, terms *set, size_t capacity) {
-  *a = (adder){.set = set};
+  *a = (adder){.set = set, .list = ++set->n_lists};
   a->rest = tnm_term_list(set, capacity);
   a->factor = tn__arena_alloc(set->arena, capacity * sizeof *a->factor);
   return a->rest != NULL && a->factor != NULL;

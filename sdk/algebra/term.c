@@ -34,6 +34,21 @@ const term **tnm_term_list(terms *set, size_t n) {
   return tn__arena_alloc(set->arena, n * sizeof(const term *));
 }
 
+size_t tnm_term_find(const terms *set, uint32_t list, const term *const *v,
+                     size_t n, const term *t) {
+  const uint32_t at = t->memo->listed_at;
+  if (t->memo->listed_by == list && at < n && v[at] == t) return at;
+  if (t->memo->listed_by != list && set->n_lists == list) return n;
+  for (size_t i = 0; i < n; ++i)
+    if (v[i] == t) return i;
+  return n;
+}
+
+void tnm_term_list_at(uint32_t list, size_t at, const term *t) {
+  t->memo->listed_by = list;
+  t->memo->listed_at = (uint32_t)at;
+}
+
 static int compare_ids(const void *a, const void *b) {
   const uint32_t x = *(const uint32_t *)a;
   const uint32_t y = *(const uint32_t *)b;
@@ -62,32 +77,45 @@ static uint64_t bits_of(double number) {
 }
 
 static bool is_alike(const term *a, const term *b) {
-  return a->kind == b->kind && a->index == b->index && a->n == b->n &&
-         bits_of(a->number) == bits_of(b->number) &&
+  return a->hash == b->hash && a->kind == b->kind && a->index == b->index &&
+         a->n == b->n && bits_of(a->number) == bits_of(b->number) &&
          is_leaf_alike(a->leaf, b->leaf) &&
          memcmp(a->key, b->key, a->n * sizeof *a->key) == 0;
 }
 
-static size_t bucket_of(const term *t) {
-  uint64_t hash = bits_of(t->number) * 31u + (uint64_t)t->kind * 7u + t->index;
-  if (t->leaf) hash += (uint64_t)t->leaf->kind * 131u + t->leaf->index;
-  for (uint32_t i = 0; i < t->n; ++i) hash = hash * 1000003u + t->key[i];
-  return (size_t)((hash ^ (hash >> 29)) % TERM_BUCKETS);
+/* The low bits of a small number are all 0, so each step moves the high bits
+ * down; otherwise all numbers of a formula would be in one bucket. */
+static uint64_t mix_in(uint64_t hash, uint64_t more) {
+  hash = (hash ^ more) * 0x9e3779b97f4a7c15u;
+  return hash ^ hash >> 32;
+}
+
+static uint64_t hash_of(const term *t) {
+  uint64_t hash = mix_in(bits_of(t->number), (uint64_t)t->kind);
+  hash = mix_in(hash, t->index);
+  if (t->leaf)
+    hash = mix_in(hash, (uint64_t)t->leaf->kind << 32 | t->leaf->index);
+  for (uint32_t i = 0; i < t->n; ++i) hash = mix_in(hash, t->key[i]);
+  return hash;
 }
 
 const term *tnm_term_make(terms *set, const term *like) {
-  if (set->n >= TERM_MAX || like->n > TERM_MAX_ARGS) set->full = true;
+  if (set->n >= TERM_MAX || like->n > TERM_MAX_ARGS ||
+      set->n_operands > TERM_MAX_OPERANDS)
+    set->full = true;
   if (set->full) return set->nothing;
   term *t = tn__arena_alloc(set->arena, sizeof *t);
   if (t == NULL) return set->nothing;
   *t = *like;
   if (!fill_key(set, t)) return set->nothing;
-  term **bucket = &set->buckets[bucket_of(t)];
+  t->hash = hash_of(t);
+  term **bucket = &set->buckets[t->hash % TERM_BUCKETS];
   for (term *other = *bucket; other != NULL; other = other->next)
     if (is_alike(other, t)) return other;
   t->memo = tn__arena_alloc(set->arena, sizeof *t->memo);
   if (t->memo == NULL) return set->nothing;
   t->id = ++set->n;
+  set->n_operands += t->n;
   t->next = *bucket;
   *bucket = t;
   return t;

@@ -50,7 +50,8 @@ typedef struct term {
   const tnm_expr *leaf;
   const struct term **args;
   const uint32_t *key; /* ids of the operands; sorted in sums and products */
-  struct term *next;   /* in its bucket */
+  uint64_t hash;
+  struct term *next; /* in its bucket */
   term_memo *memo;
 } term;
 
@@ -61,17 +62,26 @@ struct term_memo {
   uint32_t slope_by;
   uint32_t image_by;
   uint32_t seen_by;     /* the last walk that came by */
+  uint32_t listed_by;   /* the last sum or product in the making that has it */
+  uint32_t listed_at;   /* and its place there */
   const tnm_expr *expr; /* written out */
 };
 
-enum { TERM_BUCKETS = 1024, TERM_MAX = 30000, TERM_MAX_ARGS = 1024 };
+enum {
+  TERM_BUCKETS = 4096,
+  TERM_MAX = 30000,
+  TERM_MAX_ARGS = 1024,
+  TERM_MAX_OPERANDS = 400000 /* of all terms, as time grows with them */
+};
 
 typedef struct terms {
   tn__arena *arena; /* of the terms */
   tn__arena *out;   /* of what is written */
   term *buckets[TERM_BUCKETS];
   uint32_t n;
+  uint32_t n_operands;
   uint32_t n_images; /* substitutions so far */
+  uint32_t n_lists;  /* sums and products in the making so far */
   bool full;         /* more terms than a formula may cost */
   bool unknown;      /* a derivative was wanted that there is none of */
   tnm_pos pos;       /* of what is written out */
@@ -119,6 +129,13 @@ const term *tnm_term_split(terms *set, const term *t, double *factor);
 /* A factor as base and exponent. */
 const term *tnm_term_base(const term *t);
 const term *tnm_term_exponent(terms *set, const term *t);
+
+/* The place of `t` among the first n of a list with the number `list`, or n.
+ * Without a search, unless another list was begun in between. */
+size_t tnm_term_find(const terms *set, uint32_t list, const term *const *v,
+                     size_t n, const term *t);
+/* Remembers that place. */
+void tnm_term_list_at(uint32_t list, size_t at, const term *t);
 
 /* A new array of n terms, NULL when memory ran out or n is too large. */
 const term **tnm_term_list(terms *set, size_t n);

@@ -55,9 +55,11 @@ enum {                     /* tnm_bound_arg.pass */
        TNM_PASS_SIZE,      /* number of elements of operand `index` of `list`, 0
                               if it is absent */
        TNM_PASS_NODE,      /* value of node `index` */
-       TNM_PASS_NODES      /* address of the values of node `index`, a list, as
+       TNM_PASS_NODES,     /* address of the values of node `index`, a list, as
                               numbers of type `element`; NULL if it is the
                               shape of an absent operand */
+       TNM_PASS_ELEMENT,   /* one element of operand `index` of `list` */
+       TNM_PASS_CONSTANT   /* address of `constant` */
 };
 
 /* One argument of the function. */
@@ -70,7 +72,10 @@ typedef struct tnm_bound_arg {
   int32_t axis;
   int64_t integer;
   double number;
-  const char *text; /* `pass` as written */
+  const char *constant; /* text that is always the same */
+  bool by_address;      /* of a number: its address, as `const element*` */
+  bool each;            /* of an operand: the element of this call of a map */
+  const char *text;     /* `pass` or `text` as written */
 } tnm_bound_arg;
 
 enum {                      /* tnm_binding.result */
@@ -89,6 +94,7 @@ typedef struct tnm_binding {
   uint32_t result;
   int64_t ok;
   uint32_t output;
+  uint32_t map; /* input with a call for each element; TN_NONE: one call */
   uint32_t n_args;
   const tnm_bound_arg *args;
   const tn_node *nodes; /* of TNM_PASS_NODE; the dimension variables of the

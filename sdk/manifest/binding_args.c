@@ -50,13 +50,6 @@ static const char *usual_name(const char *text, size_t n) {
   return NULL;
 }
 
-/* One entry of `args`. */
-typedef struct entry {
-  const tnm_tree *c;
-  const tnm_tree *pass;
-  tnm_c_type type;
-} entry;
-
 /* The word between `const` and `*`. */
 typedef struct parts {
   const char *word;
@@ -93,7 +86,8 @@ static bool report_type(tnm_diags *diags, const tnm_tree *node,
   const char *usual = usual_name(p->word, p->n);
   char word[32] = "";
   if (p->n < sizeof word) memcpy(word, p->word, p->n);
-  if (usual == NULL) usual = tn__nearest(word, tnm_c_names, TNM_C_TYPES);
+  if (usual == NULL)
+    usual = tn__find_nearest_word(word, tnm_c_names, TNM_C_TYPES);
   if (usual != NULL)
     tnm_diag_help(diags, id, "write `%s%s%s`%s",
                   p->constant && p->pointer ? "const " : "", usual,
@@ -123,9 +117,8 @@ bool tnm_read_c_type(tnm_diags *diags, const tnm_tree *node, tnm_c_type *out) {
 
 /* ------------------------------------------------------------------ tensors */
 
-/* A message about `pass` or `c` of an argument. */
-static size_t mismatch(tnm_bind *b, tnm_pos pos, const char *under,
-                       const char *what) {
+size_t tnm_bind_mismatch(tnm_bind *b, tnm_pos pos, const char *under,
+                         const char *what) {
   tnm_diag_spec spec = {"E0087", pos, under};
   b->broken = true;
   return tnm_diag(b->lower->diags, &spec, "%s", what);
@@ -192,7 +185,7 @@ bool tnm_match_element(tnm_bind *b, const tn_arg *arg, const tnm_c_type *type,
                        "`%s` is of the type that a parameter chooses, not "
                        "%s",
                        arg->name, tnm_c_names[element]);
-  const size_t id = mismatch(b, pos, NULL, what != NULL ? what : "");
+  const size_t id = tnm_bind_mismatch(b, pos, NULL, what != NULL ? what : "");
   help_element(b, id, arg, type);
   return false;
 }
@@ -215,9 +208,60 @@ static bool check_const(tnm_bind *b, const tnm_tree *c, const tnm_c_type *type,
                  input ? "`%s` is an input, which nobody may change"
                        : "`%s` is to be written, but `const` forbids it",
                  out->text);
-  const size_t id = mismatch(b, c->pos, NULL, what != NULL ? what : "");
+  const size_t id =
+      tnm_bind_mismatch(b, c->pos, NULL, what != NULL ? what : "");
   tnm_diag_help(b->lower->diags, id, "write `%s%s*`", input ? "const " : "",
                 tnm_c_names[type->element]);
+  return false;
+}
+
+static bool is_single(const tn_arg *arg) {
+  return arg->shape_kind == TN_SHAPE_PATTERN && arg->n_terms == 0;
+}
+
+/* `map` was a mistake already. */
+static bool is_map_unknown(const tnm_bind *b) {
+  return b->out->map == TN_NONE && tnm_tree_has(b->map, "map");
+}
+
+/* Many elements where the function takes one number. */
+static bool report_many(tnm_bind *b, const tnm_tree *c, const tnm_c_type *type,
+                        const tnm_bound_arg *out) {
+  const bool input = out->list == TN_OPERAND_IN;
+  const char *number = tnm_c_names[type->c];
+  const char *what =
+      tnm_format(b->lower->arena, "`%s` is a tensor, %s a single number",
+                 out->text, number);
+  const size_t id =
+      tnm_bind_mismatch(b, c->pos, NULL, what != NULL ? what : "");
+  if (input && b->out->map != TN_NONE)
+    tnm_diag_help(
+        b->lower->diags, id,
+        "write `shape: %s` for `%s`, so that each call has an element "
+        "of it; or `c: const %s*` for all of it",
+        b->lower->operands[TN_OPERAND_IN].names[b->out->map], out->text,
+        number);
+  else if (input)
+    tnm_diag_help(b->lower->diags, id,
+                  "write `c: const %s*`, pass `size(%s)`, or add `map: %s` for "
+                  "a call with each element",
+                  number, out->text, out->text);
+  else
+    tnm_diag_help(b->lower->diags, id, "write `c: %s*`, or pass `size(%s)`",
+                  number, out->text);
+  return false;
+}
+
+static bool report_absent(tnm_bind *b, const tnm_tree *c,
+                          const tnm_c_type *type, const char *name) {
+  const char *what = tnm_format(b->lower->arena,
+                                "`%s` may be absent, a number is there", name);
+  const size_t id =
+      tnm_bind_mismatch(b, c->pos, NULL, what != NULL ? what : "");
+  tnm_diag_help(
+      b->lower->diags, id,
+      "write `c: const %s*`, which is NULL then; or `optional: false`",
+      tnm_c_names[type->c]);
   return false;
 }
 
@@ -225,21 +269,19 @@ static bool check_const(tnm_bind *b, const tnm_tree *c, const tnm_c_type *type,
 static bool pass_tensor(tnm_bind *b, const tnm_tree *c, const tnm_c_type *type,
                         tnm_bound_arg *out) {
   tn_arg *arg = b->lower->operands[out->list].v[out->index];
-  out->pass = TNM_PASS_TENSOR;
+  const bool input = out->list == TN_OPERAND_IN;
+  const bool value = type->c != TNM_C_POINTER;
+  out->each = tnm_has_map_shape(b, out->list, out->index);
+  out->pass = value ? TNM_PASS_ELEMENT : TNM_PASS_TENSOR;
   b->passed[out->list][out->index] = true;
-  if (type->c != TNM_C_POINTER) {
-    const char *what =
-        tnm_format(b->lower->arena, "`%s` is a tensor, %s a single number",
-                   out->text, tnm_c_names[type->c]);
-    const size_t id = mismatch(b, c->pos, NULL, what != NULL ? what : "");
-    tnm_diag_help(b->lower->diags, id, "write `c: %s%s*`, or pass `size(%s)`",
-                  out->list == TN_OPERAND_IN ? "const " : "",
-                  tnm_c_names[type->c], out->text);
-    return false;
-  }
+  b->mapped |= out->each;
+  if (value && (!input || !(out->each || is_single(arg))))
+    return is_map_unknown(b) ? false : report_many(b, c, type, out);
+  if (value && (arg->flags & TN_ARG_OPTIONAL) != 0)
+    return report_absent(b, c, type, out->text);
   arg->flags |= TN_ARG_CONTIGUOUS;
   return tnm_match_element(b, arg, type, c->pos) &&
-         check_const(b, c, type, out);
+         (value || check_const(b, c, type, out));
 }
 
 /* --------------------------------------------------------------- parameters */
@@ -248,7 +290,8 @@ static bool field_does_not_fit(tnm_bind *b, const tnm_tree *node,
                                const tn_field *field, const char *wanted) {
   const char *what = tnm_format(
       b->lower->arena, "parameter `%s` cannot be passed here", field->name);
-  const size_t id = mismatch(b, node->pos, NULL, what != NULL ? what : "");
+  const size_t id =
+      tnm_bind_mismatch(b, node->pos, NULL, what != NULL ? what : "");
   tnm_diag_help(b->lower->diags, id, "%s", wanted);
   return false;
 }
@@ -301,7 +344,7 @@ static bool pass_field(tnm_bind *b, const tnm_tree *node,
       "parameters of type bool, int, enum, float, ints, floats and string can");
 }
 
-static bool is_integer_list(const tnm_c_type *type) {
+bool tnm_is_integer_list(const tnm_c_type *type) {
   return type->c == TNM_C_POINTER && type->constant &&
          type->element <= TNM_C_U64;
 }
@@ -311,7 +354,7 @@ static bool is_integer_list(const tnm_c_type *type) {
 static bool is_integer_field(const tn_field *field, const tnm_c_type *type) {
   return field->type == TN_FIELD_BOOL || field->type == TN_FIELD_INT ||
          field->type == TN_FIELD_ENUM ||
-         (field->type == TN_FIELD_INTS && is_integer_list(type) &&
+         (field->type == TN_FIELD_INTS && tnm_is_integer_list(type) &&
           type->element != TNM_C_I64);
 }
 
@@ -332,160 +375,14 @@ static bool pass_number(tnm_bind *b, const tnm_tree *node,
       type->c == TNM_C_POINTER ? "a pointer" : tnm_c_names[type->c];
   const char *what =
       tnm_format(b->lower->arena, "`%.80s` does not fit %s", node->text, name);
-  const size_t id = mismatch(b, node->pos, NULL, what != NULL ? what : "");
+  const size_t id =
+      tnm_bind_mismatch(b, node->pos, NULL, what != NULL ? what : "");
   if (type->c == TNM_C_POINTER)
     tnm_diag_help(b->lower->diags, id, "pass the name of a tensor");
   else
     tnm_diag_help(b->lower->diags, id, "write a whole number from %lld to %lld",
                   (long long)range.low, (long long)range.high);
   return false;
-}
-
-/* ---------------------------------------------------------------- dimensions
- */
-
-/* The axis of `arg` that is dimension variable `dim` alone, from the end where
- * a pack stands before it. */
-static bool find_axis(const tnm_bind *b, const tn_arg *arg, uint32_t dim,
-                      int32_t *axis) {
-  bool before = false, after = false;
-  if (arg->shape_kind != TN_SHAPE_PATTERN) return false;
-  for (uint32_t i = 0; i < arg->n_terms; ++i) {
-    const tn_node *node = &b->lower->op->nodes[arg->terms[i].node];
-    before = before || arg->terms[i].spread != 0;
-    if (node->op != TN_NODE_DIM || (uint32_t)node->a != dim) continue;
-    for (uint32_t k = i; k < arg->n_terms; ++k)
-      after = after || arg->terms[k].spread != 0;
-    *axis = (int32_t)i - (before ? (int32_t)arg->n_terms : 0);
-    return !(before && after);
-  }
-  return false;
-}
-
-/* Where a call finds the value of a dimension variable. */
-static bool find_dimension(tnm_bind *b, uint32_t dim, tnm_bound_arg *out) {
-  const uint32_t skipped = TN_ARG_OPTIONAL | TN_ARG_VARIADIC;
-  out->pass = TNM_PASS_DIMENSION;
-  for (out->list = 0; out->list < 3; ++out->list) {
-    const tnm_operands *operands = &b->lower->operands[out->list];
-    for (out->index = 0; out->index < operands->n; ++out->index) {
-      const tn_arg *arg = operands->v[out->index];
-      if ((arg->flags & skipped) == 0 && find_axis(b, arg, dim, &out->axis))
-        return true;
-    }
-  }
-  out->list = TN_NONE;
-  return false;
-}
-
-/* Every variable that the expression names gets a source. */
-static bool find_dimensions(tnm_bind *b, const tnm_tree *node, size_t first) {
-  for (size_t i = first; i < b->program.nodes.n; ++i) {
-    const tn_node *n = b->program.nodes.v[i];
-    if (n->op == TN_NODE_PACK) {
-      const size_t id =
-          mismatch(b, node->pos, NULL, "a pack has no place in an argument");
-      tnm_diag_help(b->lower->diags, id,
-                    "write `rank(x)`, `size(x)` or `shape(x)` of an operand "
-                    "`x`");
-      return false;
-    }
-    if (n->op != TN_NODE_DIM ||
-        find_dimension(b, (uint32_t)n->a, &b->dims[n->a]))
-      continue;
-    const char *name = b->lower->op->dims[n->a];
-    const char *what = tnm_format(
-        b->lower->arena, "no shape has the dimension `%s` by itself", name);
-    const size_t id = mismatch(b, node->pos, NULL, what != NULL ? what : "");
-    tnm_diag_help(b->lower->diags, id,
-                  "name it in the shape of an input: `shape: [%s]`", name);
-    return false;
-  }
-  return true;
-}
-
-/* --------------------------------------------------------------- expressions
- */
-
-static void warn_narrow(const tnm_bind *b, const tnm_tree *c,
-                        const tnm_bound_arg *out, bool size) {
-  const tn_node *const *nodes = (const tn_node *const *)b->program.nodes.v;
-  const tnm_range have = tnm_node_range(b, nodes, out->index);
-  const uint32_t type = out->c == TNM_C_POINTER ? out->element : out->c;
-  const tnm_range want = tnm_c_range(type);
-  char under[128];
-  if (have.low >= want.low && have.high <= want.high) return;
-  const bool above = have.high > want.high;
-  if (size)
-    snprintf(under, sizeof under,
-             "calls above %lld elements will return OUT_OF_RANGE",
-             (long long)want.high);
-  else
-    snprintf(under, sizeof under,
-             "calls where %s is %s %lld will return OUT_OF_RANGE",
-             out->c == TNM_C_POINTER ? "one" : "it", above ? "above" : "below",
-             (long long)(above ? want.high : want.low));
-  tnm_diag_spec spec = {"W0061", c->pos, under};
-  tnm_diag(b->lower->diags, &spec, "`%s` may not fit %s", out->text,
-           tnm_c_names[type]);
-}
-
-static bool expression_does_not_fit(tnm_bind *b, const tnm_tree *node,
-                                    const char *is, const tnm_c_type *type,
-                                    const char *wanted) {
-  const char *what = tnm_format(
-      b->lower->arena, "`%s` is %s, %s wants something else", node->text, is,
-      type->c == TNM_C_POINTER ? "a pointer" : tnm_c_names[type->c]);
-  const size_t id = mismatch(b, node->pos, NULL, what != NULL ? what : "");
-  tnm_diag_help(b->lower->diags, id, "%s", wanted);
-  return false;
-}
-
-static bool pass_values(tnm_bind *b, const entry *at, tnm_bound_arg *out) {
-  out->pass = TNM_PASS_NODES;
-  out->element = at->type.element;
-  if (is_integer_list(&at->type)) {
-    warn_narrow(b, at->c, out, false);
-    return true;
-  }
-  const char *wanted = "write `c: const int64*`, or another type of integers";
-  return expression_does_not_fit(b, at->pass, "a list of integers", &at->type,
-                                 wanted);
-}
-
-static bool pass_expression(tnm_bind *b, const entry *at, tnm_bound_arg *out) {
-  const tnm_item item = {at->pass->text, at->pass->pos};
-  const size_t first = b->program.nodes.n;
-  uint32_t top = 0;
-  bool list = false;
-  if (!tnm_read_line(b->lower->diags, at->pass) ||
-      !tnm_program_value(&b->program, &item, &top, &list) ||
-      !find_dimensions(b, at->pass, first))
-    return false;
-  const tn_node *n = b->program.nodes.v[top];
-  const bool size = n->op == TN_NODE_OPERAND_SIZE;
-  out->pass = TNM_PASS_NODE;
-  out->index = top;
-  if (list) return pass_values(b, at, out);
-  if (out->c > TNM_C_U64)
-    return expression_does_not_fit(
-        b, at->pass, "an integer", &at->type,
-        out->c == TNM_C_POINTER ? "pass the name of a tensor"
-                                : "pass a number or a parameter of type float");
-  warn_narrow(b, at->c, out, size);
-  if (size) {
-    out->pass = TNM_PASS_SIZE;
-    out->list = (uint32_t)n->a;
-    out->index = (uint32_t)n->b;
-  }
-  if (n->op == TN_NODE_DIM) {
-    const tnm_bound_arg *source = &b->dims[n->a];
-    out->pass = TNM_PASS_DIMENSION;
-    out->list = source->list;
-    out->index = source->index;
-    out->axis = source->axis;
-  }
-  return true;
 }
 
 /* ----------------------------------------------------------------- arguments
@@ -530,7 +427,8 @@ static bool report_unknown(tnm_bind *b, const tnm_tree *node,
   return false;
 }
 
-static bool read_pass(tnm_bind *b, const entry *at, tnm_bound_arg *out) {
+static bool read_pass(tnm_bind *b, const tnm_bind_entry *at,
+                      tnm_bound_arg *out) {
   const tnm_lower *lower = b->lower;
   const tnm_tree *node = at->pass;
   if (find_tensor(b, node->text, &out->list, &out->index))
@@ -545,17 +443,94 @@ static bool read_pass(tnm_bind *b, const entry *at, tnm_bound_arg *out) {
   if (tnm_parse_double(node->text, &out->number))
     return pass_number(b, node, &at->type, out);
   if (is_unknown(b, node->text)) return report_unknown(b, node, &at->type);
-  return pass_expression(b, at, out);
+  return tnm_bind_expression(b, at, out);
+}
+
+/* `by: address`: the value is of the type that the pointer names. */
+static bool read_address(tnm_bind *b, const tnm_tree *by, tnm_bind_entry *at) {
+  static const char *const words[] = {"address", NULL};
+  if (tnm_read_word(b->lower->diags, by, "`address`", words) < 0) return false;
+  if (at->type.c == TNM_C_POINTER && at->type.constant &&
+      at->type.element < TNM_C_TYPES) {
+    at->type = (tnm_c_type){at->type.element, at->type.element, false};
+    return true;
+  }
+  const size_t id = tnm_bind_mismatch(
+      b, at->c->pos, NULL, "an address goes to a pointer to a constant number");
+  tnm_diag_help(b->lower->diags, id, "write `c: const int32*`, for example");
+  return false;
+}
+
+static bool pass_address(tnm_bind *b, const tnm_tree *by, tnm_bind_entry *at,
+                         tnm_bound_arg *out) {
+  if (!read_address(b, by, at)) return false;
+  if (!find_tensor(b, at->pass->text, &out->list, &out->index)) {
+    out->c = at->type.c;
+    const bool fine = read_pass(b, at, out);
+    out->element = out->c;
+    out->c = TNM_C_POINTER;
+    out->by_address = true;
+    return fine;
+  }
+  const size_t id = tnm_bind_mismatch(
+      b, by->key_pos, NULL, "only a number gets an address of its own");
+  tnm_diag_help(b->lower->diags, id,
+                "leave out `by`: the pointer to a tensor is its memory");
+  return false;
+}
+
+/* `text: L`. */
+static bool pass_constant(tnm_bind *b, const tnm_tree *text,
+                          const tnm_bind_entry *at, tnm_bound_arg *out) {
+  out->pass = TNM_PASS_CONSTANT;
+  out->constant = out->text = text->text;
+  if (at->type.c == TNM_C_POINTER && at->type.element == TNM_C_CHAR)
+    return true;
+  const size_t id = tnm_bind_mismatch(b, at->c->pos, NULL,
+                                      "`text` goes to an argument of text");
+  tnm_diag_help(b->lower->diags, id,
+                "write `c: const char*`; `pass` takes a number");
+  return false;
+}
+
+/* An argument is `pass` or `text`. */
+static bool check_keys(tnm_bind *b, const tnm_tree *node) {
+  const tnm_tree *pass = tnm_tree_get(node, "pass");
+  const tnm_tree *text = tnm_tree_get(node, "text");
+  const bool any = tnm_tree_has(node, "pass") || tnm_tree_has(node, "text");
+  if (any && pass == NULL && text == NULL) return false;
+  if (!any) {
+    const tnm_pos pos = node->first != NULL ? node->first->key_pos : node->pos;
+    tnm_diag_spec spec = {"E0011", pos, "begins here"};
+    const size_t id =
+        tnm_diag(b->lower->diags, &spec, "an argument needs `pass`");
+    tnm_diag_help(b->lower->diags, id,
+                  "add `pass: ...`: operand, parameter, number, or integer "
+                  "expression such as `size(x)`; or `text: ...`");
+    return false;
+  }
+  const tnm_tree *other = pass != NULL ? pass : tnm_tree_get(node, "by");
+  if (text == NULL || other == NULL) return true;
+  tnm_diag_spec spec = {"E0017", text->key_pos, "second one"};
+  const size_t id = tnm_diag(b->lower->diags, &spec,
+                             "`%s` and `text` exclude each other", other->key);
+  tnm_diag_also(b->lower->diags, id, other->key_pos, "first one");
+  return false;
 }
 
 bool tnm_read_bound_arg(tnm_bind *b, tnm_tree *node, tnm_bound_arg *out) {
   tnm_diags *diags = b->lower->diags;
-  if (!tnm_schema_check(diags, &tnm_schema_bound_arg, node)) return false;
-  entry at = {.c = tnm_tree_get(node, "c"), .pass = tnm_tree_get(node, "pass")};
-  if (at.c == NULL || at.pass == NULL ||
-      !tnm_read_c_type(diags, at.c, &at.type) ||
-      !tnm_check_scalar(diags, at.pass, "what is passed"))
+  if (!tnm_schema_check(diags, &tnm_schema_bound_arg, node) ||
+      !check_keys(b, node))
     return false;
-  *out = (tnm_bound_arg){.c = at.type.c, .text = at.pass->text};
-  return read_pass(b, &at, out);
+  const tnm_tree *by = tnm_tree_get(node, "by");
+  const tnm_tree *text = tnm_tree_get(node, "text");
+  tnm_bind_entry at = {.c = tnm_tree_get(node, "c"),
+                       .pass = tnm_tree_get(node, "pass")};
+  if (at.c == NULL || !tnm_read_c_type(diags, at.c, &at.type)) return false;
+  *out = (tnm_bound_arg){.c = at.type.c};
+  if (text != NULL) return pass_constant(b, text, &at, out);
+  if (!tnm_check_scalar(diags, at.pass, "the value to pass")) return false;
+  out->text = at.pass->text;
+  return by != NULL ? pass_address(b, by, &at, out) : read_pass(b, &at, out);
 }

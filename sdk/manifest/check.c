@@ -24,6 +24,20 @@ static tn_code check_named(const tnm_table *table, const void *object,
                   (unsigned long long)raw);
 }
 
+/* A bit that has no name has no meaning for this host either. */
+static tn_code check_flags(const tnm_table *table, const void *object,
+                           const tnm_member *m) {
+  const uint64_t raw = tnm_get(table, object, m);
+  for (uint32_t i = 0; i < 32; ++i) {
+    if (!(raw >> i & 1) || (i < m->n_names && m->names[i])) continue;
+    return tn__fail(TN_PLUGIN,
+                    "%s is 0x%llx, of which bit %u has no meaning for this "
+                    "host; a newer one may know it",
+                    m->name, (unsigned long long)raw, i);
+  }
+  return TN_OK;
+}
+
 static tn_code check_element(const tnm_member *m, const void *array, size_t i) {
   if (m->form == TNM_U32S || m->form == TNM_U64S) return TN_OK;
   const void *element = m->form == TNM_TEXTS ? ((const void *const *)array)[i]
@@ -48,6 +62,7 @@ static tn_code check_array(const tnm_member *m, const void *array, uint32_t n) {
 static tn_code check_member(const tnm_table *table, const void *object,
                             const tnm_member *m) {
   if (m->form == TNM_ENUM) return check_named(table, object, m);
+  if (m->form == TNM_FLAGS) return check_flags(table, object, m);
   if (m->form <= TNM_TEXT) return TN_OK;
   const void *pointer = tnm_get_pointer(table, object, m);
   if (m->form != TNM_POINTER)
@@ -146,87 +161,6 @@ tn_code tnm_check_limit(const char *what, uint32_t index, uint32_t n) {
   return tn__fail(TN_PLUGIN, "%s is %u; there are %u", what, index, n);
 }
 
-/* ------------------------------------------------------------------ fields */
-
-static bool is_list(const tn_field *f) {
-  return f->type == TN_FIELD_INTS || f->type == TN_FIELD_FLOATS;
-}
-
-static uint32_t type_bytes(uint32_t type) {
-  if (type == TN_FIELD_BOOL || type == TN_FIELD_ENUM || type == TN_FIELD_DTYPE)
-    return 4;
-  return type == TN_FIELD_INTS || type == TN_FIELD_FLOATS ? 16 : 8;
-}
-
-static tn_code check_offset(const char *what, uint32_t offset, uint32_t bytes,
-                            uint32_t size) {
-  if (offset <= size && bytes <= size - offset &&
-      offset % (bytes < 8 ? bytes : 8) == 0)
-    return TN_OK;
-  return tn__fail(TN_PLUGIN,
-                  "%s is %u: %u aligned bytes do not fit into a struct of %u "
-                  "bytes there",
-                  what, offset, bytes, size);
-}
-
-static tn_code check_field_places(const tn_field *f, uint32_t size) {
-  TN__TRY(check_offset("offset", f->offset, type_bytes(f->type), size));
-  if (f->flags & TN_FIELD_OPTIONAL)
-    return check_offset("has_offset", f->has_offset, sizeof(int32_t), size);
-  if (f->has_offset == TN_NONE) return TN_OK;
-  return tn__fail(TN_PLUGIN, "has_offset is %u, but the value is not optional",
-                  f->has_offset);
-}
-
-/* Lists may take their length from one another, but not in a circle. */
-static tn_code check_rank(const tnm_fields *all, uint32_t i) {
-  uint32_t steps = 0;
-  if (all->v[i]->min_rank > all->v[i]->max_rank)
-    return tn__fail(TN_PLUGIN, "min_rank %u is greater than max_rank %u",
-                    all->v[i]->min_rank, all->v[i]->max_rank);
-  for (uint32_t at = all->v[i]->rank_of; at != TN_NONE;
-       at = all->v[at]->rank_of) {
-    if (at >= all->n || !is_list(all->v[at]) || !is_list(all->v[i]))
-      return tn__fail(TN_PLUGIN, "rank_of is %u, which is not a list", at);
-    if (++steps > all->n)
-      return tn__fail(TN_PLUGIN, "rank_of leads back to where it began");
-  }
-  return TN_OK;
-}
-
-static tn_code check_field_default(const tn_field *f) {
-  bool required = f->flags & TN_FIELD_REQUIRED;
-  if (required == !f->default_text) return TN_OK;
-  return tn__fail(TN_PLUGIN, required ? "it is required but has a default"
-                                      : "it has no default_text");
-}
-
-static tn_code check_field(const tnm_fields *all, uint32_t i) {
-  const tn_field *f = all->v[i];
-  TN__TRY(tnm_check_name("it", f->name, false));
-  if (f->alias) TN__TRY(tnm_check_name("its alias", f->alias, false));
-  TN__TRY(check_field_places(f, all->size));
-  TN__TRY(check_rank(all, i));
-  if (f->type == TN_FIELD_ENUM && !f->n_values)
-    return tn__fail(TN_PLUGIN, "it is an enum without values");
-  for (uint32_t other = 0; other < i; ++other)
-    if (!strcmp(all->v[other]->name, f->name))
-      return tn__fail(TN_PLUGIN, "the name \"%.80s\" stands twice", f->name);
-  return TN_OK;
-}
-
-tn_code tnm_check_fields(const char *what, const tnm_fields *all,
-                         bool defaults) {
-  for (uint32_t i = 0; i < all->n; ++i) {
-    tn_code rc = check_field(all, i);
-    if (!rc && defaults) rc = check_field_default(all->v[i]);
-    if (rc)
-      return tn__fail_more(rc, ", in %s %u (%.80s)", what, i,
-                           all->v[i]->name ? all->v[i]->name : "?");
-  }
-  return TN_OK;
-}
-
 /* ----------------------------------------------------- operators and kernels
  */
 
@@ -249,11 +183,16 @@ static tn_code check_kernel(const tn_kernel *kernel, bool code) {
   TN__TRY(tnm_check_name("a kernel", kernel->id, true));
   TN__TRY(check_full_name("it", kernel->op));
   TN__TRY(tnm_check_fields("option", &options, true));
+  TN__TRY(tnm_check_nodes(NULL, kernel->nodes, kernel->n_nodes));
   TN__TRY(tnm_check_limit("when", kernel->when, kernel->n_nodes));
   for (uint32_t i = 0; i < kernel->n_resources; ++i)
     if (kernel->resources[i] != TN_RESOURCE_RANDOM)
       return tn__fail(TN_PLUGIN, "resource %u is not known here",
                       kernel->resources[i]);
+  if (kernel->device_type == TN_DEVICE_CPU && kernel->flags & TN_KERNEL_ASYNC)
+    return tn__fail(TN_PLUGIN,
+                    "it is for the cpu and has the flag `async`, which is for "
+                    "devices with queues");
   if (code && !kernel->compute) return tn__fail(TN_PLUGIN, "compute is NULL");
   return TN_OK;
 }
@@ -296,12 +235,53 @@ static tn_code check_target(const tn_target *target) {
   return tnm_check_fields("parameter", &params, false);
 }
 
+static tn_code check_dependencies(const tn_plugin *plugin) {
+  if (!TN_HAS(plugin, dependencies)) return TN_OK;
+  if (plugin->reserved_2)
+    return tn__fail(TN_PLUGIN,
+                    "`reserved_2` is %u, which has no meaning for this host",
+                    plugin->reserved_2);
+  for (uint32_t i = 0; i < plugin->n_dependencies; ++i) {
+    const char *name = plugin->dependencies[i]->plugin;
+    TN__TRY(tnm_check_name("a plugin that it requires", name, true));
+    if (strcmp(name, plugin->name) == 0)
+      return tn__fail(TN_PLUGIN, "it requires itself, \"%.80s\"", name);
+  }
+  return TN_OK;
+}
+
+/* Adds names to a set in which each may be once. */
+static tn_code add_names(const tn__env *env, tn__map *seen, const char *what,
+                         const tn_arg *const *args, uint32_t n) {
+  for (uint32_t i = 0; i < n; ++i) {
+    if (tn__map_get(seen, args[i]->name))
+      return tn__fail(TN_PLUGIN, "two %s have the name \"%.80s\"", what,
+                      args[i]->name);
+    TN__TRY(tn__map_set(env, seen, args[i]->name, seen)); /* any address */
+  }
+  return TN_OK;
+}
+
+/* Graphs name variables after inputs and states, and entries after outputs. */
+static tn_code check_operands(const tn__env *env, const tn_op *op) {
+  tn__map in = {0}, out = {0};
+  tn_code rc =
+      add_names(env, &in, "inputs or states", op->inputs, op->n_inputs);
+  if (!rc) rc = add_names(env, &in, "inputs or states", op->aux, op->n_aux);
+  if (!rc) rc = add_names(env, &out, "outputs", op->outputs, op->n_outputs);
+  tn__map_deinit(env, &in);
+  tn__map_deinit(env, &out);
+  return rc;
+}
+
 static tn_code check_plugin(const tn__env *env, const tn_plugin *plugin,
                             bool code) {
   tn_code rc = check_struct(&tnm_table_plugin, plugin);
   if (!rc) rc = tnm_check_name("the plugin", plugin->name, true);
+  if (!rc) rc = check_dependencies(plugin);
   for (uint32_t i = 0; i < plugin->n_operators && !rc; ++i) {
     rc = tnm_check_op(plugin->operators[i], code);
+    if (!rc) rc = check_operands(env, plugin->operators[i]);
     if (!rc) rc = check_replaces(plugin, plugin->operators[i]);
     if (rc) rc = tn__fail_more(rc, ", in operators[%u]", i);
   }

@@ -7,6 +7,12 @@
 
 #include "check.h"
 
+static tn_code check_count(const char *what, uint32_t n, uint32_t most) {
+  if (n <= most) return TN_OK;
+  return tn__fail(TN_PLUGIN, "%u %s are too many; at most %u are allowed", n,
+                  what, most);
+}
+
 /* ---------------------------------------------------------- shape programs */
 
 static bool below(int32_t index, uint32_t n) {
@@ -39,17 +45,40 @@ static bool node_refers_well(const tn_op *op, const tn_node *node) {
   }
 }
 
+static tn_code check_node(const tn_op *op, const tn_node *nodes, uint32_t i) {
+  const int32_t args[] = {nodes[i].a, nodes[i].b, nodes[i].c};
+  bool good = !op || node_refers_well(op, &nodes[i]);
+  for (uint32_t k = 0; k < tnm_node_arity(nodes[i].op); ++k)
+    good = good && below(args[k], i);
+  if (good) return TN_OK;
+  return tn__fail(TN_PLUGIN,
+                  "nodes[%u] (operation %u) refers to %d, %d, %d; not all of "
+                  "these exist before it",
+                  i, nodes[i].op, args[0], args[1], args[2]);
+}
+
+/* A node that others use several times is evaluated as often, so 60 nodes can
+ * cost 2^60 steps: parts[i] is the number of steps for node i. */
+static tn_code count_parts(const tn_node *nodes, uint32_t i, uint16_t *parts) {
+  const int32_t args[] = {nodes[i].a, nodes[i].b, nodes[i].c};
+  uint32_t n = 1;
+  for (uint32_t k = 0; k < tnm_node_arity(nodes[i].op); ++k)
+    n += parts[args[k]];
+  if (n > TNM_MOST_PARTS)
+    return tn__fail(TN_PLUGIN,
+                    "nodes[%u] is an expression of %u parts, with each use of "
+                    "a node counted; at most %d are allowed",
+                    i, n, TNM_MOST_PARTS);
+  parts[i] = (uint16_t)n;
+  return TN_OK;
+}
+
 tn_code tnm_check_nodes(const tn_op *op, const tn_node *nodes, uint32_t n) {
+  uint16_t parts[TNM_MOST_NODES];
+  TN__TRY(check_count("nodes", n, TNM_MOST_NODES));
   for (uint32_t i = 0; i < n; ++i) {
-    const int32_t args[] = {nodes[i].a, nodes[i].b, nodes[i].c};
-    bool good = node_refers_well(op, &nodes[i]);
-    for (uint32_t k = 0; k < tnm_node_arity(nodes[i].op); ++k)
-      good = good && below(args[k], i);
-    if (!good)
-      return tn__fail(TN_PLUGIN,
-                      "nodes[%u] (operation %u) refers to %d, %d, %d; not all "
-                      "of these exist before it",
-                      i, nodes[i].op, args[0], args[1], args[2]);
+    TN__TRY(check_node(op, nodes, i));
+    TN__TRY(count_parts(nodes, i, parts));
   }
   return TN_OK;
 }
@@ -75,6 +104,7 @@ static tn_code check_arg_shape(const tn_op *op, const tn_arg *arg) {
       !is_operand(op, (int32_t)arg->shape_list, (int32_t)arg->shape_index))
     return tn__fail(TN_PLUGIN, "its shape is that of operand %u of list %u",
                     arg->shape_index, arg->shape_list);
+  TN__TRY(check_count("terms", arg->n_terms, 2 * TN_MAX_NDIM));
   for (uint32_t i = 0; i < arg->n_terms; ++i)
     if (!below(arg->terms[i].node, op->n_nodes) || arg->terms[i].spread > 1)
       return tn__fail(TN_PLUGIN, "terms[%u] is node %d, spread %u", i,
@@ -96,6 +126,8 @@ static tn_code check_args(const tn_op *op, const char *what,
                           const tn_arg *const *args, uint32_t n) {
   for (uint32_t i = 0; i < n; ++i) {
     tn_code rc = check_arg(op, args[i]);
+    if (!rc && (args[i]->role == TN_ROLE_LOSS) > (args == op->outputs))
+      rc = tn__fail(TN_PLUGIN, "only an output may be a loss");
     if (!rc && args[i]->flags & TN_ARG_VARIADIC &&
         (args != op->inputs || i + 1 < n))
       rc = tn__fail(TN_PLUGIN, "only the last input may be variadic");
@@ -173,8 +205,19 @@ static tn_code check_dtype_vars(const tn_op *op) {
   return TN_OK;
 }
 
+/* The time for an inference grows faster than these numbers. */
+static tn_code check_counts(const tn_op *op) {
+  TN__TRY(check_count("inputs", op->n_inputs, TNM_MOST_OPERANDS));
+  TN__TRY(check_count("outputs", op->n_outputs, TNM_MOST_OPERANDS));
+  TN__TRY(check_count("states", op->n_aux, TNM_MOST_OPERANDS));
+  TN__TRY(check_count("dimensions", op->n_dims, TNM_MOST_OPERANDS));
+  TN__TRY(check_count("packs", op->n_packs, TNM_MOST_OPERANDS));
+  return check_count("requirements", op->n_requires, TNM_MOST_OPERANDS);
+}
+
 static tn_code check_body(const tn_op *op) {
   const tnm_fields params = {op->params, op->n_params, op->params_size};
+  TN__TRY(check_counts(op));
   TN__TRY(tnm_check_name("an operator", op->name, false));
   if (!op->interface)
     return tn__fail(TN_PLUGIN, "interface is 0; releases count from 1");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The codes of all messages in order, for `opgen explain`. Their texts stand in
- * codes_form.c, codes_expressions.c, codes_rules.c and codes_lints.c.
+ * codes_form.c, codes_expressions.c, codes_rules.c, codes_lints.c and
+ * codes_built.c.
  */
 #include "codes.h"
 
@@ -10,7 +11,8 @@
 #include "manifest.h"
 
 static const tnm_code *const tables[] = {tnm_codes_form, tnm_codes_expressions,
-                                         tnm_codes_rules, tnm_codes_lints};
+                                         tnm_codes_rules, tnm_codes_lints,
+                                         tnm_codes_built};
 
 static const tnm_code *code_at(size_t index) {
   for (size_t i = 0; i < sizeof tables / sizeof *tables; ++i) {

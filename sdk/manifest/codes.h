@@ -22,5 +22,6 @@ extern const tnm_code tnm_codes_form[];        /* E0001 to E0029 */
 extern const tnm_code tnm_codes_expressions[]; /* E0030 to E0049 */
 extern const tnm_code tnm_codes_rules[];       /* E0051 to E0079 */
 extern const tnm_code tnm_codes_lints[];       /* E0080 and on, W0101 and on */
+extern const tnm_code tnm_codes_built[];       /* E0201 and on */
 
 #endif /* TENON_MANIFEST_CODES_H_ */

@@ -178,7 +178,8 @@ const tnm_code tnm_codes_rules[] = {
     TNM_CODE("E0075", "a call that the operator does not take",
              "The graph of a gradient calls an operator of the same plugin, or "
              "of one behind\n`--with`, which is not there, has another "
-             "interface, other inputs or other parameters.\nOperators of "
+             "interface, other inputs, other parameters or\nother shapes; or "
+             "the result has another shape than the input. Operators of\n"
              "plugins that are not given are looked at when the gradient is "
              "computed.",
              "  graph: {x: acme.scale(grad.out, factor=2)}  # it has `by`",

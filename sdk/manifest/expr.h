@@ -67,6 +67,9 @@ bool tnm_parser_end(const tnm_parser *parser);
 /* Whether a call has the `n` arguments that its function takes; false after a
  * message. */
 bool tnm_check_args(tnm_diags *diags, const tnm_expr *call, uint32_t n);
+/* The same; *id is that of the message, for help lines. */
+bool tnm_count_args(tnm_diags *diags, const tnm_expr *call, uint32_t n,
+                    size_t *id);
 
 /* Arguments that a node holds: a call that is wrong may have been given more.
  */
@@ -97,8 +100,8 @@ void tnm_names_scope(tnm_names *names, const tnm_scope *scope);
 /* "= note: in scope here: data, a, b", nothing if there are no names. */
 void tnm_names_note(const tnm_names *names, tnm_diags *diags, size_t id,
                     const char *what);
-/* "= help: did you mean `data`?", nothing if none is near. */
-void tnm_names_help(const tnm_names *names, tnm_diags *diags, size_t id,
+/* "= help: did you mean `data`?"; nothing and false if none is near. */
+bool tnm_names_help(const tnm_names *names, tnm_diags *diags, size_t id,
                     const char *word);
 /* "= help: `hard` is a value of `kind`; ... write `1`"; false if no parameter
  * has that value. */

@@ -214,6 +214,12 @@ typedef struct tnm_call {
 /* Looks at reader->calls, once all operators are known; what graphs call of
  * plugins that were not given is known when a gradient is computed. */
 void tnm_check_calls(tnm_reader *reader);
+/* The operator "plugin.op@1" of the plugin that is read or of one that was
+ * given; NULL if it is not known. */
+const tn_op *tnm_called(tnm_reader *reader, const char *name);
+/* Reports gradients whose graphs contradict the shapes of their operators, as
+ * far as patterns decide. After tnm_check_calls. */
+void tnm_check_graph_shapes(tnm_reader *reader);
 
 void tnm_reader_init(tnm_reader *reader, const tn__env *env, tn__arena *arena,
                      tnm_diags *diags);
@@ -246,6 +252,7 @@ typedef struct tnm_lower {
   bool incomplete; /* a parameter or operand was dropped */
   bool untyped;    /* the type of an operand is a mistake */
   bool unshaped;   /* the shape of one is */
+  size_t n_errors; /* that were reported before the operator */
   tnm_scope scope;
   tnm_program program;
 } tnm_lower;
@@ -321,6 +328,8 @@ void tnm_lower_dtypes(tnm_lower *lower);
 void tnm_lower_operands(tnm_lower *lower);
 void tnm_lower_shapes(tnm_lower *lower);
 void tnm_lower_requires(tnm_lower *lower);
+/* Reports inputs and states that no rule relates to the others in shape. */
+void tnm_check_related(const tnm_lower *lower);
 void tnm_lower_forward(tnm_lower *lower);
 void tnm_lower_gradient(tnm_lower *lower);
 /* `gradient: auto`, which stands at `at`; all[] are the op's input gradients.
@@ -375,6 +384,11 @@ typedef struct tnm_given {
   size_t n_operators;
   bool whole; /* all that the plugin has was read */
 } tnm_given;
+
+/* `requires` of plugin.yaml, a mapping or NULL, becomes plugin->dependencies.
+ */
+void tnm_lower_dependencies(tnm_reader *reader, const tnm_tree *map,
+                            tn_plugin *plugin);
 
 /* What stands behind `--with`, in that order; several may be of one plugin. */
 const tn__vec *tnm_givens(tnm_reader *reader);

@@ -209,6 +209,7 @@ static void read_head(package *p) {
   p->tables->release = reader->release;
   p->tables->summary = tnm_get_text(p->tree, "summary");
   p->tables->license = tnm_get_text(p->tree, "license");
+  tnm_lower_dependencies(reader, tnm_tree_get(p->tree, "requires"), p->tables);
 }
 
 static bool read_plugin_file(package *p) {
@@ -495,6 +496,8 @@ tn_plugin *tnm_read_tables(tnm_reader *reader, const char *path) {
   if (tnm_diags_errors(reader->diags) == before) tnm_lower_second_order(reader);
   if (tnm_diags_errors(reader->diags) == before && !reader->target_only)
     tnm_check_calls(reader);
+  if (tnm_diags_errors(reader->diags) == before && !reader->target_only)
+    tnm_check_graph_shapes(reader);
   if (reader->arena->failed || tnm_diags_failed(reader->diags) ||
       tnm_diags_errors(reader->diags) > before || !fill_tables(&p))
     return NULL;

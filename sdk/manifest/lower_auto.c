@@ -40,10 +40,13 @@ static bool check_forward(tnm_lower *lower, const tnm_tree *at) {
   tnm_diag_spec spec = {"E0067", at->pos, "nothing to differentiate"};
   size_t id = tnm_diag(lower->diags, &spec,
                        "`gradient: auto` without formulas in `forward`");
-  tnm_diag_help(
-      lower->diags, id, "add `forward: {%s: ...}`, or write `gradient: none`",
-      lower->op->n_outputs > 0 ? lower->operands[TN_OPERAND_OUT].names[0]
-                               : "out");
+  tnm_diag_help(lower->diags, id,
+                "add `forward: {%s: ...}`; or write `gradient: {kernel: "
+                "backward, needs: {...}}` where kernels compute it, "
+                "`gradient: none` where there is none",
+                lower->op->n_outputs > 0
+                    ? lower->operands[TN_OPERAND_OUT].names[0]
+                    : "out");
   return false;
 }
 

@@ -213,9 +213,10 @@ static void read_result(tnm_bind *b, tnm_tree *map) {
   const tnm_tree *c = tnm_tree_get(map, "c");
   const tnm_tree *ok = tnm_tree_get(map, "ok");
   const tnm_tree *to = tnm_tree_get(map, "to");
-  b->broken = true;
-  if (c == NULL || !tnm_read_c_type(diags_of(b), c, &type)) return;
-  b->broken = false;
+  if (c == NULL || !tnm_read_c_type(diags_of(b), c, &type)) {
+    b->broken = true;
+    return;
+  }
   b->out->returns = type.c;
   if (type.c == TNM_C_POINTER) {
     tnm_diag_spec spec = {"E0086", c->pos, "a pointer"};
@@ -380,8 +381,10 @@ void tnm_lower_binding(tnm_lower *lower) {
   check_examples(&b);
   if (lower->incomplete) return;
   if (marks_open(&b) && program_open(&b)) {
+    tnm_read_map(&b);
     read_args(&b);
     read_returns(&b);
+    tnm_check_map(&b);
     check_operands(&b);
     make_kernel(&b, overlap);
     if (!tnm_program_finish(&b.program, &b.out->nodes, &b.out->n_nodes))

@@ -3,6 +3,9 @@
  *
  * files: lower_binding.c  the keys, the kernel, what excludes what
  *        binding_args.c   one argument or result: its type, what it gets
+ *        binding_expression.c
+ *                         an argument that is an expression
+ *        binding_map.c    `map`: a call for each element
  *        binding_range.c  which values an integer expression may have
  */
 #ifndef TENON_MANIFEST_LOWER_BINDING_H_
@@ -19,6 +22,7 @@ typedef struct tnm_bind {
   tnm_program program; /* integer expressions of the arguments */
   tnm_bound_arg *dims; /* sources of the dimension variables */
   bool *passed[3];     /* operands that the function gets, by TN_OPERAND_* */
+  bool mapped;         /* an argument is an element of the input of `map` */
   bool broken;         /* an argument or result was a mistake */
 } tnm_bind;
 
@@ -29,11 +33,36 @@ typedef struct tnm_c_type {
   bool constant;    /* a pointer to const */
 } tnm_c_type;
 
+/* One entry of `args`. */
+typedef struct tnm_bind_entry {
+  const tnm_tree *c;
+  const tnm_tree *pass;
+  tnm_c_type type;
+} tnm_bind_entry;
+
 /* False after a message. */
 bool tnm_read_c_type(tnm_diags *diags, const tnm_tree *node, tnm_c_type *out);
 
 /* One entry of `args`. False after a message. */
 bool tnm_read_bound_arg(tnm_bind *bind, tnm_tree *node, tnm_bound_arg *out);
+
+/* Reads an entry that is no operand, number or parameter. False after a
+ * message. */
+bool tnm_bind_expression(tnm_bind *bind, const tnm_bind_entry *at,
+                         tnm_bound_arg *out);
+
+/* A message about `pass` or `c` of an argument; returns its id. */
+size_t tnm_bind_mismatch(tnm_bind *bind, tnm_pos pos, const char *under,
+                         const char *what);
+/* Whether it is a pointer to constant integers. */
+bool tnm_is_integer_list(const tnm_c_type *type);
+
+/* `map: x`; nothing if it is not there. */
+void tnm_read_map(tnm_bind *bind);
+/* Whether an operand has the shape of the input of `map` by its rule. */
+bool tnm_has_map_shape(const tnm_bind *bind, uint32_t list, uint32_t index);
+/* Checks that calls get elements, and that the result has a place for each. */
+void tnm_check_map(tnm_bind *bind);
 
 /* Whether every type that the operand may have is the C type; false after a
  * message at `pos`. */

@@ -126,6 +126,24 @@ static const tn_op *find_called(tnm_reader *reader, const tnm_call *call) {
   return NULL;
 }
 
+const tn_op *tnm_called(tnm_reader *reader, const char *name) {
+  const char *dot = strchr(name, '.'), *at = strchr(name, '@');
+  known ops;
+  if (dot == NULL || at == NULL || at < dot) return NULL;
+  tnm_call call = {
+      .plugin = tn__arena_text(reader->arena, name, (size_t)(dot - name)),
+      .op = tn__arena_text(reader->arena, dot + 1, (size_t)(at - dot) - 1)};
+  if (call.plugin == NULL || call.op == NULL ||
+      !tnm_parse_int(at + 1, &call.interface) ||
+      !find_operators(reader, &call, &ops))
+    return NULL;
+  for (size_t i = 0; i < ops.n; ++i)
+    if (strcmp(ops.v[i]->name, call.op) == 0 &&
+        ops.v[i]->interface == call.interface)
+      return ops.v[i];
+  return NULL;
+}
+
 /* ------------------------------------------------------------------ its inputs
  */
 
@@ -196,8 +214,9 @@ static bool is_literal(const tn_field *field, const tnm_call_param *param) {
 /* Whether it stands for a parameter; one that is misspelt is reported as such,
  * and not as missing too. */
 static bool is_meant(const tn_op *op, const tn_field *field, const char *name) {
-  return is_named(field, name) || (find_param(op, name) == NULL &&
-                                   tn__nearest(name, &field->name, 1) != NULL);
+  return is_named(field, name) ||
+         (find_param(op, name) == NULL &&
+          tn__find_nearest_word(name, &field->name, 1) != NULL);
 }
 
 static void check_once(tnm_reader *reader, const tnm_call *call,

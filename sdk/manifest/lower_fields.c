@@ -215,6 +215,45 @@ static size_t report(const checked *c, const char *rule) {
   return id;
 }
 
+/* The type of parameter that takes such a value; NULL if none is likely. */
+static const char *likely_type(const checked *c) {
+  const char *text = c->node->text;
+  const bool list = is_list(c->field);
+  int64_t whole = 0;
+  double number = 0;
+  if (c->node->kind == TNM_MAP) return NULL;
+  if (c->node->kind == TNM_LIST) {
+    const tnm_tree *first = c->node->first;
+    if (first == NULL || first->kind != TNM_SCALAR) return NULL;
+    return tnm_parse_double(first->text, &number) ? "ints` or `floats" : NULL;
+  }
+  if (!list && tnm_parse_int(text, &whole)) return "int";
+  if (tnm_parse_double(text, &number)) return list ? "floats" : "float";
+  if (list || strchr("0123456789+-.", text[0]) != NULL) return NULL;
+  const bool truth = strcmp(text, "true") == 0 || strcmp(text, "yes") == 0 ||
+                     strcmp(text, "false") == 0 || strcmp(text, "no") == 0;
+  if (truth && c->field->type == TN_FIELD_BOOL) return NULL;
+  return truth ? "bool" : "string";
+}
+
+/* A value of another type: `form` is how one of this type is written. */
+static void report_type(const checked *c, const char *rule, const char *form) {
+  const size_t id = report(c, rule);
+  const char *name = c->field->name;
+  const char *type = likely_type(c);
+  const bool nothing = c->node->kind == TNM_SCALAR && is_nothing(c->node->text);
+  if (nothing && (c->field->flags & TN_FIELD_OPTIONAL) == 0)
+    tnm_diag_help(c->diags, id,
+                  "write %s, or declare `%s` with `optional: "
+                  "true`",
+                  form, name);
+  else if (type != NULL && !nothing)
+    tnm_diag_help(c->diags, id, "write %s, or declare `%s` with `type: %s`",
+                  form, name, type);
+  else if (!nothing)
+    tnm_diag_help(c->diags, id, "write %s", form);
+}
+
 /* `rule` is "at least 1": one bound is as good as the other. */
 static void report_bound(const checked *c, const char *rule) {
   const char *bound = strrchr(rule, ' ') + 1;
@@ -228,7 +267,7 @@ static bool check_int(const checked *c) {
   int64_t value;
   char rule[64];
   if (!tnm_parse_int(c->node->text, &value)) {
-    report(c, tnm_int_wanted(c->node->text));
+    report_type(c, tnm_int_wanted(c->node->text), "a whole number such as `1`");
     return false;
   }
   if ((f->flags & TN_FIELD_HAS_MIN) && value < f->min_int)
@@ -246,7 +285,7 @@ static bool check_float(const checked *c) {
   double value;
   char rule[64];
   if (!tnm_parse_double(c->node->text, &value)) {
-    report(c, tnm_double_wanted(c->node->text));
+    report_type(c, tnm_double_wanted(c->node->text), "a number such as `0.5`");
     return false;
   }
   if ((f->flags & TN_FIELD_HAS_MIN) && !(value >= f->min_float))
@@ -275,13 +314,13 @@ static bool check_bool(const checked *c) {
   if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0 ||
       strcmp(text, "1") == 0 || strcmp(text, "0") == 0)
     return true;
-  report(c, "true or false");
+  report_type(c, "true or false", "`true` or `false`");
   return false;
 }
 
 static bool check_scalar(const checked *c) {
   if (c->node->kind != TNM_SCALAR) {
-    report(c, "a single value");
+    report_type(c, "a single value", "one value without brackets");
     return false;
   }
   tn_dtype dtype;

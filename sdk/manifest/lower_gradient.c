@@ -274,7 +274,7 @@ static bool is_misspelt(const tnm_lower *lower, const tnm_tree *map,
                         const char *name) {
   for (const tnm_tree *entry = map->first; entry != NULL; entry = entry->next)
     if (tnm_find_operand(lower, TN_OPERAND_IN, entry->key) == TN_NONE &&
-        tn__nearest(entry->key, &name, 1) != NULL)
+        tn__find_nearest_word(entry->key, &name, 1) != NULL)
       return true;
   return false;
 }

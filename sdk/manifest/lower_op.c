@@ -120,6 +120,8 @@ static void lower_rules(tnm_lower *lower) {
   tnm_lower_forward(lower);
   tnm_lower_gradient(lower);
   tnm_lower_generated(lower);
+  if (ok && tnm_diags_errors(lower->diags) == lower->n_errors)
+    tnm_check_related(lower);
 }
 
 static bool register_name(tnm_reader *reader, tnm_operator *out) {
@@ -162,7 +164,8 @@ tnm_operator *tnm_lower_one(tnm_reader *reader, const tnm_tree *doc,
                      .diags = reader->diags,
                      .doc = doc,
                      .op = TNM_NEW(reader->arena, tn_op, 1),
-                     .out = tnm_new_operator(reader, file, name->pos)};
+                     .out = tnm_new_operator(reader, file, name->pos),
+                     .n_errors = tnm_diags_errors(reader->diags)};
   if (lower.op == NULL || lower.out == NULL) return NULL;
   lower.out->op = lower.op;
   lower.out->parent = parent;

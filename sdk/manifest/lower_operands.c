@@ -200,12 +200,18 @@ static uint32_t read_flags(tnm_lower *lower, const tnm_tree *node) {
   return flags;
 }
 
-static uint32_t read_role(tnm_lower *lower, const tnm_tree *node) {
-  static const char *const roles[] = {"data", "weight", "label", NULL};
+static uint32_t read_role(tnm_lower *lower, uint32_t list,
+                          const tnm_tree *node) {
+  static const char *const inputs[] = {"data", "weight", "label", NULL};
+  static const char *const outputs[] = {"data", "loss", NULL};
   const tnm_tree *role = tnm_tree_get(node, "role");
   if (role == NULL) return TN_ROLE_DATA;
-  int found = tnm_read_word(lower->diags, role, "a role", roles);
-  return found < 0 ? TN_ROLE_DATA : (uint32_t)found;
+  const bool output = list == TN_OPERAND_OUT;
+  const int found = tnm_read_word(lower->diags, role,
+                                  output ? "a role of an output" : "a role",
+                                  output ? outputs : inputs);
+  if (found <= 0) return TN_ROLE_DATA;
+  return output ? TN_ROLE_LOSS : (uint32_t)found;
 }
 
 static bool same_dtype(const tn_arg *a, const tn_arg *b) {
@@ -278,7 +284,7 @@ static void read_arg(tnm_lower *lower, const tnm_operands *list,
   tnm_life life = tnm_read_life(lower->reader, node, lower->op->since);
   *arg = (tn_arg){.struct_size = sizeof *arg,
                   .flags = read_flags(lower, node),
-                  .role = read_role(lower, node),
+                  .role = read_role(lower, list->list, node),
                   .since = life.since,
                   .deprecated_since = life.deprecated_since,
                   .use = life.use,

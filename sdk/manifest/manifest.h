@@ -382,4 +382,11 @@ tn_code tn__kernel_fits(const tn_kernel *kernel, const tn_op *op);
 void tn__plugin_json(const tn_plugin *plugin, tn__buf *out);
 void tn__op_json(const tn_op *op, tn__buf *out);
 
+/* How many of a, b, c of a tn_node are earlier nodes. */
+static inline uint32_t tnm_node_arity(uint32_t op) {
+  if (op == TN_NODE_SELECT) return 3;
+  if (op == TN_NODE_RANK || op == TN_NODE_NEG || op == TN_NODE_ABS) return 1;
+  return op >= TN_NODE_ADD && op <= TN_NODE_GE ? 2 : 0;
+}
+
 #endif /* TENON_MANIFEST_H_ */

@@ -37,6 +37,12 @@ typedef struct tnm_module {
  * functions are called as core/registry/strict.h says. */
 #define TNM_TRUST_PROBE (1u << 31)
 
+/* Records of tenon-probe (core/base/child.h). */
+enum {
+  TNM_PROBE_RUN = 1, /* "OPERATOR EXAMPLE", before its calls */
+  TNM_PROBE_FAIL = 2 /* "CODE REASON" */
+};
+
 #define TNM_MODULE_FILE "libtenon-manifest.so.0"
 #define TNM_MODULE_SYMBOL "tn_manifest_module"
 TN_API extern const tnm_module tn_manifest_module;

@@ -8,13 +8,17 @@
 
 #include "front.h"
 
-enum { MAX_PLUGIN_BYTES = 1 << 30 };
+enum {
+  MAX_PLUGIN_BYTES = 1 << 30,
+  MAX_NOTES = 1000 /* in all segments, as for the loader */
+};
 
 /* A file in memory. */
 typedef struct image {
   const char *path;
   const char *bytes;
   size_t n;
+  uint32_t n_notes; /* that were looked at */
 } image;
 
 /* Copies out of the file, so that nothing depends on alignment. */
@@ -29,10 +33,11 @@ static uint64_t round_up(uint64_t n) {
 }
 
 /* Finds the manifest within one note segment [at, end). */
-static bool find_in_segment(const image *file, uint64_t at, uint64_t end,
+static bool find_in_segment(image *file, uint64_t at, uint64_t end,
                             image *manifest) {
   Elf64_Nhdr header;
-  while (at < end && copy_out(file, at, &header, sizeof header)) {
+  while (at < end && file->n_notes++ < MAX_NOTES &&
+         copy_out(file, at, &header, sizeof header)) {
     uint64_t name = at + sizeof header;
     uint64_t desc = name + round_up(header.n_namesz);
     char text[sizeof TN_NOTE_NAME];
@@ -46,7 +51,7 @@ static bool find_in_segment(const image *file, uint64_t at, uint64_t end,
         note.manifest_size <= header.n_descsz - note.header_size &&
         desc + header.n_descsz <= file->n) {
       *manifest = (image){file->path, file->bytes + desc + note.header_size,
-                          note.manifest_size};
+                          note.manifest_size, 0};
       return true;
     }
     at = desc + round_up(header.n_descsz);
@@ -54,7 +59,7 @@ static bool find_in_segment(const image *file, uint64_t at, uint64_t end,
   return false;
 }
 
-static bool find_manifest(const image *file, image *manifest) {
+static bool find_manifest(image *file, image *manifest) {
   Elf64_Ehdr elf;
   if (!copy_out(file, 0, &elf, sizeof elf) ||
       memcmp(elf.e_ident, ELFMAG, SELFMAG) != 0 ||

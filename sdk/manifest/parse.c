@@ -238,12 +238,18 @@ uint32_t tnm_expr_kept_args(const tnm_expr *expr) {
   return expr->n_args < MAX_ARGS ? expr->n_args : MAX_ARGS;
 }
 
-bool tnm_check_args(tnm_diags *diags, const tnm_expr *call, uint32_t n) {
+bool tnm_count_args(tnm_diags *diags, const tnm_expr *call, uint32_t n,
+                    size_t *id) {
   if (call->n_args == n) return true;
   tnm_diag_spec spec = {"E0035", call->pos, NULL};
-  (void)tnm_diag(diags, &spec, "`%s` takes %u argument%s, found %u", call->text,
+  *id = tnm_diag(diags, &spec, "`%s` takes %u argument%s, found %u", call->text,
                  n, n == 1 ? "" : "s", call->n_args);
   return false;
+}
+
+bool tnm_check_args(tnm_diags *diags, const tnm_expr *call, uint32_t n) {
+  size_t id = 0;
+  return tnm_count_args(diags, call, n, &id);
 }
 
 /* The arguments of a call. More than a node holds are counted, not kept: the

@@ -148,6 +148,40 @@ static void resolve_grad(resolver *r, tnm_expr *expr) {
 
 /* --------------------------------------------------------------- functions */
 
+/* The operator that computes a function of many elements; NULL for others. */
+static const char *find_operator(const char *name) {
+  static const char *const operators[][2] = {{"sum", "tensor.sum"},
+                                             {"mean", "tensor.mean"},
+                                             {"avg", "tensor.mean"},
+                                             {"average", "tensor.mean"},
+                                             {"prod", "tensor.prod"},
+                                             {"nansum", "tensor.nansum"},
+                                             {"norm", "tensor.norm"},
+                                             {"amax", "tensor.max"},
+                                             {"amin", "tensor.min"},
+                                             {"argmax", "tensor.argmax"},
+                                             {"argmin", "tensor.argmin"},
+                                             {"max", "tensor.max"},
+                                             {"min", "tensor.min"},
+                                             {"dot", "tensor.dot"},
+                                             {"matmul", "tensor.dot"},
+                                             {"softmax", "nn.softmax"},
+                                             {"log_softmax", "nn.log_softmax"}};
+  for (size_t i = 0; i < sizeof operators / sizeof *operators; ++i)
+    if (strcmp(name, operators[i][0]) == 0) return operators[i][1];
+  return NULL;
+}
+
+static bool help_operator(tnm_diags *diags, size_t id, const char *name) {
+  const char *operator_name = find_operator(name);
+  if (operator_name == NULL) return false;
+  tnm_diag_help(diags, id,
+                "formulas are computed element by element; the operator `%s` "
+                "computes this, or write a kernel with `kernels:`",
+                operator_name);
+  return true;
+}
+
 static void unknown_function(resolver *r, const tnm_expr *expr) {
   tnm_pos pos = expr->pos;
   pos.length = (uint32_t)strlen(expr->text);
@@ -158,7 +192,17 @@ static void unknown_function(resolver *r, const tnm_expr *expr) {
   for (size_t i = 0; i < TNM_N_FUNCTIONS; ++i)
     tnm_names_add(&names, &tnm_function_at(i)->name, 1);
   tnm_names_note(&names, r->source->diags, id, "functions");
-  tnm_names_help(&names, r->source->diags, id, expr->text);
+  if (!help_operator(r->source->diags, id, expr->text))
+    tnm_names_help(&names, r->source->diags, id, expr->text);
+}
+
+/* `max(x)` was meant as the largest of all elements. */
+static bool check_args(resolver *r, const tnm_expr *expr) {
+  const uint32_t n = tnm_function_at(expr->index)->n_args;
+  size_t id = 0;
+  if (tnm_count_args(r->source->diags, expr, n, &id)) return true;
+  if (expr->n_args == 1) (void)help_operator(r->source->diags, id, expr->text);
+  return false;
 }
 
 static void resolve_call(resolver *r, tnm_expr *expr) {
@@ -166,8 +210,7 @@ static void resolve_call(resolver *r, tnm_expr *expr) {
   if (expr->index == TN_NONE) {
     unknown_function(r, expr);
     r->failed = true;
-  } else if (!tnm_check_args(r->source->diags, expr,
-                             tnm_function_at(expr->index)->n_args)) {
+  } else if (!check_args(r, expr)) {
     r->failed = true;
   }
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static size_t report_value(tnm_diags *diags, const tnm_tree *node,
                            const char *expected) {
@@ -117,9 +118,27 @@ static void join(char *out, size_t size, const char *const *words, size_t n) {
                              words[i]);
 }
 
+/* The candidate that other programs call by this word; NULL if there is none.
+ */
+static const char *find_usual(const char *word, const char *const *candidates,
+                              size_t n) {
+  static const char *const usual[][2] = {{"gpu", "cuda"},
+                                         {"nvidia", "cuda"},
+                                         {"device", "cuda"},
+                                         {"host", "cpu"},
+                                         {"x86", "cpu"}};
+  for (size_t i = 0; i < sizeof usual / sizeof *usual; ++i)
+    for (size_t k = 0; k < n; ++k)
+      if (strcasecmp(word, usual[i][0]) == 0 &&
+          strcmp(candidates[k], usual[i][1]) == 0)
+        return candidates[k];
+  return NULL;
+}
+
 void tnm_suggest(tnm_diags *diags, size_t id, const char *word,
                  const char *const *candidates, size_t n) {
-  const char *near = tn__nearest(word, candidates, n);
+  const char *near = find_usual(word, candidates, n);
+  if (near == NULL) near = tn__find_nearest_word(word, candidates, n);
   char list[512];
   if (near != NULL) {
     tnm_diag_help(diags, id, "did you mean `%s`?", near);

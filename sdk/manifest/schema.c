@@ -19,6 +19,9 @@ static const tnm_key plugin_keys[] = {
     {"operators", L, true, "files of the operators; their order is ABI"},
     {"init", S, false, "C function that runs when the plugin is loaded"},
     {"fini", S, false, "C function that undoes it"},
+    {"requires", M, false,
+     "plugins that are loaded before it, with their least release: "
+     "`{elemwise: \">=2\"}`"},
     {"unloadable", S, false,
      "true: no thread, no exit handler, no pointer outlives the plugin"},
     {NULL, 0, false, NULL}};
@@ -100,6 +103,7 @@ static const tnm_key input_keys[] = {
     {"name", S, true, "name, lower case"},
     {"dtype", S, true, "type, type variable, or a parameter of type dtype"},
     {"shape", S | L | M, false, "operand, pattern, or `{c: function}`"},
+    {"independent", S, false, "true: no rule relates its shape to others"},
     {"role", S, false, "data, weight or label"},
     {"optional", S, false, "true: may be absent"},
     {"variadic", S, false, "true: any number of them; the last input"},
@@ -114,6 +118,8 @@ static const tnm_key output_keys[] = {
     {"dtype", S, true, "type, type variable, or a parameter of type dtype"},
     {"shape", S | L | M, true,
      "operand, `broadcast`, `dynamic`, pattern, or `{c: function}`"},
+    {"role", S, false,
+     "data, or loss: a head whose gradient is ones where none is given; data"},
     {"inplace", S, false, "input whose memory it may take"},
     {"view", S, false, "input whose elements it has, in their order"},
     {"init", S, false, "input that it starts as a copy of"},
@@ -203,14 +209,17 @@ static const tnm_key binding_keys[] = {
     {"symbol", S, true, "function"},
     {"returns", S | M, false,
      "void, `{c: int32, ok: 0}` or `{c: float, to: out}`; void"},
+    {"map", S, false, "input: a call for each of its elements; one call"},
     {"thread", S, false, "any: calls may overlap; one: they take turns; one"},
     {"args", L, true, "its arguments, in the order of C"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key bound_arg_keys[] = {
     {"c", S, true, "type in C: int8 ... uint64, float, double, `const float*`"},
-    {"pass", S, true,
+    {"pass", S, false,
      "operand, parameter, number, or integer expression such as `size(x)`"},
+    {"by", S, false, "`address`: a pointer to the number"},
+    {"text", S, false, "constant text, in place of `pass`"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key result_keys[] = {
@@ -332,7 +341,7 @@ static void report_unknown(tnm_diags *diags, const tnm_schema *schema,
   const char *names[MAX_SCHEMA_KEYS];
   const size_t n = key_names(schema, names);
   const char *owner = owner_of(entry->key);
-  if (tn__nearest(entry->key, names, n) == NULL && owner != NULL)
+  if (tn__find_nearest_word(entry->key, names, n) == NULL && owner != NULL)
     tnm_diag_help(diags, id, "`%s` is a key of %s", entry->key, owner);
   else
     tnm_suggest(diags, id, entry->key, names, n);
@@ -396,7 +405,8 @@ static bool check_form(tnm_diags *diags, const tnm_key *key,
 static void mend_key(const tnm_schema *schema, const tnm_tree *map,
                      tnm_tree *entry) {
   const char *names[MAX_SCHEMA_KEYS];
-  const char *meant = tn__nearest(entry->key, names, key_names(schema, names));
+  const char *meant =
+      tn__find_nearest_word(entry->key, names, key_names(schema, names));
   if (meant == NULL || tnm_tree_has(map, meant)) return;
   if (find_key(schema, meant)->forms & entry->kind) entry->key = meant;
 }
@@ -433,7 +443,7 @@ static bool is_misspelt(const tnm_schema *schema, const tnm_tree *map,
                         const char *name) {
   for (const tnm_tree *child = map->first; child != NULL; child = child->next) {
     if (find_key(schema, child->key) == NULL &&
-        tn__nearest(child->key, &name, 1) != NULL)
+        tn__find_nearest_word(child->key, &name, 1) != NULL)
       return true;
   }
   return false;

@@ -90,8 +90,9 @@ void tnm_names_note(const tnm_names *names, tnm_diags *diags, size_t id,
   tn__buf_deinit(&buf);
 }
 
-void tnm_names_help(const tnm_names *names, tnm_diags *diags, size_t id,
+bool tnm_names_help(const tnm_names *names, tnm_diags *diags, size_t id,
                     const char *word) {
-  const char *near = tn__nearest(word, names->v, names->n);
+  const char *near = tn__find_nearest_word(word, names->v, names->n);
   if (near) tnm_diag_help(diags, id, "did you mean `%s`?", near);
+  return near != NULL;
 }

@@ -97,6 +97,16 @@ static bool help_capital(const tnm_program *program, const tnm_expr *expr,
   return true;
 }
 
+/* A name that nothing here resembles: a dimension that was meant to be new. */
+static void help_new_name(const tnm_program *program, const char *name,
+                          size_t id) {
+  if (program->dimless != NULL || name[0] < 'a' || name[0] > 'z') return;
+  tnm_diag_help(program->diags, id,
+                "a dimension begins with a capital letter: `%c%s`; a name in "
+                "lower case is a parameter, declared in `params`",
+                name[0] - 'a' + 'A', name + 1);
+}
+
 static void unknown_name(tnm_program *program, const tnm_expr *expr) {
   bool variable = is_variable(expr->text);
   tnm_diags *diags = program->diags;
@@ -113,8 +123,9 @@ static void unknown_name(tnm_program *program, const tnm_expr *expr) {
     tnm_names_add(&names, &program->scope.params[i]->name, 1);
   tnm_names_note(&names, diags, id, "in scope here");
   if (!help_capital(program, expr, id) &&
-      !tnm_enum_help(&program->scope, diags, id, expr->text))
-    tnm_names_help(&names, diags, id, expr->text);
+      !tnm_enum_help(&program->scope, diags, id, expr->text) &&
+      !tnm_names_help(&names, diags, id, expr->text) && !variable)
+    help_new_name(program, expr->text, id);
 }
 
 /* The operand that a name stands for. */

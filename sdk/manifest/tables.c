@@ -64,9 +64,10 @@ static const char *const node_ops[] = {
     [TN_NODE_SELECT] = "select"};
 static const char *const shape_kinds[] = {"any", "pattern", "same", "broadcast",
                                           "hook"};
-static const char *const arg_flags[] = {"optional", "variadic", "hidden",
-                                        "contiguous", "dynamic"};
-static const char *const roles[] = {"data", "weight", "label"};
+static const char *const arg_flags[] = {"optional",   "variadic", "hidden",
+                                        "contiguous", "dynamic",  "trained",
+                                        "view"};
+static const char *const roles[] = {"data", "weight", "label", "loss"};
 static const char *const lists[] = {"in", "out", "aux"};
 static const char *const gradient_kinds[] = {"none", "kernel", "graph"};
 static const char *const need_kinds[] = {"grad_out", "in", "out"};
@@ -248,6 +249,13 @@ static const tnm_member target_members[] = {
 static const tnm_table table_target =
     GROWING(tn_target, 32, target_members, RESERVED(tn_target));
 
+#define S tn_dependency
+static const tnm_member dependency_members[] = {SCALAR(TNM_U32, release),
+                                                TEXT(plugin)};
+#undef S
+static const tnm_table table_dependency =
+    GROWING(tn_dependency, 16, dependency_members, 0);
+
 /* abi_major and abi_minor come first: the reader looks them up there. */
 #define S tn_plugin
 static const tnm_member plugin_members[] = {
@@ -262,18 +270,20 @@ static const tnm_member plugin_members[] = {
     TEXT(opgen),
     ARRAY(TNM_POINTERS, operators, n_operators, &tnm_table_op),
     ARRAY(TNM_POINTERS, kernels, n_kernels, &table_kernel),
-    ARRAY(TNM_POINTERS, targets, n_targets, &table_target)};
+    ARRAY(TNM_POINTERS, targets, n_targets, &table_target),
+    ARRAY(TNM_POINTERS, dependencies, n_dependencies, &table_dependency)};
 #undef S
 const tnm_table tnm_table_plugin =
     GROWING(tn_plugin, 128, plugin_members, RESERVED(tn_plugin));
 
-/* The numbers above are those of ABI 0.0 and stay when a struct grows. */
+/* The numbers above are those of the first ABI that had the struct and stay
+ * when a struct grows. */
 _Static_assert(sizeof(tn_field) >= 128 && sizeof(tn_arg) >= 120 &&
                    sizeof(tn_dtype_var) >= 24 && sizeof(tn_require) >= 24 &&
                    sizeof(tn_input_gradient) >= 32 &&
                    sizeof(tn_gradient) >= 32 && sizeof(tn_op) >= 192 &&
                    sizeof(tn_kernel) >= 136 && sizeof(tn_target) >= 32 &&
-                   sizeof(tn_plugin) >= 128,
+                   sizeof(tn_plugin) >= 128 && sizeof(tn_dependency) >= 16,
                "structs only grow");
 
 void tnm_set(void *object, const tnm_member *m, uint64_t raw) {

@@ -54,13 +54,6 @@ struct tnm_table {
   const tnm_member *members;
 };
 
-/* How many of a, b, c of a tn_node are earlier nodes. */
-static inline uint32_t tnm_node_arity(uint32_t op) {
-  if (op == TN_NODE_SELECT) return 3;
-  if (op == TN_NODE_RANK || op == TN_NODE_NEG || op == TN_NODE_ABS) return 1;
-  return op >= TN_NODE_ADD && op <= TN_NODE_GE ? 2 : 0;
-}
-
 /* The first members of tn_plugin are versions. The encoding has those of the
  * generator, by which its reader knows what to expect; note and descriptor have
  * those of the op.h that the plugin was compiled with. */

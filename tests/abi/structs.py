@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the structs of op.h and note.h; as a program, prints their numbers.
 
-    tests/abi/structs.py [TARGET_MINOR] > sdk/abi/0.1-lp64.inc
+    tests/abi/structs.py [TARGET_MINOR] > sdk/abi/0.2-lp64.inc
 
 is run by hand when a minor version is added, and what it prints is reviewed
 and committed: tests/abi compares the header with the committed file, never
@@ -78,7 +78,7 @@ def numbers(minor):
 
 
 if __name__ == "__main__":
-    target = sys.argv[1] if len(sys.argv) > 1 else "1"
+    target = sys.argv[1] if len(sys.argv) > 1 else "2"
     print("/* SPDX-License-Identifier: Apache-2.0\n"
           f" * op.h 0.{target} on LP64 machines (x86-64, aarch64). "
           "*/")

@@ -29,7 +29,7 @@ HEADERS = ["op.h", "note.h", "device.h", "tenon.h", "graph.h", "kernel.h",
 PADDED = {"op.h", "note.h", "device.h", "blas.h", "device_blas.h", "pass.h",
           "device_scope.h", "chain.h"}
 # headers whose structs other binaries read
-MINORS = [0, 1]
+MINORS = [0, 1, 2]
 LINE = re.compile(r"^TN_ABI_(\w+)\((.+), (-?\d+)\)$")
 
 
@@ -99,9 +99,18 @@ def target_cases():
              "const void *use(const tn_host *host);\n"
              "const void *use(const tn_host *host) {\n"
              '  return host->extension(host, "blas/1");\n}\n')
+    loss = ("#include <tenon/op.h>\n"
+            "uint32_t use(const tn_plugin *plugin);\n"
+            "uint32_t use(const tn_plugin *plugin) {\n"
+            "  return plugin->n_dependencies + TN_ROLE_LOSS;\n}\n")
     cases = []
     for each in COMPILERS:
         cases += [
+            (f"{each[0]} sees dependencies and losses when 0.2 is the target",
+             lambda c=each: must_compile(c, loss, "-DTN_TARGET_MINOR=2")),
+            (f"{each[0]} does not see dependencies when 0.1 is the target",
+             lambda c=each: must_not_compile(c, loss, "n_dependencies",
+                                             "-DTN_TARGET_MINOR=1")),
             (f"{each[0]} sees host->extension when 0.1 is the target",
              lambda c=each: must_compile(c, newer, "-DTN_TARGET_MINOR=1")),
             (f"{each[0]} does not see host->extension when 0.0 is the target",

@@ -2,7 +2,10 @@
  * Derivatives and simplification: their form, against tables written by hand.
  */
 #include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "formulas.h"
 
@@ -280,4 +283,42 @@ Test(derive, a_formula_computes_in_the_widest_class_of_its_operands) {
     cr_expect_eq(tnm_class_join(a, 0), a);
   }
   cr_expect_eq(tnm_class_of(TN_U64), 0);
+}
+
+/* ------------------------------------------------------------------- bounds */
+
+/* Terms of a formula, joined by `op`; the caller frees it. */
+static char *long_formula(const char *op, const char *format, int n) {
+  char *text = NULL;
+  size_t bytes = 0;
+  FILE *file = open_memstream(&text, &bytes);
+  for (int i = 0; i < n; ++i) {
+    (void)fputs(i ? op : "", file);
+    (void)fprintf(file, format, i + 2, i + 3);
+  }
+  cr_assert_eq(fclose(file), 0);
+  return text;
+}
+
+/* A formula of 9 KB, the largest that is read: its gradient, or that there is
+ * none, in less than a second of the processor. */
+static void is_derived_soon(const char *op, const char *format, int n,
+                            int status) {
+  formulas f;
+  const tnm_expr *g[3];
+  char *text = long_formula(op, format, n);
+  formulas_open(&f);
+  const clock_t begin = clock();
+  cr_expect_eq(formula_derive(&f, text, NULL, g), status, "%s", format);
+  const double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
+  cr_expect_lt(seconds, 1.5, "%g s for %d of %s", seconds, n, format);
+  formulas_close(&f);
+  free(text);
+}
+
+Test(derive, long_formulas_take_no_time_without_bounds) {
+  is_derived_soon(" + ", "sin(x*%d)*exp(x*%d)", 372, TNM_DERIVE_LONG);
+  is_derived_soon(" + ", "sin(x*%d)*exp(x*%d)", 200, TNM_DERIVED);
+  is_derived_soon(" * ", "sin(x*%d)", 800, TNM_DERIVE_LONG);
+  is_derived_soon(" / ", "(x + %d)", 800, TNM_DERIVE_LONG);
 }

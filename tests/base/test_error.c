@@ -35,14 +35,14 @@ Test(error, a_text_that_does_not_fit_ends_in_dots) {
   cr_assert_str_eq(got + TN__ERROR_MAX - 4, "...");
 }
 
-/* A name may come from a hostile file: what a terminal would obey is shown as
- * ?, in messages and in the log. Lines of a message stay lines. */
+/* A name may come from a hostile file. Messages and the log show ? for control
+ * characters. Lines of a message stay lines. */
 static void keep_line(void *ctx, int32_t level, const char *line) {
   (void)level;
   (void)snprintf(ctx, TN__ERROR_MAX, "%s", line);
 }
 
-Test(error, texts_have_nothing_that_a_terminal_obeys) {
+Test(error, texts_have_no_control_characters) {
   static const char hostile[] = "a\x1b[2J\b\x7f\r\xc3\xa9";
   static const char shown[] = "a?[2J???\xc3\xa9";
   char line[TN__ERROR_MAX] = "";
@@ -55,6 +55,20 @@ Test(error, texts_have_nothing_that_a_terminal_obeys) {
   cr_assert_str_eq(tn_error_text() + 8, shown);
   tn__log(&env, TN_LOG_INFO, "%s", hostile);
   cr_assert_str_eq(line, shown);
+}
+
+/* CSI as one character, a right-to-left override, a mark of no width, a byte
+ * order mark, and bytes that are not UTF-8. */
+Test(error, texts_have_nothing_that_reverses_or_hides_them) {
+  (void)tn__fail(TN_INVALID, "%s",
+                 "a\xc2\x9b"
+                 "b\xe2\x80\xae"
+                 "c\xe2\x80\x8b"
+                 "d\xef\xbb\xbf"
+                 "e\xff\xc3");
+  cr_assert_str_eq(tn_error_text(), "a??b???c???d???e??");
+  (void)tn__fail(TN_INVALID, "%s", "\xe2\x82\xac \xf0\x9f\x98\x80 \xd7\x90");
+  cr_assert_str_eq(tn_error_text(), "\xe2\x82\xac \xf0\x9f\x98\x80 \xd7\x90");
 }
 
 static void *fail_elsewhere(void *arg) {

@@ -9,7 +9,7 @@
 #include "../comma.h"
 #include "base.h"
 
-static void expect(tn__buf *buf, const char *text) {
+static void expect_text(tn__buf *buf, const char *text) {
   cr_assert_not(buf->failed);
   cr_assert_str_eq(buf->s, text);
   tn__buf_deinit(buf);
@@ -33,7 +33,7 @@ Test(text, json_escapes_controls_quotes_and_invalid_utf8) {
   tn__buf_init(&buf, tn__env_default());
   tn__buf_json(&buf, "a\"b\\c\n\x01\xc3\xa9\xff\xc0\x80");
   /* An overlong NUL (c0 80) is two invalid bytes. */
-  expect(
+  expect_text(
       &buf,
       "\"a\\\"b\\\\c\\n\\u0001\xc3\xa9\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"");
 }
@@ -42,7 +42,7 @@ Test(text, json_of_nothing_is_null) {
   tn__buf buf;
   tn__buf_init(&buf, tn__env_default());
   tn__buf_json(&buf, NULL);
-  expect(&buf, "null");
+  expect_text(&buf, "null");
 }
 
 Test(text, doubles_use_the_fewest_digits_that_read_back) {
@@ -66,7 +66,7 @@ Test(text, doubles_use_the_fewest_digits_that_read_back) {
     tn__buf buf;
     tn__buf_init(&buf, tn__env_default());
     tn__buf_double(&buf, cases[i].value);
-    expect(&buf, cases[i].text);
+    expect_text(&buf, cases[i].text);
   }
 }
 
@@ -77,7 +77,7 @@ Test(text, a_locale_does_not_change_the_decimal_point) {
   tn__buf_double(&buf, 2.5e-10);
   tn__buf_add(&buf, " ");
   tn__buf_float(&buf, -0.1f);
-  expect(&buf, "2.5e-10 -0.1");
+  expect_text(&buf, "2.5e-10 -0.1");
 }
 
 static void reads_a_number(void) {
@@ -89,7 +89,7 @@ static void reads_a_number(void) {
   cr_assert_eq(errno, 0);
 }
 
-Test(text, numbers_are_read_up_to_what_is_none) {
+Test(text, numbers_are_read_up_to_another_character) {
   double value = 0;
   char *end = NULL;
   reads_a_number();
@@ -109,17 +109,17 @@ Test(text, floats_use_their_own_precision) {
   tn__buf_float(&buf, 0.1f);
   tn__buf_add(&buf, " ");
   tn__buf_float(&buf, 1.1e10f); /* 10999999488 reads back as well */
-  expect(&buf, "0.1 11000000000");
+  expect_text(&buf, "0.1 11000000000");
 }
 
-Test(text, shapes_show_what_is_unknown) {
+Test(text, shapes_show_unknown_dimensions) {
   const int64_t shape[] = {2, -1, 0};
   tn__buf buf;
   tn__buf_init(&buf, tn__env_default());
   tn__buf_shape(&buf, 3, shape);
   tn__buf_shape(&buf, 0, NULL);
   tn__buf_shape(&buf, -1, NULL);
-  expect(&buf, "(2,?,0)()unknown");
+  expect_text(&buf, "(2,?,0)()unknown");
 }
 
 Test(text, a_text_outlives_the_buffer) {
@@ -134,13 +134,13 @@ Test(text, a_text_outlives_the_buffer) {
   tn_text_release(NULL);
 }
 
-Test(text, the_nearest_word_is_the_one_that_was_meant) {
+Test(text, the_nearest_word_is_the_intended_one) {
   static const char *const words[] = {"default", "dilate", "doc", "min"};
-  cr_assert_str_eq(tn__nearest("defualt", words, 4), "default");
-  cr_assert_str_eq(tn__nearest("dilat", words, 4), "dilate");
-  cr_assert_str_eq(tn__nearest("mim", words, 4), "min");
-  cr_assert_null(tn__nearest("workspace", words, 4));
-  cr_assert_null(tn__nearest("", words, 4));
+  cr_assert_str_eq(tn__find_nearest_word("defualt", words, 4), "default");
+  cr_assert_str_eq(tn__find_nearest_word("dilat", words, 4), "dilate");
+  cr_assert_str_eq(tn__find_nearest_word("mim", words, 4), "min");
+  cr_assert_null(tn__find_nearest_word("workspace", words, 4));
+  cr_assert_null(tn__find_nearest_word("", words, 4));
 }
 
 Test(text, hashes_depend_on_every_byte_and_on_the_length) {

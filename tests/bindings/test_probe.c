@@ -3,6 +3,7 @@
  * refused with a message of its own, and the host goes on.
  */
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -89,6 +90,42 @@ Test(probe, a_function_that_never_returns_has_a_time_limit) {
 
 Test(probe, a_verdict_that_does_not_arrive_is_no_success) {
   refused(lab_simple("lib_silence"), TN_PLUGIN, "without having finished");
+}
+
+Test(probe, a_forged_verdict_is_no_success) {
+  refused(lab_simple("lib_forge"), TN_PLUGIN,
+          "something wrote on a file of this process in example `doc` of "
+          "lab.simple");
+}
+
+Test(probe, a_function_that_stops_its_group_has_a_time_limit) {
+  refused_within(1, lab_simple("lib_stop"), TN_PLUGIN,
+                 "did not end within 1 second, in example `doc` of lab.simple");
+}
+
+/* Whether a process of this name runs. */
+static bool runs(const char *name) {
+  DIR *processes = opendir("/proc");
+  const struct dirent *each = NULL;
+  bool any = false;
+  cr_assert_not_null(processes);
+  while ((each = readdir(processes)) != NULL) {
+    char path[300], text[64] = "";
+    (void)snprintf(path, sizeof path, "/proc/%s/comm", each->d_name);
+    FILE *file = fopen(path, "r");
+    if (file == NULL) continue;
+    if (fgets(text, sizeof text, file) == NULL) text[0] = '\0';
+    any = any || strncmp(text, name, strlen(name)) == 0;
+    (void)fclose(file);
+  }
+  (void)closedir(processes);
+  return any;
+}
+
+Test(probe, a_process_that_a_function_leaves_is_ended) {
+  refused(lab_simple("lib_daemon"), TN_PLUGIN,
+          "left another one, which was ended");
+  cr_expect_not(runs("lib-daemon"));
 }
 
 Test(probe, a_wrong_result_is_shown_beside_the_expected_one) {

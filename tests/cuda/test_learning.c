@@ -253,3 +253,32 @@ Test(learning, elements_are_multiplied_by_what_is_kept_of_factors) {
   check_scale("nn.leaky_relu", "act_type=rrelu", 64);
   check_scale("nn.leaky_relu", "act_type=rrelu", 67);
 }
+
+/* Rounding to the type of `data` must not bring a slope of rrelu to `upper`. */
+static int count_reached(tn_operator *op, const tn_params *params) {
+  float x[MOST], factor[MOST];
+  tn_array *made[2] = {NULL, NULL}, *wide = NULL, *data = NULL;
+  const int64_t n = MOST;
+  int reached = 0;
+  for (int64_t i = 0; i < n; ++i) x[i] = -1;
+  wide = array_of(TN_F32, 1, &n, x, sizeof x);
+  OK(tn_array_cast(wide, TN_BF16, &data));
+  OK(tn_call_train(rig, op, TN_IN(data), params, &(tn_outputs){2, made, NULL}));
+  read_half(made[1], factor);
+  for (int64_t i = 0; i < n; ++i) reached += factor[i] >= 0.5f;
+  tn_array *all[] = {wide, data, made[0], made[1]};
+  for (int i = 0; i < 4; ++i) tn_array_release(all[i]);
+  return reached;
+}
+
+Test(learning, drawn_slopes_stay_below_upper) {
+  tn_operator *op = NULL;
+  tn_params *params = NULL;
+  int reached = 0;
+  open_all(1);
+  OK(tn_operator_get(rig, "nn.leaky_relu", &op));
+  OK(tn_params_parse(op, "act_type=rrelu lower=0.25 upper=0.5", &params));
+  for (int k = 0; k < 16; ++k) reached += count_reached(op, params);
+  cr_expect_eq(reached, 0, "%d slopes are 0.5", reached);
+  tn_params_release(params);
+}

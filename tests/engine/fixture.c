@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Engines, an allocator that counts, and functions that wait for the test.
+ * fixture.c: engines, a counting allocator, and functions that wait for the
+ * test.
  */
 #include "fixture.h"
 

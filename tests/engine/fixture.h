@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fixture.h: what the tests of the engine stand on: an allocator that counts
- * and fails on demand, engines of every kind, and functions that are held until
- * the test lets them go.
+ * fixture.h: the fixtures of the engine's tests: an allocator that counts and
+ * fails on demand, engines of every kind, and functions that block until the
+ * test releases them.
  */
 #ifndef TESTS_ENGINE_FIXTURE_H_
 #define TESTS_ENGINE_FIXTURE_H_
@@ -12,8 +12,8 @@
 
 #include "engine.h"
 
-/* Counts living allocations; refuses number `fail_at` (from 1; 0: none) of
- * those asked for since it was set, and all that follow if `for_ever`. */
+/* Counts living allocations. Refuses request number `fail_at` (from 1; 0: none)
+ * since the last memory_fail_at, and with `for_ever` all later ones. */
 typedef struct meter {
   _Atomic int64_t living;
   _Atomic int64_t asked;
@@ -26,7 +26,7 @@ extern meter memory;
 void memory_fail_at(int64_t n, bool for_ever);
 const tn__env *memory_env(void);
 
-/* Every kind of engine that a test of results should run under. */
+/* Every kind of engine for tests of results. */
 typedef struct kind {
   const char *name;
   uint32_t kind;
@@ -38,11 +38,11 @@ enum { N_KINDS = 7 };
 extern const kind kinds[N_KINDS];
 
 tn__engine *engine_open(const kind *how);
-/* A pooled engine whose functions all run on workers. */
+/* A pooled engine that runs all functions on workers. */
 tn__engine *engine_dispatch(uint32_t workers);
 /* A pooled engine that may run small functions inside of push. */
 tn__engine *engine_pooled(uint32_t workers);
-/* Destroys it, and nothing may be left of it. */
+/* Destroys the engine and asserts that no memory is left. */
 void engine_close(tn__engine *engine);
 
 typedef tn_code run_fn(void *arg, tn__token *token);
@@ -63,7 +63,8 @@ typedef tn_code run_fn(void *arg, tn__token *token);
 tn_code push(tn__engine *engine, run_fn *run, void *arg,
              const tn__access *access, uint32_t n);
 
-/* A job that has begun and ends when the test says so; it holds no worker. */
+/* A job that begins and then pends until the test ends it; it occupies no
+ * worker. */
 typedef struct held {
   sem_t began;
   tn__token *token;
@@ -80,7 +81,7 @@ void held_end(held *job, tn_code code);
 void held_begin(tn__engine *engine, held *job, const tn__access *access,
                 uint32_t n);
 
-/* A function that keeps the thread that runs it until the test lets it go. */
+/* A function that blocks its thread until the test releases it. */
 typedef struct block {
   sem_t began;
   sem_t go;
@@ -95,11 +96,11 @@ void block_begin(tn__engine *engine, block *self, const tn__access *access,
                  uint32_t n);
 void block_end(block *self);
 
-/* Returns when *n is what is wanted. Nobody helps: only workers can make it so
- * many. */
+/* Returns when *n is at least `wanted`. This thread does not help: only workers
+ * can raise *n. */
 void await_count(const _Atomic int *n, int wanted);
 
-/* A log of numbers in the order in which they were added, from any thread. */
+/* A log of numbers in the order of their addition, from any thread. */
 typedef struct order {
   _Atomic int n;
   int v[2048];
@@ -122,7 +123,8 @@ tn_code run_count(void *arg, tn__token *token);
 #define EXPECT_TEXT(...) expect_text((const char *const[]){__VA_ARGS__, NULL})
 void expect_text(const char *const *parts);
 
-/* TENON_SEED, or `seed`; printed, so that a failure can be run again. */
+/* Returns TENON_SEED, or `seed`, and prints it, so that a failure can be
+ * repeated. */
 uint64_t seed_or(uint64_t seed);
 
 #endif /* TESTS_ENGINE_FIXTURE_H_ */

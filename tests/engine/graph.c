@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Random tasks, and what a run of all, one after the other, makes of them.
+ * graph.c: random tasks, and their serial run.
  */
 #include "graph.h"
 
@@ -10,11 +10,11 @@ uint64_t next_random(uint64_t *state) {
   return *state * 2685821657736338717ull;
 }
 
-static uint32_t below(uint64_t *state, uint32_t n) {
+static uint32_t draw_below(uint64_t *state, uint32_t n) {
   return (uint32_t)(next_random(state) >> 32) % n;
 }
 
-static uint64_t mix(uint64_t a, uint64_t b) {
+static uint64_t mix_hash(uint64_t a, uint64_t b) {
   a ^= b + 0x9e3779b97f4a7c15ull + (a << 6) + (a >> 2);
   return a * 0xff51afd7ed558ccdull;
 }
@@ -25,33 +25,33 @@ static tn_code run_task(void *arg, tn__token *token) {
   (void)token;
   if (self->fails) return tn__fail(TN_INVALID, "this task fails");
   for (uint32_t i = 0; i < self->n_reads; ++i)
-    sum = mix(sum, self->places[self->reads[i]].value);
+    sum = mix_hash(sum, self->places[self->reads[i]].value);
   for (uint32_t i = 0; self->update && i < self->n_writes; ++i)
-    sum = mix(sum, self->places[self->writes[i]].value);
+    sum = mix_hash(sum, self->places[self->writes[i]].value);
   for (uint32_t i = 0; i < self->n_writes; ++i)
     self->places[self->writes[i]].value = sum + i;
   return TN_OK;
 }
 
 static uint32_t flags_of(uint32_t small, uint64_t *state) {
-  const bool one = below(state, small == GRAPH_MOST_SMALL ? 10 : 2) != 0;
+  const bool one = draw_below(state, small == GRAPH_MOST_SMALL ? 10 : 2) != 0;
   if (small == GRAPH_ALL_SMALL) return TN__JOB_SMALL;
   return small != GRAPH_NONE_SMALL && one ? TN__JOB_SMALL : 0;
 }
 
 static void make_task(task *self, const graph_kind *kind, uint64_t *state) {
   const uint32_t most = kind->most_reads != 0 ? kind->most_reads : GRAPH_READS;
-  *self = (task){.n_reads = 2 + below(state, most - 1),
-                 .n_writes = 1 + below(state, GRAPH_WRITES),
-                 .update = below(state, 2) != 0,
+  *self = (task){.n_reads = 2 + draw_below(state, most - 1),
+                 .n_writes = 1 + draw_below(state, GRAPH_WRITES),
+                 .update = draw_below(state, 2) != 0,
                  .salt = next_random(state),
-                 .priority = (int32_t)below(state, 3) - 1,
+                 .priority = (int32_t)draw_below(state, 3) - 1,
                  .flags = flags_of(kind->small, state)};
-  if (kind->failing != 0) self->fails = below(state, kind->failing) == 0;
+  if (kind->failing != 0) self->fails = draw_below(state, kind->failing) == 0;
   for (uint32_t i = 0; i < self->n_reads; ++i)
-    self->reads[i] = (uint8_t)below(state, kind->n_places);
+    self->reads[i] = (uint8_t)draw_below(state, kind->n_places);
   for (uint32_t i = 0; i < self->n_writes; ++i)
-    self->writes[i] = (uint8_t)below(state, kind->n_places);
+    self->writes[i] = (uint8_t)draw_below(state, kind->n_places);
 }
 
 void graph_make(task *tasks, size_t n, const graph_kind *kind) {
@@ -63,7 +63,7 @@ void graph_reset(place *places, uint32_t n) {
   for (uint32_t i = 0; i < n; ++i) places[i] = (place){.value = i};
 }
 
-/* What it reads, or updates, carries an error. */
+/* True if a place that the task reads or updates carries an error. */
 static bool is_blocked(const task *self, const place *places) {
   for (uint32_t i = 0; i < self->n_reads; ++i)
     if (places[self->reads[i]].bad) return true;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * graph.h: random tasks, each of which writes a hash of all that it reads, so
- * that any two that ran in the wrong order leave another number than a run of
- * all, one after the other. Knows no test framework: stress programs use it.
+ * graph.h: random tasks. Each task writes a hash of everything that it reads,
+ * so two conflicting tasks in the wrong order leave other numbers than a serial
+ * run. Uses no test framework, because stress programs include it.
  *
  *   graph_make(tasks, n, &(graph_kind){.n_places = 20, .seed = 7});
- *   graph_reset(places, 20);      what a serial run makes of them:
+ *   graph_reset(places, 20);      the result of a serial run:
  *   graph_serial(tasks, n, places);
- *   graph_reset(others, 20);      and what the engine does:
+ *   graph_reset(others, 20);      and the result of the engine:
  *   for each task: tn__push(engine, &job) with job = graph_job(...)
  *   tn__wait_all(engine);
  *   graph_difference(engine, places, others, 20) == -1
@@ -22,14 +22,14 @@ enum { GRAPH_ACCESSES = GRAPH_READS + GRAPH_WRITES };
 typedef struct place {
   tn__var var;
   uint64_t value;
-  bool bad; /* of the serial run: it carries an error */
+  bool bad; /* in the serial run: it carries an error */
 } place;
 
 typedef struct task {
-  place *places; /* where it is at work */
+  place *places; /* the places that it uses */
   uint32_t n_reads;
   uint32_t n_writes;
-  bool update; /* reads what it writes */
+  bool update; /* reads the places that it writes */
   bool fails;
   uint8_t reads[GRAPH_READS]; /* may name a place twice, or one it writes */
   uint8_t writes[GRAPH_WRITES];
@@ -56,12 +56,12 @@ typedef struct graph_kind {
 
 void graph_make(task *tasks, size_t n, const graph_kind *kind);
 void graph_reset(place *places, uint32_t n);
-/* Runs them in their order, without an engine, and foresees the errors. */
+/* Runs the tasks in order, without an engine, and predicts the errors. */
 void graph_serial(task *tasks, size_t n, place *places);
 /* The job of a task on these places; `access` has room for GRAPH_ACCESSES. */
 tn__job graph_job(task *self, place *places, tn__access *access);
-/* Waits for each place. The first that has another value than expected, or
- * carries an error where none was foreseen, or none where one was; -1: none. */
+/* Waits for each place. Returns the first one with another value or error state
+ * than expected; -1: none. */
 int graph_difference(tn__engine *engine, const place *expected, place *found,
                      uint32_t n);
 /* Drops the errors that the variables carry. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stage.c: an engine and a device whose work is numbers.
+ * stage.c: an engine and a device with numbers as work.
  */
 #include "stage.h"
 
@@ -16,7 +16,7 @@ static void device_init(device *self) {
   pthread_cond_init(&self->changed, NULL);
 }
 
-static tn_code refuse(device *self) {
+static tn_code refuse_once(device *self) {
   const bool refuses = self->refuses;
   self->refuses = false;
   return refuses ? tn__fail(TN_DEVICE, "the device hung up") : TN_OK;
@@ -26,7 +26,7 @@ static tn_code record_point(void *queue, void **fence) {
   line *self = (line *)queue;
   device *d = self->device;
   pthread_mutex_lock(&d->lock);
-  const tn_code code = refuse(d);
+  const tn_code code = refuse_once(d);
   if (code == TN_OK) {
     point *p = (point *)malloc(sizeof *p);
     *p = (point){self, self->enqueued};
@@ -43,7 +43,7 @@ static tn_code wait_for_point(void *queue, void *fence) {
   device *d = self->device;
   if (d->cannot_wait) return tn__fail(TN_UNSUPPORTED, "no such thing");
   pthread_mutex_lock(&d->lock);
-  const tn_code code = refuse(d);
+  const tn_code code = refuse_once(d);
   if (code == TN_OK && d->n_waits < WAITS) {
     d->waits[d->n_waits].line = self;
     d->waits[d->n_waits++].point = *(const point *)fence;
@@ -52,8 +52,8 @@ static tn_code wait_for_point(void *queue, void *fence) {
   return code;
 }
 
-/* What came out of a piece of work that is over. */
-static tn_code outcome(const point *p) {
+/* The result of a finished piece of work. */
+static tn_code outcome_of(const point *p) {
   if (p->line->broken == 0 || p->number < p->line->broken) return TN_OK;
   return tn__fail(TN_DEVICE, "a unit overheated");
 }
@@ -64,7 +64,7 @@ static tn_code query_point(void *fence, bool *done) {
   pthread_mutex_lock(&d->lock);
   ++d->queries;
   *done = p->line->done >= p->number;
-  const tn_code code = *done ? outcome(p) : TN_OK;
+  const tn_code code = *done ? outcome_of(p) : TN_OK;
   pthread_mutex_unlock(&d->lock);
   return code;
 }
@@ -76,7 +76,7 @@ static tn_code block_for_point(void *fence) {
   ++d->blocks;
   if (d->eager && p->line->done < p->number) p->line->done = p->number;
   while (p->line->done < p->number) pthread_cond_wait(&d->changed, &d->lock);
-  const tn_code code = outcome(p);
+  const tn_code code = outcome_of(p);
   pthread_mutex_unlock(&d->lock);
   return code;
 }

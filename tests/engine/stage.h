@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stage.h: an engine and three queues of a device that does nothing but when
- * the test says so.
+ * stage.h: an engine and three queues of a device that works only when the test
+ * demands it.
  */
 #ifndef TESTS_ENGINE_STAGE_H_
 #define TESTS_ENGINE_STAGE_H_
@@ -10,16 +10,16 @@
 
 enum {
   WAITS = 64,
-  NOT_YET = 2000000 /* nanoseconds that a wait in vain lasts */
+  NOT_YET = 2000000 /* duration of a wait without success, in nanoseconds */
 };
 
-/* A queue of the device: work is a number that goes up when it is enqueued, and
- * another one when it is done. */
+/* A queue of the device. Work is a number that rises when work is enqueued, and
+ * another one that rises when it is done. */
 typedef struct line {
   struct device *device;
   uint64_t enqueued;
   uint64_t done;
-  uint64_t broken; /* from this piece of work on; 0: sound */
+  uint64_t broken; /* first piece of work that fails; 0: none */
 } line;
 
 typedef struct point {
@@ -30,8 +30,8 @@ typedef struct point {
 typedef struct device {
   pthread_mutex_t lock;
   pthread_cond_t changed;
-  bool eager;       /* whoever blocks makes it work */
-  bool cannot_wait; /* its queues know no wait for each other */
+  bool eager;       /* a thread that blocks makes it work */
+  bool cannot_wait; /* its queues cannot wait for each other */
   bool refuses;     /* the next call of record or wait */
   int fences;       /* living */
   int blocks;       /* calls of block */
@@ -64,19 +64,19 @@ typedef struct stage {
 
 void open_queue(stage *self, int i, const tn__queue_ops *which);
 void stage_open(stage *self, tn__engine *engine);
-/* Nothing may be left, of fences either. */
+/* Destroys everything and asserts that no memory and no fence is left. */
 void stage_close(stage *self);
 
 /* Pushes a function named "launch" that enqueues a piece of work. */
 tn_code push_on(stage *self, int queue, const tn__access *access, uint32_t n);
 /* The function: `arg` is the stage. */
 tn_code run_enqueue(void *arg, tn__token *token);
-/* Pushes one of the host that is counted. */
+/* Pushes a function of the host that is counted. */
 void push_host(stage *self, const tn__access *access, uint32_t n);
 tn_code await(stage *self, tn__var *var, uint32_t what, uint64_t ns);
-/* So many functions have been run; it is not said that they are complete. */
+/* Returns when so many functions have run; they may not be complete. */
 void await_runs(const stage *self, int n);
-/* All functions are complete, whatever the device does. */
+/* Returns when all functions are complete, in spite of the device. */
 void await_issue(const stage *self);
 
 #endif /* TESTS_ENGINE_STAGE_H_ */

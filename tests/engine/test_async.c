@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Functions that only begin something: they are complete when someone says so,
- * on whatever thread, and hold no worker until then.
+ * Asynchronous functions, which only begin their work. Any thread may complete
+ * them later, and they occupy no worker until then.
  */
 #include <criterion/criterion.h>
 
@@ -147,7 +147,7 @@ static tn_code push_relay(tn__engine *engine, relay *self, tn__var *x,
                                      .flags = TN__JOB_ASYNC});
 }
 
-/* Each is ended by a thread of its own, in any order. */
+/* A separate thread ends each one, in any order. */
 Test(async, many_are_ended_by_many_threads, .timeout = 20) {
   enum { N = 32 };
   for (int k = 1; k < N_KINDS; ++k) {
@@ -166,9 +166,10 @@ Test(async, many_are_ended_by_many_threads, .timeout = 20) {
   }
 }
 
-/* It runs functions to their end; what has only begun has failed, and may still
- * be done, without effect. */
-Test(async, the_naive_engine_refuses_what_is_not_done_in_time, .timeout = 20) {
+/* The naive engine runs functions to their end. A function that has only begun
+ * has failed; ending it later has no effect. */
+Test(async, the_naive_engine_refuses_functions_that_are_not_done_in_time,
+     .timeout = 20) {
   tn__engine *engine = engine_open(&kinds[0]);
   tn__var x = {0}, y = {0};
   _Atomic int n = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * However deep pushes are nested in functions and in drops, the stack does not
- * grow with them.
+ * Nested pushes in functions and in drops do not let the stack grow, however
+ * deep they are.
  */
 #include <criterion/criterion.h>
 
@@ -90,7 +90,7 @@ Test(depth, a_drop_pushes_the_next_on_something_else, .timeout = 60) {
     expect_all(&kinds[k], 64, run_nothing, drop_and_push);
 }
 
-/* A list whose each piece holds the next: its end deletes that. */
+/* A list in which each piece holds the next and deletes it at its end. */
 typedef struct piece {
   tn__var var;
   tn__engine *engine;

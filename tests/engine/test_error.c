@@ -28,7 +28,7 @@ static tn_code await(tn__engine *engine, tn__var *var) {
   return tn__wait(engine, var, TN__WAIT_WRITERS, TN__FOREVER);
 }
 
-Test(error, what_a_failing_function_writes_carries_its_error) {
+Test(error, variables_of_a_failing_function_carry_its_error) {
   for (int k = 0; k < N_KINDS; ++k) {
     tn__engine *engine = engine_open(&kinds[k]);
     tn__var in = {0}, x = {0}, y = {0};
@@ -47,7 +47,7 @@ Test(error, what_a_failing_function_writes_carries_its_error) {
   }
 }
 
-Test(error, dependents_do_not_run_and_tell_the_whole_story) {
+Test(error, dependents_do_not_run_and_report_the_whole_chain) {
   for (int k = 0; k < N_KINDS; ++k) {
     tn__engine *engine = engine_open(&kinds[k]);
     tn__var x = {0}, y = {0}, z = {0}, other = {0};
@@ -89,13 +89,13 @@ Test(error, every_wait_reports_and_only_a_whole_overwrite_clears) {
     cr_assert_eq(push_named(engine, "part", &n, ON(U(x))), TN_OK);
     cr_assert_eq(await(engine, &x), TN_OK);
     cr_assert_eq(n, 2);
-    cr_assert(tn__var_writable(&x));
+    cr_assert(tn__var_is_writable(&x));
     (void)tn__wait_all(engine);
     engine_close(engine);
   }
 }
 
-Test(error, a_function_that_overwrites_what_it_reads_does_not_clear) {
+Test(error, a_function_that_overwrites_its_input_does_not_clear) {
   for (int k = 0; k < N_KINDS; ++k) {
     tn__engine *engine = engine_open(&kinds[k]);
     tn__var x = {0};
@@ -206,7 +206,7 @@ Test(error, functions_that_fail_alike_are_counted_one_by_one) {
   }
 }
 
-/* "bo" is not the name of who says "boom". */
+/* "bo" is not the name of the function that reports "boom". */
 Test(error, a_text_that_begins_like_the_name_is_signed_all_the_same) {
   for (int k = 0; k < N_KINDS; ++k) {
     tn__engine *engine = engine_open(&kinds[k]);
@@ -252,7 +252,7 @@ Test(error, two_broken_inputs_are_one_error_of_the_output) {
   }
 }
 
-Test(error, what_ran_inside_of_push_is_reported_by_push) {
+Test(error, push_reports_a_failure_inside_of_it) {
   tn__engine *engine = engine_pooled(1);
   tn__var x = {0};
   const tn__job job = {.name = "quick",
@@ -271,16 +271,16 @@ Test(error, what_ran_inside_of_push_is_reported_by_push) {
 }
 
 /* Between enter and leave a function runs without a token. */
-Test(error, the_short_way_puts_an_error_on_a_variable) {
+Test(error, the_fast_path_puts_an_error_on_a_variable) {
   tn__engine *engine = engine_pooled(1);
   tn__var x = {0}, y = {0};
   _Atomic int n = 0;
   for (int i = 0; i < 100; ++i) (void)push_named(engine, "n", &n, ON(U(x)));
   cr_assert_eq(tn__wait_all(engine), TN_OK);
-  cr_assert(tn__enter(engine));
+  cr_assert(tn__gate_enter(engine));
   tn__var_fail(engine, &x, tn__fail(TN_IO, "short and bad"));
-  cr_assert_not(tn__var_readable(&x));
-  tn__leave(engine);
+  cr_assert_not(tn__var_is_readable(&x));
+  tn__gate_leave(engine);
   (void)push_named(engine, "next", &n, ON(R(x), W(y)));
   cr_assert_eq(await(engine, &y), TN_IO);
   EXPECT_TEXT("next", "short and bad");
@@ -324,7 +324,7 @@ static tn_code run_mark_both(void *arg, tn__token *token) {
   return TN_OK;
 }
 
-Test(error, one_failure_left_on_two_variables_is_told_once) {
+Test(error, one_failure_on_two_variables_is_reported_once) {
   for (int k = 0; k < N_KINDS; ++k) {
     tn__engine *engine = engine_open(&kinds[k]);
     tn__var x = {0}, y = {0};
@@ -338,7 +338,7 @@ Test(error, one_failure_left_on_two_variables_is_told_once) {
   }
 }
 
-/* The story of a long chain is cut or folded, but names its root. */
+/* The text of a long chain may be shortened, but names the first failure. */
 Test(error, a_long_chain_of_followers_still_names_its_root) {
   tn__engine *engine = engine_dispatch(2);
   enum { N = 500 };
@@ -355,8 +355,8 @@ Test(error, a_long_chain_of_followers_still_names_its_root) {
   engine_close(engine);
 }
 
-/* Of a thousand failures, none is left behind when variables are overwritten,
- * deleted or read again. */
+/* No error of a thousand failures stays in memory when variables are
+ * overwritten, deleted or read again. */
 Test(error, errors_are_counted_and_freed) {
   for (int k = 0; k < N_KINDS; ++k) {
     tn__engine *engine = engine_open(&kinds[k]);

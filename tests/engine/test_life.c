@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Beginnings and ends: of variables, prepared operations and engines; pushes
- * from inside of functions; duplicates; priorities.
+ * Beginning and end of variables, prepared operations and engines; pushes from
+ * inside of functions; duplicates; priorities.
  */
 #include <criterion/criterion.h>
 #include <sched.h>
@@ -112,7 +112,7 @@ Test(life, an_operation_that_was_never_pushed_is_dropped) {
   engine_close(engine);
 }
 
-Test(life, an_operation_deleted_behind_a_held_push_waits, .timeout = 20) {
+Test(life, an_operation_deleted_after_a_held_push_waits, .timeout = 20) {
   tn__engine *engine = engine_dispatch(1);
   tn__operation *op = NULL;
   tn__var x = {0};
@@ -175,8 +175,8 @@ Test(life, the_same_variable_may_be_listed_more_than_once, .timeout = 20) {
     cr_assert_eq(tn__wait(engine, &x, TN__WAIT_ALL, TN__FOREVER), TN_OK);
     cr_assert_eq(tn__wait(engine, &y, TN__WAIT_ALL, TN__FOREVER), TN_OK);
     cr_assert_eq(n, 4, "%s", kinds[k].name);
-    cr_assert(tn__var_writable(&x));
-    cr_assert(tn__var_writable(&y));
+    cr_assert(tn__var_is_writable(&x));
+    cr_assert(tn__var_is_writable(&y));
     engine_close(engine);
   }
 }
@@ -210,7 +210,7 @@ Test(life, a_function_may_use_many_variables) {
       cr_assert_eq(push(engine, run_count, &n, access, 2 * N), TN_OK);
     cr_assert_eq(tn__wait_all(engine), TN_OK);
     cr_assert_eq(n, 5);
-    for (int i = 0; i < N; ++i) cr_assert(tn__var_writable(&x[i]));
+    for (int i = 0; i < N; ++i) cr_assert(tn__var_is_writable(&x[i]));
     engine_close(engine);
   }
 }
@@ -236,8 +236,8 @@ static tn_code run_nest(void *arg, tn__token *token) {
   return run_note(&(note){self->log, -1}, token);
 }
 
-/* Pushed on the variable that the function itself writes: they come after it,
- * and before what is pushed when it has ended. */
+/* Jobs on the variable that the function itself writes: they come after it, and
+ * before jobs that are pushed after its end. */
 Test(life, a_push_from_inside_of_a_function_keeps_order, .timeout = 20) {
   for (int k = 0; k < N_KINDS; ++k) {
     tn__engine *engine = engine_open(&kinds[k]);
@@ -299,12 +299,12 @@ Test(life, functions_push_functions_push_functions, .timeout = 20) {
   }
 }
 
-/* What a function has made for itself. */
+/* An operation that a function has created for itself. */
 typedef struct passing {
   tn__engine *engine;
   tn__var x;
   _Atomic int n;       /* runs */
-  _Atomic int n_drops; /* behind all of them */
+  _Atomic int n_drops; /* after all of them */
 } passing;
 
 static tn_code run_once(void *arg, tn__token *token) {
@@ -335,7 +335,7 @@ static tn_code run_passing(void *arg, tn__token *token) {
 }
 
 /* Also where its pushes wait until the function has returned. */
-Test(life, an_operation_deleted_by_who_pushed_it_inside_still_runs) {
+Test(life, an_operation_deleted_by_the_function_that_pushed_it_still_runs) {
   for (int k = 0; k < N_KINDS; ++k) {
     tn__engine *engine = engine_open(&kinds[k]);
     passing self = {.engine = engine};
@@ -349,7 +349,7 @@ Test(life, an_operation_deleted_by_who_pushed_it_inside_still_runs) {
 
 /* -------------------------------------------------------------- priorities */
 
-/* All of them are ready when the worker looks, and nobody helps it. */
+/* All of them are ready when the worker checks, and no thread helps it. */
 Test(life, one_worker_takes_higher_priorities_first, .timeout = 20) {
   tn__engine *engine = engine_dispatch(1);
   static const int32_t priorities[] = {0, 5, -3, 9, 1, -7};
@@ -391,7 +391,7 @@ Test(life, an_engine_works_again_after_stop, .timeout = 20) {
   }
 }
 
-Test(life, destroy_waits_for_what_was_pushed) {
+Test(life, destroy_waits_for_all_pushes) {
   for (int k = 0; k < N_KINDS; ++k) {
     tn__engine *engine = engine_open(&kinds[k]);
     tn__var x = {0};
@@ -415,7 +415,7 @@ Test(life, the_least_of_engines_is_nothing) {
   engine_close(engine);
 }
 
-Test(life, an_abandoned_engine_drops_what_waits, .timeout = 20) {
+Test(life, an_abandoned_engine_drops_waiting_jobs, .timeout = 20) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0}, y = {0};
   _Atomic int n = 0;
@@ -433,7 +433,8 @@ Test(life, an_abandoned_engine_drops_what_waits, .timeout = 20) {
   held_end(&writer, TN_OK);
   cr_assert_eq(tn__wait(engine, &y, TN__WAIT_ALL, TN__FOREVER), TN_BUSY);
   EXPECT_TEXT("the engine is shutting down");
-  (void)tn__wait_all(engine); /* dropped only after what it wrote is free */
+  (void)tn__wait_all(
+      engine); /* drops come after the release of its variables */
   cr_assert_eq(n, 1, "dropped, not run");
   tn__var_deinit(&y);
   engine_close(engine);
@@ -455,8 +456,7 @@ static void *push_outside(void *arg) {
   return NULL;
 }
 
-/* What another thread pushes meanwhile waits; what was pushed before goes on.
- */
+/* A push of another thread waits meanwhile; earlier pushes go on. */
 Test(life, nothing_is_pushed_while_the_engine_is_paused, .timeout = 20) {
   tn__engine *engine = engine_pooled(2);
   tn__var x = {0}, y = {0};
@@ -472,7 +472,7 @@ Test(life, nothing_is_pushed_while_the_engine_is_paused, .timeout = 20) {
   for (int i = 0; i < 1000; ++i) {
     sched_yield();
     cr_assert_eq(n, 50);
-    cr_assert(tn__var_writable(&y));
+    cr_assert(tn__var_is_writable(&y));
   }
   tn__engine_resume(engine);
   pthread_join(thread, NULL);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Every allocation fails in turn: what was asked for happened completely, or
- * did not happen and says so, and nothing is left behind.
+ * Every allocation fails in turn. A call then either takes full effect, or has
+ * no effect and reports that; no memory is lost.
  */
 #include <criterion/criterion.h>
 #include <string.h>
 
 #include "fixture.h"
 
-/* How many functions ran, and how many were dropped. */
+/* Numbers of functions that ran and of drops. */
 typedef struct counts {
   _Atomic int ran;
   _Atomic int dropped;
@@ -46,7 +46,8 @@ Test(memory, an_engine_is_created_or_is_not) {
 
 enum { PUSHES = 40, MANY = 40 /* variables of one function */ };
 
-/* Pushes of several sizes; how many succeeded. Every one of them is dropped. */
+/* Pushes of several sizes. Returns the number of successes. Every push is
+ * dropped. */
 static int push_all(tn__engine *engine, counts *c, tn__var *x) {
   tn__access access[MANY];
   int n = 0;
@@ -82,7 +83,7 @@ static void expect_pushed_or_not(const kind *how, int64_t at, bool for_ever) {
   cr_assert_eq(c.ran, n, "%s, %d", how->name, (int)at);
   cr_assert_eq(c.dropped, PUSHES, "%s, %d", how->name, (int)at);
   for (int i = 0; i < MANY; ++i)
-    cr_assert(tn__var_writable(&x[i]), "%s, %d", how->name, (int)at);
+    cr_assert(tn__var_is_writable(&x[i]), "%s, %d", how->name, (int)at);
   cr_assert_eq(push_all(engine, &c, x), PUSHES, "and it goes on");
   engine_close(engine);
 }
@@ -102,7 +103,7 @@ Test(memory, an_error_needs_none) {
       tn__engine *engine = engine_open(&kinds[k]);
       tn__var x = {0}, y = {0};
       _Atomic int n = 0;
-      /* The engine has memory for what is on its way, not for errors. */
+      /* The engine has memory for pending tokens, but not for errors. */
       cr_assert_eq(push(engine, run_count, &n, ON(U(x))), TN_OK);
       cr_assert_eq(push(engine, run_count, &n, ON(U(y))), TN_OK);
       cr_assert_eq(tn__wait_all(engine), TN_OK);
@@ -150,8 +151,8 @@ Test(memory, an_operation_is_created_or_is_not) {
   engine_close(engine);
 }
 
-/* Operations that are pushed together: more than one batch of the engine's
- * memory holds, of several sizes. */
+/* Operations that are pushed together, of several sizes, and more than one
+ * batch of the engine's memory. */
 enum { OPERATIONS = 3, TOGETHER = 2100 };
 
 typedef struct team {
@@ -198,7 +199,7 @@ static bool expect_all_or_none(const kind *how, int64_t at, bool for_ever) {
   cr_assert_eq(tn__wait_all(t.engine), TN_OK);
   cr_assert_eq(t.c.ran, code == TN_OK ? TOGETHER : 0, "%s, %d: %d ran",
                how->name, (int)at, t.c.ran);
-  for (int i = 0; i < MANY; ++i) cr_assert(tn__var_writable(&t.x[i]));
+  for (int i = 0; i < MANY; ++i) cr_assert(tn__var_is_writable(&t.x[i]));
   cr_assert_eq(tn__operations_push(t.all, TOGETHER), TN_OK);
   cr_assert_eq(tn__wait_all(t.engine), TN_OK);
   cr_assert_eq(t.c.ran, (code == TN_OK) * TOGETHER + TOGETHER);
@@ -215,7 +216,7 @@ Test(memory, operations_are_pushed_together_or_not_at_all, .timeout = 60) {
     }
 }
 
-/* Pushed by a function that runs on the spot, and behind it. */
+/* A function that runs on the spot pushes them, so they run after it. */
 static tn_code run_team(void *arg, tn__token *token) {
   team *t = arg;
   (void)token;
@@ -249,7 +250,7 @@ static void mark_end(void *arg) {
   *(bool *)arg = true;
 }
 
-/* Behind a reader, so that it needs memory to be kept. */
+/* After a reader, so that the pending deletion needs memory. */
 Test(memory, a_variable_is_deleted_or_is_not, .timeout = 20) {
   for (int64_t at = 1; at < 4; ++at) {
     tn__engine *engine = engine_dispatch(1);

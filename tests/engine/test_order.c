@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The one rule: functions that share a variable which either of them writes run
- * in push order; all others may run together.
+ * The one rule: functions that share a variable which at least one of them
+ * writes run in push order. All others may run together.
  */
 #include <criterion/criterion.h>
 #include <string.h>
@@ -37,9 +37,9 @@ Test(order, a_function_without_variables_runs_too) {
   }
 }
 
-static void expect_appended(const order *log, int n, const char *what) {
-  cr_assert_eq(log->n, n, "%s", what);
-  for (int i = 0; i < n; ++i) cr_assert_eq(log->v[i], i, "%s, at %d", what, i);
+static void expect_appended(const order *log, int n, const char *title) {
+  cr_assert_eq(log->n, n, "%s", title);
+  for (int i = 0; i < n; ++i) cr_assert_eq(log->v[i], i, "%s, at %d", title, i);
 }
 
 Test(order, writers_of_one_variable_append_in_push_order) {
@@ -256,15 +256,16 @@ Test(order, the_gate_lets_its_owner_in_and_keeps_order, .timeout = 20) {
   held_begin(engine, &writer, ON(U(x)));
   for (int i = 0; i < 100; ++i) push(engine, run_count, &n, ON(U(y)));
   cr_assert_eq(tn__wait(engine, &y, TN__WAIT_ALL, TN__FOREVER), TN_OK);
-  cr_assert(tn__enter(engine), "after so many pushes the gate has an owner");
-  cr_assert(tn__var_writable(&y));
-  cr_assert(tn__var_readable(&y));
-  cr_assert_not(tn__var_readable(&x));
-  cr_assert_not(tn__enter(engine), "not twice");
-  tn__leave(engine);
+  cr_assert(tn__gate_enter(engine),
+            "after so many pushes the gate has an owner");
+  cr_assert(tn__var_is_writable(&y));
+  cr_assert(tn__var_is_readable(&y));
+  cr_assert_not(tn__var_is_readable(&x));
+  cr_assert_not(tn__gate_enter(engine), "not twice");
+  tn__gate_leave(engine);
   held_end(&writer, TN_OK);
   cr_assert_eq(tn__wait_all(engine), TN_OK);
-  cr_assert(tn__var_writable(&x));
+  cr_assert(tn__var_is_writable(&x));
   cr_assert_eq(n, 100);
   engine_close(engine);
 }
@@ -275,17 +276,16 @@ Test(order, a_push_between_enter_and_leave_is_refused) {
   _Atomic int n = 0;
   for (int i = 0; i < 100; ++i) push(engine, run_count, &n, ON(U(x)));
   cr_assert_eq(tn__wait_all(engine), TN_OK);
-  cr_assert(tn__enter(engine));
+  cr_assert(tn__gate_enter(engine));
   cr_assert_eq(push(engine, run_count, &n, ON(U(x))), TN_INVALID);
-  tn__leave(engine);
+  tn__gate_leave(engine);
   cr_assert_eq(push(engine, run_count, &n, ON(U(x))), TN_OK);
   cr_assert_eq(tn__wait_all(engine), TN_OK);
   cr_assert_eq(n, 101);
   engine_close(engine);
 }
 
-/* ------------------------------------------------------- what it is good for
- */
+/* --------------------------------------------------------------------- uses */
 
 typedef struct training {
   double w;
@@ -323,8 +323,8 @@ Test(order, weights_are_read_between_updates_as_in_serial) {
   }
 }
 
-/* Every draw changes the generator's variable, so that four workers draw what
- * one does: a counter gives 0, 1, 2 ... */
+/* Every draw changes the generator's variable. So four workers draw the same
+ * numbers as one: a counter gives 0, 1, 2 ... */
 typedef struct draw {
   int *counter;
   int got;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The pool from inside: what is pushed beside its stop, what nobody may keep to
- * himself or take on, and how many workers there are.
+ * The pool from inside: pushes during a stop, work that no thread may keep to
+ * itself, work that a waiting thread may not start, and the number of workers.
  */
 #include <criterion/criterion.h>
 #include <fenv.h>
@@ -9,24 +9,26 @@
 #include "fixture.h"
 #include "pool.h"
 
-enum { SOON = 2000000 /* nanoseconds that a wait in vain lasts */ };
+enum {
+  SOON = 2000000 /* duration of a wait without success, in nanoseconds */
+};
 
 /* -------------------------------------------------------------------- stop */
 
-static void *stop(void *arg) {
+static void *stop_once(void *arg) {
   tn__pool_stop((tn__pool *)arg);
   return NULL;
 }
 
-/* The pool looks started to who pushes, and its only thread will not look
- * again. */
-Test(pool, what_is_pushed_while_it_stops_is_run, .timeout = 20) {
+/* The pool looks started to the pushing thread, and its only worker will not
+ * search again. */
+Test(pool, a_push_during_a_stop_runs, .timeout = 20) {
   tn__engine *engine = engine_dispatch(1);
   pthread_t stopper;
   block busy;
   _Atomic int n = 0;
   block_begin(engine, &busy, NULL, 0);
-  pthread_create(&stopper, NULL, stop, engine->pool);
+  pthread_create(&stopper, NULL, stop_once, engine->pool);
   while (engine->pool->stopping == 0) sched_yield();
   cr_assert_eq(push(engine, run_count, &n, NULL, 0), TN_OK);
   cr_assert_eq(n, 0);
@@ -41,8 +43,8 @@ static void *stop_often(void *arg) {
   return NULL;
 }
 
-/* No sleeper and no ring of the bell may be left over from a stop. */
-Test(pool, nobody_is_miscounted_when_pushes_meet_stops, .timeout = 20) {
+/* No sleeper and no wake-up may be left over from a stop. */
+Test(pool, no_worker_is_miscounted_when_pushes_meet_stops, .timeout = 20) {
   tn__engine *engine = engine_dispatch(3);
   pthread_t stopper;
   _Atomic int n = 0;
@@ -54,7 +56,7 @@ Test(pool, nobody_is_miscounted_when_pushes_meet_stops, .timeout = 20) {
   pthread_join(stopper, NULL);
   tn__engine_stop(engine);
   cr_assert_eq(engine->pool->idle, 0);
-  cr_assert_eq(engine->pool->bell, 0);
+  cr_assert_eq(engine->pool->wakeups, 0);
   engine_close(engine);
 }
 
@@ -66,8 +68,8 @@ static tn_code run_rounding(void *arg, tn__token *token) {
   return TN_OK;
 }
 
-/* Whether workers or who waits run them: as C has it. */
-Test(pool, functions_round_as_c_does_whatever_the_host_does, .timeout = 20) {
+/* Workers and waiting threads run them in the default environment of C. */
+Test(pool, functions_round_as_c_does_in_any_host, .timeout = 20) {
   enum { MANY = 64 };
   static _Atomic int seen[MANY];
   (void)fesetround(FE_UPWARD);
@@ -97,8 +99,8 @@ Test(pool, a_function_of_the_least_priority_is_run, .timeout = 20) {
   engine_close(engine);
 }
 
-/* What it would take on may last for longer than the wait. */
-Test(pool, a_wait_with_a_deadline_takes_nothing_on, .timeout = 20) {
+/* A job that it helps with may last longer than the wait. */
+Test(pool, a_wait_with_a_deadline_starts_no_job, .timeout = 20) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0};
   _Atomic int n = 0;
@@ -139,7 +141,7 @@ static void drop(void *fence) {
   (void)fence;
 }
 
-/* Of a device that has done everything at once. */
+/* Functions of a device that executes everything at once. */
 static const tn__queue_ops ops = {record, wait_for, query, block_for, drop};
 
 static void push_block_on(tn__engine *engine, tn__queue *queue, block *job,
@@ -154,8 +156,8 @@ static void push_block_on(tn__engine *engine, tn__queue *queue, block *job,
                TN_OK);
 }
 
-/* The worker that drains the queue goes on with it; the other one sleeps, and
- * has to be called for what the first job has made ready. */
+/* The worker that drains the queue continues with it. The other one sleeps, and
+ * must be woken for the tokens that the first job has made ready. */
 Test(pool, a_long_queue_keeps_no_host_function_from_others, .timeout = 20) {
   tn__engine *engine = engine_dispatch(2);
   tn__queue *queue = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Random tasks (graph.h) give what a serial run gives, on every engine.
+ * Random tasks (graph.h) give the results of a serial run on every engine.
  */
 #include <criterion/criterion.h>
 
@@ -28,11 +28,11 @@ static void expect_serial(const kind *how, uint64_t seed) {
   cr_assert_eq(tn__wait_all(engine), TN_OK);
   cr_assert_eq(graph_difference(engine, expected, places, VARS), -1,
                "%s: seed %llu", how->name, (unsigned long long)seed);
-  for (int v = 0; v < VARS; ++v) cr_assert(tn__var_writable(&places[v].var));
+  for (int v = 0; v < VARS; ++v) cr_assert(tn__var_is_writable(&places[v].var));
   engine_close(engine);
 }
 
-/* One in fifty fails, and what depends on it is not run. */
+/* One in fifty fails, and its dependents do not run. */
 static void expect_serial_errors(const kind *how, uint64_t seed) {
   enum { N = 2000, FEW = 30 };
   static task tasks[N];
@@ -48,7 +48,8 @@ static void expect_serial_errors(const kind *how, uint64_t seed) {
   graph_reset(places, FEW);
   for (int i = 0; i < N; ++i) {
     const tn__job job = graph_job(&tasks[i], places, access);
-    (void)tn__push(engine, &job); /* what ran at once says how it went */
+    (void)tn__push(engine,
+                   &job); /* a job that ran at once returns its result */
   }
   cr_assert_eq(graph_difference(engine, expected, places, FEW), -1,
                "%s: seed %llu", how->name, (unsigned long long)seed);
@@ -70,13 +71,13 @@ Test(random, other_graphs_too, .timeout = 60) {
   }
 }
 
-Test(random, errors_reach_what_they_reach_serially, .timeout = 60) {
+Test(random, errors_reach_the_same_places_as_in_a_serial_run, .timeout = 60) {
   uint64_t seed = seed_or(5);
   for (int k = 0; k < N_KINDS; ++k) expect_serial_errors(&kinds[k], seed);
 }
 
-/* Several threads push; each has variables of its own and one that all share
- * and that only counts. */
+/* Several threads push. Each uses its own variables and one shared one that
+ * only counts. */
 typedef struct pusher {
   tn__engine *engine;
   pthread_t thread;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Schedules: they do what pushing their jobs one by one does, errors included,
- * stand in the order of other pushes as one of them, and end.
+ * Schedules: a schedule has the effect of pushing its jobs one by one, errors
+ * included. Among other pushes it is one operation.
  */
 #include <criterion/criterion.h>
 #include <sched.h>
@@ -12,7 +12,8 @@
 
 enum { TASKS = 600, PLACES = 40, ROUNDS = 3 };
 
-static tn__schedule *create(tn__engine *engine, const tn__job *jobs, size_t n) {
+static tn__schedule *create_schedule(tn__engine *engine, const tn__job *jobs,
+                                     size_t n) {
   tn__schedule *schedule = NULL;
   cr_assert_eq(tn__schedule_create(engine, jobs, n, &schedule), TN_OK, "%s",
                tn_error_text());
@@ -25,7 +26,7 @@ static tn__schedule *create_tasks(tn__engine *engine, task *tasks, size_t n,
   static tn__job jobs[TASKS];
   for (size_t i = 0; i < n; ++i)
     jobs[i] = graph_job(&tasks[i], places, access[i]);
-  return create(engine, jobs, n);
+  return create_schedule(engine, jobs, n);
 }
 
 /* `one` is a task that is pushed by itself between the rounds. */
@@ -46,7 +47,8 @@ static void expect_serial(const kind *how, const graph_kind *graph) {
   for (int i = 0; i < ROUNDS; ++i) {
     const tn__job job = graph_job(&one, found, access);
     cr_assert_eq(tn__schedule_push(schedule), TN_OK, "%s", tn_error_text());
-    (void)tn__push(engine, &job); /* what ran at once says how it went */
+    (void)tn__push(engine,
+                   &job); /* a job that ran at once returns its result */
   }
   cr_assert_eq(graph_difference(engine, expected, found, graph->n_places), -1,
                "%s, small %u, seed %llu", how->name, graph->small,
@@ -67,15 +69,15 @@ static void expect_serial_for(graph_kind graph, uint64_t seed, int n) {
       }
 }
 
-Test(schedule, does_what_its_jobs_do_one_by_one, .timeout = 20) {
+Test(schedule, has_the_effect_of_its_jobs_one_by_one, .timeout = 20) {
   const uint64_t seed = seed_or(17);
   expect_serial_for((graph_kind){.n_places = 40, .most_reads = 3}, seed, 3);
   expect_serial_for((graph_kind){.n_places = 12}, seed, 2);
   expect_serial_for((graph_kind){.n_places = 1, .most_reads = 3}, seed, 1);
 }
 
-/* What failed, and what could not be run for it, and nothing else. */
-Test(schedule, errors_reach_exactly_those_that_they_concern, .timeout = 20) {
+/* The failed jobs and their dependents, and no other job. */
+Test(schedule, errors_reach_exactly_their_dependents, .timeout = 20) {
   const uint64_t seed = seed_or(23);
   graph_kind graph = {.n_places = 40, .most_reads = 3, .failing = 100};
   expect_serial_for(graph, seed, 3);
@@ -88,7 +90,7 @@ Test(schedule, errors_reach_exactly_those_that_they_concern, .timeout = 20) {
 Test(schedule, of_nothing_is_pushed_like_others) {
   for (int k = 0; k < N_KINDS; ++k) {
     tn__engine *engine = engine_open(&kinds[k]);
-    tn__schedule *schedule = create(engine, NULL, 0);
+    tn__schedule *schedule = create_schedule(engine, NULL, 0);
     for (int i = 0; i < 3; ++i)
       cr_assert_eq(tn__schedule_push(schedule), TN_OK);
     cr_assert_eq(tn__wait_all(engine), TN_OK);
@@ -123,7 +125,7 @@ Test(schedule, a_fan_closes_again, .timeout = 20) {
                           .n_access = 2,
                           .flags = i % 2 == 0 ? TN__JOB_SMALL : 0};
     }
-    tn__schedule *schedule = create(engine, jobs, N);
+    tn__schedule *schedule = create_schedule(engine, jobs, N);
     for (int round = 0; round < 2; ++round) {
       cr_assert_eq(tn__schedule_push(schedule), TN_OK);
       cr_assert_eq(tn__wait(engine, &x, TN__WAIT_ALL, TN__FOREVER), TN_OK);
@@ -152,7 +154,7 @@ Test(schedule, the_next_push_waits_for_the_last, .timeout = 20) {
     tn__engine *engine = engine_open(&kinds[k]);
     _Atomic int inside[3] = {0, 0, 0};
     const tn__job job = {.name = "alone", .run = run_alone, .arg = inside};
-    tn__schedule *schedule = create(engine, &job, 1);
+    tn__schedule *schedule = create_schedule(engine, &job, 1);
     for (int i = 0; i < 50; ++i)
       cr_assert_eq(tn__schedule_push(schedule), TN_OK);
     cr_assert_eq(tn__wait_all(engine), TN_OK);
@@ -167,7 +169,7 @@ Test(schedule, the_next_push_waits_for_the_last, .timeout = 20) {
 
 /* The schedule writes x and reads y, in two jobs that have nothing in common:
  * from outside it is one operation. */
-Test(schedule, stands_in_the_order_of_pushes, .timeout = 20) {
+Test(schedule, has_one_place_in_the_order_of_pushes, .timeout = 20) {
   for (uint32_t workers = 1; workers <= 8; workers *= 2) {
     tn__engine *engine = engine_dispatch(workers);
     tn__var x = {0}, y = {0};
@@ -184,7 +186,7 @@ Test(schedule, stands_in_the_order_of_pushes, .timeout = 20) {
                              .arg = &second,
                              .access = (tn__access[]){R(y)},
                              .n_access = 1}};
-    tn__schedule *schedule = create(engine, jobs, 2);
+    tn__schedule *schedule = create_schedule(engine, jobs, 2);
     held_begin(engine, &writer, ON(U(y)));
     cr_assert_eq(tn__schedule_push(schedule), TN_OK);
     push(engine, run_note, &after, ON(R(x)));
@@ -212,7 +214,7 @@ static tn__job counting_job(_Atomic int *n, const tn__access *access) {
                    .n_access = 1};
 }
 
-Test(schedule, deleted_on_its_way_it_still_runs_and_is_dropped_once,
+Test(schedule, deleted_while_pending_it_still_runs_and_is_dropped_once,
      .timeout = 20) {
   for (uint32_t workers = 1; workers <= 8; workers *= 2) {
     tn__engine *engine = engine_dispatch(workers);
@@ -222,7 +224,7 @@ Test(schedule, deleted_on_its_way_it_still_runs_and_is_dropped_once,
     const tn__job jobs[] = {counting_job(&n, (tn__access[]){U(x)}),
                             counting_job(&n, (tn__access[]){R(y)}),
                             counting_job(&n, (tn__access[]){U(y)})};
-    tn__schedule *schedule = create(engine, jobs, 3);
+    tn__schedule *schedule = create_schedule(engine, jobs, 3);
     held_begin(engine, &writer, ON(U(x)));
     for (int i = 0; i < 4; ++i)
       cr_assert_eq(tn__schedule_push(schedule), TN_OK);
@@ -241,7 +243,7 @@ Test(schedule, never_pushed_it_is_dropped) {
     tn__var x = {0};
     _Atomic int n = 0;
     const tn__job job = counting_job(&n, (tn__access[]){U(x)});
-    tn__schedule_delete(create(engine, &job, 1));
+    tn__schedule_delete(create_schedule(engine, &job, 1));
     cr_assert_eq(n, 100, "%s", kinds[k].name);
     engine_close(engine);
   }
@@ -253,7 +255,7 @@ Test(schedule, an_abandoned_engine_does_not_run_it, .timeout = 20) {
     tn__var x = {0};
     _Atomic int n = 0;
     const tn__job job = counting_job(&n, (tn__access[]){U(x)});
-    tn__schedule *schedule = create(engine, &job, 1);
+    tn__schedule *schedule = create_schedule(engine, &job, 1);
     tn__engine_abandon(engine);
     (void)tn__schedule_push(schedule);
     cr_assert_eq(tn__wait(engine, &x, TN__WAIT_ALL, TN__FOREVER), TN_BUSY, "%s",
@@ -269,7 +271,7 @@ Test(schedule, an_abandoned_engine_does_not_run_it, .timeout = 20) {
 
 /* ------------------------------------------------------- errors, one by one */
 
-static tn_code await(tn__engine *engine, tn__var *var) {
+static tn_code await_var(tn__engine *engine, tn__var *var) {
   return tn__wait(engine, var, TN__WAIT_ALL, TN__FOREVER);
 }
 
@@ -289,7 +291,7 @@ Test(schedule, a_job_that_is_not_run_leaves_an_older_error, .timeout = 20) {
     (void)push(engine, run_boom, (void *)(uintptr_t) "left", ON(W(x)));
     (void)push(engine, run_boom, (void *)(uintptr_t) "right", ON(W(y)));
     cr_assert_eq(tn__schedule_push(schedule), TN_OK);
-    cr_assert_eq(await(engine, &y), TN_INVALID, "%s", kinds[k].name);
+    cr_assert_eq(await_var(engine, &y), TN_INVALID, "%s", kinds[k].name);
     cr_assert_str_eq(tn_error_text(), "job: boom right");
     cr_assert_eq(n, 0);
     (void)tn__wait_all(engine);
@@ -301,7 +303,7 @@ Test(schedule, a_job_that_is_not_run_leaves_an_older_error, .timeout = 20) {
 }
 
 /* load -> scale -> (sum, always), beside: other. */
-Test(schedule, an_error_tells_its_story, .timeout = 20) {
+Test(schedule, an_error_reports_its_chain, .timeout = 20) {
   for (int k = 0; k < N_KINDS; ++k) {
     tn__engine *engine = engine_open(&kinds[k]);
     tn__var x = {0}, y = {0}, z = {0}, other = {0};
@@ -332,13 +334,13 @@ Test(schedule, an_error_tells_its_story, .timeout = 20) {
                              .arg = &n,
                              .access = (tn__access[]){U(other)},
                              .n_access = 1}};
-    tn__schedule *schedule = create(engine, jobs, 5);
+    tn__schedule *schedule = create_schedule(engine, jobs, 5);
     cr_assert_eq(tn__schedule_push(schedule), TN_OK);
-    cr_assert_eq(await(engine, &z), TN_INVALID, "%s", kinds[k].name);
+    cr_assert_eq(await_var(engine, &z), TN_INVALID, "%s", kinds[k].name);
     EXPECT_TEXT("sum", "scale", "load", "boom here");
-    cr_assert_eq(await(engine, &x), TN_INVALID);
+    cr_assert_eq(await_var(engine, &x), TN_INVALID);
     EXPECT_TEXT("load", "boom here");
-    cr_assert_eq(await(engine, &other), TN_OK);
+    cr_assert_eq(await_var(engine, &other), TN_OK);
     cr_assert_eq(n, 1, "%s: only the other one ran", kinds[k].name);
     cr_assert_eq(always, 1, "%s", kinds[k].name);
     cr_assert_eq(tn__wait_all(engine), TN_INVALID);
@@ -373,9 +375,9 @@ static void expect_notes(const order *log, unsigned which) {
   cr_assert_eq(found, which, "%#x", found);
 }
 
-/* Small jobs in a row behind a large one: what is behind the failing one in its
- * group is run or not as anywhere else. */
-Test(schedule, a_failure_in_the_middle_of_small_jobs_reaches_what_it_concerns,
+/* Small jobs in a row after a large one. Jobs after the failing one in its
+ * group run or not as anywhere else. */
+Test(schedule, a_failure_in_the_middle_of_small_jobs_reaches_its_dependents,
      .timeout = 20) {
   for (int k = 0; k < N_KINDS; ++k) {
     tn__engine *engine = engine_open(&kinds[k]);
@@ -398,17 +400,17 @@ Test(schedule, a_failure_in_the_middle_of_small_jobs_reaches_what_it_concerns,
         note_job("again", &notes[5], again, 1, TN__JOB_SMALL)};
     /* Without the last one first: the error stays on z. */
     for (size_t n = 6; n <= 7; ++n) {
-      tn__schedule *schedule = create(engine, jobs, n);
+      tn__schedule *schedule = create_schedule(engine, jobs, n);
       log.n = 0;
       cr_assert_eq(tn__schedule_push(schedule), TN_OK);
-      cr_assert_eq(await(engine, &y), TN_INVALID, "%s", kinds[k].name);
+      cr_assert_eq(await_var(engine, &y), TN_INVALID, "%s", kinds[k].name);
       EXPECT_TEXT("fails", "boom here");
-      cr_assert_eq(await(engine, &z), n == 7 ? TN_OK : TN_INVALID);
-      cr_assert_eq(await(engine, &x), TN_OK);
-      cr_assert_eq(await(engine, &own), TN_OK);
+      cr_assert_eq(await_var(engine, &z), n == 7 ? TN_OK : TN_INVALID);
+      cr_assert_eq(await_var(engine, &x), TN_OK);
+      cr_assert_eq(await_var(engine, &own), TN_OK);
       expect_notes(&log, n == 7 ? 0x3b : 0x1b);
       cr_assert_eq(tn__wait_all(engine), TN_INVALID);
-      cr_assert_eq(tn__wait_all(engine), TN_OK, "told once");
+      cr_assert_eq(tn__wait_all(engine), TN_OK, "reported once");
       tn__schedule_delete(schedule);
     }
     (void)tn__wait_all(engine);
@@ -432,9 +434,9 @@ static tn_code run_come(void *arg, tn__token *token) {
   return sem_post(&((meeting *)arg)->come) == 0 ? TN_OK : TN_INVALID;
 }
 
-/* The first waits for the last, which is large too and has nothing to do with
- * it: the small ones between them may not keep it back. */
-Test(schedule, small_jobs_keep_no_large_one_from_running_beside_another,
+/* The first waits for the last, which is large too and unrelated. The small
+ * ones between them must not delay it. */
+Test(schedule, small_jobs_keep_no_large_one_from_running_with_another,
      .timeout = 20) {
   enum { SMALL = 20, N = SMALL + 2 };
   for (uint32_t workers = 2; workers <= 8; workers *= 2) {
@@ -463,7 +465,7 @@ Test(schedule, small_jobs_keep_no_large_one_from_running_beside_another,
       jobs[i].access = access[i];
       if (jobs[i].n_access == 0) jobs[i].n_access = i == 0 ? 1 : 2;
     }
-    tn__schedule *schedule = create(engine, jobs, N);
+    tn__schedule *schedule = create_schedule(engine, jobs, N);
     for (int i = 0; i < 5; ++i)
       cr_assert_eq(tn__schedule_push(schedule), TN_OK);
     cr_assert_eq(tn__wait_all(engine), TN_OK);
@@ -492,7 +494,7 @@ static tn_code run_inside(void *arg, tn__token *token) {
   return push(self->engine, run_count, self->n, ON(U(*self->other)));
 }
 
-/* Its functions are functions like others: they push, and may not wait. */
+/* Functions of a schedule may push, and may not wait, like others. */
 Test(schedule, its_functions_push_and_do_not_wait, .timeout = 20) {
   for (int k = 0; k < N_KINDS; ++k) {
     for (uint32_t small = 0; small <= TN__JOB_SMALL; ++small) {
@@ -506,7 +508,7 @@ Test(schedule, its_functions_push_and_do_not_wait, .timeout = 20) {
                            .access = (tn__access[]){U(x)},
                            .n_access = 1,
                            .flags = small};
-      tn__schedule *schedule = create(engine, &job, 1);
+      tn__schedule *schedule = create_schedule(engine, &job, 1);
       for (int i = 0; i < 10; ++i)
         cr_assert_eq(tn__schedule_push(schedule), TN_OK);
       cr_assert_eq(tn__wait_all(engine), TN_OK, "%s: %s", kinds[k].name,
@@ -572,7 +574,8 @@ Test(schedule, without_memory_nothing_was_created_or_dropped) {
   engine_close(engine);
 }
 
-/* Whatever a push lacks, it was pushed or it was not, and nothing is lost. */
+/* Whichever allocation a push lacks, it took full effect or none, and nothing
+ * is lost. */
 Test(schedule, a_push_without_memory_leaves_everything_as_it_was) {
   for (int k = 0; k < N_KINDS; ++k) {
     for (int64_t at = 1; at < 6; ++at) {
@@ -581,7 +584,7 @@ Test(schedule, a_push_without_memory_leaves_everything_as_it_was) {
       _Atomic int n = 0;
       const tn__job jobs[] = {counting_job(&n, (tn__access[]){U(x)}),
                               counting_job(&n, (tn__access[]){U(x)})};
-      tn__schedule *schedule = create(engine, jobs, 2);
+      tn__schedule *schedule = create_schedule(engine, jobs, 2);
       memory_fail_at(at, true);
       const tn_code code = tn__schedule_push(schedule);
       cr_assert(code == TN_OK || code == TN_OUT_OF_MEMORY);

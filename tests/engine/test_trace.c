@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Traces: what is written is JSON that says which functions ran, where and for
- * how long.
+ * Traces: the file is JSON and shows which functions ran, where and for how
+ * long.
  */
 #include <criterion/criterion.h>
 #include <sched.h>
@@ -35,23 +35,23 @@ typedef struct parsed {
   const char *at;
 } parsed;
 
-static void skip(parsed *p) {
+static void skip_blanks(parsed *p) {
   while (*p->at == ' ' || *p->at == '\n') ++p->at;
 }
 
-static bool accept(parsed *p, char c) {
-  skip(p);
+static bool accept_char(parsed *p, char c) {
+  skip_blanks(p);
   if (*p->at != c) return false;
   ++p->at;
   return true;
 }
 
-static void expect(parsed *p, char c) {
-  if (!accept(p, c)) p->bad = true;
+static void expect_char(parsed *p, char c) {
+  if (!accept_char(p, c)) p->bad = true;
 }
 
-/* One character of a string; \u only of what one byte holds. */
-static char character(parsed *p) {
+/* One character of a string; \u only for one byte. */
+static char parse_character(parsed *p) {
   static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
   const char c = *p->at++;
   if ((unsigned char)c < 0x20) p->bad = true;
@@ -70,38 +70,38 @@ static char character(parsed *p) {
 
 static void parse_text(parsed *p, char *to, size_t size) {
   size_t n = 0;
-  expect(p, '"');
+  expect_char(p, '"');
   while (!p->bad && *p->at != '"') {
-    const char c = character(p);
+    const char c = parse_character(p);
     if (n + 1 < size) to[n++] = c;
   }
   to[n] = '\0';
-  expect(p, '"');
+  expect_char(p, '"');
 }
 
 static void parse_value(parsed *p, event *e, const char *key);
 
 static void parse_object(parsed *p, event *e) {
   char key[64];
-  if (accept(p, '}')) return;
+  if (accept_char(p, '}')) return;
   do {
     parse_text(p, key, sizeof key);
-    expect(p, ':');
+    expect_char(p, ':');
     parse_value(p, e, key);
-  } while (!p->bad && accept(p, ','));
-  expect(p, '}');
+  } while (!p->bad && accept_char(p, ','));
+  expect_char(p, '}');
 }
 
 static void parse_array(parsed *p) {
   static event too_many;
-  if (accept(p, ']')) return;
+  if (accept_char(p, ']')) return;
   do {
     event *e = p->n < EVENTS ? &p->events[p->n] : &too_many;
     memset(e, 0, sizeof *e);
     parse_value(p, e, "");
     ++p->n;
-  } while (!p->bad && accept(p, ','));
-  expect(p, ']');
+  } while (!p->bad && accept_char(p, ','));
+  expect_char(p, ']');
 }
 
 static void keep_text(parsed *p, event *e, const char *key) {
@@ -130,12 +130,12 @@ static void keep_number(parsed *p, event *e, const char *key) {
 }
 
 static void parse_value(parsed *p, event *e, const char *key) {
-  skip(p);
-  if (accept(p, '{')) {
+  skip_blanks(p);
+  if (accept_char(p, '{')) {
     ++p->depth;
     parse_object(p, e);
     --p->depth;
-  } else if (accept(p, '[')) {
+  } else if (accept_char(p, '[')) {
     parse_array(p);
   } else if (*p->at == '"') {
     keep_text(p, e, key);
@@ -158,7 +158,7 @@ static void remove_path(void) {
 
 TestSuite(trace, .init = make_path, .fini = remove_path, .timeout = 20);
 
-/* What was written, checked to be sound. */
+/* Returns the written trace after a check. */
 static const parsed *read_back(void) {
   static parsed p;
   static char text[1 << 20];
@@ -171,7 +171,7 @@ static const parsed *read_back(void) {
   p.lost = -1;
   p.at = text;
   parse_value(&p, NULL, "");
-  skip(&p);
+  skip_blanks(&p);
   cr_assert(!p.bad && *p.at == '\0', "no JSON at: %.60s", p.at);
   cr_assert_leq(p.n, EVENTS);
   for (int i = 0; i < p.n; ++i) {
@@ -245,9 +245,9 @@ static const event *thread_of(const parsed *p, double tid) {
   return NULL;
 }
 
-/* Each span stands on a thread that has a name; spans of functions that share
- * a variable do not overlap. */
-Test(trace, spans_stand_on_named_threads_in_order) {
+/* Each span is on a thread with a name. Spans of functions that share a
+ * variable do not overlap. */
+Test(trace, spans_are_on_named_threads_in_order) {
   tn__engine *engine = engine_dispatch(2);
   tn__var x = {0};
   _Atomic int n = 0;
@@ -317,7 +317,7 @@ Test(trace, the_jobs_of_a_schedule_have_spans) {
     _Atomic int n = 0;
     static const char *const names[] = {"one", "two", "three", "four", "five"};
     tn__job jobs[5];
-    for (int i = 0; i < 5; ++i) /* small ones next to one another, too */
+    for (int i = 0; i < 5; ++i) /* small neighbours too */
       jobs[i] = (tn__job){.name = names[i],
                           .run = run_count,
                           .arg = &n,
@@ -335,15 +335,15 @@ Test(trace, the_jobs_of_a_schedule_have_spans) {
   }
 }
 
-/* It is there as soon as the function has returned, on its worker. */
-Test(trace, an_asynchronous_function_has_one_while_it_is_on_its_way) {
+/* The span exists as soon as the function has returned, on its worker. */
+Test(trace, a_pending_asynchronous_function_has_a_span) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0};
   held job;
   cr_assert_eq(tn__trace_start(engine), TN_OK);
   held_begin(engine, &job, ON(U(x)));
   while (count_spans(write_and_read(engine), "held") == 0) sched_yield();
-  cr_assert_not(tn__var_readable(&x));
+  cr_assert_not(tn__var_is_readable(&x));
   held_end(&job, TN_OK);
   expect_quiet(engine);
   cr_assert_eq(count_spans(write_and_read(engine), NULL), 1);
@@ -418,7 +418,7 @@ Test(trace, it_is_written_while_functions_run) {
 
 /* ----------------------------------------------------------------- failures */
 
-Test(trace, what_cannot_be_written_is_said) {
+Test(trace, a_file_that_cannot_be_written_is_reported) {
   tn__engine *engine = engine_pooled(1);
   tn__var x = {0};
   _Atomic int n = 0;
@@ -434,9 +434,9 @@ Test(trace, what_cannot_be_written_is_said) {
   engine_close(engine);
 }
 
-/* What has the name that others would guess for it is not written through, and
- * a link is followed (tests/exchange/test_files.c has the rest). */
-Test(trace, a_link_stays_and_what_it_leads_to_is_written) {
+/* A file with the name that others would guess is not overwritten, and a link
+ * is followed (tests/exchange/test_files.c has the rest). */
+Test(trace, a_link_stays_and_its_target_is_written) {
   tn__engine *engine = engine_pooled(1);
   char link[80], part[100];
   struct stat info;
@@ -454,13 +454,14 @@ Test(trace, a_link_stays_and_what_it_leads_to_is_written) {
   engine_close(engine);
 }
 
-/* The least of a trace is kept, and what is lost is counted. */
+/* The smallest trace is kept, and lost spans are counted. */
 Test(trace, without_memory_spans_are_lost_and_functions_are_not) {
   for (int64_t at = 1; at < 5; ++at) {
     tn__engine *engine = engine_dispatch(1);
     tn__var x = {0};
     _Atomic int n = 0;
-    push_named(engine, "before", &x, &n); /* the engine has what it needs */
+    push_named(engine, "before", &x,
+               &n); /* the engine has the memory that it needs */
     expect_quiet(engine);
     cr_assert_eq(tn__trace_start(engine), TN_OK);
     memory_fail_at(at, true);

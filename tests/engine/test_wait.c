@@ -6,14 +6,16 @@
 
 #include "fixture.h"
 
-enum { SOON = 2000000 /* nanoseconds that a wait in vain lasts */ };
+enum {
+  SOON = 2000000 /* duration of a wait without success, in nanoseconds */
+};
 
 Test(wait, a_fresh_variable_is_ready_at_once) {
   for (int k = 0; k < N_KINDS; ++k) {
     tn__engine *engine = engine_open(&kinds[k]);
     tn__var x = {0};
-    cr_assert(tn__var_readable(&x));
-    cr_assert(tn__var_writable(&x));
+    cr_assert(tn__var_is_readable(&x));
+    cr_assert(tn__var_is_writable(&x));
     cr_assert_eq(tn__wait(engine, &x, TN__WAIT_WRITERS, TN__FOREVER), TN_OK);
     cr_assert_eq(tn__wait(engine, &x, TN__WAIT_ALL, 0), TN_OK);
     cr_assert_eq(tn__wait_all(engine), TN_OK);
@@ -26,13 +28,13 @@ Test(wait, a_pending_reader_is_not_waited_for_by_readers, .timeout = 20) {
   tn__var x = {0};
   held reader;
   held_begin(engine, &reader, ON(R(x)));
-  cr_assert(tn__var_readable(&x));
-  cr_assert_not(tn__var_writable(&x));
+  cr_assert(tn__var_is_readable(&x));
+  cr_assert_not(tn__var_is_writable(&x));
   cr_assert_eq(tn__wait(engine, &x, TN__WAIT_WRITERS, TN__FOREVER), TN_OK);
   cr_assert_eq(tn__wait(engine, &x, TN__WAIT_ALL, SOON), TN_BUSY);
   held_end(&reader, TN_OK);
   cr_assert_eq(tn__wait(engine, &x, TN__WAIT_ALL, TN__FOREVER), TN_OK);
-  cr_assert(tn__var_writable(&x));
+  cr_assert(tn__var_is_writable(&x));
   engine_close(engine);
 }
 
@@ -41,7 +43,7 @@ Test(wait, a_pending_writer_is_waited_for, .timeout = 20) {
   tn__var x = {0};
   held writer;
   held_begin(engine, &writer, ON(U(x)));
-  cr_assert_not(tn__var_readable(&x));
+  cr_assert_not(tn__var_is_readable(&x));
   cr_assert_eq(tn__wait(engine, &x, TN__WAIT_WRITERS, 0), TN_BUSY);
   cr_assert_eq(tn__wait(engine, &x, TN__WAIT_WRITERS, SOON), TN_BUSY);
   cr_assert_eq(tn__wait(engine, &x, TN__WAIT_ALL, SOON), TN_BUSY);
@@ -50,7 +52,7 @@ Test(wait, a_pending_writer_is_waited_for, .timeout = 20) {
   engine_close(engine);
 }
 
-/* Readers wait behind a queued writer, so a wait for writers does too. */
+/* Readers wait after a queued writer, so a wait for writers does too. */
 Test(wait, a_writer_that_is_queued_counts_as_pending, .timeout = 20) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0};
@@ -66,8 +68,8 @@ Test(wait, a_writer_that_is_queued_counts_as_pending, .timeout = 20) {
   engine_close(engine);
 }
 
-/* A wait that gave up has left no trace: what was pushed before and after it
- * runs in order, and readers on both sides of it run together. */
+/* A wait that gave up has no effect: jobs pushed before and after it run in
+ * order, and readers on both sides of it run together. */
 Test(wait, giving_up_disturbs_nothing, .timeout = 20) {
   tn__engine *engine = engine_dispatch(2);
   tn__var x = {0};
@@ -77,7 +79,7 @@ Test(wait, giving_up_disturbs_nothing, .timeout = 20) {
   for (int i = 0; i < 4; ++i) notes[i] = (note){&log, i};
   held_begin(engine, &reader, ON(R(x)));
   cr_assert_eq(tn__wait(engine, &x, TN__WAIT_ALL, SOON), TN_BUSY);
-  held second; /* the writer's place of the wait is no obstacle any more */
+  held second; /* the writer's claim of the wait is no obstacle any more */
   held_begin(engine, &second, ON(R(x)));
   for (int i = 0; i < 4; ++i) {
     push(engine, run_note, &notes[i], ON(U(x)));
@@ -90,11 +92,11 @@ Test(wait, giving_up_disturbs_nothing, .timeout = 20) {
   cr_assert_eq(tn__wait_all(engine), TN_OK);
   cr_assert_eq(log.n, 4);
   for (int i = 0; i < 4; ++i) cr_assert_eq(log.v[i], i);
-  cr_assert(tn__var_writable(&x));
+  cr_assert(tn__var_is_writable(&x));
   engine_close(engine);
 }
 
-/* The wait is over when the function that it waits for is, not later. */
+/* The wait ends with the function that it waits for, not later. */
 typedef struct waiter {
   tn__engine *engine;
   tn__var *var;
@@ -142,12 +144,11 @@ Test(wait, many_threads_wait_for_one_variable, .timeout = 20) {
   }
   held_end(&writer, TN_OK);
   held_await(&reader);
-  for (int i = 0; i < N; i += 2) /* they need no end of the reader, unless a
-                                    wait for all stands before them */
-    (void)sem_trywait(&waiters[i].over);
+  /* Without a wait for all before them they do not wait for the reader. */
+  for (int i = 0; i < N; i += 2) (void)sem_trywait(&waiters[i].over);
   held_end(&reader, TN_OK);
   for (int i = 0; i < N; ++i) cr_assert_eq(waiter_join(&waiters[i]), TN_OK);
-  cr_assert(tn__var_writable(&x));
+  cr_assert(tn__var_is_writable(&x));
   engine_close(engine);
 }
 
@@ -168,23 +169,23 @@ Test(wait, a_reader_is_let_go_before_other_readers_end, .timeout = 20) {
   engine_close(engine);
 }
 
-/* A reader that was pushed behind a wait for all begins when that gives up,
- * while the one that it waited for goes on. */
-Test(wait, giving_up_lets_in_who_stands_behind, .timeout = 20) {
+/* A reader pushed after a wait for all begins when that wait gives up, while
+ * the function that it waited for goes on. */
+Test(wait, giving_up_lets_in_later_claims, .timeout = 20) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0};
   held first, second;
   waiter self = {engine, &x, TN__WAIT_ALL, 50 * SOON, TN_INTERNAL, {{0}}, 0};
   held_begin(engine, &first, ON(R(x)));
   waiter_start(&self);
-  while (tn__var_readable(&x) && sem_trywait(&self.over) != 0)
+  while (tn__var_is_readable(&x) && sem_trywait(&self.over) != 0)
     (void)sched_yield();
   held_begin(engine, &second, ON(R(x)));
   cr_assert_eq(waiter_join(&self), TN_BUSY);
   held_end(&first, TN_OK);
   held_end(&second, TN_OK);
   cr_assert_eq(tn__wait_all(engine), TN_OK);
-  cr_assert(tn__var_writable(&x));
+  cr_assert(tn__var_is_writable(&x));
   engine_close(engine);
 }
 
@@ -274,8 +275,7 @@ Test(wait, for_all_comes_after_every_function) {
   }
 }
 
-/* -------------------------------------------------- a function run by a wait
- */
+/* ------------------------------------------------- a function run by a wait */
 
 typedef struct here {
   order *log;
@@ -315,7 +315,7 @@ static void count_drop(void *arg) {
   ++*(int *)arg;
 }
 
-Test(wait, a_function_run_here_returns_what_kept_it_from_running) {
+Test(wait, a_function_run_here_returns_the_error_that_prevents_it) {
   for (int k = 0; k < N_KINDS; ++k) {
     tn__engine *engine = engine_open(&kinds[k]);
     tn__var x = {0}, y = {0};

@@ -204,6 +204,8 @@ Test(dlpack, element_types_that_op_h_does_not_have_are_refused) {
   expect_refused(&t, TN_DTYPE, "type code 5 with 64 bits");
   t.dtype = TN_F32 + (3u << 16);
   expect_refused(&t, TN_DTYPE, "vectors of 4 lanes");
+  t.dtype = 0;
+  expect_refused(&t, TN_DTYPE, "has 0 lanes, where one of single values has 1");
   t.dtype = TN_DTYPE_MAKE(0, 4);
   expect_refused(&t, TN_DTYPE, "with 4 bits");
 }

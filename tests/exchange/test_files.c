@@ -497,6 +497,42 @@ Test(files, a_fifo_is_written_to) {
   free(fifo);
 }
 
+/* Opening it would wait for a reader that may never come. */
+Test(files, a_fifo_without_a_reader_is_refused, .timeout = 20) {
+  char *fifo = box_name("fifo.npy");
+  cr_assert_eq(mkfifo(fifo, 0600), 0);
+  save_scalar(fifo, 5, TN_IO);
+  EXPECT_TEXT("fifo.npy: is a FIFO (named pipe) without a reader");
+  cr_expect(S_ISFIFO(mode_of(fifo)));
+  free(fifo);
+}
+
+/* The reader is slower than the writer: nothing is lost. */
+Test(files, a_fifo_whose_reader_is_slow_gets_everything, .timeout = 60) {
+  enum { N = 100000 };
+  static float values[N];
+  char *fifo = box_name("fifo.npy"), command[256];
+  cr_assert_eq(mkfifo(fifo, 0600), 0);
+  const int end = open(fifo, O_RDONLY | O_NONBLOCK);
+  (void)snprintf(command, sizeof command, "cat '%s' | wc -c > '%s.n'", fifo,
+                 fifo);
+  FILE *reader = popen(command, "w");
+  cr_assert(end >= 0 && reader);
+  tn_array *array = floats(1, (const int64_t[]){N}, N, values);
+  const tn_bundle_item item = {"x", array};
+  cr_assert_eq(save(fifo, &item, 1), TN_OK, "%s", tn_error_text());
+  close(end);
+  cr_assert_eq(pclose(reader), 0);
+  (void)snprintf(command, sizeof command, "%s.n", fifo);
+  FILE *counted = fopen(command, "r");
+  unsigned long n = 0;
+  cr_assert(counted && fscanf(counted, "%lu", &n) == 1);
+  cr_expect_eq(n, 128 + sizeof values);
+  (void)fclose(counted);
+  tn__array_release(array);
+  free(fifo);
+}
+
 Test(files, a_name_may_be_as_long_as_the_system_takes) {
   char name[256];
   memset(name, 'n', 255);

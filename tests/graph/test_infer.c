@@ -588,3 +588,66 @@ Test(graph_infer, survives_each_failing_allocation) {
   cr_assert_gt(struck, 10);
   is("y", F64(2, 4));
 }
+
+Test(graph_infer, a_call_of_a_gradient_names_what_is_differentiated) {
+  const tn_entry x = typed(g, "x", F32(3, 4));
+  const tn_entry y = OP(g, "skewed", NULL, "y", x);
+  tn_entry dx;
+  OK(tn__graph_gradient(
+      g,
+      &(tn__gradient_spec){
+          .query = {.heads = &y, .of = &x, .n_heads = 1, .n_of = 1}},
+      &dx));
+  HEADS(g, dx);
+  FAILS(tn__graph_infer(g, NULL, 0), TN_SHAPE,
+        "(lab.sub@1, for the gradient of lab.skewed@1): ");
+}
+
+/* ----------------------------------------------------------- usual shapes */
+
+/* `gate` allows a gamma of (1), and usually has one number for each column. */
+static void build_gates(bool gate_first) {
+  const tn_entry data = typed(g, "data", F32(4, 3)), gamma = var(g, "gamma");
+  const tn_entry one = typed(g, "one", F32(1));
+  const tn_entry first = gate_first ? OP(g, "gate", NULL, "gate", data, gamma)
+                                    : OP(g, "sub", NULL, "same", gamma, one);
+  const tn_entry second = gate_first ? OP(g, "sub", NULL, "same", gamma, one)
+                                     : OP(g, "gate", NULL, "gate", data, gamma);
+  HEADS(g, first, second);
+}
+
+Test(graph_infer, a_usual_shape_waits_for_all_that_others_tell) {
+  build_gates(true);
+  OK(tn__graph_infer(g, NULL, 0));
+  is("gamma", F32(1));
+  net_renew();
+  build_gates(false);
+  OK(tn__graph_infer(g, NULL, 0));
+  is("gamma", F32(1));
+}
+
+Test(graph_infer, a_shape_that_nobody_tells_is_the_usual_one) {
+  const tn_entry gamma = var(g, "gamma");
+  HEADS(g, OP(g, "gate", NULL, "gate", typed(g, "data", F32(4, 3)), gamma));
+  OK(tn__graph_infer(g, NULL, 0));
+  is("gamma", F32(3));
+}
+
+Test(graph_infer, a_usual_shape_reaches_an_embedded_graph) {
+  tn_entry out;
+  tn_graph *inner = net_new();
+  HEADS(inner, OP(inner, "gate", NULL, "gate", var(inner, "in"),
+                  var(inner, "factor")));
+  const tn_entry in[] = {typed(g, "data", F32(4, 3)), var(g, "gamma")};
+  OK(tn__graph_embed(g,
+                     &(tn_embedding){.struct_size = sizeof(tn_embedding),
+                                     .inner = inner,
+                                     .name = "block",
+                                     .n_in = 2,
+                                     .in = in},
+                     &out));
+  HEADS(g, out);
+  OK(tn__graph_infer(g, NULL, 0));
+  is("gamma", F32(3));
+  tn__graph_release(inner);
+}

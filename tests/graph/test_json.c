@@ -350,8 +350,30 @@ Test(graph_json, all_that_is_missing_is_named) {
                                                "[[3, 0]]"),
               &no),
         TN_NOT_FOUND, "plugin `cnn` (release 7), plugin `rnn` (release 2)",
-        "operator `cnn.conv@3` (node `a`), operator `lab.gone@1` (node `b`);",
-        "load the plugins");
+        "operator `cnn.conv@3` (node `a`);", "load the plugins",
+        "node `b`: no operator `gone` in plugin `lab`");
+}
+
+#define CALL_OF(op)                                          \
+  HEAD "{\"name\": \"n\", \"kind\": \"call\", \"op\": \"" op \
+       "\", "                                                \
+       "\"inputs\": []}" TAIL("[[0, 0]]")
+
+Test(graph_json, a_misspelt_operator_of_a_loaded_plugin_is_no_missing_plugin) {
+  tn_graph *no = NULL;
+  FAILS(parse(CALL_OF("lab.ad@1"), &no), TN_NOT_FOUND,
+        "node `n`: no operator `ad` in plugin `lab`, did you mean `add`");
+  cr_expect_not(strstr(tn_error_text(), "load the plugins"));
+  FAILS(parse(CALL_OF("lab.add@77"), &no), TN_NOT_FOUND,
+        "node `n`: operator `add` in plugin `lab` has interface 1, not 77");
+}
+
+Test(graph_json, a_long_name_that_is_missing_is_cut) {
+  tn_graph *no = NULL;
+  char text[5000];
+  (void)snprintf(text, sizeof text, CALL_OF("far.%04000d"), 7);
+  FAILS(parse(text, &no), TN_NOT_FOUND, "not loaded: operator `far.0000",
+        "(node `n`); load the plugins");
 }
 
 Test(graph_json, what_does_not_fit_the_message_is_counted) {

@@ -4,7 +4,7 @@ the loops of the CPU for it.
 
     formulas.py PLAIN.c LOOPS.c FILE.formula.gen.h...
 
-Each header stands beside the NAME.gen.c whose loops are compared.
+The loops are those of NAME.kernel.gen.c in the folder of each header.
 """
 
 import pathlib
@@ -71,7 +71,8 @@ def read_formulas(header):
 
 
 def source_of(header):
-    return header.with_name(header.name.replace(".formula.gen.h", ".gen.c"))
+    return header.with_name(header.name.replace(".formula.gen.h",
+                                                ".kernel.gen.c"))
 
 
 def main():

@@ -143,7 +143,6 @@ static void init_kernels(sample *s) {
                           .writes = TN_WRITES_WRITE | TN_WRITES_ADD,
                           .n_dtype_sets = 1,
                           .n_resources = 1,
-                          .options_size = 8,
                           .n_options = 0,
                           .n_nodes = 2,
                           .when = 1,

@@ -3,6 +3,7 @@
  * that names the place and the value.
  */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "sample.h"
@@ -60,6 +61,45 @@ Test(check, refuses_numbers_without_a_meaning) {
   REFUSED(s.type.allowed = 0, "the type variable T may stand for nothing");
 }
 
+Test(check, refuses_flags_without_a_meaning) {
+  REFUSED(s.kernel.flags |= 0x80000000u,
+          "of which bit 31 has no meaning for this host; a newer one may know "
+          "it, in kernels[0]");
+  REFUSED(s.plugin.flags |= 2, "flags is 0x3, of which bit 1 has no meaning");
+  REFUSED(s.data.flags |= 1u << 7, "in inputs[0], in operators[0]");
+  REFUSED(s.kernel.writes |= 1, "writes is ");
+  REFUSED(s.kernel.flags |= TN_KERNEL_ASYNC,
+          "it is for the cpu and has the flag `async`");
+}
+
+Test(check, refuses_a_loss_that_is_no_output) {
+  REFUSED(s.data.role = TN_ROLE_LOSS, "only an output may be a loss");
+  sample s;
+  sample_init(&s);
+  s.out.role = TN_ROLE_LOSS;
+  cr_assert_eq(tn__tables_check(tn__env_default(), &s.plugin, true), TN_OK,
+               "%s", tn_error_text());
+}
+
+Test(check, refuses_odd_dependencies) {
+  tn_dependency other = {sizeof other, 2, "other"};
+  const tn_dependency *const all[] = {&other};
+  sample good;
+  sample_init(&good);
+  good.plugin.n_dependencies = 1, good.plugin.dependencies = all;
+  cr_assert_eq(tn__tables_check(tn__env_default(), &good.plugin, true), TN_OK,
+               "%s", tn_error_text());
+#define DEPENDS(change, text)                                       \
+  REFUSED(s.plugin.n_dependencies = 1; s.plugin.dependencies = all; \
+          change, text)
+  DEPENDS(other.plugin = NULL, "a plugin that it requires has no name");
+  DEPENDS(other.plugin = "a b", "\"a b\" of a plugin that it requires");
+  DEPENDS(other.plugin = "acme", "it requires itself, \"acme\"");
+  DEPENDS(other.struct_size = 8, "struct_size is 8");
+  DEPENDS(s.plugin.dependencies = NULL, "dependencies is NULL");
+  REFUSED(s.plugin.reserved_2 = 1, "`reserved_2` is 1");
+}
+
 /* In whatever struct has such a member. */
 Test(check, refuses_what_is_reserved) {
   REFUSED(s.plugin.reserved = 7,
@@ -80,8 +120,11 @@ Test(check, refuses_missing_and_odd_names) {
   REFUSED(s.op.name = "a.b", "\"a.b\"");
   REFUSED(s.op.name = "", "an operator");
   REFUSED(s.kernel_size.name = "9lives", "\"9lives\"");
-  REFUSED(s.stride.name = "kernel", "the name \"kernel\" stands twice");
+  REFUSED(s.stride.name = "kernel", "the name \"kernel\" occurs twice");
   REFUSED(s.data.name = NULL, "in input 0 (?)");
+  REFUSED(s.data.name = "weight",
+          "two inputs or states have the name \"weight\", in operators[0]");
+  REFUSED(s.mean.name = "weight", "two inputs or states have the name");
   REFUSED(s.kernel.op = "conv", "\"conv\"");
   REFUSED(s.kernel.op = "acme.conv@x", "\"acme.conv@x\"");
   REFUSED(s.kernel.op = NULL, "nn.convolution@1 is expected");
@@ -105,6 +148,75 @@ Test(check, refuses_places_outside_the_params_struct) {
   REFUSED(s.mode.n_values = 0, "enum without values");
   REFUSED(s.stride.default_text = NULL, "no default_text");
   REFUSED(s.kernel_size.default_text = "1", "required but has a default");
+}
+
+/* Hosts write values into the struct without a further check. */
+Test(check, refuses_members_that_overlap) {
+  REFUSED(s.bias.offset = 16, "offset is 16: its 8 bytes overlap");
+  REFUSED(s.stride.offset = 8, "offset is 8: its 16 bytes overlap another");
+  REFUSED(s.mode.offset = 36, "has_offset is 36: its 4 bytes overlap");
+  REFUSED(s.bias.has_offset = 44, "has_offset is 44: its 4 bytes overlap");
+  REFUSED(s.bias.has_offset = 0, "in parameter 3 (bias)");
+}
+
+Test(check, refuses_a_struct_that_its_members_do_not_fill) {
+  REFUSED(s.op.params_size = 56, "has 56 bytes, but no member is at 48");
+  REFUSED(s.op.params_size = UINT32_MAX, "of 4 parameters has 4294967295");
+  REFUSED(s.op.params_size = 1u << 31, "which they cannot fill");
+  REFUSED(s.op.n_params = 0, "of 0 parameters has 48 bytes");
+  REFUSED(s.op.n_params = 3, "no member is at 36");
+  REFUSED(s.kernel.options_size = 1 << 20, "which they cannot fill");
+}
+
+/* 40 000 parameters took ten seconds, four times as many would take minutes. */
+Test(check, refuses_more_fields_than_it_can_check_soon) {
+  enum { MANY = 40000 };
+  static tn_field fields[MANY];
+  static char names[MANY][8];
+  static const tn_field *list[MANY];
+  for (uint32_t i = 0; i < MANY; ++i) {
+    (void)snprintf(names[i], sizeof names[i], "p%u", i);
+    fields[i] = (tn_field){.struct_size = sizeof *fields,
+                           .type = TN_FIELD_INTS,
+                           .name = names[i],
+                           .offset = 16 * i,
+                           .has_offset = TN_NONE,
+                           .rank_of = i ? i - 1 : TN_NONE,
+                           .max_rank = TN_NONE,
+                           .default_text = "[]"};
+    list[i] = &fields[i];
+  }
+#define SET_FIELDS(n)  \
+  s.op.params = list;  \
+  s.op.n_params = (n); \
+  s.op.params_size = 16 * (n)
+  REFUSED(SET_FIELDS(MANY), "40000 parameters are too many; at most 1000");
+  REFUSED(SET_FIELDS(1001), "1001 parameters are too many; at most 1000");
+  sample s;
+  sample_init(&s);
+  SET_FIELDS(1000);
+  cr_assert_eq(tn__tables_check(tn__env_default(), &s.plugin, true), TN_OK,
+               "%s", tn_error_text());
+}
+
+/* max(n, n) of max(n, n) of ...: evaluated, each node doubles the steps. */
+Test(check, refuses_expressions_that_double) {
+  enum { MANY = 60 };
+  tn_node nodes[MANY] = {{TN_NODE_DIM, 1, 0, 0, 0}};
+  for (int32_t i = 1; i < MANY; ++i)
+    nodes[i] = (tn_node){TN_NODE_MAX, i - 1, i - 1, 0, 0};
+#define SET_NODES(count)  \
+  s.op.nodes = nodes;     \
+  s.op.n_nodes = (count); \
+  s.require.node = (count)-1
+  REFUSED(SET_NODES(MANY), "nodes[13] is an expression of 16383 parts");
+  REFUSED(s.kernel.nodes = nodes;
+          s.kernel.n_nodes = 14, "nodes[13] is an expression of 16383 parts");
+  sample s;
+  sample_init(&s);
+  SET_NODES(13);
+  cr_assert_eq(tn__tables_check(tn__env_default(), &s.plugin, true), TN_OK,
+               "%s", tn_error_text());
 }
 
 Test(check, refuses_indices_outside_their_table) {

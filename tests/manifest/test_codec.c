@@ -45,8 +45,8 @@ static tn__buf encoded(const tn_plugin *plugin) {
 
 static tn_plugin tiny(void) {
   return (tn_plugin){.struct_size = sizeof(tn_plugin),
-                     .abi_minor = 1,
-                     .min_host_minor = 1,
+                     .abi_minor = 2,
+                     .min_host_minor = 2,
                      .release = 1,
                      .name = "p"};
 }
@@ -54,13 +54,13 @@ static tn_plugin tiny(void) {
 /* ------------------------------------------------------------------- codec */
 
 Test(codec, writes_the_smallest_plugin_as_the_format_page_says) {
-  /* version; length 13; abi 0.1, hosts from 1, no flags, release 1; "p" and
-   * three absent texts; three empty lists. */
+  /* version; length 14; abi 0.2, hosts from 2, no flags, release 1; "p" and
+   * three absent texts; four empty lists. */
   static const char expected[] =
-      "\1\15\0\0\0"
-      "\0\1\1\0\1"
+      "\1\16\0\0\0"
+      "\0\2\2\0\1"
       "\2p\0\0\0"
-      "\0\0\0";
+      "\0\0\0\0";
   const tn_plugin plugin = tiny();
   tn__buf bytes = encoded(&plugin);
   cr_assert_eq(bytes.n, sizeof expected - 1);
@@ -163,10 +163,10 @@ Test(codec, refuses_a_flipped_bit_or_reads_it_as_exactly_what_it_says) {
 Test(codec, takes_little_memory_for_a_list_that_claims_to_be_long) {
   /* As the smallest plugin, but with 2^32-1 operators. */
   static const char hostile[] =
-      "\1\21\0\0\0"
-      "\0\1\1\0\1"
+      "\1\22\0\0\0"
+      "\0\2\2\0\1"
       "\2p\0\0\0"
-      "\xff\xff\xff\xff\xf\0\0";
+      "\xff\xff\xff\xff\xf\0\0\0";
   meter m = {.limit = SIZE_MAX};
   const tn__env env = metered(&m);
   const tn_plugin *p = NULL;
@@ -193,16 +193,16 @@ Test(codec, refuses_another_encoding) {
 
 /* Body of the smallest plugin with one byte more than this library knows. */
 Test(codec, skips_what_only_a_newer_minor_may_have_written) {
-  static const char same[] = "\1\16\0\0\0\0\1\1\0\1\2p\0\0\0\0\0\0\7";
-  static const char newer[] = "\1\16\0\0\0\0\2\1\0\1\2p\0\0\0\0\0\0\7";
+  static const char same[] = "\1\17\0\0\0\0\2\2\0\1\2p\0\0\0\0\0\0\0\7";
+  static const char newer[] = "\1\17\0\0\0\0\3\2\0\1\2p\0\0\0\0\0\0\0\7";
   const tn_plugin *p = NULL;
   tn_plugin plugin = tiny();
   tn__arena arena;
   tn__arena_init(&arena, tn__env_default());
   cr_assert_eq(tn__tables_decode(&arena, same, sizeof same - 1, &p), TN_PLUGIN);
   cr_assert_eq(tn__tables_decode(&arena, newer, sizeof newer - 1, &p), TN_OK);
-  cr_assert_eq(p->abi_minor, 2);
-  plugin.abi_minor = 2;
+  cr_assert_eq(p->abi_minor, 3);
+  plugin.abi_minor = 3;
   cr_assert_eq(
       tn__tables_compare(tn__env_default(), &plugin, newer, sizeof newer - 1),
       TN_OK);
@@ -212,7 +212,7 @@ Test(codec, skips_what_only_a_newer_minor_may_have_written) {
 /* The smallest plugin of an older writer, whose tn_plugin had no targets. */
 Test(codec, takes_what_an_older_minor_did_not_know_for_zero) {
   static const char older[] = "\1\14\0\0\0\0\0\0\0\1\2p\0\0\0\0\0";
-  static const char same[] = "\1\14\0\0\0\0\1\0\0\1\2p\0\0\0\0\0";
+  static const char same[] = "\1\14\0\0\0\0\2\0\0\1\2p\0\0\0\0\0";
   static const tn_target target = {.struct_size = sizeof target, .op = "a.b@1"};
   static const tn_target *const targets[] = {&target};
   const tn_plugin *p = NULL;
@@ -320,10 +320,10 @@ Test(json, writes_the_smallest_plugin) {
   tn__plugin_json(&plugin, &out);
   cr_assert_str_eq(
       out.s,
-      "{\"abi_major\": 0, \"abi_minor\": 1, \"min_host_minor\": 1, "
+      "{\"abi_major\": 0, \"abi_minor\": 2, \"min_host_minor\": 2, "
       "\"flags\": [], \"release\": 1, \"name\": \"p\", \"summary\": null, "
       "\"license\": null, \"opgen\": null, \"operators\": [], "
-      "\"kernels\": [], \"targets\": []}");
+      "\"kernels\": [], \"targets\": [], \"dependencies\": []}");
   tn__buf_deinit(&out);
 }
 
@@ -342,5 +342,14 @@ Test(json, writes_numbers_that_are_names_as_names) {
                    "{\"op\": \"const\", \"a\": 0, \"b\": 0, \"c\": 0, "
                    "\"value\": -7}"));
   cr_assert(strstr(out.s, "\"min_float\": -0.5"));
+  out.n = 0;
+  s.mean.flags = TN_ARG_TRAINED;
+  s.out.flags = TN_ARG_CONTIGUOUS | TN_ARG_VIEW;
+  s.out.role = TN_ROLE_LOSS;
+  tn__op_json(&s.op, &out);
+  cr_assert(strstr(out.s, "\"flags\": [\"trained\"]"), "%s", out.s);
+  cr_assert(strstr(out.s,
+                   "\"flags\": [\"contiguous\", \"view\"], \"role\": \"loss\""),
+            "%s", out.s);
   tn__buf_deinit(&out);
 }

@@ -24,7 +24,7 @@ static char *read_text(const char *path) {
 
 static bool is_found_by_opgen(const char *code) {
   return strncmp(code, "E007", 4) == 0 || strncmp(code, "E008", 4) == 0 ||
-         strncmp(code, "W01", 3) == 0;
+         strncmp(code, "E02", 3) == 0 || strncmp(code, "W01", 3) == 0;
 }
 
 /* A message of the registry has no position. */

@@ -331,8 +331,8 @@ Test(lower, listed_needs_are_values_or_shapes_and_integers_are_stopped) {
       lower(HEAD FLOATS
             "inputs:\n"
             "  - {name: data, dtype: T}\n"
-            "  - {name: index, dtype: i64}\n"
-            "  - {name: label, dtype: T}\n"
+            "  - {name: index, dtype: i64, independent: true}\n"
+            "  - {name: label, dtype: T, independent: true}\n"
             "outputs: [{name: out, dtype: T, shape: data}]\n"
             "gradient:\n"
             "  kernel: backward\n"
@@ -793,7 +793,7 @@ Test(plugin, operators_for_gradients_may_have_broadcast_inputs) {
 Test(plugin, a_gradient_may_take_the_memory_of_that_of_an_output) {
   tnm_plugin *p = read_operator(
       "dtypes: {T: [f32]}\n"
-      "inputs: [{name: x, dtype: T}, {name: y, dtype: T}]\n"
+      "inputs: [{name: x, dtype: T}, {name: y, dtype: T, shape: x}]\n"
       "outputs: [{name: a, dtype: T, shape: x}, {name: b, dtype: T, shape: "
       "x}]\n"
       "gradient:\n  kernel: backward\n"

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  * order.pml: the protocol of variables (core/engine/order.h) as a model for
  * spin. Three operations are pushed, in any order, on two variables, with every
- * combination of access modes; spin visits every interleaving of the pushes,
+ * combination of access modes. spin visits every interleaving of the pushes,
  * the executions and the completions.
  *
- * What is checked: an operation begins only when every conflicting one that was
- * pushed before it has ended; each runs exactly once; nothing waits for ever;
- * readers with no writer between them are let in together; every word is 0 in
- * the end; no token is touched after it was freed. With SHORT_WAY, pushes may
- * also run what is ready without a token. With ERRORS, each operation sees the
- * errors that it would see if all of them ran one after the other. With WAITS,
- * one of them is a wait for one variable, which may give up at any time.
+ * Checked properties: an operation begins only when every conflicting one that
+ * was pushed before it has ended. Each operation runs exactly once. No
+ * operation waits for ever. Readers without a writer between them are granted
+ * together. Every word is 0 in the end. No token is used after it was freed.
+ * With FAST_PATH, pushes may also run ready operations without a token. With
+ * ERRORS, each operation sees the errors of a serial run. With WAITS, one
+ * operation is a wait for one variable, which may give up at any time.
  *
  * One transition is one atomic access of the code: a compare-and-swap that
- * succeeds (one that fails changes nothing and is tried again), a step under
- * LOCK, the subtraction from a token's counter. Waiting for LOCK is a
- * transition that cannot be taken yet. Memory is sequentially consistent here;
- * that the code's acquire and release suffice is for ThreadSanitizer.
+ * succeeds (a failed one changes nothing and is repeated), a step under LOCK,
+ * or the subtraction from a token's counter. A wait for LOCK is a transition
+ * that is not enabled yet. Memory is sequentially consistent here;
+ * ThreadSanitizer checks that the code's acquire and release suffice.
  *
- * run.py checks it, and that each of the faults FAULT_... is found.
+ * run.py checks the model, and that it finds each of the faults FAULT_...
  */
 #define N_OPS 3
 #define N_VARS 2
@@ -35,25 +35,25 @@
 #define UPDATE 2
 #define OVERWRITE 3
 
-/* tn__var, tn__token, tn__engine: what the code has. */
+/* State of the code: tn__var, tn__token, tn__engine. */
 byte word[N_VARS];
 byte n_queued[N_VARS];
-byte n_along[N_VARS]; /* of them, at the head: what the writer took along */
+byte n_along[N_VARS]; /* of them, at the head: taken along by the writer */
 byte queue[N_VARS * N_OPS]; /* the head first */
 byte lacks[N_OPS]; /* tn__token.wait */
-bit ready[N_OPS];  /* the token stands in the pool */
+bit ready[N_OPS];  /* the token is in the pool */
 byte mode[N_OPS * N_VARS];
 bit fails[N_OPS];
 bit gate;
 
-/* What only the checks know. */
-byte older[N_OPS]; /* set: who was pushed before */
+/* State of the checks only. */
+byte older[N_OPS]; /* set: the operations pushed before */
 byte pushed;       /* set */
 bit began[N_OPS];
 bit ended[N_OPS];
 bit freed[N_OPS]; /* the token */
-bit carries[N_VARS]; /* an error, if all ran in order of the pushes */
-bit spoiled[N_OPS];  /* fails, or is not run, then */
+bit carries[N_VARS]; /* an error in a serial run, in push order */
+bit spoiled[N_OPS];  /* fails, or does not run, in that serial run */
 
 #ifdef WAITS
 #define MAY_LEAVE(op) ((op) == 2)
@@ -62,7 +62,7 @@ bit spoiled[N_OPS];  /* fails, or is not run, then */
 #endif
 
 #define MODE(op, v) mode[(op) * N_VARS + (v)]
-/* Reads it, so that an error on it counts. */
+/* The operation reads the variable, so that an error on it counts. */
 #define MINDS(op, v) (MODE(op, v) == READ || MODE(op, v) == UPDATE)
 #define SHARE(a, b, v)                        \
   (MODE(a, v) != NONE && MODE(b, v) != NONE && \
@@ -71,14 +71,14 @@ bit spoiled[N_OPS];  /* fails, or is not run, then */
 #define IN_TURN(op, other) \
   (!(older[op] & (1 << (other))) || !CONFLICT(op, other) || ended[other])
 
-/* The function begins: whatever stands before it and conflicts has ended. */
+/* The function begins: all conflicting operations before it have ended. */
 inline begin(op) {
   assert(!began[op]);
   assert(IN_TURN(op, 0) && IN_TURN(op, 1) && IN_TURN(op, 2));
   began[op] = 1
 }
 
-/* The gate is held: what would happen if everything ran here, in this order. */
+/* Predicts the result of a serial run in this order. The gate is held. */
 inline foresee(op) {
   older[op] = pushed;
   pushed = pushed | (1 << op);
@@ -136,7 +136,7 @@ inline tn__var_acquire(op, v) {
        seen = word[v];
        word[v] = word[v] | LOCK
      };
-     d_step { /* append() */
+     d_step { /* append_claim() */
        queue[v * N_OPS + n_queued[v]] = op;
        n_queued[v] = n_queued[v] + 1
      };
@@ -164,7 +164,7 @@ inline tn__token_granted(op, count) {
 
 #define HEAD(v) queue[(v) * N_OPS]
 
-/* Takes what stands at `place` out of the queue. */
+/* Removes the claim at `place` from the queue. */
 inline take_out(v, place) {
   if
   :: place == 0 -> HEAD(v) = queue[(v) * N_OPS + 1]
@@ -178,7 +178,7 @@ inline take_out(v, place) {
   n_queued[v] = n_queued[v] - 1
 }
 
-/* admits() of var.c, asked for the head of the queue. */
+/* can_grant() of variable.c for the head of the queue. */
 #define HEAD_ADMITTED(v)                              \
   (n_queued[v] > 0 && (seen & WRITER) == 0 && \
    (MODE(HEAD(v), v) == READ || seen < READER))
@@ -189,8 +189,8 @@ inline take_out(v, place) {
 #define MAY_TAKE_ALONG ((seen & LEAVING) == 0)
 #endif
 
-/* take_along() of var.c. Who is at the head does not matter for what is checked
- * here: a writer may take along, or not. */
+/* take_along() of variable.c. The checks do not depend on the head: a writer
+ * may take the queue along, or not. */
 inline take_along(v) {
   if
   :: (seen & WRITER) != 0 && n_along[v] == 0 && MAY_TAKE_ALONG ->
@@ -205,8 +205,8 @@ inline take_along(v) {
 #define MORE_MAY_FOLLOW true
 #endif
 
-/* hand_over() of var.c: `let_in` becomes the set of those who are granted. LOCK
- * is held, and `seen` is the word that it will leave. */
+/* hand_over() of variable.c: `let_in` becomes the set of granted operations.
+ * LOCK is held, and `seen` is the word that it will store. */
 inline hand_over(v) {
   atomic {
     do
@@ -228,14 +228,14 @@ inline hand_over(v) {
     fi;
     other = 0
   };
-  atomic { /* unlock(): a plain store that ends LOCK */
+  atomic { /* unlock_var(): a plain store that ends LOCK */
     word[v] = seen;
     seen = 0
   }
 }
 
-/* Outside of LOCK: release_grants() of token.c, grant() of wait.c. */
-inline grant() {
+/* Outside of LOCK: release_grants() of token.c, grant_claims() of wait.c. */
+inline grant_claims() {
   do
   :: let_in & 1 -> tn__token_granted(0, 1); let_in = let_in & 6
   :: !(let_in & 1) && (let_in & 2) ->
@@ -260,14 +260,14 @@ inline tn__var_release(op, v) {
        take_out(v, 0);
        n_along[v] = n_along[v] - 1
      };
-     grant()
-  :: atomic { /* compare-and-swap: one reader of several, or nobody waits */
+     grant_claims()
+  :: atomic { /* compare-and-swap: one reader of several, or an empty queue */
        RELEASE_MAY_GO && MODE(op, v) == READ &&
        (word[v] >= 2 * READER || (word[v] & QUEUED) == 0) ->
        assert(word[v] >= READER);
        word[v] = word[v] - READER
      }
-  :: atomic { /* compare-and-swap: the writer, and nobody waits */
+  :: atomic { /* compare-and-swap: the writer, with an empty queue */
        RELEASE_MAY_GO && MODE(op, v) >= UPDATE && (word[v] & QUEUED) == 0 &&
        n_along[v] == 0 ->
        assert(word[v] & WRITER);
@@ -283,23 +283,23 @@ inline tn__var_release(op, v) {
        seen = (MODE(op, v) == READ -> word[v] - READER
                                    : word[v] & (255 - WRITER) |
                                          (n_along[v] > 0 -> QUEUED : 0));
-       n_along[v] = 0; /* bring_back(): they stand in front already */
+       n_along[v] = 0; /* return_queue(): it is at the head already */
        word[v] = word[v] | LOCK
      };
      hand_over(v);
-     grant()
+     grant_claims()
   fi
 }
 
 #ifdef WAITS
-/* tn__var_cancel(): sets `bad` if the link is not in the queue any more. */
+/* tn__var_cancel(): sets `bad` if the claim is no longer in the queue. */
 inline tn__var_cancel(op, v) {
-  atomic { /* lock() */
+  atomic { /* lock_var() */
     (word[v] & LOCK) == 0 ->
     seen = word[v];
     word[v] = word[v] | LOCK
   };
-  d_step { /* leave() */
+  d_step { /* remove_claim() */
     do
     :: other < n_queued[v] && queue[v * N_OPS + other] != op ->
        other = other + 1
@@ -309,7 +309,7 @@ inline tn__var_cancel(op, v) {
     :: other < n_queued[v] ->
        assert(other >= n_along[v]); /* it can be reached */
        take_out(v, other);
-       began[op] = 1; /* nobody has to wait for it from here on */
+       began[op] = 1; /* no operation waits for it from here on */
        ended[op] = 1
     :: else -> bad = 1
     fi;
@@ -331,7 +331,7 @@ inline tn__var_cancel(op, v) {
        seen = 0
      }
   fi;
-  grant()
+  grant_claims()
 #endif
 }
 #endif
@@ -344,12 +344,13 @@ inline tn__error_put(v, bad) {
   }
 }
 
-/* cause_of() of token.c: whether an error keeps the function from running. */
+/* cause_of() of token.c: true if an error keeps the function from running. */
 #define SPOILT(op, v) \
   ((word[v] & ERROR) != 0 && (MODE(op, v) == READ || MODE(op, v) == UPDATE))
 
 /* A thread that takes a ready token, tn__token_execute(): tn__token_call() with
- * what it leaves on variables, then the grants go back, release_grants(). */
+ * the errors that it leaves on variables, then the release of grants,
+ * release_grants(). */
 proctype worker(byte op) {
   byte v, n, seen, other, let_in;
   bit bad;
@@ -357,7 +358,7 @@ proctype worker(byte op) {
   atomic {
     ready[op] || ended[op] ->
     if
-    :: !ready[op] -> goto over /* it went the short way */
+    :: !ready[op] -> goto over /* it took the fast path */
     :: else
     fi;
     ready[op] = 0;
@@ -402,8 +403,8 @@ over:
 #define EXTRA 1
 #endif
 
-/* A thread that pushes: pooled_push() with tn__token_acquire(), or push_short()
- * between tn__enter() and tn__leave(). */
+/* A thread that pushes: pooled_push() with tn__token_acquire(), or
+ * try_push_fast() between tn__gate_enter() and tn__gate_leave(). */
 proctype pusher(byte op) {
   byte v, n, seen;
 
@@ -416,13 +417,13 @@ proctype pusher(byte op) {
     lacks[op] = EXTRA + (MODE(op, 0) != NONE) + (MODE(op, 1) != NONE)
   };
   if
-#ifdef SHORT_WAY
+#ifdef FAST_PATH
   :: AT_ONCE(op, 0) ->
      if
      :: atomic { AT_ONCE(op, 1) -> begin(op) };
         ended[op] = 1;
 #ifdef ERRORS
-        for (v : 0 .. N_VARS - 1) { /* fail_unmarked() of push.c */
+        for (v : 0 .. N_VARS - 1) { /* fail_without_grants() of push.c */
           if
           :: MODE(op, v) >= UPDATE && fails[op] -> tn__error_put(v, 1)
           :: else
@@ -462,7 +463,7 @@ leave:
 
 #ifdef WAITS
 /* tn__wait(): wait_granted(), await_grant(). Its token needs one grant, so it
- * needs no extra count; what it does in its turn is look(). */
+ * needs no extra count. In its turn it runs check_var(). */
 proctype waiter(byte op) {
   byte v, n, seen, other, let_in;
   bit bad;
@@ -485,7 +486,7 @@ proctype waiter(byte op) {
         :: true -> freed[op] = 1; goto over
 #else
         :: !bad -> freed[op] = 1; goto over
-        :: else -> ready[op] /* somebody is about to grant it */
+        :: else -> ready[op] /* another thread is about to grant it */
 #endif
         fi
      fi
@@ -506,8 +507,8 @@ over:
 }
 #endif
 
-/* Who is pushed first is open, so each set of three kinds is tried once. With
- * ERRORS the first of them fails, and overwrites one variable or both. */
+/* The order of the pushes is open, so each set of three kinds is tried once.
+ * With ERRORS the first of them fails, and overwrites one variable or both. */
 #define KIND(op) (MODE(op, 0) * 4 + MODE(op, 1))
 #ifdef ERRORS
 #define MOST OVERWRITE

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks order.pml with spin, and that seeded faults of it are found.
+"""Checks order.pml with spin, and that spin finds seeded faults.
 
-    run.py [FAULT]      all of it, as TAP; or the way to one fault, as spin
-                        prints it
+    run.py [FAULT]      all checks, as TAP; or the steps to one fault, as spin
+                        prints them
 """
 
 import pathlib
@@ -16,60 +16,60 @@ sys.path.insert(0, str(HERE.parent))
 
 import tap  # noqa: E402
 
-# What must hold: name, and the options of the model.
+# Properties that hold: name, and the options of the model.
 SOUND = {
-    "three operations on two variables": ["SHORT_WAY"],
+    "three operations on two variables": ["FAST_PATH"],
     "errors travel as if all ran one after the other":
-        ["SHORT_WAY", "ERRORS"],
-    "a wait that gives up disturbs nothing": ["SHORT_WAY", "WAITS"],
+        ["FAST_PATH", "ERRORS"],
+    "a wait that gives up disturbs nothing": ["FAST_PATH", "WAITS"],
 }
-# The properties of the model, and a part of what spin says, blanks aside, when
+# The properties of the model, and a part of spin's message, without blanks, if
 # one is violated.
 PROPERTIES = {
     "grants": "(word[v]>=32)",
-    "who may leave": "(other>=n_along[v])",
+    "leaving": "(other>=n_along[v])",
     "order": "older[op]&",
     "errors": "assertionviolated(bad==spoiled[op])",
     "readers together": "n_queued[v]>0",
     "no use after free": "freed[",
-    "nothing waits for ever": "invalidendstate(",
+    "no operation waits for ever": "invalidendstate(",
 }
-# Seeded faults: what is wrong, the options that show it, and the property that
+# Seeded faults: the mistake, the options that show it, and the property that
 # is violated first.
 FAULTS = {
     "FAULT_HANDED_ON_TO_READER":
         ("a writer hands on to a reader", [], "grants"),
     "FAULT_LEAVING_IGNORED":
-        ("a writer takes along who may leave", ["WAITS"], "who may leave"),
+        ("a writer takes a claim along that may leave", ["WAITS"], "leaving"),
     "FAULT_QUEUE_JUMPED":
-        ("acquire does not look at QUEUED", [], "order"),
+        ("acquire ignores QUEUED", [], "order"),
     "FAULT_LOCK_IGNORED_BY_RELEASE":
-        ("release does not look at LOCK", [], "nothing waits for ever"),
+        ("release ignores LOCK", [], "no operation waits for ever"),
     "FAULT_LOCK_IGNORED_BY_ERRORS":
-        ("an error is put on without a look at LOCK", ["ERRORS"], "errors"),
+        ("an error is put on in spite of LOCK", ["ERRORS"], "errors"),
     "FAULT_ONE_READER_LET_IN":
-        ("release lets in the first reader only", [], "readers together"),
+        ("release grants the first reader only", [], "readers together"),
     "FAULT_COUNTED_AS_IT_GOES":
         ("the counter of a token has no extra count", [],
-         "nothing waits for ever"),
+         "no operation waits for ever"),
     "FAULT_GATE_LEFT_OPEN":
         ("two threads push at the same time", [], "order"),
     "FAULT_CANCEL_HANDS_NOTHING_OVER":
-        ("a wait that gives up lets nobody in", ["WAITS"],
+        ("a wait that gives up grants no claim", ["WAITS"],
          "readers together"),
     "FAULT_CANCEL_FORGETS_GRANT":
-        ("a wait that gives up does not look whether it was granted",
+        ("a wait that gives up ignores its grant",
          ["WAITS"], "no use after free"),
 }
 
 
 def need_spin():
     if not shutil.which("spin") or not shutil.which("gcc"):
-        raise tap.Skip("spin and gcc are not here: ./dev installs them")
+        raise tap.Skip("spin and gcc are not installed; ./dev installs them")
 
 
 def explore(options, folder, optimise="-O2"):
-    """What the search prints; the way to a mistake stays in the folder."""
+    """Output of the search; the steps to a mistake stay in the folder."""
     (folder / "order.pml").write_text((HERE / "order.pml").read_text())
     defines = [f"-D{each}" for each in options]
     tap.output(["spin", "-a", *defines, "order.pml"], cwd=folder)
@@ -81,19 +81,21 @@ def explore(options, folder, optimise="-O2"):
 def holds(options):
     need_spin()
     with tempfile.TemporaryDirectory() as folder:
-        said = explore(options, pathlib.Path(folder))
-    complete = "Search not completed" not in said and "too small" not in said
-    if "errors: 0" not in said or not complete:
-        raise AssertionError(said)
+        output = explore(options, pathlib.Path(folder))
+    complete = ("Search not completed" not in output and
+                "too small" not in output)
+    if "errors: 0" not in output or not complete:
+        raise AssertionError(output)
 
 
 def is_found(fault):
     _, options, rule = FAULTS[fault]
     need_spin()
     with tempfile.TemporaryDirectory() as folder:
-        said = explore([fault] + options, pathlib.Path(folder), "-O1")
-    if "errors: 1" not in said or PROPERTIES[rule] not in said.replace(" ", ""):
-        raise AssertionError(said)
+        output = explore([fault] + options, pathlib.Path(folder), "-O1")
+    if ("errors: 1" not in output or
+            PROPERTIES[rule] not in output.replace(" ", "")):
+        raise AssertionError(output)
 
 
 def show(fault):
@@ -111,5 +113,5 @@ if __name__ == "__main__":
     else:
         tap.run([(name, lambda o=options: holds(o))
                  for name, options in SOUND.items()] +
-                [(f"{rule}: {what}", lambda f=fault: is_found(f))
-                 for fault, (what, _, rule) in FAULTS.items()])
+                [(f"{rule}: {mistake}", lambda f=fault: is_found(f))
+                 for fault, (mistake, _, rule) in FAULTS.items()])

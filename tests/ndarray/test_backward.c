@@ -76,6 +76,23 @@ Test(backward, shows_only_what_the_wanted_gradients_need) {
   setup_deinit(&s);
 }
 
+Test(backward, shows_the_metadata_of_an_unwanted_gradient) {
+  setup s;
+  setup_init(&s, 2, 1);
+  s.req[1] = TN_REQ_NULL;
+  cr_assert_eq(go(&s, "probe.mul"), TN_OK);
+  for (int again = 0; again < 2; ++again) { /* the second finds the recipe */
+    cr_assert_eq(probe.req[1], TN_REQ_NULL);
+    cr_assert_null(probe.out[1].data);
+    cr_assert_eq(probe.out[1].ndim, 1);
+    cr_assert_eq(probe.out[1].dtype, TN_F32);
+    cr_assert_eq(probe.out_dense[1], 1);
+    cr_assert_null(s.grads[1], "an unwanted gradient was delivered");
+    cr_assert_eq(go(&s, "probe.mul"), TN_OK);
+  }
+  setup_deinit(&s);
+}
+
 Test(backward, adds_to_given_gradients) {
   setup s;
   setup_init(&s, 2, 1);

@@ -18,6 +18,7 @@ before you commit it. With --write-only nothing of what is written is compiled.
 import argparse
 import filecmp
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -144,14 +145,36 @@ class Tests:
         if len(targets.split()) != len(os.listdir(out)):
             raise Failure(f"targets are {targets}")
 
+    def copy(self, case, other):
+        """The case in another folder, with those that it refers to."""
+        for folder in HERE.joinpath("ok").iterdir():
+            shutil.copytree(folder, Path(other) / folder.name,
+                            ignore=shutil.ignore_patterns("out"))
+        return Path(other) / case.name
+
+    def ok_texts(self, case, out):
+        """An edited `doc` or `summary` changes tables, and no file that takes
+        long to compile."""
+        with tempfile.TemporaryDirectory() as other:
+            copy = self.copy(case, other)
+            for manifest in copy.glob("*.yaml"):
+                text = re.sub(r"(doc: \|\n)( +)", r"\1\2Another line.\n\2",
+                              manifest.read_text())
+                manifest.write_text(re.sub(
+                    r"((?:doc|summary): [\"']?)(?=[A-Z])", r"\1Edited ", text))
+            target = Path(other) / "generated"
+            self.generate(copy, target)
+            changed = filecmp.dircmp(out, target).diff_files
+            slow = [name for name in changed if not name.endswith(".gen.c")
+                    or name.endswith((".kernel.gen.c", "_test.gen.c"))]
+            if slow or "plugin.gen.c" not in changed:
+                raise Failure(f"{changed} changed")
+
     def ok_again(self, case, out):
         """Another folder gives the same bytes, and neither a second run nor
         the edit of a comment writes anything."""
         with tempfile.TemporaryDirectory() as other:
-            copy = Path(other) / case.name
-            for folder in HERE.joinpath("ok").iterdir():
-                shutil.copytree(folder, Path(other) / folder.name,
-                                ignore=shutil.ignore_patterns("out"))
+            copy = self.copy(case, other)
             target = Path(other) / "generated"
             self.generate(copy, target)
             same = filecmp.dircmp(out, target)
@@ -214,6 +237,8 @@ class Tests:
             self.test(f"{name} lists its outputs", self.ok_outputs, case, out)
             self.test(f"{name} lists what it read", self.ok_depfile, case, out)
             self.test(f"{name} is reproducible", self.ok_again, case, out)
+            self.test(f"{name} keeps kernels when a text is edited",
+                      self.ok_texts, case, out)
             if not self.compiles:
                 return
             self.test(f"{name} compiles as C11", self.ok_c, out)
@@ -236,10 +261,10 @@ class Tests:
 
     def every_code(self):
         """Each code that can be explained is shown by a case; those of built
-        plugins, by test_check.py."""
+        plugins, by test_check.py and bad_plugins/."""
         seen = "".join(p.read_text() for p in [
             *sorted(HERE.glob("err/*/expected.stderr")),
-            HERE / "test_check.py"])
+            *sorted(HERE.glob("bad_plugins/*.c")), HERE / "test_check.py"])
         missing = [code for code in self.codes() if f"[{code}]" not in seen]
         if missing:
             raise Failure("no case in err/ gives " + ", ".join(missing))

@@ -190,7 +190,7 @@ def a_plugin_that_dies_while_it_is_loaded():
     dies = RISKY_C + "__attribute__((constructor)) static void die(void) " \
         "{ abort(); }\n"
     says(check(build(source=dies) / "lab.so"),
-         "error[E0080]: loading it ends the process: Aborted")
+         "error[E0080]: while it was loaded and unloaded, it ended the process: Aborted")
 
 
 def another_exported_symbol_is_found():

@@ -470,22 +470,23 @@ CASES = [
 
     # Inputs.
     Case("an input added last, optional, since",
-         [(W, W + "  - {name: m, dtype: T, optional: true, since: 2}\n"),
+         [(W, W + "  - {name: m, dtype: T, shape: [C], optional: true, "
+           "since: 2}\n"),
           (NEEDS, NEEDS + "    m: [grad.out]\n")],
          [mix("ok", "input `m` added last, optional, since 2", "{@name: m,")],
          "minor"),
     Case("an input added last that says it was there",
-         [(W, W + "  - {name: m, dtype: T, optional: true}\n"),
+         [(W, W + "  - {name: m, dtype: T, shape: [C], optional: true}\n"),
           (NEEDS, NEEDS + "    m: [grad.out]\n")],
          [mix("note", "input `m` is new, but since 1 says that release 1 had "
               "it", "{@name: m,")], "minor"),
     Case("an input added that is not optional",
-         [(Y, Y + "  - {name: m, dtype: T, since: 2}\n"),
+         [(Y, Y + "  - {name: m, dtype: T, shape: [C], since: 2}\n"),
           ("    y: [grad.out]\n", "    y: [grad.out]\n    m: [grad.out]\n")],
          [mix("source", "input `m` added, not optional", "{@name: m,")],
          "major", old=[(W, ""), (NEEDS, "")]),
     Case("an input added before others",
-         [(X, "  - {name: m, dtype: T, since: 1}\n" + X),
+         [(X, "  - {name: m, dtype: T, independent: true, since: 1}\n" + X),
           (NEEDS, NEEDS + "    m: [grad.out]\n")],
          [mix("abi", "input `m` added before others", "{@name: m,")],
          "major"),

@@ -84,10 +84,10 @@ def what_comes_next_is_for_a_shell():
         folder = FOLDER / "next" / name
         folder.parent.mkdir(exist_ok=True)
         text = tap.output([OPGEN, "new", "lab.op", "-o", folder])
-        line = text.splitlines()[-1]
-        assert line.startswith("next: cd "), line
-        first, _, rest = line.removeprefix("next: ").partition(" && ")
-        tap.equal(rest, "meson setup build && meson test -C build")
+        _, _, commands = text.partition("next:\n")
+        first, *rest = [line.strip() for line in commands.splitlines()]
+        tap.equal(rest, ["meson setup build", "meson compile -C build",
+                         "meson test -C build", "tenon inspect build/lab.so"])
         tap.equal(tap.output(["sh", "-c", first + " && pwd"]), f"{folder}\n")
 
 
@@ -102,6 +102,18 @@ def a_project_for_another_plugin_names_where_that_is():
     assert "edit others in meson.build: " in said, said
 
 
+def stubs_explain_absent_operands():
+    folder = LAB.write((ROOT / "tests/opgen/ok/kernels_for/convolution.yaml")
+                       .read_text().replace("device: cuda", "device: cpu"))
+    tap.equal(missing(folder, "lab", "--with", CONVOLUTION).returncode, 0)
+    text = " ".join((folder / "op.c").read_text().replace("\n * ", " ").split())
+    for words in ("Leave a gradient alone if its request, in call->req, is",
+                  "needs have TN_IN_ABSENT in call->in_flags",
+                  "An optional input that was not given has TN_IN_ABSENT"):
+        assert words in text, text
+
+
 tap.run([kernels_for_others_are_completed, stubs_compile_without_a_warning,
+         stubs_explain_absent_operands,
          functions_in_folders_are_found, what_comes_next_is_for_a_shell,
          a_project_for_another_plugin_names_where_that_is])

@@ -575,3 +575,38 @@ Test(edges, nothing_goes_back_through_whole_numbers) {
   tn_program_release(p);
   tn_array_release(x), tn_array_release(weight), tn_array_release(by_tape);
 }
+
+/* ------------------------------------------------------- sums of halves */
+
+/* 64 products of two numbers a little above 1, less their values as halves: a
+ * sum that is 0 if each is rounded first. */
+static void check_half_sum(tn_dtype dtype, double step, tn_req how) {
+  enum { N_TERMS = 128 };
+  double x[N_TERMS], head[N_TERMS];
+  const int64_t dims[1] = {N_TERMS};
+  const double one = 1, start = how == TN_REQ_ADD ? 1 : 0;
+  for (int i = 0; i < N_TERMS; ++i) {
+    x[i] = i % 2 ? 1 + step : 1 + 2 * step;
+    head[i] = i % 2 ? 1 + step : -1;
+  }
+  tn_array *lhs = host_many(rt, dtype, 1, dims, x);
+  tn_array *head_array = host_many(rt, dtype, 1, dims, head);
+  tn_array *rhs = host_many(rt, dtype, 0, NULL, &one);
+  tn_array *grads[2] = {NULL, host_many(rt, dtype, 0, NULL, &start)};
+  const tn_backward back = {.struct_size = sizeof back,
+                            .inputs = {2, (tn_array *[]){lhs, rhs}},
+                            .outputs = {1, &lhs},
+                            .out_grads = {1, &head_array},
+                            .in_grads = {2, grads, (tn_req[]){0, how}}};
+  OK(tn_call_backward(rt, named("broadcast_mul"), &back));
+  const double want = start + N_TERMS / 2 * step * step;
+  host_expect(grads[1], &want, 1, how == TN_REQ_ADD ? step : 0);
+  tn_array *all[] = {lhs, head_array, rhs, grads[1]};
+  for (int i = 0; i < 4; ++i) tn_array_release(all[i]);
+}
+
+Test(edges, gradients_of_repeated_halves_are_not_rounded_before_the_sum) {
+  check_half_sum(TN_F16, 0x1p-10, TN_REQ_WRITE);
+  check_half_sum(TN_BF16, 0x1p-7, TN_REQ_WRITE);
+  check_half_sum(TN_F16, 0x1p-10, TN_REQ_ADD);
+}

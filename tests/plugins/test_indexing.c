@@ -125,6 +125,43 @@ Test(indexing, places_beyond_the_ends_are_cut_off) {
   tn_array_release(x);
 }
 
+/* ------------------------------------------------------------ long sums */
+
+/* 5000 slices of one place, and one of another: sums of halves that halves
+ * could not hold on the way. */
+static void check_halves(tn_dtype dtype, double want) {
+  enum { N = 5000, COLUMNS = 3 };
+  const tn_req req[2] = {TN_REQ_WRITE, TN_REQ_NULL};
+  tn_runtime *own = host_open();
+  double *ones = malloc(sizeof *ones * (N + 1) * COLUMNS);
+  int32_t *at_values = calloc(N + 1, sizeof *at_values);
+  tn_array *at = NULL, *grads[2] = {NULL, NULL};
+  cr_assert(ones != NULL && at_values != NULL);
+  for (int i = 0; i < (N + 1) * COLUMNS; ++i) ones[i] = 1;
+  for (int i = 0; i < N; ++i) at_values[i] = 2;
+  OK(tn_array_create(own, &(tn_spec){TN_I32, 1, (int64_t[]){N + 1}}, &at));
+  OK(tn_array_set(at, at_values, sizeof *at_values * (N + 1)));
+  tn_array *g = host_many(own, dtype, 2, (int64_t[]){N + 1, COLUMNS}, ones);
+  tn_array *data = host_many(own, dtype, 2, (int64_t[]){4, COLUMNS}, ones);
+  const tn_backward back = {.struct_size = sizeof back,
+                            .inputs = {2, (tn_array *[]){data, at}},
+                            .outputs = {1, &g},
+                            .out_grads = {1, &g},
+                            .in_grads = {2, grads, req}};
+  OK(tn_call_backward(own, host_operator(own, "tensor.take"), &back));
+  const double slopes[] = {1, 1, 1, 0, 0, 0, want, want, want, 0, 0, 0};
+  host_expect(grads[0], slopes, 12, 0);
+  tn_array *all[] = {at, g, data, grads[0]};
+  for (int i = 0; i < 4; ++i) tn_array_release(all[i]);
+  free(ones), free(at_values);
+  tn_runtime_release(own);
+}
+
+Test(indexing, gradients_of_halves_are_added_up_as_f32) {
+  check_halves(TN_F16, 5000);
+  check_halves(TN_BF16, 4992); /* of 32s the nearest to 5000 */
+}
+
 /* ------------------------------------------------------- any number of threads
  */
 

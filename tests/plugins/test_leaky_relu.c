@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "cases.h"
+#include "tenon/graph.h"
 #include "tenon/kernel.h"
 
 Test(leaky_relu, values_and_gradients_are_those_of_numpy) {
@@ -68,6 +69,30 @@ static void check_scale(tn_dtype dtype) {
 Test(leaky_relu, drawn_slopes_are_the_same_forward_and_backward) {
   check_scale(TN_F16);
   check_scale(TN_BF16);
+}
+
+/* Rounding to the type of `data` must not bring a slope to `upper`. */
+static void check_bound(tn_dtype dtype) {
+  tn_runtime *rt = host_open();
+  cases_call c;
+  make_random_of(rt, dtype, &c);
+  OK(tn_random_seed(rt, 3));
+  cases_forward(rt, &c);
+  double *x = cases_values(c.in[0]), *kept = cases_values(c.out[1]);
+  int reached = 0;
+  for (int64_t i = 0; i < N; ++i)
+    reached += x[i] <= 0 && (kept[i] < 0.25 || kept[i] >= 0.5);
+  cr_expect_eq(reached, 0, "%d slopes are not in [0.25, 0.5)", reached);
+  free(x), free(kept);
+  cases_release(&c);
+  tn_runtime_release(rt);
+}
+
+Test(leaky_relu, drawn_slopes_stay_below_upper) {
+  check_bound(TN_F16);
+  check_bound(TN_BF16);
+  check_bound(TN_F32);
+  check_bound(TN_F64);
 }
 
 /* ----------------------------------------------------------- learned slopes */
@@ -212,5 +237,41 @@ Test(leaky_relu, the_host_is_told_how_many_outputs_a_call_has) {
   FAILS(tn_operator_outputs(op, NULL, 3, NULL, NULL), TN_INVALID,
         "nn.leaky_relu@1 takes 1 to 2 inputs (data, gamma), but 3 were given");
   outputs_are(host_operator(rt, "nn.batch_norm"), "", 3, 3, 1);
+  tn_runtime_release(rt);
+}
+
+/* One number for all columns, which another node says, in either order. */
+Test(leaky_relu, slopes_of_unknown_length_are_not_guessed) {
+  tn_runtime *rt = host_open();
+  for (int first = 0; first < 2; ++first) {
+    const tn_sig table = {TN_F32, 2, {4, 3}};
+    tn_graph *net = NULL;
+    tn_entry data, gamma, weight, heads[2];
+    tn_sig sig;
+    OK(tn_graph_create(rt, &net));
+    OK(tn_graph_variable(net, "data", &table, &data));
+    OK(tn_graph_variable(net, "gamma", NULL, &gamma));
+    OK(tn_graph_variable(net, "weight", NULL, &weight));
+    const tn_entry act[] = {data, gamma}, layer[] = {data, weight, gamma};
+    const tn_graph_node nodes[] = {
+        {.struct_size = sizeof(tn_graph_node),
+         .op = "nn.leaky_relu",
+         .params = "act_type=prelu",
+         .n_in = 2,
+         .in = act},
+        {.struct_size = sizeof(tn_graph_node),
+         .op = "nn.fully_connected", /* with gamma as the bias: (1) */
+         .params = "num_hidden=1",
+         .n_in = 3,
+         .in = layer}};
+    OK(tn_graph_call(net, &nodes[first], &heads[0]));
+    OK(tn_graph_call(net, &nodes[1 - first], &heads[1]));
+    OK(tn_graph_heads_set(net, heads, 2));
+    OK(tn_graph_infer(net, NULL, 0));
+    OK(tn_graph_sig(net, gamma, &sig));
+    cr_assert_eq(sig.ndim, 1);
+    cr_assert_eq(sig.shape[0], 1);
+    tn_graph_release(net);
+  }
   tn_runtime_release(rt);
 }

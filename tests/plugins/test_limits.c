@@ -509,3 +509,34 @@ Test(limits, what_reaches_far_is_computed_where_there_is_something) {
     check_answer(&answers[i], TN_F16);
   }
 }
+
+/* Every element is a phase of its own, and all but two get nothing. */
+Test(limits, the_gradient_of_a_wide_stride_takes_time_in_proportion) {
+  enum { LENGTH = 200000, CHANNELS = 2 };
+  tn_operator *op = host_operator(rt, "nn.convolution");
+  tn_params *params =
+      host_params(op, "kernel=[2] num_filter=2 no_bias=true stride=[" LONG "]");
+  double *zeros = calloc(CHANNELS * LENGTH, sizeof *zeros);
+  const box weight = {3, {2, CHANNELS, 2}}, head = {3, {1, 2, 1}};
+  tn_array *in[] = {
+      host_many(rt, TN_F32, 3, (int64_t[]){1, CHANNELS, LENGTH}, zeros),
+      counted(TN_F32, &weight, 1)};
+  tn_array *heads = counted(TN_F32, &head, 0), *out = NULL;
+  tn_array *slopes[] = {NULL, NULL};
+  const tn_backward call = {
+      .struct_size = sizeof call,
+      .params = params,
+      .inputs = {2, in},
+      .outputs = {1, &out},
+      .out_grads = {1, &heads},
+      .in_grads = {2, slopes, (tn_req[]){TN_REQ_WRITE, TN_REQ_NULL}}};
+  OK(tn_call_backward(rt, op, &call));
+  double *got = host_many_values(slopes[0]);
+  const double first[CHANNELS][2] = {{1 + 5, 2 + 6}, {3 + 7, 4 + 8}};
+  for (int c = 0; c < CHANNELS; ++c)
+    for (int i = 0; i < LENGTH; ++i)
+      cr_assert_eq(got[c * LENGTH + i], i < 2 ? first[c][i] : 0);
+  free(got), free(zeros);
+  drop(in, 2), drop(slopes, 1), drop(&heads, 1);
+  tn_params_release(params);
+}

@@ -268,6 +268,105 @@ Test(reduce, the_gradient_of_nan_is_zero_where_nan_is_passed_over) {
   tn_runtime_release(rt);
 }
 
+/* ------------------------------------------------ products of the others */
+
+enum { FACTORS = 70 }; /* more than a loop has partial results */
+
+/* One line, and the gradients of its elements where that of out is 2. */
+typedef struct line {
+  const char *name;
+  double x[4], want[4];
+} line;
+
+/* The gradient of a line in front of and after many ones, along both axes. */
+static void check_line(tn_runtime *rt, const char *op, const line *l,
+                       int column) {
+  double *x = calloc(2 * FACTORS, sizeof *x);
+  const int64_t shape[2] = {column ? FACTORS : 2, column ? 2 : FACTORS};
+  const double heads[2] = {2, 2};
+  const int apart = column ? 2 : 1, first = column ? 1 : FACTORS;
+  cr_assert_not_null(x);
+  for (int i = 0; i < 2 * FACTORS; ++i) x[i] = 1;
+  for (int i = 0; i < 4; ++i) x[first + (i * 17 + 5) * apart] = l->x[i];
+  cases_call c = {.op = op, .n_in = 1, .n_out = 1};
+  c.params = column ? "axis=[0]" : "axis=[1]";
+  c.in[0] = host_many(rt, TN_F64, 2, shape, x);
+  c.heads[0] = host_many(rt, TN_F64, 1, (const int64_t[]){2}, heads);
+  c.req[0] = TN_REQ_WRITE;
+  cases_forward(rt, &c);
+  cases_backward(rt, &c);
+  double *have = cases_values(c.grads[0]);
+  for (int i = 0; i < 4; ++i) {
+    const double y = have[first + (i * 17 + 5) * apart], want = l->want[i];
+    const int same = isnan(want)   ? isnan(y)
+                     : isinf(want) ? y == want
+                                   : fabs(y - want) <= 1e-14 * fabs(want);
+    cr_expect(same, "%s, %s, element %d: %g, not %g", op, l->name, i, y, want);
+  }
+  cr_expect_eq(have[0], 2, "the other line: %g", have[0]);
+  free(x), free(have);
+  cases_release(&c);
+}
+
+/* Expected values are products by hand. */
+Test(reduce, the_gradient_of_a_product_is_the_product_of_the_others) {
+  static const line lines[] = {
+      {"overflow", {1e200, 1e200, 1e-200, 3}, {6, 6, INFINITY, 2e200}},
+      {"underflow", {1e-200, 1e-200, 1e200, 3}, {6, 6, 0, 2e-200}},
+      {"far apart",
+       {1e300, 1e300, 1e-300, 1e-300},
+       {2e-300, 2e-300, 2e300, 2e300}},
+      {"a denormal partial product",
+       {1e-160, 1e-160, 1e200, 1e150},
+       {2e190, 2e190, 2e-170, 2e-120}},
+      {"an infinity", {INFINITY, 2, 3, 4}, {48, INFINITY, INFINITY, INFINITY}},
+      {"two infinities",
+       {INFINITY, -INFINITY, 3, 4},
+       {-INFINITY, INFINITY, -INFINITY, -INFINITY}},
+      {"zero and infinity", {0, INFINITY, 3, 4}, {INFINITY, 0, NAN, NAN}},
+      {"zero of small ones", {0, 1e-300, 1e-300, 1e300}, {2e-300, 0, 0, 0}},
+      {"a small one", {5e-324, 2, 3, 4}, {48, 1.2e-322, 8e-323, 6e-323}},
+      {"plain", {2, 3, 4, 5}, {120, 80, 60, 48}},
+  };
+  static const line numbers[] = {
+      {"NaN and far", {NAN, 1e200, 1e200, 1e-200}, {0, 2, 2, INFINITY}},
+      {"NaN and an infinity",
+       {NAN, INFINITY, 2, 3},
+       {0, 12, INFINITY, INFINITY}},
+  };
+  tn_runtime *rt = host_open();
+  for (int column = 0; column < 2; ++column) {
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; ++i) {
+      check_line(rt, "tensor.prod", &lines[i], column);
+      check_line(rt, "tensor.nanprod", &lines[i], column);
+    }
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
+      check_line(rt, "tensor.nanprod", &numbers[i], column);
+  }
+  tn_runtime_release(rt);
+}
+
+/* No f64 holds the product of the first half, nor of a lane of it. */
+Test(reduce, the_gradient_of_a_long_product_is_within_reach) {
+  enum { N = 100000 };
+  tn_runtime *rt = host_open();
+  double *x = calloc(N, sizeof *x);
+  const double one = 1;
+  cr_assert_not_null(x);
+  for (int i = 0; i < N; ++i) x[i] = i < N / 2 ? 0.5 : 2;
+  cases_call c = {.op = "tensor.prod", .params = "", .n_in = 1, .n_out = 1};
+  c.in[0] = host_many(rt, TN_F32, 1, (const int64_t[]){N}, x);
+  c.heads[0] = host_many(rt, TN_F32, 0, NULL, &one);
+  c.req[0] = TN_REQ_WRITE;
+  cases_forward(rt, &c);
+  cases_backward(rt, &c);
+  double *have = cases_values(c.grads[0]);
+  for (int i = 0; i < N; ++i) cr_assert_eq(have[i], i < N / 2 ? 2 : 0.5);
+  free(x), free(have);
+  cases_release(&c);
+  tn_runtime_release(rt);
+}
+
 /* ------------------------------------------------------------------ integers
  */
 

@@ -43,6 +43,14 @@ static void check_lines(tn_runtime *rt, tn_dtype dtype, const int64_t dims[3]) {
   cases_release(&plain), cases_release(&logs);
 }
 
+/* Sums of a million f32 in f32 are off by 7e-5. */
+Test(softmax, long_lines_lose_no_digits) {
+  tn_runtime *rt = host_open();
+  check_lines(rt, TN_F32, (int64_t[]){1, 1000000, 1});
+  check_lines(rt, TN_F32, (int64_t[]){1, 300000, 3});
+  tn_runtime_release(rt);
+}
+
 Test(softmax, lines_of_every_length_sum_to_one) {
   static const int64_t lengths[] = {1, 2, 15, 16, 31, 33, 64, 100, 257, 1500};
   tn_runtime *rt = host_open();

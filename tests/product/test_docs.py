@@ -7,7 +7,7 @@ A comment above a fence says what it is. `<!-- file: PATH -->`: the text stands
 in that file, word for word. `<!-- run -->`: a session; each `$ command` is run
 by a shell, and must print what follows (but for blanks that end a line); `<!--
 run: MODULE -->` where Python has that module. A session sees a built copy of examples/author, in it one of
-examples/kernel, a copy of examples/zlib, and the programs of examples/host.
+examples/kernel, copies of examples/zlib and examples/libm, and the programs of examples/host.
 """
 
 import pathlib
@@ -28,7 +28,7 @@ FOLDER = pathlib.Path(SCRATCH.name)
 TENON = Installed(BUILD, FOLDER)
 PROJECT = FOLDER / "author"
 
-PAGES = [SOURCE / "README.md", *sorted((SOURCE / "docs").glob("*.md"))]
+PAGES = [SOURCE / "README.md", *sorted((SOURCE / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^<!-- (file|run)(?:: (\S+))? -->\n```\w*\n(.*?)^```$",
                    re.S | re.M)
 SESSION = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.M)
@@ -127,6 +127,7 @@ def the_example_plugins_build():
     TENON.build_plugin(SOURCE / "examples" / "author", PROJECT)
     TENON.build_plugin(SOURCE / "examples" / "kernel", PROJECT / "kernel")
     shutil.copytree(SOURCE / "examples" / "zlib", PROJECT / "zlib")
+    shutil.copytree(SOURCE / "examples" / "libm", PROJECT / "libm")
 
 
 def the_example_programs_compile():

@@ -57,10 +57,18 @@ def holds_what_was_promised():
                  "include/tenon/test_kernel.h", "include/tenon/test_kit.h",
                  "include/tenon/test_report.h", "include/tenon/test_value.h",
                  "include/tenon/test_watch.h",
+                 "include/tenon/test_drawn.h",
+                 "include/tenon/test_drawn_plan.h",
+                 "include/tenon/test_drawn_call.h",
                  "include/tenon/gradient.h",
                  "include/tenon/tenon.h", "include/tenon/exchange.h",
                  "include/tenon/define.h",
                  "include/tenon/graph.h", "lib/pkgconfig/tenon.pc",
+                 "share/man/man1/tenon.1", "share/man/man1/opgen.1",
+                 "share/bash-completion/completions/tenon",
+                 "share/bash-completion/completions/opgen",
+                 "share/zsh/site-functions/_tenon",
+                 "share/zsh/site-functions/_opgen",
                  "share/doc/tenon/README.md", "share/doc/tenon/LICENSE",
                  "share/doc/tenon/examples/kernel/root.c"):
         assert (TENON.root / name).exists(), f"{name} is not installed"

@@ -292,7 +292,7 @@ def a_plugin_that_is_not_installed_is_where_it_was_said_to_be():
     said = TENON.run("opgen", "new", "mine.twice", "--for", "acme.twice",
                      "--with", "it's acme", cwd=FOLDER)
     tap.equal(lists(project), ["", f"'{written}'"])
-    edit, end = said.index("edit others in meson.build: "), said.index("next: ")
+    edit, end = said.index("edit others in meson.build: "), said.index("next:\n")
     assert edit < end and "the built plugin `acme`" in said[edit:end], said
     assert "edit manifests" not in said, said
     build(project)
@@ -306,7 +306,7 @@ def a_plugin_that_is_not_installed_is_where_it_was_said_to_be():
                      "--with", "it's acme/build/acme.so", cwd=FOLDER)
     tap.equal(lists(project), [f"'{written}/build/acme.so'", ""])
     edit, end = said.index("edit manifests in meson.build: "), \
-        said.index("next: ")
+        said.index("next:\n")
     assert edit < end and "edit others" not in said, said
     # Both.
     shutil.rmtree(project)

@@ -265,19 +265,49 @@ def a_wrong_gradient_is_found_by_differences():
     manifest.write_text(kept)
 
 
+def an_edited_text_compiles_no_kernel():
+    """Tables are compiled again, but no loop, kernel or test."""
+    for name, manifest in ("acme", "quad.yaml"), ("lab", "rect.yaml"):
+        folder = FOLDER / name
+        TENON.run("meson", "compile", "-C", "build", cwd=folder)
+        path = folder / manifest
+        kept = path.read_text()
+        path.write_text(kept.replace("  Computes", "  One line more.\n  Computes")
+                        .replace("doc: Linear", "doc: The linear"))
+        said = TENON.run("ninja", "-C", "build", "-v", cwd=folder)
+        compiled = re.findall(r" -c (?:\S+/)?(\S+)\n", said)
+        tap.equal(sorted(compiled), ["plugin.gen.c", manifest.replace(
+            ".yaml", ".gen.c")], f"files of {name} that are compiled again")
+        path.write_text(kept)
+
+
+def an_edited_text_compiles_nothing_for_cuda():
+    """After the companion of the same project was built."""
+    folder = FOLDER / "acme"
+    if not (folder / "build/acme.cuda.so").exists():
+        raise tap.Skip("nvcc is not installed")
+    TENON.run("meson", "compile", "-C", "build", cwd=folder)
+    manifest = folder / "quad.yaml"
+    kept = manifest.read_text()
+    manifest.write_text(kept.replace("doc: Linear", "doc: The linear"))
+    said = TENON.run("ninja", "-C", "build", "-v", cwd=folder)
+    assert "cuda.gen.c" in said and "nvcc" not in said, said
+    manifest.write_text(kept)
+
+
 def templates_are_in_canonical_form_and_without_warnings():
-    for name in ("acme", "lab", "nn", "gpu", "duo", "only", "c"):
+    for name in ("acme", "lab", "deep", "gpu", "duo", "only", "c"):
         TENON.run("opgen", "check", "-Werror", name, cwd=FOLDER)
         TENON.run("opgen", "fmt", "--check",
                   *(FOLDER / name).glob("*.yaml"), cwd=FOLDER)
 
 
 def patterns_and_a_backward_kernel_build():
-    TENON.run("opgen", "new", "nn.conv", "--from", "convolution", cwd=FOLDER)
-    folder = FOLDER / "nn"
+    TENON.run("opgen", "new", "deep.conv", "--from", "convolution", cwd=FOLDER)
+    folder = FOLDER / "deep"
     build(folder)
-    assert "nn_conv_cpu is not written yet" in passes(folder)
-    said = TENON.run("tenon", "inspect", folder / "build/nn.so")
+    assert "deep_conv_cpu is not written yet" in passes(folder)
+    said = TENON.run("tenon", "inspect", folder / "build/deep.so")
     assert "conv" in said, said
 
 
@@ -308,7 +338,7 @@ def kernels_for_cuda_without_a_formula_are_a_companion():
 
 
 def without_kernels_for_cuda_there_is_no_companion():
-    folder = FOLDER / "nn"
+    folder = FOLDER / "deep"
     build(folder, "-Dcuda=auto")
     assert not list((folder / "build").rglob("*.cuda.so")), "what is in it?"
 
@@ -437,21 +467,100 @@ def lists_of_every_form_are_kept():
 
 
 def only_what_is_missing_is_added():
-    folder = FOLDER / "nn"
+    folder = FOLDER / "deep"
     source = folder / "conv.c"
     text = source.read_text()
     at = text.index("/* Computes the gradients")
-    source.write_text(text[:at] + "/* int32_t nn_conv_cpu_backward(x) { */\n"
-                      "int32_t nn_conv_cpu_backward(const tn_frame *call);\n")
+    source.write_text(text[:at] + "/* int32_t deep_conv_cpu_backward(x) { */\n"
+                      "int32_t deep_conv_cpu_backward(const tn_frame *call);\n")
     before = tree(folder)
-    said = TENON.run("opgen", "new", "nn.conv", "--missing", cwd=folder)
+    said = TENON.run("opgen", "new", "deep.conv", "--missing", cwd=folder)
     assert "conv_stubs.c" in said, said
     after = tree(folder)
     stubs = after.pop("conv_stubs.c").decode()
     tap.equal(after, before, "other files")
-    assert "nn_conv_cpu_backward" in stubs and "nn_conv_cpu(" not in stubs, stubs
-    tap.equal(TENON.run("opgen", "new", "nn", "--missing", cwd=folder),
+    assert "deep_conv_cpu_backward" in stubs and "deep_conv_cpu(" not in stubs, stubs
+    tap.equal(TENON.run("opgen", "new", "deep", "--missing", cwd=folder),
               "nothing is missing\n", "the second time")
+
+
+def names_of_installed_plugins_are_refused():
+    for name, file in ("elemwise", "elemwise.so"), ("blas", "blas/plugin.yaml"):
+        refused("opgen", "new", f"{name}.mine", cwd=FOLDER,
+                says=f"a plugin `{name}` is installed already: "
+                f"{TENON.root.resolve()}/lib/tenon/{file}")
+    folder = FOLDER / "own"
+    TENON.run("opgen", "new", "elemwise2.mine", "-o", "own", cwd=FOLDER)
+    text = (folder / "plugin.yaml").read_text()
+    (folder / "plugin.yaml").write_text(text.replace("elemwise2", "elemwise"))
+    TENON.run("opgen", "new", "elemwise.more", cwd=folder)
+
+
+def every_command_is_printed_for_a_shell():
+    """Typed as they are printed, in a shell that knows of no Tenon."""
+    said = TENON.run("opgen", "new", "typed.op", cwd=FOLDER)
+    commands = said.partition("next:\n")[2]
+    assert "export" not in commands, "the search path is known here"
+    clean = {name: value for name, value in os.environ.items()
+             if not name.startswith(("TENON_", "LD_", "PKG_CONFIG"))}
+    shutil.rmtree(FOLDER / "typed")
+    said = tap.output([TENON.root / "bin/opgen", "new", "typed.op"],
+                      env=clean, cwd=FOLDER)
+    commands = said.partition("next:\n")[2]
+    assert "  export PKG_CONFIG_PATH=" in commands, said
+    commands = commands.replace("meson setup build", "meson setup build "
+                                "-Dcuda=disabled -Doptimization=0")
+    done = tap.output(["sh", "-e", "-c", commands], env=clean, cwd=FOLDER)
+    assert "Fail:               0" in done and "typed" in done, done
+
+
+def nvcc_is_announced_before_it_is_used():
+    folder = FOLDER / "bin"
+    folder.mkdir()
+    (folder / "nvcc").write_text("#!/bin/sh\nexit 1\n")
+    (folder / "nvcc").chmod(0o755)
+    environment = TENON.environment()
+    environment["PATH"] = f"{folder}:{environment['PATH']}"
+
+    def new(*args):
+        return tap.output(["opgen", "new", *args], env=environment, cwd=FOLDER)
+
+    said = new("devices.op")
+    notice, _, _ = said.partition("next:\n")
+    assert f"{folder}/nvcc will be used" in notice, said
+    assert "`meson setup build -Dcuda=disabled` builds without it" in notice
+    assert "nvcc" not in new("deeper.op", "--from", "convolution"), \
+        "nothing there is for CUDA"
+    text = tap.output(["meson", "setup", "build"], env=environment,
+                      cwd=FOLDER / "devices")
+    assert f"{folder}/nvcc compiles devices.cuda.so; -Dcuda=disabled builds " \
+        "without it" in text, text
+    shutil.rmtree(folder)
+
+
+def plugins_are_installed_where_the_prefix_says():
+    folder = FOLDER / "acme"
+    other = tempfile.mkdtemp(dir=FOLDER)
+    for name, files in ("acme", ["acme.so"]), ("c", ["c/plugin.yaml"]):
+        folder = FOLDER / name
+        options = ["-Dcuda=disabled"] if name == "acme" else []
+        TENON.run("meson", "setup", f"--prefix={other}/root", "placed",
+                  *options, "-Doptimization=0", cwd=folder)
+        TENON.run("meson", "compile", "-C", "placed", cwd=folder)
+        TENON.run("meson", "install", "-C", "placed", "--no-rebuild",
+                  "--destdir", f"{other}/stage", cwd=folder)
+        TENON.run("meson", "install", "-C", "placed", "--no-rebuild",
+                  cwd=folder)
+        for file in files:
+            for root in f"{other}/root", f"{other}/stage{other}/root":
+                assert (pathlib.Path(root) / "lib/tenon" / file).exists(), \
+                    f"{file} below {root}"
+        assert not (TENON.root / "lib/tenon" / files[0]).exists() or \
+            name == "c", f"{name} beside Tenon's own plugins"
+        shutil.rmtree(folder / "placed")
+    said = TENON.run("tenon", "list", "--plugin",
+                     f"{other}/root/lib/tenon/acme.so")
+    assert "acme.quad" in said, said
 
 
 def nothing_is_written_over_or_left_behind():
@@ -499,6 +608,7 @@ if __name__ == "__main__":
                  a_kernel_that_forgets_to_add_fails,
                  a_function_that_no_source_has_is_missed_when_it_is_linked,
                  a_wrong_gradient_is_found_by_differences,
+                 an_edited_text_compiles_no_kernel,
                  patterns_and_a_backward_kernel_build,
                  what_is_wanted_of_other_plugins_is_said_once,
                  a_binding_is_loaded_as_it_stands_checked_and_installed,
@@ -506,6 +616,7 @@ if __name__ == "__main__":
                  what_is_compiled_and_what_is_bound_do_not_mix,
                  kernels_for_cuda_and_formulas_are_one_companion,
                  a_formula_alone_has_a_companion,
+                 an_edited_text_compiles_nothing_for_cuda,
                  kernels_for_cuda_without_a_formula_are_a_companion,
                  without_kernels_for_cuda_there_is_no_companion,
                  formulas_beside_kernels_for_cuda_alone_run,
@@ -513,4 +624,8 @@ if __name__ == "__main__":
                  an_operator_is_added_to_a_project,
                  lists_of_every_form_are_kept,
                  only_what_is_missing_is_added,
+                 names_of_installed_plugins_are_refused,
+                 every_command_is_printed_for_a_shell,
+                 nvcc_is_announced_before_it_is_used,
+                 plugins_are_installed_where_the_prefix_says,
                  nothing_is_written_over_or_left_behind])

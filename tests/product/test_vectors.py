@@ -53,7 +53,7 @@ def is_scalar(name, body):
 
 def scalar_formulas(path):
     """Names of the formulas that are not claimed to vectorise."""
-    text = path.with_name(path.name.replace(".gen.c", ".formula.gen.h")
+    text = path.with_name(path.name.replace(".kernel.gen.c", ".formula.gen.h")
                           ).read_text()
     functions = re.findall(r"^TN_MATH_FN \w+\s+(\w+)\((.*?)^}", text,
                            re.MULTILINE | re.DOTALL)
@@ -154,7 +154,7 @@ def levels(kind):
     return (32, 64) if kind == "i64" else (16, 32, 64)
 
 
-FILES = [path for path in sorted(GENERATED.glob("*.gen.c")) if loops(path)]
+FILES = [path for path in sorted(GENERATED.glob("*.kernel.gen.c")) if loops(path)]
 
 if __name__ == "__main__":
     tap.run([(f"every loop of {path.name} has vectors at every level",

@@ -205,6 +205,30 @@ Test(choose, a_type_that_a_kernel_does_not_take_passes_it_by) {
   cr_assert_eq(supports_calls, 0); /* asked only after cheaper questions */
 }
 
+static int32_t returns_nonsense(const tn_frame *call) {
+  (void)call;
+  return 42;
+}
+
+static int32_t fails_silently(const tn_frame *call) {
+  (void)call;
+  return TN_INVALID;
+}
+
+/* Only the first kernel is there, so that its reason is the answer. */
+Test(choose, reasons_are_whole_sentences) {
+  static const uint64_t i32_only[] = {TN_BIT_I32};
+  w.op.kernels.n = 1;
+  copies[FAST].supports = returns_nonsense;
+  fails_with("its supports function returned 42, which is no code");
+  copies[FAST].supports = fails_silently;
+  fails_with("its supports function failed (TN_INVALID): it gives no reason");
+  copies[FAST].dtype_sets = i32_only;
+  fails_with("T is f32, it takes none of the types that the operator has");
+  copies[FAST].device_type = 12;
+  fails_with("is for devices of type 12, the call is on cpu");
+}
+
 Test(choose, a_condition_that_does_not_hold_passes_a_kernel_by) {
   params.kernel.n = 1;
   takes(PORTABLE);

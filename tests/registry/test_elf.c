@@ -57,9 +57,9 @@ static void refuses_patched_note(size_t offset, uint32_t value,
   refuses_patched(at + offset, &value, sizeof value, text);
 }
 
-static size_t segment_at(uint32_t type, size_t field) {
+static size_t segment_in(const char *name, uint32_t type, size_t field) {
   size_t size;
-  uint8_t *file = fixture_bytes("fix", &size);
+  uint8_t *file = fixture_bytes(name, &size);
   Elf64_Ehdr head;
   memcpy(&head, file, sizeof head);
   for (size_t i = 0; i < head.e_phnum; ++i) {
@@ -70,8 +70,12 @@ static size_t segment_at(uint32_t type, size_t field) {
     free(file);
     return at + field;
   }
-  cr_assert_fail("fix.so has no such segment");
+  cr_assert_fail("%s.so has no such segment", name);
   return 0;
+}
+
+static size_t segment_at(uint32_t type, size_t field) {
+  return segment_in("fix", type, field);
 }
 
 Test(elf, reads_a_sound_plugin_without_opening_it) {
@@ -200,6 +204,149 @@ Test(elf, refuses_a_damaged_note) {
   refuses_patched(note + sizeof(tn_note) + 20, &other, 1, "hash to");
   /* name "Tenon" + 8, type, then the size of the description. */
   refuses_patched(note - 16, &long_size, 4, "the end of a note is");
+}
+
+/* ------------------------------------------------------------------ dangers */
+
+/* Inspecting tells of the danger and shows the file; loading fails. */
+static void refuses_danger(world *w, const char *path, const char *text) {
+  tn_inspection *inspection = NULL;
+  cr_assert_eq(tn__inspection_open(&w->env, path, &inspection), TN_OK, "%s: %s",
+               path, tn_error_text());
+  cr_assert(inspection->refusal && strstr(inspection->refusal, text),
+            "%s: inspected as `%s`", path,
+            inspection->refusal ? inspection->refusal : "loads it");
+  cr_assert_str_eq(inspection->plugin->name, "fix");
+  tn__inspection_close(inspection);
+  cr_assert_eq(tn__plugin_load(w->registry, path), TN_PLUGIN, "%s", path);
+  cr_assert(strstr(tn_error_text(), text), "%s", tn_error_text());
+  cr_assert_eq(w->registry->plugins.n, 0);
+}
+
+static void refuses_dangerous_patch(size_t at, const void *bytes, size_t n,
+                                    const char *text) {
+  world w;
+  size_t size;
+  uint8_t *file = fixture_bytes("fix", &size);
+  world_open(&w, 0);
+  memcpy(file + at, bytes, n);
+  refuses_danger(&w, world_file(&w, "patched.so", file, size), text);
+  free(file);
+  world_close(&w);
+}
+
+/* Where a fixture has the dynamic entry of a tag. */
+static size_t dynamic_in(const char *name, uint64_t tag) {
+  size_t size;
+  uint8_t *file = fixture_bytes(name, &size);
+  uint64_t at, found = 0;
+  memcpy(&at,
+         file + segment_in(name, PT_DYNAMIC, offsetof(Elf64_Phdr, p_offset)),
+         sizeof at);
+  for (; at + sizeof(Elf64_Dyn) <= size; at += sizeof(Elf64_Dyn)) {
+    memcpy(&found, file + at, sizeof found);
+    if (found == tag || found == DT_NULL) break;
+  }
+  free(file);
+  cr_assert_eq(found, tag, "%s.so has no dynamic entry %llu", name,
+               (unsigned long long)tag);
+  return (size_t)at;
+}
+
+static size_t dynamic_at(uint64_t tag) {
+  return dynamic_in("fix", tag);
+}
+
+Test(elf, refuses_an_executable_stack) {
+  world w;
+  const size_t at = segment_at(PT_GNU_STACK, 0);
+  const uint32_t none = PT_NULL;
+  world_open(&w, 0);
+  refuses_danger(&w, fixture("stack_code"), "asks for an executable stack");
+  world_close(&w);
+  refuses_dangerous_patch(at, &none, sizeof none,
+                          "asks for an executable stack");
+}
+
+Test(elf, refuses_relocations_in_code) {
+  const Elf64_Dyn entry = {.d_tag = DT_TEXTREL};
+  const Elf64_Dyn flags = {.d_tag = DT_FLAGS, .d_un = {.d_val = DF_TEXTREL}};
+  const size_t at = dynamic_at(DT_RELACOUNT);
+  refuses_dangerous_patch(at, &entry, sizeof entry, "(TEXTREL)");
+  refuses_dangerous_patch(at, &flags, sizeof flags, "(TEXTREL)");
+}
+
+Test(elf, refuses_libraries_of_the_current_folder) {
+  const Elf64_Dyn runpath = {.d_tag = DT_RUNPATH, .d_un = {.d_val = 0}};
+  const Elf64_Dyn rpath = {.d_tag = DT_RPATH, .d_un = {.d_val = 0}};
+  world w;
+  world_open(&w, 0);
+  refuses_danger(&w, fixture("runpath_here"), "in the folder \".\" of its");
+  refuses_danger(&w, fixture("runpath_part"), "in the folder \"\" of its");
+  refuses_danger(&w, fixture("runpath_name"),
+                 "in the folder \"$ORIGINAL/lib\" of its");
+  cr_assert_eq(tn__plugin_load(w.registry, fixture("runpath_good")), TN_OK,
+               "%s", tn_error_text());
+  world_close(&w);
+  refuses_dangerous_patch(dynamic_at(DT_RELACOUNT), &runpath, sizeof runpath,
+                          "in the folder \"\" of its");
+  refuses_dangerous_patch(dynamic_at(DT_RELACOUNT), &rpath, sizeof rpath,
+                          "in the folder \"\" of its");
+}
+
+/* The RUNPATH "$ORIGIN/../lib:..." becomes a library, from its "..". */
+Test(elf, refuses_a_library_of_a_relative_path) {
+  world w;
+  size_t size, at = dynamic_in("runpath_good", DT_RUNPATH);
+  uint8_t *file = fixture_bytes("runpath_good", &size);
+  Elf64_Dyn entry;
+  world_open(&w, 0);
+  memcpy(&entry, file + at, sizeof entry);
+  entry.d_tag = DT_NEEDED;
+  entry.d_un.d_val += strlen("$ORIGIN/");
+  memcpy(file + at, &entry, sizeof entry);
+  refuses_danger(&w, world_file(&w, "patched.so", file, size),
+                 "needs the library \"../lib:");
+  free(file);
+  world_close(&w);
+}
+
+Test(elf, refuses_a_dynamic_section_that_leads_outside) {
+  const uint64_t far = UINT64_C(1) << 40;
+  const Elf64_Dyn runpath = {.d_tag = DT_RUNPATH, .d_un = {.d_val = far}};
+  refuses_patched(segment_at(PT_DYNAMIC, offsetof(Elf64_Phdr, p_vaddr)), &far,
+                  sizeof far, "dynamic section is damaged: it is outside");
+  refuses_patched(dynamic_at(DT_RELACOUNT), &runpath, sizeof runpath,
+                  "dynamic section is damaged: a text is outside");
+}
+
+/* ------------------------------------------------------------------- bounds */
+
+/* The note segment is made 8 GB long: a hole of zeros, which reads as empty
+ * notes of 12 bytes each. The system counts the reads. */
+Test(elf, refuses_a_file_with_too_many_notes) {
+  const uint64_t size = UINT64_C(8) << 30;
+  world w;
+  size_t n, at = segment_at(PT_NOTE, 0);
+  uint8_t *file = fixture_bytes("fix", &n);
+  Elf64_Phdr segment;
+  char path[512];
+  world_open(&w, 0);
+  memcpy(&segment, file + at, sizeof segment);
+  segment.p_offset = UINT64_C(1) << 24;
+  segment.p_filesz = size - segment.p_offset;
+  memcpy(file + at, &segment, sizeof segment);
+  (void)snprintf(path, sizeof path, "%s", world_file(&w, "sparse.so", file, n));
+  cr_assert_eq(truncate(path, (off_t)size), 0);
+  w.env.os = &world_os;
+  world_os_failure.calls = 0;
+  cr_assert_eq(tn__plugin_load(w.registry, path), TN_PLUGIN);
+  cr_assert(strstr(tn_error_text(), "has more than 1000 notes"), "%s",
+            tn_error_text());
+  cr_assert_lt(world_os_failure.calls, 1100);
+  w.env.os = &tn__os_real;
+  free(file);
+  world_close(&w);
 }
 
 /* Inspecting maps nothing, so no byte of a file can hurt; loading what is

@@ -102,11 +102,11 @@ Test(loader, refuses_versions_that_cannot_work) {
   refuses(&w, patched(&w, offsetof(tn_note, abi_major), 3), TN_PLUGIN,
           "abi_major is 3, this host expects 0; build the plugin with");
   refuses(&w, patched(&w, offsetof(tn_note, min_host_minor), 99), TN_PLUGIN,
-          "min_host_minor is 99, this host has ABI 0.1; use a newer Tenon");
+          "min_host_minor is 99, this host has ABI 0.2; use a newer Tenon");
   refuses(&w, patched(&w, offsetof(tn_note, pointer_bits), 32), TN_PLUGIN,
           "pointer_bits is 32, this host expects 64");
   refuses(&w, patched(&w, offsetof(tn_note, abi_minor), 0), TN_PLUGIN,
-          "the ABI is 0.0 for hosts from 1 in the note, 0.1");
+          "the ABI is 0.0 for hosts from 2 in the note, 0.2");
   world_close(&w);
 }
 
@@ -272,6 +272,53 @@ Test(search, loads_a_plugin_behind_the_one_whose_extension_it_wants) {
             "%s", now);
   cr_assert(strstr(w.log, "frugal: with 43\n"), "%s", w.log);
   cr_assert_null(strstr(w.log, "2 "), "something was refused: %s", w.log);
+  world_close(&w);
+}
+
+Test(search, loads_a_plugin_after_the_one_that_it_requires) {
+  world w;
+  char now[1024];
+  world_open(&w, 0);
+  put(&w, "a.so", "dependent");
+  put(&w, "b.so", "demanding");
+  put(&w, "c.so", "fix");
+  cr_assert_eq(tn__plugins_load_path(w.registry, w.folder), TN_UNSUPPORTED);
+  cr_assert(strstr(tn_error_text(),
+                   "b.so: the plugin \"demanding\" requires the plugin "
+                   "\"fix\", release 4 or newer; release 3 is loaded, from "),
+            "%s", tn_error_text());
+  world_snapshot(&w, now, sizeof now);
+  cr_assert(strstr(now, "plugin fix\nplugin dependent\n"), "%s", now);
+  cr_assert_null(strstr(now, "demanding"), "%s", now);
+  world_close(&w);
+}
+
+Test(search, says_which_required_plugin_is_not_there) {
+  world w;
+  world_open(&w, 0);
+  put(&w, "a.so", "dependent");
+  put(&w, "b.so", "sticky");
+  cr_assert_eq(tn__plugins_load_path(w.registry, w.folder), TN_NOT_FOUND);
+  cr_assert(strstr(tn_error_text(),
+                   "the plugin \"dependent\" requires the plugin \"fix\", "
+                   "release 3 or newer, which is not loaded"),
+            "%s", tn_error_text());
+  cr_assert_eq(w.registry->plugins.n, 1);
+  world_close(&w);
+}
+
+Test(loader, keeps_a_plugin_that_another_one_requires) {
+  world w;
+  world_open(&w, 0);
+  cr_assert_eq(tn__plugin_load(w.registry, fixture("dependent")), TN_NOT_FOUND);
+  cr_assert_eq(tn__plugin_load(w.registry, fixture("fix")), TN_OK);
+  cr_assert_eq(tn__plugin_load(w.registry, fixture("dependent")), TN_OK, "%s",
+               tn_error_text());
+  cr_assert_eq(tn__plugin_unload(w.registry, "fix"), TN_BUSY);
+  cr_assert(strstr(tn_error_text(), "the plugin \"dependent\" requires it"),
+            "%s", tn_error_text());
+  cr_assert_eq(tn__plugin_unload(w.registry, "dependent"), TN_OK);
+  cr_assert_eq(tn__plugin_unload(w.registry, "fix"), TN_OK);
   world_close(&w);
 }
 

@@ -58,6 +58,14 @@ static int os_stat(const char *path, struct stat *out) {
   return os_fails() ? -1 : tn__os_real.stat(path, out);
 }
 
+static int os_lstat(const char *path, struct stat *out) {
+  return os_fails() ? -1 : tn__os_real.lstat(path, out);
+}
+
+static ssize_t os_readlink(const char *path, char *to, size_t bytes) {
+  return os_fails() ? -1 : tn__os_real.readlink(path, to, bytes);
+}
+
 static ssize_t os_pread(int fd, void *to, size_t bytes, int64_t offset) {
   return os_fails() ? -1 : tn__os_real.pread(fd, to, bytes, offset);
 }
@@ -93,6 +101,8 @@ static const char *os_dlerror(void) {
 const tn__os world_os = {.open = os_open,
                          .fstat = os_fstat,
                          .stat = os_stat,
+                         .lstat = os_lstat,
+                         .readlink = os_readlink,
                          .pread = os_pread,
                          .close = os_close,
                          .realpath = os_realpath,

@@ -130,6 +130,27 @@ Test(api, describes_and_explains_an_operator) {
   cr_assert(text_has(text, "probe.all.cpu"));
 }
 
+/* probe.mul has a backward kernel, which nothing differentiates. */
+Test(api, says_whether_there_is_a_second_gradient) {
+  tn_text *text = NULL;
+  cr_assert_eq(tn_operator_json(op_get("probe.mul"), &text), TN_OK);
+  cr_assert(text_has(text, ", \"second_gradient\": false}"));
+}
+
+Test(api, names_element_types_and_reads_their_names) {
+  tn_dtype dtype = TN_F64;
+  cr_assert_str_eq(tn_dtype_name(TN_BF16), "bf16");
+  cr_assert_str_eq(tn_dtype_name(TN_BOOL), "bool");
+  cr_assert_str_eq(tn_dtype_name(0x123), "?");
+  cr_assert_eq(tn_dtype_parse("u16", &dtype), TN_OK);
+  cr_assert_eq(dtype, TN_U16);
+  cr_assert_eq(tn_dtype_parse("float32", &dtype), TN_INVALID);
+  cr_assert_eq(dtype, TN_DTYPE_UNKNOWN);
+  expect_text("`float32` is no element type");
+  cr_assert_eq(tn_dtype_parse("f23", &dtype), TN_INVALID);
+  expect_text("did you mean `f32`?");
+}
+
 Test(api, pins_a_kernel) {
   tn_operator *op = op_get("probe.all");
   cr_assert_eq(tn_operator_pin(op, "probe.all.cpu"), TN_OK);
@@ -327,6 +348,7 @@ Test(api, names_the_argument_that_is_null) {
   tn_device_entry entry;
   tn_signature io = {0};
   const tn_range range = {0};
+  tn_dtype dtype;
   REFUSES(tn_plugin_load(NULL, "x"), "rt");
   REFUSES(tn_plugin_load(rt, NULL), "path");
   REFUSES(tn_plugin_add(rt, NULL), "plugin");
@@ -341,6 +363,8 @@ Test(api, names_the_argument_that_is_null) {
   REFUSES(tn_operator_get(rt, "a.b", NULL), "out");
   REFUSES(tn_operator_at(NULL, 0, &found), "rt");
   REFUSES(tn_operator_json(NULL, &text), "op");
+  REFUSES(tn_dtype_parse(NULL, &dtype), "name");
+  REFUSES(tn_dtype_parse("f32", NULL), "out");
   REFUSES(tn_operator_explain(op, NULL, NULL, NULL), "out");
   REFUSES(tn_operator_pin(NULL, "x"), "op");
   REFUSES(tn_operator_infer(NULL, NULL, &io), "op");

@@ -52,6 +52,14 @@ static tn_entry product(void) {
   return y;
 }
 
+Test(graph_api, nodes_name_the_operators_that_they_call) {
+  const tn_entry y = product();
+  cr_expect_str_eq(tn_graph_operator(g, y.node), "probe.mul@1");
+  cr_expect_null(tn_graph_operator(g, 0)); /* a variable */
+  cr_expect_null(tn_graph_operator(g, 9));
+  cr_expect_null(tn_graph_operator(NULL, 0));
+}
+
 Test(graph_api, children_are_what_a_node_reads) {
   const tn_entry y = product();
   tn_entry child;

@@ -262,9 +262,9 @@ Test(review, a_call_draws_the_same_whatever_else_runs) {
   tn__device *cpu = rt->env.cpu;
   for (uint32_t i = 0; i < cpu->n_spaces; ++i) {
     (void)tn__fail(TN_DEVICE, "as if in use");
-    cr_assert(tn__enter(rt->env.engine));
+    cr_assert(tn__gate_enter(rt->env.engine));
     tn__var_fail(rt->env.engine, &cpu->spaces[i].var, TN_DEVICE);
-    tn__leave(rt->env.engine);
+    tn__gate_leave(rt->env.engine);
   }
   call("review.draw", x, &y);
   cr_assert_eq(tn_array_wait(y), TN_OK);

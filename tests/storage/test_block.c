@@ -277,10 +277,10 @@ Test(block, takes_its_error_with_it) {
  * as in a function that runs at once, it comes with the next trim. */
 static void release_inside(tn__block *to, tn__block *from) {
   copy_held(to, from);
-  cr_assert(tn__enter(s.engine));
+  cr_assert(tn__gate_enter(s.engine));
   tn__block_release(to);
   tn__block_release(from);
-  tn__leave(s.engine);
+  tn__gate_leave(s.engine);
   fake_go(f);
   tn__engine_stop(s.engine);
   cr_assert_eq(live(device), 300);
@@ -334,11 +334,11 @@ Test(device_block, is_not_waited_for_inside_of_the_gate) {
   tn__block *to = stage_block(device, MOST);
   void *memory = NULL;
   fill_memory(to);
-  cr_assert(tn__enter(s.engine));
+  cr_assert(tn__gate_enter(s.engine));
   const double begin = seconds();
   cr_assert_eq(take_most(&memory), TN_OUT_OF_MEMORY);
   const double passed = seconds() - begin;
-  tn__leave(s.engine);
+  tn__gate_leave(s.engine);
   cr_assert_lt(passed, 1, "a second is what others wait");
   fake_go(f);
   cr_assert_eq(take_most(&memory), TN_OK, "%s", tn_error_text());
@@ -349,15 +349,15 @@ Test(device_block, is_not_waited_for_inside_of_the_gate) {
 
 static uint32_t choose_memory(void *arg, tn__access *access) {
   (void)access;
-  cr_assert(tn__entered(s.engine));
+  cr_assert(tn__gate_is_entered(s.engine));
   *(tn_code *)arg = take_most(&(void *){NULL});
-  return TN__VISIT_NOT;
+  return TN__INLINE_REFUSED;
 }
 
 static void *visit(void *arg) {
-  const tn__visitor visitor = {"visitor", choose_memory, NULL, arg};
+  const tn__inline_job visitor = {"visitor", choose_memory, NULL, arg};
   tn_code code;
-  cr_assert_not(tn__visit(s.engine, &visitor, &code));
+  cr_assert_not(tn__run_inline(s.engine, &visitor, &code));
   return NULL;
 }
 
@@ -373,7 +373,7 @@ Test(device_block, is_not_trimmed_by_who_chooses_for_a_visitor) {
   (void)pthread_join(thread, NULL);
   cr_assert_eq(code, TN_OUT_OF_MEMORY);
   cr_assert_eq(live(s.cpu), 300, "nothing was trimmed");
-  cr_assert_not(tn__entered(s.engine));
+  cr_assert_not(tn__gate_is_entered(s.engine));
   close_device();
 }
 

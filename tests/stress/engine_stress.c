@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * engine_stress.c: several threads push random graphs (tests/engine/graph.h) in
- * every way that there is: plainly, from inside of functions, prepared, as
- * schedules, as visits, run by the pushing thread, ended by a foreign one, with
- * loops inside. Some tasks fail, and the workers of one engine are refused
- * memory. Each thread compares what comes out with a serial run, while another
+ * engine_stress.c: several threads push random graphs (tests/engine/graph.h)
+ * with every kind of push: plain, from inside of functions, prepared, as
+ * schedules, inline, run by the pushing thread, completed by another thread,
+ * and with loops inside. Some tasks fail, and the workers of one engine get no
+ * memory. Each thread compares its results with a serial run, while another one
  * waits for everything, pauses the engine and records traces. Meant for
  * ThreadSanitizer; a plain program, because Criterion does not start under it.
- * Bounded by a number of graphs, never by time.
+ * The number of graphs is the limit, never time.
  *
  *   engine_stress [graphs per thread and engine] [seed]
  */
@@ -24,13 +24,12 @@ enum { THREADS = 3, TASKS = 200, PLACES = 24, SLICES = 40, ACCESSES = 2 };
 static unsigned long long seed = 1;
 static long n_graphs = 20;
 
-/* --------------------------------------------------------------- the engines
- */
+/* ------------------------------------------------------------------ engines */
 
 typedef struct setting {
   const char *name;
   tn__engine_options options;
-  bool hungry; /* workers are refused memory as often as not */
+  bool hungry; /* every second allocation of a worker fails */
 } setting;
 
 static const setting settings[] = {
@@ -46,8 +45,8 @@ static const setting settings[] = {
 };
 enum { N_SETTINGS = sizeof settings / sizeof settings[0] };
 
-/* What a thread that pushes asks for it gets; so pushes succeed, and what they
- * ask for must happen although others get nothing. */
+/* Requests of a pushing thread succeed, so its pushes succeed. They must take
+ * effect although other threads get no memory. */
 static _Thread_local bool fed;
 static _Atomic uint32_t n_refused;
 
@@ -70,12 +69,12 @@ static const tn__env *hungry_env(void) {
   return &env;
 }
 
-/* What all threads of one engine share. */
+/* State that all threads of one engine share. */
 typedef struct stage {
   tn__engine *engine;
   bool naive;
   bool hungry;
-  tn__var shared;          /* orders what changes `count` */
+  tn__var shared;          /* orders the changes of `count` */
   long count;              /* without a lock */
   _Atomic long n_expected; /* of count */
   _Atomic int n_living;    /* threads that still push */
@@ -83,18 +82,17 @@ typedef struct stage {
   _Atomic int n_deleted;
 } stage;
 
-static void die(const char *what) {
-  (void)fprintf(stderr, "engine_stress: %s: %s (seed %llu)\n", what,
+static void die(const char *subject) {
+  (void)fprintf(stderr, "engine_stress: %s: %s (seed %llu)\n", subject,
                 tn_error_text(), seed);
   exit(1);
 }
 
-static void must(tn_code code, const char *what) {
-  if (code != TN_OK) die(what);
+static void must(tn_code code, const char *subject) {
+  if (code != TN_OK) die(subject);
 }
 
-/* ----------------------------------------- the thread that ends what others
- * began */
+/* ----------------------------------------------------------------- finisher */
 
 static struct {
   pthread_mutex_t lock;
@@ -106,7 +104,7 @@ static struct {
 } finisher = {.lock = PTHREAD_MUTEX_INITIALIZER,
               .changed = PTHREAD_COND_INITIALIZER};
 
-static void *finish(void *arg) {
+static void *finish_tokens(void *arg) {
   uint64_t dice = seed + 99;
   (void)pthread_mutex_lock(&finisher.lock);
   while (!finisher.over || finisher.n > 0) {
@@ -136,10 +134,9 @@ static tn_code hand_over(tn__token *token) {
   return TN_OK;
 }
 
-/* ------------------------------------------------------------- what tasks do
- */
+/* -------------------------------------------------------------------- tasks */
 
-/* A task, and what else happens when it is run. */
+/* A task, and additional work for its run. */
 typedef struct step {
   stage *stage;
   task *task;
@@ -199,8 +196,7 @@ static tn_code run_async(void *arg, tn__token *token) {
   return hand_over(token);
 }
 
-/* ---------------------------------------------------------- ways to push one
- */
+/* ------------------------------------------------------------ kinds of push */
 
 static void free_end(void *arg) {
   stage *s = *(stage **)arg;
@@ -213,7 +209,7 @@ typedef struct box {
   tn__var var;
 } box;
 
-/* A variable that ends while it is used, beside one that stays. */
+/* A variable that is deleted while it is used, next to one that stays. */
 static void use_and_delete(stage *s) {
   box *b = calloc(1, sizeof *b);
   if (b == NULL) exit(1);
@@ -260,25 +256,25 @@ static uint32_t choose(void *arg, tn__access *access) {
   const tn__job *job = &((step *)arg)->job;
   for (uint32_t i = 0; i < job->n_access; ++i) {
     access[i] = job->access[i];
-    if (access[i].mode == TN__READ ? !tn__var_readable(access[i].var)
-                                   : !tn__var_writable(access[i].var))
-      return TN__VISIT_NOT;
+    if (access[i].mode == TN__READ ? !tn__var_is_readable(access[i].var)
+                                   : !tn__var_is_writable(access[i].var))
+      return TN__INLINE_REFUSED;
   }
   return job->n_access;
 }
 
-static tn_code run_visit(void *arg) {
+static tn_code run_inline_task(void *arg) {
   const tn__job *job = &((step *)arg)->job;
   return job->run(job->arg, NULL);
 }
 
-static bool visit(step *self) {
+static bool try_inline(step *self) {
   tn_code code;
-  const tn__visitor visitor = {"visit", choose, run_visit, self};
-  return tn__visit(self->stage->engine, &visitor, &code);
+  const tn__inline_job job = {"inline", choose, run_inline_task, self};
+  return tn__run_inline(self->stage->engine, &job, &code);
 }
 
-/* A task that fails inside of push says so there. */
+/* Pushes a task. A task that fails inside of push returns its error there. */
 static void push_step(step *self, uint32_t how) {
   tn__engine *engine = self->stage->engine;
   tn__job job = self->job;
@@ -302,7 +298,7 @@ static void push_step(step *self, uint32_t how) {
       push_prepared(self);
       return;
     case 5:
-      if (visit(self)) return;
+      if (try_inline(self)) return;
       break;
     default:
       break;
@@ -320,8 +316,7 @@ static void wait_a_little(stage *s, place *places, uint64_t *dice) {
   if (code != TN_OK && code != TN_BUSY && code != TN_INVALID) die("a wait");
 }
 
-/* ------------------------------------------------------------------- threads
- */
+/* ------------------------------------------------------------------ threads */
 
 typedef struct pusher {
   stage *stage;
@@ -357,7 +352,7 @@ static void push_steps(pusher *self) {
 }
 
 static void run_graph(pusher *self, int number) {
-  /* Without memory for its text an error is another one. */
+  /* Without memory for its text an error is a different one. */
   const bool failing = number % 2 != 0 && !self->stage->hungry;
   const graph_kind graph = {
       .seed = next_random(&self->dice),
@@ -395,7 +390,7 @@ static void *push_graphs(void *arg) {
   return NULL;
 }
 
-/* Disturbs them. */
+/* Disturbs the pushing threads. */
 static void disturb(stage *s) {
   for (int i = 0; s->n_living > 0; ++i) {
     const tn_code code = tn__wait_all(s->engine);
@@ -448,7 +443,7 @@ int main(int argc, char **argv) {
   (void)printf("engine_stress: seed %llu\n", seed);
   (void)fflush(stdout);
   uint64_t dice = seed * 2 + 1;
-  if (pthread_create(&finisher.thread, NULL, finish, NULL) != 0)
+  if (pthread_create(&finisher.thread, NULL, finish_tokens, NULL) != 0)
     die("no thread");
   for (int i = 0; i < N_SETTINGS; ++i) run_engine(&settings[i], &dice);
   (void)pthread_mutex_lock(&finisher.lock);

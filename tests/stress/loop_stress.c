@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * loop_stress.c: several threads run loops on one engine, nested ones too, and
- * such that fail. What a slice writes is a plain variable of its own, so that a
- * slice that is run twice, or seen too early, is a race. Meant for
- * ThreadSanitizer; a plain program, because Criterion does not start under it.
+ * loop_stress.c: several threads run loops on one engine, also nested and
+ * failing ones. Each slice writes its own plain variable, so a slice that runs
+ * twice, or is read too early, is a race. Meant for ThreadSanitizer; a plain
+ * program, because Criterion does not start under it.
  *
  *   loop_stress [loops per thread] [seed]
  */
@@ -25,16 +25,16 @@ typedef struct looper {
   int64_t loops;
   int64_t n;
   int64_t grain;
-  int64_t fails;   /* the slice with this element fails, and some behind */
+  int64_t fails;   /* the slice with this element fails, and some after it */
   uint32_t work;   /* of a slice */
-  bool nested;     /* each slice has a loop of its own */
+  bool nested;     /* each slice has its own loop */
   int ran[MOST];   /* by element */
   int inner[MOST]; /* by slice: elements of its inner loop */
   int parts[MOST][INNER];
 } looper;
 
-static void die(const char *what) {
-  (void)fprintf(stderr, "loop_stress: %s (seed %llu)\n", what,
+static void die(const char *subject) {
+  (void)fprintf(stderr, "loop_stress: %s (seed %llu)\n", subject,
                 (unsigned long long)seed);
   exit(1);
 }
@@ -61,7 +61,7 @@ static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
   return begin > self->fails && begin % 3 == 0 ? 1001 : TN_OK;
 }
 
-static void check(const looper *self, int32_t code) {
+static void check_run(const looper *self, int32_t code) {
   const bool fails = self->fails < self->n;
   const int64_t whole = fails ? self->fails + 1 : self->n;
   if (code != (fails ? 1000 : TN_OK)) die("another code than the lowest");
@@ -74,22 +74,22 @@ static void check(const looper *self, int32_t code) {
   }
 }
 
-static int64_t below(looper *self, uint64_t n) {
+static int64_t draw_below(looper *self, uint64_t n) {
   return (int64_t)(next_random(&self->state) % n);
 }
 
-static void *loop(void *arg) {
+static void *run_loops(void *arg) {
   looper *self = (looper *)arg;
   for (int64_t i = 0; i < self->loops; ++i) {
     memset(self->ran, 0, sizeof self->ran);
     memset(self->inner, 0, sizeof self->inner);
-    self->n = 1 + below(self, MOST);
-    self->grain = 1 + below(self, 12);
-    self->fails = below(self, 4) == 0 ? below(self, MOST) : INT64_MAX;
-    self->work = (uint32_t)below(self, 2000);
-    self->nested = below(self, 5) == 0;
-    check(self,
-          tn__parallel_for(engine, self->n, self->grain, run_slice, self));
+    self->n = 1 + draw_below(self, MOST);
+    self->grain = 1 + draw_below(self, 12);
+    self->fails = draw_below(self, 4) == 0 ? draw_below(self, MOST) : INT64_MAX;
+    self->work = (uint32_t)draw_below(self, 2000);
+    self->nested = draw_below(self, 5) == 0;
+    check_run(self,
+              tn__parallel_for(engine, self->n, self->grain, run_slice, self));
   }
   return NULL;
 }
@@ -105,7 +105,7 @@ int main(int argc, char **argv) {
   for (int i = 0; i < THREADS; ++i) {
     loopers[i].state = seed + 1 + (uint64_t)i * 7919;
     loopers[i].loops = loops;
-    if (pthread_create(&loopers[i].thread, NULL, loop, &loopers[i]) != 0)
+    if (pthread_create(&loopers[i].thread, NULL, run_loops, &loopers[i]) != 0)
       die("no thread");
   }
   for (int i = 0; i < THREADS; ++i) pthread_join(loopers[i].thread, NULL);

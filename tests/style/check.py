@@ -15,6 +15,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FUNCTION = re.compile(r"^[A-Za-z_][^;{}#=]*\)\s*(?:TN_\w+(?:\([^)]*\))?\s*)*\{$")
+# The ABI is one header that needs no other.
+LIMITS = {"sdk/include/tenon/op.h": 900}
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 
 
@@ -50,7 +52,7 @@ def functions(lines):
 
 
 def faults_of(name, lines, lengths):
-    limit = 1000 if name.startswith("tests/") else 800
+    limit = LIMITS.get(name, 1000 if name.startswith("tests/") else 800)
     if not lines or "SPDX-License-Identifier: Apache-2.0" not in lines[0]:
         yield "the first line does not state the licence"
     if len(lines) > limit:

@@ -11,6 +11,7 @@ PASSES is the built rewriter.so of tests/graph/passes.
 A case is a folder golden/NAME with the files
   cmd     the command line: NAME=value words, then `tenon`, then its words
   stdout  what it prints, byte for byte
+  stdin   the name of a fixture that is its standard input; absent means none
   stderr  what it complains about; absent means nothing
   exit    its status; absent means 0
   wrote   the JSON file that it leaves as {tmp}/wrote.json; absent means none
@@ -78,10 +79,17 @@ def run_case(case, program, plugin, passes):
         words, variables = split_command(
             expand((case / "cmd").read_text(), places))
         tap.equal(words[0], "tenon", "program of the case")
-        environment = dict(os.environ, TENON_PLUGIN_PATH=str(plugin.parent))
+        environment = dict(os.environ, TENON_PLUGIN_PATH=str(plugin.parent),
+                           HOME=places["tmp"], TMPDIR=places["tmp"])
         environment.update(variables)
-        done = subprocess.run([program, *words[1:]], cwd=tmp, env=environment,
-                              capture_output=True, timeout=60, check=False)
+        piped = read(case / "stdin").strip()
+        with open(os.path.join(tmp, piped) if piped else os.devnull,
+                  "rb") as stdin:
+            done = subprocess.run([program, *words[1:]], cwd=tmp, stdin=stdin,
+                                  env=environment, capture_output=True,
+                                  timeout=60, check=False)
+        left = [path.name for path in pathlib.Path(tmp).glob("tenon-*")]
+        tap.equal(left, [], "temporary files that are left")
         wrote = read(pathlib.Path(tmp) / "wrote.json")
     if wrote:
         json.loads(wrote)

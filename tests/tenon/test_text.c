@@ -22,6 +22,30 @@ Test(text, grows_as_far_as_it_must) {
   text_deinit(&t);
 }
 
+/* As JSON escapes them; the last is no UTF-8. */
+Test(text, a_terminal_gets_nothing_that_it_obeys) {
+  char got[200] = "";
+  text t = {0};
+  FILE *file = fmemopen(got, sizeof got, "w");
+  text_add(&t, "a\x1b[2J\r\n\t\xc2\x9b\x7f|\xe2\x80\xae|\xef\xbb\xbf|");
+  text_add(&t, "\xf3\xa0\x81\x81|\xe2\x82\xac \xff");
+  text_print(&t, file);
+  fclose(file);
+  cr_expect_str_eq(got,
+                   "a\\u001b[2J\\u000d\n\t\\u009b\\u007f|\\u202e|\\ufeff|"
+                   "\\udb40\\udc41|\xe2\x82\xac \\xff");
+  text_deinit(&t);
+}
+
+Test(text, a_cell_is_one_line) {
+  table rows = {.n_columns = 2};
+  text t = {0};
+  table_add(&rows, "a\n  b");
+  table_add(&rows, "c");
+  table_print(&rows, "", &t);
+  expect_text(&t, "a\\n  b  c\n");
+}
+
 Test(text, a_message_may_quote_the_one_that_it_replaces) {
   text why = {0};
   cr_expect_not(fail(&why, "`%s` is not a number", "x"));

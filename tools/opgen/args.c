@@ -11,32 +11,50 @@ typedef struct option {
   const char *name;
   unsigned bit;
   bool has_value;
+  const char *choices; /* values with `|` between, or NULL: any */
 } option;
 
 /* The bit of what commands without options take, too. */
 #define EVERY_COMMAND (1u << 31)
 
 static const option options[] = {
-    {"-o", TAKES_OUT_DIR, true},
-    {"--depfile", TAKES_DEPFILE, true},
-    {"--with", TAKES_WITH, true},
-    {"-Werror", TAKES_WERROR, false},
-    {"-W", TAKES_LINTS, true},
-    {"--list", TAKES_LIST, false},
-    {"--error-format", TAKES_FORMAT, true},
-    {"--c", TAKES_C, false},
-    {"--check", TAKES_CHECK, false},
-    {"--site", TAKES_SITE, true},
-    {"--plugin", TAKES_PLUGIN, true},
-    {"--cuda", TAKES_CUDA, false},
-    {"--tests", TAKES_TESTS, false},
-    {"--kernels", TAKES_KERNELS, true},
-    {"--from", TAKES_FROM, true},
-    {"--for", TAKES_FOR, true},
-    {"--missing", TAKES_MISSING, false},
-    {"--help", EVERY_COMMAND, false},
+    {"-o", TAKES_OUT_DIR, true, NULL},
+    {"--depfile", TAKES_DEPFILE, true, NULL},
+    {"--with", TAKES_WITH, true, NULL},
+    {"-Werror", TAKES_WERROR, false, NULL},
+    {"-W", TAKES_LINTS, true, NULL},
+    {"--list", TAKES_LIST, false, NULL},
+    {"--error-format", TAKES_FORMAT, true, "human|short|json"},
+    {"--c", TAKES_C, false, NULL},
+    {"--check", TAKES_CHECK, false, NULL},
+    {"--site", TAKES_SITE, true, NULL},
+    {"--plugin", TAKES_PLUGIN, true, NULL},
+    {"--cuda", TAKES_CUDA, false, NULL},
+    {"--tests", TAKES_TESTS, false, NULL},
+    {"--kernels", TAKES_KERNELS, true, "cpu|cuda|cpu,cuda"},
+    {"--from", TAKES_FROM, true, "quadratic|relu|convolution|binding"},
+    {"--for", TAKES_FOR, true, NULL},
+    {"--missing", TAKES_MISSING, false, NULL},
+    {"--limit", TAKES_LIMIT, true, NULL},
+    {"--help", EVERY_COMMAND, false, NULL},
 };
 enum { N_OPTIONS = sizeof options / sizeof *options };
+
+static const option *find_bit(unsigned bit) {
+  for (size_t i = 0; i < N_OPTIONS; ++i)
+    if (options[i].bit == bit) return &options[i];
+  return NULL;
+}
+
+const char *opgen_option_name(unsigned bit) {
+  const option *o = find_bit(bit);
+  return o != NULL ? o->name : "";
+}
+
+const char *opgen_option_choices(unsigned bit) {
+  const option *o = find_bit(bit);
+  return o != NULL ? o->choices : NULL;
+}
 
 bool opgen_color(void) {
   const char *term = getenv("TERM");
@@ -74,7 +92,7 @@ static bool unknown(const opgen_args *args, const char *text, size_t n,
   for (size_t i = 0; i < N_OPTIONS; ++i)
     if ((options[i].bit & takes) != 0) names[n_names++] = options[i].name;
   (void)snprintf(word, sizeof word, "%.*s", (int)(n < 60 ? n : 60), text);
-  const char *near = tn__nearest(word, names, n_names);
+  const char *near = tn__find_nearest_word(word, names, n_names);
   if (near != NULL)
     opgen_usage_error(args->command, "unknown option `%s`; did you mean `%s`?",
                       word, near);
@@ -92,6 +110,19 @@ static bool set_format(opgen_args *args, const char *value) {
   }
   opgen_usage_error(args->command,
                     "`--error-format` is human, short or json, not `%s`",
+                    value);
+  return false;
+}
+
+static bool set_limit(opgen_args *args, const char *value) {
+  char *end = NULL;
+  const long seconds = strtol(value, &end, 10);
+  if (end != value && *end == '\0' && seconds >= 1 && seconds <= 86400) {
+    args->seconds = seconds;
+    return true;
+  }
+  opgen_usage_error(args->command,
+                    "`--limit` is a number of seconds, 1 to 86400, not `%s`",
                     value);
   return false;
 }
@@ -141,6 +172,8 @@ static bool set(opgen_args *args, const option *o, const char *value) {
       return true;
     case TAKES_FORMAT:
       return set_format(args, value);
+    case TAKES_LIMIT:
+      return set_limit(args, value);
     case TAKES_C:
       args->show_c = true;
       return true;

@@ -6,11 +6,8 @@
 #include "built.h"
 
 #include <elf.h>
-#include <errno.h>
-#include <inttypes.h>
+#include <math.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "emit.h"
 #include "trial.h"
@@ -24,6 +21,7 @@ typedef struct subject {
   const char *path;
   tnm_diags *diags;
   uint32_t file;
+  bool has_left; /* loading it leaves processes */
 } subject;
 
 bool built_is(const char *path) {
@@ -70,7 +68,7 @@ static bool is_exported(const Elf64_Sym *symbol) {
   const unsigned bind = ELF64_ST_BIND(symbol->st_info);
   const unsigned visibility = ELF64_ST_VISIBILITY(symbol->st_other);
   return symbol->st_shndx != SHN_UNDEF && symbol->st_shndx != SHN_ABS &&
-         (bind == STB_GLOBAL || bind == STB_WEAK) &&
+         (bind == STB_GLOBAL || bind == STB_WEAK || bind == STB_GNU_UNIQUE) &&
          (visibility == STV_DEFAULT || visibility == STV_PROTECTED);
 }
 
@@ -87,9 +85,14 @@ static void check_symbols(const subject *s, const image *file,
         strcmp(name, "tn_plugin_entry") == 0)
       continue;
     const size_t id = REPORT(s, "E0081", "the plugin exports `%s`, too", name);
-    tnm_diag_help(s->diags, id,
-                  "make it static, or link with the plugin.gen.map that opgen "
-                  "writes: `-Wl,--version-script=plugin.gen.map`");
+    if (ELF64_ST_BIND(symbol.st_info) == STB_GNU_UNIQUE)
+      tnm_diag_help(s->diags, id,
+                    "the process keeps a file with a unique symbol for ever; "
+                    "compile it with `-fno-gnu-unique`");
+    else
+      tnm_diag_help(s->diags, id,
+                    "make it static, or link with the plugin.gen.map that "
+                    "opgen writes: `-Wl,--version-script=plugin.gen.map`");
   }
 }
 
@@ -111,70 +114,29 @@ static void check_exports(const subject *s, const image *file) {
 /* -------------------------------------------------------------------- loading
  */
 
-/* What a child that loads the plugin has to say; nothing if all is well. */
-static void load_in_child(const char *path, int fd) {
-  const tn_options options = {
-      .struct_size = sizeof options, .workers = 1, .trust = TN_TRUST_REPLACE};
-  tn_runtime *rt = NULL;
-  (void)alarm(60);
-  if (tn_runtime_create(&options, &rt) != TN_OK ||
-      tn_plugin_load(rt, path) != TN_OK) {
-    const char *text = tn_error_text();
-    if (write(fd, text, strlen(text)) < 0) _exit(1);
-  }
-  tn_runtime_release(rt);
-  _exit(0);
-}
-
-static bool read_all(int fd, tn__buf *out) {
-  char chunk[1024];
-  for (;;) {
-    const ssize_t n = read(fd, chunk, sizeof chunk);
-    if (n > 0) tn__buf_bytes(out, chunk, (size_t)n);
-    if (n == 0) return !out->failed;
-    if (n < 0 && errno != EINTR) return false;
-  }
-}
-
-/* The name with a slash, so that it is no name for the linker to search. */
-static void add_path(tn__buf *out, const char *path) {
-  tn__buf_add(out, "%s%s", strchr(path, '/') != NULL ? "" : "./", path);
-}
-
-static bool try_load(const subject *s, tn__buf *said, int *status) {
-  int ends[2];
-  tn__buf path;
-  tn__buf_init(&path, tn__env_default());
-  add_path(&path, s->path);
-  bool fine = !path.failed && pipe(ends) == 0;
-  if (fine) {
-    (void)fflush(NULL);
-    const pid_t pid = fork();
-    if (pid == 0) load_in_child(path.s, ends[1]);
-    (void)close(ends[1]);
-    fine = pid > 0 && read_all(ends[0], said);
-    (void)close(ends[0]);
-    while (pid > 0 && waitpid(pid, status, 0) < 0)
-      if (errno != EINTR) fine = false;
-  }
-  tn__buf_deinit(&path);
-  return fine;
+/* Both children find processes that the loading of the plugin leaves; they are
+ * reported once. */
+static void report_findings(const subject *s, const trial_finding *finding) {
+  for (; finding != NULL; finding = finding->next)
+    if (!s->has_left || strcmp(finding->code, "E0208") != 0)
+      REPORT(s, finding->code, "%s", finding->text);
 }
 
 /* True if the host loads it. `fine` is false if that could not be tried. */
-static bool loads(const subject *s, bool *fine) {
-  int status = 0;
-  tn__buf said;
-  tn__buf_init(&said, tn__env_default());
-  *fine = try_load(s, &said, &status);
-  const bool ended = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  if (*fine && said.n > 0)
-    REPORT(s, "E0080", "this host does not load it: %s", said.s);
-  else if (*fine && !ended)
-    REPORT(s, "E0080", "loading it ends the process: %s",
-           WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exit");
-  const bool loaded = *fine && said.n == 0 && ended;
-  tn__buf_deinit(&said);
+static bool loads(subject *s, bool *fine) {
+  const trial_files files = {.path = s->path, .seconds = s->args->seconds};
+  trials t;
+  *fine = trials_load(&t, &files);
+  const bool loaded = *fine && t.refused == NULL;
+  if (t.refused != NULL)
+    REPORT(s, "E0080", "%s%s",
+           t.died ? "while it was loaded and unloaded, "
+                  : "this host does not load it: ",
+           t.refused);
+  report_findings(s, t.findings);
+  for (const trial_finding *f = t.findings; f != NULL; f = f->next)
+    s->has_left = s->has_left || strcmp(f->code, "E0208") == 0;
+  trials_deinit(&t);
   return loaded;
 }
 
@@ -190,31 +152,55 @@ static const tnm_plugin *manifests_of(const tn__vec *plugins,
   return NULL;
 }
 
+/* A stated value with fewer digits than the type has: 1e-3 is more than any
+ * rounding to four digits. */
+static void help_digits(const subject *s, size_t id, double distance) {
+  if (!(distance < 1e-3)) return;
+  tnm_diag_help(s->diags, id,
+                "write these digits, or add `tol: 1e%d` to the example",
+                (int)ceil(log10(distance)));
+}
+
+static const char *title_operator(const tnm_operator *op) {
+  return op->op != NULL ? op->op->name : op->target->op;
+}
+
 static void compare_example(const subject *s, const tnm_operator *op,
                             size_t index, const trial *t) {
   const tnm_example *example = &op->examples[index];
   if (t->error != NULL)
     tnm_diag(s->diags, &(tnm_diag_spec){"E0082", example->pos, NULL},
              "example `%s`: %s", example->name, t->error);
+  for (const trial_finding *f = t->findings; f != NULL; f = f->next)
+    tnm_diag(s->diags, &(tnm_diag_spec){f->code, example->pos, NULL},
+             "example `%s` of `%s`, %s", example->name, title_operator(op),
+             f->text);
   for (const trial_value *v = t->values; v != NULL; v = v->next) {
     if (trial_agrees(example, v)) continue;
     tn__buf text;
     tn__buf_init(&text, tn__env_default());
     trial_print(&text, v);
-    tnm_diag(s->diags, &(tnm_diag_spec){"E0083", example->pos, NULL},
-             "example `%s`: `%s%s` comes out as %.200s", example->name,
-             v->grad ? "grad." : "", v->name, text.s != NULL ? text.s : "?");
+    const size_t id = tnm_diag(
+        s->diags, &(tnm_diag_spec){"E0083", example->pos, NULL},
+        "example `%s`: `%s%s` comes out as %.200s", example->name,
+        v->grad ? "grad." : "", v->name, text.s != NULL ? text.s : "?");
+    help_digits(s, id, trial_distance(example, v));
     tn__buf_deinit(&text);
   }
 }
 
 static bool check_examples(const subject *s, const tnm_plugin *plugin) {
   trials t;
-  const trial_files files = {s->path, s->args->with, s->args->n_with};
+  const trial_files files = {.path = s->path,
+                             .with = s->args->with,
+                             .n_with = s->args->n_with,
+                             .seconds = s->args->seconds,
+                             .strict = true};
   const bool fine = trials_init(&t, plugin, &files);
   for (size_t i = 0; fine && i < plugin->n_operators; ++i)
     for (size_t k = 0; k < plugin->operators[i].n_examples; ++k)
       compare_example(s, &plugin->operators[i], k, &t.v[i][k]);
+  report_findings(s, t.findings);
   trials_deinit(&t);
   return fine;
 }

@@ -128,7 +128,10 @@ static bool write_with(const opgen_args *args, const tnm_plugin *plugin,
                        const char *path) {
   trials t;
   docs d = {.plugin = plugin, .trials = &t, .built = base_name(path)};
-  const trial_files files = {path, args->with, args->n_with};
+  const trial_files files = {.path = path,
+                             .with = args->with,
+                             .n_with = args->n_with,
+                             .seconds = args->seconds};
   const bool fine = trials_init(&t, plugin, &files) && is_loaded(args, &t) &&
                     agrees(&d) && write_docs(args, &d);
   trials_deinit(&t);

@@ -10,7 +10,7 @@ static int unknown_code(const char *code) {
   const char *known[256];
   size_t n = 0;
   while (n < 256 && (known[n] = tnm_code_at(n)) != NULL) ++n;
-  near = tn__nearest(code, known, n);
+  near = tn__find_nearest_word(code, known, n);
   fprintf(stderr, "opgen explain: there is no code `%s`", code);
   if (near != NULL) fprintf(stderr, "; did you mean `%s`?", near);
   fprintf(stderr, "\n");

@@ -34,6 +34,7 @@ typedef struct job {
   new_owner found;
   char installed[2][PATH_MAX]; /* where Tenon has manifests, and bindings */
   const char *folders[2];      /* those of `installed` that can be said */
+  bool has_cuda;
   made made[MAX_MADE];
   size_t n_made;
 } job;
@@ -137,6 +138,17 @@ static bool write_template(job *j, const char *name, const char *text) {
   return fine;
 }
 
+static bool write_meson(job *j, bool bound) {
+  tn__buf out;
+  tn__buf_init(&out, tn__env_default());
+  new_expand(&out, bound ? new_bound_project : new_project, &j->words);
+  new_expand(&out, new_find_tenon, &j->words);
+  new_expand(&out, bound ? new_bound_meson : new_meson, &j->words);
+  const bool fine = write_new(j, "meson.build", &out);
+  tn__buf_deinit(&out);
+  return fine;
+}
+
 /* Adds `file` to the operators of a plugin.yaml. */
 static bool list_file(job *j, const char *name, const char *file) {
   char path[MAX_PATH];
@@ -211,6 +223,16 @@ static bool write_stubs(job *j, const tnm_plugin *plugin, bool cuda) {
   return fine;
 }
 
+/* Whether the plugin has a companion for CUDA devices. */
+static bool has_companion(const tnm_plugin *plugin) {
+  const opgen_wanted wanted = {.cuda = true, .names_only = true};
+  opgen_files files;
+  const bool any = opgen_bound(plugin) == NULL &&
+                   opgen_files_init(&files, plugin, &wanted) && files.n > 0;
+  if (opgen_bound(plugin) == NULL) opgen_files_deinit(&files);
+  return any;
+}
+
 /* Reads the plugin with what is there now, and writes what no file defines. */
 static bool complete(job *j) {
   char path[MAX_PATH];
@@ -219,6 +241,7 @@ static bool complete(job *j) {
   if (plugin == NULL) return false;
   const bool fine =
       write_stubs(j, plugin, false) && write_stubs(j, plugin, true);
+  j->has_cuda = has_companion(plugin);
   tnm_plugin_release(plugin);
   return fine;
 }
@@ -229,21 +252,6 @@ static bool write_operator(job *j) {
   char name[MAX_PATH];
   (void)snprintf(name, sizeof name, "%s.yaml", j->op);
   return write_template(j, name, j->shape->manifest);
-}
-
-/* As a shell reads it. */
-static void print_word(const char *text) {
-  static const char plain[] =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-      "_-+=:,.%@/";
-  if (text[0] != '\0' && text[strspn(text, plain)] == '\0') {
-    printf("%s", text);
-    return;
-  }
-  printf("'");
-  for (; *text != '\0'; ++text)
-    *text == '\'' ? (void)printf("'\\''") : (void)putchar(*text);
-  printf("'");
 }
 
 /* Meson makes a target of the plugin's name, and has these itself. */
@@ -262,12 +270,25 @@ static bool is_free_target(const job *j) {
   return true;
 }
 
+/* Two plugins of one name do not load into one host. */
+static bool is_free_plugin(const job *j) {
+  char path[PATH_MAX];
+  if (!new_is_installed(j->plugin, path)) return true;
+  fprintf(stderr, "opgen new: a plugin `%s` is installed already: %s\n",
+          j->plugin, path);
+  say_help(
+      "choose another name, as a host loads one plugin of a name; or run this "
+      "in the folder of that plugin's plugin.yaml; kernels for its operators "
+      "begin with `--for`");
+  return false;
+}
+
 static bool write_project(job *j) {
   const bool bound = j->shape->is_bound;
   const bool fine =
-      is_free_target(j) && make_dir(j, j->dir) && write_operator(j) &&
-      write_template(j, "plugin.yaml", new_plugin_yaml) &&
-      write_template(j, "meson.build", bound ? new_bound_meson : new_meson) &&
+      is_free_target(j) && is_free_plugin(j) && make_dir(j, j->dir) &&
+      write_operator(j) && write_template(j, "plugin.yaml", new_plugin_yaml) &&
+      write_meson(j, bound) &&
       write_template(j, "README.md", bound ? new_bound_readme : new_readme) &&
       write_template(j, ".gitignore", new_gitignore) &&
       (bound || write_template(j, "meson_options.txt", new_meson_options)) &&
@@ -275,13 +296,7 @@ static bool write_project(job *j) {
   if (!fine) return false;
   tell(j);
   if (j->words.target != NULL) new_owner_tell(&j->found);
-  printf("next: ");
-  if (strcmp(j->dir, ".") != 0) {
-    printf("cd ");
-    print_word(j->dir);
-    printf(" && ");
-  }
-  printf("meson setup build && meson test -C build\n");
+  new_next_tell(&(new_next){j->plugin, j->dir, bound, j->has_cuda});
   return true;
 }
 
@@ -305,7 +320,7 @@ static void tell_build(const job *j) {
     printf("add to %s in meson.build: '%s',\n",
            strcmp(end, ".cu") == 0 ? "cuda_sources" : "sources", path);
   }
-  printf("then: meson setup --reconfigure build\n");
+  new_next_tell_again();
 }
 
 static bool is_same_plugin(const job *j, const char *path,
@@ -495,7 +510,7 @@ static int take_shape(job *j) {
   if (name == NULL) name = args->kernels != NULL ? "relu" : "quadratic";
   j->shape = new_shape_find(name, names);
   if (j->shape == NULL) {
-    const char *near = tn__nearest(name, names, NEW_N_SHAPES);
+    const char *near = tn__find_nearest_word(name, names, NEW_N_SHAPES);
     if (near != NULL)
       return opgen_usage_error("new",
                                "unknown example `%s`; did you mean "

@@ -345,6 +345,32 @@ static bool is_described(const tn_plugin *plugin) {
   return plugin->license != NULL;
 }
 
+/* The least release of another plugin that one side requires; 0: none. */
+static uint32_t required(const tn_plugin *plugin, const char *name) {
+  const uint32_t n = TN_HAS(plugin, dependencies) ? plugin->n_dependencies : 0;
+  for (uint32_t i = 0; i < n; ++i)
+    if (strcmp(plugin->dependencies[i]->plugin, name) == 0)
+      return plugin->dependencies[i]->release;
+  return 0;
+}
+
+static void compare_dependencies(diff *d) {
+  const tn_plugin *old = d->old->tables, *new = d->new->tables;
+  const uint32_t n_old = TN_HAS(old, dependencies) ? old->n_dependencies : 0;
+  const uint32_t n_new = TN_HAS(new, dependencies) ? new->n_dependencies : 0;
+  for (uint32_t i = 0; i < n_new; ++i) {
+    const tn_dependency *other = new->dependencies[i];
+    const uint32_t before = required(old, other->plugin);
+    if (before != other->release)
+      diff_add(d, before < other->release ? DIFF_SOURCE : DIFF_OK, NULL,
+               "requires %s >=%u now", other->plugin, other->release);
+  }
+  for (uint32_t i = 0; i < n_old; ++i)
+    if (required(new, old->dependencies[i]->plugin) == 0)
+      diff_add(d, DIFF_OK, NULL, "requires %s no more",
+               old->dependencies[i]->plugin);
+}
+
 static void compare_plugin(diff *d) {
   const tn_plugin *old = d->old->tables, *new = d->new->tables;
   d->name = new->name;
@@ -359,6 +385,7 @@ static void compare_plugin(diff *d) {
   if (!diff_same(old->license, new->license))
     diff_add(d, DIFF_DOC, NULL, "license changed %s -> %s", old->license,
              new->license);
+  compare_dependencies(d);
   if (new->release < old->release)
     diff_add(d, DIFF_SOURCE, NULL, "release lowered %u -> %u", old->release,
              new->release);

@@ -184,8 +184,8 @@ static void compare_flags(diff *d, const pair *p) {
 }
 
 static void compare_role(diff *d, const pair *p) {
-  static const char *const roles[] = {"data", "weight", "label"};
-  if (p->a->role == p->b->role || p->a->role > 2 || p->b->role > 2) return;
+  static const char *const roles[] = {"data", "weight", "label", "loss"};
+  if (p->a->role == p->b->role || p->a->role > 3 || p->b->role > 3) return;
   diff_add(d, DIFF_MODEL, DIFF_AT(keys[p->list], p->b->name, "role"),
            "role of `%s` changed %s -> %s", p->b->name, roles[p->a->role],
            roles[p->b->role]);

@@ -155,6 +155,7 @@ static void add_shape(tn__buf *out, const tn_arg *arg) {
 static const char *role_of(const tn_arg *arg) {
   return arg->role == TN_ROLE_WEIGHT  ? " A weight."
          : arg->role == TN_ROLE_LABEL ? " A label."
+         : arg->role == TN_ROLE_LOSS  ? " A loss."
                                       : "";
 }
 
@@ -167,7 +168,7 @@ static void add_count(tn__buf *out, const tn_op *op, const tn_node *node) {
 
 static void add_traits(tn__buf *out, const tn_op *op, const tn_arg *arg,
                        uint32_t list) {
-  if (list == TN_OPERAND_IN) tn__buf_add(out, "%s", role_of(arg));
+  if (list != TN_OPERAND_AUX) tn__buf_add(out, "%s", role_of(arg));
   if ((arg->flags & TN_ARG_OPTIONAL) != 0)
     tn__buf_add(out, " May be left out.");
   if ((arg->flags & TN_ARG_VARIADIC) != 0) tn__buf_add(out, " Any number.");

@@ -7,9 +7,11 @@
  *        emit_fields.c   parameter structs and their field tables
  *        emit_op.c       the tables of an operator
  *        emit_gradient.c the table of its gradient
- *        emit_tables.c   the tables of its kernels, with prepare; <stem>.gen.c
+ *        emit_tables.c   the tables of its kernels, with prepare; <stem>.gen.c,
+ *                        <stem>.kernel.gen.c
  *        emit_formula.c  <stem>.formula.gen.h
- *        emit_plugin.c   plugin.gen.c, .h and .map: the entry and the note
+ *        emit_plugin.c   plugin.gen.c, .h and .map: the entry and the note;
+ *                        plugin.kernel.gen.c: the part that all loops share
  *        emit_cuda.c     <stem>.gen.cu, cuda.gen.c and .h: the companion plugin
  *        emit_test.c     <plugin>_test.gen.c: the examples, and a program
  *        emit_file.c     what the files have in common: banner, includes
@@ -59,9 +61,11 @@ void emit_about(emit *e, const char *list, const char *item);
 /* The operator's description: its own, or for kernels_for the target's. */
 const tn_op *described(const tnm_operator *op);
 
-/* The first lines of every generated file; `stem` is that of its manifest, or
- * "plugin". */
+/* The first lines of a generated file; `stem` is that of its manifest, or
+ * "plugin". With a hash of the manifest's tables where the file contains them:
+ * other files stay the same when only a text of the manifest changes. */
 void emit_banner(emit *e, const char *file, const char *stem);
+void emit_hashed_banner(emit *e, const char *file, const char *stem);
 /* op.h, and the refusal of another major version of it. */
 void emit_include(emit *e);
 
@@ -102,17 +106,19 @@ extern const c_bit dtype_bits[];
 void emit_op(emit *e, const tnm_operator *op);
 /* "<local>_gradient"; nothing if the operator says nothing of one. */
 void emit_gradient(emit *e, const char *local, const tn_op *op);
-void emit_op_kernels(emit *e, const tnm_operator *op);
 
-/* Whether one of a manifest's operators has formulas. */
+/* Whether one of a manifest's operators has formulas; with NULL, whether one
+ * of the plugin's has. */
 bool has_formulas(const emit *e, const char *stem);
 
 /* Whole files, as text in `e->c`. */
 void emit_header(emit *e, const char *stem);
 void emit_source(emit *e, const char *stem);
+void emit_kernel_source(emit *e, const char *stem);
 void emit_formula_header(emit *e, const char *stem);
 void emit_plugin_header(emit *e);
 void emit_plugin_source(emit *e);
+void emit_plugin_kernel_source(emit *e);
 void emit_plugin_map(emit *e, const char *name);
 void emit_test_source(emit *e);
 

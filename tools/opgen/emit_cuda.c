@@ -211,7 +211,7 @@ void emit_cuda_plugin(emit *e) {
   size_t k = 0;
   if (companion == NULL) return;
   e->plugin = companion;
-  emit_banner(e, "cuda.gen.c", "plugin");
+  emit_hashed_banner(e, "cuda.gen.c", "plugin");
   c_add(&e->c, "#include \"cuda.gen.h\"\n\n#include <tenon/note.h>\n\n");
   emit_plugin_includes(e);
   for (size_t i = 0; i < from->n_operators; ++i) {

@@ -82,11 +82,7 @@ static void declare_member(emit *e, const field_set *set, const char *before,
 }
 
 static void emit_member(emit *e, const field_set *set, const tn_field *field) {
-  const char *note = default_note(e, field);
-  if (field->doc != NULL)
-    c_comment(&e->c, 2, name_format(e, "%s (%s)", field->doc, note));
-  else
-    c_comment(&e->c, 2, note);
+  c_comment(&e->c, 2, default_note(e, field));
   declare_member(e, set, "", field);
   c_add(&e->c, "  %s%s;\n", c_type(field->type), field->name);
   if ((field->flags & TN_FIELD_OPTIONAL) == 0) return;

@@ -75,13 +75,15 @@ static const char *file_of(const emit *e, const char *stem) {
   return "plugin.yaml";
 }
 
-/* The words of a comment that goes on behind them, on lines that are full. */
-static void add_wrapped(emit *e, const char *text) {
+/* The words of a comment on lines that are full; `room` columns remain free
+ * after the last word. */
+static void add_wrapped(emit *e, const char *text, size_t room) {
   size_t column = strlen("/*");
   c_add(&e->c, "/*");
   while (*text != '\0') {
     const size_t n = strcspn(text, " ");
-    if (column + 1 + n > C_PAGE) {
+    const size_t free_after = text[n] == '\0' ? room : 0;
+    if (column + 1 + n + free_after > C_PAGE) {
       c_add(&e->c, "\n *");
       column = strlen(" *");
     }
@@ -91,13 +93,23 @@ static void add_wrapped(emit *e, const char *text) {
   }
 }
 
+static void add_head(emit *e, const char *file, const char *stem, size_t room) {
+  add_wrapped(e,
+              name_format(e, "%s: written by opgen %s from %s; do not edit.",
+                          file, OPGEN_VERSION, file_of(e, stem)),
+              room);
+}
+
 void emit_banner(emit *e, const char *file, const char *stem) {
-  const char *from = file_of(e, stem);
+  add_head(e, file, stem, strlen(" */"));
+  c_add(&e->c, " */\n");
+}
+
+void emit_hashed_banner(emit *e, const char *file, const char *stem) {
   const uint64_t hash = strcmp(stem, "plugin") == 0
                             ? e->plugin->plugin->manifest_hash
                             : hash_of(e, stem);
-  add_wrapped(e, name_format(e, "%s: written by opgen %s from %s; do not edit.",
-                             file, OPGEN_VERSION, from));
+  add_head(e, file, stem, 0);
   c_add(&e->c, "\n * Manifest %016" PRIx64 ". */\n", hash);
 }
 

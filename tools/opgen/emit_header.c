@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * emit_header.c: <stem>.gen.h, the seam between a manifest and the functions
  * that its author writes: structs, positions, and prototypes, so that a wrong
- * signature is an error of the compiler at the author's function.
+ * signature is an error of the compiler at the author's function. It has no
+ * text of the manifest: an edited `doc` compiles no kernel again.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -262,10 +263,6 @@ static void emit_operator(emit *e, const tnm_operator *op) {
   const op_names names = name_operator(e, op);
   e->op = op;
   c_section(&e->c, names.full);
-  if (op->op != NULL && op->op->summary != NULL) {
-    c_comment(&e->c, 0, name_format(e, "%s.", op->op->summary));
-    c_add(&e->c, "\n");
-  }
   emit_described(e, &names, op);
   emit_infer(e, op);
   for (size_t i = 0; i < op->n_kernels; ++i) emit_kernel(e, &op->kernels[i]);

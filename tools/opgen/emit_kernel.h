@@ -26,7 +26,8 @@ void emit_formulas(tn__buf *out, const tnm_plugin *plugin,
                    const tnm_operator *op);
 
 /* Writes the generated kernels of one operator for the CPU, all static; nothing
- * if it has no formulas. The file includes tenon/kernel.h and the formulas. */
+ * if it has no formulas. The file includes tenon/kernel.h and the formulas, and
+ * has the tables of these kernels. */
 void emit_kernels(tn__buf *out, const tnm_plugin *plugin,
                   const tnm_operator *op);
 
@@ -134,7 +135,8 @@ const char *formula_variable(const kernel_pass *pass, const tnm_expr *name);
  * of all outputs, all inputs, all outputs. */
 uint32_t formula_place(const kernel_pass *pass, const tnm_expr *tensor);
 
-/* "quadratic.yaml:18: out = a*data^2 + b*data + c", and `more` behind it. */
+/* "quadratic.yaml: out = a*data^2 + b*data + c", followed by `more`. Without
+ * the line: text added above a formula changes no loop. */
 void formula_comment(const kernel_pass *pass, const formula_use *use,
                      const char *more);
 

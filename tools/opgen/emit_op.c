@@ -37,7 +37,8 @@ static const char *const shape_kinds[] = {
     "TN_SHAPE_HOOK",
 };
 
-static const char *const roles[] = {NULL, "TN_ROLE_WEIGHT", "TN_ROLE_LABEL"};
+static const char *const roles[] = {NULL, "TN_ROLE_WEIGHT", "TN_ROLE_LABEL",
+                                    "TN_ROLE_LOSS"};
 
 static const char *const operand_lists[] = {NULL, "TN_OPERAND_OUT",
                                             "TN_OPERAND_AUX"};

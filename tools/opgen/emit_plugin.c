@@ -79,6 +79,24 @@ static void emit_targets(emit *e) {
   emit_pointers_close(e);
 }
 
+static void emit_dependencies(emit *e) {
+  const tn_plugin *plugin = e->plugin->plugin;
+  if (plugin->n_dependencies == 0) return;
+  for (uint32_t i = 0; i < plugin->n_dependencies; ++i) {
+    c_open(&e->c, "static const tn_dependency",
+           name_format(e, "dependency_%" PRIu32, i));
+    c_value(&e->c, "struct_size", "sizeof(tn_dependency)");
+    c_u32(&e->c, "release", plugin->dependencies[i]->release);
+    c_string(&e->c, "plugin", plugin->dependencies[i]->plugin);
+    c_close(&e->c);
+    c_add(&e->c, "\n");
+  }
+  emit_pointers_open(e, "tn_dependency", "dependencies");
+  for (uint32_t i = 0; i < plugin->n_dependencies; ++i)
+    c_item(&e->c, "", name_format(e, "&dependency_%" PRIu32, i));
+  emit_pointers_close(e);
+}
+
 /* --------------------------------------------------------------- the entry */
 
 static void emit_entry(emit *e) {
@@ -108,6 +126,9 @@ static void emit_entry(emit *e) {
   c_value(c, "targets", plugin->n_targets > 0 ? "targets" : NULL);
   c_value(c, "init", e->plugin->init_symbol);
   c_value(c, "fini", e->plugin->fini_symbol);
+  c_u32(c, "n_dependencies", plugin->n_dependencies);
+  c_value(c, "dependencies",
+          plugin->n_dependencies > 0 ? "dependencies" : NULL);
   c_close(c);
 }
 
@@ -203,6 +224,7 @@ void emit_plugin_tables(emit *e) {
   emit_operators(e);
   emit_kernels_list(e);
   emit_targets(e);
+  emit_dependencies(e);
   emit_entry(e);
   c_add(&e->c, "\n");
   emit_note(e, &manifest);
@@ -210,22 +232,18 @@ void emit_plugin_tables(emit *e) {
   tn__buf_deinit(&manifest);
 }
 
-/* Compiles here what the loops of all files share. */
-static void emit_home(emit *e) {
-  bool any = false;
-  for (const char *s = next_stem(e, ""); s != NULL; s = next_stem(e, s))
-    any = any || has_formulas(e, s);
-  if (any)
-    c_add(&e->c,
-          "#define TN_KERNEL_PLUGIN %s\n#define TN_KERNEL_HOME\n"
-          "#include <tenon/kernel.h>\n",
-          name_identifier(e, e->plugin->plugin->name, false));
+/* Compiles the functions that the loops of all files share. */
+void emit_plugin_kernel_source(emit *e) {
+  emit_banner(e, "plugin.kernel.gen.c", "plugin");
+  c_add(&e->c,
+        "#define TN_KERNEL_PLUGIN %s\n#define TN_KERNEL_HOME\n"
+        "#include <tenon/kernel.h>\n",
+        name_identifier(e, e->plugin->plugin->name, false));
 }
 
 void emit_plugin_source(emit *e) {
-  emit_banner(e, "plugin.gen.c", "plugin");
+  emit_hashed_banner(e, "plugin.gen.c", "plugin");
   c_add(&e->c, "#include \"plugin.gen.h\"\n\n");
-  emit_home(e);
   c_add(&e->c, "#include <tenon/note.h>\n\n");
   emit_plugin_includes(e);
   c_add(&e->c, "\n");

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * emit_tables.c: <stem>.gen.c: the tables of operators, then their kernels:
- * generated functions, the steps of prepare, and the tables that lead to them.
+ * emit_tables.c: <stem>.gen.c: the tables of operators and of written kernels,
+ * with the steps of prepare. <stem>.kernel.gen.c: the generated kernels with
+ * their tables. Texts such as `doc` are in the first alone, so that their edit
+ * compiles no loop.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -297,9 +299,6 @@ static void emit_operator(emit *e, const tnm_operator *op) {
   else
     emit_target(e, op);
   c_add(&e->c, "\n");
-  emit_kernels(&e->c.text, e->plugin, op);
-  emit_generated(e, op, op->generated);
-  emit_generated(e, op, op->generated_backward);
   for (size_t i = 0; i < op->n_kernels; ++i)
     if (!op->kernels[i].companion) emit_written(e, &op->kernels[i]);
   e->op = NULL;
@@ -318,19 +317,33 @@ static bool has_flag(const emit *e, const char *stem, uint32_t flag) {
 }
 
 void emit_source(emit *e, const char *stem) {
-  emit_banner(e, name_format(e, "%s.gen.c", stem), stem);
+  emit_hashed_banner(e, name_format(e, "%s.gen.c", stem), stem);
   c_add(&e->c, "#include \"%s.gen.h\"\n", stem);
   if (has_flag(e, stem, TN_KERNEL_CHAIN))
     c_add(&e->c, "\n#include <tenon/chain.h>\n");
   if (has_flag(e, stem, TN_KERNEL_FOLD))
     c_add(&e->c, "\n#include <tenon/fold.h>\n");
-  if (has_formulas(e, stem))
-    c_add(&e->c,
-          "\n#define TN_KERNEL_PLUGIN %s\n#include <tenon/kernel.h>\n\n"
-          "#include \"%s.formula.gen.h\"\n",
-          name_identifier(e, e->plugin->plugin->name, false), stem);
   for (size_t i = 0; i < e->plugin->n_operators; ++i)
     if (strcmp(e->plugin->operators[i].stem, stem) == 0)
       emit_operator(e, &e->plugin->operators[i]);
+  c_end(&e->c);
+}
+
+void emit_kernel_source(emit *e, const char *stem) {
+  emit_banner(e, name_format(e, "%s.kernel.gen.c", stem), stem);
+  c_add(&e->c,
+        "#define TN_KERNEL_PLUGIN %s\n#include <tenon/kernel.h>\n\n"
+        "#include \"%s.formula.gen.h\"\n",
+        name_identifier(e, e->plugin->plugin->name, false), stem);
+  for (size_t i = 0; i < e->plugin->n_operators; ++i) {
+    const tnm_operator *op = &e->plugin->operators[i];
+    if (strcmp(op->stem, stem) != 0 || !emits_formulas(op)) continue;
+    e->op = op;
+    c_section(&e->c, name_operator(e, op).full);
+    emit_kernels(&e->c.text, e->plugin, op);
+    emit_generated(e, op, op->generated);
+    emit_generated(e, op, op->generated_backward);
+    e->op = NULL;
+  }
   c_end(&e->c);
 }

@@ -142,8 +142,7 @@ uint32_t formula_place(const kernel_pass *pass, const tnm_expr *tensor) {
 void formula_comment(const kernel_pass *pass, const formula_use *use,
                      const char *more) {
   c_comment(pass->c, 0,
-            pass_format(pass, "%s:%" PRIu32 ": %s%s = %s%s", pass->op->file,
-                        use->formula->pos.line,
+            pass_format(pass, "%s: %s%s = %s%s", pass->op->file,
                         pass->pass == TN_PASS_BACKWARD ? "grad." : "",
                         target_arg(pass, use->formula)->name,
                         use->formula->text, more));

@@ -523,7 +523,7 @@ static bool unknown_lint(const char *text, size_t n) {
   char word[64];
   for (size_t i = 0; i < N_LINTS; ++i) names[i] = lints[i].name;
   (void)snprintf(word, sizeof word, "%.*s", (int)(n < 60 ? n : 60), text);
-  const char *near = tn__nearest(word, names, N_LINTS);
+  const char *near = tn__find_nearest_word(word, names, N_LINTS);
   if (near != NULL)
     opgen_usage_error("check", "unknown lint `%s`; did you mean `%s`?", word,
                       near);

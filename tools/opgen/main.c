@@ -8,6 +8,14 @@
 #include "emit.h"
 #include "opgen.h"
 
+/* One option of a command as its help prints it. */
+typedef struct row {
+  unsigned bit; /* TAKES_*; 0 is the end of a list */
+  const char *value;
+  const char *label; /* for a form of the option; NULL: its own name */
+  const char *text;  /* lines */
+} row;
+
 typedef struct command {
   const char *name;
   const char *arguments;
@@ -16,90 +24,122 @@ typedef struct command {
   size_t least; /* files or words that it needs */
   size_t most;
   int (*run)(const opgen_args *args);
-  const char *options;
+  const row *rows;   /* or NULL */
+  const char *notes; /* or NULL; both make up its help */
 } command;
 
-static const char generate_options[] =
-    "  -o DIR           where the files go\n"
-    "  --depfile FILE   what was read, as a rule for make or ninja\n"
-    "  --with PATH      where the operators of `kernels_for` are described: a\n"
-    "                   built plugin, a plugin.yaml or a folder; repeatable\n"
-    "  --cuda           the files of the companion plugin instead, which\n"
-    "                   has the kernels for CUDA: those of formulas and\n"
-    "                   those that manifests name with `device: cuda`\n"
-    "  --tests          PLUGIN_test.gen.c instead: a program that runs the\n"
-    "                   examples and checks the gradients of a built plugin\n"
-    "\n"
+static const row generate_rows[] = {
+    {TAKES_OUT_DIR, "DIR", NULL, "where the files go"},
+    {TAKES_DEPFILE, "FILE", NULL, "what was read, as a rule for make or ninja"},
+    {TAKES_WITH, "PATH", NULL,
+     "where the operators of `kernels_for` are described: a\n"
+     "built plugin, a plugin.yaml or a folder; repeatable"},
+    {TAKES_CUDA, NULL, NULL,
+     "the files of the companion plugin instead, which\n"
+     "has the kernels for CUDA: those of formulas and\n"
+     "those that manifests name with `device: cuda`"},
+    {TAKES_TESTS, NULL, NULL,
+     "PLUGIN_test.gen.c instead: a program that runs the\n"
+     "examples and checks the gradients of a built plugin"},
+    {0, NULL, NULL, NULL},
+};
+
+static const char generate_notes[] =
     "FILE is plugin.yaml; the operator files that it lists may follow. Writes\n"
     "only what differs from what is there.\n";
 
-static const char outputs_options[] =
-    "  --with PATH      as for `opgen generate`\n"
-    "  --cuda           those of the companion plugin\n"
-    "  --tests          what `opgen generate --tests` writes\n"
-    "\n"
+static const row outputs_rows[] = {
+    {TAKES_WITH, "PATH", NULL, "as for `opgen generate`"},
+    {TAKES_CUDA, NULL, NULL, "those of the companion plugin"},
+    {TAKES_TESTS, NULL, NULL, "what `opgen generate --tests` writes"},
+    {0, NULL, NULL, NULL},
+};
+
+static const char outputs_notes[] =
     "One name per line, in the order in which a build file may list them.\n";
 
-static const char check_options[] =
-    "  -W NAME[=LEVEL]  sets a lint to LEVEL: off, warning (default) or error\n"
-    "  -Wno-NAME        switches it off\n"
-    "  -Wall            switches every lint on\n"
-    "  -Werror          warnings count as errors\n"
-    "  --list           prints the lints, with their levels\n"
-    "  --with PATH      as for `opgen generate`; built plugins among them and\n"
-    "                   manifests of bindings have what gradients call, as\n"
-    "                   installed ones\n"
-    "  --error-format FORMAT\n"
-    "                   human (default), short (a line each) or json\n"
-    "\n"
+static const row check_rows[] = {
+    {TAKES_LINTS, "NAME[=LEVEL]", NULL,
+     "sets a lint to LEVEL: off, warning (default) or error"},
+    {TAKES_LINTS, NULL, "-Wno-NAME", "switches it off"},
+    {TAKES_LINTS, NULL, "-Wall", "switches every lint on"},
+    {TAKES_WERROR, NULL, NULL, "warnings count as errors"},
+    {TAKES_LIST, NULL, NULL, "prints the lints, with their levels"},
+    {TAKES_WITH, "PATH", NULL,
+     "as for `opgen generate`; built plugins among them and\n"
+     "manifests of bindings have what gradients call, as\n"
+     "installed ones"},
+    {TAKES_LIMIT, "SECONDS", NULL,
+     "how long the code of a built plugin may run, loading\n"
+     "and examples each; default 60"},
+    {TAKES_FORMAT, "FORMAT", NULL,
+     "human (default), short (a line each) or json"},
+    {0, NULL, NULL, NULL},
+};
+
+static const char check_notes[] =
     "FILE is a plugin.yaml or one of its operator files, DIR a folder that\n"
     "holds a plugin.yaml; without any, the current folder. FILE.so is a built\n"
     "plugin: it is loaded in a process of its own, its symbols are looked at,\n"
     "and the examples of its manifests, if they are given too, are computed.\n";
 
-static const char show_options[] =
-    "  --c              the C that `opgen generate` would write\n"
-    "  --with PATH      as for `opgen generate`\n";
+static const row show_rows[] = {
+    {TAKES_C, NULL, NULL, "the C that `opgen generate` would write"},
+    {TAKES_WITH, "PATH", NULL, "as for `opgen generate`"},
+    {0, NULL, NULL, NULL},
+};
 
-static const char new_options[] =
-    "  --from EXAMPLE   what it begins as: quadratic (a formula; the "
-    "default),\n"
-    "                   relu (a kernel beside the formula that it must agree\n"
-    "                   with; the default with --kernels), convolution\n"
-    "                   (shape patterns, a kernel for the gradient) or "
-    "binding\n"
-    "                   (a function of a library; nothing is compiled)\n"
-    "  --kernels LIST   kernels that you will write: cpu, cuda or cpu,cuda;\n"
-    "                   what a formula gives is generated for both anyway\n"
-    "  --for OTHER.OP   a kernel for an operator of another plugin, in the\n"
-    "                   manifest OP.yaml of PLUGIN\n"
-    "  --missing        adds functions that the manifests of PLUGIN name and\n"
-    "                   no file defines, in new files, and nothing else\n"
-    "  --with PATH      as for `opgen generate`; what Tenon has installed is\n"
-    "                   found without\n"
-    "  -o DIR           the project's folder; by default the current folder "
-    "if\n"
-    "                   it holds a plugin.yaml, otherwise ./PLUGIN\n"
-    "\n"
+static const row new_rows[] = {
+    {TAKES_FROM, "EXAMPLE", NULL,
+     "what it begins as: quadratic (a formula; the default),\n"
+     "relu (a kernel beside the formula that it must agree\n"
+     "with; the default with --kernels), convolution\n"
+     "(shape patterns, a kernel for the gradient) or binding\n"
+     "(a function of a library; nothing is compiled)"},
+    {TAKES_KERNELS, "LIST", NULL,
+     "kernels that you will write: cpu, cuda or cpu,cuda;\n"
+     "what a formula gives is generated for both anyway"},
+    {TAKES_FOR, "OTHER.OP", NULL,
+     "a kernel for an operator of another plugin, in the\n"
+     "manifest OP.yaml of PLUGIN"},
+    {TAKES_MISSING, NULL, NULL,
+     "adds functions that the manifests of PLUGIN name and\n"
+     "no file defines, in new files, and nothing else"},
+    {TAKES_WITH, "PATH", NULL,
+     "as for `opgen generate`; what Tenon has installed is\n"
+     "found without"},
+    {TAKES_OUT_DIR, "DIR", NULL,
+     "the project's folder; by default the current folder if\n"
+     "it holds a plugin.yaml, otherwise ./PLUGIN"},
+    {0, NULL, NULL, NULL},
+};
+
+static const char new_notes[] =
     "Where there is a plugin.yaml the operator is added to it, otherwise a "
     "new\n"
     "project is written, which builds and passes `meson test`. Nothing is\n"
     "written over, and nothing is left behind if it fails.\n";
 
-static const char fmt_options[] =
-    "  --check          print the names of files that are not in this form, "
-    "and\n"
-    "                   change nothing; status 1 if there are any\n"
-    "\n"
+static const row fmt_rows[] = {
+    {TAKES_CHECK, NULL, NULL,
+     "print the names of files that are not in this form, and\n"
+     "change nothing; status 1 if there are any"},
+    {0, NULL, NULL, NULL},
+};
+
+static const char fmt_notes[] =
     "Brings manifests into one form: the order of keys, spacing, nothing "
     "else.\n"
     "A file is written only if it changes, and only after it was read again "
     "and\n"
     "found to mean the same.\n";
 
-static const char diff_options[] =
-    "  --with PATH      as for `opgen generate`, for both sides\n"
-    "\n"
+static const row diff_rows[] = {
+    {TAKES_WITH, "PATH", NULL, "as for `opgen generate`, for both sides"},
+    {0, NULL, NULL, NULL},
+};
+
+static const char diff_notes[] =
     "OLD and NEW are each a plugin.yaml, a folder that holds one, or a built\n"
     "plugin. What does not exist may be REV:PATH, a folder of a git revision.\n"
     "\n"
@@ -113,22 +153,25 @@ static const char diff_options[] =
     "  model   saved graphs: they compute something else, or not at all\n"
     "Status: 0 nothing but words changed, 3 minor, 4 major.\n";
 
-static const char docs_options[] =
-    "  -o FILE          one Markdown file; without, to stdout\n"
-    "  --site DIR       a folder of HTML files with a search, instead\n"
-    "  --plugin FILE    the built plugin, which computes the examples; "
-    "without,\n"
-    "                   NAME.so beside the manifests, if it is there. Of "
-    "bindings\n"
-    "                   it is their plugin.yaml\n"
-    "  --with PATH      as for `opgen check`\n"
-    "\n"
+static const row docs_rows[] = {
+    {TAKES_OUT_DIR, "FILE", NULL, "one Markdown file; without, to stdout"},
+    {TAKES_SITE, "DIR", NULL, "a folder of HTML files with a search, instead"},
+    {TAKES_PLUGIN, "FILE", NULL,
+     "the built plugin, which computes the examples; without,\n"
+     "NAME.so beside the manifests, if it is there. Of bindings\n"
+     "it is their plugin.yaml"},
+    {TAKES_WITH, "PATH", NULL, "as for `opgen check`"},
+    {TAKES_LIMIT, "SECONDS", NULL, "likewise"},
+    {0, NULL, NULL, NULL},
+};
+
+static const char docs_notes[] =
     "DIR holds a plugin.yaml. Each page says whether its examples were "
     "computed.\n"
     "An example that comes out otherwise than the manifest states is an "
     "error.\n";
 
-static const char explain_options[] =
+static const char explain_notes[] =
     "CODE is what stands in brackets behind an error, such as E0012; without\n"
     "it, every code is listed.\n";
 
@@ -139,56 +182,163 @@ static const command commands[] = {
      "begin a project, or add an operator to one",
      TAKES_KERNELS | TAKES_FROM | TAKES_FOR | TAKES_MISSING | TAKES_OUT_DIR |
          TAKES_WITH,
-     1, 1, cmd_new, new_options},
+     1, 1, cmd_new, new_rows, new_notes},
     {"generate",
      "FILE... -o DIR [--depfile FILE] [--with PATH] [--cuda|--tests]",
      "write the C files of a plugin",
      TAKES_OUT_DIR | TAKES_DEPFILE | TAKES_WITH | TAKES_CUDA | TAKES_TESTS, 1,
-     SIZE_MAX, cmd_generate, generate_options},
+     SIZE_MAX, cmd_generate, generate_rows, generate_notes},
     {"outputs", "FILE [--cuda|--tests]",
      "print the names of the files that generate writes",
-     TAKES_WITH | TAKES_CUDA | TAKES_TESTS, 1, 1, cmd_outputs, outputs_options},
+     TAKES_WITH | TAKES_CUDA | TAKES_TESTS, 1, 1, cmd_outputs, outputs_rows,
+     outputs_notes},
     {"check", "[FILE|DIR|FILE.so...] [-W NAME] [-Werror] [--list]",
      "look for mistakes, also in the examples",
-     TAKES_WERROR | TAKES_FORMAT | TAKES_WITH | TAKES_LINTS | TAKES_LIST, 0,
-     SIZE_MAX, cmd_check, check_options},
+     TAKES_WERROR | TAKES_FORMAT | TAKES_WITH | TAKES_LINTS | TAKES_LIST |
+         TAKES_LIMIT,
+     0, SIZE_MAX, cmd_check, check_rows, check_notes},
     {"show", "FILE [--c]", "show what an operator computes, keeps and writes",
-     TAKES_C | TAKES_WITH, 1, 1, cmd_show, show_options},
+     TAKES_C | TAKES_WITH, 1, 1, cmd_show, show_rows, NULL},
     {"fmt", "FILE... [--check]", "bring manifests into canonical form",
-     TAKES_CHECK, 1, SIZE_MAX, cmd_fmt, fmt_options},
+     TAKES_CHECK, 1, SIZE_MAX, cmd_fmt, fmt_rows, fmt_notes},
     {"diff", "OLD NEW [--with PATH]",
      "classify what changed between two plugins", TAKES_WITH, 2, 2, cmd_diff,
-     diff_options},
+     diff_rows, diff_notes},
     {"docs", "DIR [-o FILE | --site DIR] [--plugin FILE]",
      "write the manual of a plugin",
-     TAKES_OUT_DIR | TAKES_SITE | TAKES_PLUGIN | TAKES_WITH, 1, 1, cmd_docs,
-     docs_options},
-    {"explain", "[CODE]", "say more about an error", 0, 0, 1, cmd_explain,
-     explain_options},
+     TAKES_OUT_DIR | TAKES_SITE | TAKES_PLUGIN | TAKES_WITH | TAKES_LIMIT, 1, 1,
+     cmd_docs, docs_rows, docs_notes},
+    {"explain", "[CODE]", "say more about an error", 0, 0, 1, cmd_explain, NULL,
+     explain_notes},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
+static const char summary[] =
+    "writes the C of an operator plugin from its manifests";
+static const char about_status[] =
+    "Status: 0 done, 1 errors, 2 a command line that is not understood; that "
+    "of\n"
+    "`opgen diff` is in its help.\n";
+
 static int print_help(void) {
-  printf("opgen writes the C of an operator plugin from its manifests.\n\n");
+  printf("opgen %s.\n\n", summary);
   printf("usage:\n");
   for (size_t i = 0; i < N_COMMANDS; ++i)
     printf("  opgen %-9s %s\n", commands[i].name, commands[i].summary);
   printf(
-      "  opgen --version\n\n"
-      "`opgen COMMAND --help` shows the options of a command.\n");
+      "  opgen --version\n"
+      "  opgen --commands  print all of this as JSON\n\n"
+      "`opgen COMMAND --help` shows the options of a command.\n"
+      "%s",
+      about_status);
   return EXIT_FINE;
 }
 
+enum { COLUMN = 19 }; /* where the texts of options begin */
+
+static const char *label_of(const row *r) {
+  return r->label != NULL ? r->label : opgen_option_name(r->bit);
+}
+
+static void print_row(const row *r) {
+  int at = printf("  %s%s%s", label_of(r), r->value != NULL ? " " : "",
+                  r->value != NULL ? r->value : "");
+  if (at >= COLUMN) {
+    printf("\n");
+    at = 0;
+  }
+  for (const char *line = r->text; line != NULL; at = 0) {
+    const size_t n = strcspn(line, "\n");
+    printf("%*s%.*s\n", COLUMN - at, "", (int)n, line);
+    line = line[n] == '\n' ? line + n + 1 : NULL;
+  }
+}
+
 static int print_command_help(const command *c) {
-  printf("usage: opgen %s %s\n\n%s.\n\n%s", c->name, c->arguments, c->summary,
-         c->options);
+  printf("usage: opgen %s %s\n\n%s.\n\n", c->name, c->arguments, c->summary);
+  for (const row *r = c->rows; r != NULL && r->bit != 0; ++r) print_row(r);
+  if (c->notes != NULL) printf("%s%s", c->rows != NULL ? "\n" : "", c->notes);
   return EXIT_FINE;
 }
+
+/* ------------------------------------------------------------------ tables */
+
+static void add_member(tn__buf *out, const char *key, const char *value) {
+  tn__buf_add(out, "\"%s\": ", key);
+  tn__buf_json(out, value);
+  tn__buf_add(out, ", ");
+}
+
+/* The values that an option may have, as a list. */
+static void add_choices(tn__buf *out, const char *choices) {
+  tn__buf_add(out, "\"choices\": [");
+  for (const char *at = choices; at != NULL;) {
+    const size_t n = strcspn(at, "|");
+    tn__buf_add(out, "%s\"%.*s\"", at != choices ? ", " : "", (int)n, at);
+    at = at[n] == '|' ? at + n + 1 : NULL;
+  }
+  tn__buf_add(out, "]");
+}
+
+static void add_row(tn__buf *out, const row *r) {
+  tn__buf_add(out, "{");
+  add_member(out, "name", label_of(r));
+  if (r->value != NULL)
+    add_member(out, "value", r->value);
+  else
+    tn__buf_add(out, "\"value\": null, ");
+  add_member(out, "help", r->text);
+  add_choices(out, r->label == NULL ? opgen_option_choices(r->bit) : NULL);
+  tn__buf_add(out, "}, ");
+}
+
+static void add_command(tn__buf *out, const command *c) {
+  static const row help = {0, NULL, "--help", "prints this text"};
+  char usage[256];
+  (void)snprintf(usage, sizeof usage, "%s %s", c->name, c->arguments);
+  tn__buf_add(out, "{");
+  add_member(out, "name", c->name);
+  add_member(out, "usage", usage);
+  add_member(out, "summary", c->summary);
+  add_member(out, "help", c->notes != NULL ? c->notes : "");
+  add_member(out, "operands",
+             c->run == cmd_new || c->run == cmd_explain ? "" : "file");
+  tn__buf_add(out, "\"words\": [], \"options\": [");
+  for (const row *r = c->rows; r != NULL && r->bit != 0; ++r) add_row(out, r);
+  add_row(out, &help);
+  out->n -= 2; /* the last comma */
+  tn__buf_add(out, "]}");
+}
+
+/* Everything that --help prints, for manual pages and the completion of
+ * shells (tools/pages). */
+static int print_commands(void) {
+  tn__buf out;
+  tn__buf_init(&out, tn__env_default());
+  tn__buf_add(&out, "{");
+  add_member(&out, "program", "opgen");
+  add_member(&out, "version", OPGEN_VERSION);
+  add_member(&out, "summary", summary);
+  add_member(&out, "files", "");
+  add_member(&out, "status", about_status);
+  tn__buf_add(&out, "\"commands\": [");
+  for (size_t i = 0; i < N_COMMANDS; ++i) {
+    tn__buf_add(&out, "%s", i > 0 ? ", " : "");
+    add_command(&out, &commands[i]);
+  }
+  tn__buf_add(&out, "]}\n");
+  const bool failed = out.failed;
+  if (!failed) fwrite(out.s, 1, out.n, stdout);
+  tn__buf_deinit(&out);
+  return failed ? EXIT_ERRORS : EXIT_FINE;
+}
+
+/* ---------------------------------------------------------------- dispatch */
 
 static int unknown_command(const char *name) {
   const char *names[N_COMMANDS];
   for (size_t i = 0; i < N_COMMANDS; ++i) names[i] = commands[i].name;
-  const char *near = tn__nearest(name, names, N_COMMANDS);
+  const char *near = tn__find_nearest_word(name, names, N_COMMANDS);
   if (near == NULL)
     return opgen_usage_error(NULL, "unknown command `%s`", name);
   return opgen_usage_error(NULL, "unknown command `%s`; did you mean `%s`?",
@@ -216,8 +366,10 @@ static int run(const command *c, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+  opgen_terminal_begin();
   if (argc < 2) return opgen_usage_error(NULL, "a command is missing");
   if (strcmp(argv[1], "--help") == 0) return print_help();
+  if (strcmp(argv[1], "--commands") == 0) return print_commands();
   if (strcmp(argv[1], "--version") == 0) {
     printf("opgen %s\n", OPGEN_VERSION);
     return EXIT_FINE;

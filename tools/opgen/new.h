@@ -7,6 +7,7 @@
  *        new_list.c     adds a line to `operators` of a plugin.yaml
  *        new_owner.c    where the plugin is whose operator has a new kernel
  *        new_stubs.c    functions that manifests name and no file defines
+ *        new_next.c     the commands that come next
  */
 #ifndef OPGEN_NEW_H_
 #define OPGEN_NEW_H_
@@ -47,10 +48,14 @@ typedef struct new_words {
 void new_expand(tn__buf *out, const char *text, const new_words *words);
 
 extern const char new_plugin_yaml[];
+/* A meson.build is its project, new_find_tenon and the rest. */
+extern const char new_project[];
+extern const char new_find_tenon[];
 extern const char new_meson[];
 extern const char new_readme[];
 extern const char new_gitignore[];
 extern const char new_meson_options[];
+extern const char new_bound_project[];
 extern const char new_bound_meson[];
 extern const char new_bound_readme[];
 
@@ -91,6 +96,24 @@ bool new_owner_find(new_owner *owner, const opgen_args *args);
 void new_owner_deinit(new_owner *owner);
 /* Says what the author has to add to the build file, if anything. */
 void new_owner_tell(const new_owner *owner);
+
+/* A project after its files are written. */
+typedef struct new_next {
+  const char *plugin;
+  const char *dir;
+  bool is_bound;
+  bool has_cuda; /* a companion for CUDA devices */
+} new_next;
+
+/* Prints the commands that build and try a new project, with the search path
+ * of pkg-config and a word about nvcc where it will be used. */
+void new_next_tell(const new_next *next);
+/* Prints the commands after an operator was added. */
+void new_next_tell_again(void);
+
+/* Whether Tenon is installed with a plugin of this name, compiled or bound; its
+ * path goes to `path`, which has PATH_MAX bytes. */
+bool new_is_installed(const char *plugin, char *path);
 
 /* A whole file; NULL after a message, or, with `quiet`, without. Freed by the
  * caller with tn__free. */

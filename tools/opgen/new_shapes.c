@@ -202,20 +202,30 @@ const char new_plugin_yaml[] =
     "operators:                            # order is ABI: add at the end\n"
     "  - @OP@.yaml\n";
 
-/* The first lines of both meson files. */
-#define FIND_TENON                                                  \
-  "tenon = dependency('tenon', required: false)\n"                  \
-  "if not tenon.found()\n"                                          \
-  "  error('Tenon is not found: opgen is PREFIX/bin/opgen, say',\n" \
-  "    'export PKG_CONFIG_PATH=PREFIX/lib/pkgconfig')\n"            \
-  "endif\n"                                                         \
-  "# pkg-config writes a blank in a path as `\\ `.\n"               \
-  "opgen = find_program(tenon.get_variable('opgen').replace('\\\\ ', ' '))\n"
+/* The lines of both meson files that follow `project`. */
+const char new_find_tenon[] =
+    "tenon = dependency('tenon', required: false)\n"
+    "if not tenon.found()\n"
+    "  error('Tenon is not found: opgen is PREFIX/bin/opgen, say',\n"
+    "    'export PKG_CONFIG_PATH=PREFIX/lib/pkgconfig')\n"
+    "endif\n"
+    "# pkg-config writes a blank in a path as `\\ `.\n"
+    "opgen = find_program(tenon.get_variable('opgen').replace('\\\\ ', ' '))\n"
+    "# Plugins are installed into the folder of Tenon's own, or into the same "
+    "one\n"
+    "# of `meson setup --prefix`. DESTDIR stages both.\n"
+    "plugindir = tenon.get_variable('plugindir').replace('\\\\ ', ' ')\n"
+    "below = tenon.get_variable('prefix').replace('\\\\ ', ' ') + '/'\n"
+    "installdir = plugindir\n"
+    "if get_option('prefix') != '/usr/local'\n"
+    "  installdir = plugindir.replace(below, '')\n"
+    "endif\n";
+
+const char new_project[] =
+    "project('@PLUGIN@', 'c',\n"
+    "  default_options: ['c_std=c11', 'buildtype=release'])\n";
 
 const char new_meson[] =
-    "project('@PLUGIN@', 'c',\n"
-    "  default_options: ['c_std=c11', 'buildtype=release'])\n" FIND_TENON
-    "plugindir = tenon.get_variable('plugindir').replace('\\\\ ', ' ')\n"
     "headers = tenon.get_variable('includedir').replace('\\\\ ', ' ')\n"
     "manifestdir = tenon.get_variable('manifestdir').replace('\\\\ ', ' ')\n"
     "libm = meson.get_compiler('c').find_library('m')\n"
@@ -242,7 +252,7 @@ const char new_meson[] =
     "  'dependencies': [libm,\n"
     "    tenon.partial_dependency(compile_args: true, includes: true)],\n"
     "  'install': true,\n"
-    "  'install_dir': plugindir,\n"
+    "  'install_dir': installdir,\n"
     "}\n"
     "exports = '-Wl,-z,now,--version-script=' + meson.current_build_dir()\n"
     "\n"
@@ -276,10 +286,13 @@ const char new_meson[] =
     "files('plugin.yaml'),\n"
     "  with, check: true).stdout().split()\n"
     "if nvcc.found() and cuda_outputs.length() > 0\n"
+    "  message(nvcc.full_path(), 'compiles @PLUGIN@.cuda.so;',\n"
+    "    '-Dcuda=disabled builds without it')\n"
     "  cuda_gen = custom_target('@PLUGIN@.cuda.gen', input: 'plugin.yaml',\n"
     "    depfile: '@PLUGIN@.cuda.d', output: cuda_outputs, depends: gen,\n"
     "    command: [generate, '--cuda'])\n"
     "  cuda_tables = []\n"
+    "  cuda_headers = []\n"
     "  foreach i : range(cuda_outputs.length())\n"
     "    if cuda_outputs[i].endswith('.cu')\n"
     "      cuda_sources += cuda_gen[i]\n"
@@ -287,14 +300,19 @@ const char new_meson[] =
     "      cuda_tables += cuda_gen[i]\n"
     "    endif\n"
     "  endforeach\n"
+    "  foreach file : gen.to_list() + cuda_gen.to_list()\n"
+    "    if file.full_path().endswith('.h')\n"
+    "      cuda_headers += file\n"
+    "    endif\n"
+    "  endforeach\n"
     "  cuda_objects = []\n"
     "  foreach source : cuda_sources\n"
     "    name = '@0@.cu.o'.format(cuda_objects.length())\n"
-    "    cuda_objects += custom_target(name, input: source, output: name,\n"
-    "      depends: cuda_gen, depfile: name + '.d',\n"
+    "    cuda_objects += custom_target(name, output: name,\n"
+    "      input: [source, cuda_headers], depfile: name + '.d',\n"
     "      command: [nvcc, '-arch=sm_80', '-O3', '-std=c++17', '-Xcompiler',\n"
     "        '-fPIC,-fvisibility=hidden', '-I', '@OUTDIR@',\n"
-    "        '-I', headers, '-MD', '-MF', '@DEPFILE@', '-c', '@INPUT@',\n"
+    "        '-I', headers, '-MD', '-MF', '@DEPFILE@', '-c', '@INPUT0@',\n"
     "        '-o', '@OUTPUT@'])\n"
     "  endforeach\n"
     "  fs = import('fs')\n"
@@ -329,6 +347,12 @@ const char new_readme[] =
     "    meson compile -C build\n"
     "    meson test -C build\n"
     "    tenon inspect build/@PLUGIN@.so\n"
+    "    meson install -C build\n"
+    "\n"
+    "It is installed beside Tenon's own plugins, or with `meson setup "
+    "--prefix` "
+    "into\n"
+    "`lib/tenon` of that prefix.\n"
     "\n"
     "Next:\n"
     "\n"
@@ -374,13 +398,14 @@ const char new_meson_options[] =
 
 /* ------------------------------------------------------ nothing is compiled */
 
-const char new_bound_meson[] =
+const char new_bound_project[] =
     "# Nothing is compiled: the manifests are the plugin. They are checked,\n"
     "# tried and installed.\n"
-    "project('@PLUGIN@')\n" FIND_TENON
+    "project('@PLUGIN@')\n";
+
+const char new_bound_meson[] =
     "program = find_program(tenon.get_variable('tenon').replace('\\\\ ', ' "
     "'))\n"
-    "plugindir = tenon.get_variable('plugindir').replace('\\\\ ', ' ')\n"
     "manifests = files(\n"
     "  'plugin.yaml',\n"
     "  '@OP@.yaml',\n"
@@ -389,7 +414,7 @@ const char new_bound_meson[] =
     "'@PLUGIN@.checked',\n"
     "  command: [opgen, 'check', '-Werror', '@INPUT0@'], capture: true,\n"
     "  build_by_default: true)\n"
-    "install_data(manifests, install_dir: plugindir / '@PLUGIN@')\n"
+    "install_data(manifests, install_dir: installdir / '@PLUGIN@')\n"
     "\n"
     "# Whoever loads the plugin has its examples run first.\n"
     "test('examples', program,\n"

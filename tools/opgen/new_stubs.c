@@ -206,17 +206,50 @@ static bool is_cuda(const tnm_kernel *k) {
   return table != NULL && table->device_type != TN_DEVICE_CPU;
 }
 
-static void add_kernel(writer *w, const tnm_kernel *k) {
+/* The comment of a forward kernel: of absent inputs and unwanted outputs only
+ * if there can be some. */
+static void comment_forward(const tn_op *op, tn__buf *out) {
+  bool optional = false;
+  for (uint32_t i = 0; op != NULL && i < op->n_inputs; ++i)
+    optional = optional || (op->inputs[i]->flags & TN_ARG_OPTIONAL) != 0;
+  tn__buf_add(out,
+              "Computes call->out from call->in. The header above names their "
+              "places and has the parameters as a struct.");
+  if (optional)
+    tn__buf_add(out,
+                " An optional input that was not given has TN_IN_ABSENT in "
+                "call->in_flags, and its data is NULL.");
+  if (op != NULL && op->n_outputs > 1)
+    tn__buf_add(out,
+                " Leave an output alone if its request, in call->req, is "
+                "TN_REQ_NULL: its data is NULL.");
+}
+
+static void add_forward(writer *w, const tn_op *op, const char *symbol) {
+  tn__buf comment;
+  tn__buf_init(&comment, tn__env_default());
+  comment_forward(op, &comment);
+  add_stub(w, &(stub){comment.s != NULL ? comment.s : "", "int32_t ", symbol,
+                      "const tn_frame *call", NULL, NULL});
+  w->body.text.failed |= comment.failed;
+  tn__buf_deinit(&comment);
+}
+
+static void add_backward(writer *w, const char *symbol) {
+  add_stub(w, &(stub){"Computes the gradients of the inputs, call->out, from "
+                      "call->in; the header above names the places. Leave a "
+                      "gradient alone if its request, in call->req, is "
+                      "TN_REQ_NULL: its data is NULL. Entries of call->in that "
+                      "no wanted gradient needs have TN_IN_ABSENT in "
+                      "call->in_flags, and their data is NULL.",
+                      "int32_t ", symbol, "const tn_frame *call", NULL, NULL});
+}
+
+static void add_kernel(writer *w, const tn_op *op, const tnm_kernel *k) {
   static const char call[] = "const tn_frame *call";
   if (is_cuda(k) != w->stubs->cuda) return;
-  add_stub(w,
-           &(stub){"Computes call->out from call->in. The header above names "
-                   "their places and has the parameters as a struct.",
-                   "int32_t ", k->forward_symbol, call, NULL, NULL});
-  add_stub(w, &(stub){"Computes the gradients of the inputs, call->out, from "
-                      "what stands in call->in; the header above names the "
-                      "places.",
-                      "int32_t ", k->backward_symbol, call, NULL, NULL});
+  add_forward(w, op, k->forward_symbol);
+  add_backward(w, k->backward_symbol);
   add_stub(w, &(stub){"Says whether this kernel takes a call: TN_OK, or "
                       "TN_UNSUPPORTED after TN_FAIL with the reason.",
                       "int32_t ", k->supports_symbol, call, NULL, NULL});
@@ -233,7 +266,9 @@ static void add_kernel(writer *w, const tnm_kernel *k) {
 
 static void add_operator(writer *w, const tnm_operator *op) {
   const size_t before = w->stubs->n;
-  for (size_t i = 0; i < op->n_kernels; ++i) add_kernel(w, &op->kernels[i]);
+  const tn_op *table = op->op != NULL ? op->op : op->target_op;
+  for (size_t i = 0; i < op->n_kernels; ++i)
+    add_kernel(w, table, &op->kernels[i]);
   if (!w->stubs->cuda)
     add_stub(w, &(stub){"States the shapes that follow from those that are "
                         "known, by call->host->set_shape.",

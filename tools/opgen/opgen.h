@@ -8,7 +8,7 @@
  *        installed.c  what is installed with this program
  *        cmd_*.c      one command each
  *        examples.c   examples of manifests against the rules of the host
- *        trial*.c     examples computed by a built plugin, in a child process
+ *        trial*.c     a built plugin in a child process: loading, examples
  *        lint*.c      what could be better in a manifest
  *        built.c      what is wrong with a built plugin
  *        diff.h, docs.h
@@ -53,6 +53,7 @@ typedef struct opgen_args {
   bool only_check;
   const char *site;
   const char *plugin; /* a built one */
+  int64_t seconds;    /* that the code of a built plugin may take; 0: default */
   bool list_lints;
   bool cuda;
   bool tests;
@@ -81,8 +82,14 @@ enum {
   TAKES_FROM = 1u << 13,
   TAKES_MISSING = 1u << 14,
   TAKES_CUDA = 1u << 15,
-  TAKES_FOR = 1u << 16
+  TAKES_FOR = 1u << 16,
+  TAKES_LIMIT = 1u << 17
 };
+
+/* The name of an option, "--with", and the values that it may have, with `|`
+ * between; NULL for any. Constant. */
+const char *opgen_option_name(unsigned bit);
+const char *opgen_option_choices(unsigned bit);
 
 /* False after a message. The lists are freed by opgen_args_deinit. */
 bool opgen_args_init(opgen_args *args, unsigned takes, int argc, char **argv);
@@ -92,6 +99,9 @@ void opgen_args_deinit(opgen_args *args);
  * EXIT_USAGE. */
 int opgen_usage_error(const char *command, const char *format, ...)
     TN_PRINTF(2, 3);
+
+/* Leads all that is printed from here on through terminal.c. */
+void opgen_terminal_begin(void);
 
 /* Whether messages go to a terminal that shows colours. */
 bool opgen_color(void);

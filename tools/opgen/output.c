@@ -45,6 +45,9 @@ static void add_stem(renderer *r, const char *stem) {
   begin(r, name_format(&r->emit, "%s.formula.gen.h", stem), stem);
   if (r->render) emit_formula_header(&r->emit, stem);
   end(r);
+  begin(r, name_format(&r->emit, "%s.kernel.gen.c", stem), stem);
+  if (r->render) emit_kernel_source(&r->emit, stem);
+  end(r);
 }
 
 static bool is_first(const tnm_plugin *plugin, size_t index) {
@@ -67,6 +70,11 @@ static void add_plugin(renderer *r) {
   begin(r, "plugin.gen.c", NULL);
   if (r->render) emit_plugin_source(&r->emit);
   end(r);
+  if (has_formulas(&r->emit, NULL)) {
+    begin(r, "plugin.kernel.gen.c", NULL);
+    if (r->render) emit_plugin_kernel_source(&r->emit);
+    end(r);
+  }
   add_map(r, "plugin.gen.map");
 }
 
@@ -111,7 +119,7 @@ bool opgen_files_init(opgen_files *files, const tnm_plugin *plugin,
   *files = (opgen_files){0};
   tn__arena_init(&files->arena, env);
   files->v = tn__arena_alloc(&files->arena,
-                             (3 * plugin->n_operators + 3) * sizeof *files->v);
+                             (4 * plugin->n_operators + 4) * sizeof *files->v);
   if (files->v == NULL) return whole(files);
   renderer r = {
       .files = files, .render = !wanted->names_only, .claims = wanted->claims};

@@ -1,119 +1,84 @@
 /* SPDX-License-Identifier: Apache-2.0
- * trial.c: runs the child that computes examples, reads its lines, and starts
- * another one behind an example that killed it.
+ * trial.c: runs the child that computes examples, reads its records, and starts
+ * another one after an example that ended it.
  */
 #include "trial.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "built.h"
-#include "examples.h"
+#include "child.h"
 #include "trial_child.h"
 
-/* Seconds that one child may take. */
-enum { PATIENCE = 60 };
+/* Bytes of records that are read of one child. */
+enum { MOST_RECORDS = 64 << 20 };
 
-/* What is being read. */
+/* The state of reading. */
 typedef struct listener {
   trials *t;
-  const tnm_plugin *plugin;
+  const tnm_plugin *plugin; /* NULL: it is only loaded */
   const trial_files *files;
   trial *at;     /* the example that began */
   bool ended;    /* and ended */
+  bool stopped;  /* or was stopped after a finding */
+  char call[80]; /* the last that began: "forward"; "" before the first */
   size_t n_done; /* examples that ended, or were given up */
 } listener;
 
-/* ------------------------------------------------------------------ the child
- */
-
-static void be_child(const tnm_plugin *plugin, const trial_files *files,
-                     size_t first, int fd) {
-  const struct rlimit none = {0, 0};
-  FILE *to = fdopen(fd, "w");
-  (void)setrlimit(RLIMIT_CORE, &none);
-  (void)alarm(PATIENCE);
-  if (to != NULL) trial_child(plugin, files, first, to);
-  if (to != NULL) (void)fclose(to);
-  _exit(to != NULL ? 0 : 1);
-}
-
-static bool read_all(int fd, tn__buf *out) {
-  char chunk[4096];
-  for (;;) {
-    const ssize_t n = read(fd, chunk, sizeof chunk);
-    if (n > 0) tn__buf_bytes(out, chunk, (size_t)n);
-    if (n == 0) return !out->failed;
-    if (n < 0 && errno != EINTR) return false;
-  }
-}
-
-/* What a child says of the examples that are left, and how it ended. */
-static bool ask(const listener *l, tn__buf *said, int *status) {
-  int ends[2];
-  if (pipe(ends) != 0) return false;
-  (void)fflush(NULL);
-  const pid_t pid = fork();
-  if (pid == 0) {
-    (void)close(ends[0]);
-    be_child(l->plugin, l->files, l->n_done, ends[1]);
-  }
-  (void)close(ends[1]);
-  bool fine = pid > 0 && read_all(ends[0], said);
-  (void)close(ends[0]);
-  while (pid > 0 && waitpid(pid, status, 0) < 0)
-    if (errno != EINTR) fine = false;
-  return fine;
-}
-
-/* ------------------------------------------------------------------ its lines
- */
+/* ------------------------------------------------------------------ records */
 
 static const char *keep(trials *t, const char *text) {
   const char *kept = tn__arena_text(&t->arena, text, strlen(text));
   return kept != NULL ? kept : "out of memory";
 }
 
-static void take_begin(listener *l, char *line) {
+static void take_begin(listener *l, const char *text) {
   char *end = NULL;
-  const size_t op = strtoul(line, &end, 10);
+  const size_t op = strtoul(text, &end, 10);
   const size_t example = strtoul(end, NULL, 10);
-  if (op >= l->plugin->n_operators ||
+  if (l->plugin == NULL || op >= l->plugin->n_operators ||
       example >= l->plugin->operators[op].n_examples)
     return;
   l->at = &l->t->v[op][example];
   l->ended = false;
+  l->call[0] = '\0';
 }
 
-static size_t read_shape(trial_value *value, char **at) {
-  size_t n = 1;
-  value->ndim = (int32_t)strtol(*at, at, 10);
-  if (value->ndim < 0 || value->ndim > TN_MAX_NDIM) value->ndim = 0;
+/* Reads the rank and the dimensions; false if they are no shape, or one of more
+ * than `most` elements. */
+static bool read_shape(trial_value *value, char **at, size_t most) {
+  const long ndim = strtol(*at, at, 10);
+  value->n = 1;
+  if (ndim < 0 || ndim > TN_MAX_NDIM) return false;
+  value->ndim = (int32_t)ndim;
   for (int32_t i = 0; i < value->ndim; ++i) {
     value->shape[i] = strtoll(*at, at, 10);
-    n *= (size_t)value->shape[i];
+    if (value->shape[i] < 0 ||
+        !tn__mul(value->n, (size_t)value->shape[i], &value->n))
+      return false;
   }
-  return n;
+  return value->n <= most;
 }
 
-static void take_value(listener *l, char *line) {
+/* "o NAME TYPE RANK DIMENSIONS VALUES"; the text of a value has two bytes at
+ * least. */
+static void take_value(listener *l, const tn__record *record) {
   trial_value *value = tn__arena_alloc(&l->t->arena, sizeof *value);
-  char *name = line + 2;
+  const char *name = record->text + (record->n > 2 ? 2 : record->n);
   const size_t length = strcspn(name, " ");
+  size_t bytes = 0;
+  char *at = NULL;
   if (value == NULL || l->at == NULL) return;
-  char *at = name + length;
-  value->grad = line[0] == 'g';
+  value->grad = record->text[0] == 'g';
   value->name = tn__arena_text(&l->t->arena, name, length);
-  value->dtype = (tn_dtype)strtoul(at, &at, 10);
-  value->n = read_shape(value, &at);
-  value->v = tn__arena_alloc(&l->t->arena, (value->n + 1) * sizeof(double));
+  value->dtype = (tn_dtype)strtoul(name + length, &at, 10);
+  if (!read_shape(value, &at, record->n / 2) ||
+      !tn__mul(value->n + 1, sizeof(double), &bytes))
+    return;
+  value->v = tn__arena_alloc(&l->t->arena, bytes);
   if (value->v == NULL || value->name == NULL) return;
   for (size_t i = 0; i < value->n; ++i) value->v[i] = strtod(at, &at);
   trial_value **tail = &l->at->values;
@@ -123,83 +88,189 @@ static void take_value(listener *l, char *line) {
   *tail = value;
 }
 
-/* A failure before the first example is one of all of them. */
+/* A failure before the first example is one of all that have no result yet. */
 static void fail_all(listener *l, const char *text) {
   l->t->refused = text;
-  for (size_t i = 0; i < l->plugin->n_operators; ++i)
+  for (size_t i = 0; l->plugin != NULL && i < l->plugin->n_operators; ++i)
     for (size_t k = 0; k < l->plugin->operators[i].n_examples; ++k)
-      l->t->v[i][k].error = text;
+      if (!l->t->v[i][k].ended) l->t->v[i][k].error = text;
 }
 
-static void take_line(listener *l, char *line) {
-  if (line[0] == 'B') take_begin(l, line + 1);
-  if (line[0] == 'V') take_value(l, line + 2);
-  if (line[0] == 'F' && l->at != NULL) l->at->error = keep(l->t, line + 2);
-  if (line[0] == 'F' && l->at == NULL) fail_all(l, keep(l->t, line + 2));
-  if (line[0] != 'E') return;
-  l->ended = true;
-  ++l->n_done;
+static void take_failure(listener *l, const char *text) {
+  if (l->at != NULL)
+    l->at->error = keep(l->t, text);
+  else
+    fail_all(l, keep(l->t, text));
 }
 
-static void take_lines(listener *l, char *text) {
-  while (text != NULL && *text != '\0') {
-    char *eol = strchr(text, '\n');
-    if (eol == NULL) return;
-    *eol = '\0';
-    take_line(l, text);
-    text = eol + 1;
+/* `code` must be constant. */
+static void add_finding(listener *l, const char *code, const char *text) {
+  trial_finding *finding = tn__arena_alloc(&l->t->arena, sizeof *finding);
+  trial_finding **tail = l->at != NULL ? &l->at->findings : &l->t->findings;
+  if (finding == NULL) return;
+  *finding = (trial_finding){.code = code, .text = keep(l->t, text)};
+  while (*tail != NULL) tail = &(*tail)->next;
+  *tail = finding;
+}
+
+/* "CODE TEXT" */
+static void take_finding(listener *l, const char *text) {
+  const size_t n = strcspn(text, " ");
+  const char *code = NULL;
+  for (size_t i = 0; (code = tnm_code_at(i)) != NULL; ++i) {
+    if (strlen(code) != n || memcmp(code, text, n) != 0) continue;
+    add_finding(l, code, text + n + (text[n] == ' '));
+    return;
+  }
+}
+
+/* "LEVEL LINE", or "0 LINE" for one that has its own beginning. */
+static void take_log(const char *text) {
+  char *at = NULL;
+  const long level = strtol(text, &at, 10);
+  at += *at == ' ';
+  if (level == 0)
+    fprintf(stderr, "%s\n", at);
+  else
+    tn__log_stderr(NULL, (int32_t)level, at);
+}
+
+static void take_record(void *ctx, const tn__record *record) {
+  listener *l = ctx;
+  switch (record->kind) {
+    case TRIAL_BEGIN:
+      take_begin(l, record->text);
+      break;
+    case TRIAL_VALUE:
+      take_value(l, record);
+      break;
+    case TRIAL_FAILURE:
+      take_failure(l, record->text);
+      break;
+    case TRIAL_FINDING:
+      take_finding(l, record->text);
+      break;
+    case TRIAL_LOG:
+      take_log(record->text);
+      break;
+    case TRIAL_CALL:
+      (void)snprintf(l->call, sizeof l->call, "%s", record->text);
+      break;
+    case TRIAL_STOP:
+      l->stopped = true;
+      break;
+    default:
+      l->ended = true;
+      if (l->at != NULL) l->at->ended = true;
+      ++l->n_done;
   }
 }
 
 /* -------------------------------------------------------------------- the end
  */
 
-static const char *end_text(trials *t, int status) {
-  char text[128];
-  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
-    (void)snprintf(text, sizeof text, "it did not end within %d seconds",
-                   PATIENCE);
-  else if (WIFSIGNALED(status))
-    (void)snprintf(text, sizeof text, "it ended the process: %s",
-                   strsignal(WTERMSIG(status)));
-  else
-    (void)snprintf(text, sizeof text, "it ended the process with status %d",
-                   WEXITSTATUS(status));
-  return keep(t, text);
+static int64_t seconds_of(const trial_files *files) {
+  return files->seconds > 0 ? files->seconds : TRIAL_SECONDS;
 }
 
-static size_t count(const tnm_plugin *plugin) {
+/* How a child ended that did not give its whole verdict. */
+static const char *end_text(const listener *l, const tn__child_end *end) {
+  char text[160], whole[256];
+  const int64_t seconds = seconds_of(l->files);
+  if (end->late)
+    (void)snprintf(text, sizeof text,
+                   "it did not end within %" PRId64 " second%s", seconds,
+                   seconds == 1 ? "" : "s");
+  else if (end->flooded)
+    (void)snprintf(text, sizeof text,
+                   "it wrote more than %d MiB to a file of "
+                   "opgen",
+                   MOST_RECORDS >> 20);
+  else if (end->foreign)
+    (void)snprintf(text, sizeof text, "it wrote to a file of opgen");
+  else if (end->signal != 0)
+    (void)snprintf(text, sizeof text, "it ended the process: %s",
+                   strsignal(end->signal));
+  else if (end->status == TN__CHILD_LEFT)
+    (void)snprintf(text, sizeof text, "it ended the process and left another");
+  else
+    (void)snprintf(text, sizeof text, "it ended the process with status %d",
+                   end->status);
+  (void)snprintf(whole, sizeof whole, "%s (%s)", text, l->call);
+  return keep(l->t, l->at != NULL && l->call[0] != '\0' ? whole : text);
+}
+
+static void run_body(void *ctx, tn__answer *answer) {
+  const listener *l = ctx;
+  if (l->plugin == NULL)
+    trial_child_load(l->files, answer);
+  else
+    trial_child(l->plugin, l->files, l->n_done, answer);
+}
+
+/* Runs one child, for the remaining examples. */
+static bool run_child(listener *l, tn__child_end *end) {
+  const tn__child child = {.env = tn__env_default(),
+                           .body = run_body,
+                           .take = take_record,
+                           .ctx = l,
+                           .milliseconds = 1000 * seconds_of(l->files),
+                           .most_bytes = MOST_RECORDS};
+  l->at = NULL;
+  l->stopped = false;
+  l->call[0] = '\0';
+  if (tn__child_run(&child, end) != TN_OK) return false;
+  if (end->complete && end->status == TN__CHILD_LEFT) {
+    l->at = NULL;
+    add_finding(l, "E0208", "it leaves processes, which opgen has ended");
+  }
+  return true;
+}
+
+static size_t count_examples(const tnm_plugin *plugin) {
   size_t n = 0;
   for (size_t i = 0; i < plugin->n_operators; ++i)
     n += plugin->operators[i].n_examples;
   return n;
 }
 
-/* False once the attempt failed. After a crash the next child goes on with what
- * follows. One at least loads the plugin, whatever there is to compute. */
-static bool run_children(listener *l) {
-  const size_t n = count(l->plugin);
-  do {
-    int status = 0;
-    tn__buf said;
-    tn__buf_init(&said, tn__env_default());
+/* The end of a child without a whole verdict: it belongs to the example that
+ * had begun, to all, or to the plugin. */
+static void blame_end(listener *l, const tn__child_end *end) {
+  if (l->at != NULL && !l->ended) {
+    if (!l->stopped) l->at->error = end_text(l, end);
+    l->at->ended = true;
+    ++l->n_done;
+  } else if (l->at == NULL) {
+    l->t->died = true;
+    fail_all(l, end_text(l, end));
+  } else {
+    char text[200];
     l->at = NULL;
+    (void)snprintf(text, sizeof text, "after its examples, %s",
+                   end_text(l, end));
+    add_finding(l, "E0080", text);
+  }
+}
+
+/* False once the attempt failed. After a crash the next child goes on with the
+ * next example. One at least loads the plugin. */
+static bool run_children(listener *l) {
+  const size_t n = count_examples(l->plugin);
+  do {
+    tn__child_end end;
     const size_t before = l->n_done;
-    const bool fine = ask(l, &said, &status);
-    if (fine) take_lines(l, said.s);
-    tn__buf_deinit(&said);
-    if (!fine) return false;
-    if (l->at != NULL && !l->ended) {
-      l->at->error = end_text(l->t, status);
-      ++l->n_done;
-    }
-    if (l->n_done == before) {
-      if (status != 0) fail_all(l, end_text(l->t, status));
-      return true;
-    }
-  } while (l->n_done < n);
+    if (!run_child(l, &end)) return false;
+    if (!end.complete) blame_end(l, &end);
+    if (end.complete && l->n_done < n && l->t->refused == NULL)
+      fail_all(l, "its examples were not computed");
+    if (l->n_done == before) return true;
+  } while (l->n_done < n && l->t->refused == NULL);
   return true;
 }
+
+/* -------------------------------------------------------------- the examples
+ */
 
 static bool make_places(trials *t, const tnm_plugin *plugin) {
   t->v = tn__arena_alloc(&t->arena, (plugin->n_operators + 1) * sizeof *t->v);
@@ -209,8 +280,8 @@ static bool make_places(trials *t, const tnm_plugin *plugin) {
   return !t->arena.failed;
 }
 
-/* The manifests of a plugin of bindings, which is loaded as it stands; NULL if
- * they have mistakes, which loading them says. */
+/* The manifests of a plugin of bindings, which is loaded as it is; NULL if they
+ * have mistakes, which loading them reports. */
 static tnm_plugin *read_bound(const char *path) {
   const tnm_read_options options = {.lone = true};
   tnm_diags *diags = tnm_diags_create(tn__env_default());
@@ -221,8 +292,8 @@ static tnm_plugin *read_bound(const char *path) {
   return plugin;
 }
 
-/* Examples of other manifests would be told as this plugin's. What has no note
- * is refused by the child, which says why. */
+/* Examples of other manifests would be reported as those of this plugin. The
+ * child refuses a file without a note, with the reason. */
 static void refuse_other(listener *l) {
   const tn_plugin *tables = NULL;
   const char *path = l->files->path, *end = strrchr(path, '.');
@@ -241,6 +312,14 @@ static void refuse_other(listener *l) {
   tnm_plugin_release(bound);
 }
 
+/* False, after a message, if the attempt failed. */
+static bool report_attempt(const trials *t, bool fine) {
+  if (fine && !t->arena.failed) return true;
+  fprintf(stderr, "opgen: cannot run the plugin: %s\n",
+          t->arena.failed ? "out of memory" : tn_error_text());
+  return false;
+}
+
 bool trials_init(trials *t, const tnm_plugin *plugin,
                  const trial_files *files) {
   *t = (trials){0};
@@ -248,89 +327,19 @@ bool trials_init(trials *t, const tnm_plugin *plugin,
   listener l = {.t = t, .plugin = plugin, .files = files};
   if (make_places(t, plugin)) refuse_other(&l);
   if (t->refused != NULL && !t->arena.failed) return true;
-  if (!t->arena.failed && run_children(&l) && !t->arena.failed) return true;
-  fprintf(stderr, "opgen: cannot run the examples: %s\n",
-          t->arena.failed ? "out of memory" : strerror(errno));
-  return false;
+  return report_attempt(t, !t->arena.failed && run_children(&l));
+}
+
+bool trials_load(trials *t, const trial_files *files) {
+  tn__child_end end;
+  *t = (trials){0};
+  tn__arena_init(&t->arena, tn__env_default());
+  listener l = {.t = t, .files = files};
+  const bool fine = run_child(&l, &end);
+  if (fine && !end.complete) blame_end(&l, &end);
+  return report_attempt(t, fine);
 }
 
 void trials_deinit(trials *t) {
   tn__arena_deinit(&t->arena);
-}
-
-/* ------------------------------------------------------------------ the values
- */
-
-static double tolerance(const tnm_example *example, tn_dtype dtype) {
-  if (example->tol > 0) return example->tol;
-  if (dtype == TN_F64) return 1e-9;
-  if (dtype == TN_F32) return 1e-5;
-  return dtype == TN_F16 || dtype == TN_BF16 ? 1e-2 : 0;
-}
-
-static const tnm_data *stated(const tnm_example *example,
-                              const trial_value *value) {
-  const tnm_example_item *items = value->grad ? example->grads : example->items;
-  const size_t n = value->grad ? example->n_grads : example->n_items;
-  return example_find(items, n, value->name, value->number);
-}
-
-bool trial_agrees(const tnm_example *example, const trial_value *value) {
-  const tnm_data *data = stated(example, value);
-  const double tol = tolerance(example, value->dtype);
-  if (data == NULL) return true;
-  if (data->n != value->n) return false;
-  for (size_t i = 0; i < value->n; ++i) {
-    const double want = data->values[i], got = value->v[i];
-    if (want == got || (isnan(want) && isnan(got))) continue;
-    if (!(fabs(want - got) <= tol * (1 + fabs(want)))) return false;
-  }
-  return true;
-}
-
-/* ---------------------------------------------------------------------- texts
- */
-
-/* Elements of one nested list. */
-typedef struct nested {
-  int32_t ndim;
-  const int64_t *shape;
-  const double *v;
-  tn_dtype dtype;
-} nested;
-
-static void print_number(tn__buf *out, const nested *x, double value) {
-  if (x->dtype == TN_BOOL)
-    tn__buf_add(out, "%s", value != 0 ? "true" : "false");
-  else if (value == rint(value) && fabs(value) < 1e7)
-    tn__buf_add(out, "%.0f", value);
-  else if (x->dtype == TN_F32)
-    tn__buf_float(out, (float)value);
-  else
-    tn__buf_double(out, value);
-}
-
-static size_t print_nested(tn__buf *out, const nested *x, int32_t axis,
-                           size_t at) {
-  if (axis == x->ndim) {
-    print_number(out, x, x->v[at]);
-    return at + 1;
-  }
-  tn__buf_add(out, "[");
-  for (int64_t i = 0; i < x->shape[axis]; ++i) {
-    if (i > 0) tn__buf_add(out, ", ");
-    at = print_nested(out, x, axis + 1, at);
-  }
-  tn__buf_add(out, "]");
-  return at;
-}
-
-void trial_print(tn__buf *out, const trial_value *value) {
-  const nested x = {value->ndim, value->shape, value->v, value->dtype};
-  (void)print_nested(out, &x, 0, 0);
-}
-
-void trial_print_data(tn__buf *out, const tnm_data *data) {
-  const nested x = {data->ndim, data->shape, data->values, TN_F64};
-  (void)print_nested(out, &x, 0, 0);
 }

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  * trial.h: the examples of a manifest, computed by its built plugin. That is
- * somebody's code, so it runs in a child process: a kernel that crashes or
- * hangs is a result like any other.
+ * foreign code, so it runs in a child process (core/base/child.h): a kernel
+ * that crashes or hangs is a result like any other.
+ *
+ * files: trial.c        starts children and reads their records
+ *        trial_value.c  compares and prints values
+ *        trial_child.h  the files of the child
  */
 #ifndef OPGEN_TRIAL_H_
 #define OPGEN_TRIAL_H_
 
 #include "manifest.h"
 
-/* One array that came out: an output, or the gradient of an input. */
+/* One computed array: an output, or the gradient of an input. */
 typedef struct trial_value {
   struct trial_value *next;
   const char *name;
@@ -21,10 +25,19 @@ typedef struct trial_value {
   size_t n;
 } trial_value;
 
+/* A fault of a plugin beside wrong values. */
+typedef struct trial_finding {
+  struct trial_finding *next;
+  const char *code; /* constant: one that `opgen explain` knows */
+  const char *text;
+} trial_finding;
+
 /* One example. */
 typedef struct trial {
   const char *error; /* why nothing came out, or NULL */
+  bool ended;        /* it was computed, or ended its process */
   trial_value *values;
+  trial_finding *findings;
 } trial;
 
 /* All examples of a plugin. */
@@ -32,29 +45,46 @@ typedef struct trials {
   tn__arena arena;
   trial **v;           /* per operator, per example */
   const char *refused; /* why the plugin was not even loaded, or NULL */
+  bool died;           /* loading it ended the process; `refused` says how */
+  trial_finding *findings; /* of the plugin as a whole */
 } trials;
 
-/* The built plugin, or plugin.yaml of bindings, and what stands behind
- * `--with`: of these, built plugins and manifests of bindings have operators
- * that gradients may call and kernels be for, others only describe some. */
+/* The built plugin, or plugin.yaml of bindings, and the arguments of `--with`:
+ * of these, built plugins and manifests of bindings have operators that
+ * gradients may call and kernels be for, others only describe some. */
 typedef struct trial_files {
   const char *path;
   const char *const *with;
   size_t n_with;
+  int64_t seconds; /* that one child may take; 0: TRIAL_SECONDS */
+  bool strict;     /* looks for findings, with several calls per example */
 } trial_files;
+
+enum { TRIAL_SECONDS = 60 };
 
 /* Loads the plugin and computes, if it was built from these manifests;
  * otherwise it is refused. False, after a message, only if the attempt itself
  * failed: no memory, no process. Deinit in any case. */
 bool trials_init(trials *t, const tnm_plugin *plugin, const trial_files *files);
+/* Loads and unloads the plugin, and computes nothing: for `refused` and
+ * `findings`. The same results. */
+bool trials_load(trials *t, const trial_files *files);
 void trials_deinit(trials *t);
 
 /* Whether a value is what the example states; true if it states nothing. */
 bool trial_agrees(const tnm_example *example, const trial_value *value);
+/* The largest distance of an element from the stated one, in the measure of
+ * `tol`: relative, and absolute near 0. Infinite for other numbers of elements.
+ */
+double trial_distance(const tnm_example *example, const trial_value *value);
+
+/* Whether two numbers count as equal in results of this type. */
+bool trial_is_near(const tnm_example *example, tn_dtype dtype, double want,
+                   double got);
 
 /* A value as manifests write it: "[[1, 2], [3, 4]]". */
 void trial_print(tn__buf *out, const trial_value *value);
-/* What an example states, in the same form. */
+/* The values of an example, in the same form. */
 void trial_print_data(tn__buf *out, const tnm_data *data);
 
 #endif /* OPGEN_TRIAL_H_ */

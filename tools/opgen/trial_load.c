@@ -11,7 +11,7 @@
 #include "trial_child.h"
 
 /* A name with a slash, so that it is no name for the linker to search. */
-static tn_code load(tn_runtime *rt, const char *path) {
+tn_code trial_load_one(tn_runtime *rt, const char *path) {
   char file[PATH_MAX];
   const int n = snprintf(file, sizeof file, "%s%s",
                          strchr(path, '/') != NULL ? "" : "./", path);
@@ -46,7 +46,8 @@ static tn_code load_with(tn_runtime *rt, const trial_files *files,
       snprintf(file, sizeof file, "%s%s", path, folder ? "/plugin.yaml" : "");
   if (n < 0 || (size_t)n >= sizeof file)
     return tn__fail(TN_INVALID, "%.80s...: this name is too long", path);
-  return built_is(path) || is_bound(files, file) ? load(rt, file) : TN_OK;
+  return built_is(path) || is_bound(files, file) ? trial_load_one(rt, file)
+                                                 : TN_OK;
 }
 
 /* Loads an installed plugin of bindings if a call is one of its operators. */
@@ -59,9 +60,9 @@ static void load_bound(tn_runtime *rt, const char *folder, const char *call,
   const int n = snprintf(file, sizeof file, "%s/%.*s/plugin.yaml", folder,
                          (int)strcspn(call, "."), call);
   if (n < 0 || (size_t)n >= sizeof file || stat(file, &about) != 0) return;
-  if (load(rt, file) != TN_OK)
-    fprintf(stderr, "opgen: %s is not there for %s: %s\n", call, whose,
-            tn_error_text());
+  if (trial_load_one(rt, file) != TN_OK)
+    trial_write(TRIAL_LOG, "0 opgen: %s is not there for %s: %s", call, whose,
+                tn_error_text());
 }
 
 /* What one gradient calls. */
@@ -123,7 +124,7 @@ static void load_installed(tn_runtime *rt, const tnm_plugin *plugin,
 
 tn_code trial_load(tn_runtime *rt, const tnm_plugin *plugin,
                    const trial_files *files, bool *quiet) {
-  TN__TRY(load(rt, files->path));
+  TN__TRY(trial_load_one(rt, files->path));
   if (!needs_others(plugin)) return TN_OK;
   for (size_t i = 0; i < files->n_with; ++i)
     TN__TRY(load_with(rt, files, files->with[i]));

@@ -118,9 +118,22 @@ static bool is_near(double have, double want, double tol) {
   return fabs(have - want) <= tol * (1 + fabs(want));
 }
 
-/* As few digits as show that they differ. */
+/* Help for a stated value that has fewer digits than the tolerance asks for. */
+static const char *help_digits(char text[64], double have, double want) {
+  const double distance = fabs(have - want) / (1 + fabs(want));
+  text[0] = '\0';
+  if (distance > 0 && distance < 1e-3)
+    (void)snprintf(text, 64, "; write more digits, or `tol: 1e%d`",
+                   (int)ceil(log10(distance)));
+  return text;
+}
+
+/* As few digits as show that they differ; of close numbers all of them, so that
+ * the right one can be copied. */
 static void write_both(char texts[2][40], double have, double want) {
-  for (int digits = 9; digits <= 17; digits += 8) {
+  const double distance = fabs(have - want);
+  const bool near = distance < 1e-3 * (1 + fabs(want));
+  for (int digits = near ? 17 : 9; digits <= 17; digits += 8) {
     (void)snprintf(texts[0], sizeof texts[0], "%.*g", digits, have);
     (void)snprintf(texts[1], sizeof texts[1], "%.*g", digits, want);
     if (strcmp(texts[0], texts[1]) != 0) return;
@@ -132,11 +145,11 @@ static tn_code compare_values(probe_case *c, const char *name,
                               double tol) {
   for (size_t i = 0; i < want->n; ++i) {
     if (is_near(have[i], want->values[i], tol)) continue;
-    char texts[2][40];
+    char texts[2][40], help[64];
     write_both(texts, have[i], want->values[i]);
-    (void)snprintf(c->why, sizeof c->why,
-                   "element %zu of `%s` is %s, expected %s", i, name, texts[0],
-                   texts[1]);
+    (void)snprintf(
+        c->why, sizeof c->why, "element %zu of `%s` is %s, expected %s%s", i,
+        name, texts[0], texts[1], help_digits(help, have[i], want->values[i]));
     return TN_PLUGIN;
   }
   return TN_OK;

@@ -1,54 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0
  * main.c: tenon-probe MANIFEST, or `tenon-probe -` for a text on its input.
  * Loads it without having it tried by another one of these, runs every example,
- * and says on descriptor 3 what it does: "run OP EXAMPLE", then "done", or
- * "fail CODE" and the reason. Its status is 0 in both cases: whoever reads
- * neither knows that it died.
+ * and reports it in records (core/base/child.h): TNM_PROBE_RUN before each
+ * example, and TNM_PROBE_FAIL where one fails. Its status is 0 in both cases. A
+ * verdict without the END record tells the host that this process died.
  */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "probe.h"
 #include "tenon/define.h"
 
-enum { SAID = 3, MOST_SECONDS = 3600, MOST_TEXT = 1 << 20 };
+enum { MOST_TEXT = 1 << 20 };
 
-static void say(const char *text) {
-  size_t n = strlen(text);
-  while (n > 0) {
-    const ssize_t written = write(SAID, text, n);
-    if (written <= 0) return;
-    text += written;
-    n -= (size_t)written;
-  }
-}
+static tn__answer answer;
 
 static int fail(tn_code code, const char *text) {
-  char head[32];
-  (void)snprintf(head, sizeof head, "fail %d\n", (int)code);
-  say(head);
-  say(text);
+  char record[6000];
+  const int n = snprintf(record, sizeof record, "%d %s", (int)code, text);
+  const size_t most = sizeof record - 1;
+  (void)tn__answer_add(&answer, TNM_PROBE_FAIL, record,
+                       n > 0 && (size_t)n < most ? (size_t)n : most);
   return 0;
 }
 
-/* Nobody needs a core file, nobody waits for what the host's end has left
- * behind, and what kills this process is to be seen outside: no sanitizer and
- * no library gets to handle it. */
-static void limit(void) {
+/* A signal that ends this process has to be seen outside: no sanitizer and no
+ * library handles it. */
+static void reset_signals(void) {
   static const int deadly[] = {SIGSEGV, SIGBUS,  SIGILL,
                                SIGFPE,  SIGABRT, SIGSYS};
   for (size_t i = 0; i < sizeof deadly / sizeof *deadly; ++i)
     (void)signal(deadly[i], SIG_DFL);
-  const struct rlimit none = {0, 0};
-  const struct rlimit time = {MOST_SECONDS, MOST_SECONDS};
-  (void)setrlimit(RLIMIT_CORE, &none);
-  (void)setrlimit(RLIMIT_CPU, &time);
-  (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
 /* What is on the input, as a string; the caller frees it. */
@@ -85,9 +71,10 @@ static tn_code run_example(tn_runtime *rt, const source *from, const tn_op *op,
   probe_case c = {.rt = rt, .desc = op, .example = example};
   (void)snprintf(name, sizeof name, "%s.%s@%u", from->plugin, op->name,
                  op->interface);
-  (void)snprintf(line, sizeof line, "run %s.%s %s\n", from->plugin, op->name,
-                 example->name);
-  say(line);
+  const int n = snprintf(line, sizeof line, "%s.%s %s", from->plugin, op->name,
+                         example->name);
+  if (n > 0 && (size_t)n < sizeof line)
+    (void)tn__answer_add(&answer, TNM_PROBE_RUN, line, (size_t)n);
   tn_code rc = tn_operator_get(rt, name, &c.op);
   /* Twice, as what surrounds its memory lies behind it and in front of it by
    * turns. */
@@ -126,10 +113,8 @@ static int probe(const tnm_origin *from) {
   if (rc) return fail(rc, tn_error_text());
   rc = tn_manifest_module.read(NULL, from, NULL, &manifest);
   if (rc) return fail(rc, "the manifest can be read no more");
-  if (run_examples(rt, from->path ? from->path : from->text.path, manifest))
-    return 0;
-  /* Ending the runtime runs no code of the library; the process is over. */
-  say("done\n");
+  /* Ending the runtime would run no code of the library. */
+  (void)run_examples(rt, from->path ? from->path : from->text.path, manifest);
   return 0;
 }
 
@@ -138,16 +123,17 @@ int main(int argc, char **argv) {
     fputs("tenon-probe is started by libtenon\n", stderr);
     return 2;
   }
-  limit();
+  reset_signals();
+  if (!tn__contain_program(&answer)) return 1;
   tnm_origin from = {.path = argv[1]};
   if (!strcmp(argv[1], "-")) {
     char *text = read_input();
-    if (!text) return fail(TN_OUT_OF_MEMORY, "out of memory");
+    if (!text) return 1;
     from = (tnm_origin){.text = {.plugin = "host",
                                  .path = "(manifest)",
                                  .text = text,
                                  .n = strlen(text)}};
   }
-  const int status = probe(&from);
-  _exit(status);
+  (void)probe(&from);
+  _exit(tn__answer_end(&answer) ? 0 : 1);
 }

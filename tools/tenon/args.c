@@ -19,9 +19,12 @@ static const struct {
     {"--grad", OPTION_GRAD, NULL,
      "then run backward with ones; print the gradients of the inputs"},
     {"--dtype", OPTION_DTYPE, "TYPE",
-     "type of inputs that are written out: f32 (default), f64, ..."},
+     "type of the inputs (default f32; files keep theirs)"},
     {"--seed", OPTION_SEED, "N", "where random numbers begin (default 0)"},
     {"--full", OPTION_FULL, NULL, "print every element of large arrays"},
+    {"--out", OPTION_OUT, "FILE",
+     "write the results to a .npy, .npz or .safetensors instead"},
+    {"--profile", OPTION_PROFILE, NULL, "print the time of each operator too"},
     {"--trace", OPTION_TRACE, "FILE",
      "write what ran when, for chrome://tracing and Perfetto"},
     {"--shape", OPTION_SHAPE, "NAME=TYPE[D,...]",
@@ -30,7 +33,10 @@ static const struct {
      "rewrite the graph first; may be given several times"},
     {"--group", OPTION_GROUP, "NAME=DEVICE",
      "where a group of nodes runs: left=cpu(1); may be given several times"},
-    {"--train", OPTION_TRAIN, NULL, "with the gradients of all arguments"},
+    {"--train", OPTION_TRAIN, NULL,
+     "plan: with the gradients of all arguments; run: as in training"},
+    {"--train", OPTION_TRAINING, NULL,
+     "call it as in training: statistics change, dropout drops"},
     {"--dot", OPTION_DOT, NULL, "print the graph for Graphviz"},
     {"--svg", OPTION_SVG, "FILE", "write a picture as well"},
     {"--why", OPTION_WHY, NULL,
@@ -45,24 +51,29 @@ enum { N_OPTIONS = sizeof options / sizeof options[0], MAX_NAME = 32 };
 
 /* ------------------------------------------------------------ did you mean */
 
-/* Insertions, deletions and replacements that turn a into b; neither is longer
- * than MAX_NAME. */
+/* Number of insertions, deletions, replacements and exchanges of neighbours
+ * that turn a into b; neither is longer than MAX_NAME. */
 static size_t distance(const char *a, const char *b) {
-  size_t row[MAX_NAME + 1];
-  size_t n = strlen(b);
-  for (size_t j = 0; j <= n; ++j) row[j] = j;
-  for (size_t i = 1; *a; ++a, ++i) {
-    size_t diagonal = row[0];
+  size_t rows[3][MAX_NAME + 1]; /* of the last two characters of a, and now */
+  const size_t n = strlen(b);
+  for (size_t j = 0; j <= n; ++j) rows[0][j] = j;
+  size_t i = 1;
+  for (; a[i - 1]; ++i) {
+    const size_t *before = rows[(i + 1) % 3];
+    const size_t *last = rows[(i - 1) % 3];
+    size_t *row = rows[i % 3];
     row[0] = i;
     for (size_t j = 1; j <= n; ++j) {
-      size_t best = diagonal + (*a != b[j - 1]);
-      if (row[j] + 1 < best) best = row[j] + 1;
+      size_t best = last[j - 1] + (a[i - 1] != b[j - 1]);
+      if (last[j] + 1 < best) best = last[j] + 1;
       if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-      diagonal = row[j];
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+          before[j - 2] + 1 < best)
+        best = before[j - 2] + 1;
       row[j] = best;
     }
   }
-  return row[n];
+  return rows[(i - 1) % 3][n];
 }
 
 const char *did_you_mean(const char *word, const char *const *names, size_t n) {
@@ -107,12 +118,8 @@ static bool set_seed(arguments *out, const char *value, text *why) {
 static bool set_dtype(arguments *out, const char *value, text *why) {
   out->dtype = dtype_from_name(value);
   if (out->dtype != TN_DTYPE_UNKNOWN) return true;
-  text names = {0};
-  dtype_set_add(&names, UINT64_MAX);
-  fail(why, "--dtype: unknown element type `%s`; there are %s", value,
-       text_get(&names));
-  text_deinit(&names);
-  return false;
+  dtype_fail(value, why);
+  return fail(why, "--dtype: %s", text_get(why));
 }
 
 static bool set_option(uint32_t bit, const char *value, arguments *out,
@@ -128,6 +135,9 @@ static bool set_option(uint32_t bit, const char *value, arguments *out,
       return true;
     case OPTION_TRACE:
       out->trace = value;
+      return true;
+    case OPTION_OUT:
+      out->out = value;
       return true;
     case OPTION_SVG:
       out->svg = value;
@@ -219,4 +229,35 @@ void args_help(uint32_t allowed, text *out) {
     table_add(&rows, "%s", options[i].help);
   }
   table_print(&rows, "  ", out);
+}
+
+/* Names that the value is one of, as members of a list. */
+static void add_choices(uint32_t bit, text *out) {
+  text names = {0};
+  if (bit != OPTION_DTYPE) return;
+  dtype_set_add(&names, UINT64_MAX);
+  for (char *at = names.data, *end; at; at = end) {
+    end = strchr(at, ' ');
+    if (end) *end++ = '\0';
+    if (at != names.data) text_add(out, ", ");
+    text_add_json(out, at);
+  }
+  text_deinit(&names);
+}
+
+void args_help_json(uint32_t allowed, text *out) {
+  const char *separator = "";
+  for (size_t i = 0; i < N_OPTIONS; ++i) {
+    if (!(options[i].bit & allowed)) continue;
+    text_add(out, "%s{\"name\": ", separator);
+    text_add_json(out, options[i].name);
+    text_add(out, ", \"value\": ");
+    text_add_json(out, options[i].value);
+    text_add(out, ", \"help\": ");
+    text_add_json(out, options[i].help);
+    text_add(out, ", \"choices\": [");
+    add_choices(options[i].bit, out);
+    text_add(out, "]}");
+    separator = ", ";
+  }
 }

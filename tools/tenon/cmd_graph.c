@@ -1,25 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_graph.c: `tenon graph show` and `tenon graph plan`: a graph from a file,
- * and the programs that can be made of it.
+ * cmd_graph.c: `tenon graph`: its words, a graph from a file, its nodes
+ * (`show`) and the programs that can be made of it (`plan`). graph_run.c has
+ * `run`.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "tenon/graph.h"
-#include "tenon_tool.h"
-
-/* A graph, and what the command line says of its variables. */
-typedef struct net {
-  const arguments *args;
-  text *why;
-  tn_graph *graph;
-  shape_word *shapes; /* args->n_shapes */
-  group_word *words;  /* args->n_groups */
-  tn_group *groups;   /* the same, found */
-} net;
+#include "net.h"
 
 static bool failed(net *n) {
   return fail_library(n->why);
@@ -28,7 +20,11 @@ static bool failed(net *n) {
 /* -------------------------------------------------------------------- files */
 
 static bool write_file(net *n, const char *path, const char *content) {
-  FILE *file = fopen(path, "w");
+  /* A FIFO without a reader is an error, where fopen would wait. */
+  const int fd =
+      open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666);
+  FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+  if (fd >= 0 && !file) (void)close(fd);
   bool ok = file && fputs(content, file) >= 0;
   if (file && fclose(file) != 0) ok = false;
   return ok || fail(n->why, "%s: %s", path, strerror(errno));
@@ -269,46 +265,92 @@ static bool plan(net *n, text *out) {
 
 /* ------------------------------------------------------------------ command */
 
-/* Options of the other word mean nothing here. */
-static bool words_check(const arguments *args, bool *plans_it, text *why) {
-  static const char *const names[] = {"show", "plan"};
-  if (args->n_words != 2)
-    return fail(why,
-                "graph wants `show` or `plan`, and a file, such as `tenon "
-                "graph show net.json`");
-  *plans_it = strcmp(args->words[0], "plan") == 0;
-  if (!*plans_it && strcmp(args->words[0], "show") != 0) {
-    const char *meant = did_you_mean(args->words[0], names, 2);
-    return fail(why, "graph: unknown word `%s`%s%s%s", args->words[0],
-                meant ? "; did you mean `" : "; there are show and plan",
-                meant ? meant : "", meant ? "`?" : "");
-  }
-  if (*plans_it && args->given & OPTION_DOT)
-    return fail(why, "--dot is an option of `graph show`");
-  if (!*plans_it && args->given & (OPTION_TRAIN | OPTION_WHY | OPTION_GROUP))
-    return fail(why, "--train, --why and --group are options of `graph plan`");
+enum { WORD_SHOW, WORD_PLAN, WORD_RUN, N_WORDS };
+const char *const graph_words[] = {"show", "plan", "run", NULL};
+
+/* Which words an option is for. */
+static const struct {
+  const char *option;
+  uint32_t bit;
+  bool words[N_WORDS];
+  const char *wanted;
+} rules[] = {
+    {"--shape", OPTION_SHAPE, {true, true, false}, "show` and `graph plan"},
+    {"--group", OPTION_GROUP, {false, true, false}, "plan"},
+    {"--train", OPTION_TRAIN, {false, true, true}, "plan` and `graph run"},
+    {"--why", OPTION_WHY, {false, true, false}, "plan"},
+    {"--dot", OPTION_DOT, {true, false, false}, "show"},
+    {"--svg", OPTION_SVG, {true, true, false}, "show` and `graph plan"},
+    {"--dtype", OPTION_DTYPE, {false, false, true}, "run"},
+    {"--seed", OPTION_SEED, {false, false, true}, "run"},
+    {"--full", OPTION_FULL, {false, false, true}, "run"},
+    {"--out", OPTION_OUT, {false, false, true}, "run"},
+    {"--profile", OPTION_PROFILE, {false, false, true}, "run"},
+    {"--trace", OPTION_TRACE, {false, false, true}, "run"},
+};
+
+static bool options_check(const arguments *args, int word, text *why) {
+  for (size_t i = 0; i < sizeof rules / sizeof rules[0]; ++i)
+    if (args->given & rules[i].bit && !rules[i].words[word])
+      return fail(why, "%s is an option of `graph %s`, not of `graph %s`",
+                  rules[i].option, rules[i].wanted, graph_words[word]);
   if (args->given & OPTION_DOT && args->given & OPTION_JSON)
     return fail(why, "--dot and --json are two forms; choose one");
-  return true;
+  return results_check_out(args, why);
 }
 
-static bool graph_run(net *n, host *h, bool plans_it, text *out) {
+/* The first word, or -1. */
+static int word_find(const arguments *args, text *why) {
+  int word = 0;
+  if (args->n_words < 2) {
+    fail(why,
+         "graph wants `show`, `plan` or `run`, and a file, such as `tenon "
+         "graph show net.json`");
+    return -1;
+  }
+  while (word < N_WORDS && strcmp(args->words[0], graph_words[word]) != 0)
+    ++word;
+  if (word == N_WORDS) {
+    const char *meant = did_you_mean(args->words[0], graph_words, N_WORDS);
+    fail(why, "graph: unknown word `%s`%s%s%s", args->words[0],
+         meant ? "; did you mean `" : "; there are show, plan and run",
+         meant ? meant : "", meant ? "`?" : "");
+    return -1;
+  }
+  if (word == WORD_RUN || args->n_words == 2) return word;
+  fail(why, "graph %s: unexpected `%s`; name one file", args->words[0],
+       args->words[2]);
+  return -1;
+}
+
+/* Where plugins are missing, the message says how to load them. */
+static bool load_graph(net *n, tn_runtime *rt) {
+  if (!tn_graph_load(rt, n->args->words[1], &n->graph)) return true;
+  fail_library(n->why);
+  return strstr(text_get(n->why), "load the plugins") &&
+         fail(n->why, "%s; %s", text_get(n->why), host_hint);
+}
+
+static bool do_word(net *n, host *h, int word, text *out) {
   if (!host_load(h, n->args, n->why)) return false;
   if (!groups_find(n, h->rt)) return false;
-  if (tn_graph_load(h->rt, n->args->words[1], &n->graph)) return failed(n);
-  return plans_it ? plan(n, out) : show(n, out);
+  if (!load_graph(n, h->rt)) return false;
+  n->rt = h->rt;
+  return word == WORD_RUN    ? net_run(n, out)
+         : word == WORD_PLAN ? plan(n, out)
+                             : show(n, out);
 }
 
 int cmd_graph(const arguments *args, text *out, text *why) {
   host h;
-  bool plans_it = false;
   int status = STATUS_USAGE;
   net n = {.args = args, .why = why};
-  if (!words_check(args, &plans_it, why)) return status;
+  const int word = word_find(args, why);
+  if (word < 0 || !options_check(args, word, why)) return status;
   if (shapes_read(&n) && groups_read(&n)) {
     status = STATUS_FAILED;
     if (host_open(&h, args, group_cpus(n.words, args->n_groups), why)) {
-      if (graph_run(&n, &h, plans_it, out)) status = STATUS_OK;
+      if (do_word(&n, &h, word, out)) status = STATUS_OK;
       tn_graph_release(n.graph);
       host_close(&h);
     }

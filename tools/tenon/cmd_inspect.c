@@ -19,6 +19,20 @@ static const char *machine_name(uint32_t machine) {
 
 /* ------------------------------------------------------------------ people */
 
+/* "elemwise >=2, nn >=1" */
+static void add_dependencies(const tn_plugin *plugin, table *rows) {
+  const uint32_t n = TN_HAS(plugin, dependencies) ? plugin->n_dependencies : 0;
+  text list = {0};
+  for (uint32_t i = 0; i < n; ++i)
+    text_add(&list, "%s%s >=%" PRIu32, i ? ", " : "",
+             plugin->dependencies[i]->plugin, plugin->dependencies[i]->release);
+  if (n) {
+    table_add(rows, "requires");
+    table_add(rows, "%s", text_get(&list));
+  }
+  text_deinit(&list);
+}
+
 static void add_facts(const tn_note *note, const tn_plugin *plugin,
                       table *rows) {
   if (plugin) {
@@ -28,6 +42,7 @@ static void add_facts(const tn_note *note, const tn_plugin *plugin,
     table_add(rows, "%s", plugin->license ? plugin->license : "not stated");
     table_add(rows, "written by");
     table_add(rows, "opgen %s", plugin->opgen ? plugin->opgen : "?");
+    add_dependencies(plugin, rows);
   }
   table_add(rows, "ABI");
   table_add(
@@ -79,14 +94,21 @@ static void add_targets(const tn_plugin *plugin, text *out) {
     text_add(out, "  %s\n", plugin->targets[i]->op);
 }
 
+static void add_line(text *out, const char *line) {
+  const size_t from = out->n;
+  text_add(out, "%s", line);
+  text_make_line(out, from);
+  text_add(out, "\n");
+}
+
 static void print_inspection(const tn_inspection *inspection, const char *path,
                              text *out) {
   const tn_plugin *plugin = tn_inspection_plugin(inspection);
   const char *refusal = tn_inspection_refusal(inspection);
   table rows = {.n_columns = 2};
-  text_add(out, "%s\n%s%s\n", plugin ? plugin->name : path,
-           plugin && plugin->summary ? plugin->summary : "",
-           plugin && plugin->summary ? "\n" : "");
+  add_line(out, plugin ? plugin->name : path);
+  if (plugin && plugin->summary) add_line(out, plugin->summary);
+  text_add(out, "\n");
   table_add(&rows, "file");
   table_add(&rows, "%s", path);
   add_facts(tn_inspection_note(inspection), plugin, &rows);

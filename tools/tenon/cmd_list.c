@@ -5,8 +5,15 @@
 
 #include "tenon_tool.h"
 
-enum { N_KINDS = 3 };
-static const char *const kinds[N_KINDS] = {"plugins", "operators", "devices"};
+enum { N_KINDS = 3, KIND_OPERATORS = 1 };
+const char *const list_words[] = {"plugins", "operators", "devices", NULL};
+
+/* Which kinds [first, end) are listed, and the text in names of operators. */
+typedef struct choice {
+  size_t first;
+  size_t end;
+  const char *text; /* "" for all */
+} choice;
 
 /* ------------------------------------------------------------------ people */
 
@@ -14,7 +21,8 @@ static void add_heads(table *rows, const char *const *heads) {
   for (size_t i = 0; i < rows->n_columns; ++i) table_add(rows, "%s", heads[i]);
 }
 
-static bool list_plugins(tn_runtime *rt, text *out) {
+static bool list_plugins(tn_runtime *rt, const choice *c, text *out) {
+  (void)c;
   table rows = {.n_columns = 6};
   static const char *const heads[] = {"NAME",    "RELEASE", "OPERATORS",
                                       "KERNELS", "LICENSE", "PATH"};
@@ -29,27 +37,57 @@ static bool list_plugins(tn_runtime *rt, text *out) {
     table_add(&rows, "%s", p->license ? p->license : "");
     table_add(&rows, "%s", info.path);
   }
-  if (!rows.n_cells) text_add(out, "no plugin is loaded\n");
+  if (!rows.n_cells) text_add(out, "no plugin is loaded; %s\n", host_hint);
   table_print(&rows, "", out);
   return true;
 }
 
-static bool list_operators(tn_runtime *rt, text *out) {
+/* Whether the operator is listed: it can be called, and has the text in its
+ * name. */
+static bool is_listed(const tn_op *desc, const char *name, const choice *c) {
+  return desc && !(desc->flags & TN_OP_BACKWARD_ONLY) &&
+         strcasestr(name, c->text) != NULL;
+}
+
+/* The operators of one plugin, in the order of its manifests. */
+static void add_plugin(tn_runtime *rt, const tn_plugin *plugin, const choice *c,
+                       text *out) {
   table rows = {.n_columns = 2};
-  tn_operator *op = NULL;
-  for (size_t i = 0; !tn_operator_at(rt, i, &op); ++i) {
-    const tn_op *desc = tn_operator_desc(op);
-    if (!desc || desc->flags & TN_OP_BACKWARD_ONLY) continue;
-    table_add(&rows, "%s", tn_operator_name(op));
-    table_add(&rows, "%s%s", desc->summary ? desc->summary : "",
-              desc->deprecated_since ? " (deprecated)" : "");
+  for (uint32_t i = 0; i < plugin->n_operators; ++i) {
+    const tn_op *desc = plugin->operators[i];
+    tn_operator *op = NULL;
+    text name = {0};
+    text_add(&name, "%s.%s@%u", plugin->name, desc->name, desc->interface);
+    if (is_listed(desc, text_get(&name), c) &&
+        !tn_operator_get(rt, text_get(&name), &op)) {
+      table_add(&rows, "%s", text_get(&name));
+      table_add(&rows, "%s%s", desc->summary ? desc->summary : "",
+                desc->deprecated_since ? " (deprecated)" : "");
+    }
+    text_deinit(&name);
   }
-  if (!rows.n_cells) text_add(out, "no operator: no plugin is loaded\n");
-  table_print(&rows, "", out);
+  if (!rows.n_cells) return;
+  text_add(out, "%s%s%s%s\n", out->n ? "\n" : "", plugin->name,
+           plugin->summary ? ": " : "", plugin->summary ? plugin->summary : "");
+  table_print(&rows, "  ", out);
+}
+
+static bool list_operators(tn_runtime *rt, const choice *c, text *out) {
+  text all = {0};
+  tn_plugin_info info;
+  for (size_t i = 0; !tn_plugin_at(rt, i, &info); ++i)
+    add_plugin(rt, info.plugin, c, &all);
+  if (!all.n)
+    text_add(&all, "no operator: no plugin that has one is loaded; %s\n",
+             host_hint);
+  out->failed = out->failed || all.failed;
+  text_add(out, "%s", text_get(&all));
+  text_deinit(&all);
   return true;
 }
 
-static bool list_devices(tn_runtime *rt, text *out) {
+static bool list_devices(tn_runtime *rt, const choice *c, text *out) {
+  (void)c;
   table rows = {.n_columns = 3};
   static const char *const heads[] = {"NAME", "COUNT", "DETAIL"};
   tn_device_entry entry;
@@ -67,7 +105,8 @@ static bool list_devices(tn_runtime *rt, text *out) {
 
 /* -------------------------------------------------------------------- JSON */
 
-static bool json_plugins(tn_runtime *rt, text *out) {
+static bool json_plugins(tn_runtime *rt, const choice *c, text *out) {
+  (void)c;
   tn_plugin_info info;
   for (size_t i = 0; !tn_plugin_at(rt, i, &info); ++i) {
     tn_text *tables = NULL;
@@ -80,12 +119,12 @@ static bool json_plugins(tn_runtime *rt, text *out) {
   return true;
 }
 
-static bool json_operators(tn_runtime *rt, text *out) {
+static bool json_operators(tn_runtime *rt, const choice *c, text *out) {
   tn_operator *op = NULL;
   const char *separator = "";
   for (size_t i = 0; !tn_operator_at(rt, i, &op); ++i) {
     const tn_op *desc = tn_operator_desc(op);
-    if (!desc || desc->flags & TN_OP_BACKWARD_ONLY) continue;
+    if (!is_listed(desc, tn_operator_name(op), c)) continue;
     text_add(out, "%s{\"name\": ", separator);
     text_add_json(out, tn_operator_name(op));
     text_add(out, ", \"summary\": ");
@@ -97,7 +136,8 @@ static bool json_operators(tn_runtime *rt, text *out) {
   return true;
 }
 
-static bool json_devices(tn_runtime *rt, text *out) {
+static bool json_devices(tn_runtime *rt, const choice *c, text *out) {
+  (void)c;
   tn_device_entry entry;
   for (size_t i = 0; !tn_device_at(rt, i, &entry); ++i) {
     text_add(out, "%s{\"name\": ", i ? ", " : "");
@@ -112,63 +152,76 @@ static bool json_devices(tn_runtime *rt, text *out) {
 
 /* ----------------------------------------------------------------- command */
 
-typedef bool list_fn(tn_runtime *rt, text *out);
+typedef bool list_fn(tn_runtime *rt, const choice *c, text *out);
 static list_fn *const for_people[N_KINDS] = {list_plugins, list_operators,
                                              list_devices};
 static list_fn *const for_programs[N_KINDS] = {json_plugins, json_operators,
                                                json_devices};
 
-static bool print_json(tn_runtime *rt, size_t first, size_t end, text *out) {
+static bool print_json(tn_runtime *rt, const choice *c, text *out) {
   text_add(out, "{");
-  for (size_t k = first; k < end; ++k) {
-    text_add(out, "%s\"%s\": [", k > first ? ", " : "", kinds[k]);
-    if (!for_programs[k](rt, out)) return false;
+  for (size_t k = c->first; k < c->end; ++k) {
+    text_add(out, "%s\"%s\": [", k > c->first ? ", " : "", list_words[k]);
+    if (!for_programs[k](rt, c, out)) return false;
     text_add(out, "]");
   }
   text_add(out, "}\n");
   return true;
 }
 
-static bool print_tables(tn_runtime *rt, size_t first, size_t end, text *out) {
-  for (size_t k = first; k < end; ++k) {
-    if (end - first > 1)
-      text_add(out, "%s%s\n", k > first ? "\n" : "", kinds[k]);
-    if (!for_people[k](rt, out)) return false;
+static bool print_tables(tn_runtime *rt, const choice *c, text *out) {
+  for (size_t k = c->first; k < c->end; ++k) {
+    if (c->end - c->first > 1)
+      text_add(out, "%s%s\n", k > c->first ? "\n" : "", list_words[k]);
+    if (!for_people[k](rt, c, out)) return false;
   }
   return true;
 }
 
-/* The kinds [*first, *end) that the words ask for. */
-static bool choose(const arguments *args, size_t *first, size_t *end,
-                   text *why) {
-  *first = 0;
-  *end = N_KINDS;
+static bool choose(const arguments *args, choice *out, text *why) {
+  *out = (choice){.end = N_KINDS, .text = ""};
   if (args->n_words == 0) return true;
   const char *word = args->words[0];
   for (size_t k = 0; k < N_KINDS; ++k) {
-    if (strcmp(word, kinds[k]) != 0) continue;
-    *first = k;
-    *end = k + 1;
-    return args->n_words == 1 ||
+    if (strcmp(word, list_words[k]) != 0) continue;
+    const size_t most = k == KIND_OPERATORS ? 2 : 1;
+    out->first = k;
+    out->end = k + 1;
+    if (most == 2 && args->n_words > 1) out->text = args->words[1];
+    return args->n_words <= most ||
            fail(why, "list: unexpected `%s`; name one kind or none",
-                args->words[1]);
+                args->words[most]);
   }
-  const char *meant = did_you_mean(word, kinds, N_KINDS);
+  const char *meant = did_you_mean(word, list_words, N_KINDS);
   return fail(why, "list: unknown kind `%s`%s%s%s", word,
               meant ? "; did you mean `" : "; there are plugins, operators ",
               meant ? meant : "and devices", meant ? "`?" : "");
 }
 
+/* A text that no operator has is a mistake, with the nearest name. */
+static bool check_text(tn_runtime *rt, const choice *c, text *why) {
+  tn_operator *op = NULL;
+  text nearest = {0};
+  if (!*c->text) return true;
+  for (size_t i = 0; !tn_operator_at(rt, i, &op); ++i)
+    if (is_listed(tn_operator_desc(op), tn_operator_name(op), c)) return true;
+  operator_nearest(rt, c->text, &nearest);
+  fail(why, "list operators: no operator has `%s` in its name%s%s%s", c->text,
+       nearest.n ? "; did you mean \"" : "", text_get(&nearest),
+       nearest.n ? "\"?" : "");
+  text_deinit(&nearest);
+  return false;
+}
+
 int cmd_list(const arguments *args, text *out, text *why) {
-  size_t first = 0;
-  size_t end = 0;
+  choice c;
   host h;
-  if (!choose(args, &first, &end, why)) return STATUS_USAGE;
+  if (!choose(args, &c, why)) return STATUS_USAGE;
   if (!host_open(&h, args, 1, why)) return STATUS_FAILED;
-  bool ok = host_load(&h, args, why);
+  bool ok = host_load(&h, args, why) && check_text(h.rt, &c, why);
   if (ok) {
-    ok = args->given & OPTION_JSON ? print_json(h.rt, first, end, out)
-                                   : print_tables(h.rt, first, end, out);
+    ok = args->given & OPTION_JSON ? print_json(h.rt, &c, out)
+                                   : print_tables(h.rt, &c, out);
     if (!ok) fail_library(why);
   }
   host_close(&h);

@@ -80,45 +80,27 @@ static bool read_params(run *r) {
 
 /* ------------------------------------------------------------------- inputs */
 
-static bool read_tensor(const char *word, const input_options *options,
-                        tensor *out, text *why) {
-  if (generate_matches(word)) return generate_parse(word, options, out, why);
-  return literal_parse(word, options->dtype, out, why);
-}
-
-/* The only array of a file. */
-static bool read_file(run *r, const char *path, tn_array **out) {
-  tn_bundle *file = NULL;
-  tn_code rc = tn_bundle_open(r->rt, path, &file);
-  if (!rc) rc = tn_bundle_get(file, NULL, 0, out);
-  if (rc) fail(r->why, "input %zu: %s", r->n_in, tn_error_text());
-  tn_bundle_close(file);
-  return rc == TN_OK;
-}
-
-static bool read_input(run *r, const char *word, const input_options *options) {
-  tensor t;
-  size_t number = r->n_in + 1;
+static bool read_input(run *r, input_reader *reader, const char *word) {
+  const size_t number = r->n_in + 1;
   tn_array **array = &r->in[r->n_in++];
-  if (!strcmp(word, "none")) return true;
-  if (word[0] == '@') return read_file(r, word + 1, array);
-  if (!read_tensor(word, options, &t, r->why))
-    return fail(r->why, "input %zu: %s", number, text_get(r->why));
-  bool ok = tensor_to_array(&t, r->rt, array, r->why);
-  tensor_deinit(&t);
-  return ok;
+  if (!strcmp(word, "none") || input_read(reader, word, array)) return true;
+  return fail(r->why, "input %zu: %s", number, text_get(r->why));
 }
 
 static bool read_inputs(run *r) {
-  uint64_t state = r->args->seed;
-  const input_options options = {r->args->dtype, &state};
+  input_reader reader = {.rt = r->rt,
+                         .why = r->why,
+                         .dtype = r->args->dtype,
+                         .converts = (r->args->given & OPTION_DTYPE) != 0,
+                         .seed = r->args->seed};
+  bool ok = true;
   r->in = make_list(r->args->n_words + r->desc->n_aux);
   if (!r->in) return fail(r->why, "out of memory");
-  for (size_t i = 1; i < r->args->n_words; ++i)
-    if (!key_length(r->args->words[i]) &&
-        !read_input(r, r->args->words[i], &options))
-      return false;
-  return true;
+  for (size_t i = 1; ok && i < r->args->n_words; ++i)
+    if (!key_length(r->args->words[i]))
+      ok = read_input(r, &reader, r->args->words[i]);
+  input_reader_deinit(&reader);
+  return ok;
 }
 
 /* ------------------------------------------------------------------- states */
@@ -208,7 +190,10 @@ static bool count_outputs(run *r) {
 static bool call_forward(run *r) {
   const tn_inputs in = {r->n_in, r->in};
   const tn_outputs out = {r->n_out, r->out, NULL};
-  return !tn_call(r->rt, r->op, &in, r->params, &out) || failed(r);
+  const tn_code code = r->args->given & OPTION_TRAINING
+                           ? tn_call_train(r->rt, r->op, &in, r->params, &out)
+                           : tn_call(r->rt, r->op, &in, r->params, &out);
+  return !code || failed(r);
 }
 
 /* ----------------------------------------------------------------- operands */
@@ -301,7 +286,9 @@ static bool request_grads(run *r) {
 
 static bool call_backward(run *r) {
   if (!request_grads(r) || !make_heads(r)) return false;
+  const bool train = r->args->given & OPTION_TRAINING;
   const tn_backward call = {.struct_size = sizeof call,
+                            .flags = train ? TN_CALL_TRAIN : 0,
                             .params = r->params,
                             .inputs = {r->n_in, r->in},
                             .outputs = {r->n_out, r->out},
@@ -310,120 +297,67 @@ static bool call_backward(run *r) {
   return !tn_gradient_call(r->rt, r->op, &call) || failed(r);
 }
 
-/* -------------------------------------------------------------------- trace */
-
-static bool start_trace(run *r) {
-  return !r->args->trace || !tn_trace_start(r->rt) || failed(r);
-}
-
-static bool write_trace(run *r) {
-  return !r->args->trace || !tn_trace_write(r->rt, r->args->trace) || failed(r);
-}
-
 /* ------------------------------------------------------------------ results */
 
-/* One result: its name, or NULL for the only output, and what it holds. */
-static bool print_result(run *r, const char *name, tn_array *array, text *out) {
-  tensor t;
-  if (!tensor_from_array(array, &t, r->why)) return false;
-  if (name) text_add(out, "%s:\n", name);
-  print_tensor(&t, r->args->given & OPTION_FULL, out);
-  tensor_deinit(&t);
-  return true;
-}
-
-static bool print_result_json(run *r, const char *name, tn_array *array,
-                              text *out) {
-  tensor t;
-  if (!tensor_from_array(array, &t, r->why)) return false;
-  print_tensor_json(name, &t, out);
-  tensor_deinit(&t);
-  return true;
-}
-
-static size_t count_visible(const run *r) {
-  size_t n = 0;
-  for (size_t i = 0; i < r->n_out; ++i) n += !is_hidden(r, i);
-  return n;
-}
-
-static bool print_outputs(run *r, text *out) {
-  const bool json = r->args->given & OPTION_JSON;
-  const bool several = count_visible(r) > 1 || r->desc->n_aux > 0;
-  const char *separator = "";
-  bool ok = true;
-  for (size_t i = 0; ok && i < r->n_out; ++i) {
+static void add_outputs(const run *r, results *to) {
+  for (size_t i = 0; i < r->n_out; ++i) {
     text name = {0};
     if (is_hidden(r, i)) continue;
     add_name(output_at(r, i), &name);
-    if (json) text_add(out, "%s", separator);
-    ok = json ? print_result_json(r, text_get(&name), r->out[i], out)
-              : print_result(r, several ? text_get(&name) : NULL, r->out[i],
-                             out);
-    separator = ", ";
+    results_add(to, RESULT_OUTPUT, text_get(&name), r->out[i]);
     text_deinit(&name);
   }
-  return ok;
-}
-
-static bool print_grads(run *r, text *out) {
-  const bool json = r->args->given & OPTION_JSON;
-  const char *separator = "";
-  bool ok = true;
-  for (size_t i = 0; ok && i < r->n_grads; ++i) {
-    text name = {0};
-    if (!r->grads[i]) continue;
-    if (!json) text_add(&name, "grad.");
-    add_name(input_at(r, i), &name);
-    if (json) text_add(out, "%s", separator);
-    ok = (json ? print_result_json : print_result)(r, text_get(&name),
-                                                   r->grads[i], out);
-    separator = ", ";
-    text_deinit(&name);
-  }
-  return ok;
 }
 
 /* As the call has left them. */
-static bool print_states(run *r, text *out) {
-  const bool json = r->args->given & OPTION_JSON;
+static void add_final_states(const run *r, results *to) {
   const uint32_t n_aux = r->desc->n_aux;
-  bool ok = r->n_in >= n_aux;
-  for (uint32_t i = 0; ok && i < n_aux; ++i) {
-    const char *name = r->desc->aux[i]->name;
-    tn_array *state = r->in[r->n_in - n_aux + i];
-    if (json && i > 0) text_add(out, ", ");
-    ok = (json ? print_result_json : print_result)(r, name, state, out);
-  }
-  return ok;
+  for (uint32_t i = 0; i < n_aux && r->n_in >= n_aux; ++i)
+    results_add(to, RESULT_STATE, r->desc->aux[i]->name,
+                r->in[r->n_in - n_aux + i]);
 }
 
-static bool print_json(run *r, text *out) {
+static void add_grads(const run *r, results *to) {
+  for (size_t i = 0; i < r->n_grads; ++i) {
+    text name = {0};
+    if (!r->grads[i]) continue;
+    add_name(input_at(r, i), &name);
+    results_add(to, RESULT_GRAD, text_get(&name), r->grads[i]);
+    text_deinit(&name);
+  }
+}
+
+static bool print_json(run *r, const results *all, const recording *spans,
+                       text *out) {
   text_add(out, "{\"operator\": ");
   text_add_json(out, tn_operator_name(r->op));
-  text_add(out, ", \"outputs\": [");
-  if (!print_outputs(r, out)) return false;
-  if (r->desc->n_aux > 0) {
-    text_add(out, "], \"states\": [");
-    if (!print_states(r, out)) return false;
-  }
-  if (r->grads) {
-    text_add(out, "], \"grads\": [");
-    if (!print_grads(r, out)) return false;
-  }
-  text_add(out, "]}\n");
+  text_add(out, ", ");
+  if (!results_print_json(all, out, r->why)) return false;
+  profile_print_json(spans, out);
+  text_add(out, "}\n");
   return true;
 }
 
-static bool print_people(run *r, text *out) {
-  return print_outputs(r, out) && print_states(r, out) &&
-         (!r->grads || print_grads(r, out));
+static bool print_all(run *r, const recording *spans, text *out) {
+  results all = {0};
+  add_outputs(r, &all);
+  add_final_states(r, &all);
+  add_grads(r, &all);
+  const bool json = r->args->given & OPTION_JSON;
+  const bool full = r->args->given & OPTION_FULL;
+  bool ok = json ? print_json(r, &all, spans, out)
+            : r->args->out
+                ? results_save(&all, r->rt, r->args->out, out, r->why)
+                : results_print(&all, full, out, r->why);
+  if (ok && !json) profile_print(spans, out);
+  results_deinit(&all);
+  return ok;
 }
 
 /* ------------------------------------------------------------------ command */
 
 static bool find_operator(run *r) {
-  if (tn_operator_get(r->rt, r->args->words[0], &r->op)) return failed(r);
+  if (!operator_find(r->rt, r->args->words[0], &r->op, r->why)) return false;
   r->desc = tn_operator_desc(r->op);
   return true;
 }
@@ -442,24 +376,36 @@ static void run_deinit(run *r) {
   tn_params_release(r->params);
 }
 
+/* Spans of operators have a full name; others are steps of the engine. */
+static void name_span(void *ctx, const char *span, text *out) {
+  (void)ctx;
+  if (strchr(span, '@')) text_add(out, "%s", span);
+}
+
+static bool call_all(run *r, recording *spans) {
+  const bool grad = r->args->given & OPTION_GRAD;
+  return recording_start(spans, r->args, r->rt, r->why) && call_forward(r) &&
+         (!grad || call_backward(r)) &&
+         recording_end(spans, name_span, NULL, r->why);
+}
+
 int cmd_run(const arguments *args, text *out, text *why) {
   host h;
+  recording spans = {0};
   if (args->n_words == 0) {
     fail(why,
          "run wants an operator and its inputs, such as `tenon run "
          "elemwise.relu [1,-1]`");
     return STATUS_USAGE;
   }
+  if (!results_check_out(args, why)) return STATUS_USAGE;
   if (!host_open(&h, args, 1, why)) return STATUS_FAILED;
   run r = {.args = args, .why = why, .rt = h.rt};
-  bool ok = host_load(&h, args, why) && find_operator(&r) && read_inputs(&r) &&
-            read_params(&r) && add_states(&r) && count_outputs(&r) &&
-            start_trace(&r) && call_forward(&r);
-  if (ok && args->given & OPTION_GRAD) ok = call_backward(&r);
-  ok = ok && write_trace(&r);
-  if (ok)
-    ok =
-        args->given & OPTION_JSON ? print_json(&r, out) : print_people(&r, out);
+  const bool ok = host_load(&h, args, why) && find_operator(&r) &&
+                  read_inputs(&r) && read_params(&r) && add_states(&r) &&
+                  count_outputs(&r) && call_all(&r, &spans) &&
+                  print_all(&r, &spans, out);
+  recording_deinit(&spans);
   run_deinit(&r);
   host_close(&h);
   return ok ? STATUS_OK : STATUS_FAILED;

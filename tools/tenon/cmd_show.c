@@ -24,7 +24,12 @@ static void add_doc(const char *doc, text *out) {
 static void add_head(const tn_operator *op, const tn_op *desc, text *out) {
   text_add(out, "%s", tn_operator_name(op));
   describe_signature(desc, out);
-  text_add(out, "\n%s\n", desc->summary ? desc->summary : "");
+  text_make_line(out, 0);
+  text_add(out, "\n");
+  const size_t summary = out->n;
+  text_add(out, "%s", desc->summary ? desc->summary : "");
+  text_make_line(out, summary);
+  text_add(out, "\n");
   if (desc->deprecated_since)
     text_add(out, "deprecated since release %" PRIu32 "%s%s\n",
              desc->deprecated_since, desc->use ? "; use " : "",
@@ -283,11 +288,9 @@ static tn_code print_json(tn_operator *op, bool reasons, text *out) {
   return code;
 }
 
-static tn_code show(tn_runtime *rt, const arguments *args, text *out) {
-  tn_operator *op = NULL;
-  bool reasons = args->given & OPTION_WHY;
-  tn_code code = tn_operator_get(rt, args->words[0], &op);
-  if (code) return code;
+static tn_code show(tn_runtime *rt, tn_operator *op, const arguments *args,
+                    text *out) {
+  const bool reasons = args->given & OPTION_WHY;
   if (args->given & OPTION_JSON) return print_json(op, reasons, out);
   print_operator(rt, op, out);
   return reasons ? print_why(op, false, out) : TN_OK;
@@ -295,6 +298,7 @@ static tn_code show(tn_runtime *rt, const arguments *args, text *out) {
 
 int cmd_show(const arguments *args, text *out, text *why) {
   host h;
+  tn_operator *op = NULL;
   if (args->n_words != 1) {
     fail(why,
          "show wants one operator, such as `tenon show "
@@ -302,8 +306,9 @@ int cmd_show(const arguments *args, text *out, text *why) {
     return STATUS_USAGE;
   }
   if (!host_open(&h, args, 1, why)) return STATUS_FAILED;
-  bool ok = host_load(&h, args, why);
-  if (ok && show(h.rt, args, out)) ok = fail_library(why);
+  bool ok =
+      host_load(&h, args, why) && operator_find(h.rt, args->words[0], &op, why);
+  if (ok && show(h.rt, op, args, out)) ok = fail_library(why);
   host_close(&h);
   return ok ? STATUS_OK : STATUS_FAILED;
 }

@@ -38,6 +38,37 @@ tn_dtype dtype_from_name(const char *name) {
   return TN_DTYPE_UNKNOWN;
 }
 
+/* Names of the same types in other libraries and in C. */
+static const char *const foreign[][2] = {
+    {"half", "f16"},    {"float16", "f16"}, {"bfloat16", "bf16"},
+    {"float", "f32"},   {"float32", "f32"}, {"single", "f32"},
+    {"double", "f64"},  {"float64", "f64"}, {"int8", "i8"},
+    {"int16", "i16"},   {"short", "i16"},   {"int32", "i32"},
+    {"int", "i32"},     {"int64", "i64"},   {"long", "i64"},
+    {"uint8", "u8"},    {"byte", "u8"},     {"uint16", "u16"},
+    {"uint32", "u32"},  {"uint", "u32"},    {"uint64", "u64"},
+    {"boolean", "bool"}};
+
+const char *dtype_nearest(const char *name) {
+  const char *names[N_TYPES];
+  for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; ++i)
+    if (!strcmp(foreign[i][0], name)) return foreign[i][1];
+  for (size_t i = 0; i < N_TYPES; ++i) names[i] = types[i].name;
+  return did_you_mean(name, names, N_TYPES);
+}
+
+bool dtype_fail(const char *name, text *why) {
+  const char *meant = dtype_nearest(name);
+  text names = {0};
+  if (meant)
+    return fail(why, "unknown element type `%s`; did you mean `%s`?", name,
+                meant);
+  dtype_set_add(&names, UINT64_MAX);
+  fail(why, "unknown element type `%s`; there are %s", name, text_get(&names));
+  text_deinit(&names);
+  return false;
+}
+
 void dtype_set_add(text *t, uint64_t set) {
   const char *separator = "";
   for (size_t i = 0; i < N_TYPES; ++i) {

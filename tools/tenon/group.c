@@ -9,7 +9,7 @@
 
 #include "tenon_tool.h"
 
-enum { MOST_IDS = 1024 };
+enum { MOST_IDS = 1024, MOST_CPUS = 64 };
 
 /* "cpu(1)" or "cpu"; the first of its type where no number follows. */
 static bool id_parse(const char *word, const char *at, int32_t *out,
@@ -41,9 +41,16 @@ bool group_parse(const char *word, group_word *out, text *why) {
     return fail(why, "--group: %s", text_get(why));
   out->name = strndup(word, n);
   out->device = strndup(device, length);
-  if (out->name && out->device) return true;
+  const bool is_cpu = length == 3 && !strncmp(device, "cpu", 3);
+  if (!out->name || !out->device)
+    fail(why, "out of memory");
+  else if (is_cpu && out->id >= MOST_CPUS)
+    fail(why, "--group %s: there are at most %d cpus, cpu(0) to cpu(%d)", word,
+         MOST_CPUS, MOST_CPUS - 1);
+  else
+    return true;
   group_free(out);
-  return fail(why, "out of memory");
+  return false;
 }
 
 void group_free(group_word *group) {

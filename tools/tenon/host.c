@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tenon_tool.h"
 
@@ -18,7 +19,7 @@ static void keep_warning(void *ctx, int32_t level, const char *line) {
 }
 
 static void print_warnings(host *h) {
-  fputs(text_get(&h->warnings), stderr);
+  text_print(&h->warnings, stderr);
   text_deinit(&h->warnings);
 }
 
@@ -41,11 +42,34 @@ static void warn_of(host *h, tn_code code) {
   print_warnings(h);
 }
 
+const char host_hint[] =
+    "--plugin FILE loads one, and so do the folders of the environment "
+    "variable TENON_PLUGIN_PATH";
+
+/* The user's own plugins. A program that runs with the rights of another user
+ * has no user folder: it would let its caller run code with these rights. */
+static void load_user_folder(host *h) {
+  const char *home = secure_getenv("HOME");
+  text path = {0};
+  if (getuid() != geteuid() || getgid() != getegid()) return;
+  if (!home || *home != '/') return;
+  text_add(&path, "%s/.local/lib/tenon", home);
+  if (strchr(home, ':'))
+    fprintf(stderr,
+            "tenon: warning: %s is not searched: a folder of plugins has no "
+            "`:` in its name\n",
+            text_get(&path));
+  else if (!path.failed && access(text_get(&path), F_OK) == 0)
+    warn_of(h, tn_plugins_load_path(h->rt, text_get(&path)));
+  text_deinit(&path);
+}
+
 static void load_folders(host *h) {
   tn_code code = tn_plugins_load_standard(h->rt);
   /* There is no such folder where no plugin is installed. */
   if (code == TN_NOT_FOUND) text_deinit(&h->warnings);
   if (code != TN_NOT_FOUND) warn_of(h, code);
+  load_user_folder(h);
   const char *path = secure_getenv("TENON_PLUGIN_PATH");
   if (path && *path) warn_of(h, tn_plugins_load_path(h->rt, path));
 }

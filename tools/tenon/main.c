@@ -12,55 +12,90 @@ typedef struct command {
   const char *usage;
   const char *summary;
   const char *help;
+  const char *const *words; /* of which the first operand is one, or NULL */
+  const char *operands;     /* kinds of the operands for shells, the last for
+                               all that follow: "operator file" */
   uint32_t options;
   int (*run)(const arguments *args, text *out, text *why);
 } command;
 
 static const command commands[] = {
-    {"list", "list [plugins|operators|devices]",
+    {"list", "list [plugins|operators [TEXT]|devices]",
      "what is installed on this machine",
-     "Without a word, lists plugins, operators and devices.\n",
-     OPTION_JSON | OPTION_PLUGIN | OPTION_HELP, cmd_list},
+     "Without a word, lists plugins, operators and devices. With TEXT, lists\n"
+     "the operators that have it in their names. Operators are in the order\n"
+     "of their manifests, so those of one family follow one another.\n",
+     list_words, "", OPTION_JSON | OPTION_PLUGIN | OPTION_HELP, cmd_list},
     {"show", "show OP", "one operator, and its kernels",
      "OP is a name such as elemwise.quadratic, or elemwise.quadratic@1 for "
      "one\n"
      "release of its interface.\n",
-     OPTION_JSON | OPTION_PLUGIN | OPTION_WHY | OPTION_HELP, cmd_show},
+     NULL, "operator", OPTION_JSON | OPTION_PLUGIN | OPTION_WHY | OPTION_HELP,
+     cmd_show},
     {"inspect", "inspect FILE.so", "a plugin file, without loading it",
      "Reads what the file says of itself, and says whether this host would\n"
      "load it. No code of the file runs.\n",
-     OPTION_JSON | OPTION_HELP, cmd_inspect},
+     NULL, "file", OPTION_JSON | OPTION_HELP, cmd_inspect},
     {"run", "run OP INPUT... KEY=VALUE...", "one call of an operator",
      "An INPUT is one of\n"
      "  [[1,2],[3,4]]                      nested lists, or a single number\n"
-     "  @file.npy                          a file of NumPy\n"
+     "  @x.npy                             an array of a file of NumPy\n"
+     "  @x.npz:name  @x.safetensors:name   one of several arrays of a file\n"
+     "  @-  @-:name                        such a file on standard input\n"
      "  randn(2,3)  zeros(2,3)  ones(2,3)  normal random numbers, zeros, ones\n"
+     "  f16:[1,2]  f16:@x.npy              any of these with its own type\n"
      "  none                               an optional input that is not "
      "given\n"
-     "States, which the operator changes, stand behind the inputs; without\n"
+     "Give the states, which the operator changes, after the inputs; without\n"
      "them they begin as its manifest says. They are printed afterwards.\n"
      "KEY=VALUE sets a parameter; `tenon show OP` lists them. Put `--` before\n"
      "an input that begins with a dash.\n"
+     "--dtype converts arrays of files too, but does not cut off fractions.\n"
+     "--out writes outputs, states and gradients (`grad.NAME`) by their "
+     "names;\n"
+     "a .npy has room for one array, and `--out -` writes it to standard "
+     "output.\n"
      "In JSON, numbers that it does not know are the strings \"nan\", \"inf\"\n"
      "and \"-inf\".\n",
+     NULL, "operator file",
      OPTION_JSON | OPTION_PLUGIN | OPTION_GRAD | OPTION_DTYPE | OPTION_SEED |
-         OPTION_FULL | OPTION_TRACE | OPTION_HELP,
+         OPTION_FULL | OPTION_TRACE | OPTION_OUT | OPTION_PROFILE |
+         OPTION_TRAINING | OPTION_HELP,
      cmd_run},
-    {"graph", "graph show|plan NET.json", "a graph, and a program made of it",
+    {"graph", "graph show|plan|run NET.json [ARRAY...]",
+     "a graph, and a program made of it",
      "show prints the nodes with their shapes, as far as the file and --shape\n"
      "tell them.\n"
      "plan makes programs of the graph and prints what memory they take: the\n"
      "totals of every way to plan it, then the steps of the default one and "
      "of\n"
-     "`compat`. The picture shows the default one's memory over time.\n",
+     "`compat`. The picture shows the default one's memory over time.\n"
+     "run computes the graph once, forward. An ARRAY is NAME=INPUT, for one\n"
+     "argument or state and with an INPUT of `tenon run`, or a .npz or\n"
+     ".safetensors file, whose arrays go to the variables of their names.\n"
+     "States that are not given begin as their operators say, and labels are\n"
+     "not needed. With --train, the states are results too.\n",
+     graph_words, "file",
      OPTION_JSON | OPTION_PLUGIN | OPTION_SHAPE | OPTION_TRAIN | OPTION_DOT |
-         OPTION_SVG | OPTION_WHY | OPTION_PASS | OPTION_GROUP | OPTION_HELP,
+         OPTION_SVG | OPTION_WHY | OPTION_PASS | OPTION_GROUP | OPTION_DTYPE |
+         OPTION_SEED | OPTION_FULL | OPTION_TRACE | OPTION_OUT |
+         OPTION_PROFILE | OPTION_HELP,
      cmd_graph},
 };
 
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
 /* -------------------------------------------------------------------- help */
+
+static const char about_plugins[] =
+    "Plugins are loaded from the folder lib/tenon of the installation, from\n"
+    "~/.local/lib/tenon, from the folders of the environment variable\n"
+    "TENON_PLUGIN_PATH, then from --plugin. Folders and files that other "
+    "users\n"
+    "may write are refused.\n";
+
+static const char about_status[] =
+    "Status: 0 done, 1 failed, 2 a command line that is not understood.\n";
 
 static void print_overview(text *out) {
   table rows = {.n_columns = 2};
@@ -72,16 +107,56 @@ static void print_overview(text *out) {
   table_print(&rows, "  ", out);
   text_add(out,
            "\n`tenon COMMAND --help` says more; `tenon --version` prints the "
-           "version.\n\n"
-           "Plugins are loaded from the folder lib/tenon of the installation, "
-           "then from\nthe folders of the environment variable "
-           "TENON_PLUGIN_PATH, then from --plugin.\n");
+           "version,\n`tenon --commands` all of this as JSON.\n\n%s\n%s",
+           about_plugins, about_status);
 }
 
 static void print_help(const command *c, text *out) {
   text_add(out, "usage: tenon %s [options]\n\n%s\noptions\n", c->usage,
            c->help);
   args_help(c->options, out);
+}
+
+/* ------------------------------------------------------------------ tables */
+
+static void add_member(const char *key, const char *value, text *out) {
+  text_add(out, "\"%s\": ", key);
+  text_add_json(out, value);
+  text_add(out, ", ");
+}
+
+static void add_command_json(const command *c, text *out) {
+  text_add(out, "{");
+  add_member("name", c->name, out);
+  add_member("usage", c->usage, out);
+  add_member("summary", c->summary, out);
+  add_member("help", c->help, out);
+  add_member("operands", c->operands, out);
+  text_add(out, "\"words\": [");
+  for (size_t i = 0; c->words && c->words[i]; ++i) {
+    text_add(out, "%s", i ? ", " : "");
+    text_add_json(out, c->words[i]);
+  }
+  text_add(out, "], \"options\": [");
+  args_help_json(c->options, out);
+  text_add(out, "]}");
+}
+
+/* Everything that --help prints, for manual pages and the completion of
+ * shells (tools/pages). */
+static void print_commands_json(text *out) {
+  text_add(out, "{");
+  add_member("program", "tenon", out);
+  add_member("version", tn_version(), out);
+  add_member("summary", "look at plugins and graphs, and run operators", out);
+  add_member("files", about_plugins, out);
+  add_member("status", about_status, out);
+  text_add(out, "\"commands\": [");
+  for (size_t i = 0; i < N_COMMANDS; ++i) {
+    text_add(out, "%s", i ? ", " : "");
+    add_command_json(&commands[i], out);
+  }
+  text_add(out, "]}\n");
 }
 
 /* ---------------------------------------------------------------- dispatch */
@@ -125,6 +200,10 @@ static int dispatch(char *const *argv, text *out, text *why) {
              TN_ABI_MINOR);
     return STATUS_OK;
   }
+  if (!strcmp(name, "--commands")) {
+    print_commands_json(out);
+    return STATUS_OK;
+  }
   for (size_t i = 0; i < N_COMMANDS; ++i)
     if (!strcmp(commands[i].name, name))
       return run_command(&commands[i], argv + 1, out, why);
@@ -132,18 +211,20 @@ static int dispatch(char *const *argv, text *out, text *why) {
 }
 
 /* Writes what a command printed; a full disk or a closed pipe is a failure. */
-static int finish(int status, const text *out, text *why) {
+static int finish(int status, text *out, text *why) {
   if (status == STATUS_OK && out->failed) {
     fail(why, "out of memory while printing");
     status = STATUS_FAILED;
   }
   if (status == STATUS_OK) {
-    fwrite(text_get(out), 1, out->n, stdout);
+    text_print(out, stdout);
     if (fflush(stdout) == 0 && !ferror(stdout)) return STATUS_OK;
     fail(why, "cannot write the output");
     status = STATUS_FAILED;
   }
-  fprintf(stderr, "tenon: %s\n", text_get(why));
+  fprintf(stderr, "tenon: ");
+  text_print(why, stderr);
+  fprintf(stderr, "\n");
   return status;
 }
 

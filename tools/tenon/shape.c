@@ -47,8 +47,11 @@ static bool dtype_parse(const char *word, const char *at, size_t n, tn_sig *sig,
   if (n == 0) return true;
   if (n < sizeof name) memcpy(name, at, n);
   sig->dtype = dtype_from_name(name);
-  return sig->dtype != TN_DTYPE_UNKNOWN ||
-         fail_at(why, word, at, "this is no element type");
+  if (sig->dtype != TN_DTYPE_UNKNOWN) return true;
+  const char *meant = dtype_nearest(name);
+  return fail_at(why, word, at, "this is no element type%s%s%s",
+                 meant ? "; did you mean `" : "", meant ? meant : "",
+                 meant ? "`?" : "");
 }
 
 static bool sig_parse(const char *word, const char *at, tn_sig *sig,

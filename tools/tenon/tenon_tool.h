@@ -12,15 +12,22 @@
  *        tensor.c   a dense array of the tool's own, to and from tn_array
  *        literal.c  "[[1,2],[3,4]]" becomes a tensor
  *        generate.c "randn(2,3)" becomes a tensor
+ *        input.c    a word becomes an array: literal, generator, or file
+ *        operator.c an operator by its name, or the nearest one
+ *        result.c   computed arrays: printed, as JSON, or to a file
+ *        profile.c  spans of a run: a file, or the time per operator
+ *        scratch.c  temporary files, standard input
  *        print.c    a tensor becomes nested lists
  *        describe.c descriptor tables become words for people
  *        shape.c    "data=f32[2,3]" becomes a name and a signature
  *        cmd_*.c    one command each
+ *        graph_run.c, net.h: `tenon graph run`
  */
 #ifndef TENON_TOOL_H_
 #define TENON_TOOL_H_
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "tenon/exchange.h"
 
@@ -42,6 +49,14 @@ void text_add_bytes(text *t, const char *bytes, size_t n);
 void text_add_json(text *t, const char *string);
 /* The characters, "" if there are none. Borrowed until the next addition. */
 const char *text_get(const text *t);
+/* Escapes, from byte `from` to the end, what text_print escapes, and line
+ * feeds: a text of a file, which could otherwise look like another line of
+ * output. */
+void text_make_line(text *t, size_t from);
+/* Writes it to a terminal or file. Texts come from files that nobody trusts:
+ * control characters and marks that reverse or hide text are escaped as in
+ * JSON, bytes that are not UTF-8 as \xff. */
+void text_print(text *t, FILE *file);
 void text_deinit(text *t);
 
 /* Replaces the content of `why` by a message and returns false, so that
@@ -50,7 +65,7 @@ bool fail(text *why, const char *format, ...) TN_PRINTF(2, 3);
 /* The same with the library's own message. */
 bool fail_library(text *why);
 
-/* Cells that are printed as aligned columns. */
+/* Cells that are printed as aligned columns, each as one line. */
 typedef struct table {
   size_t n_columns;
   size_t n_cells;
@@ -67,6 +82,11 @@ void table_print(table *t, const char *indent, text *out);
 const char *dtype_name(tn_dtype dtype);
 /* TN_DTYPE_UNKNOWN if there is no such name. */
 tn_dtype dtype_from_name(const char *name);
+/* The type that is probably meant by a name that is none ("float32", "f23"), or
+ * NULL. Constant. */
+const char *dtype_nearest(const char *name);
+/* Sets `why` to a message about such a name; returns false. */
+bool dtype_fail(const char *name, text *why);
 /* Names of all types in a mask of TN_BIT_*, with blanks between. */
 void dtype_set_add(text *t, uint64_t set);
 bool dtype_is_float(tn_dtype dtype);
@@ -112,7 +132,7 @@ bool tensor_to_array(const tensor *t, tn_runtime *rt, tn_array **out,
                      text *why);
 bool tensor_from_array(tn_array *array, tensor *out, text *why);
 
-/* ------------------------------------------------------- inputs of `run` */
+/* ------------------------------------------- literal.c and generate.c */
 
 /* What decides how a text becomes an input. */
 typedef struct input_options {
@@ -130,6 +150,150 @@ bool generate_parse(const char *source, const input_options *options,
 /* As fail(), and shows `source` with a caret under the character at `at`. */
 bool fail_at(text *why, const char *source, const char *at, const char *format,
              ...) TN_PRINTF(4, 5);
+
+/* ------------------------------------------------------------------ args.c */
+
+enum { /* options; a command states the set that it takes */
+       OPTION_JSON = 1u << 0,
+       OPTION_PLUGIN = 1u << 1,
+       OPTION_WHY = 1u << 2,
+       OPTION_GRAD = 1u << 3,
+       OPTION_DTYPE = 1u << 4,
+       OPTION_SEED = 1u << 5,
+       OPTION_FULL = 1u << 6,
+       OPTION_HELP = 1u << 7,
+       OPTION_TRACE = 1u << 8,
+       OPTION_SHAPE = 1u << 9,
+       OPTION_TRAIN = 1u << 10,
+       OPTION_DOT = 1u << 11,
+       OPTION_SVG = 1u << 12,
+       OPTION_PASS = 1u << 13,
+       OPTION_GROUP = 1u << 14,
+       OPTION_OUT = 1u << 15,
+       OPTION_PROFILE = 1u << 16,
+       OPTION_TRAINING = 1u << 17 /* --train of `run` */
+};
+
+typedef struct arguments {
+  uint32_t given;     /* OPTION_* that were on the command line */
+  tn_dtype dtype;     /* default f32 */
+  uint64_t seed;      /* default 0 */
+  const char *trace;  /* --trace; NULL: none */
+  const char *svg;    /* --svg; NULL: none */
+  const char *out;    /* --out; NULL: none */
+  const char **words; /* what is no option; n of them, borrowed from argv */
+  size_t n_words;
+  const char **plugins; /* --plugin */
+  size_t n_plugins;
+  const char **shapes; /* --shape */
+  size_t n_shapes;
+  const char **passes; /* --pass, in their order */
+  size_t n_passes;
+  const char **groups; /* --group */
+  size_t n_groups;
+} arguments;
+
+/* Reads argv into `out`, which args_deinit frees. */
+bool args_parse(uint32_t allowed, char *const *argv, arguments *out, text *why);
+void args_deinit(arguments *args);
+/* Appends one aligned line per option of the set. */
+void args_help(uint32_t allowed, text *out);
+/* The same as objects of a JSON list, with the values that each may have. */
+void args_help_json(uint32_t allowed, text *out);
+/* The name of `n` that is meant by `word`, or NULL if none is near. */
+const char *did_you_mean(const char *word, const char *const *names, size_t n);
+
+/* --------------------------------------------------------------- scratch.c */
+
+/* A new empty file in TMPDIR or /tmp whose name ends in `suffix`. NULL on
+ * failure. scratch_remove takes its name. */
+char *scratch_create(const char *suffix, text *why);
+/* Deletes the file and frees its name; NULL is allowed. */
+void scratch_remove(char *path);
+/* The content of standard input in such a file. NULL on failure. */
+char *scratch_stdin(text *why);
+/* Appends the content of a file to `out`. */
+bool scratch_read(const char *path, text *out, text *why);
+
+/* ----------------------------------------------------------------- input.c */
+
+/* Reads the inputs of one command. */
+typedef struct input_reader {
+  tn_runtime *rt;
+  text *why;
+  tn_dtype dtype; /* of inputs that are written out */
+  bool converts;  /* files get this type too */
+  uint64_t seed;  /* state of the random numbers */
+  char *piped;    /* scratch file with standard input, once it was read */
+} input_reader;
+
+/* "[1,2]", "randn(2,3)", "@x.npy", "@x.npz:name", "@-", and each of them after
+ * a type: "f16:@x.npy". The caller releases *out. */
+bool input_read(input_reader *r, const char *word, tn_array **out);
+void input_reader_deinit(input_reader *r);
+/* Whether the name ends as that of a file of arrays. */
+bool input_is_bundle(const char *path);
+
+/* ---------------------------------------------------------------- result.c */
+
+enum { RESULT_OUTPUT, RESULT_STATE, RESULT_GRAD, N_RESULT_GROUPS };
+
+typedef struct result {
+  char *name;
+  tn_array *array; /* borrowed */
+  int group;       /* RESULT_* */
+} result;
+
+/* Zero-initialised it is empty. */
+typedef struct results {
+  result *list;
+  size_t n;
+  bool failed; /* there was no memory */
+} results;
+
+void results_add(results *r, int group, const char *name, tn_array *array);
+void results_deinit(results *r);
+/* The only output has no name before it; all other results have one. */
+bool results_print(const results *r, bool full, text *out, text *why);
+/* Members of an object: "outputs": [...], and states and grads if any. */
+bool results_print_json(const results *r, text *out, text *why);
+/* Whether --out names a file that can be written, before anything runs. */
+bool results_check_out(const arguments *args, text *why);
+/* Writes all results to `path`; for "-" the bytes of a .npy go to `out`. */
+bool results_save(const results *r, tn_runtime *rt, const char *path, text *out,
+                  text *why);
+
+/* --------------------------------------------------------------- profile.c */
+
+/* Calls of one operator, and their time in microseconds. */
+typedef struct profile_row {
+  char *name;
+  uint64_t calls;
+  double us;
+} profile_row;
+
+/* The spans of a run, for --trace (a file) and --profile (a table). */
+typedef struct recording {
+  tn_runtime *rt;
+  const char *path; /* of the file with the spans; NULL: none */
+  char *scratch;    /* that file, if it is a temporary one */
+  bool profiles;
+  profile_row *rows; /* the longest time first */
+  size_t n;
+} recording;
+
+/* Appends the operator of a span to `out`, or nothing if it is no operator's.
+ */
+typedef void span_name_fn(void *ctx, const char *span, text *out);
+
+bool recording_start(recording *r, const arguments *args, tn_runtime *rt,
+                     text *why);
+/* Waits for the run, writes the file, and sums the times for the table. */
+bool recording_end(recording *r, span_name_fn *name_of, void *ctx, text *why);
+/* Nothing without --profile. */
+void profile_print(const recording *r, text *out);
+void profile_print_json(const recording *r, text *out);
+void recording_deinit(recording *r);
 
 /* ----------------------------------------------------------------- print.c */
 
@@ -158,52 +322,6 @@ const char *describe_field_type(const tn_field *field);
 void describe_field_range(const tn_op *op, const tn_field *field, text *out);
 /* Element types that a kernel takes: "f32 f64", or "all" of the operator. */
 void describe_kernel_dtypes(const tn_kernel *kernel, text *out);
-
-/* ------------------------------------------------------------------ args.c */
-
-enum { /* options; a command states the set that it takes */
-       OPTION_JSON = 1u << 0,
-       OPTION_PLUGIN = 1u << 1,
-       OPTION_WHY = 1u << 2,
-       OPTION_GRAD = 1u << 3,
-       OPTION_DTYPE = 1u << 4,
-       OPTION_SEED = 1u << 5,
-       OPTION_FULL = 1u << 6,
-       OPTION_HELP = 1u << 7,
-       OPTION_TRACE = 1u << 8,
-       OPTION_SHAPE = 1u << 9,
-       OPTION_TRAIN = 1u << 10,
-       OPTION_DOT = 1u << 11,
-       OPTION_SVG = 1u << 12,
-       OPTION_PASS = 1u << 13,
-       OPTION_GROUP = 1u << 14
-};
-
-typedef struct arguments {
-  uint32_t given;     /* OPTION_* that were on the command line */
-  tn_dtype dtype;     /* default f32 */
-  uint64_t seed;      /* default 0 */
-  const char *trace;  /* --trace; NULL: none */
-  const char *svg;    /* --svg; NULL: none */
-  const char **words; /* what is no option; n of them, borrowed from argv */
-  size_t n_words;
-  const char **plugins; /* --plugin */
-  size_t n_plugins;
-  const char **shapes; /* --shape */
-  size_t n_shapes;
-  const char **passes; /* --pass, in their order */
-  size_t n_passes;
-  const char **groups; /* --group */
-  size_t n_groups;
-} arguments;
-
-/* Reads argv into `out`, which args_deinit frees. */
-bool args_parse(uint32_t allowed, char *const *argv, arguments *out, text *why);
-void args_deinit(arguments *args);
-/* Appends one aligned line per option of the set. */
-void args_help(uint32_t allowed, text *out);
-/* The name of `n` that is meant by `word`, or NULL if none is near. */
-const char *did_you_mean(const char *word, const char *const *names, size_t n);
 
 /* ----------------------------------------------------------------- shape.c */
 
@@ -243,14 +361,31 @@ typedef struct host {
 
 /* A runtime without plugins, with so many cpus. */
 bool host_open(host *h, const arguments *args, uint32_t n_cpus, text *why);
-/* Loads the standard plugins, those of TENON_PLUGIN_PATH, and --plugin files.
+/* Loads the standard plugins, the user's own in ~/.local/lib/tenon, those of
+ * TENON_PLUGIN_PATH, and --plugin files.
  * Only a refused --plugin is an error; others are warnings on stderr. */
 bool host_load(host *h, const arguments *args, text *why);
 void host_close(host *h);
+/* How plugins are loaded, for messages: begins in lower case, no full stop. */
+extern const char host_hint[];
+
+/* -------------------------------------------------------------- operator.c */
+
+/* As tn_operator_get; the message names the nearest operator of any plugin, or
+ * says how to load more plugins. */
+bool operator_find(tn_runtime *rt, const char *name, tn_operator **out,
+                   text *why);
+/* Appends the operator of any plugin whose own name is nearest to that of
+ * `name`, without its interface; nothing if none is near. */
+void operator_nearest(tn_runtime *rt, const char *name, text *out);
 
 /* ---------------------------------------------------------------- commands */
 
 enum { STATUS_OK = 0, STATUS_FAILED = 1, STATUS_USAGE = 2 };
+
+/* Words that the first operand may be; NULL is the last. */
+extern const char *const list_words[];
+extern const char *const graph_words[];
 
 /* Each appends its output to `out`, or sets `why` and returns a status that is
  * not STATUS_OK. */

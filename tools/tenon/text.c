@@ -130,13 +130,79 @@ bool fail_library(text *why) {
   return fail(why, "%s", tn_error_text());
 }
 
+/* -------------------------------------------------------- what a terminal sees
+ */
+
+/* Controls, marks that reverse or hide text, and line separators. */
+static bool is_hidden(uint32_t c) {
+  static const uint32_t ranges[][2] = {
+      {0x00, 0x08},     {0x0b, 0x1f},      {0x7f, 0x9f},     {0x61c, 0x61c},
+      {0x200b, 0x200f}, {0x2028, 0x202e},  {0x2060, 0x206f}, {0xfeff, 0xfeff},
+      {0xfff9, 0xfffb}, {0xe0000, 0xe007f}};
+  for (size_t i = 0; i < sizeof ranges / sizeof *ranges; ++i)
+    if (c >= ranges[i][0] && c <= ranges[i][1]) return true;
+  return false;
+}
+
+static uint32_t code_point(const char *at, size_t n) {
+  static const unsigned char first_bits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+  uint32_t c = (unsigned char)at[0] & first_bits[n];
+  for (size_t i = 1; i < n; ++i) c = c << 6 | ((unsigned char)at[i] & 0x3fu);
+  return c;
+}
+
+/* As JSON escapes it, where it is one, so that JSON stays JSON. */
+static void add_escaped(text *t, const char *at, size_t n) {
+  const uint32_t c = n ? code_point(at, n) : 0;
+  if (!n)
+    text_add(t, "\\x%02x", (unsigned)(unsigned char)*at);
+  else if (c == '\n')
+    text_add(t, "\\n");
+  else if (c < 0x10000)
+    text_add(t, "\\u%04x", (unsigned)c);
+  else
+    text_add(t, "\\u%04x\\u%04x", 0xd800u + ((unsigned)(c - 0x10000) >> 10),
+             0xdc00u + ((unsigned)c & 0x3ffu));
+}
+
+/* The same text, escaped from byte `from` to its end. */
+static void escape(text *t, size_t from, bool lines) {
+  text shown = {0};
+  for (size_t at = from; at < t->n;) {
+    const char *c = t->data + at;
+    const size_t n = *c ? utf8_length(c) : 0;
+    if (n && !is_hidden(code_point(c, n)) && (lines || *c != '\n'))
+      text_add_bytes(&shown, c, n);
+    else
+      add_escaped(&shown, c, n);
+    at += n ? n : 1;
+  }
+  t->failed |= shown.failed;
+  if (!t->failed && t->n > from) {
+    t->n = from;
+    text_add_bytes(t, text_get(&shown), shown.n);
+  }
+  text_deinit(&shown);
+}
+
+void text_make_line(text *t, size_t from) {
+  escape(t, from, false);
+}
+
+void text_print(text *t, FILE *file) {
+  escape(t, 0, true);
+  fwrite(text_get(t), 1, t->n, file);
+}
+
 /* ------------------------------------------------------------------ tables */
 
 void table_add(table *t, const char *format, ...) {
+  const size_t from = t->cells.n;
   va_list args;
   va_start(args, format);
   add_formatted(&t->cells, format, args);
   va_end(args);
+  text_make_line(&t->cells, from);
   text_add_bytes(&t->cells, "", 1);
   t->n_cells++;
 }

@@ -8,21 +8,27 @@
  *   rc = tn_graph_create(rt, &net);
  *   if (!rc) rc = tn_graph_variable(net, "data", NULL, &x);
  *   if (!rc) rc = tn_graph_call(net, &(tn_graph_node){
+ *                .struct_size = sizeof(tn_graph_node),
  *                .op = "nn.fully_connected", .params = "num_hidden=64",
  *                .name = "fc1", .n_in = 1, .in = &x}, &h);
  *   if (!rc) rc = tn_graph_call(net, &(tn_graph_node){
+ *                .struct_size = sizeof(tn_graph_node),
  *                .op = "nn.softmax_output", .name = "softmax", .n_in = 1,
  *                .in = &h}, &y);
  *   if (!rc) rc = tn_graph_heads_set(net, &y, 1);
  *   if (!rc) rc = tn_program_bind(net, &(tn_bind){
- *                .struct_size = sizeof(tn_bind), .n_arguments = 1,
- *                .arguments = &(tn_argument){.name = "data", .array = images},
+ *                .struct_size = sizeof(tn_bind), .n_arguments = 2,
+ *                .arguments = (const tn_argument[]){
+ *                    {.name = "data", .array = images},
+ *                    {.name = "softmax_label", .array = labels}},
  *                .request = TN_REQ_WRITE}, &p);
  *   if (!rc) rc = tn_program_forward(p, TN_CALL_TRAIN);
  *   if (!rc) rc = tn_program_backward(p, NULL, 0);
  *
- * (fc1's weight and bias, and softmax's label, were not given: they are the
- * variables `fc1_weight`, `fc1_bias` and `softmax_label`.)
+ * (fc1's weight and bias, and softmax's label, were not given to the calls:
+ * they are the variables `fc1_weight`, `fc1_bias` and `softmax_label`. The
+ * program makes the weights, of zeros. The softmax is a loss, so no gradient of
+ * it is given. The tests compile and run these lines.)
  *
  * WORDS
  *
@@ -278,6 +284,12 @@ TN_API TN_MUST_USE tn_code tn_graph_name(tn_graph *graph, uint32_t list,
 TN_API TN_MUST_USE tn_code tn_graph_child(const tn_graph *graph, uint32_t node,
                                           size_t index, tn_entry *out);
 
+/* Full name of the operator that a node calls, "nn.convolution@1", or whose
+ * gradient it computes; NULL for a variable, for any other node, and for a
+ * number that no node has. Borrowed until the graph is released.
+ * [host-thread] */
+TN_API const char *tn_graph_operator(const tn_graph *graph, uint32_t node);
+
 /* Sets an attribute of a node; `value` NULL removes it. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_attribute_set(tn_graph *graph,
                                                   uint32_t node,
@@ -461,7 +473,9 @@ typedef struct tn_bind {
   /* Of all arguments' gradients: TN_REQ_NULL, no gradients at all; WRITE or ADD
    * for arguments of floating-point type. */
   tn_req request;
-  /* Those of which there is something to say; all others are made. */
+  /* Those of which there is something to say; all others are made. A variable
+   * that no head needs may be among them: its shape counts for the gradients of
+   * calls that read it, and its own gradient is zeros. */
   const tn_argument *arguments;
   size_t n_arguments;
   /* For the heads; NULL, or an entry NULL: made, of zeros (but see `shared`, in
@@ -512,11 +526,11 @@ TN_API TN_MUST_USE tn_code tn_program_forward(tn_program *program,
 
 /* Schedules the backward part, once after each forward run with TN_CALL_TRAIN.
  * `weights` are the gradients of the heads; NULL, or an entry NULL: ones, which
- * only heads that are losses accept (their gradient does not read it);
- * TN_INVALID says which head needs one, or that another program has run in the
- * same memory since. When it fails it may be tried again, as
- * tn_program_forward, without another forward run, unless the program is
- * watched. [host-thread] */
+ * only heads accept that are losses (an output with the role TN_ROLE_LOSS), or
+ * whose gradient does not read it. TN_INVALID says which head needs one, or
+ * that another program has run in the same memory since. When it fails it may
+ * be tried again, as tn_program_forward, without another forward run, unless
+ * the program is watched. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_backward(tn_program *program,
                                                tn_array *const *weights,
                                                size_t n);

@@ -54,7 +54,7 @@ extern "C" {
 
 /* Major: layouts and meanings; must be equal. Minor: additions at the end. */
 #define TN_ABI_MAJOR 0
-#define TN_ABI_MINOR 1
+#define TN_ABI_MINOR 2
 
 /* The oldest host that a plugin wants to run on. Define it before the include
  * (or on the command line); everything newer is then hidden, so that using it
@@ -200,9 +200,11 @@ static inline int32_t tn_tensor_is_contiguous(const tn_tensor *t) {
 typedef uint32_t tn_req;
 
 enum {
-  TN_REQ_NULL = 0,    /* leave it alone; `data` may be NULL. Every kernel with
-                         several outputs honours it. A call whose outputs are
-                         all NULL is not made */
+  TN_REQ_NULL = 0,    /* leave it alone: `data` may be NULL. dtype, rank and
+                         shape are those of a result that is wanted; `ndim` is
+                         -1 for the gradient of an absent input. Every kernel
+                         with several outputs honours it. A call whose outputs
+                         are all NULL is not made */
   TN_REQ_WRITE = 1,   /* overwrite every element; old content is undefined and
                          the memory overlaps no input */
   TN_REQ_INPLACE = 2, /* as WRITE, but the memory is that of input alias[i]:
@@ -246,6 +248,9 @@ typedef struct tn_run {
 /* tn_frame.flags: statistics and dropout are active; in/out are a gradient's.
  * Bits 2 and 3: a part of a fold, and its end (fold.h). */
 enum { TN_CALL_TRAIN = 1u << 0, TN_CALL_BACKWARD = 1u << 1 };
+#if TN_TARGET_MINOR >= 2
+#define TN_CALL_DEFAULTS (1u << 6) /* of `infer`: see tn_op.infer */
+#endif
 
 enum { /* tn_frame.in_flags: what is known of an input */
        TN_IN_ABSENT = 1u << 0, /* optional and not given, or not needed: data is
@@ -261,8 +266,9 @@ enum { /* tn_frame.in_flags: what is known of an input */
  * Forward: in = inputs, out = outputs (hidden ones included), aux = state that
  * the operator mutates. A variadic input is last, and n_in tells its length.
  * Backward: in = [gradient of every output, every input, every output], out =
- * [gradient of every input]. What the operator's `needs` do not list is
- * TN_IN_ABSENT or TN_IN_METADATA. */
+ * [gradient of every input]; a gradient that nobody wants has TN_REQ_NULL and
+ * its metadata. Inputs that the `needs` of the wanted gradients do not list are
+ * TN_IN_ABSENT (`ndim` -1, `data` NULL) or TN_IN_METADATA. */
 typedef struct tn_frame {
   uint32_t struct_size;
   uint32_t flags; /* TN_CALL_* */
@@ -328,7 +334,8 @@ struct tn_host {
   int32_t (*fail)(const tn_frame *call, int32_t code, const char *file,
                   int32_t line, const char *format, ...) TN_PRINTF(5, 6);
 
-  /* Writes one line to the host's log. Never fails, never blocks on the
+  /* Writes one line to the host's log, unless the host wants no lines of this
+   * level; by default it wants no debug lines. Never fails, never blocks on the
    * network or a terminal of the plugin's own. [any] */
   void (*log)(const tn_host *host, int32_t level, const char *format, ...)
       TN_PRINTF(3, 4);
@@ -336,7 +343,8 @@ struct tn_host {
   /* Runs body over [0, n) in slices of about `grain` on the host's workers and
    * returns when all are done: TN_OK, or the code of the failing slice that
    * begins lowest. Slices do not depend on the number of workers. May be
-   * nested; a kernel starts no threads of its own. [worker] */
+   * nested; a kernel starts no threads of its own. TN_INVALID if `body` is
+   * NULL. [worker] */
   int32_t (*parallel_for)(const tn_frame *call, int64_t n, int64_t grain,
                           tn_loop_body *body, void *arg);
 
@@ -489,6 +497,11 @@ enum {                              /* tn_arg.flags */
 };
 
 enum { TN_ROLE_DATA = 0, TN_ROLE_WEIGHT = 1, TN_ROLE_LABEL = 2 }; /* role */
+#if TN_TARGET_MINOR >= 2
+/* role of an output: a loss. It is made to be differentiated itself, so where
+ * it is the head of a graph and no gradient of it is given, that is ones. */
+#define TN_ROLE_LOSS 3u
+#endif
 /* One input, output or auxiliary state of an operator. */
 typedef struct tn_arg {
   uint32_t struct_size;
@@ -632,8 +645,11 @@ typedef struct tn_op {
   const tn_gradient *gradient;
 
   /* For TN_SHAPE_HOOK, otherwise NULL. Reads the (partial) shapes of `call` and
-   * states what follows from them through host->set_shape. Called again until
-   * nothing changes. TN_OK, or a code with TN_FAIL. [any] */
+   * states what follows from them through host->set_shape, and no more: other
+   * nodes of a graph may tell the rest. Called again until nothing changes.
+   * Where shapes are unknown then, it is called with TN_CALL_DEFAULTS in flags:
+   * of several shapes that it allows it may state the usual one. TN_OK, or a
+   * code with TN_FAIL. [any] */
   int32_t (*infer)(const tn_frame *call);
 } tn_op;
 
@@ -722,6 +738,15 @@ typedef struct tn_target {
 
 /* ------------------------------------------------------------------ plugin */
 
+#if TN_TARGET_MINOR >= 2
+/* A plugin that has to be loaded before this one. Constant. */
+typedef struct tn_dependency {
+  uint32_t struct_size;
+  uint32_t release; /* the least that serves; 0: any */
+  const char *plugin;
+} tn_dependency;
+#endif
+
 /* The host's side of `init`. Valid until init returns. */
 struct tn_registrar {
   uint32_t struct_size;
@@ -734,7 +759,8 @@ struct tn_registrar {
 
   /* Withdraws a declared kernel (by id, both passes) because something it
    * wants is not on this machine; `why` is shown by `tenon show --why`.
-   * TN_NOT_FOUND if no kernel of the plugin has the id. [load] */
+   * TN_NOT_FOUND if no kernel of the plugin has the id; TN_INVALID if it is
+   * NULL, and then init fails. [load] */
   int32_t (*withdraw)(tn_registrar *registrar, const char *kernel_id,
                       const char *why);
 
@@ -783,6 +809,15 @@ typedef struct tn_plugin {
 
   /* Undoes init. No call runs or will run. NULL: nothing to do. [load] */
   void (*fini)(void *instance);
+
+#if TN_TARGET_MINOR >= 2
+  uint32_t n_dependencies;
+  uint32_t reserved_2;
+  /* Plugins without which this one is not loaded. Until it is unloaded none of
+   * them can be. In a folder they are loaded first, whatever the file names
+   * are. Since 0.2. */
+  const tn_dependency *const *dependencies;
+#endif
 } tn_plugin;
 
 /* The symbol's name: TN_PLUGIN_ENTRY(acme) is `tn_plugin_entry`, or, when many

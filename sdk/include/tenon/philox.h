@@ -10,6 +10,8 @@
 #ifndef TENON_PHILOX_H_
 #define TENON_PHILOX_H_
 
+#include <math.h>
+
 #include "tenon/kernel.h"
 
 #ifdef __cplusplus
@@ -171,6 +173,28 @@ TN_KERNEL_ONCE void tn_philox_words(uint32_t *to, const tn_random *random,
     const tn_kernel_bits bits = tn_kernel_random(random, first + (uint64_t)i);
     memcpy(to + 4 * i, bits.word, sizeof bits.word);
   }
+}
+
+/* Returns the largest value of a float type that is below x. Rounding a drawn
+ * number can reach the upper bound of its range; a kernel that draws below x
+ * takes the lesser of both. [any] */
+static inline double tn_random_below(double x, tn_dtype dtype) {
+  const float single = (float)x;
+  if (dtype == TN_F64) return nextafter(x, -INFINITY);
+  if (dtype == TN_F32)
+    return (double)single < x ? (double)single
+                              : (double)nextafterf(single, -INFINITY);
+  uint16_t bits = dtype == TN_F16 ? tn_kernel_f32_to_f16(single)
+                                  : tn_kernel_f32_to_bf16(single);
+  const float own = dtype == TN_F16 ? tn_kernel_f16_to_f32(bits)
+                                    : tn_kernel_bf16_to_f32(bits);
+  if (own < single) return (double)own;
+  if ((bits & 0x7fff) == 0)
+    bits = 0x8001;
+  else
+    bits = (uint16_t)(bits & 0x8000 ? bits + 1 : bits - 1);
+  return (double)(dtype == TN_F16 ? tn_kernel_f16_to_f32(bits)
+                                  : tn_kernel_bf16_to_f32(bits));
 }
 
 #ifdef __cplusplus

@@ -120,6 +120,13 @@ TN_API const char *tn_error_text(void);
  * [any] */
 TN_API const char *tn_code_name(tn_code code);
 
+/* Name of an element type, "f32"; "?" for a number that is none. Constant.
+ * [any] */
+TN_API const char *tn_dtype_name(tn_dtype dtype);
+
+/* The element type of this name. TN_INVALID, with the nearest name. [any] */
+TN_API TN_MUST_USE tn_code tn_dtype_parse(const char *name, tn_dtype *out);
+
 /* -------------------------------------------------------------------- text */
 
 /* The characters, NUL-terminated. Borrowed until release. [any] */
@@ -145,7 +152,8 @@ typedef struct tn_allocator {
 typedef void tn_log_fn(void *ctx, int32_t level, const char *line);
 
 enum { /* tn_options.trust: what is allowed beyond the safe default */
-       /* Search folders may be world-writable or belong to anybody. */
+       /* Files and folders of a search may be writable by others, and belong
+        * to any user. */
        TN_TRUST_ANY_FOLDER = 1u << 0,
        /* A plugin may replace operators of another namespace that it declares.
         */
@@ -186,7 +194,8 @@ typedef struct tn_options {
   uint32_t engine;        /* TN_ENGINE_* */
   uint32_t probe_seconds; /* for the examples of a manifest; default 10 */
   uint32_t n_cpus;        /* cpu(0), cpu(1) ..., a limit each; default 1 */
-  uint32_t reserved;
+  uint32_t log_level;     /* TN_LOG_*: the last of the levels that `log` gets;
+                             default TN_LOG_INFO, so no debug lines */
 } tn_options;
 
 /* Makes a runtime; `options` may be NULL. It has the device `cpu`, no plugin
@@ -247,21 +256,23 @@ TN_API TN_MUST_USE tn_code tn_plugin_add(tn_runtime *rt,
                                          const tn_plugin *plugin);
 
 /* Loads every `*.so` in the folder `tenon` beside libtenon.so, in order of
- * their names, but a plugin behind those whose extensions it asks for. A file
- * that is refused is logged and does not stop the others; the code is then that
- * of the first refusal. [host-thread] */
+ * their names, but a plugin after those that it requires or whose extensions it
+ * asks for. A file that is refused is logged and does not stop the others; the
+ * code is then that of the first refusal. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_plugins_load_standard(tn_runtime *rt);
 
 /* The same for folders with ':' between; NULL means tn_options.search_path.
- * Folders must be absolute, must not be world-writable and must belong to root
- * or the user (see tn_options.trust). [host-thread] */
+ * Folders must be absolute. They, the folders above them and their files must
+ * belong to root or the user, and neither everybody nor a group may write them;
+ * a sticky folder above them, as /tmp, and the private group of a user are
+ * allowed (see tn_options.trust). [host-thread] */
 TN_API TN_MUST_USE tn_code tn_plugins_load_path(tn_runtime *rt,
                                                 const char *path);
 
 /* Unregisters a plugin. TN_BUSY, with the list of holders, while params, calls,
  * graphs, programs or tapes of its operators exist, a pass of it runs, or
- * another plugin uses an extension of it. The file is unmapped only if it
- * declares it safe. [host-thread] */
+ * another plugin uses an extension of it or requires it. The file is unmapped
+ * only if it declares it safe. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_plugin_unload(tn_runtime *rt, const char *name);
 
 /* One loaded plugin. */
@@ -295,8 +306,9 @@ TN_API const tn_plugin *tn_inspection_plugin(const tn_inspection *inspection);
  * the size of its encoded tables. Borrowed until close. [any] */
 TN_API const tn_note *tn_inspection_note(const tn_inspection *inspection);
 
-/* Why this host would not load the file, or NULL if its versions fit. Borrowed
- * until close. [any] */
+/* Why this host would not load the file (its versions do not fit, or the file
+ * is dangerous: rule OP-080 of docs/abi.md), or NULL. Borrowed until close.
+ * [any] */
 TN_API const char *tn_inspection_refusal(const tn_inspection *inspection);
 
 /* Ends the inspection; NULL is allowed. [any] */
@@ -322,7 +334,9 @@ TN_API const char *tn_operator_name(const tn_operator *op);
  * after its plugin was unloaded. Borrowed until then. [any] */
 TN_API const tn_op *tn_operator_desc(const tn_operator *op);
 
-/* Its description as JSON. The caller releases *out. [any] */
+/* Its description as JSON, with the names of op.h. `second_gradient` says
+ * whether its gradient can be differentiated again, with the operators that are
+ * loaded now. The caller releases *out. [any] */
 TN_API TN_MUST_USE tn_code tn_operator_json(tn_operator *op, tn_text **out);
 
 /* Every kernel of the operator, in the order in which they are asked, with the
@@ -536,7 +550,7 @@ TN_API TN_MUST_USE tn_code tn_array_to(tn_array *array, tn_place place,
  * negative. */
 typedef struct tn_range {
   int32_t axis;
-  int32_t reserved;
+  int32_t reserved; /* 0 */
   int64_t begin;
   int64_t end;
   int64_t step; /* 0 means 1 */

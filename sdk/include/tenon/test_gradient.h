@@ -139,7 +139,10 @@ static tn_code tn_test_record_call(tn_test_slope *s, tn_tape *tape,
   }
   const tn_inputs in = {k->in.n + k->aux.n, r->call.in};
   if (rc == TN_OK) rc = tn_random_seed(k->t->rt, k->t->seed);
-  if (rc == TN_OK) rc = tn_tape_call(tape, k->op, &in, k->params, &out);
+  const bool trains = (k->example->flags & TN_CALL_TRAIN) != 0;
+  if (rc == TN_OK)
+    rc = (trains ? tn_tape_call_train : tn_tape_call)(tape, k->op, &in,
+                                                      k->params, &out);
   for (size_t i = 0; i < k->out.n && rc == TN_OK; ++i)
     if (r->call.out[i] != NULL) rc = tn_test_keep(k->t, rc, r->call.out[i]);
   if (rc == TN_OK) rc = tn_test_heads(s, &r->call, all);

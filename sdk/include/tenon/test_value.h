@@ -515,10 +515,21 @@ static bool tn_test_near(double got, double want, double limit) {
   return (got <= want && got >= want) || fabs(got - want) <= limit;
 }
 
+/* Help where an example states fewer digits than its tolerance asks for: the
+ * tolerance that it needs. Empty for other differences. */
+static const char *tn_test_help_digits(char text[64], double got, double want) {
+  const double distance = fabs(got - want) / fmax(1, fabs(want));
+  text[0] = '\0';
+  if (distance > 0 && distance < 1e-3)
+    snprintf(text, 64, "; write more digits, or `tol: 1e%d` in the example",
+             (int)ceil(log10(distance)));
+  return text;
+}
+
 /* Compares; the case has failed if it is false. */
 static bool tn_test_equal(tn_test *t, const tn_test_match *m,
                           const tn_test_values *got, tn_dtype dtype) {
-  char index[256], other[256];
+  char index[256], other[256], help[64];
   const double tol = tn_test_tolerance(dtype, m->tol);
   if (!tn_test_same_shape(got, m->want)) {
     tn_test_shape(index, sizeof index, m->want);
@@ -532,11 +543,12 @@ static bool tn_test_equal(tn_test *t, const tn_test_match *m,
     const double limit = isfinite(want) ? tol * fmax(1, fabs(want)) : 0;
     if (tn_test_near(got->v[i], want, limit)) continue;
     tn_test_index(index, sizeof index, got, i);
-    tn_test_fail(t,
-                 "`%s` (%s), element (%s): expected %.17g, got %.17g, "
-                 "tolerance %.3g",
-                 m->name, tn_test_type_of(dtype)->name, index, want, got->v[i],
-                 limit);
+    tn_test_fail(
+        t,
+        "`%s` (%s), element (%s): expected %.17g, got %.17g, "
+        "tolerance %.3g%s",
+        m->name, tn_test_type_of(dtype)->name, index, want, got->v[i], limit,
+        dtype == TN_F64 ? tn_test_help_digits(help, got->v[i], want) : "");
     return false;
   }
   return true;

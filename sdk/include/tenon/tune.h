@@ -5,8 +5,8 @@
  *
  *   tn_operator *conv = NULL;
  *   tn_code rc = tn_operator_get(rt, "nn.convolution", &conv);
- *   if (!rc) rc = tn_operator_tune(conv, "cudnn.convolution.cuda",
- * "fast=true");
+ *   if (!rc)
+ *     rc = tn_operator_tune(conv, "cudnn.convolution.cuda", "fast=true");
  */
 #ifndef TENON_TUNE_H_
 #define TENON_TUNE_H_

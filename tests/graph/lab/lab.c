@@ -298,6 +298,15 @@ static int32_t concat_tell(const tn_frame *call, const int64_t *like,
 }
 
 /* All but the second dimension are those of every part. */
+int32_t lab_gate_infer(const tn_frame *call) {
+  const tn_tensor *data = &call->in[0], *gamma = &call->in[1];
+  const bool usual = (call->flags & TN_CALL_DEFAULTS) != 0;
+  const int64_t n = usual && data->ndim == 2 ? data->shape[1] : -1;
+  const bool known = gamma->ndim == 1 && gamma->shape[0] >= 0;
+  return call->host->set_shape(call, TN_OPERAND_IN, 1, 1,
+                               known ? gamma->shape : &n);
+}
+
 int32_t lab_concat_infer(const tn_frame *call) {
   for (uint32_t k = 0; k < call->n_in; ++k) {
     const tn_tensor *t = &call->in[k];

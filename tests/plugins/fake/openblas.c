@@ -11,6 +11,7 @@
 
 static char core[32] = "Haswell";
 static int threads = 4;
+static _Atomic int calls, most;
 
 __attribute__((constructor)) static void read_environment(void) {
   const char *told = getenv("OPENBLAS_CORETYPE");
@@ -25,6 +26,8 @@ EXPORT int openblas_get_num_threads(void);
 EXPORT void openblas_set_num_threads(int n);
 EXPORT void cblas_sgemm(void);
 EXPORT void cblas_dgemm(void);
+EXPORT int fake_calls(void);
+EXPORT int fake_most_threads(void);
 
 char *openblas_get_corename(void) {
   return core;
@@ -45,7 +48,20 @@ void openblas_set_num_threads(int n) {
   threads = n;
 }
 
-/* Never called: these tests multiply nothing. */
-void cblas_sgemm(void) {}
+/* They multiply nothing, but note with how many threads. */
+void cblas_sgemm(void) {
+  if (threads > most) most = threads;
+  ++calls;
+}
 
-void cblas_dgemm(void) {}
+void cblas_dgemm(void) {
+  cblas_sgemm();
+}
+
+int fake_calls(void) {
+  return calls;
+}
+
+int fake_most_threads(void) {
+  return most;
+}

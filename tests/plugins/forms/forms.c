@@ -13,6 +13,7 @@
 #include "noise.gen.h"
 #include "plugin.gen.h"
 #include "split.gen.h"
+#include "tenon/size.h"
 #include "track.gen.h"
 
 /* Per runtime: how many calls of noise there were. */
@@ -67,8 +68,10 @@ int32_t forms_split_backward(const tn_frame *call) {
 
 int32_t forms_join_infer(const tn_frame *call) {
   int64_t shape[TN_MAX_NDIM] = {0};
-  const tn_tensor *first = &call->in[0];
-  if (first->ndim < 1) return TN_OK;
+  const tn_tensor *first = call->in;
+  if (call->n_in == 0 || first->ndim == 0)
+    return TN_FAIL(call, TN_SHAPE, "parts of no axis cannot be joined");
+  if (first->ndim < 0) return TN_OK;
   memcpy(shape, first->shape, (size_t)first->ndim * sizeof *shape);
   shape[0] = 0;
   for (uint32_t k = 0; k < call->n_in; ++k) {
@@ -77,7 +80,13 @@ int32_t forms_join_infer(const tn_frame *call) {
     if (part->ndim != first->ndim)
       return TN_FAIL(call, TN_SHAPE, "part %u has rank %d, the first has %d",
                      (unsigned)k, (int)part->ndim, (int)first->ndim);
-    shape[0] += part->shape[0];
+    for (int32_t d = 1; d < part->ndim; ++d)
+      if (part->shape[d] != first->shape[d])
+        return TN_FAIL(call, TN_SHAPE, "part %u differs along axis %d",
+                       (unsigned)k, (int)d);
+    shape[0] = tn_size_plus(shape[0], part->shape[0]);
+    if (shape[0] < 0)
+      return TN_FAIL(call, TN_OUT_OF_RANGE, "the parts are too long");
   }
   return call->host->set_shape(call, TN_OPERAND_OUT, 0, first->ndim, shape);
 }

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * elf_file.h: an open ELF file, for the files that check one: elf.c its headers
+ * and the note, elf_dynamic.c its flags and the libraries that it asks for.
+ */
+#ifndef TENON_ELF_FILE_H_
+#define TENON_ELF_FILE_H_
+
+#include <elf.h>
+
+#include "registry.h"
+
+enum { TN__MOST_SEGMENTS = 64 /* real plugins have about ten */ };
+
+typedef struct tn__elf_file {
+  const tn__env *env;
+  const char *path;
+  int fd;
+  uint64_t size;
+  Elf64_Ehdr head;
+  Elf64_Phdr segments[TN__MOST_SEGMENTS];
+} tn__elf_file;
+
+/* Exactly `bytes` bytes from byte `offset` of the file. */
+tn_code tn__elf_read_at(const tn__elf_file *f, void *to, size_t bytes,
+                        uint64_t offset);
+
+/* Sets out->danger if the dynamic linker would do something dangerous with the
+ * file. The headers have been checked. TN_PLUGIN if its dynamic section is
+ * damaged. */
+tn_code tn__elf_find_danger(const tn__elf_file *f, tn__elf *out);
+
+#endif /* TENON_ELF_FILE_H_ */

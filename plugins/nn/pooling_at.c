@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * pooling_at.c: elements of windows at the place of the largest of others, on
+ * the CPU. Only gradients of gradients need it.
+ */
+#include "second.gen.h"
+
+#include <math.h>
+
+#include "pool_geometry.h"
+#include "tenon/kernel.h"
+
+typedef struct work {
+  const tn_frame *call;
+  nn_pool pool;
+} work;
+
+/* The elements of a window that are no padding, and how many a mean counts. */
+typedef struct box {
+  int64_t begin[NN_WINDOW_RANK];
+  int64_t end[NN_WINDOW_RANK];
+  int64_t count;
+} box;
+
+static box box_of(const nn_pool *pool, int64_t number) {
+  const nn_window *w = &pool->window;
+  box b = {.count = 1};
+  for (int d = NN_WINDOW_RANK; d-- > 0; number /= w->out[d]) {
+    const int64_t first = number % w->out[d] * w->stride[d] - w->pad[d];
+    const int64_t last = first + w->kernel[d];
+    b.begin[d] = nn_most(first, 0);
+    b.end[d] = nn_most(nn_least(last, w->in[d]), b.begin[d]);
+    b.count *= pool->counts_padding
+                   ? nn_most(nn_least(last, pool->limit[d]) - first, 0)
+                   : b.end[d] - b.begin[d];
+  }
+  b.count = nn_most(b.count, 1);
+  return b;
+}
+
+static double element(const tn_tensor *from, int64_t at) {
+  const tn_kernel_mode mode = {TN_F64, 0};
+  double x;
+  tn_kernel_load_dense(
+      &x, &mode, (const char *)from->data + at * tn_dtype_bytes(from->dtype),
+      from->dtype, 1);
+  return x;
+}
+
+/* What has been seen of a window. */
+typedef struct seen {
+  double largest;
+  double chosen; /* 0 if there is none */
+  double sum;
+  int64_t n;
+} seen;
+
+static void look(const work *w, int64_t at, seen *s) {
+  const double from = element(&w->call->in[1], at);
+  s->sum += from;
+  if (w->pool.kind == NN_POOL_MAX && !isnan(s->largest)) {
+    const double x = element(&w->call->in[0], at);
+    if (s->n == 0 || x > s->largest || isnan(x)) {
+      s->largest = x;
+      s->chosen = from;
+    }
+  }
+  ++s->n;
+}
+
+static double pool_window(const work *w, int64_t image, int64_t number) {
+  const int64_t *in = w->pool.window.in;
+  const box b = box_of(&w->pool, number);
+  const int64_t first = image * w->pool.in_size;
+  seen s = {0, 0, 0, 0};
+  for (int64_t z = b.begin[0]; z < b.end[0]; ++z)
+    for (int64_t y = b.begin[1]; y < b.end[1]; ++y)
+      for (int64_t x = b.begin[2]; x < b.end[2]; ++x)
+        look(w, first + (z * in[1] + y) * in[2] + x, &s);
+  if (w->pool.kind == NN_POOL_MAX) return s.chosen;
+  return w->pool.kind == NN_POOL_AVG ? s.sum / (double)b.count : s.sum;
+}
+
+static int32_t pool_images(void *arg, int64_t begin, int64_t end) {
+  const work *w = (const work *)arg;
+  const tn_tensor *out = &w->call->out[0];
+  const tn_kernel_mode mode = {TN_F64, 0};
+  for (int64_t i = begin * w->pool.out_size; i < end * w->pool.out_size; ++i) {
+    const double y = pool_window(w, i / w->pool.out_size, i % w->pool.out_size);
+    tn_kernel_store_dense((char *)out->data + i * tn_dtype_bytes(out->dtype),
+                          out->dtype, &y, &mode, 1);
+  }
+  return TN_OK;
+}
+
+int32_t nn_pooling_at(const tn_frame *call) {
+  work w = {call, nn_pool_of(call)};
+  if (call->req[0] == TN_REQ_NULL || tn_tensor_size(&call->out[0]) == 0)
+    return TN_OK;
+  return call->host->parallel_for(
+      call, nn_pool_images(call),
+      nn_most(TN_KERNEL_GRAIN / 16 / (w.pool.out_size + 1), 1), pool_images,
+      &w);
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * second.c: shapes and kernels of second.yaml on the CPU. The operands of a
+ * gradient that is an operator are those of a backward call, and the kernel is
+ * the same.
+ */
+#include "second.h"
+
+#include <string.h>
+
+#include "batch_norm.gen.h"
+#include "batch_norm_activation.gen.h"
+#include "layer_norm.gen.h"
+#include "leaky_relu.gen.h"
+#include "nn.h"
+#include "pooling.gen.h"
+#include "second.gen.h"
+#include "softmax.gen.h"
+#include "softmax.h"
+#include "softmax_cross_entropy.gen.h"
+#include "softmax_output.gen.h"
+
+/* ------------------------------------------------------------------ shapes */
+
+/* A forward call whose operands are inputs of the call that is asked. */
+typedef struct forward_call {
+  tn_frame frame; /* first: the host gets this one back */
+  tn_host host;
+  const tn_frame *call;
+  const uint32_t *in; /* their numbers there */
+  const uint32_t *out;
+  tn_tensor operands[6];
+} forward_call;
+
+static int32_t set_input(const tn_frame *frame, uint32_t list, uint32_t index,
+                         int32_t ndim, const int64_t *shape) {
+  const forward_call *f = (const forward_call *)(const void *)frame;
+  const uint32_t at = (list == TN_OPERAND_IN ? f->in : f->out)[index];
+  return f->call->host->set_shape(f->call, TN_OPERAND_IN, at, ndim, shape);
+}
+
+int32_t nn_infer_forward(const tn_frame *call, const nn_forward_of *of) {
+  forward_call f = {.frame = *call, .host = *call->host, .call = call};
+  for (uint32_t i = 0; i < of->n_in; ++i) f.operands[i] = call->in[of->in[i]];
+  for (uint32_t i = 0; i < of->n_out; ++i)
+    f.operands[3 + i] = call->in[of->out[i]];
+  f.in = of->in;
+  f.out = of->out;
+  f.host.set_shape = set_input;
+  f.frame.host = &f.host;
+  f.frame.in = f.operands;
+  f.frame.out = f.operands + 3;
+  f.frame.n_in = of->n_in;
+  f.frame.n_out = of->n_out;
+  return of->infer(&f.frame);
+}
+
+int32_t nn_layer_norm_grad_infer(const tn_frame *call) {
+  static const uint32_t in[] = {3, 4, 5}, out[] = {0, 1, 2};
+  return nn_infer_forward(call,
+                          &(nn_forward_of){nn_layer_norm_infer, in, out, 3, 3});
+}
+
+int32_t nn_batch_norm_grad_infer(const tn_frame *call) {
+  static const uint32_t in[] = {3, 4, 5}, out[] = {0, 1, 2};
+  return nn_infer_forward(call,
+                          &(nn_forward_of){nn_batch_norm_infer, in, out, 3, 3});
+}
+
+int32_t nn_batch_norm_activation_grad_infer(const tn_frame *call) {
+  return nn_batch_norm_grad_infer(call);
+}
+
+int32_t nn_softmax_output_grad_infer(const tn_frame *call) {
+  static const uint32_t in[] = {1, 2}, out[] = {0, 3};
+  return nn_infer_forward(
+      call, &(nn_forward_of){nn_softmax_output_infer, in, out, 2, 2});
+}
+
+int32_t nn_pooling_grad_infer(const tn_frame *call) {
+  static const uint32_t in[] = {1}, out[] = {0};
+  return nn_infer_forward(call,
+                          &(nn_forward_of){nn_pooling_infer, in, out, 1, 1});
+}
+
+/* Slopes of prelu: one number, or one for each index along the second
+ * dimension of the data. */
+static int32_t check_slopes(const tn_frame *call, const tn_tensor *data,
+                            const tn_tensor *gamma) {
+  if (data->ndim < 0 || gamma->ndim < 0) return TN_OK;
+  const int64_t channels = data->ndim > 1 ? data->shape[1] : 1;
+  if (gamma->ndim == 1 && (gamma->shape[0] == 1 || gamma->shape[0] < 0 ||
+                           channels < 0 || gamma->shape[0] == channels))
+    return TN_OK;
+  return TN_FAIL(call, TN_SHAPE,
+                 "`gamma` %s must have one number, or one for each index along "
+                 "the second dimension of %s",
+                 nn_shape(gamma).text, nn_shape(data).text);
+}
+
+int32_t nn_prelu_grad_infer(const tn_frame *call) {
+  return check_slopes(call, &call->in[2], &call->in[3]);
+}
+
+int32_t nn_prelu_sums_infer(const tn_frame *call) {
+  return check_slopes(call, &call->in[0], &call->in[2]);
+}
+
+/* ----------------------------------------------------------------- kernels */
+
+#define BYTES(name, by)                                              \
+  int32_t nn_##name##_bytes(const tn_frame *call, uint64_t *bytes) { \
+    const tn_frame own = nn_as_backward(call);                       \
+    return by(&own, bytes);                                          \
+  }
+#define GRADIENT(name, by)                     \
+  int32_t nn_##name(const tn_frame *call) {    \
+    const tn_frame own = nn_as_backward(call); \
+    return by(&own);                           \
+  }
+
+BYTES(softmax_grad, nn_softmax_bytes)
+GRADIENT(softmax_grad, nn_softmax_compute)
+GRADIENT(log_softmax_grad, nn_log_softmax_compute)
+BYTES(layer_norm_grad, nn_layer_norm_bytes)
+GRADIENT(layer_norm_grad, nn_layer_norm_backward)
+BYTES(pooling_grad, nn_pooling_cpu_bytes)
+GRADIENT(pooling_grad, nn_pooling_cpu_backward)
+BYTES(softmax_cross_entropy_grad, nn_softmax_cross_entropy_bytes)
+
+BYTES(batch_norm_grad, nn_batch_norm_bytes)
+GRADIENT(batch_norm_grad, nn_batch_norm_backward)
+BYTES(batch_norm_activation_grad, nn_batch_norm_activation_bytes)
+GRADIENT(batch_norm_activation_grad, nn_batch_norm_activation_backward)
+BYTES(prelu_grad, nn_prelu_bytes)
+GRADIENT(prelu_grad, nn_prelu_backward)
+BYTES(softmax_output_grad, nn_softmax_output_bytes)
+
+/* Labels have no gradient: what is asked for is zeros. */
+static void clear(const tn_frame *call, uint32_t out) {
+  const tn_tensor *to = &call->out[out];
+  if (call->req[out] == TN_REQ_WRITE)
+    memset(to->data, 0,
+           (size_t)(tn_tensor_size(to) * tn_dtype_bytes(to->dtype)));
+}
+
+int32_t nn_softmax_cross_entropy_grad(const tn_frame *call) {
+  const tn_frame own = nn_as_backward(call);
+  clear(call, 1);
+  return call->req[0] == TN_REQ_NULL ? TN_OK
+                                     : nn_softmax_cross_entropy_backward(&own);
+}
+
+int32_t nn_softmax_output_grad(const tn_frame *call) {
+  const tn_frame own = nn_as_backward(call);
+  clear(call, 1);
+  return nn_softmax_output_backward(&own);
+}
+
+/* ------------------------------------------------------------ other kernels */
+
+int32_t nn_prelu_sums_bytes(const tn_frame *call, uint64_t *bytes) {
+  nn_prelu_call p;
+  nn_as_prelu(&p, call);
+  return nn_prelu_bytes(&p.frame, bytes);
+}
+
+int32_t nn_prelu_sums(const tn_frame *call) {
+  nn_prelu_call p;
+  nn_as_prelu(&p, call);
+  return call->req[0] == TN_REQ_NULL ? TN_OK : nn_prelu_backward(&p.frame);
+}
+
+/* Head, out and the result. */
+int32_t nn_softmax_output_through_bytes(const tn_frame *call, uint64_t *bytes) {
+  *bytes = 3 * nn_wide_bytes(&call->in[0]);
+  return TN_OK;
+}
+
+int32_t nn_softmax_output_through(const tn_frame *call) {
+  const nn_softmax_output_through_params *p =
+      nn_softmax_output_through_params_of(call);
+  const tn_tensor *out = &call->out[0];
+  const int32_t last = out->ndim - 1, least = last < 1 ? last : 1;
+  const int32_t first = p->preserve_shape && !p->multi_output ? last : least;
+  nn_wide w = nn_wide_begin(call, out->dtype, 0);
+  const nn_softmax s = {
+      .call = call,
+      .extent = nn_extent_of(out, first, p->multi_output ? least : last),
+      .mode = w.mode,
+      .factor = 1};
+  if (call->req[0] == TN_REQ_NULL || tn_tensor_size(out) == 0) return TN_OK;
+  void *to = nn_wide_room(&w, out, call->req[0]);
+  const void *head = nn_wide_read(&w, &call->in[0]);
+  const void *y = nn_wide_read(&w, &call->in[1]);
+  const int32_t code = nn_softmax_back(&s, head, y, to);
+  if (code == TN_OK) nn_wide_write(&w, out, to);
+  return code;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * second.h: calls of second.yaml as the backward calls that they are, on every
+ * device.
+ */
+#ifndef NN_SECOND_H_
+#define NN_SECOND_H_
+
+#include <string.h>
+
+#include "tenon/op.h"
+
+/* Infers the shapes of a call as the operator does whose gradient the call is.
+ * It has up to three inputs and outputs: which inputs of the call these are. */
+typedef struct nn_forward_of {
+  int32_t (*infer)(const tn_frame *call);
+  const uint32_t *in;
+  const uint32_t *out;
+  uint32_t n_in;
+  uint32_t n_out;
+} nn_forward_of;
+
+int32_t nn_infer_forward(const tn_frame *call, const nn_forward_of *of);
+
+/* The operands of a gradient that is an operator are those of a backward call.
+ */
+static inline tn_frame nn_as_backward(const tn_frame *call) {
+  tn_frame own = *call;
+  own.flags |= TN_CALL_BACKWARD;
+  return own;
+}
+
+/* A backward call of prelu that asks for the gradient of its slopes alone. */
+typedef struct nn_prelu_call {
+  tn_frame frame;
+  tn_tensor in[6]; /* [gradients of out and kept, data, gamma, out, kept] */
+  tn_tensor out[2];
+  uint32_t in_flags[6];
+  tn_req req[2];
+} nn_prelu_call;
+
+static inline void nn_as_prelu(nn_prelu_call *p, const tn_frame *call) {
+  const tn_tensor *head = &call->in[0], *kept = &call->in[1];
+  const tn_tensor in[] = {*head, *head, *kept, call->in[2], *kept, *kept};
+  memcpy(p->in, in, sizeof in);
+  memset(p->in_flags, 0, sizeof p->in_flags);
+  p->out[0] = *head;
+  p->out[0].data = NULL;
+  p->out[1] = call->out[0];
+  p->req[0] = TN_REQ_NULL;
+  p->req[1] = call->req ? call->req[0] : TN_REQ_WRITE;
+  p->frame = nn_as_backward(call);
+  p->frame.n_in = 6;
+  p->frame.n_out = 2;
+  p->frame.in = p->in;
+  p->frame.out = p->out;
+  p->frame.in_flags = p->in_flags;
+  p->frame.req = p->req;
+}
+
+#endif /* NN_SECOND_H_ */

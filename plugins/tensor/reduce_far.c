@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * reduce_far.c: gradients of products in lines whose products f64 may not hold,
+ * on the CPU: the product of a line is kept as factor and power (reduce_big.h).
+ */
+#include "reduce_big.h"
+#include "reduce_loops.h"
+
+enum { PART = 256 }; /* elements that are converted at a time */
+
+/* -------------------------------------------------------------------- lines */
+
+typedef struct work {
+  const reduce_far *far;
+  reduce_view head, data, out; /* axes of lines last */
+  tn_kernel_mode mode;
+} work;
+
+/* A part of a line: elements along the last axis. */
+typedef struct part {
+  tn_kernel_line data;
+  tn_kernel_line out;
+} part;
+
+/* The place of line number `line` in a tensor. */
+static char *place_of(const reduce_view *v, int64_t line) {
+  int64_t at = 0;
+  for (int32_t d = v->kept; d-- > 0; line /= v->shape[d])
+    at += line % v->shape[d] * v->strides[d];
+  return (char *)v->tensor.data + at * tn_dtype_bytes(v->tensor.dtype);
+}
+
+/* Brings `line` to elements [k, k + n) of the last axis, of row `row`. */
+static void line_at(tn_kernel_line *line, const reduce_view *v, char *first,
+                    int64_t row, int64_t k, int64_t n) {
+  const int32_t last = v->tensor.ndim - 1;
+  int64_t at = k * v->strides[last];
+  for (int32_t d = last; d-- > v->kept; row /= v->shape[d])
+    at += row % v->shape[d] * v->strides[d];
+  *line = (tn_kernel_line){first + at * tn_dtype_bytes(v->tensor.dtype),
+                           v->strides[last], n, v->tensor.dtype};
+}
+
+typedef void visit(const work *w, const part *p, void *arg);
+
+static void each_part(const work *w, int64_t line, visit *body, void *arg) {
+  const reduce_view *v = &w->data;
+  char *from = place_of(v, line), *to = place_of(&w->out, line);
+  int64_t rows = 1;
+  if (v->kept == v->tensor.ndim) { /* a line is one element */
+    body(
+        w,
+        &(part){{from, 1, 1, v->tensor.dtype}, {to, 1, 1, w->out.tensor.dtype}},
+        arg);
+    return;
+  }
+  const int64_t length = v->shape[v->tensor.ndim - 1];
+  for (int32_t d = v->kept; d < v->tensor.ndim - 1; ++d) rows *= v->shape[d];
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t k = 0; k < length; k += PART) {
+      const int64_t n = length - k < PART ? length - k : PART;
+      part p;
+      line_at(&p.data, v, from, row, k, n);
+      line_at(&p.out, &w->out, to, row, k, n);
+      body(w, &p, arg);
+    }
+}
+
+enum { LANES = 8, BIAS = 1023 };
+
+/* The exponent of an f64 as its bits have it: 0 is that of 0 and of denormal
+ * numbers, 2047 that of infinities and NaN. */
+static inline int64_t exponent_of(double x) {
+  return (int64_t)(tn_kernel_f64_bits(x) >> 52 & 0x7ff);
+}
+
+static inline double with_exponent(double x, int64_t exponent) {
+  const uint64_t rest = tn_kernel_f64_bits(x) & ~(UINT64_C(0x7ff) << 52);
+  return tn_kernel_f64_from_bits(rest | (uint64_t)exponent << 52);
+}
+
+static int are_plain(const double *x, int64_t n) {
+  int special = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t e = exponent_of(x[i]);
+    special |= (e == 0) | (e == 2047);
+  }
+  return !special;
+}
+
+/* A whole part of plain elements: no product of their factors overflows. */
+static void multiply_plain(reduce_big *all, const double *x) {
+  double factor[LANES];
+  int64_t power[LANES];
+  for (int j = 0; j < LANES; ++j) factor[j] = 1, power[j] = 0;
+  for (int64_t i = 0; i < PART; i += LANES)
+    for (int j = 0; j < LANES; ++j) {
+      factor[j] *= with_exponent(x[i + j], BIAS);
+      power[j] += exponent_of(x[i + j]) - BIAS;
+    }
+  for (int j = 0; j < LANES; ++j) {
+    reduce_big_times(all, factor[j]);
+    all->power += power[j];
+  }
+}
+
+/* Where all elements of the line are plain. */
+static void others_plain(double *y, const double *x, int64_t n, double head,
+                         const reduce_big *all) {
+  for (int64_t i = 0; i < n; ++i) {
+    const double factor = all->factor / with_exponent(x[i], BIAS);
+    const int64_t power = all->power - (exponent_of(x[i]) - BIAS);
+    const int64_t low = power < -2000 ? -2000 : power;
+    const int64_t q = low > 2000 ? 2000 : low, half = q / 2;
+    y[i] = head * (factor * with_exponent(1, BIAS + half) *
+                   with_exponent(1, BIAS + q - half));
+  }
+}
+
+static void multiply(const work *w, const part *p, void *arg) {
+  double x[PART];
+  tn_kernel_load(x, &w->mode, &p->data);
+  if (p->data.n == PART && are_plain(x, PART)) {
+    multiply_plain(arg, x);
+    return;
+  }
+  for (int64_t i = 0; i < p->data.n; ++i)
+    if (x[i] == x[i] || !w->far->skips_nan) reduce_big_times(arg, x[i]);
+}
+
+typedef struct products {
+  double head;
+  reduce_big all;
+} products;
+
+static void others(double *y, const double *x, int64_t n, int skips_nan,
+                   const products *line) {
+  for (int64_t i = 0; i < n; ++i) {
+    const int is_none = skips_nan && x[i] != x[i];
+    y[i] = is_none ? 0 : line->head * reduce_big_without(line->all, x[i]);
+  }
+}
+
+static void put_others(const work *w, const part *p, void *arg) {
+  const products *line = (const products *)arg;
+  const reduce_big *all = &line->all;
+  const int is_plain = all->zeros + all->infinities + all->nans == 0;
+  double x[PART], y[PART], old[PART];
+  tn_kernel_load(x, &w->mode, &p->data);
+  if (is_plain && are_plain(x, p->data.n))
+    others_plain(y, x, p->data.n, line->head, all);
+  else
+    others(y, x, p->data.n, w->far->skips_nan, line);
+  if (w->far->call->req[0] == TN_REQ_ADD) {
+    tn_kernel_load(old, &w->mode, &p->out);
+    for (int64_t i = 0; i < p->data.n; ++i) y[i] += old[i];
+  }
+  tn_kernel_store(&p->out, &w->mode, y);
+}
+
+static int32_t far_slice(void *arg, int64_t begin, int64_t end) {
+  const work *w = (const work *)arg;
+  for (int64_t line = begin; line < end; ++line) {
+    products p = {.all = reduce_big_one()};
+    if (w->far->rests[line] == w->far->rests[line]) continue;
+    const tn_kernel_line head = {place_of(&w->head, line), 1, 1,
+                                 w->head.tensor.dtype};
+    tn_kernel_load(&p.head, &w->mode, &head);
+    each_part(w, line, multiply, &p.all);
+    each_part(w, line, put_others, &p);
+  }
+  return TN_OK;
+}
+
+int32_t reduce_far_run(const reduce_far *far) {
+  const tn_frame *call = far->call;
+  work w = {.far = far, .mode = {TN_F64, tn_kernel_level(call)}};
+  const int64_t length = tn_tensor_size(far->data) / far->lines;
+  const int64_t grain = TN_KERNEL_GRAIN / length;
+  reduce_view_make(&w.head, far->head, far->axes);
+  reduce_view_make(&w.data, far->data, far->axes);
+  reduce_view_make(&w.out, &call->out[0], far->axes);
+  return call->host->parallel_for(call, far->lines, grain > 0 ? grain : 1,
+                                  far_slice, &w);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * binding_expression.c: an argument that is an expression of sizes, dimensions
+ * and parameters: an integer, or a list of integers.
+ */
+#include <string.h>
+
+#include "expr.h"
+#include "lower_binding.h"
+
+/* ---------------------------------------------------------------- dimensions
+ */
+
+/* The axis of `arg` that is dimension variable `dim` alone, from the end where
+ * a pack precedes it. */
+static bool find_axis(const tnm_bind *b, const tn_arg *arg, uint32_t dim,
+                      int32_t *axis) {
+  bool before = false, after = false;
+  if (arg->shape_kind != TN_SHAPE_PATTERN) return false;
+  for (uint32_t i = 0; i < arg->n_terms; ++i) {
+    const tn_node *node = &b->lower->op->nodes[arg->terms[i].node];
+    before = before || arg->terms[i].spread != 0;
+    if (node->op != TN_NODE_DIM || (uint32_t)node->a != dim) continue;
+    for (uint32_t k = i; k < arg->n_terms; ++k)
+      after = after || arg->terms[k].spread != 0;
+    *axis = (int32_t)i - (before ? (int32_t)arg->n_terms : 0);
+    return !(before && after);
+  }
+  return false;
+}
+
+/* Where a call finds the value of a dimension variable. */
+static bool find_dimension(tnm_bind *b, uint32_t dim, tnm_bound_arg *out) {
+  const uint32_t skipped = TN_ARG_OPTIONAL | TN_ARG_VARIADIC;
+  out->pass = TNM_PASS_DIMENSION;
+  for (out->list = 0; out->list < 3; ++out->list) {
+    const tnm_operands *operands = &b->lower->operands[out->list];
+    for (out->index = 0; out->index < operands->n; ++out->index) {
+      const tn_arg *arg = operands->v[out->index];
+      if ((arg->flags & skipped) == 0 && find_axis(b, arg, dim, &out->axis))
+        return true;
+    }
+  }
+  out->list = TN_NONE;
+  return false;
+}
+
+/* Every variable that the expression names gets a source. */
+static bool find_dimensions(tnm_bind *b, const tnm_tree *node, size_t first) {
+  for (size_t i = first; i < b->program.nodes.n; ++i) {
+    const tn_node *n = b->program.nodes.v[i];
+    if (n->op == TN_NODE_PACK) {
+      const size_t id = tnm_bind_mismatch(b, node->pos, NULL,
+                                          "a pack has no place in an argument");
+      tnm_diag_help(b->lower->diags, id,
+                    "write `rank(x)`, `size(x)` or `shape(x)` of an operand "
+                    "`x`");
+      return false;
+    }
+    if (n->op != TN_NODE_DIM ||
+        find_dimension(b, (uint32_t)n->a, &b->dims[n->a]))
+      continue;
+    const char *name = b->lower->op->dims[n->a];
+    const char *what = tnm_format(
+        b->lower->arena, "no shape has the dimension `%s` by itself", name);
+    const size_t id =
+        tnm_bind_mismatch(b, node->pos, NULL, what != NULL ? what : "");
+    tnm_diag_help(b->lower->diags, id,
+                  "name it in the shape of an input: `shape: [%s]`", name);
+    return false;
+  }
+  return true;
+}
+
+/* --------------------------------------------------------------- expressions
+ */
+
+static void warn_narrow(const tnm_bind *b, const tnm_tree *c,
+                        const tnm_bound_arg *out, bool size) {
+  const tn_node *const *nodes = (const tn_node *const *)b->program.nodes.v;
+  const tnm_range have = tnm_node_range(b, nodes, out->index);
+  const uint32_t type = out->c == TNM_C_POINTER ? out->element : out->c;
+  const tnm_range want = tnm_c_range(type);
+  char under[128];
+  if (have.low >= want.low && have.high <= want.high) return;
+  const bool above = have.high > want.high;
+  if (size)
+    snprintf(under, sizeof under,
+             "calls above %lld elements will return OUT_OF_RANGE",
+             (long long)want.high);
+  else
+    snprintf(under, sizeof under,
+             "calls where %s is %s %lld will return OUT_OF_RANGE",
+             out->c == TNM_C_POINTER ? "one" : "it", above ? "above" : "below",
+             (long long)(above ? want.high : want.low));
+  tnm_diag_spec spec = {"W0061", c->pos, under};
+  tnm_diag(b->lower->diags, &spec, "`%s` may not fit %s", out->text,
+           tnm_c_names[type]);
+}
+
+static bool expression_does_not_fit(tnm_bind *b, const tnm_tree *node,
+                                    const char *is, const tnm_c_type *type,
+                                    const char *wanted) {
+  const char *what = tnm_format(
+      b->lower->arena, "`%s` is %s, %s wants something else", node->text, is,
+      type->c == TNM_C_POINTER ? "a pointer" : tnm_c_names[type->c]);
+  const size_t id =
+      tnm_bind_mismatch(b, node->pos, NULL, what != NULL ? what : "");
+  tnm_diag_help(b->lower->diags, id, "%s", wanted);
+  return false;
+}
+
+/* The operand that a dimension or a size is of. */
+static const char *operand_of(const tnm_bind *b, const tn_node *node) {
+  const bool dim = node->op == TN_NODE_DIM;
+  if (!dim && node->op != TN_NODE_OPERAND_SIZE) return "x";
+  const uint32_t list = dim ? b->dims[node->a].list : (uint32_t)node->a;
+  const uint32_t index = dim ? b->dims[node->a].index : (uint32_t)node->b;
+  return b->lower->operands[list].names[index];
+}
+
+/* Help for an integer where the function takes a pointer. */
+static const char *help_pointer(tnm_bind *b, const tnm_bind_entry *at,
+                                const tn_node *node) {
+  if (!tnm_is_integer_list(&at->type)) return "pass the name of a tensor";
+  const char *name = operand_of(b, node);
+  const char *text = tnm_format(
+      b->lower->arena,
+      "pass `shape(%s)` for all its dimensions; or write `c: %s` for this "
+      "number, or add `by: address` for a pointer to it",
+      name, tnm_c_names[at->type.element]);
+  return text != NULL ? text : "";
+}
+
+static bool pass_values(tnm_bind *b, const tnm_bind_entry *at,
+                        tnm_bound_arg *out) {
+  out->pass = TNM_PASS_NODES;
+  out->element = at->type.element;
+  if (tnm_is_integer_list(&at->type)) {
+    warn_narrow(b, at->c, out, false);
+    return true;
+  }
+  const char *wanted = "write `c: const int64*`, or another type of integers";
+  return expression_does_not_fit(b, at->pass, "a list of integers", &at->type,
+                                 wanted);
+}
+
+bool tnm_bind_expression(tnm_bind *b, const tnm_bind_entry *at,
+                         tnm_bound_arg *out) {
+  const tnm_item item = {at->pass->text, at->pass->pos};
+  const size_t first = b->program.nodes.n;
+  uint32_t top = 0;
+  bool list = false;
+  if (!tnm_read_line(b->lower->diags, at->pass) ||
+      !tnm_program_value(&b->program, &item, &top, &list) ||
+      !find_dimensions(b, at->pass, first))
+    return false;
+  const tn_node *n = b->program.nodes.v[top];
+  const bool size = n->op == TN_NODE_OPERAND_SIZE;
+  out->pass = TNM_PASS_NODE;
+  out->index = top;
+  if (list) return pass_values(b, at, out);
+  if (out->c > TNM_C_U64)
+    return expression_does_not_fit(
+        b, at->pass, "an integer", &at->type,
+        out->c == TNM_C_POINTER ? help_pointer(b, at, n)
+                                : "pass a number or a parameter of type float");
+  warn_narrow(b, at->c, out, size);
+  if (size) {
+    out->pass = TNM_PASS_SIZE;
+    out->list = (uint32_t)n->a;
+    out->index = (uint32_t)n->b;
+  }
+  if (n->op == TN_NODE_DIM) {
+    const tnm_bound_arg *source = &b->dims[n->a];
+    out->pass = TNM_PASS_DIMENSION;
+    out->list = source->list;
+    out->index = source->index;
+    out->axis = source->axis;
+  }
+  return true;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * check_fields.c: whether the fields of a params or options struct make sense:
+ * names, lengths of lists, and places. The members fill the struct and none
+ * overlaps another, since the host writes values there without a further check.
+ */
+#include <string.h>
+
+#include "check.h"
+
+static bool is_list(const tn_field *f) {
+  return f->type == TN_FIELD_INTS || f->type == TN_FIELD_FLOATS;
+}
+
+static uint32_t type_bytes(uint32_t type) {
+  if (type == TN_FIELD_BOOL || type == TN_FIELD_ENUM || type == TN_FIELD_DTYPE)
+    return 4;
+  return type == TN_FIELD_INTS || type == TN_FIELD_FLOATS ? 16 : 8;
+}
+
+/* ------------------------------------------------------------------ places */
+
+/* Members of a struct, in units of 4 bytes. A field has at most 5: a list, and
+ * whether it is given. As many again are padding. */
+enum { UNIT = 4, MOST_UNITS = 10 * TNM_MOST_FIELDS };
+
+typedef struct units {
+  uint8_t used[MOST_UNITS];
+  uint32_t n;
+} units;
+
+static tn_code take_units(units *u, const char *what, uint32_t offset,
+                          uint32_t bytes) {
+  const uint32_t size = u->n * UNIT;
+  if (offset > size || bytes > size - offset ||
+      offset % (bytes < 8 ? bytes : 8) != 0)
+    return tn__fail(TN_PLUGIN,
+                    "%s is %u: %u aligned bytes do not fit into a struct of %u "
+                    "bytes there",
+                    what, offset, bytes, size);
+  for (uint32_t i = offset / UNIT; i < (offset + bytes) / UNIT; ++i) {
+    if (u->used[i])
+      return tn__fail(TN_PLUGIN,
+                      "%s is %u: its %u bytes overlap another member of the "
+                      "struct",
+                      what, offset, bytes);
+    u->used[i] = 1;
+  }
+  return TN_OK;
+}
+
+static tn_code take_field(units *u, const tn_field *f) {
+  TN__TRY(take_units(u, "offset", f->offset, type_bytes(f->type)));
+  if (f->flags & TN_FIELD_OPTIONAL)
+    return take_units(u, "has_offset", f->has_offset, sizeof(int32_t));
+  if (f->has_offset == TN_NONE) return TN_OK;
+  return tn__fail(TN_PLUGIN, "has_offset is %u, but the value is not optional",
+                  f->has_offset);
+}
+
+/* No member has more than 8 bytes of alignment, so padding has 4. */
+static tn_code check_gaps(const units *u) {
+  for (uint32_t i = 1; i < u->n; ++i)
+    if (!u->used[i - 1] && !u->used[i])
+      return tn__fail(TN_PLUGIN,
+                      "the struct has %u bytes, but no member is at %u",
+                      u->n * UNIT, (i - 1) * UNIT);
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------ fields */
+
+/* Lists may take their length from one another, but not in a circle. */
+static tn_code check_rank(const tnm_fields *all, uint32_t i) {
+  uint32_t steps = 0;
+  if (all->v[i]->min_rank > all->v[i]->max_rank)
+    return tn__fail(TN_PLUGIN, "min_rank %u is greater than max_rank %u",
+                    all->v[i]->min_rank, all->v[i]->max_rank);
+  for (uint32_t at = all->v[i]->rank_of; at != TN_NONE;
+       at = all->v[at]->rank_of) {
+    if (at >= all->n || !is_list(all->v[at]) || !is_list(all->v[i]))
+      return tn__fail(TN_PLUGIN, "rank_of is %u, which is not a list", at);
+    if (++steps > all->n)
+      return tn__fail(TN_PLUGIN, "rank_of leads back to where it began");
+  }
+  return TN_OK;
+}
+
+static tn_code check_field_default(const tn_field *f) {
+  bool required = f->flags & TN_FIELD_REQUIRED;
+  if (required == !f->default_text) return TN_OK;
+  return tn__fail(TN_PLUGIN, required ? "it is required but has a default"
+                                      : "it has no default_text");
+}
+
+static tn_code check_field(const tnm_fields *all, uint32_t i) {
+  const tn_field *f = all->v[i];
+  TN__TRY(tnm_check_name("it", f->name, false));
+  if (f->alias) TN__TRY(tnm_check_name("its alias", f->alias, false));
+  TN__TRY(check_rank(all, i));
+  if (f->type == TN_FIELD_ENUM && !f->n_values)
+    return tn__fail(TN_PLUGIN, "it is an enum without values");
+  for (uint32_t other = 0; other < i; ++other)
+    if (!strcmp(all->v[other]->name, f->name))
+      return tn__fail(TN_PLUGIN, "the name \"%.80s\" occurs twice", f->name);
+  return TN_OK;
+}
+
+static tn_code check_size(const char *what, const tnm_fields *all) {
+  if (all->n > TNM_MOST_FIELDS)
+    return tn__fail(TN_PLUGIN, "%u %ss are too many; at most %d are allowed",
+                    all->n, what, TNM_MOST_FIELDS);
+  if (all->size % UNIT == 0 && all->size / UNIT <= MOST_UNITS &&
+      (all->n || !all->size))
+    return TN_OK;
+  return tn__fail(TN_PLUGIN,
+                  "the struct of %u %ss has %u bytes, which they cannot fill",
+                  all->n, what, all->size);
+}
+
+tn_code tnm_check_fields(const char *what, const tnm_fields *all,
+                         bool defaults) {
+  units u = {.n = all->size / UNIT};
+  TN__TRY(check_size(what, all));
+  for (uint32_t i = 0; i < all->n; ++i) {
+    tn_code rc = check_field(all, i);
+    if (!rc) rc = take_field(&u, all->v[i]);
+    if (!rc && defaults) rc = check_field_default(all->v[i]);
+    if (rc)
+      return tn__fail_more(rc, ", in %s %u (%.80s)", what, i,
+                           all->v[i]->name ? all->v[i]->name : "?");
+  }
+  return check_gaps(&u);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * `requires` of plugin.yaml: plugins that are loaded before this one, each with
+ * the least release that serves.
+ */
+#include <string.h>
+
+#include "front.h"
+
+/* ">=2" */
+static bool parse_least(const char *text, uint32_t *out) {
+  int64_t value;
+  if (strncmp(text, ">=", 2) != 0) return false;
+  text += 2 + strspn(text + 2, " ");
+  if (!tnm_parse_int(text, &value) || value < 1 || value > INT32_MAX)
+    return false;
+  *out = (uint32_t)value;
+  return true;
+}
+
+static bool read_least(tnm_reader *reader, const tnm_tree *entry,
+                       uint32_t *out) {
+  if (!tnm_check_scalar(reader->diags, entry, "a release such as \">=2\""))
+    return false;
+  if (parse_least(entry->text, out)) return true;
+  tnm_diag_spec spec = {"E0014", entry->pos, NULL};
+  size_t id = tnm_diag(reader->diags, &spec,
+                       "invalid value `%.80s`: expected the least release",
+                       entry->text);
+  tnm_diag_help(reader->diags, id, "write `%s: \">=1\"`", entry->key);
+  return false;
+}
+
+/* A plugin's name is checked as a value is, at the key's place. */
+static bool check_other(tnm_reader *reader, const tnm_tree *entry) {
+  tnm_tree key = *entry;
+  key.kind = TNM_SCALAR;
+  key.text = entry->key;
+  key.pos = entry->key_pos;
+  if (!tnm_read_name(reader->diags, &key, "a plugin")) return false;
+  if (strcmp(entry->key, reader->name) != 0) return true;
+  tnm_diag_spec spec = {"E0014", entry->key_pos, NULL};
+  size_t id =
+      tnm_diag(reader->diags, &spec, "plugin `%s` requires itself", entry->key);
+  tnm_diag_help(reader->diags, id, "name other plugins only");
+  return false;
+}
+
+void tnm_lower_dependencies(tnm_reader *reader, const tnm_tree *map,
+                            tn_plugin *plugin) {
+  if (map == NULL) return;
+  const tn_dependency **all =
+      TNM_NEW(reader->arena, const tn_dependency *, map->n);
+  tn_dependency *each = TNM_NEW(reader->arena, tn_dependency, map->n);
+  if (all == NULL || each == NULL) return;
+  plugin->dependencies = all;
+  for (const tnm_tree *e = map->first; e != NULL; e = e->next) {
+    tn_dependency *d = &each[plugin->n_dependencies];
+    uint32_t release;
+    if (!check_other(reader, e) || !read_least(reader, e, &release)) continue;
+    *d = (tn_dependency){
+        .struct_size = sizeof *d, .release = release, .plugin = e->key};
+    all[plugin->n_dependencies++] = d;
+  }
+}

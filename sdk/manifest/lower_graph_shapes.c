@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Shapes in the graph of a gradient: each call is followed with the shapes that
+ * patterns state, and the result is compared with the input whose gradient it
+ * is. Reports a contradiction; a shape that no pattern tells passes.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "front.h"
+
+enum { /* dim.kind */
+       OTHER = 0,
+       VARIABLE = 1, /* number `a` of the differentiated operator */
+       PARAMETER = 2,
+       NUMBER = 3
+};
+
+typedef struct dim {
+  int kind;
+  int32_t a;
+  int64_t value;
+} dim;
+
+enum { /* form.what */
+       UNKNOWN = 0,
+       ALIKE = 1, /* the shape of operand `symbol`, whatever that is */
+       LISTED = 2 /* one entry for each dimension */
+};
+
+typedef struct form {
+  int what;
+  uint32_t symbol;
+  uint32_t n;
+  dim v[TN_MAX_NDIM];
+} form;
+
+enum { MOST_VALUES = 32, MOST_DIMS = 32, MOST_DEPTH = 8 };
+
+/* The graph of the gradient of one input, as it is followed. */
+typedef struct following {
+  tnm_reader *reader;
+  const tn_op *op; /* that is differentiated */
+  tnm_pos pos;
+  form stack[MOST_VALUES];
+  uint32_t n;
+  bool told; /* a contradiction was reported: the rest follows from it */
+} following;
+
+/* ------------------------------------------------------------------- forms */
+
+static const tn_arg *arg_at(const tn_op *op, uint32_t list, uint32_t i) {
+  const tn_arg *const *lists[] = {op->inputs, op->outputs, op->aux};
+  const uint32_t n[] = {op->n_inputs, op->n_outputs, op->n_aux};
+  return list < 3 && i < n[list] ? lists[list][i] : NULL;
+}
+
+static dim dim_of(const tn_node *node) {
+  if (node->op == TN_NODE_DIM) return (dim){VARIABLE, node->a, 0};
+  if (node->op == TN_NODE_PARAM) return (dim){PARAMETER, node->a, 0};
+  if (node->op == TN_NODE_CONST) return (dim){NUMBER, 0, node->value};
+  return (dim){OTHER, 0, 0};
+}
+
+/* The shape of an operand of the differentiated operator. */
+static form form_of(const tn_op *op, uint32_t list, uint32_t i, int depth) {
+  const tn_arg *arg = arg_at(op, list, i);
+  form f = {.what = ALIKE, .symbol = list << 16 | i};
+  if (arg == NULL || (arg->flags & TN_ARG_VARIADIC) != 0 ||
+      arg->count != TN_NONE || depth > MOST_DEPTH)
+    return (form){.what = UNKNOWN};
+  if (arg->shape_kind == TN_SHAPE_SAME)
+    return form_of(op, arg->shape_list, arg->shape_index, depth + 1);
+  if (arg->shape_kind != TN_SHAPE_PATTERN || arg->n_terms > TN_MAX_NDIM)
+    return f;
+  for (uint32_t k = 0; k < arg->n_terms; ++k)
+    if (arg->terms[k].spread) return f;
+  f.what = LISTED;
+  f.n = arg->n_terms;
+  for (uint32_t k = 0; k < f.n; ++k)
+    f.v[k] = dim_of(&op->nodes[arg->terms[k].node]);
+  return f;
+}
+
+/* Conditions may make two dimensions one number. */
+static bool dims_differ(const following *w, const dim *a, const dim *b) {
+  if (a->kind == OTHER || b->kind == OTHER || w->op->n_requires > 0)
+    return false;
+  return a->kind != b->kind || a->a != b->a || a->value != b->value;
+}
+
+static bool forms_differ(const following *w, const form *a, const form *b) {
+  if (a->what != LISTED || b->what != LISTED) return false;
+  if (a->n != b->n) return true;
+  for (uint32_t k = 0; k < a->n; ++k)
+    if (dims_differ(w, &a->v[k], &b->v[k])) return true;
+  return false;
+}
+
+static bool forms_equal(const form *a, const form *b) {
+  if (a->what != b->what || a->what == UNKNOWN) return false;
+  if (a->what == ALIKE) return a->symbol == b->symbol;
+  if (a->n != b->n) return false;
+  for (uint32_t k = 0; k < a->n; ++k)
+    if (a->v[k].kind == OTHER || a->v[k].kind != b->v[k].kind ||
+        a->v[k].a != b->v[k].a || a->v[k].value != b->v[k].value)
+      return false;
+  return true;
+}
+
+/* "[N, num_hidden]" */
+static const char *form_text(const following *w, const form *f) {
+  const tn_op *op = w->op;
+  const char *text = "[";
+  for (uint32_t k = 0; k < f->n && text != NULL; ++k) {
+    const dim *d = &f->v[k];
+    const char *comma = k > 0 ? ", " : "";
+    if (d->kind == NUMBER)
+      text =
+          tnm_format(w->reader->arena, "%s%s%" PRId64, text, comma, d->value);
+    else
+      text = tnm_format(w->reader->arena, "%s%s%s", text, comma,
+                        d->kind == VARIABLE    ? op->dims[d->a]
+                        : d->kind == PARAMETER ? op->params[d->a]->name
+                                               : "?");
+  }
+  text = text != NULL ? tnm_format(w->reader->arena, "%s]", text) : NULL;
+  return text != NULL ? text : "";
+}
+
+static void report(following *w, const char *text) {
+  tnm_diag_spec spec = {"E0075", w->pos, NULL};
+  w->told = true;
+  if (text != NULL) tnm_diag(w->reader->diags, &spec, "%s", text);
+}
+
+/* ------------------------------------------------------------------- calls */
+
+/* A call, and the shapes that its operator's variables stand for. */
+typedef struct calling {
+  following *w;
+  const tn_op *op;
+  const char *name; /* "elemwise.mul@1" */
+  const form *in;
+  uint32_t n_in;
+  dim dims[MOST_DIMS];
+  bool bound[MOST_DIMS];
+} calling;
+
+/* A shape that is listed, against a pattern without a pack. */
+static void match_pattern(calling *c, const tn_arg *arg, const form *f) {
+  tn__arena *arena = c->w->reader->arena;
+  bool fits = arg->n_terms == f->n;
+  for (uint32_t k = 0; k < arg->n_terms; ++k)
+    if (arg->terms[k].spread) return;
+  for (uint32_t k = 0; fits && k < f->n; ++k) {
+    const tn_node *node = &c->op->nodes[arg->terms[k].node];
+    const bool variable = node->op == TN_NODE_DIM && node->a < MOST_DIMS;
+    if (variable && c->bound[node->a])
+      fits = !dims_differ(c->w, &c->dims[node->a], &f->v[k]);
+    if (!variable || c->bound[node->a]) continue;
+    c->dims[node->a] = f->v[k];
+    c->bound[node->a] = true;
+  }
+  if (fits) return;
+  report(c->w,
+         tnm_format(arena,
+                    "`%s` wants %s for its input `%s`, which would be "
+                    "%s",
+                    c->name, arg->shape_text ? arg->shape_text : "another",
+                    arg->name, form_text(c->w, f)));
+}
+
+static void match_input(calling *c, uint32_t i) {
+  const tn_arg *arg = c->op->inputs[i];
+  const form *f = &c->in[i];
+  if (arg->shape_kind == TN_SHAPE_PATTERN && f->what == LISTED)
+    match_pattern(c, arg, f);
+  if (arg->shape_kind != TN_SHAPE_SAME || arg->shape_list != TN_OPERAND_IN ||
+      arg->shape_index >= c->n_in)
+    return;
+  const form *other = &c->in[arg->shape_index];
+  if (!forms_differ(c->w, f, other)) return;
+  report(c->w,
+         tnm_format(c->w->reader->arena,
+                    "inputs `%s` and `%s` of `%s` have one shape, but would "
+                    "be %s and %s",
+                    c->op->inputs[arg->shape_index]->name, arg->name, c->name,
+                    form_text(c->w, other), form_text(c->w, f)));
+}
+
+static form result_of_pattern(const calling *c, const tn_arg *arg) {
+  form f = {.what = LISTED, .n = arg->n_terms};
+  if (arg->n_terms > TN_MAX_NDIM) return (form){.what = UNKNOWN};
+  for (uint32_t k = 0; k < f.n; ++k) {
+    const tn_node *node = &c->op->nodes[arg->terms[k].node];
+    if (arg->terms[k].spread) return (form){.what = UNKNOWN};
+    if (node->op == TN_NODE_CONST) f.v[k] = dim_of(node);
+    if (node->op == TN_NODE_DIM && node->a < MOST_DIMS && c->bound[node->a])
+      f.v[k] = c->dims[node->a];
+  }
+  return f;
+}
+
+/* The first output. */
+static form result_of(const calling *c) {
+  const tn_arg *arg = arg_at(c->op, TN_OPERAND_OUT, 0);
+  bool alike = c->n_in > 0;
+  if (arg == NULL || arg->count != TN_NONE) return (form){.what = UNKNOWN};
+  if (arg->shape_kind == TN_SHAPE_PATTERN) return result_of_pattern(c, arg);
+  if (arg->shape_kind == TN_SHAPE_SAME && arg->shape_list == TN_OPERAND_IN &&
+      arg->shape_index < c->n_in)
+    return c->in[arg->shape_index];
+  for (uint32_t i = 1; i < c->n_in; ++i)
+    alike = alike && forms_equal(&c->in[0], &c->in[i]);
+  return arg->shape_kind == TN_SHAPE_BROADCAST && alike
+             ? c->in[0]
+             : (form){.what = UNKNOWN};
+}
+
+static form follow_call(following *w, const tn_step *step, const form *in) {
+  const tn_op *op = tnm_called(w->reader, step->op);
+  calling c = {
+      .w = w, .op = op, .name = step->op, .in = in, .n_in = step->index};
+  if (op == NULL || c.n_in > op->n_inputs ||
+      (c.n_in > 0 &&
+       (op->inputs[op->n_inputs - 1]->flags & TN_ARG_VARIADIC) != 0))
+    return (form){.what = UNKNOWN};
+  for (uint32_t i = 0; i < c.n_in && !w->told; ++i) match_input(&c, i);
+  return w->told ? (form){.what = UNKNOWN} : result_of(&c);
+}
+
+/* -------------------------------------------------------------------- graphs
+ */
+
+static void follow_steps(following *w, const tn_input_gradient *g) {
+  for (uint32_t k = 0; k < g->n_steps && !w->told; ++k) {
+    const tn_step *step = &g->steps[k];
+    const uint32_t list =
+        step->what == TN_NEED_IN ? TN_OPERAND_IN : TN_OPERAND_OUT;
+    form f;
+    if (step->what == TN_STEP_CALL) {
+      if (step->index > w->n) return;
+      w->n -= step->index;
+      f = follow_call(w, step, w->stack + w->n);
+    } else {
+      f = form_of(w->op, list, step->index, 0);
+    }
+    if (w->n == MOST_VALUES) return;
+    w->stack[w->n++] = f;
+  }
+}
+
+static void check_input(tnm_reader *reader, const tnm_operator *o, uint32_t i) {
+  const char *const path[] = {"gradient", "graph", o->op->inputs[i]->name,
+                              NULL};
+  following w = {.reader = reader, .op = o->op, .pos = tnm_place(o, path)};
+  const form want = form_of(o->op, TN_OPERAND_IN, i, 0);
+  follow_steps(&w, o->op->gradient->inputs[i]);
+  if (w.told || w.n != 1 || !forms_differ(&w, &w.stack[0], &want)) return;
+  report(&w, tnm_format(reader->arena,
+                        "the gradient of `%s` would be %s, but the input is "
+                        "%s",
+                        o->op->inputs[i]->name, form_text(&w, &w.stack[0]),
+                        form_text(&w, &want)));
+}
+
+void tnm_check_graph_shapes(tnm_reader *reader) {
+  for (size_t k = 0; k < reader->operators.n; ++k) {
+    const tnm_operator *o = reader->operators.v[k];
+    const tn_gradient *g = o->op != NULL ? o->op->gradient : NULL;
+    if (g == NULL || g->kind != TN_GRADIENT_GRAPH || o->tree == NULL) continue;
+    for (uint32_t i = 0; i < g->n_inputs && !reader->arena->failed; ++i)
+      if (g->inputs[i]->n_steps > 0) check_input(reader, o, i);
+  }
+}

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * An `init` that ends the process as if all were well.
+ * says:
+ *   bad.so:1:1: error[E0080]: while it was loaded and unloaded, it ended the
+ * process with status 0
+ */
+#define INIT exit(0);
+#include "bad.h"

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * terminal.c: the one way of text to a terminal. Names and texts come from
+ * manifests and plugins that nobody trusts yet: control characters and marks
+ * that reverse or hide text are escaped, as in JSON; bytes that are not UTF-8
+ * as \xff. The colours of diagnostics pass.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "opgen.h"
+
+enum { COLOUR = 7 /* bytes of the longest sequence */ };
+
+/* A stream, and the begin of a line that was not written to its end. */
+typedef struct terminal {
+  int fd;
+  tn__buf line;
+} terminal;
+
+static terminal terminals[2];
+
+static bool write_all(int fd, const char *bytes, size_t n) {
+  while (n > 0) {
+    const ssize_t done = write(fd, bytes, n);
+    if (done <= 0) return false;
+    bytes += done;
+    n -= (size_t)done;
+  }
+  return true;
+}
+
+/* "\033[0m", "\033[1;31m": what print.c of sdk/manifest writes. */
+static size_t colour_length(const char *s) {
+  const size_t digits = strspn(s + 2, "013;4");
+  if (s[0] != '\033' || s[1] != '[' || digits > COLOUR - 3) return 0;
+  return s[2 + digits] == 'm' ? digits + 3 : 0;
+}
+
+static size_t escape(const char *s, char *to) {
+  static const unsigned char first_bits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+  const size_t n = *s ? tn__utf8_length(s) : 1;
+  unsigned c = (unsigned char)s[0] & (n ? first_bits[n] : 0xffu);
+  for (size_t i = 1; i < n; ++i) c = c << 6 | ((unsigned char)s[i] & 0x3fu);
+  const char *format = n == 0 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x";
+  (void)snprintf(to, 12, format, c);
+  return n ? n : 1;
+}
+
+/* `text` ends in a NUL, which is not among its `n` bytes. */
+static bool write_shown(int fd, const char *text, size_t n) {
+  const char *const end = text + n;
+  const char *from = text;
+  char escaped[12];
+  while (text < end) {
+    const size_t shown = *text ? tn__shown_length(text) : 0;
+    const size_t passes = shown ? shown : colour_length(text);
+    if (passes) {
+      text += passes;
+      continue;
+    }
+    if (!write_all(fd, from, (size_t)(text - from))) return false;
+    text += escape(text, escaped);
+    if (!write_all(fd, escaped, strlen(escaped))) return false;
+    from = text;
+  }
+  return write_all(fd, from, (size_t)(text - from));
+}
+
+/* Writes the whole lines, and keeps the rest. */
+static bool write_lines(terminal *t) {
+  const char *last = t->line.n ? memrchr(t->line.s, '\n', t->line.n) : NULL;
+  if (!last) return true;
+  const size_t whole = (size_t)(last + 1 - t->line.s);
+  const char first = t->line.s[whole];
+  t->line.s[whole] = '\0';
+  const bool fine = write_shown(t->fd, t->line.s, whole);
+  t->line.s[whole] = first;
+  memmove(t->line.s, t->line.s + whole, t->line.n - whole + 1);
+  t->line.n -= whole;
+  return fine;
+}
+
+static ssize_t take_bytes(void *cookie, const char *bytes, size_t n) {
+  terminal *t = cookie;
+  tn__buf_bytes(&t->line, bytes, n);
+  return !t->line.failed && write_lines(t) ? (ssize_t)n : 0;
+}
+
+/* What has no line feed at its end. */
+static void end_streams(void) {
+  (void)fflush(stdout);
+  (void)fflush(stderr);
+  for (int i = 0; i < 2; ++i) {
+    terminal *t = &terminals[i];
+    if (t->line.n) (void)write_shown(t->fd, t->line.s, t->line.n);
+    tn__buf_deinit(&t->line);
+  }
+}
+
+static FILE *open_stream(terminal *t, int fd, int buffering) {
+  const cookie_io_functions_t functions = {.write = take_bytes};
+  *t = (terminal){.fd = fd};
+  tn__buf_init(&t->line, tn__env_default());
+  FILE *stream = fopencookie(t, "w", functions);
+  if (stream) (void)setvbuf(stream, NULL, buffering, BUFSIZ);
+  return stream;
+}
+
+void opgen_terminal_begin(void) {
+  const bool lines = isatty(STDOUT_FILENO) != 0;
+  FILE *out =
+      open_stream(&terminals[0], STDOUT_FILENO, lines ? _IOLBF : _IOFBF);
+  FILE *err = open_stream(&terminals[1], STDERR_FILENO, _IOLBF);
+  if (out) stdout = out;
+  if (err) stderr = err;
+  (void)atexit(end_streams);
+}
