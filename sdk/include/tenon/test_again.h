@@ -164,6 +164,7 @@ static void tn_test_compare_threads(const tn_test_kit *k, tn_test_subsets *s,
   if (copy == NULL) return;
   copy->t->complaint[0] = '\0';
   copy->t->watch = k->t->watch;
+  copy->t->n_restored = tn_modes_restored(NULL);
   if (tn_test_compute_bits(copy, s, &bits) == TN_OK)
     tn_test_compare_bits(k, first, &bits, "with another number of threads");
   if (copy->t->complaint[0] != '\0') tn_test_complain(k->t, copy->t->complaint);
