@@ -96,6 +96,17 @@ typedef struct tn__floating_log {
 } tn__floating_log;
 const tn__floating_log *tn__floating_replaced(void);
 
+/* The modes as a number; see tn_modes_restored. */
+static inline uint64_t tn__floating_number(const tn__floating *modes) {
+#if defined(__x86_64__)
+  return (modes->sse & TN__SSE_CONTROL) | (uint64_t)modes->x87 << 32;
+#elif defined(__aarch64__)
+  return modes->control;
+#else
+  return (uint64_t)modes->round;
+#endif
+}
+
 /* Computes again as when `before` was got, after another mode, `now`. */
 void tn__floating_replace(const tn__floating *before, const tn__floating *now)
     __attribute__((cold));

@@ -3,6 +3,7 @@
  * traces. As in all files api*.c, each checks its arguments and calls the
  * folder that does the work.
  */
+#include "floating.h"
 #include "runtime.h"
 
 tn_code tn__argument_fail(const char *function, const char *name) {
@@ -11,6 +12,12 @@ tn_code tn__argument_fail(const char *function, const char *name) {
 
 const char *tn_version(void) {
   return TN_VERSION;
+}
+
+uint64_t tn_modes_restored(uint64_t *modes) {
+  const tn__floating_log *log = tn__floating_replaced();
+  if (modes) *modes = tn__floating_number(&log->last);
+  return log->n;
 }
 
 const char *tn_dtype_name(tn_dtype dtype) {

@@ -72,12 +72,12 @@ def plugin_of(source, objects):
     return made
 
 
-def run(plugin, *words):
+def run(plugin, limit):
     """Exit status and output of the plugin's tests."""
     done = subprocess.run(
-        [FOLDER / "lab_test", plugin, "--limit", "1", *words], text=True,
+        [FOLDER / "lab_test", plugin, "--limit", str(limit)], text=True,
         check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        errors="replace", timeout=60, cwd=FOLDER)
+        errors="replace", timeout=100, cwd=FOLDER)
     return done.returncode, done.stdout
 
 
@@ -91,8 +91,9 @@ def expected_of(source):
 
 
 def check(source, objects):
-    status, said = run(plugin_of(source, objects))
     expected = expected_of(source)
+    limit = 1 if "did\\ not\\ end" in " ".join(expected) else 30
+    status, said = run(plugin_of(source, objects), limit)
     plan = re.search(r"(?m)^1\.\.(\d+)$", said)
     lines = re.findall(r"(?m)^(?:not )?ok \d+ - ", said)
     assert plan and int(plan[1]) == len(lines), f"the plan is wrong:\n{said}"

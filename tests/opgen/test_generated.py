@@ -65,8 +65,8 @@ gradient: auto
 examples: [{name: e, x: [1, 2], y: [3, 12], grad: {y: [1, 1], x: [6, 12]}}]
 """
     passes(run(body), "lab.cube@1 e: numeric gradient, f16 # SKIP f16 is too "
-           "coarse for difference quotients, and neither f64 nor f32 can stand "
-           "in for it", "lab.cube@1 e gradient: f16")
+           "coarse for difference quotients, and neither f64 nor f32 can replace "
+           "it", "lab.cube@1 e gradient: f16")
     # In f32 beside them they are.
     passes(run(body.replace("bf16, i32", "f32")),
            "numeric gradient, f32, point 1\n")
@@ -291,6 +291,27 @@ def kernels_for_a_device_that_is_missing_are_skipped():
     source = '#include "op.gen.h"\nint32_t lab_cube(const tn_frame *call) ' \
         '{ (void)call; return TN_OK; }\n'
     passes(run(body, source), "# SKIP operator lab.cube@1 has no forward kernel")
+
+
+def a_declared_type_that_no_kernel_takes_fails():
+    body = KERNEL.replace("DEVICE", "cpu").replace("OTHER", "dtypes: [f32],")
+    body = "dtypes: {T: [f32, f64]}\n" + body.replace(
+        "dtype: f32, doc", "dtype: T, layout: contiguous, doc").replace(
+            "dtype: f32, shape: x", "dtype: T, shape: x, layout: contiguous")
+    fails(run(body, DENSE), "ok 1 - lab.cube@1 e: f32, cpu, dense, new\n",
+          "not ok 27 - lab.cube@1: f64: forward: `dtypes` declares f64 for T, "
+          "but no forward kernel took it; the last refusal: no forward kernel "
+          "of lab.cube@1 takes this call")
+
+
+def an_elementwise_kernel_that_errs_in_long_arrays_fails():
+    body = KERNEL.replace("DEVICE", "cpu").replace(
+        "OTHER", "flags: [elementwise],").replace(
+            "doc: ", "layout: contiguous, doc: ")
+    source = DENSE.replace("return TN_OK", "if (tn_tensor_size(&call->out[0]) "
+                           "> 100) y[1] += 1;\n  return TN_OK")
+    fails(run(body, source), "lab.cube@1 e: any, cpu, dense, batch: `y`, element "
+          "number 1: expected 4 as in the example, got 5 among 257 rows")
 
 
 def a_kernel_that_forgets_strides_fails_in_every_layout():
@@ -533,6 +554,8 @@ if __name__ == "__main__":
                  a_kernel_that_takes_a_call_and_gives_up_fails,
                  a_kernel_that_ends_the_process_is_found_by_its_case,
                  kernels_for_a_device_that_is_missing_are_skipped,
+                 a_declared_type_that_no_kernel_takes_fails,
+                 an_elementwise_kernel_that_errs_in_long_arrays_fails,
                  a_kernel_that_forgets_strides_fails_in_every_layout,
                  a_plugin_that_replaces_an_operator_is_tried,
                  kernels_that_their_plugin_withdrew_are_skipped,

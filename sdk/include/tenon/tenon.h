@@ -120,6 +120,13 @@ TN_API const char *tn_error_text(void);
  * [any] */
 TN_API const char *tn_code_name(tn_code code);
 
+/* Counts how often functions of plugins left the calling thread with other
+ * floating-point modes than they found (rounding, FTZ, DAZ, x87). The library
+ * restores the modes each time. `*modes` receives those that the last function
+ * left: on x86-64 the control bits of MXCSR, and the x87's control word from
+ * bit 32 on. NULL is allowed. For tools that test plugins. [any] */
+TN_API uint64_t tn_modes_restored(uint64_t *modes);
+
 /* Name of an element type, "f32"; "?" for a number that is none. Constant.
  * [any] */
 TN_API const char *tn_dtype_name(tn_dtype dtype);

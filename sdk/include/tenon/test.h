@@ -41,7 +41,8 @@
  *   with other numbers, and with one worker thread in place of three. Kernels
  *   without TN_KERNEL_DETERMINISTIC are not compared (test_again.h);
  * - with `batch_invariant: true` in the manifest, each row has the same bits
- *   alone, in its example and among hundreds of rows (test_batch.h).
+ *   alone, in its example and among hundreds of rows; elementwise kernels must
+ *   give the same numbers there (test_batch.h).
  *
  * MEMORY. On the CPU each operand of a case has its own pages between two
  * inaccessible ones (test_guard.h): `dense` arrays end at the second one,
@@ -113,7 +114,7 @@
 
 /* The program waits for the library most of the time: compiling it for speed
  * takes longer than it saves. */
-#if defined(__GNUC__) && !defined(__clang__)
+#if defined(__OPTIMIZE__) && defined(__GNUC__) && !defined(__clang__)
 #pragma GCC push_options
 #pragma GCC optimize("O1")
 #endif
@@ -563,7 +564,7 @@ static int tn_test_main(const tn_test_plugin *plugin, int argc, char **argv) {
   return r.has_bailed ? 2 : r.n_failed > 0;
 }
 
-#if defined(__GNUC__) && !defined(__clang__)
+#if defined(__OPTIMIZE__) && defined(__GNUC__) && !defined(__clang__)
 #pragma GCC pop_options
 #endif
 

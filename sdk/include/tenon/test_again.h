@@ -58,7 +58,7 @@ static tn_code tn_test_compute_bits(const tn_test_kit *k, tn_test_subsets *s,
   const tn_test_case c = {TN_TEST_DENSE, TN_TEST_NEW, 0};
   const int mark = k->t->n_arrays;
   tn_test_free_bits(bits);
-  tn_code rc = tn_test_call_new(k, TN_TEST_DENSE, &call);
+  tn_code rc = tn_test_call_dense(k, &call);
   if (rc == TN_OK) rc = tn_test_take_bits(call.out, k->out.n, 0, bits);
   s->k = k;
   if (rc == TN_OK && s->n > 0)
@@ -164,6 +164,7 @@ static void tn_test_compare_threads(const tn_test_kit *k, tn_test_subsets *s,
   if (copy == NULL) return;
   copy->t->complaint[0] = '\0';
   copy->t->watch = k->t->watch;
+  copy->t->n_restored = tn_modes_restored(NULL);
   if (tn_test_compute_bits(copy, s, &bits) == TN_OK)
     tn_test_compare_bits(k, first, &bits, "with another number of threads");
   if (copy->t->complaint[0] != '\0') tn_test_complain(k->t, copy->t->complaint);

@@ -203,11 +203,23 @@ static tn_code tn_test_note_outputs(const tn_test_kit *k,
   return rc;
 }
 
+/* Names the floating-point modes that the call left; NULL if it left none. The
+ * library has restored them. */
+static const char *tn_test_find_modes(tn_test *t) {
+  uint64_t modes = 0;
+  const uint64_t n = tn_modes_restored(&modes);
+  if (n == t->n_restored) return tn_watch_check_float(&t->watch);
+  t->n_restored = n;
+  const char *name = tn_watch_name_float(&t->watch, (uint32_t)modes & ~0x3fu,
+                                         (uint16_t)(modes >> 32));
+  return name != NULL ? name : "the floating-point modes";
+}
+
 /* Compares everything that a call may not change. */
 static void tn_test_check_call(const tn_test_kit *k) {
   tn_test *t = k->t;
   char text[512];
-  const char *arithmetic = tn_watch_check_float(&t->watch);
+  const char *arithmetic = tn_test_find_modes(t);
   if (arithmetic != NULL) {
     (void)snprintf(text, sizeof text,
                    "the kernel changed %s of the calling thread", arithmetic);
@@ -263,6 +275,18 @@ static tn_code tn_test_call_new(const tn_test_kit *k, tn_test_layout layout,
   tn_code rc = tn_test_inputs(k, layout, call->in);
   if (rc == TN_OK)
     rc = tn_test_outputs(k, &plain, &k->out, k->sigs[TN_OPERAND_OUT], call);
+  return rc == TN_OK ? tn_test_call_forward(k, call) : rc;
+}
+
+/* A call on fresh dense inputs, into given outputs where their shapes are
+ * known, so that all have inaccessible pages. */
+static tn_code tn_test_call_dense(const tn_test_kit *k, tn_test_call *call) {
+  const tn_test_case c = {TN_TEST_DENSE,
+                          k->is_fixed ? TN_TEST_WRITE : TN_TEST_NEW, 0};
+  memset(call, 0, sizeof *call);
+  tn_code rc = tn_test_inputs(k, TN_TEST_DENSE, call->in);
+  if (rc == TN_OK)
+    rc = tn_test_outputs(k, &c, &k->out, k->sigs[TN_OPERAND_OUT], call);
   return rc == TN_OK ? tn_test_call_forward(k, call) : rc;
 }
 

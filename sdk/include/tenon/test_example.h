@@ -144,7 +144,7 @@ static void tn_test_run_place(const tn_test_kit *k) {
   if (tn_test_run_subsets(k))
     tn_test_mark_types(k, TN_PASS_BACKWARD, k->t->n_skipped == n_skipped);
   tn_test_run_again(k);
-  if (k->t->is_batch_invariant) tn_test_run_batch(k);
+  tn_test_run_batch(k);
 }
 
 /* The first number of a list that its type cannot hold, as text. */

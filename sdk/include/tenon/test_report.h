@@ -96,6 +96,7 @@ typedef struct tn_test {
   char complaint[TN_TEST_TEXT]; /* found beside the results */
   tn_test_notes notes;          /* operands of the call that runs */
   tn_watch watch;
+  uint64_t n_restored;  /* floating-point modes, of the calling thread */
   uint64_t tried[2][8]; /* by pass and variable: TN_BIT_* of types */
   uint64_t took[2][8];
   bool is_batch_invariant; /* the manifest says so of the operator */
@@ -296,6 +297,7 @@ static bool tn_test_begin(tn_test *t, const char *format, ...) {
   t->complaint[0] = '\0';
   t->random = tn_child_hash(t->seed + 1, t->title, strlen(t->title));
   t->notes.is_blind = (t->random >> 9 & 3) != 0;
+  t->n_restored = tn_modes_restored(NULL);
   memcpy(t->n_calls_before, t->n_calls, sizeof t->n_calls);
   tn_test_recall(t);
   if (t->known == NULL) tn_test_send(t, TN_TEST_BEGIN, "");

@@ -87,21 +87,26 @@ static inline void tn_watch_take_float(tn_watch *w) {
   w->x87 = tn_watch_get_x87();
 }
 
+/* Names the difference between control words and those of the snapshot; NULL if
+ * there is none. */
+static inline const char *tn_watch_name_float(const tn_watch *w, uint32_t mxcsr,
+                                              uint16_t x87) {
+  const uint32_t sse = mxcsr ^ w->mxcsr, x87_bits = (uint32_t)(x87 ^ w->x87);
+  if (sse >> 15 != 0) return "flushing of denormals to zero (FTZ)";
+  if ((sse & 0x40) != 0) return "denormals as zeros (DAZ)";
+  if ((sse & 0x6000) != 0 || (x87_bits & 0xc00) != 0)
+    return "the rounding mode";
+  if (sse != 0) return "the control word of SSE";
+  return x87_bits != 0 ? "the control word of the x87" : NULL;
+}
+
 /* Names the changed setting of the calling thread's arithmetic, and restores
  * it; NULL if it is as it was. */
 static inline const char *tn_watch_check_float(const tn_watch *w) {
-  const char *changed = NULL;
-  const uint32_t mxcsr = tn_watch_get_mxcsr();
-  if (mxcsr != w->mxcsr && (mxcsr ^ w->mxcsr) >> 15 != 0)
-    changed = "flushing of denormals to zero (FTZ)";
-  else if (mxcsr != w->mxcsr && ((mxcsr ^ w->mxcsr) & 0x40) != 0)
-    changed = "denormals as zeros (DAZ)";
-  else if (fegetround() != w->rounding)
+  const char *changed =
+      tn_watch_name_float(w, tn_watch_get_mxcsr(), tn_watch_get_x87());
+  if (changed == NULL && fegetround() != w->rounding)
     changed = "the rounding mode";
-  else if (mxcsr != w->mxcsr)
-    changed = "the control word of SSE";
-  else if (tn_watch_get_x87() != w->x87)
-    changed = "the control word of the x87";
   if (changed == NULL) return NULL;
   (void)fesetround(w->rounding);
   tn_watch_set_mxcsr(w->mxcsr);
