@@ -55,10 +55,10 @@ typedef struct reduce_slope reduce_slope;
  * data; times data over out; and times a factor, a double that is `params`. */
 extern const reduce_slope reduce_where_number, reduce_where_equal,
     reduce_by_sign, reduce_by_share, reduce_scale;
-/* Times the product of the other elements, as a quotient. in[2] is the product
- * of the elements that are not 0, in[3] the number of zeros, as f64 or i64.
- * Where NaN counts as 1, it is no element. The result is 0 in lines whose in[2]
- * is NaN: reduce_far_run() computes those. */
+/* Times the product of the other elements, as a quotient: in[2] is the product
+ * of the elements that are not 0, in[3] the number of zeros, both as f64 or
+ * i64. Where NaN counts as 1, it is no element. Lines whose in[2] is NaN are
+ * those of reduce_far_run(). */
 extern const reduce_slope reduce_others, reduce_other_numbers;
 
 /* Makes out[0] of all of them, as call->req[0] says. [worker] */
@@ -70,10 +70,15 @@ typedef struct reduce_far {
   const tn_tensor *head; /* the gradient of out, in the shape of data */
   const tn_tensor *data;
   const double *rests; /* records of reduce_rest */
+  double *zeros;       /* and of reduce_zeros */
   int64_t lines;
   uint32_t axes;
   int skips_nan; /* NaN is no element */
 } reduce_far;
+
+/* Whether there may be such lines. On the CPU they get two zeros, so that
+ * reduce_others computes zeros. [worker] */
+int reduce_far_mark(const reduce_far *far);
 
 /* Writes out[0] in those lines, or adds to it. [worker] */
 int32_t reduce_far_run(const reduce_far *far);
