@@ -21,7 +21,7 @@ enum {
   TN_DRAWN_ROOMS = 128,  /* for arrays of one draw */
   TN_DRAWN_ROOM = 65536, /* bytes of a room */
   TN_DRAWN_TEXT = 6000,  /* characters of parameters */
-  TN_DRAWN_TRIES = 48,   /* to find parameters and shapes that fit */
+  TN_DRAWN_TRIES = 96,   /* to find parameters and shapes that fit */
   TN_DRAWN_EDGE = 64,    /* bytes beside an array that are compared */
   TN_DRAWN_PATTERN = 0xa5
 };
@@ -272,20 +272,25 @@ static bool tn_drawn_is_open(const tn_sig *sig) {
   return sig->ndim < 0 || sig->dtype == TN_DTYPE_UNKNOWN;
 }
 
-/* Decides one operand that inference has left open; false if there is none. */
-static bool tn_drawn_decide(tn_drawn *d) {
-  tn_sig *const lists[] = {d->in, d->aux, d->out};
-  const uint32_t counts[] = {d->io.n_in, d->io.n_aux, d->io.n_out};
-  for (size_t k = 0; k < 3; ++k) {
-    for (uint32_t i = 0; i < counts[k]; ++i) {
-      tn_sig *sig = &lists[k][i];
-      if (!tn_drawn_is_open(sig)) continue;
-      tn_drawn_shape(d, sig);
-      if (sig->dtype == TN_DTYPE_UNKNOWN) sig->dtype = tn_drawn_type(d, ~0ull);
-      return true;
-    }
+/* Decides one operand of a list that inference has left open; false if there is
+ * none. It begins anywhere: the shapes of some follow from those of others, but
+ * not in every direction. */
+static bool tn_drawn_decide_one(tn_drawn *d, tn_sig *sigs, uint32_t n) {
+  const uint32_t first = n > 0 ? tn_drawn_below(d, n) : 0;
+  for (uint32_t i = 0; i < n; ++i) {
+    tn_sig *sig = &sigs[(first + i) % n];
+    if (!tn_drawn_is_open(sig)) continue;
+    tn_drawn_shape(d, sig);
+    if (sig->dtype == TN_DTYPE_UNKNOWN) sig->dtype = tn_drawn_type(d, ~0ull);
+    return true;
   }
   return false;
+}
+
+static bool tn_drawn_decide(tn_drawn *d) {
+  return tn_drawn_decide_one(d, d->in, d->io.n_in) ||
+         tn_drawn_decide_one(d, d->aux, d->io.n_aux) ||
+         tn_drawn_decide_one(d, d->out, d->io.n_out);
 }
 
 /* One that a variadic or counted last operand represents many times. */
