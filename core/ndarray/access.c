@@ -42,7 +42,7 @@ static void access_init(access *a, tn_array *array, void *data) {
   tn__strides_dense(a->outside.ndim, a->outside.shape, a->strides);
 }
 
-/* ------------------------------------------------------------- on the cpu */
+/* --------------------------------------------------------------- on the cpu */
 
 static tn_code set_run(void *arg, tn__token *token) {
   access *a = arg;
@@ -114,7 +114,7 @@ static tn_code get_on_cpu(tn_array *array, void *data, size_t bytes) {
   return take_turn(&a, TN__READ);
 }
 
-/* --------------------------------------------------------- other devices */
+/* ------------------------------------------------------------ other devices */
 
 static void keep_memory(void *ctx) {
   (void)ctx; /* the caller owns the memory */
@@ -163,7 +163,7 @@ static tn_code get_elsewhere(tn_array *array, void *data, size_t bytes) {
   return rc;
 }
 
-/* --------------------------------------------------------------- interface */
+/* ---------------------------------------------------------------- interface */
 
 static bool on_cpu(const tn_array *array) {
   return array->block->device->type == TN_DEVICE_CPU;

@@ -6,7 +6,7 @@
  */
 #include "call.h"
 
-/* ---------------------------------------------------------------- checks */
+/* ------------------------------------------------------------------- checks */
 
 static tn_code check_gradient(const tn__call_state *s) {
   const tn_gradient *g = s->desc->gradient;
@@ -44,7 +44,7 @@ static tn_code check_counts(const tn__call_state *s, const tn_backward *call) {
                     c->n_in);
 }
 
-/* -------------------------------------------------------------- operands */
+/* ----------------------------------------------------------------- operands */
 
 static tn__operand *output_gradients(const tn__call_state *s) {
   return s->in_info; /* they are first */
@@ -126,7 +126,7 @@ static tn_code match_all(const tn__call_state *s) {
   return TN_OK;
 }
 
-/* ----------------------------------------------------------------- needs */
+/* -------------------------------------------------------------------- needs */
 
 static void mark_need(uint32_t *flags, const tn_need *need) {
   if (!need->metadata)
@@ -201,7 +201,7 @@ static tn_code complete_unwanted(tn__call_state *s) {
   return TN_OK;
 }
 
-/* ------------------------------------------------------------------ call */
+/* --------------------------------------------------------------------- call */
 
 static tn_code resolve_operands(tn__call_state *s, const tn_backward *call) {
   TN__TRY(check_gradient(s));

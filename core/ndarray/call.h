@@ -47,7 +47,7 @@ typedef struct tn__operand {
   tn_array *temp; /* the kernel gets it instead of `array`; NULL: none; owned */
   int32_t member; /* position in a variadic operand, or -1 */
   int32_t source; /* input that it starts as a copy of, or -1 */
-  uint32_t inplace; /* output: it may use this input's memory */
+  uint32_t inplace; /* output: may use this input's memory; or TN_NONE */
   uint8_t owned;
   uint8_t held; /* TN__HELD_*: arrays that the job holds */
   uint8_t before;
@@ -116,8 +116,7 @@ typedef struct tn__recipe {
   int32_t *alias;
   tn__operand *operands; /* without arrays */
   tn_plan plan;
-  size_t
-      ws_total; /* all workspaces in one piece of memory, each at its offset */
+  size_t ws_total; /* of all workspaces, in one piece of memory */
   size_t ws_offset[TN_MAX_WORKSPACES];
   uint32_t n_random;
   /* For the fast path. */
@@ -136,10 +135,9 @@ typedef struct tn__call_state {
   tn_operator *op; /* held */
   const tn_op *desc;
   const tn_params *call_params; /* borrowed until it is planned; NULL: none */
-  const void *params; /* their struct; later that of the recipe's copy */
-  uint32_t flags;     /* of the target */
-  uint32_t
-      from_outputs; /* 1: shapes or dtypes follow from the caller's outputs */
+  const void *params;    /* their struct; later that of the recipe's copy */
+  uint32_t flags;        /* of the target */
+  uint32_t from_outputs; /* the caller's outputs completed `io` */
   tn__operand_counts counts;
   tn__device *device; /* the device of its arrays */
 

@@ -88,7 +88,7 @@ static tn_code check_lowered(const tn__call_state *s) {
     if (!can_lower(s, &s->in_info[i]))
       return tn__fail(TN_UNSUPPORTED,
                       "%s: kernel %s does not take the request or the layout "
-                      "of %s, and on %s nothing can stand in for it; give a "
+                      "of %s, and on %s no copy can replace it; give a "
                       "dense array of its own, to be overwritten",
                       s->op->name, s->choice.kernel->desc->id,
                       tn__operand_text(&s->in_info[i], text),

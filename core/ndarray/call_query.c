@@ -4,7 +4,7 @@
  */
 #include "call.h"
 
-/* ----------------------------------------------------------------- infer */
+/* -------------------------------------------------------------------- infer */
 
 static tn_code check_sig(const tn__call_state *s, const tn_sig *sig,
                          const char *list, uint32_t i) {
@@ -126,7 +126,7 @@ tn_code tn__call_outputs(tn__caller *caller, tn_operator *op,
   return tn__call_state_deinit(&s, outputs_count(&s, n_in, out));
 }
 
-/* --------------------------------------------------------------- explain */
+/* ------------------------------------------------------------------ explain */
 
 static void declare_wanted(tn__call_state *s) {
   for (uint32_t i = 0; i < s->counts.n_out; ++i) {

@@ -5,7 +5,7 @@
  */
 #include "call.h"
 
-/* ---------------------------------------------------------------- messages */
+/* ----------------------------------------------------------------- messages */
 
 static void append_operands(tn_code code, const tn__operand *operands,
                             const tn_tensor *tensors, uint32_t n) {
@@ -41,7 +41,7 @@ tn_code tn__call_name_memory_failure(const tn__call_state *s, tn_code rc) {
   return tn__fail(rc, "%s: %s", s->op->name, tn_error_text());
 }
 
-/* -------------------------------------------------------------- resources */
+/* ---------------------------------------------------------------- resources */
 
 void tn__launch_set_workspaces(tn__launch *l, const tn__recipe *recipe,
                                void *memory) {
@@ -86,7 +86,7 @@ static tn_code resources_take(tn__call_state *s) {
   return TN_OK;
 }
 
-/* ------------------------------------------------------------------ place */
+/* -------------------------------------------------------------------- place */
 
 tn_tensor tn__array_tensor_with_data(const tn_array *array) {
   tn_tensor tensor = tn__array_metadata(array);
@@ -168,7 +168,7 @@ static tn_code write_back(const tn__call_state *s, const tn__site *site) {
   return TN_OK;
 }
 
-/* ---------------------------------------------------------------- compute */
+/* ------------------------------------------------------------------ compute */
 
 tn_code tn__launch_compute(tn__launch *l) {
   l->slot.text[0] = '\0';

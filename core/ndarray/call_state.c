@@ -20,7 +20,7 @@ void tn__caller_deinit(tn__caller *caller) {
   tn__var_deinit(&caller->serial);
 }
 
-/* ----------------------------------------------------------------- begin */
+/* -------------------------------------------------------------------- begin */
 
 static tn_code check_owners(const tn__target_op *t) {
   if (t->op->registry != t->caller->registry)
@@ -130,7 +130,7 @@ tn_code tn__call_state_release(tn__call_state *s, tn_code rc) {
   return rc;
 }
 
-/* ------------------------------------------------------------------ room */
+/* --------------------------------------------------------------------- room */
 
 static void room_local(tn__call_state *s) {
   s->io.in = s->local.sigs;
@@ -198,7 +198,7 @@ tn_code tn__call_reserve_operands(tn__call_state *s) {
   return TN_OK;
 }
 
-/* ------------------------------------------------------------------- end */
+/* ---------------------------------------------------------------------- end */
 
 bool tn__call_is_idle(const tn__call_state *s) {
   for (uint32_t i = 0; i < s->launch.frame.n_out; ++i)
@@ -239,7 +239,7 @@ tn_code tn__call_state_deinit(tn__call_state *s, tn_code rc) {
   return rc;
 }
 
-/* -------------------------------------------------------------- messages */
+/* ----------------------------------------------------------------- messages */
 
 const char *tn__operand_text(const tn__operand *operand, char *to) {
   if (operand->member < 0)

@@ -58,8 +58,7 @@ static tn_code enqueue_copy(const tn__site *site, const tn_tensor *to,
   return tn__device_copy(site->token, &copy);
 }
 
-/* ---------------------------------------------------------------- operations
- */
+/* --------------------------------------------------------------- operations */
 
 tn_code tn__elements_copy(const tn__site *site, const tn_tensor *to,
                           const tn_tensor *from) {

@@ -11,7 +11,7 @@
 
 #include "call.h"
 
-enum { MOST_OUTPUTS = 16 };
+enum { MAX_OUTPUTS = 16 };
 
 /* A call during comparison and execution. */
 typedef struct attempt {
@@ -20,16 +20,16 @@ typedef struct attempt {
   const tn_inputs *in;         /* in the order of the kernel */
   const tn_outputs *out;
   tn__recipe *recipe;
-  tn__space *space;             /* for workspaces, or NULL */
-  void *memory;                 /* of the workspaces, after the reservation */
-  tn__launch *launch;           /* the recipe's, or that of the inline job */
-  tn_tensor *tensors;           /* in, out and aux of the launch */
-  uint8_t is_new[MOST_OUTPUTS]; /* outputs that are new */
-  tn_inputs flat;               /* of a backward call */
+  tn__space *space;            /* for workspaces, or NULL */
+  void *memory;                /* of the workspaces, after the reservation */
+  tn__launch *launch;          /* the recipe's, or that of the inline job */
+  tn_tensor *tensors;          /* in, out and aux of the launch */
+  uint8_t is_new[MAX_OUTPUTS]; /* outputs that are new */
+  tn_inputs flat;              /* of a backward call */
   tn_array *arrays[TN__INLINE_OPERANDS];
 } attempt;
 
-/* ------------------------------------------------------------------ match */
+/* -------------------------------------------------------------------- match */
 
 static bool params_match(tn__recipe *r, const tn__target_op *target) {
   const tn_params *params =
@@ -204,7 +204,7 @@ static bool find_recipe(attempt *a) {
   const tn_array *first = a->in->n    ? a->in->arrays[0]
                           : a->out->n ? a->out->arrays[0]
                                       : NULL;
-  if (!first || a->out->n > MOST_OUTPUTS) return false;
+  if (!first || a->out->n > MAX_OUTPUTS) return false;
   tn__recipe **ways = cache->sets[tn__recipe_cache_set(&first->tensor)];
   for (uint32_t i = 0; i < TN__CACHE_WAYS && ways[i]; ++i) {
     a->recipe = ways[i];
@@ -213,7 +213,7 @@ static bool find_recipe(attempt *a) {
   return false;
 }
 
-/* ---------------------------------------------------------------- outputs */
+/* ------------------------------------------------------------------ outputs */
 
 static void release_new_outputs(attempt *a) {
   for (size_t i = 0; i < a->out->n; ++i) {
@@ -236,7 +236,7 @@ static tn_code create_output(const attempt *a, uint32_t i) {
   return rc;
 }
 
-static bool is_wanted(const attempt *a, uint32_t i) {
+static bool is_requested(const attempt *a, uint32_t i) {
   return a->recipe->req[i] != TN_REQ_NULL;
 }
 
@@ -245,7 +245,7 @@ static bool is_wanted(const attempt *a, uint32_t i) {
 static tn_code create_outputs(attempt *a) {
   memset(a->is_new, 0, sizeof a->is_new);
   for (uint32_t i = 0; i < a->out->n; ++i) {
-    if (!is_wanted(a, i) || a->out->arrays[i]) continue;
+    if (!is_requested(a, i) || a->out->arrays[i]) continue;
     tn_code rc = create_output(a, i);
     if (rc) {
       release_new_outputs(a);
@@ -256,7 +256,7 @@ static tn_code create_outputs(attempt *a) {
   return TN_OK;
 }
 
-/* ---------------------------------------------------------------- compute */
+/* ------------------------------------------------------------------ compute */
 
 static tn_array *state_array(const attempt *a, uint32_t i) {
   return a->in->arrays[a->recipe->n_in + i];
@@ -264,7 +264,7 @@ static tn_array *state_array(const attempt *a, uint32_t i) {
 
 static void count_writes(const attempt *a) {
   for (uint32_t i = 0; i < a->out->n; ++i)
-    if (is_wanted(a, i) && a->out->arrays[i] && !a->is_new[i])
+    if (is_requested(a, i) && a->out->arrays[i] && !a->is_new[i])
       tn__array_count_write(a->out->arrays[i]);
   for (uint32_t i = 0; i < a->recipe->n_aux; ++i)
     if (state_changes(a->recipe, i)) tn__array_count_write(state_array(a, i));
@@ -277,7 +277,7 @@ static void place_operands(const attempt *a) {
     if (tn__input_is_read(r->in_flags[i]))
       a->tensors[i].data = tn__array_data(a->in->arrays[i]);
   for (uint32_t i = 0; i < a->out->n; ++i)
-    if (is_wanted(a, i)) out[i].data = tn__array_data(a->out->arrays[i]);
+    if (is_requested(a, i)) out[i].data = tn__array_data(a->out->arrays[i]);
   for (uint32_t i = 0; i < r->n_aux; ++i)
     aux[i].data = tn__array_data(state_array(a, i));
 }
@@ -304,14 +304,14 @@ static tn_code compute_attempt(attempt *a) {
   return rc;
 }
 
-/* ------------------------------------------------- inside of the gate */
+/* ------------------------------------------------------- inside of the gate */
 
 /* Sets the error of a failed call on the caller's outputs, and on states that
  * it should have changed. */
 static void fail_written(const attempt *a, tn_code code) {
   tn__engine *engine = a->recipe->env->engine;
   for (uint32_t i = 0; i < a->out->n; ++i)
-    if (is_wanted(a, i) && a->out->arrays[i])
+    if (is_requested(a, i) && a->out->arrays[i])
       tn__var_fail(engine, &a->out->arrays[i]->block->var, code);
   for (uint32_t i = 0; i < a->recipe->n_aux; ++i)
     if (state_changes(a->recipe, i))
@@ -340,7 +340,7 @@ static int call_in_gate(attempt *a, tn_code *rc) {
   return DONE;
 }
 
-/* ------------------------------------------------ outside of the gate */
+/* ------------------------------------------------------ outside of the gate */
 
 /* An attempt with a launch and tensors of its own: those of the recipe belong
  * to the thread inside of the gate. */
@@ -350,9 +350,9 @@ typedef struct inline_call {
   tn_tensor tensors[TN__INLINE_OPERANDS];
 } inline_call;
 
-static void launch_copy(inline_call *v) {
-  const tn__recipe *r = v->a.recipe;
-  tn__launch *l = &v->launch;
+static void launch_copy(inline_call *c) {
+  const tn__recipe *r = c->a.recipe;
+  tn__launch *l = &c->launch;
   l->caller = r->launch.caller;
   l->op = r->launch.op;
   l->kernel = r->launch.kernel;
@@ -364,18 +364,18 @@ static void launch_copy(inline_call *v) {
   l->slot.set_shape = NULL;
   l->run.host_data = &l->slot;
   l->frame.run = &l->run;
-  memcpy(v->tensors, r->in,
-         (r->n_in + r->n_out + r->n_aux) * sizeof *v->tensors);
-  l->frame.in = v->tensors;
-  l->frame.out = v->tensors + r->n_in;
-  l->frame.aux = v->tensors + r->n_in + r->n_out;
-  v->a.launch = l;
-  v->a.tensors = v->tensors;
+  memcpy(c->tensors, r->in,
+         (r->n_in + r->n_out + r->n_aux) * sizeof *c->tensors);
+  l->frame.in = c->tensors;
+  l->frame.out = c->tensors + r->n_in;
+  l->frame.aux = c->tensors + r->n_in + r->n_out;
+  c->a.launch = l;
+  c->a.tensors = c->tensors;
 }
 
 /* Lists the arrays except for new outputs, which no other thread knows yet. */
-static uint32_t list_arrays(const inline_call *v, tn__access *to) {
-  const attempt *a = &v->a;
+static uint32_t list_arrays(const inline_call *c, tn__access *to) {
+  const attempt *a = &c->a;
   const tn__recipe *r = a->recipe;
   uint32_t n = 0;
   for (uint32_t i = 0; i < r->n_in; ++i)
@@ -383,7 +383,7 @@ static uint32_t list_arrays(const inline_call *v, tn__access *to) {
       to[n++] = (tn__access){&a->in->arrays[i]->block->var, TN__READ, 0};
   for (uint32_t i = 0; i < a->out->n; ++i) {
     tn_array *array = a->out->arrays[i];
-    if (!is_wanted(a, i) || !array) continue;
+    if (!is_requested(a, i) || !array) continue;
     uint32_t mode =
         r->req[i] == TN_REQ_ADD ? TN__UPDATE : tn__array_write_mode(array);
     to[n++] = (tn__access){&array->block->var, mode, 0};
@@ -395,39 +395,39 @@ static uint32_t list_arrays(const inline_call *v, tn__access *to) {
 }
 
 static uint32_t inline_choose(void *arg, tn__access *access) {
-  inline_call *v = arg;
-  if (!find_recipe(&v->a)) return TN__INLINE_REFUSED;
-  const tn__recipe *r = v->a.recipe;
+  inline_call *c = arg;
+  if (!find_recipe(&c->a)) return TN__INLINE_REFUSED;
+  const tn__recipe *r = c->a.recipe;
   if (r->n_in + r->n_out + r->n_aux > TN__INLINE_ACCESS - TN__MORE_ACCESS)
     return TN__INLINE_REFUSED;
-  uint32_t n = list_arrays(v, access);
-  n += tn__recipe_list_uses(r, v->a.target->caller, v->a.space, access + n);
-  if (create_outputs(&v->a) != TN_OK) return TN__INLINE_REFUSED;
-  count_writes(&v->a);
-  (void)tn__recipe_retain(v->a.recipe);
-  launch_copy(v);
+  uint32_t n = list_arrays(c, access);
+  n += tn__recipe_list_uses(r, c->a.target->caller, c->a.space, access + n);
+  if (create_outputs(&c->a) != TN_OK) return TN__INLINE_REFUSED;
+  count_writes(&c->a);
+  (void)tn__recipe_retain(c->a.recipe);
+  launch_copy(c);
   return n;
 }
 
 static tn_code inline_run(void *arg) {
-  inline_call *v = arg;
-  tn_code rc = reserve_workspace(&v->a);
-  if (rc == TN_OK) return compute_attempt(&v->a);
-  release_new_outputs(&v->a);
+  inline_call *c = arg;
+  tn_code rc = reserve_workspace(&c->a);
+  if (rc == TN_OK) return compute_attempt(&c->a);
+  release_new_outputs(&c->a);
   return rc;
 }
 
-static bool call_inline(tn__engine *engine, inline_call *v, tn_code *rc) {
-  const tn__inline_job job = {.name = v->a.target->op->name,
+static bool call_inline(tn__engine *engine, inline_call *c, tn_code *rc) {
+  const tn__inline_job job = {.name = c->a.target->op->name,
                               .choose = inline_choose,
                               .run = inline_run,
-                              .arg = v};
+                              .arg = c};
   if (!tn__run_inline(engine, &job, rc)) return false;
-  tn__recipe_release(v->a.recipe);
+  tn__recipe_release(c->a.recipe);
   return true;
 }
 
-/* ------------------------------------------------------------------- calls */
+/* -------------------------------------------------------------------- calls */
 
 static void begin_attempt(attempt *a, const tn__target_op *target) {
   a->target = target;
@@ -438,29 +438,29 @@ static void begin_attempt(attempt *a, const tn__target_op *target) {
 bool tn__call_try_fast(const tn__target_op *target, const tn_inputs *in,
                        const tn_outputs *out, tn_code *rc) {
   tn__engine *engine = target->caller->env->engine;
-  inline_call v;
-  begin_attempt(&v.a, target);
-  v.a.in = in;
-  v.a.out = out;
+  inline_call c;
+  begin_attempt(&c.a, target);
+  c.a.in = in;
+  c.a.out = out;
   int how = RUN_INLINE;
   if (tn__gate_enter(engine)) {
-    how = call_in_gate(&v.a, rc);
+    how = call_in_gate(&c.a, rc);
     tn__gate_leave(engine);
   }
-  return how == RUN_INLINE ? call_inline(engine, &v, rc) : how == DONE;
+  return how == RUN_INLINE ? call_inline(engine, &c, rc) : how == DONE;
 }
 
 bool tn__backward_try_fast(const tn__target_op *target, const tn_backward *call,
                            tn_code *rc) {
   tn__engine *engine = target->caller->env->engine;
-  inline_call v;
-  begin_attempt(&v.a, target);
-  v.a.backward = call;
-  v.a.out = &call->in_grads;
+  inline_call c;
+  begin_attempt(&c.a, target);
+  c.a.backward = call;
+  c.a.out = &call->in_grads;
   int how = RUN_INLINE;
   if (tn__gate_enter(engine)) {
-    how = call_in_gate(&v.a, rc);
+    how = call_in_gate(&c.a, rc);
     tn__gate_leave(engine);
   }
-  return how == RUN_INLINE ? call_inline(engine, &v, rc) : how == DONE;
+  return how == RUN_INLINE ? call_inline(engine, &c, rc) : how == DONE;
 }

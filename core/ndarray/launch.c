@@ -12,7 +12,7 @@ enum { /* most bytes of a call on the calling thread */
        SHARED_ELEMENTWISE = 256 << 10
 };
 
-/* ------------------------------------------------------------------- size */
+/* --------------------------------------------------------------------- size */
 
 /* Counts the bytes of all operands except for outputs that are not requested.
  */
@@ -42,7 +42,7 @@ bool tn__call_is_shared(const tn__call_state *s) {
          operand_bytes(s) >= SHARED_ELEMENTWISE;
 }
 
-/* ------------------------------------------------------------------- uses */
+/* --------------------------------------------------------------------- uses */
 
 static void add_use(tn__call_state *s, tn__var *var, uint32_t mode) {
   s->access[s->n_access++] = (tn__access){.var = var, .mode = mode};
@@ -110,7 +110,7 @@ void tn__call_list_uses(tn__call_state *s) {
   use_resources(s);
 }
 
-/* ----------------------------------------------------------------- memory */
+/* ------------------------------------------------------------------- memory */
 
 static bool is_used(const tn__call_state *s, uint32_t i) {
   const tn_frame *f = &s->launch.frame;
@@ -162,7 +162,7 @@ void tn__call_count_writes(const tn__call_state *s) {
       tn__array_count_write(s->out_info[i].array);
 }
 
-/* ----------------------------------------------------------------- launch */
+/* ------------------------------------------------------------------- launch */
 
 static tn_code job_run(void *arg, tn__token *token) {
   return tn__call_compute(arg, token);

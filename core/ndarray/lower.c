@@ -9,7 +9,7 @@
 #include "call.h"
 #include "tenon/chain.h"
 
-static bool wants_dense(const tn__operand *operand, const tn_tensor *tensor) {
+static bool needs_dense(const tn__operand *operand, const tn_tensor *tensor) {
   return (operand->arg->flags & TN_ARG_CONTIGUOUS) &&
          !tn_tensor_is_contiguous(tensor);
 }
@@ -25,7 +25,7 @@ tn_code tn__call_lower_inputs(tn__call_state *s) {
   for (uint32_t i = 0; i < s->launch.frame.n_in; ++i) {
     tn__operand *operand = &s->in_info[i];
     if (!tn__input_is_read(s->in_flags[i])) continue;
-    if (!wants_dense(operand, &operand->array->tensor)) continue;
+    if (!needs_dense(operand, &operand->array->tensor)) continue;
     TN__TRY(create_dense(s, operand));
     s->in[i] = tn__array_metadata(operand->temp);
     s->in_flags[i] |= TN_IN_CONTIGUOUS;
@@ -36,7 +36,7 @@ tn_code tn__call_lower_inputs(tn__call_state *s) {
 tn_code tn__call_lower_states(tn__call_state *s) {
   for (uint32_t i = 0; i < s->launch.frame.n_aux; ++i) {
     tn__operand *operand = &s->aux_info[i];
-    if (!operand->array || !wants_dense(operand, &operand->array->tensor))
+    if (!operand->array || !needs_dense(operand, &operand->array->tensor))
       continue;
     TN__TRY(create_dense(s, operand));
     s->aux[i] = tn__array_metadata(operand->temp);
@@ -56,29 +56,30 @@ typedef struct input_overlap {
 
 static input_overlap compare_inputs(const tn__call_state *s,
                                     const tn_array *array) {
-  input_overlap m = {-1, false};
+  input_overlap found = {-1, false};
   for (uint32_t i = 0; i < s->launch.frame.n_in; ++i) {
     const tn__operand *in = &s->in_info[i];
     if (!tn__input_is_read(s->in_flags[i])) continue;
     if (in->temp) continue; /* the kernel gets the copy */
     int how = tn__arrays_overlap(array, in->array);
-    if (how == TN__ALIAS && m.alias_of < 0)
-      m.alias_of = (int32_t)i;
+    if (how == TN__ALIAS && found.alias_of < 0)
+      found.alias_of = (int32_t)i;
     else if (how != TN__DISJOINT)
-      m.touches = true;
+      found.touches = true;
   }
-  return m;
+  return found;
 }
 
 /* True if the kernel may work in the memory of the input that the caller passed
  * as the output. */
 static bool can_work_in_place(const tn__call_state *s, uint32_t i,
-                              input_overlap m, uint32_t writes) {
+                              input_overlap found, uint32_t writes) {
   const tn__operand *out = &s->out_info[i];
-  return m.alias_of >= 0 && !m.touches && s->req[i] == TN_REQ_WRITE &&
-         out->inplace == (uint32_t)m.alias_of && (writes & TN_WRITES_INPLACE) &&
-         (out->source < 0 || out->source == m.alias_of) &&
-         !wants_dense(out, &out->array->tensor);
+  return found.alias_of >= 0 && !found.touches && s->req[i] == TN_REQ_WRITE &&
+         out->inplace == (uint32_t)found.alias_of &&
+         (writes & TN_WRITES_INPLACE) &&
+         (out->source < 0 || out->source == found.alias_of) &&
+         !needs_dense(out, &out->array->tensor);
 }
 
 static bool is_aliased(const tn__call_state *s, uint32_t in) {
@@ -161,11 +162,11 @@ static tn_code lower_write(tn__call_state *s, uint32_t i,
 /* True if the kernel may work in the output's own memory. For a kernel that
  * cannot overwrite, that memory may get a copy of an input and must be dense.
  */
-static bool is_direct(const tn__call_state *s, uint32_t i, input_overlap m,
+static bool is_direct(const tn__call_state *s, uint32_t i, input_overlap found,
                       uint32_t writes) {
   const tn__operand *out = &s->out_info[i];
   const tn_tensor *t = &out->array->tensor;
-  if (m.alias_of >= 0 || m.touches || wants_dense(out, t)) return false;
+  if (found.alias_of >= 0 || found.touches || needs_dense(out, t)) return false;
   if (!(writes & TN_WRITES_WRITE) && !tn_tensor_is_contiguous(t)) return false;
   if (s->req[i] != TN_REQ_ADD) return true;
   return (writes & TN_WRITES_ADD) && out->source < 0;
@@ -227,19 +228,19 @@ static tn_code lower_sum(tn__call_state *s, uint32_t i, const tn_kernel *kernel,
 static tn_code lower_output(tn__call_state *s, uint32_t i,
                             const tn_kernel *kernel) {
   tn__operand *out = &s->out_info[i];
-  input_overlap m = {-1, false};
+  input_overlap found = {-1, false};
   const tn_sig *loop = sum_of(s, i, kernel);
   if (loop) return lower_sum(s, i, kernel, loop);
   if (out->source >= 0) TN__TRY(check_init(s, out));
-  if (!out->owned) m = compare_inputs(s, out->array);
-  if (can_work_in_place(s, i, m, kernel->writes)) {
+  if (!out->owned) found = compare_inputs(s, out->array);
+  if (can_work_in_place(s, i, found, kernel->writes)) {
     s->req[i] = TN_REQ_INPLACE;
-    s->alias[i] = m.alias_of;
-    if (has_equal_shape(&s->out[i], &s->in[m.alias_of]))
-      s->out[i] = s->in[m.alias_of];
+    s->alias[i] = found.alias_of;
+    if (has_equal_shape(&s->out[i], &s->in[found.alias_of]))
+      s->out[i] = s->in[found.alias_of];
     return TN_OK;
   }
-  if (!is_direct(s, i, m, kernel->writes)) {
+  if (!is_direct(s, i, found, kernel->writes)) {
     TN__TRY(create_dense(s, out));
     out->after = s->req[i] == TN_REQ_ADD ? TN__AFTER_ADD : TN__AFTER_COPY;
     s->req[i] = TN_REQ_WRITE;

@@ -40,7 +40,7 @@
 #include "storage.h"
 #include "tenon/chain.h"
 
-/* ------------------------------------------------------------------ arrays */
+/* ------------------------------------------------------------------- arrays */
 
 /* An array: a block and a view of it. `tensor.data` is NULL until the block has
  * memory. Immutable except for that and the elements.
@@ -209,7 +209,7 @@ enum { TN__DISJOINT = 0, TN__OVERLAP = 1, TN__ALIAS = 2 };
  * strides, or both are dense and of one size. */
 int tn__arrays_overlap(const tn_array *a, const tn_array *b);
 
-/* ------------------------------------------------------------------- calls */
+/* -------------------------------------------------------------------- calls */
 
 /* The parts of a runtime that calls need. */
 typedef struct tn__caller {

@@ -37,7 +37,7 @@ uint32_t tn__call_find_output_arg(const tn__call_state *s, uint32_t i,
   return counted;
 }
 
-/* ---------------------------------------------------------------- counts */
+/* ------------------------------------------------------------------- counts */
 
 static uint32_t min_inputs(const tn_op *op) {
   uint32_t n = op->n_inputs;
@@ -113,7 +113,7 @@ tn_code tn__call_count_operands(tn__call_state *s, const tn_inputs *inputs) {
                   s->op->name, s->counts.n_out, MAX_OPERANDS);
 }
 
-/* --------------------------------------------------------------- binding */
+/* ------------------------------------------------------------------ binding */
 
 tn_code tn__call_check_owner(const tn__call_state *s,
                              const tn__operand *operand) {
@@ -195,13 +195,13 @@ tn_code tn__call_bind_outputs(tn__call_state *s, const tn_outputs *outputs) {
   return TN_OK;
 }
 
-/* ----------------------------------------------------------------- device */
+/* ------------------------------------------------------------------- device */
 
 static tn_code fail_other_device(const tn__call_state *s,
                                  const tn__operand *operand) {
   char text[TN__OPERAND_TEXT], here[TN__DEVICE_TEXT], there[TN__DEVICE_TEXT];
   return tn__fail(TN_DEVICE,
-                  "%s: %s lies on %s, but other arrays of the call lie on %s; "
+                  "%s: %s is on %s, but other arrays of the call are on %s; "
                   "copy it there with tn_array_to",
                   s->op->name, tn__operand_text(operand, text),
                   tn__device_text(operand->array->block->device, there),

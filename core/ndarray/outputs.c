@@ -48,7 +48,7 @@ static tn_code fail_incomplete(const tn__call_state *s, uint32_t i) {
   const tn_sig *sig = &s->io.out[i];
   const bool requested = s->pass != TN_PASS_FORWARD || s->req[i] != TN_REQ_NULL;
   char text[TN__OPERAND_TEXT];
-  tn__fail(TN_INCOMPLETE, "%s: the inputs do not tell what %s is; known is",
+  tn__fail(TN_INCOMPLETE, "%s: the inputs do not determine %s; known is",
            s->op->name, tn__operand_text(operand, text));
   tn__fail_tensor(TN_INCOMPLETE, sig->dtype, sig->ndim, sig->shape);
   return tn__fail_more(TN_INCOMPLETE, "; give an output array%s",

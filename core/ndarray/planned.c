@@ -15,7 +15,7 @@ struct tn__planned {
   uint8_t idle;  /* no output is requested */
 };
 
-/* ------------------------------------------------------------------- life */
+/* --------------------------------------------------------------------- life */
 
 void tn__planned_release(tn__planned *call) {
   if (!call) return;
@@ -97,7 +97,7 @@ tn__call_state *tn__planned_state(const tn__planned *call) {
   return call->state;
 }
 
-/* ------------------------------------------------------------- properties */
+/* --------------------------------------------------------------- properties */
 
 static bool is_direct(const tn__call_state *s) {
   const tn_frame *f = &s->launch.frame;
@@ -135,7 +135,7 @@ void tn__planned_count_writes(const tn__planned *call) {
   if (!call->idle) tn__call_count_writes(call->state);
 }
 
-/* ----------------------------------------------------------------- compute */
+/* ------------------------------------------------------------------ compute */
 
 tn_code tn__planned_materialise(tn__planned *call, void *workspace) {
   tn__call_state *s = call->state;

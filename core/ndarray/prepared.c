@@ -27,7 +27,7 @@ struct tn_prepared {
   tn__var turn; /* each run writes it */
 };
 
-/* ------------------------------------------------------------------ owners */
+/* ------------------------------------------------------------------- owners */
 
 static void unhold_call(tn_prepared *call) {
   if (atomic_fetch_sub_explicit(&call->n_holds, 1, memory_order_acq_rel) > 1)
@@ -72,7 +72,7 @@ static tn_code run_planned(void *arg, tn__token *token) {
   return tn__planned_run(call->planned, token);
 }
 
-/* ------------------------------------------------------------------ create */
+/* ------------------------------------------------------------------- create */
 
 static void array_keep(tn_prepared *call, tn_array *array) {
   if (!array) return;
@@ -189,7 +189,7 @@ tn_code tn__prepared_create(const tn__target_op *target, const tn_inputs *in,
   return TN_OK;
 }
 
-/* --------------------------------------------------------------------- run */
+/* ---------------------------------------------------------------------- run */
 
 static bool has_free_variables(const tn_prepared *call) {
   for (uint32_t i = 0; i < call->n_access; ++i) {

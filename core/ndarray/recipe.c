@@ -11,7 +11,7 @@
 
 enum { WORKSPACE_ALIGN = 64 };
 
-/* ----------------------------------------------------------------- owners */
+/* ------------------------------------------------------------------- owners */
 
 tn__recipe *tn__recipe_retain(tn__recipe *recipe) {
   atomic_fetch_add_explicit(&recipe->n_owners, 1, memory_order_relaxed);
@@ -30,7 +30,7 @@ void tn__recipe_release(tn__recipe *recipe) {
   tn__free(env, recipe);
 }
 
-/* ------------------------------------------------------------------- lock */
+/* --------------------------------------------------------------------- lock */
 
 /* Locks the cache: it belongs to the thread inside of the gate. A thread that
  * cannot enter the gate pauses the engine instead, so that no other thread
@@ -48,7 +48,7 @@ static void cache_unlock(tn__engine *engine, bool entered) {
     tn__engine_resume(engine);
 }
 
-/* ------------------------------------------------------------------ match */
+/* -------------------------------------------------------------------- match */
 
 static bool params_match(tn__recipe *r, const tn__call_state *s) {
   if (!s->call_params || !r->params) return !s->call_params == !r->params;
@@ -132,7 +132,7 @@ static tn__recipe *keep_recipe(tn__call_state *s, tn__recipe *recipe) {
   return last;
 }
 
-/* ----------------------------------------------------------------- create */
+/* ------------------------------------------------------------------- create */
 
 /* Positions of tensors, flags and operands, which are in one piece of memory
  * after the recipe. */
@@ -242,7 +242,7 @@ static void launch_copy(tn__recipe *r, const tn__call_state *s) {
   r->launch.frame.run = &r->launch.run;
 }
 
-/* ---------------------------------------------------------------- prepare */
+/* ------------------------------------------------------------------ prepare */
 
 static tn_code fail_plan(tn__call_state *s, const char *fault) {
   snprintf(s->launch.slot.text, sizeof s->launch.slot.text,
@@ -322,7 +322,7 @@ static tn_code shell_create(tn__call_state *s, tn__recipe **out) {
   const tn__env *env = s->caller->env;
   const recipe_layout at = measure_recipe(s);
   tn__recipe *r = tn__zalloc(env, at.total);
-  if (!r) return tn__fail_memory(at.total, "what is known of a call");
+  if (!r) return tn__fail_memory(at.total, "the recipe of a call");
   tn_code rc = params_copy(s, r);
   if (rc == TN_OK) {
     rc = tn__operator_hold(s->op);
@@ -368,7 +368,7 @@ static tn_code create_recipe(tn__call_state *s, tn__recipe **out) {
   return TN_OK;
 }
 
-/* -------------------------------------------------------------------- get */
+/* ---------------------------------------------------------------------- get */
 
 /* Moves the hold on the kernel from the state to the recipe. */
 static void apply_recipe(tn__call_state *s) {

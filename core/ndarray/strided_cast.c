@@ -24,7 +24,7 @@ typedef union chunk {
 typedef void load_fn(chunk *to, const char *from, int64_t n);
 typedef void store_fn(char *to, const chunk *from, int64_t n);
 
-/* ------------------------------------------------------------------ loads */
+/* -------------------------------------------------------------------- loads */
 
 #define LOAD(name, type, member, value)                             \
   static void load_##name(chunk *to, const char *from, int64_t n) { \
@@ -61,7 +61,7 @@ static void load_whole(chunk *to, const char *from, int64_t n) {
   memcpy(to, from, (size_t)n * sizeof *to->f);
 }
 
-/* ----------------------------------------------------------------- stores */
+/* ------------------------------------------------------------------- stores */
 
 /* Rounds to odd. Such a value can be rounded again, to fewer bits, with the
  * same result as one rounding. */
@@ -99,7 +99,7 @@ static void store_whole(char *to, const chunk *from, int64_t n) {
   memcpy(to, from, (size_t)n * sizeof *from->f);
 }
 
-/* ------------------------------------------------------------------ types */
+/* -------------------------------------------------------------------- types */
 
 typedef struct element {
   tn_dtype dtype;
@@ -135,7 +135,7 @@ static inline bool is_float(const element *e) {
   return e->as_i == NULL;
 }
 
-/* ------------------------------------------------------------ conversions */
+/* -------------------------------------------------------------- conversions */
 
 /* Converts to another kind, in place; `to` is the stored type. Doubles are
  * truncated towards zero. A value out of range becomes the nearest bound, and
@@ -209,7 +209,7 @@ static turn_fn *turn_of_integer(const element *from, const element *to) {
   return is_u64 ? turn_u_to_narrow : turn_i_to_narrow;
 }
 
-/* ------------------------------------------------------------------- rows */
+/* --------------------------------------------------------------------- rows */
 
 /* Copies elements of `size` bytes between any steps. */
 static void move_elements(char *to, int64_t to_step, const char *from,
@@ -289,8 +289,7 @@ void tn__tensor_cast(tn__engine *engine, const tn_tensor *to,
   tn__walk_rows_shared(engine, to, from, cast_row, &how);
 }
 
-/* ------------------------------------------------------------ rows of floats
- */
+/* ----------------------------------------------------------- rows of floats */
 
 /* A chunk has the address of its doubles. */
 void tn__doubles_load(tn_dtype dtype, double *to, const char *from,

@@ -30,7 +30,7 @@ typedef struct sum_plan {
   const char *from;
 } sum_plan;
 
-/* ---------------------------------------------------------------- planning */
+/* ----------------------------------------------------------------- planning */
 
 /* Inserts an axis after those with larger steps. */
 static void insert_axis(tn__axes *axes, tn_sum_axis new) {
@@ -107,7 +107,7 @@ static void plan_init(sum_plan *p, const tn_tensor *to, const tn_tensor *from) {
   if (!p->by_row) p->n_units = p->n_units / kept->n * n_pieces(kept->n);
 }
 
-/* ------------------------------------------------------------------ adding */
+/* ------------------------------------------------------------------- adding */
 
 /* Steps to the next place of the first n axes; false after the last. */
 static bool advance_index(const tn__axes *axes, int32_t n, int64_t *index,

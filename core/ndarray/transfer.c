@@ -11,7 +11,7 @@
 /* Copies of at most this many bytes may run inside of the push. */
 enum { SMALL_BYTES = 1 << 16 };
 
-/* ------------------------------------------------------------------ a copy */
+/* ------------------------------------------------------------------- a copy */
 
 /* A pending copy. It holds the arrays. It records whether `from` had memory at
  * the push, because a later write may allocate it before the copy runs. */
@@ -43,8 +43,8 @@ static size_t tensor_bytes(const tn_tensor *t) {
   return (size_t)tn_tensor_size(t) * (size_t)tn_dtype_bytes(t->dtype);
 }
 
-/* Copies overlapping arrays by way of a temporary, so that no element is
- * written before it is read. */
+/* Copies overlapping arrays through a temporary, so that no element is written
+ * before it is read. */
 static tn_code copy_aside(tn__engine *engine, const tn_tensor *to,
                           const tn_tensor *from, tn__device *cpu) {
   size_t bytes = tensor_bytes(from);
@@ -144,7 +144,7 @@ static bool copy_at_once(tn_array *to, tn_array *from) {
   return free;
 }
 
-/* --------------------------------------------------------------- staging */
+/* ------------------------------------------------------------------ staging */
 
 /* An array on a device while a copy is pushed: all bytes from its first to its
  * last element as a dense array, the same on the host, and a view of the host's
@@ -155,10 +155,10 @@ typedef struct staging {
   tn_array *view; /* a view of `host`, instead of `array` */
 } staging;
 
-static void staging_deinit(staging *m) {
-  tn__array_release(m->view);
-  tn__array_release(m->host);
-  tn__array_release(m->range);
+static void staging_deinit(staging *s) {
+  tn__array_release(s->view);
+  tn__array_release(s->host);
+  tn__array_release(s->range);
 }
 
 /* Counts the elements from the first to the last, and those before the array's
@@ -173,36 +173,36 @@ static void measure_range(const tn_tensor *t, int64_t *n, int64_t *before) {
   }
 }
 
-static tn_code create_staging(staging *m, tn_array *array) {
+static tn_code create_staging(staging *s, tn_array *array) {
   const tn_tensor *t = &array->tensor;
   int64_t n, before, one = 1;
   measure_range(t, &n, &before);
   const tn__view range = {1, &n, &one, -before};
   const tn__view view = {t->ndim, t->shape, t->strides, before};
   const tn_spec spec = {t->dtype, 1, &n};
-  TN__TRY(tn__array_view(array, &range, &m->range));
-  TN__TRY(tn__array_create(array->env, &spec, &m->host));
-  return tn__array_view(m->host, &view, &m->view);
+  TN__TRY(tn__array_view(array, &range, &s->range));
+  TN__TRY(tn__array_create(array->env, &spec, &s->host));
+  return tn__array_view(s->host, &view, &s->view);
 }
 
 /* An array on the host needs no staging. */
-static tn_code staging_init(staging *m, tn_array *array) {
-  *m = (staging){NULL, NULL, NULL};
+static tn_code staging_init(staging *s, tn_array *array) {
+  *s = (staging){NULL, NULL, NULL};
   if (array->block->device->type == TN_DEVICE_CPU) {
-    m->view = array;
+    s->view = array;
     atomic_fetch_add_explicit(&array->n_owners, 1, memory_order_relaxed);
     return TN_OK;
   }
-  tn_code rc = create_staging(m, array);
-  if (rc) staging_deinit(m);
+  tn_code rc = create_staging(s, array);
+  if (rc) staging_deinit(s);
   return rc;
 }
 
-/* True if elements of other arrays are between those of the array: they must be
+/* True if the range has elements that are not of the array: they must be
  * fetched before the range is written back. */
-static bool staging_has_gaps(const staging *m) {
-  return m->range &&
-         tn_tensor_size(&m->range->tensor) != tn_tensor_size(&m->view->tensor);
+static bool staging_has_gaps(const staging *s) {
+  return s->range &&
+         tn_tensor_size(&s->range->tensor) != tn_tensor_size(&s->view->tensor);
 }
 
 /* Fetches the source, copies on the host, and writes the target back. A source

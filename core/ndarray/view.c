@@ -76,7 +76,7 @@ tn_code tn__array_index(tn_array *array, int32_t axis, int64_t index,
   int64_t n = d.shape[axis];
   if (index < -n || index >= n)
     return tn__fail(TN_OUT_OF_RANGE,
-                    "index %lld lies outside axis %d, which"
+                    "index %lld is outside axis %d, which"
                     " has %lld elements",
                     (long long)index, (int)axis, (long long)n);
   d.view.offset = (index < 0 ? index + n : index) * d.strides[axis];
