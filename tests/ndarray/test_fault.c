@@ -39,9 +39,8 @@ static int64_t try_once(attempt *try, int64_t n, bool for_ever) {
 }
 
 /* Refuses each allocation in turn, until there are no more; `least` is a number
- * that the call makes at least. A result that is only not kept for the next
- * call is no failure. The first calls allocate memory that stays, for example
- * scratch space. */
+ * that the call makes at least. A call may succeed without keeping its recipe.
+ * The first calls allocate memory that stays, for example scratch space. */
 static void expect_survival(attempt *try, int64_t least) {
   for (int i = 0; i < TN__SPACES_CPU; ++i)
     cr_assert_eq(try(), TN_OK, "%s", tn_error_text());
