@@ -153,7 +153,7 @@ static tn_code wrap_elements(const guest *g, tn_array **out) {
   TN__TRY(tn__array_create_on(g->device, &spec, &shaped));
   tn_code rc = tn__array_wrap(g->device, &flat, &memory, &all);
   if (!rc) {
-    tn__array_move(shaped, all->block);
+    tn__array_set_block(shaped, all->block);
     shaped->offset = -g->lowest * (int64_t)size;
     for (int32_t i = 0; i < t->ndim; ++i)
       shaped->tensor.strides[i] = g->strides[i];
@@ -350,7 +350,7 @@ tn_code tn__array_to_dlpack_versioned(tn_array *array,
                              .manager_ctx = array,
                              .deleter = lent_delete_versioned,
                              .tensor = tensor_lend(array)};
-  if (tn__tensor_repeats(&array->tensor) ||
+  if (tn__tensor_has_repeats(&array->tensor) ||
       array->block->drop == delete_read_only)
     d->flags = TN_DLPACK_READ_ONLY;
   *out = d;

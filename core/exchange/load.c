@@ -61,7 +61,7 @@ static tn_code read_into(const tn__spot *spot, const tn__entry *entry,
   else
     TN__TRY(tn__file_read(spot, entry->begin, data, (size_t)entry->bytes));
   convert(entry, data);
-  tn__array_written(array);
+  tn__array_count_write(array);
   return TN_OK;
 }
 

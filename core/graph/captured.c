@@ -63,7 +63,7 @@ typedef struct span {
 /* Calls for a kind of run that there has not been are planned when it comes. */
 static const tn__kernel *kernel_of(const tn__step *step, uint32_t train) {
   tn__planned_info info = step->info;
-  if (step->call[train]) tn__planned_look(step->call[train], &info);
+  if (step->call[train]) tn__planned_describe(step->call[train], &info);
   return info.kernel;
 }
 
@@ -106,7 +106,7 @@ static bool refuse_inner(const tn__step *loop, uint32_t train, char why[WHY]) {
     if (step->kind != TN__STEP_CALL || !kernel) continue;
     if (!(kernel->desc->flags & TN_KERNEL_CAPTURABLE))
       return refuse_kernel(step, kernel, why);
-    if (!call || tn__planned_changes(call) == 0) continue;
+    if (!call || tn__planned_change_bytes(call) == 0) continue;
     (void)snprintf(why, WHY,
                    "node `%.100s` of the loop `%.100s` draws random numbers or "
                    "has parameters that may change between runs",
@@ -176,8 +176,8 @@ static void steps_change(const tn__captured *c) {
   for (uint32_t i = 0; i < c->n; ++i) {
     const tn__planned *call = step_call(c, i);
     if (!call) continue;
-    tn__planned_change(call, to);
-    to += tn__planned_changes(call);
+    tn__planned_write_changes(call, to);
+    to += tn__planned_change_bytes(call);
   }
 }
 
@@ -189,7 +189,7 @@ static tn_code steps_record(const tn__captured *c, tn__token *token) {
     const tn_code rc = call ? tn__planned_record(call, token, there)
                             : step->run(step, c->train, token);
     if (rc != TN_OK) return tn__node_fail(step->node, rc);
-    if (c->feed && call) there += tn__planned_changes(call);
+    if (c->feed && call) there += tn__planned_change_bytes(call);
   }
   return TN_OK;
 }
@@ -432,8 +432,8 @@ static tn_code captured_make(const span *s, tn__captured **out) {
   for (uint32_t i = 0; i < s->n; ++i) {
     const tn__planned *call = step_call(c, i);
     if (!call) continue;
-    c->changes += tn__planned_changes(call);
-    c->draws |= tn__planned_draws(call);
+    c->changes += tn__planned_change_bytes(call);
+    c->draws |= tn__planned_has_random(call);
   }
   return TN_OK;
 }

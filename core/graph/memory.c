@@ -406,9 +406,9 @@ static tn_code call_place(tn__step *step, uint32_t train) {
   void *room = NULL;
   tn__planned_deliver(step->call[train], &none);
   tn__step_look(step, train);
-  tn__planned_look(step->call[train], &info);
+  tn__planned_describe(step->call[train], &info);
   TN__TRY(tn__step_workspace(step, info.workspace, &room));
-  return tn__planned_place(step->call[train], room);
+  return tn__planned_materialise(step->call[train], room);
 }
 
 tn_code tn__step_place(tn__step *step, uint32_t train) {

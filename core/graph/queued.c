@@ -38,7 +38,8 @@ static tn_code refuse(const tn__step *step, const char *what,
 
 /* Whether the elements of an entry can be added to where the step runs. */
 static bool can_add(const tn__step *step, uint32_t entry) {
-  return tn__elements_adds(step->device, array_of(step, entry)->tensor.dtype);
+  return tn__elements_can_add(step->device,
+                              array_of(step, entry)->tensor.dtype);
 }
 
 static bool is_dense(const tn__step *step, uint32_t entry) {

@@ -99,7 +99,7 @@ tn_code tn_call_set(tn_prepared *call, const tn_value *value) {
   TN__WANT(value);
   TN__TRY(tn__argument_check(value->key, __func__, "value->key"));
   TN__TRY(tn__runtime_check(tn__prepared_env(call)));
-  return tn__prepared_set(call, value);
+  return tn__prepared_set_param(call, value);
 }
 
 /* In a forked child nothing is freed: locks may be held for ever there. */

@@ -159,7 +159,7 @@ static tn_tensor placed(const tn_array *array) {
 static void sum_now(const tn_array *to, const tn_array *from) {
   const tn_tensor y = placed(to), x = placed(from);
   if (!x.data) return;
-  if (tn__tensor_repeats(&y))
+  if (tn__tensor_has_repeats(&y))
     repeated_sum(&y, &x);
   else
     tn__tensor_add(&y, &x);
@@ -217,7 +217,7 @@ static tn_code place_check(const tn_array *to, const tn_array *from) {
   const tn__device *device = to->block->device;
   char place[TN__DEVICE_TEXT];
   if (device == from->block->device &&
-      tn__elements_adds(device, to->tensor.dtype))
+      tn__elements_can_add(device, to->tensor.dtype))
     return TN_OK;
   return tn__fail(TN_UNSUPPORTED,
                   "gradients of broadcast or added arrays cannot be summed on"
@@ -231,7 +231,7 @@ tn_code tn__array_sum(tn_array *to, tn_array *from) {
   if (n == 0) return TN_OK;
   TN__TRY(place_check(to, from));
   TN__TRY(tn__array_materialise(to));
-  tn__array_written(to);
+  tn__array_count_write(to);
   if (!to->block->device->table && small && to->block != from->block &&
       sum_at_once(to, from))
     return TN_OK;

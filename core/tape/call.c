@@ -220,13 +220,14 @@ static bool is_refused(const recording *r, uint32_t i) {
   const tn_array *to = r->out->arrays[i];
   const uint32_t n_in = r->entry->n_in;
   if (to->env != r->tape->caller->env) return true;
-  if (tn__tensor_repeats(&to->tensor)) return true;
+  if (tn__tensor_has_repeats(&to->tensor)) return true;
   for (uint32_t k = 0; k < r->out->n; ++k)
     if (k != i && asked(r, k) != TN_REQ_NULL && r->out->arrays[k] &&
-        tn__arrays_meet(to, r->out->arrays[k]))
+        tn__arrays_overlap(to, r->out->arrays[k]))
       return true;
   for (uint32_t k = n_in; k < n_in + r->entry->n_aux; ++k)
-    if (r->in->arrays[k] && tn__arrays_meet(to, r->in->arrays[k])) return true;
+    if (r->in->arrays[k] && tn__arrays_overlap(to, r->in->arrays[k]))
+      return true;
   return false;
 }
 

@@ -56,7 +56,7 @@ static tn_code request_check(const tn__sweep *sweep, size_t k) {
                     " but gradients.arrays[%zu] is NULL",
                     k);
   TN__TRY(array_check(sweep, given, "gradients.arrays", k));
-  if (tn__tensor_repeats(&given->tensor))
+  if (tn__tensor_has_repeats(&given->tensor))
     return tn__fail(TN_INVALID,
                     "tn_tape_gradient: gradients.arrays[%zu] is a broadcast"
                     " view that repeats elements; give an array of its own",
@@ -111,7 +111,7 @@ static tn_code source_find(tn__sweep *sweep, size_t k) {
     tn__fail(TN_INVALID, "tn_tape_gradient: of[%zu]", k);
     return tn__tape_find_fail(known);
   }
-  if (!tn__tensor_repeats(&array->tensor)) return TN_OK;
+  if (!tn__tensor_has_repeats(&array->tensor)) return TN_OK;
   return tn__fail(TN_INVALID,
                   "tn_tape_gradient: of[%zu] is a broadcast view that repeats"
                   " elements; ask for the array it was made from",

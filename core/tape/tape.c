@@ -140,7 +140,7 @@ static tn_code watch_check(const tn_tape *tape, const tn_array *array) {
                     "tn_tape_watch: an array of %s has no gradient; only"
                     " floating-point types do",
                     tn__dtype_name(array->tensor.dtype));
-  if (tn__tensor_repeats(&array->tensor))
+  if (tn__tensor_has_repeats(&array->tensor))
     return tn__fail(TN_INVALID,
                     "tn_tape_watch: the array is a broadcast view that repeats"
                     " elements; watch the array it was made from");

@@ -118,7 +118,7 @@ Test(dlpack, a_stride_of_0_is_a_broadcast_view) {
   int64_t strides[] = {0, 1};
   d.tensor.strides = strides;
   tn_array *array = imported(&d);
-  cr_expect(tn__tensor_repeats(&array->tensor));
+  cr_expect(tn__tensor_has_repeats(&array->tensor));
   expect(array, VALUES(1, 2, 3, 1, 2, 3));
   cr_expect_eq(tn__array_set(array, six, sizeof six), TN_INVALID);
   tn__array_release(array);

@@ -246,9 +246,9 @@ Test(refused, an_operator_cannot_call_itself) {
     of_kernel = TN_OK;
     cr_assert_eq(tn_runtime_create(&options, &rt_of_kernel), TN_OK);
     cr_assert_eq(tn_plugin_add(rt_of_kernel, &probe_plugin), TN_OK);
-    cr_assert_eq(tn_plugin_add(rt_of_kernel, &guest_plugin), TN_OK, "%s",
+    cr_assert_eq(tn_plugin_add(rt_of_kernel, &second_plugin), TN_OK, "%s",
                  tn_error_text());
-    guest_hook = call_itself;
+    second_plugin_hook = call_itself;
     tn_array *x = pair(rt_of_kernel);
     tn_operator *op = operator_of(rt_of_kernel, "probe.all");
     for (int again = 0; again < 3; ++again) { /* the short way, too */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reshape.c: the same elements, in the same order, under another shape.
+ * array_reshape.c: a view of the same elements, in the same order, with another
+ * shape. It fails where the strides would require a copy.
  */
 #include "ndarray.h"
 
@@ -35,17 +36,18 @@ static tn_code shape_complete(const tn_array *array, int32_t ndim,
                   (long long)size, (long long)known);
 }
 
-/* Row-major strides times `step`, for dimensions [begin, end). */
-static void spread(const int64_t *shape, int32_t begin, int32_t end,
-                   int64_t step, int64_t *strides) {
+/* Fills in row-major strides times `step`, for dimensions [begin, end). */
+static void fill_strides(const int64_t *shape, int32_t begin, int32_t end,
+                         int64_t step, int64_t *strides) {
   for (int32_t i = end - 1; i >= begin; --i) {
     strides[i] = step;
     step *= shape[i];
   }
 }
 
-/* The dimensions of an array without those of 1, which constrain nothing. */
-static int32_t squeeze(const tn_tensor *t, int64_t *shape, int64_t *strides) {
+/* Copies the dimensions of an array without those of 1, which do not matter. */
+static int32_t drop_unit_dims(const tn_tensor *t, int64_t *shape,
+                              int64_t *strides) {
   int32_t n = 0;
   for (int32_t i = 0; i < t->ndim; ++i) {
     if (t->shape[i] == 1) continue;
@@ -55,13 +57,13 @@ static int32_t squeeze(const tn_tensor *t, int64_t *shape, int64_t *strides) {
   return n;
 }
 
-/* Walks both shapes from the left in groups of equal products. The dimensions
- * of the array inside a group must lie one behind the other in memory; the new
- * ones then divide their run. All sizes are positive. */
-static bool regroup(const tn_tensor *t, int32_t ndim, const int64_t *shape,
-                    int64_t *strides) {
+/* Walks both shapes from the left in groups of equal products. Inside a group,
+ * each dimension of the array must be adjacent to the next one in memory; the
+ * new dimensions then divide that run. All sizes are positive. */
+static bool regroup_dims(const tn_tensor *t, int32_t ndim, const int64_t *shape,
+                         int64_t *strides) {
   int64_t have[TN_MAX_NDIM], steps[TN_MAX_NDIM];
-  int32_t n = squeeze(t, have, steps), i = 0, k = 0;
+  int32_t n = drop_unit_dims(t, have, steps), i = 0, k = 0;
   while (i < n) {
     int32_t from = k;
     int64_t old_run = have[i++], new_run = shape[k++];
@@ -73,9 +75,9 @@ static bool regroup(const tn_tensor *t, int32_t ndim, const int64_t *shape,
         new_run *= shape[k++];
       }
     }
-    spread(shape, from, k, steps[i - 1], strides);
+    fill_strides(shape, from, k, steps[i - 1], strides);
   }
-  spread(shape, k, ndim, 1, strides);
+  fill_strides(shape, k, ndim, 1, strides);
   return true;
 }
 
@@ -93,7 +95,7 @@ tn_code tn__array_reshape(tn_array *array, int32_t ndim, const int64_t *shape,
   for (int32_t i = 0; i < ndim; ++i) dims[i] = shape[i];
   TN__TRY(shape_complete(array, ndim, dims));
   if (tn_tensor_size(&array->tensor) > 0 &&
-      !regroup(&array->tensor, ndim, dims, strides))
+      !regroup_dims(&array->tensor, ndim, dims, strides))
     return tn__fail(TN_INVALID,
                     "the strides of this view do not allow the"
                     " reshape without a copy; copy it into a new array first");

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * copy.c: copies and zeros of tensors with any strides; which tensors repeat
- * elements. No dtype has a meaning here.
+ * strided_copy.c: copies and zeros of tensors with any strides, and the check
+ * for repeated elements. Only the size of an element matters here, not its
+ * dtype.
  */
 #include <string.h>
 
-#include "walk.h"
+#include "strided_walk.h"
 
-enum { SHORT_BYTES = 1 << 14 }; /* so few are not worth a plan, if dense */
+enum { SHORT_BYTES = 1 << 14 }; /* so few dense bytes need no walk */
 
-/* memcpy of a constant size is one load and one store, whatever the pointers'
- * alignment: callers' memory need not be aligned for its type. */
+/* memcpy of a constant size is one load and one store for any alignment:
+ * callers' memory need not be aligned for its type. */
 #define COPY_ROW(bytes)                                                      \
   static void copy_##bytes(char *to, const char *from, const tn__row *row) { \
     if (row->to == (bytes) && row->from == (bytes)) {                        \
@@ -43,18 +44,18 @@ void tn__tensor_copy(const tn_tensor *to, const tn_tensor *from) {
 
 void tn__tensor_copy_shared(tn__engine *engine, const tn_tensor *to,
                             const tn_tensor *from) {
-  if (to->data == from->data) return; /* identical: nothing would change */
+  if (to->data == from->data) return; /* identical: nothing changes */
   size_t bytes = (size_t)tn_tensor_size(to) * (size_t)tn_dtype_bytes(to->dtype);
   if (bytes == 0) return;
   if (bytes <= SHORT_BYTES && tn_tensor_is_contiguous(to) &&
       tn_tensor_is_contiguous(from))
     memcpy(to->data, from->data, bytes);
   else
-    tn__walk_shared(engine, to, from, copy_row(to->dtype), NULL);
+    tn__walk_rows_shared(engine, to, from, copy_row(to->dtype), NULL);
 }
 
-/* All zero bits are zero in every element type: a copy from one such element,
- * which every stride of 0 finds again. */
+/* All zero bits are zero in every element type. Copies from one such element,
+ * with every stride 0. */
 void tn__tensor_zero(const tn_tensor *to) {
   static const uint64_t zero = 0;
   int64_t strides[TN_MAX_NDIM] = {0};
@@ -66,10 +67,10 @@ void tn__tensor_zero(const tn_tensor *to) {
   tn_tensor from = *to;
   from.data = (void *)(uintptr_t)&zero; /* only read */
   from.strides = strides;
-  tn__walk(to, &from, copy_row(to->dtype), NULL);
+  tn__walk_rows(to, &from, copy_row(to->dtype), NULL);
 }
 
-bool tn__tensor_repeats(const tn_tensor *t) {
+bool tn__tensor_has_repeats(const tn_tensor *t) {
   bool repeated = false;
   for (int32_t i = 0; i < t->ndim; ++i) {
     if (t->shape[i] == 0) return false;

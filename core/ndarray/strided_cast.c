@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cast.c: copies across element types. Every value passes through the widest
- * type of its kind, which holds it exactly: double, int64_t or uint64_t. A cast
- * is a load into that, a turn into another kind where it takes one, and a
- * store: there is a loop per type, not one per pair of types, and every
+ * strided_cast.c: copies across element types. Every value passes through the
+ * widest type of its kind, which represents it exactly: double, int64_t or
+ * uint64_t. A cast loads into that type, converts to another kind if needed,
+ * and stores. So there is a loop per type, not one per pair of types, and every
  * conversion rounds once.
  */
 #include <math.h>
 #include <string.h>
 
-#include "walk.h"
+#include "strided_walk.h"
 
 enum { CHUNK = TN__DOUBLES };
 
-/* Values on their way. */
+/* Values between load and store. */
 typedef union chunk {
   double f[CHUNK];
   int64_t i[CHUNK];
   uint64_t u[CHUNK];
 } chunk;
 
-/* Loads and stores are of dense elements; memcpy because callers' memory need
+/* Load and store dense elements. They use memcpy because callers' memory need
  * not be aligned for its type. */
 typedef void load_fn(chunk *to, const char *from, int64_t n);
 typedef void store_fn(char *to, const chunk *from, int64_t n);
 
-/* ------------------------------------------------------------------ loads */
+/* -------------------------------------------------------------------- loads */
 
 #define LOAD(name, type, member, value)                             \
   static void load_##name(chunk *to, const char *from, int64_t n) { \
@@ -61,10 +61,10 @@ static void load_whole(chunk *to, const char *from, int64_t n) {
   memcpy(to, from, (size_t)n * sizeof *to->f);
 }
 
-/* ----------------------------------------------------------------- stores */
+/* ------------------------------------------------------------------- stores */
 
-/* Rounded to odd, a value can be rounded once more, to fewer bits, and is then
- * what one rounding would have made of it. */
+/* Rounds to odd. Such a value can be rounded again, to fewer bits, with the
+ * same result as one rounding. */
 static inline float f64_odd(double x) {
   float f = (float)x;
   uint32_t bits;
@@ -86,7 +86,7 @@ static inline float f64_odd(double x) {
 #define F16_OF(x) tn__f32_to_f16(f64_odd(x))
 #define BF16_OF(x) tn__f32_to_bf16(f64_odd(x))
 
-/* Integers wrap, signed ones or not. */
+/* Integers wrap, signed and unsigned. */
 STORE(f16, uint16_t, f, F16_OF)
 STORE(bf16, uint16_t, f, BF16_OF)
 STORE(f32, float, f, AS_IT_IS)
@@ -99,15 +99,15 @@ static void store_whole(char *to, const chunk *from, int64_t n) {
   memcpy(to, from, (size_t)n * sizeof *from->f);
 }
 
-/* ------------------------------------------------------------------ types */
+/* -------------------------------------------------------------------- types */
 
 typedef struct element {
   tn_dtype dtype;
   int size;
-  load_fn *as_f; /* exact; NULL for integers that a double may not hold */
+  load_fn *as_f; /* exact; NULL for integers that a double cannot represent */
   load_fn *as_i; /* NULL for floats */
   store_fn *store;
-  double low;  /* what doubles become: not below this, */
+  double low;  /* bounds of converted doubles: not below this, */
   double high; /* nor above this; for 64 bits, below this */
 } element;
 
@@ -135,10 +135,10 @@ static inline bool is_float(const element *e) {
   return e->as_i == NULL;
 }
 
-/* ------------------------------------------------------------------ turns */
+/* -------------------------------------------------------------- conversions */
 
-/* From one kind into another, in place; `to` is what is stored of it. Doubles
- * become integers towards zero; what does not fit becomes the nearest bound,
+/* Converts to another kind, in place; `to` is the stored type. Doubles are
+ * truncated towards zero. A value out of range becomes the nearest bound, and
  * NaN becomes 0. */
 typedef void turn_fn(chunk *v, int64_t n, const element *to);
 
@@ -157,7 +157,7 @@ static inline double i64_odd(int64_t x) {
     (void)to;                                                       \
     for (int64_t k = 0; k < n; ++k) v->into[k] = value(v->from[k]); \
   }
-/* A double is rounded once more if it is stored as a narrower type. */
+/* A double is rounded again if it is stored as a narrower type. */
 TURN(i_to_f64, i, f, (double))
 TURN(u_to_f64, u, f, (double))
 TURN(i_to_narrow, i, f, i64_odd)
@@ -175,7 +175,7 @@ static void turn_f_to_i32(chunk *v, int64_t n, const element *to) {
   }
 }
 
-/* To i64, or to u32. */
+/* For i64 and u32. */
 static void turn_f_to_i64(chunk *v, int64_t n, const element *to) {
   const int64_t most = to->size == 8 ? INT64_MAX : UINT32_MAX;
   const int64_t least = to->size == 8 ? INT64_MIN : 0;
@@ -209,11 +209,11 @@ static turn_fn *turn_of_integer(const element *from, const element *to) {
   return is_u64 ? turn_u_to_narrow : turn_i_to_narrow;
 }
 
-/* ------------------------------------------------------------------- rows */
+/* --------------------------------------------------------------------- rows */
 
-/* Elements of `size` bytes from anywhere to anywhere. */
-static void move(char *to, int64_t to_step, const char *from, int64_t from_step,
-                 int64_t n, int size) {
+/* Copies elements of `size` bytes between any steps. */
+static void move_elements(char *to, int64_t to_step, const char *from,
+                          int64_t from_step, int64_t n, int size) {
 #define MOVE(bytes)               \
   for (int64_t k = 0; k < n; ++k) \
   memcpy(to + k * to_step, from + k * from_step, bytes)
@@ -237,7 +237,7 @@ static void move(char *to, int64_t to_step, const char *from, int64_t from_step,
 static void load_row(load_fn *load, int size, chunk *to, const char *from,
                      int64_t step, int64_t n) {
   char dense[sizeof(chunk)];
-  if (step != size) move(dense, size, from, step, n, size);
+  if (step != size) move_elements(dense, size, from, step, n, size);
   load(to, step != size ? dense : from, n);
 }
 
@@ -245,7 +245,7 @@ static void store_row(store_fn *store, int size, char *to, int64_t step,
                       const chunk *from, int64_t n) {
   char dense[sizeof(chunk)];
   store(step != size ? dense : to, from, n);
-  if (step != size) move(to, step, dense, size, n, size);
+  if (step != size) move_elements(to, step, dense, size, n, size);
 }
 
 typedef struct cast {
@@ -268,7 +268,7 @@ static void cast_row(char *to, const char *from, const tn__row *row) {
   }
 }
 
-/* Small integers go to floats as doubles, which hold them. */
+/* Small integers become doubles on load, which represent them exactly. */
 static cast cast_of(const element *to, const element *from) {
   const bool as_f = is_float(from) || (is_float(to) && from->as_f);
   turn_fn *turn = as_f ? turn_of_double(to) : turn_of_integer(from, to);
@@ -286,13 +286,12 @@ void tn__tensor_cast(tn__engine *engine, const tn_tensor *to,
     return;
   }
   const cast how = cast_of(element_of(to->dtype), element_of(from->dtype));
-  tn__walk_shared(engine, to, from, cast_row, &how);
+  tn__walk_rows_shared(engine, to, from, cast_row, &how);
 }
 
-/* ------------------------------------------------------------ rows of floats
- */
+/* ----------------------------------------------------------- rows of floats */
 
-/* A chunk is where its doubles are. */
+/* A chunk has the address of its doubles. */
 void tn__doubles_load(tn_dtype dtype, double *to, const char *from,
                       int64_t step, int64_t n) {
   const element *e = element_of(dtype);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Copies across element types: every pair of dtypes, against a conversion that
- * is written here from the definitions of the types, through long double, which
- * holds every value of every dtype.
+ * Copies across element types: every pair of dtypes. The expected values come
+ * from conversions that this file derives from the definitions of the types.
+ * They use long double, which represents every value of every dtype.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -14,7 +14,7 @@ enum { N = 1 << 16 };
 
 __extension__ typedef __int128 wide;
 
-/* --------------------------------------------------------------- reference */
+/* ---------------------------------------------------------------- reference */
 
 typedef struct number {
   bool is_float;
@@ -22,8 +22,9 @@ typedef struct number {
   wide i;
 } number;
 
-/* A binary float of `bits` bits of which `fraction` follow the point. */
-static long double decode(uint64_t v, int bits, int fraction) {
+/* Decodes a binary float of `bits` bits of which `fraction` follow the point.
+ */
+static long double decode_float(uint64_t v, int bits, int fraction) {
   int width = bits - 1 - fraction, bias = (1 << (width - 1)) - 1;
   long double sign = v >> (bits - 1) & 1 ? -1 : 1;
   int64_t exponent = (int64_t)(v >> fraction & ((1ull << width) - 1));
@@ -35,8 +36,8 @@ static long double decode(uint64_t v, int bits, int fraction) {
          ldexpl(m + ldexpl(1, fraction), (int)exponent - bias - fraction);
 }
 
-/* The bits of the nearest value, ties to even. */
-static uint64_t encode(long double x, int bits, int fraction) {
+/* Encodes the nearest value, ties to even. */
+static uint64_t encode_float(long double x, int bits, int fraction) {
   int width = bits - 1 - fraction, bias = (1 << (width - 1)) - 1, e;
   uint64_t sign = (uint64_t)(signbit(x) != 0) << (bits - 1);
   uint64_t infinite = ((1ull << width) - 1) << fraction;
@@ -45,7 +46,7 @@ static uint64_t encode(long double x, int bits, int fraction) {
   long double m = frexpl(fabsl(x), &e); /* in [1/2, 1) */
   if (m == 0) return sign;
   e = e - 1 < 1 - bias ? 1 - bias : e - 1;
-  /* In units of the last place, a carry runs into the exponent by itself. */
+  /* In units of the last place, a carry increments the exponent by itself. */
   uint64_t units = (uint64_t)rintl(ldexpl(fabsl(x), fraction - e));
   uint64_t all = ((uint64_t)(e + bias - 1) << fraction) + units;
   return sign | (all > infinite ? infinite : all);
@@ -70,7 +71,8 @@ static bool is_signed(tn_dtype dtype) {
 
 static number value_of(tn_dtype dtype, uint64_t v) {
   if (fraction_of(dtype))
-    return (number){true, decode(v, bits_of(dtype), fraction_of(dtype)), 0};
+    return (number){true, decode_float(v, bits_of(dtype), fraction_of(dtype)),
+                    0};
   if (dtype == TN_BOOL) return (number){false, 0, v != 0};
   wide i = v;
   if (is_signed(dtype) && v >> (bits_of(dtype) - 1))
@@ -97,10 +99,10 @@ static uint64_t bits_from(tn_dtype dtype, number x) {
   if (dtype == TN_BOOL) return x.is_float ? x.f != 0 : x.i != 0;
   if (!fraction_of(dtype)) return integer_bits(dtype, x);
   long double f = x.is_float ? x.f : (long double)x.i;
-  return encode(f, bits_of(dtype), fraction_of(dtype));
+  return encode_float(f, bits_of(dtype), fraction_of(dtype));
 }
 
-/* ------------------------------------------------------------------ values */
+/* ------------------------------------------------------------------- values */
 
 static uint64_t random_state;
 
@@ -111,8 +113,8 @@ static uint64_t random_bits(void) {
   return random_state * 2685821657736338717ull;
 }
 
-/* Every value of the short types. Of the others: both sides of each power of
- * two, where roundings and bounds are, and random bits. */
+/* Every value of the short types. For the others: both sides of each power of
+ * two, which has the roundings and bounds, and random bits. */
 static uint64_t value_number(tn_dtype dtype, uint64_t k) {
   int bits = bits_of(dtype), fraction = fraction_of(dtype);
   if (dtype == TN_BOOL) return k & 1;
@@ -121,22 +123,22 @@ static uint64_t value_number(tn_dtype dtype, uint64_t k) {
   long double near = ldexpl(1, (int)(k / 64) - 1);
   long double offset = ((int)(k % 32) - 16) / 4.0L;
   long double x = (near + offset) * (k % 64 < 32 ? 1 : -1);
-  if (fraction) return encode(x, bits, fraction);
+  if (fraction) return encode_float(x, bits, fraction);
   return fabsl(x) < 0x1p66L ? low_bits((wide)x, bits) : k;
 }
 
-static uint64_t load(const char *from, int64_t bytes) {
+static uint64_t load_bits(const char *from, int64_t bytes) {
   uint64_t v = 0;
   memcpy(&v, from, (size_t)bytes);
   return v;
 }
 
-static void store(char *to, uint64_t v, int64_t bytes) {
+static void store_bits(char *to, uint64_t v, int64_t bytes) {
   memcpy(to, &v, (size_t)bytes);
 }
 
-static tn_tensor row(void *data, tn_dtype dtype, int64_t *shape,
-                     int64_t *stride) {
+static tn_tensor row_tensor(void *data, tn_dtype dtype, int64_t *shape,
+                            int64_t *stride) {
   return (tn_tensor){.data = data,
                      .device_type = TN_DEVICE_CPU,
                      .ndim = 1,
@@ -145,38 +147,39 @@ static tn_tensor row(void *data, tn_dtype dtype, int64_t *shape,
                      .strides = stride};
 }
 
-static bool equal(tn_dtype dtype, uint64_t a, uint64_t b) {
+static bool is_equal(tn_dtype dtype, uint64_t a, uint64_t b) {
   if (a == b) return true;
   if (!fraction_of(dtype)) return false;
-  return isnan(decode(a, bits_of(dtype), fraction_of(dtype))) &&
-         isnan(decode(b, bits_of(dtype), fraction_of(dtype)));
+  return isnan(decode_float(a, bits_of(dtype), fraction_of(dtype))) &&
+         isnan(decode_float(b, bits_of(dtype), fraction_of(dtype)));
 }
 
 static void check_pair(tn_dtype to_dtype, tn_dtype from_dtype, char *to,
                        const char *from) {
   int64_t shape = N, one = 1, back = -1;
   int64_t y = tn_dtype_bytes(to_dtype), x = tn_dtype_bytes(from_dtype);
-  tn_tensor source = row((void *)(uintptr_t)from, from_dtype, &shape, &one);
-  tn_tensor target = row(to, to_dtype, &shape, &one);
+  tn_tensor source =
+      row_tensor((void *)(uintptr_t)from, from_dtype, &shape, &one);
+  tn_tensor target = row_tensor(to, to_dtype, &shape, &one);
   tn__tensor_cast(NULL, &target, &source);
   for (int64_t k = 0; k < N; ++k) {
-    uint64_t v = load(from + k * x, x), got = load(to + k * y, y);
+    uint64_t v = load_bits(from + k * x, x), got = load_bits(to + k * y, y);
     uint64_t want = bits_from(to_dtype, value_of(from_dtype, v));
-    cr_assert(equal(to_dtype, got, want), "%s 0x%llx to %s: 0x%llx, not 0x%llx",
-              tn__dtype_name(from_dtype), (unsigned long long)v,
-              tn__dtype_name(to_dtype), (unsigned long long)got,
-              (unsigned long long)want);
+    cr_assert(is_equal(to_dtype, got, want),
+              "%s 0x%llx to %s: 0x%llx, not 0x%llx", tn__dtype_name(from_dtype),
+              (unsigned long long)v, tn__dtype_name(to_dtype),
+              (unsigned long long)got, (unsigned long long)want);
   }
   /* The last elements again, one by one and backwards. */
   enum { FEW = 700 };
   uint64_t dense[FEW];
-  for (int64_t k = 0; k < FEW; ++k) dense[k] = load(to + k * y, y);
+  for (int64_t k = 0; k < FEW; ++k) dense[k] = load_bits(to + k * y, y);
   shape = FEW;
-  source = row((void *)(uintptr_t)from, from_dtype, &shape, &one);
-  target = row(to + (FEW - 1) * y, to_dtype, &shape, &back);
+  source = row_tensor((void *)(uintptr_t)from, from_dtype, &shape, &one);
+  target = row_tensor(to + (FEW - 1) * y, to_dtype, &shape, &back);
   tn__tensor_cast(NULL, &target, &source);
   for (int64_t k = 0; k < FEW; ++k)
-    cr_assert_eq(load(to + (FEW - 1 - k) * y, y), dense[k]);
+    cr_assert_eq(load_bits(to + (FEW - 1 - k) * y, y), dense[k]);
 }
 
 Test(cast, converts_between_all_dtypes) {
@@ -186,8 +189,8 @@ Test(cast, converts_between_all_dtypes) {
     tn_dtype dtype = tn__dtype_at(i);
     random_state = 88172645463325252ull + i;
     for (uint64_t k = 0; k < N; ++k)
-      store(from + (int64_t)k * tn_dtype_bytes(dtype), value_number(dtype, k),
-            tn_dtype_bytes(dtype));
+      store_bits(from + (int64_t)k * tn_dtype_bytes(dtype),
+                 value_number(dtype, k), tn_dtype_bytes(dtype));
     for (size_t j = 0; j < TN__N_DTYPES; ++j)
       check_pair(tn__dtype_at(j), dtype, to, from);
   }
@@ -195,43 +198,43 @@ Test(cast, converts_between_all_dtypes) {
   free(to);
 }
 
-/* Through f32, 1 + 2^-11 + 2^-40 would become a tie and be rounded down; bits
- * from the definition of f16: 1 is 0x3c00, the next is 0x3c01. */
+/* Rounded to f32 first, 1 + 2^-11 + 2^-40 would become a tie and be rounded
+ * down. Bits from the definition of f16: 1 is 0x3c00, the next is 0x3c01. */
 Test(cast, rounds_once) {
   double x = 1 + 0x1p-11 + 0x1p-40;
   int64_t large = (1ll << 62) + (1ll << 54) + 1; /* a tie of bf16, and 1 */
   uint16_t half = 0;
   int64_t shape = 1, one = 1;
-  tn_tensor from = row(&x, TN_F64, &shape, &one);
-  tn_tensor to = row(&half, TN_F16, &shape, &one);
+  tn_tensor from = row_tensor(&x, TN_F64, &shape, &one);
+  tn_tensor to = row_tensor(&half, TN_F16, &shape, &one);
   tn__tensor_cast(NULL, &to, &from);
   cr_assert_eq(half, 0x3c01);
-  from = row(&large, TN_I64, &shape, &one);
-  to = row(&half, TN_BF16, &shape, &one);
+  from = row_tensor(&large, TN_I64, &shape, &one);
+  to = row_tensor(&half, TN_BF16, &shape, &one);
   tn__tensor_cast(NULL, &to, &from);
   cr_assert_eq(half, 0x5e81); /* 2^62 is 0x5e80 */
 }
 
 static int64_t i64_of(double x) {
   int64_t got = 1, shape = 1, one = 1;
-  tn_tensor from = row(&x, TN_F64, &shape, &one);
-  tn_tensor to = row(&got, TN_I64, &shape, &one);
+  tn_tensor from = row_tensor(&x, TN_F64, &shape, &one);
+  tn_tensor to = row_tensor(&got, TN_I64, &shape, &one);
   tn__tensor_cast(NULL, &to, &from);
   return got;
 }
 
-Test(cast, of_what_does_not_fit_is_the_nearest_bound) {
+Test(cast, of_a_value_out_of_range_is_the_nearest_bound) {
   cr_assert_eq(i64_of(1e300), INT64_MAX);
   cr_assert_eq(i64_of(-INFINITY), INT64_MIN);
   cr_assert_eq(i64_of(NAN), 0);
   cr_assert_eq(i64_of(-1.99), -1);
 }
 
-Test(cast, takes_a_source_without_memory_for_zeros) {
+Test(cast, uses_zeros_for_a_source_without_memory) {
   float to[4] = {1, 2, 3, 4};
   int64_t shape = 2, two = 2;
-  tn_tensor y = row(to, TN_F32, &shape, &two);
-  tn_tensor x = row(NULL, TN_I8, &shape, &two);
+  tn_tensor y = row_tensor(to, TN_F32, &shape, &two);
+  tn_tensor x = row_tensor(NULL, TN_I8, &shape, &two);
   tn__tensor_cast(NULL, &y, &x);
   cr_assert(to[0] == 0 && to[1] == 2 && to[2] == 0 && to[3] == 4);
 }

@@ -9,7 +9,7 @@
 
 TestSuite(backward, .init = world_open, .fini = world_close);
 
-static tn_array *two(float a, float b) {
+static tn_array *create_pair(float a, float b) {
   return floats(SHAPE(2), VALUES(a, b));
 }
 
@@ -24,8 +24,8 @@ typedef struct setup {
 
 /* x = 2 3, y = 5 7, gradient of the first output 1 10. */
 static void setup_init(setup *s, size_t n_in, size_t n_out) {
-  *s = (setup){.in = {two(2, 3), n_in > 1 ? two(5, 7) : NULL},
-               .heads = {two(1, 10), NULL},
+  *s = (setup){.in = {create_pair(2, 3), n_in > 1 ? create_pair(5, 7) : NULL},
+               .heads = {create_pair(1, 10), NULL},
                .req = {TN_REQ_WRITE, TN_REQ_WRITE}};
   s->call = (tn_backward){.struct_size = sizeof s->call,
                           .inputs = {n_in, s->in},
@@ -43,14 +43,14 @@ static void setup_deinit(setup *s) {
   }
 }
 
-static tn_code go(setup *s, const char *op) {
+static tn_code run_setup(setup *s, const char *op) {
   return tn__call_backward(&w.caller, op_get(op), &s->call);
 }
 
 Test(backward, gives_the_gradient_of_every_input) {
   setup s;
   setup_init(&s, 2, 1);
-  cr_assert_eq(go(&s, "probe.mul"), TN_OK, "%s", tn_error_text());
+  cr_assert_eq(run_setup(&s, "probe.mul"), TN_OK, "%s", tn_error_text());
   expect(s.grads[0], VALUES(5, 70));
   expect(s.grads[1], VALUES(2, 30));
   cr_assert_eq(probe.flags, TN_CALL_BACKWARD);
@@ -59,11 +59,11 @@ Test(backward, gives_the_gradient_of_every_input) {
   setup_deinit(&s);
 }
 
-Test(backward, shows_only_what_the_wanted_gradients_need) {
+Test(backward, shows_only_the_needs_of_the_requested_gradients) {
   setup s;
   setup_init(&s, 2, 1);
   s.req[1] = TN_REQ_NULL;
-  cr_assert_eq(go(&s, "probe.mul"), TN_OK);
+  cr_assert_eq(run_setup(&s, "probe.mul"), TN_OK);
   expect(s.grads[0], VALUES(5, 70));
   cr_assert_null(s.grads[1]);
   cr_assert_eq(probe.in_flags[0], TN_IN_CONTIGUOUS);
@@ -76,11 +76,11 @@ Test(backward, shows_only_what_the_wanted_gradients_need) {
   setup_deinit(&s);
 }
 
-Test(backward, shows_the_metadata_of_an_unwanted_gradient) {
+Test(backward, shows_the_metadata_of_a_gradient_without_request) {
   setup s;
   setup_init(&s, 2, 1);
   s.req[1] = TN_REQ_NULL;
-  cr_assert_eq(go(&s, "probe.mul"), TN_OK);
+  cr_assert_eq(run_setup(&s, "probe.mul"), TN_OK);
   for (int again = 0; again < 2; ++again) { /* the second finds the recipe */
     cr_assert_eq(probe.req[1], TN_REQ_NULL);
     cr_assert_null(probe.out[1].data);
@@ -88,28 +88,28 @@ Test(backward, shows_the_metadata_of_an_unwanted_gradient) {
     cr_assert_eq(probe.out[1].dtype, TN_F32);
     cr_assert_eq(probe.out_dense[1], 1);
     cr_assert_null(s.grads[1], "an unwanted gradient was delivered");
-    cr_assert_eq(go(&s, "probe.mul"), TN_OK);
+    cr_assert_eq(run_setup(&s, "probe.mul"), TN_OK);
   }
   setup_deinit(&s);
 }
 
-Test(backward, adds_to_given_gradients) {
+Test(backward, adds_to_existing_gradients) {
   setup s;
   setup_init(&s, 2, 1);
-  s.grads[0] = two(100, 100);
+  s.grads[0] = create_pair(100, 100);
   s.req[0] = TN_REQ_ADD;
-  cr_assert_eq(go(&s, "probe.mul"), TN_OK);
+  cr_assert_eq(run_setup(&s, "probe.mul"), TN_OK);
   expect(s.grads[0], VALUES(105, 170));
   cr_assert_eq(probe.req[0], TN_REQ_ADD);
   setup_deinit(&s);
 }
 
-Test(backward, works_in_the_memory_of_the_head_where_allowed) {
+Test(backward, works_in_the_memory_of_the_output_gradient_where_allowed) {
   setup s;
   setup_init(&s, 2, 1);
   s.req[1] = TN_REQ_NULL;
   s.grads[0] = s.heads[0];
-  cr_assert_eq(go(&s, "probe.mul"), TN_OK, "%s", tn_error_text());
+  cr_assert_eq(run_setup(&s, "probe.mul"), TN_OK, "%s", tn_error_text());
   expect(s.heads[0], VALUES(5, 70));
   cr_assert_eq(probe.req[0], TN_REQ_INPLACE);
   cr_assert_eq(probe.alias[0], 0);
@@ -122,7 +122,7 @@ Test(backward, may_write_over_an_input_that_it_does_not_read) {
   setup_init(&s, 2, 1);
   s.req[1] = TN_REQ_NULL;
   s.grads[0] = s.in[0]; /* the gradient of x needs y only */
-  cr_assert_eq(go(&s, "probe.mul"), TN_OK);
+  cr_assert_eq(run_setup(&s, "probe.mul"), TN_OK);
   expect(s.in[0], VALUES(5, 70));
   cr_assert_eq(probe.out[0].data, tn__array_data(s.in[0]));
   s.grads[0] = NULL;
@@ -133,24 +133,24 @@ Test(backward, may_write_over_an_input_that_it_reads) {
   setup s;
   setup_init(&s, 2, 1);
   s.grads[0] = s.in[0];
-  cr_assert_eq(go(&s, "probe.mul"), TN_OK);
+  cr_assert_eq(run_setup(&s, "probe.mul"), TN_OK);
   expect(s.in[0], VALUES(5, 70));
   expect(s.grads[1], VALUES(2, 30));
   s.grads[0] = NULL;
   setup_deinit(&s);
 }
 
-Test(backward, takes_a_missing_head_for_zeros) {
+Test(backward, uses_zeros_for_a_missing_output_gradient) {
   setup s;
   setup_init(&s, 1, 2);
-  cr_assert_eq(go(&s, "probe.split"), TN_OK, "%s", tn_error_text());
+  cr_assert_eq(run_setup(&s, "probe.split"), TN_OK, "%s", tn_error_text());
   expect(s.grads[0], VALUES(1, 10));
   s.heads[1] = s.heads[0];
   s.heads[0] = NULL;
-  cr_assert_eq(go(&s, "probe.split"), TN_OK);
+  cr_assert_eq(run_setup(&s, "probe.split"), TN_OK);
   expect(s.grads[0], VALUES(10, 100));
-  s.call.out_grads.n = 1; /* the hidden output's may be left out */
-  cr_assert_eq(go(&s, "probe.split"), TN_OK);
+  s.call.out_grads.n = 1; /* a hidden output's gradient may be omitted */
+  cr_assert_eq(run_setup(&s, "probe.split"), TN_OK);
   expect(s.grads[0], VALUES(0, 0));
   setup_deinit(&s);
 }
@@ -159,9 +159,9 @@ Test(backward, takes_a_missing_head_for_zeros) {
 Test(backward, shows_metadata_where_values_are_not_needed) {
   setup s;
   setup_init(&s, 2, 1);
-  s.out[0] = two(4, 5);
+  s.out[0] = create_pair(4, 5);
   s.req[1] = TN_REQ_NULL;
-  cr_assert_eq(go(&s, "probe.loss"), TN_OK, "%s", tn_error_text());
+  cr_assert_eq(run_setup(&s, "probe.loss"), TN_OK, "%s", tn_error_text());
   expect(s.grads[0], VALUES(8, 10));
   cr_assert_eq(probe.in_flags[1], TN_IN_METADATA | TN_IN_CONTIGUOUS);
   cr_assert_null(probe.in[1].data);
@@ -171,73 +171,73 @@ Test(backward, shows_metadata_where_values_are_not_needed) {
   setup_deinit(&s);
 }
 
-Test(backward, wants_the_outputs_that_are_needed) {
+Test(backward, requires_the_outputs_that_it_needs) {
   setup s;
   setup_init(&s, 2, 1);
   s.req[1] = TN_REQ_NULL;
-  cr_assert_eq(go(&s, "probe.loss"), TN_INVALID);
+  cr_assert_eq(run_setup(&s, "probe.loss"), TN_INVALID);
   EXPECT_TEXT("value of output `out`", "tn_backward.outputs");
   s.call.outputs.n = 0;
-  cr_assert_eq(go(&s, "probe.loss"), TN_INVALID);
+  cr_assert_eq(run_setup(&s, "probe.loss"), TN_INVALID);
   setup_deinit(&s);
 }
 
-Test(backward, refuses_what_has_no_gradient) {
+Test(backward, refuses_operators_without_a_gradient) {
   setup s;
   setup_init(&s, 2, 1);
-  s.out[0] = two(4, 5);
-  cr_assert_eq(go(&s, "probe.sum"), TN_UNSUPPORTED);
+  s.out[0] = create_pair(4, 5);
+  cr_assert_eq(run_setup(&s, "probe.sum"), TN_UNSUPPORTED);
   EXPECT_TEXT("probe.sum@1 has no gradient: it only records");
-  cr_assert_eq(go(&s, "probe.loss"), TN_UNSUPPORTED);
+  cr_assert_eq(run_setup(&s, "probe.loss"), TN_UNSUPPORTED);
   EXPECT_TEXT("gradient of input `label`", "never differentiates");
   setup_deinit(&s);
 }
 
-Test(backward, does_nothing_when_no_gradient_is_wanted) {
+Test(backward, does_nothing_when_no_gradient_is_requested) {
   setup s;
   setup_init(&s, 2, 1);
   s.req[0] = s.req[1] = TN_REQ_NULL;
-  cr_assert_eq(go(&s, "probe.mul"), TN_OK);
+  cr_assert_eq(run_setup(&s, "probe.mul"), TN_OK);
   cr_assert_eq(probe.calls, 0);
   setup_deinit(&s);
 }
 
-Test(backward, tells_lists_of_a_wrong_length) {
+Test(backward, reports_lists_of_a_wrong_length) {
   setup s;
   setup_init(&s, 2, 1);
   s.call.in_grads.n = 1;
-  cr_assert_eq(go(&s, "probe.mul"), TN_INVALID);
+  cr_assert_eq(run_setup(&s, "probe.mul"), TN_INVALID);
   EXPECT_TEXT("tn_backward.in_grads must have 2 entries, but 1 was given");
   s.call.in_grads.n = 2;
   s.call.out_grads.n = 2;
-  cr_assert_eq(go(&s, "probe.mul"), TN_INVALID);
+  cr_assert_eq(run_setup(&s, "probe.mul"), TN_INVALID);
   EXPECT_TEXT("tn_backward.out_grads must have 1 entries, but 2 were given");
   s.call.out_grads.n = 1;
   s.call.inputs.n = 1;
-  cr_assert_eq(go(&s, "probe.mul"), TN_INVALID);
+  cr_assert_eq(run_setup(&s, "probe.mul"), TN_INVALID);
   EXPECT_TEXT("probe.mul@1 takes 2 inputs (x, y), but 1 was given");
   setup_deinit(&s);
 }
 
-Test(backward, tells_gradients_of_a_wrong_shape) {
+Test(backward, reports_gradients_of_a_wrong_shape) {
   setup s;
   setup_init(&s, 2, 1);
   tn_array *right = s.heads[0];
   s.heads[0] = floats(SHAPE(3), VALUES(1, 2, 3));
-  cr_assert_eq(go(&s, "probe.mul"), TN_SHAPE);
+  cr_assert_eq(run_setup(&s, "probe.mul"), TN_SHAPE);
   EXPECT_TEXT("gradient of output `out` must be f32 (2)", "is f32 (3)");
   s.grads[1] = s.heads[0];
   s.heads[0] = right;
-  cr_assert_eq(go(&s, "probe.mul"), TN_SHAPE);
+  cr_assert_eq(run_setup(&s, "probe.mul"), TN_SHAPE);
   EXPECT_TEXT("gradient of input `y` must be f32 (2)", "is f32 (3)");
   setup_deinit(&s);
 }
 
-/* ------------------------------------------------------- calls like before */
+/* -------------------------------------------------------- calls like before */
 
-/* The second of two equal calls takes the short way; the third differs in what
- * the kernel does not see, the fourth in what it is asked for. */
-Test(backward, gives_the_same_when_it_is_made_again) {
+/* The second of two equal calls takes the fast path. The third differs in an
+ * input that the kernel does not read, the fourth in its requests. */
+Test(backward, gives_the_same_when_it_is_repeated) {
   tn_array *a = floats(SHAPE(2), VALUES(2, 3)),
            *b = floats(SHAPE(2), VALUES(5, 7)),
            *g = floats(SHAPE(2), VALUES(1, 10)),

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * add.c: accumulation, to += from, for every element type. Integers wrap, bools
- * saturate, f16 and bf16 add in f32 and round once.
+ * strided_add.c: accumulation, to += from, for every element type and any
+ * strides. Integers wrap and bools saturate; f16 and bf16 are added in f32 and
+ * rounded once.
  */
-#include "walk.h"
+#include "strided_walk.h"
 
 /* The loop is written twice so that the compiler vectorises the dense one. */
 #define ADD_ROW(name, type, sum)                                           \
@@ -20,7 +21,8 @@
     }                                                                      \
   }
 
-/* Unsigned sums wrap; as the bits are the same they serve signed types too. */
+/* Unsigned sums wrap. Their bits are those of signed sums, so they serve signed
+ * types too. */
 #define SUM_U8(a, b) ((uint8_t)((a) + (b)))
 #define SUM_U16(a, b) ((uint16_t)((a) + (b)))
 #define SUM(a, b) ((a) + (b))
@@ -69,5 +71,5 @@ static tn__row_fn *add_row(tn_dtype dtype) {
 }
 
 void tn__tensor_add(const tn_tensor *to, const tn_tensor *from) {
-  tn__walk(to, from, add_row(to->dtype), NULL);
+  tn__walk_rows(to, from, add_row(to->dtype), NULL);
 }

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * walk.c: the loop over two tensors of equal shape and any strides, alone or
- * divided among the workers.
+ * strided_walk.c: the loop over two tensors of equal shape and any strides, on
+ * one thread or divided among the workers. It sorts and merges dimensions
+ * first, so that rows are as long as possible.
  */
-#include "walk.h"
+#include "strided_walk.h"
 
 #include <stdlib.h>
 
 enum {
   SHARED_BYTES = 1 << 20, /* less is not divided */
-  SLICE_BYTES = 1 << 18   /* about what one slice is given */
+  SLICE_BYTES = 1 << 18   /* approximate size of one slice */
 };
 
-/* Two tensors' common shape with strides in bytes, without dimensions of 1,
- * from the largest steps of `to` to the smallest, and with those merged that
- * can be walked as one. */
-typedef struct plan {
+/* The common shape of two tensors with strides in bytes, without dimensions of
+ * 1, from the largest steps of `to` to the smallest. Dimensions that can be
+ * walked as one are merged. */
+typedef struct walk_plan {
   char *to_data;
   const char *from_data;
   tn__row_fn *fn;
@@ -23,23 +24,24 @@ typedef struct plan {
   int64_t shape[TN_MAX_NDIM];
   int64_t to[TN_MAX_NDIM];
   int64_t from[TN_MAX_NDIM];
-} plan;
+} walk_plan;
 
-static void plan_set(plan *p, int32_t i, int64_t n, int64_t to, int64_t from) {
+static void plan_set(walk_plan *p, int32_t i, int64_t n, int64_t to,
+                     int64_t from) {
   p->shape[i] = n;
   p->to[i] = to;
   p->from[i] = from;
 }
 
-/* Enters a dimension behind those with larger steps. */
-static void plan_insert(plan *p, int64_t n, int64_t to, int64_t from) {
+/* Inserts a dimension after those with larger steps. */
+static void plan_insert(walk_plan *p, int64_t n, int64_t to, int64_t from) {
   int32_t i = p->ndim++;
   for (; i > 0 && llabs(p->to[i - 1]) < llabs(to); --i)
     plan_set(p, i, p->shape[i - 1], p->to[i - 1], p->from[i - 1]);
   plan_set(p, i, n, to, from);
 }
 
-static void plan_merge(plan *p) {
+static void plan_merge(walk_plan *p) {
   int32_t last = 0;
   for (int32_t i = 1; i < p->ndim; ++i) {
     int64_t n = p->shape[i], to = p->to[i], from = p->from[i];
@@ -53,7 +55,8 @@ static void plan_merge(plan *p) {
   p->ndim = last + 1;
 }
 
-static void plan_init(plan *p, const tn_tensor *to, const tn_tensor *from) {
+static void plan_init(walk_plan *p, const tn_tensor *to,
+                      const tn_tensor *from) {
   int64_t to_bytes = tn_dtype_bytes(to->dtype);
   int64_t from_bytes = tn_dtype_bytes(from->dtype);
   p->to_data = to->data;
@@ -68,9 +71,9 @@ static void plan_init(plan *p, const tn_tensor *to, const tn_tensor *from) {
   plan_merge(p);
 }
 
-/* Steps to the next row as an odometer does; false behind the last one. */
-static bool advance(const plan *p, int64_t *index, char **to,
-                    const char **from) {
+/* Steps to the next row as an odometer does; false after the last one. */
+static bool advance_row(const walk_plan *p, int64_t *index, char **to,
+                        const char **from) {
   for (int32_t i = p->ndim - 2; i >= 0; --i) {
     *to += p->to[i];
     *from += p->from[i];
@@ -82,27 +85,27 @@ static bool advance(const plan *p, int64_t *index, char **to,
   return false;
 }
 
-static void plan_walk(const plan *p) {
+static void plan_walk(const walk_plan *p) {
   int32_t last = p->ndim - 1;
   const tn__row row = {p->shape[last], p->to[last], p->from[last], p->ctx};
   int64_t index[TN_MAX_NDIM] = {0};
   char *to = p->to_data;
   const char *from = p->from_data;
   do p->fn(to, from, &row);
-  while (advance(p, index, &to, &from));
+  while (advance_row(p, index, &to, &from));
 }
 
-void tn__walk(const tn_tensor *to, const tn_tensor *from, tn__row_fn *fn,
-              const void *ctx) {
+void tn__walk_rows(const tn_tensor *to, const tn_tensor *from, tn__row_fn *fn,
+                   const void *ctx) {
   if (tn_tensor_size(to) == 0) return;
-  plan p = {.fn = fn, .ctx = ctx};
+  walk_plan p = {.fn = fn, .ctx = ctx};
   plan_init(&p, to, from);
   plan_walk(&p);
 }
 
-/* A slice of the outermost dimension. */
+/* Walks a slice of the outermost dimension. */
 static int32_t walk_slice(void *arg, int64_t begin, int64_t end) {
-  plan part = *(const plan *)arg;
+  walk_plan part = *(const walk_plan *)arg;
   part.to_data += begin * part.to[0];
   part.from_data += begin * part.from[0];
   part.shape[0] = end - begin;
@@ -110,14 +113,15 @@ static int32_t walk_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-void tn__walk_shared(tn__engine *engine, const tn_tensor *to,
-                     const tn_tensor *from, tn__row_fn *fn, const void *ctx) {
+void tn__walk_rows_shared(tn__engine *engine, const tn_tensor *to,
+                          const tn_tensor *from, tn__row_fn *fn,
+                          const void *ctx) {
   int64_t bytes = tn_tensor_size(to) * tn_dtype_bytes(to->dtype);
   if (!engine || bytes < SHARED_BYTES) {
-    tn__walk(to, from, fn, ctx);
+    tn__walk_rows(to, from, fn, ctx);
     return;
   }
-  plan p = {.fn = fn, .ctx = ctx};
+  walk_plan p = {.fn = fn, .ctx = ctx};
   plan_init(&p, to, from);
   int64_t grain = SLICE_BYTES / (bytes / p.shape[0] + 1) + 1;
   (void)tn__parallel_for(engine, p.shape[0], grain, walk_slice, &p);

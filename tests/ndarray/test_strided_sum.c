@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Gradients of broadcast inputs: an elementwise kernel computes them at the
- * shape of the output, and they are summed. probe.wide is x*z with broadcast,
- * so its gradients are sums of g*z and of g*x.
+ * shape of the output, and the core sums them. probe.wide is x*z with
+ * broadcast, so its gradients are sums of g*z and of g*x.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -12,10 +12,10 @@
 
 TestSuite(sum, .init = world_open, .fini = world_close);
 
-/* ---------------------------------------------------------------- backward */
+/* ----------------------------------------------------------------- backward */
 
-static tn_code gradients(tn_array *x, tn_array *z, tn_array *g,
-                         tn_array **grads, tn_req req) {
+static tn_code call_gradients(tn_array *x, tn_array *z, tn_array *g,
+                              tn_array **grads, tn_req req) {
   tn_array *in[] = {x, z};
   const tn_req reqs[] = {req, req};
   const tn_backward call = {.struct_size = sizeof call,
@@ -25,7 +25,8 @@ static tn_code gradients(tn_array *x, tn_array *z, tn_array *g,
   return tn__call_backward(&w.caller, op_get("probe.wide"), &call);
 }
 
-static void release(tn_array *a, tn_array *b, tn_array *c, tn_array **grads) {
+static void release_all(tn_array *a, tn_array *b, tn_array *c,
+                        tn_array **grads) {
   tn__array_release(a);
   tn__array_release(b);
   tn__array_release(c);
@@ -37,11 +38,11 @@ Test(sum, the_gradient_of_a_row_is_the_sum_of_the_rows) {
            *z = floats(SHAPE(3), VALUES(10, 20, 30)),
            *g = floats(SHAPE(2, 3), VALUES(1, 1, 1, 2, 2, 2)),
            *grads[2] = {NULL, NULL};
-  cr_assert_eq(gradients(x, z, g, grads, TN_REQ_WRITE), TN_OK, "%s",
+  cr_assert_eq(call_gradients(x, z, g, grads, TN_REQ_WRITE), TN_OK, "%s",
                tn_error_text());
   expect(grads[0], VALUES(10, 20, 30, 20, 40, 60));
   expect(grads[1], VALUES(9, 12, 15)); /* 1*1+2*4, 1*2+2*5, 1*3+2*6 */
-  release(x, z, g, grads);
+  release_all(x, z, g, grads);
 }
 
 Test(sum, both_inputs_may_be_broadcast) {
@@ -49,41 +50,41 @@ Test(sum, both_inputs_may_be_broadcast) {
            *z = floats(SHAPE(1, 3), VALUES(10, 20, 30)),
            *g = floats(SHAPE(2, 3), VALUES(1, 2, 3, 4, 5, 6)),
            *grads[2] = {NULL, NULL};
-  cr_assert_eq(gradients(x, z, g, grads, TN_REQ_WRITE), TN_OK, "%s",
+  cr_assert_eq(call_gradients(x, z, g, grads, TN_REQ_WRITE), TN_OK, "%s",
                tn_error_text());
   expect(grads[0], VALUES(140, 320)); /* 10+40+90, 40+100+180 */
   expect(grads[1], VALUES(9, 12, 15));
   cr_assert_eq(grads[0]->tensor.ndim, 2);
-  release(x, z, g, grads);
+  release_all(x, z, g, grads);
 }
 
 Test(sum, a_scalar_gets_the_sum_of_all) {
   tn_array *x = floats(SHAPE(2, 2), VALUES(1, 2, 3, 4)), *z = scalar(5),
            *g = floats(SHAPE(2, 2), VALUES(1, 1, 1, 1)),
            *grads[2] = {NULL, NULL};
-  cr_assert_eq(gradients(x, z, g, grads, TN_REQ_WRITE), TN_OK, "%s",
+  cr_assert_eq(call_gradients(x, z, g, grads, TN_REQ_WRITE), TN_OK, "%s",
                tn_error_text());
   expect(grads[0], VALUES(5, 5, 5, 5));
   expect(grads[1], VALUES(10));
   cr_assert_eq(grads[1]->tensor.ndim, 0);
-  release(x, z, g, grads);
+  release_all(x, z, g, grads);
 }
 
-Test(sum, sums_are_added_where_that_is_asked) {
+Test(sum, sums_are_added_where_requested) {
   tn_array *x = floats(SHAPE(2, 2), VALUES(1, 2, 3, 4)),
            *z = floats(SHAPE(2, 1), VALUES(1, 2)),
            *g = floats(SHAPE(2, 2), VALUES(1, 1, 1, 1)),
            *grads[2] = {floats(SHAPE(2, 2), VALUES(100, 100, 100, 100)),
                         floats(SHAPE(2, 1), VALUES(1000, 2000))};
   for (int i = 0; i < 2; ++i)
-    cr_assert_eq(gradients(x, z, g, grads, TN_REQ_ADD), TN_OK, "%s",
+    cr_assert_eq(call_gradients(x, z, g, grads, TN_REQ_ADD), TN_OK, "%s",
                  tn_error_text());
   expect(grads[0], VALUES(102, 102, 104, 104));
   expect(grads[1], VALUES(1006, 2014));
-  release(x, z, g, grads);
+  release_all(x, z, g, grads);
 }
 
-/* A sum that is only added does not overwrite. */
+/* A sum that is added does not overwrite. */
 Test(sum, an_error_stays_when_a_sum_is_added) {
   tn_array *x = floats(SHAPE(2, 2), VALUES(1, 2, 3, 4)),
            *z = floats(SHAPE(1), VALUES(1)),
@@ -92,26 +93,25 @@ Test(sum, an_error_stays_when_a_sum_is_added) {
                         floats(SHAPE(1), VALUES(0))};
   probe_code = TN_OUT_OF_RANGE;
   cr_assert_eq(call("probe.fail", IN(z), &grads[1]), TN_OUT_OF_RANGE);
-  cr_assert_eq(gradients(x, z, g, grads, TN_REQ_ADD), TN_OUT_OF_RANGE);
-  cr_assert_eq(gradients(x, z, g, grads, TN_REQ_WRITE), TN_OK, "%s",
+  cr_assert_eq(call_gradients(x, z, g, grads, TN_REQ_ADD), TN_OUT_OF_RANGE);
+  cr_assert_eq(call_gradients(x, z, g, grads, TN_REQ_WRITE), TN_OK, "%s",
                tn_error_text());
   expect(grads[1], VALUES(10));
   (void)tn__wait_all(w.env.engine);
-  release(x, z, g, grads);
+  release_all(x, z, g, grads);
 }
 
 Test(sum, nothing_sums_to_zero) {
   tn_array *x = empty(TN_F32, SHAPE(0, 2)), *z = floats(SHAPE(2), VALUES(1, 2)),
            *g = empty(TN_F32, SHAPE(0, 2)),
            *grads[2] = {NULL, floats(SHAPE(2), VALUES(7, 8))};
-  cr_assert_eq(gradients(x, z, g, grads, TN_REQ_WRITE), TN_OK, "%s",
+  cr_assert_eq(call_gradients(x, z, g, grads, TN_REQ_WRITE), TN_OK, "%s",
                tn_error_text());
   expect(grads[1], VALUES(0, 0));
-  release(x, z, g, grads);
+  release_all(x, z, g, grads);
 }
 
-/* ------------------------------------------------------------- the sums alone
- */
+/* ----------------------------------------------------------- the sums alone */
 
 typedef struct sample {
   tn_tensor to, from;
@@ -119,15 +119,16 @@ typedef struct sample {
 } sample;
 
 /* Small integers, so that every sum is exact in any order. */
-static float value(int64_t i) {
+static float value_of(int64_t i) {
   return (float)((i * 7919) % 17 - 8);
 }
 
-static void dense(tn_tensor *t) {
+static void set_dense(tn_tensor *t) {
   tn__strides_dense(t->ndim, t->shape, t->strides);
 }
 
-/* Of `ndim` dimensions; bit d of `cut` says that `to` repeats dimension d. */
+/* A sample of `ndim` dimensions; `to` repeats dimension d if bit d of `cut` is
+ * set. */
 static void sample_init(sample *s, const int64_t *shape, int32_t ndim,
                         uint32_t cut) {
   *s = (sample){0};
@@ -143,12 +144,12 @@ static void sample_init(sample *s, const int64_t *shape, int32_t ndim,
     s->from_shape[d] = shape[d];
     s->to_shape[d] = cut >> d & 1 ? 1 : shape[d];
   }
-  dense(&s->from);
-  dense(&s->to);
+  set_dense(&s->from);
+  set_dense(&s->to);
 }
 
 /* Columns first. */
-static void transpose(tn_tensor *t) {
+static void set_transposed(tn_tensor *t) {
   int64_t step = 1;
   for (int32_t d = 0; d < t->ndim; ++d) {
     t->strides[d] = step;
@@ -156,18 +157,18 @@ static void transpose(tn_tensor *t) {
   }
 }
 
-static int64_t place(const tn_tensor *t, const int64_t *index) {
+static int64_t offset_of(const tn_tensor *t, const int64_t *index) {
   int64_t offset = 0;
   for (int32_t d = 0; d < t->ndim; ++d)
     if (t->shape[d] != 1) offset += index[d] * t->strides[d];
   return offset;
 }
 
-static void naive(const sample *s, double *sums) {
+static void sum_naively(const sample *s, double *sums) {
   int64_t index[4] = {0};
   const float *from = s->from.data;
   for (int64_t i = 0; i < tn_tensor_size(&s->from); ++i) {
-    sums[place(&s->to, index)] += (double)from[place(&s->from, index)];
+    sums[offset_of(&s->to, index)] += (double)from[offset_of(&s->from, index)];
     for (int32_t d = s->from.ndim - 1; d >= 0; --d) {
       if (++index[d] < s->from.shape[d]) break;
       index[d] = 0;
@@ -175,17 +176,17 @@ static void naive(const sample *s, double *sums) {
   }
 }
 
-static void compare(sample *s, tn__engine *engine) {
+static void compare_sums(sample *s, tn__engine *engine) {
   const int64_t n = tn_tensor_size(&s->from), m = tn_tensor_size(&s->to);
   float *from = malloc((size_t)n * sizeof *from);
   float *to = malloc((size_t)m * sizeof *to);
   double *sums = calloc((size_t)m, sizeof *sums);
   cr_assert(from && to && sums);
-  for (int64_t i = 0; i < n; ++i) from[i] = value(i);
+  for (int64_t i = 0; i < n; ++i) from[i] = value_of(i);
   for (int64_t i = 0; i < m; ++i) to[i] = 3;
   s->from.data = from;
   s->to.data = to;
-  naive(s, sums);
+  sum_naively(s, sums);
   tn__tensor_sum(engine, &s->to, &s->from, true);
   for (int64_t i = 0; i < m; ++i) cr_assert_eq(to[i], (float)(sums[i] + 3));
   tn__tensor_sum(engine, &s->to, &s->from, false);
@@ -195,7 +196,7 @@ static void compare(sample *s, tn__engine *engine) {
   free(sums);
 }
 
-Test(sum, equals_a_plain_loop_whatever_is_summed_and_however_it_lies) {
+Test(sum, equals_a_plain_loop_for_any_axes_and_strides) {
   static const int64_t shapes[][4] = {{2, 3, 4, 5},
                                       {1, 7, 1, 9},
                                       {3, 1025, 2, 1},
@@ -206,9 +207,9 @@ Test(sum, equals_a_plain_loop_whatever_is_summed_and_however_it_lies) {
       for (int order = 0; order < 4; ++order) {
         sample s;
         sample_init(&s, shapes[i], 4, cut);
-        if (order & 1) transpose(&s.from);
-        if (order & 2) transpose(&s.to);
-        compare(&s, NULL);
+        if (order & 1) set_transposed(&s.from);
+        if (order & 2) set_transposed(&s.to);
+        compare_sums(&s, NULL);
       }
 }
 
@@ -219,12 +220,12 @@ Test(sum, large_ones_are_divided_among_the_workers) {
     for (uint32_t cut = 0; cut < 16; ++cut) {
       sample s;
       sample_init(&s, shapes[i], 4, cut);
-      compare(&s, w.env.engine);
+      compare_sums(&s, w.env.engine);
     }
 }
 
-/* In f32 one by one the sum of so many would stay at 2^24, and that of the
- * halves in f16 at 2048. */
+/* One by one in f32, the sum of this many ones would stay at 2^24, and that of
+ * f16 at 2048. */
 Test(sum, is_kept_in_f64_and_rounded_once) {
   const int64_t n = (1 << 24) + 8;
   int64_t one = 1, shape[] = {n}, strides[] = {1}, unit[] = {1};

@@ -1,47 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0
- * sum.c: a gradient that was computed at a broadcast shape, summed over what
- * the broadcast repeated. Sums are kept in f64 and rounded once. What one sum
- * adds up, and in which order, depends on the shapes alone, so results do not
- * depend on the number of workers.
+ * strided_sum.c: sums a gradient that was computed at a broadcast shape over
+ * the broadcast dimensions. Sums are kept in f64 and rounded once. The terms of
+ * a sum and their order depend on the shapes alone, so results do not depend on
+ * the number of workers.
  */
 #include <stdlib.h>
 
-#include "walk.h"
+#include "strided_walk.h"
 
 enum {
   COLUMNS = TN__DOUBLES, /* sums that are kept at a time */
   LANES = 8,             /* partial sums of a row, so that it vectorises */
-  SLICE = 1 << 16,       /* elements that a slice adds up, at least */
-  SHARED_FROM = 1 << 18  /* elements that are worth other threads */
+  SLICE = 1 << 16,       /* least elements of a slice */
+  SHARED_FROM = 1 << 18  /* least elements that other threads share */
 };
 
-/* Steps in bytes. At least one axis of both kinds, of length 1 if there is no
- * other. */
-typedef struct plan {
+/* The plan of a sum, with steps in bytes. Both kinds have at least one axis, of
+ * length 1 if there is no other. */
+typedef struct sum_plan {
   tn__axes kept;
   tn__axes cut;
   tn_dtype dtype;    /* of the terms */
   tn_dtype to_dtype; /* of the sums */
   bool add;
-  bool by_row;     /* the smallest steps are summed over */
+  bool by_row;     /* the axis with the smallest steps is summed */
   int64_t n_units; /* pieces of work: a sum, or COLUMNS of them */
   int64_t n_terms; /* of one sum */
   char *to;
   const char *from;
-} plan;
+} sum_plan;
 
-/* ---------------------------------------------------------------- planning */
+/* ----------------------------------------------------------------- planning */
 
-/* Enters an axis behind those with larger steps. */
-static void insert(tn__axes *axes, tn_sum_axis new) {
+/* Inserts an axis after those with larger steps. */
+static void insert_axis(tn__axes *axes, tn_sum_axis new) {
   int32_t i = axes->n++;
   for (; i > 0 && llabs(axes->v[i - 1].from) < llabs(new.from); --i)
     axes->v[i] = axes->v[i - 1];
   axes->v[i] = new;
 }
 
-/* Axes that can be walked as one become one. */
-static void merge(tn__axes *axes) {
+/* Merges axes that can be walked as one. */
+static void merge_axes(tn__axes *axes) {
   int32_t last = 0;
   if (axes->n == 0) return;
   for (int32_t i = 1; i < axes->n; ++i) {
@@ -54,8 +54,8 @@ static void merge(tn__axes *axes) {
   axes->n = last + 1;
 }
 
-void tn__sum_axes(const tn_tensor *to, const tn_tensor *from, tn__axes *kept,
-                  tn__axes *cut) {
+void tn__find_sum_axes(const tn_tensor *to, const tn_tensor *from,
+                       tn__axes *kept, tn__axes *cut) {
   const int32_t missing = from->ndim - to->ndim;
   kept->n = cut->n = 0;
   for (int32_t i = 0; i < from->ndim; ++i) {
@@ -63,13 +63,13 @@ void tn__sum_axes(const tn_tensor *to, const tn_tensor *from, tn__axes *kept,
     const int64_t own = i < missing || to->shape[i - missing] != n
                             ? 0
                             : to->strides[i - missing];
-    if (n > 1) insert(own ? kept : cut, (tn_sum_axis){n, own, step});
+    if (n > 1) insert_axis(own ? kept : cut, (tn_sum_axis){n, own, step});
   }
-  merge(kept);
-  merge(cut);
+  merge_axes(kept);
+  merge_axes(cut);
 }
 
-static void finish(tn__axes *axes, const plan *p) {
+static void scale_axes(tn__axes *axes, const sum_plan *p) {
   if (axes->n == 0) axes->v[axes->n++] = (tn_sum_axis){1, 0, 0};
   for (int32_t i = 0; i < axes->n; ++i) {
     axes->v[i].to *= tn_dtype_bytes(p->to_dtype);
@@ -77,7 +77,7 @@ static void finish(tn__axes *axes, const plan *p) {
   }
 }
 
-static int64_t count(const tn__axes *axes) {
+static int64_t count_places(const tn__axes *axes) {
   int64_t product = 1;
   for (int32_t i = 0; i < axes->n; ++i) product *= axes->v[i].n;
   return product;
@@ -91,27 +91,27 @@ static const tn_sum_axis *last_of(const tn__axes *axes) {
   return &axes->v[axes->n - 1];
 }
 
-static void plan_init(plan *p, const tn_tensor *to, const tn_tensor *from) {
-  *p = (plan){.dtype = from->dtype,
-              .to_dtype = to->dtype,
-              .to = to->data,
-              .from = from->data};
-  tn__sum_axes(to, from, &p->kept, &p->cut);
-  finish(&p->kept, p);
-  finish(&p->cut, p);
+static void plan_init(sum_plan *p, const tn_tensor *to, const tn_tensor *from) {
+  *p = (sum_plan){.dtype = from->dtype,
+                  .to_dtype = to->dtype,
+                  .to = to->data,
+                  .from = from->data};
+  tn__find_sum_axes(to, from, &p->kept, &p->cut);
+  scale_axes(&p->kept, p);
+  scale_axes(&p->cut, p);
   const tn_sum_axis *kept = last_of(&p->kept), *cut = last_of(&p->cut);
   p->by_row =
       kept->n == 1 || (cut->n > 1 && llabs(cut->from) < llabs(kept->from));
-  p->n_terms = count(&p->cut);
-  p->n_units = count(&p->kept);
+  p->n_terms = count_places(&p->cut);
+  p->n_units = count_places(&p->kept);
   if (!p->by_row) p->n_units = p->n_units / kept->n * n_pieces(kept->n);
 }
 
-/* ------------------------------------------------------------------ adding */
+/* ------------------------------------------------------------------- adding */
 
-/* Steps to the next place of the first n axes; false behind the last. */
-static bool advance(const tn__axes *axes, int32_t n, int64_t *index,
-                    const char **from) {
+/* Steps to the next place of the first n axes; false after the last. */
+static bool advance_index(const tn__axes *axes, int32_t n, int64_t *index,
+                          const char **from) {
   for (int32_t i = n - 1; i >= 0; --i) {
     const tn_sum_axis *axis = &axes->v[i];
     *from += axis->from;
@@ -133,8 +133,8 @@ static double sum_of(const double *values, int64_t n) {
   return lanes[0];
 }
 
-static void store(const plan *p, char *to, int64_t step, double *sums,
-                  int64_t n) {
+static void store_sums(const sum_plan *p, char *to, int64_t step, double *sums,
+                       int64_t n) {
   if (p->add) {
     double old[COLUMNS];
     tn__doubles_load(p->to_dtype, old, to, step, n);
@@ -143,8 +143,8 @@ static void store(const plan *p, char *to, int64_t step, double *sums,
   tn__doubles_store(p->to_dtype, to, step, sums, n);
 }
 
-/* One sum, whose terms lie along rows. */
-static void sum_rows(const plan *p, char *to, const char *from) {
+/* Computes one sum; its terms are along rows. */
+static void sum_rows(const sum_plan *p, char *to, const char *from) {
   const tn_sum_axis *row = last_of(&p->cut);
   int64_t index[TN_MAX_NDIM] = {0};
   double values[COLUMNS], sum = 0;
@@ -154,24 +154,25 @@ static void sum_rows(const plan *p, char *to, const char *from) {
       tn__doubles_load(p->dtype, values, from + done * row->from, row->from, n);
       sum += sum_of(values, n);
     }
-  } while (advance(&p->cut, p->cut.n - 1, index, &from));
-  store(p, to, 0, &sum, 1);
+  } while (advance_index(&p->cut, p->cut.n - 1, index, &from));
+  store_sums(p, to, 0, &sum, 1);
 }
 
-/* n sums side by side. */
-static void sum_columns(const plan *p, char *to, const char *from, int64_t n) {
+/* Computes n sums side by side. */
+static void sum_columns(const sum_plan *p, char *to, const char *from,
+                        int64_t n) {
   const tn_sum_axis *row = last_of(&p->kept);
   int64_t index[TN_MAX_NDIM] = {0};
   double values[COLUMNS], sums[COLUMNS] = {0};
   do {
     tn__doubles_load(p->dtype, values, from, row->from, n);
     for (int64_t i = 0; i < n; ++i) sums[i] += values[i];
-  } while (advance(&p->cut, p->cut.n, index, &from));
-  store(p, to, row->to, sums, n);
+  } while (advance_index(&p->cut, p->cut.n, index, &from));
+  store_sums(p, to, row->to, sums, n);
 }
 
-/* Unit `at` of the work. */
-static void sum_unit(const plan *p, int64_t at) {
+/* Computes unit `at` of the plan. */
+static void sum_unit(const sum_plan *p, int64_t at) {
   const tn_sum_axis *last = last_of(&p->kept);
   const int64_t pieces = p->by_row ? last->n : n_pieces(last->n);
   const int64_t first = at % pieces * (p->by_row ? 1 : COLUMNS);
@@ -202,7 +203,7 @@ void tn__tensor_sum(tn__engine *engine, const tn_tensor *to,
     if (!add) tn__tensor_zero(to);
     return;
   }
-  plan p;
+  sum_plan p;
   plan_init(&p, to, from);
   p.add = add;
   const int64_t size = tn_tensor_size(from);

@@ -9,8 +9,8 @@
 static int64_t shape_of[TN_MAX_NDIM];
 static int64_t strides_of[2][TN_MAX_NDIM];
 
-static tn_tensor tensor(void *data, tn_dtype dtype, int side, int64_t n,
-                        int64_t stride) {
+static tn_tensor side_tensor(void *data, tn_dtype dtype, int side, int64_t n,
+                             int64_t stride) {
   shape_of[0] = n;
   strides_of[side][0] = stride;
   return (tn_tensor){.data = data,
@@ -21,20 +21,20 @@ static tn_tensor tensor(void *data, tn_dtype dtype, int side, int64_t n,
                      .strides = strides_of[side]};
 }
 
-#define SUM_TEST(type, dtype, a, b, sum)                           \
-  do {                                                             \
-    type to[4] = {(type)(a), 0, (type)(a), 0};                     \
-    const type from[2] = {(type)(b), (type)(b)};                   \
-    tn_tensor y = tensor(to, dtype, 0, 2, 2);                      \
-    tn_tensor x = tensor((void *)(uintptr_t)from, dtype, 1, 2, 1); \
-    tn__tensor_add(&y, &x);                                        \
-    cr_expect_eq(to[0], (type)(sum), #dtype);                      \
-    cr_expect_eq(to[2], (type)(sum), #dtype);                      \
-    cr_expect(to[1] == 0 && to[3] == 0, #dtype);                   \
-    y = tensor(to, dtype, 0, 1, 1);                                \
-    to[0] = (type)(a);                                             \
-    tn__tensor_add(&y, &x);                                        \
-    cr_expect_eq(to[0], (type)(sum), #dtype " dense");             \
+#define SUM_TEST(type, dtype, a, b, sum)                                \
+  do {                                                                  \
+    type to[4] = {(type)(a), 0, (type)(a), 0};                          \
+    const type from[2] = {(type)(b), (type)(b)};                        \
+    tn_tensor y = side_tensor(to, dtype, 0, 2, 2);                      \
+    tn_tensor x = side_tensor((void *)(uintptr_t)from, dtype, 1, 2, 1); \
+    tn__tensor_add(&y, &x);                                             \
+    cr_expect_eq(to[0], (type)(sum), #dtype);                           \
+    cr_expect_eq(to[2], (type)(sum), #dtype);                           \
+    cr_expect(to[1] == 0 && to[3] == 0, #dtype);                        \
+    y = side_tensor(to, dtype, 0, 1, 1);                                \
+    to[0] = (type)(a);                                                  \
+    tn__tensor_add(&y, &x);                                             \
+    cr_expect_eq(to[0], (type)(sum), #dtype " dense");                  \
   } while (0)
 
 Test(copy, add_sums_every_type) {
@@ -65,7 +65,7 @@ Test(copy, add_of_half_types_rounds_to_even_once) {
   SUM_TEST(uint16_t, TN_BF16, 0x4380, 0x3f80, 0x4380); /* 256 + 1 */
 }
 
-Test(copy, takes_any_strides_on_both_sides) {
+Test(copy, accepts_any_strides_on_both_sides) {
   const uint16_t from[6] = {1, 2, 3, 4, 5, 6};
   uint16_t to[6] = {0};
   int64_t shape[] = {2, 3}, back[] = {-3, -1}, columns[] = {1, 2};
@@ -80,12 +80,12 @@ Test(copy, takes_any_strides_on_both_sides) {
                  .shape = shape,
                  .strides = columns};
   tn__tensor_copy(&y, &x);
-  /* x is 6 5 4 / 3 2 1, laid into columns of two. */
+  /* x is 6 5 4 / 3 2 1, in columns of two. */
   const uint16_t expected[] = {6, 3, 5, 2, 4, 1};
   cr_assert_arr_eq(to, expected, sizeof to);
 }
 
-Test(copy, walks_as_one_run_only_what_is_one_on_both_sides) {
+Test(copy, merges_only_dimensions_that_are_adjacent_on_both_sides) {
   const float from[6] = {1, 2, 3, 4, 5, 6};
   float to[6] = {0};
   int64_t shape[] = {2, 3}, dense[] = {3, 1}, columns[] = {1, 2};
@@ -101,14 +101,14 @@ Test(copy, walks_as_one_run_only_what_is_one_on_both_sides) {
   cr_assert_arr_eq(to, expected, sizeof to);
 }
 
-Test(copy, takes_every_width_and_unaligned_memory) {
+Test(copy, accepts_every_width_and_unaligned_memory) {
   const tn_dtype dtypes[] = {TN_I8, TN_F16, TN_F32, TN_F64};
   for (size_t i = 0; i < 4; ++i) {
     char from[33], to[70] = {0};
     size_t width = (size_t)tn_dtype_bytes(dtypes[i]);
     for (int k = 0; k < 33; ++k) from[k] = (char)(k + 1);
-    tn_tensor x = tensor(from + 1, dtypes[i], 0, 4, 1);
-    tn_tensor y = tensor(to + 1, dtypes[i], 1, 4, 2);
+    tn_tensor x = side_tensor(from + 1, dtypes[i], 0, 4, 1);
+    tn_tensor y = side_tensor(to + 1, dtypes[i], 1, 4, 2);
     tn__tensor_copy(&y, &x);
     for (size_t k = 0; k < 4; ++k)
       cr_assert_arr_eq(to + 1 + 2 * k * width, from + 1 + k * width, width);
@@ -116,20 +116,20 @@ Test(copy, takes_every_width_and_unaligned_memory) {
   }
 }
 
-Test(copy, zero_leaves_what_lies_between) {
+Test(copy, zero_leaves_the_elements_between) {
   float to[5] = {1, 2, 3, 4, 5};
-  tn_tensor y = tensor(to, TN_F32, 0, 3, 2);
+  tn_tensor y = side_tensor(to, TN_F32, 0, 3, 2);
   tn__tensor_zero(&y);
   const float expected[] = {0, 2, 0, 4, 0};
   cr_assert_arr_eq(to, expected, sizeof to);
-  y = tensor(to, TN_F32, 0, 5, 1);
+  y = side_tensor(to, TN_F32, 0, 5, 1);
   tn__tensor_zero(&y);
   cr_assert_eq(to[1], 0);
 }
 
 Test(copy, of_nothing_touches_nothing) {
-  tn_tensor y = tensor(NULL, TN_F32, 0, 0, 1);
-  tn_tensor x = tensor(NULL, TN_F32, 1, 0, 1);
+  tn_tensor y = side_tensor(NULL, TN_F32, 0, 0, 1);
+  tn_tensor x = side_tensor(NULL, TN_F32, 1, 0, 1);
   tn__tensor_copy(&y, &x);
   tn__tensor_add(&y, &x);
   tn__tensor_zero(&y);
