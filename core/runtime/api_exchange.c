@@ -71,7 +71,7 @@ tn_code tn_bundle_at(const tn_bundle *bundle, size_t index,
   if (index >= bundle->n)
     return tn__fail(TN_NOT_FOUND, "%s: there is no array number %zu among %zu",
                     bundle->file.path, index, bundle->n);
-  const tn__entry *e = &bundle->entries[index];
+  const tn__bundle_entry *e = &bundle->entries[index];
   *out = (tn_bundle_entry){e->name, e->shape, e->ndim, e->dtype};
   return TN_OK;
 }
