@@ -61,7 +61,7 @@ static bool take_word(dict *d, const char *word) {
   return true;
 }
 
-/* A quoted string of at most `n` - 1 characters. */
+/* Parses a quoted string of at most `n` - 1 characters. */
 static tn_code parse_string(dict *d, char *to, size_t n) {
   skip_blanks(d);
   const char quote = *d->at;
@@ -202,7 +202,7 @@ static tn_code read_length(const tn__spot *spot, const tn__stream *stream,
   return TN_OK;
 }
 
-/* The size of the elements must be the size of the rest of the file, so a
+/* The size of the elements must be the size of the rest of the file. So a
  * hostile shape never decides how much memory is allocated. */
 static tn_code check_length(const tn__spot *spot, const tn__bundle_entry *entry,
                             uint64_t have) {

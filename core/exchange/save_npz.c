@@ -38,33 +38,33 @@ typedef struct packer {
 
 /* ------------------------------------------------------------------- bytes */
 
-static unsigned char *put16(unsigned char *p, uint32_t n) {
+static unsigned char *put_u16(unsigned char *p, uint32_t n) {
   *p++ = (unsigned char)n;
   *p++ = (unsigned char)(n >> 8);
   return p;
 }
 
-static unsigned char *put32(unsigned char *p, uint32_t n) {
-  return put16(put16(p, n & 0xffff), n >> 16);
+static unsigned char *put_u32(unsigned char *p, uint32_t n) {
+  return put_u16(put_u16(p, n & 0xffff), n >> 16);
 }
 
-static unsigned char *put64(unsigned char *p, uint64_t n) {
-  return put32(put32(p, (uint32_t)n), (uint32_t)(n >> 32));
+static unsigned char *put_u64(unsigned char *p, uint64_t n) {
+  return put_u32(put_u32(p, (uint32_t)n), (uint32_t)(n >> 32));
 }
 
 /* Writes the fields that local header and directory share: from the version to
  * the length of the extra field. */
 static unsigned char *put_common(unsigned char *p, uint32_t method,
                                  const written *w, size_t n_name) {
-  p = put16(p, VERSION);
-  p = put16(p, UTF8_NAME);
-  p = put16(p, method);
-  p = put16(p, 0);          /* midnight */
-  p = put16(p, 1 << 5 | 1); /* the first of January 1980 */
-  p = put32(p, w->sum);
-  p = put32(p, UINT32_MAX); /* the sizes are in the extra field */
-  p = put32(p, UINT32_MAX);
-  return put16(p, (uint32_t)n_name + 4);
+  p = put_u16(p, VERSION);
+  p = put_u16(p, UTF8_NAME);
+  p = put_u16(p, method);
+  p = put_u16(p, 0);          /* midnight */
+  p = put_u16(p, 1 << 5 | 1); /* the first of January 1980 */
+  p = put_u32(p, w->sum);
+  p = put_u32(p, UINT32_MAX); /* the sizes are in the extra field */
+  p = put_u32(p, UINT32_MAX);
+  return put_u16(p, (uint32_t)n_name + 4);
 }
 
 /* ------------------------------------------------------------------ members */
@@ -136,11 +136,11 @@ static tn_code put_local(packer *k, const written *w, const char *name,
                          bool again) {
   unsigned char head[LOCAL_BYTES], extra[LOCAL_EXTRA];
   const size_t n = strlen(name);
-  unsigned char *p = put32(head, 0x04034b50);
+  unsigned char *p = put_u32(head, 0x04034b50);
   p = put_common(p, k->deflates ? Z_DEFLATED : 0, w, n);
-  put16(p, LOCAL_EXTRA);
-  p = put16(put16(extra, 1), LOCAL_EXTRA - 4);
-  put64(put64(p, w->bytes), w->stored);
+  put_u16(p, LOCAL_EXTRA);
+  p = put_u16(put_u16(extra, 1), LOCAL_EXTRA - 4);
+  put_u64(put_u64(p, w->bytes), w->stored);
   if (again) {
     TN__TRY(tn__sink_patch(k->sink, w->at, head, sizeof head));
     return tn__sink_patch(k->sink, w->at + sizeof head + n + 4, extra,
@@ -170,15 +170,15 @@ static tn_code put_member(packer *k, const tn_bundle_item *item, written *w) {
 static tn_code put_entry(packer *k, const written *w, const char *name) {
   unsigned char head[46], extra[ENTRY_EXTRA];
   const size_t n = strlen(name);
-  unsigned char *p = put32(head, 0x02014b50);
-  p = put16(p, 3 << 8 | VERSION); /* created on Unix */
+  unsigned char *p = put_u32(head, 0x02014b50);
+  p = put_u16(p, 3 << 8 | VERSION); /* created on Unix */
   p = put_common(p, k->deflates ? Z_DEFLATED : 0, w, n);
-  p = put16(p, ENTRY_EXTRA);
-  p = put16(put16(put16(p, 0), 0), 0); /* comment, disk, attributes */
-  p = put32(p, 0100644u << 16);        /* a file that its owner may write */
-  put32(p, UINT32_MAX);
-  p = put16(put16(extra, 1), ENTRY_EXTRA - 4);
-  put64(put64(put64(p, w->bytes), w->stored), w->at);
+  p = put_u16(p, ENTRY_EXTRA);
+  p = put_u16(put_u16(put_u16(p, 0), 0), 0); /* comment, disk, attributes */
+  p = put_u32(p, 0100644u << 16); /* mode of a file: its owner may write */
+  put_u32(p, UINT32_MAX);
+  p = put_u16(put_u16(extra, 1), ENTRY_EXTRA - 4);
+  put_u64(put_u64(put_u64(p, w->bytes), w->stored), w->at);
   TN__TRY(tn__sink_write(k->sink, head, sizeof head));
   TN__TRY(tn__sink_write(k->sink, name, n));
   TN__TRY(tn__sink_write(k->sink, ".npy", 4));
@@ -188,17 +188,17 @@ static tn_code put_entry(packer *k, const written *w, const char *name) {
 static tn_code put_end(tn__sink *sink, uint64_t n, uint64_t begin) {
   unsigned char end[56 + 20 + 22] = {0};
   const uint64_t at = sink->at;
-  unsigned char *p = put32(end, 0x06064b50);
-  p = put64(p, 56 - 12); /* length of the rest of the record */
-  p = put16(put16(p, 3 << 8 | VERSION), VERSION);
-  p = put64(p, 0); /* disks */
-  p = put64(put64(p, n), n);
-  p = put64(put64(p, at - begin), begin);
-  p = put32(put32(p, 0x07064b50), 0);
-  p = put32(put64(p, at), 1);
-  p = put64(put32(p, 0x06054b50), UINT64_MAX << 32);
-  p = put32(p, UINT32_MAX);
-  put32(p, UINT32_MAX);
+  unsigned char *p = put_u32(end, 0x06064b50);
+  p = put_u64(p, 56 - 12); /* length of the rest of the record */
+  p = put_u16(put_u16(p, 3 << 8 | VERSION), VERSION);
+  p = put_u64(p, 0); /* disks */
+  p = put_u64(put_u64(p, n), n);
+  p = put_u64(put_u64(p, at - begin), begin);
+  p = put_u32(put_u32(p, 0x07064b50), 0);
+  p = put_u32(put_u64(p, at), 1);
+  p = put_u64(put_u32(p, 0x06054b50), UINT64_MAX << 32);
+  p = put_u32(p, UINT32_MAX);
+  put_u32(p, UINT32_MAX);
   return tn__sink_write(sink, end, sizeof end);
 }
 

@@ -109,9 +109,9 @@ tn_code tn_plugins_load_path(tn_runtime *rt, const char *path) {
   return tn__plugins_load_path(rt->registry, path);
 }
 
-/* Unloads when no call runs and no thread can push, so that the results that
- * calls keep of the plugin can be freed. Any other holder of the plugin is a
- * reason to refuse. `op` selects its definition; NULL: the plugin `name`. */
+/* Unloads when no call runs and no thread can push. Then the results that calls
+ * keep of the plugin can be freed. Any other holder of the plugin is a reason
+ * to refuse. `op` selects its definition; NULL: the plugin `name`. */
 static tn_code unload_plugin(tn_runtime *rt, const char *name,
                              tn_operator *op) {
   tn__engine *engine = rt->env.engine;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * linear_gradient.c: computes the gradient of a recorded backward call of an
  * operator that is linear in groups of its inputs. For each group it calls the
- * same operator with the gradients of the backward call's outputs in place of
- * the group's inputs, and passes the gradients of that call on.
- * core/graph/rule_linear.c does the same with nodes.
+ * same operator with other inputs: the gradients of the backward call's outputs
+ * replace the group's inputs. The sweep then passes the gradients of that call
+ * on. core/graph/rule_linear.c does the same with nodes.
  */
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * part_place.c: finds the position of one view of a block inside of another.
- * The sorted strides of the outer view are the radix of a number system, in
- * which the positions of the inner view are numbers. If no digit carries over,
- * the digits are the indices of the elements.
+ * The sorted strides of the outer view are the radix of a number system; the
+ * positions of the inner view are numbers in it. If no digit carries over, the
+ * digits are the indices of the elements.
  */
 #include "tape.h"
 

@@ -448,7 +448,7 @@ static bool is_held(const tn_tape *tape, const tn_operator *op) {
   return false;
 }
 
-/* The operator is held for the call, or by the tape. */
+/* The caller or the tape holds the operator. */
 static tn_code run_call(recording *r) {
   uint32_t n_out = (uint32_t)r->out->n;
   if (r->target->pass == TN_PASS_BACKWARD)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * sweep.c: passes gradients back over a tape. It marks the entries between the
- * requested sources and the heads, visits them from the last to the first, and
- * sums the contributions to the gradient of each value.
+ * requested sources and the heads, and visits them from the last to the first.
+ * The contributions to the gradient of each value are summed.
  */
 #include <string.h>
 

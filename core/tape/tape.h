@@ -51,7 +51,7 @@ typedef struct tn__layout {
   tn__device *device;
   tn_dtype dtype;
   int32_t ndim;
-  int64_t offset; /* bytes from the block's begin to the first element */
+  int64_t offset; /* bytes from the start of the block to the first element */
   const int64_t *shape;
   const int64_t *strides;
 } tn__layout;

@@ -12,7 +12,7 @@
 
 TestSuite(hostile, .init = box_open, .fini = box_close);
 
-/* Refused, and the message begins with the path. */
+/* Expects a refusal with a message that begins with the path. */
 static void expect_refused(const char *name, const bytes *b) {
   write_bytes(box_path(name), b);
   cr_assert_neq(read_all(box_path(name)), TN_OK, "%zu bytes were taken", b->n);
@@ -276,25 +276,25 @@ typedef struct header_fields {
   uint32_t size;
 } header_fields;
 
-static void add16(bytes *b, uint32_t n) {
+static void add_u16(bytes *b, uint32_t n) {
   add_bytes(b, &n, 2);
 }
 
-static void add32(bytes *b, uint32_t n) {
+static void add_u32(bytes *b, uint32_t n) {
   add_bytes(b, &n, 4);
 }
 
 static void add_common(bytes *b, const header_fields *l, const bytes *data,
                        const bytes *raw) {
-  add16(b, 20);
-  add16(b, l->flags);
-  add16(b, l->method);
-  add32(b, 0);
-  add32(b, l->sum ? l->sum : (uint32_t)crc32(0, raw->data, (uInt)raw->n));
-  add32(b, l->stored ? l->stored : (uint32_t)data->n);
-  add32(b, l->size ? l->size : (uint32_t)raw->n);
-  add16(b, (uint32_t)strlen(l->name));
-  add16(b, 0);
+  add_u16(b, 20);
+  add_u16(b, l->flags);
+  add_u16(b, l->method);
+  add_u32(b, 0);
+  add_u32(b, l->sum ? l->sum : (uint32_t)crc32(0, raw->data, (uInt)raw->n));
+  add_u32(b, l->stored ? l->stored : (uint32_t)data->n);
+  add_u32(b, l->size ? l->size : (uint32_t)raw->n);
+  add_u16(b, (uint32_t)strlen(l->name));
+  add_u16(b, 0);
 }
 
 static void add_local(bytes *b, const header_fields *l, const bytes *data,
@@ -309,15 +309,16 @@ static void add_entry(bytes *b, const header_fields *l, const bytes *data,
                       const bytes *raw, uint32_t at) {
   add_bytes(b, "PK\1\2\24\0", 6);
   add_common(b, l, data, raw);
-  add16(b, 0), add16(b, 0), add16(b, 0), add32(b, 0), add32(b, at);
+  add_u16(b, 0), add_u16(b, 0), add_u16(b, 0), add_u32(b, 0), add_u32(b, at);
   add_bytes(b, l->name, strlen(l->name));
 }
 
 static void add_end(bytes *b, uint32_t n, uint32_t begin) {
   uint32_t size = (uint32_t)b->n - begin;
   add_bytes(b, "PK\5\6", 4);
-  add32(b, 0), add16(b, n), add16(b, n), add32(b, size), add32(b, begin);
-  add16(b, 0);
+  add_u32(b, 0), add_u16(b, n), add_u16(b, n), add_u32(b, size),
+      add_u32(b, begin);
+  add_u16(b, 0);
 }
 
 /* Writes a zip of one member, with the fields of `l` in its local header and in

@@ -132,7 +132,7 @@ Test(api, describes_and_explains_an_operator) {
   cr_assert(text_has(text, "probe.all.cpu"));
 }
 
-/* probe.mul has a backward kernel, which nothing differentiates. */
+/* probe.mul has a backward kernel without a gradient. */
 Test(api, reports_if_there_is_a_second_gradient) {
   tn_text *text = NULL;
   cr_assert_eq(tn_operator_json(get_op("probe.mul"), &text), TN_OK);

@@ -183,8 +183,8 @@ Test(graph_api, null_is_refused) {
 /* ----------------------------------------------------------------- gradients
  */
 
-/* A rule that speaks of fewer inputs than there are never gets as far as a
- * graph: its plugin is refused, with the operator's name. */
+/* A plugin is refused if a gradient rule has fewer inputs than its operator.
+ * The message has the operator's name. */
 Test(graph_api, a_gradient_with_too_few_inputs_is_refused_by_name) {
   tn_operator *mul = NULL;
   OK(tn_operator_get(rt, "probe.mul", &mul));

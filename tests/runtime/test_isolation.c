@@ -181,7 +181,9 @@ static tn_operator *op_of(tn_runtime *in, const char *name) {
   return op;
 }
 
-enum { BIG = 100000 }; /* elements that no call computes on its caller */
+enum {
+  BIG = 100000
+}; /* too many elements for a call to compute on its caller */
 
 static tn_array *make_array(int64_t n) {
   tn_array *x = NULL;
@@ -210,7 +212,8 @@ static void call_operator(const char *name, tn_array *x, tn_array **y) {
                "%s", tn_error_text());
 }
 
-/* The first element of an array that a worker computes when the gate opens. */
+/* Returns the first element of an array that a worker computes when the gate
+ * opens. */
 static tn_array *make_pending(tn_array **big, tn_array **source) {
   tn_array *one = NULL;
   *source = make_filled(BIG, 1);
@@ -221,7 +224,7 @@ static tn_array *make_pending(tn_array **big, tn_array **source) {
   return one;
 }
 
-static void drop4(tn_array *a, tn_array *b, tn_array *c, tn_array *d) {
+static void release_four(tn_array *a, tn_array *b, tn_array *c, tn_array *d) {
   tn_array_release(a), tn_array_release(b), tn_array_release(c),
       tn_array_release(d);
 }
@@ -239,7 +242,7 @@ Test(isolation, a_new_seed_is_for_later_calls) {
   call_operator("review.draw", x, &y);
   cr_assert_eq(tn_array_wait(y), TN_OK);
   cr_assert(drawn_key == 123 && drawn_offset == 0);
-  drop4(big, source, x, y);
+  release_four(big, source, x, y);
 }
 
 Test(isolation, the_state_of_a_stream_counts_pending_calls) {
@@ -249,7 +252,7 @@ Test(isolation, the_state_of_a_stream_counts_pending_calls) {
   sem_post(&gate);
   cr_assert_eq(tn_random_get(rt, &state), TN_OK);
   cr_assert_eq(state.drawn, 10);
-  drop4(big, source, x, y);
+  release_four(big, source, x, y);
 }
 
 /* Each call claims ten blocks, even if all temporary space is in use. */
@@ -270,7 +273,7 @@ Test(isolation, a_call_draws_the_same_numbers_with_other_calls) {
   cr_assert_eq(tn_array_wait(y), TN_OK);
   cr_assert_eq(drawn_offset, 20, "%llu", (unsigned long long)drawn_offset);
   cr_assert_eq(tn_wait_all(rt), TN_DEVICE);
-  drop4(x, y, NULL, NULL);
+  release_four(x, y, NULL, NULL);
 }
 
 /* ------------------------------------------------------------------ params */
@@ -287,7 +290,7 @@ Test(isolation, params_of_another_runtime_are_refused_each_time) {
     cr_assert_eq(tn_call(rt, op, TN_IN(x), mine, TN_OUT(&y)), TN_OK);
   cr_assert_eq(tn_call(rt, op, TN_IN(x), theirs, TN_OUT(&y)), TN_INVALID);
   tn_params_release(mine), tn_params_release(theirs);
-  drop4(x, y, NULL, NULL);
+  release_four(x, y, NULL, NULL);
   tn_runtime_release(other);
 }
 
@@ -306,7 +309,7 @@ Test(isolation, a_never_written_array_reads_as_zeros_after_a_call_read_it) {
   call_operator("review.scale", x, &y);
   cr_assert_eq(first_of(x), 0);
   cr_assert_eq(first_of(y), 0);
-  drop4(x, y, NULL, NULL);
+  release_four(x, y, NULL, NULL);
 }
 
 Test(isolation, a_prepared_call_does_not_write_its_new_output) {
@@ -321,7 +324,7 @@ Test(isolation, a_prepared_call_does_not_write_its_new_output) {
   cr_assert_eq(tn_call_prepare(rt, &what, &prepared), TN_OK);
   cr_assert_eq(first_of(y), 0);
   tn_prepared_release(prepared);
-  drop4(x, y, NULL, NULL);
+  release_four(x, y, NULL, NULL);
 }
 
 Test(isolation, a_copy_of_a_not_yet_written_array_is_zeros) {
@@ -334,7 +337,7 @@ Test(isolation, a_copy_of_a_not_yet_written_array_is_zeros) {
   sem_post(&gate);
   cr_assert_eq(tn_array_set(from, ones, sizeof ones), TN_OK);
   cr_assert_eq(first_of(big), 0);
-  drop4(big, source, x, from);
+  release_four(big, source, x, from);
 }
 
 Test(isolation, a_written_part_leaves_zeros_elsewhere) {
@@ -344,7 +347,7 @@ Test(isolation, a_written_part_leaves_zeros_elsewhere) {
   cr_assert_eq(tn_array_slice(x, &(tn_range){0, 0, -1, BIG, 1}, &last), TN_OK);
   cr_assert_eq(tn_array_set(last, &one, sizeof one), TN_OK);
   cr_assert_eq(first_of(x), 0);
-  drop4(x, last, NULL, NULL);
+  release_four(x, last, NULL, NULL);
 }
 
 /* ---------------------------------------------------------------- prepared */
@@ -356,7 +359,7 @@ Test(isolation, a_failed_or_dispatched_call_frees_all_that_was_released) {
   cr_assert_eq(tn_params_parse(op, "a=3", &params), TN_OK);
   cr_assert_eq(tn_call(rt, op, TN_IN(x), params, TN_OUT(&y)), TN_OK);
   tn_params_release(params);
-  drop4(big, source, x, NULL);
+  release_four(big, source, x, NULL);
   sem_post(&gate), sem_post(&gate), sem_post(&gate);
   cr_assert_eq(first_of(y), 6);
   tn_array_release(y);

@@ -31,8 +31,7 @@ static void end_fakes(void *instance) {
 }
 
 static const tn_plugin fakes = {PLUGIN_BY_HAND("fakes", 1, "Two devices"),
-                                .init = init_fakes,
-                                .fini = end_fakes};
+                                .init = init_fakes, .fini = end_fakes};
 
 static void setup(void) {
   const tn_memory_limit limits[] = {{TN_DEVICE_EXT, 1, 100000}};

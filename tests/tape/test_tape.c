@@ -456,7 +456,7 @@ Test(tape, separates_neighbours_from_overlapping_views) {
   DROP(all, left, right, even, odd, low, high, line);
 }
 
-/* 0.1 a hundred thousand times, in f32: each sum on its own would be off by
+/* Adds 0.1 a hundred thousand times, in f32. Single f32 sums would be off by
  * more than one in a thousand. */
 Test(tape, sums_many_small_numbers_exactly) {
   enum { MANY = 100000 };
@@ -468,7 +468,7 @@ Test(tape, sums_many_small_numbers_exactly) {
   DROP(sum, tenth, to, from);
 }
 
-/* On a device with queues, into a row that two rows are added to. */
+/* On a device with queues: adds two rows to one. */
 Test(tape, sums_on_the_device_of_the_arrays) {
   fake *f = fake_create(&(fake_options){.count = 1, .seed = 5});
   tn__device *there = NULL;
