@@ -34,7 +34,8 @@
 tn_code tn__tape_create(tn__caller *caller, tn_tape **out);
 void tn__tape_release(tn_tape *tape);
 tn_code tn__tape_watch(tn_tape *tape, tn_array *array);
-/* With TN_PASS_BACKWARD the operator is linear: `in` are the gradients of all
+/* Makes a call and records it if gradients can pass through it. With
+ * TN_PASS_BACKWARD the operator is linear: `in` are the gradients of all
  * outputs, then the inputs, and `out` the gradients of the inputs. */
 tn_code tn__tape_call(tn_tape *tape, const tn__target_op *target,
                       const tn_inputs *in, const tn_outputs *out);
@@ -66,8 +67,8 @@ struct tn__tape_value {
   tn_array *watched;       /* retained, or NULL */
   tn__layout layout;
   uint64_t serial; /* of the block */
-  uint64_t before; /* versions of the block around the write; for a watched */
-  uint64_t after;  /* array both are its version */
+  uint64_t before; /* version of the block before the write */
+  uint64_t after;  /* after it; equal to `before` in a watched array */
   uint32_t id;     /* position among the tape's values */
   uint32_t n_uses; /* by inputs of entries */
   bool outdated;   /* watched again after a foreign write */
@@ -75,16 +76,15 @@ struct tn__tape_value {
 
 /* One operand of an entry. */
 typedef struct tn__tape_operand {
-  tn__tape_value *value; /* NULL: a constant, or not on the tape */
-  const tn__layout
-      *layout;      /* of the operand's array; NULL: no array, or use `saved` */
-  tn_array *saved;  /* retained if a gradient reads its elements */
-  uint64_t version; /* of the block, when `saved` was recorded */
-  uint32_t declared; /* index of its declaration */
-  int32_t member;    /* position in a variadic operand, or -1 */
-  uint32_t needed;   /* a gradient reads its elements */
-  bool sum;          /* output of a call: the request is TN_REQ_ADD */
-  bool passed;       /* in this sweep: its gradient is computed */
+  tn__tape_value *value;    /* NULL: a constant, or not on the tape */
+  const tn__layout *layout; /* NULL: no array, or use `saved` */
+  tn_array *saved;          /* retained if a gradient reads its elements */
+  uint64_t version;         /* of the block, when `saved` was recorded */
+  uint32_t declared;        /* index of its declaration */
+  int32_t member;           /* position in a variadic operand, or -1 */
+  uint32_t needed;          /* a gradient reads its elements */
+  bool sum;                 /* output of a call: the request is TN_REQ_ADD */
+  bool passed;              /* in this sweep: its gradient is computed */
 } tn__tape_operand;
 
 /* A call. With `op` NULL it is a sum: out[0] is in[0] plus in[1] at
@@ -112,7 +112,7 @@ static inline const tn_params *tn__tape_entry_params(
   return entry->params ? entry->params : entry->op->defaults;
 }
 
-/* --------------------------------------------------------- memory.c      */
+/* ------------------------------------------------------------ tape_memory.c */
 
 /* An arena that keeps its memory for the next recording. */
 typedef struct tn__tape_memory {
@@ -126,7 +126,7 @@ typedef struct tn__tape_mark {
 } tn__tape_mark;
 
 struct tn__tape_chunk {
-  struct tn__tape_chunk *behind;
+  struct tn__tape_chunk *next;
   size_t used;
   size_t capacity;
   size_t reserved; /* aligns `bytes` to 16 */
@@ -191,14 +191,13 @@ struct tn_tape {
   tn__vec held;            /* tn_operator *: operators of the entries */
   tn__vec watched;         /* tn__tape_value *, not in `memory` */
   tn__tape_memory scratch; /* memory of the current sweep */
-  tn_array
-      *constants[2][TN__N_DTYPES];   /* 0-d zeros and ones, created on demand */
-  tn_array *views[2];                /* the last views of constants */
+  tn_array *constants[2][TN__N_DTYPES]; /* 0-d zeros, ones; or NULL */
+  tn_array *views[2];                   /* the last views of constants */
   tn_array *blanks[TN__TAPE_BLANKS]; /* the last small arrays without memory */
   uint32_t next_blank;
 };
 
-/* Removes all records after the point. */
+/* A state of the tape; tn__tape_return_to removes all records after it. */
 typedef struct tn__tape_point {
   tn__tape_entry *last;
   tn__tape_value *latest;
@@ -223,7 +222,7 @@ tn_code tn__tape_get_blank(tn_tape *tape, const tn__layout *like,
 tn_code tn__tape_get_constant(tn_tape *tape, uint32_t number,
                               const tn__layout *like, tn_array **out);
 
-/* ---------------------------------------------------------- index.c      */
+/* ------------------------------------------------------------- tape_index.c */
 
 enum { /* state of an array on the tape */
        TN__KNOWN_NOT = 0,
@@ -280,7 +279,7 @@ void tn__tape_add_value(tn_tape *tape, tn__tape_value *value);
 void tn__tape_remove_newest(tn_tape *tape);
 void tn__tape_index_reset(tn_tape *tape);
 
-/* ---------------------------------------------------------- place.c      */
+/* ------------------------------------------------------------- part_place.c */
 
 enum { TN__PART_DISJOINT = 0, TN__PART_INSIDE = 1, TN__PART_ACROSS = 2 };
 
@@ -296,13 +295,13 @@ typedef struct tn__part_place {
 int tn__layout_find_part(const tn__layout *of, const tn__layout *part,
                          tn__part_place *out);
 
-/* ----------------------------------------------------------------- sum.c */
+/* --------------------------------------------------------------- add_view.c */
 
 /* Pushes to += from. Shapes and dtypes are equal; the arrays share no memory.
  * An element that `to` repeats gets the sum of all elements for it. */
 tn_code tn__array_accumulate(tn_array *to, tn_array *from);
 
-/* ------------------------------------------------------------ sum.c */
+/* ------------------------------------------------------------- accumulate.c */
 
 /* Sets all elements to 0. */
 tn_code tn__array_clear(tn_tape *tape, tn_array *to);
@@ -318,7 +317,7 @@ tn_code tn__tape_clear(tn_tape *tape, tn_array *to);
 /* Makes an unknown array a constant of the tape. */
 tn_code tn__tape_add_constant(tn_tape *tape, tn_array *array);
 
-/* ------------------------------------------------------- gradient.c      */
+/* ------------------------------------------------------------------ sweep.c */
 
 /* The gradient with respect to one value, during a sweep. */
 typedef struct tn__value_gradient {
@@ -368,7 +367,7 @@ void tn__sweep_mark_live(tn__sweep *sweep);
 /* Passes gradients from the heads to the sources. */
 tn_code tn__sweep_run(tn__sweep *sweep);
 
-/* ---------------------------------------------------------- query.c      */
+/* ------------------------------------------------------------- tape_query.c */
 
 /* Checks a request, and finds the values of its sources. */
 tn_code tn__sweep_check(const tn__sweep *sweep);
@@ -378,7 +377,7 @@ tn_code tn__sweep_add_heads(tn__sweep *sweep);
 /* Writes the gradients to the caller's arrays and to sweep->results. */
 tn_code tn__sweep_write_results(tn__sweep *sweep);
 
-/* ----------------------------------------------------------- back.c      */
+/* ------------------------------------------------------------- sweep_call.c */
 
 /* True if a requested gradient depends on this input of the entry. */
 bool tn__sweep_is_live_input(const tn__sweep *sweep,
@@ -391,7 +390,7 @@ tn_code tn__sweep_pass_call(tn__sweep *sweep, tn__tape_entry *entry);
 tn_array *tn__sweep_gradient_of(const tn__sweep *sweep,
                                 const tn__tape_operand *operand);
 
-/* ---------------------------------------------------------- graph.c      */
+/* ------------------------------------------------------ composed_gradient.c */
 
 /* The same for an operator with a gradient that is composed of other operators.
  */

@@ -9,13 +9,13 @@ enum { CHUNK = 16384 };
 static void push_chunk(struct tn__tape_chunk **list,
                        struct tn__tape_chunk *chunk) {
   chunk->used = 0;
-  chunk->behind = *list;
+  chunk->next = *list;
   *list = chunk;
 }
 
 static struct tn__tape_chunk *pop_chunk(struct tn__tape_chunk **list) {
   struct tn__tape_chunk *chunk = *list;
-  *list = chunk->behind;
+  *list = chunk->next;
   return chunk;
 }
 
