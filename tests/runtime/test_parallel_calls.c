@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Calls that are long enough for workers to take a part of them, by every way
- * in which a call is made.
+ * test_parallel_calls.c: workers take part in calls that are long enough,
+ * for every kind of call.
  */
 #include <criterion/criterion.h>
 #include <sched.h>
@@ -11,7 +11,7 @@
 #include "../by_hand.h"
 #include "runtime.h"
 
-enum { N = 48 << 10 /* two arrays of them are 384 KiB */, SLICES = 16 };
+enum { N = 48 << 10 /* two arrays have 384 KiB */, SLICES = 16 };
 
 static pthread_t caller;
 static _Atomic int came;
@@ -26,8 +26,8 @@ static void spin_ms(void) {
          1000000);
 }
 
-/* The first slice is long enough to make help worth its while; the caller's
- * others end when it has come. */
+/* The first slice is long enough that waking a worker pays. The caller's other
+ * slices end when the worker has come. */
 static int32_t double_slice(void *arg, int64_t begin, int64_t end) {
   const tn_frame *call = (const tn_frame *)arg;
   const float *x = (const float *)call->in[0].data;
@@ -46,7 +46,7 @@ static int32_t run_double(const tn_frame *call) {
   const int32_t code = call->host->parallel_for(
       call, N, N / SLICES, double_slice, (void *)(uintptr_t)call);
   if (code != TN_OK || fails == 0) return code;
-  return TN_FAIL(call, TN_OUT_OF_RANGE, "as it was told");
+  return TN_FAIL(call, TN_OUT_OF_RANGE, "as requested");
 }
 
 #define ARG(text, kind)                                                   \
@@ -106,7 +106,7 @@ static void teardown(void) {
   tn_runtime_release(rt);
 }
 
-TestSuite(shared, .init = setup, .fini = teardown, .timeout = 20);
+TestSuite(parallel_calls, .init = setup, .fini = teardown, .timeout = 20);
 
 static void expect_doubled(tn_array *y) {
   float *got = calloc(N, sizeof *got);
@@ -117,43 +117,44 @@ static void expect_doubled(tn_array *y) {
   free(got);
 }
 
-static tn_code call(tn_array **y) {
+static tn_code call_twice(tn_array **y) {
   atomic_store(&came, 0);
   return tn_call(rt, twice, TN_IN(x), NULL, TN_OUT(y));
 }
 
-/* What is unlike any call before goes the long way, where it may be alone. */
+/* The first call of a kind takes the slow path, where no worker may take part.
+ */
 static tn_array *first_call(void) {
   tn_array *y = NULL;
   caller = (pthread_t)0;
-  cr_assert_eq(call(&y), TN_OK, "%s", tn_error_text());
+  cr_assert_eq(call_twice(&y), TN_OK, "%s", tn_error_text());
   expect_doubled(y);
   caller = pthread_self();
   return y;
 }
 
-Test(shared, a_call_into_a_given_output_has_company) {
+Test(parallel_calls, workers_take_part_in_a_call_into_an_existing_output) {
   tn_array *y = first_call();
   for (int i = 0; i < 3; ++i) {
-    cr_assert_eq(call(&y), TN_OK, "%s", tn_error_text());
+    cr_assert_eq(call_twice(&y), TN_OK, "%s", tn_error_text());
     cr_assert_eq(came, 1, "call %d", i);
     expect_doubled(y);
   }
   tn_array_release(y);
 }
 
-Test(shared, a_call_into_a_new_output_has_company) {
+Test(parallel_calls, workers_take_part_in_a_call_into_a_new_output) {
   tn_array_release(first_call());
   for (int i = 0; i < 3; ++i) {
     tn_array *y = NULL;
-    cr_assert_eq(call(&y), TN_OK, "%s", tn_error_text());
+    cr_assert_eq(call_twice(&y), TN_OK, "%s", tn_error_text());
     cr_assert_eq(came, 1, "call %d", i);
     expect_doubled(y);
     tn_array_release(y);
   }
 }
 
-Test(shared, a_prepared_call_has_company) {
+Test(parallel_calls, workers_take_part_in_a_prepared_call) {
   tn_array *y = first_call();
   tn_prepared *prepared = NULL;
   const tn_preparation what = {.struct_size = sizeof what,
@@ -171,16 +172,16 @@ Test(shared, a_prepared_call_has_company) {
   tn_array_release(y);
 }
 
-/* A new output is not there then. */
-Test(shared, a_failure_is_told_by_the_call_and_by_a_given_output) {
+/* A new output is not created then. */
+Test(parallel_calls, the_call_and_an_existing_output_report_a_failure) {
   tn_array *y = first_call(), *none = NULL;
   atomic_store(&fails, 1);
-  cr_assert_eq(call(&y), TN_OUT_OF_RANGE);
+  cr_assert_eq(call_twice(&y), TN_OUT_OF_RANGE);
   cr_assert_eq(tn_array_wait(y), TN_OUT_OF_RANGE);
-  cr_assert_eq(call(&none), TN_OUT_OF_RANGE);
+  cr_assert_eq(call_twice(&none), TN_OUT_OF_RANGE);
   cr_assert_null(none);
   atomic_store(&fails, 0);
-  cr_assert_eq(call(&y), TN_OK, "%s", tn_error_text());
+  cr_assert_eq(call_twice(&y), TN_OK, "%s", tn_error_text());
   expect_doubled(y);
   cr_assert_eq(tn_wait_all(rt), TN_OUT_OF_RANGE);
   tn_array_release(y);

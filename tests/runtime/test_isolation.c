@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a call must not depend on: whether its arrays were ready, what it was
- * made with before, and what lay in memory.
+ * test_isolation.c: the result of a call does not depend on whether its arrays
+ * are ready, on earlier calls, or on earlier contents of memory.
  */
 #include <criterion/criterion.h>
 #include <semaphore.h>
@@ -173,7 +173,7 @@ static void teardown(void) {
   tn_runtime_release(rt);
 }
 
-TestSuite(review, .init = setup, .fini = teardown, .timeout = 20);
+TestSuite(isolation, .init = setup, .fini = teardown, .timeout = 20);
 
 static tn_operator *op_of(tn_runtime *in, const char *name) {
   tn_operator *op = NULL;
@@ -181,17 +181,19 @@ static tn_operator *op_of(tn_runtime *in, const char *name) {
   return op;
 }
 
-enum { BIG = 100000 }; /* elements that no call computes on its caller */
+enum {
+  BIG = 100000
+}; /* too many elements for a call to compute on its caller */
 
-static tn_array *array(int64_t n) {
+static tn_array *make_array(int64_t n) {
   tn_array *x = NULL;
   cr_assert_eq(tn_array_create(rt, &(tn_spec){TN_F32, 1, &n}, &x), TN_OK);
   return x;
 }
 
-static tn_array *filled(int64_t n, float value) {
+static tn_array *make_filled(int64_t n, float value) {
   static float values[BIG];
-  tn_array *x = array(n);
+  tn_array *x = make_array(n);
   for (int64_t i = 0; i < n; ++i) values[i] = value;
   cr_assert_eq(tn_array_set(x, values, (size_t)n * sizeof value), TN_OK);
   return x;
@@ -205,57 +207,58 @@ static float first_of(tn_array *x) {
   return values[0];
 }
 
-static void call(const char *name, tn_array *x, tn_array **y) {
+static void call_operator(const char *name, tn_array *x, tn_array **y) {
   cr_assert_eq(tn_call(rt, op_of(rt, name), TN_IN(x), NULL, TN_OUT(y)), TN_OK,
                "%s", tn_error_text());
 }
 
-/* The first element of an array that a worker computes when the gate opens. */
-static tn_array *late(tn_array **big, tn_array **source) {
+/* Returns the first element of an array that a worker computes when the gate
+ * opens. */
+static tn_array *make_pending(tn_array **big, tn_array **source) {
   tn_array *one = NULL;
-  *source = filled(BIG, 1);
+  *source = make_filled(BIG, 1);
   *big = NULL;
   gated = 1;
-  call("review.scale", *source, big);
+  call_operator("review.scale", *source, big);
   cr_assert_eq(tn_array_slice(*big, &(tn_range){0, 0, 0, 1, 1}, &one), TN_OK);
   return one;
 }
 
-static void drop4(tn_array *a, tn_array *b, tn_array *c, tn_array *d) {
+static void release_four(tn_array *a, tn_array *b, tn_array *c, tn_array *d) {
   tn_array_release(a), tn_array_release(b), tn_array_release(c),
       tn_array_release(d);
 }
 
 /* ------------------------------------------------------------------- draws */
 
-Test(review, a_new_seed_is_for_the_calls_that_follow) {
-  tn_array *big, *source, *x = late(&big, &source), *y = NULL;
-  call("review.draw", x, &y);
+Test(isolation, a_new_seed_is_for_later_calls) {
+  tn_array *big, *source, *x = make_pending(&big, &source), *y = NULL;
+  call_operator("review.draw", x, &y);
   cr_assert_eq(tn_array_wait_for(y, 0), TN_BUSY);
   sem_post(&gate);
   cr_assert_eq(tn_random_seed(rt, 123), TN_OK);
   cr_assert_eq(tn_array_wait(y), TN_OK);
   cr_assert_eq(drawn_key, 5);
-  call("review.draw", x, &y);
+  call_operator("review.draw", x, &y);
   cr_assert_eq(tn_array_wait(y), TN_OK);
   cr_assert(drawn_key == 123 && drawn_offset == 0);
-  drop4(big, source, x, y);
+  release_four(big, source, x, y);
 }
 
-Test(review, the_state_of_a_stream_counts_calls_on_their_way) {
-  tn_array *big, *source, *x = late(&big, &source), *y = NULL;
+Test(isolation, the_state_of_a_stream_counts_pending_calls) {
+  tn_array *big, *source, *x = make_pending(&big, &source), *y = NULL;
   tn_random_state state;
-  call("review.draw", x, &y);
+  call_operator("review.draw", x, &y);
   sem_post(&gate);
   cr_assert_eq(tn_random_get(rt, &state), TN_OK);
   cr_assert_eq(state.drawn, 10);
-  drop4(big, source, x, y);
+  release_four(big, source, x, y);
 }
 
-/* Each call claims ten blocks, however busy temporary space is. */
-Test(review, a_call_draws_the_same_whatever_else_runs) {
-  tn_array *x = filled(1, 1), *y = filled(1, 0);
-  for (int i = 0; i < 2; ++i) call("review.draw", x, &y);
+/* Each call claims ten blocks, even if all temporary space is in use. */
+Test(isolation, a_call_draws_the_same_numbers_with_other_calls) {
+  tn_array *x = make_filled(1, 1), *y = make_filled(1, 0);
+  for (int i = 0; i < 2; ++i) call_operator("review.draw", x, &y);
   cr_assert_eq(tn_array_wait(y), TN_OK);
   cr_assert_eq(drawn_offset, 10);
   /* All temporary space is in use. */
@@ -266,19 +269,19 @@ Test(review, a_call_draws_the_same_whatever_else_runs) {
     tn__var_fail(rt->env.engine, &cpu->spaces[i].var, TN_DEVICE);
     tn__gate_leave(rt->env.engine);
   }
-  call("review.draw", x, &y);
+  call_operator("review.draw", x, &y);
   cr_assert_eq(tn_array_wait(y), TN_OK);
   cr_assert_eq(drawn_offset, 20, "%llu", (unsigned long long)drawn_offset);
   cr_assert_eq(tn_wait_all(rt), TN_DEVICE);
-  drop4(x, y, NULL, NULL);
+  release_four(x, y, NULL, NULL);
 }
 
 /* ------------------------------------------------------------------ params */
 
-Test(review, params_of_another_runtime_are_refused_each_time) {
+Test(isolation, params_of_another_runtime_are_refused_each_time) {
   tn_runtime *other = open_with(TN_ENGINE_POOLED);
   tn_params *mine = NULL, *theirs = NULL;
-  tn_array *x = filled(1, 1), *y = filled(1, 0);
+  tn_array *x = make_filled(1, 1), *y = make_filled(1, 0);
   tn_operator *op = op_of(rt, "review.text");
   cr_assert_eq(tn_params_parse(op, "s=abcd", &mine), TN_OK);
   cr_assert_eq(tn_params_parse(op_of(other, "review.scale"), "a=1", &theirs),
@@ -287,33 +290,33 @@ Test(review, params_of_another_runtime_are_refused_each_time) {
     cr_assert_eq(tn_call(rt, op, TN_IN(x), mine, TN_OUT(&y)), TN_OK);
   cr_assert_eq(tn_call(rt, op, TN_IN(x), theirs, TN_OUT(&y)), TN_INVALID);
   tn_params_release(mine), tn_params_release(theirs);
-  drop4(x, y, NULL, NULL);
+  release_four(x, y, NULL, NULL);
   tn_runtime_release(other);
 }
 
 /* ------------------------------------------------------- never written arrays
  */
 
-/* Memory that an array had before. */
-static void stain(void) {
-  tn_array *x = filled(BIG, 7);
+/* Leaves sevens in memory that later arrays get. */
+static void fill_freed_memory(void) {
+  tn_array *x = make_filled(BIG, 7);
   tn_array_release(x);
 }
 
-Test(review, a_never_written_array_reads_as_zeros_after_a_call_read_it) {
-  stain();
-  tn_array *x = array(BIG), *y = NULL;
-  call("review.scale", x, &y);
+Test(isolation, a_never_written_array_reads_as_zeros_after_a_call_read_it) {
+  fill_freed_memory();
+  tn_array *x = make_array(BIG), *y = NULL;
+  call_operator("review.scale", x, &y);
   cr_assert_eq(first_of(x), 0);
   cr_assert_eq(first_of(y), 0);
-  drop4(x, y, NULL, NULL);
+  release_four(x, y, NULL, NULL);
 }
 
-Test(review, a_prepared_call_does_not_write_its_new_output) {
-  stain();
-  tn_array *x = filled(BIG, 1), *y = NULL;
+Test(isolation, a_prepared_call_does_not_write_its_new_output) {
+  fill_freed_memory();
+  tn_array *x = make_filled(BIG, 1), *y = NULL;
   tn_prepared *prepared = NULL;
-  stain();
+  fill_freed_memory();
   const tn_preparation what = {.struct_size = sizeof what,
                                .op = op_of(rt, "review.scale"),
                                .inputs = *TN_IN(x),
@@ -321,42 +324,42 @@ Test(review, a_prepared_call_does_not_write_its_new_output) {
   cr_assert_eq(tn_call_prepare(rt, &what, &prepared), TN_OK);
   cr_assert_eq(first_of(y), 0);
   tn_prepared_release(prepared);
-  drop4(x, y, NULL, NULL);
+  release_four(x, y, NULL, NULL);
 }
 
-Test(review, a_copy_of_what_was_not_written_yet_is_zeros) {
-  tn_array *big, *source, *x = late(&big, &source), *from = NULL;
-  stain();
-  from = array(BIG);
-  cr_assert_eq(tn_array_copy(big, from), TN_OK); /* behind the call */
+Test(isolation, a_copy_of_a_not_yet_written_array_is_zeros) {
+  tn_array *big, *source, *x = make_pending(&big, &source), *from = NULL;
+  fill_freed_memory();
+  from = make_array(BIG);
+  cr_assert_eq(tn_array_copy(big, from), TN_OK); /* after the call */
   static float ones[BIG];
   for (int i = 0; i < BIG; ++i) ones[i] = 1;
   sem_post(&gate);
   cr_assert_eq(tn_array_set(from, ones, sizeof ones), TN_OK);
   cr_assert_eq(first_of(big), 0);
-  drop4(big, source, x, from);
+  release_four(big, source, x, from);
 }
 
-Test(review, a_part_written_leaves_zeros_elsewhere) {
-  stain();
-  tn_array *x = array(BIG), *last = NULL;
+Test(isolation, a_written_part_leaves_zeros_elsewhere) {
+  fill_freed_memory();
+  tn_array *x = make_array(BIG), *last = NULL;
   const float one = 1;
   cr_assert_eq(tn_array_slice(x, &(tn_range){0, 0, -1, BIG, 1}, &last), TN_OK);
   cr_assert_eq(tn_array_set(last, &one, sizeof one), TN_OK);
   cr_assert_eq(first_of(x), 0);
-  drop4(x, last, NULL, NULL);
+  release_four(x, last, NULL, NULL);
 }
 
 /* ---------------------------------------------------------------- prepared */
 
-Test(review, a_failed_or_dispatched_call_frees_all_that_was_released) {
-  tn_array *big, *source, *x = late(&big, &source), *y = NULL;
+Test(isolation, a_failed_or_dispatched_call_frees_all_that_was_released) {
+  tn_array *big, *source, *x = make_pending(&big, &source), *y = NULL;
   tn_params *params = NULL;
   tn_operator *op = op_of(rt, "review.scale");
   cr_assert_eq(tn_params_parse(op, "a=3", &params), TN_OK);
   cr_assert_eq(tn_call(rt, op, TN_IN(x), params, TN_OUT(&y)), TN_OK);
   tn_params_release(params);
-  drop4(big, source, x, NULL);
+  release_four(big, source, x, NULL);
   sem_post(&gate), sem_post(&gate), sem_post(&gate);
   cr_assert_eq(first_of(y), 6);
   tn_array_release(y);

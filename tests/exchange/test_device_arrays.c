@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Arrays of devices in the hands of others: DLPack and files, with devices that
- * compute late and notice who did not wait (tests/storage/fake.h).
+ * test_device_arrays.c: DLPack and files with arrays of devices. The devices
+ * compute late and report accesses without a wait (tests/storage/fake.h).
  */
 #include <criterion/criterion.h>
 
@@ -25,9 +25,9 @@ static void teardown(void) {
   fake_destroy(f);
 }
 
-TestSuite(abroad, .init = setup, .fini = teardown);
+TestSuite(device_arrays, .init = setup, .fini = teardown);
 
-static tn_array *make(void) {
+static tn_array *make_array(void) {
   tn_array *x = NULL;
   cr_assert_eq(tn__array_create_on(device, SPEC(TN_F32, 2, 3), &x), TN_OK, "%s",
                tn_error_text());
@@ -35,13 +35,13 @@ static tn_array *make(void) {
 }
 
 static tn_array *make_six(void) {
-  tn_array *x = make();
+  tn_array *x = make_array();
   cr_assert_eq(tn__array_set(x, (float[]){1, 2, 3, 4, 5, 6}, 24), TN_OK, "%s",
                tn_error_text());
   return x;
 }
 
-Test(abroad, memory_of_a_device_goes_out_and_comes_back_in_place) {
+Test(device_arrays, memory_of_a_device_is_exported_and_imported_in_place) {
   tn_dlpack *d = NULL;
   tn_array *x = make_six(), *back = NULL;
   cr_assert_eq(tn__array_to_dlpack(x, &d), TN_OK, "%s", tn_error_text());
@@ -56,7 +56,7 @@ Test(abroad, memory_of_a_device_goes_out_and_comes_back_in_place) {
   tn__array_release(x);
 }
 
-Test(abroad, read_only_memory_of_a_device_is_copied_there) {
+Test(device_arrays, read_only_memory_of_a_device_is_copied_there) {
   tn_dlpack_versioned *d = NULL;
   tn_array *x = make_six(), *back = NULL;
   cr_assert_eq(tn__array_to_dlpack_versioned(x, &d), TN_OK);
@@ -69,9 +69,9 @@ Test(abroad, read_only_memory_of_a_device_is_copied_there) {
   tn__array_release(back);
 }
 
-Test(abroad, what_was_never_written_goes_out_as_zeros) {
+Test(device_arrays, never_written_arrays_are_exported_as_zeros) {
   tn_dlpack *d = NULL;
-  tn_array *x = make(), *back = NULL;
+  tn_array *x = make_array(), *back = NULL;
   cr_assert_eq(tn__array_to_dlpack(x, &d), TN_OK, "%s", tn_error_text());
   cr_assert_eq(tn__array_from_dlpack(&w.env, d, 0, &back), TN_OK);
   expect(back, VALUES(0, 0, 0, 0, 0, 0));
@@ -79,7 +79,7 @@ Test(abroad, what_was_never_written_goes_out_as_zeros) {
   tn__array_release(x);
 }
 
-Test(abroad, arrays_of_devices_are_saved) {
+Test(device_arrays, arrays_of_devices_are_saved) {
   tn_array *x = make_six(), *turned = NULL;
   cr_assert_eq(tn__array_transpose(x, NULL, &turned), TN_OK);
   const tn_bundle_item items[] = {{"x", x}, {"turned", turned}};

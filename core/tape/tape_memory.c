@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * memory.c: where the records of a tape lie. Memory is reserved before a
- * call is made, so that a call that was made can be recorded.
+ * tape_memory.c: memory for the records of a tape, in chunks that are reused.
+ * It is reserved before a call, so that a call that succeeds can be recorded.
  */
 #include "tape.h"
 
 enum { CHUNK = 16384 };
 
-static void push(struct tn__tape_chunk **list, struct tn__tape_chunk *chunk) {
+static void push_chunk(struct tn__tape_chunk **list,
+                       struct tn__tape_chunk *chunk) {
   chunk->used = 0;
-  chunk->behind = *list;
+  chunk->next = *list;
   *list = chunk;
 }
 
-static struct tn__tape_chunk *pop(struct tn__tape_chunk **list) {
+static struct tn__tape_chunk *pop_chunk(struct tn__tape_chunk **list) {
   struct tn__tape_chunk *chunk = *list;
-  *list = chunk->behind;
+  *list = chunk->next;
   return chunk;
 }
 
@@ -23,15 +24,15 @@ tn_code tn__tape_reserve(const tn__env *env, tn__tape_memory *memory,
   struct tn__tape_chunk *chunk = memory->chunk;
   if (chunk && chunk->capacity - chunk->used >= bytes) return TN_OK;
   if (memory->spare && memory->spare->capacity >= bytes) {
-    push(&memory->chunk, pop(&memory->spare));
+    push_chunk(&memory->chunk, pop_chunk(&memory->spare));
     return TN_OK;
   }
   const size_t least = CHUNK - sizeof *chunk;
-  const size_t capacity = bytes > least ? tn__tape_room(bytes) : least;
+  const size_t capacity = bytes > least ? tn__tape_round_up(bytes) : least;
   chunk = tn__alloc(env, sizeof *chunk + capacity);
   if (!chunk) return tn__fail_memory(capacity, "the records of a tape");
   chunk->capacity = capacity;
-  push(&memory->chunk, chunk);
+  push_chunk(&memory->chunk, chunk);
   return TN_OK;
 }
 
@@ -46,12 +47,12 @@ void tn__tape_rewind(tn__tape_memory *memory, tn__tape_mark mark) {
 }
 
 void tn__tape_memory_reset(tn__tape_memory *memory) {
-  while (memory->chunk) push(&memory->spare, pop(&memory->chunk));
+  while (memory->chunk) push_chunk(&memory->spare, pop_chunk(&memory->chunk));
 }
 
 void tn__tape_memory_deinit(const tn__env *env, tn__tape_memory *memory) {
   tn__tape_memory_reset(memory);
-  while (memory->spare) tn__free(env, pop(&memory->spare));
+  while (memory->spare) tn__free(env, pop_chunk(&memory->spare));
 }
 
 /* ----------------------------------------------------------------- layouts */
@@ -59,7 +60,7 @@ void tn__tape_memory_deinit(const tn__env *env, tn__tape_memory *memory) {
 void tn__layout_copy(tn__tape_memory *memory, const tn__layout *from,
                      tn__layout *to) {
   int64_t *shape =
-      tn__tape_take(memory, 2 * (size_t)from->ndim * sizeof *shape);
+      tn__tape_alloc(memory, 2 * (size_t)from->ndim * sizeof *shape);
   int64_t *strides = shape + from->ndim;
   for (int32_t i = 0; i < from->ndim; ++i) {
     shape[i] = from->shape[i];
