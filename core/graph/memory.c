@@ -463,7 +463,7 @@ static tn_code may_branch(const tn_program *p, const tn_bind *how,
   for (uint32_t i = 0; i < p->n_steps; ++i)
     n += which[i] = !tn__step_is_small(p->steps[i]);
   const tn_code rc =
-      n < 2 ? TN_OK : tn__plan_net_branches(p->env, net, which, out);
+      n < 2 ? TN_OK : tn__plan_net_has_branches(p->env, net, which, out);
   tn__free(p->env, which);
   return rc;
 }

@@ -325,68 +325,69 @@ Test(pool, the_largest_output_chooses_first) {
   tn__memory_plan_deinit(&plan);
 }
 
-static tn__block_pool *pool_of(tn__arena *arena, uint32_t range) {
-  tn__block_pool *pool;
+static tn__plan_blocks *pool_of(tn__arena *arena, uint32_t range) {
+  tn__plan_blocks *pool;
   tn__arena_init(arena, tn__env_default());
-  cr_assert_eq(tn__block_pool_create(arena, 64, range, &pool), TN_OK);
+  cr_assert_eq(tn__plan_blocks_create(arena, 64, range, &pool), TN_OK);
   return pool;
 }
 
 Test(pool, serves_requests_as_the_script_says) {
   tn__arena arena;
-  tn__block_pool *pool = pool_of(&arena, 16);
+  tn__plan_blocks *pool = pool_of(&arena, 16);
   static const size_t SIZES[] = {100, 1600, 1700, 200, 5};
   for (uint32_t k = 0; k < 5; ++k)
-    cr_assert_eq(tn__block_request(pool, 0, SIZES[k], 0), k);
-  for (uint32_t k = 0; k < 5; ++k) tn__block_free(pool, k, 0);
+    cr_assert_eq(tn__plan_blocks_request(pool, 0, SIZES[k], 0), k);
+  for (uint32_t k = 0; k < 5; ++k) tn__plan_blocks_free(pool, k, 0);
   /* The smallest that is enough. */
-  cr_assert_eq(tn__block_request(pool, 0, 90, 0), 0);
-  cr_assert_eq(tn__block_request(pool, 0, 90, 0), 3);
+  cr_assert_eq(tn__plan_blocks_request(pool, 0, 90, 0), 0);
+  cr_assert_eq(tn__plan_blocks_request(pool, 0, 90, 0), 3);
   /* 16 times the size is the limit: 1600 is too much for 99. */
-  cr_assert_eq(tn__block_request(pool, 0, 99, 0), 5);
-  cr_assert_eq(tn__block_request(pool, 0, 100, 0), 1);
+  cr_assert_eq(tn__plan_blocks_request(pool, 0, 99, 0), 5);
+  cr_assert_eq(tn__plan_blocks_request(pool, 0, 100, 0), 1);
   /* None is enough: the largest below, which grows; 5 is too little. */
-  cr_assert_eq(tn__block_request(pool, 0, 1800, 0), 2);
-  cr_assert_eq(tn__block_bytes(pool, 2), 1800);
-  cr_assert_eq(tn__block_request(pool, 0, 96, 0), 6);
+  cr_assert_eq(tn__plan_blocks_request(pool, 0, 1800, 0), 2);
+  cr_assert_eq(tn__plan_blocks_bytes(pool, 2), 1800);
+  cr_assert_eq(tn__plan_blocks_request(pool, 0, 96, 0), 6);
   /* A block of 5 is what a sixteenth of 95, rounded down, asks for. */
-  cr_assert_eq(tn__block_request(pool, 0, 95, 0), 4);
-  cr_assert_eq(tn__block_bytes(pool, 4), 95);
-  cr_assert_eq(tn__block_count(pool), 7);
+  cr_assert_eq(tn__plan_blocks_request(pool, 0, 95, 0), 4);
+  cr_assert_eq(tn__plan_blocks_bytes(pool, 4), 95);
+  cr_assert_eq(tn__plan_blocks_count(pool), 7);
   tn__arena_deinit(&arena);
 }
 
 Test(pool, of_equal_blocks_takes_the_oldest_above_and_the_youngest_below) {
   tn__arena arena;
-  tn__block_pool *pool = pool_of(&arena, 16);
-  for (uint32_t k = 0; k < 3; ++k) (void)tn__block_request(pool, 0, 100, 0);
-  tn__block_free(pool, 1, 0);
-  tn__block_free(pool, 2, 0);
-  tn__block_free(pool, 0, 0);
-  cr_assert_eq(tn__block_request(pool, 0, 120, 0), 0);
-  cr_assert_eq(tn__block_request(pool, 0, 80, 0), 1);
+  tn__plan_blocks *pool = pool_of(&arena, 16);
+  for (uint32_t k = 0; k < 3; ++k)
+    (void)tn__plan_blocks_request(pool, 0, 100, 0);
+  tn__plan_blocks_free(pool, 1, 0);
+  tn__plan_blocks_free(pool, 2, 0);
+  tn__plan_blocks_free(pool, 0, 0);
+  cr_assert_eq(tn__plan_blocks_request(pool, 0, 120, 0), 0);
+  cr_assert_eq(tn__plan_blocks_request(pool, 0, 80, 0), 1);
   tn__arena_deinit(&arena);
 }
 
 Test(pool, gives_nothing_to_another_device_or_colour) {
   tn__arena arena;
-  tn__block_pool *pool = pool_of(&arena, 16);
-  (void)tn__block_request(pool, 0, 100, 0);
-  tn__block_free(pool, 0, 7);
-  cr_assert_eq(tn__block_request(pool, 1, 100, 7), 1);
-  cr_assert_eq(tn__block_request(pool, 0, 100, 6), 2);
-  cr_assert_eq(tn__block_request(pool, 0, 100, 7), 0);
+  tn__plan_blocks *pool = pool_of(&arena, 16);
+  (void)tn__plan_blocks_request(pool, 0, 100, 0);
+  tn__plan_blocks_free(pool, 0, 7);
+  cr_assert_eq(tn__plan_blocks_request(pool, 1, 100, 7), 1);
+  cr_assert_eq(tn__plan_blocks_request(pool, 0, 100, 6), 2);
+  cr_assert_eq(tn__plan_blocks_request(pool, 0, 100, 7), 0);
   tn__arena_deinit(&arena);
 }
 
 Test(pool, of_range_0_shares_nothing_and_of_range_1_equal_sizes) {
   for (uint32_t range = 0; range < 2; ++range) {
     tn__arena arena;
-    tn__block_pool *pool = pool_of(&arena, range);
-    (void)tn__block_request(pool, 0, 100, 0);
-    tn__block_free(pool, 0, 0);
-    cr_assert_eq(tn__block_request(pool, 0, 99, 0), 1);
-    cr_assert_eq(tn__block_request(pool, 0, 100, 0), range == 0 ? 2 : 0);
+    tn__plan_blocks *pool = pool_of(&arena, range);
+    (void)tn__plan_blocks_request(pool, 0, 100, 0);
+    tn__plan_blocks_free(pool, 0, 0);
+    cr_assert_eq(tn__plan_blocks_request(pool, 0, 99, 0), 1);
+    cr_assert_eq(tn__plan_blocks_request(pool, 0, 100, 0), range == 0 ? 2 : 0);
     tn__arena_deinit(&arena);
   }
 }
@@ -614,7 +615,8 @@ Test(refused, what_nobody_has_written) {
   chain c;
   make_chain(&c, KIB);
   c.s.in[0][0] = c.b;
-  refuses(&c.s, "node 0 (?) reads what no node before it writes: entry 2");
+  refuses(&c.s,
+          "node 0 (?) reads an entry that no earlier node writes: entry 2");
 }
 
 Test(refused, entries_beyond_the_last) {
@@ -632,7 +634,7 @@ Test(refused, two_writers) {
   chain c;
   make_chain(&c, KIB);
   c.s.nodes[1].first_out = c.a;
-  refuses(&c.s, "writes what another node has written: entry 1");
+  refuses(&c.s, "writes an entry of another node: entry 1");
 }
 
 Test(refused, no_writer) {
@@ -646,9 +648,9 @@ Test(refused, pairs_of_others) {
   chain c;
   make_chain(&c, KIB);
   c.s.pairs[1][0].in = 1;
-  refuses(&c.s, "has an in-place pair of no input of it: input 1");
+  refuses(&c.s, "has an in-place pair with an unknown input: input 1");
   c.s.pairs[1][0] = (tn__plan_pair){0, 1, false};
-  refuses(&c.s, "has an in-place pair of no output of it: output 1");
+  refuses(&c.s, "has an in-place pair with an unknown output: output 1");
 }
 
 Test(refused, waiting_for_what_comes_later) {
@@ -657,14 +659,14 @@ Test(refused, waiting_for_what_comes_later) {
   static const uint32_t AFTER[] = {1};
   c.s.nodes[1].after = AFTER;
   c.s.nodes[1].n_after = 1;
-  refuses(&c.s, "waits for what is not before it: node 1");
+  refuses(&c.s, "waits for a node that is not before it: node 1");
 }
 
 Test(refused, sums_of_more_than_two) {
   chain c;
   make_chain(&c, KIB);
   c.s.nodes[1].sum = true;
-  refuses(&c.s, "is a sum of two, but its inputs number 1");
+  refuses(&c.s, "is a sum of two inputs, but the number of its inputs is 1");
 }
 
 Test(refused, more_bytes_than_there_are_addresses) {
