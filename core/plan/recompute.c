@@ -64,7 +64,7 @@ typedef struct repeat_list {
   size_t n;
 } repeat_list;
 
-/* A node whose inputs are examined. The inputs before `next` are available. */
+/* A node with inputs to examine. The inputs before `next` are available. */
 struct pending {
   uint32_t node;
   uint32_t next;
