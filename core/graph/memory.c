@@ -228,7 +228,7 @@ static tn_code entry_place(tn_program *p, uint32_t entry) {
   const tn__plan_storage *storage = &p->plan.storages[place->storage];
   if (value->array->block->bytes == 0) return TN_OK;
   tn__block *pool = tn__pool_of(p, storage->device);
-  tn__block_place(value->array->block, (char *)pool->data + storage->offset,
+  tn__block_borrow(value->array->block, (char *)pool->data + storage->offset,
                   pool);
   return TN_OK;
 }

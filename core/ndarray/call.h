@@ -162,7 +162,7 @@ typedef struct tn__work {
 
   tn__choice choice;   /* held until there is a recipe */
   tn__recipe *recipe;  /* retained */
-  tn__space *space;    /* where its workspaces lie while it runs, or NULL */
+  tn__scratch_space *space;    /* where its workspaces lie while it runs, or NULL */
   void *ws_memory;     /* of a planned call: ws_total bytes that stay */
   uint8_t ws_lent;     /* they are not the work's to free */
   tn_params *own;      /* of a prepared call: a copy that may change; or NULL */
@@ -336,7 +336,7 @@ static inline bool tn__input_is_read(uint32_t flags) {
  * most TN__MORE_ACCESS; returns how many. They are overwritten, so that one
  * that failed spoils no call that follows. */
 uint32_t tn__recipe_uses(const tn__recipe *recipe, tn__caller *caller,
-                         tn__space *space, tn__access *to);
+                         tn__scratch_space *space, tn__access *to);
 /* Counts what it writes, once for each push. */
 void tn__work_written(const tn__work *w);
 /* Takes the memory of its arrays. */

@@ -8,7 +8,7 @@
 #include "walk.h"
 
 bool tn__elements_adds(const tn__device *device, tn_dtype dtype) {
-  return !device->table || tn__device_adds(device, dtype);
+  return !device->table || tn__device_can_add(device, dtype);
 }
 
 /* ------------------------------------------------------------------- queues */

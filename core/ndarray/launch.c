@@ -68,7 +68,7 @@ static void use_outputs(tn__work *w) {
 }
 
 uint32_t tn__recipe_uses(const tn__recipe *r, tn__caller *caller,
-                         tn__space *space, tn__access *to) {
+                         tn__scratch_space *space, tn__access *to) {
   uint32_t n = 0;
   if (r->n_random > 0)
     to[n++] = (tn__access){&caller->random.var, TN__OVERWRITE, 0};
@@ -81,7 +81,7 @@ uint32_t tn__recipe_uses(const tn__recipe *r, tn__caller *caller,
 static void use_resources(tn__work *w) {
   const tn__recipe *r = w->recipe;
   const bool wants_space = r->ws_total > 0 && !w->ws_memory;
-  if (wants_space) w->space = tn__space_next(w->device);
+  if (wants_space) w->space = tn__scratch_next(w->device);
   w->n_access += tn__recipe_uses(r, w->caller, wants_space ? w->space : NULL,
                                  w->access + w->n_access);
 }

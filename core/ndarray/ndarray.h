@@ -182,7 +182,7 @@ typedef struct tn__site {
 
 /* What tn__tensor_copy, add, sum and zero do, and ones, at a site: done on
  * return on the host, enqueued on a device with queues. There, copies and zeros
- * of dense tensors always work, copies of strided ones where tn__device_sums,
+ * of dense tensors always work, copies of strided ones where tn__device_can_sum,
  * and the rest where tn__elements_adds; what does not is TN_UNSUPPORTED. */
 tn_code tn__elements_copy(const tn__site *site, const tn_tensor *to,
                           const tn_tensor *from);
@@ -287,7 +287,7 @@ tn_code tn__planned_failed(const tn__planned *call, int32_t code);
 tn_code tn__planned_set(tn__planned *call, const tn_value *value);
 /* Takes what was set of another call of the same operator. */
 void tn__planned_take(tn__planned *call, const tn__planned *from);
-/* A planned call whose device records what it enqueues (tn__record_begin) leads
+/* A planned call whose device records what it enqueues (tn__recording_begin) leads
  * the kernel to memory of the device for what changes between runs, dynamic
  * parameters and positions among random numbers. So many bytes, a multiple of
  * 16; 0: nothing changes. */

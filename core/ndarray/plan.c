@@ -75,7 +75,7 @@ static bool is_met(const tn__work *w, const tn__operand *operand) {
   const bool zeros = !operand->temp && operand->before == TN__BEFORE_ZERO;
   if (zeros && !operand->after && tn_tensor_is_contiguous(t)) return true;
   if (!zeros && operand->after <= TN__AFTER_COPY)
-    return tn__device_sums(w->device);
+    return tn__device_can_sum(w->device);
   return tn__elements_adds(w->device, t->dtype);
 }
 

@@ -78,7 +78,7 @@ static tn_code resources_take(tn__work *w) {
   if (!w->changes) tn__launch_random(&w->launch, r);
   if (r->plan.n_ws > 0) {
     if (!memory && r->ws_total > 0)
-      TN__TRY(tn__space_reserve(w->space, r->ws_total, &memory));
+      TN__TRY(tn__scratch_reserve(w->space, r->ws_total, &memory));
     tn__launch_workspaces(&w->launch, r, memory);
   }
   if (w->changes) tn__launch_changes(w);

@@ -44,7 +44,7 @@ static int64_t try_once(attempt *try, int64_t n, bool for_ever) {
  * next call is no failure. The first calls take what stays for good, temporary
  * space for one. */
 static void survive(attempt *try, int64_t least) {
-  for (int i = 0; i < TN__SPACES_CPU; ++i)
+  for (int i = 0; i < TN__SCRATCH_CPU; ++i)
     cr_assert_eq(try(), TN_OK, "%s", tn_error_text());
   for (int mode = 0; mode < 2; ++mode) {
     int64_t n = 1;

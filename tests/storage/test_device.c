@@ -77,12 +77,12 @@ Test(name, that_is_none_is_refused_with_the_reason) {
   refuses("", TN_INVALID, "it has no name");
   refuses("(1)", TN_INVALID, "it has no name");
   refuses("gpu(x)", TN_INVALID,
-          "\"gpu(x)\" is not a device: a number from 0 must stand between ( "
-          "and ); write cpu or cuda(1)");
-  refuses("cpu(-1)", TN_INVALID, "a number from 0");
-  refuses("cpu()", TN_INVALID, "a number from 0");
-  refuses("cpu(0", TN_INVALID, "a ) must stand behind its number");
-  refuses("cpu(0) ", TN_INVALID, "nothing may stand behind the )");
+          "\"gpu(x)\" is not a device: write a number from 0 between ( and ); "
+          "write cpu or cuda(1)");
+  refuses("cpu(-1)", TN_INVALID, "write a number from 0");
+  refuses("cpu()", TN_INVALID, "write a number from 0");
+  refuses("cpu(0", TN_INVALID, "a ) must follow its number");
+  refuses("cpu(0) ", TN_INVALID, "nothing may follow the )");
   refuses("cpu(99999999999)", TN_INVALID, "too large");
   refuses("tpu(0)", TN_NOT_FOUND,
           "there are no devices named \"tpu\"; this runtime has cpu, fake");
@@ -164,7 +164,7 @@ Test(table, that_cannot_be_is_refused) {
   table.name = "cpu";
   refuses_table(TN_EXISTS, "\"cpu\" of type 12 cannot be added");
   table.count = count_wrong;
-  refuses_table(TN_PLUGIN, "\"fake\" says that there are -3 devices");
+  refuses_table(TN_PLUGIN, "\"fake\" reports -3 devices");
   table.count = count_fails;
   refuses_table(TN_DEVICE, "fake: counting the devices failed: no driver");
   table.info = info_wrong;
@@ -210,11 +210,11 @@ Test(table, of_an_older_release_has_no_sums) {
   cr_assert_eq(tn__devices_add(s.devices, &table), TN_OK);
   cr_assert_eq(tn__device_find(s.devices, TN_DEVICE_EXT, 0, &fake_device),
                TN_OK);
-  cr_assert(!tn__device_sums(fake_device));
+  cr_assert(!tn__device_can_sum(fake_device));
   table.struct_size = sizeof table;
-  cr_assert(tn__device_sums(fake_device));
+  cr_assert(tn__device_can_sum(fake_device));
   table.sum = NULL;
-  cr_assert(!tn__device_sums(fake_device));
+  cr_assert(!tn__device_can_sum(fake_device));
   close_all();
 }
 
@@ -225,14 +225,14 @@ Test(table, says_which_dtypes_it_sums_beside_floats) {
   table.struct_size = offsetof(tn_device, sum_dtypes);
   cr_assert_eq(tn__devices_add(s.devices, &table), TN_OK);
   cr_assert_eq(tn__device_find(s.devices, TN_DEVICE_EXT, 0, &there), TN_OK);
-  cr_assert(tn__device_adds(there, TN_BF16));
-  cr_assert(!tn__device_adds(there, TN_I32));
+  cr_assert(tn__device_can_add(there, TN_BF16));
+  cr_assert(!tn__device_can_add(there, TN_I32));
   table.struct_size = sizeof table;
   table.sum_dtypes = TN_BIT_I32;
-  cr_assert(tn__device_adds(there, TN_F64) && tn__device_adds(there, TN_I32));
-  cr_assert(!tn__device_adds(there, TN_BOOL));
+  cr_assert(tn__device_can_add(there, TN_F64) && tn__device_can_add(there, TN_I32));
+  cr_assert(!tn__device_can_add(there, TN_BOOL));
   table.sum = NULL;
-  cr_assert(!tn__device_adds(there, TN_F32));
+  cr_assert(!tn__device_can_add(there, TN_F32));
   close_all();
 }
 

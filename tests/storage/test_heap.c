@@ -64,8 +64,8 @@ Test(heap, gives_the_piece_that_was_freed_last) {
   cr_assert_eq(take(1020), a);
   cr_assert_eq(take(970), c);
   cr_assert_eq(take(1024), b);
-  cr_assert_eq(stats().n_taken, 3);
-  cr_assert_eq(stats().n_given, 3);
+  cr_assert_eq(stats().n_allocated, 3);
+  cr_assert_eq(stats().n_reused, 3);
   tn__heap_free(s.cpu, a, 1020);
   tn__heap_free(s.cpu, b, 1024);
   tn__heap_free(s.cpu, c, 970);
@@ -192,7 +192,9 @@ Test(limit, is_one_for_each_device) {
   cr_assert_eq(stage_try(&s, &beyond, 1), TN_INVALID);
   expect_text("tn_options.memory_limits[0]: cpu(7) is not there");
   cr_assert_eq(stage_try(&s, &wrong, 1), TN_INVALID);
-  expect_text("tn_options.memory_limits[0]: device type 2(-1) cannot be");
+  expect_text(
+      "tn_options.memory_limits[0]: device type 2(-1) is not a valid "
+      "device");
   cr_assert_eq(stage_try(&s, twice, 2), TN_OK);
   cr_assert_eq(stats().limit, 1);
   stage_close(&s);

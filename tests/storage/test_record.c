@@ -94,7 +94,7 @@ enum { PUSHES = 200 };
 
 /* A feed, and where on the device each of its contents is kept. */
 typedef struct feeding {
-  tn__feed *feed;
+  tn__mirror *feed;
   tn__block *kept;
 } feeding;
 
@@ -102,11 +102,11 @@ static tn_code feed_often(void *arg, tn__token *token) {
   const feeding *x = arg;
   const int32_t id = device->id;
   for (uint64_t i = 0; i < PUSHES; ++i) {
-    uint64_t *now = tn__feed_host(x->feed);
+    uint64_t *now = tn__mirror_host(x->feed);
     for (uint64_t k = 0; k < N; ++k) now[k] = i * N + k;
-    TN__TRY(tn__feed_push(x->feed, token));
+    TN__TRY(tn__mirror_push(x->feed, token));
     const tn_copy keep = {.to = (uint64_t *)x->kept->data + i * N,
-                          .from = tn__feed_device(x->feed),
+                          .from = tn__mirror_device(x->feed),
                           .bytes = N * sizeof *now,
                           .to_type = TN_DEVICE_EXT,
                           .to_id = id,
@@ -122,14 +122,14 @@ static void feed_with(uint32_t latency_us) {
   const size_t bytes = PUSHES * N * sizeof(uint64_t);
   tn__block *back = stage_block(s.cpu, bytes);
   feeding x = {.kept = stage_block(device, bytes)};
-  cr_assert_eq(tn__feed_create(device, N * sizeof(uint64_t), &x.feed), TN_OK);
+  cr_assert_eq(tn__mirror_create(device, N * sizeof(uint64_t), &x.feed), TN_OK);
   cr_assert_eq(do_there(feed_often, &x), TN_OK, "%s", tn_error_text());
   cr_assert_eq(stage_copy(&s, back, x.kept), TN_OK);
   cr_assert_eq(tn__wait(s.engine, &back->var, TN__WAIT_WRITERS, TN__FOREVER),
                TN_OK);
   for (uint64_t i = 0; i < PUSHES * N; ++i)
     cr_assert_eq(((const uint64_t *)back->data)[i], i);
-  tn__feed_free(x.feed);
+  tn__mirror_free(x.feed);
   tn__block_release(x.kept);
   tn__block_release(back);
   close_all();
@@ -142,18 +142,18 @@ Test(feed, carries_each_content_however_late_the_device_is) {
 }
 
 static tn_code feed_twice(void *arg, tn__token *token) {
-  tn__feed *feed = arg;
-  TN__TRY(tn__feed_push(feed, token));
-  return tn__feed_push(feed, token);
+  tn__mirror *feed = arg;
+  TN__TRY(tn__mirror_push(feed, token));
+  return tn__mirror_push(feed, token);
 }
 
 Test(feed, that_has_not_changed_is_not_copied) {
-  tn__feed *feed = NULL;
+  tn__mirror *feed = NULL;
   open_with(&(fake_options){.count = 1});
-  cr_assert_eq(tn__feed_create(device, 100, &feed), TN_OK);
+  cr_assert_eq(tn__mirror_create(device, 100, &feed), TN_OK);
   cr_assert_eq(do_there(feed_twice, feed), TN_OK);
   cr_assert_eq(fake_counts_get(f).copies, 1);
-  tn__feed_free(feed);
+  tn__mirror_free(feed);
   close_all();
 }
 
@@ -166,46 +166,46 @@ static void *go_when_waited_for(void *arg) {
 
 /* Two contents, and memory for the copy of one. */
 static tn_code feed_in_turn(void *arg, tn__token *token) {
-  tn__feed *feed = arg;
-  int *now = tn__feed_host(feed);
+  tn__mirror *feed = arg;
+  int *now = tn__mirror_host(feed);
   pthread_t thread;
   now[0] = 1;
-  TN__TRY(tn__feed_push(feed, token));
+  TN__TRY(tn__mirror_push(feed, token));
   now[0] = 2;
   fake_refuse(f, 1);
   cr_assert_eq(pthread_create(&thread, NULL, go_when_waited_for, NULL), 0);
-  const tn_code rc = tn__feed_push(feed, token);
+  const tn_code rc = tn__mirror_push(feed, token);
   pthread_join(thread, NULL);
   return rc;
 }
 
 Test(feed, waits_for_a_copy_where_there_is_no_memory_for_another) {
-  tn__feed *feed = NULL;
+  tn__mirror *feed = NULL;
   open_with(&(fake_options){.count = 1});
-  cr_assert_eq(tn__feed_create(device, sizeof(int), &feed), TN_OK);
+  cr_assert_eq(tn__mirror_create(device, sizeof(int), &feed), TN_OK);
   fake_hold(f);
   cr_assert_eq(do_there(feed_in_turn, feed), TN_OK, "%s", tn_error_text());
   cr_assert_eq(tn__device_drain(device, TN_QUEUE_COMPUTE), TN_OK);
   cr_assert_eq(fake_counts_get(f).copies, 2);
   int there = 0;
-  memcpy(&there, fake_reach(f, tn__feed_device(feed)), sizeof there);
+  memcpy(&there, fake_reach(f, tn__mirror_device(feed)), sizeof there);
   cr_assert_eq(there, 2);
-  tn__feed_free(feed);
+  tn__mirror_free(feed);
   close_all();
 }
 
 Test(feed, survives_each_allocation_that_fails) {
-  tn__feed *feed = NULL;
+  tn__mirror *feed = NULL;
   open_with(&(fake_options){.count = 1});
   tn_code rc = TN_OUT_OF_MEMORY;
   for (int64_t n = 1; rc != TN_OK; ++n) {
     s.memory.fail_at = atomic_load(&s.memory.asked) + n;
-    rc = tn__feed_create(device, 100, &feed);
+    rc = tn__mirror_create(device, 100, &feed);
     cr_assert(rc == TN_OK || feed == NULL);
     cr_assert(n < 20);
   }
   s.memory.fail_at = 0;
-  tn__feed_free(feed);
+  tn__mirror_free(feed);
   close_all();
 }
 
@@ -215,19 +215,19 @@ Test(feed, survives_each_allocation_that_fails) {
 static tn_code record_nothing(void *arg, tn__token *token) {
   void *recording = NULL;
   (void)arg;
-  TN__TRY(tn__record_begin(token));
-  cr_assert(tn__device_is_recorded(device));
-  const tn_code rc = tn__record_end(token, TN_OK, &recording);
-  cr_assert(!tn__device_is_recorded(device));
+  TN__TRY(tn__recording_begin(token));
+  cr_assert(tn__device_is_recording(device));
+  const tn_code rc = tn__recording_end(token, TN_OK, &recording);
+  cr_assert(!tn__device_is_recording(device));
   cr_assert_eq(recording != NULL, rc == TN_OK);
-  tn__record_close(device, recording);
+  tn__recording_close(device, recording);
   return rc;
 }
 
 Test(recording, ends_and_is_closed) {
   open_with(&(fake_options){.count = 1});
-  cr_assert(tn__device_records(device));
-  cr_assert(!tn__device_records(s.cpu));
+  cr_assert(tn__device_can_record(device));
+  cr_assert(!tn__device_can_record(s.cpu));
   cr_assert_eq(do_there(record_nothing, NULL), TN_OK);
   cr_assert_eq(n_ended, 1);
   cr_assert_eq(n_closed, 1);
@@ -247,9 +247,9 @@ Test(recording, that_fails_at_its_end_says_so) {
 static tn_code take_memory(void *arg, tn__token *token) {
   void *memory = NULL, *recording = NULL;
   (void)arg;
-  TN__TRY(tn__record_begin(token));
+  TN__TRY(tn__recording_begin(token));
   const tn_code rc = tn__heap_alloc(device, 1 << 20, "a test", &memory);
-  return tn__record_end(token, rc, &recording);
+  return tn__recording_end(token, rc, &recording);
 }
 
 Test(recording, takes_no_memory_of_the_device) {
@@ -263,6 +263,6 @@ Test(recording, takes_no_memory_of_the_device) {
 Test(recording, cannot_be_made_by_a_table_of_an_older_release) {
   open_with(&(fake_options){.count = 1});
   table.struct_size = offsetof(tn_device, capture_begin);
-  cr_assert(!tn__device_records(device));
+  cr_assert(!tn__device_can_record(device));
   close_all();
 }
