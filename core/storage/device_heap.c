@@ -158,7 +158,7 @@ static tn_code take_from_device(const tn__heap *heap, uint64_t bytes,
   if (table == NULL) return tn__host_alloc(device->devices, bytes, out);
   if (tn__device_is_recording(device))
     return tn__fail(TN_UNSUPPORTED,
-                    "%" PRIu64 " bytes of memory are taken during the run",
+                    "%" PRIu64 " bytes of memory are allocated during the run",
                     bytes);
   const int32_t rc =
       table->alloc(table->ctx, device->id, heap->kind, bytes, out, &error);

@@ -29,7 +29,7 @@ tn_code tn__scratch_reserve(tn__scratch_space *space, size_t bytes,
   if (bytes > space->bytes) {
     TN__TRY(free_memory(space));
     TN__TRY(
-        tn__heap_alloc(space->device, bytes, "temporary space", &space->data));
+        tn__heap_alloc(space->device, bytes, "scratch space", &space->data));
     space->bytes = bytes;
   }
   *out = space->data;

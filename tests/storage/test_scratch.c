@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_space.c: temporary space, which operations have one after the other.
+ * test_scratch.c: scratch space, which operations use one after the other.
  */
 #include <criterion/criterion.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 static stage s;
 
-Test(space, comes_in_turn) {
+Test(scratch, is_handed_out_in_turn) {
   tn__scratch_space *seen[TN__SCRATCH_CPU];
   stage_open(&s);
   for (int i = 0; i < TN__SCRATCH_CPU; ++i) {
@@ -21,7 +21,7 @@ Test(space, comes_in_turn) {
   stage_close(&s);
 }
 
-Test(space, only_grows) {
+Test(scratch, only_grows) {
   void *memory = NULL, *again = NULL;
   stage_open(&s);
   tn__scratch_space *space = tn__scratch_next(s.cpu);
@@ -37,14 +37,14 @@ Test(space, only_grows) {
   stage_close(&s);
 }
 
-Test(space, says_when_there_is_no_memory) {
+Test(scratch, reports_that_there_is_no_memory) {
   void *memory = NULL;
   stage_open(&s);
   tn__scratch_space *space = tn__scratch_next(s.cpu);
-  s.memory.fail_at = s.memory.asked + 1;
+  s.memory.fail_at = s.memory.n_calls + 1;
   cr_assert_eq(tn__scratch_reserve(space, 500, &memory), TN_OUT_OF_MEMORY);
   cr_assert_null(memory);
-  expect_text("500 bytes for temporary space");
+  expect_text("500 bytes for scratch space");
   cr_assert_eq(tn__scratch_reserve(space, 500, &memory), TN_OK);
   stage_close(&s);
 }
@@ -63,8 +63,8 @@ static _Atomic int wrong;
 static _Atomic int n_users[TN__SCRATCH_CPU];
 static tn__scratch_space *spaces[TN__SCRATCH_CPU];
 
-/* Fills the space and finds it as it left it. */
-static tn_code use(void *arg, tn__token *token) {
+/* Fills the space and checks that no other operation changes it. */
+static tn_code fill_space(void *arg, tn__token *token) {
   const user *u = arg;
   void *memory = NULL;
   int at = 0;
@@ -79,16 +79,16 @@ static tn_code use(void *arg, tn__token *token) {
   return TN_OK;
 }
 
-Test(space, is_never_had_by_two_operations_at_once) {
+Test(scratch, is_never_used_by_two_operations_at_once) {
   static user users[JOBS];
   stage_open(&s);
   for (int i = 0; i < TN__SCRATCH_CPU; ++i) spaces[i] = tn__scratch_next(s.cpu);
   for (int i = 0; i < JOBS; ++i) {
-    users[i] =
-        (user){tn__scratch_next(s.cpu), (uint8_t)i, (size_t)(i * 37 % 5000) + 1};
+    users[i] = (user){tn__scratch_next(s.cpu), (uint8_t)i,
+                      (size_t)(i * 37 % 5000) + 1};
     const tn__access access = {&users[i].space->var, TN__UPDATE, 0};
     const tn__job job = {.name = "use",
-                         .run = use,
+                         .run = fill_space,
                          .arg = &users[i],
                          .access = &access,
                          .n_access = 1};
@@ -103,21 +103,21 @@ Test(space, is_never_had_by_two_operations_at_once) {
 
 static tn__device *device;
 
-static void nothing(fake *f, const void *arg) {
+static void do_nothing(fake *f, const void *arg) {
   (void)f, (void)arg;
 }
 
-static tn_code launch(void *arg, tn__token *token) {
+static tn_code launch_kernel(void *arg, tn__token *token) {
   const user *u = arg;
   void *memory = NULL;
   TN__TRY(tn__scratch_reserve(u->space, u->bytes, &memory));
   const void *used[] = {memory};
   const fake_work work = {
-      .run = nothing, .writes = used, .n_writes = 1, .reads = used};
+      .run = do_nothing, .writes = used, .n_writes = 1, .reads = used};
   return fake_launch(tn__token_stream(token), &work);
 }
 
-Test(space, of_a_device_grows_behind_the_operations_that_use_it) {
+Test(scratch, of_a_device_grows_after_the_operations_that_use_it) {
   fake *f = fake_create(&(fake_options){.latency_us = 20});
   static user users[50];
   stage_open(&s);
@@ -128,7 +128,7 @@ Test(space, of_a_device_grows_behind_the_operations_that_use_it) {
     cr_assert_eq(users[i].space, users[0].space);
     const tn__access access = {&users[i].space->var, TN__UPDATE, 0};
     const tn__job job = {.name = "launch",
-                         .run = launch,
+                         .run = launch_kernel,
                          .arg = &users[i],
                          .access = &access,
                          .n_access = 1,
