@@ -202,10 +202,10 @@ static void finish_sum(tn__lifetime_table *table, uint32_t n) {
   table->places[e].request = TN_REQ_INPLACE;
 }
 
-/* Does the same after the fact, like the pass of MXNet. If a sum uses the
- * memory of its first term, the second term can be added there. One condition
- * is stricter than in MXNet, where it was wrong: no other node may read the
- * first term after the writer of the second began. */
+/* Returns whether sum `n` can be accumulated after the fact, as in the pass of
+ * MXNet. If a sum uses the memory of its first term, the second term can be
+ * added there. One condition is stricter than in MXNet, where it was wrong: no
+ * other node may read the first term after the writer of the second began. */
 static bool can_move_term(const tn__lifetime_table *table, uint32_t n) {
   const tn__plan_node *node = &table->net->nodes[n];
   const uint32_t first = node->in[0], second = node->in[1];

@@ -34,9 +34,8 @@ typedef struct chunks {
   uint32_t head;
   uint32_t tail;
   uint32_t next; /* the chunk at which a restricted search begins */
-  uint32_t
-      work;     /* chunks that may be examined before searches are restricted */
-  uint32_t *of; /* by lifetime: its chunk */
+  uint32_t work; /* chunks to examine before searches are restricted */
+  uint32_t *of;  /* by lifetime: its chunk */
 } chunks;
 
 static void link_chunks(chunks *r, uint32_t left, uint32_t right) {

@@ -29,8 +29,7 @@ typedef struct stretch {
 typedef struct pile {
   const tn__fit *fit;
   uint32_t *order;
-  uint32_t
-      *begins; /* by time: the first in `order` that begins then or later */
+  uint32_t *begins; /* by time: first in `order` to begin then or later */
   size_t *worth;
   uint32_t *ends;
   uint32_t leaves;

@@ -42,21 +42,20 @@ typedef struct tn__device {
   int32_t type;           /* TN_DEVICE_* */
   int32_t id;
   tn__heap *heap;
-  tn__heap *staging;  /* host memory that the device reads fast; on the cpu its
-                       * heap */
-  tn__queue *compute; /* of the engine; NULL on the cpu, which uses the */
-  tn__queue *copy_in; /* workers */
+  tn__heap *staging; /* host memory that the device reads fast; cpu: `heap` */
+  /* Queues of the engine. NULL on the cpu, which uses the workers. */
+  tn__queue *compute;
+  tn__queue *copy_in;
   tn__queue *copy_out;
-  struct tn__device_streams *streams; /* the streams of the queues; NULL: not
-                                       * open */
+  struct tn__device_streams *streams; /* of the queues; NULL: not open */
   struct tn__scratch_space *spaces;
   uint32_t n_spaces;
   _Atomic uint32_t n_turns; /* number of scratch spaces handed out */
   _Atomic uint32_t is_open;
-  _Atomic uint32_t
-      n_ending;     /* blocks without an owner that a device still uses */
-  uint64_t n_ended; /* such blocks that the device has finished; under
-                     * end_lock */
+  /* Blocks without an owner: n_ending that the device still uses, and n_ended
+   * that it has finished since the start (under end_lock). */
+  _Atomic uint32_t n_ending;
+  uint64_t n_ended;
 } tn__device;
 
 /* Creates the devices of a runtime with `n_cpus` devices of the cpu; 0: one.
@@ -149,16 +148,16 @@ bool tn__device_is_recording(const tn__device *device);
 typedef struct tn__mirror tn__mirror;
 tn_code tn__mirror_create(tn__device *device, size_t bytes, tn__mirror **out);
 /* Returns the memory of the host, zeros at first. The caller writes there. */
-void *tn__mirror_host(const tn__mirror *feed);
+void *tn__mirror_host(const tn__mirror *mirror);
 /* Returns the memory on the device. The address stays the same as long as the
  * mirror lives. */
-void *tn__mirror_device(const tn__mirror *feed);
+void *tn__mirror_device(const tn__mirror *mirror);
 /* Enqueues the copy, unless nothing has changed. Afterwards the caller may
  * write the host's memory again at once. Waits only if 64 copies are pending,
  * or as many as there is memory for (at least one). */
-tn_code tn__mirror_push(tn__mirror *feed, tn__token *token);
+tn_code tn__mirror_push(tn__mirror *mirror, tn__token *token);
 /* No enqueued work may read the memory. NULL is allowed. */
-void tn__mirror_free(tn__mirror *feed);
+void tn__mirror_free(tn__mirror *mirror);
 
 /* --------------------------------------------------------------------- heap */
 
