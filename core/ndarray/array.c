@@ -199,9 +199,9 @@ void tn__array_release(tn_array *array) {
   if (!home)
     tn__env_release(env);
   else if (ends)
-    tn__block_leave(home);
+    tn__block_release_with_runtime(home);
   else
-    tn__device_leave(device);
+    tn__device_release_runtime(device);
 }
 
 tn_tensor tn__array_metadata(const tn_array *array) {

@@ -160,11 +160,11 @@ typedef struct tn__call_state {
       *access; /* variables of the job: operands, and temporaries on a device */
   uint32_t n_access;
 
-  tn__choice choice;   /* held until there is a recipe */
-  tn__recipe *recipe;  /* retained */
-  tn__space *space;    /* contains its workspaces while it runs, or NULL */
-  void *ws_memory;     /* of a planned call: ws_total bytes that stay */
-  uint8_t ws_borrowed; /* the state must not free them */
+  tn__choice choice;        /* held until there is a recipe */
+  tn__recipe *recipe;       /* retained */
+  tn__scratch_space *space; /* contains its workspaces while it runs, or NULL */
+  void *ws_memory;          /* of a planned call: ws_total bytes that stay */
+  uint8_t ws_borrowed;      /* the state must not free them */
   tn_params
       *own_params;     /* of a prepared call: a copy that may change; or NULL */
   const char *changes; /* while it is recorded: address on the device of the
@@ -343,7 +343,7 @@ static inline bool tn__input_is_read(uint32_t flags) {
  * is NULL: at most TN__MORE_ACCESS. Returns their number. They are overwritten,
  * so a failed call does not affect later ones. */
 uint32_t tn__recipe_list_uses(const tn__recipe *recipe, tn__caller *caller,
-                              tn__space *space, tn__access *to);
+                              tn__scratch_space *space, tn__access *to);
 /* Counts the writes of its outputs and states, once for each push. */
 void tn__call_count_writes(const tn__call_state *s);
 /* Allocates the memory of its arrays. */

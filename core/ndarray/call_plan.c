@@ -76,7 +76,7 @@ static bool can_lower(const tn__call_state *s, const tn__operand *operand) {
   const bool zeros = !operand->temp && operand->before == TN__BEFORE_ZERO;
   if (zeros && !operand->after && tn_tensor_is_contiguous(t)) return true;
   if (!zeros && operand->after <= TN__AFTER_COPY)
-    return tn__device_sums(s->device);
+    return tn__device_can_sum(s->device);
   return tn__elements_can_add(s->device, t->dtype);
 }
 

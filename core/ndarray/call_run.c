@@ -79,7 +79,7 @@ static tn_code resources_take(tn__call_state *s) {
   if (!s->changes) tn__launch_claim_random(&s->launch, r);
   if (r->plan.n_ws > 0) {
     if (!memory && r->ws_total > 0)
-      TN__TRY(tn__space_reserve(s->space, r->ws_total, &memory));
+      TN__TRY(tn__scratch_reserve(s->space, r->ws_total, &memory));
     tn__launch_set_workspaces(&s->launch, r, memory);
   }
   if (s->changes) tn__launch_set_changes(s);

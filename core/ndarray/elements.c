@@ -9,7 +9,7 @@
 #include "strided_walk.h"
 
 bool tn__elements_can_add(const tn__device *device, tn_dtype dtype) {
-  return !device->table || tn__device_adds(device, dtype);
+  return !device->table || tn__device_can_add(device, dtype);
 }
 
 /* ------------------------------------------------------------------- queues */

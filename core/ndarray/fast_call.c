@@ -20,7 +20,7 @@ typedef struct attempt {
   const tn_inputs *in;         /* in the order of the kernel */
   const tn_outputs *out;
   tn__recipe *recipe;
-  tn__space *space;            /* for workspaces, or NULL */
+  tn__scratch_space *space;    /* for workspaces, or NULL */
   void *memory;                /* of the workspaces, after the reservation */
   tn__launch *launch;          /* the recipe's, or that of the inline job */
   tn_tensor *tensors;          /* in, out and aux of the launch */
@@ -156,7 +156,7 @@ static bool resources_ready(attempt *a) {
     return false;
   a->space = NULL;
   if (r->ws_total == 0) return true;
-  a->space = tn__space_next(r->device);
+  a->space = tn__scratch_next(r->device);
   return tn__var_is_writable(&a->space->var);
 }
 
@@ -286,7 +286,7 @@ static void place_operands(const attempt *a) {
 static tn_code reserve_workspace(attempt *a) {
   a->memory = NULL;
   if (!a->space) return TN_OK;
-  return tn__space_reserve(a->space, a->recipe->ws_total, &a->memory);
+  return tn__scratch_reserve(a->space, a->recipe->ws_total, &a->memory);
 }
 
 /* Computes. The caller's outputs and states are free and stay free, new outputs

@@ -69,7 +69,7 @@ static void use_outputs(tn__call_state *s) {
 }
 
 uint32_t tn__recipe_list_uses(const tn__recipe *r, tn__caller *caller,
-                              tn__space *space, tn__access *to) {
+                              tn__scratch_space *space, tn__access *to) {
   uint32_t n = 0;
   if (r->n_random > 0)
     to[n++] = (tn__access){&caller->random.var, TN__OVERWRITE, 0};
@@ -82,7 +82,7 @@ uint32_t tn__recipe_list_uses(const tn__recipe *r, tn__caller *caller,
 static void use_resources(tn__call_state *s) {
   const tn__recipe *r = s->recipe;
   const bool wants_space = r->ws_total > 0 && !s->ws_memory;
-  if (wants_space) s->space = tn__space_next(s->device);
+  if (wants_space) s->space = tn__scratch_next(s->device);
   s->n_access += tn__recipe_list_uses(
       r, s->caller, wants_space ? s->space : NULL, s->access + s->n_access);
 }

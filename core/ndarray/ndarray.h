@@ -189,7 +189,7 @@ typedef struct tn__site {
 /* The same as tn__tensor_copy, add, sum and zero, and a fill with ones, at a
  * site: done on return on the host, enqueued on a device with queues. On such a
  * device, copies and zeros of dense tensors always work, copies of strided ones
- * need tn__device_sums, and the rest needs tn__elements_can_add. Everything
+ * need tn__device_can_sum, and the rest needs tn__elements_can_add. Everything
  * else is TN_UNSUPPORTED. */
 tn_code tn__elements_copy(const tn__site *site, const tn_tensor *to,
                           const tn_tensor *from);
@@ -299,7 +299,7 @@ tn_code tn__planned_fail(const tn__planned *call, int32_t code);
 tn_code tn__planned_set_param(tn__planned *call, const tn_value *value);
 /* Copies the dynamic parameters of another call of the same operator. */
 void tn__planned_copy_params(tn__planned *call, const tn__planned *from);
-/* A planned call on a device that records it (tn__record_begin). Values that
+/* A planned call on a device that records it (tn__recording_begin). Values that
  * change between runs are in memory of the device: dynamic parameters and
  * positions of random streams. Returns their bytes, a multiple of 16; 0:
  * nothing changes. */

@@ -274,7 +274,7 @@ static bool is_direct(const tn_array *to, const tn_array *from) {
 /* True if both are on a device that copies elements with any strides. */
 static bool is_within(const tn_array *to, const tn_array *from) {
   const tn__device *device = to->block->device;
-  return device == from->block->device && tn__device_sums(device) &&
+  return device == from->block->device && tn__device_can_sum(device) &&
          to->tensor.dtype == from->tensor.dtype && tn__array_data(from) &&
          tn__arrays_overlap(to, from) == TN__DISJOINT;
 }

@@ -42,7 +42,7 @@ static int64_t try_once(attempt *try, int64_t n, bool for_ever) {
  * that the call makes at least. A call may succeed without keeping its recipe.
  * The first calls allocate memory that stays, for example scratch space. */
 static void expect_survival(attempt *try, int64_t least) {
-  for (int i = 0; i < TN__SPACES_CPU; ++i)
+  for (int i = 0; i < TN__SCRATCH_CPU; ++i)
     cr_assert_eq(try(), TN_OK, "%s", tn_error_text());
   for (int mode = 0; mode < 2; ++mode) {
     int64_t n = 1;

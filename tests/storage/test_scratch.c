@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_space.c: temporary space, which operations have one after the other.
+ * test_scratch.c: scratch space, which operations use one after the other.
  */
 #include <criterion/criterion.h>
 #include <string.h>
@@ -9,43 +9,43 @@
 
 static stage s;
 
-Test(space, comes_in_turn) {
-  tn__space *seen[TN__SPACES_CPU];
+Test(scratch, is_handed_out_in_turn) {
+  tn__scratch_space *seen[TN__SCRATCH_CPU];
   stage_open(&s);
-  for (int i = 0; i < TN__SPACES_CPU; ++i) {
-    seen[i] = tn__space_next(s.cpu);
+  for (int i = 0; i < TN__SCRATCH_CPU; ++i) {
+    seen[i] = tn__scratch_next(s.cpu);
     for (int j = 0; j < i; ++j) cr_assert_neq(seen[i], seen[j]);
   }
-  for (int i = 0; i < TN__SPACES_CPU; ++i)
-    cr_assert_eq(tn__space_next(s.cpu), seen[i]);
+  for (int i = 0; i < TN__SCRATCH_CPU; ++i)
+    cr_assert_eq(tn__scratch_next(s.cpu), seen[i]);
   stage_close(&s);
 }
 
-Test(space, only_grows) {
+Test(scratch, only_grows) {
   void *memory = NULL, *again = NULL;
   stage_open(&s);
-  tn__space *space = tn__space_next(s.cpu);
-  cr_assert_eq(tn__space_reserve(space, 0, &memory), TN_OK);
-  cr_assert_eq(tn__space_reserve(space, 1000, &memory), TN_OK);
+  tn__scratch_space *space = tn__scratch_next(s.cpu);
+  cr_assert_eq(tn__scratch_reserve(space, 0, &memory), TN_OK);
+  cr_assert_eq(tn__scratch_reserve(space, 1000, &memory), TN_OK);
   cr_assert_eq((uintptr_t)memory % 64, 0);
-  cr_assert_eq(tn__space_reserve(space, 10, &again), TN_OK);
+  cr_assert_eq(tn__scratch_reserve(space, 10, &again), TN_OK);
   cr_assert_eq(memory, again);
-  cr_assert_eq(tn__space_reserve(space, 1000000, &memory), TN_OK);
+  cr_assert_eq(tn__scratch_reserve(space, 1000000, &memory), TN_OK);
   memset(memory, 1, 1000000);
-  cr_assert_eq(tn__space_reserve(space, 1000, &again), TN_OK);
+  cr_assert_eq(tn__scratch_reserve(space, 1000, &again), TN_OK);
   cr_assert_eq(memory, again);
   stage_close(&s);
 }
 
-Test(space, says_when_there_is_no_memory) {
+Test(scratch, reports_that_there_is_no_memory) {
   void *memory = NULL;
   stage_open(&s);
-  tn__space *space = tn__space_next(s.cpu);
-  s.memory.fail_at = s.memory.asked + 1;
-  cr_assert_eq(tn__space_reserve(space, 500, &memory), TN_OUT_OF_MEMORY);
+  tn__scratch_space *space = tn__scratch_next(s.cpu);
+  s.memory.fail_at = s.memory.n_calls + 1;
+  cr_assert_eq(tn__scratch_reserve(space, 500, &memory), TN_OUT_OF_MEMORY);
   cr_assert_null(memory);
-  expect_text("500 bytes for temporary space");
-  cr_assert_eq(tn__space_reserve(space, 500, &memory), TN_OK);
+  expect_text("500 bytes for scratch space");
+  cr_assert_eq(tn__scratch_reserve(space, 500, &memory), TN_OK);
   stage_close(&s);
 }
 
@@ -54,24 +54,24 @@ Test(space, says_when_there_is_no_memory) {
 enum { JOBS = 2000 };
 
 typedef struct user {
-  tn__space *space;
+  tn__scratch_space *space;
   uint8_t number;
   size_t bytes;
 } user;
 
 static _Atomic int wrong;
-static _Atomic int n_users[TN__SPACES_CPU];
-static tn__space *spaces[TN__SPACES_CPU];
+static _Atomic int n_users[TN__SCRATCH_CPU];
+static tn__scratch_space *spaces[TN__SCRATCH_CPU];
 
-/* Fills the space and finds it as it left it. */
-static tn_code use(void *arg, tn__token *token) {
+/* Fills the space and checks that no other operation changes it. */
+static tn_code fill_space(void *arg, tn__token *token) {
   const user *u = arg;
   void *memory = NULL;
   int at = 0;
   (void)token;
   while (spaces[at] != u->space) ++at;
   if (atomic_fetch_add(&n_users[at], 1) != 0) ++wrong;
-  TN__TRY(tn__space_reserve(u->space, u->bytes, &memory));
+  TN__TRY(tn__scratch_reserve(u->space, u->bytes, &memory));
   memset(memory, u->number, u->bytes);
   for (size_t i = 0; i < u->bytes; ++i)
     wrong += ((const uint8_t *)memory)[i] != u->number;
@@ -79,16 +79,16 @@ static tn_code use(void *arg, tn__token *token) {
   return TN_OK;
 }
 
-Test(space, is_never_had_by_two_operations_at_once) {
+Test(scratch, is_never_used_by_two_operations_at_once) {
   static user users[JOBS];
   stage_open(&s);
-  for (int i = 0; i < TN__SPACES_CPU; ++i) spaces[i] = tn__space_next(s.cpu);
+  for (int i = 0; i < TN__SCRATCH_CPU; ++i) spaces[i] = tn__scratch_next(s.cpu);
   for (int i = 0; i < JOBS; ++i) {
-    users[i] =
-        (user){tn__space_next(s.cpu), (uint8_t)i, (size_t)(i * 37 % 5000) + 1};
+    users[i] = (user){tn__scratch_next(s.cpu), (uint8_t)i,
+                      (size_t)(i * 37 % 5000) + 1};
     const tn__access access = {&users[i].space->var, TN__UPDATE, 0};
     const tn__job job = {.name = "use",
-                         .run = use,
+                         .run = fill_space,
                          .arg = &users[i],
                          .access = &access,
                          .n_access = 1};
@@ -103,32 +103,32 @@ Test(space, is_never_had_by_two_operations_at_once) {
 
 static tn__device *device;
 
-static void nothing(fake *f, const void *arg) {
+static void do_nothing(fake *f, const void *arg) {
   (void)f, (void)arg;
 }
 
-static tn_code launch(void *arg, tn__token *token) {
+static tn_code launch_kernel(void *arg, tn__token *token) {
   const user *u = arg;
   void *memory = NULL;
-  TN__TRY(tn__space_reserve(u->space, u->bytes, &memory));
+  TN__TRY(tn__scratch_reserve(u->space, u->bytes, &memory));
   const void *used[] = {memory};
   const fake_work work = {
-      .run = nothing, .writes = used, .n_writes = 1, .reads = used};
+      .run = do_nothing, .writes = used, .n_writes = 1, .reads = used};
   return fake_launch(tn__token_stream(token), &work);
 }
 
-Test(space, of_a_device_grows_behind_the_operations_that_use_it) {
+Test(scratch, of_a_device_grows_after_the_operations_that_use_it) {
   fake *f = fake_create(&(fake_options){.latency_us = 20});
   static user users[50];
   stage_open(&s);
   cr_assert_eq(tn__devices_add(s.devices, fake_table(f)), TN_OK);
   cr_assert_eq(tn__device_find(s.devices, TN_DEVICE_EXT, 0, &device), TN_OK);
   for (size_t i = 0; i < 50; ++i) {
-    users[i] = (user){tn__space_next(device), 0, 100 + 700 * (i / 10)};
+    users[i] = (user){tn__scratch_next(device), 0, 100 + 700 * (i / 10)};
     cr_assert_eq(users[i].space, users[0].space);
     const tn__access access = {&users[i].space->var, TN__UPDATE, 0};
     const tn__job job = {.name = "launch",
-                         .run = launch,
+                         .run = launch_kernel,
                          .arg = &users[i],
                          .access = &access,
                          .n_access = 1,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * host.c: memory of the host for heaps. Large pieces lie on huge pages of their
- * own. Those of some size share huge pages: on small ones, which the system
- * puts anywhere, what should fit into a cache drives itself out of it (an add
- * of 128 K floats in the second level was a fifth slower). Small ones are the
- * allocator's.
+ * host_memory.c: memory of the host for heaps. Large pieces are on huge pages
+ * of their own. Pieces of medium size share huge pages. On small pages, which
+ * the system places anywhere, data that should fit a cache evicts itself (an
+ * add of 128 K floats in the second level was a fifth slower). Small pieces
+ * come from the allocator.
  */
 #include <sys/mman.h>
 
-#include "family.h"
+#include "device_type.h"
 
 enum {
   PAGE = 4096,
@@ -26,11 +26,11 @@ typedef struct tn__chunk {
   uint64_t used[N_WORDS]; /* bit: the page belongs to a piece */
 } chunk;
 
-static bool shares(uint64_t bytes) {
+static bool can_share(uint64_t bytes) {
   return bytes >= SHARING && bytes < CHUNK;
 }
 
-static uint32_t pages_of(uint64_t bytes) {
+static uint32_t count_pages(uint64_t bytes) {
   return (uint32_t)((bytes + PAGE - 1) / PAGE);
 }
 
@@ -38,8 +38,9 @@ static bool is_used(const chunk *c, uint32_t page) {
   return (c->used[page / 64] >> page % 64 & 1) != 0;
 }
 
-/* The first page of n free ones in a row; N_PAGES: there are none. */
-static uint32_t find(const chunk *c, uint32_t n) {
+/* Returns the first page of n consecutive free ones; N_PAGES: there are
+ * none. */
+static uint32_t find_pages(const chunk *c, uint32_t n) {
   uint32_t length = 0;
   if (N_PAGES - c->n_used < n) return N_PAGES;
   for (uint32_t page = 0; page < N_PAGES; ++page) {
@@ -49,21 +50,21 @@ static uint32_t find(const chunk *c, uint32_t n) {
   return N_PAGES;
 }
 
-/* Turns the state of n pages. */
-static void turn(chunk *c, uint32_t first, uint32_t n) {
+/* Flips the state of n pages. */
+static void flip_pages(chunk *c, uint32_t first, uint32_t n) {
   for (uint32_t page = first; page < first + n; ++page)
     c->used[page / 64] ^= 1ull << page % 64;
 }
 
 static void *alloc_huge(const tn__env *env, uint64_t bytes) {
   void *memory = tn__alloc_aligned(env, bytes, CHUNK);
-  /* Advice only. An allocator may have ignored the alignment. */
+  /* This is advice only. An allocator may have ignored the alignment. */
   if (memory != NULL && (uintptr_t)memory % PAGE == 0)
     (void)madvise(memory, bytes, MADV_HUGEPAGE);
   return memory;
 }
 
-static chunk *chunk_create(tn__devices *devices) {
+static chunk *create_chunk(tn__devices *devices) {
   chunk *c = tn__alloc(devices->env, sizeof *c);
   if (c == NULL) return NULL;
   *c = (chunk){.memory = alloc_huge(devices->env, CHUNK)};
@@ -76,31 +77,31 @@ static chunk *chunk_create(tn__devices *devices) {
   return c;
 }
 
-/* NULL: there is no memory for a whole chunk. The lock is held. */
-static void *take_pages(tn__devices *devices, uint32_t n) {
+/* Returns NULL if there is no memory for a whole chunk. The lock is held. */
+static void *alloc_pages(tn__devices *devices, uint32_t n) {
   chunk *c = devices->chunks;
   uint32_t first = N_PAGES;
   for (; c != NULL; c = c->next)
-    if ((first = find(c, n)) < N_PAGES) break;
+    if ((first = find_pages(c, n)) < N_PAGES) break;
   if (c == NULL) {
-    c = chunk_create(devices);
+    c = create_chunk(devices);
     if (c == NULL) return NULL;
     first = 0;
   }
-  turn(c, first, n);
+  flip_pages(c, first, n);
   c->n_used += n;
   return c->memory + (size_t)first * PAGE;
 }
 
-/* False: the memory is in no chunk. The lock is held. */
-static bool give_pages(tn__devices *devices, char *memory, uint32_t n) {
+/* Returns false if the memory is in no chunk. The lock is held. */
+static bool free_pages(tn__devices *devices, char *memory, uint32_t n) {
   chunk **at = &devices->chunks;
   while (*at != NULL &&
          (memory < (*at)->memory || memory >= (*at)->memory + CHUNK))
     at = &(*at)->next;
   chunk *c = *at;
   if (c == NULL) return false;
-  turn(c, (uint32_t)((size_t)(memory - c->memory) / PAGE), n);
+  flip_pages(c, (uint32_t)((size_t)(memory - c->memory) / PAGE), n);
   c->n_used -= n;
   if (c->n_used > 0) return true;
   *at = c->next;
@@ -109,11 +110,11 @@ static bool give_pages(tn__devices *devices, char *memory, uint32_t n) {
   return true;
 }
 
-tn_code tn__host_take(tn__devices *devices, uint64_t bytes, void **out) {
+tn_code tn__host_alloc(tn__devices *devices, uint64_t bytes, void **out) {
   *out = NULL;
-  if (shares(bytes)) {
+  if (can_share(bytes)) {
     pthread_mutex_lock(&devices->chunk_lock);
-    *out = take_pages(devices, pages_of(bytes));
+    *out = alloc_pages(devices, count_pages(bytes));
     pthread_mutex_unlock(&devices->chunk_lock);
   }
   if (*out == NULL)
@@ -122,12 +123,12 @@ tn_code tn__host_take(tn__devices *devices, uint64_t bytes, void **out) {
   return *out != NULL ? TN_OK : TN_OUT_OF_MEMORY;
 }
 
-void tn__host_give(tn__devices *devices, void *memory, uint64_t bytes) {
-  bool given = false;
-  if (shares(bytes)) {
+void tn__host_free(tn__devices *devices, void *memory, uint64_t bytes) {
+  bool freed = false;
+  if (can_share(bytes)) {
     pthread_mutex_lock(&devices->chunk_lock);
-    given = give_pages(devices, memory, pages_of(bytes));
+    freed = free_pages(devices, memory, count_pages(bytes));
     pthread_mutex_unlock(&devices->chunk_lock);
   }
-  if (!given) tn__free(devices->env, memory);
+  if (!freed) tn__free(devices->env, memory);
 }

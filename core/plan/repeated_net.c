@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * repeat.c: a net with repeated nodes, as a net.
+ * repeated_net.c: writes a net with repeated nodes. It copies the nodes in
+ * order and inserts each repeat before the backward node that needs it. From
+ * there on, readers of the original entry read the repeated one.
  */
 #include <string.h>
 
@@ -7,7 +9,7 @@
 
 static const uint32_t NONE = UINT32_MAX;
 
-/* now: by entry of the original, which entry stands for it at this point. */
+/* now: by entry of the original net, its replacement at this point. */
 typedef struct writer {
   const tn__recompute_net *from;
   tn__arena *arena;
@@ -18,7 +20,7 @@ typedef struct writer {
   uint32_t *position; /* by node of the original */
 } writer;
 
-static tn_code allocate(writer *w, size_t n_repeats) {
+static tn_code allocate_nodes(writer *w, size_t n_repeats) {
   const tn__plan_net *net = w->from->net;
   const size_t n_nodes = net->n_nodes + n_repeats;
   tn__arena *a = w->arena;
@@ -48,7 +50,7 @@ static tn_code copy_entries(writer *w, const tn__repeat *repeats, size_t n) {
   return TN_OK;
 }
 
-/* The inputs of a node as they stand now. */
+/* Returns the current inputs of a node. */
 static const uint32_t *read_now(writer *w, const tn__plan_node *node) {
   uint32_t *in = tn__arena_alloc(w->arena, node->n_in * sizeof *in);
   for (uint32_t i = 0; in != NULL && i < node->n_in; ++i)
@@ -56,7 +58,8 @@ static const uint32_t *read_now(writer *w, const tn__plan_node *node) {
   return in;
 }
 
-/* What is waited for, and node `more` unless it is NONE. */
+/* Returns the nodes that a node waits for, and node `more` unless it is
+ * NONE. */
 static const uint32_t *wait_now(writer *w, tn__plan_node *node, uint32_t more) {
   uint32_t *after =
       tn__arena_alloc(w->arena, ((size_t)node->n_after + 1) * sizeof *after);
@@ -77,8 +80,8 @@ static void write_node(writer *w, uint32_t n) {
   node->after = wait_now(w, node, NONE);
 }
 
-/* With outputs of its own; not before the backward node before it, for whose
- * sake it comes so late. */
+/* Writes a repeat with new outputs. It waits for the backward node before the
+ * one that needs it, so that it does not run too early. */
 static void write_repeat(writer *w, const tn__repeat *repeat) {
   const uint32_t at = (uint32_t)w->out->net.n_nodes++;
   const uint32_t first = (uint32_t)w->out->net.n_entries;
@@ -106,7 +109,7 @@ tn_code tn__repeated_net_make(tn__repeated_net *out, tn__arena *arena,
   writer w = {.from = net, .arena = arena, .out = out};
   size_t k = 0;
   *out = (tn__repeated_net){0};
-  TN__TRY(allocate(&w, n_repeats));
+  TN__TRY(allocate_nodes(&w, n_repeats));
   TN__TRY(copy_entries(&w, repeats, n_repeats));
   for (uint32_t n = 0; n < net->net->n_nodes; ++n) {
     for (; k < n_repeats && repeats[k].before == n; ++k)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * table.c: whether the table of a device plugin can be used. What it says of
- * itself is checked once, here; what its functions answer later, where they are
- * called.
+ * device_table.c: checks the table of a device plugin. The fields and the
+ * descriptions of the devices are checked once, here. Answers of other
+ * functions are checked by their callers.
  */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "family.h"
+#include "device_type.h"
 
 enum { NAME_MAX_BYTES = 24, COUNT_MAX = 1024 };
 
@@ -29,10 +29,10 @@ static tn_code check_name(const tn_device *table) {
                   name, NAME_MAX_BYTES);
 }
 
-/* The functions that must be there, in the order of the struct. */
+/* The required functions, in the order of the struct. */
 static tn_code check_functions(const tn_device *t) {
   const struct {
-    bool given;
+    bool is_set;
     const char *name;
   } functions[] = {
       {t->count, "count"},
@@ -52,13 +52,13 @@ static tn_code check_functions(const tn_device *t) {
       {t->fence_wait, "fence_wait"},
   };
   for (size_t i = 0; i < sizeof functions / sizeof *functions; ++i)
-    if (!functions[i].given)
+    if (!functions[i].is_set)
       return tn__fail(TN_PLUGIN, "the device table \"%s\" has no function %s",
                       t->name, functions[i].name);
   return TN_OK;
 }
 
-/* Those that record are all there, or none. */
+/* The functions for recording are all present, or none is. */
 static tn_code check_recording(const tn_device *t) {
   const size_t all = offsetof(tn_device, graph_close) + sizeof t->graph_close;
   if (t->struct_size < all) return TN_OK;
@@ -91,8 +91,8 @@ static tn_code check_fields(const tn_device *table) {
   return check_recording(table);
 }
 
-tn_code tn__table_fail(const tn__device *device, int32_t code,
-                       const char *doing, const tn_device_error *error) {
+tn_code tn__device_fail(const tn__device *device, int32_t code,
+                        const char *doing, const tn_device_error *error) {
   char name[TN__DEVICE_TEXT];
   const int n = (int)sizeof error->text - 1;
   if (code > 0 || code < TN_INTERNAL) code = TN_DEVICE;
@@ -102,21 +102,21 @@ tn_code tn__table_fail(const tn__device *device, int32_t code,
 
 /* ------------------------------------------------------------------ answers */
 
-static tn_code read_count(const tn_device *table, tn__family *family) {
+static tn_code read_count(const tn_device *table, tn__device_type *type) {
   tn_device_error error = {.struct_size = sizeof error};
   const tn__device none = {.name = table->name, .id = TN__NO_ID};
   int32_t n = -1;
   const int32_t rc = table->count(table->ctx, &n, &error);
   if (rc != TN_OK)
-    return tn__table_fail(&none, rc, "counting the devices", &error);
+    return tn__device_fail(&none, rc, "counting the devices", &error);
   if (n < 0 || n > COUNT_MAX)
     return tn__fail(TN_PLUGIN,
-                    "the device table \"%s\" says that there are %d devices; "
-                    "that must be between 0 and %d",
+                    "the device table \"%s\" reports %d devices; "
+                    "the number must be between 0 and %d",
                     table->name, n, COUNT_MAX);
   error.text[sizeof error.text - 1] = '\0';
-  family->count = n;
-  (void)snprintf(family->detail, sizeof family->detail, "%s",
+  type->count = n;
+  (void)snprintf(type->detail, sizeof type->detail, "%s",
                  n == 0 && !error.text[0] ? "no reason given" : error.text);
   return TN_OK;
 }
@@ -128,7 +128,7 @@ static tn_code read_info(const tn_device *table, int32_t id,
   *out = (tn_device_info){.struct_size = sizeof *out, .device_id = id};
   const int32_t rc = table->info(table->ctx, id, out, &error);
   if (rc != TN_OK)
-    return tn__table_fail(&device, rc, "describing the device", &error);
+    return tn__device_fail(&device, rc, "describing the device", &error);
   out->name[sizeof out->name - 1] = '\0';
   out->detail[sizeof out->detail - 1] = '\0';
   if (out->device_id == id) return TN_OK;
@@ -137,24 +137,24 @@ static tn_code read_info(const tn_device *table, int32_t id,
                   table->name, id, out->device_id);
 }
 
-/* All are asked, the first stands for them. */
-static tn_code read_infos(const tn_device *table, tn__family *family) {
+/* Checks all devices. The detail is that of the first. */
+static tn_code read_infos(const tn_device *table, tn__device_type *type) {
   tn_device_info info;
-  for (int32_t id = family->count; id-- > 0;)
+  for (int32_t id = type->count; id-- > 0;)
     TN__TRY(read_info(table, id, &info));
-  if (family->count == 0) return TN_OK;
-  (void)snprintf(family->detail, sizeof family->detail,
+  if (type->count == 0) return TN_OK;
+  (void)snprintf(type->detail, sizeof type->detail,
                  "%s, %" PRIu64 " MiB%s%.100s", info.name,
                  info.memory_total >> 20, info.detail[0] ? ", " : "",
                  info.detail);
   return TN_OK;
 }
 
-tn_code tn__table_read(const tn_device *table, tn__family *family) {
+tn_code tn__device_table_read(const tn_device *table, tn__device_type *type) {
   TN__TRY(check_fields(table));
-  family->table = table;
-  family->name = table->name;
-  family->type = table->device_type;
-  TN__TRY(read_count(table, family));
-  return read_infos(table, family);
+  type->table = table;
+  type->name = table->name;
+  type->number = table->device_type;
+  TN__TRY(read_count(table, type));
+  return read_infos(table, type);
 }

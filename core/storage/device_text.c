@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * place.c: devices as people write them: "cpu", "cuda(1)".
+ * device_text.c: writes and reads devices as text, "cpu" and "cuda(1)", and
+ * finds devices. Messages of failed searches list the existing devices.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "family.h"
+#include "device_type.h"
 
 const char *tn__device_text(const tn__device *device, char *to) {
   if (device->id == TN__NO_ID)
@@ -16,15 +17,15 @@ const char *tn__device_text(const tn__device *device, char *to) {
 
 /* ------------------------------------------------------------------ finding */
 
-static tn__family *next_of(const tn__family *family) {
-  return atomic_load_explicit(&family->next, memory_order_acquire);
+static tn__device_type *get_next(const tn__device_type *type) {
+  return atomic_load_explicit(&type->next, memory_order_acquire);
 }
 
-/* The names of all types: "cpu, cuda". */
+/* Appends the names of all types: "cpu, cuda". */
 static void add_names(const tn__devices *devices) {
-  for (const tn__family *f = &devices->cpu; f != NULL; f = next_of(f))
-    (void)tn__fail_more(TN_NOT_FOUND, "%s%s", f == &devices->cpu ? "" : ", ",
-                        f->name);
+  for (const tn__device_type *t = &devices->cpu; t != NULL; t = get_next(t))
+    (void)tn__fail_more(TN_NOT_FOUND, "%s%s", t == &devices->cpu ? "" : ", ",
+                        t->name);
 }
 
 static tn_code fail_name(const tn__devices *devices, const char *name,
@@ -43,22 +44,22 @@ static tn_code fail_type(const tn__devices *devices, int32_t type) {
   return TN_NOT_FOUND;
 }
 
-static tn_code fail_id(const tn__family *family, int32_t id) {
-  if (family->count == 0)
-    return tn__fail(TN_NOT_FOUND, "there is no %s(%d): %s", family->name, id,
-                    family->detail);
-  if (family->count == 1)
+static tn_code fail_id(const tn__device_type *type, int32_t id) {
+  if (type->count == 0)
+    return tn__fail(TN_NOT_FOUND, "there is no %s(%d): %s", type->name, id,
+                    type->detail);
+  if (type->count == 1)
     return tn__fail(TN_NOT_FOUND, "there is no %s(%d); %s(0) is the only one",
-                    family->name, id, family->name);
+                    type->name, id, type->name);
   return tn__fail(TN_NOT_FOUND, "there is no %s(%d); there are %s(0) to %s(%d)",
-                  family->name, id, family->name, family->name,
-                  family->count - 1);
+                  type->name, id, type->name, type->name, type->count - 1);
 }
 
-static tn_code find_in(const tn__family *family, int32_t id, tn__device **out) {
-  if (id < 0 || id >= family->count) return fail_id(family, id);
-  tn__device *device = &family->devices[id];
-  TN__TRY(tn__device_ready(device));
+static tn_code find_number(const tn__device_type *type, int32_t id,
+                           tn__device **out) {
+  if (id < 0 || id >= type->count) return fail_id(type, id);
+  tn__device *device = &type->devices[id];
+  TN__TRY(tn__device_ensure_open(device));
   *out = device;
   return TN_OK;
 }
@@ -66,20 +67,19 @@ static tn_code find_in(const tn__family *family, int32_t id, tn__device **out) {
 tn_code tn__device_find(tn__devices *devices, int32_t type, int32_t id,
                         tn__device **out) {
   *out = NULL;
-  for (const tn__family *f = &devices->cpu; f != NULL; f = next_of(f))
-    if (f->type == type) return find_in(f, id, out);
+  for (const tn__device_type *t = &devices->cpu; t != NULL; t = get_next(t))
+    if (t->number == type) return find_number(t, id, out);
   return fail_type(devices, type);
 }
 
 tn_code tn__devices_at(tn__devices *devices, size_t index,
                        tn_device_entry *out) {
-  const tn__family *family = &devices->cpu;
-  for (size_t i = 0; i < index && family != NULL; ++i) family = next_of(family);
+  const tn__device_type *type = &devices->cpu;
+  for (size_t i = 0; i < index && type != NULL; ++i) type = get_next(type);
   *out = (tn_device_entry){0};
-  if (family == NULL)
+  if (type == NULL)
     return tn__fail(TN_NOT_FOUND, "there is no device type number %zu", index);
-  *out = (tn_device_entry){family->name, family->type, family->count,
-                           family->detail};
+  *out = (tn_device_entry){type->name, type->number, type->count, type->detail};
   return TN_OK;
 }
 
@@ -91,7 +91,7 @@ static tn_code fail_text(const char *text, const char *why) {
                   why);
 }
 
-/* The number in "(12)", to the end of the text. */
+/* Reads the number in "(12)", to the end of the text. */
 static tn_code read_id(const char *text, const char *at, int32_t *out) {
   int32_t id = 0;
   const char *digit = at + 1;
@@ -100,11 +100,9 @@ static tn_code read_id(const char *text, const char *at, int32_t *out) {
     id = 10 * id + (*digit - '0');
   }
   if (digit == at + 1)
-    return fail_text(text, "a number from 0 must stand between ( and )");
-  if (digit[0] != ')')
-    return fail_text(text, "a ) must stand behind its number");
-  if (digit[1] != '\0')
-    return fail_text(text, "nothing may stand behind the )");
+    return fail_text(text, "write a number from 0 between ( and )");
+  if (digit[0] != ')') return fail_text(text, "a ) must follow its number");
+  if (digit[1] != '\0') return fail_text(text, "nothing may follow the )");
   *out = id;
   return TN_OK;
 }
@@ -116,8 +114,8 @@ tn_code tn__device_parse(tn__devices *devices, const char *text,
   *out = NULL;
   if (n == 0) return fail_text(text, "it has no name");
   if (text[n] == '(') TN__TRY(read_id(text, text + n, &id));
-  for (const tn__family *f = &devices->cpu; f != NULL; f = next_of(f))
-    if (strlen(f->name) == n && !memcmp(f->name, text, n))
-      return find_in(f, id, out);
+  for (const tn__device_type *t = &devices->cpu; t != NULL; t = get_next(t))
+    if (strlen(t->name) == n && !memcmp(t->name, text, n))
+      return find_number(t, id, out);
   return fail_name(devices, text, n);
 }
