@@ -76,14 +76,14 @@ static inline tn_kernel_body *tn_kernel_body_at(const tn_kernel_bodies *bodies,
 }
 
 /* Its links (links.h), for each level above the lowest, by the input that is in
- * registers; NULL where there are none. */
+ * registers; NULL: none. */
 typedef struct tn_kernel_links {
   tn_link *at[TN_KERNEL_N_LEVELS - 1][TN_CHAIN_INPUTS];
 } tn_kernel_links;
 
 /* One output of an element-wise operator: a body for each type that a call may
- * compute in, which the types of all operands decide (convert.h); empty where
- * there is none. */
+ * compute in; the types of all operands decide it (convert.h). Empty: no
+ * body. */
 typedef struct tn_kernel_map {
   tn_kernel_bodies f32;
   tn_kernel_bodies f64;
@@ -214,8 +214,8 @@ extern "C" {
 /* ------------------------------------------------------------ the dense case
  */
 
-/* A call whose operands are dense, of one shape and of the type that the body
- * computes in: the body can have all of it, in slices. */
+/* A call with dense operands of one shape, all of the type that the body
+ * computes in: the body can process all of it, in slices. */
 typedef struct tn_kernel_dense {
   tn_kernel_block block;
   tn_kernel_body *body;

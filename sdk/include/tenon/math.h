@@ -38,7 +38,7 @@
  * that some libraries' lgamma writes.
  *
  * Those below have no branches, so that gcc and clang vectorise a loop that
- * calls them, with whatever instructions the loop is compiled for and under the
+ * calls them, with any instructions that the loop is compiled for and under the
  * `plugin_cflags` of tenon.pc; the others call libm. Results may differ from
  * level to level within the bound, in units of the last place:
  *
@@ -66,11 +66,11 @@
  * sin, cos and tan of floats beyond 1024 take four times as long as of those
  * that are near, and a loop cannot tell beforehand. So it may call
  * tn_math_sin_near_f32(x, &far), _cos_ and _tan_ for a part of its elements,
- * `far` being 0 before: if its highest bit is set afterwards, something in the
- * part was not near, or no number, and what was computed of that is nonsense.
- * The part is then computed again with the others, which are the same within
- * their bound where a number is near. Generated kernels do that. There are the
- * same of log, log2 and log10, for which normal positive numbers are near.
+ * `far` being 0 before: if its highest bit is set afterwards, an element of the
+ * part was not near, or NaN, and its result is garbage. The part is then
+ * computed again with the others, which are the same within their bound where a
+ * number is near. Generated kernels do that. There are the same of log, log2
+ * and log10, for which normal positive numbers are near.
  *
  * tn_math_floor_direct_f32 and _f64, and those of ceil, trunc, round and rint,
  * have the same results by an instruction that x86 has from SSE4.1 on: they are
@@ -99,8 +99,8 @@
  * The bounds were measured against libm in double and long double: log with all
  * floats, exp, sigmoid, gelu, erf, erfc, sinh, cosh, tanh, asinh and cbrt with
  * all, acosh with each third where they are worst, forms of sixteen with all
- * floats, the others with floats whose bits lie 211 or 499 apart, at all levels
- * that differ; and with some ten million random doubles.
+ * floats, the others with floats at distances of 211 or 499 in their bits, at
+ * all levels that differ; and with some ten million random doubles.
  * tests/kernel/test_math_sweep.c repeats it with fewer; TN_MATH_STEP=1 in its
  * environment makes it all floats.
  *

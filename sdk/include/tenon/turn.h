@@ -82,8 +82,9 @@ typedef void tn_turn_fn(const tn_turn *turn);
   }
 #endif
 
-/* The squares of `to` above `bottom` and in front of `right`, both multiples of
- * `wide`, that are not both above `top` and in front of `left`. */
+/* The squares of `to` with rows below `bottom` and columns below `right`, both
+ * multiples of `wide`, except those with rows below `top` and columns below
+ * `left`. */
 #define TN_TURN_SQUARES(name, type, wide)                               \
   TN_TURN_SQUARE(name##_square, type, wide)                             \
   TN_KERNEL_BODY void name(const tn_turn *t, int64_t top, int64_t left, \
