@@ -47,8 +47,7 @@ extern "C" {
 #define TN_CHAIN_OUTPUTS 4        /* of an offer, at most */
 #define TN_CHAIN_BYTES 512        /* of a block, at most */
 
-/* A link's function, as above; code that knows the vectors casts it to its
- * type.
+/* A link's function; code that knows the vectors casts it to its type.
  */
 typedef void tn_link(void);
 

@@ -13,8 +13,7 @@
  *
  * No kernel computes with u64: neither i64 nor f64 can hold it.
  */
-/* Before the guard, because kernel.h needs all of this file after its own
- * lines. */
+/* Before the guard: kernel.h needs all of this file after its own lines. */
 #include "tenon/kernel.h"
 
 #ifndef TENON_CONVERT_H_

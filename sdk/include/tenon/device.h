@@ -60,8 +60,7 @@ extern "C" {
 
 #define TN_DEVICE_EXTENSION "tn.device/1"
 
-/* In addition to op.h: a type for devices without an own number (DLPack's
- * kDLExtDev). Numbers are DLPack's. */
+/* A type for devices without an own number (DLPack's kDLExtDev). */
 enum { TN_DEVICE_EXT = 12 };
 
 enum {                       /* kinds of memory for alloc */
@@ -249,10 +248,9 @@ typedef struct tn_device {
    * trim. May block. [any] */
   uint64_t (*trim)(void *ctx, int32_t id);
 
-  /* With the next four functions the host launches repeated work as one
-   * (kernels: tenon/capture.h). All are present, or none: NULL, or beyond
-   * struct_size. A device that detects late that it cannot record returns
-   * TN_UNSUPPORTED, with the reason.
+  /* The next four functions launch repeated work as one (capture.h). All are
+   * present, or none: NULL, or beyond struct_size. A device that detects late
+   * that it cannot record returns TN_UNSUPPORTED, with the reason.
    *
    * Begins to record, and not execute, the work that this thread enqueues on
    * the queue, until the same thread calls capture_end. Until then it enqueues

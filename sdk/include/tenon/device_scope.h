@@ -3,9 +3,8 @@
  * C, to call a vendor's library on them. Standalone: device.h only.
  *
  * There is one such table for each type of device; that of CUDA devices is
- * "device.cuda/1", which plugins/cuda provides on machines with a GPU. A
- * library that has a current device per thread is called between enter and
- * leave:
+ * "device.cuda/1", which plugins/cuda provides on machines with a GPU. Call a
+ * library with a current device per thread between enter and leave:
  *
  *   int32_t acme_compute(const tn_frame *call) {
  *     const acme *self = call->instance;
@@ -70,8 +69,7 @@ typedef struct tn_device_scope {
   int32_t (*info)(const struct tn_device_scope *scope, int32_t id,
                   tn_device_info *out, tn_device_error *error);
 
-  /* Allocates memory of the device, with undefined content, as in device.h. May
-   * block.
+  /* Allocates device memory, with undefined content (device.h). May block.
    * [any] */
   int32_t (*alloc)(const struct tn_device_scope *scope, int32_t id,
                    uint64_t bytes, void **out, tn_device_error *error);

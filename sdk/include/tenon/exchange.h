@@ -48,8 +48,8 @@ enum {                                /* tn_dlpack_versioned.flags */
 };
 
 enum { /* flags of an import */
-       /* Import read-only memory as it is, without a copy: the caller promises
-        * that the array is never an output. */
+       /* Import read-only memory as it is, without a copy: the array must never
+        * be an output. */
        TN_DLPACK_BORROW = 1u << 0
 };
 

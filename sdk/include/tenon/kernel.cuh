@@ -164,8 +164,7 @@ __device__ __forceinline__ int64_t tn_cuda_sum(int64_t a, int64_t b) {
   return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
-/* True if elements are integers: then a value is converted before it is
- * added. */
+/* True for integers: then a value is converted before it is added. */
 template <class T>
 struct tn_cuda_is_whole {
   enum { value = 0 };
@@ -400,8 +399,7 @@ static inline bool tn_cuda_is_fault(int error) {
 
 static inline int32_t tn_cuda_check(const tn_frame *call, cudaError_t error) {
   if (error == cudaSuccess) return TN_OK;
-  const bool records = error >= 900 && error <= 908; /* another thread, right
-                                                        now */
+  const bool records = error >= 900 && error <= 908; /* another thread */
   const int32_t code = error == cudaErrorMemoryAllocation ? TN_OUT_OF_MEMORY
                        : records                          ? TN_BUSY
                                                           : TN_DEVICE;

@@ -20,9 +20,8 @@
 #ifndef TENON_LINKS_H_
 #define TENON_LINKS_H_
 
-/* clang passes vectors in memory if the file as a whole is not compiled for
- * them, independent of the function's target: it makes links only with
- * -mavx512f. */
+/* clang passes vectors in memory unless the whole file is compiled for them: it
+ * makes links only with -mavx512f. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__) && \
     (!defined(__clang__) || defined(__AVX512F__))
 #define TN_KERNEL_HAS_LINKS 1

@@ -59,9 +59,9 @@ extern "C" {
 #define TN_ABI_MAJOR 0
 #define TN_ABI_MINOR 2
 
-/* The oldest host that a plugin wants to run on. Define it before the include
- * (or on the command line); everything newer is then hidden, so that using it
- * does not compile. The generated entry states it as `min_host_minor`. */
+/* The oldest host that a plugin supports. Define it before the include (or on
+ * the command line); everything newer is then hidden, so that using it does not
+ * compile. The generated entry states it as `min_host_minor`. */
 #ifndef TN_TARGET_MINOR
 #define TN_TARGET_MINOR TN_ABI_MINOR
 #endif
@@ -203,11 +203,11 @@ static inline int32_t tn_tensor_is_contiguous(const tn_tensor *t) {
 typedef uint32_t tn_req;
 
 enum {
-  TN_REQ_NULL = 0,    /* leave it alone: `data` may be NULL. dtype, rank and
-                         shape are those of a result that is wanted; `ndim` is
-                         -1 for the gradient of an absent input. Every kernel
-                         with several outputs must obey it. A call whose outputs
-                         are all NULL is not made */
+  TN_REQ_NULL = 0,    /* do not write: `data` may be NULL. dtype, rank and shape
+                         are those of a requested result; `ndim` is -1 for the
+                         gradient of an absent input. Every kernel with several
+                         outputs must obey it. The host makes no call with all
+                         outputs NULL */
   TN_REQ_WRITE = 1,   /* overwrite every element; old content is undefined and
                          the memory overlaps no input */
   TN_REQ_INPLACE = 2, /* as WRITE, but the memory is that of input alias[i]:
@@ -499,7 +499,7 @@ enum {                              /* tn_arg.flags */
        TN_ARG_OPTIONAL = 1u << 0,   /* an input that may be absent */
        TN_ARG_VARIADIC = 1u << 1,   /* the last input; any number of them */
        TN_ARG_HIDDEN = 1u << 2,     /* an output that users do not see */
-       TN_ARG_CONTIGUOUS = 1u << 3, /* handed over dense, row-major */
+       TN_ARG_CONTIGUOUS = 1u << 3, /* passed dense, row-major */
        TN_ARG_DYNAMIC = 1u << 4     /* its shape is decided by compute */
 };
 

@@ -21,9 +21,8 @@ extern "C" {
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
 
 /* Words of 32 bits are in lanes of 64: a product reads the lower half of each
- * and ignores the upper one, and its halves are in the right place for the next
- * round. The rounds of one vector wait for each other, so several are
- * interleaved. */
+ * and ignores the upper one, and its halves fit the next round. The rounds of
+ * one vector wait for each other, so several are interleaved. */
 #define TN_PHILOX_SETS 4
 #if defined(__clang__)
 #define TN_PHILOX_UNROLL _Pragma("clang loop unroll(full)")

@@ -316,8 +316,8 @@ static inline int32_t tn_product(const tn_frame *call, const tn_blas_gemm *g) {
   return call->host->parallel_for(call, n, 1, tn_product_slice, &p);
 }
 
-/* A product by the implementation that is probably faster: a BLAS, if `blas` is
- * not NULL and all edges are long, or the loops here. Like tn_blas.gemm.
+/* A product by the probably faster implementation: a BLAS, if `blas` is not
+ * NULL and all edges are long, or the loops here. Like tn_blas.gemm.
  * [worker] */
 static inline int32_t tn_product_by(const tn_blas *blas, const tn_frame *call,
                                     const tn_blas_gemm *g) {

@@ -303,18 +303,16 @@ TN_API TN_MUST_USE tn_code tn_plugin_json(tn_runtime *rt,
 TN_API TN_MUST_USE tn_code tn_inspection_open(tn_runtime *rt, const char *path,
                                               tn_inspection **out);
 
-/* The content of the note as tables; every function pointer in them is NULL.
- * NULL if the note has another ABI major: then it cannot be read. Borrowed
- * until close. [any] */
+/* The tables of the note, with NULL for every function pointer. NULL if the
+ * note has another ABI major. Borrowed until close. [any] */
 TN_API const tn_plugin *tn_inspection_plugin(const tn_inspection *inspection);
 
 /* The header of the note; for a manifest, the header that its note would have
  * here, with the size of the encoded tables. Borrowed until close. [any] */
 TN_API const tn_note *tn_inspection_note(const tn_inspection *inspection);
 
-/* The reason for which this host would not load the file (its versions do not
- * fit, or the file is dangerous: rule OP-090 of docs/abi.md), or NULL. Borrowed
- * until close.
+/* The reason why this host refuses the file (its versions do not fit, or it is
+ * dangerous: rule OP-090 of docs/abi.md), or NULL. Borrowed until close.
  * [any] */
 TN_API const char *tn_inspection_refusal(const tn_inspection *inspection);
 
@@ -346,10 +344,9 @@ TN_API const tn_op *tn_operator_desc(const tn_operator *op);
  * loaded now. The caller releases *out. [any] */
 TN_API TN_MUST_USE tn_code tn_operator_json(tn_operator *op, tn_text **out);
 
-/* Every kernel of the operator, in the order in which they are tried, with the
- * reason why each would or would not be chosen for these inputs. If `in` is
- * NULL, the text has only the reasons that hold for all inputs. The caller
- * releases *out.
+/* Every kernel of the operator, in the order of trial, with the reason why each
+ * would or would not be chosen for these inputs. If `in` is NULL, the text has
+ * only the reasons that hold for all inputs. The caller releases *out.
  * [any] */
 struct tn_inputs;
 TN_API TN_MUST_USE tn_code tn_operator_explain(tn_operator *op,

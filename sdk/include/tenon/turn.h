@@ -82,9 +82,8 @@ typedef void tn_turn_fn(const tn_turn *turn);
   }
 #endif
 
-/* The squares of `to` with rows below `bottom` and columns below `right`, both
- * multiples of `wide`, except those with rows below `top` and columns below
- * `left`. */
+/* The squares of `to` with row < bottom and column < right, both multiples of
+ * `wide`, but not those with row < top and column < left. */
 #define TN_TURN_SQUARES(name, type, wide)                               \
   TN_TURN_SQUARE(name##_square, type, wide)                             \
   TN_KERNEL_BODY void name(const tn_turn *t, int64_t top, int64_t left, \
@@ -98,7 +97,7 @@ typedef void tn_turn_fn(const tn_turn *turn);
   }
 
 /* A part of any size: whole squares, which name##_wide turns, narrower ones,
- * and what is left at its two ends. */
+ * and the rest at its two ends. */
 #define TN_TURN_WHOLE(name, type, wide, narrow, level)                \
   TN_TURN_SQUARES(name##_narrow, type, narrow)                        \
   static inline level void name(const tn_turn *t) {                   \

@@ -7,8 +7,8 @@
 
 #include "tenon/math/basic.h"
 
-/* What remains of an angle without quarters of a turn, from -pi/4 to pi/4, in
- * two parts, and the number of quarters, modulo 4 in the lowest bits. */
+/* The rest of an angle without quarters of a turn, from -pi/4 to pi/4, in two
+ * parts, and the number of quarters, modulo 4 in the lowest bits. */
 typedef struct tn_math_angle {
   double high;
   double low;

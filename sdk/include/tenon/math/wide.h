@@ -434,10 +434,10 @@ TN_WIDE_FN tn_wide_turn tn_wide_turn_of(tn_wide x) {
   return turn;
 }
 
-/* What sin and cos are at each quarter of a turn: `base` is r times the first
- * row, plus the second one: r or 1, or one of them negative. The other rows are
- * the coefficients, by the square of r, of the factor of base, the highest
- * first. A row has four entries, four times. The product with z is no
+/* Parameters of sin and cos for each quarter of a turn: `base` is r times the
+ * first row, plus the second one: r or 1, or one of them negative. The other
+ * rows are the coefficients, by the square of r, of the factor of base, the
+ * highest first. A row has four entries, four times. The product with z is no
  * -0, by which a base of -0 would become 0. */
 #define TN_WIDE_QUARTERS(a, b, c, d) \
   { a, b, c, d, a, b, c, d, a, b, c, d, a, b, c, d }

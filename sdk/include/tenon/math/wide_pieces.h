@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * wide_pieces.h: part of wide.h: functions of sixteen floats that have a
- * polynomial for each piece of a range. Its coefficients are looked up in
- * tables.
+ * wide_pieces.h: part of wide.h: functions of sixteen floats with a polynomial
+ * for each piece of a range. Tables have the coefficients.
  */
 #include "tenon/math/wide.h" /* which includes this file: so before the guard */
 
