@@ -17,11 +17,11 @@
  * Dense calls of f16 or bf16 alone then go through registers: a vector of each
  * operand is widened, goes through the body, and is rounded. Without them, and
  * at the lowest level, such calls go through scratch memory. Likewise calls
- * with two inputs of which one is repeated along lines: a line need not be
- * filled with it. Results are the same but for the last place, where a compiler
- * that contracts uses one instruction for a product and a sum in one of two
- * such loops. Use it for bodies that do little; not for one that works part by
- * part (TN_KERNEL_PART).
+ * with two inputs, one of them repeated along lines: no line is filled with it.
+ * Results are the same except for the last place, where a compiler that
+ * contracts uses one instruction for a product and a sum in one of two such
+ * loops. Use it for bodies that do little; not for one that works part by part
+ * (TN_KERNEL_PART).
  */
 #include "tenon/kernel.h" /* which includes this file: so before the guard */
 

@@ -35,8 +35,8 @@
  * when the host needs it.
  *
  * Threads. Tags are those of op.h. [any] functions are called from any thread
- * at the same time. [worker] ones too, but for one queue from one thread at a
- * time. That thread changes, so a device with a current device or context per
+ * at the same time. [worker] ones too, but from one thread at a time for each
+ * queue. That thread changes, so a device with a current device or context per
  * thread sets it in every function. Functions must not block unless their
  * comment allows it.
  *
@@ -238,8 +238,7 @@ typedef struct tn_device {
   /* Enqueues a sum. May be NULL, or beyond struct_size: then the host refuses,
    * before anything runs, all that needs it on this device (a node with several
    * gradients, loops, ones, requests and layouts that a kernel does not
-   * declare).
-   * [worker] */
+   * declare). [worker] */
   int32_t (*sum)(void *ctx, void *queue, const tn_device_sum *sum,
                  tn_device_error *error);
 

@@ -82,7 +82,7 @@ struct tn_cuda_shape {
   enum { n_in = Loop::n_in, room = n_in > 0 ? n_in : 1 };
 };
 
-/* One pack of every operand in one go. */
+/* One pack of every operand at once. */
 template <class Loop, class T>
 __device__ __forceinline__ void tn_cuda_pack_at(const Loop &loop,
                                                 const tn_cuda_flat &flat,

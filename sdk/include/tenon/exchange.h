@@ -89,8 +89,7 @@ TN_API TN_MUST_USE tn_code tn_array_from_dlpack(tn_runtime *rt, tn_dlpack *from,
  * it: the two are not ordered. The consumer's work on the memory, also on a
  * device, must be complete when it calls the deleter: the next array may get
  * that memory. Broadcast views and borrowed read-only memory are marked
- * read-only. The consumer, or the last owner of *out, calls its deleter.
- * [host-thread] */
+ * read-only. The last owner of *out calls its deleter. [host-thread] */
 TN_API TN_MUST_USE tn_code
 tn_array_to_dlpack_versioned(tn_array *array, tn_dlpack_versioned **out);
 TN_API TN_MUST_USE tn_code tn_array_to_dlpack(tn_array *array, tn_dlpack **out);
@@ -195,8 +194,7 @@ typedef struct tn_bundle_content {
  * file that it replaces; a link is followed to its target. A device or a FIFO
  * is written directly, except for a .npz, which cannot be written in order
  * (TN_UNSUPPORTED). The same content makes the same bytes (deflated ones with
- * the same zlib). A .npy cannot hold bf16 (TN_UNSUPPORTED).
- * [host-thread] */
+ * the same zlib). A .npy cannot hold bf16 (TN_UNSUPPORTED). [host-thread] */
 TN_API TN_MUST_USE tn_code tn_bundle_save(tn_runtime *rt, const char *path,
                                           const tn_bundle_content *content);
 

@@ -193,8 +193,7 @@ TN_API TN_MUST_USE tn_code tn_graph_compose(tn_graph *graph,
 TN_API TN_MUST_USE tn_code tn_graph_depends(tn_graph *graph, uint32_t node,
                                             uint32_t on);
 
-/* Sets the heads: one entry or several. Borrowed for the call.
- * [host-thread] */
+/* Sets the heads: one entry or several. Borrowed for the call. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_heads_set(tn_graph *graph,
                                               const tn_entry *heads, size_t n);
 
@@ -284,8 +283,7 @@ TN_API TN_MUST_USE tn_code tn_graph_child(const tn_graph *graph, uint32_t node,
 
 /* Full name of the operator, "nn.convolution@1", that a node calls or
  * differentiates; NULL for a variable, for any other node, and for a number
- * that no node has. Borrowed until the graph is released.
- * [host-thread] */
+ * that no node has. Borrowed until the graph is released. [host-thread] */
 TN_API const char *tn_graph_operator(const tn_graph *graph, uint32_t node);
 
 /* Sets an attribute of a node; `value` NULL removes it. [host-thread] */
@@ -308,8 +306,7 @@ TN_API TN_MUST_USE tn_code tn_graph_attribute_at(const tn_graph *graph,
 /* All attributes of all nodes as one JSON object, {"<node>$<key>": "<value>"},
  * in order of nodes, then of keys; those of the nodes in a nested graph or loop
  * are "<node>/<inner node>$<key>", after those of the node. The caller releases
- * *out.
- * [host-thread] */
+ * *out. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_attributes(const tn_graph *graph,
                                                tn_text **out);
 
@@ -377,8 +374,7 @@ TN_API TN_MUST_USE tn_code tn_graph_parse(tn_runtime *rt, const char *json,
                                           size_t bytes, tn_graph **out);
 
 /* The same with a file. An existing file is replaced as a whole, or not
- * changed.
- * [host-thread] */
+ * changed. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_save(const tn_graph *graph,
                                          const char *path);
 TN_API TN_MUST_USE tn_code tn_graph_load(tn_runtime *rt, const char *path,
@@ -459,8 +455,8 @@ enum { /* tn_bind.flags */
        TN_BIND_NO_FUSE = 1u << 0,
        /* Runs on a device are recorded there, and then launched as one
         * (tn_program_captured). Off by default: such a run is one operation, so
-        * all results are complete at once, and failures and spans name the
-        * program and not the step. */
+        * all results are complete at once, and failures, spans and skipped work
+        * name the program and not the step. */
        TN_BIND_CAPTURE = 1u << 1
 };
 
@@ -561,13 +557,13 @@ TN_API TN_MUST_USE tn_code tn_program_output(const tn_program *program,
                                              size_t index, tn_array **out);
 
 /* Changes a parameter that an operator declares `dynamic`, of the node `node`,
- * for the runs that follow. [host-thread] */
+ * for later runs. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_set(tn_program *program, const char *node,
                                           const tn_value *value);
 
 /* Called with each visible output, "<node>_<output>", when its step has been
  * computed; the array is borrowed for the call, and the program's runs wait for
- * it. It makes no call of this library but tn_array_get and tn_array_tensor. */
+ * it. Of this library it may call tn_array_get and tn_array_tensor only. */
 typedef void tn_monitor_fn(void *ctx, const char *name, tn_array *array);
 
 /* Lets `fn` see the results of later runs; NULL ends it. With a monitor, steps
@@ -627,8 +623,7 @@ enum { /* tn_program_captured: parts that are recorded separately */
  * recording: steps on several devices, or on the cpu; a device, or its driver,
  * that cannot record; a kernel that does not declare `capturable`
  * (tenon/capture.h). With a monitor, nothing is recorded or launched. Waits for
- * pending runs. The caller releases *why.
- * [host-thread] */
+ * pending runs. The caller releases *why. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_captured(tn_program *program,
                                                uint32_t part, tn_text **why);
 

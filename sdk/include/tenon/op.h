@@ -25,10 +25,9 @@
  * RULES FOR READERS OF THESE STRUCTS (docs/abi.md numbers them OP-001 ...)
  * - Every struct that may grow begins with `struct_size`, the size its writer
  *   knew. Fields are only ever added at the end. Use TN_HAS() before reading a
- * field that is newer than your target.
- * - Structs that may grow are referred to by arrays of pointers; structs in
- *   arrays by value
- *   (tn_tensor, tn_node, tn_term, tn_need, tn_ints ...) are frozen.
+ *   field that is newer than your target.
+ * - Arrays of growing structs are arrays of pointers; structs in arrays by
+ * value (tn_tensor, tn_node, tn_term, tn_need, tn_ints ...) are frozen.
  * - Fixed-width integers only; no hidden padding; offsets are asserted against
  *   the numbers committed in sdk/abi/.
  * - Strings are NUL-terminated UTF-8 and constant for the life of the plugin.
@@ -163,8 +162,8 @@ enum { TN_DEVICE_CPU = 1, TN_DEVICE_CUDA = 2, TN_DEVICE_CUDA_HOST = 3 };
  * of it is borrowed for the call that passes it.
  *
  * Shapes: -1 is an unknown dimension, `ndim` -1 an unknown rank; both occur
- * only before inference is complete. 0 is the dimension of an empty tensor; its
- * `data` may be NULL. */
+ * only before inference is complete. 0 is a known dimension: the tensor is
+ * empty, and its `data` may be NULL. */
 typedef struct tn_tensor {
   void *data;          /* first element; on a GPU a device pointer. NULL when
                           absent, empty, or if the call has metadata only */

@@ -126,7 +126,7 @@ typedef struct tn_pass {
   const char *const *provides; /* those of the plugin itself: "acme.marked" */
   void *ctx;                   /* passed to `run` */
 
-  /* TN_OK, or a code, best after tn_passes.fail. [host-thread] */
+  /* TN_OK, or a code, preferably after tn_passes.fail. [host-thread] */
   int32_t (*run)(void *ctx, tn_rewrite *graph);
 } tn_pass;
 
@@ -135,8 +135,8 @@ enum {                          /* tn_rewrite_node.kind */
        TN_REWRITE_CALL = 1,     /* of an operator */
        TN_REWRITE_BACKWARD =
            2,               /* the gradient of the call `of`, by its backward
-                               kernel. In: gradients of the outputs, the
-                               inputs, the outputs, where they are read */
+                               kernel. In: gradients of the outputs, the inputs,
+                               the outputs, if they are read */
        TN_REWRITE_SUM = 3,  /* of two or more */
        TN_REWRITE_ZERO = 4, /* zeros, ones: of the shape of in[0] */
        TN_REWRITE_ONE = 5,

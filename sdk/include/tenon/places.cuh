@@ -9,16 +9,17 @@
  *   to[o, place of i, c] += slices[o, i, c]
  *
  * The caller writes a tn_cuda_key for each index, its place and its number, one
- * after the other; a place that is not from 0 to length - 1 is none. The
+ * after the other; places outside of 0 to length - 1 are ignored. The
  * functions do the rest:
  *
  *   tn_cuda_places v = tn_cuda_places_of(outer, length, n, inner);
  *   bytes of workspace:  tn_cuda_places_bytes(&v)
  *
- *   ... launch a kernel that writes keys to tn_cuda_key_array(call->ws[0], v.n)
- * ... tn_cuda_places_arrays a = {}; a.at[TN_CUDA_PLACES_TO] = tn_cuda_to(to,
- * req); a.at[TN_CUDA_PLACES_SLICES] = tn_cuda_from(slices); code =
- * tn_cuda_places_add<T>(call, call->ws[0], v, a, stream);
+ *   ... launch: write keys to tn_cuda_key_array(call->ws[0], v.n) ...
+ *   tn_cuda_places_arrays a = {};
+ *   a.at[TN_CUDA_PLACES_TO] = tn_cuda_to(to, req);
+ *   a.at[TN_CUDA_PLACES_SLICES] = tn_cuda_from(slices);
+ *   code = tn_cuda_places_add<T>(call, call->ws[0], v, a, stream);
  *
  * where T is the type of elements, one of those of tn_cuda_by_sum.
  *

@@ -256,9 +256,9 @@ static inline int64_t tn_product_width(const tn_product_block *x,
   return most < TN_PRODUCT_WIDTH ? most : (int64_t)TN_PRODUCT_WIDTH;
 }
 
-/* Estimated time of a product, in multiplied vectors: its products, transposed
- * columns of op(b), transposed sums, and rows of op(a) that are gathered for
- * each block. */
+/* Estimated time of a product, in multiplied vectors: products, transposed
+ * columns of op(b), transposed sums, and gathered rows of op(a) of each
+ * block. */
 static inline double tn_product_cost(const tn_product_block *x) {
   const double m = (double)x->m, n = (double)x->n, k = (double)x->k;
   const double rounds = tn_product_parts(x->k, tn_product_depth(x));
@@ -289,8 +289,7 @@ static inline int64_t tn_product_height(int64_t m, int64_t across) {
 }
 
 /* Like tn_blas.gemm with a tn_blas_gemm; equal numbers give an equal product
- * for every number of workers, not at every level of instructions.
- * [worker] */
+ * for every number of workers, not at every level of instructions. [worker] */
 static inline int32_t tn_product(const tn_frame *call, const tn_blas_gemm *g) {
   tn_product_plan p;
   const tn_product_matrix a = {g->a, g->transpose_a ? 1 : g->lda,
@@ -316,7 +315,7 @@ static inline int32_t tn_product(const tn_frame *call, const tn_blas_gemm *g) {
   return call->host->parallel_for(call, n, 1, tn_product_slice, &p);
 }
 
-/* A product by the probably faster implementation: a BLAS, if `blas` is not
+/* The product by the probably faster implementation: a BLAS, if `blas` is not
  * NULL and all edges are long, or the loops here. Like tn_blas.gemm.
  * [worker] */
 static inline int32_t tn_product_by(const tn_blas *blas, const tn_frame *call,

@@ -33,7 +33,7 @@ typedef TN_TILE_T TN_TILE_NAME(vector)
     __attribute__((vector_size(TN_TILE_BYTES), aligned(sizeof(TN_TILE_T)),
                    may_alias));
 
-/* Some rows times a strip: as many as the function takes. */
+/* Some rows times a strip: as many as the function handles. */
 typedef struct TN_TILE_NAME(step) {
   const TN_TILE_T *a;
   int64_t a_row;

@@ -132,8 +132,8 @@ static inline void tn_kernel_task_block(const tn_kernel_task *task,
 #define TN_KERNEL_SHORT 128
 /* Shorter lines are never worth a call each. */
 #define TN_KERNEL_LEAST 32
-/* From so many lines on, a call for each takes longer than to repeat an input
- * in scratch memory. */
+/* From this number of lines on, a call for each costs more than repeating an
+ * input in scratch memory. */
 #define TN_KERNEL_FEW 16
 
 /* How a body for several lines reads an operand: in its own dense memory; from
@@ -320,7 +320,7 @@ static inline int tn_kernel_task_is_direct(const tn_kernel_task *task) {
   return 1;
 }
 
-/* Whether an operand would go to scratch memory, or come from it, line by
+/* Returns 1 if an operand would be copied to or from scratch memory, line by
  * line. */
 static inline int tn_kernel_task_gathers(const tn_kernel_task *task) {
   for (uint32_t k = 0; k < task->walk.n_operands; ++k)

@@ -33,8 +33,8 @@
  *
  * Errors. Fallible functions return a tn_code (op.h); TN_OK is 0. The text of
  * the calling thread's last failure is tn_error_text(): the problem, its place,
- * its reason and a remedy. A failed function leaves everything as it was and
- * sets its `out` parameters to NULL.
+ * its reason and a remedy. A failed function changes nothing and sets its `out`
+ * parameters to NULL.
  *
  * Ownership. create/retain/release are counted. The `out` result of a function
  * that creates, parses, opens or makes a view belongs to the caller. All other
@@ -114,8 +114,7 @@ TN_API const char *tn_version(void);
  * until the thread's next call of this library. [any] */
 TN_API const char *tn_error_text(void);
 
-/* Name of a code, "TN_SHAPE"; "TN_?" for an unknown number. Constant.
- * [any] */
+/* Name of a code, "TN_SHAPE"; "TN_?" for an unknown number. Constant. [any] */
 TN_API const char *tn_code_name(tn_code code);
 
 /* Counts how often functions of plugins left the calling thread with other
@@ -125,8 +124,7 @@ TN_API const char *tn_code_name(tn_code code);
  * bit 32 on. NULL is allowed. For tools that test plugins. [any] */
 TN_API uint64_t tn_modes_restored(uint64_t *modes);
 
-/* Name of an element type, "f32"; "?" for an unknown number. Constant.
- * [any] */
+/* Name of an element type, "f32"; "?" for an unknown number. Constant. [any] */
 TN_API const char *tn_dtype_name(tn_dtype dtype);
 
 /* The element type of this name. TN_INVALID, with the nearest name. [any] */
@@ -182,7 +180,7 @@ enum {                       /* tn_options.engine */
 };
 
 /* Settings of a new runtime; zero means the default in every field. Borrowed
- * for the call, but for the allocator's and log's `ctx`. */
+ * for the call, except the `ctx` of allocator and log. */
 typedef struct tn_options {
   uint32_t struct_size; /* sizeof(tn_options) */
   uint32_t trust;       /* TN_TRUST_* */
@@ -256,8 +254,7 @@ TN_API TN_MUST_USE tn_code tn_plugin_load(tn_runtime *rt, const char *path);
 
 /* Registers a plugin that is linked into the program (TN_STATIC_PLUGINS).
  * `plugin` and everything that it points to must stay valid for the life of the
- * runtime.
- * [host-thread] */
+ * runtime. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_plugin_add(tn_runtime *rt,
                                          const tn_plugin *plugin);
 
@@ -346,8 +343,7 @@ TN_API TN_MUST_USE tn_code tn_operator_json(tn_operator *op, tn_text **out);
 
 /* Every kernel of the operator, in the order of trial, with the reason why each
  * would or would not be chosen for these inputs. If `in` is NULL, the text has
- * only the reasons that hold for all inputs. The caller releases *out.
- * [any] */
+ * only the reasons that hold for all inputs. The caller releases *out. [any] */
 struct tn_inputs;
 TN_API TN_MUST_USE tn_code tn_operator_explain(tn_operator *op,
                                                const struct tn_inputs *in,
@@ -537,8 +533,7 @@ TN_API TN_MUST_USE tn_code tn_array_wait_for(tn_array *array, uint64_t ns);
  * even, where they become floats. Floats become integers towards zero; a value
  * out of range becomes the nearest bound, NaN becomes 0. Integers wrap. To bool
  * is "not 0". If both have the same elements, nothing is copied; they may
- * overlap in part.
- * [host-thread] */
+ * overlap in part. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_array_copy(tn_array *to, tn_array *from);
 
 /* A new dense array with the same elements as another dtype, or on another

@@ -157,7 +157,7 @@ static inline void tn_kernel_walk_drop(tn_kernel_walk *walk) {
   walk->ndim = kept;
 }
 
-/* The largest stride of the first operand goes outside. */
+/* The largest stride of the first operand becomes the outermost. */
 static inline void tn_kernel_walk_sort(tn_kernel_walk *walk) {
   const int64_t *stride = walk->stride[0];
   for (int32_t d = 1; d < walk->ndim; ++d)
@@ -191,8 +191,7 @@ static inline void tn_kernel_walk_begin(tn_kernel_walk *walk) {
 }
 
 /* The longest run that begins at element `index` of the loop, in its own order
- * of dimensions, and ends before `end`; run->place is its begin.
- * [worker] */
+ * of dimensions, and ends before `end`; run->place is its begin. [worker] */
 static inline void tn_kernel_walk_run(const tn_kernel_walk *walk, int64_t index,
                                       int64_t end, tn_kernel_run *run) {
   const int32_t inner = walk->ndim - 1;

@@ -75,7 +75,7 @@ TN_MATH_FN float tn_math_up_to(float a, float bound) {
   return tn_math_from_bits_f32(tn_math_least_bits(a, bound));
 }
 
-/* The larger of two numbers of which neither is negative. */
+/* The larger of two numbers >= 0. */
 TN_MATH_FN float tn_math_most_bits(float a, float b) {
   const int32_t first = (int32_t)tn_math_bits_f32(a);
   const int32_t second = (int32_t)tn_math_bits_f32(b);
@@ -212,7 +212,7 @@ TN_MATH_FN int64_t tn_math_clip_i64(int64_t x, int64_t low, int64_t high) {
 
 /* ---------------------------------------------------------------- integers */
 
-/* Like tn_math_select_f64, but without a choice: constant parts of a loop, such
+/* Like tn_math_select_f64, but without branches: constant parts of a loop, such
  * as parameters, are then moved out of it. */
 TN_MATH_FN double tn_math_masked_f64(int condition, double a, double b) {
   const uint64_t mask = (uint64_t)0 - (uint64_t)(condition != 0);

@@ -7,7 +7,7 @@
 
 #include "tenon/math/basic.h"
 
-/* A power of two as a product, neither factor of which overflows. */
+/* A power of two as a product of two factors that do not overflow. */
 typedef struct tn_math_scale {
   double first;
   double second;
@@ -193,7 +193,7 @@ TN_MATH_FN double tn_math_softplus_f64(double x) {
 /* ------------------------------------------------------------------- roots */
 
 /* One over the cube root of |x| is found from the bits and by steps of the
- * fourth order; a step for the root itself mends its last digits. Factors of
+ * fourth order; a step for the root itself corrects its last digits. Factors of
  * 2^54 and 2^-18 are for subnormal numbers. */
 TN_MATH_FN double tn_math_cbrt_f64(double x) {
   const double magnitude = tn_math_abs_f64(x);

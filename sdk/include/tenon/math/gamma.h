@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * gamma.h: part of math.h: the gamma function and its kin in f32. The
+ * gamma.h: part of math.h: the gamma function and related functions in f32. The
  * coefficients are those of tools/math/minimax.py.
  */
 #ifndef TENON_MATH_GAMMA_H_

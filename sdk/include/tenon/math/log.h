@@ -99,8 +99,8 @@ TN_MATH_FN float tn_math_log2_of(float f, float power) {
   return (power * 0x1p-23f + f) + f * p;
 }
 
-/* From h = f/2, of which the coefficients are those of f times powers of 2. It
- * is added to the part of k first: if they cancel, without an error. */
+/* From h = f/2, with the coefficients of f times powers of 2. It is added to
+ * the part of k first: if they cancel, without an error. */
 TN_MATH_FN float tn_math_log10_of(float h, float power) {
   const float h2 = h * h;
   float odd = -0x1.b4799ep+3f;

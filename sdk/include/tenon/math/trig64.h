@@ -94,7 +94,7 @@ static const double tn_math_turns[74] = {
 };
 
 /* A product of at most 51 digits that is not negative without multiples of 4,
- * which is exact, also where the sum is: then nothing is left. */
+ * which is exact, also if the sum is such a multiple: then the result is 0. */
 TN_MATH_FN double tn_math_quarters_of(double product) {
   return product - ((product + 0x1p54) - 0x1p54);
 }

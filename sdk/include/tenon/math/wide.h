@@ -20,7 +20,7 @@
  *   TN_KERNEL_LEVELS_WIDE(steep_loop)     (level.h)
  *
  * the first two where TN_KERNEL_HAS_WIDE is 1. Tables and coefficients are
- * those of tools/math/pieces.py and minimax.py, but for the two of exp, which
+ * those of tools/math/pieces.py and minimax.py, except the two of exp, which
  * are nearly those of its series. Functions in pieces are in wide_pieces.h.
  */
 #include "tenon/kernel.h" /* which includes this file: so before the guard */
@@ -147,8 +147,8 @@ TN_WIDE_FN tn_wide tn_wide_look_up(const float *table, __m512i index) {
 
 /* ------------------------------------------------------------ exponentials */
 
-/* x is n*log(2) + r, n in sixteenths of which `index` has the lowest four bits.
- * Not of an x beyond 2^19: n is as large then, and r anything, or NaN. */
+/* x is n*log(2) + r, with n in sixteenths; `index` has the lowest four bits of
+ * n. Not for an x beyond 2^19: then n is as large, and r any number or NaN. */
 typedef struct tn_wide_power {
   tn_wide n, r;
   __m512i index;
@@ -253,7 +253,7 @@ TN_WIDE_FN tn_wide_split tn_wide_split_of(tn_wide x) {
 
 /* f of m = (1 + f)/factor, the factor being that of the piece, and 1 where m is
  * nearly 1. The logarithms of 1/factor are in another table: multiples of
- * 2^-17, of which a sum with multiples of the high part of log(2) is exact. */
+ * 2^-17, so that a sum with multiples of the high part of log(2) is exact. */
 TN_WIDE_FN tn_wide tn_wide_split_rest(tn_wide_split split, tn_wide factor) {
   return _mm512_fmsub_ps(split.m, factor, tn_wide_of(1.0f));
 }
@@ -269,8 +269,8 @@ TN_WIDE_FN tn_wide tn_wide_log_factor(__m512i piece) {
 
 /* y, but if x is a zero, infinite or negative, the entry of `answers` for that
  * kind of number, in the coding of vfixupimmps: 3 is NaN, 4 -infinity and 5
- * infinity, 8 a zero; 0 leaves y. Logarithms have theirs by k alone, but where
- * x is the half of a sum. */
+ * infinity, 8 a zero; 0 leaves y. Logarithms get these values by k alone,
+ * except if x is the half of a sum. */
 enum { TN_WIDE_SUM_ENDS = 0x03530400, TN_WIDE_ACOSH_ENDS = 0x03530800 };
 
 TN_WIDE_FN tn_wide tn_wide_ends(tn_wide y, tn_wide x, int answers) {
@@ -412,10 +412,10 @@ TN_WIDE_FAR(tan)
 #undef TN_WIDE_FAR
 
 /* x as n*pi/2 and a rest, less the error of the first part of pi/2: no digit of
- * the rest is lost, as all is multiplied and subtracted in one go. n counts in
- * units of 2^-22, the last digit of numbers between 2 and 4: so `quarters` is 2
- * and n + 1024 such units, with n's lowest bits, and has a bit of 0xbffff800
- * wherever x is `far`: where n is not between -1024 and 1023. */
+ * the rest is lost, because one instruction multiplies and subtracts. n counts
+ * in units of 2^-22, the last digit of numbers between 2 and 4: so `quarters`
+ * is 2 and n + 1024 such units, with n's lowest bits, and has a bit of
+ * 0xbffff800 wherever x is `far`: where n is not between -1024 and 1023. */
 typedef struct tn_wide_turn {
   tn_wide n, rest;
   __m512i quarters;
@@ -488,8 +488,8 @@ TN_WIDE_FN tn_wide tn_math_cos_wide(tn_wide x) {
                                             : y;
 }
 
-/* As in trig.h, but of x itself, of which n takes the sign. `lost` is -0 where
- * nothing is, which leaves -0 as it is. */
+/* Like in trig.h, but of x itself; n has the sign of x. `lost` is -0 if nothing
+ * is lost, which does not change -0. */
 TN_WIDE_FN tn_wide tn_math_tan_wide(tn_wide x) {
   const tn_wide_turn turn = tn_wide_turn_of(x);
   const tn_wide second = tn_wide_of(0x1.444p-2f);
@@ -568,12 +568,12 @@ TN_WIDE_FN tn_wide tn_math_acos_wide(tn_wide x) {
  * sign of x, 8 a zero. Roots of negative numbers are NaN already. */
 enum { TN_WIDE_SQRT_ENDS = 0x00500100, TN_WIDE_RSQRT_ENDS = 0x00800600 };
 
-/* From the 14 bits that the processor has of 1/sqrt(x), by two steps, of which
- * the last one rounds as sqrt should; for that it takes 28 bits of half the
- * inverse. It is right for any 14 bits: for the 70 floats from 1 to 4 with
- * roots nearest to the middle between two floats, all possible inverses were
- * tried. For small x bits are lost, and the processor's own instruction
- * replaces it, before any slow computation. */
+/* From the processor's 14 bits of 1/sqrt(x), by two steps. The last one rounds
+ * like sqrt; for that it needs 28 bits of half the inverse. It is right for any
+ * 14 bits: for the 70 floats from 1 to 4 with roots nearest to the middle
+ * between two floats, all possible inverses were tried. For small x bits are
+ * lost, and the processor's own instruction replaces it, before any slow
+ * computation. */
 TN_WIDE_FN tn_wide tn_math_sqrt_wide(tn_wide x) {
   const __m512i bits = _mm512_add_epi32(tn_wide_bits(x), _mm512_set1_epi32(-1));
   const __mmask16 small =

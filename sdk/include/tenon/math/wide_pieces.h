@@ -11,10 +11,10 @@
 
 /* ------------------------------------------------------------------ pieces */
 
-/* Functions of numbers a from 0 to 15, of which each of sixteen pieces has its
- * own polynomial. Pieces go by the exponent and two bits of a + 1. The first
- * one, up to a quarter, is counted from 0, the others from their middles: the
- * first row of a table; below it are the coefficients, the lowest one first. */
+/* Functions of numbers a from 0 to 15, with a polynomial for each of sixteen
+ * pieces. Pieces go by the exponent and two bits of a + 1. The first one, up to
+ * a quarter, is counted from 0, the others from their middles: the first row of
+ * a table; below it are the coefficients, the lowest one first. */
 typedef float tn_wide_pieces[8][16] __attribute__((aligned(64)));
 
 TN_WIDE_FN tn_wide tn_wide_piece(const tn_wide_pieces pieces, tn_wide a) {
