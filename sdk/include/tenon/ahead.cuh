@@ -2,12 +2,11 @@
  * ahead.cuh: loops of kernels for CUDA devices that are as fast as memory. For
  * CUDA C++ only; nothing here is part of the ABI.
  *
- * A float that is read and written may take a thread some thirty instructions
- * before they, and not memory, are what is waited for: a division of 64 bits is
- * a hundred. And a load that nothing else is done beside is waited for alone.
- * So numbers that are divided by are made ready by the host, threads walk along
- * lines by additions, and several elements are loaded before the first of them
- * is used:
+ * Memory is the limit only if a thread needs fewer than some thirty
+ * instructions for a float that it reads and writes: a division of 64 bits has
+ * a hundred. A load without other work to overlap costs its whole latency. So
+ * the host prepares divisors, threads walk along lines by additions, and
+ * several elements are loaded before the first of them is used:
  *
  *   struct acme_extent { int64_t n; tn_cuda_divisor by_columns; };
  *
@@ -32,8 +31,8 @@
 
 /* ---------------------------------------------------------------- divisors */
 
-/* A number that the host knows and threads divide by: a product instead of the
- * hundred instructions of a division of 64 bits. */
+/* A divisor that the host knows: threads multiply instead of the hundred
+ * instructions of a division of 64 bits. */
 struct tn_cuda_divisor {
   int64_t by;
   uint64_t factor; /* (2^shift - by)/by of 2^64, and one more */
@@ -41,7 +40,7 @@ struct tn_cuda_divisor {
   uint32_t shift;  /* 2^shift is at least `by` */
 };
 
-/* The divisor `by`; nothing may be divided by one that is less than 1. */
+/* The divisor `by`; do not divide by one that is less than 1. */
 static inline tn_cuda_divisor tn_cuda_divisor_of(int64_t by) {
   tn_cuda_divisor d = {by, 0, 0, 0};
   if (by < 1) return d;
@@ -53,14 +52,14 @@ static inline tn_cuda_divisor tn_cuda_divisor_of(int64_t by) {
   return d;
 }
 
-/* i / d.by, where i is not negative. */
+/* i / d.by for i >= 0. */
 __device__ __forceinline__ int64_t tn_cuda_quotient(int64_t i,
                                                     const tn_cuda_divisor &d) {
   const uint64_t high = __umul64hi((uint64_t)i, d.factor);
   return (int64_t)((high + (uint64_t)i) >> d.shift);
 }
 
-/* The same where i and d.by are known to be below 2^31, in half of the time. */
+/* The same for i and d.by below 2^31, in half of the time. */
 __device__ __forceinline__ int32_t tn_cuda_quotient(int32_t i,
                                                     const tn_cuda_divisor &d) {
   const uint32_t high = __umulhi((uint32_t)i, d.small);
@@ -70,8 +69,8 @@ __device__ __forceinline__ int32_t tn_cuda_quotient(int32_t i,
 /* ------------------------------------------------------------------- loops */
 
 /* Calls store(i, load(i)) for i = first, first + step, ... below `end`, AHEAD
- * loads before the first of their stores: so memory has more to do at a time.
- * What is stored for one i may not be loaded for another. */
+ * loads before the first of their stores: so more loads overlap. The value
+ * stored for one i must not be loaded for another. */
 template <int AHEAD = 4, class Load, class Store>
 __device__ __forceinline__ void tn_cuda_ahead(int64_t first, int64_t end,
                                               int64_t step, Load load,
@@ -97,16 +96,16 @@ __device__ __forceinline__ void tn_cuda_each(int64_t n, Load load,
 
 /* ------------------------------------------------------------------- lines */
 
-/* Where a thread is that takes every so-many-th of elements in lines, which
- * costs it a few additions each time. */
+/* The position of a thread that visits elements in lines at a constant
+ * distance, by a few additions each. */
 struct tn_cuda_walk {
   int64_t at;    /* in memory, in elements */
   int64_t place; /* in its line */
   int64_t inner; /* elements of a line */
-  int64_t step;  /* what is added to `at` */
+  int64_t step;  /* added to `at` per step */
   int64_t along; /* and to `place` */
-  int64_t over;  /* to `at` once more, where a line is over */
-  int left;      /* elements that the thread still has */
+  int64_t over;  /* added to `at` at the end of a line */
+  int left;      /* remaining elements of the thread */
 };
 
 /* Elements first, first + 2^bits, first + 2*2^bits, ... below `end`, where

@@ -3,7 +3,7 @@
  * extension "blas/1". Standalone: op.h only.
  *
  * A process should hold one BLAS, and its threads must not compete with those
- * that execute operators. So a plugin that wants products asks for this table
+ * that execute operators. So a plugin that needs products uses this table
  * instead of opening a library:
  *
  *   int32_t acme_init(const tn_host *host, tn_registrar *registrar,
@@ -17,8 +17,8 @@
  *   }
  *
  * and calls `blas->gemm(blas, call, &product)` from its kernels. Our own
- * provider is plugins/openblas; another that brings another library provides
- * the same table, and is loaded instead.
+ * provider is plugins/openblas; a plugin for another library provides the same
+ * table, and is loaded instead.
  */
 #ifndef TENON_BLAS_H_
 #define TENON_BLAS_H_
@@ -31,11 +31,11 @@ extern "C" {
 
 #define TN_BLAS_EXTENSION "blas/1"
 
-/* c = alpha * op(a) * op(b) + beta * c, where op transposes if it is asked to.
- * All matrices are row-major: element (i, j) of c lies at c[i * ldc + j], and
- * op(a) is m x k, op(b) is k x n. An ld is at least the length of a row as it
- * lies in memory. With beta 0 nothing of c is read, so it may hold NaN. c must
- * not overlap a or b. Any of m, n, k may be 0. */
+/* c = alpha * op(a) * op(b) + beta * c, where op transposes on request. All
+ * matrices are row-major: element (i, j) of c is c[i * ldc + j], and op(a) is m
+ * x k, op(b) is k x n. An ld is at least the length of a row in memory. With
+ * beta 0 nothing of c is read, so it may hold NaN. c must not overlap a or b.
+ * Any of m, n, k may be 0. */
 typedef struct tn_blas_gemm {
   uint32_t struct_size;
   tn_dtype dtype;       /* of all three: TN_F32 or TN_F64 */
@@ -61,10 +61,10 @@ typedef struct tn_blas {
   void *data;       /* the provider's own */
   const char *name; /* "OpenBLAS 0.3.21 SkylakeX": for people */
 
-  /* Computes a product inside of a call, dividing it over the host's workers
-   * (parallel_for) and over no others. What a slice computes depends on the
-   * shapes alone, so that the result is the same for every number of workers.
-   * TN_OK, or a code after TN_FAIL. [worker] */
+  /* Computes a product inside of a call, divided over the host's workers
+   * (parallel_for) and over no other threads. The slices depend on the shapes
+   * alone, so that the result is the same for every number of workers. TN_OK,
+   * or a code after TN_FAIL. [worker] */
   int32_t (*gemm)(const struct tn_blas *blas, const tn_frame *call,
                   const tn_blas_gemm *product);
 } tn_blas;

@@ -17,11 +17,11 @@
  * Dense calls of f16 or bf16 alone then go through registers: a vector of each
  * operand is widened, goes through the body, and is rounded. Without them, and
  * at the lowest level, such calls go through scratch memory. Likewise calls
- * with two inputs of which one is repeated along lines: a line need not be
- * filled with it. Results are the same but for the last place, where a compiler
- * that contracts takes one instruction for a product and a sum in one of two
- * such loops. Worth it where a body does little; one that works part by part
- * (TN_KERNEL_PART) must not be used so.
+ * with two inputs, one of them repeated along lines: no line is filled with it.
+ * Results are the same except for the last place, where a compiler that
+ * contracts uses one instruction for a product and a sum in one of two such
+ * loops. Use it for bodies that do little; not for one that works part by part
+ * (TN_KERNEL_PART).
  */
 #include "tenon/kernel.h" /* which includes this file: so before the guard */
 
@@ -30,8 +30,8 @@
 
 /* ------------------------------------------------------------ part by part */
 
-/* Elements of a block that are computed at once where they may have to be
- * computed again, and where such a part ends that begins there. [any] */
+/* Elements of a block that are computed at once if they may be computed again,
+ * and the end of such a part. [any] */
 #define TN_KERNEL_PART 1024
 static inline int64_t tn_kernel_part_end(const tn_kernel_block *block,
                                          int64_t begin) {
@@ -41,7 +41,7 @@ static inline int64_t tn_kernel_part_end(const tn_kernel_block *block,
 
 /* Where a part of an output of floats is computed: at its place, or, if that is
  * also the place of one of the n_in operands, in `room`, which has
- * TN_KERNEL_PART elements; and what brings it from there to its place. [any] */
+ * TN_KERNEL_PART elements; and the copy from there to its place. [any] */
 static inline float *tn_kernel_part_at(const tn_kernel_block *block,
                                        uint32_t n_in, int64_t begin,
                                        float *room) {
@@ -80,7 +80,7 @@ TN_KERNEL_INLINE TN_KERNEL_AVX2 void tn_kernel_f16_write_avx2(
       _mm256_cvtps_ph(_mm256_loadu_ps(from), _MM_FROUND_TO_NEAREST_INT));
 }
 
-/* Two vectors at once. What unpacks works in both halves of a register, so the
+/* Two vectors at once. Unpacking works in both halves of a register, so the
  * floats are in another order than the elements, until they are packed. */
 TN_KERNEL_INLINE TN_KERNEL_AVX2 void tn_kernel_bf16_read_avx2(
     float *to, const uint16_t *from) {
@@ -145,11 +145,11 @@ TN_KERNEL_INLINE TN_KERNEL_AVX512 void tn_kernel_bf16_write_avx512(
 }
 #endif
 
-/* One of them, `width` elements at a time. What is left of a block goes through
- * copies of so many: the function calls itself once. gcc and clang keep the
- * floats in registers, as the body is inlined and its loop is one vector long.
- * Places are read once: an output of halves might overlap them for all a
- * compiler knows. */
+/* One of them, `width` elements at a time. The rest of a block goes through
+ * copies of `width` elements: the function calls itself once. gcc and clang
+ * keep the floats in registers, as the body is inlined and its loop is one
+ * vector long. Addresses are read once: the compiler assumes that an output of
+ * halves may overlap them. */
 #define TN_KERNEL_HALF(name, inputs, type, LEVEL, level, vector, width)   \
   static LEVEL void name##_##type##_##level(const tn_kernel_block *block, \
                                             const void *params) {         \
@@ -200,8 +200,8 @@ TN_KERNEL_INLINE TN_KERNEL_AVX512 void tn_kernel_bf16_write_avx512(
     { NULL, name##_bf16_avx2, name##_bf16_avx512 } \
   }
 
-/* For two inputs of floats, of which `which` is one element. What is left of a
- * block goes through copies of a whole vector, as above. */
+/* For two inputs of floats; input `which` is one element. The rest of a block
+ * goes through copies of a whole vector, as above. */
 #define TN_KERNEL_ONE(name, which, LEVEL, level, width)                       \
   static LEVEL void name##_one##which##_##level(const tn_kernel_block *block, \
                                                 const void *params) {         \

@@ -2,8 +2,8 @@
  * convert.h: elements of any type as the types that kernels compute in, and
  * back. Part of kernel.h, which includes it.
  *
- * A kernel computes in f32, f64, i32 or i64. What it reads is exact in that
- * type but for i64 in f64, which is rounded. What it writes is
+ * A kernel computes in f32, f64, i32 or i64. Values that it reads are exact in
+ * that type, except i64 in f64, which is rounded. Values that it writes are
  *
  *   f16, bf16, f32   rounded once, to nearest, ties to even
  *   an integer       from an integer: its lowest bits, so that it wraps; from a
@@ -11,9 +11,9 @@
  *                    if it is too large, 0 for NaN
  *   bool             0 for zeros, otherwise 1
  *
- * u64 is no type to compute with: neither i64 nor f64 holds it.
+ * No kernel computes with u64: neither i64 nor f64 can hold it.
  */
-/* Before the guard, as kernel.h wants all of this file behind its own lines. */
+/* Before the guard: kernel.h needs all of this file after its own lines. */
 #include "tenon/kernel.h"
 
 #ifndef TENON_CONVERT_H_
@@ -45,7 +45,7 @@ static inline uint32_t tn_kernel_level(const tn_frame *call) {
  */
 
 /* The type in which a single operand would compute: TN_F32, TN_F64, TN_I32 or
- * TN_I64; TN_DTYPE_UNKNOWN for u64 and what is no type. [any] */
+ * TN_I64; TN_DTYPE_UNKNOWN for u64 and invalid types. [any] */
 static inline tn_dtype tn_kernel_compute(tn_dtype dtype) {
   switch (dtype) {
     case TN_F16:
@@ -96,11 +96,11 @@ static inline const char *tn_kernel_compute_name(tn_dtype compute) {
 
 /* -------------------------------------------------------------- dense loops */
 
-/* Elements that are converted in one go where it takes several steps. */
+/* Elements that are converted together if it takes several steps. */
 #define TN_KERNEL_STAGE 256
 
 /* Steps are compiled for the baseline and for AVX2. Those that do little would
- * gain nothing by AVX-512, as the elements lie in the nearest cache. */
+ * gain nothing by AVX-512, because the elements are in the nearest cache. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
 #define TN_KERNEL_STEP_LEVELS(name)                                          \
   TN_KERNEL_ONCE void name##_base(void *to, const void *from, int64_t n) {   \
@@ -162,8 +162,8 @@ TN_KERNEL_STEP(add_f64, double, double, t[i] + x)
 TN_KERNEL_STEP(add_i32, uint32_t, uint32_t, t[i] + x)
 TN_KERNEL_STEP(add_i64, uint64_t, uint64_t, t[i] + x)
 
-/* A double as the float next to it whose lowest bit is 1, unless it is exact.
- * A half that is made of that is rounded as if the float were not between. */
+/* Rounds a double to the adjacent float with a lowest bit of 1, unless it is
+ * exact. A half made of that is rounded as if directly from the double. */
 static inline float tn_kernel_f64_to_f32_odd(double x) {
   const float nearest = (float)x;
   const uint32_t bits = tn_kernel_f32_bits(nearest);
@@ -175,8 +175,8 @@ static inline float tn_kernel_f64_to_f32_odd(double x) {
 }
 TN_KERNEL_STEP(f64_to_line, float, double, tn_kernel_f64_to_f32_odd(x))
 
-/* The processor has conversions of f16 from AVX2 on; for bf16 gcc finds the
- * instructions that widen and pack only when told. */
+/* The processor has conversions of f16 from AVX2 on; for bf16 gcc uses the
+ * instructions that widen and pack only as intrinsics. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
 TN_KERNEL_ONCE TN_KERNEL_AVX2 void tn_kernel_f16_to_line_avx2(void *to,
                                                               const void *from,
@@ -245,7 +245,7 @@ TN_KERNEL_ONCE TN_KERNEL_AVX2 void tn_kernel_line_to_bf16_avx2(void *to,
   for (; i < n; ++i) t[i] = tn_kernel_f32_to_bf16(f[i]);
 }
 
-/* The same with AVX-512: half precision is all conversion. */
+/* The same with AVX-512: calls in half precision mostly convert. */
 TN_KERNEL_ONCE TN_KERNEL_AVX512 void tn_kernel_f16_to_line_avx512(
     void *to, const void *from, int64_t n) {
   const uint16_t *f = (const uint16_t *)from;
@@ -343,7 +343,7 @@ TN_KERNEL_ONCE void tn_kernel_line_to_bf16_base(void *to, const void *from,
   for (int64_t i = 0; i < n; ++i) t[i] = tn_kernel_f32_to_bf16(f[i]);
 }
 
-/* What an integer type holds, for values that come from floats: from `low` to
+/* The range of an integer type, for values that come from floats: from `low` to
  * `most`; `high` is the first float that is too large, `below` the one before
  * it. */
 typedef struct tn_kernel_bounds {
@@ -571,7 +571,7 @@ static inline void tn_kernel_add_dense(void *to, const void *from,
 
 /* -------------------------------------------------------------------- lines */
 
-/* Elements that are only moved, whatever they are. */
+/* Elements of any type that are only moved. */
 #if defined(__GNUC__)
 typedef uint8_t __attribute__((may_alias)) tn_kernel_bytes_1;
 typedef uint16_t __attribute__((may_alias)) tn_kernel_bytes_2;
@@ -592,7 +592,7 @@ typedef struct tn_kernel_line {
   tn_dtype dtype;
 } tn_kernel_line;
 
-/* A repeated element, and every second one, are loops that compilers know. */
+/* Compilers vectorise loops for a repeated element and for every second one. */
 #define TN_KERNEL_PACK(type)                                \
   do {                                                      \
     type *__restrict t = (type *)to;                        \
@@ -606,7 +606,7 @@ typedef struct tn_kernel_line {
       for (int64_t i = 0; i < n; ++i) t[i] = f[i * stride]; \
   } while (0)
 
-/* n elements that lie `stride` apart, side by side. */
+/* Packs n elements, `stride` apart, into contiguous ones. */
 TN_KERNEL_BODY void tn_kernel_pack(void *to, const void *at, int64_t stride,
                                    int64_t bytes, int64_t n) {
   if (n == 0) return;
@@ -673,9 +673,9 @@ TN_KERNEL_ONCE void tn_kernel_spread(const tn_kernel_line *to, int64_t first,
           ((const tn_kernel_bytes_8 *)from)[i];
 }
 
-/* Reads a line into dense elements of the type to compute in, which together
- * with the line's own type must give itself (tn_kernel_compute_join): an f32 is
- * no type to compute with an f64. [worker] */
+/* Reads a line into dense elements of the type to compute in, which must equal
+ * its join with the line's own type (tn_kernel_compute_join): f32 cannot be
+ * used for an f64. [worker] */
 TN_KERNEL_ONCE void tn_kernel_load(void *to, const tn_kernel_mode *mode,
                                    const tn_kernel_line *from) {
   int64_t stage[TN_KERNEL_STAGE];

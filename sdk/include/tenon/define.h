@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * define.h: operators of a host's own functions. Part of libtenon; the
+ * define.h: operators made of the host's own functions. Part of libtenon; the
  * conventions are those of tenon.h.
  *
  *   static int32_t twice(const tn_frame *call) { ... }
@@ -17,8 +17,7 @@
 extern "C" {
 #endif
 
-/* A function of the host's own: a name that a manifest uses, and what is
- * called. Frozen. */
+/* A function of the host, and its name in a manifest. Frozen. */
 typedef struct tn_host_kernel {
   const char *name; /* in `forward` or `backward` of a kernel, or `{c: name}` of
                        a shape */
@@ -27,32 +26,33 @@ typedef struct tn_host_kernel {
   int32_t (*supports)(const tn_frame *call);               /* or NULL */
 } tn_host_kernel;
 
-/* The functions of one operator. Borrowed for the call; the functions, and what
- * `instance` is, as long as the operator is defined. */
+/* The functions of one operator. Borrowed for the call; the functions and
+ * `instance` as long as the operator is defined. */
 typedef struct tn_host_kernels {
   uint32_t struct_size; /* sizeof(tn_host_kernels) */
   uint32_t n;
   const tn_host_kernel *v;
   void *instance;                  /* call->instance of all of them */
-  void (*destroy)(void *instance); /* when no call runs any more: in
-                        tn_operator_remove, or at the runtime's end; not if the
-                        definition fails. It loads, defines and removes nothing
-                        (TN_INVALID). NULL: nothing to do */
+  void (*destroy)(void *instance); /* called when no call runs any more: in
+                                      tn_operator_remove, or at the runtime's
+                                      end; not if the definition fails. It must
+                                      not load, define or remove anything
+                                      (TN_INVALID). NULL: nothing to do */
 } tn_host_kernels;
 
 /* Defines the operator "host.<op>" by the text of a manifest with one document
- * (docs/host.md): its kernels are the host's functions, or a
- * binding, and nothing is compiled. `kernels` may be NULL for a binding.
- * TN_INVALID with every mistake of the text, TN_NOT_FOUND for a function that
- * is not given, TN_EXISTS. *out is borrowed as by tn_operator_get and may be
- * NULL. [host-thread] */
+ * (docs/host.md): its kernels are the host's functions, or a binding, and
+ * nothing is compiled. `kernels` may be NULL for a binding. TN_INVALID with
+ * every mistake of the text, TN_NOT_FOUND for a function that is not in
+ * `kernels`, TN_EXISTS. *out is borrowed as by tn_operator_get and may be NULL.
+ * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_operator_define(tn_runtime *rt,
                                               const char *manifest,
                                               const tn_host_kernels *kernels,
                                               tn_operator **out);
 
-/* Takes back what tn_operator_define did. TN_BUSY, with the list of holders, as
- * tn_plugin_unload. [host-thread] */
+/* Removes an operator of tn_operator_define. TN_BUSY, with the list of holders,
+ * as for tn_plugin_unload. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_operator_remove(tn_runtime *rt, tn_operator *op);
 
 #ifdef __cplusplus

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * device_blas.h: matrix products on devices that one plugin offers to all
- * others: what blas.h is on the CPU. Standalone: op.h only.
+ * others, like blas.h on the CPU. Standalone: op.h only.
  *
  * There is one such table for each type of device; that of CUDA devices is
- * "blas.cuda/1", which plugins/cuda provides where it finds cuBLASLt. A kernel
- * plans its products when it is prepared (`state` of its manifest), takes the
- * workspace that they need, and enqueues them on its stream:
+ * "blas.cuda/1", which plugins/cuda provides if it finds cuBLASLt. A kernel
+ * plans its products when it is prepared (`state` of its manifest), requests
+ * the workspace for them, and enqueues them on its stream:
  *
  *   int32_t acme_create(const tn_frame *call, acme_state *state) {
  *     const tn_device_blas *blas = call->instance;
@@ -35,30 +35,29 @@ extern "C" {
 #define TN_DEVICE_BLAS_CUDA "blas.cuda/1"
 
 enum { /* tn_device_product.flags */
-       /* `bias`, n elements, is added to every row, before what follows. For
+       /* `bias`, n elements, is added to every row, before the other flags. For
         * beta 0 or 1 only. */
        TN_PRODUCT_BIAS = 1u << 0,
        /* max(c, 0) of every element, at the end. */
        TN_PRODUCT_RELU = 1u << 1,
-       /* Factors in f32 may lose bits on their way into the hardware that
-        * multiplies matrices (TF32 keeps 10); sums stay in f32. */
+       /* Factors in f32 may be rounded for the hardware that multiplies
+        * matrices (TF32 keeps 10 bits); sums stay in f32. */
        TN_PRODUCT_FAST = 1u << 2,
        /* `sums`, m elements, becomes the sum of every row of op(a), in f32 at
-        * least; with SUMS_ADD it grows by it. With n 0 nothing else is
-        * computed. It is what the gradient of a bias is. */
+        * least; SUMS_ADD adds it to `sums`. With n 0 nothing else is computed.
+        * It computes the gradient of a bias. */
        TN_PRODUCT_SUMS = 1u << 3,
        TN_PRODUCT_SUMS_ADD = 1u << 4
 };
 
-/* c = alpha * op(a) * op(b) + beta * c, and what the flags say. Matrices are as
- * in tn_blas_gemm: row-major, op(a) is m x k, op(b) is k x n, an ld is at least
- * the length of a row in memory. With beta 0 nothing of c is read. Any of m, n
- * and k may be 0. Sums are in f32, for f64 in f64.
+/* c = alpha * op(a) * op(b) + beta * c, and the operations of the flags.
+ * Matrices are as in tn_blas_gemm: row-major, op(a) is m x k, op(b) is k x n,
+ * an ld is at least the length of a row in memory. With beta 0 nothing of c is
+ * read. Any of m, n and k may be 0. Sums are in f32, for f64 in f64.
  *
- * With `count` it is so many products of one kind, the first matrices of which
- * are where the operands are, and each of the others a step behind the one
- * before. A step of 0 is the same matrix again, not for c. Products of several
- * have neither a bias nor sums. */
+ * `count` is the number of equal products. The operands are the first matrices;
+ * each next one follows after a step. A step of 0 repeats the same matrix, not
+ * for c. Several products have neither a bias nor sums. */
 typedef struct tn_device_product {
   uint32_t struct_size;
   tn_dtype dtype;       /* of all operands: TN_F16, TN_BF16, TN_F32, TN_F64 */
@@ -74,14 +73,14 @@ typedef struct tn_device_product {
   int64_t ldc;
   double alpha;
   double beta;
-  int64_t count;  /* 0, or behind struct_size: one product */
+  int64_t count;  /* 0, or beyond struct_size: one product */
   int64_t step_a; /* in elements */
   int64_t step_b;
   int64_t step_c;
 } tn_device_product;
 
-/* Where the matrices of one product are, or the first of several, on the device
- * of the call. c overlaps nothing else. */
+/* Addresses of the matrices of one product, or the first of several, on the
+ * device of the call. c overlaps nothing else. */
 typedef struct tn_device_operands {
   uint32_t struct_size;
   uint32_t reserved;
@@ -90,7 +89,7 @@ typedef struct tn_device_operands {
   void *c;
   const void *bias; /* TN_PRODUCT_BIAS; else NULL */
   void *sums;       /* TN_PRODUCT_SUMS; else NULL */
-  void *ws;         /* as many bytes as plan said, aligned to 256 */
+  void *ws;         /* *ws_bytes of plan, aligned to 256 */
 } tn_device_operands;
 
 /* Constant from the provider's init to its fini. */
@@ -101,9 +100,9 @@ typedef struct tn_device_blas {
   const char *name; /* "cuBLASLt 12.4.5": for people */
 
   /* Chooses how to compute a product on the device of the call, which may have
-   * no data yet. *plan is the caller's to release, and any number of threads
-   * may use it at the same time; *ws_bytes, possibly 0, is the workspace that
-   * each multiply needs. TN_OK, or a code after TN_FAIL. [any] */
+   * no data yet. The caller releases *plan, and any number of threads may use
+   * it at the same time; *ws_bytes, possibly 0, is the workspace that each
+   * multiply needs. TN_OK, or a code after TN_FAIL. [any] */
   int32_t (*plan)(const struct tn_device_blas *blas, const tn_frame *call,
                   const tn_device_product *product, void **plan,
                   uint64_t *ws_bytes);
@@ -113,7 +112,7 @@ typedef struct tn_device_blas {
   int32_t (*multiply)(const struct tn_device_blas *blas, const tn_frame *call,
                       const void *plan, const tn_device_operands *operands);
 
-  /* Gives a plan back; NULL is allowed. [any] */
+  /* Releases a plan; NULL is allowed. [any] */
   void (*release)(const struct tn_device_blas *blas, void *plan);
 } tn_device_blas;
 

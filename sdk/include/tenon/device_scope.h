@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * device_scope.h: what plugins in plain C need of the devices of another
- * plugin, to call a vendor's library on them. Standalone: device.h only.
+ * device_scope.h: access to the devices of another plugin for plugins in plain
+ * C, to call a vendor's library on them. Standalone: device.h only.
  *
  * There is one such table for each type of device; that of CUDA devices is
- * "device.cuda/1", which plugins/cuda provides where there is a GPU. A library
- * that has a current device per thread is called between enter and leave:
+ * "device.cuda/1", which plugins/cuda provides on machines with a GPU. Call a
+ * library with a current device per thread between enter and leave:
  *
  *   int32_t acme_compute(const tn_frame *call) {
  *     const acme *self = call->instance;
@@ -41,42 +41,42 @@ typedef struct tn_device_scope {
   uint32_t reserved;
   void *data; /* the provider's own */
 
-  /* Makes device `id` current for this thread, and opens it if nobody used it
-   * before. May be nested; each success is followed by one leave on the same
-   * thread. TN_DEVICE if the device is lost. [any] */
+  /* Makes device `id` current for this thread, and opens it at its first use.
+   * May be nested; each success is followed by one leave on the same thread.
+   * TN_DEVICE if the device is lost. [any] */
   int32_t (*enter)(const struct tn_device_scope *scope, int32_t id,
                    tn_device_error *error);
 
-  /* Brings back what was current before enter. [any] */
+  /* Restores the device that was current before enter. [any] */
   void (*leave)(const struct tn_device_scope *scope, int32_t id);
 
-  /* Asks whether a device that was entered still works, after a library failed
-   * on it without a reason: TN_OK, or TN_DEVICE with the reason. What kernels
-   * did is not waited for. [any] */
+  /* Checks whether a device that was entered still works, after a library
+   * failed on it without a reason: TN_OK, or TN_DEVICE with the reason. Does
+   * not wait for kernels. [any] */
   int32_t (*check)(const struct tn_device_scope *scope, int32_t id,
                    tn_device_error *error);
 
   /* Enqueues a sum of device.h on the stream of a call, on its device; the
-   * caller need not have entered it. TN_OK, or a code after TN_FAIL. NULL where
+   * caller need not have entered it. TN_OK, or a code after TN_FAIL. NULL if
    * the provider has no sums. [worker] */
   int32_t (*sum)(const struct tn_device_scope *scope, const tn_frame *call,
                  const tn_device_sum *sum);
 
-  /* What follows is for who finds out on the device which of several ways is
-   * the fastest; devices have been entered. */
+  /* The next functions serve to measure several algorithms on the device; the
+   * caller has entered it. */
 
-  /* The device's name is `name` of it. [any] */
+  /* Describes the device; `name` is its name. [any] */
   int32_t (*info)(const struct tn_device_scope *scope, int32_t id,
                   tn_device_info *out, tn_device_error *error);
 
-  /* The device's own memory, with garbage in it, as device.h says. May block.
+  /* Allocates device memory, with undefined content (device.h). May block.
    * [any] */
   int32_t (*alloc)(const struct tn_device_scope *scope, int32_t id,
                    uint64_t bytes, void **out, tn_device_error *error);
   void (*free)(const struct tn_device_scope *scope, int32_t id, void *memory);
 
-  /* *ns is how long the work takes, launching it included: it is done several
-   * times on a stream of its own, and the fastest counts. What fails ends it.
+  /* Measures the time of the work in *ns, with its launch: runs it several
+   * times on a separate stream and keeps the fastest. A failure ends it.
    * Blocks. [any] */
   int32_t (*time)(const struct tn_device_scope *scope, int32_t id,
                   tn_device_work *work, void *arg, uint64_t *ns,

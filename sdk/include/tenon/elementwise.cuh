@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * elementwise.cuh: loops of kernels on CUDA devices over tensors of any
- * strides, types and requests: what elementwise.h is on the CPU. For CUDA C++
+ * strides, types and requests, like elementwise.h on the CPU. For CUDA C++
  * only; nothing here is part of the ABI.
  *
  *   struct cube_f32 {
@@ -19,11 +19,11 @@
  *     return tn_cuda_map_run(call, &map, 1);
  *   }
  *
- * is a kernel for f16, bf16 and f32. The struct is copied to the device with
- * what its constructor took from `params`. A call is launched on its stream and
- * not waited for: its kernel declares TN_KERNEL_ASYNC. Where an operator has
- * dynamic parameters, the struct has tn_cuda_live as its base and a constructor
- * that is __device__ as well: then its kernel can be TN_KERNEL_CAPTURABLE.
+ * is a kernel for f16, bf16 and f32. The struct, constructed from `params`, is
+ * copied to the device. A call is launched on its stream without a wait: its
+ * kernel declares TN_KERNEL_ASYNC. Where an operator has dynamic parameters,
+ * the struct has tn_cuda_live as its base and a constructor that is __device__
+ * as well: then its kernel can be TN_KERNEL_CAPTURABLE.
  */
 #ifndef TENON_ELEMENTWISE_CUH_
 #define TENON_ELEMENTWISE_CUH_
@@ -32,8 +32,8 @@
 
 /* ------------------------------------------------------------------- device */
 
-/* Base of a loop that is made again on the device, of the parameters that stand
- * there, when a call of it was recorded (tenon/capture.h). */
+/* Base of a loop that is constructed again on the device, from the parameters
+ * there, in recorded calls (tenon/capture.h). */
 struct tn_cuda_live {};
 
 template <class Loop>
@@ -46,8 +46,8 @@ template <class Loop>
 __device__ __forceinline__ void tn_cuda_renew(Loop *, const void *,
                                               const void *) {}
 
-/* Operands of one element type that lie densely, each from a place that is
- * aligned to 16 bytes; the output is the first. */
+/* Dense operands of one element type, each aligned to 16 bytes; the output is
+ * the first. */
 struct tn_cuda_flat {
   int64_t n;
   int add;
@@ -82,7 +82,7 @@ struct tn_cuda_shape {
   enum { n_in = Loop::n_in, room = n_in > 0 ? n_in : 1 };
 };
 
-/* One pack of every operand in one go. */
+/* One pack of every operand at once. */
 template <class Loop, class T>
 __device__ __forceinline__ void tn_cuda_pack_at(const Loop &loop,
                                                 const tn_cuda_flat &flat,
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(256)
   }
 }
 
-/* Index is what elements are counted in: divisions of 32 bits are faster. */
+/* Index is the type that counts elements: divisions of 32 bits are faster. */
 template <class Loop, class Index>
 __global__ void __launch_bounds__(256)
     tn_cuda_view_loop(Loop loop, tn_cuda_view view) {
@@ -245,7 +245,7 @@ static int32_t tn_cuda_run(const tn_frame *call, const tn_kernel_task *task) {
   return tn_cuda_run_view<Loop>(call, task);
 }
 
-/* One output of an element-wise operator; what is NULL is not computed in. */
+/* One output of an element-wise operator; NULL: not computed in that type. */
 struct tn_cuda_map {
   int32_t (*run[4])(const tn_frame *call, const tn_kernel_task *task);
   /* f32, f64, i32, i64 */
@@ -294,7 +294,7 @@ static inline int32_t tn_cuda_maps(const tn_frame *call,
   return TN_OK;
 }
 
-/* Launches every output that is asked for; those without a map must not be.
+/* Launches every requested output; those without a map must not be requested.
  * Several maps of one call must not be run under TN_REQ_INPLACE if a later one
  * reads what an earlier one overwrites. TN_OK, or a code with TN_FAIL. [worker]
  */

@@ -24,9 +24,9 @@
  *
  * is a kernel for all calls that compute in f32 (f16, bf16, f32, and small
  * integers beside them), any strides, broadcast inputs and all requests, at the
- * level of x86 that the host allows. Bodies of other types stand beside it:
- * .f64, .i32, .i64; body.h makes those of .f16 and .bf16. opgen writes the
- * `prepare` for its own kernels; a manifest has no key for another.
+ * level of x86 that the host allows. Bodies of other types are in .f64, .i32,
+ * .i64; body.h makes those of .f16 and .bf16. opgen writes the `prepare` for
+ * its own kernels; a manifest has no key for another.
  */
 #ifndef TENON_ELEMENTWISE_H_
 #define TENON_ELEMENTWISE_H_
@@ -46,14 +46,14 @@ extern "C" {
 
 /* --------------------------------------------------- element-wise operators */
 
-/* Bytes of scratch memory that a slice takes, for all operands together. */
+/* Bytes of scratch memory of a slice, for all operands together. */
 #define TN_KERNEL_SCRATCH 16384
 /* Elements of one slice of a parallel loop. */
 #define TN_KERNEL_GRAIN 32768
 #define TN_KERNEL_MAX_IN (TN_KERNEL_MAX_OPERANDS - 1)
 
-/* What a body computes: n elements, dense, all of the body's type. `out` may
- * be the same memory as one of `in`, element for element. */
+/* The block that a body computes: n elements, dense, all of the body's type.
+ * `out` may be the same memory as one of `in`, element for element. */
 typedef struct tn_kernel_block {
   int64_t n;
   void *out;
@@ -63,7 +63,7 @@ typedef struct tn_kernel_block {
 /* Sets out[i] from in[...][i]. `params` is call->params. [worker] */
 typedef void tn_kernel_body(const tn_kernel_block *block, const void *params);
 
-/* One body at every level; what is NULL falls back to a lower one. */
+/* One body at every level; the next lower one replaces NULL. */
 typedef struct tn_kernel_bodies {
   tn_kernel_body *at[TN_KERNEL_N_LEVELS];
 } tn_kernel_bodies;
@@ -76,14 +76,14 @@ static inline tn_kernel_body *tn_kernel_body_at(const tn_kernel_bodies *bodies,
 }
 
 /* Its links (links.h), for each level above the lowest, by the input that is in
- * registers; NULL where there are none. */
+ * registers; NULL: none. */
 typedef struct tn_kernel_links {
   tn_link *at[TN_KERNEL_N_LEVELS - 1][TN_CHAIN_INPUTS];
 } tn_kernel_links;
 
 /* One output of an element-wise operator: a body for each type that a call may
- * compute in, which the types of all operands decide (convert.h); empty where
- * there is none. */
+ * compute in; the types of all operands decide it (convert.h). Empty: no
+ * body. */
 typedef struct tn_kernel_map {
   tn_kernel_bodies f32;
   tn_kernel_bodies f64;
@@ -93,8 +93,8 @@ typedef struct tn_kernel_map {
   tn_kernel_bodies i32;
   tn_kernel_bodies i64;
   tn_kernel_bodies f16, bf16; /* body.h; for calls of that type alone */
-  /* body.h; for two inputs in f32, of which that one is a single element, the
-   * same for the whole block. */
+  /* body.h; for two inputs in f32; that one is a single element, the same for
+   * the whole block. */
   tn_kernel_bodies one[2];
   tn_kernel_links links; /* links.h; for calls in f32 alone */
   /* Joined to the types of all operands: no call computes in less. Or
@@ -114,10 +114,10 @@ static inline const tn_kernel_bodies *tn_kernel_map_bodies(
 
 /* Calls that are not dense, or of several types, go through two functions that
  * are larger than most bodies, and `prepare` is one. In a plugin of several
- * files one can have them for all: each file defines TN_KERNEL_PLUGIN as the
- * plugin's name before it includes kernel.h, so that two plugins can be linked
- * into one program, and one of them TN_KERNEL_HOME as well. What opgen writes
- * does, with plugin.gen.c for a home. */
+ * files one file can define them for all: each file defines TN_KERNEL_PLUGIN as
+ * the plugin's name before it includes kernel.h, so that two plugins can be
+ * linked into one program, and one of them TN_KERNEL_HOME as well. Files of
+ * opgen do so, with plugin.gen.c as that one. */
 #if defined(TN_KERNEL_PLUGIN)
 #define TN_KERNEL_JOIN(a, b) a##b
 #define TN_KERNEL_OWN(plugin, name) TN_KERNEL_JOIN(plugin, name)
@@ -141,7 +141,7 @@ TN_KERNEL_COMMON int32_t tn_kernel_map_mixed(const tn_frame *call,
 TN_KERNEL_COMMON int32_t tn_kernel_map_strided(const tn_frame *call,
                                                const tn_kernel_map *map);
 
-/* What a `prepare` with TN_CALL_CHAIN does (links.h). [any] */
+/* The `prepare` for TN_CALL_CHAIN (links.h). [any] */
 static inline int32_t tn_kernel_map_offer(const tn_frame *call, tn_plan *plan,
                                           const tn_kernel_map *maps,
                                           uint32_t n_maps);
@@ -153,13 +153,13 @@ static inline int32_t tn_kernel_map_offer(const tn_frame *call, tn_plan *plan,
 #define TN_KERNEL_STREAM (32 << 20)
 /* Bytes of one operand that are computed before they are written so. */
 #define TN_KERNEL_CHUNK 512
-/* Bytes of all operands from which on they are asked for in advance, and how
- * many operands there may be: their pages lie in the first cache together. */
+/* Bytes of all operands from which on they are prefetched, and the highest
+ * number of operands: their pages must fit the first cache together. */
 #define TN_KERNEL_FETCH (4 << 20)
 #define TN_KERNEL_FETCHED 4
-/* Whether those that fit the last cache are asked for as well. Where it serves
- * a few cores, as AMD's do, it hands lines over faster than they are asked for:
- * an add of 1 M floats takes 0.82 of the time without. */
+/* Decides whether operands that fit the last cache are prefetched as well. If
+ * it serves only a few cores, as on AMD processors, it is faster than the
+ * prefetches: an add of 1 M floats takes 0.82 of the time without them. */
 static inline int tn_kernel_fetch_pays(int64_t bytes) {
   if (bytes < TN_KERNEL_FETCH) return 0;
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
@@ -167,15 +167,15 @@ static inline int tn_kernel_fetch_pays(int64_t bytes) {
 #endif
   return 1;
 }
-/* Bytes of one operand that are asked for together: as many as arrive while the
- * body computes; and how far in advance. */
+/* Bytes of one operand that are prefetched together: as many as arrive while
+ * the body computes; and the distance. */
 #define TN_KERNEL_PIECE 1024
 #define TN_KERNEL_AHEAD 4096
 
 #if defined(__SSE2__)
-/* Asks for the lines of a later piece of an operand, one after the other. A
- * loop that asks for more of them at once gains nothing: the processor then
- * mixes them with those of the next operand. */
+/* Prefetches the lines of a later piece of an operand, one after the other.
+ * More of them at once gain nothing: the processor then mixes them with those
+ * of the next operand. */
 static inline void tn_kernel_fetch(const void *operand) {
   const char *at = (const char *)operand + TN_KERNEL_AHEAD;
   TN_KERNEL_ROLLED
@@ -184,9 +184,9 @@ static inline void tn_kernel_fetch(const void *operand) {
 }
 
 /* Copies whole lines past the caches; `to` is aligned to 16. Meanwhile the
- * lines of a later chunk of the inputs are asked for: otherwise memory would
- * only be read, then only be written, and each would wait for the other. Chunks
- * are short, so that these lines arrive while the body computes. */
+ * lines of a later chunk of the inputs are prefetched: otherwise reads and
+ * writes of memory would alternate and wait for each other. Chunks are short,
+ * so that these lines arrive while the body computes. */
 static inline void tn_kernel_stream_chunk(void *to, const void *from,
                                           int64_t bytes,
                                           const char *const *later,
@@ -214,8 +214,8 @@ extern "C" {
 /* ------------------------------------------------------------ the dense case
  */
 
-/* A call whose operands are dense, of one shape and of the type that the body
- * computes in: the body can have all of it, in slices. */
+/* A call with dense operands of one shape, all of the type that the body
+ * computes in: the body can process all of it, in slices. */
 typedef struct tn_kernel_dense {
   tn_kernel_block block;
   tn_kernel_body *body;
@@ -223,7 +223,7 @@ typedef struct tn_kernel_dense {
   int64_t bytes; /* of one element */
   uint32_t n_in;
   uint8_t stream; /* 1: the output does not fit into any cache */
-  uint8_t fetch;  /* 1: the operands do not fit into a cache that is near */
+  uint8_t fetch;  /* 1: the operands do not fit the near caches */
 } tn_kernel_dense;
 
 /* Elements of one slice: short, so that threads end at the same time, but not
@@ -245,8 +245,8 @@ static inline void tn_kernel_dense_block(const tn_kernel_dense *dense,
 }
 
 #if defined(__SSE2__)
-/* What a body computes goes to a piece of cache and from there to memory, which
- * is not read for that. */
+/* Computes into a piece of cache and writes that to memory, which is not read
+ * for it. */
 static inline void tn_kernel_dense_stream(const tn_kernel_dense *dense,
                                           int64_t begin, int64_t end) {
   TN_KERNEL_LINED char chunk[TN_KERNEL_CHUNK];
@@ -271,8 +271,8 @@ static inline void tn_kernel_dense_stream(const tn_kernel_dense *dense,
   dense->body(&block, dense->params);
 }
 
-/* A piece of each operand is asked for while the body computes an earlier one:
- * what lies beyond the caches that are near comes sooner in rows of neighbours.
+/* Prefetches a piece of each operand while the body computes an earlier one:
+ * data beyond the near caches arrives faster in consecutive lines.
  */
 static inline void tn_kernel_dense_fetch(const tn_kernel_dense *dense,
                                          int64_t begin, int64_t end) {
@@ -320,9 +320,9 @@ static inline int32_t tn_kernel_dense_slice(void *arg, int64_t begin,
   return TN_OK;
 }
 
-/* Whether all operands of one output are dense and of one shape. *direct is
- * cleared if they are not of one type that the map has bodies for as well;
- * *compute is that type, or TN_DTYPE_UNKNOWN at first. */
+/* Returns 1 if all operands of one output are dense and of one shape. *direct
+ * becomes 0 unless they also are of one type with bodies in the map; *compute
+ * is that type, or TN_DTYPE_UNKNOWN at first. */
 static inline int tn_kernel_is_dense(const tn_frame *call,
                                      const tn_kernel_map *map,
                                      tn_dtype *compute, int *direct) {
@@ -350,9 +350,9 @@ static inline int tn_kernel_is_dense(const tn_frame *call,
   return tn_kernel_map_bodies(map, joined)->at[0] != NULL;
 }
 
-/* What a call's `prepare` found out: that all of it is dense, and, if it is in
- * one type (otherwise TN_DTYPE_UNKNOWN), which bodies it takes. Says nothing of
- * sizes, so it holds for any contiguous part of the call as well. */
+/* The result of a call's `prepare`: all of it is dense, and, if it is in one
+ * type (otherwise TN_DTYPE_UNKNOWN), the bodies for it. It does not depend on
+ * sizes, so it is valid for any contiguous part of the call as well. */
 typedef struct tn_kernel_ready {
   uint32_t level;
   tn_dtype compute;
@@ -430,8 +430,8 @@ TN_KERNEL_COMMON int32_t tn_kernel_map_strided(const tn_frame *call,
 }
 #endif
 
-/* Whether every output that is asked for is dense; *compute is then the type
- * of all operands, or TN_DTYPE_UNKNOWN if they have several. */
+/* Returns 1 if every requested output is dense; *compute is then the type of
+ * all operands, or TN_DTYPE_UNKNOWN if they have several. */
 static inline int tn_kernel_maps_dense(const tn_frame *call,
                                        const tn_kernel_map *maps,
                                        uint32_t n_maps, tn_dtype *compute) {
@@ -447,9 +447,9 @@ static inline int tn_kernel_maps_dense(const tn_frame *call,
   return 1;
 }
 
-/* The `prepare` of a kernel that runs maps: looks once at what
- * tn_kernel_map_run would look at in every call; takes no memory, unless it is
- * asked for links (links.h). [any] */
+/* The `prepare` of a kernel that runs maps: does once the checks that
+ * tn_kernel_map_run would do in every call; allocates nothing, except for links
+ * (links.h). [any] */
 TN_KERNEL_COMMON int32_t tn_kernel_map_prepare(const tn_frame *call,
                                                tn_plan *plan,
                                                const tn_kernel_map *maps,
@@ -480,7 +480,7 @@ TN_KERNEL_COMMON int32_t tn_kernel_map_prepare(const tn_frame *call,
 }
 #endif
 
-/* Computes one output, by the way that is the shortest. */
+/* Computes one output by the fastest path. */
 static inline int32_t tn_kernel_map_one(const tn_frame *call,
                                         const tn_kernel_map *map) {
   const tn_kernel_ready *ready = (const tn_kernel_ready *)call->prepared;
@@ -489,10 +489,10 @@ static inline int32_t tn_kernel_map_one(const tn_frame *call,
   return tn_kernel_map_dense(call, map, ready);
 }
 
-/* Computes every output that is asked for; those without a map must not be.
+/* Computes every requested output; those without a map must not be requested.
  * Several maps of one call must not be run under TN_REQ_INPLACE if a later one
- * reads what an earlier one overwrites. `call->prepared` is what
- * tn_kernel_map_prepare left, or NULL. TN_OK, or a code with TN_FAIL. [worker]
+ * reads what an earlier one overwrites. `call->prepared` is the result of
+ * tn_kernel_map_prepare, or NULL. TN_OK, or a code with TN_FAIL. [worker]
  */
 static inline int32_t tn_kernel_map_run(const tn_frame *call,
                                         const tn_kernel_map *maps,

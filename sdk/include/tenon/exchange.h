@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * exchange.h: arrays come in from elsewhere and go out again: DLPack in memory,
- * and files of NumPy (.npy, .npz) and safetensors. Part of libtenon; the
- * conventions are those of tenon.h.
+ * exchange.h: import and export of arrays: DLPack in memory, and files of NumPy
+ * (.npy, .npz) and safetensors. Part of libtenon; the conventions are those of
+ * tenon.h.
  *
  *   tn_bundle *file = NULL;
  *   tn_array *weight = NULL;
@@ -20,9 +20,9 @@ extern "C" {
 
 /* ------------------------------------------------------------------ DLPack */
 
-/* The two objects in which frameworks hand each other arrays. They have the
- * layout of DLPack's DLManagedTensor and DLManagedTensorVersioned, so a pointer
- * to one of those may be cast; <dlpack/dlpack.h> is not needed here. Frozen. */
+/* The two objects in which frameworks exchange arrays. They have the layout of
+ * DLPack's DLManagedTensor and DLManagedTensorVersioned, so a pointer to one of
+ * those may be cast; <dlpack/dlpack.h> is not needed here. Frozen. */
 typedef struct tn_dlpack {
   tn_tensor tensor; /* strides may be NULL: dense and row-major */
   void *manager_ctx;
@@ -38,7 +38,7 @@ typedef struct tn_dlpack_versioned {
   tn_tensor tensor; /* as above */
 } tn_dlpack_versioned;
 
-/* The version of the objects that are made; any minor is taken. */
+/* The version of exported objects; imports accept any minor. */
 #define TN_DLPACK_MAJOR 1
 #define TN_DLPACK_MINOR 0
 
@@ -48,30 +48,30 @@ enum {                                /* tn_dlpack_versioned.flags */
 };
 
 enum { /* flags of an import */
-       /* Memory that must not be written is taken as it is, instead of copied:
-        * the caller promises that the array is no output of anything. */
+       /* Import read-only memory as it is, without a copy: the array must never
+        * be an output. */
        TN_DLPACK_BORROW = 1u << 0
 };
 
-/* Makes an array of somebody else's memory, without a copy. On success the
- * object belongs to the array, and its deleter is called once, on any thread,
- * when the last array, view and operation that use the memory are gone. On
- * failure it still belongs to the caller and nothing was called.
+/* Makes an array of foreign memory, without a copy. On success the object
+ * belongs to the array, and its deleter is called once, on any thread, after
+ * the last array, view and operation that use the memory. On failure it still
+ * belongs to the caller and the deleter was not called.
  *
- * Memory that cannot be written safely is copied, and given back before the
+ * Memory that cannot be written safely is copied, and released before the
  * function returns, unless `flags` has TN_DLPACK_BORROW: memory marked
  * TN_DLPACK_READ_ONLY, and elements that overlap one another. (Repetition by a
  * stride of 0 counts as a broadcast view, which calls refuse as an output.)
  *
  * The import waits for nothing: the producer's work on the memory must be
- * complete. Two imports of the same memory are two arrays whose uses are not
- * ordered against each other.
+ * complete. Two imports of the same memory are two arrays; uses of one are not
+ * ordered with uses of the other.
  *
  * Refused are: another major version (TN_UNSUPPORTED), element types that op.h
  * does not have, vectors of elements (TN_DTYPE), devices that the runtime does
- * not have (TN_NOT_FOUND), and what makes no tensor: more than TN_MAX_NDIM
+ * not have (TN_NOT_FOUND), and invalid tensors: more than TN_MAX_NDIM
  * dimensions, negative ones, no data for elements, elements that are not
- * aligned to their size, sizes beyond an address (TN_INVALID,
+ * aligned to their size, sizes that exceed an address (TN_INVALID,
  * TN_OUT_OF_RANGE). The caller releases *out. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_array_from_dlpack_versioned(
     tn_runtime *rt, tn_dlpack_versioned *from, uint32_t flags, tn_array **out);
@@ -84,13 +84,12 @@ TN_API TN_MUST_USE tn_code tn_array_from_dlpack(tn_runtime *rt, tn_dlpack *from,
 /* Lends the array's memory to a consumer, without a copy. Waits until it can be
  * read, and reports the error that it carries; an array that was never written
  * becomes zeros. The object keeps the array and its runtime until its deleter
- * is called, once, on any thread that may release arrays; every export makes an
- * object of its own. While the consumer uses the memory, nothing here may write
- * it: the two are not ordered. So the consumer's work on the memory is complete
- * when the deleter is called, also what it has enqueued on a device: the next
- * array may get that memory. Broadcast views are marked read-only, and so is
- * what was borrowed as such. The consumer, or whoever is left with *out, calls
- * its deleter. [host-thread] */
+ * is called, once, on any thread that may release arrays; every export makes
+ * its own object. While the consumer uses the memory, nothing here may write
+ * it: the two are not ordered. The consumer's work on the memory, also on a
+ * device, must be complete when it calls the deleter: the next array may get
+ * that memory. Broadcast views and borrowed read-only memory are marked
+ * read-only. The last owner of *out calls its deleter. [host-thread] */
 TN_API TN_MUST_USE tn_code
 tn_array_to_dlpack_versioned(tn_array *array, tn_dlpack_versioned **out);
 TN_API TN_MUST_USE tn_code tn_array_to_dlpack(tn_array *array, tn_dlpack **out);
@@ -98,11 +97,11 @@ TN_API TN_MUST_USE tn_code tn_array_to_dlpack(tn_array *array, tn_dlpack **out);
 /* ------------------------------------------------------------------- files */
 
 /* An opened file of named arrays. Its table of contents is read and checked as
- * a whole when it is opened; elements are read when they are asked for. Nothing
- * in a file is believed: sizes, ranges and names must fit the file and each
- * other, compressed data must be exactly as long as declared, and memory is
- * taken in proportion to what is really there. Messages name the file, the
- * array and the byte.
+ * a whole when it is opened; elements are read on request. The reader checks
+ * everything: sizes, ranges and names must fit the file and each other,
+ * compressed data must be exactly as long as declared, and memory is allocated
+ * in proportion to the real content. Messages name the file, the array and the
+ * byte.
  *
  * .npy          formats 1 to 3, one array without a name; both byte orders;
  *               column-major files become transposed views
@@ -110,8 +109,8 @@ TN_API TN_MUST_USE tn_code tn_array_to_dlpack(tn_array *array, tn_dlpack **out);
  *               compared when an array is read. Arrays are named without ".npy"
  * .safetensors  with metadata; every byte must belong to exactly one array
  *
- * What is read follows the end of the file's name; with any other end, the
- * file's first bytes. A file with an array of a type that op.h does not have is
+ * The end of the file's name selects the format; with any other end, the file's
+ * first bytes do. A file with an array of a type that op.h does not have is
  * refused as a whole, and so are names with "..", a backslash or a control
  * character in them, and names that occur twice. The file may be renamed or
  * deleted while it is open, but must not be changed. */
@@ -136,11 +135,11 @@ typedef struct tn_bundle_pair {
 TN_API TN_MUST_USE tn_code tn_bundle_open(tn_runtime *rt, const char *path,
                                           tn_bundle **out);
 
-/* Closes the file; arrays that were read stay. NULL is allowed.
+/* Closes the file; arrays that were read stay valid. NULL is allowed.
  * [host-thread] */
 TN_API void tn_bundle_close(tn_bundle *bundle);
 
-/* How many arrays there are. [any] */
+/* Number of arrays. [any] */
 TN_API size_t tn_bundle_size(const tn_bundle *bundle);
 
 /* Array number `index` in order of names; TN_NOT_FOUND beyond the last. [any]
@@ -156,20 +155,21 @@ TN_API TN_MUST_USE tn_code tn_bundle_pair_at(const tn_bundle *bundle,
 enum { /* flags of tn_bundle_get */
        /* The array is the file's own pages, read when they are touched and
         * private once written, instead of a copy: for .npy and .safetensors
-        * whose elements need no conversion and are aligned; otherwise they are
-        * read as without the flag. If somebody cuts the file short meanwhile,
-        * touching what is gone ends the process (SIGBUS). */
+        * with aligned elements that need no conversion; otherwise they are read
+        * as without the flag. If the file is truncated meanwhile, touching a
+        * lost page ends the process (SIGBUS). */
        TN_BUNDLE_MAP = 1u << 0
 };
 
 /* Reads one array, onto the cpu. `name` NULL means the only one of the file;
- * TN_NOT_FOUND names the nearest. The caller releases *out. [host-thread] */
+ * the text of TN_NOT_FOUND has the nearest name. The caller releases *out.
+ * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_bundle_get(tn_bundle *bundle, const char *name,
                                          uint32_t flags, tn_array **out);
 
 /* One array to write. */
 typedef struct tn_bundle_item {
-  const char *name; /* not looked at for a .npy */
+  const char *name; /* ignored for a .npy */
   tn_array *array;  /* on any device, with any strides */
 } tn_bundle_item;
 
@@ -177,7 +177,7 @@ enum {                             /* tn_bundle_content.flags */
        TN_BUNDLE_DEFLATE = 1u << 0 /* compress; .npz only */
 };
 
-/* What to write. */
+/* The content of a file to write. */
 typedef struct tn_bundle_content {
   uint32_t struct_size; /* sizeof(tn_bundle_content) */
   uint32_t flags;
@@ -187,15 +187,14 @@ typedef struct tn_bundle_content {
   size_t n_metadata;
 } tn_bundle_content;
 
-/* Writes a file whose format the end of its name decides: ".npy" (exactly one
- * array), ".npz" or ".safetensors". Waits until the arrays can be read. The
+/* Writes a file in the format that the end of its name selects: ".npy" (exactly
+ * one array), ".npz" or ".safetensors". Waits until the arrays can be read. The
  * file appears under its name when it is complete and on the disk; after a
- * failure what was there before is unchanged. A file that it replaces hands on
- * its permissions; where the name is a link, it is the file that the link leads
- * to. A device or a FIFO is written to as it is, but for a .npz, which cannot
- * be written in order (TN_UNSUPPORTED). The same content makes the same bytes
- * (deflated ones with the same zlib). A .npy cannot hold bf16
- * (TN_UNSUPPORTED). [host-thread] */
+ * failure the old file is unchanged. The new file gets the permissions of a
+ * file that it replaces; a link is followed to its target. A device or a FIFO
+ * is written directly, except for a .npz, which cannot be written in order
+ * (TN_UNSUPPORTED). The same content makes the same bytes (deflated ones with
+ * the same zlib). A .npy cannot hold bf16 (TN_UNSUPPORTED). [host-thread] */
 TN_API TN_MUST_USE tn_code tn_bundle_save(tn_runtime *rt, const char *path,
                                           const tn_bundle_content *content);
 

@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fold.h: sums and the like, which a host may feed part by part, so that what
- * they are made of need never be in memory as a whole.
+ * fold.h: reductions, such as sums, that a host may feed part by part, so that
+ * their input need never be in memory as a whole.
  *
- * A fold makes each element of its output of a line of its input: of all
- * elements along the last axes. Its kernel is a forward one with one input, one
- * output and no states. It has the flag TN_KERNEL_FOLD, and computes a call in
- * two stages:
+ * A fold (a reduction of the glossary) computes each element of its output from
+ * a line of its input: from all elements along the last axes. Its kernel is a
+ * forward one with one input, one output and no states. It has the flag
+ * TN_KERNEL_FOLD, and computes a call in two stages:
  *
  *   records   The input is cut into boxes of at most TN_FOLD_BOX elements, as
- *             tn_fold_cut() does it. Of each box and each line that it has a
- *             part of comes one record, of any fixed number of bytes, which
- *             depends on those elements alone and on their order.
- *   merge     Each element of the output comes of the records of its line.
+ *             tn_fold_cut() does it. Each box gives one record for each line
+ *             that it has a part of. A record has any fixed number of bytes and
+ *             depends on those elements and their order alone.
+ *   merge     Each element of the output is computed from the records of its
+ *             line.
  *
- * A call that can be fed states one workspace in `prepare`, for all records;
- * one that states none, or others, is only ever made whole. In place of the
- * whole call the host may then make, each with the params, the flags and the
+ * A call that can be fed sets one workspace in `prepare`, for all records; a
+ * call with none, or others, always runs as a whole. Otherwise the host may
+ * replace the whole call by others, each with the params, the flags and the
  * `prepared` of the whole one,
  *
  *   for each box, in any order and at the same time, a call with TN_CALL_FOLD:
  *             in[0] is the box, of any strides; out[0] has 1 for every axis
- *             that is folded, no data, and says so how many lines there are;
- *             ws[0] is where their records go, one behind the other
- *   behind all of them one with TN_CALL_MERGE: ws[0] are all records, in[0] has
- *             no data, out[0] and its request are those of the whole call
+ *             that is folded and no data; its shape has the number of lines;
+ *             ws[0] is the place of their records, one after the other
+ *   then one with TN_CALL_MERGE: ws[0] are all records, in[0] has no data,
+ *             out[0] and its request are those of the whole call
  *
- * and gets the bits of the whole call, however many threads there are, since
- * boxes depend on shapes alone. The records lie line by line, those of a line
- * in the order of its boxes. Axes of length 1 may be missing in the tensors of
- * a box.
+ * with the same bits as the whole call for any number of threads, because boxes
+ * depend on shapes alone. Records are ordered by line, those of a line in the
+ * order of its boxes. Axes of length 1 may be missing in the tensors of a box.
  */
 #ifndef TENON_FOLD_H_
 #define TENON_FOLD_H_
@@ -48,7 +48,7 @@ extern "C" {
 #define TN_CALL_MERGE (1u << 3)
 #define TN_FOLD_BOX 1024 /* elements */
 
-/* How a call is cut. */
+/* The boxes of a call. */
 typedef struct tn_fold {
   int32_t ndim;  /* of the input */
   int32_t kept;  /* its first axes, those of the output */
@@ -60,10 +60,10 @@ typedef struct tn_fold {
 } tn_fold;
 
 /* From the last axis on, boxes are as long as the axis while they have at most
- * TN_FOLD_BOX elements; they are then cut, and have length 1 along all axes
- * before. So a box has part of one line, or several lines, which follow one
- * another. Returns 0 if the output is not the input without its last axes, or
- * with 1 in their place, or if it is empty. [any] */
+ * TN_FOLD_BOX elements; the next axis is cut, and all axes before have length
+ * 1. So a box has a part of one line, or several consecutive lines. Returns 0
+ * if the output is not the input without its last axes, or with 1 in their
+ * place, or if it is empty. [any] */
 static inline int tn_fold_cut(const tn_tensor *in, const tn_tensor *out,
                               tn_fold *fold) {
   int64_t left = TN_FOLD_BOX;
@@ -89,7 +89,7 @@ static inline int tn_fold_cut(const tn_tensor *in, const tn_tensor *out,
   return 1;
 }
 
-/* One box: where it begins, how long it is, and its first record. */
+/* One box: its begin, its lengths, and its first record. */
 typedef struct tn_fold_part {
   int64_t at[TN_MAX_NDIM];
   int64_t shape[TN_MAX_NDIM];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * gradient.h: the gradients of one call, for tools that have the call's arrays
- * and no tape: by the operator's backward kernel, or, where its gradient is a
- * graph of other operators (TN_GRADIENT_GRAPH), by a tape on which the call is
- * made once more. Programs that differentiate use a tape from the start.
+ * and no tape: by the operator's backward kernel, or, if its gradient is a
+ * graph of other operators (TN_GRADIENT_GRAPH), by a tape that records the call
+ * again. Programs that differentiate use a tape from the start.
  *
  * Header only, C11 and C++.
  */
@@ -16,9 +16,9 @@
 
 #include "tenon/tenon.h"
 
-/* What a tape is asked; lists with room for every operand. */
+/* The query of a tape; lists with room for every operand. */
 typedef struct tn_gradient_lists {
-  tn_array **memory; /* that all lists lie in */
+  tn_array **memory; /* memory of all lists */
   tn_array **out;    /* of the call on the tape, released at the end */
   tn_array **heads;
   tn_array **weights;
@@ -49,7 +49,7 @@ static inline bool tn_gradient_room(const tn_backward *call,
   return true;
 }
 
-/* Makes the call; inputs whose gradients are wanted are watched. */
+/* Runs the call on the tape; watches the inputs with requested gradients. */
 static inline tn_code tn_gradient_record(tn_tape *tape, tn_operator *op,
                                          const tn_backward *call,
                                          tn_gradient_lists *l) {
@@ -62,14 +62,14 @@ static inline tn_code tn_gradient_record(tn_tape *tape, tn_operator *op,
     l->req[l->n] = tn_gradient_asked(call, i);
     rc = tn_tape_watch(tape, l->of[l->n++]);
   }
-  /* Of integers there is none, as there is no backward kernel for them. */
+  /* Integers have no gradient, like in backward kernels. */
   if (rc != TN_OK) return rc == TN_DTYPE ? TN_UNSUPPORTED : rc;
   return (call->flags & TN_CALL_TRAIN) != 0
              ? tn_tape_call_train(tape, op, &call->inputs, call->params, &out)
              : tn_tape_call(tape, op, &call->inputs, call->params, &out);
 }
 
-/* The gradients of what was recorded. */
+/* Computes the gradients of the recorded call. */
 static inline tn_code tn_gradient_ask(tn_tape *tape, const tn_backward *call,
                                       tn_gradient_lists *l) {
   for (size_t i = 0; i < call->outputs.n && i < call->out_grads.n; ++i) {
@@ -112,7 +112,7 @@ static inline tn_code tn_gradient_by_tape(tn_runtime *rt, tn_operator *op,
   return rc;
 }
 
-/* As tn_call_backward, for gradients of either kind; every output must have
+/* Like tn_call_backward, for gradients of either kind; every output must have
  * its place in call->outputs. [host-thread] */
 static inline tn_code tn_gradient_call(tn_runtime *rt, tn_operator *op,
                                        const tn_backward *call) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * graph.h: graphs of operators and the programs made of them. Part of the host
- * API: conventions are those of tenon.h.
+ * graph.h: graphs of operators, and the programs that run them. Part of the
+ * host API: conventions are those of tenon.h.
  *
  *   tn_graph *net = NULL;
  *   tn_program *p = NULL;
@@ -25,30 +25,29 @@
  *   if (!rc) rc = tn_program_forward(p, TN_CALL_TRAIN);
  *   if (!rc) rc = tn_program_backward(p, NULL, 0);
  *
- * (fc1's weight and bias, and softmax's label, were not given to the calls:
- * they are the variables `fc1_weight`, `fc1_bias` and `softmax_label`. The
- * program makes the weights, of zeros. The softmax is a loss, so no gradient of
- * it is given. The tests compile and run these lines.)
+ * (The calls omit fc1's weight and bias, and softmax's label: they become the
+ * variables `fc1_weight`, `fc1_bias` and `softmax_label`. The program creates
+ * the weights, of zeros. The softmax is a loss, so its gradient may be omitted.
+ * The tests compile and run these lines.)
  *
  * WORDS
  *
  * A graph is a list of *nodes*: variables, calls of operators, other graphs
  * used as operators, loops. A node has a name, which no other node of the graph
  * has, and one or more outputs; an *entry* is one output of one node. Nodes
- * read entries of nodes that are already there, so a graph has no cycles and
- * the order of its nodes is one in which it can be computed. The *heads* are
- * the entries that the graph is there for.
+ * read entries of earlier nodes, so a graph has no cycles and can be computed
+ * in the order of its nodes. The *heads* are the outputs of the graph.
  *
- * A variable is an *argument*, or an *auxiliary state*: one that a call of an
- * operator with states changes. Nothing else is changed by a graph.
+ * A variable is an *argument*, or an *auxiliary state*: an operator with states
+ * changes it. A graph changes nothing else.
  *
- * A *program* is a graph that was made ready to run with arrays: shapes are
- * inferred, gradients added, kernels chosen, memory planned. Nothing of the
- * graph is changed by it, and the graph may be changed or released afterwards.
+ * A *program* is a graph that is ready to run with arrays: shapes are inferred,
+ * gradients added, kernels chosen, memory planned. Binding does not change the
+ * graph, and the graph may be changed or released afterwards.
  *
- * THREADS. A graph, and a program, is used by one thread at a time; different
- * ones by different threads. Running a program schedules its work and returns,
- * as calls do: what it writes is ordered with all else that uses these arrays.
+ * THREADS. One thread at a time may use a graph or a program; different threads
+ * may use different ones. Running a program schedules its work and returns,
+ * like a call: its operations are ordered with all others on these arrays.
  */
 #ifndef TENON_GRAPH_H_
 #define TENON_GRAPH_H_
@@ -63,66 +62,66 @@ extern "C" {
 typedef struct tn_graph tn_graph;
 typedef struct tn_program tn_program;
 
-/* tn_entry, an output of a node, and TN_ENTRY_NONE, an optional input that is
- * not given, are in pass.h, as plugins see them too. */
+/* tn_entry, an output of a node, and TN_ENTRY_NONE, an omitted optional input,
+ * are in pass.h, because plugins use them too. */
 
 /* ------------------------------------------------------------ construction */
 
-/* An empty graph. The caller releases *out. [host-thread] */
+/* Creates an empty graph. The caller releases *out. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_create(tn_runtime *rt, tn_graph **out);
 
-/* A copy that shares nothing with the graph. The caller releases *out.
+/* Copies the graph; the copy shares nothing with it. The caller releases *out.
  * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_copy(const tn_graph *graph, tn_graph **out);
 
-/* Gives up the graph; NULL is allowed. [host-thread] */
+/* Releases the graph; NULL is allowed. [host-thread] */
 TN_API void tn_graph_release(tn_graph *graph);
 
-/* A variable. `known` is what is known of its shape and dtype, or NULL; a
- * program's arguments override it. TN_EXISTS if the name is taken,
- * TN_INVALID if it is none: names are 1 to 200 letters, digits and
- * `_ . / - @ '`. [host-thread] */
+/* Adds a variable. `known` has the known parts of its shape and dtype, or is
+ * NULL; a program's arguments override it. TN_EXISTS if the name is in use,
+ * TN_INVALID if it is malformed: names are 1 to 200 letters, digits and `_ . /
+ * - @ '`. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_variable(tn_graph *graph, const char *name,
                                              const tn_sig *known,
                                              tn_entry *out);
 
-/* An attribute of a node. Keys that the library reads: `group` (where the
- * node runs, see tn_group), `keep` ("1": never recomputed, "0": always
- * worth while), `no_gradient` ("1": gradients stop at its outputs). Others are
+/* An attribute of a node. Keys that the library reads: `group` (where the node
+ * runs, see tn_group), `keep` ("1": never recomputed, "0": always worth
+ * recomputing), `no_gradient` ("1": gradients stop at its outputs). Others are
  * the user's, in UTF-8. Frozen. */
 typedef struct tn_attribute {
   const char *key;
   const char *value;
 } tn_attribute;
 
-/* A call to be added. Everything is borrowed for the call. */
+/* A call to add. Everything is borrowed for the call. */
 typedef struct tn_graph_node {
   uint32_t struct_size; /* sizeof(tn_graph_node) */
   uint32_t n_in;
   const char *op;          /* "nn.convolution", "nn.convolution@1" */
   const char *params;      /* "kernel=[3,3] num_filter=8"; NULL: all defaults */
   const char *name;        /* NULL: the operator's name and a number */
-  const tn_entry *in;      /* the inputs, and behind them the states ... */
+  const tn_entry *in;      /* the inputs, then the states ... */
   const char *const *keys; /* ... in the operator's order, or, if this is not
-                              NULL, each by the name that stands here */
+                              NULL, each by its name here */
   const tn_attribute *attributes;
   size_t n_attributes;
 } tn_graph_node;
 
-/* Adds a call. Inputs and states that are not given become variables
- * `<name>_<input>`; an optional input only if its role is a weight, the
- * operator's conditions allow it, and no TN_ENTRY_NONE says that it is absent.
- * A variadic input takes all entries that are left; states behind it are given
- * by name. A state must be a variable (TN_INVALID). *out is its first output;
- * the others have the same `node`. `out` may be one of `in`. On failure the
- * graph and *out are as they were. [host-thread] */
+/* Adds a call. Omitted inputs and states become variables `<name>_<input>`; an
+ * optional input only if its role is a weight, the operator's conditions allow
+ * it, and no TN_ENTRY_NONE says that it is absent. A variadic input takes all
+ * remaining entries; pass states after it by name. A state must be a variable
+ * (TN_INVALID). *out is its first output; the others have the same `node`.
+ * `out` may be one of `in`. On failure the graph and *out are as they were.
+ * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_call(tn_graph *graph,
                                          const tn_graph_node *node,
                                          tn_entry *out);
 
-/* Another graph to be used as an operator. Its arguments and states are, in
- * the order of tn_graph_name(TN_GRAPH_ARGUMENTS), then AUXILIARIES, the inputs;
- * its heads the outputs. Borrowed for the call. */
+/* A nested graph: another graph used as an operator. Its arguments and states
+ * are, in the order of tn_graph_name(TN_GRAPH_ARGUMENTS), then AUXILIARIES, the
+ * inputs; its heads the outputs. Borrowed for the call. */
 typedef struct tn_embedding {
   uint32_t struct_size; /* sizeof(tn_embedding) */
   uint32_t n_in;
@@ -134,9 +133,9 @@ typedef struct tn_embedding {
   size_t n_attributes;
 } tn_embedding;
 
-/* Adds a graph as one node. What is not given becomes a variable
- * `<name>_<inner name>`. A program has its nodes as `<name>/<inner name>`; of
- * names that become too long, `..`, their end and a number. [host-thread] */
+/* Adds a graph as one node. Omitted inputs become variables `<name>_<inner
+ * name>`. In a program its nodes have the names `<name>/<inner name>`; a name
+ * that is too long becomes `..`, its end and a number. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_embed(tn_graph *graph,
                                           const tn_embedding *what,
                                           tn_entry *out);
@@ -145,11 +144,11 @@ TN_API TN_MUST_USE tn_code tn_graph_embed(tn_graph *graph,
  *
  *   outputs[t], state = step(sequences[t], state, constants)
  *
- * Every argument of the step is a sequence (it gets element t of the first
- * axis of what the node is given), a state (at first what the node is given,
- * then what the step before has made of it) or a constant. The first heads of
- * the step are the new states, in the order of `states`; the others are
- * outputs, collected along a new first axis. Borrowed for the call. */
+ * Every argument of the step is a sequence (in step t, element t of the first
+ * axis of the node's input), a state (at first the node's input, then its value
+ * from the step before) or a constant. The first heads of the step are the new
+ * states, in the order of `states`; the others are outputs, collected along a
+ * new first axis. Borrowed for the call. */
 typedef struct tn_loop {
   uint32_t struct_size; /* sizeof(tn_loop) */
   uint32_t n_in;
@@ -167,51 +166,50 @@ typedef struct tn_loop {
   size_t n_attributes;
 } tn_loop;
 
-/* Adds a loop. Its outputs are the last states, then the collected ones; behind
- * them, hidden, what gradients read: what each state was before each step, and
- * what came of each step's nodes that change states or draw random numbers,
- * because these are never computed a second time. Hidden outputs cost nothing
- * until they are read. At least one sequence is needed. [host-thread] */
+/* Adds a loop. Its outputs are the last states, then the collected ones. Hidden
+ * outputs for gradients follow: each state before each step, and the results of
+ * nodes that change states or draw random numbers, because these are never
+ * recomputed. Hidden outputs cost nothing until they are read. At least one
+ * sequence is needed. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_loop(tn_graph *graph, const tn_loop *what,
                                          tn_entry *out);
 
 /* Adds all nodes of `other`, with some of its variables replaced by entries of
- * `graph`: two graphs become one. Other variables keep their names; a variable
- * whose name `graph` has too becomes the same one; a call whose name is taken
- * is TN_EXISTS. `heads` has room for the heads of `other`, which are stored as
- * entries of `graph`. [host-thread] */
+ * `graph`: two graphs become one. Other variables keep their names; variables
+ * with the same name in both graphs become one; a call with a name that is in
+ * use is TN_EXISTS. `heads` has room for the heads of `other`, which are stored
+ * as entries of `graph`. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_compose(tn_graph *graph,
                                             const tn_graph *other,
                                             const char *const *names,
                                             const tn_entry *entries, size_t n,
                                             tn_entry *heads);
 
-/* Node number `node` waits for node number `on`, though it reads nothing of it:
- * who needs the first needs both, and runs them one behind the other. The
- * second must be older than the first, so that there is no cycle, and neither
- * of them a variable (TN_INVALID). Where a call changes a state, nothing need
- * be said: a program uses a state in the order of the graph. [host-thread] */
+/* Makes node number `node` wait for node number `on`, although it reads no
+ * output of it: a program that needs the first runs both, `on` first. `on` must
+ * be older than `node`, so that there is no cycle, and neither may be a
+ * variable (TN_INVALID). States need no such edges: a program uses a state in
+ * the order of the graph. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_depends(tn_graph *graph, uint32_t node,
                                             uint32_t on);
 
-/* Names the heads: one entry, or a group of several. Borrowed for the call.
- * [host-thread] */
+/* Sets the heads: one entry or several. Borrowed for the call. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_heads_set(tn_graph *graph,
                                               const tn_entry *heads, size_t n);
 
 /* Adds, for each of `of`, the gradient of the sum of `heads` with respect to
  * it, each weighted by its entry of `weights`; NULL, or TN_ENTRY_NONE there:
  * ones. `stop`: entries that gradients do not pass; neither do they pass
- * outputs that an operator says are of whole numbers or bools. Nothing is added
- * that nobody asked for. TN_UNSUPPORTED, with node and reason, where an
- * operator on the way has none; TN_INVALID where `heads` do not depend on one
+ * outputs that an operator declares as integers or bools. Nodes are added for
+ * the requested gradients only. TN_UNSUPPORTED, with node and reason, if an
+ * operator between has no gradient; TN_INVALID if `heads` do not depend on one
  * of `of`. The results may be used like any other entries, and differentiated
  * again. Two of them may be the same entry, and one may be a weight.
  *
- * Gradients of loops, and of graphs used as operators, compute these a second
- * time, so none of their nodes may change a state or draw random numbers:
- * TN_UNSUPPORTED otherwise. Programs do not mind it in graphs, whose nodes they
- * take out. Frozen. */
+ * Gradients of loops and nested graphs compute these a second time, so none of
+ * their nodes may change a state or draw random numbers: TN_UNSUPPORTED
+ * otherwise. Programs allow it in nested graphs, because they flatten them.
+ * Frozen. */
 typedef struct tn_gradient_query {
   const tn_entry *heads;
   const tn_entry *weights;
@@ -225,10 +223,10 @@ TN_API TN_MUST_USE tn_code tn_graph_gradient(tn_graph *graph,
                                              const tn_gradient_query *query,
                                              tn_entry *out);
 
-/* The same question by names. Frozen. */
+/* The same query by names. Frozen. */
 typedef struct tn_gradient_names {
-  const char *const *of;   /* entries, as tn_graph_find takes them. NULL: every
-                              argument that a gradient comes to */
+  const char *const *of;   /* names as for tn_graph_find. NULL: every argument
+                              that has a gradient */
   const char *const *stop; /* entries that gradients do not pass */
   size_t n_of;
   size_t n_stop;
@@ -237,34 +235,33 @@ typedef struct tn_gradient_names {
 /* Adds the gradients of the graph's heads by name: that of the entry "x" is the
  * entry "x@GRAD" from then on, for tn_graph_find, in files and in programs. A
  * head "y_output" is weighted with the variable "y_output@GRAD", if the graph
- * has one, otherwise with ones. TN_NOT_FOUND if an entry is none, TN_EXISTS if
- * there is a gradient of one already; otherwise as tn_graph_gradient. On
- * failure the graph is as it was. [host-thread] */
+ * has one, otherwise with ones. TN_NOT_FOUND for an unknown entry, TN_EXISTS if
+ * one has a gradient already; otherwise like tn_graph_gradient. On failure the
+ * graph is as it was. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_backward(tn_graph *graph,
                                              const tn_gradient_names *what);
 
-/* Attributes that every node added from now on gets, until the matching pop;
- * its own ones, and inner scopes, override them. Variables that a call makes
- * get the call's attributes. [host-thread] */
+/* Sets attributes of every node that is added until the matching pop; its own
+ * ones, and inner scopes, override them. Variables that a call makes get the
+ * call's attributes. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_scope_push(tn_graph *graph,
                                                const tn_attribute *attributes,
                                                size_t n);
 TN_API TN_MUST_USE tn_code tn_graph_scope_pop(tn_graph *graph);
 
-/* Text put before every name that the library makes from now on; "" or NULL
- * for none. TN_INVALID if a name cannot begin with it. [host-thread] */
+/* Sets the text before every name that the library creates from now on; "" or
+ * NULL for none. TN_INVALID if a name cannot begin with it. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_prefix(tn_graph *graph, const char *prefix);
 
 /* --------------------------------------------------------------- questions */
 
-/* Finds an entry by name: of a variable, "data"; of an output,
- * "<node>_output", or "<node>_<output>" where the operator names it otherwise;
- * of a gradient, see tn_graph_backward.
- * TN_NOT_FOUND with the nearest name. [host-thread] */
+/* Finds an entry by name: of a variable, "data"; of an output, "<node>_output",
+ * or "<node>_<output>" if the operator names it so; of a gradient, see
+ * tn_graph_backward. TN_NOT_FOUND with the nearest name. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_find(const tn_graph *graph,
                                          const char *name, tn_entry *out);
 
-enum {                           /* what tn_graph_name lists */
+enum {                           /* lists of tn_graph_name */
        TN_GRAPH_ARGUMENTS = 0,   /* that the heads depend on, depth first */
        TN_GRAPH_AUXILIARIES = 1, /* the same of states */
        TN_GRAPH_HEADS = 2,
@@ -284,10 +281,9 @@ TN_API TN_MUST_USE tn_code tn_graph_name(tn_graph *graph, uint32_t list,
 TN_API TN_MUST_USE tn_code tn_graph_child(const tn_graph *graph, uint32_t node,
                                           size_t index, tn_entry *out);
 
-/* Full name of the operator that a node calls, "nn.convolution@1", or whose
- * gradient it computes; NULL for a variable, for any other node, and for a
- * number that no node has. Borrowed until the graph is released.
- * [host-thread] */
+/* Full name of the operator, "nn.convolution@1", that a node calls or
+ * differentiates; NULL for a variable, for any other node, and for a number
+ * that no node has. Borrowed until the graph is released. [host-thread] */
 TN_API const char *tn_graph_operator(const tn_graph *graph, uint32_t node);
 
 /* Sets an attribute of a node; `value` NULL removes it. [host-thread] */
@@ -308,40 +304,40 @@ TN_API TN_MUST_USE tn_code tn_graph_attribute_at(const tn_graph *graph,
                                                  tn_attribute *out);
 
 /* All attributes of all nodes as one JSON object, {"<node>$<key>": "<value>"},
- * in order of nodes, then of keys; those of a graph's or a loop's own nodes are
- * "<node>/<inner node>$<key>", behind the node's. The caller releases *out.
- * [host-thread] */
+ * in order of nodes, then of keys; those of the nodes in a nested graph or loop
+ * are "<node>/<inner node>$<key>", after those of the node. The caller releases
+ * *out. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_attributes(const tn_graph *graph,
                                                tn_text **out);
 
-/* What is known of a variable, for inference. Frozen. */
+/* Known parts of a variable, for inference. Frozen. */
 typedef struct tn_known {
   const char *name;
   tn_sig sig;
 } tn_known;
 
-/* Infers dtypes and shapes in both directions to a fixed point, from what
- * variables were made with and from `known`, which overrides it. TN_OK if all
- * that the heads depend on is known; TN_INCOMPLETE, naming what is not, if some
- * is not: what could be found out is kept all the same. TN_SHAPE or TN_DTYPE
- * name the node, its input, both shapes and where each came from, and nothing
- * is kept. [host-thread] */
+/* Infers dtypes and shapes in both directions to a fixed point, from `known`
+ * and from the facts that variables were created with; `known` overrides those.
+ * TN_OK if everything that the heads depend on is known. TN_INCOMPLETE, naming
+ * the unknown parts, if not; the inferred ones are kept. TN_SHAPE or TN_DTYPE
+ * name the node, its input, both shapes and the source of each; nothing is
+ * kept. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_infer(tn_graph *graph,
                                           const tn_known *known, size_t n);
 
-/* What the last inference found out about an entry. [host-thread] */
+/* Result of the last inference for an entry. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_sig(const tn_graph *graph, tn_entry entry,
                                         tn_sig *out);
 
 /* ------------------------------------------------------------------ passes */
 
-/* A copy of the graph to which passes were applied, in this order: "infer",
- * "flatten", and those of plugins, "acme.fold" (pass.h). The graph stays what
- * it is; names are kept, entries of the copy are others. TN_NOT_FOUND names the
- * passes that there are; TN_INVALID what a pass needs and which one provides
- * it, before any of them is run; a failure of a pass names it, its plugin and
- * the node. What the last inference found out of the variables is known in the
- * copy. The caller releases *out. [host-thread] */
+/* Applies passes to a copy of the graph, in this order: "infer", "flatten", and
+ * those of plugins, "acme.fold" (pass.h). The graph is not changed; the copy
+ * keeps names, but not entries. TN_NOT_FOUND lists the existing passes.
+ * TN_INVALID, before any of them runs, names the missing fact and the pass that
+ * provides it. A failure of a pass names it, its plugin and the node. The copy
+ * knows the results of the last inference for variables. The caller releases
+ * *out. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_apply(const tn_graph *graph,
                                           const char *const *passes, size_t n,
                                           tn_graph **out);
@@ -353,7 +349,7 @@ typedef struct tn_pass_info {
   uint32_t n_provides;
   uint32_t reserved;
   const char *name;
-  const char *plugin; /* NULL: it is the library's */
+  const char *plugin; /* NULL: a pass of the library */
   const char *doc;    /* or NULL */
   const char *const *needs;
   const char *const *provides;
@@ -371,14 +367,14 @@ TN_API TN_MUST_USE tn_code tn_pass_at(tn_runtime *rt, size_t index,
  * the same bytes. The caller releases *out. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_json(const tn_graph *graph, tn_text **out);
 
-/* Reads `bytes` bytes of JSON. TN_NOT_FOUND names all plugins and operators
- * that are missing, TN_INVALID says at which byte what is wrong. The caller
- * releases *out. [host-thread] */
+/* Reads `bytes` bytes of JSON. TN_NOT_FOUND names all missing plugins and
+ * operators, TN_INVALID the fault and its byte. The caller releases *out.
+ * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_parse(tn_runtime *rt, const char *json,
                                           size_t bytes, tn_graph **out);
 
-/* The same with a file. A file that is there is replaced as a whole, or left.
- * [host-thread] */
+/* The same with a file. An existing file is replaced as a whole, or not
+ * changed. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_save(const tn_graph *graph,
                                          const char *path);
 TN_API TN_MUST_USE tn_code tn_graph_load(tn_runtime *rt, const char *path,
@@ -390,9 +386,9 @@ enum {                      /* tn_graph_picture */
        TN_PICTURE_SVG = 2   /* drawn here, with shapes */
 };
 
-/* A picture of the graph, with what the last inference found out.
- * TN_UNSUPPORTED if there are too many nodes to be drawn. The caller releases
- * *out. [host-thread] */
+/* A picture of the graph, with the results of the last inference.
+ * TN_UNSUPPORTED if there are too many nodes to draw. The caller releases *out.
+ * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_graph_picture(const tn_graph *graph,
                                             uint32_t format, tn_text **out);
 
@@ -401,48 +397,50 @@ TN_API TN_MUST_USE tn_code tn_graph_picture(const tn_graph *graph,
 /* An array for one argument or state. */
 typedef struct tn_argument {
   const char *name;
-  tn_array *array;    /* NULL: the program makes one, of zeros, or of what the
-                         operator says that a state begins as */
+  tn_array *array;    /* NULL: the program creates one, of zeros, or of a
+                         state's initial value */
   tn_array *gradient; /* NULL: the program makes one if `request` wants it */
-  tn_req request;     /* TN_REQ_NULL, WRITE or ADD; not read unless has_request
-                         is 1: then it stands in place of tn_bind.request */
+  tn_req request;     /* TN_REQ_NULL, WRITE or ADD; replaces tn_bind.request if
+                         has_request is 1, otherwise ignored */
   uint32_t has_request;
-  tn_sig known; /* for an array that the program makes; ndim -1 and dtype
-                   TN_DTYPE_UNKNOWN where nothing is */
+  tn_sig known; /* for an array that the program creates; ndim -1 and dtype
+                   TN_DTYPE_UNKNOWN: unknown */
 } tn_argument;
 
-/* Where the nodes of a group run: those whose attribute `group` is `name`,
- * which tn_graph_scope_push gives to many. Others follow their neighbours:
+/* The device of a group: of all nodes with the attribute `group` equal to
+ * `name` (tn_graph_scope_push sets it for many). Others follow their
+ * neighbours:
  *
- * - A node of no group runs where its first input does that has a place; what
- *   has none by then, from the last node to the first, where its first reader
- *   does that has one; and so on as long as somebody finds a place. What is
- *   left, and nodes whose `group` is "", run at tn_bind.place.
- * - Gradients are computed where the node is whose gradient they are. Several
- *   of one entry are added where the entry is computed (in graphs that
- *   tn_graph_gradient made, where their sum is read); those of an argument lie
- *   where it does.
- * - What is read on another device is copied there by a step, once for all who
- *   read it: `<node>_<number of the output>_copy`. A shape needs no copy.
- * - Nodes of a graph that is used as an operator are placed one by one; they
- *   belong to that node's group unless they have one of their own. A loop runs
- *   as a whole where its node does; groups inside of its step mean nothing.
- * - Arguments, gradients and outputs lie where their node is, and so must the
- *   arrays that are given for them: TN_INVALID names both places, as it does
- *   with both nodes where a state is used on two devices. TN_NOT_FOUND names a
- *   group that there is not, or whose device there is not.
+ * - A node of no group goes to the device of its first input that has one.
+ *   Then, from the last node to the first, a node without a device goes to that
+ *   of its first reader that has one. Both are repeated until nothing changes.
+ *   The remaining nodes, and those with the `group` "", run at tn_bind.place.
+ * - The gradient of a node is computed on the device of the node. Several
+ *   gradients of one entry are added on the device of the entry (in graphs of
+ *   tn_graph_gradient: of the reader of the sum). That of an argument is on its
+ *   device.
+ * - An entry that is read on another device is copied there by one step for all
+ *   readers: `<node>_<number of the output>_copy`. A shape needs no copy.
+ * - Nodes of a nested graph are placed one by one; they belong to its node's
+ *   group unless they have their own. A loop runs as a whole on its node's
+ *   device; groups inside of its step are ignored.
+ * - Arguments, gradients and outputs are on the device of their node, and so
+ *   must be the arrays that are passed for them: TN_INVALID names both places.
+ *   It names both nodes if they use a state on two devices. TN_NOT_FOUND names
+ *   an unknown group, or one with an unknown device.
  *
- * Without any tn_group all nodes run at tn_bind.place, whatever their group. A
- * device that cannot add (tn_device.sum) has kernels, copies and zeros; sums of
- * gradients, loops, and requests to add to a copy are TN_UNSUPPORTED there. */
+ * Without any tn_group all nodes run at tn_bind.place, independent of their
+ * group. A device that cannot add (tn_device.sum) has kernels, copies and
+ * zeros; sums of gradients, loops, and requests to add to a copy are
+ * TN_UNSUPPORTED there. */
 typedef struct tn_group {
   const char *name;
   tn_place place;
 } tn_group;
 
 enum { /* tn_bind.plan */
-       /* Offsets in one pool. With several workers, long branches get memory
-        * apart, if that takes at most half more; not if `memory` is given. */
+       /* Offsets in one pool. With several workers, long branches get separate
+        * memory, if that costs at most half more; not if `memory` is set. */
        TN_PLAN_DEFAULT = 0,
        TN_PLAN_NONE = 1,           /* every entry has its own memory */
        TN_PLAN_COMPAT = 2,         /* as the planner of MXNet 0.12 */
@@ -451,21 +449,21 @@ enum { /* tn_bind.plan */
 };
 
 enum { /* tn_bind.flags */
-       /* Every call on its own: no runs of elementwise calls, no joints
-        * (pass.h); and on a device that has queues a fence behind each, so that
-        * a failure that is noticed late names the call and not "from .. to". */
+       /* Every call is a step: no fused runs of elementwise calls, no fused
+        * pairs (tn_joint of pass.h). A device with queues gets a fence after
+        * each, so that a late failure names the call and not "from .. to". */
        TN_BIND_NO_FUSE = 1u << 0,
        /* Runs on a device are recorded there, and then launched as one
         * (tn_program_captured). Off by default: such a run is one operation, so
-        * what it computes is there all at once, and failures, spans and what
-        * was not run name the program and not the step. */
+        * all results are complete at once, and failures, spans and skipped work
+        * name the program and not the step. */
        TN_BIND_CAPTURE = 1u << 1
 };
 
 #define TN_MEMORY_MINIMAL 1ull /* tn_bind.memory: as little as possible */
 
-/* How a program is made. Zero means the default in every field. Borrowed for
- * the call; arrays are kept. */
+/* Settings of a new program. Zero means the default in every field. Borrowed
+ * for the call; arrays are kept. */
 typedef struct tn_bind {
   uint32_t struct_size; /* sizeof(tn_bind) */
   uint32_t flags;       /* TN_BIND_* */
@@ -473,70 +471,69 @@ typedef struct tn_bind {
   /* Of all arguments' gradients: TN_REQ_NULL, no gradients at all; WRITE or ADD
    * for arguments of floating-point type. */
   tn_req request;
-  /* Those of which there is something to say; all others are made. A variable
-   * that no head needs may be among them: its shape counts for the gradients of
-   * calls that read it, and its own gradient is zeros. */
+  /* Arguments with an array or settings; the program creates all others. A
+   * variable that no head needs may be among them: its shape counts for the
+   * gradients of calls that read it, and its own gradient is zeros. */
   const tn_argument *arguments;
   size_t n_arguments;
-  /* For the heads; NULL, or an entry NULL: made, of zeros (but see `shared`, in
-   * whose memory those of a TN_PLAN_COMPAT lie). One may be the array
-   * of an argument, which is then overwritten behind all that reads it; there
-   * are no gradients then but those that the graph has itself. No two results
-   * may share memory, nor a gradient with an argument. */
+  /* For the heads; NULL, or an entry NULL: created, of zeros (but with
+   * TN_PLAN_COMPAT in the memory of `shared`). One may be the array of an
+   * argument: it is then overwritten after its last reader, and there are no
+   * gradients but those in the graph itself. No two results may share memory,
+   * nor a gradient with an argument. */
   tn_array *const *outputs;
   size_t n_outputs;
   tn_place place; /* default device; {0, 0}: cpu(0) */
   const tn_group *groups;
   size_t n_groups;
-  /* Bytes that intermediate results may take: what does not fit is computed
-   * again. 0: as many as there are; TN_MEMORY_MINIMAL. */
+  /* Limit of the bytes of intermediate results: results beyond it are
+   * recomputed. 0: no limit; TN_MEMORY_MINIMAL. */
   uint64_t memory;
-  /* Whose memory this one may use: the two are never on their way at the same
-   * time, and one thread at a time uses both. A run of one ends what a forward
-   * run of the other has left for its backward part. Heads that the program
-   * made lie in that memory too if its plan is a TN_PLAN_COMPAT: read them
-   * before the other runs. NULL: none. */
+  /* A program that lends its memory to this one: the two never run at the same
+   * time, and one thread at a time uses both. A run of one overwrites the
+   * results that a forward run of the other keeps for its backward part. With a
+   * TN_PLAN_COMPAT, heads that the program created are in that memory too: read
+   * them before the other runs. NULL: none. */
   tn_program *shared;
   /* Names of passes that rewrite the program's graph, which is flat and
-   * inferred, before gradients are added; those behind a "gradient" in the list
-   * when they are there. Other than in tn_graph_apply they are done to the
-   * program only. */
+   * inferred, before gradients are added; those after a "gradient" in the list
+   * run after that. Unlike tn_graph_apply they change the program only. */
   const char *const *passes;
   size_t n_passes;
 } tn_bind;
 
-/* Makes a program of the graph's heads. TN_INVALID, TN_SHAPE, TN_DTYPE,
- * TN_INCOMPLETE and TN_UNSUPPORTED name the node; so does TN_OUT_OF_MEMORY,
- * with the bytes, or it says that what nodes share was missing. The caller
- * releases *out. [host-thread] */
+/* Creates a program that computes the graph's heads. TN_INVALID, TN_SHAPE,
+ * TN_DTYPE, TN_INCOMPLETE and TN_UNSUPPORTED name the node; TN_OUT_OF_MEMORY
+ * names the node and the bytes, or that memory for all nodes was missing. The
+ * caller releases *out. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_bind(const tn_graph *graph,
                                            const tn_bind *how,
                                            tn_program **out);
 
-/* Gives up the program, behind its last run; NULL is allowed. [host-thread] */
+/* Releases the program after its last run; NULL is allowed. [host-thread] */
 TN_API void tn_program_release(tn_program *program);
 
-/* Schedules the forward part; `flags` is TN_CALL_TRAIN or 0. All of it, or,
- * when this fails, none: then no array has changed, and it may be tried again.
- * What steps fail at is told by the arrays that they write. Only of a program
- * that is watched (tn_program_monitor) steps may have run, and a failure of one
- * is returned here too. [host-thread] */
+/* Schedules the forward part; `flags` is TN_CALL_TRAIN or 0. All of it, or, on
+ * failure, none: then no array has changed, and the caller may try again. A
+ * failure of a step travels with the arrays that it writes. If the program has
+ * a monitor (tn_program_monitor), steps may have run, and a failure of one is
+ * returned here too. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_forward(tn_program *program,
                                               uint32_t flags);
 
 /* Schedules the backward part, once after each forward run with TN_CALL_TRAIN.
- * `weights` are the gradients of the heads; NULL, or an entry NULL: ones, which
- * only heads accept that are losses (an output with the role TN_ROLE_LOSS), or
- * whose gradient does not read it. TN_INVALID says which head needs one, or
- * that another program has run in the same memory since. When it fails it may
- * be tried again, as tn_program_forward, without another forward run, unless
- * the program is watched. [host-thread] */
+ * `weights` are the gradients of the heads; NULL, or an entry NULL: ones,
+ * allowed only for losses (outputs with the role TN_ROLE_LOSS) and for heads
+ * with a gradient that does not read it. TN_INVALID names the head that needs
+ * one, or reports that another program has run in the same memory since. After
+ * a failure the caller may try again, as with tn_program_forward, without
+ * another forward run, unless the program has a monitor. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_backward(tn_program *program,
                                                tn_array *const *weights,
                                                size_t n);
 
-/* Schedules the first `steps` steps of the forward part, and says in *left, if
- * it is not NULL, how many there are behind them. [host-thread] */
+/* Schedules the first `steps` steps of the forward part, and stores the number
+ * of remaining steps in *left, if it is not NULL. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_forward_part(tn_program *program,
                                                    uint32_t flags, size_t steps,
                                                    size_t *left);
@@ -560,82 +557,80 @@ TN_API TN_MUST_USE tn_code tn_program_output(const tn_program *program,
                                              size_t index, tn_array **out);
 
 /* Changes a parameter that an operator declares `dynamic`, of the node `node`,
- * for the runs that follow. [host-thread] */
+ * for later runs. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_set(tn_program *program, const char *node,
                                           const tn_value *value);
 
 /* Called with each visible output, "<node>_<output>", when its step has been
  * computed; the array is borrowed for the call, and the program's runs wait for
- * it. It makes no call of this library but tn_array_get and tn_array_tensor. */
+ * it. Of this library it may call tn_array_get and tn_array_tensor only. */
 typedef void tn_monitor_fn(void *ctx, const char *name, tn_array *array);
 
-/* Lets `fn` see what runs compute from now on; NULL ends it. While there is
- * one, steps run one by one, and nothing is fused. [host-thread] */
+/* Lets `fn` see the results of later runs; NULL ends it. With a monitor, steps
+ * run one by one, and nothing is fused. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_monitor(tn_program *program,
                                               tn_monitor_fn *fn, void *ctx);
 
 /* A program like `program` for other shapes of some arguments, which shares its
- * memory as far as it reaches (tn_bind.shared), and the arrays whose shapes
- * stay the same, gradients and those given for heads included; TN_INVALID if a
- * head that overwrites an argument would have another shape. Where `known`
- * tells no type, an argument keeps its own; parameters are what tn_program_set
- * has made of them. The caller releases *out. [host-thread] */
+ * memory as far as it suffices (tn_bind.shared), and the arrays with unchanged
+ * shapes, also of gradients and heads. TN_INVALID if a head that overwrites an
+ * argument would get another shape. An argument keeps its type if `known` has
+ * none; parameters keep the values of tn_program_set. The caller releases *out.
+ * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_reshape(tn_program *program,
                                               const tn_known *known, size_t n,
                                               tn_program **out);
 
-/* What a program takes. */
+/* Size of a program in steps and bytes. */
 typedef struct tn_program_stats {
   uint32_t struct_size; /* sizeof(tn_program_stats) */
   uint32_t reserved;
   uint64_t n_forward; /* steps */
   uint64_t n_backward;
-  uint64_t n_fused;         /* calls that are parts of larger steps, joints
-                               among them */
+  uint64_t n_fused;         /* calls that are parts of larger steps, also of
+                               fused pairs */
   uint64_t pool_bytes;      /* memory of intermediate results, as planned */
-  uint64_t bound_bytes;     /* the peak of what is alive at one time: no plan
-                               with these in-place pairs can do with less */
+  uint64_t bound_bytes;     /* the most bytes that are live at one time: no plan
+                               with these in-place pairs needs less */
   uint64_t workspace_bytes; /* of them */
-  uint64_t own_bytes;       /* arguments, gradients, states that it made */
+  uint64_t own_bytes;       /* arguments, gradients, states that it created */
   double repeated; /* forward work that is done twice, as a fraction of all */
-  uint64_t n_chained; /* fused calls that hand on what they make in registers */
+  uint64_t n_chained; /* fused calls that pass results on in registers */
 } tn_program_stats;
 TN_API TN_MUST_USE tn_code tn_program_stats_get(const tn_program *program,
                                                 tn_program_stats *out);
 
 /* The steps as a table: node, kernel, the device if there are several, shapes,
- * requests, where in the device's memory, what is fused or joined and, with
- * `why` 1, why what is not is not. The caller releases *out. [host-thread] */
+ * requests, places in the device's memory, fused calls and, with `why` 1, the
+ * reasons why others are not fused. The caller releases *out. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_text(const tn_program *program,
                                            uint32_t why, tn_text **out);
 
-enum { /* tn_program_captured: what is recorded on its own */
+enum { /* tn_program_captured: parts that are recorded separately */
        TN_PART_FORWARD = 0, /* runs of tn_program_forward */
        TN_PART_TRAIN = 1,   /* with TN_CALL_TRAIN */
        TN_PART_BACKWARD = 2
 };
 
-/* Whether runs of this part are launched as one by now (TN_BIND_CAPTURE): *why
- * is NULL if so, and otherwise the reason, "node `fc1`: ...", which
- * tn_program_text shows too. Where nothing is against it, the first run is made
- * step by step, since kernels may then still have something to make ready; the
- * second is recorded, and what follows computes what step by step it would, as
- * parameters and random numbers go on changing. A run that was made step by
- * step because recording it failed is as good as any, and so are those behind
- * it; where memory was wanting, to record it or for a launch, that is tried
- * again, behind 8 runs and then each time behind twice as many, and *why says
- * so. What is against it: steps on several devices, or on the cpu; a device, or
- * its driver, that cannot record; a kernel that does not declare `capturable`
- * (tenon/capture.h). While a monitor looks, nothing is recorded or launched.
- * Waits for the runs that are on their way. The caller releases *why.
- * [host-thread] */
+/* Reports whether runs of this part are launched as one now (TN_BIND_CAPTURE):
+ * *why is NULL if so, and otherwise the reason, "node `fc1`: ...", which
+ * tn_program_text shows too. The first run goes step by step, because kernels
+ * may still have to prepare; the second is recorded. Later runs compute the
+ * same as step by step, with the current parameters and random numbers. If
+ * recording fails, runs go step by step, with the same results. If memory was
+ * missing, to record or to launch, the library tries again after 8 runs, then
+ * each time after twice as many, and *why reports it. Reasons against
+ * recording: steps on several devices, or on the cpu; a device, or its driver,
+ * that cannot record; a kernel that does not declare `capturable`
+ * (tenon/capture.h). With a monitor, nothing is recorded or launched. Waits for
+ * pending runs. The caller releases *why. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_captured(tn_program *program,
                                                uint32_t part, tn_text **why);
 
 /* The program's memory over time as an SVG: steps from left to right, bytes of
  * each device's pool upwards, one rectangle for each piece of memory from its
- * first use to its last. TN_UNSUPPORTED if there are too many steps to be
- * looked at. The caller releases *out. [host-thread] */
+ * first use to its last. TN_UNSUPPORTED if there are too many steps to draw.
+ * The caller releases *out. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_picture(const tn_program *program,
                                               tn_text **out);
 

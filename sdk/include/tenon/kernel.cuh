@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * kernel.cuh: what kernels for CUDA devices share: elements of all types, how
- * arrays are handed to a kernel, folds of what the threads of a block have, and
- * launches. For CUDA C++ only; nothing here is part of the ABI. Loops over
- * tensors of any strides are in elementwise.cuh, which includes this.
+ * kernel.cuh: common parts of kernels for CUDA devices: elements of all types,
+ * arguments of kernels, reductions over the threads of a block, and launches.
+ * For CUDA C++ only; nothing here is part of the ABI. Loops over tensors of any
+ * strides are in elementwise.cuh, which includes this.
  *
  *   enum { OUT, DATA };
  *   struct acme_extent { int64_t rows, columns; };
@@ -33,10 +33,10 @@
  *     });
  *   }
  *
- * A call is launched on its stream and not waited for: its kernel declares
+ * A call is launched on its stream without a wait: its kernel declares
  * TN_KERNEL_ASYNC. The arguments of a kernel are an array of tn_cuda_array,
- * which names all memory of the device that it touches, and one more that has
- * no address in it: so what a launch touches is known before it runs.
+ * with all memory of the device that it uses, and one more without addresses:
+ * so the memory of a launch is known before it runs.
  */
 #ifndef TENON_KERNEL_CUH_
 #define TENON_KERNEL_CUH_
@@ -53,7 +53,7 @@ enum { TN_CUDA_THREADS = 256 }; /* of a block */
 
 /* ----------------------------------------------------------------- elements */
 
-/* An element in memory, where its C++ type does not say what it is. */
+/* An element in memory with a type that C++ does not distinguish. */
 struct tn_cuda_bool {
   uint8_t byte;
 };
@@ -92,14 +92,15 @@ __device__ __forceinline__ T tn_cuda_whole(C x) {
   return x > low ? (T)x : (T)low;
 }
 
-/* What is written of a value, as convert.h says; the second argument is there
- * for its type. */
+/* The element that is written for a value, by the rules of convert.h; the
+ * second argument selects the type. */
 template <class T, class C>
 __device__ __forceinline__ T tn_cuda_put(C x, T) {
   return (T)x;
 }
 
-/* Integers of floats: found by argument, so that floats of floats are not. */
+/* Conversions of floats to integers: selected by argument, so that floats to
+ * floats are not. */
 #define TN_CUDA_WHOLE(type)                                     \
   __device__ __forceinline__ type tn_cuda_put(float x, type) {  \
     return tn_cuda_whole<type>(x);                              \
@@ -163,7 +164,7 @@ __device__ __forceinline__ int64_t tn_cuda_sum(int64_t a, int64_t b) {
   return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
-/* Whether elements are integers: then what is added to them is one as well. */
+/* True for integers: then a value is converted before it is added. */
 template <class T>
 struct tn_cuda_is_whole {
   enum { value = 0 };
@@ -258,15 +259,15 @@ struct tn_cuda_compute<double> {
 
 /* ------------------------------------------------------------------- arrays */
 
-/* An array of the device, as a kernel is handed it. */
+/* An array of the device, as an argument of a kernel. */
 struct tn_cuda_array {
   void *data;    /* of the element with index 0; NULL: there is none */
-  int64_t low;   /* bytes from `data` to the first that is touched: 0, or less
-                    where steps go backwards */
+  int64_t low;   /* bytes from `data` to the first one used: 0, or less if steps
+                    are negative */
   int64_t bytes; /* from there on */
   tn_dtype dtype;
-  int16_t writes; /* 0: it is only read */
-  int16_t adds;   /* tn_cuda_write adds to what is there */
+  int16_t writes; /* 0: read only */
+  int16_t adds;   /* tn_cuda_write adds to the old value */
 };
 
 template <int N>
@@ -294,7 +295,7 @@ __device__ __forceinline__ void tn_cuda_write(const tn_cuda_array &array,
 
 /* ------------------------------------------------------------------- blocks */
 
-/* What folds fold with. NaN is the largest and the least of all. */
+/* The operations of tn_cuda_fold. NaN is the largest and the least of all. */
 struct tn_cuda_plus {
   template <class C>
   __device__ __forceinline__ C operator()(C a, C b) const {
@@ -316,16 +317,16 @@ struct tn_cuda_least {
   }
 };
 
-/* What the thread of the warp has whose number differs in the bits of `apart`.
- * C is a number of 4 or 8 bytes; who folds something else overloads it. */
+/* The value of the warp's thread with a number that differs in the bits of
+ * `apart`. C is a number of 4 or 8 bytes; overload it for other types. */
 template <class C>
 __device__ __forceinline__ C tn_cuda_other(C mine, unsigned apart) {
   return __shfl_xor_sync(0xffffffffu, mine, apart);
 }
 
-/* The fold of what `threads` neighbours in a warp have, a power of 2 of at most
- * 32, of whose numbers those count that leave the same when divided by `lanes`,
- * another; for every one of them. All threads of the block must come here. */
+/* Reduces the values of `threads` neighbours in a warp, a power of 2 of at most
+ * 32, for each of them; only of threads with an equal number modulo `lanes`,
+ * another power of 2. All threads of the block must call it. */
 template <class C, class Fold>
 __device__ __forceinline__ C tn_cuda_fold_warp(C mine, Fold fold,
                                                unsigned threads,
@@ -337,11 +338,11 @@ __device__ __forceinline__ C tn_cuda_fold_warp(C mine, Fold fold,
   return mine;
 }
 
-/* The fold of what the TN_CUDA_THREADS threads of a block have, for every one
- * of them; with `lanes`, a power of 2, of those threads whose number leaves the
- * same when divided by it. `part` is shared and free again afterwards. All
- * threads of the block must come here. Always the same order: results do not
- * depend on the device. */
+/* Reduces the values of the TN_CUDA_THREADS threads of a block, for each of
+ * them; with `lanes`, a power of 2, only of threads with an equal number modulo
+ * `lanes`. `part` is shared memory and free again afterwards. All threads of
+ * the block must call it. Always the same order: results do not depend on the
+ * device. */
 template <class C, class Fold>
 __device__ __forceinline__ C tn_cuda_fold(C *part, C mine, Fold fold,
                                           unsigned lanes = 1) {
@@ -366,7 +367,7 @@ __device__ __forceinline__ C tn_cuda_fold(C *part, C mine, Fold fold,
 /* --------------------------------------------------------------------- host */
 
 /* Blocks of 256 threads for so many pieces of work: no more than keep every
- * multiprocessor busy, as each takes further pieces. */
+ * multiprocessor busy; each continues with further pieces. */
 static inline unsigned tn_cuda_blocks(const tn_frame *call, int64_t pieces) {
   int processors = 0;
   if (cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
@@ -377,10 +378,9 @@ static inline unsigned tn_cuda_blocks(const tn_frame *call, int64_t pieces) {
   return (unsigned)(wanted < 1 ? 1 : wanted < most ? wanted : most);
 }
 
-/* Launches a kernel with blocks of 256 threads, not waiting for it. What it
- * returns is of this launch alone, as what cudaGetLastError does may not be. A
- * compiler that is not nvcc has no such thing: whoever makes it read this
- * header brings a function of this name. */
+/* Launches a kernel with blocks of 256 threads, without a wait. The result is
+ * that of this launch alone, unlike that of cudaGetLastError. Other compilers
+ * than nvcc need an own function of this name. */
 #ifdef __CUDACC__
 template <class... Args>
 static inline cudaError_t tn_cuda_launch(void (*kernel)(Args...),
@@ -392,15 +392,14 @@ static inline cudaError_t tn_cuda_launch(void (*kernel)(Args...),
 }
 #endif
 
-/* A fault of a kernel that was launched before, which shows in the next call
- * whatever that is. */
+/* Returns true for a fault of an earlier kernel; any next call reports it. */
 static inline bool tn_cuda_is_fault(int error) {
   return error == 700 || error == 702 || (error >= 709 && error <= 721);
 }
 
 static inline int32_t tn_cuda_check(const tn_frame *call, cudaError_t error) {
   if (error == cudaSuccess) return TN_OK;
-  const bool records = error >= 900 && error <= 908; /* somebody, right now */
+  const bool records = error >= 900 && error <= 908; /* another thread */
   const int32_t code = error == cudaErrorMemoryAllocation ? TN_OUT_OF_MEMORY
                        : records                          ? TN_BUSY
                                                           : TN_DEVICE;
@@ -430,7 +429,7 @@ static inline tn_cuda_array tn_cuda_from(const tn_tensor *tensor) {
   return array;
 }
 
-/* A tensor that a kernel writes; without data if nothing is asked for. */
+/* A tensor that a kernel writes; without data if it is not requested. */
 static inline tn_cuda_array tn_cuda_to(const tn_tensor *tensor, tn_req req) {
   tn_cuda_array array = tn_cuda_from(tensor);
   array.writes = 1;
@@ -451,8 +450,8 @@ static inline tn_cuda_array tn_cuda_room(void *data, tn_dtype dtype,
   return array;
 }
 
-/* Where a kernel reads the params of each run, a struct of `bytes`; without
- * data if the call is not recorded: then call->params counts. */
+/* The place of the params of each run, a struct of `bytes`, for a kernel;
+ * without data if the call is not recorded: then call->params counts. */
 static inline tn_cuda_array tn_cuda_live_params(const tn_frame *call,
                                                 int64_t bytes) {
   const void *at = tn_call_device_params(call);
@@ -462,11 +461,12 @@ static inline tn_cuda_array tn_cuda_live_params(const tn_frame *call,
   return array;
 }
 
-/* How the driver makes a context current. The runtime has no words for it:
- * where none is current it says device 0, and opens that when it is put back.
+/* Functions of the driver that make a context current. The runtime has none: if
+ * no context is current it reports device 0, and opens that when it is
+ * restored.
  */
 struct tn_cuda_contexts {
-  cudaError_t error; /* of finding the others */
+  cudaError_t error; /* of the search for the others */
   CUresult (*current)(CUcontext *);
   CUresult (*of_stream)(CUstream, CUcontext *);
   CUresult (*push)(CUcontext);
@@ -514,7 +514,7 @@ static inline int32_t tn_cuda_check(const tn_frame *call, CUresult result) {
 }
 
 /* Runs `run(stream)`, which returns a code, with the context of the stream
- * current; the thread's own, if it has one, is put back. */
+ * current; then restores the thread's own, if it has one. */
 template <class Run>
 static inline int32_t tn_cuda_on(const tn_frame *call, Run run) {
   const cudaStream_t stream = (cudaStream_t)call->run->stream;
@@ -533,8 +533,8 @@ static inline int32_t tn_cuda_on(const tn_frame *call, Run run) {
   return code;
 }
 
-/* Launches `kernel` with at most so many blocks, each of which takes further
- * work: 0 is no launch. */
+/* Launches `kernel` with at most so many blocks; each continues with further
+ * work. 0 is no launch. */
 template <class... Args>
 static inline int32_t tn_cuda_start(const tn_frame *call,
                                     void (*kernel)(Args...), int64_t blocks,
@@ -576,8 +576,8 @@ static inline int32_t tn_cuda_by_float(tn_dtype dtype, Run run) {
   }
 }
 
-/* Calls `run` with a value of an unsigned type of 1, 2, 4 or 8 bytes, for what
- * only moves elements. */
+/* Calls `run` with a value of an unsigned type of 1, 2, 4 or 8 bytes, for
+ * kernels that only move elements. */
 template <class Run>
 static inline int32_t tn_cuda_by_width(int64_t bytes, Run run) {
   switch (bytes) {
@@ -592,9 +592,9 @@ static inline int32_t tn_cuda_by_width(int64_t bytes, Run run) {
   }
 }
 
-/* Calls `run` with a value of a type for elements of any dtype, for what adds
- * them up: signed integers are those without a sign, whose sums have the same
- * bits. */
+/* Calls `run` with a value of a type for elements of any dtype, for kernels
+ * that add them: signed integers become unsigned ones, which have the same bits
+ * in sums. */
 template <class Run>
 static inline int32_t tn_cuda_by_sum(tn_dtype dtype, Run run) {
   if (dtype == TN_F16 || dtype == TN_BF16 || dtype == TN_F32 || dtype == TN_F64)

@@ -3,7 +3,7 @@
  * functions of the expression language (math.h, which it includes) and loops
  * over strided tensors (elementwise.h, as well). Header only, C11 or C++17,
  * op.h, libc and libm; nothing here is part of the ABI, everything is compiled
- * into the plugin. Generated kernels use it; so can written ones.
+ * into the plugin. Generated kernels use it; hand-written ones can.
  */
 #ifndef TENON_KERNEL_H_
 #define TENON_KERNEL_H_
@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-/* A function that is worth compiling once per file only. */
+/* A function that is compiled once per file only. */
 #if defined(__GNUC__)
 #define TN_KERNEL_ONCE static __attribute__((noinline, unused))
 #else
@@ -53,7 +53,7 @@ static inline double tn_kernel_f64_from_bits(uint64_t bits) {
   return value;
 }
 
-/* a where the condition holds, otherwise b; tn_math_select_f32 for bits.
+/* a if the condition is true, otherwise b; tn_math_select_f32 for bits.
  * [any] */
 static inline uint32_t tn_kernel_select_bits(int condition, uint32_t a,
                                              uint32_t b) {
@@ -80,7 +80,7 @@ static inline float tn_kernel_f16_to_f32(uint16_t half) {
   return tn_kernel_f32_from_bits(bits | sign);
 }
 
-/* Rounds to nearest, ties to even; what is too large becomes infinite, NaN a
+/* Rounds to nearest, ties to even; too large values become infinite, NaN a
  * quiet NaN of the same sign. [any] */
 static inline uint16_t tn_kernel_f32_to_f16(float value) {
   const uint32_t all = tn_kernel_f32_bits(value);
@@ -151,10 +151,10 @@ static inline tn_kernel_bits tn_kernel_philox(uint64_t key, uint64_t low,
   return bits;
 }
 
-/* Block `index` of a call, below the number of blocks that its `prepare` stated
- * (tn_plan.random_blocks), or that its outputs have elements. What element i
- * draws should depend on i alone, say word i % 4 of block i / 4: then it is the
- * same however the work is divided. [any] */
+/* Block `index` of a call, below the number of blocks that its `prepare` set
+ * (tn_plan.random_blocks), or the number of output elements. The draw of
+ * element i should depend on i alone, say word i % 4 of block i / 4: then it
+ * does not depend on the division of the work. [any] */
 static inline tn_kernel_bits tn_kernel_random(const tn_random *random,
                                               uint64_t index) {
   return tn_kernel_philox(random->key, random->offset + index, 0);

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  * level.h: the levels of instructions that loops are compiled for. Part of
- * kernel.h; macros alone.
+ * kernel.h; macros only.
  *
  * A body is written once, as a function that is always inlined, and compiled
  * for each level in TN_KERNEL_LEVELS(name); TN_KERNEL_BODIES(name) initialises
- * the table of what came out. The level of a call is decided by what the host
- * says of the processor, so that it can be lowered, and no file needs flags of
- * its own. Other architectures have one level.
+ * the table of the results. The features that the host reports decide the level
+ * of a call, so that it can be lowered, and no file needs its own compiler
+ * flags. Other architectures have one level.
  *
- * Some functions want another body at one end. TN_KERNEL_LEVELS_FROM(name,
- * lowest) takes that one for the baseline of x86, which lacks instructions
- * (math.h on tn_math_floor_direct_f32). TN_KERNEL_LEVELS_WIDE(name) takes
+ * Some functions need another body at one end. TN_KERNEL_LEVELS_FROM(name,
+ * lowest) uses `lowest` for the baseline of x86, which lacks instructions
+ * (math.h on tn_math_floor_direct_f32). TN_KERNEL_LEVELS_WIDE(name) uses
  * name_wide for AVX-512, where coefficients can be looked up in registers
  * (math/wide.h); it need only exist where TN_KERNEL_HAS_WIDE is 1.
  *
- * A file that is compiled with TN_KERNEL_LOWEST_ONLY has the baseline alone, in
- * a third of the time: for builds that look for something other than speed. One
- * with TN_KERNEL_NO_WIDE has AVX-512 without bodies of that name. Halves
- * (body.h) are made of the other one: both are for bodies of equal bits alone.
+ * A file that is compiled with TN_KERNEL_LOWEST_ONLY has the baseline only, in
+ * a third of the time: for builds that do not need speed. One with
+ * TN_KERNEL_NO_WIDE has AVX-512 without bodies of that name. Halves (body.h)
+ * are made of the other one: use both macros only for bodies with equal bits.
  */
 #ifndef TENON_LEVEL_H_
 #define TENON_LEVEL_H_
@@ -30,8 +30,8 @@ enum { TN_KERNEL_N_LEVELS = 3 }; /* baseline, AVX2 with FMA, AVX-512 */
 #define TN_KERNEL_BODY static inline
 #endif
 
-/* In front of a function whose loops are unrolled altogether: where a sanitizer
- * checks every sum of indices in them, clang takes minutes to compile it. */
+/* Precedes a function with completely unrolled loops: if a sanitizer checks
+ * every sum of indices in them, clang needs minutes to compile it. */
 #if defined(__clang__)
 #define TN_KERNEL_UNCHECKED \
   __attribute__((no_sanitize("signed-integer-overflow")))
@@ -58,7 +58,7 @@ enum { TN_KERNEL_N_LEVELS = 3 }; /* baseline, AVX2 with FMA, AVX-512 */
 #define TN_KERNEL_LOWEST(name, lowest) name
 #endif
 
-/* Whether there is a level of AVX-512 with all that it has. */
+/* 1 if the level AVX-512 exists with all its parts. */
 #if defined(__GNUC__) && defined(__x86_64__) && !defined(__CUDACC__) && \
     !defined(TN_KERNEL_LOWEST_ONLY) && !defined(TN_KERNEL_NO_WIDE)
 #define TN_KERNEL_HAS_WIDE 1

@@ -20,8 +20,8 @@
 #ifndef TENON_LINKS_H_
 #define TENON_LINKS_H_
 
-/* clang passes vectors in memory that the file as a whole is not compiled for,
- * whatever the function is compiled for: it makes links only with -mavx512f. */
+/* clang passes vectors in memory unless the whole file is compiled for them: it
+ * makes links only with -mavx512f. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__) && \
     (!defined(__clang__) || defined(__AVX512F__))
 #define TN_KERNEL_HAS_LINKS 1
@@ -38,9 +38,9 @@ typedef float tn_kernel_lying_avx2
 typedef float tn_kernel_lying_avx512
     __attribute__((vector_size(64), aligned(4), may_alias));
 
-/* Eight vectors, as many as the System V ABI passes in registers: fewer, and
- * the blocks that a processor looks ahead would not hide how long a chain takes
- * from its first link to its last. X(vector, number, more) for each. */
+/* Eight vectors, as many as the System V ABI passes in registers: with fewer,
+ * out-of-order execution would not hide the latency of a chain. X(vector,
+ * number, more) for each. */
 enum { TN_KERNEL_VECTORS = 8 };
 #define TN_KERNEL_EACH(X, more) \
   X(a, 0, more)                 \
@@ -48,7 +48,7 @@ enum { TN_KERNEL_VECTORS = 8 };
   X(c, 2, more)                 \
   X(d, 3, more) X(e, 4, more) X(f, 5, more) X(g, 6, more) X(h, 7, more)
 
-/* What the functions of a level take, and how one calls the next. */
+/* The parameters of the functions of a level, and the call of the next one. */
 #define TN_KERNEL_GO(V)                                                    \
   const tn_chain_link *self, int64_t offset, V a, V b, V c, V d, V e, V f, \
       V g, V h
@@ -58,7 +58,7 @@ typedef void tn_kernel_link_avx512(TN_KERNEL_GO(tn_kernel_vector_avx512));
   ((tn_kernel_link_##level *)self[1].go)(self + 1, offset, a, b, c, d, e, f, \
                                          g, h)
 
-/* Where memory number `k` of a link lies. [any] */
+/* The address of memory number `k` of a link. [any] */
 static inline char *tn_kernel_link_at(const tn_chain_link *self, int k,
                                       int64_t offset) {
   return self->memory[k].at + (offset & self->memory[k].moves);
@@ -118,8 +118,8 @@ TN_KERNEL_KIT(TN_KERNEL_AVX512, avx512, TN_CHAIN_AVX512)
 
 /* ------------------------------------------------------------------- links */
 
-/* Vector number `part` of each input of a block, that of input `which` being
- * `value`. gcc keeps all of it in registers, as in body.h. */
+/* Vector number `part` of each input of a block; `value` is that of input
+ * `which`. gcc keeps all of it in registers, as in body.h. */
 #define TN_KERNEL_LINK(name, body, inputs, which, LEVEL, level)    \
   TN_KERNEL_INLINE LEVEL                                           \
       tn_kernel_vector_##level name##_vector##which##_##level(     \
@@ -241,7 +241,7 @@ static inline const tn_chain_kit *tn_kernel_kit(uint32_t level) {
 extern "C" {
 #endif
 
-/* One output of a call; whether it can be made so. */
+/* Describes one output of a call; returns 1 if links can compute it. */
 static inline int tn_kernel_map_made(const tn_frame *call,
                                      const tn_kernel_map *map, uint32_t level,
                                      tn_chain_made *made) {
@@ -258,7 +258,7 @@ static inline int tn_kernel_map_made(const tn_frame *call,
   return 1;
 }
 
-/* What a `prepare` with TN_CALL_CHAIN does. [any] */
+/* The `prepare` for TN_CALL_CHAIN. [any] */
 static inline int32_t tn_kernel_map_offer(const tn_frame *call, tn_plan *plan,
                                           const tn_kernel_map *maps,
                                           uint32_t n_maps) {

@@ -34,11 +34,11 @@
  * Denormal arguments and results count like all others, and trigonometric
  * functions hold up to the largest number.
  *
- * All are [any]: they touch nothing but their arguments, but for the `signgam`
- * that some libraries' lgamma writes.
+ * All are [any]: they use nothing but their arguments, except `signgam`, which
+ * lgamma of some libraries writes.
  *
  * Those below have no branches, so that gcc and clang vectorise a loop that
- * calls them, with whatever instructions the loop is compiled for and under the
+ * calls them, with any instructions that the loop is compiled for and under the
  * `plugin_cflags` of tenon.pc; the others call libm. Results may differ from
  * level to level within the bound, in units of the last place:
  *
@@ -66,11 +66,11 @@
  * sin, cos and tan of floats beyond 1024 take four times as long as of those
  * that are near, and a loop cannot tell beforehand. So it may call
  * tn_math_sin_near_f32(x, &far), _cos_ and _tan_ for a part of its elements,
- * `far` being 0 before: if its highest bit is set afterwards, something in the
- * part was not near, or no number, and what was computed of that is nonsense.
- * The part is then computed again with the others, which are the same within
- * their bound where a number is near. Generated kernels do that. There are the
- * same of log, log2 and log10, for which normal positive numbers are near.
+ * `far` being 0 before: if its highest bit is set afterwards, an element of the
+ * part was not near, or NaN, and its result is garbage. The part is then
+ * computed again with the others, which are the same within their bound for
+ * near numbers. Generated kernels do that. log, log2 and log10 have such forms
+ * too; for them normal positive numbers are near.
  *
  * tn_math_floor_direct_f32 and _f64, and those of ceil, trunc, round and rint,
  * have the same results by an instruction that x86 has from SSE4.1 on: they are
@@ -80,9 +80,9 @@
  * With AVX-512 there are forms of sixteen floats at once, tn_math_gelu_wide and
  * so on, which take a third to nine tenths of the time (math/wide.h). Generated
  * kernels use them there, for formulas that call no other function. Angles are
- * near up to 1607 in them; sixteen of which one is far take ten times as long.
- * Sixteen of which one is between -14.4 and -10.2 (gelu), or 7.2 and 10.1
- * (erfc), take twice as long. Their bounds are:
+ * near up to 1607 in them; sixteen with a far one take ten times as long.
+ * Sixteen with one between -14.4 and -10.2 (gelu), or 7.2 and 10.1 (erfc), take
+ * twice as long. Their bounds are:
  *
  *   sqrt 0.5   asin 0.8   rsqrt 1   log log1p 1.05   exp tanh 1.1   acos 1.2
  *   acosh 1.5   sin cos cosh log10 1.55   log2 1.6   erfc 1.8
@@ -99,14 +99,14 @@
  * The bounds were measured against libm in double and long double: log with all
  * floats, exp, sigmoid, gelu, erf, erfc, sinh, cosh, tanh, asinh and cbrt with
  * all, acosh with each third where they are worst, forms of sixteen with all
- * floats, the others with floats whose bits lie 211 or 499 apart, at all levels
- * that differ; and with some ten million random doubles.
+ * floats, the others with floats at distances of 211 or 499 in their bits, at
+ * all levels that differ; and with some ten million random doubles.
  * tests/kernel/test_math_sweep.c repeats it with fewer; TN_MATH_STEP=1 in its
  * environment makes it all floats.
  *
  * In CUDA C++ the functions in f32, and of those in f64 all but exp expm1 log
  * log1p log2 cbrt rsqrt sinh cosh tanh sigmoid softplus, are those of CUDA with
- * CUDA's bounds, but for the ones that CUDA does not have or rounds otherwise.
+ * CUDA's bounds, except those that CUDA lacks or rounds differently.
  */
 #ifndef TENON_MATH_H_
 #define TENON_MATH_H_

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * note.h: the ELF note of a plugin file. Standalone beside op.h. For the code
- * that opgen writes and for tools that read plugin files; an author of
+ * note.h: the ELF note of a plugin file. Standalone; needs op.h only. For the
+ * code that opgen writes and for tools that read plugin files; an author of
  * operators never needs it.
  *
  * The note `.note.tenon` (name "Tenon", type TN_NOTE_TYPE) holds a tn_note and
@@ -29,7 +29,7 @@ extern "C" {
 #define TN_NOTE_SECTION
 #endif
 
-/* The head of the note. */
+/* The header of the note. */
 typedef struct tn_note { /* frozen up to manifest_size */
   uint64_t magic;        /* TN_PLUGIN_MAGIC */
   uint32_t header_size;  /* sizeof(tn_note): where the manifest begins */

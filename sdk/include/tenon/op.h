@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * op.h: the plugin ABI of Tenon. Standalone: libc headers only, C11 or C++17.
  *
- * A plugin is one shared object that exports exactly one symbol, constant
- * data: `const tn_plugin tn_plugin_entry`. It leads to constant tables that
- * describe operators (what they mean) and kernels (how a device computes
- * them). The tool `opgen` writes every table from a YAML manifest; an author
- * writes at most functions of one type:
+ * A plugin is one shared object that exports exactly one symbol, constant data:
+ * `const tn_plugin tn_plugin_entry`. It leads to constant tables that describe
+ * operators (their meaning) and kernels (how a device computes them). The tool
+ * `opgen` writes every table from a YAML manifest; an author writes at most
+ * functions of one type:
  *
  *   int32_t acme_cube(const tn_frame *call) {
  *     const float *x = (const float *)call->in[0].data;
@@ -18,21 +18,23 @@
  *   }
  *
  * The host reads a file's note, `.note.tenon`, before it opens it, and compares
- * versions before it calls anything. It owns all memory: what a call hands over
- * is borrowed until it returns; what a plugin allocates the host never frees.
+ * versions before it calls anything. It owns all memory: the arguments of a
+ * call are borrowed until it returns. The host never frees memory that a plugin
+ * allocated.
  *
  * RULES FOR READERS OF THESE STRUCTS (docs/abi.md numbers them OP-001 ...)
  * - Every struct that may grow begins with `struct_size`, the size its writer
  *   knew. Fields are only ever added at the end. Use TN_HAS() before reading a
- *   field that is newer than what you target.
- * - Growing structs stand in arrays of pointers; structs in arrays by value
- *   (tn_tensor, tn_node, tn_term, tn_need, tn_ints ...) are frozen.
+ *   field that is newer than your target.
+ * - Arrays of growing structs are arrays of pointers; structs in arrays by
+ * value (tn_tensor, tn_node, tn_term, tn_need, tn_ints ...) are frozen.
  * - Fixed-width integers only; no hidden padding; offsets are asserted against
  *   the numbers committed in sdk/abi/.
  * - Strings are NUL-terminated UTF-8 and constant for the life of the plugin.
- *   An optional string that is not given is NULL.
+ *   An absent optional string is NULL.
  *
- * THREAD TAGS. The last words of each function's comment say where it runs:
+ * THREAD TAGS. The last words of each function's comment name the threads that
+ * run it:
  *   [load]        one thread at a time, while the plugin is loaded or unloaded
  *   [any]         any thread, at the same time as any other function; it must
  *                 not change anything that is shared
@@ -56,9 +58,9 @@ extern "C" {
 #define TN_ABI_MAJOR 0
 #define TN_ABI_MINOR 2
 
-/* The oldest host that a plugin wants to run on. Define it before the include
- * (or on the command line); everything newer is then hidden, so that using it
- * does not compile. The generated entry states it as `min_host_minor`. */
+/* The oldest host that a plugin supports. Define it before the include (or on
+ * the command line); everything newer is then hidden, so that using it does not
+ * compile. The generated entry states it as `min_host_minor`. */
 #ifndef TN_TARGET_MINOR
 #define TN_TARGET_MINOR TN_ABI_MINOR
 #endif
@@ -85,18 +87,18 @@ extern "C" {
 
 /* ------------------------------------------------------------------- codes */
 
-typedef int32_t tn_code; /* what every fallible function returns */
+typedef int32_t tn_code; /* result of every fallible function */
 enum {
   TN_OK = 0,
   TN_INVALID = -1,        /* an argument is malformed or contradicts another */
   TN_NOT_FOUND = -2,      /* no such file, plugin, operator, parameter ... */
-  TN_EXISTS = -3,         /* the name is taken */
-  TN_OUT_OF_MEMORY = -4,  /* an allocator said no */
-  TN_OUT_OF_RANGE = -5,   /* a value lies outside its declared range */
+  TN_EXISTS = -3,         /* the name is in use */
+  TN_OUT_OF_MEMORY = -4,  /* an allocator returned NULL */
+  TN_OUT_OF_RANGE = -5,   /* a value is outside of its declared range */
   TN_SHAPE = -6,          /* shapes contradict each other */
   TN_DTYPE = -7,          /* element types contradict each other */
-  TN_INCOMPLETE = -8,     /* not enough is known to decide */
-  TN_UNSUPPORTED = -9,    /* valid, but no kernel or version here takes it */
+  TN_INCOMPLETE = -8,     /* too little is known to decide */
+  TN_UNSUPPORTED = -9,    /* valid, but no kernel or version here supports it */
   TN_UNIMPLEMENTED = -10, /* declared, but its code is not written yet */
   TN_PLUGIN = -11,        /* the plugin file is unusable or misbehaves */
   TN_IO = -12,            /* the operating system refused a file operation */
@@ -156,15 +158,15 @@ enum { TN_DEVICE_CPU = 1, TN_DEVICE_CUDA = 2, TN_DEVICE_CUDA_HOST = 3 };
 /* Most dimensions that a tensor may have; kernels may keep arrays of it. */
 #define TN_MAX_NDIM 16
 
-/* A view of memory: the layout of DLPack's DLTensor, frozen for the major.
- * Everything is borrowed for the call that hands it over.
+/* A view of memory: the layout of DLPack's DLTensor, frozen for the major. All
+ * of it is borrowed for the call that passes it.
  *
  * Shapes: -1 is an unknown dimension, `ndim` -1 an unknown rank; both occur
- * only before inference is complete. 0 is a real dimension of an empty tensor,
- * whose `data` may be NULL. */
+ * only before inference is complete. 0 is a known dimension: the tensor is
+ * empty, and its `data` may be NULL. */
 typedef struct tn_tensor {
   void *data;          /* first element; on a GPU a device pointer. NULL when
-                          absent, empty, or only metadata is handed over */
+                          absent, empty, or if the call has metadata only */
   int32_t device_type; /* TN_DEVICE_* */
   int32_t device_id;
   int32_t ndim;
@@ -182,7 +184,7 @@ static inline int64_t tn_tensor_size(const tn_tensor *t) {
   return n;
 }
 
-/* 1 if the elements lie densely in row-major order, else 0. [any] */
+/* 1 if the elements are dense in row-major order, else 0. [any] */
 static inline int32_t tn_tensor_is_contiguous(const tn_tensor *t) {
   int64_t expected = 1;
   int32_t dense = 1;
@@ -196,15 +198,15 @@ static inline int32_t tn_tensor_is_contiguous(const tn_tensor *t) {
 
 /* ---------------------------------------------------------------- requests */
 
-/* What a kernel must do with an output. There is one request per output. */
+/* How a kernel must write an output. There is one request per output. */
 typedef uint32_t tn_req;
 
 enum {
-  TN_REQ_NULL = 0,    /* leave it alone: `data` may be NULL. dtype, rank and
-                         shape are those of a result that is wanted; `ndim` is
-                         -1 for the gradient of an absent input. Every kernel
-                         with several outputs honours it. A call whose outputs
-                         are all NULL is not made */
+  TN_REQ_NULL = 0,    /* do not write: `data` may be NULL. dtype, rank and shape
+                         are those of a requested result; `ndim` is -1 for the
+                         gradient of an absent input. Every kernel with several
+                         outputs must obey it. The host makes no call with all
+                         outputs NULL */
   TN_REQ_WRITE = 1,   /* overwrite every element; old content is undefined and
                          the memory overlaps no input */
   TN_REQ_INPLACE = 2, /* as WRITE, but the memory is that of input alias[i]:
@@ -223,18 +225,19 @@ typedef struct tn_host tn_host;
 typedef struct tn_registrar tn_registrar;
 /* Position in a stream of random numbers (Philox 4x32-10). Block k of the call
  * is philox(counter = offset + k, key = key), four 32-bit words, for k below
- * tn_plan.random_blocks, or the elements of the outputs if that was left 0. */
+ * tn_plan.random_blocks, or the number of output elements if that is 0. */
 typedef struct tn_random {
   uint32_t struct_size;
   uint32_t reserved;
   uint64_t key;
   uint64_t offset;
   const uint64_t *device_offset; /* NULL, unless the call is being recorded:
-                                    then the offset's place in device memory,
-                                    read instead of `offset` (capture.h) */
+                                    then the address of the offset in device
+                                    memory, read instead of `offset`
+                                    (capture.h) */
 } tn_random;
 
-/* Where a call runs. */
+/* The device and queue of a call. */
 typedef struct tn_run {
   uint32_t struct_size;
   uint32_t n_random;
@@ -246,29 +249,29 @@ typedef struct tn_run {
 } tn_run;
 
 /* tn_frame.flags: statistics and dropout are active; in/out are a gradient's.
- * Bits 2 and 3: a part of a fold, and its end (fold.h). */
+ * Bits 2 and 3: a part of a reduction, and its end (fold.h). */
 enum { TN_CALL_TRAIN = 1u << 0, TN_CALL_BACKWARD = 1u << 1 };
 #if TN_TARGET_MINOR >= 2
 #define TN_CALL_DEFAULTS (1u << 6) /* of `infer`: see tn_op.infer */
 #endif
 
-enum { /* tn_frame.in_flags: what is known of an input */
-       TN_IN_ABSENT = 1u << 0, /* optional and not given, or not needed: data is
-                                  NULL, ndim -1 */
-       TN_IN_METADATA = 1u << 1,  /* only dtype and shape; data is NULL */
+enum {                           /* tn_frame.in_flags: facts about an input */
+       TN_IN_ABSENT = 1u << 0,   /* optional and omitted, or not needed: data is
+                                    NULL, ndim -1 */
+       TN_IN_METADATA = 1u << 1, /* only dtype and shape; data is NULL */
        TN_IN_CONTIGUOUS = 1u << 2 /* tn_tensor_is_contiguous() holds */
 };
 
-/* The frame of one call of one kernel. `infer`, `supports` and `prepare` get
- * the same struct before there is any data: then every `data`, `ws` and
+/* The frame of one call of one kernel. `infer`, `supports` and `prepare`
+ * receive the same struct before any data exists: then every `data`, `ws` and
  * `prepared` is NULL. Everything in it is borrowed until the function returns.
  *
  * Forward: in = inputs, out = outputs (hidden ones included), aux = state that
- * the operator mutates. A variadic input is last, and n_in tells its length.
+ * the operator mutates. A variadic input is last; n_in determines its length.
  * Backward: in = [gradient of every output, every input, every output], out =
- * [gradient of every input]; a gradient that nobody wants has TN_REQ_NULL and
- * its metadata. Inputs that the `needs` of the wanted gradients do not list are
- * TN_IN_ABSENT (`ndim` -1, `data` NULL) or TN_IN_METADATA. */
+ * [gradient of every input]; a gradient that was not requested has TN_REQ_NULL
+ * and its metadata. Inputs that the `needs` of the requested gradients do not
+ * list are TN_IN_ABSENT (`ndim` -1, `data` NULL) or TN_IN_METADATA. */
 typedef struct tn_frame {
   uint32_t struct_size;
   uint32_t flags; /* TN_CALL_* */
@@ -281,21 +284,23 @@ typedef struct tn_frame {
   const tn_tensor *aux;
   const uint32_t *in_flags; /* n_in of TN_IN_* */
   const tn_req *req;        /* n_out */
-  const int32_t *alias;     /* n_out: input whose memory out[i] is under
-                               TN_REQ_INPLACE, otherwise -1 */
+  const int32_t *alias;     /* n_out: input that shares its memory with out[i]
+                               under TN_REQ_INPLACE, otherwise -1 */
   const void *params;       /* the operator's generated params struct */
   const void *options;      /* the kernel's generated options struct, or NULL */
-  void *instance;           /* what tn_plugin.init stored for this runtime */
-  const void *prepared; /* what prepare stored; shared by calls, immutable */
-  void *const *ws;      /* n_ws workspaces; content is garbage at entry */
-  const uint64_t *ws_bytes; /* n_ws sizes, at least what was asked for */
+  void *instance;           /* the value that tn_plugin.init stored for this
+                               runtime */
+  const void *prepared;     /* the value that prepare stored; shared by calls,
+                               immutable */
+  void *const *ws;          /* n_ws workspaces; content is garbage at entry */
+  const uint64_t *ws_bytes; /* n_ws sizes, at least the requested ones */
   const tn_host *host;
   tn_run *run;
 } tn_frame;
 
 /* ------------------------------------------------------------ host services */
 
-enum { /* tn_host.cpu_features: what this machine can execute */
+enum { /* tn_host.cpu_features: instructions of this machine */
        TN_CPU_SSE42 = 1u << 0,
        TN_CPU_AVX = 1u << 1,
        TN_CPU_F16C = 1u << 2,
@@ -323,19 +328,19 @@ struct tn_host {
   uint32_t abi_major;
   uint32_t abi_minor;
   uint32_t reserved;
-  uint64_t cpu_features; /* TN_CPU_*; ask here, not the CPU: the host can
-                            switch features off, and tests do */
+  uint64_t cpu_features; /* TN_CPU_*; read this, not the CPU: the host can hide
+                            features, and tests do */
   void *host_data;       /* the host's own; do not touch */
 
-  /* Describes the failure of `call` in the call's own slot and returns `code`,
-   * so that `return TN_FAIL(call, ...)` reads well. The last description of a
-   * call wins. The host adds operator, kernel, plugin and shapes. Formats as
+  /* Stores the description of a failure of `call` and returns `code`, so that a
+   * function can end with `return TN_FAIL(call, ...)`. The last description of
+   * a call wins. The host adds operator, kernel, plugin and shapes. Formats as
    * printf does; the text is copied. [any] */
   int32_t (*fail)(const tn_frame *call, int32_t code, const char *file,
                   int32_t line, const char *format, ...) TN_PRINTF(5, 6);
 
-  /* Writes one line to the host's log, unless the host wants no lines of this
-   * level; by default it wants no debug lines. Never fails, never blocks on the
+  /* Writes one line to the host's log, unless the host suppresses this level;
+   * by default it suppresses debug lines. Never fails, never blocks on the
    * network or a terminal of the plugin's own. [any] */
   void (*log)(const tn_host *host, int32_t level, const char *format, ...)
       TN_PRINTF(3, 4);
@@ -350,16 +355,17 @@ struct tn_host {
 
   /* States a shape. Inside `infer`: proposes (unknown parts are -1) the shape
    * of operand `index` of list `list` (TN_OPERAND_*), the host intersects it
-   * with what is known; TN_SHAPE if they contradict. Inside `compute`: only
+   * with the known parts; TN_SHAPE if they contradict. Inside `compute`: only
    * for an output declared TN_ARG_DYNAMIC; fixes its shape, allocates it and
    * updates call->out[index]. [any] */
   int32_t (*set_shape)(const tn_frame *call, uint32_t list, uint32_t index,
                        int32_t ndim, const int64_t *shape);
 
 #if TN_TARGET_MINOR >= 1
-  /* The table that the host or a plugin provides under an id ("blas/1"), there
-   * as long as this plugin is; or NULL. In a folder, one that asked in vain is
-   * finished, and started again behind the others. Since 0.1. [load] */
+  /* The table that the host or a plugin provides under an id ("blas/1"), or
+   * NULL. Valid until this plugin is unloaded. If a plugin of a folder gets
+   * NULL, the loader calls its fini, and its init again after the other
+   * plugins. Since 0.1. [load] */
   const void *(*extension)(const tn_host *host, const char *id);
 #endif
 };
@@ -410,8 +416,8 @@ typedef struct tn_field {
                                 None; TN_NONE unless TN_FIELD_OPTIONAL */
   uint32_t since;            /* plugin release that introduced it */
   uint32_t deprecated_since; /* 0: it is not deprecated */
-  uint32_t rank_of;  /* index of the field whose length this list must have;
-                        one given value is then repeated. TN_NONE: free */
+  uint32_t rank_of;  /* index of the field that determines the length of this
+                        list; a single value is repeated to it. TN_NONE: any */
   uint32_t min_rank; /* least and greatest length of a list */
   uint32_t max_rank; /* TN_NONE: no limit */
   uint32_t n_values; /* names of an enum */
@@ -425,13 +431,13 @@ typedef struct tn_field {
                                "None" if optional without a value */
   const char *doc;
   const char *alias; /* second accepted name, or NULL */
-  const char *use;   /* what to use instead of a deprecated parameter */
+  const char *use;   /* replacement of a deprecated parameter */
   const char *const *values;
 } tn_field;
 
 /* ------------------------------------------------- shape and type programs */
 
-/* Rules about shapes are expressions over integers. Their nodes stand in one
+/* Rules about shapes are expressions over integers. Their nodes are in one
  * array per operator; operands of a node are indices of earlier nodes. A value
  * is one integer or, for packs and list parameters, a list; arithmetic between
  * lists of equal length works per element, and a single integer is repeated.
@@ -445,7 +451,7 @@ enum {                    /* tn_node.op */
        TN_NODE_OPERAND_RANK = 6, /* rank of operand b of list a */
        TN_NODE_OPERAND_SIZE = 7, /* number of elements of operand b of list a */
        TN_NODE_OPERAND_SHAPE = 8, /* shape of operand b of list a: a list */
-       TN_NODE_HAS = 9,           /* 1 if optional input a is given */
+       TN_NODE_HAS = 9,           /* 1 if optional input a is present */
        TN_NODE_NEG = 16,          /* -a */
        TN_NODE_ADD = 17,
        TN_NODE_SUB = 18,
@@ -492,14 +498,14 @@ enum {                              /* tn_arg.flags */
        TN_ARG_OPTIONAL = 1u << 0,   /* an input that may be absent */
        TN_ARG_VARIADIC = 1u << 1,   /* the last input; any number of them */
        TN_ARG_HIDDEN = 1u << 2,     /* an output that users do not see */
-       TN_ARG_CONTIGUOUS = 1u << 3, /* handed over dense, row-major */
-       TN_ARG_DYNAMIC = 1u << 4     /* an output whose shape compute decides */
+       TN_ARG_CONTIGUOUS = 1u << 3, /* passed dense, row-major */
+       TN_ARG_DYNAMIC = 1u << 4     /* its shape is decided by compute */
 };
 
 enum { TN_ROLE_DATA = 0, TN_ROLE_WEIGHT = 1, TN_ROLE_LABEL = 2 }; /* role */
 #if TN_TARGET_MINOR >= 2
-/* role of an output: a loss. It is made to be differentiated itself, so where
- * it is the head of a graph and no gradient of it is given, that is ones. */
+/* role of an output: a loss. If it is a head of a graph and the caller passes
+ * no gradient for it, that gradient is ones. */
 #define TN_ROLE_LOSS 3u
 #endif
 /* One input, output or auxiliary state of an operator. */
@@ -516,9 +522,9 @@ typedef struct tn_arg {
   uint32_t shape_list;  /* TN_OPERAND_*, for TN_SHAPE_SAME */
   uint32_t shape_index;
   uint32_t n_terms;
-  uint32_t inplace; /* output: input whose memory it may take, or TN_NONE */
+  uint32_t inplace; /* output: input whose memory it may use, or TN_NONE */
   uint32_t init;    /* output: like input that it copies first, or TN_NONE */
-  uint32_t count;   /* output: node that says how many there are; TN_NONE: 1 */
+  uint32_t count;   /* output: node whose value is their number; TN_NONE: 1 */
   uint32_t reserved;
   const tn_term *terms;
   const char *name;
@@ -526,10 +532,10 @@ typedef struct tn_arg {
   const char *shape_text; /* as written in the manifest; for people */
   const char *formula;    /* output: forward expression, or NULL */
   const char *initial;    /* aux: initial value ("0", "1"), or NULL */
-  const char *use;        /* what to use instead of a deprecated one */
+  const char *use;        /* replacement of a deprecated operand */
 } tn_arg;
 
-/* A type variable and what it may stand for. */
+/* A type variable and its possible types. */
 typedef struct tn_dtype_var {
   uint32_t struct_size;
   uint32_t reserved;
@@ -542,13 +548,13 @@ typedef struct tn_require {
   uint32_t struct_size;
   uint32_t node;
   const char *that; /* the condition as written */
-  const char *say;  /* what to tell the user when it does not hold */
+  const char *say;  /* message for the user when it is false */
 } tn_require;
 
 /* --------------------------------------------------------------- gradients */
 
 enum {                         /* tn_gradient.kind */
-       TN_GRADIENT_NONE = 0,   /* not differentiable; why says it */
+       TN_GRADIENT_NONE = 0,   /* not differentiable; see `why` */
        TN_GRADIENT_KERNEL = 1, /* backward kernels, written or generated */
        TN_GRADIENT_GRAPH = 2   /* calls of other operators */
 };
@@ -570,14 +576,14 @@ typedef struct tn_need { /* frozen */
 #define TN_ARG_TRAINED 32u /* tn_arg.flags: only TN_CALL_TRAIN changes it */
 #define TN_ARG_VIEW 64u    /* an output: the elements of `inplace`, in order */
 #define TN_STEP_CALL 3u    /* tn_step.what, beside TN_NEED_* */
-/* A graph in postfix order: a value is put on a stack, a call replaces the
- * values of its inputs by its first output, and one value is left. */
+/* A graph in postfix order: a value is pushed on a stack, a call replaces its
+ * inputs on the stack by its first output. One value remains. */
 typedef struct tn_step { /* frozen */
   uint32_t what;
-  uint32_t index;     /* of the operand; of a call: how many inputs it has */
+  uint32_t index;     /* of the operand; of a call: number of its inputs */
   const char *op;     /* call: "elemwise.mul_scalar@1", otherwise NULL */
-  const char *params; /* call: "scalar=$alpha axis=1", $alpha being what this
-                         operator's own parameter is; NULL: none */
+  const char *params; /* call: "scalar=$alpha axis=1", $alpha is the value of
+                         this operator's parameter; NULL: none */
 } tn_step;
 #endif
 
@@ -587,7 +593,7 @@ typedef struct tn_input_gradient {
   uint32_t stop; /* 1: never differentiated */
   uint32_t n_needs;
   uint32_t inplace; /* position in a backward call's `in` whose memory the
-                       gradient may take, or TN_NONE */
+                       gradient may use, or TN_NONE */
   const tn_need *needs;
   const char *formula; /* as written, or NULL */
 #if TN_TARGET_MINOR >= 1
@@ -603,14 +609,14 @@ typedef struct tn_gradient {
   uint32_t n_inputs;
   uint32_t reserved;
   const tn_input_gradient *const *inputs; /* one per input */
-  const char *why; /* kind NONE: the reason, shown to who asks for it */
+  const char *why; /* kind NONE: the reason, part of the error text */
 } tn_gradient;
 
 /* --------------------------------------------------------------- operators */
 
 enum { TN_OP_BACKWARD_ONLY = 1u << 0 }; /* tn_op.flags: not for users */
 
-/* What an operator means. Constant; one per operator of a plugin. */
+/* The description of an operator. Constant; one per operator of a plugin. */
 typedef struct tn_op {
   uint32_t struct_size;
   uint32_t flags;     /* TN_OP_* */
@@ -631,8 +637,8 @@ typedef struct tn_op {
   const char *name; /* without the plugin's: "quadratic" */
   const char *summary;
   const char *doc;      /* Markdown, or NULL */
-  const char *replaces; /* "other.op" whose place this one asks for, or NULL */
-  const char *use;      /* what to use instead of a deprecated one */
+  const char *replaces; /* "other.op" that this one replaces, or NULL */
+  const char *use;      /* replacement of a deprecated operator */
   const tn_field *const *params;
   const tn_dtype_var *const *dtype_vars;
   const tn_arg *const *inputs;
@@ -645,11 +651,11 @@ typedef struct tn_op {
   const tn_gradient *gradient;
 
   /* For TN_SHAPE_HOOK, otherwise NULL. Reads the (partial) shapes of `call` and
-   * states what follows from them through host->set_shape, and no more: other
-   * nodes of a graph may tell the rest. Called again until nothing changes.
-   * Where shapes are unknown then, it is called with TN_CALL_DEFAULTS in flags:
-   * of several shapes that it allows it may state the usual one. TN_OK, or a
-   * code with TN_FAIL. [any] */
+   * reports only the shapes that follow from them, through host->set_shape;
+   * other nodes of a graph may determine the rest. Called again until nothing
+   * changes. If shapes are still unknown, it is called with TN_CALL_DEFAULTS in
+   * flags: it may then choose the usual one of several possible shapes. TN_OK,
+   * or a code with TN_FAIL. [any] */
   int32_t (*infer)(const tn_frame *call);
 } tn_op;
 
@@ -662,9 +668,10 @@ enum {                                    /* tn_kernel.flags */
        TN_KERNEL_DETERMINISTIC = 1u << 1, /* same input, same bits */
        TN_KERNEL_ASYNC = 1u << 2,      /* returns before the device is done */
        TN_KERNEL_CAPTURABLE = 1u << 3, /* may be recorded into a device graph */
-       /* output i depends on inputs at i, or what repeats to i, alone; backward
-        * at the outputs' shape. It can be called on any box: operands have its
-        * shape, and strides of 0 where they repeat; what was prepared holds */
+       /* element i of an output depends on element i of the inputs only, or on
+        * one that repeats to i; backward at the outputs' shape. It can be
+        * called on any block of elements: operands have its shape, and strides
+        * of 0 where they repeat; `prepared` stays valid */
        TN_KERNEL_ELEMENTWISE = 1u << 4 /* bit 5: TN_KERNEL_FOLD of fold.h */
 };
 
@@ -676,7 +683,7 @@ typedef struct tn_workspace { /* frozen */
   uint64_t align; /* power of two; 0 means 64 */
 } tn_workspace;
 
-/* What prepare answers. The host hands it over zeroed. */
+/* The result of prepare. The host passes it filled with zeros. */
 typedef struct tn_plan {
   uint32_t struct_size;
   uint32_t n_ws;
@@ -693,8 +700,8 @@ typedef struct tn_kernel {
   uint32_t flags; /* TN_KERNEL_* */
   uint32_t pass;  /* TN_PASS_* */
   int32_t device_type;
-  int32_t priority; /* the highest that applies wins */
-  uint32_t writes;  /* TN_WRITES_*; the host lowers other requests */
+  int32_t priority; /* of usable kernels the highest wins */
+  uint32_t writes;  /* TN_WRITES_*; the host lowers others to these */
   uint32_t n_dtype_sets;
   uint32_t n_resources;
   uint32_t options_size; /* sizeof of the generated options struct; 0: none */
@@ -704,29 +711,31 @@ typedef struct tn_kernel {
                      and ranks, sizes and shapes of operands */
   const char *op; /* full name with interface: "nn.convolution@1" */
   const char *id; /* unique: "cudnn.convolution.cuda" */
-  const char *requirement;    /* what else it wants ("cudnn >=8.0"), or NULL */
+  const char *requirement;    /* further requirement ("cudnn >=8.0"), or NULL */
   const char *when_text;      /* the condition as written, or NULL */
   const uint64_t *dtype_sets; /* per dtype variable: TN_BIT_*; 0: the op's */
   const uint32_t *resources;  /* TN_RESOURCE_*, in the order of tn_run */
   const tn_field *const *options;
   const tn_node *nodes;
 
-  /* Whether this kernel takes the call: TN_OK, or TN_UNSUPPORTED after TN_FAIL
-   * with the reason, which `tenon show --why` prints. NULL: always. [any] */
+  /* Decides whether this kernel can compute the call: TN_OK, or TN_UNSUPPORTED
+   * after TN_FAIL with the reason, which `tenon show --why` prints. NULL:
+   * always. [any] */
   int32_t (*supports)(const tn_frame *call);
 
   /* For each new combination of params, dtypes, shapes, layout, requests, flags
-   * and device, at the latest before the call, and again when the host has
-   * forgotten it: states workspaces and makes what calls share. [any] */
+   * and device, at the latest before the call, and again after the host has
+   * dropped the result: sets workspaces and creates data that calls share.
+   * [any] */
   int32_t (*prepare)(const tn_frame *call, tn_plan *plan);
 
-  /* Does the work. Returns TN_OK or TN_FAIL(...). [worker] */
+  /* Computes the call. Returns TN_OK or TN_FAIL(...). [worker] */
   int32_t (*compute)(const tn_frame *call);
 } tn_kernel;
 
-/* An operator of another plugin that kernels of this one compute, as it was
- * when they were compiled. The loader accepts an operator whose params struct
- * has grown behind an equal prefix. */
+/* An operator of another plugin that kernels of this one compute, as it was at
+ * their compilation. The loader accepts a params struct that has grown at its
+ * end. */
 typedef struct tn_target {
   uint32_t struct_size;
   uint32_t params_size;
@@ -742,7 +751,7 @@ typedef struct tn_target {
 /* A plugin that has to be loaded before this one. Constant. */
 typedef struct tn_dependency {
   uint32_t struct_size;
-  uint32_t release; /* the least that serves; 0: any */
+  uint32_t release; /* the lowest usable one; 0: any */
   const char *plugin;
 } tn_dependency;
 #endif
@@ -757,16 +766,16 @@ struct tn_registrar {
   int32_t (*fail)(tn_registrar *registrar, int32_t code, const char *format,
                   ...) TN_PRINTF(3, 4);
 
-  /* Withdraws a declared kernel (by id, both passes) because something it
-   * wants is not on this machine; `why` is shown by `tenon show --why`.
+  /* Withdraws a declared kernel (by id, both passes) because this machine lacks
+   * something that it requires; `why` is shown by `tenon show --why`.
    * TN_NOT_FOUND if no kernel of the plugin has the id; TN_INVALID if it is
    * NULL, and then init fails. [load] */
   int32_t (*withdraw)(tn_registrar *registrar, const char *kernel_id,
                       const char *why);
 
   /* Offers a table to other plugins under an id ("blas/1"), or to the host
-   * (device.h). It must stay valid until fini. TN_EXISTS if the id is taken;
-   * what is for the host, each plugin may provide once. [load] */
+   * (device.h). It must stay valid until fini. TN_EXISTS if the id is in use;
+   * ids for the host may be provided once per plugin. [load] */
   int32_t (*provide)(tn_registrar *registrar, const char *id,
                      const void *table);
 };
@@ -800,22 +809,22 @@ typedef struct tn_plugin {
   const tn_kernel *const *kernels;
   const tn_target *const *targets;
 
-  /* Called once per runtime that loads the plugin, after every check and
-   * before anything is registered. Keeps nothing of a runtime in globals: what
-   * it stores in *instance comes back in call->instance. On failure it has
-   * undone its work, and fini is not called. NULL: nothing to do. [load] */
+  /* Called once per runtime that loads the plugin, after every check and before
+   * anything is registered. Keeps nothing of a runtime in globals: the host
+   * passes the value of *instance back in call->instance. On failure it must
+   * undo its work; fini is not called. NULL: nothing to do. [load] */
   int32_t (*init)(const tn_host *host, tn_registrar *registrar,
                   void **instance);
 
-  /* Undoes init. No call runs or will run. NULL: nothing to do. [load] */
+  /* Undoes init. No call is running or will run. NULL: nothing to do. [load] */
   void (*fini)(void *instance);
 
 #if TN_TARGET_MINOR >= 2
   uint32_t n_dependencies;
   uint32_t reserved_2;
-  /* Plugins without which this one is not loaded. Until it is unloaded none of
-   * them can be. In a folder they are loaded first, whatever the file names
-   * are. Since 0.2. */
+  /* Plugins that must be loaded before this one. They cannot be unloaded while
+   * this one is loaded. In a folder they are loaded first, independent of file
+   * names. Since 0.2. */
   const tn_dependency *const *dependencies;
 #endif
 } tn_plugin;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pass.h: passes that a plugin offers: functions that read a graph and may
- * rewrite it. Standalone: op.h only.
+ * pass.h: passes of a plugin: functions that read a graph and may rewrite it.
+ * Standalone: op.h only.
  *
- * The host provides a table as the extension "tn.pass/1". A plugin asks for it
- * in its init and registers its passes with it:
+ * The host provides a table as the extension "tn.pass/1". A plugin gets it in
+ * its init and registers its passes with it:
  *
  *   static const tn_passes *passes;
  *
@@ -37,51 +37,49 @@
  *
  * Users name it "acme.square", in tn_graph_apply or tn_bind (graph.h).
  *
- * WHAT A PASS WORKS ON is a copy of the user's graph: a list of nodes, of which
- * each reads entries, that is outputs, of others. When the pass begins, a node
- * comes behind all that it reads. Nodes that the pass makes get the numbers
- * behind; a number means the same node until the pass returns. Nothing is taken
- * out by hand: what no head needs any more, because its uses were redirected,
- * is left out at the end, as are new nodes that no head needs. Variables stay.
- * In a program, behind "gradient" the gradients are heads too.
+ * THE GRAPH OF A PASS is a copy of the user's graph: a list of nodes that read
+ * entries, that is outputs, of others. At the start, a node follows all nodes
+ * that it reads. New nodes get the next numbers; a number means the same node
+ * until the pass returns. A pass removes no nodes: at its end the host drops
+ * all nodes that no head needs, old and new, except variables. In a program,
+ * gradients are heads too after "gradient".
  *
  * GRAPHS INSIDE OF NODES (steps of loops, graphs used as operators; in a
- * program there are none but the steps of loops) are not looked into, unless
- * the pass has TN_PASS_INNER. Then `run` is called once for each of them, the
- * innermost first, and then for the graph around them. Each is a graph like any
- * other: with the inputs of its node as variables, of which is known what is
- * known of the inputs, and heads that keep their shapes and types.
+ * program there are none but the steps of loops) are skipped, unless the pass
+ * has TN_PASS_INNER. Then `run` is called once for each of them, the innermost
+ * first, and then for the outer graph. Each is a graph like any other: the
+ * inputs of its node are variables with the known facts of the inputs, and
+ * heads keep their shapes and types.
  *
  * ALL OR NOTHING. When the pass has returned TN_OK, the host puts the nodes in
- * order again and checks: there is no cycle, gradients still belong to the
- * calls that they were made for, shapes and element types agree everywhere, and
- * no head has another shape or type than before. Otherwise, and if the pass
- * returns another code, the user's graph is what it was, and the failure names
- * the pass, the plugin and the node. So a pass need not undo anything.
+ * order again and checks: there is no cycle, gradients still belong to their
+ * calls, shapes and element types agree everywhere, and no head has another
+ * shape or type than before. Otherwise, and if the pass returns another code,
+ * the user's graph is unchanged, and the failure names the pass, the plugin and
+ * the node. So a pass need not undo anything.
  *
- * FACTS are words for what holds of a graph: a pass *needs* some of them and
- * *provides* others. The host asks for each list of passes whether all that is
- * needed was provided before it runs the first of them. Its own facts are
+ * FACTS are names of properties of a graph: a pass *needs* some of them and
+ * *provides* others. Before it runs a list of passes, the host checks that each
+ * needed fact is provided before. Its own facts are
  *
- * - `shapes` and `dtypes`: all of them are known that the heads depend on. The
- *   pass "infer" finds them out, and so does the host behind every pass.
- * - `gradient`: the nodes of the gradient are there. Provided by "gradient".
- * - `flat`: no node is a graph, but for steps of loops. Provided by "flatten".
+ * - `shapes` and `dtypes`: all that the heads depend on are known. The pass
+ *   "infer" infers them, and so does the host after every pass.
+ * - `gradient`: the nodes of the gradient exist. Provided by "gradient".
+ * - `flat`: no node is a graph, except steps of loops. Provided by "flatten".
  *
- * A plugin's begin with its name ("acme.marked"). Such a one holds for the
- * passes that follow in the same list.
+ * A plugin's begin with its name ("acme.marked"). Such a fact is valid for
+ * later passes of the same list.
  *
- * JOINTS. Of two operators of which one works on what the other has made, a
- * third may compute both in one go: a convolution and what is done to each of
- * its elements. A plugin that has such an operator says so with `join`, and
- * needs no pass: every program takes the one for the two where it can, unless
- * TN_BIND_NO_FUSE stands in its flags (tn_joint, below). The graph stays what
- * it was, and so do its gradients, its names and what a monitor sees.
+ * FUSED PAIRS. If one operator reads the output of another, a third may compute
+ * both in one kernel: a convolution and a relu. A plugin with such an operator
+ * declares it with `join`, and needs no pass: every program uses it if
+ * possible, unless it is bound with TN_BIND_NO_FUSE (tn_joint, below). The
+ * graph, its gradients, its names and the outputs for a monitor stay the same.
  *
- * THREADS. A pass runs on the thread that asked for it, several passes, or one
- * several times, at the same time on others: what they share is constant. A
- * tn_rewrite is for that thread until `run` returns. A plugin is not unloaded
- * while a pass of it runs; its passes are gone when it is.
+ * THREADS. A pass runs on the thread of its caller. Other passes, or the same
+ * one, may run on other threads: their shared data must be constant. Only that
+ * thread uses the tn_rewrite, until `run` returns. A plugin is not unloaded
+ * while a pass of it runs; its passes are removed with it.
  *
  * Versions: struct_size is the sizeof that its author compiled with. Fields are
  * only ever added at the end.
@@ -103,32 +101,32 @@ typedef struct tn_entry {
   uint32_t index;
 } tn_entry;
 
-/* An optional input that is not given. */
+/* An omitted optional input. */
 #ifdef __cplusplus
 #define TN_ENTRY_NONE (tn_entry{TN_NONE, 0})
 #else
 #define TN_ENTRY_NONE ((tn_entry){TN_NONE, 0})
 #endif
 
-/* A graph that a pass works on. */
+/* The graph of a pass. */
 typedef struct tn_rewrite tn_rewrite;
 
-enum { TN_PASS_INNER = 1 }; /* tn_pass.flags: it looks into nodes */
+enum { TN_PASS_INNER = 1 }; /* tn_pass.flags: it visits graphs in nodes */
 
-/* A pass. Borrowed, with all that it leads to, until fini. */
+/* A pass. Borrowed, with everything that it points to, until fini. */
 typedef struct tn_pass {
   uint32_t struct_size;
   uint32_t n_needs;
   uint32_t n_provides;
   uint32_t flags;   /* TN_PASS_* */
   const char *name; /* a letter, then letters, digits, _; without the plugin's:
-                       what is `square` here is "acme.square" for users */
+                       `square` is "acme.square" for users */
   const char *doc;  /* one sentence for people, or NULL */
   const char *const *needs;    /* facts */
   const char *const *provides; /* those of the plugin itself: "acme.marked" */
-  void *ctx;                   /* handed to `run` */
+  void *ctx;                   /* passed to `run` */
 
-  /* TN_OK, or a code, best after tn_passes.fail. [host-thread] */
+  /* TN_OK, or a code, preferably after tn_passes.fail. [host-thread] */
   int32_t (*run)(void *ctx, tn_rewrite *graph);
 } tn_pass;
 
@@ -137,8 +135,8 @@ enum {                          /* tn_rewrite_node.kind */
        TN_REWRITE_CALL = 1,     /* of an operator */
        TN_REWRITE_BACKWARD =
            2,               /* the gradient of the call `of`, by its backward
-                               kernel. In: gradients of the outputs, the
-                               inputs, the outputs, where they are read */
+                               kernel. In: gradients of the outputs, the inputs,
+                               the outputs, if they are read */
        TN_REWRITE_SUM = 3,  /* of two or more */
        TN_REWRITE_ZERO = 4, /* zeros, ones: of the shape of in[0] */
        TN_REWRITE_ONE = 5,
@@ -147,12 +145,12 @@ enum {                          /* tn_rewrite_node.kind */
        TN_REWRITE_LOOP = 8
 };
 
-/* One node. The caller sets struct_size. What it leads to is borrowed until the
+/* One node. The caller sets struct_size. Its pointers are borrowed until the
  * pass changes the graph. */
 typedef struct tn_rewrite_node {
   uint32_t struct_size;
   uint32_t kind;
-  uint32_t n_in;  /* inputs; behind them in `in`: */
+  uint32_t n_in;  /* inputs; after them in `in`: */
   uint32_t n_aux; /* states */
   uint32_t n_out;
   uint32_t of;       /* BACKWARD: the call; else TN_NONE */
@@ -164,7 +162,7 @@ typedef struct tn_rewrite_node {
   const tn_entry *in; /* TN_ENTRY_NONE where an optional input is absent */
 } tn_rewrite_node;
 
-/* What is known of an entry. The caller sets struct_size. */
+/* Known facts of an entry. The caller sets struct_size. */
 typedef struct tn_rewrite_sig {
   uint32_t struct_size;
   tn_dtype dtype; /* TN_DTYPE_UNKNOWN */
@@ -173,40 +171,39 @@ typedef struct tn_rewrite_sig {
   const int64_t *shape; /* ndim; -1: not known. Borrowed as above */
 } tn_rewrite_sig;
 
-/* A call to be made. Everything is borrowed for the call. */
+/* A call to add. Everything is borrowed for the call. */
 typedef struct tn_rewrite_call {
   uint32_t struct_size;
   uint32_t n_in;
   const char *op;     /* "acme.square", "acme.square@1" */
   const char *params; /* "axis=1"; NULL: all defaults */
-  const char *name;   /* NULL: one is made. A name that a node has is refused,
-                         also that of a node which is going to be left out */
+  const char *name;   /* NULL: the host makes one. A name that is in use is
+                         refused, also that of a node that will be dropped */
   const tn_entry *in; /* all inputs that are not optional, then all states */
 } tn_rewrite_call;
 
-/* `both` computes what `second` makes of the first output of `first`. Borrowed,
- * with its texts, until fini. Names are full: "acme.convolve@1".
+/* A fused pair: `both` applies `first`, then `second` to its first output.
+ * Borrowed, with its texts, until fini. Names are full: "acme.convolve@1".
  *
  * `second` has one input and one output. `both` has the inputs, the states and
- * the outputs of `first`, in that order, but that its first output is what
- * `second` makes of it; and every parameter of the two, which have no name in
- * common. Its results are those of the two calls. No parameter of the two is
- * dynamic: who changes one would not reach it.
+ * the outputs of `first`, in that order, but its first output is that of
+ * `second`. It has every parameter of the two, which have no name in common.
+ * Its results are those of the two calls. No parameter of the two is dynamic,
+ * because a change would not reach it.
  *
- * A program makes one step of two calls when nobody else reads what goes from
- * the one to the other, which then needs no memory. They must run on one
- * device, in the same part of the program, and nobody may wait for one of them
- * by name. The kernel of `first` is not elementwise, as runs of such are fused.
- * The host must not have pinned a kernel of `first` or `second`. The kernel of
- * `both` must be of the plugin that the one of `first` is of, so that whoever
- * brings a faster `first` is not passed over, and have the same options, set to
- * the same values. Where something of this does not hold there are two steps,
- * and tn_program_text says why.
+ * A program makes one step of two calls if nothing else reads the value between
+ * them, which then needs no memory. They must run on one device, in the same
+ * part of the program, and no tn_graph_depends may name one of them. The kernel
+ * of `first` is not elementwise, because runs of such are fused. The host must
+ * not have pinned a kernel of `first` or `second`. The kernel of `both` must be
+ * from the plugin of the kernel of `first`, so that a faster `first` of another
+ * plugin is preferred, and have the same options, set to the same values. If a
+ * condition is false there are two steps, and tn_program_text shows the reason.
  *
  * Likewise the gradients of two such calls become one step, by the backward
- * kernel of `both`, if that reads no more than they do: the gradient of what
- * comes out, that itself, and what the gradient of `first` reads. On devices
- * that have queues the one of `second` may be elementwise there. */
+ * kernel of `both`, if it reads no more than they do: the gradient of the
+ * output, the output, and the operands that the gradient of `first` reads. On
+ * devices that have queues the gradient of `second` may be elementwise. */
 typedef struct tn_joint {
   uint32_t struct_size;
   uint32_t reserved;
@@ -215,17 +212,16 @@ typedef struct tn_joint {
   const char *both;
 } tn_joint;
 
-/* The host's functions for passes: constant, there as long as the plugin. Each
- * of those that may fail leaves the graph as it was if it does, and tells why
- * in the failure of the pass, unless that goes on and returns TN_OK.
- * [host-thread], but for `add` and `join`, and only for a graph that `run` was
- * given. */
+/* The host's functions for passes: constant, valid as long as the plugin. A
+ * function that fails leaves the graph unchanged, and its reason becomes part
+ * of the failure of the pass, unless the pass returns TN_OK. [host-thread],
+ * except `add` and `join`, and only for the graph of the present `run`. */
 typedef struct tn_passes {
   uint32_t struct_size;
   uint32_t reserved;
 
-  /* Registers a pass of the plugin whose init has this registrar. TN_EXISTS if
-   * it has a pass of that name, TN_INVALID: then init fails. [load] */
+  /* Registers a pass of the plugin that init is called for. TN_EXISTS if it has
+   * a pass of that name, TN_INVALID: then init fails. [load] */
   int32_t (*add)(tn_registrar *registrar, const tn_pass *pass);
 
   /* Explains why the pass fails, and returns `code`. `node` may be TN_NONE. */
@@ -234,14 +230,14 @@ typedef struct tn_passes {
 
   uint32_t (*n_nodes)(const tn_rewrite *graph);
   int32_t (*node)(tn_rewrite *graph, uint32_t node, tn_rewrite_node *out);
-  /* Its parameters as text, "axis=1 keepdims=0", as a call takes them. Borrowed
-   * until the pass returns. */
+  /* Its parameters as text, "axis=1 keepdims=0", as for a call. Borrowed until
+   * the pass returns. */
   int32_t (*params)(tn_rewrite *graph, uint32_t node, const char **out);
   /* TN_NOT_FOUND if no node has the name. */
   int32_t (*find)(tn_rewrite *graph, const char *name, uint32_t *out);
   uint32_t (*n_heads)(const tn_rewrite *graph);
   int32_t (*head)(tn_rewrite *graph, uint32_t index, tn_entry *out);
-  /* What is known of an entry. Nothing is known of one that the pass made. */
+  /* Known facts of an entry. None are known of one that the pass made. */
   int32_t (*sig)(tn_rewrite *graph, tn_entry entry, tn_rewrite_sig *out);
   /* NULL if the node does not have it. Borrowed until it is changed. */
   const char *(*attribute)(const tn_rewrite *graph, uint32_t node,
@@ -250,19 +246,19 @@ typedef struct tn_passes {
   /* Sets an attribute; NULL removes it. */
   int32_t (*attribute_set)(tn_rewrite *graph, uint32_t node, const char *key,
                            const char *value);
-  /* Makes a call; *out is its first output. */
+  /* Adds a call; *out is its first output. */
   int32_t (*call)(tn_rewrite *graph, const tn_rewrite_call *call,
                   tn_entry *out);
-  /* Whoever reads `from` reads `to` instead: nodes and heads, but for the node
-   * of `to` itself, so that a call can be put behind what it reads. */
+  /* Replaces `from` by `to` in nodes and heads, except in the node of `to`
+   * itself, so that a call can be inserted after `from`. */
   int32_t (*redirect)(tn_rewrite *graph, tn_entry from, tn_entry to);
   /* Input number `input` of one node becomes `to`. A state cannot. */
   int32_t (*rewire)(tn_rewrite *graph, uint32_t node, uint32_t input,
                     tn_entry to);
 
-  /* Tells of an operator for two; the plugins of the three need not be there.
-   * Behind struct_size for hosts that know of none. TN_EXISTS if the plugin has
-   * told of one for these two, TN_INVALID: then init fails. [load] */
+  /* Declares a fused pair; the plugins of its operators need not be loaded.
+   * Beyond struct_size in hosts without fused pairs. TN_EXISTS if the plugin
+   * has declared one for these two, TN_INVALID: then init fails. [load] */
   int32_t (*join)(tn_registrar *registrar, const tn_joint *joint);
 } tn_passes;
 

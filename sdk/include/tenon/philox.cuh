@@ -17,8 +17,8 @@
 
 #include "tenon/kernel.cuh"
 
-/* What a kernel is handed of a call's numbers, beside where their offset
- * lies. */
+/* The parameters of a call's random numbers for a kernel, without the place of
+ * their offset. */
 struct tn_cuda_random {
   uint64_t key;
   uint64_t offset;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * philox.h: many random numbers at a time. tn_kernel_philox (kernel.h) makes
- * one block; here vectors of blocks are made side by side, with the same words.
- * Header only, C11 or C++17, op.h, libc and libm; nothing here is part of the
- * ABI.
+ * philox.h: many random numbers at a time. tn_kernel_philox (kernel.h) computes
+ * one block, this file vectors of blocks, with the same words. Header only, C11
+ * or C++17, op.h, libc and libm; nothing here is part of the ABI.
  *
  *   uint32_t word[1024];
  *   tn_philox_words(word, call->run->random[0], begin / 4, 256, level);
@@ -20,9 +19,9 @@ extern "C" {
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
 
-/* Words of 32 bits stand in lanes of 64: a product takes the lower half of
- * each, whatever is above, and its halves are where the next round wants them.
- * The rounds of one vector wait for each other, so several take turns. */
+/* Words of 32 bits are in lanes of 64: a product reads the lower half of each
+ * and ignores the upper one, and its halves fit the next round. The rounds of
+ * one vector wait for each other, so several are interleaved. */
 #define TN_PHILOX_SETS 4
 #if defined(__clang__)
 #define TN_PHILOX_UNROLL _Pragma("clang loop unroll(full)")
@@ -135,7 +134,7 @@ TN_KERNEL_INLINE TN_KERNEL_AVX2 void tn_philox_fill_avx2(
   }
 }
 
-/* Blocks [0, n) but for less than four; how many. */
+/* Computes blocks [0, n) but the last n % 4; returns their number. */
 TN_KERNEL_ONCE TN_KERNEL_AVX2 int64_t tn_philox_words_avx2(uint32_t *to,
                                                            uint64_t key,
                                                            uint64_t counter,

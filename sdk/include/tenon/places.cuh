@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * places.cuh: slices that are added up at the places which indices name, on
- * CUDA devices: the gradient of what takes rows of a table. For CUDA C++ only;
+ * places.cuh: adds slices at the places that indices name, on CUDA devices: the
+ * gradient of an operator that reads rows of a table. For CUDA C++ only;
  * nothing here is part of the ABI.
  *
  * An array to[outer, length, inner] gets of slices[outer, n, inner], for each
@@ -9,13 +9,13 @@
  *   to[o, place of i, c] += slices[o, i, c]
  *
  * The caller writes a tn_cuda_key for each index, its place and its number, one
- * after the other; a place that is not from 0 to length - 1 is none. All else
- * follows from them:
+ * after the other; places outside of 0 to length - 1 are ignored. The
+ * functions do the rest:
  *
  *   tn_cuda_places v = tn_cuda_places_of(outer, length, n, inner);
  *   bytes of workspace:  tn_cuda_places_bytes(&v)
  *
- *   ... launch what writes keys to tn_cuda_key_array(call->ws[0], v.n) ...
+ *   ... launch: write keys to tn_cuda_key_array(call->ws[0], v.n) ...
  *   tn_cuda_places_arrays a = {};
  *   a.at[TN_CUDA_PLACES_TO] = tn_cuda_to(to, req);
  *   a.at[TN_CUDA_PLACES_SLICES] = tn_cuda_from(slices);
@@ -23,13 +23,12 @@
  *
  * where T is the type of elements, one of those of tn_cuda_by_sum.
  *
- * Keys are sorted by their places, so that what belongs to one stands side by
- * side, and cut into pieces of as many keys, however often an index occurs. A
- * thread adds up what a piece has for a place, and a block what several pieces
- * have for the same: no atomics, and an order that follows from the shape and
- * from the indices alone. Sums are kept in f32 for f16, bf16 and f32, in f64
- * for f64, and rounded once; integers wrap, of bool a sum is true if any term
- * is.
+ * Keys are sorted by their places, so that those of one place are adjacent, and
+ * cut into pieces of equal length, however often an index occurs. A thread adds
+ * the slices of one place in a piece, and a block adds the sums of several
+ * pieces: no atomics, and an order that depends on the shape and on the indices
+ * alone. Sums are kept in f32 for f16, bf16 and f32, in f64 for f64, and
+ * rounded once; integers wrap, a sum of bools is true if any term is.
  */
 #ifndef TENON_PLACES_CUH_
 #define TENON_PLACES_CUH_
@@ -38,7 +37,7 @@
 
 /* -------------------------------------------------------------------- order */
 
-/* A number, and which of all it is. */
+/* A value, and its number among all keys. */
 struct tn_cuda_key {
   int64_t value;
   int64_t i;
@@ -79,8 +78,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* Two runs become one of twice the width: a key stands behind those before it
- * in its own run, and those of the other one that are less. */
+/* Two runs become one of twice the width: a key follows those before it in its
+ * own run, and the lesser ones of the other run. */
 template <class K>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     tn_cuda_merge_runs(tn_cuda_keys a, tn_cuda_runs v) {
@@ -111,12 +110,13 @@ static inline uint64_t tn_cuda_key_bytes(int64_t n) {
   return 2 * sizeof(tn_cuda_key) * (uint64_t)n;
 }
 
-/* The first half of the workspace, where keys are put. */
+/* The first half of the workspace, for the keys. */
 static inline tn_cuda_array tn_cuda_key_array(void *room, int64_t n) {
   return tn_cuda_room(room, TN_I64, 2 * n);
 }
 
-/* Sorts the keys there; *sorted becomes where they are then, to be read. */
+/* Sorts the keys there; *sorted becomes the array of the sorted keys, for
+ * reading. */
 static inline int32_t tn_cuda_sort(const tn_frame *call, void *room, int64_t n,
                                    cudaStream_t stream, tn_cuda_array *sorted) {
   tn_cuda_array from = tn_cuda_key_array(room, n);
@@ -169,8 +169,8 @@ struct tn_cuda_places_wide<T, 0> {
   typedef typename tn_cuda_compute<T>::type type;
 };
 
-/* A place that begins before a piece and goes on into it has its sum there in
- * part 0, and one that begins in it and goes on behind it in part 1. */
+/* Part 0 of a piece is the sum of a place that begins before the piece, part 1
+ * of one that begins in it and continues after it. */
 __device__ __forceinline__ int64_t tn_cuda_places_part(const tn_cuda_places &v,
                                                        int64_t outer,
                                                        int64_t piece, int which,
@@ -184,7 +184,7 @@ __device__ __forceinline__ int64_t tn_cuda_places_end(const tn_cuda_places &v,
   return end < v.n ? end : v.n;
 }
 
-/* Whether the place of a key is that of the next one, too. */
+/* Returns true if the next key has the same place. */
 __device__ __forceinline__ bool tn_cuda_places_goes_on(const tn_cuda_key *keys,
                                                        int64_t n, int64_t k) {
   return k + 1 < n && keys[k + 1].value == keys[k].value;
@@ -254,8 +254,8 @@ __device__ __forceinline__ int64_t tn_cuda_places_last(const tn_cuda_key *keys,
   return begin;
 }
 
-/* A block has the place that begins in a piece and goes on behind it, if there
- * is one, for some columns: its threads add up the pieces that follow. */
+/* A block handles a place that begins in a piece and continues after it, if
+ * there is one, for some columns: its threads add the next pieces. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     tn_cuda_places_whole(tn_cuda_places_arrays a, tn_cuda_places v) {
@@ -289,8 +289,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
 
 /* --------------------------------------------------------------------- host */
 
-/* Pieces are short where there is little to do, so that many threads have
- * something, and longer where there is more. */
+/* Pieces are short for little work, so that many threads have some, and longer
+ * for more work. */
 static inline tn_cuda_places tn_cuda_places_of(int64_t outer, int64_t length,
                                                int64_t n, int64_t inner) {
   const int64_t many = 1 << 19; /* threads */
@@ -307,9 +307,9 @@ static inline uint64_t tn_cuda_places_bytes(const tn_cuda_places *v) {
   return tn_cuda_key_bytes(v->n) + (uint64_t)parts * sizeof(int64_t);
 }
 
-/* Sorts the keys that stand in the room, and adds what belongs to them to TO,
- * or sets it: places that no index names are left as they are. The arrays KEYS
- * and PARTS are set here. */
+/* Sorts the keys in `room`, and adds their slices to TO, or sets it; places
+ * that no index names are not changed. The arrays KEYS and PARTS are set
+ * here. */
 template <class T>
 static inline int32_t tn_cuda_places_add(const tn_frame *call, void *room,
                                          const tn_cuda_places &v,

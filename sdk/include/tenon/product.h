@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * product.h: matrix products in C, vectorised at every level of instructions
  * and divided over the host's workers. Up to edges of some hundred they are as
- * fast as a BLAS or faster, beyond that nearly (docs/performance.md), and
- * wherever there is none they are what there is.
+ * fast as a BLAS or faster, for larger ones nearly (docs/performance.md). They
+ * need no BLAS.
  *
  *   int32_t code = tn_product_by(blas, call, &product);
  *
@@ -11,10 +11,10 @@
  * thread's stack.
  *
  * c is cut into blocks, which are the slices of a parallel loop. In each, some
- * columns of op(b), as deep as there is room for, are multiplied with bands of
- * rows of op(a), as many at a time as there are registers for the sums.
- * Vectors lie along rows of c, or along its columns where that moves less. Rows
- * of op(a) are read where they lie, or gathered before if they lie across.
+ * columns of op(b), as deep as the buffer allows, are multiplied with bands of
+ * rows of op(a), as many at a time as registers for the sums allow. Vectors are
+ * along rows of c, or along its columns if that moves less data. Rows of op(a)
+ * are read in place, or gathered before if they are not contiguous.
  */
 #ifndef TENON_PRODUCT_H_
 #define TENON_PRODUCT_H_
@@ -44,21 +44,21 @@ enum {
   TN_PRODUCT_BESIDE = 8,     /* vectors of the sums of one row */
   TN_PRODUCT_CHAIN = 256,    /* products that one sum of a row adds up */
   TN_PRODUCT_LINE = 256,     /* columns of a block of one row */
-  TN_PRODUCT_FAR = 64,       /* depth from which on c is asked for in advance */
-  TN_PRODUCT_AHEAD = 32,     /* rows of op(b) between asking and reading */
+  TN_PRODUCT_FAR = 64,       /* depth from which on c is prefetched */
+  TN_PRODUCT_AHEAD = 32,     /* rows of op(b) between prefetch and read */
   TN_PRODUCT_LONG = 512,     /* edges longer than that are a BLAS's */
   TN_PRODUCT_SMALL = 1 << 18 /* m * n * k below which a product is computed on
                                 the calling thread */
 };
 
-/* A matrix of which element (i, j) lies at at[i * row + j * column]. */
+/* A matrix with element (i, j) at at[i * row + j * column]. */
 typedef struct tn_product_matrix {
   const void *at;
   int64_t row;
   int64_t column;
 } tn_product_matrix;
 
-/* Where sums go: c = alpha * sum + beta * c; row or column is 1. */
+/* The destination of sums: c = alpha * sum + beta * c; row or column is 1. */
 typedef struct tn_product_target {
   void *at;
   int64_t row;
@@ -78,9 +78,9 @@ typedef struct tn_product_block {
   int gathers; /* rows of op(a) */
 } tn_product_block;
 
-/* A whole product. Rows of op(a) are gathered where its columns lie side by
- * side, too far from each other to stay in a cache, and some strips of op(b)
- * are multiplied with each. */
+/* A whole product. Rows of op(a) are gathered if its columns are contiguous,
+ * too far from each other to stay in a cache, and some strips of op(b) are
+ * multiplied with each. */
 static inline tn_product_block tn_product_block_of(tn_product_matrix a,
                                                    tn_product_matrix b,
                                                    tn_product_target c,
@@ -213,7 +213,7 @@ static inline int32_t tn_product_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* c = beta * c, when there is nothing to add. */
+/* c = beta * c, if no product is added. */
 static inline void tn_product_scale(const tn_blas_gemm *g) {
   for (int64_t i = 0; i < g->m; ++i)
     for (int64_t j = 0; j < g->n; ++j) {
@@ -228,7 +228,7 @@ static inline void tn_product_scale(const tn_blas_gemm *g) {
     }
 }
 
-/* The transposed product, whose c lies column by column. */
+/* The transposed product, with c in column-major order. */
 static inline tn_product_block tn_product_turned(const tn_product_block *x) {
   const tn_product_matrix a = {x->a.at, x->a.column, x->a.row};
   const tn_product_matrix b = {x->b.at, x->b.column, x->b.row};
@@ -242,8 +242,8 @@ static inline double tn_product_parts(int64_t n, int64_t step) {
   return (double)parts;
 }
 
-/* Columns of a block: as many as are packed in the room. Where c lies column by
- * column, as many as there are at any depth. */
+/* Columns of a block: as many as fit the buffer of packed columns. For c in
+ * column-major order, as many as fit at any depth. */
 static inline int64_t tn_product_width(const tn_product_block *x,
                                        int64_t bytes) {
   const int64_t least = TN_PRODUCT_ROOM / TN_PRODUCT_DEPTH / bytes;
@@ -256,9 +256,9 @@ static inline int64_t tn_product_width(const tn_product_block *x,
   return most < TN_PRODUCT_WIDTH ? most : (int64_t)TN_PRODUCT_WIDTH;
 }
 
-/* About how long a product takes, in vectors that are multiplied: what it
- * computes, columns of op(b) that are turned, sums that are, and rows of op(a)
- * that are gathered for each block. */
+/* Estimated time of a product, in multiplied vectors: products, transposed
+ * columns of op(b), transposed sums, and gathered rows of op(a) of each
+ * block. */
 static inline double tn_product_cost(const tn_product_block *x) {
   const double m = (double)x->m, n = (double)x->n, k = (double)x->k;
   const double rounds = tn_product_parts(x->k, tn_product_depth(x));
@@ -270,7 +270,7 @@ static inline double tn_product_cost(const tn_product_block *x) {
          (x->a.column == 1 ? 0 : m * k * blocks / 2);
 }
 
-/* Whether vectors should lie along columns of c. */
+/* Returns 1 if vectors should be along columns of c. */
 static inline int tn_product_turns(const tn_product_block *x) {
   const tn_product_block turned = tn_product_turned(x);
   if (x->m == 1 || x->n == 1) return x->m > 1;
@@ -288,9 +288,8 @@ static inline int64_t tn_product_height(int64_t m, int64_t across) {
   return (each + TN_PRODUCT_STEP - 1) / TN_PRODUCT_STEP * TN_PRODUCT_STEP;
 }
 
-/* As tn_blas.gemm, and as tn_blas_gemm says; the product of the same numbers is
- * the same for every number of workers, not at every level of instructions.
- * [worker] */
+/* Like tn_blas.gemm with a tn_blas_gemm; equal numbers give an equal product
+ * for every number of workers, not at every level of instructions. [worker] */
 static inline int32_t tn_product(const tn_frame *call, const tn_blas_gemm *g) {
   tn_product_plan p;
   const tn_product_matrix a = {g->a, g->transpose_a ? 1 : g->lda,
@@ -316,8 +315,9 @@ static inline int32_t tn_product(const tn_frame *call, const tn_blas_gemm *g) {
   return call->host->parallel_for(call, n, 1, tn_product_slice, &p);
 }
 
-/* A product by whoever is likely to be faster: a BLAS, if `blas` is not NULL
- * and all edges are long, or the loops here. As tn_blas.gemm. [worker] */
+/* The product by the probably faster implementation: a BLAS, if `blas` is not
+ * NULL and all edges are long, or the loops here. Like tn_blas.gemm.
+ * [worker] */
 static inline int32_t tn_product_by(const tn_blas *blas, const tn_frame *call,
                                     const tn_blas_gemm *g) {
   const int large = g->m > TN_PRODUCT_LONG && g->n > TN_PRODUCT_LONG &&

@@ -3,21 +3,21 @@
  * level of instructions. Included by product.h only, several times, with
  *
  *   TN_TILE_T       the element type
- *   TN_TILE_NAME    name(x): x with the type and level behind it
+ *   TN_TILE_NAME    name(x): x with type and level as its suffix
  *   TN_TILE_TARGET  the attribute of the level, or nothing
  *   TN_TILE_BYTES   of a vector register
- *   TN_TILE_ROWS    of c whose sums are held in registers, two vectors wide; a
- *                   multiple of 6
+ *   TN_TILE_ROWS    of c with sums in registers, two vectors wide; a multiple
+ *                   of 6
  *   TN_TILE_TURN    the loop of turn.h for such elements at the level
  *
  * which it undefines.
  *
- * Rows of op(a) are read where they lie, unless its columns lie side by side:
- * then each element that a row needs is in another line of the caches, often of
- * the same set, and some rows are gathered before. Of op(b), strips of two
- * vectors are packed that later rows use again: where they lie side by side, by
- * the first rows that are multiplied with them, which costs next to nothing,
- * and in squares that are turned in registers where columns do.
+ * Rows of op(a) are read in place, unless its columns are contiguous: then each
+ * element of a row is in another cache line, often of the same set, and some
+ * rows are gathered before. Strips of op(b), two vectors wide, are packed for
+ * later rows. If the rows of op(b) are contiguous, the first rows that are
+ * multiplied with a strip pack it, at almost no cost; if the columns are,
+ * squares are transposed in registers.
  */
 enum {
   TN_TILE_NAME(lanes) = TN_TILE_BYTES / (int)sizeof(TN_TILE_T),
@@ -28,21 +28,21 @@ enum {
                         (int)sizeof(TN_TILE_T) / TN_TILE_ROWS
 };
 
-/* Elements side by side, at any address. */
+/* Contiguous elements, at any address. */
 typedef TN_TILE_T TN_TILE_NAME(vector)
     __attribute__((vector_size(TN_TILE_BYTES), aligned(sizeof(TN_TILE_T)),
                    may_alias));
 
-/* Some rows times a strip: as many as the function takes. */
+/* Some rows times a strip: as many as the function handles. */
 typedef struct TN_TILE_NAME(step) {
   const TN_TILE_T *a;
   int64_t a_row;
   int64_t a_column;
   const TN_TILE_T *b; /* whole vectors */
   int64_t b_row;
-  TN_TILE_T *kept; /* where strips are left packed, if they are */
+  TN_TILE_T *kept; /* address for packed strips, if they are packed */
   tn_product_target c;
-  int64_t done; /* rows of c, the first ones, that are left as they are */
+  int64_t done; /* first rows of c that are not changed */
   int64_t n;    /* columns */
   int64_t depth;
 } TN_TILE_NAME(step);
@@ -146,7 +146,7 @@ TN_TILE_TARGET static void TN_TILE_NAME(one)(const TN_TILE_NAME(step) * s) {
   TN_TILE_NAME(across)(s, 1);
 }
 
-/* n elements of at most two vectors, in as few moves as n has bits. */
+/* Copies n elements of at most two vectors, in as few moves as n has bits. */
 TN_TILE_EVER void TN_TILE_NAME(copy)(TN_TILE_T *to, const TN_TILE_T *from,
                                      int64_t n) {
   int64_t at = 0;
@@ -185,17 +185,17 @@ TN_TILE_TARGET static void TN_TILE_NAME(pack)(TN_TILE_T *to,
   }
 }
 
-/* What some rows of a block are multiplied with: strips that are packed, or
- * shall be by the first rows. */
+/* The strips that some rows of a block are multiplied with: packed, or packed
+ * by the first rows. */
 typedef struct TN_TILE_NAME(strips) {
   TN_TILE_T *room;
-  int in_place;        /* whole strips are read where they lie, */
-  int keep;            /* and packed by who reads them */
+  int in_place;        /* whole strips are read in place, */
+  int keep;            /* and packed by their readers */
   TN_TILE_T *gathered; /* room for rows of op(a), if they are gathered */
 } TN_TILE_NAME(strips);
 
-/* Some rows of a block, as many as `multiply` takes, of which the first have
- * been done. */
+/* Some rows of a block, as many as `multiply` handles; the first ones have been
+ * done. */
 typedef struct TN_TILE_NAME(band) {
   void (*multiply)(const TN_TILE_NAME(step) * s);
   tn_product_matrix a; /* the rows of op(a) */
@@ -219,7 +219,7 @@ TN_TILE_TARGET static void TN_TILE_NAME(join)(const tn_product_target *c,
   }
 }
 
-/* The same with a strip that is not all there, whose sums are made aside. */
+/* The same with a partial strip; its sums are computed in a buffer. */
 TN_TILE_TARGET static void TN_TILE_NAME(part)(const TN_TILE_NAME(step) * s,
                                               const TN_TILE_NAME(band) * band) {
   TN_TILE_T made[TN_TILE_ROWS * TN_TILE_NAME(wide)];
@@ -266,9 +266,8 @@ TN_TILE_TARGET static void TN_TILE_NAME(row)(const tn_product_block *x,
   }
 }
 
-/* The rows from `first` on that are multiplied at once: the fewest that are as
- * many as are left, with some that have been done already if there are too few
- * left. */
+/* The rows from `first` on that are multiplied at once: the smallest band that
+ * covers the remaining rows, with some finished rows if too few remain. */
 TN_TILE_EVER TN_TILE_NAME(band)
     TN_TILE_NAME(band_of)(const tn_product_block *x, int64_t first) {
   const int64_t m = x->m, left = m - first;
@@ -291,9 +290,9 @@ TN_TILE_EVER TN_TILE_NAME(band)
   return band;
 }
 
-/* The rows of some bands of op(a) from `first` on, whose columns lie side by
- * side: column by column of a band, and band by band. Whole vectors are moved,
- * whose ends the next column overwrites, but for the last one. */
+/* Gathers the rows of some bands of op(a) from `first` on, if its columns are
+ * contiguous: band by band, column by column of each. It moves whole vectors;
+ * the next column overwrites their ends, except that of the last. */
 TN_TILE_TARGET static void TN_TILE_NAME(gather)(TN_TILE_T *to,
                                                 const tn_product_block *x,
                                                 int64_t first) {
@@ -337,8 +336,8 @@ TN_TILE_TARGET static void TN_TILE_NAME(rows)(const tn_product_block *x,
   }
 }
 
-/* Strips of a piece of op(b), one behind the other; those that are read where
- * they lie are left out. */
+/* Packs the strips of a piece of op(b), one after the other, without those that
+ * are read in place. */
 TN_TILE_TARGET static void TN_TILE_NAME(pack_all)(const tn_product_block *x,
                                                   const TN_TILE_NAME(strips) *
                                                       strips) {
@@ -352,8 +351,8 @@ TN_TILE_TARGET static void TN_TILE_NAME(pack_all)(const tn_product_block *x,
   }
 }
 
-/* The same where c lies column by column: some rows at a time, which are made
- * aside and turned. */
+/* The same for c in column-major order: some rows at a time are computed in a
+ * buffer and transposed. */
 TN_TILE_TARGET static void TN_TILE_NAME(turned)(const tn_product_block *x,
                                                 const TN_TILE_NAME(strips) *
                                                     strips) {
@@ -399,7 +398,7 @@ TN_TILE_EVER TN_TILE_T TN_TILE_NAME(total)(const TN_TILE_NAME(vector) part[4]) {
   return sum[0];
 }
 
-/* A block of one row, where op(b) lies column by column. */
+/* A block of one row, for op(b) in column-major order. */
 TN_TILE_TARGET static void TN_TILE_NAME(dots)(const tn_product_block *x) {
   enum { LANES = TN_TILE_NAME(lanes) };
   const TN_TILE_T *a = (const TN_TILE_T *)x->a.at;
@@ -422,7 +421,7 @@ TN_TILE_TARGET static void TN_TILE_NAME(dots)(const tn_product_block *x) {
   }
 }
 
-/* One row times as many vectors side by side. */
+/* One row times as many adjacent vectors. */
 TN_TILE_EVER void TN_TILE_NAME(beside)(const tn_product_block *x, int64_t j,
                                        const int across) {
   enum { L = TN_TILE_NAME(lanes) };
@@ -445,7 +444,7 @@ TN_TILE_EVER void TN_TILE_NAME(beside)(const tn_product_block *x, int64_t j,
       *to = alpha * sum[w][i] + (beta == 0 ? (TN_TILE_T)0 : beta * *to);
 }
 
-/* A block of one row, where op(b) lies row by row. */
+/* A block of one row, for op(b) in row-major order. */
 TN_TILE_TARGET static void TN_TILE_NAME(line)(const tn_product_block *x) {
   enum { L = TN_TILE_NAME(lanes), ALL = TN_PRODUCT_BESIDE * L };
   const TN_TILE_T *a = (const TN_TILE_T *)x->a.at;
@@ -463,7 +462,7 @@ TN_TILE_TARGET static void TN_TILE_NAME(line)(const tn_product_block *x) {
   }
 }
 
-/* A piece of a block, whose strips have room in `strips`. */
+/* A piece of a block with strips that fit `strips`. */
 TN_TILE_TARGET static void TN_TILE_NAME(piece)(const tn_product_block *x,
                                                const TN_TILE_NAME(strips) *
                                                    strips) {
@@ -481,8 +480,8 @@ TN_TILE_TARGET static void TN_TILE_NAME(piece)(const tn_product_block *x,
     TN_TILE_NAME(turned)(x, strips);
 }
 
-/* A block of c, piece by piece: as much of op(b) as there is room for, or, of
- * one row, as many products in a row as lose little by rounding. */
+/* A block of c, piece by piece: as much of op(b) as fits the buffer, or, for
+ * one row, as many consecutive products as lose little by rounding. */
 TN_TILE_TARGET static void TN_TILE_NAME(tile)(const tn_product_block *whole,
                                               void *at) {
   const int beside = whole->b.column == 1;

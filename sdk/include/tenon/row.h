@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * row.h: rows of bytes, copied by vectors.
+ * row.h: copies rows of bytes by vectors.
  *
  *   tn_row_copy_avx2(to, from, NULL, bytes);    in a function for AVX2
  *
- * memcpy decides anew for every row how it is done, which takes a fifth of the
- * time of a row of usual length, and asks for no other row meanwhile. Header
- * only; gcc and clang on x86-64, C11 or C++17; not for CUDA: elsewhere nothing
- * is declared, and TN_ROW_VECTORS is 0.
+ * memcpy chooses its method for every row again, which costs a fifth of the
+ * time of a row of usual length, and prefetches no other row. Header only; gcc
+ * and clang on x86-64, C11 or C++17; not for CUDA: elsewhere nothing is
+ * declared, and TN_ROW_VECTORS is 0.
  */
 #ifndef TENON_ROW_H_
 #define TENON_ROW_H_
@@ -21,9 +21,9 @@ extern "C" {
 #endif
 
 /* tn_row_copy_avx2, tn_row_copy_avx512: `bytes` bytes, at least as many as a
- * vector of the level has. Where `soon` is not NULL, as many bytes from there
- * on are asked for: those of a row that is copied later, which lies where the
- * processor cannot guess. Rows do not overlap. [any] */
+ * vector of the level has. If `soon` is not NULL, as many bytes from there on
+ * are prefetched: a row that is copied later, at an address that the processor
+ * cannot predict. Rows do not overlap. [any] */
 #define TN_ROW_COPY(name, target, vector, load, store)                         \
   TN_KERNEL_INLINE target void name(char *to, const char *from,                \
                                     const char *soon, int64_t bytes) {         \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * size.h: arithmetic with sizes that come from outside: lengths of arrays and
- * parameters, of which a product or a sum may be more than 64 bits hold.
+ * parameters. Products and sums of them may exceed 64 bits.
  */
 #ifndef TENON_SIZE_H_
 #define TENON_SIZE_H_

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * strided.h: loops over operands of any strides and types, line by line,
- * through scratch memory where an operand is not what a body takes. Part of
+ * through scratch memory if a body cannot use an operand directly. Part of
  * kernel.h, by elementwise.h.
  */
 #include "tenon/kernel.h" /* which includes this file: so before the guard */
@@ -19,28 +19,27 @@ typedef struct tn_kernel_task {
   const void *params;
   tn_kernel_mode mode;
   uint32_t add;   /* 1 under TN_REQ_ADD */
-  uint32_t one;   /* the operand of which a line has one element, if the body
-                     takes it so; else 0 */
+  uint32_t one;   /* the operand with one element per line, if the body has a
+                     form for it; else 0 */
   uint8_t stream; /* 1: the output does not fit into any cache, and bodies work
                      in the memory of all operands */
   tn_dtype dtype[TN_KERNEL_MAX_OPERANDS];
 } tn_kernel_task;
 
-/* Elements of every operand side by side, and a place for what is added to.
- * Vectors in it lie in one line of a cache. */
+/* Contiguous elements of every operand, and room for the old output. No vector
+ * in it crosses a cache line. */
 typedef struct tn_kernel_scratch {
   TN_KERNEL_LINED char bytes[TN_KERNEL_SCRATCH];
 } tn_kernel_scratch;
 
-/* Elements of one operand that scratch memory has room for: whole lines of a
- * cache. */
+/* Elements of one operand that fit scratch memory: whole cache lines. */
 static inline int64_t tn_kernel_task_room(const tn_kernel_task *task) {
   const int64_t bytes = tn_dtype_bytes(task->mode.compute);
   return TN_KERNEL_SCRATCH / (task->walk.n_operands + 1) / bytes / 16 * 16;
 }
 
-/* Adds to a line of integers or bools: each number becomes one first, as it
- * would if it were written, and no float has to hold the old content. */
+/* Adds to a line of integers or bools: each number is converted first, as for
+ * writing, so no float has to hold the old content. */
 TN_KERNEL_ONCE void tn_kernel_task_sum_whole(const tn_kernel_task *task,
                                              const tn_kernel_line *to,
                                              const char *sum) {
@@ -60,8 +59,8 @@ TN_KERNEL_ONCE void tn_kernel_task_sum_whole(const tn_kernel_task *task,
   }
 }
 
-/* Whether elements are integers that a call computes in floats, or bools, of
- * which all but 0 are 1 before they are added. */
+/* Whether elements are integers that a call computes in floats, or bools; each
+ * value but 0 becomes 1 before it is added. */
 static inline int tn_kernel_is_whole(const tn_kernel_task *task,
                                      tn_dtype dtype) {
   if (dtype == TN_BOOL) return 1;
@@ -71,8 +70,8 @@ static inline int tn_kernel_is_whole(const tn_kernel_task *task,
          (compute == TN_F32 || compute == TN_F64);
 }
 
-/* Adds to the output's line what is in scratch; `old` is room for as much. The
- * sum is rounded once. */
+/* Adds scratch to the output's line; `old` is room for as much. The sum is
+ * rounded once. */
 static inline void tn_kernel_task_sum(const tn_kernel_task *task,
                                       const tn_kernel_line *to, void *sum,
                                       void *old) {
@@ -97,9 +96,9 @@ static inline int tn_kernel_is_direct(const tn_kernel_task *task, uint32_t k,
          !(k == 0 && task->add);
 }
 
-/* Runs the body over one line of every operand, through scratch where the
- * operand is not what the body takes. A broadcast operand (stride 0) is read
- * into scratch like any other, so the body's loop is always the dense one. */
+/* Runs the body over one line of every operand, through scratch if the body
+ * cannot use the operand directly. A broadcast operand (stride 0) is read into
+ * scratch like any other, so the body's loop is always the dense one. */
 static inline void tn_kernel_task_block(const tn_kernel_task *task,
                                         const tn_kernel_run *run,
                                         tn_kernel_scratch *scratch) {
@@ -129,17 +128,17 @@ static inline void tn_kernel_task_block(const tn_kernel_task *task,
 }
 
 /* Lines of at most as many elements are computed several at a time: a call of
- * the body takes as long as a hundred elements. */
+ * the body costs as much as a hundred elements. */
 #define TN_KERNEL_SHORT 128
-/* Lines of fewer are never worth a call each. */
+/* Shorter lines are never worth a call each. */
 #define TN_KERNEL_LEAST 32
-/* From so many lines on, a call for each takes longer than to repeat an input
- * in scratch memory. */
+/* From this number of lines on, a call for each costs more than repeating an
+ * input in scratch memory. */
 #define TN_KERNEL_FEW 16
 
-/* How a body that computes several lines gets at an operand: in its own memory,
- * which is dense; from scratch, because all lines are one and the same; or from
- * scratch, line by line. */
+/* How a body for several lines reads an operand: in its own dense memory; from
+ * scratch, because all lines are the same one; or from scratch, line by
+ * line. */
 enum { TN_KERNEL_FLAT = 0, TN_KERNEL_SAME = 1, TN_KERNEL_LINES = 2 };
 
 static inline int tn_kernel_lines_kind(const tn_kernel_task *task, uint32_t k) {
@@ -166,9 +165,9 @@ typedef struct tn_kernel_lines {
   uint8_t kind[TN_KERNEL_MAX_OPERANDS];
 } tn_kernel_lines;
 
-/* Lines of n elements of 4 or 8 bytes, each of which is one element, `step`
- * bytes behind that of the line before. Vectors are written over the end of a
- * line, but not over that of the last. */
+/* Lines of n elements of 4 or 8 bytes, each of which repeats one element,
+ * `step` bytes after that of the line before. Vectors are written over the end
+ * of each line except the last. */
 TN_KERNEL_BODY void tn_kernel_lines_fill(char *to, const char *at, int64_t step,
                                          int64_t bytes, int64_t n,
                                          int64_t lines) {
@@ -189,7 +188,7 @@ TN_KERNEL_BODY void tn_kernel_lines_fill(char *to, const char *at, int64_t step,
   }
 }
 
-/* Input k of so many lines from `run` on goes to scratch. */
+/* Loads input k of the lines from `run` on into scratch. */
 static inline void tn_kernel_lines_one(const tn_kernel_lines *lines, uint32_t k,
                                        const tn_kernel_run *run, int64_t n,
                                        char *to) {
@@ -209,7 +208,7 @@ static inline void tn_kernel_lines_one(const tn_kernel_lines *lines, uint32_t k,
     tn_kernel_load(to, &task->mode, &line);
 }
 
-/* n elements of each input of a kind go to scratch. */
+/* Loads n elements of each input of a kind into scratch. */
 static inline void tn_kernel_lines_load(const tn_kernel_lines *lines,
                                         tn_kernel_run run, int64_t n,
                                         int kind) {
@@ -229,8 +228,8 @@ static inline void tn_kernel_lines_load(const tn_kernel_lines *lines,
   }
 }
 
-/* Likewise n elements of each input whose lines are all the same: what they
- * begin with, again and again, twice as much each time. */
+/* Likewise n elements of each input with equal lines: copies the filled part
+ * repeatedly, twice as much each time. */
 static inline void tn_kernel_lines_repeat(const tn_kernel_lines *lines,
                                           const tn_kernel_run *run, int64_t n) {
   const tn_kernel_walk *walk = &lines->task->walk;
@@ -247,7 +246,7 @@ static inline void tn_kernel_lines_repeat(const tn_kernel_lines *lines,
   }
 }
 
-/* What was computed goes to the lines of the output. */
+/* Stores results to the lines of the output. */
 static inline void tn_kernel_lines_store(const tn_kernel_lines *lines,
                                          tn_kernel_run run, int64_t n) {
   const tn_kernel_task *task = lines->task;
@@ -267,7 +266,7 @@ static inline void tn_kernel_lines_store(const tn_kernel_lines *lines,
   }
 }
 
-/* Looks at how every operand lies. */
+/* Finds the kind of every operand. */
 static inline void tn_kernel_lines_init(tn_kernel_lines *lines,
                                         const tn_kernel_task *task,
                                         tn_kernel_scratch *scratch) {
@@ -282,8 +281,8 @@ static inline void tn_kernel_lines_init(tn_kernel_lines *lines,
   }
 }
 
-/* Elements [begin, end) of a loop whose lines are short. Lines that are all the
- * same are loaded once. */
+/* Computes elements [begin, end) of a loop with short lines. Lines that are all
+ * the same are loaded once. */
 TN_KERNEL_ONCE void tn_kernel_task_lines(const tn_kernel_task *task,
                                          int64_t begin, int64_t end) {
   const tn_kernel_walk *walk = &task->walk;
@@ -321,7 +320,7 @@ static inline int tn_kernel_task_is_direct(const tn_kernel_task *task) {
   return 1;
 }
 
-/* Whether an operand would go to scratch memory, or come from it, line by
+/* Returns 1 if an operand would be copied to or from scratch memory, line by
  * line. */
 static inline int tn_kernel_task_gathers(const tn_kernel_task *task) {
   for (uint32_t k = 0; k < task->walk.n_operands; ++k)
@@ -329,8 +328,8 @@ static inline int tn_kernel_task_gathers(const tn_kernel_task *task) {
   return 0;
 }
 
-/* Whether lines are too short for a call of the body each, and there are some.
- * A few that need no scratch are not worth filling it. */
+/* Decides whether lines are too short for a call of the body each. Scratch does
+ * not pay for a few lines that do not need it. */
 static inline int tn_kernel_task_is_short(const tn_kernel_task *task,
                                           int direct) {
   const int64_t n = task->walk.shape[task->walk.ndim - 1];
@@ -343,8 +342,8 @@ static inline int tn_kernel_task_is_short(const tn_kernel_task *task,
 }
 
 #if defined(__SSE2__)
-/* How many bytes behind an element lies what is asked for meanwhile: on the
- * next line, where lines are short and lie apart; 0 where all are one line. */
+/* Bytes from an element to the one that is prefetched: on the next line, if
+ * lines are short and not adjacent; 0 if all are one line. */
 static inline int64_t tn_kernel_task_ahead(const tn_kernel_task *task,
                                            uint32_t k) {
   const tn_kernel_walk *walk = &task->walk;
@@ -357,8 +356,8 @@ static inline int64_t tn_kernel_task_ahead(const tn_kernel_task *task,
   return together && step != 0 ? TN_KERNEL_AHEAD : step;
 }
 
-/* Whether a call of TN_REQ_WRITE writes past the caches: what it moves does not
- * fit into them, and lines of the output are whole lines of a cache. */
+/* Whether a call of TN_REQ_WRITE writes past the caches: its data does not fit
+ * into them, and lines of the output are whole cache lines. */
 static inline int tn_kernel_task_streams(const tn_kernel_task *task) {
   const tn_kernel_walk *walk = &task->walk;
   const int32_t inner = walk->ndim - 1;
@@ -374,7 +373,7 @@ static inline int tn_kernel_task_streams(const tn_kernel_task *task) {
          tn_kernel_task_is_direct(task);
 }
 
-/* One line, or a part of it, as tn_kernel_dense_stream does it. */
+/* One line, or a part of it, like tn_kernel_dense_stream. */
 static inline void tn_kernel_task_stream(const tn_kernel_task *task,
                                          const tn_kernel_block *line) {
   TN_KERNEL_LINED char chunk[TN_KERNEL_CHUNK];
@@ -422,9 +421,8 @@ static inline void tn_kernel_task_line(const tn_kernel_task *task,
     task->body(line, task->params);
 }
 
-/* Runs the body in the memory of all operands, over `lines` lines that lie
- * along the dimension before the last, from `run` on, which is left at the last
- * of them. */
+/* Runs the body in the memory of all operands, over `lines` lines along the
+ * dimension before the last, from `run` on. Then `run` is the last of them. */
 static inline void tn_kernel_task_down(const tn_kernel_task *task,
                                        tn_kernel_run *run, int64_t lines) {
   const tn_kernel_walk *walk = &task->walk;
@@ -445,7 +443,7 @@ static inline void tn_kernel_task_down(const tn_kernel_task *task,
   tn_kernel_walk_down(walk, run, lines - 1);
 }
 
-/* Elements [begin, end) where bodies work in the memory of all operands. */
+/* Elements [begin, end) if bodies work in the memory of all operands. */
 static inline void tn_kernel_task_directly(const tn_kernel_task *task,
                                            tn_kernel_run *run, int64_t left) {
   for (;;) {
@@ -497,8 +495,8 @@ static inline int32_t tn_kernel_task_run(const tn_frame *call,
                                   tn_kernel_task_slice, task);
 }
 
-/* What does not depend on where the elements lie; the type to compute in is so
- * far that of the output. */
+/* Sets fields that do not depend on the operands' memory; the type to compute
+ * in is so far that of the output. */
 static inline void tn_kernel_task_init(tn_kernel_task *task,
                                        const tn_frame *call,
                                        const tn_kernel_map *map) {
@@ -511,7 +509,7 @@ static inline void tn_kernel_task_init(tn_kernel_task *task,
   task->mode.level = tn_kernel_level(call);
 }
 
-/* Takes the type of one more operand into account. */
+/* Joins the type of one more operand. */
 static inline void tn_kernel_task_join(tn_kernel_task *task, uint32_t k,
                                        tn_dtype dtype) {
   task->dtype[k] = dtype;
@@ -539,7 +537,8 @@ static inline int32_t tn_kernel_task_add(tn_kernel_task *task,
   return TN_OK;
 }
 
-/* Once the walk has begun: takes such a body, if it fits. */
+/* After the begin of the walk: selects a body for a repeated operand, if it
+ * fits. */
 static inline void tn_kernel_task_repeat(tn_kernel_task *task,
                                          const tn_kernel_map *map) {
   const tn_kernel_walk *walk = &task->walk;

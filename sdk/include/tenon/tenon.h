@@ -32,40 +32,39 @@
  * CONVENTIONS
  *
  * Errors. Fallible functions return a tn_code (op.h); TN_OK is 0. The text of
- * the calling thread's last failure is tn_error_text(): what, where, why and
- * what to do. A failed function leaves everything as it was and sets its `out`
+ * the calling thread's last failure is tn_error_text(): the problem, its place,
+ * its reason and a remedy. A failed function changes nothing and sets its `out`
  * parameters to NULL.
  *
- * Ownership. create/retain/release are counted; what a function returns through
- * an `out` parameter named after create, parse, open or a view belongs to the
- * caller. Everything else is borrowed, for as long as its comment says. Release
- * functions accept NULL.
+ * Ownership. create/retain/release are counted. The `out` result of a function
+ * that creates, parses, opens or makes a view belongs to the caller. All other
+ * results are borrowed, for the time that the comment states. Release functions
+ * accept NULL.
  *
  * Threads. Functions tagged [any] may be called from any thread at the same
  * time, also with the same objects; [host-thread] ones from any thread of the
- * application, but not from inside an operator: kernels may take 256 KiB of its
- * stack. No object must be released while another thread still uses it.
+ * application, but not from inside an operator: kernels may use 256 KiB of its
+ * stack. Never release an object that another thread still uses.
  *
  * Order. Calls, copies, tn_array_set and tn_array_get on arrays that share
- * memory happen in the order in which they were made, each as a whole, from
- * whatever threads; what shares nothing may happen at the same time. A call
- * returns when its work is scheduled; short work may be complete by then. Who
- * reads or writes elements through tn_array_tensor has to wait first
- * (tn_array_wait, tn_array_wait_write).
+ * memory happen in the order in which they were made, on any threads, each as a
+ * whole. Those that share nothing may overlap. A call returns when its work is
+ * scheduled; short work may be complete by then. Before you read or write
+ * elements through tn_array_tensor, wait (tn_array_wait, tn_array_wait_write).
  *
- * Failures travel. When scheduled work fails, the arrays that it was to write
- * carry its error: calls that read them fail in turn with the same story, and
- * so does every wait on them and every tn_array_get, until something overwrites
- * the whole array. Adding to it (TN_REQ_ADD) or writing a part of it does not
- * count. Other arrays are not disturbed. Work that failed before its call
- * returned is reported by the call as well.
+ * Failures travel. When scheduled work fails, its output arrays carry the
+ * error: calls that read them fail with the same text, and so does every wait
+ * on them and every tn_array_get, until an operation overwrites the whole
+ * array. Adding to it (TN_REQ_ADD) or writing a part of it does not count.
+ * Other arrays are not affected. Work that failed before its call returned is
+ * reported by the call as well.
  *
  * Runtimes. Several may live in one process; they share nothing. There is no
  * global state but the error text of each thread.
  *
  * Trust. A library host loads nothing by itself: not from the environment, not
  * from the current folder. A plugin is native code with the rights of the
- * process; what the loader refuses is accidents and mismatches, not malice.
+ * process; the loader detects accidents and mismatches, not malice.
  *
  * Compatibility. Within a major version, programs keep compiling and running.
  * Structs that begin with struct_size grow at the end; all others (tn_spec,
@@ -99,9 +98,8 @@ typedef struct tn_runtime tn_runtime;   /* plugins, operators, devices */
 typedef struct tn_operator tn_operator; /* one registered operator */
 typedef struct tn_params tn_params;     /* parsed parameters of an operator */
 typedef struct tn_array tn_array;       /* an n-d array */
-typedef struct tn_prepared
-    tn_prepared;                /* a call that is made again and again */
-typedef struct tn_text tn_text; /* text that the library produced */
+typedef struct tn_prepared tn_prepared; /* a call that runs many times */
+typedef struct tn_text tn_text;         /* text that the library produced */
 typedef struct tn_inspection tn_inspection; /* a plugin file, not loaded */
 
 /* ---------------------------------------------------------------- versions */
@@ -116,8 +114,7 @@ TN_API const char *tn_version(void);
  * until the thread's next call of this library. [any] */
 TN_API const char *tn_error_text(void);
 
-/* Name of a code, "TN_SHAPE"; "TN_?" for a number that is none. Constant.
- * [any] */
+/* Name of a code, "TN_SHAPE"; "TN_?" for an unknown number. Constant. [any] */
 TN_API const char *tn_code_name(tn_code code);
 
 /* Counts how often functions of plugins left the calling thread with other
@@ -127,8 +124,7 @@ TN_API const char *tn_code_name(tn_code code);
  * bit 32 on. NULL is allowed. For tools that test plugins. [any] */
 TN_API uint64_t tn_modes_restored(uint64_t *modes);
 
-/* Name of an element type, "f32"; "?" for a number that is none. Constant.
- * [any] */
+/* Name of an element type, "f32"; "?" for an unknown number. Constant. [any] */
 TN_API const char *tn_dtype_name(tn_dtype dtype);
 
 /* The element type of this name. TN_INVALID, with the nearest name. [any] */
@@ -144,29 +140,29 @@ TN_API void tn_text_release(tn_text *text);
 
 /* ----------------------------------------------------------------- runtime */
 
-/* Where a runtime takes its memory. Both functions are called from any thread.
+/* The source of a runtime's memory. Both functions are called from any thread.
  * alloc returns `bytes` > 0 bytes at a multiple of `align` (a power of two), or
- * NULL, which every function of this library survives. */
+ * NULL, which every function of this library handles. */
 typedef struct tn_allocator {
-  void *ctx; /* handed back; borrowed for the life of the runtime */
+  void *ctx; /* passed to the functions; borrowed for the life of the runtime */
   void *(*alloc)(void *ctx, size_t bytes, size_t align);
   void (*free)(void *ctx, void *memory);
 } tn_allocator;
 
 /* Receives a message for the log, without a line end; `level` is TN_LOG_*.
- * Borrowed for the call. It must not call this library, whose locks may be
- * held, and neither may an allocator. [any] */
+ * Borrowed for the call. It must not call this library, which may hold locks;
+ * neither may an allocator. [any] */
 typedef void tn_log_fn(void *ctx, int32_t level, const char *line);
 
-enum { /* tn_options.trust: what is allowed beyond the safe default */
+enum { /* tn_options.trust: rights beyond the safe default */
        /* Files and folders of a search may be writable by others, and belong
         * to any user. */
        TN_TRUST_ANY_FOLDER = 1u << 0,
        /* A plugin may replace operators of another namespace that it declares.
         */
        TN_TRUST_REPLACE = 1u << 1,
-       /* Functions that manifests bind are called in this process without
-        * having been tried in another one. */
+       /* Functions that manifests bind are called in this process without a
+        * first run in another process. */
        TN_TRUST_BINDINGS = 1u << 2
 };
 
@@ -180,11 +176,11 @@ typedef struct tn_memory_limit {
 enum {                       /* tn_options.engine */
        TN_ENGINE_POOLED = 0, /* worker threads; short work on the caller's */
        TN_ENGINE_NAIVE = 1   /* everything inside of the call, on one thread; to
-                                find out whether order is what goes wrong */
+                                find out whether the order causes a defect */
 };
 
-/* How a runtime is made; zero means the default in every field. Borrowed for
- * the call, but for the allocator's and log's `ctx`. */
+/* Settings of a new runtime; zero means the default in every field. Borrowed
+ * for the call, except the `ctx` of allocator and log. */
 typedef struct tn_options {
   uint32_t struct_size; /* sizeof(tn_options) */
   uint32_t trust;       /* TN_TRUST_* */
@@ -205,32 +201,32 @@ typedef struct tn_options {
                              default TN_LOG_INFO, so no debug lines */
 } tn_options;
 
-/* Makes a runtime; `options` may be NULL. It has the device `cpu`, no plugin
+/* Creates a runtime; `options` may be NULL. It has the device `cpu`, no plugin
  * and no operator. The caller releases *out. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_runtime_create(const tn_options *options,
                                              tn_runtime **out);
 
-/* Gives up the runtime. Its arrays and params keep it alive until they are
- * released, so the order does not matter; plugins are finished (`fini`) in
- * reverse order of loading when the last of them goes. [host-thread] */
+/* Releases the runtime. Its arrays and params keep it alive until they are
+ * released, so the order does not matter. With the last of them, `fini` of the
+ * plugins is called in reverse order of loading. [host-thread] */
 TN_API void tn_runtime_release(tn_runtime *rt);
 
-/* Waits for everything that was scheduled. Reports what failed since the last
- * time and whether anybody asked or not, once. [host-thread] */
+/* Waits for everything that was scheduled. Reports each failure since the last
+ * tn_wait_all once, even if another function has reported it. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_wait_all(tn_runtime *rt);
 
-/* Gives every random stream of the runtime a new seed, for the calls that
- * follow. [host-thread] */
+/* Sets a new seed for every random stream of the runtime, for later calls.
+ * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_random_seed(tn_runtime *rt, uint64_t seed);
 
-/* Where the random stream stands. Frozen. */
+/* The position of the random stream. Frozen. */
 typedef struct tn_random_state {
   uint64_t seed;
   uint64_t drawn; /* blocks that calls have claimed */
 } tn_random_state;
 
-/* Reads and restores it: calls that follow draw the same numbers as those that
- * followed the reading. [host-thread] */
+/* Reads and restores it: after restoring, calls draw the same numbers as the
+ * calls after the reading. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_random_get(tn_runtime *rt, tn_random_state *out);
 TN_API TN_MUST_USE tn_code tn_random_set(tn_runtime *rt,
                                          const tn_random_state *state);
@@ -239,8 +235,8 @@ TN_API TN_MUST_USE tn_code tn_random_set(tn_runtime *rt,
  * begin and end. TN_EXISTS while one is recorded. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_trace_start(tn_runtime *rt);
 
-/* Ends the recording and writes it to a file that chrome://tracing and Perfetto
- * open. Waits for what was scheduled. [host-thread] */
+/* Ends the recording and writes it to a file for chrome://tracing and Perfetto.
+ * Waits for all scheduled work. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_trace_write(tn_runtime *rt, const char *path);
 
 /* ----------------------------------------------------------------- plugins */
@@ -248,30 +244,30 @@ TN_API TN_MUST_USE tn_code tn_trace_write(tn_runtime *rt, const char *path);
 /* Loads one plugin file. Loading the same file twice is TN_EXISTS. All of its
  * operators and kernels are registered, or none.
  *
- * A name that ends in ".yaml" is a manifest whose operators are all bound to
+ * A name that ends in ".yaml" is a manifest that binds all of its operators to
  * functions of existing libraries (docs/bindings.md): a plugin.yaml, or one
- * operator file. Its examples are first run in a process of their own, so that
- * a wrong prototype ends that one; TN_PLUGIN tells what happened. This needs
- * libtenon-manifest.so.0 and tenon/tenon-probe beside libtenon.so.
+ * operator file. Its examples are first run in a separate process, so that a
+ * wrong prototype ends only that one; the text of TN_PLUGIN reports its end.
+ * This needs libtenon-manifest.so.0 and tenon/tenon-probe next to libtenon.so.
  * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_plugin_load(tn_runtime *rt, const char *path);
 
 /* Registers a plugin that is linked into the program (TN_STATIC_PLUGINS).
- * `plugin` and all it leads to must stay valid for the life of the runtime.
- * [host-thread] */
+ * `plugin` and everything that it points to must stay valid for the life of the
+ * runtime. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_plugin_add(tn_runtime *rt,
                                          const tn_plugin *plugin);
 
-/* Loads every `*.so` in the folder `tenon` beside libtenon.so, in order of
- * their names, but a plugin after those that it requires or whose extensions it
- * asks for. A file that is refused is logged and does not stop the others; the
- * code is then that of the first refusal. [host-thread] */
+/* Loads every `*.so` in the folder `tenon` next to libtenon.so, in order of
+ * their names, but a plugin after those that it requires or that provide its
+ * extensions. A refused file is logged and does not stop the others; the code
+ * is then that of the first refusal. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_plugins_load_standard(tn_runtime *rt);
 
 /* The same for folders with ':' between; NULL means tn_options.search_path.
  * Folders must be absolute. They, the folders above them and their files must
- * belong to root or the user, and neither everybody nor a group may write them;
- * a sticky folder above them, as /tmp, and the private group of a user are
+ * belong to root or the user, and no other user or group may write them; a
+ * sticky folder above them, as /tmp, and the private group of a user are
  * allowed (see tn_options.trust). [host-thread] */
 TN_API TN_MUST_USE tn_code tn_plugins_load_path(tn_runtime *rt,
                                                 const char *path);
@@ -300,21 +296,20 @@ TN_API TN_MUST_USE tn_code tn_plugin_json(tn_runtime *rt,
                                           tn_text **out);
 
 /* Reads the note of a plugin file without opening it as code, or a manifest
- * whose name ends in ".yaml". The caller closes *out. [any] */
+ * with a name that ends in ".yaml". The caller closes *out. [any] */
 TN_API TN_MUST_USE tn_code tn_inspection_open(tn_runtime *rt, const char *path,
                                               tn_inspection **out);
 
-/* What the note says, as tables: every function pointer in them is NULL. NULL
- * if the note is of another ABI major, whose tables cannot be read. Borrowed
- * until close. [any] */
+/* The tables of the note, with NULL for every function pointer. NULL if the
+ * note has another ABI major. Borrowed until close. [any] */
 TN_API const tn_plugin *tn_inspection_plugin(const tn_inspection *inspection);
 
-/* The head of the note; of a manifest, what a note of it would say here, with
- * the size of its encoded tables. Borrowed until close. [any] */
+/* The header of the note; for a manifest, the header that its note would have
+ * here, with the size of the encoded tables. Borrowed until close. [any] */
 TN_API const tn_note *tn_inspection_note(const tn_inspection *inspection);
 
-/* Why this host would not load the file (its versions do not fit, or the file
- * is dangerous: rule OP-090 of docs/abi.md), or NULL. Borrowed until close.
+/* The reason why this host refuses the file (its versions do not fit, or it is
+ * dangerous: rule OP-090 of docs/abi.md), or NULL. Borrowed until close.
  * [any] */
 TN_API const char *tn_inspection_refusal(const tn_inspection *inspection);
 
@@ -346,10 +341,9 @@ TN_API const tn_op *tn_operator_desc(const tn_operator *op);
  * loaded now. The caller releases *out. [any] */
 TN_API TN_MUST_USE tn_code tn_operator_json(tn_operator *op, tn_text **out);
 
-/* Every kernel of the operator, in the order in which they are asked, with the
- * reason why each would or would not be taken for these inputs; `in` may be
- * NULL, then only what holds for all inputs is said. The caller releases *out.
- * [any] */
+/* Every kernel of the operator, in the order of trial, with the reason why each
+ * would or would not be chosen for these inputs. If `in` is NULL, the text has
+ * only the reasons that hold for all inputs. The caller releases *out. [any] */
 struct tn_inputs;
 TN_API TN_MUST_USE tn_code tn_operator_explain(tn_operator *op,
                                                const struct tn_inputs *in,
@@ -360,7 +354,7 @@ TN_API TN_MUST_USE tn_code tn_operator_explain(tn_operator *op,
  * NULL lifts the pin. TN_NOT_FOUND if there is no such kernel. [any] */
 TN_API TN_MUST_USE tn_code tn_operator_pin(tn_operator *op, const char *id);
 
-/* What is known of one operand. */
+/* The known facts about one operand. */
 typedef struct tn_sig {
   tn_dtype dtype;             /* TN_DTYPE_UNKNOWN */
   int32_t ndim;               /* -1: unknown; -2: absent, an optional input */
@@ -379,17 +373,17 @@ typedef struct tn_signature {
 } tn_signature;
 
 /* Completes shapes and dtypes in both directions. TN_OK when all are known,
- * TN_INCOMPLETE when some are not (those that follow are filled in all the
- * same), TN_SHAPE or TN_DTYPE when they contradict; the text then names both
- * sources and `io` is unchanged. [any] */
+ * TN_INCOMPLETE when some are not (those that can be inferred are filled in),
+ * TN_SHAPE or TN_DTYPE when they contradict each other; the text then names
+ * both sources and `io` is unchanged. [any] */
 TN_API TN_MUST_USE tn_code tn_operator_infer(tn_operator *op,
                                              const tn_params *params,
                                              tn_signature *io);
 
-/* How many outputs a call with `n_in` inputs (without states) has by its
- * parameters: `*n`, of which the first `*n_visible` are not hidden and must be
- * given a place. Either may be NULL. TN_INVALID if it cannot have so many
- * inputs. [any] */
+/* Number of outputs of a call with `n_in` inputs (without states) and these
+ * parameters: `*n`. The first `*n_visible` are not hidden, and the caller must
+ * provide a place for them. Either may be NULL. TN_INVALID if it cannot have so
+ * many inputs. [any] */
 TN_API TN_MUST_USE tn_code tn_operator_outputs(tn_operator *op,
                                                const tn_params *params,
                                                uint32_t n_in, uint32_t *n,
@@ -448,8 +442,8 @@ TN_API TN_MUST_USE tn_code tn_params_create(tn_operator *op,
                                             const tn_value *values, size_t n,
                                             tn_params **out);
 
-/* The same from text: `key=value` with blanks between. Lists are [1, 2] or
- * (1, 2), strings with blanks stand in double quotes, "None" is no value; keys
+/* The same from text: `key=value` with blanks between. Lists are [1, 2] or (1,
+ * 2), strings with blanks are in double quotes, "None" is no value; keys
  * `__like_this__` are ignored. [any] */
 TN_API TN_MUST_USE tn_code tn_params_parse(tn_operator *op, const char *text,
                                            tn_params **out);
@@ -466,7 +460,7 @@ TN_API TN_MUST_USE tn_code tn_params_json(const tn_params *params,
 /* The generated struct, as kernels see it. Borrowed until release. [any] */
 TN_API const void *tn_params_struct(const tn_params *params);
 
-/* Gives up the params; NULL is allowed. [any] */
+/* Releases the params; NULL is allowed. [any] */
 TN_API void tn_params_release(tn_params *params);
 
 /* ------------------------------------------------------------------ arrays */
@@ -478,8 +472,8 @@ typedef struct tn_spec {
   const int64_t *shape; /* ndim entries >= 0; may be NULL for ndim 0 */
 } tn_spec;
 
-/* A dense array on the CPU; its content is undefined, its memory is taken when
- * it is first written. The caller releases *out. [any] */
+/* A dense array on the CPU; its content is undefined, its memory is allocated
+ * at its first write. The caller releases *out. [any] */
 TN_API TN_MUST_USE tn_code tn_array_create(tn_runtime *rt, const tn_spec *spec,
                                            tn_array **out);
 
@@ -493,30 +487,29 @@ typedef struct tn_place {
 TN_API TN_MUST_USE tn_code tn_place_parse(tn_runtime *rt, const char *text,
                                           tn_place *out);
 
-/* As tn_array_create, on any device. [any] */
+/* Like tn_array_create, on any device. [any] */
 TN_API TN_MUST_USE tn_code tn_array_create_on(tn_runtime *rt,
                                               const tn_spec *spec,
                                               tn_place place, tn_array **out);
 
-/* One more owner; returns `array`. [any] */
+/* Adds an owner; returns `array`. [any] */
 TN_API tn_array *tn_array_retain(tn_array *array);
 
-/* One owner less; NULL is allowed. [any] */
+/* Removes an owner; NULL is allowed. [any] */
 TN_API void tn_array_release(tn_array *array);
 
 /* Copies `bytes` bytes, dense and row-major, into the array. TN_INVALID if the
- * array does not hold exactly so many. `data` is the caller's again when it
- * returns. [host-thread] */
+ * array has another size. `data` is not used after the return. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_array_set(tn_array *array, const void *data,
                                         size_t bytes);
 
-/* Copies the elements out, dense and row-major, when they are computed. An
- * array that was never written reads as zeros. [host-thread] */
+/* Waits for the elements and copies them out, dense and row-major. An array
+ * that was never written reads as zeros. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_array_get(tn_array *array, void *data,
                                         size_t bytes);
 
-/* Dtype, shape, strides and, once the array has memory, where it lies.
- * Borrowed until release. [any] */
+/* Dtype, shape, strides and, once the array has memory, its address. Borrowed
+ * until release. [any] */
 TN_API const tn_tensor *tn_array_tensor(const tn_array *array);
 
 /* Number of elements. [any] */
@@ -531,16 +524,16 @@ TN_API TN_MUST_USE tn_code tn_array_wait(tn_array *array);
  * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_array_wait_write(tn_array *array);
 
-/* As tn_array_wait, for at most so many nanoseconds; then TN_BUSY.
+/* Like tn_array_wait, for at most `ns` nanoseconds; then TN_BUSY.
  * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_array_wait_for(tn_array *array, uint64_t ns);
 
 /* Copies the elements of `from` into `to`: equal shapes, any strides, any
  * devices of one runtime, and any dtypes. Numbers are rounded once, to nearest
- * even, where they become floats. Floats become integers towards zero; what
- * does not fit becomes the nearest bound, NaN becomes 0. Integers wrap. To bool
- * is "not 0". The same memory is no copy; parts of it may overlap.
- * [host-thread] */
+ * even, where they become floats. Floats become integers towards zero; a value
+ * out of range becomes the nearest bound, NaN becomes 0. Integers wrap. To bool
+ * is "not 0". If both have the same elements, nothing is copied; they may
+ * overlap in part. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_array_copy(tn_array *to, tn_array *from);
 
 /* A new dense array with the same elements as another dtype, or on another
@@ -591,23 +584,23 @@ TN_API TN_MUST_USE tn_code tn_array_broadcast(tn_array *array, int32_t ndim,
 
 /* ------------------------------------------------------------------- calls */
 
-/* Inputs of a call: NULL for an optional input that is not given. The auxiliary
- * states of an operator that has any stand behind its inputs; a call changes
- * them, and after a failed call their content is undefined. */
+/* Inputs of a call: NULL for an omitted optional input. The auxiliary states of
+ * an operator follow its inputs; a call changes them, and after a failed call
+ * their content is undefined. */
 typedef struct tn_inputs {
   size_t n;
   tn_array *const *arrays;
 } tn_inputs;
 
-/* Outputs of a call. arrays[i] NULL: a new array is made and stored there, the
- * caller releases it. Otherwise the result goes into that array, which must
+/* Outputs of a call. arrays[i] NULL: a new array is created and stored there;
+ * the caller releases it. Otherwise the result goes into that array, which must
  * have the right dtype and shape; it may be one of the inputs. */
 typedef struct tn_outputs {
   size_t n;
   tn_array **arrays;
   const tn_req *req; /* n of TN_REQ_NULL, WRITE, ADD; NULL: WRITE for all. ADD
-                        wants a given array. INPLACE is the library's to choose
-                        and TN_INVALID here */
+                        needs an existing array. Only the library chooses
+                        INPLACE: TN_INVALID here */
 } tn_outputs;
 
 #ifndef __cplusplus
@@ -620,9 +613,9 @@ typedef struct tn_outputs {
 #endif
 
 /* Runs an operator of `rt`: checks, infers, allocates, chooses a kernel,
- * computes. `params` NULL means all defaults. Hidden outputs may be left out.
+ * computes. `params` NULL means all defaults. Hidden outputs may be omitted.
  * When it returns, the work is scheduled; tn_array_get waits for it. On failure
- * no array is stored; if it was the work itself that failed, given outputs
+ * no array is stored; if the work itself failed, the caller's output arrays
  * carry the error. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_call(tn_runtime *rt, tn_operator *op,
                                    const tn_inputs *in, const tn_params *params,
@@ -644,43 +637,43 @@ typedef struct tn_backward {
   tn_inputs outputs;   /* of the forward call, hidden ones included; entries
                           that the operator's needs do not list may be NULL */
   tn_inputs out_grads; /* one per output; NULL counts as zeros */
-  tn_outputs in_grads; /* one per input, with requests; REQ_NULL for those that
-                          are not wanted */
+  tn_outputs in_grads; /* one per input, with requests; REQ_NULL for unneeded
+                          ones */
 } tn_backward;
 
 /* Runs the operator's gradient. TN_UNSUPPORTED, with the reason, if it has
- * none. Otherwise as tn_call. [host-thread] */
+ * none. Otherwise like tn_call. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_call_backward(tn_runtime *rt, tn_operator *op,
                                             const tn_backward *call);
 
-/* A call to make again and again with the same arrays: everything is checked,
- * inferred, chosen and taken here, once; running it is little more than the
- * kernel. */
+/* A call to run many times with the same arrays. Checks, inference, choice of
+ * the kernel and allocation happen once, when it is prepared; a run costs
+ * little more than the kernel. */
 typedef struct tn_preparation {
   uint32_t struct_size; /* sizeof(tn_preparation) */
   uint32_t flags;       /* TN_CALL_TRAIN or 0 */
   tn_operator *op;
   const tn_params *params; /* NULL: all defaults */
   tn_inputs inputs;
-  tn_outputs outputs; /* as for tn_call */
+  tn_outputs outputs; /* like those of tn_call */
 } tn_preparation;
 
 /* Prepares a call; nothing is computed. It keeps its arrays and the operator's
- * plugin until it is released. Outputs whose shape the kernel decides cannot be
- * prepared (TN_UNSUPPORTED). The caller releases *out. [host-thread] */
+ * plugin until it is released. Outputs with a dynamic shape cannot be prepared
+ * (TN_UNSUPPORTED). The caller releases *out. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_call_prepare(tn_runtime *rt,
                                            const tn_preparation *what,
                                            tn_prepared **out);
 
-/* Makes the call, as tn_call does. [host-thread] */
+/* Runs the call, like tn_call. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_call_run(tn_prepared *call);
 
-/* Changes a parameter that its operator declares `dynamic`, for the runs that
- * follow. [host-thread] */
+/* Changes a parameter that its operator declares `dynamic`, for later runs.
+ * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_call_set(tn_prepared *call,
                                        const tn_value *value);
 
-/* Gives up the call, behind its last run; NULL is allowed. [host-thread] */
+/* Releases the call after its last run; NULL is allowed. [host-thread] */
 TN_API void tn_prepared_release(tn_prepared *call);
 
 /* -------------------------------------------------------------------- tape */
@@ -695,24 +688,25 @@ TN_API void tn_prepared_release(tn_prepared *call);
  *                .struct_size = sizeof(tn_tape_query), .heads = *TN_IN(loss),
  *                .of = *TN_IN(w), .gradients = *TN_OUT(&gradient)});
  *
- * It keeps the arrays that gradients need, and knows values by their memory: a
- * view of a recorded array is a part of it. What is written outside of the tape
- * after it was recorded is noticed, and refused where a gradient needs it
- * (TN_INVALID). A tape is used by one thread at a time. */
+ * It keeps the arrays that gradients need, and identifies values by their
+ * memory: a view of a recorded array is a part of it. It detects when a
+ * recorded array is written outside of the tape; a gradient that needs the old
+ * value is TN_INVALID. A tape is used by one thread at a time. */
 typedef struct tn_tape tn_tape;
 
 /* An empty tape. The caller releases *out. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_tape_create(tn_runtime *rt, tn_tape **out);
 
-/* Forgets what was recorded; NULL is allowed. [host-thread] */
+/* Releases the tape with its records; NULL is allowed. [host-thread] */
 TN_API void tn_tape_release(tn_tape *tape);
 
-/* Gradients with respect to this array, of a floating-point type, may be asked
- * for. What is computed from no watched array is not recorded, and a constant
- * where the tape writes it over a watched one. [host-thread] */
+/* Allows requests for gradients with respect to this array, of a floating-point
+ * type. Calls that depend on no watched array are not recorded; if the tape
+ * writes their result over a watched array, it is a constant there.
+ * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_tape_watch(tn_tape *tape, tn_array *array);
 
-/* Makes a call, as tn_call or tn_call_train, and records it. [host-thread] */
+/* Runs a call, like tn_call or tn_call_train, and records it. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_tape_call(tn_tape *tape, tn_operator *op,
                                         const tn_inputs *in,
                                         const tn_params *params,
@@ -722,13 +716,13 @@ TN_API TN_MUST_USE tn_code tn_tape_call_train(tn_tape *tape, tn_operator *op,
                                               const tn_params *params,
                                               const tn_outputs *out);
 
-/* A copy of the elements, which the tape does not know: gradients stop there.
- * The caller releases *out. [host-thread] */
+/* Copies the elements into an array that the tape does not record: gradients
+ * stop there. The caller releases *out. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_tape_detach(tn_tape *tape, tn_array *array,
                                           tn_array **out);
 
 enum {                          /* tn_tape_query.flags */
-       TN_TAPE_KEEP = 1u << 0,  /* the tape may be asked again */
+       TN_TAPE_KEEP = 1u << 0,  /* the tape can be queried again */
        TN_TAPE_RECORD = 1u << 1 /* the gradient's own calls are recorded:
                                    it can be differentiated; implies KEEP */
 };
@@ -745,40 +739,40 @@ typedef struct tn_tape_query {
 } tn_tape_query;
 
 /* Computes gradients. Those of arrays that the heads do not depend on are
- * zeros; that of a watched array is with respect to what it was when it was
- * first used. Without TN_TAPE_KEEP the tape forgets its calls. On failure it is
- * as it was, and given arrays are undefined. TN_TAPE_RECORD wants an operator
- * `<name>_grad` for every operator on the way; where there is none it is
- * TN_UNSUPPORTED and says what that operator has to look like. [host-thread] */
+ * zeros; that of a watched array is with respect to its value at its first use.
+ * Without TN_TAPE_KEEP the tape drops its calls. On failure the tape is
+ * unchanged, and the content of passed arrays is undefined. TN_TAPE_RECORD
+ * needs an operator `<name>_grad` for every operator between; if one is
+ * missing, the text of TN_UNSUPPORTED describes it. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_tape_gradient(tn_tape *tape,
                                             const tn_tape_query *query);
 
 /* ----------------------------------------------------------------- devices */
 
-/* What is known of the memory of one device. */
+/* Use of the memory of one device. */
 typedef struct tn_memory {
   uint32_t struct_size; /* sizeof(tn_memory) */
   uint32_t reserved;
   uint64_t limit; /* UINT64_MAX: none */
   uint64_t live;  /* bytes that arrays and kernels use */
   uint64_t
-      held; /* bytes taken from the device, those kept for reuse included */
+      held; /* bytes allocated from the device, with those kept for reuse */
   uint64_t peak_live;
   uint64_t peak_held;
 } tn_memory;
 
-/* Fills *out, whose struct_size is set. [any] */
+/* Fills *out; the caller has set its struct_size. [any] */
 TN_API TN_MUST_USE tn_code tn_memory_get(tn_runtime *rt, tn_place place,
                                          tn_memory *out);
 
-/* Gives memory that is kept for reuse back to the device. [any] */
+/* Returns memory that is kept for reuse to the device. [any] */
 TN_API TN_MUST_USE tn_code tn_memory_trim(tn_runtime *rt, tn_place place);
 
 typedef struct tn_device_entry {
   const char *name;    /* "cpu" */
   int32_t device_type; /* TN_DEVICE_* */
   int32_t count;       /* devices of the type; 0: see detail */
-  const char *detail;  /* features, or why there is none */
+  const char *detail;  /* features, or the reason why count is 0 */
 } tn_device_entry;
 
 /* Device type number `index`; TN_NOT_FOUND beyond the last. Strings are

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * turn.h: parts of a matrix, transposed in registers.
+ * turn.h: transposes parts of a matrix in registers.
  *
  *   const tn_turn part = {to, from, to_stride, from_stride, rows, columns};
  *   tn_turn_of(sizeof(float), tn_kernel_level(call))(&part);
  *
- * Header only; what a file does not use is not in its object. gcc and clang,
- * C11 or C++17; not for CUDA.
+ * Header only; unused functions are not in the object. gcc and clang, C11 or
+ * C++17; not for CUDA.
  *
  * A row of a square is one vector; interleaving the first half of the rows with
- * the second moves one bit of the column's number into the row's, so after as
- * many rounds as a number has bits rows are columns. Each loop here is compiled
- * at three levels of instructions.
+ * the second moves one bit of the column's number into the row's, so the rows
+ * become columns after as many rounds as a row number has bits. Each loop here
+ * is compiled at three levels of instructions.
  */
 #ifndef TENON_TURN_H_
 #define TENON_TURN_H_
@@ -21,9 +21,9 @@
 extern "C" {
 #endif
 
-/* n rows of `to` become n columns of `from`: n_rows * n_columns elements, those
- * of a row of `to` side by side and those of a column of `from` too. Strides
- * are between rows, in elements. */
+/* The rows of `to` become the columns of `from`: n_rows * n_columns elements,
+ * contiguous in a row of `to` and in a row of `from`. Strides are between rows,
+ * in elements. */
 typedef struct tn_turn {
   char *to;
   const char *from;
@@ -51,7 +51,7 @@ typedef void tn_turn_fn(const tn_turn *turn);
 #define TN_TURN_HIGH_16 \
   8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
 
-/* A square of `wide` rows, all of whose vectors are in registers at once. */
+/* A square of `wide` rows, with all vectors in registers at once. */
 #ifdef TN_TURN_SHUFFLES
 #define TN_TURN_SQUARE(name, type, wide)                                       \
   TN_KERNEL_BODY void name(type *to, int64_t to_stride, const type *from,      \
@@ -82,8 +82,8 @@ typedef void tn_turn_fn(const tn_turn *turn);
   }
 #endif
 
-/* The squares of `to` above `bottom` and in front of `right`, both multiples of
- * `wide`, that are not both above `top` and in front of `left`. */
+/* The squares of `to` with row < bottom and column < right, both multiples of
+ * `wide`, but not those with row < top and column < left. */
 #define TN_TURN_SQUARES(name, type, wide)                               \
   TN_TURN_SQUARE(name##_square, type, wide)                             \
   TN_KERNEL_BODY void name(const tn_turn *t, int64_t top, int64_t left, \
@@ -97,7 +97,7 @@ typedef void tn_turn_fn(const tn_turn *turn);
   }
 
 /* A part of any size: whole squares, which name##_wide turns, narrower ones,
- * and what is left at its two ends. */
+ * and the rest at its two ends. */
 #define TN_TURN_WHOLE(name, type, wide, narrow, level)                \
   TN_TURN_SQUARES(name##_narrow, type, narrow)                        \
   static inline level void name(const tn_turn *t) {                   \
@@ -131,7 +131,7 @@ typedef void tn_turn_fn(const tn_turn *turn);
   static tn_turn_fn *const name[] = {name##_base, name##_base, name##_base};
 #endif
 
-/* Elements of whatever type has so many bits. */
+/* Elements of any type with so many bits. */
 typedef uint8_t tn_turn_bits_8 __attribute__((may_alias));
 typedef uint16_t tn_turn_bits_16 __attribute__((may_alias));
 typedef uint32_t tn_turn_bits_32 __attribute__((may_alias));
@@ -141,9 +141,9 @@ TN_TURN_LEVELS(tn_turn_8, tn_turn_bits_8, 16, 16, 16)
 TN_TURN_LEVELS(tn_turn_16, tn_turn_bits_16, 8, 16, 16)
 #if defined(TN_KERNEL_AVX2)
 /* Half of a square, four rows of `to`. A vector has four elements of each of
- * two columns, which meet on their way from memory; so what is interleaved
- * stays in its half. Across halves, as compilers have it, it takes more than
- * twice as many instructions. */
+ * two columns, combined by the loads, so interleaving stays within its half.
+ * Across halves, as compilers do it, it needs more than twice as many
+ * instructions. */
 TN_KERNEL_BODY TN_KERNEL_AVX2 void tn_turn_32_half(tn_turn_bits_32 *to,
                                                    int64_t to_stride,
                                                    const tn_turn_bits_32 *from,
@@ -168,7 +168,7 @@ TN_KERNEL_BODY TN_KERNEL_AVX2 void tn_turn_32_half(tn_turn_bits_32 *to,
     _mm256_storeu_si256((__m256i *)(void *)(to + k * to_stride), row[k]);
 }
 
-/* Row by row of squares: writing on is worth more than reading on. */
+/* Row by row of squares: sequential writes help more than sequential reads. */
 TN_KERNEL_BODY TN_KERNEL_AVX2 void tn_turn_32_avx2_wide(const tn_turn *t,
                                                         int64_t row,
                                                         int64_t column,

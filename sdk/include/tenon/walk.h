@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * walk.h: a loop over the elements of several tensors of one shape and any
- * strides, and what loops of kernels are compiled with. Part of kernel.h, by
+ * strides, and compiler attributes for loops of kernels. Part of kernel.h, by
  * elementwise.h.
  */
 #include "tenon/kernel.h" /* which includes this file: so before the guard */
@@ -12,10 +12,9 @@
 extern "C" {
 #endif
 
-/* Stands before a loop whose iterations do not depend on each other, though
- * its pointers may be equal (TN_REQ_INPLACE): it may be vectorised. That is a
- * permission. clang takes it for an order and warns where it cannot follow, as
- * at -O1, so that warning is off. */
+/* Precedes a loop with independent iterations, although its pointers may be
+ * equal (TN_REQ_INPLACE): the compiler may vectorise it. clang reads it as an
+ * order and warns if it cannot, as at -O1, so that warning is off. */
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wpass-failed"
 #define TN_KERNEL_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
@@ -25,8 +24,8 @@ extern "C" {
 #define TN_KERNEL_INDEPENDENT
 #endif
 
-/* Stands before a loop that is to stay as it is written. nvcc does not know
- * what gcc calls it. */
+/* Precedes a loop that must stay as it is written. nvcc does not know gcc's
+ * name for it. */
 #if defined(__clang__)
 #define TN_KERNEL_ROLLED _Pragma("clang loop unroll(disable)")
 #elif defined(__GNUC__) && !defined(__CUDACC__)
@@ -35,7 +34,7 @@ extern "C" {
 #define TN_KERNEL_ROLLED
 #endif
 
-/* Aligned as lines of caches are. */
+/* Aligned to a cache line. */
 #if defined(__GNUC__)
 #define TN_KERNEL_LINED __attribute__((aligned(64)))
 #elif defined(__cplusplus)
@@ -50,8 +49,8 @@ extern "C" {
 #define TN_KERNEL_MAX_OPERANDS 16
 
 /* A loop over all elements of tensors of one shape. Dimensions of length 1 are
- * dropped, the others ordered as they lie in the first operand and merged where
- * all operands allow it, so that dense tensors make one dimension. */
+ * dropped, the others ordered as in the memory of the first operand and merged
+ * if all operands allow it, so that dense tensors make one dimension. */
 typedef struct tn_kernel_walk {
   int64_t size; /* elements */
   int32_t ndim; /* at least 1 after tn_kernel_walk_begin */
@@ -62,7 +61,7 @@ typedef struct tn_kernel_walk {
   char *data[TN_KERNEL_MAX_OPERANDS];
 } tn_kernel_walk;
 
-/* Elements that lie on a line in every operand. */
+/* Elements with one constant stride in every operand. */
 typedef struct tn_kernel_run {
   int64_t n;
   char *at[TN_KERNEL_MAX_OPERANDS];       /* the first one */
@@ -141,7 +140,8 @@ static inline void tn_kernel_walk_swap(tn_kernel_walk *walk, int32_t a,
   }
 }
 
-/* Whether steps along `outer` continue those along `inner` everywhere. */
+/* Returns 1 if steps along `outer` continue those along `inner` in every
+ * operand. */
 static inline int tn_kernel_walk_joins(const tn_kernel_walk *walk,
                                        int32_t outer, int32_t inner) {
   for (uint32_t k = 0; k < walk->n_operands; ++k)
@@ -157,7 +157,7 @@ static inline void tn_kernel_walk_drop(tn_kernel_walk *walk) {
   walk->ndim = kept;
 }
 
-/* The largest stride of the first operand goes outside. */
+/* The largest stride of the first operand becomes the outermost. */
 static inline void tn_kernel_walk_sort(tn_kernel_walk *walk) {
   const int64_t *stride = walk->stride[0];
   for (int32_t d = 1; d < walk->ndim; ++d)
@@ -191,8 +191,7 @@ static inline void tn_kernel_walk_begin(tn_kernel_walk *walk) {
 }
 
 /* The longest run that begins at element `index` of the loop, in its own order
- * of dimensions, and ends before `end`; run->place says where it begins.
- * [worker] */
+ * of dimensions, and ends before `end`; run->place is its begin. [worker] */
 static inline void tn_kernel_walk_run(const tn_kernel_walk *walk, int64_t index,
                                       int64_t end, tn_kernel_run *run) {
   const int32_t inner = walk->ndim - 1;
@@ -213,8 +212,8 @@ static inline void tn_kernel_walk_run(const tn_kernel_walk *walk, int64_t index,
   }
 }
 
-/* Moves a run behind its own elements; its length is then what the line has
- * left. There must be more of the loop. [worker] */
+/* Moves a run to the elements after it; its length is then the rest of the
+ * line. The loop must have more elements. [worker] */
 static inline void tn_kernel_walk_next(const tn_kernel_walk *walk,
                                        tn_kernel_run *run) {
   int32_t d = walk->ndim - 1;
@@ -246,7 +245,7 @@ static inline int64_t tn_kernel_walk_lines(const tn_kernel_walk *walk,
   return left < lines * run->n ? left / run->n : lines;
 }
 
-/* Goes so many of those lines down. */
+/* Moves down by `n` of those lines. */
 static inline void tn_kernel_walk_down(const tn_kernel_walk *walk,
                                        tn_kernel_run *run, int64_t lines) {
   const int32_t d = walk->ndim - 2;

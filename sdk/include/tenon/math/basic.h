@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* How the functions are declared. They must be inlined: a loop that calls one
- * is vectorised with what its own level of instructions has. */
+ * is vectorised with the instructions of its own level. */
 #if defined(__CUDACC__)
 #define TN_MATH_FN static __host__ __device__ __forceinline__
 #elif defined(__GNUC__)
@@ -54,7 +54,7 @@ TN_MATH_FN double tn_math_upper_f64(double x) {
   return tn_math_from_bits_f64(tn_math_bits_f64(x) & 0xfffffffff8000000u);
 }
 
-/* a + b, and what it lacks. */
+/* a + b, and its rounding error. */
 TN_MATH_FN double tn_math_sum_f64(double a, double b, double *lost) {
   const double sum = a + b;
   const double more = sum - a;
@@ -62,9 +62,8 @@ TN_MATH_FN double tn_math_sum_f64(double a, double b, double *lost) {
   return sum;
 }
 
-/* Which is larger is asked of the bits in functions that ask something else of
- * the same number later: gcc compiles the answers to two questions about a
- * float into copies of what is between them. */
+/* Functions that later test the same number again compare its bits: for two
+ * comparisons of a float gcc duplicates the code between them. */
 TN_MATH_FN uint32_t tn_math_least_bits(float x, float bound) {
   const int32_t bits = (int32_t)tn_math_bits_f32(x);
   const int32_t most = (int32_t)tn_math_bits_f32(bound);
@@ -76,7 +75,7 @@ TN_MATH_FN float tn_math_up_to(float a, float bound) {
   return tn_math_from_bits_f32(tn_math_least_bits(a, bound));
 }
 
-/* The larger of two numbers of which neither is negative. */
+/* The larger of two numbers >= 0. */
 TN_MATH_FN float tn_math_most_bits(float a, float b) {
   const int32_t first = (int32_t)tn_math_bits_f32(a);
   const int32_t second = (int32_t)tn_math_bits_f32(b);
@@ -93,16 +92,16 @@ TN_MATH_FN float tn_math_between(float x, float low, float high) {
 
 /* ------------------------------------------------------------------ select */
 
-/* a where the condition holds, otherwise b. Both are computed, which is what
- * lets a loop be vectorised. */
+/* a if the condition is true, otherwise b. Both are computed, so that a loop
+ * can be vectorised. */
 TN_MATH_FN float tn_math_select_f32(int condition, float a, float b) {
   const uint32_t mask = 0u - (uint32_t)(condition != 0);
   return tn_math_from_bits_f32((tn_math_bits_f32(a) & mask) |
                                (tn_math_bits_f32(b) & ~mask));
 }
 
-/* SSE2 compares no 64-bit integers, so here gcc finds the vector form only if
- * it is left the choice; arms that compute want -fno-trapping-math. */
+/* SSE2 compares no 64-bit integers, so here gcc finds the vector form only with
+ * a conditional expression; arms that compute need -fno-trapping-math. */
 TN_MATH_FN double tn_math_select_f64(int condition, double a, double b) {
   return tn_math_from_bits_f64(condition ? tn_math_bits_f64(a)
                                          : tn_math_bits_f64(b));
@@ -213,8 +212,8 @@ TN_MATH_FN int64_t tn_math_clip_i64(int64_t x, int64_t low, int64_t high) {
 
 /* ---------------------------------------------------------------- integers */
 
-/* As tn_math_select_f64, but in one line of instructions: what does not change
- * in a loop, as a parameter, then is taken out of it. */
+/* Like tn_math_select_f64, but without branches: constant parts of a loop, such
+ * as parameters, are then moved out of it. */
 TN_MATH_FN double tn_math_masked_f64(int condition, double a, double b) {
   const uint64_t mask = (uint64_t)0 - (uint64_t)(condition != 0);
   return tn_math_from_bits_f64((tn_math_bits_f64(a) & mask) |
@@ -222,7 +221,7 @@ TN_MATH_FN double tn_math_masked_f64(int condition, double a, double b) {
 }
 
 /* x without its fraction, the nearest that the type has if it is too large, 0
- * for NaN. Whatever x is, what is converted has a place in the type. */
+ * for NaN. For any x the converted value fits the type. */
 TN_MATH_FN int32_t tn_math_to_i32(double x) {
   const double above = tn_math_masked_f64(x > -0x1p31, x, -0x1p31);
   const double high = 0x1p31 - 1;
@@ -242,7 +241,8 @@ TN_MATH_FN int64_t tn_math_to_i64(double x) {
 
 /* ---------------------------------------------------------------- rounding */
 
-/* The integer next to |x|, ties to even. What is 2^23 (2^52) or more is one. */
+/* The integer next to |x|, ties to even. Floats from 2^23 (2^52) on are
+ * integers. */
 TN_MATH_FN float tn_math_whole_f32(float x) {
   const float a = tn_math_abs_f32(x);
   return a < 0x1p23f ? (a + 0x1p23f) - 0x1p23f : a;
@@ -382,8 +382,8 @@ TN_MATH_FN double tn_math_divide_short(double a, double b) {
 
 /* ---------------------------------------------------------------- integers */
 
-/* a / b towards minus infinity, and what it leaves, which has the sign of b.
- * Both are 0 where b is 0; the smallest number divided by -1 is itself. */
+/* a / b towards minus infinity, and the remainder with the sign of b. Both are
+ * 0 where b is 0; the smallest number divided by -1 is itself. */
 TN_MATH_FN int32_t tn_math_div_i32(int32_t a, int32_t b) {
   const int64_t by = b == 0 ? 1 : b;
   const int64_t down = ((int64_t)a % by != 0) & ((a < 0) != (by < 0));

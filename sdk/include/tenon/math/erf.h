@@ -56,12 +56,12 @@ TN_MATH_FN float tn_math_bell(float a, float high, float *scale) {
 }
 
 /* x less a*erfc(a/sqrt(2))/2 with a = |x|, or that alone where x is negative.
- * It is a/2 by exp(a*a/2)*(1 + a*g), where g is 1 and a rational function. What
- * this divisor lacks when its parts are summed is taken from the quotient: it
- * is small, so that 1 by the divisor need be right to an eighth only, which the
- * difference of bits is. `scale` comes in before the quotient does. The last
- * coefficient above is a unit more than the tool's: the best one where nothing
- * is fused. */
+ * It is a/2 by exp(a*a/2)*(1 + a*g), where g is 1 and a rational function. The
+ * rounding error of the divisor's sum corrects the quotient: it is small, so
+ * its factor 1/divisor needs a relative error of an eighth only, as a
+ * difference of bits gives it. `scale` is applied before the quotient. The last
+ * coefficient above is a unit more than the tool's: the best one without fused
+ * operations. */
 TN_MATH_FN float tn_math_gelu_f32(float x) {
   const float a = tn_math_up_to(tn_math_abs_f32(x), 14.5f);
   const float high = tn_math_upper_f32(a);
@@ -92,9 +92,9 @@ TN_MATH_FN float tn_math_gelu_f32(float x) {
   return none - tail * 0x1p-65f;
 }
 
-/* As gelu: 1 by exp(a*a)*(1 + a*g) with a = |x|, where g is 13/8 and a rational
- * function, whose part is small where it counts; 2 less that where x is
- * negative. `left` is what the argument of exp lacks. */
+/* Like gelu: 1/(exp(a*a)*(1 + a*g)) with a = |x|. g is 13/8 plus a rational
+ * function, which is small in the critical range; for negative x it is 2 minus
+ * that. `left` is the rounding error of the argument of exp. */
 TN_MATH_FN float tn_math_erfc_f32(float x) {
   const float a = tn_math_up_to(tn_math_abs_f32(x), 10.1f);
   const float high = tn_math_upper_f32(a);
@@ -140,7 +140,7 @@ TN_MATH_FN float tn_math_mod_f32(float a, float b) {
   const double inverse = 1 / by;
   double rest = (double)a;
   /* Each step takes the multiple of by*2^(29*step) that is nearest. All of it
-   * is exact: the multiplier has at most 29 bits, what is left at most 24. */
+   * is exact: the multiplier has at most 29 bits, the remainder at most 24. */
 #define TN_MATH_MOD_STEP(up, down)                                    \
   {                                                                   \
     const double n = (rest * (inverse * down) + 0x1.8p52) - 0x1.8p52; \

@@ -7,7 +7,7 @@
 
 #include "tenon/math/exp64.h"
 
-/* (u + 1/2)*exp(u*u)*erfc(u) for u from 0.7 to 27.4; *rest is what it lacks. */
+/* (u + 1/2)*exp(u*u)*erfc(u) for u from 0.7 to 27.4; *rest is its error. */
 TN_MATH_FN double tn_math_erfc_series(double u, double *rest) {
   const double t = (u - 4.375) / (u + 4.375);
   double p = 0x1.1004da32711c5p-27;

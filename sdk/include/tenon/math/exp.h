@@ -34,8 +34,8 @@ TN_MATH_FN double tn_math_exp_short(double x) {
 }
 
 TN_MATH_FN float tn_math_exp_f32(float x) {
-  /* 2^m twice is the scale, so that neither overflows. What is too large leaves
-   * a large r. */
+  /* 2^m twice is the scale, so that neither overflows. Too large an x leaves a
+   * large r. */
   const float above = x < -105.0f ? -105.0f : x;
   const float magic = 0x1.8p23f + 127;
   const float shifted = tn_math_from_bits_f32(
@@ -57,7 +57,7 @@ TN_MATH_FN float tn_math_exp_scale(float shifted) {
   return tn_math_from_bits_f32(tn_math_bits_f32(shifted) << 23);
 }
 
-/* Twice what it is with half of 2^n, which does not overflow; what is too large
+/* Twice the result for half of 2^n, which does not overflow; too large an x
  * leaves a large r. */
 TN_MATH_FN float tn_math_expm1_f32(float x) {
   const float above = x < -30.0f ? -30.0f : x;
@@ -84,8 +84,8 @@ TN_MATH_FN float tn_math_expm1_series(float r) {
   return p * r2 + r;
 }
 
-/* exp(x) of what is not above 0, for sums in which what is not a normal number
- * does not count: it is 0 below 2^-126. Takes three quarters of the time. */
+/* exp(x) for x <= 0, for sums in which denormal numbers do not matter: it is 0
+ * below 2^-126. Takes three quarters of the time. */
 TN_MATH_FN float tn_math_exp_down_f32(float x) {
   const float magic = 0x1.8p23f + 127;
   const float shifted = x * 0x1.715476p+0f + magic;
@@ -138,7 +138,7 @@ TN_MATH_FN float tn_math_softplus_f32(float x) {
 
 /* |x| is n*ln 2 + r: `large` and `small` are a quarter of 2^n and of 2^-n, or
  * 0, `even` and `odd` cosh(r) - 1 and sinh(r). The result is twice a sum that
- * does not overflow. What r lacks is added to sinh(r) apart. */
+ * does not overflow. The rounding error of r is added to sinh(r) separately. */
 TN_MATH_FN float tn_math_sinh_f32(float x) {
   const float a = tn_math_abs_f32(x);
   const float within = a > 89.5f ? 89.5f : a;
@@ -182,10 +182,10 @@ TN_MATH_FN float tn_math_cosh_f32(float x) {
   return x == x ? y : x;
 }
 
-/* |x| is n*ln(2)/2 + r. By the theorem of addition it is
- * (2^n - 1 + (2^n + 1) t)/(2^n + 1 + (2^n - 1) t) with t = tanh(r), and t where
- * n is 0. The lower side is computed from the upper one, so that what was lost
- * there is lost in both. The clamp leaves NaN alone. */
+/* |x| is n*ln(2)/2 + r. By the theorem of addition it is (2^n - 1 + (2^n + 1)
+ * t)/(2^n + 1 + (2^n - 1) t) with t = tanh(r), and t where n is 0. The
+ * denominator is computed from the numerator, so that both have the same
+ * rounding error. The clamp does not change NaN. */
 TN_MATH_FN float tn_math_tanh_f32(float x) {
   const float a = tn_math_abs_f32(x);
   const float within = 10.0f < a ? 10.0f : a;

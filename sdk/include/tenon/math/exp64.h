@@ -7,7 +7,7 @@
 
 #include "tenon/math/basic.h"
 
-/* A power of two as a product, neither factor of which overflows. */
+/* A power of two as a product of two factors that do not overflow. */
 typedef struct tn_math_scale {
   double first;
   double second;
@@ -75,8 +75,8 @@ TN_MATH_FN double tn_math_expm1_f64(double x) {
   return x == 0 ? x : y;
 }
 
-/* With e = exp(-|x|) it is 1/(1 + e) or e/(1 + e); what is lost in the sum is
- * taken from the quotient. */
+/* With e = exp(-|x|) it is 1/(1 + e) or e/(1 + e); the rounding error of the
+ * sum is subtracted from the quotient. */
 TN_MATH_FN double tn_math_sigmoid_f64(double x) {
   const double e = tn_math_exp_times(-tn_math_abs_f64(x), 1);
   const double top = x < 0 ? e : 1.0;
@@ -145,8 +145,7 @@ TN_MATH_FN double tn_math_log_parts(double u, double more, double *k) {
   return f - (s * (f - z * tn_math_log_series(z)) - more);
 }
 
-/* y, which was computed as if x were positive and finite, with what logarithms
- * are elsewhere. */
+/* y, computed as if x were positive and finite, corrected for all other x. */
 TN_MATH_FN double tn_math_log_ends_f64(double x, double y) {
   const double finite = x == (double)INFINITY ? x : y;
   const double low = x == 0 ? -(double)INFINITY : (double)NAN;
@@ -194,7 +193,7 @@ TN_MATH_FN double tn_math_softplus_f64(double x) {
 /* ------------------------------------------------------------------- roots */
 
 /* One over the cube root of |x| is found from the bits and by steps of the
- * fourth order; a step for the root itself mends its last digits. Factors of
+ * fourth order; a step for the root itself corrects its last digits. Factors of
  * 2^54 and 2^-18 are for subnormal numbers. */
 TN_MATH_FN double tn_math_cbrt_f64(double x) {
   const double magnitude = tn_math_abs_f64(x);
@@ -209,7 +208,7 @@ TN_MATH_FN double tn_math_cbrt_f64(double x) {
   w = w + w * h * (1.0 / 3 + h * (2.0 / 9 + h * (14.0 / 81)));
   h = 1 - a * w * (w * w);
   w = w + w * h * (1.0 / 3 + h * (2.0 / 9 + h * (14.0 / 81)));
-  /* The upper 17 bits of the root, whose cube is exact, and the rest. */
+  /* The upper 17 bits of the root, with an exact cube, and the rest. */
   const double y =
       tn_math_from_bits_f64(tn_math_bits_f64(a * w * w) & 0xfffffff000000000u);
   const double rest = (a - y * y * y) * (w * w);

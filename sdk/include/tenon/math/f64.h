@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * f64.h: part of math.h: functions in f64 that call libm. Those of the gamma
- * function have no series that is short over the whole range; an exact
- * remainder of doubles takes some eighty steps where the divisor is small,
- * which libm does not take where it is not.
+ * function have no short series for the whole range. An exact remainder of
+ * doubles needs some eighty steps for a small divisor; libm needs fewer for
+ * others.
  */
 #ifndef TENON_MATH_F64_H_
 #define TENON_MATH_F64_H_

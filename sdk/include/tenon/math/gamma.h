@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * gamma.h: part of math.h: the gamma function and its kin in f32. The
+ * gamma.h: part of math.h: the gamma function and related functions in f32. The
  * coefficients are those of tools/math/minimax.py.
  */
 #ifndef TENON_MATH_GAMMA_H_
@@ -30,7 +30,7 @@ TN_MATH_FN double tn_math_lgamma_unit(double x) {
 }
 
 /* lgamma(x) for x > 0, to 2^-31; `log_x` is log(x). Above 3 it is Stirling's
- * series, below 1 what follows from lgamma(x + 1). */
+ * series, below 1 it is derived from lgamma(x + 1). */
 TN_MATH_FN double tn_math_lgamma_positive(double x, double log_x) {
   const double above = x < 1 ? x + 1 : x;
   const double unit = tn_math_lgamma_unit(above > 3 ? 3.0 : above);

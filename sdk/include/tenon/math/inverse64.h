@@ -25,8 +25,8 @@ TN_MATH_FN double tn_math_asin_series(double z) {
   return z * p;
 }
 
-/* Above 1/2, asin(a) is pi/2 - 2 asin(sqrt((1 - a)/2)): that root and what it
- * lacks, at 1 too. Below it is a. */
+/* Above 1/2, asin(a) is pi/2 - 2 asin(sqrt((1 - a)/2)): that root and its
+ * error, at 1 too. Below it is a. */
 TN_MATH_FN double tn_math_asin_root(double a, double *lost) {
   const double half = 0.5 - 0.5 * a;
   const double root = sqrt(half);

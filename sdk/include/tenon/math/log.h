@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * log.h: part of math.h: logarithms, what is computed with them, and roots, in
+ * log.h: part of math.h: logarithms, functions that use them, and roots, in
  * f32. The coefficients are those of tools/math/minimax.py.
  */
 #ifndef TENON_MATH_LOG_H_
@@ -7,9 +7,8 @@
 
 #include "tenon/math/exp.h"
 
-/* log(x) of a positive normal double, to about 2^-34: x is (1 + f)*2^k with
- * 1 + f from sqrt(1/2) to sqrt(2). What is not finite or not positive gives
- * nonsense. */
+/* log(x) of a positive normal double, to about 2^-34: x is (1 + f)*2^k with 1 +
+ * f from sqrt(1/2) to sqrt(2). Other numbers give garbage. */
 TN_MATH_FN double tn_math_log_short(double x) {
   const uint64_t bits = tn_math_bits_f64(x);
   const uint64_t biased =
@@ -34,8 +33,7 @@ TN_MATH_FN double tn_math_log_short(double x) {
   return p * f + k * 0x1.62e42fefa39efp-1;
 }
 
-/* y, which was computed as if x were positive and finite, with what logarithms
- * are elsewhere. */
+/* y, computed as if x were positive and finite, corrected for all other x. */
 TN_MATH_FN float tn_math_log_ends(float x, float y) {
   const float finite = x == INFINITY ? x : y;
   const float low = x == 0 ? -INFINITY : NAN;
@@ -54,8 +52,8 @@ TN_MATH_FN float tn_math_log_split_near(float x, float unit, float *power) {
 
 /* The same of denormal numbers too. */
 TN_MATH_FN float tn_math_log_split_f32(float x, float unit, float *power) {
-  /* They are multiplied by 2^25, without a question: gcc would compute what
-   * follows once for each answer. */
+  /* They are multiplied by 2^25, without a branch: gcc would duplicate the code
+   * after it. */
   const int tiny = (int32_t)tn_math_bits_f32(x) < 0x00800000;
   const uint32_t shift = (0u - (uint32_t)tiny) & (25u << 23);
   const float factor = tn_math_from_bits_f32(0x3f800000u + shift);
@@ -101,8 +99,8 @@ TN_MATH_FN float tn_math_log2_of(float f, float power) {
   return (power * 0x1p-23f + f) + f * p;
 }
 
-/* From h = f/2, of which the coefficients are those of f times powers of 2. It
- * is added to what k gives first: where they cancel, without an error. */
+/* From h = f/2, with the coefficients of f times powers of 2. It is added to
+ * the part of k first: if they cancel, without an error. */
 TN_MATH_FN float tn_math_log10_of(float h, float power) {
   const float h2 = h * h;
   float odd = -0x1.b4799ep+3f;
@@ -121,8 +119,8 @@ TN_MATH_FN float tn_math_log10_of(float h, float power) {
 }
 
 /* log, log2 and log10; and the same for loops that compute a part again with
- * those if the highest bit of `far` is set then: where a number was denormal,
- * not finite or not positive, and what these returned is nonsense. */
+ * those if the highest bit of `far` is set then: if a number was denormal, not
+ * finite or not positive, and the result is garbage. */
 #define TN_MATH_LOG(name, unit)                                        \
   TN_MATH_FN float tn_math_##name##_f32(float x) {                     \
     float power;                                                       \
@@ -279,13 +277,13 @@ TN_MATH_FN float tn_math_hypot_f32(float x, float y) {
   return (a == INFINITY || b == INFINITY) ? INFINITY : root;
 }
 
-/* From the bits comes a root with eight digits, good to one thirtieth, whose
- * cube c is exact. With g = (a - c)/(a + c) the root is that times the cube
- * root of (1 + g)/(1 - g). */
+/* The bits give a root with eight digits, good to one thirtieth, with an exact
+ * cube c. With g = (a - c)/(a + c) the root is that times the cube root of (1 +
+ * g)/(1 - g). */
 TN_MATH_FN float tn_math_cbrt_f32(float x) {
   const uint32_t bits = tn_math_bits_f32(x) & 0x7fffffffu;
-  /* An eighth of |x|, so that a + c does not overflow, or 2^24 times what is
-   * too small for that. */
+  /* An eighth of |x|, so that a + c does not overflow, or 2^24 times |x| if
+   * that is too small. */
   const int tiny = bits < 0x03800000u;
   const float up = tn_math_from_bits_f32(bits) * 0x1p24f;
   const float down = tn_math_from_bits_f32(bits) * 0.125f;

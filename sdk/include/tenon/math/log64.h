@@ -33,8 +33,8 @@ TN_MATH_FN double tn_math_log10_f64(double x) {
 /* -------------------------------------------- inverses of the hyperbolic ones
  */
 
-/* log((1 + w + more)*2^twice), where w is not negative and `more` what it
- * lacks. */
+/* log((1 + w + more)*2^twice), where w is not negative and `more` is its
+ * error. */
 TN_MATH_FN double tn_math_log1p_twice(double w, double more, double twice) {
   double k;
   const double u = 1 + w;

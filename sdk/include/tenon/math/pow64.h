@@ -7,7 +7,7 @@
 
 #include "tenon/math/exp64.h"
 
-/* log2(x) to about 2^-65, relatively, for x from 0 up: what is returned has 26
+/* log2(x) to about 2^-65, relatively, for x from 0 up: the result has 26
  * digits, *low is the rest. Instead of infinity it is 2^1000. */
 TN_MATH_FN double tn_math_log2_parts(double x, double *low) {
   double k;
@@ -57,7 +57,7 @@ TN_MATH_FN double tn_math_exp2_parts(double high, double low) {
   const double more = within == high ? low : 0.0;
   const double shifted = (within + more) + (0x1.8p52 + 2046);
   const double part = within - (shifted - (0x1.8p52 + 2046));
-  /* r = part + more, times ln 2, as y and what it lacks. */
+  /* r = part + more, times ln 2, as y and its error. */
   const double r = tn_math_upper_f64(part + more);
   const double rest = more - (r - part);
   const double a = r * 0x1.62e42f8p-1;
@@ -90,7 +90,7 @@ TN_MATH_FN double tn_math_pow_f64(double x, double y) {
   /* From 2^53 up all numbers are even. */
   const double half = 0.5 * (above > 0x1p53 ? 0x1p53 : above);
   const double part = tn_math_abs_f64(half - ((half + 0x1p52) - 0x1p52));
-  /* What the power is multiplied with, for odd exponents and for fractions. */
+  /* The factor of the power, for odd exponents and for fractions. */
   const double sign = tn_math_signed_f64(1, x);
   const double unreal = x < 0 ? (double)NAN : 1.0;
   const double fraction = a < (double)INFINITY ? unreal : 1.0;

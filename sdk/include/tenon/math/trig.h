@@ -8,17 +8,17 @@
 #include "tenon/math/trig64.h"
 
 /* One piece of 27 bits of 2/pi, divided by 4: its product with a float is
- * exact, and so is what is left of it without whole turns, which is returned.
- * The product is an even multiple of what a double resolves where it exceeds
- * 2^52, so that nothing is left of it then. */
+ * exact, and so is the result, the product without whole turns. A product above
+ * 2^52 is an even multiple of a double's resolution, so the result is 0
+ * then. */
 TN_MATH_FN double tn_math_turn_piece(double x, double piece) {
   const double turns = x * piece;
   return turns - ((turns + 0x1p52) - 0x1p52);
 }
 
-/* |x| without multiples of pi/2: what is left, from -pi/4 to pi/4, and the
- * number of quarters of a turn, modulo 4 in the lowest bits. NaN for what is
- * not finite. */
+/* |x| without multiples of pi/2: the rest, from -pi/4 to pi/4, and the number
+ * of quarters of a turn, modulo 4 in the lowest bits. NaN if x is not
+ * finite. */
 TN_MATH_FN double tn_math_turn(float x, uint64_t *quarters) {
   const double a = (double)tn_math_abs_f32(x);
   double turns = tn_math_turn_piece(a, 0x1.45f306cp-3);
@@ -131,9 +131,9 @@ TN_MATH_FN float tn_math_tan_of(float x, tn_math_short_angle angle) {
   return tn_math_short_angle_turn(y, tn_math_bits_f32(x));
 }
 
-/* sin, cos and tan; and the same for loops that compute a part again with
- * those if the highest bit of `far` is set then: where a number was not near,
- * and what these returned is nonsense. */
+/* sin, cos and tan; and the same for loops that compute a part again with those
+ * if the highest bit of `far` is set then: if a number was not near, and its
+ * result is garbage. */
 #define TN_MATH_ANGLE(name)                                                  \
   TN_MATH_FN float tn_math_##name##_f32(float x) {                           \
     return tn_math_##name##_of(x,                                            \
@@ -152,10 +152,10 @@ TN_MATH_ANGLE(tan)
 
 /* ---------------------------------------------------------------- inverses */
 
-/* What asin(a) is computed from: s is a, up to 1/2, or root = sqrt((1 - a)/2),
- * whose asin is what asin(a) lacks to pi/2, halved. `rest` is asin(s) - s; with
- * the root, what is lost with it as well, from half of its inverse to an
- * eighth. `high` are its first digits. */
+/* The parts of asin(a): s is a, up to 1/2, or root = sqrt((1 - a)/2), with
+ * asin(root) = (pi/2 - asin(a))/2. `rest` is asin(s) - s; for the root it
+ * includes the rounding error, by half of its inverse to an eighth. `high` has
+ * the first digits of s. */
 typedef struct tn_math_arc {
   int large;
   float s;
@@ -196,7 +196,7 @@ TN_MATH_FN float tn_math_asin_f32(float x) {
   return tn_math_signed_f32(arc.large ? large : arc.s + arc.rest, x);
 }
 
-/* pi/2 - asin(x), or twice the asin of the root, or what that lacks to pi. */
+/* pi/2 - asin(x), or twice the asin of the root, or pi minus that. */
 TN_MATH_FN float tn_math_acos_f32(float x) {
   const tn_math_arc arc = tn_math_arc_of(tn_math_abs_f32(x));
   const uint32_t bits = tn_math_bits_f32(x);

@@ -7,8 +7,8 @@
 
 #include "tenon/math/basic.h"
 
-/* What remains of an angle without quarters of a turn, from -pi/4 to pi/4, in
- * two parts, and the number of quarters, modulo 4 in the lowest bits. */
+/* The rest of an angle without quarters of a turn, from -pi/4 to pi/4, in two
+ * parts, and the number of quarters, modulo 4 in the lowest bits. */
 typedef struct tn_math_angle {
   double high;
   double low;
@@ -94,7 +94,7 @@ static const double tn_math_turns[74] = {
 };
 
 /* A product of at most 51 digits that is not negative without multiples of 4,
- * which is exact, also where the sum is: then nothing is left. */
+ * which is exact, also if the sum is such a multiple: then the result is 0. */
 TN_MATH_FN double tn_math_quarters_of(double product) {
   return product - ((product + 0x1p54) - 0x1p54);
 }
@@ -141,7 +141,7 @@ TN_MATH_FN void tn_math_turn_f64(double a, tn_math_angle *angle) {
   angle->low = rest - (angle->high - s8);
 }
 
-/* |x| without quarters of a turn; NaN for what is not finite. */
+/* |x| without quarters of a turn; NaN if x is not finite. */
 TN_MATH_FN tn_math_angle tn_math_angle_f64(double x) {
   tn_math_angle angle;
   const double a = tn_math_abs_f64(x);
@@ -176,7 +176,7 @@ TN_MATH_FN double tn_math_sin_series(tn_math_angle r, double z) {
   return r.low + z * (r.high * p - 0.5 * r.low);
 }
 
-/* cos(r), likewise, as what is returned and *rest. */
+/* cos(r), likewise, as the sum of the result and *rest. */
 TN_MATH_FN double tn_math_cos_series(tn_math_angle r, double z, double *rest) {
   double p = -0x1.8fb000ff5f0e3p-37;
   p = p * z + 0x1.1ee9ef51f02a7p-29;
@@ -228,8 +228,8 @@ TN_MATH_FN double tn_math_cos_f64(double x) {
   return tn_math_turn_sign(r.quarters + (r.quarters & 1), y);
 }
 
-/* The quotient of sine and cosine, or of cosine and -sine, with what each of
- * them lacks. */
+/* The quotient of sine and cosine, or of cosine and -sine, with the error of
+ * each. */
 TN_MATH_FN double tn_math_tan_f64(double x) {
   double rest;
   const tn_math_angle r = tn_math_angle_f64(x);

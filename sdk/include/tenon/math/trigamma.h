@@ -7,8 +7,8 @@
 
 #include "tenon/math/basic.h"
 
-/* For x not below 0: by its asymptotic series from 10 on, to which the terms
- * 1/(x + i)^2 lead, the smallest of which comes first. */
+/* For x not below 0: by its asymptotic series from 10 on; the terms 1/(x + i)^2
+ * reduce other x to it, the smallest first. */
 TN_MATH_FN double tn_math_trigamma_right(double x) {
   double z = x;
   for (int i = 0; i < 10; ++i) z += x + i < 10 ? 1.0 : 0.0;

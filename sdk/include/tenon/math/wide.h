@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * wide.h: part of kernel.h: functions of math.h for sixteen floats at once, by
- * what AVX-512 alone has: tables of sixteen floats in a register, or of 32 in
- * two, exponents and fractions that are right for denormal and infinite
- * numbers, and scaling by powers of two that rounds once. What comes out for an
- * element does not depend on the others; math.h has the bounds.
+ * features of AVX-512: tables of sixteen floats in a register, or of 32 in two,
+ * exponents and fractions that are right for denormal and infinite numbers, and
+ * scaling by powers of two that rounds once. The result for an element does not
+ * depend on the others; math.h has the bounds.
  *
  *   TN_WIDE_FN tn_wide steep(tn_wide x) {
  *     return tn_math_gelu_wide(x) * tn_wide_of(1.5f);
@@ -20,7 +20,7 @@
  *   TN_KERNEL_LEVELS_WIDE(steep_loop)     (level.h)
  *
  * the first two where TN_KERNEL_HAS_WIDE is 1. Tables and coefficients are
- * those of tools/math/pieces.py and minimax.py, but for the two of exp, which
+ * those of tools/math/pieces.py and minimax.py, except the two of exp, which
  * are nearly those of its series. Functions in pieces are in wide_pieces.h.
  */
 #include "tenon/kernel.h" /* which includes this file: so before the guard */
@@ -34,8 +34,8 @@
 
 #include <immintrin.h>
 
-/* What gcc's own macros convert, where it does not optimise, and what its own
- * functions begin with, which C++ warns of. */
+/* Warnings that gcc's own macros cause without optimisation, and its own
+ * functions in C++. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wsign-conversion"
@@ -60,10 +60,9 @@ TN_WIDE_FN tn_wide tn_wide_of(float x) {
   return _mm512_set1_ps(x);
 }
 
-/* The first n floats of memory anywhere, sixteen at most. Others are 1, where
- * no function has anything that takes longer. What stands 1 KiB further on
- * is asked for: so many operations on each sixteen keep the processor from
- * looking that far ahead itself. [any] */
+/* The first n floats of memory anywhere, sixteen at most. Others are 1, for
+ * which every function is fast. It prefetches 1 KiB ahead: with so many
+ * operations on each sixteen the processor does not do that itself. [any] */
 TN_WIDE_FN tn_wide tn_wide_load(const float *from, int64_t n) {
   _mm_prefetch((const char *)((uintptr_t)from + 1024), _MM_HINT_T0);
   if (n >= 16) return _mm512_loadu_ps(from);
@@ -112,7 +111,7 @@ TN_WIDE_FN tn_wide tn_wide_abs(tn_wide x) {
       _mm512_andnot_si512(tn_wide_sign(), tn_wide_bits(x)));
 }
 
-/* y, of which the sign bit is taken from x. */
+/* y with the sign bit of x. */
 TN_WIDE_FN tn_wide tn_wide_signed(tn_wide y, tn_wide x) {
   return tn_wide_from_bits(_mm512_ternarylogic_epi32(
       tn_wide_sign(), tn_wide_bits(x), tn_wide_bits(y), 0xca));
@@ -138,7 +137,7 @@ TN_WIDE_FN tn_wide tn_wide_select(__mmask16 mask, tn_wide a, tn_wide b) {
   return _mm512_mask_mov_ps(a, mask, b);
 }
 
-/* A table, and what it has at the lowest four bits of each index. */
+/* A table, and its entry at the lowest four bits of each index. */
 #define TN_WIDE_TABLE(name, ...) \
   static const float name[16] __attribute__((aligned(64))) = {__VA_ARGS__}
 
@@ -148,8 +147,8 @@ TN_WIDE_FN tn_wide tn_wide_look_up(const float *table, __m512i index) {
 
 /* ------------------------------------------------------------ exponentials */
 
-/* x is n*log(2) + r, n in sixteenths of which `index` has the lowest four bits.
- * Not of an x beyond 2^19: n is as large then, and r anything, or NaN. */
+/* x is n*log(2) + r, with n in sixteenths; `index` has the lowest four bits of
+ * n. Not for an x beyond 2^19: then n is as large, and r any number or NaN. */
 typedef struct tn_wide_power {
   tn_wide n, r;
   __m512i index;
@@ -178,7 +177,7 @@ TN_WIDE_FN tn_wide_power tn_wide_power_of(tn_wide x) {
 
 /* exp(x)*unit: the root for the fraction of n, times exp(r), times 2 to the
  * power of n without its fraction; 0 where the mask has no bit. It should have
- * none where that is too small for a float: what underflows takes a hundred
+ * none if the result is too small for a float: underflow costs a hundred
  * cycles. */
 TN_WIDE_FN tn_wide tn_wide_power_exp(tn_wide_power power, const float *roots,
                                      __mmask16 within) {
@@ -190,7 +189,7 @@ TN_WIDE_FN tn_wide tn_wide_power_exp(tn_wide_power power, const float *roots,
                                 power.n);
 }
 
-/* What r is where n is too large does not matter if it is small. */
+/* Any small r will do if n is too large. */
 TN_WIDE_FN tn_wide tn_math_exp_wide(tn_wide x) {
   TN_WIDE_ROOTS(roots, 1.0f);
   tn_wide_power power = tn_wide_power_of(x);
@@ -253,8 +252,8 @@ TN_WIDE_FN tn_wide_split tn_wide_split_of(tn_wide x) {
 }
 
 /* f of m = (1 + f)/factor, the factor being that of the piece, and 1 where m is
- * nearly 1. The logarithms of 1/factor stand in another table: multiples of
- * 2^-17, of which a sum with multiples of the high part of log(2) is exact. */
+ * nearly 1. The logarithms of 1/factor are in another table: multiples of
+ * 2^-17, so that a sum with multiples of the high part of log(2) is exact. */
 TN_WIDE_FN tn_wide tn_wide_split_rest(tn_wide_split split, tn_wide factor) {
   return _mm512_fmsub_ps(split.m, factor, tn_wide_of(1.0f));
 }
@@ -268,10 +267,10 @@ TN_WIDE_FN tn_wide tn_wide_log_factor(__m512i piece) {
   return tn_wide_look_up(factors, piece);
 }
 
-/* y, but where x is a zero, infinite or negative what `answers` has for that
- * kind of number, as vfixupimmps counts them: 3 is NaN, 4 -infinity and 5
- * infinity, 8 a zero; 0 leaves y. Logarithms have theirs by k alone, but where
- * x is the half of a sum. */
+/* y, but if x is a zero, infinite or negative, the entry of `answers` for that
+ * kind of number, in the coding of vfixupimmps: 3 is NaN, 4 -infinity and 5
+ * infinity, 8 a zero; 0 leaves y. Logarithms get these values by k alone,
+ * except if x is the half of a sum. */
 enum { TN_WIDE_SUM_ENDS = 0x03530400, TN_WIDE_ACOSH_ENDS = 0x03530800 };
 
 TN_WIDE_FN tn_wide tn_wide_ends(tn_wide y, tn_wide x, int answers) {
@@ -353,9 +352,9 @@ TN_WIDE_FN tn_wide tn_math_log10_wide(tn_wide x) {
                      tn_wide_fma(p, f, high));
 }
 
-/* Of a sum of which `half` is nearly half, so that it does not overflow: what
- * it is multiplied with to become 1 + f. Its parts are, one by one: where they
- * are small beside 1, nothing of them is lost. */
+/* The factor that turns a sum into 1 + f; `half` is nearly half of the sum, so
+ * that it does not overflow. Multiply the parts one by one: then nothing is
+ * lost of parts that are small compared to 1. */
 TN_WIDE_FN tn_wide tn_wide_sum_scale(tn_wide half, tn_wide_split *sum) {
   *sum = tn_wide_split_of(half);
   sum->k = sum->k + tn_wide_of(1.0f);
@@ -374,8 +373,8 @@ TN_WIDE_FN tn_wide tn_math_log1p_wide(tn_wide x) {
 }
 
 /* log(1 + w + root) of w = x - 1 and the root of w*(w + 2), which is w where w
- * is large. `near` is good to 14 digits, `more` what it lacks. Those digits
- * differ between processors, and with them the last ones of what comes out. */
+ * is large. `near` is good to 14 digits, `more` is its error. Those digits
+ * differ between processors, and with them the last digits of the result. */
 TN_WIDE_FN tn_wide tn_math_acosh_wide(tn_wide x) {
   const tn_wide w = x - tn_wide_of(1.0f);
   const tn_wide one_half = tn_wide_of(0.5f);
@@ -397,8 +396,8 @@ TN_WIDE_FN tn_wide tn_math_acosh_wide(tn_wide x) {
 
 /* --------------------------------------------------------- angles and arcs */
 
-/* y, but what is far computed with the function of one, for sixteen at a time
- * as well. */
+/* y, but far elements are computed with the function of one float, sixteen at a
+ * time as well. */
 #define TN_WIDE_FAR(name)                                                   \
   TN_KERNEL_ONCE TN_KERNEL_AVX512 tn_wide tn_wide_##name##_far(             \
       tn_wide y, tn_wide x, __mmask16 far) {                                \
@@ -412,11 +411,11 @@ TN_WIDE_FAR(cos)
 TN_WIDE_FAR(tan)
 #undef TN_WIDE_FAR
 
-/* x as n*pi/2 and a rest, less what the first part of pi/2 lacks: of the rest
- * no digit is lost, as all is multiplied and subtracted in one go. n counts in
- * units of 2^-22, the last digit of what is between 2 and 4: so `quarters` is 2
- * and n + 1024 such units, with n's lowest bits, and has a bit of 0xbffff800
- * wherever x is `far`: where n is not between -1024 and 1023. */
+/* x as n*pi/2 and a rest, less the error of the first part of pi/2: no digit of
+ * the rest is lost, because one instruction multiplies and subtracts. n counts
+ * in units of 2^-22, the last digit of numbers between 2 and 4: so `quarters`
+ * is 2 and n + 1024 such units, with n's lowest bits, and has a bit of
+ * 0xbffff800 wherever x is `far`: where n is not between -1024 and 1023. */
 typedef struct tn_wide_turn {
   tn_wide n, rest;
   __m512i quarters;
@@ -435,9 +434,9 @@ TN_WIDE_FN tn_wide_turn tn_wide_turn_of(tn_wide x) {
   return turn;
 }
 
-/* What sin and cos are at each quarter of a turn: `base` is r times the first
- * row, plus the second one: r or 1, or one of them negative. The other rows are
- * the coefficients, by the square of r, of what base is multiplied with, the
+/* Parameters of sin and cos for each quarter of a turn: `base` is r times the
+ * first row, plus the second one: r or 1, or one of them negative. The other
+ * rows are the coefficients, by the square of r, of the factor of base, the
  * highest first. A row has four entries, four times. The product with z is no
  * -0, by which a base of -0 would become 0. */
 #define TN_WIDE_QUARTERS(a, b, c, d) \
@@ -489,8 +488,8 @@ TN_WIDE_FN tn_wide tn_math_cos_wide(tn_wide x) {
                                             : y;
 }
 
-/* As in trig.h, but of x itself, of which n takes the sign. `lost` is -0 where
- * nothing is, which leaves -0 as it is. */
+/* Like in trig.h, but of x itself; n has the sign of x. `lost` is -0 if nothing
+ * is lost, which does not change -0. */
 TN_WIDE_FN tn_wide tn_math_tan_wide(tn_wide x) {
   const tn_wide_turn turn = tn_wide_turn_of(x);
   const tn_wide second = tn_wide_of(0x1.444p-2f);
@@ -521,9 +520,9 @@ TN_WIDE_FN tn_wide tn_wide_asin_part(tn_wide z) {
   return tn_wide_step(p, z, 0x1.555556p-3f);
 }
 
-/* As in trig.h. `high` has so few digits that what pi/2 is more than it twice
- * is exact; `low` is what it lacks to the root. What the root lacks itself is
- * what its square does, by twice the root, which is 1 where it counts most. */
+/* As in trig.h. `high` has so few digits that pi/2 - 2*high is exact; `low` is
+ * root - high. The error of the root is that of its square by twice the root,
+ * which is 1 in the critical range. */
 TN_WIDE_FN tn_wide tn_math_asin_wide(tn_wide x) {
   const tn_wide a = tn_wide_abs(x);
   const tn_wide one = tn_wide_of(1.0f), two = tn_wide_of(2.0f);
@@ -544,8 +543,8 @@ TN_WIDE_FN tn_wide tn_math_asin_wide(tn_wide x) {
 }
 
 /* pi/2 less asin(x), and where |x| is above 1/2 twice asin(root), or pi less
- * that. All three are `right`, nothing or twice of it, and m times asin(s);
- * what pi/2 is less than its float is a part of that. */
+ * that. All three are `right`, nothing or twice of it, and m times asin(s); the
+ * difference of pi/2 and its float is a part of that. */
 TN_WIDE_FN tn_wide tn_math_acos_wide(tn_wide x) {
   const tn_wide a = tn_wide_abs(x);
   const tn_wide right = tn_wide_of(0x1.921fb6p+0f);
@@ -566,16 +565,15 @@ TN_WIDE_FN tn_wide tn_math_acos_wide(tn_wide x) {
 /* ------------------------------------------------------------------- roots */
 
 /* Zeros and infinity, as in tn_wide_ends: 1 is x itself, 6 infinity with the
- * sign of x, 8 a zero. Roots of what is negative are NaN as they are. */
+ * sign of x, 8 a zero. Roots of negative numbers are NaN already. */
 enum { TN_WIDE_SQRT_ENDS = 0x00500100, TN_WIDE_RSQRT_ENDS = 0x00800600 };
 
-/* From the 14 bits that the processor has of 1/sqrt(x), by two steps, of which
- * the last one rounds as sqrt should; for that it takes 28 bits of half the
- * inverse. It does whatever the 14 are: for the 70 floats from 1 to 4 whose
- * roots are nearest to the middle between two floats, all inverses were tried
- * that a processor may have. Where x is small bits are lost, and the
- * processor's own instruction takes its place, before anything is computed that
- * would be slow. */
+/* From the processor's 14 bits of 1/sqrt(x), by two steps. The last one rounds
+ * like sqrt; for that it needs 28 bits of half the inverse. It is right for any
+ * 14 bits: for the 70 floats from 1 to 4 with roots nearest to the middle
+ * between two floats, all possible inverses were tried. For small x bits are
+ * lost, and the processor's own instruction replaces it, before any slow
+ * computation. */
 TN_WIDE_FN tn_wide tn_math_sqrt_wide(tn_wide x) {
   const __m512i bits = _mm512_add_epi32(tn_wide_bits(x), _mm512_set1_epi32(-1));
   const __mmask16 small =

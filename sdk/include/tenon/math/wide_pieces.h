@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * wide_pieces.h: part of wide.h: functions of sixteen floats that have a
- * polynomial for each piece of a range, whose coefficients are looked up.
+ * wide_pieces.h: part of wide.h: functions of sixteen floats with a polynomial
+ * for each piece of a range. Tables have the coefficients.
  */
 #include "tenon/math/wide.h" /* which includes this file: so before the guard */
 
@@ -11,10 +11,10 @@
 
 /* ------------------------------------------------------------------ pieces */
 
-/* Functions of numbers a from 0 to 15, of which each of sixteen pieces has its
- * own polynomial. Pieces go by the exponent and two bits of a + 1. The first
- * one, up to a quarter, is counted from 0, the others from their middles: the
- * first row of a table; below it are the coefficients, the lowest one first. */
+/* Functions of numbers a from 0 to 15, with a polynomial for each of sixteen
+ * pieces. Pieces go by the exponent and two bits of a + 1. The first one, up to
+ * a quarter, is counted from 0, the others from their middles: the first row of
+ * a table; below it are the coefficients, the lowest one first. */
 typedef float tn_wide_pieces[8][16] __attribute__((aligned(64)));
 
 TN_WIDE_FN tn_wide tn_wide_piece(const tn_wide_pieces pieces, tn_wide a) {
@@ -97,13 +97,13 @@ TN_WIDE_FN tn_wide tn_wide_square(const tn_wide_squares pieces, tn_wide a,
   return tn_wide_fma(p, r, tn_wide_look_up_32(pieces[1], at));
 }
 
-/* The same where a is beyond the pieces, and 0 from `end` on: what they are
- * over 2^(-factor*a*a) is a polynomial, counted from `middle`. */
+/* The same for a beyond the pieces, and 0 from `end` on: divided by
+ * 2^(-factor*a*a) they are a polynomial, counted from `middle`. */
 typedef struct tn_wide_fall {
   float factor, end, middle, by[9];
 } tn_wide_fall;
 
-/* `lost` is what the square lacks. The power has nearly the coefficients of
+/* `lost` is the error of the square. The power has nearly the coefficients of
  * exp2m1_f32 in functions.py; with exactly those it would be good to 2.0. */
 TN_WIDE_FN tn_wide tn_wide_fallen(const tn_wide_fall *fall, tn_wide a) {
   const tn_wide r = a - tn_wide_of(fall->middle);
@@ -131,9 +131,9 @@ TN_WIDE_FN tn_wide tn_wide_fallen(const tn_wide_fall *fall, tn_wide a) {
   return _mm512_scalef_ps(tn_wide_fma(slow, p * f, slow), n);
 }
 
-/* y, but where a bit of `far` is set what is beyond the pieces. Only what is
- * not yet 0 is computed, and of no other number: squares of tiny ones would
- * take long.
+/* y, but the function beyond the pieces where a bit of `far` is set. Only
+ * results that are not 0 are computed, and no other element: squares of tiny
+ * numbers would be slow.
  */
 TN_WIDE_FN tn_wide tn_wide_with_far(tn_wide y, __mmask16 far, tn_wide a,
                                     const tn_wide_fall *fall) {
