@@ -147,9 +147,11 @@ static tn_code compare_values(probe_case *c, const char *name,
     if (is_near(have[i], want->values[i], tol)) continue;
     char texts[2][40], help[64];
     write_both(texts, have[i], want->values[i]);
-    (void)snprintf(
-        c->why, sizeof c->why, "element %zu of `%s` is %s, expected %s%s", i,
-        name, texts[0], texts[1], help_digits(help, have[i], want->values[i]));
+    /* Whole numbers have no tolerance, and so no missing digits. */
+    (void)snprintf(c->why, sizeof c->why,
+                   "element %zu of `%s` is %s, expected %s%s", i, name,
+                   texts[0], texts[1],
+                   tol > 0 ? help_digits(help, have[i], want->values[i]) : "");
     return TN_PLUGIN;
   }
   return TN_OK;

@@ -28,16 +28,16 @@
  *   element types that the operator takes, into new and given arrays, added, in
  *   place, and with outputs that are not wanted. Arrays are dense, transposed
  *   and stepped views; inputs also have repeated elements (stride 0), which
- *   must give what their dense copies give;
- * - the gradients that an example states are compared in the same way;
+ *   must give what their dense copies give.
+ * - the gradients that an example states are compared in the same way.
  * - every backward kernel is asked for all gradients, each one alone and all
  *   but one, in f16 as in f64, whether or not an example states any
  *   (test_backward.h). Inputs that the asked gradients do not need are absent,
- *   as they are when a tape watches one input only;
- * - gradients are compared with difference quotients (test_gradient.h);
+ *   as they are when a tape watches one input only.
+ * - gradients are compared with difference quotients (test_gradient.h).
  * - the same call is made often. The bits must be the same: twice, after a call
  *   with other numbers, and with one worker thread in place of three. Kernels
- *   without TN_KERNEL_DETERMINISTIC are not compared (test_again.h);
+ *   without TN_KERNEL_DETERMINISTIC are not compared (test_again.h).
  * - with `batch_invariant: true` in the manifest, each row has the same bits
  *   alone, in its example and among hundreds of rows; elementwise kernels must
  *   give the same numbers there (test_batch.h).
