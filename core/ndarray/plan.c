@@ -54,7 +54,7 @@ static tn_code choose(tn__work *w) {
                            .frame = &l->frame,
                            .io = &w->io,
                            .absent = w->absent};
-  tn__dtype_vars(w->desc, &w->io, w->vars);
+  tn__find_dtype_vars(w->desc, &w->io, w->vars);
   TN__TRY(tn__kernel_choose(w->op, &query, &w->choice));
   l->kernel = w->choice.kernel;
   l->frame.host = &l->kernel->plugin->host;

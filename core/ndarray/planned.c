@@ -176,5 +176,5 @@ tn_code tn__planned_set(tn__planned *call, const tn_value *value) {
 void tn__planned_take(tn__planned *call, const tn__planned *from) {
   tn_params *own = call->work->own;
   const tn_params *other = from->work->own;
-  if (own && other && own->op == other->op) tn__params_take(own, other);
+  if (own && other && own->op == other->op) tn__params_copy_dynamic(own, other);
 }

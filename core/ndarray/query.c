@@ -92,7 +92,7 @@ static tn_code io_complete(tn__work *w, tn_signature *io) {
   TN__TRY(sigs_copy(w, w->io.aux, io->aux, io->n_aux, "aux"));
   const tn__infer_args args = {w->desc,   w->op->name,      w->params,
                                w->absent, &w->launch.frame, true};
-  tn_code rc = tn__infer(&args, &w->io);
+  tn_code rc = tn__infer_signature(&args, &w->io);
   if (rc != TN_OK && rc != TN_INCOMPLETE) return rc;
   for (uint32_t i = 0; i < io->n_in; ++i)
     if (!w->absent[i]) io->in[i] = w->io.in[i];
@@ -151,7 +151,7 @@ static tn_code frame_make(tn__work *w, const tn_inputs *in) {
     TN__TRY(tn__work_settle(w, i, &w->io.out[i]));
   tn__work_frame(w);
   TN__TRY(tn__work_lower_inputs(w));
-  tn__dtype_vars(w->desc, &w->io, w->vars);
+  tn__find_dtype_vars(w->desc, &w->io, w->vars);
   return TN_OK;
 }
 

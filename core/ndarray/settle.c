@@ -71,10 +71,10 @@ tn_code tn__work_infer(tn__work *w) {
     sig_of(w->aux_info[i].array, &w->io.aux[i]);
   const tn__infer_args args = {w->desc,   w->op->name,      w->params,
                                w->absent, &w->launch.frame, true};
-  tn_code rc = tn__infer(&args, &w->io);
+  tn_code rc = tn__infer_signature(&args, &w->io);
   if (rc == TN_INCOMPLETE && feed_outputs(w)) {
     w->fed = 1;
-    rc = tn__infer(&args, &w->io);
+    rc = tn__infer_signature(&args, &w->io);
   }
   return rc == TN_INCOMPLETE ? outputs_known(w) : rc;
 }

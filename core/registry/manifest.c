@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * manifest.c: a manifest becomes a plugin, without a compiler: its tables are
- * copied, and the functions in them are the host's own or those of a library.
- * From there on it is a plugin like any other.
+ * manifest.c: makes a plugin of a manifest without a compiler. It copies the
+ * tables and adds functions of the host or of a library. Afterwards the plugin
+ * is like any other.
  */
 #include <errno.h>
 #include <limits.h>
@@ -90,12 +90,12 @@ static tn_code read_manifest(tn__registry *registry, const tnm_origin *from,
 
 /* --------------------------------------------------------------- functions */
 
-/* What is being made into a plugin. */
+/* A manifest on its way to a plugin. */
 typedef struct making {
   tn__registry *registry;
   tn__plugin *plugin;
   const tnm_origin *from;
-  const tn_host_kernels *kernels; /* the host's, or NULL */
+  const tn_host_kernels *kernels; /* of the host, or NULL */
 } making;
 
 static const char *name_of(const making *m) {
@@ -126,7 +126,7 @@ static tn_code find_function(const making *m, const char *name,
   return no_function(m, name);
 }
 
-/* The entry of `kernels:` that a table was made from. */
+/* The entry of `kernels:` that describes a table. */
 static const tnm_kernel *entry_of(const tnm_operator *op,
                                   const tn_kernel *table) {
   for (size_t i = 0; i < op->n_kernels; ++i)
@@ -158,7 +158,7 @@ static tn_code fill_written(const making *m, const tnm_kernel *entry,
   return TN_OK;
 }
 
-/* Gives a kernel of `op` its functions. */
+/* Sets the functions of a kernel of `op`. */
 static tn_code fill_kernel(const making *m, const tnm_operator *op,
                            const tn_kernel *table, tn_kernel *kernel) {
   *kernel = *table;
@@ -220,7 +220,7 @@ static tn_code copy_kernels(const making *m, tn_plugin *tables) {
   return TN_OK;
 }
 
-/* The manifest's tables with functions in them. */
+/* Copies the manifest's tables and adds functions. */
 static tn_code make_tables(const making *m) {
   tn__plugin *plugin = m->plugin;
   tn_plugin *tables = tn__arena_alloc(&plugin->arena, sizeof *tables);
@@ -233,7 +233,7 @@ static tn_code make_tables(const making *m) {
   return TN_OK;
 }
 
-/* ------------------------------------------------------------- what can be */
+/* --------------------------------------------------------- allowed content */
 
 static tn_code needs_opgen(const char *path, const char *op, const char *what) {
   return tn__fail(TN_PLUGIN,
@@ -242,7 +242,7 @@ static tn_code needs_opgen(const char *path, const char *op, const char *what) {
                   path, op ? "operator " : "", op ? op : "it", what);
 }
 
-/* What a text defines may be computed by functions that are given with it. */
+/* The functions of an operator that a text defines must be in `kernels`. */
 static tn_code lacks_kernels(const tnm_origin *from, const tnm_operator *op) {
   if (from->path)
     return needs_opgen(origin_name(from), op->op->name, "has no binding");
@@ -254,7 +254,7 @@ static tn_code lacks_kernels(const tnm_origin *from, const tnm_operator *op) {
                   origin_name(from), op->op->name);
 }
 
-/* Nothing lies beside a text. */
+/* A text has no folder, so "./" is not allowed. */
 static tn_code check_libraries(const tnm_origin *from, const tnm_operator *op) {
   for (uint32_t i = 0; !from->path && i < op->binding->n_libraries; ++i)
     if (!strncmp(op->binding->libraries[i], "./", 2))
@@ -267,7 +267,8 @@ static tn_code check_libraries(const tnm_origin *from, const tnm_operator *op) {
   return TN_OK;
 }
 
-/* Formulas, and kernels that nobody gives, would have to be compiled. */
+/* Refuses formulas, and kernels without a function: they would need a
+ * compiler. */
 static tn_code check_operator(const tnm_origin *from, const tnm_operator *op,
                               bool host) {
   const char *path = origin_name(from);
@@ -296,7 +297,7 @@ static bool has_binding(const tnm_plugin *manifest) {
 /* ------------------------------------------------------------------- loading
  */
 
-/* The kernel's functions find what they call where kernels have options. */
+/* Sets the data of bound kernels where other kernels have options. */
 static tn_code bind_kernels(const making *m) {
   tn__plugin *plugin = m->plugin;
   char folder[PATH_MAX] = "";
@@ -312,7 +313,7 @@ static tn_code bind_kernels(const making *m) {
     tn__bound *bound = NULL;
     if (!op->binding) continue;
     tn_code rc = tn__bound_create(m->registry, folder, op, &bound);
-    if (rc) return tn__plugin_blame(plugin, rc);
+    if (rc) return tn__plugin_append_path(plugin, rc);
     kernel->options = bound;
   }
   return TN_OK;
@@ -322,12 +323,11 @@ static tn_code try_bindings(const making *m) {
   if (!has_binding(m->plugin->manifest) ||
       m->registry->trust & TN_TRUST_BINDINGS)
     return TN_OK;
-  return tn__probe(m->registry, m->from);
+  return tn__probe_manifest(m->registry, m->from);
 }
 
-/* From a manifest that was read to a plugin that has started. Takes
- * `manifest`. */
-static tn_code start(making *m, tnm_plugin *manifest) {
+/* Makes a started plugin of a manifest. Owns `manifest` in any case. */
+static tn_code start_plugin(making *m, tnm_plugin *manifest) {
   tn_code rc = tn__plugin_create(
       m->registry, m->from->path ? m->from->path : "(host)", &m->plugin);
   if (rc) {
@@ -346,12 +346,12 @@ static tn_code start(making *m, tnm_plugin *manifest) {
   return rc;
 }
 
-static tn_code unchanged(const tn__plugin *plugin) {
+static tn_code check_unchanged(const tn__plugin *plugin) {
   struct stat now;
   if (plugin->registry->env->os->stat(plugin->path, &now))
     return tn__fail(TN_IO, "%s: cannot be examined: %s", plugin->path,
                     strerror(errno));
-  if (tn__same_content(&now, &plugin->identity)) return TN_OK;
+  if (tn__is_same_content(&now, &plugin->identity)) return TN_OK;
   return tn__fail(TN_PLUGIN,
                   "%s: was changed or replaced while it was being loaded; "
                   "load it again",
@@ -369,10 +369,10 @@ tn_code tn__manifest_load(tn__registry *registry, const char *path,
   making m = {.registry = registry, .from = &from};
   tnm_plugin *manifest = NULL;
   TN__TRY(read_manifest(registry, &from, &manifest));
-  tn_code rc = start(&m, manifest);
+  tn_code rc = start_plugin(&m, manifest);
   if (!rc) {
     m.plugin->identity = *identity;
-    rc = unchanged(m.plugin);
+    rc = check_unchanged(m.plugin);
   }
   if (!rc) rc = tn__plugin_commit(registry, m.plugin);
   if (rc) tn__plugin_discard(m.plugin);
@@ -384,7 +384,7 @@ tn_code tn__manifest_load(tn__registry *registry, const char *path,
 
 static tn_code one_operator(const tnm_origin *from,
                             const tnm_plugin *manifest) {
-  size_t n = 0; /* those of gradients come along */
+  size_t n = 0; /* also operators of gradients */
   for (size_t i = 0; i < manifest->n_operators; ++i)
     n += manifest->operators[i].parent == NULL;
   if (n == 1) return TN_OK;
@@ -393,8 +393,8 @@ static tn_code one_operator(const tnm_origin *from,
                   from->text.path, n);
 }
 
-/* From now on the operator may be called, and its end is announced. */
-static void finish(making *m, tn_operator **out) {
+/* From now on calls of the operator are allowed, and its removal is logged. */
+static void finish_definition(making *m, tn_operator **out) {
   tn__registry *registry = m->registry;
   if (m->kernels) m->plugin->tables->fini = m->kernels->destroy;
   for (size_t i = 0; out && i < registry->sorted.n; ++i) {
@@ -403,7 +403,7 @@ static void finish(making *m, tn_operator **out) {
   }
 }
 
-static tn_code define(making *m, tn_operator **out) {
+static tn_code define_operator(making *m, tn_operator **out) {
   tnm_plugin *manifest = NULL;
   TN__TRY(read_manifest(m->registry, m->from, &manifest));
   tn_code rc = one_operator(m->from, manifest);
@@ -411,12 +411,12 @@ static tn_code define(making *m, tn_operator **out) {
     m->registry->module->release(manifest);
     return rc;
   }
-  rc = start(m, manifest);
+  rc = start_plugin(m, manifest);
   if (!rc) rc = tn__plugin_commit(m->registry, m->plugin);
   if (rc)
     tn__plugin_discard(m->plugin);
   else
-    finish(m, out);
+    finish_definition(m, out);
   return rc;
 }
 
@@ -428,7 +428,7 @@ tn_code tn__operator_define(tn__registry *registry, const char *text,
                                     .n = strlen(text)}};
   making m = {.registry = registry, .from = &from, .kernels = kernels};
   TN__TRY(tn__load_begin(registry));
-  tn_code rc = define(&m, out);
+  tn_code rc = define_operator(&m, out);
   tn__load_end(registry);
   return rc;
 }
@@ -436,8 +436,8 @@ tn_code tn__operator_define(tn__registry *registry, const char *text,
 /* ------------------------------------------------------------------ inspection
  */
 
-static tn_code inspect(tn__registry *registry, const tnm_origin *from,
-                       tn_inspection *inspection) {
+static tn_code inspect_manifest(tn__registry *registry, const tnm_origin *from,
+                                tn_inspection *inspection) {
   const tn__env *env = registry->env;
   tn__buf encoded;
   TN__TRY(read_manifest(registry, from, &inspection->manifest));
@@ -478,7 +478,7 @@ tn_code tn__manifest_inspect(tn__registry *registry, const char *path,
   tn__arena_init(&inspection->arena, env);
   tn_code rc = tn__load_begin(registry);
   if (!rc) {
-    rc = inspect(registry, &from, inspection);
+    rc = inspect_manifest(registry, &from, inspection);
     tn__load_end(registry);
   }
   if (rc)

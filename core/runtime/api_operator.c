@@ -84,7 +84,7 @@ tn_code tn_operator_tune(tn_operator *op, const char *id, const char *text) {
   TN__WANT(op);
   TN__WANT(id);
   TN__TRY(operator_check(op));
-  return tn__operator_tune(op, id, text);
+  return tn__operator_set_options(op, id, text);
 }
 
 tn_code tn_operator_infer(tn_operator *op, const tn_params *params,

@@ -447,7 +447,7 @@ static tn_code run(recording *r) {
   if (r->target->pass == TN_PASS_BACKWARD)
     r->n_heads = (uint32_t)r->in->n - n_out;
   else if (!counts_fit(r) ||
-           tn__operator_outputs(r->target->op, r->target->params,
+           tn__operator_count_outputs(r->target->op, r->target->params,
                                 (uint32_t)r->in->n - r->desc->n_aux, &n_out) ||
            r->out->n > n_out)
     return tn__call(r->target, r->in, r->out);

@@ -24,7 +24,7 @@ static tn__tape_operand *input_of(const linear *l, uint32_t i) {
 
 static bool is_in(const linear *l, uint32_t i) {
   const uint32_t declared = l->e->out[i].declared;
-  return tn__operator_groups(l->e->desc, declared) >> l->group & 1;
+  return tn__operator_linear_groups(l->e->desc, declared) >> l->group & 1;
 }
 
 static tn_code holds_check(const tn__sweep *sweep, const tn__tape_entry *e) {

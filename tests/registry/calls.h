@@ -42,7 +42,7 @@ static inline void call_init(call *c, const tn_op *op, const void *params) {
 }
 
 static inline void expect(call *c, tn_code code) {
-  const tn_code rc = tn__infer(&c->args, &c->io);
+  const tn_code rc = tn__infer_signature(&c->args, &c->io);
   cr_assert_eq(rc, code, "%s: %s", tn_code_name(rc), tn_error_text());
 }
 

@@ -178,13 +178,13 @@ Test(same, products_and_sums_of_partial_shapes_meet) {
   call_init(&sum, &add_op, NULL);
   for (int sweep = 0; sweep < 3; ++sweep) {
     ab.in[0] = a, ab.in[1] = b, ab.out[0] = left;
-    (void)!tn__infer(&ab.args, &ab.io);
+    (void)!tn__infer_signature(&ab.args, &ab.io);
     a = ab.in[0], b = ab.in[1], left = ab.out[0];
     bc.in[0] = b, bc.in[1] = c, bc.out[0] = right;
-    (void)!tn__infer(&bc.args, &bc.io);
+    (void)!tn__infer_signature(&bc.args, &bc.io);
     b = bc.in[0], c = bc.in[1], right = bc.out[0];
     sum.in[0] = left, sum.in[1] = right, sum.out[0] = d;
-    (void)!tn__infer(&sum.args, &sum.io);
+    (void)!tn__infer_signature(&sum.args, &sum.io);
     left = sum.in[0], right = sum.in[1], d = sum.out[0];
   }
   const tn_sig *all[] = {&a, &b, &c, &left, &right, &d};
@@ -703,10 +703,10 @@ Test(types, variables_are_read_off_a_signature) {
   tn_dtype vars[1] = {TN_BOOL};
   call c;
   call_init(&c, &add_op, NULL);
-  tn__dtype_vars(&add_op, &c.io, vars);
+  tn__find_dtype_vars(&add_op, &c.io, vars);
   cr_assert_eq(vars[0], TN_DTYPE_UNKNOWN);
   c.in[1] = SHAPE(2);
-  tn__dtype_vars(&add_op, &c.io, vars);
+  tn__find_dtype_vars(&add_op, &c.io, vars);
   cr_assert_eq(vars[0], TN_F32);
 }
 
