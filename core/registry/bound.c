@@ -105,7 +105,7 @@ static ffi_type *type_of(uint32_t c) {
   return types[c];
 }
 
-static bool uses_dims(const tnm_binding *binding) {
+static bool has_dims(const tnm_binding *binding) {
   for (uint32_t i = 0; i < binding->n_nodes; ++i)
     if (binding->nodes[i].op == TN_NODE_DIM) return true;
   return false;
@@ -130,7 +130,7 @@ tn_code tn__bound_create(tn__registry *registry, const char *folder,
   if (!bound) return tn__fail_memory(sizeof *bound, "a bound function");
   bound->desc = op->binding;
   bound->op = op->op;
-  bound->by_dims = uses_dims(op->binding);
+  bound->by_dims = has_dims(op->binding);
   tn_code rc = find_function(registry, folder, op, bound);
   if (!rc) rc = prepare_call(bound);
   if (!rc && registry->trust & TNM_TRUST_PROBE)
@@ -154,7 +154,7 @@ int32_t tn__bound_prepare(const tn_frame *call, tn_plan *plan) {
     if (call->req[i] != TN_REQ_NULL) continue;
     if (plan->n_ws == TN_MAX_WORKSPACES)
       return TN_FAIL(call, TN_UNSUPPORTED,
-                     "more than %d outputs are not asked for",
+                     "more than %d outputs are not requested",
                      TN_MAX_WORKSPACES);
     if (!tn__tensor_bytes(out->dtype, out->ndim, out->shape, &bytes))
       return TN_FAIL(call, TN_OUT_OF_RANGE, "output %u is too large", i);
@@ -286,15 +286,15 @@ static tn_code evaluate_argument(const tn__bound *bound, const tn_frame *call,
   return TN_OK;
 }
 
-static int32_t no_value(const tn__bound *bound, const tn_frame *call,
-                        uint32_t i, tn_code rc) {
+static int32_t fail_no_value(const tn__bound *bound, const tn_frame *call,
+                             uint32_t i, tn_code rc) {
   return TN_FAIL(call, rc, "`%s`, argument %u of %s: %s",
                  bound->desc->args[i].text, i + 1, bound->desc->symbol,
                  tn_error_text());
 }
 
-static int32_t too_narrow(const tn__bound *bound, const tn_frame *call,
-                          uint32_t i, int64_t have) {
+static int32_t fail_too_narrow(const tn__bound *bound, const tn_frame *call,
+                               uint32_t i, int64_t have) {
   const tnm_bound_arg *arg = &bound->desc->args[i];
   const bool list = arg->pass == TNM_PASS_NODES;
   return TN_FAIL(call, TN_OUT_OF_RANGE,
@@ -320,10 +320,10 @@ static int32_t set_integer(const tn__bound *bound, const tn_frame *call,
   if (arg->pass == TNM_PASS_NODE) {
     int32_t n = 0;
     const tn_code rc = evaluate_argument(bound, call, arg, &have, &n);
-    if (rc) return no_value(bound, call, i, rc);
+    if (rc) return fail_no_value(bound, call, i, rc);
   }
   if (!is_in_range(number_type(arg), have))
-    return too_narrow(bound, call, i, have);
+    return fail_too_narrow(bound, call, i, have);
   to->i64 = have;
   return TN_OK;
 }
@@ -337,13 +337,13 @@ static int32_t set_list(const tn__bound *bound, const tn_frame *call,
   int64_t *list = to->lists[i];
   int32_t n = 0;
   const tn_code rc = evaluate_argument(bound, call, arg, list, &n);
-  if (rc) return no_value(bound, call, i, rc);
+  if (rc) return fail_no_value(bound, call, i, rc);
   to->values[i].pointer = n < 0 ? NULL : list;
   to->bytes[i] = n < 0 ? 0 : (size_t)n * width;
   for (int32_t k = 0; k < n; ++k) {
     const int64_t have = list[k];
     if (!is_in_range(arg->element, have))
-      return too_narrow(bound, call, i, have);
+      return fail_too_narrow(bound, call, i, have);
     memcpy((char *)list + (size_t)k * width, &have, width);
   }
   return TN_OK;

@@ -95,7 +95,7 @@ static const char *machine_name(uint32_t machine) {
   }
 }
 
-static tn_code not_elf(const file *f, size_t n) {
+static tn_code fail_no_elf(const file *f, size_t n) {
   char shown[17] = "";
   for (size_t i = 0; i < n && i + 1 < sizeof shown; ++i) {
     unsigned char c = f->head.e_ident[i];
@@ -118,7 +118,7 @@ static tn_code read_head(file *f) {
   size_t n = f->size < sizeof f->head ? (size_t)f->size : sizeof f->head;
   const unsigned char *ident = f->head.e_ident;
   TN__TRY(tn__elf_read_at(f, &f->head, n, 0));
-  if (n < SELFMAG || memcmp(ident, ELFMAG, SELFMAG)) return not_elf(f, n);
+  if (n < SELFMAG || memcmp(ident, ELFMAG, SELFMAG)) return fail_no_elf(f, n);
   if (n < sizeof f->head)
     return fail_truncated(f, "the ELF header", sizeof f->head);
   if (ident[EI_CLASS] != ELFCLASS64)
@@ -181,7 +181,7 @@ static tn_code check_sections(const file *f) {
   return TN_OK;
 }
 
-static bool load_is_sane(const Elf64_Phdr *segment, uint64_t *address) {
+static bool is_valid_load(const Elf64_Phdr *segment, uint64_t *address) {
   uint64_t align = segment->p_align ? segment->p_align : 1;
   bool sane = segment->p_filesz <= segment->p_memsz &&
               segment->p_vaddr >= *address && segment->p_memsz <= INT64_MAX &&
@@ -203,7 +203,7 @@ static tn_code check_segment(const file *f, unsigned i, uint64_t *address) {
       !is_inside(segment->p_offset, segment->p_filesz, f->size))
     return fail_truncated(f, "a segment",
                           segment->p_offset + segment->p_filesz);
-  if (segment->p_type == PT_LOAD && !load_is_sane(segment, address))
+  if (segment->p_type == PT_LOAD && !is_valid_load(segment, address))
     return tn__fail(TN_PLUGIN,
                     "%s: program header %u is damaged; build or copy it again",
                     f->path, i);
@@ -227,8 +227,8 @@ static tn_code check_segments(const file *f) {
 
 /* --------------------------------------------------------------- the note */
 
-static tn_code bad_note(const file *f, const char *field, uint64_t found,
-                        uint64_t expected) {
+static tn_code fail_bad_note(const file *f, const char *field, uint64_t found,
+                             uint64_t expected) {
   return tn__fail(TN_PLUGIN,
                   "%s: its Tenon note is damaged: %s is %" PRIu64
                   ", expected %" PRIu64 "; build or copy it again",
@@ -237,13 +237,13 @@ static tn_code bad_note(const file *f, const char *field, uint64_t found,
 
 static tn_code check_note(const file *f, uint64_t bytes, const tn_note *note) {
   if (note->magic != TN_PLUGIN_MAGIC)
-    return bad_note(f, "magic", note->magic, TN_PLUGIN_MAGIC);
+    return fail_bad_note(f, "magic", note->magic, TN_PLUGIN_MAGIC);
   if (note->header_size < sizeof *note || note->header_size > bytes)
-    return bad_note(f, "header_size", note->header_size, sizeof *note);
+    return fail_bad_note(f, "header_size", note->header_size, sizeof *note);
   if (note->manifest_size > bytes - note->header_size ||
       note->manifest_size > MOST_MANIFEST)
-    return bad_note(f, "manifest_size", note->manifest_size,
-                    bytes - note->header_size);
+    return fail_bad_note(f, "manifest_size", note->manifest_size,
+                         bytes - note->header_size);
   if (note->machine != f->head.e_machine)
     return tn__fail(TN_PLUGIN,
                     "%s: its ELF header is of machine %u (%s), its Tenon note "
@@ -270,7 +270,7 @@ static tn_code check_manifest(const file *f, const tn__elf *elf) {
 static tn_code read_note(const file *f, uint64_t at, uint64_t bytes,
                          tn__elf *out) {
   if (bytes < sizeof out->note)
-    return bad_note(f, "size", bytes, sizeof out->note);
+    return fail_bad_note(f, "size", bytes, sizeof out->note);
   TN__TRY(tn__elf_read_at(f, &out->note, sizeof out->note, at));
   TN__TRY(check_note(f, bytes, &out->note));
   size_t n = (size_t)out->note.manifest_size;
@@ -317,7 +317,7 @@ static tn_code scan_note(const file *f, notes *list, tn__elf *out) {
       round_up(sizeof note.head + note.head.n_namesz, list->align);
   uint64_t whole = desc + note.head.n_descsz;
   if (whole > list->left)
-    return bad_note(f, "the end of a note", whole, list->left);
+    return fail_bad_note(f, "the end of a note", whole, list->left);
   if (is_ours(&note))
     return read_note(f, list->at + desc, note.head.n_descsz, out);
   whole = round_up(whole, list->align);

@@ -62,14 +62,14 @@ static void add_byte(part *p, char c) {
   p->has_slash = p->has_slash || c == '/';
 }
 
-static bool begins_at_origin(const char *text, const char *origin) {
+static bool is_at_origin(const char *text, const char *origin) {
   const size_t n = strlen(origin);
   return !strncmp(text, origin, n) && (text[n] == '/' || text[n] == 0);
 }
 
 static bool is_relative(const part *p) {
-  return p->text[0] != '/' && !begins_at_origin(p->text, "$ORIGIN") &&
-         !begins_at_origin(p->text, "${ORIGIN}");
+  return p->text[0] != '/' && !is_at_origin(p->text, "$ORIGIN") &&
+         !is_at_origin(p->text, "${ORIGIN}");
 }
 
 /* Judges one part. The linker looks for a library without a slash in its own
@@ -110,7 +110,7 @@ static tn_code check_name(const dynamic *d, uint64_t offset, bool is_list,
 
 typedef tn_code take_entry(dynamic *d, const Elf64_Dyn *entry, tn__elf *out);
 
-static tn_code take_flag(dynamic *d, const Elf64_Dyn *entry, tn__elf *out) {
+static tn_code read_flag(dynamic *d, const Elf64_Dyn *entry, tn__elf *out) {
   (void)out;
   if (entry->d_tag == DT_STRTAB) d->strings = entry->d_un.d_ptr;
   if (entry->d_tag == DT_TEXTREL ||
@@ -119,7 +119,7 @@ static tn_code take_flag(dynamic *d, const Elf64_Dyn *entry, tn__elf *out) {
   return TN_OK;
 }
 
-static tn_code take_name(dynamic *d, const Elf64_Dyn *entry, tn__elf *out) {
+static tn_code read_name(dynamic *d, const Elf64_Dyn *entry, tn__elf *out) {
   switch (entry->d_tag) {
     case DT_RPATH:
     case DT_RUNPATH:
@@ -174,12 +174,12 @@ static const Elf64_Phdr *find_dynamic(const tn__elf_file *f) {
 tn_code tn__elf_find_danger(const tn__elf_file *f, tn__elf *out) {
   dynamic d = {.f = f};
   const uint64_t address = find_dynamic(f)->p_vaddr;
-  TN__TRY(walk_entries(&d, address, take_flag, out));
+  TN__TRY(walk_entries(&d, address, read_flag, out));
   if (has_executable_stack(f))
     out->danger = TN__DANGER_STACK;
   else if (d.writes_code)
     out->danger = TN__DANGER_CODE;
-  return walk_entries(&d, address, take_name, out);
+  return walk_entries(&d, address, read_name, out);
 }
 
 /* ---------------------------------------------------------------- judgement */

@@ -26,7 +26,7 @@ static const tn_field *field_of(const tn__fields *fields, const char *key) {
   return NULL;
 }
 
-static tn_code unknown_key(const tn__fields *fields, const char *key) {
+static tn_code fail_unknown_key(const tn__fields *fields, const char *key) {
   const char *names[128];
   size_t n = 0;
   if (fields->n == 0)
@@ -48,8 +48,8 @@ static tn_code unknown_key(const tn__fields *fields, const char *key) {
   return tn__fail_more(TN_NOT_FOUND, ")");
 }
 
-static tn_code given_twice(const tn__fields *fields, const tn_field *field,
-                           const char *first, const char *second) {
+static tn_code fail_repeated(const tn__fields *fields, const tn_field *field,
+                             const char *first, const char *second) {
   if (strcmp(first, second) == 0)
     return tn__fail(TN_INVALID,
                     "parameter `%s` of %s is given twice; give it once",
@@ -69,10 +69,10 @@ static tn_code check_keys(const tn__fields *fields, const tn_value *values,
                       fields->where);
     if (is_hidden(values[i].key)) continue;
     const tn_field *field = field_of(fields, values[i].key);
-    if (field == NULL) return unknown_key(fields, values[i].key);
+    if (field == NULL) return fail_unknown_key(fields, values[i].key);
     for (size_t j = 0; j < i; ++j)
       if (is_key_of(field, values[j].key))
-        return given_twice(fields, field, values[j].key, values[i].key);
+        return fail_repeated(fields, field, values[j].key, values[i].key);
   }
   return TN_OK;
 }
@@ -136,7 +136,7 @@ static size_t tail_bytes(const source *from) {
 /* ------------------------------------------------------------------ filling */
 
 /* A value that the field accepts, as an example for a message. */
-static const char *sample_of(const tn_field *field) {
+static const char *find_sample(const tn_field *field) {
   switch (field->type) {
     case TN_FIELD_BOOL:
       return "true";
@@ -162,7 +162,7 @@ static tn_code fail_missing(const tn__fields *fields, const tn_field *field) {
                   "%s needs the parameter `%s` (%s), which has no default; "
                   "give it, for example %s=%s",
                   fields->where, field->name, tn__field_kind(field),
-                  field->name, sample_of(field));
+                  field->name, find_sample(field));
 }
 
 static void warn_deprecated(const source *from, const tn_field *field) {
@@ -173,7 +173,7 @@ static void warn_deprecated(const source *from, const tn_field *field) {
           field->use == NULL ? "" : field->use);
 }
 
-static void set_given(const tn__fill *fill, int32_t given) {
+static void set_flag(const tn__fill *fill, int32_t given) {
   const tn_field *field = fill->field;
   if ((field->flags & TN_FIELD_OPTIONAL) != 0 && field->has_offset != TN_NONE)
     memcpy(fill->data + field->has_offset, &given, sizeof given);
@@ -185,7 +185,7 @@ static tn_code fill_value(tn__fill *fill, const tn_value *value, size_t room) {
   const bool none = tn__value_is_none(field, value);
   tn_code rc = TN_OK;
   fill->value = value;
-  set_given(fill, none ? 0 : 1);
+  set_flag(fill, none ? 0 : 1);
   if (!none)
     rc = tn__fill_member(fill, room);
   else if ((field->flags & TN_FIELD_OPTIONAL) == 0)
@@ -231,8 +231,8 @@ static tn_code check_rank(const tn__fill *fill, int64_t n) {
 }
 
 /* Extends a list to the length of another one by repeating its single value. */
-static tn_code follow_rank(tn__fill *fill, const tn_field *root, tn_ints *list,
-                           int64_t n) {
+static tn_code repeat_to_rank(tn__fill *fill, const tn_field *root,
+                              tn_ints *list, int64_t n) {
   if (list->n == n) return TN_OK;
   if (list->n != 1)
     return tn__fill_fail(fill, TN_INVALID,
@@ -259,7 +259,7 @@ static tn_code finish_list(tn__fill *fill) {
   memcpy(&other, tn__member(root, fill->data), sizeof other);
   if (root != field && tn__field_is_list(root) &&
       tn__member_is_set(root, fill->data)) {
-    TN__TRY(follow_rank(fill, root, &list, other.n));
+    TN__TRY(repeat_to_rank(fill, root, &list, other.n));
     memcpy(tn__member(field, fill->data), &list, sizeof list);
   }
   return check_rank(fill, list.n);
@@ -303,7 +303,7 @@ static bool is_number(const tn_field *field) {
   return !tn__field_is_list(field) && field->type != TN_FIELD_STRING;
 }
 
-static bool may_change(const tn_field *field) {
+static bool is_changeable(const tn_field *field) {
   return (field->flags & TN_FIELD_DYNAMIC) != 0 && is_number(field);
 }
 
@@ -312,7 +312,7 @@ static size_t number_bytes(const tn_field *field) {
 }
 
 static tn_code check_dynamic(const tn__fields *fields, const tn_field *field) {
-  if (may_change(field)) return TN_OK;
+  if (is_changeable(field)) return TN_OK;
   return tn__fail(
       TN_UNSUPPORTED,
       "parameter `%s` of %s is not declared dynamic%s, so it cannot "
@@ -326,7 +326,7 @@ tn_code tn__fields_set(const tn__fields *fields, const tn_value *value,
   if (value->key == NULL)
     return tn__fail(TN_INVALID, "the value for %s has no key", fields->where);
   const tn_field *field = field_of(fields, value->key);
-  if (field == NULL) return unknown_key(fields, value->key);
+  if (field == NULL) return fail_unknown_key(fields, value->key);
   TN__TRY(check_dynamic(fields, field));
   /* Keep the old scalar and its flag, in case the value is refused. */
   const size_t bytes = number_bytes(field);
@@ -337,7 +337,7 @@ tn_code tn__fields_set(const tn__fields *fields, const tn_value *value,
   const tn_code rc = fill_value(&fill, value, 0);
   if (rc == TN_OK) return TN_OK;
   memcpy(tn__member(field, data), before, bytes);
-  set_given(&fill, given);
+  set_flag(&fill, given);
   return rc;
 }
 
@@ -345,36 +345,36 @@ void tn__fields_copy_dynamic(const tn__fields *fields, void *data,
                              const void *from) {
   for (uint32_t i = 0; i < fields->n; ++i) {
     const tn_field *field = fields->fields[i];
-    if (!may_change(field)) continue;
+    if (!is_changeable(field)) continue;
     const tn__fill fill = {.fields = fields, .field = field, .data = data};
     memcpy(tn__member(field, data), tn__member_of(field, from),
            number_bytes(field));
-    set_given(&fill, tn__member_is_set(field, from));
+    set_flag(&fill, tn__member_is_set(field, from));
   }
 }
 
 /* ------------------------------------------------------------------- prefix */
 
-static bool prefix_fail(const tn_target *want, const tn_field *field,
+static bool fail_prefix(const tn_target *want, const tn_field *field,
                         const char *what) {
   (void)tn__fail(TN_PLUGIN,
                  "the kernels for %s were compiled for other parameters: %s "
-                 "of `%s` differs from what is loaded; regenerate and rebuild "
+                 "of `%s` differs from the loaded one; regenerate and rebuild "
                  "them against the operator's current manifest",
                  want->op, what, field->name);
   return false;
 }
 
-static bool same_field(const tn_target *want, const tn_field *a,
-                       const tn_field *b) {
-  if (strcmp(a->name, b->name) != 0) return prefix_fail(want, a, "the name");
-  if (a->type != b->type) return prefix_fail(want, a, "the type");
+static bool is_same_field(const tn_target *want, const tn_field *a,
+                          const tn_field *b) {
+  if (strcmp(a->name, b->name) != 0) return fail_prefix(want, a, "the name");
+  if (a->type != b->type) return fail_prefix(want, a, "the type");
   if (a->offset != b->offset || a->has_offset != b->has_offset)
-    return prefix_fail(want, a, "the offset");
-  if (a->n_values > b->n_values) return prefix_fail(want, a, "the enum");
+    return fail_prefix(want, a, "the offset");
+  if (a->n_values > b->n_values) return fail_prefix(want, a, "the enum");
   for (uint32_t i = 0; i < a->n_values; ++i)
     if (strcmp(a->values[i], b->values[i]) != 0)
-      return prefix_fail(want, a, "the enum");
+      return fail_prefix(want, a, "the enum");
   return true;
 }
 
@@ -390,6 +390,6 @@ bool tn__fields_prefix(const tn_target *want, const tn_op *have) {
     return false;
   }
   for (uint32_t i = 0; i < want->n_params; ++i)
-    if (!same_field(want, want->params[i], have->params[i])) return false;
+    if (!is_same_field(want, want->params[i], have->params[i])) return false;
   return true;
 }

@@ -13,7 +13,8 @@ typedef struct reader {
   char *at;
 } reader;
 
-static tn_code bad_text(const reader *r, const char *near, const char *what) {
+static tn_code fail_bad_text(const reader *r, const char *near,
+                             const char *what) {
   return tn__fail(TN_INVALID,
                   "parameters of %s: %s near `%.40s`; write key=value with "
                   "blanks between, for example a=1 b=[2, 3] c=\"two words\"",
@@ -45,11 +46,12 @@ static tn_code read_quoted(reader *r, tn_value *out) {
   out->n = TN__QUOTED;
   for (; *r->at != '"'; ++r->at) {
     char c = *r->at;
-    if (c == '\0') return bad_text(r, begin, "a text without closing quote");
+    if (c == '\0')
+      return fail_bad_text(r, begin, "a text without closing quote");
     if (c == '\\') {
       c = unescape_char(*++r->at);
       if (c == '\0')
-        return bad_text(r, r->at - 1, "an unknown escape in a text");
+        return fail_bad_text(r, r->at - 1, "an unknown escape in a text");
     }
     *to++ = c;
   }
@@ -63,7 +65,8 @@ static tn_code read_list(reader *r, tn_value *out) {
   const char close = *r->at == '[' ? ']' : ')';
   char *begin = r->at;
   char *end = strchr(begin, close);
-  if (end == NULL) return bad_text(r, begin, "a list without closing bracket");
+  if (end == NULL)
+    return fail_bad_text(r, begin, "a list without closing bracket");
   out->as.s = begin;
   r->at = end + 1;
   return TN_OK;
@@ -78,7 +81,7 @@ static void read_word(reader *r, tn_value *out) {
 static tn_code end_value(reader *r) {
   if (*r->at == '\0') return TN_OK;
   if (!isspace((unsigned char)*r->at))
-    return bad_text(r, r->at, "no blank after a value");
+    return fail_bad_text(r, r->at, "no blank after a value");
   *r->at++ = '\0';
   return TN_OK;
 }
@@ -88,8 +91,8 @@ static tn_code read_pair(reader *r, tn_value *out) {
   *out = tn_value_text(key, NULL);
   while (*r->at != '\0' && *r->at != '=' && !isspace((unsigned char)*r->at))
     ++r->at;
-  if (*r->at != '=') return bad_text(r, key, "a word without `=`");
-  if (r->at == key) return bad_text(r, key, "a value without a key");
+  if (*r->at != '=') return fail_bad_text(r, key, "a word without `=`");
+  if (r->at == key) return fail_bad_text(r, key, "a value without a key");
   *r->at++ = '\0';
   if (*r->at == '"')
     TN__TRY(read_quoted(r, out));

@@ -137,7 +137,8 @@ uint64_t tn__fields_hash(const tn__fields *fields, const void *data) {
 
 /* -------------------------------------------------------------------- equal */
 
-static bool member_equal(const tn_field *field, const void *a, const void *b) {
+static bool is_member_equal(const tn_field *field, const void *a,
+                            const void *b) {
   const void *x = tn__member_of(field, a), *y = tn__member_of(field, b);
   tn_ints left, right;
   if (tn__member_is_set(field, a) != tn__member_is_set(field, b)) return false;
@@ -161,6 +162,6 @@ static bool member_equal(const tn_field *field, const void *a, const void *b) {
 
 bool tn__fields_equal(const tn__fields *fields, const void *a, const void *b) {
   for (uint32_t i = 0; i < fields->n; ++i)
-    if (!member_equal(fields->fields[i], a, b)) return false;
+    if (!is_member_equal(fields->fields[i], a, b)) return false;
   return true;
 }

@@ -38,7 +38,7 @@ const char *tn__field_kind(const tn_field *field) {
                                                       : "nothing";
 }
 
-static tn_code wrong_type(const tn__fill *fill) {
+static tn_code fail_wrong_type(const tn__fill *fill) {
   const tn_field given = {.type = fill->value->type};
   return tn__fill_fail(fill, TN_INVALID, "takes %s, but %s was given",
                        tn__field_kind(fill->field), tn__field_kind(&given));
@@ -65,7 +65,7 @@ static tn_code check_float(const tn__fill *fill, double v) {
   const uint32_t bounds = TN_FIELD_HAS_MIN | TN_FIELD_HAS_MAX;
   if ((field->flags & bounds) != 0 && isnan(v))
     return tn__fill_fail(fill, TN_OUT_OF_RANGE,
-                         "nan lies in no range, and this parameter has one");
+                         "nan is in no range, and this parameter has one");
   if ((field->flags & TN_FIELD_HAS_MIN) != 0 && v < field->min_float)
     return tn__fill_fail(fill, TN_OUT_OF_RANGE,
                          "%.15g is too small; the least value allowed is "
@@ -135,7 +135,7 @@ static tn_code bool_of(const tn__fill *fill, int32_t *out) {
     return yes || no ? TN_OK : fail_malformed(fill);
   }
   if (v->type != TN_FIELD_BOOL && v->type != TN_FIELD_INT)
-    return wrong_type(fill);
+    return fail_wrong_type(fill);
   if (v->as.i != 0 && v->as.i != 1)
     return tn__fill_fail(fill, TN_INVALID, "%lld is not true (1) or false (0)",
                          (long long)v->as.i);
@@ -152,7 +152,7 @@ static tn_code int_of(const tn__fill *fill, int64_t *out) {
   } else if (v->type == TN_FIELD_INT) {
     *out = v->as.i;
   } else {
-    return wrong_type(fill);
+    return fail_wrong_type(fill);
   }
   return check_int(fill, *out);
 }
@@ -168,7 +168,7 @@ static tn_code float_of(const tn__fill *fill, double *out) {
   } else if (v->type == TN_FIELD_INT) {
     *out = (double)v->as.i;
   } else {
-    return wrong_type(fill);
+    return fail_wrong_type(fill);
   }
   return check_float(fill, *out);
 }
@@ -196,7 +196,7 @@ static tn_code enum_of(const tn__fill *fill, int32_t *out) {
     *out = (int32_t)v->as.i;
     return TN_OK;
   }
-  if (v->type != TN_FIELD_STRING) return wrong_type(fill);
+  if (v->type != TN_FIELD_STRING) return fail_wrong_type(fill);
   const char *name = v->as.s == NULL ? "None" : v->as.s;
   for (uint32_t i = 0; i < field->n_values; ++i) {
     if (strcmp(field->values[i], name) != 0) continue;
@@ -216,7 +216,7 @@ static tn_code dtype_of(const tn__fill *fill, tn_dtype *out) {
     return tn__fill_fail(fill, TN_INVALID, "%#llx is not an element type",
                          (unsigned long long)v->as.i);
   }
-  if (v->type != TN_FIELD_STRING) return wrong_type(fill);
+  if (v->type != TN_FIELD_STRING) return fail_wrong_type(fill);
   if (tn__dtype_parse(v->as.s, out)) return TN_OK;
   return add_names(tn__fill_fail(fill, TN_INVALID,
                                  "`%.80s` is not an element type", v->as.s),
@@ -225,7 +225,7 @@ static tn_code dtype_of(const tn__fill *fill, tn_dtype *out) {
 
 static tn_code fill_string(tn__fill *fill, const char **out) {
   const tn_value *v = fill->value;
-  if (v->type != TN_FIELD_STRING) return wrong_type(fill);
+  if (v->type != TN_FIELD_STRING) return fail_wrong_type(fill);
   const size_t n = strlen(v->as.s) + 1;
   memcpy(fill->tail, v->as.s, n);
   *out = (const char *)fill->tail;
@@ -255,7 +255,7 @@ static entries entries_of(const tn_value *value) {
   return e;
 }
 
-static tn_code next_in_text(const tn__fill *fill, entries *e) {
+static tn_code read_next_word(const tn__fill *fill, entries *e) {
   e->at = skip_blanks(e->at);
   const bool comma = e->i > 0 && *e->at == ',';
   if (comma) e->at = skip_blanks(e->at + 1);
@@ -277,7 +277,7 @@ static uint32_t typed_length(const tn_value *v) {
   return v->type == TN_FIELD_INTS || v->type == TN_FIELD_FLOATS ? v->n : 1;
 }
 
-static tn_code next_typed(const tn__fill *fill, entries *e) {
+static tn_code read_next_typed(const tn__fill *fill, entries *e) {
   const tn_value *v = fill->value;
   const bool ints = fill->field->type == TN_FIELD_INTS;
   e->more = e->i < typed_length(v);
@@ -288,7 +288,7 @@ static tn_code next_typed(const tn__fill *fill, entries *e) {
     return TN_OK;
   }
   if (ints || (v->type != TN_FIELD_FLOAT && v->type != TN_FIELD_FLOATS))
-    return wrong_type(fill);
+    return fail_wrong_type(fill);
   e->number = v->type == TN_FIELD_FLOAT ? v->as.f : v->as.floats[e->i];
   return TN_OK;
 }
@@ -313,7 +313,8 @@ static tn_code fill_list(tn__fill *fill, size_t room) {
       tn__field_is_list(&(tn_field){.type = v->type}))
     return tn__fill_fail(fill, TN_INVALID, "a list without numbers (NULL)");
   for (;; ++e.i) {
-    TN__TRY(e.at != NULL ? next_in_text(fill, &e) : next_typed(fill, &e));
+    TN__TRY(e.at != NULL ? read_next_word(fill, &e)
+                         : read_next_typed(fill, &e));
     if (!e.more) break;
     TN__TRY(store_entry(fill, &e));
   }

@@ -63,7 +63,7 @@ typedef struct walk {
   unsigned links;
 } walk;
 
-static tn_code too_long(const walk *w) {
+static tn_code fail_too_long(const walk *w) {
   return tn__fail(TN_INVALID, "%s: this path has more than %d bytes", w->path,
                   PATH_MAX - 1);
 }
@@ -82,7 +82,7 @@ static tn_code follow_link(walk *w, const struct stat *st) {
     return tn__fail(TN_IO, "%s: this link cannot be followed: %s", w->done,
                     strerror(n < 0 ? errno : ELOOP));
   const size_t more = strlen(w->rest);
-  if ((size_t)n + more + 2 > PATH_MAX) return too_long(w);
+  if ((size_t)n + more + 2 > PATH_MAX) return fail_too_long(w);
   target[n] = '/';
   memcpy(target + n + 1, w->rest, more + 1);
   memcpy(w->rest, target, (size_t)n + more + 2);
@@ -112,7 +112,7 @@ static tn_code examine_next(walk *w) {
   const size_t n = strcspn(name, "/"), had = strlen(w->done);
   const bool up = n == 2 && !memcmp(name, "..", 2);
   const bool stay = n == 0 || (n == 1 && *name == '.');
-  if (had + n + 2 > PATH_MAX) return too_long(w);
+  if (had + n + 2 > PATH_MAX) return fail_too_long(w);
   if (!up && !stay) {
     w->done[had] = '/';
     memcpy(w->done + had + 1, name, n);
@@ -128,7 +128,7 @@ tn_code tn__trust_resolve(const tn__env *env, const char *path, char *real) {
   real[0] = 0;
   if (path[0] != '/')
     return tn__fail(TN_INVALID, "\"%s\" is not an absolute path", path);
-  if (strlen(path) >= sizeof w.rest) return too_long(&w);
+  if (strlen(path) >= sizeof w.rest) return fail_too_long(&w);
   memcpy(w.rest, path, strlen(path) + 1);
   TN__TRY(examine_entry(&w));
   while (w.rest[0]) TN__TRY(examine_next(&w));

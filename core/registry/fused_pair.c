@@ -15,13 +15,13 @@ static bool is_full(const char *name) {
   return dot && dot > name && strchr(dot, '@');
 }
 
-static bool same_two(const tn_joint *a, const tn_joint *b) {
+static bool is_same_pair(const tn_joint *a, const tn_joint *b) {
   return strcmp(a->first, b->first) == 0 && strcmp(a->second, b->second) == 0;
 }
 
 static bool is_known(const tn__plugin *plugin, const tn_joint *joint) {
   for (size_t i = 0; i < plugin->joints.n; ++i)
-    if (same_two(plugin->joints.v[i], joint)) return true;
+    if (is_same_pair(plugin->joints.v[i], joint)) return true;
   return false;
 }
 

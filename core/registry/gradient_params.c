@@ -77,7 +77,7 @@ tn_code tn__params_convert(const tn_params *from, tn_operator *to,
 
 /* ------------------------------------------------------------ second order */
 
-static tn_code no_operator(const char *name, const char *why) {
+static tn_code fail_no_operator(const char *name, const char *why) {
   return tn__fail(TN_UNSUPPORTED,
                   "there %s operator %s%s; its inputs are to be [gradient of "
                   "every output, every input, every output] and its outputs "
@@ -86,7 +86,7 @@ static tn_code no_operator(const char *name, const char *why) {
 }
 
 /* "nn.pool@2" to "nn.pool_grad@2", with `numbers` after `grad`. */
-static tn_code operator_find(const tn_operator *op, const char *numbers,
+static tn_code find_operator(const tn_operator *op, const char *numbers,
                              tn_operator **out) {
   tn__buf name;
   tn__buf_init(&name, op->registry->env);
@@ -95,17 +95,17 @@ static tn_code operator_find(const tn_operator *op, const char *numbers,
               at);
   tn_code rc = name.failed ? tn__fail_memory(name.n, "an operator's name")
                            : tn__operator_get(op->registry, name.s, out);
-  if (rc == TN_NOT_FOUND) rc = no_operator(name.s, "");
+  if (rc == TN_NOT_FOUND) rc = fail_no_operator(name.s, "");
   if (rc == TN_OK) rc = tn__operator_hold(*out);
   tn__buf_deinit(&name);
   return rc;
 }
 
-static tn_code fitting_find(const tn_operator *of, const char *numbers,
+static tn_code find_fitting(const tn_operator *of, const char *numbers,
                             const tn__gradient_counts *counts,
                             tn_operator **out) {
   tn_operator *op = NULL;
-  TN__TRY(operator_find(of, numbers, &op));
+  TN__TRY(find_operator(of, numbers, &op));
   const tn_op *desc = op->desc;
   if (desc->n_inputs == counts->n_in + 2 * counts->n_out &&
       desc->n_outputs == counts->n_in && desc->n_aux == 0) {
@@ -113,7 +113,7 @@ static tn_code fitting_find(const tn_operator *of, const char *numbers,
     return TN_OK;
   }
   tn__operator_unhold(op);
-  return no_operator(op->name, ", but it does not fit this call");
+  return fail_no_operator(op->name, ", but it does not fit this call");
 }
 
 /* Calls with fewer operands than the table has (some are optional or counted)
@@ -126,11 +126,11 @@ tn_code tn__operator_gradient(const tn_operator *of,
   *out = NULL;
   (void)snprintf(numbers, sizeof numbers, "_%u_%u", (unsigned)counts->n_in,
                  (unsigned)counts->n_out);
-  tn_code rc = fitting_find(of, "", counts, out);
+  tn_code rc = find_fitting(of, "", counts, out);
   if (rc != TN_UNSUPPORTED) return rc;
-  rc = fitting_find(of, numbers, counts, out);
+  rc = find_fitting(of, numbers, counts, out);
   if (rc != TN_UNSUPPORTED) return rc;
-  return fitting_find(of, "", counts, out); /* its message states the reason */
+  return find_fitting(of, "", counts, out); /* its message states the reason */
 }
 
 bool tn__gradient_is_nonzero(const tn_input_gradient *rule) {
@@ -171,7 +171,7 @@ static bool has_gradient(tn__registry *registry, const char *name) {
   return has;
 }
 
-static bool calls_have_gradients(const tn_operator *op) {
+static bool has_call_gradients(const tn_operator *op) {
   const tn_gradient *g = op->desc->gradient;
   for (uint32_t i = 0; i < g->n_inputs; ++i) {
     const tn_input_gradient *rule = g->inputs[i];
@@ -185,7 +185,7 @@ static bool calls_have_gradients(const tn_operator *op) {
 
 static bool is_twin_differentiable(const tn_operator *op, const char *numbers) {
   tn_operator *twin = NULL;
-  if (operator_find(op, numbers, &twin)) return false;
+  if (find_operator(op, numbers, &twin)) return false;
   const bool is = is_differentiable(twin->desc);
   tn__operator_unhold(twin);
   return is;
@@ -207,6 +207,6 @@ static bool has_differentiable_twin(const tn_operator *op) {
 bool tn__operator_has_second(const tn_operator *op) {
   if (!is_differentiable(op->desc)) return false;
   if (op->desc->gradient->kind == TN_GRADIENT_GRAPH)
-    return calls_have_gradients(op);
+    return has_call_gradients(op);
   return tn__operator_is_linear(op->desc) || has_differentiable_twin(op);
 }

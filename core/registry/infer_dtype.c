@@ -30,7 +30,7 @@ tn_dtype tn__arg_dtype(const tn__infer_args *args, const tn_arg *arg) {
              : TN_DTYPE_UNKNOWN;
 }
 
-static tn_code wrong_constant(tn__unifier *u, uint32_t id, tn_dtype want) {
+static tn_code fail_constant(tn__unifier *u, uint32_t id, tn_dtype want) {
   const char *have = tn__dtype_name(tn__operand_sig(u, id)->dtype);
   tn__facts_restore(u);
   (void)tn__fail(TN_DTYPE,
@@ -40,7 +40,7 @@ static tn_code wrong_constant(tn__unifier *u, uint32_t id, tn_dtype want) {
                        have, tn__dtype_name(want));
 }
 
-static tn_code mixed_types(tn__unifier *u, uint32_t id, const types *t) {
+static tn_code fail_mixed_types(tn__unifier *u, uint32_t id, const types *t) {
   const uint32_t var = tn__operand_arg(u, id)->dtype_var;
   const char *have = tn__dtype_name(tn__operand_sig(u, id)->dtype);
   tn__facts_restore(u);
@@ -57,8 +57,8 @@ static tn_code mixed_types(tn__unifier *u, uint32_t id, const types *t) {
                        "silently");
 }
 
-static tn_code not_allowed(tn__unifier *u, uint32_t id,
-                           const tn_dtype_var *var) {
+static tn_code fail_not_allowed(tn__unifier *u, uint32_t id,
+                                const tn_dtype_var *var) {
   const char *have = tn__dtype_name(tn__operand_sig(u, id)->dtype);
   tn__facts_restore(u);
   (void)tn__fail(TN_DTYPE, "operator %s: ", u->args->name);
@@ -77,19 +77,20 @@ static tn_code read_type(tn__unifier *u, uint32_t id, types *t) {
   tn_dtype have = tn__operand_sig(u, id)->dtype;
   if (fixed != TN_DTYPE_UNKNOWN) {
     if (have != TN_DTYPE_UNKNOWN && have != fixed)
-      return wrong_constant(u, id, fixed);
+      return fail_constant(u, id, fixed);
     tn__fact_dtype(u, id, fixed);
     have = fixed;
   }
   if (arg->dtype_var >= u->op->n_dtype_vars || have == TN_DTYPE_UNKNOWN)
     return TN_OK;
   const tn_dtype_var *var = u->op->dtype_vars[arg->dtype_var];
-  if ((var->allowed & tn__dtype_bit(have)) == 0) return not_allowed(u, id, var);
+  if ((var->allowed & tn__dtype_bit(have)) == 0)
+    return fail_not_allowed(u, id, var);
   if (t->dtype[arg->dtype_var] == TN_DTYPE_UNKNOWN) {
     t->dtype[arg->dtype_var] = have;
     t->from[arg->dtype_var] = id;
   }
-  return t->dtype[arg->dtype_var] == have ? TN_OK : mixed_types(u, id, t);
+  return t->dtype[arg->dtype_var] == have ? TN_OK : fail_mixed_types(u, id, t);
 }
 
 /* Sets a variable that allows a single type to this type. */

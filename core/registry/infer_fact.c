@@ -143,8 +143,8 @@ static void append_claims(const tn__unifier *u, claims c) {
   append_source(u, c.from[1 - first]);
 }
 
-static tn_code dim_conflict(tn__unifier *u, const tn__fact_target *target,
-                            claims c) {
+static tn_code fail_dim_conflict(tn__unifier *u, const tn__fact_target *target,
+                                 claims c) {
   begin_conflict(u);
   (void)tn__fail_more(TN_SHAPE, "dimension %d", target->dim);
   if (target->rule != NULL) {
@@ -156,8 +156,8 @@ static tn_code dim_conflict(tn__unifier *u, const tn__fact_target *target,
   return TN_SHAPE;
 }
 
-static tn_code rank_conflict(tn__unifier *u, const tn__fact_target *target,
-                             claims c) {
+static tn_code fail_rank_conflict(tn__unifier *u, const tn__fact_target *target,
+                                  claims c) {
   begin_conflict(u);
   (void)tn__fail_more(TN_SHAPE, "the number of dimensions");
   if (target->rule != NULL) {
@@ -216,7 +216,7 @@ tn_code tn__fact_rank(tn__unifier *u, const tn__fact_target *target,
   const uint32_t from = rank_origin(u, target->from);
   if (sig->ndim == rank) return TN_OK;
   if (sig->ndim >= 0)
-    return rank_conflict(
+    return fail_rank_conflict(
         u, target,
         (claims){{sig->ndim, rank}, {tn__rank_source(u, target->id), from}});
   if (rank > TN_MAX_NDIM) {
@@ -234,8 +234,8 @@ tn_code tn__fact_rank(tn__unifier *u, const tn__fact_target *target,
   return TN_OK;
 }
 
-static tn_code negative_dim(tn__unifier *u, const tn__fact_target *target,
-                            int64_t value) {
+static tn_code fail_negative_dim(tn__unifier *u, const tn__fact_target *target,
+                                 int64_t value) {
   begin_conflict(u);
   (void)tn__fail_more(TN_SHAPE, "dimension %d of ", target->dim);
   tn__append_operand(u, target->id, false);
@@ -250,11 +250,11 @@ tn_code tn__fact_dim(tn__unifier *u, const tn__fact_target *target,
   int64_t *dim = &sig_of(u, target->id)->shape[target->dim];
   if (*dim == value && value >= 0) return TN_OK;
   if (*dim >= 0)
-    return dim_conflict(
+    return fail_dim_conflict(
         u, target,
         (claims){{*dim, value},
                  {tn__dim_source(u, target->id, target->dim), target->from}});
-  if (value < 0) return negative_dim(u, target, value);
+  if (value < 0) return fail_negative_dim(u, target, value);
   *dim = value;
   if (target->id < TN__TRACKED)
     u->from[target->id][target->dim] = (uint16_t)target->from;

@@ -54,8 +54,8 @@ static void describe_operands(tn_tensor *to, tn_sig *sigs, uint32_t n) {
                         .strides = no_strides};
 }
 
-static tn_code hook_result(const tn__unifier *u, const hook *h,
-                           const tn__slot *slot, int32_t code) {
+static tn_code check_result(const tn__unifier *u, const hook *h,
+                            const tn__slot *slot, int32_t code) {
   if (h->code != TN_OK) return h->code;
   if (code == TN_OK || code == TN_INCOMPLETE) return TN_OK;
   if (code > 0 || code < TN_INTERNAL)
@@ -96,5 +96,5 @@ tn_code tn__infer_hook(tn__unifier *u) {
   const tn__floating floating = tn__floating_get();
   const int32_t code = u->op->infer(&frame);
   tn__floating_keep(&floating);
-  return hook_result(u, &h, &slot, code);
+  return check_result(u, &h, &slot, code);
 }

@@ -89,8 +89,8 @@ static tn_code find_rank(tn__unifier *u, uint32_t id, const tn_arg *arg,
   return TN_OK;
 }
 
-static tn_code settle_dim(tn__unifier *u, const tn__fact_target *at,
-                          uint32_t node) {
+static tn_code match_dim(tn__unifier *u, const tn__fact_target *at,
+                         uint32_t node) {
   const int64_t have = tn__operand_sig(u, at->id)->shape[at->dim];
   tn__element want;
   TN__TRY(tn__target_value(u, at, node, &want));
@@ -100,13 +100,13 @@ static tn_code settle_dim(tn__unifier *u, const tn__fact_target *at,
   return tn__fact_dim(u, &target, want.v);
 }
 
-static tn_code settle_dims(tn__unifier *u, uint32_t id, const tn_arg *arg) {
+static tn_code match_dims(tn__unifier *u, uint32_t id, const tn_arg *arg) {
   tn__fact_target target = {.id = id, .rule = arg};
   for (uint32_t i = 0; i < arg->n_terms; ++i) {
     int32_t width = 0;
     TN__TRY(width_of(u, arg, i, &width));
     for (target.k = 0; target.k < width; ++target.k, ++target.dim)
-      TN__TRY(settle_dim(u, &target, (uint32_t)arg->terms[i].node));
+      TN__TRY(match_dim(u, &target, (uint32_t)arg->terms[i].node));
   }
   return TN_OK;
 }
@@ -114,5 +114,5 @@ static tn_code settle_dims(tn__unifier *u, uint32_t id, const tn_arg *arg) {
 tn_code tn__infer_pattern(tn__unifier *u, uint32_t id, const tn_arg *arg) {
   bool open = false;
   TN__TRY(find_rank(u, id, arg, &open));
-  return open ? TN_OK : settle_dims(u, id, arg);
+  return open ? TN_OK : match_dims(u, id, arg);
 }

@@ -48,7 +48,7 @@ static tn_code bind_dim(tn__unifier *u, const tn__fact_target *target,
   return TN_OK;
 }
 
-static int32_t all_known(const tn__ivalue *list) {
+static int32_t is_all_known(const tn__ivalue *list) {
   for (int32_t i = 0; i < list->n; ++i)
     if (list->v[i] == TN__UNKNOWN_ELEMENT) return 0;
   return 1;
@@ -60,7 +60,7 @@ static tn_code bind_pack(tn__unifier *u, const tn__fact_target *target,
   if (value < 0) return tn__fail_no_solution(u, target);
   if (target->k >= pack->n) return TN_OK;
   pack->v[target->k] = value;
-  pack->known = all_known(pack);
+  pack->known = is_all_known(pack);
   u->pack_from[index][target->k] =
       (uint16_t)tn__dim_source(u, target->id, target->dim);
   u->changed = true;

@@ -45,7 +45,7 @@ static bool has_pinned_id(const tn_operator *op, const tn__kernel *kernel) {
 
 /* A pin names a kernel by its id, which both passes may share. It is valid for
  * the passes that have such a kernel. */
-static bool pin_binds(const tn_operator *op, uint32_t pass) {
+static bool is_pin_binding(const tn_operator *op, uint32_t pass) {
   if (op->pin == NULL) return false;
   for (size_t i = 0; i < op->kernels.n; ++i) {
     const tn__kernel *kernel = op->kernels.v[i];
@@ -93,8 +93,8 @@ static bool has_types(const tn_operator *op, const tn_kernel *kernel,
 
 /* Conditions use the forward call, also those of a backward kernel: the frame
  * of that has only the operands that its gradients need. */
-static bool when_holds(const tn_operator *op, const tn_kernel *kernel,
-                       const tn__query *query, tn__reason *reason) {
+static bool is_condition_true(const tn_operator *op, const tn_kernel *kernel,
+                              const tn__query *query, tn__reason *reason) {
   const char *text = kernel->when_text == NULL ? "?" : kernel->when_text;
   const tn__scope scope = {.nodes = kernel->nodes,
                            .n_nodes = kernel->n_nodes,
@@ -109,7 +109,8 @@ static bool when_holds(const tn_operator *op, const tn_kernel *kernel,
     return fail_check(reason, "its condition %s cannot be decided: %s", text,
                       tn_error_text());
   if (!value.known)
-    return fail_check(reason, "its condition %s needs what is not known", text);
+    return fail_check(reason, "its condition %s depends on an unknown value",
+                      text);
   const int32_t n = value.n == TN__SCALAR ? 1 : value.n;
   for (int32_t i = 0; i < n; ++i)
     if (value.v[i] == 0) return fail_check(reason, "only when %s", text);
@@ -142,7 +143,7 @@ static bool is_supported(const tn__kernel *kernel, tn_frame *frame,
   return fail_check(reason, "declines: %s", why);
 }
 
-static bool wrong_device(tn__reason *reason, int32_t own, int32_t asked) {
+static bool fail_wrong_device(tn__reason *reason, int32_t own, int32_t asked) {
   if (own != TN_DEVICE_CPU && own != TN_DEVICE_CUDA)
     return fail_check(reason, "is for devices of type %d, the call is on %s",
                       (int)own, tn__device_name(asked));
@@ -156,13 +157,13 @@ bool tn__kernel_applies(const tn_operator *op, const tn__kernel *kernel,
   if (reason != NULL) reason->text[0] = '\0';
   if (kernel->withdrawn != NULL)
     return fail_check(reason, "withdrawn: %s", kernel->withdrawn);
-  if (pin_binds(op, desc->pass) && !has_pinned_id(op, kernel))
+  if (is_pin_binding(op, desc->pass) && !has_pinned_id(op, kernel))
     return fail_check(reason, "%s is pinned", op->pin->desc->id);
   if (desc->device_type != query->device_type)
-    return wrong_device(reason, desc->device_type, query->device_type);
+    return fail_wrong_device(reason, desc->device_type, query->device_type);
   if (query->vars != NULL && !has_types(op, desc, query->vars, reason))
     return false;
   if (query->frame == NULL) return true;
-  return when_holds(op, desc, query, reason) &&
+  return is_condition_true(op, desc, query, reason) &&
          is_supported(kernel, query->frame, reason);
 }

@@ -13,12 +13,12 @@
 #include "manifest.h"
 #include "registry.h"
 
-static bool same_file(const struct stat *a, const struct stat *b) {
+static bool is_same_file(const struct stat *a, const struct stat *b) {
   return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
 bool tn__is_same_content(const struct stat *a, const struct stat *b) {
-  return same_file(a, b) && a->st_size == b->st_size &&
+  return is_same_file(a, b) && a->st_size == b->st_size &&
          a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
          a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
@@ -30,7 +30,7 @@ static tn_code refuse_known(const tn__registry *registry, const char *path,
   for (size_t i = 0; i < registry->plugins.n; ++i) {
     const tn__plugin *plugin = registry->plugins.v[i];
     if ((plugin->handle || plugin->manifest) &&
-        same_file(&plugin->identity, identity))
+        is_same_file(&plugin->identity, identity))
       return tn__fail(TN_EXISTS, "%s: is loaded already, as plugin \"%s\"",
                       path, plugin->entry->name);
   }

@@ -16,7 +16,7 @@ static const char *origin_name(const tnm_origin *from) {
   return from->path ? from->path : from->text.path;
 }
 
-static tn_code module_failed(const char *path, const char *why) {
+static tn_code fail_module(const char *path, const char *why) {
   return tn__fail(TN_PLUGIN,
                   "a manifest cannot be read: %s, which reads them, cannot be "
                   "opened: %s; install it beside libtenon.so, and libyaml, "
@@ -24,7 +24,7 @@ static tn_code module_failed(const char *path, const char *why) {
                   path, why ? why : "the dynamic linker gave no reason");
 }
 
-static tn_code module_accept(const char *path, const tnm_module *module) {
+static tn_code accept_module(const char *path, const tnm_module *module) {
   if (module->struct_size == sizeof *module &&
       !strcmp(module->version, TN_VERSION))
     return TN_OK;
@@ -37,10 +37,10 @@ static tn_code module_accept(const char *path, const tnm_module *module) {
 static tn_code module_open(tn__registry *registry, const char *path) {
   const tn__os *os = registry->env->os;
   void *handle = os->dlopen(path);
-  if (!handle) return module_failed(path, os->dlerror());
+  if (!handle) return fail_module(path, os->dlerror());
   const tnm_module *module = os->dlsym(handle, TNM_MODULE_SYMBOL);
   tn_code rc =
-      module ? module_accept(path, module) : module_failed(path, os->dlerror());
+      module ? accept_module(path, module) : fail_module(path, os->dlerror());
   if (rc) {
     os->dlclose(handle);
     return rc;
@@ -63,7 +63,7 @@ tn_code tn__helper_path(const tn__registry *registry, const char *name,
 }
 
 /* Opened once; the load lock is held. */
-static tn_code need_module(tn__registry *registry) {
+static tn_code require_module(tn__registry *registry) {
   char path[PATH_MAX];
   if (registry->module) return TN_OK;
   TN__TRY(tn__helper_path(registry, TNM_MODULE_FILE, path));
@@ -74,7 +74,7 @@ static tn_code read_manifest(tn__registry *registry, const tnm_origin *from,
                              tnm_plugin **out) {
   tn__buf why;
   *out = NULL;
-  TN__TRY(need_module(registry));
+  TN__TRY(require_module(registry));
   tn__buf_init(&why, registry->env);
   tn_code rc = registry->module->read(registry->env, from, &why, out);
   if (rc == TN_INVALID && !why.failed)
@@ -102,10 +102,10 @@ static const char *name_of(const making *m) {
   return origin_name(m->from);
 }
 
-static tn_code no_function(const making *m, const char *name) {
+static tn_code fail_no_function(const making *m, const char *name) {
   const uint32_t n = m->kernels ? m->kernels->n : 0;
   (void)tn__fail(TN_NOT_FOUND,
-                 "%s: the function `%s` is not among those that are given",
+                 "%s: the function `%s` is not among the passed functions",
                  name_of(m), name);
   for (uint32_t i = 0; i < n; ++i)
     (void)tn__fail_more(TN_NOT_FOUND, "%s%s", i ? ", " : ": ",
@@ -123,7 +123,7 @@ static tn_code find_function(const making *m, const char *name,
                       name_of(m), name);
     }
   }
-  return no_function(m, name);
+  return fail_no_function(m, name);
 }
 
 /* The entry of `kernels:` that describes a table. */
@@ -135,8 +135,8 @@ static const tnm_kernel *entry_of(const tnm_operator *op,
   return NULL;
 }
 
-static tn_code fill_written(const making *m, const tnm_kernel *entry,
-                            tn_kernel *kernel) {
+static tn_code fill_named_kernel(const making *m, const tnm_kernel *entry,
+                                 tn_kernel *kernel) {
   const tn_host_kernel *function = NULL;
   const bool backward = kernel->pass == TN_PASS_BACKWARD;
   if (entry->workspace_symbol || entry->state_create)
@@ -163,7 +163,7 @@ static tn_code fill_kernel(const making *m, const tnm_operator *op,
                            const tn_kernel *table, tn_kernel *kernel) {
   *kernel = *table;
   const tnm_kernel *entry = entry_of(op, table);
-  if (entry) return fill_written(m, entry, kernel);
+  if (entry) return fill_named_kernel(m, entry, kernel);
   kernel->prepare = tn__bound_prepare;
   kernel->compute = tn__bound_compute;
   return TN_OK;
@@ -235,7 +235,8 @@ static tn_code make_tables(const making *m) {
 
 /* --------------------------------------------------------- allowed content */
 
-static tn_code needs_opgen(const char *path, const char *op, const char *what) {
+static tn_code fail_needs_opgen(const char *path, const char *op,
+                                const char *what) {
   return tn__fail(TN_PLUGIN,
                   "%s: %s%s %s; only opgen and a compiler can make a plugin of "
                   "it, then load its .so",
@@ -243,9 +244,10 @@ static tn_code needs_opgen(const char *path, const char *op, const char *what) {
 }
 
 /* The functions of an operator that a text defines must be in `kernels`. */
-static tn_code lacks_kernels(const tnm_origin *from, const tnm_operator *op) {
+static tn_code fail_lacks_kernels(const tnm_origin *from,
+                                  const tnm_operator *op) {
   if (from->path)
-    return needs_opgen(origin_name(from), op->op->name, "has no binding");
+    return fail_needs_opgen(origin_name(from), op->op->name, "has no binding");
   return tn__fail(TN_PLUGIN,
                   "%s: operator %s has no binding and no kernels of the host; "
                   "list `kernels` in it and give their functions in "
@@ -258,12 +260,12 @@ static tn_code lacks_kernels(const tnm_origin *from, const tnm_operator *op) {
 static tn_code check_libraries(const tnm_origin *from, const tnm_operator *op) {
   for (uint32_t i = 0; !from->path && i < op->binding->n_libraries; ++i)
     if (!strncmp(op->binding->libraries[i], "./", 2))
-      return tn__fail(TN_INVALID,
-                      "%s: the library %s of operator %s lies beside its "
-                      "manifest, but a text has no folder; write the whole "
-                      "path, or a name that the dynamic linker finds",
-                      origin_name(from), op->binding->libraries[i],
-                      op->op->name);
+      return tn__fail(
+          TN_INVALID,
+          "%s: the library %s of operator %s is in the "
+          "folder of its manifest, but a text has no folder; write the whole "
+          "path, or a name that the dynamic linker finds",
+          origin_name(from), op->binding->libraries[i], op->op->name);
   return TN_OK;
 }
 
@@ -272,17 +274,18 @@ static tn_code check_libraries(const tnm_origin *from, const tnm_operator *op) {
 static tn_code check_operator(const tnm_origin *from, const tnm_operator *op,
                               bool host) {
   const char *path = origin_name(from);
-  if (!op->op) return needs_opgen(path, NULL, "adds kernels to an operator");
+  if (!op->op)
+    return fail_needs_opgen(path, NULL, "adds kernels to an operator");
   if (op->generated || op->generated_backward)
-    return needs_opgen(path, op->op->name, "is computed by a formula");
+    return fail_needs_opgen(path, op->op->name, "is computed by a formula");
   if (op->binding) return check_libraries(from, op);
-  return host && op->n_kernels ? TN_OK : lacks_kernels(from, op);
+  return host && op->n_kernels ? TN_OK : fail_lacks_kernels(from, op);
 }
 
 static tn_code check_manifest(const tnm_origin *from,
                               const tnm_plugin *manifest, bool host) {
   if (manifest->init_symbol || manifest->fini_symbol)
-    return needs_opgen(origin_name(from), NULL, "has an `init` or `fini`");
+    return fail_needs_opgen(origin_name(from), NULL, "has an `init` or `fini`");
   for (size_t i = 0; i < manifest->n_operators; ++i)
     TN__TRY(check_operator(from, &manifest->operators[i], host));
   return TN_OK;
@@ -382,8 +385,8 @@ tn_code tn__manifest_load(tn__registry *registry, const char *path,
 /* ---------------------------------------------------------------- definitions
  */
 
-static tn_code one_operator(const tnm_origin *from,
-                            const tnm_plugin *manifest) {
+static tn_code check_single_operator(const tnm_origin *from,
+                                     const tnm_plugin *manifest) {
   size_t n = 0; /* also operators of gradients */
   for (size_t i = 0; i < manifest->n_operators; ++i)
     n += manifest->operators[i].parent == NULL;
@@ -406,7 +409,7 @@ static void finish_definition(making *m, tn_operator **out) {
 static tn_code define_operator(making *m, tn_operator **out) {
   tnm_plugin *manifest = NULL;
   TN__TRY(read_manifest(m->registry, m->from, &manifest));
-  tn_code rc = one_operator(m->from, manifest);
+  tn_code rc = check_single_operator(m->from, manifest);
   if (rc) {
     m->registry->module->release(manifest);
     return rc;

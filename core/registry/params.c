@@ -72,7 +72,8 @@ static tn_code create_params(tn_operator *op, const tn_op *desc,
   return TN_OK;
 }
 
-static tn_code make_held(tn_operator *op, const source *from, tn_params **out) {
+static tn_code create_held(tn_operator *op, const source *from,
+                           tn_params **out) {
   const tn_op *desc = NULL;
   *out = NULL;
   TN__TRY(hold_plugin(op, &desc));
@@ -86,11 +87,11 @@ static tn_code make_held(tn_operator *op, const source *from, tn_params **out) {
 
 tn_code tn__params_create(tn_operator *op, const tn_value *values, size_t n,
                           tn_params **out) {
-  return make_held(op, &(source){.values = values, .n = n}, out);
+  return create_held(op, &(source){.values = values, .n = n}, out);
 }
 
 tn_code tn__params_parse(tn_operator *op, const char *text, tn_params **out) {
-  return make_held(op, &(source){.text = text}, out);
+  return create_held(op, &(source){.text = text}, out);
 }
 
 tn_params *tn__params_retain(tn_params *params) {

@@ -147,7 +147,7 @@ static int32_t provide_extension(tn_registrar *registrar, const char *id,
 
 /* ------------------------------------------------------------ init and fini */
 
-static tn_code kernels_create(tn__plugin *plugin) {
+static tn_code create_kernels(tn__plugin *plugin) {
   const tn_plugin *entry = plugin->entry;
   const tn__env *env = plugin->registry->env;
   size_t bytes = entry->n_kernels * sizeof *plugin->kernels;
@@ -167,7 +167,7 @@ static tn_code kernels_create(tn__plugin *plugin) {
   return TN_OK;
 }
 
-static tn_code init_failed(const session *s, tn_code rc) {
+static tn_code fail_init(const session *s, tn_code rc) {
   const tn__plugin *plugin = s->plugin;
   const char *why = s->text;
   if (rc > 0 || rc < TN_INTERNAL) rc = TN_PLUGIN;
@@ -199,7 +199,7 @@ static tn_code call_init(tn__plugin *plugin) {
   (void)fesetenv(&floating);
   plugin->started = rc == TN_OK;
   if (!rc) rc = s.refused;
-  return rc ? init_failed(&s, rc) : TN_OK;
+  return rc ? fail_init(&s, rc) : TN_OK;
 }
 
 static tn_code refuse_second(const tn__plugin *plugin) {
@@ -220,7 +220,7 @@ tn_code tn__plugin_start(tn__plugin *plugin) {
   if (rc) return tn__fail_more(rc, " (%s)", plugin->path);
   TN__TRY(refuse_second(plugin));
   TN__TRY(tn__dependencies_check(plugin));
-  rc = kernels_create(plugin);
+  rc = create_kernels(plugin);
   if (rc) return tn__fail_more(rc, " (%s)", plugin->path);
   return call_init(plugin);
 }
@@ -275,12 +275,12 @@ static void free_records(tn__plugin *plugin) {
 
 /* Code without init cannot run any more. Other code may be closed only if the
  * plugin allows it. */
-static bool may_close(const tn__plugin *plugin) {
+static bool can_close(const tn__plugin *plugin) {
   return !plugin->began || plugin->entry->flags & TN_PLUGIN_UNLOADABLE;
 }
 
 bool tn__plugin_stop(tn__plugin *plugin) {
-  const bool close = plugin->handle && may_close(plugin);
+  const bool close = plugin->handle && can_close(plugin);
   call_fini(plugin);
   forget_user(plugin->registry, plugin);
   free_records(plugin);

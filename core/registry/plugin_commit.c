@@ -31,8 +31,8 @@ typedef struct commit {
 
 /* --------------------------------------------------------------- operators */
 
-/* Room for "plugin.op@4294967295" behind the struct. */
-static tn_operator *operator_create(tn__registry *registry, const char *plugin,
+/* Room for "plugin.op@4294967295" after the struct. */
+static tn_operator *create_operator(tn__registry *registry, const char *plugin,
                                     const tn_op *desc) {
   size_t room = strlen(plugin) + strlen(desc->name) + sizeof ".@4294967295";
   tn_operator *op = tn__zalloc(registry->env, sizeof *op + room);
@@ -54,7 +54,7 @@ static tn_code check_replacement(commit *c, const staged *s) {
                   s->op->name, s->desc->replaces);
 }
 
-static tn_code defined_already(const tn_operator *old) {
+static tn_code fail_defined(const tn_operator *old) {
   if (old->plugin->defined)
     return tn__fail(TN_EXISTS,
                     "the operator %s is defined already, by this host; remove "
@@ -75,7 +75,7 @@ static tn_code adopt_name(commit *c, staged *s) {
                     "the plugin \"%s\" defines the operator %s twice",
                     c->plugin->entry->name, s->op->name);
   if (!old) return TN_OK;
-  if (old->desc) return defined_already(old);
+  if (old->desc) return fail_defined(old);
   tn__free(c->registry->env, s->op);
   s->op = old;
   s->fresh = false;
@@ -86,7 +86,7 @@ static tn_code stage_operator(commit *c, const tn_op *desc) {
   const tn__env *env = c->registry->env;
   staged *s = &c->ops[c->n_ops];
   *s = (staged){.desc = desc, .fresh = true};
-  s->op = operator_create(c->registry, c->plugin->entry->name, desc);
+  s->op = create_operator(c->registry, c->plugin->entry->name, desc);
   if (!s->op) return tn__fail_memory(sizeof *s->op, "an operator");
   ++c->n_ops;
   TN__TRY(adopt_name(c, s));
@@ -137,7 +137,7 @@ static tn_code stage_kernel(commit *c, tn__kernel *kernel) {
   if (!find_target(entry, name))
     return tn__fail(TN_PLUGIN,
                     "the kernel %s is for %s of another plugin, but no target "
-                    "says what it was built for",
+                    "describes the operator that it was built for",
                     kernel->desc->id, name);
   tn_operator *op = tn__map_get(&c->registry->operators, name);
   if (!op || !op->desc) return TN_OK;
@@ -181,7 +181,7 @@ static tn_code stage_plugin(commit *c) {
  */
 
 /* Highest priority first; the other rules only make the order deterministic. */
-static bool comes_before(const tn_kernel *a, const tn_kernel *b) {
+static bool is_before(const tn_kernel *a, const tn_kernel *b) {
   if (a->priority != b->priority) return a->priority > b->priority;
   int order = strcmp(a->id, b->id);
   return order ? order < 0 : a->pass < b->pass;
@@ -192,7 +192,7 @@ tn_code tn__kernel_attach(tn__kernel *kernel) {
   size_t at = 0;
   for (size_t i = 0; i < kernels->n; ++i) {
     const tn__kernel *other = kernels->v[i];
-    at += comes_before(other->desc, kernel->desc);
+    at += is_before(other->desc, kernel->desc);
     if (!strcmp(other->desc->id, kernel->desc->id) &&
         other->desc->pass == kernel->desc->pass)
       return tn__fail(TN_EXISTS,

@@ -18,12 +18,12 @@ static int32_t failure_code(int32_t code) {
 }
 
 /* Slices of a parallel loop may fail at the same time; the last text wins. */
-static void slot_lock(tn__slot *slot) {
+static void lock_slot(tn__slot *slot) {
   while (atomic_exchange_explicit(&slot->busy, 1, memory_order_acquire) != 0) {
   }
 }
 
-static void slot_unlock(tn__slot *slot) {
+static void unlock_slot(tn__slot *slot) {
   atomic_store_explicit(&slot->busy, 0, memory_order_release);
 }
 
@@ -32,7 +32,7 @@ static int32_t host_fail(const tn_frame *call, int32_t code, const char *file,
   tn__slot *slot = slot_of(call);
   va_list args;
   if (!slot) return failure_code(code);
-  slot_lock(slot);
+  lock_slot(slot);
   slot->code = failure_code(code);
   va_start(args, format);
   (void)vsnprintf(slot->text, sizeof slot->text, format ? format : "", args);
@@ -42,7 +42,7 @@ static int32_t host_fail(const tn_frame *call, int32_t code, const char *file,
     tn__log(plugin->registry->env, TN_LOG_DEBUG, "%s:%d: %s", file ? file : "?",
             (int)line, slot->text);
   }
-  slot_unlock(slot);
+  unlock_slot(slot);
   return failure_code(code);
 }
 
@@ -96,14 +96,14 @@ static const void *host_extension(const tn_host *host, const char *id) {
   tn__plugin *plugin = host->host_data;
   if (!id) {
     host_log(host, TN_LOG_ERROR,
-             "asked for an extension whose id is NULL; name it, as "
+             "requested an extension with a NULL id; pass its id, as "
              "\"tn.pass/1\"");
     return NULL;
   }
   if (!plugin->loading) {
     host_log(host, TN_LOG_ERROR,
-             "asked for the extension \"%s\" outside init; ask in init and "
-             "keep the answer",
+             "requested the extension \"%s\" outside init; request it in "
+             "init and keep the result",
              id);
     return NULL;
   }

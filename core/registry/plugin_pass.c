@@ -18,7 +18,7 @@ static bool is_name(const char *name) {
   return n > 0 && n <= TN__PASS_NAME && name[n] == '\0' && name[0] != '_';
 }
 
-static bool all_given(const char *const *list, uint32_t n) {
+static bool are_all_named(const char *const *list, uint32_t n) {
   if (n > 0 && !list) return false;
   for (uint32_t i = 0; i < n; ++i)
     if (!list[i] || list[i][0] == '\0') return false;
@@ -26,7 +26,7 @@ static bool all_given(const char *const *list, uint32_t n) {
 }
 
 /* Whether all names that the pass provides begin with the plugin's name. */
-static bool all_own(const tn__plugin *plugin, const tn_pass *pass) {
+static bool are_all_own(const tn__plugin *plugin, const tn_pass *pass) {
   const char *own = plugin->entry->name;
   const size_t n = strlen(own);
   for (uint32_t i = 0; i < pass->n_provides; ++i)
@@ -43,12 +43,13 @@ static const char *find_mistake(const tn__plugin *plugin, const tn_pass *pass) {
   if (!pass->run) return "is a pass without `run`";
   if (pass->flags & ~(uint32_t)TN_PASS_INNER)
     return "is a pass with flags that this host does not know";
-  if (!all_given(pass->needs, pass->n_needs))
+  if (!are_all_named(pass->needs, pass->n_needs))
     return "is a pass that needs something without a name";
-  if (!all_given(pass->provides, pass->n_provides))
+  if (!are_all_named(pass->provides, pass->n_provides))
     return "is a pass that provides something without a name";
-  if (!all_own(plugin, pass))
-    return "is a pass that provides what does not begin with its plugin's name";
+  if (!are_all_own(plugin, pass))
+    return "is a pass that provides a name that does not begin with its "
+           "plugin's";
   return NULL;
 }
 

@@ -28,7 +28,7 @@ typedef struct verdict {
   bool failed;
 } verdict;
 
-static void take_record(void *ctx, const tn__record *record) {
+static void read_record(void *ctx, const tn__record *record) {
   verdict *v = ctx;
   char *text = NULL;
   if (record->kind == TNM_PROBE_RUN)
@@ -153,7 +153,7 @@ static tn_code run_examples(const tn__registry *registry,
       .program = program,
       .argv = argv,
       .input = input,
-      .take = take_record,
+      .take = read_record,
       .ctx = v,
       .milliseconds = 1000 * (int64_t)registry->probe_seconds};
   tn__child_end end = {0};

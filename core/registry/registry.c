@@ -10,7 +10,7 @@
 enum { PROBE_SECONDS = 10 };
 
 /* Its type lets a thread detect that it has the lock already. */
-static int load_lock_init(tn__registry *registry) {
+static int init_load_lock(tn__registry *registry) {
   pthread_mutexattr_t kind;
   int rc = pthread_mutexattr_init(&kind);
   if (rc) return rc;
@@ -50,7 +50,7 @@ tn_code tn__registry_create(const tn__registry_options *options,
     tn__free(options->env, registry);
     return tn__fail(TN_OUT_OF_MEMORY, "the system refused a lock");
   }
-  if (load_lock_init(registry)) {
+  if (init_load_lock(registry)) {
     pthread_rwlock_destroy(&registry->lock);
     tn__free(options->env, registry);
     return tn__fail(TN_OUT_OF_MEMORY, "the system refused a lock");
@@ -197,7 +197,7 @@ static bool has_plugin(const tn__registry *registry, const char *op_name) {
   return false;
 }
 
-static tn_code not_found(const tn__registry *registry, const char *name) {
+static tn_code fail_not_found(const tn__registry *registry, const char *name) {
   tn__arena arena;
   tn__arena_init(&arena, registry->env);
   const char *near = suggest_name(registry, &arena, name);
@@ -222,7 +222,7 @@ tn_code tn__operator_get(tn__registry *registry, const char *name,
   if (!name) return tn__fail(TN_INVALID, "the operator's name is NULL");
   pthread_rwlock_rdlock(&registry->lock);
   tn_operator *op = find_operator(registry, name);
-  tn_code rc = op ? TN_OK : not_found(registry, name);
+  tn_code rc = op ? TN_OK : fail_not_found(registry, name);
   pthread_rwlock_unlock(&registry->lock);
   *out = op;
   return rc;

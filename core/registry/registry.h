@@ -119,9 +119,9 @@ struct tn__registry {
   tn__vec replacements; /* tn_operator * that replace another one, in order of
                            loading: the last wins */
   tn__vec plugins;      /* tn__plugin *, in order of loading */
-  tn__vec pending;      /* tn__kernel * whose operator is not loaded yet */
-  tn__map extensions; /* id -> tn__extension; without TN_DEVICE_EXTENSION, which
-                         each plugin may provide */
+  tn__vec pending;      /* tn__kernel *, waiting for their operators */
+  tn__map extensions;   /* id -> tn__extension; without TN_DEVICE_EXTENSION,
+                             which each plugin may provide */
   const struct tnm_module
       *module; /* reads manifests; NULL until the first one */
   void *module_handle;

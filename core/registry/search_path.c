@@ -99,7 +99,7 @@ static tn_code list_files(const tn__env *env, const char *folder,
   return rc;
 }
 
-static int by_name(const void *a, const void *b) {
+static int compare_names(const void *a, const void *b) {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
@@ -139,7 +139,7 @@ static void load_folder(search *s, const char *folder) {
     record_refusal(s, rc);
     while (files.n) tn__free(env, files.v[--files.n]);
   }
-  if (files.n) qsort(files.v, files.n, sizeof *files.v, by_name);
+  if (files.n) qsort(files.v, files.n, sizeof *files.v, compare_names);
   load_files(s, &files, false);
 }
 

@@ -23,9 +23,9 @@ static uint32_t required_inputs(const tn_op *op) {
   return n;
 }
 
-static tn_code wrong_count(const tn__infer_args *args, const char *what,
-                           const tn_arg *const *list, uint32_t n_list,
-                           uint32_t given) {
+static tn_code fail_count(const tn__infer_args *args, const char *what,
+                          const tn_arg *const *list, uint32_t n_list,
+                          uint32_t given) {
   (void)tn__fail(TN_INVALID, "operator %s has %u %s%s", args->name, n_list,
                  what, n_list == 1 ? "" : "s");
   for (uint32_t i = 0; i < n_list; ++i)
@@ -41,7 +41,7 @@ static tn_code check_counts(const tn__infer_args *args,
   uint32_t n_out = 0;
   const bool many = is_repeated(op->inputs, op->n_inputs);
   if (io->n_in < required_inputs(op) || (!many && io->n_in > op->n_inputs))
-    return wrong_count(args, "input", op->inputs, op->n_inputs, io->n_in);
+    return fail_count(args, "input", op->inputs, op->n_inputs, io->n_in);
   TN__TRY(tn__infer_n_outputs(args, io->n_in, &n_out));
   if (io->n_out > n_out || io->n_out < tn__infer_n_visible(op, n_out))
     return is_repeated(op->outputs, op->n_outputs)
@@ -49,10 +49,10 @@ static tn_code check_counts(const tn__infer_args *args,
                           "operator %s has %u outputs with these parameters, "
                           "but %u were given",
                           args->name, n_out, io->n_out)
-               : wrong_count(args, "output", op->outputs, op->n_outputs,
-                             io->n_out);
+               : fail_count(args, "output", op->outputs, op->n_outputs,
+                            io->n_out);
   if (io->n_aux != op->n_aux)
-    return wrong_count(args, "state", op->aux, op->n_aux, io->n_aux);
+    return fail_count(args, "state", op->aux, op->n_aux, io->n_aux);
   return TN_OK;
 }
 
@@ -246,7 +246,7 @@ static void append_names(const tn__unifier *u, uint32_t index,
   if (list) (void)tn__fail_more(TN_SHAPE, ")");
 }
 
-static tn_code requirement_fails(tn__unifier *u, const tn_require *require) {
+static tn_code fail_requirement(tn__unifier *u, const tn_require *require) {
   const char *separator = "; here ";
   (void)tn__fail(
       TN_SHAPE, "operator %s: %s (it requires %s", u->args->name,
@@ -270,7 +270,7 @@ static tn_code check_requirement(tn__unifier *u, const tn_require *require) {
   tn__ivalue value;
   const tn_code rc = tn__expr_eval(&u->scope, require->node, &value);
   if (rc != TN_OK) return tn__fail_rule(u, require->that, rc);
-  return is_broken(&value) ? requirement_fails(u, require) : TN_OK;
+  return is_broken(&value) ? fail_requirement(u, require) : TN_OK;
 }
 
 static tn_code check_requirements(tn__unifier *u) {
@@ -283,17 +283,17 @@ static tn_code check_requirements(tn__unifier *u) {
  * gives 0 channels. Then the message of the operator replaces that of the
  * conflict. Requirements that cannot be evaluated are ignored. */
 static tn_code explain_conflict(tn__unifier *u, tn_code rc) {
-  char told[TN__ERROR_MAX];
+  char text[TN__ERROR_MAX];
   tn__ivalue value;
   if (rc != TN_SHAPE) return rc;
-  (void)snprintf(told, sizeof told, "%s", tn_error_text());
+  (void)snprintf(text, sizeof text, "%s", tn_error_text());
   for (uint32_t i = 0; i < u->op->n_requires; ++i) {
     const tn_require *require = u->op->requirements[i];
     if (tn__expr_eval(&u->scope, require->node, &value) == TN_OK &&
         is_broken(&value))
-      return requirement_fails(u, require);
+      return fail_requirement(u, require);
   }
-  return tn__fail(rc, "%s", told);
+  return tn__fail(rc, "%s", text);
 }
 
 /* ------------------------------------------------------------ completeness */

@@ -14,7 +14,7 @@ static uint32_t child_of(const tn_node *node, uint32_t which) {
   return (uint32_t)children[which];
 }
 
-static tn_code bad_program(const char *what) {
+static tn_code fail_bad_program(const char *what) {
   return tn__fail(TN_PLUGIN,
                   "a shape rule is malformed: %s; regenerate the plugin with "
                   "opgen",
@@ -24,11 +24,11 @@ static tn_code bad_program(const char *what) {
 /* The node, if its operands have lower indexes: then every walk ends. */
 static tn_code node_at(const tn__scope *scope, uint32_t index,
                        const tn_node **out) {
-  if (index >= scope->n_nodes) return bad_program("a node does not exist");
+  if (index >= scope->n_nodes) return fail_bad_program("a node does not exist");
   const tn_node *node = &scope->nodes[index];
   for (uint32_t i = 0; i < tnm_node_arity(node->op); ++i)
     if (child_of(node, i) >= index)
-      return bad_program("a node comes before its operand");
+      return fail_bad_program("a node comes before its operand");
   *out = node;
   return TN_OK;
 }
@@ -120,7 +120,7 @@ static tn_code param_length(const tn__scope *scope, const tn_node *node,
                             int32_t *out) {
   const tn_field *field = NULL;
   if ((uint32_t)node->a >= scope->n_fields)
-    return bad_program("a parameter does not exist");
+    return fail_bad_program("a parameter does not exist");
   const uint32_t type = scope->fields[node->a]->type;
   *out = type == TN_FIELD_INTS ? TN__UNKNOWN_LENGTH : TN__SCALAR;
   if (type != TN_FIELD_INTS || scope->params == NULL) return TN_OK;
@@ -139,7 +139,7 @@ static tn_code param_at(const tn__scope *scope, const tn_node *node, int32_t k,
   const tn_field *field = NULL;
   *out = (tn__element){0};
   if ((uint32_t)node->a >= scope->n_fields)
-    return bad_program("a parameter does not exist");
+    return fail_bad_program("a parameter does not exist");
   if (scope->params == NULL) return TN_OK;
   const void *at = param_of(scope, node, &field);
   out->known = true;
@@ -155,7 +155,7 @@ static tn_code param_at(const tn__scope *scope, const tn_node *node, int32_t k,
       out->v = k < ((const tn_ints *)at)->n ? ((const tn_ints *)at)->v[k] : 0;
       return TN_OK;
     default:
-      return bad_program("a parameter in it is not an integer");
+      return fail_bad_program("a parameter in it is not an integer");
   }
 }
 
@@ -185,7 +185,7 @@ static tn_code length_of(const tn__scope *scope, uint32_t index, uint32_t depth,
                          int32_t *out) {
   const tn_node *node = NULL;
   *out = TN__SCALAR;
-  if (depth > DEPTH_MAX) return bad_program("it is nested too deeply");
+  if (depth > DEPTH_MAX) return fail_bad_program("it is nested too deeply");
   TN__TRY(node_at(scope, index, &node));
   switch (node->op) {
     case TN_NODE_PACK:
@@ -231,7 +231,7 @@ static tn_code divide_numbers(uint32_t op, int64_t a, int64_t b, int64_t *out) {
   return TN_OK;
 }
 
-static tn_code raise_number(int64_t a, int64_t b, int64_t *out) {
+static tn_code compute_power(int64_t a, int64_t b, int64_t *out) {
   int64_t v = 1;
   if (b < 0)
     return tn__fail(TN_OUT_OF_RANGE,
@@ -279,7 +279,7 @@ static tn_code combine_numbers(uint32_t op, int64_t a, int64_t b,
     case TN_NODE_MOD:
       return divide_numbers(op, a, b, out);
     case TN_NODE_POW:
-      return raise_number(a, b, out);
+      return compute_power(a, b, out);
     case TN_NODE_MIN:
       *out = a < b ? a : b;
       break;
@@ -353,7 +353,8 @@ static tn_code leaf_element(const tn__scope *scope, const tn_node *node,
     case TN_NODE_OPERAND_SHAPE:
       return operand_element(scope, node, k, out);
     default:
-      return bad_program("it has an operation that this host does not know");
+      return fail_bad_program(
+          "it has an operation that this host does not know");
   }
 }
 
@@ -400,7 +401,7 @@ static tn_code operator_element(const tn__scope *scope, const tn_node *node,
 static tn_code eval_element(const tn__scope *scope, place at,
                             tn__element *out) {
   const tn_node *node = NULL;
-  if (at.depth > DEPTH_MAX) return bad_program("it is nested too deeply");
+  if (at.depth > DEPTH_MAX) return fail_bad_program("it is nested too deeply");
   TN__TRY(node_at(scope, at.node, &node));
   const uint32_t depth = at.depth++;
   if (node->op == TN_NODE_RANK) return rank_element(scope, node, depth, out);

@@ -78,7 +78,7 @@ static size_t page_bytes(void) {
   return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static bool guard_open(guard *g, bool at_end, unsigned char filler) {
+static bool open_guard(guard *g, bool at_end, unsigned char filler) {
   const size_t page = page_bytes();
   g->room = (g->bytes + page - 1) / page * page;
   if (g->room == 0) g->room = page;
@@ -108,7 +108,7 @@ static bool guard_is_whole(const guard *g, unsigned char filler) {
          is_filled(g->data + g->bytes, first + g->room, filler);
 }
 
-static void guard_close(guard *g) {
+static void close_guard(guard *g) {
   (void)munmap(g->map, g->room + 2 * page_bytes());
 }
 
@@ -148,7 +148,7 @@ static tn_code guard_argument(attempt *a, uint32_t i,
   if (!known) {
     g = &a->guards[a->n];
     *g = (guard){.original = original, .bytes = arg->bytes};
-    if (!guard_open(g, a->strict->n_calls % 2 == 0, a->filler))
+    if (!open_guard(g, a->strict->n_calls % 2 == 0, a->filler))
       return tn__fail_memory(arg->bytes, "a copy between pages");
     a->names[a->n++] = i;
   }
@@ -217,7 +217,7 @@ int32_t tn__strict_call(tn__strict *strict, const tn_frame *call,
   } else {
     rc = TN_FAIL(call, rc, "%s", tn_error_text());
   }
-  for (uint32_t i = 0; i < a.n; ++i) guard_close(&a.guards[i]);
+  for (uint32_t i = 0; i < a.n; ++i) close_guard(&a.guards[i]);
   ++strict->n_calls;
   return rc;
 }

@@ -38,8 +38,8 @@ static bool is_stopped(const gradient *g, uint32_t input) {
 }
 
 /* The sum over the outputs of grad.o * do/dx. */
-static const term *plain_gradient(gradient *g, const term *const *formulas,
-                                  uint32_t input) {
+static const term *derive_plain(gradient *g, const term *const *formulas,
+                                uint32_t input) {
   const term *by = leaf_of(g, TNM_INPUT, input);
   const term **sum = tnm_term_list(&g->set, g->d->n_outputs);
   if (sum == NULL) return g->set.nothing;
@@ -154,7 +154,7 @@ static bool derive_all(gradient *g) {
   for (uint32_t o = 0; o < d->n_outputs; ++o)
     formulas[o] = tnm_term_read(&g->set, d->formulas[o]);
   for (uint32_t i = 0; i < d->n_inputs; ++i)
-    g->plain[i] = is_stopped(g, i) ? NULL : plain_gradient(g, formulas, i);
+    g->plain[i] = is_stopped(g, i) ? NULL : derive_plain(g, formulas, i);
   if (!tnm_terms_is_complete(&g->set)) return false;
   for (uint32_t o = 0; o < d->n_outputs && !d->sums; ++o)
     add_swap(g, formulas[o], o);

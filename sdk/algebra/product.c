@@ -84,7 +84,7 @@ static const term *push_into(terms *set, const term *like, uint32_t at) {
 /* -------------------------------------------------------------------- products
  */
 
-static const term *negated_sum(terms *set, const term *sum) {
+static const term *negate_sum(terms *set, const term *sum) {
   const term **list = tnm_term_list(set, sum->n);
   if (list == NULL) return set->nothing;
   for (uint32_t i = 0; i < sum->n; ++i)
@@ -103,7 +103,7 @@ static const term *create_product(terms *set, const term *like) {
   for (uint32_t i = 0; i < like->n; ++i)
     if (has_zero_branch(like->args[i])) return push_into(set, like, i);
   if (like->n == 1 && like->number == -1 && like->args[0]->kind == TERM_SUM)
-    return negated_sum(set, like->args[0]);
+    return negate_sum(set, like->args[0]);
   return tnm_term_create(set, like);
 }
 

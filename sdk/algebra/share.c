@@ -37,7 +37,7 @@ static bool is_number(const tnm_expr *e, double value) {
   return e->kind == TNM_NUMBER && e->number == value;
 }
 
-static const tnm_expr *whole_number(tn__arena *arena, const tnm_expr *like,
+static const tnm_expr *create_whole(tn__arena *arena, const tnm_expr *like,
                                     double value) {
   char text[32];
   tnm_expr *e = tn__arena_alloc(arena, sizeof *e);
@@ -102,7 +102,7 @@ static const tnm_expr *fold_node(tn__arena *arena, const tnm_expr *e) {
   if (e->kind == TNM_NEG && e->args[0]->kind == TNM_NEG)
     return e->args[0]->args[0];
   if (e->kind == TNM_BINARY) {
-    if (fold_numbers(e, &value)) return whole_number(arena, e, value);
+    if (fold_numbers(e, &value)) return create_whole(arena, e, value);
     const tnm_expr *same = fold_neutral(e);
     return same == NULL ? e : same;
   }

@@ -41,7 +41,7 @@ static size_t count_operands(const term *const *v, size_t n) {
   return count;
 }
 
-static bool adder_init(adder *a, terms *set, size_t capacity) {
+static bool init_adder(adder *a, terms *set, size_t capacity) {
   *a = (adder){.set = set, .list = ++set->n_lists};
   a->rest = tnm_term_list(set, capacity);
   a->factor = tn__arena_alloc(set->arena, capacity * sizeof *a->factor);
@@ -135,7 +135,7 @@ static double exponent_in(terms *set, const term *t, const term *base) {
 
 /* The exponent of a base that is a factor of all operands; 0 if there is
  * none. */
-static double common_exponent(const adder *a, const term *base) {
+static double find_common_exponent(const adder *a, const term *base) {
   double common = exponent_in(a->set, a->rest[0], base);
   for (size_t i = 1; i < a->n && common != 0; ++i) {
     const double e = exponent_in(a->set, a->rest[i], base);
@@ -146,7 +146,7 @@ static double common_exponent(const adder *a, const term *base) {
 }
 
 /* The absolute value of all factors if it is equal, otherwise 1. */
-static double common_number(const adder *a) {
+static double find_common_number(const adder *a) {
   for (size_t i = 1; i < a->n; ++i)
     if (fabs(a->factor[i]) != fabs(a->factor[0])) return 1;
   return fabs(a->factor[0]);
@@ -154,7 +154,7 @@ static double common_number(const adder *a) {
 
 /* The product of the powers that are factors of all operands; 1 if there are
  * none. */
-static const term *common_factor(const adder *a) {
+static const term *find_common_factor(const adder *a) {
   const term *single;
   const term *const *v;
   const size_t n = factors_of(a->rest[0], &v, &single);
@@ -166,7 +166,7 @@ static const term *common_factor(const adder *a) {
     /* tnm_term_product would not find a separate product as a factor of its
      * inverse. */
     if (base->kind == TERM_PRODUCT) continue;
-    const double e = common_exponent(a, base);
+    const double e = find_common_exponent(a, base);
     if (e != 0)
       list[found++] = tnm_term_power(a->set, base, tnm_term_number(a->set, e));
   }
@@ -204,8 +204,8 @@ static const term *finish_sum(adder *a) {
   if (a->number == 0 && a->n == 1)
     return tnm_term_scale(a->set, a->factor[0], a->rest[0]);
   if (a->number == 0 && tnm_terms_is_complete(a->set)) {
-    const term *common = common_factor(a);
-    a->scale = common_number(a);
+    const term *common = find_common_factor(a);
+    a->scale = find_common_number(a);
     if (a->scale != 1 || !tnm_term_is(common, 1)) return factor_out(a, common);
   }
   return create_sum(a);
@@ -213,7 +213,7 @@ static const term *finish_sum(adder *a) {
 
 const term *tnm_term_sum(terms *set, const term *const *v, size_t n) {
   adder a;
-  if (!adder_init(&a, set, count_operands(v, n) + 1)) return set->nothing;
+  if (!init_adder(&a, set, count_operands(v, n) + 1)) return set->nothing;
   add_all(&a, v, n);
   drop_zeros(&a);
   merge_selections(&a);

@@ -158,8 +158,8 @@ bool tnm_can_merge_numbers(double one, double other, double both) {
   return is_moderate(both) || !is_moderate(one) || !is_moderate(other);
 }
 
-static const term *plain_power(terms *set, const term *base,
-                               const term *exponent) {
+static const term *create_power(terms *set, const term *base,
+                                const term *exponent) {
   const term *args[2] = {base, exponent};
   const term **list = tnm_term_list(set, 2);
   if (list == NULL) return set->nothing;
@@ -169,18 +169,18 @@ static const term *plain_power(terms *set, const term *base,
 }
 
 const term *tnm_term_separate(terms *set, const term *product) {
-  return plain_power(set, product, tnm_term_number(set, 1));
+  return create_power(set, product, tnm_term_number(set, 1));
 }
 
 /* (2*x*y^a)^n is 2^n * x^n * y^(a*n) for whole n. */
-static const term *power_of_product(terms *set, const term *base,
+static const term *distribute_power(terms *set, const term *base,
                                     const term *exponent) {
   const term **list = tnm_term_list(set, base->n + 1);
   const double factor = pow(base->number, exponent->number);
   if (list == NULL) return set->nothing;
   if (!isfinite(factor) || factor == 0 ||
       !tnm_can_merge_numbers(base->number, base->number, factor))
-    return plain_power(set, base, exponent);
+    return create_power(set, base, exponent);
   list[0] = tnm_term_number(set, factor);
   for (uint32_t i = 0; i < base->n; ++i)
     list[i + 1] = tnm_term_power(set, base->args[i], exponent);
@@ -195,17 +195,17 @@ static bool is_root(const term *t, double *out) {
   return t->index == TNM_F_SQRT || t->index == TNM_F_RSQRT;
 }
 
-static const term *whole_power(terms *set, const term *base,
-                               const term *exponent) {
+static const term *raise_to_whole(terms *set, const term *base,
+                                  const term *exponent) {
   double root;
-  if (base->kind == TERM_PRODUCT) return power_of_product(set, base, exponent);
+  if (base->kind == TERM_PRODUCT) return distribute_power(set, base, exponent);
   if (base->kind == TERM_POWER)
     return tnm_term_power(set, base->args[0],
                           tnm_term_mul(set, base->args[1], exponent));
   if (is_root(base, &root) && fmod(exponent->number, 2) == 0)
     return tnm_term_power(set, base->args[0],
                           tnm_term_number(set, root * exponent->number / 2));
-  return plain_power(set, base, exponent);
+  return create_power(set, base, exponent);
 }
 
 const term *tnm_term_power(terms *set, const term *base, const term *exponent) {
@@ -216,8 +216,8 @@ const term *tnm_term_power(terms *set, const term *base, const term *exponent) {
     const double value = pow(base->number, exponent->number);
     if (isfinite(value)) return tnm_term_number(set, value);
   }
-  if (tnm_term_is_whole(exponent)) return whole_power(set, base, exponent);
-  return plain_power(set, base, exponent);
+  if (tnm_term_is_whole(exponent)) return raise_to_whole(set, base, exponent);
+  return create_power(set, base, exponent);
 }
 
 const term *tnm_term_base(const term *t) {
@@ -247,16 +247,16 @@ static bool fold_call(const term *const *args, size_t n, uint32_t function,
 }
 
 /* The branch that an inner `select` with the same condition chooses. */
-static const term *inner_branch(const term *branch, const term *condition,
-                                uint32_t which) {
+static const term *find_inner_branch(const term *branch, const term *condition,
+                                     uint32_t which) {
   const bool same = branch->kind == TERM_CALL &&
                     branch->index == TNM_F_SELECT &&
                     branch->args[0] == condition;
   return same ? branch->args[which] : branch;
 }
 
-static const term *plain_call(terms *set, uint32_t function,
-                              const term *const *args) {
+static const term *create_call(terms *set, uint32_t function,
+                               const term *const *args) {
   const uint32_t n = tnm_function_at(function)->n_args;
   const term **list = tnm_term_list(set, n);
   if (list == NULL) return set->nothing;
@@ -266,24 +266,24 @@ static const term *plain_call(terms *set, uint32_t function,
   return tnm_term_create(set, &like);
 }
 
-static const term *select_call(terms *set, const term *const *args) {
-  const term *v[3] = {args[0], inner_branch(args[1], args[0], 1),
-                      inner_branch(args[2], args[0], 2)};
+static const term *create_select(terms *set, const term *const *args) {
+  const term *v[3] = {args[0], find_inner_branch(args[1], args[0], 1),
+                      find_inner_branch(args[2], args[0], 2)};
   if (v[0]->kind == TERM_NUMBER) return v[0]->number != 0 ? v[1] : v[2];
   if (v[1] == v[2]) return v[1];
-  return plain_call(set, TNM_F_SELECT, v);
+  return create_call(set, TNM_F_SELECT, v);
 }
 
 const term *tnm_term_call(terms *set, uint32_t function,
                           const term *const *args) {
   double value;
   if (function == TNM_F_POW) return tnm_term_power(set, args[0], args[1]);
-  if (function == TNM_F_SELECT) return select_call(set, args);
+  if (function == TNM_F_SELECT) return create_select(set, args);
   if (fold_call(args, tnm_function_at(function)->n_args, function, &value))
     return tnm_term_number(set, value);
   if ((function == TNM_F_MIN || function == TNM_F_MAX) && args[0] == args[1])
     return args[0];
-  return plain_call(set, function, args);
+  return create_call(set, function, args);
 }
 
 const term *tnm_term_compare(terms *set, char op, const term *a,

@@ -279,7 +279,7 @@ Test(params, nan_and_infinity_are_values_where_there_is_no_range) {
   params = parse_params("a=-Infinity");
   cr_assert_eq(((const all_params *)params->data)->a, -HUGE_VAL);
   tn__params_release(params);
-  expect_refusal("bounded=nan", TN_OUT_OF_RANGE, "nan lies in no range");
+  expect_refusal("bounded=nan", TN_OUT_OF_RANGE, "nan is in no range");
 }
 
 Test(params, an_unknown_enum_value_lists_the_known_ones) {

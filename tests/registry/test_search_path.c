@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_search.c: no plugin is loaded through a file or folder that another user
- * may change, at any place of the path.
+ * test_search_path.c: no plugin is loaded through a file or folder that another
+ * user may change, at any place of the path.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
