@@ -20,8 +20,8 @@ static bool is_same_pair(const tn_joint *a, const tn_joint *b) {
 }
 
 static bool is_known(const tn__plugin *plugin, const tn_joint *joint) {
-  for (size_t i = 0; i < plugin->joints.n; ++i)
-    if (is_same_pair(plugin->joints.v[i], joint)) return true;
+  for (size_t i = 0; i < plugin->fused_pairs.n; ++i)
+    if (is_same_pair(plugin->fused_pairs.v[i], joint)) return true;
   return false;
 }
 
@@ -45,7 +45,7 @@ int32_t tn__fused_pair_add(tn_registrar *registrar, const tn_joint *joint) {
   if (is_known(plugin, joint))
     return tn__registrar_fail(registrar, TN_EXISTS, joint->both,
                               "is an operator for two that have one already");
-  if (tn__vec_push(plugin->registry->env, &plugin->joints,
+  if (tn__vec_push(plugin->registry->env, &plugin->fused_pairs,
                    (void *)(uintptr_t)joint))
     return tn__registrar_fail(registrar, TN_OUT_OF_MEMORY, joint->both,
                               "cannot be registered: no memory");
@@ -53,8 +53,8 @@ int32_t tn__fused_pair_add(tn_registrar *registrar, const tn_joint *joint) {
 }
 
 void tn__fused_pairs_free(tn__plugin *plugin) {
-  tn__vec_deinit(plugin->registry->env, &plugin->joints);
-  plugin->joints = (tn__vec){0};
+  tn__vec_deinit(plugin->registry->env, &plugin->fused_pairs);
+  plugin->fused_pairs = (tn__vec){0};
 }
 
 /* ---------------------------------------------------------------- looking up
@@ -66,8 +66,8 @@ static tn_operator *find_fused(const tn_operator *first,
   const tn__registry *registry = first->registry;
   for (size_t i = registry->plugins.n; i-- > 0;) {
     const tn__plugin *plugin = registry->plugins.v[i];
-    for (size_t k = 0; k < plugin->joints.n; ++k) {
-      const tn_joint *joint = plugin->joints.v[k];
+    for (size_t k = 0; k < plugin->fused_pairs.n; ++k) {
+      const tn_joint *joint = plugin->fused_pairs.v[k];
       if (strcmp(joint->first, first->name) != 0 ||
           strcmp(joint->second, second->name) != 0)
         continue;

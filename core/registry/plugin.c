@@ -273,8 +273,8 @@ static void free_records(tn__plugin *plugin) {
   plugin->kernels = NULL;
 }
 
-/* Code without init cannot run any more. Other code may be closed only if the
- * plugin allows it. */
+/* If init was never called, no code of the plugin can still run. Otherwise the
+ * file may be closed only if the plugin allows it. */
 static bool can_close(const tn__plugin *plugin) {
   return !plugin->began || plugin->entry->flags & TN_PLUGIN_UNLOADABLE;
 }

@@ -33,7 +33,7 @@ static void begin_message(holders *h) {
   h->rc = TN_BUSY;
 }
 
-/* Adds holders of an operator or a kernel. */
+/* Adds the number of holders of an operator or a kernel to the message. */
 static void add_uses(int64_t n) {
   const char *s = n == 1 ? "" : "s";
   (void)tn__fail_more(TN_BUSY,

@@ -61,7 +61,7 @@ struct tn__plugin {
   struct tn__kernel *kernels; /* entry->n_kernels, in its order */
   tn__vec provided;           /* tn__extension * */
   tn__vec passes;             /* tn__pass * */
-  tn__vec joints;             /* const tn_joint *, owned by the plugin */
+  tn__vec fused_pairs;        /* const tn_joint *, owned by the plugin */
   tn__vec retired; /* options of kernels that the host has replaced */
   bool loading;    /* init has not returned yet */
   bool lacking;    /* it requested an extension that no plugin provides, or is
