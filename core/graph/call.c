@@ -222,7 +222,7 @@ static tn_code node_add(adding *a, tn__node **out) {
                         .in = a->in,
                         .op = a->op,
                         .params = a->params};
-  TN__TRY(tn__operator_outputs(a->op, a->params, a->n_in, &spec.n_out));
+  TN__TRY(tn__operator_count_outputs(a->op, a->params, a->n_in, &spec.n_out));
   TN__TRY(tn__node_add(a->graph, &spec, out));
   return tn__scopes_apply(a->graph, *out, a->what->attributes,
                           a->what->n_attributes);

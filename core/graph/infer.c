@@ -294,7 +294,7 @@ static tn_code visit_call(tn__facts *f, const tn__node *node) {
   const tn__infer_args args = {
       node->desc, node->op->name, tn__node_struct(node),
       f->absent,  &base,          f->usual == node->id};
-  const tn_code rc = tn__infer(&args, &io);
+  const tn_code rc = tn__infer_signature(&args, &io);
   if (rc != TN_OK && rc != TN_INCOMPLETE)
     return tn__facts_call_failed(f->graph, node, rc);
   return call_store(f, node);

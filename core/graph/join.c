@@ -323,7 +323,7 @@ static tn_code join_at(tn_program *p, uint32_t i) {
               .second = second,
               .base = back ? second : first,
               .next = back ? first : second};
-  c.op = tn__joint_hold(c.base->node->op, c.next->node->op);
+  c.op = tn__fused_pair_hold(c.base->node->op, c.next->node->op);
   if (!c.op) return TN_OK;
   second->other = c.first;
   const tn_code rc = join_two(&c);

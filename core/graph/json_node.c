@@ -144,7 +144,8 @@ static tn_code call_spec(tn__draft *d, tn_graph *graph, tn__node_spec *spec) {
   TN__TRY(call_inputs(d, op));
   TN__TRY(states_check(d, graph, op->n_aux));
   spec->n_aux = op->n_aux;
-  return tn__operator_outputs(spec->op, spec->params, spec->n_in, &spec->n_out);
+  return tn__operator_count_outputs(spec->op, spec->params, spec->n_in,
+                                    &spec->n_out);
 }
 
 /* ---------------------------------------------------------- gradients, sums */

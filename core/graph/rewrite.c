@@ -327,7 +327,7 @@ const tn_passes tn__passes_table = {.struct_size = sizeof(tn_passes),
                                     .call = pass_call,
                                     .redirect = pass_redirect,
                                     .rewire = pass_rewire,
-                                    .join = tn__joint_add};
+                                    .join = tn__fused_pair_add};
 
 /* --------------------------------------------------------------------- run
  */

@@ -28,7 +28,7 @@ bool tn__rule_passes(const tn__node *node, uint32_t i) {
   if (i >= node->n_in || tn__entry_is_none(node->in[i])) return false;
   if (node->in_flags && (node->in_flags[i] & TN_IN_METADATA)) return false;
   if (node->kind != TN__NODE_CALL || !table_of(node)) return true;
-  return tn__gradient_passes(input_rule(node, i));
+  return tn__gradient_is_nonzero(input_rule(node, i));
 }
 
 /* Whether the rule of one input reads the gradient of output `out`. */
@@ -256,14 +256,14 @@ static tn_code add_call(machine *m, const tn_step *step, tn_operator *op) {
   const uint32_t first = m->n - step->index;
   tn_params *params = NULL;
   tn__node *node = NULL;
-  TN__TRY(tn__params_template(own, step->params, op, &params));
+  TN__TRY(tn__params_expand_template(own, step->params, op, &params));
   tn__node_spec spec = {.kind = TN__NODE_CALL,
                         .n_in = step->index,
                         .of = TN_NONE,
                         .in = m->stack + first,
                         .op = op,
                         .params = params};
-  tn_code rc = tn__operator_outputs(op, params, step->index, &spec.n_out);
+  tn_code rc = tn__operator_count_outputs(op, params, step->index, &spec.n_out);
   if (rc == TN_OK && op->desc->n_aux > 0)
     rc = tn__fail(TN_UNSUPPORTED, "its gradient calls %s, which has states",
                   op->name);
@@ -360,8 +360,8 @@ static tn_code twin_add(const tn__rule *rule, const tn__node *of,
                         .n_out = present_inputs(of),
                         .of = TN_NONE,
                         .op = op};
-  TN__TRY(
-      tn__params_move(of->params ? of->params : of->op->defaults, op, &params));
+  TN__TRY(tn__params_convert(of->params ? of->params : of->op->defaults, op,
+                             &params));
   tn_entry *in = tn__alloc(env, back->n_in * sizeof *in);
   tn_code rc =
       in ? twin_inputs(rule, of, in)

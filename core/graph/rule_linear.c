@@ -33,7 +33,8 @@ static tn_entry input_of(const linear *l, uint32_t i) {
 
 static bool is_in(const linear *l, uint32_t i, uint32_t group) {
   const uint32_t n = l->of->desc->n_inputs;
-  return tn__operator_groups(l->of->desc, i < n ? i : n - 1) >> group & 1;
+  return tn__operator_linear_groups(l->of->desc, i < n ? i : n - 1) >> group &
+         1;
 }
 
 /* ---------------------------------------------------------------------- call

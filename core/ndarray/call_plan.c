@@ -55,7 +55,7 @@ static tn_code choose_kernel(tn__call_state *s) {
                            .frame = &l->frame,
                            .io = &s->io,
                            .absent = s->absent};
-  tn__dtype_vars(s->desc, &s->io, s->vars);
+  tn__find_dtype_vars(s->desc, &s->io, s->vars);
   TN__TRY(tn__kernel_choose(s->op, &query, &s->choice));
   l->kernel = s->choice.kernel;
   l->frame.host = &l->kernel->plugin->host;

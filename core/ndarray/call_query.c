@@ -92,7 +92,7 @@ static tn_code io_complete(tn__call_state *s, tn_signature *io) {
   TN__TRY(sigs_copy(s, s->io.aux, io->aux, io->n_aux, "aux"));
   const tn__infer_args args = {s->desc,   s->op->name,      s->params,
                                s->absent, &s->launch.frame, true};
-  tn_code rc = tn__infer(&args, &s->io);
+  tn_code rc = tn__infer_signature(&args, &s->io);
   if (rc != TN_OK && rc != TN_INCOMPLETE) return rc;
   for (uint32_t i = 0; i < io->n_in; ++i)
     if (!s->absent[i]) io->in[i] = s->io.in[i];
@@ -152,7 +152,7 @@ static tn_code frame_make(tn__call_state *s, const tn_inputs *in) {
     TN__TRY(tn__call_resolve_output(s, i, &s->io.out[i]));
   tn__call_fill_frame(s);
   TN__TRY(tn__call_lower_inputs(s));
-  tn__dtype_vars(s->desc, &s->io, s->vars);
+  tn__find_dtype_vars(s->desc, &s->io, s->vars);
   return TN_OK;
 }
 

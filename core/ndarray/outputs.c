@@ -73,10 +73,10 @@ tn_code tn__call_infer_operands(tn__call_state *s) {
     sig_of(s->aux_info[i].array, &s->io.aux[i]);
   const tn__infer_args args = {s->desc,   s->op->name,      s->params,
                                s->absent, &s->launch.frame, true};
-  tn_code rc = tn__infer(&args, &s->io);
+  tn_code rc = tn__infer_signature(&args, &s->io);
   if (rc == TN_INCOMPLETE && take_output_sigs(s)) {
     s->from_outputs = 1;
-    rc = tn__infer(&args, &s->io);
+    rc = tn__infer_signature(&args, &s->io);
   }
   return rc == TN_INCOMPLETE ? outputs_known(s) : rc;
 }

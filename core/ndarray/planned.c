@@ -177,5 +177,5 @@ tn_code tn__planned_set_param(tn__planned *call, const tn_value *value) {
 void tn__planned_copy_params(tn__planned *call, const tn__planned *from) {
   tn_params *own = call->state->own_params;
   const tn_params *other = from->state->own_params;
-  if (own && other && own->op == other->op) tn__params_take(own, other);
+  if (own && other && own->op == other->op) tn__params_copy_dynamic(own, other);
 }

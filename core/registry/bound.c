@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bound.c: calls a function of a library that knows nothing of us, through
- * libffi. Everything about the call but its values is prepared once; a call
- * fills a table of arguments on the stack and allocates nothing. Each value is
- * checked against the width of its argument: nothing is ever cut off.
+ * bound.c: calls a function of a library that does not know Tenon, through
+ * libffi. Everything but the values is prepared once. A call fills a table of
+ * arguments on the stack and allocates nothing. Each value must fit the width
+ * of its argument; no value is truncated.
  */
 #include "bound.h"
 
@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "expr.h"
+#include "shape_program.h"
 #include "strict.h"
 
 struct tn__bound {
@@ -28,7 +28,7 @@ struct tn__bound {
 
 /* --------------------------------------------------------------- libraries */
 
-/* Room for the name of a library with the folder in front of it. */
+/* Room for the path of a library with its folder. */
 typedef struct place {
   char path[PATH_MAX];
 } place;
@@ -40,7 +40,7 @@ static const char *library_path(const char *folder, const char *name,
   return n > 0 && (size_t)n < sizeof to->path ? to->path : name;
 }
 
-/* Constructors of a library may change how we compute. */
+/* Constructors of a library may change the floating-point state. */
 static void *open_library(const tn__env *env, const char *path) {
   fenv_t floating;
   (void)fegetenv(&floating);
@@ -81,7 +81,8 @@ static tn_code find_function(const tn__registry *registry, const char *folder,
   void *library = NULL;
   TN__TRY(find_library(registry, folder, op, &name, &library));
   void *symbol = env->os->dlsym(library, op->binding->symbol);
-  /* ISO C has no conversion between the two; POSIX says that they are alike. */
+  /* ISO C has no conversion from object to function pointers; POSIX guarantees
+   * the same representation. */
   memcpy(&bound->function, &symbol, sizeof symbol);
   if (symbol) return TN_OK;
   const char *why = env->os->dlerror();
@@ -104,7 +105,7 @@ static ffi_type *type_of(uint32_t c) {
   return types[c];
 }
 
-static bool uses_dims(const tnm_binding *binding) {
+static bool has_dims(const tnm_binding *binding) {
   for (uint32_t i = 0; i < binding->n_nodes; ++i)
     if (binding->nodes[i].op == TN_NODE_DIM) return true;
   return false;
@@ -129,7 +130,7 @@ tn_code tn__bound_create(tn__registry *registry, const char *folder,
   if (!bound) return tn__fail_memory(sizeof *bound, "a bound function");
   bound->desc = op->binding;
   bound->op = op->op;
-  bound->by_dims = uses_dims(op->binding);
+  bound->by_dims = has_dims(op->binding);
   tn_code rc = find_function(registry, folder, op, bound);
   if (!rc) rc = prepare_call(bound);
   if (!rc && registry->trust & TNM_TRUST_PROBE)
@@ -144,8 +145,8 @@ tn_code tn__bound_create(tn__registry *registry, const char *folder,
 
 /* ----------------------------------------------------------------- outputs */
 
-/* An output that nobody wants is computed all the same, into scratch memory:
- * the function cannot be told. */
+/* Computes an output that the caller does not request into scratch memory: the
+ * function cannot skip it. */
 int32_t tn__bound_prepare(const tn_frame *call, tn_plan *plan) {
   for (uint32_t i = 0; i < call->n_out; ++i) {
     size_t bytes = 0;
@@ -153,7 +154,7 @@ int32_t tn__bound_prepare(const tn_frame *call, tn_plan *plan) {
     if (call->req[i] != TN_REQ_NULL) continue;
     if (plan->n_ws == TN_MAX_WORKSPACES)
       return TN_FAIL(call, TN_UNSUPPORTED,
-                     "more than %d outputs are not asked for",
+                     "more than %d outputs are not requested",
                      TN_MAX_WORKSPACES);
     if (!tn__tensor_bytes(out->dtype, out->ndim, out->shape, &bytes))
       return TN_FAIL(call, TN_OUT_OF_RANGE, "output %u is too large", i);
@@ -171,7 +172,7 @@ static void *output_memory(const tn_frame *call, uint32_t index) {
 
 /* --------------------------------------------------------------- arguments */
 
-/* One argument as the function gets it. */
+/* One argument in the form that the function gets. */
 typedef union value {
   int8_t i8;
   int16_t i16;
@@ -186,16 +187,16 @@ typedef union value {
   const void *pointer;
 } value;
 
-/* All of them, and the lists that some point to. */
+/* All arguments, and the lists that some arguments point to. */
 typedef struct arguments {
   value values[TNM_MAX_ARGS];
   int64_t lists[TNM_MAX_ARGS][TN_MAX_NDIM];
-  size_t bytes[TNM_MAX_ARGS]; /* that such a list takes */
-  int64_t element;            /* of a map, the number of this call's */
+  size_t bytes[TNM_MAX_ARGS]; /* size of such a list */
+  int64_t element; /* of a map: number of the element that this call computes */
 } arguments;
 
-static const tn_tensor *operand(const tn_frame *call, uint32_t list,
-                                uint32_t index) {
+static const tn_tensor *operand_of(const tn_frame *call, uint32_t list,
+                                   uint32_t index) {
   const tn_tensor *const lists[] = {call->in, call->out, call->aux};
   const uint32_t counts[] = {call->n_in, call->n_out, call->n_aux};
   return index < counts[list] ? &lists[list][index] : NULL;
@@ -204,42 +205,42 @@ static const tn_tensor *operand(const tn_frame *call, uint32_t list,
 static const void *tensor_memory(const tn_frame *call,
                                  const tnm_bound_arg *arg) {
   if (arg->list == TN_OPERAND_OUT) return output_memory(call, arg->index);
-  const tn_tensor *tensor = operand(call, arg->list, arg->index);
+  const tn_tensor *tensor = operand_of(call, arg->list, arg->index);
   return tensor ? tensor->data : NULL;
 }
 
-/* The type of the number that an argument is, or that it points to. */
+/* The type of the number that an argument is or points to. */
 static uint32_t number_type(const tnm_bound_arg *arg) {
   return arg->by_address ? arg->element : arg->c;
 }
 
-/* The memory of the element that a call of a map gets. */
+/* The memory of the element that one call of a map gets. */
 static const void *element_memory(const tn_frame *call,
                                   const tnm_bound_arg *arg, int64_t element) {
-  const tn_tensor *tensor = operand(call, arg->list, arg->index);
+  const tn_tensor *tensor = operand_of(call, arg->list, arg->index);
   const char *data = tensor_memory(call, arg);
   if (!data || !arg->each) return data;
   return data + element * (int64_t)tn_dtype_bytes(tensor->dtype);
 }
 
-static int64_t dimension(const tn_frame *call, const tnm_bound_arg *arg) {
-  const tn_tensor *tensor = operand(call, arg->list, arg->index);
+static int64_t dimension_of(const tn_frame *call, const tnm_bound_arg *arg) {
+  const tn_tensor *tensor = operand_of(call, arg->list, arg->index);
   const int32_t ndim = tensor ? tensor->ndim : 0;
   const int32_t axis = arg->axis < 0 ? ndim + arg->axis : arg->axis;
   return axis >= 0 && axis < ndim ? tensor->shape[axis] : 0;
 }
 
 static int64_t size_of(const tn_frame *call, const tnm_bound_arg *arg) {
-  const tn_tensor *tensor = operand(call, arg->list, arg->index);
+  const tn_tensor *tensor = operand_of(call, arg->list, arg->index);
   return tensor && tensor->ndim >= 0 ? tn_tensor_size(tensor) : 0;
 }
 
-static const char *param(const tn__bound *bound, const tn_frame *call,
-                         uint32_t index) {
+static const char *param_data(const tn__bound *bound, const tn_frame *call,
+                              uint32_t index) {
   return (const char *)call->params + bound->op->params[index]->offset;
 }
 
-/* Every variable that some expression names. */
+/* Sets every dimension variable that an expression uses. */
 static void set_dims(const tn__bound *bound, const tn_frame *call,
                      tn__ivalue *dims) {
   for (uint32_t i = 0; i < bound->op->n_dims; ++i) {
@@ -247,15 +248,16 @@ static void set_dims(const tn__bound *bound, const tn_frame *call,
     if (source->list == TN_NONE) continue;
     dims[i].n = TN__SCALAR;
     dims[i].known = 1;
-    dims[i].v[0] = dimension(call, source);
+    dims[i].v[0] = dimension_of(call, source);
   }
 }
 
-/* Of a list, `to` has room for TN_MAX_NDIM numbers, and *n is how many there
- * are, TN__UNKNOWN_LENGTH for the shape of an operand that is absent; of a
- * number, *n is TN__SCALAR. */
-static tn_code evaluate(const tn__bound *bound, const tn_frame *call,
-                        const tnm_bound_arg *arg, int64_t *to, int32_t *n) {
+/* Evaluates an argument into `to`, which has room for TN_MAX_NDIM numbers. *n
+ * is the length of a list, TN__SCALAR for a number, and TN__UNKNOWN_LENGTH for
+ * the shape of an absent operand. */
+static tn_code evaluate_argument(const tn__bound *bound, const tn_frame *call,
+                                 const tnm_bound_arg *arg, int64_t *to,
+                                 int32_t *n) {
   enum { MOST_DIMS = 32 };
   const uint32_t node = arg->index;
   tn__ivalue dims[MOST_DIMS];
@@ -284,15 +286,15 @@ static tn_code evaluate(const tn__bound *bound, const tn_frame *call,
   return TN_OK;
 }
 
-static int32_t no_value(const tn__bound *bound, const tn_frame *call,
-                        uint32_t i, tn_code rc) {
+static int32_t fail_no_value(const tn__bound *bound, const tn_frame *call,
+                             uint32_t i, tn_code rc) {
   return TN_FAIL(call, rc, "`%s`, argument %u of %s: %s",
                  bound->desc->args[i].text, i + 1, bound->desc->symbol,
                  tn_error_text());
 }
 
-static int32_t too_narrow(const tn__bound *bound, const tn_frame *call,
-                          uint32_t i, int64_t have) {
+static int32_t fail_too_narrow(const tn__bound *bound, const tn_frame *call,
+                               uint32_t i, int64_t have) {
   const tnm_bound_arg *arg = &bound->desc->args[i];
   const bool list = arg->pass == TNM_PASS_NODES;
   return TN_FAIL(call, TN_OUT_OF_RANGE,
@@ -302,43 +304,46 @@ static int32_t too_narrow(const tn__bound *bound, const tn_frame *call,
                  bound->desc->symbol);
 }
 
-static bool fits(uint32_t c, int64_t have) {
+static bool is_in_range(uint32_t c, int64_t have) {
   const tnm_range range = tnm_c_range(c);
   return have >= range.low && have <= range.high;
 }
 
-/* The lowest bytes are the narrower number: the machine is little-endian. */
+/* The lowest bytes are the narrower number, because the machine is
+ * little-endian. */
 static int32_t set_integer(const tn__bound *bound, const tn_frame *call,
                            uint32_t i, value *to) {
   const tnm_bound_arg *arg = &bound->desc->args[i];
   int64_t have = arg->integer;
-  if (arg->pass == TNM_PASS_DIMENSION) have = dimension(call, arg);
+  if (arg->pass == TNM_PASS_DIMENSION) have = dimension_of(call, arg);
   if (arg->pass == TNM_PASS_SIZE) have = size_of(call, arg);
   if (arg->pass == TNM_PASS_NODE) {
     int32_t n = 0;
-    const tn_code rc = evaluate(bound, call, arg, &have, &n);
-    if (rc) return no_value(bound, call, i, rc);
+    const tn_code rc = evaluate_argument(bound, call, arg, &have, &n);
+    if (rc) return fail_no_value(bound, call, i, rc);
   }
-  if (!fits(number_type(arg), have)) return too_narrow(bound, call, i, have);
+  if (!is_in_range(number_type(arg), have))
+    return fail_too_narrow(bound, call, i, have);
   to->i64 = have;
   return TN_OK;
 }
 
-/* Each number moves to its place among narrower ones, from the first on: none
- * is overwritten before it was read. */
+/* Moves the numbers into a list of narrower ones, from the first on. So none is
+ * overwritten before it is read. */
 static int32_t set_list(const tn__bound *bound, const tn_frame *call,
                         uint32_t i, arguments *to) {
   const tnm_bound_arg *arg = &bound->desc->args[i];
   const size_t width = type_of(arg->element)->size;
   int64_t *list = to->lists[i];
   int32_t n = 0;
-  const tn_code rc = evaluate(bound, call, arg, list, &n);
-  if (rc) return no_value(bound, call, i, rc);
+  const tn_code rc = evaluate_argument(bound, call, arg, list, &n);
+  if (rc) return fail_no_value(bound, call, i, rc);
   to->values[i].pointer = n < 0 ? NULL : list;
   to->bytes[i] = n < 0 ? 0 : (size_t)n * width;
   for (int32_t k = 0; k < n; ++k) {
     const int64_t have = list[k];
-    if (!fits(arg->element, have)) return too_narrow(bound, call, i, have);
+    if (!is_in_range(arg->element, have))
+      return fail_too_narrow(bound, call, i, have);
     memcpy((char *)list + (size_t)k * width, &have, width);
   }
   return TN_OK;
@@ -349,7 +354,7 @@ static int32_t set_float(const tn__bound *bound, const tn_frame *call,
   const tnm_bound_arg *arg = &bound->desc->args[i];
   double have = arg->number;
   if (arg->pass == TNM_PASS_FLOAT)
-    memcpy(&have, param(bound, call, arg->index), sizeof have);
+    memcpy(&have, param_data(bound, call, arg->index), sizeof have);
   if (number_type(arg) == TNM_C_F64) {
     to->f64 = have;
     return TN_OK;
@@ -361,7 +366,7 @@ static int32_t set_float(const tn__bound *bound, const tn_frame *call,
                  arg->text, have, i + 1, bound->desc->symbol);
 }
 
-/* One element, extended to 64 bits as a compiler extends it. */
+/* One element, extended to 64 bits as a compiler does it. */
 static void set_element(const tn_frame *call, const tnm_bound_arg *arg,
                         int64_t element, value *to) {
   const void *from = element_memory(call, arg, element);
@@ -402,7 +407,8 @@ static int32_t set_argument(const tn__bound *bound, const tn_frame *call,
       return TN_OK;
     case TNM_PASS_LIST: /* tn_ints and tn_floats begin with their values */
     case TNM_PASS_TEXT:
-      memcpy(&to->pointer, param(bound, call, arg->index), sizeof to->pointer);
+      memcpy(&to->pointer, param_data(bound, call, arg->index),
+             sizeof to->pointer);
       return TN_OK;
     case TNM_PASS_NODES:
       return set_list(bound, call, i, all);
@@ -413,7 +419,7 @@ static int32_t set_argument(const tn__bound *bound, const tn_frame *call,
 
 /* ----------------------------------------------------------------- results */
 
-/* libffi widens what is narrower than a register. */
+/* libffi widens results that are narrower than a register. */
 typedef union result {
   ffi_arg wide;
   ffi_sarg wide_signed;
@@ -455,7 +461,7 @@ static int32_t store_output(const tn__bound *bound, const tn_frame *call,
 
 /* ------------------------------------------------------------------- calls */
 
-/* The memory that a pointer names. */
+/* Size of a pointer's memory. */
 static size_t named_bytes(const tn__bound *bound, const tn_frame *call,
                           uint32_t i, const arguments *all) {
   const tnm_bound_arg *arg = &bound->desc->args[i];
@@ -464,12 +470,13 @@ static size_t named_bytes(const tn__bound *bound, const tn_frame *call,
   if (arg->pass == TNM_PASS_NODES || arg->by_address) return all->bytes[i];
   if (arg->pass == TNM_PASS_TEXT || arg->pass == TNM_PASS_CONSTANT)
     return strlen(all->values[i].pointer) + 1;
-  if (arg->pass == TNM_PASS_LIST) { /* tn_ints and tn_floats are alike */
+  if (arg->pass ==
+      TNM_PASS_LIST) { /* tn_ints and tn_floats have the same layout */
     tn_ints list;
-    memcpy(&list, param(bound, call, arg->index), sizeof list);
+    memcpy(&list, param_data(bound, call, arg->index), sizeof list);
     return (size_t)list.n * sizeof *list.v;
   }
-  const tn_tensor *t = operand(call, arg->list, arg->index);
+  const tn_tensor *t = operand_of(call, arg->list, arg->index);
   if (t && arg->each) return (size_t)tn_dtype_bytes(t->dtype);
   return t && tn__tensor_bytes(t->dtype, t->ndim, t->shape, &bytes) ? bytes : 0;
 }
@@ -497,7 +504,7 @@ static int32_t call_function(const tn__bound *bound, const tn_frame *call,
   if (bound->strict) return call_strictly(bound, call, all, got);
   for (uint32_t i = 0; i < bound->desc->n_args; ++i)
     places[i] = &all->values[i];
-  /* libffi wants a description that it may change, and changes nothing. */
+  /* ffi_call has a parameter that is not const, but it does not change it. */
   ffi_cif cif = bound->cif;
   ffi_call(&cif, bound->function, got, places);
   return TN_OK;
@@ -515,7 +522,8 @@ static int32_t call_once(const tn__bound *bound, const tn_frame *call,
   return TN_OK;
 }
 
-/* Calls for the other elements: only the arguments that are elements change. */
+/* Calls the function for the other elements; only the arguments that are
+ * elements change. */
 static int32_t call_for_others(const tn__bound *bound, const tn_frame *call,
                                int64_t n, arguments *all) {
   const tnm_binding *binding = bound->desc;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * choose.c: which kernel computes a call. Every candidate is asked the same
- * questions in the same order; the answer is a reason that a user can read.
+ * choose.c: chooses the kernel that computes a call. The same checks run for
+ * every candidate, in the same order. The result is a reason that a user can
+ * read.
  */
 #include "registry.h"
 
@@ -44,13 +45,13 @@ static tn__kernel *kernel_at(const tn_operator *op, size_t i) {
   return op->kernels.v[i];
 }
 
-/* What the candidates come to. */
+/* Result of comparing the candidates. */
 typedef struct outcome {
   tn__kernel *best;
   tn__kernel *rival; /* of another plugin, with the same priority */
 } outcome;
 
-static void compete(outcome *o, tn__kernel *kernel) {
+static void compare_kernel(outcome *o, tn__kernel *kernel) {
   if (o->best == NULL || kernel->desc->priority > o->best->desc->priority)
     *o = (outcome){.best = kernel};
   else if (kernel->desc->priority == o->best->desc->priority &&
@@ -58,20 +59,20 @@ static void compete(outcome *o, tn__kernel *kernel) {
     o->rival = kernel;
 }
 
-/* Candidates that could not win are not asked. */
-static outcome find(tn_operator *op, const tn__query *query) {
+/* Does not check candidates with too low a priority. */
+static outcome find_best(tn_operator *op, const tn__query *query) {
   outcome o = {0};
   for (size_t i = 0; i < op->kernels.n; ++i) {
     tn__kernel *kernel = kernel_at(op, i);
     if (kernel->desc->pass != query->pass) continue;
     if (o.best != NULL && kernel->desc->priority < o.best->desc->priority)
       continue;
-    if (tn__kernel_applies(op, kernel, query, NULL)) compete(&o, kernel);
+    if (tn__kernel_applies(op, kernel, query, NULL)) compare_kernel(&o, kernel);
   }
   return o;
 }
 
-static tn_code tie(const tn_operator *op, const outcome *o) {
+static tn_code fail_tie(const tn_operator *op, const outcome *o) {
   return tn__fail(
       TN_UNSUPPORTED,
       "two kernels of %s apply with the same priority %d: %s (plugin "
@@ -86,7 +87,7 @@ static const char *pass_name(uint32_t pass) {
   return pass == TN_PASS_BACKWARD ? "backward" : "forward";
 }
 
-static tn_code none(tn_operator *op, const tn__query *query) {
+static tn_code fail_no_kernel(tn_operator *op, const tn__query *query) {
   tn__reason reason;
   size_t n = 0;
   (void)tn__fail(TN_UNSUPPORTED,
@@ -107,16 +108,16 @@ static tn_code none(tn_operator *op, const tn__query *query) {
                   op->name, pass_name(query->pass));
 }
 
-/* Under the registry's lock, so that what is found cannot be unloaded before it
- * is counted. */
+/* Keeps the registry locked, so that the chosen kernel cannot be unloaded
+ * before it is counted. */
 static tn_code choose_locked(tn_operator *op, const tn__query *query,
                              tn__choice *out) {
-  const outcome o = find(op, query);
-  if (o.best == NULL) return none(op, query);
-  if (o.rival != NULL) return tie(op, &o);
+  const outcome o = find_best(op, query);
+  if (o.best == NULL) return fail_no_kernel(op, query);
+  if (o.rival != NULL) return fail_tie(op, &o);
   *out = (tn__choice){o.best};
   atomic_fetch_add(&o.best->calls, 1);
-  if (query->frame != NULL) tn__frame_for(query->frame, o.best);
+  if (query->frame != NULL) tn__frame_set_kernel(query->frame, o.best);
   return TN_OK;
 }
 
@@ -137,7 +138,7 @@ typedef struct columns {
   int plugin;
 } columns;
 
-static columns measure(const tn_operator *op) {
+static columns measure_columns(const tn_operator *op) {
   columns c = {0, 0};
   for (size_t i = 0; i < op->kernels.n; ++i) {
     const int id = (int)strlen(kernel_at(op, i)->desc->id);
@@ -158,7 +159,7 @@ static void explain_types(const tn_operator *op, const tn_kernel *kernel,
   }
 }
 
-/* Why a kernel that applies is or is not the one. */
+/* The reason for which a kernel that applies is or is not the choice. */
 static void explain_verdict(const tn__kernel *kernel, const tn__query *query,
                             const outcome *o, tn__buf *out) {
   const tn_kernel *desc = kernel->desc;
@@ -176,8 +177,8 @@ static void explain_verdict(const tn__kernel *kernel, const tn__query *query,
 
 static void explain_kernel(tn_operator *op, const tn__kernel *kernel,
                            const tn__query *query, tn__buf *out) {
-  const outcome o = find(op, query);
-  const columns c = measure(op);
+  const outcome o = find_best(op, query);
+  const columns c = measure_columns(op);
   tn__reason reason;
   const bool applies = tn__kernel_applies(op, kernel, query, &reason);
   const bool wins = applies && o.best == kernel && o.rival == NULL;
@@ -206,8 +207,8 @@ static void explain_pass(tn_operator *op, const tn__query *query,
   if (n == 0) tn__buf_add(out, "  (no kernel)\n");
 }
 
-/* The pass that the query is not about is explained without the call, whose
- * frame has another layout. */
+/* Explains the other pass without the call, because its frame has another
+ * layout. */
 void tn__kernel_explain(tn_operator *op, const tn__query *query, tn__buf *out) {
   (void)pthread_rwlock_rdlock(&op->registry->lock);
   tn__buf_add(out, "%s\n", op->name);

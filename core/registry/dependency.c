@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * dependency.c: plugins that a plugin requires, with their least releases.
+ * dependency.c: checks the plugins that a plugin requires, and their minimal
+ * releases.
  */
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * elf.c: a plugin file is checked and its note read before anything maps it.
- * dlopen crashes on truncated files (SIGBUS), and maps what it cannot use; this
- * file reads with pread only and believes no number that it has not compared
- * with the file's length.
+ * elf.c: checks a plugin file and reads its note before any function maps the
+ * file. dlopen crashes on truncated files (SIGBUS), and maps files that it
+ * cannot use. This file reads with pread only, and compares each number with
+ * the file's length before it uses the number.
  */
 #include <elf.h>
 #include <errno.h>
@@ -15,14 +15,14 @@
 
 enum {
   MOST_MANIFEST = 64 << 20, /* bytes; a thousand operators take two million */
-  MOST_NOTES = 1000 /* in all segments; real plugins have less than ten */
+  MOST_NOTES = 1000 /* in all segments; real plugins have fewer than ten */
 };
 
 typedef tn__elf_file file;
 
 /* ------------------------------------------------------------- the file */
 
-static tn_code missing(const char *path) {
+static tn_code fail_missing(const char *path) {
   char target[PATH_MAX];
   ssize_t n = readlink(path, target, sizeof target - 1);
   if (n < 0) return tn__fail(TN_NOT_FOUND, "%s: no such file", path);
@@ -36,7 +36,7 @@ tn_code tn__path_resolve(const tn__env *env, const char *path, char *real) {
   if (!path || !*path)
     return tn__fail(TN_INVALID, "the name of the plugin file is empty");
   if (env->os->realpath(path, real)) return TN_OK;
-  if (errno == ENOENT) return missing(path);
+  if (errno == ENOENT) return fail_missing(path);
   return tn__fail(TN_IO, "%s: cannot be found: %s", path, strerror(errno));
 }
 
@@ -56,7 +56,7 @@ tn_code tn__elf_read_at(const file *f, void *to, size_t bytes,
   return TN_OK;
 }
 
-static bool inside(uint64_t offset, uint64_t bytes, uint64_t size) {
+static bool is_inside(uint64_t offset, uint64_t bytes, uint64_t size) {
   return offset <= size && bytes <= size - offset;
 }
 
@@ -95,7 +95,7 @@ static const char *machine_name(uint32_t machine) {
   }
 }
 
-static tn_code not_elf(const file *f, size_t n) {
+static tn_code fail_no_elf(const file *f, size_t n) {
   char shown[17] = "";
   for (size_t i = 0; i < n && i + 1 < sizeof shown; ++i) {
     unsigned char c = f->head.e_ident[i];
@@ -107,7 +107,7 @@ static tn_code not_elf(const file *f, size_t n) {
                   f->path, shown);
 }
 
-static tn_code truncated(const file *f, const char *what, uint64_t end) {
+static tn_code fail_truncated(const file *f, const char *what, uint64_t end) {
   return tn__fail(TN_PLUGIN,
                   "%s: is truncated: %s ends at byte %" PRIu64
                   ", the file at %" PRIu64 "; build or copy it again",
@@ -118,8 +118,9 @@ static tn_code read_head(file *f) {
   size_t n = f->size < sizeof f->head ? (size_t)f->size : sizeof f->head;
   const unsigned char *ident = f->head.e_ident;
   TN__TRY(tn__elf_read_at(f, &f->head, n, 0));
-  if (n < SELFMAG || memcmp(ident, ELFMAG, SELFMAG)) return not_elf(f, n);
-  if (n < sizeof f->head) return truncated(f, "the ELF header", sizeof f->head);
+  if (n < SELFMAG || memcmp(ident, ELFMAG, SELFMAG)) return fail_no_elf(f, n);
+  if (n < sizeof f->head)
+    return fail_truncated(f, "the ELF header", sizeof f->head);
   if (ident[EI_CLASS] != ELFCLASS64)
     return tn__fail(TN_PLUGIN,
                     "%s: is a %s ELF file (class %u, expected 2); build the "
@@ -166,8 +167,8 @@ static tn_code read_segments(file *f) {
                     "%d of %zu are expected)",
                     f->path, head->e_phnum, head->e_phentsize,
                     TN__MOST_SEGMENTS, sizeof *f->segments);
-  if (!inside(head->e_phoff, bytes, f->size))
-    return truncated(f, "the program header table", head->e_phoff + bytes);
+  if (!is_inside(head->e_phoff, bytes, f->size))
+    return fail_truncated(f, "the program header table", head->e_phoff + bytes);
   return tn__elf_read_at(f, f->segments, (size_t)bytes, head->e_phoff);
 }
 
@@ -175,12 +176,12 @@ static tn_code check_sections(const file *f) {
   const Elf64_Ehdr *head = &f->head;
   uint64_t bytes = (uint64_t)head->e_shnum * head->e_shentsize;
   if (head->e_shoff == 0) return TN_OK;
-  if (!inside(head->e_shoff, bytes, f->size))
-    return truncated(f, "the section header table", head->e_shoff + bytes);
+  if (!is_inside(head->e_shoff, bytes, f->size))
+    return fail_truncated(f, "the section header table", head->e_shoff + bytes);
   return TN_OK;
 }
 
-static bool load_is_sane(const Elf64_Phdr *segment, uint64_t *address) {
+static bool is_valid_load(const Elf64_Phdr *segment, uint64_t *address) {
   uint64_t align = segment->p_align ? segment->p_align : 1;
   bool sane = segment->p_filesz <= segment->p_memsz &&
               segment->p_vaddr >= *address && segment->p_memsz <= INT64_MAX &&
@@ -199,9 +200,10 @@ static tn_code check_segment(const file *f, unsigned i, uint64_t *address) {
                     "it with -shared",
                     f->path);
   if (segment->p_filesz &&
-      !inside(segment->p_offset, segment->p_filesz, f->size))
-    return truncated(f, "a segment", segment->p_offset + segment->p_filesz);
-  if (segment->p_type == PT_LOAD && !load_is_sane(segment, address))
+      !is_inside(segment->p_offset, segment->p_filesz, f->size))
+    return fail_truncated(f, "a segment",
+                          segment->p_offset + segment->p_filesz);
+  if (segment->p_type == PT_LOAD && !is_valid_load(segment, address))
     return tn__fail(TN_PLUGIN,
                     "%s: program header %u is damaged; build or copy it again",
                     f->path, i);
@@ -225,8 +227,8 @@ static tn_code check_segments(const file *f) {
 
 /* --------------------------------------------------------------- the note */
 
-static tn_code bad_note(const file *f, const char *field, uint64_t found,
-                        uint64_t expected) {
+static tn_code fail_bad_note(const file *f, const char *field, uint64_t found,
+                             uint64_t expected) {
   return tn__fail(TN_PLUGIN,
                   "%s: its Tenon note is damaged: %s is %" PRIu64
                   ", expected %" PRIu64 "; build or copy it again",
@@ -235,13 +237,13 @@ static tn_code bad_note(const file *f, const char *field, uint64_t found,
 
 static tn_code check_note(const file *f, uint64_t bytes, const tn_note *note) {
   if (note->magic != TN_PLUGIN_MAGIC)
-    return bad_note(f, "magic", note->magic, TN_PLUGIN_MAGIC);
+    return fail_bad_note(f, "magic", note->magic, TN_PLUGIN_MAGIC);
   if (note->header_size < sizeof *note || note->header_size > bytes)
-    return bad_note(f, "header_size", note->header_size, sizeof *note);
+    return fail_bad_note(f, "header_size", note->header_size, sizeof *note);
   if (note->manifest_size > bytes - note->header_size ||
       note->manifest_size > MOST_MANIFEST)
-    return bad_note(f, "manifest_size", note->manifest_size,
-                    bytes - note->header_size);
+    return fail_bad_note(f, "manifest_size", note->manifest_size,
+                         bytes - note->header_size);
   if (note->machine != f->head.e_machine)
     return tn__fail(TN_PLUGIN,
                     "%s: its ELF header is of machine %u (%s), its Tenon note "
@@ -251,7 +253,8 @@ static tn_code check_note(const file *f, uint64_t bytes, const tn_note *note) {
   return TN_OK;
 }
 
-/* The hash is that of our major: another may have another function. */
+/* The hash is that of our major version: another one may use another
+ * function. */
 static tn_code check_manifest(const file *f, const tn__elf *elf) {
   size_t n = (size_t)elf->note.manifest_size;
   uint64_t found = tn__hash(elf->manifest, n);
@@ -267,7 +270,7 @@ static tn_code check_manifest(const file *f, const tn__elf *elf) {
 static tn_code read_note(const file *f, uint64_t at, uint64_t bytes,
                          tn__elf *out) {
   if (bytes < sizeof out->note)
-    return bad_note(f, "size", bytes, sizeof out->note);
+    return fail_bad_note(f, "size", bytes, sizeof out->note);
   TN__TRY(tn__elf_read_at(f, &out->note, sizeof out->note, at));
   TN__TRY(check_note(f, bytes, &out->note));
   size_t n = (size_t)out->note.manifest_size;
@@ -281,7 +284,7 @@ static uint64_t round_up(uint64_t n, uint64_t align) {
   return (n + align - 1) / align * align;
 }
 
-/* Where the notes of one segment are read, and how many were read before. */
+/* A place in the notes of a segment, and the number of notes before it. */
 typedef struct notes {
   uint64_t at;
   uint64_t left; /* bytes from there to the end of the segment */
@@ -300,8 +303,8 @@ static bool is_ours(const note_head *note) {
          !memcmp(note->name, TN_NOTE_NAME, sizeof TN_NOTE_NAME);
 }
 
-/* One note; `out` gets the manifest if it is ours. */
-static tn_code take_note(const file *f, notes *list, tn__elf *out) {
+/* Reads one note; copies the manifest to `out` if it is Tenon's. */
+static tn_code scan_note(const file *f, notes *list, tn__elf *out) {
   note_head note = {{0, 0, 0}, ""};
   const size_t n = list->left < sizeof note ? (size_t)list->left : sizeof note;
   if (++list->n > MOST_NOTES)
@@ -314,7 +317,7 @@ static tn_code take_note(const file *f, notes *list, tn__elf *out) {
       round_up(sizeof note.head + note.head.n_namesz, list->align);
   uint64_t whole = desc + note.head.n_descsz;
   if (whole > list->left)
-    return bad_note(f, "the end of a note", whole, list->left);
+    return fail_bad_note(f, "the end of a note", whole, list->left);
   if (is_ours(&note))
     return read_note(f, list->at + desc, note.head.n_descsz, out);
   whole = round_up(whole, list->align);
@@ -332,7 +335,7 @@ static tn_code find_note(const file *f, tn__elf *out) {
     list.left = segment->p_filesz;
     list.align = segment->p_align == 8 ? 8 : 4;
     while (!out->manifest && list.left > sizeof(Elf64_Nhdr))
-      TN__TRY(take_note(f, &list, out));
+      TN__TRY(scan_note(f, &list, out));
   }
   if (out->manifest) return TN_OK;
   return tn__fail(TN_PLUGIN,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * elf_dynamic.c: files that a sound linker writes by mistake only, and that
- * weaken the process that loads them. An executable stack or code that is
- * written to while it is loaded opens the way for exploits of any later bug. A
- * library that is found in the current folder may be from any user.
+ * elf_dynamic.c: finds properties of a file that weaken the process that loads
+ * it, and that a sound linker writes by mistake only. An executable stack or
+ * code that is written during loading opens the way for exploits of other bugs.
+ * A library in the current folder may be from any user.
  *
- * The dynamic linker reads the dynamic section from memory, so this file finds
+ * The dynamic linker reads the dynamic section from memory. So this file finds
  * it by its address, not by the offset in the program header.
  */
 #include <string.h>
@@ -24,14 +24,14 @@ typedef struct dynamic {
   uint32_t n_names;
 } dynamic;
 
-static tn_code damaged(const tn__elf_file *f, const char *part) {
+static tn_code fail_damaged(const tn__elf_file *f, const char *part) {
   return tn__fail(TN_PLUGIN,
                   "%s: its dynamic section is damaged: %s; build or copy it "
                   "again",
                   f->path, part);
 }
 
-/* Where the byte of an address is in the file, and how many follow it there. */
+/* Finds an address in the file, and the number of bytes after it. */
 static bool find_address(const tn__elf_file *f, uint64_t address, uint64_t *at,
                          uint64_t *left) {
   for (unsigned i = 0; i < f->head.e_phnum; ++i) {
@@ -48,8 +48,7 @@ static bool find_address(const tn__elf_file *f, uint64_t address, uint64_t *at,
 
 /* ------------------------------------------------------------------- names */
 
-/* A part of a list of folders, or the name of a library. Its first bytes are
- * enough. */
+/* A folder of a list, or the name of a library. Its first bytes are enough. */
 typedef struct part {
   char text[TN__DANGER_TEXT];
   size_t n; /* bytes of all of it */
@@ -63,31 +62,33 @@ static void add_byte(part *p, char c) {
   p->has_slash = p->has_slash || c == '/';
 }
 
-static bool begins_at_origin(const char *text, const char *origin) {
+static bool is_at_origin(const char *text, const char *origin) {
   const size_t n = strlen(origin);
   return !strncmp(text, origin, n) && (text[n] == '/' || text[n] == 0);
 }
 
 static bool is_relative(const part *p) {
-  return p->text[0] != '/' && !begins_at_origin(p->text, "$ORIGIN") &&
-         !begins_at_origin(p->text, "${ORIGIN}");
+  return p->text[0] != '/' && !is_at_origin(p->text, "$ORIGIN") &&
+         !is_at_origin(p->text, "${ORIGIN}");
 }
 
-/* The linker looks for a library without a slash in its own folders. */
+/* Judges one part. The linker looks for a library without a slash in its own
+ * folders. */
 static void judge_part(const part *p, bool is_list, tn__elf *out) {
   if (out->danger || !is_relative(p) || (!is_list && !p->has_slash)) return;
   out->danger = is_list ? TN__DANGER_FOLDER : TN__DANGER_LIBRARY;
   memcpy(out->danger_text, p->text, sizeof out->danger_text);
 }
 
-/* One text of the string table: folders with ':' between, or a library. */
+/* Checks one text of the string table: a library, or folders with ':' between
+ * them. */
 static tn_code check_name(const dynamic *d, uint64_t offset, bool is_list,
                           tn__elf *out) {
   char block[BLOCK];
   part p = {"", 0, false};
   uint64_t at = 0, left = 0, done = 0;
   if (!find_address(d->f, d->strings + offset, &at, &left))
-    return damaged(d->f, "a text is outside of the file");
+    return fail_damaged(d->f, "a text is outside of the file");
   while (done < left && done < MOST_NAMES) {
     const size_t n = left - done < BLOCK ? (size_t)(left - done) : BLOCK;
     TN__TRY(tn__elf_read_at(d->f, block, n, at + done));
@@ -102,14 +103,14 @@ static tn_code check_name(const dynamic *d, uint64_t offset, bool is_list,
     }
     done += n;
   }
-  return damaged(d->f, "a text has no end");
+  return fail_damaged(d->f, "a text has no end");
 }
 
 /* ----------------------------------------------------------------- entries */
 
 typedef tn_code take_entry(dynamic *d, const Elf64_Dyn *entry, tn__elf *out);
 
-static tn_code take_flag(dynamic *d, const Elf64_Dyn *entry, tn__elf *out) {
+static tn_code read_flag(dynamic *d, const Elf64_Dyn *entry, tn__elf *out) {
   (void)out;
   if (entry->d_tag == DT_STRTAB) d->strings = entry->d_un.d_ptr;
   if (entry->d_tag == DT_TEXTREL ||
@@ -118,7 +119,7 @@ static tn_code take_flag(dynamic *d, const Elf64_Dyn *entry, tn__elf *out) {
   return TN_OK;
 }
 
-static tn_code take_name(dynamic *d, const Elf64_Dyn *entry, tn__elf *out) {
+static tn_code read_name(dynamic *d, const Elf64_Dyn *entry, tn__elf *out) {
   switch (entry->d_tag) {
     case DT_RPATH:
     case DT_RUNPATH:
@@ -137,7 +138,7 @@ static tn_code walk_entries(dynamic *d, uint64_t address, take_entry *take,
   Elf64_Dyn block[BLOCK / sizeof(Elf64_Dyn)];
   uint64_t at = 0, left = 0;
   if (!find_address(d->f, address, &at, &left))
-    return damaged(d->f, "it is outside of the file");
+    return fail_damaged(d->f, "it is outside of the file");
   for (uint32_t i = 0; i < MOST_ENTRIES; ++i) {
     const size_t slot = i % (BLOCK / sizeof *block);
     const size_t n = left < sizeof block ? (size_t)left : sizeof block;
@@ -150,10 +151,10 @@ static tn_code walk_entries(dynamic *d, uint64_t address, take_entry *take,
     if (block[slot].d_tag == DT_NULL) return TN_OK;
     TN__TRY(take(d, &block[slot], out));
   }
-  return damaged(d->f, "it has no end");
+  return fail_damaged(d->f, "it has no end");
 }
 
-/* A file without the mark gets an executable stack as well. */
+/* A file without this header gets an executable stack, too. */
 static bool has_executable_stack(const tn__elf_file *f) {
   bool marked = false, executable = false;
   for (unsigned i = 0; i < f->head.e_phnum; ++i) {
@@ -173,12 +174,12 @@ static const Elf64_Phdr *find_dynamic(const tn__elf_file *f) {
 tn_code tn__elf_find_danger(const tn__elf_file *f, tn__elf *out) {
   dynamic d = {.f = f};
   const uint64_t address = find_dynamic(f)->p_vaddr;
-  TN__TRY(walk_entries(&d, address, take_flag, out));
+  TN__TRY(walk_entries(&d, address, read_flag, out));
   if (has_executable_stack(f))
     out->danger = TN__DANGER_STACK;
   else if (d.writes_code)
     out->danger = TN__DANGER_CODE;
-  return walk_entries(&d, address, take_name, out);
+  return walk_entries(&d, address, read_name, out);
 }
 
 /* ---------------------------------------------------------------- judgement */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * elf_file.h: an open ELF file, for the files that check one: elf.c its headers
- * and the note, elf_dynamic.c its flags and the libraries that it asks for.
+ * elf_file.h: an open ELF file, for the two files that check one. elf.c checks
+ * headers and note. elf_dynamic.c checks flags and the required libraries.
  */
 #ifndef TENON_ELF_FILE_H_
 #define TENON_ELF_FILE_H_

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fields.c: values become a params struct by its field table: which value
- * belongs to which field, defaults, and the rules between fields. What a single
- * value may be is in fields_value.c.
+ * fields.c: makes a params struct of values by its field table. It finds the
+ * field of each value, adds defaults, and checks the rules between fields. The
+ * rules for a single value are in fields_value.c.
  */
 #include "fields.h"
 
@@ -26,7 +26,7 @@ static const tn_field *field_of(const tn__fields *fields, const char *key) {
   return NULL;
 }
 
-static tn_code unknown_key(const tn__fields *fields, const char *key) {
+static tn_code fail_unknown_key(const tn__fields *fields, const char *key) {
   const char *names[128];
   size_t n = 0;
   if (fields->n == 0)
@@ -48,8 +48,8 @@ static tn_code unknown_key(const tn__fields *fields, const char *key) {
   return tn__fail_more(TN_NOT_FOUND, ")");
 }
 
-static tn_code given_twice(const tn__fields *fields, const tn_field *field,
-                           const char *first, const char *second) {
+static tn_code fail_repeated(const tn__fields *fields, const tn_field *field,
+                             const char *first, const char *second) {
   if (strcmp(first, second) == 0)
     return tn__fail(TN_INVALID,
                     "parameter `%s` of %s is given twice; give it once",
@@ -60,7 +60,7 @@ static tn_code given_twice(const tn__fields *fields, const tn_field *field,
                   field->name, fields->where, first, second);
 }
 
-/* Every key is known and no field is given twice. */
+/* Checks that every key is known and that no field occurs twice. */
 static tn_code check_keys(const tn__fields *fields, const tn_value *values,
                           size_t n) {
   for (size_t i = 0; i < n; ++i) {
@@ -69,17 +69,17 @@ static tn_code check_keys(const tn__fields *fields, const tn_value *values,
                       fields->where);
     if (is_hidden(values[i].key)) continue;
     const tn_field *field = field_of(fields, values[i].key);
-    if (field == NULL) return unknown_key(fields, values[i].key);
+    if (field == NULL) return fail_unknown_key(fields, values[i].key);
     for (size_t j = 0; j < i; ++j)
       if (is_key_of(field, values[j].key))
-        return given_twice(fields, field, values[j].key, values[i].key);
+        return fail_repeated(fields, field, values[j].key, values[i].key);
   }
   return TN_OK;
 }
 
 /* ------------------------------------------------------------------ sources */
 
-/* What the user gave, and behind it the defaults. */
+/* The user's values, then the defaults. */
 typedef struct source {
   const tn__env *env;
   const tn__fields *fields;
@@ -93,14 +93,15 @@ static const tn_value *user_value(const source *from, const tn_field *field) {
   return NULL;
 }
 
-/* The user's value, else the default; a text of NULL is None. */
+/* The user's value, otherwise the default; a NULL text is None. */
 static tn_value value_of(const source *from, const tn_field *field) {
   const tn_value *value = user_value(from, field);
   return value != NULL ? *value
                        : tn_value_text(field->name, field->default_text);
 }
 
-/* The field that decides this list's length: the end of the rank_of chain. */
+/* The field that decides the length of this list: the end of the rank_of
+ * chain. */
 static const tn_field *rank_root(const tn__fields *fields,
                                  const tn_field *field) {
   for (uint32_t hops = 0; hops < fields->n; ++hops) {
@@ -110,7 +111,7 @@ static const tn_field *rank_root(const tn__fields *fields,
   return field;
 }
 
-/* Room that a list needs, counting what repetition may make of it. */
+/* Entries that a list needs room for, including repetition. */
 static size_t list_room(const source *from, const tn_field *field) {
   const tn_value own = value_of(from, field);
   const tn_value root = value_of(from, rank_root(from->fields, field));
@@ -127,15 +128,15 @@ static size_t tail_bytes(const source *from) {
       bytes += list_room(from, field) * 8;
     else if (field->type == TN_FIELD_STRING && value.type == TN_FIELD_STRING &&
              value.as.s != NULL)
-      bytes += tn__round8(strlen(value.as.s) + 1);
+      bytes += tn__round_up_8(strlen(value.as.s) + 1);
   }
   return bytes;
 }
 
 /* ------------------------------------------------------------------ filling */
 
-/* A value that the field would take, for the message that asks for one. */
-static const char *sample_of(const tn_field *field) {
+/* A value that the field accepts, as an example for a message. */
+static const char *find_sample(const tn_field *field) {
   switch (field->type) {
     case TN_FIELD_BOOL:
       return "true";
@@ -156,12 +157,12 @@ static const char *sample_of(const tn_field *field) {
   }
 }
 
-static tn_code missing(const tn__fields *fields, const tn_field *field) {
+static tn_code fail_missing(const tn__fields *fields, const tn_field *field) {
   return tn__fail(TN_INVALID,
                   "%s needs the parameter `%s` (%s), which has no default; "
                   "give it, for example %s=%s",
                   fields->where, field->name, tn__field_kind(field),
-                  field->name, sample_of(field));
+                  field->name, find_sample(field));
 }
 
 static void warn_deprecated(const source *from, const tn_field *field) {
@@ -172,19 +173,19 @@ static void warn_deprecated(const source *from, const tn_field *field) {
           field->use == NULL ? "" : field->use);
 }
 
-static void set_given(const tn__fill *fill, int32_t given) {
+static void set_flag(const tn__fill *fill, int32_t given) {
   const tn_field *field = fill->field;
   if ((field->flags & TN_FIELD_OPTIONAL) != 0 && field->has_offset != TN_NONE)
     memcpy(fill->data + field->has_offset, &given, sizeof given);
 }
 
-/* Stores one value; `room` is how many entries a list may have. */
+/* Stores one value; a list may have `room` entries. */
 static tn_code fill_value(tn__fill *fill, const tn_value *value, size_t room) {
   const tn_field *field = fill->field;
   const bool none = tn__value_is_none(field, value);
   tn_code rc = TN_OK;
   fill->value = value;
-  set_given(fill, none ? 0 : 1);
+  set_flag(fill, none ? 0 : 1);
   if (!none)
     rc = tn__fill_member(fill, room);
   else if ((field->flags & TN_FIELD_OPTIONAL) == 0)
@@ -199,7 +200,7 @@ static tn_code fill_one(const source *from, tn__fill *fill) {
   const bool user = user_value(from, field) != NULL;
   const tn_value value = value_of(from, field);
   if (!user && (field->flags & TN_FIELD_REQUIRED) != 0)
-    return missing(from->fields, field);
+    return fail_missing(from->fields, field);
   if (user && field->deprecated_since != 0) warn_deprecated(from, field);
   const tn_code rc = fill_value(
       fill, &value, tn__field_is_list(field) ? list_room(from, field) : 0);
@@ -229,16 +230,16 @@ static tn_code check_rank(const tn__fill *fill, int64_t n) {
   return TN_OK;
 }
 
-/* Gives a list the length of another, by repeating its single value. */
-static tn_code follow_rank(tn__fill *fill, const tn_field *root, tn_ints *list,
-                           int64_t n) {
+/* Extends a list to the length of another one by repeating its single value. */
+static tn_code repeat_to_rank(tn__fill *fill, const tn_field *root,
+                              tn_ints *list, int64_t n) {
   if (list->n == n) return TN_OK;
   if (list->n != 1)
     return tn__fill_fail(fill, TN_INVALID,
                          "has %lld values, but `%s` has %lld; give one value "
                          "or as many",
                          (long long)list->n, root->name, (long long)n);
-  /* The list lies in the struct's tail, with room for the repetition. */
+  /* The list is in the struct's tail, with room for the repetition. */
   int64_t *v =
       (int64_t *)(void *)(fill->data +
                           ((const unsigned char *)list->v - fill->data));
@@ -247,18 +248,18 @@ static tn_code follow_rank(tn__fill *fill, const tn_field *root, tn_ints *list,
   return TN_OK;
 }
 
-/* The representation of tn_floats is that of tn_ints: a pointer to eight-byte
- * entries and a length, so that one function serves both. */
+/* tn_floats has the representation of tn_ints (a pointer to eight-byte entries
+ * and a length), so one function handles both. */
 static tn_code finish_list(tn__fill *fill) {
   const tn_field *field = fill->field;
   const tn_field *root = rank_root(fill->fields, field);
   tn_ints list, other;
-  if (!tn__member_given(field, fill->data)) return TN_OK;
+  if (!tn__member_is_set(field, fill->data)) return TN_OK;
   memcpy(&list, tn__member(field, fill->data), sizeof list);
   memcpy(&other, tn__member(root, fill->data), sizeof other);
   if (root != field && tn__field_is_list(root) &&
-      tn__member_given(root, fill->data)) {
-    TN__TRY(follow_rank(fill, root, &list, other.n));
+      tn__member_is_set(root, fill->data)) {
+    TN__TRY(repeat_to_rank(fill, root, &list, other.n));
     memcpy(tn__member(field, fill->data), &list, sizeof list);
   }
   return check_rank(fill, list.n);
@@ -282,7 +283,7 @@ tn_code tn__fields_build(const tn__env *env, const tn__fields *fields,
   const source from = {env, fields, values, n};
   *out = NULL;
   TN__TRY(check_keys(fields, values, n));
-  const size_t head = tn__round8(fields->size);
+  const size_t head = tn__round_up_8(fields->size);
   const size_t bytes = head + tail_bytes(&from);
   unsigned char *data = tn__zalloc(env, bytes);
   if (data == NULL) return tn__fail_memory(bytes, "parameters");
@@ -302,7 +303,7 @@ static bool is_number(const tn_field *field) {
   return !tn__field_is_list(field) && field->type != TN_FIELD_STRING;
 }
 
-static bool may_change(const tn_field *field) {
+static bool is_changeable(const tn_field *field) {
   return (field->flags & TN_FIELD_DYNAMIC) != 0 && is_number(field);
 }
 
@@ -311,7 +312,7 @@ static size_t number_bytes(const tn_field *field) {
 }
 
 static tn_code check_dynamic(const tn__fields *fields, const tn_field *field) {
-  if (may_change(field)) return TN_OK;
+  if (is_changeable(field)) return TN_OK;
   return tn__fail(
       TN_UNSUPPORTED,
       "parameter `%s` of %s is not declared dynamic%s, so it cannot "
@@ -325,54 +326,55 @@ tn_code tn__fields_set(const tn__fields *fields, const tn_value *value,
   if (value->key == NULL)
     return tn__fail(TN_INVALID, "the value for %s has no key", fields->where);
   const tn_field *field = field_of(fields, value->key);
-  if (field == NULL) return unknown_key(fields, value->key);
+  if (field == NULL) return fail_unknown_key(fields, value->key);
   TN__TRY(check_dynamic(fields, field));
-  /* A scalar and its flag, as they were, for when the value is refused. */
+  /* Keep the old scalar and its flag, in case the value is refused. */
   const size_t bytes = number_bytes(field);
   unsigned char before[8];
-  int32_t given = tn__member_given(field, data);
+  int32_t given = tn__member_is_set(field, data);
   memcpy(before, tn__member_of(field, data), bytes);
   tn__fill fill = {.fields = fields, .field = field, .data = data};
   const tn_code rc = fill_value(&fill, value, 0);
   if (rc == TN_OK) return TN_OK;
   memcpy(tn__member(field, data), before, bytes);
-  set_given(&fill, given);
+  set_flag(&fill, given);
   return rc;
 }
 
-void tn__fields_take(const tn__fields *fields, void *data, const void *from) {
+void tn__fields_copy_dynamic(const tn__fields *fields, void *data,
+                             const void *from) {
   for (uint32_t i = 0; i < fields->n; ++i) {
     const tn_field *field = fields->fields[i];
-    if (!may_change(field)) continue;
+    if (!is_changeable(field)) continue;
     const tn__fill fill = {.fields = fields, .field = field, .data = data};
     memcpy(tn__member(field, data), tn__member_of(field, from),
            number_bytes(field));
-    set_given(&fill, tn__member_given(field, from));
+    set_flag(&fill, tn__member_is_set(field, from));
   }
 }
 
 /* ------------------------------------------------------------------- prefix */
 
-static bool prefix_fail(const tn_target *want, const tn_field *field,
+static bool fail_prefix(const tn_target *want, const tn_field *field,
                         const char *what) {
   (void)tn__fail(TN_PLUGIN,
                  "the kernels for %s were compiled for other parameters: %s "
-                 "of `%s` differs from what is loaded; regenerate and rebuild "
+                 "of `%s` differs from the loaded one; regenerate and rebuild "
                  "them against the operator's current manifest",
                  want->op, what, field->name);
   return false;
 }
 
-static bool same_field(const tn_target *want, const tn_field *a,
-                       const tn_field *b) {
-  if (strcmp(a->name, b->name) != 0) return prefix_fail(want, a, "the name");
-  if (a->type != b->type) return prefix_fail(want, a, "the type");
+static bool is_same_field(const tn_target *want, const tn_field *a,
+                          const tn_field *b) {
+  if (strcmp(a->name, b->name) != 0) return fail_prefix(want, a, "the name");
+  if (a->type != b->type) return fail_prefix(want, a, "the type");
   if (a->offset != b->offset || a->has_offset != b->has_offset)
-    return prefix_fail(want, a, "the offset");
-  if (a->n_values > b->n_values) return prefix_fail(want, a, "the enum");
+    return fail_prefix(want, a, "the offset");
+  if (a->n_values > b->n_values) return fail_prefix(want, a, "the enum");
   for (uint32_t i = 0; i < a->n_values; ++i)
     if (strcmp(a->values[i], b->values[i]) != 0)
-      return prefix_fail(want, a, "the enum");
+      return fail_prefix(want, a, "the enum");
   return true;
 }
 
@@ -388,6 +390,6 @@ bool tn__fields_prefix(const tn_target *want, const tn_op *have) {
     return false;
   }
   for (uint32_t i = 0; i < want->n_params; ++i)
-    if (!same_field(want, want->params[i], have->params[i])) return false;
+    if (!is_same_field(want, want->params[i], have->params[i])) return false;
   return true;
 }

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fields_parse.c: the text form of parameters, `a=1 b=[2, 3] name="two words"`,
- * is cut into keys and values. What the values mean is not decided here.
+ * fields_parse.c: splits the text form of parameters, `a=1 b=[2, 3] name="two
+ * words"`, into keys and values. fields_value.c converts the values.
  */
 #include <ctype.h>
 #include <string.h>
 
 #include "fields.h"
 
-/* Works in a copy of the text: ends of words are overwritten with NUL. */
+/* Reads a copy of the text, and overwrites the ends of words with NUL. */
 typedef struct reader {
   const char *where;
   char *at;
 } reader;
 
-static tn_code bad_text(const reader *r, const char *near, const char *what) {
+static tn_code fail_bad_text(const reader *r, const char *near,
+                             const char *what) {
   return tn__fail(TN_INVALID,
                   "parameters of %s: %s near `%.40s`; write key=value with "
                   "blanks between, for example a=1 b=[2, 3] c=\"two words\"",
                   r->where, what, near);
 }
 
-/* NUL if no escape is meant by `c`. */
-static char unescaped(char c) {
+/* The character of the escape `\c`; NUL if there is no such escape. */
+static char unescape_char(char c) {
   switch (c) {
     case 'n':
       return '\n';
@@ -37,7 +38,7 @@ static char unescaped(char c) {
   }
 }
 
-/* A text in quotes; unescaped in place, which only makes it shorter. */
+/* Reads a quoted text; replaces escapes in place, which only shortens it. */
 static tn_code read_quoted(reader *r, tn_value *out) {
   const char *begin = r->at++;
   char *to = r->at;
@@ -45,11 +46,12 @@ static tn_code read_quoted(reader *r, tn_value *out) {
   out->n = TN__QUOTED;
   for (; *r->at != '"'; ++r->at) {
     char c = *r->at;
-    if (c == '\0') return bad_text(r, begin, "a text without closing quote");
+    if (c == '\0')
+      return fail_bad_text(r, begin, "a text without closing quote");
     if (c == '\\') {
-      c = unescaped(*++r->at);
+      c = unescape_char(*++r->at);
       if (c == '\0')
-        return bad_text(r, r->at - 1, "an unknown escape in a text");
+        return fail_bad_text(r, r->at - 1, "an unknown escape in a text");
     }
     *to++ = c;
   }
@@ -58,12 +60,13 @@ static tn_code read_quoted(reader *r, tn_value *out) {
   return TN_OK;
 }
 
-/* A list up to its closing bracket; blanks may stand inside. */
+/* Reads a list up to its closing bracket; it may contain blanks. */
 static tn_code read_list(reader *r, tn_value *out) {
   const char close = *r->at == '[' ? ']' : ')';
   char *begin = r->at;
   char *end = strchr(begin, close);
-  if (end == NULL) return bad_text(r, begin, "a list without closing bracket");
+  if (end == NULL)
+    return fail_bad_text(r, begin, "a list without closing bracket");
   out->as.s = begin;
   r->at = end + 1;
   return TN_OK;
@@ -74,11 +77,11 @@ static void read_word(reader *r, tn_value *out) {
   while (*r->at != '\0' && !isspace((unsigned char)*r->at)) ++r->at;
 }
 
-/* Ends the value that stands before r->at. */
+/* Ends the value before r->at. */
 static tn_code end_value(reader *r) {
   if (*r->at == '\0') return TN_OK;
   if (!isspace((unsigned char)*r->at))
-    return bad_text(r, r->at, "no blank after a value");
+    return fail_bad_text(r, r->at, "no blank after a value");
   *r->at++ = '\0';
   return TN_OK;
 }
@@ -88,8 +91,8 @@ static tn_code read_pair(reader *r, tn_value *out) {
   *out = tn_value_text(key, NULL);
   while (*r->at != '\0' && *r->at != '=' && !isspace((unsigned char)*r->at))
     ++r->at;
-  if (*r->at != '=') return bad_text(r, key, "a word without `=`");
-  if (r->at == key) return bad_text(r, key, "a value without a key");
+  if (*r->at != '=') return fail_bad_text(r, key, "a word without `=`");
+  if (r->at == key) return fail_bad_text(r, key, "a value without a key");
   *r->at++ = '\0';
   if (*r->at == '"')
     TN__TRY(read_quoted(r, out));
@@ -114,7 +117,7 @@ tn_code tn__fields_parse(const tn__env *env, const tn__fields *fields,
   size_t most = 0, n = 0;
   *out = NULL;
   for (const char *s = text; *s != '\0'; ++s) most += *s == '=';
-  /* A failing pair is begun but not counted, hence one more. */
+  /* A pair that fails is begun but not counted, so there is one more. */
   const size_t bytes = (most + 1) * sizeof(tn_value) + length + 1;
   tn_value *values = tn__alloc(env, bytes);
   if (values == NULL) return tn__fail_memory(bytes, "the text of parameters");

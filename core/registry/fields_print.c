@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fields_print.c: a params struct as text that tn__fields_parse reads back, as
- * JSON, and as a hash.
+ * fields_print.c: prints a params struct as text that tn__fields_parse reads
+ * back, and as JSON, and computes its hash.
  */
 #include <math.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static void print_quoted(tn__buf *out, const char *text) {
   tn__buf_add(out, "\"");
 }
 
-/* JSON has no word for infinity and nan; they become texts. */
+/* JSON has no infinity and NaN; they become texts. */
 static void print_double(tn__buf *out, double v, bool json) {
   const bool quote = json && !isfinite(v);
   if (quote) tn__buf_add(out, "\"");
@@ -56,7 +56,7 @@ static const char *name_of(const tn_field *field, const void *at) {
 static void print_member(const tn_field *field, const void *data, tn__buf *out,
                          bool json) {
   const void *at = tn__member_of(field, data);
-  if (!tn__member_given(field, data)) {
+  if (!tn__member_is_set(field, data)) {
     tn__buf_add(out, json ? "null" : "None");
     return;
   }
@@ -108,13 +108,13 @@ void tn__fields_json(const tn__fields *fields, const void *data, tn__buf *out) {
 static uint64_t member_hash(const tn_field *field, const void *data) {
   const void *at = tn__member_of(field, data);
   tn_ints list;
-  if (!tn__member_given(field, data)) return 1;
+  if (!tn__member_is_set(field, data)) return 1;
   switch (field->type) {
     case TN_FIELD_INT:
     case TN_FIELD_FLOAT:
       return tn__hash(at, 8);
     case TN_FIELD_INTS:
-    case TN_FIELD_FLOATS: /* laid out alike */
+    case TN_FIELD_FLOATS: /* the same layout */
       memcpy(&list, at, sizeof list);
       return tn__hash(list.v, (size_t)list.n * 8);
     case TN_FIELD_STRING: {
@@ -137,17 +137,18 @@ uint64_t tn__fields_hash(const tn__fields *fields, const void *data) {
 
 /* -------------------------------------------------------------------- equal */
 
-static bool member_equal(const tn_field *field, const void *a, const void *b) {
+static bool is_member_equal(const tn_field *field, const void *a,
+                            const void *b) {
   const void *x = tn__member_of(field, a), *y = tn__member_of(field, b);
   tn_ints left, right;
-  if (tn__member_given(field, a) != tn__member_given(field, b)) return false;
-  if (!tn__member_given(field, a)) return true;
+  if (tn__member_is_set(field, a) != tn__member_is_set(field, b)) return false;
+  if (!tn__member_is_set(field, a)) return true;
   switch (field->type) {
     case TN_FIELD_INT:
     case TN_FIELD_FLOAT:
       return memcmp(x, y, 8) == 0;
     case TN_FIELD_INTS:
-    case TN_FIELD_FLOATS: /* laid out alike */
+    case TN_FIELD_FLOATS: /* the same layout */
       memcpy(&left, x, sizeof left);
       memcpy(&right, y, sizeof right);
       return left.n == right.n &&
@@ -161,6 +162,6 @@ static bool member_equal(const tn_field *field, const void *a, const void *b) {
 
 bool tn__fields_equal(const tn__fields *fields, const void *a, const void *b) {
   for (uint32_t i = 0; i < fields->n; ++i)
-    if (!member_equal(fields->fields[i], a, b)) return false;
+    if (!is_member_equal(fields->fields[i], a, b)) return false;
   return true;
 }

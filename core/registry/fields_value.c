@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fields_value.c: one value, given as text or typed, becomes one member of a
- * params struct. Every rule about a single value is here; rules between
- * members are in fields.c.
+ * fields_value.c: converts one value, a text or a typed one, to one member of a
+ * params struct. Every rule about a single value is here; rules between members
+ * are in fields.c.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -38,7 +38,7 @@ const char *tn__field_kind(const tn_field *field) {
                                                       : "nothing";
 }
 
-static tn_code wrong_type(const tn__fill *fill) {
+static tn_code fail_wrong_type(const tn__fill *fill) {
   const tn_field given = {.type = fill->value->type};
   return tn__fill_fail(fill, TN_INVALID, "takes %s, but %s was given",
                        tn__field_kind(fill->field), tn__field_kind(&given));
@@ -65,7 +65,7 @@ static tn_code check_float(const tn__fill *fill, double v) {
   const uint32_t bounds = TN_FIELD_HAS_MIN | TN_FIELD_HAS_MAX;
   if ((field->flags & bounds) != 0 && isnan(v))
     return tn__fill_fail(fill, TN_OUT_OF_RANGE,
-                         "nan lies in no range, and this parameter has one");
+                         "nan is in no range, and this parameter has one");
   if ((field->flags & TN_FIELD_HAS_MIN) != 0 && v < field->min_float)
     return tn__fill_fail(fill, TN_OUT_OF_RANGE,
                          "%.15g is too small; the least value allowed is "
@@ -86,17 +86,17 @@ static const char *skip_blanks(const char *s) {
   return s;
 }
 
-static tn_code malformed(const tn__fill *fill) {
+static tn_code fail_malformed(const tn__fill *fill) {
   return tn__fill_fail(fill, TN_INVALID, "`%.80s` is not %s", fill->value->as.s,
                        tn__field_kind(fill->field));
 }
 
-/* Reads one integer at *s and moves *s behind it. */
+/* Reads one integer at *s and moves *s after it. */
 static tn_code scan_int(const tn__fill *fill, const char **s, int64_t *out) {
   char *end = NULL;
   errno = 0;
   const long long v = strtoll(*s, &end, 10);
-  if (end == *s) return malformed(fill);
+  if (end == *s) return fail_malformed(fill);
   if (errno == ERANGE)
     return tn__fill_fail(fill, TN_OUT_OF_RANGE,
                          "`%.80s` does not fit an integer of 64 bits",
@@ -111,7 +111,7 @@ static tn_code scan_float(const tn__fill *fill, const char **s, double *out) {
   char *end = NULL;
   double v;
   TN__TRY(tn__read_double(*s, &end, &v));
-  if (end == *s) return malformed(fill);
+  if (end == *s) return fail_malformed(fill);
   if (errno == ERANGE && (isinf(v) || v == 0))
     return tn__fill_fail(fill, TN_OUT_OF_RANGE,
                          "`%.80s` does not fit a number of 64 bits (it is too "
@@ -132,10 +132,10 @@ static tn_code bool_of(const tn__fill *fill, int32_t *out) {
     const bool no =
         strcasecmp(v->as.s, "false") == 0 || strcmp(v->as.s, "0") == 0;
     *out = yes ? 1 : 0;
-    return yes || no ? TN_OK : malformed(fill);
+    return yes || no ? TN_OK : fail_malformed(fill);
   }
   if (v->type != TN_FIELD_BOOL && v->type != TN_FIELD_INT)
-    return wrong_type(fill);
+    return fail_wrong_type(fill);
   if (v->as.i != 0 && v->as.i != 1)
     return tn__fill_fail(fill, TN_INVALID, "%lld is not true (1) or false (0)",
                          (long long)v->as.i);
@@ -148,11 +148,11 @@ static tn_code int_of(const tn__fill *fill, int64_t *out) {
   if (v->type == TN_FIELD_STRING) {
     const char *s = v->as.s;
     TN__TRY(scan_int(fill, &s, out));
-    if (*skip_blanks(s) != '\0') return malformed(fill);
+    if (*skip_blanks(s) != '\0') return fail_malformed(fill);
   } else if (v->type == TN_FIELD_INT) {
     *out = v->as.i;
   } else {
-    return wrong_type(fill);
+    return fail_wrong_type(fill);
   }
   return check_int(fill, *out);
 }
@@ -162,13 +162,13 @@ static tn_code float_of(const tn__fill *fill, double *out) {
   if (v->type == TN_FIELD_STRING) {
     const char *s = v->as.s;
     TN__TRY(scan_float(fill, &s, out));
-    if (*skip_blanks(s) != '\0') return malformed(fill);
+    if (*skip_blanks(s) != '\0') return fail_malformed(fill);
   } else if (v->type == TN_FIELD_FLOAT) {
     *out = v->as.f;
   } else if (v->type == TN_FIELD_INT) {
     *out = (double)v->as.i;
   } else {
-    return wrong_type(fill);
+    return fail_wrong_type(fill);
   }
   return check_float(fill, *out);
 }
@@ -196,7 +196,7 @@ static tn_code enum_of(const tn__fill *fill, int32_t *out) {
     *out = (int32_t)v->as.i;
     return TN_OK;
   }
-  if (v->type != TN_FIELD_STRING) return wrong_type(fill);
+  if (v->type != TN_FIELD_STRING) return fail_wrong_type(fill);
   const char *name = v->as.s == NULL ? "None" : v->as.s;
   for (uint32_t i = 0; i < field->n_values; ++i) {
     if (strcmp(field->values[i], name) != 0) continue;
@@ -216,7 +216,7 @@ static tn_code dtype_of(const tn__fill *fill, tn_dtype *out) {
     return tn__fill_fail(fill, TN_INVALID, "%#llx is not an element type",
                          (unsigned long long)v->as.i);
   }
-  if (v->type != TN_FIELD_STRING) return wrong_type(fill);
+  if (v->type != TN_FIELD_STRING) return fail_wrong_type(fill);
   if (tn__dtype_parse(v->as.s, out)) return TN_OK;
   return add_names(tn__fill_fail(fill, TN_INVALID,
                                  "`%.80s` is not an element type", v->as.s),
@@ -225,20 +225,20 @@ static tn_code dtype_of(const tn__fill *fill, tn_dtype *out) {
 
 static tn_code fill_string(tn__fill *fill, const char **out) {
   const tn_value *v = fill->value;
-  if (v->type != TN_FIELD_STRING) return wrong_type(fill);
+  if (v->type != TN_FIELD_STRING) return fail_wrong_type(fill);
   const size_t n = strlen(v->as.s) + 1;
   memcpy(fill->tail, v->as.s, n);
   *out = (const char *)fill->tail;
-  fill->tail += tn__round8(n);
+  fill->tail += tn__round_up_8(n);
   return TN_OK;
 }
 
 /* ------------------------------------------------------------------- lists */
 
-/* Walks over the entries of a list, whatever form it was given in. */
+/* Iterates over the entries of a list in any form. */
 typedef struct entries {
   const char *at; /* in a text; NULL for a typed value */
-  char close;     /* the bracket that ends the text, or NUL */
+  char close;     /* the closing bracket of the text, or NUL */
   uint32_t i;     /* entries seen */
   bool more;      /* `whole` or `number` holds an entry */
   int64_t whole;  /* of ints */
@@ -255,29 +255,29 @@ static entries entries_of(const tn_value *value) {
   return e;
 }
 
-static tn_code next_in_text(const tn__fill *fill, entries *e) {
+static tn_code read_next_word(const tn__fill *fill, entries *e) {
   e->at = skip_blanks(e->at);
   const bool comma = e->i > 0 && *e->at == ',';
   if (comma) e->at = skip_blanks(e->at + 1);
   if (*e->at == e->close && (e->i > 0 || e->close != '\0')) {
     if (e->close != '\0' && *skip_blanks(e->at + 1) != '\0')
-      return malformed(fill);
+      return fail_malformed(fill);
     e->more = false;
     return TN_OK;
   }
-  if (e->i > 0 && !comma) return malformed(fill);
+  if (e->i > 0 && !comma) return fail_malformed(fill);
   e->more = true;
   return fill->field->type == TN_FIELD_INTS
              ? scan_int(fill, &e->at, &e->whole)
              : scan_float(fill, &e->at, &e->number);
 }
 
-/* Length of a typed value, a single number being a list of one. */
+/* Length of a typed value; a single number is a list of one. */
 static uint32_t typed_length(const tn_value *v) {
   return v->type == TN_FIELD_INTS || v->type == TN_FIELD_FLOATS ? v->n : 1;
 }
 
-static tn_code next_typed(const tn__fill *fill, entries *e) {
+static tn_code read_next_typed(const tn__fill *fill, entries *e) {
   const tn_value *v = fill->value;
   const bool ints = fill->field->type == TN_FIELD_INTS;
   e->more = e->i < typed_length(v);
@@ -288,7 +288,7 @@ static tn_code next_typed(const tn__fill *fill, entries *e) {
     return TN_OK;
   }
   if (ints || (v->type != TN_FIELD_FLOAT && v->type != TN_FIELD_FLOATS))
-    return wrong_type(fill);
+    return fail_wrong_type(fill);
   e->number = v->type == TN_FIELD_FLOAT ? v->as.f : v->as.floats[e->i];
   return TN_OK;
 }
@@ -313,7 +313,8 @@ static tn_code fill_list(tn__fill *fill, size_t room) {
       tn__field_is_list(&(tn_field){.type = v->type}))
     return tn__fill_fail(fill, TN_INVALID, "a list without numbers (NULL)");
   for (;; ++e.i) {
-    TN__TRY(e.at != NULL ? next_in_text(fill, &e) : next_typed(fill, &e));
+    TN__TRY(e.at != NULL ? read_next_word(fill, &e)
+                         : read_next_typed(fill, &e));
     if (!e.more) break;
     TN__TRY(store_entry(fill, &e));
   }
@@ -346,7 +347,7 @@ bool tn__value_is_none(const tn_field *field, const tn_value *value) {
   return (field->flags & TN_FIELD_OPTIONAL) != 0 && value->n != TN__QUOTED;
 }
 
-bool tn__member_given(const tn_field *field, const void *data) {
+bool tn__member_is_set(const tn_field *field, const void *data) {
   int32_t has = 1;
   if ((field->flags & TN_FIELD_OPTIONAL) != 0 && field->has_offset != TN_NONE)
     memcpy(&has, (const unsigned char *)data + field->has_offset, sizeof has);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * infer_hook.c: asks the operator's own infer function, and takes the shapes
+ * infer_hook.c: calls the operator's own infer function and adds the shapes
  * that it states as facts.
  */
 #include <stdio.h>
@@ -8,21 +8,21 @@
 #include "floating.h"
 #include "infer.h"
 
-/* What the function's set_shape leads back to. After a contradiction nothing
- * further is taken, also if the function does not notice. */
+/* Data for the function's set_shape. After a conflict it ignores further
+ * shapes, even if the function continues. */
 typedef struct hook {
   tn__unifier *u;
   tn_code code;
 } hook;
 
-static tn_code take(tn__unifier *u, uint32_t id, const tn_sig *sig) {
-  tn__spot spot = {
+static tn_code add_shape(tn__unifier *u, uint32_t id, const tn_sig *sig) {
+  tn__fact_target target = {
       .id = id, .from = TN__FROM_HOOK, .rule = tn__operand_arg(u, id)};
-  if (sig->ndim < 0 || tn__operand_absent(u, id)) return TN_OK;
-  TN__TRY(tn__fact_rank(u, &spot, sig->ndim));
-  for (; spot.dim < sig->ndim; ++spot.dim)
-    if (sig->shape[spot.dim] >= 0)
-      TN__TRY(tn__fact_dim(u, &spot, sig->shape[spot.dim]));
+  if (sig->ndim < 0 || tn__operand_is_absent(u, id)) return TN_OK;
+  TN__TRY(tn__fact_rank(u, &target, sig->ndim));
+  for (; target.dim < sig->ndim; ++target.dim)
+    if (sig->shape[target.dim] >= 0)
+      TN__TRY(tn__fact_dim(u, &target, sig->shape[target.dim]));
   return TN_OK;
 }
 
@@ -38,13 +38,13 @@ static int32_t set_shape(tn__slot *slot, const tn_frame *frame,
                        "operand %u of list %u, which the call does not have",
                        h->u->args->name, index, list);
   else
-    h->code = take(h->u, id, shape);
+    h->code = add_shape(h->u, id, shape);
   return h->code;
 }
 
-/* Metadata of n operands. Strides mean nothing before there is memory; they
- * point to zeros. */
-static void describe(tn_tensor *to, tn_sig *sigs, uint32_t n) {
+/* Describes n operands without memory. Strides are zeros, because they have no
+ * meaning yet. */
+static void describe_operands(tn_tensor *to, tn_sig *sigs, uint32_t n) {
   static int64_t no_strides[TN_MAX_NDIM];
   for (uint32_t i = 0; i < n; ++i)
     to[i] = (tn_tensor){.device_type = TN_DEVICE_CPU,
@@ -54,8 +54,8 @@ static void describe(tn_tensor *to, tn_sig *sigs, uint32_t n) {
                         .strides = no_strides};
 }
 
-static tn_code answer(const tn__unifier *u, const hook *h, const tn__slot *slot,
-                      int32_t code) {
+static tn_code check_result(const tn__unifier *u, const hook *h,
+                            const tn__slot *slot, int32_t code) {
   if (h->code != TN_OK) return h->code;
   if (code == TN_OK || code == TN_INCOMPLETE) return TN_OK;
   if (code > 0 || code < TN_INTERNAL)
@@ -82,11 +82,11 @@ tn_code tn__infer_hook(tn__unifier *u) {
   tn_run run = {.struct_size = sizeof run};
   if (frame.run != NULL) run = *frame.run;
   run.host_data = &slot;
-  describe(tensors, io->in, io->n_in);
-  describe(tensors + io->n_in, io->out, io->n_out);
-  describe(tensors + io->n_in + io->n_out, io->aux, io->n_aux);
+  describe_operands(tensors, io->in, io->n_in);
+  describe_operands(tensors + io->n_in, io->out, io->n_out);
+  describe_operands(tensors + io->n_in + io->n_out, io->aux, io->n_aux);
   for (uint32_t i = 0; i < io->n_in; ++i)
-    in_flags[i] = tn__operand_absent(u, i) ? TN_IN_ABSENT : TN_IN_METADATA;
+    in_flags[i] = tn__operand_is_absent(u, i) ? TN_IN_ABSENT : TN_IN_METADATA;
   frame.n_in = io->n_in, frame.n_out = io->n_out, frame.n_aux = io->n_aux;
   frame.in = tensors, frame.out = tensors + io->n_in;
   frame.aux = tensors + io->n_in + io->n_out;
@@ -96,5 +96,5 @@ tn_code tn__infer_hook(tn__unifier *u) {
   const tn__floating floating = tn__floating_get();
   const int32_t code = u->op->infer(&frame);
   tn__floating_keep(&floating);
-  return answer(u, &h, &slot, code);
+  return check_result(u, &h, &slot, code);
 }

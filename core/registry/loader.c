@@ -1,44 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0
- * loader.c: a file becomes a plugin, or a message. The order of the steps is
- * the order of growing trust: name, bytes, note, versions, then the code, its
- * descriptor, init, and the registry. A failure at any step leaves the registry
- * as it was.
- */
+ * loader.c: loads a plugin file, or fails with a message. The steps require
+ * growing trust: name, bytes, note, versions, then the code, its descriptor,
+ * init, and the registry. A failure at any step leaves the registry
+ * unchanged. */
 #include <errno.h>
 #include <fenv.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>
 
+#include "file_trust.h"
 #include "manifest.h"
 #include "registry.h"
-#include "trust.h"
 
-static bool same_file(const struct stat *a, const struct stat *b) {
+static bool is_same_file(const struct stat *a, const struct stat *b) {
   return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-bool tn__same_content(const struct stat *a, const struct stat *b) {
-  return same_file(a, b) && a->st_size == b->st_size &&
+bool tn__is_same_content(const struct stat *a, const struct stat *b) {
+  return is_same_file(a, b) && a->st_size == b->st_size &&
          a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
          a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* The C library knows libraries by name: a new file under the name of one that
- * is still mapped would silently give the old code. */
+/* The C library identifies libraries by name: for a new file with the name of a
+ * mapped one it would silently return the old code. */
 static tn_code refuse_known(const tn__registry *registry, const char *path,
                             const struct stat *identity) {
   for (size_t i = 0; i < registry->plugins.n; ++i) {
     const tn__plugin *plugin = registry->plugins.v[i];
     if ((plugin->handle || plugin->manifest) &&
-        same_file(&plugin->identity, identity))
+        is_same_file(&plugin->identity, identity))
       return tn__fail(TN_EXISTS, "%s: is loaded already, as plugin \"%s\"",
                       path, plugin->entry->name);
   }
   for (size_t i = 0; i < registry->resident.n; ++i) {
     const tn__plugin *plugin = registry->resident.v[i];
     if (!strcmp(plugin->path, path) &&
-        !tn__same_content(&plugin->identity, identity))
+        !tn__is_same_content(&plugin->identity, identity))
       return tn__fail(TN_PLUGIN,
                       "%s: has changed since it was unloaded, but its old code "
                       "is still mapped because the plugin does not say that it "
@@ -69,7 +68,7 @@ static tn_code open_code(tn__plugin *plugin) {
   if (env->os->stat(plugin->path, &now))
     return tn__fail(TN_IO, "%s: cannot be examined after opening: %s",
                     plugin->path, strerror(errno));
-  if (!tn__same_content(&now, &plugin->identity))
+  if (!tn__is_same_content(&now, &plugin->identity))
     return tn__fail(TN_PLUGIN,
                     "%s: was changed or replaced while it was being loaded; "
                     "load it again",
@@ -87,8 +86,8 @@ static tn_code check_version(const tn__plugin *plugin, const tn_plugin *entry) {
   return tn__note_accept(&note, plugin->path);
 }
 
-/* The first version's last field; what follows is read only where struct_size
- * says that it is there. */
+/* The last field of the first version. Later fields are read only if
+ * struct_size includes them. */
 static tn_code accept_entry(tn__plugin *plugin, const tn_plugin *entry) {
   const size_t least = offsetof(tn_plugin, fini) + sizeof entry->fini;
   if (entry->magic != TN_PLUGIN_MAGIC)
@@ -151,11 +150,11 @@ static tn_code find_entry(tn__plugin *plugin) {
 typedef struct load {
   tn__registry *registry;
   const char *path;
-  tn__attempt *attempt;
+  tn__load_attempt *attempt;
 } load;
 
-/* Init has run, whether it succeeded or not. */
-static bool waits(const load *l, const tn__plugin *plugin, tn_code rc) {
+/* Whether the load may be tried again later; init has run. */
+static bool can_retry(const load *l, const tn__plugin *plugin, tn_code rc) {
   if (!l->attempt || l->attempt->last || rc == TN_OUT_OF_MEMORY) return false;
   l->attempt->later = plugin->lacking;
   l->attempt->dependent = plugin->dependent;
@@ -173,7 +172,7 @@ static tn_code load_checked(const load *l, const char *path,
   if (!rc) rc = find_entry(plugin);
   if (!rc) rc = compare_note(plugin, elf);
   if (!rc) rc = tn__plugin_start(plugin);
-  const bool later = waits(l, plugin, rc);
+  const bool later = can_retry(l, plugin, rc);
   if (!rc && !later) rc = tn__plugin_commit(registry, plugin);
   if (l->attempt && !rc && !later) {
     l->attempt->loaded = true;
@@ -229,9 +228,9 @@ tn_code tn__plugin_load(tn__registry *registry, const char *path) {
   return load_locked(&(load){registry, path, NULL});
 }
 
-tn_code tn__plugin_attempt(tn__registry *registry, const char *path,
-                           tn__attempt *attempt) {
-  *attempt = (tn__attempt){.last = attempt->last};
+tn_code tn__plugin_try_load(tn__registry *registry, const char *path,
+                            tn__load_attempt *attempt) {
+  *attempt = (tn__load_attempt){.last = attempt->last};
   return load_locked(&(load){registry, path, attempt});
 }
 

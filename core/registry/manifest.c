@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * manifest.c: a manifest becomes a plugin, without a compiler: its tables are
- * copied, and the functions in them are the host's own or those of a library.
- * From there on it is a plugin like any other.
+ * manifest.c: makes a plugin of a manifest without a compiler. It copies the
+ * tables and adds functions of the host or of a library. Afterwards the plugin
+ * is like any other.
  */
 #include <errno.h>
 #include <limits.h>
@@ -16,7 +16,7 @@ static const char *origin_name(const tnm_origin *from) {
   return from->path ? from->path : from->text.path;
 }
 
-static tn_code module_failed(const char *path, const char *why) {
+static tn_code fail_module(const char *path, const char *why) {
   return tn__fail(TN_PLUGIN,
                   "a manifest cannot be read: %s, which reads them, cannot be "
                   "opened: %s; install it beside libtenon.so, and libyaml, "
@@ -24,7 +24,7 @@ static tn_code module_failed(const char *path, const char *why) {
                   path, why ? why : "the dynamic linker gave no reason");
 }
 
-static tn_code module_accept(const char *path, const tnm_module *module) {
+static tn_code accept_module(const char *path, const tnm_module *module) {
   if (module->struct_size == sizeof *module &&
       !strcmp(module->version, TN_VERSION))
     return TN_OK;
@@ -37,10 +37,10 @@ static tn_code module_accept(const char *path, const tnm_module *module) {
 static tn_code module_open(tn__registry *registry, const char *path) {
   const tn__os *os = registry->env->os;
   void *handle = os->dlopen(path);
-  if (!handle) return module_failed(path, os->dlerror());
+  if (!handle) return fail_module(path, os->dlerror());
   const tnm_module *module = os->dlsym(handle, TNM_MODULE_SYMBOL);
   tn_code rc =
-      module ? module_accept(path, module) : module_failed(path, os->dlerror());
+      module ? accept_module(path, module) : fail_module(path, os->dlerror());
   if (rc) {
     os->dlclose(handle);
     return rc;
@@ -63,7 +63,7 @@ tn_code tn__helper_path(const tn__registry *registry, const char *name,
 }
 
 /* Opened once; the load lock is held. */
-static tn_code need_module(tn__registry *registry) {
+static tn_code require_module(tn__registry *registry) {
   char path[PATH_MAX];
   if (registry->module) return TN_OK;
   TN__TRY(tn__helper_path(registry, TNM_MODULE_FILE, path));
@@ -74,7 +74,7 @@ static tn_code read_manifest(tn__registry *registry, const tnm_origin *from,
                              tnm_plugin **out) {
   tn__buf why;
   *out = NULL;
-  TN__TRY(need_module(registry));
+  TN__TRY(require_module(registry));
   tn__buf_init(&why, registry->env);
   tn_code rc = registry->module->read(registry->env, from, &why, out);
   if (rc == TN_INVALID && !why.failed)
@@ -90,22 +90,22 @@ static tn_code read_manifest(tn__registry *registry, const tnm_origin *from,
 
 /* --------------------------------------------------------------- functions */
 
-/* What is being made into a plugin. */
+/* A manifest on its way to a plugin. */
 typedef struct making {
   tn__registry *registry;
   tn__plugin *plugin;
   const tnm_origin *from;
-  const tn_host_kernels *kernels; /* the host's, or NULL */
+  const tn_host_kernels *kernels; /* of the host, or NULL */
 } making;
 
 static const char *name_of(const making *m) {
   return origin_name(m->from);
 }
 
-static tn_code no_function(const making *m, const char *name) {
+static tn_code fail_no_function(const making *m, const char *name) {
   const uint32_t n = m->kernels ? m->kernels->n : 0;
   (void)tn__fail(TN_NOT_FOUND,
-                 "%s: the function `%s` is not among those that are given",
+                 "%s: the function `%s` is not among the passed functions",
                  name_of(m), name);
   for (uint32_t i = 0; i < n; ++i)
     (void)tn__fail_more(TN_NOT_FOUND, "%s%s", i ? ", " : ": ",
@@ -123,10 +123,10 @@ static tn_code find_function(const making *m, const char *name,
                       name_of(m), name);
     }
   }
-  return no_function(m, name);
+  return fail_no_function(m, name);
 }
 
-/* The entry of `kernels:` that a table was made from. */
+/* The entry of `kernels:` that describes a table. */
 static const tnm_kernel *entry_of(const tnm_operator *op,
                                   const tn_kernel *table) {
   for (size_t i = 0; i < op->n_kernels; ++i)
@@ -135,8 +135,8 @@ static const tnm_kernel *entry_of(const tnm_operator *op,
   return NULL;
 }
 
-static tn_code fill_written(const making *m, const tnm_kernel *entry,
-                            tn_kernel *kernel) {
+static tn_code fill_named_kernel(const making *m, const tnm_kernel *entry,
+                                 tn_kernel *kernel) {
   const tn_host_kernel *function = NULL;
   const bool backward = kernel->pass == TN_PASS_BACKWARD;
   if (entry->workspace_symbol || entry->state_create)
@@ -158,12 +158,12 @@ static tn_code fill_written(const making *m, const tnm_kernel *entry,
   return TN_OK;
 }
 
-/* Gives a kernel of `op` its functions. */
+/* Sets the functions of a kernel of `op`. */
 static tn_code fill_kernel(const making *m, const tnm_operator *op,
                            const tn_kernel *table, tn_kernel *kernel) {
   *kernel = *table;
   const tnm_kernel *entry = entry_of(op, table);
-  if (entry) return fill_written(m, entry, kernel);
+  if (entry) return fill_named_kernel(m, entry, kernel);
   kernel->prepare = tn__bound_prepare;
   kernel->compute = tn__bound_compute;
   return TN_OK;
@@ -220,7 +220,7 @@ static tn_code copy_kernels(const making *m, tn_plugin *tables) {
   return TN_OK;
 }
 
-/* The manifest's tables with functions in them. */
+/* Copies the manifest's tables and adds functions. */
 static tn_code make_tables(const making *m) {
   tn__plugin *plugin = m->plugin;
   tn_plugin *tables = tn__arena_alloc(&plugin->arena, sizeof *tables);
@@ -233,19 +233,21 @@ static tn_code make_tables(const making *m) {
   return TN_OK;
 }
 
-/* ------------------------------------------------------------- what can be */
+/* --------------------------------------------------------- allowed content */
 
-static tn_code needs_opgen(const char *path, const char *op, const char *what) {
+static tn_code fail_needs_opgen(const char *path, const char *op,
+                                const char *what) {
   return tn__fail(TN_PLUGIN,
                   "%s: %s%s %s; only opgen and a compiler can make a plugin of "
                   "it, then load its .so",
                   path, op ? "operator " : "", op ? op : "it", what);
 }
 
-/* What a text defines may be computed by functions that are given with it. */
-static tn_code lacks_kernels(const tnm_origin *from, const tnm_operator *op) {
+/* The functions of an operator that a text defines must be in `kernels`. */
+static tn_code fail_lacks_kernels(const tnm_origin *from,
+                                  const tnm_operator *op) {
   if (from->path)
-    return needs_opgen(origin_name(from), op->op->name, "has no binding");
+    return fail_needs_opgen(origin_name(from), op->op->name, "has no binding");
   return tn__fail(TN_PLUGIN,
                   "%s: operator %s has no binding and no kernels of the host; "
                   "list `kernels` in it and give their functions in "
@@ -254,34 +256,36 @@ static tn_code lacks_kernels(const tnm_origin *from, const tnm_operator *op) {
                   origin_name(from), op->op->name);
 }
 
-/* Nothing lies beside a text. */
+/* A text has no folder, so "./" is not allowed. */
 static tn_code check_libraries(const tnm_origin *from, const tnm_operator *op) {
   for (uint32_t i = 0; !from->path && i < op->binding->n_libraries; ++i)
     if (!strncmp(op->binding->libraries[i], "./", 2))
-      return tn__fail(TN_INVALID,
-                      "%s: the library %s of operator %s lies beside its "
-                      "manifest, but a text has no folder; write the whole "
-                      "path, or a name that the dynamic linker finds",
-                      origin_name(from), op->binding->libraries[i],
-                      op->op->name);
+      return tn__fail(
+          TN_INVALID,
+          "%s: the library %s of operator %s is in the "
+          "folder of its manifest, but a text has no folder; write the whole "
+          "path, or a name that the dynamic linker finds",
+          origin_name(from), op->binding->libraries[i], op->op->name);
   return TN_OK;
 }
 
-/* Formulas, and kernels that nobody gives, would have to be compiled. */
+/* Refuses formulas, and kernels without a function: they would need a
+ * compiler. */
 static tn_code check_operator(const tnm_origin *from, const tnm_operator *op,
                               bool host) {
   const char *path = origin_name(from);
-  if (!op->op) return needs_opgen(path, NULL, "adds kernels to an operator");
+  if (!op->op)
+    return fail_needs_opgen(path, NULL, "adds kernels to an operator");
   if (op->generated || op->generated_backward)
-    return needs_opgen(path, op->op->name, "is computed by a formula");
+    return fail_needs_opgen(path, op->op->name, "is computed by a formula");
   if (op->binding) return check_libraries(from, op);
-  return host && op->n_kernels ? TN_OK : lacks_kernels(from, op);
+  return host && op->n_kernels ? TN_OK : fail_lacks_kernels(from, op);
 }
 
 static tn_code check_manifest(const tnm_origin *from,
                               const tnm_plugin *manifest, bool host) {
   if (manifest->init_symbol || manifest->fini_symbol)
-    return needs_opgen(origin_name(from), NULL, "has an `init` or `fini`");
+    return fail_needs_opgen(origin_name(from), NULL, "has an `init` or `fini`");
   for (size_t i = 0; i < manifest->n_operators; ++i)
     TN__TRY(check_operator(from, &manifest->operators[i], host));
   return TN_OK;
@@ -296,7 +300,7 @@ static bool has_binding(const tnm_plugin *manifest) {
 /* ------------------------------------------------------------------- loading
  */
 
-/* The kernel's functions find what they call where kernels have options. */
+/* Sets the data of bound kernels where other kernels have options. */
 static tn_code bind_kernels(const making *m) {
   tn__plugin *plugin = m->plugin;
   char folder[PATH_MAX] = "";
@@ -312,7 +316,7 @@ static tn_code bind_kernels(const making *m) {
     tn__bound *bound = NULL;
     if (!op->binding) continue;
     tn_code rc = tn__bound_create(m->registry, folder, op, &bound);
-    if (rc) return tn__plugin_blame(plugin, rc);
+    if (rc) return tn__plugin_append_path(plugin, rc);
     kernel->options = bound;
   }
   return TN_OK;
@@ -322,12 +326,11 @@ static tn_code try_bindings(const making *m) {
   if (!has_binding(m->plugin->manifest) ||
       m->registry->trust & TN_TRUST_BINDINGS)
     return TN_OK;
-  return tn__probe(m->registry, m->from);
+  return tn__probe_manifest(m->registry, m->from);
 }
 
-/* From a manifest that was read to a plugin that has started. Takes
- * `manifest`. */
-static tn_code start(making *m, tnm_plugin *manifest) {
+/* Makes a started plugin of a manifest. Owns `manifest` in any case. */
+static tn_code start_plugin(making *m, tnm_plugin *manifest) {
   tn_code rc = tn__plugin_create(
       m->registry, m->from->path ? m->from->path : "(host)", &m->plugin);
   if (rc) {
@@ -346,12 +349,12 @@ static tn_code start(making *m, tnm_plugin *manifest) {
   return rc;
 }
 
-static tn_code unchanged(const tn__plugin *plugin) {
+static tn_code check_unchanged(const tn__plugin *plugin) {
   struct stat now;
   if (plugin->registry->env->os->stat(plugin->path, &now))
     return tn__fail(TN_IO, "%s: cannot be examined: %s", plugin->path,
                     strerror(errno));
-  if (tn__same_content(&now, &plugin->identity)) return TN_OK;
+  if (tn__is_same_content(&now, &plugin->identity)) return TN_OK;
   return tn__fail(TN_PLUGIN,
                   "%s: was changed or replaced while it was being loaded; "
                   "load it again",
@@ -369,10 +372,10 @@ tn_code tn__manifest_load(tn__registry *registry, const char *path,
   making m = {.registry = registry, .from = &from};
   tnm_plugin *manifest = NULL;
   TN__TRY(read_manifest(registry, &from, &manifest));
-  tn_code rc = start(&m, manifest);
+  tn_code rc = start_plugin(&m, manifest);
   if (!rc) {
     m.plugin->identity = *identity;
-    rc = unchanged(m.plugin);
+    rc = check_unchanged(m.plugin);
   }
   if (!rc) rc = tn__plugin_commit(registry, m.plugin);
   if (rc) tn__plugin_discard(m.plugin);
@@ -382,9 +385,9 @@ tn_code tn__manifest_load(tn__registry *registry, const char *path,
 /* ---------------------------------------------------------------- definitions
  */
 
-static tn_code one_operator(const tnm_origin *from,
-                            const tnm_plugin *manifest) {
-  size_t n = 0; /* those of gradients come along */
+static tn_code check_single_operator(const tnm_origin *from,
+                                     const tnm_plugin *manifest) {
+  size_t n = 0; /* also operators of gradients */
   for (size_t i = 0; i < manifest->n_operators; ++i)
     n += manifest->operators[i].parent == NULL;
   if (n == 1) return TN_OK;
@@ -393,8 +396,8 @@ static tn_code one_operator(const tnm_origin *from,
                   from->text.path, n);
 }
 
-/* From now on the operator may be called, and its end is announced. */
-static void finish(making *m, tn_operator **out) {
+/* From now on calls of the operator are allowed, and its removal is logged. */
+static void finish_definition(making *m, tn_operator **out) {
   tn__registry *registry = m->registry;
   if (m->kernels) m->plugin->tables->fini = m->kernels->destroy;
   for (size_t i = 0; out && i < registry->sorted.n; ++i) {
@@ -403,20 +406,20 @@ static void finish(making *m, tn_operator **out) {
   }
 }
 
-static tn_code define(making *m, tn_operator **out) {
+static tn_code define_operator(making *m, tn_operator **out) {
   tnm_plugin *manifest = NULL;
   TN__TRY(read_manifest(m->registry, m->from, &manifest));
-  tn_code rc = one_operator(m->from, manifest);
+  tn_code rc = check_single_operator(m->from, manifest);
   if (rc) {
     m->registry->module->release(manifest);
     return rc;
   }
-  rc = start(m, manifest);
+  rc = start_plugin(m, manifest);
   if (!rc) rc = tn__plugin_commit(m->registry, m->plugin);
   if (rc)
     tn__plugin_discard(m->plugin);
   else
-    finish(m, out);
+    finish_definition(m, out);
   return rc;
 }
 
@@ -428,7 +431,7 @@ tn_code tn__operator_define(tn__registry *registry, const char *text,
                                     .n = strlen(text)}};
   making m = {.registry = registry, .from = &from, .kernels = kernels};
   TN__TRY(tn__load_begin(registry));
-  tn_code rc = define(&m, out);
+  tn_code rc = define_operator(&m, out);
   tn__load_end(registry);
   return rc;
 }
@@ -436,8 +439,8 @@ tn_code tn__operator_define(tn__registry *registry, const char *text,
 /* ------------------------------------------------------------------ inspection
  */
 
-static tn_code inspect(tn__registry *registry, const tnm_origin *from,
-                       tn_inspection *inspection) {
+static tn_code inspect_manifest(tn__registry *registry, const tnm_origin *from,
+                                tn_inspection *inspection) {
   const tn__env *env = registry->env;
   tn__buf encoded;
   TN__TRY(read_manifest(registry, from, &inspection->manifest));
@@ -478,7 +481,7 @@ tn_code tn__manifest_inspect(tn__registry *registry, const char *path,
   tn__arena_init(&inspection->arena, env);
   tn_code rc = tn__load_begin(registry);
   if (!rc) {
-    rc = inspect(registry, &from, inspection);
+    rc = inspect_manifest(registry, &from, inspection);
     tn__load_end(registry);
   }
   if (rc)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * params.c: the object tn_params: a params struct that is counted, keeps the
+ * params.c: the object tn_params: a counted params struct that keeps the
  * runtime alive and its operator's plugin loaded.
  */
 #include "registry.h"
 
 /* Counts one more holder of the operator's plugin. */
-static tn_code hold(tn_operator *op, const tn_op **desc) {
+static tn_code hold_plugin(tn_operator *op, const tn_op **desc) {
   tn__registry *registry = op->registry;
   (void)pthread_rwlock_rdlock(&registry->lock);
   *desc = op->desc;
@@ -19,7 +19,7 @@ static tn_code hold(tn_operator *op, const tn_op **desc) {
       op->name);
 }
 
-static void unhold(tn_operator *op) {
+static void unhold_plugin(tn_operator *op) {
   atomic_fetch_sub(&op->params, 1);
 }
 
@@ -28,21 +28,21 @@ static tn__fields fields_of(const tn_operator *op, const tn_op *desc) {
                       op->name};
 }
 
-/* Where the values come from: a text, or n values. */
+/* Source of the values: a text, or n values. */
 typedef struct source {
-  const char *text; /* NULL: values */
+  const char *text; /* NULL: `values` */
   const tn_value *values;
   size_t n;
-  bool copy; /* of parameters: nobody gives them now */
+  bool copy; /* copied from params: no user passes the values now */
 } source;
 
 static void log_nothing(void *ctx, int32_t level, const char *line) {
   (void)ctx, (void)level, (void)line;
 }
 
-/* The struct. What is deprecated was said when it was given. */
-static tn_code fill(const tn__env *env, const tn__fields *fields,
-                    const source *from, void **out) {
+/* Creates the struct. A copy logs no deprecated parameters again. */
+static tn_code fill_struct(const tn__env *env, const tn__fields *fields,
+                           const source *from, void **out) {
   tn__env quiet = *env;
   if (from->text == NULL)
     return tn__fields_build(env, fields, from->values, from->n, out);
@@ -50,12 +50,12 @@ static tn_code fill(const tn__env *env, const tn__fields *fields,
   return tn__fields_parse(from->copy ? &quiet : env, fields, from->text, out);
 }
 
-static tn_code make(tn_operator *op, const tn_op *desc, const source *from,
-                    tn_params **out) {
+static tn_code create_params(tn_operator *op, const tn_op *desc,
+                             const source *from, tn_params **out) {
   const tn__env *env = op->registry->env;
   const tn__fields fields = fields_of(op, desc);
   void *data = NULL;
-  TN__TRY(fill(env, &fields, from, &data));
+  TN__TRY(fill_struct(env, &fields, from, &data));
   tn_params *params = tn__zalloc(env, sizeof *params);
   if (params == NULL) {
     tn__free(env, data);
@@ -72,13 +72,14 @@ static tn_code make(tn_operator *op, const tn_op *desc, const source *from,
   return TN_OK;
 }
 
-static tn_code make_held(tn_operator *op, const source *from, tn_params **out) {
+static tn_code create_held(tn_operator *op, const source *from,
+                           tn_params **out) {
   const tn_op *desc = NULL;
   *out = NULL;
-  TN__TRY(hold(op, &desc));
-  const tn_code rc = make(op, desc, from, out);
+  TN__TRY(hold_plugin(op, &desc));
+  const tn_code rc = create_params(op, desc, from, out);
   if (rc != TN_OK)
-    unhold(op);
+    unhold_plugin(op);
   else
     tn__env_retain(op->registry->env);
   return rc;
@@ -86,11 +87,11 @@ static tn_code make_held(tn_operator *op, const source *from, tn_params **out) {
 
 tn_code tn__params_create(tn_operator *op, const tn_value *values, size_t n,
                           tn_params **out) {
-  return make_held(op, &(source){.values = values, .n = n}, out);
+  return create_held(op, &(source){.values = values, .n = n}, out);
 }
 
 tn_code tn__params_parse(tn_operator *op, const char *text, tn_params **out) {
-  return make_held(op, &(source){.text = text}, out);
+  return create_held(op, &(source){.text = text}, out);
 }
 
 tn_params *tn__params_retain(tn_params *params) {
@@ -98,7 +99,7 @@ tn_params *tn__params_retain(tn_params *params) {
   return params;
 }
 
-static void destroy(const tn__env *env, tn_params *params) {
+static void destroy_params(const tn__env *env, tn_params *params) {
   tn__free(env, params->data);
   tn__free(env, params);
 }
@@ -107,9 +108,9 @@ void tn__params_release(tn_params *params) {
   if (params == NULL || atomic_fetch_sub(&params->n_owners, 1) > 1) return;
   tn_operator *op = params->op;
   const tn__env *env = op->registry->env;
-  destroy(env, params);
-  unhold(op);
-  tn__env_release(env); /* the registry may be gone from here on */
+  destroy_params(env, params);
+  unhold_plugin(op);
+  tn__env_release(env); /* may free the registry */
 }
 
 /* ------------------------------------------------------------------ values */
@@ -123,7 +124,7 @@ bool tn__params_equal(const tn_params *a, const tn_params *b) {
   return a->hash == b->hash && tn__fields_equal(&fields, a->data, b->data);
 }
 
-/* By way of text, which is defined to read back as equal values. */
+/* Uses the text form, which reads back as equal values. */
 tn_code tn__params_copy(const tn_params *params, tn_params **out) {
   const tn__fields fields = fields_in(params);
   tn__buf text;
@@ -133,9 +134,9 @@ tn_code tn__params_copy(const tn_params *params, tn_params **out) {
   tn_code rc =
       text.failed ? tn__fail_memory(text.n, "a copy of parameters") : TN_OK;
   if (rc == TN_OK)
-    rc = make(params->op, params->op->desc,
-              &(source){.text = text.s != NULL ? text.s : "", .copy = true},
-              out);
+    rc = create_params(
+        params->op, params->op->desc,
+        &(source){.text = text.s != NULL ? text.s : "", .copy = true}, out);
   tn__buf_deinit(&text);
   return rc;
 }
@@ -147,9 +148,9 @@ tn_code tn__params_set(tn_params *params, const tn_value *value) {
   return TN_OK;
 }
 
-void tn__params_take(tn_params *params, const tn_params *from) {
+void tn__params_copy_dynamic(tn_params *params, const tn_params *from) {
   const tn__fields fields = fields_in(params);
-  tn__fields_take(&fields, params->data, from->data);
+  tn__fields_copy_dynamic(&fields, params->data, from->data);
   params->hash = tn__fields_hash(&fields, params->data);
 }
 
@@ -165,9 +166,9 @@ tn_code tn__defaults_create(tn_operator *op, const tn_op *desc,
                             tn_params **out) {
   *out = NULL;
   if (has_required(desc)) return TN_OK;
-  return make(op, desc, &(source){0}, out);
+  return create_params(op, desc, &(source){0}, out);
 }
 
 void tn__defaults_free(const tn__env *env, tn_params *defaults) {
-  if (defaults != NULL) destroy(env, defaults);
+  if (defaults != NULL) destroy_params(env, defaults);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plugin.c: a plugin's life between its code being there and its operators
- * being known: kernel records, init with the registrar, fini. What init asks
- * for is kept in the plugin's own record; commit.c makes it public.
+ * plugin.c: starts and stops a plugin: kernel records, init with the registrar,
+ * fini. The requests of init stay in the plugin's own record; plugin_commit.c
+ * makes them public.
  */
 #include <fenv.h>
 #include <stdio.h>
@@ -31,14 +31,14 @@ tn_code tn__plugin_create(tn__registry *registry, const char *path,
 
 /* --------------------------------------------------------------- registrar */
 
-/* What stands behind a registrar while init runs. */
+/* The target of a registrar's host_data while init runs. */
 typedef struct session {
   tn_registrar registrar;
   tn__plugin *plugin;
-  tn_code refused; /* by us, even if init does not care */
+  tn_code refused; /* by the registry, even if init ignores it */
   char text[1024];
-  tn_code answered; /* what a function answered last, with its text: for an init
-                       that returns it and gives no reason */
+  tn_code answered; /* code and text of the last failed function, for an init
+                       that returns the code without a reason */
   char answer[256];
 } session;
 
@@ -52,15 +52,15 @@ static int32_t registrar_fail(tn_registrar *registrar, int32_t code,
   return code < 0 ? code : TN_PLUGIN;
 }
 
-static tn_code refuse(session *s, tn_code code, const char *id,
-                      const char *why) {
+static tn_code refuse_init(session *s, tn_code code, const char *id,
+                           const char *why) {
   s->refused = code;
   (void)snprintf(s->text, sizeof s->text, "\"%s\" %s", id, why);
   return code;
 }
 
-static tn_code answer(session *s, tn_code code, const char *id,
-                      const char *why) {
+static tn_code fail_request(session *s, tn_code code, const char *id,
+                            const char *why) {
   s->answered = code;
   (void)snprintf(s->answer, sizeof s->answer, "\"%.100s\" %s", id, why);
   return code;
@@ -71,21 +71,21 @@ tn__plugin *tn__registrar_plugin(const tn_registrar *registrar) {
   return s->plugin;
 }
 
-tn_code tn__registrar_refuse(tn_registrar *registrar, tn_code code,
-                             const char *id, const char *why) {
-  return refuse(registrar->host_data, code, id, why);
+tn_code tn__registrar_fail(tn_registrar *registrar, tn_code code,
+                           const char *id, const char *why) {
+  return refuse_init(registrar->host_data, code, id, why);
 }
 
-static int32_t withdraw(tn_registrar *registrar, const char *kernel_id,
-                        const char *why) {
+static int32_t withdraw_kernel(tn_registrar *registrar, const char *kernel_id,
+                               const char *why) {
   session *s = registrar->host_data;
   tn__plugin *plugin = s->plugin;
   const tn__env *env = plugin->registry->env;
   bool found = false;
   if (!kernel_id)
-    return refuse(s, TN_INVALID, "",
-                  "is withdrawn: the id of the kernel is "
-                  "NULL");
+    return refuse_init(s, TN_INVALID, "",
+                       "is withdrawn: the id of the kernel is "
+                       "NULL");
   for (uint32_t i = 0; i < plugin->entry->n_kernels; ++i) {
     tn__kernel *kernel = &plugin->kernels[i];
     if (strcmp(kernel->desc->id, kernel_id) != 0) continue;
@@ -93,16 +93,17 @@ static int32_t withdraw(tn_registrar *registrar, const char *kernel_id,
     tn__free(env, kernel->withdrawn);
     kernel->withdrawn = tn__strdup(env, why ? why : "no reason was given");
     if (!kernel->withdrawn)
-      return refuse(s, TN_OUT_OF_MEMORY, kernel_id, "cannot be withdrawn");
+      return refuse_init(s, TN_OUT_OF_MEMORY, kernel_id, "cannot be withdrawn");
   }
-  return found
-             ? TN_OK
-             : answer(s, TN_NOT_FOUND, kernel_id,
-                      "is withdrawn, but the plugin has no kernel of this id");
+  return found ? TN_OK
+               : fail_request(
+                     s, TN_NOT_FOUND, kernel_id,
+                     "is withdrawn, but the plugin has no kernel of this id");
 }
 
 static bool is_provided(const tn__plugin *plugin, const char *id) {
-  if (strcmp(id, TN_PASS_EXTENSION) == 0) return true; /* the host's */
+  if (strcmp(id, TN_PASS_EXTENSION) == 0)
+    return true; /* provided by the host */
   for (size_t i = 0; i < plugin->provided.n; ++i) {
     const tn__extension *extension = plugin->provided.v[i];
     if (!strcmp(extension->id, id)) return true;
@@ -126,25 +127,27 @@ static tn_code add_extension(tn__plugin *plugin, const char *id,
   return TN_OUT_OF_MEMORY;
 }
 
-static int32_t provide(tn_registrar *registrar, const char *id,
-                       const void *table) {
+static int32_t provide_extension(tn_registrar *registrar, const char *id,
+                                 const void *table) {
   session *s = registrar->host_data;
   if (!id || !table)
-    return refuse(s, TN_INVALID, id ? id : "", "is provided without a table");
+    return refuse_init(s, TN_INVALID, id ? id : "",
+                       "is provided without a table");
   if (!strcmp(id, TN_DEVICE_EXTENSION) && !s->plugin->registry->device_add)
-    return refuse(s, TN_UNSUPPORTED, id,
-                  "is provided, but this host takes no devices");
+    return refuse_init(s, TN_UNSUPPORTED, id,
+                       "is provided, but this host takes no devices");
   if (is_provided(s->plugin, id))
-    return answer(s, TN_EXISTS, id,
-                  "is provided already, by this or another plugin");
+    return fail_request(s, TN_EXISTS, id,
+                        "is provided already, by this or another plugin");
   if (add_extension(s->plugin, id, table))
-    return refuse(s, TN_OUT_OF_MEMORY, id, "cannot be provided: no memory");
+    return refuse_init(s, TN_OUT_OF_MEMORY, id,
+                       "cannot be provided: no memory");
   return TN_OK;
 }
 
 /* ------------------------------------------------------------ init and fini */
 
-static tn_code kernels_create(tn__plugin *plugin) {
+static tn_code create_kernels(tn__plugin *plugin) {
   const tn_plugin *entry = plugin->entry;
   const tn__env *env = plugin->registry->env;
   size_t bytes = entry->n_kernels * sizeof *plugin->kernels;
@@ -164,7 +167,7 @@ static tn_code kernels_create(tn__plugin *plugin) {
   return TN_OK;
 }
 
-static tn_code init_failed(const session *s, tn_code rc) {
+static tn_code fail_init(const session *s, tn_code rc) {
   const tn__plugin *plugin = s->plugin;
   const char *why = s->text;
   if (rc > 0 || rc < TN_INTERNAL) rc = TN_PLUGIN;
@@ -173,13 +176,13 @@ static tn_code init_failed(const session *s, tn_code rc) {
                   plugin->path, plugin->entry->name, why, tn_code_name(rc));
 }
 
-/* The floating-point state is ours: a plugin may change it while it loads, but
- * what it leaves behind would change the host's results. */
+/* A plugin may change the floating-point state while it loads. The state is
+ * restored, because it would change the host's results. */
 static tn_code call_init(tn__plugin *plugin) {
   session s = {.registrar = {.struct_size = sizeof(tn_registrar),
                              .fail = registrar_fail,
-                             .withdraw = withdraw,
-                             .provide = provide},
+                             .withdraw = withdraw_kernel,
+                             .provide = provide_extension},
                .plugin = plugin};
   fenv_t floating;
   s.registrar.host_data = &s;
@@ -196,7 +199,7 @@ static tn_code call_init(tn__plugin *plugin) {
   (void)fesetenv(&floating);
   plugin->started = rc == TN_OK;
   if (!rc) rc = s.refused;
-  return rc ? init_failed(&s, rc) : TN_OK;
+  return rc ? fail_init(&s, rc) : TN_OK;
 }
 
 static tn_code refuse_second(const tn__plugin *plugin) {
@@ -217,7 +220,7 @@ tn_code tn__plugin_start(tn__plugin *plugin) {
   if (rc) return tn__fail_more(rc, " (%s)", plugin->path);
   TN__TRY(refuse_second(plugin));
   TN__TRY(tn__dependencies_check(plugin));
-  rc = kernels_create(plugin);
+  rc = create_kernels(plugin);
   if (rc) return tn__fail_more(rc, " (%s)", plugin->path);
   return call_init(plugin);
 }
@@ -265,19 +268,19 @@ static void free_records(tn__plugin *plugin) {
   tn__vec_deinit(env, &plugin->provided);
   plugin->provided = (tn__vec){0};
   tn__passes_free(plugin);
-  tn__joints_free(plugin);
+  tn__fused_pairs_free(plugin);
   tn__free(env, plugin->kernels);
   plugin->kernels = NULL;
 }
 
-/* Code that never got as far as init has left nothing behind that could still
- * run; code that has may only go if it says so. */
-static bool may_close(const tn__plugin *plugin) {
+/* If init was never called, no code of the plugin can still run. Otherwise the
+ * file may be closed only if the plugin allows it. */
+static bool can_close(const tn__plugin *plugin) {
   return !plugin->began || plugin->entry->flags & TN_PLUGIN_UNLOADABLE;
 }
 
 bool tn__plugin_stop(tn__plugin *plugin) {
-  const bool close = plugin->handle && may_close(plugin);
+  const bool close = plugin->handle && can_close(plugin);
   call_fini(plugin);
   forget_user(plugin->registry, plugin);
   free_records(plugin);
@@ -291,7 +294,7 @@ bool tn__plugin_stop(tn__plugin *plugin) {
   return stays;
 }
 
-tn_code tn__plugin_blame(const tn__plugin *plugin, tn_code rc) {
+tn_code tn__plugin_append_path(const tn__plugin *plugin, tn_code rc) {
   if (rc == TN_OUT_OF_MEMORY || plugin->defined) return rc;
   return tn__fail_more(rc, " (%s)", plugin->path);
 }
@@ -304,7 +307,7 @@ void tn__plugin_discard(tn__plugin *plugin) {
   tn__free(env, plugin);
 }
 
-/* A file that stays mapped is remembered once by name. */
+/* Remembers a file that stays mapped, once per name. */
 void tn__plugin_retire(tn__plugin *plugin) {
   tn__vec *resident = &plugin->registry->resident;
   bool stays = tn__plugin_stop(plugin);

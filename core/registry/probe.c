@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * probe.c: the examples of a manifest, in a process of their own. Nothing can
- * tell whether a prototype is right but a call, and a wrong one may do
- * anything: so the first calls are made by tenon-probe, which says what it is
- * about to do, and at last that it is done. Whatever it dies of, the host only
- * reads.
+ * probe.c: runs the examples of a manifest in a separate process. Only a call
+ * can show whether a prototype is right, and a wrong one may do anything. So
+ * tenon-probe makes the first calls: it reports each call before it makes it,
+ * and the end. The host only reads the reports, even if the process dies.
  *
- * Its verdict is a list of records (child.h): PROBE_RUN before each call; then
- * END, or PROBE_FAIL. The texts are "OPERATOR EXAMPLE" and "CODE REASON".
+ * The reports are records (child.h): PROBE_RUN before each call, then END or
+ * PROBE_FAIL. The texts are "OPERATOR EXAMPLE" and "CODE REASON".
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +20,7 @@
 #include "bound.h"
 #include "child.h"
 
-/* The records that were read. */
+/* Contents of the records. */
 typedef struct verdict {
   char running[160]; /* "axpy doc", the last call that began; or "" */
   tn__buf text;      /* the reason of a failure */
@@ -29,7 +28,7 @@ typedef struct verdict {
   bool failed;
 } verdict;
 
-static void take_record(void *ctx, const tn__record *record) {
+static void read_record(void *ctx, const tn__record *record) {
   verdict *v = ctx;
   char *text = NULL;
   if (record->kind == TNM_PROBE_RUN)
@@ -47,7 +46,7 @@ static const char *origin_name(const tnm_origin *from) {
   return from->path ? from->path : from->text.path;
 }
 
-/* "in example `doc` of axpy" */
+/* Prints "in example `doc` of axpy". */
 static void add_place(const verdict *v, char *to, size_t n) {
   const char *blank = strchr(v->running, ' ');
   if (blank)
@@ -57,8 +56,9 @@ static void add_place(const verdict *v, char *to, size_t n) {
     (void)snprintf(to, n, "before the first example");
 }
 
-static tn_code refuse(const tn__registry *registry, const tnm_origin *from,
-                      const verdict *v, const tn__child_end *end) {
+static tn_code fail_examples(const tn__registry *registry,
+                             const tnm_origin *from, const verdict *v,
+                             const tn__child_end *end) {
   static const char advice[] =
       "compare `binding: args` with the prototype in the library's header";
   char place[256];
@@ -93,21 +93,21 @@ static tn_code refuse(const tn__registry *registry, const tnm_origin *from,
                   name, end->status, place, advice);
 }
 
-static tn_code judge(const tn__registry *registry, const tnm_origin *from,
-                     const verdict *v, const tn__child_end *end) {
+static tn_code judge_end(const tn__registry *registry, const tnm_origin *from,
+                         const verdict *v, const tn__child_end *end) {
   if (v->text.failed) return tn__fail_memory(v->text.n, "a verdict");
   if (end->complete && v->failed)
     return tn__fail(v->code < 0 && v->code >= TN_INTERNAL ? v->code : TN_PLUGIN,
                     "%s", v->text.s);
   if (end->complete && end->signal == 0 && end->status <= 0) return TN_OK;
-  return refuse(registry, from, v, end);
+  return fail_examples(registry, from, v, end);
 }
 
 /* ------------------------------------------------------------------- running
  */
 
-/* In the folder of plugins of an installation; beside the library in a build
- * folder. */
+/* Looks in the folder of plugins of an installation, or next to the library in
+ * a build folder. */
 static tn_code find_program(const tn__registry *registry, char *to) {
   static const char *const places[] = {"tenon/tenon-probe", "tenon-probe"};
   for (size_t i = 0; i < 2; ++i) {
@@ -122,7 +122,7 @@ static tn_code find_program(const tn__registry *registry, char *to) {
                   to);
 }
 
-/* A text is handed over as a file without a name. */
+/* Passes a text as a file without a name. */
 static tn_code open_text(const tnm_text *text, int *out) {
   size_t written = 0;
   const int low = memfd_create("manifest", MFD_CLOEXEC);
@@ -140,9 +140,9 @@ static tn_code open_text(const tnm_text *text, int *out) {
                   strerror(errno));
 }
 
-/* `input` is the text that the program reads, or -1. */
-static tn_code run(const tn__registry *registry, const tnm_origin *from,
-                   int input, verdict *v) {
+/* Runs the program; `input` is the text that it reads, or -1. */
+static tn_code run_examples(const tn__registry *registry,
+                            const tnm_origin *from, int input, verdict *v) {
   char program[PATH_MAX], self[] = "tenon-probe", text[] = "-";
   char *path = from->path ? tn__strdup(registry->env, from->path) : NULL;
   if (from->path && !path)
@@ -153,23 +153,23 @@ static tn_code run(const tn__registry *registry, const tnm_origin *from,
       .program = program,
       .argv = argv,
       .input = input,
-      .take = take_record,
+      .take = read_record,
       .ctx = v,
       .milliseconds = 1000 * (int64_t)registry->probe_seconds};
   tn__child_end end = {0};
   tn_code rc = find_program(registry, program);
   if (!rc) rc = tn__child_run(&child, &end);
-  if (!rc) rc = judge(registry, from, v, &end);
+  if (!rc) rc = judge_end(registry, from, v, &end);
   tn__free(registry->env, path);
   return rc;
 }
 
-tn_code tn__probe(tn__registry *registry, const tnm_origin *from) {
+tn_code tn__probe_manifest(tn__registry *registry, const tnm_origin *from) {
   verdict v = {.code = TN_PLUGIN};
   int input = -1;
   if (!from->path) TN__TRY(open_text(&from->text, &input));
   tn__buf_init(&v.text, registry->env);
-  tn_code rc = run(registry, from, input, &v);
+  tn_code rc = run_examples(registry, from, input, &v);
   tn__buf_deinit(&v.text);
   if (input >= 0) (void)close(input);
   return rc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * registry.c: the table of operators: made, asked, listed, freed. What changes
- * it stands in commit.c and unload.c.
+ * registry.c: the table of operators: creation, lookup, lists, end.
+ * plugin_commit.c and plugin_unload.c change it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 
 enum { PROBE_SECONDS = 10 };
 
-/* It tells a thread that has it already. */
-static int load_lock_init(tn__registry *registry) {
+/* Its type lets a thread detect that it has the lock already. */
+static int init_load_lock(tn__registry *registry) {
   pthread_mutexattr_t kind;
   int rc = pthread_mutexattr_init(&kind);
   if (rc) return rc;
@@ -50,7 +50,7 @@ tn_code tn__registry_create(const tn__registry_options *options,
     tn__free(options->env, registry);
     return tn__fail(TN_OUT_OF_MEMORY, "the system refused a lock");
   }
-  if (load_lock_init(registry)) {
+  if (init_load_lock(registry)) {
     pthread_rwlock_destroy(&registry->lock);
     tn__free(options->env, registry);
     return tn__fail(TN_OUT_OF_MEMORY, "the system refused a lock");
@@ -103,15 +103,16 @@ static size_t bare_length(const char *name) {
   return strcspn(name, "@");
 }
 
-/* The number behind '@'; UINT64_MAX if there is none, which is what sorts a
- * bare name behind all of its interfaces. */
+/* The number after '@'; UINT64_MAX if there is none, which sorts a bare name
+ * after all of its interfaces. */
 static uint64_t interface_of(const char *name) {
   const char *at = strchr(name, '@');
   return at ? strtoull(at + 1, NULL, 10) : UINT64_MAX;
 }
 
-/* A name ends before its interface; a bare name comes behind all of them. */
-static int weight(char c) {
+/* Sorts '@' first and then the end of a name, so a bare name follows all of its
+ * interfaces. */
+static int char_weight(char c) {
   return c == '@' ? 0 : c == 0 ? 1 : 2 + (unsigned char)c;
 }
 
@@ -122,11 +123,11 @@ int tn__operator_compare(const char *a, const char *b) {
     if (!a[i]) return 0;
     interface = interface || a[i] == '@';
   }
-  if (!interface) return weight(a[i]) - weight(b[i]);
+  if (!interface) return char_weight(a[i]) - char_weight(b[i]);
   return interface_of(a) < interface_of(b) ? -1 : 1;
 }
 
-/* The last operator that does not come after `name`, or NULL. */
+/* The last operator that is not after `name`, or NULL. */
 static tn_operator *last_until(const tn__registry *registry, const char *name) {
   size_t low = 0;
   for (size_t high = registry->sorted.n; low < high;) {
@@ -140,10 +141,10 @@ static tn_operator *last_until(const tn__registry *registry, const char *name) {
   return low ? registry->sorted.v[low - 1] : NULL;
 }
 
-/* A replacement answers to the bare name, and to the full name of the same
- * interface as its own: only that is what callers of it expect. */
-static tn_operator *replacement(const tn__registry *registry,
-                                const char *name) {
+/* A replacement is found by the bare name, and by the full name with the
+ * interface of the replacement: callers of the name expect this interface. */
+static tn_operator *find_replacement(const tn__registry *registry,
+                                     const char *name) {
   size_t n = bare_length(name);
   for (size_t i = registry->replacements.n; i-- > 0;) {
     tn_operator *op = registry->replacements.v[i];
@@ -155,8 +156,9 @@ static tn_operator *replacement(const tn__registry *registry,
   return NULL;
 }
 
-static tn_operator *find(const tn__registry *registry, const char *name) {
-  tn_operator *op = replacement(registry, name);
+static tn_operator *find_operator(const tn__registry *registry,
+                                  const char *name) {
+  tn_operator *op = find_replacement(registry, name);
   if (op) return op;
   if (strchr(name, '@')) {
     op = tn__map_get(&registry->operators, name);
@@ -168,10 +170,10 @@ static tn_operator *find(const tn__registry *registry, const char *name) {
                                                                          : NULL;
 }
 
-/* Bare names of all operators, and the one of an operator that is named without
- * its plugin. */
-static const char *suggest(const tn__registry *registry, tn__arena *arena,
-                           const char *name) {
+/* The name of an operator if `name` lacks only its plugin, otherwise the most
+ * similar name. */
+static const char *suggest_name(const tn__registry *registry, tn__arena *arena,
+                                const char *name) {
   const char **names =
       tn__arena_alloc(arena, (registry->sorted.n + 1) * sizeof *names);
   size_t n = 0;
@@ -195,10 +197,10 @@ static bool has_plugin(const tn__registry *registry, const char *op_name) {
   return false;
 }
 
-static tn_code not_found(const tn__registry *registry, const char *name) {
+static tn_code fail_not_found(const tn__registry *registry, const char *name) {
   tn__arena arena;
   tn__arena_init(&arena, registry->env);
-  const char *near = suggest(registry, &arena, name);
+  const char *near = suggest_name(registry, &arena, name);
   const tn_operator *old = tn__map_get(&registry->operators, name);
   tn_code rc = tn__fail(TN_NOT_FOUND, "there is no operator \"%.200s\"", name);
   if (old && !old->desc)
@@ -219,8 +221,8 @@ tn_code tn__operator_get(tn__registry *registry, const char *name,
   *out = NULL;
   if (!name) return tn__fail(TN_INVALID, "the operator's name is NULL");
   pthread_rwlock_rdlock(&registry->lock);
-  tn_operator *op = find(registry, name);
-  tn_code rc = op ? TN_OK : not_found(registry, name);
+  tn_operator *op = find_operator(registry, name);
+  tn_code rc = op ? TN_OK : fail_not_found(registry, name);
   pthread_rwlock_unlock(&registry->lock);
   *out = op;
   return rc;
@@ -228,7 +230,7 @@ tn_code tn__operator_get(tn__registry *registry, const char *name,
 
 bool tn__operator_exists(tn__registry *registry, const char *name) {
   pthread_rwlock_rdlock(&registry->lock);
-  const bool exists = find(registry, name) != NULL;
+  const bool exists = find_operator(registry, name) != NULL;
   pthread_rwlock_unlock(&registry->lock);
   return exists;
 }
@@ -277,7 +279,7 @@ static bool is_named_before(const tn_operator *op, size_t index) {
   return false;
 }
 
-tn_code tn__operator_no_kernel(const tn_operator *op, const char *id) {
+tn_code tn__operator_fail_no_kernel(const tn_operator *op, const char *id) {
   tn_code rc = tn__fail(TN_NOT_FOUND, "%s has no kernel \"%.200s\"; it has",
                         op->name, id);
   for (size_t i = 0; i < op->kernels.n; ++i) {
@@ -288,19 +290,19 @@ tn_code tn__operator_no_kernel(const tn_operator *op, const char *id) {
   return op->kernels.n ? rc : tn__fail_more(rc, " none");
 }
 
-static tn_code pin(tn_operator *op, const char *id) {
+static tn_code pin_kernel(tn_operator *op, const char *id) {
   op->pin = NULL;
   for (size_t i = 0; id && i < op->kernels.n && !op->pin; ++i) {
     tn__kernel *kernel = op->kernels.v[i];
     if (!strcmp(kernel->desc->id, id)) op->pin = kernel;
   }
-  return id && !op->pin ? tn__operator_no_kernel(op, id) : TN_OK;
+  return id && !op->pin ? tn__operator_fail_no_kernel(op, id) : TN_OK;
 }
 
 tn_code tn__operator_pin(tn_operator *op, const char *id) {
   pthread_rwlock_wrlock(&op->registry->lock);
   tn__kernel *before = op->pin;
-  tn_code rc = pin(op, id);
+  tn_code rc = pin_kernel(op, id);
   if (rc) op->pin = before;
   atomic_fetch_add(&op->registry->epoch, 1);
   pthread_rwlock_unlock(&op->registry->lock);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * strict.c: see strict.h.
+ * strict.c: implements strict.h: pages without access around the memory of each
+ * pointer, filled registers, and further arguments after the last one.
  */
 #include "strict.h"
 
@@ -7,11 +8,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Behind the arguments: all registers that some call may use, and a few words
- * of the stack. */
+/* After the arguments: all registers that some call may use, and some words of
+ * the stack. */
 enum { MORE_WORDS = 10, MORE_NUMBERS = 10, MORE = MORE_WORDS + MORE_NUMBERS };
 
-/* Large as a count, no address, and no number as a double. */
+/* Large as a count, invalid as an address, and NaN as a double. */
 #define JUNK UINT64_C(0x7ff9a5a55a5aa5a5)
 
 struct tn__strict {
@@ -24,8 +25,8 @@ struct tn__strict {
 /* ------------------------------------------------------------------- numbers
  */
 
-/* Whether registers have bits beyond a narrow number that a function must not
- * read, in the order that is assumed here. */
+/* Whether registers have bits above a narrow number that a function must not
+ * read, in the order that this file assumes. */
 #if defined(__x86_64__) || (defined(__aarch64__) && defined(__AARCH64EL__))
 enum { HAS_SPARE_BITS = 1 };
 #else
@@ -45,14 +46,14 @@ static ffi_type *type_of(uint32_t c) {
   }
 }
 
-/* The number in the lower half, as compilers extend it to that. */
+/* The number in the lower half of a register, extended as compilers do it. */
 static uint64_t lower_half(uint32_t c, const void *value) {
   int64_t wide;
   memcpy(&wide, value, sizeof wide);
   return (uint64_t)wide & (c == TNM_C_F32 ? UINT32_MAX : UINT64_MAX);
 }
 
-static uint64_t loud(uint32_t c, const void *value) {
+static uint64_t fill_upper_bits(uint32_t c, const void *value) {
   const uint64_t have = lower_half(c, value);
   const bool narrow = c == TNM_C_F32 || c == TNM_C_I8 || c == TNM_C_I16 ||
                       c == TNM_C_I32 || c == TNM_C_U8 || c == TNM_C_U16 ||
@@ -63,7 +64,7 @@ static uint64_t loud(uint32_t c, const void *value) {
 
 /* ------------------------------------------------------------------- memory */
 
-/* What one pointer names, between two pages that nobody may touch. */
+/* The memory of one pointer, between two pages without access. */
 typedef struct guard {
   const void *original;
   char *map;
@@ -77,7 +78,7 @@ static size_t page_bytes(void) {
   return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static bool guard_open(guard *g, bool at_end, unsigned char filler) {
+static bool open_guard(guard *g, bool at_end, unsigned char filler) {
   const size_t page = page_bytes();
   g->room = (g->bytes + page - 1) / page * page;
   if (g->room == 0) g->room = page;
@@ -100,14 +101,14 @@ static bool is_filled(const char *from, const char *to, unsigned char filler) {
   return true;
 }
 
-/* Whether nothing was written around it. */
+/* Whether nothing was written around the memory. */
 static bool guard_is_whole(const guard *g, unsigned char filler) {
   const char *first = g->map + page_bytes();
   return is_filled(first, g->data, filler) &&
          is_filled(g->data + g->bytes, first + g->room, filler);
 }
 
-static void guard_close(guard *g) {
+static void close_guard(guard *g) {
   (void)munmap(g->map, g->room + 2 * page_bytes());
 }
 
@@ -121,7 +122,7 @@ typedef struct attempt {
   unsigned char filler;
   uint32_t n;
   guard guards[TNM_MAX_ARGS];
-  uint32_t names[TNM_MAX_ARGS]; /* of each guard, the argument */
+  uint32_t names[TNM_MAX_ARGS]; /* the argument of each guard */
   uint64_t values[TNM_MAX_ARGS + MORE];
 } attempt;
 
@@ -136,7 +137,8 @@ static guard *find_guard(attempt *a, const void *original, size_t bytes) {
   return NULL;
 }
 
-static tn_code enter(attempt *a, uint32_t i, const tn__strict_arg *arg) {
+static tn_code guard_argument(attempt *a, uint32_t i,
+                              const tn__strict_arg *arg) {
   const void *original = NULL;
   memcpy(&original, arg->value, sizeof original);
   a->values[i] = 0;
@@ -146,7 +148,7 @@ static tn_code enter(attempt *a, uint32_t i, const tn__strict_arg *arg) {
   if (!known) {
     g = &a->guards[a->n];
     *g = (guard){.original = original, .bytes = arg->bytes};
-    if (!guard_open(g, a->strict->n_calls % 2 == 0, a->filler))
+    if (!open_guard(g, a->strict->n_calls % 2 == 0, a->filler))
       return tn__fail_memory(arg->bytes, "a copy between pages");
     a->names[a->n++] = i;
   }
@@ -161,9 +163,9 @@ static tn_code enter_all(attempt *a, const tn__strict_arg *args) {
   for (uint32_t i = 0; i < binding->n_args; ++i) {
     const uint32_t c = binding->args[i].c;
     if (c == TNM_C_POINTER)
-      TN__TRY(enter(a, i, &args[i]));
+      TN__TRY(guard_argument(a, i, &args[i]));
     else
-      a->values[i] = loud(c, args[i].value);
+      a->values[i] = fill_upper_bits(c, args[i].value);
   }
   for (uint32_t i = 0; i < MORE; ++i) a->values[binding->n_args + i] = JUNK;
   for (uint32_t i = 0; i < a->n; ++i)
@@ -173,7 +175,7 @@ static tn_code enter_all(attempt *a, const tn__strict_arg *args) {
   return TN_OK;
 }
 
-static void invoke(attempt *a, void (*function)(void), void *result) {
+static void call_guarded(attempt *a, void (*function)(void), void *result) {
   void *places[TNM_MAX_ARGS + MORE];
   const uint32_t n = a->strict->desc->n_args + MORE;
   for (uint32_t i = 0; i < n; ++i) places[i] = &a->values[i];
@@ -181,8 +183,8 @@ static void invoke(attempt *a, void (*function)(void), void *result) {
   ffi_call(&cif, function, result, places);
 }
 
-/* What was written goes where it belongs, if it stayed inside. */
-static int32_t leave(const attempt *a) {
+/* Copies results back if the function stayed inside of its memory. */
+static int32_t copy_results(const attempt *a) {
   const tnm_binding *binding = a->strict->desc;
   for (uint32_t i = 0; i < a->n; ++i) {
     const guard *g = &a->guards[i];
@@ -210,12 +212,12 @@ int32_t tn__strict_call(tn__strict *strict, const tn_frame *call,
                .filler = strict->n_calls % 2 == 0 ? 0xa5 : 0x7f};
   int32_t rc = enter_all(&a, args);
   if (rc == TN_OK) {
-    invoke(&a, function, result);
-    rc = leave(&a);
+    call_guarded(&a, function, result);
+    rc = copy_results(&a);
   } else {
     rc = TN_FAIL(call, rc, "%s", tn_error_text());
   }
-  for (uint32_t i = 0; i < a.n; ++i) guard_close(&a.guards[i]);
+  for (uint32_t i = 0; i < a.n; ++i) close_guard(&a.guards[i]);
   ++strict->n_calls;
   return rc;
 }

@@ -85,7 +85,7 @@ tn_code tn_operator_tune(tn_operator *op, const char *id, const char *text) {
   TN__REQUIRE(op);
   TN__REQUIRE(id);
   TN__TRY(check_operator(op));
-  return tn__operator_tune(op, id, text);
+  return tn__operator_set_options(op, id, text);
 }
 
 tn_code tn_operator_infer(tn_operator *op, const tn_params *params,

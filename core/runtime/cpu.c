@@ -98,6 +98,6 @@ void tn__cpu_text(uint64_t features, char *to, size_t bytes) {
 int32_t tn__host_parallel_for(const tn_frame *call, int64_t n, int64_t grain,
                               tn_loop_body *body, void *arg) {
   const tn__plugin *plugin = call->host->host_data;
-  if (!body) return tn__host_no_body(call);
+  if (!body) return tn__host_fail_no_body(call);
   return tn__parallel_for(plugin->registry->env->engine, n, grain, body, arg);
 }

@@ -60,8 +60,8 @@ static tn_code call_operator(machine *m, const tn_step *step, tn_operator *op) {
   tn_req req[MOST] = {TN_REQ_WRITE};
   tn_params *params = NULL;
   const uint32_t first = m->n - step->index;
-  TN__TRY(tn__params_template(tn__tape_entry_params(m->entry), step->params, op,
-                              &params));
+  TN__TRY(tn__params_expand_template(tn__tape_entry_params(m->entry),
+                                     step->params, op, &params));
   const tn__target_op target = {m->sweep->tape->caller, op, params,
                                 TN_PASS_FORWARD, m->entry->flags};
   const tn_inputs in = {step->index, m->stack + first};

@@ -25,7 +25,7 @@ static tn__tape_operand *input_of(const linear *l, uint32_t i) {
 
 static bool is_in_group(const linear *l, uint32_t i) {
   const uint32_t declared = l->e->out[i].declared;
-  return tn__operator_groups(l->e->desc, declared) >> l->group & 1;
+  return tn__operator_linear_groups(l->e->desc, declared) >> l->group & 1;
 }
 
 static tn_code check_unchanged(const tn__sweep *sweep,

@@ -455,8 +455,9 @@ static tn_code run_call(recording *r) {
   if (r->target->pass == TN_PASS_BACKWARD)
     r->n_out_grads = (uint32_t)r->in->n - n_out;
   else if (!has_valid_counts(r) ||
-           tn__operator_outputs(r->target->op, r->target->params,
-                                (uint32_t)r->in->n - r->desc->n_aux, &n_out) ||
+           tn__operator_count_outputs(r->target->op, r->target->params,
+                                      (uint32_t)r->in->n - r->desc->n_aux,
+                                      &n_out) ||
            r->out->n > n_out)
     return tn__call(r->target, r->in, r->out);
   const tn__tape_mark top = tn__tape_mark_get(&r->tape->memory);

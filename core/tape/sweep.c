@@ -20,7 +20,7 @@ static bool is_wanted(const tn__sweep *sweep, const tn__tape_value *value) {
 static bool is_zero(const tn__tape_entry *e, uint32_t i) {
   const tn_gradient *g = e->desc ? e->desc->gradient : NULL;
   return i >= e->n_out_grads && g && g->kind != TN_GRADIENT_NONE &&
-         !tn__gradient_passes(g->inputs[e->in[i].declared]);
+         !tn__gradient_is_nonzero(g->inputs[e->in[i].declared]);
 }
 
 bool tn__sweep_is_live_input(const tn__sweep *sweep,

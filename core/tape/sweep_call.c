@@ -252,7 +252,8 @@ static tn_code call_operator(tn__sweep *sweep, const tn__tape_entry *e,
   const tn_outputs out = {n_own, grads, sweep->req};
   tn_params *params = NULL;
   if (linear && e->params) params = tn__params_retain(e->params);
-  if (!linear) TN__TRY(tn__params_move(tn__tape_entry_params(e), op, &params));
+  if (!linear)
+    TN__TRY(tn__params_convert(tn__tape_entry_params(e), op, &params));
   for (uint32_t i = 0; i < e->n_in; ++i) {
     grads[i] = NULL;
     sweep->req[i] =

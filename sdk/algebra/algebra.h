@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * algebra.h: the mathematics of formulas: what an expression is, which
- * functions there are and on which types, what a formula is worth, how formulas
- * are simplified, differentiated and printed. Pure functions over an arena;
- * nothing here knows of manifests or messages. Uses base.
+ * algebra.h: the mathematics of formulas: expressions, functions, types,
+ * values, simplification, derivatives and text. Pure functions over an arena
+ * that know no manifests and no messages. It uses core/base. Terms:
+ * docs/glossary.md.
  *
  * files: function.c   the table of functions and their derivatives
- *        class.c      in which type a formula computes
- *        value.c      what a formula is worth
+ *        class.c      the type in which a formula computes
+ *        value.c      the value of a formula
  *        print.c      formulas as text
  *        share.c      exact constants, parts that occur twice
- *        term.h, term.c, sum.c, product.c, write.c
+ *        term.h, term.c, sum.c, product.c, term_convert.c
  *                     formulas in normal form, which simplifies them
- *        slope.c, reuse.c, gradient.c
- *                     derivatives, outputs in place of what computes them,
- *                     the gradients of an operator
+ *        derivative.c the derivative of a term
+ *        reuse.c      replaces parts of a term by outputs with the same value
+ *        gradient.c   the gradients of an operator
  *
  * THE LANGUAGE
  *
@@ -25,19 +25,19 @@
  *   primary    = number | name | "grad" "." name | name "(" arguments ")"
  *              | "(" expression ")"
  *
- * So `+ - * / %` associate to the left, `^` to the right, and `^` binds tighter
+ * So `+ - * / %` associate to the left and `^` to the right. `^` binds tighter
  * than a minus before it: -x^2 is -(x^2), 2^-x is 2^(-x), x^y^z is x^(y^z).
  * A minus binds tighter than a product: -a*b is (-a)*b, which is the same
- * number. Comparisons bind least and do not chain. Kernels take the square
- * root for an exponent written 0.5; of -0 and -infinity the two differ.
+ * number. Comparisons bind least and do not chain. For the exponent 0.5 kernels
+ * compute the square root; for -0 and -infinity the results differ.
  *
  * Numbers are decimal: digits, a fraction, an exponent, as in `2`, `0.5`,
  * `.5`, `1e-3`. There are no other literals, no `? :`, no `!`, no `&&`.
  *
  * TYPES
  *
- * A formula computes in one class, decided by the element types of all tensors
- * that it reads and of the one that it writes:
+ * A formula computes in one class. The element types of the tensors that it
+ * reads and of the tensor that it writes decide the class:
  *
  *   f64   one of them is f64, or one is u32 or i64 and another is floating
  *   f32   otherwise, if one is f16, bf16 or f32
@@ -45,12 +45,13 @@
  *   i32   otherwise: bool i8 u8 i16 u16 i32
  *
  * Operands and parameters are converted to the class, a float parameter towards
- * zero, and the result is converted to the type of what is written. u64 belongs
- * to no class. In an integer class numbers must be whole and within it;
- * arithmetic wraps; `/` rounds towards minus infinity and `%` takes the sign of
- * the divisor, both 0 for a divisor 0; `^` wants a constant exponent that is
- * whole and not negative. A comparison is the number 1 or 0, in a bool output
- * true or false; `select` and bool inputs take every number but 0 as true.
+ * zero, and the result is converted to the type of the output. u64 belongs
+ * to no class. In an integer class numbers must be whole and within it, and
+ * arithmetic wraps. `/` rounds towards minus infinity and `%` has the sign of
+ * the divisor; both are 0 for a divisor 0. `^` requires a constant exponent
+ * that is whole and not negative. A comparison is the number 1 or 0, in a bool
+ * output true or false; `select` and bool inputs treat every number but 0 as
+ * true.
  */
 #ifndef TENON_ALGEBRA_H_
 #define TENON_ALGEBRA_H_
@@ -60,8 +61,8 @@
 /* --------------------------------------------------------------- positions */
 
 /* A place in a manifest. Lines and columns count from 1; columns count code
- * points. `length` is in code points, at least 1. A formula that was computed
- * has the place of the one that it comes from. */
+ * points. `length` is in code points, at least 1. A derived formula has the
+ * place of its source. */
 typedef struct tnm_pos {
   uint32_t line;
   uint32_t column;
@@ -84,20 +85,22 @@ enum {                 /* tnm_expr.kind */
 };
 
 /* Most nodes of one expression, and deepest nesting of parentheses, calls and
- * prefix or power operators: what the parser takes, and what is derived. */
+ * prefix or power operators. The parser and the derivation have these
+ * limits. */
 #define TNM_EXPR_MAX_NODES 4096
 #define TNM_EXPR_MAX_DEPTH 64
-/* Most tensors that one formula may read; tenon/kernel.h has room for them. */
+/* Most tensors that one formula may read; tenon/kernel.h has room for this
+ * number. */
 #define TNM_EXPR_MAX_TENSORS 15
 
-/* One node. Constant once built, and in the arena of who built it; nodes may be
+/* One node. Constant once built, and in the arena of its builder. Nodes may be
  * shared, so an expression is a directed graph without cycles. */
 typedef struct tnm_expr {
   int kind;
   char op;          /* TNM_BINARY */
-  uint32_t index;   /* of what it names */
+  uint32_t index;   /* of the operand, parameter or function */
   double number;    /* TNM_NUMBER */
-  const char *text; /* number as written, or name of the function or name */
+  const char *text; /* number as written, or the name */
   const struct tnm_expr *args[3];
   uint32_t n_args;
   tnm_pos pos;
@@ -105,7 +108,7 @@ typedef struct tnm_expr {
 
 /* ----------------------------------------------------------------- classes */
 
-enum { /* a type to compute in, or, as bits, a set of them */
+enum { /* a type to compute in, or a set of them, as bits */
        TNM_CLASS_F32 = 1,
        TNM_CLASS_F64 = 2,
        TNM_CLASS_I32 = 4,
@@ -115,27 +118,29 @@ enum { /* a type to compute in, or, as bits, a set of them */
 #define TNM_CLASS_ALL \
   (TNM_CLASS_F32 | TNM_CLASS_F64 | TNM_CLASS_I32 | TNM_CLASS_I64)
 
-/* The class of a single type; 0 for u64 and for what is no type. */
+/* The class of a single type; 0 for u64 and for an invalid type. */
 int tnm_class_of(tn_dtype dtype);
-/* The class of a formula whose tensors have classes `a` and `b`. Commutative
- * and associative, so any number of them can be joined; 0 is neutral. */
+/* The class of a formula that reads tensors of the classes `a` and `b`.
+ * Commutative and associative, so it can join any number of classes; 0 is
+ * neutral. */
 int tnm_class_join(int a, int b);
-/* "f32": as the names of functions of tenon/math.h end. */
+/* "f32": the suffix of functions in tenon/math.h. */
 const char *tnm_class_name(int class_bit);
 
-/* The value of a whole number (TNM_NUMBER), by its digits, as a double does not
- * hold all that there may be; false if it is not whole, has more than 64 bits,
- * or is so large and written otherwise (1e18) that its value is uncertain. */
-bool tnm_number_whole(const tnm_expr *number, uint64_t *out);
-/* Whether two numbers are one in every class. */
+/* Reads the value of a whole number (TNM_NUMBER) from its digits, because a
+ * double does not represent all 64-bit numbers. False if it is not whole, has
+ * more than 64 bits, or is so large and written in another form (1e18) that its
+ * value is uncertain. */
+bool tnm_number_read_whole(const tnm_expr *number, uint64_t *out);
+/* Whether two numbers have the same value in every class. */
 bool tnm_number_equal(const tnm_expr *a, const tnm_expr *b);
-/* Whether an integer class has a number, or, behind a minus, its negative. */
+/* Whether an integer class has the number or, with `negative`, its negative. */
 bool tnm_class_has(int class_bit, const tnm_expr *number, bool negative);
 
 /* --------------------------------------------------------------- functions */
 
 enum {              /* tnm_expr.index of a call */
-       TNM_F_EXP,   /* the functions of C's libm are what they are there */
+       TNM_F_EXP,   /* functions of C's libm have its meaning */
        TNM_F_EXPM1, /* exp(x) - 1 */
        TNM_F_LOG,
        TNM_F_LOG1P, /* log(1 + x) */
@@ -160,8 +165,9 @@ enum {              /* tnm_expr.index of a call */
        TNM_F_ERFC, /* 1 - erf(x) */
        TNM_F_GAMMA,
        TNM_F_LGAMMA,   /* log(abs(gamma(x))) */
-       TNM_F_DIGAMMA,  /* the slope of lgamma */
-       TNM_F_TRIGAMMA, /* the slope of digamma; its own is no function here */
+       TNM_F_DIGAMMA,  /* the derivative of lgamma */
+       TNM_F_TRIGAMMA, /* the derivative of digamma; its own derivative is not
+                          in this table */
        TNM_F_ABS,
        TNM_F_SIGN, /* -1, 0 or 1 */
        TNM_F_FLOOR,
@@ -169,7 +175,7 @@ enum {              /* tnm_expr.index of a call */
        TNM_F_ROUND, /* ties away from 0 */
        TNM_F_RINT,  /* ties to the floor */
        TNM_F_TRUNC,
-       TNM_F_MIN, /* NaN if one of the two is */
+       TNM_F_MIN, /* NaN if one argument is NaN */
        TNM_F_MAX,
        TNM_F_POW,      /* x^y */
        TNM_F_MOD,      /* x % y */
@@ -187,7 +193,7 @@ typedef struct tnm_function {
   uint32_t n_args;
   uint32_t classes; /* set of classes in which it is defined */
   const char
-      *slopes[3]; /* derivatives, see function.c; NULL if there is none */
+      *derivatives[3]; /* derivatives, see function.c; NULL if there is none */
 } tnm_function;
 
 /* Entry TNM_F_*; constant. */
@@ -197,7 +203,7 @@ uint32_t tnm_function_find(const char *name);
 
 /* ------------------------------------------------------------------ values */
 
-/* What the names of an expression stand for, by index. */
+/* Values of the names in an expression, by index. */
 typedef struct tnm_values {
   const double *inputs;
   const double *outputs;
@@ -205,40 +211,42 @@ typedef struct tnm_values {
   const double *params;
 } tnm_values;
 
-/* The value of an expression among real numbers, as near as long double comes:
- * a reference for tests and checks, not what a kernel computes bit for bit. */
+/* The value of an expression of real numbers, with the precision of long
+ * double. It is a reference for tests and checks; a kernel does not compute it
+ * bit for bit. */
 long double tnm_expr_value(const tnm_expr *expr, const tnm_values *values);
-/* The same of one function, or of one operator of tnm_expr. */
+/* The value of one function, or of one operator of tnm_expr. */
 long double tnm_function_value(uint32_t function, const long double *x);
 long double tnm_operator_value(char op, long double a, long double b);
 
 /* -------------------------------------------------------------------- text */
 
-/* Adds the text of an expression: parsed again it is the same tree. */
+/* Adds the text of an expression. The parser reads it back as the same tree. */
 void tnm_expr_print(tn__buf *out, const tnm_expr *expr);
-/* Whether that text is within what the parser takes. */
+/* Whether this text is within the limits of the parser. */
 bool tnm_expr_is_short(const tnm_expr *expr);
 
-/* Whether two expressions are the same tree. Places do not count, nor does how
- * numbers are written. */
+/* Whether two expressions are the same tree. Places do not count, nor does the
+ * text of numbers. */
 bool tnm_expr_equal(const tnm_expr *a, const tnm_expr *b);
 
 /* ---------------------------------------------------------- simplification */
 
-/* The same formula with fewer operations and not one bit changed, in any class:
- * constants that are whole numbers and come out as such, x*1, x/1, x^1, x - 0,
- * --x, select between equals or by a number. It reads the same tensors, as they
- * decide the class. For what an author wrote. NULL when memory ran out. */
+/* The same formula with fewer operations and bit-identical results in any
+ * class. It folds whole constants with whole results, x*1, x/1, x^1, x - 0,
+ * --x, and select between equal branches or by a number. It reads the same
+ * tensors, because they decide the class. For formulas of authors. NULL if
+ * memory ran out. */
 const tnm_expr *tnm_expr_fold(tn__arena *arena, const tnm_expr *expr);
 
-/* The same formula among real numbers, where 0*x is 0 and x/x is 1: terms are
- * collected, common factors are factored out, constants are folded. For what
- * was computed. The expression itself if it is beyond the bounds; NULL when
- * memory ran out. */
+/* The same formula of real numbers, where 0*x is 0 and x/x is 1. Terms are
+ * collected, common factors are factored out, constants are folded. For derived
+ * formulas. The expression itself if it is beyond the limits; NULL if memory
+ * ran out. */
 const tnm_expr *tnm_expr_simplify(tn__arena *arena, const tnm_expr *expr);
 
-/* Parts that an expression has more than once, names and numbers aside, also
- * with a minus. Each stands behind its own parts, so that they can be computed
+/* Parts that an expression contains more than once, without names and numbers,
+ * with or without a minus. Each follows its own parts, so they can be computed
  * in this order. */
 typedef struct tnm_sharing {
   const tnm_expr *const *v;
@@ -246,52 +254,52 @@ typedef struct tnm_sharing {
 } tnm_sharing;
 
 /* The same expression as a graph in which equal parts are one node; `out` gets
- * those that are used more than once. NULL when memory ran out. */
+ * the nodes that are used more than once. NULL if memory ran out. */
 const tnm_expr *tnm_expr_share(tn__arena *arena, const tnm_expr *expr,
                                tnm_sharing *out);
 
 /* --------------------------------------------------------- differentiation */
 
-/* An operator as its formulas say it. */
+/* An operator and its formulas. */
 typedef struct tnm_derivation {
   tn__arena *arena;                /* of the results */
-  const tnm_expr *const *formulas; /* per output */
+  const tnm_expr *const *formulas; /* one per output */
   const char *const *outputs;      /* names */
   uint32_t n_outputs;
   const char *const *inputs; /* names */
   uint32_t n_inputs;
   const bool *stop; /* per input: not differentiated; NULL: all are */
   tnm_pos pos;      /* of the results */
-  /* Outputs are sums over elements that broadcasting has repeated, so none of
-   * them stands for what computes it. */
+  /* Outputs are sums over repeated elements of broadcasting. Then no output can
+   * replace the part that computes it. */
   bool sums;
 } tnm_derivation;
 
-enum { /* what tnm_derive gives */
+enum { /* results of tnm_derive */
        TNM_DERIVED = 0,
        TNM_DERIVE_MEMORY = 1,
-       TNM_DERIVE_LONG = 2,   /* the text would be beyond the parser's bounds */
+       TNM_DERIVE_LONG = 2, /* the text would exceed the limits of the parser */
        TNM_DERIVE_UNKNOWN = 3 /* a function has no derivative here */
 };
 
-/* out[i] becomes the gradient of input i, the sum over the outputs of grad.o
- * times the derivative of o by i, NULL where that is stopped. The results may
- * share parts. Where it keeps no more tensors, an output stands for what
- * computes it: 1 - out^2 for tanh; but out - 100 for nothing, as rounding may
- * have left nothing of it. Of all such forms the one is taken that
- * keeps the fewest tensors for all gradients together, then for each of them,
- * then the one that keeps outputs rather than inputs, because an input that is
- * not kept may be overwritten. */
+/* out[i] becomes the gradient of input i: the sum over the outputs of grad.o
+ * times the derivative of o by i. It is NULL for a stopped input. The results
+ * may share parts. An output replaces the part that computes it if that keeps
+ * no more tensors: 1 - out^2 for tanh. But out - 100 replaces nothing, because
+ * rounding may have removed all digits of it. Of all forms the best keeps the
+ * fewest tensors for all gradients together, then for each gradient. Then it
+ * prefers outputs to inputs, because an input that is not kept may be
+ * overwritten. */
 int tnm_derive(const tnm_derivation *derivation, const tnm_expr **out);
 
-enum {                 /* what stands in the way of a derivative */
+enum {                 /* reasons against a derivative */
        TNM_FLAT = 1,   /* constant between jumps; its derivative is 0 */
-       TNM_UNKNOWN = 2 /* has none here */
+       TNM_UNKNOWN = 2 /* has no derivative */
 };
-typedef void tnm_obstacle_found(void *ctx, const tnm_expr *at, int what);
-/* Calls found() for each function or comparison in the way between a formula
- * and an input that is not stopped. Conditions of `select` are not in it. */
-void tnm_obstacles(const tnm_expr *expr, const bool *stop,
-                   tnm_obstacle_found *found, void *ctx);
+typedef void tnm_obstacle_callback(void *ctx, const tnm_expr *at, int obstacle);
+/* Calls found() for each such function or comparison between a formula and an
+ * input that is not stopped. Conditions of `select` do not count. */
+void tnm_find_obstacles(const tnm_expr *expr, const bool *stop,
+                        tnm_obstacle_callback *found, void *ctx);
 
 #endif /* TENON_ALGEBRA_H_ */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * class.c: in which type a formula computes.
+ * class.c: decides the class (type of computation) of a formula, and converts
+ * numbers to a class.
  */
 #include <math.h>
 
@@ -51,7 +52,7 @@ const char *tnm_class_name(int class_bit) {
   }
 }
 
-/* Digits alone, as a number of 64 bits. */
+/* Reads digits as a 64-bit number. */
 static bool read_digits(const char *text, uint64_t *out) {
   if (text == NULL || *text == '\0') return false;
   for (*out = 0; *text >= '0' && *text <= '9'; ++text) {
@@ -62,7 +63,7 @@ static bool read_digits(const char *text, uint64_t *out) {
   return *text == '\0';
 }
 
-bool tnm_number_whole(const tnm_expr *number, uint64_t *out) {
+bool tnm_number_read_whole(const tnm_expr *number, uint64_t *out) {
   if (read_digits(number->text, out)) return true;
   if (number->number >= 0x1p53 || number->number != floor(number->number))
     return false;
@@ -73,12 +74,13 @@ bool tnm_number_whole(const tnm_expr *number, uint64_t *out) {
 bool tnm_number_equal(const tnm_expr *a, const tnm_expr *b) {
   uint64_t one, other;
   return a->number == b->number &&
-         (!tnm_number_whole(a, &one) || !tnm_number_whole(b, &other) ||
-          one == other);
+         (!tnm_number_read_whole(a, &one) ||
+          !tnm_number_read_whole(b, &other) || one == other);
 }
 
 bool tnm_class_has(int class_bit, const tnm_expr *number, bool negative) {
   const uint64_t most = class_bit == TNM_CLASS_I32 ? INT32_MAX : INT64_MAX;
   uint64_t value;
-  return tnm_number_whole(number, &value) && value <= most + (negative ? 1 : 0);
+  return tnm_number_read_whole(number, &value) &&
+         value <= most + (negative ? 1 : 0);
 }

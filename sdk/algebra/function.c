@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  * function.c: the table of functions. The derivative by each argument is a text
- * in which operands come before their operator: x, y and z are the arguments, f
- * is the function's own value, `neg` is a minus; operators are those of
- * tnm_expr. "1 f 2 ^ -" is 1 - f^2.
+ * in postfix order: operands come before their operator. x, y and z are the
+ * arguments, f is the function's own value, `neg` is a minus, and operators are
+ * those of tnm_expr. "1 f 2 ^ -" is 1 - f^2.
  *
- * Where a function has a kink or a hole, its derivative is what this table
- * says: 0 for abs at 0 and for hypot at (0, 0); min and max give ties to their
- * first argument; clip has slope 1 at its bounds; x^y has slope 0 by x where y
- * is 0, and slope 0 by y where x is 0 and y is not negative; a remainder has
- * slope 1 by x, even by 0, so that no gradient has to keep the divisor for it,
- * and slope 0 by y where y is 0.
+ * If a function has a kink or a hole, this table defines its derivative. It is
+ * 0 for abs at 0 and for hypot at (0, 0). If the arguments of min and max are
+ * equal, the first one counts. clip has derivative 1 at its bounds. x^y has
+ * derivative 0 by x if y is 0, and derivative 0 by y if x is 0 and y is not
+ * negative. A remainder has derivative 1 by x, even if y is 0, so that no
+ * gradient has to keep the divisor; its derivative by y is 0 if y is 0.
  *
- * 1 - x^2 is written as (1 - x)*(1 + x): near 1 the square's rounding would be
- * most of what is left, and how much depends on whether a compiler fuses it.
+ * 1 - x^2 is written as (1 - x)*(1 + x). Near 1, the rounding of the square
+ * would dominate the result, and would depend on whether a compiler fuses
+ * it.
  */
 #include <string.h>
 

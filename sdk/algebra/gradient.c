@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * gradient.c: the gradients of an operator's inputs from the formulas of its
- * outputs, in the form that keeps the least.
+ * gradient.c: computes the gradients of an operator's inputs from the formulas
+ * of its outputs, in the form that keeps the fewest tensors.
  */
 #include <string.h>
 
@@ -11,15 +11,15 @@ enum { MAX_REUSED = 6, MAX_TENSORS = 64 };
 typedef struct gradient {
   const tnm_derivation *d;
   terms set;
-  const term **plain; /* per input, without outputs; NULL where stopped */
+  const term **plain; /* one per input, without outputs; NULL if stopped */
   const term **chosen;
   const term **trial;
   term_swap swaps[MAX_REUSED];
   size_t n_swaps;
-  uint32_t walk; /* number of the last walk over terms */
+  uint32_t walk; /* number of the last walk over the terms */
 } gradient;
 
-static const term *leaf(gradient *g, int kind, uint32_t index) {
+static const term *leaf_of(gradient *g, int kind, uint32_t index) {
   const char *const *names = kind == TNM_INPUT ? g->d->inputs : g->d->outputs;
   tnm_expr *e = tn__arena_alloc(g->set.arena, sizeof *e);
   if (e == NULL) return g->set.nothing;
@@ -37,28 +37,28 @@ static bool is_stopped(const gradient *g, uint32_t input) {
   return g->d->stop != NULL && g->d->stop[input];
 }
 
-/* Sum over the outputs of grad.o * do/dx. */
-static const term *plain_gradient(gradient *g, const term *const *formulas,
-                                  uint32_t input) {
-  const term *by = leaf(g, TNM_INPUT, input);
+/* The sum over the outputs of grad.o * do/dx. */
+static const term *derive_plain(gradient *g, const term *const *formulas,
+                                uint32_t input) {
+  const term *by = leaf_of(g, TNM_INPUT, input);
   const term **sum = tnm_term_list(&g->set, g->d->n_outputs);
   if (sum == NULL) return g->set.nothing;
   for (uint32_t o = 0; o < g->d->n_outputs; ++o)
-    sum[o] = tnm_term_mul(&g->set, leaf(g, TNM_GRAD, o),
-                          tnm_term_slope(&g->set, formulas[o], by));
+    sum[o] = tnm_term_mul(&g->set, leaf_of(g, TNM_GRAD, o),
+                          tnm_term_derivative(&g->set, formulas[o], by));
   return tnm_term_sum(&g->set, sum, g->d->n_outputs);
 }
 
-/* An output as factor * core gives core = out / factor. Where a number is added
- * to that it does not: rounding has cost the core its last digits, and what is
- * small beside the number is lost. What is but a name again is not worth it. */
+/* Adds a swap: an output equal to factor * core gives core = out / factor. Not
+ * if a number is added to the core: then rounding has removed its last digits,
+ * or all digits if it is small. Not if the core is only a name. */
 static void add_swap(gradient *g, const term *formula, uint32_t output) {
   terms *set = &g->set;
   double factor;
   if (g->n_swaps == MAX_REUSED) return;
   const term *core = tnm_term_split(set, formula, &factor);
   if (core->kind == TERM_LEAF || core->kind == TERM_NUMBER) return;
-  const term *image = leaf(g, TNM_OUTPUT, output);
+  const term *image = leaf_of(g, TNM_OUTPUT, output);
   g->swaps[g->n_swaps++] =
       (term_swap){core, tnm_term_scale(set, 1 / factor, image)};
 }
@@ -66,8 +66,8 @@ static void add_swap(gradient *g, const term *formula, uint32_t output) {
 /* ---------------------------------------------------------------------- choice
  */
 
-/* What a form of all gradients keeps: the fewer in all, the fewer per gradient,
- * the more of them outputs, the better. */
+/* Tensors that a form of all gradients keeps. Better forms keep fewer in all,
+ * then fewer per gradient, then more outputs among them. */
 typedef struct kept {
   uint64_t tensors; /* inputs, then outputs */
   unsigned all;
@@ -75,34 +75,35 @@ typedef struct kept {
   unsigned outputs;
 } kept;
 
-/* The tensors that a term reads; each part is met once. */
-static void collect(const gradient *g, const term *t, uint64_t *tensors) {
+/* Collects the tensors that a term reads; visits each part once. */
+static void collect_tensors(const gradient *g, const term *t,
+                            uint64_t *tensors) {
   if (t->memo->seen_by == g->walk) return;
   t->memo->seen_by = g->walk;
   if (t->kind == TERM_LEAF && t->leaf->kind == TNM_INPUT)
     *tensors |= 1ull << t->leaf->index;
   if (t->kind == TERM_LEAF && t->leaf->kind == TNM_OUTPUT)
     *tensors |= 1ull << (g->d->n_inputs + t->leaf->index);
-  for (uint32_t i = 0; i < t->n; ++i) collect(g, t->args[i], tensors);
+  for (uint32_t i = 0; i < t->n; ++i) collect_tensors(g, t->args[i], tensors);
 }
 
-static unsigned count(uint64_t bits) {
+static unsigned count_bits(uint64_t bits) {
   unsigned n = 0;
   for (; bits != 0; bits &= bits - 1) ++n;
   return n;
 }
 
-static kept measure(gradient *g, const term *const *form) {
+static kept measure_form(gradient *g, const term *const *form) {
   kept k = {0};
   for (uint32_t i = 0; i < g->d->n_inputs; ++i) {
     uint64_t tensors = 0;
     ++g->walk;
-    if (form[i] != NULL) collect(g, form[i], &tensors);
-    k.each += count(tensors);
+    if (form[i] != NULL) collect_tensors(g, form[i], &tensors);
+    k.each += count_bits(tensors);
     k.tensors |= tensors;
   }
-  k.all = count(k.tensors);
-  k.outputs = count(k.tensors >> g->d->n_inputs);
+  k.all = count_bits(k.tensors);
+  k.outputs = count_bits(k.tensors >> g->d->n_inputs);
   return k;
 }
 
@@ -112,7 +113,7 @@ static bool is_better(const kept *a, const kept *b) {
   return a->outputs > b->outputs;
 }
 
-/* All gradients with the outputs of a set of swaps put in. */
+/* Makes a form of all gradients by a set of swaps. */
 static void try_set(gradient *g, unsigned bits) {
   term_swap swaps[MAX_REUSED];
   size_t n = 0;
@@ -124,15 +125,15 @@ static void try_set(gradient *g, unsigned bits) {
                       : tnm_term_swap(&g->set, g->plain[i], swaps, n);
 }
 
-static void choose(gradient *g) {
+static void choose_form(gradient *g) {
   const size_t bytes = g->d->n_inputs * sizeof *g->plain;
   memcpy(g->chosen, g->plain, bytes);
   if (g->d->n_inputs + g->d->n_outputs > MAX_TENSORS) return;
-  kept best = measure(g, g->plain);
+  kept best = measure_form(g, g->plain);
   for (unsigned bits = 1; bits < 1u << g->n_swaps; ++bits) {
     try_set(g, bits);
-    const kept k = measure(g, g->trial);
-    if (!is_better(&k, &best) || !tnm_terms_ok(&g->set)) continue;
+    const kept k = measure_form(g, g->trial);
+    if (!is_better(&k, &best) || !tnm_terms_is_complete(&g->set)) continue;
     best = k;
     memcpy(g->chosen, g->trial, bytes);
   }
@@ -141,7 +142,7 @@ static void choose(gradient *g) {
 /* ------------------------------------------------------------------ the result
  */
 
-static bool derive(gradient *g) {
+static bool derive_all(gradient *g) {
   const tnm_derivation *d = g->d;
   const term **formulas = tnm_term_list(&g->set, d->n_outputs);
   g->plain = tnm_term_list(&g->set, d->n_inputs);
@@ -153,11 +154,11 @@ static bool derive(gradient *g) {
   for (uint32_t o = 0; o < d->n_outputs; ++o)
     formulas[o] = tnm_term_read(&g->set, d->formulas[o]);
   for (uint32_t i = 0; i < d->n_inputs; ++i)
-    g->plain[i] = is_stopped(g, i) ? NULL : plain_gradient(g, formulas, i);
-  if (!tnm_terms_ok(&g->set)) return false;
+    g->plain[i] = is_stopped(g, i) ? NULL : derive_plain(g, formulas, i);
+  if (!tnm_terms_is_complete(&g->set)) return false;
   for (uint32_t o = 0; o < d->n_outputs && !d->sums; ++o)
     add_swap(g, formulas[o], o);
-  choose(g);
+  choose_form(g);
   return true;
 }
 
@@ -167,7 +168,7 @@ static int status_of(const terms *set) {
   return set->full ? TNM_DERIVE_LONG : TNM_DERIVED;
 }
 
-/* Different tensors that a term reads. */
+/* Number of different tensors that a term reads. */
 static unsigned count_tensors(const gradient *g, const term *t) {
   if (t->memo->seen_by == g->walk) return 0;
   t->memo->seen_by = g->walk;
@@ -183,7 +184,8 @@ static int write_all(gradient *g, const tnm_expr **out) {
     if (count_tensors(g, g->chosen[i]) > TNM_EXPR_MAX_TENSORS)
       return TNM_DERIVE_LONG;
     out[i] = tnm_term_write(&g->set, g->chosen[i]);
-    if (out[i] == NULL || !tnm_terms_ok(&g->set)) return status_of(&g->set);
+    if (out[i] == NULL || !tnm_terms_is_complete(&g->set))
+      return status_of(&g->set);
     if (!tnm_expr_is_short(out[i])) return TNM_DERIVE_LONG;
   }
   return TNM_DERIVED;
@@ -197,7 +199,7 @@ int tnm_derive(const tnm_derivation *d, const tnm_expr **out) {
   int status = TNM_DERIVE_MEMORY;
   if (tnm_terms_init(&g.set, &scratch, d->arena)) {
     g.set.pos = d->pos;
-    status = derive(&g) ? write_all(&g, out) : status_of(&g.set);
+    status = derive_all(&g) ? write_all(&g, out) : status_of(&g.set);
   }
   tn__arena_deinit(&scratch);
   return status;
@@ -206,10 +208,10 @@ int tnm_derive(const tnm_derivation *d, const tnm_expr **out) {
 /* ----------------------------------------------------------------- obstacles
  */
 
-static bool depends(const tnm_expr *e, const bool *stop) {
+static bool is_dependent(const tnm_expr *e, const bool *stop) {
   if (e->kind == TNM_INPUT) return stop == NULL || !stop[e->index];
   for (uint32_t i = 0; i < e->n_args; ++i)
-    if (depends(e->args[i], stop)) return true;
+    if (is_dependent(e->args[i], stop)) return true;
   return false;
 }
 
@@ -217,20 +219,20 @@ static int obstacle_of(const tnm_expr *e) {
   if (e->kind == TNM_BINARY) return strchr("<>lgen", e->op) ? TNM_FLAT : 0;
   if (e->kind != TNM_CALL) return 0;
   const tnm_function *function = tnm_function_at(e->index);
-  if (function->slopes[0] == NULL) return TNM_UNKNOWN;
+  if (function->derivatives[0] == NULL) return TNM_UNKNOWN;
   const bool flat =
-      function->n_args == 1 && strcmp(function->slopes[0], "0") == 0;
+      function->n_args == 1 && strcmp(function->derivatives[0], "0") == 0;
   return flat ? TNM_FLAT : 0;
 }
 
-void tnm_obstacles(const tnm_expr *e, const bool *stop,
-                   tnm_obstacle_found *found, void *ctx) {
-  const int what = obstacle_of(e);
-  if (what != 0 && depends(e, stop)) found(ctx, e, what);
-  if (what == TNM_FLAT) return;
+void tnm_find_obstacles(const tnm_expr *e, const bool *stop,
+                        tnm_obstacle_callback *found, void *ctx) {
+  const int obstacle = obstacle_of(e);
+  if (obstacle != 0 && is_dependent(e, stop)) found(ctx, e, obstacle);
+  if (obstacle == TNM_FLAT) return;
   const bool is_select = e->kind == TNM_CALL && e->index == TNM_F_SELECT;
   for (uint32_t i = is_select ? 1 : 0; i < e->n_args; ++i)
-    tnm_obstacles(e->args[i], stop, found, ctx);
+    tnm_find_obstacles(e->args[i], stop, found, ctx);
 }
 
 /* -------------------------------------------------------------- simplification
@@ -244,8 +246,8 @@ const tnm_expr *tnm_expr_simplify(tn__arena *arena, const tnm_expr *expr) {
   if (tnm_terms_init(&set, &scratch, arena)) {
     set.pos = expr->pos;
     const term *t = tnm_term_read(&set, expr);
-    if (tnm_terms_ok(&set)) out = tnm_term_write(&set, t);
-    if (!tnm_terms_ok(&set)) out = NULL;
+    if (tnm_terms_is_complete(&set)) out = tnm_term_write(&set, t);
+    if (!tnm_terms_is_complete(&set)) out = NULL;
   }
   if (scratch.failed) arena->failed = true;
   tn__arena_deinit(&scratch);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * print.c: expressions as text, with the parentheses that the grammar wants
- * and no others; and how much text that is.
+ * print.c: prints expressions as text with only the parentheses that the
+ * grammar requires, and checks the limits of the text.
  */
 #include <string.h>
 
 #include "algebra.h"
 
-/* Rules of the grammar, by how tightly they bind. */
+/* Rules of the grammar, from loose to tight binding. */
 enum { COMPARISON, SUM, PRODUCT, PREFIX, POWER, PRIMARY };
 
 static int rule_of(const tnm_expr *e) {
@@ -17,7 +17,7 @@ static int rule_of(const tnm_expr *e) {
   return strchr("*/%", e->op) ? PRODUCT : COMPARISON;
 }
 
-/* What the operands of an operator must be at least. */
+/* The loosest rule allowed for an operand of an operator. */
 static int operand_rule(int rule, uint32_t i) {
   if (rule == COMPARISON) return SUM;
   if (rule == PREFIX) return PREFIX;
@@ -25,7 +25,7 @@ static int operand_rule(int rule, uint32_t i) {
   return rule + (int)i;
 }
 
-static const char *spelling(char op) {
+static const char *operator_text(char op) {
   static const char letters[] = "+-*/%^<>lgen";
   static const char *const texts[] = {" + ",  " - ",  "*",    "/",
                                       " % ",  "^",    " < ",  " > ",
@@ -33,13 +33,13 @@ static const char *spelling(char op) {
   return texts[strchr(letters, op) - letters];
 }
 
-static void print(tn__buf *out, const tnm_expr *e, int least);
+static void print_node(tn__buf *out, const tnm_expr *e, int least);
 
 static void print_call(tn__buf *out, const tnm_expr *e) {
   tn__buf_add(out, "%s(", e->text);
   for (uint32_t i = 0; i < e->n_args; ++i) {
     if (i > 0) tn__buf_add(out, ", ");
-    print(out, e->args[i], COMPARISON);
+    print_node(out, e->args[i], COMPARISON);
   }
   tn__buf_add(out, ")");
 }
@@ -48,12 +48,12 @@ static void print_bare(tn__buf *out, const tnm_expr *e, int rule) {
   switch (e->kind) {
     case TNM_NEG:
       tn__buf_add(out, "-");
-      print(out, e->args[0], operand_rule(rule, 0));
+      print_node(out, e->args[0], operand_rule(rule, 0));
       break;
     case TNM_BINARY:
-      print(out, e->args[0], operand_rule(rule, 0));
-      tn__buf_add(out, "%s", spelling(e->op));
-      print(out, e->args[1], operand_rule(rule, 1));
+      print_node(out, e->args[0], operand_rule(rule, 0));
+      tn__buf_add(out, "%s", operator_text(e->op));
+      print_node(out, e->args[1], operand_rule(rule, 1));
       break;
     case TNM_CALL:
       print_call(out, e);
@@ -63,7 +63,7 @@ static void print_bare(tn__buf *out, const tnm_expr *e, int rule) {
   }
 }
 
-static void print(tn__buf *out, const tnm_expr *e, int least) {
+static void print_node(tn__buf *out, const tnm_expr *e, int least) {
   const int rule = rule_of(e);
   if (rule < least) tn__buf_add(out, "(");
   print_bare(out, e, rule);
@@ -71,13 +71,13 @@ static void print(tn__buf *out, const tnm_expr *e, int least) {
 }
 
 void tnm_expr_print(tn__buf *out, const tnm_expr *expr) {
-  print(out, expr, COMPARISON);
+  print_node(out, expr, COMPARISON);
 }
 
 /* ------------------------------------------------------------------------ size
  */
 
-/* The parser's depth at the deepest operand, as print would nest it. */
+/* The parser's depth at the deepest operand, as print_node nests it. */
 static uint32_t depth_of(const tnm_expr *e, int least) {
   const int rule = rule_of(e);
   uint32_t deepest = 1;

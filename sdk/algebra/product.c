@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * product.c: products in normal form: powers of one base are collected, and
- * what multiplies a selection with a branch 0 goes into its other branch, where
- * it cannot make NaN of that 0.
+ * product.c: products in normal form. Powers of one base are collected. Factors
+ * of a selection with a branch 0 move into its other branch, so that they
+ * cannot make NaN of the 0.
  */
 #include <math.h>
 #include <string.h>
 
 #include "term.h"
 
-/* A product in the making: number * base[i]^exponent[i] * ... */
+/* A product under construction: number * base[i]^exponent[i] * ... */
 typedef struct multiplier {
   terms *set;
   double number;
   const term **base;
   const term **exponent;
   size_t n;
-  uint32_t list; /* its number, for tnm_term_find */
+  uint32_t list; /* number of the list, for tnm_term_find */
 } multiplier;
 
 static void multiply_one(multiplier *m, const term *t) {
@@ -39,9 +39,9 @@ static size_t count_factors(const term *const *v, size_t n) {
 }
 
 /* Whether the factors of a term become factors of the product. */
-static bool dissolves(const multiplier *m, const term *t) {
+static bool is_merged(const multiplier *m, const term *t) {
   return t->kind == TERM_PRODUCT &&
-         tnm_numbers_merge(m->number, t->number, m->number * t->number);
+         tnm_can_merge_numbers(m->number, t->number, m->number * t->number);
 }
 
 static void multiply_all(multiplier *m, const term *const *v, size_t n) {
@@ -49,7 +49,7 @@ static void multiply_all(multiplier *m, const term *const *v, size_t n) {
     if (v[i]->kind == TERM_NUMBER) m->number *= v[i]->number;
   for (size_t i = 0; i < n; ++i) {
     if (v[i]->kind == TERM_NUMBER) continue;
-    if (!dissolves(m, v[i])) {
+    if (!is_merged(m, v[i])) {
       multiply_one(m, v[i]);
       continue;
     }
@@ -84,7 +84,7 @@ static const term *push_into(terms *set, const term *like, uint32_t at) {
 /* -------------------------------------------------------------------- products
  */
 
-static const term *negated_sum(terms *set, const term *sum) {
+static const term *negate_sum(terms *set, const term *sum) {
   const term **list = tnm_term_list(set, sum->n);
   if (list == NULL) return set->nothing;
   for (uint32_t i = 0; i < sum->n; ++i)
@@ -93,28 +93,28 @@ static const term *negated_sum(terms *set, const term *sum) {
                      .number = sum->number == 0 ? 0 : -sum->number,
                      .n = sum->n,
                      .args = list};
-  return tnm_term_make(set, &like);
+  return tnm_term_create(set, &like);
 }
 
-static const term *make(terms *set, const term *like) {
+static const term *create_product(terms *set, const term *like) {
   if (like->n == 0 || like->number == 0)
     return tnm_term_number(set, like->number);
   if (like->n == 1 && like->number == 1) return like->args[0];
   for (uint32_t i = 0; i < like->n; ++i)
     if (has_zero_branch(like->args[i])) return push_into(set, like, i);
   if (like->n == 1 && like->number == -1 && like->args[0]->kind == TERM_SUM)
-    return negated_sum(set, like->args[0]);
-  return tnm_term_make(set, like);
+    return negate_sum(set, like->args[0]);
+  return tnm_term_create(set, like);
 }
 
-/* The collected powers; false if one of them is a number or a product, so that
- * there is more to collect. */
-static bool powers(multiplier *m, const term **list) {
+/* Lists the collected powers. False if one of them is a number or a product:
+ * then the caller must collect again. */
+static bool list_powers(multiplier *m, const term **list) {
   bool done = true;
   for (size_t i = 0; i < m->n; ++i) {
     list[i] = tnm_term_power(m->set, m->base[i], m->exponent[i]);
-    if (list[i]->kind == TERM_PRODUCT && !dissolves(m, list[i]))
-      list[i] = tnm_term_apart(m->set, list[i]);
+    if (list[i]->kind == TERM_PRODUCT && !is_merged(m, list[i]))
+      list[i] = tnm_term_separate(m->set, list[i]);
     done =
         done && list[i]->kind != TERM_NUMBER && list[i]->kind != TERM_PRODUCT;
   }
@@ -131,7 +131,7 @@ const term *tnm_term_product(terms *set, const term *const *v, size_t n) {
   const term **list = tnm_term_list(set, capacity);
   if (m.base == NULL || m.exponent == NULL || list == NULL) return set->nothing;
   multiply_all(&m, v, n);
-  if (!powers(&m, list)) {
+  if (!list_powers(&m, list)) {
     list[m.n] = tnm_term_number(set, m.number);
     return tnm_term_product(set, list, m.n + 1);
   }
@@ -139,7 +139,7 @@ const term *tnm_term_product(terms *set, const term *const *v, size_t n) {
                      .number = m.number,
                      .n = (uint32_t)m.n,
                      .args = list};
-  return make(set, &like);
+  return create_product(set, &like);
 }
 
 const term *tnm_term_mul(terms *set, const term *a, const term *b) {
@@ -157,5 +157,5 @@ const term *tnm_term_split(terms *set, const term *t, double *factor) {
   if (*factor == 1) return t;
   term like = *t;
   like.number = 1;
-  return make(set, &like);
+  return create_product(set, &like);
 }

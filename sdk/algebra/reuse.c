@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reuse.c: puts the outputs of an operator for what computes them, wherever it
- * occurs in a term: tanh(x) + 1 becomes out + 1 where out is tanh(x).
+ * reuse.c: replaces the parts of a term that compute an operator's output by
+ * this output: tanh(x) + 1 becomes out + 1 if out is tanh(x).
  */
 #include <math.h>
 #include <string.h>
@@ -13,11 +13,11 @@ typedef struct swapper {
   size_t n;
 } swapper;
 
-static const term *swap(swapper *s, const term *t);
+static const term *swap_term(swapper *s, const term *t);
 
-/* A product without its number: what is found as a part of others. */
-static size_t parts(const term *t, const term *const **out,
-                    const term **single) {
+/* The factors of a term without its number. */
+static size_t factors_without_number(const term *t, const term *const **out,
+                                     const term **single) {
   *single = t;
   *out = t->kind == TERM_PRODUCT ? t->args : single;
   return t->kind == TERM_PRODUCT ? t->n : 1;
@@ -34,18 +34,19 @@ static double exponent_of(terms *set, const term *const *v, size_t n,
   return 0;
 }
 
-/* Whole and half exponents are exact, so that what divides leaves no dust. */
+/* Whole and half exponents are exact, so a division leaves no rounding
+ * error. */
 static bool is_exact(double exponent) {
   return fabs(exponent) < 1e6 && 2 * exponent == floor(2 * exponent);
 }
 
-/* How often core divides t: a whole number, negative where its inverse does, 0
- * if never. */
-static double multiplicity(terms *set, const term *t, const term *core) {
+/* How often core divides t: a whole number, negative if its inverse divides t,
+ * 0 if never. */
+static double count_divisions(terms *set, const term *t, const term *core) {
   const term *single[2];
   const term *const *v, *const *w;
-  const size_t n = parts(t, &v, &single[0]);
-  const size_t m = parts(core, &w, &single[1]);
+  const size_t n = factors_without_number(t, &v, &single[0]);
+  const size_t m = factors_without_number(core, &w, &single[1]);
   double times = 0;
   for (size_t i = 0; i < m; ++i) {
     const term *exponent = tnm_term_exponent(set, w[i]);
@@ -61,26 +62,26 @@ static double multiplicity(terms *set, const term *t, const term *core) {
   return times;
 }
 
-/* t with image^k for core^k, and the rest swapped; NULL if core does not divide
- * it. */
-static const term *divide(swapper *s, const term *t, const term_swap *by) {
-  const double times = multiplicity(s->set, t, by->core);
+/* Replaces core^k in t by image^k, and swaps in the rest; NULL if core does not
+ * divide t. */
+static const term *divide_out(swapper *s, const term *t, const term_swap *by) {
+  const double times = count_divisions(s->set, t, by->core);
   if (times == 0) return NULL;
   const term *part =
       tnm_term_power(s->set, by->core, tnm_term_number(s->set, -times));
   const term *rest = tnm_term_mul(s->set, t, part);
   if (rest == t) return NULL;
   return tnm_term_mul(
-      s->set, swap(s, rest),
+      s->set, swap_term(s, rest),
       tnm_term_power(s->set, by->image, tnm_term_number(s->set, times)));
 }
 
-/* The same term of swapped operands. */
-static const term *rebuild(swapper *s, const term *t) {
+/* The same term with swapped operands. */
+static const term *rebuild_term(swapper *s, const term *t) {
   terms *set = s->set;
   const term **list = tnm_term_list(set, t->n + 1);
   if (list == NULL) return set->nothing;
-  for (uint32_t i = 0; i < t->n; ++i) list[i] = swap(s, t->args[i]);
+  for (uint32_t i = 0; i < t->n; ++i) list[i] = swap_term(s, t->args[i]);
   switch (t->kind) {
     case TERM_SUM:
       list[t->n] = tnm_term_number(set, t->number);
@@ -106,16 +107,16 @@ static const term *swap_new(swapper *s, const term *t) {
     if (t == by->core) return by->image;
     if (t == tnm_term_scale(s->set, -1, by->core))
       return tnm_term_scale(s->set, -1, by->image);
-    /* Single factors are met one by one, and keep their places. */
+    /* Single factors are visited one by one, and keep their places. */
     if (t->kind != TERM_POWER && by->core->kind != TERM_PRODUCT) continue;
     if (t->kind != TERM_PRODUCT && t->kind != TERM_POWER) continue;
-    const term *divided = divide(s, t, by);
+    const term *divided = divide_out(s, t, by);
     if (divided != NULL) return divided;
   }
-  return rebuild(s, t);
+  return rebuild_term(s, t);
 }
 
-static const term *swap(swapper *s, const term *t) {
+static const term *swap_term(swapper *s, const term *t) {
   if (s->set->full || s->set->arena->failed) return s->set->nothing;
   if (t->memo->image == NULL || t->memo->image_by != s->set->n_images) {
     const term *image = swap_new(s, t);
@@ -129,5 +130,5 @@ const term *tnm_term_swap(terms *set, const term *t, const term_swap *swaps,
                           size_t n) {
   swapper s = {set, swaps, n};
   ++set->n_images;
-  return swap(&s, t);
+  return swap_term(&s, t);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * share.c: what can be changed in a formula without changing a bit of its
- * value: constants that come out exactly, and parts that occur twice.
+ * share.c: bit-identical simplifications of a formula: exact constants, and
+ * parts that occur twice.
  */
 #include <math.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "algebra.h"
 
-/* Whether two nodes are alike but for their operands. */
+/* Whether two nodes are equal without their operands. */
 static bool is_same_node(const tnm_expr *a, const tnm_expr *b) {
   return a->kind == b->kind && a->op == b->op && a->index == b->index &&
          a->n_args == b->n_args &&
@@ -26,7 +26,7 @@ bool tnm_expr_equal(const tnm_expr *a, const tnm_expr *b) {
 /* --------------------------------------------------------------------- folding
  */
 
-/* Whole numbers up to here are exact in every class. */
+/* Whole numbers up to this one are exact in every class. */
 #define EXACT 16777216.0
 
 static bool is_exact(double value) {
@@ -37,7 +37,7 @@ static bool is_number(const tnm_expr *e, double value) {
   return e->kind == TNM_NUMBER && e->number == value;
 }
 
-static const tnm_expr *whole_number(tn__arena *arena, const tnm_expr *like,
+static const tnm_expr *create_whole(tn__arena *arena, const tnm_expr *like,
                                     double value) {
   char text[32];
   tnm_expr *e = tn__arena_alloc(arena, sizeof *e);
@@ -48,7 +48,8 @@ static const tnm_expr *whole_number(tn__arena *arena, const tnm_expr *like,
   return e->text == NULL ? NULL : e;
 }
 
-/* The value of whole numbers, if it is whole and not negative as well. */
+/* Computes the value of two whole numbers, if it is also whole and not
+ * negative. */
 static bool fold_numbers(const tnm_expr *e, double *out) {
   const tnm_expr *a = e->args[0];
   const tnm_expr *b = e->args[1];
@@ -59,7 +60,8 @@ static bool fold_numbers(const tnm_expr *e, double *out) {
   return is_exact(*out) && *out >= 0;
 }
 
-/* x*1, x/1, x^1, x - 0: x itself, for every x. x + 0 is not -0 for x = -0. */
+/* x*1, x/1, x^1 and x - 0 are x for every x. x + 0 is not, because x = -0 gives
+ * 0. */
 static const tnm_expr *fold_neutral(const tnm_expr *e) {
   const tnm_expr *a = e->args[0];
   const tnm_expr *b = e->args[1];
@@ -73,22 +75,22 @@ static bool is_tensor(const tnm_expr *e) {
   return e->kind == TNM_INPUT || e->kind == TNM_OUTPUT || e->kind == TNM_GRAD;
 }
 
-static bool reads(const tnm_expr *e, const tnm_expr *tensor) {
+static bool has_tensor(const tnm_expr *e, const tnm_expr *tensor) {
   if (is_tensor(e)) return tnm_expr_equal(e, tensor);
   for (uint32_t i = 0; i < e->n_args; ++i)
-    if (reads(e->args[i], tensor)) return true;
+    if (has_tensor(e->args[i], tensor)) return true;
   return false;
 }
 
 /* Whether `part` reads every tensor of `e`. */
 static bool reads_all(const tnm_expr *part, const tnm_expr *e) {
-  if (is_tensor(e)) return reads(part, e);
+  if (is_tensor(e)) return has_tensor(part, e);
   for (uint32_t i = 0; i < e->n_args; ++i)
     if (!reads_all(part, e->args[i])) return false;
   return true;
 }
 
-/* The branch that is always taken, or NULL. */
+/* The branch that is always chosen, or NULL. */
 static const tnm_expr *fold_select(const tnm_expr *e) {
   if (e->args[0]->kind == TNM_NUMBER)
     return e->args[e->args[0]->number != 0 ? 1 : 2];
@@ -100,12 +102,12 @@ static const tnm_expr *fold_node(tn__arena *arena, const tnm_expr *e) {
   if (e->kind == TNM_NEG && e->args[0]->kind == TNM_NEG)
     return e->args[0]->args[0];
   if (e->kind == TNM_BINARY) {
-    if (fold_numbers(e, &value)) return whole_number(arena, e, value);
+    if (fold_numbers(e, &value)) return create_whole(arena, e, value);
     const tnm_expr *same = fold_neutral(e);
     return same == NULL ? e : same;
   }
   if (e->kind != TNM_CALL || e->index != TNM_F_SELECT) return e;
-  /* The tensors that a formula reads decide in which class it computes. */
+  /* The result must read the same tensors, because they decide the class. */
   const tnm_expr *taken = fold_select(e);
   return taken != NULL && reads_all(taken, e) ? taken : e;
 }
@@ -124,7 +126,7 @@ const tnm_expr *tnm_expr_fold(tn__arena *arena, const tnm_expr *expr) {
 /* --------------------------------------------------------------------- sharing
  */
 
-/* Every different part so far, operands before what they are part of. */
+/* All different parts so far; operands precede the parts that contain them. */
 typedef struct sharer {
   tn__arena *arena;
   const tnm_expr **v;
@@ -137,11 +139,11 @@ static bool is_alike(const tnm_expr *a, const tnm_expr *b) {
          memcmp(a->args, b->args, a->n_args * sizeof a->args[0]) == 0;
 }
 
-static size_t place(sharer *s, const tnm_expr *e) {
+static size_t find_or_add(sharer *s, const tnm_expr *e) {
   tnm_expr copy = *e;
   size_t at[3] = {0};
   for (uint32_t i = 0; i < e->n_args; ++i) {
-    at[i] = place(s, e->args[i]);
+    at[i] = find_or_add(s, e->args[i]);
     if (s->arena->failed) return 0;
     copy.args[i] = s->v[at[i]];
   }
@@ -161,7 +163,7 @@ static size_t count_nodes(const tnm_expr *e) {
   return n;
 }
 
-/* A name, a number, or one with a minus: nothing to compute. */
+/* A name or a number, perhaps with a minus: there is nothing to compute. */
 static bool is_plain(const tnm_expr *e) {
   return e->n_args == 0 || (e->kind == TNM_NEG && e->args[0]->n_args == 0);
 }
@@ -174,7 +176,7 @@ const tnm_expr *tnm_expr_share(tn__arena *arena, const tnm_expr *expr,
               .uses = tn__arena_alloc(arena, n * sizeof *s.uses)};
   *out = (tnm_sharing){NULL, 0};
   if (s.v == NULL || s.uses == NULL) return NULL;
-  const size_t root = place(&s, expr);
+  const size_t root = find_or_add(&s, expr);
   if (arena->failed) return NULL;
   const tnm_expr *whole = s.v[root];
   for (size_t i = 0; i < s.n; ++i)

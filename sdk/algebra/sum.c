@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * sum.c: sums in normal form: equal operands are collected, selections with one
- * condition become one, and what all operands have in common is factored out.
+ * sum.c: sums in normal form. Equal operands are collected, selections with one
+ * condition become one, and common factors of all operands are factored out.
  */
 #include <math.h>
 #include <string.h>
 
 #include "term.h"
 
-/* A sum in the making: number + factor[i] * rest[i] + ... */
+/* A sum under construction: number + factor[i] * rest[i] + ... */
 typedef struct adder {
   terms *set;
   double number;
-  double scale; /* what all factors have in common */
+  double scale; /* common number of all factors */
   const term **rest;
   double *factor;
   size_t n;
-  uint32_t list; /* its number, for tnm_term_find */
+  uint32_t list; /* number of the list, for tnm_term_find */
 } adder;
 
 static void add_one(adder *a, const term *t) {
@@ -41,7 +41,7 @@ static size_t count_operands(const term *const *v, size_t n) {
   return count;
 }
 
-static bool adder_init(adder *a, terms *set, size_t capacity) {
+static bool init_adder(adder *a, terms *set, size_t capacity) {
   *a = (adder){.set = set, .list = ++set->n_lists};
   a->rest = tnm_term_list(set, capacity);
   a->factor = tn__arena_alloc(set->arena, capacity * sizeof *a->factor);
@@ -66,7 +66,7 @@ static bool is_select(const term *t) {
   return t->kind == TERM_CALL && t->index == TNM_F_SELECT;
 }
 
-static void drop(adder *a, size_t at) {
+static void drop_operand(adder *a, size_t at) {
   --a->n;
   for (size_t i = at; i < a->n; ++i) {
     a->rest[i] = a->rest[i + 1];
@@ -86,8 +86,8 @@ static bool merge_at(adder *a, size_t i) {
                           tnm_term_scale(a->set, a->factor[i], first->args[b]),
                           tnm_term_scale(a->set, a->factor[k], other->args[b]));
     const term *merged = tnm_term_call(a->set, TNM_F_SELECT, v);
-    drop(a, k);
-    drop(a, i);
+    drop_operand(a, k);
+    drop_operand(a, i);
     add_all(a, &merged, 1);
     return true;
   }
@@ -102,13 +102,13 @@ static void merge_selections(adder *a) {
 
 static void drop_zeros(adder *a) {
   for (size_t i = a->n; i-- > 0;)
-    if (a->factor[i] == 0) drop(a, i);
+    if (a->factor[i] == 0) drop_operand(a, i);
 }
 
 /* --------------------------------------------------------------------- factors
  */
 
-/* The factors of a term without number. */
+/* The factors of a term without its number. */
 static size_t factors_of(const term *t, const term *const **out,
                          const term **single) {
   if (t->kind == TERM_PRODUCT) {
@@ -120,8 +120,7 @@ static size_t factors_of(const term *t, const term *const **out,
   return 1;
 }
 
-/* The exponent with which a base stands in a term if that is a number,
- * otherwise 0. */
+/* The exponent of a base in a term if it is a number, otherwise 0. */
 static double exponent_in(terms *set, const term *t, const term *base) {
   const term *single;
   const term *const *v;
@@ -134,8 +133,9 @@ static double exponent_in(terms *set, const term *t, const term *base) {
   return 0;
 }
 
-/* The power of a base that all operands have as a factor. */
-static double common_exponent(const adder *a, const term *base) {
+/* The exponent of a base that is a factor of all operands; 0 if there is
+ * none. */
+static double find_common_exponent(const adder *a, const term *base) {
   double common = exponent_in(a->set, a->rest[0], base);
   for (size_t i = 1; i < a->n && common != 0; ++i) {
     const double e = exponent_in(a->set, a->rest[i], base);
@@ -145,15 +145,16 @@ static double common_exponent(const adder *a, const term *base) {
   return common;
 }
 
-/* The number that all operands have as a factor but for their signs. */
-static double common_number(const adder *a) {
+/* The absolute value of all factors if it is equal, otherwise 1. */
+static double find_common_number(const adder *a) {
   for (size_t i = 1; i < a->n; ++i)
     if (fabs(a->factor[i]) != fabs(a->factor[0])) return 1;
   return fabs(a->factor[0]);
 }
 
-/* The powers that all operands have in common; 1 if there are none. */
-static const term *common_factor(const adder *a) {
+/* The product of the powers that are factors of all operands; 1 if there are
+ * none. */
+static const term *find_common_factor(const adder *a) {
   const term *single;
   const term *const *v;
   const size_t n = factors_of(a->rest[0], &v, &single);
@@ -162,16 +163,17 @@ static const term *common_factor(const adder *a) {
   if (list == NULL) return a->set->nothing;
   for (size_t i = 0; i < n; ++i) {
     const term *base = tnm_term_base(v[i]);
-    /* What is apart would not be found again as a factor of its inverse. */
+    /* tnm_term_product would not find a separate product as a factor of its
+     * inverse. */
     if (base->kind == TERM_PRODUCT) continue;
-    const double e = common_exponent(a, base);
+    const double e = find_common_exponent(a, base);
     if (e != 0)
       list[found++] = tnm_term_power(a->set, base, tnm_term_number(a->set, e));
   }
   return tnm_term_product(a->set, list, found);
 }
 
-static const term *factored(adder *a, const term *common) {
+static const term *factor_out(adder *a, const term *common) {
   const term *inverse =
       tnm_term_power(a->set, common, tnm_term_number(a->set, -1));
   const term **list = tnm_term_list(a->set, a->n);
@@ -187,37 +189,37 @@ static const term *factored(adder *a, const term *common) {
 /* ------------------------------------------------------------------------ sums
  */
 
-static const term *make(adder *a) {
+static const term *create_sum(adder *a) {
   const term **list = tnm_term_list(a->set, a->n);
   if (list == NULL) return a->set->nothing;
   for (size_t i = 0; i < a->n; ++i)
     list[i] = tnm_term_scale(a->set, a->factor[i], a->rest[i]);
   const term like = {
       .kind = TERM_SUM, .number = a->number, .n = (uint32_t)a->n, .args = list};
-  return tnm_term_make(a->set, &like);
+  return tnm_term_create(a->set, &like);
 }
 
-static const term *finish(adder *a) {
+static const term *finish_sum(adder *a) {
   if (a->n == 0) return tnm_term_number(a->set, a->number);
   if (a->number == 0 && a->n == 1)
     return tnm_term_scale(a->set, a->factor[0], a->rest[0]);
-  if (a->number == 0 && tnm_terms_ok(a->set)) {
-    const term *common = common_factor(a);
-    a->scale = common_number(a);
-    if (a->scale != 1 || !tnm_term_is(common, 1)) return factored(a, common);
+  if (a->number == 0 && tnm_terms_is_complete(a->set)) {
+    const term *common = find_common_factor(a);
+    a->scale = find_common_number(a);
+    if (a->scale != 1 || !tnm_term_is(common, 1)) return factor_out(a, common);
   }
-  return make(a);
+  return create_sum(a);
 }
 
 const term *tnm_term_sum(terms *set, const term *const *v, size_t n) {
   adder a;
-  if (!adder_init(&a, set, count_operands(v, n) + 1)) return set->nothing;
+  if (!init_adder(&a, set, count_operands(v, n) + 1)) return set->nothing;
   add_all(&a, v, n);
   drop_zeros(&a);
   merge_selections(&a);
   drop_zeros(&a);
   if (a.number == 0) a.number = 0; /* no minus zero */
-  return finish(&a);
+  return finish_sum(&a);
 }
 
 const term *tnm_term_add(terms *set, const term *a, const term *b) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * term.c: the set of terms, in which each exists once, and the terms that are
- * neither sums nor products.
+ * term.c: the set of terms, which contains each term once, and the terms other
+ * than sums and products.
  */
 #include "term.h"
 
@@ -23,7 +23,7 @@ bool tnm_terms_init(terms *set, tn__arena *scratch, tn__arena *out) {
   return true;
 }
 
-bool tnm_terms_ok(const terms *set) {
+bool tnm_terms_is_complete(const terms *set) {
   return !set->arena->failed && !set->out->failed && !set->full &&
          !set->unknown;
 }
@@ -69,7 +69,8 @@ static bool is_leaf_alike(const tnm_expr *a, const tnm_expr *b) {
   return a == b || (a && b && a->kind == b->kind && a->index == b->index);
 }
 
-/* Two numbers are alike if no result tells them apart: 0 and -0 are not. */
+/* Two numbers are the same if no result distinguishes them: 0 and -0 are
+ * not. */
 static uint64_t bits_of(double number) {
   uint64_t bits;
   memcpy(&bits, &number, sizeof bits);
@@ -84,7 +85,7 @@ static bool is_alike(const term *a, const term *b) {
 }
 
 /* The low bits of a small number are all 0, so each step moves the high bits
- * down; otherwise all numbers of a formula would be in one bucket. */
+ * down. Otherwise all numbers of a formula would be in one bucket. */
 static uint64_t mix_in(uint64_t hash, uint64_t more) {
   hash = (hash ^ more) * 0x9e3779b97f4a7c15u;
   return hash ^ hash >> 32;
@@ -99,7 +100,7 @@ static uint64_t hash_of(const term *t) {
   return hash;
 }
 
-const term *tnm_term_make(terms *set, const term *like) {
+const term *tnm_term_create(terms *set, const term *like) {
   if (set->n >= TERM_MAX || like->n > TERM_MAX_ARGS ||
       set->n_operands > TERM_MAX_OPERANDS)
     set->full = true;
@@ -125,14 +126,14 @@ const term *tnm_term_make(terms *set, const term *like) {
  */
 
 const term *tnm_term_number(terms *set, double value) {
-  /* There is no minus zero among real numbers. */
+  /* Real numbers have no minus zero. */
   const term like = {.kind = TERM_NUMBER, .number = value == 0 ? 0 : value};
-  return tnm_term_make(set, &like);
+  return tnm_term_create(set, &like);
 }
 
 const term *tnm_term_leaf(terms *set, const tnm_expr *leaf) {
   const term like = {.kind = TERM_LEAF, .leaf = leaf};
-  return tnm_term_make(set, &like);
+  return tnm_term_create(set, &like);
 }
 
 bool tnm_term_is(const term *t, double value) {
@@ -147,62 +148,64 @@ bool tnm_term_is_whole(const term *t) {
 /* --------------------------------------------------------------------- powers
  */
 
-/* Within what a float has in full, with room for what else is multiplied. */
+/* Whether a number is in the range of normal floats, with a margin for
+ * products. */
 static bool is_moderate(double number) {
   return fabs(number) >= 1e-30 && fabs(number) <= 1e30;
 }
 
-bool tnm_numbers_merge(double one, double other, double both) {
+bool tnm_can_merge_numbers(double one, double other, double both) {
   return is_moderate(both) || !is_moderate(one) || !is_moderate(other);
 }
 
-static const term *plain_power(terms *set, const term *base,
-                               const term *exponent) {
+static const term *create_power(terms *set, const term *base,
+                                const term *exponent) {
   const term *args[2] = {base, exponent};
   const term **list = tnm_term_list(set, 2);
   if (list == NULL) return set->nothing;
   memcpy(list, args, sizeof args);
   const term like = {.kind = TERM_POWER, .n = 2, .args = list};
-  return tnm_term_make(set, &like);
+  return tnm_term_create(set, &like);
 }
 
-const term *tnm_term_apart(terms *set, const term *product) {
-  return plain_power(set, product, tnm_term_number(set, 1));
+const term *tnm_term_separate(terms *set, const term *product) {
+  return create_power(set, product, tnm_term_number(set, 1));
 }
 
 /* (2*x*y^a)^n is 2^n * x^n * y^(a*n) for whole n. */
-static const term *power_of_product(terms *set, const term *base,
+static const term *distribute_power(terms *set, const term *base,
                                     const term *exponent) {
   const term **list = tnm_term_list(set, base->n + 1);
   const double factor = pow(base->number, exponent->number);
   if (list == NULL) return set->nothing;
   if (!isfinite(factor) || factor == 0 ||
-      !tnm_numbers_merge(base->number, base->number, factor))
-    return plain_power(set, base, exponent);
+      !tnm_can_merge_numbers(base->number, base->number, factor))
+    return create_power(set, base, exponent);
   list[0] = tnm_term_number(set, factor);
   for (uint32_t i = 0; i < base->n; ++i)
     list[i + 1] = tnm_term_power(set, base->args[i], exponent);
   return tnm_term_product(set, list, base->n + 1);
 }
 
-/* The function whose square is its argument to the power *out, if it is one. */
+/* Whether a term is a function with a square equal to its argument to the power
+ * *out. */
 static bool is_root(const term *t, double *out) {
   if (t->kind != TERM_CALL) return false;
   *out = t->index == TNM_F_SQRT ? 1 : -1;
   return t->index == TNM_F_SQRT || t->index == TNM_F_RSQRT;
 }
 
-static const term *whole_power(terms *set, const term *base,
-                               const term *exponent) {
+static const term *raise_to_whole(terms *set, const term *base,
+                                  const term *exponent) {
   double root;
-  if (base->kind == TERM_PRODUCT) return power_of_product(set, base, exponent);
+  if (base->kind == TERM_PRODUCT) return distribute_power(set, base, exponent);
   if (base->kind == TERM_POWER)
     return tnm_term_power(set, base->args[0],
                           tnm_term_mul(set, base->args[1], exponent));
   if (is_root(base, &root) && fmod(exponent->number, 2) == 0)
     return tnm_term_power(set, base->args[0],
                           tnm_term_number(set, root * exponent->number / 2));
-  return plain_power(set, base, exponent);
+  return create_power(set, base, exponent);
 }
 
 const term *tnm_term_power(terms *set, const term *base, const term *exponent) {
@@ -213,8 +216,8 @@ const term *tnm_term_power(terms *set, const term *base, const term *exponent) {
     const double value = pow(base->number, exponent->number);
     if (isfinite(value)) return tnm_term_number(set, value);
   }
-  if (tnm_term_is_whole(exponent)) return whole_power(set, base, exponent);
-  return plain_power(set, base, exponent);
+  if (tnm_term_is_whole(exponent)) return raise_to_whole(set, base, exponent);
+  return create_power(set, base, exponent);
 }
 
 const term *tnm_term_base(const term *t) {
@@ -234,8 +237,8 @@ static bool are_numbers(const term *const *args, size_t n) {
   return true;
 }
 
-static bool fold(const term *const *args, size_t n, uint32_t function,
-                 double *out) {
+static bool fold_call(const term *const *args, size_t n, uint32_t function,
+                      double *out) {
   long double x[3] = {0};
   if (!are_numbers(args, n)) return false;
   for (size_t i = 0; i < n; ++i) x[i] = args[i]->number;
@@ -243,44 +246,44 @@ static bool fold(const term *const *args, size_t n, uint32_t function,
   return isfinite(*out);
 }
 
-/* The branch that `select` takes inside of one with the same condition. */
-static const term *inner_branch(const term *branch, const term *condition,
-                                uint32_t which) {
+/* The branch that an inner `select` with the same condition chooses. */
+static const term *find_inner_branch(const term *branch, const term *condition,
+                                     uint32_t which) {
   const bool same = branch->kind == TERM_CALL &&
                     branch->index == TNM_F_SELECT &&
                     branch->args[0] == condition;
   return same ? branch->args[which] : branch;
 }
 
-static const term *plain_call(terms *set, uint32_t function,
-                              const term *const *args) {
+static const term *create_call(terms *set, uint32_t function,
+                               const term *const *args) {
   const uint32_t n = tnm_function_at(function)->n_args;
   const term **list = tnm_term_list(set, n);
   if (list == NULL) return set->nothing;
   memcpy(list, args, n * sizeof *list);
   const term like = {
       .kind = TERM_CALL, .index = function, .n = n, .args = list};
-  return tnm_term_make(set, &like);
+  return tnm_term_create(set, &like);
 }
 
-static const term *select_call(terms *set, const term *const *args) {
-  const term *v[3] = {args[0], inner_branch(args[1], args[0], 1),
-                      inner_branch(args[2], args[0], 2)};
+static const term *create_select(terms *set, const term *const *args) {
+  const term *v[3] = {args[0], find_inner_branch(args[1], args[0], 1),
+                      find_inner_branch(args[2], args[0], 2)};
   if (v[0]->kind == TERM_NUMBER) return v[0]->number != 0 ? v[1] : v[2];
   if (v[1] == v[2]) return v[1];
-  return plain_call(set, TNM_F_SELECT, v);
+  return create_call(set, TNM_F_SELECT, v);
 }
 
 const term *tnm_term_call(terms *set, uint32_t function,
                           const term *const *args) {
   double value;
   if (function == TNM_F_POW) return tnm_term_power(set, args[0], args[1]);
-  if (function == TNM_F_SELECT) return select_call(set, args);
-  if (fold(args, tnm_function_at(function)->n_args, function, &value))
+  if (function == TNM_F_SELECT) return create_select(set, args);
+  if (fold_call(args, tnm_function_at(function)->n_args, function, &value))
     return tnm_term_number(set, value);
   if ((function == TNM_F_MIN || function == TNM_F_MAX) && args[0] == args[1])
     return args[0];
-  return plain_call(set, function, args);
+  return create_call(set, function, args);
 }
 
 const term *tnm_term_compare(terms *set, char op, const term *a,
@@ -296,5 +299,5 @@ const term *tnm_term_compare(terms *set, char op, const term *a,
                      .index = (uint32_t)(unsigned char)op,
                      .n = 2,
                      .args = list};
-  return tnm_term_make(set, &like);
+  return tnm_term_create(set, &like);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * term.h: formulas in normal form, for sdk/algebra alone. Sums and products
- * hold any number of operands; a difference is a sum, a quotient a product of
- * powers. Each term is made once, so equal terms are one pointer.
+ * term.h: formulas in normal form, for sdk/algebra only. Sums and products
+ * have any number of operands; a difference is a sum, a quotient is a product
+ * of powers. Each term exists once, so equal terms have equal pointers.
  *
  *   term     = number + operand + operand ...     TERM_SUM
  *            | number * operand * operand ...     TERM_PRODUCT
@@ -10,19 +10,20 @@
  *            | operand < operand                  TERM_COMPARE
  *            | number | name                      TERM_NUMBER, TERM_LEAF
  *
- * No operand of a sum is a sum or a number, none of a product is a product or a
- * number, and no two of one sum or product could be collected. Operands keep
- * the order in which they first came, for people; equality does not regard it.
+ * No operand of a sum is a sum or a number. No operand of a product is a
+ * product or a number. No two operands of one sum or product could be
+ * collected. Operands keep the order of their first use, for people; equality
+ * ignores it.
  *
- * Kernels compute in f32 as well, where 1e20*x may be 1 and 1e40 is infinite:
- * numbers that fit there are not multiplied if what comes out does not. Then
- * (1e20*x)^2 stays what it is, and 1e20*(1e20*x) has the product as a factor:
- * its power 1, the only one that is written so.
+ * Kernels compute in f32 as well, where 1e20*x may be 1 and 1e40 is infinite.
+ * So numbers that fit in f32 are multiplied only if their product fits, too.
+ * (1e20*x)^2 stays unchanged, and 1e20*(1e20*x) has the inner product as a
+ * factor. This factor is a power with exponent 1, the only one of that form.
  *
  * The functions below simplify by the rules of real numbers: x*0 is 0 and x/x
- * is 1 for every x. They take and give only terms of one set, and never NULL:
- * when memory runs out or the set is full they give `nothing`, and `failed` or
- * `full` says so at the end.
+ * is 1 for every x. Arguments and results are terms of one set and never NULL.
+ * When memory runs out or the set is full, the result is `nothing`, and
+ * `failed` or `full` reports it at the end.
  */
 #ifndef TENON_ALGEBRA_TERM_H_
 #define TENON_ALGEBRA_TERM_H_
@@ -43,7 +44,7 @@ typedef struct term_memo term_memo;
 
 typedef struct term {
   int kind;
-  uint32_t id;    /* in order of their making */
+  uint32_t id;    /* in order of creation */
   uint32_t index; /* TNM_F_* of a call, letter of a comparison */
   uint32_t n;     /* operands */
   double number;  /* of a number, a sum or a product */
@@ -51,48 +52,49 @@ typedef struct term {
   const struct term **args;
   const uint32_t *key; /* ids of the operands; sorted in sums and products */
   uint64_t hash;
-  struct term *next; /* in its bucket */
+  struct term *next; /* in the bucket */
   term_memo *memo;
 } term;
 
-/* What was computed of a term before. */
+/* Results for a term that were computed before. */
 struct term_memo {
-  const term *slope; /* by the variable with the id `slope_by` */
-  const term *image; /* under the substitution `image_by` */
-  uint32_t slope_by;
+  const term *derivative; /* by the variable with the id `derived_by` */
+  const term *image;      /* after the substitution `image_by` */
+  uint32_t derived_by;
   uint32_t image_by;
-  uint32_t seen_by;     /* the last walk that came by */
-  uint32_t listed_by;   /* the last sum or product in the making that has it */
-  uint32_t listed_at;   /* and its place there */
-  const tnm_expr *expr; /* written out */
+  uint32_t seen_by;     /* the last walk that visited the term */
+  uint32_t listed_by;   /* the last sum or product under construction that
+                           contains the term */
+  uint32_t listed_at;   /* its index there */
+  const tnm_expr *expr; /* the term as an expression */
 };
 
 enum {
   TERM_BUCKETS = 4096,
   TERM_MAX = 30000,
   TERM_MAX_ARGS = 1024,
-  TERM_MAX_OPERANDS = 400000 /* of all terms, as time grows with them */
+  TERM_MAX_OPERANDS = 400000 /* of all terms; time grows with them */
 };
 
 typedef struct terms {
   tn__arena *arena; /* of the terms */
-  tn__arena *out;   /* of what is written */
+  tn__arena *out;   /* of the resulting expressions */
   term *buckets[TERM_BUCKETS];
   uint32_t n;
   uint32_t n_operands;
   uint32_t n_images; /* substitutions so far */
-  uint32_t n_lists;  /* sums and products in the making so far */
-  bool full;         /* more terms than a formula may cost */
-  bool unknown;      /* a derivative was wanted that there is none of */
-  tnm_pos pos;       /* of what is written out */
+  uint32_t n_lists;  /* sums and products constructed so far */
+  bool full;         /* the terms exceed a limit above */
+  bool unknown;      /* a required derivative does not exist */
+  tnm_pos pos;       /* of the resulting expressions */
   const term *nothing;
 } terms;
 
-/* Terms live in an arena of their own, what is written out in `out`. False if
+/* Terms are in the arena `scratch`, resulting expressions in `out`. False if
  * memory ran out. */
 bool tnm_terms_init(terms *set, tn__arena *scratch, tn__arena *out);
-/* Whether everything so far came out. */
-bool tnm_terms_ok(const terms *set);
+/* Whether every result so far is valid. */
+bool tnm_terms_is_complete(const terms *set);
 
 const term *tnm_term_number(terms *set, double value);
 /* `leaf` is one of TNM_INPUT, TNM_OUTPUT, TNM_GRAD, TNM_PARAM. */
@@ -104,19 +106,19 @@ const term *tnm_term_call(terms *set, uint32_t function,
                           const term *const *args);
 const term *tnm_term_compare(terms *set, char op, const term *a, const term *b);
 
-/* Whether two numbers, or powers of one, become the number `both` in a product:
- * not if they fit in f32 and it may not. */
-bool tnm_numbers_merge(double one, double other, double both);
-/* A product as one factor of others. */
-const term *tnm_term_apart(terms *set, const term *product);
+/* Whether a product may combine two numbers, or powers of one, to the number
+ * `both`. Not if the two fit in f32 and `both` does not. */
+bool tnm_can_merge_numbers(double one, double other, double both);
+/* A product as a single factor of other products. */
+const term *tnm_term_separate(terms *set, const term *product);
 
-/* Shorter forms of the above. */
+/* Short forms of the functions above. */
 const term *tnm_term_add(terms *set, const term *a, const term *b);
 const term *tnm_term_mul(terms *set, const term *a, const term *b);
 const term *tnm_term_scale(terms *set, double factor, const term *a);
 bool tnm_term_is(const term *t, double value);
 bool tnm_term_is_whole(const term *t); /* a number without a fraction */
-/* A term without what was in it: every core[i] becomes image[i]. */
+/* A substitution of a term: core[i] becomes image[i]. */
 typedef struct term_swap {
   const term *core;
   const term *image;
@@ -124,30 +126,30 @@ typedef struct term_swap {
 const term *tnm_term_swap(terms *set, const term *t, const term_swap *swaps,
                           size_t n);
 
-/* A term as factor times the rest. */
+/* Splits a term into a factor and the rest. */
 const term *tnm_term_split(terms *set, const term *t, double *factor);
-/* A factor as base and exponent. */
+/* Base and exponent of a factor. */
 const term *tnm_term_base(const term *t);
 const term *tnm_term_exponent(terms *set, const term *t);
 
-/* The place of `t` among the first n of a list with the number `list`, or n.
- * Without a search, unless another list was begun in between. */
+/* The index of `t` among the first n of the list with the number `list`, or n.
+ * It needs a search only if another list was begun in between. */
 size_t tnm_term_find(const terms *set, uint32_t list, const term *const *v,
                      size_t n, const term *t);
-/* Remembers that place. */
+/* Stores this index. */
 void tnm_term_list_at(uint32_t list, size_t at, const term *t);
 
-/* A new array of n terms, NULL when memory ran out or n is too large. */
+/* A new array of n terms; NULL if memory ran out or n is too large. */
 const term **tnm_term_list(terms *set, size_t n);
-/* The one term of this form; `like` says which. Not simplified. */
-const term *tnm_term_make(terms *set, const term *like);
+/* The one term of the form `like`. Does not simplify. */
+const term *tnm_term_create(terms *set, const term *like);
 
-/* From and to expressions. The result of the latter shares equal parts; NULL
- * when memory ran out. */
+/* Convert from and to expressions. The resulting expression shares equal parts;
+ * NULL if memory ran out. */
 const term *tnm_term_read(terms *set, const tnm_expr *expr);
 const tnm_expr *tnm_term_write(terms *set, const term *t);
 
 /* The derivative by a leaf. Sets set->unknown if there is none. */
-const term *tnm_term_slope(terms *set, const term *t, const term *by);
+const term *tnm_term_derivative(terms *set, const term *t, const term *by);
 
 #endif /* TENON_ALGEBRA_TERM_H_ */

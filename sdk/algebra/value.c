@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * value.c: what functions and formulas are worth, by the C library in the
- * widest type there is.
+ * value.c: computes the values of functions and formulas with the C library, in
+ * the widest floating-point type.
  */
 #include <math.h>
 
@@ -9,11 +9,11 @@
 static const long double pi = 3.141592653589793238462643383279502884L;
 static const long double half_root = 0.707106781186547524400844362104849039L;
 
-/* The slope of lgamma: by its series for large arguments, to which recurrence
- * and reflection lead. */
-static long double digamma(long double x) {
+/* The derivative of lgamma. A series computes it for large arguments;
+ * recurrence and reflection lead to these. */
+static long double digamma_value(long double x) {
   if (x <= 0 && x == floorl(x)) return NAN;
-  if (x < 0) return digamma(1 - x) - pi / tanl(pi * x);
+  if (x < 0) return digamma_value(1 - x) - pi / tanl(pi * x);
   long double sum = 0;
   while (x < 20) {
     sum -= 1 / x;
@@ -29,11 +29,11 @@ static long double digamma(long double x) {
   return sum + logl(x) - 0.5L / x - tail;
 }
 
-/* The slope of that: from 20 on by its series. */
-static long double trigamma(long double x) {
+/* The derivative of digamma: from 20 on by its series. */
+static long double trigamma_value(long double x) {
   if (x <= 0 && x == floorl(x)) return INFINITY;
   const long double mirror = pi / sinl(pi * (x - roundl(x)));
-  if (x < 0) return mirror * mirror - trigamma(1 - x);
+  if (x < 0) return mirror * mirror - trigamma_value(1 - x);
   long double sum = 0;
   while (x < 20) {
     sum += 1 / (x * x);
@@ -49,61 +49,61 @@ static long double trigamma(long double x) {
   return sum + 1 / x + y / 2 + tail;
 }
 
-static long double modulo(long double x, long double y) {
+static long double modulo_value(long double x, long double y) {
   if (y == 0) return 0;
   const long double r = fmodl(x, y);
   return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
 
-static long double sign(long double x) {
+static long double sign_of(long double x) {
   if (x > 0) return 1;
   return x < 0 ? -1 : x;
 }
 
-static long double smaller(long double x, long double y) {
+static long double smaller_of(long double x, long double y) {
   return x <= y || isnan(x) ? x : y;
 }
 
-static long double larger(long double x, long double y) {
+static long double larger_of(long double x, long double y) {
   return x >= y || isnan(x) ? x : y;
 }
 
-static long double sigmoid(long double x) {
+static long double sigmoid_value(long double x) {
   if (x >= 0) return 1 / (1 + expl(-x));
   return expl(x) / (1 + expl(x));
 }
 
-static long double softplus(long double x) {
+static long double softplus_value(long double x) {
   return x > 0 ? x + log1pl(expl(-x)) : log1pl(expl(x));
 }
 
-/* Functions that are not C's own. */
+/* Functions that C does not have. */
 static long double other_value(uint32_t function, const long double *x) {
   switch (function) {
     case TNM_F_RSQRT:
       return 1 / sqrtl(x[0]);
     case TNM_F_DIGAMMA:
-      return digamma(x[0]);
+      return digamma_value(x[0]);
     case TNM_F_TRIGAMMA:
-      return trigamma(x[0]);
+      return trigamma_value(x[0]);
     case TNM_F_SIGN:
-      return sign(x[0]);
+      return sign_of(x[0]);
     case TNM_F_RINT:
       return ceill(x[0] - 0.5L);
     case TNM_F_MIN:
-      return smaller(x[0], x[1]);
+      return smaller_of(x[0], x[1]);
     case TNM_F_MAX:
-      return larger(x[0], x[1]);
+      return larger_of(x[0], x[1]);
     case TNM_F_MOD:
-      return modulo(x[0], x[1]);
+      return modulo_value(x[0], x[1]);
     case TNM_F_CLIP:
-      return smaller(larger(x[0], x[1]), x[2]);
+      return smaller_of(larger_of(x[0], x[1]), x[2]);
     case TNM_F_SELECT:
       return x[0] != 0 ? x[1] : x[2];
     case TNM_F_SIGMOID:
-      return sigmoid(x[0]);
+      return sigmoid_value(x[0]);
     case TNM_F_SOFTPLUS:
-      return softplus(x[0]);
+      return softplus_value(x[0]);
     default:
       return x[0] * erfcl(-x[0] * half_root) / 2; /* gelu */
   }
@@ -142,7 +142,7 @@ long double tnm_operator_value(char op, long double a, long double b) {
     case '/':
       return a / b;
     case '%':
-      return modulo(a, b);
+      return modulo_value(a, b);
     case '^':
       return powl(a, b);
     case '<':

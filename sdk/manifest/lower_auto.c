@@ -99,7 +99,7 @@ static bool derive_all(tnm_lower *lower, const tnm_tree *at,
   for (uint32_t i = 0; i < op->n_inputs; ++i) stop[i] = all[i]->stop != 0;
   for (uint32_t i = 0; i < op->n_outputs; ++i) {
     formulas[i] = lower->out->forward[i].expr;
-    tnm_obstacles(formulas[i], stop, report_obstacle, lower);
+    tnm_find_obstacles(formulas[i], stop, report_obstacle, lower);
   }
   const tnm_derivation d = {lower->arena,
                             formulas,

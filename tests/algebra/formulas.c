@@ -28,7 +28,7 @@ void formulas_close(formulas *f) {
   tn__arena_deinit(&f->arena);
 }
 
-const tnm_expr *formula(formulas *f, const char *text) {
+const tnm_expr *parse_formula(formulas *f, const char *text) {
   const tnm_pos start = {
       1, 1, 1, tnm_diags_file(f->diags, "formula", text, strlen(text))};
   const tnm_source source = {&f->arena, f->diags, text, start};
@@ -50,8 +50,8 @@ const char *formula_text(formulas *f, const tnm_expr *expr) {
 
 int formula_derive(formulas *f, const char *out, const char *two,
                    const tnm_expr *gradients[3]) {
-  const tnm_expr *list[2] = {formula(f, out), NULL};
-  if (two != NULL) list[1] = formula(f, two);
+  const tnm_expr *list[2] = {parse_formula(f, out), NULL};
+  if (two != NULL) list[1] = parse_formula(f, two);
   const tnm_derivation d = {.arena = &f->arena,
                             .formulas = list,
                             .outputs = outputs,

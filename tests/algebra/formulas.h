@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * formulas.h: formulas for the tests of sdk/algebra, written as text and read
- * by the parser of sdk/manifest: inputs x, y, z, parameters a, b and outputs
- * out, two.
+ * formulas.h: formulas for the tests of sdk/algebra. They are written as text,
+ * and the parser of sdk/manifest reads them. Inputs are x, y, z, parameters a,
+ * b, and outputs out, two.
  */
 #ifndef TENON_TESTS_FORMULAS_H_
 #define TENON_TESTS_FORMULAS_H_
@@ -16,14 +16,14 @@ typedef struct formulas {
 void formulas_open(formulas *f);
 void formulas_close(formulas *f);
 
-/* Parses; a mistake fails the test with its message. */
-const tnm_expr *formula(formulas *f, const char *text);
+/* Parses a formula; a mistake fails the test with its message. */
+const tnm_expr *parse_formula(formulas *f, const char *text);
 
 /* The text of an expression, in the arena. */
 const char *formula_text(formulas *f, const tnm_expr *expr);
 
-/* The gradients of x, y, z for one output, or for `out` and `two`. Returns what
- * tnm_derive does. */
+/* Derives by x, y, z for one output, or for `out` and `two`. Returns the result
+ * of tnm_derive. */
 int formula_derive(formulas *f, const char *out, const char *two,
                    const tnm_expr *gradients[3]);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Derivatives and simplification: their form, against tables written by hand.
+ * Derivatives and simplification: the form of the results, compared with tables
+ * that were written by hand.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -9,12 +10,12 @@
 
 #include "formulas.h"
 
-/* What the gradient of x must be as text. */
+/* The expected gradient of x as text. */
 static const struct {
   const char *out;
   const char *gradient;
 } of_x[] = {
-    /* every function; the calculus is that of any textbook */
+    /* every function; the derivatives are those of any textbook */
     {"exp(x)", "grad.out*out"},
     {"expm1(x)", "grad.out*(out + 1)"},
     {"log(x)", "grad.out/x"},
@@ -97,7 +98,7 @@ Test(derive, gradients_of_several_inputs_and_outputs_are_summed) {
   GRADIENTS("2*x", "-x", "2*grad.out - grad.two", "0", "0");
 }
 
-Test(derive, an_output_stands_for_what_computes_it_if_that_keeps_no_more) {
+Test(derive, an_output_replaces_its_formula_if_that_keeps_no_more) {
   GRADIENTS("a*exp(b*x)", NULL, "grad.out*b*out", "0", "0");
   GRADIENTS("3*sqrt(x)", NULL, "4.5*grad.out/out", "0", "0");
   GRADIENTS("1/x", NULL, "-grad.out*out^2", "0", "0");
@@ -113,15 +114,15 @@ Test(derive, an_output_stands_for_what_computes_it_if_that_keeps_no_more) {
             "grad.out*sigmoid(x)*(x*(1 - sigmoid(x)) + 1)", "0", "0");
 }
 
-/* What is left of x in out has lost its last digits, or all of them. */
-Test(derive, an_output_to_which_a_number_was_added_does_not_stand_for_it) {
+/* Rounding has removed the last digits of x in out, or all of them. */
+Test(derive, an_output_with_an_added_number_does_not_replace_its_formula) {
   GRADIENTS("exp(x) - 1", NULL, "grad.out*exp(x)", "0", "0");
   GRADIENTS("sqrt(x) + 100", NULL, "grad.out/(2*sqrt(x))", "0", "0");
   GRADIENTS("5 - 4*sigmoid(x)", NULL, "-4*grad.out*sigmoid(x)*(1 - sigmoid(x))",
             "0", "0");
 }
 
-Test(derive, selections_in_slopes_take_no_factors_into_a_branch_that_is_0) {
+Test(derive, selections_in_derivatives_multiply_no_branch_that_is_0) {
   GRADIENTS("clip(x, -1, sqrt(y))", NULL,
             "select(x < -1, 0, select(x > sqrt(y), 0, grad.out))",
             "select(max(x, -1) > sqrt(y), grad.out/(2*sqrt(y)), 0)", "0");
@@ -133,7 +134,7 @@ Test(derive, selections_in_slopes_take_no_factors_into_a_branch_that_is_0) {
 }
 
 /* In f32 1e20*x is 1 where 1e40*x is infinite. */
-Test(derive, numbers_that_fit_in_floats_make_none_that_do_not) {
+Test(derive, numbers_that_fit_in_floats_are_not_merged_to_larger_ones) {
   GRADIENTS("(1e20*x)^2", NULL, "2e+20*grad.out*(1e+20*x)", "0", "0");
   GRADIENTS("(x/1e20)^2", NULL, "2e-20*grad.out*(1e-20*x)", "0", "0");
   GRADIENTS("cos((1e16*x)^3)", NULL,
@@ -143,23 +144,23 @@ Test(derive, numbers_that_fit_in_floats_make_none_that_do_not) {
   GRADIENTS("(1e20*x)^2*y + (1e20*x)^2*z", NULL,
             "2e+20*grad.out*(1e+20*x*(y + z))", "grad.out*(1e+20*x)^2",
             "grad.out*(1e+20*x)^2");
-  /* The x within is no factor to look for. */
+  /* The inner x must not count as a factor. */
   GRADIENTS("sin((1e20*x)^2 + 1)*log((1e20*x)^2 + 1)", NULL,
             "2e+20*grad.out*(1e+20*x*(cos((1e+20*x)^2 + 1)*log((1e+20*x)^2 + "
             "1) + sin((1e+20*x)^2 + 1)/((1e+20*x)^2 + 1)))",
             "0", "0");
-  /* Where what an author wrote is beyond, so is what is made of it. */
+  /* If an author's formula exceeds the range, its derivative does, too. */
   GRADIENTS("(1e40*x)^2", NULL, "2e+80*grad.out*x", "0", "0");
 }
 
-Test(derive, powers_follow_the_table_where_they_have_holes) {
+Test(derive, powers_follow_the_table_at_their_holes) {
   GRADIENTS("a^x", NULL, "select((a == 0)*(x >= 0), 0, grad.out*log(a)*a^x)",
             "0", "0");
   GRADIENTS("x^a", NULL, "select(a == 0, 0, grad.out*a*x^(a - 1))", "0", "0");
   GRADIENTS("2^x", NULL, "0.6931471805599453*grad.out*out", "0", "0");
 }
 
-Test(derive, what_has_no_derivative_is_not_made_up) {
+Test(derive, a_missing_derivative_is_reported) {
   formulas f;
   const tnm_expr *g[3];
   formulas_open(&f);
@@ -184,7 +185,7 @@ static void expect_texts(change *body, const char *const (*pairs)[2],
   formulas f;
   formulas_open(&f);
   for (size_t i = 0; i < n; ++i) {
-    const tnm_expr *e = body(&f.arena, formula(&f, pairs[i][0]));
+    const tnm_expr *e = body(&f.arena, parse_formula(&f, pairs[i][0]));
     cr_expect_str_eq(formula_text(&f, e), pairs[i][1], "%s gives %s",
                      pairs[i][0], formula_text(&f, e));
   }
@@ -223,7 +224,7 @@ Test(derive, terms_are_collected_and_factored) {
   expect_texts(tnm_expr_simplify, pairs, sizeof pairs / sizeof *pairs);
 }
 
-Test(derive, only_what_is_exact_is_folded_in_forward_formulas) {
+Test(derive, only_exact_constants_are_folded_in_forward_formulas) {
   static const char *const pairs[][2] = {
       {"2*3*x", "6*x"},
       {"6/3 + x", "2 + x"},
@@ -242,18 +243,19 @@ Test(derive, only_what_is_exact_is_folded_in_forward_formulas) {
       {"select(0, x, x + y)", "x + y"},
       {"select(x > 0, x*y*1, x*y)", "x*y"},
       {"select(1, a, b)", "a"},
-      /* The class is decided by all that is read. */
+      /* All tensors that are read decide the class. */
       {"select(1, x, y)", "select(1, x, y)"},
       {"select(x > 0, y*1, y)", "select(x > 0, y, y)"},
   };
   expect_texts(tnm_expr_fold, pairs, sizeof pairs / sizeof *pairs);
 }
 
-Test(derive, parts_that_occur_twice_come_in_order) {
+Test(derive, parts_that_occur_twice_are_ordered) {
   formulas f;
   tnm_sharing sharing;
   formulas_open(&f);
-  const tnm_expr *e = formula(&f, "sin(x*y) + cos(x*y)*sin(x*y) - -1 - -1");
+  const tnm_expr *e =
+      parse_formula(&f, "sin(x*y) + cos(x*y)*sin(x*y) - -1 - -1");
   cr_assert_not_null(tnm_expr_share(&f.arena, e, &sharing));
   cr_assert_eq(sharing.n, 2);
   cr_expect_str_eq(formula_text(&f, sharing.v[0]), "x*y");
@@ -300,8 +302,8 @@ static char *long_formula(const char *op, const char *format, int n) {
   return text;
 }
 
-/* A formula of 9 KB, the largest that is read: its gradient, or that there is
- * none, in less than a second of the processor. */
+/* Expects the status, in less than a second of processor time. The formula has
+ * 9 KB, the largest that the parser reads. */
 static void is_derived_soon(const char *op, const char *format, int n,
                             int status) {
   formulas f;
@@ -316,7 +318,7 @@ static void is_derived_soon(const char *op, const char *format, int n,
   free(text);
 }
 
-Test(derive, long_formulas_take_no_time_without_bounds) {
+Test(derive, long_formulas_take_bounded_time) {
   is_derived_soon(" + ", "sin(x*%d)*exp(x*%d)", 372, TNM_DERIVE_LONG);
   is_derived_soon(" + ", "sin(x*%d)*exp(x*%d)", 200, TNM_DERIVED);
   is_derived_soon(" * ", "sin(x*%d)", 800, TNM_DERIVE_LONG);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Formulas as numbers: derivatives against central differences, and what must
- * not change when a formula is simplified, folded, shared or printed. Formulas
- * are made at random; a failure prints the seed, and TN_TEST_SEED sets it.
+ * Formulas as numbers: derivatives are compared with central differences, and
+ * simplifying, folding, sharing and printing must not change the value.
+ * Formulas are random; a failure prints the seed, and TN_TEST_SEED sets it.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -26,32 +26,32 @@ static uint64_t seed_of(void) {
 }
 
 /* xorshift64*, the usual generator of this size. */
-static uint32_t below(uint32_t n) {
+static uint32_t random_below(uint32_t n) {
   state ^= state >> 12;
   state ^= state << 25;
   state ^= state >> 27;
   return (uint32_t)((state * 2685821657736338717ull) >> 33) % n;
 }
 
-static double between(double low, double high) {
-  return low + (high - low) * below(1000003) / 1000003.0;
+static double random_between(double low, double high) {
+  return low + (high - low) * random_below(1000003) / 1000003.0;
 }
 
-static void begin(void) {
+static void begin_random(void) {
   state = seed_of() * 2 + 1;
 }
 
 /* ------------------------------------------------------------------ formulas
  */
 
-/* Random text: bounded in depth, with functions that are smooth and small, and
- * kinks that a random point does not hit. */
+/* Adds random text of bounded depth. Its functions are smooth and have small
+ * values; a random point does not hit their kinks. */
 static void random_text(tn__buf *out, int depth);
 
 static void random_leaf(tn__buf *out) {
   static const char *const leaves[] = {"x", "y",   "z", "a", "b",
                                        "2", "0.5", "1", "3", "0"};
-  tn__buf_add(out, "%s", leaves[below(10)]);
+  tn__buf_add(out, "%s", leaves[random_below(10)]);
 }
 
 static void random_wrapped(tn__buf *out, const char *before, int depth,
@@ -66,23 +66,23 @@ static void random_call(tn__buf *out, int depth) {
       "sin(",      "cos(",      "tanh(",  "sigmoid(",  "softplus(", "erf(",
       "erfc(",     "atan(",     "asinh(", "gelu(",     "-(",        "abs(",
       "exp(-abs(", "cosh(sin(", "sign(",  "expm1(sin("};
-  const char *call = calls[below(16)];
+  const char *call = calls[random_below(16)];
   const bool two = strchr(call, '(') != strrchr(call, '(');
   random_wrapped(out, call, depth, two ? "))" : ")");
 }
 
-/* f(u^2 + 1): inside the domain of what is not defined everywhere. */
+/* Adds f(u^2 + 1), for a function with a limited domain. */
 static void random_square(tn__buf *out, int depth) {
   static const char *const calls[] = {"log((",  "sqrt((",  "rsqrt((",
                                       "log2((", "log10((", "log1p((",
                                       "1/((",   "cbrt(("};
-  random_wrapped(out, calls[below(8)], depth, ")^2 + 1)");
+  random_wrapped(out, calls[random_below(8)], depth, ")^2 + 1)");
 }
 
 static void random_pair(tn__buf *out, int depth) {
   static const char *const infix[] = {" + ", " - ", "*", "*", " + "};
   static const char *const calls[] = {"min(", "max(", "hypot(1 + "};
-  const uint32_t kind = below(9);
+  const uint32_t kind = random_below(9);
   if (kind < 5) {
     random_wrapped(out, "(", depth, infix[kind]);
     random_wrapped(out, "", depth, ")");
@@ -96,7 +96,7 @@ static void random_pair(tn__buf *out, int depth) {
 }
 
 static void random_triple(tn__buf *out, int depth) {
-  if (below(2) == 0)
+  if (random_below(2) == 0)
     random_wrapped(out, "select(x > y, ", depth, ", ");
   else
     random_wrapped(out, "clip(", depth, ", -2, ");
@@ -104,7 +104,7 @@ static void random_triple(tn__buf *out, int depth) {
 }
 
 static void random_text(tn__buf *out, int depth) {
-  const uint32_t kind = below(10);
+  const uint32_t kind = random_below(10);
   if (depth == 0 || kind == 0)
     random_leaf(out);
   else if (kind < 4)
@@ -137,9 +137,9 @@ typedef struct point {
 } point;
 
 static point random_point(double low, double high) {
-  point p = {.grads = {between(0.5, 2), between(0.5, 2)},
-             .params = {between(0.5, 2), between(0.5, 2)}};
-  for (size_t i = 0; i < 3; ++i) p.in[i] = between(low, high);
+  point p = {.grads = {random_between(0.5, 2), random_between(0.5, 2)},
+             .params = {random_between(0.5, 2), random_between(0.5, 2)}};
+  for (size_t i = 0; i < 3; ++i) p.in[i] = random_between(low, high);
   return p;
 }
 
@@ -153,14 +153,14 @@ static bool is_near(long double a, long double b, long double tol) {
   return fabsl(a - b) <= tol * (1 + fabsl(a) + fabsl(b));
 }
 
-/* Whether values and parameters are tame enough for differences. */
+/* Whether a value is small enough for differences. */
 static bool is_tame(long double value) {
   return isfinite(value) && fabsl(value) < 1e6L;
 }
 
 /* (f(x + h) - f(x - h)) / 2h of the sum of grads times outputs. */
-static long double difference(const tnm_expr *const *list, size_t n, point p,
-                              uint32_t input, double h) {
+static long double central_difference(const tnm_expr *const *list, size_t n,
+                                      point p, uint32_t input, double h) {
   point up = p;
   point down = p;
   long double sum = 0;
@@ -171,8 +171,8 @@ static long double difference(const tnm_expr *const *list, size_t n, point p,
   return sum / ((long double)up.in[input] - down.in[input]);
 }
 
-/* Compares one gradient at one point; false if the point lies near a kink, or
- * where differences are of no use. */
+/* Compares one gradient at one point. False if the point is near a kink, or if
+ * differences are too inexact there. */
 static bool compare_at(const tnm_expr *const *list, size_t n,
                        const tnm_expr *gradient, uint32_t input, point p,
                        const char *text) {
@@ -181,8 +181,8 @@ static bool compare_at(const tnm_expr *const *list, size_t n,
     if (!is_tame(value)) return false;
     p.out[o] = (double)value;
   }
-  const long double rough = difference(list, n, p, input, 1e-4);
-  const long double fine = difference(list, n, p, input, 1e-5);
+  const long double rough = central_difference(list, n, p, input, 1e-4);
+  const long double fine = central_difference(list, n, p, input, 1e-5);
   if (!is_tame(fine) || !is_near(rough, fine, 1e-5L)) return false;
   const long double exact = value_at(gradient, &p);
   cr_assert(is_near(exact, fine, 1e-6L),
@@ -260,10 +260,10 @@ static const struct {
 Test(numbers, gradients_of_all_functions_are_those_of_differences) {
   formulas f;
   formulas_open(&f);
-  begin();
+  begin_random();
   for (size_t i = 0; i < sizeof smooth / sizeof *smooth; ++i) {
     const tnm_expr *g[3];
-    const tnm_expr *out = formula(&f, smooth[i].text);
+    const tnm_expr *out = parse_formula(&f, smooth[i].text);
     int compared = 0;
     cr_assert_eq(formula_derive(&f, smooth[i].text, NULL, g), TNM_DERIVED);
     for (int k = 0; k < 40; ++k) {
@@ -289,13 +289,13 @@ Test(numbers, gradients_of_random_formulas_are_those_of_differences) {
   formulas f;
   int compared = 0;
   int derived = 0;
-  begin();
+  begin_random();
   for (int k = 0; k < 600; ++k) {
     const tnm_expr *g[3];
     formulas_open(&f);
     const char *one = random_formula(&f, 4);
     const char *two = random_formula(&f, 3);
-    const tnm_expr *list[2] = {formula(&f, one), formula(&f, two)};
+    const tnm_expr *list[2] = {parse_formula(&f, one), parse_formula(&f, two)};
     const int status = formula_derive(&f, one, two, g);
     cr_assert(status == TNM_DERIVED || status == TNM_DERIVE_LONG, "%s", one);
     derived += status == TNM_DERIVED;
@@ -327,12 +327,12 @@ static void expect_same(const tnm_expr *a, const tnm_expr *b, long double tol,
 
 Test(numbers, simplification_folding_and_sharing_keep_the_value) {
   formulas f;
-  begin();
+  begin_random();
   for (int k = 0; k < 1500; ++k) {
     tnm_sharing sharing;
     formulas_open(&f);
     const char *text = random_formula(&f, 5);
-    const tnm_expr *e = formula(&f, text);
+    const tnm_expr *e = parse_formula(&f, text);
     expect_same(e, tnm_expr_simplify(&f.arena, e), 1e-9L, text);
     expect_same(e, tnm_expr_fold(&f.arena, e), 0, text);
     const tnm_expr *shared = tnm_expr_share(&f.arena, e, &sharing);
@@ -344,19 +344,20 @@ Test(numbers, simplification_folding_and_sharing_keep_the_value) {
 
 Test(numbers, printed_formulas_parse_to_the_same_tree) {
   formulas f;
-  begin();
+  begin_random();
   for (int k = 0; k < 1500; ++k) {
     const tnm_expr *g[3] = {NULL};
     formulas_open(&f);
     const char *text = random_formula(&f, 4);
-    const tnm_expr *e = formula(&f, text);
+    const tnm_expr *e = parse_formula(&f, text);
     const char *again = formula_text(&f, e);
-    cr_assert(tnm_expr_equal(e, formula(&f, again)), "%s printed as %s", text,
-              again);
+    cr_assert(tnm_expr_equal(e, parse_formula(&f, again)), "%s printed as %s",
+              text, again);
     if (formula_derive(&f, text, NULL, g) == TNM_DERIVED)
       for (int x = 0; x < 3; ++x)
-        cr_assert(tnm_expr_equal(g[x], formula(&f, formula_text(&f, g[x]))),
-                  "%s gives %s", text, formula_text(&f, g[x]));
+        cr_assert(
+            tnm_expr_equal(g[x], parse_formula(&f, formula_text(&f, g[x]))),
+            "%s gives %s", text, formula_text(&f, g[x]));
     formulas_close(&f);
   }
 }

@@ -260,7 +260,7 @@ Test(define, functions_that_are_missing_are_named) {
   lab_open(&l, NULL);
   kernels.n = 1;
   FAILS(tn_operator_define(l.rt, text, &kernels, NULL), TN_NOT_FOUND,
-        "the function `times_backward` is not among those that are given: "
+        "the function `times_backward` is not among the passed functions: "
         "times");
   kernels.v = empty;
   FAILS(tn_operator_define(l.rt, text, &kernels, NULL), TN_INVALID,
@@ -387,7 +387,8 @@ Test(define, a_text_has_no_folder_where_a_library_could_lie) {
                  simple, at + 1);
   lab_open(&l, NULL);
   FAILS(tn_operator_define(l.rt, wrong, NULL, NULL), TN_INVALID,
-        "the library ./libmine.so of operator simple lies beside its manifest, "
+        "the library ./libmine.so of operator simple is in the folder of its "
+        "manifest, "
         "but a text has no folder; write the whole path");
   lab_close(&l);
 }

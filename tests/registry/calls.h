@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * calls.h: signatures to infer and what is expected of them, for the tests of
+ * calls.h: signatures to infer and their expected results, for the tests of
  * shapes and element types.
  */
 #ifndef TESTS_REGISTRY_CALLS_H_
@@ -7,7 +7,7 @@
 
 #include "tables.h"
 
-/* A signature and what infer said about it. */
+/* A signature and the arguments of its inference. */
 typedef struct call {
   tn_sig in[4];
   tn_sig out[4];
@@ -22,7 +22,7 @@ static inline tn_sig sig_of(tn_dtype dtype, int32_t ndim,
   return sig;
 }
 
-/* F32 of a shape, type unknown, and nothing known. -1 is an unknown
+/* F32 of a shape, unknown type of a shape, and all unknown. -1 is an unknown
  * dimension. */
 #define SHAPE(...)                                        \
   sig_of(TN_F32, COUNT(((const int64_t[]){__VA_ARGS__})), \
@@ -41,15 +41,16 @@ static inline void call_init(call *c, const tn_op *op, const void *params) {
       .n_in = op->n_inputs, .n_out = op->n_outputs, .in = c->in, .out = c->out};
 }
 
-static inline void expect(call *c, tn_code code) {
-  const tn_code rc = tn__infer(&c->args, &c->io);
+static inline void expect_code(call *c, tn_code code) {
+  const tn_code rc = tn__infer_signature(&c->args, &c->io);
   cr_assert_eq(rc, code, "%s: %s", tn_code_name(rc), tn_error_text());
 }
 
-/* Fails with `code` and exactly this text, and leaves the call as it was. */
+/* Expects a failure with `code` and exactly this text that leaves the call
+ * unchanged. */
 static inline void expect_text(call *c, tn_code code, const char *text) {
   const call before = *c;
-  expect(c, code);
+  expect_code(c, code);
   cr_assert_str_eq(tn_error_text(), text);
   for (size_t i = 0; i < COUNT(c->in); ++i) {
     const tn_sig *was[] = {&before.in[i], &before.out[i]};

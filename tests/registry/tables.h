@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tables.h: operators as opgen would describe them, written by hand, and the
- * registry objects around them, for the tests of params, infer and choose.
+ * tables.h: operators as opgen would describe them, written by hand, and their
+ * registry objects, for the tests of params, shape inference and choice.
  */
 #ifndef TESTS_REGISTRY_TABLES_H_
 #define TESTS_REGISTRY_TABLES_H_
@@ -61,7 +61,7 @@ static inline tn__env metered_env(meter *m) {
 /* ---------------------------------------------------- one registered operator
  */
 
-/* Filled in by world_init; nothing in it comes from a loader. */
+/* Set by world_init; no part of it is from a loader. */
 typedef struct world {
   meter memory;
   tn__env env;
@@ -89,8 +89,8 @@ static inline void world_init(world *w, const tn_op *desc, const char *name) {
 
 /* ------------------------------------------------------------- descriptions */
 
-/* Parts of a field or argument that a description states one way or another:
- * no None, no rank rule; type variable 0, one operand. */
+/* Parts of a field or argument that every description needs: no None, no rank
+ * rule; type variable 0, one operand. */
 #define NOT_NONE .has_offset = TN_NONE
 #define ANY_RANK .rank_of = TN_NONE, .max_rank = TN_NONE
 #define PLAIN NOT_NONE, ANY_RANK

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which kernel is taken, why the others are not, and what is held meanwhile.
+ * The choice of a kernel, the reasons against the others, and the objects that
+ * are held meanwhile.
  */
 #include "../must.h"
 #include "tables.h"
@@ -42,7 +43,7 @@ static const uint64_t all_types[] = {0};
 static int supports_calls;
 static const void *supports_instance;
 
-/* Takes batches of at most 4. */
+/* Supports batches of at most 4. */
 static int32_t small_batches(const tn_frame *frame) {
   ++supports_calls;
   supports_instance = frame->instance;
@@ -139,8 +140,8 @@ static void teardown(void) {
 
 TestSuite(choose, .init = setup, .fini = teardown);
 
-/* Expects this kernel, and lets it go again. */
-static void takes(int index) {
+/* Expects this kernel and releases it. */
+static void expect_choice(int index) {
   tn__choice choice;
   cr_assert_eq(tn__kernel_choose(&w.op, &query, &choice), TN_OK, "%s",
                tn_error_text());
@@ -156,7 +157,7 @@ static void fails_with(const char *part) {
   cr_assert_not_null(strstr(tn_error_text(), part), "%s", tn_error_text());
 }
 
-static void explains(const char *text) {
+static void expect_explanation(const char *text) {
   tn__buf buf;
   tn__buf_init(&buf, tn__env_default());
   tn__kernel_explain(&w.op, &query, &buf);
@@ -167,7 +168,7 @@ static void explains(const char *text) {
 /* ------------------------------------------------------------------- choice */
 
 Test(choose, the_highest_priority_that_applies_wins) {
-  takes(FAST);
+  expect_choice(FAST);
   cr_assert_eq(supports_calls, 1);
 }
 
@@ -185,24 +186,24 @@ Test(choose, the_chosen_kernels_plugin_serves_the_call) {
 Test(choose, the_order_of_loading_does_not_matter) {
   order[0] = &kernels[PORTABLE];
   order[2] = &kernels[FAST];
-  takes(FAST);
+  expect_choice(FAST);
 }
 
 Test(choose, each_pass_has_its_own_kernels) {
   query.pass = TN_PASS_BACKWARD;
   frame.flags = TN_CALL_BACKWARD;
-  takes(BACKWARD);
+  expect_choice(BACKWARD);
 }
 
-Test(choose, devices_are_told_apart) {
+Test(choose, a_kernel_of_another_device_is_not_chosen) {
   query.device_type = TN_DEVICE_CUDA;
-  takes(GPU);
+  expect_choice(GPU);
 }
 
-Test(choose, a_type_that_a_kernel_does_not_take_passes_it_by) {
+Test(choose, a_kernel_without_the_type_is_not_chosen) {
   vars[0] = TN_F64;
-  takes(PORTABLE);
-  cr_assert_eq(supports_calls, 0); /* asked only after cheaper questions */
+  expect_choice(PORTABLE);
+  cr_assert_eq(supports_calls, 0); /* called only after the cheaper checks */
 }
 
 static int32_t returns_nonsense(const tn_frame *call) {
@@ -215,7 +216,8 @@ static int32_t fails_silently(const tn_frame *call) {
   return TN_INVALID;
 }
 
-/* Only the first kernel is there, so that its reason is the answer. */
+/* Removes the other kernels, so that the reason of the first one is the
+ * message. */
 Test(choose, reasons_are_whole_sentences) {
   static const uint64_t i32_only[] = {TN_BIT_I32};
   w.op.kernels.n = 1;
@@ -229,15 +231,15 @@ Test(choose, reasons_are_whole_sentences) {
   fails_with("is for devices of type 12, the call is on cpu");
 }
 
-Test(choose, a_condition_that_does_not_hold_passes_a_kernel_by) {
+Test(choose, a_kernel_with_a_false_condition_is_not_chosen) {
   params.kernel.n = 1;
-  takes(PORTABLE);
+  expect_choice(PORTABLE);
   cr_assert_eq(supports_calls, 0);
 }
 
-/* A gradient's frame holds [gradient of out, data, out], and data is not there
- * if no gradient needs it. */
-Test(choose, conditions_of_a_gradient_speak_of_the_forward_operands) {
+/* A gradient's frame has [gradient of out, data, out]. It has no data if no
+ * gradient needs it. */
+Test(choose, conditions_of_a_gradient_use_the_forward_operands) {
   static const tn_node nodes[] = {
       {TN_NODE_OPERAND_SIZE, TN_OPERAND_IN, 0, 0, 0},
       {TN_NODE_CONST, 0, 0, 0, 32},
@@ -248,29 +250,29 @@ Test(choose, conditions_of_a_gradient_speak_of_the_forward_operands) {
   query.pass = TN_PASS_BACKWARD;
   copies[BACKWARD].nodes = nodes, copies[BACKWARD].n_nodes = COUNT(nodes);
   copies[BACKWARD].when = 2, copies[BACKWARD].when_text = "size(data) == 32";
-  takes(BACKWARD);
+  expect_choice(BACKWARD);
   sigs[0].shape[0] = 5;
   fails_with("only when size(data) == 32");
 }
 
 Test(choose, a_kernel_may_decline) {
   shape[0] = 5;
-  takes(PORTABLE);
-  cr_assert_null(frame.run); /* the reason went into a slot of its own */
+  expect_choice(PORTABLE);
+  cr_assert_null(frame.run); /* the reason went into a separate slot */
 }
 
-Test(choose, a_withdrawn_kernel_is_never_taken) {
+Test(choose, a_withdrawn_kernel_is_never_chosen) {
   static char why[] = "no such library";
   kernels[FAST].withdrawn = why;
-  takes(PORTABLE);
+  expect_choice(PORTABLE);
 }
 
-Test(choose, a_pin_leaves_no_other_choice) {
+Test(choose, a_pin_allows_no_other_kernel) {
   w.op.pin = &kernels[PORTABLE];
-  takes(PORTABLE);
+  expect_choice(PORTABLE);
   query.pass = TN_PASS_BACKWARD; /* the same id */
   frame.flags = TN_CALL_BACKWARD;
-  takes(BACKWARD);
+  expect_choice(BACKWARD);
   query.pass = TN_PASS_FORWARD;
   frame.flags = 0;
   w.op.pin = &kernels[FAST];
@@ -282,7 +284,7 @@ Test(choose, a_pin_of_one_pass_leaves_the_other_free) {
   w.op.pin = &kernels[FAST];
   query.pass = TN_PASS_BACKWARD;
   frame.flags = TN_CALL_BACKWARD;
-  takes(BACKWARD);
+  expect_choice(BACKWARD);
 }
 
 Test(choose, a_tie_between_plugins_is_an_error_that_names_both) {
@@ -291,25 +293,25 @@ Test(choose, a_tie_between_plugins_is_an_error_that_names_both) {
       "apply with the same priority 10: fast.pool (plugin other) and "
       "demo.pool.cpu (plugin demo); pin one of them");
   shape[0] = 5; /* one of them declines: no tie */
-  takes(PORTABLE);
+  expect_choice(PORTABLE);
   shape[0] = 4;
   w.op.pin = &kernels[FAST];
-  takes(FAST);
+  expect_choice(FAST);
 }
 
 Test(choose, a_tie_within_a_plugin_goes_to_the_first) {
   copies[PORTABLE].priority = 10;
   kernels[PORTABLE].plugin = &other;
-  takes(FAST);
+  expect_choice(FAST);
 }
 
 Test(choose, a_tie_below_the_top_does_not_matter) {
   copies[GPU].device_type = TN_DEVICE_CPU;
   copies[GPU].priority = 0;
-  takes(FAST);
+  expect_choice(FAST);
 }
 
-Test(choose, nothing_that_applies_lists_every_candidate) {
+Test(choose, without_an_applicable_kernel_all_candidates_are_listed) {
   shape[0] = 5;
   w.op.kernels.n = 2;
   tn__choice choice;
@@ -327,7 +329,7 @@ Test(choose, nothing_that_applies_lists_every_candidate) {
 
 Test(choose, the_explanation_of_a_call_names_the_winner_and_the_reasons) {
   vars[0] = TN_F64;
-  explains(
+  expect_explanation(
       "demo.pool@1\n"
       "forward\n"
       "  - fast.pool      other  cpu   priority 10    T: f32  | T is f64, it "
@@ -341,11 +343,11 @@ Test(choose, the_explanation_of_a_call_names_the_winner_and_the_reasons) {
       "asked first\n");
 }
 
-Test(choose, without_a_call_only_what_always_holds_is_explained) {
+Test(choose, without_a_call_only_its_static_reasons_are_explained) {
   query.frame = NULL;
   query.vars = NULL;
   w.op.kernels.n = 3;
-  explains(
+  expect_explanation(
       "demo.pool@1\n"
       "forward\n"
       "  * fast.pool      other  cpu   priority 10    T: f32  | asked first; "

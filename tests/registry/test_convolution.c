@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The shape rules of a convolution, the hardest that a manifest states, in both
- * directions. All numbers are computed by hand.
+ * The shape rules of a convolution in both directions; no manifest has harder
+ * ones. All numbers are computed by hand.
  */
 #include "calls.h"
 
@@ -91,30 +91,30 @@ static const tn_op conv_op = {.struct_size = sizeof(tn_op),
 static const int64_t ones[] = {1, 1}, zeros[] = {0, 0}, twos[] = {2, 2};
 static const int64_t threes[] = {3, 3}, sevens[] = {7, 7};
 
-static conv_params window(const int64_t *kernel, const int64_t *stride,
-                          const int64_t *pad, int64_t num_filter) {
+static conv_params params_of(const int64_t *kernel, const int64_t *stride,
+                             const int64_t *pad, int64_t num_filter) {
   return (conv_params){{kernel, 2}, {stride, 2}, {ones, 2},
                        {pad, 2},    num_filter,  1};
 }
 
 Test(convolution, shapes_follow_from_data_and_parameters) {
   /* (224 + 2*3 - 6 - 1)/2 + 1 = 111 + 1 */
-  const conv_params p = window(sevens, twos, threes, 64);
+  const conv_params p = params_of(sevens, twos, threes, 64);
   call c;
   call_init(&c, &conv_op, &p);
   c.in[0] = SHAPE(1, 3, 224, 224);
-  expect(&c, TN_OK);
+  expect_code(&c, TN_OK);
   is_shape(&c.in[1], SHAPE(64, 3, 7, 7));
   is_shape(&c.in[2], SHAPE(64));
   is_shape(&c.out[0], SHAPE(1, 64, 112, 112));
 }
 
-Test(convolution, the_window_tells_the_rank_and_the_weight_the_channels) {
-  const conv_params p = window(threes, ones, ones, 20);
+Test(convolution, the_window_decides_the_rank_and_the_weight_the_channels) {
+  const conv_params p = params_of(threes, ones, ones, 20);
   call c;
   call_init(&c, &conv_op, &p);
   c.in[1] = SHAPE(-1, 2, -1, -1);
-  expect(&c, TN_INCOMPLETE);
+  expect_code(&c, TN_INCOMPLETE);
   is_shape(&c.in[0], SHAPE(-1, 2, -1, -1));
   is_shape(&c.in[1], SHAPE(20, 2, 3, 3));
   is_shape(&c.out[0], SHAPE(-1, 20, -1, -1));
@@ -122,57 +122,57 @@ Test(convolution, the_window_tells_the_rank_and_the_weight_the_channels) {
 
 Test(convolution, dilation_widens_the_window) {
   /* 7 - 2*(3 - 1) - 1 = 2, + 1 = 3; 9 gives 5 */
-  conv_params p = window(threes, ones, zeros, 4);
+  conv_params p = params_of(threes, ones, zeros, 4);
   p.dilate.v = twos;
   call c;
   call_init(&c, &conv_op, &p);
   c.in[0] = SHAPE(2, 1, 7, 9);
-  expect(&c, TN_OK);
+  expect_code(&c, TN_OK);
   is_shape(&c.out[0], SHAPE(2, 4, 3, 5));
 }
 
-Test(convolution, the_output_tells_the_data_when_the_stride_is_one) {
-  const conv_params p = window(threes, ones, ones, 21);
+Test(convolution, the_output_decides_the_data_if_the_stride_is_one) {
+  const conv_params p = params_of(threes, ones, ones, 21);
   call c;
   call_init(&c, &conv_op, &p);
   c.in[0] = SHAPE(-1, 10, -1, -1);
   c.out[0] = SHAPE(5, 21, 32, 32);
-  expect(&c, TN_OK);
+  expect_code(&c, TN_OK);
   is_shape(&c.in[0], SHAPE(5, 10, 32, 32));
   is_shape(&c.in[1], SHAPE(21, 10, 3, 3));
 }
 
-Test(convolution, a_larger_stride_has_no_unique_way_back) {
-  const conv_params p = window(threes, twos, ones, 21);
+Test(convolution, a_larger_stride_has_no_unique_solution) {
+  const conv_params p = params_of(threes, twos, ones, 21);
   call c;
   call_init(&c, &conv_op, &p);
   c.in[0] = SHAPE(-1, 10, -1, -1);
   c.out[0] = SHAPE(5, 21, 16, 16);
-  expect(&c, TN_INCOMPLETE);
+  expect_code(&c, TN_INCOMPLETE);
   is_shape(&c.in[0], SHAPE(5, 10, -1, -1)); /* 31 and 32 both give 16 */
   is_shape(&c.in[1], SHAPE(21, 10, 3, 3));
 }
 
-Test(convolution, a_required_division_is_exact_and_goes_backwards) {
-  conv_params p = window(threes, ones, ones, 20);
+Test(convolution, a_required_division_is_exact_and_can_be_solved) {
+  conv_params p = params_of(threes, ones, ones, 20);
   p.num_group = 5;
   call c;
   call_init(&c, &conv_op, &p);
   c.in[0] = SHAPE(1, -1, 8, 8);
   c.in[1] = SHAPE(20, 2, 3, 3);
-  expect(&c, TN_OK);
+  expect_code(&c, TN_OK);
   is_shape(&c.in[0], SHAPE(1, 10, 8, 8));
   tn_op loose = conv_op; /* without the requirement, 10 ... 14 fit */
   loose.n_requires = 0;
   call_init(&c, &loose, &p);
   c.in[0] = SHAPE(1, -1, 8, 8);
   c.in[1] = SHAPE(20, 2, 3, 3);
-  expect(&c, TN_INCOMPLETE);
+  expect_code(&c, TN_INCOMPLETE);
   is_shape(&c.in[0], SHAPE(1, -1, 8, 8));
 }
 
-Test(convolution, a_broken_requirement_says_why) {
-  conv_params p = window(threes, ones, ones, 21);
+Test(convolution, a_broken_requirement_states_the_reason) {
+  conv_params p = params_of(threes, ones, ones, 21);
   p.num_group = 3;
   call c;
   call_init(&c, &conv_op, &p);
@@ -184,8 +184,8 @@ Test(convolution, a_broken_requirement_says_why) {
 }
 
 /* 1/7 channels would be 0, which contradicts any weight. */
-Test(convolution, a_broken_requirement_is_why_shapes_contradict) {
-  conv_params p = window(threes, ones, ones, 21);
+Test(convolution, a_broken_requirement_explains_a_conflict_of_shapes) {
+  conv_params p = params_of(threes, ones, ones, 21);
   p.num_group = 7;
   call c;
   call_init(&c, &conv_op, &p);
@@ -206,11 +206,11 @@ Test(convolution, a_broken_requirement_is_why_shapes_contradict) {
 }
 
 Test(convolution, a_rank_that_the_window_does_not_have_is_refused) {
-  const conv_params p = window(threes, ones, ones, 21);
+  const conv_params p = params_of(threes, ones, ones, 21);
   call c;
   call_init(&c, &conv_op, &p);
   c.in[0] = SHAPE(1, 10, 8);
-  expect(&c, TN_SHAPE);
+  expect_code(&c, TN_SHAPE);
   cr_assert_eq(c.in[1].ndim, -1);
   cr_assert_not_null(strstr(tn_error_text(), "operator demo.op@1"));
   cr_assert_not_null(strstr(tn_error_text(), "list of 1 with a list of 2"));
@@ -218,7 +218,7 @@ Test(convolution, a_rank_that_the_window_does_not_have_is_refused) {
 
 Test(convolution, a_window_larger_than_the_data_is_refused) {
   /* (1 + 0 - 2 - 1)/1 + 1 = -1 */
-  const conv_params p = window(threes, ones, zeros, 1);
+  const conv_params p = params_of(threes, ones, zeros, 1);
   call c;
   call_init(&c, &conv_op, &p);
   c.in[0] = SHAPE(1, 1, 1, 5);
@@ -229,22 +229,22 @@ Test(convolution, a_window_larger_than_the_data_is_refused) {
 }
 
 Test(convolution, a_division_by_zero_is_reported_with_the_operator) {
-  conv_params p = window(threes, ones, zeros, 1);
+  conv_params p = params_of(threes, ones, zeros, 1);
   p.num_group = 0;
   call c;
   call_init(&c, &conv_op, &p);
   c.in[0] = SHAPE(1, 4, 5, 5);
-  expect(&c, TN_OUT_OF_RANGE);
+  expect_code(&c, TN_OUT_OF_RANGE);
   cr_assert_not_null(strstr(tn_error_text(), "operator demo.op@1"));
   cr_assert_not_null(strstr(tn_error_text(), "divides 4 by 0"));
   cr_assert_eq(c.in[1].ndim, -1);
 }
 
 Test(convolution, empty_batches_are_ordinary) {
-  const conv_params p = window(threes, ones, ones, 2);
+  const conv_params p = params_of(threes, ones, ones, 2);
   call c;
   call_init(&c, &conv_op, &p);
   c.in[0] = SHAPE(0, 3, 8, 8);
-  expect(&c, TN_OK);
+  expect_code(&c, TN_OK);
   is_shape(&c.out[0], SHAPE(0, 2, 8, 8));
 }

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_device.c: plugins that provide devices, handed on to who takes them.
+ * test_device.c: plugins that provide devices, and a host that accepts or
+ * refuses these.
  */
 #include <criterion/criterion.h>
 #include <string.h>
 
 #include "world.h"
 
-/* Who takes devices: all but the one that is refused. */
+/* Records the devices that it accepts: all but the refused one. */
 typedef struct taker {
   const tn_device *taken[4];
   size_t n;
   const char *refused;
 } taker;
 
-static tn_code take(void *ctx, const tn_device *table) {
+static tn_code accept_device(void *ctx, const tn_device *table) {
   taker *t = ctx;
   if (t->refused && !strcmp(table->name, t->refused))
     return tn__fail(TN_EXISTS, "one %s is enough", table->name);
@@ -25,7 +26,7 @@ static void open_for(world *w, taker *t) {
   world_open(w, 0);
   tn__registry_destroy(w->registry);
   const tn__registry_options options = {
-      .env = &w->env, .device_add = take, .device_ctx = t};
+      .env = &w->env, .device_add = accept_device, .device_ctx = t};
   cr_assert_eq(tn__registry_create(&options, &w->registry), TN_OK);
 }
 
@@ -44,11 +45,11 @@ static const tn_plugin linked = {.magic = TN_PLUGIN_MAGIC,
                                  .name = "linked",
                                  .init = init};
 
-Test(device, is_taken_from_each_plugin_once) {
+Test(device, is_accepted_from_each_plugin_once) {
   world w;
   taker t = {.n = 0};
   open_for(&w, &t);
-  cr_assert_eq(tn__plugin_load(w.registry, fixture("device")), TN_OK, "%s",
+  cr_assert_eq(tn__plugin_load(w.registry, fixture_path("device")), TN_OK, "%s",
                tn_error_text());
   cr_assert_eq(tn__plugin_add(w.registry, &linked), TN_OK, "%s",
                tn_error_text());
@@ -58,19 +59,20 @@ Test(device, is_taken_from_each_plugin_once) {
   world_close(&w);
 }
 
-Test(device, that_is_not_taken_refuses_its_plugin) {
+Test(device, that_is_not_accepted_refuses_its_plugin) {
   world w;
   taker t = {.refused = "slow"};
   char now[1024];
   open_for(&w, &t);
-  cr_assert_eq(tn__plugin_load(w.registry, fixture("device")), TN_EXISTS);
+  cr_assert_eq(tn__plugin_load(w.registry, fixture_path("device")), TN_EXISTS);
   cr_assert(strstr(tn_error_text(), "one slow is enough"), "%s",
             tn_error_text());
-  cr_assert(strstr(tn_error_text(), fixture("device")), "%s", tn_error_text());
+  cr_assert(strstr(tn_error_text(), fixture_path("device")), "%s",
+            tn_error_text());
   world_snapshot(&w, now, sizeof now);
   cr_assert_null(strstr(now, "device"), "%s", now);
   t.refused = NULL;
-  cr_assert_eq(tn__plugin_load(w.registry, fixture("device")), TN_OK);
+  cr_assert_eq(tn__plugin_load(w.registry, fixture_path("device")), TN_OK);
   world_close(&w);
 }
 

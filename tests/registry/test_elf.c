@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_elf.c: files that are no plugins are refused before anything maps them,
- * each with a message that says what is wrong with it.
+ * test_elf.c: files that are no plugins are refused before any function maps
+ * them, each with a message that states the fault.
  */
 #include <criterion/criterion.h>
 #include <elf.h>
@@ -13,8 +13,8 @@
 #include "world.h"
 
 /* Loads and inspects: both must refuse, and nothing may change. */
-static void refuses(world *w, const char *path, tn_code code,
-                    const char *text) {
+static void expect_refusal(world *w, const char *path, tn_code code,
+                           const char *text) {
   char before[256], after[256];
   tn_inspection *inspection = NULL;
   world_snapshot(w, before, sizeof before);
@@ -29,14 +29,14 @@ static void refuses(world *w, const char *path, tn_code code,
 }
 
 /* A copy of fix.so in which `n` bytes at `at` are replaced. */
-static void refuses_patched(size_t at, const void *bytes, size_t n,
-                            const char *text) {
+static void expect_patched_refusal(size_t at, const void *bytes, size_t n,
+                                   const char *text) {
   world w;
   size_t size;
   uint8_t *file = fixture_bytes("fix", &size);
   world_open(&w, 0);
   memcpy(file + at, bytes, n);
-  refuses(&w, world_file(&w, "patched.so", file, size), TN_PLUGIN, text);
+  expect_refusal(&w, world_file(&w, "patched.so", file, size), TN_PLUGIN, text);
   free(file);
   world_close(&w);
 }
@@ -54,7 +54,7 @@ static void refuses_patched_note(size_t offset, uint32_t value,
   uint8_t *file = fixture_bytes("fix", &size);
   size_t at = note_at(file, size);
   free(file);
-  refuses_patched(at + offset, &value, sizeof value, text);
+  expect_patched_refusal(at + offset, &value, sizeof value, text);
 }
 
 static size_t segment_in(const char *name, uint32_t type, size_t field) {
@@ -82,7 +82,7 @@ Test(elf, reads_a_sound_plugin_without_opening_it) {
   world w;
   tn__elf elf;
   world_open(&w, 0);
-  cr_assert_eq(tn__elf_read(&w.env, fixture("fix"), &elf), TN_OK, "%s",
+  cr_assert_eq(tn__elf_read(&w.env, fixture_path("fix"), &elf), TN_OK, "%s",
                tn_error_text());
   cr_assert_eq(elf.machine, TN_NOTE_MACHINE);
   cr_assert_eq(elf.note.abi_minor, TN_ABI_MINOR);
@@ -92,60 +92,63 @@ Test(elf, reads_a_sound_plugin_without_opening_it) {
   world_close(&w);
 }
 
-Test(elf, refuses_what_is_not_there) {
+Test(elf, refuses_a_missing_file) {
   world w;
   char link[128];
   world_open(&w, 0);
-  refuses(&w, "/nowhere/fix.so", TN_NOT_FOUND, "/nowhere/fix.so: no such file");
-  refuses(&w, "", TN_INVALID, "is empty");
+  expect_refusal(&w, "/nowhere/fix.so", TN_NOT_FOUND,
+                 "/nowhere/fix.so: no such file");
+  expect_refusal(&w, "", TN_INVALID, "is empty");
   (void)snprintf(link, sizeof link, "%s/link.so", w.folder);
   cr_assert_eq(symlink("/nowhere/else.so", link), 0);
-  refuses(&w, link, TN_NOT_FOUND,
-          "is a symbolic link to /nowhere/else.so, which does not exist");
+  expect_refusal(
+      &w, link, TN_NOT_FOUND,
+      "is a symbolic link to /nowhere/else.so, which does not exist");
   world_close(&w);
 }
 
-Test(elf, refuses_what_is_not_a_file) {
+Test(elf, refuses_a_path_that_is_no_file) {
   world w;
   char fifo[128];
   world_open(&w, 0);
-  refuses(&w, w.folder, TN_PLUGIN, "is a directory");
+  expect_refusal(&w, w.folder, TN_PLUGIN, "is a directory");
   (void)snprintf(fifo, sizeof fifo, "%s/fifo.so", w.folder);
   cr_assert_eq(mkfifo(fifo, 0600), 0);
-  refuses(&w, fifo, TN_PLUGIN, "is a FIFO");
-  refuses(&w, "/dev/null", TN_PLUGIN, "is a device");
+  expect_refusal(&w, fifo, TN_PLUGIN, "is a FIFO");
+  expect_refusal(&w, "/dev/null", TN_PLUGIN, "is a device");
   world_close(&w);
 }
 
 Test(elf, refuses_files_of_another_kind) {
   world w;
   world_open(&w, 0);
-  refuses(&w, world_file(&w, "empty.so", "", 0), TN_PLUGIN,
-          "is empty (0 bytes)");
-  refuses(&w, world_file(&w, "text.so", "opgen: 1\n", 9), TN_PLUGIN,
-          "is not a shared object: it begins with \"opgen: 1.\"");
-  refuses(&w, world_file(&w, "short.so", ELFMAG, SELFMAG), TN_PLUGIN,
-          "is truncated: the ELF header ends at byte 64, the file at 4");
-  refuses(&w, "/proc/self/exe", TN_PLUGIN, "is an executable");
-  refuses(&w, fixture("nonote"), TN_PLUGIN, "has no Tenon note");
+  expect_refusal(&w, world_file(&w, "empty.so", "", 0), TN_PLUGIN,
+                 "is empty (0 bytes)");
+  expect_refusal(&w, world_file(&w, "text.so", "opgen: 1\n", 9), TN_PLUGIN,
+                 "is not a shared object: it begins with \"opgen: 1.\"");
+  expect_refusal(&w, world_file(&w, "short.so", ELFMAG, SELFMAG), TN_PLUGIN,
+                 "is truncated: the ELF header ends at byte 64, the file at 4");
+  expect_refusal(&w, "/proc/self/exe", TN_PLUGIN, "is an executable");
+  expect_refusal(&w, fixture_path("nonote"), TN_PLUGIN, "has no Tenon note");
   world_close(&w);
 }
 
 Test(elf, refuses_files_for_other_machines) {
   const uint8_t class32 = ELFCLASS32, big = ELFDATA2MSB;
   const uint16_t other = TN_NOTE_MACHINE == EM_X86_64 ? EM_AARCH64 : EM_X86_64;
-  refuses_patched(EI_CLASS, &class32, 1, "is a 32-bit ELF file");
-  refuses_patched(EI_DATA, &big, 1, "is big-endian");
-  refuses_patched(offsetof(Elf64_Ehdr, e_machine), &other, sizeof other,
-                  "its ELF header is of machine");
+  expect_patched_refusal(EI_CLASS, &class32, 1, "is a 32-bit ELF file");
+  expect_patched_refusal(EI_DATA, &big, 1, "is big-endian");
+  expect_patched_refusal(offsetof(Elf64_Ehdr, e_machine), &other, sizeof other,
+                         "its ELF header is of machine");
 }
 
 Test(elf, refuses_other_types_of_elf_files) {
   const uint16_t exec = ET_EXEC, relocatable = ET_REL;
   const size_t at = offsetof(Elf64_Ehdr, e_type);
-  refuses_patched(at, &exec, sizeof exec, "is an executable, not a shared");
-  refuses_patched(at, &relocatable, sizeof relocatable,
-                  "(ELF type 1, expected 3)");
+  expect_patched_refusal(at, &exec, sizeof exec,
+                         "is an executable, not a shared");
+  expect_patched_refusal(at, &relocatable, sizeof relocatable,
+                         "(ELF type 1, expected 3)");
 }
 
 Test(elf, refuses_a_plugin_cut_at_any_place) {
@@ -154,9 +157,10 @@ Test(elf, refuses_a_plugin_cut_at_any_place) {
   uint8_t *file = fixture_bytes("fix", &size);
   world_open(&w, 0);
   for (size_t n = 512; n < size; n += 512)
-    refuses(&w, world_file(&w, "cut.so", file, n), TN_PLUGIN, "is truncated");
-  refuses(&w, world_file(&w, "cut.so", file, size - 1), TN_PLUGIN,
-          "the section header table ends at byte");
+    expect_refusal(&w, world_file(&w, "cut.so", file, n), TN_PLUGIN,
+                   "is truncated");
+  expect_refusal(&w, world_file(&w, "cut.so", file, size - 1), TN_PLUGIN,
+                 "the section header table ends at byte");
   free(file);
   world_close(&w);
 }
@@ -167,22 +171,27 @@ Test(elf, refuses_program_headers_that_lead_outside) {
   const size_t load = segment_at(PT_LOAD, 0);
   const size_t dynamic = segment_at(PT_DYNAMIC, 0);
   const uint32_t type = PT_NULL;
-  refuses_patched(offsetof(Elf64_Ehdr, e_phoff), &huge, 8, "is truncated");
-  refuses_patched(offsetof(Elf64_Ehdr, e_shoff), &huge, 8, "is truncated");
-  refuses_patched(offsetof(Elf64_Ehdr, e_phnum), &none, 2, "damaged (0 of 56");
-  refuses_patched(offsetof(Elf64_Ehdr, e_phnum), &many, 2, "(65534 of 56");
-  refuses_patched(offsetof(Elf64_Ehdr, e_phentsize), &small, 2, "of 32 bytes");
-  refuses_patched(load + offsetof(Elf64_Phdr, p_offset), &huge, 8,
-                  "is truncated: a segment");
-  refuses_patched(load + offsetof(Elf64_Phdr, p_filesz), &huge, 8,
-                  "is truncated: a segment");
-  refuses_patched(load + offsetof(Elf64_Phdr, p_memsz), &odd, 8,
-                  "program header 0 is damaged");
-  refuses_patched(load + offsetof(Elf64_Phdr, p_memsz), &huge, 8,
-                  "program header 0 is damaged");
-  refuses_patched(load + offsetof(Elf64_Phdr, p_align), &odd, 8,
-                  "program header 0 is damaged");
-  refuses_patched(dynamic, &type, 4, "0 dynamic segments");
+  expect_patched_refusal(offsetof(Elf64_Ehdr, e_phoff), &huge, 8,
+                         "is truncated");
+  expect_patched_refusal(offsetof(Elf64_Ehdr, e_shoff), &huge, 8,
+                         "is truncated");
+  expect_patched_refusal(offsetof(Elf64_Ehdr, e_phnum), &none, 2,
+                         "damaged (0 of 56");
+  expect_patched_refusal(offsetof(Elf64_Ehdr, e_phnum), &many, 2,
+                         "(65534 of 56");
+  expect_patched_refusal(offsetof(Elf64_Ehdr, e_phentsize), &small, 2,
+                         "of 32 bytes");
+  expect_patched_refusal(load + offsetof(Elf64_Phdr, p_offset), &huge, 8,
+                         "is truncated: a segment");
+  expect_patched_refusal(load + offsetof(Elf64_Phdr, p_filesz), &huge, 8,
+                         "is truncated: a segment");
+  expect_patched_refusal(load + offsetof(Elf64_Phdr, p_memsz), &odd, 8,
+                         "program header 0 is damaged");
+  expect_patched_refusal(load + offsetof(Elf64_Phdr, p_memsz), &huge, 8,
+                         "program header 0 is damaged");
+  expect_patched_refusal(load + offsetof(Elf64_Phdr, p_align), &odd, 8,
+                         "program header 0 is damaged");
+  expect_patched_refusal(dynamic, &type, 4, "0 dynamic segments");
 }
 
 Test(elf, refuses_a_damaged_note) {
@@ -201,15 +210,15 @@ Test(elf, refuses_a_damaged_note) {
   refuses_patched_note(offsetof(tn_note, manifest_hash), 1,
                        "manifest_hash is ");
   refuses_patched_note(offsetof(tn_note, machine), 3, "of machine 3 (i386)");
-  refuses_patched(note + sizeof(tn_note) + 20, &other, 1, "hash to");
-  /* name "Tenon" + 8, type, then the size of the description. */
-  refuses_patched(note - 16, &long_size, 4, "the end of a note is");
+  expect_patched_refusal(note + sizeof(tn_note) + 20, &other, 1, "hash to");
+  /* the name "Tenon" + 8, the type, then the size of the description */
+  expect_patched_refusal(note - 16, &long_size, 4, "the end of a note is");
 }
 
 /* ------------------------------------------------------------------ dangers */
 
-/* Inspecting tells of the danger and shows the file; loading fails. */
-static void refuses_danger(world *w, const char *path, const char *text) {
+/* Inspecting reports the danger and shows the file; loading fails. */
+static void expect_danger(world *w, const char *path, const char *text) {
   tn_inspection *inspection = NULL;
   cr_assert_eq(tn__inspection_open(&w->env, path, &inspection), TN_OK, "%s: %s",
                path, tn_error_text());
@@ -230,12 +239,12 @@ static void refuses_dangerous_patch(size_t at, const void *bytes, size_t n,
   uint8_t *file = fixture_bytes("fix", &size);
   world_open(&w, 0);
   memcpy(file + at, bytes, n);
-  refuses_danger(&w, world_file(&w, "patched.so", file, size), text);
+  expect_danger(&w, world_file(&w, "patched.so", file, size), text);
   free(file);
   world_close(&w);
 }
 
-/* Where a fixture has the dynamic entry of a tag. */
+/* The position of a tag's dynamic entry in a fixture. */
 static size_t dynamic_in(const char *name, uint64_t tag) {
   size_t size;
   uint8_t *file = fixture_bytes(name, &size);
@@ -262,7 +271,7 @@ Test(elf, refuses_an_executable_stack) {
   const size_t at = segment_at(PT_GNU_STACK, 0);
   const uint32_t none = PT_NULL;
   world_open(&w, 0);
-  refuses_danger(&w, fixture("stack_code"), "asks for an executable stack");
+  expect_danger(&w, fixture_path("stack_code"), "asks for an executable stack");
   world_close(&w);
   refuses_dangerous_patch(at, &none, sizeof none,
                           "asks for an executable stack");
@@ -281,11 +290,11 @@ Test(elf, refuses_libraries_of_the_current_folder) {
   const Elf64_Dyn rpath = {.d_tag = DT_RPATH, .d_un = {.d_val = 0}};
   world w;
   world_open(&w, 0);
-  refuses_danger(&w, fixture("runpath_here"), "in the folder \".\" of its");
-  refuses_danger(&w, fixture("runpath_part"), "in the folder \"\" of its");
-  refuses_danger(&w, fixture("runpath_name"),
-                 "in the folder \"$ORIGINAL/lib\" of its");
-  cr_assert_eq(tn__plugin_load(w.registry, fixture("runpath_good")), TN_OK,
+  expect_danger(&w, fixture_path("runpath_here"), "in the folder \".\" of its");
+  expect_danger(&w, fixture_path("runpath_part"), "in the folder \"\" of its");
+  expect_danger(&w, fixture_path("runpath_name"),
+                "in the folder \"$ORIGINAL/lib\" of its");
+  cr_assert_eq(tn__plugin_load(w.registry, fixture_path("runpath_good")), TN_OK,
                "%s", tn_error_text());
   world_close(&w);
   refuses_dangerous_patch(dynamic_at(DT_RELACOUNT), &runpath, sizeof runpath,
@@ -294,7 +303,7 @@ Test(elf, refuses_libraries_of_the_current_folder) {
                           "in the folder \"\" of its");
 }
 
-/* The RUNPATH "$ORIGIN/../lib:..." becomes a library, from its "..". */
+/* Makes a library of the RUNPATH "$ORIGIN/../lib:...", from its ".." on. */
 Test(elf, refuses_a_library_of_a_relative_path) {
   world w;
   size_t size, at = dynamic_in("runpath_good", DT_RUNPATH);
@@ -305,8 +314,8 @@ Test(elf, refuses_a_library_of_a_relative_path) {
   entry.d_tag = DT_NEEDED;
   entry.d_un.d_val += strlen("$ORIGIN/");
   memcpy(file + at, &entry, sizeof entry);
-  refuses_danger(&w, world_file(&w, "patched.so", file, size),
-                 "needs the library \"../lib:");
+  expect_danger(&w, world_file(&w, "patched.so", file, size),
+                "needs the library \"../lib:");
   free(file);
   world_close(&w);
 }
@@ -314,16 +323,17 @@ Test(elf, refuses_a_library_of_a_relative_path) {
 Test(elf, refuses_a_dynamic_section_that_leads_outside) {
   const uint64_t far = UINT64_C(1) << 40;
   const Elf64_Dyn runpath = {.d_tag = DT_RUNPATH, .d_un = {.d_val = far}};
-  refuses_patched(segment_at(PT_DYNAMIC, offsetof(Elf64_Phdr, p_vaddr)), &far,
-                  sizeof far, "dynamic section is damaged: it is outside");
-  refuses_patched(dynamic_at(DT_RELACOUNT), &runpath, sizeof runpath,
-                  "dynamic section is damaged: a text is outside");
+  expect_patched_refusal(segment_at(PT_DYNAMIC, offsetof(Elf64_Phdr, p_vaddr)),
+                         &far, sizeof far,
+                         "dynamic section is damaged: it is outside");
+  expect_patched_refusal(dynamic_at(DT_RELACOUNT), &runpath, sizeof runpath,
+                         "dynamic section is damaged: a text is outside");
 }
 
 /* ------------------------------------------------------------------- bounds */
 
-/* The note segment is made 8 GB long: a hole of zeros, which reads as empty
- * notes of 12 bytes each. The system counts the reads. */
+/* Makes the note segment 8 GB long: a hole of zeros, which reads as empty notes
+ * of 12 bytes each. The system counts the reads. */
 Test(elf, refuses_a_file_with_too_many_notes) {
   const uint64_t size = UINT64_C(8) << 30;
   world w;
@@ -349,8 +359,8 @@ Test(elf, refuses_a_file_with_too_many_notes) {
   world_close(&w);
 }
 
-/* Inspecting maps nothing, so no byte of a file can hurt; loading what is
- * damaged beyond the note is what a child process is for. */
+/* Inspecting maps nothing, so no damaged byte can crash it. Loading a file that
+ * is damaged after the note needs a child process; other tests do that. */
 Test(elf, inspects_files_with_any_damaged_byte_without_harm) {
   world w;
   size_t size;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_faults.c: every allocation and every call of the system fails in turn,
- * once and from then on. Each time: an error, the registry as before, nothing
- * left, and the same step works once the fault is gone.
+ * test_faults.c: every allocation and every system call fails in turn, once and
+ * from then on. Each time there is an error, the registry is unchanged, no
+ * memory remains, and the step works without the fault.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -12,15 +12,15 @@
 typedef tn_code step(world *w);
 
 static tn_code load_fix(world *w) {
-  return tn__plugin_load(w->registry, fixture("fix"));
+  return tn__plugin_load(w->registry, fixture_path("fix"));
 }
 
 static tn_code load_extra(world *w) {
-  return tn__plugin_load(w->registry, fixture("extra"));
+  return tn__plugin_load(w->registry, fixture_path("extra"));
 }
 
 static tn_code load_swap(world *w) {
-  return tn__plugin_load(w->registry, fixture("swap"));
+  return tn__plugin_load(w->registry, fixture_path("swap"));
 }
 
 static tn_code look_up(world *w) {
@@ -32,9 +32,9 @@ static tn_code look_up(world *w) {
   return TN_OK;
 }
 
-static tn_code inspect(world *w) {
+static tn_code inspect_plugin(world *w) {
   tn_inspection *inspection;
-  TN__TRY(tn__inspection_open(&w->env, fixture("fix"), &inspection));
+  TN__TRY(tn__inspection_open(&w->env, fixture_path("fix"), &inspection));
   tn__inspection_close(inspection);
   return TN_OK;
 }
@@ -47,14 +47,14 @@ static tn_code unload_extra(world *w) {
   return tn__plugin_unload(w->registry, "extra");
 }
 
-static step *const steps[] = {load_extra,   inspect,    load_fix, look_up,
-                              load_swap,    unload_fix, load_fix, look_up,
+static step *const steps[] = {load_extra,   inspect_plugin, load_fix, look_up,
+                              load_swap,    unload_fix,     load_fix, look_up,
                               unload_extra, unload_fix};
 enum { N_STEPS = sizeof steps / sizeof *steps };
 
-/* Runs all steps. The fault, when it strikes, must leave things as they were;
- * then it is healed and the step must work. False when it struck nowhere. */
-static bool survive(world *w, size_t *failed_step) {
+/* Runs all steps. A fault must leave everything unchanged; afterwards the step
+ * must work without it. False if no step had a fault. */
+static bool survive_fault(world *w, size_t *failed_step) {
   bool struck = false;
   for (size_t i = 0; i < N_STEPS; ++i) {
     char before[1024], after[1024];
@@ -84,7 +84,7 @@ static void memory_fails(bool sticky) {
     cr_assert_lt(faults, 5000);
     world_open(&w, TN_TRUST_REPLACE);
     w.memory = (failure){0, faults, sticky};
-    struck = survive(&w, &step_of_fault);
+    struck = survive_fault(&w, &step_of_fault);
     cr_assert(struck || w.memory.calls <= faults,
               "failure of allocation %zu went unnoticed", faults);
     world_close(&w);
@@ -108,7 +108,7 @@ static void system_fails(bool sticky) {
     world_open(&w, TN_TRUST_REPLACE);
     w.env.os = &world_os;
     world_os_failure = (failure){0, n, sticky};
-    (void)survive(&w, &step_of_fault);
+    (void)survive_fault(&w, &step_of_fault);
     more = world_os_failure.at != n || world_os_failure.calls > n;
     world_heal(&w);
     world_close(&w);
@@ -124,8 +124,8 @@ Test(faults, survives_a_system_that_never_recovers) {
   system_fails(true);
 }
 
-/* A search goes on after a refusal, so a failure is one plugin less; the other
- * may wait for it. */
+/* A search continues after a refusal, so a failure costs one plugin; another
+ * plugin may wait for this one. */
 Test(faults, a_search_survives_each_failing_allocation) {
   bool struck = true;
   for (size_t n = 0; struck; ++n) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_loader.c: from a sound ELF file to a plugin in the registry, or a
- * message.
+ * test_loader.c: loads a sound ELF file as a plugin into the registry, or
+ * refuses it with a message.
  */
 #include <criterion/criterion.h>
 #include <fenv.h>
@@ -13,8 +13,8 @@
 
 #include "world.h"
 
-static void refuses(world *w, const char *path, tn_code code,
-                    const char *text) {
+static void expect_refusal(world *w, const char *path, tn_code code,
+                           const char *text) {
   char before[1024], after[1024];
   world_snapshot(w, before, sizeof before);
   cr_assert_eq(tn__plugin_load(w->registry, path), code, "%s: %s", path,
@@ -25,7 +25,7 @@ static void refuses(world *w, const char *path, tn_code code,
   cr_assert_str_eq(before, after);
 }
 
-static const char *patched(world *w, size_t offset, uint32_t value) {
+static const char *patched_file(world *w, size_t offset, uint32_t value) {
   size_t size;
   uint8_t *file = fixture_bytes("fix", &size);
   for (size_t i = 0; i + 8 < size; ++i)
@@ -40,7 +40,7 @@ Test(loader, loads_a_sound_plugin) {
   world w;
   char now[1024];
   world_open(&w, 0);
-  cr_assert_eq(tn__plugin_load(w.registry, fixture("fix")), TN_OK, "%s",
+  cr_assert_eq(tn__plugin_load(w.registry, fixture_path("fix")), TN_OK, "%s",
                tn_error_text());
   world_snapshot(&w, now, sizeof now);
   cr_assert_str_eq(now,
@@ -61,11 +61,11 @@ Test(loader, refuses_the_same_file_twice_by_any_name) {
   world w;
   char link[128];
   world_open(&w, 0);
-  cr_assert_eq(tn__plugin_load(w.registry, fixture("fix")), TN_OK);
-  refuses(&w, fixture("fix"), TN_EXISTS,
-          "is loaded already, as plugin \"fix\"");
+  cr_assert_eq(tn__plugin_load(w.registry, fixture_path("fix")), TN_OK);
+  expect_refusal(&w, fixture_path("fix"), TN_EXISTS,
+                 "is loaded already, as plugin \"fix\"");
   (void)snprintf(link, sizeof link, "%s/link.so", w.folder);
-  cr_assert_eq(symlink(fixture("fix"), link), 0);
+  cr_assert_eq(symlink(fixture_path("fix"), link), 0);
   cr_assert_eq(tn__plugin_load(w.registry, link), TN_EXISTS);
   world_close(&w);
 }
@@ -75,9 +75,9 @@ Test(loader, refuses_a_second_plugin_of_the_same_name) {
   size_t size;
   uint8_t *file = fixture_bytes("fix", &size);
   world_open(&w, 0);
-  cr_assert_eq(tn__plugin_load(w.registry, fixture("fix")), TN_OK);
-  refuses(&w, world_file(&w, "copy.so", file, size), TN_EXISTS,
-          "a plugin named \"fix\" is loaded already, from ");
+  cr_assert_eq(tn__plugin_load(w.registry, fixture_path("fix")), TN_OK);
+  expect_refusal(&w, world_file(&w, "copy.so", file, size), TN_EXISTS,
+                 "a plugin named \"fix\" is loaded already, from ");
   free(file);
   world_close(&w);
 }
@@ -86,8 +86,8 @@ Test(loader, loads_one_file_into_two_runtimes) {
   world a, b;
   world_open(&a, 0);
   world_open(&b, 0);
-  cr_assert_eq(tn__plugin_load(a.registry, fixture("fix")), TN_OK);
-  cr_assert_eq(tn__plugin_load(b.registry, fixture("fix")), TN_OK);
+  cr_assert_eq(tn__plugin_load(a.registry, fixture_path("fix")), TN_OK);
+  cr_assert_eq(tn__plugin_load(b.registry, fixture_path("fix")), TN_OK);
   const tn__plugin *first = a.registry->plugins.v[0];
   const tn__plugin *second = b.registry->plugins.v[0];
   cr_assert_neq(first->instance, second->instance);
@@ -99,37 +99,41 @@ Test(loader, loads_one_file_into_two_runtimes) {
 Test(loader, refuses_versions_that_cannot_work) {
   world w;
   world_open(&w, 0);
-  refuses(&w, patched(&w, offsetof(tn_note, abi_major), 3), TN_PLUGIN,
-          "abi_major is 3, this host expects 0; build the plugin with");
-  refuses(&w, patched(&w, offsetof(tn_note, min_host_minor), 99), TN_PLUGIN,
-          "min_host_minor is 99, this host has ABI 0.2; use a newer Tenon");
-  refuses(&w, patched(&w, offsetof(tn_note, pointer_bits), 32), TN_PLUGIN,
-          "pointer_bits is 32, this host expects 64");
-  refuses(&w, patched(&w, offsetof(tn_note, abi_minor), 0), TN_PLUGIN,
-          "the ABI is 0.0 for hosts from 2 in the note, 0.2");
+  expect_refusal(&w, patched_file(&w, offsetof(tn_note, abi_major), 3),
+                 TN_PLUGIN,
+                 "abi_major is 3, this host expects 0; build the plugin with");
+  expect_refusal(
+      &w, patched_file(&w, offsetof(tn_note, min_host_minor), 99), TN_PLUGIN,
+      "min_host_minor is 99, this host has ABI 0.2; use a newer Tenon");
+  expect_refusal(&w, patched_file(&w, offsetof(tn_note, pointer_bits), 32),
+                 TN_PLUGIN, "pointer_bits is 32, this host expects 64");
+  expect_refusal(&w, patched_file(&w, offsetof(tn_note, abi_minor), 0),
+                 TN_PLUGIN, "the ABI is 0.0 for hosts from 2 in the note, 0.2");
   world_close(&w);
 }
 
-Test(loader, inspects_what_it_does_not_load) {
+Test(loader, inspects_files_that_it_does_not_load) {
   world w;
   tn_inspection *inspection = NULL;
   world_open(&w, 0);
-  cr_assert_eq(tn__inspection_open(&w.env, fixture("fix"), &inspection), TN_OK);
+  cr_assert_eq(tn__inspection_open(&w.env, fixture_path("fix"), &inspection),
+               TN_OK);
   cr_assert_null(inspection->refusal);
   cr_assert_str_eq(inspection->plugin->operators[1]->summary, "The second");
   cr_assert_null(inspection->plugin->kernels[0]->compute);
   tn__inspection_close(inspection);
-  cr_assert_eq(tn__inspection_open(
-                   &w.env, patched(&w, offsetof(tn_note, min_host_minor), 99),
-                   &inspection),
-               TN_OK);
+  cr_assert_eq(
+      tn__inspection_open(
+          &w.env, patched_file(&w, offsetof(tn_note, min_host_minor), 99),
+          &inspection),
+      TN_OK);
   cr_assert(strstr(inspection->refusal, "min_host_minor is 99"));
   cr_assert_not_null(inspection->plugin);
   tn__inspection_close(inspection);
-  cr_assert_eq(
-      tn__inspection_open(&w.env, patched(&w, offsetof(tn_note, abi_major), 3),
-                          &inspection),
-      TN_OK);
+  cr_assert_eq(tn__inspection_open(
+                   &w.env, patched_file(&w, offsetof(tn_note, abi_major), 3),
+                   &inspection),
+               TN_OK);
   cr_assert(strstr(inspection->refusal, "abi_major is 3"));
   cr_assert_null(inspection->plugin);
   cr_assert_eq(inspection->note.abi_major, 3);
@@ -137,32 +141,37 @@ Test(loader, inspects_what_it_does_not_load) {
   world_close(&w);
 }
 
-Test(loader, refuses_a_descriptor_that_is_none) {
+Test(loader, refuses_an_invalid_descriptor) {
   world w;
   world_open(&w, 0);
-  refuses(&w, fixture("noentry"), TN_PLUGIN, "does not export tn_plugin_entry");
-  refuses(&w, fixture("badmagic"), TN_PLUGIN,
-          "the magic of tn_plugin_entry is 1122334455667788");
-  refuses(&w, fixture("undefined"), TN_PLUGIN, "tenon_nobody_has_this");
-  refuses(&w, fixture("contradict"), TN_PLUGIN,
-          "release is 7 in the note, 8 in the descriptor");
-  refuses(&w, fixture("senseless"), TN_PLUGIN,
-          "the kernel senseless.lost.cpu is for senseless.lost@1, which its "
-          "plugin does not define");
-  refuses(&w, fixture("twice"), TN_EXISTS,
-          "the plugin \"twice\" defines the operator twice.echo@1 twice");
+  expect_refusal(&w, fixture_path("noentry"), TN_PLUGIN,
+                 "does not export tn_plugin_entry");
+  expect_refusal(&w, fixture_path("badmagic"), TN_PLUGIN,
+                 "the magic of tn_plugin_entry is 1122334455667788");
+  expect_refusal(&w, fixture_path("undefined"), TN_PLUGIN,
+                 "tenon_nobody_has_this");
+  expect_refusal(&w, fixture_path("contradict"), TN_PLUGIN,
+                 "release is 7 in the note, 8 in the descriptor");
+  expect_refusal(
+      &w, fixture_path("senseless"), TN_PLUGIN,
+      "the kernel senseless.lost.cpu is for senseless.lost@1, which its "
+      "plugin does not define");
+  expect_refusal(
+      &w, fixture_path("twice"), TN_EXISTS,
+      "the plugin \"twice\" defines the operator twice.echo@1 twice");
   world_close(&w);
 }
 
-Test(loader, passes_on_why_init_failed) {
+Test(loader, reports_why_init_failed) {
   world w;
   world_open(&w, 0);
-  refuses(&w, fixture("badinit"), TN_DEVICE,
-          "init of the plugin \"badinit\" failed: no licence server at "
-          "localhost (TN_DEVICE)");
-  refuses(&w, fixture("user"), TN_NOT_FOUND, "there is no fix.count/1");
-  refuses(&w, fixture("device"), TN_UNSUPPORTED,
-          "\"tn.device/1\" is provided, but this host takes no devices");
+  expect_refusal(&w, fixture_path("badinit"), TN_DEVICE,
+                 "init of the plugin \"badinit\" failed: no licence server at "
+                 "localhost (TN_DEVICE)");
+  expect_refusal(&w, fixture_path("user"), TN_NOT_FOUND,
+                 "there is no fix.count/1");
+  expect_refusal(&w, fixture_path("device"), TN_UNSUPPORTED,
+                 "\"tn.device/1\" is provided, but this host takes no devices");
   world_close(&w);
 }
 
@@ -172,8 +181,8 @@ Test(loader, keeps_denormals_and_the_rounding_mode) {
   volatile double one = 1, three = 3;
   const double third = one / three;
   world_open(&w, 0);
-  cr_assert_eq(tn__plugin_load(w.registry, fixture("floating")), TN_OK, "%s",
-               tn_error_text());
+  cr_assert_eq(tn__plugin_load(w.registry, fixture_path("floating")), TN_OK,
+               "%s", tn_error_text());
   cr_assert_gt(smallest * half, 0.0f);
   cr_assert_eq(fegetround(), FE_TONEAREST);
   cr_assert_eq(one / three, third);
@@ -184,7 +193,7 @@ Test(loader, keeps_denormals_and_the_rounding_mode) {
 
 /* ----------------------------------------------------------------- static */
 
-static int32_t compute(const tn_frame *call) {
+static int32_t compute_nothing(const tn_frame *call) {
   (void)call;
   return TN_OK;
 }
@@ -197,7 +206,7 @@ Test(loader, adds_a_plugin_that_is_linked_in) {
                                    .when = TN_NONE,
                                    .op = "linked.nop@1",
                                    .id = "linked.nop.cpu",
-                                   .compute = compute};
+                                   .compute = compute_nothing};
   static const tn_kernel *const kernels[] = {&kernel};
   tn_plugin plugin = {.magic = TN_PLUGIN_MAGIC,
                       .struct_size = sizeof plugin,
@@ -228,7 +237,7 @@ Test(loader, adds_a_plugin_that_is_linked_in) {
 
 /* ----------------------------------------------------------------- folders */
 
-static void put(world *w, const char *name, const char *from) {
+static void put_plugin(world *w, const char *name, const char *from) {
   size_t size;
   uint8_t *file = fixture_bytes(from, &size);
   (void)world_file(w, name, file, size);
@@ -239,12 +248,12 @@ Test(search, loads_a_folder_in_order_of_names_and_goes_on_after_a_refusal) {
   world w;
   char now[1024];
   world_open(&w, 0);
-  put(&w, "c.so", "fix");
-  put(&w, "a.so", "sticky");
-  put(&w, "b.so", "badinit");
-  put(&w, "d.so", "twice");
-  put(&w, ".hidden.so", "extra");
-  put(&w, "note.txt", "extra");
+  put_plugin(&w, "c.so", "fix");
+  put_plugin(&w, "a.so", "sticky");
+  put_plugin(&w, "b.so", "badinit");
+  put_plugin(&w, "d.so", "twice");
+  put_plugin(&w, ".hidden.so", "extra");
+  put_plugin(&w, "note.txt", "extra");
   cr_assert_eq(tn__plugins_load_path(w.registry, w.folder), TN_DEVICE);
   cr_assert(strstr(tn_error_text(), "no licence server"), "%s",
             tn_error_text());
@@ -255,14 +264,14 @@ Test(search, loads_a_folder_in_order_of_names_and_goes_on_after_a_refusal) {
   world_close(&w);
 }
 
-Test(search, loads_a_plugin_behind_the_one_whose_extension_it_wants) {
+Test(search, loads_a_plugin_after_the_one_with_the_extension_it_needs) {
   world w;
   char now[1024];
   world_open(&w, 0);
-  put(&w, "a.so", "frugal"); /* wants middle.count/1 */
-  put(&w, "b.so", "user");   /* fix.count/1 */
-  put(&w, "c.so", "middle"); /* fix.count/1 */
-  put(&w, "d.so", "fix");
+  put_plugin(&w, "a.so", "frugal"); /* requires middle.count/1 */
+  put_plugin(&w, "b.so", "user");   /* fix.count/1 */
+  put_plugin(&w, "c.so", "middle"); /* fix.count/1 */
+  put_plugin(&w, "d.so", "fix");
   cr_assert_eq(tn__plugins_load_path(w.registry, w.folder), TN_OK, "%s",
                tn_error_text());
   world_snapshot(&w, now, sizeof now);
@@ -279,9 +288,9 @@ Test(search, loads_a_plugin_after_the_one_that_it_requires) {
   world w;
   char now[1024];
   world_open(&w, 0);
-  put(&w, "a.so", "dependent");
-  put(&w, "b.so", "demanding");
-  put(&w, "c.so", "fix");
+  put_plugin(&w, "a.so", "dependent");
+  put_plugin(&w, "b.so", "demanding");
+  put_plugin(&w, "c.so", "fix");
   cr_assert_eq(tn__plugins_load_path(w.registry, w.folder), TN_UNSUPPORTED);
   cr_assert(strstr(tn_error_text(),
                    "b.so: the plugin \"demanding\" requires the plugin "
@@ -293,11 +302,11 @@ Test(search, loads_a_plugin_after_the_one_that_it_requires) {
   world_close(&w);
 }
 
-Test(search, says_which_required_plugin_is_not_there) {
+Test(search, names_a_required_plugin_that_is_missing) {
   world w;
   world_open(&w, 0);
-  put(&w, "a.so", "dependent");
-  put(&w, "b.so", "sticky");
+  put_plugin(&w, "a.so", "dependent");
+  put_plugin(&w, "b.so", "sticky");
   cr_assert_eq(tn__plugins_load_path(w.registry, w.folder), TN_NOT_FOUND);
   cr_assert(strstr(tn_error_text(),
                    "the plugin \"dependent\" requires the plugin \"fix\", "
@@ -310,10 +319,11 @@ Test(search, says_which_required_plugin_is_not_there) {
 Test(loader, keeps_a_plugin_that_another_one_requires) {
   world w;
   world_open(&w, 0);
-  cr_assert_eq(tn__plugin_load(w.registry, fixture("dependent")), TN_NOT_FOUND);
-  cr_assert_eq(tn__plugin_load(w.registry, fixture("fix")), TN_OK);
-  cr_assert_eq(tn__plugin_load(w.registry, fixture("dependent")), TN_OK, "%s",
-               tn_error_text());
+  cr_assert_eq(tn__plugin_load(w.registry, fixture_path("dependent")),
+               TN_NOT_FOUND);
+  cr_assert_eq(tn__plugin_load(w.registry, fixture_path("fix")), TN_OK);
+  cr_assert_eq(tn__plugin_load(w.registry, fixture_path("dependent")), TN_OK,
+               "%s", tn_error_text());
   cr_assert_eq(tn__plugin_unload(w.registry, "fix"), TN_BUSY);
   cr_assert(strstr(tn_error_text(), "the plugin \"dependent\" requires it"),
             "%s", tn_error_text());
@@ -327,8 +337,8 @@ Test(search, finds_extensions_across_folders) {
   char both[256];
   world_open(&w, 0);
   world_open(&other, 0);
-  put(&w, "user.so", "user");
-  put(&other, "fix.so", "fix");
+  put_plugin(&w, "user.so", "user");
+  put_plugin(&other, "fix.so", "fix");
   (void)snprintf(both, sizeof both, "%s:%s", w.folder, other.folder);
   cr_assert_eq(tn__plugins_load_path(w.registry, both), TN_OK, "%s",
                tn_error_text());
@@ -337,12 +347,12 @@ Test(search, finds_extensions_across_folders) {
   world_close(&other);
 }
 
-Test(search, loads_a_plugin_without_what_nobody_provides_or_says_so) {
+Test(search, loads_a_plugin_without_an_optional_extension) {
   world w;
   char now[1024];
   world_open(&w, 0);
-  put(&w, "a.so", "frugal");
-  put(&w, "b.so", "user");
+  put_plugin(&w, "a.so", "frugal");
+  put_plugin(&w, "b.so", "user");
   cr_assert_eq(tn__plugins_load_path(w.registry, w.folder), TN_NOT_FOUND);
   cr_assert(strstr(tn_error_text(), "there is no fix.count/1"), "%s",
             tn_error_text());
@@ -361,7 +371,7 @@ Test(search, refuses_folders_that_cannot_be_trusted) {
   world w;
   char both[256];
   world_open(&w, 0);
-  put(&w, "fix.so", "fix");
+  put_plugin(&w, "fix.so", "fix");
   cr_assert_eq(tn__plugins_load_path(w.registry, "plugins"), TN_INVALID);
   cr_assert(strstr(tn_error_text(), "\"plugins\", which is not an absolute"));
   cr_assert_eq(tn__plugins_load_path(w.registry, ""), TN_INVALID);
@@ -377,10 +387,10 @@ Test(search, refuses_folders_that_cannot_be_trusted) {
   world_close(&w);
 }
 
-Test(search, trusts_any_folder_if_the_host_says_so) {
+Test(search, trusts_any_folder_if_the_host_allows_it) {
   world w;
   world_open(&w, TN_TRUST_ANY_FOLDER);
-  put(&w, "fix.so", "fix");
+  put_plugin(&w, "fix.so", "fix");
   cr_assert_eq(chmod(w.folder, 0777), 0);
   cr_assert_eq(tn__plugins_load_path(w.registry, w.folder), TN_OK, "%s",
                tn_error_text());

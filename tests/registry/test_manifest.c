@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_manifest.c: manifests as plugins, seen from the registry: every call of
- * the system fails in turn, what they need is missing, files change.
+ * test_manifest.c: manifests as plugins, for the registry: every system call
+ * fails in turn, necessary files are missing, files change.
  */
 #include <criterion/criterion.h>
 #include <limits.h>
@@ -8,7 +8,8 @@
 
 #include "world.h"
 
-/* libm is everywhere; `cbrt` of one number is no operator anybody wants. */
+/* Every system has libm, and no other operator computes `cbrt` of a
+ * parameter. */
 static const char root[] =
     "opgen: 1\n"
     "op: root\n"
@@ -30,7 +31,7 @@ static const char plugin[] =
     "license: MIT\n"
     "operators: [root.yaml]\n";
 
-static tn_code helpers(const tn__env *env, char *to) {
+static tn_code helper_folder(const tn__env *env, char *to) {
   (void)env;
   strcpy(to, HELPERS);
   return TN_OK;
@@ -42,18 +43,19 @@ static tn_code no_helpers(const tn__env *env, char *to) {
   return TN_OK;
 }
 
-/* With a plugin of one operator in its folder; borrowed until the next call. */
+/* Opens a world with a plugin of one operator in its folder; the path is
+ * borrowed until the next call. */
 static const char *open_world(world *w, uint32_t trust) {
   world_open(w, trust);
-  w->registry->helpers = helpers;
+  w->registry->helpers = helper_folder;
   (void)world_file(w, "root.yaml", root, sizeof root - 1);
   return world_file(w, "plugin.yaml", plugin, sizeof plugin - 1);
 }
 
-/* A fault leaves the registry as it was; without it, loading works. Some are
- * none: a name is not looked up in vain. False once there are not as many calls
- * as the one that is to fail. */
-static bool survive(world *w, const char *path, size_t *struck) {
+/* A fault leaves the registry unchanged; without it, loading works. Some faults
+ * are harmless: a failed look-up of an optional name. False if there are fewer
+ * calls than the one that is to fail. */
+static bool survive_fault(world *w, const char *path, size_t *struck) {
   char before[256], after[256];
   world_snapshot(w, before, sizeof before);
   const tn_code rc = tn__plugin_load(w->registry, path);
@@ -83,7 +85,7 @@ static size_t system_fails(bool sticky) {
     strcpy(path, open_world(&w, TN_TRUST_BINDINGS));
     w.env.os = &world_os;
     world_os_failure = (failure){0, n, sticky};
-    more = survive(&w, path, &struck);
+    more = survive_fault(&w, path, &struck);
     world_close(&w);
   }
   return struck;
@@ -97,7 +99,8 @@ Test(manifest, survives_a_system_that_never_recovers) {
   cr_assert_gt(system_fails(true), 8);
 }
 
-static void says(world *w, const char *path, tn_code code, const char *part) {
+static void expect_failure(world *w, const char *path, tn_code code,
+                           const char *part) {
   cr_assert_eq(tn__plugin_load(w->registry, path), code, "%s", tn_error_text());
   cr_assert_not_null(strstr(tn_error_text(), part), "%s", tn_error_text());
 }
@@ -106,14 +109,15 @@ Test(manifest, is_refused_without_its_reader) {
   world w;
   const char *path = open_world(&w, 0);
   w.registry->helpers = no_helpers;
-  says(&w, path, TN_PLUGIN,
-       "/nowhere/libtenon-manifest.so.0, which reads them, cannot be opened");
+  expect_failure(
+      &w, path, TN_PLUGIN,
+      "/nowhere/libtenon-manifest.so.0, which reads them, cannot be opened");
   w.registry->helpers = NULL;
-  says(&w, path, TN_UNSUPPORTED, "this host does not read manifests");
+  expect_failure(&w, path, TN_UNSUPPORTED, "this host does not read manifests");
   world_close(&w);
 }
 
-Test(manifest, is_refused_where_nobody_can_try_it) {
+Test(manifest, is_refused_if_the_probe_is_missing) {
   world w;
   char path[PATH_MAX];
   strcpy(path, open_world(&w, TN_TRUST_BINDINGS));
@@ -121,7 +125,8 @@ Test(manifest, is_refused_where_nobody_can_try_it) {
   cr_assert_eq(tn__plugin_unload(w.registry, "roots"), TN_OK);
   w.registry->trust = 0; /* its reader is open already */
   w.registry->helpers = no_helpers;
-  says(&w, path, TN_PLUGIN, "/nowhere/tenon/tenon-probe: is not installed");
+  expect_failure(&w, path, TN_PLUGIN,
+                 "/nowhere/tenon/tenon-probe: is not installed");
   world_close(&w);
 }
 
@@ -143,6 +148,6 @@ Test(manifest, that_is_no_file_is_refused) {
   char path[PATH_MAX];
   strcpy(path, open_world(&w, 0));
   strcpy(strrchr(path, '/'), "/missing.yaml");
-  says(&w, path, TN_NOT_FOUND, "missing.yaml");
+  expect_failure(&w, path, TN_NOT_FOUND, "missing.yaml");
   world_close(&w);
 }

@@ -77,27 +77,27 @@ static const tn_op need_op = {.struct_size = sizeof(tn_op),
 
 static world w;
 
-static void setup(void) {
+static void setup_world(void) {
   world_init(&w, &all_op, "demo.all");
 }
 
-/* Everything was given back. */
-static void teardown(void) {
+/* Expects that all memory is freed. */
+static void teardown_world(void) {
   must_hold(w.memory.living == 0, "memory is left");
   must_hold(atomic_load(&w.op.params) == 0, "parameters are left");
 }
 
-TestSuite(params, .init = setup, .fini = teardown);
+TestSuite(params, .init = setup_world, .fini = teardown_world);
 
-static tn_params *parsed(const char *text) {
+static tn_params *parse_params(const char *text) {
   tn_params *params = NULL;
   const tn_code rc = tn__params_parse(&w.op, text, &params);
   cr_assert_eq(rc, TN_OK, "%s: %s", text, tn_error_text());
   return params;
 }
 
-/* Parses, expects a failure, and a message that holds `part`. */
-static void refused(const char *text, tn_code code, const char *part) {
+/* Parses, expects a failure, and a message that contains `part`. */
+static void expect_refusal(const char *text, tn_code code, const char *part) {
   tn_params *params = (tn_params *)&w;
   const tn_code rc = tn__params_parse(&w.op, text, &params);
   cr_assert_eq(rc, code, "%s: %s", text, tn_error_text());
@@ -106,7 +106,7 @@ static void refused(const char *text, tn_code code, const char *part) {
                      tn_error_text());
 }
 
-static char *printed(const tn_params *params, bool json) {
+static char *print_params(const tn_params *params, bool json) {
   static char text[2048];
   const tn__fields fields = {params->fields, params->n_fields, 0, ""};
   tn__buf buf;
@@ -118,8 +118,8 @@ static char *printed(const tn_params *params, bool json) {
   return text;
 }
 
-Test(params, defaults_fill_what_is_not_given) {
-  tn_params *params = parsed("");
+Test(params, defaults_replace_missing_values) {
+  tn_params *params = parse_params("");
   const all_params *p = params->data;
   cr_assert_eq(p->a, 0.0);
   cr_assert_eq(p->bounded, 0.5);
@@ -139,7 +139,7 @@ Test(params, defaults_fill_what_is_not_given) {
 }
 
 Test(params, every_kind_is_read_from_text) {
-  tn_params *params = parsed(
+  tn_params *params = parse_params(
       "a=1.5 bounded=1 count=-2 flag=TRUE mode=cubic label=\"two words\" "
       "kernel=(1, 2,3) stride=[2,2,2] sizes=[0.5, 1e3,] dtype=bf16 axis=-1 "
       "note=\"None\"");
@@ -166,19 +166,19 @@ Test(params, every_kind_is_read_from_text) {
 }
 
 Test(params, one_value_is_repeated_to_the_rank_of_another_list) {
-  tn_params *params = parsed("kernel=[5, 5, 5] stride=2");
+  tn_params *params = parse_params("kernel=[5, 5, 5] stride=2");
   const all_params *p = params->data;
   cr_assert_eq(p->stride.n, 3);
   cr_assert_eq(p->stride.v[0], 2);
   cr_assert_eq(p->stride.v[2], 2);
   tn__params_release(params);
-  refused("kernel=[5, 5, 5] stride=[1, 2]", TN_INVALID,
-          "has 2 values, but `kernel` has 3");
+  expect_refusal("kernel=[5, 5, 5] stride=[1, 2]", TN_INVALID,
+                 "has 2 values, but `kernel` has 3");
 }
 
 Test(params, ranks_outside_their_limits_are_refused) {
-  refused("kernel=[1,2,3,4]", TN_INVALID, "has 4 values, but at most 3");
-  refused("kernel=[]", TN_INVALID, "has 0 values, but at least 1");
+  expect_refusal("kernel=[1,2,3,4]", TN_INVALID, "has 4 values, but at most 3");
+  expect_refusal("kernel=[]", TN_INVALID, "has 0 values, but at least 1");
 }
 
 Test(params, a_list_of_one_length_has_exactly_that) {
@@ -193,8 +193,10 @@ Test(params, a_list_of_one_length_has_exactly_that) {
   const tn_op op = {
       .params_size = sizeof(tn_ints), .n_params = 1, .params = fields};
   w.op.desc = &op;
-  refused("pair=[1]", TN_INVALID, "has 1 value, but exactly 2 are wanted");
-  refused("pair=[1,2,3]", TN_INVALID, "has 3 values, but exactly 2 are wanted");
+  expect_refusal("pair=[1]", TN_INVALID,
+                 "has 1 value, but exactly 2 are wanted");
+  expect_refusal("pair=[1,2,3]", TN_INVALID,
+                 "has 3 values, but exactly 2 are wanted");
 }
 
 Test(params, typed_values_are_checked_like_text) {
@@ -237,7 +239,7 @@ Test(params, typed_values_of_the_wrong_kind_are_refused) {
   }
 }
 
-Test(params, an_enum_may_be_given_by_its_number) {
+Test(params, an_enum_may_be_passed_by_its_number) {
   tn_value mode = {"mode", TN_FIELD_ENUM, 0, {2}};
   tn_params *params = NULL;
   cr_assert_eq(tn__params_create(&w.op, &mode, 1, &params), TN_OK, "%s",
@@ -251,73 +253,78 @@ Test(params, an_enum_may_be_given_by_its_number) {
 
 Test(params, a_missing_parameter_is_named_with_its_type_and_a_sample) {
   w.op.desc = &need_op;
-  refused("", TN_INVALID, "needs the parameter `units` (an integer)");
-  refused("units=1", TN_INVALID, "for example window=[1, 2]");
-  refused("units=None window=1", TN_INVALID, "None is no value");
+  expect_refusal("", TN_INVALID, "needs the parameter `units` (an integer)");
+  expect_refusal("units=1", TN_INVALID, "for example window=[1, 2]");
+  expect_refusal("units=None window=1", TN_INVALID, "None is no value");
 }
 
 Test(params, ranges_name_the_bound) {
-  refused("count=10", TN_OUT_OF_RANGE, "the greatest value allowed is 9");
-  refused("count=-3", TN_OUT_OF_RANGE, "the least value allowed is -2");
-  refused("bounded=1.0001", TN_OUT_OF_RANGE,
-          "1.0001 is too large; the greatest value allowed is 1");
-  refused("bounded=-inf", TN_OUT_OF_RANGE, "the least value allowed is 0");
-  refused("kernel=[3, 0]", TN_OUT_OF_RANGE,
-          "0 is too small; the least value allowed is 1");
-  tn__params_release(parsed("count=9 bounded=1"));
-  tn__params_release(parsed("count=-2 bounded=0"));
+  expect_refusal("count=10", TN_OUT_OF_RANGE,
+                 "the greatest value allowed is 9");
+  expect_refusal("count=-3", TN_OUT_OF_RANGE, "the least value allowed is -2");
+  expect_refusal("bounded=1.0001", TN_OUT_OF_RANGE,
+                 "1.0001 is too large; the greatest value allowed is 1");
+  expect_refusal("bounded=-inf", TN_OUT_OF_RANGE,
+                 "the least value allowed is 0");
+  expect_refusal("kernel=[3, 0]", TN_OUT_OF_RANGE,
+                 "0 is too small; the least value allowed is 1");
+  tn__params_release(parse_params("count=9 bounded=1"));
+  tn__params_release(parse_params("count=-2 bounded=0"));
 }
 
 Test(params, nan_and_infinity_are_values_where_there_is_no_range) {
-  tn_params *params = parsed("a=nan");
+  tn_params *params = parse_params("a=nan");
   cr_assert(isnan(((const all_params *)params->data)->a));
   tn__params_release(params);
-  params = parsed("a=-Infinity");
+  params = parse_params("a=-Infinity");
   cr_assert_eq(((const all_params *)params->data)->a, -HUGE_VAL);
   tn__params_release(params);
-  refused("bounded=nan", TN_OUT_OF_RANGE, "nan lies in no range");
+  expect_refusal("bounded=nan", TN_OUT_OF_RANGE, "nan is in no range");
 }
 
 Test(params, an_unknown_enum_value_lists_the_known_ones) {
-  refused("mode=bilinera", TN_INVALID,
-          "choose one of nearest, bilinear, cubic; did you mean `bilinear`?");
-  refused("dtype=float99", TN_INVALID, "`float99` is not an element type");
+  expect_refusal(
+      "mode=bilinera", TN_INVALID,
+      "choose one of nearest, bilinear, cubic; did you mean `bilinear`?");
+  expect_refusal("dtype=float99", TN_INVALID,
+                 "`float99` is not an element type");
 }
 
 Test(params, an_unknown_key_suggests_the_nearest_and_lists_all) {
-  refused("kernal=3", TN_NOT_FOUND, "did you mean `kernel`?");
-  refused("zzz=3", TN_NOT_FOUND, "its parameters are `a`, `bounded`, `count`");
+  expect_refusal("kernal=3", TN_NOT_FOUND, "did you mean `kernel`?");
+  expect_refusal("zzz=3", TN_NOT_FOUND,
+                 "its parameters are `a`, `bounded`, `count`");
   w.op.desc = &add_op;
-  refused("a=1", TN_NOT_FOUND, "takes no parameters; remove `a`");
+  expect_refusal("a=1", TN_NOT_FOUND, "takes no parameters; remove `a`");
 }
 
 Test(params, hidden_keys_are_ignored) {
-  tn__params_release(parsed("__layout__=NCHW a=1 __layout__=again"));
-  refused("__a=1", TN_NOT_FOUND, "`__a` is not a parameter");
+  tn__params_release(parse_params("__layout__=NCHW a=1 __layout__=again"));
+  expect_refusal("__a=1", TN_NOT_FOUND, "`__a` is not a parameter");
 }
 
 Test(params, an_alias_is_the_same_parameter) {
-  tn_params *params = parsed("alpha=4");
+  tn_params *params = parse_params("alpha=4");
   cr_assert_eq(((const all_params *)params->data)->a, 4.0);
   tn__params_release(params);
-  refused("a=1 a=1", TN_INVALID, "given twice");
-  refused("a=1 alpha=1", TN_INVALID, "as `a` and as `alpha`");
+  expect_refusal("a=1 a=1", TN_INVALID, "given twice");
+  expect_refusal("a=1 alpha=1", TN_INVALID, "as `a` and as `alpha`");
 }
 
-Test(params, a_deprecated_parameter_is_logged_when_it_is_given) {
+Test(params, a_deprecated_parameter_is_logged_when_it_is_passed) {
   logged[0] = '\0';
-  tn__params_release(parsed("a=1"));
+  tn__params_release(parse_params("a=1"));
   cr_assert_str_empty(logged);
-  tn__params_release(parsed("label=x"));
+  tn__params_release(parse_params("label=x"));
   cr_assert_str_eq(logged,
                    "parameter `label` of demo.all@1 is deprecated since "
                    "release 4; use note");
 }
 
-Test(params, a_copy_says_nothing_of_what_is_deprecated) {
+Test(params, a_copy_logs_no_deprecated_parameters) {
   static const char *const texts[] = {"a=1", "label=x"};
   for (size_t i = 0; i < COUNT(texts); ++i) {
-    tn_params *params = parsed(texts[i]), *copy = NULL;
+    tn_params *params = parse_params(texts[i]), *copy = NULL;
     logged[0] = '\0';
     cr_assert_eq(tn__params_copy(params, &copy), TN_OK);
     cr_assert_str_empty(logged);
@@ -334,20 +341,20 @@ Test(params, booleans_are_true_false_1_0_in_any_case) {
   } cases[] = {{"flag=true", 1},  {"flag=True", 1},  {"flag=1", 1},
                {"flag=false", 0}, {"flag=FALSE", 0}, {"flag=0", 0}};
   for (size_t i = 0; i < COUNT(cases); ++i) {
-    tn_params *params = parsed(cases[i].text);
+    tn_params *params = parse_params(cases[i].text);
     cr_assert_eq(((const all_params *)params->data)->flag, cases[i].value);
     tn__params_release(params);
   }
-  refused("flag=yes", TN_INVALID, "`yes` is not true or false");
+  expect_refusal("flag=yes", TN_INVALID, "`yes` is not true or false");
 }
 
 Test(params, malformed_numbers_are_refused_and_trailing_blanks_are_not) {
-  refused("a=1.5x", TN_INVALID, "parameter `a` of demo.all@1: `1.5x`");
-  refused("count=1.5", TN_INVALID, "`1.5` is not an integer");
-  refused("count=", TN_INVALID, "`` is not an integer");
-  refused("kernel=[1 2]", TN_INVALID, "is not a list of integers");
-  refused("kernel=[1,,2]", TN_INVALID, "is not a list of integers");
-  refused("kernel=[,]", TN_INVALID, "is not a list of integers");
+  expect_refusal("a=1.5x", TN_INVALID, "parameter `a` of demo.all@1: `1.5x`");
+  expect_refusal("count=1.5", TN_INVALID, "`1.5` is not an integer");
+  expect_refusal("count=", TN_INVALID, "`` is not an integer");
+  expect_refusal("kernel=[1 2]", TN_INVALID, "is not a list of integers");
+  expect_refusal("kernel=[1,,2]", TN_INVALID, "is not a list of integers");
+  expect_refusal("kernel=[,]", TN_INVALID, "is not a list of integers");
   const tn_value blank = tn_value_text("count", "3 ");
   tn_params *params = NULL;
   cr_assert_eq(tn__params_create(&w.op, &blank, 1, &params), TN_OK);
@@ -355,23 +362,23 @@ Test(params, malformed_numbers_are_refused_and_trailing_blanks_are_not) {
 }
 
 Test(params, numbers_that_do_not_fit_are_reported) {
-  refused("a=1e400", TN_OUT_OF_RANGE, "`1e400` does not fit");
-  refused("a=1e-400", TN_OUT_OF_RANGE, "too near to 0");
-  refused("count=9223372036854775808", TN_OUT_OF_RANGE, "64 bits");
-  refused("kernel=[99999999999999999999]", TN_OUT_OF_RANGE, "64 bits");
-  tn_params *params = parsed("a=4.9406564584124654e-324");
+  expect_refusal("a=1e400", TN_OUT_OF_RANGE, "`1e400` does not fit");
+  expect_refusal("a=1e-400", TN_OUT_OF_RANGE, "too near to 0");
+  expect_refusal("count=9223372036854775808", TN_OUT_OF_RANGE, "64 bits");
+  expect_refusal("kernel=[99999999999999999999]", TN_OUT_OF_RANGE, "64 bits");
+  tn_params *params = parse_params("a=4.9406564584124654e-324");
   cr_assert_eq(((const all_params *)params->data)->a, DBL_TRUE_MIN);
   tn__params_release(params);
 }
 
 Test(params, text_that_is_not_key_value_is_refused) {
-  refused("a", TN_INVALID, "a word without `=`");
-  refused("=1", TN_INVALID, "a value without a key");
-  refused("a=1 b", TN_INVALID, "a word without `=`");
-  refused("label=\"open", TN_INVALID, "without closing quote");
-  refused("label=\"bad \\q\"", TN_INVALID, "an unknown escape");
-  refused("kernel=[1, 2", TN_INVALID, "without closing bracket");
-  refused("kernel=[1]a=2", TN_INVALID, "no blank after a value");
+  expect_refusal("a", TN_INVALID, "a word without `=`");
+  expect_refusal("=1", TN_INVALID, "a value without a key");
+  expect_refusal("a=1 b", TN_INVALID, "a word without `=`");
+  expect_refusal("label=\"open", TN_INVALID, "without closing quote");
+  expect_refusal("label=\"bad \\q\"", TN_INVALID, "an unknown escape");
+  expect_refusal("kernel=[1, 2", TN_INVALID, "without closing bracket");
+  expect_refusal("kernel=[1]a=2", TN_INVALID, "no blank after a value");
 }
 
 Test(params, printing_and_parsing_again_changes_nothing) {
@@ -383,10 +390,10 @@ Test(params, printing_and_parsing_again_changes_nothing) {
       "label=None note=\"\" kernel=7 stride=3",
       "a=nan sizes=[inf, -inf]"};
   for (size_t i = 0; i < COUNT(texts); ++i) {
-    tn_params *first = parsed(texts[i]);
-    char *text = strdup(printed(first, false));
-    tn_params *second = parsed(text);
-    cr_assert_str_eq(printed(second, false), text);
+    tn_params *first = parse_params(texts[i]);
+    char *text = strdup(print_params(first, false));
+    tn_params *second = parse_params(text);
+    cr_assert_str_eq(print_params(second, false), text);
     cr_assert_eq(first->hash, second->hash, "%s", text);
     const all_params *p = first->data, *q = second->data;
     cr_assert_eq(memcmp(&p->a, &q->a, sizeof p->a), 0);
@@ -398,8 +405,8 @@ Test(params, printing_and_parsing_again_changes_nothing) {
 }
 
 Test(params, text_names_enums_and_shortest_numbers) {
-  tn_params *params = parsed("a=0.1 label=\"say \\\"hi\\\"\"");
-  cr_assert_str_eq(printed(params, false),
+  tn_params *params = parse_params("a=0.1 label=\"say \\\"hi\\\"\"");
+  cr_assert_str_eq(print_params(params, false),
                    "a=0.1 bounded=0.5 count=3 flag=false mode=bilinear "
                    "label=\"say \\\"hi\\\"\" kernel=[3, 3] stride=[1, 1] "
                    "sizes=[] dtype=f32 axis=None note=None");
@@ -407,8 +414,8 @@ Test(params, text_names_enums_and_shortest_numbers) {
 }
 
 Test(params, json_is_an_object_of_all_parameters) {
-  tn_params *params = parsed("a=inf flag=1 axis=2 sizes=[0.5, nan]");
-  cr_assert_str_eq(printed(params, true),
+  tn_params *params = parse_params("a=inf flag=1 axis=2 sizes=[0.5, nan]");
+  cr_assert_str_eq(print_params(params, true),
                    "{\"a\": \"inf\", \"bounded\": 0.5, \"count\": 3, "
                    "\"flag\": true, \"mode\": \"bilinear\", \"label\": \"\", "
                    "\"kernel\": [3, 3], \"stride\": [1, 1], "
@@ -418,10 +425,10 @@ Test(params, json_is_an_object_of_all_parameters) {
 }
 
 Test(params, equal_parameters_have_equal_hashes_and_others_do_not) {
-  tn_params *a = parsed("a=1 kernel=[3, 3] stride=[1, 1]");
-  tn_params *b = parsed("stride=1 alpha=1.0");
-  tn_params *c = parsed("a=1 stride=2");
-  tn_params *d = parsed("a=1 axis=0");
+  tn_params *a = parse_params("a=1 kernel=[3, 3] stride=[1, 1]");
+  tn_params *b = parse_params("stride=1 alpha=1.0");
+  tn_params *c = parse_params("a=1 stride=2");
+  tn_params *d = parse_params("a=1 axis=0");
   cr_assert_eq(a->hash, b->hash);
   cr_assert_neq(a->hash, c->hash);
   cr_assert_neq(a->hash, d->hash);
@@ -432,7 +439,7 @@ Test(params, equal_parameters_have_equal_hashes_and_others_do_not) {
 }
 
 Test(params, parameters_hold_their_plugin) {
-  tn_params *params = parsed("a=1");
+  tn_params *params = parse_params("a=1");
   cr_assert_eq(atomic_load(&w.op.params), 1);
   tn__params_release(params);
   cr_assert_eq(atomic_load(&w.op.params), 0);
@@ -441,7 +448,7 @@ Test(params, parameters_hold_their_plugin) {
 
 Test(params, an_operator_without_definition_has_no_parameters) {
   w.op.desc = NULL;
-  refused("a=1", TN_NOT_FOUND, "demo.all@1");
+  expect_refusal("a=1", TN_NOT_FOUND, "demo.all@1");
 }
 
 Test(params, a_broken_default_is_the_plugins_fault) {
@@ -453,7 +460,7 @@ Test(params, a_broken_default_is_the_plugins_fault) {
   const tn_field *const fields[] = {&broken};
   const tn_op op = {.params_size = 8, .n_params = 1, .params = fields};
   w.op.desc = &op;
-  refused("", TN_PLUGIN, "the plugin is at fault");
+  expect_refusal("", TN_PLUGIN, "the plugin is at fault");
 }
 
 Test(params, every_failing_allocation_is_survived) {
@@ -478,7 +485,7 @@ Test(params, every_failing_allocation_is_survived) {
 }
 
 Test(params, printing_survives_a_failing_allocation) {
-  tn_params *params = parsed("");
+  tn_params *params = parse_params("");
   const tn__fields fields = {params->fields, params->n_fields, 0, ""};
   tn__buf buf;
   tn__buf_init(&buf, &w.env);

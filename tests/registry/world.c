@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * world.c: see world.h.
+ * world.c: implements world.h.
  */
 #include "world.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool fails(failure *f) {
+static bool is_failing(failure *f) {
   size_t call = f->calls++;
   return call == f->at || (f->sticky && call > f->at);
 }
@@ -20,7 +20,7 @@ static bool fails(failure *f) {
 
 static void *world_alloc(void *ctx, size_t bytes, size_t align) {
   world *w = ctx;
-  if (fails(&w->memory)) return NULL;
+  if (is_failing(&w->memory)) return NULL;
   atomic_fetch_add(&w->blocks, 1);
   return aligned_alloc(align, (bytes + align - 1) / align * align);
 }
@@ -43,7 +43,7 @@ failure world_os_failure = {0, SIZE_MAX, false};
 
 static bool os_fails(void) {
   errno = EIO;
-  return fails(&world_os_failure);
+  return is_failing(&world_os_failure);
 }
 
 static int os_open(const char *path) {
@@ -82,7 +82,7 @@ static void *os_dlsym(void *handle, const char *name) {
   return os_fails() ? NULL : tn__os_real.dlsym(handle, name);
 }
 
-/* Closing works even where it says that it did not. */
+/* Closes the file even if it reports a failure. */
 static int os_close(int fd) {
   (void)tn__os_real.close(fd);
   return os_fails() ? -1 : 0;
@@ -93,7 +93,7 @@ static int os_dlclose(void *handle) {
   return os_fails() ? -1 : 0;
 }
 
-/* The linker has no reason to give when it was not asked. */
+/* The linker has no reason to report if it was not called. */
 static const char *os_dlerror(void) {
   return NULL;
 }
@@ -150,14 +150,14 @@ void world_close(world *w) {
 
 /* -------------------------------------------------------------------- files */
 
-const char *fixture(const char *name) {
+const char *fixture_path(const char *name) {
   static char path[512];
   (void)snprintf(path, sizeof path, "%s/%s.so", FIXTURES, name);
   return path;
 }
 
 uint8_t *fixture_bytes(const char *name, size_t *n) {
-  FILE *file = fopen(fixture(name), "rb");
+  FILE *file = fopen(fixture_path(name), "rb");
   uint8_t *bytes = malloc(1 << 20);
   cr_assert(file && bytes);
   *n = fread(bytes, 1, 1 << 20, file);

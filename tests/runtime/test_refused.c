@@ -99,7 +99,7 @@ Test(refused, texts_of_plugins_may_not_be_null) {
   cr_assert_eq(tn_plugin_add(rt, &withdrawer), TN_INVALID);
   expect_text("the id of the kernel is NULL");
   cr_assert_eq(tn_plugin_add(rt, &asker), TN_OK, "%s", tn_error_text());
-  cr_assert_not_null(strstr(logged, "an extension whose id is NULL"), "%s",
+  cr_assert_not_null(strstr(logged, "an extension with a NULL id"), "%s",
                      logged);
   tn_runtime_release(rt);
 }

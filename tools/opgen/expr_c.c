@@ -124,7 +124,7 @@ static const char *suffix(const writer *w) {
 /* Within the class; what only its negative is within wraps to that. */
 static piece whole_number(writer *w, const tnm_expr *number) {
   uint64_t wide = 0;
-  (void)tnm_number_whole(number, &wide);
+  (void)tnm_number_read_whole(number, &wide);
   if (w->class_bit == TNM_CLASS_I64)
     return wide <= INT64_MAX
                ? PIECE(w, ATOM, VALUE, "%" PRIu64, wide)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * derive.c: what the gradient of a call calls: operators that stand in a table,
- * with parameters made of those of the call, and the operator that stands for
- * the gradient itself. Tape and graph share it.
+ * gradient_params.c: finds the operators that compute a gradient, and creates
+ * their parameters from those of the call. The names are in a table of the
+ * operator. Tape and graph share these functions.
  */
 #include <stdio.h>
 #include <string.h>
@@ -45,8 +45,8 @@ static void add_params(const tn_params *params, const char *template,
   }
 }
 
-tn_code tn__params_template(const tn_params *from, const char *template,
-                            tn_operator *to, tn_params **out) {
+tn_code tn__params_expand_template(const tn_params *from, const char *template,
+                                   tn_operator *to, tn_params **out) {
   tn__buf text;
   *out = NULL;
   if (!template) return TN_OK;
@@ -59,9 +59,9 @@ tn_code tn__params_template(const tn_params *from, const char *template,
   return rc;
 }
 
-/* By way of text, which is defined to read back as equal values. */
-tn_code tn__params_move(const tn_params *from, tn_operator *to,
-                        tn_params **out) {
+/* Uses the text form, which reads back as equal values. */
+tn_code tn__params_convert(const tn_params *from, tn_operator *to,
+                           tn_params **out) {
   tn__buf text;
   *out = NULL;
   if (!from || from->n_fields == 0) return TN_OK;
@@ -77,7 +77,7 @@ tn_code tn__params_move(const tn_params *from, tn_operator *to,
 
 /* ------------------------------------------------------------ second order */
 
-static tn_code no_operator(const char *name, const char *why) {
+static tn_code fail_no_operator(const char *name, const char *why) {
   return tn__fail(TN_UNSUPPORTED,
                   "there %s operator %s%s; its inputs are to be [gradient of "
                   "every output, every input, every output] and its outputs "
@@ -86,7 +86,7 @@ static tn_code no_operator(const char *name, const char *why) {
 }
 
 /* "nn.pool@2" to "nn.pool_grad@2", with `numbers` after `grad`. */
-static tn_code operator_find(const tn_operator *op, const char *numbers,
+static tn_code find_operator(const tn_operator *op, const char *numbers,
                              tn_operator **out) {
   tn__buf name;
   tn__buf_init(&name, op->registry->env);
@@ -95,17 +95,17 @@ static tn_code operator_find(const tn_operator *op, const char *numbers,
               at);
   tn_code rc = name.failed ? tn__fail_memory(name.n, "an operator's name")
                            : tn__operator_get(op->registry, name.s, out);
-  if (rc == TN_NOT_FOUND) rc = no_operator(name.s, "");
+  if (rc == TN_NOT_FOUND) rc = fail_no_operator(name.s, "");
   if (rc == TN_OK) rc = tn__operator_hold(*out);
   tn__buf_deinit(&name);
   return rc;
 }
 
-static tn_code fitting_find(const tn_operator *of, const char *numbers,
+static tn_code find_fitting(const tn_operator *of, const char *numbers,
                             const tn__gradient_counts *counts,
                             tn_operator **out) {
   tn_operator *op = NULL;
-  TN__TRY(operator_find(of, numbers, &op));
+  TN__TRY(find_operator(of, numbers, &op));
   const tn_op *desc = op->desc;
   if (desc->n_inputs == counts->n_in + 2 * counts->n_out &&
       desc->n_outputs == counts->n_in && desc->n_aux == 0) {
@@ -113,12 +113,12 @@ static tn_code fitting_find(const tn_operator *of, const char *numbers,
     return TN_OK;
   }
   tn__operator_unhold(op);
-  return no_operator(op->name, ", but it does not fit this call");
+  return fail_no_operator(op->name, ", but it does not fit this call");
 }
 
-/* Calls with fewer operands than the table has, because some are optional or
- * counted, have an operator of their own: "nn.pool_grad_2_1@2" for those with
- * two inputs and one output. States are no operands of either. */
+/* Calls with fewer operands than the table has (some are optional or counted)
+ * have an operator of their own. For two inputs and one output it is
+ * "nn.pool_grad_2_1@2". States do not count. */
 tn_code tn__operator_gradient(const tn_operator *of,
                               const tn__gradient_counts *counts,
                               tn_operator **out) {
@@ -126,21 +126,21 @@ tn_code tn__operator_gradient(const tn_operator *of,
   *out = NULL;
   (void)snprintf(numbers, sizeof numbers, "_%u_%u", (unsigned)counts->n_in,
                  (unsigned)counts->n_out);
-  tn_code rc = fitting_find(of, "", counts, out);
+  tn_code rc = find_fitting(of, "", counts, out);
   if (rc != TN_UNSUPPORTED) return rc;
-  rc = fitting_find(of, numbers, counts, out);
+  rc = find_fitting(of, numbers, counts, out);
   if (rc != TN_UNSUPPORTED) return rc;
-  return fitting_find(of, "", counts, out); /* which says why */
+  return find_fitting(of, "", counts, out); /* its message states the reason */
 }
 
-bool tn__gradient_passes(const tn_input_gradient *rule) {
+bool tn__gradient_is_nonzero(const tn_input_gradient *rule) {
   return !rule->stop && (!rule->formula || strcmp(rule->formula, "0") != 0);
 }
 
 /* ---------------------------------------------------------- linear operators
  */
 
-uint32_t tn__operator_groups(const tn_op *op, uint32_t i) {
+uint32_t tn__operator_linear_groups(const tn_op *op, uint32_t i) {
   const tn_input_gradient *g = op->gradient->inputs[i];
   return TN_HAS(g, linear) ? g->linear : 0;
 }
@@ -149,7 +149,8 @@ bool tn__operator_is_linear(const tn_op *op) {
   const tn_gradient *g = op->gradient;
   if (!g || g->kind != TN_GRADIENT_KERNEL || op->n_aux > 0) return false;
   for (uint32_t i = 0; i < g->n_inputs; ++i)
-    if (!g->inputs[i]->stop && tn__operator_groups(op, i) == 0) return false;
+    if (!g->inputs[i]->stop && tn__operator_linear_groups(op, i) == 0)
+      return false;
   return g->n_inputs > 0;
 }
 
@@ -170,7 +171,7 @@ static bool has_gradient(tn__registry *registry, const char *name) {
   return has;
 }
 
-static bool calls_have_gradients(const tn_operator *op) {
+static bool has_call_gradients(const tn_operator *op) {
   const tn_gradient *g = op->desc->gradient;
   for (uint32_t i = 0; i < g->n_inputs; ++i) {
     const tn_input_gradient *rule = g->inputs[i];
@@ -184,13 +185,13 @@ static bool calls_have_gradients(const tn_operator *op) {
 
 static bool is_twin_differentiable(const tn_operator *op, const char *numbers) {
   tn_operator *twin = NULL;
-  if (operator_find(op, numbers, &twin)) return false;
+  if (find_operator(op, numbers, &twin)) return false;
   const bool is = is_differentiable(twin->desc);
   tn__operator_unhold(twin);
   return is;
 }
 
-/* Of any number of operands that a call may have. */
+/* For calls with any number of operands. */
 static bool has_differentiable_twin(const tn_operator *op) {
   if (is_twin_differentiable(op, "")) return true;
   for (uint32_t in = op->desc->n_inputs; in > 0; --in)
@@ -206,6 +207,6 @@ static bool has_differentiable_twin(const tn_operator *op) {
 bool tn__operator_has_second(const tn_operator *op) {
   if (!is_differentiable(op->desc)) return false;
   if (op->desc->gradient->kind == TN_GRADIENT_GRAPH)
-    return calls_have_gradients(op);
+    return has_call_gradients(op);
   return tn__operator_is_linear(op->desc) || has_differentiable_twin(op);
 }

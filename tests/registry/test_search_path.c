@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_search.c: nothing is loaded through a file or folder that another user
- * may change, at any place of the path.
+ * test_search_path.c: no plugin is loaded through a file or folder that another
+ * user may change, at any place of the path.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 enum { NOBODY = 65534 };
 
-/* DIR/above/plugins/fix.so. */
+/* The path DIR/above/plugins/fix.so. */
 typedef struct tree {
   world w;
   char above[128], plugins[160], file[192], link[160];
@@ -43,9 +43,10 @@ static void close_tree(tree *t) {
   world_close(&t->w);
 }
 
-/* `path` is searched; the message names `culprit`, and nothing is loaded. */
-static void refuses(tree *t, const char *path, const char *culprit,
-                    const char *why) {
+/* Expects that a search of `path` fails with a message about `culprit` and
+ * loads nothing. */
+static void expect_refusal(tree *t, const char *path, const char *culprit,
+                           const char *why) {
   char expected[512];
   (void)snprintf(expected, sizeof expected, "%s: %s", culprit, why);
   cr_assert_eq(tn__plugins_load_path(t->w.registry, path), TN_INVALID,
@@ -54,15 +55,15 @@ static void refuses(tree *t, const char *path, const char *culprit,
   cr_assert_eq(t->w.registry->plugins.n, 0);
 }
 
-static void loads(tree *t, const char *path) {
+static void expect_load(tree *t, const char *path) {
   cr_assert_eq(tn__plugins_load_path(t->w.registry, path), TN_OK, "%s",
                tn_error_text());
   cr_assert_eq(t->w.registry->plugins.n, 1);
   cr_assert_eq(tn__plugin_unload(t->w.registry, "fix"), TN_OK);
 }
 
-/* False, with a line that says so, where the test's user cannot give files
- * away. */
+/* Whether the test's user can change the owner of files; prints a line if
+ * not. */
 static bool is_root(void) {
   if (geteuid() == 0) return true;
   cr_log_warn("only root can give files away: this part is not run");
@@ -72,9 +73,9 @@ static bool is_root(void) {
 Test(search_path, refuses_a_folder_below_one_that_others_may_write) {
   tree t;
   open_tree(&t, 0);
-  loads(&t, t.plugins);
+  expect_load(&t, t.plugins);
   cr_assert_eq(chmod(t.above, 0777), 0);
-  refuses(&t, t.plugins, t.above, "is writable by everybody");
+  expect_refusal(&t, t.plugins, t.above, "is writable by everybody");
   cr_assert(strstr(tn_error_text(), "(it is on the way to"), "%s",
             tn_error_text());
   close_tree(&t);
@@ -84,38 +85,38 @@ Test(search_path, allows_a_sticky_folder_above_but_not_as_the_folder) {
   tree t;
   open_tree(&t, 0);
   cr_assert_eq(chmod(t.above, 01777), 0);
-  loads(&t, t.plugins);
+  expect_load(&t, t.plugins);
   cr_assert_eq(chmod(t.plugins, 01777), 0);
-  refuses(&t, t.plugins, t.plugins, "is writable by everybody");
+  expect_refusal(&t, t.plugins, t.plugins, "is writable by everybody");
   close_tree(&t);
 }
 
 /* A user's private group has the user's number; root has none. */
-Test(search_path, refuses_what_a_group_may_write) {
+Test(search_path, refuses_a_file_that_a_group_may_write) {
   tree t;
   if (!is_root()) return;
   open_tree(&t, 0);
   cr_assert_eq(chmod(t.file, 0664), 0);
-  refuses(&t, t.plugins, t.file, "is writable by its group (0)");
+  expect_refusal(&t, t.plugins, t.file, "is writable by its group (0)");
   cr_assert_eq(chmod(t.file, 0646), 0);
-  refuses(&t, t.plugins, t.file, "is writable by everybody");
+  expect_refusal(&t, t.plugins, t.file, "is writable by everybody");
   cr_assert_eq(chmod(t.file, 0644), 0);
   cr_assert_eq(chmod(t.above, 0775), 0);
   cr_assert_eq(chown(t.above, 0, NOBODY), 0);
-  refuses(&t, t.plugins, t.above, "is writable by its group (65534)");
+  expect_refusal(&t, t.plugins, t.above, "is writable by its group (65534)");
   close_tree(&t);
 }
 
-Test(search_path, refuses_what_belongs_to_another_user) {
+Test(search_path, refuses_a_file_of_another_user) {
   tree t;
   if (!is_root()) return;
   open_tree(&t, 0);
   cr_assert_eq(chown(t.above, NOBODY, NOBODY), 0);
-  refuses(&t, t.plugins, t.above, "belongs to user 65534");
+  expect_refusal(&t, t.plugins, t.above, "belongs to user 65534");
   cr_assert_eq(chmod(t.above, 01755), 0);
-  refuses(&t, t.plugins, t.above, "belongs to user 65534");
+  expect_refusal(&t, t.plugins, t.above, "belongs to user 65534");
   cr_assert_eq(chown(t.above, 0, 0) | chown(t.file, NOBODY, NOBODY), 0);
-  refuses(&t, t.plugins, t.file, "belongs to user 65534");
+  expect_refusal(&t, t.plugins, t.file, "belongs to user 65534");
   close_tree(&t);
 }
 
@@ -123,9 +124,9 @@ Test(search_path, follows_links_and_examines_their_folders) {
   tree t;
   open_tree(&t, 0);
   cr_assert_eq(symlink("above/plugins", t.link), 0);
-  loads(&t, t.link);
+  expect_load(&t, t.link);
   cr_assert_eq(chmod(t.above, 0777), 0);
-  refuses(&t, t.link, t.above, "is writable by everybody");
+  expect_refusal(&t, t.link, t.above, "is writable by everybody");
   close_tree(&t);
 }
 
@@ -137,9 +138,9 @@ Test(search_path, refuses_a_link_in_a_folder_that_others_may_write) {
   (void)snprintf(real, sizeof real, "%s/real", t.w.folder);
   cr_assert_eq(rename(t.plugins, real), 0);
   cr_assert_eq(symlink(real, t.plugins), 0);
-  loads(&t, t.plugins);
+  expect_load(&t, t.plugins);
   cr_assert_eq(chmod(t.above, 0777), 0);
-  refuses(&t, t.plugins, t.above, "is writable by everybody");
+  expect_refusal(&t, t.plugins, t.above, "is writable by everybody");
   cr_assert_eq(unlink(t.plugins) | rename(real, t.plugins), 0);
   close_tree(&t);
 }
@@ -153,8 +154,7 @@ Test(search_path, refuses_links_that_lead_to_each_other) {
   close_tree(&t);
 }
 
-/* Another user's moment: after the names were examined, before one is opened.
- */
+/* Acts as another user between the examination of a path and its opening. */
 static int open_late(const char *path) {
   if (chmod(path, 0666)) abort();
   return tn__os_real.open(path);
@@ -166,7 +166,7 @@ Test(search_path, examines_the_file_that_it_has_opened) {
   tn__os os = tn__os_real;
   os.open = open_late;
   t.w.env.os = &os;
-  refuses(&t, t.plugins, t.file, "is writable by everybody");
+  expect_refusal(&t, t.plugins, t.file, "is writable by everybody");
   t.w.env.os = &tn__os_real;
   close_tree(&t);
 }
@@ -190,11 +190,11 @@ Test(search_path, survives_each_failing_call_of_the_system) {
   close_tree(&t);
 }
 
-Test(search_path, examines_nothing_if_the_host_says_so) {
+Test(search_path, examines_nothing_if_the_host_allows_any_folder) {
   tree t;
   open_tree(&t, TN_TRUST_ANY_FOLDER);
   cr_assert_eq(chmod(t.above, 0777) | chmod(t.file, 0666), 0);
-  loads(&t, t.plugins);
+  expect_load(&t, t.plugins);
   close_tree(&t);
 }
 

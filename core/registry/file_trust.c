@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * trust.c: whether another user may change a file of a search path. Not only
- * the file counts: a user with write access to a folder above it can rename
- * the folder between and put another one in its place.
+ * file_trust.c: decides whether another user may change a file of a search
+ * path. The folders above the file count as well: a user with write access to
+ * one of them can rename the next folder and put another one in its place.
  *
- * The walk begins at the root. As soon as a folder is known to be safe, no
- * other user can exchange its entries, so the next one is examined without a
- * race.
+ * The walk begins at the root. Other users cannot exchange the entries of a
+ * safe folder, so the next entry is examined without a race.
  */
-#include "trust.h"
+#include "file_trust.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -17,8 +16,9 @@
 
 enum { MOST_LINKS = 40 }; /* as Linux */
 
-/* A group of the same number as its only user, as useradd makes them. The group
- * of root is none: its members are administrators, not root. */
+/* Whether the group is a private one: it has the number of its only user, as
+ * useradd makes it. Not the group of root: its members are administrators, not
+ * root. */
 static bool is_private_group(const struct stat *st) {
   return st->st_gid == st->st_uid && st->st_uid != 0;
 }
@@ -46,7 +46,8 @@ tn_code tn__trust_check(const char *path, const struct stat *st) {
   return check_owner(path, st);
 }
 
-/* Users cannot exchange the entries of others in a sticky folder, as /tmp. */
+/* In a sticky folder such as /tmp, users cannot exchange the entries of
+ * others. */
 static tn_code check_parent(const char *path, const struct stat *st) {
   return st->st_mode & S_ISVTX ? check_owner(path, st)
                                : tn__trust_check(path, st);
@@ -56,13 +57,13 @@ static tn_code check_parent(const char *path, const struct stat *st) {
 
 typedef struct walk {
   const tn__env *env;
-  const char *path;    /* as the caller gave it, for messages */
+  const char *path;    /* of the caller, for messages */
   char *done;          /* PATH_MAX bytes: examined, without links; "" for / */
-  char rest[PATH_MAX]; /* not examined yet */
+  char rest[PATH_MAX]; /* not yet examined */
   unsigned links;
 } walk;
 
-static tn_code too_long(const walk *w) {
+static tn_code fail_too_long(const walk *w) {
   return tn__fail(TN_INVALID, "%s: this path has more than %d bytes", w->path,
                   PATH_MAX - 1);
 }
@@ -72,7 +73,7 @@ static void drop_last(char *path) {
   if (slash) *slash = 0;
 }
 
-/* The link's target takes the place of the link. */
+/* Replaces a link by its target. */
 static tn_code follow_link(walk *w, const struct stat *st) {
   char target[2 * PATH_MAX];
   TN__TRY(check_owner(w->done, st));
@@ -81,7 +82,7 @@ static tn_code follow_link(walk *w, const struct stat *st) {
     return tn__fail(TN_IO, "%s: this link cannot be followed: %s", w->done,
                     strerror(n < 0 ? errno : ELOOP));
   const size_t more = strlen(w->rest);
-  if ((size_t)n + more + 2 > PATH_MAX) return too_long(w);
+  if ((size_t)n + more + 2 > PATH_MAX) return fail_too_long(w);
   target[n] = '/';
   memcpy(target + n + 1, w->rest, more + 1);
   memcpy(w->rest, target, (size_t)n + more + 2);
@@ -90,8 +91,8 @@ static tn_code follow_link(walk *w, const struct stat *st) {
   return TN_OK;
 }
 
-/* `done` has got one more name. */
-static tn_code examine(walk *w) {
+/* Examines `done` after one more name was added. */
+static tn_code examine_entry(walk *w) {
   struct stat st;
   const char *name = w->done[0] ? w->done : "/";
   const bool is_parent = w->rest[strspn(w->rest, "/")] != 0;
@@ -106,12 +107,12 @@ static tn_code examine(walk *w) {
 }
 
 /* Moves the first name of `rest` to `done`. */
-static tn_code step(walk *w) {
+static tn_code examine_next(walk *w) {
   const char *name = w->rest + strspn(w->rest, "/");
   const size_t n = strcspn(name, "/"), had = strlen(w->done);
   const bool up = n == 2 && !memcmp(name, "..", 2);
   const bool stay = n == 0 || (n == 1 && *name == '.');
-  if (had + n + 2 > PATH_MAX) return too_long(w);
+  if (had + n + 2 > PATH_MAX) return fail_too_long(w);
   if (!up && !stay) {
     w->done[had] = '/';
     memcpy(w->done + had + 1, name, n);
@@ -119,7 +120,7 @@ static tn_code step(walk *w) {
   }
   memmove(w->rest, name + n, strlen(name + n) + 1);
   if (up) drop_last(w->done);
-  return up || stay ? TN_OK : examine(w);
+  return up || stay ? TN_OK : examine_entry(w);
 }
 
 tn_code tn__trust_resolve(const tn__env *env, const char *path, char *real) {
@@ -127,10 +128,10 @@ tn_code tn__trust_resolve(const tn__env *env, const char *path, char *real) {
   real[0] = 0;
   if (path[0] != '/')
     return tn__fail(TN_INVALID, "\"%s\" is not an absolute path", path);
-  if (strlen(path) >= sizeof w.rest) return too_long(&w);
+  if (strlen(path) >= sizeof w.rest) return fail_too_long(&w);
   memcpy(w.rest, path, strlen(path) + 1);
-  TN__TRY(examine(&w));
-  while (w.rest[0]) TN__TRY(step(&w));
+  TN__TRY(examine_entry(&w));
+  while (w.rest[0]) TN__TRY(examine_next(&w));
   if (!real[0]) memcpy(real, "/", 2);
   return TN_OK;
 }

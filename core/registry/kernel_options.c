@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tune.c: options of kernels that a host sets. Calls read them without a lock,
- * so what is replaced stays until the plugin goes.
+ * kernel_options.c: options of kernels that a host sets. Calls read them
+ * without a lock, so replaced options stay until the plugin is unloaded.
  */
 #include <string.h>
 
@@ -23,7 +23,7 @@ static bool is_named(const tn__kernel *kernel, const char *id) {
   return strcmp(kernel->desc->id, id) == 0;
 }
 
-/* The plugin whose kernel it is; NULL if the operator has none of this id. */
+/* The plugin of the kernel; NULL if the operator has no kernel with this id. */
 static tn__plugin *plugin_of(const tn_operator *op, const char *id) {
   for (size_t i = 0; i < op->kernels.n; ++i) {
     const tn__kernel *kernel = op->kernels.v[i];
@@ -32,9 +32,9 @@ static tn__plugin *plugin_of(const tn_operator *op, const char *id) {
   return NULL;
 }
 
-/* Puts what each pass would have behind what was replaced before. */
-static tn_code stage(const tn_operator *op, const char *id, const char *text,
-                     tn__vec *to) {
+/* Appends the new options of each pass to the replaced ones. */
+static tn_code prepare_options(const tn_operator *op, const char *id,
+                               const char *text, tn__vec *to) {
   for (size_t i = 0; i < op->kernels.n; ++i) {
     const tn__kernel *kernel = op->kernels.v[i];
     void *options = NULL;
@@ -49,8 +49,9 @@ static tn_code stage(const tn_operator *op, const char *id, const char *text,
   return TN_OK;
 }
 
-/* Each pass changes places with what was staged for it. */
-static void commit(const tn_operator *op, const char *id, void **staged) {
+/* Exchanges the options of each pass with those prepared for it. */
+static void exchange_options(const tn_operator *op, const char *id,
+                             void **staged) {
   for (size_t i = 0; i < op->kernels.n; ++i) {
     tn__kernel *kernel = op->kernels.v[i];
     if (!is_named(kernel, id)) continue;
@@ -59,21 +60,23 @@ static void commit(const tn_operator *op, const char *id, void **staged) {
   }
 }
 
-static tn_code tune(const tn_operator *op, const char *id, const char *text) {
+static tn_code set_options(const tn_operator *op, const char *id,
+                           const char *text) {
   tn__plugin *plugin = plugin_of(op, id);
-  if (!plugin) return tn__operator_no_kernel(op, id);
+  if (!plugin) return tn__operator_fail_no_kernel(op, id);
   tn__vec *retired = &plugin->retired;
   const size_t n = retired->n;
-  const tn_code rc = stage(op, id, text, retired);
-  if (!rc) commit(op, id, retired->v + n);
+  const tn_code rc = prepare_options(op, id, text, retired);
+  if (!rc) exchange_options(op, id, retired->v + n);
   while (rc && retired->n > n)
     tn__free(op->registry->env, retired->v[--retired->n]);
   return rc;
 }
 
-tn_code tn__operator_tune(tn_operator *op, const char *id, const char *text) {
+tn_code tn__operator_set_options(tn_operator *op, const char *id,
+                                 const char *text) {
   pthread_rwlock_wrlock(&op->registry->lock);
-  const tn_code rc = tune(op, id, text);
+  const tn_code rc = set_options(op, id, text);
   atomic_fetch_add(&op->registry->epoch, 1);
   pthread_rwlock_unlock(&op->registry->lock);
   return rc;

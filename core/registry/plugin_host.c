@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * host.c: the functions that plugins find in tn_host. They answer into the
- * call's own slot; nothing here blocks, and only `extension` changes the
- * registry.
+ * plugin_host.c: implements the functions of tn_host that plugins call. They
+ * write to the call's own slot. None of them blocks, and only `extension`
+ * changes the registry.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,18 +12,18 @@ static tn__slot *slot_of(const tn_frame *call) {
   return call->run ? call->run->host_data : NULL;
 }
 
-/* A failure cannot be described with a code of success. */
-static int32_t failure(int32_t code) {
+/* Replaces a code of success, which cannot describe a failure. */
+static int32_t failure_code(int32_t code) {
   return code < 0 ? code : TN_PLUGIN;
 }
 
 /* Slices of a parallel loop may fail at the same time; the last text wins. */
-static void slot_lock(tn__slot *slot) {
+static void lock_slot(tn__slot *slot) {
   while (atomic_exchange_explicit(&slot->busy, 1, memory_order_acquire) != 0) {
   }
 }
 
-static void slot_unlock(tn__slot *slot) {
+static void unlock_slot(tn__slot *slot) {
   atomic_store_explicit(&slot->busy, 0, memory_order_release);
 }
 
@@ -31,9 +31,9 @@ static int32_t host_fail(const tn_frame *call, int32_t code, const char *file,
                          int32_t line, const char *format, ...) {
   tn__slot *slot = slot_of(call);
   va_list args;
-  if (!slot) return failure(code);
-  slot_lock(slot);
-  slot->code = failure(code);
+  if (!slot) return failure_code(code);
+  lock_slot(slot);
+  slot->code = failure_code(code);
   va_start(args, format);
   (void)vsnprintf(slot->text, sizeof slot->text, format ? format : "", args);
   va_end(args);
@@ -42,8 +42,8 @@ static int32_t host_fail(const tn_frame *call, int32_t code, const char *file,
     tn__log(plugin->registry->env, TN_LOG_DEBUG, "%s:%d: %s", file ? file : "?",
             (int)line, slot->text);
   }
-  slot_unlock(slot);
-  return failure(code);
+  unlock_slot(slot);
+  return failure_code(code);
 }
 
 static void host_log(const tn_host *host, int32_t level, const char *format,
@@ -90,20 +90,20 @@ static bool add_user(tn__extension *extension, tn__plugin *user) {
   return tn__vec_push(env, &extension->users, user) == TN_OK;
 }
 
-/* Runs on the thread that loads and holds the load lock, which is what protects
- * the table; anybody else is told so. */
+/* Allowed only on the thread that loads: its load lock protects the table. On
+ * other threads it logs an error. */
 static const void *host_extension(const tn_host *host, const char *id) {
   tn__plugin *plugin = host->host_data;
   if (!id) {
     host_log(host, TN_LOG_ERROR,
-             "asked for an extension whose id is NULL; name it, as "
+             "requested an extension with a NULL id; pass its id, as "
              "\"tn.pass/1\"");
     return NULL;
   }
   if (!plugin->loading) {
     host_log(host, TN_LOG_ERROR,
-             "asked for the extension \"%s\" outside init; ask in init and "
-             "keep the answer",
+             "requested the extension \"%s\" outside init; request it in "
+             "init and keep the result",
              id);
     return NULL;
   }
@@ -113,7 +113,7 @@ static const void *host_extension(const tn_host *host, const char *id) {
   return extension && add_user(extension, plugin) ? extension->table : NULL;
 }
 
-int32_t tn__host_no_body(const tn_frame *call) {
+int32_t tn__host_fail_no_body(const tn_frame *call) {
   return host_fail(call, TN_INVALID, __FILE__, __LINE__,
                    "parallel_for: the body of the loop is NULL");
 }
@@ -121,7 +121,7 @@ int32_t tn__host_no_body(const tn_frame *call) {
 static int32_t serial_for(const tn_frame *call, int64_t n, int64_t grain,
                           tn_loop_body *body, void *arg) {
   (void)grain;
-  if (!body) return tn__host_no_body(call);
+  if (!body) return tn__host_fail_no_body(call);
   return n > 0 ? body(arg, 0, n) : TN_OK;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shape programs: arithmetic, its limits, and what they can look at.
+ * Shape programs: arithmetic, its limits, and the values that they can read.
  */
 #include "calls.h"
 
-/* Value of the last of n nodes; `code` is what evaluation must say. */
+/* The value of the last of n nodes; expects the result `code`. */
 static int64_t value_of(const tn_node *nodes, uint32_t n, tn_code code) {
   const tn__scope scope = {.nodes = nodes, .n_nodes = n};
   tn__ivalue value;
@@ -11,7 +11,8 @@ static int64_t value_of(const tn_node *nodes, uint32_t n, tn_code code) {
   return value.v[0];
 }
 
-static int64_t binary(uint32_t op, int64_t a, int64_t b, tn_code code) {
+static int64_t value_of_binary(uint32_t op, int64_t a, int64_t b,
+                               tn_code code) {
   const tn_node nodes[] = {{TN_NODE_CONST, 0, 0, 0, a},
                            {TN_NODE_CONST, 0, 0, 0, b},
                            {op, 0, 1, 0, 0}};
@@ -19,38 +20,39 @@ static int64_t binary(uint32_t op, int64_t a, int64_t b, tn_code code) {
 }
 
 Test(expression, division_rounds_towards_minus_infinity) {
-  cr_assert_eq(binary(TN_NODE_DIV, 7, 2, TN_OK), 3);
-  cr_assert_eq(binary(TN_NODE_DIV, -7, 2, TN_OK), -4);
-  cr_assert_eq(binary(TN_NODE_DIV, 7, -2, TN_OK), -4);
-  cr_assert_eq(binary(TN_NODE_DIV, -8, 2, TN_OK), -4);
-  cr_assert_eq(binary(TN_NODE_MOD, -7, 3, TN_OK), 2);
-  cr_assert_eq(binary(TN_NODE_MOD, 7, -3, TN_OK), -2);
-  cr_assert_eq(binary(TN_NODE_MOD, 7, -1, TN_OK), 0);
-  (void)binary(TN_NODE_DIV, 1, 0, TN_OUT_OF_RANGE);
-  (void)binary(TN_NODE_MOD, 1, 0, TN_OUT_OF_RANGE);
+  cr_assert_eq(value_of_binary(TN_NODE_DIV, 7, 2, TN_OK), 3);
+  cr_assert_eq(value_of_binary(TN_NODE_DIV, -7, 2, TN_OK), -4);
+  cr_assert_eq(value_of_binary(TN_NODE_DIV, 7, -2, TN_OK), -4);
+  cr_assert_eq(value_of_binary(TN_NODE_DIV, -8, 2, TN_OK), -4);
+  cr_assert_eq(value_of_binary(TN_NODE_MOD, -7, 3, TN_OK), 2);
+  cr_assert_eq(value_of_binary(TN_NODE_MOD, 7, -3, TN_OK), -2);
+  cr_assert_eq(value_of_binary(TN_NODE_MOD, 7, -1, TN_OK), 0);
+  (void)value_of_binary(TN_NODE_DIV, 1, 0, TN_OUT_OF_RANGE);
+  (void)value_of_binary(TN_NODE_MOD, 1, 0, TN_OUT_OF_RANGE);
 }
 
 Test(expression, overflow_is_an_error_not_a_number) {
-  (void)binary(TN_NODE_ADD, INT64_MAX, 1, TN_OUT_OF_RANGE);
-  (void)binary(TN_NODE_SUB, -2, INT64_MAX, TN_OUT_OF_RANGE);
-  (void)binary(TN_NODE_MUL, INT64_MAX, 2, TN_OUT_OF_RANGE);
-  (void)binary(TN_NODE_DIV, INT64_MIN, -1, TN_OUT_OF_RANGE);
-  (void)binary(TN_NODE_POW, 10, 19, TN_OUT_OF_RANGE);
-  (void)binary(TN_NODE_POW, 2, -1, TN_OUT_OF_RANGE);
-  cr_assert_eq(binary(TN_NODE_POW, 10, 18, TN_OK), 1000000000000000000);
-  cr_assert_eq(binary(TN_NODE_POW, -1, INT64_MAX, TN_OK), -1);
+  (void)value_of_binary(TN_NODE_ADD, INT64_MAX, 1, TN_OUT_OF_RANGE);
+  (void)value_of_binary(TN_NODE_SUB, -2, INT64_MAX, TN_OUT_OF_RANGE);
+  (void)value_of_binary(TN_NODE_MUL, INT64_MAX, 2, TN_OUT_OF_RANGE);
+  (void)value_of_binary(TN_NODE_DIV, INT64_MIN, -1, TN_OUT_OF_RANGE);
+  (void)value_of_binary(TN_NODE_POW, 10, 19, TN_OUT_OF_RANGE);
+  (void)value_of_binary(TN_NODE_POW, 2, -1, TN_OUT_OF_RANGE);
+  cr_assert_eq(value_of_binary(TN_NODE_POW, 10, 18, TN_OK),
+               1000000000000000000);
+  cr_assert_eq(value_of_binary(TN_NODE_POW, -1, INT64_MAX, TN_OK), -1);
 }
 
 Test(expression, comparisons_and_choices) {
-  cr_assert_eq(binary(TN_NODE_MIN, 2, -3, TN_OK), -3);
-  cr_assert_eq(binary(TN_NODE_MAX, 2, -3, TN_OK), 2);
-  cr_assert_eq(binary(TN_NODE_EQ, 2, 2, TN_OK), 1);
-  cr_assert_eq(binary(TN_NODE_NE, 2, 2, TN_OK), 0);
-  cr_assert_eq(binary(TN_NODE_LT, 1, 2, TN_OK), 1);
-  cr_assert_eq(binary(TN_NODE_LE, 2, 2, TN_OK), 1);
-  cr_assert_eq(binary(TN_NODE_GT, 1, 2, TN_OK), 0);
-  cr_assert_eq(binary(TN_NODE_GE, 1, 2, TN_OK), 0);
-  /* select(0, 1/0, -5): the branch that is not taken is not evaluated */
+  cr_assert_eq(value_of_binary(TN_NODE_MIN, 2, -3, TN_OK), -3);
+  cr_assert_eq(value_of_binary(TN_NODE_MAX, 2, -3, TN_OK), 2);
+  cr_assert_eq(value_of_binary(TN_NODE_EQ, 2, 2, TN_OK), 1);
+  cr_assert_eq(value_of_binary(TN_NODE_NE, 2, 2, TN_OK), 0);
+  cr_assert_eq(value_of_binary(TN_NODE_LT, 1, 2, TN_OK), 1);
+  cr_assert_eq(value_of_binary(TN_NODE_LE, 2, 2, TN_OK), 1);
+  cr_assert_eq(value_of_binary(TN_NODE_GT, 1, 2, TN_OK), 0);
+  cr_assert_eq(value_of_binary(TN_NODE_GE, 1, 2, TN_OK), 0);
+  /* select(0, 1/0, -5): does not evaluate the other branch */
   const tn_node nodes[] = {
       {TN_NODE_CONST, 0, 0, 0, 0},  {TN_NODE_CONST, 0, 0, 0, 1},
       {TN_NODE_DIV, 1, 0, 0, 0},    {TN_NODE_CONST, 0, 0, 0, -5},
@@ -59,7 +61,7 @@ Test(expression, comparisons_and_choices) {
   cr_assert_eq(value_of(nodes, 6, TN_OK), 5);
 }
 
-Test(expression, operands_are_looked_at_as_far_as_they_are_known) {
+Test(expression, known_parts_of_operands_are_read) {
   static const tn_node nodes[] = {
       {TN_NODE_OPERAND_RANK, TN_OPERAND_IN, 0, 0, 0},
       {TN_NODE_OPERAND_SIZE, TN_OPERAND_IN, 0, 0, 0},

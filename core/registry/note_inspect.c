@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * inspect.c: a plugin file's note becomes tables, for people and tools. The
- * file is never opened as code.
+ * note_inspect.c: decodes a plugin file's note into tables, for people and
+ * tools. The file is never opened as code.
  */
 #include <limits.h>
 
@@ -13,8 +13,8 @@ static tn_code keep_refusal(tn_inspection *inspection) {
   return inspection->refusal ? TN_OK : tn__fail_memory(0, "a refusal");
 }
 
-/* The versions are those that the plugin was compiled with. */
-static tn_code take_versions(tn_inspection *inspection, const tn_note *note) {
+/* Copies the versions with which the plugin was compiled. */
+static tn_code copy_versions(tn_inspection *inspection, const tn_note *note) {
   tn_plugin *plugin = tn__arena_alloc(&inspection->arena, sizeof *plugin);
   if (!plugin) return tn__fail_memory(sizeof *plugin, "an inspection");
   *plugin = *inspection->plugin;
@@ -24,24 +24,24 @@ static tn_code take_versions(tn_inspection *inspection, const tn_note *note) {
   return TN_OK;
 }
 
-/* The encoding of another major may be another one: then only the note's head
- * is shown. */
-static tn_code decode(tn_inspection *inspection, const tn__elf *elf,
-                      const char *path) {
+/* Another major version may have another encoding. Then the result is only the
+ * note's head. */
+static tn_code decode_tables(tn_inspection *inspection, const tn__elf *elf,
+                             const char *path) {
   const tn__env *env = inspection->env;
   if (elf->note.abi_major != TN_ABI_MAJOR) return TN_OK;
   tn_code rc =
       tn__tables_decode(&inspection->arena, elf->manifest,
                         (size_t)elf->note.manifest_size, &inspection->plugin);
   if (!rc) rc = tn__tables_check(env, inspection->plugin, false);
-  if (!rc) rc = take_versions(inspection, &elf->note);
+  if (!rc) rc = copy_versions(inspection, &elf->note);
   return rc ? tn__fail_more(rc, " (%s)", path) : TN_OK;
 }
 
-static tn_code fill(tn_inspection *inspection, const tn__elf *elf,
-                    const char *path) {
+static tn_code fill_inspection(tn_inspection *inspection, const tn__elf *elf,
+                               const char *path) {
   inspection->note = elf->note;
-  TN__TRY(decode(inspection, elf, path));
+  TN__TRY(decode_tables(inspection, elf, path));
   if (tn__elf_accept(elf, path)) return keep_refusal(inspection);
   return TN_OK;
 }
@@ -60,7 +60,7 @@ tn_code tn__inspection_open(const tn__env *env, const char *path,
     tn__env_retain(env);
     inspection->env = env;
     tn__arena_init(&inspection->arena, env);
-    rc = fill(inspection, &elf, path);
+    rc = fill_inspection(inspection, &elf, path);
   }
   tn__elf_deinit(env, &elf);
   if (rc)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * write.c: expressions to terms and back. What is written reads as a person
- * would have put it: differences and quotients instead of negative numbers and
- * exponents, and no sum begins with a minus that need not.
+ * term_convert.c: converts expressions to terms and back. The result reads as
+ * if a person had written it: differences and quotients instead of negative
+ * numbers and exponents, and a sum begins with a minus only if it must.
  */
 #include <math.h>
 #include <string.h>
@@ -19,20 +19,20 @@ typedef struct chain {
   bool sum;
 } chain;
 
-static bool continues(const tnm_expr *e, bool sum) {
+static bool is_continued(const tnm_expr *e, bool sum) {
   if (e->kind == TNM_NEG) return true;
   return e->kind == TNM_BINARY && strchr(sum ? "+-" : "*/", e->op);
 }
 
 static size_t count_chain(const tnm_expr *e, bool sum) {
   size_t n = 1;
-  if (!continues(e, sum)) return n;
+  if (!is_continued(e, sum)) return n;
   for (uint32_t i = 0; i < e->n_args; ++i) n += count_chain(e->args[i], sum);
   return n;
 }
 
 static void gather_sum(chain *c, const tnm_expr *e, double sign) {
-  if (!continues(e, true)) {
+  if (!is_continued(e, true)) {
     c->v[c->n++] = tnm_term_scale(c->set, sign, tnm_term_read(c->set, e));
     return;
   }
@@ -44,14 +44,15 @@ static void gather_sum(chain *c, const tnm_expr *e, double sign) {
   gather_sum(c, e->args[1], e->op == '-' ? -sign : sign);
 }
 
-/* Where that is a product in brackets, these may keep a number from others. */
+/* Adds a factor. A product in parentheses may keep its number separate from the
+ * others. */
 static void gather_factor(chain *c, const tnm_expr *e, double exponent) {
   c->v[c->n++] = tnm_term_power(c->set, tnm_term_read(c->set, e),
                                 tnm_term_number(c->set, exponent));
 }
 
 static void gather_product(chain *c, const tnm_expr *e) {
-  if (!continues(e, false)) {
+  if (!is_continued(e, false)) {
     gather_factor(c, e, 1);
     return;
   }
@@ -90,7 +91,7 @@ const term *tnm_term_read(terms *set, const tnm_expr *e) {
 /* --------------------------------------------------------------------- writing
  */
 
-static tnm_expr *node(terms *set, int kind) {
+static tnm_expr *create_node(terms *set, int kind) {
   tnm_expr *e = tn__arena_alloc(set->out, sizeof *e);
   if (e == NULL) return NULL;
   e->kind = kind;
@@ -98,9 +99,9 @@ static tnm_expr *node(terms *set, int kind) {
   return e;
 }
 
-static const tnm_expr *number(terms *set, double value) {
+static const tnm_expr *create_number(terms *set, double value) {
   tn__buf buf;
-  tnm_expr *e = node(set, TNM_NUMBER);
+  tnm_expr *e = create_node(set, TNM_NUMBER);
   if (e == NULL) return NULL;
   tn__buf_init(&buf, set->out->env);
   tn__buf_double(&buf, value);
@@ -111,17 +112,17 @@ static const tnm_expr *number(terms *set, double value) {
   return e->text == NULL ? NULL : e;
 }
 
-static const tnm_expr *negative(terms *set, const tnm_expr *operand) {
-  tnm_expr *e = operand == NULL ? NULL : node(set, TNM_NEG);
+static const tnm_expr *create_negative(terms *set, const tnm_expr *operand) {
+  tnm_expr *e = operand == NULL ? NULL : create_node(set, TNM_NEG);
   if (e == NULL) return NULL;
   e->args[0] = operand;
   e->n_args = 1;
   return e;
 }
 
-static const tnm_expr *binary(terms *set, char op, const tnm_expr *a,
-                              const tnm_expr *b) {
-  tnm_expr *e = a == NULL || b == NULL ? NULL : node(set, TNM_BINARY);
+static const tnm_expr *create_binary(terms *set, char op, const tnm_expr *a,
+                                     const tnm_expr *b) {
+  tnm_expr *e = a == NULL || b == NULL ? NULL : create_node(set, TNM_BINARY);
   if (e == NULL) return NULL;
   e->op = op;
   e->args[0] = a;
@@ -130,28 +131,31 @@ static const tnm_expr *binary(terms *set, char op, const tnm_expr *a,
   return e;
 }
 
-/* The language has no word for infinity and NaN. */
+/* The language has no literals for infinity and NaN. */
 static const tnm_expr *write_number(terms *set, double value) {
   if (isfinite(value))
-    return value < 0 ? negative(set, number(set, -value)) : number(set, value);
+    return value < 0 ? create_negative(set, create_number(set, -value))
+                     : create_number(set, value);
   const double dividend = isnan(value) ? 0 : 1;
-  const tnm_expr *e = binary(set, '/', number(set, dividend), number(set, 0));
-  return value < 0 ? negative(set, e) : e;
+  const tnm_expr *e = create_binary(set, '/', create_number(set, dividend),
+                                    create_number(set, 0));
+  return value < 0 ? create_negative(set, e) : e;
 }
 
-/* Numerator and denominator in the making. */
+/* Numerator and denominator under construction. */
 typedef struct quotient {
   const tnm_expr *above;
   const tnm_expr *below;
 } quotient;
 
-static void multiply(terms *set, const tnm_expr **to, const tnm_expr *factor) {
-  *to = *to == NULL ? factor : binary(set, '*', *to, factor);
+static void multiply_into(terms *set, const tnm_expr **to,
+                          const tnm_expr *factor) {
+  *to = *to == NULL ? factor : create_binary(set, '*', *to, factor);
 }
 
-/* 0.5 is better written as a division by 2 where there is a division anyway,
- * and 1/3 everywhere. */
-static bool divides(double number, bool is_quotient) {
+/* Whether to write a number as a division: 1/2 if there is a division already,
+ * 1/3 always. */
+static bool is_division(double number, bool is_quotient) {
   const double inverse = 1 / number;
   return number < 1 && inverse == floor(inverse) && inverse < 1e6 &&
          (is_quotient || 1024 * number != floor(1024 * number));
@@ -164,19 +168,19 @@ static bool is_inverse(const term *factor) {
 
 static void multiply_by(terms *set, quotient *q, const term *factor) {
   if (!is_inverse(factor)) {
-    multiply(set, &q->above, tnm_term_write(set, factor));
+    multiply_into(set, &q->above, tnm_term_write(set, factor));
     return;
   }
   const term *exponent = tnm_term_number(set, -factor->args[1]->number);
   const term *below = tnm_term_power(set, factor->args[0], exponent);
-  multiply(set, &q->below, tnm_term_write(set, below));
+  multiply_into(set, &q->below, tnm_term_write(set, below));
 }
 
-/* -a*b is (-a)*b for the parser. */
-static const tnm_expr *negated(terms *set, const tnm_expr *e) {
+/* The parser reads -a*b as (-a)*b. */
+static const tnm_expr *negate_expr(terms *set, const tnm_expr *e) {
   if (e != NULL && e->kind == TNM_BINARY && strchr("*/", e->op))
-    return binary(set, e->op, negated(set, e->args[0]), e->args[1]);
-  return negative(set, e);
+    return create_binary(set, e->op, negate_expr(set, e->args[0]), e->args[1]);
+  return create_negative(set, e);
 }
 
 static const tnm_expr *write_product(terms *set, const term *t) {
@@ -185,15 +189,15 @@ static const tnm_expr *write_product(terms *set, const term *t) {
   const double size = fabs(t->number);
   for (uint32_t i = 0; i < t->n; ++i)
     is_quotient = is_quotient || is_inverse(t->args[i]);
-  if (divides(size, is_quotient))
+  if (is_division(size, is_quotient))
     q.below = write_number(set, 1 / size);
   else if (size != 1)
     q.above = write_number(set, size);
   for (uint32_t i = 0; i < t->n; ++i) multiply_by(set, &q, t->args[i]);
-  if (q.above == NULL) q.above = number(set, 1);
+  if (q.above == NULL) q.above = create_number(set, 1);
   const tnm_expr *e =
-      q.below == NULL ? q.above : binary(set, '/', q.above, q.below);
-  return t->number < 0 ? negated(set, e) : e;
+      q.below == NULL ? q.above : create_binary(set, '/', q.above, q.below);
+  return t->number < 0 ? negate_expr(set, e) : e;
 }
 
 static bool is_negative(const term *t) {
@@ -205,14 +209,14 @@ static void add_to(terms *set, const tnm_expr **sum, const term *t) {
   if (*sum == NULL)
     *sum = tnm_term_write(set, t);
   else if (is_negative(t))
-    *sum =
-        binary(set, '-', *sum, tnm_term_write(set, tnm_term_scale(set, -1, t)));
+    *sum = create_binary(set, '-', *sum,
+                         tnm_term_write(set, tnm_term_scale(set, -1, t)));
   else
-    *sum = binary(set, '+', *sum, tnm_term_write(set, t));
+    *sum = create_binary(set, '+', *sum, tnm_term_write(set, t));
 }
 
-/* What stands first: a number before a difference, else the first operand
- * without a minus. */
+/* Index of the first operand to write: the first one without a minus. A number
+ * comes first if the sum would begin with a minus. */
 static uint32_t first_of(const term *t) {
   uint32_t first = 0;
   while (first < t->n && is_negative(t->args[first])) ++first;
@@ -240,11 +244,11 @@ static const tnm_expr *write_call(terms *set, const term *t) {
     args[i] = tnm_term_write(set, t->args[i]);
     if (args[i] == NULL) return NULL;
   }
-  if (t->kind == TERM_POWER) return binary(set, '^', args[0], args[1]);
+  if (t->kind == TERM_POWER) return create_binary(set, '^', args[0], args[1]);
   if (t->kind == TERM_COMPARE)
-    return binary(set, (char)t->index, args[0], args[1]);
-  if (t->index == TNM_F_MOD) return binary(set, '%', args[0], args[1]);
-  tnm_expr *e = node(set, TNM_CALL);
+    return create_binary(set, (char)t->index, args[0], args[1]);
+  if (t->index == TNM_F_MOD) return create_binary(set, '%', args[0], args[1]);
+  tnm_expr *e = create_node(set, TNM_CALL);
   if (e == NULL) return NULL;
   e->index = t->index;
   e->text = tnm_function_at(t->index)->name;
@@ -254,7 +258,7 @@ static const tnm_expr *write_call(terms *set, const term *t) {
 }
 
 static const tnm_expr *write_leaf(terms *set, const term *t) {
-  tnm_expr *e = node(set, t->leaf->kind);
+  tnm_expr *e = create_node(set, t->leaf->kind);
   if (e == NULL) return NULL;
   *e = *t->leaf;
   e->pos = set->pos;
@@ -279,7 +283,7 @@ static const tnm_expr *write_any(terms *set, const term *t) {
   if (!is_inverse(t)) return write_call(set, t);
   quotient q = {NULL, NULL};
   multiply_by(set, &q, t);
-  return binary(set, '/', number(set, 1), q.below);
+  return create_binary(set, '/', create_number(set, 1), q.below);
 }
 
 const tnm_expr *tnm_term_write(terms *set, const term *t) {

@@ -1,46 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0
- * expr.c: evaluates shape programs. Forwards only: what follows for a variable
- * from a value is in infer_solve.c.
+ * shape_program.c: evaluates shape programs. infer_solve.c does the reverse: it
+ * finds variables from values.
  */
-#include "expr.h"
+#include "shape_program.h"
 
 #include <string.h>
 
 /* Deeper programs are refused, so that a bad table cannot exhaust the stack. */
 enum { DEPTH_MAX = 200 };
 
-static uint32_t child(const tn_node *node, uint32_t which) {
+static uint32_t child_of(const tn_node *node, uint32_t which) {
   const int32_t children[] = {node->a, node->b, node->c};
   return (uint32_t)children[which];
 }
 
-static tn_code bad_program(const char *what) {
+static tn_code fail_bad_program(const char *what) {
   return tn__fail(TN_PLUGIN,
                   "a shape rule is malformed: %s; regenerate the plugin with "
                   "opgen",
                   what);
 }
 
-/* The node, if its operands stand before it: then every walk ends. */
+/* The node, if its operands have lower indexes: then every walk ends. */
 static tn_code node_at(const tn__scope *scope, uint32_t index,
                        const tn_node **out) {
-  if (index >= scope->n_nodes) return bad_program("a node does not exist");
+  if (index >= scope->n_nodes) return fail_bad_program("a node does not exist");
   const tn_node *node = &scope->nodes[index];
   for (uint32_t i = 0; i < tnm_node_arity(node->op); ++i)
-    if (child(node, i) >= index)
-      return bad_program("a node comes before its operand");
+    if (child_of(node, i) >= index)
+      return fail_bad_program("a node comes before its operand");
   *out = node;
   return TN_OK;
 }
 
-bool tn__same_node(const tn_node *nodes, uint32_t a, uint32_t b) {
+bool tn__is_same_node(const tn_node *nodes, uint32_t a, uint32_t b) {
   if (a == b) return true;
   const tn_node *x = &nodes[a], *y = &nodes[b];
   const uint32_t arity = tnm_node_arity(x->op);
   if (x->op != y->op || x->value != y->value) return false;
   if (arity == 0) return x->a == y->a && x->b == y->b;
   for (uint32_t i = 0; i < arity; ++i)
-    if (!tn__same_node(nodes, child(x, i), child(y, i))) return false;
+    if (!tn__is_same_node(nodes, child_of(x, i), child_of(y, i))) return false;
   return true;
 }
 
@@ -77,7 +77,7 @@ static shape_view view_of(const tn__scope *scope, const tn_node *node) {
   return view_in_io(scope->io, node->a, (uint32_t)node->b);
 }
 
-static tn_code overflow(void) {
+static tn_code fail_overflow(void) {
   return tn__fail(TN_OUT_OF_RANGE,
                   "a size does not fit 64 bits in a shape rule; use smaller "
                   "shapes or parameters");
@@ -90,7 +90,7 @@ static tn_code size_of(shape_view view, tn__element *out) {
   for (int32_t i = 0; i < view.ndim; ++i)
     if (view.shape[i] < 0) return TN_OK;
   for (int32_t i = 0; i < view.ndim; ++i)
-    if (__builtin_mul_overflow(n, view.shape[i], &n)) return overflow();
+    if (__builtin_mul_overflow(n, view.shape[i], &n)) return fail_overflow();
   *out = (tn__element){n, true};
   return TN_OK;
 }
@@ -120,7 +120,7 @@ static tn_code param_length(const tn__scope *scope, const tn_node *node,
                             int32_t *out) {
   const tn_field *field = NULL;
   if ((uint32_t)node->a >= scope->n_fields)
-    return bad_program("a parameter does not exist");
+    return fail_bad_program("a parameter does not exist");
   const uint32_t type = scope->fields[node->a]->type;
   *out = type == TN_FIELD_INTS ? TN__UNKNOWN_LENGTH : TN__SCALAR;
   if (type != TN_FIELD_INTS || scope->params == NULL) return TN_OK;
@@ -139,7 +139,7 @@ static tn_code param_at(const tn__scope *scope, const tn_node *node, int32_t k,
   const tn_field *field = NULL;
   *out = (tn__element){0};
   if ((uint32_t)node->a >= scope->n_fields)
-    return bad_program("a parameter does not exist");
+    return fail_bad_program("a parameter does not exist");
   if (scope->params == NULL) return TN_OK;
   const void *at = param_of(scope, node, &field);
   out->known = true;
@@ -155,7 +155,7 @@ static tn_code param_at(const tn__scope *scope, const tn_node *node, int32_t k,
       out->v = k < ((const tn_ints *)at)->n ? ((const tn_ints *)at)->v[k] : 0;
       return TN_OK;
     default:
-      return bad_program("a parameter in it is not an integer");
+      return fail_bad_program("a parameter in it is not an integer");
   }
 }
 
@@ -169,7 +169,7 @@ static tn_code common_length(const tn__scope *scope, const tn_node *node,
   int32_t common = TN__SCALAR;
   for (uint32_t i = 0; i < tnm_node_arity(node->op); ++i) {
     int32_t n = TN__SCALAR;
-    TN__TRY(length_of(scope, child(node, i), depth + 1, &n));
+    TN__TRY(length_of(scope, child_of(node, i), depth + 1, &n));
     if (common >= 0 && n >= 0 && n != common)
       return tn__fail(TN_SHAPE,
                       "a shape rule combines a list of %d with a list of %d "
@@ -185,7 +185,7 @@ static tn_code length_of(const tn__scope *scope, uint32_t index, uint32_t depth,
                          int32_t *out) {
   const tn_node *node = NULL;
   *out = TN__SCALAR;
-  if (depth > DEPTH_MAX) return bad_program("it is nested too deeply");
+  if (depth > DEPTH_MAX) return fail_bad_program("it is nested too deeply");
   TN__TRY(node_at(scope, index, &node));
   switch (node->op) {
     case TN_NODE_PACK:
@@ -216,7 +216,7 @@ int64_t tn__floor_div(int64_t a, int64_t b) {
   return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
 }
 
-static tn_code divide(uint32_t op, int64_t a, int64_t b, int64_t *out) {
+static tn_code divide_numbers(uint32_t op, int64_t a, int64_t b, int64_t *out) {
   if (b == 0)
     return tn__fail(TN_OUT_OF_RANGE,
                     "a shape rule divides %lld by 0; give a parameter or a "
@@ -224,14 +224,14 @@ static tn_code divide(uint32_t op, int64_t a, int64_t b, int64_t *out) {
                     (long long)a);
   if (b == -1) {
     if (op == TN_NODE_MOD) return *out = 0, TN_OK;
-    return __builtin_sub_overflow(0, a, out) ? overflow() : TN_OK;
+    return __builtin_sub_overflow(0, a, out) ? fail_overflow() : TN_OK;
   }
   const int64_t q = tn__floor_div(a, b);
   *out = op == TN_NODE_DIV ? q : a - q * b;
   return TN_OK;
 }
 
-static tn_code power(int64_t a, int64_t b, int64_t *out) {
+static tn_code compute_power(int64_t a, int64_t b, int64_t *out) {
   int64_t v = 1;
   if (b < 0)
     return tn__fail(TN_OUT_OF_RANGE,
@@ -240,12 +240,12 @@ static tn_code power(int64_t a, int64_t b, int64_t *out) {
   if (a == 0 || a == 1) return *out = b == 0 ? 1 : a, TN_OK;
   if (a == -1) return *out = b % 2 == 0 ? 1 : -1, TN_OK;
   for (int64_t i = 0; i < b; ++i)
-    if (__builtin_mul_overflow(v, a, &v)) return overflow();
+    if (__builtin_mul_overflow(v, a, &v)) return fail_overflow();
   *out = v;
   return TN_OK;
 }
 
-static int64_t compare(uint32_t op, int64_t a, int64_t b) {
+static int64_t compare_numbers(uint32_t op, int64_t a, int64_t b) {
   switch (op) {
     case TN_NODE_EQ:
       return a == b;
@@ -262,7 +262,8 @@ static int64_t compare(uint32_t op, int64_t a, int64_t b) {
   }
 }
 
-static tn_code combine(uint32_t op, int64_t a, int64_t b, int64_t *out) {
+static tn_code combine_numbers(uint32_t op, int64_t a, int64_t b,
+                               int64_t *out) {
   bool over = false;
   switch (op) {
     case TN_NODE_ADD:
@@ -276,9 +277,9 @@ static tn_code combine(uint32_t op, int64_t a, int64_t b, int64_t *out) {
       break;
     case TN_NODE_DIV:
     case TN_NODE_MOD:
-      return divide(op, a, b, out);
+      return divide_numbers(op, a, b, out);
     case TN_NODE_POW:
-      return power(a, b, out);
+      return compute_power(a, b, out);
     case TN_NODE_MIN:
       *out = a < b ? a : b;
       break;
@@ -286,21 +287,21 @@ static tn_code combine(uint32_t op, int64_t a, int64_t b, int64_t *out) {
       *out = a > b ? a : b;
       break;
     default:
-      *out = compare(op, a, b);
+      *out = compare_numbers(op, a, b);
   }
-  return over || *out == TN__UNKNOWN_ELEMENT ? overflow() : TN_OK;
+  return over || *out == TN__UNKNOWN_ELEMENT ? fail_overflow() : TN_OK;
 }
 
 /* --------------------------------------------------------------- evaluation */
 
-/* One element of one node; `depth` counts the nodes above. */
+/* One element of one node; `depth` is the number of nodes above. */
 typedef struct place {
   uint32_t node;
   int32_t k;
   uint32_t depth;
 } place;
 
-static tn_code element(const tn__scope *scope, place at, tn__element *out);
+static tn_code eval_element(const tn__scope *scope, place at, tn__element *out);
 
 static tn_code operand_element(const tn__scope *scope, const tn_node *node,
                                int32_t k, tn__element *out) {
@@ -319,8 +320,8 @@ static tn_code operand_element(const tn__scope *scope, const tn_node *node,
   }
 }
 
-static tn__element variable(const tn__ivalue *values, int32_t index,
-                            int32_t k) {
+static tn__element variable_element(const tn__ivalue *values, int32_t index,
+                                    int32_t k) {
   if (values == NULL) return (tn__element){0};
   const tn__ivalue *value = &values[index];
   if (value->n == TN__SCALAR)
@@ -337,10 +338,10 @@ static tn_code leaf_element(const tn__scope *scope, const tn_node *node,
       *out = (tn__element){node->value, true};
       return TN_OK;
     case TN_NODE_DIM:
-      *out = variable(scope->dims, node->a, 0);
+      *out = variable_element(scope->dims, node->a, 0);
       return TN_OK;
     case TN_NODE_PACK:
-      *out = variable(scope->packs, node->a, k);
+      *out = variable_element(scope->packs, node->a, k);
       return TN_OK;
     case TN_NODE_PARAM:
       return param_at(scope, node, k, out);
@@ -352,7 +353,8 @@ static tn_code leaf_element(const tn__scope *scope, const tn_node *node,
     case TN_NODE_OPERAND_SHAPE:
       return operand_element(scope, node, k, out);
     default:
-      return bad_program("it has an operation that this host does not know");
+      return fail_bad_program(
+          "it has an operation that this host does not know");
   }
 }
 
@@ -364,40 +366,42 @@ static tn_code rank_element(const tn__scope *scope, const tn_node *node,
   return TN_OK;
 }
 
-/* The branch that is not taken is not evaluated: it may divide by zero. */
+/* Does not evaluate the other branch, which may divide by zero. */
 static tn_code select_element(const tn__scope *scope, const tn_node *node,
                               place at, tn__element *out) {
   tn__element condition;
   *out = (tn__element){0};
   at.node = (uint32_t)node->a;
-  TN__TRY(element(scope, at, &condition));
+  TN__TRY(eval_element(scope, at, &condition));
   if (!condition.known) return TN_OK;
   at.node = (uint32_t)(condition.v != 0 ? node->b : node->c);
-  return element(scope, at, out);
+  return eval_element(scope, at, out);
 }
 
 static tn_code operator_element(const tn__scope *scope, const tn_node *node,
                                 place at, tn__element *out) {
   tn__element a, b = {0, true};
   at.node = (uint32_t)node->a;
-  TN__TRY(element(scope, at, &a));
+  TN__TRY(eval_element(scope, at, &a));
   *out = (tn__element){0};
   if (tnm_node_arity(node->op) == 2) {
     at.node = (uint32_t)node->b;
-    TN__TRY(element(scope, at, &b));
+    TN__TRY(eval_element(scope, at, &b));
   }
   if (!a.known || !b.known) return TN_OK;
   out->known = true;
-  if (node->op == TN_NODE_NEG) return combine(TN_NODE_SUB, 0, a.v, &out->v);
+  if (node->op == TN_NODE_NEG)
+    return combine_numbers(TN_NODE_SUB, 0, a.v, &out->v);
   if (node->op == TN_NODE_ABS && a.v < 0)
-    return combine(TN_NODE_SUB, 0, a.v, &out->v);
+    return combine_numbers(TN_NODE_SUB, 0, a.v, &out->v);
   if (node->op == TN_NODE_ABS) return out->v = a.v, TN_OK;
-  return combine(node->op, a.v, b.v, &out->v);
+  return combine_numbers(node->op, a.v, b.v, &out->v);
 }
 
-static tn_code element(const tn__scope *scope, place at, tn__element *out) {
+static tn_code eval_element(const tn__scope *scope, place at,
+                            tn__element *out) {
   const tn_node *node = NULL;
-  if (at.depth > DEPTH_MAX) return bad_program("it is nested too deeply");
+  if (at.depth > DEPTH_MAX) return fail_bad_program("it is nested too deeply");
   TN__TRY(node_at(scope, at.node, &node));
   const uint32_t depth = at.depth++;
   if (node->op == TN_NODE_RANK) return rank_element(scope, node, depth, out);
@@ -409,7 +413,7 @@ static tn_code element(const tn__scope *scope, place at, tn__element *out) {
 
 tn_code tn__expr_at(const tn__scope *scope, uint32_t node, int32_t k,
                     tn__element *out) {
-  return element(scope, (place){.node = node, .k = k}, out);
+  return eval_element(scope, (place){.node = node, .k = k}, out);
 }
 
 tn_code tn__expr_eval(const tn__scope *scope, uint32_t node, tn__ivalue *out) {

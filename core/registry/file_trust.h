@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * trust.h: whether another user may change a file, for the files that search
- * and load plugins.
+ * file_trust.h: decides whether another user may change a file, for the files
+ * that search and load plugins.
  */
-#ifndef TENON_TRUST_H_
-#define TENON_TRUST_H_
+#ifndef TENON_FILE_TRUST_H_
+#define TENON_FILE_TRUST_H_
 
 #include "base.h"
 
@@ -18,4 +18,4 @@ tn_code tn__trust_check(const char *path, const struct stat *st);
  * there. TN_NOT_FOUND if there is no such file. */
 tn_code tn__trust_resolve(const tn__env *env, const char *path, char *real);
 
-#endif /* TENON_TRUST_H_ */
+#endif /* TENON_FILE_TRUST_H_ */

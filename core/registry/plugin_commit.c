@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * commit.c: a started plugin's operators and kernels become visible, all or
- * nothing. First everything that can fail is prepared where nobody sees it;
- * then, under the lock, room is made, and what follows cannot fail.
+ * plugin_commit.c: makes a started plugin's operators and kernels visible, all
+ * or nothing. First it prepares everything that can fail, invisible to others.
+ * Then it reserves room under the lock; the remaining steps cannot fail.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 #include "manifest.h"
 #include "registry.h"
 
-/* An operator about to be defined: a new one, or the name of one whose plugin
- * was unloaded. */
+/* An operator to define: a new one, or the name of one with an unloaded
+ * plugin. */
 typedef struct staged {
   tn_operator *op;
   const tn_op *desc;
@@ -25,14 +25,14 @@ typedef struct commit {
   size_t n_ops;
   size_t n_replaces;
   tn__map names;   /* full name -> staged */
-  tn__vec adopted; /* tn__kernel * of other plugins that waited for us */
+  tn__vec adopted; /* tn__kernel *, of other plugins, for our operators */
   size_t n_attached;
 } commit;
 
 /* --------------------------------------------------------------- operators */
 
-/* Room for "plugin.op@4294967295" behind the struct. */
-static tn_operator *operator_create(tn__registry *registry, const char *plugin,
+/* Room for "plugin.op@4294967295" after the struct. */
+static tn_operator *create_operator(tn__registry *registry, const char *plugin,
                                     const tn_op *desc) {
   size_t room = strlen(plugin) + strlen(desc->name) + sizeof ".@4294967295";
   tn_operator *op = tn__zalloc(registry->env, sizeof *op + room);
@@ -54,7 +54,7 @@ static tn_code check_replacement(commit *c, const staged *s) {
                   s->op->name, s->desc->replaces);
 }
 
-static tn_code defined_already(const tn_operator *old) {
+static tn_code fail_defined(const tn_operator *old) {
   if (old->plugin->defined)
     return tn__fail(TN_EXISTS,
                     "the operator %s is defined already, by this host; remove "
@@ -66,7 +66,8 @@ static tn_code defined_already(const tn_operator *old) {
                   old->name, old->plugin->entry->name, old->plugin->path);
 }
 
-/* Takes over the name of an unloaded operator, so that handles live again. */
+/* Reuses the name of an unloaded operator, so that its handles become valid
+ * again. */
 static tn_code adopt_name(commit *c, staged *s) {
   tn_operator *old = tn__map_get(&c->registry->operators, s->op->name);
   if (tn__map_get(&c->names, s->op->name))
@@ -74,7 +75,7 @@ static tn_code adopt_name(commit *c, staged *s) {
                     "the plugin \"%s\" defines the operator %s twice",
                     c->plugin->entry->name, s->op->name);
   if (!old) return TN_OK;
-  if (old->desc) return defined_already(old);
+  if (old->desc) return fail_defined(old);
   tn__free(c->registry->env, s->op);
   s->op = old;
   s->fresh = false;
@@ -85,7 +86,7 @@ static tn_code stage_operator(commit *c, const tn_op *desc) {
   const tn__env *env = c->registry->env;
   staged *s = &c->ops[c->n_ops];
   *s = (staged){.desc = desc, .fresh = true};
-  s->op = operator_create(c->registry, c->plugin->entry->name, desc);
+  s->op = create_operator(c->registry, c->plugin->entry->name, desc);
   if (!s->op) return tn__fail_memory(sizeof *s->op, "an operator");
   ++c->n_ops;
   TN__TRY(adopt_name(c, s));
@@ -108,7 +109,8 @@ static bool is_own(const tn_plugin *entry, const char *name) {
          !strchr(name + n + 1, '.');
 }
 
-/* Whether the kernel's plugin was compiled for the operator as it is. */
+/* Whether the kernel's plugin was compiled for this description of the
+ * operator. */
 static tn_code check_fit(const tn__kernel *kernel, const tn_op *desc) {
   const tn_plugin *entry = kernel->plugin->entry;
   const tn_target *target = find_target(entry, kernel->desc->op);
@@ -135,7 +137,7 @@ static tn_code stage_kernel(commit *c, tn__kernel *kernel) {
   if (!find_target(entry, name))
     return tn__fail(TN_PLUGIN,
                     "the kernel %s is for %s of another plugin, but no target "
-                    "says what it was built for",
+                    "describes the operator that it was built for",
                     kernel->desc->id, name);
   tn_operator *op = tn__map_get(&c->registry->operators, name);
   if (!op || !op->desc) return TN_OK;
@@ -143,8 +145,8 @@ static tn_code stage_kernel(commit *c, tn__kernel *kernel) {
   return check_fit(kernel, op->desc);
 }
 
-/* Kernels that waited for one of our operators. One that does not fit goes on
- * waiting: that is no reason to refuse us. */
+/* Collects kernels that wait for one of our operators. A kernel that does not
+ * fit continues to wait; it does not make us fail. */
 static tn_code stage_pending(commit *c) {
   const tn__env *env = c->registry->env;
   TN__TRY(tn__vec_reserve(env, &c->adopted, c->registry->pending.n));
@@ -162,7 +164,7 @@ static tn_code stage_pending(commit *c) {
   return TN_OK;
 }
 
-static tn_code stage(commit *c) {
+static tn_code stage_plugin(commit *c) {
   const tn_plugin *entry = c->plugin->entry;
   const tn__env *env = c->registry->env;
   size_t bytes = entry->n_operators * sizeof *c->ops;
@@ -178,8 +180,8 @@ static tn_code stage(commit *c) {
 /* ------------------------------------------------------ the order of kernels
  */
 
-/* Highest priority first; the rest only makes the order the same every time. */
-static bool comes_before(const tn_kernel *a, const tn_kernel *b) {
+/* Highest priority first; the other rules only make the order deterministic. */
+static bool is_before(const tn_kernel *a, const tn_kernel *b) {
   if (a->priority != b->priority) return a->priority > b->priority;
   int order = strcmp(a->id, b->id);
   return order ? order < 0 : a->pass < b->pass;
@@ -190,7 +192,7 @@ tn_code tn__kernel_attach(tn__kernel *kernel) {
   size_t at = 0;
   for (size_t i = 0; i < kernels->n; ++i) {
     const tn__kernel *other = kernels->v[i];
-    at += comes_before(other->desc, kernel->desc);
+    at += is_before(other->desc, kernel->desc);
     if (!strcmp(other->desc->id, kernel->desc->id) &&
         other->desc->pass == kernel->desc->pass)
       return tn__fail(TN_EXISTS,
@@ -242,7 +244,7 @@ static tn_code attach_all(commit *c) {
   return TN_OK;
 }
 
-/* Cannot be undone, so it is the last that may fail. */
+/* Cannot be undone, so it is the last step that may fail. */
 static tn_code add_device(const commit *c) {
   const tn__registry *r = c->registry;
   for (size_t i = 0; i < c->plugin->provided.n; ++i) {
@@ -278,8 +280,8 @@ static void remove_pending(tn__registry *r, const tn__kernel *kernel) {
     if (r->pending.v[i] == kernel) tn__vec_remove(&r->pending, i);
 }
 
-/* Room was made for all of it: the sets cannot fail. */
-static void publish(const commit *c) {
+/* There is room for everything, so the insertions cannot fail. */
+static void publish_plugin(const commit *c) {
   tn__registry *r = c->registry;
   const tn__env *env = r->env;
   for (size_t i = 0; i < c->n_ops; ++i) {
@@ -304,12 +306,12 @@ static void publish(const commit *c) {
 
 /* ------------------------------------------------------------------ commit */
 
-static tn_code enter(commit *c) {
+static tn_code enter_plugin(commit *c) {
   tn_code rc = make_room(c);
   if (!rc) rc = attach_all(c);
   if (!rc) rc = add_device(c);
   if (!rc) {
-    publish(c);
+    publish_plugin(c);
     return TN_OK;
   }
   while (c->n_attached-- > 0) {
@@ -319,7 +321,7 @@ static tn_code enter(commit *c) {
   return rc;
 }
 
-static void undo(commit *c) {
+static void undo_commit(commit *c) {
   const tn__env *env = c->registry->env;
   for (uint32_t i = 0; i < c->plugin->entry->n_kernels; ++i)
     c->plugin->kernels[i].op = NULL;
@@ -336,15 +338,15 @@ static void undo(commit *c) {
 tn_code tn__plugin_commit(tn__registry *registry, tn__plugin *plugin) {
   commit c = {.registry = registry, .plugin = plugin};
   const tn__env *env = registry->env;
-  tn_code rc = stage(&c);
+  tn_code rc = stage_plugin(&c);
   if (!rc) {
     pthread_rwlock_wrlock(&registry->lock);
-    rc = enter(&c);
+    rc = enter_plugin(&c);
     pthread_rwlock_unlock(&registry->lock);
   }
   if (rc) {
-    undo(&c);
-    rc = tn__plugin_blame(plugin, rc);
+    undo_commit(&c);
+    rc = tn__plugin_append_path(plugin, rc);
   }
   tn__map_deinit(env, &c.names);
   tn__vec_deinit(env, &c.adopted);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pass.c: the passes that plugins register. What a pass does is known above;
- * here they have names, and are held while they run.
+ * plugin_pass.c: the passes that plugins register: their names, and holders
+ * while they run. core/graph runs them.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,15 +18,15 @@ static bool is_name(const char *name) {
   return n > 0 && n <= TN__PASS_NAME && name[n] == '\0' && name[0] != '_';
 }
 
-static bool all_given(const char *const *list, uint32_t n) {
+static bool are_all_named(const char *const *list, uint32_t n) {
   if (n > 0 && !list) return false;
   for (uint32_t i = 0; i < n; ++i)
     if (!list[i] || list[i][0] == '\0') return false;
   return true;
 }
 
-/* What it provides bears the plugin's name. */
-static bool all_own(const tn__plugin *plugin, const tn_pass *pass) {
+/* Whether all names that the pass provides begin with the plugin's name. */
+static bool are_all_own(const tn__plugin *plugin, const tn_pass *pass) {
   const char *own = plugin->entry->name;
   const size_t n = strlen(own);
   for (uint32_t i = 0; i < pass->n_provides; ++i)
@@ -35,20 +35,21 @@ static bool all_own(const tn__plugin *plugin, const tn_pass *pass) {
   return true;
 }
 
-/* NULL, or what is wrong with the pass. */
-static const char *mistake(const tn__plugin *plugin, const tn_pass *pass) {
+/* NULL, or a description of the mistake in the pass. */
+static const char *find_mistake(const tn__plugin *plugin, const tn_pass *pass) {
   if (!is_name(pass->name))
     return "cannot name a pass: a name is a small letter, then small letters, "
            "digits and _, 60 at most";
   if (!pass->run) return "is a pass without `run`";
   if (pass->flags & ~(uint32_t)TN_PASS_INNER)
     return "is a pass with flags that this host does not know";
-  if (!all_given(pass->needs, pass->n_needs))
+  if (!are_all_named(pass->needs, pass->n_needs))
     return "is a pass that needs something without a name";
-  if (!all_given(pass->provides, pass->n_provides))
+  if (!are_all_named(pass->provides, pass->n_provides))
     return "is a pass that provides something without a name";
-  if (!all_own(plugin, pass))
-    return "is a pass that provides what does not begin with its plugin's name";
+  if (!are_all_own(plugin, pass))
+    return "is a pass that provides a name that does not begin with its "
+           "plugin's";
   return NULL;
 }
 
@@ -60,8 +61,8 @@ static tn__pass *find_own(const tn__plugin *plugin, const char *full) {
   return NULL;
 }
 
-static tn_code enter(tn__plugin *plugin, const tn_pass *desc,
-                     const char *full) {
+static tn_code enter_pass(tn__plugin *plugin, const tn_pass *desc,
+                          const char *full) {
   const tn__env *env = plugin->registry->env;
   tn__pass *pass = tn__zalloc(env, sizeof *pass);
   if (!pass) return TN_OUT_OF_MEMORY;
@@ -78,19 +79,18 @@ int32_t tn__pass_add(tn_registrar *registrar, const tn_pass *pass) {
   tn__plugin *plugin = tn__registrar_plugin(registrar);
   char full[TN__PASS_NAME + 128];
   if (!pass || !pass->name || pass->struct_size < sizeof *pass)
-    return tn__registrar_refuse(registrar, TN_INVALID, "",
-                                "is a pass without a name, or of no size");
-  const char *what = mistake(plugin, pass);
-  if (what)
-    return tn__registrar_refuse(registrar, TN_INVALID, pass->name, what);
+    return tn__registrar_fail(registrar, TN_INVALID, "",
+                              "is a pass without a name, or of no size");
+  const char *what = find_mistake(plugin, pass);
+  if (what) return tn__registrar_fail(registrar, TN_INVALID, pass->name, what);
   (void)snprintf(full, sizeof full, "%.100s.%s", plugin->entry->name,
                  pass->name);
   if (find_own(plugin, full))
-    return tn__registrar_refuse(registrar, TN_EXISTS, pass->name,
-                                "is the name of two passes");
-  if (enter(plugin, pass, full))
-    return tn__registrar_refuse(registrar, TN_OUT_OF_MEMORY, pass->name,
-                                "cannot be registered: no memory");
+    return tn__registrar_fail(registrar, TN_EXISTS, pass->name,
+                              "is the name of two passes");
+  if (enter_pass(plugin, pass, full))
+    return tn__registrar_fail(registrar, TN_OUT_OF_MEMORY, pass->name,
+                              "cannot be registered: no memory");
   return TN_OK;
 }
 
@@ -109,7 +109,7 @@ void tn__passes_free(tn__plugin *plugin) {
  */
 
 /* The lock is held. */
-static tn__pass *at(const tn__registry *registry, size_t index) {
+static tn__pass *pass_at(const tn__registry *registry, size_t index) {
   for (size_t i = 0; i < registry->plugins.n; ++i) {
     const tn__plugin *plugin = registry->plugins.v[i];
     if (index < plugin->passes.n) return plugin->passes.v[index];
@@ -130,7 +130,7 @@ tn__pass *tn__pass_hold(tn__registry *registry, const char *name) {
 
 tn__pass *tn__pass_hold_at(tn__registry *registry, size_t index) {
   pthread_rwlock_rdlock(&registry->lock);
-  tn__pass *found = at(registry, index);
+  tn__pass *found = pass_at(registry, index);
   if (found) atomic_fetch_add(&found->calls, 1);
   pthread_rwlock_unlock(&registry->lock);
   return found;

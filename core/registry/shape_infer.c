@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * infer.c: completes shapes and element types of a call. Most calls are of one
- * kind, equal shapes that are all known, and take the short way; the others go
- * through the rules until nothing new is found.
+ * shape_infer.c: completes shapes and element types of a call. Most calls have
+ * equal and known shapes and take the fast path. For the others all rules run
+ * until none of them adds a fact.
  */
 #include "infer.h"
 
@@ -10,7 +10,7 @@
 
 /* ------------------------------------------------------------------ counts */
 
-static bool repeats(const tn_arg *const *args, uint32_t n) {
+static bool is_repeated(const tn_arg *const *args, uint32_t n) {
   return n > 0 && ((args[n - 1]->flags & TN_ARG_VARIADIC) != 0 ||
                    args[n - 1]->count != TN_NONE);
 }
@@ -23,9 +23,9 @@ static uint32_t required_inputs(const tn_op *op) {
   return n;
 }
 
-static tn_code wrong_count(const tn__infer_args *args, const char *what,
-                           const tn_arg *const *list, uint32_t n_list,
-                           uint32_t given) {
+static tn_code fail_count(const tn__infer_args *args, const char *what,
+                          const tn_arg *const *list, uint32_t n_list,
+                          uint32_t given) {
   (void)tn__fail(TN_INVALID, "operator %s has %u %s%s", args->name, n_list,
                  what, n_list == 1 ? "" : "s");
   for (uint32_t i = 0; i < n_list; ++i)
@@ -39,20 +39,20 @@ static tn_code check_counts(const tn__infer_args *args,
                             const tn_signature *io) {
   const tn_op *op = args->op;
   uint32_t n_out = 0;
-  const bool many = repeats(op->inputs, op->n_inputs);
+  const bool many = is_repeated(op->inputs, op->n_inputs);
   if (io->n_in < required_inputs(op) || (!many && io->n_in > op->n_inputs))
-    return wrong_count(args, "input", op->inputs, op->n_inputs, io->n_in);
+    return fail_count(args, "input", op->inputs, op->n_inputs, io->n_in);
   TN__TRY(tn__infer_n_outputs(args, io->n_in, &n_out));
   if (io->n_out > n_out || io->n_out < tn__infer_n_visible(op, n_out))
-    return repeats(op->outputs, op->n_outputs)
+    return is_repeated(op->outputs, op->n_outputs)
                ? tn__fail(TN_INVALID,
                           "operator %s has %u outputs with these parameters, "
                           "but %u were given",
                           args->name, n_out, io->n_out)
-               : wrong_count(args, "output", op->outputs, op->n_outputs,
-                             io->n_out);
+               : fail_count(args, "output", op->outputs, op->n_outputs,
+                            io->n_out);
   if (io->n_aux != op->n_aux)
-    return wrong_count(args, "state", op->aux, op->n_aux, io->n_aux);
+    return fail_count(args, "state", op->aux, op->n_aux, io->n_aux);
   return TN_OK;
 }
 
@@ -99,12 +99,13 @@ static tn__scope scope_of(const tn__infer_args *args) {
 tn_code tn__infer_n_outputs(const tn__infer_args *args, uint32_t n_in,
                             uint32_t *out) {
   const tn_op *op = args->op;
-  const tn_signature inputs = {.n_in = n_in}; /* their number, no shapes */
+  const tn_signature inputs = {
+      .n_in = n_in}; /* the number of inputs, without shapes */
   tn__scope scope = scope_of(args);
   tn__ivalue n = {0};
   scope.io = &inputs;
   *out = op->n_outputs;
-  if (!repeats(op->outputs, op->n_outputs)) return TN_OK;
+  if (!is_repeated(op->outputs, op->n_outputs)) return TN_OK;
   const tn_arg *last = op->outputs[op->n_outputs - 1];
   const tn_code rc = tn__expr_eval(&scope, last->count, &n);
   if (rc != TN_OK)
@@ -124,8 +125,9 @@ tn_code tn__infer_n_outputs(const tn__infer_args *args, uint32_t n_in,
   return TN_OK;
 }
 
-tn_code tn__operator_outputs(const tn_operator *op, const tn_params *params,
-                             uint32_t n_in, uint32_t *out) {
+tn_code tn__operator_count_outputs(const tn_operator *op,
+                                   const tn_params *params, uint32_t n_in,
+                                   uint32_t *out) {
   const tn_params *all = params ? params : op->defaults;
   const tn__infer_args args = {
       .op = op->desc, .name = op->name, .params = all ? all->data : NULL};
@@ -142,7 +144,7 @@ uint32_t tn__infer_n_visible(const tn_op *op, uint32_t n_out) {
   return n;
 }
 
-/* --------------------------------------------------------------- short way */
+/* --------------------------------------------------------------- fast path */
 
 static bool is_known(const tn_sig *sig) {
   if (sig->ndim < 0 || sig->ndim > TN_MAX_NDIM) return false;
@@ -151,7 +153,7 @@ static bool is_known(const tn_sig *sig) {
   return true;
 }
 
-static bool equal(const tn_sig *a, const tn_sig *b) {
+static bool is_equal(const tn_sig *a, const tn_sig *b) {
   if (a->ndim != b->ndim || a->dtype != b->dtype) return false;
   for (int32_t i = 0; i < a->ndim; ++i)
     if (a->shape[i] != b->shape[i]) return false;
@@ -166,7 +168,7 @@ static bool is_like_input(const tn_op *op, const tn_arg *arg) {
          (arg->flags & TN_ARG_VARIADIC) == 0;
 }
 
-/* The operator states nothing but equality of all operands. */
+/* The operator requires equality of all operands and has no other rule. */
 static bool is_simple(const tn_op *op) {
   const tn_arg *first = op->n_inputs > 0 ? op->inputs[0] : NULL;
   if (first == NULL || op->n_aux != 0 || op->n_requires != 0 ||
@@ -183,14 +185,14 @@ static bool is_simple(const tn_op *op) {
   return true;
 }
 
-/* An output that is free, or already what it is to become. */
-static bool fits(const tn_sig *out, const tn_sig *like) {
+/* An output that is unknown, or already equal to the result. */
+static bool can_become(const tn_sig *out, const tn_sig *like) {
   return (out->ndim < 0 &&
           (out->dtype == TN_DTYPE_UNKNOWN || out->dtype == like->dtype)) ||
-         equal(out, like);
+         is_equal(out, like);
 }
 
-/* Does the whole work if it is easy; otherwise touches nothing. */
+/* Infers a simple call completely; otherwise changes nothing. */
 static bool infer_simple(const tn__infer_args *args, tn_signature *io) {
   const tn_op *op = args->op;
   if (io->n_in != op->n_inputs || io->n_out != op->n_outputs ||
@@ -203,9 +205,9 @@ static bool infer_simple(const tn__infer_args *args, tn_signature *io) {
       (op->dtype_vars[0]->allowed & tn__dtype_bit(first->dtype)) == 0)
     return false;
   for (uint32_t i = 1; i < io->n_in; ++i)
-    if (!equal(&io->in[i], first)) return false;
+    if (!is_equal(&io->in[i], first)) return false;
   for (uint32_t i = 0; i < io->n_out; ++i)
-    if (!fits(&io->out[i], first)) return false;
+    if (!can_become(&io->out[i], first)) return false;
   for (uint32_t i = 0; i < io->n_out; ++i) {
     tn_sig *out = &io->out[i];
     out->dtype = first->dtype;
@@ -217,15 +219,15 @@ static bool infer_simple(const tn__infer_args *args, tn_signature *io) {
 
 /* ------------------------------------------------------------ requirements */
 
-/* Adds "C = 10, num_group = 3": what the names in a condition stand for. */
-static void say_names(const tn__unifier *u, uint32_t index,
-                      const char **separator) {
+/* Adds "C = 10, num_group = 3": the values of the names in a condition. */
+static void append_names(const tn__unifier *u, uint32_t index,
+                         const char **separator) {
   const tn_node *node = &u->op->nodes[index];
   const int32_t children[] = {node->a, node->b, node->c};
   const char *name = NULL;
   tn__ivalue value;
   for (uint32_t i = 0; i < tnm_node_arity(node->op); ++i)
-    say_names(u, (uint32_t)children[i], separator);
+    append_names(u, (uint32_t)children[i], separator);
   if (node->op == TN_NODE_DIM) name = u->op->dims[node->a];
   if (node->op == TN_NODE_PACK) name = u->op->packs[node->a];
   if (node->op == TN_NODE_PARAM) name = u->op->params[node->a]->name;
@@ -244,19 +246,19 @@ static void say_names(const tn__unifier *u, uint32_t index,
   if (list) (void)tn__fail_more(TN_SHAPE, ")");
 }
 
-static tn_code requirement_fails(tn__unifier *u, const tn_require *require) {
+static tn_code fail_requirement(tn__unifier *u, const tn_require *require) {
   const char *separator = "; here ";
   (void)tn__fail(
       TN_SHAPE, "operator %s: %s (it requires %s", u->args->name,
       require->say != NULL ? require->say : "these shapes do not fit",
       require->that);
-  say_names(u, require->node, &separator);
+  append_names(u, require->node, &separator);
   (void)tn__fail_more(TN_SHAPE, ")");
-  tn__restore(u);
+  tn__facts_restore(u);
   return TN_SHAPE;
 }
 
-/* Elements that are not known are not 0. */
+/* An unknown element does not count as 0. */
 static bool is_broken(const tn__ivalue *value) {
   const int32_t n = value->n == TN__SCALAR ? 1 : value->n;
   for (int32_t i = 0; i < n; ++i)
@@ -267,8 +269,8 @@ static bool is_broken(const tn__ivalue *value) {
 static tn_code check_requirement(tn__unifier *u, const tn_require *require) {
   tn__ivalue value;
   const tn_code rc = tn__expr_eval(&u->scope, require->node, &value);
-  if (rc != TN_OK) return tn__rule_failed(u, require->that, rc);
-  return is_broken(&value) ? requirement_fails(u, require) : TN_OK;
+  if (rc != TN_OK) return tn__fail_rule(u, require->that, rc);
+  return is_broken(&value) ? fail_requirement(u, require) : TN_OK;
 }
 
 static tn_code check_requirements(tn__unifier *u) {
@@ -277,33 +279,33 @@ static tn_code check_requirements(tn__unifier *u) {
   return TN_OK;
 }
 
-/* Shapes may contradict because a requirement is broken, as 1/7 is 0 channels:
- * then that is said, in the operator's own words. Conditions of what could not
- * be computed say nothing. */
-static tn_code say_why(tn__unifier *u, tn_code rc) {
-  char told[TN__ERROR_MAX];
+/* A conflict of shapes may follow from a broken requirement, such as 1/7, which
+ * gives 0 channels. Then the message of the operator replaces that of the
+ * conflict. Requirements that cannot be evaluated are ignored. */
+static tn_code explain_conflict(tn__unifier *u, tn_code rc) {
+  char text[TN__ERROR_MAX];
   tn__ivalue value;
   if (rc != TN_SHAPE) return rc;
-  (void)snprintf(told, sizeof told, "%s", tn_error_text());
+  (void)snprintf(text, sizeof text, "%s", tn_error_text());
   for (uint32_t i = 0; i < u->op->n_requires; ++i) {
     const tn_require *require = u->op->requirements[i];
     if (tn__expr_eval(&u->scope, require->node, &value) == TN_OK &&
         is_broken(&value))
-      return requirement_fails(u, require);
+      return fail_requirement(u, require);
   }
-  return tn__fail(rc, "%s", told);
+  return tn__fail(rc, "%s", text);
 }
 
 /* ------------------------------------------------------------ completeness */
 
 static bool is_complete(const tn__unifier *u, uint32_t id) {
-  const tn_sig *sig = tn__operand(u, id);
+  const tn_sig *sig = tn__operand_sig(u, id);
   const bool dynamic = (tn__operand_arg(u, id)->flags & TN_ARG_DYNAMIC) != 0;
-  if (tn__operand_absent(u, id)) return true;
+  if (tn__operand_is_absent(u, id)) return true;
   return sig->dtype != TN_DTYPE_UNKNOWN && (dynamic || is_known(sig));
 }
 
-/* The first ten operands of which something is unknown. */
+/* Fails with the first ten operands that are not completely known. */
 static tn_code check_complete(const tn__unifier *u) {
   uint32_t n = 0;
   for (uint32_t id = 0; id < u->n; ++id) {
@@ -312,8 +314,8 @@ static tn_code check_complete(const tn__unifier *u) {
       (void)tn__fail(TN_INCOMPLETE, "operator %s: not enough is known of ",
                      u->args->name);
     if (n > 0 && n < 10) (void)tn__fail_more(TN_INCOMPLETE, ", ");
-    if (n < 10) tn__say_operand(u, id, true);
-    if (n < 10 && tn__operand(u, id)->dtype == TN_DTYPE_UNKNOWN)
+    if (n < 10) tn__append_operand(u, id, true);
+    if (n < 10 && tn__operand_sig(u, id)->dtype == TN_DTYPE_UNKNOWN)
       (void)tn__fail_more(TN_INCOMPLETE, " of unknown type");
     ++n;
   }
@@ -324,10 +326,10 @@ static tn_code check_complete(const tn__unifier *u) {
                        "types");
 }
 
-/* ---------------------------------------------------------------- long way */
+/* --------------------------------------------------------------- slow path */
 
-static void begin(tn__unifier *u, const tn__infer_args *args,
-                  tn_signature *io) {
+static void begin_inference(tn__unifier *u, const tn__infer_args *args,
+                            tn_signature *io) {
   u->args = args;
   u->op = args->op;
   u->io = io;
@@ -342,32 +344,33 @@ static void begin(tn__unifier *u, const tn__infer_args *args,
     u->dims[i].n = TN__SCALAR, u->dims[i].known = 0;
   for (uint32_t i = 0; i < u->op->n_packs; ++i)
     u->packs[i].n = TN__UNKNOWN_LENGTH, u->packs[i].known = 0;
-  tn__snapshot(u);
+  tn__facts_save(u);
 }
 
-static tn_code run(tn__unifier *u) {
+static tn_code run_rules(tn__unifier *u) {
   TN__TRY(tn__infer_dtypes(u));
-  TN__TRY(say_why(u, tn__infer_shapes(u)));
+  TN__TRY(explain_conflict(u, tn__infer_shapes(u)));
   TN__TRY(check_requirements(u));
   return check_complete(u);
 }
 
-/* Apart, so that the short way does not pay for the unifier's stack frame. */
-__attribute__((noinline)) static tn_code infer_long(const tn__infer_args *args,
-                                                    tn_signature *io) {
+/* A separate function, so that the fast path does not pay for the unifier's
+ * stack frame. */
+__attribute__((noinline)) static tn_code infer_by_rules(
+    const tn__infer_args *args, tn_signature *io) {
   tn__unifier u;
   TN__TRY(check_limits(args, io));
   TN__TRY(check_counts(args, io));
-  begin(&u, args, io);
-  tn_code rc = run(&u);
+  begin_inference(&u, args, io);
+  tn_code rc = run_rules(&u);
   if (rc == TN_INCOMPLETE && args->defaults && args->op->infer) {
     u.defaults = true;
-    rc = run(&u);
+    rc = run_rules(&u);
   }
-  if (rc != TN_OK && rc != TN_INCOMPLETE) tn__restore(&u);
+  if (rc != TN_OK && rc != TN_INCOMPLETE) tn__facts_restore(&u);
   return rc;
 }
 
-tn_code tn__infer(const tn__infer_args *args, tn_signature *io) {
-  return infer_simple(args, io) ? TN_OK : infer_long(args, io);
+tn_code tn__infer_signature(const tn__infer_args *args, tn_signature *io) {
+  return infer_simple(args, io) ? TN_OK : infer_by_rules(args, io);
 }

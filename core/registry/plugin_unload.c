@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * unload.c: a plugin leaves, unless something holds it. Its operators stay as
- * names without meaning, so that handles to them stay valid; kernels of other
- * plugins that they had wait again.
+ * plugin_unload.c: unloads a plugin, unless something holds it. Its operators
+ * stay as names without definition, so that handles stay valid. Kernels of
+ * other plugins for them wait again.
  */
 #include <inttypes.h>
 #include <string.h>
 
 #include "registry.h"
 
-static tn__plugin *find(const tn__registry *registry, const char *name) {
+static tn__plugin *find_plugin(const tn__registry *registry, const char *name) {
   for (size_t i = 0; name && i < registry->plugins.n; ++i) {
     tn__plugin *plugin = registry->plugins.v[i];
     if (!plugin->defined && !strcmp(plugin->entry->name, name)) return plugin;
@@ -18,13 +18,13 @@ static tn__plugin *find(const tn__registry *registry, const char *name) {
 
 /* ----------------------------------------------------------------- holders */
 
-/* The message about a plugin that is held, as it grows. */
+/* The message about the holders of a plugin while it is composed. */
 typedef struct holders {
   const tn__plugin *plugin;
   tn_code rc; /* TN_BUSY once there is a holder */
 } holders;
 
-static void begin(holders *h) {
+static void begin_message(holders *h) {
   if (h->rc == TN_OK)
     (void)tn__fail(TN_BUSY, "the plugin \"%s\" cannot be unloaded: ",
                    h->plugin->entry->name);
@@ -33,7 +33,7 @@ static void begin(holders *h) {
   h->rc = TN_BUSY;
 }
 
-/* What holds an operator or a kernel does so in the same way. */
+/* Adds the number of holders of an operator or a kernel to the message. */
 static void add_uses(int64_t n) {
   const char *s = n == 1 ? "" : "s";
   (void)tn__fail_more(TN_BUSY,
@@ -50,27 +50,28 @@ static void count_operators(holders *h) {
     if (op->plugin != h->plugin) continue;
     const int64_t params = atomic_load(&op->params);
     if (params > 0) {
-      begin(h);
+      begin_message(h);
       (void)tn__fail_more(TN_BUSY, "%" PRId64 " params of %s not released",
                           params, op->name);
     }
     const int64_t calls = atomic_load(&op->calls);
     if (calls > 0) {
-      begin(h);
+      begin_message(h);
       add_uses(calls);
       (void)tn__fail_more(TN_BUSY, " of %s", op->name);
     }
   }
 }
 
-/* Calls of its own operators are counted with these. */
+/* Counts calls of kernels for other plugins' operators. count_operators has
+ * counted the other calls. */
 static void count_kernels(holders *h) {
   for (uint32_t i = 0; i < h->plugin->entry->n_kernels; ++i) {
     tn__kernel *kernel = &h->plugin->kernels[i];
     if (kernel->op == NULL || kernel->op->plugin == h->plugin) continue;
     const int64_t calls = atomic_load(&kernel->calls);
     if (calls == 0) continue;
-    begin(h);
+    begin_message(h);
     add_uses(calls);
     (void)tn__fail_more(TN_BUSY, " of its kernel %s", kernel->desc->id);
   }
@@ -81,7 +82,7 @@ static void count_users(holders *h) {
     const tn__extension *extension = h->plugin->provided.v[i];
     for (size_t u = 0; u < extension->users.n; ++u) {
       const tn__plugin *user = extension->users.v[u];
-      begin(h);
+      begin_message(h);
       (void)tn__fail_more(TN_BUSY,
                           "the plugin \"%s\" uses its extension \"%s\"",
                           user->entry->name, extension->id);
@@ -94,7 +95,7 @@ static void count_dependents(holders *h) {
   for (size_t i = 0; i < registry->plugins.n; ++i) {
     const tn__plugin *other = registry->plugins.v[i];
     if (!tn__dependency_find(other->entry, h->plugin->entry->name)) continue;
-    begin(h);
+    begin_message(h);
     (void)tn__fail_more(TN_BUSY, "the plugin \"%s\" requires it",
                         other->entry->name);
   }
@@ -105,7 +106,7 @@ static void count_devices(holders *h) {
     const tn__extension *extension = h->plugin->provided.v[i];
     if (strcmp(extension->id, TN_DEVICE_EXTENSION) != 0) continue;
     const tn_device *table = extension->table;
-    begin(h);
+    begin_message(h);
     (void)tn__fail_more(TN_BUSY,
                         "the runtime uses its devices \"%s\" until it ends",
                         table->name);
@@ -116,12 +117,12 @@ static void count_passes(holders *h) {
   for (size_t i = 0; i < h->plugin->passes.n; ++i) {
     const tn__pass *pass = h->plugin->passes.v[i];
     if (atomic_load(&pass->calls) == 0) continue;
-    begin(h);
+    begin_message(h);
     (void)tn__fail_more(TN_BUSY, "its pass %s is running", pass->name);
   }
 }
 
-/* Under the write lock nobody can begin a call or make params. */
+/* Under the write lock no thread can begin a call or create params. */
 static tn_code check_holders(const tn__plugin *plugin) {
   holders h = {plugin, TN_OK};
   count_operators(&h);
@@ -140,7 +141,7 @@ static void remove_from(tn__vec *vec, const void *item) {
     if (vec->v[i] == item) tn__vec_remove(vec, i);
 }
 
-/* Kernels of other plugins on our operators, which will wait. */
+/* Kernels of other plugins for our operators, which will wait. */
 static size_t count_foreign(const tn__plugin *plugin) {
   const tn__registry *registry = plugin->registry;
   size_t n = 0;
@@ -151,7 +152,8 @@ static size_t count_foreign(const tn__plugin *plugin) {
   return n;
 }
 
-/* Its own kernels are gone already; what is left waits, in its place. */
+/* Its own kernels are removed already. The others wait, in the order of the
+ * list. */
 static void withdraw_operator(tn__registry *registry, tn_operator *op) {
   while (op->kernels.n) {
     tn__kernel *kernel = op->kernels.v[0];
@@ -192,7 +194,7 @@ static tn_code make_room(tn__registry *registry, const tn__plugin *plugin) {
                          count_foreign(plugin));
 }
 
-static tn_code leave(tn__registry *registry, tn__plugin *plugin) {
+static tn_code remove_plugin(tn__registry *registry, tn__plugin *plugin) {
   pthread_rwlock_wrlock(&registry->lock);
   tn_code rc = check_holders(plugin);
   if (!rc) rc = make_room(registry, plugin);
@@ -201,15 +203,15 @@ static tn_code leave(tn__registry *registry, tn__plugin *plugin) {
   return rc;
 }
 
-static tn_code unload(tn__registry *registry, tn__plugin *plugin) {
-  TN__TRY(leave(registry, plugin));
+static tn_code unload_plugin(tn__registry *registry, tn__plugin *plugin) {
+  TN__TRY(remove_plugin(registry, plugin));
   tn__plugin_retire(plugin);
   return TN_OK;
 }
 
 static tn_code unload_name(tn__registry *registry, const char *name) {
-  tn__plugin *plugin = find(registry, name);
-  if (plugin) return unload(registry, plugin);
+  tn__plugin *plugin = find_plugin(registry, name);
+  if (plugin) return unload_plugin(registry, plugin);
   return tn__fail(TN_NOT_FOUND, "no plugin named \"%.200s\" is loaded",
                   name ? name : "");
 }
@@ -219,7 +221,7 @@ static tn_code unload_operator(const tn_operator *op) {
   if (!plugin)
     return tn__fail(TN_NOT_FOUND, "the operator %s is not defined (any more)",
                     op->name);
-  if (plugin->defined) return unload(op->registry, plugin);
+  if (plugin->defined) return unload_plugin(op->registry, plugin);
   return tn__fail(TN_INVALID,
                   "the operator %s was not defined by tn_operator_define; "
                   "unload its plugin \"%s\"",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * joint.c: which operators compute in one go what two others do one behind the
- * other. Plugins tell in init; whether a program may use it is known above.
+ * fused_pair.c: keeps the operators that compute two other operators in one
+ * kernel. Plugins register them in init. core/graph decides whether a program
+ * may use one.
  */
 #include <string.h>
 
@@ -14,58 +15,59 @@ static bool is_full(const char *name) {
   return dot && dot > name && strchr(dot, '@');
 }
 
-static bool same_two(const tn_joint *a, const tn_joint *b) {
+static bool is_same_pair(const tn_joint *a, const tn_joint *b) {
   return strcmp(a->first, b->first) == 0 && strcmp(a->second, b->second) == 0;
 }
 
 static bool is_known(const tn__plugin *plugin, const tn_joint *joint) {
-  for (size_t i = 0; i < plugin->joints.n; ++i)
-    if (same_two(plugin->joints.v[i], joint)) return true;
+  for (size_t i = 0; i < plugin->fused_pairs.n; ++i)
+    if (is_same_pair(plugin->fused_pairs.v[i], joint)) return true;
   return false;
 }
 
-int32_t tn__joint_add(tn_registrar *registrar, const tn_joint *joint) {
+int32_t tn__fused_pair_add(tn_registrar *registrar, const tn_joint *joint) {
   tn__plugin *plugin = tn__registrar_plugin(registrar);
   if (!joint || joint->struct_size < sizeof *joint || !is_full(joint->both))
-    return tn__registrar_refuse(
+    return tn__registrar_fail(
         registrar, TN_INVALID, joint && joint->both ? joint->both : "",
         "cannot be an operator for two: it has no size or no full name, as "
         "\"acme.convolve@1\" is one");
   if (joint->reserved)
-    return tn__registrar_refuse(
+    return tn__registrar_fail(
         registrar, TN_INVALID, joint->both,
         "is an operator for two that sets `reserved`, which has no meaning for "
         "this host; a newer one may know it");
   if (!is_full(joint->first) || !is_full(joint->second))
-    return tn__registrar_refuse(
+    return tn__registrar_fail(
         registrar, TN_INVALID, joint->both,
         "is an operator for two that have no full names, as "
         "\"acme.convolve@1\" is one");
   if (is_known(plugin, joint))
-    return tn__registrar_refuse(registrar, TN_EXISTS, joint->both,
-                                "is an operator for two that have one already");
-  if (tn__vec_push(plugin->registry->env, &plugin->joints,
+    return tn__registrar_fail(registrar, TN_EXISTS, joint->both,
+                              "is an operator for two that have one already");
+  if (tn__vec_push(plugin->registry->env, &plugin->fused_pairs,
                    (void *)(uintptr_t)joint))
-    return tn__registrar_refuse(registrar, TN_OUT_OF_MEMORY, joint->both,
-                                "cannot be registered: no memory");
+    return tn__registrar_fail(registrar, TN_OUT_OF_MEMORY, joint->both,
+                              "cannot be registered: no memory");
   return TN_OK;
 }
 
-void tn__joints_free(tn__plugin *plugin) {
-  tn__vec_deinit(plugin->registry->env, &plugin->joints);
-  plugin->joints = (tn__vec){0};
+void tn__fused_pairs_free(tn__plugin *plugin) {
+  tn__vec_deinit(plugin->registry->env, &plugin->fused_pairs);
+  plugin->fused_pairs = (tn__vec){0};
 }
 
 /* ---------------------------------------------------------------- looking up
  */
 
-/* The lock is held. */
-static tn_operator *find(const tn_operator *first, const tn_operator *second) {
+/* Finds the operator; the lock is held. */
+static tn_operator *find_fused(const tn_operator *first,
+                               const tn_operator *second) {
   const tn__registry *registry = first->registry;
   for (size_t i = registry->plugins.n; i-- > 0;) {
     const tn__plugin *plugin = registry->plugins.v[i];
-    for (size_t k = 0; k < plugin->joints.n; ++k) {
-      const tn_joint *joint = plugin->joints.v[k];
+    for (size_t k = 0; k < plugin->fused_pairs.n; ++k) {
+      const tn_joint *joint = plugin->fused_pairs.v[k];
       if (strcmp(joint->first, first->name) != 0 ||
           strcmp(joint->second, second->name) != 0)
         continue;
@@ -76,11 +78,11 @@ static tn_operator *find(const tn_operator *first, const tn_operator *second) {
   return NULL;
 }
 
-tn_operator *tn__joint_hold(const tn_operator *first,
-                            const tn_operator *second) {
+tn_operator *tn__fused_pair_hold(const tn_operator *first,
+                                 const tn_operator *second) {
   tn__registry *registry = first->registry;
   pthread_rwlock_rdlock(&registry->lock);
-  tn_operator *both = find(first, second);
+  tn_operator *both = find_fused(first, second);
   if (both) atomic_fetch_add(&both->calls, 1);
   pthread_rwlock_unlock(&registry->lock);
   return both;

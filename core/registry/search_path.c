@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * search.c: folders of plugin files. A user with write access to a folder of a
- * search path, or to one above it, can run code in this process. So folders and
- * files must belong to root or the user, and others must not be able to write
- * them (trust.c).
+ * search_path.c: loads the plugin files of folders. A user with write access to
+ * a folder of a search path, or to one above it, can run code in this process.
+ * So folders and files must belong to root or the user, and others must not be
+ * able to write them (file_trust.c).
  *
- * A plugin may need an extension of another file of the search, or require that
- * plugin, whatever their names are. Its init asks for extensions, so a plugin
- * that asked in vain is undone, and loaded after the others.
+ * A plugin may need an extension or a plugin of another file of the search, in
+ * any order of names. Its init requests extensions. So a plugin without its
+ * extension is undone, and loaded after the others.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -14,22 +14,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "file_trust.h"
 #include "registry.h"
-#include "trust.h"
 
-/* The first refusal of a search: its code is the answer, its text is kept while
- * the search goes on. */
+/* State of a search. The first refusal decides the result; `text` keeps its
+ * message while the search continues. */
 typedef struct search {
   tn__registry *registry;
   tn_code first;
-  bool provided;  /* a plugin that provides extensions was loaded of late */
-  bool loaded;    /* any plugin was loaded of late */
+  bool provided;  /* the last round loaded a plugin that provides extensions */
+  bool loaded;    /* the last round loaded a plugin */
   bool dependent; /* a file waits for a plugin that it requires */
-  tn__vec later;  /* char *, ours: files that wait for another plugin */
+  tn__vec later;  /* char *, owned: files that wait for another plugin */
   char text[TN__ERROR_MAX];
 } search;
 
-static void refused(search *s, tn_code rc) {
+static void record_refusal(search *s, tn_code rc) {
   const char *text = tn_error_text();
   tn__log(s->registry->env, TN_LOG_WARNING, "%s", text);
   if (s->first) return;
@@ -65,7 +65,8 @@ static bool is_plugin_name(const char *name) {
   return name[0] != '.' && n > 3 && !strcmp(name + n - 3, ".so");
 }
 
-static char *join(const tn__env *env, const char *folder, const char *name) {
+static char *join_path(const tn__env *env, const char *folder,
+                       const char *name) {
   size_t n = strlen(folder), m = strlen(name);
   char *path = tn__alloc(env, n + m + 2);
   if (!path) return NULL;
@@ -77,7 +78,7 @@ static char *join(const tn__env *env, const char *folder, const char *name) {
 
 static tn_code add_file(const tn__env *env, const char *folder,
                         const char *name, tn__vec *out) {
-  char *path = join(env, folder, name);
+  char *path = join_path(env, folder, name);
   if (!path) return tn__fail_memory(strlen(name), "a plugin's file name");
   tn_code rc = tn__vec_push(env, out, path);
   if (rc) tn__free(env, path);
@@ -98,16 +99,16 @@ static tn_code list_files(const tn__env *env, const char *folder,
   return rc;
 }
 
-static int by_name(const void *a, const void *b) {
+static int compare_names(const void *a, const void *b) {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 static tn_code load_one(search *s, const char *path, bool last) {
   const tn__env *env = s->registry->env;
   char *again = last ? NULL : tn__strdup(env, path);
-  tn__attempt attempt = {.last = !again};
+  tn__load_attempt attempt = {.last = !again};
   if (again && tn__vec_reserve(env, &s->later, 1)) attempt.last = true;
-  tn_code rc = tn__plugin_attempt(s->registry, path, &attempt);
+  tn_code rc = tn__plugin_try_load(s->registry, path, &attempt);
   s->provided |= attempt.provided;
   s->loaded |= attempt.loaded;
   s->dependent |= attempt.dependent;
@@ -118,11 +119,12 @@ static tn_code load_one(search *s, const char *path, bool last) {
   return rc;
 }
 
-/* Loads files, which are freed; with `last`, whatever they lack. */
+/* Loads files and frees their names; with `last`, loads them even if they lack
+ * something. */
 static void load_files(search *s, tn__vec *files, bool last) {
   for (size_t i = 0; i < files->n; ++i) {
     tn_code one = load_one(s, files->v[i], last);
-    if (one) refused(s, one);
+    if (one) record_refusal(s, one);
     tn__free(s->registry->env, files->v[i]);
   }
   tn__vec_deinit(s->registry->env, files);
@@ -134,16 +136,16 @@ static void load_folder(search *s, const char *folder) {
   tn_code rc = check_folder(s, folder);
   if (!rc) rc = list_files(env, folder, &files);
   if (rc) {
-    refused(s, rc);
+    record_refusal(s, rc);
     while (files.n) tn__free(env, files.v[--files.n]);
   }
-  if (files.n) qsort(files.v, files.n, sizeof *files.v, by_name);
+  if (files.n) qsort(files.v, files.n, sizeof *files.v, compare_names);
   load_files(s, &files, false);
 }
 
-/* Tries the waiting files as long as others provide something, or are required
- * by one of them. Then loads them as they are: a plugin may not need the
- * extension that it asked for. */
+/* Tries the waiting files until a round loads no plugin that provides something
+ * or that one of them requires. Then loads them as they are: the requested
+ * extension may be optional. */
 static void load_later(search *s) {
   while (s->later.n) {
     tn__vec files = s->later;
