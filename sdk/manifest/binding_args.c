@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * binding_args.c: one argument of a bound function: its type in C, what is
- * passed, and whether the one can hold the other.
+ * binding_args.c: reads one argument of a bound function: its C type and the
+ * passed value. Checks that the type can hold the value.
  */
 #include <string.h>
 
@@ -21,7 +21,7 @@ static const uint64_t element_bits[TNM_C_TYPES] = {
     TN_BIT_F32,
     TN_BIT_F64};
 
-/* Whether elements of all these types are numbers of type `c`. */
+/* Tests whether elements of all these types are numbers of type `c`. */
 static bool holds_elements(uint32_t c, uint64_t types) {
   return c < TNM_C_TYPES && (types & ~element_bits[c]) == 0;
 }
@@ -33,7 +33,8 @@ static uint32_t find_type(const char *text, size_t n) {
   return TN_NONE;
 }
 
-/* Names that people write, and what they are on the platforms that we know. */
+/* Common C type names, and their fixed-width names on the supported
+ * platforms. */
 static const char *usual_name(const char *text, size_t n) {
   static const char *const usual[][2] = {
       {"int", "int32"},       {"long", "int64"},      {"short", "int16"},
@@ -130,8 +131,8 @@ static uint64_t allowed_types(const tnm_bind *b, const tn_arg *arg) {
   return tn__dtype_bit(arg->dtype);
 }
 
-/* The type in C of every type that an operand may have; TN_NONE if there is no
- * such one. */
+/* The C type of every type that an operand may have, or TN_NONE if there is no
+ * such type. */
 static uint32_t element_of(uint64_t allowed) {
   for (uint32_t c = 0; c < TNM_C_TYPES; ++c)
     if (holds_elements(c, allowed)) return c;
@@ -219,12 +220,12 @@ static bool is_single(const tn_arg *arg) {
   return arg->shape_kind == TN_SHAPE_PATTERN && arg->n_terms == 0;
 }
 
-/* `map` was a mistake already. */
+/* The value of `map` was already reported as a mistake. */
 static bool is_map_unknown(const tnm_bind *b) {
   return b->out->map == TN_NONE && tnm_tree_has(b->map, "map");
 }
 
-/* Many elements where the function takes one number. */
+/* Reports an operand of many elements where the function expects one number. */
 static bool report_many(tnm_bind *b, const tnm_tree *c, const tnm_c_type *type,
                         const tnm_bound_arg *out) {
   const bool input = out->list == TN_OPERAND_IN;
@@ -265,7 +266,7 @@ static bool report_absent(tnm_bind *b, const tnm_tree *c,
   return false;
 }
 
-/* An operand that is passed is dense: nothing tells the function of strides. */
+/* A passed operand is dense, because the function does not get its strides. */
 static bool pass_tensor(tnm_bind *b, const tnm_tree *c, const tnm_c_type *type,
                         tnm_bound_arg *out) {
   tn_arg *arg = b->lower->operands[out->list].v[out->index];
@@ -349,8 +350,8 @@ bool tnm_is_integer_list(const tnm_c_type *type) {
          type->element <= TNM_C_U64;
 }
 
-/* Whether it is passed as an expression is; a list of integers is, unless it
- * can be handed over as it lies. */
+/* Tests whether the field is passed as an expression. A list of integers is,
+ * unless its memory can be passed directly. */
 static bool is_integer_field(const tn_field *field, const tnm_c_type *type) {
   return field->type == TN_FIELD_BOOL || field->type == TN_FIELD_INT ||
          field->type == TN_FIELD_ENUM ||
@@ -388,7 +389,8 @@ static bool pass_number(tnm_bind *b, const tnm_tree *node,
 /* ----------------------------------------------------------------- arguments
  */
 
-/* A name in lower case that stands for nothing: no expression of one. */
+/* Tests for a lower-case name that nothing defines, and so for no expression of
+ * one. */
 static bool is_unknown(const tnm_bind *b, const char *text) {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyz_0123456789";
   if (text[0] < 'a' || text[0] > 'z' || text[strspn(text, letters)] != '\0')
@@ -402,8 +404,8 @@ static bool is_unknown(const tnm_bind *b, const char *text) {
   return true;
 }
 
-/* Pointers are of operands and lists, all else of parameters; so the names that
- * could be meant come first, in case several are as near. */
+/* Pointers refer to operands and lists, all other types to parameters. So the
+ * more likely names come first, in case several are equally near. */
 static bool report_unknown(tnm_bind *b, const tnm_tree *node,
                            const tnm_c_type *type) {
   const tnm_lower *lower = b->lower;
@@ -446,7 +448,7 @@ static bool read_pass(tnm_bind *b, const tnm_bind_entry *at,
   return tnm_bind_expression(b, at, out);
 }
 
-/* `by: address`: the value is of the type that the pointer names. */
+/* `by: address`: the value has the type that the pointer points to. */
 static bool read_address(tnm_bind *b, const tnm_tree *by, tnm_bind_entry *at) {
   static const char *const words[] = {"address", NULL};
   if (tnm_read_word(b->lower->diags, by, "`address`", words) < 0) return false;
@@ -493,7 +495,7 @@ static bool pass_constant(tnm_bind *b, const tnm_tree *text,
   return false;
 }
 
-/* An argument is `pass` or `text`. */
+/* An argument has either `pass` or `text`. */
 static bool check_keys(tnm_bind *b, const tnm_tree *node) {
   const tnm_tree *pass = tnm_tree_get(node, "pass");
   const tnm_tree *text = tnm_tree_get(node, "text");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * binding_expression.c: an argument that is an expression of sizes, dimensions
- * and parameters: an integer, or a list of integers.
+ * binding_expression.c: reads an argument that is an expression of sizes,
+ * dimensions and parameters. The result is an integer or a list of integers.
  */
 #include <string.h>
 
@@ -10,8 +10,8 @@
 /* ---------------------------------------------------------------- dimensions
  */
 
-/* The axis of `arg` that is dimension variable `dim` alone, from the end where
- * a pack precedes it. */
+/* Finds the axis of `arg` that consists of dimension variable `dim` only. It
+ * counts from the end if a pack precedes it. */
 static bool find_axis(const tnm_bind *b, const tn_arg *arg, uint32_t dim,
                       int32_t *axis) {
   bool before = false, after = false;
@@ -28,7 +28,8 @@ static bool find_axis(const tnm_bind *b, const tn_arg *arg, uint32_t dim,
   return false;
 }
 
-/* Where a call finds the value of a dimension variable. */
+/* Finds the operand dimension that gives a dimension variable its value in a
+ * call. */
 static bool find_dimension(tnm_bind *b, uint32_t dim, tnm_bound_arg *out) {
   const uint32_t skipped = TN_ARG_OPTIONAL | TN_ARG_VARIADIC;
   out->pass = TNM_PASS_DIMENSION;
@@ -44,7 +45,7 @@ static bool find_dimension(tnm_bind *b, uint32_t dim, tnm_bound_arg *out) {
   return false;
 }
 
-/* Every variable that the expression names gets a source. */
+/* Finds a source for every variable in the expression. */
 static bool find_dimensions(tnm_bind *b, const tnm_tree *node, size_t first) {
   for (size_t i = first; i < b->program.nodes.n; ++i) {
     const tn_node *n = b->program.nodes.v[i];
@@ -109,7 +110,7 @@ static bool expression_does_not_fit(tnm_bind *b, const tnm_tree *node,
   return false;
 }
 
-/* The operand that a dimension or a size is of. */
+/* The operand of a dimension or size node. */
 static const char *operand_of(const tnm_bind *b, const tn_node *node) {
   const bool dim = node->op == TN_NODE_DIM;
   if (!dim && node->op != TN_NODE_OPERAND_SIZE) return "x";
@@ -118,7 +119,7 @@ static const char *operand_of(const tnm_bind *b, const tn_node *node) {
   return b->lower->operands[list].names[index];
 }
 
-/* Help for an integer where the function takes a pointer. */
+/* Help text for an integer where the function expects a pointer. */
 static const char *help_pointer(tnm_bind *b, const tnm_bind_entry *at,
                                 const tn_node *node) {
   if (!tnm_is_integer_list(&at->type)) return "pass the name of a tensor";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * binding_map.c: `map: x` of a binding: the function is called once for each
- * element of an input, and gets elements of all operands of the same shape.
+ * binding_map.c: reads `map: x` of a binding. The function is called once for
+ * each element of an input and gets elements of all operands of the same shape.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@ static bool is_same_term(const tnm_bind *b, const tn_term *x,
          (m->op == TN_NODE_DIM || m->op == TN_NODE_PACK);
 }
 
-/* Whether two patterns are the same dimensions, each by itself. */
+/* Tests whether two patterns have the same dimensions, compared one by one. */
 static bool is_same_pattern(const tnm_bind *b, const tn_arg *x,
                             const tn_arg *y) {
   bool same = x->shape_kind == TN_SHAPE_PATTERN &&
@@ -25,8 +25,8 @@ static bool is_same_pattern(const tnm_bind *b, const tn_arg *x,
   return same;
 }
 
-/* The operand at the end of `shape: other` rules. Each names one that is
- * before it, so that the walk ends; the bound is for those that do not. */
+/* The operand at the end of `shape: other` rules. A valid rule names an operand
+ * before its own, so the walk ends; the bound is for invalid rules. */
 static const tn_arg *follow_shape(const tnm_bind *b, const tn_arg *arg) {
   for (uint32_t step = 0; step < 64 && arg->shape_kind == TN_SHAPE_SAME; ++step)
     arg = b->lower->operands[arg->shape_list].v[arg->shape_index];

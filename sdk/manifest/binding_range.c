@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * binding_range.c: which values an integer expression may have, so that an
- * argument that is too narrow is found by `opgen check` and not in a call.
+ * binding_range.c: computes the range of an integer expression. So `opgen
+ * check`, and not a call, reports an argument with too narrow a type.
  */
 #include "lower_binding.h"
 
-/* As good as without limit; the sum of two does not overflow. */
+/* Used as infinity; the sum of two does not overflow. */
 #define FAR ((int64_t)1 << 61)
 #define SIZES 2147483647
 
@@ -26,7 +26,7 @@ static tnm_range of_field(const tn_field *field) {
     return (tnm_range){0, (int64_t)field->n_values - 1};
   if ((field->flags & TN_FIELD_HAS_MIN) != 0) range.low = clip(field->min_int);
   if ((field->flags & TN_FIELD_HAS_MAX) != 0) range.high = clip(field->max_int);
-  /* A parameter without limits is meant to hold what an int does. */
+  /* A parameter without limits is assumed to fit an int. */
   if ((field->flags & TN_FIELD_HAS_MIN) == 0 && range.high > -SIZES)
     range.low = -SIZES - 1;
   if ((field->flags & TN_FIELD_HAS_MAX) == 0 && range.low < SIZES)
@@ -51,7 +51,8 @@ static tnm_range product(tnm_range a, tnm_range b) {
   return range;
 }
 
-/* Towards zero nothing grows; the sign may turn. */
+/* Division rounds towards zero: the magnitude never grows, but the sign may
+ * change. */
 static tnm_range quotient(tnm_range a, tnm_range b) {
   int64_t most = a.high > -a.low ? a.high : -a.low;
   if (b.low > 0)
@@ -59,7 +60,7 @@ static tnm_range quotient(tnm_range a, tnm_range b) {
   return (tnm_range){-most, most};
 }
 
-/* It has the sign of the divisor and is smaller. */
+/* A remainder has the sign of the divisor and a smaller magnitude. */
 static tnm_range remainder_of(tnm_range b) {
   return (tnm_range){b.low < 0 ? b.low + 1 : 0, b.high > 0 ? b.high - 1 : 0};
 }
@@ -100,7 +101,7 @@ static tnm_range combine(uint32_t op, tnm_range a, tnm_range b) {
       return lesser(a, b);
     case TN_NODE_MAX:
       return greater(a, b);
-    default: /* powers: nothing is known; comparisons are handled above */
+    default: /* the range of powers is unknown; comparisons are handled above */
       return (tnm_range){-FAR, FAR};
   }
 }

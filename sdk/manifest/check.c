@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * check.c: whether tables make sense: every index inside its table, every name
- * present, every offset inside its struct. It runs on what was decoded and on
- * the descriptor of each loaded plugin, so that no later code has to distrust
- * a table. Whether the rules in them are wise is opgen's business.
+ * check.c: checks the consistency of tables: every index is inside its table,
+ * every name is present, every offset is inside its struct. It runs on decoded
+ * tables and on the descriptor of each loaded plugin, so that no later code has
+ * to distrust a table. opgen judges the quality of the rules in them.
  *
- * Messages begin at the innermost place; each level adds where that is.
+ * A message starts with the innermost place; each level adds its own place.
  */
 #include <string.h>
 
@@ -24,7 +24,7 @@ static tn_code check_named(const tnm_table *table, const void *object,
                   (unsigned long long)raw);
 }
 
-/* A bit that has no name has no meaning for this host either. */
+/* Refuses bits without a name: this host does not know their meaning. */
 static tn_code check_flags(const tnm_table *table, const void *object,
                            const tnm_member *m) {
   const uint64_t raw = tnm_get(table, object, m);
@@ -70,7 +70,7 @@ static tn_code check_member(const tnm_table *table, const void *object,
   return pointer ? check_struct(m->of, pointer) : TN_OK;
 }
 
-/* Who sets it means something that this host would pass over. */
+/* Refuses values in reserved members: this host would ignore their meaning. */
 static tn_code check_reserved(const tnm_table *table, const void *object) {
   uint32_t value = 0;
   if (table->reserved)
@@ -122,7 +122,7 @@ static const char *dotted(const char *s) {
   return n ? s + n : NULL;
 }
 
-/* "nn.convolution.cpu.2": behind the first, a part may be a number. */
+/* "nn.convolution.cpu.2": after the first part, a part may be a number. */
 static const char *kernel_id(const char *s) {
   size_t n = identifier(s);
   while (n && s[n] == '.') {
@@ -197,7 +197,7 @@ static tn_code check_kernel(const tn_kernel *kernel, bool code) {
   return TN_OK;
 }
 
-/* One id may stand once for forward and once for backward. */
+/* An id may occur once for forward and once for backward. */
 static tn_code check_ids(const tn__env *env, const tn_plugin *plugin) {
   tn__map seen[2] = {{0}, {0}};
   char mark = 0; /* any address: only presence counts */
@@ -250,7 +250,7 @@ static tn_code check_dependencies(const tn_plugin *plugin) {
   return TN_OK;
 }
 
-/* Adds names to a set in which each may be once. */
+/* Adds names to a set; each name may occur once. */
 static tn_code add_names(const tn__env *env, tn__map *seen, const char *what,
                          const tn_arg *const *args, uint32_t n) {
   for (uint32_t i = 0; i < n; ++i) {
@@ -262,7 +262,8 @@ static tn_code add_names(const tn__env *env, tn__map *seen, const char *what,
   return TN_OK;
 }
 
-/* Graphs name variables after inputs and states, and entries after outputs. */
+/* A graph names its variables after inputs and states, and its entries after
+ * outputs. */
 static tn_code check_operands(const tn__env *env, const tn_op *op) {
   tn__map in = {0}, out = {0};
   tn_code rc =

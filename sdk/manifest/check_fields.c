@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * check_fields.c: whether the fields of a params or options struct make sense:
- * names, lengths of lists, and places. The members fill the struct and none
- * overlaps another, since the host writes values there without a further check.
+ * check_fields.c: checks the fields of a params or options struct: names,
+ * lengths of lists, and offsets. The members fill the struct and none overlaps
+ * another, since the host writes values there without a further check.
  */
 #include <string.h>
 
@@ -20,7 +20,7 @@ static uint32_t type_bytes(uint32_t type) {
 /* ------------------------------------------------------------------ places */
 
 /* Members of a struct, in units of 4 bytes. A field has at most 5: a list, and
- * whether it is given. As many again are padding. */
+ * a flag for its presence. Padding may add as many again. */
 enum { UNIT = 4, MOST_UNITS = 10 * TNM_MOST_FIELDS };
 
 typedef struct units {
@@ -57,7 +57,7 @@ static tn_code take_field(units *u, const tn_field *f) {
                   f->has_offset);
 }
 
-/* No member has more than 8 bytes of alignment, so padding has 4. */
+/* No member has an alignment above 8 bytes, so a gap has at most 4. */
 static tn_code check_gaps(const units *u) {
   for (uint32_t i = 1; i < u->n; ++i)
     if (!u->used[i - 1] && !u->used[i])
@@ -69,7 +69,7 @@ static tn_code check_gaps(const units *u) {
 
 /* ------------------------------------------------------------------ fields */
 
-/* Lists may take their length from one another, but not in a circle. */
+/* Lists may take their length from one another, but without a cycle. */
 static tn_code check_rank(const tnm_fields *all, uint32_t i) {
   uint32_t steps = 0;
   if (all->v[i]->min_rank > all->v[i]->max_rank)

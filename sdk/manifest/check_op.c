@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * check_op.c: whether the tables of one operator agree with each other: its
- * shape programs, operands, requirements and gradient. The structural part of
- * check.c has run before: pointers are there and enums have a meaning.
+ * check_op.c: checks that the tables of one operator agree with each other: its
+ * shape programs, operands, requirements and gradient. The structural part in
+ * check.c has run before: pointers are present and enum values are valid.
  */
 #include <string.h>
 
@@ -19,7 +19,7 @@ static bool below(int32_t index, uint32_t n) {
   return index >= 0 && (uint32_t)index < n;
 }
 
-/* A variadic input stands for any number of operands. */
+/* A variadic input represents any number of operands. */
 static bool is_operand(const tn_op *op, int32_t list, int32_t index) {
   const uint32_t n[] = {op->n_inputs, op->n_outputs, op->n_aux};
   if (!below(list, 3)) return false;
@@ -58,7 +58,7 @@ static tn_code check_node(const tn_op *op, const tn_node *nodes, uint32_t i) {
 }
 
 /* A node that others use several times is evaluated as often, so 60 nodes can
- * cost 2^60 steps: parts[i] is the number of steps for node i. */
+ * cost 2^60 steps. parts[i] is the number of steps for node i. */
 static tn_code count_parts(const tn_node *nodes, uint32_t i, uint16_t *parts) {
   const int32_t args[] = {nodes[i].a, nodes[i].b, nodes[i].c};
   uint32_t n = 1;
@@ -145,7 +145,7 @@ static bool is_step_op(const char *text) {
   return at != NULL && dot != NULL && dot > text && at > dot + 1 && at[1];
 }
 
-/* A graph takes from its stack what is there, and leaves one value. */
+/* A graph pops only existing entries of its stack and leaves one value. */
 static tn_code check_steps(const tn_op *op, const tn_input_gradient *g,
                            const uint32_t *limits) {
   const bool graph = op->gradient->kind == TN_GRADIENT_GRAPH;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * codec.c: tables to bytes and back (docs/note-format.md). The reader trusts
- * nothing: lengths are compared with what is left before anything is taken,
- * and the depth of structs is that of op.h, not of the input.
+ * codec.c: encodes tables as bytes and decodes them (docs/note-format.md). The
+ * decoder trusts nothing: it compares lengths with the remaining bytes before
+ * it reads anything. The nesting depth of structs comes from op.h, not from the
+ * input.
  */
 #include <string.h>
 

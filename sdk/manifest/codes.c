@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The codes of all messages in order, for `opgen explain`. Their texts stand in
- * codes_form.c, codes_expressions.c, codes_rules.c, codes_lints.c and
+ * codes.c: the codes of all messages in order, for `opgen explain`. Their texts
+ * are in codes_form.c, codes_expressions.c, codes_rules.c, codes_lints.c and
  * codes_built.c.
  */
 #include "codes.h"
@@ -28,7 +28,7 @@ const char *tnm_code_at(size_t index) {
   return found == NULL ? NULL : found->code;
 }
 
-/* A lint is W0101 as a warning and E0101 as an error. */
+/* A lint has the code W0101 as a warning and E0101 as an error. */
 static bool is_asked(const char *code, const char *asked) {
   if (strcmp(code, asked) == 0) return true;
   return code[0] == 'W' && asked[0] == 'E' && strcmp(code + 1, asked + 1) == 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Explanations of E0030 to E0049: scalar expressions and shape rules. Text
- * only.
+ * codes_expressions.c: explanations of E0030 to E0049: scalar expressions and
+ * shape rules. Text only.
  */
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Explanations of E0001 to E0029: files, YAML, keys, names, parameters and
- * operands. Text only.
+ * codes_form.c: explanations of E0001 to E0029: files, YAML, keys, names,
+ * parameters and operands. Text only.
  */
 #include <stddef.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Explanations of E0080 and on, about built plugins and bindings, and of W0101
- * and on, about manifests that are valid but could be better. Text only.
+ * codes_lints.c: explanations of E0080 and on, about built plugins and
+ * bindings, and of W0101 and on, about manifests that are valid but could be
+ * better. Text only.
  */
 #include <stddef.h>
 

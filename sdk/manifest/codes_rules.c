@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Explanations of E0051 and on: gradients, kernels and examples. Text only.
+ * codes_rules.c: explanations of E0051 and on: gradients, kernels and examples.
+ * Text only.
  */
 #include <stddef.h>
 

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
- * compare.c: whether the tables in memory are those that were encoded. Walks
- * the bytes and the tables side by side and takes no memory, because it runs
- * at every load.
+ * compare.c: compares tables in memory with encoded ones. Walks the bytes and
+ * the tables in parallel and allocates nothing, because it runs at every load.
  */
 #include <inttypes.h>
 #include <string.h>
 
 #include "tables.h"
 
-/* Where the walk is: a member, or an element of one, inside `up`. */
+/* The place of the walk: a member, or an element of one, inside `up`. */
 typedef struct path {
   const struct path *up;
   const char *name;
-  int64_t index; /* -1: not an element */
+  int64_t index; /* -1 if it is no element */
 } path;
 
 typedef struct comparison {
   tnm_reader reader;
-  tn__buf message; /* filled with the first difference */
+  tn__buf message; /* gets the first difference */
   bool differs;
 } comparison;
 
@@ -54,7 +53,7 @@ static void put_view(tn__buf *out, tnm_view view) {
                 view.n > SHOWN ? "..." : "");
 }
 
-/* Two numbers of the form of `m`. */
+/* Compares two numbers of the form of `m`. */
 static void same_raw(comparison *c, const path *p, const tnm_member *m,
                      const uint64_t raw[2]) {
   if (c->reader.why || raw[0] == raw[1]) return;
@@ -142,7 +141,7 @@ static void same_member(comparison *c, path *p, const tnm_table *table,
   }
 }
 
-/* What an older writer did not know must be zero. */
+/* A member that an older writer did not know must be zero. */
 static void same_as_zero(comparison *c, path *p, const tnm_table *table,
                          const void *object, const tnm_member *m) {
   bool zero = false;
@@ -160,7 +159,7 @@ static void same_as_zero(comparison *c, path *p, const tnm_table *table,
               "descriptor");
 }
 
-/* Equal numbers, which most members are, leave the loop alone. */
+/* Most members are equal numbers: they need no call in this loop. */
 static void same_struct(comparison *c, const path *up, const tnm_table *table,
                         const void *object) {
   const uint8_t *outer = tnm_read_enter(&c->reader, table);

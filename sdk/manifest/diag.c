@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Positioned messages: collecting them in order, one per cause. What they look
- * like stands in print.c.
+ * diag.c: collects messages with positions, in order and one per cause. print.c
+ * renders them.
  */
 #include "diag.h"
 
@@ -51,8 +51,8 @@ tnm_pos tnm_pos_start(uint32_t file) {
   return (tnm_pos){.line = 1, .column = 1, .length = 1, .file = file};
 }
 
-/* What is read twice, by two names on a command line that lead to it, has its
- * mistakes once. */
+/* Two names on a command line may lead to one file. Its mistakes are reported
+ * once. */
 static bool has_file(const tnm_diags *diags, const char *name, const char *text,
                      size_t n, uint32_t *index) {
   for (size_t i = 0; i < diags->files.n; ++i) {
@@ -94,18 +94,18 @@ const char *tnm_diags_text(const tnm_diags *diags, uint32_t file, size_t *n) {
   return found->text;
 }
 
-/* Bytes of one text. A manifest may hold a word of a megabyte, which nobody
- * wants to read again in a message. */
+/* Most bytes of one text. A manifest may hold a word of a megabyte, which a
+ * message should not repeat. */
 enum { MAX_TEXT = 2000 };
 
-/* Ends a text of MAX_TEXT bytes at a whole character, with three dots. */
+/* Shortens a text to MAX_TEXT bytes at a whole character, with three dots. */
 static void shorten(char *text) {
   size_t n = MAX_TEXT - 3;
   while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80) --n;
   memcpy(text + n, "...", 4);
 }
 
-/* A text is one line, whatever it quotes. */
+/* Replaces line ends: a message is one line, whatever text it quotes. */
 static void make_line(char *text) {
   for (; *text != '\0'; ++text)
     if ((unsigned char)*text < ' ' || *text == 0x7f) *text = ' ';
@@ -134,7 +134,7 @@ int tnm_pos_compare(tnm_pos a, tnm_pos b) {
   return 0;
 }
 
-/* Families lower the same text once per member: one cause, one message. */
+/* Families lower the same text once per member: report one cause once. */
 static bool is_known(const tnm_diags *diags, const tnm_diag_spec *spec,
                      const char *text) {
   for (size_t i = 0; i < diags->by_id.n; ++i) {
@@ -173,7 +173,7 @@ static void count(tnm_diags *diags, const tnm_diag_spec *spec) {
     ++diags->errors;
 }
 
-/* Keeps a message; DROPPED if it cannot. */
+/* Keeps a message; returns DROPPED on failure. */
 static size_t add_message(tnm_diags *diags, const tnm_diag_spec *spec,
                           const char *text) {
   const char *under = spec->under;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * json.c: tables as JSON, for `tenon --json` and bindings. Keys are the names
- * of op.h; numbers that stand for names are written as names, TN_NONE as null.
+ * json.c: prints tables as JSON, for `tenon --json` and bindings. Keys are the
+ * names of op.h; numbers with names are written as names, TN_NONE as null.
  */
 #include <inttypes.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A manifest in canonical form: its blocks, the comments around them, and the
- * proof that what was written means what was read. docs/fmt.md says
- * what the form is.
+ * layout.c: writes a manifest in canonical form: its blocks and the comments
+ * around them. Afterwards it proves that the result has the same meaning.
+ * docs/fmt.md describes the form.
  */
 #include "layout.h"
 
@@ -12,7 +12,7 @@
 static void write_block(tnm_layout *l, const tnm_syntax *node, size_t indent,
                         const tnm_schema *schema);
 
-/* Begins a line, unless nothing was written yet. */
+/* Begins a line, unless the output is empty. */
 static void begin_line(tnm_layout *l, size_t indent) {
   if (l->out->n > 0 && l->out->s[l->out->n - 1] != '\n')
     tn__buf_bytes(l->out, "\n", 1);
@@ -26,7 +26,7 @@ static void empty_line(tnm_layout *l) {
   tn__buf_bytes(l->out, "\n", 1);
 }
 
-/* `first` may not begin with an empty line. */
+/* `first` forbids an empty line at the beginning. */
 static void write_comments(tnm_layout *l, const tnm_comment *comments,
                            size_t indent, bool first) {
   for (const tnm_comment *c = comments; c != NULL; c = c->next) {
@@ -43,16 +43,16 @@ static bool is_block(const tnm_layout *l, const tnm_syntax *node,
   return !node->flow || tnm_becomes_block(l, node, schema, column);
 }
 
-/* Comments on the first entry of a block that begins behind a dash stand above
- * the dash. */
+/* A comment on the first entry of a block after a dash is written above the
+ * dash. */
 static void write_lead(tnm_layout *l, const tnm_syntax *node, size_t indent,
                        bool *first) {
   write_comments(l, node->before, indent, *first);
   *first = *first && node->before == NULL;
 }
 
-/* What stood behind brackets that became a block stands behind its key, far
- * from the column that it had. */
+/* Writes comments after brackets that became a block: they follow the key, far
+ * from their original column. */
 static void write_moved(tnm_layout *l, const tnm_comment *comments) {
   if (comments == NULL) return;
   tnm_comment near = *comments;
@@ -94,7 +94,8 @@ static void write_map(tnm_layout *l, const tnm_syntax *node, size_t indent,
   }
 }
 
-/* A block behind a dash: what stands above its first line, in this order. */
+/* Writes the comments above the first line of a block after a dash, in this
+ * order. */
 static void write_item_lead(tnm_layout *l, const tnm_syntax *node,
                             size_t indent, const tnm_schema *schema,
                             bool *first) {
@@ -215,7 +216,7 @@ static bool is_same_list(const tnm_tree *a, const tnm_tree *b) {
   return true;
 }
 
-/* Whether two trees differ in nothing but the order of keys. */
+/* Tests whether two trees differ only in the order of keys. */
 static bool is_same(const tnm_tree *a, const tnm_tree *b) {
   if (a->kind != b->kind || a->n != b->n) return false;
   if (a->kind == TNM_SCALAR)
@@ -234,7 +235,7 @@ static bool is_same_text(tn__arena *arena, tnm_diags *diags, const char *name,
   return a == NULL && b == NULL;
 }
 
-/* Reads the result again, apart from the messages for the user. */
+/* Reads the result again; its messages are not shown to the user. */
 static tn_code prove(tn__arena *arena, const char *name, const tnm_tree *before,
                      const tn__buf *after) {
   tnm_diags *diags = tnm_diags_create(arena->env);

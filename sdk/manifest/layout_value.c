@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Writes one value of a manifest: a scalar as it stands, and what stands in
- * brackets on one line, or on as many as it needs. Blocks are layout.c's.
+ * layout_value.c: writes one value of a manifest: a scalar unchanged, and
+ * brackets on one line or on several if necessary. layout.c writes blocks.
  */
 #include <string.h>
 
@@ -49,7 +49,7 @@ void tnm_comments_behind(tnm_layout *l, const tnm_comment *comments,
 
 /* ----------------------------------------------------------------- scalars */
 
-/* The next line of a text in pieces: [*begin, *end) without the blanks around
+/* The next line of a text in parts: [*begin, *end) without the blanks around
  * it. False at the end. */
 typedef struct pieces {
   const char *text;
@@ -80,7 +80,7 @@ static bool is_one_line(const tnm_layout *l, const tnm_syntax *node) {
   return memchr(l->text + node->begin, '\n', node->end - node->begin) == NULL;
 }
 
-/* Lines fold into one where none is empty and none ends in an escape. */
+/* Lines can be joined to one if none is empty and none ends in an escape. */
 static bool folds(const tnm_layout *l, const tnm_syntax *node) {
   const bool escapes = node->end > node->begin && l->text[node->begin] == '"';
   pieces p = pieces_of(l, node);
@@ -90,7 +90,7 @@ static bool folds(const tnm_layout *l, const tnm_syntax *node) {
   return true;
 }
 
-/* Holds a scalar of several lines that do not fold. */
+/* Tests for a scalar of several lines that cannot be joined. */
 static bool is_stiff(const tnm_layout *l, const tnm_syntax *node) {
   if (node->kind == TNM_SCALAR) return !is_one_line(l, node) && !folds(l, node);
   for (const tnm_syntax *c = node->first; c != NULL; c = c->next)
@@ -98,8 +98,8 @@ static bool is_stiff(const tnm_layout *l, const tnm_syntax *node) {
   return false;
 }
 
-/* A piece of prose whose commas YAML has read: `, ` between its parts, as the
- * tree has it. `more`: what was written before goes on. */
+/* Writes a part of prose that YAML split at commas: `, ` between its parts, as
+ * in the tree. `more`: it continues the text before. */
 static void write_prose(tnm_layout *l, const pieces *p, bool more) {
   for (size_t i = p->begin; i < p->end; ++i) {
     const char c = l->text[i];
@@ -123,7 +123,7 @@ static void write_folded(tnm_layout *l, const tnm_syntax *node) {
   }
 }
 
-/* In as many lines as it has. */
+/* Writes the value in its original number of lines. */
 static void write_lines(tnm_layout *l, const tnm_syntax *node, size_t indent) {
   pieces p = pieces_of(l, node);
   for (bool first = true; next_piece(&p); first = false) {
@@ -132,7 +132,7 @@ static void write_lines(tnm_layout *l, const tnm_syntax *node, size_t indent) {
   }
 }
 
-/* The number behind a `|`, which counts from the indentation of the entry. */
+/* The number after a `|`; it counts from the indentation of the entry. */
 static size_t stated_indent(const tnm_layout *l, const tnm_syntax *node,
                             size_t header) {
   for (size_t i = node->begin; i < header; ++i)
@@ -153,7 +153,7 @@ static size_t indent_of_lines(const tnm_layout *l, size_t at, size_t end) {
   return 0;
 }
 
-/* One line of a `|` text; blanks beyond the indentation are its own. */
+/* Writes one line of a `|` text; blanks beyond the indentation belong to it. */
 static size_t write_text_line(tnm_layout *l, size_t at, size_t end,
                               const size_t indents[2]) {
   size_t eol = at;
@@ -168,8 +168,8 @@ static size_t write_text_line(tnm_layout *l, size_t at, size_t end,
   return next;
 }
 
-/* A text that the file ends in the middle of has no line end; here it gets one,
- * which `-` takes away again. */
+/* The end of the file may cut a text inside a line. Then the text gets a line
+ * end here, and `-` removes it again. */
 static void write_header(tnm_layout *l, const tnm_syntax *node, size_t n) {
   const bool cut = node->end == l->n && l->text[l->n - 1] != '\n';
   for (size_t i = node->begin; i < node->begin + n; ++i)
@@ -205,8 +205,8 @@ static void write_text(tnm_layout *l, const tnm_syntax *node, size_t indent) {
 
 /* ---------------------------------------------------------------- brackets */
 
-/* A key in braces may do without a value, and then without a colon. The blank
- * behind it keeps prose that comes to stand before it from going on with it. */
+/* A key in braces may have no value, and then no colon. The blank after it
+ * prevents prose before it from continuing with it. */
 static void write_colon(tnm_layout *l, const tnm_syntax *node) {
   const bool empty = node->kind == TNM_SCALAR && node->begin == node->end;
   const char *gap = l->text + node->key_end;
@@ -215,7 +215,7 @@ static void write_colon(tnm_layout *l, const tnm_syntax *node) {
   tn__buf_add(l->out, colon ? ": " : " ");
 }
 
-/* Written on one line, into a buffer. False if that is not possible. */
+/* Writes a value on one line, into a buffer. False if that is impossible. */
 static bool write_flat(tnm_layout *l, const tnm_syntax *node,
                        const tnm_schema *schema) {
   if (node->commented || node->block) return false;
@@ -238,7 +238,7 @@ static bool write_flat(tnm_layout *l, const tnm_syntax *node,
   return fine;
 }
 
-/* Columns that a value takes on one line; SIZE_MAX if it cannot. */
+/* Columns of a value on one line; SIZE_MAX if it needs several. */
 static size_t flat_width(const tnm_layout *l, const tnm_syntax *node,
                          const tnm_schema *schema) {
   tn__buf buf;
@@ -278,7 +278,7 @@ bool tnm_becomes_block(const tnm_layout *l, const tnm_syntax *node,
   return !fits(l, node, schema, column);
 }
 
-/* A list of numbers: the author's lines stay, and longer ones are broken. */
+/* Writes a list of numbers: keeps the author's lines and breaks longer ones. */
 static void write_filled(tnm_layout *l, const tnm_syntax *node) {
   if (node->kind != TNM_LIST) {
     (void)write_flat(l, node, NULL);
@@ -301,8 +301,8 @@ static void write_filled(tnm_layout *l, const tnm_syntax *node) {
   tn__buf_bytes(l->out, "]", 1);
 }
 
-/* What holds comments, or text that does not fold, stays as it is, moved as a
- * whole. */
+/* A value with comments, or with text that cannot be joined, keeps its form and
+ * moves as a whole. */
 static void write_as_is(tnm_layout *l, const tnm_syntax *node, size_t indent) {
   const size_t now = tnm_column(l) + 1;
   pieces p = pieces_of(l, node);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * lex.c: the tokens of the expression language. Reports nothing: what cannot
- * be a token becomes a bad one, and the parser says so.
+ * lex.c: splits the expression language into tokens. It reports nothing: a
+ * character that begins no token becomes a bad token, and the parser reports
+ * it.
  */
 #include <string.h>
 
 #include "expr.h"
 
-/* The manifest is text in UTF-8 whatever the locale, so no <ctype.h>. */
+/* The manifest is UTF-8 in any locale, so <ctype.h> is not used. */
 static bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
@@ -26,9 +27,9 @@ static size_t digits(const char *at) {
   return n;
 }
 
-/* Digits, a fraction, an exponent; one of the first two begins it. What sticks
- * to it belongs to it, so that "0x10" is one bad number rather than a number
- * and a name, and "1.5.2" one rather than two. */
+/* A number has digits, a fraction and an exponent, and begins with one of the
+ * first two. Characters directly after it belong to it. So "0x10" is one bad
+ * number rather than a number and a name, and "1.5.2" one rather than two. */
 static int lex_number(const char *at, size_t *n) {
   size_t end = digits(at);
   bool bad = false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reading a plugin: plugin.yaml, the files that it lists, and the tables of it
- * all. What stands in one document is read in lower_op.c.
+ * lower.c: reads a plugin: plugin.yaml, the files that it lists, and the tables
+ * of all of them. lower_op.c reads single documents.
  */
 #include <errno.h>
 #include <limits.h>
@@ -79,7 +79,8 @@ tn_code tnm_read_file(const tn__env *env, const char *path, size_t max,
   return code;
 }
 
-/* A manifest that could not be read; `pos` is where it is named, if it is. */
+/* Reports a manifest that cannot be read; `pos` is the place that names it, if
+ * there is one. */
 static void report_file(tnm_reader *reader, const char *path,
                         const tnm_tree *named) {
   const char *base = strrchr(path, '/');
@@ -100,8 +101,8 @@ static void report_file(tnm_reader *reader, const char *path,
                   "`summary`, `license`, `operators: [FILE.yaml]`");
 }
 
-/* The text of a manifest, freed by the caller: that of the file, or what was
- * given in its place. */
+/* The text of a manifest, freed by the caller: the file's content or its
+ * replacement. */
 static tn_code read_manifest(const tnm_reader *reader, const char *path,
                              char **out, size_t *n) {
   const tnm_text *text = reader->text;
@@ -115,7 +116,7 @@ static tn_code read_manifest(const tnm_reader *reader, const char *path,
   return TN_OK;
 }
 
-/* Reads the documents of one file; false if there is nothing to lower. */
+/* Reads the documents of one file; false if there is none to lower. */
 static bool read_documents(tnm_reader *reader, const char *path,
                            const tnm_tree *named, tnm_tree **documents) {
   char *text;
@@ -148,7 +149,7 @@ static bool read_documents(tnm_reader *reader, const char *path,
 /* ----------------------------------------------------------------- plugin.yaml
  */
 
-/* What plugin.yaml says, and where the plugin lies. */
+/* The contents of plugin.yaml, and the folder of the plugin. */
 typedef struct package {
   tnm_reader *reader;
   const char *folder; /* "" or ends in '/' */
@@ -174,7 +175,7 @@ static bool split_path(tnm_reader *reader, const char *path, package *p) {
   return !reader->arena->failed;
 }
 
-/* A function of the author's, `init` or `fini`. */
+/* Reads the name of an author's function, `init` or `fini`. */
 static const char *read_hook(const package *p, const char *key) {
   const tnm_tree *value = tnm_tree_get(p->tree, key);
   if (value == NULL || !tnm_read_symbol(p->reader->diags, value)) return NULL;
@@ -302,8 +303,8 @@ static void read_listed(package *p) {
 /* ------------------------------------------------------- without a plugin.yaml
  */
 
-/* A plugin that nobody describes: it counts as release 1, and `since` is
- * anything. */
+/* Begins a plugin without plugin.yaml: it counts as release 1, and `since` is
+ * not limited. */
 static void begin_lone(package *p, const char *name) {
   p->tables = TNM_NEW(p->reader->arena, tn_plugin, 1);
   p->reader->name = name;
@@ -311,7 +312,7 @@ static void begin_lone(package *p, const char *name) {
   if (p->tables != NULL) init_tables(p, name);
 }
 
-/* The name of the folder that a file stands in. */
+/* The name of the folder that contains a file. */
 static const char *folder_name(const package *p, const char *path) {
   const tnm_reader *reader = p->reader;
   char real[PATH_MAX];
@@ -341,7 +342,8 @@ static void report_folder(const package *p, uint32_t file, const char *name) {
                 "put a plugin.yaml beside this file that names the plugin");
 }
 
-/* One operator file that no plugin.yaml lists: its folder names the plugin. */
+/* Reads one operator file that no plugin.yaml lists: its folder names the
+ * plugin. */
 static void read_lone_file(package *p, const char *path) {
   tnm_tree *documents;
   const char *name = folder_name(p, path);
@@ -352,7 +354,7 @@ static void read_lone_file(package *p, const char *path) {
   lower_documents(p->reader, documents, p->only);
 }
 
-/* Operators of no file: the text itself is the plugin. */
+/* Reads operators without a file: the text itself is the plugin. */
 static void read_text(package *p) {
   const tnm_text *text = p->reader->text;
   tnm_tree *documents;
@@ -389,7 +391,7 @@ static void add_target(const tn_target **targets, uint32_t *n,
   targets[(*n)++] = target;
 }
 
-/* A plugin without a line of its author's leaves nothing behind. */
+/* A plugin without code of its author keeps no state, so it can be unloaded. */
 static bool is_generated(const tnm_reader *reader) {
   if (reader->init_symbol != NULL || reader->fini_symbol != NULL) return false;
   for (size_t i = 0; i < reader->operators.n; ++i) {
@@ -429,7 +431,7 @@ static bool fill_tables(package *p) {
   return true;
 }
 
-/* Whether a file is read without a plugin.yaml, because there is none. */
+/* Tests whether a file is read without a plugin.yaml, because there is none. */
 static bool is_lone(const package *p) {
   const tnm_reader *reader = p->reader;
   struct stat info;
@@ -440,7 +442,8 @@ static bool is_lone(const package *p) {
          errno == ENOENT;
 }
 
-/* Whether the one file to read is not there, whatever plugin.yaml lists. */
+/* Tests whether the one file to read is missing, although plugin.yaml lists
+ * it. */
 static bool is_absent(const package *p, const char *path) {
   const tnm_reader *reader = p->reader;
   struct stat info;
@@ -468,8 +471,8 @@ static bool read_operators_of(package *p, const char *path) {
   return true;
 }
 
-/* A plugin is compiled, or loaded as it stands: what is of the other kind can
- * be had in neither way. A host that registers a text has its functions. */
+/* A plugin is either compiled or loaded as a manifest, and its operators must
+ * fit that. A host that registers a text supplies its own functions. */
 static void check_kinds(const tnm_reader *reader) {
   const tnm_operator *bound = NULL, *compiled = NULL;
   for (size_t i = 0; i < reader->operators.n; ++i) {
@@ -507,7 +510,7 @@ tn_plugin *tnm_read_tables(tnm_reader *reader, const char *path) {
 /* ---------------------------------------------------------------------- result
  */
 
-/* The hash of the encoded tables binds note and descriptor together. */
+/* The hash of the encoded tables ties note and descriptor together. */
 static bool set_hash(const tn__env *env, tn_plugin *tables) {
   tn__buf buf;
   tn__buf_init(&buf, env);
@@ -533,7 +536,7 @@ static bool copy_lists(tnm_plugin *out, const tnm_reader *reader) {
   return true;
 }
 
-/* False if there was a mistake or memory ran out. */
+/* False after a mistake or when memory ran out. */
 static bool read_into(tnm_plugin *out, tnm_reader *reader, const char *path) {
   tn_plugin *tables = tnm_read_tables(reader, path);
   if (tables == NULL || !set_hash(reader->env, tables) ||
