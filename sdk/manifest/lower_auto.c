@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * `gradient: auto`: the gradients that follow from the formulas of `forward`.
+ * lower_auto.c: lowers `gradient: auto`: the gradients that follow from the
+ * formulas of `forward`.
  */
 #include <string.h>
 
@@ -29,11 +30,11 @@ static void report_obstacle(void *ctx, const tnm_expr *at, int what) {
                 "needs: {...}}`, or `gradient: none`");
 }
 
-/* The author's formulas and nothing computed were differentiated; false if one
- * of them is a mistake, or there are none. */
+/* Differentiation uses only formulas of the author; false if one of them is a
+ * mistake, or there are none. */
 static bool check_forward(tnm_lower *lower, const tnm_tree *at) {
   if (lower->out->n_forward == lower->op->n_outputs) return true;
-  /* What a binding excludes, lower_binding.c says. */
+  /* lower_binding.c reports the keys that a binding excludes */
   if (tnm_tree_has(lower->doc, "forward") ||
       tnm_tree_has(lower->doc, "binding"))
     return false;
@@ -61,7 +62,8 @@ static void report_long(tnm_lower *lower, const tnm_tree *at) {
                 "`gradient: {formula: {...}}`");
 }
 
-/* A derived operator whose gradient does not exist says so when it is asked. */
+/* Reports that no gradient can be derived. A derived operator without a
+ * gradient reports it only when the gradient is requested. */
 static void give_up(tnm_lower *lower, const tnm_tree *at, int status) {
   tn_gradient *gradient = lower->gradient;
   if (status == TNM_DERIVE_MEMORY) {
@@ -129,7 +131,7 @@ void tnm_lower_auto(tnm_lower *lower, const tnm_tree *at,
     return;
   for (uint32_t i = 0; i < n; ++i) {
     if (derived[i] == NULL) continue;
-    /* What a derived operator does not read, a tape need not follow. */
+    /* A tape need not follow inputs that a derived operator does not read. */
     if (lower->out->parent != NULL && is_zero(derived[i])) {
       all[i]->stop = 1;
       continue;

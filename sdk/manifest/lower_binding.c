@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * lower_binding.c: `binding:`, a function of an existing library that is the
- * operator. Nothing is compiled, so nothing of the operator may be code, and
- * nobody checks the prototype: types have fixed widths, and there is an
- * example.
+ * lower_binding.c: reads `binding:`, a function of an existing library that
+ * computes the operator. Nothing is compiled, so no part of the operator may be
+ * code. No compiler checks the prototype, so types have fixed widths and an
+ * example is required.
  */
 #include <string.h>
 
@@ -43,8 +43,8 @@ static void refuse_shape_hook(const tnm_bind *b) {
   }
 }
 
-/* A gradient in the operator's own formulas or kernels; `auto` is written as a
- * word or as a key. */
+/* Refuses a gradient by the operator's own formulas or kernels; `auto` may be a
+ * word or a key. */
 static void refuse_gradient(const tnm_bind *b, const tnm_tree *gradient) {
   static const char *const kinds[] = {"formula", "kernel", "auto"};
   const char *help = "write `graph: {...}` with calls of other operators";
@@ -104,7 +104,7 @@ static void check_operands(const tnm_bind *b) {
 
 /* ---------------------------------------------------------------- the keys */
 
-/* A name that the dynamic linker looks up, or the path of a file. */
+/* Tests for a name that the dynamic linker looks up, or the path of a file. */
 static bool is_library(const char *text) {
   return text[0] == '/' || strncmp(text, "./", 2) == 0 ||
          strchr(text, '/') == NULL;
@@ -167,7 +167,7 @@ static void read_symbol(tnm_bind *b) {
            value->text);
 }
 
-/* Not to know whether calls may overlap means that they may not. */
+/* Without a statement of the author, calls may not overlap. */
 static bool may_overlap(const tnm_bind *b) {
   static const char *const words[] = {"one", "any", NULL};
   const tnm_tree *value = tnm_tree_get(b->map, "thread");
@@ -333,7 +333,7 @@ static void check_examples(const tnm_bind *b) {
 
 /* --------------------------------------------------------------- the kernel */
 
-/* What the kernel wants of the machine: "cblas_saxpy of libblas.so.3". */
+/* The kernel's requirement of the machine: "cblas_saxpy of libblas.so.3". */
 static const char *requirement(const tnm_bind *b) {
   const char *text = tnm_format(b->lower->arena, "%s of", b->out->symbol);
   for (uint32_t i = 0; text != NULL && i < b->out->n_libraries; ++i)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What graphs of gradients call, of the plugin's own operators and of plugins
- * behind `--with`: that there are such operators, and that they take what they
- * are given. A call that fits is made when somebody asks for the gradient;
- * until then nothing else would say that it does not.
+ * lower_calls.c: checks the calls in graphs of gradients, of the plugin's own
+ * operators and of plugins in `--with`: the operators exist and accept their
+ * arguments. Without this check a mistake would appear only when a gradient is
+ * requested.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "expr.h"
 #include "front.h"
 
-/* Of more operators only the nearest name is told. */
+/* With more operators, the help names only the nearest one. */
 enum { MOST_LISTED = 20 };
 
 static size_t report(tnm_reader *reader, tnm_pos pos, const char *text) {
@@ -21,7 +21,7 @@ static size_t report(tnm_reader *reader, tnm_pos pos, const char *text) {
 /* ---------------------------------------------------------------- the operator
  */
 
-/* The operators of the plugin that is called, as far as they are known. */
+/* The operators of the called plugin, as far as they are known. */
 typedef struct known {
   const tn_op **v;
   size_t n;
@@ -55,7 +55,8 @@ static bool own_operators(tnm_reader *reader, known *out) {
   return out->v != NULL;
 }
 
-/* Those of a plugin that files tell of one by one, or several times. */
+/* The operators of a plugin that is described by several files, or several
+ * times. */
 static bool given_operators(tnm_reader *reader, const char *plugin,
                             known *out) {
   const tn__vec *givens = tnm_givens(reader);
@@ -75,7 +76,7 @@ static bool given_operators(tnm_reader *reader, const char *plugin,
   return out->v != NULL;
 }
 
-/* False if nothing is known of that plugin. */
+/* False if nothing is known about that plugin. */
 static bool find_operators(tnm_reader *reader, const tnm_call *call,
                            known *out) {
   *out = (known){0};
@@ -109,7 +110,7 @@ static void report_interface(tnm_reader *reader, const tnm_call *call,
                 call->plugin, call->op, op->interface);
 }
 
-/* The operator that is called, NULL if it is none or is not known here. */
+/* The called operator, or NULL if it does not exist or is unknown here. */
 static const tn_op *find_called(tnm_reader *reader, const tnm_call *call) {
   const tn_op *other = NULL;
   known ops;
@@ -204,15 +205,15 @@ static void report_param(tnm_reader *reader, const tnm_call *call,
   tnm_names_help(&names, reader->diags, id, param->name);
 }
 
-/* A list in quotes and a parameter of the caller's are what they are when the
- * call is made. */
+/* Tests for a value that can be checked now. A list in quotes and a parameter
+ * of the caller get their values in the call. */
 static bool is_literal(const tn_field *field, const tnm_call_param *param) {
   return param->value.text[0] != '$' && field->type != TN_FIELD_INTS &&
          field->type != TN_FIELD_FLOATS;
 }
 
-/* Whether it stands for a parameter; one that is misspelt is reported as such,
- * and not as missing too. */
+/* Tests whether an argument means this parameter. A misspelt one is reported as
+ * unknown, and not as missing too. */
 static bool is_meant(const tn_op *op, const tn_field *field, const char *name) {
   return is_named(field, name) ||
          (find_param(op, name) == NULL &&
@@ -223,7 +224,7 @@ static void check_once(tnm_reader *reader, const tnm_call *call,
                        const tnm_call_param *param, const tn_field *field) {
   for (const tnm_call_param *p = call->params; p != param; p = p->next) {
     if (!is_named(field, p->name)) continue;
-    /* They are in no certain order. */
+    /* the parameters are in no certain order */
     const bool ahead = p->pos.line != param->pos.line
                            ? p->pos.line < param->pos.line
                            : p->pos.column < param->pos.column;

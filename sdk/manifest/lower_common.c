@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What every step of lowering uses: arrays and text in the arena, optional
- * keys, unique names, and the lifecycle of things.
+ * lower_common.c: helpers for every step of lowering: arrays and text in the
+ * arena, optional keys, unique names, and `since` and `deprecated`.
  */
 #include <stdio.h>
 #include <string.h>

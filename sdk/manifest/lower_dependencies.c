@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * `requires` of plugin.yaml: plugins that are loaded before this one, each with
- * the least release that serves.
+ * lower_dependencies.c: lowers `requires` of plugin.yaml: plugins that are
+ * loaded before this one, each with the least release that suffices.
  */
 #include <string.h>
 
@@ -30,7 +30,7 @@ static bool read_least(tnm_reader *reader, const tnm_tree *entry,
   return false;
 }
 
-/* A plugin's name is checked as a value is, at the key's place. */
+/* Checks a plugin's name like a value, at the position of its key. */
 static bool check_other(tnm_reader *reader, const tnm_tree *entry) {
   tnm_tree key = *entry;
   key.kind = TNM_SCALAR;

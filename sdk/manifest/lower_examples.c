@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Examples and the settings of the gradient check: nested lists to numbers.
- * Whether shapes and results are right is found out by running them.
+ * lower_examples.c: lowers examples and the settings of the gradient check:
+ * nested lists to numbers. Running them finds wrong shapes and results.
  */
 #include <math.h>
 #include <string.h>
 
 #include "front.h"
 
-/* One example while it is read. */
+/* The state of one example. */
 typedef struct state {
   tnm_lower *lower;
   const tnm_tree *node;
@@ -26,7 +26,7 @@ static bool report_ragged(tnm_lower *lower, const tnm_tree *node,
   return false;
 }
 
-/* The shape, as the first items have it. */
+/* Measures the shape by the first items. */
 static bool measure(tnm_lower *lower, const tnm_tree *node, tnm_data *out) {
   const tnm_tree *at = node;
   for (; at != NULL && at->kind == TNM_LIST; at = at->first) {
@@ -84,7 +84,7 @@ static bool read_data(tnm_lower *lower, const tnm_tree *node, tnm_data *out) {
 /* -------------------------------------------------------------------- operands
  */
 
-/* What an entry is about; TN_NONE if it is no operand. */
+/* The list of an entry's operand; TN_NONE if it is no operand. */
 static uint32_t find_list(const tnm_lower *lower, const char *name,
                           const tn_arg **arg) {
   for (uint32_t list = 0; list < 3; ++list) {
@@ -96,7 +96,8 @@ static uint32_t find_list(const tnm_lower *lower, const char *name,
   return TN_NONE;
 }
 
-/* In an example itself, keys that are no operands may have been meant. */
+/* Reports a name that is no operand. In an example itself it may be a misspelt
+ * key. */
 static void report_name(const state *s, const tnm_tree *map,
                         const tnm_tree *entry) {
   tnm_lower *lower = s->lower;
@@ -115,7 +116,7 @@ static void report_name(const state *s, const tnm_tree *map,
   tnm_suggest(lower->diags, id, entry->key, known, n);
 }
 
-/* Adds one item, or, for operands that come in numbers, one per item. */
+/* Adds one item, or, for variadic operands, one per tensor. */
 static size_t read_items(const state *s, const tnm_tree *entry,
                          const tn_arg *arg, tnm_example_item *items) {
   bool many = (arg->flags & TN_ARG_VARIADIC) || arg->count != TN_NONE;
@@ -138,7 +139,7 @@ static bool is_fixed_key(const char *key) {
   return false;
 }
 
-/* An upper bound of the items that a mapping gives. */
+/* An upper bound of the items in a mapping. */
 static size_t count_items(const tnm_tree *map) {
   size_t n = map->n;
   for (const tnm_tree *e = map->first; e != NULL; e = e->next)
@@ -209,8 +210,8 @@ static void check_view(const state *s, const item_list *list,
                 of, of, of);
 }
 
-/* In a program nobody computes a view, nor a kernel's gradient of it, so an
- * example has to show that there is nothing to compute. */
+/* A view must compute nothing: programs share its memory, and gradients of
+ * views run no kernel. An example must prove that. */
 static void check_views(const state *s) {
   const tnm_operands *inputs = &s->lower->operands[TN_OPERAND_IN];
   const tnm_operands *outputs = &s->lower->operands[TN_OPERAND_OUT];
@@ -308,7 +309,7 @@ static void read_example(const state *s, tnm_unique *names) {
   check_views(s);
 }
 
-/* A number above 0, which is "the default". */
+/* Reads a number above 0; 0 means "the default". */
 static void read_positive(tnm_lower *lower, const tnm_tree *map,
                           const char *key, double *out) {
   const tnm_tree *node = tnm_tree_get(map, key);

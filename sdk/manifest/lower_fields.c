@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Parameters and kernel options: from `params:` to tn_field tables, with the
- * offsets that a C compiler gives to the members of the generated struct.
+ * lower_fields.c: lowers parameters and kernel options from `params:` to
+ * tn_field tables, with the offsets that a C compiler gives to the members of
+ * the generated struct.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 
 #include "front.h"
 
-/* The list that is being read, and the field at hand. */
+/* The current list and its current field. */
 typedef struct state {
   const tnm_reader *reader;
   tnm_diags *diags;
@@ -37,7 +38,7 @@ static bool is_real(const tn_field *f) {
 /* -------------------------------------------------------------- enum, limits
  */
 
-/* A key that the type of the field gives no meaning to. */
+/* Reports a key that has no meaning for the type of the field. */
 static void report_meaningless(const state *s, const tnm_tree *value,
                                const char *who_has) {
   tnm_diag_spec spec = {"E0021", value->key_pos, NULL};
@@ -60,7 +61,7 @@ static bool read_enum_name(const state *s, const tnm_tree *item) {
   return false;
 }
 
-/* C has the names in upper case. */
+/* Tests whether a value is new in C, where names are in upper case. */
 static bool is_new_in_c(const state *s, const char *const *values,
                         const tnm_tree *item) {
   for (uint32_t i = 0; i < s->field->n_values; ++i) {
@@ -185,16 +186,16 @@ static void read_rank(const state *s) {
 /* ------------------------------------------------------------ checking values
  */
 
-/* Where a value stands and what it is, for messages. */
+/* The position and the kind of a value, for messages. */
 typedef struct checked {
   tnm_diags *diags;
   const tn_field *field;
   const tnm_tree *node;
   const char *what;
-  bool item; /* of a list */
+  bool item; /* an item of a list */
 } checked;
 
-/* What other languages write for None. */
+/* Tests for a word that means None in other languages. */
 static bool is_nothing(const char *text) {
   return strcasecmp(text, "none") == 0 || strcasecmp(text, "null") == 0 ||
          strcasecmp(text, "nil") == 0 || strcmp(text, "~") == 0;
@@ -215,7 +216,7 @@ static size_t report(const checked *c, const char *rule) {
   return id;
 }
 
-/* The type of parameter that takes such a value; NULL if none is likely. */
+/* The parameter type that accepts such a value; NULL if none is likely. */
 static const char *likely_type(const checked *c) {
   const char *text = c->node->text;
   const bool list = is_list(c->field);
@@ -236,7 +237,7 @@ static const char *likely_type(const checked *c) {
   return truth ? "bool" : "string";
 }
 
-/* A value of another type: `form` is how one of this type is written. */
+/* Reports a value of another type: `form` is the notation of this type. */
 static void report_type(const checked *c, const char *rule, const char *form) {
   const size_t id = report(c, rule);
   const char *name = c->field->name;
@@ -254,7 +255,7 @@ static void report_type(const checked *c, const char *rule, const char *form) {
     tnm_diag_help(c->diags, id, "write %s", form);
 }
 
-/* `rule` is "at least 1": one bound is as good as the other. */
+/* Reports a value outside of its bounds. `rule` is "at least 1". */
 static void report_bound(const checked *c, const char *rule) {
   const char *bound = strrchr(rule, ' ') + 1;
   const size_t id = report(c, rule);
@@ -406,7 +407,7 @@ const char *tnm_value_text(tn__arena *arena, const tnm_tree *node) {
 /* ------------------------------------------------------------ default, layout
  */
 
-/* Length of a default as written: "[1, 2]" has 2, "1" has 1. */
+/* Number of values of a default: "[1, 2]" has 2, "1" has 1. */
 static size_t default_length(const char *text) {
   size_t n = 1;
   if (strcmp(text, "[]") == 0) return 0;
@@ -414,7 +415,7 @@ static size_t default_length(const char *text) {
   return n;
 }
 
-/* Defaults that go with each other must do so by themselves. */
+/* Defaults of related fields must fit together. */
 static bool fits_default_of(const state *s, const tnm_tree *value) {
   if (value->kind != TNM_LIST || s->field->rank_of == TN_NONE) return true;
   const tn_field *other = s->fields[s->field->rank_of];
@@ -449,7 +450,8 @@ static uint32_t place(uint32_t *size, uint32_t bytes, uint32_t align) {
   return offset;
 }
 
-/* Sizes and alignments of the members' C types on every 64-bit machine. */
+/* Places a member: sizes and alignments of its C type on every 64-bit
+ * machine. */
 static uint32_t place_member(uint32_t *size, const tn_field *f) {
   switch (f->type) {
     case TN_FIELD_INTS:
@@ -518,8 +520,8 @@ static bool read_names(const state *s, tnm_unique *names) {
   return true;
 }
 
-/* A field whose type is a mistake goes on as a float, so that the expressions
- * that name it are not reported as well. */
+/* A field of an invalid type continues as a float, so that the expressions with
+ * its name are not reported as well. */
 static bool read_type(const state *s) {
   const tnm_tree *type = tnm_tree_get(s->node, "type");
   int found = type == NULL ? -1

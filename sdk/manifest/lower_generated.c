@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The kernels that opgen generates from formulas: whether it can, and their
- * tables. Their C is written elsewhere.
+ * lower_generated.c: decides whether opgen can generate kernels from formulas,
+ * and makes the tables of these kernels. opgen writes their C.
  */
 #include <string.h>
 
 #include "front.h"
 #include "tenon/chain.h"
 
-/* What keeps a formula from becoming a kernel, reported at its key. */
+/* Reports the reason that prevents a kernel, at the key of the formula. */
 static bool refuse(tnm_lower *lower, const tnm_tree *at, const char *name,
                    const char *why, const char *help) {
   tnm_diag_spec spec = {"E0055", at->key_pos, NULL};
@@ -17,7 +17,7 @@ static bool refuse(tnm_lower *lower, const tnm_tree *at, const char *name,
   return false;
 }
 
-/* What else there is than the formulas below the key of `at`. */
+/* Alternatives to formulas below the key of `at`. */
 static const char *hand_written(const tnm_tree *at) {
   if (strcmp(at->key, "forward") == 0)
     return "remove the formula and write a kernel in `kernels`";
@@ -26,7 +26,7 @@ static const char *hand_written(const tnm_tree *at) {
 }
 
 static bool is_uncomputed(const tn_op *op, const tn_arg *arg) {
-  if (arg->dtype_param != TN_NONE) return false; /* a call says which */
+  if (arg->dtype_param != TN_NONE) return false; /* decided by each call */
   if (arg->dtype_var == TN_NONE) return arg->dtype == TN_U64;
   return (op->dtype_vars[arg->dtype_var]->allowed & TN_BIT_U64) != 0;
 }
@@ -64,7 +64,8 @@ static bool check_operands(tnm_lower *lower, const tnm_tree *at) {
   return true;
 }
 
-/* The outputs are broadcast, and inputs of any shape repeat to theirs. */
+/* Tests for broadcast outputs: inputs of any shape are repeated to their
+ * shape. */
 static bool is_broadcast(const tnm_lower *lower) {
   return lower->op->outputs[0]->shape_kind == TN_SHAPE_BROADCAST;
 }
@@ -76,8 +77,8 @@ bool tnm_is_summed(const tnm_lower *lower) {
   return false;
 }
 
-/* The operand whose shape the others should have: the input that the first
- * output takes it from, another input of that shape, or that output. */
+/* The operand that gives the others their shape: the input that the first
+ * output names, another input of that shape, or that output. */
 static const char *model_name(const tnm_lower *lower) {
   const tn_op *op = lower->op;
   const tn_arg *out = op->outputs[0];
@@ -112,8 +113,8 @@ static const char *summed_name(const tn_op *op) {
   return NULL;
 }
 
-/* What is summed has the shape of an input, so that the loop's shape is one to
- * which it can be repeated. */
+/* A summed output has the shape of an input, so it can be repeated to the
+ * loop's shape. */
 static bool check_summed(tnm_lower *lower, const tnm_tree *at,
                          const tn_arg *arg) {
   const tn_op *op = lower->op;
@@ -129,8 +130,8 @@ static bool check_summed(tnm_lower *lower, const tnm_tree *at,
                 help != NULL ? help : "give it the shape of an input");
 }
 
-/* Broadcast inputs repeat to the shape of the loop, and the host sums what is
- * smaller over what was repeated. */
+/* Checks shapes. Broadcast inputs are repeated to the shape of the loop, and
+ * the host sums smaller outputs over the repeated axes. */
 static bool check_shapes(tnm_lower *lower, const tnm_tree *at) {
   const tn_op *op = lower->op;
   const bool summed = tnm_is_summed(lower);
@@ -159,7 +160,8 @@ uint64_t tnm_differentiable(uint64_t allowed) {
   return (allowed & TNM_FLOATS) != 0 ? allowed & TNM_FLOATS : allowed;
 }
 
-/* Gradients are floats: a type that may be one is one in a backward call. */
+/* Gradients are floats: a type variable that may be a float is one in a
+ * backward call. */
 static const uint64_t *dtype_sets(tnm_lower *lower, uint32_t pass) {
   const tn_op *op = lower->op;
   uint64_t *sets = TNM_NEW(lower->arena, uint64_t, op->n_dtype_vars);
@@ -194,7 +196,8 @@ static tn_kernel *new_kernel(tnm_lower *lower, uint32_t pass, uint32_t writes) {
 static bool generate_forward(tnm_lower *lower, const tnm_tree *at) {
   if (!check_operands(lower, at) || !check_shapes(lower, at)) return false;
   uint32_t writes = TN_WRITES_WRITE | TN_WRITES_ADD;
-  /* One loop per output: the first must not overwrite what the second reads. */
+  /* each output has its own loop: the first must not overwrite an input of the
+   * second */
   if (lower->op->n_outputs == 1 && lower->op->outputs[0]->inplace != TN_NONE)
     writes |= TN_WRITES_INPLACE;
   lower->out->generated = new_kernel(lower, TN_PASS_FORWARD, writes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Formulas and gradients: `forward:` and `gradient:` to parsed expressions and
- * tn_gradient, with what each gradient keeps alive.
+ * lower_gradient.c: lowers `forward:` and `gradient:` to parsed expressions and
+ * tn_gradient, with the operands that each gradient keeps alive.
  */
 #include <string.h>
 
@@ -39,8 +39,8 @@ static void read_formula(tnm_lower *lower, const tnm_tree *entry, uint32_t list,
   by_index[index].expr = expr;
 }
 
-/* One formula per operand of a list, in its order; `text` is NULL where there
- * is none, `expr` where it is a mistake. */
+/* Reads one formula per operand of a list, in its order; `text` is NULL without
+ * a formula, `expr` if it is invalid. */
 static tnm_formula *read_formulas(tnm_lower *lower, const tnm_tree *map,
                                   uint32_t list) {
   uint32_t n = lower->operands[list].n;
@@ -51,7 +51,7 @@ static tnm_formula *read_formulas(tnm_lower *lower, const tnm_tree *map,
   return by_index;
 }
 
-/* Moves the formulas that stand to the front. */
+/* Moves the valid formulas to the front. */
 static size_t compact(tnm_formula *formulas, size_t n) {
   size_t kept = 0;
   for (size_t i = 0; i < n; ++i) {
@@ -88,7 +88,7 @@ void tnm_lower_forward(tnm_lower *lower) {
 /* ----------------------------------------------------------------------- needs
  */
 
-/* Adds a need unless it is there; a value needs no metadata beside it. */
+/* Adds a need unless it is present; a value includes its metadata. */
 static void add_need(tn_need *needs, uint32_t *n, tn_need need) {
   for (uint32_t i = 0; i < *n; ++i) {
     if (needs[i].what != need.what || needs[i].index != need.index) continue;
@@ -129,7 +129,7 @@ static void report_need(tnm_lower *lower, const tnm_tree *node) {
   tnm_suggest(lower->diags, id, node->text, known, n);
 }
 
-/* `grad.out`, `x`, `shape(x)`. */
+/* Reads `grad.out`, `x` or `shape(x)`. */
 static void read_need(tnm_lower *lower, const tnm_tree *node, tn_need *needs,
                       uint32_t *n) {
   char name[TNM_MAX_NAME + 16] = "";
@@ -166,7 +166,7 @@ static void read_needs(tnm_lower *lower, const tnm_tree *list,
   gradient->needs = needs;
 }
 
-/* What a formula names, in the order of a backward call's inputs. */
+/* Marks the operands in a formula, in the order of a backward call's inputs. */
 static void mark_needs(const tnm_expr *expr, bool *grads, bool *ins,
                        bool *outs) {
   if (expr->kind == TNM_GRAD) grads[expr->index] = true;
@@ -231,7 +231,7 @@ static void read_stop(tnm_lower *lower, const tnm_tree *list,
   }
 }
 
-/* The keys of a mapping: "lists data, bias". */
+/* Writes the keys of a mapping: "lists data, bias". */
 static void list_keys(char *out, size_t size, const tnm_tree *map) {
   size_t used = (size_t)snprintf(out, size, "lists ");
   for (const tnm_tree *e = map->first; e != NULL && used < size; e = e->next)
@@ -269,7 +269,7 @@ static void report_stopped(tnm_lower *lower, const tnm_tree *entry) {
                 "never differentiated");
 }
 
-/* A misspelt name is reported as unknown, not as missing too. */
+/* A misspelt name is reported as unknown, and not as missing too. */
 static bool is_misspelt(const tnm_lower *lower, const tnm_tree *map,
                         const char *name) {
   for (const tnm_tree *entry = map->first; entry != NULL; entry = entry->next)
@@ -294,7 +294,8 @@ static void check_listed(tnm_lower *lower, const tnm_tree *map,
 /* ---------------------------------------------------------------- formulas
  */
 
-/* A backward call's first inputs are the gradients of the outputs. */
+/* Index among a backward call's inputs, which begin with the gradients of the
+ * outputs. */
 static uint32_t find_inplace(const tnm_lower *lower, uint32_t input,
                              const tn_input_gradient *gradient) {
   const tn_arg *in = lower->operands[TN_OPERAND_IN].v[input];
@@ -340,8 +341,8 @@ static void report_place(tnm_lower *lower, const tnm_tree *node) {
                 node->key, lower->op->outputs[0]->name);
 }
 
-/* `inplace: {data: grad.out}`: of a backward call's inputs, gradients of the
- * outputs are the first. */
+/* Reads `inplace: {data: grad.out}`. The inputs of a backward call begin with
+ * the gradients of the outputs. */
 static void read_places(tnm_lower *lower, const tnm_tree *map,
                         tn_input_gradient **all) {
   for (const tnm_tree *e = map == NULL ? NULL : map->first; e != NULL;
@@ -392,7 +393,7 @@ static bool refuse_graph(tnm_lower *lower, const tnm_tree *graph,
   return false;
 }
 
-/* A graph names each operand once and for all. */
+/* A graph names each operand only once. */
 static bool check_plain(tnm_lower *lower, const tnm_tree *graph) {
   const tn_op *op = lower->op;
   for (uint32_t i = 0; i < op->n_inputs; ++i)
@@ -418,7 +419,7 @@ static void lower_graphs(tnm_lower *lower, const tnm_tree *map,
   check_listed(lower, map, all);
 }
 
-/* Exactly one of the keys that choose the kind; NULL after a message. */
+/* Finds the only key that chooses the kind; NULL after a message. */
 static const tnm_tree *find_kind(tnm_lower *lower, const tnm_tree *map) {
   static const char *const kinds[] = {"formula", "kernel", "none", "auto",
                                       "graph"};
@@ -452,7 +453,7 @@ static void begin_inputs(const tnm_lower *lower, tn_input_gradient **all) {
   gradient->why = NULL;
 }
 
-/* `auto: true`, beside `stop`. */
+/* Reads `auto: true`, together with `stop`. */
 static void read_auto(tnm_lower *lower, const tnm_tree *value,
                       tn_input_gradient **all) {
   bool truth;

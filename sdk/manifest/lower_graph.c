@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * `gradient: {graph: ...}`: gradients that are calls of other operators.
+ * lower_graph.c: lowers `gradient: {graph: ...}`: gradients that are calls of
+ * other operators.
  *
  *   value     = "grad" "." name | name | call
  *   call      = plugin "." operator ["@" interface] "(" arguments ")"
  *   arguments = [value {"," value}] {"," name "=" literal}
  *   literal   = ["-"] number | parameter | "true" | "false" | '"' text '"'
  *
- * Whether operators of other plugins exist is known when the gradient is
- * computed: they may be loaded later or never. Calls are put down for
- * lower_calls.c, which knows the plugin's own operators and what was given.
+ * Operators of other plugins may be loaded later or never, so their existence
+ * is known only when the gradient is computed. The calls are collected for
+ * lower_calls.c, which knows the operators of the plugin and of `--with`.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -22,7 +23,7 @@ typedef struct graph {
   tnm_lower *lower;
   const tnm_tree *entry;
   tnm_lexer lexer;
-  tnm_token token; /* the next one */
+  tnm_token token; /* the next token */
   tn_step *steps;
   uint32_t n;
   uint32_t depth;
@@ -151,7 +152,7 @@ static bool add_literal(graph *g, tn__buf *params) {
   return true;
 }
 
-/* Puts down a parameter and its value, whose text ends `params`. */
+/* Keeps a parameter and its value; the value's text ends `params`. */
 static void keep_param(graph *g, tnm_call *call, const tnm_token *name,
                        const tnm_tree *value) {
   tnm_call_param *param = TNM_NEW(g->lower->arena, tnm_call_param, 1);
@@ -188,7 +189,7 @@ static bool add_param(graph *g, tn__buf *params, tnm_call *call) {
 
 static bool read_value(graph *g);
 
-/* Whether a name is followed by `=`. */
+/* Tests for a name before `=`. */
 static bool is_param(const graph *g) {
   if (g->token.kind != TNM_TOKEN_NAME) return false;
   tnm_lexer ahead = g->lexer;
@@ -211,7 +212,8 @@ static bool read_arguments(graph *g, tnm_call *call, tn__buf *params) {
   return expect(g, ')', "`,` or `)`");
 }
 
-/* `elemwise.mul@1` behind its plugin's name; 1 unless it is said. */
+/* Reads `elemwise.mul@1` after its plugin's name; the interface is 1 by
+ * default. */
 static bool read_name(graph *g, tnm_call *call) {
   const tnm_token op = g->token;
   call->interface = 1;

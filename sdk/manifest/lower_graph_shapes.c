@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shapes in the graph of a gradient: each call is followed with the shapes that
- * patterns state, and the result is compared with the input whose gradient it
- * is. Reports a contradiction; a shape that no pattern tells passes.
+ * lower_graph_shapes.c: checks shapes in the graph of a gradient. It follows
+ * each call with the shapes that patterns state, and compares the result with
+ * the input of the gradient. It reports contradictions; shapes without a
+ * pattern pass.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -23,7 +24,7 @@ typedef struct dim {
 
 enum { /* form.what */
        UNKNOWN = 0,
-       ALIKE = 1, /* the shape of operand `symbol`, whatever that is */
+       ALIKE = 1, /* the unknown shape of operand `symbol` */
        LISTED = 2 /* one entry for each dimension */
 };
 
@@ -36,14 +37,14 @@ typedef struct form {
 
 enum { MOST_VALUES = 32, MOST_DIMS = 32, MOST_DEPTH = 8 };
 
-/* The graph of the gradient of one input, as it is followed. */
+/* The graph of the gradient of one input, while it is followed. */
 typedef struct following {
   tnm_reader *reader;
-  const tn_op *op; /* that is differentiated */
+  const tn_op *op; /* the differentiated operator */
   tnm_pos pos;
   form stack[MOST_VALUES];
   uint32_t n;
-  bool told; /* a contradiction was reported: the rest follows from it */
+  bool told; /* a contradiction was reported: skip its consequences */
 } following;
 
 /* ------------------------------------------------------------------- forms */
@@ -81,7 +82,7 @@ static form form_of(const tn_op *op, uint32_t list, uint32_t i, int depth) {
   return f;
 }
 
-/* Conditions may make two dimensions one number. */
+/* Tests for different dimensions. Conditions may make two dimensions equal. */
 static bool dims_differ(const following *w, const dim *a, const dim *b) {
   if (a->kind == OTHER || b->kind == OTHER || w->op->n_requires > 0)
     return false;
@@ -135,7 +136,7 @@ static void report(following *w, const char *text) {
 
 /* ------------------------------------------------------------------- calls */
 
-/* A call, and the shapes that its operator's variables stand for. */
+/* A call, and the shapes that its operator's variables represent. */
 typedef struct calling {
   following *w;
   const tn_op *op;
@@ -146,7 +147,7 @@ typedef struct calling {
   bool bound[MOST_DIMS];
 } calling;
 
-/* A shape that is listed, against a pattern without a pack. */
+/* Matches a listed shape with a pattern without a pack. */
 static void match_pattern(calling *c, const tn_arg *arg, const form *f) {
   tn__arena *arena = c->w->reader->arena;
   bool fits = arg->n_terms == f->n;
@@ -201,7 +202,7 @@ static form result_of_pattern(const calling *c, const tn_arg *arg) {
   return f;
 }
 
-/* The first output. */
+/* The shape of the first output. */
 static form result_of(const calling *c) {
   const tn_arg *arg = arg_at(c->op, TN_OPERAND_OUT, 0);
   bool alike = c->n_in > 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Kernels written by hand: `kernels:` to tn_kernel tables and the names of the
- * author's functions. Serves operators and kernels_for documents alike.
+ * lower_kernels.c: lowers kernels written by hand: `kernels:` to tn_kernel
+ * tables and the names of the author's functions. Used for operators and for
+ * kernels_for documents.
  */
 #include <string.h>
 
@@ -13,7 +14,7 @@ typedef struct entry {
   tnm_lower *lower;
   const tnm_tree *node;
   tnm_kernel *out;
-  tn_kernel table; /* what forward and backward share */
+  tn_kernel table; /* the common part of forward and backward */
 } entry;
 
 static const char *const device_names[] = {"cpu", "cuda", NULL};
@@ -27,7 +28,7 @@ static tnm_diags *diags_of(const entry *e) {
  * words
  */
 
-/* Bits of the words in a list; `bits` goes with `words`. */
+/* Reads the words of a list as bits; `bits` are parallel to `words`. */
 static uint32_t read_set(const entry *e, const char *key, const char *what,
                          const char *const *words, const uint32_t *bits) {
   const tnm_tree *list = tnm_tree_get(e->node, key);
@@ -237,7 +238,7 @@ static void read_state(const entry *e) {
 /* ------------------------------------------------------ forward and backward
  */
 
-/* A gradient that says more than `none`, but was a mistake. */
+/* Tests for a gradient that is not `none` but was refused. */
 static bool is_refused(const tnm_tree *doc) {
   const tnm_tree *gradient = tnm_tree_get(doc, "gradient");
   if (gradient == NULL) return false;
@@ -245,12 +246,12 @@ static bool is_refused(const tnm_tree *doc) {
   return tnm_tree_get(gradient, "none") == NULL;
 }
 
-/* The key of `gradient: {kernel: backward}`; NULL where it says otherwise. */
+/* The key of `gradient: {kernel: backward}`; NULL without one. */
 static const tnm_tree *gradient_kernel(const tnm_lower *lower) {
   return tnm_tree_get(tnm_tree_get(lower->doc, "gradient"), "kernel");
 }
 
-/* The key whose absence or presence contradicts the operator's gradient. */
+/* Reports a key that contradicts the operator's gradient, or a missing one. */
 static void check_backward(const entry *e) {
   const tnm_tree *backward = tnm_tree_get(e->node, "backward");
   const tnm_tree *forward = tnm_tree_get(e->node, "forward");
@@ -272,8 +273,9 @@ static void check_backward(const entry *e) {
   }
 }
 
-/* Formulas of `forward` make kernels without a `backward`; a listed one has to
- * have it, and each that is listed with a `forward` was looked at already. */
+/* Formulas of `forward` generate kernels without a `backward`, so a listed
+ * kernel must have it. Listed kernels with a `forward` have been checked
+ * before. */
 static void check_generated(const tnm_lower *lower) {
   const tnm_tree *at = gradient_kernel(lower);
   const tnm_tree *list = tnm_tree_get(lower->doc, "kernels");
@@ -294,11 +296,10 @@ static const tn_kernel *new_pass(const entry *e, uint32_t pass) {
   *kernel = e->table;
   kernel->pass = pass;
   if (pass == TN_PASS_FORWARD) return kernel;
-  /* Unless the manifest says which memory a gradient may take, there is none.
-   */
+  /* A gradient overwrites no memory unless the manifest allows it. */
   if (!tnm_tree_get(tnm_tree_get(e->lower->doc, "gradient"), "inplace"))
     kernel->writes &= ~(uint32_t)TN_WRITES_INPLACE;
-  kernel->flags &= ~TN_KERNEL_FOLD; /* which is one of forward kernels */
+  kernel->flags &= ~TN_KERNEL_FOLD; /* only forward kernels have it */
   return kernel;
 }
 
@@ -318,8 +319,8 @@ static void read_functions(const entry *e) {
   check_backward(e);
 }
 
-/* A call is over when its function returns, or, where the device has queues,
- * when its queue has got so far. */
+/* A call ends when its function returns. On a device with queues, it ends when
+ * its queue has executed it. */
 static void check_async(const entry *e) {
   const tnm_tree *list = tnm_tree_get(e->node, "flags");
   if (!(e->table.flags & TN_KERNEL_ASYNC) ||
@@ -334,7 +335,7 @@ static void check_async(const entry *e) {
                 "computed");
 }
 
-/* Only what an elementwise kernel of the CPU does can be done link by link. */
+/* Only elementwise kernels of the CPU can be register kernels. */
 static void read_links(entry *e) {
   const tnm_tree *value = tnm_tree_get(e->node, "links");
   e->out->links_symbol = read_symbol(e, e->node, "links");
@@ -397,9 +398,9 @@ static bool read_device(entry *e) {
   return true;
 }
 
-/* Whoever defines an operator needs no CUDA: its kernels for that are in a
- * companion. A kernels_for document says itself which plugin they are in, and a
- * host has its functions at hand. */
+/* Tests for a kernel of the companion plugin. The author of an operator needs
+ * no CUDA: its CUDA kernels are in a companion. A kernels_for document names
+ * the plugin itself, and a host supplies its own functions. */
 static bool is_companion(const entry *e) {
   const tnm_text *text = e->lower->reader->text;
   const bool of_host = text != NULL && text->plugin != NULL;

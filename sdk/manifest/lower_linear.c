@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * `gradient: {linear: ...}`: groups of inputs in which outputs are linear, as
- * bits of each input's gradient. What contradicts that is reported.
+ * lower_linear.c: lowers `gradient: {linear: ...}`: groups of inputs in which
+ * outputs are linear, as bits of each input's gradient. Reports contradictions.
  */
 #include <string.h>
 
@@ -45,8 +45,8 @@ static bool read_group(tnm_lower *lower, const tnm_tree *list, uint32_t group,
   return good;
 }
 
-/* `[data]` is one group, `[[data], [weight]]` are two. False after a message.
- */
+/* Reads groups: `[data]` is one, `[[data], [weight]]` are two. False after a
+ * message. */
 static bool read_groups(tnm_lower *lower, const tnm_tree *list,
                         tn_input_gradient **all) {
   uint32_t n = 0;
@@ -73,7 +73,7 @@ static bool read_groups(tnm_lower *lower, const tnm_tree *list,
 
 /* -------------------------------------------------------------------- sense */
 
-/* The gradient of what is linear does not depend on where it is. */
+/* The gradient of a linear input does not depend on its value. */
 static void check_need(tnm_lower *lower, const tnm_tree *list, uint32_t i,
                        const tn_need *need, tn_input_gradient **all) {
   const char *const *in = lower->operands[TN_OPERAND_IN].names;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One document of a manifest to operators: an operator, each member of a
- * family, or the kernels for an operator of another plugin. The steps stand in
- * the other lower_*.c.
+ * lower_op.c: lowers one document of a manifest to operators: an operator, each
+ * member of a family, or the kernels for an operator of another plugin. The
+ * other lower_*.c files contain the steps.
  */
 #include <ctype.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static void check_summary(tnm_lower *lower) {
   tnm_diag_help(lower->diags, id, "%s", help);
 }
 
-/* "nn.pool", each part a name. */
+/* Tests for "nn.pool": each part is a name. */
 static bool is_full_name(const char *text) {
   const char *lower = "abcdefghijklmnopqrstuvwxyz0123456789_";
   const char *dot = strchr(text, '.');
@@ -107,7 +107,7 @@ static void set_scope(tnm_lower *lower) {
                              .n_params = lower->op->n_params};
 }
 
-/* Everything that names parameters and operands. */
+/* Lowers everything that names parameters and operands. */
 static void lower_rules(tnm_lower *lower) {
   tnm_program_init(&lower->program, lower->arena, lower->diags, &lower->scope);
   tnm_lower_shapes(lower);
@@ -206,7 +206,8 @@ static bool copy_entries(tn__arena *arena, tnm_tree *to, tnm_tree **last,
   return true;
 }
 
-/* A member with what it shares: `each` may hold any key, but each key once. */
+/* Merges a member with the shared keys: `each` may contain any key, but each
+ * key once. */
 static tnm_tree *merge(tnm_reader *reader, const tnm_tree *family,
                        const tnm_tree *member) {
   tnm_tree *merged = TNM_NEW(reader->arena, tnm_tree, 1);
@@ -271,7 +272,7 @@ bool tnm_check_format(tnm_reader *reader, const tnm_tree *document) {
   return false;
 }
 
-/* Exactly one key says what a document is. */
+/* Finds the only key that decides the kind of a document. */
 static const char *find_kind(tnm_reader *reader, const tnm_tree *document) {
   static const char *const kinds[] = {"op", "family", "kernels_for"};
   const tnm_tree *found = NULL;

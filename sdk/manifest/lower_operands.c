@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Type variables, inputs, outputs and auxiliary states, without their shapes:
- * from the manifest to tn_dtype_var and tn_arg.
+ * lower_operands.c: lowers type variables, inputs, outputs and auxiliary
+ * states, without their shapes: from the manifest to tn_dtype_var and tn_arg.
  */
 #include <string.h>
 
@@ -41,8 +41,8 @@ static void report_no_variable(tnm_lower *lower, tnm_pos pos,
   tnm_suggest(lower->diags, id, name, names, n);
 }
 
-/* A type to compute in has to be one that formulas compute in, and to hold
- * what each of the variable's types would compute in. */
+/* Checks a computing type: formulas can compute in it, and it can represent the
+ * computing type of each type of the variable. */
 static void check_compute(tnm_lower *lower, const tnm_tree *at,
                           uint32_t variable, tn_dtype dtype) {
   const tn_dtype_var *var = lower->op->dtype_vars[variable];
@@ -166,7 +166,8 @@ uint32_t tnm_find_operand(const tnm_lower *lower, uint32_t list,
   return TN_NONE;
 }
 
-/* Parameters and operands meet in expressions: one name, one thing. */
+/* Tests for an unused name. Parameters and operands occur in the same
+ * expressions, so no two have the same name. */
 static bool is_free(tnm_lower *lower, const tnm_tree *name) {
   const tnm_tree *params = tnm_tree_get(lower->doc, "params");
   const tnm_tree *first = NULL;
@@ -219,7 +220,7 @@ static bool same_dtype(const tn_arg *a, const tn_arg *b) {
          a->dtype == b->dtype;
 }
 
-/* `inplace`, `view` or `init` of an output: the index of an input. */
+/* Reads `inplace`, `view` or `init` of an output: the index of an input. */
 static uint32_t read_input_name(tnm_lower *lower, const tn_arg *arg,
                                 const tnm_tree *value) {
   if (value == NULL) return TN_NONE;
@@ -246,7 +247,8 @@ static uint32_t read_input_name(tnm_lower *lower, const tn_arg *arg,
   return TN_NONE;
 }
 
-/* Whose memory an output may take: with `view` it has that one's elements. */
+/* Reads the input whose memory an output may use; with `view` the output has
+ * its elements. */
 static void read_memory(tnm_lower *lower, const tnm_tree *node, tn_arg *arg) {
   const tnm_tree *view = tnm_tree_get(node, "view");
   const tnm_tree *inplace = tnm_tree_get(node, "inplace");
@@ -262,7 +264,7 @@ static void read_memory(tnm_lower *lower, const tnm_tree *node, tn_arg *arg) {
   tnm_diag_help(lower->diags, id, "remove `inplace`");
 }
 
-/* When calls change an auxiliary state. */
+/* Reads when calls change an auxiliary state. */
 static void read_changes(tnm_lower *lower, const tnm_tree *node, tn_arg *arg) {
   static const char *const when[] = {"always", "training", NULL};
   const tnm_tree *value = tnm_tree_get(node, "changes");
@@ -271,7 +273,7 @@ static void read_changes(tnm_lower *lower, const tnm_tree *node, tn_arg *arg) {
     arg->flags |= TN_ARG_TRAINED;
 }
 
-/* The number that an auxiliary state starts as. */
+/* Reads the initial value of an auxiliary state. */
 static void read_initial(tnm_lower *lower, const tnm_tree *node, tn_arg *arg) {
   const tnm_tree *value = tnm_tree_get(node, "init");
   double number;

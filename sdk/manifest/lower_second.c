@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Second order: the operator NAME_grad that a tape calls for the gradient of
- * NAME when that gradient is to be differentiated as well. Its inputs are those
- * of a backward call of NAME (gradient of every output, every input, every
- * output), its outputs the gradient of every input. It is written down as the
- * mapping that an author would have written, and lowered like one.
+ * lower_second.c: derives the second-order operator NAME_grad. A tape calls it
+ * for the gradient of NAME when that gradient is to be differentiated as well.
+ * Its inputs are those of a backward call of NAME (gradient of every output,
+ * every input, every output), its outputs the gradient of every input. This
+ * file writes the mapping that an author would have written, and lowers it in
+ * the same way.
  */
 #include <string.h>
 
 #include "front.h"
 
-/* The mapping in the making. */
+/* The new mapping. */
 typedef struct writer {
   tnm_reader *reader;
   tn__arena *arena;
@@ -38,7 +39,7 @@ static tnm_tree *collection(writer *w, int kind) {
   return node;
 }
 
-/* Appends; a node that memory had no room for is left out. */
+/* Appends a node; omits one that did not fit in memory. */
 static void append(tnm_tree *to, tnm_tree *node) {
   if (to == NULL || node == NULL) return;
   tnm_tree **last = &to->first;
@@ -59,7 +60,7 @@ static void put_text(writer *w, tnm_tree *map, const char *key,
   put(w, map, key, scalar(w, text));
 }
 
-/* A key of the operator's own mapping, which stays where it is. */
+/* Copies a key of the operator's own mapping, with its position. */
 static void put_copy(writer *w, tnm_tree *map, const tnm_tree *from,
                      const char *key) {
   const tnm_tree *value = tnm_tree_get(from, key);
@@ -73,7 +74,7 @@ static void put_copy(writer *w, tnm_tree *map, const tnm_tree *from,
 /* ----------------------------------------------------------------------- names
  */
 
-/* Whether a name is that of an operand or parameter of the operator. */
+/* Tests whether an operand or parameter of the operator has this name. */
 static bool is_used(const tn_op *op, const char *name) {
   for (uint32_t i = 0; i < op->n_inputs; ++i)
     if (strcmp(op->inputs[i]->name, name) == 0) return true;
@@ -84,7 +85,7 @@ static bool is_used(const tn_op *op, const char *name) {
   return false;
 }
 
-/* "out_head", with as many `_` behind it as make it new. */
+/* Makes a new name: "out_head", with as many `_` as necessary. */
 static const char *new_name(writer *w, const char *name, const char *what) {
   const char *text = tnm_format(w->arena, "%s_%s", name, what);
   while (text != NULL && is_used(w->of->op, text))
@@ -115,7 +116,7 @@ static bool is_broadcast(const writer *w) {
   return w->of->op->outputs[0]->shape_kind == TN_SHAPE_BROADCAST;
 }
 
-/* One operand of any shape. */
+/* Writes one operand of any shape. */
 static tnm_tree *operand(writer *w, const char *name, const tn_arg *like) {
   tnm_tree *map = collection(w, TNM_MAP);
   put_text(w, map, "name", name);
@@ -123,8 +124,8 @@ static tnm_tree *operand(writer *w, const char *name, const tn_arg *like) {
   return map;
 }
 
-/* One that has the shape of the operator's outputs: that of the first head,
- * which has any, or that to which its inputs are broadcast. */
+/* Writes an operand with the shape of the operator's outputs: the first output
+ * gradient has any shape, or the one to which its inputs are broadcast. */
 static tnm_tree *whole(writer *w, const char *name, const tn_arg *like) {
   tnm_tree *map = operand(w, name, like);
   const char *first = head_name(w, 0);
@@ -135,7 +136,8 @@ static tnm_tree *whole(writer *w, const char *name, const tn_arg *like) {
   return map;
 }
 
-/* An input of the operator, which keeps its own shape where others repeat. */
+/* Writes an input of the operator, which keeps its own shape where others
+ * repeat. */
 static tnm_tree *input(writer *w, uint32_t i) {
   const tn_arg *arg = w->of->op->inputs[i];
   if (!is_broadcast(w)) return whole(w, arg->name, arg);
@@ -180,7 +182,8 @@ static tnm_tree *outputs(writer *w) {
   return list;
 }
 
-/* Integers are not differentiated, but what is one always stays one. */
+/* Writes the types. Integers are not differentiated, but an operand that is
+ * always an integer remains. */
 static tnm_tree *dtypes(writer *w) {
   const tn_op *op = w->of->op;
   tnm_tree *map = collection(w, TNM_MAP);
@@ -200,7 +203,8 @@ static tnm_tree *dtypes(writer *w) {
 /* -------------------------------------------------------------------- formulas
  */
 
-/* A formula of the gradient in the names of the new operator's inputs. */
+/* Writes a formula of the gradient with the names of the new operator's
+ * inputs. */
 static const tnm_expr *renamed(writer *w, const tnm_expr *e) {
   tnm_expr *copy = TNM_NEW(w->arena, tnm_expr, 1);
   if (copy == NULL) return e;
@@ -220,7 +224,7 @@ static const char *formula_of(writer *w, uint32_t input) {
   tn__buf buf;
   for (size_t i = 0; i < w->of->n_backward; ++i)
     if (w->of->backward[i].index == input) found = &w->of->backward[i];
-  if (found == NULL) return "0"; /* never differentiated */
+  if (found == NULL) return "0"; /* not differentiable */
   tn__buf_init(&buf, w->arena->env);
   tnm_expr_print(&buf, renamed(w, found->expr));
   const char *text = buf.failed ? NULL : tn__arena_text(w->arena, buf.s, buf.n);
@@ -238,7 +242,8 @@ static tnm_tree *forward(writer *w) {
   return map;
 }
 
-/* What was never differentiated is not differentiated twice either. */
+/* Writes the gradient. An operand without a first gradient has no second
+ * one. */
 static tnm_tree *gradient(writer *w) {
   const tn_op *op = w->of->op;
   tnm_tree *map = collection(w, TNM_MAP);

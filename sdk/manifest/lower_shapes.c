@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shapes of operands, counts of outputs and requirements: splits what stands
- * in the manifest into items and has shape.c turn them into programs.
+ * lower_shapes.c: lowers shapes of operands, counts of outputs and
+ * requirements. It splits the text in the manifest into items; shape.c turns
+ * them into programs.
  */
 #include <string.h>
 
@@ -146,7 +147,8 @@ static void read_count(tnm_lower *lower, const tnm_operands *list, uint32_t i) {
   tnm_program_integer(&lower->program, &item, &list->v[i]->count);
 }
 
-/* For messages about examples whose outputs come out differently. */
+/* Keeps the places of shapes, for messages about examples with other
+ * outputs. */
 static void keep_places(tnm_lower *lower) {
   const tnm_operands *outputs = &lower->operands[TN_OPERAND_OUT];
   tnm_pos *places = TNM_NEW(lower->arena, tnm_pos, outputs->n);

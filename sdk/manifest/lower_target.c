@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * `kernels_for`: finds the operator of another plugin, in its manifests or in
- * the note of its built file, and lowers the kernels added to it.
+ * lower_target.c: lowers `kernels_for`: finds the operator of another plugin,
+ * in its manifests or in the note of its built file, and lowers the kernels
+ * added to it.
  */
 #include <string.h>
 
@@ -9,7 +10,8 @@
 /* ---------------------------------------------------------- other plugins
  */
 
-/* Folders and manifests are read; everything else must be a built plugin. */
+/* Tests for folders and manifests, which are read; all other files must be
+ * built plugins. */
 static bool is_manifest(const tn__env *env, const char *path) {
   struct stat info;
   size_t n = strlen(path);
@@ -17,7 +19,7 @@ static bool is_manifest(const tn__env *env, const char *path) {
   return env->os->stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-/* For another reader; the caller ends `other`. */
+/* Reads a plugin with another reader; the caller ends `other`. */
 static const tn_plugin *read_beside(tnm_reader *other, const char *path) {
   static const tnm_read_options options = {.lone = true};
   other->target_only = true;
@@ -41,7 +43,7 @@ static const tn_plugin *read_manifest(tnm_reader *reader, const char *path,
   return tables;
 }
 
-/* A file that is no plugin, reported where there is no manifest to point at. */
+/* Reports a file that is no plugin, where no manifest has a position for it. */
 static void report_built(tnm_reader *reader, const char *path, tn_code code) {
   uint32_t file = tnm_diags_file(reader->diags, path, "", 0);
   tnm_diag_spec spec = {"E0001", tnm_pos_start(file), NULL};
@@ -97,7 +99,7 @@ static void read_targets(tnm_reader *reader) {
     read_given(reader, options->with[i]);
 }
 
-/* All that the plugin has was read, under its name. */
+/* Tests whether all of a plugin was read, under its name. */
 static bool is_given_whole(const tnm_reader *reader, const char *plugin) {
   for (size_t i = 0; i < reader->targets.n; ++i) {
     const tnm_given *given = reader->targets.v[i];
@@ -106,7 +108,7 @@ static bool is_given_whole(const tnm_reader *reader, const char *plugin) {
   return false;
 }
 
-/* Reads a plugin among those that are installed, behind what was given. */
+/* Reads an installed plugin, after those of `--with`. */
 static void read_installed(tnm_reader *reader, const char *plugin) {
   const tnm_read_options *options = reader->options;
   struct stat info;
@@ -124,7 +126,7 @@ static void read_installed(tnm_reader *reader, const char *plugin) {
 /* ------------------------------------------------------------------ the target
  */
 
-/* "nn.convolution@1" in its parts. */
+/* The parts of "nn.convolution@1". */
 typedef struct target_name {
   char plugin[TNM_MAX_NAME + 1];
   char op[TNM_MAX_NAME + 1];
@@ -159,8 +161,8 @@ static const tn_op *find_op(const tnm_given *given, const target_name *name) {
   return NULL;
 }
 
-/* The operator in its manifest, if that is given too: built files do not hold
- * examples. */
+/* The operator in its manifest, if that is in `--with` too: built files do not
+ * contain examples. */
 static const tnm_operator *find_described(const tnm_reader *reader,
                                           const target_name *name) {
   for (size_t i = 0; i < reader->targets.n; ++i) {
@@ -209,8 +211,8 @@ static const tn_op *find_given(const tnm_reader *reader,
   return op;
 }
 
-/* The operator among those given or installed, or NULL after a message. `node`
- * holds "plugin.op@1". */
+/* The operator in `--with` or in an installed plugin, or NULL after a message.
+ * `node` contains "plugin.op@1". */
 static const tn_op *find_target(tnm_reader *reader, const tnm_tree *node,
                                 const tnm_operator **described) {
   target_name name;
@@ -257,7 +259,7 @@ static const char *const *arg_names(tn__arena *arena, const tn_arg *const *args,
   return names;
 }
 
-/* The operands as lowering knows them. */
+/* Fills in the operands in the form of a lowered operator. */
 static bool set_operands(tnm_lower *lower, uint32_t list,
                          const tn_arg *const *args, uint32_t n) {
   tnm_operands *out = &lower->operands[list];
@@ -285,7 +287,8 @@ static bool set_params(tnm_lower *lower, const tn_op *op) {
   return true;
 }
 
-/* Examples beside those of the operator, which a kernel's conditions want. */
+/* Lowers examples in addition to those of the operator, for the kernel's
+ * conditions. */
 static void lower_examples(tnm_lower *lower) {
   const tn_op *op = lower->op;
   if (set_operands(lower, TN_OPERAND_IN, op->inputs, op->n_inputs) &&

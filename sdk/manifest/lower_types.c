@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Whether a formula means something in every class in which it may have to be
- * computed (algebra.h): not every function is defined among integers.
+ * lower_types.c: checks that a formula has a meaning in every class that it may
+ * be computed in (algebra.h): some functions do not exist for integers.
  */
 #include <math.h>
 #include <string.h>
@@ -9,10 +9,10 @@
 
 #define INTEGERS (TNM_CLASS_I32 | TNM_CLASS_I64)
 
-/* The types that meet in one formula. */
+/* The types of one formula. */
 typedef struct meeting {
   const tnm_lower *lower;
-  uint32_t classes;       /* sets that may come together: bit 0 is none yet */
+  uint32_t classes;       /* possible sets; bit 0 is the empty one */
   const tn_arg *seen[64]; /* one operand per type variable or constant */
   uint32_t n_seen;
 } meeting;
@@ -45,7 +45,7 @@ static bool is_same_type(const tn_arg *a, const tn_arg *b) {
          a->dtype_param == b->dtype_param;
 }
 
-/* Every class that was possible, joined with every class of the operand. */
+/* Joins every possible class with every class of the operand. */
 static void meet(meeting *m, const tn_arg *arg) {
   for (uint32_t i = 0; i < m->n_seen; ++i)
     if (is_same_type(m->seen[i], arg)) return;
@@ -113,7 +113,7 @@ static bool is_power(const tnm_expr *e) {
   return e->kind == TNM_BINARY && e->op == '^';
 }
 
-/* A whole number that an integer class does not have. */
+/* Reports a whole number outside of an integer class. */
 static void report_large(const meeting *m, const tnm_expr *e, int class_bit) {
   const char *name;
   const char *dtype = integer_of(m, class_bit, &name);
@@ -141,7 +141,8 @@ static void check_number(const meeting *m, const tnm_expr *e, bool negative) {
   }
 }
 
-/* A constant below 0: as the parser leaves it, with the sign in front. */
+/* Tests for a constant below 0: in a parser's tree the sign is a node of its
+ * own. */
 static bool is_negative(const tnm_expr *e) {
   return e->kind == TNM_NEG && is_count(e->args[0]);
 }

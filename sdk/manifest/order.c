@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * In which order the keys of a manifest stand: that of the schema's table.
+ * order.c: the order of the keys of a manifest: that of the schema's table.
  * Where keys are names (types, operands, formulas), the author's order stays,
- * for it may be ABI.
+ * because the ABI may depend on it.
  */
 #include <string.h>
 
 #include "layout.h"
 
-/* Which schema rules what stands below a key. */
+/* The schema of the values below a key. */
 typedef struct step {
   const tnm_schema *from;
   const char *key;
@@ -68,8 +68,8 @@ const tnm_schema *tnm_schema_document(const tnm_syntax *root) {
   return has(root, "plugin") ? &tnm_schema_plugin : NULL;
 }
 
-/* An example names its operands between `params` and `grad`; elsewhere a key
- * that the schema does not have is a mistake, and goes to the end. */
+/* An example names its operands between `params` and `grad`. In other mappings
+ * a key that the schema does not have is a mistake, and goes to the end. */
 static size_t rank_of(const tnm_schema *schema, const char *name) {
   size_t rank = 0;
   for (const tnm_key *key = schema->keys; key->name != NULL; ++key, rank += 2)

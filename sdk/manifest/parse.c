@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * parse.c: the grammar of the expression language, by recursive descent.
- * Knows no names: what they mean is decided in resolve.c and shape.c.
+ * parse.c: the grammar of the expression language, by recursive descent. It
+ * knows no names: resolve.c and shape.c give them a meaning.
  *
  *   expression = sum [("<" | ">" | "<=" | ">=" | "==" | "!=") sum]
  *   sum        = product {("+" | "-") product}
@@ -83,13 +83,13 @@ static void bad_character(const tnm_parser *p) {
   }
 }
 
-/* "**", as some languages write powers. */
+/* Tests for "**", which means power in some languages. */
 static bool is_double_star(const tnm_parser *p) {
   const char *at = p->token.text;
   return *at == '*' && at > p->source->text && at[-1] == '*';
 }
 
-/* Says that the next token is not what the grammar wants. */
+/* Reports that the grammar does not allow the next token. */
 static void unexpected(const tnm_parser *p, const char *wanted) {
   const tnm_token *token = &p->token;
   tnm_diags *diags = p->source->diags;
@@ -137,7 +137,8 @@ bool tnm_parser_accept(tnm_parser *parser, char op) {
   return true;
 }
 
-/* NULL after a message about the size, or when memory ran out. */
+/* Creates a node. NULL after a message about the size, or when memory ran
+ * out. */
 static tnm_expr *node(tnm_parser *p, int kind, tnm_pos pos) {
   if (p->n_nodes == TNM_EXPR_MAX_NODES) {
     too_large(p, "parts", TNM_EXPR_MAX_NODES);
@@ -151,7 +152,7 @@ static tnm_expr *node(tnm_parser *p, int kind, tnm_pos pos) {
   return expr;
 }
 
-/* A node whose text is that of a token. */
+/* Creates a node with the text of a token. */
 static tnm_expr *leaf(tnm_parser *p, int kind, const tnm_token *token) {
   tnm_expr *expr = node(p, kind, token->pos);
   if (!expr) return NULL;
@@ -187,7 +188,7 @@ static tnm_expr *number(tnm_parser *p) {
   tnm_token token = p->token;
   tnm_expr *expr = leaf(p, TNM_NUMBER, &token);
   if (!expr) return NULL;
-  /* The lexer has let through plain decimals only. */
+  /* the lexer accepts plain decimals only */
   char *end;
   if (tn__read_double(expr->text, &end, &expr->number) != TN_OK) {
     p->source->arena->failed = true;
@@ -203,7 +204,8 @@ static tnm_expr *number(tnm_parser *p) {
   return expr;
 }
 
-/* The closing parenthesis of the one at `open`; *end is its position. */
+/* Expects the closing parenthesis of the one at `open`; *end is its
+ * position. */
 static bool close(tnm_parser *p, const tnm_token *open, tnm_pos *end) {
   *end = p->token.pos;
   if (tnm_parser_accept(p, ')')) return true;
@@ -252,8 +254,8 @@ bool tnm_check_args(tnm_diags *diags, const tnm_expr *call, uint32_t n) {
   return tnm_count_args(diags, call, n, &id);
 }
 
-/* The arguments of a call. More than a node holds are counted, not kept: the
- * count is checked with the name of the function. */
+/* Parses the arguments of a call. Arguments that do not fit in the node are
+ * counted, not kept; the count is checked with the name of the function. */
 static tnm_expr *call(tnm_parser *p, const tnm_token *name) {
   tnm_expr *expr = leaf(p, TNM_CALL, name);
   tnm_token open = p->token;
@@ -328,7 +330,8 @@ static tnm_expr *prefix_in(tnm_parser *p) {
   return expr;
 }
 
-/* Every way to nest passes here, so here the depth is counted. */
+/* Every kind of nesting passes through this function, so it counts the
+ * depth. */
 static tnm_expr *prefix(tnm_parser *p) {
   if (!enter(p)) return NULL;
   tnm_expr *expr = prefix_in(p);
@@ -373,7 +376,7 @@ tnm_expr *tnm_parser_expression(tnm_parser *parser) {
   return binary(parser, COMPARISON);
 }
 
-/* What other languages write between two conditions. */
+/* The operator of other languages between two conditions. */
 static const char *written_here(const tnm_token *token) {
   static const char *const words[][2] = {
       {"and", "both hold where `a * b` is not 0: write `(x > 0) * (x < 1)`"},

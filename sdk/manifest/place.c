@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where something of an operator is written, for messages about tables that
- * were read long before.
+ * place.c: finds the position of a part of an operator in its manifest, for
+ * messages about tables that were read much earlier.
  */
 #include <string.h>
 

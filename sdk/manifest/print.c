@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Messages as people and programs read them: with source line and carets, one
- * line each, or JSON. Carets stand by display width, not by bytes.
+ * print.c: prints messages for people and programs: with source line and
+ * carets, one line each, or as JSON. The position of a caret counts display
+ * columns, not bytes.
  */
 #include <string.h>
 
 #include "diag.h"
 
-/* A line is shown in full up to this many characters, else around the caret. */
+/* A line of at most this many characters is shown in full, else around the
+ * caret. */
 enum { LINE_MAX_SHOWN = 160, BEFORE_CARET = 60 };
 
 typedef struct printer {
@@ -55,7 +57,8 @@ static line find_line(const tnm_file *file, uint32_t number) {
   return (line){at, (size_t)(stop - at)};
 }
 
-/* The next character of a line; what cannot be shown is U+FFFD. */
+/* The next character of a line; characters that cannot be shown become
+ * U+FFFD. */
 static uint32_t next_character(line *rest, size_t *bytes) {
   uint32_t c;
   *bytes = tnm_utf8(rest->text, rest->n, &c);
@@ -74,7 +77,7 @@ static uint32_t line_length(line l) {
   return n;
 }
 
-/* The part of a line that is shown: characters from `first` on, 0-based. */
+/* The visible part of a line: characters from `first` on, 0-based. */
 typedef struct window {
   uint32_t first;
   uint32_t end;
@@ -109,8 +112,8 @@ static void print_source(const printer *p, line l, window w) {
   if (w.end < w.length) fputs("...", p->to);
 }
 
-/* Display width of the characters [from, to), counted from 0; beyond the end
- * of the line every character is one wide. */
+/* Display width of the characters [from, to), counted from 0; after the end of
+ * the line every character has width 1. */
 static uint32_t span_width(line l, uint32_t from, uint32_t to) {
   uint32_t width = 0;
   for (uint32_t i = 0; i < to; ++i) {
@@ -245,7 +248,7 @@ static const char *plural(size_t n) {
   return n == 1 ? "" : "s";
 }
 
-/* The code that the closing line names: the first error, else warning. */
+/* The code in the closing line: that of the first error, else warning. */
 static const char *first_code(const tnm_diags *diags) {
   const tnm_message *first = diags->sorted.v[0];
   for (size_t i = 0; i < diags->sorted.n; ++i) {

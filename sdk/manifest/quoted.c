@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where a character of a quoted text stands in the file: escapes are longer
- * there than what they stand for, by which who reads the text counts.
+ * quoted.c: converts positions inside of a quoted text to positions in the
+ * file. Escapes are longer than the characters they represent, and readers of
+ * the text count the characters.
  */
 #include <string.h>
 
 #include "diag.h"
 
-/* A text with escapes; its characters, and how many there are in the file. */
+/* A text with escapes; its characters, and their number in the file. */
 typedef struct quoted {
   tnm_pos pos;
   uint32_t n_read;
@@ -32,8 +33,8 @@ void tnm_diags_quoted(tnm_diags *diags, tnm_pos pos, const char *text) {
     diags->failed = true;
 }
 
-/* Characters of the file for the next one of the text. In single quotes there
- * is but one escape: the quote, twice. */
+/* Characters of the file for the next one of the text. Single quotes have only
+ * one escape: the doubled quote. */
 static uint32_t width(char quote, const char *at) {
   if (quote == '\'') return at[0] == '\'' ? 2 : 1;
   if (at[0] != '\\') return 1;
@@ -73,7 +74,7 @@ static uint32_t offset(const tnm_diags *diags, const quoted *q, uint32_t n) {
   return total;
 }
 
-/* The position of the text as a whole is that of the file. */
+/* The text as a whole keeps its position. */
 tnm_pos tnm_diags_in_file(const tnm_diags *diags, tnm_pos pos) {
   for (size_t i = 0; i < diags->quoted.n; ++i) {
     const quoted *q = diags->quoted.v[i];

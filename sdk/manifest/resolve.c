@@ -6,7 +6,7 @@
 
 #include "expr.h"
 
-/* What a resolution needs all the way down. */
+/* The state of a resolution, passed to all levels. */
 typedef struct resolver {
   const tnm_source *source;
   const tnm_scope *scope;
@@ -56,8 +56,8 @@ static void bad_param(resolver *r, const tnm_expr *expr) {
   r->failed = true;
 }
 
-/* A formula computes with numbers, and None is none: it would be the 0 that
- * stands in the field, and nothing could tell it from one that was given. */
+/* Reports a parameter that may be None. A formula needs numbers; None would be
+ * read as the 0 in the field, and nothing could tell it from an explicit 0. */
 static void none_param(resolver *r, const tnm_expr *expr) {
   tnm_diag_spec spec = {"E0038", expr->pos, "a number or None"};
   size_t id = tnm_diag(r->source->diags, &spec,
@@ -196,7 +196,7 @@ static void unknown_function(resolver *r, const tnm_expr *expr) {
     tnm_names_help(&names, r->source->diags, id, expr->text);
 }
 
-/* `max(x)` was meant as the largest of all elements. */
+/* Checks arguments; `max(x)` probably means the largest of all elements. */
 static bool check_args(resolver *r, const tnm_expr *expr) {
   const uint32_t n = tnm_function_at(expr->index)->n_args;
   size_t id = 0;
@@ -215,7 +215,8 @@ static void resolve_call(resolver *r, tnm_expr *expr) {
   }
 }
 
-/* A copy of the tree with meanings, complete unless r->failed is set. */
+/* Copies the tree with meanings; the copy is complete unless r->failed is
+ * set. */
 static const tnm_expr *resolve(resolver *r, const tnm_expr *syntax) {
   tnm_expr *expr = tn__arena_alloc(r->source->arena, sizeof *expr);
   if (!expr) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What one scalar means: numbers, words, names, types. The schema has already
- * said that it is a scalar; here its text is read or refused.
+ * scalar.c: reads one scalar: numbers, words, names, types. The schema has
+ * already checked that it is a scalar; this file reads or refuses its text.
  */
 #include "front.h"
 
@@ -36,13 +36,14 @@ bool tnm_parse_int(const char *text, int64_t *out) {
   return errno == 0;
 }
 
-/* strtod also takes hexadecimal, "infinity" and "nan(...)": not here. */
+/* Tests for texts that strtod accepts but manifests do not: hexadecimal,
+ * "infinity" and "nan(...)". */
 static bool is_special(const char *text) {
   const char *word = text + (text[0] == '-' || text[0] == '+');
   return strcmp(word, "inf") == 0 || strcmp(word, "nan") == 0;
 }
 
-/* Also one that is too large, as infinity. */
+/* Reads a double; one that is too large becomes infinity. */
 static bool read_double(const char *text, double *out) {
   bool decimal = strspn(text, "+-.0123456789eE") == strlen(text);
   if (text[0] == '\0' || !(decimal || is_special(text))) return false;
@@ -109,7 +110,7 @@ bool tnm_read_bool(tnm_diags *diags, const tnm_tree *node, bool *out) {
 /* --------------------------------------------------------------------- words
  */
 
-/* "data, a, b" of at most as many as are read with pleasure. */
+/* Joins "data, a, b", up to a readable number of words. */
 static void join(char *out, size_t size, const char *const *words, size_t n) {
   size_t used = 0;
   out[0] = '\0';
@@ -118,8 +119,7 @@ static void join(char *out, size_t size, const char *const *words, size_t n) {
                              words[i]);
 }
 
-/* The candidate that other programs call by this word; NULL if there is none.
- */
+/* The candidate with this name in other programs; NULL if there is none. */
 static const char *find_usual(const char *word, const char *const *candidates,
                               size_t n) {
   static const char *const usual[][2] = {{"gpu", "cuda"},
@@ -161,7 +161,7 @@ int tnm_read_word(tnm_diags *diags, const tnm_tree *node, const char *what,
   return -1;
 }
 
-/* What other programs call our types. */
+/* Names of our types in other programs. */
 static const char *usual_dtype(const char *word) {
   static const char *const names[][2] = {
       {"float16", "f16"}, {"half", "f16"},   {"bfloat16", "bf16"},
@@ -253,8 +253,8 @@ static const char *const reserved[] = {
     "typedef",   "typename", "union",     "unsigned", "using",    "virtual",
     "void",      "volatile", "while",     "xor"};
 
-/* The rest of them, a blank around each, and names that types and macros have
- * in headers of C. */
+/* The other keywords, a blank around each, and names of types and macros in C
+ * headers. */
 static const char reserved_too[] =
     " and_eq bitand bitor char16_t char32_t char8_t co_await co_return "
     "co_yield compl concept const_cast consteval constinit decltype "
@@ -317,7 +317,8 @@ bool tnm_read_member_name(tnm_diags *diags, const tnm_tree *node,
   return false;
 }
 
-/* What somebody may want to name whose prototype is another. */
+/* Tests for a library function of another prototype that an author may choose
+ * as a name. */
 static bool is_library_function(const char *name) {
   static const char *const names[] = {"abort",  "calloc", "exit",   "free",
                                       "main",   "malloc", "memcpy", "memmove",

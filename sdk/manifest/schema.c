@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The table of keys: every mapping that a manifest may hold, its keys, what
- * they lead to, and what they mean. The reference manual is printed from it.
+ * schema.c: the table of keys: every mapping of a manifest, its keys, the forms
+ * of their values, and their meaning. The reference manual is printed from it.
  */
 #include <string.h>
 
@@ -26,8 +26,8 @@ static const tnm_key plugin_keys[] = {
      "true: no thread, no exit handler, no pointer outlives the plugin"},
     {NULL, 0, false, NULL}};
 
-/* In the order of a manifest that `opgen fmt` has written. `must` says whether
- * the keys that every operator needs stand here or may come from a family. */
+/* In the order that `opgen fmt` writes. `must` decides whether the keys that
+ * every operator needs are required here or may come from a family. */
 #define OPERATOR_KEYS(must)                                                  \
   {"interface", S, false, "release of the operator's own interface; 1"},     \
       {"replaces", S, false, "operator of another plugin to stand in for"},  \
@@ -317,7 +317,7 @@ static size_t key_names(const tnm_schema *schema, const char **names) {
   return n;
 }
 
-/* What else has a key of that name; NULL if nothing has. */
+/* The mapping that has a key of that name; NULL if none has. */
 static const char *owner_of(const char *name) {
   if (strcmp(name, "compute") == 0)
     return "`dtypes`: `dtypes: {T: [f32, f64], compute: {T: f64}}`";
@@ -400,8 +400,8 @@ static bool check_form(tnm_diags *diags, const tnm_key *key,
   return false;
 }
 
-/* A misspelt key is read as what it was meant to be, unless that is there as
- * well: else all that asks for it would be wrong, too. */
+/* Reads a misspelt key as the intended one, unless that is present as well.
+ * Otherwise every use of that key would report a mistake too. */
 static void mend_key(const tnm_schema *schema, const tnm_tree *map,
                      tnm_tree *entry) {
   const char *names[MAX_SCHEMA_KEYS];
@@ -423,7 +423,8 @@ static bool check_entry(tnm_diags *diags, const tnm_schema *schema,
   return key == NULL || check_form(diags, key, entry);
 }
 
-/* An entry of a wrong form keeps its key, so that it is not missed as well. */
+/* An entry of a wrong form keeps its key, so that it is not reported as missing
+ * too. */
 bool tnm_schema_keys(tnm_diags *diags, const tnm_schema *schema,
                      tnm_tree *value) {
   if (value->kind != TNM_MAP) {
@@ -438,7 +439,7 @@ bool tnm_schema_keys(tnm_diags *diags, const tnm_schema *schema,
   return true;
 }
 
-/* A misspelt key is reported as unknown, not as missing too. */
+/* A misspelt key is reported as unknown, and not as missing too. */
 static bool is_misspelt(const tnm_schema *schema, const tnm_tree *map,
                         const char *name) {
   for (const tnm_tree *child = map->first; child != NULL; child = child->next) {
@@ -453,7 +454,7 @@ static tnm_pos beginning(const tnm_tree *map) {
   return map->first != NULL ? map->first->key_pos : map->pos;
 }
 
-/* What most authors will write, where there is such a thing. */
+/* The most common value of a key, if there is one. */
 static const char *sample(const char *key) {
   static const char *const samples[][2] = {{"opgen", "1"},
                                            {"release", "1"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * scope.c: looks up the names of an expression, and lists and suggests those
- * that would have been right.
+ * scope.c: looks up the names of an expression; lists and suggests the valid
+ * ones.
  */
 #include <string.h>
 
@@ -42,7 +42,7 @@ void tnm_names_add(tnm_names *names, const char *const *more, size_t n) {
   for (size_t i = 0; i < n && grow(names); ++i) names->v[names->n++] = more[i];
 }
 
-/* `grad.` before every output. */
+/* Adds `grad.` before every output. */
 static void add_gradients(tnm_names *names, const tnm_scope *scope) {
   for (uint32_t i = 0; i < scope->n_outputs; ++i) {
     size_t n = strlen(scope->outputs[i]);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * shape.c: patterns and conditions over shapes become programs of tn_node. The
- * codes of its messages are listed at the top of parse.c.
+ * shape.c: turns patterns and conditions over shapes into programs of tn_node.
+ * The codes of its messages are listed at the top of parse.c.
  *
- * A value of such a program is one integer or a list of them. Which of the two
- * is known here already, so a list where one dimension is wanted is a mistake
- * in the manifest and not in a call.
+ * A value of such a program is one integer or a list of them. The kind is known
+ * here already, so a list in place of one dimension is a mistake of the
+ * manifest and not of a call.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -35,7 +35,8 @@ void tnm_program_deinit(tnm_program *program) {
   tn__vec_deinit(env, &program->packs);
 }
 
-/* Keeps `item` in `vec`; a failure marks the arena, where it is looked for. */
+/* Keeps `item` in `vec`; a failure marks the arena, and the end of the program
+ * checks that. */
 static bool push(tnm_program *program, tn__vec *vec, void *item) {
   if (item && tn__vec_push(program->arena->env, vec, item) == TN_OK)
     return true;
@@ -72,7 +73,8 @@ static void add_names(tnm_names *names, const tn__vec *vec) {
   }
 }
 
-/* A dimension where there are none, whatever patterns introduce. */
+/* Reports a dimension in an expression that allows none, in spite of
+ * patterns. */
 static void report_dimension(tnm_program *program, const tnm_expr *expr) {
   const tnm_diag_spec spec = {"E0031", expr->pos, "a dimension"};
   const size_t id = tnm_diag(program->diags, &spec, "`%s` takes no dimensions",
@@ -83,7 +85,7 @@ static void report_dimension(tnm_program *program, const tnm_expr *expr) {
                 "everything");
 }
 
-/* Whether it is a dimension but for its case. */
+/* Adds help if the name is a dimension except for its case. */
 static bool help_capital(const tnm_program *program, const tnm_expr *expr,
                          size_t id) {
   const size_t n = strlen(expr->text);
@@ -97,7 +99,7 @@ static bool help_capital(const tnm_program *program, const tnm_expr *expr,
   return true;
 }
 
-/* A name that nothing here resembles: a dimension that was meant to be new. */
+/* Adds help for a name without a similar one: probably a new dimension. */
 static void help_new_name(const tnm_program *program, const char *name,
                           size_t id) {
   if (program->dimless != NULL || name[0] < 'a' || name[0] > 'z') return;
@@ -128,7 +130,7 @@ static void unknown_name(tnm_program *program, const tnm_expr *expr) {
     help_new_name(program, expr->text, id);
 }
 
-/* The operand that a name stands for. */
+/* Finds the operand of a name. */
 static bool find_operand(const tnm_program *program, const tnm_expr *expr,
                          tn_node *node) {
   if (expr->kind != TNM_NAME) return false;
@@ -216,13 +218,13 @@ static value lower_number(tnm_program *program, const tnm_expr *expr) {
 
 static value lower(tnm_program *program, const tnm_expr *expr);
 
-/* False for a name that is no value at all, most likely a mistyped operand. */
+/* False for a name without a value, most likely a mistyped operand. */
 static bool is_value(const tnm_program *program, const tnm_expr *expr) {
   return expr->kind != TNM_NAME || is_variable(expr->text) ||
          tnm_scope_param(&program->scope, expr->text) != TN_NONE;
 }
 
-/* rank, size, shape and has speak of an operand; rank of a list as well. */
+/* Lowers rank, size, shape and has of an operand, and rank of a list. */
 static value lower_query(tnm_program *program, const tnm_expr *expr,
                          uint32_t op) {
   const tnm_expr *arg = expr->args[0];
@@ -257,7 +259,7 @@ static value lower_query(tnm_program *program, const tnm_expr *expr,
   return no_value;
 }
 
-/* `N/0`: what is a mistake in every call. */
+/* Tests for `N/0`, a mistake in every call. */
 static bool divides_by_zero(tnm_program *program, const tnm_expr *expr) {
   if (expr->kind != TNM_BINARY || (expr->op != '/' && expr->op != '%'))
     return false;
@@ -271,7 +273,8 @@ static bool divides_by_zero(tnm_program *program, const tnm_expr *expr) {
   return true;
 }
 
-/* A node of up to three operands; a list if any of them is one. */
+/* Lowers a node of up to three operands; the result is a list if any of them is
+ * one. */
 static value lower_operands(tnm_program *program, const tnm_expr *expr,
                             uint32_t op) {
   int32_t nodes[3] = {0, 0, 0};
@@ -367,7 +370,7 @@ static value lower(tnm_program *program, const tnm_expr *expr) {
   return no_value;
 }
 
-/* Lowers and, once, complains when the program has become too long. */
+/* Lowers an item; reports once that the program has become too long. */
 static value lower_item(tnm_program *program, const tnm_item *item,
                         const tnm_expr *expr) {
   bool full = program->nodes.n >= MAX_NODES;
@@ -382,7 +385,8 @@ static value lower_item(tnm_program *program, const tnm_item *item,
 
 /* ---------------------------------------------------------------- patterns */
 
-/* The name of a pack that is spread by itself (`S...`), or no name. */
+/* The name of a pack that is spread without an expression (`S...`), or no
+ * name. */
 static tnm_token direct_pack(const tnm_item *item) {
   tnm_lexer lexer = {.at = item->text, .pos = item->pos};
   tnm_token name = tnm_lex(&lexer);
@@ -410,8 +414,9 @@ static bool introduce_pack(tnm_program *program, const tnm_token *name) {
   return false;
 }
 
-/* Every other upper-case name is a dimension. Reads tokens, not trees, so that
- * the names of a pattern with a mistake are known and cause no second one. */
+/* Introduces every other upper-case name as a dimension. It reads tokens, not
+ * trees, so that the names of an invalid pattern are known and cause no second
+ * message. */
 static bool introduce_dims(tnm_program *program, const tnm_item *item) {
   tnm_lexer lexer = {.at = item->text, .pos = item->pos};
   tnm_token token = tnm_lex(&lexer);

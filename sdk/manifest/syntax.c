@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * From libyaml's events to a manifest as it is written. libyaml gives marks and
- * drops comments; these are found in the gaps between the events, which hold
- * nothing but blanks, indicators and comments. What is wrong with a text,
- * tree.c has said before.
+ * syntax.c: turns libyaml's events into a manifest as it is written. libyaml
+ * reports marks and drops comments. This file finds the comments between the
+ * events, where there is nothing else but blanks and indicators. tree.c has
+ * reported mistakes in the text before.
  */
 #include "syntax.h"
 
@@ -12,30 +12,32 @@
 /* A list or mapping that is being read. */
 typedef struct level {
   tnm_syntax *node;
-  tnm_syntax *open; /* has a key, its value is not read yet */
+  tnm_syntax *open; /* has a key without a value yet */
 } level;
 
 typedef struct reader {
   tn__arena *arena;
   const char *text;
   size_t n;
-  size_t index; /* a place as libyaml counts, and the same in bytes */
+  size_t index; /* a position as libyaml counts, and the same in bytes */
   size_t at;
-  size_t end; /* of what was read last: token or comment */
+  size_t end; /* of the last token or comment */
   bool begun; /* the document has a token */
   size_t depth;
-  size_t flow; /* levels that are brackets */
+  size_t flow; /* number of levels in brackets */
   level levels[TNM_MAX_DEPTH + 1];
-  tnm_syntax *touched; /* what a comment on the same line is about */
+  tnm_syntax *touched; /* the node that a comment on the same line belongs to */
   tnm_comment *pending;
-  tnm_comment *trailing; /* last one behind a value, while lines go on */
+  tnm_comment
+      *trailing; /* last comment after a value, while its lines continue */
   tnm_page **tail;
   tnm_page *page;
 } reader;
 
 /* ------------------------------------------------------------------ places */
 
-/* libyaml counts code points, in order; bytes are wanted. */
+/* Converts a position of libyaml, which counts code points; calls come in
+ * order. */
 static size_t to_byte(reader *r, size_t index) {
   if (index < r->index) r->index = r->at = 0;
   while (r->index < index && r->at < r->n) {
@@ -60,13 +62,13 @@ static size_t lines_between(const reader *r, size_t from, size_t to) {
   return lines;
 }
 
-/* Nothing but blanks stands before it on its line. */
+/* Tests whether only blanks precede it on its line. */
 static bool is_own_line(const reader *r, size_t at) {
   while (at > 0 && r->text[at - 1] == ' ') --at;
   return at == 0 || r->text[at - 1] == '\n';
 }
 
-/* Without blanks and line ends. */
+/* The end without trailing blanks and line ends. */
 static size_t trimmed(const reader *r, size_t begin, size_t end) {
   while (end > begin && strchr(" \r\n", r->text[end - 1]) != NULL) --end;
   return end;
@@ -83,8 +85,8 @@ static bool is_open(const reader *r, const tnm_syntax *node) {
   return r->depth > 0 && r->levels[r->depth - 1].open == node;
 }
 
-/* A comment below one that stands behind a value, in the same column, goes on
- * with it. */
+/* A comment continues the one above it that follows a value, if both have the
+ * same column. */
 static bool goes_on(const reader *r, const tnm_comment *comment) {
   return r->trailing != NULL && r->trailing->column == comment->column &&
          lines_between(r, r->trailing->end, comment->begin) == 1;
@@ -117,7 +119,7 @@ static void take_comment(reader *r, size_t begin, size_t end, size_t from) {
   attach(r, comment, from);
 }
 
-/* Takes the comments from the end of what was read last to `to`. */
+/* Reads the comments from the end of the last token to `to`. */
 static void scan(reader *r, size_t to) {
   for (size_t i = r->end; i < to; ++i) {
     if (r->text[i] != '#') continue;
@@ -141,8 +143,8 @@ static tnm_syntax *new_node(reader *r) {
   return node;
 }
 
-/* What stands before a key or an item. The comments on top of a document stay
- * there, whatever entry comes first. */
+/* Attaches the comments before a key or an item. Comments at the top of a
+ * document remain there for any order of entries. */
 static void take_before(reader *r, tnm_syntax *node, size_t begin) {
   const char *dash = memchr(r->text + r->end, '-', begin - r->end);
   const size_t to = dash != NULL ? (size_t)(dash - r->text) : begin;
@@ -170,7 +172,8 @@ static void link_child(tnm_syntax *parent, tnm_syntax *node) {
   ++parent->n;
 }
 
-/* The node of a value that begins: of the key before it, an item, a root. */
+/* Creates the node of a value that begins: of the key before it, an item, a
+ * root. */
 static tnm_syntax *begin_value(reader *r, size_t begin, bool below) {
   level *parent = r->depth > 0 ? &r->levels[r->depth - 1] : NULL;
   tnm_syntax *node = parent != NULL ? parent->open : NULL;
@@ -198,7 +201,7 @@ static bool expects_key(const reader *r) {
          parent->open == NULL;
 }
 
-/* As in tree.c: in `{doc: Any shape, any strides}` the text goes on. */
+/* Like in tree.c: in `{doc: Any shape, any strides}` the text continues. */
 static bool continues_prose(const reader *r, size_t begin, size_t end) {
   static const char *const keys[] = {"doc", "summary", "say", "why"};
   const level *parent = r->depth > 0 ? &r->levels[r->depth - 1] : NULL;
@@ -230,7 +233,7 @@ static void take_key(reader *r, const yaml_event_t *event, size_t begin,
   r->end = end;
 }
 
-/* Blanks that the first line of a `|` text begins with. */
+/* Blanks at the beginning of the first line of a `|` text. */
 static size_t indent_of_text(const reader *r, size_t at, size_t end) {
   size_t blanks = 0;
   for (; at < end && strchr(" \r\n", r->text[at]) != NULL; ++at)
@@ -238,8 +241,9 @@ static size_t indent_of_text(const reader *r, size_t at, size_t end) {
   return blanks;
 }
 
-/* The end without the empty lines below. Blanks that end a line of the text are
- * its own, and so is a line of blanks that is longer than the indentation. */
+/* The end without the empty lines below. Blanks at the end of a line belong to
+ * the text, and so does a line of blanks that is longer than the
+ * indentation. */
 static size_t end_of_text(const reader *r, size_t at, size_t end) {
   const size_t indent = indent_of_text(r, at, end);
   for (;;) {
@@ -252,8 +256,8 @@ static size_t end_of_text(const reader *r, size_t at, size_t end) {
   }
 }
 
-/* The line of the `|` may hold a comment, and blank lines below the text are
- * not its own, unless `+` keeps them. */
+/* Ends a `|` text. Its first line may contain a comment. Blank lines below the
+ * text do not belong to it, unless `+` keeps them. */
 static void end_block_scalar(reader *r, tnm_syntax *node) {
   size_t eol = node->begin;
   while (eol < node->end && r->text[eol] != '\n') ++eol;
@@ -325,8 +329,8 @@ static void open_level(reader *r, const yaml_event_t *event, int kind) {
   r->touched = node;
 }
 
-/* Comments below a block that are indented like it belong to its end; those
- * that stand further left, to what follows. */
+/* Ends a block. Comments below it with the same indentation belong to its end;
+ * comments further left belong to the next entry. */
 static void end_block(reader *r, tnm_syntax *node) {
   const tnm_syntax *parent = r->depth > 0 ? r->levels[r->depth - 1].node : NULL;
   uint32_t least = node->column;
@@ -377,7 +381,7 @@ static void start_document(reader *r, const yaml_event_t *event) {
   r->end = to_byte(r, event->end_mark.index);
 }
 
-/* What stands below a root that is no block. */
+/* Attaches comments below a root that is no block. */
 static void end_document(reader *r, const yaml_event_t *event) {
   scan(r, to_byte(r, event->start_mark.index));
   if (r->page != NULL && r->page->root != NULL)

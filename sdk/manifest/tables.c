@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tables.c: the members of every struct of op.h that a manifest describes, and
- * access to them. Left out are functions, magic, struct_size, manifest_hash,
- * and what is reserved, of which the place is noted; lengths belong to their
- * arrays.
+ * access to them. Functions, magic, struct_size and manifest_hash are omitted.
+ * Reserved members are omitted too, but their offset is recorded. Lengths
+ * belong to their arrays.
  */
 #include "tables.h"
 
@@ -276,8 +276,8 @@ static const tnm_member plugin_members[] = {
 const tnm_table tnm_table_plugin =
     GROWING(tn_plugin, 128, plugin_members, RESERVED(tn_plugin));
 
-/* The numbers above are those of the first ABI that had the struct and stay
- * when a struct grows. */
+/* These sizes come from the first ABI with the struct and remain when a struct
+ * grows. */
 _Static_assert(sizeof(tn_field) >= 128 && sizeof(tn_arg) >= 120 &&
                    sizeof(tn_dtype_var) >= 24 && sizeof(tn_require) >= 24 &&
                    sizeof(tn_input_gradient) >= 32 &&

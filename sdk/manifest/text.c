@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Text as manifests hold it: UTF-8, its width in a terminal, and the bytes that
- * are refused before YAML is parsed. Knows nothing of keys and values.
+ * text.c: the text of manifests: UTF-8, its width in a terminal, and the bytes
+ * that are refused before YAML is parsed. It knows nothing of keys and values.
  */
 #include <string.h>
 
@@ -62,8 +62,8 @@ int tnm_width(uint32_t character) {
   return within(wide, sizeof wide / sizeof *wide, character) ? 2 : 1;
 }
 
-/* Characters that YAML or a terminal would take for something else: controls,
- * and the line ends that no editor counts. */
+/* Characters with a special meaning for YAML or a terminal: controls, and the
+ * line ends that no editor counts. */
 static bool is_refused(uint32_t c) {
   return (c < 0x20 && c != '\n') || (c >= 0x7f && c < 0xa0) || c == 0x2028 ||
          c == 0x2029 || c == 0xfeff;
@@ -90,7 +90,7 @@ static void report_byte(tnm_diags *diags, tnm_pos pos, char byte) {
   tnm_diag_help(diags, id, "save the file as UTF-8");
 }
 
-/* A carriage return is read over where it ends a line. */
+/* A carriage return at the end of a line is skipped. */
 static bool ends_line(const char *text, size_t n, size_t at) {
   return text[at] == '\r' && at + 1 < n && text[at + 1] == '\n';
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * From libyaml's events to a tree of values with positions. Accepts a strict
- * subset of YAML, bounded in depth and size at every event, and says in our
- * words what is wrong. Scalars stay text: what they mean, the schema decides.
+ * tree.c: turns libyaml's events into a tree of values with positions. It
+ * accepts a strict subset of YAML, with limits of depth and size at every
+ * event, and reports mistakes in terms of manifests. Scalars stay text: the
+ * schema decides their meaning.
  */
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +18,7 @@ typedef struct level {
   const char *key; /* read, its value not yet */
   tnm_pos key_pos;
   size_t key_end; /* in the file */
-  bool dropped;   /* the key is a mistake: its value goes nowhere */
+  bool dropped;   /* the key is invalid: its value is dropped */
   bool flow;      /* a list in brackets */
 } level;
 
@@ -28,8 +29,8 @@ typedef struct builder {
   size_t n_values;
   size_t depth;
   level levels[TNM_MAX_DEPTH];
-  tnm_tree **tail;    /* where the next document goes */
-  tnm_tree *document; /* the one being read */
+  tnm_tree **tail;    /* place of the next document */
+  tnm_tree *document; /* the current one */
 } builder;
 
 tnm_tree *tnm_tree_get(const tnm_tree *map, const char *key) {
@@ -76,8 +77,7 @@ static void append(level *parent, tnm_tree *node) {
   ++parent->node->n;
 }
 
-/* Puts a value where it belongs: into the list, behind its key, or at the top.
- */
+/* Adds a value to its parent: to the list, after its key, or at the top. */
 static bool place_value(builder *b, tnm_tree *node) {
   if (++b->n_values > TNM_MAX_VALUES)
     return too_many(b, node->pos, "values in one manifest", TNM_MAX_VALUES);
@@ -150,7 +150,7 @@ static bool report_escape(builder *b, tnm_pos pos, unsigned char c) {
   return false;
 }
 
-/* Quotes may smuggle in, by escapes, what the bytes of a file may not hold. */
+/* Escapes in quotes may not produce the bytes that a file may not contain. */
 static bool check_escapes(builder *b, const yaml_event_t *event, tnm_pos pos) {
   const unsigned char *text = event->data.scalar.value;
   for (size_t i = 0; i < event->data.scalar.length; ++i) {
@@ -179,7 +179,7 @@ static bool is_prose(const tnm_tree *node) {
   return false;
 }
 
-/* Whether YAML took what follows for a key without colon and value. */
+/* Tests whether YAML read the next text as a key without colon and value. */
 static bool is_bare_key(const builder *b, const yaml_event_t *event) {
   const level *parent = b->depth > 0 ? &b->levels[b->depth - 1] : NULL;
   return parent != NULL && parent->key != NULL && !parent->dropped &&
@@ -187,7 +187,7 @@ static bool is_bare_key(const builder *b, const yaml_event_t *event) {
          event->start_mark.index == parent->key_end;
 }
 
-/* Whether the value before ended at a comma within its parentheses. */
+/* Tests whether the previous value ended at a comma within its parentheses. */
 static bool is_cut(const builder *b, const yaml_event_t *event) {
   const level *parent = b->depth > 0 ? &b->levels[b->depth - 1] : NULL;
   const tnm_tree *last = parent != NULL ? parent->last : NULL;
@@ -210,9 +210,9 @@ static bool report_comma(builder *b) {
   return false;
 }
 
-/* In `{doc: Any shape, any strides}` YAML ends the text at the comma and takes
- * what follows for a key without colon and value. Prose has commas: there it
- * goes on. */
+/* In `{doc: Any shape, any strides}` YAML ends the text at the comma and reads
+ * the rest as a key without colon and value. Prose contains commas, so there
+ * the text continues. */
 static bool continues_prose(const builder *b, const yaml_event_t *event) {
   return is_bare_key(b, event) && is_prose(b->levels[b->depth - 1].last);
 }
@@ -282,7 +282,7 @@ static bool open_level(builder *b, const yaml_event_t *event, int kind) {
   return true;
 }
 
-/* What stands on one line is marked as a whole. */
+/* Marks a list or mapping on one line as a whole. */
 static void close_level(builder *b, const yaml_event_t *event) {
   tnm_tree *node = b->levels[--b->depth].node;
   uint32_t line = (uint32_t)event->end_mark.line + 1;

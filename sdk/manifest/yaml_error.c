@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * libyaml's complaints in our words: what it calls "a token" is a character
- * that the author sees, and for every mistake there is something to do.
+ * yaml_error.c: rewrites the messages of libyaml: its "token" becomes a
+ * character that the author sees, and every mistake gets a help line.
  */
 #include "yaml_error.h"
 
 #include <string.h>
 
-/* What libyaml says, and what it means to an author. */
+/* A message of libyaml, and its meaning for an author. */
 typedef struct rewrite {
   const char *problem; /* a part of libyaml's text */
   const char *code;
@@ -127,14 +127,14 @@ static bool help_select(tnm_diags *diags, size_t id, tnm_pos colon) {
   return true;
 }
 
-/* A line that holds a key, `- ` of list items before it passed over. */
+/* A line with a key, after the `- ` of list items. */
 typedef struct keyed {
   const char *key;
   int n;
   tnm_pos pos; /* of the key */
 } keyed;
 
-/* False if the line begins otherwise than with a lone word and a colon. */
+/* False if the line does not begin with a single word and a colon. */
 static bool find_key(const tnm_diags *diags, uint32_t file, uint32_t line,
                      keyed *out) {
   static const char word[] =
@@ -154,8 +154,8 @@ static bool find_key(const tnm_diags *diags, uint32_t file, uint32_t line,
   return at > key && at < end && *at == ':';
 }
 
-/* A key that is indented deeper than the one above goes on the value of that.
- * False if the colon is none of such a key. */
+/* A key that is indented deeper than the one above continues the value of that
+ * one. False if the colon does not belong to such a key. */
 static bool report_indent(tnm_diags *diags, tnm_pos colon) {
   keyed key, above = {0};
   if (!find_key(diags, colon.file, colon.line, &key) ||
@@ -192,20 +192,20 @@ static tnm_pos position(uint32_t file, yaml_mark_t mark) {
                    .file = file};
 }
 
-/* What is never closed is marked where it was opened. */
+/* An unclosed bracket is marked where it opens. */
 static bool is_open(const yaml_parser_t *parser) {
   return mentions(parser->problem, "could not find expected ':'") ||
          mentions(parser->context, "quoted scalar");
 }
 
-/* A `[` or `{` of an earlier line lacks its end, whatever stands here. */
+/* A `[` or `{` of an earlier line has no end, whatever this line contains. */
 static bool is_open_flow(const yaml_parser_t *parser) {
   return mentions(parser->problem, "did not find expected ',' or") &&
          parser->context_mark.line < parser->problem_mark.line;
 }
 
-/* libyaml counts a line behind the last one even where the text does not end in
- * a line end; then the place is behind the last character. */
+/* libyaml counts a line after the last one even if the text does not end in a
+ * line end; then the position is after the last character. */
 static tnm_pos inside(const tnm_diags *diags, tnm_pos pos) {
   size_t n;
   uint32_t line = 1, column = 1, c;
@@ -223,8 +223,8 @@ static tnm_pos inside(const tnm_diags *diags, tnm_pos pos) {
   return pos;
 }
 
-/* A bracket that is missing: at the end of the line before the one where that
- * was noticed, or before another kind of bracket. */
+/* Help for a missing bracket: at the end of the line before the error, or
+ * before another kind of bracket. */
 static bool help_bracket(tnm_diags *diags, size_t id, tnm_pos pos,
                          const yaml_parser_t *parser) {
   const char missing = mentions(parser->problem, "'}'") ? '}' : ']';

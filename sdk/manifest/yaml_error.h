@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * yaml_error.h: libyaml's complaints in our words. For tree.c alone.
+ * yaml_error.h: rewrites the messages of libyaml. For tree.c only.
  */
 #ifndef TENON_MANIFEST_YAML_ERROR_H_
 #define TENON_MANIFEST_YAML_ERROR_H_
