@@ -50,23 +50,24 @@ static bool find_dimensions(tnm_bind *b, const tnm_tree *node, size_t first) {
   for (size_t i = first; i < b->program.nodes.n; ++i) {
     const tn_node *n = b->program.nodes.v[i];
     if (n->op == TN_NODE_PACK) {
-      const size_t id = tnm_bind_mismatch(b, node->pos, NULL,
-                                          "a pack has no place in an argument");
-      tnm_diag_help(b->lower->diags, id,
-                    "write `rank(x)`, `size(x)` or `shape(x)` of an operand "
-                    "`x`");
+      const size_t id = tnm_report_mismatch(
+          b, node->pos, NULL, "a pack has no place in an argument");
+      tnm_diag_add_help(
+          b->lower->diags, id,
+          "write `rank(x)`, `size(x)` or `shape(x)` of an operand "
+          "`x`");
       return false;
     }
     if (n->op != TN_NODE_DIM ||
         find_dimension(b, (uint32_t)n->a, &b->dims[n->a]))
       continue;
     const char *name = b->lower->op->dims[n->a];
-    const char *what = tnm_format(
+    const char *what = tnm_format_text(
         b->lower->arena, "no shape has the dimension `%s` by itself", name);
     const size_t id =
-        tnm_bind_mismatch(b, node->pos, NULL, what != NULL ? what : "");
-    tnm_diag_help(b->lower->diags, id,
-                  "name it in the shape of an input: `shape: [%s]`", name);
+        tnm_report_mismatch(b, node->pos, NULL, what != NULL ? what : "");
+    tnm_diag_add_help(b->lower->diags, id,
+                      "name it in the shape of an input: `shape: [%s]`", name);
     return false;
   }
   return true;
@@ -94,19 +95,19 @@ static void warn_narrow(const tnm_bind *b, const tnm_tree *c,
              out->c == TNM_C_POINTER ? "one" : "it", above ? "above" : "below",
              (long long)(above ? want.high : want.low));
   tnm_diag_spec spec = {"W0061", c->pos, under};
-  tnm_diag(b->lower->diags, &spec, "`%s` may not fit %s", out->text,
-           tnm_c_names[type]);
+  tnm_diag_add(b->lower->diags, &spec, "`%s` may not fit %s", out->text,
+               tnm_c_names[type]);
 }
 
 static bool expression_does_not_fit(tnm_bind *b, const tnm_tree *node,
                                     const char *is, const tnm_c_type *type,
                                     const char *wanted) {
-  const char *what = tnm_format(
+  const char *what = tnm_format_text(
       b->lower->arena, "`%s` is %s, %s wants something else", node->text, is,
       type->c == TNM_C_POINTER ? "a pointer" : tnm_c_names[type->c]);
   const size_t id =
-      tnm_bind_mismatch(b, node->pos, NULL, what != NULL ? what : "");
-  tnm_diag_help(b->lower->diags, id, "%s", wanted);
+      tnm_report_mismatch(b, node->pos, NULL, what != NULL ? what : "");
+  tnm_diag_add_help(b->lower->diags, id, "%s", wanted);
   return false;
 }
 
@@ -124,7 +125,7 @@ static const char *help_pointer(tnm_bind *b, const tnm_bind_entry *at,
                                 const tn_node *node) {
   if (!tnm_is_integer_list(&at->type)) return "pass the name of a tensor";
   const char *name = operand_of(b, node);
-  const char *text = tnm_format(
+  const char *text = tnm_format_text(
       b->lower->arena,
       "pass `shape(%s)` for all its dimensions; or write `c: %s` for this "
       "number, or add `by: address` for a pointer to it",
@@ -145,8 +146,8 @@ static bool pass_values(tnm_bind *b, const tnm_bind_entry *at,
                                  wanted);
 }
 
-bool tnm_bind_expression(tnm_bind *b, const tnm_bind_entry *at,
-                         tnm_bound_arg *out) {
+bool tnm_read_bound_expression(tnm_bind *b, const tnm_bind_entry *at,
+                               tnm_bound_arg *out) {
   const tnm_item item = {at->pass->text, at->pass->pos};
   const size_t first = b->program.nodes.n;
   uint32_t top = 0;

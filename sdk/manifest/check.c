@@ -18,7 +18,7 @@ static tn_code check_struct(const tnm_table *table, const void *object);
 
 static tn_code check_named(const tnm_table *table, const void *object,
                            const tnm_member *m) {
-  uint64_t raw = tnm_get(table, object, m);
+  uint64_t raw = tnm_get_scalar(table, object, m);
   if (raw < m->n_names && m->names[raw]) return TN_OK;
   return tn__fail(TN_PLUGIN, "%s is %llu, which has no meaning", m->name,
                   (unsigned long long)raw);
@@ -27,7 +27,7 @@ static tn_code check_named(const tnm_table *table, const void *object,
 /* Refuses bits without a name: this host does not know their meaning. */
 static tn_code check_flags(const tnm_table *table, const void *object,
                            const tnm_member *m) {
-  const uint64_t raw = tnm_get(table, object, m);
+  const uint64_t raw = tnm_get_scalar(table, object, m);
   for (uint32_t i = 0; i < 32; ++i) {
     if (!(raw >> i & 1) || (i < m->n_names && m->names[i])) continue;
     return tn__fail(TN_PLUGIN,
@@ -41,7 +41,7 @@ static tn_code check_flags(const tnm_table *table, const void *object,
 static tn_code check_element(const tnm_member *m, const void *array, size_t i) {
   if (m->form == TNM_U32S || m->form == TNM_U64S) return TN_OK;
   const void *element = m->form == TNM_TEXTS ? ((const void *const *)array)[i]
-                                             : tnm_element(m, array, i);
+                                             : tnm_get_element(m, array, i);
   if (!element) return tn__fail(TN_PLUGIN, "%s[%zu] is NULL", m->name, i);
   if (m->form == TNM_TEXTS) return TN_OK;
   tn_code rc = check_struct(m->of, element);
@@ -106,25 +106,25 @@ static bool is_digit(char c) {
 }
 
 /* Length of the identifier at `s`; 0 if there is none. */
-static size_t identifier(const char *s) {
+static size_t identifier_length(const char *s) {
   size_t n = 0;
   while (is_letter(s[n]) || (n && is_digit(s[n]))) ++n;
   return n;
 }
 
 /* Identifiers with dots between; returns the end, or NULL. */
-static const char *dotted(const char *s) {
-  size_t n = identifier(s);
+static const char *skip_dotted(const char *s) {
+  size_t n = identifier_length(s);
   while (n && s[n] == '.') {
-    size_t more = identifier(s + n + 1);
+    size_t more = identifier_length(s + n + 1);
     n = more ? n + 1 + more : 0;
   }
   return n ? s + n : NULL;
 }
 
 /* "nn.convolution.cpu.2": after the first part, a part may be a number. */
-static const char *kernel_id(const char *s) {
-  size_t n = identifier(s);
+static const char *skip_kernel_id(const char *s) {
+  size_t n = identifier_length(s);
   while (n && s[n] == '.') {
     const char *part = s + n + 1;
     size_t more = 0;
@@ -136,7 +136,8 @@ static const char *kernel_id(const char *s) {
 
 tn_code tnm_check_name(const char *what, const char *name, bool dots) {
   if (!name) return tn__fail(TN_PLUGIN, "%s has no name", what);
-  const char *end = dots ? kernel_id(name) : name + identifier(name);
+  const char *end =
+      dots ? skip_kernel_id(name) : name + identifier_length(name);
   if (end && *name && !*end) return TN_OK;
   return tn__fail(TN_PLUGIN, "the name \"%.80s\" of %s is not %s", name, what,
                   dots ? "made of letters, digits, '_' and '.'"
@@ -145,7 +146,7 @@ tn_code tnm_check_name(const char *what, const char *name, bool dots) {
 
 /* "nn.convolution@1" */
 static tn_code check_full_name(const char *what, const char *name) {
-  const char *at = name ? dotted(name) : NULL;
+  const char *at = name ? skip_dotted(name) : NULL;
   bool good = at && memchr(name, '.', (size_t)(at - name)) && *at == '@' &&
               at[1] >= '1' && at[1] <= '9';
   for (size_t i = 1; good && at[i]; ++i) good = is_digit(at[i]);

@@ -28,8 +28,8 @@ typedef struct units {
   uint32_t n;
 } units;
 
-static tn_code take_units(units *u, const char *name, uint32_t offset,
-                          uint32_t bytes) {
+static tn_code claim_units(units *u, const char *name, uint32_t offset,
+                           uint32_t bytes) {
   const uint32_t size = u->n * UNIT;
   if (offset > size || bytes > size - offset ||
       offset % (bytes < 8 ? bytes : 8) != 0)
@@ -48,10 +48,10 @@ static tn_code take_units(units *u, const char *name, uint32_t offset,
   return TN_OK;
 }
 
-static tn_code take_field(units *u, const tn_field *f) {
-  TN__TRY(take_units(u, "offset", f->offset, type_bytes(f->type)));
+static tn_code claim_field(units *u, const tn_field *f) {
+  TN__TRY(claim_units(u, "offset", f->offset, type_bytes(f->type)));
   if (f->flags & TN_FIELD_OPTIONAL)
-    return take_units(u, "has_offset", f->has_offset, sizeof(int32_t));
+    return claim_units(u, "has_offset", f->has_offset, sizeof(int32_t));
   if (f->has_offset == TN_NONE) return TN_OK;
   return tn__fail(TN_PLUGIN, "has_offset is %u, but the value is not optional",
                   f->has_offset);
@@ -123,7 +123,7 @@ tn_code tnm_check_fields(const char *name, const tnm_fields *all,
   TN__TRY(check_size(name, all));
   for (uint32_t i = 0; i < all->n; ++i) {
     tn_code rc = check_field(all, i);
-    if (!rc) rc = take_field(&u, all->v[i]);
+    if (!rc) rc = claim_field(&u, all->v[i]);
     if (!rc && defaults) rc = check_field_default(all->v[i]);
     if (rc)
       return tn__fail_more(rc, ", in %s %u (%.80s)", name, i,

@@ -42,10 +42,10 @@ struct tnm_diags {
 
 const tnm_file *tnm_diags_get_file(const tnm_diags *diags, uint32_t index);
 
-/* The place in the file. A position inside a text that tnm_diags_quoted
+/* The place in the file. A position inside a text that tnm_diags_add_quoted
  * registered counts characters of that text, so it is converted; all others
  * stay. */
-tnm_pos tnm_diags_in_file(const tnm_diags *diags, tnm_pos pos);
+tnm_pos tnm_diags_file_pos(const tnm_diags *diags, tnm_pos pos);
 
 /* Compares by file, line and column. */
 int tnm_pos_compare(tnm_pos a, tnm_pos b);

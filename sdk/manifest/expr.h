@@ -37,7 +37,7 @@ typedef struct tnm_lexer {
 
 /* Reads the next token. At the end of the text each call returns
  * TNM_TOKEN_END. */
-tnm_token tnm_lex(tnm_lexer *lexer);
+tnm_token tnm_read_token(tnm_lexer *lexer);
 
 /* ----------------------------------------------------------------- grammar */
 
@@ -57,13 +57,13 @@ void tnm_parser_init(tnm_parser *parser, const tnm_source *source);
 
 /* Parses the longest expression. NULL after a message, or without one if the
  * arena is exhausted. */
-tnm_expr *tnm_parser_expression(tnm_parser *parser);
+tnm_expr *tnm_parser_read_expr(tnm_parser *parser);
 
 /* Skips operator `op` if it is the next token. */
-bool tnm_parser_accept(tnm_parser *parser, char op);
+bool tnm_parser_accept_op(tnm_parser *parser, char op);
 
 /* True at the end of the text, otherwise false after a message. */
-bool tnm_parser_end(const tnm_parser *parser);
+bool tnm_parser_expect_end(const tnm_parser *parser);
 
 /* Checks that a call has the `n` arguments of its function; false after a
  * message. */
@@ -73,7 +73,7 @@ bool tnm_count_args(tnm_diags *diags, const tnm_expr *call, uint32_t n,
                     size_t *id);
 
 /* Number of arguments that a node keeps; a wrong call may have more. */
-uint32_t tnm_expr_kept_args(const tnm_expr *expr);
+uint32_t tnm_expr_count_args(const tnm_expr *expr);
 
 /* The range from the first character of `from` to the last one of `to`. */
 tnm_pos tnm_pos_span(tnm_pos from, tnm_pos to);
@@ -96,16 +96,16 @@ typedef struct tnm_names {
 
 void tnm_names_add(tnm_names *names, const char *const *more, size_t n);
 /* Adds all names of a scope; gradients first, as `grad.out`. */
-void tnm_names_scope(tnm_names *names, const tnm_scope *scope);
+void tnm_names_add_scope(tnm_names *names, const tnm_scope *scope);
 /* Adds "= note: in scope here: data, a, b"; nothing if there are no names. */
-void tnm_names_note(const tnm_names *names, tnm_diags *diags, size_t id,
-                    const char *what);
+void tnm_names_add_note(const tnm_names *names, tnm_diags *diags, size_t id,
+                        const char *what);
 /* Adds "= help: did you mean `data`?"; false without help if none is near. */
-bool tnm_names_help(const tnm_names *names, tnm_diags *diags, size_t id,
-                    const char *word);
+bool tnm_names_add_help(const tnm_names *names, tnm_diags *diags, size_t id,
+                        const char *word);
 /* Adds "= help: `hard` is a value of `kind`; ... write `1`"; false if no
  * parameter has that value. */
-bool tnm_enum_help(const tnm_scope *scope, tnm_diags *diags, size_t id,
-                   const char *word);
+bool tnm_add_enum_help(const tnm_scope *scope, tnm_diags *diags, size_t id,
+                       const char *word);
 
 #endif /* TENON_MANIFEST_EXPR_H_ */

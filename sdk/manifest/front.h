@@ -19,10 +19,10 @@ enum {
 };
 
 /* Decodes one character of UTF-8; returns its number of bytes, 0 if invalid. */
-size_t tnm_utf8(const char *text, size_t n, uint32_t *out);
+size_t tnm_decode_utf8(const char *text, size_t n, uint32_t *out);
 
 /* Columns of a terminal for a character: 0, 1 or 2. */
-int tnm_width(uint32_t character);
+int tnm_character_width(uint32_t character);
 
 /* Refuses bytes that no manifest may contain: NUL, invalid UTF-8, control
  * characters, tabs. Adds at most one message. */
@@ -30,7 +30,7 @@ bool tnm_text_check(tnm_diags *diags, uint32_t file, const char *text,
                     size_t n);
 
 /* True after a message was lost because memory ran out. */
-bool tnm_diags_failed(const tnm_diags *diags);
+bool tnm_diags_has_failed(const tnm_diags *diags);
 
 /* -------------------------------------------------------------------- tree */
 
@@ -58,10 +58,11 @@ bool tnm_tree_read(tn__arena *arena, tnm_diags *diags, uint32_t file,
 
 /* Registers a one-line text in quotes at `pos`. Its escapes are longer than the
  * characters they represent; messages then count the characters of the file. */
-void tnm_diags_quoted(tnm_diags *diags, tnm_pos pos, const char *text);
+void tnm_diags_add_quoted(tnm_diags *diags, tnm_pos pos, const char *text);
 
 /* The text of a file known to `diags`. */
-const char *tnm_diags_text(const tnm_diags *diags, uint32_t file, size_t *n);
+const char *tnm_diags_get_text(const tnm_diags *diags, uint32_t file,
+                               size_t *n);
 
 /* The value of a key, or NULL; a value of a wrong form counts as absent. */
 tnm_tree *tnm_tree_get(const tnm_tree *map, const char *key);
@@ -162,12 +163,12 @@ bool tnm_parse_int(const char *text, int64_t *out);
 bool tnm_parse_double(const char *text, double *out);
 /* The expected form of a text that is no integer: "a whole number", or, if it
  * is only too large, "a whole number of 64 bits". */
-const char *tnm_int_wanted(const char *text);
-const char *tnm_double_wanted(const char *text);
+const char *tnm_expected_int(const char *text);
+const char *tnm_expected_double(const char *text);
 
 /* Adds help "did you mean", or, if no word is near, the list of words. */
-void tnm_suggest(tnm_diags *diags, size_t id, const char *word,
-                 const char *const *candidates, size_t n);
+void tnm_suggest_word(tnm_diags *diags, size_t id, const char *word,
+                      const char *const *candidates, size_t n);
 
 /* ----------------------------------------------------------------- reading */
 
@@ -188,7 +189,7 @@ typedef struct tnm_reader {
   tn__vec files;     /* const char * */
   tn__map names;     /* tnm_operator * by name */
   tn__map kernels;   /* tnm_kernel * by id */
-  tn__vec targets;   /* tnm_given * of options->with */
+  tn__vec targets;   /* tnm_with_plugin * of options->with */
   bool targets_read;
   tn__vec calls; /* tnm_call *, of gradients */
   bool whole;    /* all of the plugin was read */
@@ -219,7 +220,7 @@ typedef struct tnm_call {
 void tnm_check_calls(tnm_reader *reader);
 /* Finds operator "plugin.op@1" in the plugin that is read or in a plugin of
  * `--with`; NULL if it is unknown. */
-const tn_op *tnm_called(tnm_reader *reader, const char *name);
+const tn_op *tnm_find_called(tnm_reader *reader, const char *name);
 /* Reports gradients with graphs that contradict the shapes of their operators,
  * as far as patterns decide. Call it after tnm_check_calls. */
 void tnm_check_graph_shapes(tnm_reader *reader);
@@ -262,10 +263,12 @@ typedef struct tnm_lower {
 
 /* Allocates an array of n zeroed `type` in an arena; NULL when memory ran
  * out. */
-#define TNM_NEW(arena, type, n) ((type *)tnm_array((arena), (n), sizeof(type)))
-void *tnm_array(tn__arena *arena, size_t n, size_t size) TN_MUST_USE;
+#define TNM_NEW(arena, type, n) \
+  ((type *)tnm_alloc_array((arena), (n), sizeof(type)))
+void *tnm_alloc_array(tn__arena *arena, size_t n, size_t size) TN_MUST_USE;
 /* Formats text into an arena; NULL when memory ran out. */
-char *tnm_format(tn__arena *arena, const char *format, ...) TN_PRINTF(2, 3);
+char *tnm_format_text(tn__arena *arena, const char *format, ...)
+    TN_PRINTF(2, 3);
 
 /* The beginning of kernel ids: "plugin.op", and from interface 2 on
  * "plugin.op.v2", so that two interfaces of one operator can be loaded
@@ -345,8 +348,8 @@ void tnm_lower_auto(tnm_lower *lower, const tnm_tree *at,
 bool tnm_is_summed(const tnm_lower *lower);
 /* Fills all fields that follow from one formula per input: text, needs,
  * in-place. Drops the formulas of stopped inputs. */
-void tnm_take_formulas(tnm_lower *lower, tnm_formula *formulas,
-                       tn_input_gradient **all);
+void tnm_set_formulas(tnm_lower *lower, tnm_formula *formulas,
+                      tn_input_gradient **all);
 /* Lowers one entry of `gradient: {graph: ...}`: the steps of one input's
  * gradient. */
 void tnm_lower_graph(tnm_lower *lower, const tnm_tree *entry,
@@ -374,21 +377,22 @@ uint32_t tnm_find_operand(const tnm_lower *lower, uint32_t list,
                           const char *name);
 
 /* Tests whether two operands have the same shape in every call. */
-bool tnm_same_shape(const tnm_lower *lower, const tn_arg *a, const tn_arg *b);
+bool tnm_has_same_shape(const tnm_lower *lower, const tn_arg *a,
+                        const tn_arg *b);
 /* Tests whether an input is differentiable: its type may be a float. */
 bool tnm_is_float(const tnm_lower *lower, const tn_arg *arg);
 #define TNM_FLOATS (TN_BIT_F16 | TN_BIT_BF16 | TN_BIT_F32 | TN_BIT_F64)
 /* The types of a variable that occur in a gradient: the floating ones, or all
  * if none is. */
-uint64_t tnm_differentiable(uint64_t allowed);
+uint64_t tnm_float_types(uint64_t allowed);
 
 /* A plugin from `--with`, or some of its operators. */
-typedef struct tnm_given {
+typedef struct tnm_with_plugin {
   const tn_plugin *plugin;
   const tnm_operator **operators; /* described in manifests */
   size_t n_operators;
   bool whole; /* all of the plugin was read */
-} tnm_given;
+} tnm_with_plugin;
 
 /* Lowers `requires` of plugin.yaml, a mapping or NULL, to
  * plugin->dependencies. */
@@ -397,11 +401,11 @@ void tnm_lower_dependencies(tnm_reader *reader, const tnm_tree *map,
 
 /* The plugins of `--with`, in that order; one plugin may occur several
  * times. */
-const tn__vec *tnm_givens(tnm_reader *reader);
+const tn__vec *tnm_list_with(tnm_reader *reader);
 
 /* All operators of the plugin that the one file belongs to. NULL if the plugin
  * has no plugin.yaml or has mistakes; this reader does not report those. */
-const tn_plugin *tnm_siblings(tnm_reader *reader);
+const tn_plugin *tnm_read_siblings(tnm_reader *reader);
 
 /* Reads a plugin's manifests into the reader. Returns its tables, or NULL after
  * a message or when memory ran out. `path` NULL: reader->text is the plugin. */

@@ -32,7 +32,7 @@ static void write_comments(tnm_layout *l, const tnm_comment *comments,
   for (const tnm_comment *c = comments; c != NULL; c = c->next) {
     if (c->blank && !first) empty_line(l);
     begin_line(l, indent);
-    tnm_copy(l, c->begin, c->end);
+    tnm_copy_bytes(l, c->begin, c->end);
     first = false;
   }
 }
@@ -40,7 +40,7 @@ static void write_comments(tnm_layout *l, const tnm_comment *comments,
 static bool is_block(const tnm_layout *l, const tnm_syntax *node,
                      const tnm_schema *schema, size_t column) {
   if (node->kind != TNM_LIST && node->kind != TNM_MAP) return false;
-  return !node->flow || tnm_becomes_block(l, node, schema, column);
+  return !node->flow || tnm_needs_block(l, node, schema, column);
 }
 
 /* A comment on the first entry of a block after a dash is written above the
@@ -57,28 +57,28 @@ static void write_moved(tnm_layout *l, const tnm_comment *comments) {
   if (comments == NULL) return;
   tnm_comment near = *comments;
   near.column = 1;
-  tnm_comments_behind(l, &near, TNM_GAP);
+  tnm_write_trailing(l, &near, TNM_GAP);
 }
 
 static void write_entry_value(tnm_layout *l, const tnm_syntax *node,
                               size_t indent, const tnm_schema *schema) {
   if (node->begin != node->end || node->kind != TNM_SCALAR)
     tn__buf_bytes(l->out, " ", 1);
-  if (!is_block(l, node, schema, tnm_column(l))) {
+  if (!is_block(l, node, schema, tnm_current_column(l))) {
     tnm_write_value(l, node, indent, schema);
-    if (!node->block) tnm_comments_behind(l, node->head, TNM_GAP);
-    tnm_comments_behind(l, node->trail, TNM_GAP);
+    if (!node->block) tnm_write_trailing(l, node->head, TNM_GAP);
+    tnm_write_trailing(l, node->trail, TNM_GAP);
     return;
   }
   if (l->out->n > 0 && l->out->s[l->out->n - 1] == ' ') --l->out->n;
-  tnm_comments_behind(l, node->head, TNM_GAP);
+  tnm_write_trailing(l, node->head, TNM_GAP);
   if (node->flow) write_moved(l, node->trail);
   write_block(l, node, indent + TNM_INDENT, schema);
 }
 
 static void write_map(tnm_layout *l, const tnm_syntax *node, size_t indent,
                       const tnm_schema *schema, bool behind_dash) {
-  tnm_syntax **children = tnm_ordered(l->arena, schema, node);
+  tnm_syntax **children = tnm_order_keys(l->arena, schema, node);
   bool first = true;
   for (size_t i = 0; i < node->n && children != NULL; ++i) {
     const tnm_syntax *c = children[i];
@@ -88,9 +88,9 @@ static void write_map(tnm_layout *l, const tnm_syntax *node, size_t indent,
       begin_line(l, indent);
     }
     first = false;
-    tnm_copy(l, c->key, c->key_end);
+    tnm_copy_bytes(l, c->key, c->key_end);
     tn__buf_bytes(l->out, ":", 1);
-    write_entry_value(l, c, indent, tnm_schema_below(schema, c->name));
+    write_entry_value(l, c, indent, tnm_schema_of_value(schema, c->name));
   }
 }
 
@@ -105,7 +105,7 @@ static void write_item_lead(tnm_layout *l, const tnm_syntax *node,
   write_comments(l, node->flow ? node->trail : NULL, indent, *first);
   *first = *first && node->head == NULL && (!node->flow || !node->trail);
   if (node->kind == TNM_LIST || node->n == 0) return;
-  tnm_syntax **children = tnm_ordered(l->arena, schema, node);
+  tnm_syntax **children = tnm_order_keys(l->arena, schema, node);
   if (children != NULL) write_lead(l, children[0], indent, first);
 }
 
@@ -114,8 +114,8 @@ static void write_item(tnm_layout *l, const tnm_syntax *node, size_t indent,
   tn__buf_bytes(l->out, "- ", 2);
   if (!is_block(l, node, schema, indent + TNM_INDENT)) {
     tnm_write_value(l, node, indent, schema);
-    if (!node->block) tnm_comments_behind(l, node->head, TNM_GAP);
-    tnm_comments_behind(l, node->trail, TNM_GAP);
+    if (!node->block) tnm_write_trailing(l, node->head, TNM_GAP);
+    tnm_write_trailing(l, node->trail, TNM_GAP);
     return;
   }
   if (node->kind == TNM_MAP) {
@@ -158,7 +158,7 @@ static void write_page(tnm_layout *l, const tnm_page *page, bool first) {
   if (page->marked || !first) {
     begin_line(l, 0);
     tn__buf_bytes(l->out, "---", 3);
-    tnm_comments_behind(l, page->mark, 1);
+    tnm_write_trailing(l, page->mark, 1);
   }
   write_comments(l, page->top, 0, true);
   if (root == NULL) return;
@@ -171,7 +171,7 @@ static void write_page(tnm_layout *l, const tnm_page *page, bool first) {
   if (root->begin == root->end && root->kind == TNM_SCALAR) return;
   begin_line(l, 0);
   tnm_write_value(l, root, 0, schema);
-  tnm_comments_behind(l, root->trail, TNM_GAP);
+  tnm_write_trailing(l, root->trail, TNM_GAP);
   write_comments(l, root->tail, 0, false);
 }
 
@@ -227,7 +227,7 @@ static bool is_same(const tnm_tree *a, const tnm_tree *b) {
 static bool is_same_text(tn__arena *arena, tnm_diags *diags, const char *name,
                          const tnm_tree *before, const tn__buf *after) {
   tnm_tree *tree;
-  const uint32_t file = tnm_diags_file(diags, name, after->s, after->n);
+  const uint32_t file = tnm_diags_add_file(diags, name, after->s, after->n);
   if (!tnm_tree_read(arena, diags, file, &tree)) return false;
   const tnm_tree *a = before, *b = tree;
   for (; a != NULL && b != NULL; a = a->next, b = b->next)
@@ -236,12 +236,12 @@ static bool is_same_text(tn__arena *arena, tnm_diags *diags, const char *name,
 }
 
 /* Reads the result again; its messages are not shown to the user. */
-static tn_code prove(tn__arena *arena, const char *name, const tnm_tree *before,
-                     const tn__buf *after) {
+static tn_code prove_same(tn__arena *arena, const char *name,
+                          const tnm_tree *before, const tn__buf *after) {
   tnm_diags *diags = tnm_diags_create(arena->env);
   if (diags == NULL) return TN_OUT_OF_MEMORY;
   const bool same = is_same_text(arena, diags, name, before, after);
-  const bool failed = arena->failed || tnm_diags_failed(diags);
+  const bool failed = arena->failed || tnm_diags_has_failed(diags);
   tnm_diags_release(diags);
   if (failed) return tn__fail_memory(after->n, "a formatted manifest");
   if (same) return TN_OK;
@@ -257,7 +257,7 @@ tn_code tnm_layout_text(const tn__env *env, tnm_diags *diags, uint32_t file,
   tnm_tree *before;
   size_t n;
   const size_t errors = tnm_diags_errors(diags);
-  const char *text = tnm_diags_text(diags, file, &n);
+  const char *text = tnm_diags_get_text(diags, file, &n);
   tn__arena_init(&arena, env);
   const tnm_text whole = {.path = name, .text = text, .n = n};
   tn_code code = TN_INVALID;
@@ -265,7 +265,7 @@ tn_code tnm_layout_text(const tn__env *env, tnm_diags *diags, uint32_t file,
       tnm_tree_read(&arena, diags, file, &before) &&
       tnm_diags_errors(diags) == errors)
     code = write_pages(&arena, &whole, out);
-  if (code == TN_OK) code = prove(&arena, name, before, out);
+  if (code == TN_OK) code = prove_same(&arena, name, before, out);
   if (arena.failed) code = tn__fail_memory(n, "a formatted manifest");
   tn__arena_deinit(&arena);
   return code;

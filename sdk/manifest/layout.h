@@ -25,29 +25,29 @@ typedef struct tnm_layout {
 
 /* The schema of a key's value, or of the items of its list; NULL where keys are
  * names. */
-const tnm_schema *tnm_schema_below(const tnm_schema *schema, const char *key);
+const tnm_schema *tnm_schema_of_value(const tnm_schema *schema,
+                                      const char *key);
 /* The schema of a whole document. */
 const tnm_schema *tnm_schema_document(const tnm_syntax *root);
 /* The children of a mapping in the order of the schema; unknown ones keep their
  * relative order. NULL if memory ran out. */
-tnm_syntax **tnm_ordered(tn__arena *arena, const tnm_schema *schema,
-                         const tnm_syntax *map);
+tnm_syntax **tnm_order_keys(tn__arena *arena, const tnm_schema *schema,
+                            const tnm_syntax *map);
 
 /* ---------------------------------------------------------- layout_value.c */
 
 /* Column of the next character, from 0. */
-size_t tnm_column(const tnm_layout *l);
+size_t tnm_current_column(const tnm_layout *l);
 /* Copies bytes of the manifest. */
-void tnm_copy(tnm_layout *l, size_t begin, size_t end);
+void tnm_copy_bytes(tnm_layout *l, size_t begin, size_t end);
 void tnm_new_line(tnm_layout *l, size_t indent);
 /* Writes comments after a value: in their column, at least `gap` blanks
  * away. */
-void tnm_comments_behind(tnm_layout *l, const tnm_comment *comments,
-                         size_t gap);
+void tnm_write_trailing(tnm_layout *l, const tnm_comment *comments, size_t gap);
 /* Tests whether brackets that begin in a column must become a block to keep
  * lines short. */
-bool tnm_becomes_block(const tnm_layout *l, const tnm_syntax *node,
-                       const tnm_schema *schema, size_t column);
+bool tnm_needs_block(const tnm_layout *l, const tnm_syntax *node,
+                     const tnm_schema *schema, size_t column);
 /* Writes a scalar or the content of brackets. `indent` belongs to its entry. */
 void tnm_write_value(tnm_layout *l, const tnm_syntax *node, size_t indent,
                      const tnm_schema *schema);

@@ -15,35 +15,35 @@ static size_t width_of(const char *text, size_t n) {
   return width;
 }
 
-size_t tnm_column(const tnm_layout *l) {
+size_t tnm_current_column(const tnm_layout *l) {
   size_t begin = l->out->n;
   while (begin > 0 && l->out->s[begin - 1] != '\n') --begin;
   return width_of(l->out->s + begin, l->out->n - begin);
 }
 
-void tnm_copy(tnm_layout *l, size_t begin, size_t end) {
+void tnm_copy_bytes(tnm_layout *l, size_t begin, size_t end) {
   tn__buf_bytes(l->out, l->text + begin, end - begin);
 }
 
-static void blanks(tnm_layout *l, size_t n) {
+static void write_blanks(tnm_layout *l, size_t n) {
   for (size_t i = 0; i < n; ++i) tn__buf_bytes(l->out, " ", 1);
 }
 
 void tnm_new_line(tnm_layout *l, size_t indent) {
   tn__buf_bytes(l->out, "\n", 1);
-  blanks(l, indent);
+  write_blanks(l, indent);
 }
 
-void tnm_comments_behind(tnm_layout *l, const tnm_comment *comments,
-                         size_t gap) {
+void tnm_write_trailing(tnm_layout *l, const tnm_comment *comments,
+                        size_t gap) {
   if (comments == NULL) return;
   const size_t wanted = comments->column - 1;
-  const size_t least = tnm_column(l) + gap;
+  const size_t least = tnm_current_column(l) + gap;
   const size_t column = wanted > least ? wanted : least;
   for (const tnm_comment *c = comments; c != NULL; c = c->next) {
     if (c != comments) tn__buf_bytes(l->out, "\n", 1);
-    blanks(l, column - tnm_column(l));
-    tnm_copy(l, c->begin, c->end);
+    write_blanks(l, column - tnm_current_column(l));
+    tnm_copy_bytes(l, c->begin, c->end);
   }
 }
 
@@ -81,7 +81,7 @@ static bool is_one_line(const tnm_layout *l, const tnm_syntax *node) {
 }
 
 /* Lines can be joined to one if none is empty and none ends in an escape. */
-static bool folds(const tnm_layout *l, const tnm_syntax *node) {
+static bool can_fold(const tnm_layout *l, const tnm_syntax *node) {
   const bool escapes = node->end > node->begin && l->text[node->begin] == '"';
   pieces p = pieces_of(l, node);
   while (next_piece(&p))
@@ -91,10 +91,11 @@ static bool folds(const tnm_layout *l, const tnm_syntax *node) {
 }
 
 /* Tests for a scalar of several lines that cannot be joined. */
-static bool is_stiff(const tnm_layout *l, const tnm_syntax *node) {
-  if (node->kind == TNM_SCALAR) return !is_one_line(l, node) && !folds(l, node);
+static bool is_unfoldable(const tnm_layout *l, const tnm_syntax *node) {
+  if (node->kind == TNM_SCALAR)
+    return !is_one_line(l, node) && !can_fold(l, node);
   for (const tnm_syntax *c = node->first; c != NULL; c = c->next)
-    if (is_stiff(l, c)) return true;
+    if (is_unfoldable(l, c)) return true;
   return false;
 }
 
@@ -115,11 +116,11 @@ static void write_folded(tnm_layout *l, const tnm_syntax *node) {
   pieces p = pieces_of(l, node);
   for (bool first = true; next_piece(&p); first = false) {
     const bool ended = l->out->n > 0 && l->out->s[l->out->n - 1] == ' ';
-    blanks(l, first || ended ? 0 : 1);
+    write_blanks(l, first || ended ? 0 : 1);
     if (node->joined)
       write_prose(l, &p, !first);
     else
-      tnm_copy(l, p.begin, p.end);
+      tnm_copy_bytes(l, p.begin, p.end);
   }
 }
 
@@ -128,13 +129,13 @@ static void write_lines(tnm_layout *l, const tnm_syntax *node, size_t indent) {
   pieces p = pieces_of(l, node);
   for (bool first = true; next_piece(&p); first = false) {
     if (!first) tnm_new_line(l, p.begin < p.end ? indent : 0);
-    tnm_copy(l, p.begin, p.end);
+    tnm_copy_bytes(l, p.begin, p.end);
   }
 }
 
 /* The number after a `|`; it counts from the indentation of the entry. */
-static size_t stated_indent(const tnm_layout *l, const tnm_syntax *node,
-                            size_t header) {
+static size_t read_indent(const tnm_layout *l, const tnm_syntax *node,
+                          size_t header) {
   for (size_t i = node->begin; i < header; ++i)
     if (l->text[i] >= '1' && l->text[i] <= '9')
       return (size_t)(l->text[i] - '0');
@@ -164,7 +165,7 @@ static size_t write_text_line(tnm_layout *l, size_t at, size_t end,
   while (begin < eol && begin - at < indents[0] && l->text[begin] == ' ')
     ++begin;
   tnm_new_line(l, begin < eol ? indents[1] : 0);
-  tnm_copy(l, begin, eol);
+  tnm_copy_bytes(l, begin, eol);
   return next;
 }
 
@@ -173,7 +174,8 @@ static size_t write_text_line(tnm_layout *l, size_t at, size_t end,
 static void write_header(tnm_layout *l, const tnm_syntax *node, size_t n) {
   const bool cut = node->end == l->n && l->text[l->n - 1] != '\n';
   for (size_t i = node->begin; i < node->begin + n; ++i)
-    if (!cut || (l->text[i] != '+' && l->text[i] != '-')) tnm_copy(l, i, i + 1);
+    if (!cut || (l->text[i] != '+' && l->text[i] != '-'))
+      tnm_copy_bytes(l, i, i + 1);
   if (cut) tn__buf_add(l->out, "-");
 }
 
@@ -184,8 +186,8 @@ static void write_text(tnm_layout *l, const tnm_syntax *node, size_t indent) {
          strchr(" #\r", l->text[node->begin + header]) == NULL)
     ++header;
   write_header(l, node, header);
-  tnm_comments_behind(l, node->head, TNM_GAP);
-  const size_t stated = stated_indent(l, node, node->begin + header);
+  tnm_write_trailing(l, node->head, TNM_GAP);
+  const size_t stated = read_indent(l, node, node->begin + header);
   const size_t indents[2] = {
       indent_of_lines(l, eol + 1, node->end),
       indent + (stated != 0 ? stated : TNM_INDENT),
@@ -221,18 +223,19 @@ static bool write_flat(tnm_layout *l, const tnm_syntax *node,
   if (node->commented || node->block) return false;
   if (node->kind == TNM_SCALAR) {
     write_folded(l, node);
-    return is_one_line(l, node) || folds(l, node);
+    return is_one_line(l, node) || can_fold(l, node);
   }
   const bool map = node->kind == TNM_MAP;
-  tnm_syntax **children = tnm_ordered(l->arena, map ? schema : NULL, node);
+  tnm_syntax **children = tnm_order_keys(l->arena, map ? schema : NULL, node);
   bool fine = children != NULL;
   tn__buf_bytes(l->out, map ? "{" : "[", 1);
   for (size_t i = 0; i < node->n && fine; ++i) {
     const tnm_syntax *c = children[i];
     if (i > 0) tn__buf_bytes(l->out, ", ", 2);
-    tnm_copy(l, c->key, c->key_end);
+    tnm_copy_bytes(l, c->key, c->key_end);
     if (map) write_colon(l, c);
-    fine = write_flat(l, c, map ? tnm_schema_below(schema, c->name) : schema);
+    fine =
+        write_flat(l, c, map ? tnm_schema_of_value(schema, c->name) : schema);
   }
   tn__buf_bytes(l->out, map ? "}" : "]", 1);
   return fine;
@@ -252,8 +255,8 @@ static size_t flat_width(const tnm_layout *l, const tnm_syntax *node,
   return width;
 }
 
-static bool fits(const tnm_layout *l, const tnm_syntax *node,
-                 const tnm_schema *schema, size_t column) {
+static bool fits_line(const tnm_layout *l, const tnm_syntax *node,
+                      const tnm_schema *schema, size_t column) {
   const size_t width = flat_width(l, node, schema);
   return width != SIZE_MAX && column + width <= TNM_MAX_LINE;
 }
@@ -270,12 +273,12 @@ static bool is_broken(const tnm_syntax *node) {
   return false;
 }
 
-bool tnm_becomes_block(const tnm_layout *l, const tnm_syntax *node,
-                       const tnm_schema *schema, size_t column) {
-  if (!node->flow || node->commented || node->n == 0 || is_stiff(l, node))
+bool tnm_needs_block(const tnm_layout *l, const tnm_syntax *node,
+                     const tnm_schema *schema, size_t column) {
+  if (!node->flow || node->commented || node->n == 0 || is_unfoldable(l, node))
     return false;
   if (node->kind == TNM_LIST && !holds_map(node)) return false;
-  return !fits(l, node, schema, column);
+  return !fits_line(l, node, schema, column);
 }
 
 /* Writes a list of numbers: keeps the author's lines and breaks longer ones. */
@@ -285,16 +288,16 @@ static void write_filled(tnm_layout *l, const tnm_syntax *node) {
     return;
   }
   tn__buf_bytes(l->out, "[", 1);
-  const size_t column = tnm_column(l);
+  const size_t column = tnm_current_column(l);
   for (const tnm_syntax *c = node->first; c != NULL; c = c->next) {
     if (c != node->first) {
       const size_t width = flat_width(l, c, NULL);
       tn__buf_bytes(l->out, ",", 1);
       if (c->broken || width > TNM_MAX_LINE ||
-          tnm_column(l) + width + 2 > TNM_MAX_LINE)
+          tnm_current_column(l) + width + 2 > TNM_MAX_LINE)
         tnm_new_line(l, column);
       else
-        blanks(l, 1);
+        write_blanks(l, 1);
     }
     write_filled(l, c);
   }
@@ -304,11 +307,11 @@ static void write_filled(tnm_layout *l, const tnm_syntax *node) {
 /* A value with comments, or with text that cannot be joined, keeps its form and
  * moves as a whole. */
 static void write_as_is(tnm_layout *l, const tnm_syntax *node, size_t indent) {
-  const size_t now = tnm_column(l) + 1;
+  const size_t now = tnm_current_column(l) + 1;
   pieces p = pieces_of(l, node);
   for (bool first = true; next_piece(&p); first = false) {
     if (first) {
-      tnm_copy(l, p.begin, p.end);
+      tnm_copy_bytes(l, p.begin, p.end);
       continue;
     }
     size_t column = 0;
@@ -316,7 +319,7 @@ static void write_as_is(tnm_layout *l, const tnm_syntax *node, size_t indent) {
     size_t moved = column + now;
     moved = moved > node->column + indent ? moved - node->column : indent + 1;
     tnm_new_line(l, p.begin < p.end ? moved : 0);
-    tnm_copy(l, p.begin, p.end);
+    tnm_copy_bytes(l, p.begin, p.end);
   }
 }
 
@@ -324,14 +327,15 @@ void tnm_write_value(tnm_layout *l, const tnm_syntax *node, size_t indent,
                      const tnm_schema *schema) {
   if (node->block)
     write_text(l, node, indent);
-  else if (node->joined && folds(l, node))
+  else if (node->joined && can_fold(l, node))
     write_folded(l, node);
   else if (node->kind == TNM_SCALAR)
     write_lines(l, node, indent + TNM_INDENT);
-  else if (node->commented || is_stiff(l, node))
+  else if (node->commented || is_unfoldable(l, node))
     write_as_is(l, node, indent);
   else if (node->kind == TNM_LIST && !holds_map(node) &&
-           (is_broken(node) || !fits(l, node, schema, tnm_column(l))))
+           (is_broken(node) ||
+            !fits_line(l, node, schema, tnm_current_column(l))))
     write_filled(l, node);
   else
     (void)write_flat(l, node, schema);

@@ -21,7 +21,7 @@ static bool is_continuation(char c) {
   return ((unsigned char)c & 0xc0u) == 0x80u;
 }
 
-static size_t digits(const char *at) {
+static size_t count_digits(const char *at) {
   size_t n = 0;
   while (is_digit(at[n])) ++n;
   return n;
@@ -31,12 +31,13 @@ static size_t digits(const char *at) {
  * first two. Characters directly after it belong to it. So "0x10" is one bad
  * number rather than a number and a name, and "1.5.2" one rather than two. */
 static int lex_number(const char *at, size_t *n) {
-  size_t end = digits(at);
+  size_t end = count_digits(at);
   bool bad = false;
-  if (at[end] == '.' && is_digit(at[end + 1])) end += 1 + digits(at + end + 1);
+  if (at[end] == '.' && is_digit(at[end + 1]))
+    end += 1 + count_digits(at + end + 1);
   if (at[end] == 'e' || at[end] == 'E') {
     size_t sign = at[end + 1] == '+' || at[end + 1] == '-' ? 1 : 0;
-    size_t exponent = digits(at + end + 1 + sign);
+    size_t exponent = count_digits(at + end + 1 + sign);
     if (exponent > 0) end += 1 + sign + exponent;
   }
   while (is_name(at[end]) || (at[end] == '.' && is_digit(at[end + 1]))) {
@@ -69,7 +70,7 @@ static size_t lex_character(const char *at) {
   return n;
 }
 
-tnm_token tnm_lex(tnm_lexer *lexer) {
+tnm_token tnm_read_token(tnm_lexer *lexer) {
   while (*lexer->at == ' ') {
     ++lexer->at;
     ++lexer->pos.column;

@@ -85,20 +85,21 @@ static void report_file(tnm_reader *reader, const char *path,
                         const tnm_tree *named) {
   const char *base = strrchr(path, '/');
   base = base == NULL ? path : base + 1;
-  tnm_pos pos = named == NULL
-                    ? tnm_pos_start(tnm_diags_file(reader->diags, path, "", 0))
-                    : named->pos;
+  tnm_pos pos =
+      named == NULL
+          ? tnm_pos_start(tnm_diags_add_file(reader->diags, path, "", 0))
+          : named->pos;
   tnm_diag_spec spec = {"E0001", pos, NULL};
-  size_t id = tnm_diag(reader->diags, &spec, "cannot read `%s`: %s", base,
-                       tn_error_text());
+  size_t id = tnm_diag_add(reader->diags, &spec, "cannot read `%s`: %s", base,
+                           tn_error_text());
   if (named != NULL)
-    tnm_diag_help(reader->diags, id,
-                  "`operators` lists files beside plugin.yaml");
+    tnm_diag_add_help(reader->diags, id,
+                      "`operators` lists files beside plugin.yaml");
   else if (strcmp(base, "plugin.yaml") == 0)
-    tnm_diag_help(reader->diags, id,
-                  "write one that names the plugin and lists its files of "
-                  "operators: `opgen: 1`, `plugin: NAME`, `release: 1`, "
-                  "`summary`, `license`, `operators: [FILE.yaml]`");
+    tnm_diag_add_help(reader->diags, id,
+                      "write one that names the plugin and lists its files of "
+                      "operators: `opgen: 1`, `plugin: NAME`, `release: 1`, "
+                      "`summary`, `license`, `operators: [FILE.yaml]`");
 }
 
 /* The text of a manifest, freed by the caller: the file's content or its
@@ -129,19 +130,19 @@ static bool read_documents(tnm_reader *reader, const char *path,
     report_file(reader, path, named);
     return false;
   }
-  uint32_t file = tnm_diags_file(reader->diags, path, text, n);
+  uint32_t file = tnm_diags_add_file(reader->diags, path, text, n);
   tn__free(reader->env, text);
   char *copy = tn__arena_text(reader->arena, path, strlen(path));
-  if (copy == NULL || tnm_diags_failed(reader->diags) ||
+  if (copy == NULL || tnm_diags_has_failed(reader->diags) ||
       !tnm_reader_push(reader, &reader->files, copy))
     return false;
-  const char *kept = tnm_diags_text(reader->diags, file, &n);
+  const char *kept = tnm_diags_get_text(reader->diags, file, &n);
   bool ok = tnm_text_check(reader->diags, file, kept, n) &&
             tnm_tree_read(reader->arena, reader->diags, file, documents);
   if (ok && *documents == NULL) {
     tnm_diag_spec spec = {"E0013", tnm_pos_start(file), NULL};
-    size_t id = tnm_diag(reader->diags, &spec, "this manifest is empty");
-    tnm_diag_help(reader->diags, id, "begin it with `opgen: 1`");
+    size_t id = tnm_diag_add(reader->diags, &spec, "this manifest is empty");
+    tnm_diag_add_help(reader->diags, id, "begin it with `opgen: 1`");
   }
   return *documents != NULL;
 }
@@ -163,8 +164,8 @@ static bool split_path(tnm_reader *reader, const char *path, package *p) {
   struct stat info;
   size_t n = strlen(path);
   if (reader->env->os->stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
-    p->folder = tnm_format(reader->arena, "%s%s", path,
-                           n > 0 && path[n - 1] == '/' ? "" : "/");
+    p->folder = tnm_format_text(reader->arena, "%s%s", path,
+                                n > 0 && path[n - 1] == '/' ? "" : "/");
     return p->folder != NULL;
   }
   const char *slash = strrchr(path, '/');
@@ -215,7 +216,7 @@ static void read_head(package *p) {
 
 static bool read_plugin_file(package *p) {
   tnm_reader *reader = p->reader;
-  const char *path = tnm_format(reader->arena, "%splugin.yaml", p->folder);
+  const char *path = tnm_format_text(reader->arena, "%splugin.yaml", p->folder);
   tnm_tree *documents;
   p->tables = TNM_NEW(reader->arena, tn_plugin, 1);
   if (path == NULL || p->tables == NULL ||
@@ -226,8 +227,9 @@ static bool read_plugin_file(package *p) {
   if (documents->next != NULL) {
     tnm_diag_spec spec = {"E0013", documents->next->pos, NULL};
     size_t id =
-        tnm_diag(reader->diags, &spec, "plugin.yaml holds one document");
-    tnm_diag_help(reader->diags, id, "operators stand in files of their own");
+        tnm_diag_add(reader->diags, &spec, "plugin.yaml holds one document");
+    tnm_diag_add_help(reader->diags, id,
+                      "operators stand in files of their own");
   }
   if (!tnm_check_format(reader, p->tree)) return false;
   if (!tnm_schema_check(reader->diags, &tnm_schema_plugin, p->tree))
@@ -252,11 +254,12 @@ static bool check_file_name(tnm_reader *reader, const tnm_tree *item) {
     return false;
   if (is_file_name(item->text)) return true;
   tnm_diag_spec spec = {"E0015", item->pos, NULL};
-  size_t id = tnm_diag(reader->diags, &spec,
-                       "`%.80s` cannot be the name of a manifest", item->text);
-  tnm_diag_help(reader->diags, id,
-                "use letters, digits, `_`, `-`, and `.yaml` at the end, no "
-                "folders");
+  size_t id =
+      tnm_diag_add(reader->diags, &spec,
+                   "`%.80s` cannot be the name of a manifest", item->text);
+  tnm_diag_add_help(reader->diags, id,
+                    "use letters, digits, `_`, `-`, and `.yaml` at the end, no "
+                    "folders");
   return false;
 }
 
@@ -269,7 +272,8 @@ static void lower_documents(tnm_reader *reader, tnm_tree *documents,
 
 static void read_operators(package *p, const tnm_tree *item) {
   tnm_reader *reader = p->reader;
-  const char *path = tnm_format(reader->arena, "%s%s", p->folder, item->text);
+  const char *path =
+      tnm_format_text(reader->arena, "%s%s", p->folder, item->text);
   tnm_tree *documents;
   if (path == NULL || !read_documents(reader, path, item, &documents)) return;
   lower_documents(reader, documents, item->text);
@@ -277,10 +281,10 @@ static void read_operators(package *p, const tnm_tree *item) {
 
 static void report_unlisted(package *p, const tnm_tree *list) {
   tnm_diag_spec spec = {"E0009", list->key_pos, NULL};
-  size_t id = tnm_diag(p->reader->diags, &spec,
-                       "plugin.yaml does not list `%s`", p->only);
-  tnm_diag_help(p->reader->diags, id,
-                "add it at the end of `operators`; their order is ABI");
+  size_t id = tnm_diag_add(p->reader->diags, &spec,
+                           "plugin.yaml does not list `%s`", p->only);
+  tnm_diag_add_help(p->reader->diags, id,
+                    "add it at the end of `operators`; their order is ABI");
 }
 
 static void read_listed(package *p) {
@@ -321,7 +325,7 @@ static const char *folder_name(const package *p, const char *path) {
   if (slash == NULL) return "";
   *slash = '\0';
   const char *name = strrchr(real, '/');
-  const char *copy = tnm_format(reader->arena, "%s", name ? name + 1 : "");
+  const char *copy = tnm_format_text(reader->arena, "%s", name ? name + 1 : "");
   return copy != NULL ? copy : "";
 }
 
@@ -334,12 +338,13 @@ static bool is_plugin_name(const char *name) {
 
 static void report_folder(const package *p, uint32_t file, const char *name) {
   tnm_diag_spec spec = {"E0015", tnm_pos_start(file), NULL};
-  size_t id = tnm_diag(p->reader->diags, &spec,
-                       "`%.80s`, the name of this folder, cannot be the name "
-                       "of a plugin",
-                       name);
-  tnm_diag_help(p->reader->diags, id,
-                "put a plugin.yaml beside this file that names the plugin");
+  size_t id =
+      tnm_diag_add(p->reader->diags, &spec,
+                   "`%.80s`, the name of this folder, cannot be the name "
+                   "of a plugin",
+                   name);
+  tnm_diag_add_help(p->reader->diags, id,
+                    "put a plugin.yaml beside this file that names the plugin");
 }
 
 /* Reads one operator file that no plugin.yaml lists: its folder names the
@@ -437,7 +442,7 @@ static bool is_lone(const package *p) {
   struct stat info;
   if (p->only == NULL || reader->options == NULL || !reader->options->lone)
     return false;
-  const char *path = tnm_format(reader->arena, "%splugin.yaml", p->folder);
+  const char *path = tnm_format_text(reader->arena, "%splugin.yaml", p->folder);
   return path != NULL && reader->env->os->stat(path, &info) != 0 &&
          errno == ENOENT;
 }
@@ -484,11 +489,12 @@ static void check_kinds(const tnm_reader *reader) {
       (reader->text != NULL && reader->text->plugin != NULL))
     return;
   const tnm_diag_spec spec = {"E0085", compiled->pos, "compiled"};
-  const size_t id = tnm_diag(reader->diags, &spec,
-                             "a plugin is compiled, or its operators are all "
-                             "bound to libraries");
-  tnm_diag_also(reader->diags, id, bound->pos, "bound");
-  tnm_diag_help(reader->diags, id, "give each kind a plugin of its own");
+  const size_t id =
+      tnm_diag_add(reader->diags, &spec,
+                   "a plugin is compiled, or its operators are all "
+                   "bound to libraries");
+  tnm_diag_add_place(reader->diags, id, bound->pos, "bound");
+  tnm_diag_add_help(reader->diags, id, "give each kind a plugin of its own");
 }
 
 tn_plugin *tnm_read_tables(tnm_reader *reader, const char *path) {
@@ -501,7 +507,7 @@ tn_plugin *tnm_read_tables(tnm_reader *reader, const char *path) {
     tnm_check_calls(reader);
   if (tnm_diags_errors(reader->diags) == before && !reader->target_only)
     tnm_check_graph_shapes(reader);
-  if (reader->arena->failed || tnm_diags_failed(reader->diags) ||
+  if (reader->arena->failed || tnm_diags_has_failed(reader->diags) ||
       tnm_diags_errors(reader->diags) > before || !fill_tables(&p))
     return NULL;
   return p.tables;
@@ -574,7 +580,7 @@ tnm_plugin *tnm_plugin_read_with(const tn__env *env, const char *path,
   const char *name = path != NULL ? path : text->path;
   size_t errors = tnm_diags_errors(diags) - before;
   tn_code rc =
-      out->arena.failed || tnm_diags_failed(diags) || errors == 0
+      out->arena.failed || tnm_diags_has_failed(diags) || errors == 0
           ? tn__fail(TN_OUT_OF_MEMORY, "%s: no memory for its manifest", name)
           : tn__fail(TN_INVALID, "%s: %zu mistakes in its manifest", name,
                      errors);

@@ -48,12 +48,12 @@ bool tnm_read_bound_arg(tnm_bind *bind, tnm_tree *node, tnm_bound_arg *out);
 
 /* Reads an entry that is no operand, number or parameter. False after a
  * message. */
-bool tnm_bind_expression(tnm_bind *bind, const tnm_bind_entry *at,
-                         tnm_bound_arg *out);
+bool tnm_read_bound_expression(tnm_bind *bind, const tnm_bind_entry *at,
+                               tnm_bound_arg *out);
 
 /* Adds a message about `pass` or `c` of an argument; returns its id. */
-size_t tnm_bind_mismatch(tnm_bind *bind, tnm_pos pos, const char *under,
-                         const char *what);
+size_t tnm_report_mismatch(tnm_bind *bind, tnm_pos pos, const char *under,
+                           const char *what);
 /* Tests for a pointer to constant integers. */
 bool tnm_is_integer_list(const tnm_c_type *type);
 

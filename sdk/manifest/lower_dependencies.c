@@ -23,10 +23,10 @@ static bool read_least(tnm_reader *reader, const tnm_tree *entry,
     return false;
   if (parse_least(entry->text, out)) return true;
   tnm_diag_spec spec = {"E0014", entry->pos, NULL};
-  size_t id = tnm_diag(reader->diags, &spec,
-                       "invalid value `%.80s`: expected the least release",
-                       entry->text);
-  tnm_diag_help(reader->diags, id, "write `%s: \">=1\"`", entry->key);
+  size_t id = tnm_diag_add(reader->diags, &spec,
+                           "invalid value `%.80s`: expected the least release",
+                           entry->text);
+  tnm_diag_add_help(reader->diags, id, "write `%s: \">=1\"`", entry->key);
   return false;
 }
 
@@ -39,9 +39,9 @@ static bool check_other(tnm_reader *reader, const tnm_tree *entry) {
   if (!tnm_read_name(reader->diags, &key, "a plugin")) return false;
   if (strcmp(entry->key, reader->name) != 0) return true;
   tnm_diag_spec spec = {"E0014", entry->key_pos, NULL};
-  size_t id =
-      tnm_diag(reader->diags, &spec, "plugin `%s` requires itself", entry->key);
-  tnm_diag_help(reader->diags, id, "name other plugins only");
+  size_t id = tnm_diag_add(reader->diags, &spec, "plugin `%s` requires itself",
+                           entry->key);
+  tnm_diag_add_help(reader->diags, id, "name other plugins only");
   return false;
 }
 

@@ -20,14 +20,15 @@ typedef struct state {
 static bool report_ragged(tnm_lower *lower, const tnm_tree *node,
                           const char *what) {
   tnm_diag_spec spec = {"E0062", node->pos, NULL};
-  size_t id = tnm_diag(lower->diags, &spec, "%s", what);
-  tnm_diag_help(lower->diags, id,
-                "write nested lists of equal length: `[[1, 2], [3, 4]]`");
+  size_t id = tnm_diag_add(lower->diags, &spec, "%s", what);
+  tnm_diag_add_help(lower->diags, id,
+                    "write nested lists of equal length: `[[1, 2], [3, 4]]`");
   return false;
 }
 
 /* Measures the shape by the first items. */
-static bool measure(tnm_lower *lower, const tnm_tree *node, tnm_data *out) {
+static bool measure_shape(tnm_lower *lower, const tnm_tree *node,
+                          tnm_data *out) {
   const tnm_tree *at = node;
   for (; at != NULL && at->kind == TNM_LIST; at = at->first) {
     if (out->ndim == TN_MAX_NDIM)
@@ -47,8 +48,8 @@ static bool read_number(tnm_lower *lower, const tnm_tree *node, double *value) {
   return true;
 }
 
-static bool fill(tnm_lower *lower, const tnm_tree *node, int32_t depth,
-                 tnm_data *out, double *values) {
+static bool fill_values(tnm_lower *lower, const tnm_tree *node, int32_t depth,
+                        tnm_data *out, double *values) {
   if (depth == out->ndim) {
     if (node->kind == TNM_LIST)
       return report_ragged(lower, node, "a list stands where a number should");
@@ -61,7 +62,7 @@ static bool fill(tnm_lower *lower, const tnm_tree *node, int32_t depth,
                          "this list differs in length from its neighbours");
   bool ok = true;
   for (const tnm_tree *item = node->first; item != NULL; item = item->next)
-    ok = fill(lower, item, depth + 1, out, values) && ok;
+    ok = fill_values(lower, item, depth + 1, out, values) && ok;
   return ok;
 }
 
@@ -69,7 +70,7 @@ static bool read_data(tnm_lower *lower, const tnm_tree *node, tnm_data *out) {
   *out = (tnm_data){.pos = node->pos};
   if (node->kind == TNM_MAP)
     return report_ragged(lower, node, "a mapping stands where data should");
-  if (!measure(lower, node, out)) return false;
+  if (!measure_shape(lower, node, out)) return false;
   size_t n = 1;
   for (int32_t i = 0; i < out->ndim; ++i) {
     if (!tn__mul(n, (size_t)out->shape[i], &n) || n > TNM_MAX_VALUES)
@@ -78,7 +79,7 @@ static bool read_data(tnm_lower *lower, const tnm_tree *node, tnm_data *out) {
   double *values = TNM_NEW(lower->arena, double, n);
   if (values == NULL) return false;
   out->values = values;
-  return fill(lower, node, 0, out, values);
+  return fill_values(lower, node, 0, out, values);
 }
 
 /* -------------------------------------------------------------------- operands
@@ -111,9 +112,9 @@ static void report_name(const state *s, const tnm_tree *map,
   const tnm_key *key = map == s->node ? tnm_schema_example.keys : NULL;
   for (; key != NULL && key->name != NULL; ++key) known[n++] = key->name;
   tnm_diag_spec spec = {"E0063", entry->key_pos, NULL};
-  size_t id = tnm_diag(lower->diags, &spec, "`%.80s` is no operand of `%s`",
-                       entry->key, lower->op->name);
-  tnm_suggest(lower->diags, id, entry->key, known, n);
+  size_t id = tnm_diag_add(lower->diags, &spec, "`%.80s` is no operand of `%s`",
+                           entry->key, lower->op->name);
+  tnm_suggest_word(lower->diags, id, entry->key, known, n);
 }
 
 /* Adds one item, or, for variadic operands, one per tensor. */
@@ -171,9 +172,10 @@ static void check_inputs(const state *s) {
     if (optional || tnm_tree_get(s->node, inputs->names[i]) != NULL) continue;
     tnm_diag_spec spec = {"E0064", name == NULL ? s->node->pos : name->pos,
                           NULL};
-    size_t id = tnm_diag(s->lower->diags, &spec,
-                         "this example gives no input `%s`", inputs->names[i]);
-    tnm_diag_help(s->lower->diags, id, "add `%s: [...]`", inputs->names[i]);
+    size_t id =
+        tnm_diag_add(s->lower->diags, &spec, "this example gives no input `%s`",
+                     inputs->names[i]);
+    tnm_diag_add_help(s->lower->diags, id, "add `%s: [...]`", inputs->names[i]);
   }
 }
 
@@ -203,11 +205,12 @@ static void check_view(const state *s, const item_list *list,
   const tnm_data *out = data_of(list, view), *in = data_of(list, of);
   if (out == NULL || in == NULL || same_values(out, in)) return;
   const tnm_diag_spec spec = {"E0093", out->pos, NULL};
-  const size_t id = tnm_diag(s->lower->diags, &spec, format, view, of);
-  tnm_diag_help(s->lower->diags, id,
-                "write the same elements for `%s`, or `inplace: %s` instead of "
-                "`view: %s`",
-                of, of, of);
+  const size_t id = tnm_diag_add(s->lower->diags, &spec, format, view, of);
+  tnm_diag_add_help(
+      s->lower->diags, id,
+      "write the same elements for `%s`, or `inplace: %s` instead of "
+      "`view: %s`",
+      of, of, of);
 }
 
 /* A view must compute nothing: programs share its memory, and gradients of
@@ -253,9 +256,10 @@ static void report_param(const state *s, const tnm_tree *entry) {
   for (; n < lower->op->n_params && n < TNM_MAX_KEYS; ++n)
     known[n] = lower->params[n]->name;
   tnm_diag_spec spec = {"E0063", entry->key_pos, NULL};
-  size_t id = tnm_diag(lower->diags, &spec, "`%.80s` is no parameter of `%s`",
-                       entry->key, lower->op->name);
-  tnm_suggest(lower->diags, id, entry->key, known, n);
+  size_t id =
+      tnm_diag_add(lower->diags, &spec, "`%.80s` is no parameter of `%s`",
+                   entry->key, lower->op->name);
+  tnm_suggest_word(lower->diags, id, entry->key, known, n);
 }
 
 static void read_params(const state *s) {
@@ -292,7 +296,7 @@ static void read_tolerance(const state *s) {
       s->out->tol >= 0)
     return;
   tnm_diag_spec spec = {"E0014", tol->pos, NULL};
-  tnm_diag(s->lower->diags, &spec, "a tolerance cannot be negative");
+  tnm_diag_add(s->lower->diags, &spec, "a tolerance cannot be negative");
 }
 
 static void read_example(const state *s, tnm_unique *names) {
@@ -318,7 +322,7 @@ static void read_positive(tnm_lower *lower, const tnm_tree *map,
     return;
   *out = 0;
   tnm_diag_spec spec = {"E0014", node->pos, NULL};
-  tnm_diag(lower->diags, &spec, "`%s` must be above 0", key);
+  tnm_diag_add(lower->diags, &spec, "`%s` must be above 0", key);
 }
 
 static void read_gradcheck(tnm_lower *lower) {

@@ -14,9 +14,9 @@ void tnm_report_operand(tnm_lower *lower, tnm_pos pos, uint32_t list,
   const tnm_operands *known = &lower->operands[list];
   tnm_diag_spec spec = {"E0051", pos, NULL};
   size_t id =
-      tnm_diag(lower->diags, &spec, "`%.80s` is no %s of `%s`", name,
-               list == TN_OPERAND_IN ? "input" : "output", lower->op->name);
-  tnm_suggest(lower->diags, id, name, known->names, known->n);
+      tnm_diag_add(lower->diags, &spec, "`%.80s` is no %s of `%s`", name,
+                   list == TN_OPERAND_IN ? "input" : "output", lower->op->name);
+  tnm_suggest_word(lower->diags, id, name, known->names, known->n);
 }
 
 static void read_formula(tnm_lower *lower, const tnm_tree *entry, uint32_t list,
@@ -52,7 +52,7 @@ static tnm_formula *read_formulas(tnm_lower *lower, const tnm_tree *map,
 }
 
 /* Moves the valid formulas to the front. */
-static size_t compact(tnm_formula *formulas, size_t n) {
+static size_t compact_formulas(tnm_formula *formulas, size_t n) {
   size_t kept = 0;
   for (size_t i = 0; i < n; ++i) {
     if (formulas[i].expr != NULL) formulas[kept++] = formulas[i];
@@ -64,11 +64,12 @@ static void report_no_formula(tnm_lower *lower, const tnm_tree *map,
                               uint32_t i) {
   const tnm_operands *outputs = &lower->operands[TN_OPERAND_OUT];
   tnm_diag_spec spec = {"E0056", map->key_pos, NULL};
-  size_t id = tnm_diag(lower->diags, &spec, "output `%s` has no formula",
-                       outputs->names[i]);
-  tnm_diag_also(lower->diags, id, tnm_tree_get(outputs->nodes[i], "name")->pos,
-                "declared here");
-  tnm_diag_help(lower->diags, id, "add `%s: ...`", outputs->names[i]);
+  size_t id = tnm_diag_add(lower->diags, &spec, "output `%s` has no formula",
+                           outputs->names[i]);
+  tnm_diag_add_place(lower->diags, id,
+                     tnm_tree_get(outputs->nodes[i], "name")->pos,
+                     "declared here");
+  tnm_diag_add_help(lower->diags, id, "add `%s: ...`", outputs->names[i]);
 }
 
 void tnm_lower_forward(tnm_lower *lower) {
@@ -82,7 +83,7 @@ void tnm_lower_forward(tnm_lower *lower) {
     if (formulas[i].text == NULL) report_no_formula(lower, map, i);
   }
   lower->out->forward = formulas;
-  lower->out->n_forward = compact(formulas, outputs->n);
+  lower->out->n_forward = compact_formulas(formulas, outputs->n);
 }
 
 /* ----------------------------------------------------------------------- needs
@@ -117,16 +118,16 @@ static void report_need(tnm_lower *lower, const tnm_tree *node) {
   if (known == NULL) return;
   size_t n = 0;
   for (uint32_t i = 0; i < out->n; ++i) {
-    known[n] = tnm_format(lower->arena, "grad.%s", out->names[i]);
+    known[n] = tnm_format_text(lower->arena, "grad.%s", out->names[i]);
     if (known[n++] == NULL) return;
   }
   for (uint32_t i = 0; i < in->n; ++i) known[n++] = in->names[i];
   for (uint32_t i = 0; i < out->n; ++i) known[n++] = out->names[i];
   tnm_diag_spec spec = {"E0053", node->pos, NULL};
   size_t id =
-      tnm_diag(lower->diags, &spec,
-               "`%.80s` is nothing that a gradient can need", node->text);
-  tnm_suggest(lower->diags, id, node->text, known, n);
+      tnm_diag_add(lower->diags, &spec,
+                   "`%.80s` is nothing that a gradient can need", node->text);
+  tnm_suggest_word(lower->diags, id, node->text, known, n);
 }
 
 /* Reads `grad.out`, `x` or `shape(x)`. */
@@ -153,10 +154,10 @@ static void read_needs(tnm_lower *lower, const tnm_tree *list,
                        tn_input_gradient *gradient) {
   if (list->kind != TNM_LIST) {
     tnm_diag_spec spec = {"E0013", list->pos, NULL};
-    size_t id =
-        tnm_diag(lower->diags, &spec, "the needs of a gradient must be a list");
-    tnm_diag_help(lower->diags, id, "write `%s: [grad.out, shape(x)]`",
-                  list->key);
+    size_t id = tnm_diag_add(lower->diags, &spec,
+                             "the needs of a gradient must be a list");
+    tnm_diag_add_help(lower->diags, id, "write `%s: [grad.out, shape(x)]`",
+                      list->key);
     return;
   }
   tn_need *needs = TNM_NEW(lower->arena, tn_need, list->n);
@@ -176,8 +177,8 @@ static void mark_needs(const tnm_expr *expr, bool *grads, bool *ins,
     mark_needs(expr->args[i], grads, ins, outs);
 }
 
-static void collect(tn_need *needs, uint32_t *n, uint32_t what,
-                    const bool *marks, uint32_t n_marks) {
+static void collect_needs(tn_need *needs, uint32_t *n, uint32_t what,
+                          const bool *marks, uint32_t n_marks) {
   for (uint32_t i = 0; i < n_marks; ++i) {
     if (marks[i]) needs[(*n)++] = (tn_need){.what = what, .index = i};
   }
@@ -194,9 +195,9 @@ static void derive_needs(tnm_lower *lower, const tnm_expr *expr,
   bool *outs = ins + n_in;
   mark_needs(expr, marks, ins, outs);
   uint32_t *n = &gradient->n_needs;
-  collect(needs, n, TN_NEED_GRAD_OUT, marks, n_out);
-  collect(needs, n, TN_NEED_IN, ins, n_in);
-  collect(needs, n, TN_NEED_OUT, outs, n_out);
+  collect_needs(needs, n, TN_NEED_GRAD_OUT, marks, n_out);
+  collect_needs(needs, n, TN_NEED_IN, ins, n_in);
+  collect_needs(needs, n, TN_NEED_OUT, outs, n_out);
   gradient->needs = needs;
 }
 
@@ -249,24 +250,26 @@ static void report_missing(tnm_lower *lower, const tnm_tree *map, uint32_t i) {
   char under[256] = "has no `needs`";
   if (listed) list_keys(under, sizeof under, map);
   tnm_diag_spec spec = {"E0052", map->key_pos, under};
-  size_t id = tnm_diag(lower->diags, &spec,
-                       "differentiable input `%s` has no gradient", name);
-  tnm_diag_also(lower->diags, id, tnm_tree_get(inputs->nodes[i], "name")->pos,
-                "declared here");
-  tnm_diag_help(lower->diags, id,
-                "add `%s: %s`, or list it in `gradient: {stop: [%s]}` if it is "
-                "never trained",
-                name, needs ? "[...]" : "...", name);
+  size_t id = tnm_diag_add(lower->diags, &spec,
+                           "differentiable input `%s` has no gradient", name);
+  tnm_diag_add_place(lower->diags, id,
+                     tnm_tree_get(inputs->nodes[i], "name")->pos,
+                     "declared here");
+  tnm_diag_add_help(
+      lower->diags, id,
+      "add `%s: %s`, or list it in `gradient: {stop: [%s]}` if it is "
+      "never trained",
+      name, needs ? "[...]" : "...", name);
 }
 
 static void report_stopped(tnm_lower *lower, const tnm_tree *entry) {
   tnm_diag_spec spec = {"E0051", entry->key_pos, NULL};
-  size_t id = tnm_diag(lower->diags, &spec,
-                       "input `%s` has a gradient, but is not differentiated",
-                       entry->key);
-  tnm_diag_help(lower->diags, id,
-                "remove it here or from `stop`; integers and booleans are "
-                "never differentiated");
+  size_t id = tnm_diag_add(
+      lower->diags, &spec,
+      "input `%s` has a gradient, but is not differentiated", entry->key);
+  tnm_diag_add_help(lower->diags, id,
+                    "remove it here or from `stop`; integers and booleans are "
+                    "never differentiated");
 }
 
 /* A misspelt name is reported as unknown, and not as missing too. */
@@ -303,15 +306,15 @@ static uint32_t find_inplace(const tnm_lower *lower, uint32_t input,
     if (gradient->needs[i].what != TN_NEED_GRAD_OUT) continue;
     uint32_t index = gradient->needs[i].index;
     const tn_arg *out = lower->operands[TN_OPERAND_OUT].v[index];
-    if (tnm_same_shape(lower, in, out) && in->dtype_var == out->dtype_var &&
+    if (tnm_has_same_shape(lower, in, out) && in->dtype_var == out->dtype_var &&
         in->dtype == out->dtype)
       return index;
   }
   return TN_NONE;
 }
 
-void tnm_take_formulas(tnm_lower *lower, tnm_formula *formulas,
-                       tn_input_gradient **all) {
+void tnm_set_formulas(tnm_lower *lower, tnm_formula *formulas,
+                      tn_input_gradient **all) {
   for (uint32_t i = 0; i < lower->op->n_inputs; ++i) {
     if (formulas[i].expr == NULL || all[i]->stop) {
       formulas[i].expr = NULL;
@@ -322,7 +325,7 @@ void tnm_take_formulas(tnm_lower *lower, tnm_formula *formulas,
     all[i]->inplace = find_inplace(lower, i, all[i]);
   }
   lower->out->backward = formulas;
-  lower->out->n_backward = compact(formulas, lower->op->n_inputs);
+  lower->out->n_backward = compact_formulas(formulas, lower->op->n_inputs);
 }
 
 static void lower_formulas(tnm_lower *lower, const tnm_tree *map,
@@ -330,15 +333,16 @@ static void lower_formulas(tnm_lower *lower, const tnm_tree *map,
   tnm_formula *formulas = read_formulas(lower, map, TN_OPERAND_IN);
   if (formulas == NULL) return;
   check_listed(lower, map, all);
-  tnm_take_formulas(lower, formulas, all);
+  tnm_set_formulas(lower, formulas, all);
 }
 
 static void report_place(tnm_lower *lower, const tnm_tree *node) {
   tnm_diag_spec spec = {"E0053", node->pos, NULL};
-  size_t id = tnm_diag(lower->diags, &spec,
-                       "`%.80s` is not the gradient of an output", node->text);
-  tnm_diag_help(lower->diags, id, "write `inplace: {%.80s: grad.%s}`",
-                node->key, lower->op->outputs[0]->name);
+  size_t id =
+      tnm_diag_add(lower->diags, &spec,
+                   "`%.80s` is not the gradient of an output", node->text);
+  tnm_diag_add_help(lower->diags, id, "write `inplace: {%.80s: grad.%s}`",
+                    node->key, lower->op->outputs[0]->name);
 }
 
 /* Reads `inplace: {data: grad.out}`. The inputs of a backward call begin with
@@ -386,10 +390,10 @@ static void lower_kernel(tnm_lower *lower, const tnm_tree *map,
 static bool refuse_graph(tnm_lower *lower, const tnm_tree *graph,
                          const char *name, const char *is) {
   tnm_diag_spec spec = {"E0069", graph->key_pos, NULL};
-  size_t id = tnm_diag(lower->diags, &spec,
-                       "a graph cannot take `%s`: it is %s", name, is);
-  tnm_diag_help(lower->diags, id,
-                "write `gradient: {kernel: backward, needs: {...}}`");
+  size_t id = tnm_diag_add(lower->diags, &spec,
+                           "a graph cannot take `%s`: it is %s", name, is);
+  tnm_diag_add_help(lower->diags, id,
+                    "write `gradient: {kernel: backward, needs: {...}}`");
   return false;
 }
 
@@ -429,19 +433,19 @@ static const tnm_tree *find_kind(tnm_lower *lower, const tnm_tree *map) {
     if (entry == NULL) continue;
     if (found != NULL) {
       tnm_diag_spec spec = {"E0054", entry->key_pos, "second kind"};
-      size_t id = tnm_diag(lower->diags, &spec,
-                           "a gradient has one kind, here are two");
-      tnm_diag_also(lower->diags, id, found->key_pos, "first kind");
+      size_t id = tnm_diag_add(lower->diags, &spec,
+                               "a gradient has one kind, here are two");
+      tnm_diag_add_place(lower->diags, id, found->key_pos, "first kind");
       return NULL;
     }
     found = entry;
   }
   if (found != NULL) return found;
   tnm_diag_spec spec = {"E0054", map->key_pos, NULL};
-  size_t id = tnm_diag(lower->diags, &spec, "this gradient has no kind");
-  tnm_diag_help(lower->diags, id,
-                "add `auto: true`, `formula: {...}`, `graph: {...}`, "
-                "`kernel: backward` or `none: true`");
+  size_t id = tnm_diag_add(lower->diags, &spec, "this gradient has no kind");
+  tnm_diag_add_help(lower->diags, id,
+                    "add `auto: true`, `formula: {...}`, `graph: {...}`, "
+                    "`kernel: backward` or `none: true`");
   return NULL;
 }
 
@@ -461,8 +465,8 @@ static void read_auto(tnm_lower *lower, const tnm_tree *value,
   if (truth)
     tnm_lower_auto(lower, value, all);
   else
-    tnm_diag(lower->diags, &(tnm_diag_spec){"E0054", value->pos, NULL},
-             "`auto: false` says nothing");
+    tnm_diag_add(lower->diags, &(tnm_diag_spec){"E0054", value->pos, NULL},
+                 "`auto: false` says nothing");
 }
 
 static void read_none(tnm_lower *lower, const tnm_tree *map,
@@ -470,8 +474,8 @@ static void read_none(tnm_lower *lower, const tnm_tree *map,
   bool truth;
   const char *why = tnm_get_text(map, "why");
   if (tnm_read_bool(lower->diags, none, &truth) && !truth)
-    tnm_diag(lower->diags, &(tnm_diag_spec){"E0054", none->pos, NULL},
-             "`none: false` says nothing");
+    tnm_diag_add(lower->diags, &(tnm_diag_spec){"E0054", none->pos, NULL},
+                 "`none: false` says nothing");
   if (why != NULL) gradient->why = why;
 }
 

@@ -116,22 +116,22 @@ static const char *form_text(const following *w, const form *f) {
     const dim *d = &f->v[k];
     const char *comma = k > 0 ? ", " : "";
     if (d->kind == NUMBER)
-      text =
-          tnm_format(w->reader->arena, "%s%s%" PRId64, text, comma, d->value);
+      text = tnm_format_text(w->reader->arena, "%s%s%" PRId64, text, comma,
+                             d->value);
     else
-      text = tnm_format(w->reader->arena, "%s%s%s", text, comma,
-                        d->kind == VARIABLE    ? op->dims[d->a]
-                        : d->kind == PARAMETER ? op->params[d->a]->name
-                                               : "?");
+      text = tnm_format_text(w->reader->arena, "%s%s%s", text, comma,
+                             d->kind == VARIABLE    ? op->dims[d->a]
+                             : d->kind == PARAMETER ? op->params[d->a]->name
+                                                    : "?");
   }
-  text = text != NULL ? tnm_format(w->reader->arena, "%s]", text) : NULL;
+  text = text != NULL ? tnm_format_text(w->reader->arena, "%s]", text) : NULL;
   return text != NULL ? text : "";
 }
 
-static void report(following *w, const char *text) {
+static void report_contradiction(following *w, const char *text) {
   tnm_diag_spec spec = {"E0075", w->pos, NULL};
   w->told = true;
-  if (text != NULL) tnm_diag(w->reader->diags, &spec, "%s", text);
+  if (text != NULL) tnm_diag_add(w->reader->diags, &spec, "%s", text);
 }
 
 /* ------------------------------------------------------------------- calls */
@@ -163,12 +163,13 @@ static void match_pattern(calling *c, const tn_arg *arg, const form *f) {
     c->bound[node->a] = true;
   }
   if (fits) return;
-  report(c->w,
-         tnm_format(arena,
-                    "`%s` wants %s for its input `%s`, which would be "
-                    "%s",
-                    c->name, arg->shape_text ? arg->shape_text : "another",
-                    arg->name, form_text(c->w, f)));
+  report_contradiction(
+      c->w,
+      tnm_format_text(arena,
+                      "`%s` wants %s for its input `%s`, which would be "
+                      "%s",
+                      c->name, arg->shape_text ? arg->shape_text : "another",
+                      arg->name, form_text(c->w, f)));
 }
 
 static void match_input(calling *c, uint32_t i) {
@@ -181,12 +182,13 @@ static void match_input(calling *c, uint32_t i) {
     return;
   const form *other = &c->in[arg->shape_index];
   if (!forms_differ(c->w, f, other)) return;
-  report(c->w,
-         tnm_format(c->w->reader->arena,
-                    "inputs `%s` and `%s` of `%s` have one shape, but would "
-                    "be %s and %s",
-                    c->op->inputs[arg->shape_index]->name, arg->name, c->name,
-                    form_text(c->w, other), form_text(c->w, f)));
+  report_contradiction(
+      c->w,
+      tnm_format_text(c->w->reader->arena,
+                      "inputs `%s` and `%s` of `%s` have one shape, but would "
+                      "be %s and %s",
+                      c->op->inputs[arg->shape_index]->name, arg->name, c->name,
+                      form_text(c->w, other), form_text(c->w, f)));
 }
 
 static form result_of_pattern(const calling *c, const tn_arg *arg) {
@@ -219,7 +221,7 @@ static form result_of(const calling *c) {
 }
 
 static form follow_call(following *w, const tn_step *step, const form *in) {
-  const tn_op *op = tnm_called(w->reader, step->op);
+  const tn_op *op = tnm_find_called(w->reader, step->op);
   calling c = {
       .w = w, .op = op, .name = step->op, .in = in, .n_in = step->index};
   if (op == NULL || c.n_in > op->n_inputs ||
@@ -254,15 +256,16 @@ static void follow_steps(following *w, const tn_input_gradient *g) {
 static void check_input(tnm_reader *reader, const tnm_operator *o, uint32_t i) {
   const char *const path[] = {"gradient", "graph", o->op->inputs[i]->name,
                               NULL};
-  following w = {.reader = reader, .op = o->op, .pos = tnm_place(o, path)};
+  following w = {.reader = reader, .op = o->op, .pos = tnm_find_place(o, path)};
   const form want = form_of(o->op, TN_OPERAND_IN, i, 0);
   follow_steps(&w, o->op->gradient->inputs[i]);
   if (w.told || w.n != 1 || !forms_differ(&w, &w.stack[0], &want)) return;
-  report(&w, tnm_format(reader->arena,
-                        "the gradient of `%s` would be %s, but the input is "
-                        "%s",
-                        o->op->inputs[i]->name, form_text(&w, &w.stack[0]),
-                        form_text(&w, &want)));
+  report_contradiction(
+      &w, tnm_format_text(reader->arena,
+                          "the gradient of `%s` would be %s, but the input is "
+                          "%s",
+                          o->op->inputs[i]->name, form_text(&w, &w.stack[0]),
+                          form_text(&w, &want)));
 }
 
 void tnm_check_graph_shapes(tnm_reader *reader) {

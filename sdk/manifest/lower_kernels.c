@@ -60,8 +60,9 @@ static uint32_t read_writes(const entry *e) {
   uint32_t set = read_set(e, "writes", "a request", words, bits);
   if (set & TN_WRITES_WRITE) return set;
   tnm_diag_spec spec = {"E0059", list->pos, NULL};
-  size_t id = tnm_diag(diags_of(e), &spec, "a kernel must be able to `write`");
-  tnm_diag_help(diags_of(e), id, "add `write`; the host lowers the others");
+  size_t id =
+      tnm_diag_add(diags_of(e), &spec, "a kernel must be able to `write`");
+  tnm_diag_add_help(diags_of(e), id, "add `write`; the host lowers the others");
   return TN_WRITES_WRITE;
 }
 
@@ -89,8 +90,8 @@ static void read_dtype_set(const entry *e, const tnm_tree *list,
   tnm_diag_spec spec = {"E0023", list->pos, NULL};
   uint32_t bit = 0;
   while ((beyond >> bit & 1) == 0) ++bit;
-  tnm_diag(diags_of(e), &spec, "the operator's `%s` is never %s", var->name,
-           tn__dtype_names[bit]);
+  tnm_diag_add(diags_of(e), &spec, "the operator's `%s` is never %s", var->name,
+               tn__dtype_names[bit]);
 }
 
 static void read_dtype_map(const entry *e, const tnm_tree *map,
@@ -106,7 +107,7 @@ static void read_dtype_map(const entry *e, const tnm_tree *map,
       continue;
     }
     tnm_diag_spec spec = {"E0023", item->key_pos, NULL};
-    tnm_diag(diags_of(e), &spec, "`%.80s` is no type variable", item->key);
+    tnm_diag_add(diags_of(e), &spec, "`%.80s` is no type variable", item->key);
   }
 }
 
@@ -124,12 +125,13 @@ static void read_dtypes(entry *e) {
     read_dtype_set(e, value, op->dtype_vars[0], &sets[0]);
   } else {
     tnm_diag_spec spec = {"E0023", value->pos, NULL};
-    size_t id = tnm_diag(diags_of(e), &spec,
-                         "a list of types needs exactly one type variable, the "
-                         "operator has %u",
-                         op->n_dtype_vars);
-    tnm_diag_help(diags_of(e), id,
-                  "write `dtypes: {T: [...]}`, or leave it out");
+    size_t id =
+        tnm_diag_add(diags_of(e), &spec,
+                     "a list of types needs exactly one type variable, the "
+                     "operator has %u",
+                     op->n_dtype_vars);
+    tnm_diag_add_help(diags_of(e), id,
+                      "write `dtypes: {T: [...]}`, or leave it out");
   }
 }
 
@@ -160,8 +162,9 @@ static void read_requires(entry *e) {
        n = n->next) {
     if (!tnm_check_scalar(diags_of(e), n, "a version such as \">=8.0\""))
       continue;
-    text = tnm_format(e->lower->arena, "%s%s%s %s", text == NULL ? "" : text,
-                      text == NULL ? "" : ", ", n->key, n->text);
+    text =
+        tnm_format_text(e->lower->arena, "%s%s%s %s", text == NULL ? "" : text,
+                        text == NULL ? "" : ", ", n->key, n->text);
   }
   e->table.requirement = text;
 }
@@ -197,8 +200,8 @@ static bool parse_bytes(const char *text, uint64_t *out) {
 static void report_size(const entry *e, const tnm_tree *value,
                         const char *expected) {
   tnm_diag_spec spec = {"E0014", value->pos, NULL};
-  tnm_diag(diags_of(e), &spec, "invalid value `%.80s`: expected %s",
-           value->text, expected);
+  tnm_diag_add(diags_of(e), &spec, "invalid value `%.80s`: expected %s",
+               value->text, expected);
 }
 
 static void read_workspace(const entry *e) {
@@ -258,18 +261,20 @@ static void check_backward(const entry *e) {
   const tn_gradient *gradient = e->lower->op->gradient;
   if (backward == NULL && forward != NULL && gradient_kernel(e->lower)) {
     tnm_diag_spec spec = {"E0057", forward->key_pos, NULL};
-    size_t id = tnm_diag(diags_of(e), &spec, "this kernel has no `backward`");
-    tnm_diag_help(diags_of(e), id,
-                  "the gradient says `kernel: backward`: every kernel supplies "
-                  "it");
+    size_t id =
+        tnm_diag_add(diags_of(e), &spec, "this kernel has no `backward`");
+    tnm_diag_add_help(
+        diags_of(e), id,
+        "the gradient says `kernel: backward`: every kernel supplies "
+        "it");
   } else if (backward != NULL && gradient != NULL &&
              gradient->kind == TN_GRADIENT_NONE && !is_refused(e->lower->doc)) {
     tnm_diag_spec spec = {"E0057", backward->key_pos, NULL};
-    size_t id = tnm_diag(diags_of(e), &spec,
-                         "`backward`, but the operator has no gradient");
-    tnm_diag_help(diags_of(e), id,
-                  "add `gradient: {kernel: backward, needs: {...}}` to the "
-                  "operator");
+    size_t id = tnm_diag_add(diags_of(e), &spec,
+                             "`backward`, but the operator has no gradient");
+    tnm_diag_add_help(diags_of(e), id,
+                      "add `gradient: {kernel: backward, needs: {...}}` to the "
+                      "operator");
   }
 }
 
@@ -284,10 +289,10 @@ static void check_generated(const tnm_lower *lower) {
        k = k->next)
     if (tnm_tree_has(k, "backward") || tnm_tree_has(k, "forward")) return;
   tnm_diag_spec spec = {"E0057", at->key_pos, NULL};
-  size_t id = tnm_diag(lower->diags, &spec, "no kernel has a `backward`");
-  tnm_diag_help(lower->diags, id,
-                "list one in `kernels: [{device: cpu, backward: ...}]`, or "
-                "write the gradient as `formula: {...}` or `auto: true`");
+  size_t id = tnm_diag_add(lower->diags, &spec, "no kernel has a `backward`");
+  tnm_diag_add_help(lower->diags, id,
+                    "list one in `kernels: [{device: cpu, backward: ...}]`, or "
+                    "write the gradient as `formula: {...}` or `auto: true`");
 }
 
 static const tn_kernel *new_pass(const entry *e, uint32_t pass) {
@@ -313,8 +318,8 @@ static void read_functions(const entry *e) {
   if (tnm_tree_get(e->node, "forward") == NULL &&
       tnm_tree_get(e->node, "backward") == NULL) {
     tnm_diag_spec spec = {"E0058", e->node->pos, NULL};
-    size_t id = tnm_diag(diags_of(e), &spec, "this kernel has no function");
-    tnm_diag_help(diags_of(e), id, "add `forward: ...` with a C name");
+    size_t id = tnm_diag_add(diags_of(e), &spec, "this kernel has no function");
+    tnm_diag_add_help(diags_of(e), id, "add `forward: ...` with a C name");
   }
   check_backward(e);
 }
@@ -327,12 +332,13 @@ static void check_async(const entry *e) {
       e->table.device_type != TN_DEVICE_CPU)
     return;
   tnm_diag_spec spec = {"E0092", list->pos, NULL};
-  size_t id = tnm_diag(diags_of(e), &spec,
-                       "`async` is for devices with queues, and the cpu is "
-                       "none");
-  tnm_diag_help(diags_of(e), id,
-                "take `async` out of `flags`, and return when everything is "
-                "computed");
+  size_t id = tnm_diag_add(diags_of(e), &spec,
+                           "`async` is for devices with queues, and the cpu is "
+                           "none");
+  tnm_diag_add_help(
+      diags_of(e), id,
+      "take `async` out of `flags`, and return when everything is "
+      "computed");
 }
 
 /* Only elementwise kernels of the CPU can be register kernels. */
@@ -345,11 +351,13 @@ static void read_links(entry *e) {
       e->table.device_type == TN_DEVICE_CPU)
     return;
   tnm_diag_spec spec = {"E0091", value->key_pos, NULL};
-  size_t id = tnm_diag(diags_of(e), &spec,
-                       "links of a kernel that is not elementwise on the cpu");
-  tnm_diag_help(diags_of(e), id,
-                "add `elementwise` to the `flags` of a kernel for `cpu`, or "
-                "leave `links` out");
+  size_t id =
+      tnm_diag_add(diags_of(e), &spec,
+                   "links of a kernel that is not elementwise on the cpu");
+  tnm_diag_add_help(
+      diags_of(e), id,
+      "add `elementwise` to the `flags` of a kernel for `cpu`, or "
+      "leave `links` out");
 }
 
 /* --------------------------------------------------------------------- entries
@@ -367,8 +375,9 @@ static const char *make_id(const entry *e, int device) {
   tn__arena *arena = e->lower->arena;
   const char *stem = tnm_kernel_stem(e->lower);
   if (before == 0)
-    return tnm_format(arena, "%s.%s", stem, device_names[device]);
-  return tnm_format(arena, "%s.%s.%u", stem, device_names[device], before + 1);
+    return tnm_format_text(arena, "%s.%s", stem, device_names[device]);
+  return tnm_format_text(arena, "%s.%s.%u", stem, device_names[device],
+                         before + 1);
 }
 
 static void register_id(const entry *e) {
@@ -382,9 +391,9 @@ static void register_id(const entry *e) {
     return;
   }
   tnm_diag_spec spec = {"E0016", e->node->pos, "second one"};
-  size_t id =
-      tnm_diag(reader->diags, &spec, "kernel `%s` exists twice", e->table.id);
-  tnm_diag_also(reader->diags, id, other->pos, "first one");
+  size_t id = tnm_diag_add(reader->diags, &spec, "kernel `%s` exists twice",
+                           e->table.id);
+  tnm_diag_add_place(reader->diags, id, other->pos, "first one");
 }
 
 static bool read_device(entry *e) {

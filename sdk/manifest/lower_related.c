@@ -127,10 +127,11 @@ static void report_needless(const groups *g, uint32_t index, uint32_t other) {
   const tnm_operands *inputs = &g->lower->operands[TN_OPERAND_IN];
   const tnm_tree *key = tnm_tree_get(inputs->nodes[index], "independent");
   const tnm_diag_spec spec = {"E0097", key->pos, "not independent"};
-  const size_t id = tnm_diag(g->lower->diags, &spec,
-                             "a rule relates the shape of `%s` to that of `%s`",
-                             inputs->names[index], inputs->names[other]);
-  tnm_diag_help(g->lower->diags, id, "remove `independent`");
+  const size_t id =
+      tnm_diag_add(g->lower->diags, &spec,
+                   "a rule relates the shape of `%s` to that of `%s`",
+                   inputs->names[index], inputs->names[other]);
+  tnm_diag_add_help(g->lower->diags, id, "remove `independent`");
 }
 
 /* Checks inputs that are declared independent although a rule names them. */
@@ -163,18 +164,19 @@ static void report_unrelated(const groups *g, uint32_t list, uint32_t index,
   const tnm_diag_spec spec = {"E0097", name->pos, "unrelated"};
   const size_t id =
       other == NULL
-          ? tnm_diag(g->lower->diags, &spec,
-                     "no rule relates the shapes of the tensors `%s`",
-                     name->text)
-          : tnm_diag(g->lower->diags, &spec,
-                     "no rule relates the shape of `%s` to that of `%s`",
-                     name->text, other);
-  tnm_diag_help(g->lower->diags, id,
-                "use one dimension in both, as `[N, C]`, a condition in "
-                "`require`, or `{c: function}`%s",
-                list != TN_OPERAND_IN ? ""
-                                      : "; write `independent: true` if the "
-                                        "kernel takes any shape");
+          ? tnm_diag_add(g->lower->diags, &spec,
+                         "no rule relates the shapes of the tensors `%s`",
+                         name->text)
+          : tnm_diag_add(g->lower->diags, &spec,
+                         "no rule relates the shape of `%s` to that of `%s`",
+                         name->text, other);
+  tnm_diag_add_help(g->lower->diags, id,
+                    "use one dimension in both, as `[N, C]`, a condition in "
+                    "`require`, or `{c: function}`%s",
+                    list != TN_OPERAND_IN
+                        ? ""
+                        : "; write `independent: true` if the "
+                          "kernel takes any shape");
 }
 
 /* Reports the first operand of every group but one. */

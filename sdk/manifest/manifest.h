@@ -55,8 +55,8 @@ size_t tnm_diags_warnings(const tnm_diags *diags);
 
 /* Registers the text of a file, so that its lines can be shown; returns its
  * index. */
-uint32_t tnm_diags_file(tnm_diags *diags, const char *name, const char *text,
-                        size_t n);
+uint32_t tnm_diags_add_file(tnm_diags *diags, const char *name,
+                            const char *text, size_t n);
 
 /* Adds a message: error[`code`] at `pos`; `under` follows the carets ("unknown
  * name"), NULL for none. Returns an id for the calls below. */
@@ -65,15 +65,15 @@ typedef struct tnm_diag_spec {
   tnm_pos pos;
   const char *under;
 } tnm_diag_spec;
-size_t tnm_diag(tnm_diags *diags, const tnm_diag_spec *spec, const char *format,
-                ...) TN_PRINTF(3, 4);
+size_t tnm_diag_add(tnm_diags *diags, const tnm_diag_spec *spec,
+                    const char *format, ...) TN_PRINTF(3, 4);
 /* Add `= note:` and `= help:` lines, and a second place with a label. */
-void tnm_diag_note(tnm_diags *diags, size_t id, const char *format, ...)
+void tnm_diag_add_note(tnm_diags *diags, size_t id, const char *format, ...)
     TN_PRINTF(3, 4);
-void tnm_diag_help(tnm_diags *diags, size_t id, const char *format, ...)
+void tnm_diag_add_help(tnm_diags *diags, size_t id, const char *format, ...)
     TN_PRINTF(3, 4);
-void tnm_diag_also(tnm_diags *diags, size_t id, tnm_pos pos, const char *format,
-                   ...) TN_PRINTF(4, 5);
+void tnm_diag_add_place(tnm_diags *diags, size_t id, tnm_pos pos,
+                        const char *format, ...) TN_PRINTF(4, 5);
 
 enum { TNM_HUMAN = 0, TNM_SHORT = 1, TNM_JSON = 2 };
 /* Writes all messages and the closing count line ("opgen: 1 error ..."), the
@@ -273,7 +273,7 @@ tn_dtype tnm_operand_compute(const tnm_operator *op, const tn_arg *arg);
  * {"params", "pad", "default", NULL}. If the manifest does not contain the end
  * of the path, the result is the position of its nearest parent. A list that
  * begins below its key has the position of the key. */
-tnm_pos tnm_place(const tnm_operator *op, const char *const *path);
+tnm_pos tnm_find_place(const tnm_operator *op, const char *const *path);
 
 /* A whole plugin: plugin.yaml and everything it lists. */
 typedef struct tnm_plugin {

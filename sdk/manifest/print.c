@@ -18,7 +18,7 @@ typedef struct printer {
   int gutter; /* columns of a line number */
 } printer;
 
-static const char *paint(const printer *p, const char *code) {
+static const char *color_code(const printer *p, const char *code) {
   return p->color ? code : "";
 }
 
@@ -32,7 +32,7 @@ static bool is_warning(const tnm_message *m) {
   return m->spec.code[0] == 'W';
 }
 
-static const char *severity(const tnm_message *m) {
+static const char *severity_of(const tnm_message *m) {
   return is_warning(m) ? "warning" : "error";
 }
 
@@ -61,7 +61,7 @@ static line find_line(const tnm_file *file, uint32_t number) {
  * U+FFFD. */
 static uint32_t next_character(line *rest, size_t *bytes) {
   uint32_t c;
-  *bytes = tnm_utf8(rest->text, rest->n, &c);
+  *bytes = tnm_decode_utf8(rest->text, rest->n, &c);
   bool shown = *bytes > 0 && c >= 0x20 && !(c >= 0x7f && c < 0xa0) &&
                c != 0x2028 && c != 0x2029 && c != 0xfeff;
   if (*bytes == 0) *bytes = 1;
@@ -119,7 +119,7 @@ static uint32_t span_width(line l, uint32_t from, uint32_t to) {
   for (uint32_t i = 0; i < to; ++i) {
     size_t bytes;
     uint32_t one =
-        l.n > 0 ? (uint32_t)tnm_width(next_character(&l, &bytes)) : 1;
+        l.n > 0 ? (uint32_t)tnm_character_width(next_character(&l, &bytes)) : 1;
     if (i >= from) width += one;
   }
   return width;
@@ -136,12 +136,12 @@ typedef struct place {
 } place;
 
 static void print_gutter(const printer *p, uint32_t number) {
-  fputs(paint(p, BLUE), p->to);
+  fputs(color_code(p, BLUE), p->to);
   if (number == 0)
     fprintf(p->to, "%*s |", p->gutter, "");
   else
     fprintf(p->to, "%*u |", p->gutter, number);
-  fputs(paint(p, PLAIN), p->to);
+  fputs(color_code(p, PLAIN), p->to);
 }
 
 static void print_marks(const printer *p, line l, window w,
@@ -153,12 +153,12 @@ static void print_marks(const printer *p, line l, window w,
   uint32_t indent = span_width(l, w.first, from) + (w.first > 0 ? 3 : 0);
   uint32_t width = span_width(l, from, to);
   print_gutter(p, 0);
-  fprintf(p->to, " %*s%s", (int)indent, "", paint(p, RED));
+  fprintf(p->to, " %*s%s", (int)indent, "", color_code(p, RED));
   for (uint32_t i = 0; i < (width == 0 ? 1 : width); ++i)
     fputc(where->mark, p->to);
   if (where->label != NULL && where->label[0] != '\0')
     fprintf(p->to, " %s", where->label);
-  fprintf(p->to, "%s\n", paint(p, PLAIN));
+  fprintf(p->to, "%s\n", color_code(p, PLAIN));
 }
 
 static void print_place(const printer *p, const place *where,
@@ -223,10 +223,10 @@ static int gutter_width(const place *places, size_t n) {
 
 static void print_head(const printer *p, const tnm_message *m) {
   const tnm_file *file = tnm_diags_get_file(p->diags, m->spec.pos.file);
-  fprintf(p->to, "%s%s:%u:%u: %s%s[%s]: %s%s%s\n", paint(p, BOLD), file->name,
-          m->spec.pos.line, m->spec.pos.column,
-          paint(p, is_warning(m) ? YELLOW : RED), severity(m), m->spec.code,
-          paint(p, PLAIN), m->text, paint(p, PLAIN));
+  fprintf(p->to, "%s%s:%u:%u: %s%s[%s]: %s%s%s\n", color_code(p, BOLD),
+          file->name, m->spec.pos.line, m->spec.pos.column,
+          color_code(p, is_warning(m) ? YELLOW : RED), severity_of(m),
+          m->spec.code, color_code(p, PLAIN), m->text, color_code(p, PLAIN));
 }
 
 static void print_human(printer *p, const tnm_message *m) {
@@ -239,12 +239,13 @@ static void print_human(printer *p, const tnm_message *m) {
                 m->spec.pos.file);
   for (const tnm_extra *x = m->extras; x != NULL; x = x->next) {
     if (x->kind == TNM_ALSO) continue;
-    fprintf(p->to, "%*s= %s%s:%s %s\n", p->gutter + 1, "", paint(p, BOLD),
-            x->kind == TNM_NOTE ? "note" : "help", paint(p, PLAIN), x->text);
+    fprintf(p->to, "%*s= %s%s:%s %s\n", p->gutter + 1, "", color_code(p, BOLD),
+            x->kind == TNM_NOTE ? "note" : "help", color_code(p, PLAIN),
+            x->text);
   }
 }
 
-static const char *plural(size_t n) {
+static const char *plural_suffix(size_t n) {
   return n == 1 ? "" : "s";
 }
 
@@ -262,11 +263,11 @@ static void print_count(const printer *p) {
   const tnm_diags *d = p->diags;
   fputs("opgen: ", p->to);
   if (d->errors > 0)
-    fprintf(p->to, "%zu error%s", d->errors, plural(d->errors));
+    fprintf(p->to, "%zu error%s", d->errors, plural_suffix(d->errors));
   if (d->warnings > 0)
     fprintf(p->to, "%s%zu warning%s", d->errors > 0 ? ", " : "", d->warnings,
-            plural(d->warnings));
-  fprintf(p->to, " in %zu manifest%s; ", d->files.n, plural(d->files.n));
+            plural_suffix(d->warnings));
+  fprintf(p->to, " in %zu manifest%s; ", d->files.n, plural_suffix(d->files.n));
   if (d->errors + d->warnings > d->sorted.n)
     fprintf(p->to, "the first %zu are shown; ", d->sorted.n);
   fprintf(p->to, "`opgen explain %s` says more\n", first_code(d));
@@ -308,7 +309,7 @@ static void json_message(tn__buf *buf, const tnm_diags *diags,
   tn__buf_add(buf, "{");
   json_place(buf, diags, m->spec.pos);
   tn__buf_add(buf, ", \"severity\": \"%s\", \"code\": \"%s\", \"message\": ",
-              severity(m), m->spec.code);
+              severity_of(m), m->spec.code);
   tn__buf_json(buf, m->text);
   tn__buf_add(buf, ", \"label\": ");
   tn__buf_json(buf, m->spec.under);

@@ -16,9 +16,9 @@ static size_t report_value(tnm_diags *diags, const tnm_tree *node,
                            const char *expected) {
   tnm_diag_spec spec = {"E0014", node->pos, NULL};
   if (node->kind != TNM_SCALAR)
-    return tnm_diag(diags, &spec, "invalid value: expected %s", expected);
-  return tnm_diag(diags, &spec, "invalid value `%.80s`: expected %s",
-                  node->text, expected);
+    return tnm_diag_add(diags, &spec, "invalid value: expected %s", expected);
+  return tnm_diag_add(diags, &spec, "invalid value `%.80s`: expected %s",
+                      node->text, expected);
 }
 
 /* ------------------------------------------------------------------- numbers
@@ -56,11 +56,11 @@ bool tnm_parse_double(const char *text, double *out) {
   return read_double(text, out) && (is_special(text) || isfinite(*out));
 }
 
-const char *tnm_int_wanted(const char *text) {
+const char *tnm_expected_int(const char *text) {
   return is_whole(text) ? "a whole number of 64 bits" : "a whole number";
 }
 
-const char *tnm_double_wanted(const char *text) {
+const char *tnm_expected_double(const char *text) {
   double value;
   return read_double(text, &value) ? "a number of 64 bits, at most 1.79e308"
                                    : "a number";
@@ -94,7 +94,7 @@ bool tnm_read_double(tnm_diags *diags, const tnm_tree *node, double *out) {
     return true;
   report_value(
       diags, node,
-      node->kind == TNM_SCALAR ? tnm_double_wanted(node->text) : "a number");
+      node->kind == TNM_SCALAR ? tnm_expected_double(node->text) : "a number");
   return false;
 }
 
@@ -111,7 +111,8 @@ bool tnm_read_bool(tnm_diags *diags, const tnm_tree *node, bool *out) {
  */
 
 /* Joins "data, a, b", up to a readable number of words. */
-static void join(char *out, size_t size, const char *const *words, size_t n) {
+static void join_words(char *out, size_t size, const char *const *words,
+                       size_t n) {
   size_t used = 0;
   out[0] = '\0';
   for (size_t i = 0; i < n && used < size; ++i)
@@ -135,18 +136,18 @@ static const char *find_usual(const char *word, const char *const *candidates,
   return NULL;
 }
 
-void tnm_suggest(tnm_diags *diags, size_t id, const char *word,
-                 const char *const *candidates, size_t n) {
+void tnm_suggest_word(tnm_diags *diags, size_t id, const char *word,
+                      const char *const *candidates, size_t n) {
   const char *near = find_usual(word, candidates, n);
   if (near == NULL) near = tn__find_nearest_word(word, candidates, n);
   char list[512];
   if (near != NULL) {
-    tnm_diag_help(diags, id, "did you mean `%s`?", near);
+    tnm_diag_add_help(diags, id, "did you mean `%s`?", near);
     return;
   }
   if (n == 0) return;
-  join(list, sizeof list, candidates, n);
-  tnm_diag_help(diags, id, "known here: %s", list);
+  join_words(list, sizeof list, candidates, n);
+  tnm_diag_add_help(diags, id, "known here: %s", list);
 }
 
 int tnm_read_word(tnm_diags *diags, const tnm_tree *node, const char *what,
@@ -157,7 +158,8 @@ int tnm_read_word(tnm_diags *diags, const tnm_tree *node, const char *what,
       return (int)n;
   }
   size_t id = report_value(diags, node, what);
-  tnm_suggest(diags, id, node->kind == TNM_SCALAR ? node->text : "", words, n);
+  tnm_suggest_word(diags, id, node->kind == TNM_SCALAR ? node->text : "", words,
+                   n);
   return -1;
 }
 
@@ -179,12 +181,12 @@ bool tnm_read_dtype(tnm_diags *diags, const tnm_tree *node, tn_dtype *out) {
   if (node->kind == TNM_SCALAR && tn__dtype_parse(node->text, out)) return true;
   const char *word = node->kind == TNM_SCALAR ? node->text : "";
   tnm_diag_spec spec = {"E0023", node->pos, "no such type"};
-  size_t id = tnm_diag(diags, &spec, "unknown type `%.80s`", word);
+  size_t id = tnm_diag_add(diags, &spec, "unknown type `%.80s`", word);
   const char *usual = usual_dtype(word);
   if (usual != NULL)
-    tnm_diag_help(diags, id, "did you mean `%s`?", usual);
+    tnm_diag_add_help(diags, id, "did you mean `%s`?", usual);
   else
-    tnm_suggest(diags, id, word, tn__dtype_names, TN__N_DTYPES);
+    tnm_suggest_word(diags, id, word, tn__dtype_names, TN__N_DTYPES);
   return false;
 }
 
@@ -192,8 +194,8 @@ bool tnm_read_dtypes(tnm_diags *diags, const tnm_tree *list, uint64_t *out) {
   *out = 0;
   if (list->kind != TNM_LIST || list->n == 0) {
     tnm_diag_spec spec = {"E0013", list->pos, NULL};
-    size_t id = tnm_diag(diags, &spec, "expected a list of types");
-    tnm_diag_help(diags, id, "write `[f32, f64]`");
+    size_t id = tnm_diag_add(diags, &spec, "expected a list of types");
+    tnm_diag_add_help(diags, id, "write `[f32, f64]`");
     return false;
   }
   bool ok = true;
@@ -205,8 +207,9 @@ bool tnm_read_dtypes(tnm_diags *diags, const tnm_tree *list, uint64_t *out) {
     }
     if (*out & tn__dtype_bit(dtype)) {
       tnm_diag_spec spec = {"E0016", item->pos, "second time"};
-      size_t id = tnm_diag(diags, &spec, "type `%s` stands twice", item->text);
-      tnm_diag_help(diags, id, "take it out");
+      size_t id =
+          tnm_diag_add(diags, &spec, "type `%s` stands twice", item->text);
+      tnm_diag_add_help(diags, id, "take it out");
     }
     *out |= tn__dtype_bit(dtype);
   }
@@ -220,7 +223,7 @@ bool tnm_check_scalar(tnm_diags *diags, const tnm_tree *node,
                       const char *what) {
   if (node->kind == TNM_SCALAR && node->text[0] != '\0') return true;
   tnm_diag_spec spec = {"E0013", node->pos, NULL};
-  tnm_diag(diags, &spec, "expected %s", what);
+  tnm_diag_add(diags, &spec, "expected %s", what);
   return false;
 }
 
@@ -228,8 +231,9 @@ bool tnm_read_line(tnm_diags *diags, const tnm_tree *node) {
   if (!tnm_check_scalar(diags, node, "an expression")) return false;
   if (node->one_line && strchr(node->text, '\n') == NULL) return true;
   tnm_diag_spec spec = {"E0013", node->pos, "begins here"};
-  size_t id = tnm_diag(diags, &spec, "an expression must stand on one line");
-  tnm_diag_help(diags, id, "write it behind its key, in quotes if need be");
+  size_t id =
+      tnm_diag_add(diags, &spec, "an expression must stand on one line");
+  tnm_diag_add_help(diags, id, "write it behind its key, in quotes if need be");
   return false;
 }
 
@@ -277,7 +281,7 @@ static size_t report_name(tnm_diags *diags, const tnm_tree *node,
   char text[160];
   snprintf(text, sizeof text, format, what);
   tnm_diag_spec spec = {"E0015", node->pos, NULL};
-  return tnm_diag(diags, &spec, "`%.80s` %s", node->text, text);
+  return tnm_diag_add(diags, &spec, "`%.80s` %s", node->text, text);
 }
 
 static bool is_word(const char *text, const char *first, const char *rest) {
@@ -294,15 +298,16 @@ bool tnm_read_name(tnm_diags *diags, const tnm_tree *node, const char *what) {
   if (strcmp(node->text, "tn") == 0 || strncmp(node->text, "tn_", 3) == 0) {
     size_t id =
         report_name(diags, node, "is reserved and cannot name %s", what);
-    tnm_diag_help(diags, id, "names in C that begin with `tn_` are ours");
+    tnm_diag_add_help(diags, id, "names in C that begin with `tn_` are ours");
     return false;
   }
   if (is_word(node->text, LOWER, LOWER DIGITS "_")) return true;
   size_t id = report_name(diags, node, "cannot be the name of %s", what);
-  tnm_diag_help(diags, id,
-                "use lower-case letters, digits and `_`, a letter first, at "
-                "most %d",
-                TNM_MAX_NAME);
+  tnm_diag_add_help(
+      diags, id,
+      "use lower-case letters, digits and `_`, a letter first, at "
+      "most %d",
+      TNM_MAX_NAME);
   return false;
 }
 
@@ -311,9 +316,9 @@ bool tnm_read_member_name(tnm_diags *diags, const tnm_tree *node,
   if (!tnm_read_name(diags, node, what)) return false;
   if (!is_reserved(node->text)) return true;
   size_t id = report_name(diags, node, "is reserved and cannot name %s", what);
-  tnm_diag_help(diags, id,
-                "keywords of C and C++ and the words of expressions and "
-                "examples are taken");
+  tnm_diag_add_help(diags, id,
+                    "keywords of C and C++ and the words of expressions and "
+                    "examples are taken");
   return false;
 }
 
@@ -332,17 +337,19 @@ bool tnm_read_symbol(tnm_diags *diags, const tnm_tree *node) {
   if (!tnm_check_scalar(diags, node, "a C name")) return false;
   if (is_library_function(node->text)) {
     const size_t id = report_name(diags, node, "is a function of %s", "C");
-    tnm_diag_help(diags, id,
-                  "its prototype is another: write a function of your own that "
-                  "calls it");
+    tnm_diag_add_help(
+        diags, id,
+        "its prototype is another: write a function of your own that "
+        "calls it");
     return false;
   }
   bool word = is_word(node->text, LOWER UPPER "_", LOWER UPPER DIGITS "_");
   if (word && strncmp(node->text, "tn_", 3) != 0 && !is_reserved(node->text))
     return true;
   size_t id = report_name(diags, node, "cannot be a C name of %s", "yours");
-  tnm_diag_help(diags, id,
-                "use an identifier that begins with the plugin's name; `tn_` "
-                "is ours");
+  tnm_diag_add_help(
+      diags, id,
+      "use an identifier that begins with the plugin's name; `tn_` "
+      "is ours");
   return false;
 }

@@ -332,19 +332,19 @@ static void report_unknown(tnm_diags *diags, const tnm_schema *schema,
   snprintf(under, sizeof under, "not %s %s key",
            strchr("aeiou", schema->noun[0]) != NULL ? "an" : "a", schema->noun);
   tnm_diag_spec spec = {"E0012", entry->key_pos, under};
-  size_t id = tnm_diag(diags, &spec, "unknown key `%s` in %s", entry->key,
-                       schema->what);
+  size_t id = tnm_diag_add(diags, &spec, "unknown key `%s` in %s", entry->key,
+                           schema->what);
   if (strchr(entry->key, ' ') != NULL) {
-    tnm_diag_help(diags, id, "a value that holds `, ` needs double quotes");
+    tnm_diag_add_help(diags, id, "a value that holds `, ` needs double quotes");
     return;
   }
   const char *names[MAX_SCHEMA_KEYS];
   const size_t n = key_names(schema, names);
   const char *owner = owner_of(entry->key);
   if (tn__find_nearest_word(entry->key, names, n) == NULL && owner != NULL)
-    tnm_diag_help(diags, id, "`%s` is a key of %s", entry->key, owner);
+    tnm_diag_add_help(diags, id, "`%s` is a key of %s", entry->key, owner);
   else
-    tnm_suggest(diags, id, entry->key, names, n);
+    tnm_suggest_word(diags, id, entry->key, names, n);
 }
 
 static const char *form_name(int forms) {
@@ -369,22 +369,22 @@ static const char *form_name(int forms) {
 static void report_form(tnm_diags *diags, const tnm_key *key,
                         const tnm_tree *value) {
   tnm_diag_spec spec = {"E0013", value->pos, form_name(value->kind)};
-  size_t id = tnm_diag(diags, &spec, "`%s` must be %s", key->name,
-                       form_name(key->forms));
-  tnm_diag_help(diags, id, "`%s`: %s", key->name, key->doc);
+  size_t id = tnm_diag_add(diags, &spec, "`%s` must be %s", key->name,
+                           form_name(key->forms));
+  tnm_diag_add_help(diags, id, "`%s`: %s", key->name, key->doc);
 }
 
 static void report_empty(tnm_diags *diags, const tnm_key *key,
                          const tnm_tree *value) {
   tnm_diag_spec spec = {"E0013", value->key_pos, "nothing follows"};
-  size_t id = tnm_diag(diags, &spec, "`%s` has no value", key->name);
-  tnm_diag_help(diags, id, "`%s`: %s", key->name, key->doc);
+  size_t id = tnm_diag_add(diags, &spec, "`%s` has no value", key->name);
+  tnm_diag_add_help(diags, id, "`%s`: %s", key->name, key->doc);
 }
 
 static void report_long(tnm_diags *diags, const tnm_tree *value) {
   tnm_diag_spec spec = {"E0007", value->key_pos, NULL};
-  tnm_diag(diags, &spec, "`%s` has more than %d items", value->key,
-           TNM_MAX_KEYS);
+  tnm_diag_add(diags, &spec, "`%s` has more than %d items", value->key,
+               TNM_MAX_KEYS);
 }
 
 static bool check_form(tnm_diags *diags, const tnm_key *key,
@@ -429,8 +429,9 @@ bool tnm_schema_keys(tnm_diags *diags, const tnm_schema *schema,
                      tnm_tree *value) {
   if (value->kind != TNM_MAP) {
     tnm_diag_spec spec = {"E0013", value->pos, form_name(value->kind)};
-    size_t id = tnm_diag(diags, &spec, "%s must be a mapping", schema->what);
-    tnm_diag_help(diags, id, "write `{%s: ...}`", schema->keys[0].name);
+    size_t id =
+        tnm_diag_add(diags, &spec, "%s must be a mapping", schema->what);
+    tnm_diag_add_help(diags, id, "write `{%s: ...}`", schema->keys[0].name);
     return false;
   }
   for (tnm_tree *entry = value->first; entry != NULL; entry = entry->next) {
@@ -450,12 +451,12 @@ static bool is_misspelt(const tnm_schema *schema, const tnm_tree *map,
   return false;
 }
 
-static tnm_pos beginning(const tnm_tree *map) {
+static tnm_pos start_of(const tnm_tree *map) {
   return map->first != NULL ? map->first->key_pos : map->pos;
 }
 
 /* The most common value of a key, if there is one. */
-static const char *sample(const char *key) {
+static const char *sample_of(const char *key) {
   static const char *const samples[][2] = {{"opgen", "1"},
                                            {"release", "1"},
                                            {"license", "Apache-2.0"},
@@ -471,11 +472,11 @@ void tnm_schema_required(tnm_diags *diags, const tnm_schema *schema,
     if (!key->required || tnm_tree_has(value, key->name) ||
         is_misspelt(schema, value, key->name))
       continue;
-    tnm_diag_spec spec = {"E0011", beginning(value), "begins here"};
+    tnm_diag_spec spec = {"E0011", start_of(value), "begins here"};
     size_t id =
-        tnm_diag(diags, &spec, "%s needs `%s`", schema->what, key->name);
-    tnm_diag_help(diags, id, "add `%s: %s`: %s", key->name, sample(key->name),
-                  key->doc);
+        tnm_diag_add(diags, &spec, "%s needs `%s`", schema->what, key->name);
+    tnm_diag_add_help(diags, id, "add `%s: %s`: %s", key->name,
+                      sample_of(key->name), key->doc);
   }
 }
 

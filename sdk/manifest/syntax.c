@@ -69,14 +69,14 @@ static bool is_own_line(const reader *r, size_t at) {
 }
 
 /* The end without trailing blanks and line ends. */
-static size_t trimmed(const reader *r, size_t begin, size_t end) {
+static size_t trim_end(const reader *r, size_t begin, size_t end) {
   while (end > begin && strchr(" \r\n", r->text[end - 1]) != NULL) --end;
   return end;
 }
 
 /* ---------------------------------------------------------------- comments */
 
-static void append(tnm_comment **list, tnm_comment *comment) {
+static void append_comment(tnm_comment **list, tnm_comment *comment) {
   while (*list != NULL) list = &(*list)->next;
   *list = comment;
 }
@@ -87,40 +87,40 @@ static bool is_open(const reader *r, const tnm_syntax *node) {
 
 /* A comment continues the one above it that follows a value, if both have the
  * same column. */
-static bool goes_on(const reader *r, const tnm_comment *comment) {
+static bool continues_comment(const reader *r, const tnm_comment *comment) {
   return r->trailing != NULL && r->trailing->column == comment->column &&
          lines_between(r, r->trailing->end, comment->begin) == 1;
 }
 
-static void attach(reader *r, tnm_comment *comment, size_t from) {
+static void attach_comment(reader *r, tnm_comment *comment, size_t from) {
   const bool same_line = lines_between(r, from, comment->begin) == 0;
   if (same_line && !r->begun && r->page != NULL && r->page->marked) {
-    append(&r->page->mark, comment);
+    append_comment(&r->page->mark, comment);
   } else if (same_line && r->touched != NULL) {
     tnm_syntax *node = r->touched;
-    append(is_open(r, node) ? &node->head : &node->trail, comment);
+    append_comment(is_open(r, node) ? &node->head : &node->trail, comment);
     r->trailing = comment;
-  } else if (is_own_line(r, comment->begin) && goes_on(r, comment)) {
+  } else if (is_own_line(r, comment->begin) && continues_comment(r, comment)) {
     r->trailing->next = comment;
     r->trailing = comment;
   } else {
-    append(&r->pending, comment);
+    append_comment(&r->pending, comment);
     r->trailing = NULL;
   }
 }
 
-static void take_comment(reader *r, size_t begin, size_t end, size_t from) {
+static void read_comment(reader *r, size_t begin, size_t end, size_t from) {
   tnm_comment *comment = tn__arena_alloc(r->arena, sizeof *comment);
   if (comment == NULL) return;
   *comment = (tnm_comment){.begin = begin,
-                           .end = trimmed(r, begin, end),
+                           .end = trim_end(r, begin, end),
                            .column = column_of(r, begin),
                            .blank = lines_between(r, from, begin) > 1};
-  attach(r, comment, from);
+  attach_comment(r, comment, from);
 }
 
 /* Reads the comments from the end of the last token to `to`. */
-static void scan(reader *r, size_t to) {
+static void read_comments(reader *r, size_t to) {
   for (size_t i = r->end; i < to; ++i) {
     if (r->text[i] != '#') continue;
     size_t end = i;
@@ -129,7 +129,7 @@ static void scan(reader *r, size_t to) {
       for (size_t k = 0; k < r->depth; ++k)
         r->levels[k].node->commented |= r->levels[k].node->flow;
     else
-      take_comment(r, i, end, r->end);
+      read_comment(r, i, end, r->end);
     if (r->flow == 0) r->end = end;
     i = end;
   }
@@ -145,7 +145,7 @@ static tnm_syntax *new_node(reader *r) {
 
 /* Attaches the comments before a key or an item. Comments at the top of a
  * document remain there for any order of entries. */
-static void take_before(reader *r, tnm_syntax *node, size_t begin) {
+static void attach_before(reader *r, tnm_syntax *node, size_t begin) {
   const char *dash = memchr(r->text + r->end, '-', begin - r->end);
   const size_t to = dash != NULL ? (size_t)(dash - r->text) : begin;
   const size_t lines = lines_between(r, r->end, to);
@@ -156,7 +156,7 @@ static void take_before(reader *r, tnm_syntax *node, size_t begin) {
     r->page->blank = node->blank;
     node->blank = false;
   } else {
-    append(&node->before, r->pending);
+    append_comment(&node->before, r->pending);
   }
   r->pending = NULL;
   r->trailing = NULL;
@@ -177,19 +177,19 @@ static void link_child(tnm_syntax *parent, tnm_syntax *node) {
 static tnm_syntax *begin_value(reader *r, size_t begin, bool below) {
   level *parent = r->depth > 0 ? &r->levels[r->depth - 1] : NULL;
   tnm_syntax *node = parent != NULL ? parent->open : NULL;
-  scan(r, begin);
+  read_comments(r, begin);
   if (node != NULL && below) {
-    append(&node->before, r->pending);
+    append_comment(&node->before, r->pending);
     r->pending = NULL;
   }
   if (node == NULL) node = new_node(r);
   if (node == NULL) return NULL;
   if (parent == NULL) {
     r->page->root = node;
-    if (below) take_before(r, node, begin);
+    if (below) attach_before(r, node, begin);
     return node;
   }
-  if (parent->open == NULL) take_before(r, node, begin);
+  if (parent->open == NULL) attach_before(r, node, begin);
   parent->open = NULL;
   link_child(parent->node, node);
   return node;
@@ -215,19 +215,19 @@ static bool continues_prose(const reader *r, size_t begin, size_t end) {
   return false;
 }
 
-static void take_key(reader *r, const yaml_event_t *event, size_t begin,
+static void read_key(reader *r, const yaml_event_t *event, size_t begin,
                      size_t end) {
   if (memchr(r->text + r->end, '?', begin - r->end) != NULL ||
       lines_between(r, begin, end) > 0)
     r->page->odd_keys = true;
-  scan(r, begin);
+  read_comments(r, begin);
   tnm_syntax *node = new_node(r);
   if (node == NULL) return;
   node->name = tn__arena_text(r->arena, (const char *)event->data.scalar.value,
                               event->data.scalar.length);
   node->key = begin;
   node->key_end = end;
-  take_before(r, node, begin);
+  attach_before(r, node, begin);
   r->levels[r->depth - 1].open = node;
   r->touched = node;
   r->end = end;
@@ -266,7 +266,7 @@ static void end_block_scalar(reader *r, tnm_syntax *node) {
   if (hash != NULL) {
     r->touched = node;
     r->end = node->begin;
-    take_comment(r, header, eol, node->begin);
+    read_comment(r, header, eol, node->begin);
     node->head = node->trail;
     node->trail = NULL;
   }
@@ -277,7 +277,7 @@ static void end_block_scalar(reader *r, tnm_syntax *node) {
   r->trailing = NULL;
 }
 
-static void take_scalar(reader *r, const yaml_event_t *event) {
+static void read_scalar(reader *r, const yaml_event_t *event) {
   const size_t begin = to_byte(r, event->start_mark.index);
   const size_t end = to_byte(r, event->end_mark.index);
   const yaml_scalar_style_t style = event->data.scalar.style;
@@ -290,7 +290,7 @@ static void take_scalar(reader *r, const yaml_event_t *event) {
     return;
   }
   if (expects_key(r)) {
-    take_key(r, event, begin, end);
+    read_key(r, event, begin, end);
     return;
   }
   tnm_syntax *node = begin_value(r, begin, true);
@@ -349,7 +349,7 @@ static void end_block(reader *r, tnm_syntax *node) {
 
 static void close_level(reader *r, const yaml_event_t *event) {
   tnm_syntax *node = r->levels[r->depth - 1].node;
-  scan(r, to_byte(r, event->start_mark.index));
+  read_comments(r, to_byte(r, event->start_mark.index));
   --r->depth;
   if (!node->flow) {
     end_block(r, node);
@@ -365,7 +365,7 @@ static void close_level(reader *r, const yaml_event_t *event) {
 
 static void start_document(reader *r, const yaml_event_t *event) {
   r->page = NULL;
-  scan(r, to_byte(r, event->start_mark.index));
+  read_comments(r, to_byte(r, event->start_mark.index));
   tnm_page *page = tn__arena_alloc(r->arena, sizeof *page);
   if (page == NULL) return;
   *page = (tnm_page){.marked = !event->data.document_start.implicit};
@@ -383,13 +383,13 @@ static void start_document(reader *r, const yaml_event_t *event) {
 
 /* Attaches comments below a root that is no block. */
 static void end_document(reader *r, const yaml_event_t *event) {
-  scan(r, to_byte(r, event->start_mark.index));
+  read_comments(r, to_byte(r, event->start_mark.index));
   if (r->page != NULL && r->page->root != NULL)
-    append(&r->page->root->tail, r->pending);
+    append_comment(&r->page->root->tail, r->pending);
   r->pending = NULL;
 }
 
-static void take(reader *r, const yaml_event_t *event) {
+static void handle_event(reader *r, const yaml_event_t *event) {
   switch (event->type) {
     case YAML_DOCUMENT_START_EVENT:
       start_document(r, event);
@@ -398,7 +398,7 @@ static void take(reader *r, const yaml_event_t *event) {
       end_document(r, event);
       break;
     case YAML_SCALAR_EVENT:
-      take_scalar(r, event);
+      read_scalar(r, event);
       break;
     case YAML_SEQUENCE_START_EVENT:
       open_level(r, event, TNM_LIST);
@@ -430,7 +430,7 @@ tnm_page *tnm_syntax_read(tn__arena *arena, const char *text, size_t n) {
       break;
     }
     more = event.type != YAML_STREAM_END_EVENT;
-    take(&r, &event);
+    handle_event(&r, &event);
     yaml_event_delete(&event);
   }
   yaml_parser_delete(&parser);

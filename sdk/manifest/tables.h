@@ -64,8 +64,8 @@ extern const tnm_table tnm_table_op;
 
 /* Inline, because these functions run for every member of every plugin at load.
  * Tests whether the writer of `object` knew the member. */
-static inline bool tnm_has(const tnm_table *table, const void *object,
-                           const tnm_member *m) {
+static inline bool tnm_has_member(const tnm_table *table, const void *object,
+                                  const tnm_member *m) {
   uint32_t size = table->size;
   if (table->first_size)
     memcpy(&size, (const char *)object + table->size_offset, sizeof size);
@@ -82,10 +82,10 @@ static inline int64_t tnm_unzigzag(uint64_t raw) {
 
 /* A scalar as the number that the codec writes: signed values in zigzag,
  * doubles as their bits. 0 if the object does not have the member. */
-static inline uint64_t tnm_get(const tnm_table *table, const void *object,
-                               const tnm_member *m) {
+static inline uint64_t tnm_get_scalar(const tnm_table *table,
+                                      const void *object, const tnm_member *m) {
   const char *place = (const char *)object + m->offset;
-  if (!tnm_has(table, object, m)) return 0;
+  if (!tnm_has_member(table, object, m)) return 0;
   if (m->size == sizeof(uint32_t)) {
     uint32_t value;
     memcpy(&value, place, sizeof value);
@@ -96,7 +96,7 @@ static inline uint64_t tnm_get(const tnm_table *table, const void *object,
   return m->form == TNM_I64 ? tnm_zigzag((int64_t)value) : value;
 }
 
-void tnm_set(void *object, const tnm_member *m, uint64_t raw);
+void tnm_set_scalar(void *object, const tnm_member *m, uint64_t raw);
 
 /* Member of pointer type, and the length of an array. NULL and 0 if the object
  * does not have it. */
@@ -106,41 +106,41 @@ uint32_t tnm_get_count(const tnm_table *table, const void *object,
                        const tnm_member *m);
 
 /* Element `i` of an array of structs (VALUES or POINTERS). */
-const void *tnm_element(const tnm_member *m, const void *array, size_t i);
+const void *tnm_get_element(const tnm_member *m, const void *array, size_t i);
 
 /* ------------------------------------------------------- reading the bytes */
 
 /* A position in an encoding. After the first fault `why` is set and every read
  * returns zero without moving. */
-typedef struct tnm_reader {
+typedef struct tnm_byte_reader {
   const uint8_t *begin;
   const uint8_t *at;
   const uint8_t *end; /* of the current struct */
   const char *why;
   bool newer; /* written for a newer minor: structs may hold more */
   bool older; /* written for an older minor: structs may end early */
-} tnm_reader;
+} tnm_byte_reader;
 
 /* Tests whether the writer's struct ended before this member: it counts as
  * zero. */
-static inline bool tnm_read_ended(const tnm_reader *reader,
+static inline bool tnm_read_ended(const tnm_byte_reader *reader,
                                   const tnm_table *table) {
   return reader->older && table->first_size && reader->at == reader->end;
 }
 
 /* n bytes, lowest first. */
-uint64_t tnm_read_fixed(tnm_reader *reader, size_t n);
+uint64_t tnm_read_fixed(tnm_byte_reader *reader, size_t n);
 
 /* Nearly all integers are one byte. */
-uint64_t tnm_read_long_varint(tnm_reader *reader, uint64_t max);
-static inline uint64_t tnm_read_varint(tnm_reader *reader, uint64_t max) {
+uint64_t tnm_read_long_varint(tnm_byte_reader *reader, uint64_t max);
+static inline uint64_t tnm_read_varint(tnm_byte_reader *reader, uint64_t max) {
   if (!reader->why && reader->at < reader->end && *reader->at < 0x80 &&
       *reader->at <= max)
     return *reader->at++;
   return tnm_read_long_varint(reader, max);
 }
 
-static inline uint64_t tnm_read_scalar(tnm_reader *reader,
+static inline uint64_t tnm_read_scalar(tnm_byte_reader *reader,
                                        const tnm_member *m) {
   if (m->form == TNM_F64) return tnm_read_fixed(reader, sizeof(double));
   return tnm_read_varint(reader, m->size == 4 ? UINT32_MAX : UINT64_MAX);
@@ -153,15 +153,15 @@ typedef struct tnm_view {
 } tnm_view;
 
 /* Checks the first byte and finds the version of the writer. */
-void tnm_reader_open(tnm_reader *reader, const void *bytes, size_t n);
+void tnm_byte_reader_open(tnm_byte_reader *reader, const void *bytes, size_t n);
 /* After the last read: TN_OK, or TN_PLUGIN with place and reason. */
-tn_code tnm_reader_close(const tnm_reader *reader);
-tnm_view tnm_read_text(tnm_reader *reader);
+tn_code tnm_byte_reader_close(const tnm_byte_reader *reader);
+tnm_view tnm_read_text(tnm_byte_reader *reader);
 /* An array's length, at most as large as the remaining bytes allow. */
-uint32_t tnm_read_count(tnm_reader *reader, const tnm_member *m);
+uint32_t tnm_read_count(tnm_byte_reader *reader, const tnm_member *m);
 /* Enters a growing struct's body; returns the outer end for `leave`. */
-const uint8_t *tnm_read_enter(tnm_reader *reader, const tnm_table *table);
-void tnm_read_leave(tnm_reader *reader, const tnm_table *table,
+const uint8_t *tnm_read_enter(tnm_byte_reader *reader, const tnm_table *table);
+void tnm_read_leave(tnm_byte_reader *reader, const tnm_table *table,
                     const uint8_t *outer);
 
 #endif /* TENON_TABLES_H_ */

@@ -9,7 +9,7 @@
 #include "front.h"
 
 /* Reports why the parser stopped. */
-void tnm_yaml_error(tnm_diags *diags, uint32_t file,
-                    const yaml_parser_t *parser);
+void tnm_report_yaml_error(tnm_diags *diags, uint32_t file,
+                           const yaml_parser_t *parser);
 
 #endif /* TENON_MANIFEST_YAML_ERROR_H_ */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Files in memory behind the system table of base, and a counting allocator.
+ * memory.c: files in memory for the system table of base, and a counting
+ * allocator.
  */
 #include "memory.h"
 
@@ -13,7 +14,7 @@ static struct {
   tn__env env;
   tn__os os;
   size_t live;
-  size_t bytes; /* in those blocks, and the most since memory_env */
+  size_t bytes; /* bytes in those blocks, and their maximum since memory_env */
   size_t peak;
   size_t count;
   size_t fail_at;
@@ -78,7 +79,7 @@ static int close_file(int fd) {
 /* ------------------------------------------------------------------- allocator
  */
 
-static void *allocate(void *ctx, size_t bytes, size_t align) {
+static void *alloc_counted(void *ctx, size_t bytes, size_t align) {
   (void)ctx;
   ++memory.count;
   bool fails =
@@ -94,7 +95,7 @@ static void *allocate(void *ctx, size_t bytes, size_t align) {
   return block;
 }
 
-static void release(void *ctx, void *block) {
+static void free_counted(void *ctx, void *block) {
   (void)ctx;
   memory.live -= block != NULL;
   memory.bytes -= malloc_usable_size(block);
@@ -130,8 +131,8 @@ const tn__env *memory_env(const memory_file *files) {
   memory.os.pread = pread_file;
   memory.os.close = close_file;
   memory.env = *tn__env_default();
-  memory.env.allocator.alloc = allocate;
-  memory.env.allocator.free = release;
+  memory.env.allocator.alloc = alloc_counted;
+  memory.env.allocator.free = free_counted;
   memory.env.os = &memory.os;
   return &memory.env;
 }

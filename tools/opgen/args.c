@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * args.c: takes a command line apart.
+ * args.c: parses a command line.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ typedef struct option {
   const char *choices; /* values with `|` between, or NULL: any */
 } option;
 
-/* The bit of what commands without options take, too. */
+/* The bit of options that every command accepts, also one without options. */
 #define EVERY_COMMAND (1u << 31)
 
 static const option options[] = {
@@ -127,7 +127,7 @@ static bool set_limit(opgen_args *args, const char *value) {
   return false;
 }
 
-/* The options of `opgen new`. */
+/* Sets the options of `opgen new`. */
 static bool set_new(opgen_args *args, const option *o, const char *value) {
   switch (o->bit) {
     case TAKES_KERNELS:
@@ -198,7 +198,8 @@ static bool set(opgen_args *args, const option *o, const char *value) {
   }
 }
 
-/* `-Wdoc` is `-W doc`; `-Werror` is an option of its own. */
+/* Reads a lint option: `-Wdoc` is `-W doc`; `-Werror` is an option of its
+ * own. */
 static bool take_lint(opgen_args *args, unsigned takes, const char *text) {
   if ((takes & TAKES_LINTS) == 0 || strncmp(text, "-W", 2) != 0 ||
       text[2] == '\0' || strcmp(text, "-Werror") == 0)
@@ -207,7 +208,8 @@ static bool take_lint(opgen_args *args, unsigned takes, const char *text) {
   return true;
 }
 
-/* The option at argv[*i], with its value behind `=` or in the next argument. */
+/* Reads the option at argv[*i], with its value after `=` or in the next
+ * argument. */
 static bool take(opgen_args *args, unsigned takes, int argc, char **argv,
                  int *i) {
   const char *text = argv[*i];

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * claims.c: names that two things of a plugin would have in the C that is
- * written, and files that would be written twice. The files are rendered, and
- * each name that they declare is told to a listener: what is written is what is
- * checked.
+ * claims.c: finds names that two parts of a plugin would share in the generated
+ * C, and files that would be written twice. It renders the files with a
+ * listener for each declared name, so the checked names are exactly the written
+ * ones.
  */
 #include <string.h>
 
 #include "emit.h"
 #include "opgen.h"
 
-/* Who has a name. */
+/* The owner of a name. */
 typedef struct claim {
-  const char *owner;            /* "input `x` of `foo`" */
-  tnm_pos pos;                  /* line 0: it is nobody's in particular */
-  const tnm_operator *document; /* of kernels for another's; or NULL */
-  const char *again;            /* what may be declared again; NULL: nothing */
+  const char *owner; /* "input `x` of `foo`" */
+  tnm_pos pos;       /* line 0: no specific owner */
+  const tnm_operator
+      *document;     /* of kernels for another plugin's operator; or NULL */
+  const char *again; /* the declaration that may be repeated; NULL: none */
 } claim;
 
 struct claims {
@@ -25,10 +26,10 @@ struct claims {
   const emit *emit;
   c_listener listener;
   const char *stem;
-  claim file;        /* whose the file is */
-  const char *whole; /* what has the files that are of no manifest */
+  claim file;        /* owner of the file */
+  const char *whole; /* owner of files without a manifest */
   bool header;
-  bool cuda; /* the companion is a program of its own */
+  bool cuda; /* the companion is a separate program */
   bool failed;
 };
 
@@ -51,7 +52,7 @@ static const char *noun_of(const char *list) {
   return list;
 }
 
-/* What the file that is being written is about at the moment. */
+/* The owner of the part that is being written now. */
 static claim claim_of(claims *c) {
   const emit *e = c->emit;
   const tnm_operator *op = e->op;
@@ -59,7 +60,7 @@ static claim claim_of(claims *c) {
   const char *const nowhere[] = {NULL};
   const char *const item[] = {e->list, e->item, "name", NULL};
   const char *name = op->op != NULL ? op->op->name : op->target->op;
-  claim mine = {.pos = tnm_place(op, e->item != NULL ? item : nowhere),
+  claim mine = {.pos = tnm_find_place(op, e->item != NULL ? item : nowhere),
                 .document = op->op == NULL ? op : NULL};
   if (e->item != NULL)
     mine.owner = name_format(&c->names, "%s `%s` of `%s`", noun_of(e->list),
@@ -72,8 +73,8 @@ static claim claim_of(claims *c) {
 /* ------------------------------------------------------------------- clashes
  */
 
-/* Two things clash in one name or in many, and again in the operator that is
- * derived from theirs: the first is said. */
+/* Two parts may share several names, and their derived operators too: only the
+ * first one is reported. */
 static bool is_new(claims *c, tnm_pos a, tnm_pos b) {
   const char *pair = name_format(&c->names, "%u:%u:%u %u:%u:%u", a.file, a.line,
                                  a.column, b.file, b.line, b.column);
@@ -82,7 +83,7 @@ static bool is_new(claims *c, tnm_pos a, tnm_pos b) {
   return true;
 }
 
-/* What one may do about names of the same thing. */
+/* Help for two owners of the same kind. */
 static const char *help_of_same(const claim *a, const claim *b) {
   return a->document != b->document ? "list all kernels for it in one document"
                                     : "give one of them another name";
@@ -95,20 +96,20 @@ static void report(claims *c, const char *what, const char *name,
   if (at->pos.line == 0 || !is_new(c, first->pos, second->pos)) return;
   const tnm_diag_spec spec = {"E0074", at->pos, at->owner};
   const size_t id =
-      tnm_diag(c->diags, &spec, "two %s would be named `%s`", what, name);
+      tnm_diag_add(c->diags, &spec, "two %s would be named `%s`", what, name);
   if (other->pos.line > 0 && strcmp(at->owner, other->owner) == 0) {
-    tnm_diag_also(c->diags, id, other->pos, "%s", other->owner);
-    tnm_diag_help(c->diags, id, "%s", help_of_same(first, second));
+    tnm_diag_add_place(c->diags, id, other->pos, "%s", other->owner);
+    tnm_diag_add_help(c->diags, id, "%s", help_of_same(first, second));
   } else if (other->pos.line > 0) {
-    tnm_diag_also(c->diags, id, other->pos, "%s", other->owner);
-    tnm_diag_help(c->diags, id, "rename %s or %s", other->owner, at->owner);
+    tnm_diag_add_place(c->diags, id, other->pos, "%s", other->owner);
+    tnm_diag_add_help(c->diags, id, "rename %s or %s", other->owner, at->owner);
   } else {
-    tnm_diag_note(c->diags, id, "the other is of %s", other->owner);
-    tnm_diag_help(c->diags, id, "rename %s", at->owner);
+    tnm_diag_add_note(c->diags, id, "the other is of %s", other->owner);
+    tnm_diag_add_help(c->diags, id, "rename %s", at->owner);
   }
 }
 
-/* `key` is the name in its scope. */
+/* Adds a claim; `key` is the name in its scope. */
 static void add(claims *c, const char *what, const char *key, const char *name,
                 const claim *mine) {
   const claim *there = tn__map_get(&c->claims, key);
@@ -122,15 +123,15 @@ static void add(claims *c, const char *what, const char *key, const char *name,
   }
 }
 
-/* "*const o_input_list" and "operators[]" without what is around the name. */
+/* The name in "*const o_input_list" and "operators[]". */
 static const char *bare(claims *c, const char *declarator) {
   const char *begin = strrchr(declarator, ' ');
   begin = begin != NULL ? begin + 1 : declarator;
   return name_format(&c->names, "%.*s", (int)strcspn(begin, "["), begin);
 }
 
-/* A name of a header is everybody's, as is one that is not static; what is
- * static must differ from these, too. */
+/* Receives a declaration. Names of a header, and names that are not static, are
+ * shared by all files; static names must differ from these too. */
 static void tell(void *self, const char *type, const char *declarator,
                  bool again) {
   static const char what[] = "things in C";

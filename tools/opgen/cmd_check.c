@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_check.c: `opgen check`: every mistake of the given manifests and built
- * plugins in one run.
+ * cmd_check.c: `opgen check`: reports every mistake of the listed manifests and
+ * built plugins in one run.
  */
 #include <string.h>
 
@@ -13,10 +13,10 @@ typedef struct check {
   const opgen_args *args;
   lint_levels levels;
   tnm_diags *diags;
-  tn__vec plugins; /* tnm_plugin *: those without mistakes */
+  tn__vec plugins; /* tnm_plugin *, without mistakes */
 } check;
 
-/* False if the check itself could not be done. */
+/* False if the check itself failed. */
 static bool check_manifest(check *c, const char *path) {
   const tnm_read_options options = {
       .with = c->args->with, .n_with = c->args->n_with, .lone = true};
@@ -34,12 +34,12 @@ static bool check_manifest(check *c, const char *path) {
   return false;
 }
 
-/* Manifests come first: they hold the examples of the built plugins. */
+/* Manifests come first: they contain the examples of the built plugins. */
 static bool check_paths(check *c, const char *const *paths, size_t n) {
   bool fine = true;
   for (size_t i = 0; i < n && fine; ++i)
     if (!built_is(paths[i])) fine = check_manifest(c, paths[i]);
-  /* What could be better is said when nothing is wrong any more. */
+  /* lints run only when there are no mistakes */
   const bool lints = fine && tnm_diags_errors(c->diags) == 0;
   for (size_t i = 0; i < c->plugins.n && lints; ++i)
     lint_run(c->plugins.v[i], &c->levels, c->diags);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_diff.c: `opgen diff`: the rows of a comparison, in the order of NEW, and
- * what they amount to.
+ * cmd_diff.c: `opgen diff`: prints the rows of a comparison, in the order of
+ * NEW, and their verdict.
  */
 #include <stdarg.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static char *format_text(diff *d, const char *format, va_list args) {
 
 static const char *place_text(const diff *d, const char *const *path) {
   if (path == NULL || d->written == NULL) return NULL;
-  const tnm_pos pos = tnm_place(d->written, path);
+  const tnm_pos pos = tnm_find_place(d->written, path);
   const size_t n = strlen(d->written->file) + 24;
   char *text = tn__arena_alloc(d->arena, n);
   if (text != NULL)
@@ -48,8 +48,7 @@ void diff_add(diff *d, int kind, const char *const *path, const char *format,
 /* ------------------------------------------------------------------ printing
  */
 
-/* Rows with a place are in columns; texts of more than this are not waited
- * for. */
+/* Rows with a position are in columns; longer texts do not widen the column. */
 enum { MAX_TEXT = 64 };
 
 static int longest(const diff *d, bool op) {
@@ -74,8 +73,8 @@ static void print(const diff *d) {
   }
 }
 
-/* A change of interface is a new operator beside the old one, hence minor; what
- * is only more, and slips, too. */
+/* A change of interface adds a new operator to the old one, so it is minor;
+ * additions and corrections are minor too. */
 static int verdict(const diff *d) {
   int worst = -1, status = EXIT_FINE;
   for (size_t i = 0; i < d->rows.n; ++i) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_docs.c: `opgen docs`: the manual of a plugin, as one Markdown file or as
- * a site. Examples are computed by the built plugin, if there is one.
+ * cmd_docs.c: `opgen docs`: writes the manual of a plugin, as one Markdown file
+ * or as a site. The built plugin, if there is one, computes the examples.
  */
 #include <string.h>
 #include <sys/stat.h>
@@ -16,15 +16,15 @@ static const char *base_name(const char *path) {
   return slash != NULL ? slash + 1 : path;
 }
 
-/* The folder of the manifests, as a length of `path`. */
+/* Length of the folder of the manifests in `path`. */
 static size_t folder_length(const char *path) {
   struct stat info;
   if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return strlen(path);
   return (size_t)(base_name(path) - path);
 }
 
-/* Where the built plugin is: as told, or beside the manifests. False if there
- * is none; then `out` is empty. */
+/* Finds the built plugin: in the option, or next to the manifests. False if
+ * there is none; then `out` is empty. */
 static bool find_built(const opgen_args *args, const tnm_plugin *plugin,
                        tn__buf *out) {
   if (args->plugin != NULL) {
@@ -52,7 +52,7 @@ static void write_contents(tn__buf *out, const docs *d, bool listed) {
   }
 }
 
-/* One line end at the end. */
+/* Leaves one line end at the end. */
 static void trim(tn__buf *out) {
   while (out->n > 1 && out->s[out->n - 2] == '\n') out->s[--out->n] = '\0';
 }
@@ -93,8 +93,8 @@ static bool write_docs(const opgen_args *args, const docs *d) {
   return docs_site(d, args->site);
 }
 
-/* An example that the plugin computes otherwise than the manifest states must
- * not get into a manual. */
+/* A manual must not contain an example with another result than the manifest
+ * states. */
 static bool agrees(const docs *d) {
   bool fine = true;
   for (size_t i = 0; i < d->plugin->n_operators; ++i) {
@@ -115,8 +115,8 @@ static bool agrees(const docs *d) {
   return fine;
 }
 
-/* Whether the file that the command line names is a plugin; one that was only
- * found may be anything, and the pages say that it did not compute. */
+/* A file on the command line must be a plugin. A file that was only found may
+ * be anything; then the pages say that nothing was computed. */
 static bool is_loaded(const opgen_args *args, const trials *t) {
   if (args->plugin == NULL || t->refused == NULL) return true;
   fprintf(stderr, "opgen: %s: nothing can be computed with it: %s\n",

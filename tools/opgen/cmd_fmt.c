@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_fmt.c: `opgen fmt`: manifests in canonical form. A formatter must never
- * change what a manifest means: before anything is written the trees of both
- * texts are compared, and, where the plugin can be read, the tables, byte for
- * byte.
+ * cmd_fmt.c: `opgen fmt`: writes manifests in canonical form. A formatter must
+ * never change the meaning of a manifest. Before anything is written, the trees
+ * of both texts are compared, and the tables byte for byte if the plugin can be
+ * read.
  */
 #include <string.h>
 
@@ -19,9 +19,9 @@ typedef struct job {
 
 /* ---------------------------------------------------------------- the proof */
 
-/* The tables of the plugin that the file belongs to, encoded; with `text` as
- * its content, if given. False if there are none: the manifest has mistakes, or
- * stands alone. */
+/* Encodes the tables of the plugin that the file belongs to; `text`, if any,
+ * replaces its content. False without tables: the manifest has mistakes, or is
+ * alone. */
 static bool encode(const job *j, const tnm_text *text, tn__buf *out) {
   const tnm_read_options options = {.lone = true};
   tnm_diags *diags = tnm_diags_create(tn__env_default());
@@ -71,7 +71,7 @@ static int finish(const job *j, bool only_check) {
 }
 
 static int format_text(job *j, bool only_check) {
-  const uint32_t file = tnm_diags_file(j->diags, j->path, j->text, j->n);
+  const uint32_t file = tnm_diags_add_file(j->diags, j->path, j->text, j->n);
   const tn_code code =
       tnm_layout_text(tn__env_default(), j->diags, file, j->path, &j->out);
   if (code == TN_OK) return finish(j, only_check);

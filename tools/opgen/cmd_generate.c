@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_generate.c: `opgen generate` and `opgen outputs`, the two commands that
- * build files call.
+ * cmd_generate.c: `opgen generate` and `opgen outputs`, the two commands for
+ * build files.
  */
 #include <string.h>
 #include <sys/stat.h>
@@ -47,8 +47,8 @@ static bool is_file(const char *path, const struct stat *want) {
          have.st_ino == want->st_ino;
 }
 
-/* Operator files on the command line say nothing new: plugin.yaml lists them.
- * They are checked, so that a build file cannot name one that is not used. */
+/* plugin.yaml lists the operator files already. Those on the command line are
+ * checked against it, so that a build file cannot name an unused one. */
 static bool all_listed(const opgen_args *args, const tnm_plugin *plugin) {
   for (size_t i = 1; i < args->n_files; ++i) {
     struct stat want;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_new.c: `opgen new`: a project that builds, or one more operator in one
- * that is there. Nothing that exists is written over, except for the list of
- * operators in plugin.yaml, and what was written is taken back if anything
- * fails.
+ * cmd_new.c: `opgen new`: creates a project that builds, or adds an operator to
+ * an existing one. Nothing is overwritten except for the list of operators in
+ * plugin.yaml. If a step fails, all changes are undone.
  */
 #include <errno.h>
 #include <limits.h>
@@ -15,10 +14,10 @@
 
 enum { MAX_MADE = 16, MAX_PATH = 4096, MAX_NAME = 64 };
 
-/* Something that was made, to be taken back. */
+/* A created or changed file, which can be undone. */
 typedef struct made {
   char path[MAX_PATH];
-  char *before; /* text of a file that was changed; NULL: it is new */
+  char *before; /* text of the file before its change; NULL: it is new */
   bool is_dir;
 } made;
 
@@ -32,8 +31,9 @@ typedef struct job {
   char target[2 * MAX_NAME + 32]; /* "nn.softmax@1", with --for */
   char owner[MAX_NAME + 1];
   new_owner found;
-  char installed[2][PATH_MAX]; /* where Tenon has manifests, and bindings */
-  const char *folders[2];      /* those of `installed` that can be said */
+  char installed[2][PATH_MAX]; /* folders of Tenon's manifests, and of its
+                                  bindings */
+  const char *folders[2];      /* the known ones of `installed` */
   bool has_cuda;
   made made[MAX_MADE];
   size_t n_made;
@@ -77,7 +77,7 @@ static bool exists(const char *path) {
   return lstat(path, &about) == 0;
 }
 
-/* A path that is too long becomes one that no file has. */
+/* Builds a path. One that is too long becomes a path that no file has. */
 static void path_of(const job *j, const char *name, char *out) {
   const bool here = strcmp(j->dir, ".") == 0;
   const int n = snprintf(out, MAX_PATH, "%s%s%s", here ? "" : j->dir,
@@ -108,7 +108,7 @@ static bool make_dir(job *j, const char *path) {
   return errno == EEXIST || failed_to("make", path);
 }
 
-/* A new file of the project. */
+/* Writes a new file of the project. */
 static bool write_new(job *j, const char *name, const tn__buf *text) {
   char path[MAX_PATH];
   path_of(j, name, path);
@@ -171,7 +171,7 @@ static bool list_file(job *j, const char *name, const char *file) {
   return fine;
 }
 
-/* Undoes everything, the last first; or only forgets it. */
+/* Undoes all changes, the last one first; or only forgets them. */
 static void conclude(job *j, bool keep) {
   while (j->n_made > 0) {
     made *m = &j->made[--j->n_made];
@@ -191,7 +191,7 @@ static void tell(const job *j) {
 
 /* ------------------------------------------------------------------- stubs */
 
-/* A name that is free: "prelu.c", "prelu_stubs.c", "prelu_stubs2.c", ... */
+/* Finds an unused name: "prelu.c", "prelu_stubs.c", "prelu_stubs2.c", ... */
 static void free_name(const job *j, const new_stubs *stubs, char *name) {
   const char *end = stubs->cuda ? "cu" : "c";
   char path[MAX_PATH];
@@ -223,7 +223,7 @@ static bool write_stubs(job *j, const tnm_plugin *plugin, bool cuda) {
   return fine;
 }
 
-/* Whether the plugin has a companion for CUDA devices. */
+/* Tests whether the plugin has a companion for CUDA devices. */
 static bool has_companion(const tnm_plugin *plugin) {
   const opgen_wanted wanted = {.cuda = true, .names_only = true};
   opgen_files files;
@@ -233,7 +233,7 @@ static bool has_companion(const tnm_plugin *plugin) {
   return any;
 }
 
-/* Reads the plugin with what is there now, and writes what no file defines. */
+/* Reads the plugin with its current files, and writes the missing functions. */
 static bool complete(job *j) {
   char path[MAX_PATH];
   path_of(j, "plugin.yaml", path);
@@ -254,7 +254,8 @@ static bool write_operator(job *j) {
   return write_template(j, name, j->shape->manifest);
 }
 
-/* Meson makes a target of the plugin's name, and has these itself. */
+/* Meson creates a target with the plugin's name; it reserves some names
+ * itself. */
 static bool is_free_target(const job *j) {
   static const char *const taken[] = {"all",      "benchmark", "clean",
                                       "coverage", "dist",      "distcheck",
@@ -270,7 +271,7 @@ static bool is_free_target(const job *j) {
   return true;
 }
 
-/* Two plugins of one name do not load into one host. */
+/* Two plugins of one name cannot be loaded into one host. */
 static bool is_free_plugin(const job *j) {
   char path[PATH_MAX];
   if (!new_is_installed(j->plugin, path)) return true;
@@ -300,7 +301,7 @@ static bool write_project(job *j) {
   return true;
 }
 
-/* What the author has to add by hand: the build file is theirs. */
+/* Prints the lines that the author has to add to the build file. */
 static void tell_build(const job *j) {
   const size_t prefix = strcmp(j->dir, ".") == 0 ? 0 : strlen(j->dir) + 1;
   if (j->shape != NULL && j->shape->is_bound)
@@ -409,15 +410,15 @@ static int bad_name(const char *text, const char *what) {
   return EXIT_USAGE;
 }
 
-/* Generated files of these names are the plugin's. */
+/* Generated files of the plugin have these names. */
 static int taken_name(const char *text, const char *owner) {
   fprintf(stderr, "opgen new: `%s` would have files of %s\n", text, owner);
   say_help("choose another name for the operator");
   return EXIT_USAGE;
 }
 
-/* "plugin.op", or with --missing "plugin" too. EXIT_FINE unless it said
- * something. */
+/* Reads "plugin.op", or with --missing also "plugin". EXIT_FINE unless it
+ * reported a mistake. */
 static int take_name(job *j) {
   const char *text = j->args.files[0];
   const size_t n = strcspn(text, ".");
@@ -436,7 +437,7 @@ static int take_name(job *j) {
   return EXIT_FINE;
 }
 
-/* "cpu,cuda" */
+/* Reads "cpu,cuda". */
 static int take_kernels(job *j, const char *text, bool *cpu) {
   *cpu = false;
   while (*text != '\0') {
@@ -455,7 +456,7 @@ static int take_kernels(job *j, const char *text, bool *cpu) {
   return EXIT_FINE;
 }
 
-/* "nn.softmax" or "nn.softmax@1" */
+/* Reads "nn.softmax" or "nn.softmax@1". */
 static int take_target(job *j, const char *text) {
   const size_t n = strcspn(text, "."), n_op = strcspn(text + n, "@");
   const char *at = text + n + n_op;
@@ -484,8 +485,8 @@ static int take_target(job *j, const char *text) {
   return EXIT_FINE;
 }
 
-/* Where this program is installed, so are the manifests of Tenon's plugins;
- * those of bindings are the plugins. */
+/* Finds the manifests of Tenon's plugins, which are installed with this
+ * program; manifests of bindings are plugins themselves. */
 static void find_installed(job *j) {
   static const char *const beside[] = {OPGEN_MANIFESTS, OPGEN_PLUGINS};
   j->args.installed = j->folders;
@@ -536,7 +537,7 @@ static int take_shape(job *j) {
   return EXIT_FINE;
 }
 
-/* Where the plugin is whose operator `--for` names. */
+/* Finds the plugin of the operator in `--for`. */
 static bool find_owner(job *j) {
   if (j->words.target == NULL) return true;
   j->found = (new_owner){.name = j->owner, .target = j->target};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_show.c: `opgen show`: what an operator computes, what its gradient keeps
- * alive, how it writes and which kernels it has; or the C that would be
- * written.
+ * cmd_show.c: `opgen show`: prints the formulas of an operator, the operands
+ * that its gradient keeps alive, its ways of writing and its kernels; or the
+ * generated C.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -13,7 +13,7 @@ enum { SECOND_COLUMN = 40 };
 
 /* ----------------------------------------------------------- what it means */
 
-/* Width of the longest name on the left of `=`. */
+/* Width of the longest name before `=`. */
 static int name_width(const tn_op *op) {
   size_t width = 0;
   for (uint32_t i = 0; i < op->n_outputs; ++i) {
@@ -28,7 +28,8 @@ static int name_width(const tn_op *op) {
   return (int)width;
 }
 
-/* The formula of each output, or its shape where a kernel decides. */
+/* Prints the formula of each output, or its shape where a kernel computes
+ * it. */
 static void show_outputs(const tn_op *op, int width) {
   for (uint32_t i = 0; i < op->n_outputs; ++i) {
     const tn_arg *out = op->outputs[i];
@@ -64,7 +65,7 @@ static void show_input_gradient(const tn_op *op, uint32_t index, int width) {
   }
 }
 
-/* The inputs of each group in which outputs are linear. */
+/* Prints the inputs of each group in which outputs are linear. */
 static void show_linear(const tn_op *op) {
   enum { MOST_GROUPS = 32 };
   bool any = false;
@@ -168,8 +169,8 @@ static const char *device_name(int32_t type) {
   return type == TN_DEVICE_CUDA ? "cuda" : "cpu";
 }
 
-/* What the kernel takes of all type variables; what the operator does if it
- * takes all. */
+/* The types that the kernel accepts for all type variables; those of the
+ * operator if it accepts all. */
 static uint64_t dtypes_of(const tn_kernel *kernel, const tn_op *op) {
   uint64_t set = 0;
   for (uint32_t i = 0; i < op->n_dtype_vars; ++i) {
@@ -190,7 +191,8 @@ static void add_device(tn__buf *out, const tn_kernel *kernel, const tn_op *op) {
   add_dtypes(out, kernel, op);
 }
 
-/* "   (f16, bf16 compute in f32)", and what `compute` says of each variable. */
+/* Adds "   (f16, bf16 compute in f32)", and the `compute` type of each
+ * variable. */
 static void add_compute(tn__buf *out, const tnm_operator *op,
                         const tn_op *desc) {
   uint64_t narrow = 0;
@@ -210,7 +212,8 @@ static void add_compute(tn__buf *out, const tnm_operator *op,
                                         : "f16, bf16");
 }
 
-/* The same formulas are for the cpu and, in the companion, for CUDA devices. */
+/* The same formulas are used for the cpu and, in the companion, for CUDA
+ * devices. */
 static void show_generated(const tnm_operator *op, const tn_op *desc) {
   tn__buf line;
   tn__buf_init(&line, tn__env_default());
@@ -285,7 +288,7 @@ static int show_c(const tnm_plugin *plugin) {
   return fine ? EXIT_FINE : EXIT_ERRORS;
 }
 
-/* What the author wrote; NAME_grad follows from it. */
+/* Prints the author's operators; NAME_grad follows from them. */
 static void show_written_ones(const tnm_plugin *plugin) {
   size_t n = 0;
   size_t shown = 0;

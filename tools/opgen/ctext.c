@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * ctext.c: string literals and comments of C, broken to fit the page. Any text
- * of a manifest may come here; what comes out is always one literal or one
- * comment.
+ * ctext.c: writes string literals and comments of C, broken to fit the page.
+ * For any text of a manifest the result is always one literal or one comment.
  */
 #include <string.h>
 
@@ -23,15 +22,16 @@ static void escape(tn__buf *out, char c, char last) {
     tn__buf_bytes(out, &c, 1);
 }
 
-/* Where a piece may end: behind so many bytes of text, and of the literal. */
+/* A possible end of a piece: bytes of text before it, and bytes of the
+ * literal. */
 typedef struct piece_end {
   size_t text;
   size_t literal;
 } piece_end;
 
-/* Escapes the longest part of `text` that ends at a line's end or, if it does
- * not fit into `width` columns, after a blank, or wherever it must. Returns
- * its length. */
+/* Escapes the longest part of `text` that ends at a line's end. If that does
+ * not fit into `width` columns, the part ends after a blank, or at any
+ * character. Returns its length. */
 static size_t next_piece(const char *text, size_t width, tn__buf *out) {
   size_t n = 0;
   piece_end blank = {0}, any = {0};
@@ -117,14 +117,14 @@ void c_item_string(c_file *file, const char *text) {
 
 /* ---------------------------------------------------------------- comments */
 
-/* Length of the word at `text`, and of the blanks behind it. */
+/* Length of the word at `text`, and of the blanks after it. */
 static size_t word_at(const char *text, size_t *blanks) {
   const size_t n = strcspn(text, " \t\r\n");
   *blanks = strspn(text + n, " \t\r\n");
   return n;
 }
 
-/* A word without what begins or ends a comment. */
+/* Adds a word without characters that begin or end a comment. */
 static void add_word(c_file *file, const char *word, size_t n) {
   for (size_t i = 0; i < n; ++i) {
     const bool star_slash = i > 0 && word[i] == '/' && word[i - 1] == '*';

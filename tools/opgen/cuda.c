@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cuda.c: the loops of an operator for CUDA, as C++: per output and type a
- * struct that calls the formula, a table of what is launched for it, and the
- * compute function. The rest is the business of tenon/elementwise.cuh.
+ * cuda.c: writes the loops of an operator for CUDA, as C++: per output and type
+ * a struct that calls the formula, a table of its launches, and the compute
+ * function. tenon/elementwise.cuh does the rest.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -26,8 +26,8 @@ static const char *arguments(const kernel_pass *pass, const formula_use *use) {
   return text;
 }
 
-/* Parameters that change are read on the device if a call was recorded, so the
- * struct has to be made there too. */
+/* A recorded call reads changing parameters on the device, so the struct has to
+ * be created there too. */
 static bool is_live(const kernel_pass *pass, const formula_use *use) {
   const tn_op *op = pass->op->op;
   for (uint32_t i = 0; use->n_params > 0 && i < op->n_params; ++i)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * diff_load.c: the two sides of a comparison. What exists is a manifest, a
- * folder of manifests or a built plugin; what does not may be REV:PATH.
+ * diff_load.c: loads the two sides of a comparison. An existing path is a
+ * manifest, a folder of manifests or a built plugin; any other may be REV:PATH.
  */
 #include <errno.h>
 #include <limits.h>
@@ -69,8 +69,7 @@ bool diff_side_whole(diff_side *side) {
   return true;
 }
 
-/* A path within a revision: a folder, and the one file that is meant of it, or
- * "". */
+/* A path in a revision: a folder, and the one file in it, or "". */
 typedef struct within {
   char folder[PATH_MAX];
   char file[PATH_MAX];
@@ -93,8 +92,8 @@ static bool take_apart(const char *path, within *to) {
   return true;
 }
 
-/* The name of a folder, which may not exist any more; it is that of the plugin
- * where no plugin.yaml says another. */
+/* The name of a folder, which may no longer exist. It names the plugin unless
+ * plugin.yaml does. */
 static const char *name_of(const char *folder, char real[PATH_MAX]) {
   if (realpath(folder, real) == NULL)
     (void)snprintf(real, PATH_MAX, "%s", folder);
@@ -110,7 +109,7 @@ static bool join(char to[PATH_MAX], const char *folder, const char *name) {
   return false;
 }
 
-/* What `git show` gives, in a folder of its name within `base`. */
+/* Reads the output of `git show`, in a folder of its name in `base`. */
 static bool read_exported(diff_side *side, const char *revision,
                           const within *from, const char *base) {
   char real[PATH_MAX], folder[PATH_MAX], file[PATH_MAX];
@@ -127,8 +126,8 @@ static bool read_exported(diff_side *side, const char *revision,
   return fine;
 }
 
-/* The folder of a revision, in a temporary one that is gone afterwards: the
- * reading keeps nothing of it. */
+/* Reads the folder of a revision from a temporary one and deletes that. The
+ * reader keeps no reference to it. */
 static bool read_revision(diff_side *side, const char *path,
                           const char *colon) {
   char revision[PATH_MAX], base[PATH_MAX];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * diff_match.c: which items of two lists are the same. What moved are those
- * outside of the longest run that kept its order, so that one item that moves
+ * diff_match.c: finds the equal items of two lists. An item has moved if it is
+ * not in the longest subsequence that kept its order. So one item that moves
  * far is one change and not many.
  */
 #include <string.h>
@@ -33,8 +33,8 @@ void diff_match_pair(diff_match *m, uint32_t old, uint32_t new) {
   m->to_old[new] = old;
 }
 
-/* Lengths of the longest rising runs that end at each item, and the item before
- * it in that run. */
+/* Lengths of the longest rising subsequences that end at each item, and the
+ * item before it in each. */
 static uint32_t longest(const diff_match *m, uint32_t *length, uint32_t *from) {
   uint32_t best = UINT32_MAX;
   for (uint32_t i = 0; i < m->n_old; ++i) {

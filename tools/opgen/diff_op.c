@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * diff_op.c: what became of the operators of a plugin: which there are and in
- * which order, what each says of itself, its gradient, and its kernels.
+ * diff_op.c: compares the operators of a plugin: which exist and in which
+ * order, their properties, gradients and kernels.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -49,12 +49,12 @@ static uint32_t kind_of(const tn_gradient *g) {
   return g != NULL && g->kind <= TN_GRADIENT_GRAPH ? g->kind : TN_GRADIENT_NONE;
 }
 
-/* What a name of `op`, of either side, is in NEW. */
+/* The name in NEW of a name of `op`, of either side. */
 static const char *new_name(const diff *d, const tn_op *op, const char *name) {
   return op == d->a ? diff_renamed(d, name) : name;
 }
 
-/* The gradient of the input that has this name in NEW. */
+/* The gradient of the input with this name in NEW. */
 static const tn_input_gradient *gradient_of(const diff *d, const tn_op *op,
                                             const char *name) {
   for (uint32_t i = 0; op->gradient != NULL && i < op->gradient->n_inputs; ++i)
@@ -70,7 +70,7 @@ static const char *need_name(const tn_op *op, const tn_need *need) {
   return need->index < op->n_outputs ? op->outputs[need->index]->name : "";
 }
 
-/* Whether `op` keeps what `need` of `other` does, or more of it. */
+/* Tests whether `op` keeps as much as `need` of `other`, or more. */
 static bool is_kept(const diff *d, const tn_op *op, const tn_input_gradient *g,
                     const tn_need *need) {
   const tn_op *other = op == d->a ? d->b : d->a;
@@ -100,7 +100,7 @@ static void compare_needs(diff *d, const char *name, const tn_input_gradient *a,
                need_prefix(&b->needs[i]), need_name(d->b, &b->needs[i]));
 }
 
-/* Where the manifest has the formulas of a gradient. */
+/* The key of a gradient's formulas in the manifest. */
 static const char *formula_key(const tn_op *op) {
   return kind_of(op->gradient) == TN_GRADIENT_GRAPH ? "graph" : "formula";
 }
@@ -173,8 +173,7 @@ static const char *full_name(diff *d, const char *plugin, const char *name) {
   return diff_text(text, name);
 }
 
-/* Makes `name`, which is that of `a` or `b`, the operator that rows are about.
- */
+/* Makes `name`, that of `a` or `b`, the operator of the next rows. */
 static void turn_to(diff *d, const tn_op *a, const tn_op *b, const char *name) {
   const tn_plugin *tables = b != NULL ? d->new->tables : d->old->tables;
   d->a = a;
@@ -186,7 +185,7 @@ static void turn_to(diff *d, const tn_op *a, const tn_op *b, const char *name) {
   d->was = a != NULL ? manifest_of(d->old, a->name) : NULL;
 }
 
-/* Written by opgen, from an operator that is compared by itself. */
+/* Tests for an operator that opgen derived from one that is compared itself. */
 static bool is_derived(const diff *d) {
   return d->written != NULL && d->written->parent != NULL;
 }
@@ -236,7 +235,7 @@ static void compare_operators(diff *d, const diff_match *m) {
 /* ------------------------------------------------------------------- kernels
  */
 
-/* Kernels are known by id and pass. */
+/* Finds a kernel by id and pass. */
 static const tn_kernel *find_kernel(const tn_plugin *tables,
                                     const tn_kernel *kernel) {
   for (uint32_t i = 0; i < tables->n_kernels; ++i) {
@@ -273,7 +272,7 @@ static void compare_kernel(diff *d, const tn_kernel *a, const tn_kernel *b) {
              "%skernel %s is not deterministic any more", pass_name(b), b->id);
 }
 
-/* Where kernels of "nn.convolution@1" are written: with the operator, or in a
+/* The document with the kernels of "nn.convolution@1": the operator, or a
  * `kernels_for`. */
 static const tnm_operator *writer_of(const diff_side *side, const char *full,
                                      const char *target) {
@@ -287,7 +286,8 @@ static const tnm_operator *writer_of(const diff_side *side, const char *full,
   return own ? manifest_of(side, full + n + 1) : NULL;
 }
 
-/* "nn.convolution@1" is the operator that `turn_to` would name. */
+/* Makes the operator of a kernel, "nn.convolution@1", current like
+ * set_current. */
 static void turn_to_kernel(diff *d, const tn_kernel *kernel) {
   const size_t n = strcspn(kernel->op, "@");
   d->excused = false;
@@ -295,8 +295,8 @@ static void turn_to_kernel(diff *d, const tn_kernel *kernel) {
   d->written = writer_of(d->new, d->name, kernel->op);
 }
 
-/* Whether the tables have the operator, with the same interface, or it is
- * another plugin's. */
+/* Tests whether the tables have the operator with the same interface, or it
+ * belongs to another plugin. */
 static bool has_operator(diff *d, const tn_plugin *tables,
                          const tn_kernel *kernel) {
   const size_t n = strlen(tables->name);
@@ -339,7 +339,7 @@ static void compare_kernels(diff *d) {
 /* ------------------------------------------------------------------ the plugin
  */
 
-/* By a plugin.yaml, which has to name a licence; a file that stands alone has
+/* Tests for a plugin.yaml, which must name a licence; a single file has
  * none. */
 static bool is_described(const tn_plugin *plugin) {
   return plugin->license != NULL;
@@ -394,8 +394,8 @@ static void compare_plugin(diff *d) {
              "release is still %u although the plugin changed", new->release);
 }
 
-/* Operators that only gradients use are found by their names; derived ones
- * stand behind all others, whatever is added. */
+/* Operators that only gradients use are found by their names. Derived ones
+ * follow all others, so additions move them. */
 static void loosen(bool *loose, const tn_plugin *tables) {
   for (uint32_t i = 0; i < tables->n_operators; ++i)
     loose[i] = (tables->operators[i]->flags & TN_OP_BACKWARD_ONLY) != 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * diff_operands.c: what became of types, inputs, outputs, states, their shapes,
- * and of the requirements. Operands are positions for what is compiled, names
- * for what is saved, and rules for both.
+ * diff_operands.c: compares types, inputs, outputs, states, their shapes, and
+ * the requirements. Compiled code uses operands by position, saved graphs by
+ * name, and rules by both.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -33,12 +33,12 @@ static const char *operand_name(const tn_op *op, uint32_t list,
 /* ------------------------------------------------------------------ programs
  */
 
-/* Whether a name of OLD and one of NEW mean the same thing. */
+/* Tests whether a name of OLD and one of NEW mean the same item. */
 static bool same_name(const diff *d, const char *old, const char *new) {
   return strcmp(diff_renamed(d, old), new) == 0;
 }
 
-/* Whether leaves name the same thing, wherever it stands. */
+/* Tests whether leaves name the same item, in any position. */
 static bool same_leaf(const diff *d, const tn_node *a, const tn_node *b) {
   switch (a->op) {
     case TN_NODE_CONST:
@@ -59,7 +59,7 @@ static bool same_leaf(const diff *d, const tn_node *a, const tn_node *b) {
   }
 }
 
-/* Operands of a node are earlier nodes, so this ends. */
+/* Operands of a node are earlier nodes, so the recursion ends. */
 static bool same_node(const diff *d, uint32_t old, uint32_t new) {
   const tn_node *a = &d->a->nodes[old], *b = &d->b->nodes[new];
   const uint32_t n = tnm_node_arity(a->op);
@@ -113,7 +113,7 @@ static const char *computes_in(const tnm_operator *op, uint32_t var) {
   return tn__dtype_name(op->compute[var]);
 }
 
-/* Of two manifests: built plugins do not tell. */
+/* For two manifests only: built plugins do not contain `compute`. */
 static void compare_compute(diff *d, uint32_t a, uint32_t b) {
   if (d->was == NULL || d->written == NULL) return;
   const char *name = d->b->dtype_vars[b]->name;
@@ -139,14 +139,14 @@ static void compare_variables(diff *d) {
 /* --------------------------------------------------------------- one operand
  */
 
-/* The operands that are compared. */
+/* The compared operands. */
 typedef struct pair {
   uint32_t list;
   const tn_arg *a;
   const tn_arg *b;
 } pair;
 
-/* A flag that appears or goes: what either means. */
+/* A flag, with the consequences of its addition and of its removal. */
 typedef struct flag_rule {
   uint32_t flag;
   const char *key;
@@ -191,7 +191,7 @@ static void compare_role(diff *d, const pair *p) {
            roles[p->b->role]);
 }
 
-/* The name of the input that an index means, or NULL. */
+/* The name of the input at an index, or NULL. */
 static const char *input_at(const tn_op *op, uint32_t index) {
   return index < op->n_inputs ? op->inputs[index]->name : NULL;
 }
@@ -349,7 +349,7 @@ static void compare_list(diff *d, uint32_t list, const diff_match *m) {
 /* -------------------------------------------------------------- requirements
  */
 
-/* The requirement of one side that `that` of the other is. */
+/* The requirement of one side that matches `that` of the other. */
 static const tn_require *find_require(const diff *d, const tn_op *op,
                                       const char *that) {
   for (uint32_t i = 0; i < op->n_requires; ++i) {
@@ -383,7 +383,7 @@ static void compare_requirements(diff *d) {
 void diff_operands(diff *d) {
   diff_match m[3];
   compare_variables(d);
-  /* All names before the first rule, which may name any of them. */
+  /* all names before the first rule, which may name any of them */
   for (uint32_t list = 0; list < 3; ++list)
     if (!match_list(d, list, &m[list])) return;
   for (uint32_t list = 0; list < 3; ++list) compare_list(d, list, &m[list]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * diff_params.c: what became of the parameters. They are members of a struct
- * that kernels are compiled with, names that calls and saved graphs give, and
- * values that both may leave out.
+ * diff_params.c: compares the parameters. Compiled kernels use them as members
+ * of a struct; calls and saved graphs use their names and values, and may omit
+ * values.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -68,7 +68,7 @@ typedef struct bound {
   char text[40];
 } bound;
 
-/* As short as it reads back. */
+/* Prints the shortest text that reads back exactly. */
 static void print_real(double value, char *out, size_t size) {
   tn__buf text;
   tn__buf_init(&text, tn__env_default());
@@ -217,7 +217,8 @@ static diff_list names_of(diff *d, const tn_op *op) {
   return (diff_list){names, op->n_params};
 }
 
-/* An alias says what was renamed; without one, the same place and type do. */
+/* Finds renamed parameters: an alias names the old one; without an alias, the
+ * same position and type do. */
 static void find_renamed(const diff *d, diff_match *m) {
   for (uint32_t i = 0; i < m->n_new; ++i) {
     const tn_field *b = d->b->params[i];

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * docs_page.c: the page of one operator: what it is, formulas, parameters,
- * operands, gradient, examples, kernels, in this order on every page.
+ * docs_page.c: writes the page of one operator: description, formulas,
+ * parameters, operands, gradient, examples, kernels, in this order on every
+ * page.
  */
 #include <inttypes.h>
 #include <string.h>
 
 #include "docs.h"
 
-/* What is being written. */
+/* The state of one page. */
 typedef struct page {
   tn__buf *out;
   const docs *docs;
@@ -48,7 +49,8 @@ static void write_life(const page *p) {
   tn__buf_add(p->out, "\n\n");
 }
 
-/* The author's headings would be taller than ours: they become bold. */
+/* Headings of the author would be larger than those of the page: they become
+ * bold. */
 static void write_doc(const page *p, const char *doc) {
   bool fenced = false;
   for (const char *line = doc; *line != '\0';) {
@@ -172,7 +174,7 @@ static void write_input_gradient(const page *p, uint32_t i) {
   tn__buf_add(p->out, "\n");
 }
 
-/* The inputs of each group in which outputs are linear. */
+/* Writes the inputs of each group in which outputs are linear. */
 static void write_linear(const page *p) {
   enum { MOST_GROUPS = 32 };
   const tn_op *op = p->op->op;
@@ -243,7 +245,7 @@ static void write_gradient(const page *p) {
 /* ------------------------------------------------------------------- examples
  */
 
-/* The longest label of an example, so that values line up. */
+/* Width of the longest label of an example, so that values are aligned. */
 static int label_width(const tnm_example *e) {
   size_t width = 0;
   for (size_t i = 0; i < e->n_params; ++i)
@@ -272,7 +274,8 @@ static void write_items(const page *p, const tnm_example_item *items, size_t n,
   }
 }
 
-/* What is given: parameters, inputs, states, and gradients of outputs. */
+/* Writes the inputs of a call: parameters, inputs, states, and gradients of
+ * outputs. */
 static void write_given(const page *p, const tnm_example *e, int width) {
   for (size_t i = 0; i < e->n_params; ++i)
     tn__buf_add(p->out, "%-*s = %s\n", width, e->params[i].key,
@@ -326,7 +329,7 @@ static void write_example(const page *p, size_t index) {
   tn__buf_add(p->out, "\n\n");
 }
 
-/* Who computed those that were. */
+/* Names the built plugin that computed the examples. */
 static void write_computer(const page *p) {
   const size_t n = p->op->n_examples;
   size_t computed = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * docs_site.c: a manual as a folder of HTML files that needs no server, no
- * network and no script but for its search, which carries its index with it.
+ * docs_site.c: writes a manual as a folder of HTML files. It needs no server,
+ * no network and no script except for its search, which contains its index.
  */
 #include <errno.h>
 #include <string.h>
@@ -238,7 +238,7 @@ static void write_index(tn__buf *out, const docs *d) {
   tn__buf_deinit(&text);
 }
 
-/* The operator before or behind; n_operators if there is none. */
+/* The operator before or after this one; n_operators if there is none. */
 static size_t neighbour(const docs *d, size_t i, bool behind) {
   const size_t n = d->plugin->n_operators;
   for (;;) {
@@ -285,7 +285,7 @@ static void write_page(tn__buf *out, const docs *d, size_t i) {
 /* ---------------------------------------------------------------------- search
  */
 
-/* What a page is found by besides its name and summary. */
+/* Adds the search words of a page besides its name and summary. */
 static void add_words(tn__buf *out, const tn_op *op) {
   tn__buf text;
   tn__buf_init(&text, tn__env_default());
@@ -345,7 +345,7 @@ static bool write_operator(const docs *d, const char *folder, size_t i) {
   return fine;
 }
 
-/* What does not depend on one operator. */
+/* Writes the files that do not depend on one operator. */
 static bool write_common(const docs *d, const char *folder) {
   tn__buf index, script, css;
   tn__buf_init(&index, tn__env_default());

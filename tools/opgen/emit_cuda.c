@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * emit_cuda.c: the companion of a plugin, <plugin>.cuda.so: a plugin of its own
- * that holds every kernel for CUDA of this one's operators: those that compute
- * formulas and those that the author writes. <stem>.gen.cu holds the loops of a
- * manifest, cuda.gen.c the tables, the entry and the note, cuda.gen.h what the
- * generated files share; <stem>.gen.h declares the author's functions.
+ * emit_cuda.c: writes the companion of a plugin, <plugin>.cuda.so. It is a
+ * plugin of its own with every CUDA kernel of this plugin's operators: those
+ * that compute formulas and those that the author writes. <stem>.gen.cu
+ * contains the loops of a manifest, cuda.gen.c the tables, the entry and the
+ * note, cuda.gen.h the declarations that generated files share; <stem>.gen.h
+ * declares the author's functions.
  */
 #include <string.h>
 
@@ -24,7 +25,7 @@ bool has_cuda(const tnm_operator *op) {
 /* --------------------------------------------------------------- the companion
  */
 
-/* Zeroed memory of the arena; NULL once it has run out. */
+/* Zeroed memory of the arena; NULL after it ran out. */
 static void *make(emit *e, size_t bytes) {
   void *memory = tn__arena_alloc(e->arena, bytes + 1);
   if (memory != NULL) memset(memory, 0, bytes);
@@ -85,7 +86,7 @@ static void add_table(tn_plugin *tables, const tn_kernel **kernels,
   if (kernel != NULL) kernels[tables->n_kernels++] = kernel;
 }
 
-/* The lists of the companion's tables. */
+/* Fills the lists of the companion's tables. */
 static void fill_tables(const tnm_plugin *model, tn_plugin *tables,
                         const tn_kernel **kernels, const tn_target **targets) {
   tables->kernels = kernels;
@@ -103,7 +104,7 @@ static void fill_tables(const tnm_plugin *model, tn_plugin *tables,
   }
 }
 
-/* The most tables that kernels of these operators may have. */
+/* The largest possible number of kernel tables of these operators. */
 static size_t most_kernels(const tnm_plugin *plugin) {
   size_t n = 0;
   for (size_t i = 0; i < plugin->n_operators; ++i)
@@ -177,7 +178,7 @@ void emit_cuda_header(emit *e) {
   c_add(&e->c, "\n#ifdef __cplusplus\n}\n#endif\n#endif /* %s */\n", guard);
 }
 
-/* The table of one kernel, and the function behind it. */
+/* Writes the table of one kernel, with its function. */
 static void emit_one(emit *e, const char *plugin, const tnm_operator *from,
                      const tn_kernel *kernel) {
   tn__buf name;
@@ -191,7 +192,7 @@ static void emit_one(emit *e, const char *plugin, const tnm_operator *from,
   tn__buf_deinit(&name);
 }
 
-/* The tables of `added`, which the companion has for `op`. */
+/* Writes the tables of `added`, which the companion has for `op`. */
 static void emit_added(emit *e, const char *plugin, const tnm_operator *op,
                        const tnm_operator *added) {
   e->op = op;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * emit_fields.c: the struct of an operator's parameters or a kernel's options,
- * as the author reads it, and the table by which the host fills it.
+ * emit_fields.c: writes the struct of an operator's parameters or a kernel's
+ * options for the author, and the table by which the host fills it.
  */
 #include <string.h>
 
@@ -190,7 +190,7 @@ static void emit_field(emit *e, const field_set *set, const tn_field *field) {
   c_add(c, "\n");
 }
 
-/* What the note says of the struct holds for the compiler, too. */
+/* Asserts for the compiler that the struct has the layout in the note. */
 static void emit_asserts(emit *e, const field_set *set) {
   c_assert_layout(&e->c, set->type, NULL, set->size);
   for (uint32_t i = 0; i < set->n; ++i)

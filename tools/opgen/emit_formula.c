@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * emit_formula.c: <stem>.formula.gen.h: the formulas of a manifest as functions
- * that the loops of the CPU, those of CUDA and tests call.
+ * emit_formula.c: writes <stem>.formula.gen.h: the formulas of a manifest as
+ * functions for the loops of the CPU, those of CUDA, and tests.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * emit_gradient.c: which inputs have a gradient and what each needs, as the
- * constant tables of op.h.
+ * emit_gradient.c: writes the inputs with a gradient and the needs of each, as
+ * the constant tables of op.h.
  */
 #include <inttypes.h>
 

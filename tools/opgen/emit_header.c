@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * emit_header.c: <stem>.gen.h, the seam between a manifest and the functions
- * that its author writes: structs, positions, and prototypes, so that a wrong
- * signature is an error of the compiler at the author's function. It has no
- * text of the manifest: an edited `doc` compiles no kernel again.
+ * emit_header.c: writes <stem>.gen.h, the interface between a manifest and its
+ * author's functions: structs, positions, and prototypes. So a wrong signature
+ * is a compiler error at the author's function. It contains no text of the
+ * manifest: a change of `doc` recompiles no kernel.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -49,7 +49,7 @@ static bool has_variadic(const tn_op *op) {
          (op->inputs[op->n_inputs - 1]->flags & TN_ARG_VARIADIC) != 0;
 }
 
-/* Positions behind a list of any length are left to arithmetic on n_in. */
+/* Positions after a list of any length are computed from n_in. */
 static void emit_backward(emit *e, const char *macro, const tn_op *op) {
   const char *name = name_format(e, "%s_BACKWARD", macro);
   if (op->gradient == NULL || op->gradient->kind == TN_GRADIENT_NONE) return;
@@ -114,8 +114,8 @@ static bool names_symbol(const tnm_kernel *kernel, const char *symbol) {
   return false;
 }
 
-/* Whether an earlier kernel of the file names the same hook or state, whose
- * prototype then stands already. Other files have headers of their own. */
+/* Tests whether an earlier kernel of the file names the same hook or state, so
+ * that its prototype exists already. Other files have headers of their own. */
 static bool is_repeated(const emit *e, const tnm_kernel *kernel,
                         const char *symbol) {
   const tnm_operator *last = owner_of(e, kernel);
@@ -127,8 +127,8 @@ static bool is_repeated(const emit *e, const tnm_kernel *kernel,
   return false;
 }
 
-/* The prototype of a hook and what it does; nothing if there is none, or if it
- * stands already. */
+/* Writes the prototype of a hook and its purpose; nothing if there is none, or
+ * if it was written before. */
 static void emit_hook(emit *e, const tnm_kernel *kernel, const char *symbol,
                       const char *what, const char *parameters) {
   if (symbol == NULL || is_repeated(e, kernel, symbol)) return;
@@ -247,7 +247,7 @@ static void emit_externs(emit *e, const tnm_operator *op) {
 
 /* ---------------------------------------------------------------- the file */
 
-/* Another plugin's operator may stand in two headers of this one. */
+/* Another plugin's operator may occur in two headers of this one. */
 static void emit_described(emit *e, const op_names *names,
                            const tnm_operator *op) {
   const field_set params = fields_of_params(e, op);

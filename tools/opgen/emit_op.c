@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * emit_op.c: what an operator means, as the constant tables of op.h. Tables
- * stand in the order in which they refer to each other; what is zero is left
- * out, so that what is written matters.
+ * emit_op.c: writes the meaning of an operator as the constant tables of op.h.
+ * A table follows the tables it refers to. Zero members are omitted, so that
+ * every written member matters.
  */
 #include <inttypes.h>
 #include <string.h>

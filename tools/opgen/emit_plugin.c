@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * emit_plugin.c: what a plugin has once: the exported entry, the note that is
- * read before the file is opened, and the list of exported symbols.
+ * emit_plugin.c: writes the parts that a plugin has once: the exported entry,
+ * the note that is read before the file is opened, and the list of exported
+ * symbols.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -41,7 +42,7 @@ void emit_plugin_header(emit *e) {
 
 /* --------------------------------------------------------------- the lists */
 
-/* The operator that a table stands in. */
+/* The operator that a table belongs to. */
 static const tnm_operator *owner_of(const emit *e, const void *table) {
   for (size_t i = 0; i < e->plugin->n_operators; ++i) {
     const tnm_operator *op = &e->plugin->operators[i];
@@ -136,14 +137,14 @@ static void emit_entry(emit *e) {
 
 #define BYTES_PER_LINE 8
 
-/* What may stand in a comment of the dump. */
+/* The byte if a comment of the dump may contain it, else a dot. */
 static char shown(unsigned char byte) {
   const bool plain =
       byte > 0x20 && byte < 0x7f && strchr("*/\\?", byte) == NULL;
   return plain ? (char)byte : '.';
 }
 
-/* Eight bytes and, behind them, the same as text. */
+/* Writes eight bytes and, after them, the same as text. */
 static void emit_line(emit *e, const unsigned char *bytes, size_t n) {
   c_add(&e->c, "           ");
   for (size_t i = 0; i < n; ++i) c_add(&e->c, " 0x%02x,", bytes[i]);
@@ -197,7 +198,7 @@ static void emit_note(emit *e, const tn__buf *manifest) {
 
 /* ------------------------------------------------------------------- files */
 
-/* The stem that comes after `last` in the order of names, or NULL. */
+/* The stem after `last` in the order of names, or NULL. */
 static const char *next_stem(const emit *e, const char *last) {
   const char *next = NULL;
   for (size_t i = 0; i < e->plugin->n_operators; ++i) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * emit_tables.c: <stem>.gen.c: the tables of operators and of written kernels,
- * with the steps of prepare. <stem>.kernel.gen.c: the generated kernels with
- * their tables. Texts such as `doc` are in the first alone, so that their edit
- * compiles no loop.
+ * emit_tables.c: writes <stem>.gen.c: the tables of operators and of written
+ * kernels, with the steps of prepare. Writes <stem>.kernel.gen.c: the generated
+ * kernels with their tables. Texts such as `doc` are only in the first, so that
+ * their change recompiles no loop.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -58,7 +58,7 @@ static bool has_prepare(const tnm_kernel *kernel) {
          kernel->links_symbol != NULL || draws(any_pass(kernel));
 }
 
-/* "  left =" and the call of a function, on one line or two. */
+/* Writes "  left =" and the call of a function, on one line or two. */
 static void emit_call(emit *e, const char *left, const char *function,
                       const char *arguments) {
   const size_t width =
@@ -134,8 +134,8 @@ static void emit_state_steps(emit *e, const char *name,
         name);
 }
 
-/* One block for each element that is written; more than a call can write of
- * what a kernel decides the shape of, as a host assumes it. */
+/* Writes the stores: one block for each written element. If a kernel decides
+ * the shape, the host assumes more blocks than a call can write. */
 static void emit_blocks(emit *e) {
   const tn_op *op = e->op->op;
   uint32_t n_decided = 0;
@@ -217,7 +217,7 @@ static void emit_numbers(emit *e, const tn_kernel *kernel) {
   c_index(c, "when", kernel->when);
 }
 
-/* With the functions behind it; those that there are not are NULL. */
+/* Writes a table with its functions; missing ones are NULL. */
 void emit_kernel_table(emit *e, const tn_kernel *kernel,
                        const kernel_functions *functions) {
   const char *name = name_kernel_table(e, kernel);
@@ -304,7 +304,8 @@ static void emit_operator(emit *e, const tnm_operator *op) {
   e->op = NULL;
 }
 
-/* Whether a written kernel of the file has a flag that op.h does not name. */
+/* Tests whether a written kernel of the file has a flag without a name in
+ * op.h. */
 static bool has_flag(const emit *e, const char *stem, uint32_t flag) {
   for (size_t i = 0; i < e->plugin->n_operators; ++i) {
     const tnm_operator *op = &e->plugin->operators[i];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * expr_c.c: one formula as C. Every text that is put together fits on a line:
- * what would not is split, the longest operand first becoming a variable of its
- * own. What occurs twice becomes a variable as well. The order of operations is
- * that of the formula, so the variables change no result.
+ * expr_c.c: writes one formula as C. Every composed text fits on a line: a
+ * longer one is split, and its longest operand becomes a variable first. A
+ * repeated part becomes a variable as well. The order of operations is that of
+ * the formula, so the variables change no result.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -11,21 +11,21 @@
 
 #include "emit_kernel.h"
 
-/* What fits between "  const uint64_t t99 = " and ";". */
+/* Columns between "  const uint64_t t99 = " and ";". */
 #define ROOM 56
 
-/* How tightly a text binds in C; the lower, the tighter. A name or a number is
+/* The precedence of a text in C; the lower, the tighter. A name or a number is
  * an atom, a call is primary. */
 enum { ATOM, PRIMARY, UNARY, PRODUCT, SUM, COMPARISON, CHOICE };
 
 /* The C type of a part. */
 enum {
-  VALUE, /* that of the class */
+  VALUE, /* the type of the class */
   TRUTH, /* int, 1 or 0: a comparison */
   WRAP   /* the unsigned type of an integer class, whose arithmetic wraps */
 };
 
-/* A part of the formula, already C. */
+/* A part of the formula as C. */
 typedef struct piece {
   const char *text;
   int level;
@@ -36,7 +36,7 @@ typedef struct writer {
   const kernel_pass *pass;
   int class_bit;
   unsigned n_variables;
-  tnm_sharing sharing; /* parts that occur twice ... */
+  tnm_sharing sharing; /* repeated parts ... */
   piece *shared;       /* ... and the variables for those written so far */
   size_t n_shared;
 } writer;
@@ -64,7 +64,7 @@ static void hoist(writer *w, piece *part) {
   *part = PIECE(w, ATOM, part->type, "t%u", number);
 }
 
-/* Hoists the longest of the parts until they fit with `extra` columns. */
+/* Makes variables of the longest parts until they fit with `extra` columns. */
 static void fit(writer *w, piece *parts, size_t n, size_t extra) {
   for (;;) {
     size_t longest = 0;
@@ -78,8 +78,7 @@ static void fit(writer *w, piece *parts, size_t n, size_t extra) {
   }
 }
 
-/* A piece as an operand of something that takes what binds as tight as
- * `level`. */
+/* A piece as an operand of an operation that needs precedence `level`. */
 static const char *operand(writer *w, piece part, int level) {
   if (part.level <= level) return part.text;
   return pass_format(w->pass, "(%s)", part.text);
@@ -91,7 +90,7 @@ static piece cast(writer *w, piece part, int type) {
                operand(w, part, PRIMARY));
 }
 
-/* As what functions and comparisons take: in an i32 an int is one already. */
+/* Converts for functions and comparisons: an int is already an i32. */
 static piece as_value(writer *w, piece part) {
   if (part.type == VALUE) return part;
   if (part.type == TRUTH && w->class_bit == TNM_CLASS_I32) {
@@ -101,12 +100,12 @@ static piece as_value(writer *w, piece part) {
   return cast(w, part, VALUE);
 }
 
-/* Behind a literal, so that it is as wide as the class. */
+/* The suffix of a literal that makes it as wide as the class. */
 static const char *wrap_suffix(const writer *w) {
   return w->class_bit == TNM_CLASS_I32 ? "u" : "ull";
 }
 
-/* As what `+ - *` take: their operands wrap if they are integers. */
+/* Converts for `+ - *`: integer operands wrap. */
 static piece as_term(writer *w, piece part) {
   if (!is_integer(w)) return as_value(w, part);
   if (part.type == WRAP) return part;
@@ -121,7 +120,8 @@ static const char *suffix(const writer *w) {
 
 /* ------------------------------------------------------------------ leaves */
 
-/* Within the class; what only its negative is within wraps to that. */
+/* A whole number within the class; if only its negative is within, it wraps to
+ * that. */
 static piece whole_number(writer *w, const tnm_expr *number) {
   uint64_t wide = 0;
   (void)tnm_number_whole(number, &wide);
@@ -134,10 +134,10 @@ static piece whole_number(writer *w, const tnm_expr *number) {
                           : PIECE(w, ATOM, WRAP, "%" PRIu32 "u", low);
 }
 
-/* From here on a number is nearer to infinity than to FLT_MAX. */
+/* From this value on a number is nearer to infinity than to FLT_MAX. */
 #define BEYOND_FLOAT 0x1.ffffffp127
 
-/* As written, unless that is long or means nothing in f32. */
+/* A number as written, unless that is long or invalid in f32. */
 static piece plain_number(writer *w, const tnm_expr *expr) {
   const bool single = w->class_bit == TNM_CLASS_F32;
   if (is_integer(w)) return whole_number(w, expr);
@@ -159,7 +159,7 @@ static piece plain_number(writer *w, const tnm_expr *expr) {
   return part;
 }
 
-/* A number as what the formula computes with. */
+/* Converts a number to the computing type of the formula. */
 static piece as_operand(writer *w, piece part) {
   if (w->pass->form != FORM_WIDE) return part;
   return PIECE(w, PRIMARY, VALUE, "tn_wide_of(%s)", part.text);
@@ -181,8 +181,9 @@ static piece render_term(writer *w, const tnm_expr *expr) {
   return as_term(w, render(w, expr));
 }
 
-/* "left op right"; the right operand of the same level keeps its brackets. So
- * does a comparison on either side of another: C has two levels of them. */
+/* Writes "left op right"; the right operand of the same level keeps its
+ * brackets. So does a comparison on either side of another: C has two levels of
+ * them. */
 static piece infix(writer *w, const char *op, int level, piece parts[2]) {
   const bool compares = level == COMPARISON;
   fit(w, parts, 2, strlen(op) + 6);
@@ -191,7 +192,7 @@ static piece infix(writer *w, const char *op, int level, piece parts[2]) {
                operand(w, parts[1], level - 1));
 }
 
-/* "tn_math_pow_f32(a, b)" */
+/* Writes "tn_math_pow_f32(a, b)". */
 static piece call_math(writer *w, const char *name, piece *parts, uint32_t n) {
   const char *end =
       w->pass->form == FORM_WIDE ? "wide" : tnm_class_name(w->class_bit);
@@ -202,7 +203,7 @@ static piece call_math(writer *w, const char *name, piece *parts, uint32_t n) {
                n > 2 ? parts[2].text : "");
 }
 
-/* Two signs in a row would be a decrement. */
+/* Writes a minus; two signs in a row would be a decrement. */
 static piece negative(writer *w, const tnm_expr *expr) {
   if (is_integer(w)) {
     const piece part = render(w, expr->args[0]);
@@ -231,7 +232,7 @@ static piece times(writer *w, piece a, piece b) {
   return infix(w, "*", PRODUCT, parts);
 }
 
-/* base * base ..., by squaring; exponents from 2 on. */
+/* Writes base * base ..., by squaring; exponents from 2 on. */
 static piece product(writer *w, piece base, uint64_t exponent) {
   piece result = base;
   bool begun = false;
@@ -248,7 +249,7 @@ static piece product(writer *w, piece base, uint64_t exponent) {
   return result;
 }
 
-/* Factors up to which a power of an integer is written out. */
+/* A power of an integer is written out up to this number of factors. */
 #define MANY_FACTORS 16
 
 static bool is_power(const tnm_expr *expr) {
@@ -293,8 +294,8 @@ static bool is_constant(const tnm_expr *expr) {
   return true;
 }
 
-/* Compilers warn of what is the same for all numbers, as x == x is, and as
- * (x < y) == 2 is. A variable for one side makes it a question again. */
+/* Writes a comparison. Compilers warn of a constant result, such as that of x
+ * == x or (x < y) == 2. A variable for one side avoids that. */
 static void ask(writer *w, const tnm_expr *expr, piece parts[2]) {
   for (int i = 0; i < 2; ++i)
     if (parts[i].type == TRUTH && is_constant(expr->args[1 - i]))
@@ -313,7 +314,8 @@ static piece comparison(writer *w, const tnm_expr *expr) {
   return infix(w, found ? names[found - letters] : plain, COMPARISON, parts);
 }
 
-/* `/` and `%`: functions where the class wants more than C gives. */
+/* Writes `/` and `%`: functions where the class requires more than C's
+ * operators. */
 static piece division(writer *w, const tnm_expr *expr) {
   piece parts[2] = {render_value(w, expr->args[0]),
                     render_value(w, expr->args[1])};
@@ -334,7 +336,7 @@ static piece binary(writer *w, const tnm_expr *expr) {
 
 /* --------------------------------------------------------------- functions */
 
-/* "t != 0": what decides, as an int. */
+/* Writes "t != 0": a condition, as an int. */
 static piece condition(writer *w, const tnm_expr *expr) {
   const piece part = render(w, expr);
   if (part.type == TRUTH) return part;
@@ -344,7 +346,8 @@ static piece condition(writer *w, const tnm_expr *expr) {
   return infix(w, "!=", COMPARISON, parts);
 }
 
-/* A function for floats, because compilers vectorise it rather than `?:`. */
+/* Writes a selection. For floats it is a function, because compilers vectorise
+ * it rather than `?:`. */
 static piece choice(writer *w, const tnm_expr *expr) {
   piece parts[3] = {condition(w, expr->args[0]), render_value(w, expr->args[1]),
                     render_value(w, expr->args[2])};
@@ -408,7 +411,7 @@ static piece render_new(writer *w, const tnm_expr *expr) {
   }
 }
 
-/* What occurs twice has its variable. */
+/* Writes an expression; a repeated one has its variable. */
 static piece render(writer *w, const tnm_expr *expr) {
   for (size_t i = 0; i < w->n_shared; ++i)
     if (w->sharing.v[i] == expr) return w->shared[i];

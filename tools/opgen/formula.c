@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * formula.c: formulas as functions: what each reads, in which types calls of
- * it compute, what generated code calls it, and the functions themselves.
+ * formula.c: writes formulas as functions: the reads of each, its computing
+ * types, its name in generated code, and the functions themselves.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -12,7 +12,7 @@
 const int formula_classes[] = {TNM_CLASS_F32, TNM_CLASS_F64, TNM_CLASS_I32,
                                TNM_CLASS_I64, 0};
 
-/* What C and op.h call them, in the same order. */
+/* Their names in C and in op.h, in the same order. */
 static const char *const class_names[][2] = {{"float", "TN_F32"},
                                              {"double", "TN_F64"},
                                              {"int32_t", "TN_I32"},
@@ -51,8 +51,8 @@ const char *pass_format(const kernel_pass *pass, const char *format, ...) {
   return text != NULL ? text : "";
 }
 
-/* "quadratic", "quadratic_v2": operators of later interfaces may stand beside
- * earlier ones. */
+/* Adds "quadratic" or "quadratic_v2": one program may contain several
+ * interfaces of an operator. */
 static void add_operator(tn__buf *out, const tnm_operator *op) {
   tn__buf_add(out, "%s", op->op->name);
   if (op->op->interface > 1) tn__buf_add(out, "_v%" PRIu32, op->op->interface);
@@ -70,7 +70,7 @@ void emit_cuda_name(tn__buf *out, const tnm_plugin *plugin,
   tn__buf_add(out, "_cuda");
 }
 
-/* The text of a buffer in the pass's arena. */
+/* Copies the text of a buffer to the pass's arena. */
 static const char *keep(const kernel_pass *pass, tn__buf *buf) {
   const char *text = pass_format(pass, "%s", buf->s != NULL ? buf->s : "");
   pass->c->text.failed |= buf->failed;
@@ -95,7 +95,7 @@ const char *pass_params(const kernel_pass *pass) {
                      operator_name(pass));
 }
 
-/* What a formula sets: an output, or the gradient of an input. */
+/* The result of a formula: an output, or the gradient of an input. */
 static const tn_arg *target_arg(const kernel_pass *pass,
                                 const tnm_formula *formula) {
   return pass->pass == TN_PASS_BACKWARD ? pass->op->op->inputs[formula->index]
@@ -110,8 +110,8 @@ const char *formula_name(const kernel_pass *pass, const formula_use *use,
                      tnm_class_name(class_bit), formula_form_end(pass->form));
 }
 
-/* Names that generated code uses itself. Those of manifests are in lower case,
- * so a capital letter makes them different from all others. */
+/* Names in generated code. Names in manifests are in lower case, so a capital
+ * letter makes them different from all others. */
 static bool is_taken(const char *name) {
   static const char *const taken[] = {"i",     "n",      "p",    "x",
                                       "block", "params", "part", "begin",
@@ -154,7 +154,7 @@ bool emits_formulas(const tnm_operator *op) {
 
 /* ----------------------------------------------------------- what is read */
 
-/* Adds a name to a list unless it is there. */
+/* Adds a name to a list unless it is present. */
 static void collect(const tnm_expr **list, size_t *n, const tnm_expr *name) {
   for (size_t i = 0; i < *n; ++i)
     if (list[i]->kind == name->kind && list[i]->index == name->index) return;
@@ -172,8 +172,8 @@ static void collect_all(const tnm_expr *expr, formula_use *use) {
 
 /* ----------------------------------------------------- types to compute in */
 
-/* The types that an operand may have in calls of this pass: gradients are
- * floats, and the kernel's table says what follows for type variables. */
+/* The possible types of an operand in calls of this pass. Gradients are floats,
+ * and the kernel's table restricts type variables. */
 static uint64_t types_of(const kernel_pass *pass, const tn_arg *arg) {
   const bool backward = pass->pass == TN_PASS_BACKWARD;
   const tn_kernel *kernel =
@@ -190,7 +190,7 @@ static int classes_of(const kernel_pass *pass, const tn_arg *arg) {
   return tnm_operand_classes(pass->op, arg, types_of(pass, arg));
 }
 
-/* Every class of one set joined with every one of another. */
+/* Joins every class of one set with every class of another. */
 static int join_sets(int a, int b) {
   int joined = 0;
   for (int i = TNM_CLASS_F32; i <= TNM_CLASS_I64; i <<= 1)
@@ -211,8 +211,8 @@ static const tn_arg *tensor_arg(const tn_op *op, const tnm_expr *tensor) {
                                    : op->outputs[tensor->index];
 }
 
-/* The classes that the types of the operands can lead to. Those that share a
- * type variable always have one type. */
+/* The classes that the types of the operands can lead to. Operands with a
+ * common type variable always have one type. */
 static int classes_of_types(const kernel_pass *pass, const formula_use *use) {
   const tn_op *op = pass->op->op;
   const tn_arg *target = target_arg(pass, use->formula);
@@ -238,12 +238,12 @@ int formula_least(const kernel_pass *pass, const formula_use *use) {
   return least;
 }
 
-/* Whether an exponent lets a power be taken of integers. */
+/* Tests whether an exponent is allowed for a power of integers. */
 static bool is_whole(const tnm_expr *expr) {
   return expr->kind == TNM_NUMBER && expr->number == floor(expr->number);
 }
 
-/* The classes in which a number is itself, or, behind a minus, its negative. */
+/* The classes that contain a number or, after a minus, its negative. */
 static int classes_of_number(const tnm_expr *number, bool negative) {
   int classes = TNM_CLASS_FLOATS;
   for (int i = TNM_CLASS_I32; i <= TNM_CLASS_I64; i <<= 1)
@@ -345,9 +345,9 @@ static const char *field_type(const tn_field *field) {
   }
 }
 
-/* A parameter in the type of a class. What is beyond an integer type becomes
- * the nearest bound: C's conversion has no value for such floats, and another
- * number for such integers, with which comparisons would go wrong. */
+/* A parameter in the type of a class. A value beyond an integer type becomes
+ * the nearest bound: C's conversion is undefined for such floats, and changes
+ * such integers, so that comparisons would be wrong. */
 static const char *param_value(const kernel_pass *pass, const tn_field *field,
                                int class_bit) {
   const bool is_integer = class_bit & (TNM_CLASS_I32 | TNM_CLASS_I64);
@@ -378,7 +378,7 @@ static void add_params(const kernel_pass *pass, const formula_use *use,
   }
 }
 
-/* Whether an expression calls a function that has such a form. */
+/* Tests whether an expression calls a function that has such a form. */
 static bool has_form(const tnm_expr *expr, formula_form form) {
   if (formula_is_root(expr) && formula_has_form("sqrt", form)) return true;
   if (expr->kind == TNM_CALL &&
@@ -396,7 +396,7 @@ formula_form formula_second(const formula_use *use, int class_bit) {
   return has_form(expr, FORM_DIRECT) ? FORM_DIRECT : FORM_OWN;
 }
 
-/* Whether C computes it with vectors as with numbers. */
+/* Tests whether C computes it with vectors as with numbers. */
 static bool fits_wide(const tnm_expr *expr) {
   for (uint32_t i = 0; i < expr->n_args; ++i)
     if (!fits_wide(expr->args[i])) return false;

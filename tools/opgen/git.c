@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * git.c: reads folders of old revisions, with the user's own git: `git ls-tree`
- * says which files there were, `git show` what they held. Arguments go to git
+ * lists the files, `git show` prints their contents. Arguments go to git
  * without a shell, and a revision that looks like an option is refused.
  */
 #include "git.h"
@@ -52,7 +52,7 @@ static bool read_all(int fd, tn__buf *out) {
   }
 }
 
-/* What git prints. What it says of a failure goes to stderr by itself. */
+/* Reads the output of git. Its error messages go to stderr directly. */
 static bool run(char *const argv[], tn__buf *out) {
   int ends[2];
   pid_t pid = 0;
@@ -77,7 +77,7 @@ static bool write_file(const char *path, const tn__buf *text) {
   return (fclose(file) == 0 && written) || failed("write a file of git's");
 }
 
-/* Of one file, whose name `git ls-tree` gave. */
+/* Exports one file with a name from `git ls-tree`. */
 static bool export_file(const char *revision, const char *name,
                         const char *to) {
   const char *slash = strrchr(name, '/');

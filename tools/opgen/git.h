@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * git.h: the manifests of a folder as a git revision had them.
+ * git.h: reads the manifests of a folder from a git revision.
  */
 #ifndef OPGEN_GIT_H_
 #define OPGEN_GIT_H_

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * html.c: Markdown to HTML, as much of it as manuals of operators need. Every
- * character of the source that is not Markdown is escaped, so that no text of
- * an author's becomes markup, and every element that is opened is closed.
+ * html.c: converts Markdown to HTML, as far as manuals of operators need it.
+ * Every character of the source that is not Markdown is escaped, so that no
+ * text of an author becomes markup, and every opened element is closed.
  */
 #include <ctype.h>
 #include <string.h>
@@ -34,7 +34,7 @@ void html_escape(tn__buf *out, const char *text, size_t n) {
 
 static void inline_html(tn__buf *out, const char *text, size_t n);
 
-/* Where `mark` stands again, or n. */
+/* The next position of `mark`, or n. */
 static size_t find(const char *text, size_t from, size_t n, const char *mark) {
   const size_t length = strlen(mark);
   for (size_t i = from; i + length <= n; ++i)
@@ -49,7 +49,8 @@ static void element(tn__buf *out, const char *name, const char *text,
   tn__buf_add(out, "</%s>", name);
 }
 
-/* `code`: bytes that were read, or 0. A bar is escaped in tables alone. */
+/* Writes `code`; returns the bytes read, or 0. A bar is escaped in tables
+ * only. */
 static size_t take_code(tn__buf *out, const char *text, size_t n) {
   size_t marks = 0;
   char fence[8] = {0};
@@ -65,14 +66,14 @@ static size_t take_code(tn__buf *out, const char *text, size_t n) {
   return end + marks;
 }
 
-/* Only what cannot run a script. */
+/* Tests for an address that cannot run a script. */
 static bool is_safe(const char *url, size_t n) {
   if (n >= 8 && memcmp(url, "https://", 8) == 0) return true;
   if (n >= 7 && memcmp(url, "http://", 7) == 0) return true;
   return memchr(url, ':', n) == NULL;
 }
 
-/* [text](url) */
+/* Writes [text](url). */
 static size_t take_link(tn__buf *out, const char *text, size_t n) {
   const size_t close = find(text, 1, n, "](");
   const size_t end = close < n ? find(text, close, n, ")") : n;
@@ -85,8 +86,8 @@ static size_t take_link(tn__buf *out, const char *text, size_t n) {
   return end + 1;
 }
 
-/* **bold**, *italic*; a mark between blanks, or one that is not closed, is
- * itself. */
+/* Writes **bold**, *italic*; a mark between blanks, or one that is not closed,
+ * stays text. */
 static size_t take_emphasis(tn__buf *out, const char *text, size_t n) {
   const bool strong = n > 4 && text[1] == text[0];
   const char mark[3] = {text[0], strong ? text[0] : '\0', '\0'};
@@ -184,7 +185,7 @@ static void take_heading(tn__buf *out, const lines *l) {
   tn__buf_add(out, "</h%zu>\n", level);
 }
 
-/* Each of these leaves `l` at its last line. */
+/* Each of these functions leaves `l` at its last line. */
 static void take_fence(tn__buf *out, lines *l) {
   tn__buf_add(out, "<pre><code>");
   while (next_line(l) && !starts(l, "```")) {
@@ -194,7 +195,7 @@ static void take_fence(tn__buf *out, lines *l) {
   tn__buf_add(out, "</code></pre>\n");
 }
 
-/* Whether the line below is more of the same. */
+/* Tests whether the next line continues the element. */
 static bool goes_on(const lines *l, bool (*more)(const lines *)) {
   lines below = *l;
   return next_line(&below) && more(&below);
@@ -250,7 +251,7 @@ static void take_list(tn__buf *out, lines *l) {
   tn__buf_add(out, "</ul>\n");
 }
 
-/* Emphasis and code may go on in the next line. */
+/* Writes a paragraph; emphasis and code may continue on the next line. */
 static void take_paragraph(tn__buf *out, lines *l) {
   const char *begin = l->at;
   while (goes_on(l, is_text)) next_line(l);

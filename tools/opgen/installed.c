@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * installed.c: what is installed with this program, wherever that was moved.
+ * installed.c: finds the files that are installed with this program, also after
+ * it was moved.
  */
 #include <limits.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * opgen: writes the C of an operator plugin from its YAML manifests. main.c
- * finds the command; each has a file of its own.
+ * main.c: opgen writes the C of an operator plugin from its YAML manifests.
+ * This file finds the command; each has a file of its own.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "emit.h"
 #include "opgen.h"
 
-/* One option of a command as its help prints it. */
+/* One option of a command in its help. */
 typedef struct row {
   unsigned bit; /* TAKES_*; 0 is the end of a list */
   const char *value;
@@ -21,11 +21,11 @@ typedef struct command {
   const char *arguments;
   const char *summary;
   unsigned takes;
-  size_t least; /* files or words that it needs */
+  size_t least; /* least number of files or words */
   size_t most;
   int (*run)(const opgen_args *args);
   const row *rows;   /* or NULL */
-  const char *notes; /* or NULL; both make up its help */
+  const char *notes; /* or NULL; both are parts of its help */
 } command;
 
 static const row generate_rows[] = {
@@ -234,7 +234,7 @@ static int print_help(void) {
   return EXIT_FINE;
 }
 
-enum { COLUMN = 19 }; /* where the texts of options begin */
+enum { COLUMN = 19 }; /* column of the texts of options */
 
 static const char *label_of(const row *r) {
   return r->label != NULL ? r->label : opgen_option_name(r->bit);
@@ -269,7 +269,7 @@ static void add_member(tn__buf *out, const char *key, const char *value) {
   tn__buf_add(out, ", ");
 }
 
-/* The values that an option may have, as a list. */
+/* Adds the possible values of an option, as a list. */
 static void add_choices(tn__buf *out, const char *choices) {
   tn__buf_add(out, "\"choices\": [");
   for (const char *at = choices; at != NULL;) {
@@ -310,7 +310,7 @@ static void add_command(tn__buf *out, const command *c) {
   tn__buf_add(out, "]}");
 }
 
-/* Everything that --help prints, for manual pages and the completion of
+/* Prints everything that --help prints, for manual pages and the completion of
  * shells (tools/pages). */
 static int print_commands(void) {
   tn__buf out;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * new_owner.c: what the build file of kernels for another plugin's operator
- * names: the plugin, which the tests load, and its manifests, where the
- * examples are.
+ * new_owner.c: finds the names for the build file of kernels for another
+ * plugin's operator: the plugin, which the tests load, and its manifests, which
+ * contain the examples.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static void begin(tn__buf *list) {
   if (list->n > 0) tn__buf_add(list, ", ");
 }
 
-/* As meson reads it. */
+/* Adds a string in the syntax of meson. */
 static void add_string(tn__buf *list, const char *text) {
   begin(list);
   tn__buf_add(list, "'");
@@ -33,8 +33,8 @@ static void add_string(tn__buf *list, const char *text) {
 /* ----------------------------------------------------------- behind `--with`
  */
 
-/* What the reader makes of kernels for the operator; NULL if nothing that is
- * given tells of it. The caller releases it. */
+/* Reads kernels for the operator; NULL if no file describes it. The caller
+ * releases the result. */
 static tnm_plugin *probe(const char *target, const tnm_read_options *options) {
   char document[256];
   const int n = snprintf(document, sizeof document,
@@ -52,14 +52,14 @@ static tnm_plugin *probe(const char *target, const tnm_read_options *options) {
   return plugin;
 }
 
-/* The same, given one path. */
+/* Does the same with one path. */
 static tnm_plugin *probe_path(const char *target, const char *path) {
   const tnm_read_options options = {.with = &path, .n_with = 1};
   return probe(target, &options);
 }
 
-/* The file of a plugin that nothing has to be compiled of, for who loads it.
- * False if `path` is neither plugin.yaml nor its folder. */
+/* The file that loads a plugin without compiled parts. False if `path` is
+ * neither plugin.yaml nor its folder. */
 static bool plugin_file(const char *path, char *file) {
   struct stat about;
   const bool folder = stat(path, &about) == 0 && S_ISDIR(about.st_mode);
@@ -70,7 +70,7 @@ static bool plugin_file(const char *path, char *file) {
          strcmp(name, "/plugin.yaml") == 0;
 }
 
-/* Whether a built plugin behind `--with` has the operator. */
+/* Tests whether a built plugin in `--with` has the operator. */
 static bool is_with(const opgen_args *args, const char *called) {
   bool found = false;
   for (size_t i = 0; i < args->n_with && !found; ++i) {
@@ -131,7 +131,8 @@ static void add_installed(new_owner *o) {
 /* --------------------------------------------------------- what gradients call
  */
 
-/* The plugin of "elemwise.neg@1", if it is installed and `others` lacks it. */
+/* Adds the plugin of "elemwise.neg@1", if it is installed and not in
+ * `others`. */
 static void add_called(new_owner *o, const opgen_args *args,
                        const char *called) {
   char name[128], item[sizeof name + 32];

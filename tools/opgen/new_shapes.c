@@ -470,7 +470,7 @@ static size_t placeholder(const char *s) {
   return 0;
 }
 
-/* Whether a line of some condition is kept; *line moves behind the mark. */
+/* Tests whether a line with a condition is kept; *line moves past the mark. */
 static bool is_kept(const char **line, const new_words *words) {
   static const char *const marks[] = {"@kernels ", "@cpu ", "@cuda ", "@for ",
                                       "@own "};

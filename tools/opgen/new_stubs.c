@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * new_stubs.c: functions that manifests name and no file of the author defines,
- * each as one that says so. The compiler would find a wrong prototype: they
- * include the header that opgen writes.
+ * new_stubs.c: writes functions that manifests name and no file of the author
+ * defines. Each one reports that it is not written. They include the header
+ * from opgen, so the compiler finds a wrong prototype.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 /* ------------------------------------------------------ what is there */
 
-/* Behind a comment or literal at `s`; `s` itself if there is none. */
+/* The end of a comment or literal at `s`; `s` itself if there is none. */
 static const char *skip_text(const char *s) {
   if (s[0] == '/' && s[1] == '*') {
     const char *end = strstr(s + 2, "*/");
@@ -35,7 +35,7 @@ static const char *skip_blanks(const char *s) {
   }
 }
 
-/* Behind the bracket that closes the one at `s`. */
+/* The end of the brackets that open at `s`. */
 static const char *skip_brackets(const char *s) {
   int depth = 0;
   while (*s != '\0') {
@@ -56,7 +56,7 @@ static bool is_word(char c) {
          (c >= '0' && c <= '9') || c == '_';
 }
 
-/* Whether the text has "symbol(...) {". */
+/* Tests whether the text has "symbol(...) {". */
 static bool defines(const char *text, const char *symbol) {
   const size_t n = strlen(symbol);
   for (const char *s = text; *s != '\0';) {
@@ -90,8 +90,8 @@ static bool is_source(const char *name) {
 
 enum { MAX_FOLDERS = 8, MAX_PATH = 4096 };
 
-/* Folders within which sources may lie: no links, nothing hidden, and not those
- * of another plugin. */
+/* Tests for a folder of sources: no link, not hidden, and not of another
+ * plugin. */
 static bool is_folder(const char *path, const char *name) {
   char manifest[MAX_PATH];
   struct stat info;
@@ -108,7 +108,7 @@ static bool read_source(const char *path, tn__buf *out) {
   return text != NULL && !out->failed;
 }
 
-/* The text of every source file of the folder and of those below, in one. */
+/* Reads every source file of the folder and of those below into one text. */
 static bool read_sources(const char *folder, int depth, tn__buf *out) {
   DIR *dir = opendir(folder);
   bool fine = dir != NULL;
@@ -128,16 +128,16 @@ static bool read_sources(const char *folder, int depth, tn__buf *out) {
 
 /* ---------------------------------------------------------------- functions */
 
-/* The file that is written. */
+/* The new file. */
 typedef struct writer {
   new_stubs *stubs;
   c_file body;
   tn__buf known; /* sources of the folder */
-  tn__buf stems; /* "\nprelu\n" of the manifests whose headers it includes */
+  tn__buf stems; /* "\nprelu\n": the manifests with an included header */
 } writer;
 
-/* One function. Its body are the lines of `rest`, or those of `first` and that
- * it is not written. */
+/* One function. Its body is `rest`, or `first` and a message that it is not
+ * written. */
 typedef struct stub {
   const char *comment;
   const char *result;
@@ -206,8 +206,8 @@ static bool is_cuda(const tnm_kernel *k) {
   return table != NULL && table->device_type != TN_DEVICE_CPU;
 }
 
-/* The comment of a forward kernel: of absent inputs and unwanted outputs only
- * if there can be some. */
+/* Writes the comment of a forward kernel. It mentions absent inputs and
+ * unwanted outputs only if they are possible. */
 static void comment_forward(const tn_op *op, tn__buf *out) {
   bool optional = false;
   for (uint32_t i = 0; op != NULL && i < op->n_inputs; ++i)
@@ -302,7 +302,7 @@ static bool is_asked(const new_stubs *stubs, const tnm_operator *op) {
   return strlen(stubs->op) == n && memcmp(name, stubs->op, n) == 0;
 }
 
-/* The head of the file, then the functions. */
+/* Writes the head of the file, then the functions. */
 static void put_together(const writer *w, tn__buf *out) {
   tn__buf_add(out,
               "/* Functions that the manifests name and that are still to be "

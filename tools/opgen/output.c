@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * output.c: the files that opgen writes. Everything is rendered in memory
- * before the first byte is written, and a file that would stay the same is not
- * touched, so that a build compiles only what changed.
+ * output.c: writes the generated files. Everything is rendered in memory before
+ * the first byte is written. An unchanged file is not touched, so that a build
+ * compiles only changed files.
  */
 #include <errno.h>
 #include <string.h>
@@ -21,7 +21,8 @@ typedef struct renderer {
   claims *claims; /* or NULL */
 } renderer;
 
-/* An empty file, of the operators of `stem` or, with NULL, of the plugin. */
+/* Begins an empty file, of the operators of `stem` or, with NULL, of the
+ * plugin. */
 static void begin(renderer *r, const char *name, const char *stem) {
   c_init(&r->emit.c, r->emit.env);
   r->files->v[r->files->n].name = name;
@@ -78,7 +79,7 @@ static void add_plugin(renderer *r) {
   add_map(r, "plugin.gen.map");
 }
 
-/* The companion: loops where there are formulas, tables where there are
+/* Adds the companion: loops if there are formulas, tables if there are
  * kernels. */
 static void add_cuda(renderer *r, const tnm_plugin *plugin) {
   bool any = false;
@@ -150,7 +151,7 @@ static bool failed_to(const char *what, const char *path) {
   return false;
 }
 
-/* Whether the file holds exactly this text. */
+/* Tests whether the file contains exactly this text. */
 static bool is_same(const char *path, const char *text, size_t n) {
   char chunk[4096];
   size_t at = 0, got = 0;
@@ -200,7 +201,7 @@ bool opgen_files_write(const opgen_files *files, const char *dir) {
 
 /* ----------------------------------------------------------------- depfile */
 
-/* Blanks, `#` and `$` as make and ninja want them. */
+/* Adds a path with blanks, `#` and `$` escaped for make and ninja. */
 static void add_escaped(tn__buf *out, const char *path) {
   for (; *path != '\0'; ++path) {
     if (*path == ' ' || *path == '#') tn__buf_bytes(out, "\\", 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * trial_compare.c: results of the first turn of an example, and the same call
- * made again: equal inputs give equal results.
+ * trial_compare.c: compares the results of the first turn of an example with
+ * the same call made again: equal inputs give equal results.
  */
 #include <string.h>
 
@@ -58,8 +58,8 @@ static bool is_deterministic(const trial_run *r) {
   return true;
 }
 
-/* Whether equal inputs must give equal bits: only in memory of the same
- * alignment, and unless a kernel does not promise it. */
+/* Tests whether equal inputs must give equal bits: only in memory of the same
+ * alignment, and only if the kernel promises it. */
 static bool needs_same_bits(const trial_run *r) {
   return r->turn == TURN_AGAIN && is_deterministic(r);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * trial_state.c: the state of a process that a call must leave as it was:
- * floating-point control, signal handlers, locale, folder, umask, environment,
- * open files, and the standard output.
+ * trial_state.c: compares the parts of the process's state that a call must not
+ * change: floating-point control, signal handlers, locale, folder, umask,
+ * environment, open files, and the standard output.
  */
 #include <fcntl.h>
 #include <locale.h>
@@ -16,9 +16,9 @@
 #include "trial_child.h"
 
 enum {
-  MOST_FILES = 256, /* as contain.c allows */
+  MOST_FILES = 256, /* the limit of contain.c */
   N_SIGNALS = 64,
-  PRINTED_FD = 200 /* the file that standard output goes to, from here on */
+  PRINTED_FD = 200 /* the file that receives standard output from here on */
 };
 
 extern char **environ;
@@ -32,7 +32,7 @@ typedef struct file_identity {
 
 typedef struct process_state {
   tn__floating control;
-  uint64_t n_replaced; /* modes that the core has put back after a kernel */
+  uint64_t n_replaced; /* modes that the core has restored after a kernel */
   struct sigaction handlers[N_SIGNALS + 1];
   char locale[512];
   char folder[512];
@@ -60,8 +60,8 @@ static const char *name_control(const tn__floating *a, const tn__floating *b) {
 }
 #endif
 
-/* The core replaces the mode after a kernel; other code of a plugin may leave
- * one. */
+/* The core restores the mode after a kernel; other code of a plugin may change
+ * it. */
 static void compare_control(const tn__floating *now) {
   const tn__floating_log *log = tn__floating_replaced();
   const tn__floating *left = log->n != noted.n_replaced ? &log->last : now;
@@ -100,7 +100,7 @@ static void note_state(process_state *s) {
   for (int i = 0; i < MOST_FILES; ++i) s->files[i] = identify_file(i);
 }
 
-/* Forgets the printed text. */
+/* Empties the file of printed text. */
 static void empty_printed(void) {
   (void)fflush(NULL);
   if (ftruncate(printed, 0) == 0) (void)lseek(printed, 0, SEEK_SET);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * twin.c: formulas that are the same but for the names of their tensors: the
- * gradient of an operator is what the operator derived from it computes, and
- * the gradient of a sum that of a copy.
+ * twin.c: finds formulas that are equal except for the names of their tensors.
+ * For example, the gradient of an operator and the operator that was derived
+ * from it compute the same, and so do the gradient of a sum and that of a copy.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@ typedef struct pairing {
   size_t n[2];
 } pairing;
 
-/* The place of a tensor among those of its formula; MAX_NAMES if there are too
+/* The index of a tensor among those of its formula; MAX_NAMES if there are too
  * many. */
 static size_t place_of(pairing *p, int side, const tnm_expr *name) {
   size_t i = 0;
@@ -55,7 +55,8 @@ static bool same_tree(pairing *p, const tnm_expr *a, const tnm_expr *b) {
   return true;
 }
 
-/* Whether the parameters lie alike in memory, under the same names. */
+/* Tests whether the parameters have the same layout in memory and the same
+ * names. */
 static bool same_params(const tn_op *a, const tn_op *b) {
   if (a->n_params != b->n_params) return false;
   for (uint32_t i = 0; i < a->n_params; ++i) {
@@ -67,7 +68,7 @@ static bool same_params(const tn_op *a, const tn_op *b) {
   return true;
 }
 
-/* Whether `other`, of the pass `earlier`, is a twin. */
+/* Tests whether `other`, of the pass `earlier`, is a twin. */
 static bool is_twin(const kernel_pass *pass, const formula_use *use,
                     const kernel_pass *earlier, const tnm_formula *other) {
   pairing p = {.n = {0, 0}};
@@ -76,7 +77,7 @@ static bool is_twin(const kernel_pass *pass, const formula_use *use,
 }
 
 /* The name of the first twin in one pass of an operator, or NULL; *end is set
- * once the formula itself is reached. */
+ * when the formula itself is reached. */
 static const char *twin_in(const kernel_pass *pass, const formula_use *use,
                            int class_bit, const kernel_pass *earlier,
                            bool *end) {
