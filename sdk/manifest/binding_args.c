@@ -7,7 +7,7 @@
 #include "expr.h"
 #include "lower_binding.h"
 
-/* ------------------------------------------------------------------- types */
+/* -------------------------------------------------------------------- types */
 
 static const uint64_t element_bits[TNM_C_TYPES] = {
     TN_BIT_I8,
@@ -390,8 +390,7 @@ static bool pass_number(tnm_bind *b, const tnm_tree *node,
   return false;
 }
 
-/* ----------------------------------------------------------------- arguments
- */
+/* ---------------------------------------------------------------- arguments */
 
 /* Tests for a lower-case name that nothing defines, and so for no expression of
  * one. */

@@ -7,8 +7,7 @@
 #include "expr.h"
 #include "lower_binding.h"
 
-/* ---------------------------------------------------------------- dimensions
- */
+/* --------------------------------------------------------------- dimensions */
 
 /* Finds the axis of `arg` that consists of dimension variable `dim` only. It
  * counts from the end if a pack precedes it. */
@@ -73,8 +72,7 @@ static bool find_dimensions(tnm_bind *b, const tnm_tree *node, size_t first) {
   return true;
 }
 
-/* --------------------------------------------------------------- expressions
- */
+/* -------------------------------------------------------------- expressions */
 
 static void warn_narrow(const tnm_bind *b, const tnm_tree *c,
                         const tnm_bound_arg *out, bool size) {

@@ -10,7 +10,7 @@
 
 #include "check.h"
 
-/* ----------------------------------------------------------------- structs */
+/* ------------------------------------------------------------------ structs */
 
 enum { MOST_ELEMENTS = 1 << 20 };
 
@@ -95,7 +95,7 @@ static tn_code check_struct(const tnm_table *table, const void *object) {
   return TN_OK;
 }
 
-/* ------------------------------------------------------------------- names */
+/* -------------------------------------------------------------------- names */
 
 static bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -162,8 +162,7 @@ tn_code tnm_check_limit(const char *what, uint32_t index, uint32_t n) {
   return tn__fail(TN_PLUGIN, "%s is %u; there are %u", what, index, n);
 }
 
-/* ----------------------------------------------------- operators and kernels
- */
+/* ---------------------------------------------------- operators and kernels */
 
 static tn_code check_replaces(const tn_plugin *plugin, const tn_op *op) {
   size_t n = strlen(plugin->name);
@@ -227,7 +226,7 @@ tn_code tn__kernel_fits(const tn_kernel *kernel, const tn_op *op) {
   return rc ? tn__fail_more(rc, ", in kernel %.80s", kernel->id) : TN_OK;
 }
 
-/* ------------------------------------------------------------------ plugin */
+/* ------------------------------------------------------------------- plugin */
 
 static tn_code check_target(const tn_target *target) {
   const tnm_fields params = {target->params, target->n_params,

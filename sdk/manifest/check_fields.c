@@ -17,7 +17,7 @@ static uint32_t type_bytes(uint32_t type) {
   return type == TN_FIELD_INTS || type == TN_FIELD_FLOATS ? 16 : 8;
 }
 
-/* ------------------------------------------------------------------ places */
+/* ------------------------------------------------------------------- places */
 
 /* Members of a struct, in units of 4 bytes. A field has at most 5: a list, and
  * a flag for its presence. Padding may add as many again. */
@@ -67,7 +67,7 @@ static tn_code check_gaps(const units *u) {
   return TN_OK;
 }
 
-/* ------------------------------------------------------------------ fields */
+/* ------------------------------------------------------------------- fields */
 
 /* Lists may take their length from one another, but without a cycle. */
 static tn_code check_rank(const tnm_fields *all, uint32_t i) {

@@ -13,7 +13,7 @@ static tn_code check_count(const char *what, uint32_t n, uint32_t most) {
                   what, most);
 }
 
-/* ---------------------------------------------------------- shape programs */
+/* ----------------------------------------------------------- shape programs */
 
 static bool is_index(int32_t index, uint32_t n) {
   return index >= 0 && (uint32_t)index < n;
@@ -83,7 +83,7 @@ tn_code tnm_check_nodes(const tn_op *op, const tn_node *nodes, uint32_t n) {
   return TN_OK;
 }
 
-/* --------------------------------------------------------------- operators */
+/* ---------------------------------------------------------------- operators */
 
 static tn_code check_arg_dtype(const tn_op *op, const tn_arg *arg) {
   TN__TRY(tnm_check_limit("dtype_var", arg->dtype_var, op->n_dtype_vars));

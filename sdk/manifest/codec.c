@@ -10,7 +10,7 @@
 
 enum { ENCODING_VERSION = 1 };
 
-/* ----------------------------------------------------------------- writing */
+/* ------------------------------------------------------------------ writing */
 
 static void put_varint(tn__buf *out, uint64_t value) {
   uint8_t bytes[10];
@@ -100,7 +100,7 @@ void tn__tables_encode(const tn_plugin *plugin, tn__buf *out) {
   put_struct(out, &tnm_table_plugin, plugin);
 }
 
-/* ----------------------------------------------------------------- reading */
+/* ------------------------------------------------------------------ reading */
 
 static size_t remaining_bytes(const tnm_byte_reader *reader) {
   return (size_t)(reader->end - reader->at);
@@ -207,7 +207,7 @@ tn_code tnm_byte_reader_close(const tnm_byte_reader *reader) {
                   (size_t)(reader->at - reader->begin), why);
 }
 
-/* ---------------------------------------------------------------- decoding */
+/* ----------------------------------------------------------------- decoding */
 
 typedef struct decoder {
   tnm_byte_reader reader;

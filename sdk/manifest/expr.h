@@ -8,7 +8,7 @@
 
 #include "manifest.h"
 
-/* ------------------------------------------------------------------ tokens */
+/* ------------------------------------------------------------------- tokens */
 
 enum {
   TNM_TOKEN_END = 0,
@@ -39,7 +39,7 @@ typedef struct tnm_lexer {
  * TNM_TOKEN_END. */
 tnm_token tnm_read_token(tnm_lexer *lexer);
 
-/* ----------------------------------------------------------------- grammar */
+/* ------------------------------------------------------------------ grammar */
 
 /* The kind of a name before it is resolved: `text` is the name. TNM_GRAD keeps
  * the name of the output in `text`, TNM_CALL the name of the function. */
@@ -78,7 +78,7 @@ uint32_t tnm_expr_count_args(const tnm_expr *expr);
 /* The range from the first character of `from` to the last one of `to`. */
 tnm_pos tnm_pos_span(tnm_pos from, tnm_pos to);
 
-/* ------------------------------------------------------------------- names */
+/* -------------------------------------------------------------------- names */
 
 /* Index of `name` in a list of the scope, or TN_NONE. */
 uint32_t tnm_scope_input(const tnm_scope *scope, const char *name);

@@ -8,7 +8,7 @@
 
 #include "manifest.h"
 
-/* -------------------------------------------------------------------- text */
+/* --------------------------------------------------------------------- text */
 
 /* Limits of one manifest. */
 enum {
@@ -32,7 +32,7 @@ bool tnm_text_check(tnm_diags *diags, uint32_t file, const char *text,
 /* True after a message was lost because memory ran out. */
 bool tnm_diags_has_failed(const tnm_diags *diags);
 
-/* -------------------------------------------------------------------- tree */
+/* --------------------------------------------------------------------- tree */
 
 /* Bits, because the schema uses sets of them. */
 enum { TNM_SCALAR = 1, TNM_LIST = 2, TNM_MAP = 4 };
@@ -73,7 +73,7 @@ bool tnm_tree_has(const tnm_tree *map, const char *key);
 /* A position with one caret at the beginning of a file. */
 tnm_pos tnm_pos_start(uint32_t file);
 
-/* ------------------------------------------------------------------ schema */
+/* ------------------------------------------------------------------- schema */
 
 /* One key of a mapping. */
 typedef struct tnm_key {
@@ -128,7 +128,7 @@ void tnm_schema_required(tnm_diags *diags, const tnm_schema *schema,
 bool tnm_schema_check(tnm_diags *diags, const tnm_schema *schema,
                       tnm_tree *value);
 
-/* ----------------------------------------------------------------- scalars */
+/* ------------------------------------------------------------------ scalars */
 
 /* Reads a whole number from `min` to `max`; false after a message. */
 bool tnm_read_int(tnm_diags *diags, const tnm_tree *node, int64_t min,
@@ -170,7 +170,7 @@ const char *tnm_expected_double(const char *text);
 void tnm_suggest_word(tnm_diags *diags, size_t id, const char *word,
                       const char *const *candidates, size_t n);
 
-/* ----------------------------------------------------------------- reading */
+/* ------------------------------------------------------------------ reading */
 
 /* The state of reading one plugin. */
 typedef struct tnm_reader {

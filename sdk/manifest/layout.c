@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* ------------------------------------------------------------------ blocks */
+/* ------------------------------------------------------------------- blocks */
 
 static void write_block(tnm_layout *l, const tnm_syntax *node, size_t indent,
                         const tnm_schema *schema);
@@ -149,7 +149,7 @@ static void write_block(tnm_layout *l, const tnm_syntax *node, size_t indent,
   write_comments(l, node->tail, indent, false);
 }
 
-/* --------------------------------------------------------------- documents */
+/* ---------------------------------------------------------------- documents */
 
 static void write_page(tnm_layout *l, const tnm_page *page, bool first) {
   const tnm_syntax *root = page->root;
@@ -197,7 +197,7 @@ static tn_code write_pages(tn__arena *arena, const tnm_text *text,
   return tn__fail_memory(text->n, "a formatted manifest");
 }
 
-/* ------------------------------------------------------------- the meaning */
+/* -------------------------------------------------------------- the meaning */
 
 static bool is_same(const tnm_tree *a, const tnm_tree *b);
 

@@ -21,7 +21,7 @@ typedef struct tnm_layout {
   bool kept; /* a `|+` text came last: empty lines would belong to it */
 } tnm_layout;
 
-/* ----------------------------------------------------------------- order.c */
+/* ------------------------------------------------------------------ order.c */
 
 /* The schema of a key's value, or of the items of its list; NULL where keys are
  * names. */
@@ -34,7 +34,7 @@ const tnm_schema *tnm_schema_document(const tnm_syntax *root);
 tnm_syntax **tnm_order_keys(tn__arena *arena, const tnm_schema *schema,
                             const tnm_syntax *map);
 
-/* ---------------------------------------------------------- layout_value.c */
+/* ----------------------------------------------------------- layout_value.c */
 
 /* Column of the next character, from 0. */
 size_t tnm_current_column(const tnm_layout *l);

@@ -47,7 +47,7 @@ void tnm_write_trailing(tnm_layout *l, const tnm_comment *comments,
   }
 }
 
-/* ----------------------------------------------------------------- scalars */
+/* ------------------------------------------------------------------ scalars */
 
 /* The next line of a text in parts: [*begin, *end) without the blanks around
  * it. False at the end. */
@@ -205,7 +205,7 @@ static void write_text(tnm_layout *l, const tnm_syntax *node, size_t indent) {
     if (l->text[at] == '\n') tn__buf_bytes(l->out, "\n", 1);
 }
 
-/* ---------------------------------------------------------------- brackets */
+/* ----------------------------------------------------------------- brackets */
 
 /* A key in braces may have no value, and then no colon. The blank after it
  * prevents prose before it from continuing with it. */

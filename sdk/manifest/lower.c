@@ -9,8 +9,7 @@
 #include "binding.h"
 #include "front.h"
 
-/* ------------------------------------------------------------------- a reader
- */
+/* ----------------------------------------------------------------- a reader */
 
 void tnm_reader_init(tnm_reader *reader, const tn__env *env, tn__arena *arena,
                      tnm_diags *diags) {
@@ -32,8 +31,7 @@ bool tnm_reader_push(tnm_reader *reader, tn__vec *vec, void *item) {
   return false;
 }
 
-/* ----------------------------------------------------------------------- files
- */
+/* -------------------------------------------------------------------- files */
 
 static tn_code read_bytes(const tn__env *env, int fd, size_t n, char **out) {
   char *text = tn__alloc(env, n + 1);
@@ -147,8 +145,7 @@ static bool read_documents(tnm_reader *reader, const char *path,
   return *documents != NULL;
 }
 
-/* ----------------------------------------------------------------- plugin.yaml
- */
+/* -------------------------------------------------------------- plugin.yaml */
 
 /* The contents of plugin.yaml, and the folder of the plugin. */
 typedef struct package {
@@ -238,8 +235,7 @@ static bool read_plugin_file(package *p) {
   return true;
 }
 
-/* ------------------------------------------------------------------- operators
- */
+/* ---------------------------------------------------------------- operators */
 
 static bool is_file_name(const char *text) {
   const char *allowed =
@@ -304,8 +300,7 @@ static void read_listed(package *p) {
   if (!found) report_unlisted(p, list);
 }
 
-/* ------------------------------------------------------- without a plugin.yaml
- */
+/* ---------------------------------------------------- without a plugin.yaml */
 
 /* Begins a plugin without plugin.yaml: it counts as release 1, and `since` is
  * not limited. */
@@ -368,8 +363,7 @@ static void read_text(package *p) {
     lower_documents(p->reader, documents, text->path);
 }
 
-/* ---------------------------------------------------------------------- tables
- */
+/* ------------------------------------------------------------------- tables */
 
 static void add_kernel(const tn_kernel **kernels, uint32_t *n,
                        const tn_kernel *kernel) {
@@ -513,8 +507,7 @@ tn_plugin *tnm_read_tables(tnm_reader *reader, const char *path) {
   return p.tables;
 }
 
-/* ---------------------------------------------------------------------- result
- */
+/* ------------------------------------------------------------------- result */
 
 /* The hash of the encoded tables ties note and descriptor together. */
 static bool set_hash(const tn__env *env, tn_plugin *tables) {

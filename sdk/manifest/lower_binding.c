@@ -12,7 +12,7 @@ static tnm_diags *diags_of(const tnm_bind *b) {
   return b->lower->diags;
 }
 
-/* ------------------------------------------------------------ the document */
+/* ------------------------------------------------------------- the document */
 
 static void exclude_at(const tnm_bind *b, tnm_pos pos, const char *what,
                        const char *help) {
@@ -68,7 +68,7 @@ static void refuse_code(const tnm_bind *b) {
   refuse_shape_hook(b);
 }
 
-/* ---------------------------------------------------------------- operands */
+/* ----------------------------------------------------------------- operands */
 
 static void report_operand(const tnm_bind *b, uint32_t list, uint32_t i,
                            const char *why, const char *help) {
@@ -104,7 +104,7 @@ static void check_operands(const tnm_bind *b) {
       check_operand(b, list, i);
 }
 
-/* ---------------------------------------------------------------- the keys */
+/* ----------------------------------------------------------------- the keys */
 
 /* Tests for a name that the dynamic linker looks up, or the path of a file. */
 static bool is_library(const char *text) {
@@ -178,7 +178,7 @@ static bool may_overlap(const tnm_bind *b) {
          tnm_read_word(diags_of(b), value, "`any` or `one`", words) == 1;
 }
 
-/* ----------------------------------------------------------------- results */
+/* ------------------------------------------------------------------ results */
 
 static void read_status(tnm_bind *b, const tnm_tree *ok,
                         const tnm_c_type *type) {
@@ -259,7 +259,7 @@ static void read_returns(tnm_bind *b) {
       "for a value");
 }
 
-/* --------------------------------------------------------------- arguments */
+/* ---------------------------------------------------------------- arguments */
 
 static bool program_open(tnm_bind *b) {
   const tnm_lower *lower = b->lower;
@@ -313,7 +313,7 @@ static bool marks_open(tnm_bind *b) {
   return b->dims != NULL;
 }
 
-/* ---------------------------------------------------------------- examples */
+/* ----------------------------------------------------------------- examples */
 
 /* An example without an output would prove nothing. */
 static bool has_output(const tnm_bind *b, const tnm_example *example) {

@@ -18,8 +18,7 @@ static size_t report_call(tnm_reader *reader, tnm_pos pos, const char *text) {
   return tnm_diag_add(reader->diags, &spec, "%s", text != NULL ? text : "");
 }
 
-/* ---------------------------------------------------------------- the operator
- */
+/* ------------------------------------------------------------- the operator */
 
 /* The operators of the called plugin, as far as they are known. */
 typedef struct known {
@@ -145,8 +144,7 @@ const tn_op *tnm_find_called(tnm_reader *reader, const char *name) {
   return NULL;
 }
 
-/* ------------------------------------------------------------------ its inputs
- */
+/* --------------------------------------------------------------- its inputs */
 
 static void note_inputs(tnm_reader *reader, size_t id, const tn_op *op) {
   tnm_names names = {.arena = reader->arena};
@@ -178,8 +176,7 @@ static void check_inputs(tnm_reader *reader, const tnm_call *call,
   note_inputs(reader, id, op);
 }
 
-/* -------------------------------------------------------------- its parameters
- */
+/* ----------------------------------------------------------- its parameters */
 
 static bool is_named(const tn_field *field, const char *name) {
   return strcmp(field->name, name) == 0 ||

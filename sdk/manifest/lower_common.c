@@ -68,8 +68,7 @@ const char *tnm_kernel_stem(const tnm_lower *lower) {
                          op->interface);
 }
 
-/* ----------------------------------------------------------------- lifecycle
- */
+/* ---------------------------------------------------------------- lifecycle */
 
 static void check_release(const tnm_reader *reader, const tnm_tree *value,
                           uint32_t number, uint32_t least) {

@@ -14,8 +14,7 @@ typedef struct state {
   tnm_example *out;
 } state;
 
-/* --------------------------------------------------------------- nested lists
- */
+/* ------------------------------------------------------------- nested lists */
 
 static bool report_ragged(tnm_lower *lower, const tnm_tree *node,
                           const char *what) {
@@ -82,8 +81,7 @@ static bool read_data(tnm_lower *lower, const tnm_tree *node, tnm_data *out) {
   return fill_values(lower, node, 0, out, values);
 }
 
-/* -------------------------------------------------------------------- operands
- */
+/* ----------------------------------------------------------------- operands */
 
 /* The list of an entry's operand; TN_NONE if it is no operand. */
 static uint32_t find_list(const tnm_lower *lower, const char *name,
@@ -236,8 +234,7 @@ static void check_views(const state *s) {
   }
 }
 
-/* ---------------------------------------------------------------------- params
- */
+/* ------------------------------------------------------------------- params */
 
 static const tn_field *find_field(const tnm_lower *lower, const char *key) {
   for (uint32_t i = 0; i < lower->op->n_params; ++i) {
@@ -278,8 +275,7 @@ static void read_params(const state *s) {
   s->out->params = values;
 }
 
-/* -------------------------------------------------------------------- examples
- */
+/* ----------------------------------------------------------------- examples */
 
 static bool read_name(const state *s, tnm_unique *names) {
   const tnm_tree *name = tnm_tree_get(s->node, "name");

@@ -35,8 +35,7 @@ static bool is_real(const tn_field *f) {
   return f->type == TN_FIELD_FLOAT || f->type == TN_FIELD_FLOATS;
 }
 
-/* -------------------------------------------------------------- enum, limits
- */
+/* ------------------------------------------------------------- enum, limits */
 
 /* Reports a key that has no meaning for the type of the field. */
 static void report_meaningless(const state *s, const tnm_tree *value,
@@ -134,8 +133,7 @@ static void read_limits(const state *s) {
                      "the least");
 }
 
-/* ---------------------------------------------------------------------- rank
- */
+/* --------------------------------------------------------------------- rank */
 
 /* "2", "1..3" or "1..". */
 static bool parse_rank(const char *text, tn_field *f) {
@@ -185,8 +183,7 @@ static void read_rank(const state *s) {
                     "parameter before this one");
 }
 
-/* ------------------------------------------------------------ checking values
- */
+/* ---------------------------------------------------------- checking values */
 
 /* The position and the kind of a value, for messages. */
 typedef struct checked {
@@ -408,8 +405,7 @@ const char *tnm_value_text(tn__arena *arena, const tnm_tree *node) {
   return text;
 }
 
-/* ------------------------------------------------------------ default, layout
- */
+/* ---------------------------------------------------------- default, layout */
 
 /* Number of values of a default: "[1, 2]" has 2, "1" has 1. */
 static size_t default_length(const char *text) {

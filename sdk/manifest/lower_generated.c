@@ -152,8 +152,7 @@ static bool check_shapes(tnm_lower *lower, const tnm_tree *at) {
   return true;
 }
 
-/* --------------------------------------------------------------------- tables
- */
+/* ------------------------------------------------------------------- tables */
 
 static bool has_cpu_kernel(const tnm_lower *lower) {
   const tnm_tree *list = tnm_tree_get(lower->doc, "kernels");

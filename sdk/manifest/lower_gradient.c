@@ -6,8 +6,7 @@
 
 #include "front.h"
 
-/* -------------------------------------------------------------------- formulas
- */
+/* ----------------------------------------------------------------- formulas */
 
 void tnm_report_operand(tnm_lower *lower, tnm_pos pos, uint32_t list,
                         const char *name) {
@@ -86,8 +85,7 @@ void tnm_lower_forward(tnm_lower *lower) {
   lower->out->n_forward = compact_formulas(formulas, outputs->n);
 }
 
-/* ----------------------------------------------------------------------- needs
- */
+/* -------------------------------------------------------------------- needs */
 
 /* Adds a need unless it is present; a value includes its metadata. */
 static void add_need(tn_need *needs, uint32_t *n, tn_need need) {
@@ -201,8 +199,7 @@ static void derive_needs(tnm_lower *lower, const tnm_expr *expr,
   gradient->needs = needs;
 }
 
-/* --------------------------------------------------------------- one per input
- */
+/* ------------------------------------------------------------ one per input */
 
 static tn_input_gradient **new_gradients(tnm_lower *lower) {
   uint32_t n = lower->op->n_inputs;
@@ -294,8 +291,7 @@ static void check_listed(tnm_lower *lower, const tnm_tree *map,
   }
 }
 
-/* ---------------------------------------------------------------- formulas
- */
+/* ----------------------------------------------------------------- formulas */
 
 /* Index among a backward call's inputs, which begin with the gradients of the
  * outputs. */
@@ -364,8 +360,7 @@ static void read_places(tnm_lower *lower, const tnm_tree *map,
   }
 }
 
-/* ----------------------------------------------------------------- the kinds
- */
+/* ---------------------------------------------------------------- the kinds */
 
 static void lower_kernel(tnm_lower *lower, const tnm_tree *map,
                          const tnm_tree *kernel, tn_input_gradient **all) {

@@ -75,8 +75,7 @@ static bool report_unknown(graph *g, const tnm_token *t, const char *name,
   return false;
 }
 
-/* ----------------------------------------------------------------------- steps
- */
+/* -------------------------------------------------------------------- steps */
 
 static bool push_step(graph *g, tn_step step) {
   if (g->n < MAX_STEPS) {
@@ -115,8 +114,7 @@ static bool push_operand(graph *g, const tnm_token *name) {
   return push_step(g, (tn_step){.what = TN_NEED_OUT, .index = index});
 }
 
-/* ------------------------------------------------------------------ parameters
- */
+/* --------------------------------------------------------------- parameters */
 
 static bool add_quoted(graph *g, tn__buf *params) {
   const char *begin = g->lexer.at;
@@ -186,8 +184,7 @@ static bool add_param(graph *g, tn__buf *params, tnm_call *call) {
   return true;
 }
 
-/* ----------------------------------------------------------------------- calls
- */
+/* -------------------------------------------------------------------- calls */
 
 static bool read_value(graph *g);
 
@@ -284,8 +281,7 @@ static bool read_value(graph *g) {
   return ok;
 }
 
-/* --------------------------------------------------------------------- results
- */
+/* ------------------------------------------------------------------ results */
 
 static void set_needs(graph *g, tn_input_gradient *gradient) {
   tn_need *needs = TNM_NEW(g->lower->arena, tn_need, g->n);

@@ -47,7 +47,7 @@ typedef struct following {
   bool told; /* a contradiction was reported: skip its consequences */
 } following;
 
-/* ------------------------------------------------------------------- forms */
+/* -------------------------------------------------------------------- forms */
 
 static const tn_arg *arg_at(const tn_op *op, uint32_t list, uint32_t i) {
   const tn_arg *const *lists[] = {op->inputs, op->outputs, op->aux};
@@ -134,7 +134,7 @@ static void report_contradiction(following *w, const char *text) {
   if (text != NULL) tnm_diag_add(w->reader->diags, &spec, "%s", text);
 }
 
-/* ------------------------------------------------------------------- calls */
+/* -------------------------------------------------------------------- calls */
 
 /* A call, and the shapes that its operator's variables represent. */
 typedef struct calling {
@@ -232,8 +232,7 @@ static form follow_call(following *w, const tn_step *step, const form *in) {
   return w->told ? (form){.what = UNKNOWN} : result_of(&c);
 }
 
-/* -------------------------------------------------------------------- graphs
- */
+/* ------------------------------------------------------------------- graphs */
 
 static void follow_steps(following *w, const tn_input_gradient *g) {
   for (uint32_t k = 0; k < g->n_steps && !w->told; ++k) {

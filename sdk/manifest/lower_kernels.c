@@ -24,9 +24,7 @@ static tnm_diags *diags_of(const entry *e) {
   return e->lower->diags;
 }
 
-/* ---------------------------------------------------------------- sets of
- * words
- */
+/* ------------------------------------------------------------ sets of words */
 
 /* Reads the words of a list as bits; `bits` are parallel to `words`. */
 static uint32_t read_set(const entry *e, const char *key, const char *what,
@@ -79,8 +77,7 @@ static void read_resources(entry *e) {
   e->table.resources = resources;
 }
 
-/* ----------------------------------------------------------------------- types
- */
+/* -------------------------------------------------------------------- types */
 
 static void read_dtype_set(const entry *e, const tnm_tree *list,
                            const tn_dtype_var *var, uint64_t *set) {
@@ -135,8 +132,7 @@ static void read_dtypes(entry *e) {
   }
 }
 
-/* ------------------------------------------------------------ when, requires
- */
+/* ----------------------------------------------------------- when, requires */
 
 static void read_when(entry *e) {
   const tnm_tree *value = tnm_tree_get(e->node, "when");
@@ -169,8 +165,7 @@ static void read_requires(entry *e) {
   e->table.requirement = text;
 }
 
-/* ----------------------------------------------------------- the author's code
- */
+/* -------------------------------------------------------- the author's code */
 
 static const char *read_symbol(const entry *e, const tnm_tree *map,
                                const char *key) {
@@ -238,8 +233,7 @@ static void read_state(const entry *e) {
     tnm_read_word(diags_of(e), n, "a part of the key", words);
 }
 
-/* ------------------------------------------------------ forward and backward
- */
+/* ----------------------------------------------------- forward and backward */
 
 /* Tests for a gradient that is not `none` but was refused. */
 static bool is_refused(const tnm_tree *doc) {
@@ -360,8 +354,7 @@ static void read_links(entry *e) {
       "leave `links` out");
 }
 
-/* --------------------------------------------------------------------- entries
- */
+/* ------------------------------------------------------------------ entries */
 
 /* "nn.convolution.cpu"; the second one of a device is "nn.convolution.cpu.2".
  */

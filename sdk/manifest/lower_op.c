@@ -8,8 +8,7 @@
 
 #include "front.h"
 
-/* ---------------------------------------------------------------- the operator
- */
+/* ------------------------------------------------------------- the operator */
 
 static void check_summary(tnm_lower *lower) {
   const tnm_tree *summary = tnm_tree_get(lower->doc, "summary");
@@ -185,8 +184,7 @@ tnm_operator *tnm_lower_one(tnm_reader *reader, const tnm_tree *doc,
   return lower.out;
 }
 
-/* ---------------------------------------------------------------------- family
- */
+/* ------------------------------------------------------------------- family */
 
 static bool copy_entries(tn__arena *arena, tnm_tree *to, tnm_tree **last,
                          const tnm_tree *from) {
@@ -251,9 +249,7 @@ static void lower_family(tnm_reader *reader, tnm_tree *document,
   }
 }
 
-/* --------------------------------------------------------------------
- * documents
- */
+/* ---------------------------------------------------------------- documents */
 
 bool tnm_check_format(tnm_reader *reader, const tnm_tree *document) {
   const tnm_tree *format = tnm_tree_get(document, "opgen");

@@ -6,8 +6,7 @@
 
 #include "front.h"
 
-/* -------------------------------------------------------------- type variables
- */
+/* ----------------------------------------------------------- type variables */
 
 static bool read_variable_name(tnm_lower *lower, const tnm_tree *entry) {
   const char *upper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
@@ -158,8 +157,7 @@ bool tnm_is_float(const tnm_lower *lower, const tn_arg *arg) {
   return (bits & TNM_FLOATS) != 0;
 }
 
-/* -------------------------------------------------------------------- operands
- */
+/* ----------------------------------------------------------------- operands */
 
 uint32_t tnm_find_operand(const tnm_lower *lower, uint32_t list,
                           const char *name) {
@@ -316,8 +314,7 @@ static void read_arg(tnm_lower *lower, const tnm_operands *list,
                     arg->since);
 }
 
-/* ----------------------------------------------------------------------- order
- */
+/* -------------------------------------------------------------------- order */
 
 static void report_order(tnm_lower *lower, const tnm_tree *node,
                          const char *text, const char *help) {

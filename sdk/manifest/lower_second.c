@@ -18,8 +18,7 @@ typedef struct writer {
   tnm_pos pos;
 } writer;
 
-/* -------------------------------------------------------------------- the tree
- */
+/* ----------------------------------------------------------------- the tree */
 
 static tnm_tree *new_scalar(writer *w, const char *text) {
   tnm_tree *node = TNM_NEW(w->arena, tnm_tree, 1);
@@ -71,8 +70,7 @@ static void put_copy(writer *w, tnm_tree *map, const tnm_tree *from,
   append_node(map, copy);
 }
 
-/* ----------------------------------------------------------------------- names
- */
+/* -------------------------------------------------------------------- names */
 
 /* Tests whether an operand or parameter of the operator has this name. */
 static bool is_used(const tn_op *op, const char *name) {
@@ -101,8 +99,7 @@ static const char *gradient_name(writer *w, uint32_t input) {
   return new_name(w, w->of->op->inputs[input]->name, "slope");
 }
 
-/* -------------------------------------------------------------------- operands
- */
+/* ----------------------------------------------------------------- operands */
 
 static const char *dtype_of(const writer *w, const tn_arg *arg) {
   if (arg->dtype_param != TN_NONE)
@@ -202,8 +199,7 @@ static tnm_tree *write_dtypes(writer *w) {
   return map;
 }
 
-/* -------------------------------------------------------------------- formulas
- */
+/* ----------------------------------------------------------------- formulas */
 
 /* Writes a formula of the gradient with the names of the new operator's
  * inputs. */
@@ -258,8 +254,7 @@ static tnm_tree *write_gradient(writer *w) {
   return map;
 }
 
-/* ---------------------------------------------------------------- the operator
- */
+/* ------------------------------------------------------------- the operator */
 
 static tnm_tree *write_operator(writer *w, const char *name) {
   const tn_op *op = w->of->op;

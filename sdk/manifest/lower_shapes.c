@@ -11,8 +11,7 @@ static tnm_item item_of(const tnm_tree *node) {
   return (tnm_item){node->text, node->pos};
 }
 
-/* ------------------------------------------------------------- shape of a word
- */
+/* ---------------------------------------------------------- shape of a word */
 
 static void report_word(tnm_lower *lower, const tnm_tree *value) {
   const char *known[3 * TNM_MAX_KEYS];
@@ -86,8 +85,7 @@ static void read_word(tnm_lower *lower, const tnm_tree *value, uint32_t list,
   report_word(lower, value);
 }
 
-/* ------------------------------------------------------------- pattern, hook
- */
+/* ------------------------------------------------------------ pattern, hook */
 
 static bool read_items(tnm_lower *lower, const tnm_tree *list,
                        tnm_item *items) {
@@ -183,8 +181,7 @@ bool tnm_has_same_shape(const tnm_lower *lower, const tn_arg *a,
          b->shape_text != NULL && strcmp(a->shape_text, b->shape_text) == 0;
 }
 
-/* ---------------------------------------------------------------- requirements
- */
+/* ------------------------------------------------------------- requirements */
 
 static const tn_require *read_require(tnm_lower *lower, tnm_tree *node) {
   if (!tnm_schema_check(lower->diags, &tnm_schema_require, node)) return NULL;

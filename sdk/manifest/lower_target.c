@@ -7,8 +7,7 @@
 
 #include "front.h"
 
-/* ---------------------------------------------------------- other plugins
- */
+/* ------------------------------------------------------------ other plugins */
 
 /* Tests for folders and manifests, which are read; all other files must be
  * built plugins. */
@@ -124,8 +123,7 @@ static void read_installed(tnm_reader *reader, const char *plugin) {
   }
 }
 
-/* ------------------------------------------------------------------ the target
- */
+/* --------------------------------------------------------------- the target */
 
 /* The parts of "nn.convolution@1". */
 typedef struct target_name {
@@ -240,8 +238,7 @@ static const tn_op *find_target(tnm_reader *reader, const tnm_tree *node,
   return op;
 }
 
-/* -------------------------------------------------------------------- kernels
- */
+/* ------------------------------------------------------------------ kernels */
 
 static const tn_target *new_target(tnm_reader *reader, const char *name,
                                    const tn_op *op) {

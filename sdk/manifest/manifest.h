@@ -40,7 +40,7 @@
 
 #include "algebra.h"
 
-/* ------------------------------------------------------------- diagnostics */
+/* -------------------------------------------------------------- diagnostics */
 
 enum { TNM_ERROR = 1, TNM_WARNING = 2 };
 
@@ -85,7 +85,7 @@ void tnm_diags_print(const tnm_diags *diags, FILE *to, int format, bool color);
 const char *tnm_code_explain(const char *code);
 const char *tnm_code_at(size_t index); /* NULL after the last one */
 
-/* ----------------------------------------------------- scalar expressions */
+/* ------------------------------------------------------- scalar expressions */
 
 /* The position of an expression's text. `pos` is that of its first
  * character. */
@@ -111,7 +111,7 @@ typedef struct tnm_scope {
 const tnm_expr *tnm_expr_parse(const tnm_source *source,
                                const tnm_scope *scope);
 
-/* ---------------------------------------------------------- shape programs */
+/* ----------------------------------------------------------- shape programs */
 
 /* Builds the nodes, dimension and pack variables of one operator (or of one
  * kernel's `when`). The names of operands and the parameters must be known
@@ -160,7 +160,7 @@ bool tnm_program_finish(const tnm_program *program, const tn_node **nodes,
                         uint32_t *n_nodes);
 bool tnm_program_names(const tnm_program *program, tn_op *op);
 
-/* --------------------------------------------------------------- the model */
+/* ---------------------------------------------------------------- the model */
 
 /* One scalar formula: output (forward) or input (gradient) `index`. */
 typedef struct tnm_formula {
@@ -334,7 +334,7 @@ tnm_plugin *tnm_plugin_read_with(const tn__env *env, const char *path,
 tn_code tnm_read_file(const tn__env *env, const char *path, size_t max,
                       char **out, size_t *n);
 
-/* ------------------------------------------------------------------ layout */
+/* ------------------------------------------------------------------- layout */
 
 /* Appends the canonical form of a file known to `diags`: keys in the order of
  * the schema, uniform spacing, every comment kept. It is read again and must be
@@ -351,7 +351,7 @@ tn_code tnm_layout_text(const tn__env *env, tnm_diags *diags, uint32_t file,
 tn_code tnm_read_note(tn__arena *arena, const char *path,
                       const tn_plugin **out);
 
-/* ------------------------------------------------------------------- codec */
+/* -------------------------------------------------------------------- codec */
 
 /* The canonical encoding of the tables of `plugin`: everything except
  * functions, magic, sizes of structs and manifest_hash itself. Equal tables

@@ -49,7 +49,7 @@ tnm_pos tnm_pos_span(tnm_pos from, tnm_pos to) {
   return from;
 }
 
-/* ---------------------------------------------------------------- messages */
+/* ----------------------------------------------------------------- messages */
 
 static void bad_character(const tnm_parser *p) {
   const tnm_token *token = &p->token;
@@ -123,7 +123,7 @@ static void report_too_large(const tnm_parser *p, const char *what,
                     "compute parts of it in a kernel of your own");
 }
 
-/* ------------------------------------------------------------------- nodes */
+/* -------------------------------------------------------------------- nodes */
 
 static void next_token(tnm_parser *p) {
   p->token = tnm_read_token(&p->lexer);
@@ -182,7 +182,7 @@ static bool enter_level(tnm_parser *p) {
   return true;
 }
 
-/* ----------------------------------------------------------------- grammar */
+/* ------------------------------------------------------------------ grammar */
 
 static tnm_expr *parse_prefix(tnm_parser *p);
 

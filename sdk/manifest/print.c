@@ -36,8 +36,7 @@ static const char *severity_of(const tnm_message *m) {
   return is_warning(m) ? "warning" : "error";
 }
 
-/* -------------------------------------------------------------- source lines
- */
+/* ------------------------------------------------------------- source lines */
 
 typedef struct line {
   const char *text;
@@ -125,8 +124,7 @@ static uint32_t span_width(line l, uint32_t from, uint32_t to) {
   return width;
 }
 
-/* -------------------------------------------------------------------- places
- */
+/* ------------------------------------------------------------------- places */
 
 /* A marked place: the message's own, or one that it refers to. */
 typedef struct place {
@@ -218,8 +216,7 @@ static int gutter_width(const place *places, size_t n) {
   return width;
 }
 
-/* ------------------------------------------------------------------ messages
- */
+/* ----------------------------------------------------------------- messages */
 
 static void print_head(const printer *p, const tnm_message *m) {
   const tnm_file *file = tnm_diags_get_file(p->diags, m->spec.pos.file);
@@ -273,8 +270,7 @@ static void print_count(const printer *p) {
   fprintf(p->to, "`opgen explain %s` says more\n", first_code(d));
 }
 
-/* ---------------------------------------------------------------------- JSON
- */
+/* --------------------------------------------------------------------- JSON */
 
 static void json_place(tn__buf *buf, const tnm_diags *diags, tnm_pos pos) {
   tn__buf_add(buf, "\"file\": ");

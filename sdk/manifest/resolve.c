@@ -16,7 +16,7 @@ typedef struct resolver {
   bool failed;
 } resolver;
 
-/* ------------------------------------------------------------------- names */
+/* -------------------------------------------------------------------- names */
 
 static void unknown_name(resolver *r, const tnm_expr *expr) {
   const tnm_scope *scope = r->scope;
@@ -148,7 +148,7 @@ static void resolve_grad(resolver *r, tnm_expr *expr) {
   }
 }
 
-/* --------------------------------------------------------------- functions */
+/* ---------------------------------------------------------------- functions */
 
 /* The operator that computes a function of many elements; NULL for others. */
 static const char *find_operator(const char *name) {

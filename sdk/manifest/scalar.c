@@ -21,8 +21,7 @@ static size_t report_value(tnm_diags *diags, const tnm_tree *node,
                       node->text, expected);
 }
 
-/* ------------------------------------------------------------------- numbers
- */
+/* ------------------------------------------------------------------ numbers */
 
 static bool is_whole(const char *text) {
   const char *digits = text + (text[0] == '-' || text[0] == '+');
@@ -107,8 +106,7 @@ bool tnm_read_bool(tnm_diags *diags, const tnm_tree *node, bool *out) {
   return false;
 }
 
-/* --------------------------------------------------------------------- words
- */
+/* -------------------------------------------------------------------- words */
 
 /* Joins "data, a, b", up to a readable number of words. */
 static void join_words(char *out, size_t size, const char *const *words,
@@ -216,8 +214,7 @@ bool tnm_read_dtypes(tnm_diags *diags, const tnm_tree *list, uint64_t *out) {
   return ok;
 }
 
-/* --------------------------------------------------------------------- names
- */
+/* -------------------------------------------------------------------- names */
 
 bool tnm_check_scalar(tnm_diags *diags, const tnm_tree *node,
                       const char *what) {

@@ -298,8 +298,7 @@ const tnm_schema *const tnm_schemas[] = {
     &tnm_schema_binding,     &tnm_schema_bound_arg,
     &tnm_schema_result,      NULL};
 
-/* ------------------------------------------------------------------ checking
- */
+/* ----------------------------------------------------------------- checking */
 
 static const tnm_key *find_key(const tnm_schema *schema, const char *name) {
   for (const tnm_key *key = schema->keys; key->name != NULL; ++key) {

@@ -52,7 +52,7 @@ static value add_node(tnm_program *program, const tn_node *node, bool list) {
   return (value){(int32_t)program->nodes.n - 1, list};
 }
 
-/* ------------------------------------------------------------------- names */
+/* -------------------------------------------------------------------- names */
 
 static int32_t find_name(const tn__vec *names, const char *name, size_t n) {
   for (size_t i = 0; i < names->n; ++i) {
@@ -219,7 +219,7 @@ static value lower_number(tnm_program *program, const tnm_expr *expr) {
   return no_value;
 }
 
-/* --------------------------------------------------------------- functions */
+/* ---------------------------------------------------------------- functions */
 
 static value lower_expr(tnm_program *program, const tnm_expr *expr);
 
@@ -389,7 +389,7 @@ static value lower_item(tnm_program *program, const tnm_item *item,
   return no_value;
 }
 
-/* ---------------------------------------------------------------- patterns */
+/* ----------------------------------------------------------------- patterns */
 
 /* The name of a pack that is spread without an expression (`S...`), or no
  * name. */
@@ -531,7 +531,7 @@ bool tnm_program_pattern(tnm_program *program, const tnm_item *items, size_t n,
   return arg->shape_text != NULL;
 }
 
-/* -------------------------------------------------------------- conditions */
+/* --------------------------------------------------------------- conditions */
 
 static bool is_comparison(const tnm_program *program, uint32_t node) {
   const uint32_t op = ((const tn_node *)program->nodes.v[node])->op;
@@ -573,7 +573,7 @@ bool tnm_program_condition(tnm_program *program, const tnm_item *item,
   return read_integer(program, item, true, node);
 }
 
-/* ------------------------------------------------------------------ result */
+/* ------------------------------------------------------------------- result */
 
 bool tnm_program_finish(const tnm_program *program, const tn_node **nodes,
                         uint32_t *n_nodes) {

@@ -34,7 +34,7 @@ typedef struct reader {
   tnm_page *page;
 } reader;
 
-/* ------------------------------------------------------------------ places */
+/* ------------------------------------------------------------------- places */
 
 /* Converts a position of libyaml, which counts code points; calls come in
  * order. */
@@ -74,7 +74,7 @@ static size_t trim_end(const reader *r, size_t begin, size_t end) {
   return end;
 }
 
-/* ---------------------------------------------------------------- comments */
+/* ----------------------------------------------------------------- comments */
 
 static void append_comment(tnm_comment **list, tnm_comment *comment) {
   while (*list != NULL) list = &(*list)->next;
@@ -135,7 +135,7 @@ static void read_comments(reader *r, size_t to) {
   }
 }
 
-/* ------------------------------------------------------------------- nodes */
+/* -------------------------------------------------------------------- nodes */
 
 static tnm_syntax *new_node(reader *r) {
   tnm_syntax *node = tn__arena_alloc(r->arena, sizeof *node);
@@ -308,7 +308,7 @@ static void read_scalar(reader *r, const yaml_event_t *event) {
   if (node->block) end_block_scalar(r, node);
 }
 
-/* ---------------------------------------------------- lists and mappings */
+/* ------------------------------------------------------- lists and mappings */
 
 static void open_level(reader *r, const yaml_event_t *event, int kind) {
   const bool flow =
@@ -361,7 +361,7 @@ static void close_level(reader *r, const yaml_event_t *event) {
   r->touched = node;
 }
 
-/* --------------------------------------------------------------- documents */
+/* ---------------------------------------------------------------- documents */
 
 static void start_document(reader *r, const yaml_event_t *event) {
   r->page = NULL;

@@ -108,7 +108,7 @@ uint32_t tnm_get_count(const tnm_table *table, const void *object,
 /* Element `i` of an array of structs (VALUES or POINTERS). */
 const void *tnm_get_element(const tnm_member *m, const void *array, size_t i);
 
-/* ------------------------------------------------------- reading the bytes */
+/* -------------------------------------------------------- reading the bytes */
 
 /* A position in an encoding. After the first fault `why` is set and every read
  * returns zero without moving. */

@@ -59,8 +59,7 @@ static tnm_pos position_of(const builder *b, const yaml_event_t *event) {
   return pos;
 }
 
-/* ------------------------------------------------------------------- linking
- */
+/* ------------------------------------------------------------------ linking */
 
 static bool report_too_many(builder *b, tnm_pos pos, const char *what,
                             int limit) {
@@ -112,8 +111,7 @@ static tnm_tree *new_node(builder *b, int kind, tnm_pos pos) {
   return node;
 }
 
-/* ---------------------------------------------------------------------- keys
- */
+/* --------------------------------------------------------------------- keys */
 
 static bool refuse_text(builder *b, tnm_pos pos, const char *what,
                         const char *help) {
@@ -144,8 +142,7 @@ static void read_key(builder *b, const char *text, tnm_pos pos) {
     parent->dropped = false;
 }
 
-/* ------------------------------------------------------------------- scalars
- */
+/* ------------------------------------------------------------------ scalars */
 
 static bool report_escape(builder *b, tnm_pos pos, unsigned char c) {
   tnm_diag_spec spec = {"E0002", pos, NULL};
@@ -255,8 +252,7 @@ static bool read_scalar(builder *b, const yaml_event_t *event) {
   return true;
 }
 
-/* -------------------------------------------------------- lists and mappings
- */
+/* ------------------------------------------------------- lists and mappings */
 
 static bool report_key_form(builder *b, tnm_pos pos) {
   tnm_diag_spec spec = {"E0004", pos, "a list or mapping"};

@@ -22,8 +22,7 @@ static struct {
   bool refused;
 } memory;
 
-/* ----------------------------------------------------------------------- files
- */
+/* -------------------------------------------------------------------- files */
 
 static int find_file(const char *path) {
   for (int i = 0; memory.files[i].path != NULL; ++i) {
@@ -76,8 +75,7 @@ static int close_file(int fd) {
   return 0;
 }
 
-/* ------------------------------------------------------------------- allocator
- */
+/* ---------------------------------------------------------------- allocator */
 
 static void *alloc_counted(void *ctx, size_t bytes, size_t align) {
   (void)ctx;
@@ -137,8 +135,7 @@ const tn__env *memory_env(const memory_file *files) {
   return &memory.env;
 }
 
-/* --------------------------------------------------------------------- reading
- */
+/* ------------------------------------------------------------------ reading */
 
 char *memory_read(const tn__env *env, const char *path, int format,
                   tnm_plugin **out) {

@@ -52,7 +52,7 @@ static tn_plugin tiny_plugin(void) {
                      .name = "p"};
 }
 
-/* ------------------------------------------------------------------- codec */
+/* -------------------------------------------------------------------- codec */
 
 Test(codec, writes_the_smallest_plugin_as_the_format_page_says) {
   /* version; length 14; abi 0.2, hosts from 2, no flags, release 1; "p" and
@@ -260,7 +260,7 @@ Test(codec, survives_every_failing_allocation) {
   tn__buf_deinit(&bytes);
 }
 
-/* ----------------------------------------------------------------- compare */
+/* ------------------------------------------------------------------ compare */
 
 Test(compare, finds_equal_tables_equal_and_allocates_nothing) {
   sample s;

@@ -40,8 +40,7 @@ static const tnm_operator *lower_text(const char *text) {
   return current->operators;
 }
 
-/* ---------------------------------------------------------------------- locale
- */
+/* ------------------------------------------------------------------- locale */
 
 /* Numbers of parameters, of formulas, and of sources of a gradient. */
 static const tnm_operator *lower_numbers(void) {
@@ -68,8 +67,7 @@ Test(lower, a_locale_does_not_change_the_numbers_of_a_manifest) {
   cr_assert_str_eq(op->gradient->inputs[0]->formula, gradient);
 }
 
-/* ---------------------------------------------------------------------- params
- */
+/* ------------------------------------------------------------------- params */
 
 /* The C compiler's layout of the members that the manifest below declares. */
 struct expected_params {
@@ -165,9 +163,7 @@ Test(lower, an_optional_parameter_without_default_is_none) {
   cr_expect_eq(op->params[0]->flags, TN_FIELD_OPTIONAL);
 }
 
-/* ------------------------------------------------------------ formulas,
- * kernels
- */
+/* -------------------------------------------------------- formulas, kernels */
 
 #define QUADRATIC                                                       \
   HEAD "params: [{name: a, type: float, default: 0}]\n" FLOATS          \
@@ -371,8 +367,7 @@ Test(lower, an_operator_without_kernels_is_legal) {
   cr_expect_eq(o->op->outputs[0]->dtype, TN_BOOL);
 }
 
-/* -------------------------------------------------------------------- examples
- */
+/* ----------------------------------------------------------------- examples */
 
 Test(lower, examples_become_numbers) {
   const tnm_operator *o =

@@ -144,8 +144,7 @@ Test(plugin, a_file_that_plugin_yaml_does_not_list_is_refused) {
   free(printed);
 }
 
-/* ---------------------------------------------------------------------- memory
- */
+/* ------------------------------------------------------------------- memory */
 
 /* A plugin to read, and its options. */
 typedef struct starved {

@@ -21,8 +21,8 @@ static bool spread_at(const tn_arg *arg, uint32_t *at) {
 
 /* Tests whether term i of the pattern is exactly the variable of `want`; then
  * the part of the shape that it represents. */
-static bool matches(const tn_op *op, const tn_arg *arg, uint32_t i,
-                    const tn_node *want) {
+static bool is_variable_term(const tn_op *op, const tn_arg *arg, uint32_t i,
+                             const tn_node *want) {
   const tn_node *node = &op->nodes[arg->terms[i].node];
   return node->op == want->op && node->a == want->a;
 }
@@ -51,7 +51,7 @@ static bool print_variable(const shape_case *c, const tn_node *node,
     const tn_arg *arg = op->inputs[i];
     if (c->io->in[i].ndim < 0 || arg->shape_kind != TN_SHAPE_PATTERN) continue;
     for (uint32_t k = 0; k < arg->n_terms; ++k)
-      if (matches(op, arg, k, node))
+      if (is_variable_term(op, arg, k, node))
         return print_slice(arg, &c->io->in[i], k, out);
   }
   return false;
@@ -77,13 +77,13 @@ static bool print_param(const shape_case *c, const tn_field *field,
   }
 }
 
-static bool is_given(const tnm_example *example, const char *name) {
+static bool has_param(const tnm_example *example, const char *name) {
   for (size_t i = 0; i < example->n_params; ++i)
     if (strcmp(example->params[i].key, name) == 0) return true;
   return false;
 }
 
-static void add(tn__buf *out, const char *name, const tn__buf *value) {
+static void add_binding(tn__buf *out, const char *name, const tn__buf *value) {
   tn__buf_add(out, "%s%s=%s", out->n > 0 ? ", " : "", name,
               value->s != NULL ? value->s : "");
 }
@@ -95,13 +95,13 @@ static void add_leaf(const shape_case *c, const tn_node *node, tn__buf *out) {
   tn__buf value;
   tn__buf_init(&value, out->env);
   if (node->op == TN_NODE_DIM && print_variable(c, node, &value)) {
-    add(out, op->dims[node->a], &value);
+    add_binding(out, op->dims[node->a], &value);
   } else if (node->op == TN_NODE_PACK && print_variable(c, node, &value)) {
-    add(out, op->packs[node->a], &value);
+    add_binding(out, op->packs[node->a], &value);
   } else if (node->op == TN_NODE_PARAM) {
     const tn_field *field = op->params[node->a];
-    if (is_given(c->example, field->name) && print_param(c, field, &value))
-      add(out, field->name, &value);
+    if (has_param(c->example, field->name) && print_param(c, field, &value))
+      add_binding(out, field->name, &value);
   }
   out->failed |= value.failed;
   tn__buf_deinit(&value);

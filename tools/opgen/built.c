@@ -24,7 +24,7 @@ typedef struct subject {
   bool has_left; /* loading it leaves processes */
 } subject;
 
-bool built_is(const char *path) {
+bool is_built_plugin(const char *path) {
   const size_t n = strlen(path);
   return n > 3 && strcmp(path + n - 3, ".so") == 0;
 }
@@ -37,8 +37,7 @@ bool built_is(const char *path) {
                    NULL},                                                    \
                __VA_ARGS__)
 
-/* ----------------------------------------------------------- dynamic symbols
- */
+/* ---------------------------------------------------------- dynamic symbols */
 
 /* A file in memory, and a part of it. */
 typedef struct image {
@@ -112,8 +111,7 @@ static void check_exports(const subject *s, const image *file) {
   }
 }
 
-/* -------------------------------------------------------------------- loading
- */
+/* ------------------------------------------------------------------ loading */
 
 /* Reports findings. Both children find processes that the loading of the plugin
  * leaves; those are reported once. */
@@ -124,7 +122,7 @@ static void report_findings(const subject *s, const trial_finding *finding) {
 }
 
 /* True if the host loads it. `fine` is false if the attempt failed. */
-static bool loads(subject *s, bool *fine) {
+static bool check_loading(subject *s, bool *fine) {
   const trial_files files = {.path = s->path, .seconds = s->args->seconds};
   trials t;
   *fine = trials_load(&t, &files);
@@ -141,8 +139,7 @@ static bool loads(subject *s, bool *fine) {
   return loaded;
 }
 
-/* ------------------------------------------------------------------- examples
- */
+/* ----------------------------------------------------------------- examples */
 
 static const tnm_plugin *manifests_of(const tn__vec *plugins,
                                       const char *name) {
@@ -233,7 +230,7 @@ static const tn_plugin *companion_of(emit *e, const tn__vec *plugins,
     const tnm_plugin *plugin = plugins->v[i];
     if (!is_companion(plugin->plugin, name)) continue;
     e->plugin = plugin;
-    const tnm_plugin *companion = cuda_companion(e);
+    const tnm_plugin *companion = make_cuda_companion(e);
     return companion != NULL ? companion->plugin : NULL;
   }
   return NULL;
@@ -271,7 +268,7 @@ static void report_other(const subject *s, const tn_plugin *manifests,
   tn__buf_deinit(&text);
 }
 
-static bool compare_tables(const subject *s, const built_given *given,
+static bool compare_tables(const subject *s, const built_manifests *given,
                            const tn_plugin *tables, tn__arena *arena) {
   const tnm_plugin *plugin = manifests_of(given->plugins, tables->name);
   emit e = {.env = tn__env_default(), .arena = arena};
@@ -291,7 +288,7 @@ static bool compare_tables(const subject *s, const built_given *given,
   return true;
 }
 
-static bool check_manifests(const subject *s, const built_given *given) {
+static bool check_manifests(const subject *s, const built_manifests *given) {
   tn__arena arena;
   const tn_plugin *tables = NULL;
   tn__arena_init(&arena, tn__env_default());
@@ -302,7 +299,7 @@ static bool check_manifests(const subject *s, const built_given *given) {
 }
 
 bool built_check(const opgen_args *args, const char *path,
-                 const built_given *given, tnm_diags *diags) {
+                 const built_manifests *given, tnm_diags *diags) {
   char *bytes = NULL;
   image file = {0};
   bool fine = true;
@@ -314,7 +311,7 @@ bool built_check(const opgen_args *args, const char *path,
     return true;
   }
   file.bytes = bytes;
-  if (loads(&s, &fine)) {
+  if (check_loading(&s, &fine)) {
     check_exports(&s, &file);
     fine = check_manifests(&s, given);
   }

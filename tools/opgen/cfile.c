@@ -56,7 +56,7 @@ size_t c_width(const char *text) {
   return n;
 }
 
-/* ------------------------------------------------------------ initialisers */
+/* ------------------------------------------------------------- initialisers */
 
 static void open_with(c_file *file, const char *type, const char *declarator,
                       const char *end) {
@@ -182,7 +182,7 @@ void c_offsetof(c_file *file, const char *field, const char *type,
     c_add(file, "\n%*s%s),\n", (int)before, "", member);
 }
 
-/* ------------------------------------------------------------------- flags */
+/* -------------------------------------------------------------------- flags */
 
 static size_t bits_width(const c_bit *bits, uint64_t set) {
   size_t width = 0;
@@ -247,7 +247,7 @@ void c_bits(c_file *file, const char *field, const c_bit *bits, uint64_t set) {
   bits_fill(file, bits, set, (size_t[]){column, column});
 }
 
-/* --------------------------------------------------------------- functions */
+/* ---------------------------------------------------------------- functions */
 
 /* Length of the first parameter, with calls in it and the comma after it. */
 static size_t first_of(const char *parameters) {

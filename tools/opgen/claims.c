@@ -33,7 +33,7 @@ struct claims {
   bool failed;
 };
 
-static void keep(claims *c, tn__map *map, const char *key, void *value) {
+static void keep_value(claims *c, tn__map *map, const char *key, void *value) {
   const tn__env *env = tn__env_default();
   c->failed |=
       c->names.arena->failed || tn__map_set(env, map, key, value) != TN_OK;
@@ -70,8 +70,7 @@ static claim claim_of(claims *c) {
   return mine;
 }
 
-/* ------------------------------------------------------------------- clashes
- */
+/* ------------------------------------------------------------------ clashes */
 
 /* Two parts may share several names, and their derived operators too: only the
  * first one is reported. */
@@ -79,7 +78,7 @@ static bool is_new(claims *c, tnm_pos a, tnm_pos b) {
   const char *pair = name_format(&c->names, "%u:%u:%u %u:%u:%u", a.file, a.line,
                                  a.column, b.file, b.line, b.column);
   if (tn__map_get(&c->reported, pair) != NULL) return false;
-  keep(c, &c->reported, pair, c);
+  keep_value(c, &c->reported, pair, c);
   return true;
 }
 
@@ -89,8 +88,8 @@ static const char *help_of_same(const claim *a, const claim *b) {
                                     : "give one of them another name";
 }
 
-static void report(claims *c, const char *what, const char *name,
-                   const claim *first, const claim *second) {
+static void report_clash(claims *c, const char *what, const char *name,
+                         const claim *first, const claim *second) {
   const claim *at = second->pos.line > 0 ? second : first;
   const claim *other = at == second ? first : second;
   if (at->pos.line == 0 || !is_new(c, first->pos, second->pos)) return;
@@ -110,21 +109,21 @@ static void report(claims *c, const char *what, const char *name,
 }
 
 /* Adds a claim; `key` is the name in its scope. */
-static void add(claims *c, const char *what, const char *key, const char *name,
-                const claim *mine) {
+static void add_claim(claims *c, const char *what, const char *key,
+                      const char *name, const claim *mine) {
   const claim *there = tn__map_get(&c->claims, key);
   if (there == NULL) {
     claim *copy = tn__arena_alloc(c->names.arena, sizeof *copy);
     if (copy != NULL) *copy = *mine;
-    keep(c, &c->claims, key, copy);
+    keep_value(c, &c->claims, key, copy);
   } else if (there->again == NULL || mine->again == NULL ||
              strcmp(there->again, mine->again) != 0) {
-    report(c, what, name, there, mine);
+    report_clash(c, what, name, there, mine);
   }
 }
 
 /* The name in "*const o_input_list" and "operators[]". */
-static const char *bare(claims *c, const char *declarator) {
+static const char *bare_name(claims *c, const char *declarator) {
   const char *begin = strrchr(declarator, ' ');
   begin = begin != NULL ? begin + 1 : declarator;
   return name_format(&c->names, "%.*s", (int)strcspn(begin, "["), begin);
@@ -132,11 +131,11 @@ static const char *bare(claims *c, const char *declarator) {
 
 /* Receives a declaration. Names of a header, and names that are not static, are
  * shared by all files; static names must differ from these too. */
-static void tell(void *self, const char *type, const char *declarator,
-                 bool again) {
+static void on_declaration(void *self, const char *type, const char *declarator,
+                           bool again) {
   static const char what[] = "things in C";
   claims *c = self;
-  const char *name = bare(c, declarator);
+  const char *name = bare_name(c, declarator);
   const char *program = c->cuda ? "cuda" : "";
   const char *whole = name_format(&c->names, "%s:%s", program, name);
   const char *local = name_format(&c->names, "%s:%s", c->stem, whole);
@@ -145,13 +144,12 @@ static void tell(void *self, const char *type, const char *declarator,
   claim mine = claim_of(c);
   if (again) mine.again = name_format(&c->names, "%s", type);
   if (hidden && there != NULL)
-    report(c, what, name, there, &mine);
+    report_clash(c, what, name, there, &mine);
   else
-    add(c, what, hidden ? local : whole, name, &mine);
+    add_claim(c, what, hidden ? local : whole, name, &mine);
 }
 
-/* ---------------------------------------------------------------------- files
- */
+/* -------------------------------------------------------------------- files */
 
 static const tnm_operator *first_of(const emit *e, const char *stem) {
   for (size_t i = 0; stem != NULL && i < e->plugin->n_operators; ++i)
@@ -171,12 +169,13 @@ const c_listener *claims_begin(claims *c, const emit *e, const char *file,
   c->emit = e;
   c->stem = name_format(&c->names, "%s", stem != NULL ? stem : "plugin");
   c->header = strcmp(file + strlen(file) - 2, ".h") == 0;
-  add(c, "files", name_format(&c->names, "file %s", name), name, &c->file);
+  add_claim(c, "files", name_format(&c->names, "file %s", name), name,
+            &c->file);
   return &c->listener;
 }
 
-static bool check(claims *c, const tnm_plugin *plugin,
-                  const opgen_wanted *wanted) {
+static bool check_files(claims *c, const tnm_plugin *plugin,
+                        const opgen_selection *wanted) {
   opgen_files files;
   c->cuda = wanted->cuda;
   c->whole = wanted->cuda    ? "the kernels for CUDA"
@@ -192,12 +191,14 @@ bool opgen_check_names(const tnm_plugin *plugin, tnm_diags *diags) {
   tn__arena arena;
   tn__arena_init(&arena, env);
   claims c = {.names = {.arena = &arena}, .diags = diags};
-  c.listener = (c_listener){tell, &c};
+  c.listener = (c_listener){on_declaration, &c};
   const bool fine =
-      opgen_bound(plugin) != NULL ||
-      (check(&c, plugin, &(opgen_wanted){.claims = &c}) &&
-       check(&c, plugin, &(opgen_wanted){.cuda = true, .claims = &c}) &&
-       check(&c, plugin, &(opgen_wanted){.tests = true, .claims = &c}));
+      opgen_find_bound(plugin) != NULL ||
+      (check_files(&c, plugin, &(opgen_selection){.claims = &c}) &&
+       check_files(&c, plugin,
+                   &(opgen_selection){.cuda = true, .claims = &c}) &&
+       check_files(&c, plugin,
+                   &(opgen_selection){.tests = true, .claims = &c}));
   tn__map_deinit(env, &c.claims);
   tn__map_deinit(env, &c.reported);
   tn__arena_deinit(&arena);

@@ -8,8 +8,7 @@
 
 #include "docs.h"
 
-/* ----------------------------------------------------------- the built plugin
- */
+/* --------------------------------------------------------- the built plugin */
 
 static const char *base_name(const char *path) {
   const char *slash = strrchr(path, '/');
@@ -39,8 +38,7 @@ static bool find_built(const opgen_args *args, const tnm_plugin *plugin,
   return !out->failed && access(out->s, R_OK) == 0;
 }
 
-/* ------------------------------------------------------------------- one file
- */
+/* ----------------------------------------------------------------- one file */
 
 static void write_contents(tn__buf *out, const docs *d, bool listed) {
   for (size_t i = 0; i < d->plugin->n_operators; ++i) {
@@ -53,7 +51,7 @@ static void write_contents(tn__buf *out, const docs *d, bool listed) {
 }
 
 /* Leaves one line end at the end. */
-static void trim(tn__buf *out) {
+static void trim_end(tn__buf *out) {
   while (out->n > 1 && out->s[out->n - 2] == '\n') out->s[--out->n] = '\0';
 }
 
@@ -67,11 +65,11 @@ static void write_all(tn__buf *out, const docs *d) {
     tn__buf_add(out, "\n<a id=\"op-%s\"></a>\n\n",
                 d->plugin->operators[i].op->name);
     docs_page(out, d, i, 2);
-    trim(out);
+    trim_end(out);
   }
   if (plugin->n_operators > 0) tn__buf_add(out, "\n");
   docs_added_kernels(out, d);
-  trim(out);
+  trim_end(out);
 }
 
 static bool write_one(const docs *d, const char *path) {
@@ -85,8 +83,7 @@ static bool write_one(const docs *d, const char *path) {
   return fine;
 }
 
-/* -------------------------------------------------------------------- command
- */
+/* ------------------------------------------------------------------ command */
 
 static bool write_docs(const opgen_args *args, const docs *d) {
   if (args->site == NULL) return write_one(d, args->out_dir);
@@ -95,7 +92,7 @@ static bool write_docs(const opgen_args *args, const docs *d) {
 
 /* A manual must not contain an example with another result than the manifest
  * states. */
-static bool agrees(const docs *d) {
+static bool check_results(const docs *d) {
   bool fine = true;
   for (size_t i = 0; i < d->plugin->n_operators; ++i) {
     const tnm_operator *op = &d->plugin->operators[i];
@@ -133,7 +130,7 @@ static bool write_with(const opgen_args *args, const tnm_plugin *plugin,
                              .n_with = args->n_with,
                              .seconds = args->seconds};
   const bool fine = trials_init(&t, plugin, &files) && is_loaded(args, &t) &&
-                    agrees(&d) && write_docs(args, &d);
+                    check_results(&d) && write_docs(args, &d);
   trials_deinit(&t);
   return fine;
 }

@@ -22,7 +22,7 @@ typedef struct job {
 /* Encodes the tables of the plugin that the file belongs to; `text`, if any,
  * replaces its content. False without tables: the manifest has mistakes, or is
  * alone. */
-static bool encode(const job *j, const tnm_text *text, tn__buf *out) {
+static bool encode_tables(const job *j, const tnm_text *text, tn__buf *out) {
   const tnm_read_options options = {.lone = true};
   tnm_diags *diags = tnm_diags_create(tn__env_default());
   if (diags == NULL) return false;
@@ -44,8 +44,9 @@ static bool has_same_tables(const job *j) {
   tn__buf before, after;
   tn__buf_init(&before, tn__env_default());
   tn__buf_init(&after, tn__env_default());
-  const bool same = !encode(j, NULL, &before) ||
-                    (encode(j, &text, &after) && is_equal(&before, &after));
+  const bool same =
+      !encode_tables(j, NULL, &before) ||
+      (encode_tables(j, &text, &after) && is_equal(&before, &after));
   tn__buf_deinit(&before);
   tn__buf_deinit(&after);
   if (!same)
@@ -59,7 +60,7 @@ static bool has_same_tables(const job *j) {
 /* ----------------------------------------------------------------- one file */
 
 /* The exit status for one file whose canonical form is known. */
-static int finish(const job *j, bool only_check) {
+static int finish_file(const job *j, bool only_check) {
   if (j->out.n == j->n && memcmp(j->out.s, j->text, j->n) == 0)
     return EXIT_FINE;
   if (!has_same_tables(j)) return EXIT_ERRORS;
@@ -74,7 +75,7 @@ static int format_text(job *j, bool only_check) {
   const uint32_t file = tnm_diags_add_file(j->diags, j->path, j->text, j->n);
   const tn_code code =
       tnm_layout_text(tn__env_default(), j->diags, file, j->path, &j->out);
-  if (code == TN_OK) return finish(j, only_check);
+  if (code == TN_OK) return finish_file(j, only_check);
   if (code != TN_INVALID) fprintf(stderr, "opgen: %s\n", tn_error_text());
   return EXIT_ERRORS;
 }
@@ -103,7 +104,7 @@ int cmd_fmt(const opgen_args *args) {
   for (size_t i = 0; i < args->n_files; ++i)
     if (format_file(args->files[i], diags, args->only_check) != EXIT_FINE)
       status = EXIT_ERRORS;
-  tnm_diags_print(diags, stderr, args->format, opgen_color());
+  tnm_diags_print(diags, stderr, args->format, opgen_has_color());
   tnm_diags_release(diags);
   return status;
 }

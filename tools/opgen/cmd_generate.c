@@ -26,7 +26,7 @@ static tnm_plugin *read_manifests(const opgen_args *args, const char *path,
     tnm_plugin_release(plugin);
     plugin = NULL;
   }
-  tnm_diags_print(diags, stderr, args->format, opgen_color());
+  tnm_diags_print(diags, stderr, args->format, opgen_has_color());
   if (plugin == NULL && tnm_diags_errors(diags) == 0)
     fprintf(stderr, "opgen: %s: %s\n", path, tn_error_text());
   tnm_diags_release(diags);
@@ -71,7 +71,7 @@ static bool all_listed(const opgen_args *args, const tnm_plugin *plugin) {
 
 static bool write_all(const opgen_args *args, const tnm_plugin *plugin) {
   opgen_files files;
-  const opgen_wanted wanted = {.cuda = args->cuda, .tests = args->tests};
+  const opgen_selection wanted = {.cuda = args->cuda, .tests = args->tests};
   bool fine = opgen_files_init(&files, plugin, &wanted) &&
               opgen_files_write(&files, args->out_dir);
   if (fine && args->depfile != NULL)
@@ -80,14 +80,14 @@ static bool write_all(const opgen_args *args, const tnm_plugin *plugin) {
   return fine;
 }
 
-const tnm_operator *opgen_bound(const tnm_plugin *plugin) {
+const tnm_operator *opgen_find_bound(const tnm_plugin *plugin) {
   for (size_t i = 0; i < plugin->n_operators; ++i)
     if (plugin->operators[i].binding != NULL) return &plugin->operators[i];
   return NULL;
 }
 
 bool opgen_is_compiled(const tnm_plugin *plugin) {
-  const tnm_operator *op = opgen_bound(plugin);
+  const tnm_operator *op = opgen_find_bound(plugin);
   if (op == NULL) return true;
   fprintf(stderr,
           "opgen: %s: operator `%s` is bound to a library, so there is nothing "
@@ -116,7 +116,7 @@ int cmd_outputs(const opgen_args *args) {
     tnm_plugin_release(plugin);
     return EXIT_ERRORS;
   }
-  const opgen_wanted wanted = {
+  const opgen_selection wanted = {
       .cuda = args->cuda, .tests = args->tests, .names_only = true};
   const bool fine = opgen_files_init(&files, plugin, &wanted);
   for (size_t i = 0; i < files.n && fine; ++i) puts(files.v[i].name);

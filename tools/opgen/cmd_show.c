@@ -11,7 +11,7 @@
 
 enum { SECOND_COLUMN = 40 };
 
-/* ----------------------------------------------------------- what it means */
+/* ------------------------------------------------------ formulas and shapes */
 
 /* Width of the longest name before `=`. */
 static int name_width(const tn_op *op) {
@@ -94,11 +94,11 @@ static void show_gradient(const tn_op *op, int width) {
   show_linear(op);
 }
 
-/* ------------------------------------------------------- what it costs */
+/* -------------------------------------------------------- needs and kernels */
 
 /* 2 if some gradient needs the value, 1 if only dtype and shape, 0 if none
  * does. */
-static int kept(const tn_op *op, uint32_t what, uint32_t index) {
+static int need_of(const tn_op *op, uint32_t what, uint32_t index) {
   int most = 0;
   const tn_gradient *gradient = op->gradient;
   for (uint32_t i = 0; gradient != NULL && i < gradient->n_inputs; ++i) {
@@ -112,17 +112,17 @@ static int kept(const tn_op *op, uint32_t what, uint32_t index) {
   return most;
 }
 
-static void add_kept(tn__buf *out, int how, const char *name) {
+static void add_need(tn__buf *out, int how, const char *name) {
   if (how == 0) return;
   if (out->n > 0) tn__buf_add(out, " ");
   tn__buf_add(out, how == 1 ? "shape(%s)" : "%s", name);
 }
 
-static void add_all_kept(tn__buf *out, const tn_op *op) {
+static void add_needs(tn__buf *out, const tn_op *op) {
   for (uint32_t i = 0; i < op->n_inputs; ++i)
-    add_kept(out, kept(op, TN_NEED_IN, i), op->inputs[i]->name);
+    add_need(out, need_of(op, TN_NEED_IN, i), op->inputs[i]->name);
   for (uint32_t i = 0; i < op->n_outputs; ++i)
-    add_kept(out, kept(op, TN_NEED_OUT, i), op->outputs[i]->name);
+    add_need(out, need_of(op, TN_NEED_OUT, i), op->outputs[i]->name);
 }
 
 static uint32_t forward_writes(const tnm_operator *op) {
@@ -154,7 +154,7 @@ static void add_writes(tn__buf *out, const tnm_operator *op,
 static void show_keeps(const tnm_operator *op, const tn_op *desc) {
   tn__buf line;
   tn__buf_init(&line, tn__env_default());
-  add_all_kept(&line, desc);
+  add_needs(&line, desc);
   if (line.n == 0) tn__buf_add(&line, "nothing");
   const int gap = SECOND_COLUMN - (int)strlen("keeps     ") - (int)line.n;
   tn__buf_add(&line, "%*swrites ", gap > 2 ? gap : 2, "");
@@ -163,7 +163,7 @@ static void show_keeps(const tnm_operator *op, const tn_op *desc) {
   tn__buf_deinit(&line);
 }
 
-/* ----------------------------------------------------------------- kernels */
+/* ------------------------------------------------------------------ kernels */
 
 static const char *device_name(int32_t type) {
   return type == TN_DEVICE_CUDA ? "cuda" : "cpu";
@@ -264,7 +264,7 @@ static void show_operator(const tnm_operator *op) {
     show_written(&op->kernels[i], desc);
 }
 
-/* ---------------------------------------------------------------- commands */
+/* ----------------------------------------------------------------- commands */
 
 static void show_title(const tnm_plugin *plugin, const tnm_operator *op) {
   if (op->op != NULL)
@@ -277,7 +277,7 @@ static void show_title(const tnm_plugin *plugin, const tnm_operator *op) {
 static int show_c(const tnm_plugin *plugin) {
   opgen_files files;
   if (!opgen_is_compiled(plugin)) return EXIT_ERRORS;
-  const bool fine = opgen_files_init(&files, plugin, &(opgen_wanted){0});
+  const bool fine = opgen_files_init(&files, plugin, &(opgen_selection){0});
   for (size_t i = 0; i < files.n && fine; ++i) {
     if (strncmp(files.v[i].name, "plugin.gen", strlen("plugin.gen")) == 0)
       continue;

@@ -6,11 +6,11 @@
 
 #include "cfile.h"
 
-/* ----------------------------------------------------------------- strings */
+/* ------------------------------------------------------------------ strings */
 
 /* Adds one character of a literal. A question mark after another is escaped,
  * because two of them begin a trigraph. */
-static void escape(tn__buf *out, char c, char last) {
+static void add_escaped(tn__buf *out, char c, char last) {
   const unsigned char u = (unsigned char)c;
   if (c == '\n')
     tn__buf_bytes(out, "\\n", 2);
@@ -37,7 +37,7 @@ static size_t next_piece(const char *text, size_t width, tn__buf *out) {
   piece_end blank = {0}, any = {0};
   out->n = 0;
   while (text[n] != '\0') {
-    escape(out, text[n], n > 0 ? text[n - 1] : '\0');
+    add_escaped(out, text[n], n > 0 ? text[n - 1] : '\0');
     if (out->failed) return strlen(text);
     if (c_width(out->s) > width && any.text > 0) {
       const piece_end end = blank.text > 0 ? blank : any;
@@ -115,7 +115,7 @@ void c_item_string(c_file *file, const char *text) {
   tn__buf_deinit(&piece);
 }
 
-/* ---------------------------------------------------------------- comments */
+/* ----------------------------------------------------------------- comments */
 
 /* Length of the word at `text`, and of the blanks after it. */
 static size_t word_at(const char *text, size_t *blanks) {
@@ -134,7 +134,7 @@ static void add_word(c_file *file, const char *word, size_t n) {
 }
 
 /* Columns of n bytes. */
-static size_t columns(const char *text, size_t n) {
+static size_t count_columns(const char *text, size_t n) {
   size_t width = 0;
   for (size_t i = 0; i < n; ++i)
     width += ((unsigned char)text[i] & 0xc0) != 0x80;
@@ -148,7 +148,7 @@ void c_comment(c_file *file, size_t indent, const char *text) {
   c_add(file, "%*s/*", (int)indent, "");
   while (*text != '\0') {
     const size_t n = word_at(text, &blanks);
-    const size_t width = columns(text, n);
+    const size_t width = count_columns(text, n);
     const size_t end = text[n + blanks] == '\0' ? strlen(" */") : 0;
     if (column + 1 + width + end > C_PAGE) {
       c_add(file, "\n%*s *", (int)indent, "");
@@ -170,17 +170,17 @@ void c_section(c_file *file, const char *title) {
   c_add(file, " %s */\n\n", title);
 }
 
-static void trim(c_file *file) {
+static void trim_blanks(c_file *file) {
   tn__buf *text = &file->text;
   while (text->n > 0 && text->s[text->n - 1] == '\n') text->s[--text->n] = '\0';
 }
 
 void c_blank_line(c_file *file) {
-  trim(file);
+  trim_blanks(file);
   c_add(file, "\n\n");
 }
 
 void c_end(c_file *file) {
-  trim(file);
+  trim_blanks(file);
   c_add(file, "\n");
 }

@@ -63,7 +63,7 @@ bool diff_side_init(diff_side *side, const opgen_args *args, const char *path);
 /* Adds the kernels of the companion to a side's tables. Built files contain the
  * kernels of one plugin only, so this is for two sides of manifests. False if
  * memory ran out. */
-bool diff_side_whole(diff_side *side);
+bool diff_side_add_companion(diff_side *side);
 void diff_side_deinit(diff_side *side);
 
 /* Adds a row about the operator, at the place of `path` (tnm_find_place), which
@@ -72,8 +72,7 @@ void diff_add(diff *d, int kind, const char *const *path, const char *format,
               ...) TN_PRINTF(4, 5);
 #define DIFF_AT(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-/* ------------------------------------------------------------------ matching
- */
+/* ----------------------------------------------------------------- matching */
 
 enum { DIFF_GONE = -1 };
 
@@ -104,7 +103,7 @@ bool diff_match_finish(diff *d, diff_match *m);
 bool diff_is_last(const diff_match *m, uint32_t new);
 
 /* Tests for equal texts; NULL is one. */
-bool diff_same(const char *a, const char *b);
+bool diff_is_same(const char *a, const char *b);
 /* `text`, or `otherwise` if it is NULL. */
 const char *diff_text(const char *text, const char *otherwise);
 /* "f16 f32" */
@@ -113,9 +112,9 @@ const char *diff_dtypes(diff *d, uint64_t set);
 /* Records a new name of a parameter or operand. */
 void diff_rename_add(diff *d, const char *old, const char *new);
 /* The name in NEW of a name of OLD; NULL for NULL. */
-const char *diff_renamed(const diff *d, const char *old);
+const char *diff_new_name(const diff *d, const char *old);
 /* Tests whether two formulas are equal except for blanks and renamed items. */
-bool diff_same_formula(const diff *d, const char *old, const char *new);
+bool diff_is_same_formula(const diff *d, const char *old, const char *new);
 
 /* `deprecated` and `since` of any item; `what` names it. */
 typedef struct diff_life {

@@ -46,7 +46,7 @@ static size_t add_companion(const tnm_operator *op, const tn_kernel **out) {
   return n;
 }
 
-bool diff_side_whole(diff_side *side) {
+bool diff_side_add_companion(diff_side *side) {
   const tnm_plugin *from = side->manifests;
   size_t most = from->plugin->n_kernels;
   for (size_t i = 0; i < from->n_operators; ++i)
@@ -75,7 +75,7 @@ typedef struct within {
   char file[PATH_MAX];
 } within;
 
-static bool take_apart(const char *path, within *to) {
+static bool split_path(const char *path, within *to) {
   const size_t n = strlen(path);
   const char *slash = strrchr(path, '/');
   const bool file = n > 5 && strcmp(path + n - 5, ".yaml") == 0;
@@ -102,7 +102,7 @@ static const char *name_of(const char *folder, char real[PATH_MAX]) {
   return *name != '\0' && *name != '.' ? name : "plugin";
 }
 
-static bool join(char to[PATH_MAX], const char *folder, const char *name) {
+static bool join_path(char to[PATH_MAX], const char *folder, const char *name) {
   const int n = snprintf(to, PATH_MAX, "%s/%s", folder, name);
   if (n > 0 && n < PATH_MAX) return true;
   fprintf(stderr, "opgen: `%s/%s` is too long for a path\n", folder, name);
@@ -113,8 +113,8 @@ static bool join(char to[PATH_MAX], const char *folder, const char *name) {
 static bool read_exported(diff_side *side, const char *revision,
                           const within *from, const char *base) {
   char real[PATH_MAX], folder[PATH_MAX], file[PATH_MAX];
-  if (!join(folder, base, name_of(from->folder, real)) ||
-      !join(file, folder, from->file))
+  if (!join_path(folder, base, name_of(from->folder, real)) ||
+      !join_path(file, folder, from->file))
     return false;
   if (mkdir(folder, 0700) != 0) {
     fprintf(stderr, "opgen: cannot make `%s`: %s\n", folder, strerror(errno));
@@ -122,7 +122,7 @@ static bool read_exported(diff_side *side, const char *revision,
   }
   const bool fine = git_export(revision, from->folder, folder) &&
                     read_manifests(side, *from->file != '\0' ? file : folder);
-  git_forget(folder);
+  git_remove(folder);
   return fine;
 }
 
@@ -134,11 +134,12 @@ static bool read_revision(diff_side *side, const char *path,
   within from;
   const char *tmp = getenv("TMPDIR");
   const size_t n = (size_t)(colon - path);
-  if (n >= sizeof revision || !take_apart(colon + 1, &from)) {
+  if (n >= sizeof revision || !split_path(colon + 1, &from)) {
     fprintf(stderr, "opgen: `%s` is too long for a path\n", path);
     return false;
   }
-  if (!join(base, tmp != NULL && *tmp != '\0' ? tmp : "/tmp", "opgen.XXXXXX"))
+  if (!join_path(base, tmp != NULL && *tmp != '\0' ? tmp : "/tmp",
+                 "opgen.XXXXXX"))
     return false;
   if (mkdtemp(base) == NULL) {
     fprintf(stderr, "opgen: cannot make a temporary folder: %s\n",

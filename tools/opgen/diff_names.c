@@ -21,24 +21,23 @@ void diff_rename_add(diff *d, const char *old, const char *new) {
 }
 
 /* The new name of an old one of `n` bytes. */
-static const char *find(const diff *d, const char *old, size_t n) {
+static const char *find_renamed(const diff *d, const char *old, size_t n) {
   for (const diff_rename *r = d->renames; r != NULL; r = r->next)
     if (strlen(r->old) == n && memcmp(r->old, old, n) == 0) return r->new;
   return NULL;
 }
 
-const char *diff_renamed(const diff *d, const char *old) {
-  return old == NULL ? NULL : diff_text(find(d, old, strlen(old)), old);
+const char *diff_new_name(const diff *d, const char *old) {
+  return old == NULL ? NULL : diff_text(find_renamed(d, old, strlen(old)), old);
 }
 
-/* ------------------------------------------------------------------ formulas
- */
+/* ----------------------------------------------------------------- formulas */
 
 static const char letters[] =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
 
 /* Length of the token: a word or number, text in quotes, or one character. */
-static size_t token(const char *s) {
+static size_t token_length(const char *s) {
   const size_t n = strspn(s, letters);
   if (n > 0) return n;
   if (*s != '"') return 1;
@@ -67,14 +66,14 @@ static bool is_name(const char *text, const char *s, size_t n) {
   return dot_before(text, s) != DOT_OTHER;
 }
 
-bool diff_same_formula(const diff *d, const char *old, const char *new) {
+bool diff_is_same_formula(const diff *d, const char *old, const char *new) {
   const char *a = old, *b = new;
   for (;;) {
     a += strspn(a, " ");
     b += strspn(b, " ");
     if (*a == '\0' || *b == '\0') return *a == *b;
-    const size_t n = token(a), m = token(b);
-    const char *renamed = is_name(old, a, n) ? find(d, a, n) : NULL;
+    const size_t n = token_length(a), m = token_length(b);
+    const char *renamed = is_name(old, a, n) ? find_renamed(d, a, n) : NULL;
     const char *want = diff_text(renamed, a);
     if ((renamed != NULL ? strlen(renamed) : n) != m || memcmp(want, b, m) != 0)
       return false;

@@ -30,12 +30,11 @@ static const char *operand_name(const tn_op *op, uint32_t list,
   return index < count_of(op, list) ? args_of(op, list)[index]->name : "";
 }
 
-/* ------------------------------------------------------------------ programs
- */
+/* ----------------------------------------------------------------- programs */
 
 /* Tests whether a name of OLD and one of NEW mean the same item. */
 static bool same_name(const diff *d, const char *old, const char *new) {
-  return strcmp(diff_renamed(d, old), new) == 0;
+  return strcmp(diff_new_name(d, old), new) == 0;
 }
 
 /* Tests whether leaves name the same item, in any position. */
@@ -85,8 +84,7 @@ static bool same_shape(const diff *d, const tn_arg *a, const tn_arg *b) {
   return true;
 }
 
-/* --------------------------------------------------------------------- types
- */
+/* -------------------------------------------------------------------- types */
 
 static const char *dtype_of(const tn_op *op, const tn_arg *arg) {
   if (arg->dtype_param != TN_NONE) return op->params[arg->dtype_param]->name;
@@ -136,8 +134,7 @@ static void compare_variables(diff *d) {
     }
 }
 
-/* --------------------------------------------------------------- one operand
- */
+/* -------------------------------------------------------------- one operand */
 
 /* The compared operands. */
 typedef struct pair {
@@ -207,12 +204,12 @@ static void compare_memory(diff *d, const pair *p) {
     diff_add(d, DIFF_OK, path,
              "output `%s` does not take the memory of `%s` any more",
              p->b->name, was);
-  else if (!diff_same(diff_renamed(d, was), is))
+  else if (!diff_is_same(diff_new_name(d, was), is))
     diff_add(d, DIFF_ABI, path, "inplace of `%s` changed %s -> %s", p->b->name,
              was, is);
   was = input_at(d->a, p->a->init);
   is = input_at(d->b, p->b->init);
-  if (!diff_same(diff_renamed(d, was), is))
+  if (!diff_is_same(diff_new_name(d, was), is))
     diff_add(d, DIFF_MODEL, DIFF_AT(keys[p->list], p->b->name, "init"),
              "init of `%s` changed %s -> %s", p->b->name,
              diff_text(was, "none"), diff_text(is, "none"));
@@ -226,7 +223,7 @@ static void compare_formula(diff *d, const pair *p) {
   else if (was != NULL && is == NULL)
     diff_add(d, DIFF_OK, path, "output `%s` has no formula any more",
              p->b->name);
-  else if (was != NULL && !diff_same_formula(d, was, is))
+  else if (was != NULL && !diff_is_same_formula(d, was, is))
     diff_add(d, DIFF_MODEL, path, "formula of `%s` changed %s -> %s",
              p->b->name, was, is);
 }
@@ -249,7 +246,7 @@ static void compare_rules(diff *d, const pair *p) {
       (many && !same_node(d, p->a->count, p->b->count)))
     diff_add(d, DIFF_MODEL, DIFF_AT(key, name, "count"),
              "count of `%s` changed", name);
-  if (!diff_same(p->a->initial, p->b->initial))
+  if (!diff_is_same(p->a->initial, p->b->initial))
     diff_add(d, DIFF_MODEL, DIFF_AT(key, name, "init"),
              "initial value of `%s` changed %s -> %s", name,
              diff_text(p->a->initial, "none"),
@@ -269,7 +266,7 @@ static void compare_pair(diff *d, const pair *p) {
     compare_memory(d, p);
     compare_formula(d, p);
   }
-  if (!diff_same(p->a->doc, p->b->doc))
+  if (!diff_is_same(p->a->doc, p->b->doc))
     diff_add(d, DIFF_DOC, DIFF_AT(keys[p->list], p->b->name, "doc"),
              "doc of `%s` changed", p->b->name);
   diff_lives(d, DIFF_AT(keys[p->list], p->b->name, "since"), what,
@@ -277,8 +274,7 @@ static void compare_pair(diff *d, const pair *p) {
              (diff_life){p->b->since, p->b->deprecated_since, p->b->use});
 }
 
-/* ------------------------------------------------------------------ the lists
- */
+/* ---------------------------------------------------------------- the lists */
 
 static diff_list names_of(diff *d, const tn_op *op, uint32_t list) {
   const uint32_t n = count_of(op, list);
@@ -346,16 +342,15 @@ static void compare_list(diff *d, uint32_t list, const diff_match *m) {
     if (m->to_old[i] == DIFF_GONE) report_new(d, m, list, i);
 }
 
-/* -------------------------------------------------------------- requirements
- */
+/* ------------------------------------------------------------- requirements */
 
 /* The requirement of one side that matches `that` of the other. */
 static const tn_require *find_require(const diff *d, const tn_op *op,
                                       const char *that) {
   for (uint32_t i = 0; i < op->n_requires; ++i) {
     const char *own = op->requirements[i]->that;
-    if (op == d->a ? diff_same_formula(d, own, that)
-                   : diff_same_formula(d, that, own))
+    if (op == d->a ? diff_is_same_formula(d, own, that)
+                   : diff_is_same_formula(d, that, own))
       return op->requirements[i];
   }
   return NULL;
@@ -374,7 +369,7 @@ static void compare_requirements(diff *d) {
     if (a == NULL)
       diff_add(d, DIFF_MODEL, DIFF_AT("require", b->that),
                "requirement %s added", b->that);
-    else if (!diff_same(a->say, b->say))
+    else if (!diff_is_same(a->say, b->say))
       diff_add(d, DIFF_DOC, DIFF_AT("require", b->that, "say"),
                "words of the requirement %s changed", b->that);
   }

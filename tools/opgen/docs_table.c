@@ -272,7 +272,7 @@ static void add_generated(tn__buf *out, const tn_kernel *k,
   if (k == NULL) return;
   add_kernel(out, k, op->op);
   tn__buf_add(out, "| `");
-  cuda_id(out, op, k->id);
+  write_cuda_id(out, op, k->id);
   add_facts(out, k, op->op, true);
 }
 

@@ -59,9 +59,9 @@ const char *name_kernel_table(emit *e, const tn_kernel *kernel);
 const char *name_target(emit *e, const tnm_operator *op);
 /* Sets the owner of the next names: an item of a list of the operator or, with
  * NULL, the operator itself. */
-void emit_about(emit *e, const char *list, const char *item);
+void emit_set_owner(emit *e, const char *list, const char *item);
 /* The operator's description: its own, or for kernels_for the target's. */
-const tn_op *described(const tnm_operator *op);
+const tn_op *describe_op(const tnm_operator *op);
 
 /* Writes the first lines of a generated file; `stem` is that of its manifest,
  * or "plugin". They contain a hash of the manifest's tables only if the file
@@ -149,9 +149,9 @@ bool has_cuda(const tnm_operator *op);
 /* Writes "elemwise.quadratic.cuda" for "elemwise.quadratic.cpu", the
  * companion's kernel of the same formulas; if there is a written one too,
  * "elemwise.quadratic.cuda.generated". */
-void cuda_id(tn__buf *out, const tnm_operator *op, const char *id);
+void write_cuda_id(tn__buf *out, const tnm_operator *op, const char *id);
 /* The companion plugin with these kernels; NULL if memory ran out. */
-const tnm_plugin *cuda_companion(emit *e);
+const tnm_plugin *make_cuda_companion(emit *e);
 /* Write its files: loops, prototypes, tables. */
 void emit_cuda_source(emit *e, const char *stem);
 void emit_cuda_header(emit *e);

@@ -10,7 +10,7 @@
 bool has_formulas(const emit *e, const char *stem) {
   for (size_t i = 0; i < e->plugin->n_operators; ++i) {
     const tnm_operator *op = &e->plugin->operators[i];
-    if ((stem == NULL || strcmp(op->stem, stem) == 0) && emits_formulas(op))
+    if ((stem == NULL || strcmp(op->stem, stem) == 0) && needs_formulas(op))
       return true;
   }
   return false;

@@ -18,7 +18,7 @@
 #include "manifest.h"
 
 /* Tests whether an operator has formulas for generated kernels. */
-bool emits_formulas(const tnm_operator *op);
+bool needs_formulas(const tnm_operator *op);
 
 /* Writes the formulas of one operator as functions; nothing if it has none. The
  * file includes tenon/math.h and the operator's header. */
@@ -44,9 +44,7 @@ void emit_kernel_name(tn__buf *out, const tnm_operator *op, uint32_t pass);
 void emit_cuda_name(tn__buf *out, const tnm_plugin *plugin,
                     const tnm_operator *op, uint32_t pass);
 
-/* -------------------------------------------------------- one pass, one
- * formula
- */
+/* ---------------------------------------------------- one pass, one formula */
 
 /* The functions of a formula in one class. FORM_OWN is the normal one. One uses
  * fast sines or logarithms near usual values and reports through its first
@@ -75,8 +73,9 @@ typedef struct kernel_pass {
 
 /* Calls `add` for each pass of an operator with formulas, and moves the result
  * to `out`. */
-void each_pass(tn__buf *out, const tnm_plugin *plugin, const tnm_operator *op,
-               void (*add)(const kernel_pass *pass));
+void for_each_pass(tn__buf *out, const tnm_plugin *plugin,
+                   const tnm_operator *op,
+                   void (*add)(const kernel_pass *pass));
 
 /* The reads and the result of a formula. `params` is NULL if it reads none. */
 typedef struct formula_use {
@@ -96,7 +95,7 @@ bool formula_use_init(const kernel_pass *pass, const tnm_formula *formula,
                       formula_use *use);
 /* The least class in which its calls compute, by `compute` of its operands; 0:
  * none. */
-int formula_least(const kernel_pass *pass, const formula_use *use);
+int formula_least_class(const kernel_pass *pass, const formula_use *use);
 
 /* The four computing types, in the order of the code, ended by 0. */
 extern const int formula_classes[];
@@ -120,7 +119,7 @@ bool formula_has_form(const char *name, formula_form form);
 /* "_near" for FORM_NEAR: the suffix of function names of a form. */
 const char *formula_form_end(formula_form form);
 /* The second form of a formula; FORM_OWN if there is none. */
-formula_form formula_second(const formula_use *use, int class_bit);
+formula_form formula_second_form(const formula_use *use, int class_bit);
 /* Tests for FORM_WIDE in addition: all called functions have it, and the rest
  * is arithmetic. */
 bool formula_is_wide(const formula_use *use, int class_bit);
@@ -135,24 +134,22 @@ const char *formula_variable(const kernel_pass *pass, const tnm_expr *name);
 
 /* The place of a tensor in call->in: forward the inputs; backward the gradients
  * of all outputs, all inputs, all outputs. */
-uint32_t formula_place(const kernel_pass *pass, const tnm_expr *tensor);
+uint32_t formula_input_index(const kernel_pass *pass, const tnm_expr *tensor);
 
 /* Writes "quadratic.yaml: out = a*data^2 + b*data + c", followed by `more`. It
  * has no line number: text added above a formula changes no loop. */
 void formula_comment(const kernel_pass *pass, const formula_use *use,
                      const char *more);
 
-/* -------------------------------------------------------------------- twin.c
- */
+/* ------------------------------------------------------------------- twin.c */
 
 /* The name of the first formula of the file that computes the same in a class,
  * from tensors in the same order, with an operator of the same parameters: both
  * use one loop. `otherwise` if no earlier one does. */
-const char *formula_twin(const kernel_pass *pass, const formula_use *use,
-                         int class_bit, const char *otherwise);
+const char *formula_find_twin(const kernel_pass *pass, const formula_use *use,
+                              int class_bit, const char *otherwise);
 
-/* ------------------------------------------------------------------ expr_c.c
- */
+/* ----------------------------------------------------------------- expr_c.c */
 
 /* Tests whether a power is written as a product, or as a quotient of 1; and
  * whether it is written as a root. */

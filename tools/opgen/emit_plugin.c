@@ -8,7 +8,7 @@
 
 #include "emit.h"
 
-/* ------------------------------------------------------------------ header */
+/* ------------------------------------------------------------------- header */
 
 void emit_plugin_header(emit *e) {
   const char *name = e->plugin->plugin->name;
@@ -40,7 +40,7 @@ void emit_plugin_header(emit *e) {
   c_add(&e->c, "\n#ifdef __cplusplus\n}\n#endif\n#endif /* %s */\n", guard);
 }
 
-/* --------------------------------------------------------------- the lists */
+/* ---------------------------------------------------------------- the lists */
 
 /* The operator that a table belongs to. */
 static const tnm_operator *owner_of(const emit *e, const void *table) {
@@ -98,7 +98,7 @@ static void emit_dependencies(emit *e) {
   emit_pointers_close(e);
 }
 
-/* --------------------------------------------------------------- the entry */
+/* ---------------------------------------------------------------- the entry */
 
 static void emit_entry(emit *e) {
   const tn_plugin *plugin = e->plugin->plugin;
@@ -133,12 +133,12 @@ static void emit_entry(emit *e) {
   c_close(c);
 }
 
-/* ---------------------------------------------------------------- the note */
+/* ----------------------------------------------------------------- the note */
 
 #define BYTES_PER_LINE 8
 
 /* The byte if a comment of the dump may contain it, else a dot. */
-static char shown(unsigned char byte) {
+static char visible_byte(unsigned char byte) {
   const bool plain =
       byte > 0x20 && byte < 0x7f && strchr("*/\\?", byte) == NULL;
   return plain ? (char)byte : '.';
@@ -149,7 +149,7 @@ static void emit_line(emit *e, const unsigned char *bytes, size_t n) {
   c_add(&e->c, "           ");
   for (size_t i = 0; i < n; ++i) c_add(&e->c, " 0x%02x,", bytes[i]);
   c_add(&e->c, "%*s /* ", (int)(BYTES_PER_LINE - n) * 6, "");
-  for (size_t i = 0; i < n; ++i) c_add(&e->c, "%c", shown(bytes[i]));
+  for (size_t i = 0; i < n; ++i) c_add(&e->c, "%c", visible_byte(bytes[i]));
   c_add(&e->c, " */\n");
 }
 
@@ -196,7 +196,7 @@ static void emit_note(emit *e, const tn__buf *manifest) {
   c_add(&e->c, "        },\n};\n#endif\n");
 }
 
-/* ------------------------------------------------------------------- files */
+/* -------------------------------------------------------------------- files */
 
 /* The stem after `last` in the order of names, or NULL. */
 static const char *next_stem(const emit *e, const char *last) {

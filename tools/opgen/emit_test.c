@@ -9,7 +9,7 @@
 
 #include "emit.h"
 
-/* ------------------------------------------------------------------- texts */
+/* -------------------------------------------------------------------- texts */
 
 /* Adds "key=value" for tn_params_parse: in quotes unless it is a word or a
  * list. */
@@ -78,7 +78,7 @@ static void emit_text(emit *e, const char *field, tn__buf *text) {
   text->n = 0;
 }
 
-/* ------------------------------------------------------------------ tables */
+/* ------------------------------------------------------------------- tables */
 
 static bool has_param(const tn_op *op, const char *name) {
   for (uint32_t i = 0; i < op->n_params; ++i)
@@ -98,7 +98,7 @@ static void emit_params(emit *e, const tn_op *op, const tnm_example *x) {
 
 static void emit_example(emit *e, const tnm_operator *op,
                          const tnm_example *x) {
-  const tn_op *d = described(op);
+  const tn_op *d = describe_op(op);
   tn__buf text;
   tn__buf_init(&text, e->env);
   c_add(&e->c, "    {\n");
@@ -124,13 +124,13 @@ static void emit_example(emit *e, const tnm_operator *op,
 
 /* The description of the operator: for kernels_for in a manifest of another
  * plugin, NULL without one. */
-static const tnm_operator *told_by(const tnm_operator *op) {
+static const tnm_operator *description_of(const tnm_operator *op) {
   return op->op != NULL ? op : op->described;
 }
 
 /* Counts the examples in the operator's manifest and those of its kernels. */
 static size_t count_examples(const tnm_operator *op) {
-  const tnm_operator *teller = told_by(op);
+  const tnm_operator *teller = description_of(op);
   const size_t told = teller != NULL && teller != op ? teller->n_examples : 0;
   return told + op->n_examples;
 }
@@ -142,7 +142,7 @@ static const char *tables_of(emit *e, const tnm_operator *op) {
 }
 
 static void emit_examples(emit *e, const tnm_operator *op) {
-  const tnm_operator *teller = told_by(op);
+  const tnm_operator *teller = description_of(op);
   if (count_examples(op) == 0) return;
   c_open(&e->c, "static const tn_test_example",
          name_format(e, "%s_examples[]", tables_of(e, op)));
@@ -177,7 +177,7 @@ static void emit_gradcheck(emit *e, const tnm_gradcheck *check) {
 }
 
 static void emit_operator(emit *e, const tnm_operator *op) {
-  const tnm_operator *teller = told_by(op);
+  const tnm_operator *teller = description_of(op);
   const tnm_operator *parent = teller != NULL ? teller->parent : NULL;
   const size_t n = count_examples(op);
   c_file *c = &e->c;
@@ -188,7 +188,7 @@ static void emit_operator(emit *e, const tnm_operator *op) {
     c_value(c, "examples", name_format(e, "%s_examples", tables_of(e, op)));
     c_value(c, "n_examples", name_format(e, "%zu", n));
   } else if (parent != NULL && parent->n_examples > 0) {
-    emit_params(e, described(op), &parent->examples[0]);
+    emit_params(e, describe_op(op), &parent->examples[0]);
   }
   if (teller != NULL) emit_gradcheck(e, &teller->gradcheck);
   if (teller != NULL && teller->batch_invariant) c_u32(c, "batch_invariant", 1);

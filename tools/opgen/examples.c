@@ -17,10 +17,10 @@ typedef struct bench {
   tn__arena *arena; /* for signatures and texts */
 } bench;
 
-/* -------------------------------------------------------------- signatures */
+/* --------------------------------------------------------------- signatures */
 
 /* The type in which examples are computed. */
-static tn_dtype preferred(uint64_t allowed) {
+static tn_dtype preferred_dtype(uint64_t allowed) {
   if ((allowed & TN_BIT_F32) != 0) return TN_F32;
   for (size_t i = 0; i < TN__N_DTYPES; ++i)
     if ((allowed >> i & 1u) != 0) return tn__dtype_at(i);
@@ -35,7 +35,7 @@ tn_dtype example_dtype(const tn_op *op, const tn_arg *arg,
   if (kernel != NULL && var < kernel->n_dtype_sets &&
       kernel->dtype_sets[var] != 0)
     allowed &= kernel->dtype_sets[var];
-  return preferred(allowed);
+  return preferred_dtype(allowed);
 }
 
 /* Finds item number `skip` with that name. */
@@ -46,7 +46,7 @@ const tnm_data *example_find(const tnm_example_item *items, size_t n,
   return NULL;
 }
 
-static uint32_t count(const tnm_example *example, const char *name) {
+static uint32_t count_items(const tnm_example *example, const char *name) {
   uint32_t n = 0;
   while (example_find(example->items, example->n_items, name, n) != NULL) ++n;
   return n;
@@ -73,15 +73,15 @@ uint32_t example_length(const tnm_example *example, const tn_arg *const *args,
   const tn_arg *last = args[n - 1];
   const bool many =
       (last->flags & TN_ARG_VARIADIC) != 0 || last->count != TN_NONE;
-  return many ? n - 1 + count(example, last->name) : n;
+  return many ? n - 1 + count_items(example, last->name) : n;
 }
 
 /* Number of inputs in the example: optional ones at the end may be omitted. */
-static uint32_t n_given(const tnm_example *example, const tn_op *op) {
+static uint32_t count_inputs(const tnm_example *example, const tn_op *op) {
   uint32_t n = example_length(example, op->inputs, op->n_inputs);
   while (n > 0 && n <= op->n_inputs &&
          (op->inputs[n - 1]->flags & TN_ARG_OPTIONAL) != 0 &&
-         count(example, op->inputs[n - 1]->name) == 0)
+         count_items(example, op->inputs[n - 1]->name) == 0)
     --n;
   return n;
 }
@@ -90,7 +90,7 @@ static bool signature_init(const bench *b, const tnm_example *example,
                            tn_signature *io) {
   const tn_op *op = b->op->op;
   *io = (tn_signature){
-      .n_in = n_given(example, op),
+      .n_in = count_inputs(example, op),
       .n_out = example_length(example, op->outputs, op->n_outputs),
       .n_aux = op->n_aux,
   };
@@ -115,9 +115,9 @@ static bool signature_init(const bench *b, const tnm_example *example,
   return true;
 }
 
-/* ------------------------------------------------------------- comparisons */
+/* -------------------------------------------------------------- comparisons */
 
-static bool fits(const tn_sig *sig, const tnm_data *data) {
+static bool fits_shape(const tn_sig *sig, const tnm_data *data) {
   if (sig->ndim < 0) return true;
   if (sig->ndim != data->ndim) return false;
   for (int32_t i = 0; i < sig->ndim; ++i)
@@ -145,8 +145,8 @@ typedef struct compared {
 } compared;
 
 /* Adds the rule and its inputs. */
-static void explain(const bench *b, size_t id, const compared *o,
-                    const shape_case *c) {
+static void explain_shape(const bench *b, size_t id, const compared *o,
+                          const shape_case *c) {
   tn__buf given;
   tn__buf_init(&given, tn__env_default());
   bindings_print(c, o->arg, &given);
@@ -160,15 +160,16 @@ static void explain(const bench *b, size_t id, const compared *o,
   tn__buf_deinit(&given);
 }
 
-static void compare(const bench *b, const compared *o, const shape_case *c) {
-  if (o->data == NULL || fits(o->sig, o->data)) return;
+static void compare_shape(const bench *b, const compared *o,
+                          const shape_case *c) {
+  if (o->data == NULL || fits_shape(o->sig, o->data)) return;
   const char *found = shape_text(b, o->data->ndim, o->data->shape);
   const tnm_diag_spec spec = {"E0071", o->data->pos, found};
   const size_t id = tnm_diag_add(
       b->diags, &spec, "example `%s`: `%s%s` has shape %s, expected %s",
       c->example->name, o->prefix, o->arg->name, found,
       shape_text(b, o->sig->ndim, o->sig->shape));
-  if (o->rule != NULL) explain(b, id, o, c);
+  if (o->rule != NULL) explain_shape(b, id, o, c);
 }
 
 static void compare_outputs(const bench *b, const shape_case *c) {
@@ -179,11 +180,11 @@ static void compare_outputs(const bench *b, const shape_case *c) {
     o.arg = example_arg(c->op->outputs, c->op->n_outputs, i, &skip);
     o.rule = b->op->shapes != NULL ? &b->op->shapes[i - skip] : NULL;
     o.data = example_find(example->items, example->n_items, o.arg->name, skip);
-    compare(b, &o, c);
+    compare_shape(b, &o, c);
     o.prefix = "grad.";
     o.rule = NULL;
     o.data = example_find(example->grads, example->n_grads, o.arg->name, skip);
-    compare(b, &o, c);
+    compare_shape(b, &o, c);
   }
 }
 
@@ -194,16 +195,16 @@ static void compare_gradients(const bench *b, const shape_case *c) {
     uint32_t skip = 0;
     o.arg = example_arg(c->op->inputs, c->op->n_inputs, i, &skip);
     o.data = example_find(example->grads, example->n_grads, o.arg->name, skip);
-    compare(b, &o, c);
+    compare_shape(b, &o, c);
   }
 }
 
-/* ---------------------------------------------------------------- examples */
+/* ----------------------------------------------------------------- examples */
 
 /* Reports the host's last message in its own words, without the plugin's place,
  * which is this program. */
-static void report(const bench *b, const char *code, tnm_pos pos,
-                   const char *what, const char *name) {
+static void report_host_error(const bench *b, const char *code, tnm_pos pos,
+                              const char *what, const char *name) {
   const char *text = tn_error_text();
   const char *place = strstr(text, " ((static))");
   const tnm_diag_spec spec = {code, pos, NULL};
@@ -218,7 +219,7 @@ static void check_shapes(const bench *b, const tnm_example *example,
   if (!signature_init(b, example, &io)) return;
   const tn_code code = tn_operator_infer(b->host, params, &io);
   if (code != TN_OK && code != TN_INCOMPLETE) {
-    report(b, "E0072", example->pos, "example", example->name);
+    report_host_error(b, "E0072", example->pos, "example", example->name);
     return;
   }
   const shape_case c = {b->op->op, example, params, &io};
@@ -230,13 +231,13 @@ static void check_example(const bench *b, const tnm_example *example) {
   tn_params *params = NULL;
   if (tn_params_create(b->host, example->params, example->n_params, &params) !=
       TN_OK)
-    report(b, "E0070", example->pos, "example", example->name);
+    report_host_error(b, "E0070", example->pos, "example", example->name);
   else
     check_shapes(b, example, params);
   tn_params_release(params);
 }
 
-/* ------------------------------------------------------------- the runtime */
+/* -------------------------------------------------------------- the runtime */
 
 /* A plugin of this operator only, without any function that would be called. */
 static tn_plugin plugin_of(const tnm_plugin *plugin, const tnm_operator *op,
@@ -260,7 +261,7 @@ static tn_code check_registered(bench *b, tn_runtime *rt,
   tn_code code = tn_plugin_add(rt, plugin);
   if (code == TN_OUT_OF_MEMORY) return code;
   if (code != TN_OK) {
-    report(b, "E0073", b->op->pos, "operator", b->op->op->name);
+    report_host_error(b, "E0073", b->op->pos, "operator", b->op->op->name);
     return TN_OK;
   }
   code = tn_operator_at(rt, 0, &b->host);

@@ -36,7 +36,7 @@ const char *formula_type(const kernel_pass *pass, int class_bit) {
   return pass->form == FORM_WIDE ? "tn_wide" : class_type(class_bit);
 }
 
-/* ------------------------------------------------------------------- names */
+/* -------------------------------------------------------------------- names */
 
 const char *pass_format(const kernel_pass *pass, const char *format, ...) {
   va_list args, again;
@@ -71,7 +71,7 @@ void emit_cuda_name(tn__buf *out, const tnm_plugin *plugin,
 }
 
 /* Copies the text of a buffer to the pass's arena. */
-static const char *keep(const kernel_pass *pass, tn__buf *buf) {
+static const char *keep_text(const kernel_pass *pass, tn__buf *buf) {
   const char *text = pass_format(pass, "%s", buf->s != NULL ? buf->s : "");
   pass->c->text.failed |= buf->failed;
   tn__buf_deinit(buf);
@@ -82,7 +82,7 @@ static const char *operator_name(const kernel_pass *pass) {
   tn__buf buf;
   tn__buf_init(&buf, pass->arena->env);
   add_operator(&buf, pass->op);
-  return keep(pass, &buf);
+  return keep_text(pass, &buf);
 }
 
 const char *pass_name(const kernel_pass *pass) {
@@ -112,7 +112,7 @@ const char *formula_name(const kernel_pass *pass, const formula_use *use,
 
 /* Names in generated code. Names in manifests are in lower case, so a capital
  * letter makes them different from all others. */
-static bool is_taken(const char *name) {
+static bool is_reserved(const char *name) {
   static const char *const taken[] = {"i",     "n",      "p",    "x",
                                       "block", "params", "part", "begin",
                                       "end",   "far",    "room", "made"};
@@ -128,10 +128,10 @@ static bool is_taken(const char *name) {
 const char *formula_variable(const kernel_pass *pass, const tnm_expr *name) {
   if (name->kind == TNM_GRAD) return pass_format(pass, "grad_%s", name->text);
   return pass_format(pass, "%s%s", name->text,
-                     is_taken(name->text) ? "_V" : "");
+                     is_reserved(name->text) ? "_V" : "");
 }
 
-uint32_t formula_place(const kernel_pass *pass, const tnm_expr *tensor) {
+uint32_t formula_input_index(const kernel_pass *pass, const tnm_expr *tensor) {
   const tn_op *op = pass->op->op;
   if (pass->pass == TN_PASS_FORWARD || tensor->kind == TNM_GRAD)
     return tensor->index;
@@ -148,14 +148,15 @@ void formula_comment(const kernel_pass *pass, const formula_use *use,
                         use->formula->text, more));
 }
 
-bool emits_formulas(const tnm_operator *op) {
+bool needs_formulas(const tnm_operator *op) {
   return op->n_forward > 0 || op->n_backward > 0;
 }
 
-/* ----------------------------------------------------------- what is read */
+/* ------------------------------------------------------- reads of a formula */
 
 /* Adds a name to a list unless it is present. */
-static void collect(const tnm_expr **list, size_t *n, const tnm_expr *name) {
+static void collect_name(const tnm_expr **list, size_t *n,
+                         const tnm_expr *name) {
   for (size_t i = 0; i < *n; ++i)
     if (list[i]->kind == name->kind && list[i]->index == name->index) return;
   list[(*n)++] = name;
@@ -163,14 +164,14 @@ static void collect(const tnm_expr **list, size_t *n, const tnm_expr *name) {
 
 static void collect_all(const tnm_expr *expr, formula_use *use) {
   if (expr->kind == TNM_PARAM)
-    collect(use->params, &use->n_params, expr);
+    collect_name(use->params, &use->n_params, expr);
   else if (expr->kind == TNM_INPUT || expr->kind == TNM_OUTPUT ||
            expr->kind == TNM_GRAD)
-    collect(use->tensors, &use->n_tensors, expr);
+    collect_name(use->tensors, &use->n_tensors, expr);
   for (uint32_t i = 0; i < expr->n_args; ++i) collect_all(expr->args[i], use);
 }
 
-/* ----------------------------------------------------- types to compute in */
+/* ------------------------------------------------------ types to compute in */
 
 /* The possible types of an operand in calls of this pass. Gradients are floats,
  * and the kernel's table restricts type variables. */
@@ -227,7 +228,7 @@ static int classes_of_types(const kernel_pass *pass, const formula_use *use) {
   return classes;
 }
 
-int formula_least(const kernel_pass *pass, const formula_use *use) {
+int formula_least_class(const kernel_pass *pass, const formula_use *use) {
   int least = tnm_class_of(
       tnm_operand_compute(pass->op, target_arg(pass, use->formula)));
   for (size_t i = 0; i < use->n_tensors; ++i) {
@@ -293,8 +294,9 @@ bool formula_use_init(const kernel_pass *pass, const tnm_formula *formula,
   return true;
 }
 
-void each_pass(tn__buf *out, const tnm_plugin *plugin, const tnm_operator *op,
-               void (*add)(const kernel_pass *pass)) {
+void for_each_pass(tn__buf *out, const tnm_plugin *plugin,
+                   const tnm_operator *op,
+                   void (*add)(const kernel_pass *pass)) {
   tn__arena arena;
   c_file c;
   tn__arena_init(&arena, out->env);
@@ -313,11 +315,11 @@ void each_pass(tn__buf *out, const tnm_plugin *plugin, const tnm_operator *op,
   tn__arena_deinit(&arena);
 }
 
-/* --------------------------------------------------------------- functions */
+/* ---------------------------------------------------------------- functions */
 
 /* "const elemwise_quadratic_params *p, float data" */
-static const char *parameters(const kernel_pass *pass, const formula_use *use,
-                              int class_bit) {
+static const char *parameter_list(const kernel_pass *pass,
+                                  const formula_use *use, int class_bit) {
   tn__buf buf;
   tn__buf_init(&buf, pass->arena->env);
   if (pass->form == FORM_NEAR) tn__buf_add(&buf, "uint32_t *far");
@@ -329,7 +331,7 @@ static const char *parameters(const kernel_pass *pass, const formula_use *use,
                 formula_type(pass, class_bit),
                 formula_variable(pass, use->tensors[i]));
   if (buf.n == 0) tn__buf_add(&buf, "void");
-  return keep(pass, &buf);
+  return keep_text(pass, &buf);
 }
 
 static const char *field_type(const tn_field *field) {
@@ -389,7 +391,7 @@ static bool has_form(const tnm_expr *expr, formula_form form) {
   return false;
 }
 
-formula_form formula_second(const formula_use *use, int class_bit) {
+formula_form formula_second_form(const formula_use *use, int class_bit) {
   const tnm_expr *expr = use->formula->expr;
   if (class_bit == TNM_CLASS_F32 && has_form(expr, FORM_NEAR)) return FORM_NEAR;
   if (class_bit != TNM_CLASS_F32 && class_bit != TNM_CLASS_F64) return FORM_OWN;
@@ -420,7 +422,7 @@ void formula_function(const kernel_pass *pass, const formula_use *use,
                   &(c_function){pass_format(pass, "%s %s ", kind,
                                             formula_type(pass, class_bit)),
                                 formula_name(pass, use, class_bit),
-                                parameters(pass, use, class_bit), " {"});
+                                parameter_list(pass, use, class_bit), " {"});
   add_params(pass, use, class_bit);
   emit_formula(pass, use->formula->expr, class_bit);
   c_add(pass->c, "}\n\n");
@@ -438,5 +440,5 @@ static void add_functions(const kernel_pass *pass) {
 
 void emit_formulas(tn__buf *out, const tnm_plugin *plugin,
                    const tnm_operator *op) {
-  each_pass(out, plugin, op, add_functions);
+  for_each_pass(out, plugin, op, add_functions);
 }

@@ -11,6 +11,6 @@
 bool git_export(const char *revision, const char *folder, const char *to);
 
 /* Removes a folder and the files in it. */
-void git_forget(const char *folder);
+void git_remove(const char *folder);
 
 #endif /* OPGEN_GIT_H_ */

@@ -8,7 +8,7 @@
 
 #include "opgen.h"
 
-bool opgen_installed(const char *beside, char *to) {
+bool opgen_find_installed(const char *beside, char *to) {
   if (realpath("/proc/self/exe", to) == NULL) return false;
   char *slash = strrchr(to, '/');
   const size_t n = strlen(beside) + 1;

@@ -17,13 +17,12 @@ static const char loop_head[] =
 
 static const char *body_name(const kernel_pass *pass, const formula_use *use,
                              int class_bit) {
-  return pass_format(
-      pass, "%s_loop",
-      formula_twin(pass, use, class_bit, formula_name(pass, use, class_bit)));
+  return pass_format(pass, "%s_loop",
+                     formula_find_twin(pass, use, class_bit,
+                                       formula_name(pass, use, class_bit)));
 }
 
-/* ----------------------------------------------------------------------- loop
- */
+/* --------------------------------------------------------------------- loop */
 
 /* The loop reads parameters from a copy, which no output can overlap. */
 static void add_params(const kernel_pass *pass, const formula_use *use) {
@@ -167,10 +166,10 @@ static bool is_long(const tnm_expr *expr) {
 
 /* The number of inputs of the register kernels that the loop of floats
  * generates as well (tenon/links.h); 0: none. */
-static size_t linked(const formula_use *use, int class_bit) {
+static size_t count_linked(const formula_use *use, int class_bit) {
   const bool fits = use->n_tensors > 0 && use->n_tensors <= TN_CHAIN_INPUTS;
   if (class_bit != TNM_CLASS_F32 || !fits ||
-      formula_second(use, class_bit) == FORM_NEAR ||
+      formula_second_form(use, class_bit) == FORM_NEAR ||
       is_long(use->formula->expr))
     return 0;
   return use->n_tensors < 3 || is_short(use->formula->expr) ? use->n_tensors
@@ -181,7 +180,7 @@ static size_t linked(const formula_use *use, int class_bit) {
  * is not the formula's own. */
 static void add_loop(const kernel_pass *pass, const formula_use *use,
                      int class_bit, const char *name) {
-  const bool parts = formula_second(use, class_bit) == FORM_NEAR;
+  const bool parts = formula_second_form(use, class_bit) == FORM_NEAR;
   if (parts) {
     kernel_pass near = *pass;
     near.form = FORM_NEAR;
@@ -229,7 +228,7 @@ static void add_body(const kernel_pass *pass, const formula_use *use,
                      int class_bit) {
   const char *name = body_name(pass, use, class_bit);
   const bool wide = formula_is_wide(use, class_bit);
-  if (formula_second(use, class_bit) == FORM_DIRECT) {
+  if (formula_second_form(use, class_bit) == FORM_DIRECT) {
     kernel_pass direct = *pass;
     direct.form = FORM_DIRECT;
     const char *lowest = pass_format(pass, "%s_lowest", name);
@@ -246,7 +245,7 @@ static void add_body(const kernel_pass *pass, const formula_use *use,
   if (has_halves(use, class_bit))
     c_add(pass->c, "TN_KERNEL_HALVES(%s, %zu)\n", name, use->n_tensors);
   if (has_ones(use, class_bit)) c_add(pass->c, "TN_KERNEL_ONES(%s)\n", name);
-  const size_t n = linked(use, class_bit);
+  const size_t n = count_linked(use, class_bit);
   if (n > 0)
     c_add(pass->c, "TN_KERNEL_LINKS_%s%zu(%s)\n", wide ? "WIDE_" : "", n, name);
   c_add(pass->c, "\n");
@@ -258,7 +257,7 @@ static void add_bodies(const kernel_pass *pass, const formula_use *use) {
   const char *twin = "";
   for (const int *bit = formula_classes; *bit != 0; ++bit) {
     if ((use->classes & *bit) == 0) continue;
-    const char *name = formula_twin(pass, use, *bit, NULL);
+    const char *name = formula_find_twin(pass, use, *bit, NULL);
     if (name == NULL)
       own |= *bit;
     else
@@ -270,8 +269,7 @@ static void add_bodies(const kernel_pass *pass, const formula_use *use) {
     if (own & *bit) add_body(pass, use, *bit);
 }
 
-/* ---------------------------------------------------------------- the tables
- */
+/* --------------------------------------------------------------- the tables */
 
 static void add_map(const kernel_pass *pass, const formula_use *use) {
   c_file *c = pass->c;
@@ -289,17 +287,18 @@ static void add_map(const kernel_pass *pass, const formula_use *use) {
   if ((use->classes & TNM_CLASS_F32) && has_ones(use, TNM_CLASS_F32))
     c_add(c, "        .one = TN_KERNEL_ONE_BODIES(%s),\n",
           body_name(pass, use, TNM_CLASS_F32));
-  if ((use->classes & TNM_CLASS_F32) && linked(use, TNM_CLASS_F32) > 0)
+  if ((use->classes & TNM_CLASS_F32) && count_linked(use, TNM_CLASS_F32) > 0)
     c_add(c, "        .links = TN_KERNEL_LINKED_%zu(%s),\n",
-          linked(use, TNM_CLASS_F32), body_name(pass, use, TNM_CLASS_F32));
-  const int least = formula_least(pass, use);
+          count_linked(use, TNM_CLASS_F32),
+          body_name(pass, use, TNM_CLASS_F32));
+  const int least = formula_least_class(pass, use);
   if (least != 0) c_add(c, "        .least = %s,\n", class_dtype(least));
   c_add(c, "        .out = %" PRIu32 ",\n", use->formula->index);
   if (use->n_tensors > 0) {
     c_add(c, "        .n_in = %zu,\n        .in = {", use->n_tensors);
     for (size_t i = 0; i < use->n_tensors; ++i)
       c_add(c, "%s%" PRIu32, i ? ", " : "",
-            formula_place(pass, use->tensors[i]));
+            formula_input_index(pass, use->tensors[i]));
     c_add(c, "},\n");
   }
   c_add(c, "    },\n");
@@ -338,5 +337,5 @@ static void add_pass(const kernel_pass *pass) {
 
 void emit_kernels(tn__buf *out, const tnm_plugin *plugin,
                   const tnm_operator *op) {
-  each_pass(out, plugin, op, add_pass);
+  for_each_pass(out, plugin, op, add_pass);
 }

@@ -32,8 +32,7 @@ static bool is_hidden(const tn_op *op) {
   return (op->flags & TN_OP_BACKWARD_ONLY) != 0;
 }
 
-/* ---------------------------------------------------------------------- prose
- */
+/* -------------------------------------------------------------------- prose */
 
 static void lint_doc(const linter *l) {
   if (!is_empty(l->op->op->doc)) return;
@@ -72,8 +71,7 @@ static void lint_operand_doc(const linter *l) {
   lint_docs(l, "aux", op->aux, op->n_aux);
 }
 
-/* ------------------------------------------------------------------- examples
- */
+/* ----------------------------------------------------------------- examples */
 
 static void lint_example(const linter *l) {
   if (l->op->n_examples > 0) return;
@@ -120,8 +118,7 @@ static void lint_example_grad(const linter *l) {
       "those of the inputs");
 }
 
-/* ------------------------------------------------------------------- gradient
- */
+/* ----------------------------------------------------------------- gradient */
 
 static bool may_be_float(const tn_op *op, const tn_arg *arg) {
   const uint64_t floats = TN_BIT_F16 | TN_BIT_BF16 | TN_BIT_F32 | TN_BIT_F64;
@@ -153,11 +150,10 @@ static void lint_gradient_why(const linter *l) {
                     "asks for one reads it");
 }
 
-/* ---------------------------------------------------------------- unused names
- */
+/* ------------------------------------------------------------- unused names */
 
 /* Tests whether a word occurs in an expression. */
-static bool mentions(const char *text, const char *word) {
+static bool has_word(const char *text, const char *word) {
   const char *letters =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
       "0123456789_";
@@ -173,7 +169,7 @@ static bool mentions(const char *text, const char *word) {
 static bool operand_mentions(const tn_arg *const *args, uint32_t n,
                              const char *word) {
   for (uint32_t i = 0; i < n; ++i)
-    if (mentions(args[i]->formula, word) || mentions(args[i]->shape_text, word))
+    if (has_word(args[i]->formula, word) || has_word(args[i]->shape_text, word))
       return true;
   return false;
 }
@@ -187,7 +183,7 @@ static bool node_uses(const tn_op *op, uint32_t index) {
 
 static bool gradient_mentions(const tn_op *op, const char *word) {
   for (uint32_t i = 0; op->gradient != NULL && i < op->gradient->n_inputs; ++i)
-    if (mentions(op->gradient->inputs[i]->formula, word)) return true;
+    if (has_word(op->gradient->inputs[i]->formula, word)) return true;
   return false;
 }
 
@@ -281,7 +277,7 @@ static void lint_dim_unused(const linter *l) {
   for (uint32_t i = 0; i < op->n_dims; ++i) {
     if (count_dim(op, i) > 1) continue;
     for (uint32_t k = 0; k < op->n_inputs; ++k) {
-      if (!mentions(op->inputs[k]->shape_text, op->dims[i])) continue;
+      if (!has_word(op->inputs[k]->shape_text, op->dims[i])) continue;
       const size_t id =
           REPORT(l, AT("inputs", op->inputs[k]->name, "shape"),
                  "dimension `%s` is named once, so it says nothing but that "
@@ -298,17 +294,17 @@ static void lint_dim_unused(const linter *l) {
 static bool any_mentions(const tn_arg *const *args, uint32_t n,
                          const char *name) {
   for (uint32_t i = 0; i < n; ++i)
-    if (mentions(args[i]->shape_text, name)) return true;
+    if (has_word(args[i]->shape_text, name)) return true;
   return false;
 }
 
 /* Tests whether a call knows it before its outputs: from an input or state, or
  * from an output with the shape of one. */
-static bool is_given(const tn_op *op, const char *name) {
+static bool is_known_before(const tn_op *op, const char *name) {
   for (uint32_t i = 0; i < op->n_inputs; ++i) {
     const tn_arg *in = op->inputs[i];
     if (in->shape_kind == TN_SHAPE_SAME && in->shape_list == TN_OPERAND_OUT &&
-        mentions(op->outputs[in->shape_index]->shape_text, name))
+        has_word(op->outputs[in->shape_index]->shape_text, name))
       return true;
   }
   return any_mentions(op->inputs, op->n_inputs, name) ||
@@ -327,8 +323,9 @@ static void report_undetermined(const linter *l, const tn_arg *out,
 static void lint_names(const linter *l, const char *const *names, uint32_t n) {
   const tn_op *op = l->op->op;
   for (uint32_t i = 0; i < n; ++i)
-    for (uint32_t k = 0; k < op->n_outputs && !is_given(op, names[i]); ++k)
-      if (mentions(op->outputs[k]->shape_text, names[i])) {
+    for (uint32_t k = 0; k < op->n_outputs && !is_known_before(op, names[i]);
+         ++k)
+      if (has_word(op->outputs[k]->shape_text, names[i])) {
         report_undetermined(l, op->outputs[k], "shape", names[i]);
         break;
       }
@@ -337,7 +334,7 @@ static void lint_names(const linter *l, const char *const *names, uint32_t n) {
 static void lint_packs(const linter *l) {
   const char *names[2];
   const tn_op *op = l->op->op;
-  const uint32_t i = lint_packs_alike(op, names);
+  const uint32_t i = lint_find_alike_packs(op, names);
   if (i == TN_NONE) return;
   const size_t id =
       REPORT(l, AT("inputs", op->inputs[i]->name, "shape"),
@@ -366,8 +363,7 @@ static void lint_undetermined(const linter *l) {
   lint_packs(l);
 }
 
-/* --------------------------------------------------------------------- kernels
- */
+/* ------------------------------------------------------------------ kernels */
 
 static void lint_uncomputed(const linter *l) {
   if (l->op->n_forward > 0 || l->op->binding != NULL) return;
@@ -381,8 +377,7 @@ static void lint_uncomputed(const linter *l) {
       "computes it (`kernels_for`), switch off lint `uncomputed`");
 }
 
-/* ------------------------------------------------------------ names and life
- */
+/* ----------------------------------------------------------- names and life */
 
 static bool is_odd(const char *name) {
   const size_t n = strlen(name);
@@ -447,8 +442,7 @@ static void lint_since(const linter *l) {
                     l->op->op->since);
 }
 
-/* ----------------------------------------------------------------- the table
- */
+/* ---------------------------------------------------------------- the table */
 
 typedef struct lint {
   const char *name;
@@ -515,10 +509,9 @@ void lint_list(void) {
            level_names[lints[i].level], lints[i].what);
 }
 
-/* ------------------------------------------------------------------- options
- */
+/* ------------------------------------------------------------------ options */
 
-static int find(const char *name, size_t n) {
+static int find_lint(const char *name, size_t n) {
   for (int i = 0; i < N_LINTS; ++i)
     if (strlen(lints[i].name) == n && memcmp(lints[i].name, name, n) == 0)
       return i;
@@ -560,7 +553,7 @@ static bool set_level(lint_levels *levels, const char *text) {
   const bool off = strncmp(text, "no-", 3) == 0;
   if (off) text += 3;
   const size_t n = strcspn(text, "=");
-  const int at = find(text, n);
+  const int at = find_lint(text, n);
   if (at < 0) return unknown_lint(text, n);
   if (text[n] == '=' && !off && !find_level(text + n + 1, &level)) return false;
   levels->v[at] = off ? LINT_OFF : level;

@@ -33,6 +33,6 @@ void lint_list(void);
 
 /* The first input with a pattern of two packs, `names`, that no call can tell
  * apart; TN_NONE if there is none. */
-uint32_t lint_packs_alike(const tn_op *op, const char *names[2]);
+uint32_t lint_find_alike_packs(const tn_op *op, const char *names[2]);
 
 #endif /* OPGEN_LINT_H_ */

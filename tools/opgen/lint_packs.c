@@ -32,12 +32,12 @@ static bool has_length(const packs *p, uint32_t node) {
 
 /* Marks the packs of an expression as known: all its lists have the same
  * length. */
-static void learn(packs *p, uint32_t node) {
+static void mark_known(packs *p, uint32_t node) {
   const tn_node *n = &p->op->nodes[node];
   const int32_t children[] = {n->a, n->b, n->c};
   if (n->op == TN_NODE_RANK) return;
   for (uint32_t i = 0; i < tnm_node_arity(n->op); ++i)
-    learn(p, (uint32_t)children[i]);
+    mark_known(p, (uint32_t)children[i]);
   if (n->op != TN_NODE_PACK || p->known[n->a]) return;
   p->known[n->a] = true;
   p->changed = true;
@@ -76,7 +76,7 @@ static void look_at(packs *p, const tn_arg *arg) {
   for (uint32_t i = 0; i < arg->n_terms; ++i) {
     const uint32_t node = (uint32_t)arg->terms[i].node;
     if (arg->terms[i].spread != 0 && (alone || has_length(p, node)))
-      learn(p, node);
+      mark_known(p, node);
   }
 }
 
@@ -91,7 +91,7 @@ static void find_out(packs *p) {
   } while (p->changed);
 }
 
-uint32_t lint_packs_alike(const tn_op *op, const char *names[2]) {
+uint32_t lint_find_alike_packs(const tn_op *op, const char *names[2]) {
   const tn__env *env = tn__env_default();
   packs p = {.op = op, .known = tn__zalloc(env, op->n_packs + 1)};
   uint32_t found = TN_NONE;

@@ -261,7 +261,7 @@ static int print_command_help(const command *c) {
   return EXIT_FINE;
 }
 
-/* ------------------------------------------------------------------ tables */
+/* ------------------------------------------------------------------- tables */
 
 static void add_member(tn__buf *out, const char *key, const char *value) {
   tn__buf_add(out, "\"%s\": ", key);
@@ -333,7 +333,7 @@ static int print_commands(void) {
   return failed ? EXIT_ERRORS : EXIT_FINE;
 }
 
-/* ---------------------------------------------------------------- dispatch */
+/* ----------------------------------------------------------------- dispatch */
 
 static int unknown_command(const char *name) {
   const char *names[N_COMMANDS];
@@ -356,7 +356,7 @@ static int run_checked(const command *c, const opgen_args *args) {
   return c->run(args);
 }
 
-static int run(const command *c, int argc, char **argv) {
+static int run_command(const command *c, int argc, char **argv) {
   opgen_args args = {.command = c->name};
   int status = EXIT_USAGE;
   if (opgen_args_init(&args, c->takes, argc, argv))
@@ -376,6 +376,6 @@ int main(int argc, char **argv) {
   }
   for (size_t i = 0; i < N_COMMANDS; ++i)
     if (strcmp(argv[1], commands[i].name) == 0)
-      return run(&commands[i], argc - 2, argv + 2);
+      return run_command(&commands[i], argc - 2, argv + 2);
   return unknown_command(argv[1]);
 }

@@ -34,12 +34,12 @@ const char *name_identifier(emit *e, const char *text, bool upper) {
   return out;
 }
 
-void emit_about(emit *e, const char *list, const char *item) {
+void emit_set_owner(emit *e, const char *list, const char *item) {
   e->list = list;
   e->item = item;
 }
 
-const tn_op *described(const tnm_operator *op) {
+const tn_op *describe_op(const tnm_operator *op) {
   return op->op != NULL ? op->op : op->target_op;
 }
 

@@ -64,7 +64,10 @@ bool new_list_add(tn__buf *out, const char *text, const char *file);
 
 /* Functions that an operator's manifest names and no C file of the folder
  * defines. `op` NULL: of all operators; it may be the name of the file, for
- * kernels of others. `cuda` chooses between kernels for CUDA and all others. */
+ * kernels of others. `cuda` chooses between kernels for CUDA and all others.
+ * Writes the text of a file with them, nothing if there are none; `stem` gets
+ * that of the first manifest. False after a message if a file cannot be
+ * read. */
 typedef struct new_stubs {
   const tnm_plugin *plugin;
   const char *folder;
@@ -92,7 +95,7 @@ typedef struct new_owner {
 bool new_owner_find(new_owner *owner, const opgen_args *args);
 void new_owner_deinit(new_owner *owner);
 /* Prints the lines that the author has to add to the build file, if any. */
-void new_owner_tell(const new_owner *owner);
+void new_owner_print(const new_owner *owner);
 
 /* A project after its files are written. */
 typedef struct new_next {
@@ -104,9 +107,9 @@ typedef struct new_next {
 
 /* Prints the commands that build and try a new project, with the search path of
  * pkg-config and a note about nvcc if it will be used. */
-void new_next_tell(const new_next *next);
+void new_next_print(const new_next *next);
 /* Prints the commands after an operator was added. */
-void new_next_tell_again(void);
+void new_next_print_short(void);
 
 /* Tests whether Tenon is installed with a plugin of this name, compiled or
  * bound; its path goes to `path`, which has PATH_MAX bytes. */

@@ -10,7 +10,7 @@
 
 #include "new.h"
 
-/* -------------------------------------------------------- installed things */
+/* --------------------------------------------------------- installed things */
 
 static bool is_file(const char *path) {
   struct stat about;
@@ -27,7 +27,7 @@ static bool find_file(const char *folder, const char *name, const char *end,
 
 bool new_is_installed(const char *plugin, char *path) {
   char beside[PATH_MAX], folder[PATH_MAX];
-  if (!opgen_installed(OPGEN_PLUGINS, beside) ||
+  if (!opgen_find_installed(OPGEN_PLUGINS, beside) ||
       realpath(beside, folder) == NULL)
     return false;
   return find_file(folder, plugin, ".so", path) ||
@@ -54,13 +54,12 @@ static bool find_program(const char *name, char *path) {
 /* Finds the folder of tenon.pc; PATH_MAX bytes. */
 static bool find_pkgconfig(char *folder) {
   char beside[PATH_MAX], file[PATH_MAX];
-  return opgen_installed(OPGEN_PKGCONFIG, beside) &&
+  return opgen_find_installed(OPGEN_PKGCONFIG, beside) &&
          realpath(beside, folder) != NULL &&
          find_file(folder, "tenon", ".pc", file);
 }
 
-/* ------------------------------------------------------------------ printing
- */
+/* ----------------------------------------------------------------- printing */
 
 /* Prints a word in the syntax of a shell. */
 static void print_word(const char *text) {
@@ -104,7 +103,7 @@ static void print_search_path(void) {
 /* Prints a program by its name if a shell finds it. */
 static void print_tenon(void) {
   char beside[PATH_MAX], installed[PATH_MAX], found[PATH_MAX], real[PATH_MAX];
-  const bool known = opgen_installed("tenon", beside) && is_file(beside) &&
+  const bool known = opgen_find_installed("tenon", beside) && is_file(beside) &&
                      realpath(beside, installed) != NULL;
   const bool in_path = find_program("tenon", found) &&
                        realpath(found, real) != NULL &&
@@ -119,7 +118,7 @@ static void print_builds(void) {
 }
 
 /* Prints a note before the first build: nvcc is slow. */
-static void tell_nvcc(const new_next *next) {
+static void print_nvcc_note(const new_next *next) {
   char nvcc[PATH_MAX];
   if (!next->has_cuda || !find_program("nvcc", nvcc)) return;
   printf(
@@ -128,8 +127,8 @@ static void tell_nvcc(const new_next *next) {
       nvcc, next->plugin);
 }
 
-void new_next_tell(const new_next *next) {
-  tell_nvcc(next);
+void new_next_print(const new_next *next) {
+  print_nvcc_note(next);
   printf("next:\n");
   if (strcmp(next->dir, ".") != 0) {
     printf("  cd ");
@@ -147,7 +146,7 @@ void new_next_tell(const new_next *next) {
     printf(" inspect build/%s.so\n", next->plugin);
 }
 
-void new_next_tell_again(void) {
+void new_next_print_short(void) {
   printf("then:\n  meson setup --reconfigure build\n");
   print_builds();
 }

@@ -7,7 +7,7 @@
 
 #include "new.h"
 
-/* --------------------------------------------------------------- manifests */
+/* ---------------------------------------------------------------- manifests */
 
 static const char quadratic[] =
     "opgen: 1\n"
@@ -189,8 +189,7 @@ const new_shape *new_shape_find(const char *name, const char **names) {
   return found;
 }
 
-/* --------------------------------------------------------------- the project
- */
+/* -------------------------------------------------------------- the project */
 
 const char new_plugin_yaml[] =
     "opgen: 1\n"
@@ -463,7 +462,7 @@ static void add_word(tn__buf *out, const char *word, const new_words *words,
 }
 
 /* Length of a placeholder at `s`, 0 if there is none. */
-static size_t placeholder(const char *s) {
+static size_t placeholder_length(const char *s) {
   for (size_t i = 0; i < sizeof placeholders / sizeof *placeholders; ++i)
     if (strncmp(s, placeholders[i], strlen(placeholders[i])) == 0)
       return strlen(placeholders[i]);
@@ -491,7 +490,7 @@ void new_expand(tn__buf *out, const char *text, const new_words *words) {
     if (*next == '\n') ++next;
     if (!is_kept(&text, words)) continue;
     while (text < next) {
-      const size_t n = placeholder(text);
+      const size_t n = placeholder_length(text);
       if (n > 0)
         add_word(out, text, words, n);
       else

@@ -11,7 +11,7 @@
 #include "cfile.h"
 #include "new.h"
 
-/* ------------------------------------------------------ what is there */
+/* --------------------------------------------------------- existing sources */
 
 /* The end of a comment or literal at `s`; `s` itself if there is none. */
 static const char *skip_text(const char *s) {
@@ -57,7 +57,7 @@ static bool is_word(char c) {
 }
 
 /* Tests whether the text has "symbol(...) {". */
-static bool defines(const char *text, const char *symbol) {
+static bool has_definition(const char *text, const char *symbol) {
   const size_t n = strlen(symbol);
   for (const char *s = text; *s != '\0';) {
     const char *next = skip_text(s);
@@ -160,8 +160,8 @@ static void add_include(writer *w, const char *stem) {
 static void add_stub(writer *w, const stub *s) {
   c_file *c = &w->body;
   if (s->symbol == NULL ||
-      (w->known.s != NULL && defines(w->known.s, s->symbol)) ||
-      (c->text.s != NULL && defines(c->text.s, s->symbol)))
+      (w->known.s != NULL && has_definition(w->known.s, s->symbol)) ||
+      (c->text.s != NULL && has_definition(c->text.s, s->symbol)))
     return;
   ++w->stubs->n;
   c_add(c, "\n");

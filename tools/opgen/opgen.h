@@ -30,7 +30,7 @@ enum {
   EXIT_MAJOR = 4
 };
 
-/* --------------------------------------------------------------- arguments */
+/* ---------------------------------------------------------------- arguments */
 
 /* A parsed command line. Strings are borrowed from argv. */
 typedef struct opgen_args {
@@ -104,13 +104,13 @@ int opgen_usage_error(const char *command, const char *format, ...)
 void opgen_terminal_begin(void);
 
 /* Tests whether messages go to a terminal that shows colours. */
-bool opgen_color(void);
+bool opgen_has_color(void);
 
 /* The place of an installed file, as a path from the folder of this program
  * ("../lib/tenon"); `to` has PATH_MAX bytes. False if it is unknown. */
-bool opgen_installed(const char *beside, char *to);
+bool opgen_find_installed(const char *beside, char *to);
 
-/* ---------------------------------------------------------------- commands */
+/* ----------------------------------------------------------------- commands */
 
 /* Each returns an exit status. */
 int cmd_generate(const opgen_args *args);
@@ -132,7 +132,7 @@ tnm_plugin *opgen_read_lone(const opgen_args *args, const char *path);
 
 /* The first operator that is bound to a library. NULL if none is, and then the
  * plugin is compiled: its operators are all bound, or none (E0085). */
-const tnm_operator *opgen_bound(const tnm_plugin *plugin);
+const tnm_operator *opgen_find_bound(const tnm_plugin *plugin);
 
 /* False, after a message, if an operator is bound to a library: then nothing
  * can be compiled. */
@@ -146,7 +146,7 @@ bool opgen_check_examples(const tnm_plugin *plugin, tnm_diags *diags);
  * would be written twice. False if memory ran out. */
 bool opgen_check_names(const tnm_plugin *plugin, tnm_diags *diags);
 
-/* ------------------------------------------------------------------ output */
+/* ------------------------------------------------------------------- output */
 
 typedef struct opgen_file {
   const char *name; /* "quadratic.gen.h" */
@@ -162,16 +162,16 @@ typedef struct opgen_files {
 
 /* A choice of files: those of the plugin, of its companion for CUDA, or of its
  * tests. */
-typedef struct opgen_wanted {
+typedef struct opgen_selection {
   bool cuda;
   bool tests;
   bool names_only;       /* without their contents */
   struct claims *claims; /* receives their names, or NULL */
-} opgen_wanted;
+} opgen_selection;
 
 /* Renders every file. False, after a message, if memory ran out. */
 bool opgen_files_init(opgen_files *files, const tnm_plugin *plugin,
-                      const opgen_wanted *wanted);
+                      const opgen_selection *wanted);
 void opgen_files_deinit(opgen_files *files);
 
 /* Writes changed files. False after a message. */

@@ -38,7 +38,7 @@ static size_t colour_length(const char *s) {
   return digits <= COLOUR - 3 && s[2 + digits] == 'm' ? digits + 3 : 0;
 }
 
-static size_t escape(const char *s, char *to) {
+static size_t escape_character(const char *s, char *to) {
   static const unsigned char first_bits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
   const size_t n = *s ? tn__utf8_length(s) : 1;
   unsigned c = (unsigned char)s[0] & (n ? first_bits[n] : 0xffu);
@@ -62,7 +62,7 @@ static bool write_shown(int fd, const char *text, size_t n) {
       continue;
     }
     if (!write_all(fd, from, (size_t)(text - from))) return false;
-    text += escape(text, escaped);
+    text += escape_character(text, escaped);
     if (!write_all(fd, escaped, strlen(escaped))) return false;
     from = text;
   }
@@ -92,7 +92,7 @@ static bool write_whole(terminal *t) {
   return fine;
 }
 
-static ssize_t take_bytes(void *cookie, const char *bytes, size_t n) {
+static ssize_t on_write(void *cookie, const char *bytes, size_t n) {
   terminal *t = cookie;
   tn__buf_bytes(&t->rest, bytes, n);
   return !t->rest.failed && write_whole(t) ? (ssize_t)n : 0;
@@ -110,7 +110,7 @@ static void end_streams(void) {
 }
 
 static FILE *open_stream(terminal *t, int fd, int buffering) {
-  const cookie_io_functions_t functions = {.write = take_bytes};
+  const cookie_io_functions_t functions = {.write = on_write};
   *t = (terminal){.fd = fd};
   tn__buf_init(&t->rest, tn__env_default());
   FILE *stream = fopencookie(t, "w", functions);

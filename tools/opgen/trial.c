@@ -30,12 +30,12 @@ typedef struct listener {
 
 /* ------------------------------------------------------------------ records */
 
-static const char *keep(trials *t, const char *text) {
+static const char *keep_text(trials *t, const char *text) {
   const char *kept = tn__arena_text(&t->arena, text, strlen(text));
   return kept != NULL ? kept : "out of memory";
 }
 
-static void take_begin(listener *l, const char *text) {
+static void read_begin(listener *l, const char *text) {
   char *end = NULL;
   const size_t op = strtoul(text, &end, 10);
   const size_t example = strtoul(end, NULL, 10);
@@ -65,7 +65,7 @@ static bool read_shape(trial_value *value, char **at, size_t most) {
 
 /* Reads "o NAME TYPE RANK DIMENSIONS VALUES"; the text of a value has two bytes
  * at least. */
-static void take_value(listener *l, const tn__record *record) {
+static void read_value(listener *l, const tn__record *record) {
   trial_value *value = tn__arena_alloc(&l->t->arena, sizeof *value);
   const char *name = record->text + (record->n > 2 ? 2 : record->n);
   const size_t length = strcspn(name, " ");
@@ -97,11 +97,11 @@ static void fail_all(listener *l, const char *text) {
       if (!l->t->v[i][k].ended) l->t->v[i][k].error = text;
 }
 
-static void take_failure(listener *l, const char *text) {
+static void read_failure(listener *l, const char *text) {
   if (l->at != NULL)
-    l->at->error = keep(l->t, text);
+    l->at->error = keep_text(l->t, text);
   else
-    fail_all(l, keep(l->t, text));
+    fail_all(l, keep_text(l->t, text));
 }
 
 /* Adds a finding; `code` must be constant. */
@@ -109,13 +109,13 @@ static void add_finding(listener *l, const char *code, const char *text) {
   trial_finding *finding = tn__arena_alloc(&l->t->arena, sizeof *finding);
   trial_finding **tail = l->at != NULL ? &l->at->findings : &l->t->findings;
   if (finding == NULL) return;
-  *finding = (trial_finding){.code = code, .text = keep(l->t, text)};
+  *finding = (trial_finding){.code = code, .text = keep_text(l->t, text)};
   while (*tail != NULL) tail = &(*tail)->next;
   *tail = finding;
 }
 
 /* Reads "CODE TEXT". */
-static void take_finding(listener *l, const char *text) {
+static void read_finding(listener *l, const char *text) {
   const size_t n = strcspn(text, " ");
   const char *code = NULL;
   for (size_t i = 0; (code = tnm_code_at(i)) != NULL; ++i) {
@@ -126,7 +126,7 @@ static void take_finding(listener *l, const char *text) {
 }
 
 /* Reads "LEVEL LINE", or "0 LINE" for a line with its own prefix. */
-static void take_log(const char *text) {
+static void read_log(const char *text) {
   char *at = NULL;
   const long level = strtol(text, &at, 10);
   at += *at == ' ';
@@ -136,23 +136,23 @@ static void take_log(const char *text) {
     tn__log_stderr(NULL, (int32_t)level, at);
 }
 
-static void take_record(void *ctx, const tn__record *record) {
+static void read_record(void *ctx, const tn__record *record) {
   listener *l = ctx;
   switch (record->kind) {
     case TRIAL_BEGIN:
-      take_begin(l, record->text);
+      read_begin(l, record->text);
       break;
     case TRIAL_VALUE:
-      take_value(l, record);
+      read_value(l, record);
       break;
     case TRIAL_FAILURE:
-      take_failure(l, record->text);
+      read_failure(l, record->text);
       break;
     case TRIAL_FINDING:
-      take_finding(l, record->text);
+      read_finding(l, record->text);
       break;
     case TRIAL_LOG:
-      take_log(record->text);
+      read_log(record->text);
       break;
     case TRIAL_CALL:
       (void)snprintf(l->call, sizeof l->call, "%s", record->text);
@@ -167,8 +167,7 @@ static void take_record(void *ctx, const tn__record *record) {
   }
 }
 
-/* -------------------------------------------------------------------- the end
- */
+/* ------------------------------------------------------------------ the end */
 
 static int64_t seconds_of(const trial_files *files) {
   return files->seconds > 0 ? files->seconds : TRIAL_SECONDS;
@@ -198,7 +197,7 @@ static const char *end_text(const listener *l, const tn__child_end *end) {
     (void)snprintf(text, sizeof text, "it ended the process with status %d",
                    end->status);
   (void)snprintf(whole, sizeof whole, "%s (%s)", text, l->call);
-  return keep(l->t, l->at != NULL && l->call[0] != '\0' ? whole : text);
+  return keep_text(l->t, l->at != NULL && l->call[0] != '\0' ? whole : text);
 }
 
 static void run_body(void *ctx, tn__answer *answer) {
@@ -213,7 +212,7 @@ static void run_body(void *ctx, tn__answer *answer) {
 static bool run_child(listener *l, tn__child_end *end) {
   const tn__child child = {.env = tn__env_default(),
                            .body = run_body,
-                           .take = take_record,
+                           .take = read_record,
                            .ctx = l,
                            .milliseconds = 1000 * seconds_of(l->files),
                            .most_bytes = MOST_RECORDS};
@@ -270,8 +269,7 @@ static bool run_children(listener *l) {
   return true;
 }
 
-/* -------------------------------------------------------------- the examples
- */
+/* ------------------------------------------------------------- the examples */
 
 static bool make_places(trials *t, const tnm_plugin *plugin) {
   t->v = tn__arena_alloc(&t->arena, (plugin->n_operators + 1) * sizeof *t->v);
@@ -309,7 +307,7 @@ static void refuse_other(listener *l) {
   tn__buf_init(&text, tn__env_default());
   if (tables != NULL) built_compare(l->plugin->plugin, tables, &text);
   if (text.n > 0 || text.failed)
-    fail_all(l, keep(l->t, text.failed ? "out of memory" : text.s));
+    fail_all(l, keep_text(l->t, text.failed ? "out of memory" : text.s));
   tn__buf_deinit(&text);
   tnm_plugin_release(bound);
 }

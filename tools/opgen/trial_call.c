@@ -103,7 +103,7 @@ static tn_code write_values(char kind, const char *name, tn_array *array,
   return code;
 }
 
-/* ------------------------------------------------------------- the forward */
+/* -------------------------------------------------------------- the forward */
 
 static tn_code make_inputs(trial_run *r) {
   const tn_op *op = r->op;
@@ -120,7 +120,7 @@ static tn_code make_inputs(trial_run *r) {
 }
 
 /* Infers the shapes of the states from the inputs. */
-static tn_code infer(const trial_run *r, tn_sig *aux) {
+static tn_code infer_states(const trial_run *r, tn_sig *aux) {
   tn_sig in[MAX_OPERANDS], out[MAX_OPERANDS];
   tn_signature io = {.n_in = r->n_in,
                      .n_out = r->n_out,
@@ -164,7 +164,7 @@ static tn_code make_initial(trial_run *r, const tn_arg *arg, const tn_sig *sig,
 static tn_code make_states(trial_run *r) {
   tn_sig aux[MAX_OPERANDS];
   if (r->op->n_aux == 0) return TN_OK;
-  TN__TRY(infer(r, aux));
+  TN__TRY(infer_states(r, aux));
   for (uint32_t i = 0; i < r->op->n_aux; ++i) {
     const tn_arg *arg = r->op->aux[i];
     const tnm_data *data =
@@ -198,8 +198,7 @@ static tn_code make_outputs(trial_run *r) {
   return TN_OK;
 }
 
-/* ------------------------------------------------------------------ watching
- */
+/* ----------------------------------------------------------------- watching */
 
 /* Copies the state of the process that the next call must not change. */
 static void begin_watch(const trial_run *r) {
@@ -213,7 +212,7 @@ static void end_watch(const trial_run *r) {
   trial_memory_check();
 }
 
-/* --------------------------------------------------------------- the calls */
+/* ---------------------------------------------------------------- the calls */
 
 static tn_code call_forward(trial_run *r) {
   const tn_inputs in = {r->n_in + r->op->n_aux, r->in};
@@ -226,7 +225,7 @@ static tn_code call_forward(trial_run *r) {
   return code;
 }
 
-static tn_code forward(trial_run *r) {
+static tn_code run_forward(trial_run *r) {
   TN__TRY(tn_random_seed(r->rt, 1));
   TN__TRY(tn_params_create(r->host, r->example->params, r->example->n_params,
                            &r->params));
@@ -337,7 +336,7 @@ static tn_code call_backward(trial_run *r, uint64_t inputs) {
 }
 
 /* Keeps or compares the gradients of a call, and releases them. */
-static tn_code take_gradients(trial_run *r, const char *code) {
+static tn_code keep_gradients(trial_run *r, const char *code) {
   tn_code rc = TN_OK;
   for (uint32_t i = 0; i < r->n_in && rc == TN_OK; ++i) {
     const char *name = input_of(r, i)->name;
@@ -366,7 +365,7 @@ static tn_code call_part(trial_run *r, uint64_t inputs, const char *name) {
   if (code != TN_OK)
     trial_find("E0204", "it fails, and with the others it does not: %s",
                tn_error_text());
-  const tn_code rc = take_gradients(r, "E0204");
+  const tn_code rc = keep_gradients(r, "E0204");
   trial_memory_close(n_arrays);
   trial_name_call("gradient");
   return rc;
@@ -382,8 +381,7 @@ static tn_code call_parts(trial_run *r) {
     if ((all & one) == 0) continue;
     (void)snprintf(name, sizeof name, "gradient of `%s` alone", input);
     TN__TRY(call_part(r, one, name));
-    if ((others & (others - 1)) == 0)
-      continue; /* a single other one is covered by the calls above */
+    if ((others & (others - 1)) == 0) continue; /* that one has its own call */
     (void)snprintf(name, sizeof name, "gradient without that of `%s`", input);
     TN__TRY(call_part(r, others, name));
   }
@@ -398,7 +396,7 @@ static bool has_gradient(const trial_run *r) {
 
 /* An example without gradients may have a type without gradients, or call a
  * missing operator: then the first turn finds none to compare. */
-static tn_code backward(trial_run *r) {
+static tn_code run_backward(trial_run *r) {
   trial_name_call("gradient");
   if (!has_gradient(r) || (r->turn != TURN_PLAIN && !r->has_gradient))
     return TN_OK;
@@ -408,7 +406,7 @@ static tn_code backward(trial_run *r) {
     return TN_OK;
   if (code != TN_OK) return code;
   r->has_gradient = true;
-  TN__TRY(take_gradients(r, "E0203"));
+  TN__TRY(keep_gradients(r, "E0203"));
   return is_guarded(r) ? call_parts(r) : TN_OK;
 }
 
@@ -428,8 +426,8 @@ static void release_arrays(trial_run *r) {
 }
 
 static tn_code run_turn(trial_run *r) {
-  tn_code code = forward(r);
-  if (code == TN_OK) code = backward(r);
+  tn_code code = run_forward(r);
+  if (code == TN_OK) code = run_backward(r);
   release_arrays(r);
   return code;
 }

@@ -70,8 +70,7 @@ static void write_log(void *ctx, int32_t level, const char *line) {
   if (!*quiet) trial_write(TRIAL_LOG, "%" PRId32 " %s", level, line);
 }
 
-/* ------------------------------------------------------------------ examples
- */
+/* ----------------------------------------------------------------- examples */
 
 /* The kernel of another plugin's operator for the cpu; NULL if there is none. A
  * plugin has one for each device. */

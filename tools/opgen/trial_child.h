@@ -26,8 +26,7 @@ enum {                  /* kinds of records */
        TRIAL_CALL = 8     /* "NAME" of the next call */
 };
 
-/* ------------------------------------------------------------- the two bodies
- */
+/* ----------------------------------------------------------- the two bodies */
 
 /* Computes the examples from number `first` on, counted through all operators.
  */
@@ -56,8 +55,7 @@ void trial_find(const char *code, const char *format, ...) TN_PRINTF(2, 3);
 /* Sets the name of the next call: "forward". Borrowed until the next name. */
 void trial_name_call(const char *name);
 
-/* --------------------------------------------------------------- one example
- */
+/* -------------------------------------------------------------- one example */
 
 enum { MAX_OPERANDS = 64 };
 
@@ -113,8 +111,7 @@ tn_code trial_compare(const trial_run *r, const trial_result *result,
                       const char *name, tn_array *array, const char *code);
 void trial_result_free(trial_result *result);
 
-/* ------------------------------------------------------------ guarded memory
- */
+/* ----------------------------------------------------------- guarded memory */
 
 /* A new array. */
 typedef struct trial_spec {
@@ -140,8 +137,7 @@ void trial_memory_close(size_t first);
 /* Reports an access to an inaccessible page as a finding. */
 bool trial_memory_catch_faults(void);
 
-/* ------------------------------------------------------ state of the process
- */
+/* ----------------------------------------------------- state of the process */
 
 /* Sends printed text to a file in memory. */
 bool trial_state_open(void);

@@ -30,7 +30,7 @@ static bool is_bound(const trial_files *files, const char *path) {
   tnm_diags *diags = tnm_diags_create(env);
   if (diags == NULL) return true;
   tnm_plugin *plugin = tnm_plugin_read(env, path, &options, diags);
-  const bool bound = plugin == NULL || opgen_bound(plugin) != NULL;
+  const bool bound = plugin == NULL || opgen_find_bound(plugin) != NULL;
   tnm_plugin_release(plugin);
   tnm_diags_release(diags);
   return bound;
@@ -47,8 +47,9 @@ static tn_code load_with(tn_runtime *rt, const trial_files *files,
       snprintf(file, sizeof file, "%s%s", path, folder ? "/plugin.yaml" : "");
   if (n < 0 || (size_t)n >= sizeof file)
     return tn__fail(TN_INVALID, "%.80s...: this name is too long", path);
-  return built_is(path) || is_bound(files, file) ? trial_load_one(rt, file)
-                                                 : TN_OK;
+  return is_built_plugin(path) || is_bound(files, file)
+             ? trial_load_one(rt, file)
+             : TN_OK;
 }
 
 /* Loads an installed plugin of bindings if a call is one of its operators. */
@@ -108,7 +109,7 @@ static bool needs_others(const tnm_plugin *plugin) {
 static void load_installed(tn_runtime *rt, const tnm_plugin *plugin,
                            bool *quiet) {
   char folder[PATH_MAX];
-  if (!opgen_installed(OPGEN_PLUGINS, folder)) return;
+  if (!opgen_find_installed(OPGEN_PLUGINS, folder)) return;
   *quiet = true;
   const tn_code ignored = tn_plugins_load_path(rt, folder);
   (void)ignored;

@@ -44,8 +44,7 @@ typedef struct process_state {
 static process_state noted;
 static int printed = -1;
 
-/* ---------------------------------------------------- floating-point control
- */
+/* --------------------------------------------------- floating-point control */
 
 #if defined(__x86_64__)
 static const char *name_control(const tn__floating *a, const tn__floating *b) {
@@ -70,7 +69,7 @@ static void compare_control(const tn__floating *now) {
                name_control(left, &noted.control));
 }
 
-/* ----------------------------------------------------------------- noting */
+/* ------------------------------------------------------------------- noting */
 
 static uint64_t hash_environment(void) {
   uint64_t hash = 0;
@@ -120,7 +119,7 @@ bool trial_state_open(void) {
          dup2(printed, STDERR_FILENO) >= 0;
 }
 
-/* --------------------------------------------------------------- comparing */
+/* ---------------------------------------------------------------- comparing */
 
 static void compare_handlers(const process_state *now) {
   for (int i = 1; i <= N_SIGNALS; ++i) {

@@ -78,9 +78,9 @@ static bool is_twin(const kernel_pass *pass, const formula_use *use,
 
 /* The name of the first twin in one pass of an operator, or NULL; *end is set
  * when the formula itself is reached. */
-static const char *twin_in(const kernel_pass *pass, const formula_use *use,
-                           int class_bit, const kernel_pass *earlier,
-                           bool *end) {
+static const char *find_twin_in(const kernel_pass *pass, const formula_use *use,
+                                int class_bit, const kernel_pass *earlier,
+                                bool *end) {
   for (size_t i = 0; i < earlier->n; ++i) {
     formula_use other;
     *end = &earlier->formulas[i] == use->formula;
@@ -97,8 +97,8 @@ static bool same_file(const tnm_operator *a, const tnm_operator *b) {
   return a->stem != NULL && b->stem != NULL && strcmp(a->stem, b->stem) == 0;
 }
 
-const char *formula_twin(const kernel_pass *pass, const formula_use *use,
-                         int class_bit, const char *otherwise) {
+const char *formula_find_twin(const kernel_pass *pass, const formula_use *use,
+                              int class_bit, const char *otherwise) {
   bool end = false;
   for (size_t i = 0; i < pass->plugin->n_operators && !end; ++i) {
     const tnm_operator *op = &pass->plugin->operators[i];
@@ -107,11 +107,11 @@ const char *formula_twin(const kernel_pass *pass, const formula_use *use,
     earlier.op = op;
     earlier.pass = TN_PASS_FORWARD;
     earlier.formulas = op->forward, earlier.n = op->n_forward;
-    const char *found = twin_in(pass, use, class_bit, &earlier, &end);
+    const char *found = find_twin_in(pass, use, class_bit, &earlier, &end);
     earlier.pass = TN_PASS_BACKWARD;
     earlier.formulas = op->backward, earlier.n = op->n_backward;
     if (found == NULL && !end)
-      found = twin_in(pass, use, class_bit, &earlier, &end);
+      found = find_twin_in(pass, use, class_bit, &earlier, &end);
     if (found != NULL) return found;
   }
   return otherwise;
