@@ -208,7 +208,7 @@ static bool check_const(tnm_bind *b, const tnm_tree *c, const tnm_c_type *type,
   if (type->constant == input) return true;
   const char *what =
       tnm_format_text(b->lower->arena,
-                      input ? "`%s` is an input, which nobody may change"
+                      input ? "`%s` is an input, which must not change"
                             : "`%s` is to be written, but `const` forbids it",
                       out->text);
   const size_t id =

@@ -155,7 +155,8 @@ static tn_code check_steps(const tn_op *op, const tn_input_gradient *g,
     const tn_step *step = &g->steps[i];
     const bool call = step->what == TN_STEP_CALL;
     if (call ? step->index > height : step->index >= limits[step->what])
-      return tn__fail(TN_PLUGIN, "step %u takes what there is not", i);
+      return tn__fail(TN_PLUGIN, "step %u uses an entry that does not exist",
+                      i);
     if (call != is_step_op(step->op))
       return tn__fail(TN_PLUGIN, "step %u names no operator", i);
     height = call ? height - step->index + 1 : height + 1;
@@ -199,7 +200,7 @@ static tn_code check_dtype_vars(const tn_op *op) {
   for (uint32_t i = 0; i < op->n_dtype_vars; ++i) {
     TN__TRY(tnm_check_name("a type variable", op->dtype_vars[i]->name, false));
     if (!(op->dtype_vars[i]->allowed & known))
-      return tn__fail(TN_PLUGIN, "the type variable %s may stand for nothing",
+      return tn__fail(TN_PLUGIN, "the type variable %s allows no type",
                       op->dtype_vars[i]->name);
   }
   return TN_OK;

@@ -199,7 +199,7 @@ void tnm_byte_reader_open(tnm_byte_reader *reader, const void *bytes,
 
 tn_code tnm_byte_reader_close(const tnm_byte_reader *reader) {
   const char *why = reader->why;
-  if (!why && reader->at != reader->end) why = "bytes follow behind its end";
+  if (!why && reader->at != reader->end) why = "bytes follow its end";
   if (!why) return TN_OK;
   return tn__fail(TN_PLUGIN,
                   "the manifest in the note is malformed at byte %zu: %s; "

@@ -86,7 +86,7 @@ static void report_missing(comparison *c, const path *p) {
   c->differs = true;
   put_path(&c->message, p);
   tn__buf_add(&c->message,
-              " stands in the note, but is NULL in the "
+              " is in the note, but is NULL in the "
               "descriptor");
 }
 

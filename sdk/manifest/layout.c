@@ -176,11 +176,10 @@ static void write_page(tnm_layout *l, const tnm_page *page, bool first) {
 }
 
 static tn_code refuse_keys(const char *name) {
-  return tn__fail(
-      TN_UNSUPPORTED,
-      "%s: a key behind `?`, or of several lines, is not formatted; "
-      "write `key: value`",
-      name);
+  return tn__fail(TN_UNSUPPORTED,
+                  "%s: a key after `?`, or of several lines, is not formatted; "
+                  "write `key: value`",
+                  name);
 }
 
 static tn_code write_pages(tn__arena *arena, const tnm_text *text,

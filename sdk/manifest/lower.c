@@ -225,8 +225,7 @@ static bool read_plugin_file(package *p) {
     tnm_diag_spec spec = {"E0013", documents->next->pos, NULL};
     size_t id =
         tnm_diag_add(reader->diags, &spec, "plugin.yaml holds one document");
-    tnm_diag_add_help(reader->diags, id,
-                      "operators stand in files of their own");
+    tnm_diag_add_help(reader->diags, id, "operators are in files of their own");
   }
   if (!tnm_check_format(reader, p->tree)) return false;
   if (!tnm_schema_check(reader->diags, &tnm_schema_plugin, p->tree))

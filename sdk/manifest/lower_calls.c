@@ -248,7 +248,7 @@ static void check_missing(tnm_reader *reader, const tnm_call *call,
                     tnm_format_text(reader->arena,
                                     "`%s.%s` wants a value for parameter `%s`",
                                     call->plugin, op->name, field->name));
-    tnm_diag_add_help(reader->diags, id, "write `%s=...` behind the tensors",
+    tnm_diag_add_help(reader->diags, id, "write `%s=...` after the tensors",
                       field->name);
   }
 }

@@ -81,8 +81,8 @@ static void check_release(const tnm_reader *reader, const tnm_tree *value,
                       "raise `release` in plugin.yaml first");
   } else if (number < least) {
     tnm_diag_add(reader->diags, &spec,
-                 "release %u is before %u, when what it belongs to came",
-                 number, least);
+                 "release %u is before %u, the release of its parent", number,
+                 least);
   }
 }
 
@@ -117,6 +117,5 @@ void tnm_check_since(tnm_diags *diags, const tnm_tree *map, const char *what,
   size_t id = tnm_diag_add(diags, &spec,
                            "this %s is of release %u, the one before it of %u",
                            what, since, before);
-  tnm_diag_add_help(diags, id,
-                    "order is ABI: what is newer stands behind what is older");
+  tnm_diag_add_help(diags, id, "order is ABI: newer items follow older ones");
 }

@@ -51,11 +51,11 @@ static bool fill_values(tnm_lower *lower, const tnm_tree *node, int32_t depth,
                         tnm_data *out, double *values) {
   if (depth == out->ndim) {
     if (node->kind == TNM_LIST)
-      return report_ragged(lower, node, "a list stands where a number should");
+      return report_ragged(lower, node, "found a list in place of a number");
     return read_number(lower, node, &values[out->n++]);
   }
   if (node->kind != TNM_LIST)
-    return report_ragged(lower, node, "a number stands where a list should");
+    return report_ragged(lower, node, "found a number in place of a list");
   if ((int64_t)node->n != out->shape[depth])
     return report_ragged(lower, node,
                          "this list differs in length from its neighbours");
@@ -68,7 +68,7 @@ static bool fill_values(tnm_lower *lower, const tnm_tree *node, int32_t depth,
 static bool read_data(tnm_lower *lower, const tnm_tree *node, tnm_data *out) {
   *out = (tnm_data){.pos = node->pos};
   if (node->kind == TNM_MAP)
-    return report_ragged(lower, node, "a mapping stands where data should");
+    return report_ragged(lower, node, "found a mapping in place of data");
   if (!measure_shape(lower, node, out)) return false;
   size_t n = 1;
   for (int32_t i = 0; i < out->ndim; ++i) {
@@ -224,12 +224,12 @@ static void check_views(const state *s) {
     const tn_arg *arg = outputs->v[i];
     if ((arg->flags & TN_ARG_VIEW) == 0) continue;
     const char *of = inputs->names[arg->inplace];
-    check_view(s, &items, "`%s` is a view of `%s`, whose elements are others",
+    check_view(s, &items, "`%s` is a view of `%s`, but has other elements",
                outputs->names[i], of);
     if (by_kernel && outputs->n == 1)
       check_view(s, &grads,
-                 "`%s` is a view: its gradient is that of `%s`, whose elements "
-                 "are others",
+                 "`%s` is a view: its gradient is that of `%s`, but has other "
+                 "elements",
                  outputs->names[i], of);
   }
 }

@@ -136,8 +136,7 @@ static bool add_word(graph *g, tn__buf *params) {
   else if (tnm_scope_param(&g->lower->scope, text) != TN_NONE)
     tn__buf_add(params, "$%s", text);
   else
-    return report_unknown(g, &t, text,
-                          "a parameter; text stands in double quotes");
+    return report_unknown(g, &t, text, "a parameter; text is in double quotes");
   return true;
 }
 

@@ -124,11 +124,9 @@ void tnm_lower_linear(tnm_lower *lower, const tnm_tree *list,
     return;
   }
   if (lower->operands[TN_OPERAND_AUX].n > 0) {
-    const size_t id =
-        report_group(lower, list->key_pos,
-                     "`linear` beside `aux`: outputs depend on what a "
-                     "state has become%s",
-                     "");
+    const size_t id = report_group(
+        lower, list->key_pos,
+        "`linear` beside `aux`: outputs depend on a changed state%s", "");
     tnm_diag_add_help(lower->diags, id,
                       "remove `linear`, or give the operator no states");
     return;

@@ -260,11 +260,10 @@ static void read_memory(tnm_lower *lower, const tnm_tree *node, tn_arg *arg) {
   if (arg->inplace != TN_NONE) arg->flags |= TN_ARG_VIEW;
   if (inplace == NULL) return;
   const tnm_diag_spec spec = {"E0025", inplace->key_pos, NULL};
-  const size_t id =
-      tnm_diag_add(lower->diags, &spec,
-                   "`inplace` beside `view`, which says whose memory "
-                   "`%s` may take",
-                   arg->name);
+  const size_t id = tnm_diag_add(
+      lower->diags, &spec,
+      "`inplace` beside `view`, which already names the memory of `%s`",
+      arg->name);
   tnm_diag_add_help(lower->diags, id, "remove `inplace`");
 }
 
@@ -319,7 +318,7 @@ static void read_arg(tnm_lower *lower, const tnm_operands *list,
 static void report_order(tnm_lower *lower, const tnm_tree *node,
                          const char *text, const char *help) {
   const tnm_tree *name = tnm_tree_get(node, "name");
-  tnm_diag_spec spec = {"E0024", name->pos, "stands too late"};
+  tnm_diag_spec spec = {"E0024", name->pos, "is too late"};
   size_t id = tnm_diag_add(lower->diags, &spec, text, name->text);
   tnm_diag_add_help(lower->diags, id, "%s", help);
 }
@@ -331,14 +330,14 @@ static void check_input_order(tnm_lower *lower) {
     uint32_t flags = list->v[i]->flags;
     if (before & TN_ARG_VARIADIC)
       report_order(lower, list->nodes[i], "input `%s` follows a variadic one",
-                   "the variadic input stands last");
+                   "the variadic input is last");
     else if ((before & TN_ARG_OPTIONAL) && (flags & TN_ARG_VARIADIC))
       report_order(lower, list->nodes[i],
                    "variadic input `%s` follows an optional one",
                    "an operator has optional inputs or a variadic one");
     else if ((before & TN_ARG_OPTIONAL) && !(flags & TN_ARG_OPTIONAL))
       report_order(lower, list->nodes[i], "input `%s` follows an optional one",
-                   "optional inputs stand last");
+                   "optional inputs are last");
   }
 }
 
@@ -347,11 +346,11 @@ static void check_output_order(tnm_lower *lower) {
   for (uint32_t i = 1; i < list->n; ++i) {
     if (tnm_tree_get(list->nodes[i - 1], "count") != NULL)
       report_order(lower, list->nodes[i], "output `%s` follows a counted one",
-                   "the output with `count` stands last");
+                   "the output with `count` is last");
     else if ((list->v[i - 1]->flags & TN_ARG_HIDDEN) &&
              !(list->v[i]->flags & TN_ARG_HIDDEN))
       report_order(lower, list->nodes[i], "output `%s` follows a hidden one",
-                   "hidden outputs stand last");
+                   "hidden outputs are last");
   }
 }
 

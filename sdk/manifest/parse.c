@@ -283,8 +283,8 @@ static tnm_expr *parse_member(tnm_parser *p, const tnm_token *name) {
   next_token(p);
   if (name->n != 4 || strncmp(name->text, "grad", 4) != 0) {
     tnm_diag_spec spec = {"E0039", name->pos, "has no members"};
-    size_t id = tnm_diag_add(p->source->diags, &spec,
-                             "only `grad` stands before a `.`");
+    size_t id =
+        tnm_diag_add(p->source->diags, &spec, "only `grad` may precede a `.`");
     tnm_diag_add_help(p->source->diags, id,
                       "the gradient of an output is written `grad.<output>`");
     return NULL;

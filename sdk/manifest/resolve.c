@@ -48,9 +48,9 @@ static bool is_single_number(uint32_t type) {
 
 static void bad_param(resolver *r, const tnm_expr *expr) {
   tnm_diag_spec spec = {"E0038", expr->pos, "not a single number"};
-  size_t id = tnm_diag_add(r->source->diags, &spec,
-                           "parameter `%s` cannot stand in a scalar expression",
-                           expr->text);
+  size_t id = tnm_diag_add(
+      r->source->diags, &spec,
+      "parameter `%s` cannot be used in a scalar expression", expr->text);
   tnm_diag_add_help(r->source->diags, id,
                     "parameters of type bool, int, float and enum can");
   r->failed = true;
@@ -60,10 +60,10 @@ static void bad_param(resolver *r, const tnm_expr *expr) {
  * read as the 0 in the field, and nothing could tell it from an explicit 0. */
 static void none_param(resolver *r, const tnm_expr *expr) {
   tnm_diag_spec spec = {"E0038", expr->pos, "a number or None"};
-  size_t id = tnm_diag_add(r->source->diags, &spec,
-                           "parameter `%s` may be None and cannot stand in a "
-                           "scalar expression",
-                           expr->text);
+  size_t id = tnm_diag_add(
+      r->source->diags, &spec,
+      "parameter `%s` may be None and cannot be used in a scalar expression",
+      expr->text);
   tnm_diag_add_help(
       r->source->diags, id,
       "give it a number as its default in the place of `optional: "

@@ -206,7 +206,7 @@ bool tnm_read_dtypes(tnm_diags *diags, const tnm_tree *list, uint64_t *out) {
     if (*out & tn__dtype_bit(dtype)) {
       tnm_diag_spec spec = {"E0016", item->pos, "second time"};
       size_t id =
-          tnm_diag_add(diags, &spec, "type `%s` stands twice", item->text);
+          tnm_diag_add(diags, &spec, "type `%s` is listed twice", item->text);
       tnm_diag_add_help(diags, id, "take it out");
     }
     *out |= tn__dtype_bit(dtype);
@@ -228,9 +228,8 @@ bool tnm_read_line(tnm_diags *diags, const tnm_tree *node) {
   if (!tnm_check_scalar(diags, node, "an expression")) return false;
   if (node->one_line && strchr(node->text, '\n') == NULL) return true;
   tnm_diag_spec spec = {"E0013", node->pos, "begins here"};
-  size_t id =
-      tnm_diag_add(diags, &spec, "an expression must stand on one line");
-  tnm_diag_add_help(diags, id, "write it behind its key, in quotes if need be");
+  size_t id = tnm_diag_add(diags, &spec, "an expression must be on one line");
+  tnm_diag_add_help(diags, id, "write it after its key, in quotes if need be");
   return false;
 }
 

@@ -30,11 +30,11 @@ static const tnm_key plugin_keys[] = {
  * every operator needs are required here or may come from a family. */
 #define OPERATOR_KEYS(must)                                                  \
   {"interface", S, false, "release of the operator's own interface; 1"},     \
-      {"replaces", S, false, "operator of another plugin to stand in for"},  \
+      {"replaces", S, false, "operator of another plugin to replace"},       \
       {"backward_only", S, false,                                            \
        "true: gradients use it; it is not listed for users"},                \
       {"since", S, false, "plugin release that introduced it; 1"},           \
-      {"deprecated", M, false, "since when, and what to use instead"},       \
+      {"deprecated", M, false, "since when, and the replacement"},           \
       {"summary", S, must,                                                   \
        "one line, with a capital and without a full stop"},                  \
       {"doc", S, false, "Markdown"},                                         \
@@ -68,7 +68,7 @@ static const tnm_key family_keys[] = {
     {"opgen", S, true, "format of the manifest: 1"},
     {"family", S, true, "name of the family"},
     OPERATOR_KEYS(false),
-    {"each", L, true, "its members, each with `op` and what only it has"},
+    {"each", L, true, "its members, each with `op` and its own keys"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key member_keys[] = {{"op", S, true, "name of the operator"},
@@ -80,7 +80,7 @@ static const tnm_key kernels_for_keys[] = {
     {"kernels_for", S, true, "operator of another plugin: `nn.softmax@1`"},
     {"kernels", L, true, "kernels written by hand"},
     {"examples", L, false,
-     "calls that the operator's own examples do not make, with what comes out"},
+     "calls that the operator's own examples do not make, with their results"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key param_keys[] = {
@@ -96,7 +96,7 @@ static const tnm_key param_keys[] = {
     {"dynamic", S, false, "true: may change between calls without preparing"},
     {"doc", S, false, "Markdown, one line"},
     {"since", S, false, "plugin release that introduced it"},
-    {"deprecated", M, false, "since when, and what to use instead"},
+    {"deprecated", M, false, "since when, and the replacement"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key input_keys[] = {
@@ -110,7 +110,7 @@ static const tnm_key input_keys[] = {
     {"layout", S, false, "any or contiguous"},
     {"doc", S, false, "Markdown, one line"},
     {"since", S, false, "plugin release that introduced it"},
-    {"deprecated", M, false, "since when, and what to use instead"},
+    {"deprecated", M, false, "since when, and the replacement"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key output_keys[] = {
@@ -119,16 +119,16 @@ static const tnm_key output_keys[] = {
     {"shape", S | L | M, true,
      "operand, `broadcast`, `dynamic`, pattern, or `{c: function}`"},
     {"role", S, false,
-     "data, or loss: a head whose gradient is ones where none is given; data"},
-    {"inplace", S, false, "input whose memory it may take"},
-    {"view", S, false, "input whose elements it has, in their order"},
+     "data, or loss: an output with ones as the default output gradient; data"},
+    {"inplace", S, false, "input that may give it its memory"},
+    {"view", S, false, "input with the same elements in the same order"},
     {"init", S, false, "input that it starts as a copy of"},
     {"hidden", S, false, "true: users do not see it; trailing outputs only"},
     {"count", S, false, "how many there are, an expression over parameters"},
     {"layout", S, false, "any or contiguous"},
     {"doc", S, false, "Markdown, one line"},
     {"since", S, false, "plugin release that introduced it"},
-    {"deprecated", M, false, "since when, and what to use instead"},
+    {"deprecated", M, false, "since when, and the replacement"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key aux_keys[] = {
@@ -140,7 +140,7 @@ static const tnm_key aux_keys[] = {
     {"layout", S, false, "any or contiguous"},
     {"doc", S, false, "Markdown, one line"},
     {"since", S, false, "plugin release that introduced it"},
-    {"deprecated", M, false, "since when, and what to use instead"},
+    {"deprecated", M, false, "since when, and the replacement"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key hook_keys[] = {
@@ -149,12 +149,12 @@ static const tnm_key hook_keys[] = {
 
 static const tnm_key require_keys[] = {
     {"that", S, true, "condition over parameters and dimensions"},
-    {"say", S, true, "what the user reads when it does not hold"},
+    {"say", S, true, "the message when it does not hold"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key deprecated_keys[] = {
     {"since", S, true, "plugin release that deprecated it"},
-    {"use", S, true, "what to use instead"},
+    {"use", S, true, "the replacement"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key gradient_keys[] = {
@@ -162,17 +162,17 @@ static const tnm_key gradient_keys[] = {
     {"graph", M, false, "input -> calls of other operators"},
     {"auto", S, false, "true: derived from `forward`"},
     {"kernel", S, false, "`backward`: every kernel supplies it"},
-    {"needs", M, false, "input -> what its gradient reads"},
+    {"needs", M, false, "input -> the operands that its gradient reads"},
     {"linear", L, false, "groups of inputs in which outputs are linear"},
     {"stop", L, false, "inputs that are never differentiated"},
-    {"inplace", M, false, "input -> grad.<output> whose memory it may take"},
+    {"inplace", M, false, "input -> grad.<output> that may give it its memory"},
     {"none", S, false, "true: the operator has no gradient"},
-    {"why", S, false, "the reason, shown to who asks for a gradient"},
+    {"why", S, false, "the reason, shown when a gradient is requested"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key kernel_keys[] = {
     {"device", S, true, "cpu or cuda"},
-    {"requires", M, false, "what else it wants: `{cudnn: \">=8.0\"}`"},
+    {"requires", M, false, "other requirements: `{cudnn: \">=8.0\"}`"},
     {"priority", S, false, "the highest that applies wins; 10"},
     {"when", S, false, "condition over parameters, ranks, sizes and shapes"},
     {"supports", S, false, "C function that may decline a call"},
@@ -180,7 +180,7 @@ static const tnm_key kernel_keys[] = {
     {"backward", S, false, "C function"},
     {"dtypes", L | M, false, "types it takes; all of the operator's"},
     {"writes", L, false, "write, add, inplace; write"},
-    {"state", M, false, "what calls share"},
+    {"state", M, false, "data that calls share"},
     {"workspace", M, false, "scratch memory"},
     {"resources", L, false, "rng"},
     {"options", L, false, "settings of the kernel, written like params"},
@@ -193,7 +193,7 @@ static const tnm_key state_keys[] = {
     {"type", S, true, "C type"},
     {"create", S, true, "C function"},
     {"destroy", S, true, "C function"},
-    {"key", L, false, "what it depends on: params, shapes, dtypes"},
+    {"key", L, false, "its dependencies: params, shapes, dtypes"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key workspace_keys[] = {

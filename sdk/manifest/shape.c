@@ -165,7 +165,7 @@ static value lower_param(tnm_program *program, const tnm_expr *expr,
   tnm_diag_spec spec = {"E0044", expr->pos, "not an integer"};
   size_t id =
       tnm_diag_add(program->diags, &spec,
-                   "parameter `%s` cannot stand in a shape rule", expr->text);
+                   "parameter `%s` cannot be used in a shape rule", expr->text);
   tnm_diag_add_help(program->diags, id,
                     "parameters of type bool, int, enum and ints can");
   return no_value;
@@ -411,8 +411,8 @@ static bool introduce_pack(tnm_program *program, const tnm_token *name) {
                      tn__arena_text(program->arena, name->text, name->n));
   tnm_diag_spec spec = {"E0042", name->pos, "spread here"};
   size_t id = tnm_diag_add(program->diags, &spec,
-                           "`%.*s` already stands for a single dimension",
-                           (int)name->n, name->text);
+                           "`%.*s` is a single dimension already", (int)name->n,
+                           name->text);
   tnm_diag_add_help(
       program->diags, id,
       "a pack is introduced by `%.*s...` in the first pattern that "

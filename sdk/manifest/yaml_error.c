@@ -16,7 +16,7 @@ typedef struct rewrite {
 
 static const rewrite rewrites[] = {
     {"could not find expected ':'", "E0004", "key without `:`",
-     "write `key: value`; put longer text in quotes or behind `|`"},
+     "write `key: value`; put longer text in quotes or after `|`"},
     {"did not find expected ',' or '}'", "E0004",
      "`,` or `}` is missing before this",
      "a value that holds `,`, `:` or `}` needs double quotes"},

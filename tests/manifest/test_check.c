@@ -58,7 +58,7 @@ Test(check, refuses_unknown_numbers) {
   REFUSED(s.needs[0].what = 3, "what is 3");
   REFUSED(s.resources[0] = 9, "resource 9");
   REFUSED(s.mean.dtype = 0x123, "dtype 0x123");
-  REFUSED(s.type.allowed = 0, "the type variable T may stand for nothing");
+  REFUSED(s.type.allowed = 0, "the type variable T allows no type");
 }
 
 Test(check, refuses_unknown_flags) {
@@ -265,8 +265,9 @@ Test(check, refuses_graphs_that_do_not_leave_one_value) {
                "%s", tn_error_text());
   REFUSED(set_steps(&s, good, 2), "its graph leaves 2 values");
   REFUSED(set_steps(&s, good, 0), "its graph leaves 0 values");
-  REFUSED(set_steps(&s, good + 1, 2), "step 1 takes what there is not");
-  REFUSED(set_steps(&s, beyond, 1), "step 0 takes what there is not");
+  REFUSED(set_steps(&s, good + 1, 2),
+          "step 1 uses an entry that does not exist");
+  REFUSED(set_steps(&s, beyond, 1), "step 0 uses an entry that does not exist");
   REFUSED(set_steps(&s, kind, 1), "what is 4");
   REFUSED(set_steps(&s, bare, 1), "step 0 names no operator");
   REFUSED(set_steps(&s, named, 1), "step 0 names no operator");

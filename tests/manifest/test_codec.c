@@ -310,7 +310,7 @@ Test(compare, names_the_first_difference_with_both_values) {
   DIFFERS(s.op.n_nodes = 4,
           "operators[0].nodes.length is 5 in the note, 4 in the descriptor");
   DIFFERS(s.operators[0] = NULL,
-          "operators[0] stands in the note, but is NULL in the descriptor");
+          "operators[0] is in the note, but is NULL in the descriptor");
 }
 
 /* --------------------------------------------------------------------- json */

@@ -249,11 +249,10 @@ static void report_stranger(const subject *s, const tn__vec *plugins,
       REPORT(s, "E0084", "this is the plugin `%s`, the manifests are of %s",
              tables->name, names.s != NULL ? names.s : "others");
   tn__buf_deinit(&names);
-  tnm_diag_add_help(
-      s->diags, id,
-      "give the manifests of `%s`, or check it without any; what it "
-      "calls of other plugins stands behind `--with`",
-      tables->name);
+  tnm_diag_add_help(s->diags, id,
+                    "give the manifests of `%s`, or check it without any; pass "
+                    "the other plugins that it calls with `--with`",
+                    tables->name);
 }
 
 static void report_other(const subject *s, const tn_plugin *manifests,
@@ -263,7 +262,7 @@ static void report_other(const subject *s, const tn_plugin *manifests,
   built_compare(manifests, tables, &text);
   if (text.n > 0) {
     const size_t id = REPORT(s, "E0084", "%s", text.s);
-    tnm_diag_add_help(s->diags, id, "`opgen diff` shows what differs");
+    tnm_diag_add_help(s->diags, id, "`opgen diff` shows the differences");
   }
   tn__buf_deinit(&text);
 }

@@ -101,8 +101,8 @@ static bool check_results(const docs *d) {
            v = v->next) {
         if (trial_agrees(&op->examples[k], v)) continue;
         fprintf(stderr,
-                "opgen: %s: example `%s` of `%s`: `%s%s` is not what %s "
-                "computes\n",
+                "opgen: %s: example `%s` of `%s`: `%s%s` differs from the "
+                "result of %s\n",
                 op->file, op->examples[k].name,
                 op->op != NULL ? op->op->name : op->target->op,
                 v->grad ? "grad." : "", v->name, d->built);

@@ -562,7 +562,7 @@ int cmd_new(const opgen_args *args) {
   if (rc == EXIT_FINE && args->missing &&
       (args->from != NULL || args->kernels != NULL || args->target != NULL))
     rc = opgen_usage_error("new",
-                           "`--missing` goes by what the manifests say; "
+                           "`--missing` follows the manifests; "
                            "`--from`, `--for` and `--kernels` do not go with "
                            "it");
   if (rc == EXIT_FINE && !args->missing) rc = read_shape(&j);

@@ -145,7 +145,7 @@ static void compare_values(diff *d, const tn_field *a, const tn_field *b) {
     diff_add(d, last ? DIFF_OK : DIFF_ABI,
              DIFF_AT("params", b->name, "values", b->values[i]),
              "value `%s` of `%s` added %s", b->values[i], b->name,
-             last ? "last" : "before others, whose numbers change");
+             last ? "last" : "before others, which changes their numbers");
   }
 }
 

@@ -41,7 +41,7 @@ static void write_life(const page *p) {
     tn__buf_add(p->out, ".");
   }
   if (op->replaces != NULL)
-    tn__buf_add(p->out, " Stands in for `%s` where the host allows it.",
+    tn__buf_add(p->out, " Replaces `%s` where the host allows it.",
                 op->replaces);
   if ((op->flags & TN_OP_BACKWARD_ONLY) != 0)
     tn__buf_add(p->out, " Used by gradients; not listed for users.");
@@ -130,7 +130,7 @@ static void write_tables(const page *p) {
   docs_operands(p->out, op, TN_OPERAND_OUT);
   if (op->n_aux > 0) {
     write_heading(p, 1, "States");
-    tn__buf_add(p->out, "Given behind the inputs, and changed by a call.\n\n");
+    tn__buf_add(p->out, "Passed after the inputs, and changed by a call.\n\n");
     docs_operands(p->out, op, TN_OPERAND_AUX);
   }
   docs_dtypes(p->out, p->op);

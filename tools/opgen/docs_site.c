@@ -202,7 +202,7 @@ static void end_page(tn__buf *out) {
 /* -------------------------------------------------------------------- pages */
 
 static void add_list(tn__buf *out, const docs *d, bool listed) {
-  tn__buf_add(out, "| operator | what it computes |\n|---|---|\n");
+  tn__buf_add(out, "| operator | summary |\n|---|---|\n");
   for (size_t i = 0; i < d->plugin->n_operators; ++i) {
     const tnm_operator *op = &d->plugin->operators[i];
     if (op->op == NULL || docs_is_listed(op) != listed) continue;

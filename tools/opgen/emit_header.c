@@ -162,7 +162,7 @@ static void emit_state(emit *e, const tnm_kernel *kernel,
   if (!is_repeated(e, kernel, type)) {
     c_comment(
         &e->c, 0,
-        "What calls with equal params, shapes and dtypes share. Made once "
+        "Data that calls with equal params, shapes and dtypes share. Made once "
         "and not changed afterwards; create stores it in *out. [any]");
     c_declare(&e->c, "struct", type, true);
     c_add(&e->c, "typedef struct %s %s;\n", type, type);

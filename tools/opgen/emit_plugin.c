@@ -34,8 +34,9 @@ void emit_plugin_header(emit *e) {
                                          "void *instance", ";"});
     c_add(&e->c, "\n");
   }
-  c_comment(&e->c, 0,
-            "The entry; with TN_STATIC_PLUGINS, what tn_plugin_add() takes.");
+  c_comment(
+      &e->c, 0,
+      "The entry; with TN_STATIC_PLUGINS, the argument of tn_plugin_add().");
   c_add(&e->c, "extern const tn_plugin TN_PLUGIN_ENTRY(%s);\n", name);
   c_add(&e->c, "\n#ifdef __cplusplus\n}\n#endif\n#endif /* %s */\n", guard);
 }

@@ -40,8 +40,7 @@ static void lint_doc(const linter *l) {
       REPORT(l, AT("op"), "operator `%s` has no `doc`", l->op->op->name);
   tnm_diag_add_help(
       l->diags, id,
-      "add `doc: ...` behind the summary: what it computes, and what "
-      "becomes of edge cases");
+      "add `doc: ...` after the summary: its result, also in edge cases");
 }
 
 static void lint_param_doc(const linter *l) {
@@ -145,9 +144,9 @@ static void lint_gradient_why(const linter *l) {
   const size_t id =
       REPORT(l, AT("gradient"),
              "operator `%s` has no gradient and does not say why", op->name);
-  tnm_diag_add_help(l->diags, id,
-                    "write `gradient: {none: true, why: ...}`: who "
-                    "asks for one reads it");
+  tnm_diag_add_help(
+      l->diags, id,
+      "write `gradient: {none: true, why: ...}`: a request for one reports it");
 }
 
 /* ------------------------------------------------------------- unused names */
@@ -314,7 +313,7 @@ static bool is_known_before(const tn_op *op, const char *name) {
 static void report_undetermined(const linter *l, const tn_arg *out,
                                 const char *key, const char *name) {
   const size_t id = REPORT(l, AT("outputs", out->name, key),
-                           "nothing but outputs says what `%s` is", name);
+                           "only outputs determine `%s`", name);
   tnm_diag_add_help(
       l->diags, id,
       "name it in an input, or say `%s` of this output by parameters", key);

@@ -30,7 +30,8 @@ typedef struct command {
 
 static const row generate_rows[] = {
     {TAKES_OUT_DIR, "DIR", NULL, "where the files go"},
-    {TAKES_DEPFILE, "FILE", NULL, "what was read, as a rule for make or ninja"},
+    {TAKES_DEPFILE, "FILE", NULL,
+     "the files read, as a rule for make or ninja"},
     {TAKES_WITH, "PATH", NULL,
      "where the operators of `kernels_for` are described: a\n"
      "built plugin, a plugin.yaml or a folder; repeatable"},
@@ -46,12 +47,12 @@ static const row generate_rows[] = {
 
 static const char generate_notes[] =
     "FILE is plugin.yaml; the operator files that it lists may follow. Writes\n"
-    "only what differs from what is there.\n";
+    "only files that differ.\n";
 
 static const row outputs_rows[] = {
     {TAKES_WITH, "PATH", NULL, "as for `opgen generate`"},
     {TAKES_CUDA, NULL, NULL, "those of the companion plugin"},
-    {TAKES_TESTS, NULL, NULL, "what `opgen generate --tests` writes"},
+    {TAKES_TESTS, NULL, NULL, "the files of `opgen generate --tests`"},
     {0, NULL, NULL, NULL},
 };
 
@@ -67,8 +68,8 @@ static const row check_rows[] = {
     {TAKES_LIST, NULL, NULL, "prints the lints, with their levels"},
     {TAKES_WITH, "PATH", NULL,
      "as for `opgen generate`; built plugins among them and\n"
-     "manifests of bindings have what gradients call, as\n"
-     "installed ones"},
+     "manifests of bindings have operators that gradients\ncall, as installed "
+     "ones"},
     {TAKES_LIMIT, "SECONDS", NULL,
      "how long the code of a built plugin may run, loading\n"
      "and examples each; default 60"},
@@ -91,7 +92,7 @@ static const row show_rows[] = {
 
 static const row new_rows[] = {
     {TAKES_FROM, "EXAMPLE", NULL,
-     "what it begins as: quadratic (a formula; the default),\n"
+     "its model: quadratic (a formula; the default),\n"
      "relu (a kernel beside the formula that it must agree\n"
      "with; the default with --kernels), convolution\n"
      "(shape patterns, a kernel for the gradient) or binding\n"
@@ -106,8 +107,7 @@ static const row new_rows[] = {
      "adds functions that the manifests of PLUGIN name and\n"
      "no file defines, in new files, and nothing else"},
     {TAKES_WITH, "PATH", NULL,
-     "as for `opgen generate`; what Tenon has installed is\n"
-     "found without"},
+     "as for `opgen generate`; installed plugins of Tenon are\nfound without"},
     {TAKES_OUT_DIR, "DIR", NULL,
      "the project's folder; by default the current folder if\n"
      "it holds a plugin.yaml, otherwise ./PLUGIN"},
@@ -118,7 +118,7 @@ static const char new_notes[] =
     "Where there is a plugin.yaml the operator is added to it, otherwise a "
     "new\n"
     "project is written, which builds and passes `meson test`. Nothing is\n"
-    "written over, and nothing is left behind if it fails.\n";
+    "written over, and nothing remains if it fails.\n";
 
 static const row fmt_rows[] = {
     {TAKES_CHECK, NULL, NULL,
@@ -141,15 +141,15 @@ static const row diff_rows[] = {
 
 static const char diff_notes[] =
     "OLD and NEW are each a plugin.yaml, a folder that holds one, or a built\n"
-    "plugin. What does not exist may be REV:PATH, a folder of a git revision.\n"
+    "plugin. Another path may be REV:PATH, a folder of a git revision.\n"
     "\n"
-    "One line per change: the operator, what breaks, the change, and where it\n"
-    "is written in NEW. What breaks is\n"
-    "  ok      nothing: more is possible than before\n"
+    "One line per change: the operator, the consequence, the change, and "
+    "its\nplace in NEW. The consequence is\n  ok      nothing: more is "
+    "possible than before\n"
     "  note    nothing: a slip of the author's\n"
     "  doc     nothing: people read something else\n"
     "  source  calls and names are refused, with a message\n"
-    "  abi     what was compiled against OLD\n"
+    "  abi     code that was compiled against OLD\n"
     "  model   saved graphs: they compute something else, or not at all\n"
     "Status: 0 nothing but words changed, 3 minor, 4 major.\n";
 
@@ -172,8 +172,8 @@ static const char docs_notes[] =
     "error.\n";
 
 static const char explain_notes[] =
-    "CODE is what stands in brackets behind an error, such as E0012; without\n"
-    "it, every code is listed.\n";
+    "CODE is the text in brackets after an error, such as E0012; without\nit, "
+    "every code is listed.\n";
 
 static const command commands[] = {
     {"new",
@@ -197,12 +197,12 @@ static const command commands[] = {
      TAKES_WERROR | TAKES_FORMAT | TAKES_WITH | TAKES_LINTS | TAKES_LIST |
          TAKES_LIMIT,
      0, SIZE_MAX, cmd_check, check_rows, check_notes},
-    {"show", "FILE [--c]", "show what an operator computes, keeps and writes",
+    {"show", "FILE [--c]", "show the formulas, needs and kernels of operators",
      TAKES_C | TAKES_WITH, 1, 1, cmd_show, show_rows, NULL},
     {"fmt", "FILE... [--check]", "bring manifests into canonical form",
      TAKES_CHECK, 1, SIZE_MAX, cmd_fmt, fmt_rows, fmt_notes},
     {"diff", "OLD NEW [--with PATH]",
-     "classify what changed between two plugins", TAKES_WITH, 2, 2, cmd_diff,
+     "classify the changes between two plugins", TAKES_WITH, 2, 2, cmd_diff,
      diff_rows, diff_notes},
     {"docs", "DIR [-o FILE | --site DIR] [--plugin FILE]",
      "write the manual of a plugin",

@@ -82,9 +82,9 @@ bool new_stubs_write(new_stubs *stubs, tn__buf *out);
 typedef struct new_owner {
   const char *name;   /* "nn", borrowed */
   const char *target; /* "nn.softmax@1", borrowed */
-  tn__buf others;     /* items of lists: the arguments of `--with`, installed
-                         plugins that these do not describe, and the operators that
-                         the gradient calls */
+  /* Items of lists: the arguments of `--with`, installed plugins that these do
+   * not describe, and the operators that the gradient calls. */
+  tn__buf others;
   tn__buf manifests;
   bool is_built; /* `others` contains all plugins that the tests load for the
                     operator */

@@ -190,11 +190,12 @@ static void add_state(writer *w, const tnm_kernel *k) {
   tn__buf_add(&create, "const tn_frame *call, %s **out", k->state_type);
   tn__buf_add(&destroy, "%s *state", k->state_type);
   add_stub(
-      w, &(stub){"Makes what calls of one kind share, and stores it in "
-                 "*out.",
-                 "int32_t ", k->state_create, create.s != NULL ? create.s : "",
-                 .first = "  *out = NULL;\n"});
-  add_stub(w, &(stub){"Frees what the function above has made.", "void ",
+      w,
+      &(stub){"Makes the data that calls of one kind share, and stores it in "
+              "*out.",
+              "int32_t ", k->state_create, create.s != NULL ? create.s : "",
+              .first = "  *out = NULL;\n"});
+  add_stub(w, &(stub){"Frees the data of the function above.", "void ",
                       k->state_destroy, destroy.s != NULL ? destroy.s : "",
                       .rest = "  (void)state;\n"});
   w->body.text.failed |= create.failed || destroy.failed;
@@ -285,9 +286,9 @@ static void add_plugin(writer *w, const tnm_plugin *plugin) {
                       "**instance",
                       .rest = "  (void)host;\n  (void)registrar;\n"
                               "  *instance = NULL;\n  return TN_OK;\n"});
-  add_stub(w, &(stub){"Undoes what the function above has done.", "void ",
-                      plugin->fini_symbol, "void *instance",
-                      .rest = "  (void)instance;\n"});
+  add_stub(w,
+           &(stub){"Undoes the function above.", "void ", plugin->fini_symbol,
+                   "void *instance", .rest = "  (void)instance;\n"});
   if (w->stubs->n > before) add_include(w, "plugin");
 }
 
