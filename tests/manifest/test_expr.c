@@ -247,7 +247,7 @@ static const mistake mistakes[] = {
     {"a + grad.out",
      "quadratic.yaml:18:12: error[E0039]: `grad.out` in a "
      "forward"},
-    {"data.x", "quadratic.yaml:18:8: error[E0039]: only `grad` stands before"},
+    {"data.x", "quadratic.yaml:18:8: error[E0039]: only `grad` may precede"},
     {"a + out", "quadratic.yaml:18:12: error[E0031]: `out` is not an input"},
     {"exp + 1", "quadratic.yaml:18:8: error[E0031]: `exp` is not an input"},
 };

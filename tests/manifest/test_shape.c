@@ -280,7 +280,7 @@ Test(shape, a_name_is_a_dimension_or_a_pack) {
   cr_assert(add_pattern(&(pattern){{"N", "S"}}, &arg));
   cr_expect_not(add_pattern(&(pattern){{"N", "S..."}}, &arg));
   cr_expect(strstr(print_messages(),
-                   "shape.yaml:4:5: error[E0042]: `S` already") != NULL,
+                   "shape.yaml:4:5: error[E0042]: `S` is a single") != NULL,
             "%s", printed);
 }
 
