@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * binding.h: what `binding:` says, as data: which function of which library an
- * operator is, and what each argument gets. Between the reader of manifests,
- * which checks it, and the registry, which calls the function. It stands beside
- * the tables of op.h and not in them: those describe compiled plugins to other
- * builds of the host, and a binding never leaves the process that read it.
+ * binding.h: the contents of `binding:` as data: the library function of an
+ * operator and the value of each argument. The reader of manifests checks a
+ * binding and the registry calls the function.
+ *
+ * A binding is not part of the tables of op.h: those describe compiled plugins
+ * to other builds of the host, and a binding never leaves the process that read
+ * it.
  */
 #ifndef TENON_MANIFEST_BINDING_H_
 #define TENON_MANIFEST_BINDING_H_
@@ -25,17 +27,17 @@ enum {
   TNM_C_U64,
   TNM_C_F32,
   TNM_C_F64,
-  TNM_C_TYPES,              /* how many there are */
-  TNM_C_CHAR = TNM_C_TYPES, /* only behind a pointer to const: text */
-  TNM_C_POINTER,            /* to one of them */
+  TNM_C_TYPES,              /* their number */
+  TNM_C_CHAR = TNM_C_TYPES, /* only as `const char *`: text */
+  TNM_C_POINTER,            /* pointer to one of them */
   TNM_C_VOID
 };
 
 /* "int8" ... "double", "char". */
 extern const char *const tnm_c_names[TNM_C_TYPES + 2];
 
-/* Least and greatest value of an integer type; those of uint64 end where
- * int64_t does. */
+/* Least and greatest value of an integer type; the range of uint64 ends where
+ * that of int64_t does. */
 typedef struct tnm_range {
   int64_t low;
   int64_t high;
@@ -65,29 +67,29 @@ enum {                     /* tnm_bound_arg.pass */
 /* One argument of the function. */
 typedef struct tnm_bound_arg {
   uint32_t c;       /* TNM_C_* */
-  uint32_t element; /* of a pointer */
+  uint32_t element; /* element type of a pointer */
   uint32_t pass;
   uint32_t list; /* TN_OPERAND_* */
   uint32_t index;
   int32_t axis;
   int64_t integer;
   double number;
-  const char *constant; /* text that is always the same */
-  bool by_address;      /* of a number: its address, as `const element*` */
-  bool each;            /* of an operand: the element of this call of a map */
-  const char *text;     /* `pass` or `text` as written */
+  const char *constant; /* a fixed text */
+  bool by_address;      /* of a number: pass its address, as `const element*` */
+  bool each;        /* of an operand: pass the element of this call of a map */
+  const char *text; /* `pass` or `text` as written */
 } tnm_bound_arg;
 
 enum {                      /* tnm_binding.result */
-       TNM_RESULT_NONE = 0, /* void, or of no interest */
-       TNM_RESULT_STATUS,   /* a failure unless it is `ok` */
+       TNM_RESULT_NONE = 0, /* void, or ignored */
+       TNM_RESULT_STATUS,   /* any value but `ok` is a failure */
        TNM_RESULT_OUTPUT    /* the only element of output `output` */
 };
 
-/* The function behind one operator. Everything is constant and lives as long as
- * the tnm_plugin that it belongs to. */
+/* The function of one operator. Everything is constant and lives as long as the
+ * tnm_plugin that owns it. */
 typedef struct tnm_binding {
-  const char *const *libraries; /* the first that loads is taken */
+  const char *const *libraries; /* in order: the first that loads is used */
   uint32_t n_libraries;
   const char *symbol;
   uint32_t returns; /* TNM_C_* */
@@ -97,11 +99,11 @@ typedef struct tnm_binding {
   uint32_t map; /* input with a call for each element; TN_NONE: one call */
   uint32_t n_args;
   const tnm_bound_arg *args;
-  const tn_node *nodes; /* of TNM_PASS_NODE; the dimension variables of the
-                           operator have values by `dims` */
+  const tn_node *nodes; /* for TNM_PASS_NODE; `dims` gives values to the
+                           operator's dimension variables */
   uint32_t n_nodes;
   const tnm_bound_arg *dims; /* one TNM_PASS_DIMENSION per variable of the
-                                operator; list TN_NONE where none is used */
+                                operator; list TN_NONE if unused */
   const tn_kernel *kernel;   /* compute is NULL; flags say whether calls may
                                 overlap */
   tnm_pos pos;

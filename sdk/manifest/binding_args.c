@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * binding_args.c: one argument of a bound function: its type in C, what is
- * passed, and whether the one can hold the other.
+ * binding_args.c: reads one argument of a bound function: its C type and the
+ * passed value. Checks that the type can hold the value.
  */
 #include <string.h>
 
 #include "expr.h"
 #include "lower_binding.h"
 
-/* ------------------------------------------------------------------- types */
+/* -------------------------------------------------------------------- types */
 
 static const uint64_t element_bits[TNM_C_TYPES] = {
     TN_BIT_I8,
@@ -21,7 +21,7 @@ static const uint64_t element_bits[TNM_C_TYPES] = {
     TN_BIT_F32,
     TN_BIT_F64};
 
-/* Whether elements of all these types are numbers of type `c`. */
+/* Tests whether elements of all these types are numbers of type `c`. */
 static bool holds_elements(uint32_t c, uint64_t types) {
   return c < TNM_C_TYPES && (types & ~element_bits[c]) == 0;
 }
@@ -33,7 +33,8 @@ static uint32_t find_type(const char *text, size_t n) {
   return TN_NONE;
 }
 
-/* Names that people write, and what they are on the platforms that we know. */
+/* Common C type names, and their fixed-width names on the supported
+ * platforms. */
 static const char *usual_name(const char *text, size_t n) {
   static const char *const usual[][2] = {
       {"int", "int32"},       {"long", "int64"},      {"short", "int16"},
@@ -58,7 +59,7 @@ typedef struct parts {
   bool pointer;
 } parts;
 
-static parts take_apart(const char *text) {
+static parts split_type(const char *text) {
   parts p = {.word = text, .n = strlen(text)};
   if (strncmp(p.word, "const ", 6) == 0) {
     p.constant = true;
@@ -81,26 +82,26 @@ static bool points_to_char(const parts *p) {
 static bool report_type(tnm_diags *diags, const tnm_tree *node,
                         const parts *p) {
   tnm_diag_spec spec = {"E0086", node->pos, "no type of fixed width"};
-  size_t id = tnm_diag(diags, &spec,
-                       "`%.80s` cannot be the type of an argument", node->text);
+  size_t id = tnm_diag_add(
+      diags, &spec, "`%.80s` cannot be the type of an argument", node->text);
   const char *usual = usual_name(p->word, p->n);
   char word[32] = "";
   if (p->n < sizeof word) memcpy(word, p->word, p->n);
   if (usual == NULL)
     usual = tn__find_nearest_word(word, tnm_c_names, TNM_C_TYPES);
   if (usual != NULL)
-    tnm_diag_help(diags, id, "write `%s%s%s`%s",
-                  p->constant && p->pointer ? "const " : "", usual,
-                  p->pointer ? "*" : "",
-                  points_to_char(p) ? ", or `const char*` for text" : "");
+    tnm_diag_add_help(diags, id, "write `%s%s%s`%s",
+                      p->constant && p->pointer ? "const " : "", usual,
+                      p->pointer ? "*" : "",
+                      points_to_char(p) ? ", or `const char*` for text" : "");
   else
-    tnm_suggest(diags, id, "", tnm_c_names, TNM_C_TYPES);
+    tnm_suggest_word(diags, id, "", tnm_c_names, TNM_C_TYPES);
   return false;
 }
 
 bool tnm_read_c_type(tnm_diags *diags, const tnm_tree *node, tnm_c_type *out) {
   if (!tnm_check_scalar(diags, node, "a type in C")) return false;
-  const parts p = take_apart(node->text);
+  const parts p = split_type(node->text);
   uint32_t found = find_type(p.word, p.n);
   if (p.constant && points_to_char(&p)) found = TNM_C_CHAR;
   if (found == TN_NONE) return report_type(diags, node, &p);
@@ -108,20 +109,20 @@ bool tnm_read_c_type(tnm_diags *diags, const tnm_tree *node, tnm_c_type *out) {
                       p.constant};
   if (p.pointer || !p.constant) return true;
   tnm_diag_spec spec = {"E0086", node->pos, "no pointer"};
-  size_t id =
-      tnm_diag(diags, &spec, "`const` says nothing about an argument by value");
-  tnm_diag_help(diags, id, "write `%s`, or `%s*` for a tensor",
-                tnm_c_names[found], node->text);
+  size_t id = tnm_diag_add(diags, &spec,
+                           "`const` says nothing about an argument by value");
+  tnm_diag_add_help(diags, id, "write `%s`, or `%s*` for a tensor",
+                    tnm_c_names[found], node->text);
   return false;
 }
 
 /* ------------------------------------------------------------------ tensors */
 
-size_t tnm_bind_mismatch(tnm_bind *b, tnm_pos pos, const char *under,
-                         const char *what) {
+size_t tnm_report_mismatch(tnm_bind *b, tnm_pos pos, const char *under,
+                           const char *what) {
   tnm_diag_spec spec = {"E0087", pos, under};
   b->broken = true;
-  return tnm_diag(b->lower->diags, &spec, "%s", what);
+  return tnm_diag_add(b->lower->diags, &spec, "%s", what);
 }
 
 static uint64_t allowed_types(const tnm_bind *b, const tn_arg *arg) {
@@ -130,8 +131,8 @@ static uint64_t allowed_types(const tnm_bind *b, const tn_arg *arg) {
   return tn__dtype_bit(arg->dtype);
 }
 
-/* The type in C of every type that an operand may have; TN_NONE if there is no
- * such one. */
+/* The C type of every type that an operand may have, or TN_NONE if there is no
+ * such type. */
 static uint32_t element_of(uint64_t allowed) {
   for (uint32_t c = 0; c < TNM_C_TYPES; ++c)
     if (holds_elements(c, allowed)) return c;
@@ -160,14 +161,15 @@ static void help_element(tnm_bind *b, size_t id, const tn_arg *arg,
   const bool pointer = type->c == TNM_C_POINTER;
   const uint32_t right = element_of(allowed_types(b, arg));
   if (arg->dtype_param == TN_NONE && right != TN_NONE)
-    tnm_diag_help(b->lower->diags, id, "write `%s%s%s`",
-                  pointer && is_input(b, arg) ? "const " : "",
-                  tnm_c_names[right], pointer ? "*" : "");
+    tnm_diag_add_help(b->lower->diags, id, "write `%s%s%s`",
+                      pointer && is_input(b, arg) ? "const " : "",
+                      tnm_c_names[right], pointer ? "*" : "");
   else
-    tnm_diag_help(b->lower->diags, id,
-                  "a function in C takes one type: give `%s` one `dtype`, and "
-                  "bind another function for another",
-                  arg->name);
+    tnm_diag_add_help(
+        b->lower->diags, id,
+        "a function in C takes one type: give `%s` one `dtype`, and "
+        "bind another function for another",
+        arg->name);
 }
 
 bool tnm_match_element(tnm_bind *b, const tn_arg *arg, const tnm_c_type *type,
@@ -179,13 +181,14 @@ bool tnm_match_element(tnm_bind *b, const tn_arg *arg, const tnm_c_type *type,
     return true;
   const char *what =
       decided
-          ? tnm_format(b->lower->arena, "`%s` is of type %s, not %s", arg->name,
-                       types_text(b, allowed), tnm_c_names[element])
-          : tnm_format(b->lower->arena,
-                       "`%s` is of the type that a parameter chooses, not "
-                       "%s",
-                       arg->name, tnm_c_names[element]);
-  const size_t id = tnm_bind_mismatch(b, pos, NULL, what != NULL ? what : "");
+          ? tnm_format_text(b->lower->arena, "`%s` is of type %s, not %s",
+                            arg->name, types_text(b, allowed),
+                            tnm_c_names[element])
+          : tnm_format_text(b->lower->arena,
+                            "`%s` is of the type that a parameter chooses, not "
+                            "%s",
+                            arg->name, tnm_c_names[element]);
+  const size_t id = tnm_report_mismatch(b, pos, NULL, what != NULL ? what : "");
   help_element(b, id, arg, type);
   return false;
 }
@@ -204,14 +207,14 @@ static bool check_const(tnm_bind *b, const tnm_tree *c, const tnm_c_type *type,
   const bool input = out->list == TN_OPERAND_IN;
   if (type->constant == input) return true;
   const char *what =
-      tnm_format(b->lower->arena,
-                 input ? "`%s` is an input, which nobody may change"
-                       : "`%s` is to be written, but `const` forbids it",
-                 out->text);
+      tnm_format_text(b->lower->arena,
+                      input ? "`%s` is an input, which must not change"
+                            : "`%s` is to be written, but `const` forbids it",
+                      out->text);
   const size_t id =
-      tnm_bind_mismatch(b, c->pos, NULL, what != NULL ? what : "");
-  tnm_diag_help(b->lower->diags, id, "write `%s%s*`", input ? "const " : "",
-                tnm_c_names[type->element]);
+      tnm_report_mismatch(b, c->pos, NULL, what != NULL ? what : "");
+  tnm_diag_add_help(b->lower->diags, id, "write `%s%s*`", input ? "const " : "",
+                    tnm_c_names[type->element]);
   return false;
 }
 
@@ -219,53 +222,54 @@ static bool is_single(const tn_arg *arg) {
   return arg->shape_kind == TN_SHAPE_PATTERN && arg->n_terms == 0;
 }
 
-/* `map` was a mistake already. */
+/* The value of `map` was already reported as a mistake. */
 static bool is_map_unknown(const tnm_bind *b) {
   return b->out->map == TN_NONE && tnm_tree_has(b->map, "map");
 }
 
-/* Many elements where the function takes one number. */
+/* Reports an operand of many elements where the function expects one number. */
 static bool report_many(tnm_bind *b, const tnm_tree *c, const tnm_c_type *type,
                         const tnm_bound_arg *out) {
   const bool input = out->list == TN_OPERAND_IN;
   const char *number = tnm_c_names[type->c];
   const char *what =
-      tnm_format(b->lower->arena, "`%s` is a tensor, %s a single number",
-                 out->text, number);
+      tnm_format_text(b->lower->arena, "`%s` is a tensor, %s a single number",
+                      out->text, number);
   const size_t id =
-      tnm_bind_mismatch(b, c->pos, NULL, what != NULL ? what : "");
+      tnm_report_mismatch(b, c->pos, NULL, what != NULL ? what : "");
   if (input && b->out->map != TN_NONE)
-    tnm_diag_help(
+    tnm_diag_add_help(
         b->lower->diags, id,
         "write `shape: %s` for `%s`, so that each call has an element "
         "of it; or `c: const %s*` for all of it",
         b->lower->operands[TN_OPERAND_IN].names[b->out->map], out->text,
         number);
   else if (input)
-    tnm_diag_help(b->lower->diags, id,
-                  "write `c: const %s*`, pass `size(%s)`, or add `map: %s` for "
-                  "a call with each element",
-                  number, out->text, out->text);
+    tnm_diag_add_help(
+        b->lower->diags, id,
+        "write `c: const %s*`, pass `size(%s)`, or add `map: %s` for "
+        "a call with each element",
+        number, out->text, out->text);
   else
-    tnm_diag_help(b->lower->diags, id, "write `c: %s*`, or pass `size(%s)`",
-                  number, out->text);
+    tnm_diag_add_help(b->lower->diags, id, "write `c: %s*`, or pass `size(%s)`",
+                      number, out->text);
   return false;
 }
 
 static bool report_absent(tnm_bind *b, const tnm_tree *c,
                           const tnm_c_type *type, const char *name) {
-  const char *what = tnm_format(b->lower->arena,
-                                "`%s` may be absent, a number is there", name);
+  const char *what = tnm_format_text(
+      b->lower->arena, "`%s` may be absent, a number is there", name);
   const size_t id =
-      tnm_bind_mismatch(b, c->pos, NULL, what != NULL ? what : "");
-  tnm_diag_help(
+      tnm_report_mismatch(b, c->pos, NULL, what != NULL ? what : "");
+  tnm_diag_add_help(
       b->lower->diags, id,
       "write `c: const %s*`, which is NULL then; or `optional: false`",
       tnm_c_names[type->c]);
   return false;
 }
 
-/* An operand that is passed is dense: nothing tells the function of strides. */
+/* A passed operand is dense, because the function does not get its strides. */
 static bool pass_tensor(tnm_bind *b, const tnm_tree *c, const tnm_c_type *type,
                         tnm_bound_arg *out) {
   tn_arg *arg = b->lower->operands[out->list].v[out->index];
@@ -288,11 +292,11 @@ static bool pass_tensor(tnm_bind *b, const tnm_tree *c, const tnm_c_type *type,
 
 static bool field_does_not_fit(tnm_bind *b, const tnm_tree *node,
                                const tn_field *field, const char *wanted) {
-  const char *what = tnm_format(
+  const char *what = tnm_format_text(
       b->lower->arena, "parameter `%s` cannot be passed here", field->name);
   const size_t id =
-      tnm_bind_mismatch(b, node->pos, NULL, what != NULL ? what : "");
-  tnm_diag_help(b->lower->diags, id, "%s", wanted);
+      tnm_report_mismatch(b, node->pos, NULL, what != NULL ? what : "");
+  tnm_diag_add_help(b->lower->diags, id, "%s", wanted);
   return false;
 }
 
@@ -349,8 +353,8 @@ bool tnm_is_integer_list(const tnm_c_type *type) {
          type->element <= TNM_C_U64;
 }
 
-/* Whether it is passed as an expression is; a list of integers is, unless it
- * can be handed over as it lies. */
+/* Tests whether the field is passed as an expression. A list of integers is,
+ * unless its memory can be passed directly. */
 static bool is_integer_field(const tn_field *field, const tnm_c_type *type) {
   return field->type == TN_FIELD_BOOL || field->type == TN_FIELD_INT ||
          field->type == TN_FIELD_ENUM ||
@@ -373,22 +377,23 @@ static bool pass_number(tnm_bind *b, const tnm_tree *node,
     return true;
   const char *name =
       type->c == TNM_C_POINTER ? "a pointer" : tnm_c_names[type->c];
-  const char *what =
-      tnm_format(b->lower->arena, "`%.80s` does not fit %s", node->text, name);
+  const char *what = tnm_format_text(b->lower->arena, "`%.80s` does not fit %s",
+                                     node->text, name);
   const size_t id =
-      tnm_bind_mismatch(b, node->pos, NULL, what != NULL ? what : "");
+      tnm_report_mismatch(b, node->pos, NULL, what != NULL ? what : "");
   if (type->c == TNM_C_POINTER)
-    tnm_diag_help(b->lower->diags, id, "pass the name of a tensor");
+    tnm_diag_add_help(b->lower->diags, id, "pass the name of a tensor");
   else
-    tnm_diag_help(b->lower->diags, id, "write a whole number from %lld to %lld",
-                  (long long)range.low, (long long)range.high);
+    tnm_diag_add_help(b->lower->diags, id,
+                      "write a whole number from %lld to %lld",
+                      (long long)range.low, (long long)range.high);
   return false;
 }
 
-/* ----------------------------------------------------------------- arguments
- */
+/* ---------------------------------------------------------------- arguments */
 
-/* A name in lower case that stands for nothing: no expression of one. */
+/* Tests for a lower-case name that nothing defines, and so for no expression of
+ * one. */
 static bool is_unknown(const tnm_bind *b, const char *text) {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyz_0123456789";
   if (text[0] < 'a' || text[0] > 'z' || text[strspn(text, letters)] != '\0')
@@ -402,16 +407,16 @@ static bool is_unknown(const tnm_bind *b, const char *text) {
   return true;
 }
 
-/* Pointers are of operands and lists, all else of parameters; so the names that
- * could be meant come first, in case several are as near. */
+/* Pointers refer to operands and lists, all other types to parameters. So the
+ * more likely names come first, in case several are equally near. */
 static bool report_unknown(tnm_bind *b, const tnm_tree *node,
                            const tnm_c_type *type) {
   const tnm_lower *lower = b->lower;
   const bool pointer = type->c == TNM_C_POINTER;
   tnm_diag_spec spec = {"E0031", node->pos, "unknown name"};
-  const size_t id =
-      tnm_diag(lower->diags, &spec,
-               "`%s` is not an operand, parameter or dimension", node->text);
+  const size_t id = tnm_diag_add(
+      lower->diags, &spec, "`%s` is not an operand, parameter or dimension",
+      node->text);
   tnm_names names = {.arena = lower->arena};
   for (size_t i = 0; !pointer && i < b->program.dims.n; ++i)
     tnm_names_add(&names, (const char *const *)&b->program.dims.v[i], 1);
@@ -421,8 +426,8 @@ static bool report_unknown(tnm_bind *b, const tnm_tree *node,
     tnm_names_add(&names, lower->operands[list].names, lower->operands[list].n);
   for (uint32_t i = 0; pointer && i < lower->op->n_params; ++i)
     tnm_names_add(&names, &lower->params[i]->name, 1);
-  tnm_names_note(&names, lower->diags, id, "in scope here");
-  tnm_names_help(&names, lower->diags, id, node->text);
+  tnm_names_add_note(&names, lower->diags, id, "in scope here");
+  tnm_names_add_help(&names, lower->diags, id, node->text);
   b->broken = true;
   return false;
 }
@@ -443,10 +448,10 @@ static bool read_pass(tnm_bind *b, const tnm_bind_entry *at,
   if (tnm_parse_double(node->text, &out->number))
     return pass_number(b, node, &at->type, out);
   if (is_unknown(b, node->text)) return report_unknown(b, node, &at->type);
-  return tnm_bind_expression(b, at, out);
+  return tnm_read_bound_expression(b, at, out);
 }
 
-/* `by: address`: the value is of the type that the pointer names. */
+/* `by: address`: the value has the type that the pointer points to. */
 static bool read_address(tnm_bind *b, const tnm_tree *by, tnm_bind_entry *at) {
   static const char *const words[] = {"address", NULL};
   if (tnm_read_word(b->lower->diags, by, "`address`", words) < 0) return false;
@@ -455,9 +460,10 @@ static bool read_address(tnm_bind *b, const tnm_tree *by, tnm_bind_entry *at) {
     at->type = (tnm_c_type){at->type.element, at->type.element, false};
     return true;
   }
-  const size_t id = tnm_bind_mismatch(
+  const size_t id = tnm_report_mismatch(
       b, at->c->pos, NULL, "an address goes to a pointer to a constant number");
-  tnm_diag_help(b->lower->diags, id, "write `c: const int32*`, for example");
+  tnm_diag_add_help(b->lower->diags, id,
+                    "write `c: const int32*`, for example");
   return false;
 }
 
@@ -472,10 +478,10 @@ static bool pass_address(tnm_bind *b, const tnm_tree *by, tnm_bind_entry *at,
     out->by_address = true;
     return fine;
   }
-  const size_t id = tnm_bind_mismatch(
+  const size_t id = tnm_report_mismatch(
       b, by->key_pos, NULL, "only a number gets an address of its own");
-  tnm_diag_help(b->lower->diags, id,
-                "leave out `by`: the pointer to a tensor is its memory");
+  tnm_diag_add_help(b->lower->diags, id,
+                    "leave out `by`: the pointer to a tensor is its memory");
   return false;
 }
 
@@ -486,14 +492,14 @@ static bool pass_constant(tnm_bind *b, const tnm_tree *text,
   out->constant = out->text = text->text;
   if (at->type.c == TNM_C_POINTER && at->type.element == TNM_C_CHAR)
     return true;
-  const size_t id = tnm_bind_mismatch(b, at->c->pos, NULL,
-                                      "`text` goes to an argument of text");
-  tnm_diag_help(b->lower->diags, id,
-                "write `c: const char*`; `pass` takes a number");
+  const size_t id = tnm_report_mismatch(b, at->c->pos, NULL,
+                                        "`text` goes to an argument of text");
+  tnm_diag_add_help(b->lower->diags, id,
+                    "write `c: const char*`; `pass` takes a number");
   return false;
 }
 
-/* An argument is `pass` or `text`. */
+/* An argument has either `pass` or `text`. */
 static bool check_keys(tnm_bind *b, const tnm_tree *node) {
   const tnm_tree *pass = tnm_tree_get(node, "pass");
   const tnm_tree *text = tnm_tree_get(node, "text");
@@ -503,18 +509,18 @@ static bool check_keys(tnm_bind *b, const tnm_tree *node) {
     const tnm_pos pos = node->first != NULL ? node->first->key_pos : node->pos;
     tnm_diag_spec spec = {"E0011", pos, "begins here"};
     const size_t id =
-        tnm_diag(b->lower->diags, &spec, "an argument needs `pass`");
-    tnm_diag_help(b->lower->diags, id,
-                  "add `pass: ...`: operand, parameter, number, or integer "
-                  "expression such as `size(x)`; or `text: ...`");
+        tnm_diag_add(b->lower->diags, &spec, "an argument needs `pass`");
+    tnm_diag_add_help(b->lower->diags, id,
+                      "add `pass: ...`: operand, parameter, number, or integer "
+                      "expression such as `size(x)`; or `text: ...`");
     return false;
   }
   const tnm_tree *other = pass != NULL ? pass : tnm_tree_get(node, "by");
   if (text == NULL || other == NULL) return true;
   tnm_diag_spec spec = {"E0017", text->key_pos, "second one"};
-  const size_t id = tnm_diag(b->lower->diags, &spec,
-                             "`%s` and `text` exclude each other", other->key);
-  tnm_diag_also(b->lower->diags, id, other->key_pos, "first one");
+  const size_t id = tnm_diag_add(
+      b->lower->diags, &spec, "`%s` and `text` exclude each other", other->key);
+  tnm_diag_add_place(b->lower->diags, id, other->key_pos, "first one");
   return false;
 }
 

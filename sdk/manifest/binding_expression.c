@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * binding_expression.c: an argument that is an expression of sizes, dimensions
- * and parameters: an integer, or a list of integers.
+ * binding_expression.c: reads an argument that is an expression of sizes,
+ * dimensions and parameters. The result is an integer or a list of integers.
  */
 #include <string.h>
 
 #include "expr.h"
 #include "lower_binding.h"
 
-/* ---------------------------------------------------------------- dimensions
- */
+/* --------------------------------------------------------------- dimensions */
 
-/* The axis of `arg` that is dimension variable `dim` alone, from the end where
- * a pack precedes it. */
+/* Finds the axis of `arg` that consists of dimension variable `dim` only. It
+ * counts from the end if a pack precedes it. */
 static bool find_axis(const tnm_bind *b, const tn_arg *arg, uint32_t dim,
                       int32_t *axis) {
   bool before = false, after = false;
@@ -28,7 +27,8 @@ static bool find_axis(const tnm_bind *b, const tn_arg *arg, uint32_t dim,
   return false;
 }
 
-/* Where a call finds the value of a dimension variable. */
+/* Finds the operand dimension that gives a dimension variable its value in a
+ * call. */
 static bool find_dimension(tnm_bind *b, uint32_t dim, tnm_bound_arg *out) {
   const uint32_t skipped = TN_ARG_OPTIONAL | TN_ARG_VARIADIC;
   out->pass = TNM_PASS_DIMENSION;
@@ -44,35 +44,35 @@ static bool find_dimension(tnm_bind *b, uint32_t dim, tnm_bound_arg *out) {
   return false;
 }
 
-/* Every variable that the expression names gets a source. */
+/* Finds a source for every variable in the expression. */
 static bool find_dimensions(tnm_bind *b, const tnm_tree *node, size_t first) {
   for (size_t i = first; i < b->program.nodes.n; ++i) {
     const tn_node *n = b->program.nodes.v[i];
     if (n->op == TN_NODE_PACK) {
-      const size_t id = tnm_bind_mismatch(b, node->pos, NULL,
-                                          "a pack has no place in an argument");
-      tnm_diag_help(b->lower->diags, id,
-                    "write `rank(x)`, `size(x)` or `shape(x)` of an operand "
-                    "`x`");
+      const size_t id = tnm_report_mismatch(
+          b, node->pos, NULL, "a pack has no place in an argument");
+      tnm_diag_add_help(
+          b->lower->diags, id,
+          "write `rank(x)`, `size(x)` or `shape(x)` of an operand "
+          "`x`");
       return false;
     }
     if (n->op != TN_NODE_DIM ||
         find_dimension(b, (uint32_t)n->a, &b->dims[n->a]))
       continue;
     const char *name = b->lower->op->dims[n->a];
-    const char *what = tnm_format(
+    const char *what = tnm_format_text(
         b->lower->arena, "no shape has the dimension `%s` by itself", name);
     const size_t id =
-        tnm_bind_mismatch(b, node->pos, NULL, what != NULL ? what : "");
-    tnm_diag_help(b->lower->diags, id,
-                  "name it in the shape of an input: `shape: [%s]`", name);
+        tnm_report_mismatch(b, node->pos, NULL, what != NULL ? what : "");
+    tnm_diag_add_help(b->lower->diags, id,
+                      "name it in the shape of an input: `shape: [%s]`", name);
     return false;
   }
   return true;
 }
 
-/* --------------------------------------------------------------- expressions
- */
+/* -------------------------------------------------------------- expressions */
 
 static void warn_narrow(const tnm_bind *b, const tnm_tree *c,
                         const tnm_bound_arg *out, bool size) {
@@ -93,23 +93,23 @@ static void warn_narrow(const tnm_bind *b, const tnm_tree *c,
              out->c == TNM_C_POINTER ? "one" : "it", above ? "above" : "below",
              (long long)(above ? want.high : want.low));
   tnm_diag_spec spec = {"W0061", c->pos, under};
-  tnm_diag(b->lower->diags, &spec, "`%s` may not fit %s", out->text,
-           tnm_c_names[type]);
+  tnm_diag_add(b->lower->diags, &spec, "`%s` may not fit %s", out->text,
+               tnm_c_names[type]);
 }
 
 static bool expression_does_not_fit(tnm_bind *b, const tnm_tree *node,
                                     const char *is, const tnm_c_type *type,
                                     const char *wanted) {
-  const char *what = tnm_format(
+  const char *what = tnm_format_text(
       b->lower->arena, "`%s` is %s, %s wants something else", node->text, is,
       type->c == TNM_C_POINTER ? "a pointer" : tnm_c_names[type->c]);
   const size_t id =
-      tnm_bind_mismatch(b, node->pos, NULL, what != NULL ? what : "");
-  tnm_diag_help(b->lower->diags, id, "%s", wanted);
+      tnm_report_mismatch(b, node->pos, NULL, what != NULL ? what : "");
+  tnm_diag_add_help(b->lower->diags, id, "%s", wanted);
   return false;
 }
 
-/* The operand that a dimension or a size is of. */
+/* The operand of a dimension or size node. */
 static const char *operand_of(const tnm_bind *b, const tn_node *node) {
   const bool dim = node->op == TN_NODE_DIM;
   if (!dim && node->op != TN_NODE_OPERAND_SIZE) return "x";
@@ -118,12 +118,12 @@ static const char *operand_of(const tnm_bind *b, const tn_node *node) {
   return b->lower->operands[list].names[index];
 }
 
-/* Help for an integer where the function takes a pointer. */
+/* Help text for an integer where the function expects a pointer. */
 static const char *help_pointer(tnm_bind *b, const tnm_bind_entry *at,
                                 const tn_node *node) {
   if (!tnm_is_integer_list(&at->type)) return "pass the name of a tensor";
   const char *name = operand_of(b, node);
-  const char *text = tnm_format(
+  const char *text = tnm_format_text(
       b->lower->arena,
       "pass `shape(%s)` for all its dimensions; or write `c: %s` for this "
       "number, or add `by: address` for a pointer to it",
@@ -144,8 +144,8 @@ static bool pass_values(tnm_bind *b, const tnm_bind_entry *at,
                                  wanted);
 }
 
-bool tnm_bind_expression(tnm_bind *b, const tnm_bind_entry *at,
-                         tnm_bound_arg *out) {
+bool tnm_read_bound_expression(tnm_bind *b, const tnm_bind_entry *at,
+                               tnm_bound_arg *out) {
   const tnm_item item = {at->pass->text, at->pass->pos};
   const size_t first = b->program.nodes.n;
   uint32_t top = 0;

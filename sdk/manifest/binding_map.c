@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * binding_map.c: `map: x` of a binding: the function is called once for each
- * element of an input, and gets elements of all operands of the same shape.
+ * binding_map.c: reads `map: x` of a binding. The function is called once for
+ * each element of an input and gets elements of all operands of the same shape.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@ static bool is_same_term(const tnm_bind *b, const tn_term *x,
          (m->op == TN_NODE_DIM || m->op == TN_NODE_PACK);
 }
 
-/* Whether two patterns are the same dimensions, each by itself. */
+/* Tests whether two patterns have the same dimensions, compared one by one. */
 static bool is_same_pattern(const tnm_bind *b, const tn_arg *x,
                             const tn_arg *y) {
   bool same = x->shape_kind == TN_SHAPE_PATTERN &&
@@ -25,8 +25,8 @@ static bool is_same_pattern(const tnm_bind *b, const tn_arg *x,
   return same;
 }
 
-/* The operand at the end of `shape: other` rules. Each names one that is
- * before it, so that the walk ends; the bound is for those that do not. */
+/* The operand at the end of `shape: other` rules. A valid rule names an operand
+ * before its own, so the walk ends; the bound is for invalid rules. */
 static const tn_arg *follow_shape(const tnm_bind *b, const tn_arg *arg) {
   for (uint32_t step = 0; step < 64 && arg->shape_kind == TN_SHAPE_SAME; ++step)
     arg = b->lower->operands[arg->shape_list].v[arg->shape_index];
@@ -52,18 +52,20 @@ void tnm_read_map(tnm_bind *b) {
   if (b->out->map == TN_NONE) {
     const tnm_diag_spec spec = {"E0031", node->pos, "unknown name"};
     const size_t id =
-        tnm_diag(b->lower->diags, &spec, "`%.80s` is no input", node->text);
-    tnm_suggest(b->lower->diags, id, node->text, inputs->names, inputs->n);
+        tnm_diag_add(b->lower->diags, &spec, "`%.80s` is no input", node->text);
+    tnm_suggest_word(b->lower->diags, id, node->text, inputs->names, inputs->n);
     b->broken = true;
     return;
   }
   if ((inputs->v[b->out->map]->flags & TN_ARG_OPTIONAL) == 0) return;
   const tnm_diag_spec spec = {"E0088", node->pos, NULL};
-  const size_t id = tnm_diag(b->lower->diags, &spec,
-                             "`%s` may be absent: then there is no element to "
-                             "call for",
-                             node->text);
-  tnm_diag_help(b->lower->diags, id, "map over an input that is always there");
+  const size_t id =
+      tnm_diag_add(b->lower->diags, &spec,
+                   "`%s` may be absent: then there is no element to "
+                   "call for",
+                   node->text);
+  tnm_diag_add_help(b->lower->diags, id,
+                    "map over an input that is always there");
 }
 
 void tnm_check_map(tnm_bind *b) {
@@ -71,18 +73,19 @@ void tnm_check_map(tnm_bind *b) {
   if (node == NULL || b->out->map == TN_NONE || b->broken) return;
   const tnm_diag_spec spec = {"E0088", node->pos, NULL};
   if (!b->mapped) {
-    const size_t id = tnm_diag(b->lower->diags, &spec,
-                               "no argument is an element of `%s`", node->text);
-    tnm_diag_help(b->lower->diags, id, "pass it by value, as `c: double`");
+    const size_t id =
+        tnm_diag_add(b->lower->diags, &spec,
+                     "no argument is an element of `%s`", node->text);
+    tnm_diag_add_help(b->lower->diags, id, "pass it by value, as `c: double`");
   }
   if (b->out->result != TNM_RESULT_OUTPUT ||
       tnm_has_map_shape(b, TN_OPERAND_OUT, b->out->output))
     return;
   const char *name = b->lower->operands[TN_OPERAND_OUT].names[b->out->output];
-  const size_t id = tnm_diag(b->lower->diags, &spec,
-                             "a call for each element of `%s` returns more "
-                             "than `%s` takes",
-                             node->text, name);
-  tnm_diag_help(b->lower->diags, id, "write `shape: %s` for `%s`", node->text,
-                name);
+  const size_t id = tnm_diag_add(b->lower->diags, &spec,
+                                 "a call for each element of `%s` returns more "
+                                 "than `%s` takes",
+                                 node->text, name);
+  tnm_diag_add_help(b->lower->diags, id, "write `shape: %s` for `%s`",
+                    node->text, name);
 }

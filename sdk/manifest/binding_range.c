@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * binding_range.c: which values an integer expression may have, so that an
- * argument that is too narrow is found by `opgen check` and not in a call.
+ * binding_range.c: computes the range of an integer expression. So `opgen
+ * check`, and not a call, reports an argument with too narrow a type.
  */
 #include "lower_binding.h"
 
-/* As good as without limit; the sum of two does not overflow. */
+/* Used as infinity; the sum of two does not overflow. */
 #define FAR ((int64_t)1 << 61)
 #define SIZES 2147483647
 
-static int64_t clip(int64_t value) {
+static int64_t clip_bound(int64_t value) {
   if (value > FAR) return FAR;
   return value < -FAR ? -FAR : value;
 }
 
-static int64_t times(int64_t a, int64_t b) {
+static int64_t multiply_bounds(int64_t a, int64_t b) {
   int64_t out = 0;
-  if (!__builtin_mul_overflow(a, b, &out)) return clip(out);
+  if (!__builtin_mul_overflow(a, b, &out)) return clip_bound(out);
   return (a < 0) == (b < 0) ? FAR : -FAR;
 }
 
@@ -24,9 +24,11 @@ static tnm_range of_field(const tn_field *field) {
   if (field->type == TN_FIELD_BOOL) return (tnm_range){0, 1};
   if (field->type == TN_FIELD_ENUM)
     return (tnm_range){0, (int64_t)field->n_values - 1};
-  if ((field->flags & TN_FIELD_HAS_MIN) != 0) range.low = clip(field->min_int);
-  if ((field->flags & TN_FIELD_HAS_MAX) != 0) range.high = clip(field->max_int);
-  /* A parameter without limits is meant to hold what an int does. */
+  if ((field->flags & TN_FIELD_HAS_MIN) != 0)
+    range.low = clip_bound(field->min_int);
+  if ((field->flags & TN_FIELD_HAS_MAX) != 0)
+    range.high = clip_bound(field->max_int);
+  /* A parameter without limits is assumed to fit an int. */
   if ((field->flags & TN_FIELD_HAS_MIN) == 0 && range.high > -SIZES)
     range.low = -SIZES - 1;
   if ((field->flags & TN_FIELD_HAS_MAX) == 0 && range.low < SIZES)
@@ -37,70 +39,74 @@ static tnm_range of_field(const tn_field *field) {
   return range;
 }
 
-static tnm_range hull(tnm_range a, tnm_range b) {
+static tnm_range join_ranges(tnm_range a, tnm_range b) {
   return (tnm_range){a.low < b.low ? a.low : b.low,
                      a.high > b.high ? a.high : b.high};
 }
 
-static tnm_range product(tnm_range a, tnm_range b) {
-  const int64_t corners[] = {times(a.low, b.low), times(a.low, b.high),
-                             times(a.high, b.low), times(a.high, b.high)};
+static tnm_range multiply_ranges(tnm_range a, tnm_range b) {
+  const int64_t corners[] = {
+      multiply_bounds(a.low, b.low), multiply_bounds(a.low, b.high),
+      multiply_bounds(a.high, b.low), multiply_bounds(a.high, b.high)};
   tnm_range range = {corners[0], corners[0]};
   for (int i = 1; i < 4; ++i)
-    range = hull(range, (tnm_range){corners[i], corners[i]});
+    range = join_ranges(range, (tnm_range){corners[i], corners[i]});
   return range;
 }
 
-/* Towards zero nothing grows; the sign may turn. */
-static tnm_range quotient(tnm_range a, tnm_range b) {
+/* Division rounds towards zero: the magnitude never grows, but the sign may
+ * change. */
+static tnm_range divide_ranges(tnm_range a, tnm_range b) {
   int64_t most = a.high > -a.low ? a.high : -a.low;
   if (b.low > 0)
     return (tnm_range){a.low < 0 ? a.low : 0, a.high < 0 ? -1 : a.high};
   return (tnm_range){-most, most};
 }
 
-/* It has the sign of the divisor and is smaller. */
+/* A remainder has the sign of the divisor and a smaller magnitude. */
 static tnm_range remainder_of(tnm_range b) {
   return (tnm_range){b.low < 0 ? b.low + 1 : 0, b.high > 0 ? b.high - 1 : 0};
 }
 
-static tnm_range lesser(tnm_range a, tnm_range b) {
+static tnm_range min_ranges(tnm_range a, tnm_range b) {
   return (tnm_range){a.low < b.low ? a.low : b.low,
                      a.high < b.high ? a.high : b.high};
 }
 
-static tnm_range greater(tnm_range a, tnm_range b) {
+static tnm_range max_ranges(tnm_range a, tnm_range b) {
   return (tnm_range){a.low > b.low ? a.low : b.low,
                      a.high > b.high ? a.high : b.high};
 }
 
-static tnm_range negative(tnm_range a) {
+static tnm_range negate_range(tnm_range a) {
   return (tnm_range){-a.high, -a.low};
 }
 
-static tnm_range absolute(tnm_range a) {
+static tnm_range absolute_range(tnm_range a) {
   if (a.low >= 0) return a;
-  if (a.high <= 0) return negative(a);
+  if (a.high <= 0) return negate_range(a);
   return (tnm_range){0, a.high > -a.low ? a.high : -a.low};
 }
 
-static tnm_range combine(uint32_t op, tnm_range a, tnm_range b) {
+static tnm_range combine_ranges(uint32_t op, tnm_range a, tnm_range b) {
   switch (op) {
     case TN_NODE_ADD:
-      return (tnm_range){clip(a.low + b.low), clip(a.high + b.high)};
+      return (tnm_range){clip_bound(a.low + b.low),
+                         clip_bound(a.high + b.high)};
     case TN_NODE_SUB:
-      return (tnm_range){clip(a.low - b.high), clip(a.high - b.low)};
+      return (tnm_range){clip_bound(a.low - b.high),
+                         clip_bound(a.high - b.low)};
     case TN_NODE_MUL:
-      return product(a, b);
+      return multiply_ranges(a, b);
     case TN_NODE_DIV:
-      return quotient(a, b);
+      return divide_ranges(a, b);
     case TN_NODE_MOD:
       return remainder_of(b);
     case TN_NODE_MIN:
-      return lesser(a, b);
+      return min_ranges(a, b);
     case TN_NODE_MAX:
-      return greater(a, b);
-    default: /* powers: nothing is known; comparisons are handled above */
+      return max_ranges(a, b);
+    default: /* the range of powers is unknown; comparisons are handled above */
       return (tnm_range){-FAR, FAR};
   }
 }
@@ -111,7 +117,7 @@ tnm_range tnm_node_range(const tnm_bind *bind, const tn_node *const *nodes,
   if (n->op >= TN_NODE_EQ && n->op <= TN_NODE_GE) return (tnm_range){0, 1};
   switch (n->op) {
     case TN_NODE_CONST:
-      return (tnm_range){clip(n->value), clip(n->value)};
+      return (tnm_range){clip_bound(n->value), clip_bound(n->value)};
     case TN_NODE_PARAM:
       return of_field(bind->lower->params[n->a]);
     case TN_NODE_RANK:
@@ -124,14 +130,14 @@ tnm_range tnm_node_range(const tnm_bind *bind, const tn_node *const *nodes,
     case TN_NODE_OPERAND_SHAPE:
       return (tnm_range){0, SIZES};
     case TN_NODE_NEG:
-      return negative(tnm_node_range(bind, nodes, (uint32_t)n->a));
+      return negate_range(tnm_node_range(bind, nodes, (uint32_t)n->a));
     case TN_NODE_ABS:
-      return absolute(tnm_node_range(bind, nodes, (uint32_t)n->a));
+      return absolute_range(tnm_node_range(bind, nodes, (uint32_t)n->a));
     case TN_NODE_SELECT:
-      return hull(tnm_node_range(bind, nodes, (uint32_t)n->b),
-                  tnm_node_range(bind, nodes, (uint32_t)n->c));
+      return join_ranges(tnm_node_range(bind, nodes, (uint32_t)n->b),
+                         tnm_node_range(bind, nodes, (uint32_t)n->c));
     default:
-      return combine(n->op, tnm_node_range(bind, nodes, (uint32_t)n->a),
-                     tnm_node_range(bind, nodes, (uint32_t)n->b));
+      return combine_ranges(n->op, tnm_node_range(bind, nodes, (uint32_t)n->a),
+                            tnm_node_range(bind, nodes, (uint32_t)n->b));
   }
 }

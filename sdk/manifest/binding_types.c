@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * binding_types.c: the types of arguments, for the reader of bindings and for
- * who calls the functions. It uses nothing of the reader.
+ * binding_types.c: the C types of arguments, for the reader of bindings and for
+ * the caller of the functions. It uses nothing of the reader.
  */
 #include "binding.h"
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * check.c: whether tables make sense: every index inside its table, every name
- * present, every offset inside its struct. It runs on what was decoded and on
- * the descriptor of each loaded plugin, so that no later code has to distrust
- * a table. Whether the rules in them are wise is opgen's business.
+ * check.c: checks the consistency of tables: every index is inside its table,
+ * every name is present, every offset is inside its struct. It runs on decoded
+ * tables and on the descriptor of each loaded plugin, so that no later code has
+ * to distrust a table. opgen judges the quality of the rules in them.
  *
- * Messages begin at the innermost place; each level adds where that is.
+ * A message starts with the innermost place; each level adds its own place.
  */
 #include <string.h>
 
 #include "check.h"
 
-/* ----------------------------------------------------------------- structs */
+/* ------------------------------------------------------------------ structs */
 
 enum { MOST_ELEMENTS = 1 << 20 };
 
@@ -18,16 +18,16 @@ static tn_code check_struct(const tnm_table *table, const void *object);
 
 static tn_code check_named(const tnm_table *table, const void *object,
                            const tnm_member *m) {
-  uint64_t raw = tnm_get(table, object, m);
+  uint64_t raw = tnm_get_scalar(table, object, m);
   if (raw < m->n_names && m->names[raw]) return TN_OK;
   return tn__fail(TN_PLUGIN, "%s is %llu, which has no meaning", m->name,
                   (unsigned long long)raw);
 }
 
-/* A bit that has no name has no meaning for this host either. */
+/* Refuses bits without a name: this host does not know their meaning. */
 static tn_code check_flags(const tnm_table *table, const void *object,
                            const tnm_member *m) {
-  const uint64_t raw = tnm_get(table, object, m);
+  const uint64_t raw = tnm_get_scalar(table, object, m);
   for (uint32_t i = 0; i < 32; ++i) {
     if (!(raw >> i & 1) || (i < m->n_names && m->names[i])) continue;
     return tn__fail(TN_PLUGIN,
@@ -41,7 +41,7 @@ static tn_code check_flags(const tnm_table *table, const void *object,
 static tn_code check_element(const tnm_member *m, const void *array, size_t i) {
   if (m->form == TNM_U32S || m->form == TNM_U64S) return TN_OK;
   const void *element = m->form == TNM_TEXTS ? ((const void *const *)array)[i]
-                                             : tnm_element(m, array, i);
+                                             : tnm_get_element(m, array, i);
   if (!element) return tn__fail(TN_PLUGIN, "%s[%zu] is NULL", m->name, i);
   if (m->form == TNM_TEXTS) return TN_OK;
   tn_code rc = check_struct(m->of, element);
@@ -70,7 +70,7 @@ static tn_code check_member(const tnm_table *table, const void *object,
   return pointer ? check_struct(m->of, pointer) : TN_OK;
 }
 
-/* Who sets it means something that this host would pass over. */
+/* Refuses values in reserved members: this host would ignore their meaning. */
 static tn_code check_reserved(const tnm_table *table, const void *object) {
   uint32_t value = 0;
   if (table->reserved)
@@ -95,7 +95,7 @@ static tn_code check_struct(const tnm_table *table, const void *object) {
   return TN_OK;
 }
 
-/* ------------------------------------------------------------------- names */
+/* -------------------------------------------------------------------- names */
 
 static bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -106,25 +106,25 @@ static bool is_digit(char c) {
 }
 
 /* Length of the identifier at `s`; 0 if there is none. */
-static size_t identifier(const char *s) {
+static size_t identifier_length(const char *s) {
   size_t n = 0;
   while (is_letter(s[n]) || (n && is_digit(s[n]))) ++n;
   return n;
 }
 
 /* Identifiers with dots between; returns the end, or NULL. */
-static const char *dotted(const char *s) {
-  size_t n = identifier(s);
+static const char *skip_dotted(const char *s) {
+  size_t n = identifier_length(s);
   while (n && s[n] == '.') {
-    size_t more = identifier(s + n + 1);
+    size_t more = identifier_length(s + n + 1);
     n = more ? n + 1 + more : 0;
   }
   return n ? s + n : NULL;
 }
 
-/* "nn.convolution.cpu.2": behind the first, a part may be a number. */
-static const char *kernel_id(const char *s) {
-  size_t n = identifier(s);
+/* "nn.convolution.cpu.2": after the first part, a part may be a number. */
+static const char *skip_kernel_id(const char *s) {
+  size_t n = identifier_length(s);
   while (n && s[n] == '.') {
     const char *part = s + n + 1;
     size_t more = 0;
@@ -136,7 +136,8 @@ static const char *kernel_id(const char *s) {
 
 tn_code tnm_check_name(const char *what, const char *name, bool dots) {
   if (!name) return tn__fail(TN_PLUGIN, "%s has no name", what);
-  const char *end = dots ? kernel_id(name) : name + identifier(name);
+  const char *end =
+      dots ? skip_kernel_id(name) : name + identifier_length(name);
   if (end && *name && !*end) return TN_OK;
   return tn__fail(TN_PLUGIN, "the name \"%.80s\" of %s is not %s", name, what,
                   dots ? "made of letters, digits, '_' and '.'"
@@ -145,7 +146,7 @@ tn_code tnm_check_name(const char *what, const char *name, bool dots) {
 
 /* "nn.convolution@1" */
 static tn_code check_full_name(const char *what, const char *name) {
-  const char *at = name ? dotted(name) : NULL;
+  const char *at = name ? skip_dotted(name) : NULL;
   bool good = at && memchr(name, '.', (size_t)(at - name)) && *at == '@' &&
               at[1] >= '1' && at[1] <= '9';
   for (size_t i = 1; good && at[i]; ++i) good = is_digit(at[i]);
@@ -161,8 +162,7 @@ tn_code tnm_check_limit(const char *what, uint32_t index, uint32_t n) {
   return tn__fail(TN_PLUGIN, "%s is %u; there are %u", what, index, n);
 }
 
-/* ----------------------------------------------------- operators and kernels
- */
+/* ---------------------------------------------------- operators and kernels */
 
 static tn_code check_replaces(const tn_plugin *plugin, const tn_op *op) {
   size_t n = strlen(plugin->name);
@@ -197,7 +197,7 @@ static tn_code check_kernel(const tn_kernel *kernel, bool code) {
   return TN_OK;
 }
 
-/* One id may stand once for forward and once for backward. */
+/* An id may occur once for forward and once for backward. */
 static tn_code check_ids(const tn__env *env, const tn_plugin *plugin) {
   tn__map seen[2] = {{0}, {0}};
   char mark = 0; /* any address: only presence counts */
@@ -226,7 +226,7 @@ tn_code tn__kernel_fits(const tn_kernel *kernel, const tn_op *op) {
   return rc ? tn__fail_more(rc, ", in kernel %.80s", kernel->id) : TN_OK;
 }
 
-/* ------------------------------------------------------------------ plugin */
+/* ------------------------------------------------------------------- plugin */
 
 static tn_code check_target(const tn_target *target) {
   const tnm_fields params = {target->params, target->n_params,
@@ -250,7 +250,7 @@ static tn_code check_dependencies(const tn_plugin *plugin) {
   return TN_OK;
 }
 
-/* Adds names to a set in which each may be once. */
+/* Adds names to a set; each name may occur once. */
 static tn_code add_names(const tn__env *env, tn__map *seen, const char *what,
                          const tn_arg *const *args, uint32_t n) {
   for (uint32_t i = 0; i < n; ++i) {
@@ -262,7 +262,8 @@ static tn_code add_names(const tn__env *env, tn__map *seen, const char *what,
   return TN_OK;
 }
 
-/* Graphs name variables after inputs and states, and entries after outputs. */
+/* A graph names its variables after inputs and states, and its entries after
+ * outputs. */
 static tn_code check_operands(const tn__env *env, const tn_op *op) {
   tn__map in = {0}, out = {0};
   tn_code rc =

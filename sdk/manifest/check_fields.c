@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * check_fields.c: whether the fields of a params or options struct make sense:
- * names, lengths of lists, and places. The members fill the struct and none
- * overlaps another, since the host writes values there without a further check.
+ * check_fields.c: checks the fields of a params or options struct: names,
+ * lengths of lists, and offsets. The members fill the struct and none overlaps
+ * another, since the host writes values there without a further check.
  */
 #include <string.h>
 
@@ -17,10 +17,10 @@ static uint32_t type_bytes(uint32_t type) {
   return type == TN_FIELD_INTS || type == TN_FIELD_FLOATS ? 16 : 8;
 }
 
-/* ------------------------------------------------------------------ places */
+/* ------------------------------------------------------------------- places */
 
 /* Members of a struct, in units of 4 bytes. A field has at most 5: a list, and
- * whether it is given. As many again are padding. */
+ * a flag for its presence. Padding may add as many again. */
 enum { UNIT = 4, MOST_UNITS = 10 * TNM_MOST_FIELDS };
 
 typedef struct units {
@@ -28,8 +28,8 @@ typedef struct units {
   uint32_t n;
 } units;
 
-static tn_code take_units(units *u, const char *name, uint32_t offset,
-                          uint32_t bytes) {
+static tn_code claim_units(units *u, const char *name, uint32_t offset,
+                           uint32_t bytes) {
   const uint32_t size = u->n * UNIT;
   if (offset > size || bytes > size - offset ||
       offset % (bytes < 8 ? bytes : 8) != 0)
@@ -48,16 +48,16 @@ static tn_code take_units(units *u, const char *name, uint32_t offset,
   return TN_OK;
 }
 
-static tn_code take_field(units *u, const tn_field *f) {
-  TN__TRY(take_units(u, "offset", f->offset, type_bytes(f->type)));
+static tn_code claim_field(units *u, const tn_field *f) {
+  TN__TRY(claim_units(u, "offset", f->offset, type_bytes(f->type)));
   if (f->flags & TN_FIELD_OPTIONAL)
-    return take_units(u, "has_offset", f->has_offset, sizeof(int32_t));
+    return claim_units(u, "has_offset", f->has_offset, sizeof(int32_t));
   if (f->has_offset == TN_NONE) return TN_OK;
   return tn__fail(TN_PLUGIN, "has_offset is %u, but the value is not optional",
                   f->has_offset);
 }
 
-/* No member has more than 8 bytes of alignment, so padding has 4. */
+/* No member has an alignment above 8 bytes, so a gap has at most 4. */
 static tn_code check_gaps(const units *u) {
   for (uint32_t i = 1; i < u->n; ++i)
     if (!u->used[i - 1] && !u->used[i])
@@ -67,9 +67,9 @@ static tn_code check_gaps(const units *u) {
   return TN_OK;
 }
 
-/* ------------------------------------------------------------------ fields */
+/* ------------------------------------------------------------------- fields */
 
-/* Lists may take their length from one another, but not in a circle. */
+/* Lists may take their length from one another, but without a cycle. */
 static tn_code check_rank(const tnm_fields *all, uint32_t i) {
   uint32_t steps = 0;
   if (all->v[i]->min_rank > all->v[i]->max_rank)
@@ -123,7 +123,7 @@ tn_code tnm_check_fields(const char *name, const tnm_fields *all,
   TN__TRY(check_size(name, all));
   for (uint32_t i = 0; i < all->n; ++i) {
     tn_code rc = check_field(all, i);
-    if (!rc) rc = take_field(&u, all->v[i]);
+    if (!rc) rc = claim_field(&u, all->v[i]);
     if (!rc && defaults) rc = check_field_default(all->v[i]);
     if (rc)
       return tn__fail_more(rc, ", in %s %u (%.80s)", name, i,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * check_op.c: whether the tables of one operator agree with each other: its
- * shape programs, operands, requirements and gradient. The structural part of
- * check.c has run before: pointers are there and enums have a meaning.
+ * check_op.c: checks that the tables of one operator agree with each other: its
+ * shape programs, operands, requirements and gradient. The structural part in
+ * check.c has run before: pointers are present and enum values are valid.
  */
 #include <string.h>
 
@@ -13,29 +13,29 @@ static tn_code check_count(const char *what, uint32_t n, uint32_t most) {
                   what, most);
 }
 
-/* ---------------------------------------------------------- shape programs */
+/* ----------------------------------------------------------- shape programs */
 
-static bool below(int32_t index, uint32_t n) {
+static bool is_index(int32_t index, uint32_t n) {
   return index >= 0 && (uint32_t)index < n;
 }
 
-/* A variadic input stands for any number of operands. */
+/* A variadic input represents any number of operands. */
 static bool is_operand(const tn_op *op, int32_t list, int32_t index) {
   const uint32_t n[] = {op->n_inputs, op->n_outputs, op->n_aux};
-  if (!below(list, 3)) return false;
-  return below(index, n[list]);
+  if (!is_index(list, 3)) return false;
+  return is_index(index, n[list]);
 }
 
-static bool node_refers_well(const tn_op *op, const tn_node *node) {
+static bool has_valid_operands(const tn_op *op, const tn_node *node) {
   switch (node->op) {
     case TN_NODE_DIM:
-      return below(node->a, op->n_dims);
+      return is_index(node->a, op->n_dims);
     case TN_NODE_PACK:
-      return below(node->a, op->n_packs);
+      return is_index(node->a, op->n_packs);
     case TN_NODE_PARAM:
-      return below(node->a, op->n_params);
+      return is_index(node->a, op->n_params);
     case TN_NODE_HAS:
-      return below(node->a, op->n_inputs);
+      return is_index(node->a, op->n_inputs);
     case TN_NODE_OPERAND_RANK:
     case TN_NODE_OPERAND_SIZE:
     case TN_NODE_OPERAND_SHAPE:
@@ -47,9 +47,9 @@ static bool node_refers_well(const tn_op *op, const tn_node *node) {
 
 static tn_code check_node(const tn_op *op, const tn_node *nodes, uint32_t i) {
   const int32_t args[] = {nodes[i].a, nodes[i].b, nodes[i].c};
-  bool good = !op || node_refers_well(op, &nodes[i]);
+  bool good = !op || has_valid_operands(op, &nodes[i]);
   for (uint32_t k = 0; k < tnm_node_arity(nodes[i].op); ++k)
-    good = good && below(args[k], i);
+    good = good && is_index(args[k], i);
   if (good) return TN_OK;
   return tn__fail(TN_PLUGIN,
                   "nodes[%u] (operation %u) refers to %d, %d, %d; not all of "
@@ -58,7 +58,7 @@ static tn_code check_node(const tn_op *op, const tn_node *nodes, uint32_t i) {
 }
 
 /* A node that others use several times is evaluated as often, so 60 nodes can
- * cost 2^60 steps: parts[i] is the number of steps for node i. */
+ * cost 2^60 steps. parts[i] is the number of steps for node i. */
 static tn_code count_parts(const tn_node *nodes, uint32_t i, uint16_t *parts) {
   const int32_t args[] = {nodes[i].a, nodes[i].b, nodes[i].c};
   uint32_t n = 1;
@@ -83,7 +83,7 @@ tn_code tnm_check_nodes(const tn_op *op, const tn_node *nodes, uint32_t n) {
   return TN_OK;
 }
 
-/* --------------------------------------------------------------- operators */
+/* ---------------------------------------------------------------- operators */
 
 static tn_code check_arg_dtype(const tn_op *op, const tn_arg *arg) {
   TN__TRY(tnm_check_limit("dtype_var", arg->dtype_var, op->n_dtype_vars));
@@ -106,7 +106,7 @@ static tn_code check_arg_shape(const tn_op *op, const tn_arg *arg) {
                     arg->shape_index, arg->shape_list);
   TN__TRY(check_count("terms", arg->n_terms, 2 * TN_MAX_NDIM));
   for (uint32_t i = 0; i < arg->n_terms; ++i)
-    if (!below(arg->terms[i].node, op->n_nodes) || arg->terms[i].spread > 1)
+    if (!is_index(arg->terms[i].node, op->n_nodes) || arg->terms[i].spread > 1)
       return tn__fail(TN_PLUGIN, "terms[%u] is node %d, spread %u", i,
                       arg->terms[i].node, arg->terms[i].spread);
   return tnm_check_limit("count", arg->count, op->n_nodes);
@@ -145,7 +145,7 @@ static bool is_step_op(const char *text) {
   return at != NULL && dot != NULL && dot > text && at > dot + 1 && at[1];
 }
 
-/* A graph takes from its stack what is there, and leaves one value. */
+/* A graph pops only existing entries of its stack and leaves one value. */
 static tn_code check_steps(const tn_op *op, const tn_input_gradient *g,
                            const uint32_t *limits) {
   const bool graph = op->gradient->kind == TN_GRADIENT_GRAPH;
@@ -155,7 +155,8 @@ static tn_code check_steps(const tn_op *op, const tn_input_gradient *g,
     const tn_step *step = &g->steps[i];
     const bool call = step->what == TN_STEP_CALL;
     if (call ? step->index > height : step->index >= limits[step->what])
-      return tn__fail(TN_PLUGIN, "step %u takes what there is not", i);
+      return tn__fail(TN_PLUGIN, "step %u uses an entry that does not exist",
+                      i);
     if (call != is_step_op(step->op))
       return tn__fail(TN_PLUGIN, "step %u names no operator", i);
     height = call ? height - step->index + 1 : height + 1;
@@ -199,7 +200,7 @@ static tn_code check_dtype_vars(const tn_op *op) {
   for (uint32_t i = 0; i < op->n_dtype_vars; ++i) {
     TN__TRY(tnm_check_name("a type variable", op->dtype_vars[i]->name, false));
     if (!(op->dtype_vars[i]->allowed & known))
-      return tn__fail(TN_PLUGIN, "the type variable %s may stand for nothing",
+      return tn__fail(TN_PLUGIN, "the type variable %s allows no type",
                       op->dtype_vars[i]->name);
   }
   return TN_OK;
@@ -234,7 +235,7 @@ static tn_code check_body(const tn_op *op) {
   return check_gradient(op);
 }
 
-static bool wants_hook(const tn_op *op) {
+static bool needs_hook(const tn_op *op) {
   bool hook = false;
   for (uint32_t i = 0; i < op->n_inputs; ++i)
     hook = hook || op->inputs[i]->shape_kind == TN_SHAPE_HOOK;
@@ -247,7 +248,7 @@ static bool wants_hook(const tn_op *op) {
 
 tn_code tnm_check_op(const tn_op *op, bool code) {
   TN__TRY(check_body(op));
-  if (code && wants_hook(op) && !op->infer)
+  if (code && needs_hook(op) && !op->infer)
     return tn__fail(TN_PLUGIN, "a shape is left to a hook, but infer is NULL");
   return TN_OK;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * codec.c: tables to bytes and back (docs/note-format.md). The reader trusts
- * nothing: lengths are compared with what is left before anything is taken,
- * and the depth of structs is that of op.h, not of the input.
+ * codec.c: encodes tables as bytes and decodes them (docs/note-format.md). The
+ * decoder trusts nothing: it compares lengths with the remaining bytes before
+ * it reads anything. The nesting depth of structs comes from op.h, not from the
+ * input.
  */
 #include <string.h>
 
@@ -9,7 +10,7 @@
 
 enum { ENCODING_VERSION = 1 };
 
-/* ----------------------------------------------------------------- writing */
+/* ------------------------------------------------------------------ writing */
 
 static void put_varint(tn__buf *out, uint64_t value) {
   uint8_t bytes[10];
@@ -58,14 +59,14 @@ static void put_element(tn__buf *out, const tnm_member *m, const void *array,
       put_varint(out, ((const uint64_t *)array)[i]);
       break;
     default:
-      put_struct(out, m->of, tnm_element(m, array, i));
+      put_struct(out, m->of, tnm_get_element(m, array, i));
   }
 }
 
 static void put_member(tn__buf *out, const tnm_table *table, const void *object,
                        const tnm_member *m) {
   if (m->form <= TNM_F64) {
-    put_scalar(out, m, tnm_get(table, object, m));
+    put_scalar(out, m, tnm_get_scalar(table, object, m));
     return;
   }
   const void *pointer = tnm_get_pointer(table, object, m);
@@ -99,91 +100,96 @@ void tn__tables_encode(const tn_plugin *plugin, tn__buf *out) {
   put_struct(out, &tnm_table_plugin, plugin);
 }
 
-/* ----------------------------------------------------------------- reading */
+/* ------------------------------------------------------------------ reading */
 
-static size_t left(const tnm_reader *reader) {
+static size_t remaining_bytes(const tnm_byte_reader *reader) {
   return (size_t)(reader->end - reader->at);
 }
 
-static void malformed(tnm_reader *reader, const char *why) {
+static void set_malformed(tnm_byte_reader *reader, const char *why) {
   if (!reader->why) reader->why = why;
 }
 
-uint64_t tnm_read_fixed(tnm_reader *reader, size_t n) {
+uint64_t tnm_read_fixed(tnm_byte_reader *reader, size_t n) {
   uint64_t value = 0;
-  if (!reader->why && left(reader) < n)
-    malformed(reader, "it ends inside a number");
+  if (!reader->why && remaining_bytes(reader) < n)
+    set_malformed(reader, "it ends inside a number");
   if (reader->why) return 0;
   for (size_t i = 0; i < n; ++i) value |= (uint64_t)*reader->at++ << (8 * i);
   return value;
 }
 
-uint64_t tnm_read_long_varint(tnm_reader *reader, uint64_t max) {
+uint64_t tnm_read_long_varint(tnm_byte_reader *reader, uint64_t max) {
   uint64_t value = 0;
   for (unsigned shift = 0; !reader->why; shift += 7) {
     uint8_t byte = (uint8_t)tnm_read_fixed(reader, 1);
     if (reader->why) return 0;
     if (shift == 63 && byte > 1)
-      malformed(reader, "a number has more than 64 bits");
+      set_malformed(reader, "a number has more than 64 bits");
     value |= (uint64_t)(byte & 0x7f) << shift;
     if (byte & 0x80) continue;
-    if (shift && !byte) malformed(reader, "a number has needless zeros");
-    if (value > max) malformed(reader, "a number is too large for its field");
+    if (shift && !byte) set_malformed(reader, "a number has needless zeros");
+    if (value > max)
+      set_malformed(reader, "a number is too large for its field");
     break;
   }
   return reader->why ? 0 : value;
 }
 
-tnm_view tnm_read_text(tnm_reader *reader) {
+tnm_view tnm_read_text(tnm_byte_reader *reader) {
   tnm_view view = {NULL, 0};
   uint64_t n = tnm_read_varint(reader, UINT64_MAX);
   if (!n) return view;
-  if (n - 1 > left(reader)) malformed(reader, "a text is longer than the data");
+  if (n - 1 > remaining_bytes(reader))
+    set_malformed(reader, "a text is longer than the data");
   if (!reader->why && memchr(reader->at, 0, (size_t)n - 1))
-    malformed(reader, "a text holds a zero byte");
+    set_malformed(reader, "a text holds a zero byte");
   if (reader->why) return view;
   view = (tnm_view){(const char *)reader->at, (size_t)n - 1};
   reader->at += view.n;
   return view;
 }
 
-uint32_t tnm_read_count(tnm_reader *reader, const tnm_member *m) {
+uint32_t tnm_read_count(tnm_byte_reader *reader, const tnm_member *m) {
   size_t least = m->form == TNM_POINTERS ? 4
                  : m->form == TNM_VALUES ? m->of->n_members
                                          : 1;
   uint64_t n = tnm_read_varint(reader, UINT32_MAX);
-  if (n > left(reader) / least)
-    malformed(reader, "a list is longer than the data");
+  if (n > remaining_bytes(reader) / least)
+    set_malformed(reader, "a list is longer than the data");
   return reader->why ? 0 : (uint32_t)n;
 }
 
-const uint8_t *tnm_read_enter(tnm_reader *reader, const tnm_table *table) {
+const uint8_t *tnm_read_enter(tnm_byte_reader *reader, const tnm_table *table) {
   const uint8_t *outer = reader->end;
   if (!table->first_size) return outer;
   uint64_t n = tnm_read_fixed(reader, 4);
-  if (n > left(reader)) malformed(reader, "a struct is longer than the data");
+  if (n > remaining_bytes(reader))
+    set_malformed(reader, "a struct is longer than the data");
   if (!reader->why) reader->end = reader->at + n;
   return outer;
 }
 
-void tnm_read_leave(tnm_reader *reader, const tnm_table *table,
+void tnm_read_leave(tnm_byte_reader *reader, const tnm_table *table,
                     const uint8_t *outer) {
   if (table->first_size && !reader->why) {
     if (reader->at != reader->end && !reader->newer)
-      malformed(reader, "a struct holds more than its fields");
+      set_malformed(reader, "a struct holds more than its fields");
     if (!reader->why) reader->at = reader->end;
   }
   reader->end = outer;
 }
 
-void tnm_reader_open(tnm_reader *reader, const void *bytes, size_t n) {
-  *reader = (tnm_reader){
+void tnm_byte_reader_open(tnm_byte_reader *reader, const void *bytes,
+                          size_t n) {
+  *reader = (tnm_byte_reader){
       .begin = bytes, .at = bytes, .end = (const uint8_t *)bytes + n};
   if (tnm_read_fixed(reader, 1) != ENCODING_VERSION)
-    malformed(reader,
-              "its first byte is not 1, the only encoding that this version "
-              "of Tenon reads");
-  tnm_reader ahead = *reader;
+    set_malformed(
+        reader,
+        "its first byte is not 1, the only encoding that this version "
+        "of Tenon reads");
+  tnm_byte_reader ahead = *reader;
   (void)tnm_read_enter(&ahead, &tnm_table_plugin);
   (void)tnm_read_varint(&ahead, UINT32_MAX);
   const uint64_t minor = tnm_read_varint(&ahead, UINT32_MAX);
@@ -191,9 +197,9 @@ void tnm_reader_open(tnm_reader *reader, const void *bytes, size_t n) {
   reader->older = minor < TN_ABI_MINOR;
 }
 
-tn_code tnm_reader_close(const tnm_reader *reader) {
+tn_code tnm_byte_reader_close(const tnm_byte_reader *reader) {
   const char *why = reader->why;
-  if (!why && reader->at != reader->end) why = "bytes follow behind its end";
+  if (!why && reader->at != reader->end) why = "bytes follow its end";
   if (!why) return TN_OK;
   return tn__fail(TN_PLUGIN,
                   "the manifest in the note is malformed at byte %zu: %s; "
@@ -201,42 +207,42 @@ tn_code tnm_reader_close(const tnm_reader *reader) {
                   (size_t)(reader->at - reader->begin), why);
 }
 
-/* ---------------------------------------------------------------- decoding */
+/* ----------------------------------------------------------------- decoding */
 
 typedef struct decoder {
-  tnm_reader reader;
+  tnm_byte_reader reader;
   tn__arena *arena;
 } decoder;
 
 static const char out_of_memory[] = "no memory is left to read it";
 
-static void *take(decoder *d, size_t bytes) {
+static void *alloc_decoded(decoder *d, size_t bytes) {
   void *memory = d->reader.why ? NULL : tn__arena_alloc(d->arena, bytes);
-  if (!memory) malformed(&d->reader, out_of_memory);
+  if (!memory) set_malformed(&d->reader, out_of_memory);
   return memory;
 }
 
-static const char *take_text(decoder *d) {
+static const char *decode_text(decoder *d) {
   tnm_view view = tnm_read_text(&d->reader);
   if (!view.s) return NULL;
   const char *text = tn__arena_text(d->arena, view.s, view.n);
-  if (!text) malformed(&d->reader, out_of_memory);
+  if (!text) set_malformed(&d->reader, out_of_memory);
   return text;
 }
 
-static void take_struct(decoder *d, const tnm_table *table, void *object);
+static void decode_struct(decoder *d, const tnm_table *table, void *object);
 
-static void *take_new(decoder *d, const tnm_table *table) {
-  void *object = take(d, table->size);
-  if (object) take_struct(d, table, object);
+static void *decode_new(decoder *d, const tnm_table *table) {
+  void *object = alloc_decoded(d, table->size);
+  if (object) decode_struct(d, table, object);
   return object;
 }
 
-static void take_element(decoder *d, const tnm_member *m, void *array,
-                         size_t i) {
+static void decode_element(decoder *d, const tnm_member *m, void *array,
+                           size_t i) {
   switch (m->form) {
     case TNM_TEXTS:
-      ((const char **)array)[i] = take_text(d);
+      ((const char **)array)[i] = decode_text(d);
       break;
     case TNM_U32S:
       ((uint32_t *)array)[i] =
@@ -246,48 +252,49 @@ static void take_element(decoder *d, const tnm_member *m, void *array,
       ((uint64_t *)array)[i] = tnm_read_varint(&d->reader, UINT64_MAX);
       break;
     case TNM_POINTERS:
-      ((void **)array)[i] = take_new(d, m->of);
+      ((void **)array)[i] = decode_new(d, m->of);
       break;
     default:
-      take_struct(d, m->of, (char *)array + i * m->of->size);
+      decode_struct(d, m->of, (char *)array + i * m->of->size);
   }
 }
 
-static const void *take_array(decoder *d, void *object, const tnm_member *m) {
+static const void *decode_array(decoder *d, void *object, const tnm_member *m) {
   size_t each = m->form == TNM_VALUES ? m->of->size
                 : m->form == TNM_U32S ? sizeof(uint32_t)
                                       : sizeof(uint64_t);
   uint32_t n = tnm_read_count(&d->reader, m);
   if (!n) return NULL;
-  void *array = take(d, n * each);
-  for (size_t i = 0; i < n && !d->reader.why; ++i) take_element(d, m, array, i);
+  void *array = alloc_decoded(d, n * each);
+  for (size_t i = 0; i < n && !d->reader.why; ++i)
+    decode_element(d, m, array, i);
   memcpy((char *)object + m->count, &n, sizeof n);
   return array;
 }
 
-static void take_member(decoder *d, void *object, const tnm_member *m) {
+static void decode_member(decoder *d, void *object, const tnm_member *m) {
   const void *pointer = NULL;
   if (m->form <= TNM_F64) {
-    tnm_set(object, m, tnm_read_scalar(&d->reader, m));
+    tnm_set_scalar(object, m, tnm_read_scalar(&d->reader, m));
     return;
   }
   if (m->form == TNM_TEXT)
-    pointer = take_text(d);
+    pointer = decode_text(d);
   else if (m->form != TNM_POINTER)
-    pointer = take_array(d, object, m);
+    pointer = decode_array(d, object, m);
   else if (tnm_read_varint(&d->reader, 1))
-    pointer = take_new(d, m->of);
+    pointer = decode_new(d, m->of);
   memcpy((char *)object + m->offset, &pointer, sizeof pointer);
 }
 
-static void take_struct(decoder *d, const tnm_table *table, void *object) {
+static void decode_struct(decoder *d, const tnm_table *table, void *object) {
   const uint32_t size = table->size;
   const uint8_t *outer = tnm_read_enter(&d->reader, table);
   if (table->first_size)
     memcpy((char *)object + table->size_offset, &size, sizeof size);
   for (size_t i = 0; i < table->n_members && !d->reader.why; ++i) {
     if (tnm_read_ended(&d->reader, table)) break;
-    take_member(d, object, &table->members[i]);
+    decode_member(d, object, &table->members[i]);
   }
   tnm_read_leave(&d->reader, table, outer);
 }
@@ -296,10 +303,10 @@ tn_code tn__tables_decode(tn__arena *arena, const void *bytes, size_t n,
                           const tn_plugin **out) {
   decoder d = {.arena = arena};
   *out = NULL;
-  tnm_reader_open(&d.reader, bytes, n);
-  tn_plugin *plugin = take_new(&d, &tnm_table_plugin);
+  tnm_byte_reader_open(&d.reader, bytes, n);
+  tn_plugin *plugin = decode_new(&d, &tnm_table_plugin);
   if (d.reader.why == out_of_memory) return tn__fail_memory(n, "a manifest");
-  TN__TRY(tnm_reader_close(&d.reader));
+  TN__TRY(tnm_byte_reader_close(&d.reader));
   plugin->magic = TN_PLUGIN_MAGIC;
   plugin->manifest_hash = tn__hash(bytes, n);
   *out = plugin;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The codes of all messages in order, for `opgen explain`. Their texts stand in
- * codes_form.c, codes_expressions.c, codes_rules.c, codes_lints.c and
+ * codes.c: the codes of all messages in order, for `opgen explain`. Their texts
+ * are in codes_form.c, codes_expressions.c, codes_rules.c, codes_lints.c and
  * codes_built.c.
  */
 #include "codes.h"
@@ -14,7 +14,7 @@ static const tnm_code *const tables[] = {tnm_codes_form, tnm_codes_expressions,
                                          tnm_codes_rules, tnm_codes_lints,
                                          tnm_codes_built};
 
-static const tnm_code *code_at(size_t index) {
+static const tnm_code *find_code(size_t index) {
   for (size_t i = 0; i < sizeof tables / sizeof *tables; ++i) {
     for (const tnm_code *c = tables[i]; c->code != NULL; ++c) {
       if (index-- == 0) return c;
@@ -24,12 +24,12 @@ static const tnm_code *code_at(size_t index) {
 }
 
 const char *tnm_code_at(size_t index) {
-  const tnm_code *found = code_at(index);
+  const tnm_code *found = find_code(index);
   return found == NULL ? NULL : found->code;
 }
 
-/* A lint is W0101 as a warning and E0101 as an error. */
-static bool is_asked(const char *code, const char *asked) {
+/* A lint has the code W0101 as a warning and E0101 as an error. */
+static bool is_requested(const char *code, const char *asked) {
   if (strcmp(code, asked) == 0) return true;
   return code[0] == 'W' && asked[0] == 'E' && strcmp(code + 1, asked + 1) == 0;
 }
@@ -37,7 +37,7 @@ static bool is_asked(const char *code, const char *asked) {
 const char *tnm_code_explain(const char *code) {
   for (size_t i = 0; i < sizeof tables / sizeof *tables; ++i) {
     for (const tnm_code *c = tables[i]; c->code != NULL; ++c) {
-      if (is_asked(c->code, code)) return c->text;
+      if (is_requested(c->code, code)) return c->text;
     }
   }
   return NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * codes.h: what an explanation of a code consists of. For codes*.c alone.
+ * codes.h: the parts of the explanation of a code. For codes*.c only.
  */
 #ifndef TENON_MANIFEST_CODES_H_
 #define TENON_MANIFEST_CODES_H_

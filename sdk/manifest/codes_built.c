@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Explanations of E0201 and on, about the code of a built plugin: what its
- * calls change beside their results. Text only.
+ * codes_built.c: explanations of E0201 and on, about the code of a built
+ * plugin: the side effects of its calls. Text only.
  */
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Explanations of E0030 to E0049: scalar expressions and shape rules. Text
- * only.
+ * codes_expressions.c: explanations of E0030 to E0049: scalar expressions and
+ * shape rules. Text only.
  */
 #include <stddef.h>
 
@@ -46,13 +46,13 @@ const tnm_code tnm_codes_expressions[] = {
              "  out: ((((...((((data))))...))))", "  out: data"),
     TNM_CODE("E0038", "a parameter that is not a single number",
              "Scalar expressions take parameters of type bool, int, float and "
-             "enum that cannot be\nNone. What a parameter that may be None "
-             "means, a kernel of your own says: it sees\n`has_<parameter>`.",
+             "enum that cannot be\nNone. For a parameter that may be None, "
+             "write a kernel: it sees\n`has_<parameter>`.",
              "  params: [{name: k, type: ints, rank: 1}]\n  forward: {out: "
              "k*data}",
              "  params: [{name: k, type: int}]\n  forward: {out: k*data}"),
     TNM_CODE("E0039", "`grad.` where there is no gradient",
-             "`grad.<output>` stands in formulas of gradients only, and names "
+             "Only formulas of gradients may use `grad.<output>`, and it names "
              "an output.",
              "  forward: {out: grad.out}",
              "  gradient: {formula: {data: grad.out}}"),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Explanations of E0001 to E0029: files, YAML, keys, names, parameters and
- * operands. Text only.
+ * codes_form.c: explanations of E0001 to E0029: files, YAML, keys, names,
+ * parameters and operands. Text only.
  */
 #include <stddef.h>
 
@@ -11,7 +11,7 @@ const tnm_code tnm_codes_form[] = {
         "E0001", "a file cannot be read",
         "A plugin is plugin.yaml and the files that its `operators` lists, "
         "all in one folder.\nEach must be a regular file of at most 1 MiB. "
-        "A path behind `--with` must be such a\nfolder, or a built plugin.",
+        "A path after `--with` must be such a\nfolder, or a built plugin.",
         "  operators: [unray.yaml]     # the file is called unary.yaml",
         "  operators: [unary.yaml]"),
     TNM_CODE(
@@ -20,24 +20,24 @@ const tnm_code tnm_codes_form[] = {
         "are refused, also\nas escapes in quotes, because editors, "
         "terminals and C would each read them\ndifferently.",
         "  summary: \"Every\\0 element\"", "  summary: Every element"),
-    TNM_CODE("E0003", "a tab character",
-             "YAML gives tabs no width, so what looks indented may not be. "
-             "Manifests have blanks\nonly.",
-             "  params:\n  <tab>- {name: a, type: float}",
-             "  params:\n    - {name: a, type: float}"),
+    TNM_CODE(
+        "E0003", "a tab character",
+        "YAML gives tabs no width, so a line may look indented but not be. "
+        "Manifests have blanks\nonly.",
+        "  params:\n  <tab>- {name: a, type: float}",
+        "  params:\n    - {name: a, type: float}"),
     TNM_CODE(
         "E0004", "the text is not YAML",
         "The most frequent cause is a value that holds `: `, `, `, `#`, or "
         "begins with a\ncharacter that means something to YAML: put it in "
-        "double quotes. In expressions,\nwrite `select(c, a, b)` for what "
-        "C calls `c ? a : b`.",
+        "double quotes. In expressions,\nwrite `select(c, a, b)` for `c ? a : "
+        "b` of C.",
         "  out: data > 0 ? a : b", "  out: select(data > 0, a, b)"),
-    TNM_CODE(
-        "E0005", "YAML that manifests do without",
-        "Anchors, aliases, tags, merge keys and directives make a manifest "
-        "mean something else\nthan what stands there. They are refused. A "
-        "pack of dimensions is written `S...`.",
-        "  shape: [N, *S]", "  shape: [N, S...]"),
+    TNM_CODE("E0005", "YAML that manifests do without",
+             "Anchors, aliases, tags, merge keys and directives make a "
+             "manifest mean something else\nthan its text. They are refused. A "
+             "pack of dimensions is written `S...`.",
+             "  shape: [N, *S]", "  shape: [N, S...]"),
     TNM_CODE(
         "E0006", "a key is given twice",
         "YAML readers keep the first or the last of two equal keys and say "
@@ -55,11 +55,11 @@ const tnm_code tnm_codes_form[] = {
         "  data: [[[1]]]               # a tensor has at most 16 dimensions"),
     TNM_CODE(
         "E0009", "plugin.yaml does not list the file",
-        "A manifest of operators belongs to the plugin.yaml beside it, "
-        "whose `operators` list\nfixes their order. The order is ABI: add "
+        "A manifest of operators belongs to the plugin.yaml beside it. The "
+        "`operators` list there\nfixes their order. The order is ABI: add "
         "new files at the end.",
-        "  operators: [unary.yaml]                  # and binary.yaml lies "
-        "beside it",
+        "  operators: [unary.yaml]                  # but binary.yaml exists "
+        "too",
         "  operators: [unary.yaml, binary.yaml]"),
     TNM_CODE(
         "E0010", "unknown manifest format",
@@ -78,23 +78,23 @@ const tnm_code tnm_codes_form[] = {
         "  - {name: a, type: float, default: 0}"),
     TNM_CODE(
         "E0013", "a value of the wrong form",
-        "A list, a mapping or a single value stands where another of the "
-        "three belongs, or\nnothing does. Expressions are single values of "
+        "A list, a mapping or a single value is in the place of another of the "
+        "three, or\nthe value is missing. Expressions are single values of "
         "one line.",
         "  inputs: {data: T}", "  inputs:\n    - {name: data, dtype: T}"),
-    TNM_CODE("E0014", "an invalid value",
-             "The schema, not YAML, decides what a value may be: `yes` is not "
-             "`true`, and words are\nfrom a fixed list.",
-             "  - {name: mask, dtype: T, optional: yes}",
-             "  - {name: mask, dtype: T, optional: true}"),
     TNM_CODE(
-        "E0015", "an invalid name",
-        "Plugins, operators, parameters and operands are lower case; type "
-        "variables and\ndimensions are upper case. Names of parameters and "
-        "operands become C and stand in\nexpressions, so keywords and "
-        "function names are taken. Functions of yours are C\nidentifiers "
-        "that do not begin with `tn_`.",
-        "  - {name: register, type: int}", "  - {name: slot, type: int}"),
+        "E0014", "an invalid value",
+        "The schema, not YAML, decides which values are valid: `yes` is not "
+        "`true`, and words are\nfrom a fixed list.",
+        "  - {name: mask, dtype: T, optional: yes}",
+        "  - {name: mask, dtype: T, optional: true}"),
+    TNM_CODE("E0015", "an invalid name",
+             "Plugins, operators, parameters and operands are lower case; type "
+             "variables and\ndimensions are upper case. Names of parameters "
+             "and operands become C and occur in\nexpressions, so keywords and "
+             "function names are taken. Functions of yours are C\nidentifiers "
+             "that do not begin with `tn_`.",
+             "  - {name: register, type: int}", "  - {name: slot, type: int}"),
     TNM_CODE(
         "E0016", "a name is taken",
         "Within an operator, parameters and operands share one set of "
@@ -113,17 +113,18 @@ const tnm_code tnm_codes_form[] = {
     TNM_CODE("E0018", "releases that contradict each other",
              "`since` counts releases of the plugin: never above `release` in "
              "plugin.yaml, never\nbelow that of the operator, never decreasing "
-             "within a list, because the order is ABI\nand what is new stands "
-             "at the end.",
+             "within a list, because the order is ABI\nand new items are at "
+             "the end.",
              "  - {name: a, type: float, since: 2}\n"
              "  - {name: b, type: float, since: 1}",
              "  - {name: b, type: float, since: 1}\n"
              "  - {name: a, type: float, since: 2}"),
-    TNM_CODE("E0019", "not a summary",
-             "Summaries stand in lists, under each other: one line, with a "
-             "capital, without a full\nstop. Longer text belongs in `doc`.",
-             "  summary: computes the sigmoid.",
-             "  summary: Sigmoid of every element"),
+    TNM_CODE(
+        "E0019", "not a summary",
+        "Summaries are printed in lists, under each other: one line, with a "
+        "capital, without a full\nstop. Longer text belongs in `doc`.",
+        "  summary: computes the sigmoid.",
+        "  summary: Sigmoid of every element"),
     TNM_CODE(
         "E0020", "a value that its parameter does not take",
         "A default, or a value in an example, is checked like a user's: "
@@ -138,8 +139,7 @@ const tnm_code tnm_codes_form[] = {
              "  - {name: mode, type: enum, values: [fast, exact]}"),
     TNM_CODE("E0022", "an invalid rank",
              "`rank` is the length of a list parameter: a number, a range, or "
-             "the name of a list\nparameter before it, whose length it then "
-             "has.",
+             "the name of a list\nparameter before it, for the same length.",
              "  - {name: stride, type: ints, rank: kernel}\n"
              "  - {name: kernel, type: ints, rank: 1..3}",
              "  - {name: kernel, type: ints, rank: 1..3}\n"
@@ -148,11 +148,11 @@ const tnm_code tnm_codes_form[] = {
         "E0023", "an unknown type",
         "Types are f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool, "
         "the variables of\n`dtypes`, and, for operands, parameters of type "
-        "dtype. A kernel takes a part of what\nits operator does.",
+        "dtype. A kernel accepts a part of the\ntypes of its operator.",
         "  dtypes: {T: [float32]}", "  dtypes: {T: [f32]}"),
     TNM_CODE("E0024", "operands in the wrong order",
-             "Optional inputs stand last, or one variadic input does; hidden "
-             "outputs and one with\n`count` stand last too. So positions mean "
+             "Optional inputs come last, or one variadic input does; hidden "
+             "outputs and one with\n`count` come last too. So positions mean "
              "the same in every call.",
              "  - {name: bias, dtype: T, optional: true}\n"
              "  - {name: weight, dtype: T}",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Explanations of E0080 and on, about built plugins and bindings, and of W0101
- * and on, about manifests that are valid but could be better. Text only.
+ * codes_lints.c: explanations of E0080 and on, about built plugins and
+ * bindings, and of W0101 and on, about manifests that are valid but could be
+ * better. Text only.
  */
 #include <stddef.h>
 
@@ -44,10 +45,10 @@ const tnm_code tnm_codes_lints[] = {
              "  forward: {out: sin(data)}"),
     TNM_CODE(
         "E0086", "not a type of an argument",
-        "Nobody checks a prototype of C when it is called, so types have a "
+        "A call does not check its prototype of C, so types have a "
         "fixed width: int8 int16\nint32 int64 uint8 uint16 uint32 uint64 "
         "float double, and pointers to them; text is const\nchar*. `long` and "
-        "`size_t` differ between machines; write what they are.",
+        "`size_t` differ between machines; write the fixed type.",
         "  - {c: int, pass: size(out)}", "  - {c: int32, pass: size(out)}"),
     TNM_CODE("E0087", "an argument that its type does not hold",
              "A tensor goes into a pointer to its element type, to `const` if "
@@ -61,8 +62,7 @@ const tnm_code tnm_codes_lints[] = {
              "  args: [{c: const float*, pass: x}]"),
     TNM_CODE("E0088", "an operand that a binding cannot have",
              "Each argument is one tensor of a shape that is known before the "
-             "call, and every output\nis passed or is what the function "
-             "returns.",
+             "call, and every output\nis passed or returned by the function.",
              "  outputs: [{name: out, ...}]\n"
              "  args: [{c: const float*, pass: x}]",
              "  outputs: [{name: out, ...}]\n"
@@ -80,9 +80,9 @@ const tnm_code tnm_codes_lints[] = {
         "a "
         "number, and the\nothers stay, so is every output. Tenon derives "
         "gradients of gradients from it, of any\norder. Every input that is "
-        "differentiated stands in one or more, and its gradient then\nreads "
-        "neither an output nor the value of another of its group. It stands "
-        "beside\n`kernel: backward`, and the operator has no `aux`.",
+        "differentiated is in one or more, and its gradient then\nreads "
+        "neither an output nor the value of another of its group. It goes "
+        "with\n`kernel: backward`, and the operator has no `aux`.",
         "  gradient:\n    kernel: backward\n    needs:\n"
         "      data: [grad.out, weight]\n      weight: [grad.out, data]\n"
         "    linear: [data, weight]",
@@ -92,18 +92,18 @@ const tnm_code tnm_codes_lints[] = {
     TNM_CODE(
         "E0091", "links of a kernel that is not elementwise",
         "`links` names a function that offers links of chains "
-        "(tenon/chain.h): functions that\nhand on in registers what they "
-        "make of one block. An elementwise kernel of the CPU\ncan have "
+        "(tenon/chain.h): functions that\npass the results of one block on in "
+        "registers. An elementwise kernel of the CPU\ncan have "
         "them.",
         "  kernels: [{device: cpu, forward: nn_gate, links: nn_gate_links}]",
         "  kernels: [{device: cpu, forward: nn_gate, links: "
         "nn_gate_links, flags: [elementwise]}]"),
     TNM_CODE(
         "E0092", "a kernel for the cpu that is `async`",
-        "A kernel that is `async` returns when its work stands on the queue "
-        "of its device, and\nwhoever reads what it makes comes behind that on "
-        "the queue. The cpu has none: a call is\nover when its function "
-        "returns, and what reads its outputs runs then. Work is shared out\n"
+        "A kernel that is `async` returns when its work is in the queue of its "
+        "device, and\nreaders of its results follow in that queue. The cpu has "
+        "none: a call is\nover when its function "
+        "returns, and readers of its outputs run then. Work is shared out\n"
         "with `parallel_for`, which returns when all of it is done.",
         "  kernels: [{device: cpu, forward: nn_gate, flags: [async]}]",
         "  kernels: [{device: cpu, forward: nn_gate, flags: [reentrant]}]"),
@@ -144,12 +144,12 @@ const tnm_code tnm_codes_lints[] = {
              "data}]\n"
              "  outputs: [{name: out, dtype: T, shape: data}]"),
     TNM_CODE("W0101", "lint `doc`: an operator without `doc`",
-             "The summary says what it is; `doc` says what becomes of edge "
-             "cases, and why one would\nwant it. It is the text of the manual.",
+             "The summary describes it in a line; `doc` describes edge cases, "
+             "and the reasons to\nuse it. It is the text of the manual.",
              "  summary: Rectifier",
              "  summary: Rectifier\n  doc: Is `max(data, 0)`; NaN stays NaN."),
     TNM_CODE("W0102", "lint `param-doc`: a parameter without `doc`",
-             "Its name says too little to those who only see the manual.",
+             "Its name says too little to readers of the manual.",
              "  - {name: a, type: float, default: 1}",
              "  - {name: a, type: float, default: 1, doc: Slope below zero}"),
     TNM_CODE("W0103", "lint `operand-doc`: an operand without `doc`",
@@ -172,10 +172,11 @@ const tnm_code tnm_codes_lints[] = {
              "  - {name: two, data: [2], out: [4]}",
              "  - {name: two, data: [2], out: [4], grad: {out: [1], data: "
              "[2]}}"),
-    TNM_CODE("W0107", "lint `gradient-why`: no gradient, and no reason",
-             "Who asks for a gradient reads the reason; \"not yet\" and \"it "
-             "is zero almost\neverywhere\" are different answers.",
-             "  gradient: none", "  gradient: {none: true, why: it is a step}"),
+    TNM_CODE(
+        "W0107", "lint `gradient-why`: no gradient, and no reason",
+        "A request for the gradient reports the reason; \"not yet\" and \"it "
+        "is zero almost\neverywhere\" are different answers.",
+        "  gradient: none", "  gradient: {none: true, why: it is a step}"),
     TNM_CODE("W0108", "lint `param-unused`: a parameter that nothing reads",
              "Found where every use can be seen: in operators that are "
              "generated from formulas.",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Explanations of E0051 and on: gradients, kernels and examples. Text only.
+ * codes_rules.c: explanations of E0051 and on: gradients, kernels and examples.
+ * Text only.
  */
 #include <stddef.h>
 
@@ -25,8 +26,8 @@ const tnm_code tnm_codes_rules[] = {
     TNM_CODE(
         "E0053", "a need that is nothing",
         "A gradient may need `grad.<output>`, an input or an output by its "
-        "value, or only\n`shape(...)` of one. What is not listed is freed "
-        "before the backward call.",
+        "value, or only\n`shape(...)` of one. Other operands are freed before "
+        "the backward call.",
         "  needs: {data: [grad, dta]}",
         "  needs: {data: [grad.out, shape(data)]}"),
     TNM_CODE("E0054", "a gradient of no kind, or of two",
@@ -68,7 +69,8 @@ const tnm_code tnm_codes_rules[] = {
              "  kernels: [{device: cpu}]",
              "  kernels: [{device: cpu, forward: nn_pool}]"),
     TNM_CODE("E0059", "a kernel that cannot write",
-             "`writes` lists what a kernel does by itself. `write` is always "
+             "`writes` lists the requests that a kernel handles itself. "
+             "`write` is always "
              "part of it: the host\nlowers `add` and `inplace` to it, not the "
              "other way round.",
              "  writes: [add]", "  writes: [write, add]"),
@@ -79,9 +81,9 @@ const tnm_code tnm_codes_rules[] = {
              "  opgen check --with plugins/nn plugins/cudnn"),
     TNM_CODE("W0061", "an argument may be too narrow",
              "The function of a binding takes an integer that is narrower than "
-             "what the expression may\nbe. Nothing is cut off: such a call "
-             "returns TN_OUT_OF_RANGE. A parameter's `min` and `max`\nsay what "
-             "it may be; sizes may be up to 2^31 - 1 without a warning.",
+             "the values of the\nexpression. Nothing is cut off: such a call "
+             "returns TN_OUT_OF_RANGE. A parameter's `min` and `max`\nlimit "
+             "its values; sizes may be up to 2^31 - 1 without a warning.",
              "  - {c: int16, pass: size(out)}",
              "  - {c: int32, pass: size(out)}"),
     TNM_CODE("E0062", "lists that are not a tensor",
@@ -113,8 +115,8 @@ const tnm_code tnm_codes_rules[] = {
              "  forward: {out: floor(data)}\n"
              "  gradient: {formula: {data: 0}}"),
     TNM_CODE("E0067", "nothing to differentiate",
-             "`gradient: auto` needs the formulas of `forward`; what a "
-             "hand-written kernel computes,\nopgen does not know.",
+             "`gradient: auto` needs the formulas of `forward`; opgen does not "
+             "know\nthe function of a hand-written kernel.",
              "  kernels: [{device: cpu, forward: acme_cube_cpu}]\n"
              "  gradient: auto",
              "  forward: {out: data^3}\n  gradient: auto"),
@@ -127,10 +129,10 @@ const tnm_code tnm_codes_rules[] = {
              "  dtypes: {T: [f32, i32]}\n  forward: {out: exp(data)}",
              "  dtypes: {T: [f32, f64]}\n  forward: {out: exp(data)}"),
     TNM_CODE("E0069", "a graph that is none",
-             "Under `gradient: {graph: ...}` stand calls of operators, "
+             "`gradient: {graph: ...}` contains calls of operators, "
              "`plugin.operator(tensors,\nparameter=value)`, and tensors: "
-             "`grad.<output>`, inputs and outputs. Text stands in\ndouble "
-             "quotes. Arithmetic is written as calls, or as a `formula`.",
+             "`grad.<output>`, inputs and outputs. Text is in\ndouble quotes. "
+             "Arithmetic is written as calls, or as a `formula`.",
              "  graph: {x: 2*grad.out}",
              "  graph: {x: 'elemwise.mul_scalar(grad.out, scalar=2)'}"),
     TNM_CODE("E0070", "the parameters of an example are refused",
@@ -140,14 +142,13 @@ const tnm_code tnm_codes_rules[] = {
              "  examples: [{name: one, data: [1], out: [1]}]",
              "  params: [{name: k, type: int}]\n"
              "  examples: [{name: one, params: {k: 1}, data: [1], out: [1]}]"),
-    TNM_CODE(
-        "E0071", "an example's shape is not the inferred one",
-        "`check` infers the shapes of outputs from the inputs of an "
-        "example. Either the rule\nor the example is wrong; gradients have "
-        "the shape of what they belong to.",
-        "  shape: [N]\n  examples: [{name: two, data: [1, 2], out: [1]}]",
-        "  shape: [N]\n  examples: [{name: two, data: [1, 2], out: [1, "
-        "2]}]"),
+    TNM_CODE("E0071", "an example's shape is not the inferred one",
+             "`check` infers the shapes of outputs from the inputs of an "
+             "example. Either the rule\nor the example is wrong; gradients "
+             "have the shape of their operands.",
+             "  shape: [N]\n  examples: [{name: two, data: [1, 2], out: [1]}]",
+             "  shape: [N]\n  examples: [{name: two, data: [1, 2], out: [1, "
+             "2]}]"),
     TNM_CODE(
         "E0072", "the inputs of an example do not fit the operator",
         "Their shapes or types contradict the rules of the operator or its "
@@ -157,9 +158,9 @@ const tnm_code tnm_codes_rules[] = {
         "  inputs: [{name: a, dtype: T}, {name: b, dtype: T, shape: a}]\n"
         "  examples: [{name: two, a: [1, 2], b: [1, 1], out: [2, 3]}]"),
     TNM_CODE("E0073", "the host refuses the operator",
-             "`check` registers every operator as a host does. What only the "
-             "host's rules find, such\nas defaults whose lengths contradict "
-             "each other, is reported with the host's words.",
+             "`check` registers every operator as a host does. Mistakes that "
+             "only the host finds, such\nas defaults with contradictory "
+             "lengths, are reported with the host's words.",
              "  - {name: kernel, type: ints, rank: 2, default: [3, 3]}\n"
              "  - {name: stride, type: ints, rank: kernel, default: 1}\n"
              "  - {name: pad, type: ints, rank: stride, default: [0, 0, 0]}",
@@ -177,7 +178,7 @@ const tnm_code tnm_codes_rules[] = {
              "  - {name: use_a, type: bool, default: false}"),
     TNM_CODE("E0075", "a call that the operator does not take",
              "The graph of a gradient calls an operator of the same plugin, or "
-             "of one behind\n`--with`, which is not there, has another "
+             "of one after\n`--with`, which does not exist, has another "
              "interface, other inputs, other parameters or\nother shapes; or "
              "the result has another shape than the input. Operators of\n"
              "plugins that are not given are looked at when the gradient is "

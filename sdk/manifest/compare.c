@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
- * compare.c: whether the tables in memory are those that were encoded. Walks
- * the bytes and the tables side by side and takes no memory, because it runs
- * at every load.
+ * compare.c: compares tables in memory with encoded ones. Walks the bytes and
+ * the tables in parallel and allocates nothing, because it runs at every load.
  */
 #include <inttypes.h>
 #include <string.h>
 
 #include "tables.h"
 
-/* Where the walk is: a member, or an element of one, inside `up`. */
+/* The place of the walk: a member, or an element of one, inside `up`. */
 typedef struct path {
   const struct path *up;
   const char *name;
-  int64_t index; /* -1: not an element */
+  int64_t index; /* -1 if it is no element */
 } path;
 
 typedef struct comparison {
-  tnm_reader reader;
-  tn__buf message; /* filled with the first difference */
+  tnm_byte_reader reader;
+  tn__buf message; /* gets the first difference */
   bool differs;
 } comparison;
 
@@ -54,7 +53,7 @@ static void put_view(tn__buf *out, tnm_view view) {
                 view.n > SHOWN ? "..." : "");
 }
 
-/* Two numbers of the form of `m`. */
+/* Compares two numbers of the form of `m`. */
 static void same_raw(comparison *c, const path *p, const tnm_member *m,
                      const uint64_t raw[2]) {
   if (c->reader.why || raw[0] == raw[1]) return;
@@ -83,11 +82,11 @@ static void same_text(comparison *c, const path *p, const char *have) {
   tn__buf_add(&c->message, " in the descriptor");
 }
 
-static void missing(comparison *c, const path *p) {
+static void report_missing(comparison *c, const path *p) {
   c->differs = true;
   put_path(&c->message, p);
   tn__buf_add(&c->message,
-              " stands in the note, but is NULL in the "
+              " is in the note, but is NULL in the "
               "descriptor");
 }
 
@@ -106,11 +105,11 @@ static void same_element(comparison *c, const path *p, const tnm_member *m,
     same_raw(c, p, &number,
              (uint64_t[2]){tnm_read_varint(&c->reader, UINT64_MAX), wide});
   } else {
-    const void *element = tnm_element(m, array, i);
+    const void *element = tnm_get_element(m, array, i);
     if (element)
       same_struct(c, p, m->of, element);
     else
-      missing(c, p);
+      report_missing(c, p);
   }
 }
 
@@ -120,7 +119,7 @@ static void same_array(comparison *c, path *p, const tnm_member *m,
   const path length = {p, "length", -1};
   uint32_t n = tnm_read_count(&c->reader, m);
   same_raw(c, &length, &number, (uint64_t[2]){n, have});
-  if (n && !array && !c->differs) missing(c, p);
+  if (n && !array && !c->differs) report_missing(c, p);
   for (size_t i = 0; i < n && !c->differs && !c->reader.why; ++i) {
     p->index = (int64_t)i;
     same_element(c, p, m, array);
@@ -142,12 +141,12 @@ static void same_member(comparison *c, path *p, const tnm_table *table,
   }
 }
 
-/* What an older writer did not know must be zero. */
+/* A member that an older writer did not know must be zero. */
 static void same_as_zero(comparison *c, path *p, const tnm_table *table,
                          const void *object, const tnm_member *m) {
   bool zero = false;
   if (m->form <= TNM_F64)
-    zero = tnm_get(table, object, m) == 0;
+    zero = tnm_get_scalar(table, object, m) == 0;
   else if (m->form == TNM_TEXT || m->form == TNM_POINTER)
     zero = tnm_get_pointer(table, object, m) == NULL;
   else
@@ -160,7 +159,7 @@ static void same_as_zero(comparison *c, path *p, const tnm_table *table,
               "descriptor");
 }
 
-/* Equal numbers, which most members are, leave the loop alone. */
+/* Most members are equal numbers: they need no call in this loop. */
 static void same_struct(comparison *c, const path *up, const tnm_table *table,
                         const void *object) {
   const uint8_t *outer = tnm_read_enter(&c->reader, table);
@@ -171,7 +170,7 @@ static void same_struct(comparison *c, const path *up, const tnm_table *table,
     uint64_t raw[2] = {0, 0};
     if (m->form <= TNM_F64 && !ended) {
       raw[0] = tnm_read_scalar(&c->reader, m);
-      raw[1] = tnm_get(table, object, m);
+      raw[1] = tnm_get_scalar(table, object, m);
       if (raw[0] == raw[1]) continue;
       if (table == &tnm_table_plugin && i < TNM_PLUGIN_VERSIONS) continue;
     }
@@ -192,11 +191,11 @@ tn_code tn__tables_compare(const tn__env *env, const tn_plugin *plugin,
                            const void *bytes, size_t n) {
   comparison c = {.differs = false};
   tn_code rc = TN_OK;
-  tnm_reader_open(&c.reader, bytes, n);
+  tnm_byte_reader_open(&c.reader, bytes, n);
   tn__buf_init(&c.message, env);
   same_struct(&c, NULL, &tnm_table_plugin, plugin);
   if (!c.differs)
-    rc = tnm_reader_close(&c.reader);
+    rc = tnm_byte_reader_close(&c.reader);
   else if (c.message.failed)
     rc = tn__fail_memory(0, "a message");
   else

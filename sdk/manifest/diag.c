@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Positioned messages: collecting them in order, one per cause. What they look
- * like stands in print.c.
+ * diag.c: collects messages with positions, in order and one per cause. print.c
+ * renders them.
  */
 #include "diag.h"
 
@@ -43,7 +43,7 @@ size_t tnm_diags_warnings(const tnm_diags *diags) {
   return diags->warnings;
 }
 
-bool tnm_diags_failed(const tnm_diags *diags) {
+bool tnm_diags_has_failed(const tnm_diags *diags) {
   return diags->failed || diags->arena.failed;
 }
 
@@ -51,8 +51,8 @@ tnm_pos tnm_pos_start(uint32_t file) {
   return (tnm_pos){.line = 1, .column = 1, .length = 1, .file = file};
 }
 
-/* What is read twice, by two names on a command line that lead to it, has its
- * mistakes once. */
+/* Two names on a command line may lead to one file. Its mistakes are reported
+ * once. */
 static bool has_file(const tnm_diags *diags, const char *name, const char *text,
                      size_t n, uint32_t *index) {
   for (size_t i = 0; i < diags->files.n; ++i) {
@@ -66,8 +66,8 @@ static bool has_file(const tnm_diags *diags, const char *name, const char *text,
   return false;
 }
 
-uint32_t tnm_diags_file(tnm_diags *diags, const char *name, const char *text,
-                        size_t n) {
+uint32_t tnm_diags_add_file(tnm_diags *diags, const char *name,
+                            const char *text, size_t n) {
   uint32_t known = 0;
   if (has_file(diags, name, text, n, &known)) return known;
   tnm_file *file = tn__arena_alloc(&diags->arena, sizeof *file);
@@ -88,24 +88,25 @@ const tnm_file *tnm_diags_get_file(const tnm_diags *diags, uint32_t index) {
   return index < diags->files.n ? diags->files.v[index] : &none;
 }
 
-const char *tnm_diags_text(const tnm_diags *diags, uint32_t file, size_t *n) {
+const char *tnm_diags_get_text(const tnm_diags *diags, uint32_t file,
+                               size_t *n) {
   const tnm_file *found = tnm_diags_get_file(diags, file);
   *n = found->n;
   return found->text;
 }
 
-/* Bytes of one text. A manifest may hold a word of a megabyte, which nobody
- * wants to read again in a message. */
+/* Most bytes of one text. A manifest may hold a word of a megabyte, which a
+ * message should not repeat. */
 enum { MAX_TEXT = 2000 };
 
-/* Ends a text of MAX_TEXT bytes at a whole character, with three dots. */
-static void shorten(char *text) {
+/* Shortens a text to MAX_TEXT bytes at a whole character, with three dots. */
+static void shorten_text(char *text) {
   size_t n = MAX_TEXT - 3;
   while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80) --n;
   memcpy(text + n, "...", 4);
 }
 
-/* A text is one line, whatever it quotes. */
+/* Replaces line ends: a message is one line, whatever text it quotes. */
 static void make_line(char *text) {
   for (; *text != '\0'; ++text)
     if ((unsigned char)*text < ' ' || *text == 0x7f) *text = ' ';
@@ -122,7 +123,7 @@ static char *format_text(tnm_diags *diags, const char *format, va_list args) {
   char *text = tn__arena_alloc(&diags->arena, n + 1);
   if (text == NULL) return NULL;
   vsnprintf(text, n + 1, format, args);
-  if (wanted > MAX_TEXT) shorten(text);
+  if (wanted > MAX_TEXT) shorten_text(text);
   make_line(text);
   return text;
 }
@@ -134,7 +135,7 @@ int tnm_pos_compare(tnm_pos a, tnm_pos b) {
   return 0;
 }
 
-/* Families lower the same text once per member: one cause, one message. */
+/* Families lower the same text once per member: report one cause once. */
 static bool is_known(const tnm_diags *diags, const tnm_diag_spec *spec,
                      const char *text) {
   for (size_t i = 0; i < diags->by_id.n; ++i) {
@@ -156,7 +157,7 @@ static size_t sorted_place(const tnm_diags *diags, tnm_pos pos) {
   return at;
 }
 
-static bool keep(tnm_diags *diags, tnm_message *message) {
+static bool keep_message(tnm_diags *diags, tnm_message *message) {
   if (tn__vec_reserve(diags->env, &diags->by_id, 1) != TN_OK ||
       tn__vec_reserve(diags->env, &diags->sorted, 1) != TN_OK)
     return false;
@@ -166,14 +167,14 @@ static bool keep(tnm_diags *diags, tnm_message *message) {
   return true;
 }
 
-static void count(tnm_diags *diags, const tnm_diag_spec *spec) {
+static void count_message(tnm_diags *diags, const tnm_diag_spec *spec) {
   if (spec->code[0] == 'W')
     ++diags->warnings;
   else
     ++diags->errors;
 }
 
-/* Keeps a message; DROPPED if it cannot. */
+/* Keeps a message; returns DROPPED on failure. */
 static size_t add_message(tnm_diags *diags, const tnm_diag_spec *spec,
                           const char *text) {
   const char *under = spec->under;
@@ -183,22 +184,22 @@ static size_t add_message(tnm_diags *diags, const tnm_diag_spec *spec,
   if (message == NULL) return DROPPED;
   *message = (tnm_message){.spec = *spec, .text = text};
   message->spec.under = under;
-  if (keep(diags, message)) return diags->by_id.n - 1;
+  if (keep_message(diags, message)) return diags->by_id.n - 1;
   diags->failed = true;
   return DROPPED;
 }
 
-size_t tnm_diag(tnm_diags *diags, const tnm_diag_spec *spec, const char *format,
-                ...) {
+size_t tnm_diag_add(tnm_diags *diags, const tnm_diag_spec *spec,
+                    const char *format, ...) {
   bool full = diags->by_id.n == MAX_KEPT;
   va_list args;
   va_start(args, format);
   const char *text = full ? NULL : format_text(diags, format, args);
   va_end(args);
   tnm_diag_spec placed = *spec;
-  if (text != NULL) placed.pos = tnm_diags_in_file(diags, spec->pos);
+  if (text != NULL) placed.pos = tnm_diags_file_pos(diags, spec->pos);
   if (text != NULL && is_known(diags, &placed, text)) return DROPPED;
-  count(diags, &placed);
+  count_message(diags, &placed);
   return text == NULL ? DROPPED : add_message(diags, &placed, text);
 }
 
@@ -209,13 +210,13 @@ static void add_extra(tnm_diags *diags, size_t id, tnm_extra extra) {
   tnm_extra *kept = tn__arena_alloc(&diags->arena, sizeof *kept);
   if (kept == NULL) return;
   *kept = extra;
-  kept->pos = tnm_diags_in_file(diags, extra.pos);
+  kept->pos = tnm_diags_file_pos(diags, extra.pos);
   tnm_extra **tail = &message->extras;
   while (*tail != NULL) tail = &(*tail)->next;
   *tail = kept;
 }
 
-void tnm_diag_note(tnm_diags *diags, size_t id, const char *format, ...) {
+void tnm_diag_add_note(tnm_diags *diags, size_t id, const char *format, ...) {
   va_list args;
   va_start(args, format);
   tnm_extra extra = {.kind = TNM_NOTE};
@@ -224,7 +225,7 @@ void tnm_diag_note(tnm_diags *diags, size_t id, const char *format, ...) {
   add_extra(diags, id, extra);
 }
 
-void tnm_diag_help(tnm_diags *diags, size_t id, const char *format, ...) {
+void tnm_diag_add_help(tnm_diags *diags, size_t id, const char *format, ...) {
   va_list args;
   va_start(args, format);
   tnm_extra extra = {.kind = TNM_HELP};
@@ -233,8 +234,8 @@ void tnm_diag_help(tnm_diags *diags, size_t id, const char *format, ...) {
   add_extra(diags, id, extra);
 }
 
-void tnm_diag_also(tnm_diags *diags, size_t id, tnm_pos pos, const char *format,
-                   ...) {
+void tnm_diag_add_place(tnm_diags *diags, size_t id, tnm_pos pos,
+                        const char *format, ...) {
   va_list args;
   va_start(args, format);
   tnm_extra extra = {.kind = TNM_ALSO, .pos = pos};

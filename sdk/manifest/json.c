@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * json.c: tables as JSON, for `tenon --json` and bindings. Keys are the names
- * of op.h; numbers that stand for names are written as names, TN_NONE as null.
+ * json.c: prints tables as JSON, for `tenon --json` and bindings. Keys are the
+ * names of op.h; numbers with names are written as names, TN_NONE as null.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -80,7 +80,7 @@ static void put_element(tn__buf *out, const tnm_member *m, const void *array,
       put_dtypes(out, ((const uint64_t *)array)[i]);
       break;
     default:
-      put_struct(out, m->of, tnm_element(m, array, i));
+      put_struct(out, m->of, tnm_get_element(m, array, i));
   }
 }
 
@@ -97,7 +97,7 @@ static void put_array(tn__buf *out, const tnm_member *m, const void *array,
 static void put_member(tn__buf *out, const tnm_table *table, const void *object,
                        const tnm_member *m) {
   if (m->form <= TNM_F64) {
-    put_scalar(out, m, tnm_get(table, object, m));
+    put_scalar(out, m, tnm_get_scalar(table, object, m));
     return;
   }
   const void *pointer = tnm_get_pointer(table, object, m);

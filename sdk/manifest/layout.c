@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A manifest in canonical form: its blocks, the comments around them, and the
- * proof that what was written means what was read. docs/fmt.md says
- * what the form is.
+ * layout.c: writes a manifest in canonical form: its blocks and the comments
+ * around them. Afterwards it proves that the result has the same meaning.
+ * docs/fmt.md describes the form.
  */
 #include "layout.h"
 
 #include <string.h>
 
-/* ------------------------------------------------------------------ blocks */
+/* ------------------------------------------------------------------- blocks */
 
 static void write_block(tnm_layout *l, const tnm_syntax *node, size_t indent,
                         const tnm_schema *schema);
 
-/* Begins a line, unless nothing was written yet. */
+/* Begins a line, unless the output is empty. */
 static void begin_line(tnm_layout *l, size_t indent) {
   if (l->out->n > 0 && l->out->s[l->out->n - 1] != '\n')
     tn__buf_bytes(l->out, "\n", 1);
@@ -26,13 +26,13 @@ static void empty_line(tnm_layout *l) {
   tn__buf_bytes(l->out, "\n", 1);
 }
 
-/* `first` may not begin with an empty line. */
+/* `first` forbids an empty line at the beginning. */
 static void write_comments(tnm_layout *l, const tnm_comment *comments,
                            size_t indent, bool first) {
   for (const tnm_comment *c = comments; c != NULL; c = c->next) {
     if (c->blank && !first) empty_line(l);
     begin_line(l, indent);
-    tnm_copy(l, c->begin, c->end);
+    tnm_copy_bytes(l, c->begin, c->end);
     first = false;
   }
 }
@@ -40,45 +40,45 @@ static void write_comments(tnm_layout *l, const tnm_comment *comments,
 static bool is_block(const tnm_layout *l, const tnm_syntax *node,
                      const tnm_schema *schema, size_t column) {
   if (node->kind != TNM_LIST && node->kind != TNM_MAP) return false;
-  return !node->flow || tnm_becomes_block(l, node, schema, column);
+  return !node->flow || tnm_needs_block(l, node, schema, column);
 }
 
-/* Comments on the first entry of a block that begins behind a dash stand above
- * the dash. */
+/* A comment on the first entry of a block after a dash is written above the
+ * dash. */
 static void write_lead(tnm_layout *l, const tnm_syntax *node, size_t indent,
                        bool *first) {
   write_comments(l, node->before, indent, *first);
   *first = *first && node->before == NULL;
 }
 
-/* What stood behind brackets that became a block stands behind its key, far
- * from the column that it had. */
+/* Writes comments after brackets that became a block: they follow the key, far
+ * from their original column. */
 static void write_moved(tnm_layout *l, const tnm_comment *comments) {
   if (comments == NULL) return;
   tnm_comment near = *comments;
   near.column = 1;
-  tnm_comments_behind(l, &near, TNM_GAP);
+  tnm_write_trailing(l, &near, TNM_GAP);
 }
 
 static void write_entry_value(tnm_layout *l, const tnm_syntax *node,
                               size_t indent, const tnm_schema *schema) {
   if (node->begin != node->end || node->kind != TNM_SCALAR)
     tn__buf_bytes(l->out, " ", 1);
-  if (!is_block(l, node, schema, tnm_column(l))) {
+  if (!is_block(l, node, schema, tnm_current_column(l))) {
     tnm_write_value(l, node, indent, schema);
-    if (!node->block) tnm_comments_behind(l, node->head, TNM_GAP);
-    tnm_comments_behind(l, node->trail, TNM_GAP);
+    if (!node->block) tnm_write_trailing(l, node->head, TNM_GAP);
+    tnm_write_trailing(l, node->trail, TNM_GAP);
     return;
   }
   if (l->out->n > 0 && l->out->s[l->out->n - 1] == ' ') --l->out->n;
-  tnm_comments_behind(l, node->head, TNM_GAP);
+  tnm_write_trailing(l, node->head, TNM_GAP);
   if (node->flow) write_moved(l, node->trail);
   write_block(l, node, indent + TNM_INDENT, schema);
 }
 
 static void write_map(tnm_layout *l, const tnm_syntax *node, size_t indent,
                       const tnm_schema *schema, bool behind_dash) {
-  tnm_syntax **children = tnm_ordered(l->arena, schema, node);
+  tnm_syntax **children = tnm_order_keys(l->arena, schema, node);
   bool first = true;
   for (size_t i = 0; i < node->n && children != NULL; ++i) {
     const tnm_syntax *c = children[i];
@@ -88,13 +88,14 @@ static void write_map(tnm_layout *l, const tnm_syntax *node, size_t indent,
       begin_line(l, indent);
     }
     first = false;
-    tnm_copy(l, c->key, c->key_end);
+    tnm_copy_bytes(l, c->key, c->key_end);
     tn__buf_bytes(l->out, ":", 1);
-    write_entry_value(l, c, indent, tnm_schema_below(schema, c->name));
+    write_entry_value(l, c, indent, tnm_schema_of_value(schema, c->name));
   }
 }
 
-/* A block behind a dash: what stands above its first line, in this order. */
+/* Writes the comments above the first line of a block after a dash, in this
+ * order. */
 static void write_item_lead(tnm_layout *l, const tnm_syntax *node,
                             size_t indent, const tnm_schema *schema,
                             bool *first) {
@@ -104,7 +105,7 @@ static void write_item_lead(tnm_layout *l, const tnm_syntax *node,
   write_comments(l, node->flow ? node->trail : NULL, indent, *first);
   *first = *first && node->head == NULL && (!node->flow || !node->trail);
   if (node->kind == TNM_LIST || node->n == 0) return;
-  tnm_syntax **children = tnm_ordered(l->arena, schema, node);
+  tnm_syntax **children = tnm_order_keys(l->arena, schema, node);
   if (children != NULL) write_lead(l, children[0], indent, first);
 }
 
@@ -113,8 +114,8 @@ static void write_item(tnm_layout *l, const tnm_syntax *node, size_t indent,
   tn__buf_bytes(l->out, "- ", 2);
   if (!is_block(l, node, schema, indent + TNM_INDENT)) {
     tnm_write_value(l, node, indent, schema);
-    if (!node->block) tnm_comments_behind(l, node->head, TNM_GAP);
-    tnm_comments_behind(l, node->trail, TNM_GAP);
+    if (!node->block) tnm_write_trailing(l, node->head, TNM_GAP);
+    tnm_write_trailing(l, node->trail, TNM_GAP);
     return;
   }
   if (node->kind == TNM_MAP) {
@@ -148,7 +149,7 @@ static void write_block(tnm_layout *l, const tnm_syntax *node, size_t indent,
   write_comments(l, node->tail, indent, false);
 }
 
-/* --------------------------------------------------------------- documents */
+/* ---------------------------------------------------------------- documents */
 
 static void write_page(tnm_layout *l, const tnm_page *page, bool first) {
   const tnm_syntax *root = page->root;
@@ -157,7 +158,7 @@ static void write_page(tnm_layout *l, const tnm_page *page, bool first) {
   if (page->marked || !first) {
     begin_line(l, 0);
     tn__buf_bytes(l->out, "---", 3);
-    tnm_comments_behind(l, page->mark, 1);
+    tnm_write_trailing(l, page->mark, 1);
   }
   write_comments(l, page->top, 0, true);
   if (root == NULL) return;
@@ -170,16 +171,15 @@ static void write_page(tnm_layout *l, const tnm_page *page, bool first) {
   if (root->begin == root->end && root->kind == TNM_SCALAR) return;
   begin_line(l, 0);
   tnm_write_value(l, root, 0, schema);
-  tnm_comments_behind(l, root->trail, TNM_GAP);
+  tnm_write_trailing(l, root->trail, TNM_GAP);
   write_comments(l, root->tail, 0, false);
 }
 
 static tn_code refuse_keys(const char *name) {
-  return tn__fail(
-      TN_UNSUPPORTED,
-      "%s: a key behind `?`, or of several lines, is not formatted; "
-      "write `key: value`",
-      name);
+  return tn__fail(TN_UNSUPPORTED,
+                  "%s: a key after `?`, or of several lines, is not formatted; "
+                  "write `key: value`",
+                  name);
 }
 
 static tn_code write_pages(tn__arena *arena, const tnm_text *text,
@@ -196,7 +196,7 @@ static tn_code write_pages(tn__arena *arena, const tnm_text *text,
   return tn__fail_memory(text->n, "a formatted manifest");
 }
 
-/* ------------------------------------------------------------- the meaning */
+/* -------------------------------------------------------------- the meaning */
 
 static bool is_same(const tnm_tree *a, const tnm_tree *b);
 
@@ -215,7 +215,7 @@ static bool is_same_list(const tnm_tree *a, const tnm_tree *b) {
   return true;
 }
 
-/* Whether two trees differ in nothing but the order of keys. */
+/* Tests whether two trees differ only in the order of keys. */
 static bool is_same(const tnm_tree *a, const tnm_tree *b) {
   if (a->kind != b->kind || a->n != b->n) return false;
   if (a->kind == TNM_SCALAR)
@@ -226,7 +226,7 @@ static bool is_same(const tnm_tree *a, const tnm_tree *b) {
 static bool is_same_text(tn__arena *arena, tnm_diags *diags, const char *name,
                          const tnm_tree *before, const tn__buf *after) {
   tnm_tree *tree;
-  const uint32_t file = tnm_diags_file(diags, name, after->s, after->n);
+  const uint32_t file = tnm_diags_add_file(diags, name, after->s, after->n);
   if (!tnm_tree_read(arena, diags, file, &tree)) return false;
   const tnm_tree *a = before, *b = tree;
   for (; a != NULL && b != NULL; a = a->next, b = b->next)
@@ -234,13 +234,13 @@ static bool is_same_text(tn__arena *arena, tnm_diags *diags, const char *name,
   return a == NULL && b == NULL;
 }
 
-/* Reads the result again, apart from the messages for the user. */
-static tn_code prove(tn__arena *arena, const char *name, const tnm_tree *before,
-                     const tn__buf *after) {
+/* Reads the result again; its messages are not shown to the user. */
+static tn_code prove_same(tn__arena *arena, const char *name,
+                          const tnm_tree *before, const tn__buf *after) {
   tnm_diags *diags = tnm_diags_create(arena->env);
   if (diags == NULL) return TN_OUT_OF_MEMORY;
   const bool same = is_same_text(arena, diags, name, before, after);
-  const bool failed = arena->failed || tnm_diags_failed(diags);
+  const bool failed = arena->failed || tnm_diags_has_failed(diags);
   tnm_diags_release(diags);
   if (failed) return tn__fail_memory(after->n, "a formatted manifest");
   if (same) return TN_OK;
@@ -256,7 +256,7 @@ tn_code tnm_layout_text(const tn__env *env, tnm_diags *diags, uint32_t file,
   tnm_tree *before;
   size_t n;
   const size_t errors = tnm_diags_errors(diags);
-  const char *text = tnm_diags_text(diags, file, &n);
+  const char *text = tnm_diags_get_text(diags, file, &n);
   tn__arena_init(&arena, env);
   const tnm_text whole = {.path = name, .text = text, .n = n};
   tn_code code = TN_INVALID;
@@ -264,7 +264,7 @@ tn_code tnm_layout_text(const tn__env *env, tnm_diags *diags, uint32_t file,
       tnm_tree_read(&arena, diags, file, &before) &&
       tnm_diags_errors(diags) == errors)
     code = write_pages(&arena, &whole, out);
-  if (code == TN_OK) code = prove(&arena, name, before, out);
+  if (code == TN_OK) code = prove_same(&arena, name, before, out);
   if (arena.failed) code = tn__fail_memory(n, "a formatted manifest");
   tn__arena_deinit(&arena);
   return code;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Writes one value of a manifest: a scalar as it stands, and what stands in
- * brackets on one line, or on as many as it needs. Blocks are layout.c's.
+ * layout_value.c: writes one value of a manifest: a scalar unchanged, and
+ * brackets on one line or on several if necessary. layout.c writes blocks.
  */
 #include <string.h>
 
@@ -15,41 +15,41 @@ static size_t width_of(const char *text, size_t n) {
   return width;
 }
 
-size_t tnm_column(const tnm_layout *l) {
+size_t tnm_current_column(const tnm_layout *l) {
   size_t begin = l->out->n;
   while (begin > 0 && l->out->s[begin - 1] != '\n') --begin;
   return width_of(l->out->s + begin, l->out->n - begin);
 }
 
-void tnm_copy(tnm_layout *l, size_t begin, size_t end) {
+void tnm_copy_bytes(tnm_layout *l, size_t begin, size_t end) {
   tn__buf_bytes(l->out, l->text + begin, end - begin);
 }
 
-static void blanks(tnm_layout *l, size_t n) {
+static void write_blanks(tnm_layout *l, size_t n) {
   for (size_t i = 0; i < n; ++i) tn__buf_bytes(l->out, " ", 1);
 }
 
 void tnm_new_line(tnm_layout *l, size_t indent) {
   tn__buf_bytes(l->out, "\n", 1);
-  blanks(l, indent);
+  write_blanks(l, indent);
 }
 
-void tnm_comments_behind(tnm_layout *l, const tnm_comment *comments,
-                         size_t gap) {
+void tnm_write_trailing(tnm_layout *l, const tnm_comment *comments,
+                        size_t gap) {
   if (comments == NULL) return;
   const size_t wanted = comments->column - 1;
-  const size_t least = tnm_column(l) + gap;
+  const size_t least = tnm_current_column(l) + gap;
   const size_t column = wanted > least ? wanted : least;
   for (const tnm_comment *c = comments; c != NULL; c = c->next) {
     if (c != comments) tn__buf_bytes(l->out, "\n", 1);
-    blanks(l, column - tnm_column(l));
-    tnm_copy(l, c->begin, c->end);
+    write_blanks(l, column - tnm_current_column(l));
+    tnm_copy_bytes(l, c->begin, c->end);
   }
 }
 
-/* ----------------------------------------------------------------- scalars */
+/* ------------------------------------------------------------------ scalars */
 
-/* The next line of a text in pieces: [*begin, *end) without the blanks around
+/* The next line of a text in parts: [*begin, *end) without the blanks around
  * it. False at the end. */
 typedef struct pieces {
   const char *text;
@@ -80,8 +80,8 @@ static bool is_one_line(const tnm_layout *l, const tnm_syntax *node) {
   return memchr(l->text + node->begin, '\n', node->end - node->begin) == NULL;
 }
 
-/* Lines fold into one where none is empty and none ends in an escape. */
-static bool folds(const tnm_layout *l, const tnm_syntax *node) {
+/* Lines can be joined to one if none is empty and none ends in an escape. */
+static bool can_fold(const tnm_layout *l, const tnm_syntax *node) {
   const bool escapes = node->end > node->begin && l->text[node->begin] == '"';
   pieces p = pieces_of(l, node);
   while (next_piece(&p))
@@ -90,16 +90,17 @@ static bool folds(const tnm_layout *l, const tnm_syntax *node) {
   return true;
 }
 
-/* Holds a scalar of several lines that do not fold. */
-static bool is_stiff(const tnm_layout *l, const tnm_syntax *node) {
-  if (node->kind == TNM_SCALAR) return !is_one_line(l, node) && !folds(l, node);
+/* Tests for a scalar of several lines that cannot be joined. */
+static bool is_unfoldable(const tnm_layout *l, const tnm_syntax *node) {
+  if (node->kind == TNM_SCALAR)
+    return !is_one_line(l, node) && !can_fold(l, node);
   for (const tnm_syntax *c = node->first; c != NULL; c = c->next)
-    if (is_stiff(l, c)) return true;
+    if (is_unfoldable(l, c)) return true;
   return false;
 }
 
-/* A piece of prose whose commas YAML has read: `, ` between its parts, as the
- * tree has it. `more`: what was written before goes on. */
+/* Writes a part of prose that YAML split at commas: `, ` between its parts, as
+ * in the tree. `more`: it continues the text before. */
 static void write_prose(tnm_layout *l, const pieces *p, bool more) {
   for (size_t i = p->begin; i < p->end; ++i) {
     const char c = l->text[i];
@@ -115,26 +116,26 @@ static void write_folded(tnm_layout *l, const tnm_syntax *node) {
   pieces p = pieces_of(l, node);
   for (bool first = true; next_piece(&p); first = false) {
     const bool ended = l->out->n > 0 && l->out->s[l->out->n - 1] == ' ';
-    blanks(l, first || ended ? 0 : 1);
+    write_blanks(l, first || ended ? 0 : 1);
     if (node->joined)
       write_prose(l, &p, !first);
     else
-      tnm_copy(l, p.begin, p.end);
+      tnm_copy_bytes(l, p.begin, p.end);
   }
 }
 
-/* In as many lines as it has. */
+/* Writes the value in its original number of lines. */
 static void write_lines(tnm_layout *l, const tnm_syntax *node, size_t indent) {
   pieces p = pieces_of(l, node);
   for (bool first = true; next_piece(&p); first = false) {
     if (!first) tnm_new_line(l, p.begin < p.end ? indent : 0);
-    tnm_copy(l, p.begin, p.end);
+    tnm_copy_bytes(l, p.begin, p.end);
   }
 }
 
-/* The number behind a `|`, which counts from the indentation of the entry. */
-static size_t stated_indent(const tnm_layout *l, const tnm_syntax *node,
-                            size_t header) {
+/* The number after a `|`; it counts from the indentation of the entry. */
+static size_t read_indent(const tnm_layout *l, const tnm_syntax *node,
+                          size_t header) {
   for (size_t i = node->begin; i < header; ++i)
     if (l->text[i] >= '1' && l->text[i] <= '9')
       return (size_t)(l->text[i] - '0');
@@ -153,7 +154,7 @@ static size_t indent_of_lines(const tnm_layout *l, size_t at, size_t end) {
   return 0;
 }
 
-/* One line of a `|` text; blanks beyond the indentation are its own. */
+/* Writes one line of a `|` text; blanks beyond the indentation belong to it. */
 static size_t write_text_line(tnm_layout *l, size_t at, size_t end,
                               const size_t indents[2]) {
   size_t eol = at;
@@ -164,16 +165,17 @@ static size_t write_text_line(tnm_layout *l, size_t at, size_t end,
   while (begin < eol && begin - at < indents[0] && l->text[begin] == ' ')
     ++begin;
   tnm_new_line(l, begin < eol ? indents[1] : 0);
-  tnm_copy(l, begin, eol);
+  tnm_copy_bytes(l, begin, eol);
   return next;
 }
 
-/* A text that the file ends in the middle of has no line end; here it gets one,
- * which `-` takes away again. */
+/* The end of the file may cut a text inside a line. Then the text gets a line
+ * end here, and `-` removes it again. */
 static void write_header(tnm_layout *l, const tnm_syntax *node, size_t n) {
   const bool cut = node->end == l->n && l->text[l->n - 1] != '\n';
   for (size_t i = node->begin; i < node->begin + n; ++i)
-    if (!cut || (l->text[i] != '+' && l->text[i] != '-')) tnm_copy(l, i, i + 1);
+    if (!cut || (l->text[i] != '+' && l->text[i] != '-'))
+      tnm_copy_bytes(l, i, i + 1);
   if (cut) tn__buf_add(l->out, "-");
 }
 
@@ -184,8 +186,8 @@ static void write_text(tnm_layout *l, const tnm_syntax *node, size_t indent) {
          strchr(" #\r", l->text[node->begin + header]) == NULL)
     ++header;
   write_header(l, node, header);
-  tnm_comments_behind(l, node->head, TNM_GAP);
-  const size_t stated = stated_indent(l, node, node->begin + header);
+  tnm_write_trailing(l, node->head, TNM_GAP);
+  const size_t stated = read_indent(l, node, node->begin + header);
   const size_t indents[2] = {
       indent_of_lines(l, eol + 1, node->end),
       indent + (stated != 0 ? stated : TNM_INDENT),
@@ -203,10 +205,10 @@ static void write_text(tnm_layout *l, const tnm_syntax *node, size_t indent) {
     if (l->text[at] == '\n') tn__buf_bytes(l->out, "\n", 1);
 }
 
-/* ---------------------------------------------------------------- brackets */
+/* ----------------------------------------------------------------- brackets */
 
-/* A key in braces may do without a value, and then without a colon. The blank
- * behind it keeps prose that comes to stand before it from going on with it. */
+/* A key in braces may have no value, and then no colon. The blank after it
+ * prevents prose before it from continuing with it. */
 static void write_colon(tnm_layout *l, const tnm_syntax *node) {
   const bool empty = node->kind == TNM_SCALAR && node->begin == node->end;
   const char *gap = l->text + node->key_end;
@@ -215,30 +217,31 @@ static void write_colon(tnm_layout *l, const tnm_syntax *node) {
   tn__buf_add(l->out, colon ? ": " : " ");
 }
 
-/* Written on one line, into a buffer. False if that is not possible. */
+/* Writes a value on one line, into a buffer. False if that is impossible. */
 static bool write_flat(tnm_layout *l, const tnm_syntax *node,
                        const tnm_schema *schema) {
   if (node->commented || node->block) return false;
   if (node->kind == TNM_SCALAR) {
     write_folded(l, node);
-    return is_one_line(l, node) || folds(l, node);
+    return is_one_line(l, node) || can_fold(l, node);
   }
   const bool map = node->kind == TNM_MAP;
-  tnm_syntax **children = tnm_ordered(l->arena, map ? schema : NULL, node);
+  tnm_syntax **children = tnm_order_keys(l->arena, map ? schema : NULL, node);
   bool fine = children != NULL;
   tn__buf_bytes(l->out, map ? "{" : "[", 1);
   for (size_t i = 0; i < node->n && fine; ++i) {
     const tnm_syntax *c = children[i];
     if (i > 0) tn__buf_bytes(l->out, ", ", 2);
-    tnm_copy(l, c->key, c->key_end);
+    tnm_copy_bytes(l, c->key, c->key_end);
     if (map) write_colon(l, c);
-    fine = write_flat(l, c, map ? tnm_schema_below(schema, c->name) : schema);
+    fine =
+        write_flat(l, c, map ? tnm_schema_of_value(schema, c->name) : schema);
   }
   tn__buf_bytes(l->out, map ? "}" : "]", 1);
   return fine;
 }
 
-/* Columns that a value takes on one line; SIZE_MAX if it cannot. */
+/* Columns of a value on one line; SIZE_MAX if it needs several. */
 static size_t flat_width(const tnm_layout *l, const tnm_syntax *node,
                          const tnm_schema *schema) {
   tn__buf buf;
@@ -252,8 +255,8 @@ static size_t flat_width(const tnm_layout *l, const tnm_syntax *node,
   return width;
 }
 
-static bool fits(const tnm_layout *l, const tnm_syntax *node,
-                 const tnm_schema *schema, size_t column) {
+static bool fits_line(const tnm_layout *l, const tnm_syntax *node,
+                      const tnm_schema *schema, size_t column) {
   const size_t width = flat_width(l, node, schema);
   return width != SIZE_MAX && column + width <= TNM_MAX_LINE;
 }
@@ -270,45 +273,45 @@ static bool is_broken(const tnm_syntax *node) {
   return false;
 }
 
-bool tnm_becomes_block(const tnm_layout *l, const tnm_syntax *node,
-                       const tnm_schema *schema, size_t column) {
-  if (!node->flow || node->commented || node->n == 0 || is_stiff(l, node))
+bool tnm_needs_block(const tnm_layout *l, const tnm_syntax *node,
+                     const tnm_schema *schema, size_t column) {
+  if (!node->flow || node->commented || node->n == 0 || is_unfoldable(l, node))
     return false;
   if (node->kind == TNM_LIST && !holds_map(node)) return false;
-  return !fits(l, node, schema, column);
+  return !fits_line(l, node, schema, column);
 }
 
-/* A list of numbers: the author's lines stay, and longer ones are broken. */
+/* Writes a list of numbers: keeps the author's lines and breaks longer ones. */
 static void write_filled(tnm_layout *l, const tnm_syntax *node) {
   if (node->kind != TNM_LIST) {
     (void)write_flat(l, node, NULL);
     return;
   }
   tn__buf_bytes(l->out, "[", 1);
-  const size_t column = tnm_column(l);
+  const size_t column = tnm_current_column(l);
   for (const tnm_syntax *c = node->first; c != NULL; c = c->next) {
     if (c != node->first) {
       const size_t width = flat_width(l, c, NULL);
       tn__buf_bytes(l->out, ",", 1);
       if (c->broken || width > TNM_MAX_LINE ||
-          tnm_column(l) + width + 2 > TNM_MAX_LINE)
+          tnm_current_column(l) + width + 2 > TNM_MAX_LINE)
         tnm_new_line(l, column);
       else
-        blanks(l, 1);
+        write_blanks(l, 1);
     }
     write_filled(l, c);
   }
   tn__buf_bytes(l->out, "]", 1);
 }
 
-/* What holds comments, or text that does not fold, stays as it is, moved as a
- * whole. */
+/* A value with comments, or with text that cannot be joined, keeps its form and
+ * moves as a whole. */
 static void write_as_is(tnm_layout *l, const tnm_syntax *node, size_t indent) {
-  const size_t now = tnm_column(l) + 1;
+  const size_t now = tnm_current_column(l) + 1;
   pieces p = pieces_of(l, node);
   for (bool first = true; next_piece(&p); first = false) {
     if (first) {
-      tnm_copy(l, p.begin, p.end);
+      tnm_copy_bytes(l, p.begin, p.end);
       continue;
     }
     size_t column = 0;
@@ -316,7 +319,7 @@ static void write_as_is(tnm_layout *l, const tnm_syntax *node, size_t indent) {
     size_t moved = column + now;
     moved = moved > node->column + indent ? moved - node->column : indent + 1;
     tnm_new_line(l, p.begin < p.end ? moved : 0);
-    tnm_copy(l, p.begin, p.end);
+    tnm_copy_bytes(l, p.begin, p.end);
   }
 }
 
@@ -324,14 +327,15 @@ void tnm_write_value(tnm_layout *l, const tnm_syntax *node, size_t indent,
                      const tnm_schema *schema) {
   if (node->block)
     write_text(l, node, indent);
-  else if (node->joined && folds(l, node))
+  else if (node->joined && can_fold(l, node))
     write_folded(l, node);
   else if (node->kind == TNM_SCALAR)
     write_lines(l, node, indent + TNM_INDENT);
-  else if (node->commented || is_stiff(l, node))
+  else if (node->commented || is_unfoldable(l, node))
     write_as_is(l, node, indent);
   else if (node->kind == TNM_LIST && !holds_map(node) &&
-           (is_broken(node) || !fits(l, node, schema, tnm_column(l))))
+           (is_broken(node) ||
+            !fits_line(l, node, schema, tnm_current_column(l))))
     write_filled(l, node);
   else
     (void)write_flat(l, node, schema);

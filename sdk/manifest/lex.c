@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * lex.c: the tokens of the expression language. Reports nothing: what cannot
- * be a token becomes a bad one, and the parser says so.
+ * lex.c: splits the expression language into tokens. It reports nothing: a
+ * character that begins no token becomes a bad token, and the parser reports
+ * it.
  */
 #include <string.h>
 
 #include "expr.h"
 
-/* The manifest is text in UTF-8 whatever the locale, so no <ctype.h>. */
+/* The manifest is UTF-8 in any locale, so <ctype.h> is not used. */
 static bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
@@ -20,22 +21,23 @@ static bool is_continuation(char c) {
   return ((unsigned char)c & 0xc0u) == 0x80u;
 }
 
-static size_t digits(const char *at) {
+static size_t count_digits(const char *at) {
   size_t n = 0;
   while (is_digit(at[n])) ++n;
   return n;
 }
 
-/* Digits, a fraction, an exponent; one of the first two begins it. What sticks
- * to it belongs to it, so that "0x10" is one bad number rather than a number
- * and a name, and "1.5.2" one rather than two. */
+/* A number has digits, a fraction and an exponent, and begins with one of the
+ * first two. Characters directly after it belong to it. So "0x10" is one bad
+ * number rather than a number and a name, and "1.5.2" one rather than two. */
 static int lex_number(const char *at, size_t *n) {
-  size_t end = digits(at);
+  size_t end = count_digits(at);
   bool bad = false;
-  if (at[end] == '.' && is_digit(at[end + 1])) end += 1 + digits(at + end + 1);
+  if (at[end] == '.' && is_digit(at[end + 1]))
+    end += 1 + count_digits(at + end + 1);
   if (at[end] == 'e' || at[end] == 'E') {
     size_t sign = at[end + 1] == '+' || at[end + 1] == '-' ? 1 : 0;
-    size_t exponent = digits(at + end + 1 + sign);
+    size_t exponent = count_digits(at + end + 1 + sign);
     if (exponent > 0) end += 1 + sign + exponent;
   }
   while (is_name(at[end]) || (at[end] == '.' && is_digit(at[end + 1]))) {
@@ -68,7 +70,7 @@ static size_t lex_character(const char *at) {
   return n;
 }
 
-tnm_token tnm_lex(tnm_lexer *lexer) {
+tnm_token tnm_read_token(tnm_lexer *lexer) {
   while (*lexer->at == ' ') {
     ++lexer->at;
     ++lexer->pos.column;

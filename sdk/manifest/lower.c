@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reading a plugin: plugin.yaml, the files that it lists, and the tables of it
- * all. What stands in one document is read in lower_op.c.
+ * lower.c: reads a plugin: plugin.yaml, the files that it lists, and the tables
+ * of all of them. lower_op.c reads single documents.
  */
 #include <errno.h>
 #include <limits.h>
@@ -9,8 +9,7 @@
 #include "binding.h"
 #include "front.h"
 
-/* ------------------------------------------------------------------- a reader
- */
+/* ----------------------------------------------------------------- a reader */
 
 void tnm_reader_init(tnm_reader *reader, const tn__env *env, tn__arena *arena,
                      tnm_diags *diags) {
@@ -32,8 +31,7 @@ bool tnm_reader_push(tnm_reader *reader, tn__vec *vec, void *item) {
   return false;
 }
 
-/* ----------------------------------------------------------------------- files
- */
+/* -------------------------------------------------------------------- files */
 
 static tn_code read_bytes(const tn__env *env, int fd, size_t n, char **out) {
   char *text = tn__alloc(env, n + 1);
@@ -79,29 +77,31 @@ tn_code tnm_read_file(const tn__env *env, const char *path, size_t max,
   return code;
 }
 
-/* A manifest that could not be read; `pos` is where it is named, if it is. */
+/* Reports a manifest that cannot be read; `pos` is the place that names it, if
+ * there is one. */
 static void report_file(tnm_reader *reader, const char *path,
                         const tnm_tree *named) {
   const char *base = strrchr(path, '/');
   base = base == NULL ? path : base + 1;
-  tnm_pos pos = named == NULL
-                    ? tnm_pos_start(tnm_diags_file(reader->diags, path, "", 0))
-                    : named->pos;
+  tnm_pos pos =
+      named == NULL
+          ? tnm_pos_start(tnm_diags_add_file(reader->diags, path, "", 0))
+          : named->pos;
   tnm_diag_spec spec = {"E0001", pos, NULL};
-  size_t id = tnm_diag(reader->diags, &spec, "cannot read `%s`: %s", base,
-                       tn_error_text());
+  size_t id = tnm_diag_add(reader->diags, &spec, "cannot read `%s`: %s", base,
+                           tn_error_text());
   if (named != NULL)
-    tnm_diag_help(reader->diags, id,
-                  "`operators` lists files beside plugin.yaml");
+    tnm_diag_add_help(reader->diags, id,
+                      "`operators` lists files beside plugin.yaml");
   else if (strcmp(base, "plugin.yaml") == 0)
-    tnm_diag_help(reader->diags, id,
-                  "write one that names the plugin and lists its files of "
-                  "operators: `opgen: 1`, `plugin: NAME`, `release: 1`, "
-                  "`summary`, `license`, `operators: [FILE.yaml]`");
+    tnm_diag_add_help(reader->diags, id,
+                      "write one that names the plugin and lists its files of "
+                      "operators: `opgen: 1`, `plugin: NAME`, `release: 1`, "
+                      "`summary`, `license`, `operators: [FILE.yaml]`");
 }
 
-/* The text of a manifest, freed by the caller: that of the file, or what was
- * given in its place. */
+/* The text of a manifest, freed by the caller: the file's content or its
+ * replacement. */
 static tn_code read_manifest(const tnm_reader *reader, const char *path,
                              char **out, size_t *n) {
   const tnm_text *text = reader->text;
@@ -115,7 +115,7 @@ static tn_code read_manifest(const tnm_reader *reader, const char *path,
   return TN_OK;
 }
 
-/* Reads the documents of one file; false if there is nothing to lower. */
+/* Reads the documents of one file; false if there is none to lower. */
 static bool read_documents(tnm_reader *reader, const char *path,
                            const tnm_tree *named, tnm_tree **documents) {
   char *text;
@@ -128,27 +128,26 @@ static bool read_documents(tnm_reader *reader, const char *path,
     report_file(reader, path, named);
     return false;
   }
-  uint32_t file = tnm_diags_file(reader->diags, path, text, n);
+  uint32_t file = tnm_diags_add_file(reader->diags, path, text, n);
   tn__free(reader->env, text);
   char *copy = tn__arena_text(reader->arena, path, strlen(path));
-  if (copy == NULL || tnm_diags_failed(reader->diags) ||
+  if (copy == NULL || tnm_diags_has_failed(reader->diags) ||
       !tnm_reader_push(reader, &reader->files, copy))
     return false;
-  const char *kept = tnm_diags_text(reader->diags, file, &n);
+  const char *kept = tnm_diags_get_text(reader->diags, file, &n);
   bool ok = tnm_text_check(reader->diags, file, kept, n) &&
             tnm_tree_read(reader->arena, reader->diags, file, documents);
   if (ok && *documents == NULL) {
     tnm_diag_spec spec = {"E0013", tnm_pos_start(file), NULL};
-    size_t id = tnm_diag(reader->diags, &spec, "this manifest is empty");
-    tnm_diag_help(reader->diags, id, "begin it with `opgen: 1`");
+    size_t id = tnm_diag_add(reader->diags, &spec, "this manifest is empty");
+    tnm_diag_add_help(reader->diags, id, "begin it with `opgen: 1`");
   }
   return *documents != NULL;
 }
 
-/* ----------------------------------------------------------------- plugin.yaml
- */
+/* -------------------------------------------------------------- plugin.yaml */
 
-/* What plugin.yaml says, and where the plugin lies. */
+/* The contents of plugin.yaml, and the folder of the plugin. */
 typedef struct package {
   tnm_reader *reader;
   const char *folder; /* "" or ends in '/' */
@@ -162,8 +161,8 @@ static bool split_path(tnm_reader *reader, const char *path, package *p) {
   struct stat info;
   size_t n = strlen(path);
   if (reader->env->os->stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
-    p->folder = tnm_format(reader->arena, "%s%s", path,
-                           n > 0 && path[n - 1] == '/' ? "" : "/");
+    p->folder = tnm_format_text(reader->arena, "%s%s", path,
+                                n > 0 && path[n - 1] == '/' ? "" : "/");
     return p->folder != NULL;
   }
   const char *slash = strrchr(path, '/');
@@ -174,7 +173,7 @@ static bool split_path(tnm_reader *reader, const char *path, package *p) {
   return !reader->arena->failed;
 }
 
-/* A function of the author's, `init` or `fini`. */
+/* Reads the name of an author's function, `init` or `fini`. */
 static const char *read_hook(const package *p, const char *key) {
   const tnm_tree *value = tnm_tree_get(p->tree, key);
   if (value == NULL || !tnm_read_symbol(p->reader->diags, value)) return NULL;
@@ -214,7 +213,7 @@ static void read_head(package *p) {
 
 static bool read_plugin_file(package *p) {
   tnm_reader *reader = p->reader;
-  const char *path = tnm_format(reader->arena, "%splugin.yaml", p->folder);
+  const char *path = tnm_format_text(reader->arena, "%splugin.yaml", p->folder);
   tnm_tree *documents;
   p->tables = TNM_NEW(reader->arena, tn_plugin, 1);
   if (path == NULL || p->tables == NULL ||
@@ -225,8 +224,8 @@ static bool read_plugin_file(package *p) {
   if (documents->next != NULL) {
     tnm_diag_spec spec = {"E0013", documents->next->pos, NULL};
     size_t id =
-        tnm_diag(reader->diags, &spec, "plugin.yaml holds one document");
-    tnm_diag_help(reader->diags, id, "operators stand in files of their own");
+        tnm_diag_add(reader->diags, &spec, "plugin.yaml holds one document");
+    tnm_diag_add_help(reader->diags, id, "operators are in files of their own");
   }
   if (!tnm_check_format(reader, p->tree)) return false;
   if (!tnm_schema_check(reader->diags, &tnm_schema_plugin, p->tree))
@@ -235,8 +234,7 @@ static bool read_plugin_file(package *p) {
   return true;
 }
 
-/* ------------------------------------------------------------------- operators
- */
+/* ---------------------------------------------------------------- operators */
 
 static bool is_file_name(const char *text) {
   const char *allowed =
@@ -251,11 +249,12 @@ static bool check_file_name(tnm_reader *reader, const tnm_tree *item) {
     return false;
   if (is_file_name(item->text)) return true;
   tnm_diag_spec spec = {"E0015", item->pos, NULL};
-  size_t id = tnm_diag(reader->diags, &spec,
-                       "`%.80s` cannot be the name of a manifest", item->text);
-  tnm_diag_help(reader->diags, id,
-                "use letters, digits, `_`, `-`, and `.yaml` at the end, no "
-                "folders");
+  size_t id =
+      tnm_diag_add(reader->diags, &spec,
+                   "`%.80s` cannot be the name of a manifest", item->text);
+  tnm_diag_add_help(reader->diags, id,
+                    "use letters, digits, `_`, `-`, and `.yaml` at the end, no "
+                    "folders");
   return false;
 }
 
@@ -268,7 +267,8 @@ static void lower_documents(tnm_reader *reader, tnm_tree *documents,
 
 static void read_operators(package *p, const tnm_tree *item) {
   tnm_reader *reader = p->reader;
-  const char *path = tnm_format(reader->arena, "%s%s", p->folder, item->text);
+  const char *path =
+      tnm_format_text(reader->arena, "%s%s", p->folder, item->text);
   tnm_tree *documents;
   if (path == NULL || !read_documents(reader, path, item, &documents)) return;
   lower_documents(reader, documents, item->text);
@@ -276,10 +276,10 @@ static void read_operators(package *p, const tnm_tree *item) {
 
 static void report_unlisted(package *p, const tnm_tree *list) {
   tnm_diag_spec spec = {"E0009", list->key_pos, NULL};
-  size_t id = tnm_diag(p->reader->diags, &spec,
-                       "plugin.yaml does not list `%s`", p->only);
-  tnm_diag_help(p->reader->diags, id,
-                "add it at the end of `operators`; their order is ABI");
+  size_t id = tnm_diag_add(p->reader->diags, &spec,
+                           "plugin.yaml does not list `%s`", p->only);
+  tnm_diag_add_help(p->reader->diags, id,
+                    "add it at the end of `operators`; their order is ABI");
 }
 
 static void read_listed(package *p) {
@@ -299,11 +299,10 @@ static void read_listed(package *p) {
   if (!found) report_unlisted(p, list);
 }
 
-/* ------------------------------------------------------- without a plugin.yaml
- */
+/* ---------------------------------------------------- without a plugin.yaml */
 
-/* A plugin that nobody describes: it counts as release 1, and `since` is
- * anything. */
+/* Begins a plugin without plugin.yaml: it counts as release 1, and `since` is
+ * not limited. */
 static void begin_lone(package *p, const char *name) {
   p->tables = TNM_NEW(p->reader->arena, tn_plugin, 1);
   p->reader->name = name;
@@ -311,7 +310,7 @@ static void begin_lone(package *p, const char *name) {
   if (p->tables != NULL) init_tables(p, name);
 }
 
-/* The name of the folder that a file stands in. */
+/* The name of the folder that contains a file. */
 static const char *folder_name(const package *p, const char *path) {
   const tnm_reader *reader = p->reader;
   char real[PATH_MAX];
@@ -320,7 +319,7 @@ static const char *folder_name(const package *p, const char *path) {
   if (slash == NULL) return "";
   *slash = '\0';
   const char *name = strrchr(real, '/');
-  const char *copy = tnm_format(reader->arena, "%s", name ? name + 1 : "");
+  const char *copy = tnm_format_text(reader->arena, "%s", name ? name + 1 : "");
   return copy != NULL ? copy : "";
 }
 
@@ -333,15 +332,17 @@ static bool is_plugin_name(const char *name) {
 
 static void report_folder(const package *p, uint32_t file, const char *name) {
   tnm_diag_spec spec = {"E0015", tnm_pos_start(file), NULL};
-  size_t id = tnm_diag(p->reader->diags, &spec,
-                       "`%.80s`, the name of this folder, cannot be the name "
-                       "of a plugin",
-                       name);
-  tnm_diag_help(p->reader->diags, id,
-                "put a plugin.yaml beside this file that names the plugin");
+  size_t id =
+      tnm_diag_add(p->reader->diags, &spec,
+                   "`%.80s`, the name of this folder, cannot be the name "
+                   "of a plugin",
+                   name);
+  tnm_diag_add_help(p->reader->diags, id,
+                    "put a plugin.yaml beside this file that names the plugin");
 }
 
-/* One operator file that no plugin.yaml lists: its folder names the plugin. */
+/* Reads one operator file that no plugin.yaml lists: its folder names the
+ * plugin. */
 static void read_lone_file(package *p, const char *path) {
   tnm_tree *documents;
   const char *name = folder_name(p, path);
@@ -352,7 +353,7 @@ static void read_lone_file(package *p, const char *path) {
   lower_documents(p->reader, documents, p->only);
 }
 
-/* Operators of no file: the text itself is the plugin. */
+/* Reads operators without a file: the text itself is the plugin. */
 static void read_text(package *p) {
   const tnm_text *text = p->reader->text;
   tnm_tree *documents;
@@ -361,8 +362,7 @@ static void read_text(package *p) {
     lower_documents(p->reader, documents, text->path);
 }
 
-/* ---------------------------------------------------------------------- tables
- */
+/* ------------------------------------------------------------------- tables */
 
 static void add_kernel(const tn_kernel **kernels, uint32_t *n,
                        const tn_kernel *kernel) {
@@ -389,7 +389,7 @@ static void add_target(const tn_target **targets, uint32_t *n,
   targets[(*n)++] = target;
 }
 
-/* A plugin without a line of its author's leaves nothing behind. */
+/* A plugin without code of its author keeps no state, so it can be unloaded. */
 static bool is_generated(const tnm_reader *reader) {
   if (reader->init_symbol != NULL || reader->fini_symbol != NULL) return false;
   for (size_t i = 0; i < reader->operators.n; ++i) {
@@ -429,18 +429,19 @@ static bool fill_tables(package *p) {
   return true;
 }
 
-/* Whether a file is read without a plugin.yaml, because there is none. */
+/* Tests whether a file is read without a plugin.yaml, because there is none. */
 static bool is_lone(const package *p) {
   const tnm_reader *reader = p->reader;
   struct stat info;
   if (p->only == NULL || reader->options == NULL || !reader->options->lone)
     return false;
-  const char *path = tnm_format(reader->arena, "%splugin.yaml", p->folder);
+  const char *path = tnm_format_text(reader->arena, "%splugin.yaml", p->folder);
   return path != NULL && reader->env->os->stat(path, &info) != 0 &&
          errno == ENOENT;
 }
 
-/* Whether the one file to read is not there, whatever plugin.yaml lists. */
+/* Tests whether the one file to read is missing, although plugin.yaml lists
+ * it. */
 static bool is_absent(const package *p, const char *path) {
   const tnm_reader *reader = p->reader;
   struct stat info;
@@ -468,8 +469,8 @@ static bool read_operators_of(package *p, const char *path) {
   return true;
 }
 
-/* A plugin is compiled, or loaded as it stands: what is of the other kind can
- * be had in neither way. A host that registers a text has its functions. */
+/* A plugin is either compiled or loaded as a manifest, and its operators must
+ * fit that. A host that registers a text supplies its own functions. */
 static void check_kinds(const tnm_reader *reader) {
   const tnm_operator *bound = NULL, *compiled = NULL;
   for (size_t i = 0; i < reader->operators.n; ++i) {
@@ -481,11 +482,12 @@ static void check_kinds(const tnm_reader *reader) {
       (reader->text != NULL && reader->text->plugin != NULL))
     return;
   const tnm_diag_spec spec = {"E0085", compiled->pos, "compiled"};
-  const size_t id = tnm_diag(reader->diags, &spec,
-                             "a plugin is compiled, or its operators are all "
-                             "bound to libraries");
-  tnm_diag_also(reader->diags, id, bound->pos, "bound");
-  tnm_diag_help(reader->diags, id, "give each kind a plugin of its own");
+  const size_t id =
+      tnm_diag_add(reader->diags, &spec,
+                   "a plugin is compiled, or its operators are all "
+                   "bound to libraries");
+  tnm_diag_add_place(reader->diags, id, bound->pos, "bound");
+  tnm_diag_add_help(reader->diags, id, "give each kind a plugin of its own");
 }
 
 tn_plugin *tnm_read_tables(tnm_reader *reader, const char *path) {
@@ -498,16 +500,15 @@ tn_plugin *tnm_read_tables(tnm_reader *reader, const char *path) {
     tnm_check_calls(reader);
   if (tnm_diags_errors(reader->diags) == before && !reader->target_only)
     tnm_check_graph_shapes(reader);
-  if (reader->arena->failed || tnm_diags_failed(reader->diags) ||
+  if (reader->arena->failed || tnm_diags_has_failed(reader->diags) ||
       tnm_diags_errors(reader->diags) > before || !fill_tables(&p))
     return NULL;
   return p.tables;
 }
 
-/* ---------------------------------------------------------------------- result
- */
+/* ------------------------------------------------------------------- result */
 
-/* The hash of the encoded tables binds note and descriptor together. */
+/* The hash of the encoded tables ties note and descriptor together. */
 static bool set_hash(const tn__env *env, tn_plugin *tables) {
   tn__buf buf;
   tn__buf_init(&buf, env);
@@ -533,7 +534,7 @@ static bool copy_lists(tnm_plugin *out, const tnm_reader *reader) {
   return true;
 }
 
-/* False if there was a mistake or memory ran out. */
+/* False after a mistake or when memory ran out. */
 static bool read_into(tnm_plugin *out, tnm_reader *reader, const char *path) {
   tn_plugin *tables = tnm_read_tables(reader, path);
   if (tables == NULL || !set_hash(reader->env, tables) ||
@@ -571,7 +572,7 @@ tnm_plugin *tnm_plugin_read_with(const tn__env *env, const char *path,
   const char *name = path != NULL ? path : text->path;
   size_t errors = tnm_diags_errors(diags) - before;
   tn_code rc =
-      out->arena.failed || tnm_diags_failed(diags) || errors == 0
+      out->arena.failed || tnm_diags_has_failed(diags) || errors == 0
           ? tn__fail(TN_OUT_OF_MEMORY, "%s: no memory for its manifest", name)
           : tn__fail(TN_INVALID, "%s: %zu mistakes in its manifest", name,
                      errors);

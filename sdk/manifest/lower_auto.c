@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * `gradient: auto`: the gradients that follow from the formulas of `forward`.
+ * lower_auto.c: lowers `gradient: auto`: the gradients that follow from the
+ * formulas of `forward`.
  */
 #include <string.h>
 
@@ -13,56 +14,60 @@ static void report_obstacle(void *ctx, const tnm_expr *at, int what) {
   if (lower->out->parent != NULL) return;
   if (what == TNM_FLAT) {
     tnm_diag_spec spec = {"W0066", pos, "constant between its jumps"};
-    size_t id = tnm_diag(lower->diags, &spec, "the derivative of %s%s%s is 0",
-                         call ? "`" : "", call ? at->text : "a comparison",
-                         call ? "`" : "");
-    tnm_diag_help(lower->diags, id,
-                  "if that is meant, write the formula that `opgen show` "
-                  "prints: `gradient: {formula: {...}}`");
+    size_t id = tnm_diag_add(lower->diags, &spec,
+                             "the derivative of %s%s%s is 0", call ? "`" : "",
+                             call ? at->text : "a comparison", call ? "`" : "");
+    tnm_diag_add_help(lower->diags, id,
+                      "if that is meant, write the formula that `opgen show` "
+                      "prints: `gradient: {formula: {...}}`");
     return;
   }
   tnm_diag_spec spec = {"E0065", pos, "no derivative here"};
-  size_t id =
-      tnm_diag(lower->diags, &spec, "`%s` cannot be differentiated", at->text);
-  tnm_diag_help(lower->diags, id,
-                "write the gradient yourself: `gradient: {kernel: backward, "
-                "needs: {...}}`, or `gradient: none`");
+  size_t id = tnm_diag_add(lower->diags, &spec, "`%s` cannot be differentiated",
+                           at->text);
+  tnm_diag_add_help(
+      lower->diags, id,
+      "write the gradient yourself: `gradient: {kernel: backward, "
+      "needs: {...}}`, or `gradient: none`");
 }
 
-/* The author's formulas and nothing computed were differentiated; false if one
- * of them is a mistake, or there are none. */
+/* Differentiation uses only formulas of the author; false if one of them is a
+ * mistake, or there are none. */
 static bool check_forward(tnm_lower *lower, const tnm_tree *at) {
   if (lower->out->n_forward == lower->op->n_outputs) return true;
-  /* What a binding excludes, lower_binding.c says. */
+  /* lower_binding.c reports the keys that a binding excludes */
   if (tnm_tree_has(lower->doc, "forward") ||
       tnm_tree_has(lower->doc, "binding"))
     return false;
   tnm_diag_spec spec = {"E0067", at->pos, "nothing to differentiate"};
-  size_t id = tnm_diag(lower->diags, &spec,
-                       "`gradient: auto` without formulas in `forward`");
-  tnm_diag_help(lower->diags, id,
-                "add `forward: {%s: ...}`; or write `gradient: {kernel: "
-                "backward, needs: {...}}` where kernels compute it, "
-                "`gradient: none` where there is none",
-                lower->op->n_outputs > 0
-                    ? lower->operands[TN_OPERAND_OUT].names[0]
-                    : "out");
+  size_t id = tnm_diag_add(lower->diags, &spec,
+                           "`gradient: auto` without formulas in `forward`");
+  tnm_diag_add_help(lower->diags, id,
+                    "add `forward: {%s: ...}`; or write `gradient: {kernel: "
+                    "backward, needs: {...}}` where kernels compute it, "
+                    "`gradient: none` where there is none",
+                    lower->op->n_outputs > 0
+                        ? lower->operands[TN_OPERAND_OUT].names[0]
+                        : "out");
   return false;
 }
 
 static void report_long(tnm_lower *lower, const tnm_tree *at) {
   tnm_diag_spec spec = {"E0037", at->pos, "longer than a formula may be"};
-  size_t id = tnm_diag(lower->diags, &spec,
-                       "the gradient of `forward` has more than %d parts or "
-                       "%d levels",
-                       TNM_EXPR_MAX_NODES, TNM_EXPR_MAX_DEPTH);
-  tnm_diag_help(lower->diags, id,
-                "split the operator, or write the gradient yourself: "
-                "`gradient: {formula: {...}}`");
+  size_t id =
+      tnm_diag_add(lower->diags, &spec,
+                   "the gradient of `forward` has more than %d parts or "
+                   "%d levels",
+                   TNM_EXPR_MAX_NODES, TNM_EXPR_MAX_DEPTH);
+  tnm_diag_add_help(lower->diags, id,
+                    "split the operator, or write the gradient yourself: "
+                    "`gradient: {formula: {...}}`");
 }
 
-/* A derived operator whose gradient does not exist says so when it is asked. */
-static void give_up(tnm_lower *lower, const tnm_tree *at, int status) {
+/* Reports that no gradient can be derived. A derived operator without a
+ * gradient reports it only when the gradient is requested. */
+static void report_underivable(tnm_lower *lower, const tnm_tree *at,
+                               int status) {
   tn_gradient *gradient = lower->gradient;
   if (status == TNM_DERIVE_MEMORY) {
     lower->arena->failed = true;
@@ -111,7 +116,7 @@ static bool derive_all(tnm_lower *lower, const tnm_tree *at,
                             at->pos,
                             tnm_is_summed(lower)};
   const int status = tnm_derive(&d, out);
-  if (status != TNM_DERIVED) give_up(lower, at, status);
+  if (status != TNM_DERIVED) report_underivable(lower, at, status);
   return status == TNM_DERIVED;
 }
 
@@ -129,7 +134,7 @@ void tnm_lower_auto(tnm_lower *lower, const tnm_tree *at,
     return;
   for (uint32_t i = 0; i < n; ++i) {
     if (derived[i] == NULL) continue;
-    /* What a derived operator does not read, a tape need not follow. */
+    /* A tape need not follow inputs that a derived operator does not read. */
     if (lower->out->parent != NULL && is_zero(derived[i])) {
       all[i]->stop = 1;
       continue;
@@ -137,5 +142,5 @@ void tnm_lower_auto(tnm_lower *lower, const tnm_tree *at,
     formulas[i] =
         (tnm_formula){i, derived[i], print_formula(lower, derived[i]), at->pos};
   }
-  tnm_take_formulas(lower, formulas, all);
+  tnm_set_formulas(lower, formulas, all);
 }

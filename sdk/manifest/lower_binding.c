@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * lower_binding.c: `binding:`, a function of an existing library that is the
- * operator. Nothing is compiled, so nothing of the operator may be code, and
- * nobody checks the prototype: types have fixed widths, and there is an
- * example.
+ * lower_binding.c: reads `binding:`, a function of an existing library that
+ * computes the operator. Nothing is compiled, so no part of the operator may be
+ * code. No compiler checks the prototype, so types have fixed widths and an
+ * example is required.
  */
 #include <string.h>
 
@@ -12,21 +12,22 @@ static tnm_diags *diags_of(const tnm_bind *b) {
   return b->lower->diags;
 }
 
-/* ------------------------------------------------------------ the document */
+/* ------------------------------------------------------------- the document */
 
 static void exclude_at(const tnm_bind *b, tnm_pos pos, const char *what,
                        const char *help) {
   tnm_diag_spec spec = {"E0085", pos, "this is code"};
-  size_t id = tnm_diag(diags_of(b), &spec,
-                       "an operator with a binding is not compiled, so it has "
-                       "no `%s`",
-                       what);
-  tnm_diag_also(diags_of(b), id, b->map->key_pos, "bound here");
-  tnm_diag_help(diags_of(b), id, "%s", help);
+  size_t id =
+      tnm_diag_add(diags_of(b), &spec,
+                   "an operator with a binding is not compiled, so it has "
+                   "no `%s`",
+                   what);
+  tnm_diag_add_place(diags_of(b), id, b->map->key_pos, "bound here");
+  tnm_diag_add_help(diags_of(b), id, "%s", help);
 }
 
-static void exclude(const tnm_bind *b, const tnm_tree *other,
-                    const char *help) {
+static void exclude_key(const tnm_bind *b, const tnm_tree *other,
+                        const char *help) {
   exclude_at(b, other->key_pos, other->key, help);
 }
 
@@ -36,21 +37,21 @@ static void refuse_shape_hook(const tnm_bind *b) {
     for (uint32_t i = 0; i < operands->n; ++i) {
       if (operands->v[i]->shape_kind != TN_SHAPE_HOOK) continue;
       const tnm_tree *shape = tnm_tree_get(operands->nodes[i], "shape");
-      exclude(b, shape,
-              "give the shape as a pattern or another operand's name");
+      exclude_key(b, shape,
+                  "give the shape as a pattern or another operand's name");
       return;
     }
   }
 }
 
-/* A gradient in the operator's own formulas or kernels; `auto` is written as a
- * word or as a key. */
+/* Refuses a gradient by the operator's own formulas or kernels; `auto` may be a
+ * word or a key. */
 static void refuse_gradient(const tnm_bind *b, const tnm_tree *gradient) {
   static const char *const kinds[] = {"formula", "kernel", "auto"};
   const char *help = "write `graph: {...}` with calls of other operators";
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i) {
     const tnm_tree *kind = tnm_tree_get(gradient, kinds[i]);
-    if (kind != NULL) exclude(b, kind, help);
+    if (kind != NULL) exclude_key(b, kind, help);
   }
   if (gradient->kind == TNM_SCALAR && strcmp(gradient->text, "auto") == 0)
     exclude_at(b, gradient->pos, "gradient: auto", help);
@@ -60,23 +61,24 @@ static void refuse_code(const tnm_bind *b) {
   static const char *const code[] = {"forward", "kernels"};
   for (size_t i = 0; i < 2; ++i) {
     const tnm_tree *other = tnm_tree_get(b->lower->doc, code[i]);
-    if (other != NULL) exclude(b, other, "keep one of the two");
+    if (other != NULL) exclude_key(b, other, "keep one of the two");
   }
   const tnm_tree *gradient = tnm_tree_get(b->lower->doc, "gradient");
   if (gradient != NULL) refuse_gradient(b, gradient);
   refuse_shape_hook(b);
 }
 
-/* ---------------------------------------------------------------- operands */
+/* ----------------------------------------------------------------- operands */
 
 static void report_operand(const tnm_bind *b, uint32_t list, uint32_t i,
                            const char *why, const char *help) {
   const tnm_operands *operands = &b->lower->operands[list];
   const tnm_tree *name = tnm_tree_get(operands->nodes[i], "name");
   tnm_diag_spec spec = {"E0088", name->pos, NULL};
-  size_t id = tnm_diag(diags_of(b), &spec, "`%s` %s", operands->names[i], why);
-  tnm_diag_also(diags_of(b), id, b->map->key_pos, "bound here");
-  tnm_diag_help(diags_of(b), id, "%s", help);
+  size_t id =
+      tnm_diag_add(diags_of(b), &spec, "`%s` %s", operands->names[i], why);
+  tnm_diag_add_place(diags_of(b), id, b->map->key_pos, "bound here");
+  tnm_diag_add_help(diags_of(b), id, "%s", help);
 }
 
 static void check_operand(const tnm_bind *b, uint32_t list, uint32_t i) {
@@ -102,9 +104,9 @@ static void check_operands(const tnm_bind *b) {
       check_operand(b, list, i);
 }
 
-/* ---------------------------------------------------------------- the keys */
+/* ----------------------------------------------------------------- the keys */
 
-/* A name that the dynamic linker looks up, or the path of a file. */
+/* Tests for a name that the dynamic linker looks up, or the path of a file. */
 static bool is_library(const char *text) {
   return text[0] == '/' || strncmp(text, "./", 2) == 0 ||
          strchr(text, '/') == NULL;
@@ -119,9 +121,10 @@ static bool read_library(tnm_bind *b, const tnm_tree *node,
     return true;
   }
   tnm_diag_spec spec = {"E0014", node->pos, NULL};
-  size_t id = tnm_diag(diags_of(b), &spec,
-                       "invalid value `%.80s`: expected a library", node->text);
-  tnm_diag_help(
+  size_t id =
+      tnm_diag_add(diags_of(b), &spec,
+                   "invalid value `%.80s`: expected a library", node->text);
+  tnm_diag_add_help(
       diags_of(b), id,
       "write a name such as `libm.so.6`, a path that begins with `/`, "
       "or `./` for a file beside this manifest");
@@ -140,8 +143,8 @@ static void read_libraries(tnm_bind *b) {
   }
   if (value->n == 0 || value->n > TNM_MAX_LIBRARIES) {
     tnm_diag_spec spec = {"E0014", value->pos, NULL};
-    tnm_diag(diags_of(b), &spec, "expected one to %d libraries",
-             TNM_MAX_LIBRARIES);
+    tnm_diag_add(diags_of(b), &spec, "expected one to %d libraries",
+                 TNM_MAX_LIBRARIES);
     return;
   }
   for (const tnm_tree *n = value->first; n != NULL; n = n->next)
@@ -163,11 +166,11 @@ static void read_symbol(tnm_bind *b) {
   b->out->symbol = value->text;
   if (is_symbol(value->text)) return;
   tnm_diag_spec spec = {"E0015", value->pos, NULL};
-  tnm_diag(diags_of(b), &spec, "`%.80s` cannot be the name of a function",
-           value->text);
+  tnm_diag_add(diags_of(b), &spec, "`%.80s` cannot be the name of a function",
+               value->text);
 }
 
-/* Not to know whether calls may overlap means that they may not. */
+/* Without a statement of the author, calls may not overlap. */
 static bool may_overlap(const tnm_bind *b) {
   static const char *const words[] = {"one", "any", NULL};
   const tnm_tree *value = tnm_tree_get(b->map, "thread");
@@ -175,7 +178,7 @@ static bool may_overlap(const tnm_bind *b) {
          tnm_read_word(diags_of(b), value, "`any` or `one`", words) == 1;
 }
 
-/* ----------------------------------------------------------------- results */
+/* ------------------------------------------------------------------ results */
 
 static void read_status(tnm_bind *b, const tnm_tree *ok,
                         const tnm_c_type *type) {
@@ -186,8 +189,9 @@ static void read_status(tnm_bind *b, const tnm_tree *ok,
     return;
   }
   tnm_diag_spec spec = {"E0086", ok->key_pos, NULL};
-  size_t id = tnm_diag(diags_of(b), &spec, "a status is an integer");
-  tnm_diag_help(diags_of(b), id, "write `c: int32`, or `to: ...` for a value");
+  size_t id = tnm_diag_add(diags_of(b), &spec, "a status is an integer");
+  tnm_diag_add_help(diags_of(b), id,
+                    "write `c: int32`, or `to: ...` for a value");
 }
 
 static void read_target(tnm_bind *b, const tnm_tree *c, const tnm_tree *to,
@@ -202,8 +206,9 @@ static void read_target(tnm_bind *b, const tnm_tree *c, const tnm_tree *to,
   }
   b->broken = true;
   tnm_diag_spec spec = {"E0087", to->pos, NULL};
-  size_t id = tnm_diag(diags_of(b), &spec, "`%.80s` is no output", to->text);
-  tnm_suggest(diags_of(b), id, to->text, outputs->names, outputs->n);
+  size_t id =
+      tnm_diag_add(diags_of(b), &spec, "`%.80s` is no output", to->text);
+  tnm_suggest_word(diags_of(b), id, to->text, outputs->names, outputs->n);
 }
 
 /* `{c: int32, ok: 0}` or `{c: float, to: out}`. */
@@ -220,14 +225,14 @@ static void read_result(tnm_bind *b, tnm_tree *map) {
   b->out->returns = type.c;
   if (type.c == TNM_C_POINTER) {
     tnm_diag_spec spec = {"E0086", c->pos, "a pointer"};
-    tnm_diag(diags_of(b), &spec,
-             "nothing can be done with a pointer that a "
-             "function returns");
+    tnm_diag_add(diags_of(b), &spec,
+                 "nothing can be done with a pointer that a "
+                 "function returns");
   } else if (ok != NULL && to != NULL) {
     tnm_diag_spec spec = {"E0017", to->key_pos, "second one"};
     size_t id =
-        tnm_diag(diags_of(b), &spec, "`ok` and `to` exclude each other");
-    tnm_diag_also(diags_of(b), id, ok->key_pos, "first one");
+        tnm_diag_add(diags_of(b), &spec, "`ok` and `to` exclude each other");
+    tnm_diag_add_place(diags_of(b), id, ok->key_pos, "first one");
   } else if (ok != NULL) {
     read_status(b, ok, &type);
   } else if (to != NULL) {
@@ -245,15 +250,16 @@ static void read_returns(tnm_bind *b) {
   }
   if (strcmp(value->text, "void") == 0) return;
   tnm_diag_spec spec = {"E0014", value->pos, NULL};
-  size_t id = tnm_diag(diags_of(b), &spec,
-                       "invalid value `%.80s`: expected `void` or a mapping",
-                       value->text);
-  tnm_diag_help(diags_of(b), id,
-                "write `{c: int32, ok: 0}` for a status, `{c: float, to: out}` "
-                "for a value");
+  size_t id = tnm_diag_add(
+      diags_of(b), &spec, "invalid value `%.80s`: expected `void` or a mapping",
+      value->text);
+  tnm_diag_add_help(
+      diags_of(b), id,
+      "write `{c: int32, ok: 0}` for a status, `{c: float, to: out}` "
+      "for a value");
 }
 
-/* --------------------------------------------------------------- arguments */
+/* ---------------------------------------------------------------- arguments */
 
 static bool program_open(tnm_bind *b) {
   const tnm_lower *lower = b->lower;
@@ -281,8 +287,8 @@ static void read_args(tnm_bind *b) {
   }
   if (list->n > TNM_MAX_ARGS) {
     tnm_diag_spec spec = {"E0007", list->key_pos, NULL};
-    tnm_diag(diags_of(b), &spec, "a binding has at most %d arguments",
-             TNM_MAX_ARGS);
+    tnm_diag_add(diags_of(b), &spec, "a binding has at most %d arguments",
+                 TNM_MAX_ARGS);
     b->broken = true;
     return;
   }
@@ -307,7 +313,7 @@ static bool marks_open(tnm_bind *b) {
   return b->dims != NULL;
 }
 
-/* ---------------------------------------------------------------- examples */
+/* ----------------------------------------------------------------- examples */
 
 /* An example without an output would prove nothing. */
 static bool has_output(const tnm_bind *b, const tnm_example *example) {
@@ -323,22 +329,23 @@ static void check_examples(const tnm_bind *b) {
   for (size_t i = 0; i < out->n_examples; ++i)
     if (has_output(b, &out->examples[i])) return;
   tnm_diag_spec spec = {"E0089", b->map->key_pos, NULL};
-  size_t id =
-      tnm_diag(diags_of(b), &spec, "nothing checks the prototype of `%.80s`",
-               b->out->symbol != NULL ? b->out->symbol : "the function");
-  tnm_diag_help(diags_of(b), id,
-                "add `examples:` with inputs and outputs; they are run before "
-                "the operator may be used");
+  size_t id = tnm_diag_add(
+      diags_of(b), &spec, "nothing checks the prototype of `%.80s`",
+      b->out->symbol != NULL ? b->out->symbol : "the function");
+  tnm_diag_add_help(
+      diags_of(b), id,
+      "add `examples:` with inputs and outputs; they are run before "
+      "the operator may be used");
 }
 
 /* --------------------------------------------------------------- the kernel */
 
-/* What the kernel wants of the machine: "cblas_saxpy of libblas.so.3". */
-static const char *requirement(const tnm_bind *b) {
-  const char *text = tnm_format(b->lower->arena, "%s of", b->out->symbol);
+/* The kernel's requirement of the machine: "cblas_saxpy of libblas.so.3". */
+static const char *make_requirement(const tnm_bind *b) {
+  const char *text = tnm_format_text(b->lower->arena, "%s of", b->out->symbol);
   for (uint32_t i = 0; text != NULL && i < b->out->n_libraries; ++i)
-    text = tnm_format(b->lower->arena, "%s%s %s", text, i > 0 ? " or" : "",
-                      b->out->libraries[i]);
+    text = tnm_format_text(b->lower->arena, "%s%s %s", text, i > 0 ? " or" : "",
+                           b->out->libraries[i]);
   return text;
 }
 
@@ -357,8 +364,8 @@ static void make_kernel(tnm_bind *b, bool overlap) {
       .n_dtype_sets = op->n_dtype_vars,
       .when = TN_NONE,
       .op = lower->target_name,
-      .id = tnm_format(lower->arena, "%s.cpu", tnm_kernel_stem(lower)),
-      .requirement = requirement(b),
+      .id = tnm_format_text(lower->arena, "%s.cpu", tnm_kernel_stem(lower)),
+      .requirement = make_requirement(b),
       .dtype_sets = sets};
   for (uint32_t i = 0; i < op->n_outputs; ++i)
     if (op->outputs[i]->inplace != TN_NONE) kernel->writes |= TN_WRITES_INPLACE;

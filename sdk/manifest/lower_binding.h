@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * lower_binding.h: between the files that read `binding:`.
+ * lower_binding.h: shared by the files that read `binding:`.
  *
- * files: lower_binding.c  the keys, the kernel, what excludes what
- *        binding_args.c   one argument or result: its type, what it gets
- *        binding_expression.c
- *                         an argument that is an expression
- *        binding_map.c    `map`: a call for each element
- *        binding_range.c  which values an integer expression may have
+ *   lower_binding.c  the keys, the kernel, keys that exclude each other
+ *   binding_args.c   one argument or result: its type and its value
+ *   binding_expression.c
+ *                    an argument that is an expression
+ *   binding_map.c    `map`: a call for each element
+ *   binding_range.c  the possible values of an integer expression
  */
 #ifndef TENON_MANIFEST_LOWER_BINDING_H_
 #define TENON_MANIFEST_LOWER_BINDING_H_
@@ -23,7 +23,7 @@ typedef struct tnm_bind {
   tnm_bound_arg *dims; /* sources of the dimension variables */
   bool *passed[3];     /* operands that the function gets, by TN_OPERAND_* */
   bool mapped;         /* an argument is an element of the input of `map` */
-  bool broken;         /* an argument or result was a mistake */
+  bool broken;         /* an argument or result is invalid */
 } tnm_bind;
 
 /* A type as written. */
@@ -43,35 +43,35 @@ typedef struct tnm_bind_entry {
 /* False after a message. */
 bool tnm_read_c_type(tnm_diags *diags, const tnm_tree *node, tnm_c_type *out);
 
-/* One entry of `args`. False after a message. */
+/* Reads one entry of `args`. False after a message. */
 bool tnm_read_bound_arg(tnm_bind *bind, tnm_tree *node, tnm_bound_arg *out);
 
 /* Reads an entry that is no operand, number or parameter. False after a
  * message. */
-bool tnm_bind_expression(tnm_bind *bind, const tnm_bind_entry *at,
-                         tnm_bound_arg *out);
+bool tnm_read_bound_expression(tnm_bind *bind, const tnm_bind_entry *at,
+                               tnm_bound_arg *out);
 
-/* A message about `pass` or `c` of an argument; returns its id. */
-size_t tnm_bind_mismatch(tnm_bind *bind, tnm_pos pos, const char *under,
-                         const char *what);
-/* Whether it is a pointer to constant integers. */
+/* Adds a message about `pass` or `c` of an argument; returns its id. */
+size_t tnm_report_mismatch(tnm_bind *bind, tnm_pos pos, const char *under,
+                           const char *what);
+/* Tests for a pointer to constant integers. */
 bool tnm_is_integer_list(const tnm_c_type *type);
 
-/* `map: x`; nothing if it is not there. */
+/* Reads `map: x`; does nothing without it. */
 void tnm_read_map(tnm_bind *bind);
-/* Whether an operand has the shape of the input of `map` by its rule. */
+/* Tests whether a rule gives an operand the shape of the input of `map`. */
 bool tnm_has_map_shape(const tnm_bind *bind, uint32_t list, uint32_t index);
 /* Checks that calls get elements, and that the result has a place for each. */
 void tnm_check_map(tnm_bind *bind);
 
-/* Whether every type that the operand may have is the C type; false after a
- * message at `pos`. */
+/* Tests whether every type of the operand is the C type; false after a message
+ * at `pos`. */
 bool tnm_match_element(tnm_bind *bind, const tn_arg *arg,
                        const tnm_c_type *type, tnm_pos pos);
 
-/* The values that a node may have, as far as its rules and the ranges of
- * parameters tell. Sizes count as numbers up to 2^31 - 1: what is longer is
- * found when it is called. */
+/* The range of a node, as far as its rules and the ranges of parameters
+ * determine it. Sizes count as numbers up to 2^31 - 1; a call checks longer
+ * ones. */
 tnm_range tnm_node_range(const tnm_bind *bind, const tn_node *const *nodes,
                          uint32_t node);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What graphs of gradients call, of the plugin's own operators and of plugins
- * behind `--with`: that there are such operators, and that they take what they
- * are given. A call that fits is made when somebody asks for the gradient;
- * until then nothing else would say that it does not.
+ * lower_calls.c: checks the calls in graphs of gradients, of the plugin's own
+ * operators and of plugins in `--with`: the operators exist and accept their
+ * arguments. Without this check a mistake would appear only when a gradient is
+ * requested.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -10,18 +10,17 @@
 #include "expr.h"
 #include "front.h"
 
-/* Of more operators only the nearest name is told. */
+/* With more operators, the help names only the nearest one. */
 enum { MOST_LISTED = 20 };
 
-static size_t report(tnm_reader *reader, tnm_pos pos, const char *text) {
+static size_t report_call(tnm_reader *reader, tnm_pos pos, const char *text) {
   tnm_diag_spec spec = {"E0075", pos, NULL};
-  return tnm_diag(reader->diags, &spec, "%s", text != NULL ? text : "");
+  return tnm_diag_add(reader->diags, &spec, "%s", text != NULL ? text : "");
 }
 
-/* ---------------------------------------------------------------- the operator
- */
+/* ------------------------------------------------------------- the operator */
 
-/* The operators of the plugin that is called, as far as they are known. */
+/* The operators of the called plugin, as far as they are known. */
 typedef struct known {
   const tn_op **v;
   size_t n;
@@ -43,7 +42,7 @@ static void add_tables(known *to, const tn_plugin *plugin) {
 }
 
 static bool own_operators(tnm_reader *reader, known *out) {
-  const tn_plugin *siblings = tnm_siblings(reader);
+  const tn_plugin *siblings = tnm_read_siblings(reader);
   const size_t n = siblings != NULL ? siblings->n_operators : 0;
   out->v = TNM_NEW(reader->arena, const tn_op *, reader->operators.n + n);
   for (size_t i = 0; out->v != NULL && i < reader->operators.n; ++i) {
@@ -55,13 +54,14 @@ static bool own_operators(tnm_reader *reader, known *out) {
   return out->v != NULL;
 }
 
-/* Those of a plugin that files tell of one by one, or several times. */
-static bool given_operators(tnm_reader *reader, const char *plugin,
-                            known *out) {
-  const tn__vec *givens = tnm_givens(reader);
+/* The operators of a plugin that is described by several files, or several
+ * times. */
+static bool collect_operators(tnm_reader *reader, const char *plugin,
+                              known *out) {
+  const tn__vec *givens = tnm_list_with(reader);
   size_t n = 0, n_givens = 0;
   for (size_t i = 0; i < givens->n; ++i) {
-    const tnm_given *given = givens->v[i];
+    const tnm_with_plugin *given = givens->v[i];
     if (strcmp(given->plugin->name, plugin) != 0) continue;
     n += given->plugin->n_operators;
     out->all = out->all || given->whole;
@@ -69,47 +69,47 @@ static bool given_operators(tnm_reader *reader, const char *plugin,
   }
   out->v = n_givens > 0 ? TNM_NEW(reader->arena, const tn_op *, n) : NULL;
   for (size_t i = 0; out->v != NULL && i < givens->n; ++i) {
-    const tn_plugin *p = ((const tnm_given *)givens->v[i])->plugin;
+    const tn_plugin *p = ((const tnm_with_plugin *)givens->v[i])->plugin;
     if (strcmp(p->name, plugin) == 0) add_tables(out, p);
   }
   return out->v != NULL;
 }
 
-/* False if nothing is known of that plugin. */
+/* False if nothing is known about that plugin. */
 static bool find_operators(tnm_reader *reader, const tnm_call *call,
                            known *out) {
   *out = (known){0};
   if (strcmp(call->plugin, reader->name) == 0)
     return own_operators(reader, out);
-  return given_operators(reader, call->plugin, out);
+  return collect_operators(reader, call->plugin, out);
 }
 
 static void report_unknown(tnm_reader *reader, const tnm_call *call,
                            const known *ops) {
   tnm_names names = {.arena = reader->arena};
-  const size_t id =
-      report(reader, call->pos,
-             tnm_format(reader->arena, "plugin `%s` has no operator `%s`",
-                        call->plugin, call->op));
+  const size_t id = report_call(
+      reader, call->pos,
+      tnm_format_text(reader->arena, "plugin `%s` has no operator `%s`",
+                      call->plugin, call->op));
   for (size_t i = 0; i < ops->n; ++i)
     tnm_names_add(&names, &ops->v[i]->name, 1);
   if (ops->n <= MOST_LISTED)
-    tnm_names_note(&names, reader->diags, id, "it has");
-  tnm_names_help(&names, reader->diags, id, call->op);
+    tnm_names_add_note(&names, reader->diags, id, "it has");
+  tnm_names_add_help(&names, reader->diags, id, call->op);
 }
 
 static void report_interface(tnm_reader *reader, const tnm_call *call,
                              const tn_op *op) {
-  const size_t id = report(
+  const size_t id = report_call(
       reader, call->pos,
-      tnm_format(reader->arena,
-                 "`%s.%s` has interface %" PRIu32 ", called is %" PRId64,
-                 call->plugin, call->op, op->interface, call->interface));
-  tnm_diag_help(reader->diags, id, "write `%s.%s@%" PRIu32 "(...)`",
-                call->plugin, call->op, op->interface);
+      tnm_format_text(reader->arena,
+                      "`%s.%s` has interface %" PRIu32 ", called is %" PRId64,
+                      call->plugin, call->op, op->interface, call->interface));
+  tnm_diag_add_help(reader->diags, id, "write `%s.%s@%" PRIu32 "(...)`",
+                    call->plugin, call->op, op->interface);
 }
 
-/* The operator that is called, NULL if it is none or is not known here. */
+/* The called operator, or NULL if it does not exist or is unknown here. */
 static const tn_op *find_called(tnm_reader *reader, const tnm_call *call) {
   const tn_op *other = NULL;
   known ops;
@@ -126,7 +126,7 @@ static const tn_op *find_called(tnm_reader *reader, const tnm_call *call) {
   return NULL;
 }
 
-const tn_op *tnm_called(tnm_reader *reader, const char *name) {
+const tn_op *tnm_find_called(tnm_reader *reader, const char *name) {
   const char *dot = strchr(name, '.'), *at = strchr(name, '@');
   known ops;
   if (dot == NULL || at == NULL || at < dot) return NULL;
@@ -144,14 +144,13 @@ const tn_op *tnm_called(tnm_reader *reader, const char *name) {
   return NULL;
 }
 
-/* ------------------------------------------------------------------ its inputs
- */
+/* --------------------------------------------------------------- its inputs */
 
 static void note_inputs(tnm_reader *reader, size_t id, const tn_op *op) {
   tnm_names names = {.arena = reader->arena};
   for (uint32_t i = 0; i < op->n_inputs; ++i)
     tnm_names_add(&names, &op->inputs[i]->name, 1);
-  tnm_names_note(&names, reader->diags, id, "its inputs");
+  tnm_names_add_note(&names, reader->diags, id, "its inputs");
 }
 
 static void check_inputs(tnm_reader *reader, const tnm_call *call,
@@ -164,21 +163,20 @@ static void check_inputs(tnm_reader *reader, const tnm_call *call,
   }
   if (call->n_in >= least && call->n_in <= most) return;
   const bool few = call->n_in < least;
-  const size_t id = report(
+  const size_t id = report_call(
       reader, call->pos,
-      tnm_format(reader->arena,
-                 "`%s.%s` takes %s%" PRIu32 " tensor%s, here %s %" PRIu32,
-                 call->plugin, op->name,
-                 least == most ? ""
-                 : few         ? "at least "
-                               : "at most ",
-                 few ? least : most, (few ? least : most) == 1 ? "" : "s",
-                 call->n_in == 1 ? "is" : "are", call->n_in));
+      tnm_format_text(reader->arena,
+                      "`%s.%s` takes %s%" PRIu32 " tensor%s, here %s %" PRIu32,
+                      call->plugin, op->name,
+                      least == most ? ""
+                      : few         ? "at least "
+                                    : "at most ",
+                      few ? least : most, (few ? least : most) == 1 ? "" : "s",
+                      call->n_in == 1 ? "is" : "are", call->n_in));
   note_inputs(reader, id, op);
 }
 
-/* -------------------------------------------------------------- its parameters
- */
+/* ----------------------------------------------------------- its parameters */
 
 static bool is_named(const tn_field *field, const char *name) {
   return strcmp(field->name, name) == 0 ||
@@ -194,25 +192,25 @@ static const tn_field *find_param(const tn_op *op, const char *name) {
 static void report_param(tnm_reader *reader, const tnm_call *call,
                          const tnm_call_param *param, const tn_op *op) {
   tnm_names names = {.arena = reader->arena};
-  const size_t id =
-      report(reader, param->pos,
-             tnm_format(reader->arena, "`%s.%s` has no parameter `%s`",
-                        call->plugin, op->name, param->name));
+  const size_t id = report_call(
+      reader, param->pos,
+      tnm_format_text(reader->arena, "`%s.%s` has no parameter `%s`",
+                      call->plugin, op->name, param->name));
   for (uint32_t i = 0; i < op->n_params; ++i)
     tnm_names_add(&names, &op->params[i]->name, 1);
-  tnm_names_note(&names, reader->diags, id, "it has");
-  tnm_names_help(&names, reader->diags, id, param->name);
+  tnm_names_add_note(&names, reader->diags, id, "it has");
+  tnm_names_add_help(&names, reader->diags, id, param->name);
 }
 
-/* A list in quotes and a parameter of the caller's are what they are when the
- * call is made. */
+/* Tests for a value that can be checked now. A list in quotes and a parameter
+ * of the caller get their values in the call. */
 static bool is_literal(const tn_field *field, const tnm_call_param *param) {
   return param->value.text[0] != '$' && field->type != TN_FIELD_INTS &&
          field->type != TN_FIELD_FLOATS;
 }
 
-/* Whether it stands for a parameter; one that is misspelt is reported as such,
- * and not as missing too. */
+/* Tests whether an argument means this parameter. A misspelt one is reported as
+ * unknown, and not as missing too. */
 static bool is_meant(const tn_op *op, const tn_field *field, const char *name) {
   return is_named(field, name) ||
          (find_param(op, name) == NULL &&
@@ -223,15 +221,16 @@ static void check_once(tnm_reader *reader, const tnm_call *call,
                        const tnm_call_param *param, const tn_field *field) {
   for (const tnm_call_param *p = call->params; p != param; p = p->next) {
     if (!is_named(field, p->name)) continue;
-    /* They are in no certain order. */
+    /* the parameters are in no certain order */
     const bool ahead = p->pos.line != param->pos.line
                            ? p->pos.line < param->pos.line
                            : p->pos.column < param->pos.column;
-    const size_t id =
-        report(reader, (ahead ? param : p)->pos,
-               tnm_format(reader->arena, "parameter `%s` is given twice",
-                          field->name));
-    tnm_diag_also(reader->diags, id, (ahead ? p : param)->pos, "first time");
+    const size_t id = report_call(
+        reader, (ahead ? param : p)->pos,
+        tnm_format_text(reader->arena, "parameter `%s` is given twice",
+                        field->name));
+    tnm_diag_add_place(reader->diags, id, (ahead ? p : param)->pos,
+                       "first time");
     return;
   }
 }
@@ -244,12 +243,13 @@ static void check_missing(tnm_reader *reader, const tnm_call *call,
     for (const tnm_call_param *p = call->params; p != NULL; p = p->next)
       given = given || is_meant(op, field, p->name);
     if (given) continue;
-    const size_t id = report(
-        reader, call->pos,
-        tnm_format(reader->arena, "`%s.%s` wants a value for parameter `%s`",
-                   call->plugin, op->name, field->name));
-    tnm_diag_help(reader->diags, id, "write `%s=...` behind the tensors",
-                  field->name);
+    const size_t id =
+        report_call(reader, call->pos,
+                    tnm_format_text(reader->arena,
+                                    "`%s.%s` wants a value for parameter `%s`",
+                                    call->plugin, op->name, field->name));
+    tnm_diag_add_help(reader->diags, id, "write `%s=...` after the tensors",
+                      field->name);
   }
 }
 

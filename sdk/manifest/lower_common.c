@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What every step of lowering uses: arrays and text in the arena, optional
- * keys, unique names, and the lifecycle of things.
+ * lower_common.c: helpers for every step of lowering: arrays and text in the
+ * arena, optional keys, unique names, and `since` and `deprecated`.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "front.h"
 
-void *tnm_array(tn__arena *arena, size_t n, size_t size) {
+void *tnm_alloc_array(tn__arena *arena, size_t n, size_t size) {
   size_t bytes;
   if (!tn__mul(n == 0 ? 1 : n, size, &bytes)) {
     arena->failed = true;
@@ -16,7 +16,7 @@ void *tnm_array(tn__arena *arena, size_t n, size_t size) {
   return tn__arena_alloc(arena, bytes);
 }
 
-char *tnm_format(tn__arena *arena, const char *format, ...) {
+char *tnm_format_text(tn__arena *arena, const char *format, ...) {
   va_list args;
   va_start(args, format);
   int n = vsnprintf(NULL, 0, format, args);
@@ -51,8 +51,8 @@ bool tnm_unique_add(tnm_unique *names, tnm_diags *diags, const tnm_tree *node) {
   for (size_t i = 0; i < names->n; ++i) {
     if (strcmp(names->v[i]->text, node->text) != 0) continue;
     tnm_diag_spec spec = {"E0016", node->pos, "second time"};
-    size_t id = tnm_diag(diags, &spec, "name `%s` is taken", node->text);
-    tnm_diag_also(diags, id, names->v[i]->pos, "first time");
+    size_t id = tnm_diag_add(diags, &spec, "name `%s` is taken", node->text);
+    tnm_diag_add_place(diags, id, names->v[i]->pos, "first time");
     return false;
   }
   names->v[names->n++] = node;
@@ -63,25 +63,26 @@ const char *tnm_kernel_stem(const tnm_lower *lower) {
   const char *plugin = lower->reader->name;
   const tn_op *op = lower->op;
   if (op->interface == 1)
-    return tnm_format(lower->arena, "%s.%s", plugin, op->name);
-  return tnm_format(lower->arena, "%s.%s.v%u", plugin, op->name, op->interface);
+    return tnm_format_text(lower->arena, "%s.%s", plugin, op->name);
+  return tnm_format_text(lower->arena, "%s.%s.v%u", plugin, op->name,
+                         op->interface);
 }
 
-/* ----------------------------------------------------------------- lifecycle
- */
+/* ---------------------------------------------------------------- lifecycle */
 
 static void check_release(const tnm_reader *reader, const tnm_tree *value,
                           uint32_t number, uint32_t least) {
   tnm_diag_spec spec = {"E0018", value->pos, NULL};
   if (number > reader->release) {
-    size_t id = tnm_diag(reader->diags, &spec,
-                         "release %u is newer than the plugin's, %u", number,
-                         reader->release);
-    tnm_diag_help(reader->diags, id, "raise `release` in plugin.yaml first");
+    size_t id = tnm_diag_add(reader->diags, &spec,
+                             "release %u is newer than the plugin's, %u",
+                             number, reader->release);
+    tnm_diag_add_help(reader->diags, id,
+                      "raise `release` in plugin.yaml first");
   } else if (number < least) {
-    tnm_diag(reader->diags, &spec,
-             "release %u is before %u, when what it belongs to came", number,
-             least);
+    tnm_diag_add(reader->diags, &spec,
+                 "release %u is before %u, the release of its parent", number,
+                 least);
   }
 }
 
@@ -113,9 +114,8 @@ void tnm_check_since(tnm_diags *diags, const tnm_tree *map, const char *what,
   const tnm_tree *value = tnm_tree_get(map, "since");
   tnm_diag_spec spec = {"E0018", value == NULL ? map->pos : value->pos,
                         "decreases"};
-  size_t id = tnm_diag(diags, &spec,
-                       "this %s is of release %u, the one before it of %u",
-                       what, since, before);
-  tnm_diag_help(diags, id,
-                "order is ABI: what is newer stands behind what is older");
+  size_t id = tnm_diag_add(diags, &spec,
+                           "this %s is of release %u, the one before it of %u",
+                           what, since, before);
+  tnm_diag_add_help(diags, id, "order is ABI: newer items follow older ones");
 }

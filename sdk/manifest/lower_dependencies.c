@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * `requires` of plugin.yaml: plugins that are loaded before this one, each with
- * the least release that serves.
+ * lower_dependencies.c: lowers `requires` of plugin.yaml: plugins that are
+ * loaded before this one, each with the least release that suffices.
  */
 #include <string.h>
 
@@ -23,14 +23,14 @@ static bool read_least(tnm_reader *reader, const tnm_tree *entry,
     return false;
   if (parse_least(entry->text, out)) return true;
   tnm_diag_spec spec = {"E0014", entry->pos, NULL};
-  size_t id = tnm_diag(reader->diags, &spec,
-                       "invalid value `%.80s`: expected the least release",
-                       entry->text);
-  tnm_diag_help(reader->diags, id, "write `%s: \">=1\"`", entry->key);
+  size_t id = tnm_diag_add(reader->diags, &spec,
+                           "invalid value `%.80s`: expected the least release",
+                           entry->text);
+  tnm_diag_add_help(reader->diags, id, "write `%s: \">=1\"`", entry->key);
   return false;
 }
 
-/* A plugin's name is checked as a value is, at the key's place. */
+/* Checks a plugin's name like a value, at the position of its key. */
 static bool check_other(tnm_reader *reader, const tnm_tree *entry) {
   tnm_tree key = *entry;
   key.kind = TNM_SCALAR;
@@ -39,9 +39,9 @@ static bool check_other(tnm_reader *reader, const tnm_tree *entry) {
   if (!tnm_read_name(reader->diags, &key, "a plugin")) return false;
   if (strcmp(entry->key, reader->name) != 0) return true;
   tnm_diag_spec spec = {"E0014", entry->key_pos, NULL};
-  size_t id =
-      tnm_diag(reader->diags, &spec, "plugin `%s` requires itself", entry->key);
-  tnm_diag_help(reader->diags, id, "name other plugins only");
+  size_t id = tnm_diag_add(reader->diags, &spec, "plugin `%s` requires itself",
+                           entry->key);
+  tnm_diag_add_help(reader->diags, id, "name other plugins only");
   return false;
 }
 

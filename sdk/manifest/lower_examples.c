@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Examples and the settings of the gradient check: nested lists to numbers.
- * Whether shapes and results are right is found out by running them.
+ * lower_examples.c: lowers examples and the settings of the gradient check:
+ * nested lists to numbers. Running them finds wrong shapes and results.
  */
 #include <math.h>
 #include <string.h>
 
 #include "front.h"
 
-/* One example while it is read. */
+/* The state of one example. */
 typedef struct state {
   tnm_lower *lower;
   const tnm_tree *node;
   tnm_example *out;
 } state;
 
-/* --------------------------------------------------------------- nested lists
- */
+/* ------------------------------------------------------------- nested lists */
 
 static bool report_ragged(tnm_lower *lower, const tnm_tree *node,
                           const char *what) {
   tnm_diag_spec spec = {"E0062", node->pos, NULL};
-  size_t id = tnm_diag(lower->diags, &spec, "%s", what);
-  tnm_diag_help(lower->diags, id,
-                "write nested lists of equal length: `[[1, 2], [3, 4]]`");
+  size_t id = tnm_diag_add(lower->diags, &spec, "%s", what);
+  tnm_diag_add_help(lower->diags, id,
+                    "write nested lists of equal length: `[[1, 2], [3, 4]]`");
   return false;
 }
 
-/* The shape, as the first items have it. */
-static bool measure(tnm_lower *lower, const tnm_tree *node, tnm_data *out) {
+/* Measures the shape by the first items. */
+static bool measure_shape(tnm_lower *lower, const tnm_tree *node,
+                          tnm_data *out) {
   const tnm_tree *at = node;
   for (; at != NULL && at->kind == TNM_LIST; at = at->first) {
     if (out->ndim == TN_MAX_NDIM)
@@ -47,29 +47,29 @@ static bool read_number(tnm_lower *lower, const tnm_tree *node, double *value) {
   return true;
 }
 
-static bool fill(tnm_lower *lower, const tnm_tree *node, int32_t depth,
-                 tnm_data *out, double *values) {
+static bool fill_values(tnm_lower *lower, const tnm_tree *node, int32_t depth,
+                        tnm_data *out, double *values) {
   if (depth == out->ndim) {
     if (node->kind == TNM_LIST)
-      return report_ragged(lower, node, "a list stands where a number should");
+      return report_ragged(lower, node, "found a list in place of a number");
     return read_number(lower, node, &values[out->n++]);
   }
   if (node->kind != TNM_LIST)
-    return report_ragged(lower, node, "a number stands where a list should");
+    return report_ragged(lower, node, "found a number in place of a list");
   if ((int64_t)node->n != out->shape[depth])
     return report_ragged(lower, node,
                          "this list differs in length from its neighbours");
   bool ok = true;
   for (const tnm_tree *item = node->first; item != NULL; item = item->next)
-    ok = fill(lower, item, depth + 1, out, values) && ok;
+    ok = fill_values(lower, item, depth + 1, out, values) && ok;
   return ok;
 }
 
 static bool read_data(tnm_lower *lower, const tnm_tree *node, tnm_data *out) {
   *out = (tnm_data){.pos = node->pos};
   if (node->kind == TNM_MAP)
-    return report_ragged(lower, node, "a mapping stands where data should");
-  if (!measure(lower, node, out)) return false;
+    return report_ragged(lower, node, "found a mapping in place of data");
+  if (!measure_shape(lower, node, out)) return false;
   size_t n = 1;
   for (int32_t i = 0; i < out->ndim; ++i) {
     if (!tn__mul(n, (size_t)out->shape[i], &n) || n > TNM_MAX_VALUES)
@@ -78,13 +78,12 @@ static bool read_data(tnm_lower *lower, const tnm_tree *node, tnm_data *out) {
   double *values = TNM_NEW(lower->arena, double, n);
   if (values == NULL) return false;
   out->values = values;
-  return fill(lower, node, 0, out, values);
+  return fill_values(lower, node, 0, out, values);
 }
 
-/* -------------------------------------------------------------------- operands
- */
+/* ----------------------------------------------------------------- operands */
 
-/* What an entry is about; TN_NONE if it is no operand. */
+/* The list of an entry's operand; TN_NONE if it is no operand. */
 static uint32_t find_list(const tnm_lower *lower, const char *name,
                           const tn_arg **arg) {
   for (uint32_t list = 0; list < 3; ++list) {
@@ -96,7 +95,8 @@ static uint32_t find_list(const tnm_lower *lower, const char *name,
   return TN_NONE;
 }
 
-/* In an example itself, keys that are no operands may have been meant. */
+/* Reports a name that is no operand. In an example itself it may be a misspelt
+ * key. */
 static void report_name(const state *s, const tnm_tree *map,
                         const tnm_tree *entry) {
   tnm_lower *lower = s->lower;
@@ -110,12 +110,12 @@ static void report_name(const state *s, const tnm_tree *map,
   const tnm_key *key = map == s->node ? tnm_schema_example.keys : NULL;
   for (; key != NULL && key->name != NULL; ++key) known[n++] = key->name;
   tnm_diag_spec spec = {"E0063", entry->key_pos, NULL};
-  size_t id = tnm_diag(lower->diags, &spec, "`%.80s` is no operand of `%s`",
-                       entry->key, lower->op->name);
-  tnm_suggest(lower->diags, id, entry->key, known, n);
+  size_t id = tnm_diag_add(lower->diags, &spec, "`%.80s` is no operand of `%s`",
+                           entry->key, lower->op->name);
+  tnm_suggest_word(lower->diags, id, entry->key, known, n);
 }
 
-/* Adds one item, or, for operands that come in numbers, one per item. */
+/* Adds one item, or, for variadic operands, one per tensor. */
 static size_t read_items(const state *s, const tnm_tree *entry,
                          const tn_arg *arg, tnm_example_item *items) {
   bool many = (arg->flags & TN_ARG_VARIADIC) || arg->count != TN_NONE;
@@ -138,7 +138,7 @@ static bool is_fixed_key(const char *key) {
   return false;
 }
 
-/* An upper bound of the items that a mapping gives. */
+/* An upper bound of the items in a mapping. */
 static size_t count_items(const tnm_tree *map) {
   size_t n = map->n;
   for (const tnm_tree *e = map->first; e != NULL; e = e->next)
@@ -170,9 +170,10 @@ static void check_inputs(const state *s) {
     if (optional || tnm_tree_get(s->node, inputs->names[i]) != NULL) continue;
     tnm_diag_spec spec = {"E0064", name == NULL ? s->node->pos : name->pos,
                           NULL};
-    size_t id = tnm_diag(s->lower->diags, &spec,
-                         "this example gives no input `%s`", inputs->names[i]);
-    tnm_diag_help(s->lower->diags, id, "add `%s: [...]`", inputs->names[i]);
+    size_t id =
+        tnm_diag_add(s->lower->diags, &spec, "this example gives no input `%s`",
+                     inputs->names[i]);
+    tnm_diag_add_help(s->lower->diags, id, "add `%s: [...]`", inputs->names[i]);
   }
 }
 
@@ -202,15 +203,16 @@ static void check_view(const state *s, const item_list *list,
   const tnm_data *out = data_of(list, view), *in = data_of(list, of);
   if (out == NULL || in == NULL || same_values(out, in)) return;
   const tnm_diag_spec spec = {"E0093", out->pos, NULL};
-  const size_t id = tnm_diag(s->lower->diags, &spec, format, view, of);
-  tnm_diag_help(s->lower->diags, id,
-                "write the same elements for `%s`, or `inplace: %s` instead of "
-                "`view: %s`",
-                of, of, of);
+  const size_t id = tnm_diag_add(s->lower->diags, &spec, format, view, of);
+  tnm_diag_add_help(
+      s->lower->diags, id,
+      "write the same elements for `%s`, or `inplace: %s` instead of "
+      "`view: %s`",
+      of, of, of);
 }
 
-/* In a program nobody computes a view, nor a kernel's gradient of it, so an
- * example has to show that there is nothing to compute. */
+/* A view must compute nothing: programs share its memory, and gradients of
+ * views run no kernel. An example must prove that. */
 static void check_views(const state *s) {
   const tnm_operands *inputs = &s->lower->operands[TN_OPERAND_IN];
   const tnm_operands *outputs = &s->lower->operands[TN_OPERAND_OUT];
@@ -222,18 +224,17 @@ static void check_views(const state *s) {
     const tn_arg *arg = outputs->v[i];
     if ((arg->flags & TN_ARG_VIEW) == 0) continue;
     const char *of = inputs->names[arg->inplace];
-    check_view(s, &items, "`%s` is a view of `%s`, whose elements are others",
+    check_view(s, &items, "`%s` is a view of `%s`, but has other elements",
                outputs->names[i], of);
     if (by_kernel && outputs->n == 1)
       check_view(s, &grads,
-                 "`%s` is a view: its gradient is that of `%s`, whose elements "
-                 "are others",
+                 "`%s` is a view: its gradient is that of `%s`, but has other "
+                 "elements",
                  outputs->names[i], of);
   }
 }
 
-/* ---------------------------------------------------------------------- params
- */
+/* ------------------------------------------------------------------- params */
 
 static const tn_field *find_field(const tnm_lower *lower, const char *key) {
   for (uint32_t i = 0; i < lower->op->n_params; ++i) {
@@ -252,9 +253,10 @@ static void report_param(const state *s, const tnm_tree *entry) {
   for (; n < lower->op->n_params && n < TNM_MAX_KEYS; ++n)
     known[n] = lower->params[n]->name;
   tnm_diag_spec spec = {"E0063", entry->key_pos, NULL};
-  size_t id = tnm_diag(lower->diags, &spec, "`%.80s` is no parameter of `%s`",
-                       entry->key, lower->op->name);
-  tnm_suggest(lower->diags, id, entry->key, known, n);
+  size_t id =
+      tnm_diag_add(lower->diags, &spec, "`%.80s` is no parameter of `%s`",
+                   entry->key, lower->op->name);
+  tnm_suggest_word(lower->diags, id, entry->key, known, n);
 }
 
 static void read_params(const state *s) {
@@ -273,8 +275,7 @@ static void read_params(const state *s) {
   s->out->params = values;
 }
 
-/* -------------------------------------------------------------------- examples
- */
+/* ----------------------------------------------------------------- examples */
 
 static bool read_name(const state *s, tnm_unique *names) {
   const tnm_tree *name = tnm_tree_get(s->node, "name");
@@ -291,7 +292,7 @@ static void read_tolerance(const state *s) {
       s->out->tol >= 0)
     return;
   tnm_diag_spec spec = {"E0014", tol->pos, NULL};
-  tnm_diag(s->lower->diags, &spec, "a tolerance cannot be negative");
+  tnm_diag_add(s->lower->diags, &spec, "a tolerance cannot be negative");
 }
 
 static void read_example(const state *s, tnm_unique *names) {
@@ -308,7 +309,7 @@ static void read_example(const state *s, tnm_unique *names) {
   check_views(s);
 }
 
-/* A number above 0, which is "the default". */
+/* Reads a number above 0; 0 means "the default". */
 static void read_positive(tnm_lower *lower, const tnm_tree *map,
                           const char *key, double *out) {
   const tnm_tree *node = tnm_tree_get(map, key);
@@ -317,7 +318,7 @@ static void read_positive(tnm_lower *lower, const tnm_tree *map,
     return;
   *out = 0;
   tnm_diag_spec spec = {"E0014", node->pos, NULL};
-  tnm_diag(lower->diags, &spec, "`%s` must be above 0", key);
+  tnm_diag_add(lower->diags, &spec, "`%s` must be above 0", key);
 }
 
 static void read_gradcheck(tnm_lower *lower) {

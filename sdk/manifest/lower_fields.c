@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Parameters and kernel options: from `params:` to tn_field tables, with the
- * offsets that a C compiler gives to the members of the generated struct.
+ * lower_fields.c: lowers parameters and kernel options from `params:` to
+ * tn_field tables, with the offsets that a C compiler gives to the members of
+ * the generated struct.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 
 #include "front.h"
 
-/* The list that is being read, and the field at hand. */
+/* The current list and its current field. */
 typedef struct state {
   const tnm_reader *reader;
   tnm_diags *diags;
@@ -34,16 +35,15 @@ static bool is_real(const tn_field *f) {
   return f->type == TN_FIELD_FLOAT || f->type == TN_FIELD_FLOATS;
 }
 
-/* -------------------------------------------------------------- enum, limits
- */
+/* ------------------------------------------------------------- enum, limits */
 
-/* A key that the type of the field gives no meaning to. */
+/* Reports a key that has no meaning for the type of the field. */
 static void report_meaningless(const state *s, const tnm_tree *value,
                                const char *who_has) {
   tnm_diag_spec spec = {"E0021", value->key_pos, NULL};
-  size_t id = tnm_diag(s->diags, &spec, "`%s` has no meaning for type `%s`",
-                       value->key, type_names[s->field->type - 1]);
-  tnm_diag_help(s->diags, id, "%s", who_has);
+  size_t id = tnm_diag_add(s->diags, &spec, "`%s` has no meaning for type `%s`",
+                           value->key, type_names[s->field->type - 1]);
+  tnm_diag_add_help(s->diags, id, "%s", who_has);
 }
 
 static bool read_enum_name(const state *s, const tnm_tree *item) {
@@ -54,22 +54,22 @@ static bool read_enum_name(const state *s, const tnm_tree *item) {
       strlen(item->text) <= TNM_MAX_NAME)
     return true;
   tnm_diag_spec spec = {"E0015", item->pos, NULL};
-  size_t id = tnm_diag(s->diags, &spec, "`%.80s` cannot name an enum value",
-                       item->text);
-  tnm_diag_help(s->diags, id, "use letters, digits and `_`");
+  size_t id = tnm_diag_add(s->diags, &spec, "`%.80s` cannot name an enum value",
+                           item->text);
+  tnm_diag_add_help(s->diags, id, "use letters, digits and `_`");
   return false;
 }
 
-/* C has the names in upper case. */
+/* Tests whether a value is new in C, where names are in upper case. */
 static bool is_new_in_c(const state *s, const char *const *values,
                         const tnm_tree *item) {
   for (uint32_t i = 0; i < s->field->n_values; ++i) {
     if (strcasecmp(values[i], item->text) != 0) continue;
     tnm_diag_spec spec = {"E0015", item->pos, NULL};
     size_t id =
-        tnm_diag(s->diags, &spec, "`%.80s` and `%.80s` are one name in C",
-                 values[i], item->text);
-    tnm_diag_help(s->diags, id, "use names that differ in more than case");
+        tnm_diag_add(s->diags, &spec, "`%.80s` and `%.80s` are one name in C",
+                     values[i], item->text);
+    tnm_diag_add_help(s->diags, id, "use names that differ in more than case");
     return false;
   }
   return true;
@@ -83,8 +83,8 @@ static void read_values(const state *s) {
   if (list == NULL || list->n == 0) {
     tnm_diag_spec spec = {"E0011", list == NULL ? s->node->pos : list->pos,
                           NULL};
-    size_t id = tnm_diag(s->diags, &spec, "an enum needs `values`");
-    tnm_diag_help(s->diags, id, "add `values: [first, second]`");
+    size_t id = tnm_diag_add(s->diags, &spec, "an enum needs `values`");
+    tnm_diag_add_help(s->diags, id, "add `values: [first, second]`");
     return;
   }
   const char **values = TNM_NEW(s->reader->arena, const char *, list->n);
@@ -127,13 +127,13 @@ static void read_limits(const state *s) {
   f->flags &= ~both;
   const tnm_tree *max = tnm_tree_get(s->node, "max");
   tnm_diag_spec spec = {"E0021", max->pos, NULL};
-  size_t id = tnm_diag(s->diags, &spec, "`max` of `%s` is less than its `min`",
-                       f->name);
-  tnm_diag_also(s->diags, id, tnm_tree_get(s->node, "min")->pos, "the least");
+  size_t id = tnm_diag_add(s->diags, &spec,
+                           "`max` of `%s` is less than its `min`", f->name);
+  tnm_diag_add_place(s->diags, id, tnm_tree_get(s->node, "min")->pos,
+                     "the least");
 }
 
-/* ---------------------------------------------------------------------- rank
- */
+/* --------------------------------------------------------------------- rank */
 
 /* "2", "1..3" or "1..". */
 static bool parse_rank(const char *text, tn_field *f) {
@@ -176,46 +176,46 @@ static void read_rank(const state *s) {
   }
   if (parse_rank(value->text, s->field) || find_rank_of(s, value->text)) return;
   tnm_diag_spec spec = {"E0022", value->pos, NULL};
-  size_t id = tnm_diag(s->diags, &spec, "invalid rank `%.80s`", value->text);
-  tnm_diag_help(s->diags, id,
-                "write a length `2`, a range `1..3`, or the name of a list "
-                "parameter before this one");
+  size_t id =
+      tnm_diag_add(s->diags, &spec, "invalid rank `%.80s`", value->text);
+  tnm_diag_add_help(s->diags, id,
+                    "write a length `2`, a range `1..3`, or the name of a list "
+                    "parameter before this one");
 }
 
-/* ------------------------------------------------------------ checking values
- */
+/* ---------------------------------------------------------- checking values */
 
-/* Where a value stands and what it is, for messages. */
+/* The position and the kind of a value, for messages. */
 typedef struct checked {
   tnm_diags *diags;
   const tn_field *field;
   const tnm_tree *node;
   const char *what;
-  bool item; /* of a list */
+  bool item; /* an item of a list */
 } checked;
 
-/* What other languages write for None. */
+/* Tests for a word that means None in other languages. */
 static bool is_nothing(const char *text) {
   return strcasecmp(text, "none") == 0 || strcasecmp(text, "null") == 0 ||
          strcasecmp(text, "nil") == 0 || strcmp(text, "~") == 0;
 }
 
-static size_t report(const checked *c, const char *rule) {
+static size_t report_value(const checked *c, const char *rule) {
   tnm_diag_spec spec = {"E0020", c->node->pos, NULL};
   const bool optional = !c->item && (c->field->flags & TN_FIELD_OPTIONAL) != 0;
   const char *more = optional ? " or None" : "";
   if (c->node->kind != TNM_SCALAR)
-    return tnm_diag(c->diags, &spec, "%s of `%s` must be %s%s", c->what,
-                    c->field->name, rule, more);
+    return tnm_diag_add(c->diags, &spec, "%s of `%s` must be %s%s", c->what,
+                        c->field->name, rule, more);
   const size_t id =
-      tnm_diag(c->diags, &spec, "%s of `%s` is `%.80s`, must be %s%s", c->what,
-               c->field->name, c->node->text, rule, more);
+      tnm_diag_add(c->diags, &spec, "%s of `%s` is `%.80s`, must be %s%s",
+                   c->what, c->field->name, c->node->text, rule, more);
   if (optional && is_nothing(c->node->text))
-    tnm_diag_help(c->diags, id, "did you mean `None`?");
+    tnm_diag_add_help(c->diags, id, "did you mean `None`?");
   return id;
 }
 
-/* The type of parameter that takes such a value; NULL if none is likely. */
+/* The parameter type that accepts such a value; NULL if none is likely. */
 static const char *likely_type(const checked *c) {
   const char *text = c->node->text;
   const bool list = is_list(c->field);
@@ -236,30 +236,30 @@ static const char *likely_type(const checked *c) {
   return truth ? "bool" : "string";
 }
 
-/* A value of another type: `form` is how one of this type is written. */
+/* Reports a value of another type: `form` is the notation of this type. */
 static void report_type(const checked *c, const char *rule, const char *form) {
-  const size_t id = report(c, rule);
+  const size_t id = report_value(c, rule);
   const char *name = c->field->name;
   const char *type = likely_type(c);
   const bool nothing = c->node->kind == TNM_SCALAR && is_nothing(c->node->text);
   if (nothing && (c->field->flags & TN_FIELD_OPTIONAL) == 0)
-    tnm_diag_help(c->diags, id,
-                  "write %s, or declare `%s` with `optional: "
-                  "true`",
-                  form, name);
+    tnm_diag_add_help(c->diags, id,
+                      "write %s, or declare `%s` with `optional: "
+                      "true`",
+                      form, name);
   else if (type != NULL && !nothing)
-    tnm_diag_help(c->diags, id, "write %s, or declare `%s` with `type: %s`",
-                  form, name, type);
+    tnm_diag_add_help(c->diags, id, "write %s, or declare `%s` with `type: %s`",
+                      form, name, type);
   else if (!nothing)
-    tnm_diag_help(c->diags, id, "write %s", form);
+    tnm_diag_add_help(c->diags, id, "write %s", form);
 }
 
-/* `rule` is "at least 1": one bound is as good as the other. */
+/* Reports a value outside of its bounds. `rule` is "at least 1". */
 static void report_bound(const checked *c, const char *rule) {
   const char *bound = strrchr(rule, ' ') + 1;
-  const size_t id = report(c, rule);
-  tnm_diag_help(c->diags, id, "write `%s`, or change `%s`", bound,
-                strstr(rule, "least") != NULL ? "min" : "max");
+  const size_t id = report_value(c, rule);
+  tnm_diag_add_help(c->diags, id, "write `%s`, or change `%s`", bound,
+                    strstr(rule, "least") != NULL ? "min" : "max");
 }
 
 static bool check_int(const checked *c) {
@@ -267,7 +267,8 @@ static bool check_int(const checked *c) {
   int64_t value;
   char rule[64];
   if (!tnm_parse_int(c->node->text, &value)) {
-    report_type(c, tnm_int_wanted(c->node->text), "a whole number such as `1`");
+    report_type(c, tnm_expected_int(c->node->text),
+                "a whole number such as `1`");
     return false;
   }
   if ((f->flags & TN_FIELD_HAS_MIN) && value < f->min_int)
@@ -285,7 +286,8 @@ static bool check_float(const checked *c) {
   double value;
   char rule[64];
   if (!tnm_parse_double(c->node->text, &value)) {
-    report_type(c, tnm_double_wanted(c->node->text), "a number such as `0.5`");
+    report_type(c, tnm_expected_double(c->node->text),
+                "a number such as `0.5`");
     return false;
   }
   if ((f->flags & TN_FIELD_HAS_MIN) && !(value >= f->min_float))
@@ -304,8 +306,8 @@ static bool check_enum(const checked *c) {
     if (strcmp(c->node->text, f->values[i]) == 0) return true;
   }
   if (f->n_values == 0) return true;
-  size_t id = report(c, "one of its values");
-  tnm_suggest(c->diags, id, c->node->text, f->values, f->n_values);
+  size_t id = report_value(c, "one of its values");
+  tnm_suggest_word(c->diags, id, c->node->text, f->values, f->n_values);
   return false;
 }
 
@@ -337,8 +339,8 @@ static bool check_scalar(const checked *c) {
       return check_enum(c);
     case TN_FIELD_DTYPE:
       if (tn__dtype_parse(c->node->text, &dtype)) return true;
-      tnm_suggest(c->diags, report(c, "a type"), c->node->text, tn__dtype_names,
-                  TN__N_DTYPES);
+      tnm_suggest_word(c->diags, report_value(c, "a type"), c->node->text,
+                       tn__dtype_names, TN__N_DTYPES);
       return false;
     default:
       return true;
@@ -358,7 +360,7 @@ static bool check_list(const checked *c) {
     else
       snprintf(rule, sizeof rule, "a list of %u to %u", f->min_rank,
                f->max_rank);
-    report(c, rule);
+    report_value(c, rule);
     return false;
   }
   if (c->node->kind == TNM_SCALAR) return check_scalar(c);
@@ -376,7 +378,7 @@ bool tnm_check_value(tnm_diags *diags, const tn_field *field,
                      const tnm_tree *node, const char *what) {
   checked c = {.diags = diags, .field = field, .node = node, .what = what};
   if (node->kind == TNM_MAP) {
-    report(&c, "a value or a list");
+    report_value(&c, "a value or a list");
     return false;
   }
   if ((field->flags & TN_FIELD_OPTIONAL) && node->kind == TNM_SCALAR &&
@@ -403,10 +405,9 @@ const char *tnm_value_text(tn__arena *arena, const tnm_tree *node) {
   return text;
 }
 
-/* ------------------------------------------------------------ default, layout
- */
+/* ---------------------------------------------------------- default, layout */
 
-/* Length of a default as written: "[1, 2]" has 2, "1" has 1. */
+/* Number of values of a default: "[1, 2]" has 2, "1" has 1. */
 static size_t default_length(const char *text) {
   size_t n = 1;
   if (strcmp(text, "[]") == 0) return 0;
@@ -414,7 +415,7 @@ static size_t default_length(const char *text) {
   return n;
 }
 
-/* Defaults that go with each other must do so by themselves. */
+/* Defaults of related fields must fit together. */
 static bool fits_default_of(const state *s, const tnm_tree *value) {
   if (value->kind != TNM_LIST || s->field->rank_of == TN_NONE) return true;
   const tn_field *other = s->fields[s->field->rank_of];
@@ -422,11 +423,11 @@ static bool fits_default_of(const state *s, const tnm_tree *value) {
   size_t n = default_length(other->default_text);
   if (value->n == n) return true;
   tnm_diag_spec spec = {"E0020", value->pos, NULL};
-  size_t id = tnm_diag(s->diags, &spec,
-                       "default of `%s` has %zu values, that of `%s` has %zu",
-                       s->field->name, value->n, other->name, n);
-  tnm_diag_help(s->diags, id, "give one value, or as many as `%s` has",
-                other->name);
+  size_t id = tnm_diag_add(
+      s->diags, &spec, "default of `%s` has %zu values, that of `%s` has %zu",
+      s->field->name, value->n, other->name, n);
+  tnm_diag_add_help(s->diags, id, "give one value, or as many as `%s` has",
+                    other->name);
   return false;
 }
 
@@ -443,24 +444,25 @@ static void read_default(const state *s) {
   }
 }
 
-static uint32_t place(uint32_t *size, uint32_t bytes, uint32_t align) {
+static uint32_t place_bytes(uint32_t *size, uint32_t bytes, uint32_t align) {
   uint32_t offset = (*size + align - 1) / align * align;
   *size = offset + bytes;
   return offset;
 }
 
-/* Sizes and alignments of the members' C types on every 64-bit machine. */
+/* Places a member: sizes and alignments of its C type on every 64-bit
+ * machine. */
 static uint32_t place_member(uint32_t *size, const tn_field *f) {
   switch (f->type) {
     case TN_FIELD_INTS:
     case TN_FIELD_FLOATS:
-      return place(size, 16, 8);
+      return place_bytes(size, 16, 8);
     case TN_FIELD_INT:
     case TN_FIELD_FLOAT:
     case TN_FIELD_STRING:
-      return place(size, 8, 8);
+      return place_bytes(size, 8, 8);
     default:
-      return place(size, 4, 4);
+      return place_bytes(size, 4, 4);
   }
 }
 
@@ -476,7 +478,7 @@ static uint32_t lay_out(tn_field *const *fields, uint32_t n) {
     tn_field *f = fields[i];
     if (is_wide(f)) align = 8;
     f->offset = place_member(&size, f);
-    if (f->flags & TN_FIELD_OPTIONAL) f->has_offset = place(&size, 4, 4);
+    if (f->flags & TN_FIELD_OPTIONAL) f->has_offset = place_bytes(&size, 4, 4);
   }
   return (size + align - 1) / align * align;
 }
@@ -518,8 +520,8 @@ static bool read_names(const state *s, tnm_unique *names) {
   return true;
 }
 
-/* A field whose type is a mistake goes on as a float, so that the expressions
- * that name it are not reported as well. */
+/* A field of an invalid type continues as a float, so that the expressions with
+ * its name are not reported as well. */
 static bool read_type(const state *s) {
   const tnm_tree *type = tnm_tree_get(s->node, "type");
   int found = type == NULL ? -1

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The kernels that opgen generates from formulas: whether it can, and their
- * tables. Their C is written elsewhere.
+ * lower_generated.c: decides whether opgen can generate kernels from formulas,
+ * and makes the tables of these kernels. opgen writes their C.
  */
 #include <string.h>
 
 #include "front.h"
 #include "tenon/chain.h"
 
-/* What keeps a formula from becoming a kernel, reported at its key. */
-static bool refuse(tnm_lower *lower, const tnm_tree *at, const char *name,
-                   const char *why, const char *help) {
+/* Reports the reason that prevents a kernel, at the key of the formula. */
+static bool refuse_formula(tnm_lower *lower, const tnm_tree *at,
+                           const char *name, const char *why,
+                           const char *help) {
   tnm_diag_spec spec = {"E0055", at->key_pos, NULL};
-  size_t id = tnm_diag(lower->diags, &spec,
-                       "no kernel can be generated: `%s` %s", name, why);
-  tnm_diag_help(lower->diags, id, "%s", help);
+  size_t id = tnm_diag_add(lower->diags, &spec,
+                           "no kernel can be generated: `%s` %s", name, why);
+  tnm_diag_add_help(lower->diags, id, "%s", help);
   return false;
 }
 
-/* What else there is than the formulas below the key of `at`. */
-static const char *hand_written(const tnm_tree *at) {
+/* Alternatives to formulas below the key of `at`. */
+static const char *find_alternative(const tnm_tree *at) {
   if (strcmp(at->key, "forward") == 0)
     return "remove the formula and write a kernel in `kernels`";
   return "write `gradient: {kernel: backward, needs: {...}}` instead, and "
@@ -26,7 +27,7 @@ static const char *hand_written(const tnm_tree *at) {
 }
 
 static bool is_uncomputed(const tn_op *op, const tn_arg *arg) {
-  if (arg->dtype_param != TN_NONE) return false; /* a call says which */
+  if (arg->dtype_param != TN_NONE) return false; /* decided by each call */
   if (arg->dtype_var == TN_NONE) return arg->dtype == TN_U64;
   return (op->dtype_vars[arg->dtype_var]->allowed & TN_BIT_U64) != 0;
 }
@@ -36,25 +37,29 @@ static bool check_operand(tnm_lower *lower, const tnm_tree *at,
   uint32_t odd =
       arg->flags & (TN_ARG_VARIADIC | TN_ARG_OPTIONAL | TN_ARG_DYNAMIC);
   if (odd & TN_ARG_VARIADIC)
-    return refuse(lower, at, arg->name, "is variadic", hand_written(at));
+    return refuse_formula(lower, at, arg->name, "is variadic",
+                          find_alternative(at));
   if (odd & TN_ARG_OPTIONAL)
-    return refuse(lower, at, arg->name, "is optional", hand_written(at));
+    return refuse_formula(lower, at, arg->name, "is optional",
+                          find_alternative(at));
   if (odd & TN_ARG_DYNAMIC)
-    return refuse(lower, at, arg->name, "has a dynamic shape",
-                  hand_written(at));
+    return refuse_formula(lower, at, arg->name, "has a dynamic shape",
+                          find_alternative(at));
   if (arg->count != TN_NONE)
-    return refuse(lower, at, arg->name, "is counted", hand_written(at));
+    return refuse_formula(lower, at, arg->name, "is counted",
+                          find_alternative(at));
   if (is_uncomputed(lower->op, arg))
-    return refuse(lower, at, arg->name, "may be u64, in which nothing computes",
-                  "take u64 out of `dtypes`, or write a kernel in `kernels`");
+    return refuse_formula(
+        lower, at, arg->name, "may be u64, in which nothing computes",
+        "take u64 out of `dtypes`, or write a kernel in `kernels`");
   return true;
 }
 
 static bool check_operands(tnm_lower *lower, const tnm_tree *at) {
   const tn_op *op = lower->op;
   if (op->n_aux > 0)
-    return refuse(lower, at, op->aux[0]->name, "is an auxiliary state",
-                  hand_written(at));
+    return refuse_formula(lower, at, op->aux[0]->name, "is an auxiliary state",
+                          find_alternative(at));
   for (uint32_t i = 0; i < op->n_inputs; ++i) {
     if (!check_operand(lower, at, op->inputs[i])) return false;
   }
@@ -64,7 +69,8 @@ static bool check_operands(tnm_lower *lower, const tnm_tree *at) {
   return true;
 }
 
-/* The outputs are broadcast, and inputs of any shape repeat to theirs. */
+/* Tests for broadcast outputs: inputs of any shape are repeated to their
+ * shape. */
 static bool is_broadcast(const tnm_lower *lower) {
   return lower->op->outputs[0]->shape_kind == TN_SHAPE_BROADCAST;
 }
@@ -76,32 +82,34 @@ bool tnm_is_summed(const tnm_lower *lower) {
   return false;
 }
 
-/* The operand whose shape the others should have: the input that the first
- * output takes it from, another input of that shape, or that output. */
+/* The operand that gives the others their shape: the input that the first
+ * output names, another input of that shape, or that output. */
 static const char *model_name(const tnm_lower *lower) {
   const tn_op *op = lower->op;
   const tn_arg *out = op->outputs[0];
   if (out->shape_kind == TN_SHAPE_SAME && out->shape_list == TN_OPERAND_IN)
     return op->inputs[out->shape_index]->name;
   for (uint32_t i = 0; i < op->n_inputs; ++i)
-    if (tnm_same_shape(lower, op->inputs[i], out)) return op->inputs[i]->name;
+    if (tnm_has_same_shape(lower, op->inputs[i], out))
+      return op->inputs[i]->name;
   return out->name;
 }
 
 static bool check_shape(tnm_lower *lower, const tnm_tree *at,
                         const tn_arg *arg) {
-  if (tnm_same_shape(lower, arg, lower->op->outputs[0])) return true;
+  if (tnm_has_same_shape(lower, arg, lower->op->outputs[0])) return true;
   const char *help =
       is_broadcast(lower)
-          ? tnm_format(lower->arena, "write `shape: broadcast` for `%s`, too",
-                       arg->name)
-          : tnm_format(lower->arena,
-                       "write `shape: %s` for `%s`, or `shape: broadcast` for "
-                       "every output, to which inputs are repeated then",
-                       model_name(lower), arg->name);
-  return refuse(lower, at, arg->name,
-                "may differ in shape from the first output",
-                help != NULL ? help : "");
+          ? tnm_format_text(lower->arena,
+                            "write `shape: broadcast` for `%s`, too", arg->name)
+          : tnm_format_text(
+                lower->arena,
+                "write `shape: %s` for `%s`, or `shape: broadcast` for "
+                "every output, to which inputs are repeated then",
+                model_name(lower), arg->name);
+  return refuse_formula(lower, at, arg->name,
+                        "may differ in shape from the first output",
+                        help != NULL ? help : "");
 }
 
 /* The first input that is not repeated, or NULL. */
@@ -112,25 +120,27 @@ static const char *summed_name(const tn_op *op) {
   return NULL;
 }
 
-/* What is summed has the shape of an input, so that the loop's shape is one to
- * which it can be repeated. */
+/* A summed output has the shape of an input, so it can be repeated to the
+ * loop's shape. */
 static bool check_summed(tnm_lower *lower, const tnm_tree *at,
                          const tn_arg *arg) {
   const tn_op *op = lower->op;
   for (uint32_t i = 0; i < op->n_inputs; ++i)
-    if (tnm_same_shape(lower, arg, op->inputs[i])) return true;
+    if (tnm_has_same_shape(lower, arg, op->inputs[i])) return true;
   const char *name = summed_name(op);
-  const char *help = name == NULL ? NULL
-                                  : tnm_format(lower->arena,
-                                               "give it the shape of an input: "
-                                               "`shape: %s`",
-                                               name);
-  return refuse(lower, at, arg->name, "may have a shape that no input has",
-                help != NULL ? help : "give it the shape of an input");
+  const char *help = name == NULL
+                         ? NULL
+                         : tnm_format_text(lower->arena,
+                                           "give it the shape of an input: "
+                                           "`shape: %s`",
+                                           name);
+  return refuse_formula(lower, at, arg->name,
+                        "may have a shape that no input has",
+                        help != NULL ? help : "give it the shape of an input");
 }
 
-/* Broadcast inputs repeat to the shape of the loop, and the host sums what is
- * smaller over what was repeated. */
+/* Checks shapes. Broadcast inputs are repeated to the shape of the loop, and
+ * the host sums smaller outputs over the repeated axes. */
 static bool check_shapes(tnm_lower *lower, const tnm_tree *at) {
   const tn_op *op = lower->op;
   const bool summed = tnm_is_summed(lower);
@@ -142,8 +152,7 @@ static bool check_shapes(tnm_lower *lower, const tnm_tree *at) {
   return true;
 }
 
-/* --------------------------------------------------------------------- tables
- */
+/* ------------------------------------------------------------------- tables */
 
 static bool has_cpu_kernel(const tnm_lower *lower) {
   const tnm_tree *list = tnm_tree_get(lower->doc, "kernels");
@@ -155,17 +164,18 @@ static bool has_cpu_kernel(const tnm_lower *lower) {
   return false;
 }
 
-uint64_t tnm_differentiable(uint64_t allowed) {
+uint64_t tnm_float_types(uint64_t allowed) {
   return (allowed & TNM_FLOATS) != 0 ? allowed & TNM_FLOATS : allowed;
 }
 
-/* Gradients are floats: a type that may be one is one in a backward call. */
+/* Gradients are floats: a type variable that may be a float is one in a
+ * backward call. */
 static const uint64_t *dtype_sets(tnm_lower *lower, uint32_t pass) {
   const tn_op *op = lower->op;
   uint64_t *sets = TNM_NEW(lower->arena, uint64_t, op->n_dtype_vars);
   for (uint32_t i = 0; sets != NULL && i < op->n_dtype_vars; ++i) {
     sets[i] = op->dtype_vars[i]->allowed;
-    if (pass == TN_PASS_BACKWARD) sets[i] = tnm_differentiable(sets[i]);
+    if (pass == TN_PASS_BACKWARD) sets[i] = tnm_float_types(sets[i]);
   }
   return sets;
 }
@@ -183,10 +193,10 @@ static tn_kernel *new_kernel(tnm_lower *lower, uint32_t pass, uint32_t writes) {
       .writes = writes,
       .n_dtype_sets = lower->op->n_dtype_vars,
       .when = TN_NONE,
-      .op = tnm_format(lower->arena, "%s.%s@%u", plugin, lower->op->name,
-                       lower->op->interface),
-      .id = tnm_format(lower->arena, "%s.cpu%s", tnm_kernel_stem(lower),
-                       has_cpu_kernel(lower) ? ".generated" : ""),
+      .op = tnm_format_text(lower->arena, "%s.%s@%u", plugin, lower->op->name,
+                            lower->op->interface),
+      .id = tnm_format_text(lower->arena, "%s.cpu%s", tnm_kernel_stem(lower),
+                            has_cpu_kernel(lower) ? ".generated" : ""),
       .dtype_sets = dtype_sets(lower, pass)};
   return kernel;
 }
@@ -194,7 +204,8 @@ static tn_kernel *new_kernel(tnm_lower *lower, uint32_t pass, uint32_t writes) {
 static bool generate_forward(tnm_lower *lower, const tnm_tree *at) {
   if (!check_operands(lower, at) || !check_shapes(lower, at)) return false;
   uint32_t writes = TN_WRITES_WRITE | TN_WRITES_ADD;
-  /* One loop per output: the first must not overwrite what the second reads. */
+  /* each output has its own loop: the first must not overwrite an input of the
+   * second */
   if (lower->op->n_outputs == 1 && lower->op->outputs[0]->inplace != TN_NONE)
     writes |= TN_WRITES_INPLACE;
   lower->out->generated = new_kernel(lower, TN_PASS_FORWARD, writes);

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Formulas and gradients: `forward:` and `gradient:` to parsed expressions and
- * tn_gradient, with what each gradient keeps alive.
+ * lower_gradient.c: lowers `forward:` and `gradient:` to parsed expressions and
+ * tn_gradient, with the operands that each gradient keeps alive.
  */
 #include <string.h>
 
 #include "front.h"
 
-/* -------------------------------------------------------------------- formulas
- */
+/* ----------------------------------------------------------------- formulas */
 
 void tnm_report_operand(tnm_lower *lower, tnm_pos pos, uint32_t list,
                         const char *name) {
   const tnm_operands *known = &lower->operands[list];
   tnm_diag_spec spec = {"E0051", pos, NULL};
   size_t id =
-      tnm_diag(lower->diags, &spec, "`%.80s` is no %s of `%s`", name,
-               list == TN_OPERAND_IN ? "input" : "output", lower->op->name);
-  tnm_suggest(lower->diags, id, name, known->names, known->n);
+      tnm_diag_add(lower->diags, &spec, "`%.80s` is no %s of `%s`", name,
+                   list == TN_OPERAND_IN ? "input" : "output", lower->op->name);
+  tnm_suggest_word(lower->diags, id, name, known->names, known->n);
 }
 
 static void read_formula(tnm_lower *lower, const tnm_tree *entry, uint32_t list,
@@ -39,8 +38,8 @@ static void read_formula(tnm_lower *lower, const tnm_tree *entry, uint32_t list,
   by_index[index].expr = expr;
 }
 
-/* One formula per operand of a list, in its order; `text` is NULL where there
- * is none, `expr` where it is a mistake. */
+/* Reads one formula per operand of a list, in its order; `text` is NULL without
+ * a formula, `expr` if it is invalid. */
 static tnm_formula *read_formulas(tnm_lower *lower, const tnm_tree *map,
                                   uint32_t list) {
   uint32_t n = lower->operands[list].n;
@@ -51,8 +50,8 @@ static tnm_formula *read_formulas(tnm_lower *lower, const tnm_tree *map,
   return by_index;
 }
 
-/* Moves the formulas that stand to the front. */
-static size_t compact(tnm_formula *formulas, size_t n) {
+/* Moves the valid formulas to the front. */
+static size_t compact_formulas(tnm_formula *formulas, size_t n) {
   size_t kept = 0;
   for (size_t i = 0; i < n; ++i) {
     if (formulas[i].expr != NULL) formulas[kept++] = formulas[i];
@@ -64,11 +63,12 @@ static void report_no_formula(tnm_lower *lower, const tnm_tree *map,
                               uint32_t i) {
   const tnm_operands *outputs = &lower->operands[TN_OPERAND_OUT];
   tnm_diag_spec spec = {"E0056", map->key_pos, NULL};
-  size_t id = tnm_diag(lower->diags, &spec, "output `%s` has no formula",
-                       outputs->names[i]);
-  tnm_diag_also(lower->diags, id, tnm_tree_get(outputs->nodes[i], "name")->pos,
-                "declared here");
-  tnm_diag_help(lower->diags, id, "add `%s: ...`", outputs->names[i]);
+  size_t id = tnm_diag_add(lower->diags, &spec, "output `%s` has no formula",
+                           outputs->names[i]);
+  tnm_diag_add_place(lower->diags, id,
+                     tnm_tree_get(outputs->nodes[i], "name")->pos,
+                     "declared here");
+  tnm_diag_add_help(lower->diags, id, "add `%s: ...`", outputs->names[i]);
 }
 
 void tnm_lower_forward(tnm_lower *lower) {
@@ -82,13 +82,12 @@ void tnm_lower_forward(tnm_lower *lower) {
     if (formulas[i].text == NULL) report_no_formula(lower, map, i);
   }
   lower->out->forward = formulas;
-  lower->out->n_forward = compact(formulas, outputs->n);
+  lower->out->n_forward = compact_formulas(formulas, outputs->n);
 }
 
-/* ----------------------------------------------------------------------- needs
- */
+/* -------------------------------------------------------------------- needs */
 
-/* Adds a need unless it is there; a value needs no metadata beside it. */
+/* Adds a need unless it is present; a value includes its metadata. */
 static void add_need(tn_need *needs, uint32_t *n, tn_need need) {
   for (uint32_t i = 0; i < *n; ++i) {
     if (needs[i].what != need.what || needs[i].index != need.index) continue;
@@ -117,19 +116,19 @@ static void report_need(tnm_lower *lower, const tnm_tree *node) {
   if (known == NULL) return;
   size_t n = 0;
   for (uint32_t i = 0; i < out->n; ++i) {
-    known[n] = tnm_format(lower->arena, "grad.%s", out->names[i]);
+    known[n] = tnm_format_text(lower->arena, "grad.%s", out->names[i]);
     if (known[n++] == NULL) return;
   }
   for (uint32_t i = 0; i < in->n; ++i) known[n++] = in->names[i];
   for (uint32_t i = 0; i < out->n; ++i) known[n++] = out->names[i];
   tnm_diag_spec spec = {"E0053", node->pos, NULL};
   size_t id =
-      tnm_diag(lower->diags, &spec,
-               "`%.80s` is nothing that a gradient can need", node->text);
-  tnm_suggest(lower->diags, id, node->text, known, n);
+      tnm_diag_add(lower->diags, &spec,
+                   "`%.80s` is nothing that a gradient can need", node->text);
+  tnm_suggest_word(lower->diags, id, node->text, known, n);
 }
 
-/* `grad.out`, `x`, `shape(x)`. */
+/* Reads `grad.out`, `x` or `shape(x)`. */
 static void read_need(tnm_lower *lower, const tnm_tree *node, tn_need *needs,
                       uint32_t *n) {
   char name[TNM_MAX_NAME + 16] = "";
@@ -153,10 +152,10 @@ static void read_needs(tnm_lower *lower, const tnm_tree *list,
                        tn_input_gradient *gradient) {
   if (list->kind != TNM_LIST) {
     tnm_diag_spec spec = {"E0013", list->pos, NULL};
-    size_t id =
-        tnm_diag(lower->diags, &spec, "the needs of a gradient must be a list");
-    tnm_diag_help(lower->diags, id, "write `%s: [grad.out, shape(x)]`",
-                  list->key);
+    size_t id = tnm_diag_add(lower->diags, &spec,
+                             "the needs of a gradient must be a list");
+    tnm_diag_add_help(lower->diags, id, "write `%s: [grad.out, shape(x)]`",
+                      list->key);
     return;
   }
   tn_need *needs = TNM_NEW(lower->arena, tn_need, list->n);
@@ -166,7 +165,7 @@ static void read_needs(tnm_lower *lower, const tnm_tree *list,
   gradient->needs = needs;
 }
 
-/* What a formula names, in the order of a backward call's inputs. */
+/* Marks the operands in a formula, in the order of a backward call's inputs. */
 static void mark_needs(const tnm_expr *expr, bool *grads, bool *ins,
                        bool *outs) {
   if (expr->kind == TNM_GRAD) grads[expr->index] = true;
@@ -176,8 +175,8 @@ static void mark_needs(const tnm_expr *expr, bool *grads, bool *ins,
     mark_needs(expr->args[i], grads, ins, outs);
 }
 
-static void collect(tn_need *needs, uint32_t *n, uint32_t what,
-                    const bool *marks, uint32_t n_marks) {
+static void collect_needs(tn_need *needs, uint32_t *n, uint32_t what,
+                          const bool *marks, uint32_t n_marks) {
   for (uint32_t i = 0; i < n_marks; ++i) {
     if (marks[i]) needs[(*n)++] = (tn_need){.what = what, .index = i};
   }
@@ -194,14 +193,13 @@ static void derive_needs(tnm_lower *lower, const tnm_expr *expr,
   bool *outs = ins + n_in;
   mark_needs(expr, marks, ins, outs);
   uint32_t *n = &gradient->n_needs;
-  collect(needs, n, TN_NEED_GRAD_OUT, marks, n_out);
-  collect(needs, n, TN_NEED_IN, ins, n_in);
-  collect(needs, n, TN_NEED_OUT, outs, n_out);
+  collect_needs(needs, n, TN_NEED_GRAD_OUT, marks, n_out);
+  collect_needs(needs, n, TN_NEED_IN, ins, n_in);
+  collect_needs(needs, n, TN_NEED_OUT, outs, n_out);
   gradient->needs = needs;
 }
 
-/* --------------------------------------------------------------- one per input
- */
+/* ------------------------------------------------------------ one per input */
 
 static tn_input_gradient **new_gradients(tnm_lower *lower) {
   uint32_t n = lower->op->n_inputs;
@@ -231,7 +229,7 @@ static void read_stop(tnm_lower *lower, const tnm_tree *list,
   }
 }
 
-/* The keys of a mapping: "lists data, bias". */
+/* Writes the keys of a mapping: "lists data, bias". */
 static void list_keys(char *out, size_t size, const tnm_tree *map) {
   size_t used = (size_t)snprintf(out, size, "lists ");
   for (const tnm_tree *e = map->first; e != NULL && used < size; e = e->next)
@@ -249,27 +247,29 @@ static void report_missing(tnm_lower *lower, const tnm_tree *map, uint32_t i) {
   char under[256] = "has no `needs`";
   if (listed) list_keys(under, sizeof under, map);
   tnm_diag_spec spec = {"E0052", map->key_pos, under};
-  size_t id = tnm_diag(lower->diags, &spec,
-                       "differentiable input `%s` has no gradient", name);
-  tnm_diag_also(lower->diags, id, tnm_tree_get(inputs->nodes[i], "name")->pos,
-                "declared here");
-  tnm_diag_help(lower->diags, id,
-                "add `%s: %s`, or list it in `gradient: {stop: [%s]}` if it is "
-                "never trained",
-                name, needs ? "[...]" : "...", name);
+  size_t id = tnm_diag_add(lower->diags, &spec,
+                           "differentiable input `%s` has no gradient", name);
+  tnm_diag_add_place(lower->diags, id,
+                     tnm_tree_get(inputs->nodes[i], "name")->pos,
+                     "declared here");
+  tnm_diag_add_help(
+      lower->diags, id,
+      "add `%s: %s`, or list it in `gradient: {stop: [%s]}` if it is "
+      "never trained",
+      name, needs ? "[...]" : "...", name);
 }
 
 static void report_stopped(tnm_lower *lower, const tnm_tree *entry) {
   tnm_diag_spec spec = {"E0051", entry->key_pos, NULL};
-  size_t id = tnm_diag(lower->diags, &spec,
-                       "input `%s` has a gradient, but is not differentiated",
-                       entry->key);
-  tnm_diag_help(lower->diags, id,
-                "remove it here or from `stop`; integers and booleans are "
-                "never differentiated");
+  size_t id = tnm_diag_add(
+      lower->diags, &spec,
+      "input `%s` has a gradient, but is not differentiated", entry->key);
+  tnm_diag_add_help(lower->diags, id,
+                    "remove it here or from `stop`; integers and booleans are "
+                    "never differentiated");
 }
 
-/* A misspelt name is reported as unknown, not as missing too. */
+/* A misspelt name is reported as unknown, and not as missing too. */
 static bool is_misspelt(const tnm_lower *lower, const tnm_tree *map,
                         const char *name) {
   for (const tnm_tree *entry = map->first; entry != NULL; entry = entry->next)
@@ -291,10 +291,10 @@ static void check_listed(tnm_lower *lower, const tnm_tree *map,
   }
 }
 
-/* ---------------------------------------------------------------- formulas
- */
+/* ----------------------------------------------------------------- formulas */
 
-/* A backward call's first inputs are the gradients of the outputs. */
+/* Index among a backward call's inputs, which begin with the gradients of the
+ * outputs. */
 static uint32_t find_inplace(const tnm_lower *lower, uint32_t input,
                              const tn_input_gradient *gradient) {
   const tn_arg *in = lower->operands[TN_OPERAND_IN].v[input];
@@ -302,15 +302,15 @@ static uint32_t find_inplace(const tnm_lower *lower, uint32_t input,
     if (gradient->needs[i].what != TN_NEED_GRAD_OUT) continue;
     uint32_t index = gradient->needs[i].index;
     const tn_arg *out = lower->operands[TN_OPERAND_OUT].v[index];
-    if (tnm_same_shape(lower, in, out) && in->dtype_var == out->dtype_var &&
+    if (tnm_has_same_shape(lower, in, out) && in->dtype_var == out->dtype_var &&
         in->dtype == out->dtype)
       return index;
   }
   return TN_NONE;
 }
 
-void tnm_take_formulas(tnm_lower *lower, tnm_formula *formulas,
-                       tn_input_gradient **all) {
+void tnm_set_formulas(tnm_lower *lower, tnm_formula *formulas,
+                      tn_input_gradient **all) {
   for (uint32_t i = 0; i < lower->op->n_inputs; ++i) {
     if (formulas[i].expr == NULL || all[i]->stop) {
       formulas[i].expr = NULL;
@@ -321,7 +321,7 @@ void tnm_take_formulas(tnm_lower *lower, tnm_formula *formulas,
     all[i]->inplace = find_inplace(lower, i, all[i]);
   }
   lower->out->backward = formulas;
-  lower->out->n_backward = compact(formulas, lower->op->n_inputs);
+  lower->out->n_backward = compact_formulas(formulas, lower->op->n_inputs);
 }
 
 static void lower_formulas(tnm_lower *lower, const tnm_tree *map,
@@ -329,19 +329,20 @@ static void lower_formulas(tnm_lower *lower, const tnm_tree *map,
   tnm_formula *formulas = read_formulas(lower, map, TN_OPERAND_IN);
   if (formulas == NULL) return;
   check_listed(lower, map, all);
-  tnm_take_formulas(lower, formulas, all);
+  tnm_set_formulas(lower, formulas, all);
 }
 
 static void report_place(tnm_lower *lower, const tnm_tree *node) {
   tnm_diag_spec spec = {"E0053", node->pos, NULL};
-  size_t id = tnm_diag(lower->diags, &spec,
-                       "`%.80s` is not the gradient of an output", node->text);
-  tnm_diag_help(lower->diags, id, "write `inplace: {%.80s: grad.%s}`",
-                node->key, lower->op->outputs[0]->name);
+  size_t id =
+      tnm_diag_add(lower->diags, &spec,
+                   "`%.80s` is not the gradient of an output", node->text);
+  tnm_diag_add_help(lower->diags, id, "write `inplace: {%.80s: grad.%s}`",
+                    node->key, lower->op->outputs[0]->name);
 }
 
-/* `inplace: {data: grad.out}`: of a backward call's inputs, gradients of the
- * outputs are the first. */
+/* Reads `inplace: {data: grad.out}`. The inputs of a backward call begin with
+ * the gradients of the outputs. */
 static void read_places(tnm_lower *lower, const tnm_tree *map,
                         tn_input_gradient **all) {
   for (const tnm_tree *e = map == NULL ? NULL : map->first; e != NULL;
@@ -359,8 +360,7 @@ static void read_places(tnm_lower *lower, const tnm_tree *map,
   }
 }
 
-/* ----------------------------------------------------------------- the kinds
- */
+/* ---------------------------------------------------------------- the kinds */
 
 static void lower_kernel(tnm_lower *lower, const tnm_tree *map,
                          const tnm_tree *kernel, tn_input_gradient **all) {
@@ -385,14 +385,14 @@ static void lower_kernel(tnm_lower *lower, const tnm_tree *map,
 static bool refuse_graph(tnm_lower *lower, const tnm_tree *graph,
                          const char *name, const char *is) {
   tnm_diag_spec spec = {"E0069", graph->key_pos, NULL};
-  size_t id = tnm_diag(lower->diags, &spec,
-                       "a graph cannot take `%s`: it is %s", name, is);
-  tnm_diag_help(lower->diags, id,
-                "write `gradient: {kernel: backward, needs: {...}}`");
+  size_t id = tnm_diag_add(lower->diags, &spec,
+                           "a graph cannot take `%s`: it is %s", name, is);
+  tnm_diag_add_help(lower->diags, id,
+                    "write `gradient: {kernel: backward, needs: {...}}`");
   return false;
 }
 
-/* A graph names each operand once and for all. */
+/* A graph names each operand only once. */
 static bool check_plain(tnm_lower *lower, const tnm_tree *graph) {
   const tn_op *op = lower->op;
   for (uint32_t i = 0; i < op->n_inputs; ++i)
@@ -418,7 +418,7 @@ static void lower_graphs(tnm_lower *lower, const tnm_tree *map,
   check_listed(lower, map, all);
 }
 
-/* Exactly one of the keys that choose the kind; NULL after a message. */
+/* Finds the only key that chooses the kind; NULL after a message. */
 static const tnm_tree *find_kind(tnm_lower *lower, const tnm_tree *map) {
   static const char *const kinds[] = {"formula", "kernel", "none", "auto",
                                       "graph"};
@@ -428,19 +428,19 @@ static const tnm_tree *find_kind(tnm_lower *lower, const tnm_tree *map) {
     if (entry == NULL) continue;
     if (found != NULL) {
       tnm_diag_spec spec = {"E0054", entry->key_pos, "second kind"};
-      size_t id = tnm_diag(lower->diags, &spec,
-                           "a gradient has one kind, here are two");
-      tnm_diag_also(lower->diags, id, found->key_pos, "first kind");
+      size_t id = tnm_diag_add(lower->diags, &spec,
+                               "a gradient has one kind, here are two");
+      tnm_diag_add_place(lower->diags, id, found->key_pos, "first kind");
       return NULL;
     }
     found = entry;
   }
   if (found != NULL) return found;
   tnm_diag_spec spec = {"E0054", map->key_pos, NULL};
-  size_t id = tnm_diag(lower->diags, &spec, "this gradient has no kind");
-  tnm_diag_help(lower->diags, id,
-                "add `auto: true`, `formula: {...}`, `graph: {...}`, "
-                "`kernel: backward` or `none: true`");
+  size_t id = tnm_diag_add(lower->diags, &spec, "this gradient has no kind");
+  tnm_diag_add_help(lower->diags, id,
+                    "add `auto: true`, `formula: {...}`, `graph: {...}`, "
+                    "`kernel: backward` or `none: true`");
   return NULL;
 }
 
@@ -452,7 +452,7 @@ static void begin_inputs(const tnm_lower *lower, tn_input_gradient **all) {
   gradient->why = NULL;
 }
 
-/* `auto: true`, beside `stop`. */
+/* Reads `auto: true`, together with `stop`. */
 static void read_auto(tnm_lower *lower, const tnm_tree *value,
                       tn_input_gradient **all) {
   bool truth;
@@ -460,8 +460,8 @@ static void read_auto(tnm_lower *lower, const tnm_tree *value,
   if (truth)
     tnm_lower_auto(lower, value, all);
   else
-    tnm_diag(lower->diags, &(tnm_diag_spec){"E0054", value->pos, NULL},
-             "`auto: false` says nothing");
+    tnm_diag_add(lower->diags, &(tnm_diag_spec){"E0054", value->pos, NULL},
+                 "`auto: false` says nothing");
 }
 
 static void read_none(tnm_lower *lower, const tnm_tree *map,
@@ -469,8 +469,8 @@ static void read_none(tnm_lower *lower, const tnm_tree *map,
   bool truth;
   const char *why = tnm_get_text(map, "why");
   if (tnm_read_bool(lower->diags, none, &truth) && !truth)
-    tnm_diag(lower->diags, &(tnm_diag_spec){"E0054", none->pos, NULL},
-             "`none: false` says nothing");
+    tnm_diag_add(lower->diags, &(tnm_diag_spec){"E0054", none->pos, NULL},
+                 "`none: false` says nothing");
   if (why != NULL) gradient->why = why;
 }
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * `gradient: {graph: ...}`: gradients that are calls of other operators.
+ * lower_graph.c: lowers `gradient: {graph: ...}`: gradients that are calls of
+ * other operators.
  *
  *   value     = "grad" "." name | name | call
  *   call      = plugin "." operator ["@" interface] "(" arguments ")"
  *   arguments = [value {"," value}] {"," name "=" literal}
  *   literal   = ["-"] number | parameter | "true" | "false" | '"' text '"'
  *
- * Whether operators of other plugins exist is known when the gradient is
- * computed: they may be loaded later or never. Calls are put down for
- * lower_calls.c, which knows the plugin's own operators and what was given.
+ * Operators of other plugins may be loaded later or never, so their existence
+ * is known only when the gradient is computed. The calls are collected for
+ * lower_calls.c, which knows the operators of the plugin and of `--with`.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -22,68 +23,68 @@ typedef struct graph {
   tnm_lower *lower;
   const tnm_tree *entry;
   tnm_lexer lexer;
-  tnm_token token; /* the next one */
+  tnm_token token; /* the next token */
   tn_step *steps;
   uint32_t n;
   uint32_t depth;
 } graph;
 
-static void advance(graph *g) {
-  g->token = tnm_lex(&g->lexer);
+static void next_token(graph *g) {
+  g->token = tnm_read_token(&g->lexer);
 }
 
 static bool next_is(const graph *g, char c) {
   return g->token.n == 1 && *g->token.text == c;
 }
 
-static bool accept(graph *g, char c) {
+static bool accept_char(graph *g, char c) {
   if (!next_is(g, c)) return false;
-  advance(g);
+  next_token(g);
   return true;
 }
 
-static bool unexpected(graph *g, const char *wanted) {
+static bool report_unexpected(graph *g, const char *wanted) {
   const tnm_token *t = &g->token;
   const bool ends = t->kind == TNM_TOKEN_END;
   tnm_diag_spec spec = {"E0069", t->pos, ends ? "ends here" : "unexpected"};
-  size_t id = tnm_diag(
+  size_t id = tnm_diag_add(
       g->lower->diags, &spec, "expected %s in a graph, found %s%.*s%s", wanted,
       ends ? "the end" : "`", (int)t->n, t->text, ends ? "" : "`");
-  tnm_diag_help(g->lower->diags, id,
-                "a graph is made of calls: "
-                "`elemwise.mul_scalar(grad.%s, scalar=2)`",
-                g->lower->op->outputs[0]->name);
+  tnm_diag_add_help(g->lower->diags, id,
+                    "a graph is made of calls: "
+                    "`elemwise.mul_scalar(grad.%s, scalar=2)`",
+                    g->lower->op->outputs[0]->name);
   return false;
 }
 
-static bool expect(graph *g, char c, const char *wanted) {
-  return accept(g, c) || unexpected(g, wanted);
+static bool expect_char(graph *g, char c, const char *wanted) {
+  return accept_char(g, c) || report_unexpected(g, wanted);
 }
 
-static bool unknown(graph *g, const tnm_token *t, const char *name,
-                    const char *what) {
+static bool report_unknown(graph *g, const tnm_token *t, const char *name,
+                           const char *what) {
   tnm_scope scope = g->lower->scope;
   tnm_names names = {.arena = g->lower->arena};
   tnm_diag_spec spec = {"E0031", t->pos, "unknown name"};
   scope.gradient = true;
-  size_t id = tnm_diag(g->lower->diags, &spec, "`%s` is not %s", name, what);
-  tnm_names_scope(&names, &scope);
-  tnm_names_note(&names, g->lower->diags, id, "in scope here");
-  tnm_names_help(&names, g->lower->diags, id, name);
+  size_t id =
+      tnm_diag_add(g->lower->diags, &spec, "`%s` is not %s", name, what);
+  tnm_names_add_scope(&names, &scope);
+  tnm_names_add_note(&names, g->lower->diags, id, "in scope here");
+  tnm_names_add_help(&names, g->lower->diags, id, name);
   return false;
 }
 
-/* ----------------------------------------------------------------------- steps
- */
+/* -------------------------------------------------------------------- steps */
 
-static bool push(graph *g, tn_step step) {
+static bool push_step(graph *g, tn_step step) {
   if (g->n < MAX_STEPS) {
     g->steps[g->n++] = step;
     return true;
   }
   tnm_diag_spec spec = {"E0037", g->token.pos, "one too many"};
-  (void)tnm_diag(g->lower->diags, &spec, "graph has more than %d steps",
-                 MAX_STEPS);
+  (void)tnm_diag_add(g->lower->diags, &spec, "graph has more than %d steps",
+                     MAX_STEPS);
   return false;
 }
 
@@ -94,64 +95,63 @@ static const char *text_of(graph *g, const tnm_token *t) {
 
 static bool push_grad(graph *g) {
   const tnm_token name = g->token;
-  if (name.kind != TNM_TOKEN_NAME) return unexpected(g, "an output");
+  if (name.kind != TNM_TOKEN_NAME) return report_unexpected(g, "an output");
   const char *text = text_of(g, &name);
   const uint32_t index = tnm_scope_output(&g->lower->scope, text);
-  advance(g);
-  if (index == TN_NONE) return unknown(g, &name, text, "an output");
-  return push(g, (tn_step){.what = TN_NEED_GRAD_OUT, .index = index});
+  next_token(g);
+  if (index == TN_NONE) return report_unknown(g, &name, text, "an output");
+  return push_step(g, (tn_step){.what = TN_NEED_GRAD_OUT, .index = index});
 }
 
 static bool push_operand(graph *g, const tnm_token *name) {
   const char *text = text_of(g, name);
   uint32_t index = tnm_scope_input(&g->lower->scope, text);
   if (index != TN_NONE)
-    return push(g, (tn_step){.what = TN_NEED_IN, .index = index});
+    return push_step(g, (tn_step){.what = TN_NEED_IN, .index = index});
   index = tnm_scope_output(&g->lower->scope, text);
   if (index == TN_NONE)
-    return unknown(g, name, text, "an input, output or `grad.<output>`");
-  return push(g, (tn_step){.what = TN_NEED_OUT, .index = index});
+    return report_unknown(g, name, text, "an input, output or `grad.<output>`");
+  return push_step(g, (tn_step){.what = TN_NEED_OUT, .index = index});
 }
 
-/* ------------------------------------------------------------------ parameters
- */
+/* --------------------------------------------------------------- parameters */
 
 static bool add_quoted(graph *g, tn__buf *params) {
   const char *begin = g->lexer.at;
   const char *end = strpbrk(begin, "\"\\");
-  if (end == NULL || *end != '"') return unexpected(g, "a closing `\"`");
+  if (end == NULL || *end != '"') return report_unexpected(g, "a closing `\"`");
   tn__buf_add(params, "\"%.*s\"", (int)(end - begin), begin);
   g->lexer.pos.column += (uint32_t)(end + 1 - begin);
   g->lexer.at = end + 1;
-  advance(g);
+  next_token(g);
   return true;
 }
 
 static bool add_word(graph *g, tn__buf *params) {
   const tnm_token t = g->token;
   const char *text = text_of(g, &t);
-  advance(g);
+  next_token(g);
   if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
     tn__buf_add(params, "%s", text);
   else if (tnm_scope_param(&g->lower->scope, text) != TN_NONE)
     tn__buf_add(params, "$%s", text);
   else
-    return unknown(g, &t, text, "a parameter; text stands in double quotes");
+    return report_unknown(g, &t, text, "a parameter; text is in double quotes");
   return true;
 }
 
 static bool add_literal(graph *g, tn__buf *params) {
   if (next_is(g, '"')) return add_quoted(g, params);
   if (g->token.kind == TNM_TOKEN_NAME) return add_word(g, params);
-  const bool minus = accept(g, '-');
+  const bool minus = accept_char(g, '-');
   if (g->token.kind != TNM_TOKEN_NUMBER)
-    return unexpected(g, "a number, a parameter or text");
+    return report_unexpected(g, "a number, a parameter or text");
   tn__buf_add(params, "%s%s", minus ? "-" : "", text_of(g, &g->token));
-  advance(g);
+  next_token(g);
   return true;
 }
 
-/* Puts down a parameter and its value, whose text ends `params`. */
+/* Keeps a parameter and its value; the value's text ends `params`. */
 static void keep_param(graph *g, tnm_call *call, const tnm_token *name,
                        const tnm_tree *value) {
   tnm_call_param *param = TNM_NEW(g->lower->arena, tnm_call_param, 1);
@@ -171,8 +171,8 @@ static char *bare_text(graph *g, const char *text, size_t n) {
 
 static bool add_param(graph *g, tn__buf *params, tnm_call *call) {
   const tnm_token name = g->token;
-  advance(g);
-  advance(g); /* = */
+  next_token(g);
+  next_token(g); /* = */
   tn__buf_add(params, "%s%s=", params->n > 0 ? " " : "", text_of(g, &name));
   const size_t begin = params->n;
   tnm_tree value = {.kind = TNM_SCALAR, .pos = g->token.pos};
@@ -183,50 +183,50 @@ static bool add_param(graph *g, tn__buf *params, tnm_call *call) {
   return true;
 }
 
-/* ----------------------------------------------------------------------- calls
- */
+/* -------------------------------------------------------------------- calls */
 
 static bool read_value(graph *g);
 
-/* Whether a name is followed by `=`. */
+/* Tests for a name before `=`. */
 static bool is_param(const graph *g) {
   if (g->token.kind != TNM_TOKEN_NAME) return false;
   tnm_lexer ahead = g->lexer;
-  const tnm_token next = tnm_lex(&ahead);
+  const tnm_token next = tnm_read_token(&ahead);
   return next.n == 1 && *next.text == '=';
 }
 
 static bool read_arguments(graph *g, tnm_call *call, tn__buf *params) {
-  if (accept(g, ')')) return true;
+  if (accept_char(g, ')')) return true;
   do {
     if (is_param(g)) {
       if (!add_param(g, params, call)) return false;
     } else if (params->n > 0) {
-      return unexpected(g, "`name=`");
+      return report_unexpected(g, "`name=`");
     } else {
       if (!read_value(g)) return false;
       ++call->n_in;
     }
-  } while (accept(g, ','));
-  return expect(g, ')', "`,` or `)`");
+  } while (accept_char(g, ','));
+  return expect_char(g, ')', "`,` or `)`");
 }
 
-/* `elemwise.mul@1` behind its plugin's name; 1 unless it is said. */
+/* Reads `elemwise.mul@1` after its plugin's name; the interface is 1 by
+ * default. */
 static bool read_name(graph *g, tnm_call *call) {
   const tnm_token op = g->token;
   call->interface = 1;
   call->pos = op.pos;
   if (op.kind != TNM_TOKEN_NAME)
-    return unexpected(g, "the name of an operator");
+    return report_unexpected(g, "the name of an operator");
   call->op = text_of(g, &op);
-  advance(g);
-  if (!accept(g, '@')) return true;
+  next_token(g);
+  if (!accept_char(g, '@')) return true;
   const char *interface = text_of(g, &g->token);
   if (g->token.kind != TNM_TOKEN_NUMBER ||
       strspn(interface, "0123456789") != strlen(interface) ||
       !tnm_parse_int(interface, &call->interface))
-    return unexpected(g, "the number of an interface");
-  advance(g);
+    return report_unexpected(g, "the number of an interface");
+  next_token(g);
   return true;
 }
 
@@ -236,20 +236,20 @@ static bool push_call(graph *g, const char *plugin, tnm_call *call,
   tn__arena *arena = g->lower->arena;
   tn_step step = {.what = TN_STEP_CALL,
                   .index = call->n_in,
-                  .op = tnm_format(arena, "%s.%s@%" PRId64, plugin, call->op,
-                                   call->interface)};
+                  .op = tnm_format_text(arena, "%s.%s@%" PRId64, plugin,
+                                        call->op, call->interface)};
   if (params->failed) arena->failed = true;
   if (params->n > 0 && !params->failed)
     step.params = tn__arena_text(arena, params->s, params->n);
   call->plugin = plugin;
   (void)tnm_reader_push(reader, &reader->calls, call);
-  return step.op != NULL && push(g, step);
+  return step.op != NULL && push_step(g, step);
 }
 
 static bool read_call(graph *g, const tnm_token *plugin) {
   tnm_call *call = TNM_NEW(g->lower->arena, tnm_call, 1);
   tn__buf params;
-  if (call == NULL || !read_name(g, call) || !expect(g, '(', "`(`"))
+  if (call == NULL || !read_name(g, call) || !expect_char(g, '(', "`(`"))
     return false;
   tn__buf_init(&params, g->lower->arena->env);
   const bool ok = read_arguments(g, call, &params) &&
@@ -260,9 +260,10 @@ static bool read_call(graph *g, const tnm_token *plugin) {
 
 static bool read_any(graph *g) {
   const tnm_token name = g->token;
-  if (name.kind != TNM_TOKEN_NAME) return unexpected(g, "a call or a tensor");
-  advance(g);
-  if (!accept(g, '.')) return push_operand(g, &name);
+  if (name.kind != TNM_TOKEN_NAME)
+    return report_unexpected(g, "a call or a tensor");
+  next_token(g);
+  if (!accept_char(g, '.')) return push_operand(g, &name);
   if (name.n == 4 && strncmp(name.text, "grad", 4) == 0) return push_grad(g);
   return read_call(g, &name);
 }
@@ -270,8 +271,8 @@ static bool read_any(graph *g) {
 static bool read_value(graph *g) {
   if (++g->depth > MAX_ARGUMENTS) {
     tnm_diag_spec spec = {"E0037", g->token.pos, "one too many"};
-    (void)tnm_diag(g->lower->diags, &spec, "graph is more than %d calls deep",
-                   MAX_ARGUMENTS);
+    (void)tnm_diag_add(g->lower->diags, &spec,
+                       "graph is more than %d calls deep", MAX_ARGUMENTS);
     return false;
   }
   const bool ok = read_any(g);
@@ -279,8 +280,7 @@ static bool read_value(graph *g) {
   return ok;
 }
 
-/* --------------------------------------------------------------------- results
- */
+/* ------------------------------------------------------------------ results */
 
 static void set_needs(graph *g, tn_input_gradient *gradient) {
   tn_need *needs = TNM_NEW(g->lower->arena, tn_need, g->n);
@@ -307,10 +307,10 @@ void tnm_lower_graph(tnm_lower *lower, const tnm_tree *entry,
              .lexer = {entry->text, entry->pos},
              .steps = TNM_NEW(lower->arena, tn_step, MAX_STEPS)};
   if (g.steps == NULL) return;
-  advance(&g);
+  next_token(&g);
   if (!read_value(&g)) return;
   if (g.token.kind != TNM_TOKEN_END) {
-    unexpected(&g, "the end");
+    report_unexpected(&g, "the end");
     return;
   }
   set_needs(&g, gradient);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shapes in the graph of a gradient: each call is followed with the shapes that
- * patterns state, and the result is compared with the input whose gradient it
- * is. Reports a contradiction; a shape that no pattern tells passes.
+ * lower_graph_shapes.c: checks shapes in the graph of a gradient. It follows
+ * each call with the shapes that patterns state, and compares the result with
+ * the input of the gradient. It reports contradictions; shapes without a
+ * pattern pass.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -23,7 +24,7 @@ typedef struct dim {
 
 enum { /* form.what */
        UNKNOWN = 0,
-       ALIKE = 1, /* the shape of operand `symbol`, whatever that is */
+       ALIKE = 1, /* the unknown shape of operand `symbol` */
        LISTED = 2 /* one entry for each dimension */
 };
 
@@ -36,17 +37,17 @@ typedef struct form {
 
 enum { MOST_VALUES = 32, MOST_DIMS = 32, MOST_DEPTH = 8 };
 
-/* The graph of the gradient of one input, as it is followed. */
+/* The graph of the gradient of one input, while it is followed. */
 typedef struct following {
   tnm_reader *reader;
-  const tn_op *op; /* that is differentiated */
+  const tn_op *op; /* the differentiated operator */
   tnm_pos pos;
   form stack[MOST_VALUES];
   uint32_t n;
-  bool told; /* a contradiction was reported: the rest follows from it */
+  bool told; /* a contradiction was reported: skip its consequences */
 } following;
 
-/* ------------------------------------------------------------------- forms */
+/* -------------------------------------------------------------------- forms */
 
 static const tn_arg *arg_at(const tn_op *op, uint32_t list, uint32_t i) {
   const tn_arg *const *lists[] = {op->inputs, op->outputs, op->aux};
@@ -81,7 +82,7 @@ static form form_of(const tn_op *op, uint32_t list, uint32_t i, int depth) {
   return f;
 }
 
-/* Conditions may make two dimensions one number. */
+/* Tests for different dimensions. Conditions may make two dimensions equal. */
 static bool dims_differ(const following *w, const dim *a, const dim *b) {
   if (a->kind == OTHER || b->kind == OTHER || w->op->n_requires > 0)
     return false;
@@ -115,27 +116,27 @@ static const char *form_text(const following *w, const form *f) {
     const dim *d = &f->v[k];
     const char *comma = k > 0 ? ", " : "";
     if (d->kind == NUMBER)
-      text =
-          tnm_format(w->reader->arena, "%s%s%" PRId64, text, comma, d->value);
+      text = tnm_format_text(w->reader->arena, "%s%s%" PRId64, text, comma,
+                             d->value);
     else
-      text = tnm_format(w->reader->arena, "%s%s%s", text, comma,
-                        d->kind == VARIABLE    ? op->dims[d->a]
-                        : d->kind == PARAMETER ? op->params[d->a]->name
-                                               : "?");
+      text = tnm_format_text(w->reader->arena, "%s%s%s", text, comma,
+                             d->kind == VARIABLE    ? op->dims[d->a]
+                             : d->kind == PARAMETER ? op->params[d->a]->name
+                                                    : "?");
   }
-  text = text != NULL ? tnm_format(w->reader->arena, "%s]", text) : NULL;
+  text = text != NULL ? tnm_format_text(w->reader->arena, "%s]", text) : NULL;
   return text != NULL ? text : "";
 }
 
-static void report(following *w, const char *text) {
+static void report_contradiction(following *w, const char *text) {
   tnm_diag_spec spec = {"E0075", w->pos, NULL};
   w->told = true;
-  if (text != NULL) tnm_diag(w->reader->diags, &spec, "%s", text);
+  if (text != NULL) tnm_diag_add(w->reader->diags, &spec, "%s", text);
 }
 
-/* ------------------------------------------------------------------- calls */
+/* -------------------------------------------------------------------- calls */
 
-/* A call, and the shapes that its operator's variables stand for. */
+/* A call, and the shapes that its operator's variables represent. */
 typedef struct calling {
   following *w;
   const tn_op *op;
@@ -146,7 +147,7 @@ typedef struct calling {
   bool bound[MOST_DIMS];
 } calling;
 
-/* A shape that is listed, against a pattern without a pack. */
+/* Matches a listed shape with a pattern without a pack. */
 static void match_pattern(calling *c, const tn_arg *arg, const form *f) {
   tn__arena *arena = c->w->reader->arena;
   bool fits = arg->n_terms == f->n;
@@ -162,12 +163,13 @@ static void match_pattern(calling *c, const tn_arg *arg, const form *f) {
     c->bound[node->a] = true;
   }
   if (fits) return;
-  report(c->w,
-         tnm_format(arena,
-                    "`%s` wants %s for its input `%s`, which would be "
-                    "%s",
-                    c->name, arg->shape_text ? arg->shape_text : "another",
-                    arg->name, form_text(c->w, f)));
+  report_contradiction(
+      c->w,
+      tnm_format_text(arena,
+                      "`%s` wants %s for its input `%s`, which would be "
+                      "%s",
+                      c->name, arg->shape_text ? arg->shape_text : "another",
+                      arg->name, form_text(c->w, f)));
 }
 
 static void match_input(calling *c, uint32_t i) {
@@ -180,12 +182,13 @@ static void match_input(calling *c, uint32_t i) {
     return;
   const form *other = &c->in[arg->shape_index];
   if (!forms_differ(c->w, f, other)) return;
-  report(c->w,
-         tnm_format(c->w->reader->arena,
-                    "inputs `%s` and `%s` of `%s` have one shape, but would "
-                    "be %s and %s",
-                    c->op->inputs[arg->shape_index]->name, arg->name, c->name,
-                    form_text(c->w, other), form_text(c->w, f)));
+  report_contradiction(
+      c->w,
+      tnm_format_text(c->w->reader->arena,
+                      "inputs `%s` and `%s` of `%s` have one shape, but would "
+                      "be %s and %s",
+                      c->op->inputs[arg->shape_index]->name, arg->name, c->name,
+                      form_text(c->w, other), form_text(c->w, f)));
 }
 
 static form result_of_pattern(const calling *c, const tn_arg *arg) {
@@ -201,7 +204,7 @@ static form result_of_pattern(const calling *c, const tn_arg *arg) {
   return f;
 }
 
-/* The first output. */
+/* The shape of the first output. */
 static form result_of(const calling *c) {
   const tn_arg *arg = arg_at(c->op, TN_OPERAND_OUT, 0);
   bool alike = c->n_in > 0;
@@ -218,7 +221,7 @@ static form result_of(const calling *c) {
 }
 
 static form follow_call(following *w, const tn_step *step, const form *in) {
-  const tn_op *op = tnm_called(w->reader, step->op);
+  const tn_op *op = tnm_find_called(w->reader, step->op);
   calling c = {
       .w = w, .op = op, .name = step->op, .in = in, .n_in = step->index};
   if (op == NULL || c.n_in > op->n_inputs ||
@@ -229,8 +232,7 @@ static form follow_call(following *w, const tn_step *step, const form *in) {
   return w->told ? (form){.what = UNKNOWN} : result_of(&c);
 }
 
-/* -------------------------------------------------------------------- graphs
- */
+/* ------------------------------------------------------------------- graphs */
 
 static void follow_steps(following *w, const tn_input_gradient *g) {
   for (uint32_t k = 0; k < g->n_steps && !w->told; ++k) {
@@ -253,15 +255,16 @@ static void follow_steps(following *w, const tn_input_gradient *g) {
 static void check_input(tnm_reader *reader, const tnm_operator *o, uint32_t i) {
   const char *const path[] = {"gradient", "graph", o->op->inputs[i]->name,
                               NULL};
-  following w = {.reader = reader, .op = o->op, .pos = tnm_place(o, path)};
+  following w = {.reader = reader, .op = o->op, .pos = tnm_find_place(o, path)};
   const form want = form_of(o->op, TN_OPERAND_IN, i, 0);
   follow_steps(&w, o->op->gradient->inputs[i]);
   if (w.told || w.n != 1 || !forms_differ(&w, &w.stack[0], &want)) return;
-  report(&w, tnm_format(reader->arena,
-                        "the gradient of `%s` would be %s, but the input is "
-                        "%s",
-                        o->op->inputs[i]->name, form_text(&w, &w.stack[0]),
-                        form_text(&w, &want)));
+  report_contradiction(
+      &w, tnm_format_text(reader->arena,
+                          "the gradient of `%s` would be %s, but the input is "
+                          "%s",
+                          o->op->inputs[i]->name, form_text(&w, &w.stack[0]),
+                          form_text(&w, &want)));
 }
 
 void tnm_check_graph_shapes(tnm_reader *reader) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Kernels written by hand: `kernels:` to tn_kernel tables and the names of the
- * author's functions. Serves operators and kernels_for documents alike.
+ * lower_kernels.c: lowers kernels written by hand: `kernels:` to tn_kernel
+ * tables and the names of the author's functions. Used for operators and for
+ * kernels_for documents.
  */
 #include <string.h>
 
@@ -13,7 +14,7 @@ typedef struct entry {
   tnm_lower *lower;
   const tnm_tree *node;
   tnm_kernel *out;
-  tn_kernel table; /* what forward and backward share */
+  tn_kernel table; /* the common part of forward and backward */
 } entry;
 
 static const char *const device_names[] = {"cpu", "cuda", NULL};
@@ -23,11 +24,9 @@ static tnm_diags *diags_of(const entry *e) {
   return e->lower->diags;
 }
 
-/* ---------------------------------------------------------------- sets of
- * words
- */
+/* ------------------------------------------------------------ sets of words */
 
-/* Bits of the words in a list; `bits` goes with `words`. */
+/* Reads the words of a list as bits; `bits` are parallel to `words`. */
 static uint32_t read_set(const entry *e, const char *key, const char *what,
                          const char *const *words, const uint32_t *bits) {
   const tnm_tree *list = tnm_tree_get(e->node, key);
@@ -59,8 +58,9 @@ static uint32_t read_writes(const entry *e) {
   uint32_t set = read_set(e, "writes", "a request", words, bits);
   if (set & TN_WRITES_WRITE) return set;
   tnm_diag_spec spec = {"E0059", list->pos, NULL};
-  size_t id = tnm_diag(diags_of(e), &spec, "a kernel must be able to `write`");
-  tnm_diag_help(diags_of(e), id, "add `write`; the host lowers the others");
+  size_t id =
+      tnm_diag_add(diags_of(e), &spec, "a kernel must be able to `write`");
+  tnm_diag_add_help(diags_of(e), id, "add `write`; the host lowers the others");
   return TN_WRITES_WRITE;
 }
 
@@ -77,8 +77,7 @@ static void read_resources(entry *e) {
   e->table.resources = resources;
 }
 
-/* ----------------------------------------------------------------------- types
- */
+/* -------------------------------------------------------------------- types */
 
 static void read_dtype_set(const entry *e, const tnm_tree *list,
                            const tn_dtype_var *var, uint64_t *set) {
@@ -88,8 +87,8 @@ static void read_dtype_set(const entry *e, const tnm_tree *list,
   tnm_diag_spec spec = {"E0023", list->pos, NULL};
   uint32_t bit = 0;
   while ((beyond >> bit & 1) == 0) ++bit;
-  tnm_diag(diags_of(e), &spec, "the operator's `%s` is never %s", var->name,
-           tn__dtype_names[bit]);
+  tnm_diag_add(diags_of(e), &spec, "the operator's `%s` is never %s", var->name,
+               tn__dtype_names[bit]);
 }
 
 static void read_dtype_map(const entry *e, const tnm_tree *map,
@@ -105,7 +104,7 @@ static void read_dtype_map(const entry *e, const tnm_tree *map,
       continue;
     }
     tnm_diag_spec spec = {"E0023", item->key_pos, NULL};
-    tnm_diag(diags_of(e), &spec, "`%.80s` is no type variable", item->key);
+    tnm_diag_add(diags_of(e), &spec, "`%.80s` is no type variable", item->key);
   }
 }
 
@@ -123,17 +122,17 @@ static void read_dtypes(entry *e) {
     read_dtype_set(e, value, op->dtype_vars[0], &sets[0]);
   } else {
     tnm_diag_spec spec = {"E0023", value->pos, NULL};
-    size_t id = tnm_diag(diags_of(e), &spec,
-                         "a list of types needs exactly one type variable, the "
-                         "operator has %u",
-                         op->n_dtype_vars);
-    tnm_diag_help(diags_of(e), id,
-                  "write `dtypes: {T: [...]}`, or leave it out");
+    size_t id =
+        tnm_diag_add(diags_of(e), &spec,
+                     "a list of types needs exactly one type variable, the "
+                     "operator has %u",
+                     op->n_dtype_vars);
+    tnm_diag_add_help(diags_of(e), id,
+                      "write `dtypes: {T: [...]}`, or leave it out");
   }
 }
 
-/* ------------------------------------------------------------ when, requires
- */
+/* ----------------------------------------------------------- when, requires */
 
 static void read_when(entry *e) {
   const tnm_tree *value = tnm_tree_get(e->node, "when");
@@ -159,14 +158,14 @@ static void read_requires(entry *e) {
        n = n->next) {
     if (!tnm_check_scalar(diags_of(e), n, "a version such as \">=8.0\""))
       continue;
-    text = tnm_format(e->lower->arena, "%s%s%s %s", text == NULL ? "" : text,
-                      text == NULL ? "" : ", ", n->key, n->text);
+    text =
+        tnm_format_text(e->lower->arena, "%s%s%s %s", text == NULL ? "" : text,
+                        text == NULL ? "" : ", ", n->key, n->text);
   }
   e->table.requirement = text;
 }
 
-/* ----------------------------------------------------------- the author's code
- */
+/* -------------------------------------------------------- the author's code */
 
 static const char *read_symbol(const entry *e, const tnm_tree *map,
                                const char *key) {
@@ -196,8 +195,8 @@ static bool parse_bytes(const char *text, uint64_t *out) {
 static void report_size(const entry *e, const tnm_tree *value,
                         const char *expected) {
   tnm_diag_spec spec = {"E0014", value->pos, NULL};
-  tnm_diag(diags_of(e), &spec, "invalid value `%.80s`: expected %s",
-           value->text, expected);
+  tnm_diag_add(diags_of(e), &spec, "invalid value `%.80s`: expected %s",
+               value->text, expected);
 }
 
 static void read_workspace(const entry *e) {
@@ -234,10 +233,9 @@ static void read_state(const entry *e) {
     tnm_read_word(diags_of(e), n, "a part of the key", words);
 }
 
-/* ------------------------------------------------------ forward and backward
- */
+/* ----------------------------------------------------- forward and backward */
 
-/* A gradient that says more than `none`, but was a mistake. */
+/* Tests for a gradient that is not `none` but was refused. */
 static bool is_refused(const tnm_tree *doc) {
   const tnm_tree *gradient = tnm_tree_get(doc, "gradient");
   if (gradient == NULL) return false;
@@ -245,35 +243,38 @@ static bool is_refused(const tnm_tree *doc) {
   return tnm_tree_get(gradient, "none") == NULL;
 }
 
-/* The key of `gradient: {kernel: backward}`; NULL where it says otherwise. */
+/* The key of `gradient: {kernel: backward}`; NULL without one. */
 static const tnm_tree *gradient_kernel(const tnm_lower *lower) {
   return tnm_tree_get(tnm_tree_get(lower->doc, "gradient"), "kernel");
 }
 
-/* The key whose absence or presence contradicts the operator's gradient. */
+/* Reports a key that contradicts the operator's gradient, or a missing one. */
 static void check_backward(const entry *e) {
   const tnm_tree *backward = tnm_tree_get(e->node, "backward");
   const tnm_tree *forward = tnm_tree_get(e->node, "forward");
   const tn_gradient *gradient = e->lower->op->gradient;
   if (backward == NULL && forward != NULL && gradient_kernel(e->lower)) {
     tnm_diag_spec spec = {"E0057", forward->key_pos, NULL};
-    size_t id = tnm_diag(diags_of(e), &spec, "this kernel has no `backward`");
-    tnm_diag_help(diags_of(e), id,
-                  "the gradient says `kernel: backward`: every kernel supplies "
-                  "it");
+    size_t id =
+        tnm_diag_add(diags_of(e), &spec, "this kernel has no `backward`");
+    tnm_diag_add_help(
+        diags_of(e), id,
+        "the gradient says `kernel: backward`: every kernel supplies "
+        "it");
   } else if (backward != NULL && gradient != NULL &&
              gradient->kind == TN_GRADIENT_NONE && !is_refused(e->lower->doc)) {
     tnm_diag_spec spec = {"E0057", backward->key_pos, NULL};
-    size_t id = tnm_diag(diags_of(e), &spec,
-                         "`backward`, but the operator has no gradient");
-    tnm_diag_help(diags_of(e), id,
-                  "add `gradient: {kernel: backward, needs: {...}}` to the "
-                  "operator");
+    size_t id = tnm_diag_add(diags_of(e), &spec,
+                             "`backward`, but the operator has no gradient");
+    tnm_diag_add_help(diags_of(e), id,
+                      "add `gradient: {kernel: backward, needs: {...}}` to the "
+                      "operator");
   }
 }
 
-/* Formulas of `forward` make kernels without a `backward`; a listed one has to
- * have it, and each that is listed with a `forward` was looked at already. */
+/* Formulas of `forward` generate kernels without a `backward`, so a listed
+ * kernel must have it. Listed kernels with a `forward` have been checked
+ * before. */
 static void check_generated(const tnm_lower *lower) {
   const tnm_tree *at = gradient_kernel(lower);
   const tnm_tree *list = tnm_tree_get(lower->doc, "kernels");
@@ -282,10 +283,10 @@ static void check_generated(const tnm_lower *lower) {
        k = k->next)
     if (tnm_tree_has(k, "backward") || tnm_tree_has(k, "forward")) return;
   tnm_diag_spec spec = {"E0057", at->key_pos, NULL};
-  size_t id = tnm_diag(lower->diags, &spec, "no kernel has a `backward`");
-  tnm_diag_help(lower->diags, id,
-                "list one in `kernels: [{device: cpu, backward: ...}]`, or "
-                "write the gradient as `formula: {...}` or `auto: true`");
+  size_t id = tnm_diag_add(lower->diags, &spec, "no kernel has a `backward`");
+  tnm_diag_add_help(lower->diags, id,
+                    "list one in `kernels: [{device: cpu, backward: ...}]`, or "
+                    "write the gradient as `formula: {...}` or `auto: true`");
 }
 
 static const tn_kernel *new_pass(const entry *e, uint32_t pass) {
@@ -294,11 +295,10 @@ static const tn_kernel *new_pass(const entry *e, uint32_t pass) {
   *kernel = e->table;
   kernel->pass = pass;
   if (pass == TN_PASS_FORWARD) return kernel;
-  /* Unless the manifest says which memory a gradient may take, there is none.
-   */
+  /* A gradient overwrites no memory unless the manifest allows it. */
   if (!tnm_tree_get(tnm_tree_get(e->lower->doc, "gradient"), "inplace"))
     kernel->writes &= ~(uint32_t)TN_WRITES_INPLACE;
-  kernel->flags &= ~TN_KERNEL_FOLD; /* which is one of forward kernels */
+  kernel->flags &= ~TN_KERNEL_FOLD; /* only forward kernels have it */
   return kernel;
 }
 
@@ -312,29 +312,30 @@ static void read_functions(const entry *e) {
   if (tnm_tree_get(e->node, "forward") == NULL &&
       tnm_tree_get(e->node, "backward") == NULL) {
     tnm_diag_spec spec = {"E0058", e->node->pos, NULL};
-    size_t id = tnm_diag(diags_of(e), &spec, "this kernel has no function");
-    tnm_diag_help(diags_of(e), id, "add `forward: ...` with a C name");
+    size_t id = tnm_diag_add(diags_of(e), &spec, "this kernel has no function");
+    tnm_diag_add_help(diags_of(e), id, "add `forward: ...` with a C name");
   }
   check_backward(e);
 }
 
-/* A call is over when its function returns, or, where the device has queues,
- * when its queue has got so far. */
+/* A call ends when its function returns. On a device with queues, it ends when
+ * its queue has executed it. */
 static void check_async(const entry *e) {
   const tnm_tree *list = tnm_tree_get(e->node, "flags");
   if (!(e->table.flags & TN_KERNEL_ASYNC) ||
       e->table.device_type != TN_DEVICE_CPU)
     return;
   tnm_diag_spec spec = {"E0092", list->pos, NULL};
-  size_t id = tnm_diag(diags_of(e), &spec,
-                       "`async` is for devices with queues, and the cpu is "
-                       "none");
-  tnm_diag_help(diags_of(e), id,
-                "take `async` out of `flags`, and return when everything is "
-                "computed");
+  size_t id = tnm_diag_add(diags_of(e), &spec,
+                           "`async` is for devices with queues, and the cpu is "
+                           "none");
+  tnm_diag_add_help(
+      diags_of(e), id,
+      "take `async` out of `flags`, and return when everything is "
+      "computed");
 }
 
-/* Only what an elementwise kernel of the CPU does can be done link by link. */
+/* Only elementwise kernels of the CPU can be register kernels. */
 static void read_links(entry *e) {
   const tnm_tree *value = tnm_tree_get(e->node, "links");
   e->out->links_symbol = read_symbol(e, e->node, "links");
@@ -344,15 +345,16 @@ static void read_links(entry *e) {
       e->table.device_type == TN_DEVICE_CPU)
     return;
   tnm_diag_spec spec = {"E0091", value->key_pos, NULL};
-  size_t id = tnm_diag(diags_of(e), &spec,
-                       "links of a kernel that is not elementwise on the cpu");
-  tnm_diag_help(diags_of(e), id,
-                "add `elementwise` to the `flags` of a kernel for `cpu`, or "
-                "leave `links` out");
+  size_t id =
+      tnm_diag_add(diags_of(e), &spec,
+                   "links of a kernel that is not elementwise on the cpu");
+  tnm_diag_add_help(
+      diags_of(e), id,
+      "add `elementwise` to the `flags` of a kernel for `cpu`, or "
+      "leave `links` out");
 }
 
-/* --------------------------------------------------------------------- entries
- */
+/* ------------------------------------------------------------------ entries */
 
 /* "nn.convolution.cpu"; the second one of a device is "nn.convolution.cpu.2".
  */
@@ -366,8 +368,9 @@ static const char *make_id(const entry *e, int device) {
   tn__arena *arena = e->lower->arena;
   const char *stem = tnm_kernel_stem(e->lower);
   if (before == 0)
-    return tnm_format(arena, "%s.%s", stem, device_names[device]);
-  return tnm_format(arena, "%s.%s.%u", stem, device_names[device], before + 1);
+    return tnm_format_text(arena, "%s.%s", stem, device_names[device]);
+  return tnm_format_text(arena, "%s.%s.%u", stem, device_names[device],
+                         before + 1);
 }
 
 static void register_id(const entry *e) {
@@ -381,9 +384,9 @@ static void register_id(const entry *e) {
     return;
   }
   tnm_diag_spec spec = {"E0016", e->node->pos, "second one"};
-  size_t id =
-      tnm_diag(reader->diags, &spec, "kernel `%s` exists twice", e->table.id);
-  tnm_diag_also(reader->diags, id, other->pos, "first one");
+  size_t id = tnm_diag_add(reader->diags, &spec, "kernel `%s` exists twice",
+                           e->table.id);
+  tnm_diag_add_place(reader->diags, id, other->pos, "first one");
 }
 
 static bool read_device(entry *e) {
@@ -397,9 +400,9 @@ static bool read_device(entry *e) {
   return true;
 }
 
-/* Whoever defines an operator needs no CUDA: its kernels for that are in a
- * companion. A kernels_for document says itself which plugin they are in, and a
- * host has its functions at hand. */
+/* Tests for a kernel of the companion plugin. The author of an operator needs
+ * no CUDA: its CUDA kernels are in a companion. A kernels_for document names
+ * the plugin itself, and a host supplies its own functions. */
 static bool is_companion(const entry *e) {
   const tnm_text *text = e->lower->reader->text;
   const bool of_host = text != NULL && text->plugin != NULL;

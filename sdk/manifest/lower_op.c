@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One document of a manifest to operators: an operator, each member of a
- * family, or the kernels for an operator of another plugin. The steps stand in
- * the other lower_*.c.
+ * lower_op.c: lowers one document of a manifest to operators: an operator, each
+ * member of a family, or the kernels for an operator of another plugin. The
+ * other lower_*.c files contain the steps.
  */
 #include <ctype.h>
 #include <string.h>
 
 #include "front.h"
 
-/* ---------------------------------------------------------------- the operator
- */
+/* ------------------------------------------------------------- the operator */
 
 static void check_summary(tnm_lower *lower) {
   const tnm_tree *summary = tnm_tree_get(lower->doc, "summary");
@@ -27,11 +26,11 @@ static void check_summary(tnm_lower *lower) {
   lower->op->summary = text;
   if (help == NULL) return;
   tnm_diag_spec spec = {"E0019", summary->pos, NULL};
-  size_t id = tnm_diag(lower->diags, &spec, "this is not a summary");
-  tnm_diag_help(lower->diags, id, "%s", help);
+  size_t id = tnm_diag_add(lower->diags, &spec, "this is not a summary");
+  tnm_diag_add_help(lower->diags, id, "%s", help);
 }
 
-/* "nn.pool", each part a name. */
+/* Tests for "nn.pool": each part is a name. */
 static bool is_full_name(const char *text) {
   const char *lower = "abcdefghijklmnopqrstuvwxyz0123456789_";
   const char *dot = strchr(text, '.');
@@ -50,10 +49,10 @@ static void read_replaces(tnm_lower *lower) {
     return;
   }
   tnm_diag_spec spec = {"E0014", value->pos, NULL};
-  tnm_diag(lower->diags, &spec,
-           "invalid value `%.80s`: expected the full name of an operator, "
-           "`plugin.op`",
-           value->text);
+  tnm_diag_add(lower->diags, &spec,
+               "invalid value `%.80s`: expected the full name of an operator, "
+               "`plugin.op`",
+               value->text);
 }
 
 static void read_head(tnm_lower *lower) {
@@ -73,8 +72,8 @@ static void read_head(tnm_lower *lower) {
     op->flags |= TN_OP_BACKWARD_ONLY;
   check_summary(lower);
   read_replaces(lower);
-  lower->target_name = tnm_format(lower->arena, "%s.%s@%u", lower->reader->name,
-                                  op->name, op->interface);
+  lower->target_name = tnm_format_text(
+      lower->arena, "%s.%s@%u", lower->reader->name, op->name, op->interface);
 }
 
 bool tnm_is_whole(const tnm_lower *lower, const char *key, uint32_t n) {
@@ -107,7 +106,7 @@ static void set_scope(tnm_lower *lower) {
                              .n_params = lower->op->n_params};
 }
 
-/* Everything that names parameters and operands. */
+/* Lowers everything that names parameters and operands. */
 static void lower_rules(tnm_lower *lower) {
   tnm_program_init(&lower->program, lower->arena, lower->diags, &lower->scope);
   tnm_lower_shapes(lower);
@@ -133,9 +132,9 @@ static bool register_name(tnm_reader *reader, tnm_operator *out) {
     return false;
   }
   tnm_diag_spec spec = {"E0016", out->pos, "second time"};
-  size_t id = tnm_diag(reader->diags, &spec, "operator `%s` is defined twice",
-                       out->op->name);
-  tnm_diag_also(reader->diags, id, other->pos, "first time");
+  size_t id = tnm_diag_add(reader->diags, &spec,
+                           "operator `%s` is defined twice", out->op->name);
+  tnm_diag_add_place(reader->diags, id, other->pos, "first time");
   return false;
 }
 
@@ -185,8 +184,7 @@ tnm_operator *tnm_lower_one(tnm_reader *reader, const tnm_tree *doc,
   return lower.out;
 }
 
-/* ---------------------------------------------------------------------- family
- */
+/* ------------------------------------------------------------------- family */
 
 static bool copy_entries(tn__arena *arena, tnm_tree *to, tnm_tree **last,
                          const tnm_tree *from) {
@@ -206,9 +204,10 @@ static bool copy_entries(tn__arena *arena, tnm_tree *to, tnm_tree **last,
   return true;
 }
 
-/* A member with what it shares: `each` may hold any key, but each key once. */
-static tnm_tree *merge(tnm_reader *reader, const tnm_tree *family,
-                       const tnm_tree *member) {
+/* Merges a member with the shared keys: `each` may contain any key, but each
+ * key once. */
+static tnm_tree *merge_member(tnm_reader *reader, const tnm_tree *family,
+                              const tnm_tree *member) {
   tnm_tree *merged = TNM_NEW(reader->arena, tnm_tree, 1);
   tnm_tree *last = NULL;
   if (merged == NULL) return NULL;
@@ -218,9 +217,10 @@ static tnm_tree *merge(tnm_reader *reader, const tnm_tree *family,
     const tnm_tree *shared = tnm_tree_get(family, e->key);
     if (shared == NULL) continue;
     tnm_diag_spec spec = {"E0006", e->key_pos, "second time"};
-    size_t id = tnm_diag(reader->diags, &spec,
-                         "key `%s` is given twice: the family has it", e->key);
-    tnm_diag_also(reader->diags, id, shared->key_pos, "first time");
+    size_t id =
+        tnm_diag_add(reader->diags, &spec,
+                     "key `%s` is given twice: the family has it", e->key);
+    tnm_diag_add_place(reader->diags, id, shared->key_pos, "first time");
   }
   bool ok = copy_entries(reader->arena, merged, &last, member) &&
             copy_entries(reader->arena, merged, &last, family);
@@ -235,13 +235,13 @@ static void lower_family(tnm_reader *reader, tnm_tree *document,
   if (name != NULL) tnm_read_name(reader->diags, name, "a family");
   if (each != NULL && each->kind == TNM_LIST && each->n == 0) {
     tnm_diag_spec spec = {"E0013", each->pos, NULL};
-    size_t id = tnm_diag(reader->diags, &spec, "a family needs members");
-    tnm_diag_help(reader->diags, id, "write `each: [{op: ...}]`");
+    size_t id = tnm_diag_add(reader->diags, &spec, "a family needs members");
+    tnm_diag_add_help(reader->diags, id, "write `each: [{op: ...}]`");
   }
   for (tnm_tree *member = each == NULL ? NULL : each->first; member != NULL;
        member = member->next) {
     if (!tnm_schema_check(reader->diags, &tnm_schema_member, member)) continue;
-    tnm_tree *merged = merge(reader, document, member);
+    tnm_tree *merged = merge_member(reader, document, member);
     if (merged == NULL) return;
     if (tnm_tree_get(merged, "op") == NULL) continue;
     tnm_schema_required(reader->diags, &tnm_schema_operator, merged);
@@ -249,9 +249,7 @@ static void lower_family(tnm_reader *reader, tnm_tree *document,
   }
 }
 
-/* --------------------------------------------------------------------
- * documents
- */
+/* ---------------------------------------------------------------- documents */
 
 bool tnm_check_format(tnm_reader *reader, const tnm_tree *document) {
   const tnm_tree *format = tnm_tree_get(document, "opgen");
@@ -259,19 +257,19 @@ bool tnm_check_format(tnm_reader *reader, const tnm_tree *document) {
       strcmp(format->text, "1") == 0)
     return true;
   tnm_diag_spec spec = {"E0010", format->pos, "not 1"};
-  size_t id = tnm_diag(reader->diags, &spec, "unknown manifest format `%.80s`",
-                       format->text);
+  size_t id = tnm_diag_add(reader->diags, &spec,
+                           "unknown manifest format `%.80s`", format->text);
   int64_t number;
   if (tnm_parse_int(format->text, &number) && number > 1)
-    tnm_diag_help(reader->diags, id,
-                  "it needs a newer opgen than " TN_VERSION
-                  ", which reads format 1");
+    tnm_diag_add_help(reader->diags, id,
+                      "it needs a newer opgen than " TN_VERSION
+                      ", which reads format 1");
   else
-    tnm_diag_help(reader->diags, id, "write `opgen: 1`");
+    tnm_diag_add_help(reader->diags, id, "write `opgen: 1`");
   return false;
 }
 
-/* Exactly one key says what a document is. */
+/* Finds the only key that decides the kind of a document. */
 static const char *find_kind(tnm_reader *reader, const tnm_tree *document) {
   static const char *const kinds[] = {"op", "family", "kernels_for"};
   const tnm_tree *found = NULL;
@@ -281,20 +279,21 @@ static const char *find_kind(tnm_reader *reader, const tnm_tree *document) {
     if (found != NULL) {
       tnm_diag_spec spec = {"E0017", entry->key_pos, "second one"};
       size_t id =
-          tnm_diag(reader->diags, &spec, "`%s` and `%s` exclude each other",
-                   found->key, entry->key);
-      tnm_diag_also(reader->diags, id, found->key_pos, "first one");
+          tnm_diag_add(reader->diags, &spec, "`%s` and `%s` exclude each other",
+                       found->key, entry->key);
+      tnm_diag_add_place(reader->diags, id, found->key_pos, "first one");
       return NULL;
     }
     found = entry;
   }
   if (found != NULL) return found->key;
   tnm_diag_spec spec = {"E0017", document->pos, "begins here"};
-  size_t id = tnm_diag(reader->diags, &spec,
-                       "this document defines neither an operator nor kernels");
-  tnm_diag_help(reader->diags, id,
-                "add `op: name`, `family: name` or "
-                "`kernels_for: plugin.op@1`");
+  size_t id =
+      tnm_diag_add(reader->diags, &spec,
+                   "this document defines neither an operator nor kernels");
+  tnm_diag_add_help(reader->diags, id,
+                    "add `op: name`, `family: name` or "
+                    "`kernels_for: plugin.op@1`");
   return NULL;
 }
 
@@ -302,8 +301,9 @@ void tnm_lower_document(tnm_reader *reader, tnm_tree *document,
                         const char *file) {
   if (document->kind != TNM_MAP) {
     tnm_diag_spec spec = {"E0013", document->pos, NULL};
-    size_t id = tnm_diag(reader->diags, &spec, "a document must be a mapping");
-    tnm_diag_help(reader->diags, id, "begin it with `opgen: 1`");
+    size_t id =
+        tnm_diag_add(reader->diags, &spec, "a document must be a mapping");
+    tnm_diag_add_help(reader->diags, id, "begin it with `opgen: 1`");
     return;
   }
   if (!tnm_check_format(reader, document)) return;

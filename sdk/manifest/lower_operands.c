@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Type variables, inputs, outputs and auxiliary states, without their shapes:
- * from the manifest to tn_dtype_var and tn_arg.
+ * lower_operands.c: lowers type variables, inputs, outputs and auxiliary
+ * states, without their shapes: from the manifest to tn_dtype_var and tn_arg.
  */
 #include <string.h>
 
 #include "front.h"
 
-/* -------------------------------------------------------------- type variables
- */
+/* ----------------------------------------------------------- type variables */
 
 static bool read_variable_name(tnm_lower *lower, const tnm_tree *entry) {
   const char *upper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
@@ -16,9 +15,10 @@ static bool read_variable_name(tnm_lower *lower, const tnm_tree *entry) {
       strlen(key) <= TNM_MAX_NAME)
     return true;
   tnm_diag_spec spec = {"E0015", entry->key_pos, NULL};
-  size_t id = tnm_diag(lower->diags, &spec,
-                       "`%.80s` cannot be the name of a type variable", key);
-  tnm_diag_help(lower->diags, id, "type variables are upper case: `T`");
+  size_t id =
+      tnm_diag_add(lower->diags, &spec,
+                   "`%.80s` cannot be the name of a type variable", key);
+  tnm_diag_add_help(lower->diags, id, "type variables are upper case: `T`");
   return false;
 }
 
@@ -37,12 +37,12 @@ static void report_no_variable(tnm_lower *lower, tnm_pos pos,
     names[n] = lower->op->dtype_vars[n]->name;
   tnm_diag_spec spec = {"E0023", pos, NULL};
   size_t id =
-      tnm_diag(lower->diags, &spec, "`%.80s` is no type variable", name);
-  tnm_suggest(lower->diags, id, name, names, n);
+      tnm_diag_add(lower->diags, &spec, "`%.80s` is no type variable", name);
+  tnm_suggest_word(lower->diags, id, name, names, n);
 }
 
-/* A type to compute in has to be one that formulas compute in, and to hold
- * what each of the variable's types would compute in. */
+/* Checks a computing type: formulas can compute in it, and it can represent the
+ * computing type of each type of the variable. */
 static void check_compute(tnm_lower *lower, const tnm_tree *at,
                           uint32_t variable, tn_dtype dtype) {
   const tn_dtype_var *var = lower->op->dtype_vars[variable];
@@ -52,8 +52,8 @@ static void check_compute(tnm_lower *lower, const tnm_tree *at,
   size_t id;
   if (dtype != TN_F32 && dtype != TN_F64 && dtype != TN_I32 &&
       dtype != TN_I64) {
-    id = tnm_diag(lower->diags, &spec, "nothing is computed in %s", name);
-    tnm_diag_help(lower->diags, id, "known here: f32, f64, i32, i64");
+    id = tnm_diag_add(lower->diags, &spec, "nothing is computed in %s", name);
+    tnm_diag_add_help(lower->diags, id, "known here: f32, f64, i32, i64");
     return;
   }
   for (size_t bit = 0; bit < TN__N_DTYPES; ++bit) {
@@ -61,11 +61,12 @@ static void check_compute(tnm_lower *lower, const tnm_tree *at,
     if (!(var->allowed & (1ull << bit)) || own == 0) continue;
     const int joined = tnm_class_join(own, least);
     if (joined == least) continue;
-    id = tnm_diag(lower->diags, &spec,
-                  "`%s` may be %s, which computes in %s: more than %s",
-                  var->name, tn__dtype_names[bit], tnm_class_name(own), name);
-    tnm_diag_help(lower->diags, id, "write `%s: %s`", var->name,
-                  tnm_class_name(joined));
+    id = tnm_diag_add(lower->diags, &spec,
+                      "`%s` may be %s, which computes in %s: more than %s",
+                      var->name, tn__dtype_names[bit], tnm_class_name(own),
+                      name);
+    tnm_diag_add_help(lower->diags, id, "write `%s: %s`", var->name,
+                      tnm_class_name(joined));
     return;
   }
 }
@@ -78,8 +79,9 @@ static void read_compute(tnm_lower *lower, const tnm_tree *map) {
   if (map == NULL) return;
   if (map->kind != TNM_MAP) {
     tnm_diag_spec spec = {"E0013", map->pos, NULL};
-    size_t id = tnm_diag(lower->diags, &spec, "`compute` must be a mapping");
-    tnm_diag_help(lower->diags, id, "write `compute: {T: f32}`");
+    size_t id =
+        tnm_diag_add(lower->diags, &spec, "`compute` must be a mapping");
+    tnm_diag_add_help(lower->diags, id, "write `compute: {T: f32}`");
     return;
   }
   for (const tnm_tree *e = map->first; e != NULL; e = e->next) {
@@ -127,8 +129,9 @@ static void report_dtype(tnm_lower *lower, const tnm_tree *node) {
     known[n] = lower->op->dtype_vars[n]->name;
   for (size_t i = 0; i < TN__N_DTYPES; ++i) known[n++] = tn__dtype_names[i];
   tnm_diag_spec spec = {"E0023", node->pos, "no such type"};
-  size_t id = tnm_diag(lower->diags, &spec, "unknown type `%.80s`", node->text);
-  tnm_suggest(lower->diags, id, node->text, known, n);
+  size_t id =
+      tnm_diag_add(lower->diags, &spec, "unknown type `%.80s`", node->text);
+  tnm_suggest_word(lower->diags, id, node->text, known, n);
 }
 
 static void read_dtype(tnm_lower *lower, const tnm_tree *node, tn_arg *arg) {
@@ -154,8 +157,7 @@ bool tnm_is_float(const tnm_lower *lower, const tn_arg *arg) {
   return (bits & TNM_FLOATS) != 0;
 }
 
-/* -------------------------------------------------------------------- operands
- */
+/* ----------------------------------------------------------------- operands */
 
 uint32_t tnm_find_operand(const tnm_lower *lower, uint32_t list,
                           const char *name) {
@@ -166,7 +168,8 @@ uint32_t tnm_find_operand(const tnm_lower *lower, uint32_t list,
   return TN_NONE;
 }
 
-/* Parameters and operands meet in expressions: one name, one thing. */
+/* Tests for an unused name. Parameters and operands occur in the same
+ * expressions, so no two have the same name. */
 static bool is_free(tnm_lower *lower, const tnm_tree *name) {
   const tnm_tree *params = tnm_tree_get(lower->doc, "params");
   const tnm_tree *first = NULL;
@@ -182,8 +185,9 @@ static bool is_free(tnm_lower *lower, const tnm_tree *name) {
   }
   if (first == NULL) return true;
   tnm_diag_spec spec = {"E0016", name->pos, "second time"};
-  size_t id = tnm_diag(lower->diags, &spec, "name `%s` is taken", name->text);
-  tnm_diag_also(lower->diags, id, first->pos, "first time");
+  size_t id =
+      tnm_diag_add(lower->diags, &spec, "name `%s` is taken", name->text);
+  tnm_diag_add_place(lower->diags, id, first->pos, "first time");
   return false;
 }
 
@@ -219,7 +223,7 @@ static bool same_dtype(const tn_arg *a, const tn_arg *b) {
          a->dtype == b->dtype;
 }
 
-/* `inplace`, `view` or `init` of an output: the index of an input. */
+/* Reads `inplace`, `view` or `init` of an output: the index of an input. */
 static uint32_t read_input_name(tnm_lower *lower, const tn_arg *arg,
                                 const tnm_tree *value) {
   if (value == NULL) return TN_NONE;
@@ -229,24 +233,25 @@ static uint32_t read_input_name(tnm_lower *lower, const tn_arg *arg,
   if (found == TN_NONE && !tnm_is_whole(lower, "inputs", inputs->n))
     return TN_NONE;
   if (found == TN_NONE) {
-    size_t id = tnm_diag(lower->diags, &spec, "`%s: %.80s` names no input",
-                         value->key, value->text);
-    tnm_suggest(lower->diags, id, value->text, inputs->names, inputs->n);
+    size_t id = tnm_diag_add(lower->diags, &spec, "`%s: %.80s` names no input",
+                             value->key, value->text);
+    tnm_suggest_word(lower->diags, id, value->text, inputs->names, inputs->n);
     return TN_NONE;
   }
   const tn_arg *input = inputs->v[found];
   if (input->flags & TN_ARG_VARIADIC)
-    tnm_diag(lower->diags, &spec, "`%s` cannot name a variadic input",
-             value->key);
+    tnm_diag_add(lower->diags, &spec, "`%s` cannot name a variadic input",
+                 value->key);
   else if (!lower->untyped && !same_dtype(arg, input))
-    tnm_diag(lower->diags, &spec, "`%s` and `%s` differ in type", arg->name,
-             input->name);
+    tnm_diag_add(lower->diags, &spec, "`%s` and `%s` differ in type", arg->name,
+                 input->name);
   else
     return found;
   return TN_NONE;
 }
 
-/* Whose memory an output may take: with `view` it has that one's elements. */
+/* Reads the input whose memory an output may use; with `view` the output has
+ * its elements. */
 static void read_memory(tnm_lower *lower, const tnm_tree *node, tn_arg *arg) {
   const tnm_tree *view = tnm_tree_get(node, "view");
   const tnm_tree *inplace = tnm_tree_get(node, "inplace");
@@ -255,14 +260,14 @@ static void read_memory(tnm_lower *lower, const tnm_tree *node, tn_arg *arg) {
   if (arg->inplace != TN_NONE) arg->flags |= TN_ARG_VIEW;
   if (inplace == NULL) return;
   const tnm_diag_spec spec = {"E0025", inplace->key_pos, NULL};
-  const size_t id = tnm_diag(lower->diags, &spec,
-                             "`inplace` beside `view`, which says whose memory "
-                             "`%s` may take",
-                             arg->name);
-  tnm_diag_help(lower->diags, id, "remove `inplace`");
+  const size_t id = tnm_diag_add(
+      lower->diags, &spec,
+      "`inplace` beside `view`, which already names the memory of `%s`",
+      arg->name);
+  tnm_diag_add_help(lower->diags, id, "remove `inplace`");
 }
 
-/* When calls change an auxiliary state. */
+/* Reads when calls change an auxiliary state. */
 static void read_changes(tnm_lower *lower, const tnm_tree *node, tn_arg *arg) {
   static const char *const when[] = {"always", "training", NULL};
   const tnm_tree *value = tnm_tree_get(node, "changes");
@@ -271,7 +276,7 @@ static void read_changes(tnm_lower *lower, const tnm_tree *node, tn_arg *arg) {
     arg->flags |= TN_ARG_TRAINED;
 }
 
-/* The number that an auxiliary state starts as. */
+/* Reads the initial value of an auxiliary state. */
 static void read_initial(tnm_lower *lower, const tnm_tree *node, tn_arg *arg) {
   const tnm_tree *value = tnm_tree_get(node, "init");
   double number;
@@ -308,15 +313,14 @@ static void read_arg(tnm_lower *lower, const tnm_operands *list,
                     arg->since);
 }
 
-/* ----------------------------------------------------------------------- order
- */
+/* -------------------------------------------------------------------- order */
 
 static void report_order(tnm_lower *lower, const tnm_tree *node,
                          const char *text, const char *help) {
   const tnm_tree *name = tnm_tree_get(node, "name");
-  tnm_diag_spec spec = {"E0024", name->pos, "stands too late"};
-  size_t id = tnm_diag(lower->diags, &spec, text, name->text);
-  tnm_diag_help(lower->diags, id, "%s", help);
+  tnm_diag_spec spec = {"E0024", name->pos, "is too late"};
+  size_t id = tnm_diag_add(lower->diags, &spec, text, name->text);
+  tnm_diag_add_help(lower->diags, id, "%s", help);
 }
 
 static void check_input_order(tnm_lower *lower) {
@@ -326,14 +330,14 @@ static void check_input_order(tnm_lower *lower) {
     uint32_t flags = list->v[i]->flags;
     if (before & TN_ARG_VARIADIC)
       report_order(lower, list->nodes[i], "input `%s` follows a variadic one",
-                   "the variadic input stands last");
+                   "the variadic input is last");
     else if ((before & TN_ARG_OPTIONAL) && (flags & TN_ARG_VARIADIC))
       report_order(lower, list->nodes[i],
                    "variadic input `%s` follows an optional one",
                    "an operator has optional inputs or a variadic one");
     else if ((before & TN_ARG_OPTIONAL) && !(flags & TN_ARG_OPTIONAL))
       report_order(lower, list->nodes[i], "input `%s` follows an optional one",
-                   "optional inputs stand last");
+                   "optional inputs are last");
   }
 }
 
@@ -342,11 +346,11 @@ static void check_output_order(tnm_lower *lower) {
   for (uint32_t i = 1; i < list->n; ++i) {
     if (tnm_tree_get(list->nodes[i - 1], "count") != NULL)
       report_order(lower, list->nodes[i], "output `%s` follows a counted one",
-                   "the output with `count` stands last");
+                   "the output with `count` is last");
     else if ((list->v[i - 1]->flags & TN_ARG_HIDDEN) &&
              !(list->v[i]->flags & TN_ARG_HIDDEN))
       report_order(lower, list->nodes[i], "output `%s` follows a hidden one",
-                   "hidden outputs stand last");
+                   "hidden outputs are last");
   }
 }
 
@@ -381,7 +385,7 @@ static void read_operands(tnm_lower *lower, uint32_t which, const char *key,
     node = node->next;
 }
 
-static const tn_arg *const *frozen(const tnm_operands *list) {
+static const tn_arg *const *const_args(const tnm_operands *list) {
   return (const tn_arg *const *)list->v;
 }
 
@@ -391,9 +395,9 @@ void tnm_lower_operands(tnm_lower *lower) {
   read_operands(lower, TN_OPERAND_AUX, "aux", &tnm_schema_aux);
   check_input_order(lower);
   check_output_order(lower);
-  lower->op->inputs = frozen(&lower->operands[TN_OPERAND_IN]);
-  lower->op->outputs = frozen(&lower->operands[TN_OPERAND_OUT]);
-  lower->op->aux = frozen(&lower->operands[TN_OPERAND_AUX]);
+  lower->op->inputs = const_args(&lower->operands[TN_OPERAND_IN]);
+  lower->op->outputs = const_args(&lower->operands[TN_OPERAND_OUT]);
+  lower->op->aux = const_args(&lower->operands[TN_OPERAND_AUX]);
   lower->op->n_inputs = lower->operands[TN_OPERAND_IN].n;
   lower->op->n_outputs = lower->operands[TN_OPERAND_OUT].n;
   lower->op->n_aux = lower->operands[TN_OPERAND_AUX].n;

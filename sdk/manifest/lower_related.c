@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Whether the rules of an operator relate its inputs and states to each other.
- * A kernel that gets tensors of unrelated shapes computes addresses in one
- * from the shape of another, and reads outside of it. Groups are found by
- * union: operands that share a dimension, a condition or a rule are one group.
+ * lower_related.c: checks that the rules of an operator relate its inputs and
+ * states to each other. A kernel that gets tensors of unrelated shapes computes
+ * addresses in one from the shape of another, and reads outside of it. A
+ * union-find structure groups operands that share a dimension, a condition or a
+ * rule.
  */
 #include <string.h>
 
@@ -45,15 +46,16 @@ static uint32_t find_group(const groups *g, uint32_t member) {
   return member;
 }
 
-/* The group of the lower number remains: that of the first input wins. */
+/* Joins two groups. The lower number remains, so the group of the first input
+ * wins. */
 static void join_groups(const groups *g, uint32_t a, uint32_t b) {
   const uint32_t x = find_group(g, a), y = find_group(g, b);
   g->parent[x < y ? y : x] = x < y ? x : y;
 }
 
-/* Joins all that an expression names to a member; TN_NONE: to one another.
+/* Joins all operands of an expression to a member; TN_NONE: to one another.
  * Returns the member. Parameters relate nothing: two inputs of `n` and `n + M`
- * elements may still differ in every way that a kernel does not check. */
+ * elements may still differ in ways that a kernel does not check. */
 static uint32_t join_node(const groups *g, uint32_t member, uint32_t node) {
   const tn_node *n = &g->lower->op->nodes[node];
   const uint32_t args[] = {(uint32_t)n->a, (uint32_t)n->b, (uint32_t)n->c};
@@ -106,7 +108,7 @@ static void join_all(const groups *g) {
 
 /* ----------------------------------------------------------------- messages */
 
-/* A pattern of numbers and parameters alone needs no relation. */
+/* A pattern of numbers and parameters only needs no relation. */
 static bool is_fixed(const groups *g, uint32_t list, uint32_t index) {
   const tn_arg *arg = g->lower->operands[list].v[index];
   while (arg->shape_kind == TN_SHAPE_SAME) {
@@ -125,13 +127,14 @@ static void report_needless(const groups *g, uint32_t index, uint32_t other) {
   const tnm_operands *inputs = &g->lower->operands[TN_OPERAND_IN];
   const tnm_tree *key = tnm_tree_get(inputs->nodes[index], "independent");
   const tnm_diag_spec spec = {"E0097", key->pos, "not independent"};
-  const size_t id = tnm_diag(g->lower->diags, &spec,
-                             "a rule relates the shape of `%s` to that of `%s`",
-                             inputs->names[index], inputs->names[other]);
-  tnm_diag_help(g->lower->diags, id, "remove `independent`");
+  const size_t id =
+      tnm_diag_add(g->lower->diags, &spec,
+                   "a rule relates the shape of `%s` to that of `%s`",
+                   inputs->names[index], inputs->names[other]);
+  tnm_diag_add_help(g->lower->diags, id, "remove `independent`");
 }
 
-/* Inputs that say that they are independent, although a rule names them. */
+/* Checks inputs that are declared independent although a rule names them. */
 static bool check_declared(const groups *g, const bool *declared) {
   const uint32_t n = g->lower->op->n_inputs;
   bool good = true;
@@ -146,7 +149,8 @@ static bool check_declared(const groups *g, const bool *declared) {
   return good;
 }
 
-/* Tensors of a variadic input that nothing but their number is said of. */
+/* Tests for tensors of a variadic input with no rule except for their
+ * number. */
 static bool is_loose(const groups *g, const tn_arg *arg) {
   return (arg->flags & TN_ARG_VARIADIC) != 0 &&
          arg->shape_kind == TN_SHAPE_ANY &&
@@ -160,18 +164,19 @@ static void report_unrelated(const groups *g, uint32_t list, uint32_t index,
   const tnm_diag_spec spec = {"E0097", name->pos, "unrelated"};
   const size_t id =
       other == NULL
-          ? tnm_diag(g->lower->diags, &spec,
-                     "no rule relates the shapes of the tensors `%s`",
-                     name->text)
-          : tnm_diag(g->lower->diags, &spec,
-                     "no rule relates the shape of `%s` to that of `%s`",
-                     name->text, other);
-  tnm_diag_help(g->lower->diags, id,
-                "use one dimension in both, as `[N, C]`, a condition in "
-                "`require`, or `{c: function}`%s",
-                list != TN_OPERAND_IN ? ""
-                                      : "; write `independent: true` if the "
-                                        "kernel takes any shape");
+          ? tnm_diag_add(g->lower->diags, &spec,
+                         "no rule relates the shapes of the tensors `%s`",
+                         name->text)
+          : tnm_diag_add(g->lower->diags, &spec,
+                         "no rule relates the shape of `%s` to that of `%s`",
+                         name->text, other);
+  tnm_diag_add_help(g->lower->diags, id,
+                    "use one dimension in both, as `[N, C]`, a condition in "
+                    "`require`, or `{c: function}`%s",
+                    list != TN_OPERAND_IN
+                        ? ""
+                        : "; write `independent: true` if the "
+                          "kernel takes any shape");
 }
 
 /* Reports the first operand of every group but one. */
@@ -192,8 +197,8 @@ static void check_list(const groups *g, uint32_t list, const bool *declared,
   }
 }
 
-/* A function that infers shapes sees them all, and is trusted to compare them.
- */
+/* A function that infers shapes sees all of them and is trusted to compare
+ * them. */
 void tnm_check_related(const tnm_lower *lower) {
   const uint32_t n = lower->op->n_inputs;
   const tnm_tree *const *nodes = lower->operands[TN_OPERAND_IN].nodes;

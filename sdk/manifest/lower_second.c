@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Second order: the operator NAME_grad that a tape calls for the gradient of
- * NAME when that gradient is to be differentiated as well. Its inputs are those
- * of a backward call of NAME (gradient of every output, every input, every
- * output), its outputs the gradient of every input. It is written down as the
- * mapping that an author would have written, and lowered like one.
+ * lower_second.c: derives the second-order operator NAME_grad. A tape calls it
+ * for the gradient of NAME when that gradient is to be differentiated as well.
+ * Its inputs are those of a backward call of NAME (gradient of every output,
+ * every input, every output), its outputs the gradient of every input. This
+ * file writes the mapping that an author would have written, and lowers it in
+ * the same way.
  */
 #include <string.h>
 
 #include "front.h"
 
-/* The mapping in the making. */
+/* The new mapping. */
 typedef struct writer {
   tnm_reader *reader;
   tn__arena *arena;
@@ -17,10 +18,9 @@ typedef struct writer {
   tnm_pos pos;
 } writer;
 
-/* -------------------------------------------------------------------- the tree
- */
+/* ----------------------------------------------------------------- the tree */
 
-static tnm_tree *scalar(writer *w, const char *text) {
+static tnm_tree *new_scalar(writer *w, const char *text) {
   tnm_tree *node = TNM_NEW(w->arena, tnm_tree, 1);
   if (node == NULL || text == NULL) return NULL;
   *node = (tnm_tree){.kind = TNM_SCALAR,
@@ -31,15 +31,15 @@ static tnm_tree *scalar(writer *w, const char *text) {
   return node;
 }
 
-static tnm_tree *collection(writer *w, int kind) {
+static tnm_tree *new_collection(writer *w, int kind) {
   tnm_tree *node = TNM_NEW(w->arena, tnm_tree, 1);
   if (node == NULL) return NULL;
   *node = (tnm_tree){.kind = kind, .pos = w->pos};
   return node;
 }
 
-/* Appends; a node that memory had no room for is left out. */
-static void append(tnm_tree *to, tnm_tree *node) {
+/* Appends a node; omits one that did not fit in memory. */
+static void append_node(tnm_tree *to, tnm_tree *node) {
   if (to == NULL || node == NULL) return;
   tnm_tree **last = &to->first;
   while (*last != NULL) last = &(*last)->next;
@@ -47,19 +47,19 @@ static void append(tnm_tree *to, tnm_tree *node) {
   ++to->n;
 }
 
-static void put(writer *w, tnm_tree *map, const char *key, tnm_tree *node) {
+static void put_key(writer *w, tnm_tree *map, const char *key, tnm_tree *node) {
   if (node == NULL) return;
   node->key = key;
   node->key_pos = w->pos;
-  append(map, node);
+  append_node(map, node);
 }
 
 static void put_text(writer *w, tnm_tree *map, const char *key,
                      const char *text) {
-  put(w, map, key, scalar(w, text));
+  put_key(w, map, key, new_scalar(w, text));
 }
 
-/* A key of the operator's own mapping, which stays where it is. */
+/* Copies a key of the operator's own mapping, with its position. */
 static void put_copy(writer *w, tnm_tree *map, const tnm_tree *from,
                      const char *key) {
   const tnm_tree *value = tnm_tree_get(from, key);
@@ -67,13 +67,12 @@ static void put_copy(writer *w, tnm_tree *map, const tnm_tree *from,
   if (copy == NULL) return;
   *copy = *value;
   copy->next = NULL;
-  append(map, copy);
+  append_node(map, copy);
 }
 
-/* ----------------------------------------------------------------------- names
- */
+/* -------------------------------------------------------------------- names */
 
-/* Whether a name is that of an operand or parameter of the operator. */
+/* Tests whether an operand or parameter of the operator has this name. */
 static bool is_used(const tn_op *op, const char *name) {
   for (uint32_t i = 0; i < op->n_inputs; ++i)
     if (strcmp(op->inputs[i]->name, name) == 0) return true;
@@ -84,11 +83,11 @@ static bool is_used(const tn_op *op, const char *name) {
   return false;
 }
 
-/* "out_head", with as many `_` behind it as make it new. */
+/* Makes a new name: "out_head", with as many `_` as necessary. */
 static const char *new_name(writer *w, const char *name, const char *what) {
-  const char *text = tnm_format(w->arena, "%s_%s", name, what);
+  const char *text = tnm_format_text(w->arena, "%s_%s", name, what);
   while (text != NULL && is_used(w->of->op, text))
-    text = tnm_format(w->arena, "%s_", text);
+    text = tnm_format_text(w->arena, "%s_", text);
   return text;
 }
 
@@ -96,12 +95,11 @@ static const char *head_name(writer *w, uint32_t output) {
   return new_name(w, w->of->op->outputs[output]->name, "head");
 }
 
-static const char *slope_name(writer *w, uint32_t input) {
+static const char *gradient_name(writer *w, uint32_t input) {
   return new_name(w, w->of->op->inputs[input]->name, "slope");
 }
 
-/* -------------------------------------------------------------------- operands
- */
+/* ----------------------------------------------------------------- operands */
 
 static const char *dtype_of(const writer *w, const tn_arg *arg) {
   if (arg->dtype_param != TN_NONE)
@@ -115,18 +113,19 @@ static bool is_broadcast(const writer *w) {
   return w->of->op->outputs[0]->shape_kind == TN_SHAPE_BROADCAST;
 }
 
-/* One operand of any shape. */
-static tnm_tree *operand(writer *w, const char *name, const tn_arg *like) {
-  tnm_tree *map = collection(w, TNM_MAP);
+/* Writes one operand of any shape. */
+static tnm_tree *write_operand(writer *w, const char *name,
+                               const tn_arg *like) {
+  tnm_tree *map = new_collection(w, TNM_MAP);
   put_text(w, map, "name", name);
   put_text(w, map, "dtype", dtype_of(w, like));
   return map;
 }
 
-/* One that has the shape of the operator's outputs: that of the first head,
- * which has any, or that to which its inputs are broadcast. */
-static tnm_tree *whole(writer *w, const char *name, const tn_arg *like) {
-  tnm_tree *map = operand(w, name, like);
+/* Writes an operand with the shape of the operator's outputs: the first output
+ * gradient has any shape, or the one to which its inputs are broadcast. */
+static tnm_tree *write_whole(writer *w, const char *name, const tn_arg *like) {
+  tnm_tree *map = write_operand(w, name, like);
   const char *first = head_name(w, 0);
   if (is_broadcast(w))
     put_text(w, map, "shape", "broadcast");
@@ -135,11 +134,12 @@ static tnm_tree *whole(writer *w, const char *name, const tn_arg *like) {
   return map;
 }
 
-/* An input of the operator, which keeps its own shape where others repeat. */
-static tnm_tree *input(writer *w, uint32_t i) {
+/* Writes an input of the operator, which keeps its own shape where others
+ * repeat. */
+static tnm_tree *write_input(writer *w, uint32_t i) {
   const tn_arg *arg = w->of->op->inputs[i];
-  if (!is_broadcast(w)) return whole(w, arg->name, arg);
-  tnm_tree *map = operand(w, arg->name, arg);
+  if (!is_broadcast(w)) return write_whole(w, arg->name, arg);
+  tnm_tree *map = write_operand(w, arg->name, arg);
   const tnm_tree *own = tnm_tree_get(w->of->tree, "inputs");
   own = own == NULL ? NULL : own->first;
   for (uint32_t k = 0; k < i && own != NULL; ++k) own = own->next;
@@ -150,14 +150,15 @@ static tnm_tree *input(writer *w, uint32_t i) {
   return map;
 }
 
-static tnm_tree *inputs(writer *w) {
+static tnm_tree *write_inputs(writer *w) {
   const tn_op *op = w->of->op;
-  tnm_tree *list = collection(w, TNM_LIST);
+  tnm_tree *list = new_collection(w, TNM_LIST);
   for (uint32_t i = 0; i < op->n_outputs; ++i)
-    append(list, whole(w, head_name(w, i), op->outputs[i]));
-  for (uint32_t i = 0; i < op->n_inputs; ++i) append(list, input(w, i));
+    append_node(list, write_whole(w, head_name(w, i), op->outputs[i]));
+  for (uint32_t i = 0; i < op->n_inputs; ++i)
+    append_node(list, write_input(w, i));
   for (uint32_t i = 0; i < op->n_outputs; ++i)
-    append(list, whole(w, op->outputs[i]->name, op->outputs[i]));
+    append_node(list, write_whole(w, op->outputs[i]->name, op->outputs[i]));
   return list;
 }
 
@@ -166,42 +167,43 @@ static bool is_same_type(const tn_arg *a, const tn_arg *b) {
          a->dtype == b->dtype;
 }
 
-static tnm_tree *outputs(writer *w) {
+static tnm_tree *write_outputs(writer *w) {
   const tn_op *op = w->of->op;
-  tnm_tree *list = collection(w, TNM_LIST);
+  tnm_tree *list = new_collection(w, TNM_LIST);
   for (uint32_t i = 0; i < op->n_inputs; ++i) {
-    tnm_tree *slope = operand(w, slope_name(w, i), op->inputs[i]);
+    tnm_tree *slope = write_operand(w, gradient_name(w, i), op->inputs[i]);
     put_text(w, slope, "shape",
              is_broadcast(w) ? op->inputs[i]->name : head_name(w, 0));
     if (op->n_inputs == 1 && is_same_type(op->inputs[0], op->outputs[0]))
       put_text(w, slope, "inplace", head_name(w, 0));
-    append(list, slope);
+    append_node(list, slope);
   }
   return list;
 }
 
-/* Integers are not differentiated, but what is one always stays one. */
-static tnm_tree *dtypes(writer *w) {
+/* Writes the types. Integers are not differentiated, but an operand that is
+ * always an integer remains. */
+static tnm_tree *write_dtypes(writer *w) {
   const tn_op *op = w->of->op;
-  tnm_tree *map = collection(w, TNM_MAP);
+  tnm_tree *map = new_collection(w, TNM_MAP);
   for (uint32_t i = 0; i < op->n_dtype_vars; ++i) {
-    const uint64_t allowed = tnm_differentiable(op->dtype_vars[i]->allowed);
-    tnm_tree *list = collection(w, TNM_LIST);
+    const uint64_t allowed = tnm_float_types(op->dtype_vars[i]->allowed);
+    tnm_tree *list = new_collection(w, TNM_LIST);
     for (size_t bit = 0; bit < TN__N_DTYPES; ++bit)
       if (allowed & (1ull << bit))
-        append(list, scalar(w, tn__dtype_names[bit]));
-    put(w, map, op->dtype_vars[i]->name, list);
+        append_node(list, new_scalar(w, tn__dtype_names[bit]));
+    put_key(w, map, op->dtype_vars[i]->name, list);
   }
   const tnm_tree *own = tnm_tree_get(w->of->tree, "dtypes");
   if (own != NULL) put_copy(w, map, own, "compute");
   return map;
 }
 
-/* -------------------------------------------------------------------- formulas
- */
+/* ----------------------------------------------------------------- formulas */
 
-/* A formula of the gradient in the names of the new operator's inputs. */
-static const tnm_expr *renamed(writer *w, const tnm_expr *e) {
+/* Writes a formula of the gradient with the names of the new operator's
+ * inputs. */
+static const tnm_expr *rename_formula(writer *w, const tnm_expr *e) {
   tnm_expr *copy = TNM_NEW(w->arena, tnm_expr, 1);
   if (copy == NULL) return e;
   *copy = *e;
@@ -211,7 +213,7 @@ static const tnm_expr *renamed(writer *w, const tnm_expr *e) {
     if (copy->text == NULL) copy->text = "";
   }
   for (uint32_t i = 0; i < e->n_args; ++i)
-    copy->args[i] = renamed(w, e->args[i]);
+    copy->args[i] = rename_formula(w, e->args[i]);
   return copy;
 }
 
@@ -220,56 +222,56 @@ static const char *formula_of(writer *w, uint32_t input) {
   tn__buf buf;
   for (size_t i = 0; i < w->of->n_backward; ++i)
     if (w->of->backward[i].index == input) found = &w->of->backward[i];
-  if (found == NULL) return "0"; /* never differentiated */
+  if (found == NULL) return "0"; /* not differentiable */
   tn__buf_init(&buf, w->arena->env);
-  tnm_expr_print(&buf, renamed(w, found->expr));
+  tnm_expr_print(&buf, rename_formula(w, found->expr));
   const char *text = buf.failed ? NULL : tn__arena_text(w->arena, buf.s, buf.n);
   if (text == NULL) w->arena->failed = true;
   tn__buf_deinit(&buf);
   return text;
 }
 
-static tnm_tree *forward(writer *w) {
-  tnm_tree *map = collection(w, TNM_MAP);
+static tnm_tree *write_forward(writer *w) {
+  tnm_tree *map = new_collection(w, TNM_MAP);
   for (uint32_t i = 0; i < w->of->op->n_inputs; ++i) {
-    const char *name = slope_name(w, i);
+    const char *name = gradient_name(w, i);
     if (name != NULL) put_text(w, map, name, formula_of(w, i));
   }
   return map;
 }
 
-/* What was never differentiated is not differentiated twice either. */
-static tnm_tree *gradient(writer *w) {
+/* Writes the gradient. An operand without a first gradient has no second
+ * one. */
+static tnm_tree *write_gradient(writer *w) {
   const tn_op *op = w->of->op;
-  tnm_tree *map = collection(w, TNM_MAP);
-  tnm_tree *stop = collection(w, TNM_LIST);
+  tnm_tree *map = new_collection(w, TNM_MAP);
+  tnm_tree *stop = new_collection(w, TNM_LIST);
   for (uint32_t i = 0; i < op->n_inputs; ++i)
     if (op->gradient->inputs[i]->stop)
-      append(stop, scalar(w, op->inputs[i]->name));
+      append_node(stop, new_scalar(w, op->inputs[i]->name));
   put_text(w, map, "auto", "true");
-  put(w, map, "stop", stop);
+  put_key(w, map, "stop", stop);
   return map;
 }
 
-/* ---------------------------------------------------------------- the operator
- */
+/* ------------------------------------------------------------- the operator */
 
-static tnm_tree *write_down(writer *w, const char *name) {
+static tnm_tree *write_operator(writer *w, const char *name) {
   const tn_op *op = w->of->op;
-  tnm_tree *map = collection(w, TNM_MAP);
+  tnm_tree *map = new_collection(w, TNM_MAP);
   put_text(w, map, "op", name);
-  put_text(w, map, "interface", tnm_format(w->arena, "%u", op->interface));
+  put_text(w, map, "interface", tnm_format_text(w->arena, "%u", op->interface));
   put_text(w, map, "backward_only", "true");
-  put_text(w, map, "since", tnm_format(w->arena, "%u", op->since));
+  put_text(w, map, "since", tnm_format_text(w->arena, "%u", op->since));
   put_text(w, map, "summary",
-           tnm_format(w->arena, "Gradient%s of %s",
-                      op->n_inputs == 1 ? "" : "s", op->name));
+           tnm_format_text(w->arena, "Gradient%s of %s",
+                           op->n_inputs == 1 ? "" : "s", op->name));
   put_copy(w, map, w->of->tree, "params");
-  put(w, map, "dtypes", dtypes(w));
-  put(w, map, "inputs", inputs(w));
-  put(w, map, "outputs", outputs(w));
-  put(w, map, "forward", forward(w));
-  put(w, map, "gradient", gradient(w));
+  put_key(w, map, "dtypes", write_dtypes(w));
+  put_key(w, map, "inputs", write_inputs(w));
+  put_key(w, map, "outputs", write_outputs(w));
+  put_key(w, map, "forward", write_forward(w));
+  put_key(w, map, "gradient", write_gradient(w));
   return map;
 }
 
@@ -279,13 +281,13 @@ static bool is_derivable(const tnm_operator *o) {
   return (o->op->flags & TN_OP_BACKWARD_ONLY) == 0;
 }
 
-static void derive(tnm_reader *reader, const tnm_operator *of) {
+static void derive_operator(tnm_reader *reader, const tnm_operator *of) {
   writer w = {reader, reader->arena, of, of->pos};
-  const char *name = tnm_format(w.arena, "%s_grad", of->op->name);
+  const char *name = tnm_format_text(w.arena, "%s_grad", of->op->name);
   if (name == NULL || strlen(name) > TNM_MAX_NAME ||
       tn__map_get(&reader->names, name) != NULL)
     return;
-  const tnm_tree *doc = write_down(&w, name);
+  const tnm_tree *doc = write_operator(&w, name);
   if (w.arena->failed) return;
   tnm_operator *made = tnm_lower_one(reader, doc, of->file, of);
   if (made != NULL) made->gradcheck = of->gradcheck;
@@ -295,6 +297,6 @@ void tnm_lower_second_order(tnm_reader *reader) {
   const size_t n = reader->operators.n;
   for (size_t i = 0; i < n && !reader->arena->failed; ++i) {
     const tnm_operator *of = reader->operators.v[i];
-    if (is_derivable(of)) derive(reader, of);
+    if (is_derivable(of)) derive_operator(reader, of);
   }
 }

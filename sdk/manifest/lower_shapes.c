@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shapes of operands, counts of outputs and requirements: splits what stands
- * in the manifest into items and has shape.c turn them into programs.
+ * lower_shapes.c: lowers shapes of operands, counts of outputs and
+ * requirements. It splits the text in the manifest into items; shape.c turns
+ * them into programs.
  */
 #include <string.h>
 
@@ -10,8 +11,7 @@ static tnm_item item_of(const tnm_tree *node) {
   return (tnm_item){node->text, node->pos};
 }
 
-/* ------------------------------------------------------------- shape of a word
- */
+/* ---------------------------------------------------------- shape of a word */
 
 static void report_word(tnm_lower *lower, const tnm_tree *value) {
   const char *known[3 * TNM_MAX_KEYS];
@@ -23,16 +23,16 @@ static void report_word(tnm_lower *lower, const tnm_tree *value) {
   }
   tnm_diag_spec spec = {"E0026", value->pos, "no such operand"};
   size_t id =
-      tnm_diag(lower->diags, &spec, "unknown shape `%.80s`", value->text);
+      tnm_diag_add(lower->diags, &spec, "unknown shape `%.80s`", value->text);
   if (value->text[0] == '[')
-    tnm_diag_help(lower->diags, id,
-                  "the quotes make one word of it; write `shape: %.80s`",
-                  value->text);
+    tnm_diag_add_help(lower->diags, id,
+                      "the quotes make one word of it; write `shape: %.80s`",
+                      value->text);
   else if (value->text[0] >= 'A' && value->text[0] <= 'Z')
-    tnm_diag_help(lower->diags, id, "a pattern is a list: `[%.80s]`",
-                  value->text);
+    tnm_diag_add_help(lower->diags, id, "a pattern is a list: `[%.80s]`",
+                      value->text);
   else
-    tnm_suggest(lower->diags, id, value->text, known, n);
+    tnm_suggest_word(lower->diags, id, value->text, known, n);
 }
 
 /* The end of a chain of operands that have each other's shape. */
@@ -44,9 +44,9 @@ static const tn_arg *root_of(const tnm_lower *lower, const tn_arg *arg) {
 
 static void report_circle(tnm_lower *lower, const tnm_tree *value) {
   tnm_diag_spec spec = {"E0026", value->pos, "leads back here"};
-  size_t id = tnm_diag(lower->diags, &spec, "shapes go round in a circle");
-  tnm_diag_help(lower->diags, id,
-                "leave out the `shape` of the operand that decides");
+  size_t id = tnm_diag_add(lower->diags, &spec, "shapes go round in a circle");
+  tnm_diag_add_help(lower->diags, id,
+                    "leave out the `shape` of the operand that decides");
 }
 
 static bool read_special(tnm_lower *lower, const tnm_tree *value, uint32_t list,
@@ -57,7 +57,7 @@ static bool read_special(tnm_lower *lower, const tnm_tree *value, uint32_t list,
                       (lower->op->flags & TN_OP_BACKWARD_ONLY);
   if (list != TN_OPERAND_OUT && !result) {
     tnm_diag_spec spec = {"E0026", value->pos, NULL};
-    tnm_diag(lower->diags, &spec, "only outputs can be `%s`", value->text);
+    tnm_diag_add(lower->diags, &spec, "only outputs can be `%s`", value->text);
   }
   if (broadcast)
     arg->shape_kind = TN_SHAPE_BROADCAST;
@@ -85,8 +85,7 @@ static void read_word(tnm_lower *lower, const tnm_tree *value, uint32_t list,
   report_word(lower, value);
 }
 
-/* ------------------------------------------------------------- pattern, hook
- */
+/* ------------------------------------------------------------ pattern, hook */
 
 static bool read_items(tnm_lower *lower, const tnm_tree *list,
                        tnm_item *items) {
@@ -110,16 +109,17 @@ static void read_hook(tnm_lower *lower, tnm_tree *map, tn_arg *arg) {
   const tnm_tree *symbol = tnm_tree_get(map, "c");
   if (symbol == NULL || !tnm_read_symbol(lower->diags, symbol)) return;
   arg->shape_kind = TN_SHAPE_HOOK;
-  arg->shape_text = tnm_format(lower->arena, "{c: %s}", symbol->text);
+  arg->shape_text = tnm_format_text(lower->arena, "{c: %s}", symbol->text);
   const char *first = lower->out->infer_symbol;
   if (first == NULL) {
     lower->out->infer_symbol = symbol->text;
   } else if (strcmp(first, symbol->text) != 0) {
     tnm_diag_spec spec = {"E0026", symbol->pos, NULL};
-    size_t id = tnm_diag(lower->diags, &spec,
-                         "an operator has one shape hook, here is a second");
-    tnm_diag_help(lower->diags, id, "write `{c: %s}`; one hook states all",
-                  first);
+    size_t id =
+        tnm_diag_add(lower->diags, &spec,
+                     "an operator has one shape hook, here is a second");
+    tnm_diag_add_help(lower->diags, id, "write `{c: %s}`; one hook states all",
+                      first);
   }
 }
 
@@ -146,7 +146,8 @@ static void read_count(tnm_lower *lower, const tnm_operands *list, uint32_t i) {
   tnm_program_integer(&lower->program, &item, &list->v[i]->count);
 }
 
-/* For messages about examples whose outputs come out differently. */
+/* Keeps the places of shapes, for messages about examples with other
+ * outputs. */
 static void keep_places(tnm_lower *lower) {
   const tnm_operands *outputs = &lower->operands[TN_OPERAND_OUT];
   tnm_pos *places = TNM_NEW(lower->arena, tnm_pos, outputs->n);
@@ -169,7 +170,8 @@ void tnm_lower_shapes(tnm_lower *lower) {
 
 /* ------------------------------------------------------------- equal shapes */
 
-bool tnm_same_shape(const tnm_lower *lower, const tn_arg *a, const tn_arg *b) {
+bool tnm_has_same_shape(const tnm_lower *lower, const tn_arg *a,
+                        const tn_arg *b) {
   a = root_of(lower, a);
   b = root_of(lower, b);
   if (a == b) return true;
@@ -179,8 +181,7 @@ bool tnm_same_shape(const tnm_lower *lower, const tn_arg *a, const tn_arg *b) {
          b->shape_text != NULL && strcmp(a->shape_text, b->shape_text) == 0;
 }
 
-/* ---------------------------------------------------------------- requirements
- */
+/* ------------------------------------------------------------- requirements */
 
 static const tn_require *read_require(tnm_lower *lower, tnm_tree *node) {
   if (!tnm_schema_check(lower->diags, &tnm_schema_require, node)) return NULL;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * `kernels_for`: finds the operator of another plugin, in its manifests or in
- * the note of its built file, and lowers the kernels added to it.
+ * lower_target.c: lowers `kernels_for`: finds the operator of another plugin,
+ * in its manifests or in the note of its built file, and lowers the kernels
+ * added to it.
  */
 #include <string.h>
 
 #include "front.h"
 
-/* ---------------------------------------------------------- other plugins
- */
+/* ------------------------------------------------------------ other plugins */
 
-/* Folders and manifests are read; everything else must be a built plugin. */
+/* Tests for folders and manifests, which are read; all other files must be
+ * built plugins. */
 static bool is_manifest(const tn__env *env, const char *path) {
   struct stat info;
   size_t n = strlen(path);
@@ -17,8 +18,8 @@ static bool is_manifest(const tn__env *env, const char *path) {
   return env->os->stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-/* For another reader; the caller ends `other`. */
-static const tn_plugin *read_beside(tnm_reader *other, const char *path) {
+/* Reads a plugin with another reader; the caller ends `other`. */
+static const tn_plugin *read_with_other(tnm_reader *other, const char *path) {
   static const tnm_read_options options = {.lone = true};
   other->target_only = true;
   other->options = &options;
@@ -26,10 +27,10 @@ static const tn_plugin *read_beside(tnm_reader *other, const char *path) {
 }
 
 static const tn_plugin *read_manifest(tnm_reader *reader, const char *path,
-                                      tnm_given *out) {
+                                      tnm_with_plugin *out) {
   tnm_reader other;
   tnm_reader_init(&other, reader->env, reader->arena, reader->diags);
-  const tn_plugin *tables = read_beside(&other, path);
+  const tn_plugin *tables = read_with_other(&other, path);
   for (size_t i = 0; i < other.files.n; ++i)
     tnm_reader_push(reader, &reader->files, other.files.v[i]);
   out->whole = other.whole;
@@ -41,16 +42,17 @@ static const tn_plugin *read_manifest(tnm_reader *reader, const char *path,
   return tables;
 }
 
-/* A file that is no plugin, reported where there is no manifest to point at. */
+/* Reports a file that is no plugin, where no manifest has a position for it. */
 static void report_built(tnm_reader *reader, const char *path, tn_code code) {
-  uint32_t file = tnm_diags_file(reader->diags, path, "", 0);
+  uint32_t file = tnm_diags_add_file(reader->diags, path, "", 0);
   tnm_diag_spec spec = {"E0001", tnm_pos_start(file), NULL};
-  tnm_diag(reader->diags, &spec, "%s%s",
-           code == TN_IO ? "cannot read the plugin: " : "", tn_error_text());
+  tnm_diag_add(reader->diags, &spec, "%s%s",
+               code == TN_IO ? "cannot read the plugin: " : "",
+               tn_error_text());
 }
 
 static const tn_plugin *read_built(tnm_reader *reader, const char *path,
-                                   tnm_given *out) {
+                                   tnm_with_plugin *out) {
   const tn_plugin *tables = NULL;
   char *copy = tn__arena_text(reader->arena, path, strlen(path));
   if (copy == NULL || !tnm_reader_push(reader, &reader->files, copy))
@@ -64,8 +66,8 @@ static const tn_plugin *read_built(tnm_reader *reader, const char *path,
   return tables;
 }
 
-static void read_given(tnm_reader *reader, const char *path) {
-  tnm_given *given = TNM_NEW(reader->arena, tnm_given, 1);
+static void read_with(tnm_reader *reader, const char *path) {
+  tnm_with_plugin *given = TNM_NEW(reader->arena, tnm_with_plugin, 1);
   if (given == NULL) return;
   given->plugin = is_manifest(reader->env, path)
                       ? read_manifest(reader, path, given)
@@ -73,7 +75,7 @@ static void read_given(tnm_reader *reader, const char *path) {
   if (given->plugin != NULL) tnm_reader_push(reader, &reader->targets, given);
 }
 
-const tn_plugin *tnm_siblings(tnm_reader *reader) {
+const tn_plugin *tnm_read_siblings(tnm_reader *reader) {
   if (reader->beside == NULL) return reader->siblings;
   tnm_diags *unheard = tnm_diags_create(reader->env);
   if (unheard == NULL) {
@@ -82,7 +84,7 @@ const tn_plugin *tnm_siblings(tnm_reader *reader) {
   }
   tnm_reader other;
   tnm_reader_init(&other, reader->env, reader->arena, unheard);
-  reader->siblings = read_beside(&other, reader->beside);
+  reader->siblings = read_with_other(&other, reader->beside);
   reader->beside = NULL;
   tnm_reader_deinit(&other);
   tnm_diags_release(unheard);
@@ -94,37 +96,36 @@ static void read_targets(tnm_reader *reader) {
   if (reader->targets_read) return;
   reader->targets_read = true;
   for (size_t i = 0; options != NULL && i < options->n_with; ++i)
-    read_given(reader, options->with[i]);
+    read_with(reader, options->with[i]);
 }
 
-/* All that the plugin has was read, under its name. */
-static bool is_given_whole(const tnm_reader *reader, const char *plugin) {
+/* Tests whether all of a plugin was read, under its name. */
+static bool is_whole_read(const tnm_reader *reader, const char *plugin) {
   for (size_t i = 0; i < reader->targets.n; ++i) {
-    const tnm_given *given = reader->targets.v[i];
+    const tnm_with_plugin *given = reader->targets.v[i];
     if (given->whole && strcmp(given->plugin->name, plugin) == 0) return true;
   }
   return false;
 }
 
-/* Reads a plugin among those that are installed, behind what was given. */
+/* Reads an installed plugin, after those of `--with`. */
 static void read_installed(tnm_reader *reader, const char *plugin) {
   const tnm_read_options *options = reader->options;
   struct stat info;
-  if (options == NULL || is_given_whole(reader, plugin)) return;
+  if (options == NULL || is_whole_read(reader, plugin)) return;
   for (size_t i = 0; i < options->n_installed; ++i) {
-    const char *path = tnm_format(reader->arena, "%s/%s/plugin.yaml",
-                                  options->installed[i], plugin);
+    const char *path = tnm_format_text(reader->arena, "%s/%s/plugin.yaml",
+                                       options->installed[i], plugin);
     if (path == NULL) return;
     if (reader->env->os->stat(path, &info) != 0) continue;
-    read_given(reader, path);
+    read_with(reader, path);
     return;
   }
 }
 
-/* ------------------------------------------------------------------ the target
- */
+/* --------------------------------------------------------------- the target */
 
-/* "nn.convolution@1" in its parts. */
+/* The parts of "nn.convolution@1". */
 typedef struct target_name {
   char plugin[TNM_MAX_NAME + 1];
   char op[TNM_MAX_NAME + 1];
@@ -151,7 +152,8 @@ static bool is_target(const tn_op *op, const target_name *name) {
   return strcmp(op->name, name->op) == 0 && op->interface == name->interface;
 }
 
-static const tn_op *find_op(const tnm_given *given, const target_name *name) {
+static const tn_op *find_op(const tnm_with_plugin *given,
+                            const target_name *name) {
   const tn_plugin *plugin = given->plugin;
   if (strcmp(plugin->name, name->plugin) != 0) return NULL;
   for (uint32_t i = 0; i < plugin->n_operators; ++i)
@@ -159,12 +161,12 @@ static const tn_op *find_op(const tnm_given *given, const target_name *name) {
   return NULL;
 }
 
-/* The operator in its manifest, if that is given too: built files do not hold
- * examples. */
+/* The operator in its manifest, if that is in `--with` too: built files do not
+ * contain examples. */
 static const tnm_operator *find_described(const tnm_reader *reader,
                                           const target_name *name) {
   for (size_t i = 0; i < reader->targets.n; ++i) {
-    const tnm_given *given = reader->targets.v[i];
+    const tnm_with_plugin *given = reader->targets.v[i];
     if (strcmp(given->plugin->name, name->plugin) != 0) continue;
     for (size_t k = 0; k < given->n_operators; ++k) {
       const tnm_operator *op = given->operators[k];
@@ -178,30 +180,30 @@ static void report_unfound(tnm_reader *reader, const tnm_tree *node,
                            const target_name *name) {
   tnm_diag_spec spec = {"E0060", node->pos, NULL};
   size_t id =
-      tnm_diag(reader->diags, &spec,
-               "operator `%s` is in none of the plugins given", node->text);
+      tnm_diag_add(reader->diags, &spec,
+                   "operator `%s` is in none of the plugins given", node->text);
   for (size_t i = 0; i < reader->targets.n; ++i) {
-    const tnm_given *given = reader->targets.v[i];
+    const tnm_with_plugin *given = reader->targets.v[i];
     if (strcmp(given->plugin->name, name->plugin) != 0 || !given->whole)
       continue;
-    tnm_diag_help(reader->diags, id,
-                  "plugin `%s` was read and has no operator `%s@%lld`",
-                  name->plugin, name->op, (long long)name->interface);
+    tnm_diag_add_help(reader->diags, id,
+                      "plugin `%s` was read and has no operator `%s@%lld`",
+                      name->plugin, name->op, (long long)name->interface);
     return;
   }
-  tnm_diag_help(reader->diags, id,
-                "add `--with` and the folder or the built file of plugin `%s`",
-                name->plugin);
+  tnm_diag_add_help(
+      reader->diags, id,
+      "add `--with` and the folder or the built file of plugin `%s`",
+      name->plugin);
 }
 
-const tn__vec *tnm_givens(tnm_reader *reader) {
+const tn__vec *tnm_list_with(tnm_reader *reader) {
   read_targets(reader);
   return &reader->targets;
 }
 
-static const tn_op *find_given(const tnm_reader *reader,
-                               const target_name *name,
-                               const tnm_operator **described) {
+static const tn_op *find_read(const tnm_reader *reader, const target_name *name,
+                              const tnm_operator **described) {
   const tn_op *op = NULL;
   for (size_t i = 0; i < reader->targets.n && op == NULL; ++i)
     op = find_op(reader->targets.v[i], name);
@@ -209,34 +211,34 @@ static const tn_op *find_given(const tnm_reader *reader,
   return op;
 }
 
-/* The operator among those given or installed, or NULL after a message. `node`
- * holds "plugin.op@1". */
+/* The operator in `--with` or in an installed plugin, or NULL after a message.
+ * `node` contains "plugin.op@1". */
 static const tn_op *find_target(tnm_reader *reader, const tnm_tree *node,
                                 const tnm_operator **described) {
   target_name name;
   *described = NULL;
   if (!parse_name(node->text, &name)) {
     tnm_diag_spec spec = {"E0014", node->pos, NULL};
-    tnm_diag(reader->diags, &spec,
-             "invalid value `%.80s`: expected an operator with its interface, "
-             "`plugin.op@1`",
-             node->text);
+    tnm_diag_add(
+        reader->diags, &spec,
+        "invalid value `%.80s`: expected an operator with its interface, "
+        "`plugin.op@1`",
+        node->text);
     return NULL;
   }
   size_t before = tnm_diags_errors(reader->diags);
   read_targets(reader);
-  const tn_op *op = find_given(reader, &name, described);
+  const tn_op *op = find_read(reader, &name, described);
   if (op == NULL) {
     read_installed(reader, name.plugin);
-    op = find_given(reader, &name, described);
+    op = find_read(reader, &name, described);
   }
   if (op == NULL && tnm_diags_errors(reader->diags) == before)
     report_unfound(reader, node, &name);
   return op;
 }
 
-/* -------------------------------------------------------------------- kernels
- */
+/* ------------------------------------------------------------------ kernels */
 
 static const tn_target *new_target(tnm_reader *reader, const char *name,
                                    const tn_op *op) {
@@ -257,7 +259,7 @@ static const char *const *arg_names(tn__arena *arena, const tn_arg *const *args,
   return names;
 }
 
-/* The operands as lowering knows them. */
+/* Fills in the operands in the form of a lowered operator. */
 static bool set_operands(tnm_lower *lower, uint32_t list,
                          const tn_arg *const *args, uint32_t n) {
   tnm_operands *out = &lower->operands[list];
@@ -285,7 +287,8 @@ static bool set_params(tnm_lower *lower, const tn_op *op) {
   return true;
 }
 
-/* Examples beside those of the operator, which a kernel's conditions want. */
+/* Lowers examples in addition to those of the operator, for the kernel's
+ * conditions. */
 static void lower_examples(tnm_lower *lower) {
   const tn_op *op = lower->op;
   if (set_operands(lower, TN_OPERAND_IN, op->inputs, op->n_inputs) &&

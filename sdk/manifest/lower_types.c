@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Whether a formula means something in every class in which it may have to be
- * computed (algebra.h): not every function is defined among integers.
+ * lower_types.c: checks that a formula has a meaning in every class that it may
+ * be computed in (algebra.h): some functions do not exist for integers.
  */
 #include <math.h>
 #include <string.h>
@@ -9,10 +9,10 @@
 
 #define INTEGERS (TNM_CLASS_I32 | TNM_CLASS_I64)
 
-/* The types that meet in one formula. */
+/* The types of one formula. */
 typedef struct meeting {
   const tnm_lower *lower;
-  uint32_t classes;       /* sets that may come together: bit 0 is none yet */
+  uint32_t classes;       /* possible sets; bit 0 is the empty one */
   const tn_arg *seen[64]; /* one operand per type variable or constant */
   uint32_t n_seen;
 } meeting;
@@ -45,8 +45,8 @@ static bool is_same_type(const tn_arg *a, const tn_arg *b) {
          a->dtype_param == b->dtype_param;
 }
 
-/* Every class that was possible, joined with every class of the operand. */
-static void meet(meeting *m, const tn_arg *arg) {
+/* Joins every possible class with every class of the operand. */
+static void add_operand(meeting *m, const tn_arg *arg) {
   for (uint32_t i = 0; i < m->n_seen; ++i)
     if (is_same_type(m->seen[i], arg)) return;
   if (m->n_seen < sizeof m->seen / sizeof *m->seen) m->seen[m->n_seen++] = arg;
@@ -62,9 +62,9 @@ static void meet(meeting *m, const tn_arg *arg) {
   m->classes = joined;
 }
 
-static void meet_all(meeting *m, const tnm_expr *e) {
-  if (e->kind == TNM_INPUT) meet(m, m->lower->op->inputs[e->index]);
-  for (uint32_t i = 0; i < e->n_args; ++i) meet_all(m, e->args[i]);
+static void add_operands(meeting *m, const tnm_expr *e) {
+  if (e->kind == TNM_INPUT) add_operand(m, m->lower->op->inputs[e->index]);
+  for (uint32_t i = 0; i < e->n_args; ++i) add_operands(m, e->args[i]);
 }
 
 /* "i32, which `data` may be": a type of these classes. */
@@ -85,15 +85,17 @@ static const char *integer_of(const meeting *m, int classes,
   return "i32";
 }
 
-static void report(const meeting *m, tnm_pos pos, const char *what,
-                   const char *lacks) {
+static void report_class(const meeting *m, tnm_pos pos, const char *what,
+                         const char *lacks) {
   const char *name;
   const char *dtype = integer_of(m, INTEGERS, &name);
   tnm_diag_spec spec = {"E0068", pos, NULL};
-  size_t id = tnm_diag(m->lower->diags, &spec, "`%s` %s %s, which `%s` may be",
-                       what, lacks, dtype, name);
-  tnm_diag_help(m->lower->diags, id,
-                "list floating types only in `dtypes`: f16, bf16, f32, f64");
+  size_t id =
+      tnm_diag_add(m->lower->diags, &spec, "`%s` %s %s, which `%s` may be",
+                   what, lacks, dtype, name);
+  tnm_diag_add_help(
+      m->lower->diags, id,
+      "list floating types only in `dtypes`: f16, bf16, f32, f64");
 }
 
 static bool is_count(const tnm_expr *e) {
@@ -105,7 +107,7 @@ static void check_call(const meeting *m, const tnm_expr *e) {
   pos.length = (uint32_t)strlen(e->text);
   const uint32_t defined = tnm_function_at(e->index)->classes;
   if ((m->classes & ~defined) != 0)
-    report(m, pos, e->text, "is not defined for");
+    report_class(m, pos, e->text, "is not defined for");
 }
 
 static bool is_power(const tnm_expr *e) {
@@ -113,25 +115,25 @@ static bool is_power(const tnm_expr *e) {
   return e->kind == TNM_BINARY && e->op == '^';
 }
 
-/* A whole number that an integer class does not have. */
+/* Reports a whole number outside of an integer class. */
 static void report_large(const meeting *m, const tnm_expr *e, int class_bit) {
   const char *name;
   const char *dtype = integer_of(m, class_bit, &name);
   const int bits = class_bit == TNM_CLASS_I32 ? 32 : 64;
   const bool fits = e->number < ldexp(1, bits - 1);
   tnm_diag_spec spec = {"E0068", e->pos, NULL};
-  size_t id = tnm_diag(
+  size_t id = tnm_diag_add(
       m->lower->diags, &spec,
       "`%s` %s the %d bits of arithmetic on %s, which `%s` may be", e->text,
       fits ? "is not certain in" : "is beyond", bits, dtype, name);
-  tnm_diag_help(m->lower->diags, id,
-                fits ? "write all of its digits"
-                     : "leave types out of `dtypes` that do not hold it");
+  tnm_diag_add_help(m->lower->diags, id,
+                    fits ? "write all of its digits"
+                         : "leave types out of `dtypes` that do not hold it");
 }
 
 static void check_number(const meeting *m, const tnm_expr *e, bool negative) {
   if (!is_count(e)) {
-    report(m, e->pos, e->text, "is no number of type");
+    report_class(m, e->pos, e->text, "is no number of type");
     return;
   }
   for (int i = TNM_CLASS_I32; i <= TNM_CLASS_I64; i *= 2) {
@@ -141,19 +143,21 @@ static void check_number(const meeting *m, const tnm_expr *e, bool negative) {
   }
 }
 
-/* A constant below 0: as the parser leaves it, with the sign in front. */
+/* Tests for a constant below 0: in a parser's tree the sign is a node of its
+ * own. */
 static bool is_negative(const tnm_expr *e) {
   return e->kind == TNM_NEG && is_count(e->args[0]);
 }
 
 static void check_power(const meeting *m, const tnm_expr *exponent) {
   if (is_negative(exponent))
-    report(m, exponent->pos, "^", "wants an exponent that is not negative for");
+    report_class(m, exponent->pos, "^",
+                 "wants an exponent that is not negative for");
   else
-    report(m, exponent->pos, "^", "wants a whole constant exponent for");
+    report_class(m, exponent->pos, "^", "wants a whole constant exponent for");
 }
 
-static void check(const meeting *m, const tnm_expr *e) {
+static void check_expr(const meeting *m, const tnm_expr *e) {
   const bool negated = e->kind == TNM_NEG && e->args[0]->kind == TNM_NUMBER;
   if (e->kind == TNM_NUMBER || negated) {
     check_number(m, negated ? e->args[0] : e, negated);
@@ -163,12 +167,12 @@ static void check(const meeting *m, const tnm_expr *e) {
   const bool power = is_power(e) && !is_count(e->args[1]);
   if (power) check_power(m, e->args[1]);
   for (uint32_t i = 0; i < e->n_args; ++i)
-    if (!power || i == 0) check(m, e->args[i]);
+    if (!power || i == 0) check_expr(m, e->args[i]);
 }
 
 void tnm_check_classes(const tnm_lower *lower, const tnm_formula *formula) {
   meeting m = {.lower = lower};
-  meet_all(&m, formula->expr);
-  meet(&m, lower->op->outputs[formula->index]);
-  if (m.classes & INTEGERS) check(&m, formula->expr);
+  add_operands(&m, formula->expr);
+  add_operand(&m, lower->op->outputs[formula->index]);
+  if (m.classes & INTEGERS) check_expr(&m, formula->expr);
 }

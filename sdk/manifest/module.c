@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * module.c: what libtenon-manifest.so exports.
+ * module.c: the exported table of libtenon-manifest.so.
  */
 #include "module.h"
 

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  * module.h: the reader of manifests as a shared library of its own,
  * libtenon-manifest.so.0. libtenon opens it when the first manifest is loaded,
- * so that a host that never does needs no libyaml.
+ * so a host without manifests needs no libyaml.
  *
- * Both come from one build: they share the structs of base.h, manifest.h and
- * binding.h, and `version` says so. Each has its own copy of core/base, whose
- * functions work on the caller's environment; only error texts do not cross.
+ * Both must come from one build, because they share the structs of base.h,
+ * manifest.h and binding.h; `version` proves it. Each has its own copy of
+ * core/base. Its functions use the caller's environment; only error texts are
+ * separate.
  */
 #ifndef TENON_MANIFEST_MODULE_H_
 #define TENON_MANIFEST_MODULE_H_
 
 #include "binding.h"
 
-/* What to read: a file, or, if `path` is NULL, a text. */
+/* The source to read: a file, or, if `path` is NULL, a text. */
 typedef struct tnm_origin {
   const char *path;
   tnm_text text;
@@ -24,17 +25,17 @@ typedef struct tnm_module {
   uint32_t reserved;
   const char *version; /* TN_VERSION of its build */
 
-  /* Reads a plugin's manifests (an operator file may stand alone). TN_INVALID
-   * after mistakes, whose messages are added to `why`, unless that is NULL.
+  /* Reads a plugin's manifests (an operator file may be alone). TN_INVALID
+   * after mistakes; their messages are added to `why`, unless that is NULL.
    * `env` NULL: the C library's memory; otherwise it must outlive *out, which
-   * the caller gives to `release`. [any] */
+   * the caller passes to `release`. [any] */
   tn_code (*read)(const tn__env *env, const tnm_origin *from, tn__buf *why,
                   tnm_plugin **out);
   void (*release)(tnm_plugin *plugin); /* NULL is allowed. [any] */
 } tnm_module;
 
-/* A bit of tn_options.trust that tenon-probe sets, and nobody else: bound
- * functions are called as core/registry/strict.h says. */
+/* A bit of tn_options.trust that only tenon-probe sets: bound functions are
+ * called as described in core/registry/strict.h. */
 #define TNM_TRUST_PROBE (1u << 31)
 
 /* Records of tenon-probe (core/base/child.h). */

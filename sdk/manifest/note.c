@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The tables of a built plugin, out of its ELF note, without opening it as a
- * library. Only what opgen needs to look an operator up; the loader, which
+ * note.c: reads the tables of a built plugin from its ELF note, without opening
+ * it as a library. opgen uses it to look up an operator; the loader, which
  * trusts nothing, has its own reader.
  */
 #include <elf.h>
@@ -18,7 +18,7 @@ typedef struct image {
   const char *path;
   const char *bytes;
   size_t n;
-  uint32_t n_notes; /* that were looked at */
+  uint32_t n_notes; /* notes looked at so far */
 } image;
 
 /* Copies out of the file, so that nothing depends on alignment. */
@@ -94,7 +94,7 @@ tn_code tnm_read_note(tn__arena *arena, const char *path,
                      "plugin's folder or its .so",
                      path, TN_NOTE_NAME);
   tn__free(arena->env, bytes);
-  /* Who reads tables does not look again whether they make sense. */
+  /* later readers of the tables rely on this check */
   if (code == TN_OK) code = tn__tables_check(arena->env, *out, false);
   if (code != TN_OK) *out = NULL;
   return code;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * In which order the keys of a manifest stand: that of the schema's table.
+ * order.c: the order of the keys of a manifest: that of the schema's table.
  * Where keys are names (types, operands, formulas), the author's order stays,
- * for it may be ABI.
+ * because the ABI may depend on it.
  */
 #include <string.h>
 
 #include "layout.h"
 
-/* Which schema rules what stands below a key. */
+/* The schema of the values below a key. */
 typedef struct step {
   const tnm_schema *from;
   const char *key;
@@ -46,7 +46,8 @@ static const step steps[] = {
     {&tnm_schema_aux, "deprecated", &tnm_schema_deprecated},
 };
 
-const tnm_schema *tnm_schema_below(const tnm_schema *schema, const char *key) {
+const tnm_schema *tnm_schema_of_value(const tnm_schema *schema,
+                                      const char *key) {
   if (schema == NULL || key == NULL) return NULL;
   for (size_t i = 0; i < sizeof steps / sizeof *steps; ++i)
     if (steps[i].from == schema && strcmp(steps[i].key, key) == 0)
@@ -54,7 +55,7 @@ const tnm_schema *tnm_schema_below(const tnm_schema *schema, const char *key) {
   return NULL;
 }
 
-static bool has(const tnm_syntax *map, const char *key) {
+static bool has_key(const tnm_syntax *map, const char *key) {
   for (const tnm_syntax *c = map->first; c != NULL; c = c->next)
     if (c->name != NULL && strcmp(c->name, key) == 0) return true;
   return false;
@@ -62,14 +63,14 @@ static bool has(const tnm_syntax *map, const char *key) {
 
 const tnm_schema *tnm_schema_document(const tnm_syntax *root) {
   if (root == NULL || root->kind != TNM_MAP) return NULL;
-  if (has(root, "op")) return &tnm_schema_operator;
-  if (has(root, "family")) return &tnm_schema_family;
-  if (has(root, "kernels_for")) return &tnm_schema_kernels_for;
-  return has(root, "plugin") ? &tnm_schema_plugin : NULL;
+  if (has_key(root, "op")) return &tnm_schema_operator;
+  if (has_key(root, "family")) return &tnm_schema_family;
+  if (has_key(root, "kernels_for")) return &tnm_schema_kernels_for;
+  return has_key(root, "plugin") ? &tnm_schema_plugin : NULL;
 }
 
-/* An example names its operands between `params` and `grad`; elsewhere a key
- * that the schema does not have is a mistake, and goes to the end. */
+/* An example names its operands between `params` and `grad`. In other mappings
+ * a key that the schema does not have is a mistake, and goes to the end. */
 static size_t rank_of(const tnm_schema *schema, const char *name) {
   size_t rank = 0;
   for (const tnm_key *key = schema->keys; key->name != NULL; ++key, rank += 2)
@@ -77,8 +78,8 @@ static size_t rank_of(const tnm_schema *schema, const char *name) {
   return schema == &tnm_schema_example ? 5 : rank;
 }
 
-tnm_syntax **tnm_ordered(tn__arena *arena, const tnm_schema *schema,
-                         const tnm_syntax *map) {
+tnm_syntax **tnm_order_keys(tn__arena *arena, const tnm_schema *schema,
+                            const tnm_syntax *map) {
   tnm_syntax **out = tn__arena_alloc(arena, (map->n + 1) * sizeof *out);
   size_t n = 0;
   if (out == NULL) return NULL;

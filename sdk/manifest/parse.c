@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * parse.c: the grammar of the expression language, by recursive descent.
- * Knows no names: what they mean is decided in resolve.c and shape.c.
+ * parse.c: the grammar of the expression language, by recursive descent. It
+ * knows no names: resolve.c and shape.c give them a meaning.
  *
  *   expression = sum [("<" | ">" | "<=" | ">=" | "==" | "!=") sum]
  *   sum        = product {("+" | "-") product}
@@ -40,7 +40,7 @@
 void tnm_parser_init(tnm_parser *parser, const tnm_source *source) {
   *parser = (tnm_parser){.source = source,
                          .lexer = {.at = source->text, .pos = source->pos}};
-  parser->token = tnm_lex(&parser->lexer);
+  parser->token = tnm_read_token(&parser->lexer);
 }
 
 tnm_pos tnm_pos_span(tnm_pos from, tnm_pos to) {
@@ -49,48 +49,48 @@ tnm_pos tnm_pos_span(tnm_pos from, tnm_pos to) {
   return from;
 }
 
-/* ---------------------------------------------------------------- messages */
+/* ----------------------------------------------------------------- messages */
 
 static void bad_character(const tnm_parser *p) {
   const tnm_token *token = &p->token;
   tnm_diags *diags = p->source->diags;
   tnm_diag_spec spec = {"E0032", token->pos, "not part of an expression"};
-  size_t id = tnm_diag(diags, &spec, "invalid character `%.*s`", (int)token->n,
-                       token->text);
+  size_t id = tnm_diag_add(diags, &spec, "invalid character `%.*s`",
+                           (int)token->n, token->text);
   switch (*token->text) {
     case '?':
     case ':':
-      tnm_diag_help(diags, id,
-                    "the expression language has no `? :`; write "
-                    "`select(condition, a, b)`");
+      tnm_diag_add_help(diags, id,
+                        "the expression language has no `? :`; write "
+                        "`select(condition, a, b)`");
       break;
     case '=':
-      tnm_diag_help(diags, id, "equality is written `==`");
+      tnm_diag_add_help(diags, id, "equality is written `==`");
       break;
     case '&':
-      tnm_diag_help(diags, id,
-                    "comparisons give 1 or 0; `and` is written `(a) * (b)`");
+      tnm_diag_add_help(
+          diags, id, "comparisons give 1 or 0; `and` is written `(a) * (b)`");
       break;
     case '|':
-      tnm_diag_help(diags, id,
-                    "comparisons give 1 or 0; `or` is written `max(a, b)`");
+      tnm_diag_add_help(diags, id,
+                        "comparisons give 1 or 0; `or` is written `max(a, b)`");
       break;
     case '!':
-      tnm_diag_help(diags, id, "`not x` is written `x == 0`");
+      tnm_diag_add_help(diags, id, "`not x` is written `x == 0`");
       break;
     default:
       break;
   }
 }
 
-/* "**", as some languages write powers. */
+/* Tests for "**", which means power in some languages. */
 static bool is_double_star(const tnm_parser *p) {
   const char *at = p->token.text;
   return *at == '*' && at > p->source->text && at[-1] == '*';
 }
 
-/* Says that the next token is not what the grammar wants. */
-static void unexpected(const tnm_parser *p, const char *wanted) {
+/* Reports that the grammar does not allow the next token. */
+static void report_unexpected(const tnm_parser *p, const char *wanted) {
   const tnm_token *token = &p->token;
   tnm_diags *diags = p->source->diags;
   tnm_diag_spec spec = {"E0030", token->pos, "unexpected"};
@@ -99,48 +99,51 @@ static void unexpected(const tnm_parser *p, const char *wanted) {
   } else if (token->kind == TNM_TOKEN_BAD_NUMBER) {
     spec.code = "E0033";
     spec.under = "malformed";
-    size_t id = tnm_diag(diags, &spec, "invalid number `%.*s`", (int)token->n,
-                         token->text);
-    tnm_diag_help(diags, id, "numbers are decimal: `2`, `0.5`, `1e-3`");
+    size_t id = tnm_diag_add(diags, &spec, "invalid number `%.*s`",
+                             (int)token->n, token->text);
+    tnm_diag_add_help(diags, id, "numbers are decimal: `2`, `0.5`, `1e-3`");
   } else if (token->kind == TNM_TOKEN_END) {
     spec.under = "ends here";
-    (void)tnm_diag(diags, &spec, "expected %s at the end of the expression",
-                   wanted);
+    (void)tnm_diag_add(diags, &spec, "expected %s at the end of the expression",
+                       wanted);
   } else {
-    size_t id = tnm_diag(diags, &spec, "expected %s, found `%.*s`", wanted,
-                         (int)token->n, token->text);
-    if (is_double_star(p)) tnm_diag_help(diags, id, "powers are written `x^2`");
+    size_t id = tnm_diag_add(diags, &spec, "expected %s, found `%.*s`", wanted,
+                             (int)token->n, token->text);
+    if (is_double_star(p))
+      tnm_diag_add_help(diags, id, "powers are written `x^2`");
   }
 }
 
-static void too_large(const tnm_parser *p, const char *what, unsigned limit) {
+static void report_too_large(const tnm_parser *p, const char *what,
+                             unsigned limit) {
   tnm_diag_spec spec = {"E0037", p->token.pos, "one too many"};
-  size_t id = tnm_diag(p->source->diags, &spec,
-                       "expression has more than %u %s", limit, what);
-  tnm_diag_help(p->source->diags, id,
-                "compute parts of it in a kernel of your own");
+  size_t id = tnm_diag_add(p->source->diags, &spec,
+                           "expression has more than %u %s", limit, what);
+  tnm_diag_add_help(p->source->diags, id,
+                    "compute parts of it in a kernel of your own");
 }
 
-/* ------------------------------------------------------------------- nodes */
+/* -------------------------------------------------------------------- nodes */
 
-static void advance(tnm_parser *p) {
-  p->token = tnm_lex(&p->lexer);
+static void next_token(tnm_parser *p) {
+  p->token = tnm_read_token(&p->lexer);
 }
 
 static bool next_is(const tnm_parser *p, char op) {
   return p->token.kind == TNM_TOKEN_OPERATOR && p->token.op == op;
 }
 
-bool tnm_parser_accept(tnm_parser *parser, char op) {
+bool tnm_parser_accept_op(tnm_parser *parser, char op) {
   if (!next_is(parser, op)) return false;
-  advance(parser);
+  next_token(parser);
   return true;
 }
 
-/* NULL after a message about the size, or when memory ran out. */
-static tnm_expr *node(tnm_parser *p, int kind, tnm_pos pos) {
+/* Creates a node. NULL after a message about the size, or when memory ran
+ * out. */
+static tnm_expr *new_node(tnm_parser *p, int kind, tnm_pos pos) {
   if (p->n_nodes == TNM_EXPR_MAX_NODES) {
-    too_large(p, "parts", TNM_EXPR_MAX_NODES);
+    report_too_large(p, "parts", TNM_EXPR_MAX_NODES);
     return NULL;
   }
   ++p->n_nodes;
@@ -151,9 +154,9 @@ static tnm_expr *node(tnm_parser *p, int kind, tnm_pos pos) {
   return expr;
 }
 
-/* A node whose text is that of a token. */
-static tnm_expr *leaf(tnm_parser *p, int kind, const tnm_token *token) {
-  tnm_expr *expr = node(p, kind, token->pos);
+/* Creates a node with the text of a token. */
+static tnm_expr *new_leaf(tnm_parser *p, int kind, const tnm_token *token) {
+  tnm_expr *expr = new_node(p, kind, token->pos);
   if (!expr) return NULL;
   expr->text = tn__arena_text(p->source->arena, token->text, token->n);
   return expr->text ? expr : NULL;
@@ -161,7 +164,7 @@ static tnm_expr *leaf(tnm_parser *p, int kind, const tnm_token *token) {
 
 static tnm_expr *binary_node(tnm_parser *p, char op, const tnm_expr *left,
                              const tnm_expr *right) {
-  tnm_expr *expr = node(p, TNM_BINARY, tnm_pos_span(left->pos, right->pos));
+  tnm_expr *expr = new_node(p, TNM_BINARY, tnm_pos_span(left->pos, right->pos));
   if (!expr) return NULL;
   expr->op = op;
   expr->args[0] = left;
@@ -170,24 +173,24 @@ static tnm_expr *binary_node(tnm_parser *p, char op, const tnm_expr *left,
   return expr;
 }
 
-static bool enter(tnm_parser *p) {
+static bool enter_level(tnm_parser *p) {
   if (p->depth == TNM_EXPR_MAX_DEPTH) {
-    too_large(p, "levels", TNM_EXPR_MAX_DEPTH);
+    report_too_large(p, "levels", TNM_EXPR_MAX_DEPTH);
     return false;
   }
   ++p->depth;
   return true;
 }
 
-/* ----------------------------------------------------------------- grammar */
+/* ------------------------------------------------------------------ grammar */
 
-static tnm_expr *prefix(tnm_parser *p);
+static tnm_expr *parse_prefix(tnm_parser *p);
 
-static tnm_expr *number(tnm_parser *p) {
+static tnm_expr *parse_number(tnm_parser *p) {
   tnm_token token = p->token;
-  tnm_expr *expr = leaf(p, TNM_NUMBER, &token);
+  tnm_expr *expr = new_leaf(p, TNM_NUMBER, &token);
   if (!expr) return NULL;
-  /* The lexer has let through plain decimals only. */
+  /* the lexer accepts plain decimals only */
   char *end;
   if (tn__read_double(expr->text, &end, &expr->number) != TN_OK) {
     p->source->arena->failed = true;
@@ -195,46 +198,48 @@ static tnm_expr *number(tnm_parser *p) {
   }
   if (expr->number > 1.7976931348623157e308) {
     tnm_diag_spec spec = {"E0033", token.pos, "beyond the range of f64"};
-    (void)tnm_diag(p->source->diags, &spec, "number `%s` is too large",
-                   expr->text);
+    (void)tnm_diag_add(p->source->diags, &spec, "number `%s` is too large",
+                       expr->text);
     return NULL;
   }
-  advance(p);
+  next_token(p);
   return expr;
 }
 
-/* The closing parenthesis of the one at `open`; *end is its position. */
-static bool close(tnm_parser *p, const tnm_token *open, tnm_pos *end) {
+/* Expects the closing parenthesis of the one at `open`; *end is its
+ * position. */
+static bool close_parenthesis(tnm_parser *p, const tnm_token *open,
+                              tnm_pos *end) {
   *end = p->token.pos;
-  if (tnm_parser_accept(p, ')')) return true;
+  if (tnm_parser_accept_op(p, ')')) return true;
   if (p->token.kind == TNM_TOKEN_BAD || p->token.kind == TNM_TOKEN_BAD_NUMBER) {
-    unexpected(p, "`)`");
+    report_unexpected(p, "`)`");
     return false;
   }
   bool ends = p->token.kind == TNM_TOKEN_END;
   tnm_diag_spec spec = {"E0030", p->token.pos, "expected `)`"};
   size_t id =
-      ends ? tnm_diag(p->source->diags, &spec,
-                      "`(` is not closed at the end of the expression")
-           : tnm_diag(p->source->diags, &spec, "expected `)`, found `%.*s`",
-                      (int)p->token.n, p->token.text);
-  tnm_diag_also(p->source->diags, id, open->pos, "opened here");
+      ends ? tnm_diag_add(p->source->diags, &spec,
+                          "`(` is not closed at the end of the expression")
+           : tnm_diag_add(p->source->diags, &spec, "expected `)`, found `%.*s`",
+                          (int)p->token.n, p->token.text);
+  tnm_diag_add_place(p->source->diags, id, open->pos, "opened here");
   return false;
 }
 
-static tnm_expr *parenthesised(tnm_parser *p) {
+static tnm_expr *parse_parenthesised(tnm_parser *p) {
   tnm_token open = p->token;
   tnm_pos end;
-  advance(p);
-  tnm_expr *expr = tnm_parser_expression(p);
-  if (!expr || !close(p, &open, &end)) return NULL;
+  next_token(p);
+  tnm_expr *expr = tnm_parser_read_expr(p);
+  if (!expr || !close_parenthesis(p, &open, &end)) return NULL;
   expr->pos = tnm_pos_span(open.pos, end);
   return expr;
 }
 
 enum { MAX_ARGS = sizeof((tnm_expr *)0)->args / sizeof(tnm_expr *) };
 
-uint32_t tnm_expr_kept_args(const tnm_expr *expr) {
+uint32_t tnm_expr_count_args(const tnm_expr *expr) {
   return expr->n_args < MAX_ARGS ? expr->n_args : MAX_ARGS;
 }
 
@@ -242,8 +247,8 @@ bool tnm_count_args(tnm_diags *diags, const tnm_expr *call, uint32_t n,
                     size_t *id) {
   if (call->n_args == n) return true;
   tnm_diag_spec spec = {"E0035", call->pos, NULL};
-  *id = tnm_diag(diags, &spec, "`%s` takes %u argument%s, found %u", call->text,
-                 n, n == 1 ? "" : "s", call->n_args);
+  *id = tnm_diag_add(diags, &spec, "`%s` takes %u argument%s, found %u",
+                     call->text, n, n == 1 ? "" : "s", call->n_args);
   return false;
 }
 
@@ -252,86 +257,87 @@ bool tnm_check_args(tnm_diags *diags, const tnm_expr *call, uint32_t n) {
   return tnm_count_args(diags, call, n, &id);
 }
 
-/* The arguments of a call. More than a node holds are counted, not kept: the
- * count is checked with the name of the function. */
-static tnm_expr *call(tnm_parser *p, const tnm_token *name) {
-  tnm_expr *expr = leaf(p, TNM_CALL, name);
+/* Parses the arguments of a call. Arguments that do not fit in the node are
+ * counted, not kept; the count is checked with the name of the function. */
+static tnm_expr *parse_call(tnm_parser *p, const tnm_token *name) {
+  tnm_expr *expr = new_leaf(p, TNM_CALL, name);
   tnm_token open = p->token;
   tnm_pos end = open.pos;
   if (!expr) return NULL;
-  advance(p);
+  next_token(p);
   if (!next_is(p, ')')) {
     do {
-      const tnm_expr *arg = tnm_parser_expression(p);
+      const tnm_expr *arg = tnm_parser_read_expr(p);
       if (!arg) return NULL;
       if (expr->n_args < MAX_ARGS) expr->args[expr->n_args] = arg;
       ++expr->n_args;
-    } while (tnm_parser_accept(p, ','));
+    } while (tnm_parser_accept_op(p, ','));
   }
-  if (!close(p, &open, &end)) return NULL;
+  if (!close_parenthesis(p, &open, &end)) return NULL;
   expr->pos = tnm_pos_span(name->pos, end);
   return expr;
 }
 
 /* `grad.out`: the only name with a dot. */
-static tnm_expr *member(tnm_parser *p, const tnm_token *name) {
-  advance(p);
+static tnm_expr *parse_member(tnm_parser *p, const tnm_token *name) {
+  next_token(p);
   if (name->n != 4 || strncmp(name->text, "grad", 4) != 0) {
     tnm_diag_spec spec = {"E0039", name->pos, "has no members"};
     size_t id =
-        tnm_diag(p->source->diags, &spec, "only `grad` stands before a `.`");
-    tnm_diag_help(p->source->diags, id,
-                  "the gradient of an output is written `grad.<output>`");
+        tnm_diag_add(p->source->diags, &spec, "only `grad` may precede a `.`");
+    tnm_diag_add_help(p->source->diags, id,
+                      "the gradient of an output is written `grad.<output>`");
     return NULL;
   }
   if (p->token.kind != TNM_TOKEN_NAME) {
-    unexpected(p, "the name of an output");
+    report_unexpected(p, "the name of an output");
     return NULL;
   }
-  tnm_expr *expr = leaf(p, TNM_GRAD, &p->token);
+  tnm_expr *expr = new_leaf(p, TNM_GRAD, &p->token);
   if (!expr) return NULL;
   expr->pos = tnm_pos_span(name->pos, p->token.pos);
-  advance(p);
+  next_token(p);
   return expr;
 }
 
-static tnm_expr *primary(tnm_parser *p) {
-  if (p->token.kind == TNM_TOKEN_NUMBER) return number(p);
-  if (next_is(p, '(')) return parenthesised(p);
+static tnm_expr *parse_primary(tnm_parser *p) {
+  if (p->token.kind == TNM_TOKEN_NUMBER) return parse_number(p);
+  if (next_is(p, '(')) return parse_parenthesised(p);
   if (p->token.kind != TNM_TOKEN_NAME) {
-    unexpected(p, "a number, a name or `(`");
+    report_unexpected(p, "a number, a name or `(`");
     return NULL;
   }
   tnm_token name = p->token;
-  advance(p);
-  if (next_is(p, '(')) return call(p, &name);
-  if (next_is(p, '.')) return member(p, &name);
-  return leaf(p, TNM_NAME, &name);
+  next_token(p);
+  if (next_is(p, '(')) return parse_call(p, &name);
+  if (next_is(p, '.')) return parse_member(p, &name);
+  return new_leaf(p, TNM_NAME, &name);
 }
 
-static tnm_expr *power(tnm_parser *p) {
-  tnm_expr *base = primary(p);
-  if (!base || !tnm_parser_accept(p, '^')) return base;
-  const tnm_expr *exponent = prefix(p);
+static tnm_expr *parse_power(tnm_parser *p) {
+  tnm_expr *base = parse_primary(p);
+  if (!base || !tnm_parser_accept_op(p, '^')) return base;
+  const tnm_expr *exponent = parse_prefix(p);
   return exponent ? binary_node(p, '^', base, exponent) : NULL;
 }
 
-static tnm_expr *prefix_in(tnm_parser *p) {
+static tnm_expr *parse_inner_prefix(tnm_parser *p) {
   tnm_pos minus = p->token.pos;
-  if (!tnm_parser_accept(p, '-')) return power(p);
-  const tnm_expr *operand = prefix(p);
+  if (!tnm_parser_accept_op(p, '-')) return parse_power(p);
+  const tnm_expr *operand = parse_prefix(p);
   if (!operand) return NULL;
-  tnm_expr *expr = node(p, TNM_NEG, tnm_pos_span(minus, operand->pos));
+  tnm_expr *expr = new_node(p, TNM_NEG, tnm_pos_span(minus, operand->pos));
   if (!expr) return NULL;
   expr->args[0] = operand;
   expr->n_args = 1;
   return expr;
 }
 
-/* Every way to nest passes here, so here the depth is counted. */
-static tnm_expr *prefix(tnm_parser *p) {
-  if (!enter(p)) return NULL;
-  tnm_expr *expr = prefix_in(p);
+/* Every kind of nesting passes through this function, so it counts the
+ * depth. */
+static tnm_expr *parse_prefix(tnm_parser *p) {
+  if (!enter_level(p)) return NULL;
+  tnm_expr *expr = parse_inner_prefix(p);
   --p->depth;
   return expr;
 }
@@ -345,36 +351,36 @@ static bool next_is_at(const tnm_parser *p, size_t level) {
          strchr(levels[level], p->token.op);
 }
 
-static void chained(const tnm_parser *p) {
+static void report_chained(const tnm_parser *p) {
   tnm_diag_spec spec = {"E0036", p->token.pos, "second comparison"};
   size_t id =
-      tnm_diag(p->source->diags, &spec, "comparisons cannot be chained");
-  tnm_diag_help(p->source->diags, id, "write `(a < b) * (b < c)`");
+      tnm_diag_add(p->source->diags, &spec, "comparisons cannot be chained");
+  tnm_diag_add_help(p->source->diags, id, "write `(a < b) * (b < c)`");
 }
 
-static tnm_expr *binary(tnm_parser *p, size_t level) {
-  if (level == N_LEVELS) return prefix(p);
-  tnm_expr *left = binary(p, level + 1);
+static tnm_expr *parse_binary(tnm_parser *p, size_t level) {
+  if (level == N_LEVELS) return parse_prefix(p);
+  tnm_expr *left = parse_binary(p, level + 1);
   while (left && next_is_at(p, level)) {
     char op = p->token.op;
-    advance(p);
-    const tnm_expr *right = binary(p, level + 1);
+    next_token(p);
+    const tnm_expr *right = parse_binary(p, level + 1);
     if (!right) return NULL;
     left = binary_node(p, op, left, right);
     if (left && level == COMPARISON && next_is_at(p, level)) {
-      chained(p);
+      report_chained(p);
       return NULL;
     }
   }
   return left;
 }
 
-tnm_expr *tnm_parser_expression(tnm_parser *parser) {
-  return binary(parser, COMPARISON);
+tnm_expr *tnm_parser_read_expr(tnm_parser *parser) {
+  return parse_binary(parser, COMPARISON);
 }
 
-/* What other languages write between two conditions. */
-static const char *written_here(const tnm_token *token) {
+/* The operator of other languages between two conditions. */
+static const char *foreign_operator(const tnm_token *token) {
   static const char *const words[][2] = {
       {"and", "both hold where `a * b` is not 0: write `(x > 0) * (x < 1)`"},
       {"or", "one holds where `max(a, b)` is not 0"},
@@ -386,18 +392,18 @@ static const char *written_here(const tnm_token *token) {
   return "a product is written `a * b`";
 }
 
-bool tnm_parser_end(const tnm_parser *parser) {
+bool tnm_parser_expect_end(const tnm_parser *parser) {
   const tnm_token *token = &parser->token;
   if (token->kind == TNM_TOKEN_END) return true;
   if (token->kind == TNM_TOKEN_BAD || token->kind == TNM_TOKEN_BAD_NUMBER) {
-    unexpected(parser, "an operator");
+    report_unexpected(parser, "an operator");
     return false;
   }
   tnm_diag_spec spec = {"E0030", token->pos, "unexpected"};
-  size_t id = tnm_diag(parser->source->diags, &spec,
-                       "expected an operator, found `%.*s`", (int)token->n,
-                       token->text);
+  size_t id = tnm_diag_add(parser->source->diags, &spec,
+                           "expected an operator, found `%.*s`", (int)token->n,
+                           token->text);
   if (token->kind != TNM_TOKEN_OPERATOR || token->op == '(')
-    tnm_diag_help(parser->source->diags, id, "%s", written_here(token));
+    tnm_diag_add_help(parser->source->diags, id, "%s", foreign_operator(token));
   return false;
 }

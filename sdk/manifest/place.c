@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where something of an operator is written, for messages about tables that
- * were read long before.
+ * place.c: finds the position of a part of an operator in its manifest, for
+ * messages about tables that were read much earlier.
  */
 #include <string.h>
 
 #include "front.h"
 
-static bool says(const tnm_tree *map, const char *key, const char *word) {
+static bool has_word(const tnm_tree *map, const char *key, const char *word) {
   const tnm_tree *value = tnm_tree_get(map, key);
   return value != NULL && value->kind == TNM_SCALAR &&
          strcmp(value->text, word) == 0;
@@ -14,10 +14,10 @@ static bool says(const tnm_tree *map, const char *key, const char *word) {
 
 static bool is_item(const tnm_tree *node, const char *word) {
   if (node->kind == TNM_SCALAR) return strcmp(node->text, word) == 0;
-  return says(node, "name", word) || says(node, "that", word);
+  return has_word(node, "name", word) || has_word(node, "that", word);
 }
 
-static const tnm_tree *step(const tnm_tree *from, const char *word) {
+static const tnm_tree *find_child(const tnm_tree *from, const char *word) {
   if (from->kind == TNM_MAP) return tnm_tree_get(from, word);
   if (from->kind != TNM_LIST) return NULL;
   for (const tnm_tree *item = from->first; item != NULL; item = item->next)
@@ -25,11 +25,11 @@ static const tnm_tree *step(const tnm_tree *from, const char *word) {
   return NULL;
 }
 
-tnm_pos tnm_place(const tnm_operator *op, const char *const *path) {
+tnm_pos tnm_find_place(const tnm_operator *op, const char *const *path) {
   const tnm_tree *at = op->tree;
   tnm_pos pos = op->pos;
   for (; at != NULL && *path != NULL; ++path) {
-    const tnm_tree *next = step(at, *path);
+    const tnm_tree *next = find_child(at, *path);
     if (next == NULL) break;
     pos = next->pos;
     if (next->kind == TNM_MAP && next->first != NULL)

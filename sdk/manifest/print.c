@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Messages as people and programs read them: with source line and carets, one
- * line each, or JSON. Carets stand by display width, not by bytes.
+ * print.c: prints messages for people and programs: with source line and
+ * carets, one line each, or as JSON. The position of a caret counts display
+ * columns, not bytes.
  */
 #include <string.h>
 
 #include "diag.h"
 
-/* A line is shown in full up to this many characters, else around the caret. */
+/* A line of at most this many characters is shown in full, else around the
+ * caret. */
 enum { LINE_MAX_SHOWN = 160, BEFORE_CARET = 60 };
 
 typedef struct printer {
@@ -16,7 +18,7 @@ typedef struct printer {
   int gutter; /* columns of a line number */
 } printer;
 
-static const char *paint(const printer *p, const char *code) {
+static const char *color_code(const printer *p, const char *code) {
   return p->color ? code : "";
 }
 
@@ -30,12 +32,11 @@ static bool is_warning(const tnm_message *m) {
   return m->spec.code[0] == 'W';
 }
 
-static const char *severity(const tnm_message *m) {
+static const char *severity_of(const tnm_message *m) {
   return is_warning(m) ? "warning" : "error";
 }
 
-/* -------------------------------------------------------------- source lines
- */
+/* ------------------------------------------------------------- source lines */
 
 typedef struct line {
   const char *text;
@@ -55,10 +56,11 @@ static line find_line(const tnm_file *file, uint32_t number) {
   return (line){at, (size_t)(stop - at)};
 }
 
-/* The next character of a line; what cannot be shown is U+FFFD. */
+/* The next character of a line; characters that cannot be shown become
+ * U+FFFD. */
 static uint32_t next_character(line *rest, size_t *bytes) {
   uint32_t c;
-  *bytes = tnm_utf8(rest->text, rest->n, &c);
+  *bytes = tnm_decode_utf8(rest->text, rest->n, &c);
   bool shown = *bytes > 0 && c >= 0x20 && !(c >= 0x7f && c < 0xa0) &&
                c != 0x2028 && c != 0x2029 && c != 0xfeff;
   if (*bytes == 0) *bytes = 1;
@@ -74,7 +76,7 @@ static uint32_t line_length(line l) {
   return n;
 }
 
-/* The part of a line that is shown: characters from `first` on, 0-based. */
+/* The visible part of a line: characters from `first` on, 0-based. */
 typedef struct window {
   uint32_t first;
   uint32_t end;
@@ -109,21 +111,20 @@ static void print_source(const printer *p, line l, window w) {
   if (w.end < w.length) fputs("...", p->to);
 }
 
-/* Display width of the characters [from, to), counted from 0; beyond the end
- * of the line every character is one wide. */
+/* Display width of the characters [from, to), counted from 0; after the end of
+ * the line every character has width 1. */
 static uint32_t span_width(line l, uint32_t from, uint32_t to) {
   uint32_t width = 0;
   for (uint32_t i = 0; i < to; ++i) {
     size_t bytes;
     uint32_t one =
-        l.n > 0 ? (uint32_t)tnm_width(next_character(&l, &bytes)) : 1;
+        l.n > 0 ? (uint32_t)tnm_character_width(next_character(&l, &bytes)) : 1;
     if (i >= from) width += one;
   }
   return width;
 }
 
-/* -------------------------------------------------------------------- places
- */
+/* ------------------------------------------------------------------- places */
 
 /* A marked place: the message's own, or one that it refers to. */
 typedef struct place {
@@ -133,12 +134,12 @@ typedef struct place {
 } place;
 
 static void print_gutter(const printer *p, uint32_t number) {
-  fputs(paint(p, BLUE), p->to);
+  fputs(color_code(p, BLUE), p->to);
   if (number == 0)
     fprintf(p->to, "%*s |", p->gutter, "");
   else
     fprintf(p->to, "%*u |", p->gutter, number);
-  fputs(paint(p, PLAIN), p->to);
+  fputs(color_code(p, PLAIN), p->to);
 }
 
 static void print_marks(const printer *p, line l, window w,
@@ -150,12 +151,12 @@ static void print_marks(const printer *p, line l, window w,
   uint32_t indent = span_width(l, w.first, from) + (w.first > 0 ? 3 : 0);
   uint32_t width = span_width(l, from, to);
   print_gutter(p, 0);
-  fprintf(p->to, " %*s%s", (int)indent, "", paint(p, RED));
+  fprintf(p->to, " %*s%s", (int)indent, "", color_code(p, RED));
   for (uint32_t i = 0; i < (width == 0 ? 1 : width); ++i)
     fputc(where->mark, p->to);
   if (where->label != NULL && where->label[0] != '\0')
     fprintf(p->to, " %s", where->label);
-  fprintf(p->to, "%s\n", paint(p, PLAIN));
+  fprintf(p->to, "%s\n", color_code(p, PLAIN));
 }
 
 static void print_place(const printer *p, const place *where,
@@ -215,15 +216,14 @@ static int gutter_width(const place *places, size_t n) {
   return width;
 }
 
-/* ------------------------------------------------------------------ messages
- */
+/* ----------------------------------------------------------------- messages */
 
 static void print_head(const printer *p, const tnm_message *m) {
   const tnm_file *file = tnm_diags_get_file(p->diags, m->spec.pos.file);
-  fprintf(p->to, "%s%s:%u:%u: %s%s[%s]: %s%s%s\n", paint(p, BOLD), file->name,
-          m->spec.pos.line, m->spec.pos.column,
-          paint(p, is_warning(m) ? YELLOW : RED), severity(m), m->spec.code,
-          paint(p, PLAIN), m->text, paint(p, PLAIN));
+  fprintf(p->to, "%s%s:%u:%u: %s%s[%s]: %s%s%s\n", color_code(p, BOLD),
+          file->name, m->spec.pos.line, m->spec.pos.column,
+          color_code(p, is_warning(m) ? YELLOW : RED), severity_of(m),
+          m->spec.code, color_code(p, PLAIN), m->text, color_code(p, PLAIN));
 }
 
 static void print_human(printer *p, const tnm_message *m) {
@@ -236,16 +236,17 @@ static void print_human(printer *p, const tnm_message *m) {
                 m->spec.pos.file);
   for (const tnm_extra *x = m->extras; x != NULL; x = x->next) {
     if (x->kind == TNM_ALSO) continue;
-    fprintf(p->to, "%*s= %s%s:%s %s\n", p->gutter + 1, "", paint(p, BOLD),
-            x->kind == TNM_NOTE ? "note" : "help", paint(p, PLAIN), x->text);
+    fprintf(p->to, "%*s= %s%s:%s %s\n", p->gutter + 1, "", color_code(p, BOLD),
+            x->kind == TNM_NOTE ? "note" : "help", color_code(p, PLAIN),
+            x->text);
   }
 }
 
-static const char *plural(size_t n) {
+static const char *plural_suffix(size_t n) {
   return n == 1 ? "" : "s";
 }
 
-/* The code that the closing line names: the first error, else warning. */
+/* The code in the closing line: that of the first error, else warning. */
 static const char *first_code(const tnm_diags *diags) {
   const tnm_message *first = diags->sorted.v[0];
   for (size_t i = 0; i < diags->sorted.n; ++i) {
@@ -259,18 +260,17 @@ static void print_count(const printer *p) {
   const tnm_diags *d = p->diags;
   fputs("opgen: ", p->to);
   if (d->errors > 0)
-    fprintf(p->to, "%zu error%s", d->errors, plural(d->errors));
+    fprintf(p->to, "%zu error%s", d->errors, plural_suffix(d->errors));
   if (d->warnings > 0)
     fprintf(p->to, "%s%zu warning%s", d->errors > 0 ? ", " : "", d->warnings,
-            plural(d->warnings));
-  fprintf(p->to, " in %zu manifest%s; ", d->files.n, plural(d->files.n));
+            plural_suffix(d->warnings));
+  fprintf(p->to, " in %zu manifest%s; ", d->files.n, plural_suffix(d->files.n));
   if (d->errors + d->warnings > d->sorted.n)
     fprintf(p->to, "the first %zu are shown; ", d->sorted.n);
   fprintf(p->to, "`opgen explain %s` says more\n", first_code(d));
 }
 
-/* ---------------------------------------------------------------------- JSON
- */
+/* --------------------------------------------------------------------- JSON */
 
 static void json_place(tn__buf *buf, const tnm_diags *diags, tnm_pos pos) {
   tn__buf_add(buf, "\"file\": ");
@@ -305,7 +305,7 @@ static void json_message(tn__buf *buf, const tnm_diags *diags,
   tn__buf_add(buf, "{");
   json_place(buf, diags, m->spec.pos);
   tn__buf_add(buf, ", \"severity\": \"%s\", \"code\": \"%s\", \"message\": ",
-              severity(m), m->spec.code);
+              severity_of(m), m->spec.code);
   tn__buf_json(buf, m->text);
   tn__buf_add(buf, ", \"label\": ");
   tn__buf_json(buf, m->spec.under);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where a character of a quoted text stands in the file: escapes are longer
- * there than what they stand for, by which who reads the text counts.
+ * quoted.c: converts positions inside of a quoted text to positions in the
+ * file. Escapes are longer than the characters they represent, and readers of
+ * the text count the characters.
  */
 #include <string.h>
 
 #include "diag.h"
 
-/* A text with escapes; its characters, and how many there are in the file. */
+/* A text with escapes; its characters, and their number in the file. */
 typedef struct quoted {
   tnm_pos pos;
   uint32_t n_read;
@@ -16,14 +17,14 @@ static bool is_continuation(char c) {
   return ((unsigned char)c & 0xc0u) == 0x80u;
 }
 
-static uint32_t characters(const char *text) {
+static uint32_t count_characters(const char *text) {
   uint32_t n = 0;
   for (; *text != '\0'; ++text) n += !is_continuation(*text);
   return n;
 }
 
-void tnm_diags_quoted(tnm_diags *diags, tnm_pos pos, const char *text) {
-  const uint32_t n_read = characters(text);
+void tnm_diags_add_quoted(tnm_diags *diags, tnm_pos pos, const char *text) {
+  const uint32_t n_read = count_characters(text);
   if (n_read >= pos.length) return;
   quoted *q = tn__arena_alloc(&diags->arena, sizeof *q);
   if (q == NULL) return;
@@ -32,9 +33,9 @@ void tnm_diags_quoted(tnm_diags *diags, tnm_pos pos, const char *text) {
     diags->failed = true;
 }
 
-/* Characters of the file for the next one of the text. In single quotes there
- * is but one escape: the quote, twice. */
-static uint32_t width(char quote, const char *at) {
+/* Characters of the file for the next one of the text. Single quotes have only
+ * one escape: the doubled quote. */
+static uint32_t escape_width(char quote, const char *at) {
   if (quote == '\'') return at[0] == '\'' ? 2 : 1;
   if (at[0] != '\\') return 1;
   switch (at[1]) {
@@ -49,7 +50,7 @@ static uint32_t width(char quote, const char *at) {
   }
 }
 
-static const char *skip(const char *at, uint32_t n) {
+static const char *skip_characters(const char *at, uint32_t n) {
   for (; n > 0 && *at != '\0'; --n) do
       ++at;
     while (is_continuation(*at));
@@ -57,24 +58,25 @@ static const char *skip(const char *at, uint32_t n) {
 }
 
 /* Characters of the file before the character `n` of the text. */
-static uint32_t offset(const tnm_diags *diags, const quoted *q, uint32_t n) {
+static uint32_t file_offset(const tnm_diags *diags, const quoted *q,
+                            uint32_t n) {
   const char *at = tnm_diags_get_file(diags, q->pos.file)->text;
   for (uint32_t line = 1; line < q->pos.line && at != NULL; ++line)
     at = strchr(at, '\n') == NULL ? NULL : strchr(at, '\n') + 1;
   if (at == NULL || n >= q->n_read) return q->pos.length;
-  at = skip(at, q->pos.column - 2);
+  at = skip_characters(at, q->pos.column - 2);
   const char quote = *at;
   uint32_t total = 0;
-  for (at = skip(at, 1); n > 0 && *at != '\0'; --n) {
-    const uint32_t w = width(quote, at);
-    at = skip(at, w);
+  for (at = skip_characters(at, 1); n > 0 && *at != '\0'; --n) {
+    const uint32_t w = escape_width(quote, at);
+    at = skip_characters(at, w);
     total += w;
   }
   return total;
 }
 
-/* The position of the text as a whole is that of the file. */
-tnm_pos tnm_diags_in_file(const tnm_diags *diags, tnm_pos pos) {
+/* The text as a whole keeps its position. */
+tnm_pos tnm_diags_file_pos(const tnm_diags *diags, tnm_pos pos) {
   for (size_t i = 0; i < diags->quoted.n; ++i) {
     const quoted *q = diags->quoted.v[i];
     const tnm_pos start = q->pos;
@@ -82,8 +84,8 @@ tnm_pos tnm_diags_in_file(const tnm_diags *diags, tnm_pos pos) {
         pos.column < start.column || pos.column > start.column + q->n_read)
       continue;
     const uint32_t from = pos.column - start.column;
-    const uint32_t end = offset(diags, q, from + pos.length);
-    pos.column = start.column + offset(diags, q, from);
+    const uint32_t end = file_offset(diags, q, from + pos.length);
+    pos.column = start.column + file_offset(diags, q, from);
     pos.length = start.column + end - pos.column;
     if (pos.length == 0) pos.length = 1;
     break;

@@ -6,7 +6,7 @@
 
 #include "expr.h"
 
-/* What a resolution needs all the way down. */
+/* The state of a resolution, passed to all levels. */
 typedef struct resolver {
   const tnm_source *source;
   const tnm_scope *scope;
@@ -16,7 +16,7 @@ typedef struct resolver {
   bool failed;
 } resolver;
 
-/* ------------------------------------------------------------------- names */
+/* -------------------------------------------------------------------- names */
 
 static void unknown_name(resolver *r, const tnm_expr *expr) {
   const tnm_scope *scope = r->scope;
@@ -25,20 +25,20 @@ static void unknown_name(resolver *r, const tnm_expr *expr) {
                           : "an input, parameter or constant";
   tnm_diags *diags = r->source->diags;
   tnm_diag_spec spec = {"E0031", expr->pos, "unknown name"};
-  size_t id = tnm_diag(diags, &spec, "`%s` is not %s", expr->text, kinds);
+  size_t id = tnm_diag_add(diags, &spec, "`%s` is not %s", expr->text, kinds);
   tnm_names names = {.arena = r->source->arena};
-  tnm_names_scope(&names, scope);
-  tnm_names_note(&names, diags, id, "in scope here");
+  tnm_names_add_scope(&names, scope);
+  tnm_names_add_note(&names, diags, id, "in scope here");
   if (tnm_function_find(expr->text) != TN_NONE)
-    tnm_diag_help(diags, id, "`%s` is a function; write `%s(...)`", expr->text,
-                  expr->text);
+    tnm_diag_add_help(diags, id, "`%s` is a function; write `%s(...)`",
+                      expr->text, expr->text);
   else if (strcmp(expr->text, "grad") == 0)
-    tnm_diag_help(diags, id, "write `grad.` and the name of an output");
+    tnm_diag_add_help(diags, id, "write `grad.` and the name of an output");
   else if (tnm_scope_output(scope, expr->text) != TN_NONE)
-    tnm_diag_help(diags, id,
-                  "outputs can be read in the formulas of `gradient:` only");
-  else if (!tnm_enum_help(scope, diags, id, expr->text))
-    tnm_names_help(&names, diags, id, expr->text);
+    tnm_diag_add_help(
+        diags, id, "outputs can be read in the formulas of `gradient:` only");
+  else if (!tnm_add_enum_help(scope, diags, id, expr->text))
+    tnm_names_add_help(&names, diags, id, expr->text);
 }
 
 static bool is_single_number(uint32_t type) {
@@ -48,26 +48,27 @@ static bool is_single_number(uint32_t type) {
 
 static void bad_param(resolver *r, const tnm_expr *expr) {
   tnm_diag_spec spec = {"E0038", expr->pos, "not a single number"};
-  size_t id = tnm_diag(r->source->diags, &spec,
-                       "parameter `%s` cannot stand in a scalar expression",
-                       expr->text);
-  tnm_diag_help(r->source->diags, id,
-                "parameters of type bool, int, float and enum can");
+  size_t id = tnm_diag_add(
+      r->source->diags, &spec,
+      "parameter `%s` cannot be used in a scalar expression", expr->text);
+  tnm_diag_add_help(r->source->diags, id,
+                    "parameters of type bool, int, float and enum can");
   r->failed = true;
 }
 
-/* A formula computes with numbers, and None is none: it would be the 0 that
- * stands in the field, and nothing could tell it from one that was given. */
+/* Reports a parameter that may be None. A formula needs numbers; None would be
+ * read as the 0 in the field, and nothing could tell it from an explicit 0. */
 static void none_param(resolver *r, const tnm_expr *expr) {
   tnm_diag_spec spec = {"E0038", expr->pos, "a number or None"};
-  size_t id = tnm_diag(r->source->diags, &spec,
-                       "parameter `%s` may be None and cannot stand in a "
-                       "scalar expression",
-                       expr->text);
-  tnm_diag_help(r->source->diags, id,
-                "give it a number as its default in the place of `optional: "
-                "true`, or write a kernel, which sees `has_%s`",
-                expr->text);
+  size_t id = tnm_diag_add(
+      r->source->diags, &spec,
+      "parameter `%s` may be None and cannot be used in a scalar expression",
+      expr->text);
+  tnm_diag_add_help(
+      r->source->diags, id,
+      "give it a number as its default in the place of `optional: "
+      "true`, or write a kernel, which sees `has_%s`",
+      expr->text);
   r->failed = true;
 }
 
@@ -81,11 +82,11 @@ static void count_tensor(resolver *r, const tnm_expr *expr) {
     return;
   }
   tnm_diag_spec spec = {"E0040", expr->pos, "one too many"};
-  size_t id = tnm_diag(r->source->diags, &spec,
-                       "formula reads more than %d different tensors",
-                       TNM_EXPR_MAX_TENSORS);
-  tnm_diag_help(r->source->diags, id,
-                "a kernel of your own may read any number");
+  size_t id = tnm_diag_add(r->source->diags, &spec,
+                           "formula reads more than %d different tensors",
+                           TNM_EXPR_MAX_TENSORS);
+  tnm_diag_add_help(r->source->diags, id,
+                    "a kernel of your own may read any number");
   r->failed = true;
 }
 
@@ -122,11 +123,11 @@ static void resolve_name(resolver *r, tnm_expr *expr) {
 static void not_an_output(resolver *r, const tnm_expr *expr) {
   tnm_diags *diags = r->source->diags;
   tnm_diag_spec spec = {"E0039", expr->pos, "has no gradient here"};
-  size_t id = tnm_diag(diags, &spec, "`%s` is not an output", expr->text);
+  size_t id = tnm_diag_add(diags, &spec, "`%s` is not an output", expr->text);
   tnm_names names = {.arena = r->source->arena};
   tnm_names_add(&names, r->scope->outputs, r->scope->n_outputs);
-  tnm_names_note(&names, diags, id, "outputs");
-  tnm_names_help(&names, diags, id, expr->text);
+  tnm_names_add_note(&names, diags, id, "outputs");
+  tnm_names_add_help(&names, diags, id, expr->text);
   r->failed = true;
 }
 
@@ -134,10 +135,11 @@ static void resolve_grad(resolver *r, tnm_expr *expr) {
   expr->index = tnm_scope_output(r->scope, expr->text);
   if (!r->scope->gradient) {
     tnm_diag_spec spec = {"E0039", expr->pos, "has no gradient here"};
-    size_t id = tnm_diag(r->source->diags, &spec,
-                         "`grad.%s` in a forward expression", expr->text);
-    tnm_diag_help(r->source->diags, id,
-                  "gradients can be read in the formulas of `gradient:` only");
+    size_t id = tnm_diag_add(r->source->diags, &spec,
+                             "`grad.%s` in a forward expression", expr->text);
+    tnm_diag_add_help(
+        r->source->diags, id,
+        "gradients can be read in the formulas of `gradient:` only");
     r->failed = true;
   } else if (expr->index == TN_NONE) {
     not_an_output(r, expr);
@@ -146,7 +148,7 @@ static void resolve_grad(resolver *r, tnm_expr *expr) {
   }
 }
 
-/* --------------------------------------------------------------- functions */
+/* ---------------------------------------------------------------- functions */
 
 /* The operator that computes a function of many elements; NULL for others. */
 static const char *find_operator(const char *name) {
@@ -175,10 +177,11 @@ static const char *find_operator(const char *name) {
 static bool help_operator(tnm_diags *diags, size_t id, const char *name) {
   const char *operator_name = find_operator(name);
   if (operator_name == NULL) return false;
-  tnm_diag_help(diags, id,
-                "formulas are computed element by element; the operator `%s` "
-                "computes this, or write a kernel with `kernels:`",
-                operator_name);
+  tnm_diag_add_help(
+      diags, id,
+      "formulas are computed element by element; the operator `%s` "
+      "computes this, or write a kernel with `kernels:`",
+      operator_name);
   return true;
 }
 
@@ -186,17 +189,17 @@ static void unknown_function(resolver *r, const tnm_expr *expr) {
   tnm_pos pos = expr->pos;
   pos.length = (uint32_t)strlen(expr->text);
   tnm_diag_spec spec = {"E0034", pos, "unknown function"};
-  size_t id =
-      tnm_diag(r->source->diags, &spec, "`%s` is not a function", expr->text);
+  size_t id = tnm_diag_add(r->source->diags, &spec, "`%s` is not a function",
+                           expr->text);
   tnm_names names = {.arena = r->source->arena};
   for (size_t i = 0; i < TNM_N_FUNCTIONS; ++i)
     tnm_names_add(&names, &tnm_function_at(i)->name, 1);
-  tnm_names_note(&names, r->source->diags, id, "functions");
+  tnm_names_add_note(&names, r->source->diags, id, "functions");
   if (!help_operator(r->source->diags, id, expr->text))
-    tnm_names_help(&names, r->source->diags, id, expr->text);
+    tnm_names_add_help(&names, r->source->diags, id, expr->text);
 }
 
-/* `max(x)` was meant as the largest of all elements. */
+/* Checks arguments; `max(x)` probably means the largest of all elements. */
 static bool check_args(resolver *r, const tnm_expr *expr) {
   const uint32_t n = tnm_function_at(expr->index)->n_args;
   size_t id = 0;
@@ -215,8 +218,9 @@ static void resolve_call(resolver *r, tnm_expr *expr) {
   }
 }
 
-/* A copy of the tree with meanings, complete unless r->failed is set. */
-static const tnm_expr *resolve(resolver *r, const tnm_expr *syntax) {
+/* Copies the tree with meanings; the copy is complete unless r->failed is
+ * set. */
+static const tnm_expr *resolve_expr(resolver *r, const tnm_expr *syntax) {
   tnm_expr *expr = tn__arena_alloc(r->source->arena, sizeof *expr);
   if (!expr) {
     r->failed = true;
@@ -226,8 +230,8 @@ static const tnm_expr *resolve(resolver *r, const tnm_expr *syntax) {
   if (expr->kind == TNM_NAME) resolve_name(r, expr);
   if (expr->kind == TNM_GRAD) resolve_grad(r, expr);
   if (expr->kind == TNM_CALL) resolve_call(r, expr);
-  for (uint32_t i = 0; i < tnm_expr_kept_args(syntax); ++i)
-    expr->args[i] = resolve(r, syntax->args[i]);
+  for (uint32_t i = 0; i < tnm_expr_count_args(syntax); ++i)
+    expr->args[i] = resolve_expr(r, syntax->args[i]);
   return expr;
 }
 
@@ -236,8 +240,8 @@ const tnm_expr *tnm_expr_parse(const tnm_source *source,
   tnm_parser parser;
   resolver r = {.source = source, .scope = scope};
   tnm_parser_init(&parser, source);
-  const tnm_expr *syntax = tnm_parser_expression(&parser);
-  if (!syntax || !tnm_parser_end(&parser)) return NULL;
-  const tnm_expr *expr = resolve(&r, syntax);
+  const tnm_expr *syntax = tnm_parser_read_expr(&parser);
+  if (!syntax || !tnm_parser_expect_end(&parser)) return NULL;
+  const tnm_expr *expr = resolve_expr(&r, syntax);
   return r.failed ? NULL : expr;
 }

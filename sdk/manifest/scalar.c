@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What one scalar means: numbers, words, names, types. The schema has already
- * said that it is a scalar; here its text is read or refused.
+ * scalar.c: reads one scalar: numbers, words, names, types. The schema has
+ * already checked that it is a scalar; this file reads or refuses its text.
  */
 #include "front.h"
 
@@ -16,13 +16,12 @@ static size_t report_value(tnm_diags *diags, const tnm_tree *node,
                            const char *expected) {
   tnm_diag_spec spec = {"E0014", node->pos, NULL};
   if (node->kind != TNM_SCALAR)
-    return tnm_diag(diags, &spec, "invalid value: expected %s", expected);
-  return tnm_diag(diags, &spec, "invalid value `%.80s`: expected %s",
-                  node->text, expected);
+    return tnm_diag_add(diags, &spec, "invalid value: expected %s", expected);
+  return tnm_diag_add(diags, &spec, "invalid value `%.80s`: expected %s",
+                      node->text, expected);
 }
 
-/* ------------------------------------------------------------------- numbers
- */
+/* ------------------------------------------------------------------ numbers */
 
 static bool is_whole(const char *text) {
   const char *digits = text + (text[0] == '-' || text[0] == '+');
@@ -36,13 +35,14 @@ bool tnm_parse_int(const char *text, int64_t *out) {
   return errno == 0;
 }
 
-/* strtod also takes hexadecimal, "infinity" and "nan(...)": not here. */
+/* Tests for texts that strtod accepts but manifests do not: hexadecimal,
+ * "infinity" and "nan(...)". */
 static bool is_special(const char *text) {
   const char *word = text + (text[0] == '-' || text[0] == '+');
   return strcmp(word, "inf") == 0 || strcmp(word, "nan") == 0;
 }
 
-/* Also one that is too large, as infinity. */
+/* Reads a double; one that is too large becomes infinity. */
 static bool read_double(const char *text, double *out) {
   bool decimal = strspn(text, "+-.0123456789eE") == strlen(text);
   if (text[0] == '\0' || !(decimal || is_special(text))) return false;
@@ -55,11 +55,11 @@ bool tnm_parse_double(const char *text, double *out) {
   return read_double(text, out) && (is_special(text) || isfinite(*out));
 }
 
-const char *tnm_int_wanted(const char *text) {
+const char *tnm_expected_int(const char *text) {
   return is_whole(text) ? "a whole number of 64 bits" : "a whole number";
 }
 
-const char *tnm_double_wanted(const char *text) {
+const char *tnm_expected_double(const char *text) {
   double value;
   return read_double(text, &value) ? "a number of 64 bits, at most 1.79e308"
                                    : "a number";
@@ -93,7 +93,7 @@ bool tnm_read_double(tnm_diags *diags, const tnm_tree *node, double *out) {
     return true;
   report_value(
       diags, node,
-      node->kind == TNM_SCALAR ? tnm_double_wanted(node->text) : "a number");
+      node->kind == TNM_SCALAR ? tnm_expected_double(node->text) : "a number");
   return false;
 }
 
@@ -106,11 +106,11 @@ bool tnm_read_bool(tnm_diags *diags, const tnm_tree *node, bool *out) {
   return false;
 }
 
-/* --------------------------------------------------------------------- words
- */
+/* -------------------------------------------------------------------- words */
 
-/* "data, a, b" of at most as many as are read with pleasure. */
-static void join(char *out, size_t size, const char *const *words, size_t n) {
+/* Joins "data, a, b", up to a readable number of words. */
+static void join_words(char *out, size_t size, const char *const *words,
+                       size_t n) {
   size_t used = 0;
   out[0] = '\0';
   for (size_t i = 0; i < n && used < size; ++i)
@@ -118,8 +118,7 @@ static void join(char *out, size_t size, const char *const *words, size_t n) {
                              words[i]);
 }
 
-/* The candidate that other programs call by this word; NULL if there is none.
- */
+/* The candidate with this name in other programs; NULL if there is none. */
 static const char *find_usual(const char *word, const char *const *candidates,
                               size_t n) {
   static const char *const usual[][2] = {{"gpu", "cuda"},
@@ -135,18 +134,18 @@ static const char *find_usual(const char *word, const char *const *candidates,
   return NULL;
 }
 
-void tnm_suggest(tnm_diags *diags, size_t id, const char *word,
-                 const char *const *candidates, size_t n) {
+void tnm_suggest_word(tnm_diags *diags, size_t id, const char *word,
+                      const char *const *candidates, size_t n) {
   const char *near = find_usual(word, candidates, n);
   if (near == NULL) near = tn__find_nearest_word(word, candidates, n);
   char list[512];
   if (near != NULL) {
-    tnm_diag_help(diags, id, "did you mean `%s`?", near);
+    tnm_diag_add_help(diags, id, "did you mean `%s`?", near);
     return;
   }
   if (n == 0) return;
-  join(list, sizeof list, candidates, n);
-  tnm_diag_help(diags, id, "known here: %s", list);
+  join_words(list, sizeof list, candidates, n);
+  tnm_diag_add_help(diags, id, "known here: %s", list);
 }
 
 int tnm_read_word(tnm_diags *diags, const tnm_tree *node, const char *what,
@@ -157,11 +156,12 @@ int tnm_read_word(tnm_diags *diags, const tnm_tree *node, const char *what,
       return (int)n;
   }
   size_t id = report_value(diags, node, what);
-  tnm_suggest(diags, id, node->kind == TNM_SCALAR ? node->text : "", words, n);
+  tnm_suggest_word(diags, id, node->kind == TNM_SCALAR ? node->text : "", words,
+                   n);
   return -1;
 }
 
-/* What other programs call our types. */
+/* Names of our types in other programs. */
 static const char *usual_dtype(const char *word) {
   static const char *const names[][2] = {
       {"float16", "f16"}, {"half", "f16"},   {"bfloat16", "bf16"},
@@ -179,12 +179,12 @@ bool tnm_read_dtype(tnm_diags *diags, const tnm_tree *node, tn_dtype *out) {
   if (node->kind == TNM_SCALAR && tn__dtype_parse(node->text, out)) return true;
   const char *word = node->kind == TNM_SCALAR ? node->text : "";
   tnm_diag_spec spec = {"E0023", node->pos, "no such type"};
-  size_t id = tnm_diag(diags, &spec, "unknown type `%.80s`", word);
+  size_t id = tnm_diag_add(diags, &spec, "unknown type `%.80s`", word);
   const char *usual = usual_dtype(word);
   if (usual != NULL)
-    tnm_diag_help(diags, id, "did you mean `%s`?", usual);
+    tnm_diag_add_help(diags, id, "did you mean `%s`?", usual);
   else
-    tnm_suggest(diags, id, word, tn__dtype_names, TN__N_DTYPES);
+    tnm_suggest_word(diags, id, word, tn__dtype_names, TN__N_DTYPES);
   return false;
 }
 
@@ -192,8 +192,8 @@ bool tnm_read_dtypes(tnm_diags *diags, const tnm_tree *list, uint64_t *out) {
   *out = 0;
   if (list->kind != TNM_LIST || list->n == 0) {
     tnm_diag_spec spec = {"E0013", list->pos, NULL};
-    size_t id = tnm_diag(diags, &spec, "expected a list of types");
-    tnm_diag_help(diags, id, "write `[f32, f64]`");
+    size_t id = tnm_diag_add(diags, &spec, "expected a list of types");
+    tnm_diag_add_help(diags, id, "write `[f32, f64]`");
     return false;
   }
   bool ok = true;
@@ -205,22 +205,22 @@ bool tnm_read_dtypes(tnm_diags *diags, const tnm_tree *list, uint64_t *out) {
     }
     if (*out & tn__dtype_bit(dtype)) {
       tnm_diag_spec spec = {"E0016", item->pos, "second time"};
-      size_t id = tnm_diag(diags, &spec, "type `%s` stands twice", item->text);
-      tnm_diag_help(diags, id, "take it out");
+      size_t id =
+          tnm_diag_add(diags, &spec, "type `%s` is listed twice", item->text);
+      tnm_diag_add_help(diags, id, "take it out");
     }
     *out |= tn__dtype_bit(dtype);
   }
   return ok;
 }
 
-/* --------------------------------------------------------------------- names
- */
+/* -------------------------------------------------------------------- names */
 
 bool tnm_check_scalar(tnm_diags *diags, const tnm_tree *node,
                       const char *what) {
   if (node->kind == TNM_SCALAR && node->text[0] != '\0') return true;
   tnm_diag_spec spec = {"E0013", node->pos, NULL};
-  tnm_diag(diags, &spec, "expected %s", what);
+  tnm_diag_add(diags, &spec, "expected %s", what);
   return false;
 }
 
@@ -228,8 +228,8 @@ bool tnm_read_line(tnm_diags *diags, const tnm_tree *node) {
   if (!tnm_check_scalar(diags, node, "an expression")) return false;
   if (node->one_line && strchr(node->text, '\n') == NULL) return true;
   tnm_diag_spec spec = {"E0013", node->pos, "begins here"};
-  size_t id = tnm_diag(diags, &spec, "an expression must stand on one line");
-  tnm_diag_help(diags, id, "write it behind its key, in quotes if need be");
+  size_t id = tnm_diag_add(diags, &spec, "an expression must be on one line");
+  tnm_diag_add_help(diags, id, "write it after its key, in quotes if need be");
   return false;
 }
 
@@ -253,8 +253,8 @@ static const char *const reserved[] = {
     "typedef",   "typename", "union",     "unsigned", "using",    "virtual",
     "void",      "volatile", "while",     "xor"};
 
-/* The rest of them, a blank around each, and names that types and macros have
- * in headers of C. */
+/* The other keywords, a blank around each, and names of types and macros in C
+ * headers. */
 static const char reserved_too[] =
     " and_eq bitand bitor char16_t char32_t char8_t co_await co_return "
     "co_yield compl concept const_cast consteval constinit decltype "
@@ -277,7 +277,7 @@ static size_t report_name(tnm_diags *diags, const tnm_tree *node,
   char text[160];
   snprintf(text, sizeof text, format, what);
   tnm_diag_spec spec = {"E0015", node->pos, NULL};
-  return tnm_diag(diags, &spec, "`%.80s` %s", node->text, text);
+  return tnm_diag_add(diags, &spec, "`%.80s` %s", node->text, text);
 }
 
 static bool is_word(const char *text, const char *first, const char *rest) {
@@ -294,15 +294,16 @@ bool tnm_read_name(tnm_diags *diags, const tnm_tree *node, const char *what) {
   if (strcmp(node->text, "tn") == 0 || strncmp(node->text, "tn_", 3) == 0) {
     size_t id =
         report_name(diags, node, "is reserved and cannot name %s", what);
-    tnm_diag_help(diags, id, "names in C that begin with `tn_` are ours");
+    tnm_diag_add_help(diags, id, "names in C that begin with `tn_` are ours");
     return false;
   }
   if (is_word(node->text, LOWER, LOWER DIGITS "_")) return true;
   size_t id = report_name(diags, node, "cannot be the name of %s", what);
-  tnm_diag_help(diags, id,
-                "use lower-case letters, digits and `_`, a letter first, at "
-                "most %d",
-                TNM_MAX_NAME);
+  tnm_diag_add_help(
+      diags, id,
+      "use lower-case letters, digits and `_`, a letter first, at "
+      "most %d",
+      TNM_MAX_NAME);
   return false;
 }
 
@@ -311,13 +312,14 @@ bool tnm_read_member_name(tnm_diags *diags, const tnm_tree *node,
   if (!tnm_read_name(diags, node, what)) return false;
   if (!is_reserved(node->text)) return true;
   size_t id = report_name(diags, node, "is reserved and cannot name %s", what);
-  tnm_diag_help(diags, id,
-                "keywords of C and C++ and the words of expressions and "
-                "examples are taken");
+  tnm_diag_add_help(diags, id,
+                    "keywords of C and C++ and the words of expressions and "
+                    "examples are taken");
   return false;
 }
 
-/* What somebody may want to name whose prototype is another. */
+/* Tests for a library function of another prototype that an author may choose
+ * as a name. */
 static bool is_library_function(const char *name) {
   static const char *const names[] = {"abort",  "calloc", "exit",   "free",
                                       "main",   "malloc", "memcpy", "memmove",
@@ -331,17 +333,19 @@ bool tnm_read_symbol(tnm_diags *diags, const tnm_tree *node) {
   if (!tnm_check_scalar(diags, node, "a C name")) return false;
   if (is_library_function(node->text)) {
     const size_t id = report_name(diags, node, "is a function of %s", "C");
-    tnm_diag_help(diags, id,
-                  "its prototype is another: write a function of your own that "
-                  "calls it");
+    tnm_diag_add_help(
+        diags, id,
+        "its prototype is another: write a function of your own that "
+        "calls it");
     return false;
   }
   bool word = is_word(node->text, LOWER UPPER "_", LOWER UPPER DIGITS "_");
   if (word && strncmp(node->text, "tn_", 3) != 0 && !is_reserved(node->text))
     return true;
   size_t id = report_name(diags, node, "cannot be a C name of %s", "yours");
-  tnm_diag_help(diags, id,
-                "use an identifier that begins with the plugin's name; `tn_` "
-                "is ours");
+  tnm_diag_add_help(
+      diags, id,
+      "use an identifier that begins with the plugin's name; `tn_` "
+      "is ours");
   return false;
 }

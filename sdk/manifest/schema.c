@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The table of keys: every mapping that a manifest may hold, its keys, what
- * they lead to, and what they mean. The reference manual is printed from it.
+ * schema.c: the table of keys: every mapping of a manifest, its keys, the forms
+ * of their values, and their meaning. The reference manual is printed from it.
  */
 #include <string.h>
 
@@ -26,15 +26,15 @@ static const tnm_key plugin_keys[] = {
      "true: no thread, no exit handler, no pointer outlives the plugin"},
     {NULL, 0, false, NULL}};
 
-/* In the order of a manifest that `opgen fmt` has written. `must` says whether
- * the keys that every operator needs stand here or may come from a family. */
+/* In the order that `opgen fmt` writes. `must` decides whether the keys that
+ * every operator needs are required here or may come from a family. */
 #define OPERATOR_KEYS(must)                                                  \
   {"interface", S, false, "release of the operator's own interface; 1"},     \
-      {"replaces", S, false, "operator of another plugin to stand in for"},  \
+      {"replaces", S, false, "operator of another plugin to replace"},       \
       {"backward_only", S, false,                                            \
        "true: gradients use it; it is not listed for users"},                \
       {"since", S, false, "plugin release that introduced it; 1"},           \
-      {"deprecated", M, false, "since when, and what to use instead"},       \
+      {"deprecated", M, false, "since when, and the replacement"},           \
       {"summary", S, must,                                                   \
        "one line, with a capital and without a full stop"},                  \
       {"doc", S, false, "Markdown"},                                         \
@@ -68,7 +68,7 @@ static const tnm_key family_keys[] = {
     {"opgen", S, true, "format of the manifest: 1"},
     {"family", S, true, "name of the family"},
     OPERATOR_KEYS(false),
-    {"each", L, true, "its members, each with `op` and what only it has"},
+    {"each", L, true, "its members, each with `op` and its own keys"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key member_keys[] = {{"op", S, true, "name of the operator"},
@@ -80,7 +80,7 @@ static const tnm_key kernels_for_keys[] = {
     {"kernels_for", S, true, "operator of another plugin: `nn.softmax@1`"},
     {"kernels", L, true, "kernels written by hand"},
     {"examples", L, false,
-     "calls that the operator's own examples do not make, with what comes out"},
+     "calls that the operator's own examples do not make, with their results"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key param_keys[] = {
@@ -96,7 +96,7 @@ static const tnm_key param_keys[] = {
     {"dynamic", S, false, "true: may change between calls without preparing"},
     {"doc", S, false, "Markdown, one line"},
     {"since", S, false, "plugin release that introduced it"},
-    {"deprecated", M, false, "since when, and what to use instead"},
+    {"deprecated", M, false, "since when, and the replacement"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key input_keys[] = {
@@ -110,7 +110,7 @@ static const tnm_key input_keys[] = {
     {"layout", S, false, "any or contiguous"},
     {"doc", S, false, "Markdown, one line"},
     {"since", S, false, "plugin release that introduced it"},
-    {"deprecated", M, false, "since when, and what to use instead"},
+    {"deprecated", M, false, "since when, and the replacement"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key output_keys[] = {
@@ -119,16 +119,16 @@ static const tnm_key output_keys[] = {
     {"shape", S | L | M, true,
      "operand, `broadcast`, `dynamic`, pattern, or `{c: function}`"},
     {"role", S, false,
-     "data, or loss: a head whose gradient is ones where none is given; data"},
-    {"inplace", S, false, "input whose memory it may take"},
-    {"view", S, false, "input whose elements it has, in their order"},
+     "data, or loss: an output with ones as the default output gradient; data"},
+    {"inplace", S, false, "input that may give it its memory"},
+    {"view", S, false, "input with the same elements in the same order"},
     {"init", S, false, "input that it starts as a copy of"},
     {"hidden", S, false, "true: users do not see it; trailing outputs only"},
     {"count", S, false, "how many there are, an expression over parameters"},
     {"layout", S, false, "any or contiguous"},
     {"doc", S, false, "Markdown, one line"},
     {"since", S, false, "plugin release that introduced it"},
-    {"deprecated", M, false, "since when, and what to use instead"},
+    {"deprecated", M, false, "since when, and the replacement"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key aux_keys[] = {
@@ -140,7 +140,7 @@ static const tnm_key aux_keys[] = {
     {"layout", S, false, "any or contiguous"},
     {"doc", S, false, "Markdown, one line"},
     {"since", S, false, "plugin release that introduced it"},
-    {"deprecated", M, false, "since when, and what to use instead"},
+    {"deprecated", M, false, "since when, and the replacement"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key hook_keys[] = {
@@ -149,12 +149,12 @@ static const tnm_key hook_keys[] = {
 
 static const tnm_key require_keys[] = {
     {"that", S, true, "condition over parameters and dimensions"},
-    {"say", S, true, "what the user reads when it does not hold"},
+    {"say", S, true, "the message when it does not hold"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key deprecated_keys[] = {
     {"since", S, true, "plugin release that deprecated it"},
-    {"use", S, true, "what to use instead"},
+    {"use", S, true, "the replacement"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key gradient_keys[] = {
@@ -162,17 +162,17 @@ static const tnm_key gradient_keys[] = {
     {"graph", M, false, "input -> calls of other operators"},
     {"auto", S, false, "true: derived from `forward`"},
     {"kernel", S, false, "`backward`: every kernel supplies it"},
-    {"needs", M, false, "input -> what its gradient reads"},
+    {"needs", M, false, "input -> the operands that its gradient reads"},
     {"linear", L, false, "groups of inputs in which outputs are linear"},
     {"stop", L, false, "inputs that are never differentiated"},
-    {"inplace", M, false, "input -> grad.<output> whose memory it may take"},
+    {"inplace", M, false, "input -> grad.<output> that may give it its memory"},
     {"none", S, false, "true: the operator has no gradient"},
-    {"why", S, false, "the reason, shown to who asks for a gradient"},
+    {"why", S, false, "the reason, shown when a gradient is requested"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key kernel_keys[] = {
     {"device", S, true, "cpu or cuda"},
-    {"requires", M, false, "what else it wants: `{cudnn: \">=8.0\"}`"},
+    {"requires", M, false, "other requirements: `{cudnn: \">=8.0\"}`"},
     {"priority", S, false, "the highest that applies wins; 10"},
     {"when", S, false, "condition over parameters, ranks, sizes and shapes"},
     {"supports", S, false, "C function that may decline a call"},
@@ -180,7 +180,7 @@ static const tnm_key kernel_keys[] = {
     {"backward", S, false, "C function"},
     {"dtypes", L | M, false, "types it takes; all of the operator's"},
     {"writes", L, false, "write, add, inplace; write"},
-    {"state", M, false, "what calls share"},
+    {"state", M, false, "data that calls share"},
     {"workspace", M, false, "scratch memory"},
     {"resources", L, false, "rng"},
     {"options", L, false, "settings of the kernel, written like params"},
@@ -193,7 +193,7 @@ static const tnm_key state_keys[] = {
     {"type", S, true, "C type"},
     {"create", S, true, "C function"},
     {"destroy", S, true, "C function"},
-    {"key", L, false, "what it depends on: params, shapes, dtypes"},
+    {"key", L, false, "its dependencies: params, shapes, dtypes"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key workspace_keys[] = {
@@ -298,8 +298,7 @@ const tnm_schema *const tnm_schemas[] = {
     &tnm_schema_binding,     &tnm_schema_bound_arg,
     &tnm_schema_result,      NULL};
 
-/* ------------------------------------------------------------------ checking
- */
+/* ----------------------------------------------------------------- checking */
 
 static const tnm_key *find_key(const tnm_schema *schema, const char *name) {
   for (const tnm_key *key = schema->keys; key->name != NULL; ++key) {
@@ -317,7 +316,7 @@ static size_t key_names(const tnm_schema *schema, const char **names) {
   return n;
 }
 
-/* What else has a key of that name; NULL if nothing has. */
+/* The mapping that has a key of that name; NULL if none has. */
 static const char *owner_of(const char *name) {
   if (strcmp(name, "compute") == 0)
     return "`dtypes`: `dtypes: {T: [f32, f64], compute: {T: f64}}`";
@@ -332,19 +331,19 @@ static void report_unknown(tnm_diags *diags, const tnm_schema *schema,
   snprintf(under, sizeof under, "not %s %s key",
            strchr("aeiou", schema->noun[0]) != NULL ? "an" : "a", schema->noun);
   tnm_diag_spec spec = {"E0012", entry->key_pos, under};
-  size_t id = tnm_diag(diags, &spec, "unknown key `%s` in %s", entry->key,
-                       schema->what);
+  size_t id = tnm_diag_add(diags, &spec, "unknown key `%s` in %s", entry->key,
+                           schema->what);
   if (strchr(entry->key, ' ') != NULL) {
-    tnm_diag_help(diags, id, "a value that holds `, ` needs double quotes");
+    tnm_diag_add_help(diags, id, "a value that holds `, ` needs double quotes");
     return;
   }
   const char *names[MAX_SCHEMA_KEYS];
   const size_t n = key_names(schema, names);
   const char *owner = owner_of(entry->key);
   if (tn__find_nearest_word(entry->key, names, n) == NULL && owner != NULL)
-    tnm_diag_help(diags, id, "`%s` is a key of %s", entry->key, owner);
+    tnm_diag_add_help(diags, id, "`%s` is a key of %s", entry->key, owner);
   else
-    tnm_suggest(diags, id, entry->key, names, n);
+    tnm_suggest_word(diags, id, entry->key, names, n);
 }
 
 static const char *form_name(int forms) {
@@ -369,22 +368,22 @@ static const char *form_name(int forms) {
 static void report_form(tnm_diags *diags, const tnm_key *key,
                         const tnm_tree *value) {
   tnm_diag_spec spec = {"E0013", value->pos, form_name(value->kind)};
-  size_t id = tnm_diag(diags, &spec, "`%s` must be %s", key->name,
-                       form_name(key->forms));
-  tnm_diag_help(diags, id, "`%s`: %s", key->name, key->doc);
+  size_t id = tnm_diag_add(diags, &spec, "`%s` must be %s", key->name,
+                           form_name(key->forms));
+  tnm_diag_add_help(diags, id, "`%s`: %s", key->name, key->doc);
 }
 
 static void report_empty(tnm_diags *diags, const tnm_key *key,
                          const tnm_tree *value) {
   tnm_diag_spec spec = {"E0013", value->key_pos, "nothing follows"};
-  size_t id = tnm_diag(diags, &spec, "`%s` has no value", key->name);
-  tnm_diag_help(diags, id, "`%s`: %s", key->name, key->doc);
+  size_t id = tnm_diag_add(diags, &spec, "`%s` has no value", key->name);
+  tnm_diag_add_help(diags, id, "`%s`: %s", key->name, key->doc);
 }
 
 static void report_long(tnm_diags *diags, const tnm_tree *value) {
   tnm_diag_spec spec = {"E0007", value->key_pos, NULL};
-  tnm_diag(diags, &spec, "`%s` has more than %d items", value->key,
-           TNM_MAX_KEYS);
+  tnm_diag_add(diags, &spec, "`%s` has more than %d items", value->key,
+               TNM_MAX_KEYS);
 }
 
 static bool check_form(tnm_diags *diags, const tnm_key *key,
@@ -400,8 +399,8 @@ static bool check_form(tnm_diags *diags, const tnm_key *key,
   return false;
 }
 
-/* A misspelt key is read as what it was meant to be, unless that is there as
- * well: else all that asks for it would be wrong, too. */
+/* Reads a misspelt key as the intended one, unless that is present as well.
+ * Otherwise every use of that key would report a mistake too. */
 static void mend_key(const tnm_schema *schema, const tnm_tree *map,
                      tnm_tree *entry) {
   const char *names[MAX_SCHEMA_KEYS];
@@ -423,13 +422,15 @@ static bool check_entry(tnm_diags *diags, const tnm_schema *schema,
   return key == NULL || check_form(diags, key, entry);
 }
 
-/* An entry of a wrong form keeps its key, so that it is not missed as well. */
+/* An entry of a wrong form keeps its key, so that it is not reported as missing
+ * too. */
 bool tnm_schema_keys(tnm_diags *diags, const tnm_schema *schema,
                      tnm_tree *value) {
   if (value->kind != TNM_MAP) {
     tnm_diag_spec spec = {"E0013", value->pos, form_name(value->kind)};
-    size_t id = tnm_diag(diags, &spec, "%s must be a mapping", schema->what);
-    tnm_diag_help(diags, id, "write `{%s: ...}`", schema->keys[0].name);
+    size_t id =
+        tnm_diag_add(diags, &spec, "%s must be a mapping", schema->what);
+    tnm_diag_add_help(diags, id, "write `{%s: ...}`", schema->keys[0].name);
     return false;
   }
   for (tnm_tree *entry = value->first; entry != NULL; entry = entry->next) {
@@ -438,7 +439,7 @@ bool tnm_schema_keys(tnm_diags *diags, const tnm_schema *schema,
   return true;
 }
 
-/* A misspelt key is reported as unknown, not as missing too. */
+/* A misspelt key is reported as unknown, and not as missing too. */
 static bool is_misspelt(const tnm_schema *schema, const tnm_tree *map,
                         const char *name) {
   for (const tnm_tree *child = map->first; child != NULL; child = child->next) {
@@ -449,12 +450,12 @@ static bool is_misspelt(const tnm_schema *schema, const tnm_tree *map,
   return false;
 }
 
-static tnm_pos beginning(const tnm_tree *map) {
+static tnm_pos start_of(const tnm_tree *map) {
   return map->first != NULL ? map->first->key_pos : map->pos;
 }
 
-/* What most authors will write, where there is such a thing. */
-static const char *sample(const char *key) {
+/* The most common value of a key, if there is one. */
+static const char *sample_of(const char *key) {
   static const char *const samples[][2] = {{"opgen", "1"},
                                            {"release", "1"},
                                            {"license", "Apache-2.0"},
@@ -470,11 +471,11 @@ void tnm_schema_required(tnm_diags *diags, const tnm_schema *schema,
     if (!key->required || tnm_tree_has(value, key->name) ||
         is_misspelt(schema, value, key->name))
       continue;
-    tnm_diag_spec spec = {"E0011", beginning(value), "begins here"};
+    tnm_diag_spec spec = {"E0011", start_of(value), "begins here"};
     size_t id =
-        tnm_diag(diags, &spec, "%s needs `%s`", schema->what, key->name);
-    tnm_diag_help(diags, id, "add `%s: %s`: %s", key->name, sample(key->name),
-                  key->doc);
+        tnm_diag_add(diags, &spec, "%s needs `%s`", schema->what, key->name);
+    tnm_diag_add_help(diags, id, "add `%s: %s`: %s", key->name,
+                      sample_of(key->name), key->doc);
   }
 }
 

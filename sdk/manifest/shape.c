@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * shape.c: patterns and conditions over shapes become programs of tn_node. The
- * codes of its messages are listed at the top of parse.c.
+ * shape.c: turns patterns and conditions over shapes into programs of tn_node.
+ * The codes of its messages are listed at the top of parse.c.
  *
- * A value of such a program is one integer or a list of them. Which of the two
- * is known here already, so a list where one dimension is wanted is a mistake
- * in the manifest and not in a call.
+ * A value of such a program is one integer or a list of them. The kind is known
+ * here already, so a list in place of one dimension is a mistake of the
+ * manifest and not of a call.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -35,8 +35,9 @@ void tnm_program_deinit(tnm_program *program) {
   tn__vec_deinit(env, &program->packs);
 }
 
-/* Keeps `item` in `vec`; a failure marks the arena, where it is looked for. */
-static bool push(tnm_program *program, tn__vec *vec, void *item) {
+/* Keeps `item` in `vec`; a failure marks the arena, and the end of the program
+ * checks that. */
+static bool push_item(tnm_program *program, tn__vec *vec, void *item) {
   if (item && tn__vec_push(program->arena->env, vec, item) == TN_OK)
     return true;
   program->arena->failed = true;
@@ -47,13 +48,13 @@ static value add_node(tnm_program *program, const tn_node *node, bool list) {
   if (program->nodes.n >= MAX_NODES) return no_value;
   tn_node *own = tn__arena_alloc(program->arena, sizeof *own);
   if (own) *own = *node;
-  if (!push(program, &program->nodes, own)) return no_value;
+  if (!push_item(program, &program->nodes, own)) return no_value;
   return (value){(int32_t)program->nodes.n - 1, list};
 }
 
-/* ------------------------------------------------------------------- names */
+/* -------------------------------------------------------------------- names */
 
-static int32_t find(const tn__vec *names, const char *name, size_t n) {
+static int32_t find_name(const tn__vec *names, const char *name, size_t n) {
   for (size_t i = 0; i < names->n; ++i) {
     const char *known = names->v[i];
     if (strncmp(known, name, n) == 0 && known[n] == '\0') return (int32_t)i;
@@ -72,39 +73,43 @@ static void add_names(tnm_names *names, const tn__vec *vec) {
   }
 }
 
-/* A dimension where there are none, whatever patterns introduce. */
+/* Reports a dimension in an expression that allows none, in spite of
+ * patterns. */
 static void report_dimension(tnm_program *program, const tnm_expr *expr) {
   const tnm_diag_spec spec = {"E0031", expr->pos, "a dimension"};
-  const size_t id = tnm_diag(program->diags, &spec, "`%s` takes no dimensions",
-                             program->dimless);
-  tnm_diag_help(program->diags, id,
-                "it may ask for parameters, and for `rank(x)`, `size(x)` and "
-                "`shape(x)` of operands; a function under `supports` sees "
-                "everything");
+  const size_t id = tnm_diag_add(program->diags, &spec,
+                                 "`%s` takes no dimensions", program->dimless);
+  tnm_diag_add_help(
+      program->diags, id,
+      "it may ask for parameters, and for `rank(x)`, `size(x)` and "
+      "`shape(x)` of operands; a function under `supports` sees "
+      "everything");
 }
 
-/* Whether it is a dimension but for its case. */
+/* Adds help if the name is a dimension except for its case. */
 static bool help_capital(const tnm_program *program, const tnm_expr *expr,
                          size_t id) {
   const size_t n = strlen(expr->text);
   char *name = tn__arena_text(program->arena, expr->text, n);
   if (name == NULL || name[0] < 'a' || name[0] > 'z') return false;
   name[0] = (char)(name[0] - 'a' + 'A');
-  if (find(&program->dims, name, n) < 0 && find(&program->packs, name, n) < 0)
+  if (find_name(&program->dims, name, n) < 0 &&
+      find_name(&program->packs, name, n) < 0)
     return false;
-  tnm_diag_help(program->diags, id,
-                "dimensions begin with a capital letter: `%s`", name);
+  tnm_diag_add_help(program->diags, id,
+                    "dimensions begin with a capital letter: `%s`", name);
   return true;
 }
 
-/* A name that nothing here resembles: a dimension that was meant to be new. */
+/* Adds help for a name without a similar one: probably a new dimension. */
 static void help_new_name(const tnm_program *program, const char *name,
                           size_t id) {
   if (program->dimless != NULL || name[0] < 'a' || name[0] > 'z') return;
-  tnm_diag_help(program->diags, id,
-                "a dimension begins with a capital letter: `%c%s`; a name in "
-                "lower case is a parameter, declared in `params`",
-                name[0] - 'a' + 'A', name + 1);
+  tnm_diag_add_help(
+      program->diags, id,
+      "a dimension begins with a capital letter: `%c%s`; a name in "
+      "lower case is a parameter, declared in `params`",
+      name[0] - 'a' + 'A', name + 1);
 }
 
 static void unknown_name(tnm_program *program, const tnm_expr *expr) {
@@ -112,23 +117,24 @@ static void unknown_name(tnm_program *program, const tnm_expr *expr) {
   tnm_diags *diags = program->diags;
   tnm_diag_spec spec = {"E0031", expr->pos, "unknown name"};
   size_t id =
-      variable ? tnm_diag(diags, &spec, "no `shape:` introduces dimension `%s`",
-                          expr->text)
-               : tnm_diag(diags, &spec, "`%s` is not a dimension or parameter",
-                          expr->text);
+      variable
+          ? tnm_diag_add(diags, &spec, "no `shape:` introduces dimension `%s`",
+                         expr->text)
+          : tnm_diag_add(diags, &spec, "`%s` is not a dimension or parameter",
+                         expr->text);
   tnm_names names = {.arena = program->arena};
   add_names(&names, &program->dims);
   add_names(&names, &program->packs);
   for (uint32_t i = 0; i < program->scope.n_params; ++i)
     tnm_names_add(&names, &program->scope.params[i]->name, 1);
-  tnm_names_note(&names, diags, id, "in scope here");
+  tnm_names_add_note(&names, diags, id, "in scope here");
   if (!help_capital(program, expr, id) &&
-      !tnm_enum_help(&program->scope, diags, id, expr->text) &&
-      !tnm_names_help(&names, diags, id, expr->text) && !variable)
+      !tnm_add_enum_help(&program->scope, diags, id, expr->text) &&
+      !tnm_names_add_help(&names, diags, id, expr->text) && !variable)
     help_new_name(program, expr->text, id);
 }
 
-/* The operand that a name stands for. */
+/* Finds the operand of a name. */
 static bool find_operand(const tnm_program *program, const tnm_expr *expr,
                          tn_node *node) {
   if (expr->kind != TNM_NAME) return false;
@@ -158,18 +164,19 @@ static value lower_param(tnm_program *program, const tnm_expr *expr,
   }
   tnm_diag_spec spec = {"E0044", expr->pos, "not an integer"};
   size_t id =
-      tnm_diag(program->diags, &spec,
-               "parameter `%s` cannot stand in a shape rule", expr->text);
-  tnm_diag_help(program->diags, id,
-                "parameters of type bool, int, enum and ints can");
+      tnm_diag_add(program->diags, &spec,
+                   "parameter `%s` cannot be used in a shape rule", expr->text);
+  tnm_diag_add_help(program->diags, id,
+                    "parameters of type bool, int, enum and ints can");
   return no_value;
 }
 
 static value lower_variable(tnm_program *program, const tnm_expr *expr) {
   size_t n = strlen(expr->text);
-  tn_node dim = {.op = TN_NODE_DIM, .a = find(&program->dims, expr->text, n)};
+  tn_node dim = {.op = TN_NODE_DIM,
+                 .a = find_name(&program->dims, expr->text, n)};
   tn_node pack = {.op = TN_NODE_PACK,
-                  .a = find(&program->packs, expr->text, n)};
+                  .a = find_name(&program->packs, expr->text, n)};
   if (dim.a >= 0) return add_node(program, &dim, false);
   if (pack.a >= 0) return add_node(program, &pack, true);
   if (program->dimless != NULL)
@@ -190,11 +197,11 @@ static value lower_name(tnm_program *program, const tnm_expr *expr) {
   }
   tnm_diag_spec spec = {"E0044", expr->pos, "a tensor"};
   size_t id =
-      tnm_diag(program->diags, &spec,
-               "`%s` is a tensor, a shape rule wants integers", expr->text);
-  tnm_diag_help(program->diags, id,
-                "write `rank(%s)`, `size(%s)` or `shape(%s)`", expr->text,
-                expr->text, expr->text);
+      tnm_diag_add(program->diags, &spec,
+                   "`%s` is a tensor, a shape rule wants integers", expr->text);
+  tnm_diag_add_help(program->diags, id,
+                    "write `rank(%s)`, `size(%s)` or `shape(%s)`", expr->text,
+                    expr->text, expr->text);
   return no_value;
 }
 
@@ -205,24 +212,24 @@ static value lower_number(tnm_program *program, const tnm_expr *expr) {
   node.value = (int64_t)strtoll(expr->text, &end, 10);
   if (*end == '\0' && errno == 0) return add_node(program, &node, false);
   tnm_diag_spec spec = {*end ? "E0043" : "E0033", expr->pos, NULL};
-  (void)tnm_diag(program->diags, &spec,
-                 *end ? "`%s` is not a whole number"
-                      : "`%s` is beyond the range of 64-bit integers",
-                 expr->text);
+  (void)tnm_diag_add(program->diags, &spec,
+                     *end ? "`%s` is not a whole number"
+                          : "`%s` is beyond the range of 64-bit integers",
+                     expr->text);
   return no_value;
 }
 
-/* --------------------------------------------------------------- functions */
+/* ---------------------------------------------------------------- functions */
 
-static value lower(tnm_program *program, const tnm_expr *expr);
+static value lower_expr(tnm_program *program, const tnm_expr *expr);
 
-/* False for a name that is no value at all, most likely a mistyped operand. */
+/* False for a name without a value, most likely a mistyped operand. */
 static bool is_value(const tnm_program *program, const tnm_expr *expr) {
   return expr->kind != TNM_NAME || is_variable(expr->text) ||
          tnm_scope_param(&program->scope, expr->text) != TN_NONE;
 }
 
-/* rank, size, shape and has speak of an operand; rank of a list as well. */
+/* Lowers rank, size, shape and has of an operand, and rank of a list. */
 static value lower_query(tnm_program *program, const tnm_expr *expr,
                          uint32_t op) {
   const tnm_expr *arg = expr->args[0];
@@ -236,7 +243,7 @@ static value lower_query(tnm_program *program, const tnm_expr *expr,
   if (known && op != TN_NODE_HAS)
     return add_node(program, &node, op == TN_NODE_OPERAND_SHAPE);
   if (!known && op == TN_NODE_OPERAND_RANK && is_value(program, arg)) {
-    value list = lower(program, arg);
+    value list = lower_expr(program, arg);
     node = (tn_node){.op = TN_NODE_RANK, .a = list.node};
     if (list.node < 0) return no_value;
     if (list.list) return add_node(program, &node, false);
@@ -246,18 +253,18 @@ static value lower_query(tnm_program *program, const tnm_expr *expr,
                                                     : "a tensor";
   tnm_diag_spec spec = {"E0045", arg->pos, NULL};
   size_t id =
-      tnm_diag(program->diags, &spec, "`%s` takes %s", expr->text, wanted);
+      tnm_diag_add(program->diags, &spec, "`%s` takes %s", expr->text, wanted);
   tnm_names names = {.arena = program->arena};
   tnm_names_add(&names, program->scope.inputs, program->scope.n_inputs);
   if (op != TN_NODE_HAS)
     tnm_names_add(&names, program->scope.outputs, program->scope.n_outputs);
-  tnm_names_note(&names, program->diags, id, "tensors");
+  tnm_names_add_note(&names, program->diags, id, "tensors");
   if (arg->kind == TNM_NAME)
-    tnm_names_help(&names, program->diags, id, arg->text);
+    tnm_names_add_help(&names, program->diags, id, arg->text);
   return no_value;
 }
 
-/* `N/0`: what is a mistake in every call. */
+/* Tests for `N/0`, a mistake in every call. */
 static bool divides_by_zero(tnm_program *program, const tnm_expr *expr) {
   if (expr->kind != TNM_BINARY || (expr->op != '/' && expr->op != '%'))
     return false;
@@ -265,13 +272,14 @@ static bool divides_by_zero(tnm_program *program, const tnm_expr *expr) {
   if (by->kind != TNM_NUMBER || by->number != 0) return false;
   const tnm_diag_spec spec = {"E0048", by->pos, "always 0"};
   const size_t id =
-      tnm_diag(program->diags, &spec, "`%c` by 0 has no value", expr->op);
-  tnm_diag_help(program->diags, id,
-                "divide by a dimension, a parameter or another number");
+      tnm_diag_add(program->diags, &spec, "`%c` by 0 has no value", expr->op);
+  tnm_diag_add_help(program->diags, id,
+                    "divide by a dimension, a parameter or another number");
   return true;
 }
 
-/* A node of up to three operands; a list if any of them is one. */
+/* Lowers a node of up to three operands; the result is a list if any of them is
+ * one. */
 static value lower_operands(tnm_program *program, const tnm_expr *expr,
                             uint32_t op) {
   int32_t nodes[3] = {0, 0, 0};
@@ -279,7 +287,7 @@ static value lower_operands(tnm_program *program, const tnm_expr *expr,
   if (divides_by_zero(program, expr)) return no_value;
   bool failed = false;
   for (uint32_t i = 0; i < expr->n_args; ++i) {
-    value arg = lower(program, expr->args[i]);
+    value arg = lower_expr(program, expr->args[i]);
     nodes[i] = arg.node;
     list = list || arg.list;
     failed = failed || arg.node < 0;
@@ -311,13 +319,13 @@ static void unknown_function(tnm_program *program, const tnm_expr *expr) {
   tnm_pos pos = expr->pos;
   pos.length = (uint32_t)strlen(expr->text);
   tnm_diag_spec spec = {"E0034", pos, "unknown function"};
-  size_t id = tnm_diag(program->diags, &spec,
-                       "`%s` is not a function of shape rules", expr->text);
+  size_t id = tnm_diag_add(program->diags, &spec,
+                           "`%s` is not a function of shape rules", expr->text);
   tnm_names names = {.arena = program->arena};
   for (size_t i = 0; i < N_FUNCTIONS; ++i)
     tnm_names_add(&names, &functions[i].name, 1);
-  tnm_names_note(&names, program->diags, id, "functions");
-  tnm_names_help(&names, program->diags, id, expr->text);
+  tnm_names_add_note(&names, program->diags, id, "functions");
+  tnm_names_add_help(&names, program->diags, id, expr->text);
 }
 
 static value lower_call(tnm_program *program, const tnm_expr *expr) {
@@ -347,7 +355,7 @@ static uint32_t binary_op(char op) {
   return TN_NODE_NE;
 }
 
-static value lower(tnm_program *program, const tnm_expr *expr) {
+static value lower_expr(tnm_program *program, const tnm_expr *expr) {
   switch (expr->kind) {
     case TNM_NUMBER:
       return lower_number(program, expr);
@@ -363,71 +371,76 @@ static value lower(tnm_program *program, const tnm_expr *expr) {
       break;
   }
   tnm_diag_spec spec = {"E0039", expr->pos, "not an integer"};
-  (void)tnm_diag(program->diags, &spec, "gradients have no place in a shape");
+  (void)tnm_diag_add(program->diags, &spec,
+                     "gradients have no place in a shape");
   return no_value;
 }
 
-/* Lowers and, once, complains when the program has become too long. */
+/* Lowers an item; reports once that the program has become too long. */
 static value lower_item(tnm_program *program, const tnm_item *item,
                         const tnm_expr *expr) {
   bool full = program->nodes.n >= MAX_NODES;
-  value result = lower(program, expr);
+  value result = lower_expr(program, expr);
   if (full || program->nodes.n < MAX_NODES) return result;
   tnm_diag_spec spec = {"E0037", item->pos, "one too many"};
-  (void)tnm_diag(program->diags, &spec,
-                 "the shape rules of one operator have more than %d parts",
-                 MAX_NODES);
+  (void)tnm_diag_add(program->diags, &spec,
+                     "the shape rules of one operator have more than %d parts",
+                     MAX_NODES);
   return no_value;
 }
 
-/* ---------------------------------------------------------------- patterns */
+/* ----------------------------------------------------------------- patterns */
 
-/* The name of a pack that is spread by itself (`S...`), or no name. */
+/* The name of a pack that is spread without an expression (`S...`), or no
+ * name. */
 static tnm_token direct_pack(const tnm_item *item) {
   tnm_lexer lexer = {.at = item->text, .pos = item->pos};
-  tnm_token name = tnm_lex(&lexer);
-  tnm_token spread = tnm_lex(&lexer);
+  tnm_token name = tnm_read_token(&lexer);
+  tnm_token spread = tnm_read_token(&lexer);
   bool direct = name.kind == TNM_TOKEN_NAME && is_variable(name.text) &&
                 spread.op == TNM_SPREAD &&
-                tnm_lex(&lexer).kind == TNM_TOKEN_END;
+                tnm_read_token(&lexer).kind == TNM_TOKEN_END;
   if (!direct) name.kind = TNM_TOKEN_END;
   return name;
 }
 
 static bool introduce_pack(tnm_program *program, const tnm_token *name) {
-  if (find(&program->packs, name->text, name->n) >= 0) return true;
-  if (find(&program->dims, name->text, name->n) < 0)
-    return push(program, &program->packs,
-                tn__arena_text(program->arena, name->text, name->n));
+  if (find_name(&program->packs, name->text, name->n) >= 0) return true;
+  if (find_name(&program->dims, name->text, name->n) < 0)
+    return push_item(program, &program->packs,
+                     tn__arena_text(program->arena, name->text, name->n));
   tnm_diag_spec spec = {"E0042", name->pos, "spread here"};
-  size_t id = tnm_diag(program->diags, &spec,
-                       "`%.*s` already stands for a single dimension",
-                       (int)name->n, name->text);
-  tnm_diag_help(program->diags, id,
-                "a pack is introduced by `%.*s...` in the first pattern that "
-                "names it",
-                (int)name->n, name->text);
+  size_t id = tnm_diag_add(program->diags, &spec,
+                           "`%.*s` is a single dimension already", (int)name->n,
+                           name->text);
+  tnm_diag_add_help(
+      program->diags, id,
+      "a pack is introduced by `%.*s...` in the first pattern that "
+      "names it",
+      (int)name->n, name->text);
   return false;
 }
 
-/* Every other upper-case name is a dimension. Reads tokens, not trees, so that
- * the names of a pattern with a mistake are known and cause no second one. */
+/* Introduces every other upper-case name as a dimension. It reads tokens, not
+ * trees, so that the names of an invalid pattern are known and cause no second
+ * message. */
 static bool introduce_dims(tnm_program *program, const tnm_item *item) {
   tnm_lexer lexer = {.at = item->text, .pos = item->pos};
-  tnm_token token = tnm_lex(&lexer);
+  tnm_token token = tnm_read_token(&lexer);
   while (token.kind != TNM_TOKEN_END) {
     if (token.kind == TNM_TOKEN_NAME && is_variable(token.text) &&
-        find(&program->packs, token.text, token.n) < 0 &&
-        find(&program->dims, token.text, token.n) < 0 &&
-        !push(program, &program->dims,
-              tn__arena_text(program->arena, token.text, token.n)))
+        find_name(&program->packs, token.text, token.n) < 0 &&
+        find_name(&program->dims, token.text, token.n) < 0 &&
+        !push_item(program, &program->dims,
+                   tn__arena_text(program->arena, token.text, token.n)))
       return false;
-    token = tnm_lex(&lexer);
+    token = tnm_read_token(&lexer);
   }
   return true;
 }
 
-static bool introduce(tnm_program *program, const tnm_item *items, size_t n) {
+static bool introduce_names(tnm_program *program, const tnm_item *items,
+                            size_t n) {
   bool ok = true;
   for (size_t i = 0; i < n; ++i) {
     tnm_token pack = direct_pack(&items[i]);
@@ -442,21 +455,23 @@ static bool introduce(tnm_program *program, const tnm_item *items, size_t n) {
 static void missing_spread(tnm_program *program, const tnm_expr *expr,
                            const char *text) {
   tnm_diag_spec spec = {"E0041", expr->pos, "one dimension is wanted"};
-  size_t id = tnm_diag(program->diags, &spec, "`%s` is a list", text);
+  size_t id = tnm_diag_add(program->diags, &spec, "`%s` is a list", text);
   bool name =
       expr->kind == TNM_NAME || expr->kind == TNM_CALL || text[0] == '(';
-  tnm_diag_help(program->diags, id,
-                name ? "write `%s...` for one dimension per element"
-                     : "write `(%s)...` for one dimension per element",
-                text);
+  tnm_diag_add_help(program->diags, id,
+                    name ? "write `%s...` for one dimension per element"
+                         : "write `(%s)...` for one dimension per element",
+                    text);
 }
 
 static void needless_spread(tnm_program *program, const tnm_expr *expr) {
   tnm_diag_spec spec = {"E0041", expr->pos, "a single number"};
-  size_t id = tnm_diag(program->diags, &spec, "nothing to spread before `...`");
-  tnm_diag_help(program->diags, id,
-                "packs are introduced by a pattern that names them alone, as "
-                "`S...`");
+  size_t id =
+      tnm_diag_add(program->diags, &spec, "nothing to spread before `...`");
+  tnm_diag_add_help(
+      program->diags, id,
+      "packs are introduced by a pattern that names them alone, as "
+      "`S...`");
 }
 
 /* One item of a pattern. */
@@ -465,10 +480,10 @@ static bool add_item(tnm_program *program, const tnm_item *item,
   tnm_source source = {program->arena, program->diags, item->text, item->pos};
   tnm_parser parser;
   tnm_parser_init(&parser, &source);
-  const tnm_expr *expr = tnm_parser_expression(&parser);
+  const tnm_expr *expr = tnm_parser_read_expr(&parser);
   if (!expr) return false;
-  bool spread = tnm_parser_accept(&parser, TNM_SPREAD);
-  if (!tnm_parser_end(&parser)) return false;
+  bool spread = tnm_parser_accept_op(&parser, TNM_SPREAD);
+  if (!tnm_parser_expect_end(&parser)) return false;
   value result = lower_item(program, item, expr);
   if (result.node < 0) return false;
   if (result.list && !spread) missing_spread(program, expr, item->text);
@@ -499,12 +514,12 @@ bool tnm_program_pattern(tnm_program *program, const tnm_item *items, size_t n,
                          tn_arg *arg) {
   if (n > TN_MAX_NDIM) {
     tnm_diag_spec spec = {"E0047", items[TN_MAX_NDIM].pos, "one too many"};
-    (void)tnm_diag(program->diags, &spec, "a tensor has at most %d dimensions",
-                   TN_MAX_NDIM);
+    (void)tnm_diag_add(program->diags, &spec,
+                       "a tensor has at most %d dimensions", TN_MAX_NDIM);
     return false;
   }
   tn_term *terms = tn__arena_alloc(program->arena, (n + 1) * sizeof *terms);
-  if (!terms || !introduce(program, items, n)) return false;
+  if (!terms || !introduce_names(program, items, n)) return false;
   bool ok = true;
   for (size_t i = 0; i < n; ++i)
     if (!add_item(program, &items[i], &terms[i])) ok = false;
@@ -516,7 +531,7 @@ bool tnm_program_pattern(tnm_program *program, const tnm_item *items, size_t n,
   return arg->shape_text != NULL;
 }
 
-/* -------------------------------------------------------------- conditions */
+/* --------------------------------------------------------------- conditions */
 
 static bool is_comparison(const tnm_program *program, uint32_t node) {
   const uint32_t op = ((const tn_node *)program->nodes.v[node])->op;
@@ -528,8 +543,8 @@ bool tnm_program_value(tnm_program *program, const tnm_item *item,
   tnm_source source = {program->arena, program->diags, item->text, item->pos};
   tnm_parser parser;
   tnm_parser_init(&parser, &source);
-  const tnm_expr *expr = tnm_parser_expression(&parser);
-  if (!expr || !tnm_parser_end(&parser)) return false;
+  const tnm_expr *expr = tnm_parser_read_expr(&parser);
+  if (!expr || !tnm_parser_expect_end(&parser)) return false;
   value result = lower_item(program, item, expr);
   if (result.node < 0) return false;
   *node = (uint32_t)result.node;
@@ -544,7 +559,7 @@ static bool read_integer(tnm_program *program, const tnm_item *item, bool lists,
   if (!tnm_program_value(program, item, node, &list)) return false;
   if (!list || (lists && is_comparison(program, *node))) return true;
   tnm_diag_spec spec = {"E0046", item->pos, "one integer is wanted"};
-  (void)tnm_diag(program->diags, &spec, "`%s` is a list", item->text);
+  (void)tnm_diag_add(program->diags, &spec, "`%s` is a list", item->text);
   return false;
 }
 
@@ -558,7 +573,7 @@ bool tnm_program_condition(tnm_program *program, const tnm_item *item,
   return read_integer(program, item, true, node);
 }
 
-/* ------------------------------------------------------------------ result */
+/* ------------------------------------------------------------------- result */
 
 bool tnm_program_finish(const tnm_program *program, const tn_node **nodes,
                         uint32_t *n_nodes) {

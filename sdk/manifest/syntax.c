@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * From libyaml's events to a manifest as it is written. libyaml gives marks and
- * drops comments; these are found in the gaps between the events, which hold
- * nothing but blanks, indicators and comments. What is wrong with a text,
- * tree.c has said before.
+ * syntax.c: turns libyaml's events into a manifest as it is written. libyaml
+ * reports marks and drops comments. This file finds the comments between the
+ * events, where there is nothing else but blanks and indicators. tree.c has
+ * reported mistakes in the text before.
  */
 #include "syntax.h"
 
@@ -12,30 +12,32 @@
 /* A list or mapping that is being read. */
 typedef struct level {
   tnm_syntax *node;
-  tnm_syntax *open; /* has a key, its value is not read yet */
+  tnm_syntax *open; /* has a key without a value yet */
 } level;
 
 typedef struct reader {
   tn__arena *arena;
   const char *text;
   size_t n;
-  size_t index; /* a place as libyaml counts, and the same in bytes */
+  size_t index; /* a position as libyaml counts, and the same in bytes */
   size_t at;
-  size_t end; /* of what was read last: token or comment */
+  size_t end; /* of the last token or comment */
   bool begun; /* the document has a token */
   size_t depth;
-  size_t flow; /* levels that are brackets */
+  size_t flow; /* number of levels in brackets */
   level levels[TNM_MAX_DEPTH + 1];
-  tnm_syntax *touched; /* what a comment on the same line is about */
+  tnm_syntax *touched; /* the node that a comment on the same line belongs to */
   tnm_comment *pending;
-  tnm_comment *trailing; /* last one behind a value, while lines go on */
+  tnm_comment
+      *trailing; /* last comment after a value, while its lines continue */
   tnm_page **tail;
   tnm_page *page;
 } reader;
 
-/* ------------------------------------------------------------------ places */
+/* ------------------------------------------------------------------- places */
 
-/* libyaml counts code points, in order; bytes are wanted. */
+/* Converts a position of libyaml, which counts code points; calls come in
+ * order. */
 static size_t to_byte(reader *r, size_t index) {
   if (index < r->index) r->index = r->at = 0;
   while (r->index < index && r->at < r->n) {
@@ -60,21 +62,21 @@ static size_t lines_between(const reader *r, size_t from, size_t to) {
   return lines;
 }
 
-/* Nothing but blanks stands before it on its line. */
+/* Tests whether only blanks precede it on its line. */
 static bool is_own_line(const reader *r, size_t at) {
   while (at > 0 && r->text[at - 1] == ' ') --at;
   return at == 0 || r->text[at - 1] == '\n';
 }
 
-/* Without blanks and line ends. */
-static size_t trimmed(const reader *r, size_t begin, size_t end) {
+/* The end without trailing blanks and line ends. */
+static size_t trim_end(const reader *r, size_t begin, size_t end) {
   while (end > begin && strchr(" \r\n", r->text[end - 1]) != NULL) --end;
   return end;
 }
 
-/* ---------------------------------------------------------------- comments */
+/* ----------------------------------------------------------------- comments */
 
-static void append(tnm_comment **list, tnm_comment *comment) {
+static void append_comment(tnm_comment **list, tnm_comment *comment) {
   while (*list != NULL) list = &(*list)->next;
   *list = comment;
 }
@@ -83,42 +85,42 @@ static bool is_open(const reader *r, const tnm_syntax *node) {
   return r->depth > 0 && r->levels[r->depth - 1].open == node;
 }
 
-/* A comment below one that stands behind a value, in the same column, goes on
- * with it. */
-static bool goes_on(const reader *r, const tnm_comment *comment) {
+/* A comment continues the one above it that follows a value, if both have the
+ * same column. */
+static bool continues_comment(const reader *r, const tnm_comment *comment) {
   return r->trailing != NULL && r->trailing->column == comment->column &&
          lines_between(r, r->trailing->end, comment->begin) == 1;
 }
 
-static void attach(reader *r, tnm_comment *comment, size_t from) {
+static void attach_comment(reader *r, tnm_comment *comment, size_t from) {
   const bool same_line = lines_between(r, from, comment->begin) == 0;
   if (same_line && !r->begun && r->page != NULL && r->page->marked) {
-    append(&r->page->mark, comment);
+    append_comment(&r->page->mark, comment);
   } else if (same_line && r->touched != NULL) {
     tnm_syntax *node = r->touched;
-    append(is_open(r, node) ? &node->head : &node->trail, comment);
+    append_comment(is_open(r, node) ? &node->head : &node->trail, comment);
     r->trailing = comment;
-  } else if (is_own_line(r, comment->begin) && goes_on(r, comment)) {
+  } else if (is_own_line(r, comment->begin) && continues_comment(r, comment)) {
     r->trailing->next = comment;
     r->trailing = comment;
   } else {
-    append(&r->pending, comment);
+    append_comment(&r->pending, comment);
     r->trailing = NULL;
   }
 }
 
-static void take_comment(reader *r, size_t begin, size_t end, size_t from) {
+static void read_comment(reader *r, size_t begin, size_t end, size_t from) {
   tnm_comment *comment = tn__arena_alloc(r->arena, sizeof *comment);
   if (comment == NULL) return;
   *comment = (tnm_comment){.begin = begin,
-                           .end = trimmed(r, begin, end),
+                           .end = trim_end(r, begin, end),
                            .column = column_of(r, begin),
                            .blank = lines_between(r, from, begin) > 1};
-  attach(r, comment, from);
+  attach_comment(r, comment, from);
 }
 
-/* Takes the comments from the end of what was read last to `to`. */
-static void scan(reader *r, size_t to) {
+/* Reads the comments from the end of the last token to `to`. */
+static void read_comments(reader *r, size_t to) {
   for (size_t i = r->end; i < to; ++i) {
     if (r->text[i] != '#') continue;
     size_t end = i;
@@ -127,13 +129,13 @@ static void scan(reader *r, size_t to) {
       for (size_t k = 0; k < r->depth; ++k)
         r->levels[k].node->commented |= r->levels[k].node->flow;
     else
-      take_comment(r, i, end, r->end);
+      read_comment(r, i, end, r->end);
     if (r->flow == 0) r->end = end;
     i = end;
   }
 }
 
-/* ------------------------------------------------------------------- nodes */
+/* -------------------------------------------------------------------- nodes */
 
 static tnm_syntax *new_node(reader *r) {
   tnm_syntax *node = tn__arena_alloc(r->arena, sizeof *node);
@@ -141,9 +143,9 @@ static tnm_syntax *new_node(reader *r) {
   return node;
 }
 
-/* What stands before a key or an item. The comments on top of a document stay
- * there, whatever entry comes first. */
-static void take_before(reader *r, tnm_syntax *node, size_t begin) {
+/* Attaches the comments before a key or an item. Comments at the top of a
+ * document remain there for any order of entries. */
+static void attach_before(reader *r, tnm_syntax *node, size_t begin) {
   const char *dash = memchr(r->text + r->end, '-', begin - r->end);
   const size_t to = dash != NULL ? (size_t)(dash - r->text) : begin;
   const size_t lines = lines_between(r, r->end, to);
@@ -154,7 +156,7 @@ static void take_before(reader *r, tnm_syntax *node, size_t begin) {
     r->page->blank = node->blank;
     node->blank = false;
   } else {
-    append(&node->before, r->pending);
+    append_comment(&node->before, r->pending);
   }
   r->pending = NULL;
   r->trailing = NULL;
@@ -170,23 +172,24 @@ static void link_child(tnm_syntax *parent, tnm_syntax *node) {
   ++parent->n;
 }
 
-/* The node of a value that begins: of the key before it, an item, a root. */
+/* Creates the node of a value that begins: of the key before it, an item, a
+ * root. */
 static tnm_syntax *begin_value(reader *r, size_t begin, bool below) {
   level *parent = r->depth > 0 ? &r->levels[r->depth - 1] : NULL;
   tnm_syntax *node = parent != NULL ? parent->open : NULL;
-  scan(r, begin);
+  read_comments(r, begin);
   if (node != NULL && below) {
-    append(&node->before, r->pending);
+    append_comment(&node->before, r->pending);
     r->pending = NULL;
   }
   if (node == NULL) node = new_node(r);
   if (node == NULL) return NULL;
   if (parent == NULL) {
     r->page->root = node;
-    if (below) take_before(r, node, begin);
+    if (below) attach_before(r, node, begin);
     return node;
   }
-  if (parent->open == NULL) take_before(r, node, begin);
+  if (parent->open == NULL) attach_before(r, node, begin);
   parent->open = NULL;
   link_child(parent->node, node);
   return node;
@@ -198,7 +201,7 @@ static bool expects_key(const reader *r) {
          parent->open == NULL;
 }
 
-/* As in tree.c: in `{doc: Any shape, any strides}` the text goes on. */
+/* Like in tree.c: in `{doc: Any shape, any strides}` the text continues. */
 static bool continues_prose(const reader *r, size_t begin, size_t end) {
   static const char *const keys[] = {"doc", "summary", "say", "why"};
   const level *parent = r->depth > 0 ? &r->levels[r->depth - 1] : NULL;
@@ -212,25 +215,25 @@ static bool continues_prose(const reader *r, size_t begin, size_t end) {
   return false;
 }
 
-static void take_key(reader *r, const yaml_event_t *event, size_t begin,
+static void read_key(reader *r, const yaml_event_t *event, size_t begin,
                      size_t end) {
   if (memchr(r->text + r->end, '?', begin - r->end) != NULL ||
       lines_between(r, begin, end) > 0)
     r->page->odd_keys = true;
-  scan(r, begin);
+  read_comments(r, begin);
   tnm_syntax *node = new_node(r);
   if (node == NULL) return;
   node->name = tn__arena_text(r->arena, (const char *)event->data.scalar.value,
                               event->data.scalar.length);
   node->key = begin;
   node->key_end = end;
-  take_before(r, node, begin);
+  attach_before(r, node, begin);
   r->levels[r->depth - 1].open = node;
   r->touched = node;
   r->end = end;
 }
 
-/* Blanks that the first line of a `|` text begins with. */
+/* Blanks at the beginning of the first line of a `|` text. */
 static size_t indent_of_text(const reader *r, size_t at, size_t end) {
   size_t blanks = 0;
   for (; at < end && strchr(" \r\n", r->text[at]) != NULL; ++at)
@@ -238,8 +241,9 @@ static size_t indent_of_text(const reader *r, size_t at, size_t end) {
   return blanks;
 }
 
-/* The end without the empty lines below. Blanks that end a line of the text are
- * its own, and so is a line of blanks that is longer than the indentation. */
+/* The end without the empty lines below. Blanks at the end of a line belong to
+ * the text, and so does a line of blanks that is longer than the
+ * indentation. */
 static size_t end_of_text(const reader *r, size_t at, size_t end) {
   const size_t indent = indent_of_text(r, at, end);
   for (;;) {
@@ -252,8 +256,8 @@ static size_t end_of_text(const reader *r, size_t at, size_t end) {
   }
 }
 
-/* The line of the `|` may hold a comment, and blank lines below the text are
- * not its own, unless `+` keeps them. */
+/* Ends a `|` text. Its first line may contain a comment. Blank lines below the
+ * text do not belong to it, unless `+` keeps them. */
 static void end_block_scalar(reader *r, tnm_syntax *node) {
   size_t eol = node->begin;
   while (eol < node->end && r->text[eol] != '\n') ++eol;
@@ -262,7 +266,7 @@ static void end_block_scalar(reader *r, tnm_syntax *node) {
   if (hash != NULL) {
     r->touched = node;
     r->end = node->begin;
-    take_comment(r, header, eol, node->begin);
+    read_comment(r, header, eol, node->begin);
     node->head = node->trail;
     node->trail = NULL;
   }
@@ -273,7 +277,7 @@ static void end_block_scalar(reader *r, tnm_syntax *node) {
   r->trailing = NULL;
 }
 
-static void take_scalar(reader *r, const yaml_event_t *event) {
+static void read_scalar(reader *r, const yaml_event_t *event) {
   const size_t begin = to_byte(r, event->start_mark.index);
   const size_t end = to_byte(r, event->end_mark.index);
   const yaml_scalar_style_t style = event->data.scalar.style;
@@ -286,7 +290,7 @@ static void take_scalar(reader *r, const yaml_event_t *event) {
     return;
   }
   if (expects_key(r)) {
-    take_key(r, event, begin, end);
+    read_key(r, event, begin, end);
     return;
   }
   tnm_syntax *node = begin_value(r, begin, true);
@@ -304,7 +308,7 @@ static void take_scalar(reader *r, const yaml_event_t *event) {
   if (node->block) end_block_scalar(r, node);
 }
 
-/* ---------------------------------------------------- lists and mappings */
+/* ------------------------------------------------------- lists and mappings */
 
 static void open_level(reader *r, const yaml_event_t *event, int kind) {
   const bool flow =
@@ -325,8 +329,8 @@ static void open_level(reader *r, const yaml_event_t *event, int kind) {
   r->touched = node;
 }
 
-/* Comments below a block that are indented like it belong to its end; those
- * that stand further left, to what follows. */
+/* Ends a block. Comments below it with the same indentation belong to its end;
+ * comments further left belong to the next entry. */
 static void end_block(reader *r, tnm_syntax *node) {
   const tnm_syntax *parent = r->depth > 0 ? r->levels[r->depth - 1].node : NULL;
   uint32_t least = node->column;
@@ -345,7 +349,7 @@ static void end_block(reader *r, tnm_syntax *node) {
 
 static void close_level(reader *r, const yaml_event_t *event) {
   tnm_syntax *node = r->levels[r->depth - 1].node;
-  scan(r, to_byte(r, event->start_mark.index));
+  read_comments(r, to_byte(r, event->start_mark.index));
   --r->depth;
   if (!node->flow) {
     end_block(r, node);
@@ -357,11 +361,11 @@ static void close_level(reader *r, const yaml_event_t *event) {
   r->touched = node;
 }
 
-/* --------------------------------------------------------------- documents */
+/* ---------------------------------------------------------------- documents */
 
 static void start_document(reader *r, const yaml_event_t *event) {
   r->page = NULL;
-  scan(r, to_byte(r, event->start_mark.index));
+  read_comments(r, to_byte(r, event->start_mark.index));
   tnm_page *page = tn__arena_alloc(r->arena, sizeof *page);
   if (page == NULL) return;
   *page = (tnm_page){.marked = !event->data.document_start.implicit};
@@ -377,15 +381,15 @@ static void start_document(reader *r, const yaml_event_t *event) {
   r->end = to_byte(r, event->end_mark.index);
 }
 
-/* What stands below a root that is no block. */
+/* Attaches comments below a root that is no block. */
 static void end_document(reader *r, const yaml_event_t *event) {
-  scan(r, to_byte(r, event->start_mark.index));
+  read_comments(r, to_byte(r, event->start_mark.index));
   if (r->page != NULL && r->page->root != NULL)
-    append(&r->page->root->tail, r->pending);
+    append_comment(&r->page->root->tail, r->pending);
   r->pending = NULL;
 }
 
-static void take(reader *r, const yaml_event_t *event) {
+static void handle_event(reader *r, const yaml_event_t *event) {
   switch (event->type) {
     case YAML_DOCUMENT_START_EVENT:
       start_document(r, event);
@@ -394,7 +398,7 @@ static void take(reader *r, const yaml_event_t *event) {
       end_document(r, event);
       break;
     case YAML_SCALAR_EVENT:
-      take_scalar(r, event);
+      read_scalar(r, event);
       break;
     case YAML_SEQUENCE_START_EVENT:
       open_level(r, event, TNM_LIST);
@@ -426,7 +430,7 @@ tnm_page *tnm_syntax_read(tn__arena *arena, const char *text, size_t n) {
       break;
     }
     more = event.type != YAML_STREAM_END_EVENT;
-    take(&r, &event);
+    handle_event(&r, &event);
     yaml_event_delete(&event);
   }
   yaml_parser_delete(&parser);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * syntax.h: a manifest as it is written: where every key and value stands in
- * the bytes of its file, in which style, and the comments around it. tree.c
- * reads what a manifest means and forgets all that; `opgen fmt` needs it. For
- * syntax.c and layout*.c.
+ * syntax.h: a manifest as it is written: the position of every key and value in
+ * the bytes of its file, the style, and the comments. tree.c reads the meaning
+ * of a manifest and drops all that; `opgen fmt` needs it. For syntax.c and
+ * layout*.c.
  */
 #ifndef TENON_MANIFEST_SYNTAX_H_
 #define TENON_MANIFEST_SYNTAX_H_
@@ -15,7 +15,7 @@ typedef struct tnm_comment {
   size_t begin; /* bytes in the file */
   size_t end;
   uint32_t column; /* from 1, in code points */
-  bool blank;      /* an empty line stands before it */
+  bool blank;      /* after an empty line */
 } tnm_comment;
 
 /* A value with its key, if it has one. Offsets are bytes in the file. */
@@ -26,22 +26,22 @@ typedef struct tnm_syntax {
   size_t n;
   int kind;         /* TNM_SCALAR, TNM_LIST, TNM_MAP */
   bool plain;       /* a scalar without quotes */
-  bool joined;      /* prose with commas, of which YAML makes several keys */
+  bool joined;      /* prose with commas, which YAML splits into several keys */
   bool flow;        /* a list or mapping in brackets */
-  bool block;       /* a scalar behind `|` or `>` */
-  bool commented;   /* brackets that hold a comment */
-  bool broken;      /* within brackets: begins on a line of its own */
-  bool blank;       /* an empty line stands before it */
+  bool block;       /* a scalar after `|` or `>` */
+  bool commented;   /* brackets that contain a comment */
+  bool broken;      /* in brackets: begins on a line of its own */
+  bool blank;       /* after an empty line */
   const char *name; /* the key as text, or NULL */
   size_t key;       /* the key as written; key_end is key if there is none */
   size_t key_end;
   size_t begin; /* the value as written, for a scalar and for brackets */
   size_t end;
-  uint32_t column; /* of a block's first key or dash or of a bracket, from 1;
-                      of a scalar: that of what it stands in */
+  uint32_t column; /* of a block's first key or dash or of a bracket, from 1; of
+                      a scalar: that of its entry */
   tnm_comment *before; /* lines above it */
-  tnm_comment *head;   /* behind a key or a `|` whose value stands below */
-  tnm_comment *trail;  /* behind its last line */
+  tnm_comment *head;   /* after a key or a `|` with a value below */
+  tnm_comment *trail;  /* after its last line */
   tnm_comment *tail;   /* lines below the last child of a block */
 } tnm_syntax;
 
@@ -49,9 +49,9 @@ typedef struct tnm_syntax {
 typedef struct tnm_page {
   struct tnm_page *next;
   bool marked;        /* begins with `---` */
-  bool odd_keys;      /* a key behind `?`, or of several lines */
+  bool odd_keys;      /* a key after `?`, or of several lines */
   tnm_comment *above; /* lines before the `---` */
-  tnm_comment *mark;  /* behind the `---` */
+  tnm_comment *mark;  /* after the `---` */
   tnm_comment *top;   /* lines before the first entry */
   bool blank;         /* an empty line between them and the entry */
   tnm_syntax *root;

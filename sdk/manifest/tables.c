@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tables.c: the members of every struct of op.h that a manifest describes, and
- * access to them. Left out are functions, magic, struct_size, manifest_hash,
- * and what is reserved, of which the place is noted; lengths belong to their
- * arrays.
+ * access to them. Functions, magic, struct_size and manifest_hash are omitted.
+ * Reserved members are omitted too, but their offset is recorded. Lengths
+ * belong to their arrays.
  */
 #include "tables.h"
 
@@ -276,8 +276,8 @@ static const tnm_member plugin_members[] = {
 const tnm_table tnm_table_plugin =
     GROWING(tn_plugin, 128, plugin_members, RESERVED(tn_plugin));
 
-/* The numbers above are those of the first ABI that had the struct and stay
- * when a struct grows. */
+/* These sizes come from the first ABI with the struct and remain when a struct
+ * grows. */
 _Static_assert(sizeof(tn_field) >= 128 && sizeof(tn_arg) >= 120 &&
                    sizeof(tn_dtype_var) >= 24 && sizeof(tn_require) >= 24 &&
                    sizeof(tn_input_gradient) >= 32 &&
@@ -286,7 +286,7 @@ _Static_assert(sizeof(tn_field) >= 128 && sizeof(tn_arg) >= 120 &&
                    sizeof(tn_plugin) >= 128 && sizeof(tn_dependency) >= 16,
                "structs only grow");
 
-void tnm_set(void *object, const tnm_member *m, uint64_t raw) {
+void tnm_set_scalar(void *object, const tnm_member *m, uint64_t raw) {
   char *place = (char *)object + m->offset;
   if (m->form == TNM_I32 || m->form == TNM_I64)
     raw = (uint64_t)tnm_unzigzag(raw);
@@ -298,7 +298,7 @@ void tnm_set(void *object, const tnm_member *m, uint64_t raw) {
 const void *tnm_get_pointer(const tnm_table *table, const void *object,
                             const tnm_member *m) {
   const void *pointer = NULL;
-  if (tnm_has(table, object, m))
+  if (tnm_has_member(table, object, m))
     memcpy(&pointer, (const char *)object + m->offset, sizeof pointer);
   return pointer;
 }
@@ -306,12 +306,12 @@ const void *tnm_get_pointer(const tnm_table *table, const void *object,
 uint32_t tnm_get_count(const tnm_table *table, const void *object,
                        const tnm_member *m) {
   uint32_t n = 0;
-  if (tnm_has(table, object, m))
+  if (tnm_has_member(table, object, m))
     memcpy(&n, (const char *)object + m->count, sizeof n);
   return n;
 }
 
-const void *tnm_element(const tnm_member *m, const void *array, size_t i) {
+const void *tnm_get_element(const tnm_member *m, const void *array, size_t i) {
   if (m->form == TNM_POINTERS) return ((const void *const *)array)[i];
   return (const char *)array + i * m->of->size;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Text as manifests hold it: UTF-8, its width in a terminal, and the bytes that
- * are refused before YAML is parsed. Knows nothing of keys and values.
+ * text.c: the text of manifests: UTF-8, its width in a terminal, and the bytes
+ * that are refused before YAML is parsed. It knows nothing of keys and values.
  */
 #include <string.h>
 
 #include "front.h"
 
-static bool continues(const char *text, size_t n, size_t from, size_t to) {
+static bool is_continued(const char *text, size_t n, size_t from, size_t to) {
   if (to > n) return false;
   for (size_t i = from; i < to; ++i) {
     if (((unsigned char)text[i] & 0xc0u) != 0x80u) return false;
@@ -14,11 +14,11 @@ static bool continues(const char *text, size_t n, size_t from, size_t to) {
   return true;
 }
 
-static uint32_t tail_bits(const char *text, size_t i) {
+static uint32_t continuation_bits(const char *text, size_t i) {
   return (unsigned char)text[i] & 0x3fu;
 }
 
-size_t tnm_utf8(const char *text, size_t n, uint32_t *out) {
+size_t tnm_decode_utf8(const char *text, size_t n, uint32_t *out) {
   *out = 0;
   if (n == 0) return 0;
   unsigned char first = (unsigned char)text[0];
@@ -27,9 +27,10 @@ size_t tnm_utf8(const char *text, size_t n, uint32_t *out) {
     return 1;
   }
   size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || !continues(text, n, 1, length)) return 0;
+  if (first < 0xc2 || first > 0xf4 || !is_continued(text, n, 1, length))
+    return 0;
   uint32_t c = first & (0xffu >> (length + 1));
-  for (size_t i = 1; i < length; ++i) c = c << 6 | tail_bits(text, i);
+  for (size_t i = 1; i < length; ++i) c = c << 6 | continuation_bits(text, i);
   bool overlong = (length == 3 && c < 0x800) || (length == 4 && c < 0x10000);
   if (overlong || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff)) return 0;
   *out = c;
@@ -41,14 +42,14 @@ typedef struct range {
   uint32_t to;
 } range;
 
-static bool within(const range *ranges, size_t n, uint32_t c) {
+static bool is_in_ranges(const range *ranges, size_t n, uint32_t c) {
   for (size_t i = 0; i < n; ++i) {
     if (c >= ranges[i].from && c <= ranges[i].to) return true;
   }
   return false;
 }
 
-int tnm_width(uint32_t character) {
+int tnm_character_width(uint32_t character) {
   static const range none[] = {{0x300, 0x36f},   {0x1ab0, 0x1aff},
                                {0x1dc0, 0x1dff}, {0x200b, 0x200f},
                                {0x20d0, 0x20ff}, {0xfe00, 0xfe0f}};
@@ -58,12 +59,12 @@ int tnm_width(uint32_t character) {
       {0xff00, 0xff60},   {0xffe0, 0xffe6},  {0x1f300, 0x1f64f},
       {0x1f900, 0x1f9ff}, {0x20000, 0x3fffd}};
   if (character < 0x300) return 1;
-  if (within(none, sizeof none / sizeof *none, character)) return 0;
-  return within(wide, sizeof wide / sizeof *wide, character) ? 2 : 1;
+  if (is_in_ranges(none, sizeof none / sizeof *none, character)) return 0;
+  return is_in_ranges(wide, sizeof wide / sizeof *wide, character) ? 2 : 1;
 }
 
-/* Characters that YAML or a terminal would take for something else: controls,
- * and the line ends that no editor counts. */
+/* Characters with a special meaning for YAML or a terminal: controls, and the
+ * line ends that no editor counts. */
 static bool is_refused(uint32_t c) {
   return (c < 0x20 && c != '\n') || (c >= 0x7f && c < 0xa0) || c == 0x2028 ||
          c == 0x2029 || c == 0xfeff;
@@ -72,25 +73,26 @@ static bool is_refused(uint32_t c) {
 static void report_character(tnm_diags *diags, tnm_pos pos, uint32_t c) {
   if (c == '\t') {
     tnm_diag_spec spec = {"E0003", pos, "tab"};
-    size_t id = tnm_diag(diags, &spec, "tab character");
-    tnm_diag_help(diags, id, "indent with blanks, two per level");
+    size_t id = tnm_diag_add(diags, &spec, "tab character");
+    tnm_diag_add_help(diags, id, "indent with blanks, two per level");
     return;
   }
   tnm_diag_spec spec = {"E0002", pos, NULL};
-  size_t id = tnm_diag(diags, &spec, "invalid character U+%04X", c);
-  tnm_diag_help(diags, id, "%s",
-                c == 0xfeff ? "save the file as UTF-8 without a byte order mark"
-                            : "remove it; manifests are plain text");
+  size_t id = tnm_diag_add(diags, &spec, "invalid character U+%04X", c);
+  tnm_diag_add_help(diags, id, "%s",
+                    c == 0xfeff
+                        ? "save the file as UTF-8 without a byte order mark"
+                        : "remove it; manifests are plain text");
 }
 
 static void report_byte(tnm_diags *diags, tnm_pos pos, char byte) {
   tnm_diag_spec spec = {"E0002", pos, NULL};
-  size_t id = tnm_diag(diags, &spec, "invalid UTF-8: byte 0x%02X",
-                       (unsigned)(unsigned char)byte);
-  tnm_diag_help(diags, id, "save the file as UTF-8");
+  size_t id = tnm_diag_add(diags, &spec, "invalid UTF-8: byte 0x%02X",
+                           (unsigned)(unsigned char)byte);
+  tnm_diag_add_help(diags, id, "save the file as UTF-8");
 }
 
-/* A carriage return is read over where it ends a line. */
+/* A carriage return at the end of a line is skipped. */
 static bool ends_line(const char *text, size_t n, size_t at) {
   return text[at] == '\r' && at + 1 < n && text[at + 1] == '\n';
 }
@@ -100,7 +102,7 @@ bool tnm_text_check(tnm_diags *diags, uint32_t file, const char *text,
   tnm_pos pos = tnm_pos_start(file);
   for (size_t i = 0; i < n;) {
     uint32_t c;
-    size_t length = tnm_utf8(text + i, n - i, &c);
+    size_t length = tnm_decode_utf8(text + i, n - i, &c);
     if (length == 0) {
       report_byte(diags, pos, text[i]);
       return false;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * From libyaml's events to a tree of values with positions. Accepts a strict
- * subset of YAML, bounded in depth and size at every event, and says in our
- * words what is wrong. Scalars stay text: what they mean, the schema decides.
+ * tree.c: turns libyaml's events into a tree of values with positions. It
+ * accepts a strict subset of YAML, with limits of depth and size at every
+ * event, and reports mistakes in terms of manifests. Scalars stay text: the
+ * schema decides their meaning.
  */
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +18,7 @@ typedef struct level {
   const char *key; /* read, its value not yet */
   tnm_pos key_pos;
   size_t key_end; /* in the file */
-  bool dropped;   /* the key is a mistake: its value goes nowhere */
+  bool dropped;   /* the key is invalid: its value is dropped */
   bool flow;      /* a list in brackets */
 } level;
 
@@ -28,8 +29,8 @@ typedef struct builder {
   size_t n_values;
   size_t depth;
   level levels[TNM_MAX_DEPTH];
-  tnm_tree **tail;    /* where the next document goes */
-  tnm_tree *document; /* the one being read */
+  tnm_tree **tail;    /* place of the next document */
+  tnm_tree *document; /* the current one */
 } builder;
 
 tnm_tree *tnm_tree_get(const tnm_tree *map, const char *key) {
@@ -47,7 +48,7 @@ bool tnm_tree_has(const tnm_tree *map, const char *key) {
   return false;
 }
 
-static tnm_pos position(const builder *b, const yaml_event_t *event) {
+static tnm_pos position_of(const builder *b, const yaml_event_t *event) {
   tnm_pos pos = {.line = (uint32_t)event->start_mark.line + 1,
                  .column = (uint32_t)event->start_mark.column + 1,
                  .length = 1,
@@ -58,16 +59,16 @@ static tnm_pos position(const builder *b, const yaml_event_t *event) {
   return pos;
 }
 
-/* ------------------------------------------------------------------- linking
- */
+/* ------------------------------------------------------------------ linking */
 
-static bool too_many(builder *b, tnm_pos pos, const char *what, int limit) {
+static bool report_too_many(builder *b, tnm_pos pos, const char *what,
+                            int limit) {
   tnm_diag_spec spec = {"E0007", pos, NULL};
-  tnm_diag(b->diags, &spec, "more than %d %s", limit, what);
+  tnm_diag_add(b->diags, &spec, "more than %d %s", limit, what);
   return false;
 }
 
-static void append(level *parent, tnm_tree *node) {
+static void append_child(level *parent, tnm_tree *node) {
   if (parent->last == NULL)
     parent->node->first = node;
   else
@@ -76,11 +77,11 @@ static void append(level *parent, tnm_tree *node) {
   ++parent->node->n;
 }
 
-/* Puts a value where it belongs: into the list, behind its key, or at the top.
- */
+/* Adds a value to its parent: to the list, after its key, or at the top. */
 static bool place_value(builder *b, tnm_tree *node) {
   if (++b->n_values > TNM_MAX_VALUES)
-    return too_many(b, node->pos, "values in one manifest", TNM_MAX_VALUES);
+    return report_too_many(b, node->pos, "values in one manifest",
+                           TNM_MAX_VALUES);
   if (b->depth == 0) {
     b->document = node;
     return true;
@@ -92,9 +93,10 @@ static bool place_value(builder *b, tnm_tree *node) {
     parent->key = NULL;
     if (parent->dropped) return true;
     if (parent->node->n == TNM_MAX_KEYS)
-      return too_many(b, node->key_pos, "keys in one mapping", TNM_MAX_KEYS);
+      return report_too_many(b, node->key_pos, "keys in one mapping",
+                             TNM_MAX_KEYS);
   }
-  append(parent, node);
+  append_child(parent, node);
   return true;
 }
 
@@ -109,48 +111,47 @@ static tnm_tree *new_node(builder *b, int kind, tnm_pos pos) {
   return node;
 }
 
-/* ---------------------------------------------------------------------- keys
- */
+/* --------------------------------------------------------------------- keys */
 
-static bool refuse(builder *b, tnm_pos pos, const char *what,
-                   const char *help) {
+static bool refuse_text(builder *b, tnm_pos pos, const char *what,
+                        const char *help) {
   tnm_diag_spec spec = {"E0005", pos, "outside of the subset"};
-  size_t id = tnm_diag(b->diags, &spec, "manifests have no %s", what);
-  tnm_diag_help(b->diags, id, "%s", help);
+  size_t id = tnm_diag_add(b->diags, &spec, "manifests have no %s", what);
+  tnm_diag_add_help(b->diags, id, "%s", help);
   return false;
 }
 
 static void report_duplicate(builder *b, const tnm_tree *first, tnm_pos pos) {
   tnm_diag_spec spec = {"E0006", pos, "second time"};
-  size_t id = tnm_diag(b->diags, &spec, "key `%s` is given twice", first->key);
-  tnm_diag_also(b->diags, id, first->key_pos, "first time");
+  size_t id =
+      tnm_diag_add(b->diags, &spec, "key `%s` is given twice", first->key);
+  tnm_diag_add_place(b->diags, id, first->key_pos, "first time");
 }
 
-static void take_key(builder *b, const char *text, tnm_pos pos) {
+static void read_key(builder *b, const char *text, tnm_pos pos) {
   level *parent = &b->levels[b->depth - 1];
   const tnm_tree *first = tnm_tree_get(parent->node, text);
   parent->key = text;
   parent->key_pos = pos;
   parent->dropped = true;
   if (strcmp(text, "<<") == 0)
-    refuse(b, pos, "merge keys", "write the keys out");
+    refuse_text(b, pos, "merge keys", "write the keys out");
   else if (first != NULL)
     report_duplicate(b, first, pos);
   else
     parent->dropped = false;
 }
 
-/* ------------------------------------------------------------------- scalars
- */
+/* ------------------------------------------------------------------ scalars */
 
 static bool report_escape(builder *b, tnm_pos pos, unsigned char c) {
   tnm_diag_spec spec = {"E0002", pos, NULL};
-  tnm_diag(b->diags, &spec, "invalid character U+%04X in a quoted text",
-           (unsigned)c);
+  tnm_diag_add(b->diags, &spec, "invalid character U+%04X in a quoted text",
+               (unsigned)c);
   return false;
 }
 
-/* Quotes may smuggle in, by escapes, what the bytes of a file may not hold. */
+/* Escapes in quotes may not produce the bytes that a file may not contain. */
 static bool check_escapes(builder *b, const yaml_event_t *event, tnm_pos pos) {
   const unsigned char *text = event->data.scalar.value;
   for (size_t i = 0; i < event->data.scalar.length; ++i) {
@@ -168,7 +169,7 @@ static void place_within_quotes(builder *b, tnm_tree *node,
     return;
   node->pos.column += 1;
   node->pos.length = node->pos.length > 2 ? node->pos.length - 2 : 1;
-  if (node->one_line) tnm_diags_quoted(b->diags, node->pos, node->text);
+  if (node->one_line) tnm_diags_add_quoted(b->diags, node->pos, node->text);
 }
 
 static bool is_prose(const tnm_tree *node) {
@@ -179,7 +180,7 @@ static bool is_prose(const tnm_tree *node) {
   return false;
 }
 
-/* Whether YAML took what follows for a key without colon and value. */
+/* Tests whether YAML read the next text as a key without colon and value. */
 static bool is_bare_key(const builder *b, const yaml_event_t *event) {
   const level *parent = b->depth > 0 ? &b->levels[b->depth - 1] : NULL;
   return parent != NULL && parent->key != NULL && !parent->dropped &&
@@ -187,7 +188,7 @@ static bool is_bare_key(const builder *b, const yaml_event_t *event) {
          event->start_mark.index == parent->key_end;
 }
 
-/* Whether the value before ended at a comma within its parentheses. */
+/* Tests whether the previous value ended at a comma within its parentheses. */
 static bool is_cut(const builder *b, const yaml_event_t *event) {
   const level *parent = b->depth > 0 ? &b->levels[b->depth - 1] : NULL;
   const tnm_tree *last = parent != NULL ? parent->last : NULL;
@@ -205,14 +206,15 @@ static bool report_comma(builder *b) {
   pos.column += pos.length;
   pos.length = 1;
   const tnm_diag_spec spec = {"E0004", pos, "within parentheses"};
-  const size_t id = tnm_diag(b->diags, &spec, "`,` ends this YAML value");
-  tnm_diag_help(b->diags, id, "put a value that holds `, ` in double quotes");
+  const size_t id = tnm_diag_add(b->diags, &spec, "`,` ends this YAML value");
+  tnm_diag_add_help(b->diags, id,
+                    "put a value that holds `, ` in double quotes");
   return false;
 }
 
-/* In `{doc: Any shape, any strides}` YAML ends the text at the comma and takes
- * what follows for a key without colon and value. Prose has commas: there it
- * goes on. */
+/* In `{doc: Any shape, any strides}` YAML ends the text at the comma and reads
+ * the rest as a key without colon and value. Prose contains commas, so there
+ * the text continues. */
 static bool continues_prose(const builder *b, const yaml_event_t *event) {
   return is_bare_key(b, event) && is_prose(b->levels[b->depth - 1].last);
 }
@@ -220,22 +222,22 @@ static bool continues_prose(const builder *b, const yaml_event_t *event) {
 static bool continue_prose(builder *b) {
   level *parent = &b->levels[b->depth - 1];
   tnm_tree *last = parent->last;
-  last->text = tnm_format(b->arena, "%s, %s", last->text, parent->key);
+  last->text = tnm_format_text(b->arena, "%s, %s", last->text, parent->key);
   last->pos.length =
       parent->key_pos.column + parent->key_pos.length - last->pos.column;
   parent->key = NULL;
   return last->text != NULL;
 }
 
-static bool take_scalar(builder *b, const yaml_event_t *event) {
-  tnm_pos pos = position(b, event);
+static bool read_scalar(builder *b, const yaml_event_t *event) {
+  tnm_pos pos = position_of(b, event);
   if (continues_prose(b, event)) return continue_prose(b);
   if (is_cut(b, event)) return report_comma(b);
   if (!check_escapes(b, event, pos)) return false;
   if (event->data.scalar.tag != NULL)
-    refuse(b, pos, "tags", "remove the `!`; the schema decides the types");
+    refuse_text(b, pos, "tags", "remove the `!`; the schema decides the types");
   if (event->data.scalar.anchor != NULL)
-    refuse(b, pos, "anchors", "write the value out where it is used");
+    refuse_text(b, pos, "anchors", "write the value out where it is used");
   char *text = tn__arena_text(b->arena, (const char *)event->data.scalar.value,
                               event->data.scalar.length);
   tnm_tree *node = new_node(b, TNM_SCALAR, pos);
@@ -246,34 +248,34 @@ static bool take_scalar(builder *b, const yaml_event_t *event) {
   place_within_quotes(b, node, event);
   if (!expects_key(b)) return place_value(b, node);
   b->levels[b->depth - 1].key_end = event->end_mark.index;
-  take_key(b, text, node->pos);
+  read_key(b, text, node->pos);
   return true;
 }
 
-/* -------------------------------------------------------- lists and mappings
- */
+/* ------------------------------------------------------- lists and mappings */
 
 static bool report_key_form(builder *b, tnm_pos pos) {
   tnm_diag_spec spec = {"E0004", pos, "a list or mapping"};
-  size_t id = tnm_diag(b->diags, &spec, "a key must be a word");
-  tnm_diag_help(b->diags, id, "put text that holds `{`, `[` or `?` in quotes");
+  size_t id = tnm_diag_add(b->diags, &spec, "a key must be a word");
+  tnm_diag_add_help(b->diags, id,
+                    "put text that holds `{`, `[` or `?` in quotes");
   return false;
 }
 
 static bool open_level(builder *b, const yaml_event_t *event, int kind) {
-  tnm_pos pos = position(b, event);
+  tnm_pos pos = position_of(b, event);
   const yaml_char_t *tag = kind == TNM_MAP ? event->data.mapping_start.tag
                                            : event->data.sequence_start.tag;
   const yaml_char_t *anchor = kind == TNM_MAP
                                   ? event->data.mapping_start.anchor
                                   : event->data.sequence_start.anchor;
   if (tag != NULL)
-    refuse(b, pos, "tags", "remove the `!`; the schema decides the types");
+    refuse_text(b, pos, "tags", "remove the `!`; the schema decides the types");
   if (anchor != NULL)
-    refuse(b, pos, "anchors", "write the value out where it is used");
+    refuse_text(b, pos, "anchors", "write the value out where it is used");
   if (expects_key(b)) return report_key_form(b, pos);
   if (b->depth == TNM_MAX_DEPTH)
-    return too_many(b, pos, "levels of nesting", TNM_MAX_DEPTH);
+    return report_too_many(b, pos, "levels of nesting", TNM_MAX_DEPTH);
   tnm_tree *node = new_node(b, kind, pos);
   if (node == NULL || !place_value(b, node)) return false;
   const bool flow = kind == TNM_LIST && event->data.sequence_start.style ==
@@ -282,7 +284,7 @@ static bool open_level(builder *b, const yaml_event_t *event, int kind) {
   return true;
 }
 
-/* What stands on one line is marked as a whole. */
+/* Marks a list or mapping on one line as a whole. */
 static void close_level(builder *b, const yaml_event_t *event) {
   tnm_tree *node = b->levels[--b->depth].node;
   uint32_t line = (uint32_t)event->end_mark.line + 1;
@@ -304,27 +306,27 @@ static bool start_document(builder *b, const yaml_event_t *event) {
   bool directive = event->data.document_start.version_directive != NULL ||
                    event->data.document_start.tag_directives.start !=
                        event->data.document_start.tag_directives.end;
-  return !directive ||
-         refuse(b, position(b, event), "`%` directives", "remove the line");
+  return !directive || refuse_text(b, position_of(b, event), "`%` directives",
+                                   "remove the line");
 }
 
-static bool take_alias(builder *b, const yaml_event_t *event) {
-  return refuse(b, position(b, event), "aliases",
-                "write the value out; a pack is written `S...`");
+static bool refuse_alias(builder *b, const yaml_event_t *event) {
+  return refuse_text(b, position_of(b, event), "aliases",
+                     "write the value out; a pack is written `S...`");
 }
 
-static bool take(builder *b, const yaml_event_t *event) {
+static bool handle_event(builder *b, const yaml_event_t *event) {
   switch (event->type) {
     case YAML_DOCUMENT_START_EVENT:
       return start_document(b, event);
     case YAML_SCALAR_EVENT:
-      return take_scalar(b, event);
+      return read_scalar(b, event);
     case YAML_SEQUENCE_START_EVENT:
       return open_level(b, event, TNM_LIST);
     case YAML_MAPPING_START_EVENT:
       return open_level(b, event, TNM_MAP);
     case YAML_ALIAS_EVENT:
-      return take_alias(b, event);
+      return refuse_alias(b, event);
     case YAML_SEQUENCE_END_EVENT:
     case YAML_MAPPING_END_EVENT:
       close_level(b, event);
@@ -344,11 +346,11 @@ static bool read_events(builder *b, yaml_parser_t *parser) {
       if (parser->error == YAML_MEMORY_ERROR)
         b->arena->failed = true;
       else
-        tnm_yaml_error(b->diags, b->file, parser);
+        tnm_report_yaml_error(b->diags, b->file, parser);
       return false;
     }
     more = event.type != YAML_STREAM_END_EVENT;
-    bool ok = take(b, &event);
+    bool ok = handle_event(b, &event);
     yaml_event_delete(&event);
     if (!ok) return false;
   }
@@ -365,7 +367,7 @@ bool tnm_tree_read(tn__arena *arena, tnm_diags *diags, uint32_t file,
     return false;
   }
   size_t n;
-  const char *text = tnm_diags_text(diags, file, &n);
+  const char *text = tnm_diags_get_text(diags, file, &n);
   yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
   yaml_parser_set_input_string(&parser, (const unsigned char *)text, n);
   bool ok = read_events(&b, &parser);

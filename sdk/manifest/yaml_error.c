@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * libyaml's complaints in our words: what it calls "a token" is a character
- * that the author sees, and for every mistake there is something to do.
+ * yaml_error.c: rewrites the messages of libyaml: its "token" becomes a
+ * character that the author sees, and every mistake gets a help line.
  */
 #include "yaml_error.h"
 
 #include <string.h>
 
-/* What libyaml says, and what it means to an author. */
+/* A message of libyaml, and its meaning for an author. */
 typedef struct rewrite {
   const char *problem; /* a part of libyaml's text */
   const char *code;
@@ -16,7 +16,7 @@ typedef struct rewrite {
 
 static const rewrite rewrites[] = {
     {"could not find expected ':'", "E0004", "key without `:`",
-     "write `key: value`; put longer text in quotes or behind `|`"},
+     "write `key: value`; put longer text in quotes or after `|`"},
     {"did not find expected ',' or '}'", "E0004",
      "`,` or `}` is missing before this",
      "a value that holds `,`, `:` or `}` needs double quotes"},
@@ -61,14 +61,14 @@ static const rewrite rewrites[] = {
      "indent every line of the text deeper than its key"},
 };
 
-static bool mentions(const char *text, const char *part) {
+static bool has_part(const char *text, const char *part) {
   return text != NULL && strstr(text, part) != NULL;
 }
 
 static const rewrite *find_rewrite(const yaml_parser_t *parser) {
   for (size_t i = 0; i < sizeof rewrites / sizeof *rewrites; ++i) {
-    if (mentions(parser->problem, rewrites[i].problem) ||
-        mentions(parser->context, rewrites[i].problem))
+    if (has_part(parser->problem, rewrites[i].problem) ||
+        has_part(parser->context, rewrites[i].problem))
       return &rewrites[i];
   }
   return NULL;
@@ -76,14 +76,14 @@ static const rewrite *find_rewrite(const yaml_parser_t *parser) {
 
 /* The bytes from a position to the end of its line. */
 static const char *text_at(const tnm_diags *diags, tnm_pos pos, size_t *n) {
-  const char *text = tnm_diags_text(diags, pos.file, n);
+  const char *text = tnm_diags_get_text(diags, pos.file, n);
   const char *end = text + *n;
   for (uint32_t line = 1; line < pos.line && text < end; ++text) {
     if (*text == '\n') ++line;
   }
   uint32_t c;
   for (uint32_t i = 1; i < pos.column && text < end; ++i)
-    text += tnm_utf8(text, (size_t)(end - text), &c);
+    text += tnm_decode_utf8(text, (size_t)(end - text), &c);
   const char *stop = memchr(text, '\n', (size_t)(end - text));
   *n = (size_t)((stop == NULL ? end : stop) - text);
   return text;
@@ -95,7 +95,7 @@ typedef struct part {
   int n;
 } part;
 
-static part trimmed(const char *from, const char *to) {
+static part trim_part(const char *from, const char *to) {
   while (from < to && *from == ' ') ++from;
   while (to > from && (to[-1] == ' ' || to[-1] == '\r')) --to;
   return (part){from, (int)(to - from)};
@@ -117,24 +117,25 @@ static bool help_select(tnm_diags *diags, size_t id, tnm_pos colon) {
     --from;
   const char *stop = at + 1;
   while (stop < end && *stop != '}' && *stop != ',' && *stop != '#') ++stop;
-  part condition = trimmed(from, mark);
-  part yes = trimmed(mark + 1, at);
-  part no = trimmed(at + 1, stop);
-  tnm_diag_help(diags, id,
-                "the expression language has no `? :`; write `select(%.*s, "
-                "%.*s, %.*s)`",
-                condition.n, condition.text, yes.n, yes.text, no.n, no.text);
+  part condition = trim_part(from, mark);
+  part yes = trim_part(mark + 1, at);
+  part no = trim_part(at + 1, stop);
+  tnm_diag_add_help(diags, id,
+                    "the expression language has no `? :`; write `select(%.*s, "
+                    "%.*s, %.*s)`",
+                    condition.n, condition.text, yes.n, yes.text, no.n,
+                    no.text);
   return true;
 }
 
-/* A line that holds a key, `- ` of list items before it passed over. */
+/* A line with a key, after the `- ` of list items. */
 typedef struct keyed {
   const char *key;
   int n;
   tnm_pos pos; /* of the key */
 } keyed;
 
-/* False if the line begins otherwise than with a lone word and a colon. */
+/* False if the line does not begin with a single word and a colon. */
 static bool find_key(const tnm_diags *diags, uint32_t file, uint32_t line,
                      keyed *out) {
   static const char word[] =
@@ -154,8 +155,8 @@ static bool find_key(const tnm_diags *diags, uint32_t file, uint32_t line,
   return at > key && at < end && *at == ':';
 }
 
-/* A key that is indented deeper than the one above goes on the value of that.
- * False if the colon is none of such a key. */
+/* A key that is indented deeper than the one above continues the value of that
+ * one. False if the colon does not belong to such a key. */
 static bool report_indent(tnm_diags *diags, tnm_pos colon) {
   keyed key, above = {0};
   if (!find_key(diags, colon.file, colon.line, &key) ||
@@ -165,53 +166,56 @@ static bool report_indent(tnm_diags *diags, tnm_pos colon) {
   while (line > 0 && !find_key(diags, colon.file, line, &above)) --line;
   if (line == 0 || above.pos.column >= key.pos.column) return false;
   tnm_diag_spec spec = {"E0004", key.pos, "read as more of its value"};
-  size_t id = tnm_diag(diags, &spec, "`%.*s` is indented deeper than `%.*s`",
-                       key.n, key.key, above.n, above.key);
-  tnm_diag_also(diags, id, above.pos, "the key above");
-  tnm_diag_help(diags, id, "indent it as the key above");
+  size_t id =
+      tnm_diag_add(diags, &spec, "`%.*s` is indented deeper than `%.*s`", key.n,
+                   key.key, above.n, above.key);
+  tnm_diag_add_place(diags, id, above.pos, "the key above");
+  tnm_diag_add_help(diags, id, "indent it as the key above");
   return true;
 }
 
 static void report_colon(tnm_diags *diags, tnm_pos pos) {
   tnm_diag_spec spec = {"E0004", pos, "read as a mapping"};
-  size_t id = tnm_diag(diags, &spec, "`:` ends this YAML value");
+  size_t id = tnm_diag_add(diags, &spec, "`:` ends this YAML value");
   if (!help_select(diags, id, pos))
-    tnm_diag_help(diags, id, "put a value that holds `: ` in double quotes");
+    tnm_diag_add_help(diags, id,
+                      "put a value that holds `: ` in double quotes");
 }
 
 static void report_character(tnm_diags *diags, tnm_pos pos, uint32_t c) {
   tnm_diag_spec spec = {"E0004", pos, NULL};
-  size_t id = tnm_diag(diags, &spec, "`%c` cannot begin a YAML value", (char)c);
-  tnm_diag_help(diags, id, "put the value in double quotes");
+  size_t id =
+      tnm_diag_add(diags, &spec, "`%c` cannot begin a YAML value", (char)c);
+  tnm_diag_add_help(diags, id, "put the value in double quotes");
 }
 
-static tnm_pos position(uint32_t file, yaml_mark_t mark) {
+static tnm_pos position_of(uint32_t file, yaml_mark_t mark) {
   return (tnm_pos){.line = (uint32_t)mark.line + 1,
                    .column = (uint32_t)mark.column + 1,
                    .length = 1,
                    .file = file};
 }
 
-/* What is never closed is marked where it was opened. */
+/* An unclosed bracket is marked where it opens. */
 static bool is_open(const yaml_parser_t *parser) {
-  return mentions(parser->problem, "could not find expected ':'") ||
-         mentions(parser->context, "quoted scalar");
+  return has_part(parser->problem, "could not find expected ':'") ||
+         has_part(parser->context, "quoted scalar");
 }
 
-/* A `[` or `{` of an earlier line lacks its end, whatever stands here. */
+/* A `[` or `{` of an earlier line has no end, whatever this line contains. */
 static bool is_open_flow(const yaml_parser_t *parser) {
-  return mentions(parser->problem, "did not find expected ',' or") &&
+  return has_part(parser->problem, "did not find expected ',' or") &&
          parser->context_mark.line < parser->problem_mark.line;
 }
 
-/* libyaml counts a line behind the last one even where the text does not end in
- * a line end; then the place is behind the last character. */
-static tnm_pos inside(const tnm_diags *diags, tnm_pos pos) {
+/* libyaml counts a line after the last one even if the text does not end in a
+ * line end; then the position is after the last character. */
+static tnm_pos clamp_to_text(const tnm_diags *diags, tnm_pos pos) {
   size_t n;
   uint32_t line = 1, column = 1, c;
-  const char *text = tnm_diags_text(diags, pos.file, &n);
+  const char *text = tnm_diags_get_text(diags, pos.file, &n);
   for (const char *s = text, *end = text + n; s < end;) {
-    const size_t bytes = tnm_utf8(s, (size_t)(end - s), &c);
+    const size_t bytes = tnm_decode_utf8(s, (size_t)(end - s), &c);
     column = *s == '\n' ? 1 : column + 1;
     line += *s == '\n';
     s += bytes > 0 ? bytes : 1;
@@ -223,24 +227,24 @@ static tnm_pos inside(const tnm_diags *diags, tnm_pos pos) {
   return pos;
 }
 
-/* A bracket that is missing: at the end of the line before the one where that
- * was noticed, or before another kind of bracket. */
+/* Help for a missing bracket: at the end of the line before the error, or
+ * before another kind of bracket. */
 static bool help_bracket(tnm_diags *diags, size_t id, tnm_pos pos,
                          const yaml_parser_t *parser) {
-  const char missing = mentions(parser->problem, "'}'") ? '}' : ']';
+  const char missing = has_part(parser->problem, "'}'") ? '}' : ']';
   size_t n;
   const char *text = text_at(diags, pos, &n);
-  if (!mentions(parser->problem, "did not find expected ',' or")) return false;
+  if (!has_part(parser->problem, "did not find expected ',' or")) return false;
   if (is_open_flow(parser)) {
     const uint32_t noticed = (uint32_t)parser->problem_mark.line + 1;
-    tnm_diag_also(diags, id, position(pos.file, parser->context_mark),
-                  "opened here");
-    tnm_diag_help(diags, id, "add `%c` at the end of line %u", missing,
-                  (unsigned)(noticed > pos.line ? pos.line : pos.line - 1));
+    tnm_diag_add_place(diags, id, position_of(pos.file, parser->context_mark),
+                       "opened here");
+    tnm_diag_add_help(diags, id, "add `%c` at the end of line %u", missing,
+                      (unsigned)(noticed > pos.line ? pos.line : pos.line - 1));
     return true;
   }
   if (n == 0 || (text[0] != '}' && text[0] != ']')) return false;
-  tnm_diag_help(diags, id, "add `%c` before this", missing);
+  tnm_diag_add_help(diags, id, "add `%c` before this", missing);
   return true;
 }
 
@@ -248,28 +252,29 @@ static void report_known(tnm_diags *diags, tnm_pos pos,
                          const yaml_parser_t *parser) {
   const rewrite *known = find_rewrite(parser);
   tnm_diag_spec spec = {known == NULL ? "E0004" : known->code, pos, NULL};
-  size_t id = tnm_diag(diags, &spec, "%s",
-                       known == NULL ? "this is not valid YAML" : known->text);
+  size_t id =
+      tnm_diag_add(diags, &spec, "%s",
+                   known == NULL ? "this is not valid YAML" : known->text);
   if (!help_bracket(diags, id, pos, parser) && known != NULL)
-    tnm_diag_help(diags, id, "%s", known->help);
+    tnm_diag_add_help(diags, id, "%s", known->help);
 }
 
-void tnm_yaml_error(tnm_diags *diags, uint32_t file,
-                    const yaml_parser_t *parser) {
+void tnm_report_yaml_error(tnm_diags *diags, uint32_t file,
+                           const yaml_parser_t *parser) {
   bool open = is_open(parser);
   tnm_pos pos =
-      position(file, open ? parser->context_mark : parser->problem_mark);
-  pos = inside(diags, pos);
+      position_of(file, open ? parser->context_mark : parser->problem_mark);
+  pos = clamp_to_text(diags, pos);
   size_t n;
   const char *text = text_at(diags, pos, &n);
-  bool colon = mentions(parser->problem, "did not find expected ',' or") &&
+  bool colon = has_part(parser->problem, "did not find expected ',' or") &&
                n > 0 && text[0] == ':' && !is_open_flow(parser);
   const bool block =
-      mentions(parser->problem, "mapping values are not allowed");
+      has_part(parser->problem, "mapping values are not allowed");
   if (block && report_indent(diags, pos)) return;
   if (colon || block)
     report_colon(diags, pos);
-  else if (mentions(parser->problem, "cannot start any token") && n > 0)
+  else if (has_part(parser->problem, "cannot start any token") && n > 0)
     report_character(diags, pos, (unsigned char)text[0]);
   else
     report_known(diags, pos, parser);

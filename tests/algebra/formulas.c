@@ -30,7 +30,7 @@ void formulas_close(formulas *f) {
 
 const tnm_expr *parse_formula(formulas *f, const char *text) {
   const tnm_pos start = {
-      1, 1, 1, tnm_diags_file(f->diags, "formula", text, strlen(text))};
+      1, 1, 1, tnm_diags_add_file(f->diags, "formula", text, strlen(text))};
   const tnm_source source = {&f->arena, f->diags, text, start};
   const tnm_expr *expr = tnm_expr_parse(&source, &scope);
   if (expr == NULL) tnm_diags_print(f->diags, stderr, TNM_HUMAN, false);

@@ -38,7 +38,7 @@ static void reading_init(reading *r, const char *line) {
   fuzz_check(r->diags != NULL, "there is no memory");
   r->line = line;
   const uint32_t file =
-      tnm_diags_file(r->diags, "line.yaml", line, strlen(line));
+      tnm_diags_add_file(r->diags, "line.yaml", line, strlen(line));
   r->pos = (tnm_pos){1, 1, 1, file};
 }
 

@@ -162,7 +162,7 @@ static tn_arg make_output(int types) {
 static bool parse(tn__arena *arena, const char *text, const tnm_scope *scope,
                   tnm_formula *out) {
   tnm_diags *diags = tnm_diags_create(arena->env);
-  uint32_t file = tnm_diags_file(diags, "cases", text, strlen(text));
+  uint32_t file = tnm_diags_add_file(diags, "cases", text, strlen(text));
   tnm_source source = {arena, diags, text, {1, 1, 1, file}};
   out->expr = tnm_expr_parse(&source, scope);
   out->text = text;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Files in memory behind the system table of base, and a counting allocator.
+ * memory.c: files in memory for the system table of base, and a counting
+ * allocator.
  */
 #include "memory.h"
 
@@ -13,7 +14,7 @@ static struct {
   tn__env env;
   tn__os os;
   size_t live;
-  size_t bytes; /* in those blocks, and the most since memory_env */
+  size_t bytes; /* bytes in those blocks, and their maximum since memory_env */
   size_t peak;
   size_t count;
   size_t fail_at;
@@ -21,8 +22,7 @@ static struct {
   bool refused;
 } memory;
 
-/* ----------------------------------------------------------------------- files
- */
+/* -------------------------------------------------------------------- files */
 
 static int find_file(const char *path) {
   for (int i = 0; memory.files[i].path != NULL; ++i) {
@@ -75,10 +75,9 @@ static int close_file(int fd) {
   return 0;
 }
 
-/* ------------------------------------------------------------------- allocator
- */
+/* ---------------------------------------------------------------- allocator */
 
-static void *allocate(void *ctx, size_t bytes, size_t align) {
+static void *alloc_counted(void *ctx, size_t bytes, size_t align) {
   (void)ctx;
   ++memory.count;
   bool fails =
@@ -94,7 +93,7 @@ static void *allocate(void *ctx, size_t bytes, size_t align) {
   return block;
 }
 
-static void release(void *ctx, void *block) {
+static void free_counted(void *ctx, void *block) {
   (void)ctx;
   memory.live -= block != NULL;
   memory.bytes -= malloc_usable_size(block);
@@ -130,14 +129,13 @@ const tn__env *memory_env(const memory_file *files) {
   memory.os.pread = pread_file;
   memory.os.close = close_file;
   memory.env = *tn__env_default();
-  memory.env.allocator.alloc = allocate;
-  memory.env.allocator.free = release;
+  memory.env.allocator.alloc = alloc_counted;
+  memory.env.allocator.free = free_counted;
   memory.env.os = &memory.os;
   return &memory.env;
 }
 
-/* --------------------------------------------------------------------- reading
- */
+/* ------------------------------------------------------------------ reading */
 
 char *memory_read(const tn__env *env, const char *path, int format,
                   tnm_plugin **out) {

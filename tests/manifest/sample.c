@@ -3,7 +3,7 @@
  */
 #include "sample.h"
 
-static int32_t compute(const tn_frame *call) {
+static int32_t compute_nothing(const tn_frame *call) {
   (void)call;
   return TN_OK;
 }
@@ -152,7 +152,7 @@ static void init_kernels(sample *s) {
                           .resources = s->resources,
                           .options = s->options,
                           .nodes = s->when,
-                          .compute = compute};
+                          .compute = compute_nothing};
   s->backward = s->kernel;
   s->backward.pass = TN_PASS_BACKWARD;
   s->target = (tn_target){.struct_size = sizeof s->target,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * sample.h: one plugin's tables with every form of member in use, as values
+ * sample.h: the tables of one plugin that uses every form of member, as values
  * that a test may change.
  */
 #ifndef TENON_TESTS_SAMPLE_H_

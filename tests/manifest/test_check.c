@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_check.c: tables that do not make sense are refused, each with a message
- * that names the place and the value.
+ * test_check.c: inconsistent tables are refused, each with a message that names
+ * the place and the value.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -49,7 +49,7 @@ Test(check, refuses_broken_structs) {
   REFUSED(s.op.n_dims = 0xfffffff0, "dims has 4294967280 entries");
 }
 
-Test(check, refuses_numbers_without_a_meaning) {
+Test(check, refuses_unknown_numbers) {
   REFUSED(s.mode.type = 99, "type is 99, which has no meaning");
   REFUSED(s.kernel.pass = 2, "pass is 2");
   REFUSED(s.nodes[4].op = 12, "op is 12");
@@ -58,10 +58,10 @@ Test(check, refuses_numbers_without_a_meaning) {
   REFUSED(s.needs[0].what = 3, "what is 3");
   REFUSED(s.resources[0] = 9, "resource 9");
   REFUSED(s.mean.dtype = 0x123, "dtype 0x123");
-  REFUSED(s.type.allowed = 0, "the type variable T may stand for nothing");
+  REFUSED(s.type.allowed = 0, "the type variable T allows no type");
 }
 
-Test(check, refuses_flags_without_a_meaning) {
+Test(check, refuses_unknown_flags) {
   REFUSED(s.kernel.flags |= 0x80000000u,
           "of which bit 31 has no meaning for this host; a newer one may know "
           "it, in kernels[0]");
@@ -100,8 +100,8 @@ Test(check, refuses_odd_dependencies) {
   REFUSED(s.plugin.reserved_2 = 1, "`reserved_2` is 1");
 }
 
-/* In whatever struct has such a member. */
-Test(check, refuses_what_is_reserved) {
+/* In every struct with such a member. */
+Test(check, refuses_values_in_reserved_members) {
   REFUSED(s.plugin.reserved = 7,
           "`reserved` is 7, which has no meaning for this host; a newer one "
           "may know it");
@@ -168,8 +168,9 @@ Test(check, refuses_a_struct_that_its_members_do_not_fill) {
   REFUSED(s.kernel.options_size = 1 << 20, "which they cannot fill");
 }
 
-/* 40 000 parameters took ten seconds, four times as many would take minutes. */
-Test(check, refuses_more_fields_than_it_can_check_soon) {
+/* 40 000 parameters needed ten seconds; four times as many would need
+ * minutes. */
+Test(check, refuses_too_many_fields) {
   enum { MANY = 40000 };
   static tn_field fields[MANY];
   static char names[MANY][8];
@@ -241,7 +242,7 @@ Test(check, refuses_indices_outside_their_table) {
   REFUSED(s.kernel.when = 2, "when is 2");
 }
 
-/* Steps on a sample whose gradient of `data` is a graph. */
+/* Sets the steps of a sample with a graph as gradient of `data`. */
 static void set_steps(sample *s, const tn_step *steps, uint32_t n) {
   s->gradient.kind = TN_GRADIENT_GRAPH;
   s->data_gradient.steps = steps;
@@ -264,8 +265,9 @@ Test(check, refuses_graphs_that_do_not_leave_one_value) {
                "%s", tn_error_text());
   REFUSED(set_steps(&s, good, 2), "its graph leaves 2 values");
   REFUSED(set_steps(&s, good, 0), "its graph leaves 0 values");
-  REFUSED(set_steps(&s, good + 1, 2), "step 1 takes what there is not");
-  REFUSED(set_steps(&s, beyond, 1), "step 0 takes what there is not");
+  REFUSED(set_steps(&s, good + 1, 2),
+          "step 1 uses an entry that does not exist");
+  REFUSED(set_steps(&s, beyond, 1), "step 0 uses an entry that does not exist");
   REFUSED(set_steps(&s, kind, 1), "what is 4");
   REFUSED(set_steps(&s, bare, 1), "step 0 names no operator");
   REFUSED(set_steps(&s, named, 1), "step 0 names no operator");
@@ -276,7 +278,7 @@ Test(check, refuses_missing_functions_of_a_descriptor) {
   REFUSED(s.out.shape_kind = TN_SHAPE_HOOK, "infer is NULL");
 }
 
-Test(check, tells_whether_a_kernel_fits_an_operator) {
+Test(check, decides_whether_a_kernel_fits_an_operator) {
   sample s;
   sample_init(&s);
   cr_assert_eq(tn__kernel_fits(&s.kernel, &s.op), TN_OK);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_codec.c: tables to bytes, back, compared, and as JSON.
+ * test_codec.c: encodes tables, decodes and compares them, and prints them as
+ * JSON.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -29,13 +30,13 @@ static void meter_free(void *ctx, void *memory) {
   free(memory);
 }
 
-static tn__env metered(meter *m) {
+static tn__env metered_env(meter *m) {
   tn__env env = *tn__env_default();
   env.allocator = (tn_allocator){m, meter_alloc, meter_free};
   return env;
 }
 
-static tn__buf encoded(const tn_plugin *plugin) {
+static tn__buf encode_sample(const tn_plugin *plugin) {
   tn__buf bytes;
   tn__buf_init(&bytes, tn__env_default());
   tn__tables_encode(plugin, &bytes);
@@ -43,7 +44,7 @@ static tn__buf encoded(const tn_plugin *plugin) {
   return bytes;
 }
 
-static tn_plugin tiny(void) {
+static tn_plugin tiny_plugin(void) {
   return (tn_plugin){.struct_size = sizeof(tn_plugin),
                      .abi_minor = 2,
                      .min_host_minor = 2,
@@ -51,7 +52,7 @@ static tn_plugin tiny(void) {
                      .name = "p"};
 }
 
-/* ------------------------------------------------------------------- codec */
+/* -------------------------------------------------------------------- codec */
 
 Test(codec, writes_the_smallest_plugin_as_the_format_page_says) {
   /* version; length 14; abi 0.2, hosts from 2, no flags, release 1; "p" and
@@ -61,8 +62,8 @@ Test(codec, writes_the_smallest_plugin_as_the_format_page_says) {
       "\0\2\2\0\1"
       "\2p\0\0\0"
       "\0\0\0\0";
-  const tn_plugin plugin = tiny();
-  tn__buf bytes = encoded(&plugin);
+  const tn_plugin plugin = tiny_plugin();
+  tn__buf bytes = encode_sample(&plugin);
   cr_assert_eq(bytes.n, sizeof expected - 1);
   cr_assert_eq(memcmp(bytes.s, expected, bytes.n), 0);
   tn__buf_deinit(&bytes);
@@ -70,19 +71,19 @@ Test(codec, writes_the_smallest_plugin_as_the_format_page_says) {
 
 Test(codec, writes_numbers_as_the_format_page_says) {
   /* 300 = 0x12c: seven bits at a time, lowest first. */
-  tn_plugin plugin = tiny();
+  tn_plugin plugin = tiny_plugin();
   plugin.release = 300;
-  tn__buf bytes = encoded(&plugin);
+  tn__buf bytes = encode_sample(&plugin);
   cr_assert_eq(memcmp(bytes.s + 9, "\xac\x02\2p", 4), 0);
   tn__buf_deinit(&bytes);
 }
 
-Test(codec, gives_back_every_form_of_member) {
+Test(codec, decodes_every_form_of_member) {
   sample s;
   tn__arena arena;
   const tn_plugin *p = NULL;
   sample_init(&s);
-  tn__buf bytes = encoded(&s.plugin);
+  tn__buf bytes = encode_sample(&s.plugin);
   tn__arena_init(&arena, tn__env_default());
   cr_assert_eq(tn__tables_decode(&arena, bytes.s, bytes.n, &p), TN_OK);
   const tn_op *op = p->operators[0];
@@ -112,7 +113,7 @@ Test(codec, gives_back_every_form_of_member) {
 Test(codec, refuses_every_truncation) {
   sample s;
   sample_init(&s);
-  tn__buf bytes = encoded(&s.plugin);
+  tn__buf bytes = encode_sample(&s.plugin);
   for (size_t n = 0; n < bytes.n; ++n) {
     const tn_plugin *p = NULL;
     tn__arena arena;
@@ -130,18 +131,18 @@ Test(codec, refuses_every_truncation) {
 }
 
 /* Equal tables give equal bytes, so other bytes are other tables or none. */
-Test(codec, refuses_a_flipped_bit_or_reads_it_as_exactly_what_it_says) {
+Test(codec, refuses_a_flipped_bit_or_decodes_it_exactly) {
   sample s;
   sample_init(&s);
-  tn__buf bytes = encoded(&s.plugin);
+  tn__buf bytes = encode_sample(&s.plugin);
   for (size_t bit = 0; bit < 8 * bytes.n; ++bit) {
     const tn_plugin *p = NULL;
     tn__arena arena;
     bytes.s[bit / 8] ^= (char)(1 << bit % 8);
     tn__arena_init(&arena, tn__env_default());
     if (!tn__tables_decode(&arena, bytes.s, bytes.n, &p)) {
-      tn__buf again = encoded(p);
-      /* A newer writer's bytes may hold more than this library knows. */
+      tn__buf again = encode_sample(p);
+      /* A newer writer's bytes may contain more than this library knows. */
       if (p->abi_minor <= TN_ABI_MINOR)
         cr_assert(again.n == bytes.n && !memcmp(again.s, bytes.s, bytes.n),
                   "bit %zu", bit);
@@ -160,15 +161,15 @@ Test(codec, refuses_a_flipped_bit_or_reads_it_as_exactly_what_it_says) {
   tn__buf_deinit(&bytes);
 }
 
-Test(codec, takes_little_memory_for_a_list_that_claims_to_be_long) {
-  /* As the smallest plugin, but with 2^32-1 operators. */
+Test(codec, uses_little_memory_for_a_list_with_a_wrong_length) {
+  /* Like the smallest plugin, but with 2^32-1 operators. */
   static const char hostile[] =
       "\1\22\0\0\0"
       "\0\2\2\0\1"
       "\2p\0\0\0"
       "\xff\xff\xff\xff\xf\0\0\0";
   meter m = {.limit = SIZE_MAX};
-  const tn__env env = metered(&m);
+  const tn__env env = metered_env(&m);
   const tn_plugin *p = NULL;
   tn__arena arena;
   tn__arena_init(&arena, &env);
@@ -191,12 +192,13 @@ Test(codec, refuses_another_encoding) {
   tn__arena_deinit(&arena);
 }
 
-/* Body of the smallest plugin with one byte more than this library knows. */
-Test(codec, skips_what_only_a_newer_minor_may_have_written) {
+/* The body of the smallest plugin with one byte more than this library
+ * knows. */
+Test(codec, skips_members_of_a_newer_minor) {
   static const char same[] = "\1\17\0\0\0\0\2\2\0\1\2p\0\0\0\0\0\0\0\7";
   static const char newer[] = "\1\17\0\0\0\0\3\2\0\1\2p\0\0\0\0\0\0\0\7";
   const tn_plugin *p = NULL;
-  tn_plugin plugin = tiny();
+  tn_plugin plugin = tiny_plugin();
   tn__arena arena;
   tn__arena_init(&arena, tn__env_default());
   cr_assert_eq(tn__tables_decode(&arena, same, sizeof same - 1, &p), TN_PLUGIN);
@@ -209,14 +211,14 @@ Test(codec, skips_what_only_a_newer_minor_may_have_written) {
   tn__arena_deinit(&arena);
 }
 
-/* The smallest plugin of an older writer, whose tn_plugin had no targets. */
-Test(codec, takes_what_an_older_minor_did_not_know_for_zero) {
+/* The smallest plugin of an older writer with a tn_plugin without targets. */
+Test(codec, reads_members_unknown_to_an_older_minor_as_zero) {
   static const char older[] = "\1\14\0\0\0\0\0\0\0\1\2p\0\0\0\0\0";
   static const char same[] = "\1\14\0\0\0\0\2\0\0\1\2p\0\0\0\0\0";
   static const tn_target target = {.struct_size = sizeof target, .op = "a.b@1"};
   static const tn_target *const targets[] = {&target};
   const tn_plugin *p = NULL;
-  tn_plugin plugin = tiny();
+  tn_plugin plugin = tiny_plugin();
   tn__arena arena;
   tn__arena_init(&arena, tn__env_default());
   cr_assert_eq(tn__tables_decode(&arena, same, sizeof same - 1, &p), TN_PLUGIN);
@@ -241,10 +243,10 @@ Test(codec, survives_every_failing_allocation) {
   sample s;
   tn_code rc = TN_OUT_OF_MEMORY;
   sample_init(&s);
-  tn__buf bytes = encoded(&s.plugin);
+  tn__buf bytes = encode_sample(&s.plugin);
   for (size_t limit = 0; rc == TN_OUT_OF_MEMORY; ++limit) {
     meter m = {.limit = limit};
-    const tn__env env = metered(&m);
+    const tn__env env = metered_env(&m);
     const tn_plugin *p = NULL;
     tn__arena arena;
     cr_assert_lt(limit, 1000);
@@ -258,14 +260,14 @@ Test(codec, survives_every_failing_allocation) {
   tn__buf_deinit(&bytes);
 }
 
-/* ----------------------------------------------------------------- compare */
+/* ------------------------------------------------------------------ compare */
 
-Test(compare, finds_equal_tables_equal_and_takes_no_memory) {
+Test(compare, finds_equal_tables_equal_and_allocates_nothing) {
   sample s;
   meter m = {.limit = 0};
-  const tn__env env = metered(&m);
+  const tn__env env = metered_env(&m);
   sample_init(&s);
-  tn__buf bytes = encoded(&s.plugin);
+  tn__buf bytes = encode_sample(&s.plugin);
   cr_assert_eq(tn__tables_compare(&env, &s.plugin, bytes.s, bytes.n), TN_OK);
   tn__buf_deinit(&bytes);
 }
@@ -275,7 +277,7 @@ Test(compare, finds_equal_tables_equal_and_takes_no_memory) {
   do {                                                                      \
     sample s;                                                               \
     sample_init(&s);                                                        \
-    tn__buf bytes = encoded(&s.plugin);                                     \
+    tn__buf bytes = encode_sample(&s.plugin);                               \
     change;                                                                 \
     cr_assert_eq(                                                           \
         tn__tables_compare(tn__env_default(), &s.plugin, bytes.s, bytes.n), \
@@ -308,13 +310,13 @@ Test(compare, names_the_first_difference_with_both_values) {
   DIFFERS(s.op.n_nodes = 4,
           "operators[0].nodes.length is 5 in the note, 4 in the descriptor");
   DIFFERS(s.operators[0] = NULL,
-          "operators[0] stands in the note, but is NULL in the descriptor");
+          "operators[0] is in the note, but is NULL in the descriptor");
 }
 
 /* --------------------------------------------------------------------- json */
 
 Test(json, writes_the_smallest_plugin) {
-  const tn_plugin plugin = tiny();
+  const tn_plugin plugin = tiny_plugin();
   tn__buf out;
   tn__buf_init(&out, tn__env_default());
   tn__plugin_json(&plugin, &out);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Messages: their order, their carets, one per cause, and their three forms.
+ * test_diag.c: messages: their order, their carets, one per cause, and their
+ * three forms.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -9,15 +10,15 @@
 
 static tnm_diags *diags;
 
-static void setup(void) {
+static void set_up(void) {
   diags = tnm_diags_create(tn__env_default());
 }
 
-static void teardown(void) {
+static void tear_down(void) {
   tnm_diags_release(diags);
 }
 
-TestSuite(diag, .init = setup, .fini = teardown);
+TestSuite(diag, .init = set_up, .fini = tear_down);
 
 static void expect_as(int format, bool color, const char *expected) {
   char *text = NULL;
@@ -29,30 +30,30 @@ static void expect_as(int format, bool color, const char *expected) {
   free(text);
 }
 
-static void expect(const char *expected) {
+static void expect_text(const char *expected) {
   expect_as(TNM_HUMAN, false, expected);
 }
 
-static size_t report(uint32_t line, uint32_t column, uint32_t length,
-                     const char *text) {
+static size_t report_at(uint32_t line, uint32_t column, uint32_t length,
+                        const char *text) {
   tnm_diag_spec spec = {"E0012", {line, column, length, 0}, "here"};
-  return tnm_diag(diags, &spec, "%s", text);
+  return tnm_diag_add(diags, &spec, "%s", text);
 }
 
 Test(diag, nothing_is_printed_when_nothing_is_wrong) {
-  tnm_diags_file(diags, "a.yaml", "opgen: 1\n", 9);
-  expect("");
+  tnm_diags_add_file(diags, "a.yaml", "opgen: 1\n", 9);
+  expect_text("");
   expect_as(TNM_JSON, false, "[]\n");
 }
 
-Test(diag, the_sample_of_the_manual_comes_out_to_the_character) {
+Test(diag, the_sample_of_the_manual_is_printed_exactly) {
   const char *text = "opgen: 1\n  out: a*data^2 + b*dat + c\n";
-  tnm_diags_file(diags, "quadratic.yaml", text, strlen(text));
+  tnm_diags_add_file(diags, "quadratic.yaml", text, strlen(text));
   tnm_diag_spec spec = {"E0031", {2, 21, 3, 0}, "unknown name"};
-  size_t id = tnm_diag(diags, &spec, "`%s` is not an input", "dat");
-  tnm_diag_note(diags, id, "in scope here: %s", "data, a, b, c");
-  tnm_diag_help(diags, id, "did you mean `data`?");
-  expect(
+  size_t id = tnm_diag_add(diags, &spec, "`%s` is not an input", "dat");
+  tnm_diag_add_note(diags, id, "in scope here: %s", "data, a, b, c");
+  tnm_diag_add_help(diags, id, "did you mean `data`?");
+  expect_text(
       "quadratic.yaml:2:21: error[E0031]: `dat` is not an input\n"
       "  2 |   out: a*data^2 + b*dat + c\n"
       "    |                     ^^^ unknown name\n"
@@ -62,13 +63,13 @@ Test(diag, the_sample_of_the_manual_comes_out_to_the_character) {
 }
 
 Test(diag, messages_come_in_order_of_file_line_and_column) {
-  tnm_diags_file(diags, "a.yaml", "one\ntwo\n", 8);
-  tnm_diags_file(diags, "b.yaml", "", 0);
+  tnm_diags_add_file(diags, "a.yaml", "one\ntwo\n", 8);
+  tnm_diags_add_file(diags, "b.yaml", "", 0);
   tnm_diag_spec other = {"W0061", {1, 1, 1, 1}, NULL};
-  tnm_diag(diags, &other, "in another file");
-  report(2, 1, 3, "third");
-  report(1, 2, 1, "second");
-  report(1, 1, 1, "first");
+  tnm_diag_add(diags, &other, "in another file");
+  report_at(2, 1, 3, "third");
+  report_at(1, 2, 1, "second");
+  report_at(1, 1, 1, "first");
   expect_as(TNM_SHORT, false,
             "a.yaml:1:1: error[E0012]: first\n"
             "a.yaml:1:2: error[E0012]: second\n"
@@ -79,11 +80,11 @@ Test(diag, messages_come_in_order_of_file_line_and_column) {
 }
 
 Test(diag, the_same_message_at_the_same_place_comes_once) {
-  tnm_diags_file(diags, "a.yaml", "one\n", 4);
-  report(1, 1, 3, "again");
-  size_t id = report(1, 1, 3, "again");
-  tnm_diag_help(diags, id, "is dropped with it");
-  report(1, 1, 3, "another");
+  tnm_diags_add_file(diags, "a.yaml", "one\n", 4);
+  report_at(1, 1, 3, "again");
+  size_t id = report_at(1, 1, 3, "again");
+  tnm_diag_add_help(diags, id, "is dropped with it");
+  report_at(1, 1, 3, "another");
   cr_assert_eq(tnm_diags_errors(diags), 2);
   expect_as(TNM_SHORT, false,
             "a.yaml:1:1: error[E0012]: again\n"
@@ -92,19 +93,19 @@ Test(diag, the_same_message_at_the_same_place_comes_once) {
 }
 
 Test(diag, the_same_file_is_one) {
-  const uint32_t a = tnm_diags_file(diags, "a.yaml", "one\n", 4);
-  cr_assert_eq(tnm_diags_file(diags, "a.yaml", "one\n", 4), a);
-  cr_assert_neq(tnm_diags_file(diags, "a.yaml", "two\n", 4), a);
-  cr_assert_neq(tnm_diags_file(diags, "b.yaml", "one\n", 4), a);
+  const uint32_t a = tnm_diags_add_file(diags, "a.yaml", "one\n", 4);
+  cr_assert_eq(tnm_diags_add_file(diags, "a.yaml", "one\n", 4), a);
+  cr_assert_neq(tnm_diags_add_file(diags, "a.yaml", "two\n", 4), a);
+  cr_assert_neq(tnm_diags_add_file(diags, "b.yaml", "one\n", 4), a);
 }
 
-Test(diag, carets_stand_by_display_width) {
+Test(diag, carets_are_placed_by_display_width) {
   /* Two wide characters, then an e with a combining accent: 2+2+1+0. */
   const char *text = "\xe6\x95\xb0\xe6\x8d\xaei\xcc\x81x\n";
-  tnm_diags_file(diags, "a.yaml", text, strlen(text));
-  report(1, 5, 1, "the x");
-  report(1, 1, 2, "the wide ones");
-  expect(
+  tnm_diags_add_file(diags, "a.yaml", text, strlen(text));
+  report_at(1, 5, 1, "the x");
+  report_at(1, 1, 2, "the wide ones");
+  expect_text(
       "a.yaml:1:1: error[E0012]: the wide ones\n"
       "  1 | \xe6\x95\xb0\xe6\x8d\xaei\xcc\x81x\n"
       "    | ^^^^ here\n"
@@ -114,13 +115,13 @@ Test(diag, carets_stand_by_display_width) {
       "opgen: 2 errors in 1 manifest; `opgen explain E0012` says more\n");
 }
 
-Test(diag, a_second_place_stands_in_order_of_its_line) {
-  tnm_diags_file(diags, "a.yaml", "one\ntwo\nthree\n", 14);
-  size_t id = report(2, 1, 3, "between");
-  tnm_diag_also(diags, id, (tnm_pos){3, 1, 5, 0}, "after");
-  tnm_diag_also(diags, id, (tnm_pos){1, 1, 3, 0}, "before");
-  tnm_diag_also(diags, id, (tnm_pos){2, 3, 1, 0}, "same line");
-  expect(
+Test(diag, a_second_place_is_printed_in_order_of_its_line) {
+  tnm_diags_add_file(diags, "a.yaml", "one\ntwo\nthree\n", 14);
+  size_t id = report_at(2, 1, 3, "between");
+  tnm_diag_add_place(diags, id, (tnm_pos){3, 1, 5, 0}, "after");
+  tnm_diag_add_place(diags, id, (tnm_pos){1, 1, 3, 0}, "before");
+  tnm_diag_add_place(diags, id, (tnm_pos){2, 3, 1, 0}, "same line");
+  expect_text(
       "a.yaml:2:1: error[E0012]: between\n"
       "  1 | one\n"
       "    | --- before\n"
@@ -133,11 +134,11 @@ Test(diag, a_second_place_stands_in_order_of_its_line) {
 }
 
 Test(diag, a_place_in_another_file_names_it) {
-  tnm_diags_file(diags, "a.yaml", "one\n", 4);
-  tnm_diags_file(diags, "b.yaml", "two\n", 4);
-  size_t id = report(1, 1, 3, "twice");
-  tnm_diag_also(diags, id, (tnm_pos){1, 1, 3, 1}, "first");
-  expect(
+  tnm_diags_add_file(diags, "a.yaml", "one\n", 4);
+  tnm_diags_add_file(diags, "b.yaml", "two\n", 4);
+  size_t id = report_at(1, 1, 3, "twice");
+  tnm_diag_add_place(diags, id, (tnm_pos){1, 1, 3, 1}, "first");
+  expect_text(
       "a.yaml:1:1: error[E0012]: twice\n"
       "  1 | one\n"
       "    | ^^^ here\n"
@@ -151,9 +152,9 @@ Test(diag, a_line_of_a_mebibyte_is_shown_around_the_caret) {
   size_t n = 1 << 20;
   char *text = malloc(n);
   memset(text, 'x', n);
-  tnm_diags_file(diags, "a.yaml", text, n);
+  tnm_diags_add_file(diags, "a.yaml", text, n);
   free(text);
-  report(1, 500000, 3, "deep inside");
+  report_at(1, 500000, 3, "deep inside");
   char *printed = NULL;
   size_t length = 0;
   FILE *to = open_memstream(&printed, &length);
@@ -168,10 +169,10 @@ Test(diag, a_line_of_a_mebibyte_is_shown_around_the_caret) {
   free(printed);
 }
 
-Test(diag, bytes_that_a_terminal_would_obey_are_not_printed) {
-  tnm_diags_file(diags, "a.yaml", "a\033[2Jb\xff\n", 8);
-  report(1, 1, 1, "hidden");
-  expect(
+Test(diag, control_bytes_are_not_printed) {
+  tnm_diags_add_file(diags, "a.yaml", "a\033[2Jb\xff\n", 8);
+  report_at(1, 1, 1, "hidden");
+  expect_text(
       "a.yaml:1:1: error[E0012]: hidden\n"
       "  1 | a\xef\xbf\xbd[2Jb\xef\xbf\xbd\n"
       "    | ^ here\n"
@@ -179,10 +180,10 @@ Test(diag, bytes_that_a_terminal_would_obey_are_not_printed) {
 }
 
 Test(diag, json_is_one_array_with_every_part) {
-  tnm_diags_file(diags, "a.yaml", "\"x\"\n", 4);
-  size_t id = report(1, 2, 1, "say \"x\"");
-  tnm_diag_help(diags, id, "help");
-  tnm_diag_also(diags, id, (tnm_pos){1, 3, 1, 0}, "there");
+  tnm_diags_add_file(diags, "a.yaml", "\"x\"\n", 4);
+  size_t id = report_at(1, 2, 1, "say \"x\"");
+  tnm_diag_add_help(diags, id, "help");
+  tnm_diag_add_place(diags, id, (tnm_pos){1, 3, 1, 0}, "there");
   expect_as(TNM_JSON, false,
             "[{\"file\": \"a.yaml\", \"line\": 1, \"column\": 2, \"length\": 1,"
             " \"severity\": \"error\", \"code\": \"E0012\", \"message\": \"say "
@@ -192,8 +193,8 @@ Test(diag, json_is_one_array_with_every_part) {
 }
 
 Test(diag, ten_thousand_messages_are_counted_and_a_thousand_kept) {
-  tnm_diags_file(diags, "a.yaml", "one\n", 4);
-  for (uint32_t i = 1; i <= 10000; ++i) report(i, 1, 1, "one of many");
+  tnm_diags_add_file(diags, "a.yaml", "one\n", 4);
+  for (uint32_t i = 1; i <= 10000; ++i) report_at(i, 1, 1, "one of many");
   cr_assert_eq(tnm_diags_errors(diags), 10000);
   char *printed = NULL;
   size_t length = 0;

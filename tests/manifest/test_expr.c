@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Scalar expressions: trees, precedence, and messages with their positions.
+ * test_expr.c: scalar expressions: trees, precedence, and messages with their
+ * positions.
  */
 #include <criterion/criterion.h>
 
@@ -24,35 +25,35 @@ static tn__arena arena;
 static tnm_diags *diags;
 static char printed[1 << 15];
 
-static void setup(void) {
+static void set_up(void) {
   tn__arena_init(&arena, tn__env_default());
   diags = tnm_diags_create(tn__env_default());
 }
 
-static void teardown(void) {
+static void tear_down(void) {
   tnm_diags_release(diags);
   tn__arena_deinit(&arena);
 }
 
-TestSuite(expr, .init = setup, .fini = teardown);
+TestSuite(expr, .init = set_up, .fini = tear_down);
 
-/* Parses `text` as it would stand at line 18, column 8 of a manifest. */
+/* Parses `text` as if it were at line 18, column 8 of a manifest. */
 static const tnm_expr *parse_in(const char *text, bool gradient) {
   char file[8192];
   int n = snprintf(file, sizeof file, "%.*s  out: %s\n", 17,
                    "\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n", text);
-  uint32_t index = tnm_diags_file(diags, "quadratic.yaml", file, (size_t)n);
+  uint32_t index = tnm_diags_add_file(diags, "quadratic.yaml", file, (size_t)n);
   tnm_source source = {&arena, diags, text, {18, 8, 1, index}};
   tnm_scope scope = {inputs, 2, outputs, 1, params, 4, gradient};
   return tnm_expr_parse(&source, &scope);
 }
 
-static const tnm_expr *parse(const char *text) {
+static const tnm_expr *parse_text(const char *text) {
   return parse_in(text, false);
 }
 
-/* What is printed about the mistakes so far. */
-static const char *messages(void) {
+/* The printed messages about the mistakes so far. */
+static const char *print_messages(void) {
   FILE *to = fmemopen(printed, sizeof printed, "w");
   tnm_diags_print(diags, to, TNM_HUMAN, false);
   (void)fclose(to);
@@ -87,17 +88,17 @@ static void write_tree(const tnm_expr *e, tn__buf *buf) {
 static void expect_tree(const char *text, const char *tree) {
   const tnm_expr *e = parse_in(text, true);
   tn__buf buf;
-  cr_assert(e != NULL, "%s:\n%s", text, messages());
+  cr_assert(e != NULL, "%s:\n%s", text, print_messages());
   tn__buf_init(&buf, tn__env_default());
   write_tree(e, &buf);
   cr_expect_str_eq(buf.s, tree, "%s is %s, not %s", text, buf.s, tree);
   tn__buf_deinit(&buf);
 }
 
-/* That `text` is refused, and that what is printed begins with `expected`. */
+/* Expects that `text` is refused with messages that begin with `expected`. */
 static void expect_error(const char *text, const char *expected) {
-  cr_assert(parse(text) == NULL, "%s was accepted", text);
-  const char *all = messages();
+  cr_assert(parse_text(text) == NULL, "%s was accepted", text);
+  const char *all = print_messages();
   cr_expect(strncmp(all, expected, strlen(expected)) == 0,
             "expected:\n%s\nfound:\n%s", expected, all);
 }
@@ -135,7 +136,7 @@ Test(expr, calls_and_gradients_are_operands) {
 
 Test(expr, names_become_indices) {
   const tnm_expr *e = parse_in("lhs + out + grad.out + n", true);
-  cr_assert(e != NULL, "%s", messages());
+  cr_assert(e != NULL, "%s", print_messages());
   cr_expect_eq(e->args[1]->kind, TNM_PARAM);
   cr_expect_eq(e->args[1]->index, 1);
   cr_expect_eq(e->args[0]->args[1]->kind, TNM_GRAD);
@@ -146,18 +147,18 @@ Test(expr, names_become_indices) {
 }
 
 Test(expr, numbers_keep_value_and_text) {
-  const tnm_expr *e = parse("2.50e1");
-  cr_assert(e != NULL, "%s", messages());
+  const tnm_expr *e = parse_text("2.50e1");
+  cr_assert(e != NULL, "%s", print_messages());
   cr_expect_eq(e->number, 25.0);
   cr_expect_str_eq(e->text, "2.50e1");
-  e = parse(".5");
-  cr_assert(e != NULL, "%s", messages());
+  e = parse_text(".5");
+  cr_assert(e != NULL, "%s", print_messages());
   cr_expect_eq(e->number, 0.5);
 }
 
-Test(expr, positions_span_what_they_name) {
-  const tnm_expr *e = parse("a*data^2 + max(n, 3)");
-  cr_assert(e != NULL, "%s", messages());
+Test(expr, positions_span_their_names) {
+  const tnm_expr *e = parse_text("a*data^2 + max(n, 3)");
+  cr_assert(e != NULL, "%s", print_messages());
   cr_expect_eq(e->pos.line, 18);
   cr_expect_eq(e->pos.column, 8);
   cr_expect_eq(e->pos.length, 20);
@@ -167,7 +168,7 @@ Test(expr, positions_span_what_they_name) {
 
 /* ----------------------------------------------------------------- messages */
 
-Test(expr, an_unknown_name_is_shown_with_what_is_known) {
+Test(expr, an_unknown_name_is_shown_with_the_known_ones) {
   expect_error(
       "a*data^2 + n*dat + 3",
       "quadratic.yaml:18:21: error[E0031]: `dat` is not an input, parameter or "
@@ -179,7 +180,7 @@ Test(expr, an_unknown_name_is_shown_with_what_is_known) {
 }
 
 Test(expr, every_unknown_name_is_reported) {
-  cr_assert(parse("aa + bb*cc") == NULL);
+  cr_assert(parse_text("aa + bb*cc") == NULL);
   cr_expect_eq(tnm_diags_errors(diags), 3);
 }
 
@@ -198,8 +199,8 @@ Test(expr, a_character_of_many_bytes_counts_as_one_column) {
 }
 
 Test(expr, an_open_parenthesis_is_shown_where_it_opens) {
-  cr_assert(parse("2*(a + n") == NULL);
-  const char *all = messages();
+  cr_assert(parse_text("2*(a + n") == NULL);
+  const char *all = print_messages();
   cr_expect(strstr(all, "18:16: error[E0030]: `(` is not closed") != NULL, "%s",
             all);
   cr_expect(strstr(all, "opened here") != NULL, "%s", all);
@@ -246,15 +247,15 @@ static const mistake mistakes[] = {
     {"a + grad.out",
      "quadratic.yaml:18:12: error[E0039]: `grad.out` in a "
      "forward"},
-    {"data.x", "quadratic.yaml:18:8: error[E0039]: only `grad` stands before"},
+    {"data.x", "quadratic.yaml:18:8: error[E0039]: only `grad` may precede"},
     {"a + out", "quadratic.yaml:18:12: error[E0031]: `out` is not an input"},
     {"exp + 1", "quadratic.yaml:18:8: error[E0031]: `exp` is not an input"},
 };
 
 Test(expr, each_mistake_is_one_message_at_its_place) {
   for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; ++i) {
-    teardown();
-    setup();
+    tear_down();
+    set_up();
     expect_error(mistakes[i].text, mistakes[i].begins);
     cr_expect_eq(tnm_diags_errors(diags), 1, "%s", mistakes[i].text);
   }
@@ -262,7 +263,7 @@ Test(expr, each_mistake_is_one_message_at_its_place) {
 
 /* ------------------------------------------------------------------- limits */
 
-static void repeat(char *to, size_t n, const char *piece) {
+static void repeat_text(char *to, size_t n, const char *piece) {
   *to = '\0';
   for (size_t i = 0; i < n; ++i) {
     strcpy(to, piece);
@@ -272,30 +273,30 @@ static void repeat(char *to, size_t n, const char *piece) {
 
 Test(expr, nesting_is_limited) {
   char text[2048];
-  repeat(text, 63, "(");
+  repeat_text(text, 63, "(");
   strcat(text, "a");
-  repeat(text + strlen(text), 63, ")");
-  cr_expect(parse(text) != NULL, "%s", messages());
-  repeat(text, 100, "-");
+  repeat_text(text + strlen(text), 63, ")");
+  cr_expect(parse_text(text) != NULL, "%s", print_messages());
+  repeat_text(text, 100, "-");
   strcat(text, "a");
-  cr_expect(parse(text) == NULL);
-  cr_expect(strstr(messages(), "E0037") != NULL, "%s", printed);
+  cr_expect(parse_text(text) == NULL);
+  cr_expect(strstr(print_messages(), "E0037") != NULL, "%s", printed);
 }
 
 Test(expr, length_is_limited) {
   static char text[8192];
-  repeat(text, 2047, "a+");
+  repeat_text(text, 2047, "a+");
   strcat(text, "a");
-  cr_expect(parse(text) != NULL, "%s", messages());
-  repeat(text, 2048, "a+");
+  cr_expect(parse_text(text) != NULL, "%s", print_messages());
+  repeat_text(text, 2048, "a+");
   strcat(text, "a");
-  cr_expect(parse(text) == NULL);
-  cr_expect(strstr(messages(), "E0037") != NULL, "%s", printed);
+  cr_expect(parse_text(text) == NULL);
+  cr_expect(strstr(print_messages(), "E0037") != NULL, "%s", printed);
 }
 
 /* ------------------------------------------------------------------- memory */
 
-/* An allocator that has nothing to give after `left` allocations. */
+/* An allocator that fails after `left` allocations. */
 static size_t left;
 
 static void *scarce_alloc(void *ctx, size_t bytes, size_t align) {

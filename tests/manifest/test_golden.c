@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The bad manifests of tests/opgen/err, read in this process: what `opgen
- * check` prints about them, and that every code has one. Those that opgen finds
- * by running the operator (E007x), in built plugins (E008x) and by its lints
- * (W01xx) are tested there.
+ * test_golden.c: reads the bad manifests of tests/opgen/err in this process:
+ * the messages of `opgen check`, and a bad manifest for every code. tests/opgen
+ * tests the codes that opgen finds by running the operator (E007x), in built
+ * plugins (E008x) and by its lints (W01xx).
  */
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -33,7 +33,7 @@ static bool needs_runtime(const char *text) {
          strncmp(text, FOLDER, strlen(FOLDER)) != 0;
 }
 
-/* Cases that only a command line can state. */
+/* Cases that need arguments of a command line. */
 static bool needs_arguments(const char *folder) {
   char path[512];
   snprintf(path, sizeof path, "%s/args", folder);
@@ -63,7 +63,7 @@ static size_t each_case(void (*body)(const char *folder, const char *expected,
   return n;
 }
 
-static void compare(const char *folder, const char *expected, void *arg) {
+static void compare_case(const char *folder, const char *expected, void *arg) {
   (void)arg;
   if (needs_runtime(expected) || needs_arguments(folder)) return;
   tnm_plugin *plugin;
@@ -76,8 +76,8 @@ static void compare(const char *folder, const char *expected, void *arg) {
   free(came);
 }
 
-Test(golden, every_bad_manifest_says_what_is_expected) {
-  cr_assert_gt(each_case(compare, NULL), 150);
+Test(golden, every_bad_manifest_has_the_expected_messages) {
+  cr_assert_gt(each_case(compare_case, NULL), 150);
 }
 
 static void find_code(const char *folder, const char *expected, void *arg) {
@@ -110,6 +110,6 @@ static void find_unlisted(const char *folder, const char *expected, void *arg) {
   }
 }
 
-Test(golden, every_code_that_comes_is_explained) {
+Test(golden, every_reported_code_is_explained) {
   cr_assert_gt(each_case(find_unlisted, NULL), 150);
 }

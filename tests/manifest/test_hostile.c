@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Every required key missing in turn, every key with every wrong kind of value
- * in turn, by the schema's own table; and documents made to take time or
- * memory. Each is refused with a message that has its place.
+ * test_hostile.c: by the schema's own table, drops every required key in turn
+ * and sets every key to every wrong kind of value in turn. Also documents that
+ * would need much time or memory. Each is refused with a message that has its
+ * position.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@ TestSuite(hostile, .timeout = 60);
 /* A good mapping of one kind, and the document around it. */
 typedef struct place {
   const tnm_schema *schema;
-  bool in_plugin; /* it stands in plugin.yaml */
+  bool in_plugin; /* the mapping is in plugin.yaml */
   const char *before;
   const char *after;
   const char *good[8][2]; /* keys and values, the required ones among them */
@@ -176,7 +177,7 @@ enum { N_PLACES = sizeof places / sizeof *places };
 
 /* ------------------------------------------------------------------ reading */
 
-/* What is printed about the plugin with this text at the place. */
+/* The messages about a plugin with this text at the place. */
 static char *read_text(bool in_plugin, const char *text) {
   const memory_file files[] = {
       {"plugin.yaml", in_plugin ? text : PLUGIN},
@@ -191,10 +192,10 @@ static char *read_text(bool in_plugin, const char *text) {
   return came;
 }
 
-/* The mapping, without the key `skip`, and with `value` for the key `key`;
- * `*at` becomes where that value begins. */
-static char *render(const place *p, const char *skip, const char *key,
-                    const char *value, size_t *at) {
+/* Writes the mapping, without the key `skip`, and with `value` for the key
+ * `key`; `*at` gets the offset of that value. */
+static char *render_mapping(const place *p, const char *skip, const char *key,
+                            const char *value, size_t *at) {
   char *text = NULL, *comma = "";
   size_t size = 0;
   bool there = key == NULL;
@@ -219,7 +220,7 @@ static char *render(const place *p, const char *skip, const char *key,
   return text;
 }
 
-/* A target that is not given is all that is wrong with kernels_for. */
+/* The only mistake of kernels_for is a target that is not passed. */
 static bool is_good(const place *p, const char *came) {
   return came[0] == '\0' || (p->schema == &tnm_schema_kernels_for &&
                              strstr(came, "error[E0060]") != NULL &&
@@ -233,7 +234,7 @@ Test(hostile, every_kind_of_mapping_has_a_good_example) {
     cr_expect_lt(k, N_PLACES, "%s", tnm_schemas[i]->what);
   }
   for (size_t k = 0; k < N_PLACES; ++k) {
-    char *text = render(&places[k], NULL, NULL, NULL, NULL);
+    char *text = render_mapping(&places[k], NULL, NULL, NULL, NULL);
     char *came = read_text(places[k].in_plugin, text);
     cr_expect(is_good(&places[k], came), "%s\n%s", text, came);
     free(text), free(came);
@@ -242,9 +243,9 @@ Test(hostile, every_kind_of_mapping_has_a_good_example) {
 
 /* ---------------------------------------------------------------- positions */
 
-/* "op.yaml:7:12: " of a place in a text. */
-static void where(const place *p, const char *text, size_t at, char *out,
-                  size_t size) {
+/* Writes "op.yaml:7:12: " of an offset in a text. */
+static void write_position(const place *p, const char *text, size_t at,
+                           char *out, size_t size) {
   size_t line = 1, column = 1;
   for (size_t i = 0; i < at; ++i) {
     column = text[i] == '\n' ? 1 : column + 1;
@@ -254,12 +255,12 @@ static void where(const place *p, const char *text, size_t at, char *out,
            line, column);
 }
 
-static void drop(const place *p, const char *key) {
+static void drop_key(const place *p, const char *key) {
   char want[128];
-  char *text = render(p, key, NULL, NULL, NULL);
+  char *text = render_mapping(p, key, NULL, NULL, NULL);
   char *came = read_text(p->in_plugin, text);
   snprintf(want, sizeof want, "`%s`", key);
-  /* Without what says its kind, a document is none. */
+  /* a mapping without the key of its kind is no document */
   const bool kind = strstr(came, ":1:1: error[E0017]") != NULL &&
                     strstr("op family kernels_for", key) != NULL;
   cr_expect(
@@ -273,15 +274,15 @@ Test(hostile, each_required_key_is_missed) {
   for (size_t i = 0; i < N_PLACES; ++i) {
     for (const tnm_key *k = places[i].schema->keys; k->name != NULL; ++k) {
       if (!k->required) continue;
-      drop(&places[i], k->name);
+      drop_key(&places[i], k->name);
       ++n;
     }
   }
   cr_expect_gt(n, 35);
 }
 
-/* A value of another form than the key takes is reported where it stands. */
-static size_t confuse(const place *p, const tnm_key *key) {
+/* Expects a message at the position of a value of a wrong form. */
+static size_t confuse_key(const place *p, const tnm_key *key) {
   static const struct {
     int form;
     const char *value;
@@ -292,9 +293,9 @@ static size_t confuse(const place *p, const tnm_key *key) {
     size_t at = 0;
     char start[64], line[256];
     if ((key->forms & values[i].form) != 0) continue;
-    char *text = render(p, NULL, key->name, values[i].value, &at);
+    char *text = render_mapping(p, NULL, key->name, values[i].value, &at);
     char *came = read_text(p->in_plugin, text);
-    where(p, text, at, start, sizeof start);
+    write_position(p, text, at, start, sizeof start);
     snprintf(line, sizeof line, "%serror[E0013]: `%s` must be ", start,
              key->name);
     cr_expect_not_null(strstr(came, line), "no `%s`:\n%s%s", line, text, came);
@@ -308,11 +309,11 @@ Test(hostile, each_key_refuses_values_of_another_form) {
   size_t n = 0;
   for (size_t i = 0; i < N_PLACES; ++i)
     for (const tnm_key *k = places[i].schema->keys; k->name != NULL; ++k)
-      n += confuse(&places[i], k);
+      n += confuse_key(&places[i], k);
   cr_expect_gt(n, 200);
 }
 
-/* What a single value holds may be anything; it is taken, or refused with a
+/* A single value may contain anything: it is accepted, or refused with a
  * message. */
 Test(hostile, each_key_survives_strange_values) {
   static const char *const values[] = {"word",
@@ -346,7 +347,7 @@ Test(hostile, each_key_survives_strange_values) {
     for (const tnm_key *k = places[i].schema->keys; k->name != NULL; ++k) {
       for (size_t v = 0; v < sizeof values / sizeof *values; ++v) {
         size_t at = 0;
-        char *text = render(&places[i], NULL, k->name, values[v], &at);
+        char *text = render_mapping(&places[i], NULL, k->name, values[v], &at);
         free(read_text(places[i].in_plugin, text));
         free(text);
       }
@@ -358,8 +359,8 @@ Test(hostile, each_key_survives_strange_values) {
 /* ------------------------------------------------------------------- bounds */
 
 /* `n` times `part` between two texts. */
-static char *repeat(const char *before, const char *part, size_t n,
-                    const char *after) {
+static char *repeat_text(const char *before, const char *part, size_t n,
+                         const char *after) {
   char *text = NULL;
   size_t size = 0;
   FILE *to = open_memstream(&text, &size);
@@ -373,7 +374,7 @@ static char *repeat(const char *before, const char *part, size_t n,
 #define REST INPUT OUTPUT FORWARD NONE
 
 /* Documents that are refused, with the beginning of the first message. */
-Test(hostile, what_is_large_is_refused_in_bounded_memory) {
+Test(hostile, large_documents_are_refused_in_bounded_memory) {
   static const struct {
     const char *before, *part;
     size_t n;
@@ -407,7 +408,7 @@ Test(hostile, what_is_large_is_refused_in_bounded_memory) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     char *text =
-        repeat(cases[i].before, cases[i].part, cases[i].n, cases[i].after);
+        repeat_text(cases[i].before, cases[i].part, cases[i].n, cases[i].after);
     char *came = read_text(false, text);
     cr_expect(strstr(came, ".yaml:") != NULL && strlen(came) < 1 << 17 &&
                   strstr(came, cases[i].says) != NULL,

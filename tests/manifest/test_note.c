@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_note.c: built files as opgen reads them, which a stranger may have
- * written: tables that do not make sense are refused, and what makes sense may
- * be larger than any manifest.
+ * test_note.c: reads built files, which may come from a stranger. Inconsistent
+ * tables are refused; consistent ones may be larger than any manifest.
  */
 #include <criterion/criterion.h>
 #include <elf.h>
@@ -15,32 +14,32 @@
 
 static char folder[] = "/tmp/tenon-note-XXXXXX";
 
-static void begin(void) {
+static void make_folder(void) {
   cr_assert_not_null(mkdtemp(folder));
 }
 
-/* Good until the next one. */
-static const char *place(const char *name) {
+/* Valid until the next call. */
+static const char *path_of(const char *name) {
   static char path[sizeof folder + 32];
   (void)snprintf(path, sizeof path, "%s/%s", folder, name);
   return path;
 }
 
-static void end(void) {
+static void remove_folder(void) {
   static const char *const names[] = {"built.so", "plugin.yaml", "conv.yaml"};
   for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
-    (void)unlink(place(names[i]));
+    (void)unlink(path_of(names[i]));
   (void)rmdir(folder);
 }
 
-TestSuite(note, .init = begin, .fini = end, .timeout = 60);
+TestSuite(note, .init = make_folder, .fini = remove_folder, .timeout = 60);
 
-static void put(FILE *file, const void *bytes, size_t n) {
+static void put_bytes(FILE *file, const void *bytes, size_t n) {
   cr_assert_eq(fwrite(bytes, 1, n, file), n);
 }
 
-/* A file that has nothing but a note. */
-static void build(const tn_plugin *plugin) {
+/* Writes a file that contains only a note. */
+static void write_built(const tn_plugin *plugin) {
   static const char name[8] = TN_NOTE_NAME;
   tn__buf tables;
   tn__buf_init(&tables, tn__env_default());
@@ -60,33 +59,33 @@ static void build(const tn_plugin *plugin) {
       .p_type = PT_NOTE,
       .p_offset = sizeof elf + sizeof segment,
       .p_filesz = sizeof head + sizeof name + sizeof note + tables.n};
-  FILE *file = fopen(place("built.so"), "wb");
+  FILE *file = fopen(path_of("built.so"), "wb");
   cr_assert_not_null(file);
-  put(file, &elf, sizeof elf), put(file, &segment, sizeof segment);
-  put(file, &head, sizeof head), put(file, name, sizeof name);
-  put(file, &note, sizeof note), put(file, tables.s, tables.n);
-  put(file, "\0\0\0", 4);
+  put_bytes(file, &elf, sizeof elf), put_bytes(file, &segment, sizeof segment);
+  put_bytes(file, &head, sizeof head), put_bytes(file, name, sizeof name);
+  put_bytes(file, &note, sizeof note), put_bytes(file, tables.s, tables.n);
+  put_bytes(file, "\0\0\0", 4);
   cr_assert_eq(fclose(file), 0);
   tn__buf_deinit(&tables);
 }
 
 static void write_text(const char *name, const char *text) {
-  FILE *file = fopen(place(name), "w");
+  FILE *file = fopen(path_of(name), "w");
   cr_assert_not_null(file);
-  put(file, text, strlen(text));
+  put_bytes(file, text, strlen(text));
   cr_assert_eq(fclose(file), 0);
 }
 
-/* What is wrong with kernels for an operator of that file. */
-static void expect(const tn_plugin *with, const char *example,
-                   const char *wanted) {
+/* Expects a message about kernels for an operator of that file. */
+static void expect_message(const tn_plugin *with, const char *example,
+                           const char *wanted) {
   char built[sizeof folder + 32];
   const char *list[] = {built};
   const tnm_read_options options = {.with = list, .n_with = 1};
   char text[512], *said = NULL;
   size_t n = 0;
-  build(with);
-  (void)snprintf(built, sizeof built, "%s", place("built.so"));
+  write_built(with);
+  (void)snprintf(built, sizeof built, "%s", path_of("built.so"));
   write_text("plugin.yaml",
              "opgen: 1\nplugin: fast\nrelease: 1\nsummary: Kernels\n"
              "license: Apache-2.0\noperators: [conv.yaml]\n");
@@ -109,15 +108,15 @@ static void expect(const tn_plugin *with, const char *example,
   tnm_diags_release(diags);
 }
 
-Test(note, tables_that_make_no_sense_are_refused) {
+Test(note, inconsistent_tables_are_refused) {
   sample s;
   sample_init(&s);
   s.out.flags |= TN_ARG_VIEW;
   s.out.inplace = 900000;
-  expect(&s.plugin, "data: [[1]]", "inplace is 900000");
+  expect_message(&s.plugin, "data: [[1]]", "inplace is 900000");
 }
 
-Test(note, operands_beyond_counting_are_told_from_others) {
+Test(note, huge_numbers_of_operands_are_distinguished) {
   enum { N = 1000 };
   static const tn_arg *inputs[N];
   static tn_arg args[N];
@@ -133,10 +132,10 @@ Test(note, operands_beyond_counting_are_told_from_others) {
   s.op.inputs = inputs;
   s.op.n_inputs = N;
   s.op.gradient = NULL;
-  expect(&s.plugin, "dat: [[1]]", "`dat` is no operand of `conv`");
+  expect_message(&s.plugin, "dat: [[1]]", "`dat` is no operand of `conv`");
 }
 
-Test(note, parameters_beyond_counting_are_told_from_others) {
+Test(note, huge_numbers_of_parameters_are_distinguished) {
   enum { N = 1000 };
   static const tn_field *params[N];
   static tn_field fields[N];
@@ -158,6 +157,6 @@ Test(note, parameters_beyond_counting_are_told_from_others) {
   s.op.params = params;
   s.op.n_params = N;
   s.op.params_size = 48 + 8 * (N - 4);
-  expect(&s.plugin, "params: {kernl: [1]}",
-         "`kernl` is no parameter of `conv`");
+  expect_message(&s.plugin, "params: {kernl: [1]}",
+                 "`kernl` is no parameter of `conv`");
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Patterns and conditions over shapes: nodes, terms, and messages.
+ * test_shape.c: patterns and conditions over shapes: nodes, terms, and
+ * messages.
  */
 #include <criterion/criterion.h>
 
@@ -22,20 +23,20 @@ static tnm_diags *diags;
 static tnm_program program;
 static char printed[8192];
 
-static void setup(void) {
+static void set_up(void) {
   const tnm_scope scope = {inputs, 3, outputs, 1, params, 5, false};
   tn__arena_init(&arena, tn__env_default());
   diags = tnm_diags_create(tn__env_default());
   tnm_program_init(&program, &arena, diags, &scope);
 }
 
-static void teardown(void) {
+static void tear_down(void) {
   tnm_program_deinit(&program);
   tnm_diags_release(diags);
   tn__arena_deinit(&arena);
 }
 
-TestSuite(shape, .init = setup, .fini = teardown);
+TestSuite(shape, .init = set_up, .fini = tear_down);
 
 Test(shape, an_empty_pattern_is_a_single_number) {
   tn_arg arg = {0};
@@ -47,14 +48,14 @@ Test(shape, an_empty_pattern_is_a_single_number) {
 
 /* ------------------------------------------------------------------ helpers */
 
-static const char *messages(void) {
+static const char *print_messages(void) {
   FILE *to = fmemopen(printed, sizeof printed, "w");
   tnm_diags_print(diags, to, TNM_HUMAN, false);
   (void)fclose(to);
   return printed;
 }
 
-/* Items that stand side by side on line 4 of a file. */
+/* Items next to each other on line 4 of a file. */
 typedef struct pattern {
   const char *items[4];
 } pattern;
@@ -70,13 +71,13 @@ static bool add_pattern(const pattern *p, tn_arg *arg) {
     strcat(line, p->items[n]);
   }
   strcat(line, "]\n");
-  uint32_t file = tnm_diags_file(diags, "shape.yaml", line, strlen(line));
+  uint32_t file = tnm_diags_add_file(diags, "shape.yaml", line, strlen(line));
   for (size_t i = 0; i < n; ++i) items[i].pos.file = file;
   return tnm_program_pattern(&program, items, n, arg);
 }
 
 static bool add_condition(const char *text, uint32_t *node) {
-  uint32_t file = tnm_diags_file(diags, "shape.yaml", text, strlen(text));
+  uint32_t file = tnm_diags_add_file(diags, "shape.yaml", text, strlen(text));
   tnm_item item = {text, {1, 1, 1, file}};
   return tnm_program_condition(&program, &item, node);
 }
@@ -157,7 +158,7 @@ static void expect_node(int32_t node, const char *tree) {
 
 static void expect_condition(const char *text, const char *tree) {
   uint32_t node = 0;
-  cr_assert(add_condition(text, &node), "%s:\n%s", text, messages());
+  cr_assert(add_condition(text, &node), "%s:\n%s", text, print_messages());
   expect_node((int32_t)node, tree);
 }
 
@@ -171,7 +172,7 @@ Test(shape, a_convolution_reads_as_in_its_manifest) {
   cr_assert(add_pattern(&(pattern){{"N", "num_filter",
                                     "((S + 2*pad - kernel)/2 + 1)..."}},
                         &out),
-            "%s", messages());
+            "%s", print_messages());
   cr_expect_eq(data.n_terms, 3);
   cr_expect_eq(data.terms[1].spread, 0);
   cr_expect_eq(data.terms[2].spread, 1);
@@ -187,7 +188,7 @@ Test(shape, a_convolution_reads_as_in_its_manifest) {
 Test(shape, a_pack_is_known_from_anywhere_in_the_pattern) {
   tn_arg arg = {0};
   cr_assert(add_pattern(&(pattern){{"(S + 1)...", "S..."}}, &arg), "%s",
-            messages());
+            print_messages());
   expect_node(arg.terms[0].node, "(+ S... 1)");
 }
 
@@ -203,7 +204,7 @@ Test(shape, operands_of_a_node_come_before_it) {
       cr_expect(nodes[i].a < (int32_t)i && nodes[i].b < (int32_t)i);
 }
 
-Test(shape, names_are_handed_to_the_operator) {
+Test(shape, names_are_passed_to_the_operator) {
   tn_arg arg = {0};
   tn_op op = {0};
   cr_assert(add_pattern(&(pattern){{"N", "S...", "OC"}}, &arg));
@@ -264,10 +265,10 @@ Test(shape, each_mistake_is_one_message_at_its_place) {
        ++i) {
     const mistake *m = &pattern_mistakes[i];
     tn_arg arg = {0};
-    teardown();
-    setup();
+    tear_down();
+    set_up();
     cr_expect_not(add_pattern(&m->items, &arg));
-    const char *all = messages();
+    const char *all = print_messages();
     cr_expect(strncmp(all, m->begins, strlen(m->begins)) == 0,
               "expected %s\nfound:\n%s", m->begins, all);
     cr_expect_eq(tnm_diags_errors(diags), 1, "%s", all);
@@ -278,16 +279,16 @@ Test(shape, a_name_is_a_dimension_or_a_pack) {
   tn_arg arg = {0};
   cr_assert(add_pattern(&(pattern){{"N", "S"}}, &arg));
   cr_expect_not(add_pattern(&(pattern){{"N", "S..."}}, &arg));
-  cr_expect(
-      strstr(messages(), "shape.yaml:4:5: error[E0042]: `S` already") != NULL,
-      "%s", printed);
+  cr_expect(strstr(print_messages(),
+                   "shape.yaml:4:5: error[E0042]: `S` is a single") != NULL,
+            "%s", printed);
 }
 
 Test(shape, names_of_a_broken_pattern_are_known_later) {
   tn_arg arg = {0};
   uint32_t node = 0;
   cr_expect_not(add_pattern(&(pattern){{"N", "C*"}}, &arg));
-  cr_expect(add_condition("C > N", &node), "%s", messages());
+  cr_expect(add_condition("C > N", &node), "%s", print_messages());
 }
 
 Test(shape, a_condition_knows_the_dimensions_of_patterns_only) {
@@ -295,7 +296,7 @@ Test(shape, a_condition_knows_the_dimensions_of_patterns_only) {
   uint32_t node = 0;
   cr_assert(add_pattern(&(pattern){{"N", "OUT", "S..."}}, &arg));
   cr_expect_not(add_condition("OUTS == 2", &node));
-  const char *all = messages();
+  const char *all = print_messages();
   cr_expect(strstr(all,
                    "shape.yaml:1:1: error[E0031]: no `shape:` introduces "
                    "dimension `OUTS`") != NULL,
@@ -305,24 +306,26 @@ Test(shape, a_condition_knows_the_dimensions_of_patterns_only) {
   cr_expect(strstr(all, "did you mean `OUT`?") != NULL, "%s", all);
 }
 
-/* The host asks of each element; see tests/plugins/test_convolution.c. */
+/* The host checks each element; see tests/plugins/test_convolution.c. */
 Test(shape, a_condition_may_compare_lists_but_is_none) {
   uint32_t node = 0;
-  cr_expect(add_condition("kernel > 1", &node), "%s", messages());
+  cr_expect(add_condition("kernel > 1", &node), "%s", print_messages());
   cr_expect_not(add_condition("kernel", &node));
-  cr_expect(strstr(messages(), "1:1: error[E0046]: `kernel` is a list") != NULL,
-            "%s", printed);
+  cr_expect(
+      strstr(print_messages(), "1:1: error[E0046]: `kernel` is a list") != NULL,
+      "%s", printed);
 }
 
 Test(shape, a_pattern_has_no_more_items_than_a_tensor_dimensions) {
   tnm_item items[TN_MAX_NDIM + 1];
   tn_arg arg = {0};
-  tnm_diags_file(diags, "shape.yaml", "1", 1);
+  tnm_diags_add_file(diags, "shape.yaml", "1", 1);
   for (size_t i = 0; i <= TN_MAX_NDIM; ++i)
     items[i] = (tnm_item){"1", {1, (uint32_t)i + 1, 1, 0}};
   cr_expect(tnm_program_pattern(&program, items, TN_MAX_NDIM, &arg));
   cr_expect_not(tnm_program_pattern(&program, items, TN_MAX_NDIM + 1, &arg));
-  cr_expect(strstr(messages(), "1:17: error[E0047]") != NULL, "%s", printed);
+  cr_expect(strstr(print_messages(), "1:17: error[E0047]") != NULL, "%s",
+            printed);
 }
 
 /* ------------------------------------------------------------------- memory */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * From bytes to values: what is refused, where, and within which bounds.
+ * test_tree.c: bytes to values: the refused texts, the positions and the
+ * limits.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -11,31 +12,31 @@
 static tn__arena arena;
 static tnm_diags *diags;
 
-static void setup(void) {
+static void set_up(void) {
   tn__arena_init(&arena, tn__env_default());
   diags = tnm_diags_create(tn__env_default());
 }
 
-static void teardown(void) {
+static void tear_down(void) {
   tnm_diags_release(diags);
   tn__arena_deinit(&arena);
 }
 
-TestSuite(tree, .init = setup, .fini = teardown);
+TestSuite(tree, .init = set_up, .fini = tear_down);
 
 static tnm_tree *read_n(const char *text, size_t n) {
   tnm_tree *documents = NULL;
-  uint32_t file = tnm_diags_file(diags, "a.yaml", text, n);
+  uint32_t file = tnm_diags_add_file(diags, "a.yaml", text, n);
   if (tnm_text_check(diags, file, text, n))
     tnm_tree_read(&arena, diags, file, &documents);
   return documents;
 }
 
-static tnm_tree *read(const char *text) {
+static tnm_tree *read_text(const char *text) {
   return read_n(text, strlen(text));
 }
 
-/* The first line of what is printed. */
+/* Expects the first line of the printed messages. */
 static void expect_first(const char *expected) {
   char *text = NULL;
   size_t n = 0;
@@ -56,7 +57,7 @@ static void expect_pos(tnm_pos pos, uint32_t line, uint32_t column,
 
 Test(tree, prose_in_a_flow_mapping_may_have_commas) {
   tnm_tree *t =
-      read("{name: x, doc: Any shape, any strides, even 0, since: 1}\n");
+      read_text("{name: x, doc: Any shape, any strides, even 0, since: 1}\n");
   cr_assert_eq(tnm_diags_errors(diags), 0);
   cr_assert_eq(t->n, 3);
   const tnm_tree *doc = tnm_tree_get(t, "doc");
@@ -66,16 +67,16 @@ Test(tree, prose_in_a_flow_mapping_may_have_commas) {
 }
 
 Test(tree, a_key_without_value_elsewhere_is_a_key) {
-  tnm_tree *t = read("{name: x, fast}\n");
+  tnm_tree *t = read_text("{name: x, fast}\n");
   cr_expect_str_eq(tnm_tree_get(t, "name")->text, "x");
   cr_expect_str_eq(tnm_tree_get(t, "fast")->text, "");
-  t = read("{doc: text, fast: }\n");
+  t = read_text("{doc: text, fast: }\n");
   cr_expect_str_eq(tnm_tree_get(t, "doc")->text, "text");
 }
 
-Test(tree, values_and_keys_know_where_they_stand) {
+Test(tree, values_and_keys_have_positions) {
   /*                 123456789012345678901234567890 */
-  tnm_tree *t = read(
+  tnm_tree *t = read_text(
       "op: quadratic\n"
       "shape: [N, \"C/2\", S...]\n"
       "doc: |\n  text\n");
@@ -95,13 +96,13 @@ Test(tree, values_and_keys_know_where_they_stand) {
 }
 
 Test(tree, columns_count_characters_and_not_bytes) {
-  tnm_tree *t = read("{\xc3\xa4: 1, b: 2}\n");
+  tnm_tree *t = read_text("{\xc3\xa4: 1, b: 2}\n");
   cr_assert_not_null(t);
   expect_pos(tnm_tree_get(t, "b")->key_pos, 1, 8, 1);
 }
 
 Test(tree, scalars_stay_text) {
-  tnm_tree *t = read("[off, 1.10, ~, 0x1F, 2001-01-01]\n");
+  tnm_tree *t = read_text("[off, 1.10, ~, 0x1F, 2001-01-01]\n");
   static const char *const expected[] = {"off", "1.10", "~", "0x1F",
                                          "2001-01-01"};
   size_t i = 0;
@@ -111,7 +112,7 @@ Test(tree, scalars_stay_text) {
 }
 
 Test(tree, documents_before_a_mistake_are_kept) {
-  tnm_tree *t = read("op: one\n---\nop: two\n---\nop: [\n");
+  tnm_tree *t = read_text("op: one\n---\nop: two\n---\nop: [\n");
   cr_assert_not_null(t);
   cr_assert_not_null(t->next);
   cr_assert_null(t->next->next);
@@ -149,7 +150,7 @@ Test(tree, half_a_million_levels_end_at_once) {
 Test(tree, block_nesting_is_bounded_too) {
   char text[40 * 45] = "";
   for (int i = 0; i < 40; ++i) sprintf(text + strlen(text), "%*sa:\n", i, "");
-  cr_assert_null(read(text));
+  cr_assert_null(read_text(text));
   expect_first("a.yaml:33:33: error[E0007]: more than 32 levels of nesting");
 }
 
@@ -188,7 +189,7 @@ Test(tree, keys_of_a_mapping_are_counted) {
 }
 
 Test(tree, a_bomb_of_aliases_is_refused_at_the_first) {
-  read("a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\n");
+  read_text("a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\n");
   expect_first("a.yaml:1:4: error[E0005]: manifests have no anchors");
 }
 
@@ -199,7 +200,7 @@ Test(tree, every_truncation_of_a_manifest_ends_without_harm) {
   for (size_t n = 0; n <= strlen(text); ++n) {
     tnm_diags *own = tnm_diags_create(tn__env_default());
     tnm_tree *documents = NULL;
-    uint32_t file = tnm_diags_file(own, "a.yaml", text, n);
+    uint32_t file = tnm_diags_add_file(own, "a.yaml", text, n);
     if (tnm_text_check(own, file, text, n) &&
         !tnm_tree_read(&arena, own, file, &documents))
       cr_expect_gt(tnm_diags_errors(own), 0, "after %zu bytes", n);
@@ -209,14 +210,15 @@ Test(tree, every_truncation_of_a_manifest_ends_without_harm) {
 
 Test(text, utf8_is_decoded_strictly) {
   uint32_t c;
-  cr_expect_eq(tnm_utf8("\xe2\x82\xac", 3, &c), 3);
+  cr_expect_eq(tnm_decode_utf8("\xe2\x82\xac", 3, &c), 3);
   cr_expect_eq(c, 0x20ac);
-  cr_expect_eq(tnm_utf8("\xf0\x9f\x98\x80", 4, &c), 4);
+  cr_expect_eq(tnm_decode_utf8("\xf0\x9f\x98\x80", 4, &c), 4);
   cr_expect_eq(c, 0x1f600);
-  cr_expect_eq(tnm_utf8("\xe2\x82", 2, &c), 0);         /* cut */
-  cr_expect_eq(tnm_utf8("\xc0\x80", 2, &c), 0);         /* overlong NUL */
-  cr_expect_eq(tnm_utf8("\xe0\x80\x80", 3, &c), 0);     /* overlong */
-  cr_expect_eq(tnm_utf8("\xed\xa0\x80", 3, &c), 0);     /* surrogate */
-  cr_expect_eq(tnm_utf8("\xf4\x90\x80\x80", 4, &c), 0); /* above U+10FFFF */
-  cr_expect_eq(tnm_utf8("\x80", 1, &c), 0);
+  cr_expect_eq(tnm_decode_utf8("\xe2\x82", 2, &c), 0);     /* cut */
+  cr_expect_eq(tnm_decode_utf8("\xc0\x80", 2, &c), 0);     /* overlong NUL */
+  cr_expect_eq(tnm_decode_utf8("\xe0\x80\x80", 3, &c), 0); /* overlong */
+  cr_expect_eq(tnm_decode_utf8("\xed\xa0\x80", 3, &c), 0); /* surrogate */
+  cr_expect_eq(tnm_decode_utf8("\xf4\x90\x80\x80", 4, &c),
+               0); /* above U+10FFFF */
+  cr_expect_eq(tnm_decode_utf8("\x80", 1, &c), 0);
 }

@@ -449,8 +449,8 @@ CASES = [
     Case("an enum value added last", [("two, three]", "two, three, four]")],
          [mix("ok", "value `four` of `mode` added last", "@four]")], "minor"),
     Case("an enum value added before others", [("[one, two", "[one, half, two")],
-         [mix("abi", "value `half` of `mode` added before others, whose "
-              "numbers change", "@half,")], "major"),
+         [mix("abi", "value `half` of `mode` added before others, which "
+              "changes their numbers", "@half,")], "major"),
     Case("an enum value removed", [("two, three]", "two]")],
          [mix("source", "value `three` of `mode` removed", "values: @[")],
          "major"),

@@ -314,7 +314,7 @@ def what_yaml_allows_and_nobody_writes_is_refused():
     for text in ("? op\n: x\n", "? a\n  b\n: x\n"):
         found, done = formatted(text)
         tap.equal((found, done.returncode), (text, 1))
-        assert "a key behind `?`" in done.stderr, done.stderr
+        assert "a key after `?`" in done.stderr, done.stderr
 
 
 def texts_keep_their_end():

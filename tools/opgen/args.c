@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * args.c: takes a command line apart.
+ * args.c: parses a command line.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ typedef struct option {
   const char *choices; /* values with `|` between, or NULL: any */
 } option;
 
-/* The bit of what commands without options take, too. */
+/* The bit of options that every command accepts, also one without options. */
 #define EVERY_COMMAND (1u << 31)
 
 static const option options[] = {
@@ -56,7 +56,7 @@ const char *opgen_option_choices(unsigned bit) {
   return o != NULL ? o->choices : NULL;
 }
 
-bool opgen_color(void) {
+bool opgen_has_color(void) {
   const char *term = getenv("TERM");
   return isatty(STDERR_FILENO) != 0 && getenv("NO_COLOR") == NULL &&
          (term == NULL || strcmp(term, "dumb") != 0);
@@ -74,7 +74,7 @@ int opgen_usage_error(const char *command, const char *format, ...) {
   return EXIT_USAGE;
 }
 
-static const option *find(const char *text, size_t n, unsigned takes) {
+static const option *find_option(const char *text, size_t n, unsigned takes) {
   for (size_t i = 0; i < N_OPTIONS; ++i) {
     const option *o = &options[i];
     if ((o->bit & (takes | EVERY_COMMAND)) != 0 && strlen(o->name) == n &&
@@ -84,8 +84,8 @@ static const option *find(const char *text, size_t n, unsigned takes) {
   return NULL;
 }
 
-static bool unknown(const opgen_args *args, const char *text, size_t n,
-                    unsigned takes) {
+static bool report_unknown(const opgen_args *args, const char *text, size_t n,
+                           unsigned takes) {
   const char *names[N_OPTIONS];
   size_t n_names = 0;
   char word[64];
@@ -127,7 +127,7 @@ static bool set_limit(opgen_args *args, const char *value) {
   return false;
 }
 
-/* The options of `opgen new`. */
+/* Sets the options of `opgen new`. */
 static bool set_new(opgen_args *args, const option *o, const char *value) {
   switch (o->bit) {
     case TAKES_KERNELS:
@@ -145,7 +145,7 @@ static bool set_new(opgen_args *args, const option *o, const char *value) {
   }
 }
 
-static bool set(opgen_args *args, const option *o, const char *value) {
+static bool set_option(opgen_args *args, const option *o, const char *value) {
   switch (o->bit) {
     case TAKES_KERNELS:
     case TAKES_FROM:
@@ -198,8 +198,9 @@ static bool set(opgen_args *args, const option *o, const char *value) {
   }
 }
 
-/* `-Wdoc` is `-W doc`; `-Werror` is an option of its own. */
-static bool take_lint(opgen_args *args, unsigned takes, const char *text) {
+/* Reads a lint option: `-Wdoc` is `-W doc`; `-Werror` is an option of its
+ * own. */
+static bool read_lint(opgen_args *args, unsigned takes, const char *text) {
   if ((takes & TAKES_LINTS) == 0 || strncmp(text, "-W", 2) != 0 ||
       text[2] == '\0' || strcmp(text, "-Werror") == 0)
     return false;
@@ -207,17 +208,18 @@ static bool take_lint(opgen_args *args, unsigned takes, const char *text) {
   return true;
 }
 
-/* The option at argv[*i], with its value behind `=` or in the next argument. */
-static bool take(opgen_args *args, unsigned takes, int argc, char **argv,
-                 int *i) {
+/* Reads the option at argv[*i], with its value after `=` or in the next
+ * argument. */
+static bool read_option(opgen_args *args, unsigned takes, int argc, char **argv,
+                        int *i) {
   const char *text = argv[*i];
   const size_t n = strcspn(text, "=");
-  if (take_lint(args, takes, text)) return true;
-  const option *o = find(text, n, takes);
-  if (o == NULL) return unknown(args, text, n, takes);
+  if (read_lint(args, takes, text)) return true;
+  const option *o = find_option(text, n, takes);
+  if (o == NULL) return report_unknown(args, text, n, takes);
   const char *value = text[n] == '=' ? text + n + 1 : NULL;
   if (o->has_value && value == NULL && *i + 1 < argc) value = argv[++*i];
-  if (o->has_value == (value != NULL)) return set(args, o, value);
+  if (o->has_value == (value != NULL)) return set_option(args, o, value);
   opgen_usage_error(args->command,
                     o->has_value ? "`%s` needs a value" : "`%s` takes no value",
                     o->name);
@@ -239,7 +241,7 @@ bool opgen_args_init(opgen_args *args, unsigned takes, int argc, char **argv) {
   for (int i = 0; i < argc; ++i) {
     if (argv[i][0] != '-' || argv[i][1] == '\0')
       args->files[args->n_files++] = argv[i];
-    else if (!take(args, takes, argc, argv, &i))
+    else if (!read_option(args, takes, argc, argv, &i))
       return false;
   }
   return true;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bindings.c: the values from which an operator's shape rule made a shape, for
- * people: "N=1, S=(3,3), kernel=(2,2)". The host says only what came out; the
- * dimensions are read off the inputs' patterns again.
+ * bindings.c: prints the values that an operator's shape rule used for a shape:
+ * "N=1, S=(3,3), kernel=(2,2)". The host reports only the result, so this file
+ * reads the dimensions from the inputs' patterns again.
  */
 #include <string.h>
 
 #include "examples.h"
 
-/* The position of a pattern's only spread term, n_terms if there is none, and
- * false if there are several. */
+/* Finds a pattern's only spread term; n_terms if there is none, and false if
+ * there are several. */
 static bool spread_at(const tn_arg *arg, uint32_t *at) {
   *at = arg->n_terms;
   for (uint32_t i = 0; i < arg->n_terms; ++i) {
@@ -19,10 +19,10 @@ static bool spread_at(const tn_arg *arg, uint32_t *at) {
   return true;
 }
 
-/* Whether term i of the pattern is exactly the variable of `want`; then the
- * part of the shape that it stands for. */
-static bool matches(const tn_op *op, const tn_arg *arg, uint32_t i,
-                    const tn_node *want) {
+/* Tests whether term i of the pattern is exactly the variable of `want`; then
+ * the part of the shape that it represents. */
+static bool is_variable_term(const tn_op *op, const tn_arg *arg, uint32_t i,
+                             const tn_node *want) {
   const tn_node *node = &op->nodes[arg->terms[i].node];
   return node->op == want->op && node->a == want->a;
 }
@@ -43,7 +43,7 @@ static bool print_slice(const tn_arg *arg, const tn_sig *sig, uint32_t i,
   return true;
 }
 
-/* A dimension or pack, from the first input that shows it. */
+/* Prints a dimension or pack, from the first input that contains it. */
 static bool print_variable(const shape_case *c, const tn_node *node,
                            tn__buf *out) {
   const tn_op *op = c->op;
@@ -51,7 +51,7 @@ static bool print_variable(const shape_case *c, const tn_node *node,
     const tn_arg *arg = op->inputs[i];
     if (c->io->in[i].ndim < 0 || arg->shape_kind != TN_SHAPE_PATTERN) continue;
     for (uint32_t k = 0; k < arg->n_terms; ++k)
-      if (matches(op, arg, k, node))
+      if (is_variable_term(op, arg, k, node))
         return print_slice(arg, &c->io->in[i], k, out);
   }
   return false;
@@ -77,31 +77,31 @@ static bool print_param(const shape_case *c, const tn_field *field,
   }
 }
 
-static bool is_given(const tnm_example *example, const char *name) {
+static bool has_param(const tnm_example *example, const char *name) {
   for (size_t i = 0; i < example->n_params; ++i)
     if (strcmp(example->params[i].key, name) == 0) return true;
   return false;
 }
 
-static void add(tn__buf *out, const char *name, const tn__buf *value) {
+static void add_binding(tn__buf *out, const char *name, const tn__buf *value) {
   tn__buf_add(out, "%s%s=%s", out->n > 0 ? ", " : "", name,
               value->s != NULL ? value->s : "");
 }
 
-/* Adds the variable or parameter of a node. Parameters that the example leaves
- * at their defaults are left out. */
+/* Adds the variable or parameter of a node. Parameters with their defaults are
+ * omitted. */
 static void add_leaf(const shape_case *c, const tn_node *node, tn__buf *out) {
   const tn_op *op = c->op;
   tn__buf value;
   tn__buf_init(&value, out->env);
   if (node->op == TN_NODE_DIM && print_variable(c, node, &value)) {
-    add(out, op->dims[node->a], &value);
+    add_binding(out, op->dims[node->a], &value);
   } else if (node->op == TN_NODE_PACK && print_variable(c, node, &value)) {
-    add(out, op->packs[node->a], &value);
+    add_binding(out, op->packs[node->a], &value);
   } else if (node->op == TN_NODE_PARAM) {
     const tn_field *field = op->params[node->a];
-    if (is_given(c->example, field->name) && print_param(c, field, &value))
-      add(out, field->name, &value);
+    if (has_param(c->example, field->name) && print_param(c, field, &value))
+      add_binding(out, field->name, &value);
   }
   out->failed |= value.failed;
   tn__buf_deinit(&value);
@@ -111,8 +111,8 @@ static bool is_leaf(const tn_node *node) {
   return node->op < TN_NODE_RANK;
 }
 
-/* Leaves of one term, from left to right, each once. `seen` has a mark for
- * every node of the operator. */
+/* Adds the leaves of one term, from left to right, each once. `seen` has a mark
+ * for every node of the operator. */
 static void add_term(const shape_case *c, int32_t index, bool *seen,
                      tn__buf *out) {
   const tn_node *node = &c->op->nodes[index];

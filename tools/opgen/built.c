@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * built.c: checks a built plugin as a host meets it: the note before anything
- * is mapped, the dynamic symbols, loading, and the examples of its manifests.
- * Code of the plugin runs in a child process only.
+ * built.c: checks a built plugin in the order of a host: the note before
+ * anything is mapped, the dynamic symbols, loading, and the examples of its
+ * manifests. Code of the plugin runs in a child process only.
  */
 #include "built.h"
 
@@ -15,7 +15,7 @@
 /* Largest plugin that is read. */
 #define MOST_BYTES ((size_t)256 << 20)
 
-/* One built plugin. Messages stand at its beginning: it has no lines. */
+/* One built plugin. Messages refer to its beginning: it has no lines. */
 typedef struct subject {
   const opgen_args *args;
   const char *path;
@@ -24,21 +24,20 @@ typedef struct subject {
   bool has_left; /* loading it leaves processes */
 } subject;
 
-bool built_is(const char *path) {
+bool is_built_plugin(const char *path) {
   const size_t n = strlen(path);
   return n > 3 && strcmp(path + n - 3, ".so") == 0;
 }
 
-#define REPORT(s, code, ...)                                             \
-  tnm_diag((s)->diags,                                                   \
-           &(tnm_diag_spec){                                             \
-               (code),                                                   \
-               {.line = 1, .column = 1, .length = 1, .file = (s)->file}, \
-               NULL},                                                    \
-           __VA_ARGS__)
+#define REPORT(s, code, ...)                                                 \
+  tnm_diag_add((s)->diags,                                                   \
+               &(tnm_diag_spec){                                             \
+                   (code),                                                   \
+                   {.line = 1, .column = 1, .length = 1, .file = (s)->file}, \
+                   NULL},                                                    \
+               __VA_ARGS__)
 
-/* ----------------------------------------------------------- dynamic symbols
- */
+/* ---------------------------------------------------------- dynamic symbols */
 
 /* A file in memory, and a part of it. */
 typedef struct image {
@@ -52,7 +51,7 @@ static bool copy_out(const image *file, uint64_t at, void *out, size_t bytes) {
   return true;
 }
 
-/* The name of a symbol; NULL if it lies outside. */
+/* The name of a symbol; NULL if it is outside of the file. */
 static const char *name_of(const image *file, const Elf64_Shdr *names,
                            uint32_t at) {
   if (names->sh_offset > file->n || names->sh_size > file->n - names->sh_offset)
@@ -86,13 +85,14 @@ static void check_symbols(const subject *s, const image *file,
       continue;
     const size_t id = REPORT(s, "E0081", "the plugin exports `%s`, too", name);
     if (ELF64_ST_BIND(symbol.st_info) == STB_GNU_UNIQUE)
-      tnm_diag_help(s->diags, id,
-                    "the process keeps a file with a unique symbol for ever; "
-                    "compile it with `-fno-gnu-unique`");
+      tnm_diag_add_help(
+          s->diags, id,
+          "the process keeps a file with a unique symbol for ever; "
+          "compile it with `-fno-gnu-unique`");
     else
-      tnm_diag_help(s->diags, id,
-                    "make it static, or link with the plugin.gen.map that "
-                    "opgen writes: `-Wl,--version-script=plugin.gen.map`");
+      tnm_diag_add_help(s->diags, id,
+                        "make it static, or link with the plugin.gen.map that "
+                        "opgen writes: `-Wl,--version-script=plugin.gen.map`");
   }
 }
 
@@ -111,19 +111,18 @@ static void check_exports(const subject *s, const image *file) {
   }
 }
 
-/* -------------------------------------------------------------------- loading
- */
+/* ------------------------------------------------------------------ loading */
 
-/* Both children find processes that the loading of the plugin leaves; they are
- * reported once. */
+/* Reports findings. Both children find processes that the loading of the plugin
+ * leaves; those are reported once. */
 static void report_findings(const subject *s, const trial_finding *finding) {
   for (; finding != NULL; finding = finding->next)
     if (!s->has_left || strcmp(finding->code, "E0208") != 0)
       REPORT(s, finding->code, "%s", finding->text);
 }
 
-/* True if the host loads it. `fine` is false if that could not be tried. */
-static bool loads(subject *s, bool *fine) {
+/* True if the host loads it. `fine` is false if the attempt failed. */
+static bool check_loading(subject *s, bool *fine) {
   const trial_files files = {.path = s->path, .seconds = s->args->seconds};
   trials t;
   *fine = trials_load(&t, &files);
@@ -140,8 +139,7 @@ static bool loads(subject *s, bool *fine) {
   return loaded;
 }
 
-/* ------------------------------------------------------------------- examples
- */
+/* ----------------------------------------------------------------- examples */
 
 static const tnm_plugin *manifests_of(const tn__vec *plugins,
                                       const char *name) {
@@ -152,13 +150,13 @@ static const tnm_plugin *manifests_of(const tn__vec *plugins,
   return NULL;
 }
 
-/* A stated value with fewer digits than the type has: 1e-3 is more than any
- * rounding to four digits. */
+/* Adds help for a stated value with fewer digits than the type has: 1e-3 is
+ * larger than any rounding to four digits. */
 static void help_digits(const subject *s, size_t id, double distance) {
   if (!(distance < 1e-3)) return;
-  tnm_diag_help(s->diags, id,
-                "write these digits, or add `tol: 1e%d` to the example",
-                (int)ceil(log10(distance)));
+  tnm_diag_add_help(s->diags, id,
+                    "write these digits, or add `tol: 1e%d` to the example",
+                    (int)ceil(log10(distance)));
 }
 
 static const char *title_operator(const tnm_operator *op) {
@@ -169,18 +167,18 @@ static void compare_example(const subject *s, const tnm_operator *op,
                             size_t index, const trial *t) {
   const tnm_example *example = &op->examples[index];
   if (t->error != NULL)
-    tnm_diag(s->diags, &(tnm_diag_spec){"E0082", example->pos, NULL},
-             "example `%s`: %s", example->name, t->error);
+    tnm_diag_add(s->diags, &(tnm_diag_spec){"E0082", example->pos, NULL},
+                 "example `%s`: %s", example->name, t->error);
   for (const trial_finding *f = t->findings; f != NULL; f = f->next)
-    tnm_diag(s->diags, &(tnm_diag_spec){f->code, example->pos, NULL},
-             "example `%s` of `%s`, %s", example->name, title_operator(op),
-             f->text);
+    tnm_diag_add(s->diags, &(tnm_diag_spec){f->code, example->pos, NULL},
+                 "example `%s` of `%s`, %s", example->name, title_operator(op),
+                 f->text);
   for (const trial_value *v = t->values; v != NULL; v = v->next) {
     if (trial_agrees(example, v)) continue;
     tn__buf text;
     tn__buf_init(&text, tn__env_default());
     trial_print(&text, v);
-    const size_t id = tnm_diag(
+    const size_t id = tnm_diag_add(
         s->diags, &(tnm_diag_spec){"E0083", example->pos, NULL},
         "example `%s`: `%s%s` comes out as %.200s", example->name,
         v->grad ? "grad." : "", v->name, text.s != NULL ? text.s : "?");
@@ -223,22 +221,23 @@ static bool is_companion(const tn_plugin *of, const char *name) {
   return strncmp(name, of->name, n) == 0 && strcmp(name + n, end) == 0;
 }
 
-/* The manifests of a plugin, `acme`, are those of its companion `acme_cuda`,
- * too. NULL: `name` is no companion; or its tables do not fit into memory, of
- * which the arena of `e` tells. */
+/* The plugin with the manifests. Those of `acme` are also those of its
+ * companion `acme_cuda`. NULL if `name` is no companion, or if its tables do
+ * not fit in memory, which the arena of `e` records. */
 static const tn_plugin *companion_of(emit *e, const tn__vec *plugins,
                                      const char *name) {
   for (size_t i = 0; i < plugins->n; ++i) {
     const tnm_plugin *plugin = plugins->v[i];
     if (!is_companion(plugin->plugin, name)) continue;
     e->plugin = plugin;
-    const tnm_plugin *companion = cuda_companion(e);
+    const tnm_plugin *companion = make_cuda_companion(e);
     return companion != NULL ? companion->plugin : NULL;
   }
   return NULL;
 }
 
-/* Manifests that are of no plugin given would be taken for checked. */
+/* Reports manifests of another plugin: otherwise an author would believe them
+ * checked. */
 static void report_stranger(const subject *s, const tn__vec *plugins,
                             const tn_plugin *tables) {
   tn__buf names;
@@ -250,10 +249,10 @@ static void report_stranger(const subject *s, const tn__vec *plugins,
       REPORT(s, "E0084", "this is the plugin `%s`, the manifests are of %s",
              tables->name, names.s != NULL ? names.s : "others");
   tn__buf_deinit(&names);
-  tnm_diag_help(s->diags, id,
-                "give the manifests of `%s`, or check it without any; what it "
-                "calls of other plugins stands behind `--with`",
-                tables->name);
+  tnm_diag_add_help(s->diags, id,
+                    "give the manifests of `%s`, or check it without any; pass "
+                    "the other plugins that it calls with `--with`",
+                    tables->name);
 }
 
 static void report_other(const subject *s, const tn_plugin *manifests,
@@ -263,12 +262,12 @@ static void report_other(const subject *s, const tn_plugin *manifests,
   built_compare(manifests, tables, &text);
   if (text.n > 0) {
     const size_t id = REPORT(s, "E0084", "%s", text.s);
-    tnm_diag_help(s->diags, id, "`opgen diff` shows what differs");
+    tnm_diag_add_help(s->diags, id, "`opgen diff` shows the differences");
   }
   tn__buf_deinit(&text);
 }
 
-static bool compare_tables(const subject *s, const built_given *given,
+static bool compare_tables(const subject *s, const built_manifests *given,
                            const tn_plugin *tables, tn__arena *arena) {
   const tnm_plugin *plugin = manifests_of(given->plugins, tables->name);
   emit e = {.env = tn__env_default(), .arena = arena};
@@ -288,7 +287,7 @@ static bool compare_tables(const subject *s, const built_given *given,
   return true;
 }
 
-static bool check_manifests(const subject *s, const built_given *given) {
+static bool check_manifests(const subject *s, const built_manifests *given) {
   tn__arena arena;
   const tn_plugin *tables = NULL;
   tn__arena_init(&arena, tn__env_default());
@@ -299,19 +298,19 @@ static bool check_manifests(const subject *s, const built_given *given) {
 }
 
 bool built_check(const opgen_args *args, const char *path,
-                 const built_given *given, tnm_diags *diags) {
+                 const built_manifests *given, tnm_diags *diags) {
   char *bytes = NULL;
   image file = {0};
   bool fine = true;
   subject s = {.args = args, .path = path, .diags = diags};
-  s.file = tnm_diags_file(diags, path, "", 0);
+  s.file = tnm_diags_add_file(diags, path, "", 0);
   if (tnm_read_file(tn__env_default(), path, MOST_BYTES, &bytes, &file.n) !=
       TN_OK) {
     REPORT(&s, "E0001", "cannot read `%s`: %s", path, tn_error_text());
     return true;
   }
   file.bytes = bytes;
-  if (loads(&s, &fine)) {
+  if (check_loading(&s, &fine)) {
     check_exports(&s, &file);
     fine = check_manifests(&s, given);
   }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cfile.c: initialisers, flags and function heads, laid out as clang-format
- * lays them out with the repository's settings. Strings and comments are in
- * ctext.c.
+ * cfile.c: writes initialisers, flags and function heads, in the format of
+ * clang-format with the repository's settings. ctext.c writes strings and
+ * comments.
  */
 #include "cfile.h"
 
@@ -56,7 +56,7 @@ size_t c_width(const char *text) {
   return n;
 }
 
-/* ------------------------------------------------------------ initialisers */
+/* ------------------------------------------------------------- initialisers */
 
 static void open_with(c_file *file, const char *type, const char *declarator,
                       const char *end) {
@@ -77,11 +77,11 @@ void c_open_list(c_file *file, const char *type, const char *declarator) {
   file->list = file->text.n;
 }
 
-/* clang-format sets five short items and more in columns, unless a comment
- * stands behind each. */
+/* clang-format puts five or more short items in columns, unless a comment
+ * follows each. */
 enum { LEAST_NUMBERED = 5 };
 
-/* Puts its number behind each of the items, which take one line each. */
+/* Adds its number after each of the items, which have one line each. */
 static void number_items(c_file *file) {
   const char *items = file->text.s + file->list;
   size_t n = 0, widest = 0;
@@ -182,7 +182,7 @@ void c_offsetof(c_file *file, const char *field, const char *type,
     c_add(file, "\n%*s%s),\n", (int)before, "", member);
 }
 
-/* ------------------------------------------------------------------- flags */
+/* -------------------------------------------------------------------- flags */
 
 static size_t bits_width(const c_bit *bits, uint64_t set) {
   size_t width = 0;
@@ -193,8 +193,8 @@ static size_t bits_width(const c_bit *bits, uint64_t set) {
   return width;
 }
 
-/* Fills lines with names; `column` is where the next name would stand,
- * `margin` where a further line begins. */
+/* Fills lines with names; `column` is the column of the next name, `margin` the
+ * one of further lines. */
 static void bits_fill(c_file *file, const c_bit *bits, uint64_t set,
                       const size_t columns[2]) {
   size_t column = columns[0];
@@ -247,9 +247,9 @@ void c_bits(c_file *file, const char *field, const c_bit *bits, uint64_t set) {
   bits_fill(file, bits, set, (size_t[]){column, column});
 }
 
-/* --------------------------------------------------------------- functions */
+/* ---------------------------------------------------------------- functions */
 
-/* Length of the first parameter, calls and all, with the comma behind it. */
+/* Length of the first parameter, with calls in it and the comma after it. */
 static size_t first_of(const char *parameters) {
   size_t n = 0;
   int depth = 0;
@@ -258,7 +258,8 @@ static size_t first_of(const char *parameters) {
   return n + (parameters[n] == ',' ? 1 : 0);
 }
 
-/* Whether every parameter fits between `column` and the end of the page. */
+/* Tests whether every parameter fits between `column` and the end of the
+ * page. */
 static bool all_fit(const c_function *f, size_t column) {
   for (const char *s = f->parameters; *s != '\0';) {
     const size_t n = first_of(s);
@@ -269,7 +270,7 @@ static bool all_fit(const c_function *f, size_t column) {
   return true;
 }
 
-/* Fills lines with parameters, the further ones from `margin` on. */
+/* Fills lines with parameters; further lines begin at `margin`. */
 static void fill_parameters(c_file *file, const c_function *f, size_t margin) {
   size_t column = margin;
   for (const char *s = f->parameters; *s != '\0';) {

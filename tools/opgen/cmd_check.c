@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_check.c: `opgen check`: every mistake of the given manifests and built
- * plugins in one run.
+ * cmd_check.c: `opgen check`: reports every mistake of the listed manifests and
+ * built plugins in one run.
  */
 #include <string.h>
 
@@ -13,10 +13,10 @@ typedef struct check {
   const opgen_args *args;
   lint_levels levels;
   tnm_diags *diags;
-  tn__vec plugins; /* tnm_plugin *: those without mistakes */
+  tn__vec plugins; /* tnm_plugin *, without mistakes */
 } check;
 
-/* False if the check itself could not be done. */
+/* False if the check itself failed. */
 static bool check_manifest(check *c, const char *path) {
   const tnm_read_options options = {
       .with = c->args->with, .n_with = c->args->n_with, .lone = true};
@@ -34,29 +34,29 @@ static bool check_manifest(check *c, const char *path) {
   return false;
 }
 
-/* Manifests come first: they hold the examples of the built plugins. */
+/* Manifests come first: they contain the examples of the built plugins. */
 static bool check_paths(check *c, const char *const *paths, size_t n) {
   bool fine = true;
   for (size_t i = 0; i < n && fine; ++i)
-    if (!built_is(paths[i])) fine = check_manifest(c, paths[i]);
-  /* What could be better is said when nothing is wrong any more. */
+    if (!is_built_plugin(paths[i])) fine = check_manifest(c, paths[i]);
+  /* lints run only when there are no mistakes */
   const bool lints = fine && tnm_diags_errors(c->diags) == 0;
   for (size_t i = 0; i < c->plugins.n && lints; ++i)
     lint_run(c->plugins.v[i], &c->levels, c->diags);
-  const built_given given = {&c->plugins, lints};
+  const built_manifests given = {&c->plugins, lints};
   for (size_t i = 0; i < n && fine; ++i)
-    if (built_is(paths[i]))
+    if (is_built_plugin(paths[i]))
       fine = built_check(c->args, paths[i], &given, c->diags);
   return fine;
 }
 
-static int run(check *c) {
+static int run_check(check *c) {
   static const char *const here[] = {"."};
   const opgen_args *args = c->args;
   const bool given = args->n_files > 0;
   bool fine =
       check_paths(c, given ? args->files : here, given ? args->n_files : 1);
-  tnm_diags_print(c->diags, stderr, args->format, opgen_color());
+  tnm_diags_print(c->diags, stderr, args->format, opgen_has_color());
   fine = fine && tnm_diags_errors(c->diags) == 0 &&
          !(args->werror && tnm_diags_warnings(c->diags) > 0);
   for (size_t i = 0; i < c->plugins.n; ++i) tnm_plugin_release(c->plugins.v[i]);
@@ -76,7 +76,7 @@ int cmd_check(const opgen_args *args) {
     fprintf(stderr, "opgen: out of memory\n");
     return EXIT_ERRORS;
   }
-  const int status = run(&c);
+  const int status = run_check(&c);
   tnm_diags_release(c.diags);
   return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_diff.c: `opgen diff`: the rows of a comparison, in the order of NEW, and
- * what they amount to.
+ * cmd_diff.c: `opgen diff`: prints the rows of a comparison, in the order of
+ * NEW, and their verdict.
  */
 #include <stdarg.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static char *format_text(diff *d, const char *format, va_list args) {
 
 static const char *place_text(const diff *d, const char *const *path) {
   if (path == NULL || d->written == NULL) return NULL;
-  const tnm_pos pos = tnm_place(d->written, path);
+  const tnm_pos pos = tnm_find_place(d->written, path);
   const size_t n = strlen(d->written->file) + 24;
   char *text = tn__arena_alloc(d->arena, n);
   if (text != NULL)
@@ -45,14 +45,13 @@ void diff_add(diff *d, int kind, const char *const *path, const char *format,
     d->arena->failed = true;
 }
 
-/* ------------------------------------------------------------------ printing
- */
+/* ----------------------------------------------------------------- printing */
 
-/* Rows with a place are in columns; texts of more than this are not waited
- * for. */
+/* Rows with a position are in columns; longer texts than this do not widen
+ * them. */
 enum { MAX_TEXT = 64 };
 
-static int longest(const diff *d, bool op) {
+static int longest_text(const diff *d, bool op) {
   size_t most = 0;
   for (size_t i = 0; i < d->rows.n; ++i) {
     const diff_row *row = d->rows.v[i];
@@ -62,8 +61,8 @@ static int longest(const diff *d, bool op) {
   return (int)most;
 }
 
-static void print(const diff *d) {
-  const int ops = longest(d, true), texts = longest(d, false);
+static void print_rows(const diff *d) {
+  const int ops = longest_text(d, true), texts = longest_text(d, false);
   for (size_t i = 0; i < d->rows.n; ++i) {
     const diff_row *row = d->rows.v[i];
     printf("%-*s  %-6s  ", ops, row->op, kinds[row->kind]);
@@ -74,9 +73,9 @@ static void print(const diff *d) {
   }
 }
 
-/* A change of interface is a new operator beside the old one, hence minor; what
- * is only more, and slips, too. */
-static int verdict(const diff *d) {
+/* A change of interface adds a new operator to the old one, so it is minor;
+ * additions and corrections are minor too. */
+static int print_verdict(const diff *d) {
   int worst = -1, status = EXIT_FINE;
   for (size_t i = 0; i < d->rows.n; ++i) {
     const int kind = ((const diff_row *)d->rows.v[i])->kind;
@@ -91,15 +90,15 @@ static int verdict(const diff *d) {
   return status;
 }
 
-static int compare(const diff_side *old, const diff_side *new) {
+static int compare_sides(const diff_side *old, const diff_side *new) {
   tn__arena arena;
   tn__arena_init(&arena, tn__env_default());
   diff d = {.arena = &arena, .old = old, .new = new};
   int status = EXIT_ERRORS;
   diff_operators(&d);
   if (!arena.failed) {
-    print(&d);
-    status = verdict(&d);
+    print_rows(&d);
+    status = print_verdict(&d);
   } else {
     fprintf(stderr, "opgen: out of memory\n");
   }
@@ -114,8 +113,8 @@ int cmd_diff(const opgen_args *args) {
   bool fine = diff_side_init(&old, args, args->files[0]);
   fine = diff_side_init(&new, args, args->files[1]) && fine;
   if (fine && old.manifests != NULL && new.manifests != NULL)
-    fine = diff_side_whole(&old) && diff_side_whole(&new);
-  if (fine) status = compare(&old, &new);
+    fine = diff_side_add_companion(&old) && diff_side_add_companion(&new);
+  if (fine) status = compare_sides(&old, &new);
   diff_side_deinit(&old);
   diff_side_deinit(&new);
   return status;

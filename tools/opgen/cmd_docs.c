@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_docs.c: `opgen docs`: the manual of a plugin, as one Markdown file or as
- * a site. Examples are computed by the built plugin, if there is one.
+ * cmd_docs.c: `opgen docs`: writes the manual of a plugin, as one Markdown file
+ * or as a site. The built plugin, if there is one, computes the examples.
  */
 #include <string.h>
 #include <sys/stat.h>
@@ -8,23 +8,22 @@
 
 #include "docs.h"
 
-/* ----------------------------------------------------------- the built plugin
- */
+/* --------------------------------------------------------- the built plugin */
 
 static const char *base_name(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash != NULL ? slash + 1 : path;
 }
 
-/* The folder of the manifests, as a length of `path`. */
+/* Length of the folder of the manifests in `path`. */
 static size_t folder_length(const char *path) {
   struct stat info;
   if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return strlen(path);
   return (size_t)(base_name(path) - path);
 }
 
-/* Where the built plugin is: as told, or beside the manifests. False if there
- * is none; then `out` is empty. */
+/* Finds the built plugin: in the option, or next to the manifests. False if
+ * there is none; then `out` is empty. */
 static bool find_built(const opgen_args *args, const tnm_plugin *plugin,
                        tn__buf *out) {
   if (args->plugin != NULL) {
@@ -39,8 +38,7 @@ static bool find_built(const opgen_args *args, const tnm_plugin *plugin,
   return !out->failed && access(out->s, R_OK) == 0;
 }
 
-/* ------------------------------------------------------------------- one file
- */
+/* ----------------------------------------------------------------- one file */
 
 static void write_contents(tn__buf *out, const docs *d, bool listed) {
   for (size_t i = 0; i < d->plugin->n_operators; ++i) {
@@ -52,8 +50,8 @@ static void write_contents(tn__buf *out, const docs *d, bool listed) {
   }
 }
 
-/* One line end at the end. */
-static void trim(tn__buf *out) {
+/* Leaves one line end at the end. */
+static void trim_end(tn__buf *out) {
   while (out->n > 1 && out->s[out->n - 2] == '\n') out->s[--out->n] = '\0';
 }
 
@@ -67,11 +65,11 @@ static void write_all(tn__buf *out, const docs *d) {
     tn__buf_add(out, "\n<a id=\"op-%s\"></a>\n\n",
                 d->plugin->operators[i].op->name);
     docs_page(out, d, i, 2);
-    trim(out);
+    trim_end(out);
   }
   if (plugin->n_operators > 0) tn__buf_add(out, "\n");
   docs_added_kernels(out, d);
-  trim(out);
+  trim_end(out);
 }
 
 static bool write_one(const docs *d, const char *path) {
@@ -85,17 +83,16 @@ static bool write_one(const docs *d, const char *path) {
   return fine;
 }
 
-/* -------------------------------------------------------------------- command
- */
+/* ------------------------------------------------------------------ command */
 
 static bool write_docs(const opgen_args *args, const docs *d) {
   if (args->site == NULL) return write_one(d, args->out_dir);
   return docs_site(d, args->site);
 }
 
-/* An example that the plugin computes otherwise than the manifest states must
- * not get into a manual. */
-static bool agrees(const docs *d) {
+/* A manual must not contain an example with another result than the manifest
+ * states. */
+static bool check_results(const docs *d) {
   bool fine = true;
   for (size_t i = 0; i < d->plugin->n_operators; ++i) {
     const tnm_operator *op = &d->plugin->operators[i];
@@ -104,8 +101,8 @@ static bool agrees(const docs *d) {
            v = v->next) {
         if (trial_agrees(&op->examples[k], v)) continue;
         fprintf(stderr,
-                "opgen: %s: example `%s` of `%s`: `%s%s` is not what %s "
-                "computes\n",
+                "opgen: %s: example `%s` of `%s`: `%s%s` differs from the "
+                "result of %s\n",
                 op->file, op->examples[k].name,
                 op->op != NULL ? op->op->name : op->target->op,
                 v->grad ? "grad." : "", v->name, d->built);
@@ -115,8 +112,8 @@ static bool agrees(const docs *d) {
   return fine;
 }
 
-/* Whether the file that the command line names is a plugin; one that was only
- * found may be anything, and the pages say that it did not compute. */
+/* A file on the command line must be a plugin. A file that was only found may
+ * be anything; then the pages say that nothing was computed. */
 static bool is_loaded(const opgen_args *args, const trials *t) {
   if (args->plugin == NULL || t->refused == NULL) return true;
   fprintf(stderr, "opgen: %s: nothing can be computed with it: %s\n",
@@ -133,7 +130,7 @@ static bool write_with(const opgen_args *args, const tnm_plugin *plugin,
                              .n_with = args->n_with,
                              .seconds = args->seconds};
   const bool fine = trials_init(&t, plugin, &files) && is_loaded(args, &t) &&
-                    agrees(&d) && write_docs(args, &d);
+                    check_results(&d) && write_docs(args, &d);
   trials_deinit(&t);
   return fine;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_explain.c: `opgen explain CODE`.
+ * cmd_explain.c: `opgen explain CODE`: prints the long text of a code.
  */
 #include <string.h>
 

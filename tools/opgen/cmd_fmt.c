@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_fmt.c: `opgen fmt`: manifests in canonical form. A formatter must never
- * change what a manifest means: before anything is written the trees of both
- * texts are compared, and, where the plugin can be read, the tables, byte for
- * byte.
+ * cmd_fmt.c: `opgen fmt`: writes manifests in canonical form. A formatter must
+ * never change the meaning of a manifest. Before anything is written, the trees
+ * of both texts are compared, and the tables byte for byte if the plugin can be
+ * read.
  */
 #include <string.h>
 
@@ -19,10 +19,10 @@ typedef struct job {
 
 /* ---------------------------------------------------------------- the proof */
 
-/* The tables of the plugin that the file belongs to, encoded; with `text` as
- * its content, if given. False if there are none: the manifest has mistakes, or
- * stands alone. */
-static bool encode(const job *j, const tnm_text *text, tn__buf *out) {
+/* Encodes the tables of the plugin that the file belongs to; `text`, if any,
+ * replaces its content. False without tables: the manifest has mistakes, or is
+ * alone. */
+static bool encode_tables(const job *j, const tnm_text *text, tn__buf *out) {
   const tnm_read_options options = {.lone = true};
   tnm_diags *diags = tnm_diags_create(tn__env_default());
   if (diags == NULL) return false;
@@ -44,8 +44,9 @@ static bool has_same_tables(const job *j) {
   tn__buf before, after;
   tn__buf_init(&before, tn__env_default());
   tn__buf_init(&after, tn__env_default());
-  const bool same = !encode(j, NULL, &before) ||
-                    (encode(j, &text, &after) && is_equal(&before, &after));
+  const bool same =
+      !encode_tables(j, NULL, &before) ||
+      (encode_tables(j, &text, &after) && is_equal(&before, &after));
   tn__buf_deinit(&before);
   tn__buf_deinit(&after);
   if (!same)
@@ -59,7 +60,7 @@ static bool has_same_tables(const job *j) {
 /* ----------------------------------------------------------------- one file */
 
 /* The exit status for one file whose canonical form is known. */
-static int finish(const job *j, bool only_check) {
+static int finish_file(const job *j, bool only_check) {
   if (j->out.n == j->n && memcmp(j->out.s, j->text, j->n) == 0)
     return EXIT_FINE;
   if (!has_same_tables(j)) return EXIT_ERRORS;
@@ -71,10 +72,10 @@ static int finish(const job *j, bool only_check) {
 }
 
 static int format_text(job *j, bool only_check) {
-  const uint32_t file = tnm_diags_file(j->diags, j->path, j->text, j->n);
+  const uint32_t file = tnm_diags_add_file(j->diags, j->path, j->text, j->n);
   const tn_code code =
       tnm_layout_text(tn__env_default(), j->diags, file, j->path, &j->out);
-  if (code == TN_OK) return finish(j, only_check);
+  if (code == TN_OK) return finish_file(j, only_check);
   if (code != TN_INVALID) fprintf(stderr, "opgen: %s\n", tn_error_text());
   return EXIT_ERRORS;
 }
@@ -103,7 +104,7 @@ int cmd_fmt(const opgen_args *args) {
   for (size_t i = 0; i < args->n_files; ++i)
     if (format_file(args->files[i], diags, args->only_check) != EXIT_FINE)
       status = EXIT_ERRORS;
-  tnm_diags_print(diags, stderr, args->format, opgen_color());
+  tnm_diags_print(diags, stderr, args->format, opgen_has_color());
   tnm_diags_release(diags);
   return status;
 }

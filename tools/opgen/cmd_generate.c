@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_generate.c: `opgen generate` and `opgen outputs`, the two commands that
- * build files call.
+ * cmd_generate.c: `opgen generate` and `opgen outputs`, the two commands for
+ * build files.
  */
 #include <string.h>
 #include <sys/stat.h>
@@ -26,7 +26,7 @@ static tnm_plugin *read_manifests(const opgen_args *args, const char *path,
     tnm_plugin_release(plugin);
     plugin = NULL;
   }
-  tnm_diags_print(diags, stderr, args->format, opgen_color());
+  tnm_diags_print(diags, stderr, args->format, opgen_has_color());
   if (plugin == NULL && tnm_diags_errors(diags) == 0)
     fprintf(stderr, "opgen: %s: %s\n", path, tn_error_text());
   tnm_diags_release(diags);
@@ -47,8 +47,8 @@ static bool is_file(const char *path, const struct stat *want) {
          have.st_ino == want->st_ino;
 }
 
-/* Operator files on the command line say nothing new: plugin.yaml lists them.
- * They are checked, so that a build file cannot name one that is not used. */
+/* plugin.yaml lists the operator files already. Those on the command line are
+ * checked against it, so that a build file cannot name an unused one. */
 static bool all_listed(const opgen_args *args, const tnm_plugin *plugin) {
   for (size_t i = 1; i < args->n_files; ++i) {
     struct stat want;
@@ -71,7 +71,7 @@ static bool all_listed(const opgen_args *args, const tnm_plugin *plugin) {
 
 static bool write_all(const opgen_args *args, const tnm_plugin *plugin) {
   opgen_files files;
-  const opgen_wanted wanted = {.cuda = args->cuda, .tests = args->tests};
+  const opgen_selection wanted = {.cuda = args->cuda, .tests = args->tests};
   bool fine = opgen_files_init(&files, plugin, &wanted) &&
               opgen_files_write(&files, args->out_dir);
   if (fine && args->depfile != NULL)
@@ -80,14 +80,14 @@ static bool write_all(const opgen_args *args, const tnm_plugin *plugin) {
   return fine;
 }
 
-const tnm_operator *opgen_bound(const tnm_plugin *plugin) {
+const tnm_operator *opgen_find_bound(const tnm_plugin *plugin) {
   for (size_t i = 0; i < plugin->n_operators; ++i)
     if (plugin->operators[i].binding != NULL) return &plugin->operators[i];
   return NULL;
 }
 
 bool opgen_is_compiled(const tnm_plugin *plugin) {
-  const tnm_operator *op = opgen_bound(plugin);
+  const tnm_operator *op = opgen_find_bound(plugin);
   if (op == NULL) return true;
   fprintf(stderr,
           "opgen: %s: operator `%s` is bound to a library, so there is nothing "
@@ -116,7 +116,7 @@ int cmd_outputs(const opgen_args *args) {
     tnm_plugin_release(plugin);
     return EXIT_ERRORS;
   }
-  const opgen_wanted wanted = {
+  const opgen_selection wanted = {
       .cuda = args->cuda, .tests = args->tests, .names_only = true};
   const bool fine = opgen_files_init(&files, plugin, &wanted);
   for (size_t i = 0; i < files.n && fine; ++i) puts(files.v[i].name);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_new.c: `opgen new`: a project that builds, or one more operator in one
- * that is there. Nothing that exists is written over, except for the list of
- * operators in plugin.yaml, and what was written is taken back if anything
- * fails.
+ * cmd_new.c: `opgen new`: creates a project that builds, or adds an operator to
+ * an existing one. Nothing is overwritten except for the list of operators in
+ * plugin.yaml. If a step fails, all changes are undone.
  */
 #include <errno.h>
 #include <limits.h>
@@ -15,10 +14,10 @@
 
 enum { MAX_MADE = 16, MAX_PATH = 4096, MAX_NAME = 64 };
 
-/* Something that was made, to be taken back. */
+/* A created or changed file, which can be undone. */
 typedef struct made {
   char path[MAX_PATH];
-  char *before; /* text of a file that was changed; NULL: it is new */
+  char *before; /* text of the file before its change; NULL: it is new */
   bool is_dir;
 } made;
 
@@ -32,26 +31,26 @@ typedef struct job {
   char target[2 * MAX_NAME + 32]; /* "nn.softmax@1", with --for */
   char owner[MAX_NAME + 1];
   new_owner found;
-  char installed[2][PATH_MAX]; /* where Tenon has manifests, and bindings */
-  const char *folders[2];      /* those of `installed` that can be said */
+  char installed[2][PATH_MAX]; /* folders of Tenon's manifests, and of its
+                                  bindings */
+  const char *folders[2];      /* the known ones of `installed` */
   bool has_cuda;
   made made[MAX_MADE];
   size_t n_made;
 } job;
 
-/* ---------------------------------------------------------------- mistakes */
+/* ----------------------------------------------------------------- mistakes */
 
 static bool failed_to(const char *what, const char *path) {
   fprintf(stderr, "opgen new: cannot %s %s: %s\n", what, path, strerror(errno));
   return false;
 }
 
-static void say_help(const char *text) {
+static void print_help_line(const char *text) {
   fprintf(stderr, "  = help: %s\n", text);
 }
 
-/* ----------------------------------------------------------- reading, writing
- */
+/* --------------------------------------------------------- reading, writing */
 
 char *new_read(const char *path, bool quiet) {
   struct stat about;
@@ -72,12 +71,12 @@ char *new_read(const char *path, bool quiet) {
   return text;
 }
 
-static bool exists(const char *path) {
+static bool file_exists(const char *path) {
   struct stat about;
   return lstat(path, &about) == 0;
 }
 
-/* A path that is too long becomes one that no file has. */
+/* Builds a path. One that is too long becomes a path that no file has. */
 static void path_of(const job *j, const char *name, char *out) {
   const bool here = strcmp(j->dir, ".") == 0;
   const int n = snprintf(out, MAX_PATH, "%s%s%s", here ? "" : j->dir,
@@ -85,14 +84,14 @@ static void path_of(const job *j, const char *name, char *out) {
   if (n < 0 || n >= MAX_PATH) out[0] = '\0';
 }
 
-static made *remember(job *j, const char *path) {
+static made *add_made(job *j, const char *path) {
   made *m = &j->made[j->n_made++];
   *m = (made){0};
   (void)snprintf(m->path, sizeof m->path, "%s", path);
   return m;
 }
 
-static bool fill(const char *path, const char *mode, const char *text) {
+static bool write_text(const char *path, const char *mode, const char *text) {
   FILE *file = fopen(path, mode);
   if (file == NULL) return failed_to("write", path);
   const bool written = fputs(text, file) >= 0;
@@ -102,13 +101,13 @@ static bool fill(const char *path, const char *mode, const char *text) {
 
 static bool make_dir(job *j, const char *path) {
   if (mkdir(path, 0777) == 0) {
-    remember(j, path)->is_dir = true;
+    add_made(j, path)->is_dir = true;
     return true;
   }
   return errno == EEXIST || failed_to("make", path);
 }
 
-/* A new file of the project. */
+/* Writes a new file of the project. */
 static bool write_new(job *j, const char *name, const tn__buf *text) {
   char path[MAX_PATH];
   path_of(j, name, path);
@@ -120,13 +119,13 @@ static bool write_new(job *j, const char *name, const tn__buf *text) {
   if (file == NULL && errno == EEXIST) {
     fprintf(stderr, "opgen new: %s exists already, nothing is written over\n",
             path);
-    say_help("choose another name, or remove that file");
+    print_help_line("choose another name, or remove that file");
     return false;
   }
   if (file == NULL) return failed_to("write", path);
   (void)fclose(file);
-  remember(j, path);
-  return fill(path, "wb", text->s != NULL ? text->s : "");
+  add_made(j, path);
+  return write_text(path, "wb", text->s != NULL ? text->s : "");
 }
 
 static bool write_template(job *j, const char *name, const char *text) {
@@ -161,37 +160,37 @@ static bool list_file(job *j, const char *name, const char *file) {
   if (!fine) {
     fprintf(stderr, "opgen new: the list `operators` of %s is not found\n",
             path);
-    say_help("write it at the beginning of a line: `operators: [...]`");
+    print_help_line("write it at the beginning of a line: `operators: [...]`");
     tn__free(tn__env_default(), before);
   } else {
-    remember(j, path)->before = before;
-    fine = fill(path, "wb", out.s);
+    add_made(j, path)->before = before;
+    fine = write_text(path, "wb", out.s);
   }
   tn__buf_deinit(&out);
   return fine;
 }
 
-/* Undoes everything, the last first; or only forgets it. */
-static void conclude(job *j, bool keep) {
+/* Undoes all changes, the last one first; or only forgets them. */
+static void finish_changes(job *j, bool keep) {
   while (j->n_made > 0) {
     made *m = &j->made[--j->n_made];
-    if (!keep && m->before != NULL) (void)fill(m->path, "wb", m->before);
+    if (!keep && m->before != NULL) (void)write_text(m->path, "wb", m->before);
     if (!keep && m->before == NULL && m->is_dir) (void)rmdir(m->path);
     if (!keep && m->before == NULL && !m->is_dir) (void)unlink(m->path);
     tn__free(tn__env_default(), m->before);
   }
 }
 
-static void tell(const job *j) {
+static void print_made(const job *j) {
   for (size_t i = 0; i < j->n_made; ++i)
     if (!j->made[i].is_dir)
       printf("%s %s\n", j->made[i].before != NULL ? "changed" : "wrote",
              j->made[i].path);
 }
 
-/* ------------------------------------------------------------------- stubs */
+/* -------------------------------------------------------------------- stubs */
 
-/* A name that is free: "prelu.c", "prelu_stubs.c", "prelu_stubs2.c", ... */
+/* Finds an unused name: "prelu.c", "prelu_stubs.c", "prelu_stubs2.c", ... */
 static void free_name(const job *j, const new_stubs *stubs, char *name) {
   const char *end = stubs->cuda ? "cu" : "c";
   char path[MAX_PATH];
@@ -201,7 +200,7 @@ static void free_name(const job *j, const new_stubs *stubs, char *name) {
     (void)snprintf(name, MAX_PATH, "%s%s%s.%s", stubs->stem,
                    i > 0 ? "_stubs" : "", number, end);
     path_of(j, name, path);
-    if (!exists(path)) return;
+    if (!file_exists(path)) return;
   }
 }
 
@@ -223,18 +222,18 @@ static bool write_stubs(job *j, const tnm_plugin *plugin, bool cuda) {
   return fine;
 }
 
-/* Whether the plugin has a companion for CUDA devices. */
+/* Tests whether the plugin has a companion for CUDA devices. */
 static bool has_companion(const tnm_plugin *plugin) {
-  const opgen_wanted wanted = {.cuda = true, .names_only = true};
+  const opgen_selection wanted = {.cuda = true, .names_only = true};
   opgen_files files;
-  const bool any = opgen_bound(plugin) == NULL &&
+  const bool any = opgen_find_bound(plugin) == NULL &&
                    opgen_files_init(&files, plugin, &wanted) && files.n > 0;
-  if (opgen_bound(plugin) == NULL) opgen_files_deinit(&files);
+  if (opgen_find_bound(plugin) == NULL) opgen_files_deinit(&files);
   return any;
 }
 
-/* Reads the plugin with what is there now, and writes what no file defines. */
-static bool complete(job *j) {
+/* Reads the plugin with its current files, and writes the missing functions. */
+static bool write_missing(job *j) {
   char path[MAX_PATH];
   path_of(j, "plugin.yaml", path);
   tnm_plugin *plugin = opgen_read(&j->args, path);
@@ -246,7 +245,7 @@ static bool complete(job *j) {
   return fine;
 }
 
-/* ---------------------------------------------------------------- projects */
+/* ----------------------------------------------------------------- projects */
 
 static bool write_operator(job *j) {
   char name[MAX_PATH];
@@ -254,7 +253,8 @@ static bool write_operator(job *j) {
   return write_template(j, name, j->shape->manifest);
 }
 
-/* Meson makes a target of the plugin's name, and has these itself. */
+/* Meson creates a target with the plugin's name; it reserves some names
+ * itself. */
 static bool is_free_target(const job *j) {
   static const char *const taken[] = {"all",      "benchmark", "clean",
                                       "coverage", "dist",      "distcheck",
@@ -264,19 +264,19 @@ static bool is_free_target(const job *j) {
     if (j->shape->is_bound || strcmp(j->plugin, taken[i]) != 0) continue;
     fprintf(stderr, "opgen new: `%s` is a target that meson has itself\n",
             j->plugin);
-    say_help("choose another name for the plugin");
+    print_help_line("choose another name for the plugin");
     return false;
   }
   return true;
 }
 
-/* Two plugins of one name do not load into one host. */
+/* Two plugins of one name cannot be loaded into one host. */
 static bool is_free_plugin(const job *j) {
   char path[PATH_MAX];
   if (!new_is_installed(j->plugin, path)) return true;
   fprintf(stderr, "opgen new: a plugin `%s` is installed already: %s\n",
           j->plugin, path);
-  say_help(
+  print_help_line(
       "choose another name, as a host loads one plugin of a name; or run this "
       "in the folder of that plugin's plugin.yaml; kernels for its operators "
       "begin with `--for`");
@@ -292,16 +292,16 @@ static bool write_project(job *j) {
       write_template(j, "README.md", bound ? new_bound_readme : new_readme) &&
       write_template(j, ".gitignore", new_gitignore) &&
       (bound || write_template(j, "meson_options.txt", new_meson_options)) &&
-      complete(j);
+      write_missing(j);
   if (!fine) return false;
-  tell(j);
-  if (j->words.target != NULL) new_owner_tell(&j->found);
-  new_next_tell(&(new_next){j->plugin, j->dir, bound, j->has_cuda});
+  print_made(j);
+  if (j->words.target != NULL) new_owner_print(&j->found);
+  new_next_print(&(new_next){j->plugin, j->dir, bound, j->has_cuda});
   return true;
 }
 
-/* What the author has to add by hand: the build file is theirs. */
-static void tell_build(const job *j) {
+/* Prints the lines that the author has to add to the build file. */
+static void print_build_lines(const job *j) {
   const size_t prefix = strcmp(j->dir, ".") == 0 ? 0 : strlen(j->dir) + 1;
   if (j->shape != NULL && j->shape->is_bound)
     printf("add to the manifests in meson.build: '%s.yaml',\n", j->op);
@@ -311,7 +311,7 @@ static void tell_build(const job *j) {
   if (j->words.target != NULL && j->found.manifests.n > 0)
     printf("add to manifests in meson.build, unless it is there: %s,\n",
            j->words.manifests);
-  if (j->words.target != NULL) new_owner_tell(&j->found);
+  if (j->words.target != NULL) new_owner_print(&j->found);
   for (size_t i = 0; i < j->n_made; ++i) {
     const char *path = j->made[i].path + prefix;
     const char *end = strrchr(path, '.');
@@ -320,7 +320,7 @@ static void tell_build(const job *j) {
     printf("add to %s in meson.build: '%s',\n",
            strcmp(end, ".cu") == 0 ? "cuda_sources" : "sources", path);
   }
-  new_next_tell_again();
+  new_next_print_short();
 }
 
 static bool is_same_plugin(const job *j, const char *path,
@@ -337,7 +337,7 @@ static bool is_same_plugin(const job *j, const char *path,
 
 static bool is_same_kind(const job *j, const char *path,
                          const tnm_plugin *plugin) {
-  const bool bound = opgen_bound(plugin) != NULL;
+  const bool bound = opgen_find_bound(plugin) != NULL;
   if (plugin->n_operators == 0 || bound == j->shape->is_bound) return true;
   fprintf(stderr, "opgen new: the operators of %s are %s\n", path,
           bound ? "bound to libraries: nothing is compiled"
@@ -347,7 +347,7 @@ static bool is_same_kind(const job *j, const char *path,
             "  = help: write `--from binding`, or `-o DIR` for another "
             "project\n");
   else
-    say_help("give it a plugin of its own: another name, and `-o DIR`");
+    print_help_line("give it a plugin of its own: another name, and `-o DIR`");
   return false;
 }
 
@@ -362,33 +362,33 @@ static bool add_to_project(job *j) {
   tnm_plugin_release(plugin);
   if (!fits) return false;
   (void)snprintf(name, sizeof name, "%s.yaml", j->op);
-  const bool fine =
-      write_operator(j) && list_file(j, "plugin.yaml", name) && complete(j);
+  const bool fine = write_operator(j) && list_file(j, "plugin.yaml", name) &&
+                    write_missing(j);
   if (!fine) return false;
-  tell(j);
-  tell_build(j);
+  print_made(j);
+  print_build_lines(j);
   return true;
 }
 
 static bool add_missing(job *j) {
   char path[MAX_PATH];
   path_of(j, "plugin.yaml", path);
-  if (!exists(path)) {
+  if (!file_exists(path)) {
     fprintf(stderr, "opgen new: there is no %s\n", path);
-    say_help("run it in the plugin's folder, or say `-o DIR`");
+    print_help_line("run it in the plugin's folder, or say `-o DIR`");
     return false;
   }
-  if (!complete(j)) return false;
+  if (!write_missing(j)) return false;
   if (j->n_made == 0) {
     printf("nothing is missing\n");
     return true;
   }
-  tell(j);
-  tell_build(j);
+  print_made(j);
+  print_build_lines(j);
   return true;
 }
 
-/* --------------------------------------------------------------- arguments */
+/* ---------------------------------------------------------------- arguments */
 
 static bool is_name(const char *s, size_t n) {
   static const char lower[] = "abcdefghijklmnopqrstuvwxyz";
@@ -403,22 +403,22 @@ static bool is_ours(const char *s, size_t n) {
 
 static int bad_name(const char *text, const char *what) {
   fprintf(stderr, "opgen new: `%s` %s\n", text, what);
-  say_help(
+  print_help_line(
       "write PLUGIN.OP; both are lower-case letters, digits and `_`, a "
       "letter first, at most 64; neither is `tn` or begins with `tn_`");
   return EXIT_USAGE;
 }
 
-/* Generated files of these names are the plugin's. */
-static int taken_name(const char *text, const char *owner) {
+/* Generated files of the plugin have these names. */
+static int report_reserved(const char *text, const char *owner) {
   fprintf(stderr, "opgen new: `%s` would have files of %s\n", text, owner);
-  say_help("choose another name for the operator");
+  print_help_line("choose another name for the operator");
   return EXIT_USAGE;
 }
 
-/* "plugin.op", or with --missing "plugin" too. EXIT_FINE unless it said
- * something. */
-static int take_name(job *j) {
+/* Reads "plugin.op", or with --missing also "plugin". EXIT_FINE unless it
+ * reported a mistake. */
+static int read_name(job *j) {
   const char *text = j->args.files[0];
   const size_t n = strcspn(text, ".");
   const char *op = text[n] == '.' ? text + n + 1 : "";
@@ -428,16 +428,17 @@ static int take_name(job *j) {
     return bad_name(text, "cannot be the name of an operator");
   if (n_op == 0 && !j->args.missing)
     return bad_name(text, "names a plugin, but no operator of it");
-  if (strcmp(op, "plugin") == 0) return taken_name(text, "the plugin itself");
+  if (strcmp(op, "plugin") == 0)
+    return report_reserved(text, "the plugin itself");
   if (strcmp(op, "cuda") == 0)
-    return taken_name(text, "the plugin's kernels for CUDA");
+    return report_reserved(text, "the plugin's kernels for CUDA");
   memcpy(j->plugin, text, n);
   memcpy(j->op, op, n_op);
   return EXIT_FINE;
 }
 
-/* "cpu,cuda" */
-static int take_kernels(job *j, const char *text, bool *cpu) {
+/* Reads "cpu,cuda". */
+static int read_kernels(job *j, const char *text, bool *cpu) {
   *cpu = false;
   while (*text != '\0') {
     const size_t n = strcspn(text, ",");
@@ -455,8 +456,8 @@ static int take_kernels(job *j, const char *text, bool *cpu) {
   return EXIT_FINE;
 }
 
-/* "nn.softmax" or "nn.softmax@1" */
-static int take_target(job *j, const char *text) {
+/* Reads "nn.softmax" or "nn.softmax@1". */
+static int read_target(job *j, const char *text) {
   const size_t n = strcspn(text, "."), n_op = strcspn(text + n, "@");
   const char *at = text + n + n_op;
   char *end = NULL;
@@ -484,17 +485,17 @@ static int take_target(job *j, const char *text) {
   return EXIT_FINE;
 }
 
-/* Where this program is installed, so are the manifests of Tenon's plugins;
- * those of bindings are the plugins. */
+/* Finds the manifests of Tenon's plugins, which are installed with this
+ * program; manifests of bindings are plugins themselves. */
 static void find_installed(job *j) {
   static const char *const beside[] = {OPGEN_MANIFESTS, OPGEN_PLUGINS};
   j->args.installed = j->folders;
   for (size_t i = 0; i < sizeof beside / sizeof *beside; ++i)
-    if (opgen_installed(beside[i], j->installed[i]))
+    if (opgen_find_installed(beside[i], j->installed[i]))
       j->folders[j->args.n_installed++] = j->installed[i];
 }
 
-static int take_shape(job *j) {
+static int read_shape(job *j) {
   const opgen_args *args = &j->args;
   const char *names[NEW_N_SHAPES];
   const char *name = args->from;
@@ -503,9 +504,9 @@ static int take_shape(job *j) {
     return opgen_usage_error("new",
                              "`--for` begins a kernel for the cpu; `--from` "
                              "and `--kernels` do not go with it");
-  if (args->target != NULL) return take_target(j, args->target);
+  if (args->target != NULL) return read_target(j, args->target);
   const int rc =
-      args->kernels != NULL ? take_kernels(j, args->kernels, &cpu) : EXIT_FINE;
+      args->kernels != NULL ? read_kernels(j, args->kernels, &cpu) : EXIT_FINE;
   if (rc != EXIT_FINE) return rc;
   if (name == NULL) name = args->kernels != NULL ? "relu" : "quadratic";
   j->shape = new_shape_find(name, names);
@@ -536,7 +537,7 @@ static int take_shape(job *j) {
   return EXIT_FINE;
 }
 
-/* Where the plugin is whose operator `--for` names. */
+/* Finds the plugin of the operator in `--for`. */
 static bool find_owner(job *j) {
   if (j->words.target == NULL) return true;
   j->found = (new_owner){.name = j->owner, .target = j->target};
@@ -550,21 +551,21 @@ static void choose_dir(job *j) {
   if (j->args.out_dir != NULL)
     j->dir = j->args.out_dir;
   else
-    j->dir = exists("plugin.yaml") ? "." : j->plugin;
+    j->dir = file_exists("plugin.yaml") ? "." : j->plugin;
 }
 
 int cmd_new(const opgen_args *args) {
   static job j;
   char path[MAX_PATH];
   j = (job){.args = *args, .words = {.since = 1}};
-  int rc = take_name(&j);
+  int rc = read_name(&j);
   if (rc == EXIT_FINE && args->missing &&
       (args->from != NULL || args->kernels != NULL || args->target != NULL))
     rc = opgen_usage_error("new",
-                           "`--missing` goes by what the manifests say; "
+                           "`--missing` follows the manifests; "
                            "`--from`, `--for` and `--kernels` do not go with "
                            "it");
-  if (rc == EXIT_FINE && !args->missing) rc = take_shape(&j);
+  if (rc == EXIT_FINE && !args->missing) rc = read_shape(&j);
   if (rc != EXIT_FINE) return rc;
   j.words.plugin = j.plugin;
   j.words.op = j.op;
@@ -575,8 +576,8 @@ int cmd_new(const opgen_args *args) {
   if (fine && args->missing)
     fine = add_missing(&j);
   else if (fine)
-    fine = exists(path) ? add_to_project(&j) : write_project(&j);
-  conclude(&j, fine);
+    fine = file_exists(path) ? add_to_project(&j) : write_project(&j);
+  finish_changes(&j, fine);
   if (j.words.target != NULL) new_owner_deinit(&j.found);
   return fine ? EXIT_FINE : EXIT_ERRORS;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_show.c: `opgen show`: what an operator computes, what its gradient keeps
- * alive, how it writes and which kernels it has; or the C that would be
- * written.
+ * cmd_show.c: `opgen show`: prints the formulas of an operator, the operands
+ * that its gradient keeps alive, its ways of writing and its kernels; or the
+ * generated C.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -11,9 +11,9 @@
 
 enum { SECOND_COLUMN = 40 };
 
-/* ----------------------------------------------------------- what it means */
+/* ------------------------------------------------------ formulas and shapes */
 
-/* Width of the longest name on the left of `=`. */
+/* Width of the longest name before `=`. */
 static int name_width(const tn_op *op) {
   size_t width = 0;
   for (uint32_t i = 0; i < op->n_outputs; ++i) {
@@ -28,7 +28,8 @@ static int name_width(const tn_op *op) {
   return (int)width;
 }
 
-/* The formula of each output, or its shape where a kernel decides. */
+/* Prints the formula of each output, or its shape where a kernel computes
+ * it. */
 static void show_outputs(const tn_op *op, int width) {
   for (uint32_t i = 0; i < op->n_outputs; ++i) {
     const tn_arg *out = op->outputs[i];
@@ -64,7 +65,7 @@ static void show_input_gradient(const tn_op *op, uint32_t index, int width) {
   }
 }
 
-/* The inputs of each group in which outputs are linear. */
+/* Prints the inputs of each group in which outputs are linear. */
 static void show_linear(const tn_op *op) {
   enum { MOST_GROUPS = 32 };
   bool any = false;
@@ -93,11 +94,11 @@ static void show_gradient(const tn_op *op, int width) {
   show_linear(op);
 }
 
-/* ------------------------------------------------------- what it costs */
+/* -------------------------------------------------------- needs and kernels */
 
 /* 2 if some gradient needs the value, 1 if only dtype and shape, 0 if none
  * does. */
-static int kept(const tn_op *op, uint32_t what, uint32_t index) {
+static int need_of(const tn_op *op, uint32_t what, uint32_t index) {
   int most = 0;
   const tn_gradient *gradient = op->gradient;
   for (uint32_t i = 0; gradient != NULL && i < gradient->n_inputs; ++i) {
@@ -111,17 +112,17 @@ static int kept(const tn_op *op, uint32_t what, uint32_t index) {
   return most;
 }
 
-static void add_kept(tn__buf *out, int how, const char *name) {
+static void add_need(tn__buf *out, int how, const char *name) {
   if (how == 0) return;
   if (out->n > 0) tn__buf_add(out, " ");
   tn__buf_add(out, how == 1 ? "shape(%s)" : "%s", name);
 }
 
-static void add_all_kept(tn__buf *out, const tn_op *op) {
+static void add_needs(tn__buf *out, const tn_op *op) {
   for (uint32_t i = 0; i < op->n_inputs; ++i)
-    add_kept(out, kept(op, TN_NEED_IN, i), op->inputs[i]->name);
+    add_need(out, need_of(op, TN_NEED_IN, i), op->inputs[i]->name);
   for (uint32_t i = 0; i < op->n_outputs; ++i)
-    add_kept(out, kept(op, TN_NEED_OUT, i), op->outputs[i]->name);
+    add_need(out, need_of(op, TN_NEED_OUT, i), op->outputs[i]->name);
 }
 
 static uint32_t forward_writes(const tnm_operator *op) {
@@ -153,7 +154,7 @@ static void add_writes(tn__buf *out, const tnm_operator *op,
 static void show_keeps(const tnm_operator *op, const tn_op *desc) {
   tn__buf line;
   tn__buf_init(&line, tn__env_default());
-  add_all_kept(&line, desc);
+  add_needs(&line, desc);
   if (line.n == 0) tn__buf_add(&line, "nothing");
   const int gap = SECOND_COLUMN - (int)strlen("keeps     ") - (int)line.n;
   tn__buf_add(&line, "%*swrites ", gap > 2 ? gap : 2, "");
@@ -162,14 +163,14 @@ static void show_keeps(const tnm_operator *op, const tn_op *desc) {
   tn__buf_deinit(&line);
 }
 
-/* ----------------------------------------------------------------- kernels */
+/* ------------------------------------------------------------------ kernels */
 
 static const char *device_name(int32_t type) {
   return type == TN_DEVICE_CUDA ? "cuda" : "cpu";
 }
 
-/* What the kernel takes of all type variables; what the operator does if it
- * takes all. */
+/* The types that the kernel accepts for all type variables; those of the
+ * operator if it accepts all. */
 static uint64_t dtypes_of(const tn_kernel *kernel, const tn_op *op) {
   uint64_t set = 0;
   for (uint32_t i = 0; i < op->n_dtype_vars; ++i) {
@@ -190,7 +191,8 @@ static void add_device(tn__buf *out, const tn_kernel *kernel, const tn_op *op) {
   add_dtypes(out, kernel, op);
 }
 
-/* "   (f16, bf16 compute in f32)", and what `compute` says of each variable. */
+/* Adds "   (f16, bf16 compute in f32)", and the `compute` type of each
+ * variable. */
 static void add_compute(tn__buf *out, const tnm_operator *op,
                         const tn_op *desc) {
   uint64_t narrow = 0;
@@ -210,7 +212,8 @@ static void add_compute(tn__buf *out, const tnm_operator *op,
                                         : "f16, bf16");
 }
 
-/* The same formulas are for the cpu and, in the companion, for CUDA devices. */
+/* The same formulas are used for the cpu and, in the companion, for CUDA
+ * devices. */
 static void show_generated(const tnm_operator *op, const tn_op *desc) {
   tn__buf line;
   tn__buf_init(&line, tn__env_default());
@@ -261,7 +264,7 @@ static void show_operator(const tnm_operator *op) {
     show_written(&op->kernels[i], desc);
 }
 
-/* ---------------------------------------------------------------- commands */
+/* ----------------------------------------------------------------- commands */
 
 static void show_title(const tnm_plugin *plugin, const tnm_operator *op) {
   if (op->op != NULL)
@@ -274,7 +277,7 @@ static void show_title(const tnm_plugin *plugin, const tnm_operator *op) {
 static int show_c(const tnm_plugin *plugin) {
   opgen_files files;
   if (!opgen_is_compiled(plugin)) return EXIT_ERRORS;
-  const bool fine = opgen_files_init(&files, plugin, &(opgen_wanted){0});
+  const bool fine = opgen_files_init(&files, plugin, &(opgen_selection){0});
   for (size_t i = 0; i < files.n && fine; ++i) {
     if (strncmp(files.v[i].name, "plugin.gen", strlen("plugin.gen")) == 0)
       continue;
@@ -285,7 +288,7 @@ static int show_c(const tnm_plugin *plugin) {
   return fine ? EXIT_FINE : EXIT_ERRORS;
 }
 
-/* What the author wrote; NAME_grad follows from it. */
+/* Prints the author's operators; NAME_grad follows from them. */
 static void show_written_ones(const tnm_plugin *plugin) {
   size_t n = 0;
   size_t shown = 0;

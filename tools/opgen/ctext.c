@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * ctext.c: string literals and comments of C, broken to fit the page. Any text
- * of a manifest may come here; what comes out is always one literal or one
- * comment.
+ * ctext.c: writes string literals and comments of C, broken to fit the page.
+ * For any text of a manifest the result is always one literal or one comment.
  */
 #include <string.h>
 
 #include "cfile.h"
 
-/* ----------------------------------------------------------------- strings */
+/* ------------------------------------------------------------------ strings */
 
 /* Adds one character of a literal. A question mark after another is escaped,
  * because two of them begin a trigraph. */
-static void escape(tn__buf *out, char c, char last) {
+static void add_escaped(tn__buf *out, char c, char last) {
   const unsigned char u = (unsigned char)c;
   if (c == '\n')
     tn__buf_bytes(out, "\\n", 2);
@@ -23,21 +22,22 @@ static void escape(tn__buf *out, char c, char last) {
     tn__buf_bytes(out, &c, 1);
 }
 
-/* Where a piece may end: behind so many bytes of text, and of the literal. */
+/* A possible end of a piece: bytes of text before it, and bytes of the
+ * literal. */
 typedef struct piece_end {
   size_t text;
   size_t literal;
 } piece_end;
 
-/* Escapes the longest part of `text` that ends at a line's end or, if it does
- * not fit into `width` columns, after a blank, or wherever it must. Returns
- * its length. */
+/* Escapes the longest part of `text` that ends at a line's end. If that does
+ * not fit into `width` columns, the part ends after a blank, or at any
+ * character. Returns its length. */
 static size_t next_piece(const char *text, size_t width, tn__buf *out) {
   size_t n = 0;
   piece_end blank = {0}, any = {0};
   out->n = 0;
   while (text[n] != '\0') {
-    escape(out, text[n], n > 0 ? text[n - 1] : '\0');
+    add_escaped(out, text[n], n > 0 ? text[n - 1] : '\0');
     if (out->failed) return strlen(text);
     if (c_width(out->s) > width && any.text > 0) {
       const piece_end end = blank.text > 0 ? blank : any;
@@ -115,16 +115,16 @@ void c_item_string(c_file *file, const char *text) {
   tn__buf_deinit(&piece);
 }
 
-/* ---------------------------------------------------------------- comments */
+/* ----------------------------------------------------------------- comments */
 
-/* Length of the word at `text`, and of the blanks behind it. */
+/* Length of the word at `text`, and of the blanks after it. */
 static size_t word_at(const char *text, size_t *blanks) {
   const size_t n = strcspn(text, " \t\r\n");
   *blanks = strspn(text + n, " \t\r\n");
   return n;
 }
 
-/* A word without what begins or ends a comment. */
+/* Adds a word without characters that begin or end a comment. */
 static void add_word(c_file *file, const char *word, size_t n) {
   for (size_t i = 0; i < n; ++i) {
     const bool star_slash = i > 0 && word[i] == '/' && word[i - 1] == '*';
@@ -134,7 +134,7 @@ static void add_word(c_file *file, const char *word, size_t n) {
 }
 
 /* Columns of n bytes. */
-static size_t columns(const char *text, size_t n) {
+static size_t count_columns(const char *text, size_t n) {
   size_t width = 0;
   for (size_t i = 0; i < n; ++i)
     width += ((unsigned char)text[i] & 0xc0) != 0x80;
@@ -148,7 +148,7 @@ void c_comment(c_file *file, size_t indent, const char *text) {
   c_add(file, "%*s/*", (int)indent, "");
   while (*text != '\0') {
     const size_t n = word_at(text, &blanks);
-    const size_t width = columns(text, n);
+    const size_t width = count_columns(text, n);
     const size_t end = text[n + blanks] == '\0' ? strlen(" */") : 0;
     if (column + 1 + width + end > C_PAGE) {
       c_add(file, "\n%*s *", (int)indent, "");
@@ -170,17 +170,17 @@ void c_section(c_file *file, const char *title) {
   c_add(file, " %s */\n\n", title);
 }
 
-static void trim(c_file *file) {
+static void trim_blanks(c_file *file) {
   tn__buf *text = &file->text;
   while (text->n > 0 && text->s[text->n - 1] == '\n') text->s[--text->n] = '\0';
 }
 
 void c_blank_line(c_file *file) {
-  trim(file);
+  trim_blanks(file);
   c_add(file, "\n\n");
 }
 
 void c_end(c_file *file) {
-  trim(file);
+  trim_blanks(file);
   c_add(file, "\n");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cuda.c: the loops of an operator for CUDA, as C++: per output and type a
- * struct that calls the formula, a table of what is launched for it, and the
- * compute function. The rest is the business of tenon/elementwise.cuh.
+ * cuda.c: writes the loops of an operator for CUDA, as C++: per output and type
+ * a struct that calls the formula, a table of its launches, and the compute
+ * function. tenon/elementwise.cuh does the rest.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -19,15 +19,16 @@ static const char *cuda_name(const kernel_pass *pass) {
 }
 
 /* "&p, x[0]" */
-static const char *arguments(const kernel_pass *pass, const formula_use *use) {
+static const char *call_arguments(const kernel_pass *pass,
+                                  const formula_use *use) {
   const char *text = use->n_params > 0 ? "&p" : "";
   for (size_t i = 0; i < use->n_tensors; ++i)
     text = pass_format(pass, "%s%sx[%zu]", text, *text != '\0' ? ", " : "", i);
   return text;
 }
 
-/* Parameters that change are read on the device if a call was recorded, so the
- * struct has to be made there too. */
+/* A recorded call reads changing parameters on the device, so the struct has to
+ * be created there too. */
 static bool is_live(const kernel_pass *pass, const formula_use *use) {
   const tn_op *op = pass->op->op;
   for (uint32_t i = 0; use->n_params > 0 && i < op->n_params; ++i)
@@ -66,12 +67,11 @@ static void add_struct(const kernel_pass *pass, const formula_use *use,
         type, use->n_tensors > 0 ? "x" : "");
   c_function_head(
       pass->c, &(c_function){"    return ", formula_name(pass, use, class_bit),
-                             arguments(pass, use), ";"});
+                             call_arguments(pass, use), ";"});
   c_add(pass->c, "  }\n};\n\n");
 }
 
-/* ---------------------------------------------------------------- the tables
- */
+/* --------------------------------------------------------------- the tables */
 
 static void add_map(const kernel_pass *pass, const formula_use *use) {
   c_file *c = pass->c;
@@ -84,9 +84,10 @@ static void add_map(const kernel_pass *pass, const formula_use *use) {
   c_add(c, "        },\n        %" PRIu32 ",\n        %zu,\n        {",
         use->formula->index, use->n_tensors);
   for (size_t i = 0; i < use->n_tensors; ++i)
-    c_add(c, "%s%" PRIu32, i ? ", " : "", formula_place(pass, use->tensors[i]));
+    c_add(c, "%s%" PRIu32, i ? ", " : "",
+          formula_input_index(pass, use->tensors[i]));
   c_add(c, "%s},\n", use->n_tensors > 0 ? "" : "0");
-  const int least = formula_least(pass, use);
+  const int least = formula_least_class(pass, use);
   if (least != 0) c_add(c, "        %s,\n", class_dtype(least));
   c_add(c, "    },\n");
 }
@@ -119,10 +120,10 @@ static void add_prototype(const kernel_pass *pass) {
 
 void emit_cuda_kernels(tn__buf *out, const tnm_plugin *plugin,
                        const tnm_operator *op) {
-  each_pass(out, plugin, op, add_pass);
+  for_each_pass(out, plugin, op, add_pass);
 }
 
 void emit_cuda_prototypes(tn__buf *out, const tnm_plugin *plugin,
                           const tnm_operator *op) {
-  each_pass(out, plugin, op, add_prototype);
+  for_each_pass(out, plugin, op, add_prototype);
 }

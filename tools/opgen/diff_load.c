@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * diff_load.c: the two sides of a comparison. What exists is a manifest, a
- * folder of manifests or a built plugin; what does not may be REV:PATH.
+ * diff_load.c: loads the two sides of a comparison. An existing path is a
+ * manifest, a folder of manifests or a built plugin; any other may be REV:PATH.
  */
 #include <errno.h>
 #include <limits.h>
@@ -46,7 +46,7 @@ static size_t add_companion(const tnm_operator *op, const tn_kernel **out) {
   return n;
 }
 
-bool diff_side_whole(diff_side *side) {
+bool diff_side_add_companion(diff_side *side) {
   const tnm_plugin *from = side->manifests;
   size_t most = from->plugin->n_kernels;
   for (size_t i = 0; i < from->n_operators; ++i)
@@ -69,14 +69,13 @@ bool diff_side_whole(diff_side *side) {
   return true;
 }
 
-/* A path within a revision: a folder, and the one file that is meant of it, or
- * "". */
+/* A path in a revision: a folder, and the one file in it, or "". */
 typedef struct within {
   char folder[PATH_MAX];
   char file[PATH_MAX];
 } within;
 
-static bool take_apart(const char *path, within *to) {
+static bool split_path(const char *path, within *to) {
   const size_t n = strlen(path);
   const char *slash = strrchr(path, '/');
   const bool file = n > 5 && strcmp(path + n - 5, ".yaml") == 0;
@@ -93,8 +92,8 @@ static bool take_apart(const char *path, within *to) {
   return true;
 }
 
-/* The name of a folder, which may not exist any more; it is that of the plugin
- * where no plugin.yaml says another. */
+/* The name of a folder, which may no longer exist. It names the plugin unless
+ * plugin.yaml does. */
 static const char *name_of(const char *folder, char real[PATH_MAX]) {
   if (realpath(folder, real) == NULL)
     (void)snprintf(real, PATH_MAX, "%s", folder);
@@ -103,19 +102,19 @@ static const char *name_of(const char *folder, char real[PATH_MAX]) {
   return *name != '\0' && *name != '.' ? name : "plugin";
 }
 
-static bool join(char to[PATH_MAX], const char *folder, const char *name) {
+static bool join_path(char to[PATH_MAX], const char *folder, const char *name) {
   const int n = snprintf(to, PATH_MAX, "%s/%s", folder, name);
   if (n > 0 && n < PATH_MAX) return true;
   fprintf(stderr, "opgen: `%s/%s` is too long for a path\n", folder, name);
   return false;
 }
 
-/* What `git show` gives, in a folder of its name within `base`. */
+/* Reads the output of `git show`, in a folder of its name in `base`. */
 static bool read_exported(diff_side *side, const char *revision,
                           const within *from, const char *base) {
   char real[PATH_MAX], folder[PATH_MAX], file[PATH_MAX];
-  if (!join(folder, base, name_of(from->folder, real)) ||
-      !join(file, folder, from->file))
+  if (!join_path(folder, base, name_of(from->folder, real)) ||
+      !join_path(file, folder, from->file))
     return false;
   if (mkdir(folder, 0700) != 0) {
     fprintf(stderr, "opgen: cannot make `%s`: %s\n", folder, strerror(errno));
@@ -123,23 +122,24 @@ static bool read_exported(diff_side *side, const char *revision,
   }
   const bool fine = git_export(revision, from->folder, folder) &&
                     read_manifests(side, *from->file != '\0' ? file : folder);
-  git_forget(folder);
+  git_remove(folder);
   return fine;
 }
 
-/* The folder of a revision, in a temporary one that is gone afterwards: the
- * reading keeps nothing of it. */
+/* Reads the folder of a revision from a temporary one and deletes that. The
+ * reader keeps no reference to it. */
 static bool read_revision(diff_side *side, const char *path,
                           const char *colon) {
   char revision[PATH_MAX], base[PATH_MAX];
   within from;
   const char *tmp = getenv("TMPDIR");
   const size_t n = (size_t)(colon - path);
-  if (n >= sizeof revision || !take_apart(colon + 1, &from)) {
+  if (n >= sizeof revision || !split_path(colon + 1, &from)) {
     fprintf(stderr, "opgen: `%s` is too long for a path\n", path);
     return false;
   }
-  if (!join(base, tmp != NULL && *tmp != '\0' ? tmp : "/tmp", "opgen.XXXXXX"))
+  if (!join_path(base, tmp != NULL && *tmp != '\0' ? tmp : "/tmp",
+                 "opgen.XXXXXX"))
     return false;
   if (mkdtemp(base) == NULL) {
     fprintf(stderr, "opgen: cannot make a temporary folder: %s\n",

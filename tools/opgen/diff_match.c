@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * diff_match.c: which items of two lists are the same. What moved are those
- * outside of the longest run that kept its order, so that one item that moves
+ * diff_match.c: finds the equal items of two lists. An item has moved if it is
+ * not in the longest subsequence that kept its order. So one item that moves
  * far is one change and not many.
  */
 #include <string.h>
 
 #include "diff.h"
 
-static int64_t find(const char *const *names, uint32_t n, const char *name) {
+static int64_t find_name(const char *const *names, uint32_t n,
+                         const char *name) {
   for (uint32_t i = 0; i < n; ++i)
     if (strcmp(names[i], name) == 0) return i;
   return DIFF_GONE;
@@ -22,9 +23,9 @@ bool diff_match_init(diff *d, diff_match *m, diff_list old, diff_list new) {
   m->loose_new = tn__arena_alloc(d->arena, new.n + 1u);
   if (d->arena->failed) return false;
   for (uint32_t i = 0; i < old.n; ++i)
-    m->to_new[i] = find(new.names, new.n, old.names[i]);
+    m->to_new[i] = find_name(new.names, new.n, old.names[i]);
   for (uint32_t i = 0; i < new.n; ++i)
-    m->to_old[i] = find(old.names, old.n, new.names[i]);
+    m->to_old[i] = find_name(old.names, old.n, new.names[i]);
   return true;
 }
 
@@ -33,9 +34,10 @@ void diff_match_pair(diff_match *m, uint32_t old, uint32_t new) {
   m->to_old[new] = old;
 }
 
-/* Lengths of the longest rising runs that end at each item, and the item before
- * it in that run. */
-static uint32_t longest(const diff_match *m, uint32_t *length, uint32_t *from) {
+/* Lengths of the longest rising subsequences that end at each item, and the
+ * item before it in each. */
+static uint32_t longest_run(const diff_match *m, uint32_t *length,
+                            uint32_t *from) {
   uint32_t best = UINT32_MAX;
   for (uint32_t i = 0; i < m->n_old; ++i) {
     length[i] = 0;
@@ -61,7 +63,7 @@ bool diff_match_finish(diff *d, diff_match *m) {
   if (length == NULL || from == NULL) return false;
   for (uint32_t i = 0; i < m->n_old; ++i)
     m->moved[i] = m->to_new[i] != DIFF_GONE && !m->loose_old[i];
-  for (uint32_t i = longest(m, length, from); i != UINT32_MAX; i = from[i])
+  for (uint32_t i = longest_run(m, length, from); i != UINT32_MAX; i = from[i])
     m->moved[i] = false;
   return true;
 }
@@ -72,9 +74,9 @@ bool diff_is_last(const diff_match *m, uint32_t new) {
   return true;
 }
 
-/* ------------------------------------------------------------------- texts */
+/* -------------------------------------------------------------------- texts */
 
-bool diff_same(const char *a, const char *b) {
+bool diff_is_same(const char *a, const char *b) {
   if (a == NULL || b == NULL) return a == b;
   return strcmp(a, b) == 0;
 }
@@ -92,7 +94,7 @@ const char *diff_dtypes(diff *d, uint64_t set) {
   return diff_text(text, "");
 }
 
-/* --------------------------------------------------------------- lifecycle */
+/* ---------------------------------------------------------------- lifecycle */
 
 void diff_lives(diff *d, const char *const *path, const char *what,
                 diff_life old, diff_life new) {
@@ -104,7 +106,7 @@ void diff_lives(diff *d, const char *const *path, const char *what,
              new.deprecated, diff_text(new.use, "nothing"));
   else if (old.deprecated != 0 && new.deprecated == 0)
     diff_add(d, DIFF_DOC, path, "%s no longer deprecated", what);
-  else if (old.deprecated != new.deprecated || !diff_same(old.use, new.use))
+  else if (old.deprecated != new.deprecated || !diff_is_same(old.use, new.use))
     diff_add(d, DIFF_DOC, path, "deprecation of %s reworded", what);
 }
 

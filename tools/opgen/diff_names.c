@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * diff_names.c: what was renamed, and whether texts that name it say the same.
- * A new name is one change, and not one of every rule that it stands in.
+ * diff_names.c: renamed items, and the comparison of texts with their names. A
+ * new name is one change, and not one per rule that contains it.
  */
 #include <string.h>
 
@@ -20,26 +20,24 @@ void diff_rename_add(diff *d, const char *old, const char *new) {
   d->renames = rename;
 }
 
-/* The new name of the `n` bytes of an old one. */
-static const char *find(const diff *d, const char *old, size_t n) {
+/* The new name of an old one of `n` bytes. */
+static const char *find_renamed(const diff *d, const char *old, size_t n) {
   for (const diff_rename *r = d->renames; r != NULL; r = r->next)
     if (strlen(r->old) == n && memcmp(r->old, old, n) == 0) return r->new;
   return NULL;
 }
 
-const char *diff_renamed(const diff *d, const char *old) {
-  return old == NULL ? NULL : diff_text(find(d, old, strlen(old)), old);
+const char *diff_new_name(const diff *d, const char *old) {
+  return old == NULL ? NULL : diff_text(find_renamed(d, old, strlen(old)), old);
 }
 
-/* ------------------------------------------------------------------ formulas
- */
+/* ----------------------------------------------------------------- formulas */
 
 static const char letters[] =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
 
-/* The length of what stands there: a word or number, text in quotes, or one
- * character. */
-static size_t token(const char *s) {
+/* Length of the token: a word or number, text in quotes, or one character. */
+static size_t token_length(const char *s) {
   const size_t n = strspn(s, letters);
   if (n > 0) return n;
   if (*s != '"') return 1;
@@ -47,8 +45,7 @@ static size_t token(const char *s) {
   return end != NULL ? (size_t)(end + 1 - s) : strlen(s);
 }
 
-/* Whether what stands before `s` is the dot of `grad.`, of anything else, or
- * none. */
+/* The characters before `s`: the dot of `grad.`, another dot, or none. */
 typedef enum dot { DOT_NONE, DOT_GRAD, DOT_OTHER } dot;
 
 static dot dot_before(const char *text, const char *s) {
@@ -59,8 +56,8 @@ static dot dot_before(const char *text, const char *s) {
   return grad ? DOT_GRAD : DOT_OTHER;
 }
 
-/* Whether a word of `text` names a parameter or operand of the operator: no
- * function, no `plugin.operator`, and no parameter of one that is called. */
+/* Tests whether a word of `text` names a parameter or operand of the operator:
+ * no function, no `plugin.operator`, and no parameter of a called one. */
 static bool is_name(const char *text, const char *s, size_t n) {
   const char *next = s + n + strspn(s + n, " ");
   if (strcspn(s, "0123456789\"") == 0 || *next == '(') return false;
@@ -69,14 +66,14 @@ static bool is_name(const char *text, const char *s, size_t n) {
   return dot_before(text, s) != DOT_OTHER;
 }
 
-bool diff_same_formula(const diff *d, const char *old, const char *new) {
+bool diff_is_same_formula(const diff *d, const char *old, const char *new) {
   const char *a = old, *b = new;
   for (;;) {
     a += strspn(a, " ");
     b += strspn(b, " ");
     if (*a == '\0' || *b == '\0') return *a == *b;
-    const size_t n = token(a), m = token(b);
-    const char *renamed = is_name(old, a, n) ? find(d, a, n) : NULL;
+    const size_t n = token_length(a), m = token_length(b);
+    const char *renamed = is_name(old, a, n) ? find_renamed(d, a, n) : NULL;
     const char *want = diff_text(renamed, a);
     if ((renamed != NULL ? strlen(renamed) : n) != m || memcmp(want, b, m) != 0)
       return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * diff_op.c: what became of the operators of a plugin: which there are and in
- * which order, what each says of itself, its gradient, and its kernels.
+ * diff_op.c: compares the operators of a plugin: which exist and in which
+ * order, their properties, gradients and kernels.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,8 +8,7 @@
 
 #include "diff.h"
 
-/* ---------------------------------------------------------------- the heading
- */
+/* -------------------------------------------------------------- the heading */
 
 static void compare_interface(diff *d) {
   const uint32_t was = d->a->interface, is = d->b->interface;
@@ -24,11 +23,11 @@ static void compare_head(diff *d) {
   diff_lives(d, DIFF_AT("since"), "the operator",
              (diff_life){d->a->since, d->a->deprecated_since, d->a->use},
              (diff_life){d->b->since, d->b->deprecated_since, d->b->use});
-  if (!diff_same(d->a->summary, d->b->summary))
+  if (!diff_is_same(d->a->summary, d->b->summary))
     diff_add(d, DIFF_DOC, DIFF_AT("summary"), "summary changed");
-  if (!diff_same(d->a->doc, d->b->doc))
+  if (!diff_is_same(d->a->doc, d->b->doc))
     diff_add(d, DIFF_DOC, DIFF_AT("doc"), "doc changed");
-  if (!diff_same(d->a->replaces, d->b->replaces))
+  if (!diff_is_same(d->a->replaces, d->b->replaces))
     diff_add(d, DIFF_MODEL, DIFF_AT("replaces"), "replaces changed %s -> %s",
              diff_text(d->a->replaces, "none"),
              diff_text(d->b->replaces, "none"));
@@ -40,8 +39,7 @@ static void compare_head(diff *d) {
              (d->b->flags & changed) != 0 ? "hidden from" : "shown to");
 }
 
-/* --------------------------------------------------------------- the gradient
- */
+/* ------------------------------------------------------------- the gradient */
 
 static const char *const kinds[] = {"none", "kernel", "graph"};
 
@@ -49,12 +47,12 @@ static uint32_t kind_of(const tn_gradient *g) {
   return g != NULL && g->kind <= TN_GRADIENT_GRAPH ? g->kind : TN_GRADIENT_NONE;
 }
 
-/* What a name of `op`, of either side, is in NEW. */
+/* The name in NEW of a name of `op`, of either side. */
 static const char *new_name(const diff *d, const tn_op *op, const char *name) {
-  return op == d->a ? diff_renamed(d, name) : name;
+  return op == d->a ? diff_new_name(d, name) : name;
 }
 
-/* The gradient of the input that has this name in NEW. */
+/* The gradient of the input with this name in NEW. */
 static const tn_input_gradient *gradient_of(const diff *d, const tn_op *op,
                                             const char *name) {
   for (uint32_t i = 0; op->gradient != NULL && i < op->gradient->n_inputs; ++i)
@@ -70,9 +68,9 @@ static const char *need_name(const tn_op *op, const tn_need *need) {
   return need->index < op->n_outputs ? op->outputs[need->index]->name : "";
 }
 
-/* Whether `op` keeps what `need` of `other` does, or more of it. */
-static bool is_kept(const diff *d, const tn_op *op, const tn_input_gradient *g,
-                    const tn_need *need) {
+/* Tests whether `op` keeps as much as `need` of `other`, or more. */
+static bool covers_need(const diff *d, const tn_op *op,
+                        const tn_input_gradient *g, const tn_need *need) {
   const tn_op *other = op == d->a ? d->b : d->a;
   const char *name = new_name(d, other, need_name(other, need));
   for (uint32_t i = 0; i < g->n_needs; ++i)
@@ -91,16 +89,16 @@ static void compare_needs(diff *d, const char *name, const tn_input_gradient *a,
                           const tn_input_gradient *b) {
   const char *const *path = DIFF_AT("gradient", "needs", name);
   for (uint32_t i = 0; i < a->n_needs; ++i)
-    if (!is_kept(d, d->b, b, &a->needs[i]))
+    if (!covers_need(d, d->b, b, &a->needs[i]))
       diff_add(d, DIFF_ABI, path, "gradient of `%s` keeps %s%s no more", name,
                need_prefix(&a->needs[i]), need_name(d->a, &a->needs[i]));
   for (uint32_t i = 0; i < b->n_needs; ++i)
-    if (!is_kept(d, d->a, a, &b->needs[i]))
+    if (!covers_need(d, d->a, a, &b->needs[i]))
       diff_add(d, DIFF_OK, path, "gradient of `%s` keeps %s%s, too", name,
                need_prefix(&b->needs[i]), need_name(d->b, &b->needs[i]));
 }
 
-/* Where the manifest has the formulas of a gradient. */
+/* The key of a gradient's formulas in the manifest. */
 static const char *formula_key(const tn_op *op) {
   return kind_of(op->gradient) == TN_GRADIENT_GRAPH ? "graph" : "formula";
 }
@@ -121,7 +119,8 @@ static void compare_input_gradient(diff *d, const char *name,
              b->linear ? "gradient of `%s` has gradients now"
                        : "gradient of `%s` has no gradients any more",
              name);
-  if (a->formula && b->formula && !diff_same_formula(d, a->formula, b->formula))
+  if (a->formula && b->formula &&
+      !diff_is_same_formula(d, a->formula, b->formula))
     diff_add(d, DIFF_MODEL, DIFF_AT("gradient", formula_key(d->b), name),
              "gradient of `%s` changed %s -> %s", name, a->formula, b->formula);
   else
@@ -141,7 +140,7 @@ static void compare_gradient(diff *d) {
   }
   if (is == TN_GRADIENT_NONE) {
     if (d->a->gradient != NULL && d->b->gradient != NULL &&
-        !diff_same(d->a->gradient->why, d->b->gradient->why))
+        !diff_is_same(d->a->gradient->why, d->b->gradient->why))
       diff_add(d, DIFF_DOC, path, "reason for no gradient changed");
     return;
   }
@@ -153,8 +152,7 @@ static void compare_gradient(diff *d) {
   }
 }
 
-/* --------------------------------------------------------------- one operator
- */
+/* ------------------------------------------------------------- one operator */
 
 static const tnm_operator *manifest_of(const diff_side *side,
                                        const char *name) {
@@ -173,9 +171,9 @@ static const char *full_name(diff *d, const char *plugin, const char *name) {
   return diff_text(text, name);
 }
 
-/* Makes `name`, which is that of `a` or `b`, the operator that rows are about.
- */
-static void turn_to(diff *d, const tn_op *a, const tn_op *b, const char *name) {
+/* Makes `name`, that of `a` or `b`, the operator of the next rows. */
+static void set_current(diff *d, const tn_op *a, const tn_op *b,
+                        const char *name) {
   const tn_plugin *tables = b != NULL ? d->new->tables : d->old->tables;
   d->a = a;
   d->b = b;
@@ -186,7 +184,7 @@ static void turn_to(diff *d, const tn_op *a, const tn_op *b, const char *name) {
   d->was = a != NULL ? manifest_of(d->old, a->name) : NULL;
 }
 
-/* Written by opgen, from an operator that is compared by itself. */
+/* Tests for an operator that opgen derived from one that is compared itself. */
 static bool is_derived(const diff *d) {
   return d->written != NULL && d->written->parent != NULL;
 }
@@ -194,7 +192,7 @@ static bool is_derived(const diff *d) {
 static void report_new(diff *d, const diff_match *m, uint32_t i) {
   char what[96];
   const tn_op *b = d->new->tables->operators[i];
-  turn_to(d, NULL, b, b->name);
+  set_current(d, NULL, b, b->name);
   if (is_derived(d)) return;
   (void)snprintf(what, sizeof what, "operator `%s`", d->b->name);
   if (!diff_is_last(m, i) && !m->loose_new[i])
@@ -216,12 +214,12 @@ static void compare_operators(diff *d, const diff_match *m) {
   for (uint32_t i = 0; i < m->n_old; ++i) {
     const tn_op *a = d->old->tables->operators[i];
     if (m->to_new[i] == DIFF_GONE) {
-      turn_to(d, a, NULL, a->name);
+      set_current(d, a, NULL, a->name);
       diff_add(d, DIFF_SOURCE, NULL, "operator removed");
       continue;
     }
     const tn_op *b = d->new->tables->operators[m->to_new[i]];
-    turn_to(d, a, b, b->name);
+    set_current(d, a, b, b->name);
     if (m->moved[i])
       diff_add(d, DIFF_ABI, DIFF_AT("op"), "operators[%u] moved to %" PRId64, i,
                m->to_new[i]);
@@ -233,10 +231,9 @@ static void compare_operators(diff *d, const diff_match *m) {
   }
 }
 
-/* ------------------------------------------------------------------- kernels
- */
+/* ------------------------------------------------------------------ kernels */
 
-/* Kernels are known by id and pass. */
+/* Finds a kernel by id and pass. */
 static const tn_kernel *find_kernel(const tn_plugin *tables,
                                     const tn_kernel *kernel) {
   for (uint32_t i = 0; i < tables->n_kernels; ++i) {
@@ -273,7 +270,7 @@ static void compare_kernel(diff *d, const tn_kernel *a, const tn_kernel *b) {
              "%skernel %s is not deterministic any more", pass_name(b), b->id);
 }
 
-/* Where kernels of "nn.convolution@1" are written: with the operator, or in a
+/* The document with the kernels of "nn.convolution@1": the operator, or a
  * `kernels_for`. */
 static const tnm_operator *writer_of(const diff_side *side, const char *full,
                                      const char *target) {
@@ -287,16 +284,17 @@ static const tnm_operator *writer_of(const diff_side *side, const char *full,
   return own ? manifest_of(side, full + n + 1) : NULL;
 }
 
-/* "nn.convolution@1" is the operator that `turn_to` would name. */
-static void turn_to_kernel(diff *d, const tn_kernel *kernel) {
+/* Makes the operator of a kernel, "nn.convolution@1", current like
+ * set_current. */
+static void set_current_kernel(diff *d, const tn_kernel *kernel) {
   const size_t n = strcspn(kernel->op, "@");
   d->excused = false;
   d->name = diff_text(tn__arena_text(d->arena, kernel->op, n), kernel->op);
   d->written = writer_of(d->new, d->name, kernel->op);
 }
 
-/* Whether the tables have the operator, with the same interface, or it is
- * another plugin's. */
+/* Tests whether the tables have the operator with the same interface, or it
+ * belongs to another plugin. */
 static bool has_operator(diff *d, const tn_plugin *tables,
                          const tn_kernel *kernel) {
   const size_t n = strlen(tables->name);
@@ -320,7 +318,7 @@ static void compare_kernels(diff *d) {
   for (uint32_t i = 0; i < old->n_kernels; ++i) {
     const tn_kernel *a = old->kernels[i], *b = find_kernel(new, a);
     if (!has_operator(d, new, a)) continue;
-    turn_to_kernel(d, a);
+    set_current_kernel(d, a);
     if (b != NULL)
       compare_kernel(d, a, b);
     else
@@ -330,23 +328,22 @@ static void compare_kernels(diff *d) {
   for (uint32_t i = 0; i < new->n_kernels; ++i) {
     const tn_kernel *b = new->kernels[i];
     if (find_kernel(old, b) != NULL || !has_operator(d, old, b)) continue;
-    turn_to_kernel(d, b);
+    set_current_kernel(d, b);
     diff_add(d, DIFF_OK, DIFF_AT("kernels"), "%skernel %s added", pass_name(b),
              b->id);
   }
 }
 
-/* ------------------------------------------------------------------ the plugin
- */
+/* --------------------------------------------------------------- the plugin */
 
-/* By a plugin.yaml, which has to name a licence; a file that stands alone has
+/* Tests for a plugin.yaml, which must name a licence; a single file has
  * none. */
 static bool is_described(const tn_plugin *plugin) {
   return plugin->license != NULL;
 }
 
 /* The least release of another plugin that one side requires; 0: none. */
-static uint32_t required(const tn_plugin *plugin, const char *name) {
+static uint32_t required_release(const tn_plugin *plugin, const char *name) {
   const uint32_t n = TN_HAS(plugin, dependencies) ? plugin->n_dependencies : 0;
   for (uint32_t i = 0; i < n; ++i)
     if (strcmp(plugin->dependencies[i]->plugin, name) == 0)
@@ -360,13 +357,13 @@ static void compare_dependencies(diff *d) {
   const uint32_t n_new = TN_HAS(new, dependencies) ? new->n_dependencies : 0;
   for (uint32_t i = 0; i < n_new; ++i) {
     const tn_dependency *other = new->dependencies[i];
-    const uint32_t before = required(old, other->plugin);
+    const uint32_t before = required_release(old, other->plugin);
     if (before != other->release)
       diff_add(d, before < other->release ? DIFF_SOURCE : DIFF_OK, NULL,
                "requires %s >=%u now", other->plugin, other->release);
   }
   for (uint32_t i = 0; i < n_old; ++i)
-    if (required(new, old->dependencies[i]->plugin) == 0)
+    if (required_release(new, old->dependencies[i]->plugin) == 0)
       diff_add(d, DIFF_OK, NULL, "requires %s no more",
                old->dependencies[i]->plugin);
 }
@@ -380,9 +377,9 @@ static void compare_plugin(diff *d) {
     diff_add(d, DIFF_SOURCE, NULL, "plugin renamed %s -> %s", old->name,
              new->name);
   if (!is_described(old) || !is_described(new)) return;
-  if (!diff_same(old->summary, new->summary))
+  if (!diff_is_same(old->summary, new->summary))
     diff_add(d, DIFF_DOC, NULL, "summary of the plugin changed");
-  if (!diff_same(old->license, new->license))
+  if (!diff_is_same(old->license, new->license))
     diff_add(d, DIFF_DOC, NULL, "license changed %s -> %s", old->license,
              new->license);
   compare_dependencies(d);
@@ -394,9 +391,9 @@ static void compare_plugin(diff *d) {
              "release is still %u although the plugin changed", new->release);
 }
 
-/* Operators that only gradients use are found by their names; derived ones
- * stand behind all others, whatever is added. */
-static void loosen(bool *loose, const tn_plugin *tables) {
+/* Operators that only gradients use are found by their names. Derived ones
+ * follow all others, so additions move them. */
+static void mark_loose(bool *loose, const tn_plugin *tables) {
   for (uint32_t i = 0; i < tables->n_operators; ++i)
     loose[i] = (tables->operators[i]->flags & TN_OP_BACKWARD_ONLY) != 0;
 }
@@ -406,8 +403,8 @@ void diff_operators(diff *d) {
   const diff_list old = names_of(d, d->old->tables);
   const diff_list new = names_of(d, d->new->tables);
   if (d->arena->failed || !diff_match_init(d, &m, old, new)) return;
-  loosen(m.loose_old, d->old->tables);
-  loosen(m.loose_new, d->new->tables);
+  mark_loose(m.loose_old, d->old->tables);
+  mark_loose(m.loose_new, d->new->tables);
   if (!diff_match_finish(d, &m)) return;
   compare_operators(d, &m);
   for (uint32_t i = 0; i < m.n_new; ++i)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * diff_operands.c: what became of types, inputs, outputs, states, their shapes,
- * and of the requirements. Operands are positions for what is compiled, names
- * for what is saved, and rules for both.
+ * diff_operands.c: compares types, inputs, outputs, states, their shapes, and
+ * the requirements. Compiled code uses operands by position, saved graphs by
+ * name, and rules by both.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,15 +30,14 @@ static const char *operand_name(const tn_op *op, uint32_t list,
   return index < count_of(op, list) ? args_of(op, list)[index]->name : "";
 }
 
-/* ------------------------------------------------------------------ programs
- */
+/* ----------------------------------------------------------------- programs */
 
-/* Whether a name of OLD and one of NEW mean the same thing. */
+/* Tests whether a name of OLD and one of NEW mean the same item. */
 static bool same_name(const diff *d, const char *old, const char *new) {
-  return strcmp(diff_renamed(d, old), new) == 0;
+  return strcmp(diff_new_name(d, old), new) == 0;
 }
 
-/* Whether leaves name the same thing, wherever it stands. */
+/* Tests whether leaves name the same item, in any position. */
 static bool same_leaf(const diff *d, const tn_node *a, const tn_node *b) {
   switch (a->op) {
     case TN_NODE_CONST:
@@ -59,7 +58,7 @@ static bool same_leaf(const diff *d, const tn_node *a, const tn_node *b) {
   }
 }
 
-/* Operands of a node are earlier nodes, so this ends. */
+/* Operands of a node are earlier nodes, so the recursion ends. */
 static bool same_node(const diff *d, uint32_t old, uint32_t new) {
   const tn_node *a = &d->a->nodes[old], *b = &d->b->nodes[new];
   const uint32_t n = tnm_node_arity(a->op);
@@ -85,8 +84,7 @@ static bool same_shape(const diff *d, const tn_arg *a, const tn_arg *b) {
   return true;
 }
 
-/* --------------------------------------------------------------------- types
- */
+/* -------------------------------------------------------------------- types */
 
 static const char *dtype_of(const tn_op *op, const tn_arg *arg) {
   if (arg->dtype_param != TN_NONE) return op->params[arg->dtype_param]->name;
@@ -113,7 +111,7 @@ static const char *computes_in(const tnm_operator *op, uint32_t var) {
   return tn__dtype_name(op->compute[var]);
 }
 
-/* Of two manifests: built plugins do not tell. */
+/* For two manifests only: built plugins do not contain `compute`. */
 static void compare_compute(diff *d, uint32_t a, uint32_t b) {
   if (d->was == NULL || d->written == NULL) return;
   const char *name = d->b->dtype_vars[b]->name;
@@ -136,17 +134,16 @@ static void compare_variables(diff *d) {
     }
 }
 
-/* --------------------------------------------------------------- one operand
- */
+/* -------------------------------------------------------------- one operand */
 
-/* The operands that are compared. */
+/* The compared operands. */
 typedef struct pair {
   uint32_t list;
   const tn_arg *a;
   const tn_arg *b;
 } pair;
 
-/* A flag that appears or goes: what either means. */
+/* A flag, with the consequences of its addition and of its removal. */
 typedef struct flag_rule {
   uint32_t flag;
   const char *key;
@@ -191,7 +188,7 @@ static void compare_role(diff *d, const pair *p) {
            roles[p->b->role]);
 }
 
-/* The name of the input that an index means, or NULL. */
+/* The name of the input at an index, or NULL. */
 static const char *input_at(const tn_op *op, uint32_t index) {
   return index < op->n_inputs ? op->inputs[index]->name : NULL;
 }
@@ -207,12 +204,12 @@ static void compare_memory(diff *d, const pair *p) {
     diff_add(d, DIFF_OK, path,
              "output `%s` does not take the memory of `%s` any more",
              p->b->name, was);
-  else if (!diff_same(diff_renamed(d, was), is))
+  else if (!diff_is_same(diff_new_name(d, was), is))
     diff_add(d, DIFF_ABI, path, "inplace of `%s` changed %s -> %s", p->b->name,
              was, is);
   was = input_at(d->a, p->a->init);
   is = input_at(d->b, p->b->init);
-  if (!diff_same(diff_renamed(d, was), is))
+  if (!diff_is_same(diff_new_name(d, was), is))
     diff_add(d, DIFF_MODEL, DIFF_AT(keys[p->list], p->b->name, "init"),
              "init of `%s` changed %s -> %s", p->b->name,
              diff_text(was, "none"), diff_text(is, "none"));
@@ -226,7 +223,7 @@ static void compare_formula(diff *d, const pair *p) {
   else if (was != NULL && is == NULL)
     diff_add(d, DIFF_OK, path, "output `%s` has no formula any more",
              p->b->name);
-  else if (was != NULL && !diff_same_formula(d, was, is))
+  else if (was != NULL && !diff_is_same_formula(d, was, is))
     diff_add(d, DIFF_MODEL, path, "formula of `%s` changed %s -> %s",
              p->b->name, was, is);
 }
@@ -249,7 +246,7 @@ static void compare_rules(diff *d, const pair *p) {
       (many && !same_node(d, p->a->count, p->b->count)))
     diff_add(d, DIFF_MODEL, DIFF_AT(key, name, "count"),
              "count of `%s` changed", name);
-  if (!diff_same(p->a->initial, p->b->initial))
+  if (!diff_is_same(p->a->initial, p->b->initial))
     diff_add(d, DIFF_MODEL, DIFF_AT(key, name, "init"),
              "initial value of `%s` changed %s -> %s", name,
              diff_text(p->a->initial, "none"),
@@ -269,7 +266,7 @@ static void compare_pair(diff *d, const pair *p) {
     compare_memory(d, p);
     compare_formula(d, p);
   }
-  if (!diff_same(p->a->doc, p->b->doc))
+  if (!diff_is_same(p->a->doc, p->b->doc))
     diff_add(d, DIFF_DOC, DIFF_AT(keys[p->list], p->b->name, "doc"),
              "doc of `%s` changed", p->b->name);
   diff_lives(d, DIFF_AT(keys[p->list], p->b->name, "since"), what,
@@ -277,8 +274,7 @@ static void compare_pair(diff *d, const pair *p) {
              (diff_life){p->b->since, p->b->deprecated_since, p->b->use});
 }
 
-/* ------------------------------------------------------------------ the lists
- */
+/* ---------------------------------------------------------------- the lists */
 
 static diff_list names_of(diff *d, const tn_op *op, uint32_t list) {
   const uint32_t n = count_of(op, list);
@@ -346,16 +342,15 @@ static void compare_list(diff *d, uint32_t list, const diff_match *m) {
     if (m->to_old[i] == DIFF_GONE) report_new(d, m, list, i);
 }
 
-/* -------------------------------------------------------------- requirements
- */
+/* ------------------------------------------------------------- requirements */
 
-/* The requirement of one side that `that` of the other is. */
+/* The requirement of one side that matches `that` of the other. */
 static const tn_require *find_require(const diff *d, const tn_op *op,
                                       const char *that) {
   for (uint32_t i = 0; i < op->n_requires; ++i) {
     const char *own = op->requirements[i]->that;
-    if (op == d->a ? diff_same_formula(d, own, that)
-                   : diff_same_formula(d, that, own))
+    if (op == d->a ? diff_is_same_formula(d, own, that)
+                   : diff_is_same_formula(d, that, own))
       return op->requirements[i];
   }
   return NULL;
@@ -374,7 +369,7 @@ static void compare_requirements(diff *d) {
     if (a == NULL)
       diff_add(d, DIFF_MODEL, DIFF_AT("require", b->that),
                "requirement %s added", b->that);
-    else if (!diff_same(a->say, b->say))
+    else if (!diff_is_same(a->say, b->say))
       diff_add(d, DIFF_DOC, DIFF_AT("require", b->that, "say"),
                "words of the requirement %s changed", b->that);
   }
@@ -383,7 +378,7 @@ static void compare_requirements(diff *d) {
 void diff_operands(diff *d) {
   diff_match m[3];
   compare_variables(d);
-  /* All names before the first rule, which may name any of them. */
+  /* all names before the first rule, which may name any of them */
   for (uint32_t list = 0; list < 3; ++list)
     if (!match_list(d, list, &m[list])) return;
   for (uint32_t list = 0; list < 3; ++list) compare_list(d, list, &m[list]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * diff_params.c: what became of the parameters. They are members of a struct
- * that kernels are compiled with, names that calls and saved graphs give, and
- * values that both may leave out.
+ * diff_params.c: compares the parameters. Compiled kernels use them as members
+ * of a struct; calls and saved graphs use their names and values, and may omit
+ * values.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,12 +18,12 @@ static const char *type_name(const tn_field *f) {
                                                           : "?";
 }
 
-static bool has(const tn_field *f, uint32_t flag) {
+static bool has_flag(const tn_field *f, uint32_t flag) {
   return (f->flags & flag) != 0;
 }
 
 /* "parameter `a`" in the arena. */
-static const char *label(diff *d, const tn_field *f) {
+static const char *label_of(diff *d, const tn_field *f) {
   const size_t n = strlen(f->name) + sizeof "parameter ``";
   char *text = tn__arena_alloc(d->arena, n);
   if (text != NULL) (void)snprintf(text, n, "parameter `%s`", f->name);
@@ -34,7 +34,7 @@ static const char *label(diff *d, const tn_field *f) {
 
 /* "0" and "0.0" are the same number. */
 static bool is_same_default(const tn_field *a, const tn_field *b) {
-  if (diff_same(a->default_text, b->default_text)) return true;
+  if (diff_is_same(a->default_text, b->default_text)) return true;
   if (a->default_text == NULL || b->default_text == NULL ||
       (a->type != TN_FIELD_INT && a->type != TN_FIELD_FLOAT))
     return false;
@@ -47,7 +47,8 @@ static bool is_same_default(const tn_field *a, const tn_field *b) {
 
 static void compare_default(diff *d, const tn_field *a, const tn_field *b) {
   const char *const *path = DIFF_AT("params", b->name, "default");
-  const bool was = has(a, TN_FIELD_REQUIRED), is = has(b, TN_FIELD_REQUIRED);
+  const bool was = has_flag(a, TN_FIELD_REQUIRED),
+             is = has_flag(b, TN_FIELD_REQUIRED);
   if (was && !is)
     diff_add(d, DIFF_OK, path, "parameter `%s` has a default now: %s", b->name,
              diff_text(b->default_text, ""));
@@ -68,7 +69,7 @@ typedef struct bound {
   char text[40];
 } bound;
 
-/* As short as it reads back. */
+/* Prints the shortest text that reads back exactly. */
 static void print_real(double value, char *out, size_t size) {
   tn__buf text;
   tn__buf_init(&text, tn__env_default());
@@ -78,7 +79,7 @@ static void print_real(double value, char *out, size_t size) {
 }
 
 static bound bound_of(const tn_field *f, bool max) {
-  bound b = {.set = has(f, max ? TN_FIELD_HAS_MAX : TN_FIELD_HAS_MIN)};
+  bound b = {.set = has_flag(f, max ? TN_FIELD_HAS_MAX : TN_FIELD_HAS_MIN)};
   const bool real = f->type == TN_FIELD_FLOAT || f->type == TN_FIELD_FLOATS;
   const int64_t whole = max ? f->max_int : f->min_int;
   b.value = real ? (max ? f->max_float : f->min_float) : (double)whole;
@@ -144,20 +145,22 @@ static void compare_values(diff *d, const tn_field *a, const tn_field *b) {
     diff_add(d, last ? DIFF_OK : DIFF_ABI,
              DIFF_AT("params", b->name, "values", b->values[i]),
              "value `%s` of `%s` added %s", b->values[i], b->name,
-             last ? "last" : "before others, whose numbers change");
+             last ? "last" : "before others, which changes their numbers");
   }
 }
 
 /* ---------------------------------------------------------------- one field */
 
 static void compare_flags(diff *d, const tn_field *a, const tn_field *b) {
-  const bool was = has(a, TN_FIELD_OPTIONAL), is = has(b, TN_FIELD_OPTIONAL);
+  const bool was = has_flag(a, TN_FIELD_OPTIONAL),
+             is = has_flag(b, TN_FIELD_OPTIONAL);
   if (was != is)
     diff_add(d, DIFF_ABI, DIFF_AT("params", b->name, "optional"),
              is ? "parameter `%s` may be None now: the struct has a new member"
                 : "parameter `%s` may not be None any more",
              b->name);
-  const bool could = has(a, TN_FIELD_DYNAMIC), can = has(b, TN_FIELD_DYNAMIC);
+  const bool could = has_flag(a, TN_FIELD_DYNAMIC),
+             can = has_flag(b, TN_FIELD_DYNAMIC);
   if (could != can)
     diff_add(d, can ? DIFF_OK : DIFF_SOURCE,
              DIFF_AT("params", b->name, "dynamic"),
@@ -167,7 +170,7 @@ static void compare_flags(diff *d, const tn_field *a, const tn_field *b) {
 }
 
 static void compare_texts(diff *d, const tn_field *a, const tn_field *b) {
-  if (!diff_same(a->alias, b->alias) && !diff_same(a->name, b->alias)) {
+  if (!diff_is_same(a->alias, b->alias) && !diff_is_same(a->name, b->alias)) {
     const char *const *path = DIFF_AT("params", b->name, "alias");
     if (a->alias != NULL)
       diff_add(d, DIFF_SOURCE, path, "alias `%s` of `%s` removed", a->alias,
@@ -175,19 +178,19 @@ static void compare_texts(diff *d, const tn_field *a, const tn_field *b) {
     if (b->alias != NULL)
       diff_add(d, DIFF_OK, path, "alias `%s` of `%s` added", b->alias, b->name);
   }
-  if (!diff_same(a->doc, b->doc))
+  if (!diff_is_same(a->doc, b->doc))
     diff_add(d, DIFF_DOC, DIFF_AT("params", b->name, "doc"),
              "doc of `%s` changed", b->name);
-  diff_lives(d, DIFF_AT("params", b->name, "since"), label(d, b),
+  diff_lives(d, DIFF_AT("params", b->name, "since"), label_of(d, b),
              (diff_life){a->since, a->deprecated_since, a->use},
              (diff_life){b->since, b->deprecated_since, b->use});
 }
 
 static void compare_field(diff *d, const tn_field *a, const tn_field *b) {
   if (strcmp(a->name, b->name) != 0)
-    diff_add(d, diff_same(a->name, b->alias) ? DIFF_OK : DIFF_SOURCE,
+    diff_add(d, diff_is_same(a->name, b->alias) ? DIFF_OK : DIFF_SOURCE,
              DIFF_AT("params", b->name, "name"),
-             diff_same(a->name, b->alias)
+             diff_is_same(a->name, b->alias)
                  ? "parameter `%s` renamed to `%s`, the old name an alias"
                  : "parameter `%s` renamed to `%s` without an alias",
              a->name, b->name);
@@ -206,8 +209,7 @@ static void compare_field(diff *d, const tn_field *a, const tn_field *b) {
   compare_texts(d, a, b);
 }
 
-/* ------------------------------------------------------------------ the list
- */
+/* ----------------------------------------------------------------- the list */
 
 static diff_list names_of(diff *d, const tn_op *op) {
   const char **names =
@@ -217,13 +219,14 @@ static diff_list names_of(diff *d, const tn_op *op) {
   return (diff_list){names, op->n_params};
 }
 
-/* An alias says what was renamed; without one, the same place and type do. */
+/* Finds renamed parameters: an alias names the old one; without an alias, the
+ * same position and type do. */
 static void find_renamed(const diff *d, diff_match *m) {
   for (uint32_t i = 0; i < m->n_new; ++i) {
     const tn_field *b = d->b->params[i];
     for (uint32_t k = 0; k < m->n_old && m->to_old[i] == DIFF_GONE; ++k)
       if (m->to_new[k] == DIFF_GONE &&
-          diff_same(d->a->params[k]->name, b->alias))
+          diff_is_same(d->a->params[k]->name, b->alias))
         diff_match_pair(m, k, i);
     if (i < m->n_old && m->to_old[i] == DIFF_GONE &&
         m->to_new[i] == DIFF_GONE && d->a->params[i]->type == b->type)
@@ -236,10 +239,10 @@ static void report_new(diff *d, const diff_match *m, uint32_t i) {
   const char *const *path = DIFF_AT("params", f->name);
   if (!diff_is_last(m, i))
     diff_add(d, DIFF_ABI, path, "parameter `%s` added before others", f->name);
-  else if (has(f, TN_FIELD_REQUIRED))
+  else if (has_flag(f, TN_FIELD_REQUIRED))
     diff_add(d, DIFF_SOURCE, path, "parameter `%s` added without a default",
              f->name);
-  else if (diff_since(d, DIFF_AT("params", f->name, "since"), label(d, f),
+  else if (diff_since(d, DIFF_AT("params", f->name, "since"), label_of(d, f),
                       f->since))
     diff_add(d, DIFF_OK, path,
              "parameter `%s` added last, default %s, since %u", f->name,

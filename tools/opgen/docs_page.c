@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * docs_page.c: the page of one operator: what it is, formulas, parameters,
- * operands, gradient, examples, kernels, in this order on every page.
+ * docs_page.c: writes the page of one operator: description, formulas,
+ * parameters, operands, gradient, examples, kernels, in this order on every
+ * page.
  */
 #include <inttypes.h>
 #include <string.h>
 
 #include "docs.h"
 
-/* What is being written. */
+/* The state of one page. */
 typedef struct page {
   tn__buf *out;
   const docs *docs;
@@ -16,7 +17,7 @@ typedef struct page {
   int level;
 } page;
 
-static void heading(const page *p, int below, const char *title) {
+static void write_heading(const page *p, int below, const char *title) {
   for (int i = 0; i < p->level + below; ++i) tn__buf_add(p->out, "#");
   tn__buf_add(p->out, " %s\n\n", title);
 }
@@ -25,8 +26,7 @@ bool docs_is_listed(const tnm_operator *op) {
   return op->op != NULL && (op->op->flags & TN_OP_BACKWARD_ONLY) == 0;
 }
 
-/* ------------------------------------------------------------------ the head
- */
+/* ----------------------------------------------------------------- the head */
 
 static void write_life(const page *p) {
   const tn_op *op = p->op->op;
@@ -41,14 +41,15 @@ static void write_life(const page *p) {
     tn__buf_add(p->out, ".");
   }
   if (op->replaces != NULL)
-    tn__buf_add(p->out, " Stands in for `%s` where the host allows it.",
+    tn__buf_add(p->out, " Replaces `%s` where the host allows it.",
                 op->replaces);
   if ((op->flags & TN_OP_BACKWARD_ONLY) != 0)
     tn__buf_add(p->out, " Used by gradients; not listed for users.");
   tn__buf_add(p->out, "\n\n");
 }
 
-/* The author's headings would be taller than ours: they become bold. */
+/* Headings of the author would be larger than those of the page: they become
+ * bold. */
 static void write_doc(const page *p, const char *doc) {
   bool fenced = false;
   for (const char *line = doc; *line != '\0';) {
@@ -95,8 +96,7 @@ static void write_head(const page *p) {
   write_life(p);
 }
 
-/* ------------------------------------------------------------------- formulas
- */
+/* ----------------------------------------------------------------- formulas */
 
 static bool has_formula(const tn_op *op) {
   for (uint32_t i = 0; i < op->n_outputs; ++i)
@@ -107,7 +107,7 @@ static bool has_formula(const tn_op *op) {
 static void write_formulas(const page *p) {
   const tn_op *op = p->op->op;
   if (!has_formula(op)) return;
-  heading(p, 1, "Formula");
+  write_heading(p, 1, "Formula");
   tn__buf_add(p->out, "```\n");
   for (uint32_t i = 0; i < op->n_outputs; ++i)
     if (op->outputs[i]->formula != NULL)
@@ -119,18 +119,18 @@ static void write_formulas(const page *p) {
 static void write_tables(const page *p) {
   const tn_op *op = p->op->op;
   if (op->n_params > 0) {
-    heading(p, 1, "Parameters");
+    write_heading(p, 1, "Parameters");
     docs_params(p->out, op);
   }
   if (op->n_inputs > 0) {
-    heading(p, 1, "Inputs");
+    write_heading(p, 1, "Inputs");
     docs_operands(p->out, op, TN_OPERAND_IN);
   }
-  heading(p, 1, "Outputs");
+  write_heading(p, 1, "Outputs");
   docs_operands(p->out, op, TN_OPERAND_OUT);
   if (op->n_aux > 0) {
-    heading(p, 1, "States");
-    tn__buf_add(p->out, "Given behind the inputs, and changed by a call.\n\n");
+    write_heading(p, 1, "States");
+    tn__buf_add(p->out, "Passed after the inputs, and changed by a call.\n\n");
     docs_operands(p->out, op, TN_OPERAND_AUX);
   }
   docs_dtypes(p->out, p->op);
@@ -139,7 +139,7 @@ static void write_tables(const page *p) {
 static void write_requirements(const page *p) {
   const tn_op *op = p->op->op;
   if (op->n_requires == 0) return;
-  heading(p, 1, "Requirements");
+  write_heading(p, 1, "Requirements");
   for (uint32_t i = 0; i < op->n_requires; ++i)
     tn__buf_add(
         p->out, "- `%s`: %s\n", op->requirements[i]->that,
@@ -147,8 +147,7 @@ static void write_requirements(const page *p) {
   tn__buf_add(p->out, "\n");
 }
 
-/* ------------------------------------------------------------------- gradient
- */
+/* ----------------------------------------------------------------- gradient */
 
 static void add_need(tn__buf *out, const tn_op *op, const tn_need *need) {
   const char *name = need->what == TN_NEED_IN ? op->inputs[need->index]->name
@@ -172,7 +171,7 @@ static void write_input_gradient(const page *p, uint32_t i) {
   tn__buf_add(p->out, "\n");
 }
 
-/* The inputs of each group in which outputs are linear. */
+/* Writes the inputs of each group in which outputs are linear. */
 static void write_linear(const page *p) {
   enum { MOST_GROUPS = 32 };
   const tn_op *op = p->op->op;
@@ -190,7 +189,7 @@ static void write_linear(const page *p) {
 }
 
 /* 2: some gradient reads the value, 1: dtype and shape, 0: nothing. */
-static int kept(const tn_op *op, uint32_t what, uint32_t index) {
+static int need_of(const tn_op *op, uint32_t what, uint32_t index) {
   int most = 0;
   for (uint32_t i = 0; i < op->gradient->n_inputs; ++i) {
     const tn_input_gradient *g = op->gradient->inputs[i];
@@ -203,27 +202,30 @@ static int kept(const tn_op *op, uint32_t what, uint32_t index) {
   return most;
 }
 
-static void add_kept(tn__buf *out, int how, const char *name, bool *any) {
+static void add_kept_operand(tn__buf *out, int how, const char *name,
+                             bool *any) {
   if (how == 0) return;
   tn__buf_add(out, *any ? ", " : " ");
   tn__buf_add(out, how == 1 ? "the shape of `%s`" : "`%s`", name);
   *any = true;
 }
 
-static void write_kept(const page *p) {
+static void write_needs(const page *p) {
   const tn_op *op = p->op->op;
   bool any = false;
   tn__buf_add(p->out, "Kept for it:");
   for (uint32_t i = 0; i < op->n_inputs; ++i)
-    add_kept(p->out, kept(op, TN_NEED_IN, i), op->inputs[i]->name, &any);
+    add_kept_operand(p->out, need_of(op, TN_NEED_IN, i), op->inputs[i]->name,
+                     &any);
   for (uint32_t i = 0; i < op->n_outputs; ++i)
-    add_kept(p->out, kept(op, TN_NEED_OUT, i), op->outputs[i]->name, &any);
+    add_kept_operand(p->out, need_of(op, TN_NEED_OUT, i), op->outputs[i]->name,
+                     &any);
   tn__buf_add(p->out, any ? ".\n\n" : " nothing.\n\n");
 }
 
 static void write_gradient(const page *p) {
   const tn_gradient *g = p->op->op->gradient;
-  heading(p, 1, "Gradient");
+  write_heading(p, 1, "Gradient");
   if (g == NULL || g->kind == TN_GRADIENT_NONE) {
     tn__buf_add(p->out, "None");
     if (g != NULL && g->why != NULL) {
@@ -236,14 +238,13 @@ static void write_gradient(const page *p) {
   tn__buf_add(p->out, "```\n");
   for (uint32_t i = 0; i < g->n_inputs; ++i) write_input_gradient(p, i);
   tn__buf_add(p->out, "```\n\n");
-  write_kept(p);
+  write_needs(p);
   write_linear(p);
 }
 
-/* ------------------------------------------------------------------- examples
- */
+/* ----------------------------------------------------------------- examples */
 
-/* The longest label of an example, so that values line up. */
+/* Width of the longest label of an example, so that values are aligned. */
 static int label_width(const tnm_example *e) {
   size_t width = 0;
   for (size_t i = 0; i < e->n_params; ++i)
@@ -272,8 +273,9 @@ static void write_items(const page *p, const tnm_example_item *items, size_t n,
   }
 }
 
-/* What is given: parameters, inputs, states, and gradients of outputs. */
-static void write_given(const page *p, const tnm_example *e, int width) {
+/* Writes the inputs of a call: parameters, inputs, states, and gradients of
+ * outputs. */
+static void write_arguments(const page *p, const tnm_example *e, int width) {
   for (size_t i = 0; i < e->n_params; ++i)
     tn__buf_add(p->out, "%-*s = %s\n", width, e->params[i].key,
                 e->params[i].as.s != NULL ? e->params[i].as.s : "None");
@@ -309,10 +311,10 @@ static void write_example(const page *p, size_t index) {
   const trial *t = p->trials != NULL ? &p->trials[index] : NULL;
   const bool computed = t != NULL && t->error == NULL;
   const int width = label_width(e);
-  heading(p, 2, e->name);
+  write_heading(p, 2, e->name);
   if (e->training) tn__buf_add(p->out, "In training:\n\n");
   tn__buf_add(p->out, "```\n");
-  write_given(p, e, width);
+  write_arguments(p, e, width);
   tn__buf_add(p->out, "```\n\n%s\n\n```\n",
               computed ? "gives, computed:" : "gives, as the manifest states:");
   if (computed)
@@ -326,7 +328,7 @@ static void write_example(const page *p, size_t index) {
   tn__buf_add(p->out, "\n\n");
 }
 
-/* Who computed those that were. */
+/* Names the built plugin that computed the examples. */
 static void write_computer(const page *p) {
   const size_t n = p->op->n_examples;
   size_t computed = 0;
@@ -339,7 +341,7 @@ static void write_computer(const page *p) {
 
 static void write_examples(const page *p) {
   if (p->op->n_examples == 0) return;
-  heading(p, 1, "Examples");
+  write_heading(p, 1, "Examples");
   for (size_t i = 0; i < p->op->n_examples; ++i) write_example(p, i);
   if (p->trials != NULL) write_computer(p);
 }
@@ -362,6 +364,6 @@ void docs_page(tn__buf *out, const docs *d, size_t index, int level) {
   write_gradient(&p);
   write_examples(&p);
   if (!has_kernels(p.op)) return;
-  heading(&p, 1, "Kernels");
+  write_heading(&p, 1, "Kernels");
   docs_kernels(out, p.op);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * docs_site.c: a manual as a folder of HTML files that needs no server, no
- * network and no script but for its search, which carries its index with it.
+ * docs_site.c: writes a manual as a folder of HTML files. It needs no
+ * server, no network and no script except for its search, which contains its
+ * index.
  */
 #include <errno.h>
 #include <string.h>
@@ -8,8 +9,7 @@
 
 #include "docs.h"
 
-/* ------------------------------------------------------------------- constants
- */
+/* ---------------------------------------------------------------- constants */
 
 static const char style[] =
     ":root { --text: #1c2127; --soft: #5b6570; --back: #fff; --line: #d9dee3;\n"
@@ -132,8 +132,7 @@ static const char search[] =
     "}\n"
     "if (typeof module !== 'undefined') module.exports = {index, search};\n";
 
-/* ----------------------------------------------------------------------- frame
- */
+/* -------------------------------------------------------------------- frame */
 
 static const char *name_at(const docs *d, size_t i) {
   return d->plugin->operators[i].op->name;
@@ -166,7 +165,7 @@ static bool has_hidden(const docs *d) {
   return false;
 }
 
-static void begin(tn__buf *out, const docs *d, const char *title) {
+static void begin_page(tn__buf *out, const docs *d, const char *title) {
   const char *name = d->plugin->plugin->name;
   tn__buf_add(out,
               "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n"
@@ -196,15 +195,14 @@ static void add_nav(tn__buf *out, const docs *d, size_t at) {
   tn__buf_add(out, "</nav>\n");
 }
 
-static void end(tn__buf *out) {
+static void end_page(tn__buf *out) {
   tn__buf_add(out, "</div>\n</body>\n</html>\n");
 }
 
-/* ----------------------------------------------------------------------- pages
- */
+/* -------------------------------------------------------------------- pages */
 
 static void add_list(tn__buf *out, const docs *d, bool listed) {
-  tn__buf_add(out, "| operator | what it computes |\n|---|---|\n");
+  tn__buf_add(out, "| operator | summary |\n|---|---|\n");
   for (size_t i = 0; i < d->plugin->n_operators; ++i) {
     const tnm_operator *op = &d->plugin->operators[i];
     if (op->op == NULL || docs_is_listed(op) != listed) continue;
@@ -229,17 +227,17 @@ static void write_index(tn__buf *out, const docs *d) {
     add_list(&text, d, false);
   }
   docs_added_kernels(&text, d);
-  begin(out, d, plugin->name);
+  begin_page(out, d, plugin->name);
   tn__buf_add(out, "<main>\n");
   html_from_markdown(out, text.s);
   tn__buf_add(out, "</main>\n");
-  end(out);
+  end_page(out);
   out->failed |= text.failed;
   tn__buf_deinit(&text);
 }
 
-/* The operator before or behind; n_operators if there is none. */
-static size_t neighbour(const docs *d, size_t i, bool behind) {
+/* The operator before or after this one; n_operators if there is none. */
+static size_t neighbour_of(const docs *d, size_t i, bool behind) {
   const size_t n = d->plugin->n_operators;
   for (;;) {
     i = behind ? i + 1 : i - 1;
@@ -250,7 +248,8 @@ static size_t neighbour(const docs *d, size_t i, bool behind) {
 
 static void add_footer(tn__buf *out, const docs *d, size_t i) {
   const size_t n = d->plugin->n_operators;
-  const size_t before = neighbour(d, i, false), behind = neighbour(d, i, true);
+  const size_t before = neighbour_of(d, i, false),
+               behind = neighbour_of(d, i, true);
   tn__buf_add(out, "<footer>\n<span>");
   if (before < n)
     tn__buf_add(out, "<a href=\"%s.html\">&larr; %s</a>", name_at(d, before),
@@ -269,23 +268,22 @@ static void write_page(tn__buf *out, const docs *d, size_t i) {
   tn__buf_add(&title, "%s.%s", d->plugin->plugin->name, name_at(d, i));
   docs_page(&text, d, i, 1);
   if (!text.failed && !title.failed) {
-    begin(out, d, title.s);
+    begin_page(out, d, title.s);
     add_nav(out, d, i);
     tn__buf_add(out, "<main>\n");
     html_from_markdown(out, text.s);
     add_footer(out, d, i);
     tn__buf_add(out, "</main>\n");
-    end(out);
+    end_page(out);
   }
   out->failed |= text.failed || title.failed;
   tn__buf_deinit(&text);
   tn__buf_deinit(&title);
 }
 
-/* ---------------------------------------------------------------------- search
- */
+/* ------------------------------------------------------------------- search */
 
-/* What a page is found by besides its name and summary. */
+/* Adds the search words of a page besides its name and summary. */
 static void add_words(tn__buf *out, const tn_op *op) {
   tn__buf text;
   tn__buf_init(&text, tn__env_default());
@@ -319,8 +317,7 @@ static void write_search(tn__buf *out, const docs *d) {
   tn__buf_add(out, "];\n%s", search);
 }
 
-/* ----------------------------------------------------------------------- files
- */
+/* -------------------------------------------------------------------- files */
 
 static bool write_file(const char *folder, const char *name,
                        const tn__buf *text) {
@@ -345,7 +342,7 @@ static bool write_operator(const docs *d, const char *folder, size_t i) {
   return fine;
 }
 
-/* What does not depend on one operator. */
+/* Writes the files that do not depend on one operator. */
 static bool write_common(const docs *d, const char *folder) {
   tn__buf index, script, css;
   tn__buf_init(&index, tn__env_default());

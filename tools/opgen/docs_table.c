@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * docs_table.c: the tables on the page of an operator.
+ * docs_table.c: writes the tables on the page of an operator.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -15,7 +15,7 @@ void docs_plain(tn__buf *out, const char *text) {
   }
 }
 
-/* Markdown of one line in a cell. */
+/* Adds a line of Markdown to a cell. */
 static void add_cell(tn__buf *out, const char *text) {
   for (; text != NULL && *text != '\0'; ++text) {
     if (*text == '|') tn__buf_add(out, "\\");
@@ -39,7 +39,7 @@ static void add_life(tn__buf *out, const tn_op *op, uint32_t since,
   tn__buf_add(out, ".");
 }
 
-/* The meaning as a sentence: authors leave the full stop out. */
+/* Adds the meaning as a sentence: authors omit the full stop. */
 static void add_doc(tn__buf *out, const char *doc) {
   const size_t n = doc != NULL ? strlen(doc) : 0;
   add_cell(out, doc);
@@ -240,7 +240,7 @@ static uint64_t dtypes_of(const tn_kernel *kernel, const tn_op *op) {
   return set;
 }
 
-/* What follows the name of a kernel. */
+/* Adds the properties after the name of a kernel. */
 static void add_facts(tn__buf *out, const tn_kernel *k, const tn_op *op,
                       bool cuda) {
   tn__buf_add(out, "` | %s | %s | ",
@@ -266,13 +266,13 @@ static void add_kernel(tn__buf *out, const tn_kernel *k, const tn_op *op) {
   add_facts(out, k, op, k->device_type == TN_DEVICE_CUDA);
 }
 
-/* Of formulas: also the companion's, which are the same. */
+/* Adds generated kernels, including the companion's, which are the same. */
 static void add_generated(tn__buf *out, const tn_kernel *k,
                           const tnm_operator *op) {
   if (k == NULL) return;
   add_kernel(out, k, op->op);
   tn__buf_add(out, "| `");
-  cuda_id(out, op, k->id);
+  write_cuda_id(out, op, k->id);
   add_facts(out, k, op->op, true);
 }
 

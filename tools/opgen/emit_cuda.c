@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * emit_cuda.c: the companion of a plugin, <plugin>.cuda.so: a plugin of its own
- * that holds every kernel for CUDA of this one's operators: those that compute
- * formulas and those that the author writes. <stem>.gen.cu holds the loops of a
- * manifest, cuda.gen.c the tables, the entry and the note, cuda.gen.h what the
- * generated files share; <stem>.gen.h declares the author's functions.
+ * emit_cuda.c: writes the companion of a plugin, <plugin>.cuda.so. It is a
+ * plugin of its own with every CUDA kernel of this plugin's operators: those
+ * that compute formulas and those that the author writes. <stem>.gen.cu
+ * contains the loops of a manifest, cuda.gen.c the tables, the entry and the
+ * note, cuda.gen.h the declarations that generated files share; <stem>.gen.h
+ * declares the author's functions.
  */
 #include <string.h>
 
@@ -18,30 +19,29 @@ static bool is_written(const tnm_operator *op) {
 }
 
 bool has_cuda(const tnm_operator *op) {
-  return emits_formulas(op) || is_written(op);
+  return needs_formulas(op) || is_written(op);
 }
 
-/* --------------------------------------------------------------- the companion
- */
+/* ------------------------------------------------------------ the companion */
 
-/* Zeroed memory of the arena; NULL once it has run out. */
-static void *make(emit *e, size_t bytes) {
+/* Zeroed memory of the arena; NULL after it ran out. */
+static void *alloc_zeroed(emit *e, size_t bytes) {
   void *memory = tn__arena_alloc(e->arena, bytes + 1);
   if (memory != NULL) memset(memory, 0, bytes);
   return memory;
 }
 
-void cuda_id(tn__buf *out, const tnm_operator *op, const char *id) {
+void write_cuda_id(tn__buf *out, const tnm_operator *op, const char *id) {
   const char *device = strstr(id, ".cpu");
   const size_t n = device != NULL ? (size_t)(device - id) : strlen(id);
   tn__buf_add(out, "%.*s.cuda%s", (int)n, id,
               is_written(op) ? ".generated" : "");
 }
 
-static const char *kept_id(emit *e, const tnm_operator *op, const char *id) {
+static const char *copy_id(emit *e, const tnm_operator *op, const char *id) {
   tn__buf text;
   tn__buf_init(&text, tn__env_default());
-  cuda_id(&text, op, id);
+  write_cuda_id(&text, op, id);
   const char *kept = name_format(e, "%s", text.failed ? "" : text.s);
   if (text.failed) e->arena->failed = true;
   tn__buf_deinit(&text);
@@ -50,18 +50,18 @@ static const char *kept_id(emit *e, const tnm_operator *op, const char *id) {
 
 static const tn_kernel *cuda_kernel(emit *e, const tnm_operator *op,
                                     const tn_kernel *cpu) {
-  tn_kernel *kernel = cpu != NULL ? make(e, sizeof *kernel) : NULL;
+  tn_kernel *kernel = cpu != NULL ? alloc_zeroed(e, sizeof *kernel) : NULL;
   if (kernel == NULL) return NULL;
   *kernel = *cpu;
   kernel->flags &= ~TN_KERNEL_CHAIN;
   kernel->flags |= TN_KERNEL_ASYNC | TN_KERNEL_CAPTURABLE;
   kernel->device_type = TN_DEVICE_CUDA;
-  kernel->id = kept_id(e, op, cpu->id);
+  kernel->id = copy_id(e, op, cpu->id);
   return kernel;
 }
 
 static void fill_operator(emit *e, const tnm_operator *from, tnm_operator *to) {
-  tn_target *target = make(e, sizeof *target);
+  tn_target *target = alloc_zeroed(e, sizeof *target);
   if (target == NULL) return;
   *target = (tn_target){.struct_size = sizeof *target,
                         .params_size = from->op->params_size,
@@ -85,7 +85,7 @@ static void add_table(tn_plugin *tables, const tn_kernel **kernels,
   if (kernel != NULL) kernels[tables->n_kernels++] = kernel;
 }
 
-/* The lists of the companion's tables. */
+/* Fills the lists of the companion's tables. */
 static void fill_tables(const tnm_plugin *model, tn_plugin *tables,
                         const tn_kernel **kernels, const tn_target **targets) {
   tables->kernels = kernels;
@@ -103,7 +103,7 @@ static void fill_tables(const tnm_plugin *model, tn_plugin *tables,
   }
 }
 
-/* The most tables that kernels of these operators may have. */
+/* The largest possible number of kernel tables of these operators. */
 static size_t most_kernels(const tnm_plugin *plugin) {
   size_t n = 0;
   for (size_t i = 0; i < plugin->n_operators; ++i)
@@ -120,14 +120,15 @@ static uint64_t hash_of(const emit *e, const tn_plugin *tables) {
   return hash;
 }
 
-const tnm_plugin *cuda_companion(emit *e) {
+const tnm_plugin *make_cuda_companion(emit *e) {
   const tnm_plugin *from = e->plugin;
   const size_t n = from->n_operators;
-  tnm_plugin *model = make(e, sizeof *model);
-  tn_plugin *tables = make(e, sizeof *tables);
-  tnm_operator *operators = make(e, n * sizeof *operators);
-  const tn_kernel **kernels = make(e, most_kernels(from) * sizeof *kernels);
-  const tn_target **targets = make(e, n * sizeof *targets);
+  tnm_plugin *model = alloc_zeroed(e, sizeof *model);
+  tn_plugin *tables = alloc_zeroed(e, sizeof *tables);
+  tnm_operator *operators = alloc_zeroed(e, n * sizeof *operators);
+  const tn_kernel **kernels =
+      alloc_zeroed(e, most_kernels(from) * sizeof *kernels);
+  const tn_target **targets = alloc_zeroed(e, n * sizeof *targets);
   if (e->arena->failed) return NULL;
   *tables = *from->plugin;
   tables->name = name_format(e, "%s_cuda", from->plugin->name);
@@ -146,7 +147,7 @@ const tnm_plugin *cuda_companion(emit *e) {
   return model;
 }
 
-/* ------------------------------------------------------------------- files */
+/* -------------------------------------------------------------------- files */
 
 void emit_cuda_source(emit *e, const char *stem) {
   emit_banner(e, name_format(e, "%s.gen.cu", stem), stem);
@@ -157,7 +158,7 @@ void emit_cuda_source(emit *e, const char *stem) {
         stem);
   for (size_t i = 0; i < e->plugin->n_operators; ++i) {
     const tnm_operator *op = &e->plugin->operators[i];
-    if (strcmp(op->stem, stem) != 0 || !emits_formulas(op)) continue;
+    if (strcmp(op->stem, stem) != 0 || !needs_formulas(op)) continue;
     c_section(&e->c, name_operator(e, op).full);
     emit_cuda_kernels(&e->c.text, e->plugin, op);
   }
@@ -172,12 +173,12 @@ void emit_cuda_header(emit *e) {
   emit_include(e);
   c_add(&e->c, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
   for (size_t i = 0; i < e->plugin->n_operators; ++i)
-    if (emits_formulas(&e->plugin->operators[i]))
+    if (needs_formulas(&e->plugin->operators[i]))
       emit_cuda_prototypes(&e->c.text, e->plugin, &e->plugin->operators[i]);
   c_add(&e->c, "\n#ifdef __cplusplus\n}\n#endif\n#endif /* %s */\n", guard);
 }
 
-/* The table of one kernel, and the function behind it. */
+/* Writes the table of one kernel, with its function. */
 static void emit_one(emit *e, const char *plugin, const tnm_operator *from,
                      const tn_kernel *kernel) {
   tn__buf name;
@@ -191,7 +192,7 @@ static void emit_one(emit *e, const char *plugin, const tnm_operator *from,
   tn__buf_deinit(&name);
 }
 
-/* The tables of `added`, which the companion has for `op`. */
+/* Writes the tables of `added`, which the companion has for `op`. */
 static void emit_added(emit *e, const char *plugin, const tnm_operator *op,
                        const tnm_operator *added) {
   e->op = op;
@@ -207,7 +208,7 @@ static void emit_added(emit *e, const char *plugin, const tnm_operator *op,
 
 void emit_cuda_plugin(emit *e) {
   const tnm_plugin *from = e->plugin;
-  const tnm_plugin *companion = cuda_companion(e);
+  const tnm_plugin *companion = make_cuda_companion(e);
   size_t k = 0;
   if (companion == NULL) return;
   e->plugin = companion;

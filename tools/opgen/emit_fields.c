@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * emit_fields.c: the struct of an operator's parameters or a kernel's options,
- * as the author reads it, and the table by which the host fills it.
+ * emit_fields.c: writes the struct of an operator's parameters or a kernel's
+ * options for the author, and the table by which the host fills it.
  */
 #include <string.h>
 
@@ -35,7 +35,7 @@ field_set fields_of_options(emit *e, const tn_kernel *kernel) {
                      .size = kernel->options_size};
 }
 
-/* -------------------------------------------------------------- the struct */
+/* --------------------------------------------------------------- the struct */
 
 static const char *c_type(uint32_t type) {
   switch (type) {
@@ -103,22 +103,22 @@ static void emit_accessor(emit *e, const field_set *set) {
 void emit_fields_struct(emit *e, const field_set *set) {
   if (set->n == 0) return;
   for (uint32_t i = 0; i < set->n; ++i) {
-    emit_about(e, set->member, set->fields[i]->name);
+    emit_set_owner(e, set->member, set->fields[i]->name);
     if (set->fields[i]->n_values > 0) emit_enum(e, set, set->fields[i]);
   }
-  emit_about(e, NULL, NULL);
+  emit_set_owner(e, NULL, NULL);
   c_declare(&e->c, "struct", set->type, false);
   c_add(&e->c, "typedef struct %s {\n", set->type);
   for (uint32_t i = 0; i < set->n; ++i) {
-    emit_about(e, set->member, set->fields[i]->name);
+    emit_set_owner(e, set->member, set->fields[i]->name);
     emit_member(e, set, set->fields[i]);
   }
-  emit_about(e, NULL, NULL);
+  emit_set_owner(e, NULL, NULL);
   c_add(&e->c, "} %s;\n", set->type);
   emit_accessor(e, set);
 }
 
-/* -------------------------------------------------------------- the tables */
+/* --------------------------------------------------------------- the tables */
 
 static const char *const type_names[] = {
     "0",
@@ -190,7 +190,7 @@ static void emit_field(emit *e, const field_set *set, const tn_field *field) {
   c_add(c, "\n");
 }
 
-/* What the note says of the struct holds for the compiler, too. */
+/* Asserts for the compiler that the struct has the layout in the note. */
 static void emit_asserts(emit *e, const field_set *set) {
   c_assert_layout(&e->c, set->type, NULL, set->size);
   for (uint32_t i = 0; i < set->n; ++i)
@@ -203,10 +203,10 @@ void emit_fields_tables(emit *e, const field_set *set) {
   if (set->n == 0) return;
   emit_asserts(e, set);
   for (uint32_t i = 0; i < set->n; ++i) {
-    emit_about(e, set->member, set->fields[i]->name);
+    emit_set_owner(e, set->member, set->fields[i]->name);
     emit_field(e, set, set->fields[i]);
   }
-  emit_about(e, NULL, NULL);
+  emit_set_owner(e, NULL, NULL);
   emit_pointers_open(e, "tn_field", name_format(e, "%s_list", set->local));
   for (uint32_t i = 0; i < set->n; ++i)
     c_item(&e->c, name_format(e, "&%s_", set->local), set->fields[i]->name);

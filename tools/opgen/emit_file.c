@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * emit_file.c: what generated files have in common: the banner and the check of
- * the version of op.h. No time and no path stands in them, so that equal
+ * emit_file.c: writes the common parts of generated files: the banner and the
+ * check of the version of op.h. They contain no time and no path, so that equal
  * manifests give equal files.
  */
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 
 #include "emit.h"
 
-/* The lists of one manifest's operators, in a plugin of their own. */
+/* The lists of one manifest's operators, as a plugin of their own. */
 typedef struct subset {
   const tn_op **operators;
   const tn_kernel **kernels;
@@ -50,8 +50,8 @@ static void add_operator(subset *part, const tnm_operator *op) {
   }
 }
 
-/* Hash of the tables of one manifest, so that editing another one leaves this
- * one's files as they are. */
+/* Hash of the tables of one manifest, so that a change of another one does not
+ * change this one's files. */
 static uint64_t hash_of(emit *e, const char *stem) {
   subset part;
   tn__buf bytes;
@@ -67,7 +67,7 @@ static uint64_t hash_of(emit *e, const char *stem) {
   return hash;
 }
 
-/* "quadratic.yaml" of a stem; "plugin.yaml" if it has no operators. */
+/* "quadratic.yaml" for a stem; "plugin.yaml" if it has no operators. */
 static const char *file_of(const emit *e, const char *stem) {
   for (size_t i = 0; i < e->plugin->n_operators; ++i)
     if (strcmp(e->plugin->operators[i].stem, stem) == 0)
@@ -75,8 +75,8 @@ static const char *file_of(const emit *e, const char *stem) {
   return "plugin.yaml";
 }
 
-/* The words of a comment on lines that are full; `room` columns remain free
- * after the last word. */
+/* Adds the words of a comment on full lines; `room` columns remain free after
+ * the last word. */
 static void add_wrapped(emit *e, const char *text, size_t room) {
   size_t column = strlen("/*");
   c_add(&e->c, "/*");

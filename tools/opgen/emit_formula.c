@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * emit_formula.c: <stem>.formula.gen.h: the formulas of a manifest as functions
- * that the loops of the CPU, those of CUDA and tests call.
+ * emit_formula.c: writes <stem>.formula.gen.h: the formulas of a manifest as
+ * functions for the loops of the CPU, those of CUDA, and tests.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 bool has_formulas(const emit *e, const char *stem) {
   for (size_t i = 0; i < e->plugin->n_operators; ++i) {
     const tnm_operator *op = &e->plugin->operators[i];
-    if ((stem == NULL || strcmp(op->stem, stem) == 0) && emits_formulas(op))
+    if ((stem == NULL || strcmp(op->stem, stem) == 0) && needs_formulas(op))
       return true;
   }
   return false;

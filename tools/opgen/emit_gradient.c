@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * emit_gradient.c: which inputs have a gradient and what each needs, as the
- * constant tables of op.h.
+ * emit_gradient.c: writes the inputs with a gradient and the needs of each, as
+ * the constant tables of op.h.
  */
 #include <inttypes.h>
 
@@ -72,11 +72,11 @@ static void emit_inputs(emit *e, const char *local, const tn_op *op) {
   if (gradient->n_inputs == 0) return;
   const char *prefix = name_format(e, "%s_grad_", local);
   for (uint32_t i = 0; i < gradient->n_inputs; ++i) {
-    emit_about(e, "inputs", op->inputs[i]->name);
+    emit_set_owner(e, "inputs", op->inputs[i]->name);
     emit_input(e, name_format(e, "%s%s", prefix, op->inputs[i]->name),
                gradient->inputs[i]);
   }
-  emit_about(e, NULL, NULL);
+  emit_set_owner(e, NULL, NULL);
   emit_pointers_open(e, "tn_input_gradient", name_format(e, "%s_grads", local));
   for (uint32_t i = 0; i < gradient->n_inputs; ++i)
     c_item(&e->c, name_format(e, "&%s", prefix), op->inputs[i]->name);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * emit_header.c: <stem>.gen.h, the seam between a manifest and the functions
- * that its author writes: structs, positions, and prototypes, so that a wrong
- * signature is an error of the compiler at the author's function. It has no
- * text of the manifest: an edited `doc` compiles no kernel again.
+ * emit_header.c: writes <stem>.gen.h, the interface between a manifest and its
+ * author's functions: structs, positions, and prototypes. So a wrong signature
+ * is a compiler error at the author's function. It contains no text of the
+ * manifest: a change of `doc` recompiles no kernel.
  */
 #include <inttypes.h>
 #include <string.h>
 
 #include "emit.h"
 
-/* --------------------------------------------------------------- positions */
+/* ---------------------------------------------------------------- positions */
 
 typedef struct positions {
   const char *list;  /* "inputs" */
@@ -23,11 +23,11 @@ static void emit_names(emit *e, const positions *p) {
   for (uint32_t i = 0; i < p->n; ++i) {
     const char *name = name_format(e, "%s_%s", p->macro,
                                    name_identifier(e, p->args[i]->name, true));
-    emit_about(e, p->list, p->args[i]->name);
+    emit_set_owner(e, p->list, p->args[i]->name);
     c_declare(&e->c, "enum", name, false);
     c_add(&e->c, "  %s = %" PRIu32 ",\n", name, p->from + i);
   }
-  emit_about(e, NULL, NULL);
+  emit_set_owner(e, NULL, NULL);
 }
 
 static void emit_list(emit *e, const char *where, const positions *p) {
@@ -49,7 +49,7 @@ static bool has_variadic(const tn_op *op) {
          (op->inputs[op->n_inputs - 1]->flags & TN_ARG_VARIADIC) != 0;
 }
 
-/* Positions behind a list of any length are left to arithmetic on n_in. */
+/* Positions after a list of any length are computed from n_in. */
 static void emit_backward(emit *e, const char *macro, const tn_op *op) {
   const char *name = name_format(e, "%s_BACKWARD", macro);
   if (op->gradient == NULL || op->gradient->kind == TN_GRADIENT_NONE) return;
@@ -92,9 +92,10 @@ static void emit_positions(emit *e, const char *macro, const tn_op *op) {
   emit_backward(e, macro, op);
 }
 
-/* -------------------------------------------------------------- prototypes */
+/* --------------------------------------------------------------- prototypes */
 
-static void prototype(emit *e, const char *symbol, const char *parameters) {
+static void emit_prototype(emit *e, const char *symbol,
+                           const char *parameters) {
   if (symbol == NULL) return;
   c_function_head(&e->c, &(c_function){"int32_t ", symbol, parameters, ";"});
 }
@@ -114,8 +115,8 @@ static bool names_symbol(const tnm_kernel *kernel, const char *symbol) {
   return false;
 }
 
-/* Whether an earlier kernel of the file names the same hook or state, whose
- * prototype then stands already. Other files have headers of their own. */
+/* Tests whether an earlier kernel of the file names the same hook or state, so
+ * that its prototype exists already. Other files have headers of their own. */
 static bool is_repeated(const emit *e, const tnm_kernel *kernel,
                         const char *symbol) {
   const tnm_operator *last = owner_of(e, kernel);
@@ -127,13 +128,13 @@ static bool is_repeated(const emit *e, const tnm_kernel *kernel,
   return false;
 }
 
-/* The prototype of a hook and what it does; nothing if there is none, or if it
- * stands already. */
+/* Writes the prototype of a hook and its purpose; nothing if there is none, or
+ * if it was written before. */
 static void emit_hook(emit *e, const tnm_kernel *kernel, const char *symbol,
                       const char *what, const char *parameters) {
   if (symbol == NULL || is_repeated(e, kernel, symbol)) return;
   c_comment(&e->c, 0, what);
-  prototype(e, symbol, parameters);
+  emit_prototype(e, symbol, parameters);
   c_add(&e->c, "\n");
 }
 
@@ -161,14 +162,14 @@ static void emit_state(emit *e, const tnm_kernel *kernel,
   if (!is_repeated(e, kernel, type)) {
     c_comment(
         &e->c, 0,
-        "What calls with equal params, shapes and dtypes share. Made once "
+        "Data that calls with equal params, shapes and dtypes share. Made once "
         "and not changed afterwards; create stores it in *out. [any]");
     c_declare(&e->c, "struct", type, true);
     c_add(&e->c, "typedef struct %s %s;\n", type, type);
   }
   if (!is_repeated(e, kernel, kernel->state_create))
-    prototype(e, kernel->state_create,
-              name_format(e, "const tn_frame *call, %s **out", type));
+    emit_prototype(e, kernel->state_create,
+                   name_format(e, "const tn_frame *call, %s **out", type));
   if (!is_repeated(e, kernel, kernel->state_destroy)) {
     c_function_head(&e->c,
                     &(c_function){"void ", kernel->state_destroy,
@@ -206,8 +207,8 @@ static void emit_kernel(emit *e, const tnm_kernel *kernel) {
                               "call->run->random[0] for every element of its "
                               "outputs."
                             : ""));
-  prototype(e, kernel->forward_symbol, "const tn_frame *call");
-  prototype(e, kernel->backward_symbol, "const tn_frame *call");
+  emit_prototype(e, kernel->forward_symbol, "const tn_frame *call");
+  emit_prototype(e, kernel->backward_symbol, "const tn_frame *call");
   c_add(&e->c, "\n");
 }
 
@@ -216,11 +217,11 @@ static void emit_infer(emit *e, const tnm_operator *op) {
   c_comment(&e->c, 0,
             "States shapes through call->host->set_shape, as tn_op.infer in "
             "op.h says. [any]");
-  prototype(e, op->infer_symbol, "const tn_frame *call");
+  emit_prototype(e, op->infer_symbol, "const tn_frame *call");
   c_add(&e->c, "\n");
 }
 
-/* ------------------------------------------------------------------ tables */
+/* ------------------------------------------------------------------- tables */
 
 static void emit_extern(emit *e, const char *type, const char *symbol) {
   c_add(&e->c, "extern const %s %s;\n", type, symbol);
@@ -245,9 +246,9 @@ static void emit_externs(emit *e, const tnm_operator *op) {
   }
 }
 
-/* ---------------------------------------------------------------- the file */
+/* ----------------------------------------------------------------- the file */
 
-/* Another plugin's operator may stand in two headers of this one. */
+/* Another plugin's operator may occur in two headers of this one. */
 static void emit_described(emit *e, const op_names *names,
                            const tnm_operator *op) {
   const field_set params = fields_of_params(e, op);
@@ -255,7 +256,7 @@ static void emit_described(emit *e, const op_names *names,
     c_add(&e->c, "#ifndef TN_OPERATOR_%s\n#define TN_OPERATOR_%s\n\n",
           names->macro, names->macro);
   emit_fields_struct(e, &params);
-  if (described(op) != NULL) emit_positions(e, names->macro, described(op));
+  if (describe_op(op) != NULL) emit_positions(e, names->macro, describe_op(op));
   if (op->op == NULL) c_add(&e->c, "#endif\n\n");
 }
 

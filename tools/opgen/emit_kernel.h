@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * emit_kernel.h: the C source of generated kernels, from the formulas of
- * `forward:` and `gradient:`. A formula becomes one plain function per type
- * that it computes in, in a header of its own; the loops of the CPU and those
- * of CUDA call it.
+ * `forward:` and `gradient:`. A formula becomes one plain function per
+ * computing type, in a header of its own; the loops of the CPU and those of
+ * CUDA call it.
  *
- * files: formula.c  what a formula reads, in which types it computes, names;
- *                   the functions
- *        expr_c.c   the body of such a function
- *        twin.c     formulas that are the same
- *        kernel.c   loops and tables for the CPU
- *        cuda.c     loops and tables for CUDA
+ *   formula.c  the inputs of a formula, its computing types, names; the
+ *              functions
+ *   expr_c.c   the body of such a function
+ *   twin.c     equal formulas
+ *   kernel.c   loops and tables for the CPU
+ *   cuda.c     loops and tables for CUDA
  */
 #ifndef OPGEN_EMIT_KERNEL_H_
 #define OPGEN_EMIT_KERNEL_H_
@@ -17,8 +17,8 @@
 #include "cfile.h"
 #include "manifest.h"
 
-/* Whether an operator has formulas to make kernels of. */
-bool emits_formulas(const tnm_operator *op);
+/* Tests whether an operator has formulas for generated kernels. */
+bool needs_formulas(const tnm_operator *op);
 
 /* Writes the formulas of one operator as functions; nothing if it has none. The
  * file includes tenon/math.h and the operator's header. */
@@ -31,8 +31,8 @@ void emit_formulas(tn__buf *out, const tnm_plugin *plugin,
 void emit_kernels(tn__buf *out, const tnm_plugin *plugin,
                   const tnm_operator *op);
 
-/* Writes those for CUDA, as C++; their names begin with the plugin's, because
- * the tables stand in another file, which wants the prototypes. */
+/* Writes those for CUDA, as C++. Their names begin with the plugin's name,
+ * because the tables are in another file, which needs the prototypes. */
 void emit_cuda_kernels(tn__buf *out, const tnm_plugin *plugin,
                        const tnm_operator *op);
 void emit_cuda_prototypes(tn__buf *out, const tnm_plugin *plugin,
@@ -44,16 +44,14 @@ void emit_kernel_name(tn__buf *out, const tnm_operator *op, uint32_t pass);
 void emit_cuda_name(tn__buf *out, const tnm_plugin *plugin,
                     const tnm_operator *op, uint32_t pass);
 
-/* -------------------------------------------------------- one pass, one
- * formula
- */
+/* ---------------------------------------------------- one pass, one formula */
 
-/* The functions that a formula may have in one class: its own, and one that
- * takes sines or logarithms of numbers near to what they usually are, which
- * says through its first parameter `far` where it must not be believed (math.h
- * on tn_math_sin_near_f32()), or one that rounds by instructions, for all
- * levels of them but the lowest (tn_math_floor_direct_f32()). Beside them one
- * of sixteen floats at once, for the highest level (math/wide.h). */
+/* The functions of a formula in one class. FORM_OWN is the normal one. One uses
+ * fast sines or logarithms near usual values and reports through its first
+ * parameter `far` when they are not valid (math.h on tn_math_sin_near_f32()).
+ * One rounds by instructions, for all levels except the lowest
+ * (tn_math_floor_direct_f32()). One computes sixteen floats at once, for the
+ * highest level (math/wide.h). */
 typedef enum formula_form {
   FORM_OWN,
   FORM_NEAR,
@@ -61,7 +59,7 @@ typedef enum formula_form {
   FORM_WIDE
 } formula_form;
 
-/* One pass of one operator, and where its code goes. */
+/* One pass of one operator, and the destination of its code. */
 typedef struct kernel_pass {
   c_file *c;
   tn__arena *arena;
@@ -70,39 +68,41 @@ typedef struct kernel_pass {
   uint32_t pass; /* TN_PASS_* */
   const tnm_formula *formulas;
   size_t n;
-  formula_form form; /* of the functions that are written and named */
+  formula_form form; /* form of the functions that are written and named */
 } kernel_pass;
 
-/* Calls `add` for each pass of an operator that has formulas, and moves what it
- * has written to `out`. */
-void each_pass(tn__buf *out, const tnm_plugin *plugin, const tnm_operator *op,
-               void (*add)(const kernel_pass *pass));
+/* Calls `add` for each pass of an operator with formulas, and moves the result
+ * to `out`. */
+void for_each_pass(tn__buf *out, const tnm_plugin *plugin,
+                   const tnm_operator *op,
+                   void (*add)(const kernel_pass *pass));
 
-/* What a formula reads and sets. `params` is NULL if it reads none. */
+/* The reads and the result of a formula. `params` is NULL if it reads none. */
 typedef struct formula_use {
   const tnm_formula *formula;
-  const tnm_expr **tensors; /* each once, in the order of the formula */
+  const tnm_expr *
+      *tensors; /* without repetition, in the order of the formula */
   size_t n_tensors;
   const tnm_expr **params;
   size_t n_params;
   int classes;        /* the set of TNM_CLASS_* that calls compute in */
-  const char *target; /* C name of what is set: "out", "grad_data" */
+  const char *target; /* C name of the result: "out", "grad_data" */
 } formula_use;
 
-/* Fills `use`; the lists are in the pass's arena. False if memory ran out,
- * which the pass's file then remembers. */
+/* Fills `use`; the lists are in the pass's arena. False if memory ran out; the
+ * pass's file remembers that. */
 bool formula_use_init(const kernel_pass *pass, const tnm_formula *formula,
                       formula_use *use);
-/* The class in which every call of it computes at least, by what `compute` says
- * of its operands; 0: none. */
-int formula_least(const kernel_pass *pass, const formula_use *use);
+/* The least class in which its calls compute, by `compute` of its operands; 0:
+ * none. */
+int formula_least_class(const kernel_pass *pass, const formula_use *use);
 
-/* The four types to compute in, in the order of the code; 0 ends them. */
+/* The four computing types, in the order of the code, ended by 0. */
 extern const int formula_classes[];
 const char *class_type(int class_bit);  /* "float" */
 const char *class_dtype(int class_bit); /* "TN_F32" */
 
-/* printf into the pass's arena; "" once memory has run out. */
+/* Formats into the pass's arena; "" after memory ran out. */
 const char *pass_format(const kernel_pass *pass, const char *format, ...)
     TN_PRINTF(2, 3);
 
@@ -113,14 +113,15 @@ const char *pass_name(const kernel_pass *pass);
 /* "quadratic_out_f32" */
 const char *formula_name(const kernel_pass *pass, const formula_use *use,
                          int class_bit);
-/* Whether math.h has such a form of a function, beside its own. */
+/* Tests whether math.h has such a form of a function, in addition to its
+ * own. */
 bool formula_has_form(const char *name, formula_form form);
-/* "_near" for FORM_NEAR: what names of functions of a form end with. */
+/* "_near" for FORM_NEAR: the suffix of function names of a form. */
 const char *formula_form_end(formula_form form);
-/* The form that a formula has beside its own; FORM_OWN if there is none. */
-formula_form formula_second(const formula_use *use, int class_bit);
-/* Whether it has FORM_WIDE besides: it calls functions that have, and does
- * nothing else but arithmetic. */
+/* The second form of a formula; FORM_OWN if there is none. */
+formula_form formula_second_form(const formula_use *use, int class_bit);
+/* Tests for FORM_WIDE in addition: all called functions have it, and the rest
+ * is arithmetic. */
 bool formula_is_wide(const formula_use *use, int class_bit);
 /* "float"; "tn_wide" for FORM_WIDE. */
 const char *formula_type(const kernel_pass *pass, int class_bit);
@@ -128,37 +129,35 @@ const char *formula_type(const kernel_pass *pass, int class_bit);
 void formula_function(const kernel_pass *pass, const formula_use *use,
                       int class_bit);
 /* The C name of a tensor or parameter: its own, unless generated code uses that
- * for something else. */
+ * name. */
 const char *formula_variable(const kernel_pass *pass, const tnm_expr *name);
 
 /* The place of a tensor in call->in: forward the inputs; backward the gradients
  * of all outputs, all inputs, all outputs. */
-uint32_t formula_place(const kernel_pass *pass, const tnm_expr *tensor);
+uint32_t formula_input_index(const kernel_pass *pass, const tnm_expr *tensor);
 
-/* "quadratic.yaml: out = a*data^2 + b*data + c", followed by `more`. Without
- * the line: text added above a formula changes no loop. */
+/* Writes "quadratic.yaml: out = a*data^2 + b*data + c", followed by `more`. It
+ * has no line number: text added above a formula changes no loop. */
 void formula_comment(const kernel_pass *pass, const formula_use *use,
                      const char *more);
 
-/* -------------------------------------------------------------------- twin.c
- */
+/* ------------------------------------------------------------------- twin.c */
 
-/* The name of the first formula of the file that computes the same in a class
- * from tensors in the same order, its operator having the same parameters:
- * their loops are one. `otherwise` if no earlier one does. */
-const char *formula_twin(const kernel_pass *pass, const formula_use *use,
-                         int class_bit, const char *otherwise);
+/* The name of the first formula of the file that computes the same in a class,
+ * from tensors in the same order, with an operator of the same parameters: both
+ * use one loop. `otherwise` if no earlier one does. */
+const char *formula_find_twin(const kernel_pass *pass, const formula_use *use,
+                              int class_bit, const char *otherwise);
 
-/* ------------------------------------------------------------------ expr_c.c
- */
+/* ----------------------------------------------------------------- expr_c.c */
 
-/* Whether a power is written as a product, or as a quotient of 1; and whether
- * it is written as a root. */
+/* Tests whether a power is written as a product, or as a quotient of 1; and
+ * whether it is written as a root. */
 bool formula_is_product(const tnm_expr *expr, int class_bit);
 bool formula_is_root(const tnm_expr *expr);
 
 /* Writes the statements that compute a formula and return its value, in one of
- * the classes in which it is defined. Names are those of formula_variable(). */
+ * its classes. Names are those of formula_variable(). */
 void emit_formula(const kernel_pass *pass, const tnm_expr *expr, int class_bit);
 
 #endif /* OPGEN_EMIT_KERNEL_H_ */

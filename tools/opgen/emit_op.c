@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * emit_op.c: what an operator means, as the constant tables of op.h. Tables
- * stand in the order in which they refer to each other; what is zero is left
- * out, so that what is written matters.
+ * emit_op.c: writes the meaning of an operator as the constant tables of op.h.
+ * A table follows the tables it refers to. Zero members are omitted, so that
+ * every written member matters.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -57,7 +57,7 @@ void emit_pointers_close(emit *e) {
   c_add(&e->c, "\n");
 }
 
-/* ------------------------------------------------------------------- nodes */
+/* -------------------------------------------------------------------- nodes */
 
 static const char *node_name(uint32_t op) {
   static const char *const names[] = {
@@ -110,7 +110,7 @@ void emit_nodes(emit *e, const char *name, const tn_node *nodes, uint32_t n) {
   c_add(&e->c, "\n");
 }
 
-/* ---------------------------------------------------------------- operands */
+/* ----------------------------------------------------------------- operands */
 
 static void emit_terms(emit *e, const char *name, const tn_arg *arg) {
   if (arg->n_terms == 0) return;
@@ -176,17 +176,17 @@ static void emit_args(emit *e, const char *local, const arg_list *list) {
   if (list->n == 0) return;
   const char *prefix = name_format(e, "%s_%s", local, list->kind);
   for (uint32_t i = 0; i < list->n; ++i) {
-    emit_about(e, list->list, list->args[i]->name);
+    emit_set_owner(e, list->list, list->args[i]->name);
     emit_arg(e, prefix, list->args[i]);
   }
-  emit_about(e, NULL, NULL);
+  emit_set_owner(e, NULL, NULL);
   emit_pointers_open(e, "tn_arg", name_format(e, "%s_list", prefix));
   for (uint32_t i = 0; i < list->n; ++i)
     c_item(&e->c, name_format(e, "&%s_", prefix), list->args[i]->name);
   emit_pointers_close(e);
 }
 
-/* --------------------------------------------- variables and requirements */
+/* ----------------------------------------------- variables and requirements */
 
 static void emit_dtype_vars(emit *e, const char *local, const tn_op *op) {
   if (op->n_dtype_vars == 0) return;
@@ -232,7 +232,7 @@ static void emit_requires(emit *e, const char *local, const tn_op *op) {
   emit_pointers_close(e);
 }
 
-/* ------------------------------------------------------------ the operator */
+/* ------------------------------------------------------------- the operator */
 
 static void emit_op_head(emit *e, const tn_op *op) {
   c_file *c = &e->c;

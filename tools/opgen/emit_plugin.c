@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * emit_plugin.c: what a plugin has once: the exported entry, the note that is
- * read before the file is opened, and the list of exported symbols.
+ * emit_plugin.c: writes the parts that a plugin has once: the exported entry,
+ * the note that is read before the file is opened, and the list of exported
+ * symbols.
  */
 #include <inttypes.h>
 #include <string.h>
 
 #include "emit.h"
 
-/* ------------------------------------------------------------------ header */
+/* ------------------------------------------------------------------- header */
 
 void emit_plugin_header(emit *e) {
   const char *name = e->plugin->plugin->name;
@@ -33,15 +34,16 @@ void emit_plugin_header(emit *e) {
                                          "void *instance", ";"});
     c_add(&e->c, "\n");
   }
-  c_comment(&e->c, 0,
-            "The entry; with TN_STATIC_PLUGINS, what tn_plugin_add() takes.");
+  c_comment(
+      &e->c, 0,
+      "The entry; with TN_STATIC_PLUGINS, the argument of tn_plugin_add().");
   c_add(&e->c, "extern const tn_plugin TN_PLUGIN_ENTRY(%s);\n", name);
   c_add(&e->c, "\n#ifdef __cplusplus\n}\n#endif\n#endif /* %s */\n", guard);
 }
 
-/* --------------------------------------------------------------- the lists */
+/* ---------------------------------------------------------------- the lists */
 
-/* The operator that a table stands in. */
+/* The operator that a table belongs to. */
 static const tnm_operator *owner_of(const emit *e, const void *table) {
   for (size_t i = 0; i < e->plugin->n_operators; ++i) {
     const tnm_operator *op = &e->plugin->operators[i];
@@ -97,7 +99,7 @@ static void emit_dependencies(emit *e) {
   emit_pointers_close(e);
 }
 
-/* --------------------------------------------------------------- the entry */
+/* ---------------------------------------------------------------- the entry */
 
 static void emit_entry(emit *e) {
   const tn_plugin *plugin = e->plugin->plugin;
@@ -132,23 +134,23 @@ static void emit_entry(emit *e) {
   c_close(c);
 }
 
-/* ---------------------------------------------------------------- the note */
+/* ----------------------------------------------------------------- the note */
 
 #define BYTES_PER_LINE 8
 
-/* What may stand in a comment of the dump. */
-static char shown(unsigned char byte) {
+/* The byte if a comment of the dump may contain it, else a dot. */
+static char visible_byte(unsigned char byte) {
   const bool plain =
       byte > 0x20 && byte < 0x7f && strchr("*/\\?", byte) == NULL;
   return plain ? (char)byte : '.';
 }
 
-/* Eight bytes and, behind them, the same as text. */
+/* Writes eight bytes and, after them, the same as text. */
 static void emit_line(emit *e, const unsigned char *bytes, size_t n) {
   c_add(&e->c, "           ");
   for (size_t i = 0; i < n; ++i) c_add(&e->c, " 0x%02x,", bytes[i]);
   c_add(&e->c, "%*s /* ", (int)(BYTES_PER_LINE - n) * 6, "");
-  for (size_t i = 0; i < n; ++i) c_add(&e->c, "%c", shown(bytes[i]));
+  for (size_t i = 0; i < n; ++i) c_add(&e->c, "%c", visible_byte(bytes[i]));
   c_add(&e->c, " */\n");
 }
 
@@ -195,9 +197,9 @@ static void emit_note(emit *e, const tn__buf *manifest) {
   c_add(&e->c, "        },\n};\n#endif\n");
 }
 
-/* ------------------------------------------------------------------- files */
+/* -------------------------------------------------------------------- files */
 
-/* The stem that comes after `last` in the order of names, or NULL. */
+/* The stem after `last` in the order of names, or NULL. */
 static const char *next_stem(const emit *e, const char *last) {
   const char *next = NULL;
   for (size_t i = 0; i < e->plugin->n_operators; ++i) {

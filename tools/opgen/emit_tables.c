@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * emit_tables.c: <stem>.gen.c: the tables of operators and of written kernels,
- * with the steps of prepare. <stem>.kernel.gen.c: the generated kernels with
- * their tables. Texts such as `doc` are in the first alone, so that their edit
- * compiles no loop.
+ * emit_tables.c: writes <stem>.gen.c: the tables of operators and of written
+ * kernels, with the steps of prepare. Writes <stem>.kernel.gen.c: the generated
+ * kernels with their tables. Texts such as `doc` are only in the first, so that
+ * their change recompiles no loop.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -41,9 +41,9 @@ static const char *device_name(emit *e, int32_t type) {
   }
 }
 
-/* ----------------------------------------------------------------- prepare */
+/* ------------------------------------------------------------------ prepare */
 
-static bool draws(const tn_kernel *table) {
+static bool needs_random(const tn_kernel *table) {
   for (uint32_t i = 0; i < table->n_resources; ++i)
     if (table->resources[i] == TN_RESOURCE_RANDOM) return true;
   return false;
@@ -55,10 +55,10 @@ static const tn_kernel *any_pass(const tnm_kernel *kernel) {
 
 static bool has_prepare(const tnm_kernel *kernel) {
   return kernel->workspace_symbol != NULL || kernel->state_type != NULL ||
-         kernel->links_symbol != NULL || draws(any_pass(kernel));
+         kernel->links_symbol != NULL || needs_random(any_pass(kernel));
 }
 
-/* "  left =" and the call of a function, on one line or two. */
+/* Writes "  left =" and the call of a function, on one line or two. */
 static void emit_call(emit *e, const char *left, const char *function,
                       const char *arguments) {
   const size_t width =
@@ -134,8 +134,8 @@ static void emit_state_steps(emit *e, const char *name,
         name);
 }
 
-/* One block for each element that is written; more than a call can write of
- * what a kernel decides the shape of, as a host assumes it. */
+/* Writes the count of random blocks: one per written element. For a shape that
+ * a kernel decides, the host assumes more blocks than a call can write. */
 static void emit_blocks(emit *e) {
   const tn_op *op = e->op->op;
   uint32_t n_decided = 0;
@@ -165,7 +165,7 @@ static void emit_prepare(emit *e, const tnm_kernel *kernel) {
     emit_call(e, "    return", kernel->links_symbol, "call, plan");
     c_add(&e->c, "  }\n");
   }
-  if (draws(any_pass(kernel))) emit_blocks(e);
+  if (needs_random(any_pass(kernel))) emit_blocks(e);
   if (kernel->state_type != NULL) emit_state_steps(e, name, kernel);
   if (kernel->state_type == NULL && kernel->workspace_symbol != NULL)
     emit_call(e, "  return", name_format(e, "workspace_%s", name),
@@ -175,7 +175,7 @@ static void emit_prepare(emit *e, const tnm_kernel *kernel) {
   c_add(&e->c, "}\n\n");
 }
 
-/* ------------------------------------------------------------------ tables */
+/* ------------------------------------------------------------------- tables */
 
 static void emit_sets(emit *e, const char *name, const tn_kernel *kernel) {
   if (kernel->n_dtype_sets == 0) return;
@@ -217,7 +217,7 @@ static void emit_numbers(emit *e, const tn_kernel *kernel) {
   c_index(c, "when", kernel->when);
 }
 
-/* With the functions behind it; those that there are not are NULL. */
+/* Writes a table with its functions; missing ones are NULL. */
 void emit_kernel_table(emit *e, const tn_kernel *kernel,
                        const kernel_functions *functions) {
   const char *name = name_kernel_table(e, kernel);
@@ -304,7 +304,8 @@ static void emit_operator(emit *e, const tnm_operator *op) {
   e->op = NULL;
 }
 
-/* Whether a written kernel of the file has a flag that op.h does not name. */
+/* Tests whether a written kernel of the file has a flag without a name in
+ * op.h. */
 static bool has_flag(const emit *e, const char *stem, uint32_t flag) {
   for (size_t i = 0; i < e->plugin->n_operators; ++i) {
     const tnm_operator *op = &e->plugin->operators[i];
@@ -337,7 +338,7 @@ void emit_kernel_source(emit *e, const char *stem) {
         name_identifier(e, e->plugin->plugin->name, false), stem);
   for (size_t i = 0; i < e->plugin->n_operators; ++i) {
     const tnm_operator *op = &e->plugin->operators[i];
-    if (strcmp(op->stem, stem) != 0 || !emits_formulas(op)) continue;
+    if (strcmp(op->stem, stem) != 0 || !needs_formulas(op)) continue;
     e->op = op;
     c_section(&e->c, name_operator(e, op).full);
     emit_kernels(&e->c.text, e->plugin, op);

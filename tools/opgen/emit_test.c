@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * emit_test.c: <plugin>_test.gen.c: the examples of every operator as tables of
- * tenon/test.h, those of operators of other plugins that it has kernels for,
- * and a program that runs them.
+ * emit_test.c: writes <plugin>_test.gen.c: the examples of every operator as
+ * tables of tenon/test.h, examples of other plugins' operators with kernels
+ * here, and a program that runs them.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -9,9 +9,9 @@
 
 #include "emit.h"
 
-/* ------------------------------------------------------------------- texts */
+/* -------------------------------------------------------------------- texts */
 
-/* "key=value" as tn_params_parse reads it: in quotes unless it is a word or a
+/* Adds "key=value" for tn_params_parse: in quotes unless it is a word or a
  * list. */
 static void add_param(tn__buf *out, const tn_value *value) {
   const char *text = value->as.s != NULL ? value->as.s : "None";
@@ -33,7 +33,7 @@ static void add_param(tn__buf *out, const tn_value *value) {
   tn__buf_bytes(out, "\"", 1);
 }
 
-/* Whole numbers without an exponent. */
+/* Adds whole numbers without an exponent. */
 static void add_number(tn__buf *out, double value) {
   if (value >= -1e15 && value <= 1e15 && floor(value) >= value)
     tn__buf_add(out, "%.0f", value);
@@ -41,7 +41,8 @@ static void add_number(tn__buf *out, double value) {
     tn__buf_double(out, value);
 }
 
-/* The list at `depth` of nested ones, from `values`; returns what is behind. */
+/* Adds the list at `depth` of nested ones, from `values`; returns the next
+ * value. */
 static const double *add_nested(tn__buf *out, const tnm_data *data,
                                 int32_t depth, const double *values) {
   if (depth == data->ndim) {
@@ -57,7 +58,8 @@ static const double *add_nested(tn__buf *out, const tnm_data *data,
   return values;
 }
 
-/* Those of `items` that are among the operands, "name=value name=value". */
+/* Adds those of `items` that are among the operands, "name=value
+ * name=value". */
 static void add_operands(tn__buf *out, const tnm_example_item *items, size_t n,
                          const tn_arg *const *args, uint32_t n_args) {
   for (uint32_t a = 0; a < n_args; ++a) {
@@ -69,14 +71,14 @@ static void add_operands(tn__buf *out, const tnm_example_item *items, size_t n,
   }
 }
 
-/* ".field = "text"," unless the text is empty; it is empty again then. */
+/* Writes ".field = "text"," unless the text is empty, and empties it. */
 static void emit_text(emit *e, const char *field, tn__buf *text) {
   if (text->n > 0) c_string(&e->c, field, text->s);
   e->c.text.failed |= text->failed;
   text->n = 0;
 }
 
-/* ------------------------------------------------------------------ tables */
+/* ------------------------------------------------------------------- tables */
 
 static bool has_param(const tn_op *op, const char *name) {
   for (uint32_t i = 0; i < op->n_params; ++i)
@@ -84,7 +86,7 @@ static bool has_param(const tn_op *op, const char *name) {
   return false;
 }
 
-/* Those of the example that the operator has. */
+/* Writes the parameters of the example that the operator has. */
 static void emit_params(emit *e, const tn_op *op, const tnm_example *x) {
   tn__buf text;
   tn__buf_init(&text, e->env);
@@ -96,7 +98,7 @@ static void emit_params(emit *e, const tn_op *op, const tnm_example *x) {
 
 static void emit_example(emit *e, const tnm_operator *op,
                          const tnm_example *x) {
-  const tn_op *d = described(op);
+  const tn_op *d = describe_op(op);
   tn__buf text;
   tn__buf_init(&text, e->env);
   c_add(&e->c, "    {\n");
@@ -120,27 +122,27 @@ static void emit_example(emit *e, const tnm_operator *op,
   tn__buf_deinit(&text);
 }
 
-/* Where the operator is described: for kernels_for in a manifest of another
- * plugin, NULL if none was given. */
-static const tnm_operator *told_by(const tnm_operator *op) {
+/* The description of the operator: for kernels_for in a manifest of another
+ * plugin, NULL without one. */
+static const tnm_operator *description_of(const tnm_operator *op) {
   return op->op != NULL ? op : op->described;
 }
 
-/* Those of the operator's manifest, and those that stand beside kernels. */
+/* Counts the examples in the operator's manifest and those of its kernels. */
 static size_t count_examples(const tnm_operator *op) {
-  const tnm_operator *teller = told_by(op);
+  const tnm_operator *teller = description_of(op);
   const size_t told = teller != NULL && teller != op ? teller->n_examples : 0;
   return told + op->n_examples;
 }
 
-/* What begins the names of its tables. */
+/* The first part of the names of its tables. */
 static const char *tables_of(emit *e, const tnm_operator *op) {
   const char *local = name_operator(e, op).local;
   return op->op != NULL ? local : name_format(e, "%s_target", local);
 }
 
 static void emit_examples(emit *e, const tnm_operator *op) {
-  const tnm_operator *teller = told_by(op);
+  const tnm_operator *teller = description_of(op);
   if (count_examples(op) == 0) return;
   c_open(&e->c, "static const tn_test_example",
          name_format(e, "%s_examples[]", tables_of(e, op)));
@@ -156,7 +158,7 @@ static const char *id_of(const tnm_kernel *kernel) {
   return (kernel->forward != NULL ? kernel->forward : kernel->backward)->id;
 }
 
-/* Whose calls are made with each of the plugin's kernels in turn. */
+/* Writes the kernels that calls are made with, one after the other. */
 static void emit_kernels(emit *e, const tnm_operator *op) {
   if (op->target == NULL || op->n_kernels == 0) return;
   c_open_list(&e->c, "static const char *const",
@@ -175,7 +177,7 @@ static void emit_gradcheck(emit *e, const tnm_gradcheck *check) {
 }
 
 static void emit_operator(emit *e, const tnm_operator *op) {
-  const tnm_operator *teller = told_by(op);
+  const tnm_operator *teller = description_of(op);
   const tnm_operator *parent = teller != NULL ? teller->parent : NULL;
   const size_t n = count_examples(op);
   c_file *c = &e->c;
@@ -186,7 +188,7 @@ static void emit_operator(emit *e, const tnm_operator *op) {
     c_value(c, "examples", name_format(e, "%s_examples", tables_of(e, op)));
     c_value(c, "n_examples", name_format(e, "%zu", n));
   } else if (parent != NULL && parent->n_examples > 0) {
-    emit_params(e, described(op), &parent->examples[0]);
+    emit_params(e, describe_op(op), &parent->examples[0]);
   }
   if (teller != NULL) emit_gradcheck(e, &teller->gradcheck);
   if (teller != NULL && teller->batch_invariant) c_u32(c, "batch_invariant", 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * examples.c: the examples and defaults of a plugin, checked by the host
- * itself: each operator is registered without kernels, then the examples'
- * parameters are parsed and their shapes inferred. What a manifest's examples
- * show is therefore what a user will see.
+ * examples.c: lets the host itself check the examples and defaults of a plugin.
+ * Each operator is registered without kernels; then the examples' parameters
+ * are parsed and their shapes inferred. So the examples of a manifest show the
+ * results that a user will see.
  */
 #include <string.h>
 
@@ -14,13 +14,13 @@ typedef struct bench {
   tnm_diags *diags;
   tn_operator *host; /* as registered */
   const tnm_operator *op;
-  tn__arena *arena; /* of signatures and texts */
+  tn__arena *arena; /* for signatures and texts */
 } bench;
 
-/* -------------------------------------------------------------- signatures */
+/* --------------------------------------------------------------- signatures */
 
-/* The type that examples are computed in. */
-static tn_dtype preferred(uint64_t allowed) {
+/* The type in which examples are computed. */
+static tn_dtype preferred_dtype(uint64_t allowed) {
   if ((allowed & TN_BIT_F32) != 0) return TN_F32;
   for (size_t i = 0; i < TN__N_DTYPES; ++i)
     if ((allowed >> i & 1u) != 0) return tn__dtype_at(i);
@@ -35,10 +35,10 @@ tn_dtype example_dtype(const tn_op *op, const tn_arg *arg,
   if (kernel != NULL && var < kernel->n_dtype_sets &&
       kernel->dtype_sets[var] != 0)
     allowed &= kernel->dtype_sets[var];
-  return preferred(allowed);
+  return preferred_dtype(allowed);
 }
 
-/* Item number `skip` of that name. */
+/* Finds item number `skip` with that name. */
 const tnm_data *example_find(const tnm_example_item *items, size_t n,
                              const char *name, uint32_t skip) {
   for (size_t i = 0; i < n; ++i)
@@ -46,7 +46,7 @@ const tnm_data *example_find(const tnm_example_item *items, size_t n,
   return NULL;
 }
 
-static uint32_t count(const tnm_example *example, const char *name) {
+static uint32_t count_items(const tnm_example *example, const char *name) {
   uint32_t n = 0;
   while (example_find(example->items, example->n_items, name, n) != NULL) ++n;
   return n;
@@ -58,7 +58,7 @@ static void set_shape(tn_sig *sig, const tnm_data *data) {
     sig->shape[i] = data->shape[i];
 }
 
-/* Position `i` of a list whose last entry may stand for many. */
+/* The operand at position `i` of a list; its last entry may be variadic. */
 const tn_arg *example_arg(const tn_arg *const *args, uint32_t n, uint32_t i,
                           uint32_t *skip) {
   const uint32_t at = i < n ? i : n - 1;
@@ -66,22 +66,22 @@ const tn_arg *example_arg(const tn_arg *const *args, uint32_t n, uint32_t i,
   return args[at];
 }
 
-/* How many operands a list has in this example. */
+/* Number of operands of a list in this example. */
 uint32_t example_length(const tnm_example *example, const tn_arg *const *args,
                         uint32_t n) {
   if (n == 0) return 0;
   const tn_arg *last = args[n - 1];
   const bool many =
       (last->flags & TN_ARG_VARIADIC) != 0 || last->count != TN_NONE;
-  return many ? n - 1 + count(example, last->name) : n;
+  return many ? n - 1 + count_items(example, last->name) : n;
 }
 
-/* How many inputs it gives: optional ones at the end may be left out. */
-static uint32_t n_given(const tnm_example *example, const tn_op *op) {
+/* Number of inputs in the example: optional ones at the end may be omitted. */
+static uint32_t count_inputs(const tnm_example *example, const tn_op *op) {
   uint32_t n = example_length(example, op->inputs, op->n_inputs);
   while (n > 0 && n <= op->n_inputs &&
          (op->inputs[n - 1]->flags & TN_ARG_OPTIONAL) != 0 &&
-         count(example, op->inputs[n - 1]->name) == 0)
+         count_items(example, op->inputs[n - 1]->name) == 0)
     --n;
   return n;
 }
@@ -90,7 +90,7 @@ static bool signature_init(const bench *b, const tnm_example *example,
                            tn_signature *io) {
   const tn_op *op = b->op->op;
   *io = (tn_signature){
-      .n_in = n_given(example, op),
+      .n_in = count_inputs(example, op),
       .n_out = example_length(example, op->outputs, op->n_outputs),
       .n_aux = op->n_aux,
   };
@@ -115,9 +115,9 @@ static bool signature_init(const bench *b, const tnm_example *example,
   return true;
 }
 
-/* ------------------------------------------------------------- comparisons */
+/* -------------------------------------------------------------- comparisons */
 
-static bool fits(const tn_sig *sig, const tnm_data *data) {
+static bool fits_shape(const tn_sig *sig, const tnm_data *data) {
   if (sig->ndim < 0) return true;
   if (sig->ndim != data->ndim) return false;
   for (int32_t i = 0; i < sig->ndim; ++i)
@@ -135,18 +135,18 @@ static const char *shape_text(const bench *b, int32_t ndim,
   return text != NULL ? text : "?";
 }
 
-/* What is compared: `prefix` is "grad." for gradients. */
+/* The compared item: `prefix` is "grad." for gradients. */
 typedef struct compared {
   const char *prefix;
   const tn_arg *arg;
   const tn_sig *sig;
   const tnm_data *data;
-  const tnm_pos *rule; /* where the shape of the operand is written, or NULL */
+  const tnm_pos *rule; /* position of the operand's shape, or NULL */
 } compared;
 
-/* Shows the rule and what it was given. */
-static void explain(const bench *b, size_t id, const compared *o,
-                    const shape_case *c) {
+/* Adds the rule and its inputs. */
+static void explain_shape(const bench *b, size_t id, const compared *o,
+                          const shape_case *c) {
   tn__buf given;
   tn__buf_init(&given, tn__env_default());
   bindings_print(c, o->arg, &given);
@@ -154,21 +154,22 @@ static void explain(const bench *b, size_t id, const compared *o,
   tnm_pos begin = *o->rule;
   begin.length = 1;
   if (given.n > 0)
-    tnm_diag_also(b->diags, id, begin, "%s give %s", given.s, want);
+    tnm_diag_add_place(b->diags, id, begin, "%s give %s", given.s, want);
   else
-    tnm_diag_also(b->diags, id, begin, "gives %s", want);
+    tnm_diag_add_place(b->diags, id, begin, "gives %s", want);
   tn__buf_deinit(&given);
 }
 
-static void compare(const bench *b, const compared *o, const shape_case *c) {
-  if (o->data == NULL || fits(o->sig, o->data)) return;
+static void compare_shape(const bench *b, const compared *o,
+                          const shape_case *c) {
+  if (o->data == NULL || fits_shape(o->sig, o->data)) return;
   const char *found = shape_text(b, o->data->ndim, o->data->shape);
   const tnm_diag_spec spec = {"E0071", o->data->pos, found};
-  const size_t id = tnm_diag(b->diags, &spec,
-                             "example `%s`: `%s%s` has shape %s, expected %s",
-                             c->example->name, o->prefix, o->arg->name, found,
-                             shape_text(b, o->sig->ndim, o->sig->shape));
-  if (o->rule != NULL) explain(b, id, o, c);
+  const size_t id = tnm_diag_add(
+      b->diags, &spec, "example `%s`: `%s%s` has shape %s, expected %s",
+      c->example->name, o->prefix, o->arg->name, found,
+      shape_text(b, o->sig->ndim, o->sig->shape));
+  if (o->rule != NULL) explain_shape(b, id, o, c);
 }
 
 static void compare_outputs(const bench *b, const shape_case *c) {
@@ -179,11 +180,11 @@ static void compare_outputs(const bench *b, const shape_case *c) {
     o.arg = example_arg(c->op->outputs, c->op->n_outputs, i, &skip);
     o.rule = b->op->shapes != NULL ? &b->op->shapes[i - skip] : NULL;
     o.data = example_find(example->items, example->n_items, o.arg->name, skip);
-    compare(b, &o, c);
+    compare_shape(b, &o, c);
     o.prefix = "grad.";
     o.rule = NULL;
     o.data = example_find(example->grads, example->n_grads, o.arg->name, skip);
-    compare(b, &o, c);
+    compare_shape(b, &o, c);
   }
 }
 
@@ -194,21 +195,22 @@ static void compare_gradients(const bench *b, const shape_case *c) {
     uint32_t skip = 0;
     o.arg = example_arg(c->op->inputs, c->op->n_inputs, i, &skip);
     o.data = example_find(example->grads, example->n_grads, o.arg->name, skip);
-    compare(b, &o, c);
+    compare_shape(b, &o, c);
   }
 }
 
-/* ---------------------------------------------------------------- examples */
+/* ----------------------------------------------------------------- examples */
 
-/* What the host said last, in its own words, without the place of the plugin,
+/* Reports the host's last message in its own words, without the plugin's place,
  * which is this program. */
-static void report(const bench *b, const char *code, tnm_pos pos,
-                   const char *what, const char *name) {
+static void report_host_error(const bench *b, const char *code, tnm_pos pos,
+                              const char *what, const char *name) {
   const char *text = tn_error_text();
   const char *place = strstr(text, " ((static))");
   const tnm_diag_spec spec = {code, pos, NULL};
-  tnm_diag(b->diags, &spec, "%s `%s`: %.*s", what, name,
-           (int)(place != NULL ? (size_t)(place - text) : strlen(text)), text);
+  tnm_diag_add(b->diags, &spec, "%s `%s`: %.*s", what, name,
+               (int)(place != NULL ? (size_t)(place - text) : strlen(text)),
+               text);
 }
 
 static void check_shapes(const bench *b, const tnm_example *example,
@@ -217,7 +219,7 @@ static void check_shapes(const bench *b, const tnm_example *example,
   if (!signature_init(b, example, &io)) return;
   const tn_code code = tn_operator_infer(b->host, params, &io);
   if (code != TN_OK && code != TN_INCOMPLETE) {
-    report(b, "E0072", example->pos, "example", example->name);
+    report_host_error(b, "E0072", example->pos, "example", example->name);
     return;
   }
   const shape_case c = {b->op->op, example, params, &io};
@@ -229,15 +231,15 @@ static void check_example(const bench *b, const tnm_example *example) {
   tn_params *params = NULL;
   if (tn_params_create(b->host, example->params, example->n_params, &params) !=
       TN_OK)
-    report(b, "E0070", example->pos, "example", example->name);
+    report_host_error(b, "E0070", example->pos, "example", example->name);
   else
     check_shapes(b, example, params);
   tn_params_release(params);
 }
 
-/* ------------------------------------------------------------- the runtime */
+/* -------------------------------------------------------------- the runtime */
 
-/* A plugin of this operator alone, without anything that would be called. */
+/* A plugin of this operator only, without any function that would be called. */
 static tn_plugin plugin_of(const tnm_plugin *plugin, const tnm_operator *op,
                            tn__arena *arena) {
   tn_plugin copy = *plugin->plugin;
@@ -253,13 +255,13 @@ static tn_plugin plugin_of(const tnm_plugin *plugin, const tnm_operator *op,
   return copy;
 }
 
-/* Registering checks the defaults. TN_OK also after a message. */
+/* Checks the defaults by registration. TN_OK also after a message. */
 static tn_code check_registered(bench *b, tn_runtime *rt,
                                 const tn_plugin *plugin) {
   tn_code code = tn_plugin_add(rt, plugin);
   if (code == TN_OUT_OF_MEMORY) return code;
   if (code != TN_OK) {
-    report(b, "E0073", b->op->pos, "operator", b->op->op->name);
+    report_host_error(b, "E0073", b->op->pos, "operator", b->op->op->name);
     return TN_OK;
   }
   code = tn_operator_at(rt, 0, &b->host);
@@ -285,8 +287,8 @@ static tn_code check_operator(const tnm_plugin *plugin, const tnm_operator *op,
   return code;
 }
 
-/* An operator whose shapes come from a function of the author's cannot be
- * checked before that is compiled. */
+/* If the author's function infers the shapes, the operator cannot be checked
+ * before it is compiled. */
 static bool is_checked(const tnm_operator *op) {
   const tn_op *d = op->op;
   for (uint32_t i = 0; i < d->n_inputs + d->n_outputs + d->n_aux; ++i) {

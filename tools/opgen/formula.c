@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * formula.c: formulas as functions: what each reads, in which types calls of
- * it compute, what generated code calls it, and the functions themselves.
+ * formula.c: writes formulas as functions: the reads of each, its computing
+ * types, its name in generated code, and the functions themselves.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -12,7 +12,7 @@
 const int formula_classes[] = {TNM_CLASS_F32, TNM_CLASS_F64, TNM_CLASS_I32,
                                TNM_CLASS_I64, 0};
 
-/* What C and op.h call them, in the same order. */
+/* Their names in C and in op.h, in the same order. */
 static const char *const class_names[][2] = {{"float", "TN_F32"},
                                              {"double", "TN_F64"},
                                              {"int32_t", "TN_I32"},
@@ -36,7 +36,7 @@ const char *formula_type(const kernel_pass *pass, int class_bit) {
   return pass->form == FORM_WIDE ? "tn_wide" : class_type(class_bit);
 }
 
-/* ------------------------------------------------------------------- names */
+/* -------------------------------------------------------------------- names */
 
 const char *pass_format(const kernel_pass *pass, const char *format, ...) {
   va_list args, again;
@@ -51,8 +51,8 @@ const char *pass_format(const kernel_pass *pass, const char *format, ...) {
   return text != NULL ? text : "";
 }
 
-/* "quadratic", "quadratic_v2": operators of later interfaces may stand beside
- * earlier ones. */
+/* Adds "quadratic" or "quadratic_v2": one program may contain several
+ * interfaces of an operator. */
 static void add_operator(tn__buf *out, const tnm_operator *op) {
   tn__buf_add(out, "%s", op->op->name);
   if (op->op->interface > 1) tn__buf_add(out, "_v%" PRIu32, op->op->interface);
@@ -70,8 +70,8 @@ void emit_cuda_name(tn__buf *out, const tnm_plugin *plugin,
   tn__buf_add(out, "_cuda");
 }
 
-/* The text of a buffer in the pass's arena. */
-static const char *keep(const kernel_pass *pass, tn__buf *buf) {
+/* Copies the text of a buffer to the pass's arena. */
+static const char *keep_text(const kernel_pass *pass, tn__buf *buf) {
   const char *text = pass_format(pass, "%s", buf->s != NULL ? buf->s : "");
   pass->c->text.failed |= buf->failed;
   tn__buf_deinit(buf);
@@ -82,7 +82,7 @@ static const char *operator_name(const kernel_pass *pass) {
   tn__buf buf;
   tn__buf_init(&buf, pass->arena->env);
   add_operator(&buf, pass->op);
-  return keep(pass, &buf);
+  return keep_text(pass, &buf);
 }
 
 const char *pass_name(const kernel_pass *pass) {
@@ -95,7 +95,7 @@ const char *pass_params(const kernel_pass *pass) {
                      operator_name(pass));
 }
 
-/* What a formula sets: an output, or the gradient of an input. */
+/* The result of a formula: an output, or the gradient of an input. */
 static const tn_arg *target_arg(const kernel_pass *pass,
                                 const tnm_formula *formula) {
   return pass->pass == TN_PASS_BACKWARD ? pass->op->op->inputs[formula->index]
@@ -110,9 +110,9 @@ const char *formula_name(const kernel_pass *pass, const formula_use *use,
                      tnm_class_name(class_bit), formula_form_end(pass->form));
 }
 
-/* Names that generated code uses itself. Those of manifests are in lower case,
- * so a capital letter makes them different from all others. */
-static bool is_taken(const char *name) {
+/* Names in generated code. Names in manifests are in lower case, so a capital
+ * letter makes them different from all others. */
+static bool is_reserved(const char *name) {
   static const char *const taken[] = {"i",     "n",      "p",    "x",
                                       "block", "params", "part", "begin",
                                       "end",   "far",    "room", "made"};
@@ -128,10 +128,10 @@ static bool is_taken(const char *name) {
 const char *formula_variable(const kernel_pass *pass, const tnm_expr *name) {
   if (name->kind == TNM_GRAD) return pass_format(pass, "grad_%s", name->text);
   return pass_format(pass, "%s%s", name->text,
-                     is_taken(name->text) ? "_V" : "");
+                     is_reserved(name->text) ? "_V" : "");
 }
 
-uint32_t formula_place(const kernel_pass *pass, const tnm_expr *tensor) {
+uint32_t formula_input_index(const kernel_pass *pass, const tnm_expr *tensor) {
   const tn_op *op = pass->op->op;
   if (pass->pass == TN_PASS_FORWARD || tensor->kind == TNM_GRAD)
     return tensor->index;
@@ -148,14 +148,15 @@ void formula_comment(const kernel_pass *pass, const formula_use *use,
                         use->formula->text, more));
 }
 
-bool emits_formulas(const tnm_operator *op) {
+bool needs_formulas(const tnm_operator *op) {
   return op->n_forward > 0 || op->n_backward > 0;
 }
 
-/* ----------------------------------------------------------- what is read */
+/* ------------------------------------------------------- reads of a formula */
 
-/* Adds a name to a list unless it is there. */
-static void collect(const tnm_expr **list, size_t *n, const tnm_expr *name) {
+/* Adds a name to a list unless it is present. */
+static void collect_name(const tnm_expr **list, size_t *n,
+                         const tnm_expr *name) {
   for (size_t i = 0; i < *n; ++i)
     if (list[i]->kind == name->kind && list[i]->index == name->index) return;
   list[(*n)++] = name;
@@ -163,17 +164,17 @@ static void collect(const tnm_expr **list, size_t *n, const tnm_expr *name) {
 
 static void collect_all(const tnm_expr *expr, formula_use *use) {
   if (expr->kind == TNM_PARAM)
-    collect(use->params, &use->n_params, expr);
+    collect_name(use->params, &use->n_params, expr);
   else if (expr->kind == TNM_INPUT || expr->kind == TNM_OUTPUT ||
            expr->kind == TNM_GRAD)
-    collect(use->tensors, &use->n_tensors, expr);
+    collect_name(use->tensors, &use->n_tensors, expr);
   for (uint32_t i = 0; i < expr->n_args; ++i) collect_all(expr->args[i], use);
 }
 
-/* ----------------------------------------------------- types to compute in */
+/* ------------------------------------------------------ types to compute in */
 
-/* The types that an operand may have in calls of this pass: gradients are
- * floats, and the kernel's table says what follows for type variables. */
+/* The possible types of an operand in calls of this pass. Gradients are floats,
+ * and the kernel's table restricts type variables. */
 static uint64_t types_of(const kernel_pass *pass, const tn_arg *arg) {
   const bool backward = pass->pass == TN_PASS_BACKWARD;
   const tn_kernel *kernel =
@@ -190,7 +191,7 @@ static int classes_of(const kernel_pass *pass, const tn_arg *arg) {
   return tnm_operand_classes(pass->op, arg, types_of(pass, arg));
 }
 
-/* Every class of one set joined with every one of another. */
+/* Joins every class of one set with every class of another. */
 static int join_sets(int a, int b) {
   int joined = 0;
   for (int i = TNM_CLASS_F32; i <= TNM_CLASS_I64; i <<= 1)
@@ -211,8 +212,8 @@ static const tn_arg *tensor_arg(const tn_op *op, const tnm_expr *tensor) {
                                    : op->outputs[tensor->index];
 }
 
-/* The classes that the types of the operands can lead to. Those that share a
- * type variable always have one type. */
+/* The classes that the types of the operands can lead to. Operands with a
+ * common type variable always have one type. */
 static int classes_of_types(const kernel_pass *pass, const formula_use *use) {
   const tn_op *op = pass->op->op;
   const tn_arg *target = target_arg(pass, use->formula);
@@ -227,7 +228,7 @@ static int classes_of_types(const kernel_pass *pass, const formula_use *use) {
   return classes;
 }
 
-int formula_least(const kernel_pass *pass, const formula_use *use) {
+int formula_least_class(const kernel_pass *pass, const formula_use *use) {
   int least = tnm_class_of(
       tnm_operand_compute(pass->op, target_arg(pass, use->formula)));
   for (size_t i = 0; i < use->n_tensors; ++i) {
@@ -238,12 +239,12 @@ int formula_least(const kernel_pass *pass, const formula_use *use) {
   return least;
 }
 
-/* Whether an exponent lets a power be taken of integers. */
+/* Tests whether an exponent is allowed for a power of integers. */
 static bool is_whole(const tnm_expr *expr) {
   return expr->kind == TNM_NUMBER && expr->number == floor(expr->number);
 }
 
-/* The classes in which a number is itself, or, behind a minus, its negative. */
+/* The classes that contain a number or, after a minus, its negative. */
 static int classes_of_number(const tnm_expr *number, bool negative) {
   int classes = TNM_CLASS_FLOATS;
   for (int i = TNM_CLASS_I32; i <= TNM_CLASS_I64; i <<= 1)
@@ -293,8 +294,9 @@ bool formula_use_init(const kernel_pass *pass, const tnm_formula *formula,
   return true;
 }
 
-void each_pass(tn__buf *out, const tnm_plugin *plugin, const tnm_operator *op,
-               void (*add)(const kernel_pass *pass)) {
+void for_each_pass(tn__buf *out, const tnm_plugin *plugin,
+                   const tnm_operator *op,
+                   void (*add)(const kernel_pass *pass)) {
   tn__arena arena;
   c_file c;
   tn__arena_init(&arena, out->env);
@@ -313,11 +315,11 @@ void each_pass(tn__buf *out, const tnm_plugin *plugin, const tnm_operator *op,
   tn__arena_deinit(&arena);
 }
 
-/* --------------------------------------------------------------- functions */
+/* ---------------------------------------------------------------- functions */
 
 /* "const elemwise_quadratic_params *p, float data" */
-static const char *parameters(const kernel_pass *pass, const formula_use *use,
-                              int class_bit) {
+static const char *parameter_list(const kernel_pass *pass,
+                                  const formula_use *use, int class_bit) {
   tn__buf buf;
   tn__buf_init(&buf, pass->arena->env);
   if (pass->form == FORM_NEAR) tn__buf_add(&buf, "uint32_t *far");
@@ -329,7 +331,7 @@ static const char *parameters(const kernel_pass *pass, const formula_use *use,
                 formula_type(pass, class_bit),
                 formula_variable(pass, use->tensors[i]));
   if (buf.n == 0) tn__buf_add(&buf, "void");
-  return keep(pass, &buf);
+  return keep_text(pass, &buf);
 }
 
 static const char *field_type(const tn_field *field) {
@@ -345,9 +347,9 @@ static const char *field_type(const tn_field *field) {
   }
 }
 
-/* A parameter in the type of a class. What is beyond an integer type becomes
- * the nearest bound: C's conversion has no value for such floats, and another
- * number for such integers, with which comparisons would go wrong. */
+/* A parameter in the type of a class. A value beyond an integer type becomes
+ * the nearest bound: C's conversion is undefined for such floats, and changes
+ * such integers, so that comparisons would be wrong. */
 static const char *param_value(const kernel_pass *pass, const tn_field *field,
                                int class_bit) {
   const bool is_integer = class_bit & (TNM_CLASS_I32 | TNM_CLASS_I64);
@@ -378,7 +380,7 @@ static void add_params(const kernel_pass *pass, const formula_use *use,
   }
 }
 
-/* Whether an expression calls a function that has such a form. */
+/* Tests whether an expression calls a function that has such a form. */
 static bool has_form(const tnm_expr *expr, formula_form form) {
   if (formula_is_root(expr) && formula_has_form("sqrt", form)) return true;
   if (expr->kind == TNM_CALL &&
@@ -389,14 +391,14 @@ static bool has_form(const tnm_expr *expr, formula_form form) {
   return false;
 }
 
-formula_form formula_second(const formula_use *use, int class_bit) {
+formula_form formula_second_form(const formula_use *use, int class_bit) {
   const tnm_expr *expr = use->formula->expr;
   if (class_bit == TNM_CLASS_F32 && has_form(expr, FORM_NEAR)) return FORM_NEAR;
   if (class_bit != TNM_CLASS_F32 && class_bit != TNM_CLASS_F64) return FORM_OWN;
   return has_form(expr, FORM_DIRECT) ? FORM_DIRECT : FORM_OWN;
 }
 
-/* Whether C computes it with vectors as with numbers. */
+/* Tests whether C computes it with vectors as with numbers. */
 static bool fits_wide(const tnm_expr *expr) {
   for (uint32_t i = 0; i < expr->n_args; ++i)
     if (!fits_wide(expr->args[i])) return false;
@@ -420,7 +422,7 @@ void formula_function(const kernel_pass *pass, const formula_use *use,
                   &(c_function){pass_format(pass, "%s %s ", kind,
                                             formula_type(pass, class_bit)),
                                 formula_name(pass, use, class_bit),
-                                parameters(pass, use, class_bit), " {"});
+                                parameter_list(pass, use, class_bit), " {"});
   add_params(pass, use, class_bit);
   emit_formula(pass, use->formula->expr, class_bit);
   c_add(pass->c, "}\n\n");
@@ -438,5 +440,5 @@ static void add_functions(const kernel_pass *pass) {
 
 void emit_formulas(tn__buf *out, const tnm_plugin *plugin,
                    const tnm_operator *op) {
-  each_pass(out, plugin, op, add_functions);
+  for_each_pass(out, plugin, op, add_functions);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * git.c: reads folders of old revisions, with the user's own git: `git ls-tree`
- * says which files there were, `git show` what they held. Arguments go to git
+ * lists the files, `git show` prints their contents. Arguments go to git
  * without a shell, and a revision that looks like an option is refused.
  */
 #include "git.h"
@@ -19,26 +19,27 @@
 
 extern char **environ;
 
-static bool failed(const char *what) {
+static bool report_failure(const char *what) {
   fprintf(stderr, "opgen: cannot %s: %s\n", what, strerror(errno));
   return false;
 }
 
 /* Runs git with its stdout going to `fd`, which is closed here. */
-static bool spawn(char *const argv[], int fd, pid_t *pid) {
+static bool spawn_git(char *const argv[], int fd, pid_t *pid) {
   posix_spawn_file_actions_t actions;
-  if (posix_spawn_file_actions_init(&actions) != 0) return failed("run git");
+  if (posix_spawn_file_actions_init(&actions) != 0)
+    return report_failure("run git");
   (void)posix_spawn_file_actions_adddup2(&actions, fd, STDOUT_FILENO);
   errno = posix_spawnp(pid, "git", &actions, NULL, argv, environ);
   const bool fine = errno == 0;
   (void)posix_spawn_file_actions_destroy(&actions);
-  return fine || failed("run git");
+  return fine || report_failure("run git");
 }
 
 static bool has_ended_well(pid_t pid) {
   int status = 0;
   while (waitpid(pid, &status, 0) < 0)
-    if (errno != EINTR) return failed("wait for git");
+    if (errno != EINTR) return report_failure("wait for git");
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
@@ -48,16 +49,16 @@ static bool read_all(int fd, tn__buf *out) {
     const ssize_t n = read(fd, chunk, sizeof chunk);
     if (n > 0) tn__buf_bytes(out, chunk, (size_t)n);
     if (n == 0) return !out->failed;
-    if (n < 0 && errno != EINTR) return failed("read from git");
+    if (n < 0 && errno != EINTR) return report_failure("read from git");
   }
 }
 
-/* What git prints. What it says of a failure goes to stderr by itself. */
-static bool run(char *const argv[], tn__buf *out) {
+/* Reads the output of git. Its error messages go to stderr directly. */
+static bool run_git(char *const argv[], tn__buf *out) {
   int ends[2];
   pid_t pid = 0;
-  if (pipe2(ends, O_CLOEXEC) != 0) return failed("make a pipe");
-  const bool started = spawn(argv, ends[1], &pid);
+  if (pipe2(ends, O_CLOEXEC) != 0) return report_failure("make a pipe");
+  const bool started = spawn_git(argv, ends[1], &pid);
   (void)close(ends[1]);
   bool fine = started && read_all(ends[0], out);
   (void)close(ends[0]);
@@ -72,12 +73,13 @@ static bool is_manifest(const char *name) {
 
 static bool write_file(const char *path, const tn__buf *text) {
   FILE *file = fopen(path, "wb");
-  if (file == NULL) return failed("write a file of git's");
+  if (file == NULL) return report_failure("write a file of git's");
   const bool written = fwrite(text->s, 1, text->n, file) == text->n;
-  return (fclose(file) == 0 && written) || failed("write a file of git's");
+  return (fclose(file) == 0 && written) ||
+         report_failure("write a file of git's");
 }
 
-/* Of one file, whose name `git ls-tree` gave. */
+/* Exports one file with a name from `git ls-tree`. */
 static bool export_file(const char *revision, const char *name,
                         const char *to) {
   const char *slash = strrchr(name, '/');
@@ -90,7 +92,7 @@ static bool export_file(const char *revision, const char *name,
     return false;
   tn__buf text;
   tn__buf_init(&text, tn__env_default());
-  const bool fine = run(argv, &text) && write_file(path, &text);
+  const bool fine = run_git(argv, &text) && write_file(path, &text);
   tn__buf_deinit(&text);
   return fine;
 }
@@ -108,7 +110,7 @@ bool git_export(const char *revision, const char *folder, const char *to) {
   }
   tn__buf names;
   tn__buf_init(&names, tn__env_default());
-  bool fine = run(argv, &names);
+  bool fine = run_git(argv, &names);
   if (fine && names.n == 0) {
     fprintf(stderr, "opgen: `%s` is not in revision `%s`\n", folder, revision);
     fine = false;
@@ -119,7 +121,7 @@ bool git_export(const char *revision, const char *folder, const char *to) {
   return fine;
 }
 
-void git_forget(const char *folder) {
+void git_remove(const char *folder) {
   DIR *dir = opendir(folder);
   const struct dirent *entry = NULL;
   while (dir != NULL && (entry = readdir(dir)) != NULL)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * git.h: the manifests of a folder as a git revision had them.
+ * git.h: reads the manifests of a folder from a git revision.
  */
 #ifndef OPGEN_GIT_H_
 #define OPGEN_GIT_H_
@@ -11,6 +11,6 @@
 bool git_export(const char *revision, const char *folder, const char *to);
 
 /* Removes a folder and the files in it. */
-void git_forget(const char *folder);
+void git_remove(const char *folder);
 
 #endif /* OPGEN_GIT_H_ */

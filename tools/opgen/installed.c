@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * installed.c: what is installed with this program, wherever that was moved.
+ * installed.c: finds the files that are installed with this program, also after
+ * it was moved.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 
 #include "opgen.h"
 
-bool opgen_installed(const char *beside, char *to) {
+bool opgen_find_installed(const char *beside, char *to) {
   if (realpath("/proc/self/exe", to) == NULL) return false;
   char *slash = strrchr(to, '/');
   const size_t n = strlen(beside) + 1;

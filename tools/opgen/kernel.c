@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * kernel.c: the loops of an operator for the CPU: per output and type one loop
- * over dense elements, unless an earlier operator of the file has the same, a
- * table that says what the loop reads and writes, and the compute function.
- * Strides, broadcasting, conversions and requests are the business of
- * tenon/kernel.h.
+ * kernel.c: writes the loops of an operator for the CPU: per output and type
+ * one loop over dense elements, unless an earlier operator of the file has the
+ * same. Also a table of the loop's reads and writes, and the compute function.
+ * tenon/kernel.h handles strides, broadcasting, conversions and requests.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -11,20 +10,19 @@
 #include "emit_kernel.h"
 #include "tenon/chain.h"
 
-/* The count is read once: an output of i64 might overlap it for all a compiler
- * knows, and then the loop would not become one of vectors. */
+/* The count is read once: for the compiler an output of i64 might overlap it,
+ * and then it would not vectorise the loop. */
 static const char loop_head[] =
     "  for (int64_t i = 0, n = block->n; i < n; ++i)";
 
 static const char *body_name(const kernel_pass *pass, const formula_use *use,
                              int class_bit) {
-  return pass_format(
-      pass, "%s_loop",
-      formula_twin(pass, use, class_bit, formula_name(pass, use, class_bit)));
+  return pass_format(pass, "%s_loop",
+                     formula_find_twin(pass, use, class_bit,
+                                       formula_name(pass, use, class_bit)));
 }
 
-/* ----------------------------------------------------------------------- loop
- */
+/* --------------------------------------------------------------------- loop */
 
 /* The loop reads parameters from a copy, which no output can overlap. */
 static void add_params(const kernel_pass *pass, const formula_use *use) {
@@ -47,7 +45,7 @@ static void add_pointers(const kernel_pass *pass, const formula_use *use,
   if (!parts) c_add(pass->c, "  %s *%s = block->out;\n", type, use->target);
 }
 
-/* "&p, data[i]"; of sixteen elements "&p, tn_wide_load(data + i, n)". */
+/* "&p, data[i]"; for sixteen elements "&p, tn_wide_load(data + i, n)". */
 static const char *call_arguments(const kernel_pass *pass,
                                   const formula_use *use) {
   const bool wide = pass->form == FORM_WIDE;
@@ -60,8 +58,8 @@ static const char *call_arguments(const kernel_pass *pass,
   return pass_format(pass, "%.*s", (int)(n > 0 ? n - strlen(", ") : 0), list);
 }
 
-/* "    out[i] = quadratic_out_f32(&p, data[i]);", on as few lines as it takes.
- */
+/* Adds "    out[i] = quadratic_out_f32(&p, data[i]);", on as few lines as
+ * possible. */
 static void add_call(const kernel_pass *pass, const char *set, const char *name,
                      const char *arguments) {
   const size_t call = strlen(name) + strlen(arguments) + strlen("();");
@@ -74,7 +72,7 @@ static void add_call(const kernel_pass *pass, const char *set, const char *name,
                                            name, arguments, ";"});
 }
 
-/* That behind the head of the loop, on its line if it fits. */
+/* Adds the statement after the head of the loop, on its line if it fits. */
 static void add_statement(const kernel_pass *pass, const formula_use *use,
                           int class_bit) {
   const char *set = pass_format(pass, "%s[i] =", use->target);
@@ -89,7 +87,7 @@ static void add_statement(const kernel_pass *pass, const formula_use *use,
   add_call(pass, set, name, arguments);
 }
 
-/* "part[i - begin] = sine_out_f32_near(&far, data[i]);" in its loop. */
+/* Adds "part[i - begin] = sine_out_f32_near(&far, data[i]);" in its loop. */
 static void add_part(const kernel_pass *pass, const formula_use *use,
                      const char *indent) {
   static const char set[] = "  part[i - begin] =";
@@ -103,8 +101,8 @@ static void add_part(const kernel_pass *pass, const formula_use *use,
         fits ? "" : indent, call);
 }
 
-/* The same part by part, because what is near is faster, and each again in
- * which something is not. */
+/* Adds a loop by parts: the near form is faster, and a part with a far value is
+ * computed again. */
 static void add_parts(const kernel_pass *pass, const formula_use *use) {
   kernel_pass near = *pass;
   near.form = FORM_NEAR;
@@ -122,7 +120,7 @@ static void add_parts(const kernel_pass *pass, const formula_use *use) {
         "    }\n    tn_kernel_part_store(block, begin, end, part);\n  }\n");
 }
 
-/* Whether a formula calls only functions of a few instructions. */
+/* Tests whether a formula calls only functions of a few instructions. */
 static bool is_short(const tnm_expr *expr) {
   static const char few[] =
       " abs sign floor ceil round rint trunc sqrt min max clip select ";
@@ -138,20 +136,20 @@ static bool is_short(const tnm_expr *expr) {
   return true;
 }
 
-/* Whether halves go through the loop of floats in registers: where they would
- * spend more time in memory than in the loop. */
+/* Tests whether halves go through the loop of floats in registers: if they
+ * would spend more time in memory than in the loop. */
 static bool has_halves(const formula_use *use, int class_bit) {
   return class_bit == TNM_CLASS_F32 && use->n_tensors > 0 &&
          use->n_tensors <= 3 && is_short(use->formula->expr);
 }
 
-/* Whether a repeated input of two is taken as one element. */
+/* Tests whether a repeated input of two is read as one element. */
 static bool has_ones(const formula_use *use, int class_bit) {
   return use->n_tensors == 2 && has_halves(use, class_bit);
 }
 
-/* Whether a formula calls functions of hundreds of instructions: links of it
- * would take more room than they are worth. */
+/* Tests whether a formula calls functions of hundreds of instructions. Register
+ * kernels of it would cost more space than they save time. */
 static bool is_long(const tnm_expr *expr) {
   static const char many[] = " gamma lgamma digamma trigamma pow mod ";
   if (expr->kind == TNM_CALL &&
@@ -166,23 +164,23 @@ static bool is_long(const tnm_expr *expr) {
   return false;
 }
 
-/* The inputs of the links that the loop of floats becomes as well, for chains
- * (tenon/links.h); 0: none. */
-static size_t linked(const formula_use *use, int class_bit) {
+/* The number of inputs of the register kernels that the loop of floats
+ * generates as well (tenon/links.h); 0: none. */
+static size_t count_linked(const formula_use *use, int class_bit) {
   const bool fits = use->n_tensors > 0 && use->n_tensors <= TN_CHAIN_INPUTS;
   if (class_bit != TNM_CLASS_F32 || !fits ||
-      formula_second(use, class_bit) == FORM_NEAR ||
+      formula_second_form(use, class_bit) == FORM_NEAR ||
       is_long(use->formula->expr))
     return 0;
   return use->n_tensors < 3 || is_short(use->formula->expr) ? use->n_tensors
                                                             : 0;
 }
 
-/* The loop over the elements of one block, and what it calls where that is not
- * the formula's function itself. */
+/* Adds the loop over the elements of one block, and the called function if it
+ * is not the formula's own. */
 static void add_loop(const kernel_pass *pass, const formula_use *use,
                      int class_bit, const char *name) {
-  const bool parts = formula_second(use, class_bit) == FORM_NEAR;
+  const bool parts = formula_second_form(use, class_bit) == FORM_NEAR;
   if (parts) {
     kernel_pass near = *pass;
     near.form = FORM_NEAR;
@@ -204,7 +202,7 @@ static void add_loop(const kernel_pass *pass, const formula_use *use,
   c_add(pass->c, "}\n");
 }
 
-/* The loop by sixteen elements, and its formula. */
+/* Adds the loop by sixteen elements, and its formula. */
 static void add_wide_loop(const kernel_pass *pass, const formula_use *use,
                           int class_bit, const char *name) {
   kernel_pass wide = *pass;
@@ -225,12 +223,12 @@ static void add_wide_loop(const kernel_pass *pass, const formula_use *use,
   c_add(pass->c, "}\n#endif\n");
 }
 
-/* That at all levels, and the forms of it. */
+/* Adds the loop for all levels, and its forms. */
 static void add_body(const kernel_pass *pass, const formula_use *use,
                      int class_bit) {
   const char *name = body_name(pass, use, class_bit);
   const bool wide = formula_is_wide(use, class_bit);
-  if (formula_second(use, class_bit) == FORM_DIRECT) {
+  if (formula_second_form(use, class_bit) == FORM_DIRECT) {
     kernel_pass direct = *pass;
     direct.form = FORM_DIRECT;
     const char *lowest = pass_format(pass, "%s_lowest", name);
@@ -247,19 +245,19 @@ static void add_body(const kernel_pass *pass, const formula_use *use,
   if (has_halves(use, class_bit))
     c_add(pass->c, "TN_KERNEL_HALVES(%s, %zu)\n", name, use->n_tensors);
   if (has_ones(use, class_bit)) c_add(pass->c, "TN_KERNEL_ONES(%s)\n", name);
-  const size_t n = linked(use, class_bit);
+  const size_t n = count_linked(use, class_bit);
   if (n > 0)
     c_add(pass->c, "TN_KERNEL_LINKS_%s%zu(%s)\n", wide ? "WIDE_" : "", n, name);
   c_add(pass->c, "\n");
 }
 
-/* The loops of every class that no earlier formula has. */
+/* Adds the loops of every class that no earlier formula has. */
 static void add_bodies(const kernel_pass *pass, const formula_use *use) {
   int own = 0;
   const char *twin = "";
   for (const int *bit = formula_classes; *bit != 0; ++bit) {
     if ((use->classes & *bit) == 0) continue;
-    const char *name = formula_twin(pass, use, *bit, NULL);
+    const char *name = formula_find_twin(pass, use, *bit, NULL);
     if (name == NULL)
       own |= *bit;
     else
@@ -271,8 +269,7 @@ static void add_bodies(const kernel_pass *pass, const formula_use *use) {
     if (own & *bit) add_body(pass, use, *bit);
 }
 
-/* ---------------------------------------------------------------- the tables
- */
+/* --------------------------------------------------------------- the tables */
 
 static void add_map(const kernel_pass *pass, const formula_use *use) {
   c_file *c = pass->c;
@@ -290,17 +287,18 @@ static void add_map(const kernel_pass *pass, const formula_use *use) {
   if ((use->classes & TNM_CLASS_F32) && has_ones(use, TNM_CLASS_F32))
     c_add(c, "        .one = TN_KERNEL_ONE_BODIES(%s),\n",
           body_name(pass, use, TNM_CLASS_F32));
-  if ((use->classes & TNM_CLASS_F32) && linked(use, TNM_CLASS_F32) > 0)
+  if ((use->classes & TNM_CLASS_F32) && count_linked(use, TNM_CLASS_F32) > 0)
     c_add(c, "        .links = TN_KERNEL_LINKED_%zu(%s),\n",
-          linked(use, TNM_CLASS_F32), body_name(pass, use, TNM_CLASS_F32));
-  const int least = formula_least(pass, use);
+          count_linked(use, TNM_CLASS_F32),
+          body_name(pass, use, TNM_CLASS_F32));
+  const int least = formula_least_class(pass, use);
   if (least != 0) c_add(c, "        .least = %s,\n", class_dtype(least));
   c_add(c, "        .out = %" PRIu32 ",\n", use->formula->index);
   if (use->n_tensors > 0) {
     c_add(c, "        .n_in = %zu,\n        .in = {", use->n_tensors);
     for (size_t i = 0; i < use->n_tensors; ++i)
       c_add(c, "%s%" PRIu32, i ? ", " : "",
-            formula_place(pass, use->tensors[i]));
+            formula_input_index(pass, use->tensors[i]));
     c_add(c, "},\n");
   }
   c_add(c, "    },\n");
@@ -339,5 +337,5 @@ static void add_pass(const kernel_pass *pass) {
 
 void emit_kernels(tn__buf *out, const tnm_plugin *plugin,
                   const tnm_operator *op) {
-  each_pass(out, plugin, op, add_pass);
+  for_each_pass(out, plugin, op, add_pass);
 }

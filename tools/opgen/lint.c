@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * lint.c: the lints, one function each, and the levels that a command line
- * gives them.
+ * lint.c: the lints, one function each, and their levels from a command line.
  */
 #include "lint.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* What a lint looks at. */
+/* The subject of a lint. */
 typedef struct linter {
   const tnm_plugin *plugin;
   const tnm_operator *op;
@@ -17,11 +16,12 @@ typedef struct linter {
 
 typedef void lint_fn(const linter *l);
 
-/* Reports at the place of a path; returns the id of the message. */
+/* Reports at the position of a path; returns the id of the message. */
 #define REPORT(l, path, ...)                                              \
-  tnm_diag((l)->diags,                                                    \
-           &(tnm_diag_spec){(l)->code, tnm_place((l)->op, (path)), NULL}, \
-           __VA_ARGS__)
+  tnm_diag_add(                                                           \
+      (l)->diags,                                                         \
+      &(tnm_diag_spec){(l)->code, tnm_find_place((l)->op, (path)), NULL}, \
+      __VA_ARGS__)
 #define AT(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 static bool is_empty(const char *text) {
@@ -32,16 +32,15 @@ static bool is_hidden(const tn_op *op) {
   return (op->flags & TN_OP_BACKWARD_ONLY) != 0;
 }
 
-/* ---------------------------------------------------------------------- prose
- */
+/* -------------------------------------------------------------------- prose */
 
 static void lint_doc(const linter *l) {
   if (!is_empty(l->op->op->doc)) return;
   const size_t id =
       REPORT(l, AT("op"), "operator `%s` has no `doc`", l->op->op->name);
-  tnm_diag_help(l->diags, id,
-                "add `doc: ...` behind the summary: what it computes, and what "
-                "becomes of edge cases");
+  tnm_diag_add_help(
+      l->diags, id,
+      "add `doc: ...` after the summary: its result, also in edge cases");
 }
 
 static void lint_param_doc(const linter *l) {
@@ -50,7 +49,7 @@ static void lint_param_doc(const linter *l) {
     if (!is_empty(f->doc)) continue;
     const size_t id = REPORT(l, AT("params", f->name, "name"),
                              "parameter `%s` has no `doc`", f->name);
-    tnm_diag_help(l->diags, id, "add `doc: ...` to it");
+    tnm_diag_add_help(l->diags, id, "add `doc: ...` to it");
   }
 }
 
@@ -60,7 +59,7 @@ static void lint_docs(const linter *l, const char *key,
     if (!is_empty(args[i]->doc)) continue;
     const size_t id = REPORT(l, AT(key, args[i]->name, "name"),
                              "`%s` has no `doc`", args[i]->name);
-    tnm_diag_help(l->diags, id, "add `doc: ...` to it");
+    tnm_diag_add_help(l->diags, id, "add `doc: ...` to it");
   }
 }
 
@@ -71,16 +70,16 @@ static void lint_operand_doc(const linter *l) {
   lint_docs(l, "aux", op->aux, op->n_aux);
 }
 
-/* ------------------------------------------------------------------- examples
- */
+/* ----------------------------------------------------------------- examples */
 
 static void lint_example(const linter *l) {
   if (l->op->n_examples > 0) return;
   const size_t id =
       REPORT(l, AT("op"), "operator `%s` has no example", l->op->op->name);
-  tnm_diag_help(l->diags, id,
-                "add `examples: [{name: ..., ...}]`: they are tests and are "
-                "shown in the manual");
+  tnm_diag_add_help(
+      l->diags, id,
+      "add `examples: [{name: ..., ...}]`: they are tests and are "
+      "shown in the manual");
 }
 
 static bool is_set(const tnm_operator *op, const char *name) {
@@ -97,10 +96,11 @@ static void lint_example_params(const linter *l) {
     if (is_set(l->op, name)) continue;
     const size_t id = REPORT(l, AT("params", name, "name"),
                              "no example sets parameter `%s`", name);
-    tnm_diag_help(l->diags, id,
-                  "add an example with `params: {%s: ...}`, another value than "
-                  "the default",
-                  name);
+    tnm_diag_add_help(
+        l->diags, id,
+        "add an example with `params: {%s: ...}`, another value than "
+        "the default",
+        name);
   }
 }
 
@@ -111,13 +111,13 @@ static void lint_example_grad(const linter *l) {
   for (size_t i = 0; i < l->op->n_examples; ++i)
     if (l->op->examples[i].n_grads > 0) return;
   const size_t id = REPORT(l, AT("examples"), "no example shows a gradient");
-  tnm_diag_help(l->diags, id,
-                "add `grad: {...}` to one, with the gradient of an output and "
-                "those of the inputs");
+  tnm_diag_add_help(
+      l->diags, id,
+      "add `grad: {...}` to one, with the gradient of an output and "
+      "those of the inputs");
 }
 
-/* ------------------------------------------------------------------- gradient
- */
+/* ----------------------------------------------------------------- gradient */
 
 static bool may_be_float(const tn_op *op, const tn_arg *arg) {
   const uint64_t floats = TN_BIT_F16 | TN_BIT_BF16 | TN_BIT_F32 | TN_BIT_F64;
@@ -127,7 +127,7 @@ static bool may_be_float(const tn_op *op, const tn_arg *arg) {
          (tn__dtype_bit(arg->dtype) & floats) != 0;
 }
 
-/* The reader writes a reason that begins so where the author gave none. */
+/* The reader writes a reason with this beginning if the author gave none. */
 static bool is_reason(const char *why) {
   return !is_empty(why) && strncmp(why, "its manifest ", 13) != 0;
 }
@@ -144,16 +144,15 @@ static void lint_gradient_why(const linter *l) {
   const size_t id =
       REPORT(l, AT("gradient"),
              "operator `%s` has no gradient and does not say why", op->name);
-  tnm_diag_help(l->diags, id,
-                "write `gradient: {none: true, why: ...}`: who "
-                "asks for one reads it");
+  tnm_diag_add_help(
+      l->diags, id,
+      "write `gradient: {none: true, why: ...}`: a request for one reports it");
 }
 
-/* ---------------------------------------------------------------- unused names
- */
+/* ------------------------------------------------------------- unused names */
 
-/* Whether a word occurs in an expression. */
-static bool mentions(const char *text, const char *word) {
+/* Tests whether a word occurs in an expression. */
+static bool has_word(const char *text, const char *word) {
   const char *letters =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
       "0123456789_";
@@ -169,7 +168,7 @@ static bool mentions(const char *text, const char *word) {
 static bool operand_mentions(const tn_arg *const *args, uint32_t n,
                              const char *word) {
   for (uint32_t i = 0; i < n; ++i)
-    if (mentions(args[i]->formula, word) || mentions(args[i]->shape_text, word))
+    if (has_word(args[i]->formula, word) || has_word(args[i]->shape_text, word))
       return true;
   return false;
 }
@@ -183,7 +182,7 @@ static bool node_uses(const tn_op *op, uint32_t index) {
 
 static bool gradient_mentions(const tn_op *op, const char *word) {
   for (uint32_t i = 0; op->gradient != NULL && i < op->gradient->n_inputs; ++i)
-    if (mentions(op->gradient->inputs[i]->formula, word)) return true;
+    if (has_word(op->gradient->inputs[i]->formula, word)) return true;
   return false;
 }
 
@@ -197,7 +196,8 @@ static bool types_use(const tn_op *op, uint32_t index) {
   return false;
 }
 
-/* What may read it: a function of the author's may read any parameter. */
+/* Tests for possible readers: a function of the author may read any
+ * parameter. */
 static bool may_use(const tnm_operator *of, uint32_t i) {
   const tn_op *op = of->op;
   const char *name = op->params[i]->name;
@@ -210,14 +210,14 @@ static bool same_place(const tnm_pos *a, const tnm_pos *b) {
   return a->file == b->file && a->line == b->line && a->column == b->column;
 }
 
-/* Whether another member of a family, which has the same parameter, uses it. */
+/* Tests whether another member of a family with the same parameter uses it. */
 static bool others_use(const linter *l, const char *name) {
-  const tnm_pos here = tnm_place(l->op, AT("params", name, "name"));
+  const tnm_pos here = tnm_find_place(l->op, AT("params", name, "name"));
   for (size_t k = 0; k < l->plugin->n_operators; ++k) {
     const tnm_operator *other = &l->plugin->operators[k];
     const tn_op *op = other->op;
     if (other == l->op || op == NULL || other->parent != NULL) continue;
-    const tnm_pos there = tnm_place(other, AT("params", name, "name"));
+    const tnm_pos there = tnm_find_place(other, AT("params", name, "name"));
     for (uint32_t i = 0; same_place(&here, &there) && i < op->n_params; ++i)
       if (strcmp(op->params[i]->name, name) == 0 && may_use(other, i))
         return true;
@@ -233,9 +233,9 @@ static void lint_param_unused(const linter *l) {
     if (may_use(l->op, i) || others_use(l, name)) continue;
     const size_t id = REPORT(l, AT("params", name, "name"),
                              "nothing reads parameter `%s`", name);
-    tnm_diag_help(l->diags, id,
-                  "use it in `forward`, or take it out before "
-                  "the first release");
+    tnm_diag_add_help(l->diags, id,
+                      "use it in `forward`, or take it out before "
+                      "the first release");
   }
 }
 
@@ -255,14 +255,14 @@ static void lint_dtype_unused(const linter *l) {
     const char *name = op->dtype_vars[i]->name;
     const size_t id =
         REPORT(l, AT("dtypes", name), "no operand is of type `%s`", name);
-    tnm_diag_help(l->diags, id,
-                  "take it out of `dtypes`, or give an operand "
-                  "`dtype: %s`",
-                  name);
+    tnm_diag_add_help(l->diags, id,
+                      "take it out of `dtypes`, or give an operand "
+                      "`dtype: %s`",
+                      name);
   }
 }
 
-/* How often nodes that patterns are made of name a dimension. */
+/* Counts the uses of a dimension in the nodes of patterns. */
 static uint32_t count_dim(const tn_op *op, uint32_t dim) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < op->n_nodes; ++i)
@@ -270,21 +270,22 @@ static uint32_t count_dim(const tn_op *op, uint32_t dim) {
   return n;
 }
 
-/* The operand whose pattern names it. */
+/* Checks the operand with the pattern that names it. */
 static void lint_dim_unused(const linter *l) {
   const tn_op *op = l->op->op;
   for (uint32_t i = 0; i < op->n_dims; ++i) {
     if (count_dim(op, i) > 1) continue;
     for (uint32_t k = 0; k < op->n_inputs; ++k) {
-      if (!mentions(op->inputs[k]->shape_text, op->dims[i])) continue;
+      if (!has_word(op->inputs[k]->shape_text, op->dims[i])) continue;
       const size_t id =
           REPORT(l, AT("inputs", op->inputs[k]->name, "shape"),
                  "dimension `%s` is named once, so it says nothing but that "
                  "there is one",
                  op->dims[i]);
-      tnm_diag_help(l->diags, id,
-                    "name it in another shape or in `require`, or write a pack "
-                    "such as `S...`");
+      tnm_diag_add_help(
+          l->diags, id,
+          "name it in another shape or in `require`, or write a pack "
+          "such as `S...`");
     }
   }
 }
@@ -292,17 +293,17 @@ static void lint_dim_unused(const linter *l) {
 static bool any_mentions(const tn_arg *const *args, uint32_t n,
                          const char *name) {
   for (uint32_t i = 0; i < n; ++i)
-    if (mentions(args[i]->shape_text, name)) return true;
+    if (has_word(args[i]->shape_text, name)) return true;
   return false;
 }
 
-/* Whether a call knows it before its outputs: an input or state says it, or has
- * the shape of an output that does. */
-static bool is_given(const tn_op *op, const char *name) {
+/* Tests whether a call knows it before its outputs: from an input or state, or
+ * from an output with the shape of one. */
+static bool is_known_before(const tn_op *op, const char *name) {
   for (uint32_t i = 0; i < op->n_inputs; ++i) {
     const tn_arg *in = op->inputs[i];
     if (in->shape_kind == TN_SHAPE_SAME && in->shape_list == TN_OPERAND_OUT &&
-        mentions(op->outputs[in->shape_index]->shape_text, name))
+        has_word(op->outputs[in->shape_index]->shape_text, name))
       return true;
   }
   return any_mentions(op->inputs, op->n_inputs, name) ||
@@ -312,17 +313,18 @@ static bool is_given(const tn_op *op, const char *name) {
 static void report_undetermined(const linter *l, const tn_arg *out,
                                 const char *key, const char *name) {
   const size_t id = REPORT(l, AT("outputs", out->name, key),
-                           "nothing but outputs says what `%s` is", name);
-  tnm_diag_help(l->diags, id,
-                "name it in an input, or say `%s` of this output by parameters",
-                key);
+                           "only outputs determine `%s`", name);
+  tnm_diag_add_help(
+      l->diags, id,
+      "name it in an input, or say `%s` of this output by parameters", key);
 }
 
 static void lint_names(const linter *l, const char *const *names, uint32_t n) {
   const tn_op *op = l->op->op;
   for (uint32_t i = 0; i < n; ++i)
-    for (uint32_t k = 0; k < op->n_outputs && !is_given(op, names[i]); ++k)
-      if (mentions(op->outputs[k]->shape_text, names[i])) {
+    for (uint32_t k = 0; k < op->n_outputs && !is_known_before(op, names[i]);
+         ++k)
+      if (has_word(op->outputs[k]->shape_text, names[i])) {
         report_undetermined(l, op->outputs[k], "shape", names[i]);
         break;
       }
@@ -331,20 +333,20 @@ static void lint_names(const linter *l, const char *const *names, uint32_t n) {
 static void lint_packs(const linter *l) {
   const char *names[2];
   const tn_op *op = l->op->op;
-  const uint32_t i = lint_packs_alike(op, names);
+  const uint32_t i = lint_find_alike_packs(op, names);
   if (i == TN_NONE) return;
   const size_t id =
       REPORT(l, AT("inputs", op->inputs[i]->name, "shape"),
              "nothing says how many dimensions of `%s` are `%s` and how many "
              "`%s`",
              op->inputs[i]->name, names[0], names[1]);
-  tnm_diag_help(l->diags, id,
-                "keep one of them, or give another operand the shape "
-                "`[%s...]`",
-                names[0]);
+  tnm_diag_add_help(l->diags, id,
+                    "keep one of them, or give another operand the shape "
+                    "`[%s...]`",
+                    names[0]);
 }
 
-/* A function of the author's may state any shape. */
+/* The author's function may set any shape. */
 static void lint_undetermined(const linter *l) {
   const tn_op *op = l->op->op;
   for (uint32_t k = 0; k < op->n_outputs; ++k) {
@@ -360,8 +362,7 @@ static void lint_undetermined(const linter *l) {
   lint_packs(l);
 }
 
-/* --------------------------------------------------------------------- kernels
- */
+/* ------------------------------------------------------------------ kernels */
 
 static void lint_uncomputed(const linter *l) {
   if (l->op->n_forward > 0 || l->op->binding != NULL) return;
@@ -369,13 +370,13 @@ static void lint_uncomputed(const linter *l) {
     if (l->op->kernels[i].forward != NULL) return;
   const size_t id = REPORT(l, AT("op"), "nothing here computes operator `%s`",
                            l->op->op->name);
-  tnm_diag_help(l->diags, id,
-                "add `forward`, `kernels` or `binding`; where another plugin "
-                "computes it (`kernels_for`), switch off lint `uncomputed`");
+  tnm_diag_add_help(
+      l->diags, id,
+      "add `forward`, `kernels` or `binding`; where another plugin "
+      "computes it (`kernels_for`), switch off lint `uncomputed`");
 }
 
-/* ------------------------------------------------------------ names and life
- */
+/* ----------------------------------------------------------- names and life */
 
 static bool is_odd(const char *name) {
   const size_t n = strlen(name);
@@ -386,7 +387,7 @@ static void lint_one_name(const linter *l, const char *name,
                           const char *const *path) {
   if (!is_odd(name)) return;
   const size_t id = REPORT(l, path, "`%s` is an odd name", name);
-  tnm_diag_help(l->diags, id, "write words with single `_` between them");
+  tnm_diag_add_help(l->diags, id, "write words with single `_` between them");
 }
 
 static void lint_name_style(const linter *l) {
@@ -403,8 +404,8 @@ static void lint_name_style(const linter *l) {
                   AT("outputs", op->outputs[i]->name, "name"));
 }
 
-/* Whether `use` is one of the plugin's own operators; true if it is none of
- * this plugin's, for then nobody here knows. */
+/* Tests whether `use` is one of the plugin's own operators; true for another
+ * plugin, whose operators are unknown here. */
 static bool is_known(const linter *l, const char *use) {
   const char *plugin = l->plugin->plugin->name;
   const size_t n = strlen(plugin);
@@ -421,31 +422,30 @@ static void lint_deprecated_use(const linter *l) {
     return;
   const size_t id =
       REPORT(l, AT("deprecated", "use"), "there is no operator `%s`", op->use);
-  tnm_diag_help(l->diags, id, "name one that `%s` lists, or write words",
-                l->plugin->plugin->name);
+  tnm_diag_add_help(l->diags, id, "name one that `%s` lists, or write words",
+                    l->plugin->plugin->name);
 }
 
-/* An operator without `since` says that it is as old as the plugin. */
+/* An operator without `since` is as old as the plugin. */
 static void lint_since(const linter *l) {
   const char *const *path = AT("since");
-  const tnm_pos pos = tnm_place(l->op, path);
-  const tnm_pos own = tnm_place(l->op, AT("op"));
+  const tnm_pos pos = tnm_find_place(l->op, path);
+  const tnm_pos own = tnm_find_place(l->op, AT("op"));
   if (pos.line != own.line || pos.column != own.column) return;
   const size_t id = REPORT(l, AT("op"), "operator `%s` does not say `since`",
                            l->op->op->name);
-  tnm_diag_help(l->diags, id,
-                "add `since: %" PRIu32
-                "`, the release that "
-                "introduced it",
-                l->op->op->since);
+  tnm_diag_add_help(l->diags, id,
+                    "add `since: %" PRIu32
+                    "`, the release that "
+                    "introduced it",
+                    l->op->op->since);
 }
 
-/* ----------------------------------------------------------------- the table
- */
+/* ---------------------------------------------------------------- the table */
 
 typedef struct lint {
   const char *name;
-  const char *codes[2]; /* as a warning and as an error */
+  const char *codes[2]; /* for a warning and for an error */
   int level;
   lint_fn *find;
   const char *what;
@@ -486,7 +486,7 @@ static const lint lints[N_LINTS] = {
      "an operator that nothing here computes"},
 };
 
-/* What opgen derives by itself has no manifest that could be better. */
+/* Derived operators have no manifest that could be better. */
 void lint_run(const tnm_plugin *plugin, const lint_levels *levels,
               tnm_diags *diags) {
   for (size_t i = 0; i < plugin->n_operators; ++i) {
@@ -508,10 +508,9 @@ void lint_list(void) {
            level_names[lints[i].level], lints[i].what);
 }
 
-/* ------------------------------------------------------------------- options
- */
+/* ------------------------------------------------------------------ options */
 
-static int find(const char *name, size_t n) {
+static int find_lint(const char *name, size_t n) {
   for (int i = 0; i < N_LINTS; ++i)
     if (strlen(lints[i].name) == n && memcmp(lints[i].name, name, n) == 0)
       return i;
@@ -542,7 +541,7 @@ static bool find_level(const char *text, int *level) {
   return false;
 }
 
-/* NAME, NAME=LEVEL, no-NAME or all. */
+/* Parses NAME, NAME=LEVEL, no-NAME or all. */
 static bool set_level(lint_levels *levels, const char *text) {
   int level = LINT_WARNING;
   if (strcmp(text, "all") == 0) {
@@ -553,7 +552,7 @@ static bool set_level(lint_levels *levels, const char *text) {
   const bool off = strncmp(text, "no-", 3) == 0;
   if (off) text += 3;
   const size_t n = strcspn(text, "=");
-  const int at = find(text, n);
+  const int at = find_lint(text, n);
   if (at < 0) return unknown_lint(text, n);
   if (text[n] == '=' && !off && !find_level(text + n + 1, &level)) return false;
   levels->v[at] = off ? LINT_OFF : level;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * lint.h: what `opgen check` says about manifests that are valid but could be
- * better. docs/lints.md lists every lint with its reason.
+ * lint.h: the lints of `opgen check`, about manifests that are valid but could
+ * be better. docs/lints.md lists every lint with its reason.
  *
- * files: lint.c        the lints and their levels
- *        lint_packs.c  which packs of a pattern nothing can tell apart
+ *   lint.c        the lints and their levels
+ *   lint_packs.c  packs of a pattern that no call can tell apart
  */
 #ifndef OPGEN_LINT_H_
 #define OPGEN_LINT_H_
@@ -20,19 +20,19 @@ typedef struct lint_levels {
   int v[N_LINTS];
 } lint_levels;
 
-/* Levels after the `-W` of a command line; false after a message about one that
- * is none. */
+/* Levels after the `-W` of a command line; false after a message about an
+ * invalid one. */
 bool lint_levels_init(lint_levels *levels, const opgen_args *args);
 
-/* Reports what the lints find in a plugin without mistakes. */
+/* Reports the findings of the lints in a plugin without mistakes. */
 void lint_run(const tnm_plugin *plugin, const lint_levels *levels,
               tnm_diags *diags);
 
-/* Prints every lint, its level and what it finds. */
+/* Prints every lint, its level and its subject. */
 void lint_list(void);
 
-/* The first input whose pattern has two packs, `names`, that no call can tell
+/* The first input with a pattern of two packs, `names`, that no call can tell
  * apart; TN_NONE if there is none. */
-uint32_t lint_packs_alike(const tn_op *op, const char *names[2]);
+uint32_t lint_find_alike_packs(const tn_op *op, const char *names[2]);
 
 #endif /* OPGEN_LINT_H_ */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * lint_packs.c: patterns with several packs that no call can tell apart. The
- * host knows how many dimensions an operand has, and of one pack, how long it
- * is then; of two it does not.
+ * lint_packs.c: finds patterns with several packs that no call can tell apart.
+ * The host knows the number of dimensions of an operand. From that it computes
+ * the length of one pack, but not of two.
  */
 #include "lint.h"
 #include "tables.h"
 
-/* What is known of an operator's packs, as a host finds it out. */
+/* The known facts about an operator's packs, in the order in which a host finds
+ * them. */
 typedef struct packs {
   const tn_op *op;
   bool *known; /* per pack: its length follows from ranks and parameters */
@@ -17,7 +18,7 @@ static bool is_list_param(const tn_op *op, const tn_node *n) {
   return n->op == TN_NODE_PARAM && op->params[n->a]->type == TN_FIELD_INTS;
 }
 
-/* Whether the list that a node is has a length that is known. */
+/* Tests whether the list of a node has a known length. */
 static bool has_length(const packs *p, uint32_t node) {
   const tn_node *n = &p->op->nodes[node];
   const int32_t children[] = {n->a, n->b, n->c};
@@ -29,13 +30,14 @@ static bool has_length(const packs *p, uint32_t node) {
   return false;
 }
 
-/* Every list in an expression is as long as the others. */
-static void learn(packs *p, uint32_t node) {
+/* Marks the packs of an expression as known: all its lists have the same
+ * length. */
+static void mark_known(packs *p, uint32_t node) {
   const tn_node *n = &p->op->nodes[node];
   const int32_t children[] = {n->a, n->b, n->c};
   if (n->op == TN_NODE_RANK) return;
   for (uint32_t i = 0; i < tnm_node_arity(n->op); ++i)
-    learn(p, (uint32_t)children[i]);
+    mark_known(p, (uint32_t)children[i]);
   if (n->op != TN_NODE_PACK || p->known[n->a]) return;
   p->known[n->a] = true;
   p->changed = true;
@@ -52,8 +54,8 @@ static const char *first_pack(const tn_op *op, uint32_t node) {
   return found;
 }
 
-/* The spread terms of a pattern whose lengths are not known, by the pack that
- * comes first in each: how many of them are different, up to two. */
+/* The number of different spread terms of unknown length, up to two, told apart
+ * by the first pack in each. */
 static uint32_t unknown_packs(const packs *p, const tn_arg *arg,
                               const char *names[2]) {
   uint32_t n = 0;
@@ -74,11 +76,11 @@ static void look_at(packs *p, const tn_arg *arg) {
   for (uint32_t i = 0; i < arg->n_terms; ++i) {
     const uint32_t node = (uint32_t)arg->terms[i].node;
     if (arg->terms[i].spread != 0 && (alone || has_length(p, node)))
-      learn(p, node);
+      mark_known(p, node);
   }
 }
 
-/* Until nothing new follows: each round learns a pack, or ends. */
+/* Repeats until nothing new follows: each round finds a pack, or ends. */
 static void find_out(packs *p) {
   const tn_op *op = p->op;
   do {
@@ -89,7 +91,7 @@ static void find_out(packs *p) {
   } while (p->changed);
 }
 
-uint32_t lint_packs_alike(const tn_op *op, const char *names[2]) {
+uint32_t lint_find_alike_packs(const tn_op *op, const char *names[2]) {
   const tn__env *env = tn__env_default();
   packs p = {.op = op, .known = tn__zalloc(env, op->n_packs + 1)};
   uint32_t found = TN_NONE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * opgen: writes the C of an operator plugin from its YAML manifests. main.c
- * finds the command; each has a file of its own.
+ * main.c: opgen writes the C of an operator plugin from its YAML manifests.
+ * This file finds the command; each has a file of its own.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "emit.h"
 #include "opgen.h"
 
-/* One option of a command as its help prints it. */
+/* One option of a command in its help. */
 typedef struct row {
   unsigned bit; /* TAKES_*; 0 is the end of a list */
   const char *value;
@@ -21,16 +21,17 @@ typedef struct command {
   const char *arguments;
   const char *summary;
   unsigned takes;
-  size_t least; /* files or words that it needs */
+  size_t least; /* least number of files or words */
   size_t most;
   int (*run)(const opgen_args *args);
   const row *rows;   /* or NULL */
-  const char *notes; /* or NULL; both make up its help */
+  const char *notes; /* or NULL; both are parts of its help */
 } command;
 
 static const row generate_rows[] = {
     {TAKES_OUT_DIR, "DIR", NULL, "where the files go"},
-    {TAKES_DEPFILE, "FILE", NULL, "what was read, as a rule for make or ninja"},
+    {TAKES_DEPFILE, "FILE", NULL,
+     "the files read, as a rule for make or ninja"},
     {TAKES_WITH, "PATH", NULL,
      "where the operators of `kernels_for` are described: a\n"
      "built plugin, a plugin.yaml or a folder; repeatable"},
@@ -46,12 +47,12 @@ static const row generate_rows[] = {
 
 static const char generate_notes[] =
     "FILE is plugin.yaml; the operator files that it lists may follow. Writes\n"
-    "only what differs from what is there.\n";
+    "only files that differ.\n";
 
 static const row outputs_rows[] = {
     {TAKES_WITH, "PATH", NULL, "as for `opgen generate`"},
     {TAKES_CUDA, NULL, NULL, "those of the companion plugin"},
-    {TAKES_TESTS, NULL, NULL, "what `opgen generate --tests` writes"},
+    {TAKES_TESTS, NULL, NULL, "the files of `opgen generate --tests`"},
     {0, NULL, NULL, NULL},
 };
 
@@ -67,8 +68,8 @@ static const row check_rows[] = {
     {TAKES_LIST, NULL, NULL, "prints the lints, with their levels"},
     {TAKES_WITH, "PATH", NULL,
      "as for `opgen generate`; built plugins among them and\n"
-     "manifests of bindings have what gradients call, as\n"
-     "installed ones"},
+     "manifests of bindings have operators that gradients\ncall, as installed "
+     "ones"},
     {TAKES_LIMIT, "SECONDS", NULL,
      "how long the code of a built plugin may run, loading\n"
      "and examples each; default 60"},
@@ -91,7 +92,7 @@ static const row show_rows[] = {
 
 static const row new_rows[] = {
     {TAKES_FROM, "EXAMPLE", NULL,
-     "what it begins as: quadratic (a formula; the default),\n"
+     "its model: quadratic (a formula; the default),\n"
      "relu (a kernel beside the formula that it must agree\n"
      "with; the default with --kernels), convolution\n"
      "(shape patterns, a kernel for the gradient) or binding\n"
@@ -106,8 +107,7 @@ static const row new_rows[] = {
      "adds functions that the manifests of PLUGIN name and\n"
      "no file defines, in new files, and nothing else"},
     {TAKES_WITH, "PATH", NULL,
-     "as for `opgen generate`; what Tenon has installed is\n"
-     "found without"},
+     "as for `opgen generate`; installed plugins of Tenon are\nfound without"},
     {TAKES_OUT_DIR, "DIR", NULL,
      "the project's folder; by default the current folder if\n"
      "it holds a plugin.yaml, otherwise ./PLUGIN"},
@@ -118,7 +118,7 @@ static const char new_notes[] =
     "Where there is a plugin.yaml the operator is added to it, otherwise a "
     "new\n"
     "project is written, which builds and passes `meson test`. Nothing is\n"
-    "written over, and nothing is left behind if it fails.\n";
+    "written over, and nothing remains if it fails.\n";
 
 static const row fmt_rows[] = {
     {TAKES_CHECK, NULL, NULL,
@@ -141,15 +141,15 @@ static const row diff_rows[] = {
 
 static const char diff_notes[] =
     "OLD and NEW are each a plugin.yaml, a folder that holds one, or a built\n"
-    "plugin. What does not exist may be REV:PATH, a folder of a git revision.\n"
+    "plugin. Another path may be REV:PATH, a folder of a git revision.\n"
     "\n"
-    "One line per change: the operator, what breaks, the change, and where it\n"
-    "is written in NEW. What breaks is\n"
-    "  ok      nothing: more is possible than before\n"
+    "One line per change: the operator, the consequence, the change, and "
+    "its\nplace in NEW. The consequence is\n  ok      nothing: more is "
+    "possible than before\n"
     "  note    nothing: a slip of the author's\n"
     "  doc     nothing: people read something else\n"
     "  source  calls and names are refused, with a message\n"
-    "  abi     what was compiled against OLD\n"
+    "  abi     code that was compiled against OLD\n"
     "  model   saved graphs: they compute something else, or not at all\n"
     "Status: 0 nothing but words changed, 3 minor, 4 major.\n";
 
@@ -172,8 +172,8 @@ static const char docs_notes[] =
     "error.\n";
 
 static const char explain_notes[] =
-    "CODE is what stands in brackets behind an error, such as E0012; without\n"
-    "it, every code is listed.\n";
+    "CODE is the text in brackets after an error, such as E0012; without\nit, "
+    "every code is listed.\n";
 
 static const command commands[] = {
     {"new",
@@ -197,12 +197,12 @@ static const command commands[] = {
      TAKES_WERROR | TAKES_FORMAT | TAKES_WITH | TAKES_LINTS | TAKES_LIST |
          TAKES_LIMIT,
      0, SIZE_MAX, cmd_check, check_rows, check_notes},
-    {"show", "FILE [--c]", "show what an operator computes, keeps and writes",
+    {"show", "FILE [--c]", "show the formulas, needs and kernels of operators",
      TAKES_C | TAKES_WITH, 1, 1, cmd_show, show_rows, NULL},
     {"fmt", "FILE... [--check]", "bring manifests into canonical form",
      TAKES_CHECK, 1, SIZE_MAX, cmd_fmt, fmt_rows, fmt_notes},
     {"diff", "OLD NEW [--with PATH]",
-     "classify what changed between two plugins", TAKES_WITH, 2, 2, cmd_diff,
+     "classify the changes between two plugins", TAKES_WITH, 2, 2, cmd_diff,
      diff_rows, diff_notes},
     {"docs", "DIR [-o FILE | --site DIR] [--plugin FILE]",
      "write the manual of a plugin",
@@ -234,7 +234,7 @@ static int print_help(void) {
   return EXIT_FINE;
 }
 
-enum { COLUMN = 19 }; /* where the texts of options begin */
+enum { COLUMN = 19 }; /* column of the texts of options */
 
 static const char *label_of(const row *r) {
   return r->label != NULL ? r->label : opgen_option_name(r->bit);
@@ -261,7 +261,7 @@ static int print_command_help(const command *c) {
   return EXIT_FINE;
 }
 
-/* ------------------------------------------------------------------ tables */
+/* ------------------------------------------------------------------- tables */
 
 static void add_member(tn__buf *out, const char *key, const char *value) {
   tn__buf_add(out, "\"%s\": ", key);
@@ -269,7 +269,7 @@ static void add_member(tn__buf *out, const char *key, const char *value) {
   tn__buf_add(out, ", ");
 }
 
-/* The values that an option may have, as a list. */
+/* Adds the possible values of an option, as a list. */
 static void add_choices(tn__buf *out, const char *choices) {
   tn__buf_add(out, "\"choices\": [");
   for (const char *at = choices; at != NULL;) {
@@ -310,7 +310,7 @@ static void add_command(tn__buf *out, const command *c) {
   tn__buf_add(out, "]}");
 }
 
-/* Everything that --help prints, for manual pages and the completion of
+/* Prints everything that --help prints, for manual pages and the completion of
  * shells (tools/pages). */
 static int print_commands(void) {
   tn__buf out;
@@ -333,7 +333,7 @@ static int print_commands(void) {
   return failed ? EXIT_ERRORS : EXIT_FINE;
 }
 
-/* ---------------------------------------------------------------- dispatch */
+/* ----------------------------------------------------------------- dispatch */
 
 static int unknown_command(const char *name) {
   const char *names[N_COMMANDS];
@@ -356,7 +356,7 @@ static int run_checked(const command *c, const opgen_args *args) {
   return c->run(args);
 }
 
-static int run(const command *c, int argc, char **argv) {
+static int run_command(const command *c, int argc, char **argv) {
   opgen_args args = {.command = c->name};
   int status = EXIT_USAGE;
   if (opgen_args_init(&args, c->takes, argc, argv))
@@ -376,6 +376,6 @@ int main(int argc, char **argv) {
   }
   for (size_t i = 0; i < N_COMMANDS; ++i)
     if (strcmp(argv[1], commands[i].name) == 0)
-      return run(&commands[i], argc - 2, argv + 2);
+      return run_command(&commands[i], argc - 2, argv + 2);
   return unknown_command(argv[1]);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * names.c: every name that generated C has is made here, so that two files
- * cannot disagree.
+ * names.c: makes every name in generated C, so that two files cannot disagree.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,7 +19,7 @@ const char *name_format(emit *e, const char *format, ...) {
   return text != NULL ? text : "";
 }
 
-/* Letters and digits of ASCII, whatever the locale is. */
+/* Letters and digits of ASCII, in any locale. */
 static char identifier_char(char c, bool upper) {
   if (c >= 'a' && c <= 'z') return upper ? (char)(c - 'a' + 'A') : c;
   if ((c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')) return c;
@@ -35,17 +34,17 @@ const char *name_identifier(emit *e, const char *text, bool upper) {
   return out;
 }
 
-void emit_about(emit *e, const char *list, const char *item) {
+void emit_set_owner(emit *e, const char *list, const char *item) {
   e->list = list;
   e->item = item;
 }
 
-const tn_op *described(const tnm_operator *op) {
+const tn_op *describe_op(const tnm_operator *op) {
   return op->op != NULL ? op->op : op->target_op;
 }
 
 /* "nn.convolution@1" -> "nn_convolution", "nn.convolution@2" ->
- * "nn_convolution_v2": interfaces may stand side by side in one program. */
+ * "nn_convolution_v2": one program may contain several interfaces. */
 static const char *full_to_symbol(emit *e, const char *full) {
   const size_t n = strcspn(full, "@");
   const char *base = tn__arena_text(e->arena, full, n);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  * new_list.c: adds a file to `operators` of a plugin.yaml that was read without
- * a mistake. Only the bytes of the new entry are added, so that comments and
+ * a mistake. It adds only the bytes of the new entry, so that comments and
  * spacing stay.
  */
 #include <string.h>
 
 #include "new.h"
 
-/* The end of the line, behind its line end. */
+/* The beginning of the next line. */
 static const char *next_line(const char *s) {
   s += strcspn(s, "\n");
   return *s == '\n' ? s + 1 : s;
 }
 
-/* Where the key stands, at the beginning of a line; NULL if it does not. */
+/* Finds the key at the beginning of a line, or NULL. */
 static const char *find_key(const char *text) {
   static const char key[] = "operators:";
   for (; *text != '\0'; text = next_line(text))
@@ -21,9 +21,9 @@ static const char *find_key(const char *text) {
   return NULL;
 }
 
-/* Where the last name of a list ends: commas, blanks and comments may follow
- * up to its bracket. The beginning of the list if there is no name, NULL if
- * there is no bracket. */
+/* Finds the end of the last name of a list: commas, blanks and comments may
+ * follow up to its bracket. The beginning of the list if there is no name, NULL
+ * if there is no bracket. */
 static const char *find_end(const char *s) {
   const char *end = s;
   char quote = '\0';
@@ -42,7 +42,7 @@ static const char *find_end(const char *s) {
   return NULL;
 }
 
-/* "[a.yaml" + ", c.yaml" + "]". */
+/* Writes "[a.yaml" + ", c.yaml" + "]". */
 static bool add_to_flow(tn__buf *out, const char *text, const char *open,
                         const char *file) {
   const char *end = find_end(open + 1);
@@ -52,7 +52,7 @@ static bool add_to_flow(tn__buf *out, const char *text, const char *open,
   return true;
 }
 
-/* "  - a.yaml" lines: one more behind the last of them. */
+/* Adds one more line after the last "  - a.yaml" line. */
 static bool add_to_block(tn__buf *out, const char *text, const char *at,
                          const char *file) {
   const char *last = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * new_next.c: the commands that an author types after `opgen new`, and the
- * installed programs and plugins that they meet.
+ * new_next.c: prints the commands that an author types after `opgen new`, and
+ * finds the installed programs and plugins for them.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -10,15 +10,15 @@
 
 #include "new.h"
 
-/* -------------------------------------------------------- installed things */
+/* --------------------------------------------------------- installed things */
 
 static bool is_file(const char *path) {
   struct stat about;
   return stat(path, &about) == 0 && S_ISREG(about.st_mode);
 }
 
-/* `folder`/`name``end` to `path`, which has PATH_MAX bytes; false if there is
- * no such file. */
+/* Writes `folder`/`name``end` to `path`, which has PATH_MAX bytes; false if
+ * there is no such file. */
 static bool find_file(const char *folder, const char *name, const char *end,
                       char *path) {
   const int n = snprintf(path, PATH_MAX, "%s/%s%s", folder, name, end);
@@ -27,14 +27,14 @@ static bool find_file(const char *folder, const char *name, const char *end,
 
 bool new_is_installed(const char *plugin, char *path) {
   char beside[PATH_MAX], folder[PATH_MAX];
-  if (!opgen_installed(OPGEN_PLUGINS, beside) ||
+  if (!opgen_find_installed(OPGEN_PLUGINS, beside) ||
       realpath(beside, folder) == NULL)
     return false;
   return find_file(folder, plugin, ".so", path) ||
          find_file(folder, plugin, "/plugin.yaml", path);
 }
 
-/* The file that a shell starts by this name; PATH_MAX bytes. */
+/* Finds the file that a shell starts by this name; PATH_MAX bytes. */
 static bool find_program(const char *name, char *path) {
   const char *folders = getenv("PATH");
   while (folders != NULL && *folders != '\0') {
@@ -51,18 +51,17 @@ static bool find_program(const char *name, char *path) {
   return false;
 }
 
-/* The folder of tenon.pc; PATH_MAX bytes. */
+/* Finds the folder of tenon.pc; PATH_MAX bytes. */
 static bool find_pkgconfig(char *folder) {
   char beside[PATH_MAX], file[PATH_MAX];
-  return opgen_installed(OPGEN_PKGCONFIG, beside) &&
+  return opgen_find_installed(OPGEN_PKGCONFIG, beside) &&
          realpath(beside, folder) != NULL &&
          find_file(folder, "tenon", ".pc", file);
 }
 
-/* ------------------------------------------------------------------ printing
- */
+/* ----------------------------------------------------------------- printing */
 
-/* As a shell reads it. */
+/* Prints a word in the syntax of a shell. */
 static void print_word(const char *text) {
   static const char plain[] =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -77,7 +76,7 @@ static void print_word(const char *text) {
   printf("'");
 }
 
-/* Whether a list such as PKG_CONFIG_PATH has the folder. */
+/* Tests whether a list such as PKG_CONFIG_PATH has the folder. */
 static bool has_folder(const char *list, const char *folder) {
   const size_t n = strlen(folder);
   while (list != NULL && *list != '\0') {
@@ -88,7 +87,7 @@ static bool has_folder(const char *list, const char *folder) {
   return false;
 }
 
-/* Folders of the system are searched without being named. */
+/* Prints the search path. Folders of the system need not be named. */
 static void print_search_path(void) {
   const char *given = getenv("PKG_CONFIG_PATH");
   char folder[PATH_MAX];
@@ -101,10 +100,10 @@ static void print_search_path(void) {
          given != NULL && *given != '\0' ? ":\"$PKG_CONFIG_PATH\"" : "");
 }
 
-/* By its name where a shell finds it by that. */
+/* Prints a program by its name if a shell finds it. */
 static void print_tenon(void) {
   char beside[PATH_MAX], installed[PATH_MAX], found[PATH_MAX], real[PATH_MAX];
-  const bool known = opgen_installed("tenon", beside) && is_file(beside) &&
+  const bool known = opgen_find_installed("tenon", beside) && is_file(beside) &&
                      realpath(beside, installed) != NULL;
   const bool in_path = find_program("tenon", found) &&
                        realpath(found, real) != NULL &&
@@ -118,8 +117,8 @@ static void print_builds(void) {
       "  meson test -C build\n");
 }
 
-/* Compilation by nvcc is slow: better known before than after. */
-static void tell_nvcc(const new_next *next) {
+/* Prints a note before the first build: nvcc is slow. */
+static void print_nvcc_note(const new_next *next) {
   char nvcc[PATH_MAX];
   if (!next->has_cuda || !find_program("nvcc", nvcc)) return;
   printf(
@@ -128,8 +127,8 @@ static void tell_nvcc(const new_next *next) {
       nvcc, next->plugin);
 }
 
-void new_next_tell(const new_next *next) {
-  tell_nvcc(next);
+void new_next_print(const new_next *next) {
+  print_nvcc_note(next);
   printf("next:\n");
   if (strcmp(next->dir, ".") != 0) {
     printf("  cd ");
@@ -147,7 +146,7 @@ void new_next_tell(const new_next *next) {
     printf(" inspect build/%s.so\n", next->plugin);
 }
 
-void new_next_tell_again(void) {
+void new_next_print_short(void) {
   printf("then:\n  meson setup --reconfigure build\n");
   print_builds();
 }

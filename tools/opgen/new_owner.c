@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * new_owner.c: what the build file of kernels for another plugin's operator
- * names: the plugin, which the tests load, and its manifests, where the
- * examples are.
+ * new_owner.c: finds the names for the build file of kernels for another
+ * plugin's operator: the plugin, which the tests load, and its manifests, which
+ * contain the examples.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -11,16 +11,15 @@
 #include "built.h"
 #include "new.h"
 
-/* ------------------------------------------------------------- words of meson
- */
+/* ----------------------------------------------------------- words of meson */
 
-static void begin(tn__buf *list) {
+static void begin_item(tn__buf *list) {
   if (list->n > 0) tn__buf_add(list, ", ");
 }
 
-/* As meson reads it. */
+/* Adds a string in the syntax of meson. */
 static void add_string(tn__buf *list, const char *text) {
-  begin(list);
+  begin_item(list);
   tn__buf_add(list, "'");
   for (; *text != '\0'; ++text)
     if (*text == '\n')
@@ -30,12 +29,12 @@ static void add_string(tn__buf *list, const char *text) {
   tn__buf_add(list, "'");
 }
 
-/* ----------------------------------------------------------- behind `--with`
- */
+/* ------------------------------------------------------ plugins of `--with` */
 
-/* What the reader makes of kernels for the operator; NULL if nothing that is
- * given tells of it. The caller releases it. */
-static tnm_plugin *probe(const char *target, const tnm_read_options *options) {
+/* Reads kernels for the operator; NULL if no file describes it. The caller
+ * releases the result. */
+static tnm_plugin *probe_target(const char *target,
+                                const tnm_read_options *options) {
   char document[256];
   const int n = snprintf(document, sizeof document,
                          "opgen: 1\nkernels_for: %s\n"
@@ -52,14 +51,14 @@ static tnm_plugin *probe(const char *target, const tnm_read_options *options) {
   return plugin;
 }
 
-/* The same, given one path. */
+/* Does the same with one path. */
 static tnm_plugin *probe_path(const char *target, const char *path) {
   const tnm_read_options options = {.with = &path, .n_with = 1};
-  return probe(target, &options);
+  return probe_target(target, &options);
 }
 
-/* The file of a plugin that nothing has to be compiled of, for who loads it.
- * False if `path` is neither plugin.yaml nor its folder. */
+/* The file that loads a plugin without compiled parts. False if `path` is
+ * neither plugin.yaml nor its folder. */
 static bool plugin_file(const char *path, char *file) {
   struct stat about;
   const bool folder = stat(path, &about) == 0 && S_ISDIR(about.st_mode);
@@ -70,12 +69,13 @@ static bool plugin_file(const char *path, char *file) {
          strcmp(name, "/plugin.yaml") == 0;
 }
 
-/* Whether a built plugin behind `--with` has the operator. */
+/* Tests whether a built plugin in `--with` has the operator. */
 static bool is_with(const opgen_args *args, const char *called) {
   bool found = false;
   for (size_t i = 0; i < args->n_with && !found; ++i) {
-    tnm_plugin *plugin =
-        built_is(args->with[i]) ? probe_path(called, args->with[i]) : NULL;
+    tnm_plugin *plugin = is_built_plugin(args->with[i])
+                             ? probe_path(called, args->with[i])
+                             : NULL;
     found = plugin != NULL;
     tnm_plugin_release(plugin);
   }
@@ -84,7 +84,7 @@ static bool is_with(const opgen_args *args, const char *called) {
 
 static void add_with(new_owner *o, const char *path) {
   char file[PATH_MAX];
-  const bool built = built_is(path);
+  const bool built = is_built_plugin(path);
   tnm_plugin *plugin = probe_path(o->target, path);
   const tnm_operator *described =
       plugin != NULL ? plugin->operators[0].described : NULL;
@@ -96,42 +96,41 @@ static void add_with(new_owner *o, const char *path) {
   tnm_plugin_release(plugin);
 }
 
-/* ------------------------------------------------------------------ installed
- */
+/* ---------------------------------------------------------------- installed */
 
 /* "PREFIX/lib/tenon/nn.so" */
 static bool is_installed(const char *beside, const char *name,
                          const char *end) {
   char folder[PATH_MAX], path[PATH_MAX];
   struct stat about;
-  if (!opgen_installed(beside, folder)) return false;
+  if (!opgen_find_installed(beside, folder)) return false;
   const int n = snprintf(path, sizeof path, "%s/%s%s", folder, name, end);
   return n > 0 && (size_t)n < sizeof path && stat(path, &about) == 0;
 }
 
 static void add_installed(new_owner *o) {
   if (!o->is_built && is_installed(OPGEN_PLUGINS, o->name, ".so")) {
-    begin(&o->others);
+    begin_item(&o->others);
     tn__buf_add(&o->others, "plugindir / '%s.so'", o->name);
     o->is_built = true;
   }
   if (!o->is_built && is_installed(OPGEN_PLUGINS, o->name, "/plugin.yaml")) {
-    begin(&o->others);
+    begin_item(&o->others);
     tn__buf_add(&o->others, "plugindir / '%s/plugin.yaml'", o->name);
     o->is_built = o->is_described = true;
   }
   if (!o->is_described &&
       is_installed(OPGEN_MANIFESTS, o->name, "/plugin.yaml")) {
-    begin(&o->manifests);
+    begin_item(&o->manifests);
     tn__buf_add(&o->manifests, "manifestdir / '%s'", o->name);
     o->is_described = true;
   }
 }
 
-/* --------------------------------------------------------- what gradients call
- */
+/* --------------------------------------------------------- called operators */
 
-/* The plugin of "elemwise.neg@1", if it is installed and `others` lacks it. */
+/* Adds the plugin of "elemwise.neg@1", if it is installed and not in
+ * `others`. */
 static void add_called(new_owner *o, const opgen_args *args,
                        const char *called) {
   char name[128], item[sizeof name + 32];
@@ -144,7 +143,7 @@ static void add_called(new_owner *o, const opgen_args *args,
       (o->others.n > 0 && strstr(o->others.s, item) != NULL) ||
       !is_installed(OPGEN_PLUGINS, name, ".so") || is_with(args, called))
     return;
-  begin(&o->others);
+  begin_item(&o->others);
   tn__buf_add(&o->others, "%s", item);
 }
 
@@ -153,7 +152,7 @@ static void add_calls(new_owner *o, const opgen_args *args) {
                                     .n_with = args->n_with,
                                     .installed = args->installed,
                                     .n_installed = args->n_installed};
-  tnm_plugin *plugin = probe(o->target, &options);
+  tnm_plugin *plugin = probe_target(o->target, &options);
   const tn_gradient *g =
       plugin != NULL ? plugin->operators[0].target_op->gradient : NULL;
   for (uint32_t i = 0; g != NULL && i < g->n_inputs; ++i)
@@ -163,8 +162,7 @@ static void add_calls(new_owner *o, const opgen_args *args) {
   tnm_plugin_release(plugin);
 }
 
-/* -------------------------------------------------------------------- outside
- */
+/* ------------------------------------------------------------------ outside */
 
 bool new_owner_find(new_owner *o, const opgen_args *args) {
   char path[PATH_MAX];
@@ -184,7 +182,7 @@ void new_owner_deinit(new_owner *o) {
   tn__buf_deinit(&o->manifests);
 }
 
-void new_owner_tell(const new_owner *o) {
+void new_owner_print(const new_owner *o) {
   if (!o->is_built)
     printf(
         "edit others in meson.build: add the path of the built plugin `%s`, "

@@ -7,7 +7,7 @@
 
 #include "new.h"
 
-/* --------------------------------------------------------------- manifests */
+/* ---------------------------------------------------------------- manifests */
 
 static const char quadratic[] =
     "opgen: 1\n"
@@ -50,7 +50,7 @@ static const char relu[] =
     "  - {name: data, dtype: T, doc: \"Any shape, any strides\"}\n"
     "outputs:\n"
     "  - {name: out, dtype: T, shape: data, inplace: data, doc: The result}\n"
-    "forward:                              # what the kernels must compute\n"
+    "forward:                              # the result of the kernels\n"
     "  out: max(data, 0)\n"
     "gradient:\n"
     "  formula:\n"
@@ -101,7 +101,7 @@ static const char convolution[] =
     "    layout: contiguous\n"
     "gradient:\n"
     "  kernel: backward                    # every kernel supplies it\n"
-    "  needs:                              # what each gradient reads\n"
+    "  needs:                              # the operands of each gradient\n"
     "    data: [grad.out, weight]\n"
     "    weight: [grad.out, data]\n"
     "    bias: [grad.out]\n"
@@ -189,8 +189,7 @@ const new_shape *new_shape_find(const char *name, const char **names) {
   return found;
 }
 
-/* --------------------------------------------------------------- the project
- */
+/* -------------------------------------------------------------- the project */
 
 const char new_plugin_yaml[] =
     "opgen: 1\n"
@@ -229,8 +228,8 @@ const char new_meson[] =
     "headers = tenon.get_variable('includedir').replace('\\\\ ', ' ')\n"
     "manifestdir = tenon.get_variable('manifestdir').replace('\\\\ ', ' ')\n"
     "libm = meson.get_compiler('c').find_library('m')\n"
-    "# Built plugins that this one wants: those whose operators `kernels_for` "
-    "names or\n"
+    "# Built plugins that this one needs: those of operators that "
+    "`kernels_for` names or\n"
     "# a gradient calls, such as plugindir / 'elemwise.so'.\n"
     "@own others = []\n"
     "@for others = [@OTHERS@]\n"
@@ -356,9 +355,9 @@ const char new_readme[] =
     "\n"
     "Next:\n"
     "\n"
-    "@own - Say in `@OP@.yaml` what the operator computes. `opgen check` finds "
+    "@own - Define the operator in `@OP@.yaml`. `opgen check` finds "
     "mistakes,\n"
-    "@own   `opgen show @OP@.yaml` shows what will be computed and kept.\n"
+    "@own   `opgen show @OP@.yaml` shows its formulas and needs.\n"
     "@own - Give it examples: `meson test` runs them with every element type, "
     "request and\n"
     "@own   layout, and checks the gradients numerically.\n"
@@ -416,16 +415,16 @@ const char new_bound_meson[] =
     "  build_by_default: true)\n"
     "install_data(manifests, install_dir: installdir / '@PLUGIN@')\n"
     "\n"
-    "# Whoever loads the plugin has its examples run first.\n"
+    "# Loading the plugin runs its examples first.\n"
     "test('examples', program,\n"
     "  args: ['list', 'operators', '--plugin', manifests[0]])\n";
 
 const char new_bound_readme[] =
     "# @PLUGIN@\n"
     "\n"
-    "A plugin for Tenon whose operators are functions of existing "
+    "A plugin for Tenon with operators that are functions of existing "
     "libraries.\n"
-    "There is nothing to compile: it can be loaded as it stands.\n"
+    "There is nothing to compile: it can be loaded directly.\n"
     "\n"
     "    tenon show @PLUGIN@.@OP@ --plugin plugin.yaml\n"
     "\n"
@@ -463,14 +462,14 @@ static void add_word(tn__buf *out, const char *word, const new_words *words,
 }
 
 /* Length of a placeholder at `s`, 0 if there is none. */
-static size_t placeholder(const char *s) {
+static size_t placeholder_length(const char *s) {
   for (size_t i = 0; i < sizeof placeholders / sizeof *placeholders; ++i)
     if (strncmp(s, placeholders[i], strlen(placeholders[i])) == 0)
       return strlen(placeholders[i]);
   return 0;
 }
 
-/* Whether a line of some condition is kept; *line moves behind the mark. */
+/* Tests whether a line with a condition is kept; *line moves past the mark. */
 static bool is_kept(const char **line, const new_words *words) {
   static const char *const marks[] = {"@kernels ", "@cpu ", "@cuda ", "@for ",
                                       "@own "};
@@ -491,7 +490,7 @@ void new_expand(tn__buf *out, const char *text, const new_words *words) {
     if (*next == '\n') ++next;
     if (!is_kept(&text, words)) continue;
     while (text < next) {
-      const size_t n = placeholder(text);
+      const size_t n = placeholder_length(text);
       if (n > 0)
         add_word(out, text, words, n);
       else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * new_stubs.c: functions that manifests name and no file of the author defines,
- * each as one that says so. The compiler would find a wrong prototype: they
- * include the header that opgen writes.
+ * new_stubs.c: writes functions that manifests name and no file of the author
+ * defines. Each one reports that it is not written. They include the header
+ * from opgen, so the compiler finds a wrong prototype.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -11,9 +11,9 @@
 #include "cfile.h"
 #include "new.h"
 
-/* ------------------------------------------------------ what is there */
+/* --------------------------------------------------------- existing sources */
 
-/* Behind a comment or literal at `s`; `s` itself if there is none. */
+/* The end of a comment or literal at `s`; `s` itself if there is none. */
 static const char *skip_text(const char *s) {
   if (s[0] == '/' && s[1] == '*') {
     const char *end = strstr(s + 2, "*/");
@@ -35,7 +35,7 @@ static const char *skip_blanks(const char *s) {
   }
 }
 
-/* Behind the bracket that closes the one at `s`. */
+/* The end of the brackets that open at `s`. */
 static const char *skip_brackets(const char *s) {
   int depth = 0;
   while (*s != '\0') {
@@ -56,8 +56,8 @@ static bool is_word(char c) {
          (c >= '0' && c <= '9') || c == '_';
 }
 
-/* Whether the text has "symbol(...) {". */
-static bool defines(const char *text, const char *symbol) {
+/* Tests whether the text has "symbol(...) {". */
+static bool has_definition(const char *text, const char *symbol) {
   const size_t n = strlen(symbol);
   for (const char *s = text; *s != '\0';) {
     const char *next = skip_text(s);
@@ -90,8 +90,8 @@ static bool is_source(const char *name) {
 
 enum { MAX_FOLDERS = 8, MAX_PATH = 4096 };
 
-/* Folders within which sources may lie: no links, nothing hidden, and not those
- * of another plugin. */
+/* Tests for a folder of sources: no link, not hidden, and not of another
+ * plugin. */
 static bool is_folder(const char *path, const char *name) {
   char manifest[MAX_PATH];
   struct stat info;
@@ -108,7 +108,7 @@ static bool read_source(const char *path, tn__buf *out) {
   return text != NULL && !out->failed;
 }
 
-/* The text of every source file of the folder and of those below, in one. */
+/* Reads every source file of the folder and of those below into one text. */
 static bool read_sources(const char *folder, int depth, tn__buf *out) {
   DIR *dir = opendir(folder);
   bool fine = dir != NULL;
@@ -128,16 +128,16 @@ static bool read_sources(const char *folder, int depth, tn__buf *out) {
 
 /* ---------------------------------------------------------------- functions */
 
-/* The file that is written. */
+/* The new file. */
 typedef struct writer {
   new_stubs *stubs;
   c_file body;
   tn__buf known; /* sources of the folder */
-  tn__buf stems; /* "\nprelu\n" of the manifests whose headers it includes */
+  tn__buf stems; /* "\nprelu\n": the manifests with an included header */
 } writer;
 
-/* One function. Its body are the lines of `rest`, or those of `first` and that
- * it is not written. */
+/* One function. Its body is `rest`, or `first` and a message that it is not
+ * written. */
 typedef struct stub {
   const char *comment;
   const char *result;
@@ -160,8 +160,8 @@ static void add_include(writer *w, const char *stem) {
 static void add_stub(writer *w, const stub *s) {
   c_file *c = &w->body;
   if (s->symbol == NULL ||
-      (w->known.s != NULL && defines(w->known.s, s->symbol)) ||
-      (c->text.s != NULL && defines(c->text.s, s->symbol)))
+      (w->known.s != NULL && has_definition(w->known.s, s->symbol)) ||
+      (c->text.s != NULL && has_definition(c->text.s, s->symbol)))
     return;
   ++w->stubs->n;
   c_add(c, "\n");
@@ -190,11 +190,12 @@ static void add_state(writer *w, const tnm_kernel *k) {
   tn__buf_add(&create, "const tn_frame *call, %s **out", k->state_type);
   tn__buf_add(&destroy, "%s *state", k->state_type);
   add_stub(
-      w, &(stub){"Makes what calls of one kind share, and stores it in "
-                 "*out.",
-                 "int32_t ", k->state_create, create.s != NULL ? create.s : "",
-                 .first = "  *out = NULL;\n"});
-  add_stub(w, &(stub){"Frees what the function above has made.", "void ",
+      w,
+      &(stub){"Makes the data that calls of one kind share, and stores it in "
+              "*out.",
+              "int32_t ", k->state_create, create.s != NULL ? create.s : "",
+              .first = "  *out = NULL;\n"});
+  add_stub(w, &(stub){"Frees the data of the function above.", "void ",
                       k->state_destroy, destroy.s != NULL ? destroy.s : "",
                       .rest = "  (void)state;\n"});
   w->body.text.failed |= create.failed || destroy.failed;
@@ -206,8 +207,8 @@ static bool is_cuda(const tnm_kernel *k) {
   return table != NULL && table->device_type != TN_DEVICE_CPU;
 }
 
-/* The comment of a forward kernel: of absent inputs and unwanted outputs only
- * if there can be some. */
+/* Writes the comment of a forward kernel. It mentions absent inputs and
+ * unwanted outputs only if they are possible. */
 static void comment_forward(const tn_op *op, tn__buf *out) {
   bool optional = false;
   for (uint32_t i = 0; op != NULL && i < op->n_inputs; ++i)
@@ -285,9 +286,9 @@ static void add_plugin(writer *w, const tnm_plugin *plugin) {
                       "**instance",
                       .rest = "  (void)host;\n  (void)registrar;\n"
                               "  *instance = NULL;\n  return TN_OK;\n"});
-  add_stub(w, &(stub){"Undoes what the function above has done.", "void ",
-                      plugin->fini_symbol, "void *instance",
-                      .rest = "  (void)instance;\n"});
+  add_stub(w,
+           &(stub){"Undoes the function above.", "void ", plugin->fini_symbol,
+                   "void *instance", .rest = "  (void)instance;\n"});
   if (w->stubs->n > before) add_include(w, "plugin");
 }
 
@@ -302,7 +303,7 @@ static bool is_asked(const new_stubs *stubs, const tnm_operator *op) {
   return strlen(stubs->op) == n && memcmp(name, stubs->op, n) == 0;
 }
 
-/* The head of the file, then the functions. */
+/* Writes the head of the file, then the functions. */
 static void put_together(const writer *w, tn__buf *out) {
   tn__buf_add(out,
               "/* Functions that the manifests name and that are still to be "

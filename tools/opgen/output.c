@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * output.c: the files that opgen writes. Everything is rendered in memory
- * before the first byte is written, and a file that would stay the same is not
- * touched, so that a build compiles only what changed.
+ * output.c: writes the generated files. Everything is rendered in memory before
+ * the first byte is written. An unchanged file is not touched, so that a build
+ * compiles only changed files.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "files.h"
 #include "opgen.h"
 
-/* --------------------------------------------------------------- rendering */
+/* ---------------------------------------------------------------- rendering */
 
 typedef struct renderer {
   opgen_files *files;
@@ -21,33 +21,34 @@ typedef struct renderer {
   claims *claims; /* or NULL */
 } renderer;
 
-/* An empty file, of the operators of `stem` or, with NULL, of the plugin. */
-static void begin(renderer *r, const char *name, const char *stem) {
+/* Begins an empty file, of the operators of `stem` or, with NULL, of the
+ * plugin. */
+static void begin_file(renderer *r, const char *name, const char *stem) {
   c_init(&r->emit.c, r->emit.env);
   r->files->v[r->files->n].name = name;
   if (r->claims != NULL)
     r->emit.c.listener = claims_begin(r->claims, &r->emit, name, stem);
 }
 
-static void end(renderer *r) {
+static void end_file(renderer *r) {
   c_finish(&r->emit.c);
   r->files->v[r->files->n++].text = r->emit.c.text;
 }
 
 static void add_stem(renderer *r, const char *stem) {
-  begin(r, name_format(&r->emit, "%s.gen.h", stem), stem);
+  begin_file(r, name_format(&r->emit, "%s.gen.h", stem), stem);
   if (r->render) emit_header(&r->emit, stem);
-  end(r);
-  begin(r, name_format(&r->emit, "%s.gen.c", stem), stem);
+  end_file(r);
+  begin_file(r, name_format(&r->emit, "%s.gen.c", stem), stem);
   if (r->render) emit_source(&r->emit, stem);
-  end(r);
+  end_file(r);
   if (!has_formulas(&r->emit, stem)) return;
-  begin(r, name_format(&r->emit, "%s.formula.gen.h", stem), stem);
+  begin_file(r, name_format(&r->emit, "%s.formula.gen.h", stem), stem);
   if (r->render) emit_formula_header(&r->emit, stem);
-  end(r);
-  begin(r, name_format(&r->emit, "%s.kernel.gen.c", stem), stem);
+  end_file(r);
+  begin_file(r, name_format(&r->emit, "%s.kernel.gen.c", stem), stem);
   if (r->render) emit_kernel_source(&r->emit, stem);
-  end(r);
+  end_file(r);
 }
 
 static bool is_first(const tnm_plugin *plugin, size_t index) {
@@ -58,27 +59,27 @@ static bool is_first(const tnm_plugin *plugin, size_t index) {
 }
 
 static void add_map(renderer *r, const char *name) {
-  begin(r, name, NULL);
+  begin_file(r, name, NULL);
   if (r->render) emit_plugin_map(&r->emit, name);
-  end(r);
+  end_file(r);
 }
 
 static void add_plugin(renderer *r) {
-  begin(r, "plugin.gen.h", NULL);
+  begin_file(r, "plugin.gen.h", NULL);
   if (r->render) emit_plugin_header(&r->emit);
-  end(r);
-  begin(r, "plugin.gen.c", NULL);
+  end_file(r);
+  begin_file(r, "plugin.gen.c", NULL);
   if (r->render) emit_plugin_source(&r->emit);
-  end(r);
+  end_file(r);
   if (has_formulas(&r->emit, NULL)) {
-    begin(r, "plugin.kernel.gen.c", NULL);
+    begin_file(r, "plugin.kernel.gen.c", NULL);
     if (r->render) emit_plugin_kernel_source(&r->emit);
-    end(r);
+    end_file(r);
   }
   add_map(r, "plugin.gen.map");
 }
 
-/* The companion: loops where there are formulas, tables where there are
+/* Adds the companion: loops if there are formulas, tables if there are
  * kernels. */
 static void add_cuda(renderer *r, const tnm_plugin *plugin) {
   bool any = false;
@@ -86,27 +87,28 @@ static void add_cuda(renderer *r, const tnm_plugin *plugin) {
     const char *stem = plugin->operators[i].stem;
     any |= has_cuda(&plugin->operators[i]);
     if (!is_first(plugin, i) || !has_formulas(&r->emit, stem)) continue;
-    begin(r, name_format(&r->emit, "%s.gen.cu", stem), stem);
+    begin_file(r, name_format(&r->emit, "%s.gen.cu", stem), stem);
     if (r->render) emit_cuda_source(&r->emit, stem);
-    end(r);
+    end_file(r);
   }
   if (!any) return;
-  begin(r, "cuda.gen.h", NULL);
+  begin_file(r, "cuda.gen.h", NULL);
   if (r->render) emit_cuda_header(&r->emit);
-  end(r);
-  begin(r, "cuda.gen.c", NULL);
+  end_file(r);
+  begin_file(r, "cuda.gen.c", NULL);
   if (r->render) emit_cuda_plugin(&r->emit);
-  end(r);
+  end_file(r);
   add_map(r, "cuda.gen.map");
 }
 
 static void add_tests(renderer *r, const tnm_plugin *plugin) {
-  begin(r, name_format(&r->emit, "%s_test.gen.c", plugin->plugin->name), NULL);
+  begin_file(r, name_format(&r->emit, "%s_test.gen.c", plugin->plugin->name),
+             NULL);
   if (r->render) emit_test_source(&r->emit);
-  end(r);
+  end_file(r);
 }
 
-static bool whole(const opgen_files *files) {
+static bool is_complete(const opgen_files *files) {
   bool failed = files->arena.failed;
   for (size_t i = 0; i < files->n; ++i) failed |= files->v[i].text.failed;
   if (failed) fprintf(stderr, "opgen: out of memory\n");
@@ -114,28 +116,28 @@ static bool whole(const opgen_files *files) {
 }
 
 bool opgen_files_init(opgen_files *files, const tnm_plugin *plugin,
-                      const opgen_wanted *wanted) {
+                      const opgen_selection *wanted) {
   const tn__env *env = tn__env_default();
   *files = (opgen_files){0};
   tn__arena_init(&files->arena, env);
   files->v = tn__arena_alloc(&files->arena,
                              (4 * plugin->n_operators + 4) * sizeof *files->v);
-  if (files->v == NULL) return whole(files);
+  if (files->v == NULL) return is_complete(files);
   renderer r = {
       .files = files, .render = !wanted->names_only, .claims = wanted->claims};
   r.emit = (emit){.env = env, .plugin = plugin, .arena = &files->arena};
   if (wanted->cuda) {
     add_cuda(&r, plugin);
-    return whole(files);
+    return is_complete(files);
   }
   if (wanted->tests) {
     add_tests(&r, plugin);
-    return whole(files);
+    return is_complete(files);
   }
   for (size_t i = 0; i < plugin->n_operators; ++i)
     if (is_first(plugin, i)) add_stem(&r, plugin->operators[i].stem);
   add_plugin(&r);
-  return whole(files);
+  return is_complete(files);
 }
 
 void opgen_files_deinit(opgen_files *files) {
@@ -143,14 +145,14 @@ void opgen_files_deinit(opgen_files *files) {
   tn__arena_deinit(&files->arena);
 }
 
-/* ----------------------------------------------------------------- writing */
+/* ------------------------------------------------------------------ writing */
 
 static bool failed_to(const char *what, const char *path) {
   fprintf(stderr, "opgen: cannot %s %s: %s\n", what, path, strerror(errno));
   return false;
 }
 
-/* Whether the file holds exactly this text. */
+/* Tests whether the file contains exactly this text. */
 static bool is_same(const char *path, const char *text, size_t n) {
   char chunk[4096];
   size_t at = 0, got = 0;
@@ -198,9 +200,9 @@ bool opgen_files_write(const opgen_files *files, const char *dir) {
   return fine;
 }
 
-/* ----------------------------------------------------------------- depfile */
+/* ------------------------------------------------------------------ depfile */
 
-/* Blanks, `#` and `$` as make and ninja want them. */
+/* Adds a path with blanks, `#` and `$` escaped for make and ninja. */
 static void add_escaped(tn__buf *out, const char *path) {
   for (; *path != '\0'; ++path) {
     if (*path == ' ' || *path == '#') tn__buf_bytes(out, "\\", 1);

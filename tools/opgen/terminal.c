@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * terminal.c: the one way of text to a terminal. Names and texts come from
- * manifests and plugins that are not trusted yet: control characters and marks
+ * terminal.c: the only path of text to a terminal. Names and texts come from
+ * manifests and plugins that are not trusted yet. Control characters and marks
  * that reverse or hide text are escaped, as in JSON; bytes that are not UTF-8
  * as \xff. The colours of diagnostics pass.
  */
@@ -13,7 +13,7 @@
 
 enum { COLOUR = 7 /* bytes of the longest sequence */ };
 
-/* A stream, and the begin of a character that was not written to its end. */
+/* A stream, and the beginning of an incomplete character. */
 typedef struct terminal {
   int fd;
   tn__buf rest;
@@ -31,14 +31,14 @@ static bool write_all(int fd, const char *bytes, size_t n) {
   return true;
 }
 
-/* "\033[0m", "\033[1;31m": as print.c of sdk/manifest writes them. */
+/* Length of "\033[0m" or "\033[1;31m", which print.c of sdk/manifest writes. */
 static size_t colour_length(const char *s) {
   if (s[0] != '\033' || s[1] != '[') return 0;
   const size_t digits = strspn(s + 2, "013;4");
   return digits <= COLOUR - 3 && s[2 + digits] == 'm' ? digits + 3 : 0;
 }
 
-static size_t escape(const char *s, char *to) {
+static size_t escape_character(const char *s, char *to) {
   static const unsigned char first_bits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
   const size_t n = *s ? tn__utf8_length(s) : 1;
   unsigned c = (unsigned char)s[0] & (n ? first_bits[n] : 0xffu);
@@ -48,7 +48,8 @@ static size_t escape(const char *s, char *to) {
   return n ? n : 1;
 }
 
-/* `text` ends in a NUL, which is not among its `n` bytes. */
+/* Writes text with escapes. `text` ends in a NUL, which is not among its `n`
+ * bytes. */
 static bool write_shown(int fd, const char *text, size_t n) {
   const char *const end = text + n;
   const char *from = text;
@@ -61,14 +62,14 @@ static bool write_shown(int fd, const char *text, size_t n) {
       continue;
     }
     if (!write_all(fd, from, (size_t)(text - from))) return false;
-    text += escape(text, escaped);
+    text += escape_character(text, escaped);
     if (!write_all(fd, escaped, strlen(escaped))) return false;
     from = text;
   }
   return write_all(fd, from, (size_t)(text - from));
 }
 
-/* Bytes at the end that may be the begin of a character or of a colour. */
+/* Bytes at the end that may begin a character or a colour. */
 static size_t count_open(const char *s, size_t n) {
   for (size_t k = 1; k < COLOUR && k <= n; ++k) {
     const unsigned char c = (unsigned char)s[n - k];
@@ -91,13 +92,13 @@ static bool write_whole(terminal *t) {
   return fine;
 }
 
-static ssize_t take_bytes(void *cookie, const char *bytes, size_t n) {
+static ssize_t on_write(void *cookie, const char *bytes, size_t n) {
   terminal *t = cookie;
   tn__buf_bytes(&t->rest, bytes, n);
   return !t->rest.failed && write_whole(t) ? (ssize_t)n : 0;
 }
 
-/* Writes characters that never got their end, too. */
+/* Writes incomplete characters too. */
 static void end_streams(void) {
   (void)fflush(stdout);
   (void)fflush(stderr);
@@ -109,7 +110,7 @@ static void end_streams(void) {
 }
 
 static FILE *open_stream(terminal *t, int fd, int buffering) {
-  const cookie_io_functions_t functions = {.write = take_bytes};
+  const cookie_io_functions_t functions = {.write = on_write};
   *t = (terminal){.fd = fd};
   tn__buf_init(&t->rest, tn__env_default());
   FILE *stream = fopencookie(t, "w", functions);

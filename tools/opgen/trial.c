@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * trial.c: runs the child that computes examples, reads its records, and starts
- * another one after an example that ended it.
+ * trial.c: runs the child that computes examples, and reads its records. After
+ * an example that ended the child, it starts another one.
  */
 #include "trial.h"
 
@@ -13,29 +13,29 @@
 #include "child.h"
 #include "trial_child.h"
 
-/* Bytes of records that are read of one child. */
+/* Most bytes of records from one child. */
 enum { MOST_RECORDS = 64 << 20 };
 
-/* The state of reading. */
+/* The state of the reader. */
 typedef struct listener {
   trials *t;
-  const tnm_plugin *plugin; /* NULL: it is only loaded */
+  const tnm_plugin *plugin; /* NULL: the plugin is only loaded */
   const trial_files *files;
   trial *at;     /* the example that began */
   bool ended;    /* and ended */
   bool stopped;  /* or was stopped after a finding */
   char call[80]; /* the last that began: "forward"; "" before the first */
-  size_t n_done; /* examples that ended, or were given up */
+  size_t n_done; /* examples that ended, or were skipped */
 } listener;
 
 /* ------------------------------------------------------------------ records */
 
-static const char *keep(trials *t, const char *text) {
+static const char *keep_text(trials *t, const char *text) {
   const char *kept = tn__arena_text(&t->arena, text, strlen(text));
   return kept != NULL ? kept : "out of memory";
 }
 
-static void take_begin(listener *l, const char *text) {
+static void read_begin(listener *l, const char *text) {
   char *end = NULL;
   const size_t op = strtoul(text, &end, 10);
   const size_t example = strtoul(end, NULL, 10);
@@ -63,9 +63,9 @@ static bool read_shape(trial_value *value, char **at, size_t most) {
   return value->n <= most;
 }
 
-/* "o NAME TYPE RANK DIMENSIONS VALUES"; the text of a value has two bytes at
- * least. */
-static void take_value(listener *l, const tn__record *record) {
+/* Reads "o NAME TYPE RANK DIMENSIONS VALUES"; the text of a value has two bytes
+ * at least. */
+static void read_value(listener *l, const tn__record *record) {
   trial_value *value = tn__arena_alloc(&l->t->arena, sizeof *value);
   const char *name = record->text + (record->n > 2 ? 2 : record->n);
   const size_t length = strcspn(name, " ");
@@ -88,7 +88,8 @@ static void take_value(listener *l, const tn__record *record) {
   *tail = value;
 }
 
-/* A failure before the first example is one of all that have no result yet. */
+/* Marks all examples without a result as failed: a failure before the first
+ * example concerns all of them. */
 static void fail_all(listener *l, const char *text) {
   l->t->refused = text;
   for (size_t i = 0; l->plugin != NULL && i < l->plugin->n_operators; ++i)
@@ -96,25 +97,25 @@ static void fail_all(listener *l, const char *text) {
       if (!l->t->v[i][k].ended) l->t->v[i][k].error = text;
 }
 
-static void take_failure(listener *l, const char *text) {
+static void read_failure(listener *l, const char *text) {
   if (l->at != NULL)
-    l->at->error = keep(l->t, text);
+    l->at->error = keep_text(l->t, text);
   else
-    fail_all(l, keep(l->t, text));
+    fail_all(l, keep_text(l->t, text));
 }
 
-/* `code` must be constant. */
+/* Adds a finding; `code` must be constant. */
 static void add_finding(listener *l, const char *code, const char *text) {
   trial_finding *finding = tn__arena_alloc(&l->t->arena, sizeof *finding);
   trial_finding **tail = l->at != NULL ? &l->at->findings : &l->t->findings;
   if (finding == NULL) return;
-  *finding = (trial_finding){.code = code, .text = keep(l->t, text)};
+  *finding = (trial_finding){.code = code, .text = keep_text(l->t, text)};
   while (*tail != NULL) tail = &(*tail)->next;
   *tail = finding;
 }
 
-/* "CODE TEXT" */
-static void take_finding(listener *l, const char *text) {
+/* Reads "CODE TEXT". */
+static void read_finding(listener *l, const char *text) {
   const size_t n = strcspn(text, " ");
   const char *code = NULL;
   for (size_t i = 0; (code = tnm_code_at(i)) != NULL; ++i) {
@@ -124,8 +125,8 @@ static void take_finding(listener *l, const char *text) {
   }
 }
 
-/* "LEVEL LINE", or "0 LINE" for one that has its own beginning. */
-static void take_log(const char *text) {
+/* Reads "LEVEL LINE", or "0 LINE" for a line with its own prefix. */
+static void read_log(const char *text) {
   char *at = NULL;
   const long level = strtol(text, &at, 10);
   at += *at == ' ';
@@ -135,23 +136,23 @@ static void take_log(const char *text) {
     tn__log_stderr(NULL, (int32_t)level, at);
 }
 
-static void take_record(void *ctx, const tn__record *record) {
+static void read_record(void *ctx, const tn__record *record) {
   listener *l = ctx;
   switch (record->kind) {
     case TRIAL_BEGIN:
-      take_begin(l, record->text);
+      read_begin(l, record->text);
       break;
     case TRIAL_VALUE:
-      take_value(l, record);
+      read_value(l, record);
       break;
     case TRIAL_FAILURE:
-      take_failure(l, record->text);
+      read_failure(l, record->text);
       break;
     case TRIAL_FINDING:
-      take_finding(l, record->text);
+      read_finding(l, record->text);
       break;
     case TRIAL_LOG:
-      take_log(record->text);
+      read_log(record->text);
       break;
     case TRIAL_CALL:
       (void)snprintf(l->call, sizeof l->call, "%s", record->text);
@@ -166,14 +167,13 @@ static void take_record(void *ctx, const tn__record *record) {
   }
 }
 
-/* -------------------------------------------------------------------- the end
- */
+/* ------------------------------------------------------------------ the end */
 
 static int64_t seconds_of(const trial_files *files) {
   return files->seconds > 0 ? files->seconds : TRIAL_SECONDS;
 }
 
-/* How a child ended that did not give its whole verdict. */
+/* Describes the end of a child that did not finish. */
 static const char *end_text(const listener *l, const tn__child_end *end) {
   char text[160], whole[256];
   const int64_t seconds = seconds_of(l->files);
@@ -197,7 +197,7 @@ static const char *end_text(const listener *l, const tn__child_end *end) {
     (void)snprintf(text, sizeof text, "it ended the process with status %d",
                    end->status);
   (void)snprintf(whole, sizeof whole, "%s (%s)", text, l->call);
-  return keep(l->t, l->at != NULL && l->call[0] != '\0' ? whole : text);
+  return keep_text(l->t, l->at != NULL && l->call[0] != '\0' ? whole : text);
 }
 
 static void run_body(void *ctx, tn__answer *answer) {
@@ -212,7 +212,7 @@ static void run_body(void *ctx, tn__answer *answer) {
 static bool run_child(listener *l, tn__child_end *end) {
   const tn__child child = {.env = tn__env_default(),
                            .body = run_body,
-                           .take = take_record,
+                           .take = read_record,
                            .ctx = l,
                            .milliseconds = 1000 * seconds_of(l->files),
                            .most_bytes = MOST_RECORDS};
@@ -234,8 +234,8 @@ static size_t count_examples(const tnm_plugin *plugin) {
   return n;
 }
 
-/* The end of a child without a whole verdict: it belongs to the example that
- * had begun, to all, or to the plugin. */
+/* Assigns the unexpected end of a child to the example that had begun, to all,
+ * or to the plugin. */
 static void blame_end(listener *l, const tn__child_end *end) {
   if (l->at != NULL && !l->ended) {
     if (!l->stopped) l->at->error = end_text(l, end);
@@ -253,8 +253,8 @@ static void blame_end(listener *l, const tn__child_end *end) {
   }
 }
 
-/* False once the attempt failed. After a crash the next child goes on with the
- * next example. One at least loads the plugin. */
+/* False after the attempt failed. After a crash the next child continues with
+ * the next example. At least one child loads the plugin. */
 static bool run_children(listener *l) {
   const size_t n = count_examples(l->plugin);
   do {
@@ -269,8 +269,7 @@ static bool run_children(listener *l) {
   return true;
 }
 
-/* -------------------------------------------------------------- the examples
- */
+/* ------------------------------------------------------------- the examples */
 
 static bool make_places(trials *t, const tnm_plugin *plugin) {
   t->v = tn__arena_alloc(&t->arena, (plugin->n_operators + 1) * sizeof *t->v);
@@ -280,8 +279,8 @@ static bool make_places(trials *t, const tnm_plugin *plugin) {
   return !t->arena.failed;
 }
 
-/* The manifests of a plugin of bindings, which is loaded as it is; NULL if they
- * have mistakes, which loading them reports. */
+/* The manifests of a plugin of bindings, which is loaded without compilation.
+ * NULL if they have mistakes; loading reports those. */
 static tnm_plugin *read_bound(const char *path) {
   const tnm_read_options options = {.lone = true};
   tnm_diags *diags = tnm_diags_create(tn__env_default());
@@ -292,8 +291,9 @@ static tnm_plugin *read_bound(const char *path) {
   return plugin;
 }
 
-/* Examples of other manifests would be reported as those of this plugin. The
- * child refuses a file without a note, with the reason. */
+/* Refuses manifests of another plugin: their examples would be reported as
+ * those of this plugin. The child refuses a file without a note, with the
+ * reason. */
 static void refuse_other(listener *l) {
   const tn_plugin *tables = NULL;
   const char *path = l->files->path, *end = strrchr(path, '.');
@@ -307,7 +307,7 @@ static void refuse_other(listener *l) {
   tn__buf_init(&text, tn__env_default());
   if (tables != NULL) built_compare(l->plugin->plugin, tables, &text);
   if (text.n > 0 || text.failed)
-    fail_all(l, keep(l->t, text.failed ? "out of memory" : text.s));
+    fail_all(l, keep_text(l->t, text.failed ? "out of memory" : text.s));
   tn__buf_deinit(&text);
   tnm_plugin_release(bound);
 }

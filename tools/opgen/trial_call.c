@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * trial_call.c: the calls of one example: forward, the gradient that it states,
- * each gradient alone, and all but one.
+ * trial_call.c: makes the calls of one example: forward, the gradient that it
+ * states, each gradient alone, and all but one.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 /* ------------------------------------------------------------------- arrays */
 
-/* An array of a type from doubles. */
+/* Makes an array of a type from doubles. */
 static tn_code make_array(tn_runtime *rt, tn_dtype dtype, const tnm_data *data,
                           tn_array **out) {
   tn_spec spec = {.dtype = TN_F64, .ndim = data->ndim, .shape = data->shape};
@@ -71,8 +71,8 @@ static tn_code guard_array(const trial_run *r, const char *name, bool changes,
   return TN_OK;
 }
 
-/* Memory between guard pages for a result that is like that of the first turn.
- */
+/* Allocates memory between guard pages for a result, with the shape and type of
+ * the first turn. */
 static tn_code guard_result(const trial_run *r, const char *name,
                             const trial_result *like, tn_array **out) {
   const trial_spec spec = {.name = name,
@@ -103,7 +103,7 @@ static tn_code write_values(char kind, const char *name, tn_array *array,
   return code;
 }
 
-/* ------------------------------------------------------------- the forward */
+/* -------------------------------------------------------------- the forward */
 
 static tn_code make_inputs(trial_run *r) {
   const tn_op *op = r->op;
@@ -119,8 +119,8 @@ static tn_code make_inputs(trial_run *r) {
   return TN_OK;
 }
 
-/* Shapes of the states, inferred from the inputs. */
-static tn_code infer(const trial_run *r, tn_sig *aux) {
+/* Infers the shapes of the states from the inputs. */
+static tn_code infer_states(const trial_run *r, tn_sig *aux) {
   tn_sig in[MAX_OPERANDS], out[MAX_OPERANDS];
   tn_signature io = {.n_in = r->n_in,
                      .n_out = r->n_out,
@@ -131,7 +131,7 @@ static tn_code infer(const trial_run *r, tn_sig *aux) {
   for (uint32_t i = 0; i < MAX_OPERANDS; ++i) {
     in[i] = out[i] = (tn_sig){.dtype = TN_DTYPE_UNKNOWN, .ndim = -1};
     if (i < r->op->n_aux) aux[i] = in[i];
-    if (i < r->n_in && r->in[i] == NULL) in[i].ndim = -2; /* not given */
+    if (i < r->n_in && r->in[i] == NULL) in[i].ndim = -2; /* omitted */
     if (i >= r->n_in || r->in[i] == NULL) continue;
     const tn_tensor *t = tn_array_tensor(r->in[i]);
     in[i].dtype = t->dtype;
@@ -141,7 +141,8 @@ static tn_code infer(const trial_run *r, tn_sig *aux) {
   return tn_operator_infer(r->host, r->params, &io);
 }
 
-/* A state that the example does not give: every element is `initial`. */
+/* Makes a state that the example does not contain: every element is
+ * `initial`. */
 static tn_code make_initial(trial_run *r, const tn_arg *arg, const tn_sig *sig,
                             tn_array **out) {
   tnm_data data = {.ndim = sig->ndim, .n = 1};
@@ -163,7 +164,7 @@ static tn_code make_initial(trial_run *r, const tn_arg *arg, const tn_sig *sig,
 static tn_code make_states(trial_run *r) {
   tn_sig aux[MAX_OPERANDS];
   if (r->op->n_aux == 0) return TN_OK;
-  TN__TRY(infer(r, aux));
+  TN__TRY(infer_states(r, aux));
   for (uint32_t i = 0; i < r->op->n_aux; ++i) {
     const tn_arg *arg = r->op->aux[i];
     const tnm_data *data =
@@ -197,10 +198,9 @@ static tn_code make_outputs(trial_run *r) {
   return TN_OK;
 }
 
-/* ------------------------------------------------------------------ watching
- */
+/* ----------------------------------------------------------------- watching */
 
-/* Remembers the state that the next call must leave as it is. */
+/* Copies the state of the process that the next call must not change. */
 static void begin_watch(const trial_run *r) {
   if (r->strict) trial_state_note();
 }
@@ -212,7 +212,7 @@ static void end_watch(const trial_run *r) {
   trial_memory_check();
 }
 
-/* --------------------------------------------------------------- the calls */
+/* ---------------------------------------------------------------- the calls */
 
 static tn_code call_forward(trial_run *r) {
   const tn_inputs in = {r->n_in + r->op->n_aux, r->in};
@@ -225,7 +225,7 @@ static tn_code call_forward(trial_run *r) {
   return code;
 }
 
-static tn_code forward(trial_run *r) {
+static tn_code run_forward(trial_run *r) {
   TN__TRY(tn_random_seed(r->rt, 1));
   TN__TRY(tn_params_create(r->host, r->example->params, r->example->n_params,
                            &r->params));
@@ -254,7 +254,8 @@ static bool is_float(tn_array *array) {
   return array != NULL && tn__dtype_is_float(tn_array_tensor(array)->dtype);
 }
 
-/* Ones like an output, where the example states no gradients. */
+/* Makes ones with the shape of an output, if the example states no
+ * gradients. */
 static tn_code make_ones(trial_run *r, const trial_result *like,
                          tn_array **out) {
   const tnm_data data = {.ndim = like->ndim, .n = like->n};
@@ -289,8 +290,8 @@ static tn_code make_heads(trial_run *r) {
   return TN_OK;
 }
 
-/* Whether the gradient of an input is requested: those that the example states,
- * or, where it states none, all that there are. */
+/* Tests whether the gradient of an input is requested: those that the example
+ * states or, if it states none, all existing ones. */
 static bool is_requested(const trial_run *r, uint32_t i) {
   const tnm_example *example = r->example;
   const tn_gradient *g = r->op->gradient;
@@ -335,7 +336,7 @@ static tn_code call_backward(trial_run *r, uint64_t inputs) {
 }
 
 /* Keeps or compares the gradients of a call, and releases them. */
-static tn_code take_gradients(trial_run *r, const char *code) {
+static tn_code keep_gradients(trial_run *r, const char *code) {
   tn_code rc = TN_OK;
   for (uint32_t i = 0; i < r->n_in && rc == TN_OK; ++i) {
     const char *name = input_of(r, i)->name;
@@ -356,7 +357,7 @@ static tn_code take_gradients(trial_run *r, const char *code) {
   return rc;
 }
 
-/* Requests some of the gradients; `name` is that of the call. */
+/* Requests some of the gradients; `name` is the name of the call. */
 static tn_code call_part(trial_run *r, uint64_t inputs, const char *name) {
   const size_t n_arrays = trial_memory_count();
   trial_name_call(name);
@@ -364,13 +365,13 @@ static tn_code call_part(trial_run *r, uint64_t inputs, const char *name) {
   if (code != TN_OK)
     trial_find("E0204", "it fails, and with the others it does not: %s",
                tn_error_text());
-  const tn_code rc = take_gradients(r, "E0204");
+  const tn_code rc = keep_gradients(r, "E0204");
   trial_memory_close(n_arrays);
   trial_name_call("gradient");
   return rc;
 }
 
-/* Each gradient alone, and all but one. */
+/* Requests each gradient alone, and all but one. */
 static tn_code call_parts(trial_run *r) {
   const uint64_t all = list_requested(r);
   for (uint32_t i = 0; i < r->n_in; ++i) {
@@ -380,7 +381,7 @@ static tn_code call_parts(trial_run *r) {
     if ((all & one) == 0) continue;
     (void)snprintf(name, sizeof name, "gradient of `%s` alone", input);
     TN__TRY(call_part(r, one, name));
-    if ((others & (others - 1)) == 0) continue; /* the other one is alone */
+    if ((others & (others - 1)) == 0) continue; /* that one has its own call */
     (void)snprintf(name, sizeof name, "gradient without that of `%s`", input);
     TN__TRY(call_part(r, others, name));
   }
@@ -393,9 +394,9 @@ static bool has_gradient(const trial_run *r) {
   return r->strict && g != NULL && g->kind != TN_GRADIENT_NONE;
 }
 
-/* An example that states no gradient may be of a type that has none, or call an
- * operator that is not there: then the first turn finds none to compare. */
-static tn_code backward(trial_run *r) {
+/* An example without gradients may have a type without gradients, or call a
+ * missing operator: then the first turn finds none to compare. */
+static tn_code run_backward(trial_run *r) {
   trial_name_call("gradient");
   if (!has_gradient(r) || (r->turn != TURN_PLAIN && !r->has_gradient))
     return TN_OK;
@@ -405,7 +406,7 @@ static tn_code backward(trial_run *r) {
     return TN_OK;
   if (code != TN_OK) return code;
   r->has_gradient = true;
-  TN__TRY(take_gradients(r, "E0203"));
+  TN__TRY(keep_gradients(r, "E0203"));
   return is_guarded(r) ? call_parts(r) : TN_OK;
 }
 
@@ -425,8 +426,8 @@ static void release_arrays(trial_run *r) {
 }
 
 static tn_code run_turn(trial_run *r) {
-  tn_code code = forward(r);
-  if (code == TN_OK) code = backward(r);
+  tn_code code = run_forward(r);
+  if (code == TN_OK) code = run_backward(r);
   release_arrays(r);
   return code;
 }

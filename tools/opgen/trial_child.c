@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * trial_child.c: the two bodies of a child: one loads a plugin, the other one
- * computes its examples. The child may die at any time.
+ * computes its examples. The child may end at any time.
  */
 #include "trial_child.h"
 
@@ -32,7 +32,7 @@ bool trial_write_bytes(uint32_t kind, const void *bytes, size_t n) {
   return tn__answer_add(answer, kind, bytes, n);
 }
 
-/* Whether a finding of this code was written; afterwards it was. */
+/* Tests whether a finding of this code was written, and marks it as written. */
 static bool was_found(const char *code) {
   for (size_t i = 0; i < n_found; ++i)
     if (strcmp(found[i], code) == 0) return true;
@@ -64,17 +64,16 @@ static void write_failure(void) {
   if (!tn__answer_add(answer, TRIAL_FAILURE, text, strlen(text))) _Exit(1);
 }
 
-/* A line of the log, unless `ctx` says that it is of no interest. */
+/* Writes a line of the log, unless `ctx` suppresses it. */
 static void write_log(void *ctx, int32_t level, const char *line) {
   const bool *quiet = ctx;
   if (!*quiet) trial_write(TRIAL_LOG, "%" PRId32 " %s", level, line);
 }
 
-/* ------------------------------------------------------------------ examples
- */
+/* ----------------------------------------------------------------- examples */
 
-/* The kernel of another plugin's operator for the cpu, of a pass that it has;
- * NULL if there is none. A plugin has one for each device. */
+/* The kernel of another plugin's operator for the cpu; NULL if there is none. A
+ * plugin has one for each device. */
 static const tn_kernel *cpu_kernel(const tnm_operator *op) {
   for (size_t i = 0; i < op->n_kernels; ++i) {
     const tnm_kernel *k = &op->kernels[i];
@@ -84,8 +83,8 @@ static const tn_kernel *cpu_kernel(const tnm_operator *op) {
   return NULL;
 }
 
-/* Whether a call was refused because the plugin's `init` withdrew the kernel:
- * only the text tells. */
+/* Tests whether a call was refused because the plugin's `init` withdrew the
+ * kernel: only the text contains the reason. */
 static bool is_withdrawn(const char *plugin, const char *id) {
   char mark[512];
   const int n =
@@ -94,8 +93,8 @@ static bool is_withdrawn(const char *plugin, const char *id) {
          strstr(tn_error_text(), mark) != NULL;
 }
 
-/* With the plugin's own kernel, if it has one here. The operator is left as it
- * was found: gradients of others may call it. */
+/* Computes with the plugin's own kernel, if it has one. Afterwards the operator
+ * is unpinned: gradients of others may call it. */
 static tn_code compute_pinned(trial_run *r, const char *plugin) {
   r->kernel = cpu_kernel(r->manifest);
   if (r->kernel == NULL) return TN_OK;
@@ -135,7 +134,7 @@ static void run_example(tn_runtime *rt, const tnm_plugin *plugin,
 
 /* --------------------------------------------------------------- the bodies */
 
-/* False after a record that says why. */
+/* False after a record with the reason. */
 static bool begin_child(tn__answer *to) {
   answer = to;
   if (trial_state_open()) return true;
@@ -143,7 +142,7 @@ static bool begin_child(tn__answer *to) {
   return false;
 }
 
-/* On one thread: signals and floating-point control are those of a thread. */
+/* Uses one thread: signals and floating-point control belong to a thread. */
 static tn_code create_runtime(bool *quiet, uint32_t trust, tn_runtime **rt) {
   const tn_options options = {.struct_size = sizeof options,
                               .engine = TN_ENGINE_NAIVE,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * trial_compare.c: results of the first turn of an example, and the same call
- * made again: equal inputs give equal results.
+ * trial_compare.c: compares the results of the first turn of an example with
+ * the same call made again: equal inputs give equal results.
  */
 #include <string.h>
 
@@ -14,7 +14,7 @@ static tn_code read_values(tn_array *array, double *values, size_t n) {
   return code;
 }
 
-static bool take_memory(trial_result *to, const tn_tensor *t, size_t n) {
+static bool alloc_result(trial_result *to, const tn_tensor *t, size_t n) {
   size_t bytes = 0;
   if (!tn__mul(n, sizeof *to->values, &bytes) ||
       !tn__tensor_bytes(t->dtype, t->ndim, t->shape, &to->n_bytes))
@@ -29,7 +29,7 @@ tn_code trial_keep(trial_result *result, tn_array *array) {
   const tn_tensor *t = tn_array_tensor(array);
   *result = (trial_result){.dtype = t->dtype, .ndim = t->ndim};
   memcpy(result->shape, t->shape, (size_t)t->ndim * sizeof *t->shape);
-  if (!take_memory(result, t, (size_t)tn_array_size(array))) {
+  if (!alloc_result(result, t, (size_t)tn_array_size(array))) {
     trial_result_free(result);
     return tn__fail_memory(result->n, "a result");
   }
@@ -58,8 +58,8 @@ static bool is_deterministic(const trial_run *r) {
   return true;
 }
 
-/* Whether equal inputs must give equal bits: only in memory of the same
- * alignment, and unless a kernel does not promise it. */
+/* Tests whether equal inputs must give equal bits: only in memory of the same
+ * alignment, and only if the kernel promises it. */
 static bool needs_same_bits(const trial_run *r) {
   return r->turn == TURN_AGAIN && is_deterministic(r);
 }

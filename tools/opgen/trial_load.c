@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * trial_load.c: loads the plugin whose examples are computed, what the graphs
- * of its gradients call, and whose operators its kernels are for.
+ * trial_load.c: loads the plugin with the examples, the plugins of the
+ * operators that its gradients call, and those of the operators that its
+ * kernels implement.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #include "built.h"
 #include "trial_child.h"
 
-/* A name with a slash, so that it is no name for the linker to search. */
+/* Makes a name with a slash, so that the linker does not search for it. */
 tn_code trial_load_one(tn_runtime *rt, const char *path) {
   char file[PATH_MAX];
   const int n = snprintf(file, sizeof file, "%s%s",
@@ -20,8 +21,8 @@ tn_code trial_load_one(tn_runtime *rt, const char *path) {
   return tn_plugin_load(rt, file);
 }
 
-/* Whether nothing has to be compiled of a plugin. One whose manifests cannot be
- * read counts as such: loading it says why. */
+/* Tests whether a plugin needs no compilation. One with unreadable manifests
+ * counts as such: loading it reports the reason. */
 static bool is_bound(const trial_files *files, const char *path) {
   const tn__env *env = tn__env_default();
   const tnm_read_options options = {
@@ -29,14 +30,14 @@ static bool is_bound(const trial_files *files, const char *path) {
   tnm_diags *diags = tnm_diags_create(env);
   if (diags == NULL) return true;
   tnm_plugin *plugin = tnm_plugin_read(env, path, &options, diags);
-  const bool bound = plugin == NULL || opgen_bound(plugin) != NULL;
+  const bool bound = plugin == NULL || opgen_find_bound(plugin) != NULL;
   tnm_plugin_release(plugin);
   tnm_diags_release(diags);
   return bound;
 }
 
-/* What stands behind `--with`: built plugins, and manifests that are plugins as
- * they stand. Others only describe what `kernels_for` names. */
+/* Loads the plugins of `--with`: built plugins, and manifests that are complete
+ * plugins. Other manifests only describe the target of `kernels_for`. */
 static tn_code load_with(tn_runtime *rt, const trial_files *files,
                          const char *path) {
   char file[PATH_MAX];
@@ -46,8 +47,9 @@ static tn_code load_with(tn_runtime *rt, const trial_files *files,
       snprintf(file, sizeof file, "%s%s", path, folder ? "/plugin.yaml" : "");
   if (n < 0 || (size_t)n >= sizeof file)
     return tn__fail(TN_INVALID, "%.80s...: this name is too long", path);
-  return built_is(path) || is_bound(files, file) ? trial_load_one(rt, file)
-                                                 : TN_OK;
+  return is_built_plugin(path) || is_bound(files, file)
+             ? trial_load_one(rt, file)
+             : TN_OK;
 }
 
 /* Loads an installed plugin of bindings if a call is one of its operators. */
@@ -65,7 +67,7 @@ static void load_bound(tn_runtime *rt, const char *folder, const char *call,
                 tn_error_text());
 }
 
-/* What one gradient calls. */
+/* Loads the plugins that one gradient calls. */
 static void load_steps(tn_runtime *rt, const char *folder,
                        const tn_input_gradient *input) {
   for (uint32_t i = 0; i < input->n_steps; ++i)
@@ -73,13 +75,12 @@ static void load_steps(tn_runtime *rt, const char *folder,
       load_bound(rt, folder, input->steps[i].op, "a gradient");
 }
 
-/* Whether there are examples beside kernels for an operator of another plugin.
- */
+/* Tests for examples of kernels for an operator of another plugin. */
 static bool is_for_another(const tnm_operator *op) {
   return op->target != NULL && op->n_examples > 0;
 }
 
-/* Of the operator whose examples there are. */
+/* The gradient of the operator of the examples. */
 static const tn_gradient *graph_of(const tnm_operator *op) {
   const tn_op *desc = is_for_another(op) ? op->target_op : op->op;
   const tn_gradient *gradient = desc != NULL ? desc->gradient : NULL;
@@ -94,7 +95,7 @@ static bool has_graph(const tnm_plugin *plugin) {
   return any;
 }
 
-/* Whether examples need more than the plugin itself. */
+/* Tests whether examples need more than the plugin itself. */
 static bool needs_others(const tnm_plugin *plugin) {
   bool any = has_graph(plugin);
   for (size_t i = 0; i < plugin->n_operators; ++i)
@@ -102,13 +103,13 @@ static bool needs_others(const tnm_plugin *plugin) {
   return any;
 }
 
-/* Those that are installed: what is built, and the bindings that are called.
- * What cannot be loaded of the former (there are none; this one, in another
- * build) is missed by the call. */
+/* Loads the installed plugins: built ones, and called bindings. A built one may
+ * fail to load (none installed; this one, in another build); then the call
+ * reports that it is missing. */
 static void load_installed(tn_runtime *rt, const tnm_plugin *plugin,
                            bool *quiet) {
   char folder[PATH_MAX];
-  if (!opgen_installed(OPGEN_PLUGINS, folder)) return;
+  if (!opgen_find_installed(OPGEN_PLUGINS, folder)) return;
   *quiet = true;
   const tn_code ignored = tn_plugins_load_path(rt, folder);
   (void)ignored;

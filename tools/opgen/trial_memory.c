@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * trial_memory.c: arrays in pages of their own, between two pages that may not
- * be touched. Inputs are read-only. The signal of a forbidden access is
- * reported with the name of the operand.
+ * trial_memory.c: makes arrays in pages of their own, between two inaccessible
+ * pages. Inputs are read-only. The signal of a forbidden access is reported
+ * with the name of the operand.
  */
 #include <signal.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@
 
 enum { MOST_BLOCKS = 6 * MAX_OPERANDS, FILL_END = 0xa5, FILL_START = 0x5a };
 
-/* One array: a page, its pages, and a page. */
+/* One array: a guard page, its pages, and a guard page. */
 typedef struct guarded {
   tn_dlpack_versioned package;
   int64_t shape[TN_MAX_NDIM];
@@ -24,11 +24,11 @@ typedef struct guarded {
   size_t total; /* bytes with the two pages */
   char *data;
   size_t n;
-  int fill; /* of the bytes that belong to no element */
+  int fill; /* value of the bytes that belong to no element */
   bool read_only;
 } guarded;
 
-/* Those of the current turn. */
+/* The arrays of the current turn. */
 static guarded blocks[MOST_BLOCKS];
 static size_t n_blocks;
 static char signal_stack[1 << 16];
@@ -37,7 +37,7 @@ static size_t page_bytes(void) {
   return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* The pages between the two, as a range. */
+/* The first of the pages between the two guard pages. */
 static char *first_byte(const guarded *b) {
   return b->base + page_bytes();
 }
@@ -155,7 +155,7 @@ static const guarded *find_block(const char *address) {
   return NULL;
 }
 
-/* "writes" or "reads", where the processor tells. */
+/* "writes" or "reads", if the processor reports it. */
 static const char *name_access(const ucontext_t *context) {
 #if defined(__x86_64__)
   return (context->uc_mcontext.gregs[REG_ERR] & 2) != 0 ? "writes" : "reads";
@@ -176,13 +176,13 @@ static bool is_overflow(const ucontext_t *context, const char *address) {
 #endif
 }
 
-/* The record is written before the process ends. Another thread may hold a lock
- * of the C library; then the time limit ends the process. */
+/* Writes the record before the process ends. Another thread may hold a lock of
+ * the C library; then the time limit ends the process. */
 static void report_fault(int number, siginfo_t *info, void *context) {
   const char *address = info->si_addr;
   const guarded *b = find_block(address);
   if (b == NULL && !is_overflow(context, address)) {
-    (void)signal(number, SIG_DFL); /* the access is made again */
+    (void)signal(number, SIG_DFL); /* the access is repeated */
     return;
   }
   if (b == NULL)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * trial_state.c: the state of a process that a call must leave as it was:
- * floating-point control, signal handlers, locale, folder, umask, environment,
- * open files, and the standard output.
+ * trial_state.c: compares the parts of the process's state that a call must not
+ * change: floating-point control, signal handlers, locale, folder, umask,
+ * environment, open files, and the standard output.
  */
 #include <fcntl.h>
 #include <locale.h>
@@ -16,9 +16,9 @@
 #include "trial_child.h"
 
 enum {
-  MOST_FILES = 256, /* as contain.c allows */
+  MOST_FILES = 256, /* the limit of contain.c */
   N_SIGNALS = 64,
-  PRINTED_FD = 200 /* the file that standard output goes to, from here on */
+  PRINTED_FD = 200 /* the file that receives standard output from here on */
 };
 
 extern char **environ;
@@ -32,7 +32,7 @@ typedef struct file_identity {
 
 typedef struct process_state {
   tn__floating control;
-  uint64_t n_replaced; /* modes that the core has put back after a kernel */
+  uint64_t n_replaced; /* modes that the core has restored after a kernel */
   struct sigaction handlers[N_SIGNALS + 1];
   char locale[512];
   char folder[512];
@@ -44,8 +44,7 @@ typedef struct process_state {
 static process_state noted;
 static int printed = -1;
 
-/* ---------------------------------------------------- floating-point control
- */
+/* --------------------------------------------------- floating-point control */
 
 #if defined(__x86_64__)
 static const char *name_control(const tn__floating *a, const tn__floating *b) {
@@ -60,8 +59,8 @@ static const char *name_control(const tn__floating *a, const tn__floating *b) {
 }
 #endif
 
-/* The core replaces the mode after a kernel; other code of a plugin may leave
- * one. */
+/* The core restores the mode after a kernel; other code of a plugin may change
+ * it. */
 static void compare_control(const tn__floating *now) {
   const tn__floating_log *log = tn__floating_replaced();
   const tn__floating *left = log->n != noted.n_replaced ? &log->last : now;
@@ -70,7 +69,7 @@ static void compare_control(const tn__floating *now) {
                name_control(left, &noted.control));
 }
 
-/* ----------------------------------------------------------------- noting */
+/* ------------------------------------------------------------------- noting */
 
 static uint64_t hash_environment(void) {
   uint64_t hash = 0;
@@ -100,7 +99,7 @@ static void note_state(process_state *s) {
   for (int i = 0; i < MOST_FILES; ++i) s->files[i] = identify_file(i);
 }
 
-/* Forgets the printed text. */
+/* Empties the file of printed text. */
 static void empty_printed(void) {
   (void)fflush(NULL);
   if (ftruncate(printed, 0) == 0) (void)lseek(printed, 0, SEEK_SET);
@@ -120,7 +119,7 @@ bool trial_state_open(void) {
          dup2(printed, STDERR_FILENO) >= 0;
 }
 
-/* --------------------------------------------------------------- comparing */
+/* ---------------------------------------------------------------- comparing */
 
 static void compare_handlers(const process_state *now) {
   for (int i = 1; i <= N_SIGNALS; ++i) {

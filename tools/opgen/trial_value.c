@@ -8,18 +8,17 @@
 #include "examples.h"
 #include "trial.h"
 
-/* ------------------------------------------------------------------ the values
- */
+/* --------------------------------------------------------------- the values */
 
-static double tolerance(const tnm_example *example, tn_dtype dtype) {
+static double tolerance_of(const tnm_example *example, tn_dtype dtype) {
   if (example->tol > 0) return example->tol;
   if (dtype == TN_F64) return 1e-9;
   if (dtype == TN_F32) return 1e-5;
   return dtype == TN_F16 || dtype == TN_BF16 ? 1e-2 : 0;
 }
 
-static const tnm_data *stated(const tnm_example *example,
-                              const trial_value *value) {
+static const tnm_data *stated_data(const tnm_example *example,
+                                   const trial_value *value) {
   const tnm_example_item *items = value->grad ? example->grads : example->items;
   const size_t n = value->grad ? example->n_grads : example->n_items;
   return example_find(items, n, value->name, value->number);
@@ -27,14 +26,14 @@ static const tnm_data *stated(const tnm_example *example,
 
 bool trial_is_near(const tnm_example *example, tn_dtype dtype, double want,
                    double got) {
-  const double tol = tolerance(example, dtype);
+  const double tol = tolerance_of(example, dtype);
   if (want == got || (isnan(want) && isnan(got))) return true;
   if (isinf(want) || isinf(got)) return false;
   return fabs(want - got) <= tol * (1 + fabs(want));
 }
 
 double trial_distance(const tnm_example *example, const trial_value *value) {
-  const tnm_data *data = stated(example, value);
+  const tnm_data *data = stated_data(example, value);
   double most = 0;
   if (data == NULL || data->n != value->n) return INFINITY;
   for (size_t i = 0; i < value->n; ++i) {
@@ -47,7 +46,7 @@ double trial_distance(const tnm_example *example, const trial_value *value) {
 }
 
 bool trial_agrees(const tnm_example *example, const trial_value *value) {
-  const tnm_data *data = stated(example, value);
+  const tnm_data *data = stated_data(example, value);
   if (data == NULL) return true;
   if (data->n != value->n) return false;
   for (size_t i = 0; i < value->n; ++i)
@@ -56,8 +55,7 @@ bool trial_agrees(const tnm_example *example, const trial_value *value) {
   return true;
 }
 
-/* ---------------------------------------------------------------------- texts
- */
+/* -------------------------------------------------------------------- texts */
 
 /* Elements of one nested list. */
 typedef struct nested {

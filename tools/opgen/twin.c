@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * twin.c: formulas that are the same but for the names of their tensors: the
- * gradient of an operator is what the operator derived from it computes, and
- * the gradient of a sum that of a copy.
+ * twin.c: finds formulas that are equal except for the names of their tensors.
+ * For example, the gradient of an operator and the operator that was derived
+ * from it compute the same, and so do the gradient of a sum and that of a copy.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@ typedef struct pairing {
   size_t n[2];
 } pairing;
 
-/* The place of a tensor among those of its formula; MAX_NAMES if there are too
+/* The index of a tensor among those of its formula; MAX_NAMES if there are too
  * many. */
 static size_t place_of(pairing *p, int side, const tnm_expr *name) {
   size_t i = 0;
@@ -55,7 +55,8 @@ static bool same_tree(pairing *p, const tnm_expr *a, const tnm_expr *b) {
   return true;
 }
 
-/* Whether the parameters lie alike in memory, under the same names. */
+/* Tests whether the parameters have the same layout in memory and the same
+ * names. */
 static bool same_params(const tn_op *a, const tn_op *b) {
   if (a->n_params != b->n_params) return false;
   for (uint32_t i = 0; i < a->n_params; ++i) {
@@ -67,7 +68,7 @@ static bool same_params(const tn_op *a, const tn_op *b) {
   return true;
 }
 
-/* Whether `other`, of the pass `earlier`, is a twin. */
+/* Tests whether `other`, of the pass `earlier`, is a twin. */
 static bool is_twin(const kernel_pass *pass, const formula_use *use,
                     const kernel_pass *earlier, const tnm_formula *other) {
   pairing p = {.n = {0, 0}};
@@ -76,10 +77,10 @@ static bool is_twin(const kernel_pass *pass, const formula_use *use,
 }
 
 /* The name of the first twin in one pass of an operator, or NULL; *end is set
- * once the formula itself is reached. */
-static const char *twin_in(const kernel_pass *pass, const formula_use *use,
-                           int class_bit, const kernel_pass *earlier,
-                           bool *end) {
+ * when the formula itself is reached. */
+static const char *find_twin_in(const kernel_pass *pass, const formula_use *use,
+                                int class_bit, const kernel_pass *earlier,
+                                bool *end) {
   for (size_t i = 0; i < earlier->n; ++i) {
     formula_use other;
     *end = &earlier->formulas[i] == use->formula;
@@ -96,8 +97,8 @@ static bool same_file(const tnm_operator *a, const tnm_operator *b) {
   return a->stem != NULL && b->stem != NULL && strcmp(a->stem, b->stem) == 0;
 }
 
-const char *formula_twin(const kernel_pass *pass, const formula_use *use,
-                         int class_bit, const char *otherwise) {
+const char *formula_find_twin(const kernel_pass *pass, const formula_use *use,
+                              int class_bit, const char *otherwise) {
   bool end = false;
   for (size_t i = 0; i < pass->plugin->n_operators && !end; ++i) {
     const tnm_operator *op = &pass->plugin->operators[i];
@@ -106,11 +107,11 @@ const char *formula_twin(const kernel_pass *pass, const formula_use *use,
     earlier.op = op;
     earlier.pass = TN_PASS_FORWARD;
     earlier.formulas = op->forward, earlier.n = op->n_forward;
-    const char *found = twin_in(pass, use, class_bit, &earlier, &end);
+    const char *found = find_twin_in(pass, use, class_bit, &earlier, &end);
     earlier.pass = TN_PASS_BACKWARD;
     earlier.formulas = op->backward, earlier.n = op->n_backward;
     if (found == NULL && !end)
-      found = twin_in(pass, use, class_bit, &earlier, &end);
+      found = find_twin_in(pass, use, class_bit, &earlier, &end);
     if (found != NULL) return found;
   }
   return otherwise;
