@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * device.c: the GPUs of this machine, and their contexts. A context costs
  * hundreds of megabytes and of milliseconds, so it is opened when a device is
- * first used, not when it is counted. It is the primary one, which the runtime
- * library inside of companions, and other libraries of the process, use too.
+ * first used, not when it is counted. It is the primary context, which the CUDA
+ * runtime inside of companions and other libraries of the process use too.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ cuda_device *cuda_device_of(void *ctx, int32_t id) {
   return &instance->devices[id];
 }
 
-/* -------------------------------------------------------- opening a context */
+/* ------------------------------------------------------- opening a context */
 
 /* The device is current. */
 static int open_current(cuda_device *device, cuda_context context) {
@@ -52,8 +52,8 @@ static int ready(cuda_device *device) {
   return result;
 }
 
-/* How often a thread has entered, in steps of ENTERED, and the mode that it had
- * before the first time. */
+/* Count of a thread's nested entries, in steps of ENTERED, plus its mode before
+ * the first. */
 enum { ENTERED = 4 };
 
 static void ignore_others(const cuda_instance *instance) {
@@ -100,7 +100,7 @@ void cuda_leave(const cuda_device *device) {
   heed_others(device->instance);
 }
 
-/* ---------------------------------------------------------------- the table */
+/* --------------------------------------------------------------- the table */
 
 int32_t cuda_count(void *ctx, int32_t *out, tn_device_error *error) {
   const cuda_instance *instance = ctx;
@@ -116,7 +116,7 @@ static int attribute(const cuda_device *device, int which) {
   return value;
 }
 
-/* What is free is known of devices that are in use: finding out opens a
+/* Returns free memory only of devices that are in use: the query needs a
  * context. */
 static uint64_t free_bytes(cuda_device *device) {
   const cuda_driver *driver = &device->instance->driver;
@@ -151,8 +151,7 @@ int32_t cuda_info(void *ctx, int32_t id, tn_device_info *out,
   return TN_OK;
 }
 
-/* ------------------------------------------------------------ open and close
- */
+/* ---------------------------------------------------------- open and close */
 
 static int fill(cuda_instance *instance, int n) {
   int result = CUDA_OK;
@@ -167,7 +166,7 @@ static int fill(cuda_instance *instance, int n) {
   return result;
 }
 
-/* No device that works is no failure, but an answer. */
+/* A machine without a working device is an answer, not a failure. */
 static void none(cuda_instance *instance, int result) {
   char text[160];
   cuda_devices_close(instance);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * graph.c: what a stream is given between capture_begin and capture_end becomes
- * a graph, which is launched as one. Recording is the thread's business
- * (thread-local mode): what other threads do meanwhile, taking memory included,
- * is not looked at.
+ * graph.c: records the work of a stream between capture_begin and capture_end
+ * as a graph, which is launched as one. Recording is thread-local: the work of
+ * other threads, including memory allocation, is not recorded and not checked.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +31,7 @@ int32_t cuda_capture_begin(void *ctx, void *handle, tn_device_error *error) {
   return cuda_leave_with(q->device, result, error);
 }
 
-/* The recording itself is of no more use once it can be launched. */
+/* The recording is released as soon as it is an executable graph. */
 static int end(const cuda_queue *q, int wanted, cuda_executable *out) {
   const cuda_driver *driver = &q->device->instance->driver;
   cuda_graph recorded = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * product.c: "blas.cuda/1" through cuBLASLt. Its matrices are column-major, so
- * what is row-major here is a transposed matrix there, and c^T = b^T a^T is
- * computed: b is the first factor, m and n are exchanged, nothing is moved.
+ * product.c: "blas.cuda/1" with cuBLASLt. Its matrices are column-major, so a
+ * row-major matrix is a transposed one there, and it computes c^T = b^T a^T: b
+ * is the first factor, m and n are exchanged, and no data moves.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,24 +11,25 @@
 #include "devices.h"
 
 enum {
-  MOST_WORKSPACE = 32 << 20, /* what the heuristics want on sm_90 */
-  ALIGNED = 16,              /* the loads of the fast kernels */
+  MOST_WORKSPACE = 32 << 20, /* the largest that the heuristics request on
+                              * sm_90 */
+  ALIGNED = 16,              /* loads of the fast kernels */
   N_WAYS = 2                 /* for aligned operands, and for any */
 };
 
-/* How operands at such addresses are multiplied. */
+/* Algorithm for operands with addresses of one alignment. */
 typedef struct way {
   blaslt_found found;
-  int status;   /* why not, if it is not BLASLT_OK */
+  int status;   /* the reason, if it is not BLASLT_OK */
   int has_bias; /* added by cuBLASLt itself; otherwise c begins as the bias */
   double beta;
 } way;
 
-/* How one product is computed; constant once made. */
+/* Algorithm of one product; constant after its creation. */
 typedef struct plan {
   tn_device_product what;
   cuda_device *device;
-  blaslt_layout a; /* of cuBLASLt's: b of ours */
+  blaslt_layout a; /* cuBLASLt's a, our b */
   blaslt_layout b;
   blaslt_layout c;
   way ways[N_WAYS];
@@ -36,8 +37,8 @@ typedef struct plan {
 
 /* --------------------------------------------------------------- failures */
 
-/* A fault of an earlier operation shows in whatever is called next: then the
- * device has the reason. */
+/* Reports a failure. A fault of an earlier operation appears in the next call
+ * of any function; then the device knows the reason. */
 static int32_t refuse(const tn_frame *call, cuda_device *device, int status,
                       const char *doing) {
   const cuda_blaslt *blaslt = device->instance->blaslt;
@@ -66,7 +67,7 @@ static int32_t check(const tn_frame *call, cuda_device *device, int result) {
   return TN_FAIL(call, code, "%s", error.text);
 }
 
-/* ---------------------------------------------------------------- a product */
+/* --------------------------------------------------------------- a product */
 
 static int type_of(tn_dtype dtype) {
   switch (dtype) {
@@ -81,7 +82,7 @@ static int type_of(tn_dtype dtype) {
   }
 }
 
-/* What sums and factors are in. */
+/* Type of sums and factors. */
 static int scale_of(const tn_device_product *p) {
   return p->dtype == TN_F64 ? BLASLT_F64 : BLASLT_F32;
 }
@@ -99,7 +100,7 @@ static uint32_t epilogue_of(const plan *x, const way *how) {
   return epilogue ? epilogue : BLASLT_DEFAULT;
 }
 
-/* A description of its own for every call, as the bias is a part of it. */
+/* Creates a description for each call, because it contains the bias. */
 static int describe(const cuda_blaslt *lt, const plan *x, const way *how,
                     const void *bias, blaslt_what *out) {
   const int32_t a = x->what.transpose_b ? BLASLT_OP_T : BLASLT_OP_N;
@@ -125,7 +126,7 @@ static int is_empty(const tn_device_product *p) {
   return p->m == 0 || p->n == 0 || p->k == 0;
 }
 
-/* --------------------------------------------------------------------- plan */
+/* -------------------------------------------------------------------- plan */
 
 /* One of a product's matrices, as cuBLASLt has it. */
 typedef struct matrix {
@@ -159,8 +160,9 @@ static int layouts(const cuda_blaslt *lt, plan *x) {
   return status;
 }
 
-/* Operands whose addresses are multiples of `align`. Parts of sums would be
- * kept as what the elements are stored as, if nobody objected. */
+/* Preferences for operands with addresses that are multiples of `align`.
+ * Without the mask, cuBLASLt would store partial sums in the type of the
+ * elements. */
 static int wish_for(const cuda_blaslt *lt, tn_dtype dtype, uint32_t align,
                     blaslt_wish *out) {
   const uint64_t most = MOST_WORKSPACE;
@@ -177,9 +179,9 @@ static int wish_for(const cuda_blaslt *lt, tn_dtype dtype, uint32_t align,
   return status;
 }
 
-/* cuBLASLt takes how the bias is aligned from its address, and does not read
- * it: any address will do that is aligned so, and as NULL is to everything, not
- * that one. */
+/* cuBLASLt derives the alignment of the bias from its address, and does not
+ * read it. So any address with that alignment is right, except NULL, which has
+ * every alignment. */
 static int choose_as(const cuda_blaslt *lt, const plan *x, uint32_t align,
                      way *how) {
   const void *bias = (const void *)(uintptr_t)align;
@@ -199,7 +201,7 @@ static int choose_as(const cuda_blaslt *lt, const plan *x, uint32_t align,
   return status == BLASLT_OK ? how->found.state : status;
 }
 
-/* Where cuBLASLt has no epilogue for a bias, c begins as the bias. */
+/* If cuBLASLt has no epilogue for a bias, c begins as the bias. */
 static void choose(const cuda_blaslt *lt, const plan *x, uint32_t align,
                    way *how) {
   how->has_bias = (x->what.flags & TN_PRODUCT_BIAS) != 0;
@@ -211,7 +213,7 @@ static void choose(const cuda_blaslt *lt, const plan *x, uint32_t align,
   how->status = choose_as(lt, x, align, how);
 }
 
-/* What there is for any address will do for aligned ones as well. */
+/* An algorithm for any address is also right for aligned operands. */
 static int choose_ways(const cuda_blaslt *lt, plan *x) {
   choose(lt, x, ALIGNED, &x->ways[0]);
   choose(lt, x, (uint32_t)tn_dtype_bytes(x->what.dtype), &x->ways[1]);
@@ -276,7 +278,7 @@ static int32_t check_product(const tn_frame *call, const tn_device_product *p) {
   return TN_OK;
 }
 
-/* With what its author's struct does not have. */
+/* Fills in the fields that the caller's struct does not have. */
 static tn_device_product whole(const tn_device_product *given) {
   tn_device_product what = {0};
   memcpy(&what, given,
@@ -311,7 +313,7 @@ static int32_t plan_product(const tn_device_blas *blas, const tn_frame *call,
   return TN_OK;
 }
 
-/* ----------------------------------------------------------------- multiply */
+/* ---------------------------------------------------------------- multiply */
 
 /* Every row of c becomes the bias, or grows by it where beta is 1. */
 static int start_from(const plan *x, const tn_frame *call, void *c,
@@ -347,7 +349,7 @@ static int sum_rows(const plan *x, const tn_frame *call,
   return cuda_sum(call->run->stream, &sum);
 }
 
-/* Zeros where c is, in as few pieces as it lies in. */
+/* Writes zeros to c, in as few pieces as its layout allows. */
 static int clear(const plan *x, const tn_frame *call, char *c) {
   const tn_device_product *p = &x->what;
   const cuda_driver *driver = &x->device->instance->driver;
@@ -364,7 +366,7 @@ static int clear(const plan *x, const tn_frame *call, char *c) {
   return result;
 }
 
-/* A product of nothing: what c begins as is what it is. */
+/* A product with no terms: c keeps its start value. */
 static int multiply_empty(const plan *x, const tn_frame *call,
                           const tn_device_operands *o) {
   const tn_device_product *p = &x->what;
@@ -433,7 +435,7 @@ static int32_t multiply(const tn_device_blas *blas, const tn_frame *call,
   return code;
 }
 
-/* ----------------------------------------------------------- open and close */
+/* ---------------------------------------------------------- open and close */
 
 int cuda_products_open(cuda_instance *instance, char why[240]) {
   instance->blaslt = calloc(1, sizeof *instance->blaslt);

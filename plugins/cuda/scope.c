@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * scope.c: "device.cuda/1": this plugin's devices for plugins that call another
- * library of CUDA.
+ * scope.c: "device.cuda/1": offers this plugin's devices to plugins that call
+ * another CUDA library.
  */
 #include <string.h>
 #include <time.h>
 
 #include "devices.h"
 
-enum { ROUNDS = 3, RUNS = 5 }; /* of work that is timed */
+enum { ROUNDS = 3, RUNS = 5 }; /* of timed work */
 
 static int32_t enter(const tn_device_scope *scope, int32_t id,
                      tn_device_error *error) {
@@ -61,7 +61,7 @@ static uint64_t now(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* `n` times, and until all is done. */
+/* Runs the work `n` times and waits for its end. */
 static int32_t run(cuda_device *device, cuda_stream stream,
                    tn_device_work *work, void *arg, int n) {
   int32_t code = TN_OK;
@@ -70,7 +70,7 @@ static int32_t run(cuda_device *device, cuda_stream stream,
   return code == TN_OK && result != CUDA_OK ? TN_DEVICE : code;
 }
 
-/* The first time is another matter: code is loaded, caches are cold. */
+/* The first run is not timed: it loads code and fills caches. */
 static int32_t time_on(cuda_device *device, cuda_stream stream,
                        tn_device_work *work, void *arg, uint64_t *ns) {
   int32_t code = run(device, stream, work, arg, 1);
