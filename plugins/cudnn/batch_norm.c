@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * batch_norm.c: nn.batch_norm by cuDNN, and the forward pass of
- * nn.batch_norm_activation where that is relu. An array is outer x channels x
- * inner to it, whatever its axis.
+ * batch_norm.c: nn.batch_norm with cuDNN, and the forward pass of
+ * nn.batch_norm_activation for relu. cuDNN sees an array as outer x channels x
+ * inner, for every axis.
  *
- * cuDNN's own moving variance is by one element less than there are; so it is
- * asked for that of the batch alone, which a graph of operations on elements
- * then puts to the average with its share. Where gamma counts as 1 it is given
- * ones.
+ * cuDNN computes its moving variance with a divisor of n - 1, the operator with
+ * n. So the plan computes the variance of the batch alone, and a second graph
+ * of pointwise operations updates the average. If gamma counts as 1, cuDNN gets
+ * an array of ones.
  */
 #include "batch_norm.gen.h"
 
@@ -16,15 +16,16 @@
 #include "kit.h"
 
 enum {
-  MOST_BESIDE = 64 << 20, /* bytes of workspace beside copies of arrays */
-  SIDE_BY_SIDE = 4        /* channels that its engines read at once in f32 */
+  MOST_BESIDE = 64 << 20, /* bytes of workspace in addition to copies of
+                           * arrays */
+  SIDE_BY_SIDE = 4        /* adjacent channels that its engines load in f32 */
 };
 
-/* A forward call has two plans, a gradient one: NULL where there is none. */
+/* A forward call has two plans, a gradient one; others are NULL. */
 struct cudnn_batch_norm_state {
   cudnn_instance *instance;
   cudnn_plan *main;
-  cudnn_plan *channels; /* of numbers of channels: CUDNN_INVERSE, CUDNN_MOVE */
+  cudnn_plan *channels; /* for arrays of channels: CUDNN_INVERSE, CUDNN_MOVE */
 };
 
 /* ------------------------------------------------------------------ a call */
@@ -42,7 +43,7 @@ static int is_wanted(const tn_frame *call, uint32_t out) {
   return out < call->n_out && call->req[out] != TN_REQ_NULL;
 }
 
-/* Of a gradient of beta alone nothing but a sum is to be done. */
+/* A gradient of beta alone is only a sum. */
 static int is_sum(const tn_frame *call) {
   return is_backward(call) && !is_wanted(call, NN_BATCH_NORM_IN_DATA) &&
          !is_wanted(call, NN_BATCH_NORM_IN_GAMMA);
@@ -107,11 +108,11 @@ int32_t cudnn_batch_norm_activation_supports(const tn_frame *call) {
 
 /* ------------------------------------------------------------------- plans */
 
-/* cuDNN has an image of two dimensions in a batch norm, and one matrix for what
- * goes by elements: it has no engine for that where images are not NHWC, and of
- * several matrices its engine gives all but the first wrong elements where a
- * number of each row is the same in all of them (9.19, on an H200). So each row
- * of the matrix has its own. */
+/* cuDNN needs an image of two dimensions for a batch norm, and one matrix for
+ * pointwise operations. It has no engine for these if images are not NHWC. With
+ * several matrices its engine computes wrong elements in all but the first if
+ * they share one number per row (9.19, on an H200). So each row of the matrix
+ * has its own number. */
 static void describe(const tn_frame *call, int what, cudnn_task *out) {
   const extent e = extent_of(call);
   const int is_matrix = what >= CUDNN_NORM_KNOWN;
@@ -178,9 +179,9 @@ void cudnn_batch_norm_destroy(cudnn_batch_norm_state *state) {
 
 /* --------------------------------------------------------------- workspace */
 
-/* What lies behind the workspace of plans, each with a number for each channel,
- * by moving averages for each channel of each image; at the end there is room
- * for data that nobody asked for. */
+/* Arrays after the workspace of the plans, each with one number per channel;
+ * with moving averages, one per channel of each image. At the end there is room
+ * for a data array that was not requested. */
 enum { ONES, ZEROS, FIRST, SECOND, THIRD, FOURTH, N_ROOMS };
 
 static int64_t rounded(int64_t bytes) {
@@ -198,7 +199,8 @@ static int64_t room_bytes(const tn_frame *call, const extent *e) {
   return rounded(images * e->channels * (int64_t)sizeof(float));
 }
 
-/* Data is out in a forward call, and the gradient of data in the other. */
+/* Bytes of out in a forward call, of the gradient of data in a backward
+ * call. */
 static int64_t data_bytes(const tn_frame *call, const extent *e) {
   if (is_sum(call) || is_wanted(call, NN_BATCH_NORM_IN_DATA)) return 0;
   return e->outer * e->channels * e->inner * (int64_t)sizeof(float);
@@ -240,7 +242,8 @@ static void *room(const run *r, int which) {
   return r->rooms + which * room_bytes(r->call, &r->e);
 }
 
-/* Where an array of the call goes, or a room if nobody asked for it. */
+/* Address of an array of the call, or of room in the workspace if it was not
+ * requested. */
 static void *place(const run *r, uint32_t out, int otherwise) {
   return is_wanted(r->call, out) ? r->call->out[out].data : room(r, otherwise);
 }
@@ -250,7 +253,7 @@ static int32_t sum(const run *r, const tn_device_sum *what) {
   return self->scope->sum(self->scope, r->call, what);
 }
 
-/* A copy of numbers of channels; of `value` where `from` is NULL. */
+/* Copies one number per channel; writes `value` if `from` is NULL. */
 static int32_t copy(const run *r, void *to, const void *from, double value) {
   const tn_sum_axis axis = {r->e.channels, 1, from ? 1 : 0};
   return sum(r, &(tn_device_sum){.struct_size = sizeof(tn_device_sum),
@@ -262,7 +265,8 @@ static int32_t copy(const run *r, void *to, const void *from, double value) {
                                  .value = value});
 }
 
-/* Numbers of channels once for each image; where they are if there is one. */
+/* Repeats the numbers of channels for each image; keeps their address for one
+ * image. */
 static int32_t spread(const run *r, const void **list, int to) {
   const tn_sum_axis axes[] = {{r->e.outer, r->e.channels, 0},
                               {r->e.channels, 1, 1}};
@@ -277,13 +281,13 @@ static int32_t spread(const run *r, const void **list, int to) {
                                  .from = from});
 }
 
-/* A number that cuDNN reads from the host when it enqueues, as aligned as
- * arrays are. */
+/* A number that cuDNN reads from host memory when it enqueues, aligned like an
+ * array. */
 typedef struct number {
   _Alignas(16) float value;
 } number;
 
-/* Gamma, or ones where it counts as that, or is not handed over since nothing
+/* Gamma, or ones if it counts as 1 or the call does not have it because nothing
  * depends on it. */
 static int32_t find_gamma(const run *r, uint32_t in, const void **out) {
   const tn_tensor *gamma = &r->call->in[in];
@@ -293,7 +297,8 @@ static int32_t find_gamma(const run *r, uint32_t in, const void **out) {
   return copy(r, room(r, ONES), NULL, 1);
 }
 
-/* keep*moving + share*fresh; not in its place, of which cuDNN says nothing. */
+/* Computes keep*moving + share*fresh. Not in place: cuDNN does not document
+ * that. */
 static int32_t move(const run *r, uint32_t aux, const void *fresh,
                     double share) {
   const double keep = nn_batch_norm_params_of(r->call)->momentum;
@@ -315,8 +320,8 @@ static int32_t move_both(const run *r, const void *mean, const void *var) {
   return move(r, NN_BATCH_NORM_AUX_MOVING_VAR, var, (n - 1) / n);
 }
 
-/* By statistics of the batch. From averages that are 0, of which nothing is
- * kept, come those of the batch. */
+/* Uses the statistics of the batch. Averages of 0 with a kept share of 0 become
+ * those of the batch. */
 static int32_t run_batch(const run *r, const void *gamma) {
   const tn_frame *call = r->call;
   const number eps = {(float)nn_batch_norm_params_of(call)->eps}, all = {1};
@@ -339,8 +344,8 @@ static int32_t run_batch(const run *r, const void *gamma) {
   return code == TN_OK ? move_both(r, mean, room(r, FOURTH)) : code;
 }
 
-/* By the moving averages; `beta` and what else channels have once for each
- * image. */
+/* Uses the moving averages. `beta` and all other arrays of channels are
+ * repeated for each image. */
 static int32_t run_known(const run *r, const void *gamma) {
   const tn_frame *call = r->call;
   const number eps = {(float)nn_batch_norm_params_of(call)->eps};
@@ -382,8 +387,7 @@ int32_t cudnn_batch_norm(const tn_frame *call) {
   return forward(call, cudnn_batch_norm_cuda_state_of(call));
 }
 
-/* ---------------------------------------------------------------- gradients
- */
+/* --------------------------------------------------------------- gradients */
 
 static int32_t sum_beta(const run *r) {
   const extent *e = &r->e;
@@ -425,10 +429,9 @@ int32_t cudnn_batch_norm_backward(const tn_frame *call) {
   return is_sum(call) ? sum_beta(&r) : run_gradients(&r);
 }
 
-/* ---------------------------------------------------------- with activation
- */
+/* --------------------------------------------------------- with activation */
 
-/* A call of it is one of nn.batch_norm, to all functions above. */
+/* All functions above treat its call as one of nn.batch_norm. */
 _Static_assert(offsetof(nn_batch_norm_activation_params, axis) ==
                    offsetof(nn_batch_norm_params, axis),
                "the params do not begin with those of batch_norm");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * convolution.c: nn.convolution by cuDNN. Each of its arrays is a plan:
- * forward one, backward one for data and one for weight. The gradient of a bias
- * is a sum of the device. Where there is nothing to multiply the device's sums
- * write what is left, zeros or the bias. And the forward pass of
- * nn.convolution_activation, where that is relu behind a bias.
+ * convolution.c: nn.convolution with cuDNN. Each result has its plan: one for a
+ * forward call, one each for data and weight in a backward call. The gradient
+ * of a bias is a sum of the device. If there is nothing to multiply, sums of
+ * the device write the result, zeros or the bias. The file also has the forward
+ * pass of nn.convolution_activation for relu after a bias.
  */
 #include "convolution.gen.h"
 
@@ -14,13 +14,13 @@
 #include "kit.h"
 
 enum { FIRST, SECOND, N_PLANS };
-/* A forward call has one plan, in the place of FIRST; a backward call has that
- * of data there and that of weight behind it. */
+/* A forward call has one plan, at index FIRST. A backward call has the plan of
+ * data there, and the plan of weight next. */
 
 struct cudnn_convolution_state {
   cudnn_instance *instance;
   cudnn_plan *plans[N_PLANS];
-  int begins; /* out begins as the bias, which the plan then adds to */
+  int begins; /* out starts as the bias, and the plan adds to it */
 };
 
 /* ----------------------------------------------------------------- a call */
@@ -37,13 +37,13 @@ static tn_req request(const tn_frame *call, uint32_t i) {
   return i < call->n_out ? call->req[i] : TN_REQ_NULL;
 }
 
-/* The arrays of a call by their names in the graph. A shape is taken from the
- * gradient where the array itself is not handed over. */
+/* The arrays of a call by their names in the graph. A missing array has the
+ * shape of its gradient. */
 typedef struct arrays {
   const tn_tensor *data;
   const tn_tensor *weight;
   const tn_tensor *out;
-  const tn_tensor *bias; /* NULL: there is none */
+  const tn_tensor *bias; /* NULL: no bias */
 } arrays;
 
 static arrays arrays_of(const tn_frame *call) {
@@ -68,7 +68,7 @@ static int64_t pixels(const tn_tensor *out) {
   return n;
 }
 
-/* Whether there is nothing to multiply. */
+/* Whether the sums have no terms. */
 static int is_empty(const tn_frame *call) {
   const arrays a = arrays_of(call);
   return tn_tensor_size(a.out) == 0 ||
@@ -106,8 +106,8 @@ static void describe(const tn_frame *call, int what, cudnn_task *out) {
     out->most_workspace = cudnn_room(out, options->workspace);
 }
 
-/* The bias in the same go; or, where the sum is added to what is there, and
- * where cuDNN has no engine that does both, before it. */
+/* Adds the bias in the plan. If the call adds to out, or cuDNN has no engine
+ * for both, a sum adds the bias first. */
 static int32_t plan_forward(const tn_frame *call,
                             cudnn_convolution_state *state) {
   const cudnn_instance *self = call->instance;
@@ -185,7 +185,7 @@ static int32_t sum(const tn_frame *call, const tn_device_sum *what) {
   return self->scope->sum(self->scope, call, what);
 }
 
-/* Every image of a filter becomes its bias, or grows by it. */
+/* Sets every image of a filter to its bias, or adds it. */
 static int32_t start_from_bias(const tn_frame *call, tn_req req) {
   const arrays a = arrays_of(call);
   const int64_t filters = a.out->shape[1], n = pixels(a.out);
@@ -271,7 +271,7 @@ int32_t cudnn_convolution_backward(const tn_frame *call) {
 
 /* ------------------------------------------------------------------ choice */
 
-/* Whether the device's sums have a part in a call. */
+/* Whether a call needs sums of the device. */
 static int needs_sums(const tn_frame *call) {
   if (is_empty(call)) return 1;
   if (!has_bias(call)) return 0;
@@ -289,10 +289,9 @@ int32_t cudnn_convolution_supports(const tn_frame *call) {
                  "nothing to multiply; this cuda.so was built without nvcc");
 }
 
-/* ---------------------------------------------------------- with activation
- */
+/* --------------------------------------------------------- with activation */
 
-/* A call of it is one of nn.convolution, to all functions above. */
+/* All functions above treat its call as one of nn.convolution. */
 _Static_assert(offsetof(nn_convolution_activation_params, no_bias) ==
                    offsetof(nn_convolution_params, no_bias),
                "the params do not begin with those of convolution");
@@ -303,8 +302,8 @@ _Static_assert(sizeof(cudnn_convolution_activation_cuda_options) ==
                        offsetof(cudnn_convolution_cuda_options, measure),
                "the options are others");
 
-/* Without a bias the heuristics of cuDNN 9.19 name only engines that are
- * compiled while it runs, and only for factors that may be rounded. */
+/* Without a bias the heuristics of cuDNN 9.19 only offer engines that are
+ * compiled at run time, and only for factors that may be rounded. */
 int32_t cudnn_convolution_activation_supports(const tn_frame *call) {
   if (has_bias(call) && !is_empty(call)) return TN_OK;
   return TN_FAIL(call, TN_UNSUPPORTED,

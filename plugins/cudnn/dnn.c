@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * dnn.c: see dnn.h.
+ * dnn.c: finds cuDNN, checks its version and loads its functions.
  */
 #include "dnn.h"
 
@@ -7,22 +7,22 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Before 9 the plain functions had other numbers, and versions other digits. */
+/* Before 9, enumerations had other values, and versions other digits. */
 enum { WANTED = 9 };
 
-/* By its soname, as the development package links it, then where a toolkit is
+/* The soname, the link of the development package, then the path of a toolkit
  * that ld.so does not know. */
 const char *const dnn_names[] = {"libcudnn.so.9", "libcudnn.so",
                                  "/usr/local/cuda/lib64/libcudnn.so", NULL};
 
-/* What dlsym returns as a function: C has no conversion for it. */
+/* Stores the result of dlsym as a function: C has no conversion for it. */
 static const char *find(void *file, const char *symbol, void *function) {
   void *found = dlsym(file, symbol);
   memcpy(function, &found, sizeof found);
   return found ? NULL : symbol;
 }
 
-/* NULL, or the first function that is not there. */
+/* NULL, or the name of the first missing function. */
 static const char *find_all(dnn_library *library) {
   const char *missing =
       find(library->file, "cudnnGetErrorString", &library->say);
@@ -68,8 +68,8 @@ static int check(dnn_library *library, char why[240]) {
   return 0;
 }
 
-/* The reason of the first name is the one to tell: the others are a try. The
- * library stays mapped for ever, as it may have threads. */
+/* Reports the reason of the first name; the others are attempts. The library is
+ * never unloaded, because it may have threads. */
 static void *open_first(const char *const *names, char why[240]) {
   for (size_t i = 0; names[i]; ++i) {
     void *file = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * graph.c: a task as cuDNN sees it: arrays, operations on them, and a plan by
- * the first engine that the heuristics name and that keeps what we promise.
+ * graph.c: a task as a cuDNN graph: arrays, operations on them, and a plan. The
+ * plan uses the first engine of the heuristics that keeps the promises of the
+ * operator.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kit.h"
 
-/* --------------------------------------------------------------- operations */
+/* -------------------------------------------------------------- operations */
 
 static dnn_descriptor windows(cudnn_builder *b) {
   const cudnn_task *t = b->task;
@@ -69,7 +70,7 @@ static dnn_descriptor addition(cudnn_builder *b, dnn_descriptor x,
   return cudnn_pointwise(b, DNN_POINTWISE_ADD, x, bias, y);
 }
 
-/* The largest or the mean of each window; NaN is passed on. */
+/* The largest element or the mean of each window; NaN propagates. */
 static dnn_descriptor pool(cudnn_builder *b) {
   const cudnn_task *t = b->task;
   const int is_max = (t->flags & CUDNN_MAX) != 0;
@@ -107,8 +108,8 @@ static int is_pooling(const cudnn_task *task) {
   return task->what == CUDNN_POOL || task->what == CUDNN_POOL_DATA;
 }
 
-/* The operations of a task, each on what the one before has made; returns how
- * many there are. */
+/* Creates the operations of a task, each with the result of the one before as
+ * input; returns their number. */
 static int operations(cudnn_builder *b, dnn_descriptor ops[CUDNN_MOST_OPS]) {
   const int64_t *shape = b->task->out;
   const int has_bias = (b->task->flags & CUDNN_BIAS) != 0;
@@ -138,26 +139,25 @@ static dnn_descriptor graph(cudnn_builder *b) {
   return cudnn_end(b, all);
 }
 
-/* ------------------------------------------------------------------ engines */
+/* ----------------------------------------------------------------- engines */
 
-/* Whether an engine might round factors in f32, for it multiplies matrices. Of
- * operations on elements one engine makes kernels that has tensor cores for
- * what it makes others of: they do not concern these, whose precision is said
- * with each. */
+/* Whether an engine might round factors in f32, because it multiplies matrices.
+ * One engine compiles kernels for pointwise operations. Its notes mention
+ * tensor cores, which it uses for other operations only; pointwise operations
+ * state their precision themselves. */
 static int may_round(const cudnn_task *t) {
   return t->what < CUDNN_NORM_KNOWN && t->dtype == TN_F32;
 }
 
-/* TF32 has the range of f32, and is what is allowed. What converts its inputs
- * may make halves of them, in which 65536 is infinite. */
+/* TF32 has the range of f32 and is allowed. An engine that converts its inputs
+ * may convert them to halves, in which 65536 is infinite. */
 static int rounds_too_much(const cudnn_task *t, int note) {
   return note == DNN_NOTE_DOWN_CONVERT ||
          (note == DNN_NOTE_TENSOR_CORE && !(t->flags & CUDNN_FAST));
 }
 
-/* Whether an engine computes what is promised: sums in f32 at least, products
- * of f32 that lose nothing unless that is allowed, the same bits every time if
- * that is asked for. */
+/* Whether an engine keeps the promises: sums in f32 at least, exact products of
+ * f32 unless rounding is allowed, and the same bits every time if requested. */
 static int keeps_promises(const cudnn_task *t, const int *notes, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     if (notes[i] == DNN_NOTE_REDUCED_SUMS) return 0;
@@ -168,8 +168,8 @@ static int keeps_promises(const cudnn_task *t, const int *notes, int64_t n) {
   return 1;
 }
 
-/* Whether the engine of a configuration does; an engine that tells nothing is
- * left alone. */
+/* Whether the engine of a configuration is allowed; an engine that reports no
+ * notes is not. */
 static int is_allowed(const cudnn_builder *b, dnn_descriptor config) {
   const dnn_library *library = b->library;
   dnn_descriptor engine = NULL;
@@ -185,7 +185,7 @@ static int is_allowed(const cudnn_builder *b, dnn_descriptor config) {
   return result;
 }
 
-/* A plan by a configuration: b->status says whether there is one. */
+/* Creates a plan with a configuration; b->status says whether it succeeded. */
 static dnn_descriptor plan_with(cudnn_builder *b, dnn_descriptor config) {
   const dnn_descriptor plan = cudnn_begin(b, DNN_PLAN);
   int64_t n = 0;
@@ -203,8 +203,8 @@ static dnn_descriptor plan_with(cudnn_builder *b, dnn_descriptor config) {
   return plan;
 }
 
-/* Tries one; what it left is taken back if it failed. The configuration
- * becomes a part of the plan. */
+/* Tries one configuration and destroys its descriptors after a failure. The
+ * configuration becomes a part of the plan. */
 static int try_config(cudnn_builder *b, dnn_descriptor config) {
   const int n_parts = b->made->n_parts;
   b->status = DNN_OK;
@@ -218,13 +218,14 @@ static int try_config(cudnn_builder *b, dnn_descriptor config) {
   return 0;
 }
 
-/* Whether an engine may be used, and not as many before it were to be passed
- * over. */
+/* Whether an engine may be used and enough engines before it have been
+ * skipped. */
 static int is_next(cudnn_builder *b, dnn_descriptor config) {
   return is_allowed(b, config) && b->n_passed++ >= b->task->n_passed;
 }
 
-/* The first of a list that will do becomes a plan; all others are destroyed. */
+/* Creates a plan with the first usable configuration of a list; destroys all
+ * others. */
 static int try_all(cudnn_builder *b, dnn_descriptor *configs, int64_t n) {
   int found = 0;
   for (int64_t i = 0; i < n; ++i) {
@@ -247,8 +248,8 @@ static dnn_descriptor ask(cudnn_builder *b, dnn_descriptor of, int mode) {
   return cudnn_end(b, heuristics);
 }
 
-/* As many descriptors as there are answers, for them to be written into; how
- * many there are is less after a failure. */
+/* Creates a descriptor for each result of the query; returns their number,
+ * which is lower after a failure. */
 static int64_t make_room(const cudnn_builder *b, dnn_descriptor *configs,
                          int64_t n) {
   int64_t i = 0;
@@ -277,7 +278,7 @@ static int try_answers(cudnn_builder *b, dnn_descriptor heuristics) {
   return found;
 }
 
-/* Asks one heuristic: 1 if there is a plan. */
+/* Tries the results of one heuristic: 1 if there is a plan. */
 static int try_mode(cudnn_builder *b, dnn_descriptor of, int mode) {
   b->status = DNN_OK;
   const dnn_descriptor heuristics = ask(b, of, mode);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * norm.c: a batch norm as cuDNN sees it. It has an operation for statistics of
- * the batch and one for the gradients. What goes by statistics that are given,
- * and the moving averages, are operations on elements: of its own operation for
- * the first the heuristics of cuDNN 9.19 name no engine.
+ * norm.c: a batch norm as a cuDNN graph. cuDNN has an operation for statistics
+ * of the batch and one for the gradients. Pointwise operations compute a batch
+ * norm with known statistics, and the moving averages: the heuristics of cuDNN
+ * 9.19 offer no engine for its own inference operation.
  */
 #include "kit.h"
 
-/* An array with a number for each channel, or one of the host. */
+/* An array with one number per channel, or one number of the host. */
 static dnn_descriptor small(cudnn_builder *b, int64_t id) {
   const int is_number = id >= CUDNN_ID_EPS && id < CUDNN_ID_BETWEEN;
   const int64_t dims[CUDNN_MOST_DIMS] = {1, is_number ? 1 : b->task->data[1], 1,
@@ -18,7 +18,7 @@ static dnn_descriptor large(cudnn_builder *b, int64_t id) {
   return cudnn_tensor(b, id, b->task->data);
 }
 
-/* Attributes of an operation, and which arrays they are. */
+/* An attribute of an operation, and its array. */
 typedef struct place {
   int attribute;
   int64_t id;
@@ -75,7 +75,8 @@ static dnn_descriptor gradients(cudnn_builder *b) {
   return cudnn_end(b, op);
 }
 
-/* (data - mean)*inverse*scale + bias; returns how many operations. */
+/* Computes (data - mean)*inverse*scale + bias; returns the number of
+ * operations. */
 static int known(cudnn_builder *b, dnn_descriptor out, dnn_descriptor *ops) {
   const dnn_descriptor near = large(b, CUDNN_ID_BETWEEN);
   const dnn_descriptor normal = large(b, CUDNN_ID_BIASED);
@@ -112,7 +113,7 @@ static int move(cudnn_builder *b, dnn_descriptor *ops) {
   return 3;
 }
 
-/* Of a batch norm, with a relu behind it if there is to be one. */
+/* The operations of a batch norm, followed by a relu if requested. */
 static int forward(cudnn_builder *b, dnn_descriptor *ops) {
   const int has_relu = (b->task->flags & CUDNN_RELU) != 0;
   const dnn_descriptor out = large(b, CUDNN_ID_OUT);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plans.c: plans by key. A plan takes milliseconds to make, and seconds where
- * cuDNN compiles; so it is made outside of the lock, and whoever made the
- * second of two alike throws it away.
+ * plans.c: a cache of plans. A plan takes milliseconds to create, and seconds
+ * if cuDNN compiles. So threads create plans outside of the lock, and the
+ * second of two equal plans is destroyed.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kit.h"
 
-/* Bytes that nobody sets would make two keys of one. */
+/* Padding with undefined bytes would give equal tasks different keys. */
 _Static_assert(sizeof(cudnn_task) == 4 * 4 + 8 * (1 + 3 * CUDNN_MOST_DIMS +
                                                   4 * CUDNN_MOST_RANK + 2),
                "a key without gaps");
@@ -23,7 +23,8 @@ static void destroy_one(const cudnn_maker *maker, cudnn_plan *plan) {
   free(plan);
 }
 
-/* With what it used, if nobody else does; that has nothing beside it. */
+/* Destroys a plan, and its second plan unless that has other users; a second
+ * plan has no second plan. */
 static void destroy(cudnn_plans *plans, const cudnn_maker *maker,
                     cudnn_plan *plan) {
   cudnn_plan *beside = plan->beside;
@@ -53,7 +54,7 @@ static void put_in_front(cudnn_plans *plans, cudnn_plan *plan) {
   ++plans->n_kept;
 }
 
-/* The plan of a key, which becomes the newest and has one user more. */
+/* Finds the plan of a key, which becomes the newest and gets one more user. */
 static cudnn_plan *find(cudnn_plans *plans, const cudnn_task *task,
                         uint64_t hash) {
   cudnn_plan *plan = plans->newest;
@@ -67,8 +68,8 @@ static cudnn_plan *find(cudnn_plans *plans, const cudnn_task *task,
   return plan;
 }
 
-/* The oldest, if there are too many; NULL also if somebody still uses it, who
- * then destroys it, as whoever made the newest does. */
+/* Removes the oldest plan if there are too many. Returns it for destruction, or
+ * NULL if it has users or is the newest plan: its last user destroys it. */
 static cudnn_plan *evict(cudnn_plans *plans, const cudnn_plan *newest) {
   cudnn_plan *plan = plans->oldest;
   if (plans->n_kept <= plans->most) return NULL;
@@ -76,7 +77,7 @@ static cudnn_plan *evict(cudnn_plans *plans, const cudnn_plan *newest) {
   return plan->n_users == 0 && plan != newest ? plan : NULL;
 }
 
-/* --------------------------------------------------------------- take, give */
+/* -------------------------------------------------------------- take, give */
 
 /* FNV-1a. */
 static uint64_t hash_of(const cudnn_task *task) {
@@ -103,7 +104,8 @@ static int make(const cudnn_maker *maker, const cudnn_task *task,
   return status;
 }
 
-/* Keeps what was made, or takes what another thread kept meanwhile. */
+/* Adds a new plan to the cache, or finds the one that another thread added
+ * meanwhile. */
 static cudnn_plan *keep(cudnn_plans *plans, const cudnn_maker *maker,
                         cudnn_plan *made) {
   (void)pthread_mutex_lock(&plans->lock);
@@ -162,7 +164,7 @@ int cudnn_plans_beside(cudnn_plans *plans, const cudnn_maker *maker,
   return DNN_OK;
 }
 
-/* Those that are kept use others, which then are nobody's any more. */
+/* Plans of the cache use second plans, which lose their last user here. */
 void cudnn_plans_close(cudnn_plans *plans, const cudnn_maker *maker) {
   for (cudnn_plan *plan = plans->newest; plan; plan = plan->older) {
     cudnn_plans_give(plans, maker, plan->beside);

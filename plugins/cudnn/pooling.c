@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pooling.c: nn.pooling by cuDNN, where it promises what the operator does: the
- * largest, and means and their gradients. Which of several largest elements
- * gets a gradient cuDNN does not say, so that gradient is another kernel's.
+ * pooling.c: nn.pooling with cuDNN, as far as cuDNN promises the results of the
+ * operator: largest elements, means, and gradients of means. cuDNN does not
+ * document which of several largest elements gets a gradient, so another kernel
+ * computes that gradient.
  */
 #include "pooling.gen.h"
 
@@ -10,12 +11,12 @@
 #include "kit.h"
 
 enum { MOST_WORKSPACE = 64 << 20 };
-enum { MAX, AVG };          /* as pool_type */
-enum { VALID, FULL, SAME }; /* as pooling_convention */
+enum { MAX, AVG };          /* values of pool_type */
+enum { VALID, FULL, SAME }; /* values of pooling_convention */
 
 struct cudnn_pooling_state {
   cudnn_instance *instance;
-  cudnn_plan *plan; /* NULL: there are no elements */
+  cudnn_plan *plan; /* NULL: no elements */
 };
 
 static int is_backward(const tn_frame *call) {
@@ -41,7 +42,7 @@ typedef struct line {
   int64_t window;
   int64_t stride;
   int64_t pad;
-  int64_t behind; /* how far windows reach beyond the image */
+  int64_t behind; /* elements of windows after the end of the image */
 } line;
 
 static int64_t most(int64_t a, int64_t b) {

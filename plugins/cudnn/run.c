@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * run.c: cuDNN on the device of a call. A handle serves one thread at a time. A
- * device has two: planning takes long, and nobody who runs a plan waits for it.
+ * device has two handles, so that running a plan never waits for slow planning.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kit.h"
 
-enum { ALIGNED = 16 }; /* what plans expect of operands */
+enum { ALIGNED = 16 }; /* alignment of operands in plans */
 
 /* --------------------------------------------------------------- failures */
 
@@ -17,7 +17,8 @@ static int32_t code_of(int status) {
   return status / 1000 == DNN_NOT_SUPPORTED / 1000 ? TN_UNSUPPORTED : TN_DEVICE;
 }
 
-/* A device that is lost says so itself: cuDNN only that it failed. */
+/* Reports a failure. The device reports that it is lost; cuDNN only reports a
+ * failure. */
 static int32_t refuse(const tn_frame *call, int status, const char *doing) {
   const cudnn_instance *self = call->instance;
   tn_device_error error = {.struct_size = sizeof error};
@@ -45,8 +46,8 @@ static int32_t refuse_plan(const tn_frame *call, int status,
 
 /* ---------------------------------------------------------------- handles */
 
-/* The handle that runs is made with the first plan: a call that is recorded may
- * not make one. The device is current. */
+/* Creates the handle for running with the first plan, because a recorded call
+ * may not create one. The device is current. */
 static int open_handles(const cudnn_instance *self, cudnn_device *device) {
   dnn_handle planner = NULL, runner = NULL;
   if (device->planner) return DNN_OK;
@@ -80,7 +81,7 @@ static int make(void *arg, const cudnn_task *task, cudnn_made *out) {
   return status;
 }
 
-/* Of a device that is lost nothing can be given back but memory of the host. */
+/* On a lost device only host memory can be freed. */
 static void unmake(void *arg, int32_t id, cudnn_made *made) {
   cudnn_instance *self = arg;
   tn_device_error error = {.struct_size = sizeof error};
@@ -102,7 +103,7 @@ static void leave(const tn_frame *call) {
   self->scope->leave(self->scope, call->run->device_id);
 }
 
-/* Of a task, or that for other calls of `like`. */
+/* The plan of a task, or the second plan of `like`. */
 static int32_t take(const tn_frame *call, cudnn_plan *like,
                     const cudnn_task *task, cudnn_plan **out) {
   cudnn_instance *self = call->instance;
@@ -218,12 +219,12 @@ int32_t cudnn_devices_open(cudnn_instance *self) {
   return TN_OK;
 }
 
-/* Of a device that is lost nothing can be given back. */
+/* Nothing of a lost device can be freed. */
 static void close_device(const cudnn_instance *self, int32_t id) {
   tn_device_error error = {.struct_size = sizeof error};
   cudnn_device *device = &self->devices[id];
   if (device->planner && self->scope->enter(self->scope, id, &error) == TN_OK) {
-    /* The streams that it ran on are closed by now. */
+    /* Its streams are already closed. */
     (void)self->library.stream_set(device->runner, NULL);
     (void)self->library.destroy(device->planner);
     (void)self->library.destroy(device->runner);
