@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * dot.c: tensor.dot and tensor.batch_dot on CUDA devices. A dot of any
- * dimensions is one product of matrices, as the dimensions beside the one that
- * goes are one; a batch is as many products. Gradients are products too: which
- * operand of them is transposed follows from how the forward ones were stored.
+ * dimensions is one product of matrices: the kernel flattens the dimensions
+ * that are not summed. A batch is one product per element. Gradients are
+ * products too; the storage of the forward operands decides which factor is
+ * transposed.
  */
 #include "dot.gen.h"
 
@@ -16,11 +17,12 @@ enum { LHS, RHS, N_PLANS }; /* products of a backward call; forward has LHS */
 /* The same for both operators. */
 typedef struct products {
   const tn_device_blas *blas;
-  void *plan[N_PLANS]; /* NULL: nothing is asked for, or it is empty */
+  void *plan[N_PLANS]; /* NULL: the gradient was not requested, or it is
+                        * empty */
   uint64_t bytes;
 } products;
 
-/* Each is its first member. */
+/* Each state starts with its products. */
 struct cublaslt_dot_state {
   products products;
 };
@@ -29,8 +31,7 @@ struct cublaslt_batch_dot_state {
   products products;
 };
 
-/* -------------------------------------------------------------------- shapes
- */
+/* ------------------------------------------------------------------ shapes */
 
 /* The matrices of a call: op(lhs) is m x k, op(rhs) k x n, `count` of them. */
 typedef struct sizes {
@@ -42,10 +43,10 @@ typedef struct sizes {
   int transpose_b;
 } sizes;
 
-/* What both operators are asked with, whose places are the same. */
+/* Parameters of both operators, which have the same operand positions. */
 typedef struct question {
   const tn_frame *call;
-  const tn_tensor *lhs; /* their shapes, or those of their gradients */
+  const tn_tensor *lhs; /* their shapes, or the shapes of their gradients */
   const tn_tensor *rhs;
   int fast;
 } question;
@@ -54,7 +55,7 @@ static int is_backward(const tn_frame *call) {
   return (call->flags & TN_CALL_BACKWARD) != 0;
 }
 
-/* What is not asked for has no shape, so it follows from what is. */
+/* An output that was not requested has no shape; it follows from the others. */
 static const tn_tensor *shape_of(const tn_frame *call, uint32_t which) {
   if (!is_backward(call)) return &call->in[which];
   return call->req[which] != TN_REQ_NULL
@@ -96,11 +97,10 @@ static sizes batch_sizes(const question *q) {
                  .transpose_b = p->transpose_b};
 }
 
-/* ------------------------------------------------------------------ products
- */
+/* ---------------------------------------------------------------- products */
 
-/* A dense matrix as a factor: as it is stored, and whether op() transposes it.
- */
+/* A dense matrix as a factor: its stored shape, and whether op() transposes
+ * it. */
 typedef struct factor {
   int64_t rows; /* in memory */
   int64_t columns;
@@ -129,7 +129,7 @@ static tn_device_product product_of(const question *q, factor a, factor b,
                              .step_c = m * n};
 }
 
-/* op(lhs) stands as lhs does, or the other way round. */
+/* op(lhs) has the layout of lhs, or the transposed one. */
 static factor lhs_of(const sizes *s, int flip) {
   return (factor){s->transpose_a ? s->k : s->m, s->transpose_a ? s->m : s->k,
                   s->transpose_a != flip};
@@ -144,7 +144,7 @@ static factor grad_of(const sizes *s, int flip) {
   return (factor){s->m, s->n, flip};
 }
 
-/* `which` of a backward call; forward: the product itself. */
+/* The product of a gradient (`which`), or the forward product. */
 static tn_device_product product_for(const question *q, const sizes *s,
                                      int which) {
   const tn_req request = q->call->req[which];
@@ -161,8 +161,7 @@ static tn_device_product product_for(const question *q, const sizes *s,
   return p;
 }
 
-/* ---------------------------------------------------------------------- state
- */
+/* ------------------------------------------------------------------- state */
 
 static void release(products *x) {
   for (int i = 0; i < N_PLANS; ++i) x->blas->release(x->blas, x->plan[i]);
@@ -243,8 +242,7 @@ int32_t cublaslt_batch_dot_bytes(const tn_frame *call, uint64_t *bytes) {
   return TN_OK;
 }
 
-/* ---------------------------------------------------------------------- calls
- */
+/* ------------------------------------------------------------------- calls */
 
 static int32_t multiply(const tn_frame *call, const products *x, int which,
                         const void *a, const void *b) {
