@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * openblas.c: provides blas/1 where there is OpenBLAS. Large products are cut
- * into blocks of c, each a call of OpenBLAS and a slice of the host's loop;
- * how, follows from the shape alone.
+ * openblas.c: provides blas/1 if there is an OpenBLAS. It cuts a large product
+ * into blocks of c. Each block is a call of OpenBLAS and a slice of the host's
+ * parallel loop. The cut depends only on the shape.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,14 +15,14 @@ enum {
   NO_TRANSPOSE = 111,
   TRANSPOSE = 112,
   PARTS = 8,  /* at most, of each edge of c */
-  STEP = 64,  /* that edges of blocks are multiples of */
+  STEP = 64,  /* edges of blocks are multiples of it */
   EDGE = 256, /* least rows and columns of a block: shorter ones are slow */
-  SMALL = 2000000, /* products of numbers that are not worth cutting */
-  LARGE =
-      500000000 /* from here on blocks are so many that they may be larger */
+  SMALL = 2000000,  /* products with fewer operations are not cut */
+  LARGE = 500000000 /* from here on blocks may be larger: there are enough of
+                     * them */
 };
 
-/* What init keeps for a runtime. */
+/* State of the plugin for one runtime. */
 typedef struct instance {
   openblas_library library;
   tn_blas table;
@@ -43,12 +43,12 @@ static int64_t least(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-/* Elements between the first and row i of op(a), and so on. */
+/* Elements between the first row of op(a) and row i; likewise for columns. */
 static int64_t along(int64_t i, int64_t ld, uint32_t transposed) {
   return transposed ? i : i * ld;
 }
 
-/* One block; every number of it fits an int. */
+/* Computes one block; its sizes fit an int. */
 static void multiply(const cut *c, int64_t row, int64_t column) {
   const tn_blas_gemm *g = c->g;
   const int m = (int)least(c->rows, g->m - row);
@@ -77,8 +77,8 @@ static int32_t slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* The edge of blocks of n rows or columns, in a product of `size` numbers: all
- * of about one length, so that none is a sliver. */
+/* The edge of blocks of n rows or columns in a product of `size` operations.
+ * All blocks have about the same edge. */
 static int64_t edge(int64_t n, double size) {
   const int64_t parts = least(n / (size < LARGE ? EDGE : 2 * EDGE), PARTS);
   if (size < SMALL || parts < 2) return n;
@@ -117,7 +117,7 @@ static int32_t gemm(const tn_blas *blas, const tn_frame *call,
   return code;
 }
 
-/* ------------------------------------------------------------------- plugin */
+/* ------------------------------------------------------------------ plugin */
 
 int32_t openblas_init(const tn_host *host, tn_registrar *registrar,
                       void **out) {
