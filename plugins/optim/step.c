@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * step.c: see step.h.
+ * step.c: runs the loops of step.h over a call, in parallel slices. Elements of
+ * half types pass through an f32 stage on the stack.
  */
 #include "step.h"
 
@@ -8,11 +9,11 @@ typedef struct work {
   const void *params;
   tn_kernel_mode mode;
   tn_kernel_body *body;
-  const tn_tensor *weight; /* that loops read */
-  uint32_t n;              /* of their operands */
+  const tn_tensor *weight; /* input of the loops */
+  uint32_t n;              /* number of loop operands */
 } work;
 
-/* Where element `at` of an operand lies. */
+/* Address of element `at` of an operand. */
 static void *place(const tn_tensor *tensor, int64_t at) {
   return (char *)tensor->data + at * tn_dtype_bytes(tensor->dtype);
 }
@@ -23,13 +24,13 @@ static const tn_tensor *operand(const work *w, uint32_t k) {
   return k == 1 ? &w->call->in[1] : &w->call->aux[k - 2];
 }
 
-/* n elements of a stage become those of an operand. */
+/* Stores n elements of a stage into an operand. */
 static void put(const work *w, const tn_tensor *to, int64_t begin,
                 const float *stage, int64_t n) {
   tn_kernel_store_dense(place(to, begin), to->dtype, stage, &w->mode, n);
 }
 
-/* Elements of which some are of a half type, a stage at a time in f32. */
+/* Elements with a half type among their operands, one f32 stage at a time. */
 static void staged(const work *w, int64_t begin, int64_t n) {
   TN_KERNEL_LINED float stage[2 + OPTIM_MAX_STATES][TN_KERNEL_STAGE];
   tn_kernel_block block = {.n = n, .out = stage[0]};
