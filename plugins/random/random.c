@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * random.c: the operators of random.yaml: what they want of draw.h.
+ * random.c: the operators of random.yaml: shape inference, checks of
+ * parameters, and their translation for draw.h.
  */
 #include "random.gen.h"
 
@@ -33,7 +34,7 @@ static double greatest_float(tn_dtype dtype) {
   return dtype == TN_F32 ? FLT_MAX : DBL_MAX;
 }
 
-/* Numbers are floats of a type that has the parameter. */
+/* Checks a parameter that must be a finite number of a float type. */
 static int32_t check_number(const tn_frame *call, tn_dtype dtype,
                             const char *name, double x) {
   const double most = greatest_float(dtype);
@@ -46,7 +47,7 @@ static int32_t check_number(const tn_frame *call, tn_dtype dtype,
 
 /* ----------------------------------------------------------------- uniform */
 
-/* Halves are made in f32, which then has the distance as well. */
+/* Computes halves in f32, which can represent the distance as well. */
 static int32_t check_range(const tn_frame *call,
                            const random_uniform_params *p) {
   const double range = p->high - p->low;
