@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * broadcast.c: arrays that are repeated, as move.h copies. The gradient is a
- * sum, as in reduce.c.
+ * broadcast.c: the operators of broadcast.yaml: copies of repeated views
+ * (move.h). The gradient is a sum (reduce.c).
  */
 #include "broadcast.gen.h"
 
@@ -9,8 +9,7 @@
 #include "move.h"
 #include "reduce.h"
 
-/* ------------------------------------------------------------------- shapes
- */
+/* ------------------------------------------------------------------ shapes */
 
 /* Whether dimension `from` of `data` may become `to` long. */
 static int32_t check(const tn_frame *call, int32_t d, int64_t from,
@@ -91,8 +90,7 @@ int32_t tensor_broadcast(const tn_frame *call) {
   return tensor_copy(call, &call->out[0], &call->in[0]);
 }
 
-/* ---------------------------------------------------------------- gradients
- */
+/* --------------------------------------------------------------- gradients */
 
 /* The axes of a gradient that were repeated, as bits. */
 static uint32_t repeated(const tn_tensor *grad, const tn_tensor *slope) {

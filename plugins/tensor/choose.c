@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * choose.c: what is made of several arrays of one shape: elements of one or of
- * another, and sums.
+ * choose.c: operators over several arrays of one shape: the choice between
+ * elements of two arrays, and sums.
  */
 #include "choose.gen.h"
 #include "move.h"
 #include "tenon/kernel.h"
 
-/* -------------------------------------------------------------------- where
- */
+/* ------------------------------------------------------------------- where */
 
-/* A condition of the shape of x, or one of its first dimension. */
+/* The condition has the shape of x, or only its first dimension. */
 int32_t tensor_where_infer(const tn_frame *call) {
   const tn_tensor *condition = &call->in[TENSOR_WHERE_IN_CONDITION];
   const tn_tensor *x = &call->in[TENSOR_WHERE_IN_X];
@@ -65,8 +64,8 @@ static const tn_tensor *condition_of(const tn_frame *call) {
                        : TENSOR_WHERE_IN_CONDITION];
 }
 
-/* Integers beside a condition that is a float would be computed as floats, and
- * not all of them are: then the condition becomes a bool first. */
+/* With a float condition, integers would be computed as floats, and not all of
+ * them are floats. In that case the condition is converted to bool first. */
 static int converts(const tn_frame *call) {
   const tn_tensor *chosen = &call->in[call->flags & TN_CALL_BACKWARD ? 0 : 1];
   const tn_dtype own = tn_kernel_compute(chosen->dtype),
@@ -94,7 +93,7 @@ static const tn_kernel_map truth_map = {.f32 = TN_KERNEL_BODIES(truth_f32),
                                         .f64 = TN_KERNEL_BODIES(truth_f64),
                                         .n_in = 1};
 
-/* The condition becomes a dense bool in the workspace. */
+/* Converts the condition to a dense bool array in the workspace. */
 static int32_t convert(const tn_frame *call, tensor_view *condition) {
   const tn_req write = TN_REQ_WRITE;
   tensor_view truth;
@@ -115,7 +114,7 @@ static int32_t convert(const tn_frame *call, tensor_view *condition) {
   return code;
 }
 
-/* Runs maps over [condition, x, y], the condition being as it is wanted. */
+/* Runs maps over [condition, x, y]; `condition` is already converted. */
 static int32_t choose(const tn_frame *call, const tn_tensor *x,
                       const tn_tensor *y, const tn_kernel_map *maps,
                       uint32_t n_maps) {
@@ -147,10 +146,9 @@ int32_t tensor_where_backward(const tn_frame *call) {
   return choose(call, &call->in[0], &call->in[0], slope_maps, 2);
 }
 
-/* -------------------------------------------------------------------- add_n
- */
+/* ------------------------------------------------------------------- add_n */
 
-/* Takes over what a tensor knows of a common shape. */
+/* Adds the known dimensions of a tensor to the common shape. */
 static void learn(int64_t *shape, int32_t *ndim, const tn_tensor *of) {
   if (of->ndim < 0) return;
   for (int32_t i = 0; i < of->ndim; ++i)
@@ -173,8 +171,8 @@ int32_t tensor_add_n_infer(const tn_frame *call) {
              : code;
 }
 
-/* Elements [begin, end) of out: all inputs, and what is there, are added up in
- * the nearest cache. */
+/* Elements [begin, end) of out: adds up all inputs, and the old value, in parts
+ * that fit the nearest cache. */
 static int32_t sum_slice(void *arg, int64_t begin, int64_t end) {
   enum { SOME = 1024 };
   const tn_frame *call = (const tn_frame *)arg;
@@ -207,7 +205,7 @@ int32_t tensor_add_n(const tn_frame *call) {
                                   (void *)(uintptr_t)call);
 }
 
-/* Every input gets the gradient: a sum of one. */
+/* Every input gets the output gradient: a sum of one term. */
 int32_t tensor_add_n_backward(const tn_frame *call) {
   tn_frame own = *call;
   own.n_in = own.n_out = 1;

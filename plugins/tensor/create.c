@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * create.c: the operators of create.yaml, which make arrays of parameters.
+ * create.c: the operators of create.yaml, which create arrays from parameters.
  */
 #include "create.gen.h"
 
@@ -26,7 +26,7 @@ int32_t tensor_full(const tn_frame *call) {
 
 /* ------------------------------------------------------------------ arange */
 
-/* The range of a call, and how many different values it has. */
+/* Reads the range of a call, and the number of its different values. */
 static int32_t read_range(const tn_frame *call, tensor_range *r, int64_t *n) {
   const tensor_arange_params *p = tensor_arange_params_of(call);
   const double end = p->has_stop ? p->stop : p->start;

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * dot.c: products of matrices, one or many; and their gradients, which are
- * products too. A dot of any dimensions is one product of matrices, as the
- * dimensions beside the one that goes are one.
+ * dot.c: products of matrices, one or many, and their gradients, which are
+ * products too. A dot of any dimensions is one product of matrices: the kernel
+ * flattens the dimensions that are not summed.
  */
 #include "dot.gen.h"
 #include "tenon/product.h"
 #include "tensor.h"
 
-/* ------------------------------------------------------------------- shapes
- */
+/* ------------------------------------------------------------------ shapes */
 
 enum { LHS, RHS, OUT };
 
-/* A shape that is being found out; -1 is not known. */
+/* A partly known shape; -1 is unknown. */
 typedef struct guess {
   int32_t ndim;
   int64_t dims[TN_MAX_NDIM];
@@ -24,8 +23,8 @@ static guess guess_of(const tn_tensor *tensor) {
   return g;
 }
 
-/* Two dimensions that are the same one. Where they contradict the first counts,
- * and the host says that it is not what it knows of the second. */
+/* Unifies two dimensions that must be equal. If they contradict each other, the
+ * first one wins, and the host reports the conflict with the second. */
 static void unite(int64_t *a, int64_t *b) {
   if (*a < 0) *a = *b;
   *b = *a;
@@ -40,7 +39,7 @@ static int32_t state(const tn_frame *call, guess *g) {
   return code;
 }
 
-/* The dimensions over which is summed. */
+/* Unifies the dimensions of the sum. */
 static int32_t unite_depth(const tn_frame *call, int64_t *a, int64_t *b) {
   if (*a < 0 || *b < 0 || *a == *b) {
     unite(a, b);
@@ -81,7 +80,7 @@ int32_t tensor_dot_infer(const tn_frame *call) {
   return state(call, g);
 }
 
-/* What the first operand that has a rank gives the others. */
+/* Copies the rank of the first operand that has one to the others. */
 static int32_t share_rank(const tn_frame *call, guess *g) {
   int32_t ndim = -1;
   for (int i = 0; i < 3; ++i)
@@ -167,7 +166,8 @@ static extent batch_extent(const tn_frame *call, const tn_tensor *lhs,
 typedef extent extent_fn(const tn_frame *call, const tn_tensor *lhs,
                          const tn_tensor *rhs);
 
-/* Many products: one, and how far the operands of the next lie from its own. */
+/* Many products: the first one, and the distances to the operands of the
+ * next. */
 typedef struct products {
   const tn_frame *call;
   const tn_blas *blas; /* NULL: tenon/product.h multiplies */
@@ -182,7 +182,7 @@ static double work_of(const tn_blas_gemm *g) {
   return (double)g->m * (double)g->n * (double)g->k;
 }
 
-/* Product number i. Operands without elements may have no address. */
+/* Computes product i. Operands without elements may have no address. */
 static int32_t multiply(const products *p, int64_t i) {
   const int64_t bytes = tn_dtype_bytes(p->one.dtype);
   tn_blas_gemm g = p->one;
@@ -199,8 +199,8 @@ static int32_t slice(void *arg, int64_t begin, int64_t end) {
   return code;
 }
 
-/* Small ones are handed to workers by the dozen, large ones divide themselves:
- * these may also fail with words of their own, which a slice must not. */
+/* Workers get many small products at a time. Large ones are parallel themselves
+ * and may report failures of their own, which is not allowed in a slice. */
 static int32_t multiply_all(products *p) {
   const double large = 1 << 25, work = work_of(&p->one) + 1;
   if (p->count == 1 || work > large) return slice(p, 0, p->count);
@@ -209,11 +209,10 @@ static int32_t multiply_all(products *p) {
                                      grain < 1 ? 1 : (int64_t)grain, slice, p);
 }
 
-/* ------------------------------------------------------------ half operands
- */
+/* ----------------------------------------------------------- half operands */
 
-/* A call, and the type to compute in. Where operands are of another type, they
- * become it in the part of the workspace that `room` begins. */
+/* A call, and the type to compute in. Operands of another type are converted
+ * into the part of the workspace that starts at `room`. */
 typedef struct context {
   const tn_frame *call;
   const tn_blas *blas;
@@ -250,7 +249,7 @@ static void *open_out(context *x, const tn_tensor *out) {
   return wide;
 }
 
-/* Rounds what was computed elsewhere, and adds it if that is asked for. */
+/* Rounds a result of the workspace into the output, or adds it if requested. */
 static void close_out(const context *x, uint32_t i, float *from) {
   const tn_tensor *out = &x->call->out[i];
   const int64_t size = tn_tensor_size(out);
@@ -278,7 +277,7 @@ static context context_of(const tn_frame *call, const tn_blas *blas) {
       .room = call->n_ws > 0 ? call->ws[0] : NULL};
 }
 
-/* Computes output i, which is `one` but for where it goes. */
+/* Computes output i as product `one`, with the address of the output. */
 static int32_t run_one(context *x, uint32_t i, int64_t count,
                        const tn_blas_gemm *one) {
   const tn_tensor *out = &x->call->out[i];
@@ -369,8 +368,8 @@ static tn_blas_gemm to_rhs(const extent *e, const void *grad, const void *lhs) {
                         .ldc = e->n};
 }
 
-/* in: the gradient of out, then lhs and rhs; what is not needed has no data and
- * need not have a shape, which the gradients then have. */
+/* in: the gradient of out, then lhs and rhs. An unused input has no data and
+ * may have no shape; the gradients then have it. */
 static int32_t run_backward(const tn_frame *call, extent_fn *extent_of,
                             const tn_blas *blas) {
   context x = context_of(call, blas);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * join.c: the operators of join.yaml, which put arrays side by side or take
- * them apart. Each part is a view of the whole.
+ * join.c: the operators of join.yaml, which join arrays or split them. Each
+ * part is a view of the whole.
  */
 #include "join.gen.h"
 
 #include "move.h"
 #include "tenon/size.h"
 
-enum { TOGETHER = 8 }; /* parts that are copied together */
+enum { TOGETHER = 8 }; /* parts in one copy */
 
-/* ------------------------------------------------------------------ shapes */
+/* ----------------------------------------------------------------- shapes */
 
-/* What is known of several shapes that agree in all axes but perhaps one. */
+/* Known dimensions of several shapes that agree in all axes but perhaps one. */
 typedef struct common {
   int32_t ndim;
   int64_t dim[TN_MAX_NDIM];
@@ -21,7 +21,7 @@ static void learn(common *c, const tn_tensor *t) {
   if (t->ndim < 0) return;
   if (c->ndim < 0)
     for (int32_t d = 0; d < t->ndim; ++d) c->dim[d] = -1;
-  if (c->ndim >= 0 && c->ndim != t->ndim) return; /* the host will tell */
+  if (c->ndim >= 0 && c->ndim != t->ndim) return; /* the host reports it */
   c->ndim = t->ndim;
   for (int32_t d = 0; d < t->ndim; ++d)
     if (c->dim[d] < 0) c->dim[d] = t->shape[d];
@@ -41,8 +41,8 @@ static int32_t check_parts(const tn_frame *call) {
   return TN_FAIL(call, TN_INVALID, "there are no parts; give at least one");
 }
 
-/* The sum of the lengths that are known, -1 if 64 bits do not hold it, and how
- * many are not. */
+/* The sum of the known lengths, -1 if it exceeds 64 bits, and the number of
+ * unknown ones. */
 static int64_t sum_lengths(const tn_frame *call, int32_t ndim, int32_t axis,
                            uint32_t *n_unknown) {
   int64_t sum = 0;
@@ -57,8 +57,8 @@ static int64_t sum_lengths(const tn_frame *call, int32_t ndim, int32_t axis,
   return sum;
 }
 
-/* Each part as far as it is known; `last` is the length of the only one whose
- * own is not known, or -1. */
+/* States the known dimensions of each part; `last` is the length of the only
+ * part with an unknown one, or -1. */
 static int32_t state_parts(const tn_frame *call, common *c, int32_t axis,
                            int64_t last) {
   for (uint32_t k = 0; k < call->n_in; ++k) {
@@ -103,7 +103,7 @@ int32_t tensor_concat_infer(const tn_frame *call) {
   return state(call, TN_OPERAND_OUT, 0, &c);
 }
 
-/* What is known without `axis` becomes what is known with it. */
+/* Adds `axis` with length n to a shape without it. */
 static void insert(common *c, int32_t axis, int64_t n) {
   for (int32_t d = c->ndim++; d > axis; --d) c->dim[d] = c->dim[d - 1];
   c->dim[axis] = n;
@@ -114,8 +114,8 @@ static void remove_axis(common *c, int32_t axis) {
   for (int32_t d = axis; d < c->ndim; ++d) c->dim[d] = c->dim[d + 1];
 }
 
-/* What is known of the shape that lacks an axis, from the tensors that lack it
- * and from the one that has it. */
+/* Collects the shape without an axis, from the tensors that lack the axis and
+ * from the one that has it. */
 static int32_t learn_without(const tn_frame *call, const char *param,
                              int64_t place, common *c, const tn_tensor *whole,
                              int32_t *axis) {
@@ -152,7 +152,7 @@ int32_t tensor_stack_infer(const tn_frame *call) {
   return state(call, TN_OPERAND_OUT, 0, &c);
 }
 
-/* A length that cannot be cut into as many parts. */
+/* Reports a length that is not divisible by the number of parts. */
 static int32_t check_length(const tn_frame *call, int32_t axis) {
   const tensor_split_params *p = tensor_split_params_of(call);
   const tn_tensor *data = &call->in[TENSOR_SPLIT_IN_DATA];
@@ -213,21 +213,21 @@ int32_t tensor_split_infer(const tn_frame *call) {
   return state(call, TN_OPERAND_IN, 0, &c);
 }
 
-/* ----------------------------------------------------------------- kernels */
+/* ---------------------------------------------------------------- kernels */
 
-/* Goes through the parts of a whole: each lies from `at` on along an axis, and
+/* Iterates over the parts of a whole: each starts at `at` along an axis, and
  * has that axis unless it is `gone`. */
 typedef struct parts {
   const tn_frame *call;
   const tn_tensor *whole;
   int32_t axis;
   int gone;
-  int64_t each;            /* their length, if they have one and the same */
-  const tn_tensor *shapes; /* otherwise it is that of these */
+  int64_t each;            /* length of all parts, if it is the same */
+  const tn_tensor *shapes; /* otherwise shapes with the lengths */
   int64_t at;
 } parts;
 
-/* The view of part k, which follows the one before. */
+/* The view of part k, after the one of part k - 1. */
 static void next_part(parts *p, uint32_t k, tensor_view *view) {
   const int64_t n = p->shapes ? p->shapes[k].shape[p->axis] : p->each;
   tensor_view_init(view, p->whole);
@@ -241,7 +241,7 @@ static void next_part(parts *p, uint32_t k, tensor_view *view) {
   }
 }
 
-/* Some copies, which are made together. */
+/* Several pieces of one copy. */
 typedef struct batch {
   uint32_t n;
   tensor_view views[TOGETHER];
@@ -254,7 +254,8 @@ static int32_t flush(const tn_frame *call, batch *b) {
   return tensor_copy_pieces(call, n, b->pieces);
 }
 
-/* The whole becomes the outputs, of which some are not wanted. */
+/* Copies the parts of the whole to the outputs, some of which may be null
+ * requests. */
 static int32_t take_apart(parts *p) {
   const tn_frame *call = p->call;
   batch b;
@@ -270,7 +271,7 @@ static int32_t take_apart(parts *p) {
   return code == TN_OK ? flush(call, &b) : code;
 }
 
-/* The first n inputs become the whole; those that are absent are zeros. */
+/* Copies the first n inputs into the whole; absent ones are zeros. */
 static int32_t put_together(parts *p, uint32_t n) {
   const tn_frame *call = p->call;
   batch b;
@@ -296,7 +297,7 @@ int32_t tensor_concat(const tn_frame *call) {
   return code == TN_OK ? put_together(&p, call->n_in) : code;
 }
 
-/* in: the gradient of the whole, then what is known of the parts. */
+/* in: the gradient of the whole, then the parts as far as they are known. */
 int32_t tensor_concat_backward(const tn_frame *call) {
   parts p = {.call = call, .whole = &call->in[0], .shapes = &call->in[1]};
   const int32_t code = tensor_axis(

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pairs.c: products of all elements of a line but two, on the CPU: the second
- * gradient of products.
+ * pairs.c: products of all elements of a line except two, on the CPU: the
+ * second gradient of products.
  */
 #include "second.gen.h"
 
@@ -9,7 +9,8 @@
 
 enum { HEAD, DATA, SLOPE }; /* inputs */
 
-/* All operands are dense: an element of a line has the same place in each. */
+/* All operands are dense: an element of a line has the same position in
+ * each. */
 typedef struct pairs {
   const tn_frame *call;
   reduce_view data;
@@ -18,7 +19,7 @@ typedef struct pairs {
   int64_t bytes;  /* of an element */
   int skips_nan;
   int64_t *places;     /* of the elements of a line */
-  reduce_dual *before; /* products of those before each element */
+  reduce_dual *before; /* products of the elements before each one */
 } pairs;
 
 static double element(const pairs *p, const tn_tensor *from, int64_t at) {
@@ -28,7 +29,7 @@ static double element(const pairs *p, const tn_tensor *from, int64_t at) {
   return x;
 }
 
-/* Element i of the line at `first`; 1 if it is none. */
+/* Reads element i of the line at `first`; 1 if it is a skipped NaN. */
 static void dual_at(const pairs *p, int64_t first, int64_t i, double *x,
                     double *u) {
   *x = element(p, &p->call->in[DATA], first + p->places[i]);

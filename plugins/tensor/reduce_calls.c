@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * reduce_calls.c: the functions that reduce.yaml names: shapes, workspaces, and
- * the values of all its operators. reduce_slopes.c has the gradients.
+ * the forward passes of all its operators. reduce_slopes.c has the gradients.
  */
 #include "reduce.gen.h"
 #include "reduce.h"
 #include "tenon/fold.h"
 
-/* All params begin alike. */
+/* All params have the same first fields. */
 #define BEGINS(name)                                               \
   _Static_assert(offsetof(tensor_##name##_params, axis) ==         \
                          offsetof(reduce_params, axis) &&          \
@@ -61,7 +61,7 @@ static int32_t run(const tn_frame *call, const reduce_op *op) {
                     .out = &call->out[0],
                     .req = call->req[0]};
   if (call->n_ws > 0 && call->ws_bytes[0] > 0) run.room = call->ws[0];
-  if (call->flags & TN_CALL_FOLD) return reduce_all(&run); /* a box */
+  if (call->flags & TN_CALL_FOLD) return reduce_all(&run); /* an extent */
   const int32_t code = reduce_axes(call, call->in[0].ndim, &run.axes);
   return code == TN_OK ? reduce_all(&run) : code;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * repeat.c: the operators of repeat.yaml. `out` is dense, so that its axes can
- * be split into places and copies of them; `data` repeats along the latter.
+ * repeat.c: the operators of repeat.yaml. `out` is dense, so its axes can be
+ * split into positions and copies of them; `data` repeats along the copies.
  */
 #include "repeat.gen.h"
 
@@ -9,15 +9,15 @@
 #include "move.h"
 #include "tenon/size.h"
 
-/* The axes of data, and how often each is repeated: as a whole (tile), or each
- * place (repeat). */
+/* The axes of data, and the number of copies of each: of the whole axis (tile),
+ * or of each position (repeat). */
 typedef struct plan {
   int32_t ndim;
   int64_t length[TN_MAX_NDIM]; /* of data; -1 is unknown */
   int64_t times[TN_MAX_NDIM];
-  const char *param; /* that says so */
-  int inside;        /* places are repeated, not the axis */
-  int flat;          /* all of out is one axis */
+  const char *param; /* the parameter with that number */
+  int inside;        /* positions are repeated, not the axis */
+  int flat;          /* out has a single axis */
 } plan;
 
 /* ------------------------------------------------------------------- plans */
@@ -101,8 +101,8 @@ int32_t tensor_repeat_infer(const tn_frame *call) {
 
 /* ----------------------------------------------------------------- kernels */
 
-/* The dense side, with an axis for each axis of data, those of length 1 in
- * front included, behind one for each that is repeated. */
+/* Views the dense side with an axis for each axis of data, including leading
+ * ones of length 1, and one before or after it for each repetition. */
 static int32_t split(const tn_frame *call, const plan *p,
                      const tn_tensor *dense, tensor_view *view,
                      int32_t *n_copies) {
@@ -132,7 +132,7 @@ static int32_t split(const tn_frame *call, const plan *p,
   return TN_OK;
 }
 
-/* `data`, or its gradient, with as many axes as the plan has. */
+/* Views `data`, or its gradient, with as many axes as the plan has. */
 static void widen(const plan *p, const tn_tensor *data, tensor_view *view) {
   tensor_view_init(view, data);
   while (view->tensor.ndim < p->ndim) tensor_view_insert(view, 0, 1, 0);
@@ -149,7 +149,7 @@ static int32_t run(const tn_frame *call, plan_fn *make) {
   return tensor_copy(call, &to.tensor, &from.tensor);
 }
 
-/* in: the gradient of `out`, which is dense as `out` is. */
+/* in: the gradient of `out`, dense like `out`. */
 static int32_t run_backward(const tn_frame *call, plan_fn *make) {
   tensor_view to, from;
   int32_t n_copies;

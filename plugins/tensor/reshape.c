@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * reshape.c: the operators of reshape.yaml, which keep elements and their
- * order. Each says which dimensions its output has, of which some are those of
- * `data`; what follows from that in both directions is found in one place.
+ * order. Each lists the dimensions of its output, some of which are dimensions
+ * of `data`. Common functions derive the shapes in both directions from that
+ * list.
  */
 #include "reshape.gen.h"
 
@@ -12,15 +13,15 @@
 
 /* ------------------------------------------------------------------ shapes */
 
-enum { NEW = -1 }; /* a dimension that is none of data's */
+enum { NEW = -1 }; /* a dimension that data does not have */
 
-/* The dimensions of `out`, as far as they are known, and which of data's each
- * is; in the order in which they were found. */
+/* The dimensions of `out`, as far as they are known, and the dimension of data
+ * that each equals; in the order in which they were found. */
 typedef struct target {
   int32_t ndim;
   int64_t dim[TN_MAX_NDIM];
   int32_t from[TN_MAX_NDIM];
-  int32_t rest; /* the dimension that is what is left over, or -1 */
+  int32_t rest; /* the dimension with the remaining elements, or -1 */
 } target;
 
 static int32_t add_dim(const tn_frame *call, target *t, int64_t dim,
@@ -33,9 +34,9 @@ static int32_t add_dim(const tn_frame *call, target *t, int64_t dim,
   return TN_OK;
 }
 
-/* The length that the one unknown dimension must have, so that there are `n`
- * elements; -1 if there is no such dimension, or several, or any would do, or
- * the others are too many. */
+/* The length that the one unknown dimension must have for `n` elements in all.
+ * -1 if there is no such dimension or several, if every length fits, or if the
+ * others have too many elements. */
 static int64_t missing(int32_t ndim, const int64_t *shape, int64_t n,
                        int32_t *which) {
   int64_t others = 1;
@@ -53,7 +54,7 @@ static int64_t missing(int32_t ndim, const int64_t *shape, int64_t n,
                                                                : n / others;
 }
 
-/* Some dimensions of `data`, which are one of `out`, or all. */
+/* Reports dimensions of `data` that are together one of `out`, or all. */
 static int32_t refuse_many(const tn_frame *call, int32_t first, int32_t n) {
   const tn_tensor *data = &call->in[0];
   return TN_FAIL(call, TN_OUT_OF_RANGE,
@@ -72,7 +73,7 @@ static int32_t refuse(const tn_frame *call, const target *t) {
                  tensor_shape_text(t->ndim, t->dim).text);
 }
 
-/* States what follows of `out` from `data` ... */
+/* States the dimensions of `out` that follow from `data`. */
 static int32_t state_out(const tn_frame *call, target *t) {
   const tn_tensor *data = &call->in[0], *out = &call->out[0];
   const int64_t n = tensor_elements(data->ndim, data->shape);
@@ -89,7 +90,7 @@ static int32_t state_out(const tn_frame *call, target *t) {
   return call->host->set_shape(call, TN_OPERAND_OUT, 0, t->ndim, t->dim);
 }
 
-/* ... and of `data` from `out`. */
+/* States the dimensions of `data` that follow from `out`. */
 static int32_t state_data(const tn_frame *call, const target *t) {
   const tn_tensor *data = &call->in[0];
   int64_t shape[TN_MAX_NDIM];
@@ -132,8 +133,8 @@ static int32_t axis_at(const reading *r, int32_t i) {
   return r->params->reverse ? r->data->ndim - 1 - i : i;
 }
 
-/* The length of the next dimension of data into *length, -1 if it is not known;
- * an error if there is none. */
+/* Stores the length of the next dimension of data in *length, -1 if it is
+ * unknown; an error if there is none. */
 static int32_t next_dim(reading *r, int64_t entry, int64_t *length) {
   if (r->axis >= r->data->ndim)
     return TN_FAIL(r->call, TN_SHAPE,
@@ -271,8 +272,8 @@ int32_t tensor_flatten_infer(const tn_frame *call) {
   return settle(call, &t);
 }
 
-/* A shape with one more dimension at `axis` than `less`; `more` is the one that
- * is stated, the other may be unknown. */
+/* States a shape with one more dimension at `axis` than `less`. `more` is
+ * stated, `less` may be unknown. */
 static int32_t grow(const tn_frame *call, int64_t param, uint32_t less_list,
                     uint32_t more_list) {
   const tn_tensor *less =
@@ -324,9 +325,9 @@ int32_t tensor_squeeze_infer(const tn_frame *call) {
 
 /* ------------------------------------------------------------------ kernel */
 
-/* The first input's elements, or a gradient's, under the shape of the output.
- * That of the operator is dense, and so is its gradient: one of the two can be
- * seen under the shape of the other. */
+/* Copies the first input, or a gradient, to the shape of the output. The output
+ * of the operator is dense, and so is its gradient, so one of the two can be
+ * viewed with the shape of the other. */
 int32_t tensor_same_elements(const tn_frame *call) {
   const tn_tensor *to = &call->out[0], *from = &call->in[0];
   tensor_view view;

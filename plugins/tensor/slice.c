@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * slice.c: the operators of slice.yaml. A box is a view; its gradient is zeros
- * but for the same view of the gradient of `data`.
+ * slice.c: the operators of slice.yaml. A box is a view; its gradient is zero
+ * outside of the same view of the gradient of `data`.
  */
 #include "slice.gen.h"
 
 #include "move.h"
 
-/* Some places of an axis. */
+/* Positions of an axis. */
 typedef struct places {
   int64_t begin, n, step;
 } places;
 
-/* What `begin`, `end` and `step` stand for on an axis of a length, as Python
- * has it. Less than two places have a step of 1, as larger ones may be more
- * than a stride can be multiplied by. */
+/* The positions of `begin`, `end` and `step` on an axis of a length, as in
+ * Python. Fewer than two positions have a step of 1, because the product of a
+ * larger step and a stride may overflow. */
 static places places_of(int64_t begin, int64_t end, int64_t step,
                         int64_t length) {
   const int64_t lowest = step < 0 ? -1 : 0;
@@ -29,7 +29,7 @@ static places places_of(int64_t begin, int64_t end, int64_t step,
   return (places){begin, n, n > 1 ? step : 1};
 }
 
-/* The box of a call: the first `n` axes are cut, the others are whole. */
+/* The box of a call: the first `n` axes are cut, the others are complete. */
 typedef struct box {
   int32_t ndim;
   int32_t axis[TN_MAX_NDIM];
@@ -67,7 +67,7 @@ static int32_t read_axis(const tn_frame *call, int32_t ndim, box *b) {
   return tensor_axis(call, "axis", p->axis, ndim, &b->axis[0]);
 }
 
-/* A limit: lengths and places that a sum of two could not hold. */
+/* Bits of the largest length and position; a sum of two fits an int64_t. */
 enum { BITS = 62 };
 
 static int64_t limited(int64_t place) {
@@ -82,7 +82,7 @@ static places places_at(const box *b, int32_t i, int64_t length) {
 
 /* ------------------------------------------------------------------ shapes */
 
-/* Axes that are cut follow from data alone, the others from either side. */
+/* Axes that are cut follow from data alone, the others from either operand. */
 static int32_t settle(const tn_frame *call, const box *b) {
   const tn_tensor *data = &call->in[0], *out = &call->out[0];
   int64_t in_shape[TN_MAX_NDIM], out_shape[TN_MAX_NDIM];
@@ -140,7 +140,7 @@ static int32_t run(const tn_frame *call, read_fn *read) {
   return tensor_copy(call, &call->out[0], &view.tensor);
 }
 
-/* in: the gradient of `out`; what is not in the box has none. */
+/* in: the gradient of `out`; the gradient outside of the box is 0. */
 static int32_t run_backward(const tn_frame *call, read_fn *read) {
   tensor_view view;
   box b;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * transpose.c: the operators of transpose.yaml: views of `data` whose axes
- * stand in another order or run the other way, which are copied.
+ * transpose.c: the operators of transpose.yaml: copies of views of `data` with
+ * permuted or reversed axes.
  */
 #include "transpose.gen.h"
 
@@ -8,7 +8,7 @@
 
 #include "move.h"
 
-/* Which axis of `data` each axis of `out` is. */
+/* For each axis of `out`, the axis of `data`. */
 typedef struct order {
   int32_t ndim;
   int32_t of[TN_MAX_NDIM];
@@ -39,8 +39,8 @@ static void invert(order *o) {
   for (int32_t d = 0; d < own.ndim; ++d) o->of[own.of[d]] = d;
 }
 
-/* transpose and transpose_back have the same parameters; which of them calls is
- * said by `back`. */
+/* transpose and transpose_back have the same parameters; `back` tells them
+ * apart. */
 static int32_t read_axes(const tn_frame *call, int32_t ndim, int back,
                          order *o) {
   const tn_ints *axes = &tensor_transpose_params_of(call)->axes;
@@ -67,7 +67,7 @@ static int32_t read_pair(const tn_frame *call, int32_t ndim, order *o) {
 
 /* ------------------------------------------------------------------ shapes */
 
-/* The rank, of whichever is known. */
+/* The rank, from the operand that has one. */
 static int32_t rank_of(const tn_frame *call) {
   return call->in[0].ndim >= 0 ? call->in[0].ndim : call->out[0].ndim;
 }
