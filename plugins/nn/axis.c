@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * axis.c: what operators along an axis share (axis.h).
+ * axis.c: the common part of operators along an axis (axis.h).
  */
 #include "axis.h"
 
 #include "nn.h"
 
-/* ------------------------------------------------------------------ extents */
+/* ----------------------------------------------------------------- extents */
 
 nn_extent nn_extent_of(const tn_tensor *tensor, int32_t first, int32_t last) {
   nn_extent e = {1, 1, 1};
@@ -133,7 +133,7 @@ nn_wide nn_wide_begin(const tn_frame *call, tn_dtype dtype, uint64_t skip) {
   return w;
 }
 
-/* A conversion of a tensor that is cut into slices. */
+/* The conversion of a tensor, in slices. */
 typedef struct conversion {
   const tn_kernel_mode *mode;
   const tn_tensor *tensor;
@@ -165,7 +165,7 @@ static void *take(nn_wide *w, const tn_tensor *tensor) {
   return room;
 }
 
-/* The slices cannot fail. */
+/* A slice cannot fail. */
 static void convert(const nn_wide *w, tn_loop_body *body, conversion *c) {
   (void)nn_share(w->call, tn_tensor_size(c->tensor), 1, body, c);
 }

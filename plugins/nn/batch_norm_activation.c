@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * batch_norm_activation.c: kernel of batch_norm_activation.yaml: that of
+ * batch_norm_activation.c: kernel of batch_norm_activation.yaml. It uses
  * batch_norm.c, which applies the activation to each piece of a channel while a
- * cache holds it. What is stored as f16 or bf16 is rounded before, as between
- * two calls.
+ * cache holds it. Results in f16 or bf16 are rounded before the activation, as
+ * between two calls.
  */
 #include "batch_norm_activation.gen.h"
 
@@ -12,7 +12,7 @@
 #include "batch_norm.gen.h"
 #include "batch_norm.h"
 
-/* Shapes and kernels of batch_norm.c take these calls for their own. */
+/* Shapes and kernels of batch_norm.c treat these calls as their own. */
 _Static_assert(offsetof(nn_batch_norm_activation_params, axis) ==
                    offsetof(nn_batch_norm_params, axis),
                "the params do not begin with those of batch_norm");

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * conv_images.c: convolutions of few channels whose windows lie side by side,
- * as conv_direct.c has them, in vectors of images: the lanes of a vector are
- * the same element of as many images. Where lines are short, vectors of windows
- * are computed in vain across their ends, and lines of zeros around what is
- * read are multiplied; here both are left out, for the price of transposing
- * what is read and what is computed.
+ * conv_images.c: convolutions of few channels with adjacent windows, as in
+ * conv_direct.c, but in vectors of images: the lanes of a vector are the same
+ * element of different images. With short lines, vectors of windows compute
+ * unused windows across line ends and multiply lines of zeros. This file avoids
+ * both, at the price of transposing inputs and results.
  *
- * The sums of an element are added up in the same order in both.
+ * Both files add the terms of an element in the same order.
  */
 #include <string.h>
 
@@ -17,8 +16,9 @@
 
 enum {
   PIECE = 1 << 15, /* bytes of a slice's copies for each lane, about */
-  SLICES = 8,      /* at least so many, for as many threads, if that is cheap */
-  SHORT = 64       /* lines, whose ends cost more than transposing */
+  SLICES = 8,      /* least number of slices, for as many threads, if that is
+                    * cheap */
+  SHORT = 64       /* lines with ends that cost more than transposing */
 };
 
 /* A pass over some lines of as many images as a vector has lanes: a slice. */
@@ -29,24 +29,24 @@ typedef struct plan {
   tn_turn_fn *turn;
   int back;
   int add;
-  int64_t read; /* planes of an image, and what they have */
+  int64_t read; /* planes of an image that are read, and their sizes */
   int64_t in[2];
-  int64_t shift[2]; /* lines and columns of zeros in front of them */
-  int64_t made;     /* planes that are computed, and what they have */
+  int64_t shift[2]; /* lines and columns of zeros before them */
+  int64_t made;     /* planes that are computed, and their sizes */
   int64_t out[2];
   int64_t held;     /* of them are computed together, but for the last */
   int64_t lines;    /* of a slice */
   int64_t down;     /* slices of an image */
   int64_t pitch;    /* columns of the copy of a line, with zeros */
-  nn_range columns; /* of them that are no zeros */
+  nn_range columns; /* the range without zeros */
   int64_t rows;     /* lines of the copy */
-  int fits;         /* whether slices are worth while */
+  int fits;         /* whether slices are worthwhile */
   int64_t offset[NN_DIRECT_TAPS];
   const float *packed;
   nn_lanes lanes;
 } plan;
 
-/* Which lines of a window are no zeros for line `y` of what is computed. */
+/* The lines of a window that are not zeros for line `y` of the result. */
 static nn_range rows_of(const plan *p, int64_t y) {
   const nn_window *w = &p->conv->window;
   const int64_t step = w->dilate[1], at = p->shift[0] - y;
@@ -57,7 +57,7 @@ static nn_range rows_of(const plan *p, int64_t y) {
   return r;
 }
 
-/* Elements of a slice's copies, and of a plane that it computes. */
+/* Elements of a slice's copies, and of one plane of its result. */
 static int64_t copied(const plan *p) {
   return nn_up(p->read * p->rows * p->pitch * p->loops->lanes, 16);
 }
@@ -66,9 +66,8 @@ static int64_t computed(const plan *p) {
   return nn_up(p->lines * p->out[1] * p->loops->lanes, 16);
 }
 
-/* Lines of a slice: what they read and compute stays in the second cache, if
- * that is possible, and those that two slices read are no more than those of
- * one. */
+/* Chooses the lines of a slice. Its inputs and results stay in the second cache
+ * if possible, and at most half of its input lines belong to two slices. */
 static void set_lines(plan *p) {
   const nn_conv *c = p->conv;
   const int64_t lanes = p->loops->lanes, more = nn_direct_reach(&c->window, 1);
@@ -83,7 +82,7 @@ static void set_lines(plan *p) {
   p->fits = fits > 0 && (p->down == 1 || p->lines >= more);
 }
 
-/* Without what only a pass needs. */
+/* The plan without the fields that only a pass needs. */
 static plan shape_of(const nn_conv *c, int back) {
   const nn_window *w = &c->window;
   plan p = {.conv = c,
@@ -122,10 +121,10 @@ static plan plan_of(const nn_conv *c, int back) {
   return p;
 }
 
-/* ------------------------------------------------------------------ a slice */
+/* ----------------------------------------------------------------- a slice */
 
-/* One that begins with line `line` of images that are `image` elements apart
- * where they are read and `made` where they are computed. */
+/* A slice that begins with line `line`. Images are `image` elements apart in
+ * the input and `made` elements apart in the result. */
 typedef struct slice {
   int64_t line;
   int64_t lines;
@@ -138,7 +137,7 @@ typedef struct slice {
   int64_t made;
 } slice;
 
-/* Elements of as many images side by side. */
+/* Copies the elements of as many images, interleaved. */
 static void copy(const plan *p, const slice *s, float *to) {
   const int64_t lanes = p->loops->lanes, n = p->columns.end - p->columns.begin;
   const size_t front = (size_t)(p->columns.begin * lanes) * sizeof *to;
@@ -165,7 +164,7 @@ static void copy(const plan *p, const slice *s, float *to) {
   }
 }
 
-/* `held` planes from `plane` on, of all lines. */
+/* Computes `held` planes from `plane` on, of all lines. */
 static void compute(const plan *p, const slice *s, const float *from,
                     int64_t plane, int64_t held, float *to) {
   const nn_conv *c = p->conv;
@@ -193,7 +192,7 @@ static void compute(const plan *p, const slice *s, const float *from,
   }
 }
 
-/* A computed plane of all images to its places. `room` is as large. */
+/* Stores a computed plane of all images. `room` has the same size. */
 static void settle(const plan *p, const slice *s, float *from, float *to,
                    float bias, float *room) {
   const int64_t lanes = p->loops->lanes, n = s->lines * p->out[1];
@@ -262,7 +261,7 @@ static int32_t run_slices(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* --------------------------------------------------------------------- pass */
+/* -------------------------------------------------------------------- pass */
 
 uint64_t nn_direct_images_room(const nn_conv *c, int back) {
   const plan p = plan_of(c, back);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * conv_panels.c: convolutions as matrix products. The windows of an image are
  * the columns of a matrix with a row for each channel and element of the
- * window; weights are multiplied with pieces of it that stay in a cache, the
- * panels. Where a window is one element, the image is that matrix.
+ * window. Weights are multiplied with panels, pieces of that matrix that stay
+ * in a cache. If a window has one element, the image is that matrix.
  */
 #include <string.h>
 
@@ -12,12 +12,12 @@
 
 enum {
   PANEL = 1 << 19, /* bytes of a panel */
-  WIDTH = 320,     /* windows in it, if there are so many */
-  LONG = 2048,     /* the same where nothing is copied */
-  STEP = 16,       /* that widths are multiples of */
-  FEW = 64,        /* rows of a block below which products are slow */
-  LANES = 16,      /* planes from which on vectors of them are worth it */
-  BLOCKS = 4       /* of channels that one image is cut into, if it can be */
+  WIDTH = 320,     /* windows in it, if there are enough */
+  LONG = 2048,     /* the same if nothing is copied */
+  STEP = 16,       /* widths are multiples of it */
+  FEW = 64,        /* rows of a block; products with fewer are slow */
+  LANES = 16,      /* planes from which vectors of them are worth it */
+  BLOCKS = 4       /* of channels per image, if possible */
 };
 
 /* ------------------------------------------------------------------ panels */
@@ -33,18 +33,18 @@ typedef struct panel {
   int64_t n;
 } panel;
 
-/* Windows side by side of which one element each lies in a line of the image,
- * `step` apart. */
+/* Handles adjacent windows, of which one element each is in a line of the
+ * image, `step` apart. */
 typedef void line_fn(char *to, char *from, int64_t n, int64_t step);
 
-/* What is done with those that are padding. */
+/* Handles windows whose element is padding. */
 typedef void gap_fn(char *to, int64_t n);
 
-/* The element of a window that a row of the matrix is about. */
+/* The element of a window for one row of the matrix. */
 typedef struct tap {
   char *plane;
   int64_t at[NN_WINDOW_RANK];
-  nn_range inside; /* windows of a line whose element is no padding */
+  nn_range inside; /* windows of a line whose element is not padding */
 } tap;
 
 static tap tap_of(const nn_conv *c, const panel *p, int64_t row) {
@@ -57,7 +57,7 @@ static tap tap_of(const nn_conv *c, const panel *p, int64_t row) {
   return t;
 }
 
-/* The line of the image in which element `t` of windows in line (z, y) lies, or
+/* The line of the image that contains element `t` of windows in line (z, y), or
  * NULL if that is padding. */
 static char *line_of(const nn_conv *c, const tap *t, int64_t z, int64_t y) {
   const nn_window *w = &c->window;
@@ -67,7 +67,7 @@ static char *line_of(const nn_conv *c, const tap *t, int64_t z, int64_t y) {
   return t->plane + (i * w->in[1] + j) * w->in[2] * c->bytes;
 }
 
-/* Windows `x` of a line, which is NULL if all are padding. */
+/* Handles windows `x` of a line; the line is NULL if all are padding. */
 TN_KERNEL_BODY void move_line(const nn_conv *c, const tap *t, nn_range x,
                               char *line, char *to, line_fn *move,
                               gap_fn *skip) {
@@ -85,7 +85,7 @@ TN_KERNEL_BODY void move_line(const nn_conv *c, const tap *t, nn_range x,
   if (x.end > end) skip(to + (end - x.begin) * c->bytes, x.end - end);
 }
 
-/* Goes through a panel, line by line of windows. */
+/* Iterates over a panel, one line of windows at a time. */
 TN_KERNEL_BODY void move_panel(const nn_conv *c, const panel *p, line_fn *move,
                                gap_fn *skip) {
   const nn_window *w = &c->window;
@@ -179,9 +179,9 @@ static panel_fn *scatter_of(const nn_conv *c) {
   return c->bytes == 4 ? scatter_panel_f32 : scatter_panel_f64;
 }
 
-/* -------------------------------------------------------------------- plans */
+/* ------------------------------------------------------------------- plans */
 
-/* How a pass is cut. Everything follows from the shapes. */
+/* The division of a pass; shapes decide all of it. */
 typedef struct plan {
   const nn_conv *conv;
   const nn_conv_arrays *arrays;
@@ -191,12 +191,12 @@ typedef struct plan {
   int64_t width;  /* windows of a panel */
   int64_t across; /* panels side by side */
   int64_t height; /* rows of a panel */
-  int64_t down;   /* panels one below the other */
+  int64_t down;   /* panels in one column */
   nn_conv_sums sums;
   nn_lanes lanes;
 } plan;
 
-/* n in pieces of at most `most`, all about as long. */
+/* The size of pieces of n: at most `most`, all about as long. */
 static int64_t even(int64_t n, int64_t most, int64_t step) {
   return nn_least(nn_up(nn_even(n, most), step), n);
 }
@@ -211,8 +211,8 @@ static plan plan_of(const nn_conv *c, int direct) {
   return p;
 }
 
-/* Of the gradient of data: rows are those of whole channels, so that a slice
- * owns what it adds to. */
+/* The gradient of data: rows belong to whole channels, so that a slice owns the
+ * elements that it adds to. */
 static void plan_data(plan *p) {
   const nn_conv *c = p->conv;
   if (p->direct) return;
@@ -287,9 +287,9 @@ static columns columns_of(plan *p, panel *some, char *lane) {
   return (columns){lane, some->n};
 }
 
-/* ------------------------------------------------------------------ forward */
+/* ----------------------------------------------------------------- forward */
 
-/* The bias of each filter in its row of out, or added to it. */
+/* Writes the bias of each filter to its row of out, or adds it. */
 static void put_bias(const nn_conv *c, const char *bias, char *out, int64_t n,
                      int add) {
   for (int64_t k = 0; k < c->filters; ++k)
@@ -341,7 +341,7 @@ static int32_t forward_one(plan *p, int64_t slice, char *lane) {
   return code;
 }
 
-/* Slices one by one, each with a piece of the workspace. */
+/* Computes slices one by one, each with a piece of the workspace. */
 typedef int32_t slice_fn(plan *p, int64_t slice, char *lane);
 
 static int32_t run_slices(plan *p, slice_fn *one, nn_range slices) {
@@ -364,7 +364,7 @@ static int32_t forward(const nn_conv *c, const nn_conv_arrays *arrays, int add,
   return run_pass(&p, arrays, NN_CONV_FORWARD, forward_slice);
 }
 
-/* --------------------------------------------------------- gradient of data */
+/* -------------------------------------------------------- gradient of data */
 
 /* weight^T * out for some rows of the matrix and some windows. */
 static int32_t back(const plan *p, int64_t image, const panel *some, columns to,
@@ -435,7 +435,7 @@ static int32_t to_data(const nn_conv *c, const nn_conv_arrays *arrays, int add,
   return run_pass(&p, arrays, NN_CONV_DATA, direct ? data_direct : data_slice);
 }
 
-/* ------------------------------------------------------- gradient of weight */
+/* ------------------------------------------------------ gradient of weight */
 
 /* Adds out * columns^T of one image to `to`. */
 static int32_t weight_image(plan *p, int64_t image, panel *some, char *to,
@@ -496,13 +496,13 @@ static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *arrays,
   return nn_conv_sums_join(&p.sums, arrays->weight);
 }
 
-/* --------------------------------------------------------------------- ways */
+/* -------------------------------------------------------------- algorithms */
 
-/* Whether a product is better made of one factor alone that is brought into the
- * order in which registers read it: where the planes that are made fill
- * vectors, as panels would be packed again; of few windows, as products are as
- * small as panels; and for the gradient of weight. Padding is copied then, and
- * gaps between windows have a loop, of which panels have neither. */
+/* Whether conv_tiles.c is faster, which packs one factor alone in the order of
+ * registers. That is so if the computed planes fill vectors, because panels
+ * would be packed a second time; for few windows, because products are as small
+ * as panels; and for the gradient of weight. Then it copies padding and has a
+ * loop for gaps between windows; panels have neither. */
 static int is_tiled(const nn_conv *c, int pass) {
   const int64_t made = pass == NN_CONV_DATA ? c->channels : c->filters;
   return c->dtype == TN_F32 && !nn_conv_is_hollow(c) &&
@@ -513,7 +513,8 @@ static uint64_t panels_room(const nn_conv *c, int pass) {
   return is_tiled(c, pass) ? nn_conv_tiles.room(c, pass) : room(c, 0, pass);
 }
 
-/* Products of single images are small; these would be made of all. */
+/* Whether products of single images are small; conv_tiles.c joins those of all
+ * images. */
 static int is_tiny(const nn_conv *c, int pass) {
   return c->dtype == TN_F32 && pass == NN_CONV_FORWARD && c->out_size <= FEW;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * embedding.c: kernels of embedding.yaml. Backward, positions are sorted by
- * their rows, and each row of the gradient is made by one thread, once.
+ * their rows, and one thread computes each row of the gradient, once.
  */
 #include "embedding.gen.h"
 
@@ -10,17 +10,17 @@
 #include "tenon/row.h"
 
 enum {
-  STAGE = 512,  /* elements that are converted together */
+  STAGE = 512,  /* elements in one conversion */
   LINE = 64,    /* bytes of a cache */
-  SOON = 4,     /* rows that forward asks for before it reads them */
-  AHEAD = 2,    /* the same of backward */
+  SOON = 4,     /* rows that forward prefetches */
+  AHEAD = 2,    /* the same for backward */
   MOST = 4096,  /* bytes of each */
-  FAR = 1 << 18 /* bytes of a table, and of rows, that are not near */
+  FAR = 1 << 18 /* bytes of a table, and of rows, that caches do not hold */
 };
 
 /* ----------------------------------------------------------------- indices */
 
-/* Names an index as it was given: integers in all their digits. */
+/* Reports an index with its original value: integers with all digits. */
 static int32_t refuse(const tn_frame *call, const tn_tensor *data, int64_t at) {
   const tn_dtype own = tn_kernel_compute(data->dtype);
   const char *element =
@@ -44,7 +44,7 @@ static int32_t refuse(const tn_frame *call, const tn_tensor *data, int64_t at) {
                  (long long)nn_embedding_params_of(call)->input_dim - 1);
 }
 
-/* All indices as rows of the matrix. */
+/* Reads all indices as rows of the matrix. */
 static int32_t read_rows(const tn_frame *call, const tn_tensor *data,
                          int64_t *to) {
   const tn_kernel_mode mode = {TN_F64, tn_kernel_level(call)};
@@ -64,8 +64,8 @@ static int32_t read_rows(const tn_frame *call, const tn_tensor *data,
   return TN_OK;
 }
 
-/* Forward the indices; backward also their positions, sorted, and where those
- * of each row begin. */
+/* Forward the indices; backward also their positions, sorted, and the start of
+ * those of each row. */
 int32_t nn_embedding_bytes(const tn_frame *call, uint64_t *bytes) {
   const int back = (call->flags & TN_CALL_BACKWARD) != 0;
   const int64_t n = tn_tensor_size(
@@ -84,7 +84,7 @@ typedef struct work {
   const int64_t *begin; /* backward, of input_dim + 1 */
   const int64_t *positions;
   int64_t n;   /* of indices */
-  int streams; /* whether no cache holds the result */
+  int streams; /* no cache holds the result */
 } work;
 
 static work work_of(const tn_frame *call, const tn_tensor *like) {
@@ -109,8 +109,8 @@ static void add(const work *w, char *to, const char *from, tn_dtype dtype,
 
 /* ------------------------------------------------------------------ copies */
 
-/* Whole lines past the caches, which would read them first; zeros if `from` is
- * NULL. */
+/* Writes whole cache lines past the caches, without reading them first; zeros
+ * if `from` is NULL. */
 #if defined(TN_KERNEL_AVX2)
 static void stream(char *to, const char *from, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 16) {
@@ -120,7 +120,7 @@ static void stream(char *to, const char *from, int64_t bytes) {
   }
 }
 
-/* A line at a time, which for zeros takes two thirds of that. */
+/* One cache line at a time, which takes two thirds of the time for zeros. */
 static TN_KERNEL_AVX512 void stream_wide(char *to, const char *from,
                                          int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += LINE) {
@@ -138,7 +138,7 @@ static void set(char *to, const char *from, int64_t bytes) {
     memset(to, 0, (size_t)bytes);
 }
 
-/* Bytes of the gradient, or zeros if `from` is NULL. */
+/* Writes bytes of the gradient, or zeros if `from` is NULL. */
 static void put(const work *w, char *to, const char *from, int64_t bytes) {
 #if defined(TN_KERNEL_AVX2)
   const int64_t front = (int64_t)(-(uintptr_t)to % LINE);
@@ -166,7 +166,8 @@ static void put_end(const work *w) {
 
 /* ----------------------------------------------------------------- forward */
 
-/* A row of at least a line, and as much of another asked for. */
+/* Copies a row of at least one cache line, and prefetches as much of
+ * another. */
 #if TN_ROW_VECTORS
 static TN_KERNEL_AVX512 void copy_wide(char *to, const char *from,
                                        const char *soon, int64_t bytes) {
@@ -203,7 +204,7 @@ static int32_t copy_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* The same of many rows of a large table. */
+/* The same for many rows of a large table. */
 static int32_t copy_far_slice(void *arg, int64_t begin, int64_t end) {
   const work *w = arg;
   const char *weight = w->call->in[NN_EMBEDDING_IN_WEIGHT].data;
@@ -222,7 +223,7 @@ static int32_t copy_far_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Near tables, and short rows, are left to memcpy. */
+/* For tables in caches, and for short rows, memcpy is fast enough. */
 static int is_far(const work *w) {
   const int64_t step = w->length * w->bytes;
   const int64_t table = nn_embedding_params_of(w->call)->input_dim * step;
@@ -245,8 +246,8 @@ int32_t nn_embedding(const tn_frame *call) {
 
 /* ---------------------------------------------------------------- backward */
 
-/* Part of a row of the gradient, of at most STAGE elements: the sum of the
- * parts of those that chose it. */
+/* Computes a part of a row of the gradient, of at most STAGE elements: the sum
+ * of the parts of all positions with that row. */
 static void sum_part(const work *w, int64_t row, int64_t at, int64_t n) {
   const tn_tensor *to = &w->call->out[NN_EMBEDDING_IN_WEIGHT];
   const char *head = w->call->in[NN_EMBEDDING_BACKWARD_GRAD_OUT].data;
@@ -267,7 +268,7 @@ static void sum_part(const work *w, int64_t row, int64_t at, int64_t n) {
   tn_kernel_store_dense(place, to->dtype, sum, &w->mode, n);
 }
 
-/* Asks for what a row that will soon be chosen is made of. */
+/* Prefetches the terms of a row that is computed soon. */
 static void expect(const work *w, const char *head, int64_t k) {
   const int64_t step = w->length * w->bytes;
   if (k >= w->n) return;
@@ -303,10 +304,9 @@ static int32_t sum_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Positions in the order of their rows; where those of row r begin goes to
- * begin[r]. It has two more places than there are rows: those of row r are
- * counted in begin[r + 2], so that begin[r + 1] is the next place while they
- * are dealt out. */
+/* Sorts positions by their rows; begin[r] gets the start of row r. `begin` has
+ * two more entries than there are rows: begin[r + 2] counts row r, so that
+ * begin[r + 1] is the next position during distribution. */
 static void sort(const work *w, int64_t n, int64_t *begin, int64_t *positions) {
   const int64_t rows = nn_embedding_params_of(w->call)->input_dim;
   memset(begin, 0, (size_t)(rows + 2) * sizeof *begin);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * layer_norm.c: shapes and kernels of layer_norm.yaml. The unit of work is a
- * row where lines lie side by side, otherwise up to NN_CHUNK lines; backward,
- * units are dealt out to at most BLOCKS blocks, each with sums of its own.
+ * row if lines are contiguous, otherwise up to NN_CHUNK lines. Backward, units
+ * are divided among at most BLOCKS blocks, each with sums of its own.
  */
 #include "layer_norm.gen.h"
 
@@ -20,8 +20,8 @@ static int32_t refuse(const tn_frame *call) {
                  (long long)nn_layer_norm_params_of(call)->axis);
 }
 
-/* Everything of one rank: `length` along the axis, otherwise as both know it.
- */
+/* States a shape of one rank: `length` along the axis, otherwise the dimensions
+ * that either tensor knows. */
 static int32_t state_all(const tn_frame *call, int32_t dim, int64_t length) {
   const tn_tensor *data = &call->in[NN_LAYER_NORM_IN_DATA];
   int64_t shape[TN_MAX_NDIM];
@@ -58,22 +58,22 @@ int32_t nn_layer_norm_infer(const tn_frame *call) {
 
 enum {
   BLOCKS = 32, /* of units, at most */
-  FLUSH = 64,  /* rows whose gradients are summed in the type computed in */
-  FOUR = 4,    /* rows whose gradients are computed together */
-  SIDE = 4,    /* vectors of a row that go past the caches together */
+  FLUSH = 64,  /* rows with gradients summed in the type of the computation */
+  FOUR = 4,    /* rows with gradients computed together */
+  SIDE = 4,    /* vectors of a row that are written past the caches together */
 };
 
-/* What the loops are told. */
+/* Arguments of the loops. */
 typedef struct layer {
   nn_extent e;
   double eps;
   uint32_t level;
-  const void *gamma; /* in the type computed in, as the others */
+  const void *gamma; /* all of them in the type of the computation */
   const void *beta;
-  int again;    /* backward: mean and rstd are computed once more */
-  void *part;   /* of rows: partial sums by gamma and by beta, zeroed */
+  int again;    /* backward: mean and rstd are computed again */
+  void *part;   /* of rows: partial sums for gamma and beta, zeroed */
   double *sums; /* of a block */
-  void *room;   /* for FOUR rows of the gradient of data, if these are to be
+  void *room;   /* for FOUR rows of the gradient of data, if these are
                    written past the caches; or NULL */
 } layer;
 
@@ -104,7 +104,7 @@ typedef struct work {
 static void size_up(work *w, const tn_tensor *data, const tn_frame *call) {
   enum {
     LEAST = TN_KERNEL_GRAIN
-  }; /* elements of a block that is worth its sums */
+  }; /* elements of a block that is worth its own sums */
   const nn_layer_norm_params *p = nn_layer_norm_params_of(call);
   const int32_t dim = (int32_t)(p->axis < 0 ? p->axis + data->ndim : p->axis);
   nn_extent *e = &w->layer.e;
@@ -128,7 +128,7 @@ static int64_t lines(const work *w) {
   return w->layer.e.outer * w->layer.e.inner;
 }
 
-/* Units [begin, begin + n) for a loop; of columns n is 1. */
+/* Units [begin, begin + n) for a loop; for columns n is 1. */
 static tn_kernel_block block_of(const work *w, int64_t begin, int64_t n) {
   const nn_extent *e = &w->layer.e;
   tn_kernel_block block = {.n = n};
@@ -155,7 +155,7 @@ static void run_units(const work *w, const nn_loops loops[2], const layer *l,
   }
 }
 
-/* Room in a workspace, as whole lines of a cache. */
+/* Size in a workspace, in whole cache lines. */
 static uint64_t rounded(int64_t bytes) {
   return ((uint64_t)bytes + 63) / 64 * 64;
 }
@@ -166,8 +166,8 @@ static char *take(char **room, int64_t bytes) {
   return at;
 }
 
-/* Bytes of a block's room for rows that are written past the caches; 0: the
- * gradient of data is not. */
+/* Bytes of a block's room for rows that are written past the caches; 0 if they
+ * are not. */
 static uint64_t rows_bytes(const work *w) {
   const nn_extent *e = &w->layer.e;
   if (e->inner > 1 || 3 * nn_extent_size(e) * w->bytes < NN_WRITER_LARGE)
@@ -175,7 +175,8 @@ static uint64_t rows_bytes(const work *w) {
   return nn_writer_bytes(FOUR * e->length * w->bytes);
 }
 
-/* gamma and beta in the type computed in, then what a pass keeps. */
+/* Bytes for gamma and beta in the type of the computation, and for the values
+ * that a pass keeps. */
 static uint64_t own_bytes(const work *w, int back) {
   const int64_t length = w->layer.e.length;
   const uint64_t weights = 2 * rounded(length * w->bytes);
@@ -200,7 +201,7 @@ int32_t nn_layer_norm_bytes(const tn_frame *call, uint64_t *bytes) {
   return TN_OK;
 }
 
-/* A weight in the type computed in; ones if it is absent. */
+/* A weight in the type of the computation; ones if it is absent. */
 static const void *read_weight(const work *w, const tn_tensor *weight,
                                char *to) {
   const int64_t n = w->layer.e.length;
@@ -225,8 +226,8 @@ static int32_t forward_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Where a hidden output is computed: at its place if it is wanted and of the
- * type computed in. */
+/* Address of a hidden output during the computation: its own if it is requested
+ * and has the type of the computation. */
 static char *hidden(const work *w, uint32_t index, char *room) {
   const tn_tensor *out = &w->call->out[index];
   const int direct =
@@ -284,8 +285,8 @@ int32_t nn_layer_norm(const tn_frame *call) {
 static const nn_loops back_loops[2] = {NN_LOOPS(back_rows),
                                        NN_LOOPS(back_columns)};
 
-/* The loops of a call: those that write past the caches, where that pays and
- * can be. */
+/* The loops of a call: those that write past the caches, if that is possible
+ * and worthwhile. */
 static const nn_loops *find_loops(const work *w) {
   static const nn_loops stream = NN_LOOPS(stream_rows);
   const int fits = (uintptr_t)w->to % NN_WRITER_LINE == 0 &&
@@ -310,7 +311,7 @@ static int32_t backward_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* The blocks' sums, put together in their order, become the first one's. */
+/* Merges the blocks' sums in their order into the first one's. */
 static void put_weights(const work *w) {
   const tn_kernel_mode mode = {TN_F64, w->mode.level};
   const int64_t length = w->layer.e.length;
@@ -326,8 +327,8 @@ static void put_weights(const work *w) {
   }
 }
 
-/* Where only the gradient of beta is wanted, there is no data, and the gradient
- * of out stands for it. */
+/* If only the gradient of beta is requested, there is no data; the gradient of
+ * out replaces it. */
 int32_t nn_layer_norm_backward(const tn_frame *call) {
   const tn_tensor *to = &call->out[NN_LAYER_NORM_IN_DATA];
   const tn_tensor *data = &call->in[NN_LAYER_NORM_BACKWARD_IN_DATA];

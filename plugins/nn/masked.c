@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
- * masked.c: see masked.h. The elements of a call are cut into parts; a part
- * draws its words, and the loop does the rest; but where operands are of
- * another type than is computed in, factors are rounded before anything is
- * multiplied by them, so that forward and backward scale alike.
+ * masked.c: element-wise products with random factors (masked.h). The elements
+ * of a call are cut into parts. A part draws its words, and the loop does the
+ * rest. Operands of another type than the computation get rounded factors
+ * before the product, so that forward and backward scale equally.
  */
 #include "masked.h"
 
 #include "tenon/philox.h"
 
-enum { PART = 1024 }; /* elements, a multiple of what philox.h makes at once */
+enum {
+  PART = 1024
+}; /* elements, a multiple of the numbers of one call of
+    * philox.h */
 
 typedef struct work {
   const nn_masked *masked;
   tn_kernel_mode mode;
 } work;
 
-/* Part of an operand. */
+/* Address of a part of an operand. */
 static char *place(const tn_tensor *tensor, int64_t at) {
   return (char *)tensor->data + at * tn_dtype_bytes(tensor->dtype);
 }
@@ -38,8 +41,8 @@ static int wants(const tn_frame *call, uint32_t out) {
 TIMES(masked_f32, float)
 TIMES(masked_f64, double)
 
-/* n elements of the type that is computed in, from `at` on. What is not wanted
- * is scratch. */
+/* Computes n elements in the type of the computation, from `at` on. Outputs
+ * without a request are scratch. */
 static void run_part(const work *w, int64_t at, int64_t n,
                      const uint32_t *word) {
   TN_KERNEL_LINED char scratch[2][PART * sizeof(double)];
@@ -52,7 +55,7 @@ static void run_part(const work *w, int64_t at, int64_t n,
   nn_loop_run(&w->mode, w->masked->loops, &block, w->masked->params);
 }
 
-/* The same of another type. */
+/* The same for another type. */
 static void run_wide_part(const work *w, int64_t at, int64_t n,
                           const uint32_t *word) {
   static const nn_loops times = NN_LOOPS(masked);

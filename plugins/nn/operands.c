@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * operands.c: see operands.h.
+ * operands.c: converts operands to the type of the computation, and back
+ * (operands.h).
  */
 #include "operands.h"
 

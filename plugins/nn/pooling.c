@@ -13,7 +13,7 @@
 
 /* ------------------------------------------------------------------ shapes */
 
-enum { VALID, FULL, SAME }; /* as pooling_convention */
+enum { VALID, FULL, SAME }; /* values of pooling_convention */
 
 static int32_t state(const tn_frame *call, uint32_t list, int32_t ndim,
                      const int64_t *shape) {
@@ -31,7 +31,7 @@ static int64_t padded(const nn_pooling_params *p, int32_t d, int64_t n) {
   return tn_size_plus(n, 2 * p->pad.v[d]);
 }
 
-/* How many windows a dimension of n elements has, if it has one. */
+/* Number of windows along a dimension of n elements, if it has one. */
 static int64_t windows(const nn_pooling_params *p, int32_t d, int64_t n) {
   const int64_t stride = p->stride.v[d];
   const int64_t room = padded(p, d, n) - kernel_at(p, d);
@@ -41,8 +41,8 @@ static int64_t windows(const nn_pooling_params *p, int32_t d, int64_t n) {
          1;
 }
 
-/* The elements that a dimension of n windows has, if only one number will do;
- * otherwise -1. */
+/* Number of elements of a dimension of n windows, if it is unique; otherwise
+ * -1. */
 static int64_t elements(const nn_pooling_params *p, int32_t d, int64_t n) {
   if (p->stride.v[d] != 1) return -1;
   if (p->pooling_convention == SAME) return n;
@@ -73,7 +73,7 @@ static int32_t refuse_length(const tn_frame *call, int32_t d) {
  * than `pad` may. */
 static int32_t check_same(const tn_frame *call, int32_t d, int64_t in,
                           int64_t out) {
-  enum { MOST = 1 << 16 }; /* as `pad` has it */
+  enum { MOST = 1 << 16 }; /* the limit of `pad` */
   const nn_pooling_params *p = nn_pooling_params_of(call);
   if (p->pooling_convention != SAME) return TN_OK;
   const int64_t last = (nn_most(out, 1) - 1) * p->stride.v[d];
@@ -87,7 +87,7 @@ static int32_t check_same(const tn_frame *call, int32_t d, int64_t in,
                  nn_shape(&call->in[NN_POOLING_IN_DATA]).text, (int)MOST);
 }
 
-/* One dimension of the image: what data and out know of it. */
+/* Infers one dimension of the image from data and out. */
 static int32_t infer_dim(const tn_frame *call, int32_t d, int64_t *in,
                          int64_t *out) {
   const nn_pooling_params *p = nn_pooling_params_of(call);
@@ -108,7 +108,7 @@ static int32_t infer_dim(const tn_frame *call, int32_t d, int64_t *in,
   return check_same(call, d, *in, *out);
 }
 
-/* What the parameters say by themselves. */
+/* Checks the parameters alone. */
 static int32_t check(const tn_frame *call, int32_t ndim) {
   const nn_pooling_params *p = nn_pooling_params_of(call);
   if (p->global_pool && ndim >= 0 && (ndim < 3 || ndim > 5))
@@ -160,7 +160,7 @@ int32_t nn_pooling_infer(const tn_frame *call) {
   return code == TN_OK ? state(call, TN_OPERAND_OUT, ndim, to) : code;
 }
 
-/* ------------------------------------------------------------------ kernels */
+/* ----------------------------------------------------------------- kernels */
 
 /* A call in f32 or f64. */
 typedef struct work {
@@ -168,8 +168,8 @@ typedef struct work {
   nn_pool_image image; /* the first; without scratch */
   int64_t bytes;       /* of an element */
   nn_lanes lanes;
-  uint64_t scratch; /* of a lane, before the room for lines that go past the
-                       caches; 0: none do */
+  uint64_t scratch; /* of a lane, before the room for lines that are
+                       written past the caches; 0: none are */
 } work;
 
 static void *skip(const void *array, int64_t elements, int64_t bytes) {
@@ -198,7 +198,7 @@ static int32_t slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Whether the gradient of data is more than caches hold. */
+/* Whether the gradient of data is larger than caches. */
 static int is_large(const tn_frame *call, const nn_pool *pool, int64_t bytes) {
   const int64_t all = 2 * (pool->in_size + pool->out_size) * bytes;
   return (call->flags & TN_CALL_BACKWARD) != 0 &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pooling_at.c: elements of windows at the place of the largest of others, on
- * the CPU. Only gradients of gradients need it.
+ * pooling_at.c: reads windows at the position of another array's largest
+ * element, on the CPU. Only second gradients need it.
  */
 #include "second.gen.h"
 
@@ -14,7 +14,8 @@ typedef struct work {
   nn_pool pool;
 } work;
 
-/* The elements of a window that are no padding, and how many a mean counts. */
+/* The elements of a window that are not padding, and the number that a mean
+ * counts. */
 typedef struct box {
   int64_t begin[NN_WINDOW_RANK];
   int64_t end[NN_WINDOW_RANK];

@@ -12,7 +12,7 @@
 #include "second.h"
 #include "tenon/size.h"
 
-/* ------------------------------------------------------------------- shapes */
+/* ------------------------------------------------------------------ shapes */
 
 int32_t nn_fully_connected_activation_grad_infer(const tn_frame *call) {
   static const uint32_t in[] = {1, 2, 3}, out[] = {0, 0, 0};
@@ -30,7 +30,7 @@ int32_t nn_fully_connected_activation_grad_2_1_infer(const tn_frame *call) {
 
 enum { HEAD, DATA, WEIGHT }; /* of convolutions */
 
-/* The params of all convolutions begin alike. */
+/* The params of all convolutions have the same first fields. */
 static int32_t check_images(const tn_frame *call,
                             const nn_convolution_params *p) {
   const tn_tensor *data = &call->in[DATA];
@@ -61,7 +61,7 @@ static int64_t windows(const nn_convolution_params *p, int64_t d, int64_t n) {
   return padded < reach ? -2 : (padded - reach) / p->stride.v[d] + 1;
 }
 
-/* Images and parameters decide all else. */
+/* Images and parameters decide everything else. */
 int32_t nn_convolution_grad_infer(const tn_frame *call) {
   const nn_convolution_params *p = (const nn_convolution_params *)call->params;
   const tn_tensor *data = &call->in[DATA];
@@ -108,7 +108,7 @@ static void open_call(product_call *p, const tn_frame *call) {
   p->frame.req = p->req;
 }
 
-/* Of a gradient without a bias. */
+/* A gradient without a bias. */
 static void as_product(product_call *p, const tn_frame *call) {
   open_call(p, call);
   for (uint32_t i = 0; i < 3; ++i) p->in[i] = call->in[i];
@@ -122,7 +122,7 @@ static void as_product(product_call *p, const tn_frame *call) {
   p->out[2].ndim = -1;
 }
 
-/* Of the gradient of a weight alone. */
+/* The gradient of a weight alone. */
 static void as_weight(product_call *p, const tn_frame *call) {
   open_call(p, call);
   for (uint32_t i = 0; i < 5; ++i) p->in[i].ndim = -1;

@@ -7,17 +7,17 @@
 #include "softmax.gen.h"
 
 enum {
-  SUMMED = 256, /* elements of a line that are added up in its own type */
-  FEW = 32,     /* elements of rows that are computed side by side */
-  PAST = 16384  /* bytes of rows that are composed before they go past the
-                   caches */
+  SUMMED = 256, /* elements of a line in a sum of its own type */
+  FEW = 32,     /* elements of rows that are computed together */
+  PAST = 16384  /* bytes of rows that are composed before they are
+                   written past the caches */
 };
 
 #define NN_EACH "softmax_rows.h"
 #include "each.h"
 
-/* Whether rows may go past the caches as they are, and should: they fill lines
- * of it, and no cache would hold all `operands`, of which `to` is none. */
+/* Whether rows can and should be written past the caches: they fill cache
+ * lines, and no cache would hold all `operands`, of which `to` is none. */
 static int goes_past(const nn_softmax *s, int operands, const void *to) {
   enum { LINE = 64 };
   const int64_t bytes = tn_dtype_bytes(s->mode.compute);
@@ -26,7 +26,7 @@ static int goes_past(const nn_softmax *s, int operands, const void *to) {
          (uintptr_t)to % LINE == 0 && s->extent.length * bytes % LINE == 0;
 }
 
-/* ------------------------------------------------------------------- slices */
+/* ------------------------------------------------------------------ slices */
 
 typedef struct work {
   const nn_softmax *softmax;
@@ -94,10 +94,10 @@ int32_t nn_softmax_back(const nn_softmax *s, const void *head, const void *out,
   return run(&w);
 }
 
-/* ------------------------------------------------------------------- calls
- * The operands and parameters of nn.softmax and nn.log_softmax are alike. */
+/* ------------------------------------------------------------------ calls
+ * nn.softmax and nn.log_softmax have the same operands and parameters. */
 
-/* What either is asked for. */
+/* Parameters of both operators. */
 typedef struct question {
   int64_t axis;
   double temperature;

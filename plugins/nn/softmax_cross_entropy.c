@@ -5,9 +5,9 @@
 
 #include "axis.h"
 
-enum { CHUNK = 64 }; /* rows whose labels are read together */
+enum { CHUNK = 64 }; /* rows with labels read together */
 
-/* What a loop is told of some rows. */
+/* Arguments of a loop over some rows. */
 typedef struct costs {
   int64_t classes;
   const int64_t *labels; /* -1: of no class */
@@ -74,7 +74,7 @@ static uint64_t rounded(int64_t bytes) {
   return ((uint64_t)bytes + 63) / 64 * 64;
 }
 
-/* Forward losses and norms; operands in another type behind them. */
+/* Forward losses and norms; operands in another type follow them. */
 static uint64_t own_bytes(const work *w) {
   return rounded(w->rows * (int64_t)sizeof(double)) +
          rounded(2 * w->rows * w->bytes);
@@ -90,7 +90,7 @@ int32_t nn_softmax_cross_entropy_bytes(const tn_frame *call, uint64_t *bytes) {
   return TN_OK;
 }
 
-/* Rows of no classes have no loss, and zeros for norms. */
+/* Rows without classes have no loss, and zeros for norms. */
 static int32_t run(const tn_frame *call, work *w) {
   if (w->classes > 0) return nn_share(call, w->rows, w->classes, run_slice, w);
   if (w->losses == NULL || w->rows == 0) return TN_OK;
