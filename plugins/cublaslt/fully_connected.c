@@ -183,7 +183,7 @@ int32_t cublaslt_fully_connected_bytes(const tn_frame *call, uint64_t *bytes) {
 
 /* ------------------------------------------------------------------- calls */
 
-static int32_t multiply(const tn_frame *call, int which,
+static int32_t run_plan(const tn_frame *call, int which,
                         tn_device_operands operands) {
   const cublaslt_fully_connected_state *state =
       cublaslt_fully_connected_cuda_state_of(call);
@@ -194,7 +194,7 @@ static int32_t multiply(const tn_frame *call, int which,
 }
 
 int32_t cublaslt_fully_connected(const tn_frame *call) {
-  return multiply(
+  return run_plan(
       call, DATA,
       (tn_device_operands){
           .a = call->in[NN_FULLY_CONNECTED_IN_DATA].data,
@@ -211,13 +211,13 @@ int32_t cublaslt_fully_connected_backward(const tn_frame *call) {
   int32_t code = TN_OK;
   if (state->plan[DATA])
     code =
-        multiply(call, DATA,
+        run_plan(call, DATA,
                  (tn_device_operands){
                      .a = grad,
                      .b = call->in[NN_FULLY_CONNECTED_BACKWARD_IN_WEIGHT].data,
                      .c = call->out[NN_FULLY_CONNECTED_IN_DATA].data});
   if (code != TN_OK || !state->plan[WEIGHT]) return code;
-  return multiply(call, WEIGHT,
+  return run_plan(call, WEIGHT,
                   (tn_device_operands){
                       .a = grad,
                       .b = call->in[NN_FULLY_CONNECTED_BACKWARD_IN_DATA].data,

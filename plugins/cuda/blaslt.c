@@ -23,25 +23,29 @@ enum {
 };
 
 /* Stores the result of dlsym as a function: C has no conversion for it. */
-static const char *find(void *library, const char *symbol, void *function) {
+static const char *find_function(void *library, const char *symbol,
+                                 void *function) {
   void *found = dlsym(library, symbol);
   memcpy(function, &found, sizeof found);
   return found ? NULL : symbol;
 }
 
 static const char *find_all(cuda_blaslt *blaslt, size_t (**version)(void)) {
-  const char *missing = find(blaslt->library, "cublasLtGetVersion", version);
+  const char *missing =
+      find_function(blaslt->library, "cublasLtGetVersion", version);
   if (!missing)
-    missing = find(blaslt->library, "cublasLtGetStatusString", &blaslt->say);
+    missing =
+        find_function(blaslt->library, "cublasLtGetStatusString", &blaslt->say);
 #define BLASLT_FIND(field, symbol, arguments) \
-  if (!missing) missing = find(blaslt->library, #symbol, &blaslt->field);
+  if (!missing)                               \
+    missing = find_function(blaslt->library, #symbol, &blaslt->field);
   BLASLT_FUNCTIONS(BLASLT_FIND)
 #undef BLASLT_FIND
   return missing;
 }
 
 /* 120405 is 12.4.5, as since CUDA 12; before it was 11xxxy. */
-static int check(cuda_blaslt *blaslt, size_t cuda, char why[240]) {
+static int check_version(cuda_blaslt *blaslt, size_t cuda, char why[240]) {
   size_t (*version)(void) = NULL;
   const char *missing = find_all(blaslt, &version);
   if (missing) {
@@ -85,7 +89,7 @@ int cuda_blaslt_open(cuda_blaslt *blaslt, int driver, char why[240]) {
   const size_t cuda = (size_t)driver / 1000;
   *blaslt = (cuda_blaslt){0};
   blaslt->library = open_first(cuda, why);
-  if (blaslt->library && check(blaslt, cuda, why)) return 1;
+  if (blaslt->library && check_version(blaslt, cuda, why)) return 1;
   cuda_blaslt_close(blaslt);
   return 0;
 }

@@ -41,7 +41,7 @@ static int open_context(cuda_device *device) {
   return result;
 }
 
-static int ready(cuda_device *device) {
+static int ensure_context(cuda_device *device) {
   int result = CUDA_OK;
   if (atomic_load_explicit(&device->context, memory_order_acquire))
     return CUDA_OK;
@@ -76,8 +76,8 @@ static void heed_others(const cuda_instance *instance) {
   (void)pthread_setspecific(instance->entered, (void *)state);
 }
 
-static int enter(cuda_device *device) {
-  int result = ready(device);
+static int push_context(cuda_device *device) {
+  int result = ensure_context(device);
   if (result == CUDA_OK)
     result = device->instance->driver.context_push(
         atomic_load_explicit(&device->context, memory_order_relaxed));
@@ -88,7 +88,7 @@ int32_t cuda_enter(cuda_device *device, tn_device_error *error) {
   const int32_t code = cuda_check_lost(device, error);
   if (code != TN_OK) return code;
   ignore_others(device->instance);
-  const int result = enter(device);
+  const int result = push_context(device);
   if (result == CUDA_OK) return TN_OK;
   heed_others(device->instance);
   return cuda_fail(device, result, error);
@@ -109,7 +109,7 @@ int32_t cuda_count(void *ctx, int32_t *out, tn_device_error *error) {
   return TN_OK;
 }
 
-static int attribute(const cuda_device *device, int which) {
+static int get_attribute(const cuda_device *device, int which) {
   int value = 0;
   (void)device->instance->driver.device_attribute(&value, which,
                                                   device->handle);
@@ -145,15 +145,15 @@ int32_t cuda_info(void *ctx, int32_t id, tn_device_info *out,
   out->memory_free = free_bytes(device);
   (void)snprintf(out->detail, sizeof out->detail,
                  "sm_%d%d, driver for CUDA %d.%d, bus %s",
-                 attribute(device, CUDA_COMPUTE_MAJOR),
-                 attribute(device, CUDA_COMPUTE_MINOR), driver->version / 1000,
-                 driver->version % 1000 / 10, bus);
+                 get_attribute(device, CUDA_COMPUTE_MAJOR),
+                 get_attribute(device, CUDA_COMPUTE_MINOR),
+                 driver->version / 1000, driver->version % 1000 / 10, bus);
   return TN_OK;
 }
 
 /* ---------------------------------------------------------- open and close */
 
-static int fill(cuda_instance *instance, int n) {
+static int fill_devices(cuda_instance *instance, int n) {
   int result = CUDA_OK;
   for (int32_t id = 0; id < n && result == CUDA_OK; ++id) {
     cuda_device *device = &instance->devices[id];
@@ -167,7 +167,7 @@ static int fill(cuda_instance *instance, int n) {
 }
 
 /* A machine without a working device is an answer, not a failure. */
-static void none(cuda_instance *instance, int result) {
+static void report_none(cuda_instance *instance, int result) {
   char text[160];
   cuda_devices_close(instance);
   cuda_driver_say(&instance->driver, result, text);
@@ -184,9 +184,9 @@ int32_t cuda_devices_open(cuda_instance *instance) {
   if (result == CUDA_OK) {
     instance->devices = calloc((size_t)n, sizeof *instance->devices);
     if (!instance->devices) return TN_OUT_OF_MEMORY;
-    result = fill(instance, n);
+    result = fill_devices(instance, n);
   }
-  if (result != CUDA_OK) none(instance, result);
+  if (result != CUDA_OK) report_none(instance, result);
   return TN_OK;
 }
 

@@ -53,14 +53,16 @@ static void *open_first(const char *const *names, char why[240]) {
 }
 
 /* Stores the result of dlsym as a function: C has no conversion for it. */
-static const char *find(void *library, const char *symbol, void *function) {
+static const char *find_function(void *library, const char *symbol,
+                                 void *function) {
   void *found = dlsym(library, symbol);
   memcpy(function, &found, sizeof found);
   return found ? NULL : symbol;
 }
 
 #define CUDA_FIND(field, symbol, arguments) \
-  if (!missing) missing = find(driver->library, #symbol, &driver->field);
+  if (!missing)                             \
+    missing = find_function(driver->library, #symbol, &driver->field);
 
 /* NULL, or the name of the first missing function. */
 static const char *find_all(cuda_driver *driver) {
@@ -78,7 +80,8 @@ static int find_graphs(cuda_driver *driver) {
 
 /* Checks the version first, because an old driver lacks functions. */
 static int check_version(cuda_driver *driver, char why[240]) {
-  if (find(driver->library, "cuDriverGetVersion", &driver->driver_version) ||
+  if (find_function(driver->library, "cuDriverGetVersion",
+                    &driver->driver_version) ||
       driver->driver_version(&driver->version) != CUDA_OK) {
     (void)snprintf(why, 240,
                    "libcuda.so.1 does not tell its version: it is not the "
@@ -94,7 +97,7 @@ static int check_version(cuda_driver *driver, char why[240]) {
   return 0;
 }
 
-static int start(cuda_driver *driver, char why[240]) {
+static int start_driver(cuda_driver *driver, char why[240]) {
   char text[160];
   const char *missing = find_all(driver);
   if (missing) {
@@ -118,7 +121,7 @@ int cuda_driver_open(cuda_driver *driver, const char *const *names,
   *driver = (cuda_driver){0};
   driver->library = open_first(names, why);
   if (!driver->library) return 0;
-  if (check_version(driver, why) && start(driver, why)) return 1;
+  if (check_version(driver, why) && start_driver(driver, why)) return 1;
   cuda_driver_close(driver);
   return 0;
 }

@@ -32,7 +32,7 @@ int32_t cuda_capture_begin(void *ctx, void *handle, tn_device_error *error) {
 }
 
 /* The recording is released as soon as it is an executable graph. */
-static int end(const cuda_queue *q, int wanted, cuda_executable *out) {
+static int end_capture(const cuda_queue *q, int wanted, cuda_executable *out) {
   const cuda_driver *driver = &q->device->instance->driver;
   cuda_graph recorded = NULL;
   int result = driver->capture_end(q->stream, &recorded);
@@ -49,8 +49,8 @@ int32_t cuda_capture_end(void *ctx, void *handle, void **out,
   graph *g = out ? calloc(1, sizeof *g) : NULL;
   int32_t code = cuda_enter(q->device, error);
   if (code == TN_OK)
-    code = cuda_leave_with(q->device,
-                           end(q, g != NULL, g ? &g->executable : NULL), error);
+    code = cuda_leave_with(
+        q->device, end_capture(q, g != NULL, g ? &g->executable : NULL), error);
   if (code == TN_OK && out && !g) code = TN_OUT_OF_MEMORY;
   if (code != TN_OK) {
     free(g);

@@ -74,7 +74,7 @@ void cuda_memory_close(cuda_device *device) {
 }
 
 /* Bytes that the pool returned to the driver. */
-static uint64_t shrink(const cuda_device *device) {
+static uint64_t shrink_pool(const cuda_device *device) {
   const cuda_driver *driver = &device->instance->driver;
   uint64_t before = 0, after = 0;
   if (!device->pool) return 0;
@@ -90,7 +90,7 @@ uint64_t cuda_trim(void *ctx, int32_t id) {
   tn_device_error error = {.struct_size = sizeof error};
   if (!atomic_load(&device->context) || cuda_enter(device, &error) != TN_OK)
     return 0;
-  const uint64_t bytes = shrink(device);
+  const uint64_t bytes = shrink_pool(device);
   cuda_leave(device);
   return bytes;
 }
@@ -118,7 +118,7 @@ static int take_once(const cuda_device *device, uint64_t bytes,
 static int take_device(const cuda_device *device, uint64_t bytes,
                        cuda_address *out) {
   const int result = take_once(device, bytes, out);
-  if (result != CUDA_OUT_OF_MEMORY || shrink(device) == 0) return result;
+  if (result != CUDA_OUT_OF_MEMORY || shrink_pool(device) == 0) return result;
   return take_once(device, bytes, out);
 }
 
@@ -131,8 +131,8 @@ static int take_shared(const cuda_device *device, uint64_t bytes,
                  : CUDA_NOT_SUPPORTED;
 }
 
-static int take(const cuda_device *device, uint32_t kind, uint64_t bytes,
-                void **out) {
+static int take_memory(const cuda_device *device, uint32_t kind, uint64_t bytes,
+                       void **out) {
   cuda_address address = 0;
   int result;
   if (kind == TN_MEMORY_HOST)
@@ -148,7 +148,7 @@ int32_t cuda_alloc(void *ctx, int32_t id, uint32_t kind, uint64_t bytes,
   cuda_device *device = cuda_device_of(ctx, id);
   int32_t code = cuda_enter(device, error);
   if (code != TN_OK) return code;
-  const int result = take(device, kind, bytes, out);
+  const int result = take_memory(device, kind, bytes, out);
   cuda_leave(device);
   return result == CUDA_OK ? TN_OK : cuda_fail(device, result, error);
 }

@@ -82,7 +82,7 @@ static cuda_context context_of(const cuda_instance *instance, int32_t id) {
                               memory_order_acquire);
 }
 
-static int copy(const queue *q, const tn_copy *c) {
+static int enqueue_copy(const queue *q, const tn_copy *c) {
   const cuda_instance *instance = q->device->instance;
   const cuda_driver *driver = &instance->driver;
   const cuda_address to = to_address(c->to), from = to_address(c->from);
@@ -129,7 +129,7 @@ int32_t cuda_copy(void *ctx, void *handle, const tn_copy *c,
   (void)ctx;
   const int32_t code = enter_between(q->device, other, error);
   if (code != TN_OK) return code;
-  return leave_between(q->device, other, copy(q, c), error);
+  return leave_between(q->device, other, enqueue_copy(q, c), error);
 }
 
 int32_t cuda_fill(void *ctx, void *handle, void *memory, int32_t byte,
@@ -211,7 +211,7 @@ int32_t cuda_queue_wait(void *ctx, void *handle, void *what,
 
 /* Queries an event. CUDA_NOT_READY may also mean a recording in another thread,
  * which forbids the query. */
-static int ask(const fence *f) {
+static int query_event(const fence *f) {
   const int result = f->device->instance->driver.event_query(f->event);
   return cuda_is_capture(result) ? CUDA_NOT_READY : result;
 }
@@ -224,7 +224,7 @@ int32_t cuda_fence_query(void *ctx, void *handle, int32_t *out,
   *out = 1;
   const int32_t code = cuda_enter(f->device, error);
   if (code != TN_OK) return code;
-  const int result = ask(f);
+  const int result = query_event(f);
   if (result == CUDA_NOT_READY) *out = 0;
   return cuda_leave_with(f->device, result == CUDA_NOT_READY ? CUDA_OK : result,
                          error);
@@ -237,11 +237,12 @@ int32_t cuda_fence_wait(void *ctx, void *handle, tn_device_error *error) {
   const int32_t code = cuda_enter(f->device, error);
   if (code != TN_OK) return code;
   int result = CUDA_NOT_READY;
-  for (int i = 0; i < LOOKS && result == CUDA_NOT_READY; ++i) result = ask(f);
+  for (int i = 0; i < LOOKS && result == CUDA_NOT_READY; ++i)
+    result = query_event(f);
   if (result == CUDA_NOT_READY) result = driver->event_synchronize(f->event);
   while (cuda_is_capture(result) || result == CUDA_NOT_READY) {
     (void)sched_yield();
-    result = ask(f);
+    result = query_event(f);
   }
   return cuda_leave_with(f->device, result, error);
 }

@@ -113,7 +113,7 @@ int32_t cudnn_batch_norm_activation_supports(const tn_frame *call) {
  * several matrices its engine computes wrong elements in all but the first if
  * they share one number per row (9.19, on an H200). So each row of the matrix
  * has its own number. */
-static void describe(const tn_frame *call, int what, cudnn_task *out) {
+static void describe_task(const tn_frame *call, int what, cudnn_task *out) {
   const extent e = extent_of(call);
   const int is_matrix = what >= CUDNN_NORM_KNOWN;
   const int is_list = what == CUDNN_INVERSE || what == CUDNN_MOVE;
@@ -128,10 +128,10 @@ static void describe(const tn_frame *call, int what, cudnn_task *out) {
   out->most_workspace = cudnn_room(out, MOST_BESIDE);
 }
 
-static int32_t plan(const tn_frame *call, int what, uint32_t flags,
-                    cudnn_plan **out) {
+static int32_t take_plan(const tn_frame *call, int what, uint32_t flags,
+                         cudnn_plan **out) {
   cudnn_task task;
-  describe(call, what, &task);
+  describe_task(call, what, &task);
   task.flags = flags;
   return cudnn_plan_take(call, &task, out);
 }
@@ -140,15 +140,17 @@ static int32_t plan_all(const tn_frame *call, uint32_t flags,
                         cudnn_batch_norm_state *state) {
   const int batch = uses_batch(call);
   if (is_sum(call)) return TN_OK;
-  if (is_backward(call)) return plan(call, CUDNN_NORM_DATA, 0, &state->main);
-  const int32_t code =
-      plan(call, batch ? CUDNN_NORM : CUDNN_NORM_KNOWN, flags, &state->main);
+  if (is_backward(call))
+    return take_plan(call, CUDNN_NORM_DATA, 0, &state->main);
+  const int32_t code = take_plan(call, batch ? CUDNN_NORM : CUDNN_NORM_KNOWN,
+                                 flags, &state->main);
   if (code != TN_OK) return code;
-  return plan(call, batch ? CUDNN_MOVE : CUDNN_INVERSE, 0, &state->channels);
+  return take_plan(call, batch ? CUDNN_MOVE : CUDNN_INVERSE, 0,
+                   &state->channels);
 }
 
-static int32_t create(const tn_frame *call, uint32_t flags,
-                      cudnn_batch_norm_state **out) {
+static int32_t create_state(const tn_frame *call, uint32_t flags,
+                            cudnn_batch_norm_state **out) {
   cudnn_batch_norm_state *state = calloc(1, sizeof *state);
   *out = NULL;
   if (!state) return TN_FAIL(call, TN_OUT_OF_MEMORY, "no memory for plans");
@@ -163,12 +165,12 @@ static int32_t create(const tn_frame *call, uint32_t flags,
 
 int32_t cudnn_batch_norm_create(const tn_frame *call,
                                 cudnn_batch_norm_state **out) {
-  return create(call, 0, out);
+  return create_state(call, 0, out);
 }
 
 int32_t cudnn_batch_norm_activation_create(const tn_frame *call,
                                            cudnn_batch_norm_state **out) {
-  return create(call, CUDNN_RELU, out);
+  return create_state(call, CUDNN_RELU, out);
 }
 
 void cudnn_batch_norm_destroy(cudnn_batch_norm_state *state) {
@@ -184,19 +186,19 @@ void cudnn_batch_norm_destroy(cudnn_batch_norm_state *state) {
  * for a data array that was not requested. */
 enum { ONES, ZEROS, FIRST, SECOND, THIRD, FOURTH, N_ROOMS };
 
-static int64_t rounded(int64_t bytes) {
+static int64_t round_up(int64_t bytes) {
   return (bytes + 255) / 256 * 256;
 }
 
 static int64_t plans_bytes(const cudnn_batch_norm_state *state) {
   const int64_t main = state->main ? state->main->made.workspace : 0;
   const int64_t more = state->channels ? state->channels->made.workspace : 0;
-  return rounded(main > more ? main : more);
+  return round_up(main > more ? main : more);
 }
 
 static int64_t room_bytes(const tn_frame *call, const extent *e) {
   const int64_t images = is_backward(call) || uses_batch(call) ? 1 : e->outer;
-  return rounded(images * e->channels * (int64_t)sizeof(float));
+  return round_up(images * e->channels * (int64_t)sizeof(float));
 }
 
 /* Bytes of out in a forward call, of the gradient of data in a backward
@@ -238,47 +240,49 @@ static run run_of(const tn_frame *call, const cudnn_batch_norm_state *state) {
   return r;
 }
 
-static void *room(const run *r, int which) {
+static void *room_of(const run *r, int which) {
   return r->rooms + which * room_bytes(r->call, &r->e);
 }
 
 /* Address of an array of the call, or of room in the workspace if it was not
  * requested. */
-static void *place(const run *r, uint32_t out, int otherwise) {
-  return is_wanted(r->call, out) ? r->call->out[out].data : room(r, otherwise);
+static void *find_output(const run *r, uint32_t out, int otherwise) {
+  return is_wanted(r->call, out) ? r->call->out[out].data
+                                 : room_of(r, otherwise);
 }
 
-static int32_t sum(const run *r, const tn_device_sum *what) {
+static int32_t enqueue_sum(const run *r, const tn_device_sum *what) {
   const cudnn_instance *self = r->call->instance;
   return self->scope->sum(self->scope, r->call, what);
 }
 
 /* Copies one number per channel; writes `value` if `from` is NULL. */
-static int32_t copy(const run *r, void *to, const void *from, double value) {
+static int32_t copy_channels(const run *r, void *to, const void *from,
+                             double value) {
   const tn_sum_axis axis = {r->e.channels, 1, from ? 1 : 0};
-  return sum(r, &(tn_device_sum){.struct_size = sizeof(tn_device_sum),
-                                 .dtype = TN_F32,
-                                 .n_kept = 1,
-                                 .axes = &axis,
-                                 .to = to,
-                                 .from = from,
-                                 .value = value});
+  return enqueue_sum(r, &(tn_device_sum){.struct_size = sizeof(tn_device_sum),
+                                         .dtype = TN_F32,
+                                         .n_kept = 1,
+                                         .axes = &axis,
+                                         .to = to,
+                                         .from = from,
+                                         .value = value});
 }
 
 /* Repeats the numbers of channels for each image; keeps their address for one
  * image. */
-static int32_t spread(const run *r, const void **list, int to) {
+static int32_t repeat_channels(const run *r, const void **list, int to) {
   const tn_sum_axis axes[] = {{r->e.outer, r->e.channels, 0},
                               {r->e.channels, 1, 1}};
   const void *from = *list;
   if (r->e.outer == 1) return TN_OK;
-  *list = room(r, to);
-  return sum(r, &(tn_device_sum){.struct_size = sizeof(tn_device_sum),
-                                 .dtype = TN_F32,
-                                 .n_kept = 2,
-                                 .axes = axes,
-                                 .to = room(r, to),
-                                 .from = from});
+  *list = room_of(r, to);
+  return enqueue_sum(r, &(tn_device_sum){.struct_size = sizeof(tn_device_sum),
+                                         .dtype = TN_F32,
+                                         .n_kept = 2,
+                                         .axes = axes,
+                                         .to = room_of(r, to),
+                                         .from = from});
 }
 
 /* A number that cuDNN reads from host memory when it enqueues, aligned like an
@@ -293,31 +297,32 @@ static int32_t find_gamma(const run *r, uint32_t in, const void **out) {
   const tn_tensor *gamma = &r->call->in[in];
   *out = gamma->data;
   if (gamma->data && !nn_batch_norm_params_of(r->call)->fix_gamma) return TN_OK;
-  *out = room(r, ONES);
-  return copy(r, room(r, ONES), NULL, 1);
+  *out = room_of(r, ONES);
+  return copy_channels(r, room_of(r, ONES), NULL, 1);
 }
 
 /* Computes keep*moving + share*fresh. Not in place: cuDNN does not document
  * that. */
-static int32_t move(const run *r, uint32_t aux, const void *fresh,
-                    double share) {
+static int32_t update_average(const run *r, uint32_t aux, const void *fresh,
+                              double share) {
   const double keep = nn_batch_norm_params_of(r->call)->momentum;
   const number kept = {(float)keep}, shared = {(float)((1 - keep) * share)};
   void *moving = r->call->aux[aux].data;
   const cudnn_operand operands[] = {{CUDNN_ID_OLD_MEAN, moving},
                                     {CUDNN_ID_MEAN, fresh},
-                                    {CUDNN_ID_NEW_MEAN, room(r, ONES)},
+                                    {CUDNN_ID_NEW_MEAN, room_of(r, ONES)},
                                     {CUDNN_ID_KEEP, &kept},
                                     {CUDNN_ID_SHARE, &shared}};
   const int32_t code = cudnn_run(r->call, r->state->channels, operands, 5);
-  return code == TN_OK ? copy(r, moving, room(r, ONES), 0) : code;
+  return code == TN_OK ? copy_channels(r, moving, room_of(r, ONES), 0) : code;
 }
 
 static int32_t move_both(const run *r, const void *mean, const void *var) {
   const double n = (double)(r->e.outer * r->e.inner);
-  const int32_t code = move(r, NN_BATCH_NORM_AUX_MOVING_MEAN, mean, 1);
+  const int32_t code =
+      update_average(r, NN_BATCH_NORM_AUX_MOVING_MEAN, mean, 1);
   if (code != TN_OK) return code;
-  return move(r, NN_BATCH_NORM_AUX_MOVING_VAR, var, (n - 1) / n);
+  return update_average(r, NN_BATCH_NORM_AUX_MOVING_VAR, var, (n - 1) / n);
 }
 
 /* Uses the statistics of the batch. Averages of 0 with a kept share of 0 become
@@ -325,23 +330,23 @@ static int32_t move_both(const run *r, const void *mean, const void *var) {
 static int32_t run_batch(const run *r, const void *gamma) {
   const tn_frame *call = r->call;
   const number eps = {(float)nn_batch_norm_params_of(call)->eps}, all = {1};
-  const void *mean = place(r, NN_BATCH_NORM_OUT_MEAN, FIRST);
+  const void *mean = find_output(r, NN_BATCH_NORM_OUT_MEAN, FIRST);
   const cudnn_operand operands[] = {
       {CUDNN_ID_DATA, call->in[NN_BATCH_NORM_IN_DATA].data},
-      {CUDNN_ID_OUT, place(r, NN_BATCH_NORM_OUT_OUT, N_ROOMS)},
+      {CUDNN_ID_OUT, find_output(r, NN_BATCH_NORM_OUT_OUT, N_ROOMS)},
       {CUDNN_ID_SCALE, gamma},
       {CUDNN_ID_BIAS, call->in[NN_BATCH_NORM_IN_BETA].data},
       {CUDNN_ID_MEAN, mean},
-      {CUDNN_ID_INVERSE, place(r, NN_BATCH_NORM_OUT_INV_STD, SECOND)},
-      {CUDNN_ID_OLD_MEAN, room(r, ZEROS)},
-      {CUDNN_ID_OLD_VAR, room(r, ZEROS)},
-      {CUDNN_ID_NEW_MEAN, room(r, THIRD)},
-      {CUDNN_ID_NEW_VAR, room(r, FOURTH)},
+      {CUDNN_ID_INVERSE, find_output(r, NN_BATCH_NORM_OUT_INV_STD, SECOND)},
+      {CUDNN_ID_OLD_MEAN, room_of(r, ZEROS)},
+      {CUDNN_ID_OLD_VAR, room_of(r, ZEROS)},
+      {CUDNN_ID_NEW_MEAN, room_of(r, THIRD)},
+      {CUDNN_ID_NEW_VAR, room_of(r, FOURTH)},
       {CUDNN_ID_EPS, &eps},
       {CUDNN_ID_SHARE, &all}};
-  int32_t code = copy(r, room(r, ZEROS), NULL, 0);
+  int32_t code = copy_channels(r, room_of(r, ZEROS), NULL, 0);
   if (code == TN_OK) code = cudnn_run(call, r->state->main, operands, 12);
-  return code == TN_OK ? move_both(r, mean, room(r, FOURTH)) : code;
+  return code == TN_OK ? move_both(r, mean, room_of(r, FOURTH)) : code;
 }
 
 /* Uses the moving averages. `beta` and all other arrays of channels are
@@ -351,31 +356,31 @@ static int32_t run_known(const run *r, const void *gamma) {
   const number eps = {(float)nn_batch_norm_params_of(call)->eps};
   const void *known = call->aux[NN_BATCH_NORM_AUX_MOVING_MEAN].data;
   const void *beta = call->in[NN_BATCH_NORM_IN_BETA].data, *mean = known;
-  const void *inverse = place(r, NN_BATCH_NORM_OUT_INV_STD, FIRST);
+  const void *inverse = find_output(r, NN_BATCH_NORM_OUT_INV_STD, FIRST);
   const cudnn_operand first[] = {
       {CUDNN_ID_OLD_VAR, call->aux[NN_BATCH_NORM_AUX_MOVING_VAR].data},
       {CUDNN_ID_INVERSE, inverse},
       {CUDNN_ID_EPS, &eps}};
   int32_t code = cudnn_run(call, r->state->channels, first, 3);
-  if (code == TN_OK) code = spread(r, &mean, SECOND);
-  if (code == TN_OK) code = spread(r, &inverse, THIRD);
-  if (code == TN_OK) code = spread(r, &gamma, FOURTH);
-  if (code == TN_OK) code = spread(r, &beta, ZEROS);
+  if (code == TN_OK) code = repeat_channels(r, &mean, SECOND);
+  if (code == TN_OK) code = repeat_channels(r, &inverse, THIRD);
+  if (code == TN_OK) code = repeat_channels(r, &gamma, FOURTH);
+  if (code == TN_OK) code = repeat_channels(r, &beta, ZEROS);
   if (code != TN_OK) return code;
   const cudnn_operand second[] = {
       {CUDNN_ID_DATA, call->in[NN_BATCH_NORM_IN_DATA].data},
-      {CUDNN_ID_OUT, place(r, NN_BATCH_NORM_OUT_OUT, N_ROOMS)},
+      {CUDNN_ID_OUT, find_output(r, NN_BATCH_NORM_OUT_OUT, N_ROOMS)},
       {CUDNN_ID_MEAN, mean},
       {CUDNN_ID_INVERSE, inverse},
       {CUDNN_ID_SCALE, gamma},
       {CUDNN_ID_BIAS, beta}};
   code = cudnn_run(call, r->state->main, second, 6);
   if (code != TN_OK || !is_wanted(call, NN_BATCH_NORM_OUT_MEAN)) return code;
-  return copy(r, call->out[NN_BATCH_NORM_OUT_MEAN].data, known, 0);
+  return copy_channels(r, call->out[NN_BATCH_NORM_OUT_MEAN].data, known, 0);
 }
 
-static int32_t forward(const tn_frame *call,
-                       const cudnn_batch_norm_state *state) {
+static int32_t run_forward(const tn_frame *call,
+                           const cudnn_batch_norm_state *state) {
   const run r = run_of(call, state);
   const void *gamma = NULL;
   const int32_t code = find_gamma(&r, NN_BATCH_NORM_IN_GAMMA, &gamma);
@@ -384,7 +389,7 @@ static int32_t forward(const tn_frame *call,
 }
 
 int32_t cudnn_batch_norm(const tn_frame *call) {
-  return forward(call, cudnn_batch_norm_cuda_state_of(call));
+  return run_forward(call, cudnn_batch_norm_cuda_state_of(call));
 }
 
 /* --------------------------------------------------------------- gradients */
@@ -395,20 +400,21 @@ static int32_t sum_beta(const run *r) {
                               {e->outer, 0, e->channels * e->inner},
                               {e->inner, 0, 1}};
   if (!is_wanted(r->call, NN_BATCH_NORM_IN_BETA)) return TN_OK;
-  return sum(r, &(tn_device_sum){
-                    .struct_size = sizeof(tn_device_sum),
-                    .dtype = TN_F32,
-                    .n_kept = 1,
-                    .n_summed = 2,
-                    .axes = axes,
-                    .to = r->call->out[NN_BATCH_NORM_IN_BETA].data,
-                    .from = r->call->in[NN_BATCH_NORM_BACKWARD_GRAD_OUT].data});
+  return enqueue_sum(
+      r, &(tn_device_sum){
+             .struct_size = sizeof(tn_device_sum),
+             .dtype = TN_F32,
+             .n_kept = 1,
+             .n_summed = 2,
+             .axes = axes,
+             .to = r->call->out[NN_BATCH_NORM_IN_BETA].data,
+             .from = r->call->in[NN_BATCH_NORM_BACKWARD_GRAD_OUT].data});
 }
 
 static int32_t run_gradients(const run *r) {
   const tn_frame *call = r->call;
   const int fixed = nn_batch_norm_params_of(call)->fix_gamma;
-  void *to_gamma = place(r, NN_BATCH_NORM_IN_GAMMA, FIRST);
+  void *to_gamma = find_output(r, NN_BATCH_NORM_IN_GAMMA, FIRST);
   const void *gamma = NULL;
   int32_t code = find_gamma(r, NN_BATCH_NORM_BACKWARD_IN_GAMMA, &gamma);
   const cudnn_operand operands[] = {
@@ -418,10 +424,10 @@ static int32_t run_gradients(const run *r) {
       {CUDNN_ID_INVERSE, call->in[NN_BATCH_NORM_BACKWARD_OUT_INV_STD].data},
       {CUDNN_ID_SCALE, gamma},
       {CUDNN_ID_TO_SCALE, to_gamma},
-      {CUDNN_ID_TO_BIAS, place(r, NN_BATCH_NORM_IN_BETA, SECOND)},
-      {CUDNN_ID_TO_DATA, place(r, NN_BATCH_NORM_IN_DATA, N_ROOMS)}};
+      {CUDNN_ID_TO_BIAS, find_output(r, NN_BATCH_NORM_IN_BETA, SECOND)},
+      {CUDNN_ID_TO_DATA, find_output(r, NN_BATCH_NORM_IN_DATA, N_ROOMS)}};
   if (code == TN_OK) code = cudnn_run(call, r->state->main, operands, 8);
-  return code == TN_OK && fixed ? copy(r, to_gamma, NULL, 0) : code;
+  return code == TN_OK && fixed ? copy_channels(r, to_gamma, NULL, 0) : code;
 }
 
 int32_t cudnn_batch_norm_backward(const tn_frame *call) {
@@ -437,5 +443,5 @@ _Static_assert(offsetof(nn_batch_norm_activation_params, axis) ==
                "the params do not begin with those of batch_norm");
 
 int32_t cudnn_batch_norm_activation(const tn_frame *call) {
-  return forward(call, cudnn_batch_norm_activation_cuda_state_of(call));
+  return run_forward(call, cudnn_batch_norm_activation_cuda_state_of(call));
 }

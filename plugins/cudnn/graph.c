@@ -10,7 +10,7 @@
 
 /* -------------------------------------------------------------- operations */
 
-static dnn_descriptor windows(cudnn_builder *b) {
+static dnn_descriptor describe_windows(cudnn_builder *b) {
   const cudnn_task *t = b->task;
   const int type = cudnn_wide_type(t), mode = DNN_CROSS_CORRELATION;
   const dnn_descriptor out = cudnn_begin(b, DNN_CONVOLUTION);
@@ -48,12 +48,12 @@ static void set_factors(cudnn_builder *b, dnn_descriptor to, const names *n) {
   cudnn_set(b, to, n->beta, type, is_wide ? (const void *)&beta : &beta_single);
 }
 
-static dnn_descriptor convolution(cudnn_builder *b, dnn_descriptor out) {
+static dnn_descriptor add_convolution(cudnn_builder *b, dnn_descriptor out) {
   const names *n = &all_names[b->task->what];
   const dnn_descriptor data = cudnn_tensor(b, CUDNN_ID_DATA, b->task->data);
   const dnn_descriptor weight =
       cudnn_tensor(b, CUDNN_ID_WEIGHT, b->task->weight);
-  const dnn_descriptor how = windows(b);
+  const dnn_descriptor how = describe_windows(b);
   const dnn_descriptor op = cudnn_begin(b, n->descriptor);
   set_factors(b, op, n);
   cudnn_set_part(b, op, n->conv, how);
@@ -63,15 +63,15 @@ static dnn_descriptor convolution(cudnn_builder *b, dnn_descriptor out) {
   return cudnn_end(b, op);
 }
 
-static dnn_descriptor addition(cudnn_builder *b, dnn_descriptor x,
-                               dnn_descriptor y) {
+static dnn_descriptor add_addition(cudnn_builder *b, dnn_descriptor x,
+                                   dnn_descriptor y) {
   const int64_t dims[CUDNN_MOST_DIMS] = {1, b->task->out[1], 1, 1, 1};
   const dnn_descriptor bias = cudnn_tensor(b, CUDNN_ID_BIAS, dims);
   return cudnn_pointwise(b, DNN_POINTWISE_ADD, x, bias, y);
 }
 
 /* The largest element or the mean of each window; NaN propagates. */
-static dnn_descriptor pool(cudnn_builder *b) {
+static dnn_descriptor describe_pool(cudnn_builder *b) {
   const cudnn_task *t = b->task;
   const int is_max = (t->flags & CUDNN_MAX) != 0;
   const int type = cudnn_wide_type(t), passes_nan = 1;
@@ -92,10 +92,10 @@ static dnn_descriptor pool(cudnn_builder *b) {
   return cudnn_end(b, out);
 }
 
-static dnn_descriptor pooling(cudnn_builder *b, dnn_descriptor out) {
+static dnn_descriptor add_pooling(cudnn_builder *b, dnn_descriptor out) {
   const int forward = b->task->what == CUDNN_POOL;
   const dnn_descriptor data = cudnn_tensor(b, CUDNN_ID_DATA, b->task->data);
-  const dnn_descriptor how = pool(b);
+  const dnn_descriptor how = describe_pool(b);
   const dnn_descriptor op =
       cudnn_begin(b, forward ? DNN_OP_POOL : DNN_OP_POOL_DATA);
   cudnn_set_part(b, op, forward ? DNN_POOL_X : DNN_POOL_DX, data);
@@ -110,7 +110,8 @@ static int is_pooling(const cudnn_task *task) {
 
 /* Creates the operations of a task, each with the result of the one before as
  * input; returns their number. */
-static int operations(cudnn_builder *b, dnn_descriptor ops[CUDNN_MOST_OPS]) {
+static int add_operations(cudnn_builder *b,
+                          dnn_descriptor ops[CUDNN_MOST_OPS]) {
   const int64_t *shape = b->task->out;
   const int has_bias = (b->task->flags & CUDNN_BIAS) != 0;
   const int has_relu = (b->task->flags & CUDNN_RELU) != 0;
@@ -119,18 +120,19 @@ static int operations(cudnn_builder *b, dnn_descriptor ops[CUDNN_MOST_OPS]) {
   int n = 0;
   if (has_bias || has_relu) sum = cudnn_tensor(b, CUDNN_ID_BETWEEN, shape);
   if (has_bias && has_relu) biased = cudnn_tensor(b, CUDNN_ID_BIASED, shape);
-  ops[n++] = is_pooling(b->task) ? pooling(b, out) : convolution(b, sum);
-  if (has_bias) ops[n++] = addition(b, sum, biased);
+  ops[n++] =
+      is_pooling(b->task) ? add_pooling(b, out) : add_convolution(b, sum);
+  if (has_bias) ops[n++] = add_addition(b, sum, biased);
   if (has_relu)
     ops[n++] = cudnn_pointwise(b, DNN_POINTWISE_RELU, has_bias ? biased : sum,
                                NULL, out);
   return n;
 }
 
-static dnn_descriptor graph(cudnn_builder *b) {
+static dnn_descriptor create_graph(cudnn_builder *b) {
   dnn_descriptor ops[CUDNN_MOST_OPS] = {NULL};
   const int n = b->task->what >= CUDNN_NORM ? cudnn_norm_operations(b, ops)
-                                            : operations(b, ops);
+                                            : add_operations(b, ops);
   const dnn_descriptor all = cudnn_begin(b, DNN_GRAPH);
   if (b->target->handle)
     cudnn_set(b, all, DNN_GRAPH_HANDLE, DNN_HANDLE, &b->target->handle);
@@ -239,7 +241,8 @@ static int try_all(cudnn_builder *b, dnn_descriptor *configs, int64_t n) {
   return found;
 }
 
-static dnn_descriptor ask(cudnn_builder *b, dnn_descriptor of, int mode) {
+static dnn_descriptor query_heuristic(cudnn_builder *b, dnn_descriptor of,
+                                      int mode) {
   const dnn_descriptor heuristics = cudnn_begin(b, DNN_HEURISTICS);
   cudnn_set_part(b, heuristics, DNN_HEURISTICS_GRAPH, of);
   cudnn_set(b, heuristics, DNN_HEURISTICS_MODE, DNN_HEUR_MODE, &mode);
@@ -281,7 +284,7 @@ static int try_answers(cudnn_builder *b, dnn_descriptor heuristics) {
 /* Tries the results of one heuristic: 1 if there is a plan. */
 static int try_mode(cudnn_builder *b, dnn_descriptor of, int mode) {
   b->status = DNN_OK;
-  const dnn_descriptor heuristics = ask(b, of, mode);
+  const dnn_descriptor heuristics = query_heuristic(b, of, mode);
   return b->status == DNN_OK && try_answers(b, heuristics);
 }
 
@@ -289,7 +292,7 @@ int cudnn_make(const cudnn_target *target, const cudnn_task *task,
                cudnn_made *out) {
   cudnn_builder b = {target, target->library, task, out, DNN_OK, 0};
   memset(out, 0, sizeof *out);
-  const dnn_descriptor all = graph(&b);
+  const dnn_descriptor all = create_graph(&b);
   if (b.status == DNN_OK && !try_mode(&b, all, DNN_HEUR_A) &&
       !try_mode(&b, all, DNN_HEUR_FALLBACK))
     b.status = DNN_NOT_SUPPORTED;

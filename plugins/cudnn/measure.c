@@ -105,7 +105,7 @@ typedef struct trial {
   void *workspace;
 } trial;
 
-static int32_t work(void *arg, void *stream) {
+static int32_t run_trial(void *arg, void *stream) {
   const trial *t = arg;
   const cudnn_target *target = t->bench->target;
   int status = target->library->stream_set(target->handle, stream);
@@ -145,7 +145,7 @@ static uint64_t time_of(const cudnn_bench *bench, const cudnn_task *task,
   if (scope->alloc(scope, task->device, bytes, &memory, &error) != TN_OK)
     return UINT64_MAX;
   (void)lay_out(task, made, memory, &t);
-  if (scope->time(scope, task->device, work, &t, &ns, &error) != TN_OK)
+  if (scope->time(scope, task->device, run_trial, &t, &ns, &error) != TN_OK)
     ns = UINT64_MAX;
   /* The stream no longer exists. */
   (void)bench->target->library->stream_set(bench->target->handle, NULL);
@@ -156,7 +156,7 @@ static uint64_t time_of(const cudnn_bench *bench, const cudnn_task *task,
 /* ------------------------------------------------------------------ choice */
 
 /* The number of engines before the fastest; 0 if no measurement succeeded. */
-static int64_t measure(const cudnn_bench *bench, cudnn_task *task) {
+static int64_t measure_engines(const cudnn_bench *bench, cudnn_task *task) {
   uint64_t least = UINT64_MAX;
   int64_t best = 0;
   for (task->n_passed = 0; task->n_passed < MOST_TRIED; ++task->n_passed) {
@@ -181,7 +181,7 @@ int cudnn_make_fastest(const cudnn_bench *bench, const cudnn_task *given,
   memcpy(&task, given, sizeof task);
   task.flags &= ~(uint32_t)CUDNN_MEASURE;
   int64_t passed = read_choice(bench->path, name_of(bench, &task));
-  if (passed < 0) passed = measure(bench, &task);
+  if (passed < 0) passed = measure_engines(bench, &task);
   task.n_passed = passed;
   int status = cudnn_make(bench->target, &task, out);
   if (status == DNN_OK || passed == 0) return status;

@@ -45,7 +45,7 @@ typedef struct line {
   int64_t behind; /* elements of windows after the end of the image */
 } line;
 
-static int64_t most(int64_t a, int64_t b) {
+static int64_t larger_of(int64_t a, int64_t b) {
   return a > b ? a : b;
 }
 
@@ -58,9 +58,9 @@ static line line_of(const tn_frame *call, int32_t d) {
   if (p->global_pool) return x;
   x.stride = p->stride.v[d];
   const int64_t reach = (x.out - 1) * x.stride + x.window;
-  x.pad =
-      p->pooling_convention == SAME ? most(reach - x.in, 0) / 2 : p->pad.v[d];
-  x.behind = most(reach - x.in - x.pad, 0);
+  x.pad = p->pooling_convention == SAME ? larger_of(reach - x.in, 0) / 2
+                                        : p->pad.v[d];
+  x.behind = larger_of(reach - x.in - x.pad, 0);
   return x;
 }
 
@@ -69,7 +69,7 @@ static uint32_t flags_of(const nn_pooling_params *p) {
   return p->count_include_pad ? 0u : CUDNN_INSIDE;
 }
 
-static void describe(const tn_frame *call, cudnn_task *out) {
+static void describe_task(const tn_frame *call, cudnn_task *out) {
   const int32_t rank = data_of(call)->ndim - 2, more = rank == 1;
   cudnn_task_begin(call, is_backward(call) ? CUDNN_POOL_DATA : CUDNN_POOL, out);
   out->flags = flags_of(nn_pooling_params_of(call));
@@ -129,7 +129,7 @@ int32_t cudnn_pooling_create(const tn_frame *call, cudnn_pooling_state **out) {
   state->instance = call->instance;
   if (tn_tensor_size(out_of(call)) > 0) {
     cudnn_task task;
-    describe(call, &task);
+    describe_task(call, &task);
     code = cudnn_plan_take(call, &task, &state->plan);
   }
   if (code == TN_OK)

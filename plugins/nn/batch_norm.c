@@ -12,7 +12,7 @@
 
 /* ------------------------------------------------------------------ shapes */
 
-static int32_t refuse(const tn_frame *call) {
+static int32_t refuse_gamma(const tn_frame *call) {
   return TN_FAIL(call, TN_SHAPE,
                  "`gamma` %s must have one number for each channel of `data` "
                  "%s, which are along axis %lld",
@@ -26,14 +26,14 @@ int32_t nn_batch_norm_infer(const tn_frame *call) {
   const tn_tensor *gamma = &call->in[NN_BATCH_NORM_IN_GAMMA];
   int64_t shape[TN_MAX_NDIM], channels = -1;
   int32_t dim;
-  if (gamma->ndim >= 0 && gamma->ndim != 1) return refuse(call);
+  if (gamma->ndim >= 0 && gamma->ndim != 1) return refuse_gamma(call);
   if (gamma->ndim == 1) channels = gamma->shape[0];
   if (data->ndim < 0) return TN_OK;
   int32_t code =
       nn_axis_find(call, nn_batch_norm_params_of(call)->axis, data, &dim);
   if (code != TN_OK) return code;
   if (channels >= 0 && data->shape[dim] >= 0 && data->shape[dim] != channels)
-    return refuse(call);
+    return refuse_gamma(call);
   if (channels < 0) channels = data->shape[dim];
   memcpy(shape, data->shape, (size_t)data->ndim * sizeof *shape);
   shape[dim] = channels;
@@ -246,12 +246,12 @@ static double inv_std(const work *w, int64_t channel) {
 }
 
 /* Elements of a channel. */
-static int64_t count(const work *w) {
+static int64_t count_elements(const work *w) {
   return w->cut.e.outer * w->cut.e.inner;
 }
 
 /* Computes mean and variance of a channel from those of its pieces. */
-static void merge(const work *w, int64_t channel) {
+static void merge_moments(const work *w, int64_t channel) {
   double mean = 0, spread = 0, n = 0;
   for (int64_t p = 0; p < w->cut.pieces; ++p) {
     const nn_box at = nn_cut_at(&w->cut, channel, p);
@@ -274,7 +274,7 @@ static void finish_scale(const work *w, int64_t channel) {
 }
 
 static void finish_forward(const work *w, int64_t channel) {
-  merge(w, channel);
+  merge_moments(w, channel);
   finish_scale(w, channel);
 }
 
@@ -288,7 +288,7 @@ static int uses_batch(const tn_frame *call) {
          !nn_batch_norm_params_of(call)->use_global_stats;
 }
 
-static void move(const work *w, uint32_t aux, int batch) {
+static void move_average(const work *w, uint32_t aux, int batch) {
   const double keep = nn_batch_norm_params_of(w->call)->momentum;
   double *moving = w->known[SLOPE];
   read_known(w, SLOPE, &w->call->aux[aux], 0);
@@ -298,11 +298,11 @@ static void move(const work *w, uint32_t aux, int batch) {
 }
 
 /* Updates moving averages and writes hidden outputs. */
-static void publish(const work *w) {
+static void publish_results(const work *w) {
   const tn_frame *call = w->call;
-  if (uses_batch(call) && count(w) > 0) {
-    move(w, NN_BATCH_NORM_AUX_MOVING_MEAN, MEAN);
-    move(w, NN_BATCH_NORM_AUX_MOVING_VAR, VAR);
+  if (uses_batch(call) && count_elements(w) > 0) {
+    move_average(w, NN_BATCH_NORM_AUX_MOVING_MEAN, MEAN);
+    move_average(w, NN_BATCH_NORM_AUX_MOVING_VAR, VAR);
   }
   if (call->req[NN_BATCH_NORM_OUT_MEAN] != TN_REQ_NULL)
     write_known(w, &call->out[NN_BATCH_NORM_OUT_MEAN], w->known[MEAN]);
@@ -340,7 +340,7 @@ int32_t nn_batch_norm_forward(const tn_frame *call, tn_kernel_body *after) {
   }
   if (code != TN_OK) return code;
   if (w.to) nn_wide_write(&wide, out, w.to);
-  publish(&w);
+  publish_results(&w);
   return TN_OK;
 }
 
@@ -349,7 +349,7 @@ int32_t nn_batch_norm_forward(const tn_frame *call, tn_kernel_body *after) {
 /* known[VAR] holds 1/sqrt(var + eps) here, known[BETA] and known[GAMMA] become
  * the gradients. */
 static void finish_backward(const work *w, int64_t channel) {
-  const int64_t all = count(w);
+  const int64_t all = count_elements(w);
   const double inverse = w->known[VAR][channel];
   const double n = all > 0 ? (double)all : 1;
   double sum = 0, moment = 0;
@@ -371,10 +371,10 @@ static const pass backward_pass = {
 
 /* Computes the statistics of a half precision batch again: the saved ones are
  * rounded. */
-static int32_t measure(const work *w) {
+static int32_t measure_again(const work *w) {
   static const pass again = {
       .sums = {NN_LOOPS(plane_moments), NN_LOOPS(column_moments)},
-      .finish = merge};
+      .finish = merge_moments};
   work own = *w;
   own.pass = &again;
   own.in[0] = w->in[1];
@@ -419,7 +419,8 @@ int32_t nn_batch_norm_backward(const tn_frame *call) {
   read_gamma(&w, &call->in[NN_BATCH_NORM_BACKWARD_IN_GAMMA]);
   read_known(&w, MEAN, &call->in[NN_BATCH_NORM_BACKWARD_OUT_MEAN], 0);
   read_known(&w, VAR, &call->in[NN_BATCH_NORM_BACKWARD_OUT_INV_STD], 0);
-  if (batch && data->data && data->dtype != w.mode.compute) code = measure(&w);
+  if (batch && data->data && data->dtype != w.mode.compute)
+    code = measure_again(&w);
   w.to = batch ? slope : NULL;
   if (code == TN_OK) code = run_all(&w);
   w.to = slope;

@@ -226,7 +226,7 @@ static uint64_t masks_bytes(const plan *p) {
   return (uint64_t)nn_up(p->lines.wide * p->lines.apart * c->bytes, 64);
 }
 
-static uint64_t room(const nn_conv *c, int pass) {
+static uint64_t room_of(const nn_conv *c, int pass) {
   const plan p = plan_of(c, pass);
   return offsets_bytes(c) + masks_bytes(&p) + p.lanes.n * p.lanes.bytes;
 }
@@ -234,7 +234,7 @@ static uint64_t room(const nn_conv *c, int pass) {
 /* ------------------------------------------------------------------ slices */
 
 /* Element i of an array. */
-static char *at(const nn_conv *c, char *array, int64_t i) {
+static char *element_at(const nn_conv *c, char *array, int64_t i) {
   return array + i * c->bytes;
 }
 
@@ -243,8 +243,8 @@ static const nn_loops all_lines = NN_LOOPS(all_lines);
 static const nn_loops all_products = NN_LOOPS(all_products);
 static const nn_loops gathers = NN_LOOPS(gather);
 
-static void run(const nn_conv *c, const nn_loops *loops, const void *params,
-                void *out, const void *in) {
+static void run_loop(const nn_conv *c, const nn_loops *loops,
+                     const void *params, void *out, const void *in) {
   const tn_kernel_block block = {.out = out, .in = {in}};
   nn_loop_run(&(tn_kernel_mode){.compute = c->dtype, .level = c->level}, loops,
               &block, params);
@@ -268,7 +268,7 @@ static const char *image_of(const plan *p, const char *array, int64_t i,
   if (p->flat)
     memcpy(lane + p->front * bytes, from, (size_t)(size * bytes));
   else
-    run(p->conv, &spreads, s, lane, from);
+    run_loop(p->conv, &spreads, s, lane, from);
   return p->lines.around ? lane + p->front * bytes : lane;
 }
 
@@ -294,10 +294,11 @@ static void forward_one(const plan *p, int64_t image, char *lane) {
   l.from = image_of(p, p->arrays->data, image, lane);
   l.add = p->add;
   for (int64_t k = 0; k < c->filters; ++k) {
-    l.weight = at(c, p->arrays->weight, (first + k) * c->taps);
+    l.weight = element_at(c, p->arrays->weight, (first + k) * c->taps);
     l.bias = bias_at(c, p->arrays->bias, first + k);
-    l.to = at(c, p->arrays->out, (image * c->filters + k) * c->out_size);
-    run(c, &all_lines, &l, NULL, NULL);
+    l.to =
+        element_at(c, p->arrays->out, (image * c->filters + k) * c->out_size);
+    run_loop(c, &all_lines, &l, NULL, NULL);
     nn_conv_finish(c, l.to, c->out_size);
   }
 }
@@ -308,11 +309,11 @@ static void data_one(const plan *p, int64_t image, char *lane) {
   const int64_t first = image % c->groups * c->filters;
   lines l = p->lines;
   l.add = p->add;
-  l.to = at(c, p->arrays->data, image * c->in_size);
+  l.to = element_at(c, p->arrays->data, image * c->in_size);
   for (int64_t k = 0; k < c->filters; ++k, l.add = 1) {
     l.from = image_of(p, p->arrays->out, image * c->filters + k, lane);
-    l.weight = at(c, p->arrays->weight, (first + k) * c->taps);
-    run(c, &all_lines, &l, NULL, NULL);
+    l.weight = element_at(c, p->arrays->weight, (first + k) * c->taps);
+    run_loop(c, &all_lines, &l, NULL, NULL);
   }
 }
 
@@ -330,15 +331,17 @@ static void weight_one(const plan *p, int64_t group, char *lane) {
     const int64_t image = i * c->groups + group;
     l.from = image_of(p, p->arrays->data, image, lane);
     for (int64_t k = 0; k < c->filters; ++k) {
-      l.to = at(c, p->arrays->out, (image * c->filters + k) * c->out_size);
+      l.to =
+          element_at(c, p->arrays->out, (image * c->filters + k) * c->out_size);
       l.sums = sums + k * c->taps * 64;
-      run(c, &all_products, &l, NULL, NULL);
+      run_loop(c, &all_products, &l, NULL, NULL);
     }
   }
   for (int64_t k = 0; k < c->filters; ++k) {
-    char *to = at(c, p->arrays->weight, (group * c->filters + k) * c->taps);
+    char *to =
+        element_at(c, p->arrays->weight, (group * c->filters + k) * c->taps);
     l.sums = sums + k * c->taps * 64;
-    run(c, &gathers, &l, to, NULL);
+    run_loop(c, &gathers, &l, to, NULL);
   }
 }
 
@@ -388,8 +391,8 @@ static int32_t run_plan(plan *p, int pass, slices some) {
       some.body, p);
 }
 
-static int32_t forward(const nn_conv *c, const nn_conv_arrays *arrays,
-                       int add) {
+static int32_t run_forward(const nn_conv *c, const nn_conv_arrays *arrays,
+                           int add) {
   plan p = plan_of(c, NN_CONV_FORWARD);
   p.arrays = arrays;
   p.add = add;
@@ -418,4 +421,5 @@ static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *arrays,
       (slices){weight_slice, c->groups, c->images * c->out_size * c->filters});
 }
 
-const nn_conv_way nn_conv_depthwise = {room, {forward, to_data, to_weight}};
+const nn_conv_way nn_conv_depthwise = {room_of,
+                                       {run_forward, to_data, to_weight}};

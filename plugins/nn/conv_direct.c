@@ -178,11 +178,11 @@ static int64_t windows_of(const plan *p, int64_t lines) {
 }
 
 /* Elements of the copy of a slice's images, and of its results. */
-static int64_t copied(const plan *p) {
+static int64_t copied_size(const plan *p) {
   return nn_up(p->read.n * plane_size(&p->read) + SLACK, 16);
 }
 
-static int64_t computed(const plan *p) {
+static int64_t computed_size(const plan *p) {
   return p->held * nn_up(windows_of(p, p->lines), 16);
 }
 
@@ -211,7 +211,8 @@ static plan plan_of(const nn_conv *c, int back) {
   const int64_t phases = p.read.step[0] * p.read.step[1];
   const int64_t line = (p.read.n * phases + p.held) * p.read.pitch;
   set_lines(&p, PIECE / (int64_t)sizeof(float) / line - p.below);
-  p.lanes.bytes = (uint64_t)(copied(&p) + computed(&p)) * sizeof(float);
+  p.lanes.bytes =
+      (uint64_t)(copied_size(&p) + computed_size(&p)) * sizeof(float);
   p.lanes.n = nn_lanes_for(c->images * c->groups * p.down);
   return p;
 }
@@ -236,9 +237,9 @@ void nn_direct_pack(const nn_conv *c, int back, int64_t held,
 /* ---------------------------------------------------- forward and backward */
 
 /* Stores lines of `held` computed planes. */
-static void settle(const plan *p, const float *from, float *to,
-                   const nn_direct_windows *w, int64_t held, int64_t lines,
-                   const float *bias) {
+static void store_lines(const plan *p, const float *from, float *to,
+                        const nn_direct_windows *w, int64_t held, int64_t lines,
+                        const float *bias) {
   for (int64_t f = 0; f < held; ++f)
     for (int64_t y = 0; y < lines; ++y)
       p->loops->settle(from + f * w->row + y * p->read.pitch,
@@ -263,15 +264,15 @@ static void run_lines(const plan *p, int64_t image, int64_t line, float *room) {
   float *to = (float *)(void *)(p->back ? a->data : a->out);
   const float *bias = p->back ? NULL : (const float *)(const void *)a->bias;
   const float *weight = p->packed + group * p->made * p->read.n * c->taps;
-  float *sums = room + copied(p);
+  float *sums = room + copied_size(p);
   copy_lines(&p->read, from + image * p->read.n * p->read.in[0] * p->read.in[1],
              room, line, lines + p->below);
   to += image * p->made * p->out[0] * p->out[1] + line * p->out[1];
   for (int64_t f = 0; f < p->made; f += p->held) {
     const int64_t held = nn_least(p->held, p->made - f);
     p->loops->convolve(&w, room, weight, sums, (int)held);
-    settle(p, sums, to + f * p->out[0] * p->out[1], &w, held, lines,
-           bias ? bias + group * p->made + f : NULL);
+    store_lines(p, sums, to + f * p->out[0] * p->out[1], &w, held, lines,
+                bias ? bias + group * p->made + f : NULL);
     weight += held * p->read.n * c->taps;
   }
 }
@@ -280,7 +281,7 @@ static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
   plan *p = arg;
   const uint32_t lane = nn_lanes_take(&p->lanes);
   float *room = (float *)(void *)nn_lanes_at(&p->lanes, lane);
-  memset(room + copied(p) - SLACK, 0, SLACK * sizeof *room);
+  memset(room + copied_size(p) - SLACK, 0, SLACK * sizeof *room);
   for (int64_t s = begin; s < end; ++s)
     run_lines(p, s / p->down, s % p->down * p->lines, room);
   nn_lanes_give(&p->lanes, lane);
@@ -321,8 +322,8 @@ static nn_conv rest_of(const nn_conv *c, int64_t first) {
   return rest;
 }
 
-static int32_t run(const nn_conv *c, const nn_conv_arrays *arrays, int add,
-                   int back) {
+static int32_t run_pass(const nn_conv *c, const nn_conv_arrays *arrays, int add,
+                        int back) {
   const int64_t n = nn_direct_images(c, back);
   const nn_conv rest = rest_of(c, n);
   const int pass = back ? NN_CONV_DATA : NN_CONV_FORWARD;
@@ -348,8 +349,8 @@ static uint64_t run_room(const nn_conv *c, int back) {
   return room > more ? room : more;
 }
 
-static int32_t forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
-  return run(c, a, add, 0);
+static int32_t run_forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
+  return run_pass(c, a, add, 0);
 }
 
 static int has_steps(const nn_conv *c) {
@@ -358,7 +359,7 @@ static int has_steps(const nn_conv *c) {
 
 static int32_t to_data(const nn_conv *c, const nn_conv_arrays *a, int add) {
   if (has_steps(c)) return nn_conv_panels.passes[NN_CONV_DATA](c, a, add);
-  return run(c, a, add, 1);
+  return run_pass(c, a, add, 1);
 }
 
 /* ------------------------------------------------------ gradient of weight */
@@ -397,7 +398,7 @@ static slope_plan slope_plan_of(const nn_conv *c) {
   s.filters = nn_even(c->filters, p->loops->heads);
   s.taps = nn_even(c->taps, p->loops->taps);
   s.lanes.bytes =
-      (uint64_t)(s.group * (copied(p) + heads_copied(&s))) * sizeof(float);
+      (uint64_t)(s.group * (copied_size(p) + heads_copied(&s))) * sizeof(float);
   s.lanes.n = nn_lanes_for(s.sums.parts * c->groups);
   return s;
 }
@@ -426,9 +427,9 @@ static void add_images(const slope_plan *s, nn_range images, int64_t group,
   const plan *p = &s->plan;
   const nn_conv *c = p->conv;
   const int64_t lines = nn_least(p->lines, p->out[0] - line);
-  float *heads = room + s->group * copied(p);
+  float *heads = room + s->group * copied_size(p);
   const nn_direct_slopes all = {.images = images.end - images.begin,
-                                .image = copied(p),
+                                .image = copied_size(p),
                                 .head_image = heads_copied(s),
                                 .head = plane_size(&s->heads),
                                 .lines = lines,
@@ -496,7 +497,7 @@ static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *arrays,
 
 /* --------------------------------------------------------------- algorithm */
 
-static uint64_t room(const nn_conv *c, int pass) {
+static uint64_t room_of(const nn_conv *c, int pass) {
   const int back = pass == NN_CONV_DATA;
   if (back && has_steps(c)) return nn_conv_panels.room(c, pass);
   if (pass == NN_CONV_WEIGHT && !has_few_sums(c))
@@ -508,4 +509,4 @@ static uint64_t room(const nn_conv *c, int pass) {
   return run_room(c, back);
 }
 
-const nn_conv_way nn_conv_direct = {room, {forward, to_data, to_weight}};
+const nn_conv_way nn_conv_direct = {room_of, {run_forward, to_data, to_weight}};

@@ -58,11 +58,11 @@ static nn_range rows_of(const plan *p, int64_t y) {
 }
 
 /* Elements of a slice's copies, and of one plane of its result. */
-static int64_t copied(const plan *p) {
+static int64_t copied_size(const plan *p) {
   return nn_up(p->read * p->rows * p->pitch * p->loops->lanes, 16);
 }
 
-static int64_t computed(const plan *p) {
+static int64_t computed_size(const plan *p) {
   return nn_up(p->lines * p->out[1] * p->loops->lanes, 16);
 }
 
@@ -115,7 +115,7 @@ static plan plan_of(const nn_conv *c, int back) {
     const int64_t x = t % w->kernel[2] * w->dilate[2];
     p.offset[t] = (y * p.pitch + x) * lanes;
   }
-  const int64_t room = copied(&p) + (p.held + 1) * computed(&p);
+  const int64_t room = copied_size(&p) + (p.held + 1) * computed_size(&p);
   p.lanes.bytes = (uint64_t)room * sizeof(float);
   p.lanes.n = nn_lanes_for(c->images / lanes * c->groups * p.down);
   return p;
@@ -138,7 +138,7 @@ typedef struct slice {
 } slice;
 
 /* Copies the elements of as many images, interleaved. */
-static void copy(const plan *p, const slice *s, float *to) {
+static void copy_images(const plan *p, const slice *s, float *to) {
   const int64_t lanes = p->loops->lanes, n = p->columns.end - p->columns.begin;
   const size_t front = (size_t)(p->columns.begin * lanes) * sizeof *to;
   const size_t back =
@@ -165,8 +165,8 @@ static void copy(const plan *p, const slice *s, float *to) {
 }
 
 /* Computes `held` planes from `plane` on, of all lines. */
-static void compute(const plan *p, const slice *s, const float *from,
-                    int64_t plane, int64_t held, float *to) {
+static void compute_planes(const plan *p, const slice *s, const float *from,
+                           int64_t plane, int64_t held, float *to) {
   const nn_conv *c = p->conv;
   const nn_window *w = &c->window;
   const int64_t lanes = p->loops->lanes, width = w->kernel[2];
@@ -181,7 +181,7 @@ static void compute(const plan *p, const slice *s, const float *from,
         .skip = (w->kernel[1] - (rows.end - rows.begin)) * width * held,
         .offset = p->offset,
         .n = n,
-        .row = computed(p)};
+        .row = computed_size(p)};
     const int64_t first =
         y + rows.begin * w->dilate[1] - p->shift[0] - s->rows.begin;
     const int64_t at = rows.begin < rows.end ? first : 0;
@@ -193,8 +193,8 @@ static void compute(const plan *p, const slice *s, const float *from,
 }
 
 /* Stores a computed plane of all images. `room` has the same size. */
-static void settle(const plan *p, const slice *s, float *from, float *to,
-                   float bias, float *room) {
+static void store_plane(const plan *p, const slice *s, float *from, float *to,
+                        float bias, float *room) {
   const int64_t lanes = p->loops->lanes, n = s->lines * p->out[1];
   if (bias != 0) p->loops->settle(from, from, n * lanes, bias, 0);
   if (!p->add) nn_conv_finish(p->conv, from, n * lanes);
@@ -212,15 +212,16 @@ static void settle(const plan *p, const slice *s, float *from, float *to,
 }
 
 static void run_one(const plan *p, const slice *s, float *room) {
-  float *sums = room + copied(p), *more = sums + p->held * computed(p);
-  copy(p, s, room);
+  float *sums = room + copied_size(p),
+        *more = sums + p->held * computed_size(p);
+  copy_images(p, s, room);
   for (int64_t f = 0; f < p->made; f += p->held) {
     const int64_t held = nn_least(p->held, p->made - f);
-    compute(p, s, room, f, held, sums);
+    compute_planes(p, s, room, f, held, sums);
     for (int64_t i = 0; i < held; ++i)
-      settle(p, s, sums + i * computed(p),
-             s->to + ((f + i) * p->out[0] + s->line) * p->out[1],
-             s->bias ? s->bias[f + i] : 0, more);
+      store_plane(p, s, sums + i * computed_size(p),
+                  s->to + ((f + i) * p->out[0] + s->line) * p->out[1],
+                  s->bias ? s->bias[f + i] : 0, more);
   }
 }
 

@@ -34,7 +34,7 @@ static int64_t vectors_of(const plan *p) {
 }
 
 /* Elements of all vectors. */
-static int64_t across(const plan *p) {
+static int64_t strips_size(const plan *p) {
   return vectors_of(p) * p->loops->lanes;
 }
 
@@ -48,7 +48,7 @@ static strip strip_of(const plan *p, int64_t index) {
 
 /* Elements of weights of a group, in vectors. */
 static int64_t packed_of(const plan *p) {
-  return across(p) * p->planes * p->conv->taps;
+  return strips_size(p) * p->planes * p->conv->taps;
 }
 
 static uint64_t packed_bytes(const plan *p) {
@@ -83,8 +83,8 @@ static int64_t taps_before(const plan *p, int64_t index) {
 /* Start of the weights of a strip, in a phase after `before` taps. */
 static float *packed_at(const plan *p, int64_t group, const phase *f,
                         int64_t before, const strip *s) {
-  return p->packed + group * packed_of(p) + across(p) * p->planes * before +
-         s->first * p->planes * f->n_taps;
+  return p->packed + group * packed_of(p) +
+         strips_size(p) * p->planes * before + s->first * p->planes * f->n_taps;
 }
 
 /* ----------------------------------------------------------------- weights */
@@ -168,7 +168,7 @@ static int64_t bytes_of(int64_t n, size_t each) {
   return nn_up(n * (int64_t)each, 64);
 }
 
-static int64_t widest(const plan *p) {
+static int64_t widest_strip(const plan *p) {
   return nn_least(WIDE, vectors_of(p)) * p->loops->lanes;
 }
 
@@ -179,8 +179,9 @@ static desk_sizes point_sizes(const plan *p) {
       .points = bytes_of(points, sizeof(int64_t)),
       .steps = bytes_of(nn_most(DEPTH, taps), sizeof(int64_t)),
       .copy = bytes_of(copied_of(p, p->planes), sizeof(float)),
-      .sums = bytes_of(points * widest(p), sizeof(float)),
-      .turned = bytes_of(nn_most(points, taps) * widest(p), sizeof(float))};
+      .sums = bytes_of(points * widest_strip(p), sizeof(float)),
+      .turned =
+          bytes_of(nn_most(points, taps) * widest_strip(p), sizeof(float))};
 }
 
 static desk_sizes slope_sizes(const plan *p) {
@@ -190,8 +191,8 @@ static desk_sizes slope_sizes(const plan *p) {
       .points = bytes_of(p->points, sizeof(int64_t)),
       .steps = bytes_of(rows, sizeof(int64_t)),
       .copy = bytes_of(copied_of(p, p->height), sizeof(float)),
-      .heads = bytes_of(p->points * across(p), sizeof(float)),
-      .sums = bytes_of(rows * across(p), sizeof(float)),
+      .heads = bytes_of(p->points * strips_size(p), sizeof(float)),
+      .sums = bytes_of(rows * strips_size(p), sizeof(float)),
   };
 }
 
@@ -225,7 +226,7 @@ typedef struct block {
 } block;
 
 /* Computes the sums of a strip, for all points. */
-static void multiply(const block *b, const strip *s) {
+static void sum_strip(const block *b, const strip *s) {
   const plan *p = b->plan;
   const desk *d = &b->desk;
   const int64_t n_taps = b->phase.n_taps, points = points_of(&b->box);
@@ -312,7 +313,7 @@ static void settle_image(const block *b, const strip *s, int64_t image) {
 }
 
 /* Stores the sums of a strip. */
-static void settle(const block *b, const strip *s) {
+static void store_strip(const block *b, const strip *s) {
   for (int64_t i = b->box.images.begin; i < b->box.images.end; ++i)
     settle_image(b, s, i);
 }
@@ -341,8 +342,8 @@ static void run_slice(const plan *p, int64_t slice, char *room) {
   for (int64_t i = p->strips * share / p->shares;
        i < p->strips * (share + 1) / p->shares; ++i) {
     const strip s = strip_of(p, i);
-    if (b.phase.n_taps > 0) multiply(&b, &s);
-    settle(&b, &s);
+    if (b.phase.n_taps > 0) sum_strip(&b, &s);
+    store_strip(&b, &s);
   }
 }
 
@@ -410,7 +411,7 @@ static int32_t run_points(plan *p) {
   return host->parallel_for(c->call, point_slices_of(p), 1, point_slices, p);
 }
 
-static int32_t forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
+static int32_t run_forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
   plan p = point_plan(c, 0);
   p.add = add;
   p.from = (const float *)(const void *)a->data;
@@ -574,7 +575,7 @@ static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *a, int add) {
 
 /* --------------------------------------------------------------- algorithm */
 
-static uint64_t room(const nn_conv *c, int pass) {
+static uint64_t room_of(const nn_conv *c, int pass) {
   if (pass == NN_CONV_WEIGHT) {
     const plan p = weight_plan(c);
     return p.lanes.n * p.lanes.bytes + nn_conv_sums_bytes(&p.sums);
@@ -583,4 +584,4 @@ static uint64_t room(const nn_conv *c, int pass) {
   return p.lanes.n * p.lanes.bytes + packed_bytes(&p);
 }
 
-const nn_conv_way nn_conv_tiles = {room, {forward, to_data, to_weight}};
+const nn_conv_way nn_conv_tiles = {room_of, {run_forward, to_data, to_weight}};

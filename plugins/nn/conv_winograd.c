@@ -158,8 +158,8 @@ static plan plan_of(const nn_conv *c, int back) {
 /* ----------------------------------------------------------------- weights */
 
 /* Copies the windows w[9][rows] of a bundle of filters on one channel. */
-static void windows(const plan *p, int64_t group, int64_t bundle, int64_t c,
-                    float *w) {
+static void copy_windows(const plan *p, int64_t group, int64_t bundle,
+                         int64_t c, float *w) {
   const int64_t filters = p->conv->filters, channels = p->conv->channels;
   const int64_t rows = p->loops->rows;
   for (int64_t r = 0; r < rows; ++r) {
@@ -189,7 +189,7 @@ static void turn_bundle(const plan *p, int64_t group, int64_t bundle,
   float w[9 * MOST_ROWS];
   for (int64_t c = 0; c < p->channels; ++c) {
     if (p->back) ask_windows(p, group, bundle, c + AHEAD);
-    windows(p, group, bundle, c, w);
+    copy_windows(p, group, bundle, c, w);
     p->loops->turn_windows(w, to + c * p->loops->rows, p->turned_apart);
   }
 }
@@ -269,7 +269,8 @@ static void gather_line(const plan *p, const run *r, const float *line,
 }
 
 /* Gathers the patches of a block in one channel, d[36][width]. */
-static void gather(const plan *p, const patches *all, int64_t plane, float *d) {
+static void gather_patches(const plan *p, const patches *all, int64_t plane,
+                           float *d) {
   const int64_t planes = p->conv->groups * p->channels;
   for (int64_t k = 0; k < all->n_runs; ++k) {
     const run *r = &all->runs[k];
@@ -307,8 +308,8 @@ static void scatter_line(const plan *p, const run *r, float *line,
 }
 
 /* Stores the elements of out that the patches of a block give, y[16][width]. */
-static void scatter(const plan *p, const patches *all, int64_t plane,
-                    const float *y) {
+static void scatter_patches(const plan *p, const patches *all, int64_t plane,
+                            const float *y) {
   const int64_t planes = p->conv->groups * p->filters;
   const float bias = p->bias ? p->bias[plane] : 0;
   for (int64_t k = 0; k < all->n_runs; ++k) {
@@ -323,7 +324,7 @@ static void scatter(const plan *p, const patches *all, int64_t plane,
 /* ------------------------------------------------------------------ blocks */
 
 /* Computes some filters of a group on a block of patches. */
-static void block(const plan *p, int64_t slice, float *lane) {
+static void compute_block(const plan *p, int64_t slice, float *lane) {
   const int64_t share = slice % p->shares, rows = p->loops->rows;
   const int64_t at = slice / p->shares % p->blocks;
   const int64_t group = slice / p->shares / p->blocks;
@@ -333,7 +334,7 @@ static void block(const plan *p, int64_t slice, float *lane) {
   float *own = y + TILE * TILE * p->width;
   find_patches(p, at, &all);
   for (int64_t c = 0; c < p->channels; ++c) {
-    gather(p, &all, group * p->channels + c, d);
+    gather_patches(p, &all, group * p->channels + c, d);
     p->loops->turn_in(d, v + c * p->width, p->width, p->apart);
   }
   for (int64_t b = p->bundles * share / p->shares;
@@ -348,7 +349,7 @@ static void block(const plan *p, int64_t slice, float *lane) {
                          m + x * rows * p->width, p->channels, p->width);
     for (int64_t r = 0; r < rows && b * rows + r < p->filters; ++r) {
       p->loops->turn_out(m + r * p->width, y, p->width, rows * p->width);
-      scatter(p, &all, group * p->filters + b * rows + r, y);
+      scatter_patches(p, &all, group * p->filters + b * rows + r, y);
     }
   }
 }
@@ -357,7 +358,7 @@ static int32_t block_slice(void *arg, int64_t begin, int64_t end) {
   plan *p = arg;
   const uint32_t lane = nn_lanes_take(&p->lanes);
   for (int64_t i = begin; i < end; ++i)
-    block(p, i, (float *)(void *)nn_lanes_at(&p->lanes, lane));
+    compute_block(p, i, (float *)(void *)nn_lanes_at(&p->lanes, lane));
   nn_lanes_give(&p->lanes, lane);
   return TN_OK;
 }
@@ -382,7 +383,7 @@ static int is_small(const nn_conv *c) {
   return p.n_tiles < FEW_TILES && c->channels * c->filters <= FEW_PLANES;
 }
 
-static int32_t forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
+static int32_t run_forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
   if (is_small(c)) return nn_conv_tiles.passes[NN_CONV_FORWARD](c, a, add);
   plan p = plan_of(c, 0);
   p.add = add;
@@ -470,7 +471,7 @@ static void turn_plane(const slopes *s, int64_t plane, float *d) {
   for (int64_t b = 0; b < s->n; ++b, to += width) {
     patches all;
     find_patches(p, s->first + b, &all);
-    gather(p, &all, s->group * p->channels + at, d);
+    gather_patches(p, &all, s->group * p->channels + at, d);
     (is_head ? p->loops->turn_heads : p->loops->turn_in)(d, to, width, apart);
   }
 }
@@ -563,7 +564,7 @@ static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *a, int add) {
 
 /* --------------------------------------------------------------- algorithm */
 
-static uint64_t room(const nn_conv *c, int pass) {
+static uint64_t room_of(const nn_conv *c, int pass) {
   if (pass == NN_CONV_WEIGHT) {
     const slopes s = slopes_of(c);
     return slopes_bytes(&s);
@@ -573,4 +574,5 @@ static uint64_t room(const nn_conv *c, int pass) {
   return kept_bytes(&p) + p.lanes.n * p.lanes.bytes;
 }
 
-const nn_conv_way nn_conv_winograd = {room, {forward, to_data, to_weight}};
+const nn_conv_way nn_conv_winograd = {room_of,
+                                      {run_forward, to_data, to_weight}};

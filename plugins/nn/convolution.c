@@ -231,7 +231,8 @@ static uint32_t place_of(int pass) {
 }
 
 /* Fills a result without terms: with zeros, or the bias. */
-static void fill(const nn_conv *c, const nn_conv_arrays *a, int pass, int add) {
+static void fill_result(const nn_conv *c, const nn_conv_arrays *a, int pass,
+                        int add) {
   const tn_kernel_mode mode = {c->dtype, c->level};
   const int64_t n = tn_tensor_size(&c->call->out[place_of(pass)]);
   char *to = pass == NN_CONV_DATA ? a->data : a->weight;
@@ -247,7 +248,7 @@ static void fill(const nn_conv *c, const nn_conv_arrays *a, int pass, int add) {
 static int32_t run_pass(const nn_conv *c, const nn_conv_way *way,
                         const nn_conv_arrays *a, int pass, int add) {
   if (!is_empty(c)) return way->passes[pass](c, a, add);
-  fill(c, a, pass, add);
+  fill_result(c, a, pass, add);
   if (pass == NN_CONV_FORWARD)
     nn_conv_finish(c, a->out, tn_tensor_size(&c->call->out[0]));
   return TN_OK;

@@ -21,7 +21,7 @@ static int32_t type_of(const tn_frame *call) {
   return nn_convolution_activation_params_of(call)->act_type;
 }
 
-static int32_t run(const tn_frame *call, const nn_conv_way *way) {
+static int32_t run_forward(const tn_frame *call, const nn_conv_way *way) {
   const int32_t type = type_of(call);
   const tn_dtype dtype = call->out[0].dtype;
   if (tn_kernel_compute(dtype) == dtype)
@@ -43,7 +43,7 @@ CHOICE(nn_convolution_activation_is_direct, nn_convolution_is_direct)
   NN_ACTIVATED(name, NN_CONVOLUTION_ACTIVATION_BACKWARD_OUT_OUT, \
                of##_backward, of##_bytes)                        \
   int32_t name(const tn_frame *call) {                           \
-    return run(call, way);                                       \
+    return run_forward(call, way);                               \
   }
 
 KERNEL(nn_convolution_activation_panels, nn_convolution_panels, &nn_conv_panels)

@@ -21,7 +21,8 @@ enum {
 /* ----------------------------------------------------------------- indices */
 
 /* Reports an index with its original value: integers with all digits. */
-static int32_t refuse(const tn_frame *call, const tn_tensor *data, int64_t at) {
+static int32_t refuse_index(const tn_frame *call, const tn_tensor *data,
+                            int64_t at) {
   const tn_dtype own = tn_kernel_compute(data->dtype);
   const char *element =
       (const char *)data->data + at * tn_dtype_bytes(data->dtype);
@@ -57,7 +58,7 @@ static int32_t read_rows(const tn_frame *call, const tn_tensor *data,
                          data->dtype, some);
     for (int64_t i = 0; i < some; ++i) {
       if (!(index[i] > -1 && index[i] < limit))
-        return refuse(call, data, at + i);
+        return refuse_index(call, data, at + i);
       to[at + i] = (int64_t)index[i];
     }
   }
@@ -95,8 +96,8 @@ static work work_of(const tn_frame *call, const tn_tensor *like) {
 }
 
 /* to += from, n elements of a tensor's type. */
-static void add(const work *w, char *to, const char *from, tn_dtype dtype,
-                int64_t n) {
+static void add_elements(const work *w, char *to, const char *from,
+                         tn_dtype dtype, int64_t n) {
   double old[STAGE], more[STAGE];
   for (int64_t i = 0; i < n; i += STAGE) {
     const int64_t some = n - i < STAGE ? n - i : STAGE;
@@ -112,7 +113,7 @@ static void add(const work *w, char *to, const char *from, tn_dtype dtype,
 /* Writes whole cache lines past the caches, without reading them first; zeros
  * if `from` is NULL. */
 #if defined(TN_KERNEL_AVX2)
-static void stream(char *to, const char *from, int64_t bytes) {
+static void stream_lines(char *to, const char *from, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 16) {
     __m128i v = _mm_setzero_si128();
     if (from) v = _mm_loadu_si128((const __m128i *)(const void *)(from + i));
@@ -131,7 +132,7 @@ static TN_KERNEL_AVX512 void stream_wide(char *to, const char *from,
 }
 #endif
 
-static void set(char *to, const char *from, int64_t bytes) {
+static void set_bytes(char *to, const char *from, int64_t bytes) {
   if (from)
     memcpy(to, from, (size_t)bytes);
   else
@@ -139,21 +140,22 @@ static void set(char *to, const char *from, int64_t bytes) {
 }
 
 /* Writes bytes of the gradient, or zeros if `from` is NULL. */
-static void put(const work *w, char *to, const char *from, int64_t bytes) {
+static void put_bytes(const work *w, char *to, const char *from,
+                      int64_t bytes) {
 #if defined(TN_KERNEL_AVX2)
   const int64_t front = (int64_t)(-(uintptr_t)to % LINE);
   if (w->streams && front + LINE <= bytes) {
     const int64_t whole = (bytes - front) / LINE * LINE, end = front + whole;
-    set(to, from, front);
-    (w->mode.level == TN_KERNEL_N_LEVELS - 1 ? stream_wide : stream)(
+    set_bytes(to, from, front);
+    (w->mode.level == TN_KERNEL_N_LEVELS - 1 ? stream_wide : stream_lines)(
         to + front, from ? from + front : NULL, whole);
-    set(to + end, from ? from + end : NULL, bytes - end);
+    set_bytes(to + end, from ? from + end : NULL, bytes - end);
     return;
   }
 #else
   (void)w;
 #endif
-  set(to, from, bytes);
+  set_bytes(to, from, bytes);
 }
 
 static void put_end(const work *w) {
@@ -197,7 +199,7 @@ static int32_t copy_slice(void *arg, int64_t begin, int64_t end) {
     char *to = (char *)out->data + i * step;
     const char *from = weight + w->rows[i] * step;
     if (adds)
-      add(w, to, from, out->dtype, w->length);
+      add_elements(w, to, from, out->dtype, w->length);
     else
       memcpy(to, from, (size_t)step);
   }
@@ -214,7 +216,7 @@ static int32_t copy_far_slice(void *arg, int64_t begin, int64_t end) {
     const char *from = weight + w->rows[i] * step;
     const char *soon = weight + w->rows[i + SOON < end ? i + SOON : i] * step;
     if (w->streams)
-      put(w, to, from, step);
+      put_bytes(w, to, from, step);
     else
       (w->mode.level == TN_KERNEL_N_LEVELS - 1 ? copy_wide : copy_half)(
           to, from, soon, step);
@@ -269,7 +271,7 @@ static void sum_part(const work *w, int64_t row, int64_t at, int64_t n) {
 }
 
 /* Prefetches the terms of a row that is computed soon. */
-static void expect(const work *w, const char *head, int64_t k) {
+static void prefetch_row(const work *w, const char *head, int64_t k) {
   const int64_t step = w->length * w->bytes;
   if (k >= w->n) return;
   const uintptr_t at = (uintptr_t)(head + w->positions[k] * step);
@@ -289,12 +291,13 @@ static int32_t sum_slice(void *arg, int64_t begin, int64_t end) {
     for (next = row + 1; n == 0 && next < end; ++next)
       if (w->begin[next + 1] != first) break;
     if (n == 0) {
-      if (!adds) put(w, place, NULL, (next - row) * step);
+      if (!adds) put_bytes(w, place, NULL, (next - row) * step);
       continue;
     }
-    for (int64_t k = first; k < first + n; ++k) expect(w, head, k + AHEAD);
+    for (int64_t k = first; k < first + n; ++k)
+      prefetch_row(w, head, k + AHEAD);
     if (n == 1 && !adds) {
-      put(w, place, head + w->positions[first] * step, step);
+      put_bytes(w, place, head + w->positions[first] * step, step);
       continue;
     }
     for (int64_t at = 0; at < w->length; at += STAGE)
@@ -307,7 +310,8 @@ static int32_t sum_slice(void *arg, int64_t begin, int64_t end) {
 /* Sorts positions by their rows; begin[r] gets the start of row r. `begin` has
  * two more entries than there are rows: begin[r + 2] counts row r, so that
  * begin[r + 1] is the next position during distribution. */
-static void sort(const work *w, int64_t n, int64_t *begin, int64_t *positions) {
+static void sort_positions(const work *w, int64_t n, int64_t *begin,
+                           int64_t *positions) {
   const int64_t rows = nn_embedding_params_of(w->call)->input_dim;
   memset(begin, 0, (size_t)(rows + 2) * sizeof *begin);
   for (int64_t i = 0; i < n; ++i) ++begin[w->rows[i] + 2];
@@ -331,6 +335,6 @@ int32_t nn_embedding_backward(const tn_frame *call) {
   w.n = n;
   w.streams = tn_tensor_size(&call->out[NN_EMBEDDING_IN_WEIGHT]) * w.bytes >=
               TN_KERNEL_STREAM;
-  sort(&w, n, begin, positions);
+  sort_positions(&w, n, begin, positions);
   return nn_share(call, rows, w.length + w.length * n / rows, sum_slice, &w);
 }

@@ -165,7 +165,7 @@ static tn_kernel_mode mode_of(const context *x) {
 }
 
 /* c = op(a) * op(b) + beta * c */
-static int32_t product(const context *x, tn_blas_gemm *g, double beta) {
+static int32_t run_product(const context *x, tn_blas_gemm *g, double beta) {
   g->struct_size = sizeof *g;
   g->dtype = x->wide.dtype;
   g->alpha = 1;
@@ -178,8 +178,8 @@ static char *row_of(const context *x, const matrix *m, int64_t i) {
 }
 
 /* out = data * weight^T + bias, added to the old elements if `add`. */
-static int32_t forward(const context *x, const matrix *in, matrix *out,
-                       int add) {
+static int32_t compute_out(const context *x, const matrix *in, matrix *out,
+                           int add) {
   const matrix *data = &in[0], *weight = &in[1], *bias = &in[2];
   const tn_kernel_mode mode = mode_of(x);
   const size_t bytes = (size_t)(out->columns * tn_dtype_bytes(x->wide.dtype));
@@ -189,51 +189,51 @@ static int32_t forward(const context *x, const matrix *in, matrix *out,
     else
       memcpy(row_of(x, out, i), bias->at, bytes);
   }
-  return product(x,
-                 &(tn_blas_gemm){.transpose_b = 1,
-                                 .m = out->rows,
-                                 .n = out->columns,
-                                 .k = data->columns,
-                                 .a = data->at,
-                                 .b = weight->at,
-                                 .c = out->at,
-                                 .lda = data->columns,
-                                 .ldb = weight->columns,
-                                 .ldc = out->columns},
-                 add || bias->at ? 1 : 0);
+  return run_product(x,
+                     &(tn_blas_gemm){.transpose_b = 1,
+                                     .m = out->rows,
+                                     .n = out->columns,
+                                     .k = data->columns,
+                                     .a = data->at,
+                                     .b = weight->at,
+                                     .c = out->at,
+                                     .lda = data->columns,
+                                     .ldb = weight->columns,
+                                     .ldc = out->columns},
+                     add || bias->at ? 1 : 0);
 }
 
 /* gradient of data = grad * weight */
 static int32_t to_data(const context *x, const matrix *grad,
                        const matrix *weight, const matrix *out, int add) {
-  return product(x,
-                 &(tn_blas_gemm){.m = grad->rows,
-                                 .n = weight->columns,
-                                 .k = grad->columns,
-                                 .a = grad->at,
-                                 .b = weight->at,
-                                 .c = out->at,
-                                 .lda = grad->columns,
-                                 .ldb = weight->columns,
-                                 .ldc = weight->columns},
-                 add);
+  return run_product(x,
+                     &(tn_blas_gemm){.m = grad->rows,
+                                     .n = weight->columns,
+                                     .k = grad->columns,
+                                     .a = grad->at,
+                                     .b = weight->at,
+                                     .c = out->at,
+                                     .lda = grad->columns,
+                                     .ldb = weight->columns,
+                                     .ldc = weight->columns},
+                     add);
 }
 
 /* gradient of weight = grad^T * data */
 static int32_t to_weight(const context *x, const matrix *grad,
                          const matrix *data, const matrix *out, int add) {
-  return product(x,
-                 &(tn_blas_gemm){.transpose_a = 1,
-                                 .m = grad->columns,
-                                 .n = data->columns,
-                                 .k = grad->rows,
-                                 .a = grad->at,
-                                 .b = data->at,
-                                 .c = out->at,
-                                 .lda = grad->columns,
-                                 .ldb = data->columns,
-                                 .ldc = data->columns},
-                 add);
+  return run_product(x,
+                     &(tn_blas_gemm){.transpose_a = 1,
+                                     .m = grad->columns,
+                                     .n = data->columns,
+                                     .k = grad->rows,
+                                     .a = grad->at,
+                                     .b = data->at,
+                                     .c = out->at,
+                                     .lda = grad->columns,
+                                     .ldb = data->columns,
+                                     .ldc = data->columns},
+                     add);
 }
 
 /* gradient of bias = sum of the rows of grad */
@@ -266,7 +266,7 @@ static int32_t run_forward(const tn_frame *call, multiply_fn *multiply) {
       {has_bias ? nn_operands_in(&x.wide, NN_FULLY_CONNECTED_IN_BIAS) : NULL, 1,
        n}};
   matrix out = {nn_operands_out(&x.wide, 0), rows, n};
-  const int32_t code = forward(&x, in, &out, nn_operands_adds(&x.wide, 0));
+  const int32_t code = compute_out(&x, in, &out, nn_operands_adds(&x.wide, 0));
   if (code == TN_OK) nn_operands_close(&x.wide, 0, out.at);
   return code;
 }

@@ -11,7 +11,7 @@
 
 /* ------------------------------------------------------------------ shapes */
 
-static int32_t refuse(const tn_frame *call) {
+static int32_t refuse_gamma(const tn_frame *call) {
   return TN_FAIL(call, TN_SHAPE,
                  "`gamma` %s must have one number for each place on the lines "
                  "of `data` %s along axis %lld",
@@ -43,14 +43,14 @@ int32_t nn_layer_norm_infer(const tn_frame *call) {
   const tn_tensor *data = &call->in[NN_LAYER_NORM_IN_DATA];
   const tn_tensor *gamma = &call->in[NN_LAYER_NORM_IN_GAMMA];
   int32_t dim;
-  if (gamma->ndim >= 0 && gamma->ndim != 1) return refuse(call);
+  if (gamma->ndim >= 0 && gamma->ndim != 1) return refuse_gamma(call);
   const int64_t places = gamma->ndim == 1 ? gamma->shape[0] : -1;
   if (data->ndim < 0) return TN_OK;
   const int32_t code =
       nn_axis_find(call, nn_layer_norm_params_of(call)->axis, data, &dim);
   if (code != TN_OK) return code;
   if (places >= 0 && data->shape[dim] >= 0 && data->shape[dim] != places)
-    return refuse(call);
+    return refuse_gamma(call);
   return state_all(call, dim, places < 0 ? data->shape[dim] : places);
 }
 
@@ -124,7 +124,7 @@ static void size_up(work *w, const tn_tensor *data, const tn_frame *call) {
   w->blocks = (w->units + w->each - 1) / w->each;
 }
 
-static int64_t lines(const work *w) {
+static int64_t count_lines(const work *w) {
   return w->layer.e.outer * w->layer.e.inner;
 }
 
@@ -156,13 +156,13 @@ static void run_units(const work *w, const nn_loops loops[2], const layer *l,
 }
 
 /* Size in a workspace, in whole cache lines. */
-static uint64_t rounded(int64_t bytes) {
+static uint64_t round_up(int64_t bytes) {
   return ((uint64_t)bytes + 63) / 64 * 64;
 }
 
-static char *take(char **room, int64_t bytes) {
+static char *take_room(char **room, int64_t bytes) {
   char *at = *room;
-  *room += rounded(bytes);
+  *room += round_up(bytes);
   return at;
 }
 
@@ -179,11 +179,11 @@ static uint64_t rows_bytes(const work *w) {
  * that a pass keeps. */
 static uint64_t own_bytes(const work *w, int back) {
   const int64_t length = w->layer.e.length;
-  const uint64_t weights = 2 * rounded(length * w->bytes);
-  if (!back) return weights + 2 * rounded(lines(w) * w->bytes);
+  const uint64_t weights = 2 * round_up(length * w->bytes);
+  if (!back) return weights + 2 * round_up(count_lines(w) * w->bytes);
   const int64_t blocks = w->blocks > 0 ? w->blocks : 1;
-  return weights + rounded(blocks * 2 * length * w->bytes) +
-         rounded(blocks * 2 * length * (int64_t)sizeof(double)) +
+  return weights + round_up(blocks * 2 * length * w->bytes) +
+         round_up(blocks * 2 * length * (int64_t)sizeof(double)) +
          (uint64_t)blocks * rows_bytes(w);
 }
 
@@ -228,17 +228,17 @@ static int32_t forward_slice(void *arg, int64_t begin, int64_t end) {
 
 /* Address of a hidden output during the computation: its own if it is requested
  * and has the type of the computation. */
-static char *hidden(const work *w, uint32_t index, char *room) {
+static char *hidden_at(const work *w, uint32_t index, char *room) {
   const tn_tensor *out = &w->call->out[index];
   const int direct =
       w->call->req[index] != TN_REQ_NULL && out->dtype == w->mode.compute;
   return direct ? out->data : room;
 }
 
-static void publish(const work *w, uint32_t index, const char *from) {
+static void publish_hidden(const work *w, uint32_t index, const char *from) {
   const tn_tensor *out = &w->call->out[index];
   if (w->call->req[index] == TN_REQ_NULL || from == out->data) return;
-  tn_kernel_store_dense(out->data, out->dtype, from, &w->mode, lines(w));
+  tn_kernel_store_dense(out->data, out->dtype, from, &w->mode, count_lines(w));
 }
 
 /* Lines without elements have the mean 0 and the variance 0. */
@@ -247,7 +247,7 @@ static void publish_empty(const work *w, uint32_t index, double value) {
   const tn_tensor *out = &w->call->out[index];
   const int64_t bytes = tn_dtype_bytes(out->dtype);
   if (w->call->req[index] == TN_REQ_NULL) return;
-  for (int64_t i = 0; i < lines(w); ++i)
+  for (int64_t i = 0; i < count_lines(w); ++i)
     tn_kernel_store_dense((char *)out->data + i * bytes, out->dtype, &value,
                           &mode, 1);
 }
@@ -264,19 +264,21 @@ int32_t nn_layer_norm(const tn_frame *call) {
   nn_wide wide = nn_wide_begin(call, out->dtype, own_bytes(&w, 0));
   char *room = call->ws[0];
   const int64_t weight = w.layer.e.length * w.bytes;
-  w.layer.gamma =
-      read_weight(&w, &call->in[NN_LAYER_NORM_IN_GAMMA], take(&room, weight));
-  w.layer.beta =
-      read_weight(&w, &call->in[NN_LAYER_NORM_IN_BETA], take(&room, weight));
-  w.mean = hidden(&w, NN_LAYER_NORM_OUT_MEAN, take(&room, lines(&w) * w.bytes));
-  w.rstd = hidden(&w, NN_LAYER_NORM_OUT_RSTD, take(&room, lines(&w) * w.bytes));
+  w.layer.gamma = read_weight(&w, &call->in[NN_LAYER_NORM_IN_GAMMA],
+                              take_room(&room, weight));
+  w.layer.beta = read_weight(&w, &call->in[NN_LAYER_NORM_IN_BETA],
+                             take_room(&room, weight));
+  w.mean = hidden_at(&w, NN_LAYER_NORM_OUT_MEAN,
+                     take_room(&room, count_lines(&w) * w.bytes));
+  w.rstd = hidden_at(&w, NN_LAYER_NORM_OUT_RSTD,
+                     take_room(&room, count_lines(&w) * w.bytes));
   w.in[0] = nn_wide_read(&wide, &call->in[NN_LAYER_NORM_IN_DATA]);
   w.to = nn_wide_room(&wide, out, call->req[NN_LAYER_NORM_OUT_OUT]);
   const int32_t code = nn_share(call, w.units, w.cost, forward_slice, &w);
   if (code != TN_OK) return code;
   if (w.to) nn_wide_write(&wide, out, w.to);
-  publish(&w, NN_LAYER_NORM_OUT_MEAN, w.mean);
-  publish(&w, NN_LAYER_NORM_OUT_RSTD, w.rstd);
+  publish_hidden(&w, NN_LAYER_NORM_OUT_MEAN, w.mean);
+  publish_hidden(&w, NN_LAYER_NORM_OUT_RSTD, w.rstd);
   return TN_OK;
 }
 
@@ -338,10 +340,10 @@ int32_t nn_layer_norm_backward(const tn_frame *call) {
   nn_wide wide = nn_wide_begin(call, data_of(call)->dtype, own_bytes(&w, 1));
   char *room = call->ws[0];
   w.layer.gamma = read_weight(&w, &call->in[NN_LAYER_NORM_BACKWARD_IN_GAMMA],
-                              take(&room, length * w.bytes));
-  (void)take(&room, length * w.bytes);
-  w.part = take(&room, w.blocks * 2 * length * w.bytes);
-  w.sums = (double *)(void *)take(
+                              take_room(&room, length * w.bytes));
+  (void)take_room(&room, length * w.bytes);
+  w.part = take_room(&room, w.blocks * 2 * length * w.bytes);
+  w.sums = (double *)(void *)take_room(
       &room, w.blocks * 2 * length * (int64_t)sizeof(double));
   if (rows_bytes(&w) > 0) w.rooms = room;
   w.layer.again = !data->data || data->dtype != w.mode.compute;

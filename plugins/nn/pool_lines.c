@@ -42,7 +42,7 @@ static inline int64_t phase_at(const nn_window *w, const phases *s, int64_t t) {
 }
 
 /* The elements of window o along d that are not padding. */
-static inline nn_range elements(const nn_window *w, int d, int64_t o) {
+static inline nn_range elements_of(const nn_window *w, int d, int64_t o) {
   const int64_t first = o * w->stride[d] - w->pad[d];
   const int64_t begin = nn_least(nn_most(first, 0), w->in[d]);
   return (nn_range){begin,
@@ -50,9 +50,9 @@ static inline nn_range elements(const nn_window *w, int d, int64_t o) {
 }
 
 /* Number of elements that a mean counts along d. */
-static inline int64_t extent(const nn_pool *p, int d, int64_t o) {
+static inline int64_t extent_of(const nn_pool *p, int d, int64_t o) {
   const nn_window *w = &p->window;
-  const nn_range inside = elements(w, d, o);
+  const nn_range inside = elements_of(w, d, o);
   const int64_t first = o * w->stride[d] - w->pad[d];
   if (!p->counts_padding) return inside.end - inside.begin;
   return nn_most(nn_least(first + w->kernel[d], p->limit[d]) - first, 0);
@@ -62,8 +62,8 @@ static inline int64_t extent(const nn_pool *p, int d, int64_t o) {
 static inline nn_range whole_windows(const nn_pool *p) {
   const nn_window *w = &p->window;
   nn_range x = {0, w->out[2]};
-  while (x.begin < x.end && extent(p, 2, x.begin) != w->kernel[2]) ++x.begin;
-  while (x.end > x.begin && extent(p, 2, x.end - 1) != w->kernel[2]) --x.end;
+  while (x.begin < x.end && extent_of(p, 2, x.begin) != w->kernel[2]) ++x.begin;
+  while (x.end > x.begin && extent_of(p, 2, x.end - 1) != w->kernel[2]) --x.end;
   return x;
 }
 

@@ -99,7 +99,7 @@ TN_KERNEL_BODY void NAME(slide)(const nn_pool *p, const REAL *line,
   const int largest = p->kind == NN_POOL_MAX;
   const phases s = phases_of(w);
   if (w->out[2] == 1) {
-    const nn_range x = elements(w, 2, 0);
+    const nn_range x = elements_of(w, 2, 0);
     to[0] = NAME(fold)(line + x.begin, x.end - x.begin, largest);
     return;
   }
@@ -115,22 +115,22 @@ TN_KERNEL_BODY void NAME(slide)(const nn_pool *p, const REAL *line,
 /* Divides sums of a line of windows, unless the divisor is 1. */
 TN_KERNEL_BODY void NAME(divide)(const nn_pool *p, const int64_t *at,
                                  REAL *line) {
-  const int64_t others = extent(p, 0, at[0]) * extent(p, 1, at[1]);
+  const int64_t others = extent_of(p, 0, at[0]) * extent_of(p, 1, at[1]);
   const nn_range x = p->whole;
   const REAL whole = (REAL)(others * p->window.kernel[2]);
   for (int64_t o = 0; o < x.begin; ++o)
-    line[o] /= (REAL)nn_most(others * extent(p, 2, o), 1);
+    line[o] /= (REAL)nn_most(others * extent_of(p, 2, o), 1);
   TN_KERNEL_INDEPENDENT
   for (int64_t o = x.begin; o < x.end; ++o) line[o] /= whole > 0 ? whole : 1;
   for (int64_t o = x.end; o < p->window.out[2]; ++o)
-    line[o] /= (REAL)nn_most(others * extent(p, 2, o), 1);
+    line[o] /= (REAL)nn_most(others * extent_of(p, 2, o), 1);
 }
 
 /* Joins the lines of a window vertically. */
 TN_KERNEL_BODY void NAME(stack)(const nn_pool *p, const REAL *data,
                                 const int64_t *at, REAL *line) {
   const nn_window *w = &p->window;
-  const nn_range z = elements(w, 0, at[0]), y = elements(w, 1, at[1]);
+  const nn_range z = elements_of(w, 0, at[0]), y = elements_of(w, 1, at[1]);
   const int largest = p->kind == NN_POOL_MAX;
   int first = 1;
   if (w->in[2] == 0) return;
@@ -151,8 +151,8 @@ TN_KERNEL_BODY void NAME(expect_lines)(const nn_pool_image *image,
                                        const int64_t *at) {
   const nn_window *w = &image->pool->window;
   if (image->data == NULL) return;
-  const int64_t y = elements(w, 1, at[1]).end + AHEAD;
-  const int64_t line = elements(w, 0, at[0]).begin * w->in[1] + y;
+  const int64_t y = elements_of(w, 1, at[1]).end + AHEAD;
+  const int64_t line = elements_of(w, 0, at[0]).begin * w->in[1] + y;
   NAME(expect)
   ((const REAL *)image->data + line * w->in[2], w->stride[1] * w->in[2]);
 }

@@ -38,7 +38,7 @@ static box box_of(const nn_pool *pool, int64_t number) {
   return b;
 }
 
-static double element(const tn_tensor *from, int64_t at) {
+static double read_element(const tn_tensor *from, int64_t at) {
   const tn_kernel_mode mode = {TN_F64, 0};
   double x;
   tn_kernel_load_dense(
@@ -55,11 +55,11 @@ typedef struct seen {
   int64_t n;
 } seen;
 
-static void look(const work *w, int64_t at, seen *s) {
-  const double from = element(&w->call->in[1], at);
+static void look_at(const work *w, int64_t at, seen *s) {
+  const double from = read_element(&w->call->in[1], at);
   s->sum += from;
   if (w->pool.kind == NN_POOL_MAX && !isnan(s->largest)) {
-    const double x = element(&w->call->in[0], at);
+    const double x = read_element(&w->call->in[0], at);
     if (s->n == 0 || x > s->largest || isnan(x)) {
       s->largest = x;
       s->chosen = from;
@@ -76,7 +76,7 @@ static double pool_window(const work *w, int64_t image, int64_t number) {
   for (int64_t z = b.begin[0]; z < b.end[0]; ++z)
     for (int64_t y = b.begin[1]; y < b.end[1]; ++y)
       for (int64_t x = b.begin[2]; x < b.end[2]; ++x)
-        look(w, first + (z * in[1] + y) * in[2] + x, &s);
+        look_at(w, first + (z * in[1] + y) * in[2] + x, &s);
   if (w->pool.kind == NN_POOL_MAX) return s.chosen;
   return w->pool.kind == NN_POOL_AVG ? s.sum / (double)b.count : s.sum;
 }

@@ -135,7 +135,7 @@ GRADIENT(prelu_grad, nn_prelu_backward)
 BYTES(softmax_output_grad, nn_softmax_output_bytes)
 
 /* Labels have no gradient: sets their output to zeros. */
-static void clear(const tn_frame *call, uint32_t out) {
+static void clear_output(const tn_frame *call, uint32_t out) {
   const tn_tensor *to = &call->out[out];
   if (call->req[out] == TN_REQ_WRITE)
     memset(to->data, 0,
@@ -144,14 +144,14 @@ static void clear(const tn_frame *call, uint32_t out) {
 
 int32_t nn_softmax_cross_entropy_grad(const tn_frame *call) {
   const tn_frame own = nn_as_backward(call);
-  clear(call, 1);
+  clear_output(call, 1);
   return call->req[0] == TN_REQ_NULL ? TN_OK
                                      : nn_softmax_cross_entropy_backward(&own);
 }
 
 int32_t nn_softmax_output_grad(const tn_frame *call) {
   const tn_frame own = nn_as_backward(call);
-  clear(call, 1);
+  clear_output(call, 1);
   return nn_softmax_output_backward(&own);
 }
 

@@ -54,7 +54,8 @@ static int32_t check_images(const tn_frame *call,
 
 /* The number of windows along a dimension of n elements; -1 if it is unknown,
  * and below that if the window is larger. */
-static int64_t windows(const nn_convolution_params *p, int64_t d, int64_t n) {
+static int64_t count_windows(const nn_convolution_params *p, int64_t d,
+                             int64_t n) {
   const int64_t padded = n < 0 ? -1 : tn_size_plus(n, 2 * p->pad.v[d]);
   const int64_t reach = p->dilate.v[d] * (p->kernel.v[d] - 1) + 1;
   if (n < 0) return -1;
@@ -73,7 +74,7 @@ int32_t nn_convolution_grad_infer(const tn_frame *call) {
   out[1] = weight[0] = p->num_filter;
   weight[1] = data->shape[1] < 0 ? -1 : data->shape[1] / p->num_group;
   for (int32_t d = 2; d < data->ndim; ++d) {
-    out[d] = windows(p, d - 2, data->shape[d]);
+    out[d] = count_windows(p, d - 2, data->shape[d]);
     weight[d] = p->kernel.v[d - 2];
     if (out[d] < -1)
       return TN_FAIL(call, TN_SHAPE,

@@ -64,7 +64,7 @@ static int32_t do_columns(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-static int32_t run(work *w) {
+static int32_t run_slices(work *w) {
   const nn_extent *e = &w->softmax->extent;
   const tn_frame *call = w->softmax->call;
   if (nn_extent_size(e) == 0) return TN_OK;
@@ -80,7 +80,7 @@ int32_t nn_softmax_forward(const nn_softmax *s, const void *from, void *to) {
   const int fits =
       s->extent.length * tn_dtype_bytes(s->mode.compute) <= (int64_t)PAST;
   if (fits && to != from && goes_past(s, 2, to)) w.rows = &past;
-  return run(&w);
+  return run_slices(&w);
 }
 
 int32_t nn_softmax_back(const nn_softmax *s, const void *head, const void *out,
@@ -91,7 +91,7 @@ int32_t nn_softmax_back(const nn_softmax *s, const void *head, const void *out,
   work w = {s, {head, out}, to, &loops[0], &loops[1]};
   if (!s->is_log && to != head && to != out && goes_past(s, 3, to))
     w.rows = &past;
-  return run(&w);
+  return run_slices(&w);
 }
 
 /* ------------------------------------------------------------------ calls
@@ -122,7 +122,7 @@ static int32_t find_dim(const tn_frame *call, int64_t axis,
   return nn_axis_find(call, axis, data, dim);
 }
 
-static int32_t infer(const tn_frame *call, question q) {
+static int32_t infer_shapes(const tn_frame *call, question q) {
   const tn_tensor *data = &call->in[NN_SOFTMAX_IN_DATA];
   int32_t dim;
   if (data->ndim < 0) return TN_OK;
@@ -130,11 +130,11 @@ static int32_t infer(const tn_frame *call, question q) {
 }
 
 int32_t nn_softmax_infer(const tn_frame *call) {
-  return infer(call, of_softmax(call));
+  return infer_shapes(call, of_softmax(call));
 }
 
 int32_t nn_log_softmax_infer(const tn_frame *call) {
-  return infer(call, of_log(call));
+  return infer_shapes(call, of_log(call));
 }
 
 /* Forward computes in place; backward has its result, out and a head. */

@@ -11,8 +11,8 @@
 
 /* ------------------------------------------------------------------ shapes */
 
-static int32_t state(const tn_frame *call, uint32_t index, int32_t ndim,
-                     const int64_t *shape) {
+static int32_t state_shape(const tn_frame *call, uint32_t index, int32_t ndim,
+                           const int64_t *shape) {
   return call->host->set_shape(call, TN_OPERAND_IN, index, ndim, shape);
 }
 
@@ -52,9 +52,10 @@ static int32_t infer_classes(const tn_frame *call) {
     }
     shape[d] = known[same];
   }
-  const int32_t code = state(call, NN_SOFTMAX_OUTPUT_IN_LABEL, ndim, shape);
+  const int32_t code =
+      state_shape(call, NN_SOFTMAX_OUTPUT_IN_LABEL, ndim, shape);
   if (code != TN_OK) return code;
-  return state(call, NN_SOFTMAX_OUTPUT_IN_DATA, data->ndim, known);
+  return state_shape(call, NN_SOFTMAX_OUTPUT_IN_DATA, data->ndim, known);
 }
 
 int32_t nn_softmax_output_infer(const tn_frame *call) {
@@ -71,9 +72,10 @@ int32_t nn_softmax_output_infer(const tn_frame *call) {
   if (label->ndim < 0 && !(call->flags & TN_CALL_DEFAULTS)) return TN_OK;
   if (label->ndim != data->ndim) return infer_classes(call);
   const int32_t code =
-      state(call, NN_SOFTMAX_OUTPUT_IN_LABEL, data->ndim, data->shape);
+      state_shape(call, NN_SOFTMAX_OUTPUT_IN_LABEL, data->ndim, data->shape);
   if (code != TN_OK) return code;
-  return state(call, NN_SOFTMAX_OUTPUT_IN_DATA, label->ndim, label->shape);
+  return state_shape(call, NN_SOFTMAX_OUTPUT_IN_DATA, label->ndim,
+                     label->shape);
 }
 
 /* ------------------------------------------------------------------- loops */
@@ -242,7 +244,7 @@ static void set_goals(work *w) {
       .factor = p->grad_scale / divisor};
 }
 
-static int32_t backward(work *w) {
+static int32_t run_gradient(work *w) {
   const nn_extent *e = &w->extent;
   if (e->length > INT32_MAX)
     return TN_FAIL(w->call, TN_UNSUPPORTED, "%lld classes are more than 2^31",
@@ -293,7 +295,7 @@ static int32_t run_backward(const tn_frame *call) {
   if (nn_softmax_output_params_of(call)->out_grad)
     w.head =
         nn_wide_read(&wide, &call->in[NN_SOFTMAX_OUTPUT_BACKWARD_GRAD_OUT]);
-  const int32_t code = backward(&w);
+  const int32_t code = run_gradient(&w);
   if (code == TN_OK) nn_wide_write(&wide, to, w.to);
   return code;
 }

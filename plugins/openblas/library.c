@@ -37,7 +37,7 @@ static const char soname[] = "libopenblas.so.0";
 static char one_thread[] = "OPENBLAS_NUM_THREADS=1";
 static char with_avx512[] = "OPENBLAS_CORETYPE=SkylakeX";
 
-static int names(const char *entry, const char *setting) {
+static int is_setting(const char *entry, const char *setting) {
   const size_t n = (size_t)(strchr(setting, '=') - setting) + 1;
   return strncmp(entry, setting, n) == 0;
 }
@@ -52,7 +52,7 @@ static char **copy_environment(char *const *settings, size_t n_settings) {
   for (size_t i = 0; i < n; ++i) {
     int replaced = 0;
     for (size_t k = 0; k < n_settings; ++k)
-      replaced |= names(environ[i], settings[k]);
+      replaced |= is_setting(environ[i], settings[k]);
     if (!replaced) copy[kept++] = environ[i];
   }
   for (size_t k = 0; k < n_settings; ++k) copy[kept++] = settings[k];
@@ -71,20 +71,20 @@ static void *open_within(char **environment) {
 /* ---------------------------------------------------------------- contents */
 
 /* Stores the result of dlsym as a function: C has no conversion for it. */
-static void find(const openblas_library *library, const char *symbol,
-                 void *function) {
+static void find_function(const openblas_library *library, const char *symbol,
+                          void *function) {
   void *found = dlsym(library->handle, symbol);
   memcpy(function, &found, sizeof found);
 }
 
-static int fill(openblas_library *library, char why[256]) {
+static int find_all(openblas_library *library, char why[256]) {
   char *(*config)(void) = NULL, *(*core)(void) = NULL;
-  find(library, "cblas_sgemm", &library->sgemm);
-  find(library, "cblas_dgemm", &library->dgemm);
-  find(library, "openblas_get_config", &config);
-  find(library, "openblas_get_corename", &core);
-  find(library, "openblas_get_num_threads", &library->get_threads);
-  find(library, "openblas_set_num_threads", &library->set_threads);
+  find_function(library, "cblas_sgemm", &library->sgemm);
+  find_function(library, "cblas_dgemm", &library->dgemm);
+  find_function(library, "openblas_get_config", &config);
+  find_function(library, "openblas_get_corename", &core);
+  find_function(library, "openblas_get_num_threads", &library->get_threads);
+  find_function(library, "openblas_set_num_threads", &library->set_threads);
   if (!library->sgemm || !library->dgemm || !config || !core) {
     (void)snprintf(why, 256, "%s lacks functions of OpenBLAS", soname);
     return 0;
@@ -145,7 +145,7 @@ static int open_new(openblas_library *library, int told, char why[256]) {
   *library = (openblas_library){0};
   library->environment = copy_environment(settings, told ? 2 : 1);
   if (library->environment) library->handle = open_within(library->environment);
-  if (library->handle && fill(library, why)) return 1;
+  if (library->handle && find_all(library, why)) return 1;
   if (!library->handle) {
     const char *reason = library->environment ? dlerror() : "out of memory";
     (void)snprintf(why, 256, "%s", reason ? reason : soname);
@@ -157,7 +157,7 @@ static int open_new(openblas_library *library, int told, char why[256]) {
 /* Opens a library that the process already uses, unchanged. */
 static int open_known(openblas_library *library, void *handle, char why[256]) {
   *library = (openblas_library){.handle = handle};
-  if (fill(library, why)) {
+  if (find_all(library, why)) {
     library->threads = library->get_threads ? library->get_threads() : 1;
     return 1;
   }

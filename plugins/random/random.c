@@ -16,7 +16,7 @@ static int is_float(tn_dtype dtype) {
   return own == TN_F32 || own == TN_F64;
 }
 
-static int32_t state(const tn_frame *call, const tn_ints *shape) {
+static int32_t state_shape(const tn_frame *call, const tn_ints *shape) {
   return call->host->set_shape(call, TN_OPERAND_OUT, 0, (int32_t)shape->n,
                                shape->v);
 }
@@ -69,7 +69,7 @@ int32_t random_uniform_infer(const tn_frame *call) {
   if (code == TN_OK) code = check_number(call, p->dtype, "low", p->low);
   if (code == TN_OK) code = check_number(call, p->dtype, "high", p->high);
   if (code == TN_OK) code = check_range(call, p);
-  return code == TN_OK ? state(call, &p->shape) : code;
+  return code == TN_OK ? state_shape(call, &p->shape) : code;
 }
 
 int32_t random_uniform(const tn_frame *call) {
@@ -92,7 +92,7 @@ int32_t random_normal_infer(const tn_frame *call) {
   int32_t code = check_float(call, p->dtype);
   if (code == TN_OK) code = check_number(call, p->dtype, "loc", p->loc);
   if (code == TN_OK) code = check_number(call, p->dtype, "scale", p->scale);
-  return code == TN_OK ? state(call, &p->shape) : code;
+  return code == TN_OK ? state_shape(call, &p->shape) : code;
 }
 
 int32_t random_normal(const tn_frame *call) {
@@ -119,7 +119,7 @@ int32_t random_exponential_infer(const tn_frame *call) {
   int32_t code = check_float(call, p->dtype);
   if (code == TN_OK) code = check_number(call, p->dtype, "lam", p->lam);
   if (code == TN_OK) code = check_mean(call, p);
-  return code == TN_OK ? state(call, &p->shape) : code;
+  return code == TN_OK ? state_shape(call, &p->shape) : code;
 }
 
 int32_t random_exponential(const tn_frame *call) {
@@ -134,7 +134,7 @@ int32_t random_bernoulli_infer(const tn_frame *call) {
   const random_bernoulli_params *p = random_bernoulli_params_of(call);
   if (p->dtype == TN_U64)
     return TN_FAIL(call, TN_DTYPE, "these numbers are of any type but u64");
-  return state(call, &p->shape);
+  return state_shape(call, &p->shape);
 }
 
 int32_t random_bernoulli(const tn_frame *call) {
@@ -172,7 +172,7 @@ int32_t random_randint_infer(const tn_frame *call) {
                    (long long)p->low, (long long)p->high,
                    (long long)least_of(p->dtype),
                    (long long)greatest_of(p->dtype));
-  return state(call, &p->shape);
+  return state_shape(call, &p->shape);
 }
 
 int32_t random_randint(const tn_frame *call) {

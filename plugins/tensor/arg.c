@@ -152,8 +152,8 @@ static int is_better(const task *t, uint64_t value, uint64_t than) {
 }
 
 /* Searches n elements; the first has position `place` in its line. */
-static void look(const task *t, const char *at, int64_t step, int64_t n,
-                 int64_t place, found *best) {
+static void search_part(const task *t, const char *at, int64_t step, int64_t n,
+                        int64_t place, found *best) {
   TN_KERNEL_LINED uint64_t staged[BOX];
   const void *from = at;
   if (!t->direct || step != 1) {
@@ -182,8 +182,8 @@ static found look_at(const task *t, int64_t base, int64_t begin, int64_t end) {
     int64_t n = cut->rows[inner] - begin % cut->rows[inner];
     if (n > BOX) n = BOX;
     if (n > end - begin) n = end - begin;
-    look(t, (const char *)t->call->in[0].data + offset * t->bytes,
-         cut->row_step[inner], n, begin, &best);
+    search_part(t, (const char *)t->call->in[0].data + offset * t->bytes,
+                cut->row_step[inner], n, begin, &best);
     begin += n;
   }
   return best;
@@ -273,14 +273,14 @@ static int32_t columns_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-static int32_t run(const tn_frame *call, const wanted *want);
+static int32_t run_search(const tn_frame *call, const wanted *want);
 
 int32_t tensor_argmax(const tn_frame *call) {
-  return run(call, &largest);
+  return run_search(call, &largest);
 }
 
 int32_t tensor_argmin(const tn_frame *call) {
-  return run(call, &smallest);
+  return run_search(call, &smallest);
 }
 
 /* ------------------------------------------------------------------- calls */
@@ -292,7 +292,7 @@ static int32_t axes_of(const tn_frame *call, uint32_t *axes) {
                      axes);
 }
 
-static int32_t run(const tn_frame *call, const wanted *want) {
+static int32_t run_search(const tn_frame *call, const wanted *want) {
   task t;
   reduce_view view;
   uint32_t axes;

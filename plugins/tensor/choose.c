@@ -66,7 +66,7 @@ static const tn_tensor *condition_of(const tn_frame *call) {
 
 /* With a float condition, integers would be computed as floats, and not all of
  * them are floats. In that case the condition is converted to bool first. */
-static int converts(const tn_frame *call) {
+static int needs_conversion(const tn_frame *call) {
   const tn_tensor *chosen = &call->in[call->flags & TN_CALL_BACKWARD ? 0 : 1];
   const tn_dtype own = tn_kernel_compute(chosen->dtype),
                  by = tn_kernel_compute(condition_of(call)->dtype);
@@ -74,7 +74,8 @@ static int converts(const tn_frame *call) {
 }
 
 int32_t tensor_where_bytes(const tn_frame *call, uint64_t *bytes) {
-  *bytes = converts(call) ? (uint64_t)tn_tensor_size(condition_of(call)) : 0;
+  *bytes =
+      needs_conversion(call) ? (uint64_t)tn_tensor_size(condition_of(call)) : 0;
   return TN_OK;
 }
 
@@ -94,7 +95,7 @@ static const tn_kernel_map truth_map = {.f32 = TN_KERNEL_BODIES(truth_f32),
                                         .n_in = 1};
 
 /* Converts the condition to a dense bool array in the workspace. */
-static int32_t convert(const tn_frame *call, tensor_view *condition) {
+static int32_t convert_condition(const tn_frame *call, tensor_view *condition) {
   const tn_req write = TN_REQ_WRITE;
   tensor_view truth;
   tn_frame own = *call;
@@ -115,14 +116,14 @@ static int32_t convert(const tn_frame *call, tensor_view *condition) {
 }
 
 /* Runs maps over [condition, x, y]; `condition` is already converted. */
-static int32_t choose(const tn_frame *call, const tn_tensor *x,
-                      const tn_tensor *y, const tn_kernel_map *maps,
-                      uint32_t n_maps) {
+static int32_t run_choice(const tn_frame *call, const tn_tensor *x,
+                          const tn_tensor *y, const tn_kernel_map *maps,
+                          uint32_t n_maps) {
   tensor_view condition;
   tensor_view_init(&condition, condition_of(call));
   int32_t code = TN_OK;
   if (tn_tensor_size(x) == 0) return TN_OK;
-  if (converts(call)) code = convert(call, &condition);
+  if (needs_conversion(call)) code = convert_condition(call, &condition);
   if (code != TN_OK) return code;
   for (int32_t i = condition.tensor.ndim; i < x->ndim; ++i) {
     condition.shape[i] = 1;
@@ -138,18 +139,18 @@ static int32_t choose(const tn_frame *call, const tn_tensor *x,
 }
 
 int32_t tensor_where(const tn_frame *call) {
-  return choose(call, &call->in[TENSOR_WHERE_IN_X],
-                &call->in[TENSOR_WHERE_IN_Y], &choose_map, 1);
+  return run_choice(call, &call->in[TENSOR_WHERE_IN_X],
+                    &call->in[TENSOR_WHERE_IN_Y], &choose_map, 1);
 }
 
 int32_t tensor_where_backward(const tn_frame *call) {
-  return choose(call, &call->in[0], &call->in[0], slope_maps, 2);
+  return run_choice(call, &call->in[0], &call->in[0], slope_maps, 2);
 }
 
 /* ------------------------------------------------------------------- add_n */
 
 /* Adds the known dimensions of a tensor to the common shape. */
-static void learn(int64_t *shape, int32_t *ndim, const tn_tensor *of) {
+static void learn_shape(int64_t *shape, int32_t *ndim, const tn_tensor *of) {
   if (of->ndim < 0) return;
   for (int32_t i = 0; i < of->ndim; ++i)
     if (*ndim < 0 || (i < *ndim && shape[i] < 0)) shape[i] = of->shape[i];
@@ -161,8 +162,9 @@ int32_t tensor_add_n_infer(const tn_frame *call) {
   int32_t ndim = -1, code = TN_OK;
   if (call->n_in == 0)
     return TN_FAIL(call, TN_INVALID, "there is no sum of no arrays: give one");
-  learn(shape, &ndim, &call->out[0]);
-  for (uint32_t k = 0; k < call->n_in; ++k) learn(shape, &ndim, &call->in[k]);
+  learn_shape(shape, &ndim, &call->out[0]);
+  for (uint32_t k = 0; k < call->n_in; ++k)
+    learn_shape(shape, &ndim, &call->in[k]);
   if (ndim < 0) return TN_OK;
   for (uint32_t k = 0; k < call->n_in && code == TN_OK; ++k)
     code = call->host->set_shape(call, TN_OPERAND_IN, k, ndim, shape);

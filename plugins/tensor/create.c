@@ -7,7 +7,7 @@
 
 #include "move.h"
 
-static int32_t fill(const tn_frame *call, double value) {
+static int32_t fill_output(const tn_frame *call, double value) {
   const tensor_element element = tensor_element_of(value, call->out[0].dtype);
   return tensor_fill(call, &call->out[0], &element);
 }
@@ -17,11 +17,11 @@ int32_t tensor_zeros(const tn_frame *call) {
 }
 
 int32_t tensor_ones(const tn_frame *call) {
-  return fill(call, 1);
+  return fill_output(call, 1);
 }
 
 int32_t tensor_full(const tn_frame *call) {
-  return fill(call, tensor_full_params_of(call)->value);
+  return fill_output(call, tensor_full_params_of(call)->value);
 }
 
 /* ------------------------------------------------------------------ arange */

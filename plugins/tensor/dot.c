@@ -25,12 +25,12 @@ static guess guess_of(const tn_tensor *tensor) {
 
 /* Unifies two dimensions that must be equal. If they contradict each other, the
  * first one wins, and the host reports the conflict with the second. */
-static void unite(int64_t *a, int64_t *b) {
+static void unite_dims(int64_t *a, int64_t *b) {
   if (*a < 0) *a = *b;
   *b = *a;
 }
 
-static int32_t state(const tn_frame *call, guess *g) {
+static int32_t state_shapes(const tn_frame *call, guess *g) {
   int32_t code = TN_OK;
   for (uint32_t i = 0; i < 3 && code == TN_OK; ++i)
     code =
@@ -42,7 +42,7 @@ static int32_t state(const tn_frame *call, guess *g) {
 /* Unifies the dimensions of the sum. */
 static int32_t unite_depth(const tn_frame *call, int64_t *a, int64_t *b) {
   if (*a < 0 || *b < 0 || *a == *b) {
-    unite(a, b);
+    unite_dims(a, b);
     return TN_OK;
   }
   return TN_FAIL(call, TN_SHAPE,
@@ -74,10 +74,11 @@ int32_t tensor_dot_infer(const tn_frame *call) {
     g[OUT].dims[i] = -1;
   g[OUT].ndim = rows + columns;
   for (int32_t i = 0; i < rows; ++i)
-    unite(&g[LHS].dims[p->transpose_a ? i + 1 : i], &g[OUT].dims[i]);
+    unite_dims(&g[LHS].dims[p->transpose_a ? i + 1 : i], &g[OUT].dims[i]);
   for (int32_t i = 0; i < columns; ++i)
-    unite(&g[RHS].dims[p->transpose_b ? i : i + 1], &g[OUT].dims[rows + i]);
-  return state(call, g);
+    unite_dims(&g[RHS].dims[p->transpose_b ? i : i + 1],
+               &g[OUT].dims[rows + i]);
+  return state_shapes(call, g);
 }
 
 /* Copies the rank of the first operand that has one to the others. */
@@ -111,14 +112,14 @@ int32_t tensor_batch_dot_infer(const tn_frame *call) {
   code = unite_depth(call, &g[LHS].dims[a ? row : last],
                      &g[RHS].dims[b ? last : row]);
   if (code != TN_OK) return code;
-  unite(&g[LHS].dims[a ? last : row], &g[OUT].dims[row]);
-  unite(&g[RHS].dims[b ? row : last], &g[OUT].dims[last]);
+  unite_dims(&g[LHS].dims[a ? last : row], &g[OUT].dims[row]);
+  unite_dims(&g[RHS].dims[b ? row : last], &g[OUT].dims[last]);
   for (int32_t i = 0; i < row; ++i) {
-    unite(&g[LHS].dims[i], &g[RHS].dims[i]);
-    unite(&g[LHS].dims[i], &g[OUT].dims[i]);
-    unite(&g[LHS].dims[i], &g[RHS].dims[i]);
+    unite_dims(&g[LHS].dims[i], &g[RHS].dims[i]);
+    unite_dims(&g[LHS].dims[i], &g[OUT].dims[i]);
+    unite_dims(&g[LHS].dims[i], &g[RHS].dims[i]);
   }
-  return state(call, g);
+  return state_shapes(call, g);
 }
 
 /* ---------------------------------------------------------------- products */
@@ -183,7 +184,7 @@ static double work_of(const tn_blas_gemm *g) {
 }
 
 /* Computes product i. Operands without elements may have no address. */
-static int32_t multiply(const products *p, int64_t i) {
+static int32_t run_product(const products *p, int64_t i) {
   const int64_t bytes = tn_dtype_bytes(p->one.dtype);
   tn_blas_gemm g = p->one;
   if (g.a != NULL) g.a = (const char *)g.a + i * p->next_a * bytes;
@@ -192,10 +193,10 @@ static int32_t multiply(const products *p, int64_t i) {
   return tn_product_by(p->blas, p->call, &g);
 }
 
-static int32_t slice(void *arg, int64_t begin, int64_t end) {
+static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
   int32_t code = TN_OK;
   for (int64_t i = begin; i < end && code == TN_OK; ++i)
-    code = multiply((const products *)arg, i);
+    code = run_product((const products *)arg, i);
   return code;
 }
 
@@ -203,10 +204,10 @@ static int32_t slice(void *arg, int64_t begin, int64_t end) {
  * and may report failures of their own, which is not allowed in a slice. */
 static int32_t multiply_all(products *p) {
   const double large = 1 << 25, work = work_of(&p->one) + 1;
-  if (p->count == 1 || work > large) return slice(p, 0, p->count);
+  if (p->count == 1 || work > large) return run_slice(p, 0, p->count);
   const double grain = 2 * (double)TN_PRODUCT_SMALL / work;
-  return p->call->host->parallel_for(p->call, p->count,
-                                     grain < 1 ? 1 : (int64_t)grain, slice, p);
+  return p->call->host->parallel_for(
+      p->call, p->count, grain < 1 ? 1 : (int64_t)grain, run_slice, p);
 }
 
 /* ----------------------------------------------------------- half operands */
@@ -301,8 +302,8 @@ static int32_t run_one(context *x, uint32_t i, int64_t count,
   return code;
 }
 
-static int32_t run(const tn_frame *call, extent_fn *extent_of,
-                   const tn_blas *blas) {
+static int32_t run_forward(const tn_frame *call, extent_fn *extent_of,
+                           const tn_blas *blas) {
   context x = context_of(call, blas);
   const extent e = extent_of(call, &call->in[LHS], &call->in[RHS]);
   const tn_blas_gemm g = {.transpose_a = e.a,
@@ -396,19 +397,19 @@ static const tn_blas *blas_of(const tn_frame *call) {
 /* The three kernels of an operator. */
 #define KERNELS(name, extent_of)                                 \
   int32_t tensor_##name##_blas(const tn_frame *call) {           \
-    return run(call, extent_of, blas_of(call));                  \
+    return run_forward(call, extent_of, blas_of(call));          \
   }                                                              \
   int32_t tensor_##name##_blas_backward(const tn_frame *call) {  \
     return run_backward(call, extent_of, blas_of(call));         \
   }                                                              \
   int32_t tensor_##name##_plain(const tn_frame *call) {          \
-    return run(call, extent_of, NULL);                           \
+    return run_forward(call, extent_of, NULL);                   \
   }                                                              \
   int32_t tensor_##name##_plain_backward(const tn_frame *call) { \
     return run_backward(call, extent_of, NULL);                  \
   }                                                              \
   int32_t tensor_##name##_half(const tn_frame *call) {           \
-    return run(call, extent_of, blas_of(call));                  \
+    return run_forward(call, extent_of, blas_of(call));          \
   }                                                              \
   int32_t tensor_##name##_half_backward(const tn_frame *call) {  \
     return run_backward(call, extent_of, blas_of(call));         \

@@ -14,7 +14,7 @@
 enum { AT_ONCE = 128 }; /* indices that are read at a time */
 
 /* A float without its fraction; NaN is `nan`. */
-static int64_t whole(double value, int64_t nan) {
+static int64_t truncate_index(double value, int64_t nan) {
   const double most = 4611686018427387904.0; /* 2^62 */
   if (value != value) return nan;
   if (value > most) return (int64_t)most;
@@ -36,7 +36,8 @@ static void read_indices(const tn_tensor *indices, int64_t begin, int64_t n,
       (const char *)indices->data + begin * tn_dtype_bytes(indices->dtype);
   tn_kernel_load_dense(is_float ? (void *)value : (void *)to, &mode, at,
                        indices->dtype, n);
-  for (int64_t i = 0; is_float && i < n; ++i) to[i] = whole(value[i], nan);
+  for (int64_t i = 0; is_float && i < n; ++i)
+    to[i] = truncate_index(value[i], nan);
 }
 
 /* The position that an index selects on an axis that is not empty; -1 under

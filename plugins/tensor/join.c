@@ -17,7 +17,7 @@ typedef struct common {
   int64_t dim[TN_MAX_NDIM];
 } common;
 
-static void learn(common *c, const tn_tensor *t) {
+static void learn_shape(common *c, const tn_tensor *t) {
   if (t->ndim < 0) return;
   if (c->ndim < 0)
     for (int32_t d = 0; d < t->ndim; ++d) c->dim[d] = -1;
@@ -27,8 +27,8 @@ static void learn(common *c, const tn_tensor *t) {
     if (c->dim[d] < 0) c->dim[d] = t->shape[d];
 }
 
-static int32_t state(const tn_frame *call, uint32_t list, uint32_t i,
-                     const common *c) {
+static int32_t state_shape(const tn_frame *call, uint32_t list, uint32_t i,
+                           const common *c) {
   return call->host->set_shape(call, list, i, c->ndim, c->dim);
 }
 
@@ -64,7 +64,7 @@ static int32_t state_parts(const tn_frame *call, common *c, int32_t axis,
   for (uint32_t k = 0; k < call->n_in; ++k) {
     const int64_t own = length_of(&call->in[k], c->ndim, axis);
     c->dim[axis] = own >= 0 ? own : last;
-    const int32_t code = state(call, TN_OPERAND_IN, k, c);
+    const int32_t code = state_shape(call, TN_OPERAND_IN, k, c);
     if (code != TN_OK) return code;
   }
   return TN_OK;
@@ -77,8 +77,8 @@ int32_t tensor_concat_infer(const tn_frame *call) {
   uint32_t n_unknown;
   int32_t code = check_parts(call);
   if (code != TN_OK) return code;
-  for (uint32_t k = 0; k < call->n_in; ++k) learn(&c, &call->in[k]);
-  learn(&c, out);
+  for (uint32_t k = 0; k < call->n_in; ++k) learn_shape(&c, &call->in[k]);
+  learn_shape(&c, out);
   if (c.ndim < 0) return TN_OK;
   code = tensor_axis(call, "dim", tensor_concat_params_of(call)->dim, c.ndim,
                      &axis);
@@ -100,11 +100,11 @@ int32_t tensor_concat_infer(const tn_frame *call) {
                      n_unknown == 1 && whole >= 0 ? whole - sum : -1);
   if (code != TN_OK) return code;
   c.dim[axis] = n_unknown == 0 ? sum : whole;
-  return state(call, TN_OPERAND_OUT, 0, &c);
+  return state_shape(call, TN_OPERAND_OUT, 0, &c);
 }
 
 /* Adds `axis` with length n to a shape without it. */
-static void insert(common *c, int32_t axis, int64_t n) {
+static void insert_axis(common *c, int32_t axis, int64_t n) {
   for (int32_t d = c->ndim++; d > axis; --d) c->dim[d] = c->dim[d - 1];
   c->dim[axis] = n;
 }
@@ -125,7 +125,7 @@ static int32_t learn_without(const tn_frame *call, const char *param,
   if (code != TN_OK) return code;
   if (ndim > TN_MAX_NDIM)
     return TN_FAIL(call, TN_SHAPE, "more than %d dimensions", TN_MAX_NDIM);
-  learn(&other, whole);
+  learn_shape(&other, whole);
   if (other.ndim != ndim) return TN_OK;
   remove_axis(&other, *axis);
   if (c->ndim < 0)
@@ -142,14 +142,14 @@ int32_t tensor_stack_infer(const tn_frame *call) {
   int32_t axis = 0;
   int32_t code = check_parts(call);
   if (code != TN_OK) return code;
-  for (uint32_t k = 0; k < call->n_in; ++k) learn(&c, &call->in[k]);
+  for (uint32_t k = 0; k < call->n_in; ++k) learn_shape(&c, &call->in[k]);
   if (c.ndim < 0 && call->out[0].ndim < 0) return TN_OK;
   code = learn_without(call, "axis", place, &c, &call->out[0], &axis);
   for (uint32_t k = 0; k < call->n_in && code == TN_OK; ++k)
-    code = state(call, TN_OPERAND_IN, k, &c);
+    code = state_shape(call, TN_OPERAND_IN, k, &c);
   if (code != TN_OK) return code;
-  insert(&c, axis, call->n_in);
-  return state(call, TN_OPERAND_OUT, 0, &c);
+  insert_axis(&c, axis, call->n_in);
+  return state_shape(call, TN_OPERAND_OUT, 0, &c);
 }
 
 /* Reports a length that is not divisible by the number of parts. */
@@ -173,15 +173,15 @@ static int32_t infer_squeezed(const tn_frame *call) {
   const tn_tensor *data = &call->in[TENSOR_SPLIT_IN_DATA];
   common c = {.ndim = -1};
   int32_t axis = 0;
-  for (uint32_t k = 0; k < call->n_out; ++k) learn(&c, &call->out[k]);
+  for (uint32_t k = 0; k < call->n_out; ++k) learn_shape(&c, &call->out[k]);
   if (c.ndim < 0 && data->ndim < 0) return TN_OK;
   int32_t code = learn_without(call, "axis", p->axis, &c, data, &axis);
   if (code == TN_OK && data->ndim >= 0) code = check_length(call, axis);
   for (uint32_t k = 0; k < call->n_out && code == TN_OK; ++k)
-    code = state(call, TN_OPERAND_OUT, k, &c);
+    code = state_shape(call, TN_OPERAND_OUT, k, &c);
   if (code != TN_OK) return code;
-  insert(&c, axis, p->num_outputs);
-  return state(call, TN_OPERAND_IN, 0, &c);
+  insert_axis(&c, axis, p->num_outputs);
+  return state_shape(call, TN_OPERAND_IN, 0, &c);
 }
 
 int32_t tensor_split_infer(const tn_frame *call) {
@@ -190,19 +190,19 @@ int32_t tensor_split_infer(const tn_frame *call) {
   common c = {.ndim = -1};
   int32_t axis;
   if (p->squeeze_axis) return infer_squeezed(call);
-  for (uint32_t k = 0; k < call->n_out; ++k) learn(&c, &call->out[k]);
+  for (uint32_t k = 0; k < call->n_out; ++k) learn_shape(&c, &call->out[k]);
   const int64_t ndim = c.ndim >= 0 ? c.ndim : data->ndim;
   if (ndim < 0) return TN_OK;
   int32_t code = tensor_axis(call, "axis", p->axis, (int32_t)ndim, &axis);
   if (code == TN_OK && data->ndim == ndim) code = check_length(call, axis);
   if (code != TN_OK) return code;
   int64_t each = c.ndim >= 0 ? c.dim[axis] : -1;
-  learn(&c, data);
+  learn_shape(&c, data);
   if (length_of(data, c.ndim, axis) >= 0)
     each = data->shape[axis] / p->num_outputs;
   c.dim[axis] = each;
   for (uint32_t k = 0; k < call->n_out && code == TN_OK; ++k)
-    code = state(call, TN_OPERAND_OUT, k, &c);
+    code = state_shape(call, TN_OPERAND_OUT, k, &c);
   if (code != TN_OK) return code;
   c.dim[axis] = each < 0 ? -1 : tn_size_times(each, p->num_outputs);
   if (each >= 0 && c.dim[axis] < 0)
@@ -210,7 +210,7 @@ int32_t tensor_split_infer(const tn_frame *call) {
                    "num_outputs=%lld parts of length %lld along axis %d are "
                    "longer than 64 bits count",
                    (long long)p->num_outputs, (long long)each, (int)axis);
-  return state(call, TN_OPERAND_IN, 0, &c);
+  return state_shape(call, TN_OPERAND_IN, 0, &c);
 }
 
 /* ---------------------------------------------------------------- kernels */
@@ -248,7 +248,7 @@ typedef struct batch {
   tensor_piece pieces[TOGETHER];
 } batch;
 
-static int32_t flush(const tn_frame *call, batch *b) {
+static int32_t flush_batch(const tn_frame *call, batch *b) {
   const uint32_t n = b->n;
   b->n = 0;
   return tensor_copy_pieces(call, n, b->pieces);
@@ -266,9 +266,9 @@ static int32_t take_apart(parts *p) {
     next_part(p, k, view);
     if (call->req[k] == TN_REQ_NULL) continue;
     b.pieces[b.n++] = (tensor_piece){&call->out[k], &view->tensor};
-    if (b.n == TOGETHER) code = flush(call, &b);
+    if (b.n == TOGETHER) code = flush_batch(call, &b);
   }
-  return code == TN_OK ? flush(call, &b) : code;
+  return code == TN_OK ? flush_batch(call, &b) : code;
 }
 
 /* Copies the first n inputs into the whole; absent ones are zeros. */
@@ -285,9 +285,9 @@ static int32_t put_together(parts *p, uint32_t n) {
       continue;
     }
     b.pieces[b.n++] = (tensor_piece){&view->tensor, &call->in[k]};
-    if (b.n == TOGETHER) code = flush(call, &b);
+    if (b.n == TOGETHER) code = flush_batch(call, &b);
   }
-  return code == TN_OK ? flush(call, &b) : code;
+  return code == TN_OK ? flush_batch(call, &b) : code;
 }
 
 int32_t tensor_concat(const tn_frame *call) {

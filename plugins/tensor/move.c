@@ -418,8 +418,9 @@ typedef struct crossing {
   tn_dtype to, from;
 } crossing;
 
-static int32_t cross(const tn_frame *call, crossing *c, const tn_tensor *to,
-                     const tn_tensor *from, tn_loop_body *slice) {
+static int32_t cross_types(const tn_frame *call, crossing *c,
+                           const tn_tensor *to, const tn_tensor *from,
+                           tn_loop_body *slice) {
   c->mode.compute = tensor_wide_dtype(to->dtype);
   c->mode.level = tn_kernel_level(call);
   c->to = tensor_sum_dtype(to->dtype);
@@ -453,7 +454,7 @@ static int32_t convert_slice(void *arg, int64_t begin, int64_t end) {
 int32_t tensor_convert(const tn_frame *call, const tn_tensor *to,
                        const tn_tensor *from) {
   crossing c;
-  return cross(call, &c, to, from, convert_slice);
+  return cross_types(call, &c, to, from, convert_slice);
 }
 
 static int32_t add_slice(void *arg, int64_t begin, int64_t end) {
@@ -476,7 +477,7 @@ static int32_t add_slice(void *arg, int64_t begin, int64_t end) {
 int32_t tensor_add(const tn_frame *call, const tn_tensor *to,
                    const tn_tensor *from) {
   crossing c;
-  return cross(call, &c, to, from, add_slice);
+  return cross_types(call, &c, to, from, add_slice);
 }
 
 /* Elements of a counting array, written in parts. */

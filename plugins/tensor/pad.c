@@ -207,7 +207,7 @@ static int32_t fold_border(const padding *p, const border *b) {
 
 /* The forward pass copies borders of the first axis last, so the gradient
  * reduces them first, in a copy with a wide type. */
-static int32_t fold(const tn_frame *call, padding *p) {
+static int32_t fold_borders(const tn_frame *call, padding *p) {
   tensor_view wide, old;
   tensor_view_shaped(&wide, &call->in[0], call->in[0].ndim, call->in[0].shape);
   wide.tensor.data = call->ws[0];
@@ -228,7 +228,7 @@ int32_t tensor_pad_backward(const tn_frame *call) {
   padding p = {call, &call->in[0], params->pad_width.v, params->mode};
   tensor_view old;
   if (tn_tensor_size(&call->out[0]) == 0) return TN_OK;
-  if (p.mode != TENSOR_PAD_MODE_CONSTANT) return fold(call, &p);
+  if (p.mode != TENSOR_PAD_MODE_CONSTANT) return fold_borders(call, &p);
   cut_before(&p, &old, p.whole->ndim);
   return tensor_copy(call, &call->out[0], &old.tensor);
 }

@@ -22,7 +22,7 @@ typedef struct pairs {
   reduce_dual *before; /* products of the elements before each one */
 } pairs;
 
-static double element(const pairs *p, const tn_tensor *from, int64_t at) {
+static double read_element(const pairs *p, const tn_tensor *from, int64_t at) {
   double x;
   tn_kernel_load_dense(&x, &p->mode, (const char *)from->data + at * p->bytes,
                        from->dtype, 1);
@@ -32,8 +32,8 @@ static double element(const pairs *p, const tn_tensor *from, int64_t at) {
 /* Reads element i of the line at `first`; 1 if it is a skipped NaN. */
 static void dual_at(const pairs *p, int64_t first, int64_t i, double *x,
                     double *u) {
-  *x = element(p, &p->call->in[DATA], first + p->places[i]);
-  *u = element(p, &p->call->in[SLOPE], first + p->places[i]);
+  *x = read_element(p, &p->call->in[DATA], first + p->places[i]);
+  *u = read_element(p, &p->call->in[SLOPE], first + p->places[i]);
   if (!p->skips_nan || *x == *x) return;
   *x = 1;
   *u = 0;
@@ -41,7 +41,7 @@ static void dual_at(const pairs *p, int64_t first, int64_t i, double *x,
 
 static void pair_line(const pairs *p, int64_t line) {
   const tn_tensor *out = &p->call->out[0];
-  const double head = element(p, &p->call->in[HEAD], line);
+  const double head = read_element(p, &p->call->in[HEAD], line);
   reduce_dual *before = p->before + line * p->length;
   reduce_dual all = reduce_dual_one();
   int64_t first = 0, left = line;
@@ -56,7 +56,7 @@ static void pair_line(const pairs *p, int64_t line) {
   all = reduce_dual_one();
   for (int64_t i = p->length; i-- > 0;) {
     const int64_t at = first + p->places[i];
-    const double own = element(p, &p->call->in[DATA], at);
+    const double own = read_element(p, &p->call->in[DATA], at);
     const int is_none = p->skips_nan && own != own;
     const double y = is_none ? 0 : head * reduce_dual_part(before[i], all);
     tn_kernel_store_dense((char *)out->data + at * p->bytes, out->dtype, &y,

@@ -60,7 +60,7 @@ typedef struct task {
   uint32_t level;
 } task;
 
-static int64_t clipped(double place, int64_t length) {
+static int64_t clip_place(double place, int64_t length) {
   if (!(place > 0)) return 0;
   return place < (double)length ? (int64_t)place : length - 1;
 }
@@ -76,7 +76,7 @@ static void places_of(const task *t, int64_t begin, int64_t n, int64_t *at) {
       (const char *)t->index->data + begin * tn_dtype_bytes(dtype), dtype, n);
   for (int64_t i = 0; i < n; ++i) {
     const int64_t line = begin + i;
-    int64_t k = whole ? at[i] : clipped(places[i], t->length);
+    int64_t k = whole ? at[i] : clip_place(places[i], t->length);
     k = k < 0 ? 0 : k < t->length ? k : t->length - 1;
     at[i] = (line / t->inner * t->length + k) * t->inner + line % t->inner;
   }

@@ -82,7 +82,7 @@ static void count_line(reduce_task *t, const tn_tensor *in, uint32_t axes) {
 }
 
 /* Converts f64 records into results. */
-static void finish(const reduce_task *t, int64_t n, double *records) {
+static void finish_records(const reduce_task *t, int64_t n, double *records) {
   if (t->run->op->finish == REDUCE_MEAN)
     for (int64_t i = 0; i < n; ++i) records[i] /= t->count;
   if (t->run->op->finish == REDUCE_ROOT)
@@ -95,7 +95,7 @@ void reduce_put(const reduce_task *t, int64_t first, int64_t n, void *records) {
   const int dense = tn_tensor_is_contiguous(out);
   const int64_t at_once = dense ? n : 1;
   uint64_t old[REDUCE_COLUMNS];
-  if (t->mode.compute == TN_F64) finish(t, n, (double *)records);
+  if (t->mode.compute == TN_F64) finish_records(t, n, (double *)records);
   for (int64_t k = 0; k < n; k += at_once) {
     int64_t left = first + k, offset = dense ? left : 0;
     for (int32_t d = out->ndim; !dense && d-- > 0;) {
@@ -203,7 +203,7 @@ static int32_t merge_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-static int32_t merge(reduce_task *t) {
+static int32_t merge_lines(reduce_task *t) {
   enum { GRAIN = 4096 };
   return t->run->call->host->parallel_for(t->run->call, t->fold.lines, GRAIN,
                                           merge_slice, t);
@@ -319,7 +319,7 @@ static int32_t run_stage(const reduce_run *run) {
   if (run->call->flags & TN_CALL_FOLD) return run_box(&t);
   count_line(&t, run->in, run->axes);
   (void)tn_fold_cut(run->in, run->out, &t.fold);
-  return merge(&t);
+  return merge_lines(&t);
 }
 
 int32_t reduce_all(const reduce_run *run) {
@@ -339,5 +339,5 @@ int32_t reduce_all(const reduce_run *run) {
     return host->parallel_for(run->call, t.fold.lines, 1, long_slice, &t);
   const int32_t code = host->parallel_for(run->call, tn_fold_boxes(&t.fold),
                                           BOXES, fold_slice, &t);
-  return code == TN_OK ? merge(&t) : code;
+  return code == TN_OK ? merge_lines(&t) : code;
 }

@@ -147,7 +147,7 @@ static void add_range(const job *j, uint64_t *records, int64_t base, int64_t n,
 
 /* ------------------------------------------------------------- whole calls */
 
-static void fill(const reduce_task *t, uint64_t *records, int64_t n) {
+static void fill_records(const reduce_task *t, uint64_t *records, int64_t n) {
   for (int64_t i = 0; i < n; ++i) records[i] = t->none;
 }
 
@@ -165,7 +165,7 @@ static int32_t columns_slice(void *arg, int64_t begin, int64_t end) {
     int64_t left = o, base = first * cut->kept_step[cut->n_kept - 1];
     for (int32_t d = cut->n_kept - 1; d-- > 0; left /= cut->kept[d])
       base += left % cut->kept[d] * cut->kept_step[d];
-    fill(j->t, records, n * cut->together);
+    fill_records(j->t, records, n * cut->together);
     add_range(j, records, base, n, cut->height * p / cut->parts,
               cut->height * (p + 1) / cut->parts);
     if (cut->together > 1)
@@ -188,7 +188,7 @@ static int32_t parts_slice(void *arg, int64_t begin, int64_t end) {
     TN_KERNEL_LINED uint64_t records[REDUCE_COLUMNS];
     const int64_t left = end - begin;
     const int64_t n = left < REDUCE_COLUMNS ? left : REDUCE_COLUMNS;
-    fill(j->t, records, n);
+    fill_records(j->t, records, n);
     run_column(j->t->merge_column, records,
                (const uint64_t *)j->t->run->room + begin, n,
                &(reduce_rows){j->cut->parts, all});

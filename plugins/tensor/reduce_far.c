@@ -118,7 +118,7 @@ static void others_plain(double *y, const double *x, int64_t n, double head,
   }
 }
 
-static void multiply(const work *w, const part *p, void *arg) {
+static void multiply_part(const work *w, const part *p, void *arg) {
   double x[PART];
   tn_kernel_load(x, &w->mode, &p->data);
   if (p->data.n == PART && are_plain(x, PART)) {
@@ -134,8 +134,8 @@ typedef struct products {
   reduce_big all;
 } products;
 
-static void others(double *y, const double *x, int64_t n, int skips_nan,
-                   const products *line) {
+static void compute_others(double *y, const double *x, int64_t n, int skips_nan,
+                           const products *line) {
   for (int64_t i = 0; i < n; ++i) {
     const int is_none = skips_nan && x[i] != x[i];
     y[i] = is_none ? 0 : line->head * reduce_big_without(line->all, x[i]);
@@ -151,7 +151,7 @@ static void put_others(const work *w, const part *p, void *arg) {
   if (is_plain && are_plain(x, p->data.n))
     others_plain(y, x, p->data.n, line->head, all);
   else
-    others(y, x, p->data.n, w->far->skips_nan, line);
+    compute_others(y, x, p->data.n, w->far->skips_nan, line);
   if (w->far->call->req[0] == TN_REQ_ADD) {
     tn_kernel_load(old, &w->mode, &p->out);
     for (int64_t i = 0; i < p->data.n; ++i) y[i] += old[i];
@@ -167,7 +167,7 @@ static int32_t far_slice(void *arg, int64_t begin, int64_t end) {
     const tn_kernel_line head = {place_of(&w->head, line), 1, 1,
                                  w->head.tensor.dtype};
     tn_kernel_load(&p.head, &w->mode, &head);
-    each_part(w, line, multiply, &p.all);
+    each_part(w, line, multiply_part, &p.all);
     each_part(w, line, put_others, &p);
   }
   return TN_OK;

@@ -42,7 +42,7 @@ static int32_t run_slope(const tn_frame *call, const operands *o,
   return reduce_slope_run(&own, slope);
 }
 
-static int32_t run(const tn_frame *call, const reduce_slope *slope) {
+static int32_t run_gradient(const tn_frame *call, const reduce_slope *slope) {
   operands o;
   const int32_t code = open_operands(&o, call);
   return code == TN_OK ? run_slope(call, &o, slope, NULL) : code;
@@ -68,16 +68,17 @@ int32_t tensor_mean_backward(const tn_frame *call) {
 }
 
 int32_t tensor_nansum_backward(const tn_frame *call) {
-  return run(call, &reduce_where_number);
+  return run_gradient(call, &reduce_where_number);
 }
 
 int32_t tensor_extreme_backward(const tn_frame *call) {
-  return run(call, &reduce_where_equal);
+  return run_gradient(call, &reduce_where_equal);
 }
 
 int32_t tensor_norm_backward(const tn_frame *call) {
-  return run(call, tensor_norm_params_of(call)->ord == 1 ? &reduce_by_sign
-                                                         : &reduce_by_share);
+  return run_gradient(call, tensor_norm_params_of(call)->ord == 1
+                                ? &reduce_by_sign
+                                : &reduce_by_share);
 }
 
 /* ---------------------------------------------------------------- products */

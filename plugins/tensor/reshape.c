@@ -37,8 +37,8 @@ static int32_t add_dim(const tn_frame *call, target *t, int64_t dim,
 /* The length that the one unknown dimension must have for `n` elements in all.
  * -1 if there is no such dimension or several, if every length fits, or if the
  * others have too many elements. */
-static int64_t missing(int32_t ndim, const int64_t *shape, int64_t n,
-                       int32_t *which) {
+static int64_t missing_length(int32_t ndim, const int64_t *shape, int64_t n,
+                              int32_t *which) {
   int64_t others = 1;
   *which = -1;
   for (int32_t d = 0; d < ndim; ++d) {
@@ -64,7 +64,7 @@ static int32_t refuse_many(const tn_frame *call, int32_t first, int32_t n) {
                  tensor_shape_text(data->ndim, data->shape).text);
 }
 
-static int32_t refuse(const tn_frame *call, const target *t) {
+static int32_t refuse_size(const tn_frame *call, const target *t) {
   const tn_tensor *data = &call->in[0];
   return TN_FAIL(call, TN_SHAPE,
                  "`data` %s has %lld elements, which do not fit into %s",
@@ -82,11 +82,11 @@ static int32_t state_out(const tn_frame *call, target *t) {
   if (out->ndim == t->ndim)
     for (int32_t d = 0; d < t->ndim; ++d)
       if (t->dim[d] < 0) t->dim[d] = out->shape[d];
-  const int64_t length = missing(t->ndim, t->dim, n, &which);
+  const int64_t length = missing_length(t->ndim, t->dim, n, &which);
   if (which >= 0 && length >= 0) t->dim[which] = length;
   const int64_t own = tensor_elements(t->ndim, t->dim);
   const int open = own == TENSOR_TOO_MANY || (which >= 0 && which == t->rest);
-  if (n >= 0 && (own >= 0 ? own != n : open)) return refuse(call, t);
+  if (n >= 0 && (own >= 0 ? own != n : open)) return refuse_size(call, t);
   return call->host->set_shape(call, TN_OPERAND_OUT, 0, t->ndim, t->dim);
 }
 
@@ -100,13 +100,13 @@ static int32_t state_data(const tn_frame *call, const target *t) {
   for (int32_t d = 0; d < t->ndim; ++d)
     if (t->from[d] != NEW && shape[t->from[d]] < 0)
       shape[t->from[d]] = t->dim[d];
-  const int64_t length =
-      missing(data->ndim, shape, tensor_elements(t->ndim, t->dim), &which);
+  const int64_t length = missing_length(
+      data->ndim, shape, tensor_elements(t->ndim, t->dim), &which);
   if (length >= 0) shape[which] = length;
   return call->host->set_shape(call, TN_OPERAND_IN, 0, data->ndim, shape);
 }
 
-static int32_t settle(const tn_frame *call, target *t) {
+static int32_t settle_shapes(const tn_frame *call, target *t) {
   const int32_t code = state_out(call, t);
   return code == TN_OK ? state_data(call, t) : code;
 }
@@ -196,7 +196,7 @@ static int32_t split_one(reading *r) {
   for (int i = 0; i < 2; ++i) two[i] = entry_at(r, r->at++);
   if (two[0] < -1 || two[1] < -1 || (two[0] == -1 && two[1] == -1))
     return refuse_split(r, length, two);
-  const int64_t found = missing(2, two, length, &which);
+  const int64_t found = missing_length(2, two, length, &which);
   if (length >= 0 &&
       (which >= 0 ? found < 0 : tensor_elements(2, two) != length))
     return refuse_split(r, length, two);
@@ -254,7 +254,7 @@ int32_t tensor_reshape_infer(const tn_frame *call) {
     if (code != TN_OK) return code;
   }
   if (r.params->reverse) turn_around(&t);
-  return settle(call, &t);
+  return settle_shapes(call, &t);
 }
 
 /* -------------------------------------------------------------- the others */
@@ -269,13 +269,13 @@ int32_t tensor_flatten_infer(const tn_frame *call) {
   if (row == TENSOR_TOO_MANY) return refuse_many(call, 1, data->ndim - 1);
   target t = {
       .ndim = 2, .dim = {data->shape[0], row}, .from = {0, NEW}, .rest = -1};
-  return settle(call, &t);
+  return settle_shapes(call, &t);
 }
 
 /* States a shape with one more dimension at `axis` than `less`. `more` is
  * stated, `less` may be unknown. */
-static int32_t grow(const tn_frame *call, int64_t param, uint32_t less_list,
-                    uint32_t more_list) {
+static int32_t grow_shape(const tn_frame *call, int64_t param,
+                          uint32_t less_list, uint32_t more_list) {
   const tn_tensor *less =
       less_list == TN_OPERAND_IN ? &call->in[0] : &call->out[0];
   const tn_tensor *more =
@@ -302,8 +302,8 @@ static int32_t grow(const tn_frame *call, int64_t param, uint32_t less_list,
 }
 
 int32_t tensor_expand_dims_infer(const tn_frame *call) {
-  return grow(call, tensor_expand_dims_params_of(call)->axis, TN_OPERAND_IN,
-              TN_OPERAND_OUT);
+  return grow_shape(call, tensor_expand_dims_params_of(call)->axis,
+                    TN_OPERAND_IN, TN_OPERAND_OUT);
 }
 
 int32_t tensor_squeeze_infer(const tn_frame *call) {
@@ -320,7 +320,7 @@ int32_t tensor_squeeze_infer(const tn_frame *call) {
                      (int)axis, tensor_shape_text(data->ndim, data->shape).text,
                      (long long)data->shape[axis]);
   }
-  return grow(call, param, TN_OPERAND_OUT, TN_OPERAND_IN);
+  return grow_shape(call, param, TN_OPERAND_OUT, TN_OPERAND_IN);
 }
 
 /* ------------------------------------------------------------------ kernel */

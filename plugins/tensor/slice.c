@@ -70,20 +70,20 @@ static int32_t read_axis(const tn_frame *call, int32_t ndim, box *b) {
 /* Bits of the largest length and position; a sum of two fits an int64_t. */
 enum { BITS = 62 };
 
-static int64_t limited(int64_t place) {
+static int64_t limit_place(int64_t place) {
   const int64_t most = (int64_t)1 << BITS;
   return place > most ? most : place < -most ? -most : place;
 }
 
 static places places_at(const box *b, int32_t i, int64_t length) {
-  return places_of(limited(b->begin[i]), limited(b->end[i]),
-                   limited(b->step[i]), length);
+  return places_of(limit_place(b->begin[i]), limit_place(b->end[i]),
+                   limit_place(b->step[i]), length);
 }
 
 /* ------------------------------------------------------------------ shapes */
 
 /* Axes that are cut follow from data alone, the others from either operand. */
-static int32_t settle(const tn_frame *call, const box *b) {
+static int32_t settle_shapes(const tn_frame *call, const box *b) {
   const tn_tensor *data = &call->in[0], *out = &call->out[0];
   int64_t in_shape[TN_MAX_NDIM], out_shape[TN_MAX_NDIM];
   for (int32_t d = 0; d < b->ndim; ++d) {
@@ -104,26 +104,26 @@ static int32_t settle(const tn_frame *call, const box *b) {
 
 typedef int32_t read_fn(const tn_frame *call, int32_t ndim, box *b);
 
-static int32_t infer(const tn_frame *call, read_fn *read) {
+static int32_t infer_shapes(const tn_frame *call, read_fn *read) {
   const int32_t ndim =
       call->in[0].ndim >= 0 ? call->in[0].ndim : call->out[0].ndim;
   box b;
   if (ndim < 0) return TN_OK;
   const int32_t code = read(call, ndim, &b);
-  return code == TN_OK ? settle(call, &b) : code;
+  return code == TN_OK ? settle_shapes(call, &b) : code;
 }
 
 int32_t tensor_slice_infer(const tn_frame *call) {
-  return infer(call, read_slice);
+  return infer_shapes(call, read_slice);
 }
 
 int32_t tensor_slice_axis_infer(const tn_frame *call) {
-  return infer(call, read_axis);
+  return infer_shapes(call, read_axis);
 }
 
 /* ----------------------------------------------------------------- kernels */
 
-static void cut(tensor_view *view, const tn_tensor *whole, const box *b) {
+static void cut_box(tensor_view *view, const tn_tensor *whole, const box *b) {
   tensor_view_init(view, whole);
   for (int32_t i = 0; i < b->n; ++i) {
     const places p = places_at(b, i, whole->shape[b->axis[i]]);
@@ -131,12 +131,12 @@ static void cut(tensor_view *view, const tn_tensor *whole, const box *b) {
   }
 }
 
-static int32_t run(const tn_frame *call, read_fn *read) {
+static int32_t run_forward(const tn_frame *call, read_fn *read) {
   tensor_view view;
   box b;
   const int32_t code = read(call, call->in[0].ndim, &b);
   if (code != TN_OK) return code;
-  cut(&view, &call->in[0], &b);
+  cut_box(&view, &call->in[0], &b);
   return tensor_copy(call, &call->out[0], &view.tensor);
 }
 
@@ -147,12 +147,12 @@ static int32_t run_backward(const tn_frame *call, read_fn *read) {
   int32_t code = read(call, call->out[0].ndim, &b);
   if (code == TN_OK) code = tensor_fill_zeros(call, &call->out[0]);
   if (code != TN_OK) return code;
-  cut(&view, &call->out[0], &b);
+  cut_box(&view, &call->out[0], &b);
   return tensor_copy(call, &view.tensor, &call->in[0]);
 }
 
 int32_t tensor_slice(const tn_frame *call) {
-  return run(call, read_slice);
+  return run_forward(call, read_slice);
 }
 
 int32_t tensor_slice_backward(const tn_frame *call) {
@@ -160,7 +160,7 @@ int32_t tensor_slice_backward(const tn_frame *call) {
 }
 
 int32_t tensor_slice_axis(const tn_frame *call) {
-  return run(call, read_axis);
+  return run_forward(call, read_axis);
 }
 
 int32_t tensor_slice_axis_backward(const tn_frame *call) {
