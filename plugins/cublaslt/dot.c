@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * dot.c: tensor.dot and tensor.batch_dot on CUDA devices. A dot of any
- * dimensions is one product of matrices, as the dimensions beside the one that
- * goes are one; a batch is as many products. Gradients are products too: which
- * operand of them is transposed follows from how the forward ones were stored.
+ * dimensions is one product of matrices: the kernel flattens the dimensions
+ * that are not summed. A batch is one product per element. Gradients are
+ * products too; the storage of the forward operands decides which factor is
+ * transposed.
  */
 #include "dot.gen.h"
 
@@ -16,11 +17,12 @@ enum { LHS, RHS, N_PLANS }; /* products of a backward call; forward has LHS */
 /* The same for both operators. */
 typedef struct products {
   const tn_device_blas *blas;
-  void *plan[N_PLANS]; /* NULL: nothing is asked for, or it is empty */
+  void *plan[N_PLANS]; /* NULL: the gradient was not requested, or it is
+                        * empty */
   uint64_t bytes;
 } products;
 
-/* Each is its first member. */
+/* Each state starts with its products. */
 struct cublaslt_dot_state {
   products products;
 };
@@ -29,8 +31,7 @@ struct cublaslt_batch_dot_state {
   products products;
 };
 
-/* -------------------------------------------------------------------- shapes
- */
+/* ------------------------------------------------------------------ shapes */
 
 /* The matrices of a call: op(lhs) is m x k, op(rhs) k x n, `count` of them. */
 typedef struct sizes {
@@ -42,10 +43,10 @@ typedef struct sizes {
   int transpose_b;
 } sizes;
 
-/* What both operators are asked with, whose places are the same. */
+/* Parameters of both operators, which have the same operand positions. */
 typedef struct question {
   const tn_frame *call;
-  const tn_tensor *lhs; /* their shapes, or those of their gradients */
+  const tn_tensor *lhs; /* their shapes, or the shapes of their gradients */
   const tn_tensor *rhs;
   int fast;
 } question;
@@ -54,7 +55,7 @@ static int is_backward(const tn_frame *call) {
   return (call->flags & TN_CALL_BACKWARD) != 0;
 }
 
-/* What is not asked for has no shape, so it follows from what is. */
+/* An output that was not requested has no shape; it follows from the others. */
 static const tn_tensor *shape_of(const tn_frame *call, uint32_t which) {
   if (!is_backward(call)) return &call->in[which];
   return call->req[which] != TN_REQ_NULL
@@ -62,7 +63,7 @@ static const tn_tensor *shape_of(const tn_frame *call, uint32_t which) {
              : &call->in[TENSOR_DOT_BACKWARD_IN_LHS + which];
 }
 
-static question ask(const tn_frame *call, int fast) {
+static question read_question(const tn_frame *call, int fast) {
   return (question){call, shape_of(call, LHS), shape_of(call, RHS), fast};
 }
 
@@ -96,11 +97,10 @@ static sizes batch_sizes(const question *q) {
                  .transpose_b = p->transpose_b};
 }
 
-/* ------------------------------------------------------------------ products
- */
+/* ---------------------------------------------------------------- products */
 
-/* A dense matrix as a factor: as it is stored, and whether op() transposes it.
- */
+/* A dense matrix as a factor: its stored shape, and whether op() transposes
+ * it. */
 typedef struct factor {
   int64_t rows; /* in memory */
   int64_t columns;
@@ -129,7 +129,7 @@ static tn_device_product product_of(const question *q, factor a, factor b,
                              .step_c = m * n};
 }
 
-/* op(lhs) stands as lhs does, or the other way round. */
+/* op(lhs) has the layout of lhs, or the transposed one. */
 static factor lhs_of(const sizes *s, int flip) {
   return (factor){s->transpose_a ? s->k : s->m, s->transpose_a ? s->m : s->k,
                   s->transpose_a != flip};
@@ -144,7 +144,7 @@ static factor grad_of(const sizes *s, int flip) {
   return (factor){s->m, s->n, flip};
 }
 
-/* `which` of a backward call; forward: the product itself. */
+/* The product of a gradient (`which`), or the forward product. */
 static tn_device_product product_for(const question *q, const sizes *s,
                                      int which) {
   const tn_req request = q->call->req[which];
@@ -161,10 +161,9 @@ static tn_device_product product_for(const question *q, const sizes *s,
   return p;
 }
 
-/* ---------------------------------------------------------------------- state
- */
+/* ------------------------------------------------------------------- state */
 
-static void release(products *x) {
+static void release_plans(products *x) {
   for (int i = 0; i < N_PLANS; ++i) x->blas->release(x->blas, x->plan[i]);
 }
 
@@ -185,11 +184,12 @@ static int32_t add_plans(const question *q, const sizes *s, products *to) {
   to->blas = q->call->instance;
   for (int i = 0; i < n && code == TN_OK; ++i)
     if (q->call->req[i] != TN_REQ_NULL) code = add_plan(q, s, i, to);
-  if (code != TN_OK) release(to);
+  if (code != TN_OK) release_plans(to);
   return code;
 }
 
-static int32_t create(const question *q, const sizes *s, products **out) {
+static int32_t create_products(const question *q, const sizes *s,
+                               products **out) {
   products *x = calloc(1, sizeof *x);
   *out = NULL;
   if (!x) return TN_FAIL(q->call, TN_OUT_OF_MEMORY, "no memory for plans");
@@ -201,36 +201,38 @@ static int32_t create(const question *q, const sizes *s, products **out) {
   return code;
 }
 
-static void destroy(products *x) {
-  release(x);
+static void destroy_products(products *x) {
+  release_plans(x);
   free(x);
 }
 
 int32_t cublaslt_dot_create(const tn_frame *call, cublaslt_dot_state **out) {
-  const question q = ask(call, cublaslt_dot_cuda_options_of(call)->fast);
+  const question q =
+      read_question(call, cublaslt_dot_cuda_options_of(call)->fast);
   const sizes s = dot_sizes(&q);
   products *x = NULL;
-  const int32_t code = create(&q, &s, &x);
+  const int32_t code = create_products(&q, &s, &x);
   *out = (cublaslt_dot_state *)x;
   return code;
 }
 
 void cublaslt_dot_destroy(cublaslt_dot_state *state) {
-  destroy(&state->products);
+  destroy_products(&state->products);
 }
 
 int32_t cublaslt_batch_dot_create(const tn_frame *call,
                                   cublaslt_batch_dot_state **out) {
-  const question q = ask(call, cublaslt_batch_dot_cuda_options_of(call)->fast);
+  const question q =
+      read_question(call, cublaslt_batch_dot_cuda_options_of(call)->fast);
   const sizes s = batch_sizes(&q);
   products *x = NULL;
-  const int32_t code = create(&q, &s, &x);
+  const int32_t code = create_products(&q, &s, &x);
   *out = (cublaslt_batch_dot_state *)x;
   return code;
 }
 
 void cublaslt_batch_dot_destroy(cublaslt_batch_dot_state *state) {
-  destroy(&state->products);
+  destroy_products(&state->products);
 }
 
 int32_t cublaslt_dot_bytes(const tn_frame *call, uint64_t *bytes) {
@@ -243,11 +245,10 @@ int32_t cublaslt_batch_dot_bytes(const tn_frame *call, uint64_t *bytes) {
   return TN_OK;
 }
 
-/* ---------------------------------------------------------------------- calls
- */
+/* ------------------------------------------------------------------- calls */
 
-static int32_t multiply(const tn_frame *call, const products *x, int which,
-                        const void *a, const void *b) {
+static int32_t run_product(const tn_frame *call, const products *x, int which,
+                           const void *a, const void *b) {
   const tn_device_operands with = {.struct_size = sizeof with,
                                    .a = a,
                                    .b = b,
@@ -257,39 +258,39 @@ static int32_t multiply(const tn_frame *call, const products *x, int which,
   return x->blas->multiply(x->blas, call, x->plan[which], &with);
 }
 
-static int32_t forward(const tn_frame *call, const products *x) {
-  return multiply(call, x, LHS, call->in[LHS].data, call->in[RHS].data);
+static int32_t run_forward(const tn_frame *call, const products *x) {
+  return run_product(call, x, LHS, call->in[LHS].data, call->in[RHS].data);
 }
 
 /* In the order of product_for's factors. */
-static int32_t backward(const tn_frame *call, const products *x,
-                        int transpose_a, int transpose_b) {
+static int32_t run_backward(const tn_frame *call, const products *x,
+                            int transpose_a, int transpose_b) {
   const void *grad = call->in[TENSOR_DOT_BACKWARD_GRAD_OUT].data;
   const void *lhs = call->in[TENSOR_DOT_BACKWARD_IN_LHS].data;
   const void *rhs = call->in[TENSOR_DOT_BACKWARD_IN_RHS].data;
-  const int32_t code = transpose_a ? multiply(call, x, LHS, rhs, grad)
-                                   : multiply(call, x, LHS, grad, rhs);
+  const int32_t code = transpose_a ? run_product(call, x, LHS, rhs, grad)
+                                   : run_product(call, x, LHS, grad, rhs);
   if (code != TN_OK) return code;
-  return transpose_b ? multiply(call, x, RHS, grad, lhs)
-                     : multiply(call, x, RHS, lhs, grad);
+  return transpose_b ? run_product(call, x, RHS, grad, lhs)
+                     : run_product(call, x, RHS, lhs, grad);
 }
 
 int32_t cublaslt_dot(const tn_frame *call) {
-  return forward(call, &cublaslt_dot_cuda_state_of(call)->products);
+  return run_forward(call, &cublaslt_dot_cuda_state_of(call)->products);
 }
 
 int32_t cublaslt_dot_backward(const tn_frame *call) {
   const tensor_dot_params *p = tensor_dot_params_of(call);
-  return backward(call, &cublaslt_dot_cuda_state_of(call)->products,
-                  p->transpose_a, p->transpose_b);
+  return run_backward(call, &cublaslt_dot_cuda_state_of(call)->products,
+                      p->transpose_a, p->transpose_b);
 }
 
 int32_t cublaslt_batch_dot(const tn_frame *call) {
-  return forward(call, &cublaslt_batch_dot_cuda_state_of(call)->products);
+  return run_forward(call, &cublaslt_batch_dot_cuda_state_of(call)->products);
 }
 
 int32_t cublaslt_batch_dot_backward(const tn_frame *call) {
   const tensor_batch_dot_params *p = tensor_batch_dot_params_of(call);
-  return backward(call, &cublaslt_batch_dot_cuda_state_of(call)->products,
-                  p->transpose_a, p->transpose_b);
+  return run_backward(call, &cublaslt_batch_dot_cuda_state_of(call)->products,
+                      p->transpose_a, p->transpose_b);
 }

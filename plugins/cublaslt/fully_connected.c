@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fully_connected.c: nn.fully_connected on CUDA devices. Forward data *
- * weight^T, with the bias in the same go; backward grad * weight, and grad^T *
- * data, whose rows' sums are the gradient of the bias. And the forward pass of
- * nn.fully_connected_activation, where that is relu: cuBLASLt applies it to
- * what it is about to write.
+ * fully_connected.c: nn.fully_connected on CUDA devices. Forward computes data
+ * * weight^T and adds the bias in the same product. Backward computes grad *
+ * weight, and grad^T * data with the row sums, which are the gradient of the
+ * bias. nn.fully_connected_activation has a forward pass for relu: cuBLASLt
+ * applies it before it writes.
  */
 #include "fully_connected.gen.h"
 
@@ -15,7 +15,7 @@
 
 enum { DATA, WEIGHT, N_PLANS }; /* products of a backward call */
 
-/* Forward has one product, in the place of DATA. */
+/* Forward has one product, at index DATA. */
 struct cublaslt_fully_connected_state {
   const tn_device_blas *blas;
   void *plan[N_PLANS];
@@ -40,8 +40,7 @@ int32_t cublaslt_init(const tn_host *host, tn_registrar *registrar,
   return code;
 }
 
-/* --------------------------------------------------------------------- plans
- */
+/* ------------------------------------------------------------------- plans */
 
 /* The matrices of a call: rows of data, and the weight's shape. */
 typedef struct sizes {
@@ -56,7 +55,7 @@ static int64_t size_of(const tn_tensor *tensor) {
   return n;
 }
 
-/* What is not asked for has no shape, so it follows from what is. */
+/* An output that was not requested has no shape; it follows from the others. */
 static sizes sizes_of(const tn_frame *call) {
   const int64_t hidden = nn_fully_connected_params_of(call)->num_hidden;
   const int backward = (call->flags & TN_CALL_BACKWARD) != 0;
@@ -122,8 +121,7 @@ static tn_device_product weight_product(const tn_frame *call) {
   return p;
 }
 
-/* --------------------------------------------------------------------- state
- */
+/* ------------------------------------------------------------------- state */
 
 static int32_t add_plan(const tn_frame *call, const tn_device_product *what,
                         cublaslt_fully_connected_state *state, int which) {
@@ -183,10 +181,9 @@ int32_t cublaslt_fully_connected_bytes(const tn_frame *call, uint64_t *bytes) {
   return TN_OK;
 }
 
-/* --------------------------------------------------------------------- calls
- */
+/* ------------------------------------------------------------------- calls */
 
-static int32_t multiply(const tn_frame *call, int which,
+static int32_t run_plan(const tn_frame *call, int which,
                         tn_device_operands operands) {
   const cublaslt_fully_connected_state *state =
       cublaslt_fully_connected_cuda_state_of(call);
@@ -197,7 +194,7 @@ static int32_t multiply(const tn_frame *call, int which,
 }
 
 int32_t cublaslt_fully_connected(const tn_frame *call) {
-  return multiply(
+  return run_plan(
       call, DATA,
       (tn_device_operands){
           .a = call->in[NN_FULLY_CONNECTED_IN_DATA].data,
@@ -214,13 +211,13 @@ int32_t cublaslt_fully_connected_backward(const tn_frame *call) {
   int32_t code = TN_OK;
   if (state->plan[DATA])
     code =
-        multiply(call, DATA,
+        run_plan(call, DATA,
                  (tn_device_operands){
                      .a = grad,
                      .b = call->in[NN_FULLY_CONNECTED_BACKWARD_IN_WEIGHT].data,
                      .c = call->out[NN_FULLY_CONNECTED_IN_DATA].data});
   if (code != TN_OK || !state->plan[WEIGHT]) return code;
-  return multiply(call, WEIGHT,
+  return run_plan(call, WEIGHT,
                   (tn_device_operands){
                       .a = grad,
                       .b = call->in[NN_FULLY_CONNECTED_BACKWARD_IN_DATA].data,
@@ -228,10 +225,9 @@ int32_t cublaslt_fully_connected_backward(const tn_frame *call) {
                       .sums = call->out[NN_FULLY_CONNECTED_IN_BIAS].data});
 }
 
-/* ---------------------------------------------------------- with activation
- */
+/* --------------------------------------------------------- with activation */
 
-/* A call of it is one of nn.fully_connected, to all functions above. */
+/* All functions above treat its call as one of nn.fully_connected. */
 _Static_assert(offsetof(nn_fully_connected_activation_params, flatten) ==
                    offsetof(nn_fully_connected_params, flatten),
                "the params do not begin with those of fully_connected");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * blaslt.c: see blaslt.h.
+ * blaslt.c: finds cuBLASLt, checks its version and loads its functions.
  */
 #include "blaslt.h"
 
@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The newest first; then where a toolkit is that ld.so does not know. Each is
- * for drivers of its own CUDA and newer ones. */
+/* Names of the library, the newest first, then the path of a toolkit that ld.so
+ * does not know. Each needs a driver of its CUDA version or newer. */
 static const struct {
   const char *name;
-  size_t cuda; /* 0: it tells when it is open */
+  size_t cuda; /* 0: known after it is open */
 } names[] = {{"libcublasLt.so.13", 13},
              {"libcublasLt.so.12", 12},
              {"libcublasLt.so.11", 11},
@@ -19,29 +19,33 @@ static const struct {
 
 enum {
   N_NAMES = sizeof names / sizeof *names,
-  LEAST_VERSION = 11 /* the first whose numbers are those here */
+  LEAST_VERSION = 11 /* the first version with these enumeration values */
 };
 
-/* What dlsym returns as a function: C has no conversion for it. */
-static const char *find(void *library, const char *symbol, void *function) {
+/* Stores the result of dlsym as a function: C has no conversion for it. */
+static const char *find_function(void *library, const char *symbol,
+                                 void *function) {
   void *found = dlsym(library, symbol);
   memcpy(function, &found, sizeof found);
   return found ? NULL : symbol;
 }
 
 static const char *find_all(cuda_blaslt *blaslt, size_t (**version)(void)) {
-  const char *missing = find(blaslt->library, "cublasLtGetVersion", version);
+  const char *missing =
+      find_function(blaslt->library, "cublasLtGetVersion", version);
   if (!missing)
-    missing = find(blaslt->library, "cublasLtGetStatusString", &blaslt->say);
+    missing =
+        find_function(blaslt->library, "cublasLtGetStatusString", &blaslt->say);
 #define BLASLT_FIND(field, symbol, arguments) \
-  if (!missing) missing = find(blaslt->library, #symbol, &blaslt->field);
+  if (!missing)                               \
+    missing = find_function(blaslt->library, #symbol, &blaslt->field);
   BLASLT_FUNCTIONS(BLASLT_FIND)
 #undef BLASLT_FIND
   return missing;
 }
 
 /* 120405 is 12.4.5, as since CUDA 12; before it was 11xxxy. */
-static int check(cuda_blaslt *blaslt, size_t cuda, char why[240]) {
+static int check_version(cuda_blaslt *blaslt, size_t cuda, char why[240]) {
   size_t (*version)(void) = NULL;
   const char *missing = find_all(blaslt, &version);
   if (missing) {
@@ -64,8 +68,8 @@ static int check(cuda_blaslt *blaslt, size_t cuda, char why[240]) {
   return 0;
 }
 
-/* A library for a newer CUDA opens and then fails at everything, so it is not
- * even asked. */
+/* A library for a newer CUDA than the driver opens and then fails at every
+ * call, so it is skipped. */
 static void *open_first(size_t cuda, char why[240]) {
   why[0] = '\0';
   for (size_t i = 0; i < N_NAMES; ++i) {
@@ -85,7 +89,7 @@ int cuda_blaslt_open(cuda_blaslt *blaslt, int driver, char why[240]) {
   const size_t cuda = (size_t)driver / 1000;
   *blaslt = (cuda_blaslt){0};
   blaslt->library = open_first(cuda, why);
-  if (blaslt->library && check(blaslt, cuda, why)) return 1;
+  if (blaslt->library && check_version(blaslt, cuda, why)) return 1;
   cuda_blaslt_close(blaslt);
   return 0;
 }

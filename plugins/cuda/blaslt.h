@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * blaslt.h: the functions of cuBLASLt that this plugin uses, found while it
- * runs. Types and numbers are those of cublasLt.h, the same from CUDA 11 on.
+ * blaslt.h: the functions of cuBLASLt that this plugin uses, loaded at run
+ * time. Types and numbers are those of cublasLt.h, the same from CUDA 11 on.
  */
 #ifndef CUDA_BLASLT_H_
 #define CUDA_BLASLT_H_
 
 #include "driver.h"
 
-enum { /* cublasStatus_t: those that are told apart */
+enum { /* cublasStatus_t: the distinguished values */
        BLASLT_OK = 0,
        BLASLT_NO_MEMORY = 3,
        BLASLT_NOT_SUPPORTED = 15
@@ -87,8 +87,8 @@ typedef struct cuda_blaslt {
 #undef BLASLT_FIELD
 } cuda_blaslt;
 
-/* Opens the first of the libraries that there is for a driver of that version
- * (12040 is CUDA 12.4): 1, or 0 with a sentence in `why`. [load] */
+/* Opens the newest library that works with a driver of that version (12040 is
+ * CUDA 12.4): 1, or 0 with a sentence in `why`. [load] */
 int cuda_blaslt_open(cuda_blaslt *blaslt, int driver, char why[240]);
 
 /* [load] */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cuda.c: the plugin as such. Where there is no driver or no GPU it provides
- * its table all the same, with no devices and the reason.
+ * cuda.c: init and fini of the plugin. Without a driver or a GPU it still
+ * provides its device table, with no devices and the reason.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,14 +36,14 @@ static const tn_device functions = {
     .sum_dtypes = (TN_BIT_BOOL << 1) - 1, /* all */
 };
 
-/* What a machine without GPUs is told. */
+/* Fills in the reason that a machine without GPUs reports. */
 static int32_t find_devices(cuda_instance *self) {
   if (!cuda_driver_open(&self->driver, cuda_driver_names, self->why))
     return TN_OK;
   return cuda_devices_open(self);
 }
 
-/* Products only where there is a device: opening cuBLASLt costs hundreds of
+/* Offers products only if there is a device: opening cuBLASLt uses hundreds of
  * megabytes of address space. */
 static int32_t offer_products(const tn_host *host, tn_registrar *registrar,
                               cuda_instance *self) {
@@ -55,7 +55,7 @@ static int32_t offer_products(const tn_host *host, tn_registrar *registrar,
   return TN_OK;
 }
 
-/* The devices themselves, where there are any. */
+/* Offers the devices to other plugins, if there are any. */
 static int32_t offer_scope(tn_registrar *registrar, cuda_instance *self) {
   if (self->n_devices == 0) return TN_OK;
   cuda_scope_fill(self);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * device.c: the GPUs of this machine, and their contexts. A context costs
  * hundreds of megabytes and of milliseconds, so it is opened when a device is
- * first used, not when it is counted. It is the primary one, which the runtime
- * library inside of companions, and other libraries of the process, use too.
+ * first used, not when it is counted. It is the primary context, which the CUDA
+ * runtime inside of companions and other libraries of the process use too.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ cuda_device *cuda_device_of(void *ctx, int32_t id) {
   return &instance->devices[id];
 }
 
-/* -------------------------------------------------------- opening a context */
+/* ------------------------------------------------------- opening a context */
 
 /* The device is current. */
 static int open_current(cuda_device *device, cuda_context context) {
@@ -41,7 +41,7 @@ static int open_context(cuda_device *device) {
   return result;
 }
 
-static int ready(cuda_device *device) {
+static int ensure_context(cuda_device *device) {
   int result = CUDA_OK;
   if (atomic_load_explicit(&device->context, memory_order_acquire))
     return CUDA_OK;
@@ -52,8 +52,8 @@ static int ready(cuda_device *device) {
   return result;
 }
 
-/* How often a thread has entered, in steps of ENTERED, and the mode that it had
- * before the first time. */
+/* Count of a thread's nested entries, in steps of ENTERED, plus its mode before
+ * the first. */
 enum { ENTERED = 4 };
 
 static void ignore_others(const cuda_instance *instance) {
@@ -76,8 +76,8 @@ static void heed_others(const cuda_instance *instance) {
   (void)pthread_setspecific(instance->entered, (void *)state);
 }
 
-static int enter(cuda_device *device) {
-  int result = ready(device);
+static int push_context(cuda_device *device) {
+  int result = ensure_context(device);
   if (result == CUDA_OK)
     result = device->instance->driver.context_push(
         atomic_load_explicit(&device->context, memory_order_relaxed));
@@ -88,7 +88,7 @@ int32_t cuda_enter(cuda_device *device, tn_device_error *error) {
   const int32_t code = cuda_check_lost(device, error);
   if (code != TN_OK) return code;
   ignore_others(device->instance);
-  const int result = enter(device);
+  const int result = push_context(device);
   if (result == CUDA_OK) return TN_OK;
   heed_others(device->instance);
   return cuda_fail(device, result, error);
@@ -100,7 +100,7 @@ void cuda_leave(const cuda_device *device) {
   heed_others(device->instance);
 }
 
-/* ---------------------------------------------------------------- the table */
+/* --------------------------------------------------------------- the table */
 
 int32_t cuda_count(void *ctx, int32_t *out, tn_device_error *error) {
   const cuda_instance *instance = ctx;
@@ -109,14 +109,14 @@ int32_t cuda_count(void *ctx, int32_t *out, tn_device_error *error) {
   return TN_OK;
 }
 
-static int attribute(const cuda_device *device, int which) {
+static int get_attribute(const cuda_device *device, int which) {
   int value = 0;
   (void)device->instance->driver.device_attribute(&value, which,
                                                   device->handle);
   return value;
 }
 
-/* What is free is known of devices that are in use: finding out opens a
+/* Returns free memory only of devices that are in use: the query needs a
  * context. */
 static uint64_t free_bytes(cuda_device *device) {
   const cuda_driver *driver = &device->instance->driver;
@@ -145,16 +145,15 @@ int32_t cuda_info(void *ctx, int32_t id, tn_device_info *out,
   out->memory_free = free_bytes(device);
   (void)snprintf(out->detail, sizeof out->detail,
                  "sm_%d%d, driver for CUDA %d.%d, bus %s",
-                 attribute(device, CUDA_COMPUTE_MAJOR),
-                 attribute(device, CUDA_COMPUTE_MINOR), driver->version / 1000,
-                 driver->version % 1000 / 10, bus);
+                 get_attribute(device, CUDA_COMPUTE_MAJOR),
+                 get_attribute(device, CUDA_COMPUTE_MINOR),
+                 driver->version / 1000, driver->version % 1000 / 10, bus);
   return TN_OK;
 }
 
-/* ------------------------------------------------------------ open and close
- */
+/* ---------------------------------------------------------- open and close */
 
-static int fill(cuda_instance *instance, int n) {
+static int fill_devices(cuda_instance *instance, int n) {
   int result = CUDA_OK;
   for (int32_t id = 0; id < n && result == CUDA_OK; ++id) {
     cuda_device *device = &instance->devices[id];
@@ -167,8 +166,8 @@ static int fill(cuda_instance *instance, int n) {
   return result;
 }
 
-/* No device that works is no failure, but an answer. */
-static void none(cuda_instance *instance, int result) {
+/* A machine without a working device is an answer, not a failure. */
+static void report_none(cuda_instance *instance, int result) {
   char text[160];
   cuda_devices_close(instance);
   cuda_driver_say(&instance->driver, result, text);
@@ -185,9 +184,9 @@ int32_t cuda_devices_open(cuda_instance *instance) {
   if (result == CUDA_OK) {
     instance->devices = calloc((size_t)n, sizeof *instance->devices);
     if (!instance->devices) return TN_OUT_OF_MEMORY;
-    result = fill(instance, n);
+    result = fill_devices(instance, n);
   }
-  if (result != CUDA_OK) none(instance, result);
+  if (result != CUDA_OK) report_none(instance, result);
   return TN_OK;
 }
 

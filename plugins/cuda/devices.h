@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * devices.h: what the files of this plugin share.
+ * devices.h: the types and functions that the files of this plugin share.
  *
- * files: driver.c   the driver's functions, found while running
- *        device.c   the devices: how many, what they are, their contexts
+ * files: driver.c   the driver's functions, loaded at run time
+ *        device.c   the devices: their number, properties and contexts
  *        memory.c   device memory from a pool, pinned memory of the host
  *        queue.c    streams, events, copies
- *        graph.c    what a stream has been given, recorded and launched again
+ *        graph.c    work of a stream, recorded and launched again
  *        failure.c  results of the driver as messages; devices that are lost
- *        blaslt.c   cuBLASLt, found while running
- *        sum.cu     sums of what lies on a device; no_sum.c: there are none
- *        product.c  matrix products of it, as "blas.cuda/1"
+ *        blaslt.c   cuBLASLt, loaded at run time
+ *        sum.cu     sums on a device; no_sum.c replaces it without nvcc
+ *        product.c  matrix products with cuBLASLt, as "blas.cuda/1"
  *        scope.c    the devices for other plugins, as "device.cuda/1"
  *        cuda.c     init and fini
  */
@@ -28,7 +28,7 @@
 typedef struct cuda_blaslt cuda_blaslt;
 
 /* One GPU. Everything but `lost` is written under `lock` before `context`, and
- * not again before the end. */
+ * is constant after that until the end. */
 typedef struct cuda_device {
   struct cuda_instance *instance;
   int32_t id;
@@ -36,20 +36,20 @@ typedef struct cuda_device {
   pthread_mutex_t lock;
   _Atomic(cuda_context) context; /* the primary one; NULL until it is needed */
   cuda_pool pool;                /* NULL: this GPU has no pools */
-  cuda_stream memory;            /* on which memory is taken and given back */
-  _Atomic int lost;              /* the result after which nothing works */
+  cuda_stream memory;            /* used to allocate and free memory */
+  _Atomic int lost;              /* the result that made the device unusable */
   void *blaslt;                  /* its cuBLASLt handle, under `lock` */
 } cuda_device;
 
-/* What init keeps for a runtime. */
+/* State of the plugin for one runtime. */
 typedef struct cuda_instance {
   cuda_driver driver;
   tn_device table;
   cuda_device *devices;
   int32_t n_devices;
-  char why[240];         /* there is none */
+  char why[240];         /* reason if there are no devices */
   pthread_key_t entered; /* of a thread: see cuda_enter */
-  int counts;            /* there is such a key */
+  int counts;            /* the key exists */
   cuda_blaslt *blaslt;
   tn_device_blas products;
   tn_device_scope scope;
@@ -63,14 +63,14 @@ int32_t cuda_devices_open(cuda_instance *instance);
 /* Closes contexts that were opened. */
 void cuda_devices_close(cuda_instance *instance);
 
-/* Makes the device the thread's until cuda_leave, which brings back what was
- * before; the first time opens it. The thread's own choice may be that of
- * another library in this process.
+/* Makes the device current for the thread until cuda_leave, which restores the
+ * previous one. The first call opens the context. The previous device may be
+ * the choice of another library in this process.
  *
- * So may be a recording in another thread. Unless told otherwise, the driver
- * keeps every thread from what might disturb it (asking for events, taking
- * memory), and breaks the recording that was disturbed. Until cuda_leave, only
- * this thread's own recordings count for it. [any] */
+ * Another thread may be recording at that moment. By default the driver forbids
+ * every thread to do things that could disturb a recording (querying events,
+ * allocating memory), and breaks the disturbed recording. Until cuda_leave,
+ * only this thread's own recordings have that effect. [any] */
 int32_t cuda_enter(cuda_device *device, tn_device_error *error);
 void cuda_leave(const cuda_device *device);
 
@@ -95,13 +95,13 @@ uint64_t cuda_trim(void *ctx, int32_t id);
 
 /* ----------------------------------------------------------------- queue.c */
 
-/* What the host knows as a queue. */
+/* A queue of the host. */
 typedef struct cuda_queue {
   cuda_device *device;
   cuda_stream stream;
 } cuda_queue;
 
-/* Ends what cuda_enter began: the code and the sentence for `result`. */
+/* Ends cuda_enter: returns the code and the sentence for `result`. */
 int32_t cuda_leave_with(cuda_device *device, int result,
                         tn_device_error *error);
 
@@ -138,21 +138,23 @@ void cuda_graph_close(void *ctx, void *graph);
 /* --------------------------------------------------------------- failure.c */
 
 /* The code and the sentence for a result of the driver. After some results a
- * device never works again in this process: that is said, and remembered. */
+ * device never works again in this process: the message says so, and the device
+ * is marked as lost. */
 int32_t cuda_fail(cuda_device *device, int result, tn_device_error *error);
 
-/* The same for what concerns two devices: if a result is final, and `device`
- * still answers, the other one is lost. */
+/* The same for an operation between two devices: if a result is final, and
+ * `device` still answers, the other one is lost. */
 int32_t cuda_fail_between(cuda_device *device, cuda_device *other, int result,
                           tn_device_error *error);
 
-/* Whether the device still answers: TN_OK, or what it was lost by. */
+/* Asks the device for a sign of life: TN_OK, or the failure that made it
+ * lost. */
 int32_t cuda_ask(cuda_device *device, tn_device_error *error);
 
-/* Whether somebody's recording was in the way. */
+/* Whether the result comes from a recording in another thread. */
 int cuda_is_capture(int result);
 
-/* TN_OK, or what the device was lost by. */
+/* TN_OK, or the failure that made the device lost. */
 int32_t cuda_check_lost(cuda_device *device, tn_device_error *error);
 
 /* ---------------------------------------------------------------- product.c */

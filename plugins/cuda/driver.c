@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * driver.c: see driver.h.
+ * driver.c: finds the CUDA driver, checks its version, loads its functions and
+ * starts it.
  */
 #include "driver.h"
 
@@ -7,13 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Pools of memory that streams share came with it. */
+/* The first version with memory pools that streams share. */
 enum { LEAST_VERSION = 11020, GRAPHS_VERSION = 11040 };
 
 const char *const cuda_driver_names[] = {"libcuda.so.1", "libcuda.so", NULL};
 
-/* Kernels are launched through the runtime, some of whose results the driver
- * does not know. */
+/* Texts of results of the CUDA runtime that the driver does not know: kernels
+ * are launched through the runtime. */
 static const char *text_of_runtime(int result) {
   switch (result) {
     case 35: /* cudaErrorInsufficientDriver */
@@ -35,8 +36,8 @@ void cuda_driver_say(const cuda_driver *driver, int result, char to[160]) {
     (void)snprintf(to, 160, "%s: %s", name, text);
 }
 
-/* The reason of the first name is the one to tell: the others are a try. The
- * library stays mapped for ever: a driver that was started has threads. */
+/* Reports the reason of the first name; the others are attempts. The library is
+ * never unloaded: a started driver has threads. */
 static void *open_first(const char *const *names, char why[240]) {
   for (size_t i = 0; names[i]; ++i) {
     void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -51,17 +52,19 @@ static void *open_first(const char *const *names, char why[240]) {
   return NULL;
 }
 
-/* What dlsym returns as a function: C has no conversion for it. */
-static const char *find(void *library, const char *symbol, void *function) {
+/* Stores the result of dlsym as a function: C has no conversion for it. */
+static const char *find_function(void *library, const char *symbol,
+                                 void *function) {
   void *found = dlsym(library, symbol);
   memcpy(function, &found, sizeof found);
   return found ? NULL : symbol;
 }
 
 #define CUDA_FIND(field, symbol, arguments) \
-  if (!missing) missing = find(driver->library, #symbol, &driver->field);
+  if (!missing)                             \
+    missing = find_function(driver->library, #symbol, &driver->field);
 
-/* NULL, or the first function that is not there. */
+/* NULL, or the name of the first missing function. */
 static const char *find_all(cuda_driver *driver) {
   const char *missing = NULL;
   CUDA_DRIVER_FUNCTIONS(CUDA_FIND)
@@ -75,9 +78,10 @@ static int find_graphs(cuda_driver *driver) {
 }
 #undef CUDA_FIND
 
-/* An old driver lacks functions, so its version is asked for first. */
+/* Checks the version first, because an old driver lacks functions. */
 static int check_version(cuda_driver *driver, char why[240]) {
-  if (find(driver->library, "cuDriverGetVersion", &driver->driver_version) ||
+  if (find_function(driver->library, "cuDriverGetVersion",
+                    &driver->driver_version) ||
       driver->driver_version(&driver->version) != CUDA_OK) {
     (void)snprintf(why, 240,
                    "libcuda.so.1 does not tell its version: it is not the "
@@ -93,7 +97,7 @@ static int check_version(cuda_driver *driver, char why[240]) {
   return 0;
 }
 
-static int start(cuda_driver *driver, char why[240]) {
+static int start_driver(cuda_driver *driver, char why[240]) {
   char text[160];
   const char *missing = find_all(driver);
   if (missing) {
@@ -117,7 +121,7 @@ int cuda_driver_open(cuda_driver *driver, const char *const *names,
   *driver = (cuda_driver){0};
   driver->library = open_first(names, why);
   if (!driver->library) return 0;
-  if (check_version(driver, why) && start(driver, why)) return 1;
+  if (check_version(driver, why) && start_driver(driver, why)) return 1;
   cuda_driver_close(driver);
   return 0;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * driver.h: the functions of the CUDA driver that this plugin uses, found while
- * it runs, so that it loads where there is no driver and is built where there
- * is no toolkit. Types and numbers are those of cuda.h, written down again;
- * tests/cuda/check_header.c compares them with a toolkit's, where one stands.
+ * driver.h: the functions of the CUDA driver that this plugin uses, loaded at
+ * run time. So the plugin loads without a driver and builds without a toolkit.
+ * Types and numbers repeat those of cuda.h; tests/cuda/check_header.c compares
+ * them with a toolkit if there is one.
  *
- * Names with _v2 are part of the driver's ABI: cuda.h puts them behind macros.
+ * Names with _v2 are part of the driver's ABI; in cuda.h they are macros.
  */
 #ifndef CUDA_DRIVER_H_
 #define CUDA_DRIVER_H_
@@ -17,16 +17,16 @@ typedef struct CUctx_st *cuda_context;
 typedef struct CUstream_st *cuda_stream; /* also the runtime's cudaStream_t */
 typedef struct CUevent_st *cuda_event;
 typedef struct CUmemPoolHandle_st *cuda_pool;
-typedef struct CUgraph_st *cuda_graph;          /* what was recorded */
+typedef struct CUgraph_st *cuda_graph;          /* the recorded work */
 typedef struct CUgraphExec_st *cuda_executable; /* the same, to be launched */
 
-enum { /* CUresult: those that are told apart */
+enum { /* CUresult: the distinguished values */
        CUDA_OK = 0,
        CUDA_OUT_OF_MEMORY = 2,
        CUDA_NO_DEVICE = 100,
        CUDA_NOT_READY = 600,
        CUDA_NOT_SUPPORTED = 801,
-       CUDA_CAPTURE_FIRST = 900, /* that and those up to the last: somebody */
+       CUDA_CAPTURE_FIRST = 900, /* from this to the last: another thread */
        CUDA_CAPTURE_LAST = 908   /* records, and the call has to wait */
 };
 
@@ -128,8 +128,8 @@ typedef struct cuda_access { /* CUmemAccessDesc */
   X(fill, cuMemsetD8Async,                                                   \
     (cuda_address to, unsigned char byte, size_t bytes, cuda_stream stream))
 
-/* What drivers before CUDA 11.4 lack. Where cuda.h says
- * cuGraphInstantiate, the library means an older function by that name. */
+/* Functions that drivers before CUDA 11.4 lack. Where cuda.h has
+ * cuGraphInstantiate, the library has an older function of that name. */
 #define CUDA_GRAPH_FUNCTIONS(X)                                          \
   X(capture_begin, cuStreamBeginCapture_v2, (cuda_stream s, int mode))   \
   X(capture_end, cuStreamEndCapture, (cuda_stream s, cuda_graph * out))  \
@@ -151,14 +151,14 @@ typedef struct cuda_driver {
 
 /* Opens the first library of a list that ends with NULL (sonames, or paths),
  * finds the functions, and starts the driver: 1, or 0 with a sentence in `why`
- * that says what is missing and what to do about it. [load] */
+ * that names the missing part and the remedy. [load] */
 int cuda_driver_open(cuda_driver *driver, const char *const *names,
                      char why[240]);
 
 /* [load] */
 void cuda_driver_close(cuda_driver *driver);
 
-/* Where the driver is on Linux. */
+/* Names of the driver on Linux. */
 extern const char *const cuda_driver_names[];
 
 /* "CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected" */

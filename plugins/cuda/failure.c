@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * failure.c: what the driver answers, as a code and a sentence. The host adds
- * which device it was and what was being done.
+ * failure.c: results of the driver as a code and a sentence. The host adds the
+ * device and the operation.
  */
 #include <stdio.h>
 
@@ -39,7 +39,7 @@ int cuda_is_capture(int result) {
 
 static int32_t code_of(int result) {
   if (result == CUDA_OUT_OF_MEMORY) return TN_OUT_OF_MEMORY;
-  if (cuda_is_capture(result)) return TN_BUSY; /* another time it may work */
+  if (cuda_is_capture(result)) return TN_BUSY; /* a later attempt may succeed */
   return result == CUDA_NOT_SUPPORTED ? TN_UNSUPPORTED : TN_DEVICE;
 }
 
@@ -57,7 +57,8 @@ static int32_t say_lost(const cuda_device *device, int result,
 int32_t cuda_fail(cuda_device *device, int result, tn_device_error *error) {
   int none = CUDA_OK;
   if (is_final(result)) {
-    /* The first is the cause, what comes later only its echo. */
+    /* Keeps the first failure, which is the cause; later ones follow from
+     * it. */
     if (!atomic_compare_exchange_strong(&device->lost, &none, result))
       result = none;
     return say_lost(device, result, error);
@@ -68,7 +69,7 @@ int32_t cuda_fail(cuda_device *device, int result, tn_device_error *error) {
   return code_of(result);
 }
 
-/* Any question will do: a context that is broken answers it with the reason. */
+/* Any query is enough: a broken context answers it with the reason. */
 int32_t cuda_ask(cuda_device *device, tn_device_error *error) {
   size_t left = 0, total = 0;
   int32_t code = cuda_enter(device, error);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * graph.c: what a stream is given between capture_begin and capture_end becomes
- * a graph, which is launched as one. Recording is the thread's business
- * (thread-local mode): what other threads do meanwhile, taking memory included,
- * is not looked at.
+ * graph.c: records the work of a stream between capture_begin and capture_end
+ * as a graph, which is launched as one. Recording is thread-local: the work of
+ * other threads, including memory allocation, is not recorded and not checked.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,8 +31,8 @@ int32_t cuda_capture_begin(void *ctx, void *handle, tn_device_error *error) {
   return cuda_leave_with(q->device, result, error);
 }
 
-/* The recording itself is of no more use once it can be launched. */
-static int end(const cuda_queue *q, int wanted, cuda_executable *out) {
+/* The recording is released as soon as it is an executable graph. */
+static int end_capture(const cuda_queue *q, int wanted, cuda_executable *out) {
   const cuda_driver *driver = &q->device->instance->driver;
   cuda_graph recorded = NULL;
   int result = driver->capture_end(q->stream, &recorded);
@@ -50,8 +49,8 @@ int32_t cuda_capture_end(void *ctx, void *handle, void **out,
   graph *g = out ? calloc(1, sizeof *g) : NULL;
   int32_t code = cuda_enter(q->device, error);
   if (code == TN_OK)
-    code = cuda_leave_with(q->device,
-                           end(q, g != NULL, g ? &g->executable : NULL), error);
+    code = cuda_leave_with(
+        q->device, end_capture(q, g != NULL, g ? &g->executable : NULL), error);
   if (code == TN_OK && out && !g) code = TN_OUT_OF_MEMORY;
   if (code != TN_OK) {
     free(g);

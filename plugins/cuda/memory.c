@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * memory.c: memory of a GPU, and the host's that it reaches.
+ * memory.c: device memory, and pinned memory of the host.
  *
- * Device memory comes from a pool of this plugin's own, on a stream on which
- * nothing else happens. Taking and giving back are ordered there and so never
- * wait for work: what is freed nobody uses any more, as device.h says, and what
- * is taken is there as soon as the stream is at rest, which it nearly is. The
- * host's heap keeps pieces for the next user of their size; what it gives back
- * stays in the pool, whose pieces are cut anew from the same pages, until
- * memory is short or the host trims.
+ * Device memory comes from a pool that this plugin creates. A stream with no
+ * other work orders its allocations and releases, so neither waits for
+ * computation. Freed memory has no users, as device.h demands; new memory is
+ * valid when the stream is idle, which it almost always is. The host's device
+ * heap keeps pieces for later requests of their size. Pieces that the heap
+ * returns stay in the pool, which divides the same pages again, until memory is
+ * short or the host trims.
  */
 #include <string.h>
 
@@ -21,10 +21,10 @@ static cuda_address to_address(const void *memory) {
   return (cuda_address)(uintptr_t)memory;
 }
 
-/* --------------------------------------------------------------------- pool */
+/* -------------------------------------------------------------------- pool */
 
-/* Lets other GPUs copy from and to the pool where the hardware can: the driver
- * goes over the host elsewhere. */
+/* Lets other GPUs copy from and to the pool if the hardware can; otherwise the
+ * driver copies through the host. */
 static void give_access(const cuda_device *device) {
   const cuda_instance *instance = device->instance;
   for (int32_t id = 0; id < instance->n_devices; ++id) {
@@ -73,8 +73,8 @@ void cuda_memory_close(cuda_device *device) {
   device->memory = NULL;
 }
 
-/* Bytes that the pool has given back to the driver. */
-static uint64_t shrink(const cuda_device *device) {
+/* Bytes that the pool returned to the driver. */
+static uint64_t shrink_pool(const cuda_device *device) {
   const cuda_driver *driver = &device->instance->driver;
   uint64_t before = 0, after = 0;
   if (!device->pool) return 0;
@@ -90,12 +90,12 @@ uint64_t cuda_trim(void *ctx, int32_t id) {
   tn_device_error error = {.struct_size = sizeof error};
   if (!atomic_load(&device->context) || cuda_enter(device, &error) != TN_OK)
     return 0;
-  const uint64_t bytes = shrink(device);
+  const uint64_t bytes = shrink_pool(device);
   cuda_leave(device);
   return bytes;
 }
 
-/* ----------------------------------------------------------- alloc and free */
+/* ---------------------------------------------------------- alloc and free */
 
 static int take_pooled(const cuda_device *device, uint64_t bytes,
                        cuda_address *out) {
@@ -113,11 +113,12 @@ static int take_once(const cuda_device *device, uint64_t bytes,
                       : device->instance->driver.memory_alloc(out, bytes);
 }
 
-/* What the pool keeps in pieces may be enough in one. */
+/* Retries after a trim: the pieces that the pool keeps may be enough
+ * together. */
 static int take_device(const cuda_device *device, uint64_t bytes,
                        cuda_address *out) {
   const int result = take_once(device, bytes, out);
-  if (result != CUDA_OUT_OF_MEMORY || shrink(device) == 0) return result;
+  if (result != CUDA_OUT_OF_MEMORY || shrink_pool(device) == 0) return result;
   return take_once(device, bytes, out);
 }
 
@@ -130,8 +131,8 @@ static int take_shared(const cuda_device *device, uint64_t bytes,
                  : CUDA_NOT_SUPPORTED;
 }
 
-static int take(const cuda_device *device, uint32_t kind, uint64_t bytes,
-                void **out) {
+static int take_memory(const cuda_device *device, uint32_t kind, uint64_t bytes,
+                       void **out) {
   cuda_address address = 0;
   int result;
   if (kind == TN_MEMORY_HOST)
@@ -147,12 +148,12 @@ int32_t cuda_alloc(void *ctx, int32_t id, uint32_t kind, uint64_t bytes,
   cuda_device *device = cuda_device_of(ctx, id);
   int32_t code = cuda_enter(device, error);
   if (code != TN_OK) return code;
-  const int result = take(device, kind, bytes, out);
+  const int result = take_memory(device, kind, bytes, out);
   cuda_leave(device);
   return result == CUDA_OK ? TN_OK : cuda_fail(device, result, error);
 }
 
-/* Of a lost device nothing is left that could be given back. */
+/* Nothing of a lost device can be freed. */
 void cuda_free(void *ctx, int32_t id, uint32_t kind, void *memory) {
   cuda_device *device = cuda_device_of(ctx, id);
   const cuda_driver *driver = &device->instance->driver;

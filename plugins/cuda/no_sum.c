@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * no_sum.c: in the place of sum.cu where there is no nvcc.
+ * no_sum.c: replaces sum.cu in builds without nvcc.
  */
 #include "sum.h"
 

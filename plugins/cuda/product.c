@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * product.c: "blas.cuda/1" through cuBLASLt. Its matrices are column-major, so
- * what is row-major here is a transposed matrix there, and c^T = b^T a^T is
- * computed: b is the first factor, m and n are exchanged, nothing is moved.
+ * product.c: "blas.cuda/1" with cuBLASLt. Its matrices are column-major, so a
+ * row-major matrix is a transposed one there, and it computes c^T = b^T a^T: b
+ * is the first factor, m and n are exchanged, and no data moves.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,24 +11,25 @@
 #include "devices.h"
 
 enum {
-  MOST_WORKSPACE = 32 << 20, /* what the heuristics want on sm_90 */
-  ALIGNED = 16,              /* the loads of the fast kernels */
+  MOST_WORKSPACE = 32 << 20, /* the largest that the heuristics request on
+                              * sm_90 */
+  ALIGNED = 16,              /* loads of the fast kernels */
   N_WAYS = 2                 /* for aligned operands, and for any */
 };
 
-/* How operands at such addresses are multiplied. */
+/* Algorithm for operands with addresses of one alignment. */
 typedef struct way {
   blaslt_found found;
-  int status;   /* why not, if it is not BLASLT_OK */
+  int status;   /* the reason, if it is not BLASLT_OK */
   int has_bias; /* added by cuBLASLt itself; otherwise c begins as the bias */
   double beta;
 } way;
 
-/* How one product is computed; constant once made. */
+/* Algorithm of one product; constant after its creation. */
 typedef struct plan {
   tn_device_product what;
   cuda_device *device;
-  blaslt_layout a; /* of cuBLASLt's: b of ours */
+  blaslt_layout a; /* cuBLASLt's a, our b */
   blaslt_layout b;
   blaslt_layout c;
   way ways[N_WAYS];
@@ -36,10 +37,10 @@ typedef struct plan {
 
 /* --------------------------------------------------------------- failures */
 
-/* A fault of an earlier operation shows in whatever is called next: then the
- * device has the reason. */
-static int32_t refuse(const tn_frame *call, cuda_device *device, int status,
-                      const char *doing) {
+/* Reports a failure. A fault of an earlier operation appears in the next call
+ * of any function; then the device knows the reason. */
+static int32_t report_failure(const tn_frame *call, cuda_device *device,
+                              int status, const char *doing) {
   const cuda_blaslt *blaslt = device->instance->blaslt;
   const int32_t code = status == BLASLT_NO_MEMORY       ? TN_OUT_OF_MEMORY
                        : status == BLASLT_NOT_SUPPORTED ? TN_UNSUPPORTED
@@ -53,20 +54,21 @@ static int32_t refuse(const tn_frame *call, cuda_device *device, int status,
 }
 
 /* Enters the device of a call. */
-static int32_t enter(const tn_frame *call, cuda_device *device) {
+static int32_t enter_device(const tn_frame *call, cuda_device *device) {
   tn_device_error error = {.struct_size = sizeof error};
   const int32_t code = cuda_enter(device, &error);
   return code == TN_OK ? TN_OK : TN_FAIL(call, code, "%s", error.text);
 }
 
-static int32_t check(const tn_frame *call, cuda_device *device, int result) {
+static int32_t check_result(const tn_frame *call, cuda_device *device,
+                            int result) {
   tn_device_error error = {.struct_size = sizeof error};
   if (result == CUDA_OK) return TN_OK;
   const int32_t code = cuda_fail(device, result, &error);
   return TN_FAIL(call, code, "%s", error.text);
 }
 
-/* ---------------------------------------------------------------- a product */
+/* --------------------------------------------------------------- a product */
 
 static int type_of(tn_dtype dtype) {
   switch (dtype) {
@@ -81,7 +83,7 @@ static int type_of(tn_dtype dtype) {
   }
 }
 
-/* What sums and factors are in. */
+/* Type of sums and factors. */
 static int scale_of(const tn_device_product *p) {
   return p->dtype == TN_F64 ? BLASLT_F64 : BLASLT_F32;
 }
@@ -99,9 +101,10 @@ static uint32_t epilogue_of(const plan *x, const way *how) {
   return epilogue ? epilogue : BLASLT_DEFAULT;
 }
 
-/* A description of its own for every call, as the bias is a part of it. */
-static int describe(const cuda_blaslt *lt, const plan *x, const way *how,
-                    const void *bias, blaslt_what *out) {
+/* Creates a description for each call, because it contains the bias. */
+static int create_description(const cuda_blaslt *lt, const plan *x,
+                              const way *how, const void *bias,
+                              blaslt_what *out) {
   const int32_t a = x->what.transpose_b ? BLASLT_OP_T : BLASLT_OP_N;
   const int32_t b = x->what.transpose_a ? BLASLT_OP_T : BLASLT_OP_N;
   const uint32_t epilogue = epilogue_of(x, how);
@@ -125,7 +128,7 @@ static int is_empty(const tn_device_product *p) {
   return p->m == 0 || p->n == 0 || p->k == 0;
 }
 
-/* --------------------------------------------------------------------- plan */
+/* -------------------------------------------------------------------- plan */
 
 /* One of a product's matrices, as cuBLASLt has it. */
 typedef struct matrix {
@@ -135,8 +138,8 @@ typedef struct matrix {
   int64_t step;
 } matrix;
 
-static int layout(const cuda_blaslt *lt, const tn_device_product *p, matrix of,
-                  blaslt_layout *out) {
+static int create_layout(const cuda_blaslt *lt, const tn_device_product *p,
+                         matrix of, blaslt_layout *out) {
   const int32_t count = (int32_t)p->count;
   int status =
       lt->layout_create(out, type_of(p->dtype), of.rows, of.columns, of.ld);
@@ -147,20 +150,23 @@ static int layout(const cuda_blaslt *lt, const tn_device_product *p, matrix of,
   return status;
 }
 
-static int layouts(const cuda_blaslt *lt, plan *x) {
+static int create_layouts(const cuda_blaslt *lt, plan *x) {
   const tn_device_product *p = &x->what;
   const uint64_t m = (uint64_t)p->m, n = (uint64_t)p->n, k = (uint64_t)p->k;
   const uint64_t a = p->transpose_b ? k : n, b = p->transpose_a ? m : k;
-  int status = layout(lt, p, (matrix){a, n + k - a, p->ldb, p->step_b}, &x->a);
+  int status =
+      create_layout(lt, p, (matrix){a, n + k - a, p->ldb, p->step_b}, &x->a);
   if (status == BLASLT_OK)
-    status = layout(lt, p, (matrix){b, m + k - b, p->lda, p->step_a}, &x->b);
+    status =
+        create_layout(lt, p, (matrix){b, m + k - b, p->lda, p->step_a}, &x->b);
   if (status == BLASLT_OK)
-    status = layout(lt, p, (matrix){n, m, p->ldc, p->step_c}, &x->c);
+    status = create_layout(lt, p, (matrix){n, m, p->ldc, p->step_c}, &x->c);
   return status;
 }
 
-/* Operands whose addresses are multiples of `align`. Parts of sums would be
- * kept as what the elements are stored as, if nobody objected. */
+/* Preferences for operands with addresses that are multiples of `align`.
+ * Without the mask, cuBLASLt would store partial sums in the type of the
+ * elements. */
 static int wish_for(const cuda_blaslt *lt, tn_dtype dtype, uint32_t align,
                     blaslt_wish *out) {
   const uint64_t most = MOST_WORKSPACE;
@@ -177,16 +183,16 @@ static int wish_for(const cuda_blaslt *lt, tn_dtype dtype, uint32_t align,
   return status;
 }
 
-/* cuBLASLt takes how the bias is aligned from its address, and does not read
- * it: any address will do that is aligned so, and as NULL is to everything, not
- * that one. */
+/* cuBLASLt derives the alignment of the bias from its address, and does not
+ * read it. So any address with that alignment is right, except NULL, which has
+ * every alignment. */
 static int choose_as(const cuda_blaslt *lt, const plan *x, uint32_t align,
                      way *how) {
   const void *bias = (const void *)(uintptr_t)align;
   blaslt_what what = NULL;
   blaslt_wish wish = NULL;
   int n = 0;
-  int status = describe(lt, x, how, bias, &what);
+  int status = create_description(lt, x, how, bias, &what);
   if (status != BLASLT_OK) return status;
   status = wish_for(lt, x->what.dtype, align, &wish);
   if (status == BLASLT_OK) {
@@ -199,9 +205,9 @@ static int choose_as(const cuda_blaslt *lt, const plan *x, uint32_t align,
   return status == BLASLT_OK ? how->found.state : status;
 }
 
-/* Where cuBLASLt has no epilogue for a bias, c begins as the bias. */
-static void choose(const cuda_blaslt *lt, const plan *x, uint32_t align,
-                   way *how) {
+/* If cuBLASLt has no epilogue for a bias, c begins as the bias. */
+static void choose_way(const cuda_blaslt *lt, const plan *x, uint32_t align,
+                       way *how) {
   how->has_bias = (x->what.flags & TN_PRODUCT_BIAS) != 0;
   how->beta = x->what.beta;
   how->status = choose_as(lt, x, align, how);
@@ -211,16 +217,16 @@ static void choose(const cuda_blaslt *lt, const plan *x, uint32_t align,
   how->status = choose_as(lt, x, align, how);
 }
 
-/* What there is for any address will do for aligned ones as well. */
+/* An algorithm for any address is also right for aligned operands. */
 static int choose_ways(const cuda_blaslt *lt, plan *x) {
-  choose(lt, x, ALIGNED, &x->ways[0]);
-  choose(lt, x, (uint32_t)tn_dtype_bytes(x->what.dtype), &x->ways[1]);
+  choose_way(lt, x, ALIGNED, &x->ways[0]);
+  choose_way(lt, x, (uint32_t)tn_dtype_bytes(x->what.dtype), &x->ways[1]);
   if (x->ways[0].status != BLASLT_OK) x->ways[0] = x->ways[1];
   return x->ways[0].status;
 }
 
 /* The handle of cuBLASLt for a device that is current. */
-static int ready(const cuda_blaslt *lt, cuda_device *device) {
+static int open_handle(const cuda_blaslt *lt, cuda_device *device) {
   int status = BLASLT_OK;
   (void)pthread_mutex_lock(&device->lock);
   if (!device->blaslt) status = lt->create(&device->blaslt);
@@ -228,7 +234,7 @@ static int ready(const cuda_blaslt *lt, cuda_device *device) {
   return status;
 }
 
-static void release(const tn_device_blas *blas, void *given) {
+static void release_plan(const tn_device_blas *blas, void *given) {
   const cuda_instance *instance = blas->data;
   plan *x = given;
   if (!x) return;
@@ -239,15 +245,16 @@ static void release(const tn_device_blas *blas, void *given) {
 }
 
 static int32_t fill_plan(const tn_frame *call, const cuda_blaslt *lt, plan *x) {
-  const int32_t code = enter(call, x->device);
+  const int32_t code = enter_device(call, x->device);
   if (code != TN_OK) return code;
-  int status = ready(lt, x->device);
-  if (status == BLASLT_OK && !is_empty(&x->what)) status = layouts(lt, x);
+  int status = open_handle(lt, x->device);
+  if (status == BLASLT_OK && !is_empty(&x->what))
+    status = create_layouts(lt, x);
   if (status == BLASLT_OK && !is_empty(&x->what)) status = choose_ways(lt, x);
   cuda_leave(x->device);
   return status == BLASLT_OK
              ? TN_OK
-             : refuse(call, x->device, status, "planning a product");
+             : report_failure(call, x->device, status, "planning a product");
 }
 
 static int32_t check_product(const tn_frame *call, const tn_device_product *p) {
@@ -276,8 +283,8 @@ static int32_t check_product(const tn_frame *call, const tn_device_product *p) {
   return TN_OK;
 }
 
-/* With what its author's struct does not have. */
-static tn_device_product whole(const tn_device_product *given) {
+/* Fills in the fields that the caller's struct does not have. */
+static tn_device_product complete_product(const tn_device_product *given) {
   tn_device_product what = {0};
   memcpy(&what, given,
          given->struct_size < sizeof what ? given->struct_size : sizeof what);
@@ -291,7 +298,7 @@ static int32_t plan_product(const tn_device_blas *blas, const tn_frame *call,
   cuda_instance *instance = blas->data;
   *out = NULL;
   *ws_bytes = 0;
-  const tn_device_product what = whole(product);
+  const tn_device_product what = complete_product(product);
   int32_t code = check_product(call, &what);
   if (code != TN_OK) return code;
   plan *x = calloc(1, sizeof *x);
@@ -301,7 +308,7 @@ static int32_t plan_product(const tn_device_blas *blas, const tn_frame *call,
   x->device = &instance->devices[call->run->device_id];
   code = fill_plan(call, instance->blaslt, x);
   if (code != TN_OK) {
-    release(blas, x);
+    release_plan(blas, x);
     return code;
   }
   for (int i = 0; i < N_WAYS; ++i)
@@ -311,7 +318,7 @@ static int32_t plan_product(const tn_device_blas *blas, const tn_frame *call,
   return TN_OK;
 }
 
-/* ----------------------------------------------------------------- multiply */
+/* ---------------------------------------------------------------- multiply */
 
 /* Every row of c becomes the bias, or grows by it where beta is 1. */
 static int start_from(const plan *x, const tn_frame *call, void *c,
@@ -347,8 +354,8 @@ static int sum_rows(const plan *x, const tn_frame *call,
   return cuda_sum(call->run->stream, &sum);
 }
 
-/* Zeros where c is, in as few pieces as it lies in. */
-static int clear(const plan *x, const tn_frame *call, char *c) {
+/* Writes zeros to c, in as few pieces as its layout allows. */
+static int clear_result(const plan *x, const tn_frame *call, char *c) {
   const tn_device_product *p = &x->what;
   const cuda_driver *driver = &x->device->instance->driver;
   const int64_t width = tn_dtype_bytes(p->dtype);
@@ -364,13 +371,13 @@ static int clear(const plan *x, const tn_frame *call, char *c) {
   return result;
 }
 
-/* A product of nothing: what c begins as is what it is. */
+/* A product with no terms: c keeps its start value. */
 static int multiply_empty(const plan *x, const tn_frame *call,
                           const tn_device_operands *o) {
   const tn_device_product *p = &x->what;
   if (p->m == 0 || p->n == 0) return CUDA_OK;
   if (p->flags & TN_PRODUCT_BIAS) return start_from(x, call, o->c, o->bias);
-  return p->beta == 1 ? CUDA_OK : clear(x, call, o->c);
+  return p->beta == 1 ? CUDA_OK : clear_result(x, call, o->c);
 }
 
 static int is_aligned(const plan *x, const tn_device_operands *o) {
@@ -388,7 +395,7 @@ static int multiply_full(const cuda_blaslt *lt, const plan *x, const way *how,
   const float alpha = (float)x->what.alpha, beta = (float)how->beta;
   const int wide = x->what.dtype == TN_F64;
   blaslt_what what = NULL;
-  int status = describe(lt, x, how, o->bias, &what);
+  int status = create_description(lt, x, how, o->bias, &what);
   if (status != BLASLT_OK) return status;
   status = lt->multiply(
       x->device->blaslt, what, wide ? (const void *)&x->what.alpha : &alpha,
@@ -400,40 +407,40 @@ static int multiply_full(const cuda_blaslt *lt, const plan *x, const way *how,
 }
 
 /* The device is current. */
-static int32_t run(const plan *x, const tn_frame *call,
-                   const tn_device_operands *o) {
+static int32_t run_plan(const plan *x, const tn_frame *call,
+                        const tn_device_operands *o) {
   const cuda_blaslt *lt = x->device->instance->blaslt;
   const way *how = &x->ways[is_aligned(x, o) ? 0 : 1];
   const int begins = (x->what.flags & TN_PRODUCT_BIAS) && !how->has_bias;
   int result = CUDA_OK;
   if (how->status != BLASLT_OK)
-    return refuse(call, x->device, how->status,
-                  "a matrix product of operands at such addresses");
+    return report_failure(call, x->device, how->status,
+                          "a matrix product of operands at such addresses");
   if (x->what.flags & TN_PRODUCT_SUMS) result = sum_rows(x, call, o);
   if (result == CUDA_OK && is_empty(&x->what))
     result = multiply_empty(x, call, o);
   else if (result == CUDA_OK && begins)
     result = start_from(x, call, o->c, o->bias);
   if (result != CUDA_OK || is_empty(&x->what))
-    return check(call, x->device, result);
+    return check_result(call, x->device, result);
   const int status = multiply_full(lt, x, how, call, o);
   return status == BLASLT_OK
              ? TN_OK
-             : refuse(call, x->device, status, "a matrix product");
+             : report_failure(call, x->device, status, "a matrix product");
 }
 
-static int32_t multiply(const tn_device_blas *blas, const tn_frame *call,
-                        const void *given, const tn_device_operands *o) {
+static int32_t run_product(const tn_device_blas *blas, const tn_frame *call,
+                           const void *given, const tn_device_operands *o) {
   const plan *x = given;
   (void)blas;
-  int32_t code = enter(call, x->device);
+  int32_t code = enter_device(call, x->device);
   if (code != TN_OK) return code;
-  code = run(x, call, o);
+  code = run_plan(x, call, o);
   cuda_leave(x->device);
   return code;
 }
 
-/* ----------------------------------------------------------- open and close */
+/* ---------------------------------------------------------- open and close */
 
 int cuda_products_open(cuda_instance *instance, char why[240]) {
   instance->blaslt = calloc(1, sizeof *instance->blaslt);
@@ -451,8 +458,8 @@ int cuda_products_open(cuda_instance *instance, char why[240]) {
                                         .data = instance,
                                         .name = instance->blaslt->name,
                                         .plan = plan_product,
-                                        .multiply = multiply,
-                                        .release = release};
+                                        .multiply = run_product,
+                                        .release = release_plan};
   return 1;
 }
 

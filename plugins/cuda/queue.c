@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * queue.c: queues are streams, fences are events. Nothing here waits for the
- * device but what device.h says.
+ * queue.c: queues are streams, fences are events. A function here waits for the
+ * device only if device.h says so.
  */
 #include <sched.h>
 #include <stdlib.h>
 
 #include "devices.h"
 
-/* Looks at an event before a thread sleeps for it: most are nearly done, and
- * waking a thread costs tens of microseconds. */
+/* Polls of an event before a thread sleeps for it: most events are nearly done,
+ * and waking a thread costs tens of microseconds. */
 enum { LOOKS = 64 };
 
 typedef cuda_queue queue;
@@ -24,7 +24,7 @@ int32_t cuda_leave_with(cuda_device *device, int result,
   return result == CUDA_OK ? TN_OK : cuda_fail(device, result, error);
 }
 
-/* ------------------------------------------------------------------- queues */
+/* ------------------------------------------------------------------ queues */
 
 static int open_stream(const cuda_device *device, int32_t priority,
                        cuda_stream *out) {
@@ -82,7 +82,7 @@ static cuda_context context_of(const cuda_instance *instance, int32_t id) {
                               memory_order_acquire);
 }
 
-static int copy(const queue *q, const tn_copy *c) {
+static int enqueue_copy(const queue *q, const tn_copy *c) {
   const cuda_instance *instance = q->device->instance;
   const cuda_driver *driver = &instance->driver;
   const cuda_address to = to_address(c->to), from = to_address(c->from);
@@ -97,7 +97,7 @@ static int copy(const queue *q, const tn_copy *c) {
                              q->stream);
 }
 
-/* Enters the first, unless the other is lost, without which nothing works. */
+/* Enters the first device, unless the other one is lost: then no copy works. */
 static int32_t enter_between(cuda_device *device, cuda_device *other,
                              tn_device_error *error) {
   const int32_t code = cuda_check_lost(other, error);
@@ -112,7 +112,7 @@ static int32_t leave_between(cuda_device *device, cuda_device *other,
   return code;
 }
 
-/* What is on the other side of a copy, if that is a GPU. */
+/* The device at the other end of a copy, if it is a GPU. */
 static cuda_device *other_side(const queue *q, const tn_copy *c) {
   cuda_device *devices = q->device->instance->devices;
   if (c->from_type != TN_DEVICE_CPU && c->from_id != q->device->id)
@@ -129,7 +129,7 @@ int32_t cuda_copy(void *ctx, void *handle, const tn_copy *c,
   (void)ctx;
   const int32_t code = enter_between(q->device, other, error);
   if (code != TN_OK) return code;
-  return leave_between(q->device, other, copy(q, c), error);
+  return leave_between(q->device, other, enqueue_copy(q, c), error);
 }
 
 int32_t cuda_fill(void *ctx, void *handle, void *memory, int32_t byte,
@@ -152,7 +152,7 @@ int32_t cuda_queue_sum(void *ctx, void *handle, const tn_device_sum *sum,
   return cuda_leave_with(q->device, cuda_sum(q->stream, sum), error);
 }
 
-/* ------------------------------------------------------------------- fences */
+/* ------------------------------------------------------------------ fences */
 
 int32_t cuda_fence_open(void *ctx, int32_t id, void **out,
                         tn_device_error *error) {
@@ -209,14 +209,14 @@ int32_t cuda_queue_wait(void *ctx, void *handle, void *what,
   return leave_between(q->device, f->device, result, error);
 }
 
-/* Of an event, CUDA_NOT_READY also where somebody's recording is in the way:
- * what runs is not done because nobody may ask. */
-static int ask(const fence *f) {
+/* Queries an event. CUDA_NOT_READY may also mean a recording in another thread,
+ * which forbids the query. */
+static int query_event(const fence *f) {
   const int result = f->device->instance->driver.event_query(f->event);
   return cuda_is_capture(result) ? CUDA_NOT_READY : result;
 }
 
-/* A device that is lost does nothing any more, so everything is done. */
+/* A lost device executes nothing, so all its fences are done. */
 int32_t cuda_fence_query(void *ctx, void *handle, int32_t *out,
                          tn_device_error *error) {
   const fence *f = handle;
@@ -224,7 +224,7 @@ int32_t cuda_fence_query(void *ctx, void *handle, int32_t *out,
   *out = 1;
   const int32_t code = cuda_enter(f->device, error);
   if (code != TN_OK) return code;
-  const int result = ask(f);
+  const int result = query_event(f);
   if (result == CUDA_NOT_READY) *out = 0;
   return cuda_leave_with(f->device, result == CUDA_NOT_READY ? CUDA_OK : result,
                          error);
@@ -237,11 +237,12 @@ int32_t cuda_fence_wait(void *ctx, void *handle, tn_device_error *error) {
   const int32_t code = cuda_enter(f->device, error);
   if (code != TN_OK) return code;
   int result = CUDA_NOT_READY;
-  for (int i = 0; i < LOOKS && result == CUDA_NOT_READY; ++i) result = ask(f);
+  for (int i = 0; i < LOOKS && result == CUDA_NOT_READY; ++i)
+    result = query_event(f);
   if (result == CUDA_NOT_READY) result = driver->event_synchronize(f->event);
   while (cuda_is_capture(result) || result == CUDA_NOT_READY) {
     (void)sched_yield();
-    result = ask(f);
+    result = query_event(f);
   }
   return cuda_leave_with(f->device, result, error);
 }

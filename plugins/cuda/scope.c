@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
- * scope.c: "device.cuda/1": this plugin's devices for plugins that call another
- * library of CUDA.
+ * scope.c: "device.cuda/1": offers this plugin's devices to plugins that call
+ * another CUDA library.
  */
 #include <string.h>
 #include <time.h>
 
 #include "devices.h"
 
-enum { ROUNDS = 3, RUNS = 5 }; /* of work that is timed */
+enum { ROUNDS = 3, RUNS = 5 }; /* of timed work */
 
-static int32_t enter(const tn_device_scope *scope, int32_t id,
-                     tn_device_error *error) {
+static int32_t enter_device(const tn_device_scope *scope, int32_t id,
+                            tn_device_error *error) {
   return cuda_enter(cuda_device_of(scope->data, id), error);
 }
 
-static void leave(const tn_device_scope *scope, int32_t id) {
+static void leave_device(const tn_device_scope *scope, int32_t id) {
   cuda_leave(cuda_device_of(scope->data, id));
 }
 
-static int32_t check(const tn_device_scope *scope, int32_t id,
-                     tn_device_error *error) {
+static int32_t check_device(const tn_device_scope *scope, int32_t id,
+                            tn_device_error *error) {
   return cuda_ask(cuda_device_of(scope->data, id), error);
 }
 
-static int32_t sum(const tn_device_scope *scope, const tn_frame *call,
-                   const tn_device_sum *what) {
+static int32_t enqueue_sum(const tn_device_scope *scope, const tn_frame *call,
+                           const tn_device_sum *what) {
   cuda_device *device = cuda_device_of(scope->data, call->run->device_id);
   tn_device_error error = {.struct_size = sizeof error};
   int32_t code = cuda_enter(device, &error);
@@ -36,49 +36,50 @@ static int32_t sum(const tn_device_scope *scope, const tn_frame *call,
   return code == TN_OK ? TN_OK : TN_FAIL(call, code, "%s", error.text);
 }
 
-static int32_t info(const tn_device_scope *scope, int32_t id,
-                    tn_device_info *out, tn_device_error *error) {
+static int32_t get_info(const tn_device_scope *scope, int32_t id,
+                        tn_device_info *out, tn_device_error *error) {
   memset(out, 0, sizeof *out);
   out->struct_size = sizeof *out;
   return cuda_info(scope->data, id, out, error);
 }
 
-static int32_t take(const tn_device_scope *scope, int32_t id, uint64_t bytes,
-                    void **out, tn_device_error *error) {
+static int32_t take_memory(const tn_device_scope *scope, int32_t id,
+                           uint64_t bytes, void **out, tn_device_error *error) {
   *out = NULL;
   return cuda_alloc(scope->data, id, TN_MEMORY_DEVICE, bytes, out, error);
 }
 
-static void give(const tn_device_scope *scope, int32_t id, void *memory) {
+static void give_memory(const tn_device_scope *scope, int32_t id,
+                        void *memory) {
   cuda_free(scope->data, id, TN_MEMORY_DEVICE, memory);
 }
 
 /* -------------------------------------------------------------------- time */
 
-static uint64_t now(void) {
+static uint64_t get_time(void) {
   struct timespec t;
   (void)clock_gettime(CLOCK_MONOTONIC, &t);
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* `n` times, and until all is done. */
-static int32_t run(cuda_device *device, cuda_stream stream,
-                   tn_device_work *work, void *arg, int n) {
+/* Runs the work `n` times and waits for its end. */
+static int32_t run_work(cuda_device *device, cuda_stream stream,
+                        tn_device_work *work, void *arg, int n) {
   int32_t code = TN_OK;
   for (int i = 0; i < n && code == TN_OK; ++i) code = work(arg, stream);
   const int result = device->instance->driver.stream_synchronize(stream);
   return code == TN_OK && result != CUDA_OK ? TN_DEVICE : code;
 }
 
-/* The first time is another matter: code is loaded, caches are cold. */
+/* The first run is not timed: it loads code and fills caches. */
 static int32_t time_on(cuda_device *device, cuda_stream stream,
                        tn_device_work *work, void *arg, uint64_t *ns) {
-  int32_t code = run(device, stream, work, arg, 1);
+  int32_t code = run_work(device, stream, work, arg, 1);
   *ns = UINT64_MAX;
   for (int round = 0; round < ROUNDS && code == TN_OK; ++round) {
-    const uint64_t begin = now();
-    code = run(device, stream, work, arg, RUNS);
-    const uint64_t each = (now() - begin) / RUNS;
+    const uint64_t begin = get_time();
+    code = run_work(device, stream, work, arg, RUNS);
+    const uint64_t each = (get_time() - begin) / RUNS;
     if (each < *ns) *ns = each;
   }
   return code;
@@ -102,12 +103,12 @@ void cuda_scope_fill(cuda_instance *instance) {
                                       .device_type = TN_DEVICE_CUDA,
                                       .n_devices = instance->n_devices,
                                       .data = instance,
-                                      .enter = enter,
-                                      .leave = leave,
-                                      .check = check,
-                                      .sum = cuda_sum ? sum : NULL,
-                                      .info = info,
-                                      .alloc = take,
-                                      .free = give,
+                                      .enter = enter_device,
+                                      .leave = leave_device,
+                                      .check = check_device,
+                                      .sum = cuda_sum ? enqueue_sum : NULL,
+                                      .info = get_info,
+                                      .alloc = take_memory,
+                                      .free = give_memory,
                                       .time = time_work};
 }

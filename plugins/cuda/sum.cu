@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
- * sum.cu: the sums of device.h. Copies and additions, and sums of few terms, of
- * which each thread has one, walk the axes that stay; of longer sums a block
- * has one, or 32 that lie side by side, whose threads fold what they have
- * found. Who adds what follows from the axes.
+ * sum.cu: the sums of device.h. In copies, additions and sums of few terms,
+ * each thread computes one sum and iterates over the kept axes. A longer sum
+ * has a block of threads, or 32 adjacent sums share one; the block reduces the
+ * partial sums of its threads. The axes decide the assignment.
  */
 #include "sum.h"
 
 #include "tenon/ahead.cuh"
 
 enum { THREADS = TN_CUDA_THREADS };
-enum { LEAST_ROW = 128 };  /* terms of a sum that is worth a block */
-enum { LEAST_COLUMN = 8 }; /* and of several that are */
+enum { LEAST_ROW = 128 };  /* terms of a sum with a block */
+enum { LEAST_COLUMN = 8 }; /* and of sums that share one */
 enum { COLUMNS = 32, ROW_BITS = 8, COLUMN_BITS = 3 }; /* threads of a sum */
 static_assert(THREADS == 1 << ROW_BITS && THREADS / COLUMNS == 1 << COLUMN_BITS,
               "2 to the power of these");
-enum { AHEAD = 8 }; /* terms that a thread reads at a time */
+enum { AHEAD = 8 }; /* terms that a thread loads before it adds them */
 static const int64_t most_blocks = 65536;
 
 enum { TO, FROM, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> sum_arrays;
 
-/* What a kernel is handed; axes as in tn_device_sum. */
+/* Argument of a CUDA kernel; axes as in tn_device_sum. */
 struct sum_view {
   int n_kept;
   int n_summed;
@@ -28,28 +28,28 @@ struct sum_view {
   int64_t summed;
   tn_sum_axis axis[TN_MAX_NDIM];
   tn_cuda_divisor by[TN_MAX_NDIM]; /* lengths of the axes */
-  double value;                    /* where nothing is summed FROM */
+  double value;                    /* if no FROM terms are summed */
   tn_cuda_divisor by_fours;        /* fours of the last axis */
-  unsigned lanes;                  /* sums that a block has */
+  unsigned lanes;                  /* sums of one block */
 };
 
-/* Terms that lie side by side. */
+/* Adjacent terms. */
 template <class T>
 struct alignas(4 * sizeof(T)) sum_four {
   T x[4];
 };
 
-/* How terms are found: by all axes; or in lines, along one axis or two; or
- * these four at a time. */
+/* Addressing of terms: by all axes; in lines, along one axis or two; or four
+ * terms of a line at a time. */
 enum { SUM_ANY, SUM_LINES, SUM_FOURS };
 
-/* Two elements' places. */
+/* Positions of two elements. */
 struct sum_place {
   int64_t to;
   int64_t from;
 };
 
-/* That of the index, along axes `first` to `last`. */
+/* Position of an index along axes `first` to `last`. */
 __device__ __forceinline__ sum_place sum_walk(const sum_view &v, int first,
                                               int last, int64_t index) {
   sum_place at = {0, 0};
@@ -71,8 +71,8 @@ __device__ __forceinline__ sum_place sum_kept(const sum_view &v, int64_t i) {
   return sum_walk(v, 0, v.n_kept - 1, i);
 }
 
-/* Sums of f16 and bf16 are kept in f32, other floats in f64. Those of integers
- * wrap, so that 64 bits without a sign serve them all; of bool they count. */
+/* Sums of f16 and bf16 are kept in f32, other floats in f64. Sums of integers
+ * wrap, so 64 unsigned bits serve all types; of bool they count. */
 template <class T>
 struct sum_type {
   typedef uint64_t wide;
@@ -94,7 +94,7 @@ struct sum_type<__nv_bfloat16> {
   typedef float wide;
 };
 
-/* What a double says: of integers modulo 2^64. */
+/* Converts a double: for integers modulo 2^64. */
 __device__ __forceinline__ uint64_t sum_value(double value, uint64_t) {
   return value < 0 ? (uint64_t)(int64_t)value : (uint64_t)value;
 }
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(THREADS) sum_each(sum_arrays a, sum_view v) {
   }
 }
 
-/* What a thread of a block adds up of a sum: every so-many-th term. */
+/* Partial sum of one thread of a block: every n-th term. */
 template <class T>
 __device__ __forceinline__ typename sum_type<T>::wide sum_of_lines(
     const sum_arrays &a, const sum_view &v, int64_t at, int64_t first,
@@ -153,7 +153,7 @@ __device__ __forceinline__ typename sum_type<T>::wide sum_of_lines(
   return total;
 }
 
-/* The same of lines that are fours; `end` counts these. */
+/* The same for lines of fours; `end` counts fours. */
 template <class T>
 __device__ __forceinline__ typename sum_type<T>::wide sum_of_fours(
     const sum_arrays &a, const sum_view &v, int64_t at, int64_t first,
@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(THREADS) sum_rows(sum_arrays a, sum_view v) {
   }
 }
 
-/* Elements as they are, of any type of a width. */
+/* Copies elements of any type of one width. */
 template <class T>
 __global__ void __launch_bounds__(THREADS) sum_copy(sum_arrays a, sum_view v) {
   const int64_t step = (int64_t)gridDim.x * blockDim.x;
@@ -216,15 +216,15 @@ __global__ void __launch_bounds__(THREADS) sum_copy(sum_arrays a, sum_view v) {
   }
 }
 
-/* --------------------------------------------------------------------- host */
+/* -------------------------------------------------------------------- host */
 
 static unsigned blocks_for(int64_t n) {
   return (unsigned)(n < 1 ? 1 : n < most_blocks ? n : most_blocks);
 }
 
-/* How many sums a block has: one, if neighbours in a sum lie closer than
- * neighbouring sums do, as its threads then read what lies together; several,
- * if not, for the same reason; 0 where each thread has one. */
+/* Number of sums of one block. One, if the terms of a sum are closer in memory
+ * than neighbouring sums: then the threads read adjacent memory. Several in the
+ * opposite case, for the same reason. 0 if each thread computes one sum. */
 static unsigned lanes_of(const sum_view &v) {
   if (v.summed < LEAST_COLUMN) return 0;
   if (v.n_kept == 0) return 1;
@@ -236,7 +236,7 @@ static unsigned lanes_of(const sum_view &v) {
   return v.summed < LEAST_ROW ? 0 : 1;
 }
 
-/* Whether lines are fours, wherever a sum begins. */
+/* Whether lines consist of fours at every start of a sum. */
 static bool are_fours(const sum_arrays &a, const sum_view &v) {
   const int last = v.n_kept + v.n_summed - 1;
   const uintptr_t bytes = 4 * (uintptr_t)tn_dtype_bytes(a.at[FROM].dtype);

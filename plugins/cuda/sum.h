@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * sum.h: the one part of this plugin that is compiled by nvcc, sum.cu; where
- * there is no nvcc, no_sum.c stands in its place. For C and C++.
+ * sum.h: the only part of this plugin that nvcc compiles, sum.cu. Without nvcc,
+ * no_sum.c replaces it. For C and C++.
  */
 #ifndef CUDA_SUM_H_
 #define CUDA_SUM_H_
@@ -11,8 +11,8 @@
 extern "C" {
 #endif
 
-/* Enqueues a sum on a stream of the device that is current. A result of the
- * driver, whose numbers are those of the CUDA runtime. [worker] */
+/* Enqueues a sum on a stream of the current device. Returns a result of the
+ * driver; the CUDA runtime uses the same numbers. [worker] */
 typedef int cuda_sum_fn(void *stream, const tn_device_sum *sum);
 
 /* NULL: this plugin was built without nvcc. */

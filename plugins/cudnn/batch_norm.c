@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * batch_norm.c: nn.batch_norm by cuDNN, and the forward pass of
- * nn.batch_norm_activation where that is relu. An array is outer x channels x
- * inner to it, whatever its axis.
+ * batch_norm.c: nn.batch_norm with cuDNN, and the forward pass of
+ * nn.batch_norm_activation for relu. cuDNN sees an array as outer x channels x
+ * inner, for every axis.
  *
- * cuDNN's own moving variance is by one element less than there are; so it is
- * asked for that of the batch alone, which a graph of operations on elements
- * then puts to the average with its share. Where gamma counts as 1 it is given
- * ones.
+ * cuDNN computes its moving variance with a divisor of n - 1, the operator with
+ * n. So the plan computes the variance of the batch alone, and a second graph
+ * of pointwise operations updates the average. If gamma counts as 1, cuDNN gets
+ * an array of ones.
  */
 #include "batch_norm.gen.h"
 
@@ -16,15 +16,16 @@
 #include "kit.h"
 
 enum {
-  MOST_BESIDE = 64 << 20, /* bytes of workspace beside copies of arrays */
-  SIDE_BY_SIDE = 4        /* channels that its engines read at once in f32 */
+  MOST_BESIDE = 64 << 20, /* bytes of workspace in addition to copies of
+                           * arrays */
+  SIDE_BY_SIDE = 4        /* adjacent channels that its engines load in f32 */
 };
 
-/* A forward call has two plans, a gradient one: NULL where there is none. */
+/* A forward call has two plans, a gradient one; others are NULL. */
 struct cudnn_batch_norm_state {
   cudnn_instance *instance;
   cudnn_plan *main;
-  cudnn_plan *channels; /* of numbers of channels: CUDNN_INVERSE, CUDNN_MOVE */
+  cudnn_plan *channels; /* for arrays of channels: CUDNN_INVERSE, CUDNN_MOVE */
 };
 
 /* ------------------------------------------------------------------ a call */
@@ -42,7 +43,7 @@ static int is_wanted(const tn_frame *call, uint32_t out) {
   return out < call->n_out && call->req[out] != TN_REQ_NULL;
 }
 
-/* Of a gradient of beta alone nothing but a sum is to be done. */
+/* A gradient of beta alone is only a sum. */
 static int is_sum(const tn_frame *call) {
   return is_backward(call) && !is_wanted(call, NN_BATCH_NORM_IN_DATA) &&
          !is_wanted(call, NN_BATCH_NORM_IN_GAMMA);
@@ -107,12 +108,12 @@ int32_t cudnn_batch_norm_activation_supports(const tn_frame *call) {
 
 /* ------------------------------------------------------------------- plans */
 
-/* cuDNN has an image of two dimensions in a batch norm, and one matrix for what
- * goes by elements: it has no engine for that where images are not NHWC, and of
- * several matrices its engine gives all but the first wrong elements where a
- * number of each row is the same in all of them (9.19, on an H200). So each row
- * of the matrix has its own. */
-static void describe(const tn_frame *call, int what, cudnn_task *out) {
+/* cuDNN needs an image of two dimensions for a batch norm, and one matrix for
+ * pointwise operations. It has no engine for these if images are not NHWC. With
+ * several matrices its engine computes wrong elements in all but the first if
+ * they share one number per row (9.19, on an H200). So each row of the matrix
+ * has its own number. */
+static void describe_task(const tn_frame *call, int what, cudnn_task *out) {
   const extent e = extent_of(call);
   const int is_matrix = what >= CUDNN_NORM_KNOWN;
   const int is_list = what == CUDNN_INVERSE || what == CUDNN_MOVE;
@@ -127,10 +128,10 @@ static void describe(const tn_frame *call, int what, cudnn_task *out) {
   out->most_workspace = cudnn_room(out, MOST_BESIDE);
 }
 
-static int32_t plan(const tn_frame *call, int what, uint32_t flags,
-                    cudnn_plan **out) {
+static int32_t take_plan(const tn_frame *call, int what, uint32_t flags,
+                         cudnn_plan **out) {
   cudnn_task task;
-  describe(call, what, &task);
+  describe_task(call, what, &task);
   task.flags = flags;
   return cudnn_plan_take(call, &task, out);
 }
@@ -139,15 +140,17 @@ static int32_t plan_all(const tn_frame *call, uint32_t flags,
                         cudnn_batch_norm_state *state) {
   const int batch = uses_batch(call);
   if (is_sum(call)) return TN_OK;
-  if (is_backward(call)) return plan(call, CUDNN_NORM_DATA, 0, &state->main);
-  const int32_t code =
-      plan(call, batch ? CUDNN_NORM : CUDNN_NORM_KNOWN, flags, &state->main);
+  if (is_backward(call))
+    return take_plan(call, CUDNN_NORM_DATA, 0, &state->main);
+  const int32_t code = take_plan(call, batch ? CUDNN_NORM : CUDNN_NORM_KNOWN,
+                                 flags, &state->main);
   if (code != TN_OK) return code;
-  return plan(call, batch ? CUDNN_MOVE : CUDNN_INVERSE, 0, &state->channels);
+  return take_plan(call, batch ? CUDNN_MOVE : CUDNN_INVERSE, 0,
+                   &state->channels);
 }
 
-static int32_t create(const tn_frame *call, uint32_t flags,
-                      cudnn_batch_norm_state **out) {
+static int32_t create_state(const tn_frame *call, uint32_t flags,
+                            cudnn_batch_norm_state **out) {
   cudnn_batch_norm_state *state = calloc(1, sizeof *state);
   *out = NULL;
   if (!state) return TN_FAIL(call, TN_OUT_OF_MEMORY, "no memory for plans");
@@ -162,12 +165,12 @@ static int32_t create(const tn_frame *call, uint32_t flags,
 
 int32_t cudnn_batch_norm_create(const tn_frame *call,
                                 cudnn_batch_norm_state **out) {
-  return create(call, 0, out);
+  return create_state(call, 0, out);
 }
 
 int32_t cudnn_batch_norm_activation_create(const tn_frame *call,
                                            cudnn_batch_norm_state **out) {
-  return create(call, CUDNN_RELU, out);
+  return create_state(call, CUDNN_RELU, out);
 }
 
 void cudnn_batch_norm_destroy(cudnn_batch_norm_state *state) {
@@ -178,27 +181,28 @@ void cudnn_batch_norm_destroy(cudnn_batch_norm_state *state) {
 
 /* --------------------------------------------------------------- workspace */
 
-/* What lies behind the workspace of plans, each with a number for each channel,
- * by moving averages for each channel of each image; at the end there is room
- * for data that nobody asked for. */
+/* Arrays after the workspace of the plans, each with one number per channel;
+ * with moving averages, one per channel of each image. At the end there is room
+ * for a data array that was not requested. */
 enum { ONES, ZEROS, FIRST, SECOND, THIRD, FOURTH, N_ROOMS };
 
-static int64_t rounded(int64_t bytes) {
+static int64_t round_up(int64_t bytes) {
   return (bytes + 255) / 256 * 256;
 }
 
 static int64_t plans_bytes(const cudnn_batch_norm_state *state) {
   const int64_t main = state->main ? state->main->made.workspace : 0;
   const int64_t more = state->channels ? state->channels->made.workspace : 0;
-  return rounded(main > more ? main : more);
+  return round_up(main > more ? main : more);
 }
 
 static int64_t room_bytes(const tn_frame *call, const extent *e) {
   const int64_t images = is_backward(call) || uses_batch(call) ? 1 : e->outer;
-  return rounded(images * e->channels * (int64_t)sizeof(float));
+  return round_up(images * e->channels * (int64_t)sizeof(float));
 }
 
-/* Data is out in a forward call, and the gradient of data in the other. */
+/* Bytes of out in a forward call, of the gradient of data in a backward
+ * call. */
 static int64_t data_bytes(const tn_frame *call, const extent *e) {
   if (is_sum(call) || is_wanted(call, NN_BATCH_NORM_IN_DATA)) return 0;
   return e->outer * e->channels * e->inner * (int64_t)sizeof(float);
@@ -236,141 +240,147 @@ static run run_of(const tn_frame *call, const cudnn_batch_norm_state *state) {
   return r;
 }
 
-static void *room(const run *r, int which) {
+static void *room_of(const run *r, int which) {
   return r->rooms + which * room_bytes(r->call, &r->e);
 }
 
-/* Where an array of the call goes, or a room if nobody asked for it. */
-static void *place(const run *r, uint32_t out, int otherwise) {
-  return is_wanted(r->call, out) ? r->call->out[out].data : room(r, otherwise);
+/* Address of an array of the call, or of room in the workspace if it was not
+ * requested. */
+static void *find_output(const run *r, uint32_t out, int otherwise) {
+  return is_wanted(r->call, out) ? r->call->out[out].data
+                                 : room_of(r, otherwise);
 }
 
-static int32_t sum(const run *r, const tn_device_sum *what) {
+static int32_t enqueue_sum(const run *r, const tn_device_sum *what) {
   const cudnn_instance *self = r->call->instance;
   return self->scope->sum(self->scope, r->call, what);
 }
 
-/* A copy of numbers of channels; of `value` where `from` is NULL. */
-static int32_t copy(const run *r, void *to, const void *from, double value) {
+/* Copies one number per channel; writes `value` if `from` is NULL. */
+static int32_t copy_channels(const run *r, void *to, const void *from,
+                             double value) {
   const tn_sum_axis axis = {r->e.channels, 1, from ? 1 : 0};
-  return sum(r, &(tn_device_sum){.struct_size = sizeof(tn_device_sum),
-                                 .dtype = TN_F32,
-                                 .n_kept = 1,
-                                 .axes = &axis,
-                                 .to = to,
-                                 .from = from,
-                                 .value = value});
+  return enqueue_sum(r, &(tn_device_sum){.struct_size = sizeof(tn_device_sum),
+                                         .dtype = TN_F32,
+                                         .n_kept = 1,
+                                         .axes = &axis,
+                                         .to = to,
+                                         .from = from,
+                                         .value = value});
 }
 
-/* Numbers of channels once for each image; where they are if there is one. */
-static int32_t spread(const run *r, const void **list, int to) {
+/* Repeats the numbers of channels for each image; keeps their address for one
+ * image. */
+static int32_t repeat_channels(const run *r, const void **list, int to) {
   const tn_sum_axis axes[] = {{r->e.outer, r->e.channels, 0},
                               {r->e.channels, 1, 1}};
   const void *from = *list;
   if (r->e.outer == 1) return TN_OK;
-  *list = room(r, to);
-  return sum(r, &(tn_device_sum){.struct_size = sizeof(tn_device_sum),
-                                 .dtype = TN_F32,
-                                 .n_kept = 2,
-                                 .axes = axes,
-                                 .to = room(r, to),
-                                 .from = from});
+  *list = room_of(r, to);
+  return enqueue_sum(r, &(tn_device_sum){.struct_size = sizeof(tn_device_sum),
+                                         .dtype = TN_F32,
+                                         .n_kept = 2,
+                                         .axes = axes,
+                                         .to = room_of(r, to),
+                                         .from = from});
 }
 
-/* A number that cuDNN reads from the host when it enqueues, as aligned as
- * arrays are. */
+/* A number that cuDNN reads from host memory when it enqueues, aligned like an
+ * array. */
 typedef struct number {
   _Alignas(16) float value;
 } number;
 
-/* Gamma, or ones where it counts as that, or is not handed over since nothing
+/* Gamma, or ones if it counts as 1 or the call does not have it because nothing
  * depends on it. */
 static int32_t find_gamma(const run *r, uint32_t in, const void **out) {
   const tn_tensor *gamma = &r->call->in[in];
   *out = gamma->data;
   if (gamma->data && !nn_batch_norm_params_of(r->call)->fix_gamma) return TN_OK;
-  *out = room(r, ONES);
-  return copy(r, room(r, ONES), NULL, 1);
+  *out = room_of(r, ONES);
+  return copy_channels(r, room_of(r, ONES), NULL, 1);
 }
 
-/* keep*moving + share*fresh; not in its place, of which cuDNN says nothing. */
-static int32_t move(const run *r, uint32_t aux, const void *fresh,
-                    double share) {
+/* Computes keep*moving + share*fresh. Not in place: cuDNN does not document
+ * that. */
+static int32_t update_average(const run *r, uint32_t aux, const void *fresh,
+                              double share) {
   const double keep = nn_batch_norm_params_of(r->call)->momentum;
   const number kept = {(float)keep}, shared = {(float)((1 - keep) * share)};
   void *moving = r->call->aux[aux].data;
   const cudnn_operand operands[] = {{CUDNN_ID_OLD_MEAN, moving},
                                     {CUDNN_ID_MEAN, fresh},
-                                    {CUDNN_ID_NEW_MEAN, room(r, ONES)},
+                                    {CUDNN_ID_NEW_MEAN, room_of(r, ONES)},
                                     {CUDNN_ID_KEEP, &kept},
                                     {CUDNN_ID_SHARE, &shared}};
   const int32_t code = cudnn_run(r->call, r->state->channels, operands, 5);
-  return code == TN_OK ? copy(r, moving, room(r, ONES), 0) : code;
+  return code == TN_OK ? copy_channels(r, moving, room_of(r, ONES), 0) : code;
 }
 
 static int32_t move_both(const run *r, const void *mean, const void *var) {
   const double n = (double)(r->e.outer * r->e.inner);
-  const int32_t code = move(r, NN_BATCH_NORM_AUX_MOVING_MEAN, mean, 1);
+  const int32_t code =
+      update_average(r, NN_BATCH_NORM_AUX_MOVING_MEAN, mean, 1);
   if (code != TN_OK) return code;
-  return move(r, NN_BATCH_NORM_AUX_MOVING_VAR, var, (n - 1) / n);
+  return update_average(r, NN_BATCH_NORM_AUX_MOVING_VAR, var, (n - 1) / n);
 }
 
-/* By statistics of the batch. From averages that are 0, of which nothing is
- * kept, come those of the batch. */
+/* Uses the statistics of the batch. Averages of 0 with a kept share of 0 become
+ * those of the batch. */
 static int32_t run_batch(const run *r, const void *gamma) {
   const tn_frame *call = r->call;
   const number eps = {(float)nn_batch_norm_params_of(call)->eps}, all = {1};
-  const void *mean = place(r, NN_BATCH_NORM_OUT_MEAN, FIRST);
+  const void *mean = find_output(r, NN_BATCH_NORM_OUT_MEAN, FIRST);
   const cudnn_operand operands[] = {
       {CUDNN_ID_DATA, call->in[NN_BATCH_NORM_IN_DATA].data},
-      {CUDNN_ID_OUT, place(r, NN_BATCH_NORM_OUT_OUT, N_ROOMS)},
+      {CUDNN_ID_OUT, find_output(r, NN_BATCH_NORM_OUT_OUT, N_ROOMS)},
       {CUDNN_ID_SCALE, gamma},
       {CUDNN_ID_BIAS, call->in[NN_BATCH_NORM_IN_BETA].data},
       {CUDNN_ID_MEAN, mean},
-      {CUDNN_ID_INVERSE, place(r, NN_BATCH_NORM_OUT_INV_STD, SECOND)},
-      {CUDNN_ID_OLD_MEAN, room(r, ZEROS)},
-      {CUDNN_ID_OLD_VAR, room(r, ZEROS)},
-      {CUDNN_ID_NEW_MEAN, room(r, THIRD)},
-      {CUDNN_ID_NEW_VAR, room(r, FOURTH)},
+      {CUDNN_ID_INVERSE, find_output(r, NN_BATCH_NORM_OUT_INV_STD, SECOND)},
+      {CUDNN_ID_OLD_MEAN, room_of(r, ZEROS)},
+      {CUDNN_ID_OLD_VAR, room_of(r, ZEROS)},
+      {CUDNN_ID_NEW_MEAN, room_of(r, THIRD)},
+      {CUDNN_ID_NEW_VAR, room_of(r, FOURTH)},
       {CUDNN_ID_EPS, &eps},
       {CUDNN_ID_SHARE, &all}};
-  int32_t code = copy(r, room(r, ZEROS), NULL, 0);
+  int32_t code = copy_channels(r, room_of(r, ZEROS), NULL, 0);
   if (code == TN_OK) code = cudnn_run(call, r->state->main, operands, 12);
-  return code == TN_OK ? move_both(r, mean, room(r, FOURTH)) : code;
+  return code == TN_OK ? move_both(r, mean, room_of(r, FOURTH)) : code;
 }
 
-/* By the moving averages; `beta` and what else channels have once for each
- * image. */
+/* Uses the moving averages. `beta` and all other arrays of channels are
+ * repeated for each image. */
 static int32_t run_known(const run *r, const void *gamma) {
   const tn_frame *call = r->call;
   const number eps = {(float)nn_batch_norm_params_of(call)->eps};
   const void *known = call->aux[NN_BATCH_NORM_AUX_MOVING_MEAN].data;
   const void *beta = call->in[NN_BATCH_NORM_IN_BETA].data, *mean = known;
-  const void *inverse = place(r, NN_BATCH_NORM_OUT_INV_STD, FIRST);
+  const void *inverse = find_output(r, NN_BATCH_NORM_OUT_INV_STD, FIRST);
   const cudnn_operand first[] = {
       {CUDNN_ID_OLD_VAR, call->aux[NN_BATCH_NORM_AUX_MOVING_VAR].data},
       {CUDNN_ID_INVERSE, inverse},
       {CUDNN_ID_EPS, &eps}};
   int32_t code = cudnn_run(call, r->state->channels, first, 3);
-  if (code == TN_OK) code = spread(r, &mean, SECOND);
-  if (code == TN_OK) code = spread(r, &inverse, THIRD);
-  if (code == TN_OK) code = spread(r, &gamma, FOURTH);
-  if (code == TN_OK) code = spread(r, &beta, ZEROS);
+  if (code == TN_OK) code = repeat_channels(r, &mean, SECOND);
+  if (code == TN_OK) code = repeat_channels(r, &inverse, THIRD);
+  if (code == TN_OK) code = repeat_channels(r, &gamma, FOURTH);
+  if (code == TN_OK) code = repeat_channels(r, &beta, ZEROS);
   if (code != TN_OK) return code;
   const cudnn_operand second[] = {
       {CUDNN_ID_DATA, call->in[NN_BATCH_NORM_IN_DATA].data},
-      {CUDNN_ID_OUT, place(r, NN_BATCH_NORM_OUT_OUT, N_ROOMS)},
+      {CUDNN_ID_OUT, find_output(r, NN_BATCH_NORM_OUT_OUT, N_ROOMS)},
       {CUDNN_ID_MEAN, mean},
       {CUDNN_ID_INVERSE, inverse},
       {CUDNN_ID_SCALE, gamma},
       {CUDNN_ID_BIAS, beta}};
   code = cudnn_run(call, r->state->main, second, 6);
   if (code != TN_OK || !is_wanted(call, NN_BATCH_NORM_OUT_MEAN)) return code;
-  return copy(r, call->out[NN_BATCH_NORM_OUT_MEAN].data, known, 0);
+  return copy_channels(r, call->out[NN_BATCH_NORM_OUT_MEAN].data, known, 0);
 }
 
-static int32_t forward(const tn_frame *call,
-                       const cudnn_batch_norm_state *state) {
+static int32_t run_forward(const tn_frame *call,
+                           const cudnn_batch_norm_state *state) {
   const run r = run_of(call, state);
   const void *gamma = NULL;
   const int32_t code = find_gamma(&r, NN_BATCH_NORM_IN_GAMMA, &gamma);
@@ -379,11 +389,10 @@ static int32_t forward(const tn_frame *call,
 }
 
 int32_t cudnn_batch_norm(const tn_frame *call) {
-  return forward(call, cudnn_batch_norm_cuda_state_of(call));
+  return run_forward(call, cudnn_batch_norm_cuda_state_of(call));
 }
 
-/* ---------------------------------------------------------------- gradients
- */
+/* --------------------------------------------------------------- gradients */
 
 static int32_t sum_beta(const run *r) {
   const extent *e = &r->e;
@@ -391,20 +400,21 @@ static int32_t sum_beta(const run *r) {
                               {e->outer, 0, e->channels * e->inner},
                               {e->inner, 0, 1}};
   if (!is_wanted(r->call, NN_BATCH_NORM_IN_BETA)) return TN_OK;
-  return sum(r, &(tn_device_sum){
-                    .struct_size = sizeof(tn_device_sum),
-                    .dtype = TN_F32,
-                    .n_kept = 1,
-                    .n_summed = 2,
-                    .axes = axes,
-                    .to = r->call->out[NN_BATCH_NORM_IN_BETA].data,
-                    .from = r->call->in[NN_BATCH_NORM_BACKWARD_GRAD_OUT].data});
+  return enqueue_sum(
+      r, &(tn_device_sum){
+             .struct_size = sizeof(tn_device_sum),
+             .dtype = TN_F32,
+             .n_kept = 1,
+             .n_summed = 2,
+             .axes = axes,
+             .to = r->call->out[NN_BATCH_NORM_IN_BETA].data,
+             .from = r->call->in[NN_BATCH_NORM_BACKWARD_GRAD_OUT].data});
 }
 
 static int32_t run_gradients(const run *r) {
   const tn_frame *call = r->call;
   const int fixed = nn_batch_norm_params_of(call)->fix_gamma;
-  void *to_gamma = place(r, NN_BATCH_NORM_IN_GAMMA, FIRST);
+  void *to_gamma = find_output(r, NN_BATCH_NORM_IN_GAMMA, FIRST);
   const void *gamma = NULL;
   int32_t code = find_gamma(r, NN_BATCH_NORM_BACKWARD_IN_GAMMA, &gamma);
   const cudnn_operand operands[] = {
@@ -414,10 +424,10 @@ static int32_t run_gradients(const run *r) {
       {CUDNN_ID_INVERSE, call->in[NN_BATCH_NORM_BACKWARD_OUT_INV_STD].data},
       {CUDNN_ID_SCALE, gamma},
       {CUDNN_ID_TO_SCALE, to_gamma},
-      {CUDNN_ID_TO_BIAS, place(r, NN_BATCH_NORM_IN_BETA, SECOND)},
-      {CUDNN_ID_TO_DATA, place(r, NN_BATCH_NORM_IN_DATA, N_ROOMS)}};
+      {CUDNN_ID_TO_BIAS, find_output(r, NN_BATCH_NORM_IN_BETA, SECOND)},
+      {CUDNN_ID_TO_DATA, find_output(r, NN_BATCH_NORM_IN_DATA, N_ROOMS)}};
   if (code == TN_OK) code = cudnn_run(call, r->state->main, operands, 8);
-  return code == TN_OK && fixed ? copy(r, to_gamma, NULL, 0) : code;
+  return code == TN_OK && fixed ? copy_channels(r, to_gamma, NULL, 0) : code;
 }
 
 int32_t cudnn_batch_norm_backward(const tn_frame *call) {
@@ -425,14 +435,13 @@ int32_t cudnn_batch_norm_backward(const tn_frame *call) {
   return is_sum(call) ? sum_beta(&r) : run_gradients(&r);
 }
 
-/* ---------------------------------------------------------- with activation
- */
+/* --------------------------------------------------------- with activation */
 
-/* A call of it is one of nn.batch_norm, to all functions above. */
+/* All functions above treat its call as one of nn.batch_norm. */
 _Static_assert(offsetof(nn_batch_norm_activation_params, axis) ==
                    offsetof(nn_batch_norm_params, axis),
                "the params do not begin with those of batch_norm");
 
 int32_t cudnn_batch_norm_activation(const tn_frame *call) {
-  return forward(call, cudnn_batch_norm_activation_cuda_state_of(call));
+  return run_forward(call, cudnn_batch_norm_activation_cuda_state_of(call));
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * builder.c: descriptors. All are alike, things with attributes that are
+ * builder.c: descriptors of cuDNN. All are objects with attributes that are
  * finalized.
  */
 #include <stdbool.h>
 
 #include "kit.h"
 
-enum { ALIGNED = 16 }; /* the loads of the fast engines; run.c sees to it */
+enum { ALIGNED = 16 }; /* loads of the fast engines; run.c guarantees it */
 
 dnn_descriptor cudnn_begin(cudnn_builder *b, int type) {
   dnn_descriptor out = NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * convolution.c: nn.convolution by cuDNN. Each of its arrays is a plan:
- * forward one, backward one for data and one for weight. The gradient of a bias
- * is a sum of the device. Where there is nothing to multiply the device's sums
- * write what is left, zeros or the bias. And the forward pass of
- * nn.convolution_activation, where that is relu behind a bias.
+ * convolution.c: nn.convolution with cuDNN. Each result has its plan: one for a
+ * forward call, one each for data and weight in a backward call. The gradient
+ * of a bias is a sum of the device. If there is nothing to multiply, sums of
+ * the device write the result, zeros or the bias. The file also has the forward
+ * pass of nn.convolution_activation for relu after a bias.
  */
 #include "convolution.gen.h"
 
@@ -14,13 +14,13 @@
 #include "kit.h"
 
 enum { FIRST, SECOND, N_PLANS };
-/* A forward call has one plan, in the place of FIRST; a backward call has that
- * of data there and that of weight behind it. */
+/* A forward call has one plan, at index FIRST. A backward call has the plan of
+ * data there, and the plan of weight next. */
 
 struct cudnn_convolution_state {
   cudnn_instance *instance;
   cudnn_plan *plans[N_PLANS];
-  int begins; /* out begins as the bias, which the plan then adds to */
+  int begins; /* out starts as the bias, and the plan adds to it */
 };
 
 /* ----------------------------------------------------------------- a call */
@@ -33,17 +33,17 @@ static int has_bias(const tn_frame *call) {
   return !nn_convolution_params_of(call)->no_bias;
 }
 
-static tn_req request(const tn_frame *call, uint32_t i) {
+static tn_req request_of(const tn_frame *call, uint32_t i) {
   return i < call->n_out ? call->req[i] : TN_REQ_NULL;
 }
 
-/* The arrays of a call by their names in the graph. A shape is taken from the
- * gradient where the array itself is not handed over. */
+/* The arrays of a call by their names in the graph. A missing array has the
+ * shape of its gradient. */
 typedef struct arrays {
   const tn_tensor *data;
   const tn_tensor *weight;
   const tn_tensor *out;
-  const tn_tensor *bias; /* NULL: there is none */
+  const tn_tensor *bias; /* NULL: no bias */
 } arrays;
 
 static arrays arrays_of(const tn_frame *call) {
@@ -52,8 +52,9 @@ static arrays arrays_of(const tn_frame *call) {
                     &call->in[NN_CONVOLUTION_IN_WEIGHT],
                     &call->out[NN_CONVOLUTION_OUT_OUT],
                     has_bias(call) ? &call->in[NN_CONVOLUTION_IN_BIAS] : NULL};
-  const int to_data = request(call, NN_CONVOLUTION_IN_DATA) != TN_REQ_NULL;
-  const int to_weight = request(call, NN_CONVOLUTION_IN_WEIGHT) != TN_REQ_NULL;
+  const int to_data = request_of(call, NN_CONVOLUTION_IN_DATA) != TN_REQ_NULL;
+  const int to_weight =
+      request_of(call, NN_CONVOLUTION_IN_WEIGHT) != TN_REQ_NULL;
   return (arrays){to_data ? &call->out[NN_CONVOLUTION_IN_DATA]
                           : &call->in[NN_CONVOLUTION_BACKWARD_IN_DATA],
                   to_weight ? &call->out[NN_CONVOLUTION_IN_WEIGHT]
@@ -62,13 +63,13 @@ static arrays arrays_of(const tn_frame *call) {
                   has_bias(call) ? &call->out[NN_CONVOLUTION_IN_BIAS] : NULL};
 }
 
-static int64_t pixels(const tn_tensor *out) {
+static int64_t count_pixels(const tn_tensor *out) {
   int64_t n = 1;
   for (int32_t d = 2; d < out->ndim; ++d) n *= out->shape[d];
   return n;
 }
 
-/* Whether there is nothing to multiply. */
+/* Whether the sums have no terms. */
 static int is_empty(const tn_frame *call) {
   const arrays a = arrays_of(call);
   return tn_tensor_size(a.out) == 0 ||
@@ -85,7 +86,7 @@ static uint32_t flags_of(const tn_frame *call) {
          (o->measure ? CUDNN_MEASURE : 0u);
 }
 
-static void describe(const tn_frame *call, int what, cudnn_task *out) {
+static void describe_task(const tn_frame *call, int what, cudnn_task *out) {
   const cudnn_convolution_cuda_options *options =
       cudnn_convolution_cuda_options_of(call);
   const nn_convolution_params *p = nn_convolution_params_of(call);
@@ -106,15 +107,15 @@ static void describe(const tn_frame *call, int what, cudnn_task *out) {
     out->most_workspace = cudnn_room(out, options->workspace);
 }
 
-/* The bias in the same go; or, where the sum is added to what is there, and
- * where cuDNN has no engine that does both, before it. */
+/* Adds the bias in the plan. If the call adds to out, or cuDNN has no engine
+ * for both, a sum adds the bias first. */
 static int32_t plan_forward(const tn_frame *call,
                             cudnn_convolution_state *state) {
   const cudnn_instance *self = call->instance;
   const int adds = call->req[0] == TN_REQ_ADD;
   cudnn_task task;
   int32_t code = TN_UNSUPPORTED;
-  describe(call, CUDNN_FORWARD, &task);
+  describe_task(call, CUDNN_FORWARD, &task);
   const uint32_t flags = task.flags;
   if (!adds) {
     task.flags = flags | (has_bias(call) ? CUDNN_BIAS : 0u);
@@ -131,9 +132,9 @@ static int32_t plan_gradient(const tn_frame *call,
                              cudnn_convolution_state *state, int which,
                              uint32_t place) {
   cudnn_task task;
-  const tn_req req = request(call, place);
+  const tn_req req = request_of(call, place);
   if (req == TN_REQ_NULL) return TN_OK;
-  describe(call, which == FIRST ? CUDNN_DATA : CUDNN_WEIGHT, &task);
+  describe_task(call, which == FIRST ? CUDNN_DATA : CUDNN_WEIGHT, &task);
   if (req == TN_REQ_ADD) task.flags |= CUDNN_ADD;
   return cudnn_plan_take(call, &task, &state->plans[which]);
 }
@@ -180,48 +181,50 @@ int32_t cudnn_convolution_bytes(const tn_frame *call, uint64_t *bytes) {
 
 /* -------------------------------------------------------------------- sums */
 
-static int32_t sum(const tn_frame *call, const tn_device_sum *what) {
+static int32_t enqueue_sum(const tn_frame *call, const tn_device_sum *what) {
   const cudnn_instance *self = call->instance;
   return self->scope->sum(self->scope, call, what);
 }
 
-/* Every image of a filter becomes its bias, or grows by it. */
+/* Sets every image of a filter to its bias, or adds it. */
 static int32_t start_from_bias(const tn_frame *call, tn_req req) {
   const arrays a = arrays_of(call);
-  const int64_t filters = a.out->shape[1], n = pixels(a.out);
+  const int64_t filters = a.out->shape[1], n = count_pixels(a.out);
   const tn_sum_axis axes[] = {
       {a.out->shape[0], filters * n, 0}, {filters, n, 1}, {n, 1, 0}};
   if (tn_tensor_size(a.out) == 0) return TN_OK;
-  return sum(call, &(tn_device_sum){.struct_size = sizeof(tn_device_sum),
-                                    .flags = req == TN_REQ_ADD ? TN_SUM_ADD : 0,
-                                    .dtype = a.out->dtype,
-                                    .n_kept = 3,
-                                    .axes = axes,
-                                    .to = a.out->data,
-                                    .from = a.bias->data});
+  return enqueue_sum(
+      call, &(tn_device_sum){.struct_size = sizeof(tn_device_sum),
+                             .flags = req == TN_REQ_ADD ? TN_SUM_ADD : 0,
+                             .dtype = a.out->dtype,
+                             .n_kept = 3,
+                             .axes = axes,
+                             .to = a.out->data,
+                             .from = a.bias->data});
 }
 
 /* The gradient of the bias: the sum of each filter's images. */
 static int32_t sum_bias(const tn_frame *call, tn_req req) {
   const arrays a = arrays_of(call);
-  const int64_t filters = a.out->shape[1], n = pixels(a.out);
+  const int64_t filters = a.out->shape[1], n = count_pixels(a.out);
   const tn_sum_axis axes[] = {
       {filters, 1, n}, {a.out->shape[0], 0, filters * n}, {n, 0, 1}};
   if (req == TN_REQ_NULL) return TN_OK;
   if (tn_tensor_size(a.out) == 0) return cudnn_clear(call, a.bias, req);
-  return sum(call, &(tn_device_sum){.struct_size = sizeof(tn_device_sum),
-                                    .flags = req == TN_REQ_ADD ? TN_SUM_ADD : 0,
-                                    .dtype = a.out->dtype,
-                                    .n_kept = 1,
-                                    .n_summed = 2,
-                                    .axes = axes,
-                                    .to = a.bias->data,
-                                    .from = a.out->data});
+  return enqueue_sum(
+      call, &(tn_device_sum){.struct_size = sizeof(tn_device_sum),
+                             .flags = req == TN_REQ_ADD ? TN_SUM_ADD : 0,
+                             .dtype = a.out->dtype,
+                             .n_kept = 1,
+                             .n_summed = 2,
+                             .axes = axes,
+                             .to = a.bias->data,
+                             .from = a.out->data});
 }
 
 /* ------------------------------------------------------------------- calls */
 
-static int32_t run(const tn_frame *call, int which, const arrays *a) {
+static int32_t run_plan(const tn_frame *call, int which, const arrays *a) {
   cudnn_plan *plan = cudnn_convolution_cuda_state_of(call)->plans[which];
   cudnn_operand operands[] = {{CUDNN_ID_DATA, a->data->data},
                               {CUDNN_ID_WEIGHT, a->weight->data},
@@ -241,7 +244,7 @@ int32_t cudnn_convolution(const tn_frame *call) {
     return has_bias(call) ? start_from_bias(call, req)
                           : cudnn_clear(call, a.out, req);
   if (state->begins) code = start_from_bias(call, req);
-  return code == TN_OK ? run(call, FIRST, &a) : code;
+  return code == TN_OK ? run_plan(call, FIRST, &a) : code;
 }
 
 static int32_t run_data(const tn_frame *call, tn_req req) {
@@ -249,7 +252,7 @@ static int32_t run_data(const tn_frame *call, tn_req req) {
   if (req == TN_REQ_NULL) return TN_OK;
   if (is_empty(call)) return cudnn_clear(call, a.data, req);
   a.weight = &call->in[NN_CONVOLUTION_BACKWARD_IN_WEIGHT];
-  return run(call, FIRST, &a);
+  return run_plan(call, FIRST, &a);
 }
 
 static int32_t run_weight(const tn_frame *call, tn_req req) {
@@ -257,26 +260,26 @@ static int32_t run_weight(const tn_frame *call, tn_req req) {
   if (req == TN_REQ_NULL) return TN_OK;
   if (is_empty(call)) return cudnn_clear(call, a.weight, req);
   a.data = &call->in[NN_CONVOLUTION_BACKWARD_IN_DATA];
-  return run(call, SECOND, &a);
+  return run_plan(call, SECOND, &a);
 }
 
 int32_t cudnn_convolution_backward(const tn_frame *call) {
-  int32_t code = run_data(call, request(call, NN_CONVOLUTION_IN_DATA));
+  int32_t code = run_data(call, request_of(call, NN_CONVOLUTION_IN_DATA));
   if (code == TN_OK)
-    code = run_weight(call, request(call, NN_CONVOLUTION_IN_WEIGHT));
+    code = run_weight(call, request_of(call, NN_CONVOLUTION_IN_WEIGHT));
   if (code == TN_OK && has_bias(call))
-    code = sum_bias(call, request(call, NN_CONVOLUTION_IN_BIAS));
+    code = sum_bias(call, request_of(call, NN_CONVOLUTION_IN_BIAS));
   return code;
 }
 
 /* ------------------------------------------------------------------ choice */
 
-/* Whether the device's sums have a part in a call. */
+/* Whether a call needs sums of the device. */
 static int needs_sums(const tn_frame *call) {
   if (is_empty(call)) return 1;
   if (!has_bias(call)) return 0;
   return is_backward(call)
-             ? request(call, NN_CONVOLUTION_IN_BIAS) != TN_REQ_NULL
+             ? request_of(call, NN_CONVOLUTION_IN_BIAS) != TN_REQ_NULL
              : call->req[0] == TN_REQ_ADD;
 }
 
@@ -289,10 +292,9 @@ int32_t cudnn_convolution_supports(const tn_frame *call) {
                  "nothing to multiply; this cuda.so was built without nvcc");
 }
 
-/* ---------------------------------------------------------- with activation
- */
+/* --------------------------------------------------------- with activation */
 
-/* A call of it is one of nn.convolution, to all functions above. */
+/* All functions above treat its call as one of nn.convolution. */
 _Static_assert(offsetof(nn_convolution_activation_params, no_bias) ==
                    offsetof(nn_convolution_params, no_bias),
                "the params do not begin with those of convolution");
@@ -303,8 +305,8 @@ _Static_assert(sizeof(cudnn_convolution_activation_cuda_options) ==
                        offsetof(cudnn_convolution_cuda_options, measure),
                "the options are others");
 
-/* Without a bias the heuristics of cuDNN 9.19 name only engines that are
- * compiled while it runs, and only for factors that may be rounded. */
+/* Without a bias the heuristics of cuDNN 9.19 only offer engines that are
+ * compiled at run time, and only for factors that may be rounded. */
 int32_t cudnn_convolution_activation_supports(const tn_frame *call) {
   if (has_bias(call) && !is_empty(call)) return TN_OK;
   return TN_FAIL(call, TN_UNSUPPORTED,
@@ -319,7 +321,7 @@ int32_t cudnn_convolution_activation_create(const tn_frame *call,
   *out = NULL;
   if (!state) return TN_FAIL(call, TN_OUT_OF_MEMORY, "no memory for plans");
   state->instance = call->instance;
-  describe(call, CUDNN_FORWARD, &task);
+  describe_task(call, CUDNN_FORWARD, &task);
   task.flags |= CUDNN_BIAS | CUDNN_RELU;
   const int32_t code = cudnn_plan_take(call, &task, &state->plans[FIRST]);
   if (code == TN_OK)
@@ -336,5 +338,5 @@ int32_t cudnn_convolution_activation_bytes(const tn_frame *call,
 
 int32_t cudnn_convolution_activation(const tn_frame *call) {
   const arrays a = arrays_of(call);
-  return run(call, FIRST, &a);
+  return run_plan(call, FIRST, &a);
 }

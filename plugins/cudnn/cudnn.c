@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cudnn.c: the plugin as such. Where there is no GPU, or no cuDNN that will do,
- * all kernels are withdrawn and say why.
+ * cudnn.c: init and fini of the plugin. Without a GPU or a usable cuDNN it
+ * withdraws all kernels, with the reason.
  */
 #include <stdlib.h>
 
 #include "kit.h"
 #include "plugin.gen.h"
 
-/* Plans that are kept: a large network has a hundred, training included. */
+/* Number of cached plans: a large network has a hundred, training included. */
 enum { MOST_PLANS = 512 };
 
 static int32_t withdraw_all(tn_registrar *registrar, const char *why) {
@@ -26,7 +26,7 @@ static int32_t open_devices(tn_registrar *registrar, cudnn_instance *self) {
   return TN_OK;
 }
 
-/* cuDNN is only opened where there is a GPU: it is large. */
+/* Opens cuDNN only if there is a GPU, because it is large. */
 int32_t cudnn_init(const tn_host *host, tn_registrar *registrar,
                    void **instance) {
   const tn_device_scope *scope = host->extension(host, TN_DEVICE_SCOPE_CUDA);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * dnn.c: see dnn.h.
+ * dnn.c: finds cuDNN, checks its version and loads its functions.
  */
 #include "dnn.h"
 
@@ -7,30 +7,32 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Before 9 the plain functions had other numbers, and versions other digits. */
+/* Before 9, enumerations had other values, and versions other digits. */
 enum { WANTED = 9 };
 
-/* By its soname, as the development package links it, then where a toolkit is
+/* The soname, the link of the development package, then the path of a toolkit
  * that ld.so does not know. */
 const char *const dnn_names[] = {"libcudnn.so.9", "libcudnn.so",
                                  "/usr/local/cuda/lib64/libcudnn.so", NULL};
 
-/* What dlsym returns as a function: C has no conversion for it. */
-static const char *find(void *file, const char *symbol, void *function) {
+/* Stores the result of dlsym as a function: C has no conversion for it. */
+static const char *find_function(void *file, const char *symbol,
+                                 void *function) {
   void *found = dlsym(file, symbol);
   memcpy(function, &found, sizeof found);
   return found ? NULL : symbol;
 }
 
-/* NULL, or the first function that is not there. */
+/* NULL, or the name of the first missing function. */
 static const char *find_all(dnn_library *library) {
   const char *missing =
-      find(library->file, "cudnnGetErrorString", &library->say);
+      find_function(library->file, "cudnnGetErrorString", &library->say);
   if (!missing)
-    missing =
-        find(library->file, "cudnnGetLastErrorString", &library->say_more);
+    missing = find_function(library->file, "cudnnGetLastErrorString",
+                            &library->say_more);
 #define DNN_FIND(field, symbol, arguments) \
-  if (!missing) missing = find(library->file, #symbol, &library->field);
+  if (!missing)                            \
+    missing = find_function(library->file, #symbol, &library->field);
   DNN_FUNCTIONS(DNN_FIND)
 #undef DNN_FIND
   return missing;
@@ -46,7 +48,7 @@ static int read_version(dnn_library *library, size_t n) {
 
 static int check_version(dnn_library *library, char why[240]) {
   size_t (*version)(void) = NULL;
-  if (find(library->file, "cudnnGetVersion", &version)) {
+  if (find_function(library->file, "cudnnGetVersion", &version)) {
     (void)snprintf(why, 240,
                    "libcudnn does not tell its version: it is not cuDNN");
     return 0;
@@ -59,7 +61,7 @@ static int check_version(dnn_library *library, char why[240]) {
   return 0;
 }
 
-static int check(dnn_library *library, char why[240]) {
+static int check_library(dnn_library *library, char why[240]) {
   if (!check_version(library, why)) return 0;
   const char *missing = find_all(library);
   if (!missing) return 1;
@@ -68,8 +70,8 @@ static int check(dnn_library *library, char why[240]) {
   return 0;
 }
 
-/* The reason of the first name is the one to tell: the others are a try. The
- * library stays mapped for ever, as it may have threads. */
+/* Reports the reason of the first name; the others are attempts. The library is
+ * never unloaded, because it may have threads. */
 static void *open_first(const char *const *names, char why[240]) {
   for (size_t i = 0; names[i]; ++i) {
     void *file = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -85,7 +87,7 @@ static void *open_first(const char *const *names, char why[240]) {
 int dnn_open(dnn_library *library, const char *const *names, char why[240]) {
   *library = (dnn_library){0};
   library->file = open_first(names, why);
-  if (library->file && check(library, why)) return 1;
+  if (library->file && check_library(library, why)) return 1;
   dnn_close(library);
   return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * dnn.h: the functions of cuDNN that this plugin uses, found while it runs, so
- * that it loads where there is no cuDNN and is built where there is no toolkit.
- * Types and numbers are those of cudnn.h, the same in all of cuDNN 9;
- * tests/cuda/check_header.c compares them with a toolkit's, where one stands.
+ * dnn.h: the functions of cuDNN that this plugin uses, loaded at run time. So
+ * the plugin loads without cuDNN and builds without a toolkit. Types and
+ * numbers are those of cudnn.h, the same in all of cuDNN 9;
+ * tests/cuda/check_header.c compares them with a toolkit if there is one.
  */
 #ifndef CUDNN_DNN_H_
 #define CUDNN_DNN_H_
@@ -10,9 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { /* cudnnStatus_t: those that are told apart */
+enum { /* cudnnStatus_t: the distinguished values */
        DNN_OK = 0,
-       DNN_NOT_SUPPORTED = 3000, /* and the 999 behind it: for which reason */
+       DNN_NOT_SUPPORTED = 3000, /* and the next 999: with a reason */
        DNN_NO_HOST_MEMORY = 4003,
        DNN_NO_DEVICE_MEMORY = 4004
 };
@@ -32,7 +32,7 @@ enum { DNN_POOL_MEAN = 2, DNN_POOL_MAX = 3, DNN_POOL_MEAN_INSIDE = 4 };
 enum { DNN_PAD_ZERO = 0, DNN_PAD_NEGATIVE_INFINITY = 1 };
 enum { DNN_HEUR_FALLBACK = 2, DNN_HEUR_A = 3 };
 
-enum { /* numerical notes: what an engine does */
+enum { /* numerical notes: properties of an engine */
        DNN_NOTE_TENSOR_CORE = 0,
        DNN_NOTE_DOWN_CONVERT = 1,
        DNN_NOTE_REDUCED_SUMS = 2,
@@ -40,7 +40,7 @@ enum { /* numerical notes: what an engine does */
        DNN_N_NOTES = 16 /* room for those of later versions */
 };
 
-enum { /* what attributes hold */
+enum { /* types of attributes */
        DNN_HANDLE = 0,
        DNN_DATA_TYPE = 1,
        DNN_BOOLEAN = 2, /* a C bool */
@@ -212,14 +212,14 @@ typedef struct dnn_library {
 } dnn_library;
 
 /* Opens the first library of a list that ends with NULL (sonames, or paths),
- * and finds all functions: 1, or 0 with a sentence in `why` that says what was
- * found and what is wanted. [load] */
+ * and finds all functions: 1, or 0 with a sentence in `why` that states the
+ * found and the required version. [load] */
 int dnn_open(dnn_library *library, const char *const *names, char why[240]);
 
 /* [load] */
 void dnn_close(dnn_library *library);
 
-/* Where cuDNN is on Linux. */
+/* Names of cuDNN on Linux. */
 extern const char *const dnn_names[];
 
 #endif /* CUDNN_DNN_H_ */

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * graph.c: a task as cuDNN sees it: arrays, operations on them, and a plan by
- * the first engine that the heuristics name and that keeps what we promise.
+ * graph.c: a task as a cuDNN graph: arrays, operations on them, and a plan. The
+ * plan uses the first engine of the heuristics that keeps the promises of the
+ * operator.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kit.h"
 
-/* --------------------------------------------------------------- operations */
+/* -------------------------------------------------------------- operations */
 
-static dnn_descriptor windows(cudnn_builder *b) {
+static dnn_descriptor describe_windows(cudnn_builder *b) {
   const cudnn_task *t = b->task;
   const int type = cudnn_wide_type(t), mode = DNN_CROSS_CORRELATION;
   const dnn_descriptor out = cudnn_begin(b, DNN_CONVOLUTION);
@@ -47,12 +48,12 @@ static void set_factors(cudnn_builder *b, dnn_descriptor to, const names *n) {
   cudnn_set(b, to, n->beta, type, is_wide ? (const void *)&beta : &beta_single);
 }
 
-static dnn_descriptor convolution(cudnn_builder *b, dnn_descriptor out) {
+static dnn_descriptor add_convolution(cudnn_builder *b, dnn_descriptor out) {
   const names *n = &all_names[b->task->what];
   const dnn_descriptor data = cudnn_tensor(b, CUDNN_ID_DATA, b->task->data);
   const dnn_descriptor weight =
       cudnn_tensor(b, CUDNN_ID_WEIGHT, b->task->weight);
-  const dnn_descriptor how = windows(b);
+  const dnn_descriptor how = describe_windows(b);
   const dnn_descriptor op = cudnn_begin(b, n->descriptor);
   set_factors(b, op, n);
   cudnn_set_part(b, op, n->conv, how);
@@ -62,15 +63,15 @@ static dnn_descriptor convolution(cudnn_builder *b, dnn_descriptor out) {
   return cudnn_end(b, op);
 }
 
-static dnn_descriptor addition(cudnn_builder *b, dnn_descriptor x,
-                               dnn_descriptor y) {
+static dnn_descriptor add_addition(cudnn_builder *b, dnn_descriptor x,
+                                   dnn_descriptor y) {
   const int64_t dims[CUDNN_MOST_DIMS] = {1, b->task->out[1], 1, 1, 1};
   const dnn_descriptor bias = cudnn_tensor(b, CUDNN_ID_BIAS, dims);
   return cudnn_pointwise(b, DNN_POINTWISE_ADD, x, bias, y);
 }
 
-/* The largest or the mean of each window; NaN is passed on. */
-static dnn_descriptor pool(cudnn_builder *b) {
+/* The largest element or the mean of each window; NaN propagates. */
+static dnn_descriptor describe_pool(cudnn_builder *b) {
   const cudnn_task *t = b->task;
   const int is_max = (t->flags & CUDNN_MAX) != 0;
   const int type = cudnn_wide_type(t), passes_nan = 1;
@@ -91,10 +92,10 @@ static dnn_descriptor pool(cudnn_builder *b) {
   return cudnn_end(b, out);
 }
 
-static dnn_descriptor pooling(cudnn_builder *b, dnn_descriptor out) {
+static dnn_descriptor add_pooling(cudnn_builder *b, dnn_descriptor out) {
   const int forward = b->task->what == CUDNN_POOL;
   const dnn_descriptor data = cudnn_tensor(b, CUDNN_ID_DATA, b->task->data);
-  const dnn_descriptor how = pool(b);
+  const dnn_descriptor how = describe_pool(b);
   const dnn_descriptor op =
       cudnn_begin(b, forward ? DNN_OP_POOL : DNN_OP_POOL_DATA);
   cudnn_set_part(b, op, forward ? DNN_POOL_X : DNN_POOL_DX, data);
@@ -107,9 +108,10 @@ static int is_pooling(const cudnn_task *task) {
   return task->what == CUDNN_POOL || task->what == CUDNN_POOL_DATA;
 }
 
-/* The operations of a task, each on what the one before has made; returns how
- * many there are. */
-static int operations(cudnn_builder *b, dnn_descriptor ops[CUDNN_MOST_OPS]) {
+/* Creates the operations of a task, each with the result of the one before as
+ * input; returns their number. */
+static int add_operations(cudnn_builder *b,
+                          dnn_descriptor ops[CUDNN_MOST_OPS]) {
   const int64_t *shape = b->task->out;
   const int has_bias = (b->task->flags & CUDNN_BIAS) != 0;
   const int has_relu = (b->task->flags & CUDNN_RELU) != 0;
@@ -118,18 +120,19 @@ static int operations(cudnn_builder *b, dnn_descriptor ops[CUDNN_MOST_OPS]) {
   int n = 0;
   if (has_bias || has_relu) sum = cudnn_tensor(b, CUDNN_ID_BETWEEN, shape);
   if (has_bias && has_relu) biased = cudnn_tensor(b, CUDNN_ID_BIASED, shape);
-  ops[n++] = is_pooling(b->task) ? pooling(b, out) : convolution(b, sum);
-  if (has_bias) ops[n++] = addition(b, sum, biased);
+  ops[n++] =
+      is_pooling(b->task) ? add_pooling(b, out) : add_convolution(b, sum);
+  if (has_bias) ops[n++] = add_addition(b, sum, biased);
   if (has_relu)
     ops[n++] = cudnn_pointwise(b, DNN_POINTWISE_RELU, has_bias ? biased : sum,
                                NULL, out);
   return n;
 }
 
-static dnn_descriptor graph(cudnn_builder *b) {
+static dnn_descriptor create_graph(cudnn_builder *b) {
   dnn_descriptor ops[CUDNN_MOST_OPS] = {NULL};
   const int n = b->task->what >= CUDNN_NORM ? cudnn_norm_operations(b, ops)
-                                            : operations(b, ops);
+                                            : add_operations(b, ops);
   const dnn_descriptor all = cudnn_begin(b, DNN_GRAPH);
   if (b->target->handle)
     cudnn_set(b, all, DNN_GRAPH_HANDLE, DNN_HANDLE, &b->target->handle);
@@ -138,26 +141,25 @@ static dnn_descriptor graph(cudnn_builder *b) {
   return cudnn_end(b, all);
 }
 
-/* ------------------------------------------------------------------ engines */
+/* ----------------------------------------------------------------- engines */
 
-/* Whether an engine might round factors in f32, for it multiplies matrices. Of
- * operations on elements one engine makes kernels that has tensor cores for
- * what it makes others of: they do not concern these, whose precision is said
- * with each. */
+/* Whether an engine might round factors in f32, because it multiplies matrices.
+ * One engine compiles kernels for pointwise operations. Its notes mention
+ * tensor cores, which it uses for other operations only; pointwise operations
+ * state their precision themselves. */
 static int may_round(const cudnn_task *t) {
   return t->what < CUDNN_NORM_KNOWN && t->dtype == TN_F32;
 }
 
-/* TF32 has the range of f32, and is what is allowed. What converts its inputs
- * may make halves of them, in which 65536 is infinite. */
+/* TF32 has the range of f32 and is allowed. An engine that converts its inputs
+ * may convert them to halves, in which 65536 is infinite. */
 static int rounds_too_much(const cudnn_task *t, int note) {
   return note == DNN_NOTE_DOWN_CONVERT ||
          (note == DNN_NOTE_TENSOR_CORE && !(t->flags & CUDNN_FAST));
 }
 
-/* Whether an engine computes what is promised: sums in f32 at least, products
- * of f32 that lose nothing unless that is allowed, the same bits every time if
- * that is asked for. */
+/* Whether an engine keeps the promises: sums in f32 at least, exact products of
+ * f32 unless rounding is allowed, and the same bits every time if requested. */
 static int keeps_promises(const cudnn_task *t, const int *notes, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     if (notes[i] == DNN_NOTE_REDUCED_SUMS) return 0;
@@ -168,8 +170,8 @@ static int keeps_promises(const cudnn_task *t, const int *notes, int64_t n) {
   return 1;
 }
 
-/* Whether the engine of a configuration does; an engine that tells nothing is
- * left alone. */
+/* Whether the engine of a configuration is allowed; an engine that reports no
+ * notes is not. */
 static int is_allowed(const cudnn_builder *b, dnn_descriptor config) {
   const dnn_library *library = b->library;
   dnn_descriptor engine = NULL;
@@ -185,7 +187,7 @@ static int is_allowed(const cudnn_builder *b, dnn_descriptor config) {
   return result;
 }
 
-/* A plan by a configuration: b->status says whether there is one. */
+/* Creates a plan with a configuration; b->status says whether it succeeded. */
 static dnn_descriptor plan_with(cudnn_builder *b, dnn_descriptor config) {
   const dnn_descriptor plan = cudnn_begin(b, DNN_PLAN);
   int64_t n = 0;
@@ -203,8 +205,8 @@ static dnn_descriptor plan_with(cudnn_builder *b, dnn_descriptor config) {
   return plan;
 }
 
-/* Tries one; what it left is taken back if it failed. The configuration
- * becomes a part of the plan. */
+/* Tries one configuration and destroys its descriptors after a failure. The
+ * configuration becomes a part of the plan. */
 static int try_config(cudnn_builder *b, dnn_descriptor config) {
   const int n_parts = b->made->n_parts;
   b->status = DNN_OK;
@@ -218,13 +220,14 @@ static int try_config(cudnn_builder *b, dnn_descriptor config) {
   return 0;
 }
 
-/* Whether an engine may be used, and not as many before it were to be passed
- * over. */
+/* Whether an engine may be used and enough engines before it have been
+ * skipped. */
 static int is_next(cudnn_builder *b, dnn_descriptor config) {
   return is_allowed(b, config) && b->n_passed++ >= b->task->n_passed;
 }
 
-/* The first of a list that will do becomes a plan; all others are destroyed. */
+/* Creates a plan with the first usable configuration of a list; destroys all
+ * others. */
 static int try_all(cudnn_builder *b, dnn_descriptor *configs, int64_t n) {
   int found = 0;
   for (int64_t i = 0; i < n; ++i) {
@@ -238,7 +241,8 @@ static int try_all(cudnn_builder *b, dnn_descriptor *configs, int64_t n) {
   return found;
 }
 
-static dnn_descriptor ask(cudnn_builder *b, dnn_descriptor of, int mode) {
+static dnn_descriptor query_heuristic(cudnn_builder *b, dnn_descriptor of,
+                                      int mode) {
   const dnn_descriptor heuristics = cudnn_begin(b, DNN_HEURISTICS);
   cudnn_set_part(b, heuristics, DNN_HEURISTICS_GRAPH, of);
   cudnn_set(b, heuristics, DNN_HEURISTICS_MODE, DNN_HEUR_MODE, &mode);
@@ -247,8 +251,8 @@ static dnn_descriptor ask(cudnn_builder *b, dnn_descriptor of, int mode) {
   return cudnn_end(b, heuristics);
 }
 
-/* As many descriptors as there are answers, for them to be written into; how
- * many there are is less after a failure. */
+/* Creates a descriptor for each result of the query; returns their number,
+ * which is lower after a failure. */
 static int64_t make_room(const cudnn_builder *b, dnn_descriptor *configs,
                          int64_t n) {
   int64_t i = 0;
@@ -277,10 +281,10 @@ static int try_answers(cudnn_builder *b, dnn_descriptor heuristics) {
   return found;
 }
 
-/* Asks one heuristic: 1 if there is a plan. */
+/* Tries the results of one heuristic: 1 if there is a plan. */
 static int try_mode(cudnn_builder *b, dnn_descriptor of, int mode) {
   b->status = DNN_OK;
-  const dnn_descriptor heuristics = ask(b, of, mode);
+  const dnn_descriptor heuristics = query_heuristic(b, of, mode);
   return b->status == DNN_OK && try_answers(b, heuristics);
 }
 
@@ -288,7 +292,7 @@ int cudnn_make(const cudnn_target *target, const cudnn_task *task,
                cudnn_made *out) {
   cudnn_builder b = {target, target->library, task, out, DNN_OK, 0};
   memset(out, 0, sizeof *out);
-  const dnn_descriptor all = graph(&b);
+  const dnn_descriptor all = create_graph(&b);
   if (b.status == DNN_OK && !try_mode(&b, all, DNN_HEUR_A) &&
       !try_mode(&b, all, DNN_HEUR_FALLBACK))
     b.status = DNN_NOT_SUPPORTED;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * measure.c: engines that are tried on the device. What was found out stands in
- * a file, a line for each task: what it is of, and how many engines are passed
- * over before the fastest. It is only ever added to, by one write of a line, so
- * that processes may share it; the last line of a task counts. What cannot be
- * read or written is measured again.
+ * measure.c: measures engines on the device. A file keeps the choices, one line
+ * for each task: its hash, and the number of engines to skip before the
+ * fastest. Lines are only appended, each by one write, so that processes may
+ * share the file; the last line of a task counts. A choice that cannot be read
+ * or written is measured again.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 
 #include "kit.h"
 
-enum { MOST_TRIED = 8 }; /* the heuristics' order is good */
+enum { MOST_TRIED = 8 }; /* engines: the order of the heuristics is good */
 
 /* ---------------------------------------------------------------- the file */
 
@@ -29,8 +29,8 @@ void cudnn_choices_path(char *to, size_t bytes) {
   if (n <= 0 || (size_t)n >= bytes) to[0] = '\0';
 }
 
-/* The last two folders of a path, which nobody has made before. What fails is
- * seen when the file is opened. */
+/* Creates the last two folders of a path. A failure shows when the file is
+ * opened. */
 static void make_folders(const char *path) {
   char folder[CUDNN_MOST_PATH];
   size_t n = strlen(path), ends[2] = {0, 0};
@@ -52,7 +52,7 @@ static uint64_t hash_more(uint64_t hash, const void *bytes, size_t n) {
   return hash;
 }
 
-/* Of a task on any GPU of this name, with this cuDNN. */
+/* Hash of a task on any GPU of this name, with this cuDNN. */
 static uint64_t name_of(const cudnn_bench *bench, const cudnn_task *task) {
   const char *version = bench->target->library->name;
   tn_device_info info = {.struct_size = sizeof info};
@@ -66,7 +66,7 @@ static uint64_t name_of(const cudnn_bench *bench, const cudnn_task *task) {
   return hash_more(hash, info.name, strlen(info.name));
 }
 
-/* -1: it is not known. */
+/* -1: unknown */
 static int64_t read_choice(const char *path, uint64_t name) {
   FILE *file = path[0] ? fopen(path, "re") : NULL;
   char line[80];
@@ -89,14 +89,14 @@ static void write_choice(const char *path, uint64_t name, int64_t passed) {
   make_folders(path);
   const int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
   if (file < 0) return;
-  /* What is behind half a line would be taken for a part of it. */
+  /* The next line would continue an incomplete one. */
   if (write(file, line, (size_t)n) != n) (void)unlink(path);
   (void)close(file);
 }
 
 /* -------------------------------------------------------------------- time */
 
-/* A plan on memory of which nobody knows what it holds. */
+/* A plan on memory with arbitrary contents. */
 typedef struct trial {
   const cudnn_bench *bench;
   const cudnn_made *made;
@@ -105,7 +105,7 @@ typedef struct trial {
   void *workspace;
 } trial;
 
-static int32_t work(void *arg, void *stream) {
+static int32_t run_trial(void *arg, void *stream) {
   const trial *t = arg;
   const cudnn_target *target = t->bench->target;
   int status = target->library->stream_set(target->handle, stream);
@@ -115,7 +115,8 @@ static int32_t work(void *arg, void *stream) {
   return status == DNN_OK ? TN_OK : TN_DEVICE;
 }
 
-/* All in one piece of memory: data, weight, out, bias, and the workspace. */
+/* Places all arrays in one piece of memory: data, weight, out, bias, and the
+ * workspace. */
 static uint64_t lay_out(const cudnn_task *task, const cudnn_made *made,
                         char *memory, trial *t) {
   const int64_t bias[] = {1, task->out[1], 1, 1, 1};
@@ -132,7 +133,7 @@ static uint64_t lay_out(const cudnn_task *task, const cudnn_made *made,
   return at + (uint64_t)made->workspace + 256;
 }
 
-/* UINT64_MAX: it could not be tried. */
+/* UINT64_MAX: the measurement failed */
 static uint64_t time_of(const cudnn_bench *bench, const cudnn_task *task,
                         const cudnn_made *made) {
   const tn_device_scope *scope = bench->scope;
@@ -144,9 +145,9 @@ static uint64_t time_of(const cudnn_bench *bench, const cudnn_task *task,
   if (scope->alloc(scope, task->device, bytes, &memory, &error) != TN_OK)
     return UINT64_MAX;
   (void)lay_out(task, made, memory, &t);
-  if (scope->time(scope, task->device, work, &t, &ns, &error) != TN_OK)
+  if (scope->time(scope, task->device, run_trial, &t, &ns, &error) != TN_OK)
     ns = UINT64_MAX;
-  /* The stream is gone. */
+  /* The stream no longer exists. */
   (void)bench->target->library->stream_set(bench->target->handle, NULL);
   scope->free(scope, task->device, memory);
   return ns;
@@ -154,8 +155,8 @@ static uint64_t time_of(const cudnn_bench *bench, const cudnn_task *task,
 
 /* ------------------------------------------------------------------ choice */
 
-/* How many engines the fastest passes over; 0 if none could be tried. */
-static int64_t measure(const cudnn_bench *bench, cudnn_task *task) {
+/* The number of engines before the fastest; 0 if no measurement succeeded. */
+static int64_t measure_engines(const cudnn_bench *bench, cudnn_task *task) {
   uint64_t least = UINT64_MAX;
   int64_t best = 0;
   for (task->n_passed = 0; task->n_passed < MOST_TRIED; ++task->n_passed) {
@@ -180,7 +181,7 @@ int cudnn_make_fastest(const cudnn_bench *bench, const cudnn_task *given,
   memcpy(&task, given, sizeof task);
   task.flags &= ~(uint32_t)CUDNN_MEASURE;
   int64_t passed = read_choice(bench->path, name_of(bench, &task));
-  if (passed < 0) passed = measure(bench, &task);
+  if (passed < 0) passed = measure_engines(bench, &task);
   task.n_passed = passed;
   int status = cudnn_make(bench->target, &task, out);
   if (status == DNN_OK || passed == 0) return status;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plans.c: plans by key. A plan takes milliseconds to make, and seconds where
- * cuDNN compiles; so it is made outside of the lock, and whoever made the
- * second of two alike throws it away.
+ * plans.c: a cache of plans. A plan takes milliseconds to create, and seconds
+ * if cuDNN compiles. So threads create plans outside of the lock, and the
+ * second of two equal plans is destroyed.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kit.h"
 
-/* Bytes that nobody sets would make two keys of one. */
+/* Padding with undefined bytes would give equal tasks different keys. */
 _Static_assert(sizeof(cudnn_task) == 4 * 4 + 8 * (1 + 3 * CUDNN_MOST_DIMS +
                                                   4 * CUDNN_MOST_RANK + 2),
                "a key without gaps");
@@ -23,9 +23,10 @@ static void destroy_one(const cudnn_maker *maker, cudnn_plan *plan) {
   free(plan);
 }
 
-/* With what it used, if nobody else does; that has nothing beside it. */
-static void destroy(cudnn_plans *plans, const cudnn_maker *maker,
-                    cudnn_plan *plan) {
+/* Destroys a plan, and its second plan unless that has other users; a second
+ * plan has no second plan. */
+static void destroy_plan(cudnn_plans *plans, const cudnn_maker *maker,
+                         cudnn_plan *plan) {
   cudnn_plan *beside = plan->beside;
   destroy_one(maker, plan);
   if (!beside) return;
@@ -53,9 +54,9 @@ static void put_in_front(cudnn_plans *plans, cudnn_plan *plan) {
   ++plans->n_kept;
 }
 
-/* The plan of a key, which becomes the newest and has one user more. */
-static cudnn_plan *find(cudnn_plans *plans, const cudnn_task *task,
-                        uint64_t hash) {
+/* Finds the plan of a key, which becomes the newest and gets one more user. */
+static cudnn_plan *find_plan(cudnn_plans *plans, const cudnn_task *task,
+                             uint64_t hash) {
   cudnn_plan *plan = plans->newest;
   while (plan &&
          (plan->hash != hash || memcmp(&plan->task, task, sizeof *task) != 0))
@@ -67,16 +68,16 @@ static cudnn_plan *find(cudnn_plans *plans, const cudnn_task *task,
   return plan;
 }
 
-/* The oldest, if there are too many; NULL also if somebody still uses it, who
- * then destroys it, as whoever made the newest does. */
-static cudnn_plan *evict(cudnn_plans *plans, const cudnn_plan *newest) {
+/* Removes the oldest plan if there are too many. Returns it for destruction, or
+ * NULL if it has users or is the newest plan: its last user destroys it. */
+static cudnn_plan *evict_plan(cudnn_plans *plans, const cudnn_plan *newest) {
   cudnn_plan *plan = plans->oldest;
   if (plans->n_kept <= plans->most) return NULL;
   take_out(plans, plan);
   return plan->n_users == 0 && plan != newest ? plan : NULL;
 }
 
-/* --------------------------------------------------------------- take, give */
+/* -------------------------------------------------------------- take, give */
 
 /* FNV-1a. */
 static uint64_t hash_of(const cudnn_task *task) {
@@ -88,8 +89,8 @@ static uint64_t hash_of(const cudnn_task *task) {
   return hash;
 }
 
-static int make(const cudnn_maker *maker, const cudnn_task *task,
-                cudnn_plan **out) {
+static int make_plan(const cudnn_maker *maker, const cudnn_task *task,
+                     cudnn_plan **out) {
   cudnn_plan *plan = calloc(1, sizeof *plan);
   if (!plan) return DNN_NO_HOST_MEMORY;
   memcpy(&plan->task, task, sizeof *task);
@@ -103,29 +104,30 @@ static int make(const cudnn_maker *maker, const cudnn_task *task,
   return status;
 }
 
-/* Keeps what was made, or takes what another thread kept meanwhile. */
-static cudnn_plan *keep(cudnn_plans *plans, const cudnn_maker *maker,
-                        cudnn_plan *made) {
+/* Adds a new plan to the cache, or finds the one that another thread added
+ * meanwhile. */
+static cudnn_plan *keep_plan(cudnn_plans *plans, const cudnn_maker *maker,
+                             cudnn_plan *made) {
   (void)pthread_mutex_lock(&plans->lock);
-  cudnn_plan *other = find(plans, &made->task, made->hash);
+  cudnn_plan *other = find_plan(plans, &made->task, made->hash);
   cudnn_plan *useless = other ? made : NULL;
   if (!other) {
     put_in_front(plans, made);
-    useless = evict(plans, made);
+    useless = evict_plan(plans, made);
   }
   (void)pthread_mutex_unlock(&plans->lock);
-  if (useless) destroy(plans, maker, useless);
+  if (useless) destroy_plan(plans, maker, useless);
   return other ? other : made;
 }
 
 int cudnn_plans_take(cudnn_plans *plans, const cudnn_maker *maker,
                      const cudnn_task *task, cudnn_plan **out) {
   (void)pthread_mutex_lock(&plans->lock);
-  *out = find(plans, task, hash_of(task));
+  *out = find_plan(plans, task, hash_of(task));
   (void)pthread_mutex_unlock(&plans->lock);
   if (*out) return DNN_OK;
-  const int status = make(maker, task, out);
-  if (status == DNN_OK) *out = keep(plans, maker, *out);
+  const int status = make_plan(maker, task, out);
+  if (status == DNN_OK) *out = keep_plan(plans, maker, *out);
   return status;
 }
 
@@ -135,10 +137,10 @@ void cudnn_plans_give(cudnn_plans *plans, const cudnn_maker *maker,
   (void)pthread_mutex_lock(&plans->lock);
   const int is_last = --plan->n_users == 0 && !plan->is_kept;
   (void)pthread_mutex_unlock(&plans->lock);
-  if (is_last) destroy(plans, maker, plan);
+  if (is_last) destroy_plan(plans, maker, plan);
 }
 
-static cudnn_plan *beside(cudnn_plans *plans, const cudnn_plan *plan) {
+static cudnn_plan *get_second(cudnn_plans *plans, const cudnn_plan *plan) {
   (void)pthread_mutex_lock(&plans->lock);
   cudnn_plan *there = plan->beside;
   (void)pthread_mutex_unlock(&plans->lock);
@@ -149,7 +151,7 @@ int cudnn_plans_beside(cudnn_plans *plans, const cudnn_maker *maker,
                        cudnn_plan *plan, const cudnn_task *task,
                        cudnn_plan **out) {
   cudnn_plan *made = NULL;
-  *out = beside(plans, plan);
+  *out = get_second(plans, plan);
   if (*out) return DNN_OK;
   const int status = cudnn_plans_take(plans, maker, task, &made);
   if (status != DNN_OK) return status;
@@ -162,7 +164,7 @@ int cudnn_plans_beside(cudnn_plans *plans, const cudnn_maker *maker,
   return DNN_OK;
 }
 
-/* Those that are kept use others, which then are nobody's any more. */
+/* Plans of the cache use second plans, which lose their last user here. */
 void cudnn_plans_close(cudnn_plans *plans, const cudnn_maker *maker) {
   for (cudnn_plan *plan = plans->newest; plan; plan = plan->older) {
     cudnn_plans_give(plans, maker, plan->beside);

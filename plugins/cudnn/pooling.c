@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pooling.c: nn.pooling by cuDNN, where it promises what the operator does: the
- * largest, and means and their gradients. Which of several largest elements
- * gets a gradient cuDNN does not say, so that gradient is another kernel's.
+ * pooling.c: nn.pooling with cuDNN, as far as cuDNN promises the results of the
+ * operator: largest elements, means, and gradients of means. cuDNN does not
+ * document which of several largest elements gets a gradient, so another kernel
+ * computes that gradient.
  */
 #include "pooling.gen.h"
 
@@ -10,12 +11,12 @@
 #include "kit.h"
 
 enum { MOST_WORKSPACE = 64 << 20 };
-enum { MAX, AVG };          /* as pool_type */
-enum { VALID, FULL, SAME }; /* as pooling_convention */
+enum { MAX, AVG };          /* values of pool_type */
+enum { VALID, FULL, SAME }; /* values of pooling_convention */
 
 struct cudnn_pooling_state {
   cudnn_instance *instance;
-  cudnn_plan *plan; /* NULL: there are no elements */
+  cudnn_plan *plan; /* NULL: no elements */
 };
 
 static int is_backward(const tn_frame *call) {
@@ -41,10 +42,10 @@ typedef struct line {
   int64_t window;
   int64_t stride;
   int64_t pad;
-  int64_t behind; /* how far windows reach beyond the image */
+  int64_t behind; /* elements of windows after the end of the image */
 } line;
 
-static int64_t most(int64_t a, int64_t b) {
+static int64_t larger_of(int64_t a, int64_t b) {
   return a > b ? a : b;
 }
 
@@ -57,9 +58,9 @@ static line line_of(const tn_frame *call, int32_t d) {
   if (p->global_pool) return x;
   x.stride = p->stride.v[d];
   const int64_t reach = (x.out - 1) * x.stride + x.window;
-  x.pad =
-      p->pooling_convention == SAME ? most(reach - x.in, 0) / 2 : p->pad.v[d];
-  x.behind = most(reach - x.in - x.pad, 0);
+  x.pad = p->pooling_convention == SAME ? larger_of(reach - x.in, 0) / 2
+                                        : p->pad.v[d];
+  x.behind = larger_of(reach - x.in - x.pad, 0);
   return x;
 }
 
@@ -68,7 +69,7 @@ static uint32_t flags_of(const nn_pooling_params *p) {
   return p->count_include_pad ? 0u : CUDNN_INSIDE;
 }
 
-static void describe(const tn_frame *call, cudnn_task *out) {
+static void describe_task(const tn_frame *call, cudnn_task *out) {
   const int32_t rank = data_of(call)->ndim - 2, more = rank == 1;
   cudnn_task_begin(call, is_backward(call) ? CUDNN_POOL_DATA : CUDNN_POOL, out);
   out->flags = flags_of(nn_pooling_params_of(call));
@@ -128,7 +129,7 @@ int32_t cudnn_pooling_create(const tn_frame *call, cudnn_pooling_state **out) {
   state->instance = call->instance;
   if (tn_tensor_size(out_of(call)) > 0) {
     cudnn_task task;
-    describe(call, &task);
+    describe_task(call, &task);
     code = cudnn_plan_take(call, &task, &state->plan);
   }
   if (code == TN_OK)

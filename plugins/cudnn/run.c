@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * run.c: cuDNN on the device of a call. A handle serves one thread at a time. A
- * device has two: planning takes long, and nobody who runs a plan waits for it.
+ * device has two handles, so that running a plan never waits for slow planning.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kit.h"
 
-enum { ALIGNED = 16 }; /* what plans expect of operands */
+enum { ALIGNED = 16 }; /* alignment of operands in plans */
 
 /* --------------------------------------------------------------- failures */
 
@@ -17,8 +17,10 @@ static int32_t code_of(int status) {
   return status / 1000 == DNN_NOT_SUPPORTED / 1000 ? TN_UNSUPPORTED : TN_DEVICE;
 }
 
-/* A device that is lost says so itself: cuDNN only that it failed. */
-static int32_t refuse(const tn_frame *call, int status, const char *doing) {
+/* Reports a failure. The device reports that it is lost; cuDNN only reports a
+ * failure. */
+static int32_t report_failure(const tn_frame *call, int status,
+                              const char *doing) {
   const cudnn_instance *self = call->instance;
   tn_device_error error = {.struct_size = sizeof error};
   char more[512] = "";
@@ -33,7 +35,8 @@ static int32_t refuse(const tn_frame *call, int status, const char *doing) {
 static int32_t refuse_plan(const tn_frame *call, int status,
                            const cudnn_task *task) {
   const cudnn_instance *self = call->instance;
-  if (status != DNN_NOT_SUPPORTED) return refuse(call, status, "planning");
+  if (status != DNN_NOT_SUPPORTED)
+    return report_failure(call, status, "planning");
   return TN_FAIL(
       call, TN_UNSUPPORTED,
       "%s names no engine that computes this in %lld bytes of "
@@ -45,8 +48,8 @@ static int32_t refuse_plan(const tn_frame *call, int status,
 
 /* ---------------------------------------------------------------- handles */
 
-/* The handle that runs is made with the first plan: a call that is recorded may
- * not make one. The device is current. */
+/* Creates the handle for running with the first plan, because a recorded call
+ * may not create one. The device is current. */
 static int open_handles(const cudnn_instance *self, cudnn_device *device) {
   dnn_handle planner = NULL, runner = NULL;
   if (device->planner) return DNN_OK;
@@ -65,7 +68,7 @@ static int open_handles(const cudnn_instance *self, cudnn_device *device) {
 /* ------------------------------------------------------------------ plans */
 
 /* The device is current. */
-static int make(void *arg, const cudnn_task *task, cudnn_made *out) {
+static int make_plan(void *arg, const cudnn_task *task, cudnn_made *out) {
   cudnn_instance *self = arg;
   cudnn_device *device = &self->devices[task->device];
   (void)pthread_mutex_lock(&device->planning);
@@ -80,8 +83,8 @@ static int make(void *arg, const cudnn_task *task, cudnn_made *out) {
   return status;
 }
 
-/* Of a device that is lost nothing can be given back but memory of the host. */
-static void unmake(void *arg, int32_t id, cudnn_made *made) {
+/* On a lost device only host memory can be freed. */
+static void unmake_plan(void *arg, int32_t id, cudnn_made *made) {
   cudnn_instance *self = arg;
   tn_device_error error = {.struct_size = sizeof error};
   const int entered = self->scope->enter(self->scope, id, &error) == TN_OK;
@@ -89,7 +92,7 @@ static void unmake(void *arg, int32_t id, cudnn_made *made) {
   if (entered) self->scope->leave(self->scope, id);
 }
 
-static int32_t enter(const tn_frame *call) {
+static int32_t enter_device(const tn_frame *call) {
   const cudnn_instance *self = call->instance;
   tn_device_error error = {.struct_size = sizeof error};
   const int32_t code =
@@ -97,29 +100,29 @@ static int32_t enter(const tn_frame *call) {
   return code == TN_OK ? TN_OK : TN_FAIL(call, code, "%s", error.text);
 }
 
-static void leave(const tn_frame *call) {
+static void leave_device(const tn_frame *call) {
   const cudnn_instance *self = call->instance;
   self->scope->leave(self->scope, call->run->device_id);
 }
 
-/* Of a task, or that for other calls of `like`. */
-static int32_t take(const tn_frame *call, cudnn_plan *like,
-                    const cudnn_task *task, cudnn_plan **out) {
+/* The plan of a task, or the second plan of `like`. */
+static int32_t take_plan(const tn_frame *call, cudnn_plan *like,
+                         const cudnn_task *task, cudnn_plan **out) {
   cudnn_instance *self = call->instance;
   *out = NULL;
-  int32_t code = enter(call);
+  int32_t code = enter_device(call);
   if (code != TN_OK) return code;
   const int status =
       like ? cudnn_plans_beside(&self->plans, &self->maker, like, task, out)
            : cudnn_plans_take(&self->plans, &self->maker, task, out);
   if (status != DNN_OK) code = refuse_plan(call, status, task);
-  leave(call);
+  leave_device(call);
   return code;
 }
 
 int32_t cudnn_plan_take(const tn_frame *call, const cudnn_task *task,
                         cudnn_plan **out) {
-  return take(call, NULL, task, out);
+  return take_plan(call, NULL, task, out);
 }
 
 void cudnn_plan_give(cudnn_instance *self, cudnn_plan *plan) {
@@ -128,8 +131,8 @@ void cudnn_plan_give(cudnn_instance *self, cudnn_plan *plan) {
 
 /* ----------------------------------------------------------- variant packs */
 
-static int fill(const dnn_library *library, dnn_descriptor pack,
-                const cudnn_operand *operands, int n, void *workspace) {
+static int fill_pack(const dnn_library *library, dnn_descriptor pack,
+                     const cudnn_operand *operands, int n, void *workspace) {
   int64_t ids[CUDNN_MOST_OPERANDS];
   const void *at[CUDNN_MOST_OPERANDS];
   for (int i = 0; i < n; ++i) {
@@ -150,15 +153,15 @@ int cudnn_execute(const dnn_library *library, dnn_handle handle,
   dnn_descriptor pack = NULL;
   int status = library->descriptor_create(DNN_PACK, &pack);
   if (status != DNN_OK) return status;
-  status = fill(library, pack, operands, n, workspace);
+  status = fill_pack(library, pack, operands, n, workspace);
   if (status == DNN_OK) status = library->execute(handle, made->plan, pack);
   (void)library->descriptor_destroy(pack);
   return status;
 }
 
 /* A handle is on one stream at a time. */
-static int execute(const tn_frame *call, const cudnn_plan *plan,
-                   const cudnn_operand *operands, int n) {
+static int execute_plan(const tn_frame *call, const cudnn_plan *plan,
+                        const cudnn_operand *operands, int n) {
   cudnn_instance *self = call->instance;
   cudnn_device *device = &self->devices[call->run->device_id];
   void *workspace = call->n_ws > 0 ? call->ws[0] : NULL;
@@ -171,13 +174,13 @@ static int execute(const tn_frame *call, const cudnn_plan *plan,
   return status;
 }
 
-static int32_t run(const tn_frame *call, const cudnn_plan *plan,
-                   const cudnn_operand *operands, int n) {
-  int32_t code = enter(call);
+static int32_t run_plan(const tn_frame *call, const cudnn_plan *plan,
+                        const cudnn_operand *operands, int n) {
+  int32_t code = enter_device(call);
   if (code != TN_OK) return code;
-  const int status = execute(call, plan, operands, n);
-  if (status != DNN_OK) code = refuse(call, status, "executing a plan");
-  leave(call);
+  const int status = execute_plan(call, plan, operands, n);
+  if (status != DNN_OK) code = report_failure(call, status, "executing a plan");
+  leave_device(call);
   return code;
 }
 
@@ -194,13 +197,13 @@ static int32_t run_anywhere(const tn_frame *call, cudnn_plan *like,
   memcpy(&task, &like->task, sizeof task);
   task.flags = (task.flags | CUDNN_ANYWHERE) & ~(uint32_t)CUDNN_MEASURE;
   task.most_workspace = like->made.workspace;
-  const int32_t code = take(call, like, &task, &plan);
-  return code == TN_OK ? run(call, plan, operands, n) : code;
+  const int32_t code = take_plan(call, like, &task, &plan);
+  return code == TN_OK ? run_plan(call, plan, operands, n) : code;
 }
 
 int32_t cudnn_run(const tn_frame *call, cudnn_plan *plan,
                   const cudnn_operand *operands, int n) {
-  return is_aligned(operands, n) ? run(call, plan, operands, n)
+  return is_aligned(operands, n) ? run_plan(call, plan, operands, n)
                                  : run_anywhere(call, plan, operands, n);
 }
 
@@ -208,7 +211,7 @@ int32_t cudnn_run(const tn_frame *call, cudnn_plan *plan,
 
 int32_t cudnn_devices_open(cudnn_instance *self) {
   const int32_t n = self->scope->n_devices;
-  self->maker = (cudnn_maker){make, unmake, self};
+  self->maker = (cudnn_maker){make_plan, unmake_plan, self};
   self->devices = calloc((size_t)n, sizeof *self->devices);
   if (!self->devices) return TN_OUT_OF_MEMORY;
   for (int32_t id = 0; id < n; ++id) {
@@ -218,12 +221,12 @@ int32_t cudnn_devices_open(cudnn_instance *self) {
   return TN_OK;
 }
 
-/* Of a device that is lost nothing can be given back. */
+/* Nothing of a lost device can be freed. */
 static void close_device(const cudnn_instance *self, int32_t id) {
   tn_device_error error = {.struct_size = sizeof error};
   cudnn_device *device = &self->devices[id];
   if (device->planner && self->scope->enter(self->scope, id, &error) == TN_OK) {
-    /* The streams that it ran on are closed by now. */
+    /* Its streams are already closed. */
     (void)self->library.stream_set(device->runner, NULL);
     (void)self->library.destroy(device->planner);
     (void)self->library.destroy(device->runner);

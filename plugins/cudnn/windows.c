@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * windows.c: what convolution and pooling have in common: shapes of images as
- * cuDNN takes them, and arrays of which nothing is computed.
+ * windows.c: the common part of convolution and pooling: shapes of images in
+ * the form of cuDNN, and arrays that need no computation.
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * relu.c: the hand-written kernel of relu.yaml, for half types: it works on
- * their bits, where the generated one converts to f32 and back; both give the
- * same values.
+ * relu.c: the hand-written kernel of relu.yaml for half types. It works on
+ * their bits; the generated kernel converts to f32 and back. Both give the same
+ * values.
  */
 #include "relu.gen.h"
 #include "tenon/kernel.h"
@@ -10,7 +10,7 @@
  * compiled for steps of 1 as well, and vectorised. */
 typedef void relu_line(const tn_kernel_run *run);
 
-/* What is negative becomes 0; NaN and -0 stay. A half is negative if its bits
+/* Negative numbers become 0; NaN and -0 stay. A half is negative if its bits
  * are above those of -0 and not above those of minus infinity. */
 static void relu_half(const tn_kernel_run *run, uint16_t minus_infinity) {
   const uint16_t *x = (const void *)run->at[1];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * activated.c: backward calls of operators that are another with an activation
- * behind it: the gradient of what is between the two is made in the workspace,
- * and the other operator gets it for that of its output.
+ * activated.c: backward calls of operators that end with an activation. The
+ * gradient of the intermediate result is computed in the workspace, and the
+ * first operator gets it as the gradient of its output.
  */
 #include "activated.h"
 
@@ -9,7 +9,7 @@
 
 enum { MOST = 16 }; /* inputs of a backward call */
 
-/* The other operator's call. */
+/* The call of the first operator. */
 typedef struct inner {
   tn_frame frame;
   tn_tensor in[MOST];
@@ -25,7 +25,7 @@ static uint64_t slope_bytes(const tn_frame *call) {
   return (bytes + 63) / 64 * 64;
 }
 
-/* Its gradient of out has no data yet; the result is nothing to it. */
+/* Its gradient of out has no data yet; the request of the result is null. */
 static void inner_init(inner *own, const tn_frame *call,
                        const nn_activated *what) {
   own->frame = *call;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * activated.h: what operators share that are another operator with an
- * activation behind it. Their frames are like the other's: the same operands at
- * the same places, and a params struct that begins with the other's. So the
- * other's kernels take them, and activation.c does the rest, with the bits that
- * a call of nn.activation would have.
+ * activated.h: the common part of operators that end with an activation. Their
+ * frames are like those of the first operator: the same operands at the same
+ * indices, and a params struct with the same first fields. So the kernels of
+ * the first operator accept them, and activation.c does the rest, with the same
+ * bits as a call of nn.activation.
  */
 #ifndef NN_ACTIVATED_H_
 #define NN_ACTIVATED_H_
@@ -13,25 +13,25 @@
 /* ------------------------------------------------------------ activation.c */
 
 /* The function `type` of act_type, as a loop in the type of call->out[0], which
- * is f32 or f64; its in[0] may be its out. [any] */
+ * is f32 or f64; its in[0] may equal its out. [any] */
 tn_kernel_body *nn_activated_loop(const tn_frame *call, int32_t type);
 
 /* Applies it to all of call->out[0], which is dense. TN_OK, or a code after
  * TN_FAIL. [worker] */
 int32_t nn_activated_out(const tn_frame *call, int32_t type);
 
-/* The gradient of what it was applied to, from that of its result, which is
- * call->in[0], and its result; all of them dense, *to as well. TN_OK, or a code
- * after TN_FAIL. [worker] */
+/* The gradient of the activation's input, from the gradient of its result,
+ * which is call->in[0], and its result; all of them are dense, *to as well.
+ * TN_OK, or a code after TN_FAIL. [worker] */
 int32_t nn_activated_slope(const tn_frame *call, int32_t type,
                            const tn_tensor *out, const tn_tensor *to);
 
 /* ------------------------------------------------------------- activated.c */
 
-/* A function of an activation, and what the other operator has. */
+/* A function of an activation, and the functions of the first operator. */
 typedef struct nn_activated {
   int32_t type;
-  uint32_t out; /* place of the result in the call's inputs */
+  uint32_t out; /* index of the result in the call's inputs */
   int32_t (*backward)(const tn_frame *call);
   int32_t (*bytes)(const tn_frame *call, uint64_t *bytes); /* NULL: 0 */
 } nn_activated;
@@ -39,12 +39,12 @@ typedef struct nn_activated {
 /* Bytes of call->ws[0], of either pass. [any] */
 int32_t nn_activated_bytes(const tn_frame *call, const nn_activated *what,
                            uint64_t *bytes);
-/* Computes it. [worker] */
+/* Computes the backward call. [worker] */
 int32_t nn_activated_backward(const tn_frame *call, const nn_activated *what);
 
-/* The gradient of a kernel, and its bytes: `of` is the gradient of the operator
- * in front, `room` its function of bytes; `out_at` where the gradient has what
- * came out. The file has a `type_of`. */
+/* The gradient of a kernel, and its bytes: `of` is the gradient of the first
+ * operator, `room` its function of bytes; `out_at` is the index of the result
+ * in the inputs. The file must define a `type_of`. */
 #define NN_ACTIVATED(name, out_at, of, room)                    \
   static nn_activated name##_inner(const tn_frame *call) {      \
     return (nn_activated){type_of(call), out_at, of, room};     \

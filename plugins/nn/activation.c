@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * activation.c: kernels of activation.yaml: a loop for each function, where the
- * generated kernel, their reference, computes all five and selects one.
+ * activation.c: kernels of activation.yaml, with one loop per function. The
+ * generated kernel, their reference, computes all five functions and selects
+ * one.
  */
 #include "activation.gen.h"
 
@@ -67,8 +68,7 @@ int32_t nn_activation_backward(const tn_frame *call) {
   return nn_activation(call);
 }
 
-/* ---------------------------------------------------- behind other operators
- */
+/* --------------------------------------------------- after other operators */
 
 tn_kernel_body *nn_activated_loop(const tn_frame *call, int32_t type) {
   const tn_kernel_bodies *bodies =

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * axis.c: what operators along an axis share (axis.h).
+ * axis.c: the common part of operators along an axis (axis.h).
  */
 #include "axis.h"
 
 #include "nn.h"
 
-/* ------------------------------------------------------------------ extents */
+/* ----------------------------------------------------------------- extents */
 
 nn_extent nn_extent_of(const tn_tensor *tensor, int32_t first, int32_t last) {
   nn_extent e = {1, 1, 1};
@@ -55,16 +55,17 @@ int32_t nn_share(const tn_frame *call, int64_t n, int64_t cost,
   return call->host->parallel_for(call, n, grain, body, arg);
 }
 
-static int64_t chunks(const nn_extent *e) {
+static int64_t count_chunks(const nn_extent *e) {
   return (e->inner + NN_CHUNK - 1) / NN_CHUNK;
 }
 
 int64_t nn_pieces(const nn_extent *e) {
-  return e->outer * chunks(e);
+  return e->outer * count_chunks(e);
 }
 
 int64_t nn_piece(const nn_extent *e, int64_t i, int64_t *n) {
-  const int64_t outer = i / chunks(e), at = i % chunks(e) * NN_CHUNK;
+  const int64_t outer = i / count_chunks(e),
+                at = i % count_chunks(e) * NN_CHUNK;
   *n = e->inner - at < NN_CHUNK ? e->inner - at : NN_CHUNK;
   return outer * e->length * e->inner + at;
 }
@@ -76,7 +77,7 @@ enum {
   ROWS = 128, /* rows of a piece of columns */
 };
 
-static int64_t lower(int64_t a, int64_t b) {
+static int64_t smaller_of(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
@@ -87,7 +88,7 @@ nn_cut nn_cut_of(nn_extent e) {
     c.e.outer = 1;
   }
   if (c.e.inner == 1) c.wide = NN_CHUNK;
-  c.inner_step = lower(c.e.inner, BOX);
+  c.inner_step = smaller_of(c.e.inner, BOX);
   c.groups = (c.e.length + c.wide - 1) / c.wide;
   if (nn_extent_size(&c.e) == 0) return c;
   c.outer_step = c.wide > 1 ? ROWS : BOX / c.inner_step;
@@ -101,9 +102,10 @@ nn_box nn_cut_at(const nn_cut *cut, int64_t channel, int64_t p) {
   const int64_t o = p / cut->inner_pieces * cut->outer_step;
   const int64_t i = p % cut->inner_pieces * cut->inner_step;
   return (nn_box){.first = (o * e->length + channel) * e->inner + i,
-                  .n = cut->wide > 1 ? lower(cut->wide, e->length - channel)
-                                     : lower(cut->inner_step, e->inner - i),
-                  .runs = lower(cut->outer_step, e->outer - o),
+                  .n = cut->wide > 1
+                           ? smaller_of(cut->wide, e->length - channel)
+                           : smaller_of(cut->inner_step, e->inner - i),
+                  .runs = smaller_of(cut->outer_step, e->outer - o),
                   .apart = e->length * e->inner};
 }
 
@@ -133,14 +135,14 @@ nn_wide nn_wide_begin(const tn_frame *call, tn_dtype dtype, uint64_t skip) {
   return w;
 }
 
-/* A conversion of a tensor that is cut into slices. */
+/* The conversion of a tensor, in slices. */
 typedef struct conversion {
   const tn_kernel_mode *mode;
   const tn_tensor *tensor;
   char *wide;
 } conversion;
 
-static int32_t widen(void *arg, int64_t begin, int64_t end) {
+static int32_t widen_slice(void *arg, int64_t begin, int64_t end) {
   const conversion *c = arg;
   const tn_dtype dtype = c->tensor->dtype;
   tn_kernel_load_dense(
@@ -150,7 +152,7 @@ static int32_t widen(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-static int32_t narrow(void *arg, int64_t begin, int64_t end) {
+static int32_t narrow_slice(void *arg, int64_t begin, int64_t end) {
   const conversion *c = arg;
   const tn_dtype dtype = c->tensor->dtype;
   tn_kernel_store_dense(
@@ -159,32 +161,33 @@ static int32_t narrow(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-static void *take(nn_wide *w, const tn_tensor *tensor) {
+static void *take_room(nn_wide *w, const tn_tensor *tensor) {
   char *room = w->room;
   w->room += nn_wide_bytes(tensor);
   return room;
 }
 
-/* The slices cannot fail. */
-static void convert(const nn_wide *w, tn_loop_body *body, conversion *c) {
+/* A slice cannot fail. */
+static void convert_operand(const nn_wide *w, tn_loop_body *body,
+                            conversion *c) {
   (void)nn_share(w->call, tn_tensor_size(c->tensor), 1, body, c);
 }
 
 const void *nn_wide_read(nn_wide *w, const tn_tensor *tensor) {
   if (!tensor->data || tensor->dtype == w->mode.compute) return tensor->data;
-  conversion c = {&w->mode, tensor, take(w, tensor)};
-  convert(w, widen, &c);
+  conversion c = {&w->mode, tensor, take_room(w, tensor)};
+  convert_operand(w, widen_slice, &c);
   return c.wide;
 }
 
 void *nn_wide_room(nn_wide *w, const tn_tensor *tensor, tn_req req) {
   if (req == TN_REQ_NULL) return NULL;
-  return tensor->dtype == w->mode.compute ? tensor->data : take(w, tensor);
+  return tensor->dtype == w->mode.compute ? tensor->data : take_room(w, tensor);
 }
 
 void nn_wide_write(const nn_wide *w, const tn_tensor *tensor,
                    const void *from) {
   if (!from || tensor->dtype == w->mode.compute) return;
   conversion c = {&w->mode, tensor, (char *)(uintptr_t)from};
-  convert(w, narrow, &c);
+  convert_operand(w, narrow_slice, &c);
 }

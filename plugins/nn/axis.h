@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
- * axis.h: what operators along an axis share: a tensor as lines along it, the
- * type that is computed in, and how work is divided.
+ * axis.h: the common part of operators along an axis: a tensor as lines along
+ * it, the type of the computation, and the division of work.
  */
 #ifndef NN_AXIS_H_
 #define NN_AXIS_H_
 
 #include "tenon/kernel.h"
 
-/* A dense tensor with lines of `length` elements along one axis, which lie
- * `inner` elements apart: element i of a line begins at (o*length + i)*inner +
- * s for each o below outer and s below inner. */
+/* A dense tensor as lines of `length` elements along one axis, `inner` elements
+ * apart. Element i of a line begins at (o*length + i)*inner + s, for each o
+ * below outer and s below inner. */
 typedef struct nn_extent {
   int64_t outer;
   int64_t length;
   int64_t inner;
 } nn_extent;
 
-/* That of dimensions `first` to `last` as one. */
+/* The extent with dimensions `first` to `last` as one axis. */
 nn_extent nn_extent_of(const tn_tensor *tensor, int32_t first, int32_t last);
 
 int64_t nn_extent_size(const nn_extent *e);
 
-/* The dimension that `axis` names, counted from the end where negative; TN_FAIL
- * says which tensor has none. */
+/* The dimension that `axis` names, counted from the end if negative; TN_FAIL
+ * names the tensor that lacks it. */
 int32_t nn_axis_find(const tn_frame *call, int64_t axis, const tn_tensor *data,
                      int32_t *dim);
 
@@ -41,25 +41,25 @@ typedef struct nn_loops {
 void nn_loop_run(const tn_kernel_mode *mode, const nn_loops *loops,
                  const tn_kernel_block *block, const void *params);
 
-/* Runs `body` over [0, n), of which each is worth `cost` elements: in slices of
- * about TN_KERNEL_GRAIN, or at once where that is little. Slices follow from n
- * and cost alone. */
+/* Runs `body` over [0, n), each index worth `cost` elements: in slices of about
+ * TN_KERNEL_GRAIN, or at once if the work is small. Slices depend on n and cost
+ * alone. */
 int32_t nn_share(const tn_frame *call, int64_t n, int64_t cost,
                  tn_loop_body *body, void *arg);
 
-/* Lines that lie side by side are computed in pieces of so many. */
+/* Adjacent lines in one piece. */
 enum { NN_CHUNK = 256 };
 
-/* How many pieces the lines of a tensor with inner > 1 are cut into, and of
- * piece `i` the first element and the number of lines. */
+/* The number of pieces for the lines of a tensor with inner > 1, and for piece
+ * `i` its first element and number of lines. */
 int64_t nn_pieces(const nn_extent *e);
 int64_t nn_piece(const nn_extent *e, int64_t i, int64_t *n);
 
-/* -------------------------------------------------------------- channels */
+/* ---------------------------------------------------------------- channels */
 
-/* A tensor whose lines are channels, inner elements of each of outer, and how
- * these are cut for sums: by shape alone. Channels are handled in groups of
- * `wide`: one, a plane, or, where they lie side by side, up to NN_CHUNK
+/* A tensor whose lines are channels, inner elements of each of outer, and their
+ * division into pieces for sums, by shape alone. Channels are handled in groups
+ * of `wide`: one channel, a plane, or up to NN_CHUNK adjacent channels, the
  * columns. */
 typedef struct nn_cut {
   nn_extent e;
@@ -73,9 +73,9 @@ typedef struct nn_cut {
 
 nn_cut nn_cut_of(nn_extent e);
 
-/* A piece of a group: `runs` runs of n elements that lie `apart` elements
- * apart; of a plane they are of one channel, of columns element i is of channel
- * i. */
+/* A piece of a group: `runs` runs of n elements, `apart` elements from each
+ * other. In a plane all belong to one channel; in columns element i belongs to
+ * channel i. */
 typedef struct nn_box {
   int64_t first; /* element */
   int64_t n;
@@ -86,34 +86,34 @@ typedef struct nn_box {
 /* Piece `p` of the group that begins at a channel, or of that channel alone. */
 nn_box nn_cut_at(const nn_cut *cut, int64_t channel, int64_t p);
 
-/* Elements that it has of each channel. */
+/* Its number of elements of each channel. */
 int64_t nn_cut_count(const nn_cut *cut, const nn_box *box);
 
 /* nn_share of all pieces of all groups: group i / pieces, piece i % pieces. */
 int32_t nn_cut_share(const tn_frame *call, const nn_cut *cut,
                      tn_loop_body *body, void *arg);
 
-/* ------------------------------------------------------------------ wide */
+/* -------------------------------------------------------------------- wide */
 
-/* The dense operands of a call in the type that it computes in: where they are,
- * or in the call's first workspace, one behind the other. */
+/* The dense operands of a call in the type of the computation: in place, or as
+ * copies in the call's first workspace. */
 typedef struct nn_wide {
   const tn_frame *call;
   tn_kernel_mode mode;
   char *room; /* for the next copy */
 } nn_wide;
 
-/* Bytes of workspace that an operand takes: 0 if it is not converted. */
+/* Bytes of workspace for an operand: 0 if it is not converted. */
 uint64_t nn_wide_bytes(const tn_tensor *tensor);
 
-/* `skip` bytes of the workspace are used otherwise. */
+/* The first `skip` bytes of the workspace have another use. */
 nn_wide nn_wide_begin(const tn_frame *call, tn_dtype dtype, uint64_t skip);
 
 /* An input's elements; NULL if it is absent. */
 const void *nn_wide_read(nn_wide *w, const tn_tensor *tensor);
 
-/* Where an output is computed, and what brings it to its place. NULL for
- * outputs that are not wanted. */
+/* Address for the computation of an output, and the function that stores it.
+ * NULL for outputs with a null request. */
 void *nn_wide_room(nn_wide *w, const tn_tensor *tensor, tn_req req);
 void nn_wide_write(const nn_wide *w, const tn_tensor *tensor, const void *from);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * batch_norm.c: shapes and kernels of batch_norm.yaml. A tensor is outer x
- * channels x inner, of which each channel is cut into pieces, by shape alone:
- * each piece gives two sums, which are put together in the order of pieces.
+ * channels x inner. Each channel is cut into pieces, by shape alone; each piece
+ * gives two sums, which are merged in the order of pieces.
  */
 #include "batch_norm.gen.h"
 
@@ -12,7 +12,7 @@
 
 /* ------------------------------------------------------------------ shapes */
 
-static int32_t refuse(const tn_frame *call) {
+static int32_t refuse_gamma(const tn_frame *call) {
   return TN_FAIL(call, TN_SHAPE,
                  "`gamma` %s must have one number for each channel of `data` "
                  "%s, which are along axis %lld",
@@ -26,14 +26,14 @@ int32_t nn_batch_norm_infer(const tn_frame *call) {
   const tn_tensor *gamma = &call->in[NN_BATCH_NORM_IN_GAMMA];
   int64_t shape[TN_MAX_NDIM], channels = -1;
   int32_t dim;
-  if (gamma->ndim >= 0 && gamma->ndim != 1) return refuse(call);
+  if (gamma->ndim >= 0 && gamma->ndim != 1) return refuse_gamma(call);
   if (gamma->ndim == 1) channels = gamma->shape[0];
   if (data->ndim < 0) return TN_OK;
   int32_t code =
       nn_axis_find(call, nn_batch_norm_params_of(call)->axis, data, &dim);
   if (code != TN_OK) return code;
   if (channels >= 0 && data->shape[dim] >= 0 && data->shape[dim] != channels)
-    return refuse(call);
+    return refuse_gamma(call);
   if (channels < 0) channels = data->shape[dim];
   memcpy(shape, data->shape, (size_t)data->ndim * sizeof *shape);
   shape[dim] = channels;
@@ -46,10 +46,13 @@ int32_t nn_batch_norm_infer(const tn_frame *call) {
 
 /* ------------------------------------------------------------------- loops */
 
-enum { SEVERAL = 16 }; /* groups from which on each is done at once */
+enum {
+  SEVERAL = 16
+}; /* number of groups from which each is done by one
+    * slice */
 
-/* What a loop is told of a piece: of one channel, or of several side by side.
- */
+/* Arguments of a loop for a piece: of one channel, or of several adjacent
+ * ones. */
 typedef struct box {
   int64_t runs;
   int64_t apart;
@@ -58,22 +61,22 @@ typedef struct box {
   const double *shift;
   const double *slope;
   double *sums[2];
-  int past; /* what comes out is written past the caches */
+  int past; /* the result is written past the caches */
   uint32_t level;
 } box;
 
 #define NN_EACH "batch_rows.h"
 #include "each.h"
 
-/* ------------------------------------------------------------------- pieces */
+/* ------------------------------------------------------------------ pieces */
 
-/* What is known of each channel. */
+/* Values of each channel. */
 enum { MEAN, VAR, GAMMA, BETA, SCALE, SHIFT, SLOPE, N_KNOWN };
 
 typedef struct work work;
 
-/* One direction: sums of pieces, what follows for a channel, and what is then
- * done with elements. */
+/* One direction: the sums of pieces, the values of a channel from them, and the
+ * loop over elements. */
 typedef struct pass {
   nn_loops sums[2]; /* of planes, of columns */
   void (*finish)(const work *w, int64_t channel);
@@ -87,14 +90,14 @@ struct work {
   tn_kernel_mode mode;
   int64_t bytes; /* of an element */
   const char *in[2];
-  char *to;               /* NULL: only sums are wanted */
-  int past;               /* no cache holds it */
-  tn_kernel_body *after;  /* what is done to elements of it, or NULL */
+  char *to;               /* NULL: only sums are requested */
+  int past;               /* too large for every cache */
+  tn_kernel_body *after;  /* loop over elements of the result, or NULL */
   double *known[N_KNOWN]; /* each for all channels */
   double *sums;           /* [piece][2][channel] */
 };
 
-/* The sum number `which` of piece `p`, of a channel and those behind it. */
+/* Sum number `which` of piece `p`, of a channel and the channels after it. */
 static double *sums_at(const work *w, int64_t channel, int64_t p, int which) {
   return w->sums + (p * 2 + which) * w->cut.e.length + channel;
 }
@@ -118,7 +121,7 @@ static void run_piece(const work *w, const nn_loops *loops, int64_t group,
   nn_loop_run(&w->mode, &loops[w->cut.wide > 1], &block, &b);
 }
 
-/* What is behind the elements of a piece, while they are in a cache. */
+/* Runs the fused function on a piece, while its elements are in a cache. */
 static void run_after(const work *w, int64_t group, int64_t p) {
   const nn_box at = nn_cut_at(&w->cut, group * w->cut.wide, p);
   for (int64_t r = 0; r < at.runs; ++r) {
@@ -133,7 +136,7 @@ static void finish_group(const work *w, int64_t group) {
     w->pass->finish(w, c);
 }
 
-/* ------------------------------------------------------------------- slices */
+/* ------------------------------------------------------------------ slices */
 
 static int32_t sum_slice(void *arg, int64_t begin, int64_t end) {
   const work *w = arg;
@@ -151,7 +154,7 @@ static int32_t apply_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* All of some groups, while their elements are still in a cache. */
+/* Does all work of some groups while their elements are still in a cache. */
 static int32_t group_slice(void *arg, int64_t begin, int64_t end) {
   const work *w = arg;
   const int64_t pieces = w->cut.pieces;
@@ -163,7 +166,7 @@ static int32_t group_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Sums, what follows, and elements if they are wanted. */
+/* Computes sums, values of channels, and elements if requested. */
 static int32_t run_all(work *w) {
   const nn_cut *c = &w->cut;
   if (c->groups >= SEVERAL || c->pieces <= 1)
@@ -176,7 +179,7 @@ static int32_t run_all(work *w) {
   return w->to ? nn_cut_share(w->call, c, apply_slice, w) : TN_OK;
 }
 
-/* ----------------------------------------------------------------- channels */
+/* ---------------------------------------------------------------- channels */
 
 static uint64_t known_bytes(const nn_cut *c) {
   const int64_t n = c->e.length * (N_KNOWN + 2 * c->pieces);
@@ -201,7 +204,7 @@ int32_t nn_batch_norm_bytes(const tn_frame *call, uint64_t *bytes) {
   return TN_OK;
 }
 
-/* Operands are read by whoever needs them. */
+/* Leaves the operands unset; each pass reads those it needs. */
 static work work_of(const tn_frame *call, const pass *way, nn_wide *wide) {
   work w = {.call = call, .pass = way, .cut = cut_of_call(call)};
   *wide = nn_wide_begin(call, call->in[0].dtype, known_bytes(&w.cut));
@@ -215,7 +218,7 @@ static work work_of(const tn_frame *call, const pass *way, nn_wide *wide) {
   return w;
 }
 
-/* The numbers of an operand, one for each channel; `other` if it is absent. */
+/* Reads an operand, one number for each channel; `other` if it is absent. */
 static void read_known(const work *w, int which, const tn_tensor *from,
                        double other) {
   const tn_kernel_mode mode = {TN_F64, w->mode.level};
@@ -243,12 +246,12 @@ static double inv_std(const work *w, int64_t channel) {
 }
 
 /* Elements of a channel. */
-static int64_t count(const work *w) {
+static int64_t count_elements(const work *w) {
   return w->cut.e.outer * w->cut.e.inner;
 }
 
-/* Mean and variance of a channel from those of its pieces. */
-static void merge(const work *w, int64_t channel) {
+/* Computes mean and variance of a channel from those of its pieces. */
+static void merge_moments(const work *w, int64_t channel) {
   double mean = 0, spread = 0, n = 0;
   for (int64_t p = 0; p < w->cut.pieces; ++p) {
     const nn_box at = nn_cut_at(&w->cut, channel, p);
@@ -271,7 +274,7 @@ static void finish_scale(const work *w, int64_t channel) {
 }
 
 static void finish_forward(const work *w, int64_t channel) {
-  merge(w, channel);
+  merge_moments(w, channel);
   finish_scale(w, channel);
 }
 
@@ -285,7 +288,7 @@ static int uses_batch(const tn_frame *call) {
          !nn_batch_norm_params_of(call)->use_global_stats;
 }
 
-static void move(const work *w, uint32_t aux, int batch) {
+static void move_average(const work *w, uint32_t aux, int batch) {
   const double keep = nn_batch_norm_params_of(w->call)->momentum;
   double *moving = w->known[SLOPE];
   read_known(w, SLOPE, &w->call->aux[aux], 0);
@@ -294,12 +297,12 @@ static void move(const work *w, uint32_t aux, int batch) {
   write_known(w, &w->call->aux[aux], moving);
 }
 
-/* Moving averages and hidden outputs. */
-static void publish(const work *w) {
+/* Updates moving averages and writes hidden outputs. */
+static void publish_results(const work *w) {
   const tn_frame *call = w->call;
-  if (uses_batch(call) && count(w) > 0) {
-    move(w, NN_BATCH_NORM_AUX_MOVING_MEAN, MEAN);
-    move(w, NN_BATCH_NORM_AUX_MOVING_VAR, VAR);
+  if (uses_batch(call) && count_elements(w) > 0) {
+    move_average(w, NN_BATCH_NORM_AUX_MOVING_MEAN, MEAN);
+    move_average(w, NN_BATCH_NORM_AUX_MOVING_VAR, VAR);
   }
   if (call->req[NN_BATCH_NORM_OUT_MEAN] != TN_REQ_NULL)
     write_known(w, &call->out[NN_BATCH_NORM_OUT_MEAN], w->known[MEAN]);
@@ -320,7 +323,7 @@ int32_t nn_batch_norm_forward(const tn_frame *call, tn_kernel_body *after) {
   nn_wide wide;
   work w = work_of(call, &forward_pass, &wide);
   w.after = after;
-  if (after) w.past = 0; /* what comes out is read again */
+  if (after) w.past = 0; /* the result is read again */
   w.in[0] = nn_wide_read(&wide, &call->in[NN_BATCH_NORM_IN_DATA]);
   w.to = nn_wide_room(&wide, out, call->req[NN_BATCH_NORM_OUT_OUT]);
   read_gamma(&w, &call->in[NN_BATCH_NORM_IN_GAMMA]);
@@ -337,7 +340,7 @@ int32_t nn_batch_norm_forward(const tn_frame *call, tn_kernel_body *after) {
   }
   if (code != TN_OK) return code;
   if (w.to) nn_wide_write(&wide, out, w.to);
-  publish(&w);
+  publish_results(&w);
   return TN_OK;
 }
 
@@ -346,7 +349,7 @@ int32_t nn_batch_norm_forward(const tn_frame *call, tn_kernel_body *after) {
 /* known[VAR] holds 1/sqrt(var + eps) here, known[BETA] and known[GAMMA] become
  * the gradients. */
 static void finish_backward(const work *w, int64_t channel) {
-  const int64_t all = count(w);
+  const int64_t all = count_elements(w);
   const double inverse = w->known[VAR][channel];
   const double n = all > 0 ? (double)all : 1;
   double sum = 0, moment = 0;
@@ -366,12 +369,12 @@ static const pass backward_pass = {
     finish_backward,
     {NN_LOOPS(plane_back), NN_LOOPS(column_back)}};
 
-/* The statistics of a half precision batch once more: what was kept of them has
- * lost digits. */
-static int32_t measure(const work *w) {
+/* Computes the statistics of a half precision batch again: the saved ones are
+ * rounded. */
+static int32_t measure_again(const work *w) {
   static const pass again = {
       .sums = {NN_LOOPS(plane_moments), NN_LOOPS(column_moments)},
-      .finish = merge};
+      .finish = merge_moments};
   work own = *w;
   own.pass = &again;
   own.in[0] = w->in[1];
@@ -382,7 +385,7 @@ static int32_t measure(const work *w) {
   return code;
 }
 
-/* With moving averages only the gradient of out is scaled. */
+/* With moving averages the gradient of out is only scaled. */
 static int32_t apply_fixed(work *w) {
   const pass scale = {.apply = {NN_LOOPS(plane_scale), NN_LOOPS(column_scale)}};
   work own = *w;
@@ -401,8 +404,8 @@ static void write_gradients(const work *w) {
   write_known(w, &call->out[NN_BATCH_NORM_IN_GAMMA], w->known[GAMMA]);
 }
 
-/* Where only the gradient of beta is wanted, there is no data, and the gradient
- * of out stands for it. */
+/* If only the gradient of beta is requested, there is no data; the gradient of
+ * out replaces it. */
 int32_t nn_batch_norm_backward(const tn_frame *call) {
   const tn_tensor *to = &call->out[NN_BATCH_NORM_IN_DATA];
   const tn_tensor *data = &call->in[NN_BATCH_NORM_BACKWARD_IN_DATA];
@@ -416,7 +419,8 @@ int32_t nn_batch_norm_backward(const tn_frame *call) {
   read_gamma(&w, &call->in[NN_BATCH_NORM_BACKWARD_IN_GAMMA]);
   read_known(&w, MEAN, &call->in[NN_BATCH_NORM_BACKWARD_OUT_MEAN], 0);
   read_known(&w, VAR, &call->in[NN_BATCH_NORM_BACKWARD_OUT_INV_STD], 0);
-  if (batch && data->data && data->dtype != w.mode.compute) code = measure(&w);
+  if (batch && data->data && data->dtype != w.mode.compute)
+    code = measure_again(&w);
   w.to = batch ? slope : NULL;
   if (code == TN_OK) code = run_all(&w);
   w.to = slope;

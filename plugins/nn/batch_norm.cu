@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * batch_norm.cu: batch_norm.yaml on CUDA devices, and, with relu,
- * batch_norm_activation.yaml. Where a channel is more than one piece, sums of
- * the pieces come first; then each block finds what its channels are multiplied
- * by, and does its piece of the elements.
+ * batch_norm_activation.yaml. If a channel has several pieces, their sums come
+ * first. Then each block computes the factors of its channels and its piece of
+ * the elements.
  */
 #include "batch_norm.gen.h"
 
@@ -11,8 +11,8 @@
 #include "batch_norm_activation.gen.h"
 #include "channels.cuh"
 
-/* What kernels are handed: backward OUT is the gradient of data. What is not
- * wanted, or absent, has no data. */
+/* Arguments of CUDA kernels: backward OUT is the gradient of data. Operands
+ * that are absent or not requested have no data. */
 enum {
   OUT,
   DATA,
@@ -23,39 +23,39 @@ enum {
   INV_STD,
   MOVING_MEAN,
   MOVING_VAR,
-  MOMENTS, /* of pieces, as nn_batch_moments says */
-  SUMS,    /* of pieces, as nn_batch_slopes says */
+  MOMENTS, /* of pieces, in the layout of nn_batch_moments */
+  SUMS,    /* of pieces, in the layout of nn_batch_slopes */
   TO_GAMMA,
   TO_BETA,
-  MADE, /* backward, what came out of a relu */
+  MADE, /* backward, the result of a relu */
   N_ARRAYS
 };
 typedef tn_cuda_arrays<N_ARRAYS> nn_batch_arrays;
 
 struct nn_batch_view {
   nn_channels channels;
-  nn_lines lines; /* what channels are made of */
+  nn_lines lines; /* lines that form channels */
   double eps;
   double momentum;
   double share;  /* of an element in a mean over its channel */
   int batch;     /* the statistics are those of the data */
-  int measured;  /* backward: they are in MOMENTS */
+  int measured;  /* backward: MOMENTS has them */
   int fix_gamma; /* gamma counts as 1 */
-  int has_relu;  /* behind it */
+  int has_relu;  /* after the batch norm */
 };
 
-/* Whether one piece is all of a channel: then nothing is kept of pieces. */
+/* Whether one piece is a whole channel: then no sums of pieces are stored. */
 static __host__ __device__ inline int nn_batch_is_whole(
     const nn_batch_view &v) {
   return v.channels.pieces == 1;
 }
 
-/* What is read of a thread's channel, in one go and before anything is waited
- * for; 0 where there is no such thing. */
+/* Values of a thread's channel, loaded together before any is used; 0 for
+ * absent ones. */
 struct nn_batch_known {
   double gamma;
   double beta;
-  double mean; /* forward the moving ones */
+  double mean; /* forward the moving average */
   double var;  /* backward 1/sqrt(var + eps) */
 };
 
@@ -80,10 +80,10 @@ nn_batch_recall(const nn_batch_arrays &a, const nn_batch_view &v,
   return k;
 }
 
-/* --------------------------------------------------------------- statistics */
+/* -------------------------------------------------------------- statistics */
 
 /* Of a piece of DATA the mean, and the sum of squares of distances to it. N is
- * how many elements a pack has, here and below. */
+ * the number of elements of a pack, here and below. */
 template <class T, int N>
 __device__ __forceinline__ nn_pair nn_batch_measure(const nn_batch_arrays &a,
                                                     const nn_channels &c,
@@ -137,8 +137,8 @@ __device__ __forceinline__ nn_pair nn_batch_fold(const nn_channels &c,
   return tn_cuda_fold(folded, sum, nn_pair_plus(), c.lanes);
 }
 
-/* Mean and variance of a thread's channel, of its MOMENTS: from the distances
- * of its pieces' means to that of the first. */
+/* Mean and variance of a thread's channel, from its MOMENTS: computed with the
+ * distances of its pieces' means to the first mean. */
 __device__ __forceinline__ nn_pair nn_batch_merge(const nn_batch_arrays &a,
                                                   const nn_batch_view &v,
                                                   const nn_part &part,
@@ -160,8 +160,8 @@ __device__ __forceinline__ nn_pair nn_batch_merge(const nn_batch_arrays &a,
   return pair;
 }
 
-/* Mean and variance of a thread's channel. WHOLE: its piece is all of it, and
- * is measured here; so it is with sums below. */
+/* Mean and variance of a thread's channel. WHOLE: its piece is the whole
+ * channel, which is measured here; the same holds for sums below. */
 template <class T, int N, bool WHOLE>
 __device__ __forceinline__ nn_pair nn_batch_statistics(
     const nn_batch_arrays &a, const nn_batch_view &v, const nn_part &part,
@@ -174,9 +174,9 @@ __device__ __forceinline__ nn_pair nn_batch_statistics(
   return pair;
 }
 
-/* ------------------------------------------------------------------ forward */
+/* ----------------------------------------------------------------- forward */
 
-/* Moving averages, which stay if there is nothing, and hidden outputs. */
+/* Moving averages, which stay if the batch is empty, and hidden outputs. */
 template <class T>
 __device__ __forceinline__ void nn_batch_tell(
     const nn_batch_arrays &a, const nn_batch_view &v, const nn_part &part,
@@ -194,9 +194,9 @@ __device__ __forceinline__ void nn_batch_tell(
     nn_put<T>(a.at[INV_STD], part.channel, (nn_wide<T>)inverse);
 }
 
-/* Blocks of a multiprocessor, here and below: most of what a block does is to
- * wait, so several of them, with some registers spilled, take half as long as
- * one or two with all that they would like. */
+/* Blocks of a multiprocessor, here and below. A block mostly waits. Several of
+ * them, with some registers spilled, take half as long as one or two without
+ * spilling. */
 template <class T, int N, bool WHOLE>
 __global__ void __launch_bounds__(TN_CUDA_THREADS, 4)
     nn_batch_forward(nn_batch_arrays a, nn_batch_view v) {
@@ -229,10 +229,10 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS, 4)
   }
 }
 
-/* ----------------------------------------------------------------- backward */
+/* ---------------------------------------------------------------- backward */
 
-/* What was kept of a thread's channel; mean and 1/sqrt(var + eps) of MOMENTS
- * where they have been measured once more. */
+/* Saved values of a thread's channel; mean and 1/sqrt(var + eps) from MOMENTS
+ * if they have been measured again. */
 template <class T>
 __device__ __forceinline__ nn_batch_known
 nn_batch_recall_back(const nn_batch_arrays &a, const nn_batch_view &v,
@@ -245,7 +245,7 @@ nn_batch_recall_back(const nn_batch_arrays &a, const nn_batch_view &v,
   return known;
 }
 
-/* Gradients of what comes before a relu, and the elements. */
+/* Gradients of the input of a relu, and the elements. */
 template <class C, int N>
 struct nn_batch_terms {
   nn_pack<C, N> head;
@@ -265,8 +265,8 @@ __device__ __forceinline__ nn_batch_terms<nn_wide<T>, N> nn_batch_terms_at(
   return terms;
 }
 
-/* Of a piece the sum of the gradient, and that of its products with x - mean;
- * without data there is no use for the latter. */
+/* Of a piece the sum of the gradient, and the sum of its products with x -
+ * mean; the latter is unused without data. */
 template <class T, int N>
 __device__ __forceinline__ nn_pair nn_batch_sum(const nn_batch_arrays &a,
                                                 const nn_channels &c,
@@ -368,7 +368,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS, N == 1 ? 4 : 3)
   }
 }
 
-/* --------------------------------------------------------------------- host */
+/* -------------------------------------------------------------------- host */
 
 static nn_batch_view nn_batch_view_of(const tn_frame *call) {
   const nn_batch_norm_params *p = nn_batch_norm_params_of(call);
@@ -403,7 +403,7 @@ static void nn_batch_rooms(const tn_frame *call, const nn_batch_view &v,
   a->at[SUMS] = nn_sums_room(behind, v.channels);
 }
 
-/* Packs of four, where all that has elements of data allows them. */
+/* Packs of four, if all arrays with elements of data allow them. */
 static void nn_batch_pack(nn_batch_view *v, const nn_batch_arrays &a) {
   static const int like_data[] = {OUT, DATA, HEAD, MADE};
   bool are_fours = v->lines.inner % 4 == 0;
@@ -460,7 +460,8 @@ int32_t nn_batch_norm_cuda(const tn_frame *call) {
   return nn_batch_either(call, 0);
 }
 
-/* A call of batch_norm_activation is one of batch_norm, to all above. */
+/* All functions above treat a call of batch_norm_activation as one of
+ * batch_norm. */
 static_assert(offsetof(nn_batch_norm_activation_params, axis) ==
                   offsetof(nn_batch_norm_params, axis),
               "the params do not begin with those of batch_norm");
@@ -469,8 +470,8 @@ int32_t nn_batch_norm_activation_cuda(const tn_frame *call) {
   return nn_batch_either(call, 1);
 }
 
-/* The statistics of a half precision batch are measured once more: what was
- * kept of them has lost digits. */
+/* Measures the statistics of a half precision batch again: the saved ones are
+ * rounded. */
 template <class T, int N>
 static int32_t nn_batch_run_back(const tn_frame *call, const nn_batch_view &v,
                                  const nn_batch_arrays &a,
@@ -488,7 +489,8 @@ static int32_t nn_batch_run_back(const tn_frame *call, const nn_batch_view &v,
                        parts, stream, a, v);
 }
 
-/* Where the inputs of a backward call are; `made` is below 0 without a relu. */
+/* Indices of the inputs of a backward call; `made` is below 0 without a
+ * relu. */
 struct nn_batch_inputs {
   int head, made, data, gamma, mean, inv_std;
 };

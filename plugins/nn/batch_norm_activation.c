@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * batch_norm_activation.c: kernel of batch_norm_activation.yaml: that of
+ * batch_norm_activation.c: kernel of batch_norm_activation.yaml. It uses
  * batch_norm.c, which applies the activation to each piece of a channel while a
- * cache holds it. What is stored as f16 or bf16 is rounded before, as between
- * two calls.
+ * cache holds it. Results in f16 or bf16 are rounded before the activation, as
+ * between two calls.
  */
 #include "batch_norm_activation.gen.h"
 
@@ -12,7 +12,7 @@
 #include "batch_norm.gen.h"
 #include "batch_norm.h"
 
-/* Shapes and kernels of batch_norm.c take these calls for their own. */
+/* Shapes and kernels of batch_norm.c treat these calls as their own. */
 _Static_assert(offsetof(nn_batch_norm_activation_params, axis) ==
                    offsetof(nn_batch_norm_params, axis),
                "the params do not begin with those of batch_norm");
@@ -21,19 +21,19 @@ int32_t nn_batch_norm_activation_infer(const tn_frame *call) {
   return nn_batch_norm_infer(call);
 }
 
-static nn_activated inner(const tn_frame *call) {
+static nn_activated inner_of(const tn_frame *call) {
   return (nn_activated){nn_batch_norm_activation_params_of(call)->act_type,
                         NN_BATCH_NORM_ACTIVATION_BACKWARD_OUT_OUT,
                         nn_batch_norm_backward, nn_batch_norm_bytes};
 }
 
 int32_t nn_batch_norm_activation_bytes(const tn_frame *call, uint64_t *bytes) {
-  const nn_activated what = inner(call);
+  const nn_activated what = inner_of(call);
   return nn_activated_bytes(call, &what, bytes);
 }
 
 int32_t nn_batch_norm_activation(const tn_frame *call) {
-  const int32_t type = inner(call).type;
+  const int32_t type = inner_of(call).type;
   const tn_dtype dtype = call->out[0].dtype;
   if (tn_kernel_compute(dtype) == dtype)
     return nn_batch_norm_forward(call, nn_activated_loop(call, type));
@@ -43,6 +43,6 @@ int32_t nn_batch_norm_activation(const tn_frame *call) {
 }
 
 int32_t nn_batch_norm_activation_backward(const tn_frame *call) {
-  const nn_activated what = inner(call);
+  const nn_activated what = inner_of(call);
   return nn_activated_backward(call, &what);
 }

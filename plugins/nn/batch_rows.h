@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
- * batch_rows.h: the loops of batch_norm.c, as each.h includes them.
+ * batch_rows.h: the loops of batch_norm.c, included by each.h.
  *
- * Each takes a box (batch_norm.c): `runs` runs of block->n elements that lie
- * `apart` elements apart. In `plane` loops they are of one channel, in `column`
- * loops element i of each run is of channel i.
+ * Each loop gets a box (batch_norm.c): `runs` runs of block->n elements,
+ * `apart` elements from each other. In `plane` loops all elements belong to one
+ * channel, in `column` loops element i of each run belongs to channel i.
  */
 #include "vector.h"
 
 enum {
   NAME(wide) = NN_CHUNK, /* columns of a block, at most */
-  NAME(part) = NN_WRITER_CHUNK / (int)sizeof(REAL) /* elements of a plane that
-                                                      are written together */
+  NAME(part) = NN_WRITER_CHUNK / (int)sizeof(REAL) /* elements of a plane in
+                                                      one write */
 };
 
-/* Where they are composed that go past the caches. */
+/* Buffers for results that go past the caches. */
 typedef struct NAME(room) {
   char bytes[3 * NN_WRITER_CHUNK] __attribute__((aligned(64)));
 } NAME(room);
 
-/* What a column loop needs of its channels, in the type that is computed in. */
+/* Converts values of channels for a column loop into the type of the
+ * computation. */
 BODY void NAME(cast)(REAL *to, const double *from, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = (REAL)from[i];
 }
 
-/* ---------------------------------------------------------------- moments */
+/* ----------------------------------------------------------------- moments */
 
 /* Of in[0]: the mean, and the sum of squares of distances to it. */
 LOOP(plane_moments) {
@@ -33,7 +34,7 @@ LOOP(plane_moments) {
   double sum = 0, beyond = 0, spread = 0;
   for (int64_t r = 0; r < b->runs; ++r)
     sum += (double)NAME(sum)(x + r * b->apart, block->n);
-  /* Of what is far from 0 the sum is rounded too much to be exact. */
+  /* The sum of numbers far from 0 is too inexact for distances. */
   const REAL near = (REAL)(sum / count);
   for (int64_t r = 0; r < b->runs; ++r) {
     REAL sums[2];
@@ -109,8 +110,8 @@ LOOP(column_scale) {
   }
 }
 
-/* ---------------------------------------------------------------- gradients
- * in[0] is the gradient of what came out, in[1] what went in. */
+/* -------------------------------------------------------------- gradients
+ * in[0] is the gradient of the result, in[1] the input. */
 
 /* The sum of the gradient, and that of its products with x - mean. */
 LOOP(plane_slopes) {

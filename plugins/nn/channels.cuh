@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * channels.cuh: the indices along an axis as channels, on CUDA devices: pieces
- * of them, and sums that are put together of pieces.
+ * channels.cuh: the indices along an axis as channels, on CUDA devices: their
+ * pieces, and sums over pieces.
  */
 #ifndef NN_CHANNELS_CUH_
 #define NN_CHANNELS_CUH_
 
 #include "nn.cuh"
 
-/* The same tensor, whose indices along the axis are channels: outer*inner
- * elements of each, or that many packs of elements, which are then what is
- * counted. They are cut into pieces, by shape and packs alone, of which each is
- * a block's, for up to `lanes` channels side by side: its sums are f64, and are
- * put together in the order of pieces. Every channel has a piece. */
+/* A tensor as channels, one for each index along the axis: outer*inner elements
+ * of each, or as many packs of elements, which are then the unit of counts.
+ * Channels are cut into pieces, by shape and packs alone. A block has one piece
+ * of up to `lanes` adjacent channels. Its sums are f64, and are merged in the
+ * order of pieces. Every channel has a piece. */
 struct nn_channels {
   int64_t outer;
   int64_t length;
@@ -24,12 +24,12 @@ struct nn_channels {
   int reserved;
   tn_cuda_divisor by_inner;
   tn_cuda_divisor by_length;
-  tn_cuda_divisor by_outer; /* packs of all channels for one of `outer` */
+  tn_cuda_divisor by_outer; /* packs of all channels of one index of `outer` */
   tn_cuda_divisor by_pieces;
 };
 
-/* What a thread has of a piece: packs of its channel from `first` on, below
- * `end`, of which nn_part_each visits every so-many-th. */
+/* A thread's part of a piece: packs of its channel from `first` on, below
+ * `end`. nn_part_each visits every n-th of them. */
 struct nn_part {
   int64_t channel;
   int64_t piece;
@@ -39,7 +39,7 @@ struct nn_part {
   int leads; /* one thread of each channel */
 };
 
-/* Threads of a block that have a channel: 2 to the power of it. */
+/* Threads of a block for one channel: 2 to the power of the result. */
 __device__ __forceinline__ unsigned nn_part_bits(const nn_channels &v) {
   return 8 - v.lane_bits;
 }
@@ -50,14 +50,14 @@ static __host__ __device__ inline int64_t nn_channel_parts(
   return (v.length + v.lanes - 1) / v.lanes * v.pieces;
 }
 
-/* Whose pack i is. */
+/* The channel of pack i. */
 __device__ __forceinline__ int64_t nn_channel_of(const nn_channels &v,
                                                  int64_t i) {
   const int64_t line = tn_cuda_quotient(i, v.by_inner);
   return line - tn_cuda_quotient(line, v.by_length) * v.length;
 }
 
-/* Which of its channel's packs number `at` is. */
+/* The index of pack number `at` in its channel. */
 __device__ __forceinline__ int64_t nn_channel_index(const nn_channels &v,
                                                     int64_t channel,
                                                     int64_t at) {
@@ -87,7 +87,7 @@ __device__ __forceinline__ nn_part nn_part_of(const nn_channels &v,
   return part;
 }
 
-/* Like tn_cuda_ahead, over what a thread has of a piece: store(at, load(at)),
+/* Like tn_cuda_ahead, over a thread's part of a piece: store(at, load(at)),
  * where `at` is the number of a pack in the tensor. Before the first store all
  * threads call `between`. */
 template <class Load, class Between, class Store>
@@ -109,7 +109,7 @@ __device__ __forceinline__ void nn_part_each(const nn_channels &v,
       v, part, load, [] {}, store);
 }
 
-/* Two numbers that are folded in one go. */
+/* Two numbers that are reduced together. */
 struct nn_pair {
   double first;
   double second;
@@ -128,14 +128,14 @@ struct nn_pair_plus {
   }
 };
 
-/* Where sum `which` of two stands in an array of f64. */
+/* Position of sum `which` of two in an array of f64. */
 __device__ __forceinline__ int64_t nn_sum_at(const nn_channels &v,
                                              int64_t channel, int64_t piece,
                                              int which) {
   return (piece * 2 + which) * v.length + channel;
 }
 
-/* Keeps the two sums of a piece. */
+/* Stores the two sums of a piece. */
 __device__ __forceinline__ void nn_sums_put(const tn_cuda_array &sums,
                                             const nn_channels &v,
                                             const nn_part &part,
@@ -146,7 +146,7 @@ __device__ __forceinline__ void nn_sums_put(const tn_cuda_array &sums,
   to[nn_sum_at(v, part.channel, part.piece, 1)] = pair.second;
 }
 
-/* Those of all pieces of a channel. */
+/* The sums of all pieces of a channel. */
 __device__ __forceinline__ double nn_sums_get(const tn_cuda_array &sums,
                                               const nn_channels &v,
                                               int64_t channel, int which) {
@@ -158,7 +158,7 @@ __device__ __forceinline__ double nn_sums_get(const tn_cuda_array &sums,
 
 enum { NN_SUMS, NN_SUMS_FIRST, NN_SUMS_SECOND, NN_SUMS_ARRAYS };
 
-/* The sums of channels to where they are wanted: either may be without data. */
+/* Writes the sums of channels to their arrays: either may have no data. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_sums_finish(tn_cuda_arrays<NN_SUMS_ARRAYS> a, nn_channels v) {
@@ -171,12 +171,12 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     }
 }
 
-/* As packs of four if lines are whole numbers of them, and all arrays lie where
- * fours do: that of single elements has no fewer pieces. */
+/* Uses packs of four if lines contain only whole packs and all arrays are
+ * aligned to fours: single elements have at least as many pieces. */
 static inline nn_channels nn_channels_of(int64_t outer, int64_t length,
                                          int64_t inner,
                                          bool are_fours = false) {
-  enum { MOST = 256 };   /* pieces, as one thread puts them together */
+  enum { MOST = 256 };   /* pieces, because one thread merges them */
   enum { WHOLE = 8192 }; /* elements that are not worth a second launch */
   enum { BUSY = 4 };     /* packs for a thread */
   enum { BLOCKS = 256 };
@@ -190,7 +190,7 @@ static inline nn_channels nn_channels_of(int64_t outer, int64_t length,
   v.each = v.lanes > 1 ? 512 : 4096 / v.pack;
   if (n <= (v.lanes > 1 ? 1024 : WHOLE / v.pack)) v.each = n > 0 ? n : 1;
   if (v.each < share) v.each = share;
-  /* Of short channels a block has several, as long as there are many blocks. */
+  /* A block has several short channels, as long as there are many blocks. */
   while (v.each == n && v.lanes < 32 &&
          2 * v.lanes * n <= BUSY * TN_CUDA_THREADS &&
          2 * v.lanes * BLOCKS <= length)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * conv.h: a convolution as its ways to compute it see it, and those ways. The
- * operator's kernels, in convolution.c, differ in which way they take.
+ * conv.h: a convolution in the form of its algorithms, and these algorithms.
+ * The operator's kernels, in convolution.c, differ only in the algorithm.
  */
 #ifndef NN_CONV_H_
 #define NN_CONV_H_
@@ -10,8 +10,8 @@
 #include "tenon/size.h"
 #include "window.h"
 
-/* In front of a loop over sums that are held in registers; and of one over what
- * is added to few of them, where counting takes a part of the time. */
+/* NN_CONV_UNROLL precedes a loop over sums in registers. NN_CONV_FOUR precedes
+ * a loop that adds to few of them, where counting takes a part of the time. */
 #if defined(__clang__)
 #define NN_CONV_UNROLL _Pragma("clang loop unroll(full)")
 #define NN_CONV_FOUR _Pragma("clang loop unroll_count(4)")
@@ -20,7 +20,7 @@
 #define NN_CONV_FOUR _Pragma("GCC unroll 4")
 #endif
 
-/* A call in f32 or f64. Images, filters and channels lie densely:
+/* A call in f32 or f64. Images, filters and channels are dense:
  *
  *   data    (images, groups, channels, in)
  *   weight  (groups, filters, channels, kernel)
@@ -38,14 +38,14 @@ typedef struct nn_conv {
   int64_t taps;     /* elements of a window */
   int64_t in_size;  /* of an image of one channel */
   int64_t out_size;
-  /* What the forward pass does to each element of out, when it is final: a loop
-   * whose in[0] is its out. NULL: nothing. */
+  /* Runs on each final element of out of a forward pass: a loop with in[0]
+   * equal to its out. NULL: nothing. */
   tn_kernel_body *after;
-  char *room; /* what the way asked for, aligned to 64 bytes */
+  char *room; /* workspace of the algorithm, aligned to 64 bytes */
 } nn_conv;
 
 /* Whether an image is nearly all padding, so that a copy of both, or a loop
- * over both, is out of proportion to what there is to compute. [any] */
+ * over both, costs far more than the computation. [any] */
 static inline int nn_conv_is_hollow(const nn_conv *c) {
   enum { LARGE = 1 << 20, TIMES = 8 };
   const nn_window *w = &c->window;
@@ -55,18 +55,19 @@ static inline int nn_conv_is_hollow(const nn_conv *c) {
   return n < 0 || (n > LARGE && n / TIMES > c->in_size);
 }
 
-/* n in whole steps. [any] */
+/* n rounded up to a multiple of `step`. [any] */
 static inline int64_t nn_up(int64_t n, int64_t step) {
   return (n + step - 1) / step * step;
 }
 
-/* How many of n come next, if at most `most` do and all are about as many. */
+/* The size of the next part of n: at most `most`, and about the same for all
+ * parts. */
 static inline int64_t nn_even(int64_t n, int64_t most) {
   const int64_t parts = (n + most - 1) / most;
   return (n + parts - 1) / parts;
 }
 
-/* Of the loops that a file has for each level, those of `level`. */
+/* The loops for `level`, among those that a file has for each level. */
 #if defined(TN_KERNEL_AVX2)
 #define NN_CONV_LOOPS(level) \
   ((const loops *const[]){&loops_base, &loops_avx2, &loops_avx512}[level])
@@ -74,17 +75,17 @@ static inline int64_t nn_even(int64_t n, int64_t most) {
 #define NN_CONV_LOOPS(level) ((void)(level), &loops_base)
 #endif
 
-/* For n elements of out that lie densely. [worker] */
+/* Runs `after` on n dense elements of out. [worker] */
 static inline void nn_conv_finish(const nn_conv *conv, void *out, int64_t n) {
   if (conv->after)
     conv->after(&(tn_kernel_block){.n = n, .out = out, .in = {out}}, NULL);
 }
 
-/* The four arrays. In a backward pass gradients stand in their places. */
+/* The four arrays. A backward pass has gradients in their places. */
 typedef struct nn_conv_arrays {
   char *data;
   char *weight;
-  char *bias; /* NULL: there is none */
+  char *bias; /* NULL: no bias */
   char *out;
 } nn_conv_arrays;
 
@@ -95,14 +96,14 @@ enum {
   NN_CONV_PASSES
 };
 
-/* Computes the array that the pass is named after, or adds to it if `add`.
- * None of its dimensions is 0. TN_OK, or a code after TN_FAIL. [worker] */
+/* Computes the array that the pass is named after, or adds to it if `add`. No
+ * dimension is 0. TN_OK, or a code after TN_FAIL. [worker] */
 typedef int32_t nn_conv_pass(const nn_conv *conv, const nn_conv_arrays *arrays,
                              int add);
 
-/* The gradient of a weight as sums over equal parts of the images, so that they
- * can be made beside each other: the first lies where the gradient does, the
- * others in the conv's room. How many follows from the shapes. */
+/* The gradient of a weight as sums over equal parts of the images, which are
+ * independent. The first sum is in the gradient, the others are in the conv's
+ * room. The shapes decide their number. */
 typedef struct nn_conv_sums {
   const nn_conv *conv;
   int64_t parts;
@@ -123,8 +124,8 @@ typedef struct nn_conv_way {
 
 extern const nn_conv_way nn_conv_tiles;     /* f32; any convolution */
 extern const nn_conv_way nn_conv_panels;    /* any convolution */
-extern const nn_conv_way nn_conv_pointwise; /* windows of one element, side by
-                                               side, without padding */
+extern const nn_conv_way nn_conv_pointwise; /* windows of one element,
+                                               side by side, no padding */
 extern const nn_conv_way nn_conv_depthwise; /* one channel in a group; at most
                                                two dimensions */
 extern const nn_conv_way nn_conv_winograd;  /* f32; windows of 3 x 3 elements
@@ -133,9 +134,9 @@ extern const nn_conv_way nn_conv_direct;    /* f32; windows side by side, of at
                                                most 128 elements in at most two
                                                dimensions */
 
-/* A forward call of nn.convolution, or of an operator whose frames are like
- * its, by one of the ways; NULL: by the first that takes it. `after` is done to
- * each element in the type that the way computes in. [worker] */
+/* A forward call of nn.convolution, or of an operator with the same frames,
+ * with one of the algorithms; NULL: the first that accepts it. `after` runs on
+ * each element in the type of the computation. [worker] */
 int32_t nn_conv_forward(const tn_frame *call, const nn_conv_way *way,
                         tn_kernel_body *after);
 

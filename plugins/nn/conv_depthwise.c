@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * conv_depthwise.c: convolutions whose groups have one channel. An image is
- * spread out with its padding, so that windows side by side are a vector; then
- * each line of out is a few multiplications of lines. Matrix products of such
- * groups would have one row.
+ * conv_depthwise.c: convolutions with groups of one channel. An image is spread
+ * out with its padding, so that adjacent windows are a vector. Each line of out
+ * is then a few multiplications of lines. Matrix products of such groups would
+ * have one row.
  *
  * The gradient of data is a convolution of the gradient of out, spread out by
- * the stride, with the window turned around.
+ * the stride, with reversed windows.
  *
- * Where lines of out are as long as those of data and windows lie side by side,
- * an image is copied as it is, with zeros in front of it and behind: an element
- * of a window is then a fixed number of elements from the window's first, also
- * across the ends of lines, where what belongs to another line is masked. So
- * all vectors are full, however short lines are.
+ * If lines of out are as long as those of data and windows are adjacent, an
+ * image is copied unchanged, with zeros before and after it. An element of a
+ * window is then at a fixed distance from the window's first, also across the
+ * ends of lines; elements of another line are masked. So all vectors are full,
+ * even for short lines.
  *
- * Windows of 3 x 3 elements around each of data read lines that fill vectors
- * where they are, each line once: registers hold what it gives to the lines of
- * windows around it, and the weights.
+ * Windows of 3 x 3 elements around each of data read lines without a copy, each
+ * line once, if lines fill vectors. Registers hold the weights, and the
+ * contributions of a line to the windows around it.
  */
 #include <string.h>
 
@@ -25,18 +25,18 @@
 #include "tenon/kernel.h"
 
 enum {
-  HELD = 4,      /* lines whose sums are in registers */
-  HELD_TAPS = 9, /* elements of a window whose sums are */
-  SLACK = 256    /* bytes behind an image that may be read */
+  HELD = 4,      /* lines with sums in registers */
+  HELD_TAPS = 9, /* elements of a window with sums in registers */
+  SLACK = 256    /* bytes after an image that may be read */
 };
 
-/* How an image is spread out: element (i, j) goes to line i*stuff + pad, and to
- * column j*stuff + pad. Columns stand in `step` phases, one behind the other in
- * each line. */
+/* Layout of an image that is spread out: element (i, j) goes to line i*stuff +
+ * pad, and to column j*stuff + pad. Each line contains its columns in `step`
+ * phases, one after the other. */
 typedef struct spread {
   int64_t from_rows;
   int64_t from_columns;
-  nn_range inside; /* columns that are not left out */
+  nn_range inside; /* columns that are not omitted */
   int64_t stuff[2];
   int64_t pad[2];
   int64_t rows;
@@ -45,7 +45,7 @@ typedef struct spread {
   int64_t pitch; /* elements of a line */
 } spread;
 
-/* A loop over the lines of an image of out, and what it reads and writes. */
+/* A loop over the lines of an image of out, with its inputs and outputs. */
 typedef struct lines {
   const void *from; /* spread out */
   void *to;         /* out; or the gradient of out, which is read */
@@ -58,12 +58,13 @@ typedef struct lines {
   int64_t columns;
   int64_t down; /* elements from the first line of a window to the next one's */
   int three;    /* windows of 3 x 3 elements side by side */
-  int64_t wide; /* elements of a window's line, if counted across lines */
-  const void *inside; /* for each of them, masks of the columns that have it */
+  int64_t wide; /* elements of a window's line, when counted across lines */
+  const void *inside; /* for each of them, masks of the columns that contain
+                       * it */
   int64_t apart;      /* elements from one's masks to the next one's */
   int64_t first;      /* of the taps, if they are not all */
-  int around;         /* lines are read where they lie */
-  int turned;         /* turned around */
+  int around;         /* lines are read in place */
+  int turned;         /* reversed */
   int add;
 } lines;
 
@@ -76,8 +77,8 @@ typedef struct plan {
   const nn_conv *conv;
   const nn_conv_arrays *arrays;
   int add;
-  int flat;      /* images are copied as they are */
-  int64_t front; /* zeros in front of one, as many as behind it */
+  int flat;      /* images are copied unchanged */
+  int64_t front; /* zeros before an image, and the same number after it */
   spread spread;
   lines lines; /* without arrays */
   int64_t *offset;
@@ -124,8 +125,8 @@ static int64_t vector_bytes(const nn_conv *c) {
   return 16 << c->level;
 }
 
-/* Whether an element of a window is as far from its first in all windows, when
- * these are counted across the ends of lines. */
+/* Whether an element of a window has the same distance from its first in all
+ * windows, when these are counted across the ends of lines. */
 static int is_flat(const nn_conv *c) {
   const nn_window *w = &c->window;
   for (int d = 1; d < 3; ++d)
@@ -148,7 +149,8 @@ static void set_offsets(const plan *p, int turned) {
   }
 }
 
-/* Columns from `x` on: whether element k of a window's line is no padding. */
+/* Masks of columns from `x` on: whether element k of a window's line is no
+ * padding. */
 static void mask_columns(const plan *p, char *masks, int64_t k, nn_range x) {
   const nn_window *w = &p->conv->window;
   const int64_t bytes = p->conv->bytes;
@@ -158,9 +160,9 @@ static void mask_columns(const plan *p, char *masks, int64_t k, nn_range x) {
   }
 }
 
-/* For each vector of a line that is read where it lies, masks of the three
- * elements of a window's line, and of the columns that are not in the vector
- * before it: of these alone the others have, where products are summed. */
+/* For each vector of a line that is read in place: masks of the three elements
+ * of a window's line, and of the columns that the vector before does not
+ * contain. Sums of products must use each column once. */
 static void mask_vectors(const plan *p, char *masks, int pass) {
   const int64_t bytes = vector_bytes(p->conv), columns = p->lines.columns;
   const int64_t lanes = bytes / p->conv->bytes;
@@ -224,7 +226,7 @@ static uint64_t masks_bytes(const plan *p) {
   return (uint64_t)nn_up(p->lines.wide * p->lines.apart * c->bytes, 64);
 }
 
-static uint64_t room(const nn_conv *c, int pass) {
+static uint64_t room_of(const nn_conv *c, int pass) {
   const plan p = plan_of(c, pass);
   return offsets_bytes(c) + masks_bytes(&p) + p.lanes.n * p.lanes.bytes;
 }
@@ -232,7 +234,7 @@ static uint64_t room(const nn_conv *c, int pass) {
 /* ------------------------------------------------------------------ slices */
 
 /* Element i of an array. */
-static char *at(const nn_conv *c, char *array, int64_t i) {
+static char *element_at(const nn_conv *c, char *array, int64_t i) {
   return array + i * c->bytes;
 }
 
@@ -241,21 +243,21 @@ static const nn_loops all_lines = NN_LOOPS(all_lines);
 static const nn_loops all_products = NN_LOOPS(all_products);
 static const nn_loops gathers = NN_LOOPS(gather);
 
-static void run(const nn_conv *c, const nn_loops *loops, const void *params,
-                void *out, const void *in) {
+static void run_loop(const nn_conv *c, const nn_loops *loops,
+                     const void *params, void *out, const void *in) {
   const tn_kernel_block block = {.out = out, .in = {in}};
   nn_loop_run(&(tn_kernel_mode){.compute = c->dtype, .level = c->level}, loops,
               &block, params);
 }
 
-/* Images of which each is one channel's, or one filter's. */
+/* Number of images, each of one channel or of one filter. */
 static int64_t images_of(const plan *p, int back) {
   const nn_conv *c = p->conv;
   return c->images * c->groups * (back ? c->filters : 1);
 }
 
-/* Image `i` of an array, as lines read it: spread out in `lane`, or where it
- * is, unless that is an end of the array, beyond which vectors read. */
+/* Image `i` of an array for the loops: spread out in `lane`, or in place. At an
+ * end of the array it is copied, because vectors read beyond it. */
 static const char *image_of(const plan *p, const char *array, int64_t i,
                             char *lane) {
   const spread *s = &p->spread;
@@ -266,11 +268,11 @@ static const char *image_of(const plan *p, const char *array, int64_t i,
   if (p->flat)
     memcpy(lane + p->front * bytes, from, (size_t)(size * bytes));
   else
-    run(p->conv, &spreads, s, lane, from);
+    run_loop(p->conv, &spreads, s, lane, from);
   return p->lines.around ? lane + p->front * bytes : lane;
 }
 
-/* Zeros in front of images and behind, where they stay. */
+/* Sets the margins before and after images to zero; they stay zero. */
 static void clear_margins(const plan *p, char *lane) {
   const int64_t bytes = p->conv->bytes;
   const int64_t front = p->flat ? p->front * bytes : 0;
@@ -284,7 +286,7 @@ static double bias_at(const nn_conv *c, const char *bias, int64_t k) {
                             : ((const double *)(const void *)bias)[k];
 }
 
-/* The image of a channel gives those of its filters. */
+/* Computes the images of a channel's filters from its image. */
 static void forward_one(const plan *p, int64_t image, char *lane) {
   const nn_conv *c = p->conv;
   const int64_t first = image % c->groups * c->filters;
@@ -292,29 +294,31 @@ static void forward_one(const plan *p, int64_t image, char *lane) {
   l.from = image_of(p, p->arrays->data, image, lane);
   l.add = p->add;
   for (int64_t k = 0; k < c->filters; ++k) {
-    l.weight = at(c, p->arrays->weight, (first + k) * c->taps);
+    l.weight = element_at(c, p->arrays->weight, (first + k) * c->taps);
     l.bias = bias_at(c, p->arrays->bias, first + k);
-    l.to = at(c, p->arrays->out, (image * c->filters + k) * c->out_size);
-    run(c, &all_lines, &l, NULL, NULL);
+    l.to =
+        element_at(c, p->arrays->out, (image * c->filters + k) * c->out_size);
+    run_loop(c, &all_lines, &l, NULL, NULL);
     nn_conv_finish(c, l.to, c->out_size);
   }
 }
 
-/* Those of the gradients of its filters give that of a channel. */
+/* Computes the gradient of a channel from the gradients of its filters. */
 static void data_one(const plan *p, int64_t image, char *lane) {
   const nn_conv *c = p->conv;
   const int64_t first = image % c->groups * c->filters;
   lines l = p->lines;
   l.add = p->add;
-  l.to = at(c, p->arrays->data, image * c->in_size);
+  l.to = element_at(c, p->arrays->data, image * c->in_size);
   for (int64_t k = 0; k < c->filters; ++k, l.add = 1) {
     l.from = image_of(p, p->arrays->out, image * c->filters + k, lane);
-    l.weight = at(c, p->arrays->weight, (first + k) * c->taps);
-    run(c, &all_lines, &l, NULL, NULL);
+    l.weight = element_at(c, p->arrays->weight, (first + k) * c->taps);
+    run_loop(c, &all_lines, &l, NULL, NULL);
   }
 }
 
-/* The weights of the filters of a channel, from all images. */
+/* Computes the gradients of the weights of a channel's filters, from all
+ * images. */
 static void weight_one(const plan *p, int64_t group, char *lane) {
   const nn_conv *c = p->conv;
   const uint64_t spread_bytes =
@@ -327,15 +331,17 @@ static void weight_one(const plan *p, int64_t group, char *lane) {
     const int64_t image = i * c->groups + group;
     l.from = image_of(p, p->arrays->data, image, lane);
     for (int64_t k = 0; k < c->filters; ++k) {
-      l.to = at(c, p->arrays->out, (image * c->filters + k) * c->out_size);
+      l.to =
+          element_at(c, p->arrays->out, (image * c->filters + k) * c->out_size);
       l.sums = sums + k * c->taps * 64;
-      run(c, &all_products, &l, NULL, NULL);
+      run_loop(c, &all_products, &l, NULL, NULL);
     }
   }
   for (int64_t k = 0; k < c->filters; ++k) {
-    char *to = at(c, p->arrays->weight, (group * c->filters + k) * c->taps);
+    char *to =
+        element_at(c, p->arrays->weight, (group * c->filters + k) * c->taps);
     l.sums = sums + k * c->taps * 64;
-    run(c, &gathers, &l, to, NULL);
+    run_loop(c, &gathers, &l, to, NULL);
   }
 }
 
@@ -362,9 +368,9 @@ static int32_t weight_slice(void *arg, int64_t begin, int64_t end) {
   return run_slice(arg, weight_one, (nn_range){begin, end});
 }
 
-/* ------------------------------------------------------------------- passes */
+/* ------------------------------------------------------------------ passes */
 
-/* `n` slices, of work for `each` elements. */
+/* `n` slices, each with work for `each` elements. */
 typedef struct slices {
   tn_loop_body *body;
   int64_t n;
@@ -385,8 +391,8 @@ static int32_t run_plan(plan *p, int pass, slices some) {
       some.body, p);
 }
 
-static int32_t forward(const nn_conv *c, const nn_conv_arrays *arrays,
-                       int add) {
+static int32_t run_forward(const nn_conv *c, const nn_conv_arrays *arrays,
+                           int add) {
   plan p = plan_of(c, NN_CONV_FORWARD);
   p.arrays = arrays;
   p.add = add;
@@ -415,4 +421,5 @@ static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *arrays,
       (slices){weight_slice, c->groups, c->images * c->out_size * c->filters});
 }
 
-const nn_conv_way nn_conv_depthwise = {room, {forward, to_data, to_weight}};
+const nn_conv_way nn_conv_depthwise = {room_of,
+                                       {run_forward, to_data, to_weight}};

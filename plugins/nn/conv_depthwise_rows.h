@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * conv_depthwise_rows.h: the loops of conv_depthwise.c, as each.h includes
- * them.
+ * conv_depthwise_rows.h: the loops of conv_depthwise.c, included by each.h.
  */
 
 enum { NAME(lanes) = BYTES / (int)sizeof(REAL) };
@@ -12,7 +11,7 @@ typedef BITS NAME(mask)
 
 #define VECTOR(at) (*(const NAME(vector) *)(const void *)(at))
 
-/* The first n, and zeros. */
+/* Loads the first n elements; the others are zeros. */
 BODY void NAME(load_some)(NAME(vector) * v, const REAL *x, int64_t n) {
   *v = (NAME(vector)){0};
   if (n >= NAME(lanes))
@@ -21,7 +20,7 @@ BODY void NAME(load_some)(NAME(vector) * v, const REAL *x, int64_t n) {
     memcpy(v, x, (size_t)n * sizeof *x);
 }
 
-/* The first n, or added to what is there. */
+/* Stores the first n elements, or adds them to the old ones. */
 BODY void NAME(store_some)(REAL *y, NAME(vector) * v, int64_t n, int add) {
   NAME(vector) old;
   if (add) {
@@ -34,8 +33,8 @@ BODY void NAME(store_some)(REAL *y, NAME(vector) * v, int64_t n, int add) {
     memcpy(y, v, (size_t)n * sizeof *y);
 }
 
-/* The columns of a line to their phase, of every `step`-th; if there is one,
- * with gaps between them. */
+/* Copies every `step`-th column of a line to its phase; for a single phase with
+ * gaps between columns. */
 BODY void NAME(spread_line)(const spread *s, const REAL *from, REAL *row,
                             const int64_t step) {
   const nn_range inside = s->inside;
@@ -49,8 +48,8 @@ BODY void NAME(spread_line)(const spread *s, const REAL *from, REAL *row,
   }
 }
 
-/* An image with zeros around its elements and between them, its columns sorted
- * by what they leave when divided by the step of windows. */
+/* Copies an image with zeros around its elements and between them. Its columns
+ * are sorted by their remainder modulo the step of windows. */
 LOOP(spread) {
   const spread *s = params;
   const REAL *from = block->in[0];
@@ -72,7 +71,7 @@ LOOP(spread) {
   }
 }
 
-/* `held` lines of out from column x on, each the sum over a window. */
+/* Computes `held` lines of out from column x on, each the sum over a window. */
 BODY void NAME(some_lines)(const lines *l, int64_t y, int64_t x,
                            const int held) {
   const REAL *from = (const REAL *)l->from + y * l->down + x;
@@ -86,8 +85,8 @@ BODY void NAME(some_lines)(const lines *l, int64_t y, int64_t x,
   ((REAL *)l->to + (y + r) * l->columns + x, &sum[r], l->columns - x, l->add);
 }
 
-/* The same for windows of 3 x 3 whose lines lie one below the other: each line
- * that is read serves three. */
+/* The same for windows of 3 x 3 with consecutive lines: each input line serves
+ * three output lines. */
 TN_KERNEL_UNCHECKED BODY void NAME(some_three)(const lines *l, int64_t y,
                                                int64_t x, const int held) {
   const REAL *from = (const REAL *)l->from + y * l->down + x;
@@ -108,8 +107,8 @@ TN_KERNEL_UNCHECKED BODY void NAME(some_three)(const lines *l, int64_t y,
   ((REAL *)l->to + (y + r) * l->columns + x, &sum[r], l->columns - x, l->add);
 }
 
-/* `held` lines. Where nothing is added, the last vector of a line overlaps the
- * one before it, as a part of a vector takes longer to write. */
+/* Computes `held` lines. Unless it adds, the last vector of a line overlaps the
+ * one before, because partial vectors are slower to write. */
 BODY void NAME(held_lines)(const lines *l, int64_t y, const int held) {
   const int overlaps = l->columns >= NAME(lanes) && !l->add;
   const int64_t last = l->columns - NAME(lanes);
@@ -124,8 +123,8 @@ BODY void NAME(held_lines)(const lines *l, int64_t y, const int held) {
 
 #define MASK(at) (*(const NAME(mask) *)(const void *)(at))
 
-/* Windows counted across the ends of lines, from x on, in vectors of which the
- * first begins in `column`: of `high` x `wide` elements. */
+/* Windows counted across the ends of lines, from x on, in vectors; the first
+ * begins in `column`. Windows have `high` x `wide` elements. */
 BODY void NAME(some_windows)(const lines *l, int64_t x, int64_t column,
                              const int64_t high, const int64_t wide,
                              const int held) {
@@ -149,10 +148,10 @@ BODY void NAME(some_windows)(const lines *l, int64_t x, int64_t column,
   ((REAL *)l->to + x + r * L, &sum[r], n - r * L, l->add);
 }
 
-/* What windows of 3 x 3 elements read, and their weights. */
+/* Inputs and weights of windows of 3 x 3 elements. */
 typedef struct NAME(three) {
   const REAL *line[3];   /* the middle of each line */
-  const BITS *inside[2]; /* the masks of the elements beside it */
+  const BITS *inside[2]; /* the masks of the elements on both sides */
   REAL weight[9];
   REAL bias;
 } NAME(three);
@@ -170,7 +169,7 @@ BODY NAME(three) NAME(three_of)(const lines *l) {
   return t;
 }
 
-/* The same as some_windows for them: sums of whole vectors. */
+/* Like some_windows for these windows: sums of whole vectors. */
 BODY void NAME(three_windows)(const NAME(three) * t, int64_t x, int64_t column,
                               NAME(vector) * sum, const int held) {
   enum { L = NAME(lanes) };
@@ -214,7 +213,7 @@ BODY void NAME(all_three)(const lines *l, const int add) {
   }
 }
 
-/* All windows of an image, counted so. */
+/* All windows of an image, counted across lines. */
 BODY void NAME(all_windows)(const lines *l) {
   enum { L = NAME(lanes), STEP = HELD * L };
   const int64_t n = l->rows * l->columns, wide = l->wide;
@@ -233,14 +232,14 @@ BODY void NAME(all_windows)(const lines *l) {
     NAME(some_windows)(l, x, column, l->taps / wide, wide, 1);
 }
 
-/* The elements around those of a line that begin there. */
+/* Loads the elements of a line, and their neighbours on both sides. */
 BODY void NAME(read_around)(const REAL *line, const NAME(mask) * masks,
                             NAME(vector) * v) {
   for (int k = 0; k < 3; ++k)
     v[k] = (NAME(vector))((NAME(mask))VECTOR(line + k - 1) & masks[k]);
 }
 
-/* What a line of windows gets from one line of theirs. */
+/* Adds the products of one input line to a line of windows. */
 BODY void NAME(add_line)(const NAME(vector) * weight, const NAME(vector) * v,
                          NAME(vector) * sum) {
   NAME(vector) own = weight[0] * v[0];
@@ -249,7 +248,7 @@ BODY void NAME(add_line)(const NAME(vector) * weight, const NAME(vector) * v,
   *sum += own;
 }
 
-/* A line of windows; `keep` has the columns that are added to. */
+/* Stores a line of windows; `keep` selects the columns to add to. */
 BODY void NAME(put_around)(REAL *to, const NAME(vector) * sum,
                            const NAME(mask) * keep, const int add) {
   NAME(vector) *out = (NAME(vector) *)(void *)to;
@@ -262,10 +261,10 @@ BODY void NAME(put_around)(REAL *to, const NAME(vector) * sum,
   }
 }
 
-/* An image of out, for windows of 3 x 3 elements around those of data, column
- * by column of vectors: each line is read once, and what it gives to the lines
- * of windows around it is kept until these have all. Vectors begin inside of
- * lines, the last one where it overlaps the one before it. */
+/* Computes an image of out, for windows of 3 x 3 elements around those of data,
+ * one column of vectors after the other. Each line is read once; registers keep
+ * its contributions until the lines of windows around it are complete. Vectors
+ * begin inside of lines; the last one may overlap the one before. */
 BODY void NAME(all_around)(const lines *l, const int add) {
   enum { L = NAME(lanes) };
   const NAME(three) t = NAME(three_of)(l);
@@ -311,8 +310,8 @@ LOOP(all_lines) {
   for (; y < l->rows; ++y) NAME(held_lines)(l, y, 1);
 }
 
-/* The first n lanes are kept, the others are zero: multiplying them by zero
- * would not do if they are infinite. */
+/* Masks with the first n lanes set. A product with zero would not clear
+ * infinite elements. */
 BODY void NAME(keep_some)(NAME(mask) * keep, int64_t n) {
   BITS lanes[NAME(lanes)];
   for (int i = 0; i < NAME(lanes); ++i) lanes[i] = i < n ? -1 : 0;
@@ -338,8 +337,8 @@ BODY void NAME(last_products)(const lines *l, int64_t y,
   }
 }
 
-/* A vector of windows, counted across the ends of lines; of its last only
- * those that `keep` has. */
+/* Adds a vector of windows, counted across the ends of lines; of the last one
+ * only the lanes in `keep`. */
 BODY void NAME(add_windows)(const lines *l, int64_t x,
                             const NAME(vector) * head, const NAME(mask) * keep,
                             NAME(vector) * sum, const int taps) {
@@ -367,7 +366,7 @@ BODY void NAME(add_three)(const NAME(three) * t, int64_t x, int64_t column,
   }
 }
 
-/* The same as some_products for windows counted so. */
+/* Like some_products for windows counted across lines. */
 BODY void NAME(window_products)(const lines *l, const int taps) {
   enum { L = NAME(lanes) };
   const int64_t n = l->rows * l->columns, rest = n % L, step = L % l->columns;
@@ -397,9 +396,9 @@ BODY void NAME(window_products)(const lines *l, const int taps) {
   for (int t = 0; t < taps; ++t) sums[t] = sum[t];
 }
 
-/* Products of a line with the lines of heads behind it, on it and in front of
- * it, of which `begin` to `end` - 1 there are. One vector of the line after the
- * other, as registers have no room for more. */
+/* Products of a line with the lines of heads before, on and after it; only
+ * lines `begin` to `end` - 1 exist. It handles one vector of the line at a
+ * time, because registers have no room for more. */
 BODY void NAME(multiply_line)(const REAL *line, const NAME(mask) * masks,
                               const NAME(vector) * head, NAME(vector) * sum,
                               const nn_range there) {
@@ -411,7 +410,7 @@ BODY void NAME(multiply_line)(const REAL *line, const NAME(mask) * masks,
   }
 }
 
-/* The sums of a column of vectors. */
+/* Sums of one column of vectors. */
 BODY void NAME(multiply_column)(const lines *l, int64_t at,
                                 const NAME(mask) * masks, NAME(vector) * sum) {
   const int64_t columns = l->columns;
@@ -497,7 +496,7 @@ LOOP(all_products) {
   }
 }
 
-/* The sum of the lanes of each sum, or added to what is there. */
+/* Sums the lanes of each sum; writes the result or adds it. */
 LOOP(gather) {
   const lines *l = params;
   const REAL *sums = l->sums;

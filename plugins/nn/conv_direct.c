@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  * conv_direct.c: convolutions of few channels, in f32, in one or two
- * dimensions: lines of an image are multiplied where they lie, so nothing is
- * gathered for a product of matrices.
+ * dimensions. Lines of an image are multiplied directly, without a gathered
+ * matrix.
  *
- * Images are copied once, with their padding, lines and columns sorted by what
- * they leave when divided by the step of windows: each remainder is an image of
- * its own, a phase, in which windows lie side by side. Then an element of a
- * window is a fixed number of elements away from the window's first, also
- * across the ends of lines, so vectors of windows need not end where lines do:
- * the windows that lie across an end are computed and left out.
+ * Images are copied once, with their padding. Lines and columns are sorted by
+ * their remainder modulo the step of windows: each remainder is an image of its
+ * own, a phase, with adjacent windows. An element of a window is then at a
+ * fixed distance from the window's first, also across the ends of lines. So
+ * vectors of windows may cross the ends of lines; windows across an end are
+ * computed and dropped.
  *
- * The gradient of data is the same convolution with windows turned around, if
- * their step is 1. That of weight has for each filter and element of a window a
- * vector of sums, over lines of images, if these sums are few and so are the
- * filters; conv_tiles.c has the others. Where images are as many as a vector
- * has lanes, and their lines short, they are computed by conv_images.c, and
- * those that are left by conv_tiles.c if there are many products for each
- * element.
+ * The gradient of data is the same convolution with reversed windows, if their
+ * step is 1. The gradient of weight has a vector of sums over lines of images
+ * for each filter and element of a window, if these sums and the filters are
+ * few; conv_tiles.c has the other cases. If there are as many images as a
+ * vector has lanes, and their lines are short, conv_images.c computes them.
+ * conv_tiles.c computes the remaining images if each element has many products.
  */
 #include <string.h>
 
@@ -25,24 +24,25 @@
 #include "tenon/kernel.h"
 
 enum {
-  MOST_SUMS = 1 << 13, /* elements of a weight whose sums are few */
-  FEW = 16,            /* filters from which on vectors of them are summed */
+  MOST_SUMS = 1 << 13, /* elements of a weight with few sums */
+  FEW = 16,            /* filters from which vectors of filters are used */
   WIDE = 32,           /* planes, and */
   DEEP = 150,          /* products for an element, for vectors of planes */
-  PIECE = 1 << 17,     /* bytes of images that are copied at a time, about */
-  LARGE = 3 << 18, /* the same for gradients of weights, whose sums are joined
-                      once for each piece */
-  SLACK = 128      /* elements beyond the last that vectors may read */
+  PIECE = 1 << 17,     /* bytes of images in one copy, about */
+  LARGE = 3 << 18,     /* the same for gradients of weights, whose sums are
+                      added once for each piece */
+  SLACK = 128          /* elements after the last that vectors may read */
 };
 
 /* ---------------------------------------------------------------- geometry */
 
-/* Planes with zeros around them, of which some lines are copied at a time. */
+/* Planes with zeros around them; a copy has some of their lines. */
 typedef struct planes {
   int64_t n;
-  int64_t in[2];    /* lines and columns that there are */
-  int64_t shift[2]; /* zeros in front of them; below 0: as many are left out */
-  int64_t step[2];  /* phases along both */
+  int64_t in[2];    /* existing lines and columns */
+  int64_t shift[2]; /* zeros before them; below 0: lines and columns that are
+                     * dropped */
+  int64_t step[2];  /* number of phases along both */
   int64_t pitch;    /* columns of a phase in the copy */
   int64_t rows;     /* lines of it */
 } planes;
@@ -52,7 +52,7 @@ static int64_t plane_size(const planes *p) {
   return p->step[0] * p->step[1] * p->rows * p->pitch;
 }
 
-/* n elements that are at least `length`, copied at both of their ends. */
+/* Copies n >= `length` elements, as two overlapping ends. */
 static inline __attribute__((always_inline)) void copy_ends(float *to,
                                                             const float *from,
                                                             int64_t n,
@@ -61,7 +61,7 @@ static inline __attribute__((always_inline)) void copy_ends(float *to,
   memcpy(to + n - length, from + n - length, (size_t)length * sizeof *to);
 }
 
-/* Lines are short: a call of the library for each would take longer. */
+/* Copies a line inline: lines are too short for a call of the library. */
 static inline void copy_line(float *to, const float *from, int64_t n) {
   enum { MOST = 16 };
   for (; n >= 2 * MOST; n -= MOST, to += MOST, from += MOST)
@@ -82,8 +82,8 @@ static inline void clear_line(float *to, int64_t n) {
   copy_line(to, zeros, n);
 }
 
-/* The columns of a phase: those of a line from `at` on, which may be in front
- * of it, and of them those that there are. */
+/* Columns of a phase: those of a line from `at` on, which may be before its
+ * start, and the range of existing ones. */
 typedef struct columns {
   int64_t at;
   nn_range there;
@@ -111,7 +111,7 @@ static void copy_columns(const planes *p, const columns *c, const float *line,
   clear_line(to + end, p->pitch - end);
 }
 
-/* `lines` lines of all phases of a plane, from `line` on. */
+/* Copies `lines` lines of all phases of a plane, from `line` on. */
 static void copy_plane(const planes *p, const float *from, float *to,
                        int64_t line, int64_t lines) {
   for (int64_t phase = 0; phase < p->step[0] * p->step[1]; ++phase) {
@@ -134,7 +134,7 @@ static void copy_lines(const planes *p, const float *from, float *to,
                lines);
 }
 
-/* A pass: forward, or back with data and out changed over. */
+/* A pass: forward, or backward with data and out exchanged. */
 typedef struct plan {
   const nn_conv *conv;
   const nn_conv_arrays *arrays;
@@ -142,7 +142,7 @@ typedef struct plan {
   planes read;    /* of an image */
   int64_t made;   /* planes of an image that are computed */
   int64_t out[2]; /* lines and columns of them */
-  int64_t below;  /* lines of a phase that a window has beyond its first */
+  int64_t below;  /* lines of a phase that a window has after its first */
   int64_t lines;  /* of a slice */
   int64_t down;   /* slices of an image */
   int64_t held;   /* planes that are computed together, but for the last */
@@ -165,7 +165,7 @@ static void set_offsets(plan *p) {
   }
 }
 
-/* Lines that are computed at a time: slices of an image. */
+/* Chooses the lines of a slice, at most `most`. */
 static void set_lines(plan *p, int64_t most) {
   p->lines = nn_even(p->out[0], nn_most(most, 1));
   p->down = (p->out[0] + p->lines - 1) / p->lines;
@@ -177,12 +177,12 @@ static int64_t windows_of(const plan *p, int64_t lines) {
   return (lines - 1) * p->read.pitch + p->out[1];
 }
 
-/* Elements of the copy of a slice's images, and of what it computes. */
-static int64_t copied(const plan *p) {
+/* Elements of the copy of a slice's images, and of its results. */
+static int64_t copied_size(const plan *p) {
   return nn_up(p->read.n * plane_size(&p->read) + SLACK, 16);
 }
 
-static int64_t computed(const plan *p) {
+static int64_t computed_size(const plan *p) {
   return p->held * nn_up(windows_of(p, p->lines), 16);
 }
 
@@ -211,12 +211,13 @@ static plan plan_of(const nn_conv *c, int back) {
   const int64_t phases = p.read.step[0] * p.read.step[1];
   const int64_t line = (p.read.n * phases + p.held) * p.read.pitch;
   set_lines(&p, PIECE / (int64_t)sizeof(float) / line - p.below);
-  p.lanes.bytes = (uint64_t)(copied(&p) + computed(&p)) * sizeof(float);
+  p.lanes.bytes =
+      (uint64_t)(copied_size(&p) + computed_size(&p)) * sizeof(float);
   p.lanes.n = nn_lanes_for(c->images * c->groups * p.down);
   return p;
 }
 
-/* Back, windows are turned around and what is read are the filters. */
+/* Backward, windows are reversed and the planes that are read are filters. */
 void nn_direct_pack(const nn_conv *c, int back, int64_t held,
                     const char *weight, char *packed) {
   const int64_t made = back ? c->channels : c->filters;
@@ -233,13 +234,12 @@ void nn_direct_pack(const nn_conv *c, int back, int64_t held,
                          : from[i * depth + k * c->taps + t];
 }
 
-/* ---------------------------------------------------------- forward and back
- */
+/* ---------------------------------------------------- forward and backward */
 
-/* Lines of `held` computed planes to their places. */
-static void settle(const plan *p, const float *from, float *to,
-                   const nn_direct_windows *w, int64_t held, int64_t lines,
-                   const float *bias) {
+/* Stores lines of `held` computed planes. */
+static void store_lines(const plan *p, const float *from, float *to,
+                        const nn_direct_windows *w, int64_t held, int64_t lines,
+                        const float *bias) {
   for (int64_t f = 0; f < held; ++f)
     for (int64_t y = 0; y < lines; ++y)
       p->loops->settle(from + f * w->row + y * p->read.pitch,
@@ -264,15 +264,15 @@ static void run_lines(const plan *p, int64_t image, int64_t line, float *room) {
   float *to = (float *)(void *)(p->back ? a->data : a->out);
   const float *bias = p->back ? NULL : (const float *)(const void *)a->bias;
   const float *weight = p->packed + group * p->made * p->read.n * c->taps;
-  float *sums = room + copied(p);
+  float *sums = room + copied_size(p);
   copy_lines(&p->read, from + image * p->read.n * p->read.in[0] * p->read.in[1],
              room, line, lines + p->below);
   to += image * p->made * p->out[0] * p->out[1] + line * p->out[1];
   for (int64_t f = 0; f < p->made; f += p->held) {
     const int64_t held = nn_least(p->held, p->made - f);
     p->loops->convolve(&w, room, weight, sums, (int)held);
-    settle(p, sums, to + f * p->out[0] * p->out[1], &w, held, lines,
-           bias ? bias + group * p->made + f : NULL);
+    store_lines(p, sums, to + f * p->out[0] * p->out[1], &w, held, lines,
+                bias ? bias + group * p->made + f : NULL);
     weight += held * p->read.n * c->taps;
   }
 }
@@ -281,14 +281,14 @@ static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
   plan *p = arg;
   const uint32_t lane = nn_lanes_take(&p->lanes);
   float *room = (float *)(void *)nn_lanes_at(&p->lanes, lane);
-  memset(room + copied(p) - SLACK, 0, SLACK * sizeof *room);
+  memset(room + copied_size(p) - SLACK, 0, SLACK * sizeof *room);
   for (int64_t s = begin; s < end; ++s)
     run_lines(p, s / p->down, s % p->down * p->lines, room);
   nn_lanes_give(&p->lanes, lane);
   return TN_OK;
 }
 
-/* In vectors of windows. */
+/* Computes vectors of windows. */
 static int32_t run_windows(const nn_conv *c, const nn_conv_arrays *arrays,
                            int add, int back) {
   plan p = plan_of(c, back);
@@ -306,24 +306,24 @@ static uint64_t windows_room(const nn_conv *c, int back) {
   return p.lanes.n * p.lanes.bytes + nn_direct_packed_bytes(c);
 }
 
-/* Whether there are so many products for an element, and so many planes of
- * them, that vectors of planes cost less than what vectors of windows compute
- * across the ends of lines. */
+/* Whether an element has so many products, and enough planes of them, that
+ * vectors of planes cost less than the dropped windows across the ends of
+ * lines. */
 static int is_deep(const nn_conv *c, int back) {
   const int64_t made = back ? c->channels : c->filters;
   const int64_t read = back ? c->filters : c->channels;
   return made >= WIDE && read * c->taps >= DEEP;
 }
 
-/* Images from `first` on. */
+/* The convolution of images from `first` on. */
 static nn_conv rest_of(const nn_conv *c, int64_t first) {
   nn_conv rest = *c;
   rest.images -= first;
   return rest;
 }
 
-static int32_t run(const nn_conv *c, const nn_conv_arrays *arrays, int add,
-                   int back) {
+static int32_t run_pass(const nn_conv *c, const nn_conv_arrays *arrays, int add,
+                        int back) {
   const int64_t n = nn_direct_images(c, back);
   const nn_conv rest = rest_of(c, n);
   const int pass = back ? NN_CONV_DATA : NN_CONV_FORWARD;
@@ -349,8 +349,8 @@ static uint64_t run_room(const nn_conv *c, int back) {
   return room > more ? room : more;
 }
 
-static int32_t forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
-  return run(c, a, add, 0);
+static int32_t run_forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
+  return run_pass(c, a, add, 0);
 }
 
 static int has_steps(const nn_conv *c) {
@@ -359,18 +359,18 @@ static int has_steps(const nn_conv *c) {
 
 static int32_t to_data(const nn_conv *c, const nn_conv_arrays *a, int add) {
   if (has_steps(c)) return nn_conv_panels.passes[NN_CONV_DATA](c, a, add);
-  return run(c, a, add, 1);
+  return run_pass(c, a, add, 1);
 }
 
-/* ------------------------------------------------------- gradient of weight */
+/* ------------------------------------------------------ gradient of weight */
 
-/* Images and lines of them that are copied at a time. */
+/* Images and lines of one copy. */
 typedef struct slope_plan {
   plan plan;
   planes heads;
-  int64_t group; /* images that are copied together */
+  int64_t group; /* images of one copy */
   nn_conv_sums sums;
-  int64_t filters; /* of a call of loops->products, at most */
+  int64_t filters; /* filters of a call of loops->products, at most */
   int64_t taps;
   nn_lanes lanes;
 } slope_plan;
@@ -398,12 +398,12 @@ static slope_plan slope_plan_of(const nn_conv *c) {
   s.filters = nn_even(c->filters, p->loops->heads);
   s.taps = nn_even(c->taps, p->loops->taps);
   s.lanes.bytes =
-      (uint64_t)(s.group * (copied(p) + heads_copied(&s))) * sizeof(float);
+      (uint64_t)(s.group * (copied_size(p) + heads_copied(&s))) * sizeof(float);
   s.lanes.n = nn_lanes_for(s.sums.parts * c->groups);
   return s;
 }
 
-/* What `n` images that are copied add to the sums of a group of filters. */
+/* Adds the products of `n` copied images to the sums of a group of filters. */
 static void add_slopes(const slope_plan *s, const nn_direct_slopes *all,
                        const float *from, const float *heads, float *to) {
   const nn_conv *c = s->plan.conv;
@@ -421,15 +421,15 @@ static void add_slopes(const slope_plan *s, const nn_direct_slopes *all,
       }
 }
 
-/* The same of images [first, last) of a group, from `line` on. */
+/* The same for images [first, last) of a group, from `line` on. */
 static void add_images(const slope_plan *s, nn_range images, int64_t group,
                        int64_t line, float *to, float *room) {
   const plan *p = &s->plan;
   const nn_conv *c = p->conv;
   const int64_t lines = nn_least(p->lines, p->out[0] - line);
-  float *heads = room + s->group * copied(p);
+  float *heads = room + s->group * copied_size(p);
   const nn_direct_slopes all = {.images = images.end - images.begin,
-                                .image = copied(p),
+                                .image = copied_size(p),
                                 .head_image = heads_copied(s),
                                 .head = plane_size(&s->heads),
                                 .lines = lines,
@@ -476,7 +476,7 @@ static int32_t weight_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Whether there are few sums, of too few filters to fill vectors of them. */
+/* Whether there are few sums, of too few filters for full vectors of them. */
 static int has_few_sums(const nn_conv *c) {
   return c->filters < FEW && c->filters * c->channels * c->taps <= MOST_SUMS;
 }
@@ -495,9 +495,9 @@ static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *arrays,
   return nn_conv_sums_join(&s.sums, arrays->weight);
 }
 
-/* --------------------------------------------------------------------- way */
+/* --------------------------------------------------------------- algorithm */
 
-static uint64_t room(const nn_conv *c, int pass) {
+static uint64_t room_of(const nn_conv *c, int pass) {
   const int back = pass == NN_CONV_DATA;
   if (back && has_steps(c)) return nn_conv_panels.room(c, pass);
   if (pass == NN_CONV_WEIGHT && !has_few_sums(c))
@@ -509,4 +509,4 @@ static uint64_t room(const nn_conv *c, int pass) {
   return run_room(c, back);
 }
 
-const nn_conv_way nn_conv_direct = {room, {forward, to_data, to_weight}};
+const nn_conv_way nn_conv_direct = {room_of, {run_forward, to_data, to_weight}};

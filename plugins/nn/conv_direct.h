@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * conv_direct.h: what conv_direct.c and conv_images.c share: the loops over
- * lines that are multiplied where they lie, compiled for each level of
- * instructions by conv_direct_loops.c, and how the first asks the second.
+ * conv_direct.h: declarations for conv_direct.c and conv_images.c: the loops
+ * over lines in place, compiled for each level of instructions by
+ * conv_direct_loops.c, and the calls from the first file to the second.
  */
 #ifndef NN_CONV_DIRECT_H_
 #define NN_CONV_DIRECT_H_
@@ -10,12 +10,12 @@
 
 enum { NN_DIRECT_TAPS = 128 }; /* elements of a window, at most */
 
-/* Lines, or columns, that a window has beyond its first. [any] */
+/* Lines, or columns, that a window has after its first. [any] */
 static inline int64_t nn_direct_reach(const nn_window *w, int d) {
   return (w->kernel[d] - 1) * w->dilate[d];
 }
 
-/* Windows, counted across the ends of lines, and what they read. */
+/* Windows, counted across the ends of lines, and their inputs. */
 typedef struct nn_direct_windows {
   int64_t planes; /* that a window reads */
   int64_t plane;  /* elements from one to the next */
@@ -26,8 +26,8 @@ typedef struct nn_direct_windows {
   int64_t row;           /* elements from one computed plane to the next */
 } nn_direct_windows;
 
-/* Images, as sums of products over them see them. Of the heads, which are the
- * gradient of out, what lies behind the end of a line is zero. */
+/* Images, as inputs of sums of products. Heads are the gradient of out; after
+ * the end of a line they are zero. */
 typedef struct nn_direct_slopes {
   int64_t images;
   int64_t image;      /* elements from one to the next */
@@ -65,17 +65,17 @@ typedef struct nn_direct_loops {
 /* [any] */
 const nn_direct_loops *nn_direct_loops_at(uint32_t level);
 
-/* conv_direct.c: weights of a pass, forward or back to data, in the order in
- * which loops read them that compute about `held` planes together, group by
- * group. [any] */
+/* conv_direct.c: packs the weights of a pass, forward or backward to data,
+ * group by group, in the order of loops that compute about `held` planes
+ * together. [any] */
 uint64_t nn_direct_packed_bytes(const nn_conv *conv);
 void nn_direct_pack(const nn_conv *conv, int back, int64_t held,
                     const char *weight, char *to);
 
-/* conv_images.c: how many images of a pass, forward or back to data, are better
- * computed in vectors of images, the first ones. [any] */
+/* conv_images.c: the number of first images of a pass, forward or backward to
+ * data, for which vectors of images are faster. [any] */
 int64_t nn_direct_images(const nn_conv *conv, int back);
-/* For them: bytes of room, and as nn_conv_pass. [any], [worker] */
+/* Bytes of room for them, and their nn_conv_pass. [any], [worker] */
 uint64_t nn_direct_images_room(const nn_conv *conv, int back);
 int32_t nn_direct_images_run(const nn_conv *conv, const nn_conv_arrays *arrays,
                              int add, int back);

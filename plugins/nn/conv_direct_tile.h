@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * conv_direct_tile.h: the loops of conv_direct_loops.c for one level of
- * instructions. Included by it only, several times, with
+ * instructions. Only that file includes it, several times, with these macros,
+ * which it undefines:
  *
- *   DIRECT_NAME(x)  x with the level behind it
+ *   DIRECT_NAME(x)  x with the level appended
  *   DIRECT_TARGET   the attribute of the level, or nothing
  *   DIRECT_BYTES    of a vector register
- *   DIRECT_HELD     planes whose sums are held in registers: 4 or 8,
- *   DIRECT_WIDE     and of how many vectors: 3
- *   DIRECT_HEADS    filters whose sums of products are held,
- *   DIRECT_TAPS     and of how many elements of windows
+ *   DIRECT_HELD     planes with sums in registers: 4 or 8,
+ *   DIRECT_WIDE     and their number of vectors: 3
+ *   DIRECT_HEADS    filters with sums of products in registers,
+ *   DIRECT_TAPS     and their number of elements of windows
  *   DIRECT_EACH(x)  x(1, 1) ... x(DIRECT_HEADS, DIRECT_TAPS)
- *
- * which it undefines.
  */
 enum { DIRECT_NAME(lanes) = DIRECT_BYTES / (int)sizeof(float) };
 
@@ -25,8 +24,8 @@ typedef int32_t DIRECT_NAME(mask)
 #define VECTOR(at) (*(const DIRECT_NAME(vector) *)(const void *)(at))
 #define EVER TN_KERNEL_UNCHECKED inline __attribute__((always_inline))
 
-/* `held` planes of what is computed at `wide` vectors of windows, the first of
- * which begins at `from`. */
+/* Computes `held` planes at `wide` vectors of windows; the first begins at
+ * `from`. */
 DIRECT_TARGET static EVER void DIRECT_NAME(tile)(const nn_direct_windows *w,
                                                  const float *from,
                                                  const float *weight, float *to,
@@ -49,8 +48,8 @@ DIRECT_TARGET static EVER void DIRECT_NAME(tile)(const nn_direct_windows *w,
       *(DIRECT_NAME(vector) *)(void *)(to + j * DIRECT_NAME(lanes)) = sum[f][j];
 }
 
-/* All windows of `held` planes: one vector alone has few sums, each of which
- * waits for itself. */
+/* Computes all windows of `held` planes. A single vector has few sums, and each
+ * would wait for the one before. */
 DIRECT_TARGET static EVER void DIRECT_NAME(planes)(const nn_direct_windows *w,
                                                    const float *from,
                                                    const float *weight,
@@ -97,8 +96,8 @@ DIRECT_TARGET static void DIRECT_NAME(convolve)(const nn_direct_windows *w,
   }
 }
 
-/* A line of `n` elements that lie in the sums of its windows: with a bias, and
- * added to what is there if `add`. */
+/* Stores a line of `n` elements from the sums of its windows: with a bias, and
+ * added to the old elements if `add`. */
 DIRECT_TARGET static void DIRECT_NAME(settle)(const float *from, float *to,
                                               int64_t n, float bias, int add) {
   enum { L = DIRECT_NAME(lanes) };
@@ -111,8 +110,8 @@ DIRECT_TARGET static void DIRECT_NAME(settle)(const float *from, float *to,
   for (; i < n; ++i) to[i] = from[i] + bias + (add ? to[i] : 0.0f);
 }
 
-/* Adds a vector of windows to the sums: lanes that `keep` lacks are no windows.
- * Multiplying them by zero would not do, as they may be infinite. */
+/* Adds a vector of windows to the sums; lanes missing in `keep` are no windows.
+ * A product with zero would not clear infinite elements. */
 DIRECT_TARGET static EVER void DIRECT_NAME(add_products)(
     const nn_direct_slopes *s, const nn_direct_slope *at, int64_t x,
     DIRECT_NAME(vector) * sum, const DIRECT_NAME(mask) * keep, const int heads,
@@ -128,7 +127,7 @@ DIRECT_TARGET static EVER void DIRECT_NAME(add_products)(
 }
 
 /* Adds the sums of `heads` filters and `taps` taps over all lines of some
- * images to what is there. */
+ * images to the old sums. */
 DIRECT_TARGET static EVER void DIRECT_NAME(products)(const nn_direct_slopes *s,
                                                      nn_direct_slope at,
                                                      const int heads,

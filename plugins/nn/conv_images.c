@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * conv_images.c: convolutions of few channels whose windows lie side by side,
- * as conv_direct.c has them, in vectors of images: the lanes of a vector are
- * the same element of as many images. Where lines are short, vectors of windows
- * are computed in vain across their ends, and lines of zeros around what is
- * read are multiplied; here both are left out, for the price of transposing
- * what is read and what is computed.
+ * conv_images.c: convolutions of few channels with adjacent windows, as in
+ * conv_direct.c, but in vectors of images: the lanes of a vector are the same
+ * element of different images. With short lines, vectors of windows compute
+ * unused windows across line ends and multiply lines of zeros. This file avoids
+ * both, at the price of transposing inputs and results.
  *
- * The sums of an element are added up in the same order in both.
+ * Both files add the terms of an element in the same order.
  */
 #include <string.h>
 
@@ -17,8 +16,9 @@
 
 enum {
   PIECE = 1 << 15, /* bytes of a slice's copies for each lane, about */
-  SLICES = 8,      /* at least so many, for as many threads, if that is cheap */
-  SHORT = 64       /* lines, whose ends cost more than transposing */
+  SLICES = 8,      /* least number of slices, for as many threads, if that is
+                    * cheap */
+  SHORT = 64       /* lines with ends that cost more than transposing */
 };
 
 /* A pass over some lines of as many images as a vector has lanes: a slice. */
@@ -29,24 +29,24 @@ typedef struct plan {
   tn_turn_fn *turn;
   int back;
   int add;
-  int64_t read; /* planes of an image, and what they have */
+  int64_t read; /* planes of an image that are read, and their sizes */
   int64_t in[2];
-  int64_t shift[2]; /* lines and columns of zeros in front of them */
-  int64_t made;     /* planes that are computed, and what they have */
+  int64_t shift[2]; /* lines and columns of zeros before them */
+  int64_t made;     /* planes that are computed, and their sizes */
   int64_t out[2];
   int64_t held;     /* of them are computed together, but for the last */
   int64_t lines;    /* of a slice */
   int64_t down;     /* slices of an image */
   int64_t pitch;    /* columns of the copy of a line, with zeros */
-  nn_range columns; /* of them that are no zeros */
+  nn_range columns; /* the range without zeros */
   int64_t rows;     /* lines of the copy */
-  int fits;         /* whether slices are worth while */
+  int fits;         /* whether slices are worthwhile */
   int64_t offset[NN_DIRECT_TAPS];
   const float *packed;
   nn_lanes lanes;
 } plan;
 
-/* Which lines of a window are no zeros for line `y` of what is computed. */
+/* The lines of a window that are not zeros for line `y` of the result. */
 static nn_range rows_of(const plan *p, int64_t y) {
   const nn_window *w = &p->conv->window;
   const int64_t step = w->dilate[1], at = p->shift[0] - y;
@@ -57,18 +57,17 @@ static nn_range rows_of(const plan *p, int64_t y) {
   return r;
 }
 
-/* Elements of a slice's copies, and of a plane that it computes. */
-static int64_t copied(const plan *p) {
+/* Elements of a slice's copies, and of one plane of its result. */
+static int64_t copied_size(const plan *p) {
   return nn_up(p->read * p->rows * p->pitch * p->loops->lanes, 16);
 }
 
-static int64_t computed(const plan *p) {
+static int64_t computed_size(const plan *p) {
   return nn_up(p->lines * p->out[1] * p->loops->lanes, 16);
 }
 
-/* Lines of a slice: what they read and compute stays in the second cache, if
- * that is possible, and those that two slices read are no more than those of
- * one. */
+/* Chooses the lines of a slice. Its inputs and results stay in the second cache
+ * if possible, and at most half of its input lines belong to two slices. */
 static void set_lines(plan *p) {
   const nn_conv *c = p->conv;
   const int64_t lanes = p->loops->lanes, more = nn_direct_reach(&c->window, 1);
@@ -83,7 +82,7 @@ static void set_lines(plan *p) {
   p->fits = fits > 0 && (p->down == 1 || p->lines >= more);
 }
 
-/* Without what only a pass needs. */
+/* The plan without the fields that only a pass needs. */
 static plan shape_of(const nn_conv *c, int back) {
   const nn_window *w = &c->window;
   plan p = {.conv = c,
@@ -116,16 +115,16 @@ static plan plan_of(const nn_conv *c, int back) {
     const int64_t x = t % w->kernel[2] * w->dilate[2];
     p.offset[t] = (y * p.pitch + x) * lanes;
   }
-  const int64_t room = copied(&p) + (p.held + 1) * computed(&p);
+  const int64_t room = copied_size(&p) + (p.held + 1) * computed_size(&p);
   p.lanes.bytes = (uint64_t)room * sizeof(float);
   p.lanes.n = nn_lanes_for(c->images / lanes * c->groups * p.down);
   return p;
 }
 
-/* ------------------------------------------------------------------ a slice */
+/* ----------------------------------------------------------------- a slice */
 
-/* One that begins with line `line` of images that are `image` elements apart
- * where they are read and `made` where they are computed. */
+/* A slice that begins with line `line`. Images are `image` elements apart in
+ * the input and `made` elements apart in the result. */
 typedef struct slice {
   int64_t line;
   int64_t lines;
@@ -138,8 +137,8 @@ typedef struct slice {
   int64_t made;
 } slice;
 
-/* Elements of as many images side by side. */
-static void copy(const plan *p, const slice *s, float *to) {
+/* Copies the elements of as many images, interleaved. */
+static void copy_images(const plan *p, const slice *s, float *to) {
   const int64_t lanes = p->loops->lanes, n = p->columns.end - p->columns.begin;
   const size_t front = (size_t)(p->columns.begin * lanes) * sizeof *to;
   const size_t back =
@@ -165,9 +164,9 @@ static void copy(const plan *p, const slice *s, float *to) {
   }
 }
 
-/* `held` planes from `plane` on, of all lines. */
-static void compute(const plan *p, const slice *s, const float *from,
-                    int64_t plane, int64_t held, float *to) {
+/* Computes `held` planes from `plane` on, of all lines. */
+static void compute_planes(const plan *p, const slice *s, const float *from,
+                           int64_t plane, int64_t held, float *to) {
   const nn_conv *c = p->conv;
   const nn_window *w = &c->window;
   const int64_t lanes = p->loops->lanes, width = w->kernel[2];
@@ -182,7 +181,7 @@ static void compute(const plan *p, const slice *s, const float *from,
         .skip = (w->kernel[1] - (rows.end - rows.begin)) * width * held,
         .offset = p->offset,
         .n = n,
-        .row = computed(p)};
+        .row = computed_size(p)};
     const int64_t first =
         y + rows.begin * w->dilate[1] - p->shift[0] - s->rows.begin;
     const int64_t at = rows.begin < rows.end ? first : 0;
@@ -193,9 +192,9 @@ static void compute(const plan *p, const slice *s, const float *from,
   }
 }
 
-/* A computed plane of all images to its places. `room` is as large. */
-static void settle(const plan *p, const slice *s, float *from, float *to,
-                   float bias, float *room) {
+/* Stores a computed plane of all images. `room` has the same size. */
+static void store_plane(const plan *p, const slice *s, float *from, float *to,
+                        float bias, float *room) {
   const int64_t lanes = p->loops->lanes, n = s->lines * p->out[1];
   if (bias != 0) p->loops->settle(from, from, n * lanes, bias, 0);
   if (!p->add) nn_conv_finish(p->conv, from, n * lanes);
@@ -213,15 +212,16 @@ static void settle(const plan *p, const slice *s, float *from, float *to,
 }
 
 static void run_one(const plan *p, const slice *s, float *room) {
-  float *sums = room + copied(p), *more = sums + p->held * computed(p);
-  copy(p, s, room);
+  float *sums = room + copied_size(p),
+        *more = sums + p->held * computed_size(p);
+  copy_images(p, s, room);
   for (int64_t f = 0; f < p->made; f += p->held) {
     const int64_t held = nn_least(p->held, p->made - f);
-    compute(p, s, room, f, held, sums);
+    compute_planes(p, s, room, f, held, sums);
     for (int64_t i = 0; i < held; ++i)
-      settle(p, s, sums + i * computed(p),
-             s->to + ((f + i) * p->out[0] + s->line) * p->out[1],
-             s->bias ? s->bias[f + i] : 0, more);
+      store_plane(p, s, sums + i * computed_size(p),
+                  s->to + ((f + i) * p->out[0] + s->line) * p->out[1],
+                  s->bias ? s->bias[f + i] : 0, more);
   }
 }
 
@@ -262,7 +262,7 @@ static int32_t run_slices(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* --------------------------------------------------------------------- pass */
+/* -------------------------------------------------------------------- pass */
 
 uint64_t nn_direct_images_room(const nn_conv *c, int back) {
   const plan p = plan_of(c, back);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * conv_panels.c: convolutions as matrix products. The windows of an image are
  * the columns of a matrix with a row for each channel and element of the
- * window; weights are multiplied with pieces of it that stay in a cache, the
- * panels. Where a window is one element, the image is that matrix.
+ * window. Weights are multiplied with panels, pieces of that matrix that stay
+ * in a cache. If a window has one element, the image is that matrix.
  */
 #include <string.h>
 
@@ -12,12 +12,12 @@
 
 enum {
   PANEL = 1 << 19, /* bytes of a panel */
-  WIDTH = 320,     /* windows in it, if there are so many */
-  LONG = 2048,     /* the same where nothing is copied */
-  STEP = 16,       /* that widths are multiples of */
-  FEW = 64,        /* rows of a block below which products are slow */
-  LANES = 16,      /* planes from which on vectors of them are worth it */
-  BLOCKS = 4       /* of channels that one image is cut into, if it can be */
+  WIDTH = 320,     /* windows in it, if there are enough */
+  LONG = 2048,     /* the same if nothing is copied */
+  STEP = 16,       /* widths are multiples of it */
+  FEW = 64,        /* rows of a block; products with fewer are slow */
+  LANES = 16,      /* planes from which vectors of them are worth it */
+  BLOCKS = 4       /* of channels per image, if possible */
 };
 
 /* ------------------------------------------------------------------ panels */
@@ -33,18 +33,18 @@ typedef struct panel {
   int64_t n;
 } panel;
 
-/* Windows side by side of which one element each lies in a line of the image,
- * `step` apart. */
+/* Handles adjacent windows, of which one element each is in a line of the
+ * image, `step` apart. */
 typedef void line_fn(char *to, char *from, int64_t n, int64_t step);
 
-/* What is done with those that are padding. */
+/* Handles windows whose element is padding. */
 typedef void gap_fn(char *to, int64_t n);
 
-/* The element of a window that a row of the matrix is about. */
+/* The element of a window for one row of the matrix. */
 typedef struct tap {
   char *plane;
   int64_t at[NN_WINDOW_RANK];
-  nn_range inside; /* windows of a line whose element is no padding */
+  nn_range inside; /* windows of a line whose element is not padding */
 } tap;
 
 static tap tap_of(const nn_conv *c, const panel *p, int64_t row) {
@@ -57,7 +57,7 @@ static tap tap_of(const nn_conv *c, const panel *p, int64_t row) {
   return t;
 }
 
-/* The line of the image in which element `t` of windows in line (z, y) lies, or
+/* The line of the image that contains element `t` of windows in line (z, y), or
  * NULL if that is padding. */
 static char *line_of(const nn_conv *c, const tap *t, int64_t z, int64_t y) {
   const nn_window *w = &c->window;
@@ -67,7 +67,7 @@ static char *line_of(const nn_conv *c, const tap *t, int64_t z, int64_t y) {
   return t->plane + (i * w->in[1] + j) * w->in[2] * c->bytes;
 }
 
-/* Windows `x` of a line, which is NULL if all are padding. */
+/* Handles windows `x` of a line; the line is NULL if all are padding. */
 TN_KERNEL_BODY void move_line(const nn_conv *c, const tap *t, nn_range x,
                               char *line, char *to, line_fn *move,
                               gap_fn *skip) {
@@ -85,7 +85,7 @@ TN_KERNEL_BODY void move_line(const nn_conv *c, const tap *t, nn_range x,
   if (x.end > end) skip(to + (end - x.begin) * c->bytes, x.end - end);
 }
 
-/* Goes through a panel, line by line of windows. */
+/* Iterates over a panel, one line of windows at a time. */
 TN_KERNEL_BODY void move_panel(const nn_conv *c, const panel *p, line_fn *move,
                                gap_fn *skip) {
   const nn_window *w = &c->window;
@@ -143,7 +143,7 @@ TN_KERNEL_BODY void scatter_f64(char *from, char *to, int64_t n, int64_t step) {
   for (int64_t i = 0; i < n; ++i) t[i * step] += f[i];
 }
 
-TN_KERNEL_BODY void leave(char *to, int64_t n) {
+TN_KERNEL_BODY void skip_gap(char *to, int64_t n) {
   (void)to, (void)n;
 }
 
@@ -156,12 +156,12 @@ typedef void panel_fn(const nn_conv *c, const panel *p);
   }
 PANEL_FUNCTION(gather_panel_4, , gather_4, clear_4)
 PANEL_FUNCTION(gather_panel_8, , gather_8, clear_8)
-PANEL_FUNCTION(scatter_panel_f32, , scatter_f32, leave)
-PANEL_FUNCTION(scatter_panel_f64, , scatter_f64, leave)
+PANEL_FUNCTION(scatter_panel_f32, , scatter_f32, skip_gap)
+PANEL_FUNCTION(scatter_panel_f64, , scatter_f64, skip_gap)
 #if defined(TN_KERNEL_AVX2)
 PANEL_FUNCTION(gather_panel_4_avx512, TN_KERNEL_AVX512, gather_4, clear_4)
-PANEL_FUNCTION(scatter_panel_f32_avx2, TN_KERNEL_AVX2, scatter_f32, leave)
-PANEL_FUNCTION(scatter_panel_f64_avx2, TN_KERNEL_AVX2, scatter_f64, leave)
+PANEL_FUNCTION(scatter_panel_f32_avx2, TN_KERNEL_AVX2, scatter_f32, skip_gap)
+PANEL_FUNCTION(scatter_panel_f64_avx2, TN_KERNEL_AVX2, scatter_f64, skip_gap)
 #endif
 
 static panel_fn *gather_of(const nn_conv *c) {
@@ -179,9 +179,9 @@ static panel_fn *scatter_of(const nn_conv *c) {
   return c->bytes == 4 ? scatter_panel_f32 : scatter_panel_f64;
 }
 
-/* -------------------------------------------------------------------- plans */
+/* ------------------------------------------------------------------- plans */
 
-/* How a pass is cut. Everything follows from the shapes. */
+/* The division of a pass; shapes decide all of it. */
 typedef struct plan {
   const nn_conv *conv;
   const nn_conv_arrays *arrays;
@@ -191,35 +191,35 @@ typedef struct plan {
   int64_t width;  /* windows of a panel */
   int64_t across; /* panels side by side */
   int64_t height; /* rows of a panel */
-  int64_t down;   /* panels one below the other */
+  int64_t down;   /* panels in one column */
   nn_conv_sums sums;
   nn_lanes lanes;
 } plan;
 
-/* n in pieces of at most `most`, all about as long. */
-static int64_t even(int64_t n, int64_t most, int64_t step) {
+/* The size of pieces of n: at most `most`, all about as long. */
+static int64_t even_size(int64_t n, int64_t most, int64_t step) {
   return nn_least(nn_up(nn_even(n, most), step), n);
 }
 
 static plan plan_of(const nn_conv *c, int direct) {
   plan p = {.conv = c, .direct = direct, .depth = c->channels * c->taps};
-  p.width = even(c->out_size, direct ? LONG : WIDTH, STEP);
+  p.width = even_size(c->out_size, direct ? LONG : WIDTH, STEP);
   p.across = (c->out_size + p.width - 1) / p.width;
   p.height = direct ? p.depth : nn_most(PANEL / (p.width * c->bytes), 1);
-  p.height = even(p.depth, p.height, 1);
+  p.height = even_size(p.depth, p.height, 1);
   p.down = (p.depth + p.height - 1) / p.height;
   return p;
 }
 
-/* Of the gradient of data: rows are those of whole channels, so that a slice
- * owns what it adds to. */
+/* The gradient of data: rows belong to whole channels, so that a slice owns the
+ * elements that it adds to. */
 static void plan_data(plan *p) {
   const nn_conv *c = p->conv;
   if (p->direct) return;
   int64_t channels = nn_most(p->height / c->taps, 1);
   const int64_t blocks = nn_least(BLOCKS, nn_most(p->depth / FEW, 1));
   channels = nn_least(channels, nn_most(c->channels / blocks, 1));
-  channels = even(c->channels, channels, 1);
+  channels = even_size(c->channels, channels, 1);
   p->height = channels * c->taps;
   p->down = (c->channels + channels - 1) / channels;
   p->width = nn_most(nn_least(p->width, PANEL / (p->height * c->bytes)), 1);
@@ -244,7 +244,7 @@ static plan plan_pass(const nn_conv *c, int direct, int pass) {
   return p;
 }
 
-static uint64_t room(const nn_conv *c, int direct, int pass) {
+static uint64_t room_of(const nn_conv *c, int direct, int pass) {
   const plan p = plan_pass(c, direct, pass);
   return p.lanes.n * p.lanes.bytes + nn_conv_sums_bytes(&p.sums);
 }
@@ -257,7 +257,7 @@ static int32_t run_pass(plan *p, const nn_conv_arrays *arrays, int pass,
   return call->host->parallel_for(call, slices_of(p, pass), 1, body, p);
 }
 
-static int32_t product(const nn_conv *c, tn_blas_gemm *g, int add) {
+static int32_t run_product(const nn_conv *c, tn_blas_gemm *g, int add) {
   g->struct_size = sizeof *g;
   g->dtype = c->dtype;
   g->alpha = 1;
@@ -266,7 +266,7 @@ static int32_t product(const nn_conv *c, tn_blas_gemm *g, int add) {
 }
 
 /* Element i of an array. */
-static char *at(const nn_conv *c, char *array, int64_t i) {
+static char *element_at(const nn_conv *c, char *array, int64_t i) {
   return array + i * c->bytes;
 }
 
@@ -280,16 +280,17 @@ typedef struct columns {
 static columns columns_of(plan *p, panel *some, char *lane) {
   const nn_conv *c = p->conv;
   if (p->direct)
-    return (columns){at(c, some->image, some->row * c->in_size + some->at),
-                     c->in_size};
+    return (columns){
+        element_at(c, some->image, some->row * c->in_size + some->at),
+        c->in_size};
   some->to = lane;
   gather_of(c)(c, some);
   return (columns){lane, some->n};
 }
 
-/* ------------------------------------------------------------------ forward */
+/* ----------------------------------------------------------------- forward */
 
-/* The bias of each filter in its row of out, or added to it. */
+/* Writes the bias of each filter to its row of out, or adds it. */
 static void put_bias(const nn_conv *c, const char *bias, char *out, int64_t n,
                      int add) {
   for (int64_t k = 0; k < c->filters; ++k)
@@ -310,38 +311,41 @@ static int32_t forward_one(plan *p, int64_t slice, char *lane) {
   const int64_t image = slice / p->across; /* times groups, plus the group */
   const int64_t x = slice % p->across * p->width;
   const int64_t n = nn_least(p->width, c->out_size - x);
-  char *out = at(c, p->arrays->out, image * c->filters * c->out_size + x);
-  char *weight = at(c, p->arrays->weight, group * c->filters * p->depth);
+  char *out =
+      element_at(c, p->arrays->out, image * c->filters * c->out_size + x);
+  char *weight =
+      element_at(c, p->arrays->weight, group * c->filters * p->depth);
   int add = p->add || p->arrays->bias;
   int32_t code = TN_OK;
   if (p->arrays->bias)
-    put_bias(c, at(c, p->arrays->bias, group * c->filters), out, n, p->add);
+    put_bias(c, element_at(c, p->arrays->bias, group * c->filters), out, n,
+             p->add);
   for (int64_t r = 0; r < p->depth && code == TN_OK; r += p->height, add = 1) {
-    panel some = {
-        .image = at(c, p->arrays->data, image * c->channels * c->in_size),
-        .row = r,
-        .rows = nn_least(p->height, p->depth - r),
-        .at = x,
-        .n = n};
+    panel some = {.image = element_at(c, p->arrays->data,
+                                      image * c->channels * c->in_size),
+                  .row = r,
+                  .rows = nn_least(p->height, p->depth - r),
+                  .at = x,
+                  .n = n};
     const columns b = columns_of(p, &some, lane);
-    code = product(c,
-                   &(tn_blas_gemm){.m = c->filters,
-                                   .n = n,
-                                   .k = some.rows,
-                                   .a = at(c, weight, r),
-                                   .b = b.at,
-                                   .c = out,
-                                   .lda = p->depth,
-                                   .ldb = b.row,
-                                   .ldc = c->out_size},
-                   add);
+    code = run_product(c,
+                       &(tn_blas_gemm){.m = c->filters,
+                                       .n = n,
+                                       .k = some.rows,
+                                       .a = element_at(c, weight, r),
+                                       .b = b.at,
+                                       .c = out,
+                                       .lda = p->depth,
+                                       .ldb = b.row,
+                                       .ldc = c->out_size},
+                       add);
   }
   for (int64_t k = 0; c->after && k < c->filters && code == TN_OK; ++k)
-    nn_conv_finish(c, at(c, out, k * c->out_size), n);
+    nn_conv_finish(c, element_at(c, out, k * c->out_size), n);
   return code;
 }
 
-/* Slices one by one, each with a piece of the workspace. */
+/* Computes slices one by one, each with a piece of the workspace. */
 typedef int32_t slice_fn(plan *p, int64_t slice, char *lane);
 
 static int32_t run_slices(plan *p, slice_fn *one, nn_range slices) {
@@ -357,34 +361,35 @@ static int32_t forward_slice(void *arg, int64_t begin, int64_t end) {
   return run_slices(arg, forward_one, (nn_range){begin, end});
 }
 
-static int32_t forward(const nn_conv *c, const nn_conv_arrays *arrays, int add,
-                       int direct) {
+static int32_t run_forward(const nn_conv *c, const nn_conv_arrays *arrays,
+                           int add, int direct) {
   plan p = plan_pass(c, direct, NN_CONV_FORWARD);
   p.add = add;
   return run_pass(&p, arrays, NN_CONV_FORWARD, forward_slice);
 }
 
-/* --------------------------------------------------------- gradient of data */
+/* -------------------------------------------------------- gradient of data */
 
 /* weight^T * out for some rows of the matrix and some windows. */
-static int32_t back(const plan *p, int64_t image, const panel *some, columns to,
-                    int add) {
+static int32_t multiply_back(const plan *p, int64_t image, const panel *some,
+                             columns to, int add) {
   const nn_conv *c = p->conv;
   const int64_t group = image % c->groups;
-  return product(
+  return run_product(
       c,
-      &(tn_blas_gemm){.transpose_a = 1,
-                      .m = some->rows,
-                      .n = some->n,
-                      .k = c->filters,
-                      .a = at(c, p->arrays->weight,
-                              group * c->filters * p->depth + some->row),
-                      .b = at(c, p->arrays->out,
-                              image * c->filters * c->out_size + some->at),
-                      .c = to.at,
-                      .lda = p->depth,
-                      .ldb = c->out_size,
-                      .ldc = to.row},
+      &(tn_blas_gemm){
+          .transpose_a = 1,
+          .m = some->rows,
+          .n = some->n,
+          .k = c->filters,
+          .a = element_at(c, p->arrays->weight,
+                          group * c->filters * p->depth + some->row),
+          .b = element_at(c, p->arrays->out,
+                          image * c->filters * c->out_size + some->at),
+          .c = to.at,
+          .lda = p->depth,
+          .ldb = c->out_size,
+          .ldc = to.row},
       add);
 }
 
@@ -392,10 +397,10 @@ static int32_t data_one(plan *p, int64_t slice, char *lane) {
   const nn_conv *c = p->conv;
   const int64_t image = slice / p->down, row = slice % p->down * p->height;
   const int64_t rows = nn_least(p->height, p->depth - row);
-  char *to = at(c, p->arrays->data, image * c->channels * c->in_size);
+  char *to = element_at(c, p->arrays->data, image * c->channels * c->in_size);
   int32_t code = TN_OK;
   if (!p->add)
-    memset(at(c, to, row / c->taps * c->in_size), 0,
+    memset(element_at(c, to, row / c->taps * c->in_size), 0,
            (size_t)(rows / c->taps * c->in_size * c->bytes));
   for (int64_t x = 0; x < c->out_size && code == TN_OK; x += p->width) {
     const panel some = {.to = lane,
@@ -404,7 +409,7 @@ static int32_t data_one(plan *p, int64_t slice, char *lane) {
                         .rows = rows,
                         .at = x,
                         .n = nn_least(p->width, c->out_size - x)};
-    code = back(p, image, &some, (columns){lane, some.n}, 0);
+    code = multiply_back(p, image, &some, (columns){lane, some.n}, 0);
     if (code == TN_OK) scatter_of(c)(c, &some);
   }
   return code;
@@ -422,8 +427,9 @@ static int32_t data_direct(void *arg, int64_t begin, int64_t end) {
     const int64_t image = i / p->across, x = i % p->across * p->width;
     const panel some = {
         .rows = p->depth, .at = x, .n = nn_least(p->width, c->out_size - x)};
-    char *to = at(c, p->arrays->data, image * c->channels * c->in_size + x);
-    code = back(p, image, &some, (columns){to, c->in_size}, p->add);
+    char *to =
+        element_at(c, p->arrays->data, image * c->channels * c->in_size + x);
+    code = multiply_back(p, image, &some, (columns){to, c->in_size}, p->add);
   }
   return code;
 }
@@ -435,7 +441,7 @@ static int32_t to_data(const nn_conv *c, const nn_conv_arrays *arrays, int add,
   return run_pass(&p, arrays, NN_CONV_DATA, direct ? data_direct : data_slice);
 }
 
-/* ------------------------------------------------------- gradient of weight */
+/* ------------------------------------------------------ gradient of weight */
 
 /* Adds out * columns^T of one image to `to`. */
 static int32_t weight_image(plan *p, int64_t image, panel *some, char *to,
@@ -443,24 +449,26 @@ static int32_t weight_image(plan *p, int64_t image, panel *some, char *to,
   const nn_conv *c = p->conv;
   char *lane = some->to;
   int32_t code = TN_OK;
-  some->image = at(c, p->arrays->data, image * c->channels * c->in_size);
+  some->image =
+      element_at(c, p->arrays->data, image * c->channels * c->in_size);
   for (int64_t x = 0; x < c->out_size && code == TN_OK; x += p->width) {
     some->at = x;
     some->n = nn_least(p->width, c->out_size - x);
     const columns b = columns_of(p, some, lane);
-    char *out = at(c, p->arrays->out, image * c->filters * c->out_size + x);
-    code = product(c,
-                   &(tn_blas_gemm){.transpose_b = 1,
-                                   .m = c->filters,
-                                   .n = some->rows,
-                                   .k = some->n,
-                                   .a = out,
-                                   .b = b.at,
-                                   .c = to,
-                                   .lda = c->out_size,
-                                   .ldb = b.row,
-                                   .ldc = p->depth},
-                   add || x > 0);
+    char *out =
+        element_at(c, p->arrays->out, image * c->filters * c->out_size + x);
+    code = run_product(c,
+                       &(tn_blas_gemm){.transpose_b = 1,
+                                       .m = c->filters,
+                                       .n = some->rows,
+                                       .k = some->n,
+                                       .a = out,
+                                       .b = b.at,
+                                       .c = to,
+                                       .lda = c->out_size,
+                                       .ldb = b.row,
+                                       .ldc = p->depth},
+                       add || x > 0);
   }
   return code;
 }
@@ -474,8 +482,8 @@ static int32_t weight_one(plan *p, int64_t slice, char *lane) {
   const int64_t row = slice % p->down * p->height;
   panel some = {
       .to = lane, .row = row, .rows = nn_least(p->height, p->depth - row)};
-  char *to = at(c, nn_conv_sums_at(&p->sums, p->arrays->weight, part),
-                group * c->filters * p->depth + row);
+  char *to = element_at(c, nn_conv_sums_at(&p->sums, p->arrays->weight, part),
+                        group * c->filters * p->depth + row);
   int32_t code = TN_OK;
   for (int64_t i = first; i < last && code == TN_OK; ++i)
     code = weight_image(p, i * c->groups + group, &some, to,
@@ -496,13 +504,13 @@ static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *arrays,
   return nn_conv_sums_join(&p.sums, arrays->weight);
 }
 
-/* --------------------------------------------------------------------- ways */
+/* -------------------------------------------------------------- algorithms */
 
-/* Whether a product is better made of one factor alone that is brought into the
- * order in which registers read it: where the planes that are made fill
- * vectors, as panels would be packed again; of few windows, as products are as
- * small as panels; and for the gradient of weight. Padding is copied then, and
- * gaps between windows have a loop, of which panels have neither. */
+/* Whether conv_tiles.c is faster, which packs one factor alone in the order of
+ * registers. That is so if the computed planes fill vectors, because panels
+ * would be packed a second time; for few windows, because products are as small
+ * as panels; and for the gradient of weight. Then it copies padding and has a
+ * loop for gaps between windows; panels have neither. */
 static int is_tiled(const nn_conv *c, int pass) {
   const int64_t made = pass == NN_CONV_DATA ? c->channels : c->filters;
   return c->dtype == TN_F32 && !nn_conv_is_hollow(c) &&
@@ -510,16 +518,17 @@ static int is_tiled(const nn_conv *c, int pass) {
 }
 
 static uint64_t panels_room(const nn_conv *c, int pass) {
-  return is_tiled(c, pass) ? nn_conv_tiles.room(c, pass) : room(c, 0, pass);
+  return is_tiled(c, pass) ? nn_conv_tiles.room(c, pass) : room_of(c, 0, pass);
 }
 
-/* Products of single images are small; these would be made of all. */
+/* Whether products of single images are small; conv_tiles.c joins those of all
+ * images. */
 static int is_tiny(const nn_conv *c, int pass) {
   return c->dtype == TN_F32 && pass == NN_CONV_FORWARD && c->out_size <= FEW;
 }
 
 static uint64_t pointwise_room(const nn_conv *c, int pass) {
-  return is_tiny(c, pass) ? nn_conv_tiles.room(c, pass) : room(c, 1, pass);
+  return is_tiny(c, pass) ? nn_conv_tiles.room(c, pass) : room_of(c, 1, pass);
 }
 
 #define PANELS_PASS(name, what, pass)                                       \
@@ -527,7 +536,7 @@ static uint64_t pointwise_room(const nn_conv *c, int pass) {
     return is_tiled(c, pass) ? nn_conv_tiles.passes[pass](c, a, add)        \
                              : what(c, a, add, 0);                          \
   }
-PANELS_PASS(panels_forward, forward, NN_CONV_FORWARD)
+PANELS_PASS(panels_forward, run_forward, NN_CONV_FORWARD)
 PANELS_PASS(panels_data, to_data, NN_CONV_DATA)
 PANELS_PASS(panels_weight, to_weight, NN_CONV_WEIGHT)
 
@@ -536,7 +545,7 @@ PANELS_PASS(panels_weight, to_weight, NN_CONV_WEIGHT)
     return is_tiny(c, pass) ? nn_conv_tiles.passes[pass](c, a, add)         \
                             : what(c, a, add, 1);                           \
   }
-POINTWISE_PASS(pointwise_forward, forward, NN_CONV_FORWARD)
+POINTWISE_PASS(pointwise_forward, run_forward, NN_CONV_FORWARD)
 POINTWISE_PASS(pointwise_data, to_data, NN_CONV_DATA)
 POINTWISE_PASS(pointwise_weight, to_weight, NN_CONV_WEIGHT)
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * conv_sums.c: the gradient of a weight as sums over some images each.
+ * conv_sums.c: the gradient of a weight as several sums, each over some images.
  */
 #include "conv.h"
 #include "tenon/kernel.h"
 
 enum {
-  PARTS = 8,      /* most sums that are made apart */
-  APART = 4 << 20 /* most bytes of them */
+  PARTS = 8,      /* largest number of separate sums */
+  APART = 4 << 20 /* largest size of them in bytes */
 };
 
 static int64_t size_of(const nn_conv *c) {

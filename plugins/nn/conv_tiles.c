@@ -1,33 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  * conv_tiles.c: any convolution in f32, as products of matrices of which only
- * one is made: weights, or the gradient of out, in the order in which registers
- * read them as vectors. The other factor is read element by element, and so may
- * lie anywhere: where the arrays have it, or in a copy with padding around.
+ * one is packed: weights, or the gradient of out, in the order in which
+ * registers read them as vectors. The other factor is read element by element,
+ * so it may have any layout: the one of the arrays, or a copy with padding.
  *
- * What a pass makes are points, of images one behind the other, of which each
- * is a sum over rows: planes that are read, and for each of them the taps of
- * the window. Lanes of vectors are planes that are made. Forward, points are
- * windows. Back, an element of data gets from windows in which it is element t
- * where it is on the windows' grid then: with a step, elements fall into
- * phases, each of which has its own taps, and the points of a phase read `out`
- * side by side.
+ * The results of a pass are points, image after image. Each is a sum over rows:
+ * the planes that are read, and for each of them the taps of the window. Lanes
+ * of vectors are computed planes. Forward, points are windows. Backward, an
+ * element of data gets its terms from the windows in which it is element t, if
+ * it is on their grid. With a step, elements fall into phases, each with its
+ * own taps, and the points of a phase read `out` contiguously.
  *
- * A slice has a block of points; its sums are turned around into planes. The
- * gradient of weight sums over points what the others sum over rows, and the
- * same loop computes it: for a point, rows lie where for a row points do.
+ * A slice has a block of points; its sums are transposed into planes. The
+ * gradient of weight exchanges points and rows: it sums over points. The same
+ * loop computes it with exchanged addresses.
  */
 #include <string.h>
 
 #include "conv_tiles_plan.h"
 
-/* ------------------------------------------------------------------- strips */
+/* ------------------------------------------------------------------ strips */
 
-/* Some vectors of planes that are made. */
+/* Some vectors of computed planes. */
 typedef struct strip {
   int64_t wide;  /* vectors */
   int64_t first; /* plane */
   int64_t width; /* elements of the vectors */
-  int64_t n;     /* planes that there are */
+  int64_t n;     /* number of existing planes */
 } strip;
 
 static int64_t vectors_of(const plan *p) {
@@ -35,7 +34,7 @@ static int64_t vectors_of(const plan *p) {
 }
 
 /* Elements of all vectors. */
-static int64_t across(const plan *p) {
+static int64_t strips_size(const plan *p) {
   return vectors_of(p) * p->loops->lanes;
 }
 
@@ -49,7 +48,7 @@ static strip strip_of(const plan *p, int64_t index) {
 
 /* Elements of weights of a group, in vectors. */
 static int64_t packed_of(const plan *p) {
-  return across(p) * p->planes * p->conv->taps;
+  return strips_size(p) * p->planes * p->conv->taps;
 }
 
 static uint64_t packed_bytes(const plan *p) {
@@ -67,8 +66,8 @@ static int64_t taps_along(const plan *p, int d, int64_t n) {
   return count;
 }
 
-/* Taps of all phases before one, without a look at each: a wide stride has as
- * many phases as there are elements. */
+/* Number of taps of all phases before one, without a loop over them: a wide
+ * stride has as many phases as there are elements. */
 static int64_t taps_before(const plan *p, int64_t index) {
   int64_t before = 0, inner = 1;
   for (int d = NN_WINDOW_RANK; d-- > 0; index /= p->phases[d]) {
@@ -81,18 +80,17 @@ static int64_t taps_before(const plan *p, int64_t index) {
   return before;
 }
 
-/* Where the weights of a strip begin, of a phase that has `before` taps in
- * front of it. */
+/* Start of the weights of a strip, in a phase after `before` taps. */
 static float *packed_at(const plan *p, int64_t group, const phase *f,
                         int64_t before, const strip *s) {
-  return p->packed + group * packed_of(p) + across(p) * p->planes * before +
-         s->first * p->planes * f->n_taps;
+  return p->packed + group * packed_of(p) +
+         strips_size(p) * p->planes * before + s->first * p->planes * f->n_taps;
 }
 
-/* ------------------------------------------------------------------ weights */
+/* ----------------------------------------------------------------- weights */
 
-/* Back, the weights of a filter are those of a row of all planes that are made,
- * tap by tap; `room` has them in vectors until the phases have theirs. */
+/* Backward, the weights of a filter are a row of all computed planes, tap by
+ * tap; `room` has them in vectors until they are copied to the phases. */
 static void pack_back(const plan *p, int64_t group, const strip *s,
                       char *taps_room, float *room) {
   const nn_conv *c = p->conv;
@@ -147,17 +145,18 @@ static void pack_strip(const plan *p, int64_t index, char *room,
                  .open = 1});
 }
 
-/* -------------------------------------------------------------------- desks */
+/* ------------------------------------------------------------------- desks */
 
-/* What a slice has of the workspace. */
+/* A slice's part of the workspace. */
 typedef struct desk {
   tap *taps;
-  int64_t *points; /* where they read */
-  int64_t *steps;  /* from there to rows */
+  int64_t *points; /* their input addresses */
+  int64_t *steps;  /* distances from there to rows */
   float *copy;     /* (image, plane, element) */
   float *heads;    /* (strip, point, filter); the gradient of weight only */
-  float *sums;     /* (point, plane made) of a strip; or (strip, row, filter) */
-  float *turned;   /* the same of a strip, turned around */
+  float *sums;     /* (point, computed plane) of a strip; or (strip, row,
+                    * filter) */
+  float *turned;   /* the same of a strip, transposed */
 } desk;
 
 /* Bytes of each. */
@@ -169,7 +168,7 @@ static int64_t bytes_of(int64_t n, size_t each) {
   return nn_up(n * (int64_t)each, 64);
 }
 
-static int64_t widest(const plan *p) {
+static int64_t widest_strip(const plan *p) {
   return nn_least(WIDE, vectors_of(p)) * p->loops->lanes;
 }
 
@@ -180,8 +179,9 @@ static desk_sizes point_sizes(const plan *p) {
       .points = bytes_of(points, sizeof(int64_t)),
       .steps = bytes_of(nn_most(DEPTH, taps), sizeof(int64_t)),
       .copy = bytes_of(copied_of(p, p->planes), sizeof(float)),
-      .sums = bytes_of(points * widest(p), sizeof(float)),
-      .turned = bytes_of(nn_most(points, taps) * widest(p), sizeof(float))};
+      .sums = bytes_of(points * widest_strip(p), sizeof(float)),
+      .turned =
+          bytes_of(nn_most(points, taps) * widest_strip(p), sizeof(float))};
 }
 
 static desk_sizes slope_sizes(const plan *p) {
@@ -191,8 +191,8 @@ static desk_sizes slope_sizes(const plan *p) {
       .points = bytes_of(p->points, sizeof(int64_t)),
       .steps = bytes_of(rows, sizeof(int64_t)),
       .copy = bytes_of(copied_of(p, p->height), sizeof(float)),
-      .heads = bytes_of(p->points * across(p), sizeof(float)),
-      .sums = bytes_of(rows * across(p), sizeof(float)),
+      .heads = bytes_of(p->points * strips_size(p), sizeof(float)),
+      .sums = bytes_of(rows * strips_size(p), sizeof(float)),
   };
 }
 
@@ -212,7 +212,7 @@ static desk desk_of(const desk_sizes *s, char *room) {
   return d;
 }
 
-/* ------------------------------------------------------------ forward, back */
+/* ------------------------------------------------------- forward, backward */
 
 /* A slice: some strips of a group at a block of points. */
 typedef struct block {
@@ -222,11 +222,11 @@ typedef struct block {
   box box;
   reads reads;
   int64_t group;
-  int64_t before; /* taps of the phases in front */
+  int64_t before; /* taps of the phases before */
 } block;
 
-/* The sums of a strip, for all points. */
-static void multiply(const block *b, const strip *s) {
+/* Computes the sums of a strip, for all points. */
+static void sum_strip(const block *b, const strip *s) {
   const plan *p = b->plan;
   const desk *d = &b->desk;
   const int64_t n_taps = b->phase.n_taps, points = points_of(&b->box);
@@ -253,7 +253,7 @@ static void multiply(const block *b, const strip *s) {
   }
 }
 
-/* Where a line of points begins in a plane that is made. */
+/* Start of a line of points in a computed plane. */
 static int64_t place_line(const plan *p, const block *b, int64_t z, int64_t y) {
   const int64_t at[] = {z, y, b->box.at[2].begin};
   int64_t place = 0;
@@ -262,7 +262,7 @@ static int64_t place_line(const plan *p, const block *b, int64_t z, int64_t y) {
   return place;
 }
 
-/* The points of an image, in one plane, to their places. */
+/* Stores the points of an image in one plane. */
 static void settle_plane(const block *b, const float *from, float *plane) {
   const plan *p = b->plan;
   const nn_range *at = b->box.at;
@@ -279,8 +279,8 @@ static void settle_plane(const block *b, const float *from, float *plane) {
   }
 }
 
-/* The sums of a strip, of an image, to their places: those of a phase from
- * where they are turned around. */
+/* Stores the sums of a strip for one image: those of a phase through a
+ * transposed copy. */
 static void settle_image(const block *b, const strip *s, int64_t image) {
   const plan *p = b->plan;
   const desk *d = &b->desk;
@@ -312,8 +312,8 @@ static void settle_image(const block *b, const strip *s, int64_t image) {
     nn_conv_finish(p->conv, to + k * size, points);
 }
 
-/* The sums of a strip to their places. */
-static void settle(const block *b, const strip *s) {
+/* Stores the sums of a strip. */
+static void store_strip(const block *b, const strip *s) {
   for (int64_t i = b->box.images.begin; i < b->box.images.end; ++i)
     settle_image(b, s, i);
 }
@@ -335,15 +335,15 @@ static void run_slice(const plan *p, int64_t slice, char *room) {
   b.reads = reads_of(p, &b.phase, &b.box, (nn_range){0, p->planes}, b.group,
                      b.desk.copy);
   place_points(p, &b.box, &b.reads, b.desk.points);
-  if (b.phase.n_taps == 0) { /* what no window has gets nothing */
+  if (b.phase.n_taps == 0) { /* elements without a window are 0 */
     memset(b.desk.sums, 0, (size_t)sizes.sums);
     memset(b.desk.turned, 0, (size_t)sizes.turned);
   }
   for (int64_t i = p->strips * share / p->shares;
        i < p->strips * (share + 1) / p->shares; ++i) {
     const strip s = strip_of(p, i);
-    if (b.phase.n_taps > 0) multiply(&b, &s);
-    settle(&b, &s);
+    if (b.phase.n_taps > 0) sum_strip(&b, &s);
+    store_strip(&b, &s);
   }
 }
 
@@ -411,7 +411,7 @@ static int32_t run_points(plan *p) {
   return host->parallel_for(c->call, point_slices_of(p), 1, point_slices, p);
 }
 
-static int32_t forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
+static int32_t run_forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
   plan p = point_plan(c, 0);
   p.add = add;
   p.from = (const float *)(const void *)a->data;
@@ -430,10 +430,9 @@ static int32_t to_data(const nn_conv *c, const nn_conv_arrays *a, int add) {
   return run_points(&p);
 }
 
-/* ------------------------------------------------------- gradient of weight */
+/* ------------------------------------------------------ gradient of weight */
 
-/* What a slice of it has: rows of some planes of a group, over the images of a
- * part. */
+/* A slice of it: rows of some planes of a group, over the images of a part. */
 typedef struct slope {
   const plan *plan;
   desk desk;
@@ -443,7 +442,7 @@ typedef struct slope {
   int64_t rows;
 } slope;
 
-/* The gradient of out at a block's points, in strips. */
+/* Transposes the gradient of out at a block's points into strips. */
 static void turn_heads(const slope *s, const box *b) {
   const plan *p = s->plan;
   const int64_t size = nn_window_product(p->out), points = points_of(b);
@@ -495,7 +494,7 @@ static void add_block(const slope *s, const box *b, int add) {
   }
 }
 
-/* The sums to their places, or added to them. */
+/* Stores the sums, or adds them. */
 static void put_sums(const slope *s, float *to, int add) {
   const plan *p = s->plan;
   const desk *d = &s->desk;
@@ -574,9 +573,9 @@ static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *a, int add) {
   return nn_conv_sums_join(&p.sums, a->weight);
 }
 
-/* --------------------------------------------------------------------- way */
+/* --------------------------------------------------------------- algorithm */
 
-static uint64_t room(const nn_conv *c, int pass) {
+static uint64_t room_of(const nn_conv *c, int pass) {
   if (pass == NN_CONV_WEIGHT) {
     const plan p = weight_plan(c);
     return p.lanes.n * p.lanes.bytes + nn_conv_sums_bytes(&p.sums);
@@ -585,4 +584,4 @@ static uint64_t room(const nn_conv *c, int pass) {
   return p.lanes.n * p.lanes.bytes + packed_bytes(&p);
 }
 
-const nn_conv_way nn_conv_tiles = {room, {forward, to_data, to_weight}};
+const nn_conv_way nn_conv_tiles = {room_of, {run_forward, to_data, to_weight}};

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  * conv_tiles_loop.h: the loops of conv_tiles.c for one level of instructions.
- * Included by conv_tiles_plan.h only, several times, with
+ * Only conv_tiles_plan.h includes it, several times, with these macros, which
+ * it undefines:
  *
- *   TILES_NAME(x)  x with the level behind it
+ *   TILES_NAME(x)  x with the level appended
  *   TILES_TARGET   the attribute of the level, or nothing
  *   TILES_BYTES    of a vector register
- *   TILES_ROWS     rows of a tile whose sums are held in registers, up to three
- *                  vectors wide: 4 or 8
- *   TILES_REPEAT   in front of the loop over rows of weights
+ *   TILES_ROWS     rows of a tile with sums in registers, up to three vectors
+ *                  wide: 4 or 8
+ *   TILES_REPEAT   precedes the loop over rows of weights
  *   TILES_LANES(x, h)  x(0, h), x(1, h), ... for each lane
- *   TILES_TAKE(from, n)    a vector of n elements, 0 < n < lanes, and zeros
- *   TILES_PUT(to, v, n)    the first n elements of a vector to their places
- *   TILES_SECOND(to, v, n) the same to every second element
- *
- * which it undefines.
+ *   TILES_TAKE(from, n)    loads n elements, 0 < n < lanes, and zeros
+ *   TILES_PUT(to, v, n)    stores the first n elements of a vector
+ *   TILES_SECOND(to, v, n) stores them to every second element
  */
 enum { TILES_NAME(lanes) = TILES_BYTES / (int)sizeof(float) };
 
@@ -27,7 +26,7 @@ typedef int32_t TILES_NAME(places)
 #define EVER TN_KERNEL_UNCHECKED inline __attribute__((always_inline))
 #define VECTOR(at) (*(const TILES_NAME(vector) *)(const void *)(at))
 
-/* The tile of `rows` rows and `wide` vectors. */
+/* Computes the tile of `rows` rows and `wide` vectors. */
 TILES_TARGET static EVER void TILES_NAME(some)(const tile *t, const int rows,
                                                const int wide) {
   enum { L = TILES_NAME(lanes) };
@@ -72,8 +71,8 @@ TILES_TARGET static void TILES_NAME(multiply)(const tile *t) {
     TILES_NAME(choose)(t, TILES_ROWS / 2);
 }
 
-/* Where the lanes of two vectors go in a step that changes squares of h x h
- * over: to the first, and to the second. */
+/* Source lanes of a step that exchanges squares of h x h between two vectors:
+ * of the first, and of the second. */
 #define FIRST(l, h) ((l) & (h) ? TILES_NAME(lanes) + (l) - (h) : (l))
 #define SECOND(l, h) ((l) & (h) ? TILES_NAME(lanes) + (l) : (l) + (h))
 
@@ -87,7 +86,7 @@ TILES_TARGET static void TILES_NAME(multiply)(const tile *t) {
         TILES_SHUFFLE(TILES_NAME(places), a, b, TILES_LANES(SECOND, h));     \
   }
 
-/* Lines and columns of a square change places. */
+/* Transposes a square. */
 TILES_TARGET static EVER void TILES_NAME(transpose)(TILES_NAME(vector) * v) {
 #if TILES_BYTES == 64
   CHANGE(v, 8)
@@ -99,7 +98,7 @@ TILES_TARGET static EVER void TILES_NAME(transpose)(TILES_NAME(vector) * v) {
   CHANGE(v, 1)
 }
 
-/* A row that is done: `n` elements, or a vector. */
+/* Stores a complete row: `n` elements, or a vector. */
 TILES_TARGET static EVER void TILES_NAME(put_row)(const turning *t,
                                                   TILES_NAME(vector) v,
                                                   float *to, int64_t n) {
@@ -154,7 +153,7 @@ TILES_TARGET static void TILES_NAME(turn)(const turning *t) {
   }
 }
 
-/* Lines of a plane to a copy of it. */
+/* Copies lines of a plane. */
 TILES_TARGET static void TILES_NAME(copy)(const copying *x) {
   enum { L = TILES_NAME(lanes) };
   const float *from = x->from;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * conv_tiles_plan.h: a part of conv_tiles.c, and of nothing else: how a pass
- * comes apart into phases, taps and blocks of points, where a block's points
- * read, and loops of three levels.
+ * conv_tiles_plan.h: a part of conv_tiles.c only: the division of a pass into
+ * phases, taps and blocks of points, the input addresses of a block's points,
+ * and loops of three levels.
  */
 #ifndef NN_CONV_TILES_PLAN_H_
 #define NN_CONV_TILES_PLAN_H_
@@ -13,24 +13,24 @@
 #include "tenon/kernel.h"
 
 enum {
-  DEPTH = 576,      /* rows of weights that are multiplied together, about, in
-                       vectors of 16 lanes; shorter ones have smaller caches */
+  DEPTH = 576,      /* rows of weights in one product, about, in vectors of
+                       16 lanes; shorter ones have smaller caches */
   POINTS = 512,     /* of a block, at most */
   COPIED = 1 << 20, /* elements that blocks of several images read, at most */
-  AHEAD = 48,       /* elements of a line that are asked for in advance */
-  FEW_SLICES = 4,   /* below which planes that are made are divided as well */
+  AHEAD = 48,       /* elements of a line that are prefetched */
+  FEW_SLICES = 4,   /* with fewer, computed planes are divided as well */
   HEIGHT = 576,     /* rows of a slice of the gradient of weight, about */
-  SUMS = 8,         /* slices of it from which on sums are not divided */
+  SUMS = 8,         /* slices of it from which sums are not divided */
   MOST_ROWS = 8,
   WIDE = 3 /* vectors of a strip, at most */
 };
 
-/* Sums of `rows` rows and `wide` vectors: row r is the sum of left[r][steps[k]]
- * times row k of `right`, or that is added to it. Sums are written, and left[]
- * is read, for as many rows as registers are used for. */
+/* Sums of `rows` rows and `wide` vectors. Row r is the sum of left[r][steps[k]]
+ * times row k of `right`, or is added to the old sum. Writes sums and reads
+ * left[] for as many rows as there are registers. */
 typedef struct tile {
   const float *left[MOST_ROWS];
-  const float *next; /* left[0] of the next tile, which is asked for */
+  const float *next; /* left[0] of the next tile, for prefetching */
   const int64_t *steps;
   const float *right;
   float *to;
@@ -41,9 +41,9 @@ typedef struct tile {
 } tile;
 
 /* `n` lines of `depth` elements, `apart` elements apart, become columns of a
- * matrix whose rows lie `row` apart. These are written to the end of a vector
- * if they are `open`; otherwise with a bias for each, and added to what is
- * there if `add`. */
+ * matrix with rows `row` elements apart. If `open`, rows are written up to the
+ * end of a vector; otherwise they get a bias each, and are added to the old
+ * elements if `add`. */
 typedef struct turning {
   const float *from;
   int64_t apart;
@@ -56,7 +56,7 @@ typedef struct turning {
   int add;
 } turning;
 
-/* Lines of a plane. What is `ahead` elements behind is asked for. */
+/* Lines of a plane. Elements `ahead` further are prefetched. */
 typedef struct copying {
   const float *from;
   int64_t from_row;
@@ -67,8 +67,8 @@ typedef struct copying {
   int64_t ahead;
 } copying;
 
-/* Lines of sums, one behind the other, to lines whose elements are `step`
- * apart: with a bias, and added to what is there if `add`. */
+/* Consecutive lines of sums, stored to lines with elements `step` apart: with a
+ * bias, and added to the old elements if `add`. */
 typedef struct spread {
   const float *from;
   float *to;
@@ -159,7 +159,7 @@ static inline four take_four(const float *from, int64_t n) {
 
 #define FIRST_16(n) ((__mmask16)((1u << (n)) - 1u))
 
-/* The elements, each in front of a gap. */
+/* Interleaves elements with gaps: each element precedes a gap. */
 #define HALF_16(v, half) \
   _mm512_castsi512_ps(   \
       _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64((__m512i)(v), half)))
@@ -186,10 +186,10 @@ static inline four take_four(const float *from, int64_t n) {
 #include "conv_tiles_loop.h"
 #endif
 
-/* ------------------------------------------------------------------- passes */
+/* ------------------------------------------------------------------ passes */
 
-/* A pass: forward, or back with data and out changed over; the gradient of
- * weight reads as forward does. */
+/* A pass: forward, or backward with data and out exchanged; the gradient of
+ * weight reads like forward. */
 typedef struct plan {
   const nn_conv *conv;
   const loops *loops;
@@ -198,16 +198,16 @@ typedef struct plan {
   const float *bias; /* NULL: none */
   const float *heads;
   float *to;
-  float *packed; /* weights: (group, phase, strip, row, plane made) */
+  float *packed; /* weights: (group, phase, strip, row, computed plane) */
   int back;
   int add;
   int64_t planes; /* of a group, that are read */
-  int64_t made;   /* and that are made */
+  int64_t made;   /* and that are computed */
   int64_t strips; /* of vectors of them */
   int64_t in[NN_WINDOW_RANK];
   int64_t out[NN_WINDOW_RANK];
-  int64_t step[NN_WINDOW_RANK];   /* of what is read, from point to point */
-  int64_t phases[NN_WINDOW_RANK]; /* of what is made */
+  int64_t step[NN_WINDOW_RANK];   /* of the input, from point to point */
+  int64_t phases[NN_WINDOW_RANK]; /* of the result */
   int64_t grid[NN_WINDOW_RANK];   /* of the largest phase */
   int cut;        /* the dimension that blocks divide; below 0: images */
   int64_t length; /* of a block, in that dimension or in images */
@@ -220,7 +220,7 @@ typedef struct plan {
   nn_lanes lanes;
 } plan;
 
-/* An element of windows: where it lies from that of a point at 0. */
+/* An element of windows: its distance from the one of a point at 0. */
 typedef struct tap {
   int64_t at[NN_WINDOW_RANK];
   int64_t index; /* in the window */
@@ -229,7 +229,7 @@ typedef struct tap {
 /* The points of one phase, and their taps. */
 typedef struct phase {
   int64_t index;
-  int64_t first[NN_WINDOW_RANK]; /* element that is made */
+  int64_t first[NN_WINDOW_RANK]; /* element of the result */
   int64_t grid[NN_WINDOW_RANK];
   int64_t low[NN_WINDOW_RANK]; /* of taps */
   int64_t high[NN_WINDOW_RANK];
@@ -237,7 +237,7 @@ typedef struct phase {
   tap *taps;
 } phase;
 
-/* Where a tap lies along d, or 0 if no point of the phase has it. */
+/* The position of a tap along d, or 0 if no point of the phase has it. */
 static int place_tap(const plan *p, const phase *f, int d, int64_t t,
                      int64_t *at) {
   const nn_window *w = &p->conv->window;
@@ -279,17 +279,17 @@ static phase phase_of(const plan *p, int64_t index, tap *taps) {
   return f;
 }
 
-/* ------------------------------------------------------------------- blocks */
+/* ------------------------------------------------------------------ blocks */
 
-/* Points of a phase: those of a box in each of some images, one after the
- * other. */
+/* Points of a phase: the points of a box in each of some images, image after
+ * image. */
 typedef struct box {
   nn_range images;
   nn_range at[NN_WINDOW_RANK];
   int64_t points; /* of an image */
 } box;
 
-/* Elements that the points of a block read of a plane, at most. */
+/* Elements of a plane that the points of a block read, at most. */
 static int64_t extent_of(const plan *p) {
   const nn_window *w = &p->conv->window;
   int64_t n = 1;
@@ -304,7 +304,7 @@ static int64_t extent_of(const plan *p) {
 }
 
 /* Divides images, or one image's points along the first dimension in which a
- * step is not too much for a block, which reads `planes` planes. */
+ * single step fits a block, which reads `planes` planes. */
 static void cut_blocks(plan *p, int64_t planes) {
   const int64_t all = nn_window_product(p->grid);
   int64_t each = all;
@@ -322,8 +322,8 @@ static void cut_blocks(plan *p, int64_t planes) {
   for (int d = 0; d < p->cut; ++d) p->blocks *= p->grid[d];
 }
 
-/* Block number `index` of a phase; one without points if the phase is smaller
- * than others. */
+/* Block number `index` of a phase; without points if the phase is smaller than
+ * others. */
 static box box_of(const plan *p, const phase *f, int64_t index) {
   const int64_t images = p->conv->images;
   box b = {.points = 1};
@@ -348,13 +348,13 @@ static int64_t points_of(const box *b) {
   return b->points * (b->images.end - b->images.begin);
 }
 
-/* -------------------------------------------------------------------- reads */
+/* ------------------------------------------------------------------- reads */
 
-/* What a block's points read of some planes: a copy with padding around, or the
- * arrays, if there is none. */
+/* The input of a block's points in some planes: a copy with padding, or the
+ * arrays, if there is no padding. */
 typedef struct reads {
   const float *from;
-  int64_t begin[NN_WINDOW_RANK]; /* what lies there, below 0 in padding */
+  int64_t begin[NN_WINDOW_RANK]; /* its first element, below 0 in padding */
   int64_t extent[NN_WINDOW_RANK];
   int64_t pitch[NN_WINDOW_RANK]; /* elements from one to the next */
   int64_t plane;
@@ -371,7 +371,7 @@ static int is_inside(const plan *p, const reads *r) {
   return 1;
 }
 
-/* The part of a plane that there is, into zeros. */
+/* Copies the existing part of a plane into zeros. */
 static void copy_plane(const plan *p, const reads *r, const float *from,
                        float *to) {
   nn_range x[NN_WINDOW_RANK];
@@ -392,8 +392,8 @@ static void copy_plane(const plan *p, const reads *r, const float *from,
                               .ahead = nn_window_product(p->in)});
 }
 
-/* Planes [planes.begin, planes.end) of a group, copied to `room` if they must
- * be. */
+/* Planes [planes.begin, planes.end) of a group, copied to `room` if
+ * necessary. */
 static reads reads_of(const plan *p, const phase *f, const box *b,
                       nn_range planes, int64_t group, float *room) {
   const int64_t size = nn_window_product(p->in);
@@ -426,8 +426,8 @@ static reads reads_of(const plan *p, const phase *f, const box *b,
   return r;
 }
 
-/* Where the points of a block read their first tap's plane, and taps from
- * there: of each of `planes` planes, all taps. */
+/* Addresses of the first tap of each point of a block, and distances of the
+ * taps from there, in each of `planes` planes. */
 static void place_points(const plan *p, const box *b, const reads *r,
                          int64_t *at) {
   for (int64_t i = 0; i < b->images.end - b->images.begin; ++i)

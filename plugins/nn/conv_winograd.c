@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * conv_winograd.c: convolutions with windows of 3 x 3 elements side by side, by
- * the algorithm F(4x4, 3x3) of Lavin and Gray ("Fast algorithms for
- * convolutional neural networks", 2015): 36 multiplications make 16 elements of
- * out, where windows take 144.
+ * conv_winograd.c: convolutions with adjacent windows of 3 x 3 elements, by the
+ * algorithm F(4x4, 3x3) of Lavin and Gray ("Fast algorithms for convolutional
+ * neural networks", 2015). 36 multiplications give 16 elements of out, for
+ * which windows need 144.
  *
  *   out = A^T [(G w G^T) * (B^T d B)] A
  *
- * for each patch d of 6 x 6 elements, of which neighbours share two lines. The
- * product in the middle is summed over channels, which makes it 36 products of
- * matrices. What is rounded on the way makes results about ten times less exact
- * than those of sums of products: errors are up to 1e-5 of the largest
- * product's magnitude times the root of the number of products.
+ * for each patch d of 6 x 6 elements; neighbouring patches share two lines. The
+ * product in the middle is summed over channels, so it becomes 36 products of
+ * matrices. Rounding makes results about ten times less exact than sums of
+ * products: errors are up to 1e-5 of the largest product's magnitude times the
+ * root of the number of products.
  *
- * The gradient of data is the same convolution with windows turned around. That
- * of weight goes the other way through the transforms: with g the gradients of
- * what a patch makes,
+ * The gradient of data is the same convolution with reversed windows. The
+ * gradient of weight applies the transforms in reverse: with g the gradients of
+ * a patch's result,
  *
  *   G^T [sum over patches of (A g A^T) * (B^T d B)] G
  *
@@ -28,23 +28,23 @@
 
 enum {
   PATCH = 36,           /* elements of a patch */
-  TILE = 4,             /* lines of out that it makes */
+  TILE = 4,             /* lines of out that it gives */
   WIDE = 48,            /* patches of a block */
-  NARROW = 32,          /* the same where there are many channels */
+  NARROW = 32,          /* the same for many channels */
   MANY = 192,           /* channels */
-  VECTOR = 16,          /* that numbers of patches are multiples of */
-  FEW_TILES = 64,       /* patches below which weights are not transformed, */
+  VECTOR = 16,          /* numbers of patches are multiples of it */
+  FEW_TILES = 64,       /* patches; weights are not transformed for fewer, */
   FEW_PLANES = 1 << 12, /* if channels times filters are at most so many */
-  AHEAD = 8,            /* windows that are asked for in advance, back */
-  FEW_BLOCKS = 4,       /* below which filters are divided as well */
-  SHARES = 2,           /* among so many */
+  AHEAD = 8,            /* windows that are prefetched, backward */
+  FEW_BLOCKS = 4,       /* with fewer, filters are divided as well */
+  SHARES = 2,           /* into this number of shares */
   MOST_ROWS = 8,        /* of a bundle at any level */
-  ODD = 16,             /* elements that keep lines from meeting in a cache */
-  MANY_BYTES = 2 << 20, /* of patches whose products are summed together, at
-                           least LEAST_WIDE blocks of WIDE */
+  ODD = 16,             /* elements that prevent cache conflicts of lines */
+  MANY_BYTES = 2 << 20, /* of patches with products in one sum, at least
+                           LEAST_WIDE blocks of WIDE */
   LEAST_WIDE = 3
 };
-#define WINO_BACK 64 /* weights that are turned back together, at most */
+#define WINO_BACK 64 /* weights in one transform, at most */
 
 /* The loops of one level; see conv_winograd_tile.h. */
 typedef struct loops {
@@ -83,7 +83,7 @@ typedef struct loops {
 
 /* ------------------------------------------------------------------- plans */
 
-/* A pass: forward, or back with data and out changed over. */
+/* A pass: forward, or backward with data and out exchanged. */
 typedef struct plan {
   const nn_conv *conv;
   const loops *loops;
@@ -93,8 +93,8 @@ typedef struct plan {
   const float *weight;
   const float *bias; /* NULL: none */
   float *to;
-  int64_t channels; /* of a group of what is read */
-  int64_t filters;  /* of what is written */
+  int64_t channels; /* of a group of the input */
+  int64_t filters;  /* of the result */
   int64_t in[2];
   int64_t out[2];
   int64_t pad[2];
@@ -105,7 +105,7 @@ typedef struct plan {
   int64_t blocks;
   int64_t bundles;      /* of `rows` filters */
   int64_t shares;       /* that these are divided into */
-  int once;             /* each weight is needed in one block only */
+  int once;             /* each weight is used in one block only */
   float *turned;        /* otherwise G w G^T: (group,bundle,36,channel,row) */
   int64_t turned_apart; /* elements from one of the 36 to the next */
   int64_t apart;        /* the same of transformed patches */
@@ -124,7 +124,7 @@ static uint64_t turned_bytes(const plan *p, int64_t bundles) {
   return (uint64_t)(bundles * PATCH * p->turned_apart) * sizeof(float);
 }
 
-/* Of all bundles, if they are kept. */
+/* Bytes of all transformed bundles, if they are kept. */
 static uint64_t kept_bytes(const plan *p) {
   return p->once ? 0 : turned_bytes(p, p->conv->groups * p->bundles);
 }
@@ -155,11 +155,11 @@ static plan plan_of(const nn_conv *c, int back) {
   return p;
 }
 
-/* ------------------------------------------------------------------ weights */
+/* ----------------------------------------------------------------- weights */
 
-/* Windows w[9][rows] of a bundle of filters on one channel. */
-static void windows(const plan *p, int64_t group, int64_t bundle, int64_t c,
-                    float *w) {
+/* Copies the windows w[9][rows] of a bundle of filters on one channel. */
+static void copy_windows(const plan *p, int64_t group, int64_t bundle,
+                         int64_t c, float *w) {
   const int64_t filters = p->conv->filters, channels = p->conv->channels;
   const int64_t rows = p->loops->rows;
   for (int64_t r = 0; r < rows; ++r) {
@@ -172,7 +172,8 @@ static void windows(const plan *p, int64_t group, int64_t bundle, int64_t c,
   }
 }
 
-/* Back, those of a bundle lie side by side, and far from the next ones. */
+/* Prefetches windows. Backward, those of a bundle are adjacent, and far from
+ * the next ones. */
 static void ask_windows(const plan *p, int64_t group, int64_t bundle,
                         int64_t c) {
   const nn_conv *v = p->conv;
@@ -182,13 +183,13 @@ static void ask_windows(const plan *p, int64_t group, int64_t bundle,
   for (int64_t i = 0; i < 9 * rows; i += 16) __builtin_prefetch(from + i);
 }
 
-/* A bundle of filters of a group. */
+/* Transforms a bundle of filters of a group. */
 static void turn_bundle(const plan *p, int64_t group, int64_t bundle,
                         float *to) {
   float w[9 * MOST_ROWS];
   for (int64_t c = 0; c < p->channels; ++c) {
     if (p->back) ask_windows(p, group, bundle, c + AHEAD);
-    windows(p, group, bundle, c, w);
+    copy_windows(p, group, bundle, c, w);
     p->loops->turn_windows(w, to + c * p->loops->rows, p->turned_apart);
   }
 }
@@ -202,11 +203,11 @@ static int32_t weight_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* ------------------------------------------------------------------ patches */
+/* ----------------------------------------------------------------- patches */
 
 /* Tiles [x, x + n) of line y of an image's tiles, which are patches from number
- * `first` on. Of those in `inside` the whole patch lies in the image's columns,
- * and of the first `full` all that they make. */
+ * `first` on. Patches in `inside` are completely in the image's columns; the
+ * first `full` patches have all their results in it. */
 typedef struct run {
   int64_t image;
   int64_t y;
@@ -250,13 +251,13 @@ static void find_patches(const plan *p, int64_t block, patches *all) {
   }
 }
 
-/* One line of a patch that sticks out of the image. */
+/* Gathers one line of a patch that is partly outside of the image. */
 static void gather_edge(const plan *p, const float *line, int64_t x, float *d) {
   for (int64_t j = 0; j < 6; ++j)
     d[j * p->width] = x + j >= 0 && x + j < p->in[1] ? line[x + j] : 0;
 }
 
-/* One line of the patches of a run. */
+/* Gathers one line of the patches of a run. */
 static void gather_line(const plan *p, const run *r, const float *line,
                         float *d) {
   const int64_t x = r->x * TILE - p->pad[1], at = r->inside.begin;
@@ -267,8 +268,9 @@ static void gather_line(const plan *p, const run *r, const float *line,
     gather_edge(p, line, x + t * TILE, d + t);
 }
 
-/* The patches of a block in one channel, d[36][width]. */
-static void gather(const plan *p, const patches *all, int64_t plane, float *d) {
+/* Gathers the patches of a block in one channel, d[36][width]. */
+static void gather_patches(const plan *p, const patches *all, int64_t plane,
+                           float *d) {
   const int64_t planes = p->conv->groups * p->channels;
   for (int64_t k = 0; k < all->n_runs; ++k) {
     const run *r = &all->runs[k];
@@ -289,7 +291,7 @@ static void gather(const plan *p, const patches *all, int64_t plane, float *d) {
            (size_t)(p->width - all->n) * sizeof *d);
 }
 
-/* One line of what the patches of a run make. */
+/* Stores one line of the results of a run. */
 static void scatter_line(const plan *p, const run *r, float *line,
                          const float *y, float bias) {
   const int64_t full = p->add ? 0 : r->full;
@@ -305,9 +307,9 @@ static void scatter_line(const plan *p, const run *r, float *line,
   nn_conv_finish(p->conv, to, nn_least(r->n * TILE, p->out[1] - r->x * TILE));
 }
 
-/* The elements of out that the patches of a block make, y[16][width]. */
-static void scatter(const plan *p, const patches *all, int64_t plane,
-                    const float *y) {
+/* Stores the elements of out that the patches of a block give, y[16][width]. */
+static void scatter_patches(const plan *p, const patches *all, int64_t plane,
+                            const float *y) {
   const int64_t planes = p->conv->groups * p->filters;
   const float bias = p->bias ? p->bias[plane] : 0;
   for (int64_t k = 0; k < all->n_runs; ++k) {
@@ -319,10 +321,10 @@ static void scatter(const plan *p, const patches *all, int64_t plane,
   }
 }
 
-/* ------------------------------------------------------------------- blocks */
+/* ------------------------------------------------------------------ blocks */
 
-/* Some filters of a group on a block of patches. */
-static void block(const plan *p, int64_t slice, float *lane) {
+/* Computes some filters of a group on a block of patches. */
+static void compute_block(const plan *p, int64_t slice, float *lane) {
   const int64_t share = slice % p->shares, rows = p->loops->rows;
   const int64_t at = slice / p->shares % p->blocks;
   const int64_t group = slice / p->shares / p->blocks;
@@ -332,7 +334,7 @@ static void block(const plan *p, int64_t slice, float *lane) {
   float *own = y + TILE * TILE * p->width;
   find_patches(p, at, &all);
   for (int64_t c = 0; c < p->channels; ++c) {
-    gather(p, &all, group * p->channels + c, d);
+    gather_patches(p, &all, group * p->channels + c, d);
     p->loops->turn_in(d, v + c * p->width, p->width, p->apart);
   }
   for (int64_t b = p->bundles * share / p->shares;
@@ -347,7 +349,7 @@ static void block(const plan *p, int64_t slice, float *lane) {
                          m + x * rows * p->width, p->channels, p->width);
     for (int64_t r = 0; r < rows && b * rows + r < p->filters; ++r) {
       p->loops->turn_out(m + r * p->width, y, p->width, rows * p->width);
-      scatter(p, &all, group * p->filters + b * rows + r, y);
+      scatter_patches(p, &all, group * p->filters + b * rows + r, y);
     }
   }
 }
@@ -356,7 +358,7 @@ static int32_t block_slice(void *arg, int64_t begin, int64_t end) {
   plan *p = arg;
   const uint32_t lane = nn_lanes_take(&p->lanes);
   for (int64_t i = begin; i < end; ++i)
-    block(p, i, (float *)(void *)nn_lanes_at(&p->lanes, lane));
+    compute_block(p, i, (float *)(void *)nn_lanes_at(&p->lanes, lane));
   nn_lanes_give(&p->lanes, lane);
   return TN_OK;
 }
@@ -374,14 +376,14 @@ static int32_t run_plan(plan *p) {
                                      1, block_slice, p);
 }
 
-/* Whether there are so few patches, of so few planes, that transforms take
- * longer than all products of weights as they are. */
+/* Whether there are so few patches, of so few planes, that the transforms take
+ * longer than all products of untransformed weights. */
 static int is_small(const nn_conv *c) {
   const plan p = plan_of(c, 0);
   return p.n_tiles < FEW_TILES && c->channels * c->filters <= FEW_PLANES;
 }
 
-static int32_t forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
+static int32_t run_forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
   if (is_small(c)) return nn_conv_tiles.passes[NN_CONV_FORWARD](c, a, add);
   plan p = plan_of(c, 0);
   p.add = add;
@@ -402,9 +404,9 @@ static int32_t to_data(const nn_conv *c, const nn_conv_arrays *a, int add) {
   return run_plan(&p);
 }
 
-/* ------------------------------------------------------- gradient of weight */
+/* ------------------------------------------------------ gradient of weight */
 
-/* Patches of data, and of the gradient of out, in blocks of which several are
+/* Patches of data, and of the gradient of out, in blocks; several blocks are
  * multiplied together. For one group at a time. */
 typedef struct slopes {
   plan data;
@@ -457,7 +459,8 @@ static uint64_t slopes_bytes(const slopes *s) {
          s->lanes.n * s->lanes.bytes;
 }
 
-/* The patches of a channel or, behind those, of a filter. */
+/* Transforms the patches of a channel; numbers after the channels are
+ * filters. */
 static void turn_plane(const slopes *s, int64_t plane, float *d) {
   const int64_t channels = s->data.channels, width = s->data.width;
   const int is_head = plane >= channels;
@@ -468,7 +471,7 @@ static void turn_plane(const slopes *s, int64_t plane, float *d) {
   for (int64_t b = 0; b < s->n; ++b, to += width) {
     patches all;
     find_patches(p, s->first + b, &all);
-    gather(p, &all, s->group * p->channels + at, d);
+    gather_patches(p, &all, s->group * p->channels + at, d);
     (is_head ? p->loops->turn_heads : p->loops->turn_in)(d, to, width, apart);
   }
 }
@@ -482,7 +485,7 @@ static int32_t turn_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Some of the 36 products of the patches that there are. */
+/* Computes some of the 36 products of the existing patches. */
 static int32_t sum_slice(void *arg, int64_t begin, int64_t end) {
   const slopes *s = arg;
   const nn_conv *c = s->data.conv;
@@ -506,7 +509,7 @@ static int32_t sum_slice(void *arg, int64_t begin, int64_t end) {
   return code;
 }
 
-/* Weights of some channels of a filter, from their sums. */
+/* Transforms the sums of a filter back to weights, for some channels. */
 static void turn_filter(const slopes *s, int64_t filter) {
   const nn_conv *c = s->data.conv;
   const int64_t apart = c->filters * c->channels;
@@ -559,9 +562,9 @@ static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *a, int add) {
   return code;
 }
 
-/* --------------------------------------------------------------------- way */
+/* --------------------------------------------------------------- algorithm */
 
-static uint64_t room(const nn_conv *c, int pass) {
+static uint64_t room_of(const nn_conv *c, int pass) {
   if (pass == NN_CONV_WEIGHT) {
     const slopes s = slopes_of(c);
     return slopes_bytes(&s);
@@ -571,4 +574,5 @@ static uint64_t room(const nn_conv *c, int pass) {
   return kept_bytes(&p) + p.lanes.n * p.lanes.bytes;
 }
 
-const nn_conv_way nn_conv_winograd = {room, {forward, to_data, to_weight}};
+const nn_conv_way nn_conv_winograd = {room_of,
+                                      {run_forward, to_data, to_weight}};

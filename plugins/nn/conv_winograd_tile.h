@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  * conv_winograd_tile.h: the loops of conv_winograd.c for one level of
- * instructions. Included by it only, several times, with
+ * instructions. Only that file includes it, several times, with these macros,
+ * which it undefines:
  *
- *   WINO_NAME    name(x): x with the level behind it
+ *   WINO_NAME    name(x): x with the level appended
  *   WINO_TARGET  the attribute of the level, or nothing
  *   WINO_BYTES   of a vector register
- *   WINO_ROWS    filters whose sums are held in registers, three vectors wide
- *
- * which it undefines.
+ *   WINO_ROWS    filters with sums in registers, three vectors wide
  */
 enum { WINO_NAME(lanes) = WINO_BYTES / (int)sizeof(float) };
 
 typedef float WINO_NAME(vector)
     __attribute__((vector_size(WINO_BYTES), aligned(sizeof(float)), may_alias));
 
-/* A line of n patches side by side, all in the image. */
+/* Gathers a line of n adjacent patches, all in the image. */
 WINO_TARGET static void WINO_NAME(gather)(const float *line, float *d,
                                           int64_t n, int64_t apart) {
   TN_KERNEL_INDEPENDENT
@@ -28,7 +27,7 @@ WINO_TARGET static void WINO_NAME(gather)(const float *line, float *d,
   }
 }
 
-/* A line of what n patches side by side make. */
+/* Stores a line of the results of n adjacent patches. */
 WINO_TARGET static void WINO_NAME(scatter)(float *line, const float *y,
                                            int64_t n, int64_t apart,
                                            float bias) {
@@ -41,7 +40,7 @@ WINO_TARGET static void WINO_NAME(scatter)(float *line, const float *y,
   }
 }
 
-/* Patches of one channel, d[36][n], become its rows of v: B^T d B. */
+/* Transforms patches of one channel, d[36][n], into its rows of v: B^T d B. */
 WINO_TARGET static void WINO_NAME(turn_in)(float *d, float *v, int64_t n,
                                            int64_t apart) {
   for (int j = 0; j < 6; ++j) {
@@ -75,8 +74,8 @@ WINO_TARGET static void WINO_NAME(turn_in)(float *d, float *v, int64_t n,
   }
 }
 
-/* Sums of one filter, m[36][n] whose rows lie `apart`, become its elements of
- * out, y[16][n]: A^T m A. m is used up. */
+/* Transforms sums of one filter, m[36][n] with rows `apart` elements apart,
+ * into its elements of out, y[16][n]: A^T m A. Overwrites m. */
 WINO_TARGET static void WINO_NAME(turn_out)(float *m, float *y, int64_t n,
                                             int64_t apart) {
   for (int j = 0; j < 6; ++j) {
@@ -112,8 +111,8 @@ WINO_TARGET static void WINO_NAME(turn_out)(float *m, float *y, int64_t n,
   }
 }
 
-/* Gradients of what patches make, the upper left 4 x 4 of y[36][n], become rows
- * of u: A y A^T. y is used up. */
+/* Transforms gradients of the results of patches, the upper left 4 x 4 of
+ * y[36][n], into rows of u: A y A^T. Overwrites y. */
 WINO_TARGET static void WINO_NAME(turn_heads)(float *y, float *u, int64_t n,
                                               int64_t apart) {
   for (int j = 0; j < 4; ++j) {
@@ -145,8 +144,8 @@ WINO_TARGET static void WINO_NAME(turn_heads)(float *y, float *u, int64_t n,
   }
 }
 
-/* Sums of n weights, m[36][n] whose rows lie `apart`, become w[9][n], whose
- * rows lie WINO_BACK apart: G^T m G. n is at most that. */
+/* Transforms sums of n weights, m[36][n] with rows `apart` elements apart, into
+ * w[9][n], with rows WINO_BACK elements apart: G^T m G. n is at most that. */
 WINO_TARGET static void WINO_NAME(turn_back)(const float *m, float *w,
                                              int64_t n, int64_t apart) {
   enum { W = WINO_BACK };
@@ -184,7 +183,7 @@ typedef float WINO_NAME(bundle)
     __attribute__((vector_size(WINO_ROWS * sizeof(float)),
                    aligned(sizeof(float)), may_alias));
 
-/* Columns of w, `step` apart, become columns of G w. */
+/* Transforms columns of w, `step` apart, into columns of G w. */
 WINO_TARGET static inline __attribute__((always_inline)) void WINO_NAME(
     turn_column)(const float *w, int step, float *g, int64_t apart) {
   WINO_NAME(bundle) x[6];
@@ -203,8 +202,8 @@ WINO_TARGET static inline __attribute__((always_inline)) void WINO_NAME(
     *(WINO_NAME(bundle) *)(void *)(g + i * apart) = x[i];
 }
 
-/* The windows w[9][WINO_ROWS] of filters on one channel become 36 numbers each,
- * which lie `apart`: G w G^T. */
+/* Transforms the windows w[9][WINO_ROWS] of filters on one channel into 36
+ * numbers each, `apart` elements apart: G w G^T. */
 WINO_TARGET static void WINO_NAME(turn_windows)(const float *w, float *to,
                                                 int64_t apart) {
   float columns[6 * 3 * WINO_ROWS];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * convolution.c: the kernels of convolution.yaml. Which way of conv.h a kernel
- * takes is all that they differ in; the gradient of a bias is the same for all.
+ * convolution.c: the kernels of convolution.yaml. They differ only in their
+ * algorithm (conv.h); the gradient of a bias is the same for all.
  */
 #include "convolution.gen.h"
 
@@ -12,8 +12,8 @@
 
 /* ---------------------------------------------------------------- geometry */
 
-/* A tensor of data's shape; of rank -1 if only the gradient of a bias is asked
- * for, which needs none. */
+/* A tensor with data's shape; of rank -1 if only the gradient of a bias is
+ * requested, which needs none. */
 static const tn_tensor *data_of(const tn_frame *call) {
   if (!(call->flags & TN_CALL_BACKWARD))
     return &call->in[NN_CONVOLUTION_IN_DATA];
@@ -64,7 +64,7 @@ static nn_conv conv_of(const tn_frame *call) {
   return c;
 }
 
-/* Whether there is nothing to multiply. */
+/* Whether the sums have no terms. */
 static int is_empty(const nn_conv *c) {
   return c->images == 0 || c->channels == 0 || c->in_size == 0 ||
          c->out_size == 0;
@@ -80,8 +80,8 @@ static int is_pointwise(const nn_conv *c) {
   return 1;
 }
 
-/* Whether the first of three dimensions changes nothing: images are one plane
- * deep, and no plane of padding is in front of it or behind. */
+/* Whether the first of three dimensions has no effect: images are one plane
+ * deep, without a plane of padding before or after it. */
 static int is_plane(const nn_window *w) {
   return w->kernel[0] == 1 && w->in[0] == 1 && w->pad[0] == 0;
 }
@@ -92,7 +92,7 @@ static int is_depthwise(const nn_conv *c) {
 }
 
 /* Whether the transforms cost less than they save: there are enough channels,
- * filters and patches for that. */
+ * filters and patches. */
 static int is_winograd(const nn_conv *c) {
   const nn_window *w = &c->window;
   for (int d = 1; d < NN_WINDOW_RANK; ++d)
@@ -103,8 +103,8 @@ static int is_winograd(const nn_conv *c) {
          c->filters >= 16 && c->images * c->out_size >= 256;
 }
 
-/* Whether lines are multiplied where they lie: so little is done with each
- * element that a product of matrices is not worth copying it. */
+/* Whether lines are multiplied in place: each element has so few products that
+ * a copy for a product of matrices is not worthwhile. */
 static int is_direct(const nn_conv *c) {
   const nn_window *w = &c->window;
   const int64_t most = w->stride[1] * w->stride[2] > 1 ? 1 << 14 : 1 << 12;
@@ -119,7 +119,7 @@ static const nn_conv_way *way_of(const nn_conv *c) {
   return is_direct(c) ? &nn_conv_direct : &nn_conv_panels;
 }
 
-/* The gradient of a bias alone is the same in every way. */
+/* The gradient of a bias alone is the same for every algorithm. */
 static int is_bias_alone(const tn_frame *call) {
   return data_of(call)->ndim < 0;
 }
@@ -158,7 +158,7 @@ int32_t nn_convolution_is_direct(const tn_frame *call) {
                  "padding that is far more than the image");
 }
 
-/* --------------------------------------------------------- gradient of bias */
+/* -------------------------------------------------------- gradient of bias */
 
 enum { LANES = 16 }; /* partial sums of a line */
 
@@ -185,7 +185,7 @@ typedef struct bias_work {
   int add;
 } bias_work;
 
-/* Filters [begin, end): each the sum of its images. */
+/* Filters [begin, end): each gradient is the sum of its images. */
 static int32_t bias_slice(void *arg, int64_t begin, int64_t end) {
   static const tn_kernel_bodies singles = TN_KERNEL_BODIES(sum_f32);
   static const tn_kernel_bodies doubles = TN_KERNEL_BODIES(sum_f64);
@@ -221,17 +221,18 @@ static int32_t to_bias(const nn_conv *c, const nn_conv_arrays *arrays,
                                      bias_slice, &w);
 }
 
-/* ------------------------------------------------------------------- passes */
+/* ------------------------------------------------------------------ passes */
 
-/* The array of a pass: TN_REQ of it, and where it is. */
+/* The array of a pass: the index of its request, and its address. */
 static uint32_t place_of(int pass) {
   if (pass == NN_CONV_FORWARD) return NN_CONVOLUTION_OUT_OUT;
   return pass == NN_CONV_DATA ? NN_CONVOLUTION_IN_DATA
                               : NN_CONVOLUTION_IN_WEIGHT;
 }
 
-/* Where there is nothing to multiply: zeros, or the bias. */
-static void fill(const nn_conv *c, const nn_conv_arrays *a, int pass, int add) {
+/* Fills a result without terms: with zeros, or the bias. */
+static void fill_result(const nn_conv *c, const nn_conv_arrays *a, int pass,
+                        int add) {
   const tn_kernel_mode mode = {c->dtype, c->level};
   const int64_t n = tn_tensor_size(&c->call->out[place_of(pass)]);
   char *to = pass == NN_CONV_DATA ? a->data : a->weight;
@@ -247,7 +248,7 @@ static void fill(const nn_conv *c, const nn_conv_arrays *a, int pass, int add) {
 static int32_t run_pass(const nn_conv *c, const nn_conv_way *way,
                         const nn_conv_arrays *a, int pass, int add) {
   if (!is_empty(c)) return way->passes[pass](c, a, add);
-  fill(c, a, pass, add);
+  fill_result(c, a, pass, add);
   if (pass == NN_CONV_FORWARD)
     nn_conv_finish(c, a->out, tn_tensor_size(&c->call->out[0]));
   return TN_OK;
@@ -308,7 +309,7 @@ static int32_t run_backward(const tn_frame *call, const nn_conv_way *way) {
   return code;
 }
 
-/* The passes of a call take turns with one piece of room. */
+/* The passes of a call use the same room, one after the other. */
 static int32_t bytes_of(const tn_frame *call, const nn_conv_way *way,
                         uint64_t *bytes) {
   const nn_conv c = conv_of(call);
@@ -324,7 +325,7 @@ static int32_t bytes_of(const tn_frame *call, const nn_conv_way *way,
   return TN_OK;
 }
 
-/* ------------------------------------------------------------------ kernels */
+/* ----------------------------------------------------------------- kernels */
 
 #define KERNEL(name, way)                                       \
   int32_t name(const tn_frame *call) {                          \
@@ -342,4 +343,4 @@ KERNEL(nn_convolution_pointwise, &nn_conv_pointwise)
 KERNEL(nn_convolution_depthwise, &nn_conv_depthwise)
 KERNEL(nn_convolution_winograd, &nn_conv_winograd)
 KERNEL(nn_convolution_direct, &nn_conv_direct)
-KERNEL(nn_convolution_half, NULL) /* the first that takes the call */
+KERNEL(nn_convolution_half, NULL) /* the first that accepts the call */

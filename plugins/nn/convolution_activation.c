@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * convolution_activation.c: kernels of convolution_activation.yaml: the ways of
- * conv.h, which apply the activation to what they write while a cache holds it.
- * What is computed in another type than it is stored in is rounded before, as
- * between two calls.
+ * convolution_activation.c: kernels of convolution_activation.yaml. The
+ * algorithms of conv.h apply the activation to their results while a cache
+ * holds them. A result of another type than the computation is rounded before
+ * the activation, as between two calls.
  */
 #include "convolution_activation.gen.h"
 
@@ -12,7 +12,7 @@
 #include "conv.h"
 #include "convolution.gen.h"
 
-/* The kernels of convolution.c take these calls for their own. */
+/* The kernels of convolution.c treat these calls as their own. */
 _Static_assert(offsetof(nn_convolution_activation_params, no_bias) ==
                    offsetof(nn_convolution_params, no_bias),
                "the params do not begin with those of convolution");
@@ -21,7 +21,7 @@ static int32_t type_of(const tn_frame *call) {
   return nn_convolution_activation_params_of(call)->act_type;
 }
 
-static int32_t run(const tn_frame *call, const nn_conv_way *way) {
+static int32_t run_forward(const tn_frame *call, const nn_conv_way *way) {
   const int32_t type = type_of(call);
   const tn_dtype dtype = call->out[0].dtype;
   if (tn_kernel_compute(dtype) == dtype)
@@ -43,7 +43,7 @@ CHOICE(nn_convolution_activation_is_direct, nn_convolution_is_direct)
   NN_ACTIVATED(name, NN_CONVOLUTION_ACTIVATION_BACKWARD_OUT_OUT, \
                of##_backward, of##_bytes)                        \
   int32_t name(const tn_frame *call) {                           \
-    return run(call, way);                                       \
+    return run_forward(call, way);                               \
   }
 
 KERNEL(nn_convolution_activation_panels, nn_convolution_panels, &nn_conv_panels)

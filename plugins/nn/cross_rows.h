@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cross_rows.h: the loops of softmax_cross_entropy.c, as each.h includes them.
+ * cross_rows.h: the loops of softmax_cross_entropy.c, included by each.h.
  */
 #include "vector.h"
 
@@ -11,7 +11,7 @@ BODY void NAME(measure)(const REAL *x, int64_t n, REAL norm[2]) {
   norm[1] = MATH(log)(NAME(power_sum)(x, n, top, 1));
 }
 
-/* in[0] are rows, in[1] where their norms go; c->losses get the losses. */
+/* in[0] are rows, in[1] gets their norms; c->losses gets the losses. */
 LOOP(losses) {
   const costs *c = params;
   REAL *norm = (REAL *)(uintptr_t)block->in[1];

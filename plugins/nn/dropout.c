@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * dropout.c: the kernel of dropout.yaml: which words drop an element.
+ * dropout.c: the kernel of dropout.yaml: chooses dropped elements from random
+ * words.
  */
 #include "dropout.gen.h"
 
 #include "masked.h"
 
-/* Elements whose word is below `limit` are dropped, in numbers that a vector of
- * signed integers compares: 2^31 less. */
+/* An element is dropped if its word is below `limit`. Both are reduced by 2^31
+ * for the comparison of vectors of signed integers. */
 typedef struct factors {
   int32_t limit;
   double kept;
@@ -33,8 +34,8 @@ typedef struct factors {
 DROP(drop_f32, float)
 DROP(drop_f64, double)
 
-/* Nothing is below the limit of p = 0, everything has the factor 0 for p = 1.
- */
+/* No word is below the limit of p = 0; for p = 1 every element has the factor
+ * 0. */
 static factors factors_of(double p) {
   const uint32_t limit = p < 1 ? (uint32_t)(p * 0x1p32) : 0;
   return (factors){(int32_t)(limit ^ 0x80000000u), p < 1 ? 1 / (1 - p) : 0};

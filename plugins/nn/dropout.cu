@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * dropout.cu: dropout.yaml on CUDA devices: which words drop an element.
+ * dropout.cu: dropout.yaml on CUDA devices: chooses dropped elements from
+ * random words.
  */
 #include "dropout.gen.h"
 
 #include "masked.cuh"
 
-/* Elements whose word is below `limit` are dropped. */
+/* An element is dropped if its word is below `limit`. */
 struct nn_drop {
   uint32_t limit;
   uint32_t reserved;
@@ -17,8 +18,8 @@ struct nn_drop {
   }
 };
 
-/* Nothing is below the limit of p = 0, everything has the factor 0 for p = 1.
- */
+/* No word is below the limit of p = 0; for p = 1 every element has the factor
+ * 0. */
 int32_t nn_dropout_cuda(const tn_frame *call) {
   const nn_dropout_params *params = nn_dropout_params_of(call);
   const int active =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * each_level.h: includes NN_EACH for one element type at each level. Included
- * by each.h only, with REAL, BITS, TYPE and MATH, which it undefines.
+ * each_level.h: includes NN_EACH for one element type at each level. Only
+ * each.h includes it, with REAL, BITS, TYPE and MATH, which it undefines.
  */
 #define NN_PASTE_NAME(x, type, level) x##_##type##_##level
 #define NN_NAME(x, type, level) NN_PASTE_NAME(x, type, level)

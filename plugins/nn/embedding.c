@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * embedding.c: kernels of embedding.yaml. Backward, positions are sorted by
- * their rows, and each row of the gradient is made by one thread, once.
+ * their rows, and one thread computes each row of the gradient, once.
  */
 #include "embedding.gen.h"
 
@@ -10,18 +10,19 @@
 #include "tenon/row.h"
 
 enum {
-  STAGE = 512,  /* elements that are converted together */
+  STAGE = 512,  /* elements in one conversion */
   LINE = 64,    /* bytes of a cache */
-  SOON = 4,     /* rows that forward asks for before it reads them */
-  AHEAD = 2,    /* the same of backward */
+  SOON = 4,     /* rows that forward prefetches */
+  AHEAD = 2,    /* the same for backward */
   MOST = 4096,  /* bytes of each */
-  FAR = 1 << 18 /* bytes of a table, and of rows, that are not near */
+  FAR = 1 << 18 /* bytes of a table, and of rows, that caches do not hold */
 };
 
 /* ----------------------------------------------------------------- indices */
 
-/* Names an index as it was given: integers in all their digits. */
-static int32_t refuse(const tn_frame *call, const tn_tensor *data, int64_t at) {
+/* Reports an index with its original value: integers with all digits. */
+static int32_t refuse_index(const tn_frame *call, const tn_tensor *data,
+                            int64_t at) {
   const tn_dtype own = tn_kernel_compute(data->dtype);
   const char *element =
       (const char *)data->data + at * tn_dtype_bytes(data->dtype);
@@ -44,7 +45,7 @@ static int32_t refuse(const tn_frame *call, const tn_tensor *data, int64_t at) {
                  (long long)nn_embedding_params_of(call)->input_dim - 1);
 }
 
-/* All indices as rows of the matrix. */
+/* Reads all indices as rows of the matrix. */
 static int32_t read_rows(const tn_frame *call, const tn_tensor *data,
                          int64_t *to) {
   const tn_kernel_mode mode = {TN_F64, tn_kernel_level(call)};
@@ -57,15 +58,15 @@ static int32_t read_rows(const tn_frame *call, const tn_tensor *data,
                          data->dtype, some);
     for (int64_t i = 0; i < some; ++i) {
       if (!(index[i] > -1 && index[i] < limit))
-        return refuse(call, data, at + i);
+        return refuse_index(call, data, at + i);
       to[at + i] = (int64_t)index[i];
     }
   }
   return TN_OK;
 }
 
-/* Forward the indices; backward also their positions, sorted, and where those
- * of each row begin. */
+/* Forward the indices; backward also their positions, sorted, and the start of
+ * those of each row. */
 int32_t nn_embedding_bytes(const tn_frame *call, uint64_t *bytes) {
   const int back = (call->flags & TN_CALL_BACKWARD) != 0;
   const int64_t n = tn_tensor_size(
@@ -84,7 +85,7 @@ typedef struct work {
   const int64_t *begin; /* backward, of input_dim + 1 */
   const int64_t *positions;
   int64_t n;   /* of indices */
-  int streams; /* whether no cache holds the result */
+  int streams; /* no cache holds the result */
 } work;
 
 static work work_of(const tn_frame *call, const tn_tensor *like) {
@@ -95,8 +96,8 @@ static work work_of(const tn_frame *call, const tn_tensor *like) {
 }
 
 /* to += from, n elements of a tensor's type. */
-static void add(const work *w, char *to, const char *from, tn_dtype dtype,
-                int64_t n) {
+static void add_elements(const work *w, char *to, const char *from,
+                         tn_dtype dtype, int64_t n) {
   double old[STAGE], more[STAGE];
   for (int64_t i = 0; i < n; i += STAGE) {
     const int64_t some = n - i < STAGE ? n - i : STAGE;
@@ -109,10 +110,10 @@ static void add(const work *w, char *to, const char *from, tn_dtype dtype,
 
 /* ------------------------------------------------------------------ copies */
 
-/* Whole lines past the caches, which would read them first; zeros if `from` is
- * NULL. */
+/* Writes whole cache lines past the caches, without reading them first; zeros
+ * if `from` is NULL. */
 #if defined(TN_KERNEL_AVX2)
-static void stream(char *to, const char *from, int64_t bytes) {
+static void stream_lines(char *to, const char *from, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 16) {
     __m128i v = _mm_setzero_si128();
     if (from) v = _mm_loadu_si128((const __m128i *)(const void *)(from + i));
@@ -120,7 +121,7 @@ static void stream(char *to, const char *from, int64_t bytes) {
   }
 }
 
-/* A line at a time, which for zeros takes two thirds of that. */
+/* One cache line at a time, which takes two thirds of the time for zeros. */
 static TN_KERNEL_AVX512 void stream_wide(char *to, const char *from,
                                          int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += LINE) {
@@ -131,29 +132,30 @@ static TN_KERNEL_AVX512 void stream_wide(char *to, const char *from,
 }
 #endif
 
-static void set(char *to, const char *from, int64_t bytes) {
+static void set_bytes(char *to, const char *from, int64_t bytes) {
   if (from)
     memcpy(to, from, (size_t)bytes);
   else
     memset(to, 0, (size_t)bytes);
 }
 
-/* Bytes of the gradient, or zeros if `from` is NULL. */
-static void put(const work *w, char *to, const char *from, int64_t bytes) {
+/* Writes bytes of the gradient, or zeros if `from` is NULL. */
+static void put_bytes(const work *w, char *to, const char *from,
+                      int64_t bytes) {
 #if defined(TN_KERNEL_AVX2)
   const int64_t front = (int64_t)(-(uintptr_t)to % LINE);
   if (w->streams && front + LINE <= bytes) {
     const int64_t whole = (bytes - front) / LINE * LINE, end = front + whole;
-    set(to, from, front);
-    (w->mode.level == TN_KERNEL_N_LEVELS - 1 ? stream_wide : stream)(
+    set_bytes(to, from, front);
+    (w->mode.level == TN_KERNEL_N_LEVELS - 1 ? stream_wide : stream_lines)(
         to + front, from ? from + front : NULL, whole);
-    set(to + end, from ? from + end : NULL, bytes - end);
+    set_bytes(to + end, from ? from + end : NULL, bytes - end);
     return;
   }
 #else
   (void)w;
 #endif
-  set(to, from, bytes);
+  set_bytes(to, from, bytes);
 }
 
 static void put_end(const work *w) {
@@ -166,7 +168,8 @@ static void put_end(const work *w) {
 
 /* ----------------------------------------------------------------- forward */
 
-/* A row of at least a line, and as much of another asked for. */
+/* Copies a row of at least one cache line, and prefetches as much of
+ * another. */
 #if TN_ROW_VECTORS
 static TN_KERNEL_AVX512 void copy_wide(char *to, const char *from,
                                        const char *soon, int64_t bytes) {
@@ -196,14 +199,14 @@ static int32_t copy_slice(void *arg, int64_t begin, int64_t end) {
     char *to = (char *)out->data + i * step;
     const char *from = weight + w->rows[i] * step;
     if (adds)
-      add(w, to, from, out->dtype, w->length);
+      add_elements(w, to, from, out->dtype, w->length);
     else
       memcpy(to, from, (size_t)step);
   }
   return TN_OK;
 }
 
-/* The same of many rows of a large table. */
+/* The same for many rows of a large table. */
 static int32_t copy_far_slice(void *arg, int64_t begin, int64_t end) {
   const work *w = arg;
   const char *weight = w->call->in[NN_EMBEDDING_IN_WEIGHT].data;
@@ -213,7 +216,7 @@ static int32_t copy_far_slice(void *arg, int64_t begin, int64_t end) {
     const char *from = weight + w->rows[i] * step;
     const char *soon = weight + w->rows[i + SOON < end ? i + SOON : i] * step;
     if (w->streams)
-      put(w, to, from, step);
+      put_bytes(w, to, from, step);
     else
       (w->mode.level == TN_KERNEL_N_LEVELS - 1 ? copy_wide : copy_half)(
           to, from, soon, step);
@@ -222,7 +225,7 @@ static int32_t copy_far_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Near tables, and short rows, are left to memcpy. */
+/* For tables in caches, and for short rows, memcpy is fast enough. */
 static int is_far(const work *w) {
   const int64_t step = w->length * w->bytes;
   const int64_t table = nn_embedding_params_of(w->call)->input_dim * step;
@@ -245,8 +248,8 @@ int32_t nn_embedding(const tn_frame *call) {
 
 /* ---------------------------------------------------------------- backward */
 
-/* Part of a row of the gradient, of at most STAGE elements: the sum of the
- * parts of those that chose it. */
+/* Computes a part of a row of the gradient, of at most STAGE elements: the sum
+ * of the parts of all positions with that row. */
 static void sum_part(const work *w, int64_t row, int64_t at, int64_t n) {
   const tn_tensor *to = &w->call->out[NN_EMBEDDING_IN_WEIGHT];
   const char *head = w->call->in[NN_EMBEDDING_BACKWARD_GRAD_OUT].data;
@@ -267,8 +270,8 @@ static void sum_part(const work *w, int64_t row, int64_t at, int64_t n) {
   tn_kernel_store_dense(place, to->dtype, sum, &w->mode, n);
 }
 
-/* Asks for what a row that will soon be chosen is made of. */
-static void expect(const work *w, const char *head, int64_t k) {
+/* Prefetches the terms of a row that is computed soon. */
+static void prefetch_row(const work *w, const char *head, int64_t k) {
   const int64_t step = w->length * w->bytes;
   if (k >= w->n) return;
   const uintptr_t at = (uintptr_t)(head + w->positions[k] * step);
@@ -288,12 +291,13 @@ static int32_t sum_slice(void *arg, int64_t begin, int64_t end) {
     for (next = row + 1; n == 0 && next < end; ++next)
       if (w->begin[next + 1] != first) break;
     if (n == 0) {
-      if (!adds) put(w, place, NULL, (next - row) * step);
+      if (!adds) put_bytes(w, place, NULL, (next - row) * step);
       continue;
     }
-    for (int64_t k = first; k < first + n; ++k) expect(w, head, k + AHEAD);
+    for (int64_t k = first; k < first + n; ++k)
+      prefetch_row(w, head, k + AHEAD);
     if (n == 1 && !adds) {
-      put(w, place, head + w->positions[first] * step, step);
+      put_bytes(w, place, head + w->positions[first] * step, step);
       continue;
     }
     for (int64_t at = 0; at < w->length; at += STAGE)
@@ -303,11 +307,11 @@ static int32_t sum_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Positions in the order of their rows; where those of row r begin goes to
- * begin[r]. It has two more places than there are rows: those of row r are
- * counted in begin[r + 2], so that begin[r + 1] is the next place while they
- * are dealt out. */
-static void sort(const work *w, int64_t n, int64_t *begin, int64_t *positions) {
+/* Sorts positions by their rows; begin[r] gets the start of row r. `begin` has
+ * two more entries than there are rows: begin[r + 2] counts row r, so that
+ * begin[r + 1] is the next position during distribution. */
+static void sort_positions(const work *w, int64_t n, int64_t *begin,
+                           int64_t *positions) {
   const int64_t rows = nn_embedding_params_of(w->call)->input_dim;
   memset(begin, 0, (size_t)(rows + 2) * sizeof *begin);
   for (int64_t i = 0; i < n; ++i) ++begin[w->rows[i] + 2];
@@ -331,6 +335,6 @@ int32_t nn_embedding_backward(const tn_frame *call) {
   w.n = n;
   w.streams = tn_tensor_size(&call->out[NN_EMBEDDING_IN_WEIGHT]) * w.bytes >=
               TN_KERNEL_STREAM;
-  sort(&w, n, begin, positions);
+  sort_positions(&w, n, begin, positions);
   return nn_share(call, rows, w.length + w.length * n / rows, sum_slice, &w);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * embedding.cu: embedding.yaml on CUDA devices. Backward, slices of the head
- * are added up at the rows that indices name (places.cuh).
+ * are added to the rows of their indices (places.cuh).
  */
 #include "embedding.gen.h"
 
 #include "nn.cuh"
 #include "tenon/places.cuh"
 
-/* What kernels are handed: TO is written. */
+/* Arguments of CUDA kernels: TO is written. */
 enum { TO, INDEX, WEIGHT, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> nn_embedding_arrays;
 
@@ -26,7 +26,7 @@ nn_embedding_row(const nn_embedding_arrays &a, const nn_embedding_view &v,
   return index > -1 && index < (double)v.rows ? (int64_t)index : v.rows;
 }
 
-/* Rows are packs of N, of which they have `length`. */
+/* Rows consist of `length` packs of N. */
 template <class T, int N>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_embedding_copy(nn_embedding_arrays a, nn_embedding_view v) {
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_put<T>(a.at[TO], i, 0);
 }
 
-/* --------------------------------------------------------------------- host */
+/* -------------------------------------------------------------------- host */
 
 static nn_embedding_view nn_embedding_view_of(const tn_frame *call) {
   const nn_embedding_params *p = nn_embedding_params_of(call);
@@ -110,7 +110,7 @@ int32_t nn_embedding_cuda(const tn_frame *call) {
   });
 }
 
-/* Writes zeros, unless it is added to. */
+/* Writes zeros, unless the request is add. */
 static int32_t nn_embedding_begin(const tn_frame *call,
                                   const nn_embedding_view &v,
                                   const tn_cuda_array &to,
@@ -124,7 +124,7 @@ static int32_t nn_embedding_begin(const tn_frame *call,
   });
 }
 
-/* Puts a key of each position where they are sorted. */
+/* Writes a key of each position to the input of the sort. */
 static int32_t nn_embedding_name(const tn_frame *call,
                                  const nn_embedding_view &v,
                                  cudaStream_t stream) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fully_connected.c: shapes and kernels of fully_connected.yaml. Everything is
- * a matrix product: forward data * weight^T, gradients grad * weight and
- * grad^T * data. The kernels differ in who multiplies, and in whether the
+ * a matrix product: forward data * weight^T, gradients grad * weight and grad^T
+ * * data. The kernels differ in the product function, and in whether the
  * operands are widened to f32 first.
  */
 #include "fully_connected.gen.h"
@@ -40,9 +40,9 @@ static int64_t known_depth(const tn_frame *call) {
   return weight->ndim == 2 ? weight->shape[1] : -1;
 }
 
-/* The one dimension behind the first that is unknown, once the product of all
- * is known: 0 if there is none, -1 if there are several. *product is that of
- * the others, -1 if 64 bits do not hold it. */
+/* The one dimension after the first that is unknown, for a known product of
+ * all: 0 if there is none, -1 if there are several. *product is the product of
+ * the others, -1 if it exceeds 64 bits. */
 static int32_t find_unknown(const tn_tensor *data, int64_t *product) {
   int32_t unknown = 0;
   *product = 1;
@@ -64,7 +64,7 @@ static int32_t refuse_row(const tn_frame *call) {
                  nn_shape(&call->in[NN_FULLY_CONNECTED_IN_DATA]).text);
 }
 
-/* A row of data has other elements than one of the weight. */
+/* Reports that a row of data and a row of the weight differ in length. */
 static int32_t refuse_depth(const tn_frame *call, const char *some, int64_t n) {
   const tn_tensor *data = &call->in[NN_FULLY_CONNECTED_IN_DATA];
   const tn_tensor *weight = &call->in[NN_FULLY_CONNECTED_IN_WEIGHT];
@@ -91,7 +91,7 @@ static int32_t infer_depth(const tn_frame *call, int64_t *shape) {
   return state_weight(call, unknown > 0 ? depth : product);
 }
 
-/* Rows of several dimensions, which are one for the weight. */
+/* Rows of several dimensions, which the weight sees as one. */
 static int32_t infer_flat(const tn_frame *call) {
   const tn_tensor *data = &call->in[NN_FULLY_CONNECTED_IN_DATA];
   const tn_tensor *out = &call->out[NN_FULLY_CONNECTED_OUT_OUT];
@@ -108,7 +108,7 @@ static int32_t infer_flat(const tn_frame *call) {
   return code == TN_OK ? state_data(call, data->ndim, shape) : code;
 }
 
-/* Everything but the last dimension is kept. */
+/* Keeps all dimensions but the last. */
 static int32_t infer_kept(const tn_frame *call) {
   const tn_tensor *data = &call->in[NN_FULLY_CONNECTED_IN_DATA];
   const tn_tensor *out = &call->out[NN_FULLY_CONNECTED_OUT_OUT];
@@ -139,7 +139,7 @@ int32_t nn_fully_connected_infer(const tn_frame *call) {
 
 /* ---------------------------------------------------------------- products */
 
-/* Who multiplies. */
+/* A function that multiplies. */
 typedef int32_t multiply_fn(const tn_frame *call, const tn_blas_gemm *g);
 
 /* A matrix of a call, in f32 or f64: dense rows. */
@@ -149,7 +149,7 @@ typedef struct matrix {
   int64_t columns;
 } matrix;
 
-/* A call, and who multiplies for it. */
+/* A call, and its product function. */
 typedef struct context {
   nn_operands wide;
   multiply_fn *multiply;
@@ -165,7 +165,7 @@ static tn_kernel_mode mode_of(const context *x) {
 }
 
 /* c = op(a) * op(b) + beta * c */
-static int32_t product(const context *x, tn_blas_gemm *g, double beta) {
+static int32_t run_product(const context *x, tn_blas_gemm *g, double beta) {
   g->struct_size = sizeof *g;
   g->dtype = x->wide.dtype;
   g->alpha = 1;
@@ -177,9 +177,9 @@ static char *row_of(const context *x, const matrix *m, int64_t i) {
   return (char *)m->at + i * m->columns * tn_dtype_bytes(x->wide.dtype);
 }
 
-/* out = data * weight^T + bias, added to what is there if `add`. */
-static int32_t forward(const context *x, const matrix *in, matrix *out,
-                       int add) {
+/* out = data * weight^T + bias, added to the old elements if `add`. */
+static int32_t compute_out(const context *x, const matrix *in, matrix *out,
+                           int add) {
   const matrix *data = &in[0], *weight = &in[1], *bias = &in[2];
   const tn_kernel_mode mode = mode_of(x);
   const size_t bytes = (size_t)(out->columns * tn_dtype_bytes(x->wide.dtype));
@@ -189,51 +189,51 @@ static int32_t forward(const context *x, const matrix *in, matrix *out,
     else
       memcpy(row_of(x, out, i), bias->at, bytes);
   }
-  return product(x,
-                 &(tn_blas_gemm){.transpose_b = 1,
-                                 .m = out->rows,
-                                 .n = out->columns,
-                                 .k = data->columns,
-                                 .a = data->at,
-                                 .b = weight->at,
-                                 .c = out->at,
-                                 .lda = data->columns,
-                                 .ldb = weight->columns,
-                                 .ldc = out->columns},
-                 add || bias->at ? 1 : 0);
+  return run_product(x,
+                     &(tn_blas_gemm){.transpose_b = 1,
+                                     .m = out->rows,
+                                     .n = out->columns,
+                                     .k = data->columns,
+                                     .a = data->at,
+                                     .b = weight->at,
+                                     .c = out->at,
+                                     .lda = data->columns,
+                                     .ldb = weight->columns,
+                                     .ldc = out->columns},
+                     add || bias->at ? 1 : 0);
 }
 
 /* gradient of data = grad * weight */
 static int32_t to_data(const context *x, const matrix *grad,
                        const matrix *weight, const matrix *out, int add) {
-  return product(x,
-                 &(tn_blas_gemm){.m = grad->rows,
-                                 .n = weight->columns,
-                                 .k = grad->columns,
-                                 .a = grad->at,
-                                 .b = weight->at,
-                                 .c = out->at,
-                                 .lda = grad->columns,
-                                 .ldb = weight->columns,
-                                 .ldc = weight->columns},
-                 add);
+  return run_product(x,
+                     &(tn_blas_gemm){.m = grad->rows,
+                                     .n = weight->columns,
+                                     .k = grad->columns,
+                                     .a = grad->at,
+                                     .b = weight->at,
+                                     .c = out->at,
+                                     .lda = grad->columns,
+                                     .ldb = weight->columns,
+                                     .ldc = weight->columns},
+                     add);
 }
 
 /* gradient of weight = grad^T * data */
 static int32_t to_weight(const context *x, const matrix *grad,
                          const matrix *data, const matrix *out, int add) {
-  return product(x,
-                 &(tn_blas_gemm){.transpose_a = 1,
-                                 .m = grad->columns,
-                                 .n = data->columns,
-                                 .k = grad->rows,
-                                 .a = grad->at,
-                                 .b = data->at,
-                                 .c = out->at,
-                                 .lda = grad->columns,
-                                 .ldb = data->columns,
-                                 .ldc = data->columns},
-                 add);
+  return run_product(x,
+                     &(tn_blas_gemm){.transpose_a = 1,
+                                     .m = grad->columns,
+                                     .n = data->columns,
+                                     .k = grad->rows,
+                                     .a = grad->at,
+                                     .b = data->at,
+                                     .c = out->at,
+                                     .lda = grad->columns,
+                                     .ldb = data->columns,
+                                     .ldc = data->columns},
+                     add);
 }
 
 /* gradient of bias = sum of the rows of grad */
@@ -266,12 +266,12 @@ static int32_t run_forward(const tn_frame *call, multiply_fn *multiply) {
       {has_bias ? nn_operands_in(&x.wide, NN_FULLY_CONNECTED_IN_BIAS) : NULL, 1,
        n}};
   matrix out = {nn_operands_out(&x.wide, 0), rows, n};
-  const int32_t code = forward(&x, in, &out, nn_operands_adds(&x.wide, 0));
+  const int32_t code = compute_out(&x, in, &out, nn_operands_adds(&x.wide, 0));
   if (code == TN_OK) nn_operands_close(&x.wide, 0, out.at);
   return code;
 }
 
-/* One gradient: opens what it needs and closes it. */
+/* Computes one gradient: opens its operands and closes it. */
 static int32_t run_gradient(context *x, const matrix *grad, uint32_t i) {
   const tn_tensor *to = &x->wide.call->out[i];
   matrix out = {nn_operands_out(&x->wide, i), 0, 0};

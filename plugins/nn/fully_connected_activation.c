@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fully_connected_activation.c: kernels of fully_connected_activation.yaml:
- * those of fully_connected.c, and what activation.c does to their result. A
- * BLAS does not tell when a part of a product is done, so it is whole by then.
+ * those of fully_connected.c, followed by activation.c. A BLAS does not report
+ * finished parts of a product, so the activation follows the whole product.
  */
 #include "fully_connected_activation.gen.h"
 
@@ -10,7 +10,8 @@
 #include "activated.h"
 #include "fully_connected.gen.h"
 
-/* Their shapes and kernels take these calls for their own. */
+/* The shapes and kernels of fully_connected.c treat these calls as their
+ * own. */
 _Static_assert(offsetof(nn_fully_connected_activation_params, flatten) ==
                    offsetof(nn_fully_connected_params, flatten),
                "the params do not begin with those of fully_connected");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * lanes.h: a workspace that the slices of a parallel loop share: whoever runs
- * one takes the first piece that is free. So one thread finds the same piece in
- * its cache all the time, and there need not be one for each slice.
+ * lanes.h: a workspace that the slices of a parallel loop share. Each running
+ * slice uses the first free piece. So one thread has the same piece in its
+ * cache all the time, and there are fewer pieces than slices.
  */
 #ifndef NN_LANES_H_
 #define NN_LANES_H_
@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-enum { NN_LANES = 16 }; /* most threads that are at work in such a loop */
+enum { NN_LANES = 16 }; /* largest number of threads in such a loop */
 
 typedef struct nn_lanes {
   char *room;
@@ -19,14 +19,14 @@ typedef struct nn_lanes {
   _Atomic uint32_t busy; /* a bit for each piece */
 } nn_lanes;
 
-/* How many pieces `slices` can use, at least 1. [any] */
+/* Number of pieces that `slices` can use, at least 1. [any] */
 static inline uint32_t nn_lanes_for(int64_t slices) {
   if (slices < 1) return 1;
   return slices < NN_LANES ? (uint32_t)slices : NN_LANES;
 }
 
-/* Whose holder gives it back with nn_lanes_give. Waits if all are taken: those
- * who hold them wait for nobody who does not. [worker] */
+/* Reserves a piece until nn_lanes_give. Waits if none is free: threads with a
+ * piece never wait for threads without one. [worker] */
 static inline uint32_t nn_lanes_take(nn_lanes *lanes) {
   uint32_t busy = atomic_load_explicit(&lanes->busy, memory_order_relaxed);
   for (;;) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * layer_norm.c: shapes and kernels of layer_norm.yaml. The unit of work is a
- * row where lines lie side by side, otherwise up to NN_CHUNK lines; backward,
- * units are dealt out to at most BLOCKS blocks, each with sums of its own.
+ * row if lines are contiguous, otherwise up to NN_CHUNK lines. Backward, units
+ * are divided among at most BLOCKS blocks, each with sums of its own.
  */
 #include "layer_norm.gen.h"
 
@@ -11,7 +11,7 @@
 
 /* ------------------------------------------------------------------ shapes */
 
-static int32_t refuse(const tn_frame *call) {
+static int32_t refuse_gamma(const tn_frame *call) {
   return TN_FAIL(call, TN_SHAPE,
                  "`gamma` %s must have one number for each place on the lines "
                  "of `data` %s along axis %lld",
@@ -20,8 +20,8 @@ static int32_t refuse(const tn_frame *call) {
                  (long long)nn_layer_norm_params_of(call)->axis);
 }
 
-/* Everything of one rank: `length` along the axis, otherwise as both know it.
- */
+/* States a shape of one rank: `length` along the axis, otherwise the dimensions
+ * that either tensor knows. */
 static int32_t state_all(const tn_frame *call, int32_t dim, int64_t length) {
   const tn_tensor *data = &call->in[NN_LAYER_NORM_IN_DATA];
   int64_t shape[TN_MAX_NDIM];
@@ -43,14 +43,14 @@ int32_t nn_layer_norm_infer(const tn_frame *call) {
   const tn_tensor *data = &call->in[NN_LAYER_NORM_IN_DATA];
   const tn_tensor *gamma = &call->in[NN_LAYER_NORM_IN_GAMMA];
   int32_t dim;
-  if (gamma->ndim >= 0 && gamma->ndim != 1) return refuse(call);
+  if (gamma->ndim >= 0 && gamma->ndim != 1) return refuse_gamma(call);
   const int64_t places = gamma->ndim == 1 ? gamma->shape[0] : -1;
   if (data->ndim < 0) return TN_OK;
   const int32_t code =
       nn_axis_find(call, nn_layer_norm_params_of(call)->axis, data, &dim);
   if (code != TN_OK) return code;
   if (places >= 0 && data->shape[dim] >= 0 && data->shape[dim] != places)
-    return refuse(call);
+    return refuse_gamma(call);
   return state_all(call, dim, places < 0 ? data->shape[dim] : places);
 }
 
@@ -58,22 +58,22 @@ int32_t nn_layer_norm_infer(const tn_frame *call) {
 
 enum {
   BLOCKS = 32, /* of units, at most */
-  FLUSH = 64,  /* rows whose gradients are summed in the type computed in */
-  FOUR = 4,    /* rows whose gradients are computed together */
-  SIDE = 4,    /* vectors of a row that go past the caches together */
+  FLUSH = 64,  /* rows with gradients summed in the type of the computation */
+  FOUR = 4,    /* rows with gradients computed together */
+  SIDE = 4,    /* vectors of a row that are written past the caches together */
 };
 
-/* What the loops are told. */
+/* Arguments of the loops. */
 typedef struct layer {
   nn_extent e;
   double eps;
   uint32_t level;
-  const void *gamma; /* in the type computed in, as the others */
+  const void *gamma; /* all of them in the type of the computation */
   const void *beta;
-  int again;    /* backward: mean and rstd are computed once more */
-  void *part;   /* of rows: partial sums by gamma and by beta, zeroed */
+  int again;    /* backward: mean and rstd are computed again */
+  void *part;   /* of rows: partial sums for gamma and beta, zeroed */
   double *sums; /* of a block */
-  void *room;   /* for FOUR rows of the gradient of data, if these are to be
+  void *room;   /* for FOUR rows of the gradient of data, if these are
                    written past the caches; or NULL */
 } layer;
 
@@ -104,7 +104,7 @@ typedef struct work {
 static void size_up(work *w, const tn_tensor *data, const tn_frame *call) {
   enum {
     LEAST = TN_KERNEL_GRAIN
-  }; /* elements of a block that is worth its sums */
+  }; /* elements of a block that is worth its own sums */
   const nn_layer_norm_params *p = nn_layer_norm_params_of(call);
   const int32_t dim = (int32_t)(p->axis < 0 ? p->axis + data->ndim : p->axis);
   nn_extent *e = &w->layer.e;
@@ -124,11 +124,11 @@ static void size_up(work *w, const tn_tensor *data, const tn_frame *call) {
   w->blocks = (w->units + w->each - 1) / w->each;
 }
 
-static int64_t lines(const work *w) {
+static int64_t count_lines(const work *w) {
   return w->layer.e.outer * w->layer.e.inner;
 }
 
-/* Units [begin, begin + n) for a loop; of columns n is 1. */
+/* Units [begin, begin + n) for a loop; for columns n is 1. */
 static tn_kernel_block block_of(const work *w, int64_t begin, int64_t n) {
   const nn_extent *e = &w->layer.e;
   tn_kernel_block block = {.n = n};
@@ -155,19 +155,19 @@ static void run_units(const work *w, const nn_loops loops[2], const layer *l,
   }
 }
 
-/* Room in a workspace, as whole lines of a cache. */
-static uint64_t rounded(int64_t bytes) {
+/* Size in a workspace, in whole cache lines. */
+static uint64_t round_up(int64_t bytes) {
   return ((uint64_t)bytes + 63) / 64 * 64;
 }
 
-static char *take(char **room, int64_t bytes) {
+static char *take_room(char **room, int64_t bytes) {
   char *at = *room;
-  *room += rounded(bytes);
+  *room += round_up(bytes);
   return at;
 }
 
-/* Bytes of a block's room for rows that are written past the caches; 0: the
- * gradient of data is not. */
+/* Bytes of a block's room for rows that are written past the caches; 0 if they
+ * are not. */
 static uint64_t rows_bytes(const work *w) {
   const nn_extent *e = &w->layer.e;
   if (e->inner > 1 || 3 * nn_extent_size(e) * w->bytes < NN_WRITER_LARGE)
@@ -175,14 +175,15 @@ static uint64_t rows_bytes(const work *w) {
   return nn_writer_bytes(FOUR * e->length * w->bytes);
 }
 
-/* gamma and beta in the type computed in, then what a pass keeps. */
+/* Bytes for gamma and beta in the type of the computation, and for the values
+ * that a pass keeps. */
 static uint64_t own_bytes(const work *w, int back) {
   const int64_t length = w->layer.e.length;
-  const uint64_t weights = 2 * rounded(length * w->bytes);
-  if (!back) return weights + 2 * rounded(lines(w) * w->bytes);
+  const uint64_t weights = 2 * round_up(length * w->bytes);
+  if (!back) return weights + 2 * round_up(count_lines(w) * w->bytes);
   const int64_t blocks = w->blocks > 0 ? w->blocks : 1;
-  return weights + rounded(blocks * 2 * length * w->bytes) +
-         rounded(blocks * 2 * length * (int64_t)sizeof(double)) +
+  return weights + round_up(blocks * 2 * length * w->bytes) +
+         round_up(blocks * 2 * length * (int64_t)sizeof(double)) +
          (uint64_t)blocks * rows_bytes(w);
 }
 
@@ -200,7 +201,7 @@ int32_t nn_layer_norm_bytes(const tn_frame *call, uint64_t *bytes) {
   return TN_OK;
 }
 
-/* A weight in the type computed in; ones if it is absent. */
+/* A weight in the type of the computation; ones if it is absent. */
 static const void *read_weight(const work *w, const tn_tensor *weight,
                                char *to) {
   const int64_t n = w->layer.e.length;
@@ -225,19 +226,19 @@ static int32_t forward_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Where a hidden output is computed: at its place if it is wanted and of the
- * type computed in. */
-static char *hidden(const work *w, uint32_t index, char *room) {
+/* Address of a hidden output during the computation: its own if it is requested
+ * and has the type of the computation. */
+static char *hidden_at(const work *w, uint32_t index, char *room) {
   const tn_tensor *out = &w->call->out[index];
   const int direct =
       w->call->req[index] != TN_REQ_NULL && out->dtype == w->mode.compute;
   return direct ? out->data : room;
 }
 
-static void publish(const work *w, uint32_t index, const char *from) {
+static void publish_hidden(const work *w, uint32_t index, const char *from) {
   const tn_tensor *out = &w->call->out[index];
   if (w->call->req[index] == TN_REQ_NULL || from == out->data) return;
-  tn_kernel_store_dense(out->data, out->dtype, from, &w->mode, lines(w));
+  tn_kernel_store_dense(out->data, out->dtype, from, &w->mode, count_lines(w));
 }
 
 /* Lines without elements have the mean 0 and the variance 0. */
@@ -246,7 +247,7 @@ static void publish_empty(const work *w, uint32_t index, double value) {
   const tn_tensor *out = &w->call->out[index];
   const int64_t bytes = tn_dtype_bytes(out->dtype);
   if (w->call->req[index] == TN_REQ_NULL) return;
-  for (int64_t i = 0; i < lines(w); ++i)
+  for (int64_t i = 0; i < count_lines(w); ++i)
     tn_kernel_store_dense((char *)out->data + i * bytes, out->dtype, &value,
                           &mode, 1);
 }
@@ -263,19 +264,21 @@ int32_t nn_layer_norm(const tn_frame *call) {
   nn_wide wide = nn_wide_begin(call, out->dtype, own_bytes(&w, 0));
   char *room = call->ws[0];
   const int64_t weight = w.layer.e.length * w.bytes;
-  w.layer.gamma =
-      read_weight(&w, &call->in[NN_LAYER_NORM_IN_GAMMA], take(&room, weight));
-  w.layer.beta =
-      read_weight(&w, &call->in[NN_LAYER_NORM_IN_BETA], take(&room, weight));
-  w.mean = hidden(&w, NN_LAYER_NORM_OUT_MEAN, take(&room, lines(&w) * w.bytes));
-  w.rstd = hidden(&w, NN_LAYER_NORM_OUT_RSTD, take(&room, lines(&w) * w.bytes));
+  w.layer.gamma = read_weight(&w, &call->in[NN_LAYER_NORM_IN_GAMMA],
+                              take_room(&room, weight));
+  w.layer.beta = read_weight(&w, &call->in[NN_LAYER_NORM_IN_BETA],
+                             take_room(&room, weight));
+  w.mean = hidden_at(&w, NN_LAYER_NORM_OUT_MEAN,
+                     take_room(&room, count_lines(&w) * w.bytes));
+  w.rstd = hidden_at(&w, NN_LAYER_NORM_OUT_RSTD,
+                     take_room(&room, count_lines(&w) * w.bytes));
   w.in[0] = nn_wide_read(&wide, &call->in[NN_LAYER_NORM_IN_DATA]);
   w.to = nn_wide_room(&wide, out, call->req[NN_LAYER_NORM_OUT_OUT]);
   const int32_t code = nn_share(call, w.units, w.cost, forward_slice, &w);
   if (code != TN_OK) return code;
   if (w.to) nn_wide_write(&wide, out, w.to);
-  publish(&w, NN_LAYER_NORM_OUT_MEAN, w.mean);
-  publish(&w, NN_LAYER_NORM_OUT_RSTD, w.rstd);
+  publish_hidden(&w, NN_LAYER_NORM_OUT_MEAN, w.mean);
+  publish_hidden(&w, NN_LAYER_NORM_OUT_RSTD, w.rstd);
   return TN_OK;
 }
 
@@ -284,8 +287,8 @@ int32_t nn_layer_norm(const tn_frame *call) {
 static const nn_loops back_loops[2] = {NN_LOOPS(back_rows),
                                        NN_LOOPS(back_columns)};
 
-/* The loops of a call: those that write past the caches, where that pays and
- * can be. */
+/* The loops of a call: those that write past the caches, if that is possible
+ * and worthwhile. */
 static const nn_loops *find_loops(const work *w) {
   static const nn_loops stream = NN_LOOPS(stream_rows);
   const int fits = (uintptr_t)w->to % NN_WRITER_LINE == 0 &&
@@ -310,7 +313,7 @@ static int32_t backward_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* The blocks' sums, put together in their order, become the first one's. */
+/* Merges the blocks' sums in their order into the first one's. */
 static void put_weights(const work *w) {
   const tn_kernel_mode mode = {TN_F64, w->mode.level};
   const int64_t length = w->layer.e.length;
@@ -326,8 +329,8 @@ static void put_weights(const work *w) {
   }
 }
 
-/* Where only the gradient of beta is wanted, there is no data, and the gradient
- * of out stands for it. */
+/* If only the gradient of beta is requested, there is no data; the gradient of
+ * out replaces it. */
 int32_t nn_layer_norm_backward(const tn_frame *call) {
   const tn_tensor *to = &call->out[NN_LAYER_NORM_IN_DATA];
   const tn_tensor *data = &call->in[NN_LAYER_NORM_BACKWARD_IN_DATA];
@@ -337,10 +340,10 @@ int32_t nn_layer_norm_backward(const tn_frame *call) {
   nn_wide wide = nn_wide_begin(call, data_of(call)->dtype, own_bytes(&w, 1));
   char *room = call->ws[0];
   w.layer.gamma = read_weight(&w, &call->in[NN_LAYER_NORM_BACKWARD_IN_GAMMA],
-                              take(&room, length * w.bytes));
-  (void)take(&room, length * w.bytes);
-  w.part = take(&room, w.blocks * 2 * length * w.bytes);
-  w.sums = (double *)(void *)take(
+                              take_room(&room, length * w.bytes));
+  (void)take_room(&room, length * w.bytes);
+  w.part = take_room(&room, w.blocks * 2 * length * w.bytes);
+  w.sums = (double *)(void *)take_room(
       &room, w.blocks * 2 * length * (int64_t)sizeof(double));
   if (rows_bytes(&w) > 0) w.rooms = room;
   w.layer.again = !data->data || data->dtype != w.mode.compute;

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
- * layer_norm.cu: layer_norm.yaml on CUDA devices. Lines are a part of a block
- * each; the gradients of gamma and beta are sums of channels, which are the
- * places on the lines.
+ * layer_norm.cu: layer_norm.yaml on CUDA devices. Each line is processed by a
+ * part of a block. The gradients of gamma and beta are sums of channels: the
+ * positions in lines.
  */
 #include "layer_norm.gen.h"
 
 #include "channels.cuh"
 #include "rows.cuh"
 
-/* What kernels are handed: backward OUT is the gradient of data. What is not
- * wanted, or absent, has no data. MEAN and RSTD may be of another type. */
+/* Arguments of CUDA kernels: backward OUT is the gradient of data. Operands
+ * that are absent or not requested have no data. MEAN and RSTD may have another
+ * type. */
 enum { OUT, DATA, GAMMA, BETA, MEAN, RSTD, HEAD, SUMS, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> nn_layer_arrays;
 
 struct nn_layer_view {
   nn_lines lines;
-  nn_rows rows; /* the same, where they are rows */
+  nn_rows rows; /* the same, if they are rows */
   nn_channels places;
   double eps;
 };
@@ -26,8 +27,8 @@ __device__ __forceinline__ nn_wide<T> nn_layer_gamma(const nn_layer_arrays &a,
   return a.at[GAMMA].data != NULL ? nn_get<T>(a.at[GAMMA], k) : 1;
 }
 
-/* MEAN and RSTD of a half type are in f32 where they are measured once more,
- * and so are all that are read: of the type that is computed in. */
+/* MEAN and RSTD of a half type are f32 if they are measured again. All that are
+ * read have the type of the computation. */
 template <class T>
 __device__ __forceinline__ void nn_layer_keep(const tn_cuda_array &to,
                                               int64_t i, nn_wide<T> value) {
@@ -43,7 +44,7 @@ __device__ __forceinline__ C nn_layer_kept(const tn_cuda_array &from,
   return ((const C *)from.data)[i];
 }
 
-/* Mean and 1/sqrt(var + eps) of a line; those of no elements are 0. */
+/* Mean and 1/sqrt(var + eps) of a line; 0 for a line without elements. */
 template <class C>
 struct nn_moments {
   C mean;
@@ -94,7 +95,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* What a thread keeps of a row, less its mean, to what comes out of it. */
+/* The results for a thread's part of a row, which is already reduced by its
+ * mean. */
 template <class T, class S>
 __device__ __forceinline__ void nn_layer_scale(
     const nn_layer_arrays &a, const nn_row &row, nn_wide<T> rstd,
@@ -112,7 +114,7 @@ __device__ __forceinline__ void nn_layer_scale(
   }
 }
 
-/* The same of rows. */
+/* The same for rows. */
 template <class T, class S>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_layer_rows(nn_layer_arrays a, nn_layer_view v) {
@@ -175,7 +177,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* Multiplies what a thread keeps of a row by gamma. */
+/* Multiplies a thread's part of a row by gamma. */
 template <class T, class S>
 __device__ __forceinline__ void nn_layer_weigh(
     const nn_layer_arrays &a, const nn_row &row,
@@ -192,7 +194,7 @@ __device__ __forceinline__ void nn_layer_weigh(
   }
 }
 
-/* The same of rows. */
+/* The same for rows. */
 template <class T, class S>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_layer_slope_rows(nn_layer_arrays a, nn_layer_view v) {
@@ -222,15 +224,15 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* A gradient of out, and the element as it was before gamma and beta. */
+/* A gradient of out, and the element before gamma and beta. */
 template <class C>
 struct nn_layer_term {
   C head;
   C normal;
 };
 
-/* What the gradients of gamma and beta are summed of; without data there is no
- * gradient of gamma. MEAN and RSTD are of the type that is computed in. */
+/* The terms of the gradients of gamma and beta; without data there is no
+ * gradient of gamma. MEAN and RSTD have the type of the computation. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_layer_sums(nn_layer_arrays a, nn_layer_view v) {
@@ -262,7 +264,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* --------------------------------------------------------------------- host */
+/* -------------------------------------------------------------------- host */
 
 static const tn_tensor *nn_layer_data(const tn_frame *call) {
   return (call->flags & TN_CALL_BACKWARD)
@@ -286,7 +288,7 @@ static int64_t nn_layer_count(const nn_layer_view &v) {
   return v.lines.outer * v.lines.inner;
 }
 
-/* Backward sums, then mean and rstd of lines of a half type, once more. */
+/* Backward sums, then mean and rstd of lines of a half type, measured again. */
 int32_t nn_layer_norm_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
   const nn_layer_view v = nn_layer_view_of(call);
   *bytes = 0;
@@ -342,7 +344,7 @@ int32_t nn_layer_norm_cuda(const tn_frame *call) {
   });
 }
 
-/* Mean and rstd in f32, as what was kept of them has lost digits. */
+/* Mean and rstd in f32, because the saved ones are rounded. */
 template <class T>
 static int32_t nn_layer_again(const tn_frame *call, const nn_layer_view &v,
                               nn_layer_arrays *a, cudaStream_t stream) {

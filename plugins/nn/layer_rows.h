@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * layer_rows.h: the loops of layer_norm.c, as each.h includes them.
+ * layer_rows.h: the loops of layer_norm.c, included by each.h.
  */
 #include "vector.h"
 
@@ -11,7 +11,7 @@ BODY void NAME(measure)(const layer *l, const REAL *x, REAL *mean, REAL *rstd) {
   *rstd = (REAL)(1 / sqrt((double)var + l->eps));
 }
 
-/* in[0] are rows, in[1] and in[2] where their mean and rstd go. */
+/* in[0] are rows, in[1] and in[2] get their mean and rstd. */
 LOOP(rows) {
   const layer *l = params;
   const int64_t n = l->e.length;
@@ -33,7 +33,7 @@ LOOP(rows) {
   }
 }
 
-/* The same of block->n lines side by side, in f64 as they may be long. */
+/* The same for block->n adjacent lines, in f64 because they may be long. */
 BODY void NAME(measure_columns)(const layer *l, const REAL *x, int64_t n,
                                 REAL *means, REAL *rstds) {
   double mean[NN_CHUNK] = {0}, spread[NN_CHUNK] = {0};
@@ -66,11 +66,11 @@ LOOP(columns) {
   }
 }
 
-/* ---------------------------------------------------------------- gradients
- * in[0] is the gradient of what came out, in[1] what went in, in[2] and in[3]
- * mean and rstd. l->part gets the gradients of gamma and beta. */
+/* -------------------------------------------------------------- gradients
+ * in[0] is the gradient of the result, in[1] the input, in[2] and in[3] mean
+ * and rstd. l->part gets the gradients of gamma and beta. */
 
-/* What the gradient of a row of data is made of. */
+/* Coefficients of the gradient of a row of data. */
 typedef struct NAME(slope) {
   REAL mean;
   REAL rstd;
@@ -86,7 +86,7 @@ BODY void NAME(find_slope)(const layer *l, const REAL *g, const REAL *x,
   const REAL *gamma = l->gamma;
   const REAL mean = s->mean;
   REAL sums[2];
-/* The next row is asked for place by place: at once it would be too much. */
+/* Prefetches the next row in small steps: at once it would be too much. */
 #define TERM(i)                                       \
   (ahead ? __builtin_prefetch(g + n + (i)) : (void)0, \
    ahead ? __builtin_prefetch(x + n + (i)) : (void)0, \
@@ -99,8 +99,8 @@ BODY void NAME(find_slope)(const layer *l, const REAL *g, const REAL *x,
   s->slope = sums[1] / (REAL)n * s->rstd * s->rstd;
 }
 
-/* Adds a row's gradients of gamma and beta, and writes that of
- * data unless `to` is NULL. */
+/* Adds a row's gradients of gamma and beta, and writes that of data unless `to`
+ * is NULL. */
 BODY void NAME(back_row)(const layer *l, const REAL *g, const REAL *x,
                          const NAME(slope) * s, REAL *to) {
   const int64_t n = l->e.length;
@@ -118,9 +118,9 @@ BODY void NAME(back_row)(const layer *l, const REAL *g, const REAL *x,
         (g[i] * gamma[i] - s->shift - (x[i] - s->mean) * s->slope) * s->rstd;
 }
 
-/* The same of four rows, whose sums are brought to the others together. The
- * next four are asked for meanwhile, into the second cache: the first is full.
- */
+/* The same for four rows, whose sums are added to the others together. It
+ * prefetches the next four into the second cache, because the first one is
+ * full. */
 BODY void NAME(back_four)(const layer *l, const REAL *g, const REAL *x,
                           const NAME(slope) s[4], REAL *to) {
   const int64_t n = l->e.length;
@@ -155,7 +155,7 @@ BODY void NAME(back_four)(const layer *l, const REAL *g, const REAL *x,
     }
 }
 
-/* The partial sums of rows become part of the block's. */
+/* Adds the partial sums of rows to the block's sums. */
 BODY void NAME(flush)(const layer *l) {
   REAL *part = l->part;
   for (int64_t i = 0; i < 2 * l->e.length; ++i) {
@@ -198,7 +198,7 @@ LOOP(back_rows) {
   nn_writer_close(&writer);
 }
 
-/* Columns i and following of stream_four: so many vectors. */
+/* Columns i and following of stream_four: some vectors. */
 BODY void NAME(stream_columns)(const layer *l, const REAL *g, const REAL *x,
                                const NAME(slope) s[4], REAL *to, int64_t i,
                                const int vectors) {
@@ -230,8 +230,8 @@ BODY void NAME(stream_columns)(const layer *l, const REAL *g, const REAL *x,
   }
 }
 
-/* back_four, which goes past the caches as it is: rows begin at a line of
- * these, and fill it. */
+/* Like back_four, but writes past the caches: rows begin at a cache line, and
+ * fill cache lines. */
 BODY void NAME(stream_four)(const layer *l, const REAL *g, const REAL *x,
                             const NAME(slope) s[4], REAL *to) {
   enum { L = NAME(lanes) };
@@ -242,7 +242,7 @@ BODY void NAME(stream_four)(const layer *l, const REAL *g, const REAL *x,
   for (; i < n; i += L) NAME(stream_columns)(l, g, x, s, to, i, 1);
 }
 
-/* back_rows of them. */
+/* back_rows with stream_four. */
 LOOP(stream_rows) {
   const layer *l = params;
   const int64_t n = l->e.length;

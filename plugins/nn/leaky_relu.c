@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * leaky_relu.c: shapes of leaky_relu.yaml, and its kernels but for prelu's.
+ * leaky_relu.c: shapes of leaky_relu.yaml, and its kernels except those of
+ * prelu.
  */
 #include "leaky_relu.gen.h"
 
@@ -20,7 +21,7 @@ static int32_t refuse_gamma(const tn_frame *call) {
                  nn_shape(&call->in[NN_LEAKY_RELU_IN_DATA]).text);
 }
 
-/* One number is allowed as well as one for each channel, which is usual. */
+/* Accepts one number for all channels, or the usual one for each channel. */
 static int32_t infer_gamma(const tn_frame *call) {
   const tn_tensor *data = &call->in[NN_LEAKY_RELU_IN_DATA];
   const tn_tensor *gamma = &call->in[NN_LEAKY_RELU_IN_GAMMA];
@@ -52,12 +53,12 @@ int32_t nn_leaky_relu_infer(const tn_frame *call) {
   return infer_gamma(call);
 }
 
-/* ------------------------------------------- functions of one element alone */
+/* ------------------------------------------ functions of one element alone */
 
 #define SELU_SCALE 1.0507009873554805
 #define SELU_LOW 1.7580993408473766
 
-/* Some functions do not name it. */
+/* Some functions do not use it. */
 #define SLOPE(type)                                                       \
   const type slope = (type)((const nn_leaky_relu_params *)params)->slope; \
   (void)slope
@@ -115,7 +116,7 @@ int32_t nn_leaky_relu_backward(const tn_frame *call) {
   return nn_leaky_relu(call);
 }
 
-/* ------------------------------------------------------------ random slopes */
+/* ----------------------------------------------------------- random slopes */
 
 typedef struct range {
   double lower;

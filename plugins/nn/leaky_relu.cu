@@ -8,13 +8,13 @@
 #include "masked.cuh"
 #include "tenon/philox.h"
 
-/* What kernels are handed: forward the DATA, backward HEAD and of data what was
- * KEPT, or else what came out. */
+/* Arguments of CUDA kernels: forward DATA; backward HEAD, and KEPT: the saved
+ * factor, or else the result. */
 enum { OUT, DATA, GAMMA, KEPT, HEAD, SUMS, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> nn_leaky_arrays;
 
 struct nn_leaky_view {
-  nn_channels channels; /* one of all elements but for prelu */
+  nn_channels channels; /* one of all elements, except for prelu */
   int64_t n;            /* packs */
   double slope;
   int type; /* NN_LEAKY_RELU_ACT_TYPE_* */
@@ -45,7 +45,7 @@ __device__ __forceinline__ nn_wide<T> nn_leaky_value(const nn_leaky_arrays &a,
   return (C)v.slope * x;
 }
 
-/* Of n packs, each of which is one channel's. */
+/* n packs, each within one channel. */
 template <class T, int N>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_leaky_forward(nn_leaky_arrays a, nn_leaky_view v) {
@@ -60,8 +60,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
       });
 }
 
-/* What the gradient of an element is multiplied by, in terms of what is KEPT:
- * of rrelu that is the factor. */
+/* The factor of an element's gradient, from KEPT: for rrelu it is the saved
+ * factor. */
 template <class T>
 __device__ __forceinline__ nn_wide<T> nn_leaky_slope(const nn_leaky_arrays &a,
                                                      const nn_leaky_view &v,
@@ -81,7 +81,7 @@ __device__ __forceinline__ nn_wide<T> nn_leaky_slope(const nn_leaky_arrays &a,
   }
 }
 
-/* Gradients of out, and what was kept of the elements. */
+/* Gradients of out, and the saved values of the elements. */
 template <class C, int N>
 struct nn_leaky_terms {
   nn_pack<C, N> head;
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
       });
 }
 
-/* What the gradients of prelu's slopes are summed of. */
+/* The terms of the gradient of prelu's slopes. */
 template <class T, int N>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_prelu_sums(nn_leaky_arrays a, nn_leaky_view v) {
@@ -131,12 +131,11 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* --------------------------------------------------------------------- host */
+/* -------------------------------------------------------------------- host */
 
-/* Where a backward call has what: [gradient of out, data, gamma, out], and for
- * those that keep something [gradients of out and kept, data, gamma, out,
- * kept].
- */
+/* Indices in a backward call: [gradient of out, data, gamma, out], and for
+ * functions with a saved output [gradients of out and kept, data, gamma, out,
+ * kept]. */
 enum { BACK_HEAD, BACK_GAMMA = 3, BACK_OUT = 3, BACK_KEPT = 5 };
 
 static nn_leaky_view nn_leaky_view_of(const tn_frame *call) {
@@ -157,7 +156,7 @@ static nn_leaky_view nn_leaky_view_of(const tn_frame *call) {
   return v;
 }
 
-/* Packs of four, where lines and arrays allow them. */
+/* Packs of four, if lines and arrays allow them. */
 static void nn_leaky_pack(nn_leaky_view *v, const nn_leaky_arrays &a) {
   static const int like_data[] = {OUT, DATA, KEPT, HEAD};
   const nn_channels c = v->channels;
@@ -247,7 +246,7 @@ int32_t nn_leaky_relu_cuda_backward(const tn_frame *call) {
   });
 }
 
-/* ------------------------------------------------------------ random slopes */
+/* ----------------------------------------------------------- random slopes */
 
 struct nn_random_slope {
   double lower;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * mapped.c: see mapped.h.
+ * mapped.c: prepared maps of element-wise kernels (mapped.h).
  */
 #include "mapped.h"
 
 #include <stdlib.h>
 
-/* What tn_kernel_map_prepare found out, which is constant. */
+/* The constant result of tn_kernel_map_prepare. */
 struct nn_mapped {
   const void *ready;
 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * mapped.h: element-wise kernels with a map (tenon/elementwise.h) for each
- * value of a parameter. What a call's `prepare` finds out of its map is its
- * `state`:
+ * value of a parameter. The prepared form of a call's map is its `state`:
  *
  *   state: {type: nn_mapped, create: nn_acme_create,
  *           destroy: nn_mapped_destroy}
@@ -14,8 +13,8 @@
 
 typedef struct nn_mapped nn_mapped;
 
-/* A loop: y[i] = value, which may name x and what the statement `given` makes
- * of `params`. */
+/* A loop: y[i] = value, an expression of x and of the variables that the
+ * statement `given` declares from `params`. */
 #define NN_LOOP(name, type, given, value)                                      \
   TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
     const type *at = block->in[0];                                             \
@@ -77,7 +76,7 @@ typedef struct nn_mapped nn_mapped;
 #define NN_LINKS_float(name, n) TN_KERNEL_LINKS_##n(name)
 #define NN_LINKS_double(name, n)
 
-/* One map whose bodies are called `name`; the rest are its inputs. */
+/* One map with bodies called `name`; the remaining arguments are its inputs. */
 #define NN_MAP(name, n, ...)                                                  \
   {                                                                           \
     .f32 = TN_KERNEL_BODIES(name##_f32), .f64 = TN_KERNEL_BODIES(name##_f64), \
@@ -86,13 +85,12 @@ typedef struct nn_mapped nn_mapped;
     }                                                                         \
   }
 
-/* The caller gives *out back with nn_mapped_destroy. [any] */
+/* The caller destroys *out with nn_mapped_destroy. [any] */
 int32_t nn_mapped_create(const tn_frame *call, const tn_kernel_map *map,
                          nn_mapped **out);
 void nn_mapped_destroy(nn_mapped *mapped);
 
-/* Computes a call that was prepared with the same map, or not at all.
- * [worker] */
+/* Computes a call, prepared with the same map or not prepared. [worker] */
 int32_t nn_mapped_run(const tn_frame *call, const tn_kernel_map *map);
 
 #endif /* NN_MAPPED_H_ */

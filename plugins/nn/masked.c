@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
- * masked.c: see masked.h. The elements of a call are cut into parts; a part
- * draws its words, and the loop does the rest; but where operands are of
- * another type than is computed in, factors are rounded before anything is
- * multiplied by them, so that forward and backward scale alike.
+ * masked.c: element-wise products with random factors (masked.h). The elements
+ * of a call are cut into parts. A part draws its words, and the loop does the
+ * rest. Operands of another type than the computation get rounded factors
+ * before the product, so that forward and backward scale equally.
  */
 #include "masked.h"
 
 #include "tenon/philox.h"
 
-enum { PART = 1024 }; /* elements, a multiple of what philox.h makes at once */
+enum {
+  PART = 1024
+}; /* elements, a multiple of the numbers of one call of
+    * philox.h */
 
 typedef struct work {
   const nn_masked *masked;
   tn_kernel_mode mode;
 } work;
 
-/* Part of an operand. */
-static char *place(const tn_tensor *tensor, int64_t at) {
+/* Address of a part of an operand. */
+static char *address_of(const tn_tensor *tensor, int64_t at) {
   return (char *)tensor->data + at * tn_dtype_bytes(tensor->dtype);
 }
 
-static int wants(const tn_frame *call, uint32_t out) {
+static int is_requested(const tn_frame *call, uint32_t out) {
   return out < call->n_out && call->req[out] != TN_REQ_NULL;
 }
 
@@ -38,21 +41,22 @@ static int wants(const tn_frame *call, uint32_t out) {
 TIMES(masked_f32, float)
 TIMES(masked_f64, double)
 
-/* n elements of the type that is computed in, from `at` on. What is not wanted
- * is scratch. */
+/* Computes n elements in the type of the computation, from `at` on. Outputs
+ * without a request are scratch. */
 static void run_part(const work *w, int64_t at, int64_t n,
                      const uint32_t *word) {
   TN_KERNEL_LINED char scratch[2][PART * sizeof(double)];
   const tn_frame *call = w->masked->call;
-  tn_kernel_block block = {.n = n,
-                           .out = scratch[0],
-                           .in = {word, place(&call->in[0], at), scratch[1]}};
-  if (wants(call, 0)) block.out = place(&call->out[0], at);
-  if (wants(call, 1)) block.in[2] = place(&call->out[1], at);
+  tn_kernel_block block = {
+      .n = n,
+      .out = scratch[0],
+      .in = {word, address_of(&call->in[0], at), scratch[1]}};
+  if (is_requested(call, 0)) block.out = address_of(&call->out[0], at);
+  if (is_requested(call, 1)) block.in[2] = address_of(&call->out[1], at);
   nn_loop_run(&w->mode, w->masked->loops, &block, w->masked->params);
 }
 
-/* The same of another type. */
+/* The same for another type. */
 static void run_wide_part(const work *w, int64_t at, int64_t n,
                           const uint32_t *word) {
   static const nn_loops times = NN_LOOPS(masked);
@@ -61,16 +65,17 @@ static void run_wide_part(const work *w, int64_t at, int64_t n,
   TN_KERNEL_LINED char narrow[PART * sizeof(double)];
   const tn_frame *call = w->masked->call;
   const tn_tensor *in = &call->in[0];
-  void *mask = wants(call, 1) ? place(&call->out[1], at) : narrow;
+  void *mask = is_requested(call, 1) ? address_of(&call->out[1], at) : narrow;
   const tn_kernel_block drawn = {.n = n, .out = y, .in = {word, x, factor}};
   const tn_kernel_block all = {.n = n, .out = y, .in = {x, factor}};
-  tn_kernel_load_dense(x, &w->mode, place(in, at), in->dtype, n);
+  tn_kernel_load_dense(x, &w->mode, address_of(in, at), in->dtype, n);
   nn_loop_run(&w->mode, w->masked->loops, &drawn, w->masked->params);
   tn_kernel_store_dense(mask, in->dtype, factor, &w->mode, n);
-  if (!wants(call, 0)) return;
+  if (!is_requested(call, 0)) return;
   tn_kernel_load_dense(factor, &w->mode, mask, in->dtype, n);
   nn_loop_run(&w->mode, &times, &all, NULL);
-  tn_kernel_store_dense(place(&call->out[0], at), in->dtype, y, &w->mode, n);
+  tn_kernel_store_dense(address_of(&call->out[0], at), in->dtype, y, &w->mode,
+                        n);
 }
 
 /* Parts [begin, end). */

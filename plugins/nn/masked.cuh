@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * masked.cuh: operators whose elements are multiplied by factors that random
- * words decide, on CUDA devices: input 0 gives output 0, and output 1, if it is
- * wanted, the factors. Element i has word i % 4 of Philox block i / 4, so that
- * a thread has four elements.
+ * masked.cuh: operators that multiply elements by factors from random words, on
+ * CUDA devices. Input 0 gives output 0; output 1, if requested, gets the
+ * factors. Element i uses word i % 4 of Philox block i / 4, so a thread has
+ * four elements.
  */
 #ifndef NN_MASKED_CUH_
 #define NN_MASKED_CUH_
@@ -18,7 +18,7 @@ enum {
   NN_MASKED_ARRAYS
 };
 
-/* `factor` is called with an element and its word. */
+/* Calls `factor` with an element and its word. */
 template <class Factor>
 struct nn_masked_view {
   int64_t n;
@@ -37,7 +37,8 @@ nn_masked_bits(const tn_cuda_arrays<NN_MASKED_ARRAYS> &a,
   return tn_cuda_draw(v.random, a.at[NN_MASKED_OFFSET], (uint64_t)k);
 }
 
-/* A factor as the type of elements has it: forward and backward scale alike. */
+/* Rounds a factor to the type of elements: forward and backward scale
+ * equally. */
 template <class T, class Factor>
 __device__ __forceinline__ nn_wide<T> nn_masked_factor(const Factor &factor,
                                                        nn_wide<T> x,
@@ -45,7 +46,7 @@ __device__ __forceinline__ nn_wide<T> nn_masked_factor(const Factor &factor,
   return tn_cuda_get<nn_wide<T>>(tn_cuda_put(factor(x, word), T()));
 }
 
-/* Of arrays that are whole fours. */
+/* For arrays that consist of whole fours. */
 template <class T, class Factor>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_masked_fours(tn_cuda_arrays<NN_MASKED_ARRAYS> a,

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * masked.h: operators whose elements are multiplied by factors that random
- * words decide: input 0 gives output 0, and output 1, if it is wanted, the
- * factors.
+ * masked.h: operators that multiply elements by factors from random words.
+ * Input 0 gives output 0; output 1, if requested, gets the factors.
  */
 #ifndef NN_MASKED_H_
 #define NN_MASKED_H_
 
 #include "axis.h"
 
-/* The loop makes factors of words and elements: in[0] are the words, in[1] the
- * elements, out their products, in[2], which it writes, the factors. Of f16 and
- * bf16 the products are made again of factors as they are kept. Element i of a
- * call has word i % 4 of Philox block i / 4. */
+/* The loop computes factors from words and elements: in[0] are the words, in[1]
+ * the elements, out their products, in[2], which it writes, the factors. For
+ * f16 and bf16 the products are computed again from the rounded factors.
+ * Element i of a call uses word i % 4 of Philox block i / 4. */
 typedef struct nn_masked {
   const tn_frame *call;
   const nn_loops *loops;

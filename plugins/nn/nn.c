@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * nn.c: the plugin as such: it takes matrix products from whoever provides
- * blas/1, and does without where nobody does.
+ * nn.c: init of the plugin: it uses the matrix products of a plugin that
+ * provides blas/1, and its own if there is none.
  */
 #include "nn.h"
 
@@ -11,7 +11,7 @@
 #include "plugin.gen.h"
 #include "tenon/pass.h"
 
-/* Operators that stand for two others. */
+/* Registers the operators that replace two others. */
 static int32_t tell_joints(const tn_host *host, tn_registrar *registrar) {
 #define JOINT(name)                                                  \
   {                                                                  \

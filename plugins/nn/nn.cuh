@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * nn.cuh: what kernels of this plugin for CUDA devices share: functions of both
- * types, loops over elements and packs of them, and lines that are folded; rows
- * are in rows.cuh, sums of channels in channels.cuh. All tensors are dense; T
- * is the type of elements, nn_wide<T> that in which they are computed.
+ * nn.cuh: the common part of this plugin's CUDA kernels: functions of both
+ * types, loops over elements and packs of them, and reductions of lines.
+ * rows.cuh has rows, channels.cuh sums of channels. All tensors are dense; T is
+ * the type of elements, nn_wide<T> the type of the computation.
  */
 #ifndef NN_NN_CUH_
 #define NN_NN_CUH_
 
 #include "tenon/ahead.cuh"
 
-/* ---------------------------------------------------------------- functions */
+/* --------------------------------------------------------------- functions */
 
 #define NN_FUNCTION(name, single, twice)             \
   __device__ __forceinline__ float name(float x) {   \
@@ -23,7 +23,7 @@ NN_FUNCTION(nn_expm1, expm1f, expm1)
 NN_FUNCTION(nn_log, logf, log)
 #undef NN_FUNCTION
 
-/* ----------------------------------------------------------------- elements */
+/* ---------------------------------------------------------------- elements */
 
 template <class T>
 using nn_wide = typename tn_cuda_compute<T>::type;
@@ -41,8 +41,8 @@ __device__ __forceinline__ void nn_put(const tn_cuda_array &array, int64_t i,
   tn_cuda_set((T *)array.data + i, value, array.adds);
 }
 
-/* What a thread has of n pieces of work:
- * for (i = nn_first(); i < n; i += nn_step()) */
+/* A thread's part of n pieces of work:
+ *   for (i = nn_first(); i < n; i += nn_step()) */
 __device__ __forceinline__ int64_t nn_first(void) {
   return (int64_t)blockIdx.x * TN_CUDA_THREADS + threadIdx.x;
 }
@@ -51,14 +51,14 @@ __device__ __forceinline__ int64_t nn_step(void) {
   return (int64_t)gridDim.x * TN_CUDA_THREADS;
 }
 
-/* N neighbours, 1 or 4, which a thread moves in one go. */
+/* N adjacent elements, 1 or 4, in one load or store. */
 template <class T, int N>
 struct alignas(N * sizeof(T)) nn_pack {
   T x[N];
 };
 
-/* Whether an array that has data is a whole number of fours that lie where
- * fours do; one without data does not mind. */
+/* Whether an array consists of whole fours and is aligned to them; true for an
+ * array without data. */
 static inline bool nn_is_fours(const tn_cuda_array &array, int64_t n) {
   const uintptr_t bytes = 4 * (uintptr_t)tn_dtype_bytes(array.dtype);
   return array.data == NULL ||
@@ -94,13 +94,13 @@ struct nn_pack_size {
   enum { value = N };
 };
 
-/* Calls `run` with a value whose type says how many neighbours packs have. */
+/* Calls `run` with a value whose type is the number of elements of packs. */
 template <class Run>
 static inline int32_t nn_by_pack(bool are_fours, Run run) {
   return are_fours ? run(nn_pack_size<4>()) : run(nn_pack_size<1>());
 }
 
-/* -------------------------------------------------------------------- lines */
+/* ------------------------------------------------------------------- lines */
 
 /* The least power of 2 that is not below n, at most `most`. */
 static inline unsigned nn_lanes_for(int64_t n, unsigned most) {
@@ -109,8 +109,8 @@ static inline unsigned nn_lanes_for(int64_t n, unsigned most) {
   return lanes;
 }
 
-/* A dense tensor as lines along an axis: element k of line o*inner + s stands
- * at (o*length + k)*inner + s. A block has `lanes` of them at a time. */
+/* A dense tensor as lines along an axis: element k of line o*inner + s is at
+ * (o*length + k)*inner + s. A block has `lanes` of them at a time. */
 struct nn_lines {
   int64_t outer;
   int64_t length;
@@ -119,13 +119,13 @@ struct nn_lines {
   tn_cuda_divisor by_inner;
 };
 
-/* What a thread has of its line:
- * for (k = line.first; k < line.end; k += line.step) at line.at + k*inner */
+/* A thread's part of its line:
+ *   for (k = line.first; k < line.end; k += line.step) at line.at + k*inner */
 struct nn_line {
   int64_t number;
   int64_t at;
   int64_t first;
-  int64_t end; /* 0 where there is no line */
+  int64_t end; /* 0 if there is no line */
   int64_t step;
   int leads; /* one thread of each line */
 };
@@ -144,14 +144,15 @@ __device__ __forceinline__ nn_line nn_line_of(const nn_lines &v,
   return line;
 }
 
-/* How many blocks' work the lines are. */
+/* Number of blocks for the lines. */
 static __host__ __device__ inline int64_t nn_line_groups(const nn_lines &v) {
   return (v.outer * v.inner + v.lanes - 1) / v.lanes;
 }
 
-/* Neighbours in memory are read by neighbours of a block: lanes where lines lie
- * side by side, all threads' where there are lines enough for that and none is
- * long; otherwise as many short ones as a block has threads for. */
+/* Chooses lanes so that adjacent threads read adjacent memory. If lines are
+ * adjacent, lanes are lines, and all threads are lanes if there are enough
+ * lines and none is long. Otherwise a block has as many short lines as it has
+ * threads for. */
 static inline nn_lines nn_lines_for(int64_t outer, int64_t length,
                                     int64_t inner) {
   enum { MANY = 1 << 15, SHORT = 256 };

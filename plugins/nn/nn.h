@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
- * nn.h: what the kernels of this plugin share.
+ * nn.h: the common part of this plugin's kernels.
  */
 #ifndef NN_NN_H_
 #define NN_NN_H_
 
 #include "product.h"
 
-/* What init found out for a runtime: call->instance. */
+/* State of the plugin for one runtime: call->instance. */
 typedef struct nn_instance {
   const tn_blas *blas; /* NULL: no plugin provides blas/1 */
 } nn_instance;
 
-/* "(2,?,5)": a shape as messages have it. */
+/* "(2,?,5)": a shape for messages. */
 typedef struct nn_shape_text {
   char text[24 * TN_MAX_NDIM];
 } nn_shape_text;
 
 nn_shape_text nn_shape(const tn_tensor *tensor);
 
-/* A product by blas/1 or by product.h, as tn_product_by has it. [worker] */
+/* A product with blas/1 or with product.h, like tn_product_by. [worker] */
 int32_t nn_multiply(const tn_frame *call, const tn_blas_gemm *product);
 
 #endif /* NN_NN_H_ */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * operands.c: see operands.h.
+ * operands.c: converts operands to the type of the computation, and back
+ * (operands.h).
  */
 #include "operands.h"
 
@@ -30,7 +31,7 @@ nn_operands nn_operands_open(const tn_frame *call, void *room) {
                        .room = room};
 }
 
-static void *take(nn_operands *x, const tn_tensor *tensor) {
+static void *take_room(nn_operands *x, const tn_tensor *tensor) {
   void *taken = x->room;
   x->room += bytes_of(tensor);
   return taken;
@@ -52,7 +53,7 @@ static char *wide_at(const crossing *c, int64_t i) {
   return c->wide + i * tn_dtype_bytes(c->x->dtype);
 }
 
-static int32_t widen(void *arg, int64_t begin, int64_t end) {
+static int32_t widen_slice(void *arg, int64_t begin, int64_t end) {
   const crossing *c = arg;
   const tn_kernel_mode mode = {c->x->dtype, c->x->level};
   tn_kernel_load_dense(wide_at(c, begin), &mode, narrow_at(c, begin),
@@ -60,7 +61,7 @@ static int32_t widen(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-static int32_t narrow(void *arg, int64_t begin, int64_t end) {
+static int32_t narrow_slice(void *arg, int64_t begin, int64_t end) {
   const crossing *c = arg;
   const tn_kernel_mode mode = {c->x->dtype, c->x->level};
   const tn_dtype dtype = c->tensor->dtype;
@@ -76,7 +77,7 @@ static int32_t narrow(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-static void cross(crossing *c, tn_loop_body *body) {
+static void cross_types(crossing *c, tn_loop_body *body) {
   const tn_frame *call = c->x->call;
   const int64_t size = tn_tensor_size(c->tensor);
   if (size <= TN_KERNEL_GRAIN)
@@ -88,14 +89,14 @@ static void cross(crossing *c, tn_loop_body *body) {
 void *nn_operands_in(nn_operands *x, uint32_t i) {
   const tn_tensor *in = &x->call->in[i];
   if (in->dtype == x->dtype || !in->data) return in->data;
-  crossing c = {x, in, take(x, in), 0};
-  cross(&c, widen);
+  crossing c = {x, in, take_room(x, in), 0};
+  cross_types(&c, widen_slice);
   return c.wide;
 }
 
 void *nn_operands_out(nn_operands *x, uint32_t i) {
   const tn_tensor *out = &x->call->out[i];
-  return out->dtype == x->dtype ? out->data : take(x, out);
+  return out->dtype == x->dtype ? out->data : take_room(x, out);
 }
 
 int nn_operands_adds(const nn_operands *x, uint32_t i) {
@@ -106,5 +107,5 @@ void nn_operands_close(const nn_operands *x, uint32_t i, const void *from) {
   const tn_tensor *out = &x->call->out[i];
   if (out->dtype == x->dtype) return;
   crossing c = {x, out, (char *)(uintptr_t)from, x->call->req[i] == TN_REQ_ADD};
-  cross(&c, narrow);
+  cross_types(&c, narrow_slice);
 }

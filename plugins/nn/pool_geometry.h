@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pool_geometry.h: a call of pooling.yaml as its loops see it, on every device.
+ * pool_geometry.h: a call of pooling.yaml in the form of its loops, for every
+ * device.
  */
 #ifndef NN_POOL_GEOMETRY_H_
 #define NN_POOL_GEOMETRY_H_
@@ -9,7 +10,7 @@
 #include "pool.h"
 #include "pooling.gen.h"
 
-/* The tensors of the shapes of data and out, whichever the pass. */
+/* The tensors with the shapes of data and out, in either pass. */
 static inline const tn_tensor *nn_pool_data(const tn_frame *call) {
   return call->flags & TN_CALL_BACKWARD ? &call->out[NN_POOLING_IN_DATA]
                                         : &call->in[NN_POOLING_IN_DATA];
@@ -45,14 +46,14 @@ static inline void nn_pool_set_dim(const tn_frame *call, nn_pool *pool, int d,
   w->stride[d] = nn_window_step(w->stride[d], w->in[d] + 2 * w->pad[d]);
 }
 
-/* Whether there is one window, the image. */
+/* Whether there is one window, the whole image. */
 static inline int nn_pool_is_whole(const nn_window *w) {
   for (int d = 0; d < NN_WINDOW_RANK; ++d)
     if (w->out[d] != 1 || w->pad[d] != 0 || w->kernel[d] != w->in[d]) return 0;
   return 1;
 }
 
-/* A window that is the image lies in one line. */
+/* A window that is the whole image is treated as one line. */
 static inline nn_pool nn_pool_of(const tn_frame *call) {
   const nn_pooling_params *p = nn_pooling_params_of(call);
   const int32_t rank = nn_pool_data(call)->ndim - 2;

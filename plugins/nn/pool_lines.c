@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pool_lines.c: see pool.h. Everything is done line by line: the lines of a
- * window that lie above each other are joined first, then windows side by side.
- * Where these are more than one column apart, the columns of a line are sorted
- * by what they leave when divided by the step, so that what neighbours read
- * lies together.
+ * pool_lines.c: the loops of a pooling (pool.h), line by line. First the lines
+ * of a window are joined vertically, then adjacent windows are computed. If the
+ * step of windows is above 1, the columns of a line are sorted by their
+ * remainder modulo the step, so that neighbouring windows read contiguous
+ * elements.
  */
 #include "pool.h"
 
@@ -13,12 +13,12 @@
 enum {
   LANES = 16,  /* of a line that is one window */
   GROUP = 3,   /* elements of windows that claim gradients together */
-  AHEAD = 8,   /* lines that are asked for before they are needed */
+  AHEAD = 8,   /* lines that are prefetched */
   MARGIN = 16, /* around lines that are read beyond their ends */
-  VECTOR = 16  /* that lines of windows are multiples of */
+  VECTOR = 16  /* lines of windows are multiples of it */
 };
 
-/* How a line is sorted. */
+/* Layout of a sorted line. */
 typedef struct phases {
   int64_t step;
   int64_t length; /* of a phase */
@@ -34,41 +34,41 @@ static inline int64_t line_of(const nn_window *w) {
   return s.step * s.length;
 }
 
-/* Where in a sorted line element t of window 0 lies. */
+/* Position of element t of window 0 in a sorted line. */
 static inline int64_t phase_at(const nn_window *w, const phases *s, int64_t t) {
   const int64_t column = t - w->pad[2];
   const int64_t phase = (column % s->step + s->step) % s->step;
   return phase * s->length + (column - phase) / s->step;
 }
 
-/* The elements of window o along d that are no padding. */
-static inline nn_range elements(const nn_window *w, int d, int64_t o) {
+/* The elements of window o along d that are not padding. */
+static inline nn_range elements_of(const nn_window *w, int d, int64_t o) {
   const int64_t first = o * w->stride[d] - w->pad[d];
   const int64_t begin = nn_least(nn_most(first, 0), w->in[d]);
   return (nn_range){begin,
                     nn_most(nn_least(first + w->kernel[d], w->in[d]), begin)};
 }
 
-/* How many of them a mean counts. */
-static inline int64_t extent(const nn_pool *p, int d, int64_t o) {
+/* Number of elements that a mean counts along d. */
+static inline int64_t extent_of(const nn_pool *p, int d, int64_t o) {
   const nn_window *w = &p->window;
-  const nn_range inside = elements(w, d, o);
+  const nn_range inside = elements_of(w, d, o);
   const int64_t first = o * w->stride[d] - w->pad[d];
   if (!p->counts_padding) return inside.end - inside.begin;
   return nn_most(nn_least(first + w->kernel[d], p->limit[d]) - first, 0);
 }
 
-/* Windows along the last dimension that count all of their elements. */
+/* Windows along the last dimension with means of all their elements. */
 static inline nn_range whole_windows(const nn_pool *p) {
   const nn_window *w = &p->window;
   nn_range x = {0, w->out[2]};
-  while (x.begin < x.end && extent(p, 2, x.begin) != w->kernel[2]) ++x.begin;
-  while (x.end > x.begin && extent(p, 2, x.end - 1) != w->kernel[2]) --x.end;
+  while (x.begin < x.end && extent_of(p, 2, x.begin) != w->kernel[2]) ++x.begin;
+  while (x.end > x.begin && extent_of(p, 2, x.end - 1) != w->kernel[2]) --x.end;
   return x;
 }
 
 /* Whether each element is in one window of 2 x 2 at most, and none is padding:
- * then a line of windows is done in one go. */
+ * then a line of windows is computed in one step. */
 static inline int is_pairs(const nn_pool *p) {
   const nn_window *w = &p->window;
   for (int d = 1; d < NN_WINDOW_RANK; ++d)
@@ -78,7 +78,7 @@ static inline int is_pairs(const nn_pool *p) {
   return w->kernel[0] == 1 && w->stride[0] == 1 && w->pad[0] == 0;
 }
 
-/* A line of such windows, and the gradients of the lines that they lie on. */
+/* A line of such windows, and the gradients of their lines. */
 typedef struct nn_pool_pairs {
   const void *data;
   const void *out;
@@ -88,22 +88,23 @@ typedef struct nn_pool_pairs {
   int64_t line; /* of data, in elements */
 } nn_pool_pairs;
 
-/* Lines of windows are done in pieces of one length, the largest of a few that
- * they have, the last of which may begin in the one before: so short lines are
- * vectors, too. Where the next piece behind the one at `at` begins, or -1. */
+/* Lines of windows are computed in pieces of one length, the largest of a few
+ * that fits; the last piece may overlap the one before. So short lines use
+ * vectors, too. Returns the start of the piece after the one at `at`, or -1. */
 static inline int64_t next_piece(int64_t at, int64_t n, int64_t length) {
   if (at + length >= n) return -1;
   return nn_least(at + length, n - length);
 }
 
-/* Where the gradient of the largest keeps lines, in elements. */
+/* Layout of lines in the gradient of the largest, in elements. */
 typedef struct back_lines {
   int64_t windows; /* of a line of windows */
   int64_t front;   /* of a phase of a line of data before its first column */
   int64_t phase;   /* from one phase to the next */
   int64_t columns; /* of all phases */
-  int64_t apart;   /* from what one element of windows gets to the next */
-  int64_t rest;    /* of all that is not windows */
+  int64_t apart;   /* from the gradients of one element of windows to the
+                    * next */
+  int64_t rest;    /* of everything but windows */
 } back_lines;
 
 static inline back_lines back_lines_of(const nn_window *w) {
@@ -119,7 +120,7 @@ static inline back_lines back_lines_of(const nn_window *w) {
   return l;
 }
 
-/* Windows along d that have element i. */
+/* Windows along d that contain element i. */
 static inline nn_range windows_on(const nn_window *w, int d, int64_t i) {
   const int64_t at = i + w->pad[d];
   const int64_t first = nn_ceil_div(at - w->kernel[d] + 1, w->stride[d]);

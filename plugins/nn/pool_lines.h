@@ -1,24 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pool_lines.h: the loops of pool_lines.c for one element type. Included by it
- * only, twice, with
- *
- *   REAL     the element type
- *   BITS     an unsigned integer as wide
- *   NAME(x)  x with the type behind it
- *
- * which it undefines.
+ * pool_lines.h: the loops of pool_lines.c for one element type. Only that file
+ * includes it, twice, with REAL, the element type, BITS, an unsigned integer of
+ * the same width, and NAME(x), x with the type appended; it undefines them.
  */
 
-/* The larger of two; NaN counts as larger than everything. Two choices, as
- * compilers make no vectors of one with two reasons where several follow each
- * other. */
+/* The larger of two; NaN counts as larger than everything. It uses two
+ * conditional expressions, because compilers do not vectorise a chain of one
+ * with two conditions. */
 TN_KERNEL_BODY REAL NAME(larger)(REAL a, REAL b) {
   const REAL all = b > a ? b : a;
   return b != b ? b : all;
 }
 
-/* Columns of a line by what they leave when divided by `step`: phase p begins
- * at to + p * length. */
+/* Sorts columns of a line by their remainder modulo `step`: phase p begins at
+ * to + p * length. */
 TN_KERNEL_BODY void NAME(sort)(const REAL *line, REAL *to, int64_t n,
                                const phases *s) {
   if (s->step == 1) {
@@ -39,7 +34,7 @@ TN_KERNEL_BODY void NAME(sort)(const REAL *line, REAL *to, int64_t n,
       to[p * s->length + j] = line[p + j * s->step];
 }
 
-/* The way back: instead of what is there, or added to it. */
+/* The inverse: replaces the old elements, or adds to them. */
 TN_KERNEL_BODY void NAME(unsort)(REAL *line, const REAL *from, int64_t n,
                                  const phases *s, const int add) {
   if (s->step == 2 && !add) {
@@ -58,17 +53,19 @@ TN_KERNEL_BODY void NAME(unsort)(REAL *line, const REAL *from, int64_t n,
     }
 }
 
-/* Asks for a line that is soon read. */
+/* Prefetches a line for reading. */
 TN_KERNEL_BODY void NAME(expect)(const REAL *line, int64_t n) {
   for (int64_t i = 0; i < n; i += VECTOR) __builtin_prefetch(line + i, 0);
 }
 
-/* The same of one that is soon written. Lines that are sorted are read again at
- * once, from other addresses than they were written to, and so wait until all
- * stores before them are done, which must not take as long as memory does. */
+/* The same for writing. Sorted lines are read again at once, from other
+ * addresses than they were written to. Such a load waits for all earlier
+ * stores, which must not take as long as memory does. */
 TN_KERNEL_BODY void NAME(expect_out)(const REAL *line, int64_t n) {
   for (int64_t i = 0; i < n; i += VECTOR) __builtin_prefetch(line + i, 1);
 }
+
+#include "pool_pairs.h"
 
 /* Joins a line to those above it. */
 TN_KERNEL_BODY void NAME(join)(REAL *all, const REAL *line, int64_t n,
@@ -82,7 +79,7 @@ TN_KERNEL_BODY void NAME(join)(REAL *all, const REAL *line, int64_t n,
   }
 }
 
-/* Of a line that is one window. */
+/* The result of a line that is one window. */
 TN_KERNEL_BODY REAL NAME(fold)(const REAL *x, int64_t n, int largest) {
   REAL part[LANES], all;
   for (int l = 0; l < LANES; ++l) part[l] = largest ? -(REAL)INFINITY : 0;
@@ -95,15 +92,14 @@ TN_KERNEL_BODY REAL NAME(fold)(const REAL *x, int64_t n, int largest) {
   return all;
 }
 
-/* Windows side by side, of a line in which those above each other are joined
- * already. */
+/* Adjacent windows of a vertically joined line. */
 TN_KERNEL_BODY void NAME(slide)(const nn_pool *p, const REAL *line,
                                 REAL *sorted, REAL *to) {
   const nn_window *w = &p->window;
   const int largest = p->kind == NN_POOL_MAX;
   const phases s = phases_of(w);
   if (w->out[2] == 1) {
-    const nn_range x = elements(w, 2, 0);
+    const nn_range x = elements_of(w, 2, 0);
     to[0] = NAME(fold)(line + x.begin, x.end - x.begin, largest);
     return;
   }
@@ -116,25 +112,25 @@ TN_KERNEL_BODY void NAME(slide)(const nn_pool *p, const REAL *line,
   }
 }
 
-/* What sums of a line of windows are divided by, if not by 1. */
+/* Divides sums of a line of windows, unless the divisor is 1. */
 TN_KERNEL_BODY void NAME(divide)(const nn_pool *p, const int64_t *at,
                                  REAL *line) {
-  const int64_t others = extent(p, 0, at[0]) * extent(p, 1, at[1]);
+  const int64_t others = extent_of(p, 0, at[0]) * extent_of(p, 1, at[1]);
   const nn_range x = p->whole;
   const REAL whole = (REAL)(others * p->window.kernel[2]);
   for (int64_t o = 0; o < x.begin; ++o)
-    line[o] /= (REAL)nn_most(others * extent(p, 2, o), 1);
+    line[o] /= (REAL)nn_most(others * extent_of(p, 2, o), 1);
   TN_KERNEL_INDEPENDENT
   for (int64_t o = x.begin; o < x.end; ++o) line[o] /= whole > 0 ? whole : 1;
   for (int64_t o = x.end; o < p->window.out[2]; ++o)
-    line[o] /= (REAL)nn_most(others * extent(p, 2, o), 1);
+    line[o] /= (REAL)nn_most(others * extent_of(p, 2, o), 1);
 }
 
-/* The lines of a window above each other, joined. */
+/* Joins the lines of a window vertically. */
 TN_KERNEL_BODY void NAME(stack)(const nn_pool *p, const REAL *data,
                                 const int64_t *at, REAL *line) {
   const nn_window *w = &p->window;
-  const nn_range z = elements(w, 0, at[0]), y = elements(w, 1, at[1]);
+  const nn_range z = elements_of(w, 0, at[0]), y = elements_of(w, 1, at[1]);
   const int largest = p->kind == NN_POOL_MAX;
   int first = 1;
   if (w->in[2] == 0) return;
@@ -150,79 +146,13 @@ TN_KERNEL_BODY void NAME(stack)(const nn_pool *p, const REAL *data,
     line[i] = largest ? -(REAL)INFINITY : 0;
 }
 
-/* The largest of pairs of a line and of the line below it. */
-TN_KERNEL_BODY void NAME(pair_piece)(const REAL *above, const REAL *below,
-                                     REAL *to, const int64_t n, const int add) {
-  TN_KERNEL_INDEPENDENT
-  TN_KERNEL_ROLLED
-  for (int64_t o = 0; o < n; ++o) {
-    const REAL a = NAME(larger)(above[2 * o], above[2 * o + 1]);
-    const REAL b = NAME(larger)(below[2 * o], below[2 * o + 1]);
-    const REAL all = NAME(larger)(a, b);
-    to[o] = add ? to[o] + all : all;
-  }
-}
-
-TN_KERNEL_BODY void NAME(pair_pieces)(const REAL *above, const REAL *below,
-                                      REAL *to, int64_t n,
-                                      const int64_t length) {
-  for (int64_t at = 0; at >= 0; at = next_piece(at, n, length))
-    NAME(pair_piece)(above + 2 * at, below + 2 * at, to + at, length, 0);
-}
-
-TN_KERNEL_BODY void NAME(pair_line)(const REAL *above, const REAL *below,
-                                    REAL *to, int64_t n) {
-  if (n >= 16)
-    NAME(pair_pieces)(above, below, to, n, 16);
-  else if (n >= 8)
-    NAME(pair_pieces)(above, below, to, n, 8);
-  else if (n >= 4)
-    NAME(pair_pieces)(above, below, to, n, 4);
-  else
-    NAME(pair_piece)(above, below, to, n, 0);
-}
-
-/* Their sums, or means: a quarter of them is exact. */
-TN_KERNEL_BODY void NAME(sum_line)(const REAL *above, const REAL *below,
-                                   REAL *to, const nn_pool *p, const int add) {
-  const REAL factor = (REAL)(p->kind == NN_POOL_AVG ? 0.25 : 1);
-  const int64_t n = p->window.out[2];
-  TN_KERNEL_INDEPENDENT
-  for (int64_t o = 0; o < n; ++o) {
-    const REAL a = above[2 * o] + below[2 * o];
-    const REAL b = above[2 * o + 1] + below[2 * o + 1];
-    const REAL all = (a + b) * factor;
-    to[o] = add ? to[o] + all : all;
-  }
-}
-
-/* Windows of 2 x 2 that do not overlap. */
-TN_KERNEL_BODY void NAME(pairs)(const nn_pool_image *image) {
-  const nn_window *w = &image->pool->window;
-  const REAL *data = image->data;
-  REAL *to = image->out;
-  for (int64_t i = 0; i < w->out[0]; ++i, data += w->in[1] * w->in[2])
-    for (int64_t j = 0; j < w->out[1]; ++j, to += w->out[2]) {
-      const REAL *line = data + 2 * j * w->in[2], *below = line + w->in[2];
-      NAME(expect)(line + AHEAD * w->in[2], 2 * w->in[2]);
-      if (image->pool->kind != NN_POOL_MAX) {
-        NAME(sum_line)(line, below, to, image->pool, image->add);
-        continue;
-      }
-      if (image->add)
-        NAME(pair_piece)(line, below, to, w->out[2], 1);
-      else
-        NAME(pair_line)(line, below, to, w->out[2]);
-    }
-}
-
-/* The lines that later windows begin with. */
+/* Prefetches the first lines of later windows. */
 TN_KERNEL_BODY void NAME(expect_lines)(const nn_pool_image *image,
                                        const int64_t *at) {
   const nn_window *w = &image->pool->window;
   if (image->data == NULL) return;
-  const int64_t y = elements(w, 1, at[1]).end + AHEAD;
-  const int64_t line = elements(w, 0, at[0]).begin * w->in[1] + y;
+  const int64_t y = elements_of(w, 1, at[1]).end + AHEAD;
+  const int64_t line = elements_of(w, 0, at[0]).begin * w->in[1] + y;
   NAME(expect)
   ((const REAL *)image->data + line * w->in[2], w->stride[1] * w->in[2]);
 }
@@ -256,7 +186,7 @@ LEVELS(NAME(forward))
 /* ---------------------------------------------------------------- backward */
 
 /* A line of windows on a line of data: up to GROUP elements of each window,
- * where these lie, and what each gets. */
+ * their positions, and their gradients. */
 typedef struct NAME(meeting) {
   const nn_pool_tap *taps;
   const REAL *data; /* sorted, with margins */
@@ -266,8 +196,8 @@ typedef struct NAME(meeting) {
   const back_lines *lines;
 } NAME(meeting);
 
-/* Gives what is left of the gradients of a line of windows to those of their
- * `n` elements that are the largest, and takes it away. */
+/* Gives the remaining gradients of a line of windows to the largest of their
+ * `n` elements, and removes them. */
 TN_KERNEL_BODY void NAME(claim)(const NAME(meeting) * m, const int n,
                                 const int first) {
   const REAL *out = m->out, *from[GROUP];
@@ -308,9 +238,9 @@ TN_KERNEL_BODY void NAME(claim_some)(const NAME(meeting) * m, int64_t n,
     NAME(claim)(m, 1, first);
 }
 
-/* What elements of windows get becomes what columns get, where windows have no
- * more than GROUP elements side by side: those that share a phase are added, so
- * that each line is written once. */
+/* Adds the gradients of window elements to columns, if windows have at most
+ * GROUP adjacent elements. Elements of one phase are added, so that each line
+ * is written once. */
 TN_KERNEL_BODY void NAME(gather)(const NAME(meeting) * m, int64_t n,
                                  int64_t step, REAL *given) {
   const int64_t apart = m->lines->apart, out = m->lines->windows;
@@ -330,7 +260,7 @@ TN_KERNEL_BODY void NAME(gather)(const NAME(meeting) * m, int64_t n,
   }
 }
 
-/* An image whose gradient is computed. `out` and `left` have a line of
+/* An image with the state of its gradient. `out` and `left` have a line of
  * lines.windows elements for each line of windows. */
 typedef struct NAME(largest_work) {
   const nn_pool_image *image;
@@ -342,7 +272,7 @@ typedef struct NAME(largest_work) {
   REAL *parts;
 } NAME(largest_work);
 
-/* What the line (z, y) of data gets, sorted. */
+/* Computes the gradient of the line (z, y) of data, sorted. */
 TN_KERNEL_BODY void NAME(meet)(const NAME(largest_work) * k, nn_range z,
                                nn_range y) {
   const nn_window *w = &k->image->pool->window;
@@ -366,14 +296,14 @@ TN_KERNEL_BODY void NAME(meet)(const NAME(largest_work) * k, nn_range z,
   }
 }
 
-/* A line of windows in a place that has room for whole vectors. */
+/* Copies a line of windows to a buffer with room for whole vectors. */
 TN_KERNEL_BODY void NAME(widen)(REAL *to, const REAL *from, int64_t n,
                                 int64_t room) {
   memcpy(to, from, (size_t)n * sizeof *to);
   for (int64_t o = n; o < room; ++o) to[o] = 0;
 }
 
-/* Puts lines of windows in their places and margins around others. */
+/* Copies lines of windows to their buffers and sets the margins of others. */
 TN_KERNEL_BODY void NAME(largest_begin)(const nn_pool_image *image,
                                         NAME(largest_work) * k) {
   const nn_window *w = &image->pool->window;
@@ -424,123 +354,7 @@ TN_KERNEL_BODY void NAME(largest_backward)(const nn_pool_image *image) {
   nn_writer_close(&writer);
 }
 
-/* What the first of the largest gets of a gradient, which is taken away. */
-TN_KERNEL_BODY REAL NAME(take)(REAL x, REAL largest, REAL *left) {
-  const int hit = (x == largest) | (x != x);
-  const REAL all = *left;
-  *left = hit ? 0 : all;
-  return hit ? all : 0;
-}
-
-/* The gradients of pairs of a line and of the line below it: of `n` from `at`
- * on. */
-TN_KERNEL_BODY void NAME(pair_piece_backward)(const nn_pool_pairs *p,
-                                              int64_t at, const int64_t n,
-                                              const int add) {
-  const REAL *out = (const REAL *)p->out + at;
-  const REAL *head = (const REAL *)p->head + at;
-  const REAL *above = (const REAL *)p->data + 2 * at, *below = above + p->line;
-  REAL *to_above = (REAL *)p->to + 2 * at, *to_below = to_above + p->line;
-  TN_KERNEL_INDEPENDENT
-  TN_KERNEL_ROLLED
-  for (int64_t o = 0; o < n; ++o) {
-    REAL left = head[o];
-    const REAL a = NAME(take)(above[2 * o], out[o], &left);
-    const REAL b = NAME(take)(above[2 * o + 1], out[o], &left);
-    const REAL c = NAME(take)(below[2 * o], out[o], &left);
-    const REAL d = NAME(take)(below[2 * o + 1], out[o], &left);
-    to_above[2 * o] = add ? to_above[2 * o] + a : a;
-    to_above[2 * o + 1] = add ? to_above[2 * o + 1] + b : b;
-    to_below[2 * o] = add ? to_below[2 * o] + c : c;
-    to_below[2 * o + 1] = add ? to_below[2 * o + 1] + d : d;
-  }
-}
-
-TN_KERNEL_BODY void NAME(pair_pieces_backward)(const nn_pool_pairs *p,
-                                               const int64_t length) {
-  for (int64_t at = 0; at >= 0; at = next_piece(at, p->n, length))
-    NAME(pair_piece_backward)(p, at, length, 0);
-}
-
-TN_KERNEL_BODY void NAME(pair_line_backward)(const nn_pool_pairs *p) {
-  if (p->n >= 16)
-    NAME(pair_pieces_backward)(p, 16);
-  else if (p->n >= 8)
-    NAME(pair_pieces_backward)(p, 8);
-  else if (p->n >= 4)
-    NAME(pair_pieces_backward)(p, 4);
-  else
-    NAME(pair_piece_backward)(p, 0, p->n, 0);
-}
-
-/* The same of an image; elements in no window get nothing. */
-TN_KERNEL_BODY void NAME(pairs_backward)(const nn_pool_image *image) {
-  const nn_window *w = &image->pool->window;
-  const int64_t plane = w->in[1] * w->in[2], lines = 2 * w->out[1];
-  REAL *to = image->to;
-  const int64_t n = w->out[1] * w->out[2];
-  for (int64_t i = 0; i < w->out[0]; ++i, to += plane) {
-    if (!image->add && 2 * w->out[2] < w->in[2])
-      memset(to, 0, (size_t)plane * sizeof *to);
-    else if (!image->add)
-      memset(to + lines * w->in[2], 0,
-             (size_t)(plane - lines * w->in[2]) * sizeof *to);
-    for (int64_t j = 0; j < w->out[1]; ++j) {
-      const nn_pool_pairs some = {
-          .data = (const REAL *)image->data + i * plane + 2 * j * w->in[2],
-          .out = (const REAL *)image->out + i * n + j * w->out[2],
-          .head = (const REAL *)image->head + i * n + j * w->out[2],
-          .to = to + 2 * j * w->in[2],
-          .n = w->out[2],
-          .line = w->in[2]};
-      if (image->add)
-        NAME(pair_piece_backward)(&some, 0, some.n, 1);
-      else
-        NAME(pair_line_backward)(&some);
-    }
-  }
-}
-
-/* What a line of pairs gives to both lines of data, `n` elements apart. */
-TN_KERNEL_BODY void NAME(give_line)(const nn_pool *p, const REAL *head,
-                                    REAL *to, int64_t n, const int add) {
-  const REAL factor = (REAL)(p->kind == NN_POOL_AVG ? 0.25 : 1);
-  TN_KERNEL_INDEPENDENT
-  for (int64_t o = 0; o < p->window.out[2]; ++o) {
-    const REAL all = head[o] * factor;
-    to[2 * o] = add ? to[2 * o] + all : all;
-    to[2 * o + 1] = add ? to[2 * o + 1] + all : all;
-    to[n + 2 * o] = add ? to[n + 2 * o] + all : all;
-    to[n + 2 * o + 1] = add ? to[n + 2 * o + 1] + all : all;
-  }
-  for (int64_t i = 2 * p->window.out[2]; !add && i < n; ++i)
-    to[i] = to[n + i] = 0;
-}
-
-/* The same of an image. */
-TN_KERNEL_BODY void NAME(give_pairs)(const nn_pool_image *image) {
-  const nn_window *w = &image->pool->window;
-  const int64_t n = w->in[2], bytes = n * (int64_t)sizeof(REAL);
-  const REAL *head = image->head;
-  nn_writer writer = nn_writer_open(image->to, image->room, image->level);
-  for (int64_t i = 0; i < w->out[0]; ++i) {
-    for (int64_t j = 0; j < w->out[1]; ++j, head += w->out[2]) {
-      REAL *to = nn_writer_line(&writer);
-      if (image->add)
-        NAME(give_line)(image->pool, head, to, n, 1);
-      else
-        NAME(give_line)(image->pool, head, to, n, 0);
-      nn_writer_next(&writer, 2 * bytes);
-    }
-    for (int64_t j = 2 * w->out[1]; j < w->in[1]; ++j) {
-      if (!image->add) memset(nn_writer_line(&writer), 0, (size_t)bytes);
-      nn_writer_next(&writer, bytes);
-    }
-  }
-  nn_writer_close(&writer);
-}
-
-/* What a line of windows gives to each line of data that they lie on. */
+/* Adds a line of windows to each of its lines of data. */
 TN_KERNEL_BODY void NAME(spread)(const nn_pool *p, const REAL *share,
                                  REAL *sorted, REAL *line) {
   const nn_window *w = &p->window;
@@ -555,7 +369,7 @@ TN_KERNEL_BODY void NAME(spread)(const nn_pool *p, const REAL *share,
   if (s.step > 1) NAME(unsort)(line, sorted, w->in[2], &s, 0);
 }
 
-/* The same of all lines of windows. */
+/* The same for all lines of windows. */
 TN_KERNEL_BODY void NAME(spread_all)(const nn_pool_image *image, REAL *lines,
                                      REAL *share) {
   const nn_pool *p = image->pool;
@@ -571,7 +385,7 @@ TN_KERNEL_BODY void NAME(spread_all)(const nn_pool_image *image, REAL *lines,
     }
 }
 
-/* A line of data gets the sum of those lines that lie on it. */
+/* Sets each line of data to the sum of its lines of windows. */
 TN_KERNEL_BODY void NAME(sum_backward)(const nn_pool_image *image) {
   const nn_window *w = &image->pool->window;
   const int64_t n = w->in[2];

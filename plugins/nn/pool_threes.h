@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pool_threes.h: the gradient of the largest of 3 x 3 windows that are two
- * apart and at most one element outside, of floats, for AVX2 and AVX-512.
- * Included by pool_lines.c only.
+ * pool_threes.h: the gradient of the largest element of 3 x 3 windows with step
+ * 2 and at most one element of padding, of floats, for AVX2 and AVX-512. Only
+ * pool_lines.c includes it.
  *
- * A line of windows has the columns 2*o - 1, 2*o and 2*o + 1, if those of a
- * line are counted from one more than they are where nothing is padded. These
- * are three vectors for as many windows as a vector has lanes, which are
- * compared with what was largest in registers; what they get goes back the same
- * way. A line of windows shares its last line of data with the next one, which
- * finishes it.
+ * A line of windows has the columns 2*o - 1, 2*o and 2*o + 1; without padding
+ * the columns of a line count from one higher. These are three vectors, for as
+ * many windows as a vector has lanes. They are compared with the largest
+ * elements in registers, and the gradients are stored in the same order. A line
+ * of windows shares its last line of data with the next one, which completes
+ * it.
  */
 enum { THREES = 3 };
 
 typedef struct threes threes;
 
-/* A line of windows, or of none, and its lines of data. */
+/* A line of windows, possibly empty, and its lines of data. */
 typedef struct threes_line {
   int64_t windows;
   const float *out;
@@ -25,18 +25,18 @@ typedef struct threes_line {
 
 struct threes {
   const nn_pool_image *image;
-  /* Returns whether there is NaN, which is equal to nothing. */
+  /* Returns whether there is NaN, which is not equal to anything. */
   int (*windows)(const threes *t, const threes_line *l);
-  int64_t shift;   /* columns that are in front of column 0 of windows */
-  int64_t columns; /* others */
+  int64_t shift;   /* columns before column 0 of windows */
+  int64_t columns; /* other columns */
   int64_t lanes;   /* windows of a patch */
   int64_t patches;
-  int past;       /* whether whole lines of the cache go past it as they are */
-  float *nothing; /* a line of NaN, which nothing is equal to */
-  float *shared;  /* what the last lines of windows got so far */
+  int past;       /* whole cache lines are written past the caches */
+  float *nothing; /* a line of NaN, which is not equal to anything */
+  float *shared;  /* partial gradients of the last lines of windows */
 };
 
-/* The first n of as many bits as there are. */
+/* A mask of the first n bits. */
 static inline uint32_t threes_bits(int64_t n) {
   if (n <= 0) return 0;
   return n < 32 ? (1u << n) - 1 : ~0u;
@@ -44,11 +44,10 @@ static inline uint32_t threes_bits(int64_t n) {
 
 /* ----------------------------------------------------------------- vectors */
 
-/* For each level: the elements that `bits` has, beside others; the way back,
- * also past the caches; the even and the odd ones of two vectors, and the way
- * back; a vector that lies one element before another, or behind it; what
- * elements get of a head, of which nothing is left for the next ones; which are
- * NaN. */
+/* For each level: loads the elements in `bits`, and others for the rest; stores
+ * them, also past the caches; separates even and odd elements of two vectors,
+ * and interleaves them; shifts a vector by one element in both directions;
+ * gives elements the gradient of a window and removes it; finds NaN. */
 #define REGISTERS(target) static inline __attribute__((always_inline)) target
 #define IN_256 REGISTERS(TN_KERNEL_AVX2)
 #define IN_512 REGISTERS(TN_KERNEL_AVX512)
@@ -66,7 +65,7 @@ IN_256 __m256 threes_take_avx2(const float *from, uint32_t bits, __m256 other) {
                           _mm256_castsi256_ps(mask));
 }
 
-/* In parts: stores with masks take as long as thirty others. */
+/* Stores parts: a masked store takes as long as thirty others. */
 IN_256 void threes_put_avx2(float *to, __m256 v, uint32_t bits) {
   __m128 part = _mm256_castps256_ps128(v);
   if ((bits & 0xff) == 0xff) {
@@ -86,7 +85,7 @@ IN_256 void threes_past_avx2(float *to, __m256 v) {
   _mm256_stream_ps(to, v);
 }
 
-/* Halves of vectors are put where they belong while they are loaded. */
+/* Rearranges halves of vectors while it loads them. */
 IN_256 void threes_apart_avx2(const float *from, uint32_t bits, __m256 other,
                               __m256 *even, __m256 *odd) {
   __m256 low, high;
@@ -211,7 +210,7 @@ IN_512 uint32_t threes_nan_avx512(__m512 v) {
 
 /* ------------------------------------------------------------------ images */
 
-/* Whether windows are such ones. */
+/* Whether the windows have this form. */
 static inline int threes_can(const nn_pool_image *image) {
   const nn_pool *p = image->pool;
   const nn_window *w = &p->window;
@@ -224,7 +223,7 @@ static inline int threes_can(const nn_pool_image *image) {
   return 1;
 }
 
-/* How many patches of so many windows a line has. */
+/* Number of patches of `lanes` windows in a line. */
 static inline int64_t threes_patches(const nn_window *w, int64_t lanes) {
   const int64_t columns = w->in[2] - (1 - w->pad[2]);
   return (nn_most((columns + 1) / 2, w->out[2]) + lanes - 1) / lanes;
@@ -267,8 +266,8 @@ static int threes_plane(const threes *t, const float *data, int64_t plane,
   return nan;
 }
 
-/* The gradient of an image that threes_can take; returns 0 if there is NaN, and
- * what was written is of no use. */
+/* The gradient of an image that threes_can accepts; returns 0 if there is NaN,
+ * and the result is then invalid. */
 static int threes_backward(const nn_pool_image *image) {
   const nn_window *w = &image->pool->window;
   const uintptr_t at =

@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pool_threes_line.h: a line of windows, for one level of instructions.
- * Included by pool_threes.h only, for each level, with
+ * pool_threes_line.h: a line of windows, for one level of instructions. Only
+ * pool_threes.h includes it, for each level, with these macros, which it
+ * undefines:
  *
- *   THREES_NAME(x)  x with the level behind it
+ *   THREES_NAME(x)  x with the level appended
  *   THREES_TARGET   the attribute of the level
  *   THREES_VECTOR   the type of a register
  *   THREES_LANES    of it
- *
- * which it undefines.
  */
 #define IN_REGISTERS static inline __attribute__((always_inline)) THREES_TARGET
 
-/* The elements of a patch's windows on a line, or what they get. */
+/* The elements of a patch's windows on a line, or their gradients. */
 typedef struct THREES_NAME(threes_part) {
   THREES_VECTOR left;
   THREES_VECTOR middle;
   THREES_VECTOR right;
 } THREES_NAME(threes_part);
 
-/* Elements of a line for its next windows; `before` are the odd ones for those
- * before. */
+/* Loads elements of a line for its next windows; `before` are the odd ones of
+ * the windows before. */
 IN_REGISTERS THREES_NAME(threes_part)
     THREES_NAME(threes_load)(const float *from, uint32_t bits,
                              THREES_VECTOR nothing, THREES_VECTOR *before) {
@@ -40,7 +39,7 @@ IN_REGISTERS THREES_NAME(threes_part)
   return gets;
 }
 
-/* Columns of a patch, the left ones of the next one being known. */
+/* Stores columns of a patch; the left ones of the next patch are known. */
 IN_REGISTERS void THREES_NAME(threes_store)(const threes *t, float *to,
                                             const THREES_NAME(threes_part) *
                                                 part,
@@ -62,8 +61,8 @@ IN_REGISTERS void THREES_NAME(threes_store)(const threes *t, float *to,
   }
 }
 
-/* Adds what the line before gave to the first line of windows, and leaves what
- * this one gives to its last. */
+/* Adds the gradients of the line before to the first line of windows, and keeps
+ * those of the last line for the next one. */
 IN_REGISTERS void THREES_NAME(threes_share)(float *shared,
                                             THREES_NAME(threes_part) * first,
                                             const THREES_NAME(threes_part) *
@@ -76,15 +75,15 @@ IN_REGISTERS void THREES_NAME(threes_share)(float *shared,
   }
 }
 
-/* What patches of a line hand on. */
+/* State that a patch passes to the next one of its line. */
 typedef struct THREES_NAME(threes_state) {
   THREES_VECTOR before[THREES];
-  THREES_NAME(threes_part) done[2]; /* what is not stored yet */
+  THREES_NAME(threes_part) done[2]; /* gradients that are not stored yet */
   uint32_t bits;                    /* columns of it */
   uint32_t nan;
 } THREES_NAME(threes_state);
 
-/* What the windows of a patch give to their three lines. */
+/* Adds the gradients of a patch's windows to its three lines. */
 IN_REGISTERS void THREES_NAME(threes_give)(const threes *t,
                                            const threes_line *l, int64_t p,
                                            THREES_NAME(threes_state) * s,
@@ -107,8 +106,8 @@ IN_REGISTERS void THREES_NAME(threes_give)(const threes *t,
   }
 }
 
-/* Patch number p, and the store of the one before it; `whole` if both have all
- * of their windows and columns. */
+/* Computes patch number p, and stores the one before it; `whole` if both have
+ * all of their windows and columns. */
 IN_REGISTERS void THREES_NAME(threes_patch)(const threes *t,
                                             const threes_line *l, int64_t p,
                                             THREES_NAME(threes_state) * s,

@@ -13,10 +13,10 @@
 
 /* ------------------------------------------------------------------ shapes */
 
-enum { VALID, FULL, SAME }; /* as pooling_convention */
+enum { VALID, FULL, SAME }; /* values of pooling_convention */
 
-static int32_t state(const tn_frame *call, uint32_t list, int32_t ndim,
-                     const int64_t *shape) {
+static int32_t state_shape(const tn_frame *call, uint32_t list, int32_t ndim,
+                           const int64_t *shape) {
   return call->host->set_shape(call, list, 0, ndim, shape);
 }
 
@@ -27,23 +27,24 @@ static int64_t kernel_at(const nn_pooling_params *p, int32_t d) {
 
 /* Elements of a dimension of n, padding included; -1 if they cannot be
  * counted. */
-static int64_t padded(const nn_pooling_params *p, int32_t d, int64_t n) {
+static int64_t padded_length(const nn_pooling_params *p, int32_t d, int64_t n) {
   return tn_size_plus(n, 2 * p->pad.v[d]);
 }
 
-/* How many windows a dimension of n elements has, if it has one. */
-static int64_t windows(const nn_pooling_params *p, int32_t d, int64_t n) {
+/* Number of windows along a dimension of n elements, if it has one. */
+static int64_t count_windows(const nn_pooling_params *p, int32_t d, int64_t n) {
   const int64_t stride = p->stride.v[d];
-  const int64_t room = padded(p, d, n) - kernel_at(p, d);
+  const int64_t room = padded_length(p, d, n) - kernel_at(p, d);
   if (p->pooling_convention == SAME) return nn_ceil_div(n, stride);
   return (p->pooling_convention == FULL ? nn_ceil_div(room, stride)
                                         : room / stride) +
          1;
 }
 
-/* The elements that a dimension of n windows has, if only one number will do;
- * otherwise -1. */
-static int64_t elements(const nn_pooling_params *p, int32_t d, int64_t n) {
+/* Number of elements of a dimension of n windows, if it is unique; otherwise
+ * -1. */
+static int64_t count_elements(const nn_pooling_params *p, int32_t d,
+                              int64_t n) {
   if (p->stride.v[d] != 1) return -1;
   if (p->pooling_convention == SAME) return n;
   return nn_most(tn_size_plus(n, kernel_at(p, d) - 1) - 2 * p->pad.v[d], -1);
@@ -73,7 +74,7 @@ static int32_t refuse_length(const tn_frame *call, int32_t d) {
  * than `pad` may. */
 static int32_t check_same(const tn_frame *call, int32_t d, int64_t in,
                           int64_t out) {
-  enum { MOST = 1 << 16 }; /* as `pad` has it */
+  enum { MOST = 1 << 16 }; /* the limit of `pad` */
   const nn_pooling_params *p = nn_pooling_params_of(call);
   if (p->pooling_convention != SAME) return TN_OK;
   const int64_t last = (nn_most(out, 1) - 1) * p->stride.v[d];
@@ -87,7 +88,7 @@ static int32_t check_same(const tn_frame *call, int32_t d, int64_t in,
                  nn_shape(&call->in[NN_POOLING_IN_DATA]).text, (int)MOST);
 }
 
-/* One dimension of the image: what data and out know of it. */
+/* Infers one dimension of the image from data and out. */
 static int32_t infer_dim(const tn_frame *call, int32_t d, int64_t *in,
                          int64_t *out) {
   const nn_pooling_params *p = nn_pooling_params_of(call);
@@ -99,17 +100,18 @@ static int32_t infer_dim(const tn_frame *call, int32_t d, int64_t *in,
                    "pool",
                    (int)d + 2, nn_shape(&call->in[NN_POOLING_IN_DATA]).text);
   }
-  if (*in < 0 && *out >= 0) *in = elements(p, d, *out);
+  if (*in < 0 && *out >= 0) *in = count_elements(p, d, *out);
   if (*in < 0) return TN_OK;
-  if (padded(p, d, *in) < 0) return refuse_length(call, d);
-  if (p->pooling_convention != SAME && padded(p, d, *in) < kernel_at(p, d))
+  if (padded_length(p, d, *in) < 0) return refuse_length(call, d);
+  if (p->pooling_convention != SAME &&
+      padded_length(p, d, *in) < kernel_at(p, d))
     return refuse_window(call, d);
-  *out = windows(p, d, *in);
+  *out = count_windows(p, d, *in);
   return check_same(call, d, *in, *out);
 }
 
-/* What the parameters say by themselves. */
-static int32_t check(const tn_frame *call, int32_t ndim) {
+/* Checks the parameters alone. */
+static int32_t check_params(const tn_frame *call, int32_t ndim) {
   const nn_pooling_params *p = nn_pooling_params_of(call);
   if (p->global_pool && ndim >= 0 && (ndim < 3 || ndim > 5))
     return TN_FAIL(call, TN_SHAPE,
@@ -141,7 +143,7 @@ int32_t nn_pooling_infer(const tn_frame *call) {
   const tn_tensor *data = &call->in[NN_POOLING_IN_DATA];
   const tn_tensor *out = &call->out[NN_POOLING_OUT_OUT];
   int64_t from[TN_MAX_NDIM], to[TN_MAX_NDIM];
-  int32_t ndim = data->ndim, code = check(call, data->ndim);
+  int32_t ndim = data->ndim, code = check_params(call, data->ndim);
   if (code != TN_OK) return code;
   if (ndim < 0 && !p->global_pool) ndim = (int32_t)p->kernel.n + 2;
   if (ndim < 0) ndim = out->ndim;
@@ -156,11 +158,11 @@ int32_t nn_pooling_infer(const tn_frame *call) {
   }
   for (int32_t d = 2; d < ndim && code == TN_OK; ++d)
     code = infer_dim(call, d - 2, &from[d], &to[d]);
-  if (code == TN_OK) code = state(call, TN_OPERAND_IN, ndim, from);
-  return code == TN_OK ? state(call, TN_OPERAND_OUT, ndim, to) : code;
+  if (code == TN_OK) code = state_shape(call, TN_OPERAND_IN, ndim, from);
+  return code == TN_OK ? state_shape(call, TN_OPERAND_OUT, ndim, to) : code;
 }
 
-/* ------------------------------------------------------------------ kernels */
+/* ----------------------------------------------------------------- kernels */
 
 /* A call in f32 or f64. */
 typedef struct work {
@@ -168,25 +170,25 @@ typedef struct work {
   nn_pool_image image; /* the first; without scratch */
   int64_t bytes;       /* of an element */
   nn_lanes lanes;
-  uint64_t scratch; /* of a lane, before the room for lines that go past the
-                       caches; 0: none do */
+  uint64_t scratch; /* of a lane, before the room for lines that are
+                       written past the caches; 0: none are */
 } work;
 
-static void *skip(const void *array, int64_t elements, int64_t bytes) {
+static void *skip_elements(const void *array, int64_t elements, int64_t bytes) {
   return array ? (char *)(uintptr_t)array + elements * bytes : NULL;
 }
 
-static int32_t slice(void *arg, int64_t begin, int64_t end) {
+static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
   work *w = arg;
   const uint32_t lane = nn_lanes_take(&w->lanes);
   for (int64_t i = begin; i < end; ++i) {
     const int64_t in = i * w->pool.in_size, out = i * w->pool.out_size;
     nn_pool_image image = w->image;
     image.pool = &w->pool;
-    image.data = skip(image.data, in, w->bytes);
-    image.to = skip(image.to, in, w->bytes);
-    image.out = skip(image.out, out, w->bytes);
-    image.head = skip(image.head, out, w->bytes);
+    image.data = skip_elements(image.data, in, w->bytes);
+    image.to = skip_elements(image.to, in, w->bytes);
+    image.out = skip_elements(image.out, out, w->bytes);
+    image.head = skip_elements(image.head, out, w->bytes);
     image.scratch = nn_lanes_at(&w->lanes, lane);
     if (w->scratch > 0) image.room = (char *)image.scratch + w->scratch;
     if (image.head)
@@ -198,7 +200,7 @@ static int32_t slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Whether the gradient of data is more than caches hold. */
+/* Whether the gradient of data is larger than caches. */
 static int is_large(const tn_frame *call, const nn_pool *pool, int64_t bytes) {
   const int64_t all = 2 * (pool->in_size + pool->out_size) * bytes;
   return (call->flags & TN_CALL_BACKWARD) != 0 &&
@@ -226,8 +228,8 @@ int32_t nn_pooling_cpu_bytes(const tn_frame *call, uint64_t *bytes) {
   return TN_OK;
 }
 
-static int32_t run(const tn_frame *call, const nn_operands *x,
-                   const nn_pool_image *first) {
+static int32_t run_images(const tn_frame *call, const nn_operands *x,
+                          const nn_pool_image *first) {
   work w = {.pool = nn_pool_of(call),
             .image = *first,
             .bytes = tn_dtype_bytes(x->dtype)};
@@ -244,14 +246,14 @@ static int32_t run(const tn_frame *call, const nn_operands *x,
   if (images == 0 || (first->head ? w.pool.in_size : size) == 0) return TN_OK;
   nn_pool_begin(&w.pool, (nn_pool_tap *)(void *)room);
   return call->host->parallel_for(
-      call, images, nn_most(TN_KERNEL_GRAIN / size, 1), slice, &w);
+      call, images, nn_most(TN_KERNEL_GRAIN / size, 1), run_slice, &w);
 }
 
 int32_t nn_pooling_cpu(const tn_frame *call) {
   nn_operands x = nn_operands_open(call, call->ws[0]);
   const nn_pool_image first = {.data = nn_operands_in(&x, NN_POOLING_IN_DATA),
                                .out = nn_operands_out(&x, NN_POOLING_OUT_OUT)};
-  const int32_t code = run(call, &x, &first);
+  const int32_t code = run_images(call, &x, &first);
   nn_operands_close(&x, NN_POOLING_OUT_OUT, first.out);
   return code;
 }
@@ -263,7 +265,7 @@ int32_t nn_pooling_cpu_backward(const tn_frame *call) {
       .out = nn_operands_in(&x, NN_POOLING_BACKWARD_OUT_OUT),
       .head = nn_operands_in(&x, NN_POOLING_BACKWARD_GRAD_OUT),
       .to = nn_operands_out(&x, NN_POOLING_IN_DATA)};
-  const int32_t code = run(call, &x, &first);
+  const int32_t code = run_images(call, &x, &first);
   nn_operands_close(&x, NN_POOLING_IN_DATA, first.to);
   return code;
 }

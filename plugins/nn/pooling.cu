@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pooling.cu: pooling.yaml on CUDA devices. Forward a thread has a window, or a
- * part of a block one that is the image; backward it has an element, and asks
- * all windows that it lies in, unless there is only one. Of the largest,
- * windows first say which of their elements that is.
+ * pooling.cu: pooling.yaml on CUDA devices. Forward, a thread computes a
+ * window; if the window is the image, a part of a block does. Backward, a
+ * thread computes an element and reads all windows that contain it, unless
+ * there is only one window. For the largest, a first launch finds the largest
+ * element of each window.
  *
- * What is computed of indices is most of the work: they are of 32 bits where
- * that is enough, and images that have no depth have no index for it.
+ * Arithmetic on indices is most of the work. Indices have 32 bits if possible,
+ * and images without depth have no index for it.
  */
 #include "pool_geometry.h"
 #include "rows.cuh"
 #include "second.gen.h"
 
-/* What kernels are handed: backward TO is the gradient of DATA. */
+/* Arguments of CUDA kernels: backward TO is the gradient of DATA. */
 enum { TO, DATA, OUT, HEAD, CHOSEN, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> nn_pool_arrays;
 
@@ -37,7 +38,7 @@ struct nn_pool_shape {
   enum { first = FIRST };
 };
 
-/* ------------------------------------------------------------------ windows */
+/* ----------------------------------------------------------------- windows */
 
 /* Indices of an element or a window in its image. */
 template <class I>
@@ -45,7 +46,7 @@ struct nn_pool_at {
   I d[NN_WINDOW_RANK];
 };
 
-/* A window: its elements that are no padding, begin to end. */
+/* A window: its elements that are not padding, begin to end. */
 template <class I>
 struct nn_pool_window {
   I begin[NN_WINDOW_RANK];
@@ -67,7 +68,7 @@ __device__ __forceinline__ nn_pool_window<typename S::index> nn_pool_window_at(
   return x;
 }
 
-/* How many elements of a window a mean counts, at least 1. */
+/* Number of elements of a window that a mean counts, at least 1. */
 template <class S>
 __device__ __forceinline__ int64_t
 nn_pool_count(const nn_pool_view &v, const nn_pool_at<typename S::index> &o) {
@@ -101,7 +102,7 @@ __device__ __forceinline__ nn_pool_at<typename S::index> nn_pool_indices(
   return at;
 }
 
-/* The other way round. */
+/* The inverse. */
 template <class S>
 __device__ __forceinline__ typename S::index nn_pool_place(
     const tn_cuda_divisor *by, const nn_pool_at<typename S::index> &at) {
@@ -113,7 +114,7 @@ __device__ __forceinline__ typename S::index nn_pool_place(
   return place;
 }
 
-/* Which window of its image one is, and where the image's elements begin. */
+/* The index of a window in its image, and the start of the image's elements. */
 template <class I>
 struct nn_pool_found {
   nn_pool_at<I> at;
@@ -132,7 +133,7 @@ __device__ __forceinline__ nn_pool_found<typename S::index> nn_pool_find(
   return found;
 }
 
-/* Calls `each` with the places in the image of a window's elements, in their
+/* Calls `each` with the positions of a window's elements in the image, in
  * order, until it returns false. */
 template <class S, class Each>
 __device__ __forceinline__ void nn_pool_visit(
@@ -156,7 +157,7 @@ __device__ __forceinline__ C nn_pool_join(const nn_pool_view &v, C a, C b) {
   return v.kind == NN_POOL_MAX ? tn_cuda_largest()(a, b) : a + b;
 }
 
-/* ------------------------------------------------------------------ forward */
+/* ----------------------------------------------------------------- forward */
 
 template <class T, class S>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
@@ -184,7 +185,8 @@ struct nn_pool_joined {
   }
 };
 
-/* One window, the image, which is a line, and a row if it is not too long. */
+/* A single window, the image, which is a line, and a row if it is not too
+ * long. */
 struct nn_pool_whole_view {
   nn_pool_view pool;
   nn_lines lines;
@@ -208,7 +210,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* The same of rows. */
+/* The same for rows. */
 template <class T, class S>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_pool_rows_whole(nn_pool_arrays a, nn_pool_whole_view v) {
@@ -227,10 +229,10 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* ----------------------------------------------------------------- backward */
+/* ---------------------------------------------------------------- backward */
 
-/* Where in its image the first of the largest of each window is; below 0 where
- * a window has no elements. */
+/* Position in its image of the first largest element of each window; below 0
+ * for a window without elements. */
 template <class T, class S>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_pool_choose(nn_pool_arrays a, nn_pool_view v) {
@@ -253,8 +255,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* As nn_pool_windows, of HEAD in place of DATA, which says where the largest
- * are. */
+/* Like nn_pool_windows, with HEAD in place of DATA, at the positions of the
+ * largest. */
 template <class T, class S>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_pool_windows_at(nn_pool_arrays a, nn_pool_view v) {
@@ -284,8 +286,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* What window `o`, which is number i, gives to the element at a place. Nothing
- * that is read waits for anything else that is. */
+/* The gradient from window `o`, which is number i, for the element at a
+ * position. All its loads are independent. */
 template <class T, class S>
 __device__ __forceinline__ nn_wide<T> nn_pool_given(
     const nn_pool_arrays &a, const nn_pool_view &v,
@@ -300,7 +302,7 @@ __device__ __forceinline__ nn_wide<T> nn_pool_given(
   return head / (C)nn_pool_count<S>(v, o);
 }
 
-/* The windows that an element lies in: from `begin` to `end`. */
+/* The windows that contain an element: from `begin` to `end`. */
 template <class S>
 __device__ __forceinline__ nn_pool_window<typename S::index> nn_pool_around(
     const nn_pool_view &v, const nn_pool_at<typename S::index> &at) {
@@ -319,8 +321,8 @@ __device__ __forceinline__ nn_pool_window<typename S::index> nn_pool_around(
   return w;
 }
 
-/* What all windows give to the element at a place of an image, whose windows
- * are those from `first` on. */
+/* The gradient from all windows for the element at a position of an image,
+ * whose windows are those from `first` on. */
 template <class T, class S>
 __device__ __forceinline__ nn_wide<T> nn_pool_slope(const nn_pool_arrays &a,
                                                     const nn_pool_view &v,
@@ -339,8 +341,8 @@ __device__ __forceinline__ nn_wide<T> nn_pool_slope(const nn_pool_arrays &a,
   return sum;
 }
 
-/* The same where no more than two windows meet along any dimension: all of them
- * are asked at once. */
+/* The same if at most two windows meet along any dimension: it reads all of
+ * them at once. */
 template <class T, class S>
 __device__ __forceinline__ nn_wide<T> nn_pool_slope_of_pairs(
     const nn_pool_arrays &a, const nn_pool_view &v, int64_t first,
@@ -377,7 +379,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
       [&](int64_t i, nn_wide<T> sum) { nn_put<T>(a.at[TO], i, sum); });
 }
 
-/* One window, the image, of which every element gets the same. */
+/* A single window, the image: every element gets the same gradient. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_pool_slopes_even(nn_pool_arrays a, nn_pool_view v) {
@@ -392,8 +394,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
       [&](int64_t i, C head) { nn_put<T>(a.at[TO], i, head / share); });
 }
 
-/* One window, the image, which is a line: its threads find the first of the
- * largest together. */
+/* A single window, the image, which is a line: its threads find the first
+ * largest element together. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_pool_slopes_largest(nn_pool_arrays a, nn_pool_whole_view v) {
@@ -417,7 +419,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* --------------------------------------------------------------------- host */
+/* -------------------------------------------------------------------- host */
 
 static nn_pool_view nn_pool_view_of(const tn_frame *call) {
   const nn_pool pool = nn_pool_of(call);
@@ -458,7 +460,7 @@ static bool nn_pool_is_flat(const nn_pool_view &v) {
   return w.in[0] == 1 && w.out[0] == 1 && w.kernel[0] == 1 && w.pad[0] == 0;
 }
 
-/* Calls `run` with a value whose type is the shape of a call. */
+/* Calls `run` with a value whose type is the form of a call. */
 template <class Run>
 static int32_t nn_by_pool(const nn_pool_view &v, Run run) {
   if (!nn_pool_is_small(v)) return run(nn_pool_shape<int64_t, 0>());
@@ -497,7 +499,7 @@ int32_t nn_pooling_cuda(const tn_frame *call) {
   });
 }
 
-/* Backward, an index for each window whose largest is asked for. */
+/* Backward, an index for each window with a largest element. */
 int32_t nn_pooling_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
   const nn_pool_view v = nn_pool_view_of(call);
   const int64_t n = v.images * v.by_out_size.by;

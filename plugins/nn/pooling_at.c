@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pooling_at.c: elements of windows at the place of the largest of others, on
- * the CPU. Only gradients of gradients need it.
+ * pooling_at.c: reads windows at the position of another array's largest
+ * element, on the CPU. Only second gradients need it.
  */
 #include "second.gen.h"
 
@@ -14,7 +14,8 @@ typedef struct work {
   nn_pool pool;
 } work;
 
-/* The elements of a window that are no padding, and how many a mean counts. */
+/* The elements of a window that are not padding, and the number that a mean
+ * counts. */
 typedef struct box {
   int64_t begin[NN_WINDOW_RANK];
   int64_t end[NN_WINDOW_RANK];
@@ -37,7 +38,7 @@ static box box_of(const nn_pool *pool, int64_t number) {
   return b;
 }
 
-static double element(const tn_tensor *from, int64_t at) {
+static double read_element(const tn_tensor *from, int64_t at) {
   const tn_kernel_mode mode = {TN_F64, 0};
   double x;
   tn_kernel_load_dense(
@@ -54,11 +55,11 @@ typedef struct seen {
   int64_t n;
 } seen;
 
-static void look(const work *w, int64_t at, seen *s) {
-  const double from = element(&w->call->in[1], at);
+static void look_at(const work *w, int64_t at, seen *s) {
+  const double from = read_element(&w->call->in[1], at);
   s->sum += from;
   if (w->pool.kind == NN_POOL_MAX && !isnan(s->largest)) {
-    const double x = element(&w->call->in[0], at);
+    const double x = read_element(&w->call->in[0], at);
     if (s->n == 0 || x > s->largest || isnan(x)) {
       s->largest = x;
       s->chosen = from;
@@ -75,7 +76,7 @@ static double pool_window(const work *w, int64_t image, int64_t number) {
   for (int64_t z = b.begin[0]; z < b.end[0]; ++z)
     for (int64_t y = b.begin[1]; y < b.end[1]; ++y)
       for (int64_t x = b.begin[2]; x < b.end[2]; ++x)
-        look(w, first + (z * in[1] + y) * in[2] + x, &s);
+        look_at(w, first + (z * in[1] + y) * in[2] + x, &s);
   if (w->pool.kind == NN_POOL_MAX) return s.chosen;
   return w->pool.kind == NN_POOL_AVG ? s.sum / (double)b.count : s.sum;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * prelu.c: the kernel of leaky_relu.yaml whose slopes are learned: channels as
- * axis.h cuts them.
+ * prelu.c: the kernel of leaky_relu.yaml with learned slopes: channels in the
+ * pieces of axis.h.
  */
 #include "axis.h"
 #include "leaky_relu.gen.h"
 
-/* What a loop is told. */
+/* Arguments of a loop. */
 typedef struct piece {
   int64_t runs;
   int64_t apart;
@@ -27,7 +27,7 @@ typedef struct work {
   double *sums; /* [piece][channel]; forward NULL */
 } work;
 
-/* Data of a backward call stands behind the gradients of out and kept. */
+/* In a backward call, data follows the gradients of out and kept. */
 enum { BACK_GAMMA = 3, BACK_KEPT = 5 };
 
 static nn_cut cut_of(const tn_frame *call) {
@@ -92,7 +92,7 @@ static int32_t copy_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Data is copied before out may take its place. */
+/* Copies data before out may overwrite it. */
 int32_t nn_prelu(const tn_frame *call) {
   static const nn_loops loops[2] = {NN_LOOPS(plane), NN_LOOPS(column)};
   const tn_tensor *data = &call->in[NN_LEAKY_RELU_IN_DATA];
@@ -115,7 +115,7 @@ int32_t nn_prelu(const tn_frame *call) {
 
 /* ---------------------------------------------------------------- backward */
 
-/* The sums of a channel's pieces, in their order. */
+/* Adds up the pieces of each channel, in their order. */
 static void put_gamma(const tn_frame *call, const work *w) {
   const tn_kernel_mode f64 = {TN_F64, w->mode.level};
   const tn_tensor *to = &call->out[NN_LEAKY_RELU_IN_GAMMA];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * prelu_rows.h: the loops of prelu.c, as each.h includes them.
- * `plane` loops take elements of one channel, in `column` loops element i of
- * each run is of channel i.
+ * prelu_rows.h: the loops of prelu.c, included by each.h. In `plane` loops all
+ * elements belong to one channel, in `column` loops element i of each run
+ * belongs to channel i.
  */
 #include "vector.h"
 
@@ -30,8 +30,8 @@ LOOP(column) {
   }
 }
 
-/* in[0] is the gradient of what came out, in[1] what went in: the sum of their
- * products where that is not above 0, and the gradient of it. */
+/* in[0] is the gradient of the result, in[1] the input. Computes the gradient
+ * of the input, and the sum of both products where the input is not above 0. */
 LOOP(plane_back) {
   const piece *p = params;
   const REAL gamma = (REAL)p->gamma[0];

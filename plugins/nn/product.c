@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * product.c: see product.h and nn.h.
+ * product.c: compiles tenon/product.h once for this plugin.
  */
 #include "tenon/product.h"
 #include "nn.h"

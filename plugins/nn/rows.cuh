@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * rows.cuh: lines that are dense, on CUDA devices: threads read a row once, and
- * keep it in registers.
+ * rows.cuh: contiguous lines on CUDA devices: threads read a row once, and keep
+ * it in registers.
  */
 #ifndef NN_ROWS_CUH_
 #define NN_ROWS_CUH_
 
 #include "nn.cuh"
 
-/* Lines that are dense, each of which some threads of a block read once, and
- * keep. */
+/* Contiguous lines. Some threads of a block read each one once, and keep it. */
 struct nn_rows {
   int64_t n;
   int64_t length;
@@ -16,8 +15,9 @@ struct nn_rows {
   int are_fours;    /* rows are packs of four */
 };
 
-/* How they are kept: each of THREADS keeps up to PACKS packs of SIZE. THREADS
- * is 0 where rows are so short that fewer than a warp have one. */
+/* Layout of a row in registers: each of THREADS keeps up to PACKS packs of
+ * SIZE. THREADS is 0 for rows so short that fewer threads than a warp share
+ * one. */
 template <int THREADS, int PACKS, int SIZE>
 struct nn_row_shape {
   static constexpr unsigned threads = THREADS;
@@ -27,7 +27,7 @@ struct nn_row_shape {
 
 enum { NN_ROW_FEW = 4, NN_ROW_MANY = 32 }; /* elements that a thread keeps */
 
-/* Rows without `threads` are none, or too long. */
+/* Rows without `threads` are empty, or too long. */
 static inline nn_rows nn_rows_of(const nn_lines &lines) {
   const int64_t warp = 32, n = lines.length;
   nn_rows v = {lines.outer, n, 0, n % 4 == 0};
@@ -41,19 +41,18 @@ static inline nn_rows nn_rows_of(const nn_lines &lines) {
   return v;
 }
 
-/* Says that an array of rows will be read or written; all are before `v` is
- * handed on. */
+/* Declares an array of rows that will be read or written, before `v` is passed
+ * to a kernel. */
 static inline void nn_rows_meet(nn_rows *v, const tn_cuda_array &array) {
   v->are_fours = v->are_fours && nn_is_fours(array, v->length);
 }
 
-/* What a thread has of its row: the packs that nn_row_pack tells, from `at` on.
- */
+/* A thread's part of its row: the packs of nn_row_pack, from `at` on. */
 struct nn_row {
   int64_t number;
   int64_t at; /* in packs */
   unsigned first;
-  unsigned end; /* 0 where there is no row */
+  unsigned end; /* 0 if there is no row */
   unsigned threads;
   int leads; /* one thread of each row */
 };
@@ -71,20 +70,20 @@ __device__ __forceinline__ nn_row nn_row_of(const nn_rows &v, int64_t group) {
   return row;
 }
 
-/* How many blocks' work the rows are. */
+/* Number of blocks for the rows. */
 static __host__ __device__ inline int64_t nn_row_groups(const nn_rows &v) {
   const int64_t each = TN_CUDA_THREADS / v.threads;
   return (v.n + each - 1) / each;
 }
 
-/* The place in the row of what a thread keeps as number `which`. */
+/* The position in the row of a thread's element number `which`. */
 template <class S>
 __device__ __forceinline__ unsigned nn_row_pack(const nn_row &row, int which) {
   return row.first +
          (unsigned)which * (S::threads > 0 ? S::threads : row.threads);
 }
 
-/* Keeps a thread's elements; `none` where the row has no more. */
+/* Loads a thread's elements; `none` after the end of the row. */
 template <class T, class S>
 __device__ __forceinline__ void nn_row_get(
     const tn_cuda_array &from, const nn_row &row, nn_wide<T> none,
@@ -109,7 +108,7 @@ __device__ __forceinline__ void nn_row_put(
   }
 }
 
-/* Calls each(element, whether the row has it) with all that a thread keeps. */
+/* Calls each(element, whether the row has it) for all elements of a thread. */
 template <class S, class C, class Each>
 __device__ __forceinline__ void nn_row_each(
     const nn_row &row, nn_pack<C, S::size> (&kept)[S::packs], Each each) {
@@ -121,8 +120,8 @@ __device__ __forceinline__ void nn_row_each(
   }
 }
 
-/* Calls each(element of one, element of the other) with all of two that a
- * thread keeps, those behind the end of the row included. */
+/* Calls each(element of one, element of the other) for all elements of two rows
+ * in a thread, including those after the end of the row. */
 template <class S, class C, class Each>
 __device__ __forceinline__ void nn_row_both(
     nn_pack<C, S::size> (&one)[S::packs], nn_pack<C, S::size> (&two)[S::packs],
@@ -141,7 +140,7 @@ __device__ __forceinline__ C nn_row_fold(C *part, C mine, Fold fold,
   return tn_cuda_fold_warp(mine, fold, row.threads);
 }
 
-/* Calls `run` with a value whose type is the shape of rows. */
+/* Calls `run` with a value whose type is the form of rows. */
 template <class Run>
 static inline int32_t nn_by_rows(const nn_rows &v, Run run) {
   enum { BLOCK = TN_CUDA_THREADS, MANY = NN_ROW_MANY };
@@ -153,8 +152,8 @@ static inline int32_t nn_by_rows(const nn_rows &v, Run run) {
   return run(nn_row_shape<32, MANY, 1>());
 }
 
-/* Launches the kernel that `rows` returns for the shape of v.rows; where these
- * are none, or too long, `lines`, which goes by v.lines. */
+/* Launches the kernel that `rows` returns for the form of v.rows; if these are
+ * empty or too long, `lines`, which uses v.lines. */
 template <class Rows, class A, class V>
 static inline int32_t nn_start_rows(const tn_frame *call, void (*lines)(A, V),
                                     Rows rows, cudaStream_t stream, A a, V v) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * second.c: shapes and kernels of second.yaml on the CPU. The operands of a
- * gradient that is an operator are those of a backward call, and the kernel is
- * the same.
+ * second.c: shapes and kernels of second.yaml on the CPU. A gradient as an
+ * operator has the operands of a backward call, and uses its kernel.
  */
 #include "second.h"
 
@@ -21,12 +20,12 @@
 
 /* ------------------------------------------------------------------ shapes */
 
-/* A forward call whose operands are inputs of the call that is asked. */
+/* A forward call with operands that are inputs of another call. */
 typedef struct forward_call {
-  tn_frame frame; /* first: the host gets this one back */
+  tn_frame frame; /* first: the host returns this one */
   tn_host host;
   const tn_frame *call;
-  const uint32_t *in; /* their numbers there */
+  const uint32_t *in; /* their indices there */
   const uint32_t *out;
   tn_tensor operands[6];
 } forward_call;
@@ -135,8 +134,8 @@ BYTES(prelu_grad, nn_prelu_bytes)
 GRADIENT(prelu_grad, nn_prelu_backward)
 BYTES(softmax_output_grad, nn_softmax_output_bytes)
 
-/* Labels have no gradient: their output becomes zeros. */
-static void clear(const tn_frame *call, uint32_t out) {
+/* Labels have no gradient: sets their output to zeros. */
+static void clear_output(const tn_frame *call, uint32_t out) {
   const tn_tensor *to = &call->out[out];
   if (call->req[out] == TN_REQ_WRITE)
     memset(to->data, 0,
@@ -145,18 +144,18 @@ static void clear(const tn_frame *call, uint32_t out) {
 
 int32_t nn_softmax_cross_entropy_grad(const tn_frame *call) {
   const tn_frame own = nn_as_backward(call);
-  clear(call, 1);
+  clear_output(call, 1);
   return call->req[0] == TN_REQ_NULL ? TN_OK
                                      : nn_softmax_cross_entropy_backward(&own);
 }
 
 int32_t nn_softmax_output_grad(const tn_frame *call) {
   const tn_frame own = nn_as_backward(call);
-  clear(call, 1);
+  clear_output(call, 1);
   return nn_softmax_output_backward(&own);
 }
 
-/* ------------------------------------------------------------ other kernels */
+/* ----------------------------------------------------------- other kernels */
 
 int32_t nn_prelu_sums_bytes(const tn_frame *call, uint64_t *bytes) {
   nn_prelu_call p;

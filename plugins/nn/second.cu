@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * second.cu: kernels of second.yaml on CUDA devices. The operands of a gradient
- * that is an operator are those of a backward call, and the kernel is the same.
+ * second.cu: kernels of second.yaml on CUDA devices. A gradient as an operator
+ * has the operands of a backward call, and uses its kernel.
  */
 #include "second.h"
 
@@ -41,7 +41,7 @@ BYTES(prelu_grad, nn_leaky_relu_cuda_bytes)
 GRADIENT(prelu_grad, nn_leaky_relu_cuda_backward)
 BYTES(softmax_output_grad, nn_softmax_output_cuda_bytes)
 
-/* Labels have no gradient: their output becomes zeros. */
+/* Labels have no gradient: their output is set to zeros. */
 enum { TO, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> nn_clear_arrays;
 
@@ -74,7 +74,7 @@ int32_t nn_softmax_output_grad_cuda(const tn_frame *call) {
   return code == TN_OK ? nn_softmax_output_cuda_backward(&own) : code;
 }
 
-/* Only the kind of function counts. */
+/* Only the kind of function matters. */
 static void as_prelu(nn_prelu_call *p, const tn_frame *call) {
   static nn_leaky_relu_params prelu;
   prelu.act_type = NN_LEAKY_RELU_ACT_TYPE_PRELU;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * second.h: calls of second.yaml as the backward calls that they are, on every
- * device.
+ * second.h: converts calls of second.yaml into backward calls, on every device.
  */
 #ifndef NN_SECOND_H_
 #define NN_SECOND_H_
@@ -9,8 +8,9 @@
 
 #include "tenon/op.h"
 
-/* Infers the shapes of a call as the operator does whose gradient the call is.
- * It has up to three inputs and outputs: which inputs of the call these are. */
+/* Infers the shapes of a gradient call like the forward operator, which has up
+ * to three inputs and outputs; the fields are their indices in the inputs of
+ * the call. */
 typedef struct nn_forward_of {
   int32_t (*infer)(const tn_frame *call);
   const uint32_t *in;
@@ -21,15 +21,14 @@ typedef struct nn_forward_of {
 
 int32_t nn_infer_forward(const tn_frame *call, const nn_forward_of *of);
 
-/* The operands of a gradient that is an operator are those of a backward call.
- */
+/* A gradient as an operator has the operands of a backward call. */
 static inline tn_frame nn_as_backward(const tn_frame *call) {
   tn_frame own = *call;
   own.flags |= TN_CALL_BACKWARD;
   return own;
 }
 
-/* A backward call of prelu that asks for the gradient of its slopes alone. */
+/* A backward call of prelu that requests the gradient of its slopes alone. */
 typedef struct nn_prelu_call {
   tn_frame frame;
   tn_tensor in[6]; /* [gradients of out and kept, data, gamma, out, kept] */

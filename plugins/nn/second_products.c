@@ -12,7 +12,7 @@
 #include "second.h"
 #include "tenon/size.h"
 
-/* ------------------------------------------------------------------- shapes */
+/* ------------------------------------------------------------------ shapes */
 
 int32_t nn_fully_connected_activation_grad_infer(const tn_frame *call) {
   static const uint32_t in[] = {1, 2, 3}, out[] = {0, 0, 0};
@@ -30,7 +30,7 @@ int32_t nn_fully_connected_activation_grad_2_1_infer(const tn_frame *call) {
 
 enum { HEAD, DATA, WEIGHT }; /* of convolutions */
 
-/* The params of all convolutions begin alike. */
+/* The params of all convolutions have the same first fields. */
 static int32_t check_images(const tn_frame *call,
                             const nn_convolution_params *p) {
   const tn_tensor *data = &call->in[DATA];
@@ -54,14 +54,15 @@ static int32_t check_images(const tn_frame *call,
 
 /* The number of windows along a dimension of n elements; -1 if it is unknown,
  * and below that if the window is larger. */
-static int64_t windows(const nn_convolution_params *p, int64_t d, int64_t n) {
+static int64_t count_windows(const nn_convolution_params *p, int64_t d,
+                             int64_t n) {
   const int64_t padded = n < 0 ? -1 : tn_size_plus(n, 2 * p->pad.v[d]);
   const int64_t reach = p->dilate.v[d] * (p->kernel.v[d] - 1) + 1;
   if (n < 0) return -1;
   return padded < reach ? -2 : (padded - reach) / p->stride.v[d] + 1;
 }
 
-/* Images and parameters decide all else. */
+/* Images and parameters decide everything else. */
 int32_t nn_convolution_grad_infer(const tn_frame *call) {
   const nn_convolution_params *p = (const nn_convolution_params *)call->params;
   const tn_tensor *data = &call->in[DATA];
@@ -73,7 +74,7 @@ int32_t nn_convolution_grad_infer(const tn_frame *call) {
   out[1] = weight[0] = p->num_filter;
   weight[1] = data->shape[1] < 0 ? -1 : data->shape[1] / p->num_group;
   for (int32_t d = 2; d < data->ndim; ++d) {
-    out[d] = windows(p, d - 2, data->shape[d]);
+    out[d] = count_windows(p, d - 2, data->shape[d]);
     weight[d] = p->kernel.v[d - 2];
     if (out[d] < -1)
       return TN_FAIL(call, TN_SHAPE,
@@ -108,7 +109,7 @@ static void open_call(product_call *p, const tn_frame *call) {
   p->frame.req = p->req;
 }
 
-/* Of a gradient without a bias. */
+/* A gradient without a bias. */
 static void as_product(product_call *p, const tn_frame *call) {
   open_call(p, call);
   for (uint32_t i = 0; i < 3; ++i) p->in[i] = call->in[i];
@@ -122,7 +123,7 @@ static void as_product(product_call *p, const tn_frame *call) {
   p->out[2].ndim = -1;
 }
 
-/* Of the gradient of a weight alone. */
+/* The gradient of a weight alone. */
 static void as_weight(product_call *p, const tn_frame *call) {
   open_call(p, call);
   for (uint32_t i = 0; i < 5; ++i) p->in[i].ndim = -1;

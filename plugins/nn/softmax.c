@@ -7,17 +7,17 @@
 #include "softmax.gen.h"
 
 enum {
-  SUMMED = 256, /* elements of a line that are added up in its own type */
-  FEW = 32,     /* elements of rows that are computed side by side */
-  PAST = 16384  /* bytes of rows that are composed before they go past the
-                   caches */
+  SUMMED = 256, /* elements of a line in a sum of its own type */
+  FEW = 32,     /* elements of rows that are computed together */
+  PAST = 16384  /* bytes of rows that are composed before they are
+                   written past the caches */
 };
 
 #define NN_EACH "softmax_rows.h"
 #include "each.h"
 
-/* Whether rows may go past the caches as they are, and should: they fill lines
- * of it, and no cache would hold all `operands`, of which `to` is none. */
+/* Whether rows can and should be written past the caches: they fill cache
+ * lines, and no cache would hold all `operands`, of which `to` is none. */
 static int goes_past(const nn_softmax *s, int operands, const void *to) {
   enum { LINE = 64 };
   const int64_t bytes = tn_dtype_bytes(s->mode.compute);
@@ -26,7 +26,7 @@ static int goes_past(const nn_softmax *s, int operands, const void *to) {
          (uintptr_t)to % LINE == 0 && s->extent.length * bytes % LINE == 0;
 }
 
-/* ------------------------------------------------------------------- slices */
+/* ------------------------------------------------------------------ slices */
 
 typedef struct work {
   const nn_softmax *softmax;
@@ -64,7 +64,7 @@ static int32_t do_columns(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-static int32_t run(work *w) {
+static int32_t run_slices(work *w) {
   const nn_extent *e = &w->softmax->extent;
   const tn_frame *call = w->softmax->call;
   if (nn_extent_size(e) == 0) return TN_OK;
@@ -80,7 +80,7 @@ int32_t nn_softmax_forward(const nn_softmax *s, const void *from, void *to) {
   const int fits =
       s->extent.length * tn_dtype_bytes(s->mode.compute) <= (int64_t)PAST;
   if (fits && to != from && goes_past(s, 2, to)) w.rows = &past;
-  return run(&w);
+  return run_slices(&w);
 }
 
 int32_t nn_softmax_back(const nn_softmax *s, const void *head, const void *out,
@@ -91,13 +91,13 @@ int32_t nn_softmax_back(const nn_softmax *s, const void *head, const void *out,
   work w = {s, {head, out}, to, &loops[0], &loops[1]};
   if (!s->is_log && to != head && to != out && goes_past(s, 3, to))
     w.rows = &past;
-  return run(&w);
+  return run_slices(&w);
 }
 
-/* ------------------------------------------------------------------- calls
- * The operands and parameters of nn.softmax and nn.log_softmax are alike. */
+/* ------------------------------------------------------------------ calls
+ * nn.softmax and nn.log_softmax have the same operands and parameters. */
 
-/* What either is asked for. */
+/* Parameters of both operators. */
 typedef struct question {
   int64_t axis;
   double temperature;
@@ -122,7 +122,7 @@ static int32_t find_dim(const tn_frame *call, int64_t axis,
   return nn_axis_find(call, axis, data, dim);
 }
 
-static int32_t infer(const tn_frame *call, question q) {
+static int32_t infer_shapes(const tn_frame *call, question q) {
   const tn_tensor *data = &call->in[NN_SOFTMAX_IN_DATA];
   int32_t dim;
   if (data->ndim < 0) return TN_OK;
@@ -130,11 +130,11 @@ static int32_t infer(const tn_frame *call, question q) {
 }
 
 int32_t nn_softmax_infer(const tn_frame *call) {
-  return infer(call, of_softmax(call));
+  return infer_shapes(call, of_softmax(call));
 }
 
 int32_t nn_log_softmax_infer(const tn_frame *call) {
-  return infer(call, of_log(call));
+  return infer_shapes(call, of_log(call));
 }
 
 /* Forward computes in place; backward has its result, out and a head. */

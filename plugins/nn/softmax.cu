@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* The same of rows. */
+/* The same for rows. */
 template <class T, class S>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_softmax_back_rows(nn_softmax_back_arrays a, nn_softmax_view v) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * softmax.cuh: softmax of dense tensors on CUDA devices, for all operators that
- * have one inside.
+ * contain one.
  */
 #ifndef NN_SOFTMAX_CUH_
 #define NN_SOFTMAX_CUH_
 
 #include "rows.cuh"
 
-/* Which softmax of which lines; where these are rows, of which rows. */
+/* The kind of softmax and its lines; the rows, if lines are contiguous. */
 struct nn_softmax_view {
   nn_lines lines;
   nn_rows rows;
@@ -21,7 +21,7 @@ static inline nn_softmax_view nn_softmax_view_of(const nn_lines &lines,
   return v;
 }
 
-/* The sum of many numbers of a thread: parts of it are added up as f64. */
+/* The sum of many numbers of a thread: partial sums are added as f64. */
 template <class C>
 struct nn_long_sum {
   double whole;
@@ -45,7 +45,8 @@ struct nn_long_sum {
 
 enum { NN_SOFTMAX_TO, NN_SOFTMAX_FROM };
 
-/* `to` may be `from`: a thread writes what nobody else reads. */
+/* `to` may be `from`: a thread writes only elements that no other thread
+ * reads. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_softmax_lines(tn_cuda_arrays<2> a, nn_softmax_view v) {
@@ -74,7 +75,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* The same of rows. */
+/* The same for rows. */
 template <class T, class S>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_softmax_rows(tn_cuda_arrays<2> a, nn_softmax_view v) {

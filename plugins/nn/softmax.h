@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * softmax.h: softmax of dense tensors, for all operators that have one inside.
+ * softmax.h: softmax of dense tensors, for all operators that contain one.
  */
 #ifndef NN_SOFTMAX_H_
 #define NN_SOFTMAX_H_
 
 #include "axis.h"
 
-/* Which softmax of which lines, in f32 or f64. */
+/* The kind of softmax and its lines, in f32 or f64. */
 typedef struct nn_softmax {
   const tn_frame *call;
   nn_extent extent;
@@ -18,8 +18,8 @@ typedef struct nn_softmax {
 /* `to` may be `from`. [worker] */
 int32_t nn_softmax_forward(const nn_softmax *s, const void *from, void *to);
 
-/* The gradient from that of the result, and the result; `to` may be either.
- * [worker] */
+/* The gradient, from the gradient of the result, and the result; `to` may be
+ * either. [worker] */
 int32_t nn_softmax_back(const nn_softmax *s, const void *head, const void *out,
                         void *to);
 

@@ -5,9 +5,9 @@
 
 #include "axis.h"
 
-enum { CHUNK = 64 }; /* rows whose labels are read together */
+enum { CHUNK = 64 }; /* rows with labels read together */
 
-/* What a loop is told of some rows. */
+/* Arguments of a loop over some rows. */
 typedef struct costs {
   int64_t classes;
   const int64_t *labels; /* -1: of no class */
@@ -70,14 +70,14 @@ static work work_of(const tn_frame *call, const tn_tensor *data) {
   return w;
 }
 
-static uint64_t rounded(int64_t bytes) {
+static uint64_t round_up(int64_t bytes) {
   return ((uint64_t)bytes + 63) / 64 * 64;
 }
 
-/* Forward losses and norms; operands in another type behind them. */
+/* Forward losses and norms; operands in another type follow them. */
 static uint64_t own_bytes(const work *w) {
-  return rounded(w->rows * (int64_t)sizeof(double)) +
-         rounded(2 * w->rows * w->bytes);
+  return round_up(w->rows * (int64_t)sizeof(double)) +
+         round_up(2 * w->rows * w->bytes);
 }
 
 int32_t nn_softmax_cross_entropy_bytes(const tn_frame *call, uint64_t *bytes) {
@@ -90,8 +90,8 @@ int32_t nn_softmax_cross_entropy_bytes(const tn_frame *call, uint64_t *bytes) {
   return TN_OK;
 }
 
-/* Rows of no classes have no loss, and zeros for norms. */
-static int32_t run(const tn_frame *call, work *w) {
+/* Rows without classes have no loss, and zeros for norms. */
+static int32_t run_loops(const tn_frame *call, work *w) {
   if (w->classes > 0) return nn_share(call, w->rows, w->classes, run_slice, w);
   if (w->losses == NULL || w->rows == 0) return TN_OK;
   memset(w->losses, 0, (size_t)w->rows * sizeof *w->losses);
@@ -111,10 +111,10 @@ int32_t nn_softmax_cross_entropy(const tn_frame *call) {
   w.loops = &loops;
   w.label = &call->in[NN_SOFTMAX_CROSS_ENTROPY_IN_LABEL];
   w.losses = call->ws[0];
-  w.norm = (char *)call->ws[0] + rounded(w.rows * (int64_t)sizeof(double));
+  w.norm = (char *)call->ws[0] + round_up(w.rows * (int64_t)sizeof(double));
   if (shown && norm->dtype == w.mode.compute) w.norm = norm->data;
   w.x = nn_wide_read(&wide, data);
-  const int32_t code = run(call, &w);
+  const int32_t code = run_loops(call, &w);
   if (code != TN_OK) return code;
   if (shown && w.norm != norm->data)
     tn_kernel_store_dense(norm->data, norm->dtype, w.norm, &w.mode, 2 * w.rows);
@@ -141,7 +141,7 @@ int32_t nn_softmax_cross_entropy_backward(const tn_frame *call) {
   w.norm = norm->dtype == w.mode.compute ? norm->data : NULL;
   w.x = nn_wide_read(&wide, data);
   w.to = nn_wide_room(&wide, to, TN_REQ_WRITE);
-  const int32_t code = run(call, &w);
+  const int32_t code = run_loops(call, &w);
   if (code == TN_OK) nn_wide_write(&wide, to, w.to);
   return code;
 }

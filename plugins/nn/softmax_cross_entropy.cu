@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * softmax_cross_entropy.cu: softmax_cross_entropy.yaml on CUDA devices. Forward
- * rows leave their losses, which one block sums; backward rows that are of a
- * half type are measured once more, as what was kept of them has lost digits.
+ * softmax_cross_entropy.cu: softmax_cross_entropy.yaml on CUDA devices.
+ * Forward, rows write their losses, which one block sums. Backward, rows of a
+ * half type are measured again, because the saved values are rounded.
  */
 #include "softmax_cross_entropy.gen.h"
 
 #include "nn.cuh"
 
-/* What kernels are handed: backward OUT is the gradient of data, and NORM is
- * there if it can be read. */
+/* Arguments of CUDA kernels: backward OUT is the gradient of data, and NORM has
+ * data if it can be read. */
 enum { OUT, DATA, LABEL, NORM, LOSS, HEAD, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> nn_cross_arrays;
 
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* All losses, by one block. */
+/* The sum of all losses, by one block. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_cross_sum(nn_cross_arrays a, nn_lines v) {
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* --------------------------------------------------------------------- host */
+/* -------------------------------------------------------------------- host */
 
 /* Room for the losses. */
 int32_t nn_softmax_cross_entropy_cuda_bytes(const tn_frame *call,

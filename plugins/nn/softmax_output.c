@@ -11,17 +11,17 @@
 
 /* ------------------------------------------------------------------ shapes */
 
-static int32_t state(const tn_frame *call, uint32_t index, int32_t ndim,
-                     const int64_t *shape) {
+static int32_t state_shape(const tn_frame *call, uint32_t index, int32_t ndim,
+                           const int64_t *shape) {
   return call->host->set_shape(call, TN_OPERAND_IN, index, ndim, shape);
 }
 
-/* The dimension of data that dimension d of a label of class numbers is. */
+/* The dimension of data for dimension d of a label with class numbers. */
 static int32_t data_dim(const nn_softmax_output_params *p, int32_t d) {
   return p->multi_output && d > 0 ? d + 1 : d;
 }
 
-/* How many dimensions such a label has. */
+/* Rank of such a label. */
 static int32_t label_rank(const nn_softmax_output_params *p, int32_t ndim) {
   return p->multi_output || p->preserve_shape ? ndim - 1 : 1;
 }
@@ -34,7 +34,7 @@ static int32_t refuse_label(const tn_frame *call) {
                  nn_shape(&call->in[NN_SOFTMAX_OUTPUT_IN_DATA]).text);
 }
 
-/* Data and label know the same dimensions. */
+/* Merges the known dimensions of data and label. */
 static int32_t infer_classes(const tn_frame *call) {
   const nn_softmax_output_params *p = nn_softmax_output_params_of(call);
   const tn_tensor *data = &call->in[NN_SOFTMAX_OUTPUT_IN_DATA];
@@ -52,9 +52,10 @@ static int32_t infer_classes(const tn_frame *call) {
     }
     shape[d] = known[same];
   }
-  const int32_t code = state(call, NN_SOFTMAX_OUTPUT_IN_LABEL, ndim, shape);
+  const int32_t code =
+      state_shape(call, NN_SOFTMAX_OUTPUT_IN_LABEL, ndim, shape);
   if (code != TN_OK) return code;
-  return state(call, NN_SOFTMAX_OUTPUT_IN_DATA, data->ndim, known);
+  return state_shape(call, NN_SOFTMAX_OUTPUT_IN_DATA, data->ndim, known);
 }
 
 int32_t nn_softmax_output_infer(const tn_frame *call) {
@@ -67,28 +68,29 @@ int32_t nn_softmax_output_infer(const tn_frame *call) {
     return TN_FAIL(call, TN_SHAPE,
                    "`data` has rank %d, but its classes are in dimension %d",
                    (int)data->ndim, (int)least - 1);
-  /* Class numbers are usual, and probabilities allowed. */
+  /* Class numbers are the default, and probabilities are allowed. */
   if (label->ndim < 0 && !(call->flags & TN_CALL_DEFAULTS)) return TN_OK;
   if (label->ndim != data->ndim) return infer_classes(call);
   const int32_t code =
-      state(call, NN_SOFTMAX_OUTPUT_IN_LABEL, data->ndim, data->shape);
+      state_shape(call, NN_SOFTMAX_OUTPUT_IN_LABEL, data->ndim, data->shape);
   if (code != TN_OK) return code;
-  return state(call, NN_SOFTMAX_OUTPUT_IN_DATA, label->ndim, label->shape);
+  return state_shape(call, NN_SOFTMAX_OUTPUT_IN_DATA, label->ndim,
+                     label->shape);
 }
 
 /* ------------------------------------------------------------------- loops */
 
 enum {
-  CHUNK = NN_CHUNK, /* places, or elements, that are looked at together */
+  CHUNK = NN_CHUNK, /* positions, or elements, in one step */
   NONE = -1,        /* no class */
   IGNORED = -2,     /* no class, and no gradient */
 };
 
-/* What a gradient is the way to. */
+/* Target values of a gradient. */
 typedef struct goals {
   nn_extent extent;
-  const int32_t *chosen; /* class, NONE or IGNORED of each place */
-  double hit;            /* what is wanted of the class */
+  const int32_t *chosen; /* class, NONE or IGNORED of each position */
+  double hit;            /* target of the class */
   double miss;           /* and of the others, if there is a class */
   double factor;
 } goals;
@@ -145,7 +147,7 @@ static void read_classes(const work *w, int64_t at, int64_t n, int32_t *to) {
   }
 }
 
-/* Multiplies n elements from `at` on with the gradient of out, if it counts. */
+/* Multiplies n elements from `at` on by the gradient of out, if it counts. */
 static void apply_head(const work *w, int64_t at, int64_t n) {
   static const nn_loops loops = NN_LOOPS(times);
   if (w->head == NULL) return;
@@ -193,7 +195,7 @@ static int32_t backward_columns(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Elements [begin, end), whatever their softmax. */
+/* Elements [begin, end), across softmaxes. */
 static int32_t backward_soft(void *arg, int64_t begin, int64_t end) {
   static const nn_loops loops = NN_LOOPS(distance);
   const work *w = arg;
@@ -210,7 +212,8 @@ static int32_t backward_soft(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Labels that are not ignore_label, at least 1. Of probabilities all count. */
+/* Number of labels other than ignore_label, at least 1. Probabilities all
+ * count. */
 static double count_valid(const work *w) {
   const nn_softmax_output_params *p = nn_softmax_output_params_of(w->call);
   const int64_t size = w->extent.outer * w->extent.inner;
@@ -241,7 +244,7 @@ static void set_goals(work *w) {
       .factor = p->grad_scale / divisor};
 }
 
-static int32_t backward(work *w) {
+static int32_t run_gradient(work *w) {
   const nn_extent *e = &w->extent;
   if (e->length > INT32_MAX)
     return TN_FAIL(w->call, TN_UNSUPPORTED, "%lld classes are more than 2^31",
@@ -292,7 +295,7 @@ static int32_t run_backward(const tn_frame *call) {
   if (nn_softmax_output_params_of(call)->out_grad)
     w.head =
         nn_wide_read(&wide, &call->in[NN_SOFTMAX_OUTPUT_BACKWARD_GRAD_OUT]);
-  const int32_t code = backward(&w);
+  const int32_t code = run_gradient(&w);
   if (code == TN_OK) nn_wide_write(&wide, to, w.to);
   return code;
 }

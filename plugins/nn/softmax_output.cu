@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * softmax_output.cu: softmax_output.yaml on CUDA devices. Every form of it is a
  * tensor outer x classes x places: forward it is any softmax (softmax.cuh),
- * backward a thread has an element.
+ * backward a thread computes an element.
  */
 #include "softmax_output.gen.h"
 
 #include "softmax.cuh"
 
-/* What kernels are handed: backward FROM is what forward made. */
+/* Arguments of CUDA kernels: backward FROM is the result of forward. */
 enum { FROM, TO, LABEL, HEAD, COUNT, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> nn_softmax_arrays;
 
@@ -24,7 +24,7 @@ struct nn_goals_view {
   tn_cuda_divisor by_length;
 };
 
-/* Labels that count, by one block. */
+/* Number of labels that count, by one block. */
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_softmax_count(nn_softmax_arrays a, nn_goals_view v) {
   __shared__ double part[TN_CUDA_THREADS];
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* --------------------------------------------------------------------- host */
+/* -------------------------------------------------------------------- host */
 
 static nn_lines nn_softmax_extent(const tn_frame *call, const tn_tensor *data) {
   const nn_softmax_output_params *p = nn_softmax_output_params_of(call);
@@ -75,7 +75,7 @@ static nn_lines nn_softmax_extent(const tn_frame *call, const tn_tensor *data) {
   return nn_lines_of(data, from, p->multi_output ? 1 : last);
 }
 
-/* What a gradient is the way to. */
+/* Target values of a gradient. */
 static void nn_softmax_goals(const tn_frame *call, nn_goals_view *v) {
   const nn_softmax_output_params *p = nn_softmax_output_params_of(call);
   double divisor = 1;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * softmax_rows.h: the loops of softmax.c, as each.h includes them.
+ * softmax_rows.h: the loops of softmax.c, included by each.h.
  */
 #include "vector.h"
 
-/* Adds the sums of some lines so far to whole sums, and clears them. */
+/* Adds the partial sums of some lines to whole sums, and clears them. */
 BODY void NAME(move_sums)(double *all, REAL *sum, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     all[i] += (double)sum[i];
@@ -11,7 +11,7 @@ BODY void NAME(move_sums)(double *all, REAL *sum, int64_t n) {
   }
 }
 
-/* Some lines side by side, whose elements are e->inner apart. */
+/* Adjacent lines, with elements e->inner apart. */
 BODY void NAME(beside)(const tn_kernel_block *block, const nn_softmax *s) {
   const int64_t length = s->extent.length, apart = s->extent.inner;
   const int64_t n = block->n;
@@ -57,7 +57,7 @@ LOOP(columns) {
   NAME(beside)(block, params);
 }
 
-/* Rows of few elements, many at a time: turned, they are columns. */
+/* Rows of few elements, many at a time: transposed, they are columns. */
 BODY void NAME(short_rows)(const nn_softmax *s, const REAL *x, REAL *y,
                            int64_t n) {
   REAL turned[FEW * NAME(lanes)];
@@ -76,8 +76,8 @@ BODY void NAME(short_rows)(const nn_softmax *s, const REAL *x, REAL *y,
       y[r * length + k] = turned[k * NAME(lanes) + r];
 }
 
-/* n rows. The largest of the next one is looked for while the sum of this one
- * is not known yet. */
+/* n rows. Searches the largest of the next one before the sum of this one is
+ * known. */
 BODY void NAME(long_rows)(const nn_softmax *s, const REAL *x, REAL *y,
                           int64_t n) {
   const int64_t length = s->extent.length;
@@ -104,8 +104,8 @@ BODY void NAME(long_log)(const REAL *x, REAL *y, int64_t n, REAL factor) {
   for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - top) * factor - last;
 }
 
-/* Either, of rows that go past the caches: they begin at a line of those, and
- * fill it. Powers are kept in the first one. */
+/* Either, for rows that are written past the caches: they begin at a cache
+ * line, and fill cache lines. The first cache keeps powers. */
 BODY void NAME(past)(const nn_softmax *s, const REAL *x, REAL *y, int64_t n,
                      const int is_log) {
   enum { L = NAME(lanes) };
@@ -135,7 +135,7 @@ LOOP(past_rows) {
     NAME(past)(s, block->in[0], block->out, block->n, 0);
 }
 
-/* Rows whose elements lie side by side. */
+/* Rows with contiguous elements. */
 LOOP(rows) {
   enum { L = NAME(lanes) };
   const nn_softmax *s = params;
@@ -153,8 +153,8 @@ LOOP(rows) {
   }
 }
 
-/* ---------------------------------------------------------------- gradients
- * in[0] is the gradient of what came out, in[1] what came out. */
+/* -------------------------------------------------------------- gradients
+ * in[0] is the gradient of the result, in[1] the result. */
 
 LOOP(back_columns) {
   const nn_softmax *s = params;
@@ -212,7 +212,7 @@ LOOP(back_rows) {
   }
 }
 
-/* back_rows which go past the caches, but of logarithms. */
+/* back_rows past the caches, except for logarithms. */
 LOOP(past_back_rows) {
   const nn_softmax *s = params;
   const int64_t n = s->extent.length;

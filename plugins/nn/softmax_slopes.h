@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * softmax_slopes.h: the loops of softmax_output.c for one element type.
- * Included by it only, twice, with
+ * softmax_slopes.h: the loops of softmax_output.c for one element type. Only
+ * that file includes it, twice, with these macros, which it undefines:
  *
  *   REAL     the element type
- *   NAME(x)  x with the type behind it
- *
- * which it undefines.
+ *   NAME(x)  x with the type appended
  */
 
-/* The gradient at some places, where classes lie e->inner apart: in[0] is p,
+/* The gradient at some positions, with classes e->inner apart: in[0] is p,
  * in[1] the goals. */
 TN_KERNEL_BODY void NAME(slopes)(const tn_kernel_block *block,
                                  const void *params) {
@@ -49,7 +47,7 @@ TN_KERNEL_BODY void NAME(slope)(const tn_kernel_block *block,
 }
 NN_LEVELS(NAME(slope))
 
-/* The gradient of probabilities: in[1] are doubles. */
+/* The gradient for probabilities: in[1] are doubles. */
 TN_KERNEL_BODY void NAME(distance)(const tn_kernel_block *block,
                                    const void *params) {
   const goals *g = params;

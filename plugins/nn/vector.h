@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * vector.h: vectors of one element type and level, for headers that each.h
- * includes, and what it defines for them.
+ * includes, and functions on them.
  */
 
 enum { NAME(lanes) = BYTES / (int)sizeof(REAL) };
@@ -9,14 +9,15 @@ typedef REAL NAME(vector)
     __attribute__((vector_size(BYTES), aligned(sizeof(REAL)), may_alias));
 typedef REAL NAME(quarter) __attribute__((vector_size(16), may_alias));
 
-/* The vector at x. Functions with vectors for arguments or results would not
- * have the same ABI at all levels, so there are none, inlined or not. */
+/* The vector at x. Functions with vectors as arguments or results would not
+ * have the same ABI at all levels, so there are none, not even inline ones. */
 #ifndef NN_VECTOR
 #define NN_VECTOR(x) (*(const NAME(vector) *)(const void *)(x))
 #endif
 
-/* NAME(NN_PAST)(to, v) writes a vector past the caches, `to` being aligned to
- * it; behind the last one, NN_PAST_ALL() makes others see them in order. */
+/* NAME(NN_PAST)(to, v) writes a vector past the caches to `to`, which is
+ * aligned to its size. NN_PAST_ALL() after the last one makes the stores
+ * visible in order. */
 #ifndef NN_PAST_ALL
 #if defined(TN_KERNEL_AVX2)
 #define NN_PAST_ALL() _mm_sfence()
@@ -33,14 +34,14 @@ typedef REAL NAME(quarter) __attribute__((vector_size(16), may_alias));
 #endif
 #endif
 
-/* Sums and maxima have so many vectors of partial ones, because an addition
- * takes as long as several: all that sixteen registers have room for where
- * vectors are short. */
+/* Sums and maxima have several vectors of partial results, because an addition
+ * has the latency of several: as many as sixteen registers can hold if vectors
+ * are short. */
 enum { NAME(chains) = BYTES == 64 ? 4 : 8 };
 
-/* Asks for n elements in advance, which need not be there: those of the row
- * behind the one at hand, between two passes over that. The processor by itself
- * does not look beyond a page. Of short rows it is too late, and too much. */
+/* Prefetches n elements, which need not exist: those of the next row, between
+ * two passes over the current one. The processor's own prefetch ends at a page.
+ * For short rows it would be too late, and too much. */
 BODY void NAME(fetch)(const REAL *x, int64_t n) {
   enum { LINE = 64, SHORT = 1024 };
   const uintptr_t at = (uintptr_t)x, bytes = (uintptr_t)n * sizeof *x;
@@ -49,7 +50,7 @@ BODY void NAME(fetch)(const REAL *x, int64_t n) {
     __builtin_prefetch((const void *)(at + k));
 }
 
-/* Asks for what lies a page behind two vectors. */
+/* Prefetches one page after two vectors. */
 #ifndef NN_PAGE_AHEAD
 #define NN_PAGE_AHEAD(x, y)                      \
   (__builtin_prefetch((const char *)(x) + 4096), \
@@ -67,7 +68,7 @@ BODY REAL NAME(total)(const NAME(vector) * v) {
   return (part[0] + part[n / 2]) + (part[1] + part[n - 1]);
 }
 
-/* The larger ones of two vectors, the second where either is NaN. */
+/* The larger elements of two vectors, the second where either is NaN. */
 #ifndef NN_RAISE
 #if defined(TN_KERNEL_AVX2)
 #define NN_MOST_f32_base _mm_max_ps
@@ -88,7 +89,7 @@ BODY REAL NAME(total)(const NAME(vector) * v) {
 #endif
 #endif
 
-/* The largest of n; NaN is passed over, as it comes back in the exponential. */
+/* The largest of n; skips NaN, which returns in the exponential. */
 BODY REAL NAME(largest)(const REAL *x, int64_t n) {
   enum { L = NAME(lanes), C = NAME(chains) };
   REAL all = x[0];
@@ -140,8 +141,8 @@ BODY REAL NAME(largest)(const REAL *x, int64_t n) {
   } while (0)
 #endif
 
-/* Long sums are made of sums of so many elements, which are added as f64: f32
- * alone would lose digits. It costs nothing that can be measured. */
+/* Long sums consist of partial sums of so many elements, which are added as
+ * f64: f32 alone would lose digits. The cost is not measurable. */
 #ifndef NN_LONG
 #define NN_LONG 4096
 #define NN_LONG_SUM(result, n, part)                        \
@@ -220,7 +221,7 @@ BODY REAL NAME(powers)(const REAL *x, REAL *y, int64_t n, REAL top,
   return all;
 }
 
-/* The sum of such powers, which nobody keeps. */
+/* The sum of such powers, without storing them. */
 BODY REAL NAME(power_sum)(const REAL *x, int64_t n, REAL top, REAL factor) {
   REAL power[NN_CHUNK];
   double sum = 0;
@@ -274,7 +275,7 @@ BODY REAL NAME(spread)(const REAL *x, REAL mean, int64_t n) {
   } while (0)
 #endif
 
-/* The sum of distances to what is near the mean, and of their squares. */
+/* The sum of distances to a value near the mean, and of their squares. */
 BODY void NAME(distances)(const REAL *x, REAL mean, int64_t n, REAL sums[2]) {
 #define TERM(i) (NN_VECTOR(x + (i)) - mean)
 #define LAST(i) (x[i] - mean)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * window.h: windows over images: where convolution and pooling read. Images of
- * fewer than three dimensions have others of length 1 in front.
+ * window.h: windows over images: the inputs of convolution and pooling. Images
+ * of fewer than three dimensions have leading ones of length 1.
  */
 #ifndef NN_WINDOW_H_
 #define NN_WINDOW_H_
@@ -39,8 +39,8 @@ static inline int64_t nn_ceil_div(int64_t a, int64_t b) {
   return a / b + (a % b > 0);
 }
 
-/* The windows along d whose element t is no padding, between `begin` and
- * `end`. */
+/* The windows along d with an element t that is not padding, between `begin`
+ * and `end`. */
 static inline nn_range nn_window_inside(const nn_window *w, int d, int64_t t,
                                         nn_range among) {
   const int64_t at = t * w->dilate[d] - w->pad[d];
@@ -50,8 +50,8 @@ static inline nn_range nn_window_inside(const nn_window *w, int d, int64_t t,
   return (nn_range){begin, nn_most(nn_least(last, among.end), begin)};
 }
 
-/* The step between windows over n elements, padding included: no more than n,
- * which takes the second window behind all of them, as any longer one does. */
+/* The step between windows over n elements, padding included, limited to n.
+ * With step n the second window is already outside, as with any longer step. */
 static inline int64_t nn_window_step(int64_t stride, int64_t n) {
   return nn_least(stride, nn_most(n, 1));
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * writer.h: results that are written in order, line by line, and past the
- * caches if no cache would hold them: memory is not read for them then. Lines
- * are composed in a piece of cache that goes to memory whenever it is full.
+ * caches if no cache would hold them: then memory is not read for them. Lines
+ * are composed in a cached buffer, which is written to memory whenever it is
+ * full.
  */
 #ifndef NN_WRITER_H_
 #define NN_WRITER_H_
@@ -13,15 +14,15 @@
 
 enum { NN_WRITER_CHUNK = 2048, NN_WRITER_LINE = 64 };
 
-/* Bytes of a call's operands from which on it pays. */
+/* Bytes of a call's operands from which it is worthwhile. */
 #define NN_WRITER_LARGE (32 << 20)
 
 typedef struct nn_writer {
-  char *to;     /* where what is composed belongs */
-  char *room;   /* NULL: lines are composed where they belong */
+  char *to;     /* destination of the composed bytes */
+  char *room;   /* NULL: lines are composed at their destination */
   int64_t used; /* bytes of it */
-  int64_t skip; /* of them at its beginning, which are not ours */
-  int wide;     /* whether a line of the cache goes at once */
+  int64_t skip; /* of them at its start, which belong to others */
+  int wide;     /* a cache line is written at once */
 } nn_writer;
 
 /* Bytes of room for lines of so many; it is aligned to 64. [any] */
@@ -30,8 +31,8 @@ static inline uint64_t nn_writer_bytes(int64_t line) {
   return (uint64_t)all / NN_WRITER_LINE * NN_WRITER_LINE;
 }
 
-/* Lines go to `to` and behind it, past the caches if there is room; `level` is
- * that of the call. [worker] */
+/* Starts lines at `to`, past the caches if there is room; `level` is that of
+ * the call. [worker] */
 static inline nn_writer nn_writer_open(void *to, void *room, uint32_t level) {
   nn_writer w = {.to = to, .wide = level == TN_KERNEL_N_LEVELS - 1};
 #if defined(TN_KERNEL_AVX2)
@@ -44,7 +45,7 @@ static inline nn_writer nn_writer_open(void *to, void *room, uint32_t level) {
   return w;
 }
 
-/* Where the next line is composed. */
+/* Address for composing the next line. */
 static inline void *nn_writer_line(const nn_writer *w) {
   return w->room ? w->room + w->used : w->to;
 }
@@ -59,7 +60,7 @@ static inline TN_KERNEL_AVX512 void nn_writer_put_wide(char *to,
 }
 #endif
 
-/* Whole lines of the cache, from `at` up to `end`. */
+/* Writes whole cache lines, from `at` up to `end`. */
 static inline void nn_writer_put(const nn_writer *w, int64_t at, int64_t end) {
 #if defined(TN_KERNEL_AVX2)
   if (w->wide) {
@@ -74,7 +75,7 @@ static inline void nn_writer_put(const nn_writer *w, int64_t at, int64_t end) {
 #endif
 }
 
-/* All that fills lines of the cache; the rest comes to the beginning. */
+/* Writes all full cache lines; moves the rest to the start. */
 static inline void nn_writer_flush(nn_writer *w) {
   const int64_t end = w->used / NN_WRITER_LINE * NN_WRITER_LINE;
   int64_t at = 0;
@@ -90,7 +91,7 @@ static inline void nn_writer_flush(nn_writer *w) {
   w->skip = 0;
 }
 
-/* The line, of so many bytes, is complete. */
+/* Completes a line of `bytes` bytes. */
 static inline void nn_writer_next(nn_writer *w, int64_t bytes) {
   if (!w->room) {
     w->to += bytes;
@@ -100,7 +101,7 @@ static inline void nn_writer_next(nn_writer *w, int64_t bytes) {
   if (w->used >= NN_WRITER_CHUNK) nn_writer_flush(w);
 }
 
-/* There are no more lines. Others see them when the call is complete. */
+/* Ends the lines. Others see them when the call is complete. */
 static inline void nn_writer_close(nn_writer *w) {
   if (!w->room) return;
   nn_writer_flush(w);

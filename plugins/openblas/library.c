@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
- * library.c: see library.h.
+ * library.c: opens OpenBLAS with the settings that Tenon needs.
  *
- * OpenBLAS reads its settings from the environment while it is being opened,
- * and nowhere else: how many threads it starts, and which kernels it takes. Its
- * threads would compete with the workers that call it. And it knows processors
- * by name: version 0.3.21 takes an EPYC with AVX-512 for a Haswell and loses
- * half its speed. So it is opened with another environment, a copy that says
- * one thread; and if it has then chosen kernels for less than the host allows,
- * it is opened once more and told, unless the user has said something about
- * that.
+ * OpenBLAS reads its settings only while it is opened, and only from the
+ * environment: the number of threads and the choice of kernels. Its threads
+ * would compete with the workers that call it. It recognises processors by
+ * name: version 0.3.21 takes an EPYC with AVX-512 for a Haswell and loses half
+ * its speed. So this file opens it with a copy of the environment that requests
+ * one thread. If OpenBLAS then chose kernels below the allowed level, the file
+ * opens it again with the kernels named, unless the user has set them.
  *
- * One that others have opened keeps its number of threads, as a program that
- * calls it beside Tenon counts on them. OpenBLAS has one number for the whole
- * process, so it is 1 only while a product of Tenon runs, and then what it was.
+ * A library that the process has already opened keeps its number of threads,
+ * because other callers rely on it. OpenBLAS has one number for the whole
+ * process, so it is 1 only while a product of Tenon runs; afterwards the old
+ * number returns.
  *
- * Nobody who reads the environment at that moment sees anything freed: only the
- * pointer changes, and the copy stays until the plugin ends. What another
- * thread sets at that very moment may be lost, as in any program that changes
- * its environment with threads running.
+ * A concurrent reader of the environment never sees freed memory: only the
+ * pointer changes, and the copy stays until the plugin ends. A variable that
+ * another thread sets at that moment may be lost, as in any program that
+ * changes its environment while threads run.
  */
 #include "library.h"
 
@@ -37,13 +37,13 @@ static const char soname[] = "libopenblas.so.0";
 static char one_thread[] = "OPENBLAS_NUM_THREADS=1";
 static char with_avx512[] = "OPENBLAS_CORETYPE=SkylakeX";
 
-static int names(const char *entry, const char *setting) {
+static int is_setting(const char *entry, const char *setting) {
   const size_t n = (size_t)(strchr(setting, '=') - setting) + 1;
   return strncmp(entry, setting, n) == 0;
 }
 
-/* The environment with these settings in the place of its own; NULL without
- * memory. */
+/* A copy of the environment with these settings in place of its own values;
+ * NULL without memory. */
 static char **copy_environment(char *const *settings, size_t n_settings) {
   size_t n = 0, kept = 0;
   while (environ && environ[n]) ++n;
@@ -52,7 +52,7 @@ static char **copy_environment(char *const *settings, size_t n_settings) {
   for (size_t i = 0; i < n; ++i) {
     int replaced = 0;
     for (size_t k = 0; k < n_settings; ++k)
-      replaced |= names(environ[i], settings[k]);
+      replaced |= is_setting(environ[i], settings[k]);
     if (!replaced) copy[kept++] = environ[i];
   }
   for (size_t k = 0; k < n_settings; ++k) copy[kept++] = settings[k];
@@ -68,23 +68,23 @@ static void *open_within(char **environment) {
   return handle;
 }
 
-/* ----------------------------------------------------------------- contents */
+/* ---------------------------------------------------------------- contents */
 
-/* What dlsym returns as a function: C has no conversion for it. */
-static void find(const openblas_library *library, const char *symbol,
-                 void *function) {
+/* Stores the result of dlsym as a function: C has no conversion for it. */
+static void find_function(const openblas_library *library, const char *symbol,
+                          void *function) {
   void *found = dlsym(library->handle, symbol);
   memcpy(function, &found, sizeof found);
 }
 
-static int fill(openblas_library *library, char why[256]) {
+static int find_all(openblas_library *library, char why[256]) {
   char *(*config)(void) = NULL, *(*core)(void) = NULL;
-  find(library, "cblas_sgemm", &library->sgemm);
-  find(library, "cblas_dgemm", &library->dgemm);
-  find(library, "openblas_get_config", &config);
-  find(library, "openblas_get_corename", &core);
-  find(library, "openblas_get_num_threads", &library->get_threads);
-  find(library, "openblas_set_num_threads", &library->set_threads);
+  find_function(library, "cblas_sgemm", &library->sgemm);
+  find_function(library, "cblas_dgemm", &library->dgemm);
+  find_function(library, "openblas_get_config", &config);
+  find_function(library, "openblas_get_corename", &core);
+  find_function(library, "openblas_get_num_threads", &library->get_threads);
+  find_function(library, "openblas_set_num_threads", &library->set_threads);
   if (!library->sgemm || !library->dgemm || !config || !core) {
     (void)snprintf(why, 256, "%s lacks functions of OpenBLAS", soname);
     return 0;
@@ -101,7 +101,7 @@ static int fill(openblas_library *library, char why[256]) {
   return 1;
 }
 
-/* Of the process, as the library is: all runtimes share it. */
+/* One for the process, because all runtimes share the library. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int n_products;     /* running now */
 static int threads_before; /* when the first of them began */
@@ -116,7 +116,7 @@ void openblas_threads_begin(const openblas_library *library) {
   (void)pthread_mutex_unlock(&lock);
 }
 
-/* A number that the program has set meanwhile stays. */
+/* Keeps a number that the program has set meanwhile. */
 void openblas_threads_end(const openblas_library *library) {
   if (!library->get_threads || !library->set_threads) return;
   (void)pthread_mutex_lock(&lock);
@@ -125,8 +125,8 @@ void openblas_threads_end(const openblas_library *library) {
   (void)pthread_mutex_unlock(&lock);
 }
 
-/* Whether the kernels that it chose lack instructions that the host allows.
- * Names that came later than this list are trusted. */
+/* Whether the chosen kernels lack instructions that the host allows. Names that
+ * are newer than this list are accepted. */
 static int is_outdone(const openblas_library *library, uint64_t features) {
   static const char *const before_avx512[] = {
       "Haswell",   "Zen",         "Excavator", "Steamroller", "Piledriver",
@@ -138,14 +138,14 @@ static int is_outdone(const openblas_library *library, uint64_t features) {
   return 0;
 }
 
-/* -------------------------------------------------------------------- both */
+/* ---------------------------------------------------------- open and close */
 
 static int open_new(openblas_library *library, int told, char why[256]) {
   char *const settings[] = {one_thread, with_avx512};
   *library = (openblas_library){0};
   library->environment = copy_environment(settings, told ? 2 : 1);
   if (library->environment) library->handle = open_within(library->environment);
-  if (library->handle && fill(library, why)) return 1;
+  if (library->handle && find_all(library, why)) return 1;
   if (!library->handle) {
     const char *reason = library->environment ? dlerror() : "out of memory";
     (void)snprintf(why, 256, "%s", reason ? reason : soname);
@@ -154,10 +154,10 @@ static int open_new(openblas_library *library, int told, char why[256]) {
   return 0;
 }
 
-/* One that others have opened stays as it is. */
+/* Opens a library that the process already uses, unchanged. */
 static int open_known(openblas_library *library, void *handle, char why[256]) {
   *library = (openblas_library){.handle = handle};
-  if (fill(library, why)) {
+  if (find_all(library, why)) {
     library->threads = library->get_threads ? library->get_threads() : 1;
     return 1;
   }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * library.h: the OpenBLAS of this machine, opened so that it uses the best
- * instructions, and called so that it uses no threads of its own.
+ * library.h: opens the OpenBLAS of this machine with its best instructions, and
+ * calls it without threads of its own.
  */
 #ifndef OPENBLAS_LIBRARY_H_
 #define OPENBLAS_LIBRARY_H_
@@ -19,8 +19,8 @@ typedef void openblas_dgemm(int order, int transpose_a, int transpose_b, int m,
 
 typedef struct openblas_library {
   void *handle;
-  char **environment; /* in which it was opened */
-  int threads; /* if others have opened it before: their number; else 0 */
+  char **environment; /* the one in which it was opened */
+  int threads; /* if the process had opened it before: its number; else 0 */
   int (*get_threads)(void); /* or NULL */
   void (*set_threads)(int n);
   openblas_sgemm *sgemm;
@@ -28,17 +28,17 @@ typedef struct openblas_library {
   char name[96]; /* "OpenBLAS 0.3.21 SkylakeX" */
 } openblas_library;
 
-/* Opens it: 1, or 0 with a sentence in `why`. One that the process has already
- * is taken as it is, with whatever instructions it has chosen. `features` are
- * TN_CPU_*. [load] */
+/* Opens it: 1, or 0 with a sentence in `why`. A library that the process has
+ * already opened keeps its kernels. `features` are TN_CPU_*. [load] */
 int openblas_library_open(openblas_library *library, uint64_t features,
                           char why[256]);
 
-/* Around each product: OpenBLAS uses one thread meanwhile. [any] */
+/* Starts a product: OpenBLAS uses one thread until openblas_threads_end.
+ * [any] */
 void openblas_threads_begin(const openblas_library *library);
 void openblas_threads_end(const openblas_library *library);
 
-/* Gives it back. [load] */
+/* Closes it. [load] */
 void openblas_library_close(openblas_library *library);
 
 #endif /* OPENBLAS_LIBRARY_H_ */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * openblas.c: provides blas/1 where there is OpenBLAS. Large products are cut
- * into blocks of c, each a call of OpenBLAS and a slice of the host's loop;
- * how, follows from the shape alone.
+ * openblas.c: provides blas/1 if there is an OpenBLAS. It cuts a large product
+ * into blocks of c. Each block is a call of OpenBLAS and a slice of the host's
+ * parallel loop. The cut depends only on the shape.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,14 +15,14 @@ enum {
   NO_TRANSPOSE = 111,
   TRANSPOSE = 112,
   PARTS = 8,  /* at most, of each edge of c */
-  STEP = 64,  /* that edges of blocks are multiples of */
+  STEP = 64,  /* edges of blocks are multiples of it */
   EDGE = 256, /* least rows and columns of a block: shorter ones are slow */
-  SMALL = 2000000, /* products of numbers that are not worth cutting */
-  LARGE =
-      500000000 /* from here on blocks are so many that they may be larger */
+  SMALL = 2000000,  /* products with fewer operations are not cut */
+  LARGE = 500000000 /* from here on blocks may be larger: there are enough of
+                     * them */
 };
 
-/* What init keeps for a runtime. */
+/* State of the plugin for one runtime. */
 typedef struct instance {
   openblas_library library;
   tn_blas table;
@@ -39,26 +39,26 @@ typedef struct cut {
   int64_t across; /* blocks side by side */
 } cut;
 
-static int64_t least(int64_t a, int64_t b) {
+static int64_t smaller_of(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-/* Elements between the first and row i of op(a), and so on. */
-static int64_t along(int64_t i, int64_t ld, uint32_t transposed) {
+/* Elements between the first row of op(a) and row i; likewise for columns. */
+static int64_t offset_of(int64_t i, int64_t ld, uint32_t transposed) {
   return transposed ? i : i * ld;
 }
 
-/* One block; every number of it fits an int. */
-static void multiply(const cut *c, int64_t row, int64_t column) {
+/* Computes one block; its sizes fit an int. */
+static void multiply_block(const cut *c, int64_t row, int64_t column) {
   const tn_blas_gemm *g = c->g;
-  const int m = (int)least(c->rows, g->m - row);
-  const int n = (int)least(c->columns, g->n - column);
+  const int m = (int)smaller_of(c->rows, g->m - row);
+  const int n = (int)smaller_of(c->columns, g->n - column);
   const int k = (int)g->k;
   const int lda = (int)g->lda, ldb = (int)g->ldb, ldc = (int)g->ldc;
   const int ta = g->transpose_a ? TRANSPOSE : NO_TRANSPOSE;
   const int tb = g->transpose_b ? TRANSPOSE : NO_TRANSPOSE;
-  const int64_t a = along(row, g->lda, g->transpose_a);
-  const int64_t b = along(column, g->ldb, !g->transpose_b);
+  const int64_t a = offset_of(row, g->lda, g->transpose_a);
+  const int64_t b = offset_of(column, g->ldb, !g->transpose_b);
   const int64_t at = row * g->ldc + column;
   if (g->dtype == TN_F32)
     c->library->sgemm(ROW_MAJOR, ta, tb, m, n, k, (float)g->alpha,
@@ -70,34 +70,34 @@ static void multiply(const cut *c, int64_t row, int64_t column) {
                       ldb, g->beta, (double *)g->c + at, ldc);
 }
 
-static int32_t slice(void *arg, int64_t begin, int64_t end) {
+static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
   const cut *c = arg;
   for (int64_t i = begin; i < end; ++i)
-    multiply(c, i / c->across * c->rows, i % c->across * c->columns);
+    multiply_block(c, i / c->across * c->rows, i % c->across * c->columns);
   return TN_OK;
 }
 
-/* The edge of blocks of n rows or columns, in a product of `size` numbers: all
- * of about one length, so that none is a sliver. */
-static int64_t edge(int64_t n, double size) {
-  const int64_t parts = least(n / (size < LARGE ? EDGE : 2 * EDGE), PARTS);
+/* The edge of blocks of n rows or columns in a product of `size` operations.
+ * All blocks have about the same edge. */
+static int64_t edge_of(int64_t n, double size) {
+  const int64_t parts = smaller_of(n / (size < LARGE ? EDGE : 2 * EDGE), PARTS);
   if (size < SMALL || parts < 2) return n;
   const int64_t each = (n + parts - 1) / parts;
   return (each + STEP - 1) / STEP * STEP;
 }
 
-static int fits(int64_t n) {
+static int fits_int(int64_t n) {
   return n >= 0 && n <= INT32_MAX;
 }
 
-static int32_t gemm(const tn_blas *blas, const tn_frame *call,
-                    const tn_blas_gemm *g) {
+static int32_t multiply_matrices(const tn_blas *blas, const tn_frame *call,
+                                 const tn_blas_gemm *g) {
   const instance *self = blas->data;
   cut c = {.library = &self->library, .g = g};
   if (g->dtype != TN_F32 && g->dtype != TN_F64)
     return TN_FAIL(call, TN_DTYPE, "a matrix product is in f32 or f64");
-  if (!fits(g->m) || !fits(g->n) || !fits(g->k) || !fits(g->lda) ||
-      !fits(g->ldb) || !fits(g->ldc))
+  if (!fits_int(g->m) || !fits_int(g->n) || !fits_int(g->k) ||
+      !fits_int(g->lda) || !fits_int(g->ldb) || !fits_int(g->ldc))
     return TN_FAIL(call, TN_UNSUPPORTED,
                    "a matrix product of %lld x %lld x %lld is more than %s "
                    "takes",
@@ -105,19 +105,19 @@ static int32_t gemm(const tn_blas *blas, const tn_frame *call,
                    blas->name);
   if (g->m == 0 || g->n == 0) return TN_OK;
   const double size = (double)g->m * (double)g->n * (double)g->k;
-  c.rows = edge(g->m, size);
-  c.columns = edge(g->n, size);
+  c.rows = edge_of(g->m, size);
+  c.columns = edge_of(g->n, size);
   c.across = (g->n + c.columns - 1) / c.columns;
   const int64_t blocks = (g->m + c.rows - 1) / c.rows * c.across;
   openblas_threads_begin(c.library);
   const int32_t code =
-      blocks == 1 ? slice(&c, 0, 1)
-                  : call->host->parallel_for(call, blocks, 1, slice, &c);
+      blocks == 1 ? run_slice(&c, 0, 1)
+                  : call->host->parallel_for(call, blocks, 1, run_slice, &c);
   openblas_threads_end(c.library);
   return code;
 }
 
-/* ------------------------------------------------------------------- plugin */
+/* ------------------------------------------------------------------ plugin */
 
 int32_t openblas_init(const tn_host *host, tn_registrar *registrar,
                       void **out) {
@@ -137,7 +137,7 @@ int32_t openblas_init(const tn_host *host, tn_registrar *registrar,
   self->table = (tn_blas){.struct_size = sizeof(tn_blas),
                           .data = self,
                           .name = self->library.name,
-                          .gemm = gemm};
+                          .gemm = multiply_matrices};
   host->log(host, TN_LOG_INFO, "%s", self->library.name);
   const int32_t code =
       registrar->provide(registrar, TN_BLAS_EXTENSION, &self->table);

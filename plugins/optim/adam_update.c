@@ -6,7 +6,7 @@
 
 #include "step.h"
 
-/* What one loop needs beside its operands. */
+/* Parameters of a loop besides its operands. */
 typedef struct step {
   double beta1, beta2;
   double rate;    /* of the mean: lr, corrected */
@@ -45,8 +45,8 @@ typedef struct step {
 STEP(step_f32, float, tn_math_clip_f32, sqrtf)
 STEP(step_f64, double, tn_math_clip_f64, sqrt)
 
-/* 1 - beta^n: how much of the average of n numbers that began at 0 is theirs.
- * Of what keeps all of its first nothing is, and nothing is corrected. */
+/* 1 - beta^n: the weight of n numbers in an average that began at 0. An average
+ * with beta 1 keeps its first value and has no correction. */
 static double weight_of(double beta, int64_t n) {
   return n == 0 || beta == 1 ? 1 : 1 - pow(beta, (double)n);
 }

@@ -6,7 +6,7 @@
 
 #include "step.h"
 
-/* What one loop needs beside its operands. */
+/* Parameters of a loop besides its operands. */
 typedef struct step {
   double slow; /* 1/lr */
   double lamda1, beta, wd;

@@ -5,7 +5,7 @@
 
 #include "step.h"
 
-/* What one loop needs beside its operands. */
+/* Parameters of a loop besides its operands. */
 typedef struct step {
   float keep; /* of the weight: 1 - lr * wd */
   float rate; /* lr */

@@ -6,11 +6,11 @@
 
 #include "step.h"
 
-/* What one loop needs beside its operands. */
+/* Parameters of a loop besides its operands. */
 typedef struct step {
   double keep; /* of n */
   double rate, epsilon;
-  double most; /* of a weight */
+  double most; /* largest absolute value of a weight */
   optim_gradient gradient;
 } step;
 

@@ -6,12 +6,12 @@
 
 #include "step.h"
 
-/* What one loop needs beside its operands. */
+/* Parameters of a loop besides its operands. */
 typedef struct step {
   double keep;  /* of the averages */
   double again; /* of the last step */
   double rate, epsilon;
-  double most; /* of a weight */
+  double most; /* largest absolute value of a weight */
   optim_gradient gradient;
 } step;
 

@@ -8,7 +8,7 @@
 
 #include "step.h"
 
-/* What one loop needs beside its operands. */
+/* Parameters of a loop besides its operands. */
 typedef struct step {
   double keep;  /* of the momentum */
   double decay; /* lr * wd */

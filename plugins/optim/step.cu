@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * step.cu: steps that keep states on CUDA devices: one loop over a weight, its
- * gradient and the states, all dense, which is given the formula as a struct. A
- * thread reads and writes an element of each.
+ * step.cu: optimizer steps on CUDA devices: one loop over a weight, its
+ * gradient and the states, all dense. The formula is a struct, a template
+ * parameter of the loop. Each thread updates one element of every operand.
  */
 #include "adam_update.gen.h"
 #include "ftrl_update.gen.h"
@@ -30,13 +30,13 @@ __device__ __forceinline__ double optim_root(double x) {
   return sqrt(x);
 }
 
-/* Into [-limit, limit]; NaN stays NaN. */
+/* Clips to [-limit, limit]; NaN stays NaN. */
 template <class C>
 __device__ __forceinline__ C optim_clip(C x, C limit) {
   return x > limit ? limit : x < -limit ? -limit : x;
 }
 
-/* A gradient as steps take that count the decay of a weight in. */
+/* The gradient of a step that includes the decay of the weight. */
 template <class C>
 __device__ __forceinline__ C optim_decayed(const optim_gradient &how, C weight,
                                            C slope) {
@@ -44,11 +44,11 @@ __device__ __forceinline__ C optim_decayed(const optim_gradient &how, C weight,
                     (C)how.limit);
 }
 
-/* ----------------------------------------------------------------- formulas
- * Each has what does not change in a loop. `set` finds out what follows from
- * the dynamic parameters, on either side, and `renew` does so from those of a
- * run; a call takes a weight, its gradient and states, which it replaces, and
- * returns the new weight. */
+/* -------------------------------------------------------------- formulas
+ * Each formula holds its values that are constant in a loop. `set` computes
+ * them from the dynamic parameters, on host or device, and `renew` from the
+ * parameters of a run. A call gets a weight, its gradient and states; it
+ * replaces the states and returns the new weight. */
 
 struct optim_sgd_mom {
   enum { n_states = 1 };
@@ -82,8 +82,8 @@ struct optim_adam {
   double epsilon;
   optim_gradient gradient;
 
-  /* 1 - beta^n: how much of the average of n numbers that began at 0 is theirs.
-   * Of what keeps all of its first nothing is, and nothing is corrected. */
+  /* 1 - beta^n: the weight of n numbers in an average that began at 0. An
+   * average with beta 1 keeps its first value and has no correction. */
   static __host__ __device__ double weight_of(double beta, int64_t n) {
     return n == 0 || beta == 1 ? 1 : 1 - pow(beta, (double)n);
   }
@@ -113,7 +113,7 @@ struct optim_rmsprop {
   enum { n_states = 1 };
   double keep; /* of n */
   double lr, epsilon;
-  double most; /* of a weight */
+  double most; /* largest absolute value of a weight */
   optim_gradient gradient;
 
   __host__ __device__ void set(double rate) {
@@ -138,7 +138,7 @@ struct optim_rmspropalex {
   double keep;  /* of n and g */
   double again; /* of the last step */
   double lr, epsilon;
-  double most; /* of a weight */
+  double most; /* largest absolute value of a weight */
   optim_gradient gradient;
 
   __host__ __device__ void set(double rate) {
@@ -188,7 +188,7 @@ struct optim_ftrl {
   }
 };
 
-/* The weight in f32 is the last state; what is returned is that, rounded. */
+/* The last state is the weight in f32; the return value is that, rounded. */
 struct optim_mp_sgd {
   enum { n_states = 1 };
   double wd;
@@ -226,7 +226,7 @@ struct optim_mp_sgd_mom {
   }
 };
 
-/* What states are stored as, of a weight of type T. */
+/* Type of the states of a weight of type T. */
 template <class Step, class T>
 struct optim_state {
   typedef T type;
@@ -240,7 +240,7 @@ struct optim_state<optim_mp_sgd_mom, T> {
   typedef float type;
 };
 
-/* --------------------------------------------------------------------- loop */
+/* -------------------------------------------------------------------- loop */
 
 template <class Step>
 struct optim_work {
@@ -248,8 +248,8 @@ struct optim_work {
   Step step;
 };
 
-/* The formula as a kernel has it. One thread of a block finds out what follows
- * from the params of a run, which may be powers, and hands it to all others. */
+/* The formula on the device. One thread of a block computes the values that
+ * depend on the parameters of a run, which may need powers, for all threads. */
 template <class Step>
 __device__ __forceinline__ Step optim_step_of(const optim_arrays &a,
                                               const optim_work<Step> &w) {
@@ -304,7 +304,7 @@ static int32_t optim_run(const tn_frame *call, const Step &step,
   });
 }
 
-/* ------------------------------------------------------------------ kernels */
+/* ----------------------------------------------------------------- kernels */
 
 int32_t optim_sgd_mom_update_cuda(const tn_frame *call) {
   const optim_sgd_mom_update_params *p = optim_sgd_mom_update_params_of(call);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * draw.c: draw.h on the CPU. A call is cut into parts; for each, words are
- * fetched, a loop makes elements of them, and these are stored.
+ * draw.c: draw.h on the CPU. It cuts a call into parts. For each part it
+ * fetches random words, a loop turns them into elements, and the part is
+ * stored.
  */
 #include "draw_loops.h"
 
-/* Elements of a part: each takes at most two words, and a block has four. */
+/* Elements of a part: each uses at most two words, and a block has four. */
 enum { PART = 1024 };
 
 /* One call. */
 typedef struct drawing {
   const tn_frame *call;
   const draw_params *params;
-  tn_kernel_mode mode; /* what the loop makes */
+  tn_kernel_mode mode; /* output type of the loop */
   tn_kernel_body *loop;
   int64_t words; /* for an element */
 } drawing;
@@ -32,7 +33,7 @@ static const loops ways[] = {
                       TN_KERNEL_BODIES(draw_randint)},
 };
 
-/* Part `index`: n elements from PART*index on. */
+/* Draws part `index`: n elements from PART*index on. */
 static void draw_part(const drawing *d, int64_t index, int64_t n) {
   TN_KERNEL_LINED uint32_t word[2 * PART];
   TN_KERNEL_LINED char room[(PART + 1) * sizeof(double)];
@@ -56,8 +57,7 @@ static int32_t draw_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* The type that a loop makes. Integers that f32 cannot become are made by way
- * of f64. */
+/* Output type of the loop. Integers that f32 cannot hold pass through f64. */
 static tn_dtype made_of(draw_kind kind, tn_dtype dtype) {
   const tn_dtype own = tn_kernel_compute(dtype);
   if (kind == DRAW_RANDINT) return TN_I64;

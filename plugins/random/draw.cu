@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * draw.cu: draw.h on CUDA devices. A thread has a block of random words, and
- * makes of it two elements or four, which lie side by side.
+ * draw.cu: draw.h on CUDA devices. Each thread makes two or four neighbouring
+ * elements of one block of random words.
  */
 #include "draw.h"
 #include "tenon/philox.cuh"
@@ -8,14 +8,14 @@
 enum { TO, OFFSET, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> random_arrays;
 
-/* What a kernel is handed. */
+/* Argument of a CUDA kernel. */
 struct random_view {
   int64_t n;
   tn_cuda_random random;
   draw_params params;
 };
 
-/* Each way to make N numbers of C of a block. */
+/* A struct for each distribution, which makes N numbers of C of a block. */
 template <class C, int N>
 struct random_numbers {
   typedef C type;
@@ -51,7 +51,7 @@ __device__ __forceinline__ void random_uniform_at(random_numbers<double, 2> *to,
   }
 }
 
-/* ------------------------------------------------------ normal, exponential */
+/* ----------------------------------------------------- normal, exponential */
 
 /* In (0, 1], from all bits but one. */
 __device__ __forceinline__ float random_above_zero(uint32_t word) {
@@ -112,8 +112,7 @@ __device__ __forceinline__ void random_exponential_at(
     to->at[i] = p.scale * -log(random_above_zero(random_bits(bits, i)));
 }
 
-/* -------------------------------------------------------------------- loops
- */
+/* ------------------------------------------------------------------- loops */
 
 struct random_uniform_of {
   template <class To>
@@ -158,13 +157,13 @@ struct random_randint_of {
   }
 };
 
-/* Elements of a block, as they lie in memory. */
+/* Adjacent elements of a block in memory. */
 template <class T, int N>
 struct alignas(N * sizeof(T)) random_pack {
   T at[N];
 };
 
-/* Writes the first `n` numbers: all at once where all are wanted. */
+/* Writes the first `n` numbers; with one store if n is all of them. */
 template <class Numbers>
 struct random_writer {
   const Numbers *from;
@@ -198,7 +197,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* --------------------------------------------------------------------- host */
+/* -------------------------------------------------------------------- host */
 
 template <class Numbers, class Of>
 static int32_t start(const tn_frame *call, const random_arrays &a,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * draw.h: numbers that are made of random words: in draw.c on the CPU, in
- * draw.cu on CUDA devices. What operators ask for is decided in random.c, which
- * knows of no device.
+ * draw.h: turns random words into numbers: draw.c on the CPU, draw.cu on CUDA
+ * devices. random.c computes the parameters of each operator and is independent
+ * of the device.
  */
 #ifndef RANDOM_DRAW_H_
 #define RANDOM_DRAW_H_
@@ -20,7 +20,7 @@ typedef enum draw_kind {
   DRAW_RANDINT
 } draw_kind;
 
-/* What they are made with, beside words. */
+/* Parameters of a distribution. */
 typedef struct draw_params {
   double low, range, last; /* uniform: low + range*u, at most last */
   uint32_t shift;          /* u: word >> shift, times unit */
@@ -31,9 +31,9 @@ typedef struct draw_params {
   uint64_t n;
 } draw_params;
 
-/* Sets all elements of out[0], which is dense. Element i is made of the words
- * of its own number: of f32 one, of f64 and of whole numbers two, of bernoulli
- * always one. Halves are made in f32. [worker] */
+/* Sets all elements of out[0], which is dense. Element i uses the words of its
+ * own index: one for f32, two for f64 and integers, always one for bernoulli.
+ * Halves are computed in f32. [worker] */
 int32_t draw(const tn_frame *call, draw_kind kind, const draw_params *params);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * draw_loops.h: loops that make numbers of random words, one after the other:
- * an element of f32 takes one word, one of f64 two. A loop may make more
- * elements than are asked for, so that pairs are whole: up to the next even
- * number. Of a block, in[0] are words, and out are elements of f32, f64 or i64.
+ * draw_loops.h: loops that turn random words into numbers, in order: an element
+ * of f32 uses one word, one of f64 two. A loop may write one element more than
+ * requested, up to the next even number, so that pairs are whole. In a block,
+ * in[0] are words, and out are elements of f32, f64 or i64.
  */
 #ifndef RANDOM_DRAW_LOOPS_H_
 #define RANDOM_DRAW_LOOPS_H_
@@ -17,8 +17,8 @@ TN_KERNEL_BODY uint64_t draw_bits(const uint32_t *word, int64_t i) {
 
 /* ----------------------------------------------------------------- uniform */
 
-/* fma is asked for, and not left to the compiler, so that the bits are the same
- * at every level and on every device. */
+/* Calls fma explicitly, so that the bits are the same at every level and on
+ * every device. */
 TN_KERNEL_BODY void draw_uniform_f32(const tn_kernel_block *block,
                                      const void *params) {
   const draw_params *p = (const draw_params *)params;
@@ -60,7 +60,7 @@ TN_KERNEL_BODY double draw_above_zero_f64(uint64_t bits) {
   return (double)(int64_t)(bits >> 12) * 0x1p-52 + 0x1p-53;
 }
 
-/* Of a number in (0, 1] that is not denormal. */
+/* Logarithm of a number in (0, 1] that is not denormal. */
 TN_KERNEL_BODY float draw_log_f32(float u) {
   float power;
   const float f = tn_math_log_split_near(u, 1.0f, &power);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * random.c: the operators of random.yaml: what they want of draw.h.
+ * random.c: the operators of random.yaml: shape inference, checks of
+ * parameters, and their translation for draw.h.
  */
 #include "random.gen.h"
 
@@ -15,7 +16,7 @@ static int is_float(tn_dtype dtype) {
   return own == TN_F32 || own == TN_F64;
 }
 
-static int32_t state(const tn_frame *call, const tn_ints *shape) {
+static int32_t state_shape(const tn_frame *call, const tn_ints *shape) {
   return call->host->set_shape(call, TN_OPERAND_OUT, 0, (int32_t)shape->n,
                                shape->v);
 }
@@ -33,7 +34,7 @@ static double greatest_float(tn_dtype dtype) {
   return dtype == TN_F32 ? FLT_MAX : DBL_MAX;
 }
 
-/* Numbers are floats of a type that has the parameter. */
+/* Checks a parameter that must be a finite number of a float type. */
 static int32_t check_number(const tn_frame *call, tn_dtype dtype,
                             const char *name, double x) {
   const double most = greatest_float(dtype);
@@ -46,7 +47,7 @@ static int32_t check_number(const tn_frame *call, tn_dtype dtype,
 
 /* ----------------------------------------------------------------- uniform */
 
-/* Halves are made in f32, which then has the distance as well. */
+/* Computes halves in f32, which can represent the distance as well. */
 static int32_t check_range(const tn_frame *call,
                            const random_uniform_params *p) {
   const double range = p->high - p->low;
@@ -68,7 +69,7 @@ int32_t random_uniform_infer(const tn_frame *call) {
   if (code == TN_OK) code = check_number(call, p->dtype, "low", p->low);
   if (code == TN_OK) code = check_number(call, p->dtype, "high", p->high);
   if (code == TN_OK) code = check_range(call, p);
-  return code == TN_OK ? state(call, &p->shape) : code;
+  return code == TN_OK ? state_shape(call, &p->shape) : code;
 }
 
 int32_t random_uniform(const tn_frame *call) {
@@ -91,7 +92,7 @@ int32_t random_normal_infer(const tn_frame *call) {
   int32_t code = check_float(call, p->dtype);
   if (code == TN_OK) code = check_number(call, p->dtype, "loc", p->loc);
   if (code == TN_OK) code = check_number(call, p->dtype, "scale", p->scale);
-  return code == TN_OK ? state(call, &p->shape) : code;
+  return code == TN_OK ? state_shape(call, &p->shape) : code;
 }
 
 int32_t random_normal(const tn_frame *call) {
@@ -118,7 +119,7 @@ int32_t random_exponential_infer(const tn_frame *call) {
   int32_t code = check_float(call, p->dtype);
   if (code == TN_OK) code = check_number(call, p->dtype, "lam", p->lam);
   if (code == TN_OK) code = check_mean(call, p);
-  return code == TN_OK ? state(call, &p->shape) : code;
+  return code == TN_OK ? state_shape(call, &p->shape) : code;
 }
 
 int32_t random_exponential(const tn_frame *call) {
@@ -133,7 +134,7 @@ int32_t random_bernoulli_infer(const tn_frame *call) {
   const random_bernoulli_params *p = random_bernoulli_params_of(call);
   if (p->dtype == TN_U64)
     return TN_FAIL(call, TN_DTYPE, "these numbers are of any type but u64");
-  return state(call, &p->shape);
+  return state_shape(call, &p->shape);
 }
 
 int32_t random_bernoulli(const tn_frame *call) {
@@ -171,7 +172,7 @@ int32_t random_randint_infer(const tn_frame *call) {
                    (long long)p->low, (long long)p->high,
                    (long long)least_of(p->dtype),
                    (long long)greatest_of(p->dtype));
-  return state(call, &p->shape);
+  return state_shape(call, &p->shape);
 }
 
 int32_t random_randint(const tn_frame *call) {

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * arg.c: where the largest and least elements are. Of a part of a line the
- * largest is found first, by the loop of tensor.max, and then, if it is larger
- * than those before, where it is: both loops are vectorised, one that carries
- * places along would not be. Where columns are better, they do carry them.
+ * arg.c: positions of the largest and least elements, on the CPU. The loop of
+ * tensor.max finds the largest element of a part of a line. Only if it is
+ * larger than those before, a second loop finds its position. Both loops are
+ * vectorised; one loop that carried positions would not be. Reductions by
+ * columns do carry them.
  */
 #include "arg.gen.h"
 #include "reduce_loops.h"
 
 enum {
   BOX = 1024,   /* elements of a part of a line */
-  PIECE = 65536 /* elements of a line that are one slice, if lines are few */
+  PIECE = 65536 /* elements of a line in one slice, if there are few lines */
 };
 
-/* Sets *out to the place of the first element that is the record `params`. */
+/* Sets *out to the position of the first element that equals the record
+ * `params`. */
 #define FIND(name, type, wide)                                                 \
   TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
     const type *x = (const type *)block->in[0];                                \
@@ -32,8 +34,8 @@ FIND(find_f32, float, double)
 FIND(find_f64, double, double)
 FIND(find_i64, int64_t, int64_t)
 
-/* What is known of n columns: out is the best of each, `places` where it is;
- * rows [1, n) of params are still to come. */
+/* State of n columns: out is the best record of each, `places` its position;
+ * rows [1, n) of params remain. */
 typedef struct ranks {
   int64_t n;
   int64_t apart;
@@ -67,7 +69,7 @@ COLUMN(least_f32, float, int32_t, <)
 COLUMN(least_f64, double, int64_t, <)
 COLUMN(least_i64, int64_t, int64_t, <)
 
-/* What to look for. */
+/* The loops of an operator. */
 typedef struct wanted {
   const reduce_op *op;
   int least;
@@ -84,8 +86,7 @@ static const wanted smallest = {.op = &reduce_min,
                                 .f64 = TN_KERNEL_BODIES(least_f64),
                                 .i64 = TN_KERNEL_BODIES(least_i64)};
 
-/* -------------------------------------------------------------------- tasks
- */
+/* ------------------------------------------------------------------- tasks */
 
 /* The best of some elements: a record, and its place in the line. */
 typedef struct found {
@@ -93,14 +94,14 @@ typedef struct found {
   int64_t place;
 } found;
 
-/* A call. `direct` are loops over elements as they are, NULL where they must
+/* A call. `direct` are loops over elements in their own type, NULL if they must
  * be converted first. */
 typedef struct task {
   const tn_frame *call;
   const wanted *want;
   reduce_cut cut;
   tn_kernel_mode mode;
-  int direct; /* elements are of the type of the loops */
+  int direct; /* elements have the type of the loops */
   int64_t bytes;
   int64_t pieces; /* of a line */
   tn_kernel_body *line;
@@ -138,10 +139,9 @@ static void task_init(task *t, const tn_frame *call, const wanted *want) {
                                 level);
 }
 
-/* --------------------------------------------------------------------- lines
- */
+/* ------------------------------------------------------------------- lines */
 
-/* Whether a record is better than another that stands before it. */
+/* Whether a record is better than another one of an earlier position. */
 static int is_better(const task *t, uint64_t value, uint64_t than) {
   const double a = tn_kernel_f64_from_bits(value),
                b = tn_kernel_f64_from_bits(than);
@@ -151,9 +151,9 @@ static int is_better(const task *t, uint64_t value, uint64_t than) {
   return b == b && (a != a || (t->want->least ? a < b : a > b));
 }
 
-/* Looks at n elements, the first being number `place` of its line. */
-static void look(const task *t, const char *at, int64_t step, int64_t n,
-                 int64_t place, found *best) {
+/* Searches n elements; the first has position `place` in its line. */
+static void search_part(const task *t, const char *at, int64_t step, int64_t n,
+                        int64_t place, found *best) {
   TN_KERNEL_LINED uint64_t staged[BOX];
   const void *from = at;
   if (!t->direct || step != 1) {
@@ -170,7 +170,7 @@ static void look(const task *t, const char *at, int64_t step, int64_t n,
   best->place += place;
 }
 
-/* Elements [begin, end) of a line that begins at `base`. */
+/* Searches elements [begin, end) of a line that begins at `base`. */
 static found look_at(const task *t, int64_t base, int64_t begin, int64_t end) {
   const reduce_cut *cut = &t->cut;
   const int32_t inner = cut->n_rows - 1;
@@ -182,14 +182,14 @@ static found look_at(const task *t, int64_t base, int64_t begin, int64_t end) {
     int64_t n = cut->rows[inner] - begin % cut->rows[inner];
     if (n > BOX) n = BOX;
     if (n > end - begin) n = end - begin;
-    look(t, (const char *)t->call->in[0].data + offset * t->bytes,
-         cut->row_step[inner], n, begin, &best);
+    search_part(t, (const char *)t->call->in[0].data + offset * t->bytes,
+                cut->row_step[inner], n, begin, &best);
     begin += n;
   }
   return best;
 }
 
-/* Where line i begins, in elements. */
+/* Start of line i, in elements. */
 static int64_t line_at(const reduce_cut *cut, int64_t i) {
   int64_t offset = 0;
   for (int32_t d = cut->n_kept - 1; d >= 0; i /= cut->kept[d--])
@@ -232,10 +232,10 @@ static int32_t run_lines(task *t) {
   return TN_OK;
 }
 
-/* ------------------------------------------------------------------- columns
- */
+/* ----------------------------------------------------------------- columns */
 
-/* n columns that begin `base` elements behind the input's first. */
+/* Searches n columns; the first begins `base` elements after the input's
+ * start. */
 static void look_down(const task *t, int64_t base, int64_t n, int64_t *out) {
   TN_KERNEL_LINED uint64_t best[REDUCE_COLUMNS], row[REDUCE_COLUMNS];
   TN_KERNEL_LINED int64_t wide[REDUCE_COLUMNS] = {0};
@@ -273,18 +273,17 @@ static int32_t columns_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-static int32_t run(const tn_frame *call, const wanted *want);
+static int32_t run_search(const tn_frame *call, const wanted *want);
 
 int32_t tensor_argmax(const tn_frame *call) {
-  return run(call, &largest);
+  return run_search(call, &largest);
 }
 
 int32_t tensor_argmin(const tn_frame *call) {
-  return run(call, &smallest);
+  return run_search(call, &smallest);
 }
 
-/* --------------------------------------------------------------------- calls
- */
+/* ------------------------------------------------------------------- calls */
 
 /* Both operators have these params. */
 static int32_t axes_of(const tn_frame *call, uint32_t *axes) {
@@ -293,7 +292,7 @@ static int32_t axes_of(const tn_frame *call, uint32_t *axes) {
                      axes);
 }
 
-static int32_t run(const tn_frame *call, const wanted *want) {
+static int32_t run_search(const tn_frame *call, const wanted *want) {
   task t;
   reduce_view view;
   uint32_t axes;

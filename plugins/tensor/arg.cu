@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * arg.cu: where the largest and least elements are, on CUDA devices: a
- * reduction whose records know the places of their elements.
+ * arg.cu: positions of the largest and least elements on CUDA devices. A
+ * reduction whose records contain the positions of their elements.
  */
 #include "arg.gen.h"
 #include "reduce.cuh"
@@ -8,7 +8,7 @@
 template <class C>
 struct tensor_found {
   C value;
-  int64_t place; /* in the line; -1: there is nothing yet */
+  int64_t place; /* in the line; -1: no element yet */
 };
 
 template <class C, bool Least>
@@ -24,7 +24,8 @@ struct tensor_where_best {
   __device__ static bool is_better(C x, C than) {
     return than == than && (x != x || (Least ? x < than : x > than));
   }
-  /* Of equal ones the first, whichever is `a`. */
+  /* Of equal records the one with the lower position, in any order of a and
+   * b. */
   __device__ static record both(record a, record b) {
     if (a.place < 0 || b.place < 0) return a.place < 0 ? b : a;
     if (is_better(b.value, a.value)) return b;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * broadcast.c: arrays that are repeated, as move.h copies. The gradient is a
- * sum, as in reduce.c.
+ * broadcast.c: the operators of broadcast.yaml: copies of repeated views
+ * (move.h). The gradient is a sum (reduce.c).
  */
 #include "broadcast.gen.h"
 
@@ -9,12 +9,11 @@
 #include "move.h"
 #include "reduce.h"
 
-/* ------------------------------------------------------------------- shapes
- */
+/* ------------------------------------------------------------------ shapes */
 
 /* Whether dimension `from` of `data` may become `to` long. */
-static int32_t check(const tn_frame *call, int32_t d, int64_t from,
-                     int64_t to) {
+static int32_t check_dim(const tn_frame *call, int32_t d, int64_t from,
+                         int64_t to) {
   if (from < 0 || to < 0 || from == 1 || from == to) return TN_OK;
   return TN_FAIL(call, TN_SHAPE,
                  "dimension %d of the array has length %lld, and only length 1 "
@@ -23,7 +22,8 @@ static int32_t check(const tn_frame *call, int32_t d, int64_t from,
 }
 
 /* States that `data` becomes `shape`, aligned at the end. */
-static int32_t state(const tn_frame *call, int32_t ndim, const int64_t *shape) {
+static int32_t state_shape(const tn_frame *call, int32_t ndim,
+                           const int64_t *shape) {
   const tn_tensor *data = &call->in[0];
   const int32_t missing = ndim - data->ndim;
   if (missing < 0)
@@ -31,7 +31,7 @@ static int32_t state(const tn_frame *call, int32_t ndim, const int64_t *shape) {
                    "an array of %d dimensions cannot become one of %d",
                    (int)data->ndim, (int)ndim);
   for (int32_t i = 0; i < data->ndim; ++i) {
-    const int32_t code = check(call, i, data->shape[i], shape[missing + i]);
+    const int32_t code = check_dim(call, i, data->shape[i], shape[missing + i]);
     if (code != TN_OK) return code;
   }
   return call->host->set_shape(call, TN_OPERAND_OUT, 0, ndim, shape);
@@ -53,7 +53,7 @@ int32_t tensor_broadcast_to_infer(const tn_frame *call) {
                      (int)i, (int)data->ndim);
     if (missing >= 0) shape[i] = data->shape[i - missing];
   }
-  return state(call, ndim, shape);
+  return state_shape(call, ndim, shape);
 }
 
 int32_t tensor_broadcast_axis_infer(const tn_frame *call) {
@@ -78,24 +78,23 @@ int32_t tensor_broadcast_axis_infer(const tn_frame *call) {
                      (long long)axis, (long long)shape[d]);
     shape[d] = p->size.v[i];
   }
-  return state(call, data->ndim, shape);
+  return state_shape(call, data->ndim, shape);
 }
 
 int32_t tensor_broadcast_like_infer(const tn_frame *call) {
   const tn_tensor *like = &call->in[TENSOR_BROADCAST_LIKE_IN_RHS];
   if (call->in[0].ndim < 0 || like->ndim < 0) return TN_OK;
-  return state(call, like->ndim, like->shape);
+  return state_shape(call, like->ndim, like->shape);
 }
 
 int32_t tensor_broadcast(const tn_frame *call) {
   return tensor_copy(call, &call->out[0], &call->in[0]);
 }
 
-/* ---------------------------------------------------------------- gradients
- */
+/* --------------------------------------------------------------- gradients */
 
 /* The axes of a gradient that were repeated, as bits. */
-static uint32_t repeated(const tn_tensor *grad, const tn_tensor *slope) {
+static uint32_t repeated_axes(const tn_tensor *grad, const tn_tensor *slope) {
   const int32_t missing = grad->ndim - slope->ndim;
   uint32_t axes = 0;
   for (int32_t i = 0; i < grad->ndim; ++i)
@@ -107,7 +106,7 @@ static uint32_t repeated(const tn_tensor *grad, const tn_tensor *slope) {
 int32_t tensor_broadcast_bytes(const tn_frame *call, uint64_t *bytes) {
   const tn_tensor *grad = &call->in[0], *slope = &call->out[0];
   *bytes = call->flags & TN_CALL_BACKWARD
-               ? reduce_bytes(grad, slope, repeated(grad, slope))
+               ? reduce_bytes(grad, slope, repeated_axes(grad, slope))
                : 0;
   return TN_OK;
 }
@@ -119,7 +118,7 @@ int32_t tensor_broadcast_backward(const tn_frame *call) {
                           .op = &reduce_sum,
                           .in = grad,
                           .out = slope,
-                          .axes = repeated(grad, slope),
+                          .axes = repeated_axes(grad, slope),
                           .req = call->req[0],
                           .room = has_room ? call->ws[0] : NULL};
   return call->req[0] == TN_REQ_NULL ? TN_OK : reduce_all(&run);

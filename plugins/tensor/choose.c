@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * choose.c: what is made of several arrays of one shape: elements of one or of
- * another, and sums.
+ * choose.c: operators over several arrays of one shape: the choice between
+ * elements of two arrays, and sums.
  */
 #include "choose.gen.h"
 #include "move.h"
 #include "tenon/kernel.h"
 
-/* -------------------------------------------------------------------- where
- */
+/* ------------------------------------------------------------------- where */
 
-/* A condition of the shape of x, or one of its first dimension. */
+/* The condition has the shape of x, or only its first dimension. */
 int32_t tensor_where_infer(const tn_frame *call) {
   const tn_tensor *condition = &call->in[TENSOR_WHERE_IN_CONDITION];
   const tn_tensor *x = &call->in[TENSOR_WHERE_IN_X];
@@ -65,9 +64,9 @@ static const tn_tensor *condition_of(const tn_frame *call) {
                        : TENSOR_WHERE_IN_CONDITION];
 }
 
-/* Integers beside a condition that is a float would be computed as floats, and
- * not all of them are: then the condition becomes a bool first. */
-static int converts(const tn_frame *call) {
+/* With a float condition, integers would be computed as floats, and not all of
+ * them are floats. In that case the condition is converted to bool first. */
+static int needs_conversion(const tn_frame *call) {
   const tn_tensor *chosen = &call->in[call->flags & TN_CALL_BACKWARD ? 0 : 1];
   const tn_dtype own = tn_kernel_compute(chosen->dtype),
                  by = tn_kernel_compute(condition_of(call)->dtype);
@@ -75,7 +74,8 @@ static int converts(const tn_frame *call) {
 }
 
 int32_t tensor_where_bytes(const tn_frame *call, uint64_t *bytes) {
-  *bytes = converts(call) ? (uint64_t)tn_tensor_size(condition_of(call)) : 0;
+  *bytes =
+      needs_conversion(call) ? (uint64_t)tn_tensor_size(condition_of(call)) : 0;
   return TN_OK;
 }
 
@@ -94,8 +94,8 @@ static const tn_kernel_map truth_map = {.f32 = TN_KERNEL_BODIES(truth_f32),
                                         .f64 = TN_KERNEL_BODIES(truth_f64),
                                         .n_in = 1};
 
-/* The condition becomes a dense bool in the workspace. */
-static int32_t convert(const tn_frame *call, tensor_view *condition) {
+/* Converts the condition to a dense bool array in the workspace. */
+static int32_t convert_condition(const tn_frame *call, tensor_view *condition) {
   const tn_req write = TN_REQ_WRITE;
   tensor_view truth;
   tn_frame own = *call;
@@ -115,15 +115,15 @@ static int32_t convert(const tn_frame *call, tensor_view *condition) {
   return code;
 }
 
-/* Runs maps over [condition, x, y], the condition being as it is wanted. */
-static int32_t choose(const tn_frame *call, const tn_tensor *x,
-                      const tn_tensor *y, const tn_kernel_map *maps,
-                      uint32_t n_maps) {
+/* Runs maps over [condition, x, y]; `condition` is already converted. */
+static int32_t run_choice(const tn_frame *call, const tn_tensor *x,
+                          const tn_tensor *y, const tn_kernel_map *maps,
+                          uint32_t n_maps) {
   tensor_view condition;
   tensor_view_init(&condition, condition_of(call));
   int32_t code = TN_OK;
   if (tn_tensor_size(x) == 0) return TN_OK;
-  if (converts(call)) code = convert(call, &condition);
+  if (needs_conversion(call)) code = convert_condition(call, &condition);
   if (code != TN_OK) return code;
   for (int32_t i = condition.tensor.ndim; i < x->ndim; ++i) {
     condition.shape[i] = 1;
@@ -139,19 +139,18 @@ static int32_t choose(const tn_frame *call, const tn_tensor *x,
 }
 
 int32_t tensor_where(const tn_frame *call) {
-  return choose(call, &call->in[TENSOR_WHERE_IN_X],
-                &call->in[TENSOR_WHERE_IN_Y], &choose_map, 1);
+  return run_choice(call, &call->in[TENSOR_WHERE_IN_X],
+                    &call->in[TENSOR_WHERE_IN_Y], &choose_map, 1);
 }
 
 int32_t tensor_where_backward(const tn_frame *call) {
-  return choose(call, &call->in[0], &call->in[0], slope_maps, 2);
+  return run_choice(call, &call->in[0], &call->in[0], slope_maps, 2);
 }
 
-/* -------------------------------------------------------------------- add_n
- */
+/* ------------------------------------------------------------------- add_n */
 
-/* Takes over what a tensor knows of a common shape. */
-static void learn(int64_t *shape, int32_t *ndim, const tn_tensor *of) {
+/* Adds the known dimensions of a tensor to the common shape. */
+static void learn_shape(int64_t *shape, int32_t *ndim, const tn_tensor *of) {
   if (of->ndim < 0) return;
   for (int32_t i = 0; i < of->ndim; ++i)
     if (*ndim < 0 || (i < *ndim && shape[i] < 0)) shape[i] = of->shape[i];
@@ -163,8 +162,9 @@ int32_t tensor_add_n_infer(const tn_frame *call) {
   int32_t ndim = -1, code = TN_OK;
   if (call->n_in == 0)
     return TN_FAIL(call, TN_INVALID, "there is no sum of no arrays: give one");
-  learn(shape, &ndim, &call->out[0]);
-  for (uint32_t k = 0; k < call->n_in; ++k) learn(shape, &ndim, &call->in[k]);
+  learn_shape(shape, &ndim, &call->out[0]);
+  for (uint32_t k = 0; k < call->n_in; ++k)
+    learn_shape(shape, &ndim, &call->in[k]);
   if (ndim < 0) return TN_OK;
   for (uint32_t k = 0; k < call->n_in && code == TN_OK; ++k)
     code = call->host->set_shape(call, TN_OPERAND_IN, k, ndim, shape);
@@ -173,8 +173,8 @@ int32_t tensor_add_n_infer(const tn_frame *call) {
              : code;
 }
 
-/* Elements [begin, end) of out: all inputs, and what is there, are added up in
- * the nearest cache. */
+/* Elements [begin, end) of out: adds up all inputs, and the old value, in parts
+ * that fit the nearest cache. */
 static int32_t sum_slice(void *arg, int64_t begin, int64_t end) {
   enum { SOME = 1024 };
   const tn_frame *call = (const tn_frame *)arg;
@@ -207,7 +207,7 @@ int32_t tensor_add_n(const tn_frame *call) {
                                   (void *)(uintptr_t)call);
 }
 
-/* Every input gets the gradient: a sum of one. */
+/* Every input gets the output gradient: a sum of one term. */
 int32_t tensor_add_n_backward(const tn_frame *call) {
   tn_frame own = *call;
   own.n_in = own.n_out = 1;

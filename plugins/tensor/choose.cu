@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * choose.cu: what is made of several arrays of one shape, on CUDA devices.
+ * choose.cu: operators over several arrays of one shape, on CUDA devices.
  */
 #include "choose.gen.h"
 #include "move.h"
@@ -13,8 +13,7 @@ static int32_t by_compute(tn_dtype dtype, Run run) {
   return tn_cuda_by_compute(dtype, run);
 }
 
-/* -------------------------------------------------------------------- where
- */
+/* ------------------------------------------------------------------- where */
 
 /* YES or NO without data are zeros. */
 enum { CHOSEN, CONDITION, YES, NO, N_CHOICE };
@@ -39,7 +38,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* Output i of one input, the other, or both; NULL is zeros. */
+/* Output i: of one input, of the other, or of both; NULL means zeros. */
 static int32_t choose(const tn_frame *call, uint32_t i,
                       const tn_tensor *condition, const tn_tensor *yes,
                       const tn_tensor *no) {
@@ -86,10 +85,9 @@ int32_t tensor_where_backward(const tn_frame *call) {
                        : code;
 }
 
-/* -------------------------------------------------------------------- add_n
- */
+/* ------------------------------------------------------------------- add_n */
 
-/* Arrays are added up some at a time; what they are so far is in the room. */
+/* Adds up a few arrays per launch; the workspace holds the partial sums. */
 enum { SUM, ROOM, FIRST, SOME = 8, N_TERMS = FIRST + SOME };
 typedef tn_cuda_arrays<N_TERMS> tensor_terms;
 
@@ -154,7 +152,7 @@ int32_t tensor_add_n(const tn_frame *call) {
   });
 }
 
-/* Every input gets the gradient: a sum of one. */
+/* Every input gets the output gradient: a sum of one term. */
 int32_t tensor_add_n_backward(const tn_frame *call) {
   return tn_cuda_on(call, [&](cudaStream_t stream) {
     int32_t code = TN_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * create.c: the operators of create.yaml, which make arrays of parameters.
+ * create.c: the operators of create.yaml, which create arrays from parameters.
  */
 #include "create.gen.h"
 
@@ -7,7 +7,7 @@
 
 #include "move.h"
 
-static int32_t fill(const tn_frame *call, double value) {
+static int32_t fill_output(const tn_frame *call, double value) {
   const tensor_element element = tensor_element_of(value, call->out[0].dtype);
   return tensor_fill(call, &call->out[0], &element);
 }
@@ -17,16 +17,16 @@ int32_t tensor_zeros(const tn_frame *call) {
 }
 
 int32_t tensor_ones(const tn_frame *call) {
-  return fill(call, 1);
+  return fill_output(call, 1);
 }
 
 int32_t tensor_full(const tn_frame *call) {
-  return fill(call, tensor_full_params_of(call)->value);
+  return fill_output(call, tensor_full_params_of(call)->value);
 }
 
 /* ------------------------------------------------------------------ arange */
 
-/* The range of a call, and how many different values it has. */
+/* Reads the range of a call, and the number of its different values. */
 static int32_t read_range(const tn_frame *call, tensor_range *r, int64_t *n) {
   const tensor_arange_params *p = tensor_arange_params_of(call);
   const double end = p->has_stop ? p->stop : p->start;

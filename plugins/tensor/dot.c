@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * dot.c: products of matrices, one or many; and their gradients, which are
- * products too. A dot of any dimensions is one product of matrices, as the
- * dimensions beside the one that goes are one.
+ * dot.c: products of matrices, one or many, and their gradients, which are
+ * products too. A dot of any dimensions is one product of matrices: the kernel
+ * flattens the dimensions that are not summed.
  */
 #include "dot.gen.h"
 #include "tenon/product.h"
 #include "tensor.h"
 
-/* ------------------------------------------------------------------- shapes
- */
+/* ------------------------------------------------------------------ shapes */
 
 enum { LHS, RHS, OUT };
 
-/* A shape that is being found out; -1 is not known. */
+/* A partly known shape; -1 is unknown. */
 typedef struct guess {
   int32_t ndim;
   int64_t dims[TN_MAX_NDIM];
@@ -24,14 +23,14 @@ static guess guess_of(const tn_tensor *tensor) {
   return g;
 }
 
-/* Two dimensions that are the same one. Where they contradict the first counts,
- * and the host says that it is not what it knows of the second. */
-static void unite(int64_t *a, int64_t *b) {
+/* Unifies two dimensions that must be equal. If they contradict each other, the
+ * first one wins, and the host reports the conflict with the second. */
+static void unite_dims(int64_t *a, int64_t *b) {
   if (*a < 0) *a = *b;
   *b = *a;
 }
 
-static int32_t state(const tn_frame *call, guess *g) {
+static int32_t state_shapes(const tn_frame *call, guess *g) {
   int32_t code = TN_OK;
   for (uint32_t i = 0; i < 3 && code == TN_OK; ++i)
     code =
@@ -40,10 +39,10 @@ static int32_t state(const tn_frame *call, guess *g) {
   return code;
 }
 
-/* The dimensions over which is summed. */
+/* Unifies the dimensions of the sum. */
 static int32_t unite_depth(const tn_frame *call, int64_t *a, int64_t *b) {
   if (*a < 0 || *b < 0 || *a == *b) {
-    unite(a, b);
+    unite_dims(a, b);
     return TN_OK;
   }
   return TN_FAIL(call, TN_SHAPE,
@@ -75,13 +74,14 @@ int32_t tensor_dot_infer(const tn_frame *call) {
     g[OUT].dims[i] = -1;
   g[OUT].ndim = rows + columns;
   for (int32_t i = 0; i < rows; ++i)
-    unite(&g[LHS].dims[p->transpose_a ? i + 1 : i], &g[OUT].dims[i]);
+    unite_dims(&g[LHS].dims[p->transpose_a ? i + 1 : i], &g[OUT].dims[i]);
   for (int32_t i = 0; i < columns; ++i)
-    unite(&g[RHS].dims[p->transpose_b ? i : i + 1], &g[OUT].dims[rows + i]);
-  return state(call, g);
+    unite_dims(&g[RHS].dims[p->transpose_b ? i : i + 1],
+               &g[OUT].dims[rows + i]);
+  return state_shapes(call, g);
 }
 
-/* What the first operand that has a rank gives the others. */
+/* Copies the rank of the first operand that has one to the others. */
 static int32_t share_rank(const tn_frame *call, guess *g) {
   int32_t ndim = -1;
   for (int i = 0; i < 3; ++i)
@@ -112,14 +112,14 @@ int32_t tensor_batch_dot_infer(const tn_frame *call) {
   code = unite_depth(call, &g[LHS].dims[a ? row : last],
                      &g[RHS].dims[b ? last : row]);
   if (code != TN_OK) return code;
-  unite(&g[LHS].dims[a ? last : row], &g[OUT].dims[row]);
-  unite(&g[RHS].dims[b ? row : last], &g[OUT].dims[last]);
+  unite_dims(&g[LHS].dims[a ? last : row], &g[OUT].dims[row]);
+  unite_dims(&g[RHS].dims[b ? row : last], &g[OUT].dims[last]);
   for (int32_t i = 0; i < row; ++i) {
-    unite(&g[LHS].dims[i], &g[RHS].dims[i]);
-    unite(&g[LHS].dims[i], &g[OUT].dims[i]);
-    unite(&g[LHS].dims[i], &g[RHS].dims[i]);
+    unite_dims(&g[LHS].dims[i], &g[RHS].dims[i]);
+    unite_dims(&g[LHS].dims[i], &g[OUT].dims[i]);
+    unite_dims(&g[LHS].dims[i], &g[RHS].dims[i]);
   }
-  return state(call, g);
+  return state_shapes(call, g);
 }
 
 /* ---------------------------------------------------------------- products */
@@ -167,7 +167,8 @@ static extent batch_extent(const tn_frame *call, const tn_tensor *lhs,
 typedef extent extent_fn(const tn_frame *call, const tn_tensor *lhs,
                          const tn_tensor *rhs);
 
-/* Many products: one, and how far the operands of the next lie from its own. */
+/* Many products: the first one, and the distances to the operands of the
+ * next. */
 typedef struct products {
   const tn_frame *call;
   const tn_blas *blas; /* NULL: tenon/product.h multiplies */
@@ -182,8 +183,8 @@ static double work_of(const tn_blas_gemm *g) {
   return (double)g->m * (double)g->n * (double)g->k;
 }
 
-/* Product number i. Operands without elements may have no address. */
-static int32_t multiply(const products *p, int64_t i) {
+/* Computes product i. Operands without elements may have no address. */
+static int32_t run_product(const products *p, int64_t i) {
   const int64_t bytes = tn_dtype_bytes(p->one.dtype);
   tn_blas_gemm g = p->one;
   if (g.a != NULL) g.a = (const char *)g.a + i * p->next_a * bytes;
@@ -192,28 +193,27 @@ static int32_t multiply(const products *p, int64_t i) {
   return tn_product_by(p->blas, p->call, &g);
 }
 
-static int32_t slice(void *arg, int64_t begin, int64_t end) {
+static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
   int32_t code = TN_OK;
   for (int64_t i = begin; i < end && code == TN_OK; ++i)
-    code = multiply((const products *)arg, i);
+    code = run_product((const products *)arg, i);
   return code;
 }
 
-/* Small ones are handed to workers by the dozen, large ones divide themselves:
- * these may also fail with words of their own, which a slice must not. */
+/* Workers get many small products at a time. Large ones are parallel themselves
+ * and may report failures of their own, which is not allowed in a slice. */
 static int32_t multiply_all(products *p) {
   const double large = 1 << 25, work = work_of(&p->one) + 1;
-  if (p->count == 1 || work > large) return slice(p, 0, p->count);
+  if (p->count == 1 || work > large) return run_slice(p, 0, p->count);
   const double grain = 2 * (double)TN_PRODUCT_SMALL / work;
-  return p->call->host->parallel_for(p->call, p->count,
-                                     grain < 1 ? 1 : (int64_t)grain, slice, p);
+  return p->call->host->parallel_for(
+      p->call, p->count, grain < 1 ? 1 : (int64_t)grain, run_slice, p);
 }
 
-/* ------------------------------------------------------------ half operands
- */
+/* ----------------------------------------------------------- half operands */
 
-/* A call, and the type to compute in. Where operands are of another type, they
- * become it in the part of the workspace that `room` begins. */
+/* A call, and the type to compute in. Operands of another type are converted
+ * into the part of the workspace that starts at `room`. */
 typedef struct context {
   const tn_frame *call;
   const tn_blas *blas;
@@ -250,7 +250,7 @@ static void *open_out(context *x, const tn_tensor *out) {
   return wide;
 }
 
-/* Rounds what was computed elsewhere, and adds it if that is asked for. */
+/* Rounds a result of the workspace into the output, or adds it if requested. */
 static void close_out(const context *x, uint32_t i, float *from) {
   const tn_tensor *out = &x->call->out[i];
   const int64_t size = tn_tensor_size(out);
@@ -278,7 +278,7 @@ static context context_of(const tn_frame *call, const tn_blas *blas) {
       .room = call->n_ws > 0 ? call->ws[0] : NULL};
 }
 
-/* Computes output i, which is `one` but for where it goes. */
+/* Computes output i as product `one`, with the address of the output. */
 static int32_t run_one(context *x, uint32_t i, int64_t count,
                        const tn_blas_gemm *one) {
   const tn_tensor *out = &x->call->out[i];
@@ -302,8 +302,8 @@ static int32_t run_one(context *x, uint32_t i, int64_t count,
   return code;
 }
 
-static int32_t run(const tn_frame *call, extent_fn *extent_of,
-                   const tn_blas *blas) {
+static int32_t run_forward(const tn_frame *call, extent_fn *extent_of,
+                           const tn_blas *blas) {
   context x = context_of(call, blas);
   const extent e = extent_of(call, &call->in[LHS], &call->in[RHS]);
   const tn_blas_gemm g = {.transpose_a = e.a,
@@ -369,8 +369,8 @@ static tn_blas_gemm to_rhs(const extent *e, const void *grad, const void *lhs) {
                         .ldc = e->n};
 }
 
-/* in: the gradient of out, then lhs and rhs; what is not needed has no data and
- * need not have a shape, which the gradients then have. */
+/* in: the gradient of out, then lhs and rhs. An unused input has no data and
+ * may have no shape; the gradients then have it. */
 static int32_t run_backward(const tn_frame *call, extent_fn *extent_of,
                             const tn_blas *blas) {
   context x = context_of(call, blas);
@@ -397,19 +397,19 @@ static const tn_blas *blas_of(const tn_frame *call) {
 /* The three kernels of an operator. */
 #define KERNELS(name, extent_of)                                 \
   int32_t tensor_##name##_blas(const tn_frame *call) {           \
-    return run(call, extent_of, blas_of(call));                  \
+    return run_forward(call, extent_of, blas_of(call));          \
   }                                                              \
   int32_t tensor_##name##_blas_backward(const tn_frame *call) {  \
     return run_backward(call, extent_of, blas_of(call));         \
   }                                                              \
   int32_t tensor_##name##_plain(const tn_frame *call) {          \
-    return run(call, extent_of, NULL);                           \
+    return run_forward(call, extent_of, NULL);                   \
   }                                                              \
   int32_t tensor_##name##_plain_backward(const tn_frame *call) { \
     return run_backward(call, extent_of, NULL);                  \
   }                                                              \
   int32_t tensor_##name##_half(const tn_frame *call) {           \
-    return run(call, extent_of, blas_of(call));                  \
+    return run_forward(call, extent_of, blas_of(call));          \
   }                                                              \
   int32_t tensor_##name##_half_backward(const tn_frame *call) {  \
     return run_backward(call, extent_of, blas_of(call));         \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * index.c: the operators of index.yaml. Arrays are dense here; around an axis
- * they are (outer, axis, inner), and a row is `inner` elements.
+ * index.c: the operators of index.yaml. Arrays are dense; around an axis they
+ * have the form (outer, axis, inner), and a row is `inner` elements.
  */
 #include "index.gen.h"
 
@@ -9,12 +9,12 @@
 #include "move.h"
 #include "tenon/kernel.h"
 
-/* ----------------------------------------------------------------- indices */
+/* ---------------------------------------------------------------- indices */
 
 enum { AT_ONCE = 128 }; /* indices that are read at a time */
 
 /* A float without its fraction; NaN is `nan`. */
-static int64_t whole(double value, int64_t nan) {
+static int64_t truncate_index(double value, int64_t nan) {
   const double most = 4611686018427387904.0; /* 2^62 */
   if (value != value) return nan;
   if (value > most) return (int64_t)most;
@@ -26,7 +26,7 @@ static int holds_floats(const tn_tensor *indices) {
   return own == TN_F32 || own == TN_F64;
 }
 
-/* Indices [begin, begin + n), n at most AT_ONCE. */
+/* Reads indices [begin, begin + n), n at most AT_ONCE. */
 static void read_indices(const tn_tensor *indices, int64_t begin, int64_t n,
                          int64_t nan, int64_t *to) {
   TN_KERNEL_LINED double value[AT_ONCE];
@@ -36,11 +36,12 @@ static void read_indices(const tn_tensor *indices, int64_t begin, int64_t n,
       (const char *)indices->data + begin * tn_dtype_bytes(indices->dtype);
   tn_kernel_load_dense(is_float ? (void *)value : (void *)to, &mode, at,
                        indices->dtype, n);
-  for (int64_t i = 0; is_float && i < n; ++i) to[i] = whole(value[i], nan);
+  for (int64_t i = 0; is_float && i < n; ++i)
+    to[i] = truncate_index(value[i], nan);
 }
 
-/* The place that an index stands for on an axis that has some; -1 under raise
- * for one that is out of range. */
+/* The position that an index selects on an axis that is not empty; -1 under
+ * raise if the index is out of range. */
 static int64_t place_of(int64_t index, int64_t length, int32_t mode) {
   if (index >= 0 && index < length) return index;
   if (mode == TENSOR_TAKE_MODE_RAISE) return -1;
@@ -49,9 +50,9 @@ static int64_t place_of(int64_t index, int64_t length, int32_t mode) {
   return rest < 0 ? rest + length : rest;
 }
 
-/* ------------------------------------------------------------------ shapes */
+/* ----------------------------------------------------------------- shapes */
 
-/* Fills what is not known of `to` from `from`, n dimensions. */
+/* Fills unknown dimensions of `to` from `from`, n dimensions. */
 static void fill_in(int64_t *to, const int64_t *from, int32_t n) {
   for (int32_t d = 0; d < n; ++d)
     if (to[d] < 0) to[d] = from[d];
@@ -91,10 +92,10 @@ int32_t tensor_take_infer(const tn_frame *call) {
                                data->ndim, own);
 }
 
-/* -------------------------------------------------------------------- take */
+/* ------------------------------------------------------------------- take */
 
 /* Rows of `inner` elements: outer * length of them in `data`, outer * n in the
- * array that is made of slices. */
+ * array of slices. */
 typedef struct taking {
   const tn_frame *call;
   const tn_tensor *data; /* or its gradient */
@@ -103,9 +104,9 @@ typedef struct taking {
   int64_t outer, length, n, inner;
   int64_t bytes; /* of an element */
   int32_t mode;
-  tn_dtype dtype; /* that elements are added up as */
+  tn_dtype dtype; /* type of the sums */
   tn_kernel_mode sum;
-  int64_t columns; /* of a row, that a slice of the gradient adds up */
+  int64_t columns;                  /* of a row, in one slice of the gradient */
   const int64_t *begin, *positions; /* sort_positions() */
 } taking;
 
@@ -127,8 +128,8 @@ static int32_t taking_init(taking *t, const tn_frame *call,
   return TN_OK;
 }
 
-/* Names index number i as it was given: of floats, that is not what it was read
- * as. */
+/* Reports index number i with its original value: a float differs from the
+ * integer that was read. */
 static int32_t refuse_index(const taking *t, int64_t i, int64_t index) {
   const tn_dtype dtype = t->indices->dtype;
   const tn_kernel_mode mode = {TN_F64, 0};
@@ -147,7 +148,7 @@ static int32_t refuse_index(const taking *t, int64_t i, int64_t index) {
                  text, (long long)i, (long long)t->length - 1);
 }
 
-/* Whether every index has a place, before anything is written. */
+/* Checks every index before anything is written. */
 static int32_t check_indices(const taking *t) {
   int64_t index[AT_ONCE];
   if (t->n == 0 || (t->length > 0 && t->mode != TENSOR_TAKE_MODE_RAISE))
@@ -167,7 +168,7 @@ static int32_t check_indices(const taking *t) {
   return TN_OK;
 }
 
-/* Rows [begin, end) of the slices. */
+/* Copies rows [begin, end) of the slices. */
 static int32_t take_slice(void *arg, int64_t begin, int64_t end) {
   const taking *t = (const taking *)arg;
   const size_t row = (size_t)(t->inner * t->bytes);
@@ -203,7 +204,7 @@ int32_t tensor_take(const tn_frame *call) {
 
 /* ------------------------------------------------------- gradient of take */
 
-enum { COLUMNS = 512 }; /* of a row, that are added up at a time */
+enum { COLUMNS = 512 }; /* of a row, in one addition */
 
 /* Adds `from` to `to`: n elements of a type. */
 static void add_row(const taking *t, char *to, const char *from, int64_t n) {
@@ -219,8 +220,8 @@ static void add_row(const taking *t, char *to, const char *from, int64_t n) {
   tn_kernel_store_dense(to, dtype, sum, &t->sum, n);
 }
 
-/* Blocks of columns: each has its own elements of every row, so that rows can
- * be added in the order of indices whoever adds them. */
+/* Adds blocks of columns: each block has its own elements of every row, so rows
+ * are added in the order of indices on any thread. */
 static int32_t add_slice(void *arg, int64_t begin, int64_t end) {
   const taking *t = (const taking *)arg;
   const int64_t blocks = (t->inner + t->columns - 1) / t->columns;
@@ -245,14 +246,14 @@ static int32_t add_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Half types are added up as f32 and rounded once: the numbers of the indices
- * are sorted by their places, and a place gets its sum at one go. */
+/* Sums of half types are f32 and are rounded once. So the numbers of the
+ * indices are sorted by position, and each position gets its sum at once. */
 static int is_half(tn_dtype dtype) {
   return dtype == TN_F16 || dtype == TN_BF16;
 }
 
-/* Those of place p are positions[begin[p]] to positions[begin[p + 1] - 1]. Two
- * more elements are there for counting. */
+/* The indices of position p are positions[begin[p]] to positions[begin[p + 1] -
+ * 1]. `begin` has two more elements for counting. */
 static void sort_positions(const taking *t, int64_t *begin,
                            int64_t *positions) {
   int64_t index[AT_ONCE];

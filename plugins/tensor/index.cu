@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
- * index.cu: the operators of index.yaml on CUDA devices. Arrays are dense here;
- * around an axis they are (outer, axis, inner). The gradient of take adds up
- * slices at the places that indices stand for (places.cuh).
+ * index.cu: the operators of index.yaml on CUDA devices. Arrays are dense;
+ * around an axis they have the form (outer, axis, inner). The gradient of take
+ * adds up slices at the positions of the indices (places.cuh).
  */
 #include "index.gen.h"
 #include "move.h"
 #include "tenon/places.cuh"
 #include "tensor.cuh"
 
-/* ------------------------------------------------------------------ indices */
+/* ----------------------------------------------------------------- indices */
 
 enum { DATA, INDICES, SLICES, KEYS, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> tensor_taking;
 
-/* What kernels are handed. */
+/* Arguments of a CUDA kernel. */
 struct tensor_taken {
   int64_t outer, length, n, inner; /* n indices; inner: units of a row */
-  uint64_t none[2];                /* what stands where an index has no place */
+  uint64_t none[2];                /* value for an index without a position */
   int32_t mode;
   int32_t is_whole; /* indices are integers */
 };
@@ -36,7 +36,7 @@ __device__ __forceinline__ int64_t tensor_index(const tn_cuda_array &indices,
   return tensor_whole(tn_cuda_read<double>(indices, i), nan);
 }
 
-/* The place that index number i stands for; -1: none, under raise. */
+/* The position that index number i selects; -1: none, under raise. */
 __device__ __forceinline__ int64_t tensor_place(const tensor_taking &a,
                                                 const tensor_taken &v,
                                                 int64_t i) {
@@ -50,8 +50,7 @@ __device__ __forceinline__ int64_t tensor_place(const tensor_taking &a,
   return rest < 0 ? rest + v.length : rest;
 }
 
-/* ------------------------------------------------------------------- kernels
- */
+/* ----------------------------------------------------------------- kernels */
 
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
@@ -80,7 +79,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* Rows that are on at one place. */
+/* Rows that are on at one position. */
 struct tensor_heating {
   int64_t n, depth;
   uint64_t on[2], off[2];
@@ -103,7 +102,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* --------------------------------------------------------------------- host */
+/* -------------------------------------------------------------------- host */
 
 static int32_t taken_of(const tn_frame *call, const tn_tensor *data,
                         const tn_tensor *indices, tensor_taken *v) {
@@ -127,8 +126,8 @@ static int32_t taken_of(const tn_frame *call, const tn_tensor *data,
   return TN_OK;
 }
 
-/* Makes units of up to 16 bytes of the elements of a row; returns their bytes.
- */
+/* Combines elements of a row into units of up to 16 bytes; returns their
+ * size. */
 static int64_t widen(tensor_taken *v, const tensor_taking &a, int64_t width) {
   const uint64_t both =
       (uint64_t)(uintptr_t)a.at[DATA].data | (uintptr_t)a.at[SLICES].data;
@@ -162,7 +161,7 @@ int32_t tensor_take(const tn_frame *call) {
   });
 }
 
-/* How sums are cut follows from how many columns there are. */
+/* The number of columns decides the division of sums. */
 int32_t tensor_take_bytes(const tn_frame *call, uint64_t *bytes) {
   *bytes = 0;
   if (!(call->flags & TN_CALL_BACKWARD)) return TN_OK;
@@ -174,7 +173,7 @@ int32_t tensor_take_bytes(const tn_frame *call, uint64_t *bytes) {
   return TN_OK;
 }
 
-/* Puts a key of each index where they are sorted. */
+/* Writes a key of each index to the input of the sort. */
 static int32_t name_places(const tn_frame *call, const tensor_taken &v,
                            cudaStream_t stream) {
   tensor_taking a = {};

@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
- * join.c: the operators of join.yaml, which put arrays side by side or take
- * them apart. Each part is a view of the whole.
+ * join.c: the operators of join.yaml, which join arrays or split them. Each
+ * part is a view of the whole.
  */
 #include "join.gen.h"
 
 #include "move.h"
 #include "tenon/size.h"
 
-enum { TOGETHER = 8 }; /* parts that are copied together */
+enum { TOGETHER = 8 }; /* parts in one copy */
 
-/* ------------------------------------------------------------------ shapes */
+/* ----------------------------------------------------------------- shapes */
 
-/* What is known of several shapes that agree in all axes but perhaps one. */
+/* Known dimensions of several shapes that agree in all axes but perhaps one. */
 typedef struct common {
   int32_t ndim;
   int64_t dim[TN_MAX_NDIM];
 } common;
 
-static void learn(common *c, const tn_tensor *t) {
+static void learn_shape(common *c, const tn_tensor *t) {
   if (t->ndim < 0) return;
   if (c->ndim < 0)
     for (int32_t d = 0; d < t->ndim; ++d) c->dim[d] = -1;
-  if (c->ndim >= 0 && c->ndim != t->ndim) return; /* the host will tell */
+  if (c->ndim >= 0 && c->ndim != t->ndim) return; /* the host reports it */
   c->ndim = t->ndim;
   for (int32_t d = 0; d < t->ndim; ++d)
     if (c->dim[d] < 0) c->dim[d] = t->shape[d];
 }
 
-static int32_t state(const tn_frame *call, uint32_t list, uint32_t i,
-                     const common *c) {
+static int32_t state_shape(const tn_frame *call, uint32_t list, uint32_t i,
+                           const common *c) {
   return call->host->set_shape(call, list, i, c->ndim, c->dim);
 }
 
@@ -41,8 +41,8 @@ static int32_t check_parts(const tn_frame *call) {
   return TN_FAIL(call, TN_INVALID, "there are no parts; give at least one");
 }
 
-/* The sum of the lengths that are known, -1 if 64 bits do not hold it, and how
- * many are not. */
+/* The sum of the known lengths, -1 if it exceeds 64 bits, and the number of
+ * unknown ones. */
 static int64_t sum_lengths(const tn_frame *call, int32_t ndim, int32_t axis,
                            uint32_t *n_unknown) {
   int64_t sum = 0;
@@ -57,14 +57,14 @@ static int64_t sum_lengths(const tn_frame *call, int32_t ndim, int32_t axis,
   return sum;
 }
 
-/* Each part as far as it is known; `last` is the length of the only one whose
- * own is not known, or -1. */
+/* States the known dimensions of each part; `last` is the length of the only
+ * part with an unknown one, or -1. */
 static int32_t state_parts(const tn_frame *call, common *c, int32_t axis,
                            int64_t last) {
   for (uint32_t k = 0; k < call->n_in; ++k) {
     const int64_t own = length_of(&call->in[k], c->ndim, axis);
     c->dim[axis] = own >= 0 ? own : last;
-    const int32_t code = state(call, TN_OPERAND_IN, k, c);
+    const int32_t code = state_shape(call, TN_OPERAND_IN, k, c);
     if (code != TN_OK) return code;
   }
   return TN_OK;
@@ -77,8 +77,8 @@ int32_t tensor_concat_infer(const tn_frame *call) {
   uint32_t n_unknown;
   int32_t code = check_parts(call);
   if (code != TN_OK) return code;
-  for (uint32_t k = 0; k < call->n_in; ++k) learn(&c, &call->in[k]);
-  learn(&c, out);
+  for (uint32_t k = 0; k < call->n_in; ++k) learn_shape(&c, &call->in[k]);
+  learn_shape(&c, out);
   if (c.ndim < 0) return TN_OK;
   code = tensor_axis(call, "dim", tensor_concat_params_of(call)->dim, c.ndim,
                      &axis);
@@ -100,11 +100,11 @@ int32_t tensor_concat_infer(const tn_frame *call) {
                      n_unknown == 1 && whole >= 0 ? whole - sum : -1);
   if (code != TN_OK) return code;
   c.dim[axis] = n_unknown == 0 ? sum : whole;
-  return state(call, TN_OPERAND_OUT, 0, &c);
+  return state_shape(call, TN_OPERAND_OUT, 0, &c);
 }
 
-/* What is known without `axis` becomes what is known with it. */
-static void insert(common *c, int32_t axis, int64_t n) {
+/* Adds `axis` with length n to a shape without it. */
+static void insert_axis(common *c, int32_t axis, int64_t n) {
   for (int32_t d = c->ndim++; d > axis; --d) c->dim[d] = c->dim[d - 1];
   c->dim[axis] = n;
 }
@@ -114,8 +114,8 @@ static void remove_axis(common *c, int32_t axis) {
   for (int32_t d = axis; d < c->ndim; ++d) c->dim[d] = c->dim[d + 1];
 }
 
-/* What is known of the shape that lacks an axis, from the tensors that lack it
- * and from the one that has it. */
+/* Collects the shape without an axis, from the tensors that lack the axis and
+ * from the one that has it. */
 static int32_t learn_without(const tn_frame *call, const char *param,
                              int64_t place, common *c, const tn_tensor *whole,
                              int32_t *axis) {
@@ -125,7 +125,7 @@ static int32_t learn_without(const tn_frame *call, const char *param,
   if (code != TN_OK) return code;
   if (ndim > TN_MAX_NDIM)
     return TN_FAIL(call, TN_SHAPE, "more than %d dimensions", TN_MAX_NDIM);
-  learn(&other, whole);
+  learn_shape(&other, whole);
   if (other.ndim != ndim) return TN_OK;
   remove_axis(&other, *axis);
   if (c->ndim < 0)
@@ -142,17 +142,17 @@ int32_t tensor_stack_infer(const tn_frame *call) {
   int32_t axis = 0;
   int32_t code = check_parts(call);
   if (code != TN_OK) return code;
-  for (uint32_t k = 0; k < call->n_in; ++k) learn(&c, &call->in[k]);
+  for (uint32_t k = 0; k < call->n_in; ++k) learn_shape(&c, &call->in[k]);
   if (c.ndim < 0 && call->out[0].ndim < 0) return TN_OK;
   code = learn_without(call, "axis", place, &c, &call->out[0], &axis);
   for (uint32_t k = 0; k < call->n_in && code == TN_OK; ++k)
-    code = state(call, TN_OPERAND_IN, k, &c);
+    code = state_shape(call, TN_OPERAND_IN, k, &c);
   if (code != TN_OK) return code;
-  insert(&c, axis, call->n_in);
-  return state(call, TN_OPERAND_OUT, 0, &c);
+  insert_axis(&c, axis, call->n_in);
+  return state_shape(call, TN_OPERAND_OUT, 0, &c);
 }
 
-/* A length that cannot be cut into as many parts. */
+/* Reports a length that is not divisible by the number of parts. */
 static int32_t check_length(const tn_frame *call, int32_t axis) {
   const tensor_split_params *p = tensor_split_params_of(call);
   const tn_tensor *data = &call->in[TENSOR_SPLIT_IN_DATA];
@@ -173,15 +173,15 @@ static int32_t infer_squeezed(const tn_frame *call) {
   const tn_tensor *data = &call->in[TENSOR_SPLIT_IN_DATA];
   common c = {.ndim = -1};
   int32_t axis = 0;
-  for (uint32_t k = 0; k < call->n_out; ++k) learn(&c, &call->out[k]);
+  for (uint32_t k = 0; k < call->n_out; ++k) learn_shape(&c, &call->out[k]);
   if (c.ndim < 0 && data->ndim < 0) return TN_OK;
   int32_t code = learn_without(call, "axis", p->axis, &c, data, &axis);
   if (code == TN_OK && data->ndim >= 0) code = check_length(call, axis);
   for (uint32_t k = 0; k < call->n_out && code == TN_OK; ++k)
-    code = state(call, TN_OPERAND_OUT, k, &c);
+    code = state_shape(call, TN_OPERAND_OUT, k, &c);
   if (code != TN_OK) return code;
-  insert(&c, axis, p->num_outputs);
-  return state(call, TN_OPERAND_IN, 0, &c);
+  insert_axis(&c, axis, p->num_outputs);
+  return state_shape(call, TN_OPERAND_IN, 0, &c);
 }
 
 int32_t tensor_split_infer(const tn_frame *call) {
@@ -190,19 +190,19 @@ int32_t tensor_split_infer(const tn_frame *call) {
   common c = {.ndim = -1};
   int32_t axis;
   if (p->squeeze_axis) return infer_squeezed(call);
-  for (uint32_t k = 0; k < call->n_out; ++k) learn(&c, &call->out[k]);
+  for (uint32_t k = 0; k < call->n_out; ++k) learn_shape(&c, &call->out[k]);
   const int64_t ndim = c.ndim >= 0 ? c.ndim : data->ndim;
   if (ndim < 0) return TN_OK;
   int32_t code = tensor_axis(call, "axis", p->axis, (int32_t)ndim, &axis);
   if (code == TN_OK && data->ndim == ndim) code = check_length(call, axis);
   if (code != TN_OK) return code;
   int64_t each = c.ndim >= 0 ? c.dim[axis] : -1;
-  learn(&c, data);
+  learn_shape(&c, data);
   if (length_of(data, c.ndim, axis) >= 0)
     each = data->shape[axis] / p->num_outputs;
   c.dim[axis] = each;
   for (uint32_t k = 0; k < call->n_out && code == TN_OK; ++k)
-    code = state(call, TN_OPERAND_OUT, k, &c);
+    code = state_shape(call, TN_OPERAND_OUT, k, &c);
   if (code != TN_OK) return code;
   c.dim[axis] = each < 0 ? -1 : tn_size_times(each, p->num_outputs);
   if (each >= 0 && c.dim[axis] < 0)
@@ -210,24 +210,24 @@ int32_t tensor_split_infer(const tn_frame *call) {
                    "num_outputs=%lld parts of length %lld along axis %d are "
                    "longer than 64 bits count",
                    (long long)p->num_outputs, (long long)each, (int)axis);
-  return state(call, TN_OPERAND_IN, 0, &c);
+  return state_shape(call, TN_OPERAND_IN, 0, &c);
 }
 
-/* ----------------------------------------------------------------- kernels */
+/* ---------------------------------------------------------------- kernels */
 
-/* Goes through the parts of a whole: each lies from `at` on along an axis, and
+/* Iterates over the parts of a whole: each starts at `at` along an axis, and
  * has that axis unless it is `gone`. */
 typedef struct parts {
   const tn_frame *call;
   const tn_tensor *whole;
   int32_t axis;
   int gone;
-  int64_t each;            /* their length, if they have one and the same */
-  const tn_tensor *shapes; /* otherwise it is that of these */
+  int64_t each;            /* length of all parts, if it is the same */
+  const tn_tensor *shapes; /* otherwise shapes with the lengths */
   int64_t at;
 } parts;
 
-/* The view of part k, which follows the one before. */
+/* The view of part k, after the one of part k - 1. */
 static void next_part(parts *p, uint32_t k, tensor_view *view) {
   const int64_t n = p->shapes ? p->shapes[k].shape[p->axis] : p->each;
   tensor_view_init(view, p->whole);
@@ -241,20 +241,21 @@ static void next_part(parts *p, uint32_t k, tensor_view *view) {
   }
 }
 
-/* Some copies, which are made together. */
+/* Several pieces of one copy. */
 typedef struct batch {
   uint32_t n;
   tensor_view views[TOGETHER];
   tensor_piece pieces[TOGETHER];
 } batch;
 
-static int32_t flush(const tn_frame *call, batch *b) {
+static int32_t flush_batch(const tn_frame *call, batch *b) {
   const uint32_t n = b->n;
   b->n = 0;
   return tensor_copy_pieces(call, n, b->pieces);
 }
 
-/* The whole becomes the outputs, of which some are not wanted. */
+/* Copies the parts of the whole to the outputs, some of which may be null
+ * requests. */
 static int32_t take_apart(parts *p) {
   const tn_frame *call = p->call;
   batch b;
@@ -265,12 +266,12 @@ static int32_t take_apart(parts *p) {
     next_part(p, k, view);
     if (call->req[k] == TN_REQ_NULL) continue;
     b.pieces[b.n++] = (tensor_piece){&call->out[k], &view->tensor};
-    if (b.n == TOGETHER) code = flush(call, &b);
+    if (b.n == TOGETHER) code = flush_batch(call, &b);
   }
-  return code == TN_OK ? flush(call, &b) : code;
+  return code == TN_OK ? flush_batch(call, &b) : code;
 }
 
-/* The first n inputs become the whole; those that are absent are zeros. */
+/* Copies the first n inputs into the whole; absent ones are zeros. */
 static int32_t put_together(parts *p, uint32_t n) {
   const tn_frame *call = p->call;
   batch b;
@@ -284,9 +285,9 @@ static int32_t put_together(parts *p, uint32_t n) {
       continue;
     }
     b.pieces[b.n++] = (tensor_piece){&view->tensor, &call->in[k]};
-    if (b.n == TOGETHER) code = flush(call, &b);
+    if (b.n == TOGETHER) code = flush_batch(call, &b);
   }
-  return code == TN_OK ? flush(call, &b) : code;
+  return code == TN_OK ? flush_batch(call, &b) : code;
 }
 
 int32_t tensor_concat(const tn_frame *call) {
@@ -296,7 +297,7 @@ int32_t tensor_concat(const tn_frame *call) {
   return code == TN_OK ? put_together(&p, call->n_in) : code;
 }
 
-/* in: the gradient of the whole, then what is known of the parts. */
+/* in: the gradient of the whole, then the parts as far as they are known. */
 int32_t tensor_concat_backward(const tn_frame *call) {
   parts p = {.call = call, .whole = &call->in[0], .shapes = &call->in[1]};
   const int32_t code = tensor_axis(

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * move.c: move.h on the CPU. A copy is a walk over two operands, whose
- * dimensions have been joined as far as both allow. Where both have lines side
- * by side, lines are copied; where each has another dimension side by side,
- * squares are turned (turn.h); otherwise elements go one by one.
+ * move.c: move.h on the CPU. A copy is a walk over two operands; adjacent
+ * dimensions are joined as far as both operands allow. If both are contiguous
+ * along one dimension, it copies lines. If they are contiguous along different
+ * ones, it transposes squares (turn.h). Otherwise it copies single elements.
  */
 #include "move.h"
 
@@ -23,11 +23,11 @@ typedef struct lines {
   int64_t to_next, from_next; /* between lines */
 } lines;
 
-/* Lines shorter than that (in bytes) are not worth a call of memcpy. */
+/* Lines with fewer bytes are not worth a call of memcpy. */
 enum { SHORT_LINE = 64 };
 
-/* Asks for the next line as well if it is long: the processor by itself does
- * not look beyond a page. */
+/* Prefetches the next line as well if it is long: the processor's own prefetch
+ * ends at a page. */
 static inline void copy_line(void *to, const void *next_to, const void *from,
                              const void *next_from, int64_t bytes) {
   enum { LEAST = 1024, MOST = 4096, LINE = 64 };
@@ -72,8 +72,8 @@ static void copy_lines(const lines *l, int64_t bytes) {
     copy_64(l);
 }
 
-/* As many lines as follow one another from a run on, along the dimension in
- * front of the last, in [index, end). */
+/* The number of consecutive lines from a run on, along the dimension before the
+ * last, in [index, end). */
 static int64_t lines_from(const tn_kernel_walk *walk, const tn_kernel_run *run,
                           int64_t left) {
   const int32_t d = walk->ndim - 2;
@@ -102,24 +102,24 @@ static int32_t lines_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* ------------------------------------------------------------------- turns */
+/* -------------------------------------------------------------- transposes */
 
-/* Rows of `to` that a slice turns, so many that columns of `from` are long
- * lines which come in advance, or fewer where there would be few slices; and
- * columns that it turns at a time. */
+/* Rows of `to` in one slice, so many that columns of `from` are long enough for
+ * prefetching, or fewer if there would be few slices; and columns in one
+ * step. */
 enum { TURN_ROWS = 128, TURN_FEW = 32, TURN_SLICES = 16, TURN_COLUMNS = 128 };
 
-/* A copy whose operands have different dimensions side by side. */
+/* A copy between operands that are contiguous along different dimensions. */
 typedef struct turning {
   const tn_kernel_walk *walk;
-  int32_t rows;   /* the dimension that is side by side in `from`; in `to` it is
+  int32_t rows;   /* the dimension that is contiguous in `from`; in `to` it is
                      the last */
   int64_t height; /* rows of a block */
   int64_t blocks; /* of rows */
   tn_turn_fn *turn;
 } turning;
 
-/* Whether squares can be turned, and along which dimension of the walk. */
+/* Whether squares can be transposed, and along which dimension of the walk. */
 static int find_turn(const tn_kernel_walk *walk, int32_t *rows) {
   const int32_t last = walk->ndim - 1;
   if (walk->stride[0][last] != 1 || walk->stride[1][last] == 1 ||
@@ -130,7 +130,7 @@ static int find_turn(const tn_kernel_walk *walk, int32_t *rows) {
   return 0;
 }
 
-/* Block `index` of rows. */
+/* Transposes block `index` of rows. */
 static void turn_block(const turning *t, int64_t index) {
   const tn_kernel_walk *walk = t->walk;
   const int32_t last = walk->ndim - 1;
@@ -177,7 +177,7 @@ static int32_t run_turns(const tn_frame *call, turning *t) {
   return call->host->parallel_for(call, n, grain, turn_slice, t);
 }
 
-/* ------------------------------------------------------------------- copies */
+/* ------------------------------------------------------------------ copies */
 
 static int32_t walk_init(const tn_frame *call, tn_kernel_walk *walk,
                          const tn_tensor *to, const tn_tensor *from) {
@@ -206,18 +206,18 @@ int32_t tensor_copy(const tn_frame *call, const tn_tensor *to,
   return code == TN_OK ? walk_copy(call, &walk) : code;
 }
 
-/* ------------------------------------------------------------------ stripes */
+/* ----------------------------------------------------------------- stripes */
 
 enum {
-  STRIPES = 8,       /* pieces that are copied together */
-  NARROW = 1024,     /* elements of a piece that is not worth it */
-  LINES = 16,        /* that are enough for all workers */
-  LONG_LINE = 65536, /* bytes of one that is best left to memcpy */
-  ASKED_LINE = 1024  /* the same where memcpy is what copies lines */
+  STRIPES = 8,       /* pieces in one copy */
+  NARROW = 1024,     /* elements of the smallest piece worth it */
+  LINES = 16,        /* enough for all workers */
+  LONG_LINE = 65536, /* bytes from which memcpy is faster */
+  ASKED_LINE = 1024  /* the same if memcpy copies the lines anyway */
 };
 
-/* A piece: lines of at least SHORT_LINE bytes, side by side in both operands;
- * what lies between two is in bytes. */
+/* A piece: lines of at least SHORT_LINE bytes, contiguous in both operands; the
+ * distances of lines are in bytes. */
 typedef struct stripe {
   char *to;
   const char *from;
@@ -234,7 +234,7 @@ typedef struct stripes {
   int64_t line; /* bytes of all */
 } stripes;
 
-/* Adds a piece; 0 if it is none of the same lines, or better alone. */
+/* Adds a piece; 0 if its lines differ, or if it is faster alone. */
 static int stripes_add(stripes *s, const tn_kernel_walk *walk) {
   if (s->n == STRIPES || walk->size < NARROW || walk->ndim != 2 ||
       walk->stride[0][1] != 1 || walk->stride[1][1] != 1)
@@ -299,8 +299,8 @@ static int32_t stripes_run(const tn_frame *call, stripes *s) {
                                   stripes_slice, s);
 }
 
-/* Copies pieces that are large enough, as many as are of the same lines, or
- * else one; *done says how many. */
+/* Copies as many large pieces with the same lines as there are, or else one;
+ * *done is their number. */
 static int32_t copy_some(const tn_frame *call, uint32_t n,
                          const tensor_piece *pieces, uint32_t *done) {
   stripes s = {.level = tn_kernel_level(call)};
@@ -340,13 +340,12 @@ int32_t tensor_fill(const tn_frame *call, const tn_tensor *to,
   return tensor_copy(call, to, &one);
 }
 
-/* --------------------------------------------------------------------- sums
- */
+/* -------------------------------------------------------------------- sums */
 
 enum { SUM_PART = 256 };
 
 typedef struct summing {
-  tn_kernel_walk walk; /* `to`, and the first of the elements that are summed */
+  tn_kernel_walk walk; /* `to`, and the first term of each sum */
   const tn_tensor *from;
   int32_t n_axes;
   int64_t n_terms;
@@ -354,7 +353,7 @@ typedef struct summing {
   tn_dtype dtype;
 } summing;
 
-/* How far from the first term a term lies, in elements. */
+/* Distance from the first term to a term, in elements. */
 static int64_t term_at(const summing *s, int64_t term) {
   int64_t offset = 0;
   for (int32_t d = s->n_axes; d-- > 0; term /= s->from->shape[d])
@@ -362,7 +361,7 @@ static int64_t term_at(const summing *s, int64_t term) {
   return offset;
 }
 
-/* The sums of a run of at most SUM_PART elements. */
+/* Computes the sums of a run of at most SUM_PART elements. */
 static void sum_run(const summing *s, const tn_kernel_run *run) {
   TN_KERNEL_LINED uint64_t sums[SUM_PART] = {0}, row[SUM_PART];
   for (int64_t term = 0; term < s->n_terms; ++term) {
@@ -410,9 +409,7 @@ int32_t tensor_sum_front(const tn_frame *call, const tn_tensor *to,
                                   &s);
 }
 
-/* -------------------------------------------------------- wide elements,
- * ranges
- */
+/* --------------------------------------------------- wide elements, ranges */
 
 /* A walk over two operands, and the types of their elements. */
 typedef struct crossing {
@@ -421,8 +418,9 @@ typedef struct crossing {
   tn_dtype to, from;
 } crossing;
 
-static int32_t cross(const tn_frame *call, crossing *c, const tn_tensor *to,
-                     const tn_tensor *from, tn_loop_body *slice) {
+static int32_t cross_types(const tn_frame *call, crossing *c,
+                           const tn_tensor *to, const tn_tensor *from,
+                           tn_loop_body *slice) {
   c->mode.compute = tensor_wide_dtype(to->dtype);
   c->mode.level = tn_kernel_level(call);
   c->to = tensor_sum_dtype(to->dtype);
@@ -456,7 +454,7 @@ static int32_t convert_slice(void *arg, int64_t begin, int64_t end) {
 int32_t tensor_convert(const tn_frame *call, const tn_tensor *to,
                        const tn_tensor *from) {
   crossing c;
-  return cross(call, &c, to, from, convert_slice);
+  return cross_types(call, &c, to, from, convert_slice);
 }
 
 static int32_t add_slice(void *arg, int64_t begin, int64_t end) {
@@ -479,10 +477,10 @@ static int32_t add_slice(void *arg, int64_t begin, int64_t end) {
 int32_t tensor_add(const tn_frame *call, const tn_tensor *to,
                    const tn_tensor *from) {
   crossing c;
-  return cross(call, &c, to, from, add_slice);
+  return cross_types(call, &c, to, from, add_slice);
 }
 
-/* Elements of an array that count, which are made some at a time. */
+/* Elements of a counting array, written in parts. */
 typedef struct counting {
   const tn_tensor *to;
   tensor_range range;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * move.cu: move.h on CUDA devices. A thread moves one element, or as many as
- * lie side by side in both operands up to 16 bytes. Where each operand has
- * another dimension side by side, squares are turned in shared memory, so that
- * both are read and written in whole lines.
+ * move.cu: move.h on CUDA devices. A thread moves one element, or up to 16
+ * bytes of elements that are contiguous in both operands. If the operands are
+ * contiguous along different dimensions, it transposes squares in shared
+ * memory, so that both are read and written in whole lines.
  */
 #include "move.h"
 #include "reduce.h"
@@ -11,7 +11,7 @@
 enum { TO, FROM, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> tensor_pair;
 
-/* ------------------------------------------------------------------- copies */
+/* ------------------------------------------------------------------ copies */
 
 template <class T, class Index>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* One element, or several times the same, for all of an array. */
+/* One element, or several copies of it, for all of an array. */
 struct tensor_filling {
   tensor_steps<1> steps;
   uint64_t bits[2];
@@ -43,8 +43,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* Squares: `rows` lie side by side in FROM, `columns` in TO; both are 1 apart
- * there. The other dimensions are those of `outer`. */
+/* Squares: `rows` are contiguous in FROM, `columns` in TO. `outer` has the
+ * other dimensions. */
 struct tensor_turning {
   tensor_steps<2> outer;
   int64_t rows, columns;
@@ -57,7 +57,8 @@ enum { SQUARE = 32, AT_ONCE = TN_CUDA_THREADS / SQUARE };
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     tensor_turn(tensor_pair a, tensor_turning t) {
-  __shared__ T square[SQUARE][SQUARE + 1]; /* no two of a column in one bank */
+  __shared__ T square[SQUARE][SQUARE + 1]; /* elements of a column are in
+                                            * different banks */
   const int x = (int)threadIdx.x % SQUARE, y = (int)threadIdx.x / SQUARE;
   const int64_t down = (t.rows + SQUARE - 1) / SQUARE;
   const int64_t across = (t.columns + SQUARE - 1) / SQUARE;
@@ -91,7 +92,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* What is counted, and how many. */
+/* The numbers to count, and their count. */
 struct tensor_numbers {
   tensor_range range;
   int64_t n;
@@ -127,7 +128,7 @@ static int can_pair(const tn_kernel_walk *walk, int64_t width) {
   return pairs;
 }
 
-/* Makes one element of several, of the same memory; returns its bytes. */
+/* Combines several elements into one of the same memory; returns its bytes. */
 static int64_t widen(tn_kernel_walk *walk) {
   const int32_t last = walk->ndim - 1;
   int64_t width = walk->bytes[0];
@@ -140,7 +141,7 @@ static int64_t widen(tn_kernel_walk *walk) {
   return width;
 }
 
-/* Whether squares can be turned, and along which dimension of the walk. */
+/* Whether squares can be transposed, and along which dimension of the walk. */
 static int find_turn(const tn_kernel_walk *walk, int32_t *rows) {
   const int32_t last = walk->ndim - 1;
   if (walk->stride[TO][last] != 1 || walk->stride[FROM][last] == 1 ||

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pad.c: the operators of pad.yaml. What is new is cut into borders: those of
- * an axis lie inside of the old part of the axes before it, and are as wide as
- * the new array in those behind it. So borders of a later axis are copied
- * first, and what those of an earlier one repeat is there. The gradient goes
- * the other way.
+ * pad.c: the operators of pad.yaml. The new elements are divided into borders,
+ * two per axis. A border of an axis covers only the old part of earlier axes
+ * and the whole new length of later axes. So borders are copied from the last
+ * axis to the first; each finds the elements that it repeats. The gradient uses
+ * the reverse order.
  */
 #include "pad.gen.h"
 
@@ -21,7 +21,7 @@ static int32_t check_widths(const tn_frame *call, int32_t ndim) {
                  (long long)widths->n, (int)ndim, 2 * (int)ndim);
 }
 
-/* Whether an axis of this length has what its borders repeat. */
+/* Whether an axis of this length has the elements that its borders repeat. */
 static int32_t check_length(const tn_frame *call, int32_t axis, int64_t n) {
   const tensor_pad_params *p = tensor_pad_params_of(call);
   const int64_t *width = p->pad_width.v + 2 * axis;
@@ -45,7 +45,7 @@ static int32_t refuse_length(const tn_frame *call, int32_t axis, int64_t n) {
                  (long long)width[1]);
 }
 
-/* An operand of a call, as set_shape names it. */
+/* An operand of a call, as set_shape identifies it. */
 typedef struct operand {
   uint32_t list;
   uint32_t index;
@@ -90,9 +90,9 @@ int32_t tensor_pad_grad_infer(const tn_frame *call) {
   return infer_padded(call, &part, &whole);
 }
 
-/* ----------------------------------------------------------------- borders */
+/* ---------------------------------------------------------------- borders */
 
-/* The new array, and where the old one lies in it. */
+/* The new array, and the position of the old one in it. */
 typedef struct padding {
   const tn_frame *call;
   const tn_tensor *whole;
@@ -104,15 +104,15 @@ static int64_t old_length(const padding *p, int32_t axis) {
   return p->whole->shape[axis] - p->widths[2 * axis] - p->widths[2 * axis + 1];
 }
 
-/* The old part of the axes before `axis`. */
+/* Restricts a view to the old part of the axes before `axis`. */
 static void cut_before(const padding *p, tensor_view *view, int32_t axis) {
   tensor_view_init(view, p->whole);
   for (int32_t d = 0; d < axis; ++d)
     tensor_view_cut(view, d, p->widths[2 * d], old_length(p, d), 1);
 }
 
-/* Some places of an axis, and the one that the first of them repeats; the
- * others repeat the same, or those before it. */
+/* Positions of an axis, and the one that the first of them repeats; the others
+ * repeat the same one, or the positions before it. */
 typedef struct border {
   int32_t axis;
   int64_t begin, n;
@@ -120,7 +120,7 @@ typedef struct border {
   int64_t step;
 } border;
 
-/* In front of the old part (side 0), or behind it. */
+/* The border before the old part (side 0), or after it (side 1). */
 static border border_of(const padding *p, int32_t axis, int side) {
   const int64_t front = p->widths[2 * axis], n = old_length(p, axis);
   const int64_t last = front + n - 1;
@@ -191,7 +191,7 @@ int32_t tensor_pad_bytes(const tn_frame *call, uint64_t *bytes) {
   return tensor_pad_grad_bytes(call, bytes);
 }
 
-/* What a border holds is added to what it repeats, place by place. */
+/* Adds a border to the elements that it repeats, position by position. */
 static int32_t fold_border(const padding *p, const border *b) {
   int32_t code = TN_OK;
   for (int64_t i = 0; i < b->n && code == TN_OK; ++i) {
@@ -205,9 +205,9 @@ static int32_t fold_border(const padding *p, const border *b) {
   return code;
 }
 
-/* Borders of the first axis are the last to be copied, and so the first to be
- * folded, in a copy of the gradient in a wide type. */
-static int32_t fold(const tn_frame *call, padding *p) {
+/* The forward pass copies borders of the first axis last, so the gradient
+ * reduces them first, in a copy with a wide type. */
+static int32_t fold_borders(const tn_frame *call, padding *p) {
   tensor_view wide, old;
   tensor_view_shaped(&wide, &call->in[0], call->in[0].ndim, call->in[0].shape);
   wide.tensor.data = call->ws[0];
@@ -228,7 +228,7 @@ int32_t tensor_pad_backward(const tn_frame *call) {
   padding p = {call, &call->in[0], params->pad_width.v, params->mode};
   tensor_view old;
   if (tn_tensor_size(&call->out[0]) == 0) return TN_OK;
-  if (p.mode != TENSOR_PAD_MODE_CONSTANT) return fold(call, &p);
+  if (p.mode != TENSOR_PAD_MODE_CONSTANT) return fold_borders(call, &p);
   cut_before(&p, &old, p.whole->ndim);
   return tensor_copy(call, &call->out[0], &old.tensor);
 }

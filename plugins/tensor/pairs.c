@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pairs.c: products of all elements of a line but two, on the CPU: the second
- * gradient of products.
+ * pairs.c: products of all elements of a line except two, on the CPU: the
+ * second gradient of products.
  */
 #include "second.gen.h"
 
@@ -9,7 +9,8 @@
 
 enum { HEAD, DATA, SLOPE }; /* inputs */
 
-/* All operands are dense: an element of a line has the same place in each. */
+/* All operands are dense: an element of a line has the same position in
+ * each. */
 typedef struct pairs {
   const tn_frame *call;
   reduce_view data;
@@ -18,21 +19,21 @@ typedef struct pairs {
   int64_t bytes;  /* of an element */
   int skips_nan;
   int64_t *places;     /* of the elements of a line */
-  reduce_dual *before; /* products of those before each element */
+  reduce_dual *before; /* products of the elements before each one */
 } pairs;
 
-static double element(const pairs *p, const tn_tensor *from, int64_t at) {
+static double read_element(const pairs *p, const tn_tensor *from, int64_t at) {
   double x;
   tn_kernel_load_dense(&x, &p->mode, (const char *)from->data + at * p->bytes,
                        from->dtype, 1);
   return x;
 }
 
-/* Element i of the line at `first`; 1 if it is none. */
+/* Reads element i of the line at `first`; 1 if it is a skipped NaN. */
 static void dual_at(const pairs *p, int64_t first, int64_t i, double *x,
                     double *u) {
-  *x = element(p, &p->call->in[DATA], first + p->places[i]);
-  *u = element(p, &p->call->in[SLOPE], first + p->places[i]);
+  *x = read_element(p, &p->call->in[DATA], first + p->places[i]);
+  *u = read_element(p, &p->call->in[SLOPE], first + p->places[i]);
   if (!p->skips_nan || *x == *x) return;
   *x = 1;
   *u = 0;
@@ -40,7 +41,7 @@ static void dual_at(const pairs *p, int64_t first, int64_t i, double *x,
 
 static void pair_line(const pairs *p, int64_t line) {
   const tn_tensor *out = &p->call->out[0];
-  const double head = element(p, &p->call->in[HEAD], line);
+  const double head = read_element(p, &p->call->in[HEAD], line);
   reduce_dual *before = p->before + line * p->length;
   reduce_dual all = reduce_dual_one();
   int64_t first = 0, left = line;
@@ -55,7 +56,7 @@ static void pair_line(const pairs *p, int64_t line) {
   all = reduce_dual_one();
   for (int64_t i = p->length; i-- > 0;) {
     const int64_t at = first + p->places[i];
-    const double own = element(p, &p->call->in[DATA], at);
+    const double own = read_element(p, &p->call->in[DATA], at);
     const int is_none = p->skips_nan && own != own;
     const double y = is_none ? 0 : head * reduce_dual_part(before[i], all);
     tn_kernel_store_dense((char *)out->data + at * p->bytes, out->dtype, &y,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pairs.cu: products of all elements of a line but two, on CUDA devices. A
- * thread has a line.
+ * pairs.cu: products of all elements of a line except two, on CUDA devices.
+ * Each thread computes a line.
  */
 #include "second.gen.h"
 
@@ -11,7 +11,8 @@
 enum { OUT, HEAD, DATA, SLOPE, BEFORE, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> tensor_pair_arrays;
 
-/* All operands are dense: an element of a line has the same place in each. */
+/* All operands are dense: an element of a line has the same position in
+ * each. */
 struct tensor_pair_view {
   tensor_steps<1> kept; /* lines */
   tensor_steps<1> gone; /* elements of each */

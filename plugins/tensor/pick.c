@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pick.c: one element of every line, by its place; and its gradient, which
- * goes back to that place. Elements are gathered side by side, so that they are
- * added and converted as everywhere.
+ * pick.c: selects one element of every line, by its position; the gradient
+ * returns to that position. Elements are gathered contiguously, so that the
+ * common functions can add and convert them.
  */
 #include "arg.gen.h"
 #include "reduce.h"
@@ -46,8 +46,7 @@ int32_t tensor_pick_infer(const tn_frame *call) {
                                shape);
 }
 
-/* ------------------------------------------------------------------- places
- */
+/* ------------------------------------------------------------------ places */
 
 /* Lines of data: `inner` of them side by side, `length` elements each. */
 typedef struct task {
@@ -61,12 +60,12 @@ typedef struct task {
   uint32_t level;
 } task;
 
-static int64_t clipped(double place, int64_t length) {
+static int64_t clip_place(double place, int64_t length) {
   if (!(place > 0)) return 0;
   return place < (double)length ? (int64_t)place : length - 1;
 }
 
-/* Elements that lines [begin, begin + n) pick, as numbers in all of data. */
+/* Positions in data of the elements that lines [begin, begin + n) pick. */
 static void places_of(const task *t, int64_t begin, int64_t n, int64_t *at) {
   const tn_dtype dtype = t->index->dtype, own = tn_kernel_compute(dtype);
   const int whole = own == TN_I32 || own == TN_I64;
@@ -77,7 +76,7 @@ static void places_of(const task *t, int64_t begin, int64_t n, int64_t *at) {
       (const char *)t->index->data + begin * tn_dtype_bytes(dtype), dtype, n);
   for (int64_t i = 0; i < n; ++i) {
     const int64_t line = begin + i;
-    int64_t k = whole ? at[i] : clipped(places[i], t->length);
+    int64_t k = whole ? at[i] : clip_place(places[i], t->length);
     k = k < 0 ? 0 : k < t->length ? k : t->length - 1;
     at[i] = (line / t->inner * t->length + k) * t->inner + line % t->inner;
   }
@@ -113,7 +112,7 @@ static int32_t pick_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Adds the gradient of line i of `picked` to where it was picked. */
+/* Adds the gradient of line i of `picked` to the element that it picked. */
 static int32_t put_slice(void *arg, int64_t begin, int64_t end) {
   const task *t = (const task *)arg;
   const tn_dtype dtype = t->picked->dtype;
@@ -136,8 +135,7 @@ static int32_t put_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* --------------------------------------------------------------------- calls
- */
+/* ------------------------------------------------------------------- calls */
 
 static int32_t task_init(task *t, const tn_frame *call) {
   uint32_t axes;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pick.cu: one element of every line by its place, on CUDA devices. A thread
- * has an element of the output; that of a gradient looks whether it was picked.
+ * pick.cu: selects one element of every line by its position, on CUDA devices.
+ * Each thread computes one output element. A thread of the gradient checks
+ * whether its element was picked.
  */
 #include "arg.gen.h"
 #include "move.h"
@@ -18,7 +19,7 @@ struct tensor_places {
   int64_t is_whole; /* places are integers */
 };
 
-/* The place that a line picks: the nearest there is. */
+/* The position that a line picks: the nearest valid one. */
 __device__ __forceinline__ int64_t tensor_picks(const tensor_picking &a,
                                                 const tensor_places &v,
                                                 int64_t line) {
@@ -43,7 +44,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* DATA is the gradient, PICKED that of what was picked. */
+/* DATA is the gradient, PICKED the gradient of the picked elements. */
 template <class C>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     tensor_pick_slopes(tensor_picking a, tensor_places v) {

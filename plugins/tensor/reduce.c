@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reduce.c: the order in which elements are put together. The axes that go are
- * put behind those that stay; then each element of the output is made of a
- * line, which fold.h says how to cut. Of one box comes a record, of the records
- * of a line its element. Where rows are better than lines, reduce_columns.c
- * takes over.
+ * reduce.c: the order in which a reduction combines elements. Reduced axes are
+ * moved after the kept ones, so each output element comes from one line. fold.h
+ * divides lines into extents. One extent gives a record; the records of a line
+ * give its element. If rows are better than lines, reduce_columns.c computes
+ * the reduction.
  */
 #include <math.h>
 
 #include "reduce_loops.h"
 
-/* -------------------------------------------------------------------- lines
- */
+/* ------------------------------------------------------------------- lines */
 
 /* Whether the axes are the last ones. */
 static int is_last(uint32_t axes, int32_t ndim) {
@@ -18,7 +17,7 @@ static int is_last(uint32_t axes, int32_t ndim) {
   return axes == 0;
 }
 
-/* Cuts the lines of a view. */
+/* Divides the lines of a view. */
 static int cut_lines(const reduce_view *view, tn_fold *fold) {
   tn_tensor out = view->tensor;
   out.ndim = view->kept;
@@ -38,15 +37,14 @@ uint64_t reduce_bytes(const tn_tensor *in, const tn_tensor *out,
   }
   if (cut.parts == 1) return 0;
   uint64_t bytes = 8 * (uint64_t)(cut.parts * cut.outer * cut.wide);
-  /* Seen by its shape alone, the call may look as if it were cut into lines:
-   * no number of whole records says that it is not. */
+  /* The shape alone may suggest that the call is divided into lines; a size of
+   * room that is no multiple of a record prevents that. */
   const int misleads = tn_fold_cut(in, out, &fold);
   while (misleads && bytes % (uint64_t)(fold.lines * fold.parts) == 0) ++bytes;
   return bytes;
 }
 
-/* -------------------------------------------------------------------- tasks
- */
+/* ------------------------------------------------------------------- tasks */
 
 static tn_kernel_body *body_of(const tn_kernel_bodies *bodies,
                                const reduce_task *t) {
@@ -77,14 +75,14 @@ static void task_init(reduce_task *t, const reduce_run *run) {
   t->count = 1;
 }
 
-/* Elements of a line, once t->in is known. */
+/* Sets the number of elements of a line, once t->in is known. */
 static void count_line(reduce_task *t, const tn_tensor *in, uint32_t axes) {
   for (int32_t i = 0; i < in->ndim; ++i)
     if (axes >> i & 1) t->count *= (double)in->shape[i];
 }
 
-/* What becomes of records that are f64. */
-static void finish(const reduce_task *t, int64_t n, double *records) {
+/* Converts f64 records into results. */
+static void finish_records(const reduce_task *t, int64_t n, double *records) {
   if (t->run->op->finish == REDUCE_MEAN)
     for (int64_t i = 0; i < n; ++i) records[i] /= t->count;
   if (t->run->op->finish == REDUCE_ROOT)
@@ -97,7 +95,7 @@ void reduce_put(const reduce_task *t, int64_t first, int64_t n, void *records) {
   const int dense = tn_tensor_is_contiguous(out);
   const int64_t at_once = dense ? n : 1;
   uint64_t old[REDUCE_COLUMNS];
-  if (t->mode.compute == TN_F64) finish(t, n, (double *)records);
+  if (t->mode.compute == TN_F64) finish_records(t, n, (double *)records);
   for (int64_t k = 0; k < n; k += at_once) {
     int64_t left = first + k, offset = dense ? left : 0;
     for (int32_t d = out->ndim; !dense && d-- > 0;) {
@@ -115,10 +113,9 @@ void reduce_put(const reduce_task *t, int64_t first, int64_t n, void *records) {
   }
 }
 
-/* --------------------------------------------------------------------- boxes
- */
+/* ----------------------------------------------------------------- extents */
 
-/* The record of at most TN_FOLD_BOX elements, whose axes are joined. */
+/* The record of at most TN_FOLD_BOX elements with joined axes. */
 static uint64_t fold_joined(const reduce_task *t, const char *at, int32_t ndim,
                             const int64_t *n, const int64_t *step) {
   TN_KERNEL_LINED uint64_t scratch[TN_FOLD_BOX];
@@ -144,7 +141,7 @@ static uint64_t fold_joined(const reduce_task *t, const char *at, int32_t ndim,
   }
 }
 
-/* The record of one line's part of a box. */
+/* The record of one line's part of an extent. */
 static uint64_t fold_line(const reduce_task *t, const char *at, int32_t ndim,
                           const int64_t *shape, const int64_t *strides) {
   int64_t n[TN_MAX_NDIM], step[TN_MAX_NDIM];
@@ -153,7 +150,7 @@ static uint64_t fold_line(const reduce_task *t, const char *at, int32_t ndim,
   return fold_joined(t, at, reduce_join(ndim, n, step), n, step);
 }
 
-/* The records of a box that begins at `at`: of each of its lines. */
+/* The records of an extent that begins at `at`, one for each of its lines. */
 static void fold_box(const reduce_task *t, const char *at, const int64_t *shape,
                      int64_t lines, uint64_t *records) {
   const reduce_view *in = &t->in;
@@ -188,8 +185,7 @@ static int32_t fold_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* --------------------------------------------------------------------- merge
- */
+/* ------------------------------------------------------------------- merge */
 
 static int32_t merge_slice(void *arg, int64_t begin, int64_t end) {
   const reduce_task *t = (const reduce_task *)arg;
@@ -207,16 +203,15 @@ static int32_t merge_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-static int32_t merge(reduce_task *t) {
+static int32_t merge_lines(reduce_task *t) {
   enum { GRAIN = 4096 };
   return t->run->call->host->parallel_for(t->run->call, t->fold.lines, GRAIN,
                                           merge_slice, t);
 }
 
-/* ----------------------------------------------------------- without records
- */
+/* --------------------------------------------------------- without records */
 
-/* How lines follow one another: axes that stay and that go, joined. */
+/* The arrangement of lines: kept and reduced axes, joined. */
 typedef struct grid {
   const reduce_task *t;
   int32_t n_kept, n_gone;
@@ -235,8 +230,8 @@ static void grid_init(grid *g, const reduce_task *t) {
   g->n_gone = reduce_join(gone, g->gone, g->gone_step);
 }
 
-/* Lines that are no longer than a box. Merging the one record of each would
- * leave it as it is. */
+/* Lines that are no longer than an extent. Merging a single record would not
+ * change it. */
 static int32_t short_slice(void *arg, int64_t begin, int64_t end) {
   const grid *g = (const grid *)arg;
   const reduce_task *t = g->t;
@@ -271,7 +266,7 @@ static int32_t short_lines(const reduce_task *t) {
                                           ELEMENTS / size, short_slice, &g);
 }
 
-/* Line number i, box by box. */
+/* Line number i, extent by extent. */
 static void long_line(const reduce_task *t, int64_t i) {
   enum { LANES = 32 };
   uint64_t lane[LANES];
@@ -293,10 +288,9 @@ static int32_t long_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* ----------------------------------------------------------------- all of it
- */
+/* ------------------------------------------------------------- whole calls */
 
-/* Lines of no elements. */
+/* Writes the results of lines without elements. */
 static int32_t put_none(const reduce_task *t) {
   const int64_t n = tn_tensor_size(t->run->out);
   for (int64_t i = 0; i < n; ++i) {
@@ -306,7 +300,7 @@ static int32_t put_none(const reduce_task *t) {
   return TN_OK;
 }
 
-/* A box: the axes that have 1 in the output go. */
+/* Computes one extent: it reduces the axes that have length 1 in the output. */
 static int32_t run_box(reduce_task *t) {
   const tn_tensor *in = t->run->in, *out = t->run->out;
   uint32_t axes = 0;
@@ -318,14 +312,14 @@ static int32_t run_box(reduce_task *t) {
   return TN_OK;
 }
 
-/* One of the stages of fold.h. */
+/* Computes one of the stages of fold.h. */
 static int32_t run_stage(const reduce_run *run) {
   reduce_task t;
   task_init(&t, run);
   if (run->call->flags & TN_CALL_FOLD) return run_box(&t);
   count_line(&t, run->in, run->axes);
   (void)tn_fold_cut(run->in, run->out, &t.fold);
-  return merge(&t);
+  return merge_lines(&t);
 }
 
 int32_t reduce_all(const reduce_run *run) {
@@ -345,5 +339,5 @@ int32_t reduce_all(const reduce_run *run) {
     return host->parallel_for(run->call, t.fold.lines, 1, long_slice, &t);
   const int32_t code = host->parallel_for(run->call, tn_fold_boxes(&t.fold),
                                           BOXES, fold_slice, &t);
-  return code == TN_OK ? merge(&t) : code;
+  return code == TN_OK ? merge_lines(&t) : code;
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reduce.cu: reduce.h on CUDA devices: what is done with elements, and how many
- * threads have a line. Floats are put together in f64, integers in i64, as on
- * the CPU; sums have another order here.
+ * reduce.cu: reduce.h on CUDA devices: the operations on elements, and the
+ * number of threads per line. Floats are combined in f64, integers in i64, as
+ * on the CPU; sums have another order here.
  */
 #include "reduce.cuh"
 #include "reduce_big.h"
 
-/* --------------------------------------------------------------- operations
- */
+/* -------------------------------------------------------------- operations */
 
 struct reduce_op {
   int32_t (*floats)(const reduce_run *run, const tensor_lines *v,
@@ -23,7 +22,7 @@ __device__ __forceinline__ int64_t tensor_product(int64_t a, int64_t b) {
   return (int64_t)((uint64_t)a * (uint64_t)b);
 }
 
-/* Less than anything, and more. */
+/* Less than every number, or greater. */
 __device__ __forceinline__ double tensor_least(double) {
   return -INFINITY;
 }
@@ -37,7 +36,7 @@ __device__ __forceinline__ int64_t tensor_most(int64_t) {
   return INT64_MAX;
 }
 
-/* How two are put together. */
+/* Combines two records. */
 template <class C>
 struct tensor_by_plus {
   __device__ static C none() {
@@ -56,7 +55,7 @@ struct tensor_by_times {
     return tensor_product(a, b);
   }
 };
-/* As reduce_rest has it: NaN beyond REDUCE_MOST. */
+/* As in reduce_rest: NaN beyond REDUCE_MOST. */
 __device__ __forceinline__ double tensor_within(double x) {
   return fabs(x) <= REDUCE_MOST && fabs(x) >= 1 / REDUCE_MOST ? x : (double)NAN;
 }
@@ -91,7 +90,7 @@ struct tensor_by_least {
   }
 };
 
-/* What becomes of an element before. */
+/* Identity: the element before it is combined. */
 struct tensor_itself {
   template <class C>
   __device__ static C of(C x) {
@@ -159,8 +158,7 @@ struct tensor_operation {
   }
 };
 
-/* -------------------------------------------------------------------- lines
- */
+/* ------------------------------------------------------------------- lines */
 
 static int64_t smallest_step(int32_t ndim, const int64_t *strides) {
   int64_t least = INT64_MAX;
@@ -183,7 +181,7 @@ static tensor_steps<1> steps_of(int32_t ndim, const int64_t *shape,
   return s;
 }
 
-/* Threads of a line, and which of them are neighbours. */
+/* Chooses the threads of a line and their arrangement. */
 static void share_out(tensor_lines *v) {
   enum { EACH = 4, SIDE = 32 }; /* elements of a lane, lines of a block */
   const int64_t near = smallest_step((int32_t)v->gone.ndim, v->gone.step[0]);
@@ -198,7 +196,7 @@ static void share_out(tensor_lines *v) {
   while (v->lanes > 1 && v->lanes * EACH > v->gone.n) v->lanes /= 2;
 }
 
-/* Into how many pieces lines are cut, so that there are blocks for a whole
+/* Chooses the number of pieces of a line, so that there are blocks for a whole
  * device. */
 static void cut(tensor_lines *v) {
   enum { BLOCKS = 1024, EACH = 16 }; /* enough; elements of a lane */
@@ -260,7 +258,7 @@ int32_t reduce_all(const reduce_run *run) {
   });
 }
 
-/* ------------------------------------------------------------------- tables */
+/* ------------------------------------------------------------------ tables */
 
 template <template <class> class By, class Change, int Finish>
 static int32_t floats(const reduce_run *run, const tensor_lines *v,

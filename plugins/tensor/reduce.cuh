@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reduce.cuh: one element of many on CUDA devices. A line is what one element
- * of the output is made of. Its elements are shared out among some threads of a
- * block, the lanes, and what these have found is folded; the other threads have
- * other lines. Where lines lie across memory, neighbouring threads have
- * neighbouring lines, otherwise neighbouring elements. Lines that are long and
- * few are cut into pieces, of each of which a block leaves a record; the
- * records of a line are then its elements. All of that follows from shapes and
- * strides, so results do not depend on the device.
+ * reduce.cuh: reductions on CUDA devices. A line is the set of elements that
+ * one output element reduces. Some threads of a block, the lanes, share a line,
+ * and their records are reduced; other threads of the block have other lines.
+ * If the elements of a line are far apart, neighbouring threads have
+ * neighbouring lines, otherwise neighbouring elements. Long and few lines are
+ * cut into pieces: a block writes a record per piece, and a second launch
+ * reduces the records of a line. Shapes and strides decide all of it, so
+ * results do not depend on the device.
  *
  * An operation is a struct:
  *
  *   struct largest_of {
- *     typedef double element;  what elements are read as
- *     typedef double record;   what is found out of some of them
+ *     typedef double element;  type of elements
+ *     typedef double record;   result of some of them
  *     __device__ static record none();                   of no elements
  *     __device__ static record of(element x, int64_t i); of element i
  *     __device__ static record both(record a, record b);
@@ -26,15 +26,16 @@
 #include "reduce.h"
 #include "tensor.cuh"
 
-/* What becomes of the result of a line. */
+/* Conversion of the result of a line. */
 enum { TENSOR_AS_IT_IS, TENSOR_MEAN, TENSOR_ROOT };
 
-/* What a kernel is handed. */
+/* Arguments of a CUDA kernel. */
 struct tensor_lines {
   tensor_steps<1> kept; /* lines */
   tensor_steps<1> gone; /* elements of each */
-  tensor_steps<1> out;  /* where results go */
-  int64_t pieces;       /* of a line; if there are several, records are left */
+  tensor_steps<1> out;  /* positions of results */
+  int64_t pieces;       /* of a line; if there are several, the kernel writes
+                         * records */
   int64_t piece;        /* elements of each but the last */
   int32_t lanes;        /* threads of a line: a power of two */
   int16_t across;       /* neighbouring threads have neighbouring lines */
@@ -42,9 +43,9 @@ struct tensor_lines {
   double count;         /* elements of a line */
 };
 
-/* ------------------------------------------------------------------- device */
+/* ------------------------------------------------------------------ device */
 
-/* How elements are read: of a float type, of any type, records. */
+/* Reads elements: of a float type, of any type, or records. */
 template <class T>
 struct tensor_typed {
   template <class C>
@@ -89,7 +90,7 @@ struct tensor_again {
 enum { TENSOR_FROM, TENSOR_TO, TENSOR_ARRAYS };
 typedef tn_cuda_arrays<TENSOR_ARRAYS> tensor_reduction;
 
-/* How far element i of a line lies from its first. */
+/* Distance from the first element of a line to element i. */
 __device__ __forceinline__ int64_t tensor_along(const tensor_lines &v,
                                                 int64_t i) {
   int64_t at[1];
@@ -100,8 +101,9 @@ __device__ __forceinline__ int64_t tensor_along(const tensor_lines &v,
   return at[0];
 }
 
-/* What a thread finds in [begin, end) of a line. A loop along one axis has so
- * little to do that several elements are on their way at a time. */
+/* The record that a thread computes for [begin, end) of a line. A loop along
+ * one axis does so little that it loads several elements before it uses
+ * them. */
 template <class Op, class Read>
 __device__ __forceinline__ typename Op::record tensor_look(
     const tensor_reduction &a, const tensor_lines &v, int64_t line,
@@ -161,7 +163,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   const int thread = (int)threadIdx.x;
   const int lane = v.across ? thread / side : thread % v.lanes;
   const int own = v.across ? thread % side : thread / v.lanes;
-  const int apart = v.across ? side : 1; /* threads between two lanes */
+  const int apart = v.across ? side : 1; /* distance of two lanes, in threads */
   const int64_t blocks = (v.kept.n + side - 1) / side * v.pieces;
   for (int64_t b = blockIdx.x; b < blocks; b += gridDim.x) {
     const int64_t line = b / v.pieces * side + own;
@@ -183,14 +185,14 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* --------------------------------------------------------------------- host */
+/* -------------------------------------------------------------------- host */
 
-/* How the lines of `in` along `axes` are shared out; `has_room` is whether they
- * may be cut into pieces. */
+/* Divides the lines of `in` along `axes` among threads; `has_room` says whether
+ * lines may be cut into pieces. */
 tensor_lines tensor_lines_of(const tn_tensor *in, const tn_tensor *out,
                              uint32_t axes, int has_room);
 
-/* Those of the records that it leaves. */
+/* The lines of the records that `v` writes. */
 tensor_lines tensor_lines_of_records(const tensor_lines *v);
 
 static inline int64_t tensor_blocks(const tensor_lines *v) {
@@ -198,8 +200,8 @@ static inline int64_t tensor_blocks(const tensor_lines *v) {
   return (v->kept.n + side - 1) / side * v->pieces;
 }
 
-/* Launches an operation: over elements, and if there is room for records, over
- * these. */
+/* Launches an operation over elements, and, if there is room for records, over
+ * the records. */
 template <class Op, class Read>
 static int32_t tensor_reduce_start(const reduce_run *run, tensor_lines v,
                                    int finish, cudaStream_t stream) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reduce.h: what the operators share that make one element of many: which axes
- * a call names (reduce_axes.c), and what is made of the elements along them
- * (reduce.c on the CPU, reduce.cu on CUDA devices).
+ * reduce.h: the common part of reductions: the axes that a call names
+ * (reduce_axes.c), and the results of the elements along them (reduce.c on the
+ * CPU, reduce.cu on CUDA devices).
  */
 #ifndef TENSOR_REDUCE_H_
 #define TENSOR_REDUCE_H_
@@ -14,18 +14,18 @@ extern "C" {
 
 /* ----------------------------------------------------------------- one run */
 
-/* What is done with the elements of a line. */
+/* An operation on the elements of a line. */
 typedef struct reduce_op reduce_op;
 
 extern const reduce_op reduce_sum, reduce_mean, reduce_prod, reduce_max,
     reduce_min, reduce_nansum, reduce_nanprod, reduce_norm_1, reduce_norm_2;
-/* Of products: that of the elements that are not 0 (nor NaN), which is NaN if
- * f64 may not hold a part of it; and the number of zeros. */
+/* Products: of the elements that are not 0 (nor NaN), which is NaN if f64 may
+ * not hold a partial product; and the number of zeros. */
 extern const reduce_op reduce_rest, reduce_nanrest, reduce_zeros;
 
 /* One reduction: `out` gets an element for each line of `in` along the axes
- * that are bits of `axes`, in row-major order of the others. `room` is what
- * reduce_bytes() asked for, or NULL where it is done without. */
+ * that are bits of `axes`, in row-major order of the others. `room` has the
+ * size that reduce_bytes() returned, or is NULL if that is 0. */
 typedef struct reduce_run {
   const tn_frame *call;
   const reduce_op *op;
@@ -36,35 +36,35 @@ typedef struct reduce_run {
   void *room;
 } reduce_run;
 
-/* Computes it, or one of the two stages of fold.h, as call->flags say; `room`
- * are then the records. [worker] */
+/* Computes it, or one of the two stages of fold.h, as call->flags requests;
+ * `room` then contains the records. [worker] */
 int32_t reduce_all(const reduce_run *run);
 
-/* Bytes of `room`. If a program may feed the call by parts, that is what
- * fold.h wants to know, otherwise it is none or a number that says it may not.
+/* Bytes of `room`. If a program may feed the call by parts, this is the size
+ * that fold.h requires; otherwise it is 0, or a number that forbids it.
  * [any] */
 uint64_t reduce_bytes(const tn_tensor *in, const tn_tensor *out, uint32_t axes);
 
-/* ------------------------------------------------------------------ slopes */
+/* --------------------------------------------------------------- gradients */
 
-/* An element of the gradient of data. It is made of those of in[0], the
- * gradient of out, in[1], data, in[2], out, each of the shape of data. */
+/* An element of the gradient of data. It depends on the elements of in[0], the
+ * gradient of out, in[1], data, and in[2], out, each with the shape of data. */
 typedef struct reduce_slope reduce_slope;
 
-/* The gradient where data is a number; where it equals out; with the sign of
- * data; times data over out; and times a factor, a double that is `params`. */
+/* The gradient if data is a number; if it equals out; with the sign of data;
+ * times data over out; and times a factor, a double that is `params`. */
 extern const reduce_slope reduce_where_number, reduce_where_equal,
     reduce_by_sign, reduce_by_share, reduce_scale;
-/* Times the product of the other elements, as a quotient: in[2] is the product
+/* Times the product of the other elements, as a quotient. in[2] is the product
  * of the elements that are not 0, in[3] the number of zeros, both as f64 or
- * i64. Where NaN counts as 1, it is no element. Lines whose in[2] is NaN are
- * those of reduce_far_run(). */
+ * i64. If NaN counts as 1, it is no element. reduce_far_run() computes lines
+ * with NaN in in[2]. */
 extern const reduce_slope reduce_others, reduce_other_numbers;
 
-/* Makes out[0] of all of them, as call->req[0] says. [worker] */
+/* Computes all of out[0], as call->req[0] requests. [worker] */
 int32_t reduce_slope_run(const tn_frame *call, const reduce_slope *slope);
 
-/* The lines of floats of which reduce_others computes nothing. */
+/* The lines of floats that reduce_others cannot compute. */
 typedef struct reduce_far {
   const tn_frame *call;
   const tn_tensor *head; /* the gradient of out, in the shape of data */
@@ -76,8 +76,8 @@ typedef struct reduce_far {
   int skips_nan; /* NaN is no element */
 } reduce_far;
 
-/* Whether there may be such lines. On the CPU they get two zeros, so that
- * reduce_others computes zeros. [worker] */
+/* Whether there may be such lines. On the CPU it sets their zeros to two, so
+ * that reduce_others computes zeros. [worker] */
 int reduce_far_mark(const reduce_far *far);
 
 /* Writes out[0] in those lines, or adds to it. [worker] */
@@ -85,7 +85,7 @@ int32_t reduce_far_run(const reduce_far *far);
 
 /* ------------------------------------------------------------------- views */
 
-/* An input whose axes that stay come first. */
+/* An input with its kept axes first. */
 typedef struct reduce_view {
   tn_tensor tensor;
   int32_t kept;
@@ -93,16 +93,16 @@ typedef struct reduce_view {
   int64_t strides[TN_MAX_NDIM];
 } reduce_view;
 
-/* `view` refers to itself and is not to be copied. [any] */
+/* Initialises `view`, which refers to itself and must not be copied. [any] */
 void reduce_view_make(reduce_view *view, const tn_tensor *in, uint32_t axes);
 
-/* Axes that lie one behind the other become one; those of length 1 go. Returns
- * how many are left, at least one. [any] */
+/* Joins axes that are contiguous with the next one, and drops those of length
+ * 1. Returns the remaining number, at least one. [any] */
 int32_t reduce_join(int32_t ndim, int64_t *shape, int64_t *strides);
 
 /* ---------------------------------------------------------- axes of a call */
 
-/* How the params of every operator of reduce.yaml begin. */
+/* The first fields of the params of every operator of reduce.yaml. */
 typedef struct reduce_params {
   tn_ints axis;
   int32_t has_axis;
@@ -110,11 +110,11 @@ typedef struct reduce_params {
   int32_t exclude;
 } reduce_params;
 
-/* Which axes of `ndim` the params of a call name, as bits; or a code with
+/* The axes of `ndim` that the params of a call name, as bits; or a code with
  * TN_FAIL. [any] */
 int32_t reduce_axes(const tn_frame *call, int32_t ndim, uint32_t *axes);
 
-/* The same where one is named, or, if there is no `axis`, all. [any] */
+/* The same for one axis, or for all if there is no `axis`. [any] */
 int32_t reduce_axis(const tn_frame *call, const int64_t *axis, int32_t ndim,
                     uint32_t *axes);
 
@@ -122,19 +122,19 @@ int32_t reduce_axis(const tn_frame *call, const int64_t *axis, int32_t ndim,
  * their place. [any] */
 int32_t reduce_infer(const tn_frame *call, uint32_t axes, int keepdims);
 
-/* TN_OK, or TN_INVALID with TN_FAIL if a line has no elements, but there are
- * lines: `what` ("the largest") cannot be told then. [any] */
+/* TN_OK, or TN_INVALID with TN_FAIL if there are lines, but without elements:
+ * `what` ("the largest") does not exist then. [any] */
 int32_t reduce_not_empty(const tn_frame *call, uint32_t axes, const char *what);
 
-/* A tensor of which lines were reduced, again as long as the lines: each
- * element is repeated along the axes. */
+/* A reduced tensor with the shape from before the reduction: each element is
+ * repeated along the axes. */
 typedef struct reduce_repeated {
   tn_tensor tensor;
   int64_t shape[TN_MAX_NDIM];
   int64_t strides[TN_MAX_NDIM];
 } reduce_repeated;
 
-/* `like` has the shape before. [any] */
+/* `like` has the unreduced shape. [any] */
 void reduce_repeat(reduce_repeated *to, const tn_tensor *from,
                    const tn_tensor *like, uint32_t axes);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reduce_axes.c: the axes that a call names, and what follows from them alone:
- * shapes and views.
+ * reduce_axes.c: the axes that a call names, and the shapes and views that
+ * follow from them alone.
  */
 #include "reduce.h"
 

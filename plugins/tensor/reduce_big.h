@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reduce_big.h: products that neither overflow nor underflow on their way, for
- * the gradients of products. On the CPU and on CUDA devices.
+ * reduce_big.h: products with intermediate results that neither overflow nor
+ * underflow, for the gradients of products. On the CPU and on CUDA devices.
  */
 #ifndef TENSOR_REDUCE_BIG_H_
 #define TENSOR_REDUCE_BIG_H_
@@ -15,12 +15,12 @@
 #define REDUCE_BIG static inline
 #endif
 
-/* Products of f64 that are computed without all this are at most this, and at
- * least its reciprocal. */
+/* f64 products up to this, and down to its reciprocal, need none of this
+ * file. */
 #define REDUCE_MOST 0x1p1000
 
 /* factor * 2^power, where |factor| is from 1 to 2. Factors that are 0, infinite
- * or NaN are counted; of the first two, `factor` has the sign. */
+ * or NaN are counted; `factor` has the sign of the first two kinds. */
 typedef struct reduce_big {
   double factor;
   int64_t power;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * reduce_calls.c: the functions that reduce.yaml names: shapes, workspaces, and
- * the values of all its operators. reduce_slopes.c has the gradients.
+ * the forward passes of all its operators. reduce_slopes.c has the gradients.
  */
 #include "reduce.gen.h"
 #include "reduce.h"
 #include "tenon/fold.h"
 
-/* All params begin alike. */
+/* All params have the same first fields. */
 #define BEGINS(name)                                               \
   _Static_assert(offsetof(tensor_##name##_params, axis) ==         \
                          offsetof(reduce_params, axis) &&          \
@@ -26,7 +26,7 @@ BEGINS(max);
 BEGINS(min);
 BEGINS(norm);
 
-static int keeps(const tn_frame *call) {
+static int keeps_dims(const tn_frame *call) {
   return ((const reduce_params *)call->params)->keepdims != 0;
 }
 
@@ -34,7 +34,7 @@ int32_t tensor_reduce_infer(const tn_frame *call) {
   uint32_t axes;
   if (call->in[0].ndim < 0) return TN_OK;
   const int32_t code = reduce_axes(call, call->in[0].ndim, &axes);
-  return code == TN_OK ? reduce_infer(call, axes, keeps(call)) : code;
+  return code == TN_OK ? reduce_infer(call, axes, keeps_dims(call)) : code;
 }
 
 int32_t tensor_extreme_infer(const tn_frame *call) {
@@ -42,7 +42,7 @@ int32_t tensor_extreme_infer(const tn_frame *call) {
   if (call->in[0].ndim < 0) return TN_OK;
   int32_t code = reduce_axes(call, call->in[0].ndim, &axes);
   if (code == TN_OK) code = reduce_not_empty(call, axes, "extreme");
-  return code == TN_OK ? reduce_infer(call, axes, keeps(call)) : code;
+  return code == TN_OK ? reduce_infer(call, axes, keeps_dims(call)) : code;
 }
 
 int32_t tensor_reduce_bytes(const tn_frame *call, uint64_t *bytes) {
@@ -54,21 +54,21 @@ int32_t tensor_reduce_bytes(const tn_frame *call, uint64_t *bytes) {
   return code;
 }
 
-static int32_t run(const tn_frame *call, const reduce_op *op) {
+static int32_t run_reduction(const tn_frame *call, const reduce_op *op) {
   reduce_run run = {.call = call,
                     .op = op,
                     .in = &call->in[0],
                     .out = &call->out[0],
                     .req = call->req[0]};
   if (call->n_ws > 0 && call->ws_bytes[0] > 0) run.room = call->ws[0];
-  if (call->flags & TN_CALL_FOLD) return reduce_all(&run); /* a box */
+  if (call->flags & TN_CALL_FOLD) return reduce_all(&run); /* an extent */
   const int32_t code = reduce_axes(call, call->in[0].ndim, &run.axes);
   return code == TN_OK ? reduce_all(&run) : code;
 }
 
 #define VALUE(name)                             \
   int32_t tensor_##name(const tn_frame *call) { \
-    return run(call, &reduce_##name);           \
+    return run_reduction(call, &reduce_##name); \
   }
 VALUE(sum)
 VALUE(mean)
@@ -79,6 +79,7 @@ VALUE(max)
 VALUE(min)
 
 int32_t tensor_norm(const tn_frame *call) {
-  return run(call, tensor_norm_params_of(call)->ord == 1 ? &reduce_norm_1
-                                                         : &reduce_norm_2);
+  return run_reduction(call, tensor_norm_params_of(call)->ord == 1
+                                 ? &reduce_norm_1
+                                 : &reduce_norm_2);
 }

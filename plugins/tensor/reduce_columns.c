@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reduce_columns.c: reductions row by row. Where the last axis stays, lines lie
- * across memory; and where lines are short, a loop over each is mostly its
- * beginning and end. Then the elements of many lines are brought into as many
- * records side by side.
+ * reduce_columns.c: reductions row by row. If the last axis is kept, the
+ * elements of a line are far apart; and if lines are short, a loop over each is
+ * mostly start and end. In both cases a loop reduces the elements of many lines
+ * into as many adjacent records.
  *
- * Rows that are short and dense are taken several at a time, as one row, whose
- * records are put together at the end. Rows that are many are cut into parts,
- * so that there is work for several threads; how, follows from shapes and
- * strides.
+ * Short dense rows are joined to one longer row, whose records are merged at
+ * the end. Many rows are cut into parts, so that there is work for several
+ * threads. Shapes and strides decide the cut.
  */
 #include "reduce_loops.h"
 
 enum {
-  SHORT = 32,   /* elements of a line that is not worth a loop */
-  TASKS = 16,   /* slices that are enough for all workers */
-  PART = 65536, /* least elements of a part */
-  STAGED = 8    /* rows that are converted at a time */
+  SHORT = 32,   /* elements of the longest line without a loop of its own */
+  TASKS = 16,   /* slices, enough for all workers */
+  PART = 65536, /* elements of a part, at least */
+  STAGED = 8    /* rows in one conversion */
 };
 
-/* ---------------------------------------------------------------------- cuts
- */
+/* -------------------------------------------------------------------- cuts */
 
 static int64_t product_of(const int64_t *n, int32_t count) {
   int64_t product = 1;
@@ -60,8 +58,7 @@ int reduce_by_columns(const reduce_view *view, reduce_cut *cut) {
   return 1;
 }
 
-/* ---------------------------------------------------------------------- rows
- */
+/* -------------------------------------------------------------------- rows */
 
 /* A reduction by columns. */
 typedef struct job {
@@ -69,7 +66,7 @@ typedef struct job {
   const reduce_cut *cut;
 } job;
 
-/* Elements side by side, `apart` from those of the next row. */
+/* Rows of contiguous elements, `apart` elements from each other. */
 typedef struct patch {
   const char *at;
   int64_t n;
@@ -87,7 +84,7 @@ static void run_column(tn_kernel_body *body, uint64_t *records,
   body(&block, rows);
 }
 
-/* Brings a patch into as many records as it has columns. */
+/* Reduces a patch into one record per column. */
 static void add_patch(const reduce_task *t, uint64_t *records, patch p) {
   TN_KERNEL_LINED uint64_t staged[STAGED * REDUCE_COLUMNS];
   const tn_dtype dtype = t->in.tensor.dtype;
@@ -110,7 +107,7 @@ static void add_patch(const reduce_task *t, uint64_t *records, patch p) {
   }
 }
 
-/* The same, several rows as one where that is the cut. */
+/* The same; joins several rows to one if the cut says so. */
 static void add_rows(const job *j, uint64_t *records, patch p) {
   const int64_t k = j->cut->together, full = p.rows / k, rest = p.rows % k;
   if (k == 1) {
@@ -125,8 +122,8 @@ static void add_rows(const job *j, uint64_t *records, patch p) {
   if (rest > 0) add_patch(j->t, records, some);
 }
 
-/* Brings rows [begin, end) into the records of n columns; the first element of
- * row 0 is `base` elements behind the input's. */
+/* Reduces rows [begin, end) into the records of n columns; row 0 begins `base`
+ * elements after the input's start. */
 static void add_range(const job *j, uint64_t *records, int64_t base, int64_t n,
                       int64_t begin, int64_t end) {
   const reduce_cut *cut = j->cut;
@@ -148,14 +145,13 @@ static void add_range(const job *j, uint64_t *records, int64_t base, int64_t n,
   }
 }
 
-/* ---------------------------------------------------------------- whole calls
- */
+/* ------------------------------------------------------------- whole calls */
 
-static void fill(const reduce_task *t, uint64_t *records, int64_t n) {
+static void fill_records(const reduce_task *t, uint64_t *records, int64_t n) {
   for (int64_t i = 0; i < n; ++i) records[i] = t->none;
 }
 
-/* One slice: part p of block b of columns, of those that are number o. */
+/* One slice: part p of block b of columns, in group o. */
 static int32_t columns_slice(void *arg, int64_t begin, int64_t end) {
   const job *j = (const job *)arg;
   const reduce_cut *cut = j->cut;
@@ -169,7 +165,7 @@ static int32_t columns_slice(void *arg, int64_t begin, int64_t end) {
     int64_t left = o, base = first * cut->kept_step[cut->n_kept - 1];
     for (int32_t d = cut->n_kept - 1; d-- > 0; left /= cut->kept[d])
       base += left % cut->kept[d] * cut->kept_step[d];
-    fill(j->t, records, n * cut->together);
+    fill_records(j->t, records, n * cut->together);
     add_range(j, records, base, n, cut->height * p / cut->parts,
               cut->height * (p + 1) / cut->parts);
     if (cut->together > 1)
@@ -184,7 +180,7 @@ static int32_t columns_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Columns [begin, end): what their parts are together. */
+/* Columns [begin, end): merges the records of their parts. */
 static int32_t parts_slice(void *arg, int64_t begin, int64_t end) {
   const job *j = (const job *)arg;
   const int64_t all = j->cut->outer * j->cut->wide;
@@ -192,7 +188,7 @@ static int32_t parts_slice(void *arg, int64_t begin, int64_t end) {
     TN_KERNEL_LINED uint64_t records[REDUCE_COLUMNS];
     const int64_t left = end - begin;
     const int64_t n = left < REDUCE_COLUMNS ? left : REDUCE_COLUMNS;
-    fill(j->t, records, n);
+    fill_records(j->t, records, n);
     run_column(j->t->merge_column, records,
                (const uint64_t *)j->t->run->room + begin, n,
                &(reduce_rows){j->cut->parts, all});

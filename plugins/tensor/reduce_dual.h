@@ -23,8 +23,8 @@ REDUCE_BIG reduce_dual reduce_dual_one(void) {
   return one;
 }
 
-/* Multiplies by x + u*e. Numbers that are too large or too small for the next
- * product give the power some of theirs. */
+/* Multiplies by x + u*e. A number too large or too small for the next product
+ * moves a part of its exponent to the power. */
 REDUCE_BIG void reduce_dual_times(reduce_dual *d, double x, double u) {
   const double dual = d->dual * x + d->real * u;
   double most;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reduce_far.c: gradients of products in lines whose products f64 may not hold,
- * on the CPU: the product of a line is kept as factor and power (reduce_big.h).
+ * reduce_far.c: gradients of products in lines with products that f64 may not
+ * hold, on the CPU. The product of a line is kept as factor and power
+ * (reduce_big.h).
  */
 #include "reduce_big.h"
 #include "reduce_loops.h"
 
-enum { PART = 256 }; /* elements that are converted at a time */
+enum { PART = 256 }; /* elements in one conversion */
 
-/* -------------------------------------------------------------------- lines */
+/* ------------------------------------------------------------------- lines */
 
 typedef struct work {
   const reduce_far *far;
@@ -21,7 +22,7 @@ typedef struct part {
   tn_kernel_line out;
 } part;
 
-/* The place of line number `line` in a tensor. */
+/* Address of line number `line` in a tensor. */
 static char *place_of(const reduce_view *v, int64_t line) {
   int64_t at = 0;
   for (int32_t d = v->kept; d-- > 0; line /= v->shape[d])
@@ -29,7 +30,7 @@ static char *place_of(const reduce_view *v, int64_t line) {
   return (char *)v->tensor.data + at * tn_dtype_bytes(v->tensor.dtype);
 }
 
-/* Brings `line` to elements [k, k + n) of the last axis, of row `row`. */
+/* Moves `line` to elements [k, k + n) of the last axis, of row `row`. */
 static void line_at(tn_kernel_line *line, const reduce_view *v, char *first,
                     int64_t row, int64_t k, int64_t n) {
   const int32_t last = v->tensor.ndim - 1;
@@ -67,8 +68,8 @@ static void each_part(const work *w, int64_t line, visit *body, void *arg) {
 
 enum { LANES = 8, BIAS = 1023 };
 
-/* The exponent of an f64 as its bits have it: 0 is that of 0 and of denormal
- * numbers, 2047 that of infinities and NaN. */
+/* The biased exponent of an f64: 0 for 0 and denormal numbers, 2047 for
+ * infinities and NaN. */
 static inline int64_t exponent_of(double x) {
   return (int64_t)(tn_kernel_f64_bits(x) >> 52 & 0x7ff);
 }
@@ -87,7 +88,8 @@ static int are_plain(const double *x, int64_t n) {
   return !special;
 }
 
-/* A whole part of plain elements: no product of their factors overflows. */
+/* Multiplies a part of plain elements: no product of their factors
+ * overflows. */
 static void multiply_plain(reduce_big *all, const double *x) {
   double factor[LANES];
   int64_t power[LANES];
@@ -103,7 +105,7 @@ static void multiply_plain(reduce_big *all, const double *x) {
   }
 }
 
-/* Where all elements of the line are plain. */
+/* For lines with plain elements only. */
 static void others_plain(double *y, const double *x, int64_t n, double head,
                          const reduce_big *all) {
   for (int64_t i = 0; i < n; ++i) {
@@ -116,7 +118,7 @@ static void others_plain(double *y, const double *x, int64_t n, double head,
   }
 }
 
-static void multiply(const work *w, const part *p, void *arg) {
+static void multiply_part(const work *w, const part *p, void *arg) {
   double x[PART];
   tn_kernel_load(x, &w->mode, &p->data);
   if (p->data.n == PART && are_plain(x, PART)) {
@@ -132,8 +134,8 @@ typedef struct products {
   reduce_big all;
 } products;
 
-static void others(double *y, const double *x, int64_t n, int skips_nan,
-                   const products *line) {
+static void compute_others(double *y, const double *x, int64_t n, int skips_nan,
+                           const products *line) {
   for (int64_t i = 0; i < n; ++i) {
     const int is_none = skips_nan && x[i] != x[i];
     y[i] = is_none ? 0 : line->head * reduce_big_without(line->all, x[i]);
@@ -149,7 +151,7 @@ static void put_others(const work *w, const part *p, void *arg) {
   if (is_plain && are_plain(x, p->data.n))
     others_plain(y, x, p->data.n, line->head, all);
   else
-    others(y, x, p->data.n, w->far->skips_nan, line);
+    compute_others(y, x, p->data.n, w->far->skips_nan, line);
   if (w->far->call->req[0] == TN_REQ_ADD) {
     tn_kernel_load(old, &w->mode, &p->out);
     for (int64_t i = 0; i < p->data.n; ++i) y[i] += old[i];
@@ -165,7 +167,7 @@ static int32_t far_slice(void *arg, int64_t begin, int64_t end) {
     const tn_kernel_line head = {place_of(&w->head, line), 1, 1,
                                  w->head.tensor.dtype};
     tn_kernel_load(&p.head, &w->mode, &head);
-    each_part(w, line, multiply, &p.all);
+    each_part(w, line, multiply_part, &p.all);
     each_part(w, line, put_others, &p);
   }
   return TN_OK;

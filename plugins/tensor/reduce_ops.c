@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reduce_ops.c: the operations that reductions are made of: loops over
- * elements, and what there is to know of them. Lines have 32 partial results,
- * floats whose largest is looked for 64, which are put together as a tree: so
- * the compiler has what to vectorise, and the order is the same at every level
- * of instructions.
+ * reduce_ops.c: the operations of reductions: loops over elements, and their
+ * properties. A line has 32 partial results, or 64 for the largest or least
+ * float, which are merged as a tree. So the compiler can vectorise the loop,
+ * and the order is the same at every level of instructions.
  */
 #include <math.h>
 
 #include "reduce_loops.h"
 
-/* What is done with an element, and with two partial results. */
+/* Operation on an element, and on two partial results. */
 #define ITSELF(x) (x)
 #define NOT_NAN(x, otherwise) ((x) == (x) ? (x) : (otherwise))
 #define OR_0(x) NOT_NAN(x, 0)
@@ -22,16 +21,15 @@
 #define PLUS(a, b) ((a) + (b))
 #define TIMES(a, b) ((a) * (b))
 
-/* Asks for what lies one page behind: the processor by itself does not look
- * beyond a page. */
+/* Prefetches one page ahead: the processor's own prefetch ends at a page. */
 #if defined(__GNUC__)
 #define AHEAD(at) __builtin_prefetch((const char *)(at) + 4096)
 #else
 #define AHEAD(at) (void)(at)
 #endif
 
-/* The line loop `name` over elements of `type`, with `lanes` partial results
- * that are `part`, into a record that is `wide`. */
+/* The line loop `name` over elements of `type`, with `lanes` partial results of
+ * type `part`, into a record of type `wide`. */
 #define LINE(name, type, part, wide, lanes, none, change, both)                \
   TN_KERNEL_BODY void name##_line(const tn_kernel_block *block,                \
                                   const void *params) {                        \
@@ -59,8 +57,8 @@
   }                                                                            \
   TN_KERNEL_LEVELS(name##_line)
 
-/* The column loop: four rows at a time, since records are read and written for
- * each time; rows are `part` before they are put together with records. */
+/* The column loop: four rows at a time, because each step reads and writes the
+ * records. Rows are combined as `part` before they are merged with records. */
 #define COLUMN(name, type, part, wide, change, both, last)                 \
   TN_KERNEL_BODY void name##_column(const tn_kernel_block *block,          \
                                     const void *params) {                  \
@@ -93,9 +91,8 @@
   }                                                                        \
   TN_KERNEL_LEVELS(name##_column)
 
-/* Both loops for floats, which are summed and multiplied as f64; those of a
- * largest or least one, which pass on NaN; and those for integers, unsigned
- * where they are to wrap. */
+/* Both loops for floats, with sums and products in f64; for the largest or
+ * least float, which propagate NaN; and for integers, unsigned if they wrap. */
 #define FLOATS(name, none, change, both)                           \
   LINE(name##_f32, float, double, double, 32, none, change, both)  \
   LINE(name##_f64, double, double, double, 32, none, change, both) \

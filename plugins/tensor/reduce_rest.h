@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * reduce_rest.h: the loops of reduce_rest and reduce_nanrest: products that are
- * NaN if a part of them is beyond REDUCE_MOST. Part of reduce_ops.c.
+ * NaN if a partial product is beyond REDUCE_MOST. Part of reduce_ops.c.
  *
- * A product of two f64 is exact but for its last bit unless it is beyond that
- * bound. So it is enough to look at every product of which a part was not
- * looked at. Four f32 together are within 2^596: where parts are within
- * SHORT_MOST, eight are multiplied before that is looked at.
+ * A product of two f64 is exact up to its last bit unless it is beyond that
+ * bound. So it is enough to check every product with an unchecked factor. Four
+ * f32 together are within 2^596: while partial products are within SHORT_MOST,
+ * eight are multiplied before a check.
  */
 #ifndef TENSOR_REDUCE_REST_H_
 #define TENSOR_REDUCE_REST_H_
@@ -36,7 +36,8 @@ TN_KERNEL_BODY double rest_see(rest_bounds *b, int j, double x) {
   return x;
 }
 
-/* The product of all lanes. So many times products of two need no look. */
+/* The product of all lanes. The first `unseen` levels of products need no
+ * check. */
 TN_KERNEL_BODY double rest_tree(double *lane, const int unseen) {
   for (int w = REST_LANES / 2, level = 0; w > 0; w /= 2, ++level)
     for (int j = 0; j < w; ++j) {
@@ -56,7 +57,7 @@ TN_KERNEL_BODY double rest_end(const rest_bounds *b, double *lane,
   return far ? (double)NAN : all;
 }
 
-/* Lines that are shorter than the lanes have an element in each. */
+/* A line shorter than the number of lanes has one element in each. */
 #define REST_SHORT(change, unseen)                   \
   for (int j = 0; j < L; ++j) lane[j] = 1;           \
   if (block->n < L) {                                \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reduce_slope_loops.c: the loops of reduce.h's slopes on the CPU.
+ * reduce_slope_loops.c: the loops of the gradients of reduce.h on the CPU.
  */
 #include "reduce.h"
 #include "tenon/kernel.h"
@@ -74,9 +74,9 @@ const reduce_slope reduce_scale = {{BODIES(scale), .n_in = 1}};
 /* ---------------------------------------------------------------- products */
 
 /* The product of the other elements: of those that are not 0, if there is no 0,
- * or if x is the only one. `rest` is that product, `zeros` the number of
- * zeros. Where NaN counts as 1, it is no element. A quotient of integers that
- * wrapped, the least by -1, would stop the program. */
+ * or if x is the only one. `rest` is that product, `zeros` the number of zeros.
+ * If NaN counts as 1, it is no element. A quotient of wrapped integers, the
+ * least by -1, would end the program. */
 #define OTHERS(name, type, wraps, is_element, quotient)                        \
   TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
     const type *g = (const type *)block->in[0];                                \

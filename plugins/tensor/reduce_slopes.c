@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reduce_slopes.c: the gradients of what reduce.yaml describes. What came out,
- * and its gradient, are repeated to where the elements were; the rest is a loop
- * over elements.
+ * reduce_slopes.c: the gradients of the operators of reduce.yaml. The result
+ * and its gradient are repeated to the shape of the input; then a loop over
+ * elements computes the gradient.
  */
 #include "reduce.gen.h"
 #include "reduce.h"
@@ -9,8 +9,8 @@
 
 /* ------------------------------------------------------------------- calls */
 
-/* Operands of the loops: the gradient of out and out repeated, data as it is.
- */
+/* Operands of the loops: the gradient of out and out, both repeated, and
+ * data. */
 typedef struct operands {
   tn_tensor in[4];
   reduce_repeated grad;
@@ -42,7 +42,7 @@ static int32_t run_slope(const tn_frame *call, const operands *o,
   return reduce_slope_run(&own, slope);
 }
 
-static int32_t run(const tn_frame *call, const reduce_slope *slope) {
+static int32_t run_gradient(const tn_frame *call, const reduce_slope *slope) {
   operands o;
   const int32_t code = open_operands(&o, call);
   return code == TN_OK ? run_slope(call, &o, slope, NULL) : code;
@@ -68,22 +68,23 @@ int32_t tensor_mean_backward(const tn_frame *call) {
 }
 
 int32_t tensor_nansum_backward(const tn_frame *call) {
-  return run(call, &reduce_where_number);
+  return run_gradient(call, &reduce_where_number);
 }
 
 int32_t tensor_extreme_backward(const tn_frame *call) {
-  return run(call, &reduce_where_equal);
+  return run_gradient(call, &reduce_where_equal);
 }
 
 int32_t tensor_norm_backward(const tn_frame *call) {
-  return run(call, tensor_norm_params_of(call)->ord == 1 ? &reduce_by_sign
-                                                         : &reduce_by_share);
+  return run_gradient(call, tensor_norm_params_of(call)->ord == 1
+                                ? &reduce_by_sign
+                                : &reduce_by_share);
 }
 
 /* ---------------------------------------------------------------- products */
 
-/* Backward: a record of either kind for each line, and what it takes to find
- * one of them. */
+/* Backward: two records for each line, and the workspace to compute one of
+ * them. */
 int32_t tensor_prod_bytes(const tn_frame *call, uint64_t *bytes) {
   const tn_tensor *grad = &call->in[0], *data = &call->in[1];
   uint32_t axes;
@@ -119,7 +120,7 @@ typedef struct product {
   int skips_nan;
 } product;
 
-/* Lines whose products f64 may not hold are computed at the end. */
+/* Lines with products that f64 may not hold are computed at the end. */
 static int32_t run_others(const tn_frame *call, const operands *o,
                           const product *p, double *rests) {
   const reduce_far far = {.call = call,

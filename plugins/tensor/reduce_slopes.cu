@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reduce_slopes.cu: the loops of reduce.h's slopes on CUDA devices.
+ * reduce_slopes.cu: the loops of the gradients of reduce.h on CUDA devices.
  */
 #include "reduce.h"
 #include "reduce_big.h"
@@ -14,8 +14,8 @@ int32_t reduce_slope_run(const tn_frame *call, const reduce_slope *slope) {
   return tn_cuda_map_run(call, &slope->map, 1);
 }
 
-/* x[0] is the gradient of out, x[1] data, x[2] out, or what the product of the
- * others is made of. */
+/* x[0] is the gradient of out, x[1] data, x[2] out or the product of the
+ * elements that are not 0. */
 template <class C>
 struct tensor_where_number {
   typedef C type;
@@ -70,7 +70,7 @@ struct tensor_scale {
   }
 };
 
-/* A quotient of integers that wrapped, the least by -1, is the negative. */
+/* The quotient of wrapped integers; the least by -1 is its negative. */
 __device__ __forceinline__ double tensor_without(double all, double x) {
   return all / x;
 }
@@ -125,7 +125,7 @@ const reduce_slope reduce_other_numbers = {
      4,
      {0, 1, 2, 3}}};
 
-/* ---------------------------------------------------------------- far lines */
+/* --------------------------------------------------------------- far lines */
 
 enum { FAR_OUT, FAR_HEAD, FAR_DATA, FAR_RESTS, FAR_ARRAYS };
 typedef tn_cuda_arrays<FAR_ARRAYS> tensor_far_arrays;
@@ -137,7 +137,7 @@ struct tensor_far_view {
   int32_t reserved;
 };
 
-/* A block has a line. */
+/* One block per line. */
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     tensor_far(tensor_far_arrays a, tensor_far_view v) {
   __shared__ reduce_big part[TN_CUDA_THREADS];
@@ -186,7 +186,7 @@ static tensor_steps<N> far_steps(const reduce_view *const *views, int32_t first,
   return s;
 }
 
-/* Nobody waits for the records; the loops look at them. */
+/* The host cannot wait for the records; the loops inspect them. */
 int reduce_far_mark(const reduce_far *) {
   return 1;
 }

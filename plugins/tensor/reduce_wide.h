@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  * reduce_wide.h: loops over floats for AVX-512 (wide_...) and AVX2 (half_...)
- * that compilers do not find.
- * Included by reduce_ops.c only, behind the loops that they stand for, whose
- * partial results, and so whose bits, are theirs.
+ * that compilers do not find. Only reduce_ops.c includes it, after the loops
+ * that these replace. Partial results, and so all bits, are the same.
  */
 
-/* Stands before a loop over vectors, which are to be in registers. */
+/* Precedes a loop over vectors that must stay in registers. */
 #if defined(__clang__)
 #define WIDE_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define WIDE_UNROLL _Pragma("GCC unroll 8")
 #endif
 
-/* A factor of one. A compiler that knew it would add. */
+/* A factor of one that the compiler does not know; otherwise it would only
+ * add. */
 #define WIDE_ONE(bits)         \
   double unknown = 1;          \
   __asm__("" : "+x"(unknown)); \
   const __m##bits##d one = _mm##bits##_set1_pd(unknown)
 
-/* ------------------------------------------------------------------- sums */
+/* -------------------------------------------------------------------- sums */
 
-/* sum##k gets eight floats, widened on their way from memory. They are
- * multiplied by one, which changes nothing, but is done by other units than
- * widening is, where additions have to wait for it. */
+/* sum##k gets eight floats, widened as they are loaded. The product with one
+ * changes nothing, but runs on other execution units than the widening, for
+ * which additions would have to wait. */
 #define WIDE_SUM(k)                                                           \
   sum##k = _mm512_fmadd_pd(_mm512_cvtps_pd(_mm256_loadu_ps(x + i + 8 * (k))), \
                            one, sum##k)
 
-/* The same of those that there still are. */
+/* The same for the remaining floats. */
 #define WIDE_REST(k)                                                       \
   do {                                                                     \
     const __mmask8 some = (__mmask8)(left >> 8 * (k));                     \
@@ -75,8 +75,8 @@ static TN_KERNEL_AVX512 void wide_sum_line(const tn_kernel_block *block,
   WIDE_RECORD(block->out, four);
 }
 
-/* Four floats at a time. Those that there are not are zeros, which change no
- * sum that began with one. */
+/* Four floats at a time. Missing ones are zeros, which do not change a sum that
+ * has begun with a number. */
 static TN_KERNEL_AVX2 void half_sum_line(const tn_kernel_block *block,
                                          const void *params) {
   const float *x = (const float *)block->in[0];
@@ -117,14 +117,14 @@ static TN_KERNEL_AVX2 void half_sum_line(const tn_kernel_block *block,
 
 /* ------------------------------------------- the largest and the least one */
 
-/* Vectors of so many bits. */
+/* Vectors of a number of bits. */
 #define WIDE_LANES_512 16
 #define WIDE_LANES_256 8
 
-/* Instructions for the largest take the second operand where both are equal,
- * or one is NaN: with what was there before for the second, they are what is
- * wanted of numbers. Whether there is NaN is looked for beside, two vectors in
- * one comparison, and where there is, the ordinary loop does it all. */
+/* Instructions for the largest float return the second operand if both are
+ * equal or one is NaN. With the old value as second operand that is right for
+ * numbers. NaN is detected separately, with one comparison per two vectors; if
+ * there is one, the ordinary loop computes everything. */
 #define WIDE_NAN_512 __mmask16
 #define WIDE_NAN_256 __m256
 #define WIDE_NO_NAN_512 0
@@ -136,8 +136,7 @@ static TN_KERNEL_AVX2 void half_sum_line(const tn_kernel_block *block,
 #define WIDE_FOUND_512(nan) (nan != 0)
 #define WIDE_FOUND_256(nan) (_mm256_movemask_ps(nan) != 0)
 
-/* As many floats from memory as there are left, at least one; for the others
- * `none`. */
+/* Loads the remaining floats, at least one; missing ones are `none`. */
 #define WIDE_SOME_512(at, left, none) \
   _mm512_mask_loadu_ps(               \
       none, (__mmask16)((left) < 16 ? (1u << (left)) - 1 : 65535), at)
@@ -150,13 +149,13 @@ static inline TN_KERNEL_AVX2 __m256 half_some(const float *at, int left,
                           _mm256_castsi256_ps(some));
 }
 
-/* Eight results of vectors whose halves are put together. */
+/* Eight results: combines the halves of vectors. */
 #define WIDE_EIGHT_512(op, v) \
   _mm256_##op(_mm512_extractf32x8_ps(v, 1), _mm512_castps512_ps256(v))
 #define WIDE_EIGHT_256(op, v) v
 
-/* 64 partial results, the upper half of which is brought into the lower one
- * until there is one. */
+/* 64 partial results: the upper half is merged into the lower one until one
+ * remains. */
 #define WIDE_LINE(prefix, name, target, level, bits, op, none)              \
   static target void prefix##_##name##_line(const tn_kernel_block *block,   \
                                             const void *params) {           \
@@ -217,8 +216,8 @@ WIDE_LINES(min, min_ps, INFINITY)
 #define WIDE_LOW_256(v) _mm256_cvtps_pd(_mm256_castps256_ps128(v))
 #define WIDE_HIGH_256(v) _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1))
 
-/* Four rows at a time, sixteen columns of each; the next four are asked for.
- * What is left, and where there is NaN, is the ordinary loop's. */
+/* Four rows at a time, sixteen columns of each, with prefetch of the next four.
+ * The ordinary loop computes the rest, and everything if there is NaN. */
 #define WIDE_COLUMN(prefix, name, target, level, bits, op, op_pd)              \
   static target void prefix##_##name##_column(const tn_kernel_block *block,    \
                                               const void *params) {            \
@@ -271,12 +270,11 @@ WIDE_LINES(min, min_ps, INFINITY)
 WIDE_COLUMNS(max, max_ps, max_pd)
 WIDE_COLUMNS(min, min_ps, min_pd)
 
-/* ----------------------------------------------------------- sums of columns
- */
+/* --------------------------------------------------------- sums of columns */
 
-/* Four rows at a time, as the ordinary loop has them, a line of the cache of
- * each; the next four are asked for. Compilers widen more floats at once and
- * then sort them. */
+/* Four rows at a time, as in the ordinary loop, one cache line of each, with
+ * prefetch of the next four. Compilers widen more floats at once and then have
+ * to permute them. */
 #define WIDE_SUMS(prefix, target, level, bits, lanes, from)                    \
   static target void prefix##_sum_column(const tn_kernel_block *block,         \
                                          const void *params) {                 \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * repeat.c: the operators of repeat.yaml. `out` is dense, so that its axes can
- * be split into places and copies of them; `data` repeats along the latter.
+ * repeat.c: the operators of repeat.yaml. `out` is dense, so its axes can be
+ * split into positions and copies of them; `data` repeats along the copies.
  */
 #include "repeat.gen.h"
 
@@ -9,15 +9,15 @@
 #include "move.h"
 #include "tenon/size.h"
 
-/* The axes of data, and how often each is repeated: as a whole (tile), or each
- * place (repeat). */
+/* The axes of data, and the number of copies of each: of the whole axis (tile),
+ * or of each position (repeat). */
 typedef struct plan {
   int32_t ndim;
   int64_t length[TN_MAX_NDIM]; /* of data; -1 is unknown */
   int64_t times[TN_MAX_NDIM];
-  const char *param; /* that says so */
-  int inside;        /* places are repeated, not the axis */
-  int flat;          /* all of out is one axis */
+  const char *param; /* the parameter with that number */
+  int inside;        /* positions are repeated, not the axis */
+  int flat;          /* out has a single axis */
 } plan;
 
 /* ------------------------------------------------------------------- plans */
@@ -64,7 +64,8 @@ typedef int32_t plan_fn(const tn_frame *call, const tn_tensor *data, plan *p);
 
 /* ------------------------------------------------------------------ shapes */
 
-static int32_t refuse(const tn_frame *call, const plan *p, int32_t axis) {
+static int32_t refuse_length(const tn_frame *call, const plan *p,
+                             int32_t axis) {
   const tn_tensor *data = &call->in[0];
   return TN_FAIL(call, TN_OUT_OF_RANGE,
                  "`data` %s with %s=%lld would be longer than 64 bits count; "
@@ -73,7 +74,7 @@ static int32_t refuse(const tn_frame *call, const plan *p, int32_t axis) {
                  (long long)p->times[axis]);
 }
 
-static int32_t infer(const tn_frame *call, plan_fn *make) {
+static int32_t infer_shapes(const tn_frame *call, plan_fn *make) {
   const tn_tensor *data = &call->in[0];
   int64_t shape[TN_MAX_NDIM];
   plan p;
@@ -82,30 +83,30 @@ static int32_t infer(const tn_frame *call, plan_fn *make) {
   if (code != TN_OK) return code;
   for (int32_t d = 0; d < p.ndim; ++d) {
     shape[d] = p.length[d] < 0 ? -1 : tn_size_times(p.length[d], p.times[d]);
-    if (p.length[d] >= 0 && shape[d] < 0) return refuse(call, &p, d);
+    if (p.length[d] >= 0 && shape[d] < 0) return refuse_length(call, &p, d);
   }
   if (p.flat) shape[0] = tensor_elements(p.ndim, shape);
   if (p.flat && shape[0] == TENSOR_TOO_MANY)
-    return refuse(call, &p, p.ndim - 1);
+    return refuse_length(call, &p, p.ndim - 1);
   return call->host->set_shape(call, TN_OPERAND_OUT, 0, p.flat ? 1 : p.ndim,
                                shape);
 }
 
 int32_t tensor_tile_infer(const tn_frame *call) {
-  return infer(call, plan_tile);
+  return infer_shapes(call, plan_tile);
 }
 
 int32_t tensor_repeat_infer(const tn_frame *call) {
-  return infer(call, plan_repeat);
+  return infer_shapes(call, plan_repeat);
 }
 
 /* ----------------------------------------------------------------- kernels */
 
-/* The dense side, with an axis for each axis of data, those of length 1 in
- * front included, behind one for each that is repeated. */
-static int32_t split(const tn_frame *call, const plan *p,
-                     const tn_tensor *dense, tensor_view *view,
-                     int32_t *n_copies) {
+/* Views the dense side with an axis for each axis of data, including leading
+ * ones of length 1, and one before or after it for each repetition. */
+static int32_t split_axes(const tn_frame *call, const plan *p,
+                          const tn_tensor *dense, tensor_view *view,
+                          int32_t *n_copies) {
   int64_t copies[TN_MAX_NDIM], apart[TN_MAX_NDIM];
   int64_t stride = 1;
   *n_copies = 0;
@@ -132,37 +133,39 @@ static int32_t split(const tn_frame *call, const plan *p,
   return TN_OK;
 }
 
-/* `data`, or its gradient, with as many axes as the plan has. */
-static void widen(const plan *p, const tn_tensor *data, tensor_view *view) {
+/* Views `data`, or its gradient, with as many axes as the plan has. */
+static void widen_axes(const plan *p, const tn_tensor *data,
+                       tensor_view *view) {
   tensor_view_init(view, data);
   while (view->tensor.ndim < p->ndim) tensor_view_insert(view, 0, 1, 0);
 }
 
-static int32_t run(const tn_frame *call, plan_fn *make) {
+static int32_t run_copy(const tn_frame *call, plan_fn *make) {
   tensor_view to, from;
   int32_t n_copies;
   plan p;
   int32_t code = make(call, &call->in[0], &p);
-  if (code == TN_OK) code = split(call, &p, &call->out[0], &to, &n_copies);
+  if (code == TN_OK) code = split_axes(call, &p, &call->out[0], &to, &n_copies);
   if (code != TN_OK) return code;
-  widen(&p, &call->in[0], &from);
+  widen_axes(&p, &call->in[0], &from);
   return tensor_copy(call, &to.tensor, &from.tensor);
 }
 
-/* in: the gradient of `out`, which is dense as `out` is. */
+/* in: the gradient of `out`, dense like `out`. */
 static int32_t run_backward(const tn_frame *call, plan_fn *make) {
   tensor_view to, from;
   int32_t n_copies;
   plan p;
   int32_t code = make(call, &call->out[0], &p);
-  if (code == TN_OK) code = split(call, &p, &call->in[0], &from, &n_copies);
+  if (code == TN_OK)
+    code = split_axes(call, &p, &call->in[0], &from, &n_copies);
   if (code != TN_OK) return code;
-  widen(&p, &call->out[0], &to);
+  widen_axes(&p, &call->out[0], &to);
   return tensor_sum_front(call, &to.tensor, &from.tensor, n_copies);
 }
 
 int32_t tensor_tile(const tn_frame *call) {
-  return run(call, plan_tile);
+  return run_copy(call, plan_tile);
 }
 
 int32_t tensor_tile_backward(const tn_frame *call) {
@@ -170,7 +173,7 @@ int32_t tensor_tile_backward(const tn_frame *call) {
 }
 
 int32_t tensor_repeat(const tn_frame *call) {
-  return run(call, plan_repeat);
+  return run_copy(call, plan_repeat);
 }
 
 int32_t tensor_repeat_backward(const tn_frame *call) {

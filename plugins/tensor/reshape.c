@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * reshape.c: the operators of reshape.yaml, which keep elements and their
- * order. Each says which dimensions its output has, of which some are those of
- * `data`; what follows from that in both directions is found in one place.
+ * order. Each lists the dimensions of its output, some of which are dimensions
+ * of `data`. Common functions derive the shapes in both directions from that
+ * list.
  */
 #include "reshape.gen.h"
 
@@ -12,15 +13,15 @@
 
 /* ------------------------------------------------------------------ shapes */
 
-enum { NEW = -1 }; /* a dimension that is none of data's */
+enum { NEW = -1 }; /* a dimension that data does not have */
 
-/* The dimensions of `out`, as far as they are known, and which of data's each
- * is; in the order in which they were found. */
+/* The dimensions of `out`, as far as they are known, and the dimension of data
+ * that each equals; in the order in which they were found. */
 typedef struct target {
   int32_t ndim;
   int64_t dim[TN_MAX_NDIM];
   int32_t from[TN_MAX_NDIM];
-  int32_t rest; /* the dimension that is what is left over, or -1 */
+  int32_t rest; /* the dimension with the remaining elements, or -1 */
 } target;
 
 static int32_t add_dim(const tn_frame *call, target *t, int64_t dim,
@@ -33,11 +34,11 @@ static int32_t add_dim(const tn_frame *call, target *t, int64_t dim,
   return TN_OK;
 }
 
-/* The length that the one unknown dimension must have, so that there are `n`
- * elements; -1 if there is no such dimension, or several, or any would do, or
- * the others are too many. */
-static int64_t missing(int32_t ndim, const int64_t *shape, int64_t n,
-                       int32_t *which) {
+/* The length that the one unknown dimension must have for `n` elements in all.
+ * -1 if there is no such dimension or several, if every length fits, or if the
+ * others have too many elements. */
+static int64_t missing_length(int32_t ndim, const int64_t *shape, int64_t n,
+                              int32_t *which) {
   int64_t others = 1;
   *which = -1;
   for (int32_t d = 0; d < ndim; ++d) {
@@ -53,7 +54,7 @@ static int64_t missing(int32_t ndim, const int64_t *shape, int64_t n,
                                                                : n / others;
 }
 
-/* Some dimensions of `data`, which are one of `out`, or all. */
+/* Reports dimensions of `data` that are together one of `out`, or all. */
 static int32_t refuse_many(const tn_frame *call, int32_t first, int32_t n) {
   const tn_tensor *data = &call->in[0];
   return TN_FAIL(call, TN_OUT_OF_RANGE,
@@ -63,7 +64,7 @@ static int32_t refuse_many(const tn_frame *call, int32_t first, int32_t n) {
                  tensor_shape_text(data->ndim, data->shape).text);
 }
 
-static int32_t refuse(const tn_frame *call, const target *t) {
+static int32_t refuse_size(const tn_frame *call, const target *t) {
   const tn_tensor *data = &call->in[0];
   return TN_FAIL(call, TN_SHAPE,
                  "`data` %s has %lld elements, which do not fit into %s",
@@ -72,7 +73,7 @@ static int32_t refuse(const tn_frame *call, const target *t) {
                  tensor_shape_text(t->ndim, t->dim).text);
 }
 
-/* States what follows of `out` from `data` ... */
+/* States the dimensions of `out` that follow from `data`. */
 static int32_t state_out(const tn_frame *call, target *t) {
   const tn_tensor *data = &call->in[0], *out = &call->out[0];
   const int64_t n = tensor_elements(data->ndim, data->shape);
@@ -81,15 +82,15 @@ static int32_t state_out(const tn_frame *call, target *t) {
   if (out->ndim == t->ndim)
     for (int32_t d = 0; d < t->ndim; ++d)
       if (t->dim[d] < 0) t->dim[d] = out->shape[d];
-  const int64_t length = missing(t->ndim, t->dim, n, &which);
+  const int64_t length = missing_length(t->ndim, t->dim, n, &which);
   if (which >= 0 && length >= 0) t->dim[which] = length;
   const int64_t own = tensor_elements(t->ndim, t->dim);
   const int open = own == TENSOR_TOO_MANY || (which >= 0 && which == t->rest);
-  if (n >= 0 && (own >= 0 ? own != n : open)) return refuse(call, t);
+  if (n >= 0 && (own >= 0 ? own != n : open)) return refuse_size(call, t);
   return call->host->set_shape(call, TN_OPERAND_OUT, 0, t->ndim, t->dim);
 }
 
-/* ... and of `data` from `out`. */
+/* States the dimensions of `data` that follow from `out`. */
 static int32_t state_data(const tn_frame *call, const target *t) {
   const tn_tensor *data = &call->in[0];
   int64_t shape[TN_MAX_NDIM];
@@ -99,13 +100,13 @@ static int32_t state_data(const tn_frame *call, const target *t) {
   for (int32_t d = 0; d < t->ndim; ++d)
     if (t->from[d] != NEW && shape[t->from[d]] < 0)
       shape[t->from[d]] = t->dim[d];
-  const int64_t length =
-      missing(data->ndim, shape, tensor_elements(t->ndim, t->dim), &which);
+  const int64_t length = missing_length(
+      data->ndim, shape, tensor_elements(t->ndim, t->dim), &which);
   if (length >= 0) shape[which] = length;
   return call->host->set_shape(call, TN_OPERAND_IN, 0, data->ndim, shape);
 }
 
-static int32_t settle(const tn_frame *call, target *t) {
+static int32_t settle_shapes(const tn_frame *call, target *t) {
   const int32_t code = state_out(call, t);
   return code == TN_OK ? state_data(call, t) : code;
 }
@@ -132,8 +133,8 @@ static int32_t axis_at(const reading *r, int32_t i) {
   return r->params->reverse ? r->data->ndim - 1 - i : i;
 }
 
-/* The length of the next dimension of data into *length, -1 if it is not known;
- * an error if there is none. */
+/* Stores the length of the next dimension of data in *length, -1 if it is
+ * unknown; an error if there is none. */
 static int32_t next_dim(reading *r, int64_t entry, int64_t *length) {
   if (r->axis >= r->data->ndim)
     return TN_FAIL(r->call, TN_SHAPE,
@@ -195,7 +196,7 @@ static int32_t split_one(reading *r) {
   for (int i = 0; i < 2; ++i) two[i] = entry_at(r, r->at++);
   if (two[0] < -1 || two[1] < -1 || (two[0] == -1 && two[1] == -1))
     return refuse_split(r, length, two);
-  const int64_t found = missing(2, two, length, &which);
+  const int64_t found = missing_length(2, two, length, &which);
   if (length >= 0 &&
       (which >= 0 ? found < 0 : tensor_elements(2, two) != length))
     return refuse_split(r, length, two);
@@ -253,7 +254,7 @@ int32_t tensor_reshape_infer(const tn_frame *call) {
     if (code != TN_OK) return code;
   }
   if (r.params->reverse) turn_around(&t);
-  return settle(call, &t);
+  return settle_shapes(call, &t);
 }
 
 /* -------------------------------------------------------------- the others */
@@ -268,13 +269,13 @@ int32_t tensor_flatten_infer(const tn_frame *call) {
   if (row == TENSOR_TOO_MANY) return refuse_many(call, 1, data->ndim - 1);
   target t = {
       .ndim = 2, .dim = {data->shape[0], row}, .from = {0, NEW}, .rest = -1};
-  return settle(call, &t);
+  return settle_shapes(call, &t);
 }
 
-/* A shape with one more dimension at `axis` than `less`; `more` is the one that
- * is stated, the other may be unknown. */
-static int32_t grow(const tn_frame *call, int64_t param, uint32_t less_list,
-                    uint32_t more_list) {
+/* States a shape with one more dimension at `axis` than `less`. `more` is
+ * stated, `less` may be unknown. */
+static int32_t grow_shape(const tn_frame *call, int64_t param,
+                          uint32_t less_list, uint32_t more_list) {
   const tn_tensor *less =
       less_list == TN_OPERAND_IN ? &call->in[0] : &call->out[0];
   const tn_tensor *more =
@@ -301,8 +302,8 @@ static int32_t grow(const tn_frame *call, int64_t param, uint32_t less_list,
 }
 
 int32_t tensor_expand_dims_infer(const tn_frame *call) {
-  return grow(call, tensor_expand_dims_params_of(call)->axis, TN_OPERAND_IN,
-              TN_OPERAND_OUT);
+  return grow_shape(call, tensor_expand_dims_params_of(call)->axis,
+                    TN_OPERAND_IN, TN_OPERAND_OUT);
 }
 
 int32_t tensor_squeeze_infer(const tn_frame *call) {
@@ -319,14 +320,14 @@ int32_t tensor_squeeze_infer(const tn_frame *call) {
                      (int)axis, tensor_shape_text(data->ndim, data->shape).text,
                      (long long)data->shape[axis]);
   }
-  return grow(call, param, TN_OPERAND_OUT, TN_OPERAND_IN);
+  return grow_shape(call, param, TN_OPERAND_OUT, TN_OPERAND_IN);
 }
 
 /* ------------------------------------------------------------------ kernel */
 
-/* The first input's elements, or a gradient's, under the shape of the output.
- * That of the operator is dense, and so is its gradient: one of the two can be
- * seen under the shape of the other. */
+/* Copies the first input, or a gradient, to the shape of the output. The output
+ * of the operator is dense, and so is its gradient, so one of the two can be
+ * viewed with the shape of the other. */
 int32_t tensor_same_elements(const tn_frame *call) {
   const tn_tensor *to = &call->out[0], *from = &call->in[0];
   tensor_view view;

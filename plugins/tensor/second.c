@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * second.c: shapes and workspaces of second.yaml, whose kernels are those of
- * gradients (reduce_slopes.c) but for pairs.c's.
+ * second.c: shapes and workspaces of second.yaml. Its kernels are those of
+ * gradients (reduce_slopes.c), plus those of pairs.c.
  */
 #include "second.gen.h"
 
@@ -8,7 +8,7 @@
 #include "reduce.h"
 #include "reduce_dual.h"
 
-/* ------------------------------------------------------------------- shapes */
+/* ------------------------------------------------------------------ shapes */
 
 enum { HEAD, DATA }; /* of all inputs */
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * slice.c: the operators of slice.yaml. A box is a view; its gradient is zeros
- * but for the same view of the gradient of `data`.
+ * slice.c: the operators of slice.yaml. A box is a view; its gradient is zero
+ * outside of the same view of the gradient of `data`.
  */
 #include "slice.gen.h"
 
 #include "move.h"
 
-/* Some places of an axis. */
+/* Positions of an axis. */
 typedef struct places {
   int64_t begin, n, step;
 } places;
 
-/* What `begin`, `end` and `step` stand for on an axis of a length, as Python
- * has it. Less than two places have a step of 1, as larger ones may be more
- * than a stride can be multiplied by. */
+/* The positions of `begin`, `end` and `step` on an axis of a length, as in
+ * Python. Fewer than two positions have a step of 1, because the product of a
+ * larger step and a stride may overflow. */
 static places places_of(int64_t begin, int64_t end, int64_t step,
                         int64_t length) {
   const int64_t lowest = step < 0 ? -1 : 0;
@@ -29,7 +29,7 @@ static places places_of(int64_t begin, int64_t end, int64_t step,
   return (places){begin, n, n > 1 ? step : 1};
 }
 
-/* The box of a call: the first `n` axes are cut, the others are whole. */
+/* The box of a call: the first `n` axes are cut, the others are complete. */
 typedef struct box {
   int32_t ndim;
   int32_t axis[TN_MAX_NDIM];
@@ -67,23 +67,23 @@ static int32_t read_axis(const tn_frame *call, int32_t ndim, box *b) {
   return tensor_axis(call, "axis", p->axis, ndim, &b->axis[0]);
 }
 
-/* A limit: lengths and places that a sum of two could not hold. */
+/* Bits of the largest length and position; a sum of two fits an int64_t. */
 enum { BITS = 62 };
 
-static int64_t limited(int64_t place) {
+static int64_t limit_place(int64_t place) {
   const int64_t most = (int64_t)1 << BITS;
   return place > most ? most : place < -most ? -most : place;
 }
 
 static places places_at(const box *b, int32_t i, int64_t length) {
-  return places_of(limited(b->begin[i]), limited(b->end[i]),
-                   limited(b->step[i]), length);
+  return places_of(limit_place(b->begin[i]), limit_place(b->end[i]),
+                   limit_place(b->step[i]), length);
 }
 
 /* ------------------------------------------------------------------ shapes */
 
-/* Axes that are cut follow from data alone, the others from either side. */
-static int32_t settle(const tn_frame *call, const box *b) {
+/* Axes that are cut follow from data alone, the others from either operand. */
+static int32_t settle_shapes(const tn_frame *call, const box *b) {
   const tn_tensor *data = &call->in[0], *out = &call->out[0];
   int64_t in_shape[TN_MAX_NDIM], out_shape[TN_MAX_NDIM];
   for (int32_t d = 0; d < b->ndim; ++d) {
@@ -104,26 +104,26 @@ static int32_t settle(const tn_frame *call, const box *b) {
 
 typedef int32_t read_fn(const tn_frame *call, int32_t ndim, box *b);
 
-static int32_t infer(const tn_frame *call, read_fn *read) {
+static int32_t infer_shapes(const tn_frame *call, read_fn *read) {
   const int32_t ndim =
       call->in[0].ndim >= 0 ? call->in[0].ndim : call->out[0].ndim;
   box b;
   if (ndim < 0) return TN_OK;
   const int32_t code = read(call, ndim, &b);
-  return code == TN_OK ? settle(call, &b) : code;
+  return code == TN_OK ? settle_shapes(call, &b) : code;
 }
 
 int32_t tensor_slice_infer(const tn_frame *call) {
-  return infer(call, read_slice);
+  return infer_shapes(call, read_slice);
 }
 
 int32_t tensor_slice_axis_infer(const tn_frame *call) {
-  return infer(call, read_axis);
+  return infer_shapes(call, read_axis);
 }
 
 /* ----------------------------------------------------------------- kernels */
 
-static void cut(tensor_view *view, const tn_tensor *whole, const box *b) {
+static void cut_box(tensor_view *view, const tn_tensor *whole, const box *b) {
   tensor_view_init(view, whole);
   for (int32_t i = 0; i < b->n; ++i) {
     const places p = places_at(b, i, whole->shape[b->axis[i]]);
@@ -131,28 +131,28 @@ static void cut(tensor_view *view, const tn_tensor *whole, const box *b) {
   }
 }
 
-static int32_t run(const tn_frame *call, read_fn *read) {
+static int32_t run_forward(const tn_frame *call, read_fn *read) {
   tensor_view view;
   box b;
   const int32_t code = read(call, call->in[0].ndim, &b);
   if (code != TN_OK) return code;
-  cut(&view, &call->in[0], &b);
+  cut_box(&view, &call->in[0], &b);
   return tensor_copy(call, &call->out[0], &view.tensor);
 }
 
-/* in: the gradient of `out`; what is not in the box has none. */
+/* in: the gradient of `out`; the gradient outside of the box is 0. */
 static int32_t run_backward(const tn_frame *call, read_fn *read) {
   tensor_view view;
   box b;
   int32_t code = read(call, call->out[0].ndim, &b);
   if (code == TN_OK) code = tensor_fill_zeros(call, &call->out[0]);
   if (code != TN_OK) return code;
-  cut(&view, &call->out[0], &b);
+  cut_box(&view, &call->out[0], &b);
   return tensor_copy(call, &view.tensor, &call->in[0]);
 }
 
 int32_t tensor_slice(const tn_frame *call) {
-  return run(call, read_slice);
+  return run_forward(call, read_slice);
 }
 
 int32_t tensor_slice_backward(const tn_frame *call) {
@@ -160,7 +160,7 @@ int32_t tensor_slice_backward(const tn_frame *call) {
 }
 
 int32_t tensor_slice_axis(const tn_frame *call) {
-  return run(call, read_axis);
+  return run_forward(call, read_axis);
 }
 
 int32_t tensor_slice_axis_backward(const tn_frame *call) {

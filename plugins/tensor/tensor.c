@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tensor.c: the plugin as such: it takes matrix products from whoever provides
- * blas/1, and does without where nobody does.
+ * tensor.c: init of the plugin: it uses the matrix products of a plugin that
+ * provides blas/1, and its own if there is none.
  */
 #include "tensor.h"
 

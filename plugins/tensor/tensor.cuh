@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tensor.cuh: how this plugin's kernels for CUDA devices go through tensors of
- * any strides: a walk of kernel.h, which the host makes, is the second argument
- * of a kernel, and the tensors are its first.
+ * tensor.cuh: iteration of this plugin's CUDA kernels over tensors of any
+ * strides. The first argument of a CUDA kernel is the tensors, the second is a
+ * walk of kernel.h, which the host creates.
  */
 #ifndef TENSOR_TENSOR_CUH_
 #define TENSOR_TENSOR_CUH_
 
 #include "tenon/kernel.cuh"
 
-/* Several elements. */
+/* Several elements as one unit. */
 struct alignas(16) tensor_sixteen {
   uint64_t half[2];
 };
@@ -22,8 +22,9 @@ struct tensor_steps {
   int64_t step[N][TN_MAX_NDIM]; /* in elements */
 };
 
-/* How far from the first one element number i of each tensor lies, in elements.
- * Index is what they are counted in: divisions of 32 bits are faster. */
+/* Distance from the first element of each tensor to element number i, in
+ * elements. Index is the type of the arithmetic: divisions of 32 bits are
+ * faster. */
 template <class Index, int N>
 __device__ __forceinline__ void tensor_find(const tensor_steps<N> &s, Index i,
                                             int64_t *at) {
@@ -38,7 +39,7 @@ __device__ __forceinline__ void tensor_find(const tensor_steps<N> &s, Index i,
   }
 }
 
-/* The thread's first element, and how many further on its next one is. */
+/* The thread's first element, and the distance to its next one. */
 template <class Index>
 __device__ __forceinline__ Index tensor_first() {
   return (Index)blockIdx.x * (Index)TN_CUDA_THREADS + (Index)threadIdx.x;
@@ -49,7 +50,7 @@ __device__ __forceinline__ Index tensor_stride() {
   return (Index)gridDim.x * (Index)TN_CUDA_THREADS;
 }
 
-/* --------------------------------------------------------------------- host */
+/* -------------------------------------------------------------------- host */
 
 /* The first N operands of a walk. */
 template <int N>
@@ -65,14 +66,14 @@ static inline tensor_steps<N> tensor_steps_of(const tn_kernel_walk *walk) {
   return s;
 }
 
-/* Calls `run` with a value of the type in which n elements are counted. */
+/* Calls `run` with a value of the type that can count n elements. */
 template <class Run>
 static inline int32_t tensor_by_count(int64_t n, Run run) {
   return n < INT32_MAX ? run(uint32_t()) : run(int64_t());
 }
 
-/* Calls `run` with a value of the type in which elements of a dtype are added
- * up: int64_t for integers and bool, otherwise double. */
+/* Calls `run` with a value of the type of sums of a dtype: int64_t for integers
+ * and bool, otherwise double. */
 template <class Run>
 static inline int32_t tensor_by_wide(tn_dtype dtype, Run run) {
   return dtype == TN_F16 || dtype == TN_BF16 || dtype == TN_F32 ||
@@ -81,13 +82,13 @@ static inline int32_t tensor_by_wide(tn_dtype dtype, Run run) {
              : run(int64_t());
 }
 
-/* tn_cuda_by_width for units of several elements, of 16 bytes as well. */
+/* tn_cuda_by_width for units of several elements, up to 16 bytes. */
 template <class Run>
 static inline int32_t tensor_by_unit(int64_t bytes, Run run) {
   return bytes == 16 ? run(tensor_sixteen()) : tn_cuda_by_width(bytes, run);
 }
 
-/* 16 bytes of one element again and again. */
+/* Fills 16 bytes with copies of one element. */
 static inline void tensor_repeat(uint64_t *bits, const void *element,
                                  int64_t bytes) {
   for (int64_t i = 0; i < 16; i += bytes)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tensor.h: what init found out for a runtime: call->instance.
+ * tensor.h: state of the plugin for one runtime: call->instance.
  */
 #ifndef TENSOR_TENSOR_H_
 #define TENSOR_TENSOR_H_

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * transpose.c: the operators of transpose.yaml: views of `data` whose axes
- * stand in another order or run the other way, which are copied.
+ * transpose.c: the operators of transpose.yaml: copies of views of `data` with
+ * permuted or reversed axes.
  */
 #include "transpose.gen.h"
 
@@ -8,7 +8,7 @@
 
 #include "move.h"
 
-/* Which axis of `data` each axis of `out` is. */
+/* For each axis of `out`, the axis of `data`. */
 typedef struct order {
   int32_t ndim;
   int32_t of[TN_MAX_NDIM];
@@ -34,13 +34,13 @@ static int32_t read_list(const tn_frame *call, const tn_ints *axes, order *o) {
   return TN_OK;
 }
 
-static void invert(order *o) {
+static void invert_order(order *o) {
   const order own = *o;
   for (int32_t d = 0; d < own.ndim; ++d) o->of[own.of[d]] = d;
 }
 
-/* transpose and transpose_back have the same parameters; which of them calls is
- * said by `back`. */
+/* transpose and transpose_back have the same parameters; `back` tells them
+ * apart. */
 static int32_t read_axes(const tn_frame *call, int32_t ndim, int back,
                          order *o) {
   const tn_ints *axes = &tensor_transpose_params_of(call)->axes;
@@ -48,7 +48,7 @@ static int32_t read_axes(const tn_frame *call, int32_t ndim, int back,
   for (int32_t d = 0; d < ndim; ++d) o->of[d] = ndim - 1 - d;
   if (axes->n == 0) return TN_OK;
   const int32_t code = read_list(call, axes, o);
-  if (code == TN_OK && back) invert(o);
+  if (code == TN_OK && back) invert_order(o);
   return code;
 }
 
@@ -67,12 +67,12 @@ static int32_t read_pair(const tn_frame *call, int32_t ndim, order *o) {
 
 /* ------------------------------------------------------------------ shapes */
 
-/* The rank, of whichever is known. */
+/* The rank, from the operand that has one. */
 static int32_t rank_of(const tn_frame *call) {
   return call->in[0].ndim >= 0 ? call->in[0].ndim : call->out[0].ndim;
 }
 
-static int32_t settle(const tn_frame *call, const order *o) {
+static int32_t settle_shapes(const tn_frame *call, const order *o) {
   const tn_tensor *data = &call->in[0], *out = &call->out[0];
   int64_t in_shape[TN_MAX_NDIM], out_shape[TN_MAX_NDIM];
   for (int32_t d = 0; d < o->ndim; ++d) {
@@ -92,7 +92,7 @@ static int32_t infer_axes(const tn_frame *call, int back) {
   order o;
   if (ndim < 0) return TN_OK;
   const int32_t code = read_axes(call, ndim, back, &o);
-  return code == TN_OK ? settle(call, &o) : code;
+  return code == TN_OK ? settle_shapes(call, &o) : code;
 }
 
 int32_t tensor_transpose_infer(const tn_frame *call) {
@@ -108,12 +108,12 @@ int32_t tensor_swap_axes_infer(const tn_frame *call) {
   order o;
   if (ndim < 0) return TN_OK;
   const int32_t code = read_pair(call, ndim, &o);
-  return code == TN_OK ? settle(call, &o) : code;
+  return code == TN_OK ? settle_shapes(call, &o) : code;
 }
 
 /* ----------------------------------------------------------------- kernels */
 
-static int32_t run(const tn_frame *call, const order *o) {
+static int32_t run_copy(const tn_frame *call, const order *o) {
   tensor_view from;
   tensor_view_init(&from, &call->in[0]);
   for (int32_t d = 0; d < o->ndim; ++d) {
@@ -126,7 +126,7 @@ static int32_t run(const tn_frame *call, const order *o) {
 static int32_t run_axes(const tn_frame *call, int back) {
   order o;
   const int32_t code = read_axes(call, call->in[0].ndim, back, &o);
-  return code == TN_OK ? run(call, &o) : code;
+  return code == TN_OK ? run_copy(call, &o) : code;
 }
 
 int32_t tensor_transpose(const tn_frame *call) {
@@ -140,7 +140,7 @@ int32_t tensor_transpose_back(const tn_frame *call) {
 int32_t tensor_swap_axes(const tn_frame *call) {
   order o;
   const int32_t code = read_pair(call, call->in[0].ndim, &o);
-  return code == TN_OK ? run(call, &o) : code;
+  return code == TN_OK ? run_copy(call, &o) : code;
 }
 
 int32_t tensor_reverse(const tn_frame *call) {

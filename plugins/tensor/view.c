@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * view.c: what of move.h is the same on every device: views, axes, and elements
- * that stand for numbers.
+ * view.c: the device-independent part of move.h: views, axes, and elements that
+ * represent numbers.
  */
 #include <stdio.h>
 #include <string.h>
@@ -35,15 +35,15 @@ void tensor_view_shaped(tensor_view *view, const tn_tensor *dense, int32_t ndim,
   }
 }
 
-static char *moved(const tn_tensor *t, int64_t elements) {
+static char *moved_data(const tn_tensor *t, int64_t elements) {
   return (char *)t->data + elements * tn_dtype_bytes(t->dtype);
 }
 
 void tensor_view_cut(tensor_view *view, int32_t axis, int64_t begin, int64_t n,
                      int64_t step) {
-  /* Arrays without elements may have no memory, which nothing is added to. */
+  /* Arrays without elements may have no memory; a null pointer stays null. */
   if (n > 0 && view->tensor.data != NULL)
-    view->tensor.data = moved(&view->tensor, begin * view->strides[axis]);
+    view->tensor.data = moved_data(&view->tensor, begin * view->strides[axis]);
   view->shape[axis] = n;
   view->strides[axis] *= step;
 }
