@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What it costs that nobody compiled the call: cblas_saxpy as blas.axpy, bound
- * by its manifest and called through libffi, and as a compiled operator.
+ * Measures the cost of a call without a compiled wrapper: cblas_saxpy as
+ * blas.axpy, bound by its manifest and called through libffi, and as a compiled
+ * operator.
  *
  *   binding MANIFEST WRAPPER_SO     nanoseconds per call, by size
  */

@@ -22,7 +22,7 @@ static void check(tn_code code) {
     measure_fail("%s: %s", tn_code_name(code), tn_error_text());
 }
 
-/* What is called, and with what. */
+/* The called operators and their operands. */
 typedef struct subject {
   tn_runtime *rt;
   tn_operator *add;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Empty tasks through the engine:
  *
- *   engine tasks WORKERS HOW SHRINK   how many per second, and who ran them;
+ *   engine tasks WORKERS HOW SHRINK   tasks per second, by thread;
  *                                     bench/work.h has the patterns
  *   engine memory                     bytes and nanoseconds per variable and
  *                                     per operation
  *
  *   inline     the engine as it is: tasks are small
  *   forced     no task may run inside of push
- *   tokens     nor be run by who finds it: tasks are not small
+ *   tokens     all tasks go through tokens: none is small
  *
  *   push       one push per task, its list of uses made there and then
  *   rerun      a schedule made once, pushed again
@@ -63,7 +63,7 @@ typedef struct pattern {
   uint32_t flags; /* of the tasks */
 } pattern;
 
-/* What task i uses, written to `to`, as a job. */
+/* Writes the uses of task i to `to`, as a job. */
 static tn__job job_of(const pattern *p, size_t i, tn__access *to) {
   const uint32_t begin = p->work->first[i], end = p->work->first[i + 1];
   const uint32_t n = end - begin;
@@ -214,7 +214,8 @@ static tn__token *held(tn__engine *engine, const tn__access *access,
   return token;
 }
 
-/* Pushes many that must wait, lets them go, and says what each has cost. */
+/* Pushes many jobs that must wait, releases them, and prints the cost of each.
+ */
 static void pending(tn__engine *engine, uint32_t n, const char *name) {
   char line[64];
   tn__var vars[WIDE] = {0};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Expressions as opgen compiles them (bench/expr), as a person writes them
- * (hand.h), and what memory allows (limit.h):
+ * Expressions as opgen compiles them (bench/expr), the same as hand-written
+ * loops (hand.h), and the limit set by the memory (limit.h):
  *
  *   expression PLUGIN THREADS [NAME]   GB/s moved, by expression and size
  *
- * Each expression is a prepared call into a given output, and waited for. The
- * results of the two must be the same but for rounding.
+ * Each expression is a prepared call into an existing output, followed by a
+ * wait. The results of the two must be the same but for rounding.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -64,8 +64,8 @@ static void say(const char *who, const char *name, int64_t n, double value) {
 
 /* ------------------------------------------------------------------- arrays */
 
-/* One case of one size. The arrays are as they lie in memory, the views as the
- * call sees them. */
+/* One case of one size. The arrays have the layout of the memory, the views
+ * that of the call. */
 typedef struct subject {
   const expr_case *of;
   tn_runtime *rt;
@@ -186,7 +186,8 @@ static void run(void *arg) {
   check(tn_array_wait(s->out));
 }
 
-/* Of memory: what is repeated counts once at most, and is left out. */
+/* Bytes of memory that are moved: a repeated operand counts at most once, and
+ * is left out. */
 static double bytes_moved(const subject *s) {
   const bool repeated =
       s->of->layout == HAND_ROW || s->of->layout == HAND_COLUMN;

@@ -82,7 +82,7 @@ def programs():
 
 
 def best_level(rates):
-    """What ours reached at the machine's widest level."""
+    """Our result at the machine's widest level of instructions."""
     return next(rates[level] for level in ("avx512", "avx2", "base")
                 if level in rates)
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * gpu.c: a CUDA device through the public functions: copies, element-wise
- * operators, call by call and launched as one, and products, as bytes and
- * operations per second. `name value
- * unit`; what the hardware could do at most is the copy on the device.
+ * gpu.c: measures a CUDA device through the public functions. Copies,
+ * elementwise operators (call by call and launched as one) and products, as
+ * bytes and operations per second. Prints `name value unit`. The copy on the
+ * device shows the limit of the hardware.
  *
  *   gpu PLUGIN.so ...
  */
@@ -67,7 +67,7 @@ static void call(const trial *t) {
        "a call");
 }
 
-/* Seconds of one, the best of some rounds of `n` behind one another. */
+/* Seconds of one run: the best of some rounds of `n` consecutive runs. */
 static double seconds(const trial *t, int n) {
   double best = 1e30;
   for (int round = 0; round < ROUNDS; ++round) {
@@ -122,7 +122,8 @@ static void element_wise(const char *name, size_t n_in) {
   tn_array_release(t.out);
 }
 
-/* A program of small calls, each on what the one before has made. */
+/* A program of small calls, each of which reads the result of the call before.
+ */
 static tn_program *chain(const char *name, size_t n_in, tn_array *x) {
   const tn_sig sig = {.dtype = TN_F32, .ndim = 1, .shape = {SMALL}};
   const tn_argument given = {.name = "x", .array = x};

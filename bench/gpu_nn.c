@@ -25,8 +25,8 @@ static void must(tn_code code) {
   if (code != TN_OK) measure_fail("gpu_nn: %s", tn_error_text());
 }
 
-/* An operator, its inputs, and the shape of the first, whose first dimension is
- * times ROWS. */
+/* An operator, its inputs, and the shape of the first input; its first
+ * dimension is multiplied by ROWS. */
 typedef struct subject {
   const char *name, *op, *params;
   uint32_t n_in;
@@ -196,8 +196,8 @@ static void trial_close(trial *t) {
 }
 
 /* ------------------------------------------------------------------- calls
- * Several behind one another, and then a wait: what is measured is the device,
- * unless it is done sooner than the next call is made. */
+ * Several consecutive calls, then a wait. This measures the device, unless it
+ * finishes before the host makes the next call. */
 
 enum { CALLS = 10 };
 

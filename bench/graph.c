@@ -159,8 +159,8 @@ typedef struct loop {
   int64_t n;
 } loop;
 
-/* The loop that somebody writes who knows all six at once, with the logistic
- * function that the six calls have. */
+/* A hand-written loop for all six calls at once, with the same logistic
+ * function as the calls. */
 static void run_loop(void *arg) {
   const loop *l = arg;
   const float a = (float)CHAIN_A, b = (float)CHAIN_B, c = (float)CHAIN_C;
@@ -227,7 +227,7 @@ static void chain(tn_runtime *rt) {
 
 /* -------------------------------------------------------------------- deep */
 
-/* The loss, whose labels are floats. */
+/* The loss; its labels are floats. */
 static tn_entry loss_of(tn_graph *g, tn_entry x) {
   tn_sig label = {.dtype = TN_F32, .ndim = -1};
   tn_entry in[2] = {x};

@@ -107,7 +107,7 @@ typedef struct work {
   const float *a;
   const float *b;
   float *out;
-  float *back; /* what becomes of `out`; NULL: nothing */
+  float *back; /* reads `out` afterwards; NULL: no reader */
   int64_t n;
   uint32_t threads;
 } work;

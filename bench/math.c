@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * math.c: loops over 64 K floats that call functions of math.h, as opgen writes
  * them, at each level of instructions that this processor has, and the same
- * loop over libm's function. What it is asked, and answers, is in question.h
- * beside this file; the function "limit" is an addition, which only moves
- * memory.
+ * loop over libm's function. question.h describes its input and output. The
+ * additional function "limit" is an addition and only moves memory.
  */
 #include "question.h"
 
@@ -70,7 +69,7 @@ typedef struct contest {
 #define WIDE(name)
 #endif
 
-/* The function, and what libm has for it. */
+/* The function, and its counterpart in libm. */
 #define FUNCTIONS(X)                \
   X(expm1, expm1f(x[i]))            \
   X(cbrt, cbrtf(x[i]))              \

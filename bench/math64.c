@@ -85,7 +85,7 @@ typedef double v8 __attribute__((vector_size(64), aligned(8)));
 /* -------------------------------------------------------------- the functions
  */
 
-/* The function and its arguments, what libm has for it, a range, and whether
+/* The function and its arguments, its counterpart in libm, a range, and whether
  * glibc has it for vectors. */
 #define FUNCTIONS(X)                                                         \
   X(exp, (x[i]), exp(x[i]), -20, 20, MVEC1)                                  \

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ops.c: the rows of ops.h by our operators. Prints "PASS/ROW MICROSECONDS",
- * the least of several batches, in processor time of the one thread that
- * computes: what else runs on the machine only adds.
+ * the least of several batches, in processor time of the one computing thread:
+ * other load on the machine can only increase it.
  *
  *   ops PLUGIN.so ... [-- PART ...]    only rows whose name has such a part
  *   ops --rows                         "PASS/ROW FLOPS GOAL" of all of them
- *   ops --inputs                       what their inputs are, as lines of JSON,
+ *   ops --inputs                       their inputs, as lines of JSON,
  *                                      for peers that are not in C
  */
 #include "ops.h"
@@ -190,9 +190,9 @@ static int list_all(void (*list_one)(const ops_case *)) {
   return 0;
 }
 
-/* The time counted is the calling thread's. What is short the engine with
- * workers computes on that, as for any host; longer calls are made there by the
- * one that has none. */
+/* The time counted is that of the calling thread. The engine with workers runs
+ * short calls on that thread, as for any host. Longer calls use the engine
+ * without workers, which runs everything there. */
 enum { SHORT = 1 << 14, KINDS = 2 };
 
 static int is_short(const ops_case *c) {

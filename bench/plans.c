@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Memory of published nets: what the planner takes by default, what it takes by
- * the rules of MXNet 0.12 with and without in-place and sharing, and what no
- * plan can go below.
+ * Memory of published nets: of the default plan, of plans by the rules of MXNet
+ * 0.12 with and without in-place and sharing, and the lower bound of all plans.
  *
  *   plans     bytes by plan and net, and the seconds that the default plan took
  */

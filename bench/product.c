@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * product.c: the matrix products of nn.fully_connected, forward and backward,
- * by the kernel that calls a BLAS for what is large ("tenon") and by the one
- * that never does ("plain"), beside cblas_sgemm called directly and beside what
- * one core can multiply at all. Prints "product.SHAPE.PASS.WHO GFLOP/s" lines:
- * of rounds in which all take turns, the best, as whatever else runs on a
- * machine only takes.
+ * by the kernel that calls a BLAS for large products ("tenon") and by the one
+ * that never does ("plain"), beside cblas_sgemm called directly and beside the
+ * peak of one core. Prints "product.SHAPE.PASS.VARIANT GFLOP/s" lines. Variants
+ * take turns in rounds and the best round counts, since other load can only
+ * slow a round down.
  *
  *   product OPENBLAS.so NN.so [ROUNDS]
  *
- * "direct" opens the library as anybody would, "chosen" in the environment that
- * plugins/openblas would give it.
+ * "direct" opens the library with a plain dlopen, "chosen" in the environment
+ * that plugins/openblas sets for it.
  */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -46,8 +46,8 @@ static tn_entry call(tn_graph *g, const char *op, const char *params,
   return out;
 }
 
-/* A call on x, whose weights come by themselves; the rest are its parameters,
- * as for printf. */
+/* A call on x, with weights that are added automatically; the rest are its
+ * parameters, as for printf. */
 static tn_entry layer(tn_graph *g, tn_entry x, const char *op,
                       const char *params, ...) {
   char text[256];
@@ -87,7 +87,7 @@ static tn_entry lenet(tn_graph *g, tn_entry x) {
   return connected(g, x, lenet_widths, LENET_LAYERS);
 }
 
-/* A convolution without bias, and what normalises a batch behind it. */
+/* A convolution without bias, followed by a batch normalisation. */
 static tn_entry normal(tn_graph *g, tn_entry x, int kernel, int stride,
                        int64_t filters) {
   char text[256];
@@ -167,10 +167,10 @@ static tn_array *array_of(tn_runtime *rt, const tn_sig *sig) {
   return array;
 }
 
-/* What a net trains: everything that its head depends on but what it is given.
- */
+/* The arrays that a net trains: everything that its output depends on except
+ * the data and the labels. */
 typedef struct weights {
-  tn_argument given[MOST + 1]; /* and, behind them, data */
+  tn_argument given[MOST + 1]; /* followed by data */
   tn_entry entry[MOST];
   tn_entry heads[MOST + 1]; /* the loss, and the new weights */
   size_t n;
@@ -237,7 +237,7 @@ static void run_step(void *arg) {
   check(tn_array_wait(s->out));
 }
 
-/* Steps behind one another, and one wait for a device that does them. */
+/* Consecutive steps, and one wait for a device that executes them. */
 static void run_steps(void *arg) {
   const subject *s = arg;
   for (int i = 0; i < BEHIND; ++i)
@@ -308,8 +308,8 @@ static tn_sig images(int64_t batch, int64_t channels, int64_t side) {
   return (tn_sig){TN_F32, 4, {batch, channels, side, side}};
 }
 
-/* Engines of convolutions are tried on the device, as the peer does. Whoever
- * has no cuDNN has no such kernels either. */
+/* Engines of convolutions are tried on the device, as the peer does. Without
+ * cuDNN there are no such kernels either. */
 static void tune(tn_runtime *rt) {
   static const char *const tuned[][2] = {
       {"nn.convolution", "cudnn.convolution.cuda"},

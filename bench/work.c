@@ -144,7 +144,7 @@ void work_release(work *w) {
 
 /* ------------------------------------------------------------------ edges */
 
-/* What the walk over the tasks knows of one variable. */
+/* State of one variable during the walk over the tasks. */
 typedef struct last {
   bool written;
   uint32_t writer;

@@ -4,14 +4,14 @@
  *   mxnet LIBRARY ENGINE WORKERS SHRINK
  *
  *   device    its ThreadedEnginePerDevice, a queue with WORKERS threads
- *   pooled    what its source calls ThreadedEnginePooled: one queue and always
- *             16 threads, whatever WORKERS says
+ *   pooled    its ThreadedEnginePooled: one queue and always
+ *             16 threads, for any value of WORKERS
  *
- * LIBRARY is a libmxnet.so. It is opened here, since its headers need others
- * that its package lacks. Its interface for C pushes and waits but makes no
- * variables, so two functions go by the names that C++ gives them; that they do
- * as assumed is checked before anything is measured: tasks must find every
- * variable as the order of pushes left it.
+ * LIBRARY is a libmxnet.so. The program opens it with dlopen, since its headers
+ * need others that its package lacks. Its C interface pushes and waits but
+ * creates no variables, so two functions are found by their mangled C++ names.
+ * A check before the measurement confirms that they work as assumed: tasks must
+ * find every variable as the order of pushes left it.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -21,7 +21,8 @@
 #include "../measure.h"
 #include "../work.h"
 
-/* ---------------------------------------------------- what we use of MXNet */
+/* ---------------------------------------------------- the parts of MXNet in use
+ */
 
 /* Where something runs: device type 1 is the CPU. */
 typedef struct context {
@@ -29,7 +30,7 @@ typedef struct context {
   int32_t id;
 } context;
 
-/* What an asynchronous task calls when it is done. */
+/* The function that an asynchronous task calls when it is complete. */
 typedef struct done {
   void (*call)(void *engine, void *param, const void *error);
   void *engine;
@@ -130,7 +131,7 @@ static void look(void *run_context, void *on_complete, void *arg) {
   end(on_complete);
 }
 
-/* Writes to `expected` what each use of each task must find. */
+/* Writes to `expected` the value that each use of each task must find. */
 static void expect(const work *w, uint32_t *expected) {
   uint32_t *writes = memory(w->n_vars, sizeof *writes);
   for (size_t i = 0; i < w->n_tasks; ++i) {

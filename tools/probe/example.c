@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * example.c: one example: its inputs become arrays, the operator is called, and
- * what it gives, gradients too, is compared with what is written.
+ * its outputs and gradients are compared with the values of the manifest.
  */
 #include <math.h>
 #include <stdio.h>
@@ -203,8 +203,8 @@ static tn_code compare_gradients(probe_case *c, const lists *l) {
 
 /* -------------------------------------------------------------------- calls */
 
-/* Whether the gradient is one that can be asked for here: what it calls may be
- * of plugins that are not loaded. */
+/* Whether the gradient can be computed here: it may call operators of plugins
+ * that are not loaded. */
 static bool has_gradient(const probe_case *c) {
   const tn_gradient *g = c->desc->gradient;
   if (!c->example->n_grads || !g) return false;

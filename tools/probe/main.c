@@ -37,7 +37,7 @@ static void reset_signals(void) {
     (void)signal(deadly[i], SIG_DFL);
 }
 
-/* What is on the input, as a string; the caller frees it. */
+/* Reads the input as a string; the caller frees it. */
 static char *read_input(void) {
   char *text = calloc(MOST_TEXT + 1, 1);
   size_t n = 0;
@@ -76,8 +76,8 @@ static tn_code run_example(tn_runtime *rt, const source *from, const tn_op *op,
   if (n > 0 && (size_t)n < sizeof line)
     (void)tn__answer_add(&answer, TNM_PROBE_RUN, line, (size_t)n);
   tn_code rc = tn_operator_get(rt, name, &c.op);
-  /* Twice, as what surrounds its memory lies behind it and in front of it by
-   * turns. */
+  /* Runs twice: the guarded memory is alternately after and before the
+   * operands. */
   for (int turn = 0; turn < 2 && !rc; ++turn) rc = probe_example(&c);
   if (rc) fail_example(rc, from, &c);
   return rc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * args.c: a command line becomes words and options. One table says what the
- * options are; help, parsing and "did you mean" all read it.
+ * args.c: a command line becomes words and options. One table lists the
+ * options; help, parsing and "did you mean" all read it.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -13,7 +13,7 @@
 static const struct {
   const char *name;
   uint32_t bit;
-  const char *value; /* what follows it, or NULL */
+  const char *value; /* name of its value in the help, or NULL */
   const char *help;
 } options[] = {
     {"--grad", OPTION_GRAD, NULL,
@@ -156,8 +156,8 @@ static bool set_option(uint32_t bit, const char *value, arguments *out,
   }
 }
 
-/* Reads the option at **argv, and its value behind it or behind `=`; leaves
- * *argv at the last word that it used. */
+/* Reads the option at **argv and its value, the next word or the text after
+ * `=`. Leaves *argv at the last word that it used. */
 static bool parse_option(uint32_t allowed, char *const **argv, arguments *out,
                          text *why) {
   char name[MAX_NAME + 1] = {0};
@@ -186,7 +186,7 @@ static bool is_option(const char *word) {
 
 static bool parse_all(uint32_t allowed, char *const *argv, arguments *out,
                       text *why) {
-  bool only_words = false; /* behind a `--` */
+  bool only_words = false; /* after a `--` */
   for (; *argv; ++argv) {
     if (only_words || !is_option(*argv)) {
       out->words[out->n_words++] = *argv;

@@ -74,7 +74,7 @@ static void groups_free(net *n) {
 
 /* --------------------------------------------------------------------- show */
 
-/* What is not known stays open. */
+/* Unknown dimensions stay open. */
 static bool infer(net *n) {
   const size_t count = n->args->n_shapes;
   tn_known *known = (tn_known *)calloc(count + 1, sizeof *known);
@@ -86,7 +86,7 @@ static bool infer(net *n) {
   return !code || code == TN_INCOMPLETE || failed(n);
 }
 
-/* The graph becomes what the passes make of it. */
+/* Replaces the graph with the result of the passes. */
 static bool rewrite(net *n) {
   tn_graph *made = NULL;
   if (n->args->n_passes == 0) return true;
@@ -139,7 +139,7 @@ static const struct {
 
 enum { N_PLANS = sizeof plans / sizeof plans[0] };
 
-/* What became of each. */
+/* The result of each pass. */
 typedef struct outcome {
   tn_program_stats stats;
   text steps; /* of a detailed one */

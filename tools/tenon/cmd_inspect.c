@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_inspect.c: `tenon inspect`: what a plugin file says of itself in its
- * note. The file is read, never loaded: none of its code runs.
+ * cmd_inspect.c: `tenon inspect` prints the description in the note of a plugin
+ * file. The file is read, never loaded: none of its code runs.
  */
 #include <inttypes.h>
 

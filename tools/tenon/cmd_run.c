@@ -46,8 +46,8 @@ static size_t key_length(const char *word) {
   return word[n] == '=' && !isdigit((unsigned char)word[0]) ? n : 0;
 }
 
-/* Fills `values`, which has room for every word, with keys that stand in
- * `keys`; returns how many there are. */
+/* Fills `values`, which has room for every word, with the words of which `keys`
+ * contains the key. Returns their number. */
 static size_t split_params(const arguments *args, text *keys,
                            tn_value *values) {
   size_t n = 0;
@@ -105,8 +105,8 @@ static bool read_inputs(run *r) {
 
 /* ------------------------------------------------------------------- states */
 
-/* States stand behind the inputs. They were not given if there are too few
- * words for both; where an input may be absent, `none` says so. */
+/* States follow the inputs. The user passed no states if there are too few
+ * words for both; `none` marks inputs that may be absent. */
 static bool lacks_states(const run *r) {
   const tn_op *op = r->desc;
   size_t least = op->n_inputs;
@@ -119,8 +119,8 @@ static bool lacks_states(const run *r) {
          r->n_in <= op->n_inputs && r->n_in < least + op->n_aux;
 }
 
-/* What is known of the inputs, and what follows for the states: `sigs` has
- * room for inputs, outputs and states. */
+/* Computes the known signatures of the inputs and, from them, those of the
+ * states. `sigs` has room for inputs, outputs and states. */
 static bool infer_states(run *r, tn_sig *sigs, uint32_t n_out) {
   const uint32_t n_in = (uint32_t)r->n_in, n_aux = r->desc->n_aux;
   tn_signature io = {.n_in = n_in,
@@ -198,8 +198,8 @@ static bool call_forward(run *r) {
 
 /* ----------------------------------------------------------------- operands */
 
-/* A declared operand, and which of the arrays that it stands for; -1 if it
- * stands for one. */
+/* A declared operand, and the index of one of its arrays; -1 if the operand is
+ * one array. */
 typedef struct operand {
   const tn_arg *arg;
   int64_t member;
@@ -269,7 +269,7 @@ static bool is_wanted(const run *r, size_t i) {
 
 static bool request_grads(run *r) {
   bool any = false;
-  /* Auxiliary states stand behind the inputs and have no gradient. */
+  /* Auxiliary states follow the inputs and have no gradient. */
   r->n_grads = r->n_in - r->desc->n_aux;
   r->grads = make_list(r->n_grads);
   r->requests = (tn_req *)calloc(r->n_grads + 1, sizeof *r->requests);

@@ -63,7 +63,7 @@ static void add_params(const tn_op *desc, text *out) {
   table_print(&rows, "  ", out);
 }
 
-/* What else is to be said of an operand, in the order of importance. */
+/* Further properties of an operand, in the order of importance. */
 static void add_arg_notes(const tn_op *desc, const tn_arg *arg, text *out) {
   static const struct {
     uint32_t flag;
@@ -141,8 +141,8 @@ static void add_requirements(const tn_op *desc, text *out) {
 
 /* ----------------------------------------------------------------- gradient */
 
-/* What must stay alive until the gradient is computed: gradients of outputs
- * come anew and are not kept. */
+/* Operands that must stay alive until the gradient is computed. Output
+ * gradients are created for each call and are not kept. */
 static void add_keeps(const tn_op *desc, const tn_input_gradient *g,
                       text *out) {
   const char *separator = "keeps ";

@@ -81,7 +81,7 @@ static bool parse_dim(const char *source, const char **at, int64_t *dim,
   return true;
 }
 
-/* Dimensions from behind the opening parenthesis to the end. */
+/* Dimensions from after the opening parenthesis to the end. */
 static bool parse_shape(const char *source, const char *at, tensor *out,
                         text *why) {
   while (*at == ' ') ++at;

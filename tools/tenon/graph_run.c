@@ -375,7 +375,7 @@ static bool list_nodes(session *s) {
   return true;
 }
 
-/* The node whose name is the first `n` bytes, or NULL. */
+/* The node with the name in the first `n` bytes, or NULL. */
 static const named *find_node(const session *s, const char *name, size_t n) {
   char key[256];
   if (n >= sizeof key) return NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * group.c: what a command line says of where groups of nodes run:
+ * group.c: reads the devices of groups of nodes from a command line:
  * "left=cpu(1)".
  */
 #include <ctype.h>

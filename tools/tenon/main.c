@@ -210,7 +210,7 @@ static int dispatch(char *const *argv, text *out, text *why) {
   return unknown_command(name, why);
 }
 
-/* Writes what a command printed; a full disk or a closed pipe is a failure. */
+/* Writes a command's output; a full disk or a closed pipe is a failure. */
 static int finish(int status, text *out, text *why) {
   if (status == STATUS_OK && out->failed) {
     fail(why, "out of memory while printing");

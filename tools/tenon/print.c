@@ -16,8 +16,8 @@ static const unsigned char *element(const tensor *t, size_t i) {
   return t->data + i * (size_t)tn_dtype_bytes(t->dtype);
 }
 
-/* What stands between two entries: rows begin on a new line, under the bracket
- * that they belong to. */
+/* Prints the separator of two entries: rows begin on a new line, under the
+ * bracket that they belong to. */
 static void separate(const printer *p, int32_t depth) {
   if (depth + 1 == p->t->ndim)
     text_add(p->out, ", ");
@@ -25,8 +25,8 @@ static void separate(const printer *p, int32_t depth) {
     text_add(p->out, ",\n%*s", depth + 1, "");
 }
 
-/* Prints the part whose first element is `first` and whose lists hold `n`
- * elements each. Recursion is bounded by TN_MAX_NDIM. */
+/* Prints the part from element `first` with lists of `n` elements each.
+ * Recursion is bounded by TN_MAX_NDIM. */
 static void print_part(const printer *p, int32_t depth, size_t first,
                        size_t n) {
   if (depth == p->t->ndim) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * shape.c: what a command line says of a variable: "data=f32[32,784]".
+ * shape.c: reads the type and shape of a variable from a command line:
+ * "data=f32[32,784]".
  */
 #include <ctype.h>
 #include <errno.h>
@@ -8,7 +9,7 @@
 
 #include "tenon_tool.h"
 
-/* "32" or "?"; leaves *at behind it. */
+/* Reads "32" or "?"; leaves *at after it. */
 static bool dimension_parse(const char *word, const char **at, tn_sig *sig,
                             text *why) {
   char *end = NULL;

@@ -207,7 +207,8 @@ void table_add(table *t, const char *format, ...) {
   t->n_cells++;
 }
 
-/* Code points, which is what a terminal's columns are for Latin text. */
+/* Number of code points; for Latin text this is the number of terminal columns.
+ */
 static size_t width(const char *cell) {
   size_t n = 0;
   for (; *cell; ++cell) n += ((unsigned char)*cell & 0xc0u) != 0x80u;
@@ -225,8 +226,8 @@ static size_t column_width(const table *t, size_t column) {
   return widest;
 }
 
-/* Prints the row that begins at `cell`; returns the cell behind it. Blanks are
- * owed until the next character, so that no line ends with them. */
+/* Prints the row that begins at `cell`; returns the cell after it. Blanks are
+ * delayed until the next character, so that no line ends with them. */
 static const char *print_row(const char *cell, const size_t *widths, size_t n,
                              text *out) {
   size_t blanks = 0;
