@@ -12,7 +12,7 @@ import pathlib
 import sys
 
 from samples import CORES, TORCHES, Program, Samples, exists, say, table, \
-    torches
+    find_torches
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 BENCH = BUILD / "bench"
@@ -35,7 +35,7 @@ def programs(threads):
     if NUMPY.exists():
         found.append(Program("numpy_new", numpy, CORES[1],
                              PYTHONPATH=str(NUMPY)))
-    return found + torches(BENCH / "peers" / "torch_expr", [threads], threads)
+    return found + find_torches(BENCH / "peers" / "torch_expr", [threads], threads)
 
 
 def spread(ratio):

@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 from samples import CORES, TORCHES, Program, exists, imports, say, table, \
-    torches
+    find_torches
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 BENCH = BUILD / "bench"
@@ -61,7 +61,7 @@ class Peer:
 def programs():
     """Ours first; of libtorch as installed, nothing is asked."""
     found = [Program("tenon", [BENCH / "math"])]
-    found += [each for each in torches(BENCH / "peers" / "math_torch", [], 1)
+    found += [each for each in find_torches(BENCH / "peers" / "math_torch", [], 1)
               if each.name in PEERS]
     numpy = SOURCE / "peers" / "math_numpy.py"
     for name, env in (("numpy", {}), ("numpy_new", {"PYTHONPATH": str(NUMPY)})):

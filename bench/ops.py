@@ -15,7 +15,7 @@ import re
 import sys
 
 from samples import CORES, TORCHES, Program, Samples, imports, say, table, \
-    torches
+    find_torches
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(sys.argv[1]).resolve()
@@ -36,7 +36,7 @@ def programs():
     ops = BENCH / "ops"
     found = [Program("tenon", [ops, *filter(os.path.exists, PLUGINS), *PARTS],
                      CORES[1]),
-             *torches(BENCH / "peers" / "torch_ops", PARTS, 1)]
+             *find_torches(BENCH / "peers" / "torch_ops", PARTS, 1)]
     if imports("onnx, onnxruntime", **MODULES):
         found.append(Program(
             "onnxruntime", ["/usr/bin/python3", HERE / "peers" / "onnx_ops.py",

@@ -117,7 +117,7 @@ def tuned():
     return env
 
 
-def torches(path, arguments, threads, suffix=""):
+def find_torches(path, arguments, threads, suffix=""):
     """The program of a path by libtorch as installed and tuned, and by a newer
     one, tuned, as far as they are there; names end in the suffix."""
     new = path.with_name(path.name + "_new")

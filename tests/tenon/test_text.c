@@ -48,8 +48,8 @@ Test(text, a_cell_is_one_line) {
 
 Test(text, a_message_may_quote_the_one_that_it_replaces) {
   text why = {0};
-  cr_expect_not(fail(&why, "`%s` is not a number", "x"));
-  cr_expect_not(fail(&why, "input %d: %s", 2, text_get(&why)));
+  cr_expect_not(report_failure(&why, "`%s` is not a number", "x"));
+  cr_expect_not(report_failure(&why, "input %d: %s", 2, text_get(&why)));
   expect_text(&why, "input 2: `x` is not a number");
 }
 

@@ -67,9 +67,10 @@ bool shape_parse(const char *word, shape_word *out, text *why) {
   const size_t n = strcspn(word, "=");
   *out = (shape_word){0};
   if (n == 0 || !word[n] || !word[n + 1])
-    return fail(why, "--shape wants NAME=TYPE[D,...], not `%s`", word);
+    return report_failure(why, "--shape wants NAME=TYPE[D,...], not `%s`",
+                          word);
   if (!sig_parse(word, word + n + 1, &out->sig, why))
-    return fail(why, "--shape: %s", text_get(why));
+    return report_failure(why, "--shape: %s", text_get(why));
   out->name = strndup(word, n);
-  return out->name || fail(why, "out of memory");
+  return out->name || report_failure(why, "out of memory");
 }

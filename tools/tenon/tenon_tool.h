@@ -61,7 +61,7 @@ void text_deinit(text *t);
 
 /* Replaces the content of `why` by a message and returns false, so that
  * `return fail(why, ...)` reads well. */
-bool fail(text *why, const char *format, ...) TN_PRINTF(2, 3);
+bool report_failure(text *why, const char *format, ...) TN_PRINTF(2, 3);
 /* The same with the library's own message. */
 bool fail_library(text *why);
 
