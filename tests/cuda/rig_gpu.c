@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * rig_gpu.c: rig.h on a GPU that is there: the driver is the machine's, so
- * options of a played one do not count.
+ * options of a simulated one do not count.
  */
 #include <criterion/criterion.h>
 

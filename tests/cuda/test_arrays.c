@@ -19,7 +19,7 @@ enum { MOST_IN = 12, SEEDS = 12 };
 typedef enum content {
   NUMBERS, /* multiples of 1/4 from -2 to 2 */
   SOME_NAN,
-  FACTORS, /* whose products stay small; zeros are rare */
+  FACTORS, /* products stay small; zeros are rare */
   PLACES,  /* indices of 7, and some beyond */
   TRUTHS
 } content;
@@ -43,7 +43,7 @@ typedef struct trial {
   char params[200];
   size_t n_in, n_out;
   operand in[MOST_IN];
-  uint32_t slopes; /* inputs whose gradients are compared, as bits */
+  uint32_t slopes; /* inputs with compared gradients, as bits */
 } trial;
 
 /* --------------------------------------------------------------------- draws
@@ -208,7 +208,7 @@ static void compare(const trial *t, const char *what, size_t k, tn_array *here,
 /* -------------------------------------------------------------------- trials
  */
 
-/* What a call has on one device. */
+/* The arrays of a call on one device. */
 typedef struct side {
   tn_array *in[MOST_IN], *out[MOST_IN], *head[MOST_IN], *slope[MOST_IN];
 } side;
@@ -624,8 +624,8 @@ Test(arrays, are_added) {
   try_all(make_add_n);
 }
 
-/* What is out of range under `raise` is NaN here, of integers 0, and its
- * gradient goes nowhere: nobody waits for the device to say so. */
+/* With `raise`, an index out of range gives NaN here (0 for integers) and has
+ * no gradient: no call waits for the device to report it. */
 Test(arrays, have_no_slice_out_of_range) {
   const float data[] = {1, 2, 3, 4}, head[] = {1, 2, 4, 8, 16, 32};
   const int32_t places[] = {1, 2, -1};
@@ -661,7 +661,7 @@ Test(arrays, have_no_slice_out_of_range) {
 
 /* ------------------------------------------------------------------- random */
 
-/* What the first call of a runtime draws there. */
+/* Numbers that the first call of a runtime draws on a device. */
 static double *draw_at(const char *place, const char *name, const char *text,
                        tn_dtype dtype, int64_t n) {
   tn_operator *op = NULL;
@@ -760,7 +760,7 @@ static tn_entry build(tn_graph *g, tn_entry x) {
                   (tn_entry[]){chosen, least});
 }
 
-/* What comes out of runs that draw, and the gradients of x. */
+/* Results of runs that draw, and the gradients of x. */
 static void run_program(uint32_t flags, float *out) {
   const tn_sig sig = {TN_F32, 2, {ROWS, COLUMNS_OF}};
   const size_t n = (PLACES_OF + 1) * ROWS, slopes = ROWS * COLUMNS_OF;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Programs that the played GPU records and launches as one (TN_BIND_CAPTURE):
- * they compute what they compute step by step, and say why where they are not.
+ * Programs that the simulated GPU records and launches as one
+ * (TN_BIND_CAPTURE): their results are those of separate steps, and a program
+ * that is not recorded has a reason.
  */
 #include <criterion/criterion.h>
 #include <stdatomic.h>
@@ -17,7 +18,7 @@ enum { RUNS = 12 };
 
 TestSuite(captured, .init = rig_init, .fini = rig_close);
 
-/* Numbers between -0.5 and 0.5 that depend on where they stand. */
+/* Numbers between -0.5 and 0.5 that depend on their position. */
 static void values(float *to, int64_t n, uint32_t what) {
   for (int64_t i = 0; i < n; ++i)
     to[i] = (float)((what * 31 + (uint32_t)i * 7) % 41) / 41 - 0.5f;
@@ -78,7 +79,7 @@ static void shows(tn_program *p, const char *line) {
 /* ----------------------------------------------------------- a step of an MLP
  */
 
-/* A network whose weights change in its own run. */
+/* A network that changes its weights in its own run. */
 typedef struct mlp {
   tn_program *program;
   bool counts; /* its steps, for the update */
@@ -234,7 +235,8 @@ static void open_learning(const fake_cuda_options *options) {
   OK(tn_plugin_load(rig, OPTIM_CUDA_FILE));
 }
 
-/* Bit for bit what steps on the GPU compute, and as good as what the cpu does.
+/* Bit for bit the results of steps on the GPU, and as exact as those of the
+ * cpu.
  */
 static void learns_alike(const char *update, uint64_t seed) {
   mlp steps, one, cpu;
@@ -290,15 +292,15 @@ Test(captured, a_program_is_released_while_launches_are_on_their_way) {
   mlp_close(&one);
 }
 
-/* Nothing is executed until all runs are on their way: who sets a rate does not
- * wait for the device, and host memory that copies are still to be made from is
- * not written again. */
+/* Nothing is executed until all runs are enqueued. Setting a rate does not wait
+ * for the device, and does not write host memory that pending copies still
+ * read. */
 Test(captured, rates_that_follow_one_another_all_count) {
   mlp steps, one;
   open_learning(&(fake_cuda_options){.devices = 1});
   mlp_open(&steps, "cuda(0)", "optim.sgd_update", 0);
   mlp_open(&one, "cuda(0)", "optim.sgd_update", TN_BIND_CAPTURE);
-  for (uint32_t run = 0; run < 3; ++run) { /* what takes memory */
+  for (uint32_t run = 0; run < 3; ++run) { /* allocates memory */
     mlp_run(&steps, run);
     mlp_run(&one, run);
   }
@@ -319,7 +321,7 @@ Test(captured, rates_that_follow_one_another_all_count) {
 /* -------------------------------------------------------- forward and backward
  */
 
-/* y = tanh(a*b) + a, whose gradients are added up. */
+/* y = tanh(a*b) + a, with gradients that are added up. */
 static tn_graph *curve(void) {
   tn_graph *g = NULL;
   tn_entry in[2], x[2];
@@ -407,7 +409,7 @@ static void open_trial(uint64_t seed) {
 
 enum { DRAWS = 6 };
 
-/* What comes out of runs that draw twice each. */
+/* Results of runs that draw twice each. */
 static void draw(uint32_t flags, uint64_t reseed, float out[DRAWS][24]) {
   static const char *const ops[] = {"trial.noise", "elemwise.tanh",
                                     "trial.noise"};
@@ -447,7 +449,7 @@ Test(captured, a_new_seed_is_recorded_again) {
 /* ------------------------------------------------------------------- reasons
  */
 
-/* Three runs, all of which compute tanh(x), or what `ops` make of it. */
+/* Three runs, all of which compute tanh(x), or apply `ops` to x. */
 static tn_program *run_thrice(const char *const *ops, uint32_t n) {
   tn_program *p = chain(ops, n, TN_BIND_CAPTURE);
   tn_array *y = NULL;
@@ -658,8 +660,8 @@ Test(captured, a_driver_without_graphs_is_the_reason) {
 /* ------------------------------------------------------------------ failures
  */
 
-/* What the driver has no memory for while it records, or launches that, leaves
- * runs step by step, until one behind eight others tries it again. */
+/* If the driver has no memory for a recording or its launch, runs go step by
+ * step. After eight runs the next one tries again. */
 static void driver_refuses(int what) {
   static const char why[] =
       "CUDA_ERROR_OUT_OF_MEMORY: out of memory; it will be tried again";
@@ -695,7 +697,7 @@ Test(captured, what_a_driver_has_no_memory_for_is_recorded_later) {
   driver_refuses(FAKE_GRAPH_LAUNCH);
 }
 
-/* Run 1 launches what it has recorded, run 10 again, and then run 27. */
+/* Run 1 launches its recording, run 10 again, and then run 27. */
 Test(captured, launches_are_tried_ever_more_seldom) {
   const char *const op = "elemwise.tanh";
   rig_open_all(&(fake_cuda_options){.devices = 1});
@@ -727,14 +729,14 @@ static int tries_of(const char *op, int runs, int result) {
   return fake_graph_counts_get().begun - before;
 }
 
-/* Run 2, and behind 8, 16, 32 and 64 others. */
+/* Run 2, and after 8, 16, 32 and 64 others. */
 Test(captured, recording_is_tried_ever_more_seldom_or_not_again) {
   open_trial(0);
   cr_expect_eq(tries_of("elemwise.tanh", 200, CUDA_OUT_OF_MEMORY), 5);
   cr_expect_eq(tries_of("trial.brittle", 50, CUDA_OK), 1);
 }
 
-/* Those in between draw what they would. */
+/* Runs in between draw the same numbers as without a recording. */
 Test(captured, random_numbers_go_on_where_there_was_no_memory_to_record) {
   enum { LONG = 16 };
   static const char *const ops[] = {"trial.noise", "elemwise.tanh"};
@@ -760,7 +762,7 @@ Test(captured, random_numbers_go_on_where_there_was_no_memory_to_record) {
   cr_expect_gt(fake_graph_counts_get().launched, 0);
 }
 
-/* And nothing shows it, what is updated in place and random numbers included.
+/* No result shows it, including updates in place and random numbers.
  */
 Test(captured, a_launch_without_memory_is_made_step_by_step) {
   mlp steps, one;
@@ -806,7 +808,7 @@ Test(captured, a_launch_that_fails_is_told_by_the_programs_name_and_is_over) {
   tn_program_release(p);
 }
 
-/* A program of curve() with gradients, and what its head is weighted with. */
+/* A program of curve() with gradients, and its output gradient. */
 static tn_program *curve_bind(tn_array **weight) {
   tn_program *p = NULL;
   rig_open_all(&(fake_cuda_options){.devices = 1});
@@ -822,7 +824,8 @@ static tn_program *curve_bind(tn_array **weight) {
   return p;
 }
 
-/* The gradient tells of it, and is what it was after the next run. */
+/* Reading the gradient reports it; after the next run the gradient is as
+ * before. */
 static void a_launch_fails(tn_program *p, tn_array *weight, const char *told) {
   float before[32], after[32];
   tn_array *slope = array_named(p, TN_PROGRAM_GRADIENT, "a");
@@ -847,7 +850,7 @@ Test(captured, a_backward_part_is_not_launched_behind_a_failure) {
   tn_array_release(weight);
 }
 
-/* Runs of one part step by step, behind a launch of the other that failed. */
+/* Runs of one part step by step, after a failed launch of the other. */
 Test(captured, a_launch_that_fails_ends_no_run_that_is_made_step_by_step) {
   tn_array *weight = NULL;
   tn_program *p = curve_bind(&weight);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plugins/cudnn through the library, with a driver and a cuDNN that are played:
- * values of torch (tests/reference/conv.py) on two devices and from two
- * threads, what is planned once and what twice, operands that lie anywhere,
- * nothing to multiply, and what is missing or lost. At the end of every test
- * both fakes say whether a rule was broken or something was left behind.
+ * plugins/cudnn through the library, with a simulated driver and cuDNN: values
+ * of torch (tests/reference/conv.py) on two devices and from two threads, the
+ * number of plans, operands at any address, empty products, and missing or lost
+ * devices and libraries. At the end of every test both fakes report broken
+ * rules and objects that were not freed.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -43,7 +43,7 @@ TestSuite(cudnn, .init = rig_init, .fini = close_all);
  */
 
 /* Sums are in f64 here; halves are rounded once, or twice where a bias is added
- * to what is there. */
+ * to existing values. */
 static void check_types(const windows_case *c) {
   windows_check(rig, c, TN_F64, 1e-13);
   windows_check(rig, c, TN_F32, 1e-6);
@@ -201,7 +201,7 @@ static const char no_step[] = "kernel=[3,3] num_filter=1 no_bias=true";
 static const char one_step[] =
     "kernel=[3,3] pad=[1,1] num_filter=1 no_bias=true";
 
-/* The sum of what comes out. */
+/* The sum of the output. */
 static double total(tn_array *array) {
   tn_array *host = NULL;
   OK(tn_array_to(array, rig_place("cpu"), &host));
@@ -240,7 +240,7 @@ Test(cudnn, calls_that_are_alike_share_a_plan) {
 
 static const char kernel_id[] = "cudnn.convolution.cuda";
 
-/* What a window of one element makes of x: x times 1. */
+/* The result of a window of one element: x times 1. */
 static double times_one(const char *place, double x) {
   const char params[] = "kernel=[1] num_filter=1 no_bias=true";
   const int64_t dims[] = {1, 1, 1};
@@ -257,7 +257,7 @@ static double times_one(const char *place, double x) {
   return y;
 }
 
-/* TF32 has ten bits behind the point. */
+/* TF32 has ten bits after the binary point. */
 Test(cudnn, factors_are_rounded_only_if_that_is_allowed) {
   const double x = 1 + 0x1p-12;
   open_all(1, 3);
@@ -369,7 +369,7 @@ Test(cudnn, the_fastest_engine_is_found_by_trying_and_kept) {
   cr_assert_eq(times_one("cuda", finer_than_tf32), finer_than_tf32);
   cr_assert_gt(fake_cudnn_counts_get().plans, 2);
   close_again();
-  /* another process finds the choice, whatever is slow now */
+  /* another process finds the choice, whichever engine is slow now */
   (void)setenv("FAKE_CUDNN_SLOW", "1", 1); /* ENGINE_PLAIN */
   const int64_t before = fake_cudnn_counts_get().plans;
   open_measuring("fast=true measure=true");
@@ -419,7 +419,7 @@ static const int64_t image[] = {2, 2, 6, 6}, means[] = {2, 3, 2, 2};
 static const char *const net_arrays[] = {"data", "conv_weight", "conv_bias"};
 enum { N_NET = 3, RUNS = 5, MOST = 144 };
 
-/* The means of what windows of 3 x 3 make of an image. */
+/* The means of the results of 3 x 3 windows over an image. */
 static tn_program *net(const char *place, uint32_t flags) {
   const tn_sig sig = {TN_F32, 4, {image[0], image[1], image[2], image[3]}};
   tn_graph_node node = {.struct_size = sizeof node,
@@ -448,7 +448,7 @@ static tn_program *net(const char *place, uint32_t flags) {
   return p;
 }
 
-/* Eighths that depend on where they stand and on the run. */
+/* Eighths that depend on their position and on the run. */
 static void fill(tn_array *array, int run) {
   float v[MOST];
   const int64_t n = tn_array_size(array);
@@ -509,7 +509,7 @@ Test(cudnn, programs_are_recorded_and_launched_as_one) {
   tn_program_release(one), tn_program_release(cpu);
 }
 
-/* ----------------------------------------------------------- where they lie
+/* ----------------------------------------------------------- addresses
  */
 
 /* Elements from `begin` on of a longer image: an address that is a multiple of
@@ -579,7 +579,7 @@ Test(cudnn, nothing_to_multiply_leaves_zeros_or_the_bias) {
   cr_assert_eq(fake_cudnn_counts_get().plans, 0);
 }
 
-/* ------------------------------------------------------------- what goes wrong
+/* ------------------------------------------------------------- failures
  */
 
 static void refuses(const char *why) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Batch norms of plugins/cudnn with a driver and a cuDNN that are played, or on
- * a GPU (ON_GPU, by `./dev gpu-test`): what comes out, the moving averages and
- * the gradients are those of the cpu; what cuDNN does not do as the operator
- * does is refused. At the end of every test both fakes say whether a rule was
- * broken or something was left behind.
+ * Batch norms of plugins/cudnn with a simulated driver and cuDNN, or on a GPU
+ * (ON_GPU, by `./dev gpu-test`): outputs, moving averages and gradients are
+ * those of the cpu. Forms that cuDNN computes differently from the operator are
+ * refused. At the end of every test both fakes report broken rules and objects
+ * that were not freed.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -154,7 +154,8 @@ static const char *const in_names[] = {"data", "gamma", "beta", "moving_mean",
                                        "moving_var"};
 static const char *const out_names[] = {"out", "mean", "inv_std"};
 
-/* Everything on cuda is what it is on the cpu; gradients where `req` is given.
+/* All results on cuda are those of the cpu; gradients where `req` requests
+ * them.
  */
 static void check(const norm *given, const tn_req *req) {
   norm n = *given;
@@ -398,7 +399,7 @@ static void fill(tn_array *array, uint64_t seed) {
   free(v);
 }
 
-/* Training, and then what comes out by the moving averages. */
+/* Training, and then outputs that use the moving averages. */
 static void net_run(tn_program *p, const norm *n, uint64_t run) {
   tn_array *head = drawn(n, 1, run, 0);
   for (uint64_t i = 0; i < 3; ++i)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The files of plugins/cudnn by themselves: how the library is found, or what
- * is said of one that will not do; which engine is taken for which promise; how
- * plans are kept, and how they go.
+ * The files of plugins/cudnn by themselves: how the library is found, and the
+ * message about an unsuitable one; the choice of an engine for each promise;
+ * how plans are kept and removed.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>

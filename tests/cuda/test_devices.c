@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plugins/cuda with a driver that is played: what is on the machine and what is
- * missing, memory, copies, errors. At the end of every test the fake says
- * whether a rule was broken or something was left behind.
+ * plugins/cuda with a simulated driver: present and missing devices, memory,
+ * copies, errors. At the end of every test the fake reports broken rules and
+ * objects that were not freed.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -14,7 +14,7 @@
 
 TestSuite(devices, .init = rig_init, .fini = rig_close);
 
-/* ------------------------------------------------------------ what is there
+/* ------------------------------------------------------------ devices
  */
 
 static const char *detail(int32_t *count) {
@@ -177,7 +177,7 @@ Test(devices, run_prepared_calls_on_their_own_queue) {
   run_prepared(1 << 17); /* which workers would share */
 }
 
-/* What it works in is given back behind its last run. */
+/* The memory of its work is freed after its last run. */
 Test(devices, keep_the_workspace_of_a_prepared_call_until_it_has_run) {
   enum { ROWS = 1 << 16, CLASSES = 4 };
   rig_open(&(fake_cuda_options){.devices = 1});
@@ -224,8 +224,8 @@ Test(devices, give_back_what_is_trimmed) {
   cr_assert_eq(memory.held, 0);
 }
 
-/* Four pieces of a quarter are freed, then a half is asked for: it is there,
- * but not before what the heap and the pool keep was given back. */
+/* Four pieces of a quarter are freed, then a half is allocated. This succeeds
+ * only after the heap and the pool have given their memory back. */
 Test(devices, short_of_memory_trim_and_try_again) {
   tn_array *quarters[4];
   rig_open(&(fake_cuda_options){.devices = 1, .bytes = 4 * MEGABYTE});
@@ -236,8 +236,8 @@ Test(devices, short_of_memory_trim_and_try_again) {
   tn_array_release(half);
 }
 
-/* The runtime's limit has made its heap give both pieces back, so there is
- * nothing left to trim but what the pool keeps. */
+/* The runtime's limit has made its heap give both pieces back, so only the
+ * memory of the pool is left to trim. */
 Test(devices, short_of_memory_take_from_their_own_pool_first) {
   rig_open_within(
       &(fake_cuda_options){.devices = 1, .bytes = 5 * (MEGABYTE / 2)},
@@ -282,9 +282,9 @@ Test(devices, out_of_memory_say_for_which_operator) {
   tn_array_release(out), tn_array_release(half), tn_array_release(four);
 }
 
-/* A library that records (a CUDA graph) in another thread keeps everybody else
- * from what may disturb it, unless that thread says that it does not care; its
- * recording would be lost as well. */
+/* A library that records (a CUDA graph) in another thread forbids other threads
+ * all calls that may disturb it, unless such a thread chose the relaxed mode. A
+ * forbidden call would also end the recording. */
 Test(devices, go_on_while_another_library_records) {
   rig_open(&(fake_cuda_options){.devices = 2, .seed = 3});
   fake_capture_elsewhere(true);
@@ -345,7 +345,7 @@ Test(devices, that_disappear_do_not_take_the_rest_with_them) {
   fake_cuda_lose(0, 999);
   FAILS(tn_array_get(gone, values, sizeof values), TN_DEVICE,
         "CUDA_ERROR_UNKNOWN: unknown error; the GPU is lost to this process");
-  /* What comes later tells the first cause, not its own. */
+  /* Later errors report the first cause, not their own. */
   fake_cuda_lose(0, 719);
   FAILS(tn_array_get(gone, values, sizeof values), TN_DEVICE, "cuda(0)");
   cr_assert_not_null(strstr(tn_error_text(), "CUDA_ERROR_UNKNOWN"));

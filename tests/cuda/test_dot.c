@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tensor.dot and tensor.batch_dot through cuBLASLt, in what their examples do
- * not show: the option `fast`, and a program that is recorded.
+ * tensor.dot and tensor.batch_dot through cuBLASLt, beyond their examples: the
+ * option `fast`, and a recorded program.
  */
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How plugins/cuda finds the driver, or says what is missing.
+ * How plugins/cuda finds the driver, or reports the missing part.
  */
 #include <criterion/criterion.h>
 #include <string.h>

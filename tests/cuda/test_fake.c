@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The played driver itself: that it notices what a real one would only
+ * The simulated driver itself: it notices mistakes that a real one would only
  * sometimes suffer from. Each test breaks one rule.
  */
 #include <criterion/criterion.h>
@@ -48,7 +48,7 @@ static void setup(void) {
   DOES(cuStreamSynchronize(one));
 }
 
-/* Gives back all that setup took; what is then told. */
+/* Frees all that setup allocated; returns the report of the driver. */
 static const char *end(void) {
   use(0);
   if (memory) DOES(cuMemFreeAsync(memory, one));
@@ -244,7 +244,7 @@ Test(fake, notices_a_graph_that_is_left) {
   tells("1 graphs left");
 }
 
-/* Begins to record, does what nobody may do meanwhile, and ends. */
+/* Begins to record, makes a forbidden call, and ends. */
 #define WHILE_IT_RECORDS(call)                                     \
   do {                                                             \
     cuda_graph graph = NULL;                                       \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Layers with relu behind them on a device: cuBLASLt and cuDNN, both played,
- * compute them in one go where they can, with the values of the cpu; where they
- * cannot there are two steps, and it is said why. The programs also run
- * recorded and watched.
+ * Layers followed by relu on a device. cuBLASLt and cuDNN, both simulated,
+ * compute them as fused pairs where they can, with the values of the cpu. Where
+ * they cannot there are two steps, and the program has a reason. The programs
+ * also run recorded and monitored.
  */
 #include <math.h>
 #include <stdio.h>
@@ -131,7 +131,7 @@ static int64_t get(tn_array *array, double *to) {
 }
 
 /* Products of few small numbers are exact, but for an engine of gradients that
- * is played with other bits in every call. */
+ * is simulated with other bits in every call. */
 static void same(tn_program *a, tn_program *b, uint32_t what,
                  const char *name) {
   static double one[MOST], two[MOST];
@@ -314,7 +314,7 @@ static void look(void *ctx, const char *name, tn_array *array) {
   OK(tn_array_get(array, s->v[s->n++], n * sizeof(float)));
 }
 
-/* What is between the two is there for who watches, and only for them. */
+/* The array between the two exists only for a monitor. */
 static void watched(const layer *l) {
   static sight seen[2];
   tn_graph *g = net(l, TN_F32);
@@ -372,8 +372,8 @@ static tn_graph *copied_net(void) {
   return g;
 }
 
-/* Of two programs in one memory the one that is watched begins with a joint,
- * while what the other has made is still copied. */
+/* Two programs share one memory. The monitored one begins with a fused pair
+ * while results of the other are still copied. */
 Test(joints, that_are_watched_wait_for_who_shares_their_memory) {
   float want[256], have[256];
   rig_open_all(&(fake_cuda_options){.devices = 1, .seed = 3, .latency_us = 50});

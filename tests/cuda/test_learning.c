@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Kernels of nn and optim for CUDA in what they are there for: a network with
- * everything that is random, that has states or parameters that change, whose
- * steps are made one by one and launched as one; and what only a device does
- * otherwise than the cpu.
+ * Kernels of nn and optim for CUDA in their real use: a network with random
+ * operators, states and parameters that change, with steps one by one and
+ * launched as one. Also the differences between a device and the cpu.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -26,7 +25,7 @@ static void open_all(uint64_t seed) {
   OK(tn_plugin_load(rig, OPTIM_CUDA_FILE));
 }
 
-/* Numbers between -0.5 and 0.5 that depend on where they stand. */
+/* Numbers between -0.5 and 0.5 that depend on their position. */
 static void put(tn_array *array, uint32_t what) {
   float v[MOST];
   const int64_t n = tn_array_size(array);
@@ -112,7 +111,7 @@ static void set_rates(tn_program *p, uint32_t run) {
   OK(tn_program_set(p, "adam_update", &step));
 }
 
-/* What came out of each run, all of it behind one another. */
+/* The results of all runs, one after the other. */
 typedef struct found {
   size_t n;
   float v[RUNS * (1 + N_STEPS) * 128];

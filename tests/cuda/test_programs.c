@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Graphs of random operators on random devices, two GPUs and the cpu, against
  * the same graph on the cpu alone: outputs and gradients of all variables. The
- * fake executes late and in an order that the seed decides; it says who did not
- * wait. And the same graphs on one GPU, recorded and launched as one.
+ * fake executes late and in an order that the seed decides; it reports missing
+ * waits. Also the same graphs on one GPU, recorded and launched as one.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -79,7 +79,7 @@ static tn_graph *graph_draw(uint64_t seed) {
 /* ---------------------------------------------------------------------- runs
  */
 
-/* Numbers between -1 and 1 that depend on where they stand. */
+/* Numbers between -1 and 1 that depend on their position. */
 static void values(float *to, uint32_t what, uint32_t run) {
   for (uint32_t i = 0; i < N; ++i)
     to[i] = (float)((what * 31 + run * 17 + i * 7) % 41) / 20.5f - 1;
@@ -156,7 +156,7 @@ static void compare(const found *here, const found *there, uint64_t seed) {
     }
 }
 
-/* Three runs behind one another, of which the last is looked at. */
+/* Three consecutive runs; the test reads the last. */
 static void run_program(tn_graph *g, const tn_bind *how, found *f) {
   tn_program *p = NULL;
   OK(tn_program_bind(g, how, &p));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Memory of a GPU that runs out, or the host's: each request for memory finds
- * none in turn, once, or that and all that follow. What was asked for is there,
- * or an error that says how many bytes were missing, at the latest where it is
- * read; and what is asked for again, when there is memory again, is right.
+ * Memory of a GPU that runs out, or the host's: each request for memory fails
+ * in turn, alone or with all that follow. The result is right, or reading it
+ * reports an error with the number of missing bytes. The same request is right
+ * when there is memory again.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ enum { FEWER = 3 };
 enum { FEWER = 10 };
 #endif
 
-static meter host; /* what the runtime takes of the host */
+static meter host; /* memory of the host that the runtime allocates */
 static bool by_host;
 
 static void close_all(void) {
@@ -32,13 +32,13 @@ static void close_all(void) {
 
 TestSuite(starved, .init = rig_init, .fini = close_all);
 
-/* What came out of an attempt. */
+/* The results of an attempt. */
 typedef struct found {
   size_t n;
   float v[MOST];
 } found;
 
-/* Returns early with the code of what fails. */
+/* Returns early with the code of a failed call. */
 #define TRY(call)                 \
   do {                            \
     const tn_code rc_ = (call);   \
@@ -53,7 +53,7 @@ static tn_code get(found *f, tn_array *array) {
   return TN_OK;
 }
 
-/* Numbers between -0.5 and 0.5 that depend on where they stand. */
+/* Numbers between -0.5 and 0.5 that depend on their position. */
 static tn_code put(tn_array *array, uint32_t what) {
   float v[MOST];
   const int64_t n = tn_array_size(array);
@@ -359,7 +359,7 @@ static tn_code bind(void) {
   return rc;
 }
 
-/* All arguments and states: what a run that failed has left is forgotten. */
+/* Sets all arguments and states, to remove the results of a failed run. */
 static tn_code put_all(uint32_t of, uint32_t what) {
   const char *name = NULL;
   for (uint32_t i = 0; !tn_graph_name(g, of, i, &name, NULL); ++i) {
@@ -417,7 +417,7 @@ static tn_code try_binding(found *f) {
   return rc;
 }
 
-/* Before each trial; both of its attempts run what is bound here. */
+/* Before each trial; both of its attempts run the programs bound here. */
 static void renew(void) {
   tn_program_release(p);
   p = NULL;
