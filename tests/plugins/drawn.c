@@ -131,7 +131,7 @@ static bool fit_transpose(drawn *c) {
   return gives(c, part_shaped(t.ndim, t.shape));
 }
 
-/* A weight, its gradient, and a state, which may not be what is read. */
+/* A weight, its gradient, and a state, which may not alias an input. */
 static bool fit_update(drawn *c) {
   pick(c, 3);
   const part *state = &c->in[2];
@@ -325,7 +325,7 @@ bool drawn_fit(drawn *c) {
   return false;
 }
 
-/* Whether what is written already, or a state, has to do with the block. */
+/* Whether an earlier output or a state uses the block. */
 static bool is_taken(const drawn *c, size_t n, const block *b) {
   if (drawn_has_state(c) && c->in[c->n_in - 1].block == b) return true;
   for (size_t i = 0; i < n; ++i)

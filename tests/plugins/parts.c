@@ -20,8 +20,8 @@ static int n_blocks;
 part shelf[MOST_PARTS];
 size_t n_shelf;
 
-/* Loads plugins, whose files stand in a list with colons, and takes the place
- * for new arrays. NULL: neither. */
+/* Loads plugins from a list of files with colons, and sets the place for new
+ * arrays. NULL: neither. */
 static void parts_move(const char *files, const char *to) {
   char file[1000];
   place = (tn_place){TN_DEVICE_CPU, 0};
@@ -148,8 +148,8 @@ tn_code part_set(const part *p, const number *values) {
   return tn_array_set(p->array, doubles, bytes);
 }
 
-/* Of what is summed up, parts may be larger than the sum; what nobody wrote is
- * no number. */
+/* The parts of a sum may be larger than the sum; an unwritten element is NaN.
+ */
 static void compare(const part *p, const double *have, const char *what) {
   const int64_t n = part_size(p);
   const number *want = part_read(p);
@@ -287,7 +287,7 @@ static bool view_index(const part *of, part *v) {
   return true;
 }
 
-/* Finds strides by which the elements of `of` lie in this shape, if any. */
+/* Finds strides by which the elements of `of` have this shape, if any. */
 static bool strides_find(const part *of, part *v) {
   const int64_t n = part_size(of), *cells = part_cells(of);
   int64_t apart = 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * nn.convolution: values of torch (tests/reference/conv.py), random shapes
  * beside loops written out here, by every kernel and at every level of
- * instructions, with any number of threads; what groups, dilation and
- * gradients are; shapes in both directions; and what is said of mistakes.
+ * instructions, with any number of threads; the meaning of groups, dilation and
+ * gradients; shapes in both directions; and messages about mistakes.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -118,7 +118,7 @@ static double *zeros(int64_t n) {
   return v;
 }
 
-/* A case with drawn operands; what should come out is made by the loops. */
+/* A case with drawn operands; the loops compute the expected values. */
 typedef struct made {
   windows_case c;
   values v;
@@ -196,7 +196,7 @@ static bool takes(const char *kernel, const form *f) {
   return true;
 }
 
-/* Elements are quarters: products are exact in f32, in whatever order. */
+/* Elements are quarters: products are exact in f32, in any order. */
 static void check_form(tn_runtime *rt, const form *f) {
   made m;
   tn_operator *op = host_operator(rt, "nn.convolution");
@@ -289,7 +289,7 @@ typedef struct solid {
   int64_t in[3], kernel[3], stride[3], pad[3], out[3];
 } solid;
 
-/* Where element t of the window at `at` lies, or -1 in padding. */
+/* Offset of element t of the window at `at`, or -1 in padding. */
 static int64_t solid_place(const solid *s, const int64_t *at,
                            const int64_t *t) {
   int64_t place = 0;
@@ -368,8 +368,8 @@ Test(convolution, solids_come_out_as_the_loops_do) {
       {1, 3, 17, {20, 9, 8}, {3, 2, 3}, {1, 1, 1}, {1, 0, 1}, {0}},
       {1, 16, 18, {3, 30, 31}, {2, 3, 3}, {1, 1, 1}, {0, 1, 1}, {0}},
       {2, 17, 16, {5, 9, 22}, {2, 3, 3}, {2, 1, 3}, {1, 1, 1}, {0}},
-      /* plates with padding in front and behind, which no kernel for two
-       * dimensions knows of; of the last, the only window is padding */
+      /* plates with padding on both sides, which no kernel for two dimensions
+       * supports; in the last, the only window is padding */
       {1, 1, 2, {1, 5, 6}, {1, 1, 1}, {1, 1, 1}, {1, 0, 0}, {0}},
       {2, 1, 3, {1, 7, 20}, {1, 3, 3}, {2, 1, 1}, {2, 1, 1}, {0}},
       {2, 3, 4, {1, 7, 9}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0}},
@@ -384,8 +384,8 @@ Test(convolution, solids_come_out_as_the_loops_do) {
   }
 }
 
-/* Transforms are rounded: what n products of up to 1 each make is off by
- * 1.5e-5 times the root of n at most, as the manifest says. */
+/* Transforms are rounded: the error of a sum of n products of up to 1 each is
+ * at most 1.5e-5 times the root of n, as the manifest states. */
 static void check_winograd(tn_runtime *rt, const form *f) {
   made m;
   tn_operator *op = host_operator(rt, "nn.convolution");
@@ -488,10 +488,10 @@ Test(convolution, drawn_images_come_out_as_the_loops_do_at_every_level) {
   }
 }
 
-/* ------------------------------------------------------------- what it means
+/* ------------------------------------------------------------- meaning
  */
 
-/* A call of f, with operands drawn; the caller frees what comes out. */
+/* A call of f with drawn operands; the caller frees the result. */
 static double *forward_of(tn_runtime *rt, const form *f, const made *m,
                           tn_dtype dtype) {
   tn_operator *op = host_operator(rt, "nn.convolution");
@@ -507,7 +507,7 @@ static double *forward_of(tn_runtime *rt, const form *f, const made *m,
   return v;
 }
 
-/* Elements whose products are not exact. */
+/* Makes elements with products that are not exact. */
 static void roughen(double *v, int64_t n, double factor) {
   for (int64_t i = 0; i < n; ++i) v[i] = sin((double)i * factor);
 }
@@ -701,7 +701,7 @@ Test(convolution, without_channels_the_bias_remains) {
   tn_runtime_release(rt);
 }
 
-/* An image without lines, whose windows are padding. */
+/* An image without lines: all windows are padding. */
 Test(convolution, without_elements_the_bias_remains) {
   static const double bias[2] = {3, -4}, none[1] = {0}, zero[36] = {0};
   static const double out[12] = {3, 3, 3, 3, 3, 3, -4, -4, -4, -4, -4, -4};
@@ -831,7 +831,7 @@ Test(convolution, operands_that_do_not_fit_are_named_with_their_shapes) {
   tn_runtime_release(rt);
 }
 
-/* The reason why a kernel was not taken is what `tenon show --why` prints. */
+/* `tenon show --why` prints the reason why a kernel was not chosen. */
 Test(convolution, kernels_decline_what_others_compute) {
   tn_runtime *rt = open_runtime(0, 1, false);
   tn_operator *op = host_operator(rt, "nn.convolution");

@@ -178,7 +178,7 @@ Test(edges, of_two_equal_elements_the_first_gets_the_gradient) {
   expect_tie("broadcast_maximum"), expect_tie("broadcast_minimum");
 }
 
-/* The remainder by 0 is 0 whatever is divided, so neither operand has a slope.
+/* The remainder by 0 is 0 for every dividend, so both gradients are 0.
  */
 Test(edges, the_remainder_by_zero_has_no_slopes) {
   static const char *const names[] = {"mod", "broadcast_mod"};
@@ -315,7 +315,7 @@ Test(edges, slopes_of_broadcasts_are_sums_that_are_added_where_asked) {
   tn_array_release(slopes[0]), tn_array_release(slopes[1]);
 }
 
-/* Not even by a kernel: it would read what is not there. */
+/* Not even by a kernel: it would read an absent operand. */
 Test(edges, a_head_that_is_no_broadcast_of_the_inputs_is_refused) {
   const host_shape wide = {2, {2, 3}}, row = {1, {3}};
   tn_array *x[2] = {host_array(rt, TN_F32, wide, (double[6]){0}),
@@ -560,8 +560,8 @@ static tn_program *whole_bind(tn_array *x) {
   return p;
 }
 
-/* The gradient of a remainder of integers is 0, and so is what goes back
- * through a cast to them. */
+/* The gradient of a remainder of integers is 0, and so is the gradient through
+ * a cast to them. */
 Test(edges, nothing_goes_back_through_whole_numbers) {
   tn_array *x = ARRAY(TN_F64, 1.5, 7.25, -3), *weight = ARRAY(TN_F64, 2, 3, 5);
   const double want[] = {2, 9, 5};

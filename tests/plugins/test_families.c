@@ -454,8 +454,8 @@ Test(families, slopes_by_one_operand_have_slopes_by_the_other) {
 
 /* ---------------------------------------------- broadcasts, second order */
 
-/* Rows of 2 against columns of 3, and the weights of what is summed up: `w`
- * those of the results, `u` and `v` those of the slopes by either operand. */
+/* Rows of 2 against columns of 3, and the weights of the sums: `w` those of the
+ * results, `u` and `v` those of the gradients of either operand. */
 enum { ROWS = 2, COLUMNS = 3, CELLS = ROWS * COLUMNS };
 typedef struct table {
   double a[ROWS];
@@ -478,7 +478,7 @@ static double weighted_slopes(const binary_case *c, const table *t) {
   return sum;
 }
 
-/* Its own slope by the number at `of`, which lies in `t`. */
+/* Its own derivative by the number at `of`, which is in `t`. */
 static double second_slope(const binary_case *c, table *t, double *of) {
   const double h = 1e-5, at = *of;
   *of = at + h;
@@ -489,8 +489,8 @@ static double second_slope(const binary_case *c, table *t, double *of) {
   return (above - below) / (2 * h);
 }
 
-/* Whether three arrays hold the slopes by a, b and w, and `more` times what
- * these are. */
+/* Whether three arrays hold the gradients of a, b and w, and `more` times
+ * these. */
 static void expect_second(const binary_case *c, tn_array *const got[3],
                           double more) {
   double values[CELLS];
@@ -606,11 +606,12 @@ Test(families, broadcasts_have_slopes_of_slopes_by_graph) {
   for (int k = 0; k < N_BINARY; ++k) second_by_graph(&binary_cases[k]);
 }
 
-/* ------------------------------------------------------------- what is kept */
+/* ------------------------------------------------------------- kept operands
+ */
 
-/* What a gradient reads beside that of the output: x, an input, or y, the
- * output. A y stands for what MXNet 0.12 computes from its output too, and
- * where that is all that is needed here. */
+/* The operands that a gradient reads beside the output gradient: x, an input,
+ * or y, the output. A y marks gradients that MXNet 0.12 computes from the
+ * output too, and that need nothing else here. */
 static const struct kept_case {
   const char *keeps;
   const char *names[20];

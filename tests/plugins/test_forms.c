@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A plugin whose manifests use every form of operand, hook and resource, from
- * YAML through opgen, the compiler and the loader to numbers worked out by
+ * A plugin with manifests that use every form of operand, hook and resource,
+ * from YAML through opgen, the compiler and the loader to numbers worked out by
  * hand.
  */
 #include <criterion/criterion.h>

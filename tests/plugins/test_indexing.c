@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Places in arrays, through the public API: what indices out of range mean,
- * what is said of axes, shapes and lists that do not fit, and arrays without
- * elements. Expected values are counted by hand.
+ * Places in arrays, through the public API: the meaning of indices out of
+ * range, messages about axes, shapes and lists that do not fit, and arrays
+ * without elements. Expected values are counted by hand.
  */
 #include <criterion/criterion.h>
 #include <math.h>

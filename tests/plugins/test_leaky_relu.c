@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * nn.leaky_relu: NumPy's values of four functions, the drawn slopes of the
- * fifth, gradients of learned slopes over many pieces, and what is refused.
+ * fifth, gradients of learned slopes over many pieces, and refused parameters.
  */
 #include <stdlib.h>
 
@@ -57,7 +57,7 @@ Test(leaky_relu, slopes_are_drawn_from_the_words_of_elements) {
   tn_runtime_release(rt);
 }
 
-/* What is kept is what they are multiplied by. */
+/* The hidden output is the factor of each element. */
 static void check_scale(tn_dtype dtype) {
   tn_runtime *rt = host_open();
   cases_call c;

@@ -113,7 +113,7 @@ typedef struct net {
   uint32_t n_arguments;
   bool indices;    /* the next variable is one of indices */
   list slopes[3];  /* by order: gradients */
-  list of[3];      /* by order: what for */
+  list of[3];      /* by order: its target */
   list weights[3]; /* by order: of the heads that are differentiated */
 } net;
 
@@ -152,7 +152,7 @@ static void weigh(net *n, const list *heads, list *out) {
   }
 }
 
-/* The next order, of the heads, for what of[order] names. */
+/* The next order, of the heads, for the array that of[order] names. */
 static void differentiate(net *n, uint32_t order, const list *heads) {
   const tn_gradient_query q = {.heads = heads->of,
                                .weights = n->weights[order].of,

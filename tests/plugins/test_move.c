@@ -107,7 +107,7 @@ static tn_sig sig_of(const partial *p) {
   return sig;
 }
 
-/* What is known of up to three inputs and then of all outputs. */
+/* The known types and shapes of up to three inputs and then of all outputs. */
 typedef struct shape_case {
   const char *op;
   const char *params;
@@ -294,8 +294,8 @@ static const shape_case shape_cases[] = {
      1,
      {NOTHING, {2, {2, 3}}},
      {{2, {3, 2}}, {2, {2, 3}}}},
-    /* incomplete_infer_concat: what is missing comes from the other inputs,
-     * and one length along the axis from that of the whole. */
+    /* incomplete_infer_concat: missing lengths come from the other inputs, and
+     * one length along the axis from that of the whole. */
     {"tensor.concat",
      "dim=1",
      2,
@@ -490,7 +490,7 @@ static int64_t all_widths(void) {
   return all;
 }
 
-/* A whole whose elements are numbered, taken apart and put together again. */
+/* A whole with numbered elements, split and concatenated again. */
 static void check_parts(tn_runtime *rt, tn_dtype dtype) {
   const int64_t bytes = tn_dtype_bytes(dtype), all = all_widths();
   unsigned char *room = malloc((size_t)(ROWS * all * bytes));

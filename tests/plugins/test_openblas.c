@@ -19,7 +19,7 @@ static void note(void *ctx, int32_t level, const char *line) {
   strcat(lines, "\n");
 }
 
-/* A runtime with the plugin; what it said stands in `lines`. */
+/* A runtime with the plugin; `lines` has its log. */
 static tn_runtime *load(uint64_t mask) {
   tn_runtime *rt = NULL;
   lines[0] = '\0';

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Calls that are prepared and run at random, among others, over arrays and
  * views that overlap, are written in between, or are released before; with
- * parameters that change, and calls that fail. Arrays hold what the same steps
- * give in plain numbers, or the error that reached them.
+ * parameters that change, and calls that fail. Arrays hold the results of the
+ * same steps on plain numbers, or the error that reached them.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -20,17 +20,18 @@ typedef struct prepared {
 static tn_runtime *rt;
 static prepared calls[MOST_PREPARED];
 static size_t n_calls;
-static bool unclear; /* what should be is not clear any more: the trial ends */
+static bool unclear; /* the expected values are not clear any more: the trial
+                      * ends */
 
 static struct {
   int runs;   /* that succeeded */
   int failed; /* that did not, and should not */
 } count;
 
-/* ------------------------------------------------------------ what should be
+/* ------------------------------------------------------------ expected values
  */
 
-/* Some of what is there stays, or is added to. */
+/* Some existing values stay, or are added to. */
 static bool updates(const drawn *c, size_t i) {
   return c->req[i] == TN_REQ_ADD || !part_whole(&c->out[i]);
 }
@@ -63,7 +64,7 @@ static void put(const part *p, const number *values) {
   if (whole) p->block->failed = false;
 }
 
-/* What a call does; false: it fails. */
+/* Computes the effect of a call; false: it fails. */
 static bool apply(drawn *c) {
   number *values[MOST_OUT] = {NULL};
   if (!drawn_wants(c)) return true;
@@ -98,7 +99,7 @@ static bool is_refused(const drawn *c, tn_code rc) {
   return drawn_is_misfit(c);
 }
 
-/* What its user still has of it. */
+/* The parts that its user still holds. */
 static void check_some(const drawn *c) {
   if (unclear || dice_once_in(2)) return;
   for (size_t i = 0; i < c->n_out; ++i)
@@ -125,7 +126,7 @@ static void step_call(void) {
   if (rc == TN_OK) check_some(&c);
 }
 
-/* What is new is undefined until the call is run. */
+/* A new array is undefined until the call is run. */
 static void step_prepare(void) {
   drawn_lists lists;
   prepared *p = &calls[n_calls];
@@ -207,7 +208,7 @@ static void step_copy(void) {
     put(&to, values);
 }
 
-/* Perhaps right behind a run. */
+/* Perhaps right after a run. */
 static void step_give_up(void) {
   if (n_calls < 3) return;
   prepared *p = &calls[dice_below((uint32_t)n_calls)];

@@ -2,7 +2,7 @@
  * Matrix products as fully_connected makes them, by OpenBLAS and by the loops
  * of plugins/nn: sizes around the edges of blocks and registers, every level of
  * instructions, any number of threads. Elements are few quarters, so that every
- * sum is exact in f32 and must be the same in whatever order it is made.
+ * sum is exact in f32 and the same in any order.
  */
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -19,7 +19,7 @@
 
 /* ----------------------------------------------------------------- runtimes */
 
-/* What the log said of the library; "" if there is none. */
+/* The log about the library; "" if there is none. */
 static char blas_name[128];
 
 static void note_blas(void *ctx, int32_t level, const char *line) {
@@ -63,7 +63,7 @@ static const extent extents[] = {
     {481, 60, 65}, {12, 256, 32}, {11, 255, 31}, {130, 40, 600}, {2, 1000, 1}};
 enum { N_EXTENTS = sizeof extents / sizeof *extents };
 
-/* What a BLAS is asked for, as all edges are long. */
+/* Products that a BLAS computes, as all edges are long. */
 static const extent large = {520, 530, 515};
 
 /* Quarters from -1 to 1, different in each array. */
@@ -252,7 +252,7 @@ static int count_threads(void) {
   return n;
 }
 
-/* What was said to OpenBLAS outside of these tests. */
+/* The settings of OpenBLAS outside of these tests. */
 static void say_nothing(void) {
   cr_assert_eq(unsetenv("OPENBLAS_CORETYPE"), 0);
   cr_assert_eq(unsetenv("OPENBLAS_NUM_THREADS"), 0);

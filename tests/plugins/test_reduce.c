@@ -2,7 +2,7 @@
  * The reductions of plugins/tensor, places, choices and repetitions: values and
  * gradients of torch (tests/reference/tensor_reduce.py), lines and columns of
  * every length against plain loops, NaN, ties, nothing to reduce, numbers that
- * no float holds, and what is said of parameters that do not fit.
+ * no float holds, and messages about parameters that do not fit.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +62,7 @@ static double near_one(int64_t i) {
          (cases_noise(i + 7) < 0 ? -1 : 1);
 }
 
-/* What a reduction makes of n numbers, `step` apart. */
+/* The result of a reduction of n numbers, `step` apart. */
 static double reduced(const char *name, const double *x, int64_t n,
                       int64_t step) {
   long double sum = 0, product = 1, squares = 0;
@@ -278,7 +278,7 @@ typedef struct line {
   double x[4], want[4];
 } line;
 
-/* The gradient of a line in front of and after many ones, along both axes. */
+/* The gradient of a line before and after many ones, along both axes. */
 static void check_line(tn_runtime *rt, const char *op, const line *l,
                        int column) {
   double *x = calloc(2 * FACTORS, sizeof *x);
@@ -480,8 +480,8 @@ Test(reduce, bits_do_not_depend_on_the_number_of_threads) {
   cases_same_for_all_threads(make_product);
 }
 
-/* A square whose diagonal is `on`, the other elements -1: what is made of each
- * of its lines along `axis`. */
+/* Checks the result of each line along `axis` of a square with `on` on its
+ * diagonal and -1 elsewhere. */
 static void check_diagonal(tn_runtime *rt, const char *op, int64_t n, double on,
                            double want) {
   const int64_t dims[2] = {n, n};

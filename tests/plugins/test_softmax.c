@@ -119,8 +119,8 @@ Test(softmax, neither_do_those_of_columns_in_half_precision) {
   cases_same_for_all_threads(make_columns);
 }
 
-/* exp(1e30) is infinite in every type; NaN stays, and so does what is next to
- * an infinite maximum, of which nobody knows how much it is. */
+/* exp(1e30) is infinite in every type; NaN stays. Elements next to an infinite
+ * maximum become NaN, since its size is unknown. */
 Test(softmax, huge_numbers_do_not_overflow_and_nan_stays_in_its_line) {
   tn_runtime *rt = host_open();
   const double x[12] = {1e30, 1e30,      -1e30, 0, NAN,      0,

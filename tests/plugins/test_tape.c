@@ -133,7 +133,7 @@ Test(tape, gives_a_head_its_own_weight) {
   HOLDS(g[0], 12, 102);
   HOLDS(g[1], 12 * 6, 102 * -10);
   HOLDS(g[2], 1, 1);
-  HOLDS(w, 10, 100); /* nobody wrote into what the caller gave */
+  HOLDS(w, 10, 100); /* the caller's array was not written */
   DROP(x, w, y, z, g[0], g[1], g[2]);
 }
 
@@ -238,8 +238,8 @@ Test(tape, takes_empty_arrays_and_scalars) {
   DROP(x, y, g, a, b, h);
 }
 
-/* What is computed by way of an input that takes no gradient, or of integers,
- * depends on the array in no way that counts; so does what comes of it. */
+/* Values computed through an input without gradient, or through integers, do
+ * not depend on the array for the tape; nor do values computed from them. */
 Test(tape, heads_behind_inputs_without_gradient_have_zeros) {
   tn_array *x = WATCHED(3, -5), *y = one("elemwise.stop_gradient", x);
   tn_array *z = two("elemwise.mul", y, y), *whole = NULL, *back = NULL;
@@ -258,8 +258,8 @@ Test(tape, heads_behind_inputs_without_gradient_have_zeros) {
   DROP(x, y, z, g, h, whole, back, i, sum, k);
 }
 
-/* A step has the slope 0, whatever slope is behind it: that of a root of 0 is
- * infinite, and 0 times it is no number. */
+/* A step has the derivative 0, for any derivative of its argument: that of a
+ * root of 0 is infinite, and 0 times it is NaN. */
 Test(tape, slopes_that_are_zero_are_not_handed_on) {
   tn_array *x = WATCHED(0, 4), *root = one("elemwise.sqrt", x);
   tn_array *step = one("elemwise.floor", root);
@@ -440,7 +440,7 @@ Test(tape, refuses_values_that_were_overwritten) {
   DROP(x, y, z);
 }
 
-/* The last product reads neither y nor what is written over it. */
+/* The last product reads neither y nor the values that overwrite it. */
 Test(tape, does_not_mind_writes_over_what_nobody_needs) {
   tn_array *x = WATCHED(3, -5), *y = quadratic(x, "a=1");
   tn_array *z = quadratic(y, "b=4");
@@ -703,8 +703,9 @@ Test(tape, records_gradients_into_given_arrays) {
   DROP(x, y, g, h);
 }
 
-/* x + x has the slope 2, which depends on nothing: it is a head all the same,
- * new or in a given array, and so is what is computed of it. */
+/* x + x has the gradient 2, which depends on nothing. It can be a head all the
+ * same, in a new or in the caller's array, and so can values computed from it.
+ */
 Test(tape, differentiates_gradients_that_depend_on_nothing) {
   tn_array *x = WATCHED(3, -5), *y = two("elemwise.add", x, x);
   tn_array *other = WATCHED(1, 2), *w = VEC(7, 7), *s = VEC(7, 7);
@@ -728,8 +729,8 @@ Test(tape, differentiates_gradients_that_depend_on_nothing) {
   DROP(x, y, other, w, s, given[0], given[3], p, k);
 }
 
-/* What a recorded gradient of zeros is written over is seen by the tape, as
- * what any other gradient is written over. */
+/* The tape notices that a recorded gradient of zeros overwrites an array, as
+ * for any other gradient. */
 Test(tape, records_zeros_over_what_it_knows) {
   tn_array *x = WATCHED(3, -5), *other = WATCHED(1, 2);
   tn_array *y = two("elemwise.mul", x, x), *z = two("elemwise.mul", y, x);
@@ -752,7 +753,7 @@ Test(tape, says_which_operator_third_order_lacks) {
   query.flags = TN_TAPE_RECORD;
   FAILS(tn_tape_gradient(tape, &query), TN_UNSUPPORTED,
         "no operator elemwise.quadratic_grad_grad@1");
-  h = gradient(g, x, 0); /* the failed attempt left nothing behind */
+  h = gradient(g, x, 0); /* the failed attempt left nothing */
   HOLDS(h, 8, 8);
   DROP(x, y, g, h);
 }

@@ -2,8 +2,8 @@
  * Random programs on tapes: calls, recorded and not, views, writes from
  * outside, and gradients, of which some are recorded. Each value and each
  * gradient is compared with numbers that differentiate themselves
- * (scalar_tape.h). A tape may refuse to answer, but only for a reason that it
- * names and that there is; what it answers must be right.
+ * (scalar_tape.h). A tape may refuse a request, but only for a reason that it
+ * names and that holds. Its results must be right.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -24,7 +24,7 @@ typedef struct leaf {
   bool perhaps; /* used by a gradient's own calls */
 } leaf;
 
-/* What happened since the tape was empty, and may be a reason to refuse. */
+/* Events since the tape was empty that may be a reason to refuse. */
 typedef struct past {
   bool outside;   /* something was written that the tape did not see */
   bool pieces;    /* something was recorded that is not all of its block */
@@ -37,7 +37,8 @@ static tn_tape *tape;
 static leaf leaves[MOST_WATCHED];
 static size_t n_leaves;
 static past happened;
-static bool unclear; /* what should be is not clear any more: the trial ends */
+static bool unclear; /* the expected values are not clear any more: the trial
+                      * ends */
 
 static struct {
   int asked;
@@ -46,7 +47,7 @@ static struct {
   int slopes; /* elements that were right and not zero */
 } count;
 
-/* -------------------------------------------------------------- what is known
+/* -------------------------------------------------------------- known values
  */
 
 static leaf *leaf_of(const block *b) {
@@ -108,7 +109,7 @@ static void watch(leaf *l) {
         number_variable(number_value(l->part.block->cells[i]));
 }
 
-/* All but what is watched. */
+/* All but the watched arrays. */
 static void forget(void) {
   for (size_t i = 0; i < n_shelf; ++i) {
     fix(shelf[i].block->cells, shelf[i].block->n);
@@ -157,7 +158,7 @@ static void step_detach(void) {
   part_check(&made, "detached");
 }
 
-/* A recorded call may not read what is not clear. */
+/* A recorded call may not read values that are not clear. */
 static void refused(const drawn *c, tn_code rc) {
   const char *text = tn_error_text();
   dice_tell("refused: %s", text);
@@ -275,8 +276,8 @@ static bool is_given(const question *q, size_t n, const block *b) {
   return false;
 }
 
-/* Where a gradient that is not recorded has nothing to add, what the tape knows
- * may stay as it was, or not. */
+/* If a gradient that is not recorded has nothing to add, the tape's state may
+ * change or not. */
 static bool may_add(const question *q, const block *b) {
   bool known = false;
   for (int64_t i = 0; i < b->n; ++i) known |= number_depends(b->cells[i]);
@@ -406,7 +407,7 @@ static bool is_reason(const question *q, tn_code rc, const char *text) {
   return strstr(text, "but that array was written after") && happened.over;
 }
 
-/* What was given to be written is undefined, and gets other values. */
+/* The caller's outputs are undefined, and get other values. */
 static void not_answered(question *q, tn_code rc) {
   const char *text = tn_error_text();
   dice_tell("refused: %s", text);
@@ -422,7 +423,7 @@ static void not_answered(question *q, tn_code rc) {
 
 /* ----------------------------------------------------------------- answers */
 
-/* The gradient's own calls read weights and what is added to. */
+/* The gradient's own calls read weights and the target of an addition. */
 static void note_perhaps(const question *q) {
   for (size_t i = 0; i < q->n_heads; ++i) {
     leaf *l = leaf_of(q->weights[i].block);
@@ -434,7 +435,7 @@ static void note_perhaps(const question *q) {
   }
 }
 
-/* What a result should be. */
+/* The expected value of a result. */
 static number *result_of(const question *q, size_t i) {
   const int64_t n = part_size(&q->of[i]);
   const number *old = q->req[i] == TN_REQ_ADD ? part_read(&q->given[i]) : NULL;
@@ -529,7 +530,7 @@ static void begin(void) {
   for (int i = 0; i < 3; ++i) step_watch();
 }
 
-/* The tape goes before its arrays, or behind them. */
+/* The tape is released before its arrays, or after them. */
 static void end(void) {
   const bool first = dice_once_in(2);
   if (!unclear) shelf_check();
