@@ -28,7 +28,7 @@ HEADERS = ["op.h", "note.h", "device.h", "tenon.h", "graph.h", "kernel.h",
            "device_scope.h", "tune.h", "capture.h"]
 PADDED = {"op.h", "note.h", "device.h", "blas.h", "device_blas.h", "pass.h",
           "device_scope.h", "chain.h"}
-# headers whose structs other binaries read
+# headers with structs that other binaries read
 MINORS = [0, 1, 2]
 LINE = re.compile(r"^TN_ABI_(\w+)\((.+), (-?\d+)\)$")
 
@@ -94,7 +94,7 @@ def number_cases():
 
 
 def target_cases():
-    """What TN_TARGET_MINOR hides and refuses."""
+    """Names that TN_TARGET_MINOR hides, and values that it refuses."""
     newer = ("#include <tenon/op.h>\n"
              "const void *use(const tn_host *host);\n"
              "const void *use(const tn_host *host) {\n"

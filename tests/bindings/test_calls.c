@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Calls of bound functions: every type of argument, results, narrowing,
- * threads, and what the registry promises for every plugin.
+ * threads, and promises of the registry for every plugin.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -202,7 +202,7 @@ Test(calls, lists_of_integers_and_text_arrive) {
   lab_close(&l);
 }
 
-/* Whoever reads one number more than there are meets a guarded page. */
+/* Reading one number too many reaches a guarded page. */
 Test(calls, a_list_of_the_wrong_width_is_found_by_the_examples) {
   char text[sizeof lists];
   lab l;
@@ -532,7 +532,8 @@ Test(calls, an_inspection_says_why_a_manifest_is_not_loaded) {
 /* ----------------------------------------------------------------- gradients
  */
 
-/* out = x + x, whose gradient is a call of another operator, or of itself. */
+/* out = x + x, with a gradient that calls another operator, or the operator
+ * itself. */
 #define TWICE(gradient)                            \
   "opgen: 1\n"                                     \
   "op: twice\n"                                    \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Operators of the host's own functions: tn_operator_define, and what it
- * promises about names, functions, lifetimes and removal.
+ * Operators of the host's own functions: tn_operator_define, and its promises
+ * about names, functions, lifetimes and removal.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "lab.h"
 #include "tenon/define.h"
 
-/* What the functions find as their instance. */
+/* The instance of the functions. */
 typedef struct mine {
   double factor;
   int prepared;
@@ -195,7 +195,7 @@ Test(define, several_operators_share_the_name_host) {
   lab_close(&l);
 }
 
-/* What `destroy` of the one does with the other. */
+/* The effect of `destroy` of one on the other. */
 typedef struct removal {
   tn_runtime *rt;
   tn_operator *other;

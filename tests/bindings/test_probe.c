@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a wrong binding does, it does in a process of its own: each kind is
- * refused with a message of its own, and the host goes on.
+ * A wrong binding fails in a process of its own: each kind is refused with its
+ * own message, and the host goes on.
  */
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -12,7 +12,8 @@
 
 #include "lab.h"
 
-/* Loads `text`, which must fail so within some time, and leave nothing behind.
+/* Loads `text`, which must fail with this message within some time, and leave
+ * nothing.
  */
 static void refused_within(uint32_t seconds, const char *text, tn_code code,
                            const char *part) {

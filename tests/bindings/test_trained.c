@@ -80,7 +80,7 @@ static void teardown(void) {
 
 TestSuite(trained, .init = setup, .fini = teardown, .timeout = 60);
 
-/* One call on a number; what it gives is `want`. */
+/* One call on a number; its result is `want`. */
 static void calls_give(double x, double want) {
   tn_array *in = number(x), *out = NULL;
   OK(tn_call(l.rt, op, TN_IN(in, seen), NULL, TN_OUT(&out)));

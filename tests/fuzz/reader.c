@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reader.c: see reader.h. No file is made: the operating system of the
- * environment is one in which a single file lies in memory.
+ * reader.c: see reader.h. It creates no file: the system calls of the
+ * environment show a single file in memory.
  */
 #include "reader.h"
 

@@ -122,9 +122,9 @@ typedef struct kernel {
 #define KERNEL(name) \
   { name##_prepare, name }
 
-static int prepared; /* calls whose prepare found something out */
+static int prepared; /* calls with a successful prepare */
 
-/* One formula: inputs in the order of the call, and what comes out. */
+/* One formula: inputs in the order of the call, and the expected output. */
 typedef struct value_case {
   const char *name;
   kernel kernel;
@@ -314,7 +314,7 @@ static int32_t run(kernel k, const tn_tensor *in, size_t n_in,
   return k.compute(&call);
 }
 
-/* Every operand in a layout of its own, or, behind those, all of them dense. */
+/* Every operand in a layout of its own, or, after those, all of them dense. */
 static const layout *layout_of(size_t shift, size_t operand) {
   return &layouts[shift == N_LAYOUTS ? 0 : (shift + operand) % N_LAYOUTS];
 }
@@ -348,7 +348,7 @@ static void check_values(tn_req req) {
           check(&values[i], dtypes[d], l, req);
 }
 
-/* Dense calls are what prepare recognises. */
+/* Prepare recognises dense calls. */
 static void check_all(tn_req req) {
   uint64_t features[TN_KERNEL_N_LEVELS];
   const size_t n = levels(features);
@@ -719,7 +719,7 @@ static void check_repetitions(int64_t n, int64_t line) {
 }
 
 /* Columns and rows repeated along lines of every length around the edges of
- * vectors and of what is short, with room between lines and without. */
+ * vectors and of short lines, with and without gaps between lines. */
 Test(emit, inputs_that_repeat_give_the_values_of_the_formula) {
   static const int64_t lengths[] = {1,  7,  31, 32,  33,  47,
                                     48, 64, 99, 128, 129, LONGEST};

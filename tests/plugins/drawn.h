@@ -66,7 +66,7 @@ typedef struct drawn_lists {
   tn_params *params; /* the caller releases them */
 } drawn_lists;
 void drawn_lists_init(drawn_lists *lists, const drawn *c);
-/* Puts new outputs on the shelf. */
+/* Puts new outputs into the list of live arrays. */
 void drawn_adopt(drawn *c, const drawn_lists *lists);
 
 #endif /* TENON_TESTS_PLUGINS_DRAWN_H_ */

@@ -57,26 +57,27 @@ number *part_draw(const part *p);
 /* Writes them to the array, and nowhere else. */
 tn_code part_set(const part *p, const number *values);
 /* Fails the test unless the array has the expected values, or the expected
- * error. With PARTS_LATE in the environment only shelf_check looks. */
+ * error. With PARTS_LATE in the environment only live_check looks. */
 void part_check(const part *p, const char *what);
 
-/* ------------------------------------------------------------------- shelf */
+/* ------------------------------------------------------------------- live
+ * arrays */
 
 /* The arrays of a trial, which owns them. */
-extern part shelf[];
-extern size_t n_shelf;
+extern part live[];
+extern size_t n_live;
 
 /* A new array that was just made, of this shape; its cells are no numbers. */
-part shelf_adopt(const part *shape, tn_array *array);
+part live_adopt(const part *shape, tn_array *array);
 /* A new one with values that are drawn. */
-part shelf_new(int32_t ndim, const int64_t *shape);
-part shelf_pick(void);
-bool shelf_has(const tn_array *array);
+part live_new(int32_t ndim, const int64_t *shape);
+part live_pick(void);
+bool live_has(const tn_array *array);
 /* Releases one of them, if there are enough. */
-void shelf_drop(void);
+void live_drop(void);
 /* A view of one of them; if the library may and does refuse it, nothing. */
-void shelf_view(void);
-void shelf_check(void);
-void shelf_clear(void);
+void live_view(void);
+void live_check(void);
+void live_clear(void);
 
 #endif /* TENON_TESTS_PLUGINS_PARTS_H_ */

@@ -103,7 +103,7 @@ static bool is_refused(const drawn *c, tn_code rc) {
 static void check_some(const drawn *c) {
   if (unclear || dice_once_in(2)) return;
   for (size_t i = 0; i < c->n_out; ++i)
-    if (c->req[i] != TN_REQ_NULL && shelf_has(c->out[i].array))
+    if (c->req[i] != TN_REQ_NULL && live_has(c->out[i].array))
       part_check(&c->out[i], drawn_name(c));
 }
 
@@ -181,7 +181,7 @@ static number *draw_values(const part *p) {
 }
 
 static void step_set(void) {
-  const part p = shelf_pick();
+  const part p = live_pick();
   if (part_repeats(&p)) return;
   const bool failed = p.block->failed && !part_whole(&p);
   const number *values = draw_values(&p);
@@ -192,7 +192,7 @@ static void step_set(void) {
 }
 
 static void step_copy(void) {
-  const part to = shelf_pick(), from = shelf_pick();
+  const part to = live_pick(), from = live_pick();
   if (part_repeats(&to) || !part_alike(&to, &from)) return;
   const bool fails =
       from.block->failed || (to.block->failed && !part_whole(&to));
@@ -230,13 +230,13 @@ static void step(void) {
   else if (what < 62)
     step_run();
   else if (what < 77)
-    shelf_view();
+    live_view();
   else if (what < 83)
     step_set();
   else if (what < 91)
     step_copy();
   else if (what < 97)
-    shelf_drop();
+    live_drop();
   else
     step_give_up();
 }
@@ -252,23 +252,23 @@ static void begin(void) {
       shape[k] = dice_once_in(40)   ? 0
                  : dice_once_in(25) ? 150
                                     : 1 + dice_below(4);
-    (void)shelf_new(ndim, shape);
-    if (dice_once_in(2)) (void)shelf_new(ndim, shape);
+    (void)live_new(ndim, shape);
+    if (dice_once_in(2)) (void)live_new(ndim, shape);
   }
 }
 
 /* Calls are run, and given up, with arrays that nobody else has. */
 static void end(void) {
-  if (!unclear) shelf_check();
+  if (!unclear) live_check();
   const bool first = dice_once_in(2);
-  if (!first) shelf_clear();
+  if (!first) live_clear();
   for (; n_calls > 0; --n_calls) {
     prepared *p = &calls[n_calls - 1];
     if (!first && dice_once_in(2) && tn_call_run(p->call))
       dice_tell("the last run: %s", tn_error_text());
     tn_prepared_release(p->call);
   }
-  shelf_clear();
+  live_clear();
   if (tn_wait_all(rt)) /* an error that was told of an array already */
     dice_tell("at the end: %s", tn_error_text());
 }

@@ -111,9 +111,9 @@ static void watch(leaf *l) {
 
 /* All but the watched arrays. */
 static void forget(void) {
-  for (size_t i = 0; i < n_shelf; ++i) {
-    fix(shelf[i].block->cells, shelf[i].block->n);
-    shelf[i].block->dirty = false;
+  for (size_t i = 0; i < n_live; ++i) {
+    fix(live[i].block->cells, live[i].block->n);
+    live[i].block->dirty = false;
   }
   for (size_t i = 0; i < n_leaves; ++i) watch(&leaves[i]);
   happened = (past){.outside = false};
@@ -127,7 +127,7 @@ static void step_watch(void) {
   if (n_leaves == MOST_WATCHED) return;
   for (int32_t i = 0; i < ndim; ++i)
     shape[i] = dice_once_in(12) ? 0 : 1 + dice_below(4);
-  leaf l = {.part = shelf_new(ndim, shape)};
+  leaf l = {.part = live_new(ndim, shape)};
   dice_tell("watch %s", part_text(&l.part));
   GOES(tn_tape_watch(tape, l.part.array));
   (void)tn_array_retain(l.part.array);
@@ -137,7 +137,7 @@ static void step_watch(void) {
 }
 
 static void step_set(void) {
-  const part p = shelf_pick();
+  const part p = live_pick();
   if (part_repeats(&p)) return;
   number *values = part_draw(&p);
   dice_tell("set %s", part_text(&p));
@@ -147,13 +147,13 @@ static void step_set(void) {
 
 /* A copy that gradients do not reach. */
 static void step_detach(void) {
-  const part p = shelf_pick();
+  const part p = live_pick();
   number *values = part_read(&p);
   tn_array *copy = NULL;
   dice_tell("detach %s", part_text(&p));
   GOES(tn_tape_detach(tape, p.array, &copy));
   fix(values, part_size(&p));
-  const part made = shelf_adopt(&p, copy);
+  const part made = live_adopt(&p, copy);
   part_write(&made, values);
   part_check(&made, "detached");
 }
@@ -247,13 +247,13 @@ static bool is_recording(const question *q) {
 
 /* One that depends on something, if that is easy to find. */
 static part pick_known(bool newest) {
-  part p = shelf_pick();
+  part p = live_pick();
   for (int t = 0; t < 12; ++t) {
-    const uint32_t few = n_shelf < 6 ? (uint32_t)n_shelf : 6;
-    p = newest && dice_once_in(2) ? shelf[n_shelf - 1 - dice_below(few)]
+    const uint32_t few = n_live < 6 ? (uint32_t)n_live : 6;
+    p = newest && dice_once_in(2) ? live[n_live - 1 - dice_below(few)]
         : !newest && n_leaves > 0 && dice_once_in(2)
             ? leaves[dice_below((uint32_t)n_leaves)].part
-            : shelf_pick();
+            : live_pick();
     if (is_known(&p) || dice_once_in(20)) break;
   }
   return p;
@@ -263,7 +263,7 @@ static void draw_head(question *q) {
   const size_t k = q->n_heads++;
   q->heads[k] = pick_known(true);
   for (int t = dice_once_in(2) ? 20 : 0; t > 0; --t) {
-    const part p = shelf_pick();
+    const part p = live_pick();
     if (!part_alike(&p, &q->heads[k])) continue;
     q->weights[k] = p;
     return;
@@ -288,7 +288,7 @@ static void draw_given(question *q, size_t k) {
   const part *of = &q->of[k];
   for (int t = 0; t < 20; ++t) {
     const part p =
-        dice_once_in(3) ? shelf_new(of->ndim, of->shape) : shelf_pick();
+        dice_once_in(3) ? live_new(of->ndim, of->shape) : live_pick();
     if (!part_alike(&p, of) || part_repeats(&p)) continue;
     if (is_given(q, k, p.block)) continue;
     q->given[k] = p;
@@ -453,7 +453,7 @@ static number *result_of(const question *q, size_t i) {
 static void take_answer(question *q, size_t i, number *values) {
   part *p = &q->given[i];
   const bool given = p->block != NULL;
-  if (!given) *p = shelf_adopt(&q->of[i], p->array);
+  if (!given) *p = live_adopt(&q->of[i], p->array);
   if (given && is_recording(q))
     write_recorded(p, values);
   else if (given)
@@ -504,7 +504,7 @@ static void step(bool sets) {
   if (what < 55)
     step_call();
   else if (what < 74)
-    shelf_view();
+    live_view();
   else if (what < 75)
     step_detach();
   else if (what < 79)
@@ -512,7 +512,7 @@ static void step(bool sets) {
   else if (what < 90)
     step_gradient();
   else if (what < 98)
-    shelf_drop();
+    live_drop();
   else if (sets)
     step_set();
 }
@@ -525,7 +525,7 @@ static void begin(void) {
   GOES(tn_tape_create(rt, &tape));
   for (int i = 0; i < 4; ++i) {
     const int64_t shape[] = {1 + dice_below(3), 1 + dice_below(3)};
-    (void)shelf_new((int32_t)dice_below(3), shape);
+    (void)live_new((int32_t)dice_below(3), shape);
   }
   for (int i = 0; i < 3; ++i) step_watch();
 }
@@ -533,9 +533,9 @@ static void begin(void) {
 /* The tape is released before its arrays, or after them. */
 static void end(void) {
   const bool first = dice_once_in(2);
-  if (!unclear) shelf_check();
+  if (!unclear) live_check();
   if (first) tn_tape_release(tape);
-  shelf_clear();
+  live_clear();
   while (n_leaves > 0) tn_array_release(leaves[--n_leaves].part.array);
   if (!first) tn_tape_release(tape);
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What libtenon.so and the plugins show to the dynamic linker.
+"""The symbols that libtenon.so and the plugins export.
 
     test_exports.py SOURCE_ROOT LIBTENON LIBMANIFEST PLUGIN...
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `opgen new` writes builds, passes its own tests and can be loaded.
+"""A project of `opgen new` builds, passes its own tests and can be loaded.
 
     test_new.py SOURCE_ROOT BUILD_ROOT
 
@@ -53,7 +53,8 @@ def tree(folder):
 
 
 def build(folder, *options, quick="-Doptimization=0"):
-    """What compiles is to be seen, not how fast it is: so most do it quickly."""
+    """The test is that it compiles, not its speed: so most builds are not
+    optimised."""
     options = [*(options or ["-Dcuda=disabled"]), *([quick] if quick else [])]
     if (folder / "meson_options.txt").exists():
         again = ["--reconfigure"] if (folder / "build").exists() else []
@@ -65,7 +66,7 @@ def build(folder, *options, quick="-Doptimization=0"):
 
 def build_companion(name):
     """Builds the project with its kernels for CUDA, runs its tests with both
-    plugins, and loads both. What `tenon inspect` says of the kernels."""
+    plugins, and loads both. Returns the kernels that `tenon inspect` prints."""
     folder = FOLDER / name
     if not shutil.which("nvcc", path=TENON.environment()["PATH"]):
         raise tap.Skip("nvcc is not installed: only what is built without it "
@@ -232,7 +233,7 @@ int32_t lab_rect_cpu(const tn_frame *call) {
     fails(folder, "lab.rect@1 integers: f32, cpu, dense, add",
           "expected 1, got 0, tolerance")
     manifest.write_text(kept[0])
-    # It reads elements as if they lay one behind the other, too.
+    # It also reads elements as if they were dense.
     fails(folder, "not ok", "f32, cpu, columns, write")
     source.write_text(kept[1])
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Tests of literal.c, generate.c and print.c: text becomes a tensor, a tensor
- * becomes text, and what is malformed is shown with a caret.
+ * becomes text, and a caret shows malformed text.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
