@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "read_values.h"
 #include "rig.h"
-#include "tenon/graph.h"
 
 enum { MOST_IN = 12, SEEDS = 12 };
 
@@ -164,20 +164,6 @@ static void both(trial *t, const operand *o, tn_array **here,
   *there = view_of(o, far);
 }
 
-/* The elements as doubles; the caller frees them. */
-static double *values_of(tn_array *array, int64_t *n) {
-  tn_array *near = NULL, *wide = NULL;
-  *n = tn_array_size(array);
-  double *v = malloc((size_t)(*n + 1) * sizeof *v);
-  cr_assert_not_null(v);
-  OK(tn_array_to(array, rig_place("cpu"), &near));
-  OK(tn_array_cast(near, TN_F64, &wide));
-  OK(tn_array_get(wide, v, (size_t)*n * sizeof *v));
-  tn_array_release(near);
-  tn_array_release(wide);
-  return v;
-}
-
 static double tolerance_of(tn_dtype dtype) {
   return dtype == TN_F64    ? 1e-12
          : dtype == TN_F32  ? 1e-6
@@ -190,7 +176,7 @@ static void compare(const trial *t, const char *what, size_t k, tn_array *here,
                     tn_array *there) {
   const double tolerance = tolerance_of(tn_array_tensor(here)->dtype);
   int64_t n, m;
-  double *want = values_of(here, &n), *have = values_of(there, &m);
+  double *want = read_values(here, &n), *have = read_values(there, &m);
   cr_assert_eq(n, m);
   for (int64_t i = 0; i < n; ++i) {
     if (have[i] == want[i] || (have[i] != have[i] && want[i] != want[i]))
@@ -287,7 +273,6 @@ static void run(trial *t) {
 }
 
 TestSuite(arrays, .init = rig_init, .fini = rig_close);
-TestSuite(random, .init = rig_init, .fini = rig_close);
 
 /* Calls as `make` draws them, for each seed. */
 static void try_all(void (*make)(trial *t)) {
@@ -656,171 +641,5 @@ Test(arrays, have_no_slice_out_of_range) {
   cr_assert(got[0] == 0 && got[1] == 0 && got[2] == 1 && got[3] == 2);
   release(&s);
   tn_params_release(params);
-  rig_close();
-}
-
-/* ------------------------------------------------------------------- random */
-
-/* Numbers that the first call of a runtime draws on a device. */
-static double *draw_at(const char *place, const char *name, const char *text,
-                       tn_dtype dtype, int64_t n) {
-  tn_operator *op = NULL;
-  tn_params *params = NULL;
-  tn_array *out = NULL;
-  rig_open(&(fake_cuda_options){.devices = 1, .seed = 3});
-  OK(tn_plugin_load(rig, RANDOM_FILE));
-  OK(tn_plugin_load(rig, RANDOM_CUDA_FILE));
-  OK(tn_operator_get(rig, name, &op));
-  OK(tn_params_parse(op, text, &params));
-  OK(tn_array_create_on(rig, &(tn_spec){dtype, 1, &n}, rig_place(place), &out));
-  OK(tn_call(rig, op, &(tn_inputs){0}, params, TN_OUT(&out)));
-  double *v = values_of(out, &n);
-  tn_params_release(params);
-  tn_array_release(out);
-  rig_close();
-  return v;
-}
-
-/* Within so many units in the last place of the type, of numbers of magnitude 1
- * and more. */
-static void draw_both(const char *name, const char *more, tn_dtype dtype,
-                      const char *type, double units) {
-  const int64_t n = 5003;
-  char text[200];
-  (void)snprintf(text, sizeof text, "shape=[%d] dtype=%s %s", (int)n, type,
-                 more);
-  double *want = draw_at("cpu", name, text, dtype, n);
-  double *have = draw_at("cuda(0)", name, text, dtype, n);
-  const double unit = dtype == TN_F64    ? 0x1p-52
-                      : dtype == TN_F32  ? 0x1p-23
-                      : dtype == TN_F16  ? 0x1p-10
-                      : dtype == TN_BF16 ? 0x1p-7
-                                         : 0;
-  for (int64_t i = 0; i < n; ++i)
-    cr_assert(fabs(have[i] - want[i]) <= units * unit * fmax(1, fabs(want[i])),
-              "%s %s: element %lld is %.17g, on the cpu %.17g", name, text,
-              (long long)i, have[i], want[i]);
-  free(want);
-  free(have);
-}
-
-static const struct {
-  const char *name;
-  tn_dtype dtype;
-} types[] = {{"f32", TN_F32},   {"f64", TN_F64},  {"f16", TN_F16},
-             {"bf16", TN_BF16}, {"i8", TN_I8},    {"u32", TN_U32},
-             {"i64", TN_I64},   {"bool", TN_BOOL}};
-
-Test(random, words_are_those_of_the_cpu) {
-  for (size_t i = 0; i < 8; ++i) {
-    if (i < 4)
-      draw_both("random.uniform", "low=-1 high=3", types[i].dtype,
-                types[i].name, 0);
-    if (i >= 4 && i < 7)
-      draw_both("random.randint", "low=3 high=100", types[i].dtype,
-                types[i].name, 0);
-    draw_both("random.bernoulli", "p=0.3", types[i].dtype, types[i].name, 0);
-  }
-}
-
-Test(random, numbers_are_those_of_the_cpu_but_for_their_functions) {
-  for (size_t i = 0; i < 4; ++i) {
-    draw_both("random.normal", "loc=1 scale=2", types[i].dtype, types[i].name,
-              8);
-    draw_both("random.exponential", "lam=0.5", types[i].dtype, types[i].name,
-              8);
-  }
-}
-
-/* ------------------------------------------------------------------ recorded
- */
-
-enum { RUNS = 5, PLACES_OF = 40, ROWS = 6, COLUMNS_OF = 50 };
-
-/* Kernels of every kind: numbers that are drawn and that are given, places,
- * squares that are turned, sums, choices and parts. */
-static tn_entry build(tn_graph *g, tn_entry x) {
-  const tn_entry noise =
-      rig_call(g, "random.normal", "shape=[6,50]", "noise", 0, NULL);
-  const tn_entry sum =
-      rig_call(g, "tensor.add_n", NULL, "sum", 2, (tn_entry[]){x, noise});
-  const tn_entry turned =
-      rig_call(g, "tensor.transpose", NULL, "turned", 1, &sum);
-  const tn_entry counted =
-      rig_call(g, "tensor.arange", "start=40 dtype=i32", "counted", 0, NULL);
-  const tn_entry taken = rig_call(g, "tensor.take", "mode=wrap", "taken", 2,
-                                  (tn_entry[]){turned, counted});
-  const tn_entry coin =
-      rig_call(g, "random.bernoulli", "shape=[40,6]", "coin", 0, NULL);
-  const tn_entry chosen = rig_call(g, "tensor.where", NULL, "chosen", 3,
-                                   (tn_entry[]){coin, taken, coin});
-  const tn_entry least =
-      rig_call(g, "tensor.min", "axis=[0] keepdims=true", "least", 1, &chosen);
-  return rig_call(g, "tensor.concat", "dim=0", "all", 2,
-                  (tn_entry[]){chosen, least});
-}
-
-/* Results of runs that draw, and the gradients of x. */
-static void run_program(uint32_t flags, float *out) {
-  const tn_sig sig = {TN_F32, 2, {ROWS, COLUMNS_OF}};
-  const size_t n = (PLACES_OF + 1) * ROWS, slopes = ROWS * COLUMNS_OF;
-  float v[ROWS * COLUMNS_OF];
-  tn_graph *g = NULL;
-  tn_program *p = NULL;
-  tn_array *array = NULL, *weight = NULL;
-  const int64_t all[] = {PLACES_OF + 1, ROWS};
-  tn_entry x;
-  OK(tn_graph_create(rig, &g));
-  OK(tn_graph_variable(g, "x", &sig, &x));
-  x = build(g, x);
-  OK(tn_graph_heads_set(g, &x, 1));
-  OK(tn_program_bind(g,
-                     &(tn_bind){.struct_size = sizeof(tn_bind),
-                                .request = TN_REQ_WRITE,
-                                .flags = flags,
-                                .place = rig_place("cuda(0)")},
-                     &p));
-  for (size_t i = 0; i < slopes; ++i) v[i] = (float)(i % 17) / 8;
-  OK(tn_program_array(p, TN_PROGRAM_ARGUMENT, "x", &array));
-  OK(tn_array_set(array, v, sizeof v));
-  OK(tn_array_create_on(rig, &(tn_spec){TN_F32, 2, all}, rig_place("cuda(0)"),
-                        &weight));
-  OK(tn_array_set(weight, v, n * sizeof *v));
-  OK(tn_random_seed(rig, 5));
-  for (int run = 0; run < RUNS; ++run, out += n + slopes) {
-    OK(tn_program_forward(p, TN_CALL_TRAIN));
-    OK(tn_program_backward(p, &weight, 1));
-    OK(tn_program_output(p, 0, &array));
-    OK(tn_array_get(array, out, n * sizeof *out));
-    OK(tn_program_array(p, TN_PROGRAM_GRADIENT, "x", &array));
-    OK(tn_array_get(array, out + n, slopes * sizeof *out));
-  }
-  for (uint32_t part = TN_PART_TRAIN; flags && part <= TN_PART_BACKWARD;
-       ++part) {
-    tn_text *why = NULL;
-    OK(tn_program_captured(p, part, &why));
-    cr_assert_null(why, "%s", tn_text_get(why));
-  }
-  tn_array_release(weight);
-  tn_program_release(p);
-  tn_graph_release(g);
-}
-
-Test(arrays, of_programs_are_recorded_with_what_is_drawn) {
-  enum { EACH = (PLACES_OF + 1) * ROWS + ROWS * COLUMNS_OF };
-  static float steps[RUNS][EACH], one[RUNS][EACH];
-  rig_open(&(fake_cuda_options){.devices = 1, .seed = 4});
-  OK(tn_plugin_load(rig, TENSOR_FILE));
-  OK(tn_plugin_load(rig, TENSOR_CUDA_FILE));
-  OK(tn_plugin_load(rig, RANDOM_FILE));
-  OK(tn_plugin_load(rig, RANDOM_CUDA_FILE));
-  run_program(0, steps[0]);
-  run_program(TN_BIND_CAPTURE, one[0]);
-  for (int run = 0; run < RUNS; ++run)
-    for (int i = 0; i < EACH; ++i)
-      cr_assert_eq(one[run][i], steps[run][i], "run %d, number %d: %g, not %g",
-                   run, i, (double)one[run][i], (double)steps[run][i]);
-  for (int run = 1; run < RUNS; ++run)
-    cr_assert_arr_neq(one[run], one[run - 1], sizeof one[run]);
   rig_close();
 }
