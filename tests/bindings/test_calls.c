@@ -480,7 +480,7 @@ Test(calls, a_plugin_yaml_names_the_plugin_and_lists_its_operators) {
   lab_close(&l);
 }
 
-Test(calls, a_library_may_lie_beside_its_manifest) {
+Test(calls, a_library_may_be_beside_its_manifest) {
   char text[1024], path[128];
   lab l;
   lab_open(&l, NULL);
@@ -496,7 +496,7 @@ Test(calls, a_library_may_lie_beside_its_manifest) {
   lab_close(&l);
 }
 
-Test(calls, an_inspection_shows_what_would_be_loaded) {
+Test(calls, an_inspection_shows_the_loaded_operators) {
   tn_inspection *inspection = NULL;
   lab l;
   lab_open(&l, NULL);

@@ -178,13 +178,13 @@ Test(probe, an_output_that_is_taken_for_zeros_is_found) {
   refused(text, TN_PLUGIN, "element 1 of `out` is");
 }
 
-Test(probe, what_is_written_beside_an_output_is_found) {
+Test(probe, writes_beside_an_output_are_found) {
   refused(lab_simple("lib_behind"), TN_PLUGIN, "died of SIGSEGV");
   refused(lab_simple("lib_before"), TN_PLUGIN,
           "lib_before writes beside the memory of `out`, argument 3");
 }
 
-Test(probe, what_is_read_behind_an_input_is_found) {
+Test(probe, reads_after_an_input_are_found) {
   refused(lab_simple("lib_peek"), TN_PLUGIN, "died of SIGSEGV");
 }
 
@@ -224,7 +224,7 @@ Test(probe, mistakes_in_a_manifest_are_shown_as_opgen_does) {
           "op.yaml:1:1: error[E0011]: an operator needs `summary`");
 }
 
-Test(probe, what_has_to_be_compiled_is_not_loaded) {
+Test(probe, manifests_to_compile_are_not_loaded) {
   refused(
       "opgen: 1\nop: twice\nsummary: Twice\n"
       "inputs: [{name: x, dtype: f32}]\n"

@@ -41,7 +41,7 @@ static void refuse_memory(int what) {
   rig_close();
 }
 
-Test(captured, what_a_driver_has_no_memory_for_is_recorded_later) {
+Test(captured, a_recording_without_memory_is_made_later) {
   refuse_memory(FAKE_CAPTURE_BEGIN);
   refuse_memory(FAKE_CAPTURE_END);
   refuse_memory(FAKE_GRAPH_CREATE);
@@ -113,7 +113,7 @@ Test(captured, random_numbers_go_on_where_there_was_no_memory_to_record) {
   cr_expect_gt(fake_graph_counts_get().launched, 0);
 }
 
-Test(captured, a_launch_that_fails_is_told_by_the_programs_name_and_is_over) {
+Test(captured, a_failed_launch_is_reported_once_with_the_programs_name) {
   const char *const ops[] = {"elemwise.tanh", "elemwise.sigmoid"};
   tn_array *y = NULL;
   float before[24], after[24];
@@ -168,7 +168,7 @@ static void check_failed_launch(tn_program *p, tn_array *weight,
   cr_expect_arr_eq(before, after, sizeof before);
 }
 
-Test(captured, a_backward_part_is_not_launched_behind_a_failure) {
+Test(captured, a_backward_part_is_not_launched_after_a_failure) {
   tn_array *weight = NULL;
   tn_program *p = curve_bind(&weight);
   for (uint32_t run = 0; run < 3; ++run) run_curve(p, 1, weight);

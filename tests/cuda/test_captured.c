@@ -204,7 +204,7 @@ static void learns_alike(const char *update, uint64_t seed) {
   rig_close();
 }
 
-Test(captured, steps_with_momentum_learn_what_they_learn_one_by_one) {
+Test(captured, steps_with_momentum_learn_the_same_as_one_by_one) {
   for (uint64_t seed = 0; seed < 4; ++seed)
     learns_alike("optim.sgd_mom_update", seed);
 }
@@ -220,7 +220,7 @@ Test(captured, steps_of_adam_are_counted_on_the_device) {
   learns_alike("optim.adam_update", 1);
 }
 
-Test(captured, dropout_leaves_out_what_it_leaves_out_step_by_step) {
+Test(captured, dropout_drops_the_same_elements_as_step_by_step) {
   drops = true;
   learns_alike("optim.sgd_mom_update", 2);
 }
@@ -380,7 +380,7 @@ Test(captured, a_kernel_that_is_not_capturable_is_named) {
           "capturable");
 }
 
-Test(captured, a_kernel_that_takes_what_changes_by_value_is_named) {
+Test(captured, a_kernel_that_gets_changing_parameters_by_value_is_named) {
   open_trial(0);
   refuses("trial.scale",
           "node `n1`: the kernel trial.scale.cuda does not declare that it is "
@@ -417,7 +417,7 @@ Test(captured, the_first_run_is_never_recorded) {
   tn_program_release(p);
 }
 
-Test(captured, what_runs_on_the_cpu_is_not_recorded) {
+Test(captured, steps_on_the_cpu_are_not_recorded) {
   tn_program *p = NULL;
   rig_open_all(&(fake_cuda_options){.devices = 1});
   tn_graph *g = build_curve();
@@ -515,7 +515,7 @@ Test(captured, a_loop_is_recorded_with_all_its_steps) {
   tn_program_release(q);
 }
 
-Test(captured, a_loop_whose_steps_draw_is_named) {
+Test(captured, a_loop_with_steps_that_draw_is_named) {
   tn_array *out = NULL;
   open_trial(3);
   tn_program *p = loop_of("trial.noise", TN_BIND_CAPTURE);

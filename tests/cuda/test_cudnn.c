@@ -378,7 +378,7 @@ Test(cudnn, the_fastest_engine_is_found_by_trying_and_kept) {
   folder_remove(folder);
 }
 
-Test(cudnn, what_cannot_be_kept_is_measured_all_the_same) {
+Test(cudnn, a_choice_that_cannot_be_kept_is_measured) {
   (void)setenv("XDG_CACHE_HOME", "/dev/null", 1);
   (void)setenv("FAKE_CUDNN_SLOW", "4", 1);
   open_measuring("fast=true measure=true");
@@ -524,7 +524,7 @@ static tn_array *part(tn_array *from, int64_t begin, int64_t n) {
   return out;
 }
 
-Test(cudnn, operands_may_lie_anywhere) {
+Test(cudnn, operands_may_have_any_address) {
   const int64_t n = 17;
   open_all(1, 10);
   small s = small_make("cuda", no_step);
@@ -602,7 +602,7 @@ Test(cudnn, of_a_newer_version_is_refused_by_its_number) {
   refuses("cuDNN 10.1.2 was found, and version 9 is wanted");
 }
 
-Test(cudnn, that_names_no_engine_is_told_by_what_was_asked) {
+Test(cudnn, without_engines_is_reported_with_the_request) {
   (void)setenv("FAKE_CUDNN_NO_ENGINES", "1", 1);
   open_all(1, 12);
   refuses(

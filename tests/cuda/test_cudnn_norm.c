@@ -245,7 +245,7 @@ Test(cudnn_norm, with_relu_is_that_of_the_cpu) {
     }
 }
 
-Test(cudnn_norm, gradients_are_made_of_what_is_asked_for) {
+Test(cudnn_norm, only_requested_gradients_are_computed) {
   static const tn_req some[][3] = {
       {TN_REQ_WRITE, TN_REQ_NULL, TN_REQ_NULL},
       {TN_REQ_NULL, TN_REQ_WRITE, TN_REQ_NULL},
@@ -308,7 +308,7 @@ static tn_array *behind_one(const norm *n, tn_array *array) {
   return out;
 }
 
-Test(cudnn_norm, operands_may_lie_anywhere) {
+Test(cudnn_norm, operands_may_have_any_address) {
   norm n = with(&cases[0], "nn.batch_norm", TN_CALL_TRAIN);
   open_all(6);
   n.place = "cuda";
@@ -340,7 +340,7 @@ static void refuses(const norm *of, uint32_t flags, const char *why) {
   release(&a);
 }
 
-Test(cudnn_norm, what_cudnn_does_otherwise_is_refused) {
+Test(cudnn_norm, forms_that_cudnn_computes_differently_are_refused) {
   static const norm six = {.params = "", .ndim = 2, .dims = {3, 6}, .axis = 1};
   static const norm single = {
       .params = "", .ndim = 2, .dims = {1, 4}, .axis = 1};

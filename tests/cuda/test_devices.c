@@ -40,7 +40,7 @@ Test(devices, are_described) {
        "Fake 0, 1024 MiB, sm_90, driver for CUDA 12.4, bus 0000:01:00.0");
 }
 
-Test(devices, none_is_said_with_the_drivers_reason) {
+Test(devices, none_is_reported_with_the_drivers_reason) {
   says(&(fake_cuda_options){0}, 0,
        "the NVIDIA driver finds no GPU: CUDA_ERROR_NO_DEVICE: no CUDA-capable "
        "device is detected");
@@ -106,7 +106,7 @@ Test(devices, without_pools_work_as_well) {
 }
 
 /* A view that is not dense, to the device and on it. */
-Test(devices, copy_what_is_not_dense) {
+Test(devices, copy_arrays_that_are_not_dense) {
   float values[12], back[6];
   const int64_t shape[] = {3, 4};
   const tn_range range = {.axis = 1, .begin = 0, .end = 4, .step = 2};
@@ -213,7 +213,7 @@ Test(devices, keep_the_workspace_of_a_prepared_call_until_it_has_run) {
   free(zeros);
 }
 
-Test(devices, give_back_what_is_trimmed) {
+Test(devices, give_back_trimmed_memory) {
   rig_open(&(fake_cuda_options){.devices = 1});
   tn_array_release(filled(MEGABYTE));
   OK(tn_wait_all(rig));
@@ -299,7 +299,7 @@ Test(devices, go_on_while_another_library_records) {
 /* -------------------------------------------------------------------- errors
  */
 
-Test(devices, that_fail_at_work_say_so_at_what_they_were_to_write) {
+Test(devices, that_fail_at_work_report_it_on_their_outputs) {
   float values[64] = {0};
   rig_open(&(fake_cuda_options){.devices = 1});
   tn_array *there = rig_array("cuda", 64), *back = NULL;

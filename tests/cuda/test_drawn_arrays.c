@@ -162,7 +162,7 @@ static void run_program(uint32_t flags, float *out) {
   tn_graph_release(g);
 }
 
-Test(arrays, of_programs_are_recorded_with_what_is_drawn) {
+Test(arrays, of_programs_are_recorded_with_random_numbers) {
   enum { EACH = (PLACES_OF + 1) * ROWS + ROWS * COLUMNS_OF };
   static float steps[RUNS][EACH], one[RUNS][EACH];
   rig_open(&(fake_cuda_options){.devices = 1, .seed = 4});

@@ -31,7 +31,7 @@ Test(driver, without_a_function_is_refused_by_its_name) {
          "has no function cuInit, although it says that it is for CUDA 12.2");
 }
 
-Test(driver, tells_what_a_result_means) {
+Test(driver, explains_a_result) {
   const char *const names[] = {FAKE_FILE, NULL};
   cuda_driver driver;
   char text[160];

@@ -374,7 +374,7 @@ static tn_graph *copied_net(void) {
 
 /* Two programs share one memory. The monitored one begins with a fused pair
  * while results of the other are still copied. */
-Test(joints, that_are_watched_wait_for_who_shares_their_memory) {
+Test(joints, that_are_monitored_wait_for_users_of_their_memory) {
   float want[256], have[256];
   rig_open_all(&(fake_cuda_options){.devices = 1, .seed = 3, .latency_us = 50});
   OK(tn_plugin_load(rig, NN_FILE));

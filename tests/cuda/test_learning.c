@@ -142,7 +142,7 @@ static void run_all(uint32_t flags, found *f) {
   tn_graph_release(g);
 }
 
-Test(learning, everything_that_changes_is_read_by_what_was_recorded) {
+Test(learning, a_recording_reads_everything_that_changes) {
   static found one_by_one, as_one;
   for (uint64_t seed = 0; seed < 2; ++seed) {
     open_all(seed);
@@ -246,7 +246,7 @@ static void check_scale(const char *name, const char *text, int64_t n) {
   tn_params_release(params);
 }
 
-Test(learning, elements_are_multiplied_by_what_is_kept_of_factors) {
+Test(learning, elements_are_multiplied_by_the_stored_factors) {
   open_all(1);
   check_scale("nn.dropout", "p=0.1 mode=always", 64);
   check_scale("nn.dropout", "p=0.1 mode=always", 67);

@@ -210,14 +210,14 @@ static void try_captured(uint64_t seed) {
   rig_close();
 }
 
-Test(programs, launched_as_one_compute_what_they_compute_on_the_cpu) {
+Test(programs, launched_as_one_have_the_results_of_the_cpu) {
   const char *given = getenv("SEED");
   const uint64_t first = given ? strtoull(given, NULL, 0) : 1;
   for (uint64_t seed = first; seed < first + (given ? 1 : 24); ++seed)
     try_captured(seed);
 }
 
-Test(programs, compute_on_any_devices_what_they_compute_on_the_cpu) {
+Test(programs, have_the_results_of_the_cpu_on_any_devices) {
   const char *given = getenv("SEED");
   const uint64_t first = given ? strtoull(given, NULL, 0) : 1;
   for (uint64_t seed = first; seed < first + (given ? 1 : 24); ++seed)

@@ -232,7 +232,7 @@ static tn_code try_calls(found *f) {
   return rc;
 }
 
-Test(starved, calls_are_made_or_say_what_is_missing) {
+Test(starved, calls_succeed_or_report_missing_memory) {
   open_all(1);
   survive(try_calls, 10);
 }
@@ -288,7 +288,7 @@ static tn_code try_tape(found *f) {
   return rc;
 }
 
-Test(starved, tapes_record_or_say_what_is_missing) {
+Test(starved, tapes_record_or_report_missing_memory) {
   open_all(2);
   survive(try_tape, 10);
 }
@@ -447,11 +447,11 @@ static void survive_program(attempt *try, void (*before)(void), uint32_t how) {
   tn_graph_release(g);
 }
 
-Test(starved, programs_are_bound_or_say_what_is_missing) {
+Test(starved, programs_are_bound_or_report_missing_memory) {
   survive_program(try_binding, NULL, 0);
 }
 
-Test(starved, programs_that_are_recorded_are_bound_or_say_what_is_missing) {
+Test(starved, recorded_programs_are_bound_or_report_missing_memory) {
   survive_program(try_binding, NULL, TN_BIND_CAPTURE);
 }
 

@@ -475,7 +475,7 @@ Test(classes, every_type_is_converted_into_every_other) {
   CHECK_ALL(cases);
 }
 
-Test(classes, what_a_type_does_not_have_wraps_or_is_the_nearest) {
+Test(classes, values_out_of_range_wrap_or_become_the_nearest) {
   static const class_case cases[] = {
       {"i32 to u8",
        KERNEL(convert),

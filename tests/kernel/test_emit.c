@@ -364,7 +364,7 @@ Test(emit, write_gives_the_values_of_the_formula) {
   check_all(TN_REQ_WRITE);
 }
 
-Test(emit, add_keeps_what_was_there) {
+Test(emit, add_keeps_existing_values) {
   check_all(TN_REQ_ADD);
 }
 
@@ -476,7 +476,7 @@ Test(emit, an_empty_tensor_needs_no_memory) {
       TN_OK);
 }
 
-Test(emit, what_is_not_covered_is_refused_with_a_reason) {
+Test(emit, unsupported_calls_are_refused_with_a_reason) {
   matrix in, out;
   make(&in, TN_F32, &layouts[0], NULL);
   make(&out, TN_F32, &layouts[0], NULL);
@@ -583,7 +583,7 @@ static void expect_waves(const float *x, const float *y, size_t level) {
   }
 }
 
-Test(emit, angles_near_and_far_stand_side_by_side) {
+Test(emit, near_and_far_angles_share_vectors) {
   static float x[MANY];
   int64_t shape[] = {MANY}, dense[] = {1};
   uint64_t features[TN_KERNEL_N_LEVELS];
@@ -622,7 +622,7 @@ static void expect_logs(const float *x, const float *y, const float *have) {
   }
 }
 
-Test(emit, logarithms_of_all_numbers_stand_side_by_side) {
+Test(emit, logarithms_of_all_numbers_share_vectors) {
   static const float odd[] = {0,      -0.0f, 0x1p-130f, -2,
                               -1e30f, NAN,   INFINITY,  -INFINITY};
   static float x[MANY], out[MANY];

@@ -124,7 +124,7 @@ static void check(const formula_case *c) {
   }
 }
 
-Test(formulas, loops_compute_what_the_formula_is_as_plain_c) {
+Test(formulas, loops_have_the_results_of_plain_c) {
   cr_assert_gt(n_formula_cases, 20);
   for (size_t i = 0; i < n_formula_cases; ++i) check(&formula_cases[i]);
 }

@@ -147,7 +147,7 @@ Test(kernel, broadcast_dimensions_have_no_step) {
   cr_expect_eq(run.at[1], (char *)(memory + 1));
 }
 
-Test(kernel, what_cannot_be_broadcast_is_refused) {
+Test(kernel, shapes_that_cannot_be_broadcast_are_refused) {
   shaped out = {{2, 3}, {3, 1}, {0}};
   shaped wide = {{1, 2, 3}, {6, 3, 1}, {0}};
   shaped other = {{2}, {1}, {0}};

@@ -436,7 +436,7 @@ typedef struct near_form {
 
 /* Arguments within the range have the same bits, and the others are reported as
  * outside. */
-Test(math, logarithms_say_what_they_are_not_for) {
+Test(math, logarithms_report_unsupported_arguments) {
   static const near_form forms[] = {
       {"log", tn_math_log_near_f32, tn_math_log_f32},
       {"log2", tn_math_log2_near_f32, tn_math_log2_f32},

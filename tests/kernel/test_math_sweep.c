@@ -436,7 +436,7 @@ enum { EMULATED = 1 };
 enum { EMULATED = 0 };
 #endif
 
-Test(math_sweep, a_float_has_one_result_whatever_stands_beside_it) {
+Test(math_sweep, a_float_has_one_result_for_all_neighbours) {
   uint32_t state = 1;
   if (!wides_run()) return;
   for (size_t k = 0; k < N_WIDES; ++k)

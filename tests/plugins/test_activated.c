@@ -238,7 +238,7 @@ Test(activated, calls_have_them_with_a_blas_too) {
 }
 
 /* NaN goes through relu as it does through nn.activation. */
-Test(activated, calls_pass_on_what_is_no_number) {
+Test(activated, calls_pass_nan_on) {
   tn_runtime *rt = host_open();
   setting s = setting_open(rt, &layers[0], "relu", TN_F32);
   const float odd[] = {NAN, INFINITY, -INFINITY};

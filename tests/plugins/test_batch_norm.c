@@ -151,7 +151,7 @@ static double farther_noise(int64_t i) {
 
 /* The hidden outputs of adjacent channels: the error of the mean is less than
  * its rounding, that of the others less than the rounding of a sum. */
-Test(batch_norm, variances_of_what_lies_far_from_0_are_exact) {
+Test(batch_norm, variances_of_values_far_from_0_are_exact) {
   static const int64_t shapes[][3] = {{64, 4, 1}, {4096, 70, 1}, {5, 3, 4000}};
   tn_runtime *rt = host_open();
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; ++s) {

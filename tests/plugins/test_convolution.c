@@ -244,7 +244,7 @@ static const form forms[] = {
     {1, 3, 5, 1, {1, 9}, {2, 1}, {2, 1}, {2, 1}, {1, 0}, {0}},
 };
 
-Test(convolution, every_kernel_computes_what_the_loops_do) {
+Test(convolution, every_kernel_has_the_results_of_the_loops) {
   const uint64_t avx512 = TN_CPU_AVX512, avx2 = TN_CPU_AVX2 | avx512;
   const uint64_t masks[] = {0, avx512, avx2};
   for (size_t m = 0; m < sizeof masks / sizeof *masks; ++m)

@@ -180,7 +180,7 @@ Test(convolution_shapes, operands_that_do_not_fit_are_named_with_their_shapes) {
 }
 
 /* `tenon show --why` prints the reason why a kernel was not chosen. */
-Test(convolution_shapes, kernels_decline_what_others_compute) {
+Test(convolution_shapes, kernels_decline_cases_of_other_kernels) {
   tn_runtime *rt = open_runtime(0, 1, false);
   tn_operator *op = host_operator(rt, "nn.convolution");
   tn_params *params = host_params(op, "kernel=[2,2] num_filter=1 no_bias=true");

@@ -195,7 +195,7 @@ static const shape_case shape_cases[] = {
      {{4, {2, 6, 5, 3}}, {4, {2, 6, 3, 4}}, {4, {2, 6, 5, 4}}}},
 };
 
-Test(dot, what_is_known_of_one_shape_is_known_of_all) {
+Test(dot, known_dimensions_reach_all_shapes) {
   tn_runtime *rt = host_open();
   for (size_t i = 0; i < sizeof shape_cases / sizeof *shape_cases; ++i) {
     const shape_case *c = &shape_cases[i];

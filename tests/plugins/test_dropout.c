@@ -53,7 +53,7 @@ static void check_words(tn_dtype dtype, const char *params, double p) {
   tn_runtime_release(rt);
 }
 
-Test(dropout, elements_whose_words_are_low_are_dropped) {
+Test(dropout, elements_with_low_words_are_dropped) {
   check_words(TN_F32, "", .5);
   check_words(TN_F32, "p=0.1", .1);
   check_words(TN_F64, "p=0.9", .9);

@@ -455,7 +455,7 @@ Test(edges, casts_truncate_wrap_and_ask_whether) {
 
 /* Under TN_REQ_ADD a float becomes an integer first, as where it is written,
  * and the sum is one of integers: 2^24 + 1 is no float, 2^53 + 1 no double. */
-Test(edges, what_is_added_to_integers_is_what_would_be_written) {
+Test(edges, additions_to_integers_have_the_written_value) {
   static const tn_dtype from[] = {TN_F16, TN_F32, TN_F64};
   static const char *const names[] = {"dtype=i32", "dtype=i64"};
   tn_operator *op = named("cast");

@@ -399,7 +399,7 @@ static void check_outer(const binary_case *c) {
   tn_array_release(w), tn_array_release(grads[0]), tn_array_release(grads[1]);
 }
 
-Test(families, gradients_are_summed_over_what_a_broadcast_repeats) {
+Test(families, gradients_are_summed_over_repeated_elements) {
   for (int k = 0; k < N_BINARY; ++k) check_outer(&binary_cases[k]);
 }
 
@@ -651,7 +651,7 @@ static void expect_kept(const char *name, const char *keeps) {
   }
 }
 
-Test(families, gradients_keep_what_the_era_kept_or_less) {
+Test(families, gradients_keep_at_most_the_operands_of_mxnet) {
   for (size_t i = 0; i < sizeof kept_cases / sizeof *kept_cases; ++i)
     for (const char *const *name = kept_cases[i].names;
          name < kept_cases[i].names + 20 && *name; ++name)

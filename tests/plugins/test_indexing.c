@@ -466,7 +466,7 @@ static const mistake mistakes[] = {
      {"1e+300 numbers"}},
 };
 
-Test(indexing, what_does_not_fit_is_named_with_the_rule) {
+Test(indexing, operands_that_do_not_fit_are_named_with_the_rule) {
   const double ones[24] = {0};
   for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; ++i) {
     const mistake *m = &mistakes[i];

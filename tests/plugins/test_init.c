@@ -63,7 +63,7 @@ static int32_t init(int allowed, void **instance) {
   return PLUGIN_INIT(&host, &registrar, instance);
 }
 
-Test(init, fini_gives_back_what_init_took) {
+Test(init, fini_frees_everything_that_init_allocated) {
   void *instance = NULL;
   cr_assert_eq(init(1000, &instance), TN_OK);
   cr_assert_eq(n_held, 1);

@@ -229,7 +229,7 @@ static void outputs_are(tn_operator *op, const char *params, uint32_t n_in,
   tn_params_release(given);
 }
 
-Test(leaky_relu, the_host_is_told_how_many_outputs_a_call_has) {
+Test(leaky_relu, the_host_learns_the_number_of_outputs) {
   tn_runtime *rt = host_open();
   tn_operator *op = host_operator(rt, "nn.leaky_relu");
   outputs_are(op, "act_type=leaky", 1, 1, 1);

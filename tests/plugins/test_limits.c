@@ -313,7 +313,7 @@ static tn_code code_of(const refusal *r) {
   return code;
 }
 
-Test(limits, what_64_bits_do_not_hold_is_refused_by_name) {
+Test(limits, sizes_over_64_bits_are_refused_by_name) {
   for (size_t i = 0; i < sizeof refusals / sizeof *refusals; ++i) {
     const refusal *r = &refusals[i];
     const tn_code code = code_of(r);
@@ -324,7 +324,7 @@ Test(limits, what_64_bits_do_not_hold_is_refused_by_name) {
   }
 }
 
-Test(limits, parts_whose_whole_is_too_long_are_refused) {
+Test(limits, parts_of_a_too_long_whole_are_refused) {
   tn_operator *op = host_operator(rt, "tensor.split");
   tn_params *params = host_params(op, "num_outputs=2 axis=0");
   const box part = {1, {1LL << 62}};
@@ -502,7 +502,7 @@ static void check_answer(const answer *a, tn_dtype dtype) {
   tn_params_release(params);
 }
 
-Test(limits, what_reaches_far_is_computed_where_there_is_something) {
+Test(limits, far_reaching_windows_are_computed_on_the_elements) {
   for (size_t i = 0; i < sizeof answers / sizeof *answers; ++i) {
     check_answer(&answers[i], TN_F32);
     check_answer(&answers[i], TN_F64);

@@ -289,7 +289,7 @@ Test(linear, gradients_have_gradients_in_graphs) {
 }
 
 /* dot's gradient of lhs read rhs; so does that gradient's own. */
-Test(linear, what_was_written_since_is_named) {
+Test(linear, arrays_written_since_are_named) {
   const int64_t dims[] = {2, 2};
   double *values = host_draw(4, 1);
   tn_runtime *rt = host_open();

@@ -377,7 +377,7 @@ static const shape_case shape_cases[] = {
      {{2, {3, 4}}, {1, {24}}}},
 };
 
-Test(move, what_is_known_of_one_shape_is_known_of_all) {
+Test(move, known_dimensions_reach_all_shapes) {
   tn_runtime *rt = host_open();
   for (size_t i = 0; i < sizeof shape_cases / sizeof *shape_cases; ++i)
     check_shapes(rt, &shape_cases[i]);

@@ -196,7 +196,7 @@ static void check_shapes(tn_runtime *rt, const shape_case *c) {
   tn_params_release(params);
 }
 
-Test(nn, what_is_known_of_one_shape_is_known_of_all) {
+Test(nn, known_dimensions_reach_all_shapes) {
   tn_runtime *rt = host_open();
   for (size_t i = 0; i < sizeof shape_cases / sizeof *shape_cases; ++i)
     check_shapes(rt, &shape_cases[i]);

@@ -257,7 +257,7 @@ Test(optim, every_element_of_a_large_weight_makes_its_step) {
 
 /* ---------------------------------------------------------------- mistakes */
 
-Test(optim, what_cannot_be_a_step_is_said) {
+Test(optim, invalid_steps_are_reported) {
   tn_runtime *rt = host_open();
   tn_params *none = NULL;
   tn_operator *adam = host_operator(rt, "optim.adam_update");

@@ -469,7 +469,7 @@ static const mistake mistakes[] = {
      {"dimension 2 of `data` (1,3,0,4) is empty"}},
 };
 
-Test(pooling, what_does_not_fit_is_named_with_its_shapes) {
+Test(pooling, operands_that_do_not_fit_are_named_with_their_shapes) {
   tn_runtime *rt = open_runtime(0, 1);
   tn_operator *op = host_operator(rt, "nn.pooling");
   tn_params *params = NULL;

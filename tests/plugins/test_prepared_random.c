@@ -304,10 +304,10 @@ static void run(uint32_t engine, uint32_t workers) {
   if (failing) cr_assert_gt(count.failed, N_TRIALS / 4);
 }
 
-Test(prepared_random, compute_what_numbers_do_on_one_thread) {
+Test(prepared_random, have_the_results_of_numbers_on_one_thread) {
   run(TN_ENGINE_NAIVE, 1);
 }
 
-Test(prepared_random, compute_what_numbers_do_on_several_threads) {
+Test(prepared_random, have_the_results_of_numbers_on_several_threads) {
   run(TN_ENGINE_POOLED, 2);
 }

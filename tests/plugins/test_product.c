@@ -288,7 +288,7 @@ Test(product, openblas_takes_the_kernels_that_the_processor_has) {
   tn_runtime_release(rt);
 }
 
-Test(product, what_the_user_says_about_kernels_counts) {
+Test(product, the_users_choice_of_kernels_counts) {
   cr_assert_eq(setenv("OPENBLAS_CORETYPE", "Nehalem", 1), 0);
   skip_without_blas();
   tn_runtime *rt = open_runtime(0, 1);
@@ -299,7 +299,7 @@ Test(product, what_the_user_says_about_kernels_counts) {
   tn_runtime_release(rt);
 }
 
-Test(product, what_provides_products_is_not_unloaded_before_who_uses_them) {
+Test(product, a_provider_of_products_is_not_unloaded_before_its_users) {
   skip_without_blas();
   tn_runtime *rt = open_runtime(0, 1);
   FAILS(tn_plugin_unload(rt, "openblas"), TN_BUSY, "blas/1");
@@ -308,7 +308,7 @@ Test(product, what_provides_products_is_not_unloaded_before_who_uses_them) {
   tn_runtime_release(rt);
 }
 
-Test(product, without_openblas_the_kernel_says_what_it_lacks) {
+Test(product, without_openblas_the_kernel_names_the_missing_library) {
   tn_runtime *rt = host_open();
   tn_text *text = NULL;
   OK(tn_operator_explain(host_operator(rt, "nn.fully_connected"), NULL, NULL,

@@ -466,7 +466,7 @@ static const struct {
     {"random.randint", "low=0 high=5 dtype=f32", TN_DTYPE, "i8 to i64"},
 };
 
-Test(random, what_cannot_be_drawn_is_said) {
+Test(random, invalid_draws_are_reported) {
   tn_runtime *rt = open_with(1, 0, 0);
   tn_params *none = NULL;
   for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; ++i) {

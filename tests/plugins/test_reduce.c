@@ -185,7 +185,7 @@ static double with_nan(tn_runtime *rt, const char *op, tn_dtype dtype,
   return first;
 }
 
-Test(reduce, nan_is_passed_on_or_over_wherever_it_stands) {
+Test(reduce, nan_is_passed_on_or_over_at_any_place) {
   static const tn_dtype dtypes[] = {TN_F32, TN_F64, TN_F16};
   tn_runtime *rt = host_open();
   for (int d = 0; d < 3; ++d)
@@ -377,7 +377,7 @@ static tn_array *whole_array(tn_runtime *rt, int64_t n, const int64_t *values) {
   return array;
 }
 
-Test(reduce, integers_that_no_float_holds_are_told_apart) {
+Test(reduce, integers_that_no_float_holds_are_distinguished) {
   const int64_t x[3] = {INT64_MAX - 2, INT64_MAX - 1, INT64_MAX - 2};
   const int64_t want_max = INT64_MAX - 1, want_sum = INT64_MAX - 7;
   int64_t have = 0; /* twice INT64_MAX is -2 */
@@ -506,7 +506,7 @@ static void check_diagonal(tn_runtime *rt, const char *op, int64_t n, double on,
   free(x);
 }
 
-Test(reduce, the_one_that_counts_is_found_wherever_it_stands) {
+Test(reduce, the_selected_element_is_found_at_any_place) {
   static const uint64_t masks[] = {0, TN_CPU_AVX512,
                                    TN_CPU_AVX512 | TN_CPU_AVX2};
   for (size_t m = 0; m < 3; ++m) {
@@ -597,7 +597,7 @@ static const mistake mistakes[] = {
     {"add_n", "", 2, {{1, {3}}, {1, {4}}}, TN_SHAPE, "args"},
 };
 
-Test(reduce, what_does_not_fit_is_refused_in_words) {
+Test(reduce, parameters_that_do_not_fit_are_refused_with_a_message) {
   tn_runtime *rt = host_open();
   for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; ++i) {
     const mistake *m = &mistakes[i];

@@ -30,7 +30,7 @@ static void check_lines(tn_runtime *rt, tn_dtype dtype, const int64_t dims[3]) {
     const int64_t at = i / inner * length * inner + i % inner;
     double sum = 0;
     for (int64_t k = 0; k < length; ++k) sum += exp(x[at + k * inner]);
-    for (int64_t k = 0; k < length; k += length > 10000 ? 997 : 1) {
+    for (int64_t k = 0; k<length; k += length> 10000 ? 997 : 1) {
       const double want = exp(x[at + k * inner]) / sum;
       cr_assert(fabs(p[at + k * inner] - want) < 2e-6 * want,
                 "%lld of %lld: %.9g, not %.9g", (long long)k, (long long)length,
@@ -64,7 +64,7 @@ Test(softmax, lines_of_every_length_sum_to_one) {
 }
 
 /* Rows that fill lines of the cache, and rows that do not. */
-Test(softmax, what_no_cache_holds_sums_to_one) {
+Test(softmax, rows_larger_than_caches_sum_to_one) {
   tn_runtime *rt = host_open();
   check_lines(rt, TN_F32, (int64_t[]){66001, 64, 1});
   check_lines(rt, TN_F32, (int64_t[]){4201, 1001, 1});

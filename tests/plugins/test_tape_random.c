@@ -580,7 +580,7 @@ static void run(uint32_t engine, uint32_t workers) {
 }
 
 /* x^2 sin(x), by hand. */
-Test(tape_random, numbers_have_the_derivatives_of_what_they_computed) {
+Test(tape_random, numbers_have_the_derivatives_of_their_computation) {
   const double at = 1.25;
   numbers_reset();
   const number x = number_variable(at), one = number_constant(1);
@@ -593,10 +593,10 @@ Test(tape_random, numbers_have_the_derivatives_of_what_they_computed) {
                      (2 - at * at) * sin(at) + 4 * at * cos(at), 1e-14);
 }
 
-Test(tape_random, computes_what_numbers_do_on_one_thread) {
+Test(tape_random, has_the_results_of_numbers_on_one_thread) {
   run(TN_ENGINE_NAIVE, 1);
 }
 
-Test(tape_random, computes_what_numbers_do_on_several_threads) {
+Test(tape_random, has_the_results_of_numbers_on_several_threads) {
   run(TN_ENGINE_POOLED, 2);
 }

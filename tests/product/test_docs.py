@@ -140,7 +140,7 @@ def the_example_programs_compile():
             shutil.copy(source, PROJECT)
 
 
-def every_folder_says_what_it_is():
+def every_folder_has_a_readme():
     for folder in ("core", "sdk", "plugins", "tools"):
         for path in [SOURCE / folder, *(SOURCE / folder).iterdir()]:
             if path.is_dir():
@@ -153,4 +153,4 @@ if __name__ == "__main__":
                  *fences(), links_lead_somewhere,
                  files_that_pages_name_exist,
                  keys_of_manifests_are_those_of_the_schema,
-                 functions_of_formulas_are_those_of_the_language, every_folder_says_what_it_is])
+                 functions_of_formulas_are_those_of_the_language, every_folder_has_a_readme])

@@ -218,7 +218,7 @@ int32_t quick_takes(const tn_frame *call) {
                      re.M), log
 
 
-def without_manifests_it_says_what_is_wanted():
+def without_manifests_a_skip_names_the_missing_option():
     build_file = PROJECT / "meson.build"
     kept = build_file.read_text()
     assert "\nmanifests = [manifestdir / 'nn']\n" in kept, kept
@@ -286,7 +286,7 @@ def lists(project):
             for name in ("others", "manifests")]
 
 
-def a_plugin_that_is_not_installed_is_where_it_was_said_to_be():
+def a_plugin_that_is_not_installed_is_at_the_named_path():
     TENON.run("opgen", "new", "acme.twice", "-o", "it's acme", cwd=FOLDER)
     acme, project = FOLDER / "it's acme", FOLDER / "mine"
     written = str(acme).replace("'", "\\'")
@@ -327,7 +327,7 @@ def a_plugin_that_is_not_installed_is_where_it_was_said_to_be():
         "'elemwise.so',\n" in said and "edit" not in said, said
 
 
-def what_is_bound_to_a_library_is_loaded_as_it_stands():
+def a_binding_to_a_library_is_loaded_in_place():
     TENON.run("opgen", "new", "swap.pairs", "--from", "binding", cwd=FOLDER)
     said = TENON.run("opgen", "new", "fast.pairs", "--for", "swap.pairs",
                      "--with", "swap", cwd=FOLDER)
@@ -363,9 +363,9 @@ if __name__ == "__main__":
                  a_kernel_that_is_wrong_fails,
                  one_that_takes_none_of_the_examples_fails_until_it_has_its_own,
                  one_pass_may_be_for_calls_that_examples_do_not_make,
-                 without_manifests_it_says_what_is_wanted,
+                 without_manifests_a_skip_names_the_missing_option,
                  the_operators_plugin_has_to_be_there,
                  the_same_project_has_kernels_for_several_plugins,
-                 a_plugin_that_is_not_installed_is_where_it_was_said_to_be,
-                 what_is_bound_to_a_library_is_loaded_as_it_stands,
+                 a_plugin_that_is_not_installed_is_at_the_named_path,
+                 a_binding_to_a_library_is_loaded_in_place,
                  every_plugin_with_operators_is_described])

@@ -122,7 +122,7 @@ def a_failed_case_is_shown_at_once():
     assert "null out OK" not in said, said
 
 
-def what_a_formula_calls_is_linked():
+def functions_of_a_formula_are_linked():
     """A program that loads the plugin may have no libm of its own."""
     TENON.run("opgen", "new", "gam.op", cwd=FOLDER)
     folder = FOLDER / "gam"
@@ -354,7 +354,7 @@ def formulas_beside_kernels_for_cuda_alone_run():
                         folder / "build/only.so"), "[0, 2]\n", "output")
 
 
-def what_is_wanted_of_other_plugins_is_said_once():
+def a_missing_plugin_is_reported_once():
     TENON.run("opgen", "new", "fast.relu", "--kernels", "cpu", cwd=FOLDER)
     folder = FOLDER / "fast"
     (folder / "relu.yaml").write_text(
@@ -377,7 +377,7 @@ def what_is_wanted_of_other_plugins_is_said_once():
     assert "fast.relu.cpu" in said, said
 
 
-def a_binding_is_loaded_as_it_stands_checked_and_installed():
+def a_binding_is_loaded_in_place_checked_and_installed():
     TENON.run("opgen", "new", "c.swap", "--from", "binding", cwd=FOLDER)
     folder = FOLDER / "c"
     tap.equal(sorted(os.listdir(folder)), [".gitignore", "README.md",
@@ -417,7 +417,7 @@ def a_binding_gets_another_and_its_mistakes_are_found():
     manifest.write_text(kept)
 
 
-def what_is_compiled_and_what_is_bound_do_not_mix():
+def compiled_and_bound_operators_do_not_mix():
     refused("opgen", "new", "c.rect", "--kernels", "cpu", cwd=FOLDER / "c",
             says="are bound to libraries: nothing is compiled")
     refused("opgen", "new", "acme.swap", "--from", "binding",
@@ -467,7 +467,7 @@ def lists_of_every_form_are_kept():
                   before)
 
 
-def only_what_is_missing_is_added():
+def only_missing_parts_are_added():
     folder = FOLDER / "deep"
     source = folder / "conv.c"
     text = source.read_text()
@@ -603,7 +603,7 @@ if __name__ == "__main__":
     with SCRATCH:
         tap.run([a_formula_builds_and_runs,
                  a_failed_case_is_shown_at_once,
-                 what_a_formula_calls_is_linked,
+                 functions_of_a_formula_are_linked,
                  a_kernel_says_that_it_is_not_written,
                  a_written_kernel_passes_and_a_wrong_one_fails,
                  a_kernel_that_forgets_to_add_fails,
@@ -611,10 +611,10 @@ if __name__ == "__main__":
                  a_wrong_gradient_is_found_by_differences,
                  an_edited_text_compiles_no_kernel,
                  patterns_and_a_backward_kernel_build,
-                 what_is_wanted_of_other_plugins_is_said_once,
-                 a_binding_is_loaded_as_it_stands_checked_and_installed,
+                 a_missing_plugin_is_reported_once,
+                 a_binding_is_loaded_in_place_checked_and_installed,
                  a_binding_gets_another_and_its_mistakes_are_found,
-                 what_is_compiled_and_what_is_bound_do_not_mix,
+                 compiled_and_bound_operators_do_not_mix,
                  kernels_for_cuda_and_formulas_are_one_companion,
                  a_formula_alone_has_a_companion,
                  an_edited_text_compiles_nothing_for_cuda,
@@ -624,7 +624,7 @@ if __name__ == "__main__":
                  templates_are_in_canonical_form_and_without_warnings,
                  an_operator_is_added_to_a_project,
                  lists_of_every_form_are_kept,
-                 only_what_is_missing_is_added,
+                 only_missing_parts_are_added,
                  names_of_installed_plugins_are_refused,
                  every_command_is_printed_for_a_shell,
                  nvcc_is_announced_before_it_is_used,
