@@ -14,8 +14,8 @@ void fill_values(float *to, int64_t n, uint32_t what) {
 
 tn_array *create_array(const char *place, int32_t ndim, const int64_t *shape) {
   tn_array *array = NULL;
-  OK(tn_array_create_on(rig, &(tn_spec){TN_F32, ndim, shape}, rig_place(place),
-                        &array));
+  OK(tn_array_create_on(fixture, &(tn_spec){TN_F32, ndim, shape},
+                        fixture_place(place), &array));
   return array;
 }
 
@@ -67,13 +67,13 @@ void expect_line(tn_program *p, const char *line) {
 tn_graph *build_curve(void) {
   tn_graph *g = NULL;
   tn_entry in[2], x[2];
-  OK(tn_graph_create(rig, &g));
+  OK(tn_graph_create(fixture, &g));
   in[0] = add_variable(g, "a", 1, 32, 0);
   in[1] = add_variable(g, "b", 1, 32, 0);
-  x[0] = rig_call(g, "elemwise.mul", NULL, "product", 2, in);
-  x[0] = rig_call(g, "elemwise.tanh", NULL, "bent", 1, x);
+  x[0] = fixture_call(g, "elemwise.mul", NULL, "product", 2, in);
+  x[0] = fixture_call(g, "elemwise.tanh", NULL, "bent", 1, x);
   x[1] = in[0];
-  x[0] = rig_call(g, "elemwise.add", NULL, "y", 2, x);
+  x[0] = fixture_call(g, "elemwise.add", NULL, "y", 2, x);
   OK(tn_graph_heads_set(g, x, 1));
   return g;
 }
@@ -94,16 +94,17 @@ void run_curve(tn_program *p, uint32_t run, tn_array *weight) {
 tn_program *bind_chain(const char *const *ops, uint32_t n, uint32_t flags) {
   tn_graph *g = NULL;
   tn_program *p = NULL;
-  OK(tn_graph_create(rig, &g));
+  OK(tn_graph_create(fixture, &g));
   tn_entry x = add_variable(g, "x", 1, 24, 0);
   for (uint32_t i = 0; i < n; ++i) {
     char name[16];
     (void)snprintf(name, sizeof name, "n%u", i);
-    x = rig_call(g, ops[i], NULL, name, 1, &x);
+    x = fixture_call(g, ops[i], NULL, name, 1, &x);
   }
   OK(tn_graph_heads_set(g, &x, 1));
-  const tn_bind how = {
-      .struct_size = sizeof how, .flags = flags, .place = rig_place("cuda(0)")};
+  const tn_bind how = {.struct_size = sizeof how,
+                       .flags = flags,
+                       .place = fixture_place("cuda(0)")};
   OK(tn_program_bind(g, &how, &p));
   tn_graph_release(g);
   put_values(find_array(p, TN_PROGRAM_ARGUMENT, "x"), 4);
@@ -111,9 +112,9 @@ tn_program *bind_chain(const char *const *ops, uint32_t n, uint32_t flags) {
 }
 
 void open_trial(uint64_t seed) {
-  rig_open_all(&(fake_cuda_options){.devices = 2, .seed = seed});
-  OK(tn_plugin_load(rig, TRIAL_FILE));
-  OK(tn_plugin_load(rig, TRIAL_CUDA_FILE));
+  fixture_open_all(&(fake_cuda_options){.devices = 2, .seed = seed});
+  OK(tn_plugin_load(fixture, TRIAL_FILE));
+  OK(tn_plugin_load(fixture, TRIAL_CUDA_FILE));
 }
 
 /* Three runs, all of which compute tanh(x), or apply `ops` to x. */

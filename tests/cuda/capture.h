@@ -6,7 +6,7 @@
 #ifndef TENON_TESTS_CUDA_CAPTURE_H_
 #define TENON_TESTS_CUDA_CAPTURE_H_
 
-#include "rig.h"
+#include "fixture.h"
 #include "tenon/graph.h"
 
 /* Numbers between -0.5 and 0.5 that depend on their position. */
@@ -34,7 +34,7 @@ tn_array *find_array(tn_program *p, uint32_t what, const char *name);
 void run_curve(tn_program *p, uint32_t run, tn_array *weight);
 /* Binds a graph that applies `ops` to 24 elements, one after the other. */
 tn_program *bind_chain(const char *const *ops, uint32_t n, uint32_t flags);
-/* As rig_open_all with two devices, with the plugin of trial/. */
+/* As fixture_open_all with two devices, with the plugin of trial/. */
 void open_trial(uint64_t seed);
 /* Three runs, all of which compute tanh(x), or apply `ops` to x. */
 tn_program *run_thrice(const char *const *ops, uint32_t n);

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "rig.h"
+#include "fixture.h"
 
 /* The elements as doubles; the caller frees them. */
 static inline double *read_values(tn_array *array, int64_t *n) {
@@ -14,7 +14,7 @@ static inline double *read_values(tn_array *array, int64_t *n) {
   *n = tn_array_size(array);
   double *v = malloc((size_t)(*n + 1) * sizeof *v);
   cr_assert_not_null(v);
-  OK(tn_array_to(array, rig_place("cpu"), &near));
+  OK(tn_array_to(array, fixture_place("cpu"), &near));
   OK(tn_array_cast(near, TN_F64, &wide));
   OK(tn_array_get(wide, v, (size_t)*n * sizeof *v));
   tn_array_release(near);

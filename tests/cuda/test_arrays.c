@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fixture.h"
 #include "read_values.h"
-#include "rig.h"
 
 enum { MOST_IN = 12, SEEDS = 12 };
 
@@ -154,10 +154,10 @@ static void both(trial *t, const operand *o, tn_array **here,
   double *v = malloc((size_t)(n + 1) * sizeof *v);
   cr_assert_not_null(v);
   for (int64_t i = 0; i < n; ++i) v[i] = value_of(t, o->content);
-  OK(tn_array_create(rig, &(tn_spec){TN_F64, o->ndim, dims}, &wide));
+  OK(tn_array_create(fixture, &(tn_spec){TN_F64, o->ndim, dims}, &wide));
   OK(tn_array_set(wide, v, (size_t)n * sizeof *v));
   OK(tn_array_cast(wide, o->dtype, &base));
-  OK(tn_array_to(base, rig_place("cuda(0)"), &far));
+  OK(tn_array_to(base, fixture_place("cuda(0)"), &far));
   free(v);
   tn_array_release(wide);
   *here = view_of(o, base);
@@ -201,7 +201,7 @@ typedef struct side {
 
 static void run_forward(const trial *t, tn_operator *op, tn_params *params,
                         side *s) {
-  const tn_code rc = tn_call(rig, op, &(tn_inputs){t->n_in, s->in}, params,
+  const tn_code rc = tn_call(fixture, op, &(tn_inputs){t->n_in, s->in}, params,
                              &(tn_outputs){t->n_out, s->out, NULL});
   cr_assert_eq(rc, TN_OK, "seed %llu: %s %s: %s", (unsigned long long)t->seed,
                t->op, t->params, tn_error_text());
@@ -213,7 +213,7 @@ static void run_backward(const trial *t, tn_operator *op, tn_params *params,
   for (size_t i = 0; i < t->n_in; ++i)
     req[i] = t->slopes >> i & 1 ? TN_REQ_WRITE : TN_REQ_NULL;
   const tn_code rc =
-      tn_call_backward(rig, op,
+      tn_call_backward(fixture, op,
                        &(tn_backward){.struct_size = sizeof(tn_backward),
                                       .params = params,
                                       .inputs = {t->n_in, s->in},
@@ -250,7 +250,7 @@ static void run(trial *t) {
   side here = {0}, there = {0};
   tn_operator *op = NULL;
   tn_params *params = NULL;
-  OK(tn_operator_get(rig, t->op, &op));
+  OK(tn_operator_get(fixture, t->op, &op));
   cr_assert_eq(tn_params_parse(op, t->params, &params), TN_OK, "%s %s: %s",
                t->op, t->params, tn_error_text());
   for (size_t i = 0; i < t->n_in; ++i)
@@ -272,7 +272,7 @@ static void run(trial *t) {
   tn_params_release(params);
 }
 
-TestSuite(arrays, .init = rig_init, .fini = rig_close);
+TestSuite(arrays, .init = fixture_init, .fini = fixture_close);
 
 /* Calls as `make` draws them, for each seed. */
 static void try_all(void (*make)(trial *t)) {
@@ -280,12 +280,12 @@ static void try_all(void (*make)(trial *t)) {
   const uint64_t first = given ? strtoull(given, NULL, 0) : 1;
   for (uint64_t seed = first; seed < first + (given ? 1 : SEEDS); ++seed) {
     trial t = {.seed = seed, .state = seed * 977, .n_in = 1, .n_out = 1};
-    rig_open(&(fake_cuda_options){.devices = 1, .seed = seed});
-    OK(tn_plugin_load(rig, TENSOR_FILE));
-    OK(tn_plugin_load(rig, TENSOR_CUDA_FILE));
+    fixture_open(&(fake_cuda_options){.devices = 1, .seed = seed});
+    OK(tn_plugin_load(fixture, TENSOR_FILE));
+    OK(tn_plugin_load(fixture, TENSOR_CUDA_FILE));
     make(&t);
     run(&t);
-    rig_close();
+    fixture_close();
   }
 }
 
@@ -621,14 +621,16 @@ Test(arrays, have_no_slice_out_of_range) {
   float got[6];
   trial t = {.op = "tensor.take", .n_in = 2, .n_out = 1, .slopes = 1};
   const tn_place place = {TN_DEVICE_CUDA, 0};
-  rig_open(&(fake_cuda_options){.devices = 1, .seed = 1});
-  OK(tn_plugin_load(rig, TENSOR_FILE));
-  OK(tn_plugin_load(rig, TENSOR_CUDA_FILE));
-  OK(tn_operator_get(rig, t.op, &op));
+  fixture_open(&(fake_cuda_options){.devices = 1, .seed = 1});
+  OK(tn_plugin_load(fixture, TENSOR_FILE));
+  OK(tn_plugin_load(fixture, TENSOR_CUDA_FILE));
+  OK(tn_operator_get(fixture, t.op, &op));
   OK(tn_params_parse(op, "mode=raise", &params));
-  OK(tn_array_create_on(rig, &(tn_spec){TN_F32, 2, two}, place, &s.in[0]));
-  OK(tn_array_create_on(rig, &(tn_spec){TN_I32, 1, three}, place, &s.in[1]));
-  OK(tn_array_create_on(rig, &(tn_spec){TN_F32, 2, six}, place, &s.head[0]));
+  OK(tn_array_create_on(fixture, &(tn_spec){TN_F32, 2, two}, place, &s.in[0]));
+  OK(tn_array_create_on(fixture, &(tn_spec){TN_I32, 1, three}, place,
+                        &s.in[1]));
+  OK(tn_array_create_on(fixture, &(tn_spec){TN_F32, 2, six}, place,
+                        &s.head[0]));
   OK(tn_array_set(s.in[0], data, sizeof data));
   OK(tn_array_set(s.in[1], places, sizeof places));
   OK(tn_array_set(s.head[0], head, sizeof head));
@@ -641,5 +643,5 @@ Test(arrays, have_no_slice_out_of_range) {
   cr_assert(got[0] == 0 && got[1] == 0 && got[2] == 1 && got[3] == 2);
   release(&s);
   tn_params_release(params);
-  rig_close();
+  fixture_close();
 }

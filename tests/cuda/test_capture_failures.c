@@ -19,7 +19,7 @@ static void refuse_memory(int what) {
   const char *const ops[] = {"elemwise.tanh"};
   tn_array *y = NULL;
   float before[24], after[24];
-  rig_open_all(&(fake_cuda_options){.devices = 1});
+  fixture_open_all(&(fake_cuda_options){.devices = 1});
   tn_program *p = bind_chain(ops, 1, TN_BIND_CAPTURE);
   OK(tn_program_forward(p, 0));
   OK(tn_program_output(p, 0, &y));
@@ -38,7 +38,7 @@ static void refuse_memory(int what) {
   cr_expect_arr_eq(before, after, sizeof before);
   cr_expect_eq(fake_graph_counts_get().launched, 2);
   tn_program_release(p);
-  rig_close();
+  fixture_close();
 }
 
 Test(captured, a_recording_without_memory_is_made_later) {
@@ -51,14 +51,14 @@ Test(captured, a_recording_without_memory_is_made_later) {
 /* Run 1 launches its recording, run 10 again, and then run 27. */
 Test(captured, launches_are_tried_ever_more_seldom) {
   const char *const op = "elemwise.tanh";
-  rig_open_all(&(fake_cuda_options){.devices = 1});
+  fixture_open_all(&(fake_cuda_options){.devices = 1});
   tn_program *p = bind_chain(&op, 1, TN_BIND_CAPTURE);
   for (int run = 0; run < 28; ++run) {
     if (run == 0 || run == 5)
       fake_graph_refuse(
           &(fake_graph_refusal){FAKE_GRAPH_LAUNCH, CUDA_OUT_OF_MEMORY});
     OK(tn_program_forward(p, 0));
-    OK(tn_wait_all(rig));
+    OK(tn_wait_all(fixture));
     cr_assert_eq(fake_graph_counts_get().launched, run == 27, "run %d", run);
   }
   cr_expect_eq(fake_graph_counts_get().begun, 1, "what was recorded is kept");
@@ -73,7 +73,7 @@ static int tries_of(const char *op, int runs, int result) {
   for (int run = 0; run < runs; ++run) {
     fake_graph_refuse(&(fake_graph_refusal){FAKE_CAPTURE_END, result});
     OK(tn_program_forward(p, 0));
-    OK(tn_wait_all(rig));
+    OK(tn_wait_all(fixture));
   }
   cr_expect_eq(fake_graph_counts_get().launched, 0);
   tn_program_release(p);
@@ -96,7 +96,7 @@ Test(captured, random_numbers_go_on_where_there_was_no_memory_to_record) {
   for (uint32_t i = 0; i < 2; ++i) {
     tn_array *y = NULL;
     tn_program *p = bind_chain(ops, 2, i * TN_BIND_CAPTURE);
-    OK(tn_random_seed(rig, 78));
+    OK(tn_random_seed(fixture, 78));
     OK(tn_program_output(p, 0, &y));
     for (uint32_t run = 0; run < LONG; ++run) {
       if (run == 1) (void)fake_cuda_starve(1, true);
@@ -138,15 +138,15 @@ Test(captured, a_failed_launch_is_reported_once_with_the_programs_name) {
 /* A program of curve() with gradients, and its output gradient. */
 static tn_program *curve_bind(tn_array **weight) {
   tn_program *p = NULL;
-  rig_open_all(&(fake_cuda_options){.devices = 1});
+  fixture_open_all(&(fake_cuda_options){.devices = 1});
   tn_graph *g = build_curve();
   const tn_bind how = {.struct_size = sizeof how,
                        .flags = TN_BIND_CAPTURE,
                        .request = TN_REQ_WRITE,
-                       .place = rig_place("cuda(0)")};
+                       .place = fixture_place("cuda(0)")};
   OK(tn_program_bind(g, &how, &p));
   tn_graph_release(g);
-  *weight = rig_array("cuda(0)", 32);
+  *weight = fixture_array("cuda(0)", 32);
   put_values(*weight, 9);
   return p;
 }
@@ -225,7 +225,7 @@ static bool records_with_failure(int64_t n) {
   OK(tn_array_get(y, v, sizeof v));
   atomic_store(&fail_in, n);
   tn_code rc = tn_program_forward(p, 0);
-  (void)!tn_wait_all(rig);
+  (void)!tn_wait_all(fixture);
   const bool failed = atomic_exchange(&fail_in, 0) == 0;
   if (rc == TN_OK) rc = tn_array_get(y, v, sizeof v);
   cr_assert(rc == TN_OK || (failed && rc == TN_OUT_OF_MEMORY), "%s",
@@ -241,16 +241,16 @@ Test(captured, memory_that_runs_out_at_any_point_ends_no_program) {
                           .workers = 1,
                           .allocator = {NULL, allocate_memory, free_memory}};
   fake_cuda_begin(&(fake_cuda_options){.devices = 1});
-  OK(tn_runtime_create(&how, &rig));
-  OK(tn_plugin_load(rig, CUDA_FILE));
-  OK(tn_plugin_load(rig, ELEMWISE_FILE));
-  OK(tn_plugin_load(rig, ELEMWISE_CUDA_FILE));
-  OK(tn_plugin_load(rig, TRIAL_FILE));
-  OK(tn_plugin_load(rig, TRIAL_CUDA_FILE));
+  OK(tn_runtime_create(&how, &fixture));
+  OK(tn_plugin_load(fixture, CUDA_FILE));
+  OK(tn_plugin_load(fixture, ELEMWISE_FILE));
+  OK(tn_plugin_load(fixture, ELEMWISE_CUDA_FILE));
+  OK(tn_plugin_load(fixture, TRIAL_FILE));
+  OK(tn_plugin_load(fixture, TRIAL_CUDA_FILE));
   int64_t n = 1;
   while (!records_with_failure(n)) cr_assert_lt(++n, 100);
   cr_assert_gt(n, 3, "nothing was allocated");
-  rig_close();
+  fixture_close();
   cr_assert_eq(living, 0);
 }
 
@@ -266,5 +266,5 @@ Test(captured, a_gpu_that_disappears_ends_no_process) {
   OK(tn_program_output(p, 0, &y));
   FAILS(tn_array_get(y, v, sizeof v), TN_DEVICE, "CUDA_ERROR_UNKNOWN");
   tn_program_release(p);
-  rig_is_broken = true;
+  fixture_is_broken = true;
 }

@@ -14,7 +14,7 @@
 enum { ROWS = 6, COLUMNS = 5, HIDDEN = 7, CLASSES = 3, N_WEIGHTS = 4 };
 enum { RUNS = 12 };
 
-TestSuite(captured, .init = rig_init, .fini = rig_close);
+TestSuite(captured, .init = fixture_init, .fini = fixture_close);
 
 /* ----------------------------------------------------------- a step of an MLP
  */
@@ -37,18 +37,18 @@ static bool drops; /* networks have a dropout */
 
 static tn_entry layers(tn_graph *g) {
   tn_entry x = add_variable(g, "data", 2, ROWS, COLUMNS);
-  x = rig_call(g, "nn.fully_connected", "num_hidden=7", "fc1", 1, &x);
-  x = rig_call(g, "nn.activation", "act_type=relu", "relu", 1, &x);
-  if (drops) x = rig_call(g, "nn.dropout", "p=0.3", "drop", 1, &x);
-  x = rig_call(g, "nn.fully_connected", "num_hidden=3", "fc2", 1, &x);
-  return rig_call(g, "nn.softmax_output", "normalization=batch", "softmax", 1,
-                  &x);
+  x = fixture_call(g, "nn.fully_connected", "num_hidden=7", "fc1", 1, &x);
+  x = fixture_call(g, "nn.activation", "act_type=relu", "relu", 1, &x);
+  if (drops) x = fixture_call(g, "nn.dropout", "p=0.3", "drop", 1, &x);
+  x = fixture_call(g, "nn.fully_connected", "num_hidden=3", "fc2", 1, &x);
+  return fixture_call(g, "nn.softmax_output", "normalization=batch", "softmax",
+                      1, &x);
 }
 
 static tn_graph *mlp_graph(const char *update) {
   tn_entry heads[1 + N_WEIGHTS], of[N_WEIGHTS], slopes[N_WEIGHTS];
   tn_graph *g = NULL;
-  OK(tn_graph_create(rig, &g));
+  OK(tn_graph_create(fixture, &g));
   heads[0] = layers(g);
   for (int i = 0; i < N_WEIGHTS; ++i)
     OK(tn_graph_find(g, weight_names[i], &of[i]));
@@ -60,8 +60,8 @@ static tn_graph *mlp_graph(const char *update) {
   for (int i = 0; i < N_WEIGHTS; ++i) {
     char name[16];
     (void)snprintf(name, sizeof name, "step%d", i);
-    heads[1 + i] = rig_call(g, update, "lr=0.5", name, 2,
-                            (const tn_entry[]){of[i], slopes[i]});
+    heads[1 + i] = fixture_call(g, update, "lr=0.5", name, 2,
+                                (const tn_entry[]){of[i], slopes[i]});
   }
   OK(tn_graph_heads_set(g, heads, 1 + N_WEIGHTS));
   return g;
@@ -99,7 +99,7 @@ static void mlp_open(mlp *m, const char *place, const char *update,
                        .n_arguments = n,
                        .outputs = outputs,
                        .n_outputs = 1 + N_WEIGHTS,
-                       .place = rig_place(place)};
+                       .place = fixture_place(place)};
   OK(tn_program_bind(g, &how, &m->program));
   tn_graph_release(g);
 }
@@ -144,7 +144,7 @@ static void mlp_run(const mlp *m, uint32_t run) {
 
 /* Rates and batches change from run to run; all are on their way at once. */
 static void mlp_learn(mlp *m) {
-  OK(tn_random_seed(rig, 12));
+  OK(tn_random_seed(fixture, 12));
   for (uint32_t run = 0; run < RUNS; ++run) mlp_run(m, run);
 }
 
@@ -167,12 +167,12 @@ static void same_mlp(const mlp *a, const mlp *b, float most) {
 }
 
 static void open_learning(const fake_cuda_options *options) {
-  rig_open(options);
-  OK(tn_plugin_load(rig, NN_FILE));
-  OK(tn_plugin_load(rig, NN_CUDA_FILE));
-  OK(tn_plugin_load(rig, CUBLASLT_FILE));
-  OK(tn_plugin_load(rig, OPTIM_FILE));
-  OK(tn_plugin_load(rig, OPTIM_CUDA_FILE));
+  fixture_open(options);
+  OK(tn_plugin_load(fixture, NN_FILE));
+  OK(tn_plugin_load(fixture, NN_CUDA_FILE));
+  OK(tn_plugin_load(fixture, CUBLASLT_FILE));
+  OK(tn_plugin_load(fixture, OPTIM_FILE));
+  OK(tn_plugin_load(fixture, OPTIM_CUDA_FILE));
 }
 
 /* Bit for bit the results of steps on the GPU, and as exact as those of the
@@ -201,7 +201,7 @@ static void learns_alike(const char *update, uint64_t seed) {
   mlp_close(&steps);
   mlp_close(&one);
   mlp_close(&cpu);
-  rig_close();
+  fixture_close();
 }
 
 Test(captured, steps_with_momentum_learn_the_same_as_one_by_one) {
@@ -234,13 +234,13 @@ Test(captured, a_launch_without_memory_is_made_step_by_step) {
   mlp_open(&steps, "cuda(0)", "optim.sgd_mom_update", 0);
   mlp_open(&one, "cuda(0)", "optim.sgd_mom_update", TN_BIND_CAPTURE);
   mlp_learn(&steps);
-  OK(tn_random_seed(rig, 12));
+  OK(tn_random_seed(fixture, 12));
   for (uint32_t run = 0; run < RUNS; ++run) {
     if (run == 2)
       fake_graph_refuse(
           &(fake_graph_refusal){FAKE_GRAPH_LAUNCH, CUDA_OUT_OF_MEMORY});
     mlp_run(&one, run);
-    OK(tn_wait_all(rig));
+    OK(tn_wait_all(fixture));
   }
   same_mlp(&one, &steps, 0);
   expect_captured(one.program, TN_PART_TRAIN);
@@ -269,7 +269,7 @@ Test(captured, rates_that_follow_one_another_all_count) {
     mlp_run(&steps, run);
     mlp_run(&one, run);
   }
-  OK(tn_wait_all(rig));
+  OK(tn_wait_all(fixture));
   fake_hold(fake_cuda());
   for (uint32_t run = 0; run < RUNS; ++run) {
     set_rate(&steps, 1.0 / (2 + run));
@@ -287,16 +287,16 @@ Test(captured, rates_that_follow_one_another_all_count) {
  */
 
 Test(captured, both_parts_of_a_run_are_launched_with_gradients_added_up) {
-  rig_open_all(&(fake_cuda_options){.devices = 1, .seed = 5});
+  fixture_open_all(&(fake_cuda_options){.devices = 1, .seed = 5});
   tn_graph *g = build_curve();
   tn_program *p[2];
-  tn_array *weight = rig_array("cuda(0)", 32);
+  tn_array *weight = fixture_array("cuda(0)", 32);
   put_values(weight, 9);
   for (uint32_t i = 0; i < 2; ++i) {
     const tn_bind how = {.struct_size = sizeof how,
                          .flags = i ? TN_BIND_CAPTURE : 0,
                          .request = TN_REQ_ADD,
-                         .place = rig_place("cuda(0)")};
+                         .place = fixture_place("cuda(0)")};
     OK(tn_program_bind(g, &how, &p[i]));
     for (uint32_t run = 0; run < 5; ++run) run_curve(p[i], run, weight);
   }
@@ -327,9 +327,9 @@ static void draw(uint32_t flags, uint64_t reseed, float out[DRAWS][24]) {
                                     "trial.noise"};
   tn_array *y = NULL;
   tn_program *p = bind_chain(ops, 3, flags);
-  OK(tn_random_seed(rig, 77));
+  OK(tn_random_seed(fixture, 77));
   for (uint32_t run = 0; run < DRAWS; ++run) {
-    if (run == 4 && reseed) OK(tn_random_seed(rig, reseed));
+    if (run == 4 && reseed) OK(tn_random_seed(fixture, reseed));
     OK(tn_program_forward(p, 0));
     OK(tn_program_output(p, 0, &y));
     OK(tn_array_get(y, out[run], sizeof out[run]));
@@ -419,7 +419,7 @@ Test(captured, the_first_run_is_never_recorded) {
 
 Test(captured, steps_on_the_cpu_are_not_recorded) {
   tn_program *p = NULL;
-  rig_open_all(&(fake_cuda_options){.devices = 1});
+  fixture_open_all(&(fake_cuda_options){.devices = 1});
   tn_graph *g = build_curve();
   const tn_bind how = {.struct_size = sizeof how, .flags = TN_BIND_CAPTURE};
   OK(tn_program_bind(g, &how, &p));
@@ -432,9 +432,9 @@ Test(captured, steps_on_the_cpu_are_not_recorded) {
 Test(captured, steps_on_several_devices_are_not_recorded) {
   tn_program *p = NULL;
   tn_entry entry;
-  rig_open_all(&(fake_cuda_options){.devices = 2});
-  const tn_group groups[] = {{"here", rig_place("cuda(0)")},
-                             {"there", rig_place("cuda(1)")}};
+  fixture_open_all(&(fake_cuda_options){.devices = 2});
+  const tn_group groups[] = {{"here", fixture_place("cuda(0)")},
+                             {"there", fixture_place("cuda(1)")}};
   tn_graph *g = build_curve();
   OK(tn_graph_find(g, "bent_output", &entry));
   OK(tn_graph_attribute_set(g, entry.node, "group", "there"));
@@ -442,7 +442,7 @@ Test(captured, steps_on_several_devices_are_not_recorded) {
   OK(tn_graph_attribute_set(g, entry.node, "group", "here"));
   const tn_bind how = {.struct_size = sizeof how,
                        .flags = TN_BIND_CAPTURE,
-                       .place = rig_place("cuda(0)"),
+                       .place = fixture_place("cuda(0)"),
                        .groups = groups,
                        .n_groups = 2};
   OK(tn_program_bind(g, &how, &p));
@@ -462,13 +462,13 @@ static tn_program *loop_of(const char *op, uint32_t flags) {
   tn_graph *step = NULL, *g = NULL;
   tn_program *p = NULL;
   tn_entry in[2], out[2];
-  OK(tn_graph_create(rig, &step));
+  OK(tn_graph_create(fixture, &step));
   in[0] = add_variable(step, "x", 1, 4, 0);
   in[1] = add_variable(step, "h", 1, 4, 0);
-  out[0] = rig_call(step, "elemwise.add", NULL, "sum", 2, in);
-  out[0] = out[1] = rig_call(step, op, NULL, "next", 1, out);
+  out[0] = fixture_call(step, "elemwise.add", NULL, "sum", 2, in);
+  out[0] = out[1] = fixture_call(step, op, NULL, "next", 1, out);
   OK(tn_graph_heads_set(step, out, 2));
-  OK(tn_graph_create(rig, &g));
+  OK(tn_graph_create(fixture, &g));
   in[0] = add_variable(g, "xs", 2, 5, 4);
   in[1] = add_variable(g, "h0", 1, 4, 0);
   OK(tn_graph_loop(g,
@@ -484,8 +484,9 @@ static tn_program *loop_of(const char *op, uint32_t flags) {
                    &out[0]));
   out[0].index = 1;
   OK(tn_graph_heads_set(g, out, 1));
-  const tn_bind how = {
-      .struct_size = sizeof how, .flags = flags, .place = rig_place("cuda(0)")};
+  const tn_bind how = {.struct_size = sizeof how,
+                       .flags = flags,
+                       .place = fixture_place("cuda(0)")};
   OK(tn_program_bind(g, &how, &p));
   tn_graph_release(step);
   tn_graph_release(g);
@@ -552,7 +553,7 @@ Test(captured, a_monitor_sees_every_step_and_ends_nothing) {
 
 Test(captured, a_driver_without_graphs_is_the_reason) {
   const char *const ops[] = {"elemwise.tanh"};
-  rig_open_all(&(fake_cuda_options){.devices = 1, .version = 11020});
+  fixture_open_all(&(fake_cuda_options){.devices = 1, .version = 11020});
   tn_program *p = run_thrice(ops, 1);
   expect_uncaptured(
       p, TN_PART_FORWARD,

@@ -14,13 +14,13 @@
 #include "../must.h"
 #include "../plugins/host.h"
 #include "fake_cudnn.h"
-#include "rig.h"
+#include "fixture.h"
 #include "tenon/graph.h"
 
 static void open_all(uint64_t seed) {
-  rig_open(&(fake_cuda_options){.devices = 1, .seed = seed});
-  OK(tn_plugin_load(rig, NN_FILE));
-  OK(tn_plugin_load(rig, CUDNN_FILE));
+  fixture_open(&(fake_cuda_options){.devices = 1, .seed = seed});
+  OK(tn_plugin_load(fixture, NN_FILE));
+  OK(tn_plugin_load(fixture, CUDNN_FILE));
 }
 
 /* Whether as many plans were executed, as far as that is known. */
@@ -34,13 +34,13 @@ static int has_executed(size_t least, size_t most) {
 }
 
 static void close_all(void) {
-  rig_close();
+  fixture_close();
 #ifndef ON_GPU
   must_be_silent(fake_cudnn_end());
 #endif
 }
 
-TestSuite(cudnn_norm, .init = rig_init, .fini = close_all);
+TestSuite(cudnn_norm, .init = fixture_init, .fini = close_all);
 
 /* ------------------------------------------------------------------- calls */
 
@@ -69,8 +69,9 @@ typedef struct arrays {
 
 static tn_array *at_place(const norm *n, int32_t ndim, const int64_t *dims,
                           const double *values) {
-  tn_array *host = host_many(rig, n->dtype, ndim, dims, values), *out = NULL;
-  OK(tn_array_to(host, rig_place(n->place), &out));
+  tn_array *host = host_many(fixture, n->dtype, ndim, dims, values),
+           *out = NULL;
+  OK(tn_array_to(host, fixture_place(n->place), &out));
   tn_array_release(host);
   return out;
 }
@@ -104,21 +105,21 @@ static void release(arrays *a) {
 }
 
 static tn_code forward(const norm *n, arrays *a) {
-  tn_operator *op = host_operator(rig, n->op);
+  tn_operator *op = host_operator(fixture, n->op);
   tn_params *params = host_params(op, n->params);
   const tn_inputs in = {N_IN, a->in};
   const tn_outputs out = {N_OUT, a->out, NULL};
-  const tn_code code = n->flags ? tn_call_train(rig, op, &in, params, &out)
-                                : tn_call(rig, op, &in, params, &out);
+  const tn_code code = n->flags ? tn_call_train(fixture, op, &in, params, &out)
+                                : tn_call(fixture, op, &in, params, &out);
   tn_params_release(params);
   return code;
 }
 
 static tn_code backward(const norm *n, arrays *a, const tn_req *req) {
-  tn_operator *op = host_operator(rig, n->op);
+  tn_operator *op = host_operator(fixture, n->op);
   tn_params *params = host_params(op, n->params);
   const tn_code code =
-      tn_call_backward(rig, op,
+      tn_call_backward(fixture, op,
                        &(tn_backward){.struct_size = sizeof(tn_backward),
                                       .flags = n->flags,
                                       .params = params,
@@ -132,7 +133,7 @@ static tn_code backward(const norm *n, arrays *a, const tn_req *req) {
 
 static double *values_of(tn_array *array) {
   tn_array *host = NULL;
-  OK(tn_array_to(array, rig_place("cpu"), &host));
+  OK(tn_array_to(array, fixture_place("cpu"), &host));
   double *v = host_many_values(host);
   tn_array_release(host);
   return v;
@@ -327,7 +328,7 @@ Test(cudnn_norm, operands_may_have_any_address) {
 Test(cudnn_norm, nn_has_its_own_kernel_in_front) {
   const norm n = with(&cases[0], "nn.batch_norm", TN_CALL_TRAIN);
   open_all(7);
-  OK(tn_plugin_load(rig, NN_CUDA_FILE));
+  OK(tn_plugin_load(fixture, NN_CUDA_FILE));
   check(&n, write_all);
   cr_assert(has_executed(0, 0));
 }
@@ -371,13 +372,13 @@ static tn_program *net(const char *place, uint32_t flags) {
   const tn_bind how = {.struct_size = sizeof how,
                        .flags = flags,
                        .request = TN_REQ_WRITE,
-                       .place = rig_place(place)};
+                       .place = fixture_place(place)};
   tn_program *p = NULL;
   tn_graph *g = NULL;
   tn_entry x;
-  OK(tn_graph_create(rig, &g));
+  OK(tn_graph_create(fixture, &g));
   OK(tn_graph_variable(g, "data", &sig, &x));
-  x = rig_call(g, "nn.batch_norm", "fix_gamma=false", "norm", 1, &x);
+  x = fixture_call(g, "nn.batch_norm", "fix_gamma=false", "norm", 1, &x);
   OK(tn_graph_heads_set(g, &x, 1));
   OK(tn_program_bind(g, &how, &p));
   tn_graph_release(g);

@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "fixture.h"
 #include "read_values.h"
-#include "rig.h"
 #include "tenon/graph.h"
 
-TestSuite(random, .init = rig_init, .fini = rig_close);
+TestSuite(random, .init = fixture_init, .fini = fixture_close);
 
 /* ------------------------------------------------------------------- random */
 
@@ -22,17 +22,18 @@ static double *draw_on(const char *place, const char *name, const char *text,
   tn_operator *op = NULL;
   tn_params *params = NULL;
   tn_array *out = NULL;
-  rig_open(&(fake_cuda_options){.devices = 1, .seed = 3});
-  OK(tn_plugin_load(rig, RANDOM_FILE));
-  OK(tn_plugin_load(rig, RANDOM_CUDA_FILE));
-  OK(tn_operator_get(rig, name, &op));
+  fixture_open(&(fake_cuda_options){.devices = 1, .seed = 3});
+  OK(tn_plugin_load(fixture, RANDOM_FILE));
+  OK(tn_plugin_load(fixture, RANDOM_CUDA_FILE));
+  OK(tn_operator_get(fixture, name, &op));
   OK(tn_params_parse(op, text, &params));
-  OK(tn_array_create_on(rig, &(tn_spec){dtype, 1, &n}, rig_place(place), &out));
-  OK(tn_call(rig, op, &(tn_inputs){0}, params, TN_OUT(&out)));
+  OK(tn_array_create_on(fixture, &(tn_spec){dtype, 1, &n}, fixture_place(place),
+                        &out));
+  OK(tn_call(fixture, op, &(tn_inputs){0}, params, TN_OUT(&out)));
   double *v = read_values(out, &n);
   tn_params_release(params);
   tn_array_release(out);
-  rig_close();
+  fixture_close();
   return v;
 }
 
@@ -97,23 +98,23 @@ enum { RUNS = 5, PLACES_OF = 40, ROWS = 6, COLUMNS_OF = 50 };
  * transposed squares, sums, choices and parts. */
 static tn_entry build_graph(tn_graph *g, tn_entry x) {
   const tn_entry noise =
-      rig_call(g, "random.normal", "shape=[6,50]", "noise", 0, NULL);
+      fixture_call(g, "random.normal", "shape=[6,50]", "noise", 0, NULL);
   const tn_entry sum =
-      rig_call(g, "tensor.add_n", NULL, "sum", 2, (tn_entry[]){x, noise});
+      fixture_call(g, "tensor.add_n", NULL, "sum", 2, (tn_entry[]){x, noise});
   const tn_entry turned =
-      rig_call(g, "tensor.transpose", NULL, "turned", 1, &sum);
-  const tn_entry counted =
-      rig_call(g, "tensor.arange", "start=40 dtype=i32", "counted", 0, NULL);
-  const tn_entry taken = rig_call(g, "tensor.take", "mode=wrap", "taken", 2,
-                                  (tn_entry[]){turned, counted});
+      fixture_call(g, "tensor.transpose", NULL, "turned", 1, &sum);
+  const tn_entry counted = fixture_call(
+      g, "tensor.arange", "start=40 dtype=i32", "counted", 0, NULL);
+  const tn_entry taken = fixture_call(g, "tensor.take", "mode=wrap", "taken", 2,
+                                      (tn_entry[]){turned, counted});
   const tn_entry coin =
-      rig_call(g, "random.bernoulli", "shape=[40,6]", "coin", 0, NULL);
-  const tn_entry chosen = rig_call(g, "tensor.where", NULL, "chosen", 3,
-                                   (tn_entry[]){coin, taken, coin});
-  const tn_entry least =
-      rig_call(g, "tensor.min", "axis=[0] keepdims=true", "least", 1, &chosen);
-  return rig_call(g, "tensor.concat", "dim=0", "all", 2,
-                  (tn_entry[]){chosen, least});
+      fixture_call(g, "random.bernoulli", "shape=[40,6]", "coin", 0, NULL);
+  const tn_entry chosen = fixture_call(g, "tensor.where", NULL, "chosen", 3,
+                                       (tn_entry[]){coin, taken, coin});
+  const tn_entry least = fixture_call(g, "tensor.min", "axis=[0] keepdims=true",
+                                      "least", 1, &chosen);
+  return fixture_call(g, "tensor.concat", "dim=0", "all", 2,
+                      (tn_entry[]){chosen, least});
 }
 
 /* Results of runs that draw, and the gradients of x. */
@@ -126,7 +127,7 @@ static void run_program(uint32_t flags, float *out) {
   tn_array *array = NULL, *weight = NULL;
   const int64_t all[] = {PLACES_OF + 1, ROWS};
   tn_entry x;
-  OK(tn_graph_create(rig, &g));
+  OK(tn_graph_create(fixture, &g));
   OK(tn_graph_variable(g, "x", &sig, &x));
   x = build_graph(g, x);
   OK(tn_graph_heads_set(g, &x, 1));
@@ -134,15 +135,15 @@ static void run_program(uint32_t flags, float *out) {
                      &(tn_bind){.struct_size = sizeof(tn_bind),
                                 .request = TN_REQ_WRITE,
                                 .flags = flags,
-                                .place = rig_place("cuda(0)")},
+                                .place = fixture_place("cuda(0)")},
                      &p));
   for (size_t i = 0; i < slopes; ++i) v[i] = (float)(i % 17) / 8;
   OK(tn_program_array(p, TN_PROGRAM_ARGUMENT, "x", &array));
   OK(tn_array_set(array, v, sizeof v));
-  OK(tn_array_create_on(rig, &(tn_spec){TN_F32, 2, all}, rig_place("cuda(0)"),
-                        &weight));
+  OK(tn_array_create_on(fixture, &(tn_spec){TN_F32, 2, all},
+                        fixture_place("cuda(0)"), &weight));
   OK(tn_array_set(weight, v, n * sizeof *v));
-  OK(tn_random_seed(rig, 5));
+  OK(tn_random_seed(fixture, 5));
   for (int run = 0; run < RUNS; ++run, out += n + slopes) {
     OK(tn_program_forward(p, TN_CALL_TRAIN));
     OK(tn_program_backward(p, &weight, 1));
@@ -165,11 +166,11 @@ static void run_program(uint32_t flags, float *out) {
 Test(arrays, of_programs_are_recorded_with_random_numbers) {
   enum { EACH = (PLACES_OF + 1) * ROWS + ROWS * COLUMNS_OF };
   static float steps[RUNS][EACH], one[RUNS][EACH];
-  rig_open(&(fake_cuda_options){.devices = 1, .seed = 4});
-  OK(tn_plugin_load(rig, TENSOR_FILE));
-  OK(tn_plugin_load(rig, TENSOR_CUDA_FILE));
-  OK(tn_plugin_load(rig, RANDOM_FILE));
-  OK(tn_plugin_load(rig, RANDOM_CUDA_FILE));
+  fixture_open(&(fake_cuda_options){.devices = 1, .seed = 4});
+  OK(tn_plugin_load(fixture, TENSOR_FILE));
+  OK(tn_plugin_load(fixture, TENSOR_CUDA_FILE));
+  OK(tn_plugin_load(fixture, RANDOM_FILE));
+  OK(tn_plugin_load(fixture, RANDOM_CUDA_FILE));
   run_program(0, steps[0]);
   run_program(TN_BIND_CAPTURE, one[0]);
   for (int run = 0; run < RUNS; ++run)
@@ -178,5 +179,5 @@ Test(arrays, of_programs_are_recorded_with_random_numbers) {
                    run, i, (double)one[run][i], (double)steps[run][i]);
   for (int run = 1; run < RUNS; ++run)
     cr_assert_arr_neq(one[run], one[run - 1], sizeof one[run]);
-  rig_close();
+  fixture_close();
 }

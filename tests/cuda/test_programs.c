@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rig.h"
+#include "fixture.h"
 #include "tenon/graph.h"
 
 enum { N_VARIABLES = 4, N_CALLS = 12, ROWS = 3, COLUMNS = 37 };
 enum { N = ROWS * COLUMNS };
 
-TestSuite(programs, .init = rig_init, .fini = rig_close);
+TestSuite(programs, .init = fixture_init, .fini = fixture_close);
 
 static uint64_t state;
 
@@ -68,7 +68,7 @@ static void add_call(net *x) {
 static tn_graph *graph_draw(uint64_t seed) {
   net x = {0};
   state = seed;
-  OK(tn_graph_create(rig, &x.g));
+  OK(tn_graph_create(fixture, &x.g));
   for (int i = 0; i < N_VARIABLES; ++i) add_variable(&x);
   for (int i = 0; i < N_CALLS; ++i) add_call(&x);
   const tn_entry heads[] = {x.entries[x.n - 1], x.entries[x.n - 2]};
@@ -129,7 +129,7 @@ static tn_array *weight_at(tn_program *p, tn_graph *g, uint32_t head,
   OK(tn_graph_name(g, TN_GRAPH_HEADS, head, &name, NULL));
   OK(tn_program_array(p, TN_PROGRAM_OUTPUT, name, &out));
   const tn_tensor *t = tn_array_tensor(out);
-  OK(tn_array_create_on(rig, &(tn_spec){TN_F32, 2, shape},
+  OK(tn_array_create_on(fixture, &(tn_spec){TN_F32, 2, shape},
                         (tn_place){t->device_type, t->device_id}, &weight));
   values(v, 7 + head, run);
   OK(tn_array_set(weight, v, sizeof v));
@@ -167,17 +167,17 @@ static void run_program(tn_graph *g, const tn_bind *how, found *f) {
 
 static void try_seed(uint64_t seed) {
   static found here, there;
-  rig_open_all(&(fake_cuda_options){
+  fixture_open_all(&(fake_cuda_options){
       .devices = 2, .seed = seed, .latency_us = seed % 3 == 0 ? 20 : 0});
-  const tn_group groups[] = {{"first", rig_place("cuda(0)")},
-                             {"second", rig_place("cuda(1)")},
-                             {"host", rig_place("cpu")}};
+  const tn_group groups[] = {{"first", fixture_place("cuda(0)")},
+                             {"second", fixture_place("cuda(1)")},
+                             {"host", fixture_place("cpu")}};
   const tn_bind alone = {.struct_size = sizeof alone, .request = TN_REQ_WRITE};
   const tn_bind apart = {.struct_size = sizeof apart,
                          .request = TN_REQ_WRITE,
                          .plan = seed % 2 ? TN_PLAN_DEFAULT : TN_PLAN_COMPAT,
                          .memory = seed % 4 == 1 ? TN_MEMORY_MINIMAL : 0,
-                         .place = rig_place(seed % 3 ? "cuda(0)" : "cpu"),
+                         .place = fixture_place(seed % 3 ? "cuda(0)" : "cpu"),
                          .groups = groups,
                          .n_groups = 3};
   tn_graph *g = graph_draw(seed);
@@ -185,14 +185,14 @@ static void try_seed(uint64_t seed) {
   run_program(g, &apart, &there);
   compare(&here, &there, seed);
   tn_graph_release(g);
-  rig_close();
+  fixture_close();
 }
 
 /* All on one GPU, which is given recordings of both parts from the second run
  * on. */
 static void try_captured(uint64_t seed) {
   static found here, there;
-  rig_open_all(&(fake_cuda_options){
+  fixture_open_all(&(fake_cuda_options){
       .devices = 1, .seed = seed, .latency_us = seed % 3 == 0 ? 20 : 0});
   const tn_bind alone = {.struct_size = sizeof alone, .request = TN_REQ_WRITE};
   const tn_bind one = {.struct_size = sizeof one,
@@ -200,14 +200,14 @@ static void try_captured(uint64_t seed) {
                        .request = TN_REQ_WRITE,
                        .plan = seed % 2 ? TN_PLAN_DEFAULT : TN_PLAN_COMPAT,
                        .memory = seed % 4 == 1 ? TN_MEMORY_MINIMAL : 0,
-                       .place = rig_place("cuda(0)")};
+                       .place = fixture_place("cuda(0)")};
   tn_graph *g = graph_draw(seed);
   run_program(g, &alone, &here);
   run_program(g, &one, &there);
   cr_assert_eq(fake_graph_counts_get().launched, 4, "two runs of two parts");
   compare(&here, &there, seed);
   tn_graph_release(g);
-  rig_close();
+  fixture_close();
 }
 
 Test(programs, launched_as_one_have_the_results_of_the_cpu) {
