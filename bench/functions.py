@@ -4,8 +4,8 @@ of libtorch, NumPy and glibc's libmvec.
 
     functions.py BUILD_FOLDER [ROUNDS]
 
-All programs run from the beginning to the end on one core and are asked in
-turns, function by function; a ratio is the median of those of the rounds.
+All programs run from the beginning to the end on one core and take turns,
+function by function; a ratio is the median of those of the rounds.
 """
 
 import os
@@ -59,7 +59,7 @@ class Peer:
 
 
 def programs():
-    """Ours first; of libtorch as installed, nothing is asked."""
+    """Ours first; the installed libtorch is left out."""
     found = [Program("tenon", [BENCH / "math"])]
     found += [each for each in find_torches(BENCH / "peers" / "math_torch", [], 1)
               if each.name in PEERS]

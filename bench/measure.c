@@ -84,7 +84,7 @@ static double cpu_timed(void (*once)(void *arg), void *arg, uint64_t times) {
   return cpu_now() - start;
 }
 
-/* The clock is a call of the kernel, so it is asked once in UNNOTICED. */
+/* The clock is a call of the kernel, so it is read once in UNNOTICED. */
 double measure_cpu(void (*once)(void *arg), void *arg, double seconds) {
   static const double UNNOTICED = 5e-5;
   double best = 0;

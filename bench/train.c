@@ -261,7 +261,7 @@ static double ms_of(subject *s) {
 }
 
 /* Milliseconds of a step by a program with `flags`; below 0 if it is not
- * launched as one where that is asked for. */
+ * launched as one where the flags request it. */
 static double time_step(tn_runtime *rt, tn_graph *g, const weights *w,
                         uint32_t flags) {
   subject s = {.rt = rt, .program = bind_step(g, w, flags)};

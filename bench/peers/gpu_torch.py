@@ -155,7 +155,7 @@ def train(name):
 
 
 def main():
-    """Everything that was asked for."""
+    """All requested measurements."""
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True

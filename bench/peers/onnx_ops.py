@@ -125,7 +125,7 @@ def open_session(content):
 
 
 def bind(session, node, arrays):
-    """The memory of inputs and outputs; how large these are, a run tells."""
+    """The memory of inputs and outputs; a run finds their sizes."""
     fed = {f"in{i}": array for i, array in enumerate(arrays)}
     found = session.run(node.outputs, fed)
     binding = session.io_binding()

@@ -179,8 +179,8 @@ static const char lists[] =
     "    x: [1, 2, 3]\n"
     "    out: [3, 0, 0, 3, 0, 0, 3, 200, 4, -1, -1]\n";
 
-/* Before that the examples ran between guarded pages: lists are as long as they
- * are said to be, and text ends with a 0. */
+/* Before that the examples ran between guarded pages: lists have the declared
+ * length, and text ends with a 0. */
 Test(calls, lists_of_integers_and_text_arrive) {
   const double zeros[24] = {0};
   const double expected[] = {3, 4, 2, 3, 5, 1, 0, 255, 1, 'z', -1};

@@ -239,7 +239,7 @@ Test(probe, manifests_to_compile_are_not_loaded) {
       TN_PLUGIN, "operator twice has no binding; only opgen");
 }
 
-/* The host may have anybody wait for its children, or nobody. */
+/* Any thread of the host may wait for its children, or none. */
 Test(probe, a_host_that_ignores_its_children_loses_nothing) {
   lab l;
   cr_assert_neq(signal(SIGCHLD, SIG_IGN), SIG_ERR);

@@ -344,7 +344,7 @@ static tn_code forward(side *s, const tn_req *req) {
                   : tn_call(s->rt, q->op, &in, q->params, &out);
 }
 
-/* Outputs as they are asked for, and states. */
+/* Outputs as requested, and states. */
 static tn_code ask_forward(side *s, answer *a) {
   const question *q = s->q;
   const uint32_t first = (uint32_t)q->subject->n_in;

@@ -394,7 +394,7 @@ static int read_relu(const descriptor *op, pattern *p) {
   return DNN_OK;
 }
 
-/* Windows and padding as they are said must end where out does. */
+/* The declared windows and padding must end where the output does. */
 static int fits_pool(const descriptor *how, const pool_work *k) {
   int64_t behind[3];
   spread_list(how, DNN_RESAMPLE_PADS_BEHIND, 0, behind);

@@ -83,7 +83,7 @@ Test(fake, accepts_proper_waits) {
   cr_assert_null(told, "%s", told);
 }
 
-/* The context is a thread's own, and current for nobody else. */
+/* The context is a thread's own, and current in no other thread. */
 static void *take_and_give(void *arg) {
   (void)arg;
   DOES(cuCtxPushCurrent_v2(contexts[0]));

@@ -204,7 +204,7 @@ static void count(void *ctx, const char *name, tn_array *array) {
   ++*(int *)ctx;
 }
 
-/* One step of gradients, whether or not somebody watches its parts. */
+/* One step of gradients, with or without a monitor. */
 Test(fused_pairs, of_gradients_have_the_values_of_the_cpu) {
   static const tn_dtype dtypes[] = {TN_F32, TN_F16, TN_F64};
   open_all(9);

@@ -256,7 +256,7 @@ Test(learning, elements_are_multiplied_by_the_stored_factors) {
   check_scale("nn.leaky_relu", "act_type=rrelu", 67);
 }
 
-/* Rounding to the type of `data` must not bring a slope of rrelu to `upper`. */
+/* Rounding to the type of `data` must not raise a slope of rrelu to `upper`. */
 static int count_reached(tn_operator *op, const tn_params *params) {
   float x[MOST], factor[MOST];
   tn_array *made[2] = {NULL, NULL}, *wide = NULL, *data = NULL;

@@ -48,7 +48,7 @@ bool drawn_is_misfit(const drawn *c);
 bool drawn_refuses(const drawn *c, tn_code rc);
 /* Fills in results and the state from the inputs. */
 void drawn_compute(drawn *c);
-/* Result i as the output gets it: in room of its own, added if asked for. */
+/* Result i as the output gets it: in memory of its own, added if requested. */
 number *drawn_value(const drawn *c, size_t i);
 
 const char *drawn_name(const drawn *c);

@@ -139,8 +139,7 @@ static tn_runtime *open_without(uint64_t features) {
   return rt;
 }
 
-/* Whether an operator takes one or two arrays, and no parameter that it must be
- * told. */
+/* Whether an operator has one or two inputs and no required parameter. */
 static bool is_simple(tn_operator *op) {
   const tn_op *desc = tn_operator_desc(op);
   tn_params *params = NULL;

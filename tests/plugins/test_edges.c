@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The families of plugins/elemwise where there is something to get wrong: ties,
- * kinks, zeros with a sign, NaN, infinities, divisors of zero, integers at
- * their bounds, casts, and gradients that are not the slope. Expected numbers
+ * The families of plugins/elemwise at their difficult points: ties, kinks,
+ * zeros with a sign, NaN, infinities, divisors of zero, integers at their
+ * bounds, casts, and gradients that are not the derivative. Expected numbers
  * are by hand.
  */
 #include <criterion/criterion.h>
@@ -288,7 +288,8 @@ Test(edges, comparisons_and_steps_pass_zeros_on_a_tape) {
   tn_tape_release(tape);
 }
 
-/* The slopes of a product under `head`, as a call of their own. */
+/* The gradients of a product for the output gradient `head`, as a separate
+ * call. */
 static tn_code slopes_of_product(tn_array *head, tn_array *const x[2],
                                  const tn_outputs *slopes) {
   tn_array *y = NULL;

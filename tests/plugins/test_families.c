@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The families of plugins/elemwise against closed forms written here with libm:
- * values, slopes, and the slopes' slopes in f64; slopes against central
- * differences of the operators too. Expected numbers never come from the
+ * values, gradients, and second gradients in f64; gradients also against
+ * central differences of the operators. Expected numbers never come from the
  * operators themselves.
  */
 #include <criterion/criterion.h>
@@ -127,7 +127,7 @@ typedef struct unary_case {
     }                                            \
   }
 
-/* No second order where the slope does not depend on x, so that a tape has
+/* No second order where the gradient does not depend on x, so that a tape has
  * nothing to follow. */
 static const unary_case unary_cases[] = {
     ROW(copy, 0, -2, -0.5, 0.25, 3),
@@ -434,7 +434,7 @@ Test(families, functions_of_an_array_and_a_number_have_the_closed_forms) {
   }
 }
 
-/* Of x^y: the slope by x, differentiated by y. */
+/* Of x^y: the derivative by x, differentiated by y. */
 Test(families, slopes_by_one_operand_have_slopes_by_the_other) {
   const double ones[N] = {1, 1, 1, 1};
   tn_array *a = vector(lefts), *b = vector(rights), *y = NULL;
@@ -468,7 +468,7 @@ static const table table_at = {
 static const double u[ROWS] = {1.5, -0.5};
 static const double v[COLUMNS] = {-1, 2, 0.25};
 
-/* Sum of u times the slopes by a, and v times those by b. */
+/* Sum of u times the gradients of a, and v times those of b. */
 static double weighted_slopes(const binary_case *c, const table *t) {
   double sum = 0, slope[2];
   for (int i = 0; i < CELLS; ++i) {
@@ -553,8 +553,8 @@ Test(families, broadcasts_have_slopes_of_slopes_by_tape) {
   for (int k = 0; k < N_BINARY; ++k) second_by_tape(&binary_cases[k]);
 }
 
-/* The slopes, and beside them half the squares of a, b and w, so that there is
- * something that depends on them where the slopes do not. */
+/* The gradients, and beside them half the squares of a, b and w, so that the
+ * sum depends on these even if the gradients do not. */
 static void add_second(tn_graph *graph, const char *op) {
   tn_entry in[3], more[2], y, first[2], second[3];
   OK(tn_graph_variable(graph, "a", NULL, &in[0]));

@@ -45,7 +45,7 @@ static int32_t join(tn_registrar *registrar, const tn_joint *joint) {
   return asked();
 }
 
-/* There are passes, and nobody multiplies. */
+/* The host accepts passes, and no plugin provides products. */
 static const void *extension(const tn_host *host, const char *name) {
   static const tn_passes passes = {.struct_size = sizeof passes, .join = join};
   (void)host;

@@ -71,7 +71,7 @@ Test(leaky_relu, drawn_slopes_are_the_same_forward_and_backward) {
   check_scale(TN_BF16);
 }
 
-/* Rounding to the type of `data` must not bring a slope to `upper`. */
+/* Rounding to the type of `data` must not raise a slope to `upper`. */
 static void check_bound(tn_dtype dtype) {
   tn_runtime *rt = host_open();
   cases_call c;

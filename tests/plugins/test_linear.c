@@ -97,7 +97,7 @@ static const linear_case cases[] = {
 
 /* ------------------------------------------------------------------ the net */
 
-/* Variables that are weights of heads, or that gradients are asked for. */
+/* Variables that are output gradients, or that have requested gradients. */
 typedef struct list {
   tn_entry of[MOST];
   uint32_t n;

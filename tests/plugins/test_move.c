@@ -387,7 +387,7 @@ Test(move, known_dimensions_reach_all_shapes) {
 /* --------------------------------------------------------- larger matrices */
 
 /* Element i of an array of `bytes` each: its number, so that every element of
- * every type is told from its neighbours. */
+ * every type differs from its neighbours. */
 static uint64_t number_of(int64_t i) {
   return (uint64_t)i * 2654435761u + 1;
 }

@@ -54,7 +54,7 @@ static const char *const types[] = {"max", "avg", "sum"};
 typedef struct form {
   int64_t images;
   int64_t in[2], kernel[2], stride[2], pad[2], out[2];
-  int64_t first[2]; /* padding in front, which `same` finds itself */
+  int64_t first[2]; /* padding before the data, which `same` computes itself */
   int64_t last[2];  /* where padding ends */
   int type;
   int convention;

@@ -83,7 +83,7 @@ static bool apply(drawn *c) {
   return true;
 }
 
-/* The error may be told at once, or wait in the arrays. */
+/* The call may report the error at once, or the arrays keep it. */
 static void compare_codes(const drawn *c, bool good, tn_code rc) {
   count.runs += good;
   count.failed += !good;
@@ -257,7 +257,7 @@ static void begin(void) {
   }
 }
 
-/* Calls are run, and given up, with arrays that nobody else has. */
+/* Calls are run and released with arrays that have no other owner. */
 static void end(void) {
   if (!unclear) live_check();
   const bool first = dice_once_in(2);
@@ -269,7 +269,7 @@ static void end(void) {
     tn_prepared_release(p->call);
   }
   live_clear();
-  if (tn_wait_all(rt)) /* an error that was told of an array already */
+  if (tn_wait_all(rt)) /* an error that an array has already reported */
     dice_tell("at the end: %s", tn_error_text());
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Tapes over the operators of elemwise, through the public functions. Expected
- * numbers are closed forms: quadratic is a x^2 + b x + c with the slope
- * 2 a x + b; sigmoid s has the slopes s (1 - s) and s (1 - s) (1 - 2 s).
+ * numbers are closed forms: quadratic is a x^2 + b x + c with the derivative 2
+ * a x + b; sigmoid s has the derivatives s (1 - s) and s (1 - s) (1 - 2 s).
  */
 #include <criterion/criterion.h>
 #include <math.h>

@@ -268,7 +268,7 @@ def the_same_project_has_kernels_for_several_plugins():
     assert status == 0, log
     assert "elemwise.relu@1" in log and "(quick.relu.cpu) # TODO" in log, log
     assert "rows: f32, cpu, dense, new (quick.fully_connected.cpu)\n" in log, log
-    # A function that nobody wrote, of a kernel that is there.
+    # A function that is not written yet, of a declared kernel.
     (PROJECT / "rect.c").unlink()
     said = TENON.run("opgen", "new", "quick", "--missing", cwd=PROJECT)
     assert "wrote rect.c\n" in said, said

@@ -191,7 +191,7 @@ def make_runs(folder):
 
 
 def make_search_folder(folder):
-    """A folder of a search path: nobody else may write to it."""
+    """A folder of a search path: no other user may write to it."""
     folder.mkdir(mode=0o755)
     (folder / "broken.so").write_text("This is not a plugin.\n")
     (folder / "empty.so").write_bytes(b"")

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * main.c: tenon-probe MANIFEST, or `tenon-probe -` for a text on its input.
- * Loads it without having it tried by another one of these, runs every example,
- * and reports it in records (core/base/child.h): TNM_PROBE_RUN before each
- * example, and TNM_PROBE_FAIL where one fails. Its status is 0 in both cases. A
- * verdict without the END record tells the host that this process died.
+ * Loads it without starting another probe, runs every example, and reports it
+ * in records (core/base/child.h): TNM_PROBE_RUN before each example, and
+ * TNM_PROBE_FAIL where one fails. Its status is 0 in both cases. A verdict
+ * without the END record tells the host that this process died.
  */
 #include <signal.h>
 #include <stdio.h>

@@ -259,7 +259,7 @@ static bool make_heads(run *r) {
   return true;
 }
 
-/* Whether a gradient of input i is to be asked for. */
+/* Whether to request a gradient of input i. */
 static bool is_wanted(const run *r, size_t i) {
   const tn_gradient *gradient = r->desc->gradient;
   if (!r->in[i] || !dtype_is_float(tn_array_tensor(r->in[i])->dtype))
