@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bundle.c: an opened file of arrays: which reader it needs, its table of
- * contents, the search for a name.
+ * bundle.c: an open file of arrays. It chooses the reader of the format, sorts
+ * the table of contents, checks that names are unique, and finds names.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +9,9 @@
 
 /* ---------------------------------------------------------------- contents */
 
-/* A list of twice the length, the old one freed; NULL, and the old one as it
- * was, if there is no memory. It is never longer than the file. */
-static void *list_grow(const tn__env *env, void *old, size_t size,
+/* Returns a list of twice the length and frees the old one. Without memory it
+ * returns NULL and keeps the old one. No list is longer than the file. */
+static void *grow_list(const tn__env *env, void *old, size_t size,
                        size_t *capacity) {
   size_t room = *capacity ? 2 * *capacity : 16;
   void *list = tn__zalloc(env, room * size);
@@ -25,10 +25,10 @@ static void *list_grow(const tn__env *env, void *old, size_t size,
   return list;
 }
 
-tn_code tn__bundle_add(tn_bundle *bundle, tn__entry **out) {
+tn_code tn__bundle_add(tn_bundle *bundle, tn__bundle_entry **out) {
   if (bundle->n == bundle->capacity) {
-    tn__entry *list = list_grow(bundle->env, bundle->entries, sizeof *list,
-                                &bundle->capacity);
+    tn__bundle_entry *list = grow_list(bundle->env, bundle->entries,
+                                       sizeof *list, &bundle->capacity);
     if (!list) return TN_OUT_OF_MEMORY;
     bundle->entries = list;
   }
@@ -38,7 +38,7 @@ tn_code tn__bundle_add(tn_bundle *bundle, tn__entry **out) {
 
 tn_code tn__bundle_add_pair(tn_bundle *bundle, tn_bundle_pair **out) {
   if (bundle->n_metadata == bundle->metadata_capacity) {
-    tn_bundle_pair *list = list_grow(bundle->env, bundle->metadata,
+    tn_bundle_pair *list = grow_list(bundle->env, bundle->metadata,
                                      sizeof *list, &bundle->metadata_capacity);
     if (!list) return TN_OUT_OF_MEMORY;
     bundle->metadata = list;
@@ -47,27 +47,28 @@ tn_code tn__bundle_add_pair(tn_bundle *bundle, tn_bundle_pair **out) {
   return TN_OK;
 }
 
-static int by_name(const void *a, const void *b) {
-  const tn__entry *x = a, *y = b;
+static int compare_names(const void *a, const void *b) {
+  const tn__bundle_entry *x = a, *y = b;
   return strcmp(x->name, y->name);
 }
 
-static int by_key(const void *a, const void *b) {
+static int compare_keys(const void *a, const void *b) {
   const tn_bundle_pair *x = a, *y = b;
   return strcmp(x->key, y->key);
 }
 
-/* Names become unique and searchable. */
-static tn_code contents_sort(tn_bundle *bundle) {
+/* Sorts the names and keys, and checks that they are unique. */
+static tn_code sort_contents(tn_bundle *bundle) {
   const tn__spot spot = {&bundle->file, NULL};
-  tn__entry *e = bundle->entries;
+  tn__bundle_entry *e = bundle->entries;
   tn_bundle_pair *m = bundle->metadata;
-  if (bundle->n > 1) qsort(e, bundle->n, sizeof *e, by_name);
+  if (bundle->n > 1) qsort(e, bundle->n, sizeof *e, compare_names);
   for (size_t i = 1; i < bundle->n; ++i)
     if (strcmp(e[i - 1].name, e[i].name) == 0)
       return tn__spot_fail(&spot, TN_INVALID, TN__NOWHERE,
                            "two arrays are named `%.200s`", e[i].name);
-  if (bundle->n_metadata > 1) qsort(m, bundle->n_metadata, sizeof *m, by_key);
+  if (bundle->n_metadata > 1)
+    qsort(m, bundle->n_metadata, sizeof *m, compare_keys);
   for (size_t i = 1; i < bundle->n_metadata; ++i)
     if (strcmp(m[i - 1].key, m[i].key) == 0)
       return tn__spot_fail(&spot, TN_INVALID, TN__NOWHERE,
@@ -79,19 +80,19 @@ static tn_code contents_sort(tn_bundle *bundle) {
 
 typedef tn_code open_fn(tn_bundle *bundle);
 
-static bool ends_in(const char *path, const char *end) {
+static bool has_ending(const char *path, const char *end) {
   size_t n = strlen(path), m = strlen(end);
   return n > m && strcmp(path + n - m, end) == 0;
 }
 
-static open_fn *format_of_name(const char *path) {
-  if (ends_in(path, ".npy")) return tn__npy_open;
-  if (ends_in(path, ".npz")) return tn__npz_open;
-  if (ends_in(path, ".safetensors")) return tn__safetensors_open;
+static open_fn *find_format_by_name(const char *path) {
+  if (has_ending(path, ".npy")) return tn__npy_open;
+  if (has_ending(path, ".npz")) return tn__npz_open;
+  if (has_ending(path, ".safetensors")) return tn__safetensors_open;
   return NULL;
 }
 
-static tn_code format_of_content(const tn__file *file, open_fn **out) {
+static tn_code find_format_by_content(const tn__file *file, open_fn **out) {
   unsigned char head[9] = {0};
   const tn__spot spot = {file, NULL};
   size_t n = file->size < sizeof head ? (size_t)file->size : sizeof head;
@@ -108,11 +109,11 @@ static tn_code format_of_content(const tn__file *file, open_fn **out) {
   return TN_OK;
 }
 
-static tn_code contents_read(tn_bundle *bundle) {
-  open_fn *open = format_of_name(bundle->file.path);
-  if (!open) TN__TRY(format_of_content(&bundle->file, &open));
+static tn_code read_contents(tn_bundle *bundle) {
+  open_fn *open = find_format_by_name(bundle->file.path);
+  if (!open) TN__TRY(find_format_by_content(&bundle->file, &open));
   TN__TRY(open(bundle));
-  return contents_sort(bundle);
+  return sort_contents(bundle);
 }
 
 /* -------------------------------------------------------------------- life */
@@ -128,7 +129,7 @@ tn_code tn__bundle_open(const tn__env *env, const char *path, tn_bundle **out) {
   char *name = tn__arena_text(&bundle->arena, path, strlen(path));
   tn_code rc = name ? tn__file_open(env, name, &bundle->file)
                     : tn__fail_memory(strlen(path), "the name of a file");
-  if (!rc) rc = contents_read(bundle);
+  if (!rc) rc = read_contents(bundle);
   if (rc) {
     tn__bundle_close(bundle);
     return rc;
@@ -145,12 +146,13 @@ void tn__bundle_close(tn_bundle *bundle) {
   tn__free(env, bundle->metadata);
   tn__arena_deinit(&bundle->arena);
   tn__free(env, bundle);
-  tn__env_release(env); /* last: it may be the end of the runtime */
+  tn__env_release(env); /* last: it may destroy the runtime */
 }
 
 /* -------------------------------------------------------------------- find */
 
-static tn_code find_only(const tn_bundle *bundle, const tn__entry **out) {
+static tn_code find_only(const tn_bundle *bundle,
+                         const tn__bundle_entry **out) {
   const tn__spot spot = {&bundle->file, NULL};
   if (bundle->n != 1)
     return tn__spot_fail(&spot, TN_NOT_FOUND, TN__NOWHERE,
@@ -161,10 +163,10 @@ static tn_code find_only(const tn_bundle *bundle, const tn__entry **out) {
   return TN_OK;
 }
 
-/* So many names are compared for the nearest one. */
+/* Maximum number of names that are compared for a suggestion. */
 enum { NEAR_LIMIT = 1000 };
 
-static tn_code not_found(const tn_bundle *bundle, const char *name) {
+static tn_code fail_not_found(const tn_bundle *bundle, const char *name) {
   const char *names[NEAR_LIMIT];
   const tn__spot spot = {&bundle->file, NULL};
   size_t n = bundle->n < NEAR_LIMIT ? bundle->n : NEAR_LIMIT;
@@ -177,14 +179,14 @@ static tn_code not_found(const tn_bundle *bundle, const char *name) {
 }
 
 tn_code tn__bundle_find(const tn_bundle *bundle, const char *name,
-                        const tn__entry **out) {
+                        const tn__bundle_entry **out) {
   if (!name) return find_only(bundle, out);
-  const tn__entry key = {.name = name};
-  const tn__entry *found =
-      bundle->n == 0
-          ? NULL
-          : bsearch(&key, bundle->entries, bundle->n, sizeof key, by_name);
-  if (!found) return not_found(bundle, name);
+  const tn__bundle_entry key = {.name = name};
+  const tn__bundle_entry *found =
+      bundle->n == 0 ? NULL
+                     : bsearch(&key, bundle->entries, bundle->n, sizeof key,
+                               compare_names);
+  if (!found) return fail_not_found(bundle, name);
   *out = found;
   return TN_OK;
 }

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * exchange.h: arrays in files, and in other libraries' hands. What the readers
- * and writers of .npy, .npz and .safetensors share; for them and for
+ * exchange.h: arrays in files (.npy, .npz, .safetensors) and in other libraries
+ * (DLPack). This header is shared by the files of this folder and
  * core/runtime/api_exchange.c only.
  *
- * files: dlpack.c       DLPack in and out
- *        names.c        which names arrays may have
- *        bundle.c       an opened file: which format, find, list, close
- *        load.c         elements become an array: read, mapped, converted
- *        npy.c          the header of a .npy, read
- *        zip.c          the directory of a .npz
- *        unzip.c        one member of it, as a stream
- *        safetensors.c  the header of a .safetensors, read
- *        save.c         which format; elements of any array as a stream
- *        save_npz.c     a .npz, written; save_safetensors.c likewise
+ * files: dlpack.c            imports and exports DLPack objects
+ *        names.c             checks names of arrays
+ *        bundle.c            an open file: format, search, list, close
+ *        load.c              creates an array of an entry: read, map, convert
+ *        npy.c               reads the header of a .npy
+ *        zip.c               reads the directory of a .npz
+ *        unzip.c             reads one member of a zip as a stream
+ *        safetensors.c       reads the header of a .safetensors
+ *        save.c              chooses the format; streams elements of any array
+ *        save_npz.c          writes a .npz
+ *        save_safetensors.c  writes a .safetensors
  */
 #ifndef TENON_EXCHANGE_INTERNAL_H_
 #define TENON_EXCHANGE_INTERNAL_H_
@@ -23,7 +24,7 @@
 
 /* ------------------------------------------------------------------ DLPack */
 
-/* The public functions, with checked pointers. */
+/* The public functions after the check of their pointers. */
 tn_code tn__array_from_dlpack(const tn__env *env, tn_dlpack *from,
                               uint32_t flags, tn_array **out);
 tn_code tn__array_from_dlpack_versioned(const tn__env *env,
@@ -45,43 +46,43 @@ static inline uint64_t tn__le64(const unsigned char *p) {
   return tn__le32(p) | (uint64_t)tn__le32(p + 4) << 32;
 }
 
-/* NULL, or why an array cannot have this name. */
-const char *tn__name_fault(const char *name, size_t n);
-/* A text of a file as a message may have it: its begin, with ? in the place of
- * what is no printable ASCII. Returns `to`. */
+/* Returns the reason why an array cannot have this name, or NULL. */
+const char *tn__find_name_fault(const char *name, size_t n);
+/* Copies the start of a file's text for a message, with ? for characters that
+ * are no printable ASCII. Returns `to`. */
 enum { TN__SHOWN = 41 };
-const char *tn__shown(const char *text, char to[TN__SHOWN]);
+const char *tn__show_text(const char *text, char to[TN__SHOWN]);
 
 /* ---------------------------------------------------------------- a bundle */
 
-/* Where a member of a zip lies. */
-typedef struct tn__member {
-  uint64_t local;  /* where its own header begins in the file */
-  uint64_t begin;  /* of its data, behind that */
-  uint64_t stored; /* bytes there */
-  uint64_t bytes;  /* once inflated */
+/* Position of a member in a zip. */
+typedef struct tn__zip_member {
+  uint64_t local;  /* its own header in the file */
+  uint64_t begin;  /* its data, after that header */
+  uint64_t stored; /* bytes in the file */
+  uint64_t bytes;  /* bytes when inflated */
   uint32_t crc;
   uint16_t method; /* 0 stored, 8 deflated */
   uint16_t reserved;
-} tn__member;
+} tn__zip_member;
 
-typedef struct tn__entry {
+typedef struct tn__bundle_entry {
   const char *name;
   const int64_t *shape;
   int32_t ndim;
   tn_dtype dtype;
-  bool columns;             /* column-major */
-  bool swapped;             /* big endian */
-  uint64_t begin;           /* of the elements, in the file or the member */
-  uint64_t bytes;           /* of the elements */
-  const tn__member *member; /* NULL: directly in the file */
-} tn__entry;
+  bool columns;                 /* column-major */
+  bool swapped;                 /* big endian */
+  uint64_t begin;               /* of the elements, in the file or the member */
+  uint64_t bytes;               /* of the elements */
+  const tn__zip_member *member; /* NULL: directly in the file */
+} tn__bundle_entry;
 
 struct tn_bundle {
   const tn__env *env;
   tn__file file;
-  tn__arena arena;    /* all that entries lead to */
-  tn__entry *entries; /* in order of names, once it is open */
+  tn__arena arena;           /* owns all that entries point to */
+  tn__bundle_entry *entries; /* in order of names, when the file is open */
   size_t n;
   size_t capacity;
   tn_bundle_pair *metadata; /* in order of keys */
@@ -91,53 +92,55 @@ struct tn_bundle {
 
 tn_code tn__bundle_open(const tn__env *env, const char *path, tn_bundle **out);
 void tn__bundle_close(tn_bundle *bundle);
-/* The next entry, zeroed. */
-tn_code tn__bundle_add(tn_bundle *bundle, tn__entry **out);
-/* The next pair of the metadata, zeroed. */
+/* Appends a zeroed entry. */
+tn_code tn__bundle_add(tn_bundle *bundle, tn__bundle_entry **out);
+/* Appends a zeroed pair of metadata. */
 tn_code tn__bundle_add_pair(tn_bundle *bundle, tn_bundle_pair **out);
 tn_code tn__bundle_find(const tn_bundle *bundle, const char *name,
-                        const tn__entry **out);
+                        const tn__bundle_entry **out);
 tn_code tn__bundle_get(const tn_bundle *bundle, const char *name,
                        uint32_t flags, tn_array **out);
 
-/* The readers: they fill in the entries, in any order. */
+/* Read the table of contents of one format, and add the entries in any order.
+ */
 tn_code tn__npy_open(tn_bundle *bundle);
 tn_code tn__npz_open(tn_bundle *bundle);
 tn_code tn__safetensors_open(tn_bundle *bundle);
 
 /* -------------------------------------------------------- .npy and streams */
 
-/* Gives exactly `n` bytes, the next ones, or fails. */
+/* Reads exactly the next `n` bytes, or fails. */
 typedef tn_code tn__read_fn(void *ctx, void *to, size_t n);
 
 /* Bytes that can be read in order. */
 typedef struct tn__stream {
   tn__read_fn *read;
   void *ctx;
-  uint64_t size; /* how many there are */
+  uint64_t size; /* bytes in the stream */
 } tn__stream;
 
-/* Reads the header of a .npy from the begin of a stream, and everything of the
- * entry but name and member; shape comes from the arena. */
+/* Reads the header of a .npy from the start of a stream. Sets all fields of the
+ * entry but name and member. The shape is in the arena. */
 tn_code tn__npy_read(const tn__spot *spot, const tn__stream *stream,
-                     tn__arena *arena, tn__entry *entry);
+                     tn__arena *arena, tn__bundle_entry *entry);
 
-/* A member of a zip, read from its begin. */
+/* A stream of one member of a zip. */
 typedef struct tn__unzip tn__unzip;
-tn_code tn__unzip_open(const tn__spot *spot, const tn__member *member,
+tn_code tn__unzip_open(const tn__spot *spot, const tn__zip_member *member,
                        tn__unzip **out);
 tn_code tn__unzip_read(void *unzip, void *to, size_t n); /* a tn__read_fn */
-/* Behind the last byte: that nothing follows, and that the sum is right. */
+/* Checks after the last byte that nothing follows and that the checksum is
+ * right. */
 tn_code tn__unzip_end(tn__unzip *unzip);
 void tn__unzip_close(tn__unzip *unzip); /* NULL is allowed */
 
 /* ----------------------------------------------------------------- writing */
 
-/* tn__sink_write is one. */
+/* tn__sink_write has this type. */
 typedef tn_code tn__write_fn(void *ctx, const void *bytes, size_t n);
 
-/* Hands all elements to `write`, dense and row-major, in the array's turn among
- * what was pushed. */
+/* Passes all elements to `write`, dense and row-major. The read has its place
+ * in the order of pushes. */
 tn_code tn__array_stream(tn_array *array, tn__write_fn *write, void *ctx);
 /* Bytes of all elements. */
 uint64_t tn__array_bytes(const tn_array *array);
@@ -145,10 +148,10 @@ uint64_t tn__array_bytes(const tn_array *array);
 tn_code tn__bundle_save(const tn__env *env, const char *path,
                         const tn_bundle_content *content);
 
-/* Whether the arrays of such a file have names. */
+/* True if the arrays of such a file have names. */
 bool tn__bundle_is_named(const char *path);
 
-/* The header of a .npy; TN_UNSUPPORTED for bf16. */
+/* Formats the header of a .npy; TN_UNSUPPORTED for bf16. */
 tn_code tn__npy_header(const char *path, const char *name,
                        const tn_array *array, tn__buf *out);
 tn_code tn__npz_save(tn__sink *sink, const tn_bundle_content *content);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * load.c: the elements of one entry become an array: read into memory of its
- * own, or the file's pages themselves.
+ * load.c: creates an array of the elements of one entry. The elements are read
+ * into new memory, or the array uses pages of the file itself (TN_BUNDLE_MAP).
  */
 #include <errno.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 /* ------------------------------------------------------------- conversions */
 
-/* To this machine's byte order, which is little endian. */
+/* Converts to the byte order of this machine, which is little endian. */
 static void swap_bytes(unsigned char *data, size_t bytes, size_t size) {
   for (size_t i = 0; i < bytes; i += size)
     for (size_t a = i, b = i + size - 1; a < b; ++a, --b) {
@@ -20,12 +20,13 @@ static void swap_bytes(unsigned char *data, size_t bytes, size_t size) {
     }
 }
 
-/* Any other byte than 0 is true for NumPy, and 1 here. */
+/* NumPy treats every byte but 0 as true; here true is 1. */
 static void normalise_bools(unsigned char *data, size_t bytes) {
   for (size_t i = 0; i < bytes; ++i) data[i] = data[i] != 0;
 }
 
-static void convert(const tn__entry *entry, unsigned char *data) {
+static void convert_elements(const tn__bundle_entry *entry,
+                             unsigned char *data) {
   if (entry->swapped)
     swap_bytes(data, (size_t)entry->bytes,
                (size_t)tn_dtype_bytes(entry->dtype));
@@ -34,7 +35,7 @@ static void convert(const tn__entry *entry, unsigned char *data) {
 
 /* ----------------------------------------------------------------- reading */
 
-static tn_code read_member(const tn__spot *spot, const tn__entry *entry,
+static tn_code read_member(const tn__spot *spot, const tn__bundle_entry *entry,
                            void *to) {
   tn__unzip *unzip = NULL;
   char skipped[256];
@@ -51,8 +52,9 @@ static tn_code read_member(const tn__spot *spot, const tn__entry *entry,
   return rc;
 }
 
-/* Nobody else knows the array yet: its elements are written without asking. */
-static tn_code read_into(const tn__spot *spot, const tn__entry *entry,
+/* Writes the elements without the engine, because no one else has the array
+ * yet. */
+static tn_code read_into(const tn__spot *spot, const tn__bundle_entry *entry,
                          tn_array *array) {
   TN__TRY(tn__array_materialise(array));
   void *data = tn__array_data(array);
@@ -60,12 +62,12 @@ static tn_code read_into(const tn__spot *spot, const tn__entry *entry,
     TN__TRY(read_member(spot, entry, data));
   else
     TN__TRY(tn__file_read(spot, entry->begin, data, (size_t)entry->bytes));
-  convert(entry, data);
-  tn__array_written(array);
+  convert_elements(entry, data);
+  tn__array_count_write(array);
   return TN_OK;
 }
 
-static tn_code load_read(const tn__spot *spot, const tn__entry *entry,
+static tn_code load_copy(const tn__spot *spot, const tn__bundle_entry *entry,
                          const tn_spec *spec, tn_array **out) {
   tn_array *array = NULL;
   TN__TRY(tn__array_create(spot->file->env, spec, &array));
@@ -80,26 +82,26 @@ static tn_code load_read(const tn__spot *spot, const tn__entry *entry,
 
 /* ----------------------------------------------------------------- mapping */
 
-/* Pages of a file that an array lies in. */
+/* Pages of a file that are the memory of an array. */
 typedef struct mapping {
   const tn__env *env; /* outlives every block */
   void *pages;
   size_t bytes;
 } mapping;
 
-static bool can_map(const tn__entry *entry) {
+static bool can_map(const tn__bundle_entry *entry) {
   return !entry->member && !entry->swapped && entry->dtype != TN_BOOL &&
          entry->bytes > 0 &&
          entry->begin % (uint64_t)tn_dtype_bytes(entry->dtype) == 0;
 }
 
-static void mapping_drop(void *ctx) {
+static void drop_mapping(void *ctx) {
   mapping *m = ctx;
   m->env->os->unmap(m->pages, m->bytes);
   tn__free(m->env, m);
 }
 
-static tn_code mapping_create(const tn__spot *spot, uint64_t begin,
+static tn_code create_mapping(const tn__spot *spot, uint64_t begin,
                               size_t bytes, mapping **out) {
   const tn__env *env = spot->file->env;
   mapping *m = tn__alloc(env, sizeof *m);
@@ -115,27 +117,27 @@ static tn_code mapping_create(const tn__spot *spot, uint64_t begin,
   return TN_OK;
 }
 
-static tn_code load_map(const tn__spot *spot, const tn__entry *entry,
+static tn_code load_map(const tn__spot *spot, const tn__bundle_entry *entry,
                         const tn_spec *spec, tn_array **out) {
   mapping *m = NULL;
   const size_t page = (size_t)sysconf(_SC_PAGESIZE);
   const size_t before = (size_t)(entry->begin % page);
-  TN__TRY(mapping_create(spot, entry->begin - before,
+  TN__TRY(create_mapping(spot, entry->begin - before,
                          before + (size_t)entry->bytes, &m));
   const tn__foreign memory = {.data = (char *)m->pages + before,
                               .bytes = (size_t)entry->bytes,
-                              .drop = mapping_drop,
+                              .drop = drop_mapping,
                               .ctx = m};
   tn_code rc = tn__array_wrap(spot->file->env->cpu, spec, &memory, out);
-  if (rc) mapping_drop(m);
+  if (rc) drop_mapping(m);
   return rc;
 }
 
 /* --------------------------------------------------------------- interface */
 
-/* Column-major elements are row-major ones of the reversed shape. */
-static tn_code load(const tn__spot *spot, const tn__entry *entry,
-                    uint32_t flags, tn_array **out) {
+/* Column-major elements are row-major elements of the reversed shape. */
+static tn_code load_entry(const tn__spot *spot, const tn__bundle_entry *entry,
+                          uint32_t flags, tn_array **out) {
   int64_t reversed[TN_MAX_NDIM];
   tn_spec spec = {entry->dtype, entry->ndim, entry->shape};
   if (entry->columns) {
@@ -145,12 +147,12 @@ static tn_code load(const tn__spot *spot, const tn__entry *entry,
   }
   if (flags & TN_BUNDLE_MAP && can_map(entry))
     return load_map(spot, entry, &spec, out);
-  return load_read(spot, entry, &spec, out);
+  return load_copy(spot, entry, &spec, out);
 }
 
 tn_code tn__bundle_get(const tn_bundle *bundle, const char *name,
                        uint32_t flags, tn_array **out) {
-  const tn__entry *entry = NULL;
+  const tn__bundle_entry *entry = NULL;
   tn_array *array = NULL;
   *out = NULL;
   if (flags & ~(uint32_t)TN_BUNDLE_MAP)
@@ -160,7 +162,7 @@ tn_code tn__bundle_get(const tn_bundle *bundle, const char *name,
                     (unsigned)flags);
   TN__TRY(tn__bundle_find(bundle, name, &entry));
   const tn__spot spot = {&bundle->file, *entry->name ? entry->name : NULL};
-  TN__TRY(load(&spot, entry, flags, &array));
+  TN__TRY(load_entry(&spot, entry, flags, &array));
   if (!entry->columns || entry->ndim < 2) {
     *out = array;
     return TN_OK;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * npy.c: the header of a .npy file of NumPy, formats 1 to 3: a magic number and
- * a Python dictionary with element type, order and shape.
+ * npy.c: reads the header of a .npy file of NumPy, formats 1 to 3: a magic
+ * number and a Python dictionary with element type, order and shape. The size
+ * of the elements must match the file before memory is allocated.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -21,20 +22,20 @@ static const struct {
 
 enum { N_DESCRS = sizeof descrs / sizeof descrs[0] };
 
-/* A dictionary that is being read. */
+/* State of the dictionary's parser. */
 typedef struct dict {
   const tn__spot *spot;
   const char *text; /* NUL-terminated */
   const char *at;
   size_t offset; /* of the text in its file */
-  tn__entry *entry;
+  tn__bundle_entry *entry;
   int64_t shape[TN_MAX_NDIM];
   unsigned seen; /* keys: 1 descr, 2 fortran_order, 4 shape */
 } dict;
 
 /* ------------------------------------------------------------- dictionary */
 
-static tn_code malformed(const dict *d, const char *expected) {
+static tn_code fail_malformed(const dict *d, const char *expected) {
   return tn__spot_fail(d->spot, TN_INVALID,
                        d->offset + (uint64_t)(d->at - d->text),
                        "the header is malformed: expected %s; save the array "
@@ -46,7 +47,7 @@ static void skip_blanks(dict *d) {
   while (isspace((unsigned char)*d->at)) ++d->at;
 }
 
-static bool take(dict *d, char c) {
+static bool take_char(dict *d, char c) {
   skip_blanks(d);
   if (*d->at != c) return false;
   ++d->at;
@@ -60,33 +61,34 @@ static bool take_word(dict *d, const char *word) {
   return true;
 }
 
-/* A quoted string of at most `n` - 1 characters. */
+/* Parses a quoted string of at most `n` - 1 characters. */
 static tn_code parse_string(dict *d, char *to, size_t n) {
   skip_blanks(d);
   const char quote = *d->at;
-  if (quote != '\'' && quote != '"') return malformed(d, "a quoted string");
+  if (quote != '\'' && quote != '"')
+    return fail_malformed(d, "a quoted string");
   const char *end = strchr(d->at + 1, quote);
-  if (!end) return malformed(d, "a closing quote");
+  if (!end) return fail_malformed(d, "a closing quote");
   size_t length = (size_t)(end - d->at) - 1;
-  if (length >= n) return malformed(d, "a short string");
+  if (length >= n) return fail_malformed(d, "a short string");
   memcpy(to, d->at + 1, length);
   to[length] = '\0';
   d->at = end + 1;
   return TN_OK;
 }
 
-static tn_code unknown_type(const dict *d, const char *descr) {
+static tn_code fail_unknown_type(const dict *d, const char *descr) {
   char shown[TN__SHOWN];
   if (strcmp(descr + 1, "V2") == 0)
     return tn__spot_fail(d->spot, TN_UNSUPPORTED, TN__NOWHERE,
                          "element type `%s` is two bytes without a meaning; "
                          "if they are bfloat16, which this format cannot name, "
                          "save them as safetensors",
-                         tn__shown(descr, shown));
+                         tn__show_text(descr, shown));
   return tn__spot_fail(d->spot, TN_UNSUPPORTED, TN__NOWHERE,
                        "element type `%s` is not supported; convert the array, "
                        "for example with .astype('<f4')",
-                       tn__shown(descr, shown));
+                       tn__show_text(descr, shown));
 }
 
 static tn_code parse_descr(dict *d) {
@@ -98,7 +100,7 @@ static tn_code parse_descr(dict *d) {
                          "one field of the array");
   TN__TRY(parse_string(d, descr, sizeof descr));
   if (descr[0] == '\0' || !strchr("<>|=", descr[0]))
-    return unknown_type(d, descr[0] ? descr : "?");
+    return fail_unknown_type(d, descr[0] ? descr : "?");
   for (size_t i = 0; i < N_DESCRS; ++i) {
     if (strcmp(descr + 1, descrs[i].descr) != 0) continue;
     d->entry->dtype = descrs[i].dtype;
@@ -107,37 +109,38 @@ static tn_code parse_descr(dict *d) {
     d->entry->swapped = descr[0] == '>' && !one_byte;
     return TN_OK;
   }
-  return unknown_type(d, descr);
+  return fail_unknown_type(d, descr);
 }
 
 static tn_code parse_order(dict *d) {
   d->entry->columns = take_word(d, "True");
   if (d->entry->columns || take_word(d, "False")) return TN_OK;
-  return malformed(d, "True or False");
+  return fail_malformed(d, "True or False");
 }
 
 static tn_code parse_dimension(dict *d, int64_t *out) {
   char *end = NULL;
   if (!isdigit((unsigned char)*d->at))
-    return malformed(d, "a dimension of 0 or more");
+    return fail_malformed(d, "a dimension of 0 or more");
   errno = 0;
   *out = strtoll(d->at, &end, 10);
-  if (errno) return malformed(d, "a dimension below 2^63");
+  if (errno) return fail_malformed(d, "a dimension below 2^63");
   d->at = end;
-  if (*d->at == 'L') ++d->at; /* how Python 2 wrote long integers */
+  if (*d->at == 'L') ++d->at; /* Python 2 wrote long integers so */
   return TN_OK;
 }
 
 static tn_code parse_shape(dict *d) {
-  tn__entry *e = d->entry;
-  if (!take(d, '(')) return malformed(d, "`(`");
-  while (!take(d, ')')) {
+  tn__bundle_entry *e = d->entry;
+  if (!take_char(d, '(')) return fail_malformed(d, "`(`");
+  while (!take_char(d, ')')) {
     if (e->ndim == TN_MAX_NDIM)
       return tn__spot_fail(d->spot, TN_UNSUPPORTED, TN__NOWHERE,
                            "more than %d dimensions", TN_MAX_NDIM);
     TN__TRY(parse_dimension(d, &d->shape[e->ndim]));
     ++e->ndim;
-    if (!take(d, ',') && *d->at != ')') return malformed(d, "`,` or `)`");
+    if (!take_char(d, ',') && *d->at != ')')
+      return fail_malformed(d, "`,` or `)`");
   }
   return TN_OK;
 }
@@ -151,28 +154,29 @@ static tn_code parse_item(dict *d) {
   TN__TRY(parse_string(d, key, sizeof key));
   while (k < 3 && strcmp(key, keys[k]) != 0) ++k;
   if (k == 3 || d->seen & 1u << k)
-    return malformed(d, "descr, fortran_order and shape, once each");
+    return fail_malformed(d, "descr, fortran_order and shape, once each");
   d->seen |= 1u << k;
-  if (!take(d, ':')) return malformed(d, "`:`");
+  if (!take_char(d, ':')) return fail_malformed(d, "`:`");
   return parsers[k](d);
 }
 
 static tn_code parse_dict(dict *d) {
-  if (!take(d, '{')) return malformed(d, "`{`");
-  while (!take(d, '}')) {
+  if (!take_char(d, '{')) return fail_malformed(d, "`{`");
+  while (!take_char(d, '}')) {
     TN__TRY(parse_item(d));
-    if (!take(d, ',') && *d->at != '}') return malformed(d, "`,` or `}`");
+    if (!take_char(d, ',') && *d->at != '}')
+      return fail_malformed(d, "`,` or `}`");
   }
   if (d->seen != 7)
-    return malformed(d, "descr, fortran_order and shape, once each");
+    return fail_malformed(d, "descr, fortran_order and shape, once each");
   skip_blanks(d);
-  return *d->at ? malformed(d, "the end") : TN_OK;
+  return *d->at ? fail_malformed(d, "the end") : TN_OK;
 }
 
 /* --------------------------------------------------------------- the header */
 
-/* Length of the dictionary, and where it begins: 2 bytes tell it in format 1, 4
- * bytes later. */
+/* Reads the length of the dictionary and its position. The length has 2 bytes
+ * in format 1 and 4 bytes later. */
 static tn_code read_length(const tn__spot *spot, const tn__stream *stream,
                            size_t *begin, uint32_t *length) {
   unsigned char head[MAGIC + 4] = {0};
@@ -198,9 +202,9 @@ static tn_code read_length(const tn__spot *spot, const tn__stream *stream,
   return TN_OK;
 }
 
-/* The number of elements must be what the rest of the file holds, so a hostile
- * shape never decides how much memory is taken. */
-static tn_code check_length(const tn__spot *spot, const tn__entry *entry,
+/* The size of the elements must be the size of the rest of the file. So a
+ * hostile shape never decides how much memory is allocated. */
+static tn_code check_length(const tn__spot *spot, const tn__bundle_entry *entry,
                             uint64_t have) {
   size_t want = 0;
   if (!tn__tensor_bytes(entry->dtype, entry->ndim, entry->shape, &want))
@@ -214,7 +218,7 @@ static tn_code check_length(const tn__spot *spot, const tn__entry *entry,
 }
 
 static tn_code parse_header(const tn__spot *spot, const char *text,
-                            tn__arena *arena, tn__entry *entry) {
+                            tn__arena *arena, tn__bundle_entry *entry) {
   dict d = {.spot = spot, .text = text, .at = text, .entry = entry};
   d.offset = (size_t)entry->begin - strlen(text);
   TN__TRY(parse_dict(&d));
@@ -236,7 +240,7 @@ static tn_code read_dict(const tn__spot *spot, const tn__stream *stream,
 }
 
 tn_code tn__npy_read(const tn__spot *spot, const tn__stream *stream,
-                     tn__arena *arena, tn__entry *entry) {
+                     tn__arena *arena, tn__bundle_entry *entry) {
   size_t begin = 0;
   uint32_t length = 0;
   TN__TRY(read_length(spot, stream, &begin, &length));
@@ -268,7 +272,7 @@ typedef struct whole {
   uint64_t at;
 } whole;
 
-static tn_code whole_read(void *ctx, void *to, size_t n) {
+static tn_code read_whole(void *ctx, void *to, size_t n) {
   whole *w = ctx;
   TN__TRY(tn__file_read(w->spot, w->at, to, n));
   w->at += n;
@@ -276,10 +280,10 @@ static tn_code whole_read(void *ctx, void *to, size_t n) {
 }
 
 tn_code tn__npy_open(tn_bundle *bundle) {
-  tn__entry *entry = NULL;
+  tn__bundle_entry *entry = NULL;
   const tn__spot spot = {&bundle->file, NULL};
   whole w = {&spot, 0};
-  const tn__stream stream = {whole_read, &w, bundle->file.size};
+  const tn__stream stream = {read_whole, &w, bundle->file.size};
   TN__TRY(tn__bundle_add(bundle, &entry));
   entry->name = "";
   return tn__npy_read(&spot, &stream, &bundle->arena, entry);

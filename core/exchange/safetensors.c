@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * safetensors.c: the header of a .safetensors file: eight bytes of length, a
- * JSON object with type, shape and range of every array, then the elements,
- * which must fill the rest of the file without a hole.
+ * safetensors.c: reads the header of a .safetensors file: eight bytes of
+ * length, then a JSON object with type, shape and range of every array. The
+ * elements follow; they must fill the rest of the file without a gap.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -22,26 +22,26 @@ static const struct {
 
 enum { N_DTYPES = sizeof dtypes / sizeof dtypes[0] };
 
-/* A header that is being read. */
+/* State of the header's parser. */
 typedef struct header {
-  tn__json json; /* first, so that json_fail finds the others */
+  tn__json json; /* first, so that fail_json finds the other fields */
   tn__spot spot;
   tn_bundle *bundle;
   uint64_t begin; /* of the elements in the file */
   uint64_t bytes; /* of all elements */
 } header;
 
-/* One array of it. */
+/* One array of the header. */
 typedef struct item {
   header *header;
   tn__spot spot;
-  tn__entry *entry;
+  tn__bundle_entry *entry;
   unsigned seen; /* keys: 1 dtype, 2 shape, 4 data_offsets */
   int64_t shape[TN_MAX_NDIM];
-  int64_t range[2]; /* in the elements */
+  int64_t range[2]; /* within the elements */
 } item;
 
-static tn_code json_fail(const tn__json *json, const char *expected) {
+static tn_code fail_json(const tn__json *json, const char *expected) {
   const header *h = (const header *)json;
   return tn__spot_fail(&h->spot, TN_INVALID,
                        LENGTH_BYTES + (uint64_t)(json->at - json->text),
@@ -62,7 +62,7 @@ static tn_code parse_dtype(item *it) {
   return tn__spot_fail(&it->spot, TN_UNSUPPORTED, TN__NOWHERE,
                        "element type `%s` is not supported; convert the "
                        "array, for example to F32",
-                       tn__shown(name, shown));
+                       tn__show_text(name, shown));
 }
 
 static tn_code parse_shape(item *it) {
@@ -104,9 +104,9 @@ static tn_code parse_property(item *it) {
   return parsers[k](it);
 }
 
-/* The range must be in the file and as long as the shape says. */
-static tn_code item_check(item *it) {
-  tn__entry *e = it->entry;
+/* The range must be inside of the file and match the shape. */
+static tn_code check_item(item *it) {
+  tn__bundle_entry *e = it->entry;
   size_t want = 0;
   uint64_t begin = (uint64_t)it->range[0], end = (uint64_t)it->range[1];
   if (begin > end || end > it->header->bytes)
@@ -130,7 +130,7 @@ static tn_code item_check(item *it) {
   return TN_OK;
 }
 
-static tn_code shape_keep(item *it) {
+static tn_code keep_shape(item *it) {
   size_t bytes = (size_t)it->entry->ndim * sizeof(int64_t);
   int64_t *shape = tn__arena_alloc(&it->header->bundle->arena, bytes + 1);
   if (!shape) return tn__fail_memory(bytes, "a shape");
@@ -141,7 +141,7 @@ static tn_code shape_keep(item *it) {
 
 static tn_code parse_item(header *h, const char *name) {
   item it = {.header = h, .spot = {&h->bundle->file, name}};
-  const char *fault = tn__name_fault(name, strlen(name));
+  const char *fault = tn__find_name_fault(name, strlen(name));
   if (fault)
     return tn__spot_fail(&h->spot, TN_INVALID,
                          LENGTH_BYTES + (uint64_t)(name - h->json.text), "%s",
@@ -154,8 +154,8 @@ static tn_code parse_item(header *h, const char *name) {
   TN__TRY(tn__json_expect(&h->json, '}'));
   if (it.seen != 7)
     return tn__json_fail(&h->json, "dtype, shape and data_offsets, once each");
-  TN__TRY(item_check(&it));
-  return shape_keep(&it);
+  TN__TRY(check_item(&it));
+  return keep_shape(&it);
 }
 
 /* -------------------------------------------------------------- the header */
@@ -196,18 +196,18 @@ static tn_code parse_header(header *h) {
   return tn__json_end(&h->json);
 }
 
-static int by_range(const void *a, const void *b) {
-  const tn__entry *x = a, *y = b;
+static int compare_ranges(const void *a, const void *b) {
+  const tn__bundle_entry *x = a, *y = b;
   if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
   return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* Every byte of elements belongs to one array. */
-static tn_code ranges_check(header *h) {
-  tn__entry *e = h->bundle->entries;
+/* Checks that every byte of the elements belongs to exactly one array. */
+static tn_code check_ranges(header *h) {
+  tn__bundle_entry *e = h->bundle->entries;
   size_t n = h->bundle->n;
   uint64_t at = h->begin;
-  if (n > 1) qsort(e, n, sizeof *e, by_range);
+  if (n > 1) qsort(e, n, sizeof *e, compare_ranges);
   for (size_t i = 0; i < n; ++i) {
     const tn__spot spot = {&h->bundle->file, e[i].name};
     if (e[i].begin != at)
@@ -224,7 +224,7 @@ static tn_code ranges_check(header *h) {
                        "damaged");
 }
 
-static tn_code length_read(const tn__spot *spot, uint64_t *out) {
+static tn_code read_length(const tn__spot *spot, uint64_t *out) {
   unsigned char bytes[LENGTH_BYTES];
   const uint64_t size = spot->file->size;
   if (size < LENGTH_BYTES)
@@ -253,15 +253,15 @@ static tn_code length_read(const tn__spot *spot, uint64_t *out) {
 tn_code tn__safetensors_open(tn_bundle *bundle) {
   const tn__spot spot = {&bundle->file, NULL};
   uint64_t length = 0;
-  TN__TRY(length_read(&spot, &length));
+  TN__TRY(read_length(&spot, &length));
   char *text = tn__arena_alloc(&bundle->arena, (size_t)length + 1);
   if (!text) return tn__fail_memory((size_t)length, "a header of safetensors");
   TN__TRY(tn__file_read(&spot, LENGTH_BYTES, text, (size_t)length));
-  header h = {.json = {text, text, text + length, 0, json_fail},
+  header h = {.json = {text, text, text + length, 0, fail_json},
               .spot = spot,
               .bundle = bundle,
               .begin = LENGTH_BYTES + length,
               .bytes = bundle->file.size - LENGTH_BYTES - length};
   TN__TRY(parse_header(&h));
-  return ranges_check(&h);
+  return check_ranges(&h);
 }

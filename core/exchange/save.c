@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * save.c: arrays become a file: which format, whether the names will do, and
- * the elements of any array as a stream of dense bytes.
+ * save.c: writes arrays to a file. It chooses the format by the file's name,
+ * checks names and metadata, and streams the elements of any array as dense
+ * bytes. A regular file appears under its name only when it is complete.
  */
 #include <string.h>
 
@@ -10,7 +11,7 @@
 
 enum { PIECE = 1 << 14 };
 
-/* Elements on their way out. */
+/* Elements that are being written. */
 typedef struct stream {
   tn_array *array;
   tn__write_fn *write;
@@ -33,7 +34,7 @@ static tn_code stream_zeros(stream *s, uint64_t bytes) {
   return TN_OK;
 }
 
-/* Elements that fit into a piece. */
+/* Writes elements that fit into a piece. */
 static tn_code stream_piece(stream *s, const tn_tensor *part, size_t bytes) {
   int64_t strides[TN_MAX_NDIM];
   tn_tensor dense = *part;
@@ -44,8 +45,8 @@ static tn_code stream_piece(stream *s, const tn_tensor *part, size_t bytes) {
   return s->write(s->ctx, s->piece, bytes);
 }
 
-/* As many rows at once as fit into a piece; rows that are longer than one are
- * taken apart in turn. */
+/* Writes as many rows together as fit into a piece. A longer row is written in
+ * parts. */
 static tn_code stream_part(stream *s, const tn_tensor *t) {
   int64_t shape[TN_MAX_NDIM];
   const int64_t size = tn_dtype_bytes(t->dtype);
@@ -68,7 +69,7 @@ static tn_code stream_part(stream *s, const tn_tensor *t) {
   return TN_OK;
 }
 
-static tn_code stream_run(void *arg, tn__token *token) {
+static tn_code run_stream(void *arg, tn__token *token) {
   stream *s = arg;
   uint64_t bytes = tn__array_bytes(s->array);
   tn_tensor t = tn__array_metadata(s->array);
@@ -85,7 +86,7 @@ static tn_code stream_on_cpu(stream *s) {
   const tn__access use = {&s->array->block->var, TN__READ, 0};
   return tn__run_here(s->array->env->engine,
                       &(tn__job){.name = "tn_bundle_save",
-                                 .run = stream_run,
+                                 .run = run_stream,
                                  .arg = s,
                                  .access = &use,
                                  .n_access = 1});
@@ -109,7 +110,7 @@ tn_code tn__array_stream(tn_array *array, tn__write_fn *write, void *ctx) {
 
 /* -------------------------------------------------------------------- .npy */
 
-static const char *npy_descr(tn_dtype dtype) {
+static const char *find_npy_descr(tn_dtype dtype) {
   switch (dtype) {
     case TN_F16:
       return "<f2";
@@ -140,8 +141,10 @@ static const char *npy_descr(tn_dtype dtype) {
   }
 }
 
-/* Padded so that the elements begin at a multiple of 64, as NumPy does. */
-static void npy_dict(const char *descr, const tn_tensor *t, tn__buf *out) {
+/* Pads the header so that the elements begin at a multiple of 64, as NumPy
+ * does. */
+static void format_npy_dict(const char *descr, const tn_tensor *t,
+                            tn__buf *out) {
   tn__buf_add(out, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
   for (int32_t i = 0; i < t->ndim; ++i)
     tn__buf_add(out, "%s%lld", i ? ", " : "", (long long)t->shape[i]);
@@ -152,7 +155,7 @@ static void npy_dict(const char *descr, const tn_tensor *t, tn__buf *out) {
 
 tn_code tn__npy_header(const char *path, const char *name,
                        const tn_array *array, tn__buf *out) {
-  const char *descr = npy_descr(array->tensor.dtype);
+  const char *descr = find_npy_descr(array->tensor.dtype);
   if (!descr)
     return tn__fail(TN_UNSUPPORTED,
                     "%s: %s%s%s is bf16, which .npy cannot name; save a "
@@ -160,14 +163,14 @@ tn_code tn__npy_header(const char *path, const char *name,
                     path, name ? "`" : "the array", name ? name : "",
                     name ? "`" : "");
   tn__buf_bytes(out, "\x93NUMPY\1\0\0\0", 10);
-  npy_dict(descr, &array->tensor, out);
+  format_npy_dict(descr, &array->tensor, out);
   if (out->failed) return tn__fail_memory(128, "the header of a .npy");
   out->s[8] = (char)((out->n - 10) & 0xff);
   out->s[9] = (char)((out->n - 10) >> 8);
   return TN_OK;
 }
 
-static tn_code npy_save(tn__sink *sink, const tn_bundle_content *content) {
+static tn_code save_npy(tn__sink *sink, const tn_bundle_content *content) {
   tn__buf head;
   tn_array *array = content->items[0].array;
   tn__buf_init(&head, sink->env);
@@ -178,12 +181,11 @@ static tn_code npy_save(tn__sink *sink, const tn_bundle_content *content) {
   return rc;
 }
 
-/* -------------------------------------------------------------- what to save
- */
+/* ----------------------------------------------------------------- content */
 
-/* What a format takes. */
+/* Properties of a format. */
 typedef struct format {
-  const char *end; /* of the file's name */
+  const char *end; /* end of the file's name */
   tn_code (*save)(tn__sink *sink, const tn_bundle_content *content);
   bool named;
   bool deflates;
@@ -191,11 +193,11 @@ typedef struct format {
 } format;
 
 static const format formats[] = {
-    {".npy", npy_save, .named = false},
+    {".npy", save_npy, .named = false},
     {".npz", tn__npz_save, .named = true, .deflates = true},
     {".safetensors", tn__safetensors_save, .named = true, .describes = true}};
 
-static tn_code format_find(const char *path, const format **out) {
+static tn_code find_format(const char *path, const format **out) {
   size_t n = strlen(path);
   for (size_t i = 0; i < sizeof formats / sizeof formats[0]; ++i) {
     size_t m = strlen(formats[i].end);
@@ -204,18 +206,18 @@ static tn_code format_find(const char *path, const format **out) {
     return TN_OK;
   }
   return tn__fail(TN_INVALID,
-                  "%s: the end of a file's name says its format: .npy, .npz "
+                  "%s: the end of a file's name decides its format: .npy, .npz "
                   "or .safetensors",
                   path);
 }
 
-/* A file of no known format will be refused for that. */
+/* A file of an unknown format is refused later. */
 bool tn__bundle_is_named(const char *path) {
   size_t n = strlen(path);
   return n > 4 && strcmp(path + n - 4, ".npy") != 0;
 }
 
-static tn_code content_check(const char *path, const format *f,
+static tn_code check_content(const char *path, const format *f,
                              const tn_bundle_content *content) {
   if (!f->named && content->n_items != 1)
     return tn__fail(TN_INVALID,
@@ -232,13 +234,13 @@ static tn_code content_check(const char *path, const format *f,
   return TN_OK;
 }
 
-/* With a map, which borrows the names. */
-static tn_code names_add(const tn__env *env, const char *path,
+/* The map finds repeated names; it borrows them. */
+static tn_code add_names(const tn__env *env, const char *path,
                          const tn_bundle_content *content, tn__map *map) {
   TN__TRY(tn__map_reserve(env, map, content->n_items));
   for (size_t i = 0; i < content->n_items; ++i) {
     const char *name = content->items[i].name;
-    const char *fault = tn__name_fault(name, strlen(name));
+    const char *fault = tn__find_name_fault(name, strlen(name));
     if (!fault && strcmp(name, "__metadata__") == 0)
       fault = "`__metadata__` means something else to safetensors";
     if (!fault && strlen(name) > 60000)
@@ -252,23 +254,23 @@ static tn_code names_add(const tn__env *env, const char *path,
   return TN_OK;
 }
 
-/* The header is JSON. */
-static tn_code metadata_check(const char *path, size_t i, const char *what,
+/* The header is JSON, so texts must be UTF-8. */
+static tn_code check_metadata(const char *path, size_t i, const char *kind,
                               const char *text) {
   if (tn__is_utf8(text, strlen(text))) return TN_OK;
   return tn__fail(TN_INVALID,
                   "%s: the %s of metadata %zu is not UTF-8, and a .safetensors "
                   "holds nothing else; encode it",
-                  path, what, i);
+                  path, kind, i);
 }
 
-static tn_code keys_add(const tn__env *env, const char *path,
+static tn_code add_keys(const tn__env *env, const char *path,
                         const tn_bundle_content *content, tn__map *map) {
   TN__TRY(tn__map_reserve(env, map, content->n_metadata));
   for (size_t i = 0; i < content->n_metadata; ++i) {
     const char *key = content->metadata[i].key;
-    TN__TRY(metadata_check(path, i, "key", key));
-    TN__TRY(metadata_check(path, i, "value", content->metadata[i].value));
+    TN__TRY(check_metadata(path, i, "key", key));
+    TN__TRY(check_metadata(path, i, "value", content->metadata[i].value));
     if (tn__map_get(map, key))
       return tn__fail(TN_INVALID, "%s: the metadata has the key `%.200s` twice",
                       path, key);
@@ -277,11 +279,11 @@ static tn_code keys_add(const tn__env *env, const char *path,
   return TN_OK;
 }
 
-static tn_code names_check(const tn__env *env, const char *path,
+static tn_code check_names(const tn__env *env, const char *path,
                            const tn_bundle_content *content) {
   tn__map names = {0}, keys = {0};
-  tn_code rc = names_add(env, path, content, &names);
-  if (!rc) rc = keys_add(env, path, content, &keys);
+  tn_code rc = add_names(env, path, content, &names);
+  if (!rc) rc = add_keys(env, path, content, &keys);
   tn__map_deinit(env, &names);
   tn__map_deinit(env, &keys);
   return rc;
@@ -291,9 +293,9 @@ tn_code tn__bundle_save(const tn__env *env, const char *path,
                         const tn_bundle_content *content) {
   const format *f = NULL;
   tn__sink sink;
-  TN__TRY(format_find(path, &f));
-  TN__TRY(content_check(path, f, content));
-  if (f->named) TN__TRY(names_check(env, path, content));
+  TN__TRY(find_format(path, &f));
+  TN__TRY(check_content(path, f, content));
+  if (f->named) TN__TRY(check_names(env, path, content));
   TN__TRY(tn__sink_open(env, path, &sink));
   tn_code rc = f->save(&sink, content);
   if (!rc) rc = tn__sink_commit(&sink, TN__SINK_DURABLE);

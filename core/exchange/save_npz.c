@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * save_npz.c: a .npz: a zip of .npy members, stored or deflated. Times are
- * those of 1980, and the large form of sizes (zip64) is used for every member,
- * so that there is one way and the same content makes the same bytes.
+ * save_npz.c: writes a .npz: a zip of .npy members, stored or deflated. All
+ * times are in 1980, and every member uses the large form of sizes (zip64). So
+ * there is one form only, and the same content always makes the same bytes.
  */
 #include <limits.h>
 #include <string.h>
@@ -18,7 +18,7 @@ enum {
   UTF8_NAME = 1 << 11 /* flag */
 };
 
-/* A member that was written, for the directory. */
+/* A complete member, for the directory. */
 typedef struct written {
   uint64_t at;
   uint64_t stored;
@@ -26,7 +26,7 @@ typedef struct written {
   uint32_t sum;
 } written;
 
-/* A member that is being written. */
+/* The member that is being written. */
 typedef struct packer {
   tn__sink *sink;
   bool deflates;
@@ -38,46 +38,46 @@ typedef struct packer {
 
 /* ------------------------------------------------------------------- bytes */
 
-static unsigned char *put16(unsigned char *p, uint32_t n) {
+static unsigned char *put_u16(unsigned char *p, uint32_t n) {
   *p++ = (unsigned char)n;
   *p++ = (unsigned char)(n >> 8);
   return p;
 }
 
-static unsigned char *put32(unsigned char *p, uint32_t n) {
-  return put16(put16(p, n & 0xffff), n >> 16);
+static unsigned char *put_u32(unsigned char *p, uint32_t n) {
+  return put_u16(put_u16(p, n & 0xffff), n >> 16);
 }
 
-static unsigned char *put64(unsigned char *p, uint64_t n) {
-  return put32(put32(p, (uint32_t)n), (uint32_t)(n >> 32));
+static unsigned char *put_u64(unsigned char *p, uint64_t n) {
+  return put_u32(put_u32(p, (uint32_t)n), (uint32_t)(n >> 32));
 }
 
-/* What local header and directory say alike: from the version to the length of
- * the extra field. */
+/* Writes the fields that local header and directory share: from the version to
+ * the length of the extra field. */
 static unsigned char *put_common(unsigned char *p, uint32_t method,
                                  const written *w, size_t n_name) {
-  p = put16(p, VERSION);
-  p = put16(p, UTF8_NAME);
-  p = put16(p, method);
-  p = put16(p, 0);          /* midnight */
-  p = put16(p, 1 << 5 | 1); /* the first of January 1980 */
-  p = put32(p, w->sum);
-  p = put32(p, UINT32_MAX); /* sizes stand in the extra field */
-  p = put32(p, UINT32_MAX);
-  return put16(p, (uint32_t)n_name + 4);
+  p = put_u16(p, VERSION);
+  p = put_u16(p, UTF8_NAME);
+  p = put_u16(p, method);
+  p = put_u16(p, 0);          /* midnight */
+  p = put_u16(p, 1 << 5 | 1); /* the first of January 1980 */
+  p = put_u32(p, w->sum);
+  p = put_u32(p, UINT32_MAX); /* the sizes are in the extra field */
+  p = put_u32(p, UINT32_MAX);
+  return put_u16(p, (uint32_t)n_name + 4);
 }
 
 /* ------------------------------------------------------------------ members */
 
-static void *zlib_alloc(void *env, uInt n, uInt size) {
+static void *zlib_alloc_memory(void *env, uInt n, uInt size) {
   return tn__alloc(env, (size_t)n * size);
 }
 
-static void zlib_free(void *env, void *memory) {
+static void zlib_free_memory(void *env, void *memory) {
   tn__free(env, memory);
 }
 
-/* Writes what deflate makes of the input, until it wants more. */
+/* Writes the output of deflate until it needs more input. */
 static tn_code deflate_some(packer *k, int flush) {
   do {
     k->z.next_out = k->piece;
@@ -89,10 +89,10 @@ static tn_code deflate_some(packer *k, int flush) {
 }
 
 /* A tn__write_fn. */
-static tn_code pack(void *ctx, const void *bytes, size_t n) {
+static tn_code pack_bytes(void *ctx, const void *bytes, size_t n) {
   packer *k = ctx;
   const unsigned char *next = bytes;
-  if (n == 0) return TN_OK; /* which would reset the sum */
+  if (n == 0) return TN_OK; /* no bytes would reset the sum */
   k->sum = crc32_z(k->sum, next, n);
   k->bytes += n;
   if (!k->deflates) return tn__sink_write(k->sink, bytes, n);
@@ -111,16 +111,16 @@ static tn_code pack_array(packer *k, const tn_bundle_item *item) {
   tn__buf head;
   tn__buf_init(&head, k->sink->env);
   tn_code rc = tn__npy_header(k->sink->path, item->name, item->array, &head);
-  if (!rc) rc = pack(k, head.s, head.n);
+  if (!rc) rc = pack_bytes(k, head.s, head.n);
   tn__buf_deinit(&head);
-  if (!rc) rc = tn__array_stream(item->array, pack, k);
+  if (!rc) rc = tn__array_stream(item->array, pack_bytes, k);
   if (!rc && k->deflates) rc = deflate_some(k, Z_FINISH);
   return rc;
 }
 
 static tn_code pack_deflated(packer *k, const tn_bundle_item *item) {
-  k->z.zalloc = zlib_alloc;
-  k->z.zfree = zlib_free;
+  k->z.zalloc = zlib_alloc_memory;
+  k->z.zfree = zlib_free_memory;
   k->z.opaque = (void *)(uintptr_t)k->sink->env; /* only read */
   if (deflateInit2(&k->z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -MAX_WBITS, 8,
                    Z_DEFAULT_STRATEGY) != Z_OK)
@@ -130,16 +130,17 @@ static tn_code pack_deflated(packer *k, const tn_bundle_item *item) {
   return rc;
 }
 
-/* The header is written twice: sizes and sum are known afterwards. */
-static tn_code local_put(packer *k, const written *w, const char *name,
+/* Writes the header. This happens twice, because sizes and sum are known only
+ * after the data. */
+static tn_code put_local(packer *k, const written *w, const char *name,
                          bool again) {
   unsigned char head[LOCAL_BYTES], extra[LOCAL_EXTRA];
   const size_t n = strlen(name);
-  unsigned char *p = put32(head, 0x04034b50);
+  unsigned char *p = put_u32(head, 0x04034b50);
   p = put_common(p, k->deflates ? Z_DEFLATED : 0, w, n);
-  put16(p, LOCAL_EXTRA);
-  p = put16(put16(extra, 1), LOCAL_EXTRA - 4);
-  put64(put64(p, w->bytes), w->stored);
+  put_u16(p, LOCAL_EXTRA);
+  p = put_u16(put_u16(extra, 1), LOCAL_EXTRA - 4);
+  put_u64(put_u64(p, w->bytes), w->stored);
   if (again) {
     TN__TRY(tn__sink_patch(k->sink, w->at, head, sizeof head));
     return tn__sink_patch(k->sink, w->at + sizeof head + n + 4, extra,
@@ -151,9 +152,9 @@ static tn_code local_put(packer *k, const written *w, const char *name,
   return tn__sink_write(k->sink, extra, sizeof extra);
 }
 
-static tn_code member_put(packer *k, const tn_bundle_item *item, written *w) {
+static tn_code put_member(packer *k, const tn_bundle_item *item, written *w) {
   *w = (written){.at = k->sink->at};
-  TN__TRY(local_put(k, w, item->name, false));
+  TN__TRY(put_local(k, w, item->name, false));
   uint64_t begin = k->sink->at;
   k->bytes = 0;
   k->sum = crc32(0, NULL, 0);
@@ -161,54 +162,54 @@ static tn_code member_put(packer *k, const tn_bundle_item *item, written *w) {
   w->stored = k->sink->at - begin;
   w->bytes = k->bytes;
   w->sum = (uint32_t)k->sum;
-  return local_put(k, w, item->name, true);
+  return put_local(k, w, item->name, true);
 }
 
 /* ---------------------------------------------------------------- directory */
 
-static tn_code entry_put(packer *k, const written *w, const char *name) {
+static tn_code put_entry(packer *k, const written *w, const char *name) {
   unsigned char head[46], extra[ENTRY_EXTRA];
   const size_t n = strlen(name);
-  unsigned char *p = put32(head, 0x02014b50);
-  p = put16(p, 3 << 8 | VERSION); /* made on Unix */
+  unsigned char *p = put_u32(head, 0x02014b50);
+  p = put_u16(p, 3 << 8 | VERSION); /* created on Unix */
   p = put_common(p, k->deflates ? Z_DEFLATED : 0, w, n);
-  p = put16(p, ENTRY_EXTRA);
-  p = put16(put16(put16(p, 0), 0), 0); /* comment, disk, attributes */
-  p = put32(p, 0100644u << 16);        /* a file that its owner may write */
-  put32(p, UINT32_MAX);
-  p = put16(put16(extra, 1), ENTRY_EXTRA - 4);
-  put64(put64(put64(p, w->bytes), w->stored), w->at);
+  p = put_u16(p, ENTRY_EXTRA);
+  p = put_u16(put_u16(put_u16(p, 0), 0), 0); /* comment, disk, attributes */
+  p = put_u32(p, 0100644u << 16); /* mode of a file: its owner may write */
+  put_u32(p, UINT32_MAX);
+  p = put_u16(put_u16(extra, 1), ENTRY_EXTRA - 4);
+  put_u64(put_u64(put_u64(p, w->bytes), w->stored), w->at);
   TN__TRY(tn__sink_write(k->sink, head, sizeof head));
   TN__TRY(tn__sink_write(k->sink, name, n));
   TN__TRY(tn__sink_write(k->sink, ".npy", 4));
   return tn__sink_write(k->sink, extra, sizeof extra);
 }
 
-static tn_code end_put(tn__sink *sink, uint64_t n, uint64_t begin) {
+static tn_code put_end(tn__sink *sink, uint64_t n, uint64_t begin) {
   unsigned char end[56 + 20 + 22] = {0};
   const uint64_t at = sink->at;
-  unsigned char *p = put32(end, 0x06064b50);
-  p = put64(p, 56 - 12); /* of the record, behind this number */
-  p = put16(put16(p, 3 << 8 | VERSION), VERSION);
-  p = put64(p, 0); /* disks */
-  p = put64(put64(p, n), n);
-  p = put64(put64(p, at - begin), begin);
-  p = put32(put32(p, 0x07064b50), 0);
-  p = put32(put64(p, at), 1);
-  p = put64(put32(p, 0x06054b50), UINT64_MAX << 32);
-  p = put32(p, UINT32_MAX);
-  put32(p, UINT32_MAX);
+  unsigned char *p = put_u32(end, 0x06064b50);
+  p = put_u64(p, 56 - 12); /* length of the rest of the record */
+  p = put_u16(put_u16(p, 3 << 8 | VERSION), VERSION);
+  p = put_u64(p, 0); /* disks */
+  p = put_u64(put_u64(p, n), n);
+  p = put_u64(put_u64(p, at - begin), begin);
+  p = put_u32(put_u32(p, 0x07064b50), 0);
+  p = put_u32(put_u64(p, at), 1);
+  p = put_u64(put_u32(p, 0x06054b50), UINT64_MAX << 32);
+  p = put_u32(p, UINT32_MAX);
+  put_u32(p, UINT32_MAX);
   return tn__sink_write(sink, end, sizeof end);
 }
 
-static tn_code all_put(packer *k, const tn_bundle_content *content,
+static tn_code put_all(packer *k, const tn_bundle_content *content,
                        written *members) {
   for (size_t i = 0; i < content->n_items; ++i)
-    TN__TRY(member_put(k, &content->items[i], &members[i]));
+    TN__TRY(put_member(k, &content->items[i], &members[i]));
   uint64_t begin = k->sink->at;
   for (size_t i = 0; i < content->n_items; ++i)
-    TN__TRY(entry_put(k, &members[i], content->items[i].name));
-  return end_put(k->sink, content->n_items, begin);
+    TN__TRY(put_entry(k, &members[i], content->items[i].name));
+  return put_end(k->sink, content->n_items, begin);
 }
 
 tn_code tn__npz_save(tn__sink *sink, const tn_bundle_content *content) {
@@ -220,7 +221,7 @@ tn_code tn__npz_save(tn__sink *sink, const tn_bundle_content *content) {
   if (!rc) {
     k->sink = sink;
     k->deflates = (content->flags & TN_BUNDLE_DEFLATE) != 0;
-    rc = all_put(k, content, members);
+    rc = put_all(k, content, members);
   }
   tn__free(env, members);
   tn__free(env, k);

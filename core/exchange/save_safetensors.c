@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * save_safetensors.c: a .safetensors: the header, padded so that the elements
- * begin at a multiple of 8, then the arrays, those with wide elements first,
- * so that every one of them is aligned.
+ * save_safetensors.c: writes a .safetensors: the header, padded so that the
+ * elements begin at a multiple of 8, then the arrays. Arrays with wide elements
+ * come first, so that every array is aligned.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #include "exchange.h"
 
-static const char *dtype_text(tn_dtype dtype) {
+static const char *name_dtype(tn_dtype dtype) {
   switch (dtype) {
     case TN_F16:
       return "F16";
@@ -40,7 +40,7 @@ static const char *dtype_text(tn_dtype dtype) {
   }
 }
 
-static void metadata_add(const tn_bundle_content *content, tn__buf *out) {
+static void add_metadata(const tn_bundle_content *content, tn__buf *out) {
   tn__buf_add(out, "\"__metadata__\":{");
   for (size_t i = 0; i < content->n_metadata; ++i) {
     if (i) tn__buf_add(out, ",");
@@ -51,40 +51,40 @@ static void metadata_add(const tn_bundle_content *content, tn__buf *out) {
   tn__buf_add(out, "}%s", content->n_items ? "," : "");
 }
 
-static void item_add(const tn_bundle_item *item, uint64_t begin, tn__buf *out) {
+static void add_item(const tn_bundle_item *item, uint64_t begin, tn__buf *out) {
   const tn_tensor *t = &item->array->tensor;
   tn__buf_json(out, item->name);
-  tn__buf_add(out, ":{\"dtype\":\"%s\",\"shape\":[", dtype_text(t->dtype));
+  tn__buf_add(out, ":{\"dtype\":\"%s\",\"shape\":[", name_dtype(t->dtype));
   for (int32_t i = 0; i < t->ndim; ++i)
     tn__buf_add(out, "%s%lld", i ? "," : "", (long long)t->shape[i]);
   tn__buf_add(out, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", begin,
               begin + tn__array_bytes(item->array));
 }
 
-static void header_add(const tn_bundle_content *content,
+static void add_header(const tn_bundle_content *content,
                        const tn_bundle_item *items, tn__buf *out) {
   uint64_t at = 0;
   tn__buf_bytes(out, "\0\0\0\0\0\0\0\0{", 9);
-  if (content->n_metadata > 0) metadata_add(content, out);
+  if (content->n_metadata > 0) add_metadata(content, out);
   for (size_t i = 0; i < content->n_items; ++i) {
     if (i) tn__buf_add(out, ",");
-    item_add(&items[i], at, out);
+    add_item(&items[i], at, out);
     at += tn__array_bytes(items[i].array);
   }
   tn__buf_add(out, "}");
   while (!out->failed && out->n % 8 != 0) tn__buf_bytes(out, " ", 1);
 }
 
-static int by_width(const void *a, const void *b) {
+static int compare_widths(const void *a, const void *b) {
   const tn_bundle_item *x = a, *y = b;
   int64_t m = tn_dtype_bytes(x->array->tensor.dtype);
   int64_t n = tn_dtype_bytes(y->array->tensor.dtype);
   return m != n ? (m < n) - (m > n) : strcmp(x->name, y->name);
 }
 
-static tn_code all_put(tn__sink *sink, const tn_bundle_content *content,
+static tn_code put_all(tn__sink *sink, const tn_bundle_content *content,
                        const tn_bundle_item *items, tn__buf *head) {
-  header_add(content, items, head);
+  add_header(content, items, head);
   if (head->failed) return tn__fail_memory(head->n, "a header of safetensors");
   for (int i = 0; i < 8; ++i)
     head->s[i] = (char)((uint64_t)(head->n - 8) >> 8 * i & 0xff);
@@ -100,9 +100,9 @@ tn_code tn__safetensors_save(tn__sink *sink, const tn_bundle_content *content) {
   tn_bundle_item *items = tn__alloc(sink->env, bytes);
   if (!items) return tn__fail_memory(bytes, "writing a .safetensors");
   if (n > 0) memcpy(items, content->items, bytes);
-  if (n > 1) qsort(items, n, sizeof *items, by_width);
+  if (n > 1) qsort(items, n, sizeof *items, compare_widths);
   tn__buf_init(&head, sink->env);
-  tn_code rc = all_put(sink, content, items, &head);
+  tn_code rc = put_all(sink, content, items, &head);
   tn__buf_deinit(&head);
   tn__free(sink->env, items);
   return rc;

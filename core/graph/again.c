@@ -157,7 +157,7 @@ static tn_code calls_renew(tn_program *p) {
     tn__step *step = p->steps[i];
     if (step->kind != TN__STEP_CALL) continue;
     TN__TRY(tn__step_plan(step, 1, &step->call[1]));
-    tn__planned_look(step->call[1], &step->info);
+    tn__planned_describe(step->call[1], &step->info);
   }
   return TN_OK;
 }

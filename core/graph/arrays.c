@@ -229,7 +229,7 @@ tn_code tn__step_plan(tn__step *step, uint32_t train, tn__planned **slot) {
 }
 
 void tn__step_look(tn__step *step, uint32_t train) {
-  tn__planned_look(step->call[train], &step->info);
+  tn__planned_describe(step->call[train], &step->info);
   for (uint32_t k = 0; k < step->n_parts; ++k)
     if (step->parts[k]->info.workspace > step->info.workspace)
       step->info.workspace = step->parts[k]->info.workspace;

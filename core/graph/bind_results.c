@@ -76,7 +76,7 @@ tn_code tn__bind_results_check(const tn__binding *b) {
          k < n && rc == TN_OK && list[k].array->block == list[i].array->block;
          ++k)
       if (!may_meet(&list[i], &list[k]) &&
-          tn__arrays_meet(list[i].array, list[k].array) != TN__APART)
+          tn__arrays_overlap(list[i].array, list[k].array) != TN__DISJOINT)
         rc = meeting(b, &list[i], &list[k]);
   tn__free(p->env, list);
   return rc;

@@ -39,9 +39,9 @@ typedef struct tn__captured {
   tn__operation *operation; /* NULL: no run was pushed that may record */
   bool is_ready;            /* a run was pushed step by step */
   bool draws;
-  uint64_t key;   /* of the random numbers of the recording */
-  size_t changes; /* bytes */
-  tn__feed *feed; /* of them; NULL: there are none, or it is not recorded */
+  uint64_t key;     /* of the random numbers of the recording */
+  size_t changes;   /* bytes */
+  tn__mirror *feed; /* of them; NULL: there are none, or it is not recorded */
   void *recording;
   uint32_t n_failed; /* times that a run was no launch, since one was */
   uint64_t n_since;  /* runs step by step, since the last failure was seen */
@@ -63,7 +63,7 @@ typedef struct span {
 /* Calls for a kind of run that there has not been are planned when it comes. */
 static const tn__kernel *kernel_of(const tn__step *step, uint32_t train) {
   tn__planned_info info = step->info;
-  if (step->call[train]) tn__planned_look(step->call[train], &info);
+  if (step->call[train]) tn__planned_describe(step->call[train], &info);
   return info.kernel;
 }
 
@@ -106,7 +106,7 @@ static bool refuse_inner(const tn__step *loop, uint32_t train, char why[WHY]) {
     if (step->kind != TN__STEP_CALL || !kernel) continue;
     if (!(kernel->desc->flags & TN_KERNEL_CAPTURABLE))
       return refuse_kernel(step, kernel, why);
-    if (!call || tn__planned_changes(call) == 0) continue;
+    if (!call || tn__planned_change_bytes(call) == 0) continue;
     (void)snprintf(why, WHY,
                    "node `%.100s` of the loop `%.100s` draws random numbers or "
                    "has parameters that may change between runs",
@@ -147,7 +147,7 @@ static bool is_refused(const span *s, char why[WHY]) {
     if (s->p->steps[i]->kind != TN__STEP_NOTHING &&
         s->p->steps[i]->device != device)
       return refuse_device(s->p->steps[i], device, why);
-  if (!tn__device_records(device)) {
+  if (!tn__device_can_record(device)) {
     (void)snprintf(why, WHY, "%s cannot record",
                    tn__device_text(device, place));
     return true;
@@ -172,24 +172,24 @@ static const tn__planned *step_call(const tn__captured *c, uint32_t i) {
 
 /* In the steps' order, in which other runs draw random numbers too. */
 static void steps_change(const tn__captured *c) {
-  char *to = tn__feed_host(c->feed);
+  char *to = tn__mirror_host(c->feed);
   for (uint32_t i = 0; i < c->n; ++i) {
     const tn__planned *call = step_call(c, i);
     if (!call) continue;
-    tn__planned_change(call, to);
-    to += tn__planned_changes(call);
+    tn__planned_write_changes(call, to);
+    to += tn__planned_change_bytes(call);
   }
 }
 
 static tn_code steps_record(const tn__captured *c, tn__token *token) {
-  const char *there = c->feed ? tn__feed_device(c->feed) : "";
+  const char *there = c->feed ? tn__mirror_device(c->feed) : "";
   for (uint32_t i = 0; i < c->n; ++i) {
     const tn__step *step = c->program->steps[c->first + i];
     const tn__planned *call = step_call(c, i);
     const tn_code rc = call ? tn__planned_record(call, token, there)
                             : step->run(step, c->train, token);
     if (rc != TN_OK) return tn__node_fail(step->node, rc);
-    if (c->feed && call) there += tn__planned_changes(call);
+    if (c->feed && call) there += tn__planned_change_bytes(call);
   }
   return TN_OK;
 }
@@ -202,17 +202,17 @@ static uint64_t key_of(const tn__captured *c) {
 static void forget(tn__captured *c) {
   if (!c->recording) return;
   (void)tn__device_drain(c->device, TN_QUEUE_COMPUTE);
-  tn__record_close(c->device, c->recording);
+  tn__recording_close(c->device, c->recording);
   c->recording = NULL;
 }
 
 static tn_code record(tn__captured *c, tn__token *token) {
   forget(c);
   if (c->changes > 0 && !c->feed)
-    TN__TRY(tn__feed_create(c->device, c->changes, &c->feed));
+    TN__TRY(tn__mirror_create(c->device, c->changes, &c->feed));
   c->key = key_of(c);
-  TN__TRY(tn__record_begin(token));
-  return tn__record_end(token, steps_record(c, token), &c->recording);
+  TN__TRY(tn__recording_begin(token));
+  return tn__recording_end(token, steps_record(c, token), &c->recording);
 }
 
 static void state_set(tn__captured *c, uint32_t state) {
@@ -246,8 +246,8 @@ static bool is_step_by_step(const tn__captured *c) {
 
 /* Nothing but a copy into the feed is enqueued when there is no memory. */
 static tn_code launch(const tn__captured *c, tn__token *token) {
-  if (c->feed) TN__TRY(tn__feed_push(c->feed, token));
-  return tn__record_launch(token, c->recording);
+  if (c->feed) TN__TRY(tn__mirror_push(c->feed, token));
+  return tn__recording_launch(token, c->recording);
 }
 
 static void launched(tn__captured *c) {
@@ -432,8 +432,8 @@ static tn_code captured_make(const span *s, tn__captured **out) {
   for (uint32_t i = 0; i < s->n; ++i) {
     const tn__planned *call = step_call(c, i);
     if (!call) continue;
-    c->changes += tn__planned_changes(call);
-    c->draws |= tn__planned_draws(call);
+    c->changes += tn__planned_change_bytes(call);
+    c->draws |= tn__planned_has_random(call);
   }
   return TN_OK;
 }
@@ -475,8 +475,8 @@ void tn__captured_leave(const tn__sequence *sequence) {
 void tn__captured_end(tn__sequence *sequence) {
   tn__captured *c = sequence->captured;
   if (!c) return;
-  tn__record_close(c->device, c->recording);
-  tn__feed_free(c->feed);
+  tn__recording_close(c->device, c->recording);
+  tn__mirror_free(c->feed);
   sequence->captured = NULL;
 }
 

@@ -99,7 +99,7 @@ static tn_code offers_ask(const tn__step *step, tn_chain_offer *offers,
     tn__tile *tile = f->scratch[0].tiles[k];
     const tn__step *part = step->parts[k];
     if (!(part->info.kernel->desc->flags & TN_KERNEL_CHAIN)) return TN_OK;
-    TN__TRY(tn__tile_offer(tile, &offers[k]));
+    TN__TRY(tn__tile_get_offer(tile, &offers[k]));
     if (!offers[k].kit ||
         !offer_fits(f, &offers[0], &offers[k], k, part->info.frame->n_in))
       return TN_OK;

@@ -107,7 +107,7 @@ static const char *why_no_loop(const tn__step *step) {
 
 static bool is_shifted(const tn_program *p, const tn_array *array) {
   for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i)
-    if (tn__arrays_meet(
+    if (tn__arrays_overlap(
             array, p->values[tn__entry_id(p->graph, p->arguments[i])].array) ==
         TN__OVERLAP)
       return true;

@@ -106,7 +106,7 @@ static tn_code use_plain(building *b, const tn__step *step) {
 
 static tn_code use_call(building *b, const tn__step *step) {
   const tn__access *uses = NULL;
-  const uint32_t n = tn__planned_uses(step->call[b->train], &uses);
+  const uint32_t n = tn__planned_list_uses(step->call[b->train], &uses);
   for (uint32_t i = 0; i < n; ++i) TN__TRY(use(b, uses[i].var, uses[i].mode));
   return TN_OK;
 }

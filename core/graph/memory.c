@@ -228,8 +228,8 @@ static tn_code entry_place(tn_program *p, uint32_t entry) {
   const tn__plan_storage *storage = &p->plan.storages[place->storage];
   if (value->array->block->bytes == 0) return TN_OK;
   tn__block *pool = tn__pool_of(p, storage->device);
-  tn__block_place(value->array->block, (char *)pool->data + storage->offset,
-                  pool);
+  tn__block_borrow(value->array->block, (char *)pool->data + storage->offset,
+                   pool);
   return TN_OK;
 }
 
@@ -406,9 +406,9 @@ static tn_code call_place(tn__step *step, uint32_t train) {
   void *room = NULL;
   tn__planned_deliver(step->call[train], &none);
   tn__step_look(step, train);
-  tn__planned_look(step->call[train], &info);
+  tn__planned_describe(step->call[train], &info);
   TN__TRY(tn__step_workspace(step, info.workspace, &room));
-  return tn__planned_place(step->call[train], room);
+  return tn__planned_materialise(step->call[train], room);
 }
 
 tn_code tn__step_place(tn__step *step, uint32_t train) {
@@ -463,7 +463,7 @@ static tn_code may_branch(const tn_program *p, const tn_bind *how,
   for (uint32_t i = 0; i < p->n_steps; ++i)
     n += which[i] = !tn__step_is_small(p->steps[i]);
   const tn_code rc =
-      n < 2 ? TN_OK : tn__plan_net_branches(p->env, net, which, out);
+      n < 2 ? TN_OK : tn__plan_net_has_branches(p->env, net, which, out);
   tn__free(p->env, which);
   return rc;
 }

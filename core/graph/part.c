@@ -29,7 +29,7 @@ static tn_code part_enqueue(part_run *run) {
   tn_program *p = run->p;
   const tn__step *part = run->part;
   const tn__access *uses = NULL;
-  const uint32_t n = tn__planned_uses(part->watch[run->train], &uses);
+  const uint32_t n = tn__planned_list_uses(part->watch[run->train], &uses);
   tn__block *pool = tn__pool_of(p, tn__device_number(p, part->device));
   tn__access *access = tn__alloc(p->env, (n + 2u) * sizeof *access);
   if (!access) return tn__fail_memory(n * sizeof *access, "a watched run");
@@ -130,11 +130,11 @@ static tn_code part_watch(tn__step *part, uint32_t train) {
   if (part->watch[train]) return TN_OK;
   TN__TRY(tn__step_plan(part, train, &part->watch[train]));
   if (tn__step_call(part))
-    tn__planned_take(part->watch[train], tn__step_call(part));
+    tn__planned_copy_params(part->watch[train], tn__step_call(part));
   tn__planned_deliver(part->watch[train], &none);
-  tn__planned_look(part->watch[train], &info);
+  tn__planned_describe(part->watch[train], &info);
   TN__TRY(tn__step_workspace(fused, info.workspace, &room));
-  return tn__planned_place(part->watch[train], room);
+  return tn__planned_materialise(part->watch[train], room);
 }
 
 tn_code tn__program_monitor(tn_program *p, tn_monitor_fn *fn, void *ctx) {
@@ -163,7 +163,7 @@ tn_code tn__program_forward_part(tn_program *p, uint32_t flags, size_t steps,
   p->trained = 0;
   tn__program_enter(p);
   for (uint32_t i = 0; i < p->seen[0].n; ++i)
-    tn__array_written(p->seen[0].arrays[i]);
+    tn__array_count_write(p->seen[0].arrays[i]);
   TN__TRY(tn__part_run(p, 0, n, train));
   if (n == p->n_forward) p->trained = train;
   if (left) *left = p->n_forward - n;

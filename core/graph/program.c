@@ -158,7 +158,7 @@ static tn_code pools_check(const tn_program *p) {
 }
 
 static void written(const tn__seen *seen) {
-  for (uint32_t i = 0; i < seen->n; ++i) tn__array_written(seen->arrays[i]);
+  for (uint32_t i = 0; i < seen->n; ++i) tn__array_count_write(seen->arrays[i]);
 }
 
 tn_code tn__program_forward(tn_program *p, uint32_t flags) {

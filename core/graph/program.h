@@ -71,8 +71,8 @@ struct tn__step {
   uint32_t *out;      /* entries; TN_NONE: nobody reads it */
   bool *shape_only;   /* n_in, or NULL: of which inputs only the shape counts */
   bool repeats;       /* tn__node_repeats */
-  tn__planned *call[2];  /* by tn_program_forward's TN_CALL_TRAIN */
-  tn__direct direct[2];  /* the same as calls of kernels; or zeros */
+  tn__planned *call[2];      /* by tn_program_forward's TN_CALL_TRAIN */
+  tn__direct_call direct[2]; /* the same as calls of kernels; or zeros */
   tn__planned *watch[2]; /* of a part that a monitor watches: a call of its own,
                             on all of its operands */
   tn__planned_info info;

@@ -38,7 +38,8 @@ static tn_code refuse(const tn__step *step, const char *what,
 
 /* Whether the elements of an entry can be added to where the step runs. */
 static bool can_add(const tn__step *step, uint32_t entry) {
-  return tn__elements_adds(step->device, array_of(step, entry)->tensor.dtype);
+  return tn__elements_can_add(step->device,
+                              array_of(step, entry)->tensor.dtype);
 }
 
 static bool is_dense(const tn__step *step, uint32_t entry) {
@@ -51,7 +52,8 @@ static tn_code bytes_check(const tn__step *step) {
   const bool reads = step->kind == TN__STEP_COPY;
   const bool crosses = reads && tn__step_crosses(step);
   const bool adds = can_add(step, step->out[0]) && !crosses;
-  const bool moves = reads ? tn__device_sums(step->device) && !crosses : adds;
+  const bool moves =
+      reads ? tn__device_can_sum(step->device) && !crosses : adds;
   const tn__value *to = &step->program->values[step->out[0]];
   if (to->request == TN_REQ_ADD && !adds)
     return refuse(step, "nothing can be added to a gradient",
@@ -74,7 +76,7 @@ static tn_code loop_check(const tn__step *step) {
 }
 
 static tn_code step_check(const tn__step *step) {
-  const bool sums = tn__device_sums(step->device);
+  const bool sums = tn__device_can_sum(step->device);
   switch (step->kind) {
     case TN__STEP_ADD:
       return can_add(step, step->out[0])

@@ -59,7 +59,7 @@ static tn_code run_fill(const tn__step *step, uint32_t train,
   const tn__site site = site_of(step, token);
   (void)train;
   if (step->node->kind != TN__NODE_ZERO)
-    return tn__elements_one(&site, &out, adds(step));
+    return tn__elements_fill_one(&site, &out, adds(step));
   return adds(step) ? TN_OK : tn__elements_zero(&site, &out);
 }
 
@@ -87,7 +87,7 @@ static tn_code step_run(tn__step *step, uint32_t train, tn__token *token) {
   if (step->kind == TN__STEP_FUSED) return rc; /* it has said which call */
   if (rc != TN_OK) return tn__node_fail(step->node, rc);
   if (step->kind == TN__STEP_CALL &&
-      !tn__planned_direct(step->call[train], &step->direct[train]))
+      !tn__planned_get_direct(step->call[train], &step->direct[train]))
     step->direct[train].compute = NULL;
   return TN_OK;
 }
@@ -97,7 +97,7 @@ static tn_code run_steps(const tn_program *p, uint32_t first, uint32_t n,
   const tn__floating floating = tn__floating_get();
   for (uint32_t i = first; i < first + n; ++i) {
     tn__step *step = p->steps[i];
-    const tn__direct *direct = &step->direct[train];
+    const tn__direct_call *direct = &step->direct[train];
     if (!direct->compute) {
       TN__TRY(step_run(step, train, token));
       continue;
@@ -106,8 +106,7 @@ static tn_code run_steps(const tn_program *p, uint32_t first, uint32_t n,
     const int32_t rc = direct->compute(direct->frame);
     tn__floating_keep(&floating);
     if (rc != TN_OK)
-      return tn__node_fail(step->node,
-                           tn__planned_failed(step->call[train], rc));
+      return tn__node_fail(step->node, tn__planned_fail(step->call[train], rc));
   }
   return TN_OK;
 }

@@ -25,7 +25,7 @@ static void step_set(const tn__step *step, setting *s) {
   if (node != s->node && !is_gradient) return;
   for (int i = 0; i < 4 && s->rc == TN_OK; ++i) {
     if (!calls[i]) continue;
-    const tn_code rc = tn__planned_set(calls[i], s->value);
+    const tn_code rc = tn__planned_set_param(calls[i], s->value);
     if (rc == TN_OK)
       ++s->n_set;
     else if (rc != TN_NOT_FOUND)
@@ -88,7 +88,7 @@ tn_code tn__program_set(tn_program *p, const char *node,
 static void step_take(const tn__step *step, const tn__step *from) {
   const tn__planned *call = tn__step_call(from);
   for (uint32_t train = 0; call && train < 2; ++train)
-    if (step->call[train]) tn__planned_take(step->call[train], call);
+    if (step->call[train]) tn__planned_copy_params(step->call[train], call);
 }
 
 /* A step of each node that is computed, by its name. */

@@ -325,7 +325,7 @@ static void request_set(const tn__step *step, const tn__tile_operand *out,
     made = TN_REQ_INPLACE;
     alias = (int32_t)in->position;
   }
-  tn__tile_request(tile, out->position - n_in, made, alias);
+  tn__tile_set_request(tile, out->position - n_in, made, alias);
 }
 
 static void tensor_set(const tn__fused *f, const tn__tile_operand *o,
@@ -336,7 +336,7 @@ static void tensor_set(const tn__fused *f, const tn__tile_operand *o,
   t->shape = scratch->shape;
   t->strides = (int64_t *)(uintptr_t)o->strides;
   if (!o->is_output)
-    tn__tile_dense(tile, o->position, tn_tensor_is_contiguous(t));
+    tn__tile_set_dense(tile, o->position, tn_tensor_is_contiguous(t));
 }
 
 /* What a fold gets besides: its output says how many lines a tile has. */
@@ -348,8 +348,8 @@ static void tile_folds(const tn__fused *f, tn__scratch *scratch, uint32_t i) {
   out->ndim = (int32_t)f->ndim;
   out->shape = scratch->lines[i];
   out->strides = (int64_t *)(uintptr_t)strides;
-  tn__tile_request(tile, 0, TN_REQ_WRITE, -1);
-  tn__tile_fold(tile, TN_CALL_FOLD);
+  tn__tile_set_request(tile, 0, TN_REQ_WRITE, -1);
+  tn__tile_set_reduction(tile, TN_CALL_FOLD);
 }
 
 /* Frames of the size of a whole tile; then each kernel prepares for it. */
@@ -408,9 +408,9 @@ static tn_code merge_make(tn__step *step, tn__folding *fold, char *records) {
   fold->records = records;
   TN__TRY(tn__array_materialise_zeros(out->array));
   TN__TRY(tn__tile_create(part->call[part->call[1] != NULL], &fold->merge));
-  tn__tile_fold(fold->merge, TN_CALL_MERGE);
-  tn__tile_records(fold->merge, fold->records, fold->all);
-  tn__tile_request(fold->merge, 0, out->request, -1);
+  tn__tile_set_reduction(fold->merge, TN_CALL_MERGE);
+  tn__tile_set_records(fold->merge, fold->records, fold->all);
+  tn__tile_set_request(fold->merge, 0, out->request, -1);
   tn_tensor *tensor = tn__tile_tensor(fold->merge, 1);
   *tensor = tn__array_metadata(out->array);
   tensor->data = tn__array_data(out->array);
@@ -529,9 +529,9 @@ static void records_set(const tn__fused *f, tn__scratch *scratch, uint32_t i,
     lines *= scratch->shape[d];
   }
   const size_t first = (size_t)(line * fold->parts + of_line);
-  tn__tile_records(scratch->tiles[fold->part],
-                   fold->records + first * fold->bytes,
-                   (size_t)lines * fold->bytes);
+  tn__tile_set_records(scratch->tiles[fold->part],
+                       fold->records + first * fold->bytes,
+                       (size_t)lines * fold->bytes);
 }
 
 void tn__tile_box(const tn__fused *f, int64_t index, int64_t *at,
@@ -609,7 +609,7 @@ static void train_set(const tn__step *step, tn__scratch *scratch,
                       uint32_t train) {
   if (scratch->train == train) return;
   for (uint32_t k = 0; k < step->n_parts; ++k)
-    tn__tile_train(scratch->tiles[k], train != 0);
+    tn__tile_set_train(scratch->tiles[k], train != 0);
   scratch->train = train;
 }
 
@@ -660,7 +660,7 @@ tn_code tn__fused_run(const tn__step *step, uint32_t train, tn__token *token) {
   TN__TRY(tn__parallel_for(step->program->env->engine, f->n_tiles,
                            tiles_at_once(f), slice, &run));
   for (uint32_t i = 0; i < f->n_folds; ++i) {
-    tn__tile_train(f->folds[i].merge, train != 0);
+    tn__tile_set_train(f->folds[i].merge, train != 0);
     const tn_code rc = tn__tile_run(f->folds[i].merge);
     if (rc != TN_OK)
       return tn__node_fail(step->parts[f->folds[i].part]->node, rc);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * access.c: elements in and out of an array, in its turn among what was pushed,
- * and waits. On the cpu the calling thread copies; on devices the queues do.
+ * access.c: copies elements in and out of an array, in push order, and waits.
+ * On the cpu the calling thread copies; on devices their queues do. Few dense
+ * bytes of a free array are copied inside of the gate, without a job.
  */
 #include <string.h>
 
 #include "ndarray.h"
 
-/* Copies of at most so many bytes are made between tn__gate_enter and
- * tn__gate_leave; longer ones are jobs, so that other threads can push
+/* Copies of at most this many bytes run between tn__gate_enter and
+ * tn__gate_leave. Longer ones are jobs, so that other threads can push
  * meanwhile. */
 enum { SHORT_BYTES = 1 << 16 };
 
@@ -20,7 +21,7 @@ typedef struct access {
   int64_t strides[TN_MAX_NDIM]; /* of `outside` */
 } access;
 
-static tn_code bytes_check(const tn_array *array, const char *verb,
+static tn_code check_bytes(const tn_array *array, const char *verb,
                            size_t bytes) {
   const tn_tensor *t = &array->tensor;
   size_t holds = (size_t)tn_tensor_size(t) * (size_t)tn_dtype_bytes(t->dtype);
@@ -41,7 +42,7 @@ static void access_init(access *a, tn_array *array, void *data) {
   tn__strides_dense(a->outside.ndim, a->outside.shape, a->strides);
 }
 
-/* ------------------------------------------------------------- on the cpu */
+/* --------------------------------------------------------------- on the cpu */
 
 static tn_code set_run(void *arg, tn__token *token) {
   access *a = arg;
@@ -60,13 +61,13 @@ static tn_code get_run(void *arg, tn__token *token) {
   return TN_OK;
 }
 
-/* Few bytes that lie densely. */
+/* True for few bytes of a dense array. */
 static bool is_short(const tn_array *array, size_t bytes) {
   return bytes <= SHORT_BYTES && bytes > 0 &&
          tn_tensor_is_contiguous(&array->tensor);
 }
 
-/* False: the array is in use, and a job has to take its turn. */
+/* False: the array is in use, and a job must wait for it. */
 static bool set_at_once(tn_array *array, const void *data, size_t bytes) {
   tn__engine *engine = array->env->engine;
   if (!tn__gate_enter(engine)) return false;
@@ -100,7 +101,7 @@ static tn_code take_turn(access *a, uint32_t mode) {
 static tn_code set_on_cpu(tn_array *array, const void *data, size_t bytes) {
   access a;
   if (!tn__array_data(array)) TN__TRY(tn__array_materialise_for_write(array));
-  tn__array_written(array);
+  tn__array_count_write(array);
   if (is_short(array, bytes) && set_at_once(array, data, bytes)) return TN_OK;
   access_init(&a, array, (void *)(uintptr_t)data); /* only read */
   return take_turn(&a, tn__array_write_mode(array));
@@ -113,25 +114,25 @@ static tn_code get_on_cpu(tn_array *array, void *data, size_t bytes) {
   return take_turn(&a, TN__READ);
 }
 
-/* -------------------------------------------------------------- elsewhere */
+/* ------------------------------------------------------------ other devices */
 
-static void keep(void *ctx) {
-  (void)ctx; /* the memory is the caller's */
+static void keep_memory(void *ctx) {
+  (void)ctx; /* the caller owns the memory */
 }
 
-/* An array of the caller's memory, in the shape of `array`. */
+/* Creates an array of the caller's memory, in the shape of `array`. */
 static tn_code outside_create(const tn_array *array, void *data, size_t bytes,
                               tn_array **out) {
   const tn_tensor *t = &array->tensor;
   static char nothing;
   const tn__foreign memory = {
-      .data = bytes > 0 ? data : &nothing, .bytes = bytes, .drop = keep};
+      .data = bytes > 0 ? data : &nothing, .bytes = bytes, .drop = keep_memory};
   return tn__array_wrap(array->env->cpu,
                         &(tn_spec){t->dtype, t->ndim, t->shape}, &memory, out);
 }
 
-/* Returns when the devices are done with the caller's memory, whatever became
- * of the copy. `result` carries that. */
+/* Returns when the devices no longer use the caller's memory, also after a
+ * failed copy. `result` carries the error. */
 static tn_code copy_wait(tn_array *to, tn_array *from, tn_array *outside,
                          tn_array *result) {
   tn_code rc = tn__array_copy(to, from);
@@ -151,8 +152,8 @@ static tn_code set_elsewhere(tn_array *array, const void *data, size_t bytes) {
   return rc;
 }
 
-/* A queue that waits for another on the device is not told what failed there,
- * so the host waits. */
+/* A device queue that waits for another one does not get its errors, so the
+ * host waits. */
 static tn_code get_elsewhere(tn_array *array, void *data, size_t bytes) {
   tn_array *outside = NULL;
   TN__TRY(tn__array_wait(array, TN__WAIT_WRITERS, TN__FOREVER));
@@ -162,15 +163,15 @@ static tn_code get_elsewhere(tn_array *array, void *data, size_t bytes) {
   return rc;
 }
 
-/* --------------------------------------------------------------- interface */
+/* ---------------------------------------------------------------- interface */
 
 static bool on_cpu(const tn_array *array) {
   return array->block->device->type == TN_DEVICE_CPU;
 }
 
 tn_code tn__array_set(tn_array *array, const void *data, size_t bytes) {
-  TN__TRY(bytes_check(array, "set", bytes));
-  if (tn__tensor_repeats(&array->tensor))
+  TN__TRY(check_bytes(array, "set", bytes));
+  if (tn__tensor_has_repeats(&array->tensor))
     return tn__fail(TN_INVALID,
                     "the array is a broadcast view that repeats"
                     " elements; set the array it was made from");
@@ -179,11 +180,11 @@ tn_code tn__array_set(tn_array *array, const void *data, size_t bytes) {
 }
 
 tn_code tn__array_get(tn_array *array, void *data, size_t bytes) {
-  TN__TRY(bytes_check(array, "get", bytes));
+  TN__TRY(check_bytes(array, "get", bytes));
   return on_cpu(array) ? get_on_cpu(array, data, bytes)
                        : get_elsewhere(array, data, bytes);
 }
 
-tn_code tn__array_wait(tn_array *array, uint32_t what, uint64_t ns) {
-  return tn__wait(array->env->engine, &array->block->var, what, ns);
+tn_code tn__array_wait(tn_array *array, uint32_t mode, uint64_t ns) {
+  return tn__wait(array->env->engine, &array->block->var, mode, ns);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * array.c: the life of an array, and where its elements lie. Views are made in
- * view.c.
+ * array.c: creation, release and memory of arrays. An array made by
+ * tn__array_create_on is in the same piece of memory as its block: its *home*.
+ * Views and wrapped arrays have memory of their own. view.c makes views.
  */
 #include <string.h>
 
@@ -15,7 +16,7 @@ void tn__strides_dense(int32_t ndim, const int64_t *shape, int64_t *strides) {
   }
 }
 
-static tn_code spec_check(const tn_spec *spec) {
+static tn_code check_spec(const tn_spec *spec) {
   if (!tn__dtype_bit(spec->dtype))
     return tn__fail(TN_DTYPE,
                     "an array cannot have the dtype 0x%x, which is no"
@@ -55,8 +56,8 @@ static size_t shell_bytes(int32_t ndim) {
   return sizeof(tn_array) + 2 * (size_t)ndim * sizeof(int64_t);
 }
 
-/* An array without block; its tensor is the caller's to fill in. Member by
- * member: a struct copied as a whole takes twice as long. */
+/* Initialises an array without a block; the caller fills in the tensor. Assigns
+ * member by member: a copy of the whole struct takes twice as long. */
 static tn_array *shell_init(void *memory, const tn__device *device,
                             int32_t ndim) {
   tn_array *array = memory;
@@ -84,13 +85,13 @@ static tn_code shell_create(const tn__device *device, int32_t ndim,
 }
 
 static tn_code spec_bytes(const tn_spec *spec, size_t *bytes) {
-  TN__TRY(spec_check(spec));
+  TN__TRY(check_spec(spec));
   if (tn__tensor_bytes(spec->dtype, spec->ndim, spec->shape, bytes))
     return TN_OK;
   return too_large(spec);
 }
 
-/* A dense tensor of a valid spec. */
+/* Fills in the dense tensor of a valid spec. */
 static void dense_init(tn_tensor *t, const tn_spec *spec) {
   t->dtype = spec->dtype;
   for (int32_t i = 0; i < spec->ndim; ++i) t->shape[i] = spec->shape[i];
@@ -164,8 +165,8 @@ static bool hold_ends(tn_array *array) {
              1;
 }
 
-/* What nobody holds any more gives back all but its home, which it stands in
- * and which the caller is to release. */
+/* Ends an array without holds. Frees everything except the home, which contains
+ * the array; the caller releases that. */
 static void shell_end(tn_array *array) {
   if (array->block != array->home) tn__block_release(array->block);
   if (!array->home) tn__free(array->env, array);
@@ -178,13 +179,13 @@ void tn__array_unhold(tn_array *array) {
   tn__block_release(home);
 }
 
-void tn__array_move(tn_array *array, tn__block *block) {
+void tn__array_set_block(tn_array *array, tn__block *block) {
   if (array->block != array->home) tn__block_release(array->block);
   array->block = tn__block_retain(block);
 }
 
-/* An array with a home is a user of it, another one owns the runtime. That goes
- * last: it may be the end of it. */
+/* An array with a home uses the runtime through it; any other one owns the
+ * runtime. The release of that is last, because it may end the runtime. */
 void tn__array_release(tn_array *array) {
   if (!array) return;
   if (atomic_load_explicit(&array->n_owners, memory_order_acquire) != 1 &&
@@ -198,9 +199,9 @@ void tn__array_release(tn_array *array) {
   if (!home)
     tn__env_release(env);
   else if (ends)
-    tn__block_leave(home);
+    tn__block_release_with_runtime(home);
   else
-    tn__device_leave(device);
+    tn__device_release_runtime(device);
 }
 
 tn_tensor tn__array_metadata(const tn_array *array) {
@@ -213,8 +214,8 @@ tn_tensor tn__array_metadata(const tn_array *array) {
                      .strides = t->strides};
 }
 
-/* Several threads may learn of the memory at the same time. Only the first
- * store happens, and everybody who reads the field has passed here. */
+/* Several threads may find the memory at the same time. Only the first store
+ * takes effect, and every reader of the field has called this function. */
 const tn_tensor *tn__array_tensor(const tn_array *array) {
   tn_array *self = (tn_array *)(uintptr_t)array;
   void *data = tn__array_data(array);
@@ -231,7 +232,7 @@ tn_code tn__array_materialise(tn_array *array) {
   return TN_OK;
 }
 
-/* Nobody pushes meanwhile, so nothing that writes is on its way yet. */
+/* No thread pushes meanwhile, so no pending operation writes the block yet. */
 static tn_code block_zeros(tn__block *block) {
   tn__engine *engine = block->device->env->engine;
   tn_code rc = TN_OK;

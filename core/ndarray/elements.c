@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
- * elements.c: copies, sums, zeros and ones where the tensors lie. The host has
- * code for each of them (copy.c, add.c, sum.c); a device with queues copies and
- * fills dense bytes, and does everything else by its `sum`.
+ * elements.c: copies, sums, zeros and ones on the device of the tensors. The
+ * host has code for each of them (strided_copy.c, strided_add.c,
+ * strided_sum.c). A device with queues copies and fills dense bytes, and does
+ * everything else with its function `sum`.
  */
 #include <string.h>
 
-#include "walk.h"
+#include "strided_walk.h"
 
-bool tn__elements_adds(const tn__device *device, tn_dtype dtype) {
-  return !device->table || tn__device_adds(device, dtype);
+bool tn__elements_can_add(const tn__device *device, tn_dtype dtype) {
+  return !device->table || tn__device_can_add(device, dtype);
 }
 
 /* ------------------------------------------------------------------- queues */
 
-/* What is summed up stands in `from`, or is `value` everywhere. */
-static tn_code enqueue(const tn__site *site, const tn_tensor *to,
-                       const tn_tensor *from, tn_device_sum sum) {
+/* Enqueues a sum of `from`, or of `value` everywhere if that has no data. */
+static tn_code enqueue_sum(const tn__site *site, const tn_tensor *to,
+                           const tn_tensor *from, tn_device_sum sum) {
   tn__axes kept, cut;
-  tn__sum_axes(to, from, &kept, &cut);
+  tn__find_sum_axes(to, from, &kept, &cut);
   memcpy(kept.v + kept.n, cut.v, (size_t)cut.n * sizeof *cut.v);
   sum.dtype = to->dtype;
   sum.n_kept = (uint32_t)kept.n;
@@ -34,7 +35,7 @@ static tn_code enqueue_value(const tn__site *site, const tn_tensor *to,
   tn_tensor from = *to;
   from.data = NULL;
   from.strides = (int64_t *)(uintptr_t)strides; /* only read */
-  return enqueue(
+  return enqueue_sum(
       site, to, &from,
       (tn_device_sum){.flags = add ? TN_SUM_ADD : 0, .value = value});
 }
@@ -53,12 +54,11 @@ static tn_code enqueue_copy(const tn__site *site, const tn_tensor *to,
                         .from_type = from->device_type,
                         .from_id = from->device_id};
   if (!tn_tensor_is_contiguous(to) || !tn_tensor_is_contiguous(from))
-    return enqueue(site, to, from, (tn_device_sum){0});
+    return enqueue_sum(site, to, from, (tn_device_sum){0});
   return tn__device_copy(site->token, &copy);
 }
 
-/* ---------------------------------------------------------------- operations
- */
+/* --------------------------------------------------------------- operations */
 
 tn_code tn__elements_copy(const tn__site *site, const tn_tensor *to,
                           const tn_tensor *from) {
@@ -83,8 +83,8 @@ tn_code tn__elements_sum(const tn__site *site, const tn_tensor *to,
   }
   if (tn_tensor_size(from) == 0)
     return add ? TN_OK : tn__elements_zero(site, to);
-  return enqueue(site, to, from,
-                 (tn_device_sum){.flags = add ? TN_SUM_ADD : 0});
+  return enqueue_sum(site, to, from,
+                     (tn_device_sum){.flags = add ? TN_SUM_ADD : 0});
 }
 
 tn_code tn__elements_zero(const tn__site *site, const tn_tensor *to) {
@@ -98,7 +98,7 @@ tn_code tn__elements_zero(const tn__site *site, const tn_tensor *to) {
   return TN_OK;
 }
 
-/* The bits of one. */
+/* Returns the bits of the number 1. */
 static uint64_t one_of(tn_dtype dtype) {
   const float one = 1.0f;
   const double one64 = 1.0;
@@ -116,7 +116,8 @@ static uint64_t one_of(tn_dtype dtype) {
   return bits;
 }
 
-tn_code tn__elements_one(const tn__site *site, const tn_tensor *to, bool add) {
+tn_code tn__elements_fill_one(const tn__site *site, const tn_tensor *to,
+                              bool add) {
   uint64_t bits = one_of(to->dtype);
   int64_t strides[TN_MAX_NDIM] = {0};
   tn_tensor one = *to;

@@ -1,74 +1,75 @@
 /* SPDX-License-Identifier: Apache-2.0
- * launch.c: a planned call becomes a job of the engine: what it uses, how short
- * it is, who owns what meanwhile.
+ * launch.c: turns a planned call into a job of the engine: the variables that
+ * it uses, its size, and the owners of its arrays until it ends.
  */
 #include "call.h"
 
-enum { /* bytes that a call on the calling thread may touch */
-       SMALL_ELEMENTWISE = 4 << 20, /* a tenth of a millisecond or so */
+enum { /* most bytes of a call on the calling thread */
+       SMALL_ELEMENTWISE = 4 << 20, /* about a tenth of a millisecond */
        SMALL_OTHER = 128 << 10,     /* a matrix product of 100 by 100 */
-       /* and from which on others are let in: marks on the variables cost a
-        * twentieth of it */
+       /* from this size on workers may help: marks on the variables cost a
+          twentieth of such a call */
        SHARED_ELEMENTWISE = 256 << 10
 };
 
-/* ------------------------------------------------------------------- size */
+/* --------------------------------------------------------------------- size */
 
-/* Of all operands but unwanted outputs. */
-static uint64_t operand_bytes(const tn__work *w) {
-  const tn_frame *f = &w->launch.frame;
+/* Counts the bytes of all operands except for outputs that are not requested.
+ */
+static uint64_t operand_bytes(const tn__call_state *s) {
+  const tn_frame *f = &s->launch.frame;
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < f->n_in + f->n_out + f->n_aux; ++i) {
     const bool output = i >= f->n_in && i < f->n_in + f->n_out;
-    if (w->in[i].ndim < 0 || (output && w->req[i - f->n_in] == TN_REQ_NULL))
+    if (s->in[i].ndim < 0 || (output && s->req[i - f->n_in] == TN_REQ_NULL))
       continue;
     bytes +=
-        (uint64_t)(tn_tensor_size(&w->in[i]) * tn_dtype_bytes(w->in[i].dtype));
+        (uint64_t)(tn_tensor_size(&s->in[i]) * tn_dtype_bytes(s->in[i].dtype));
   }
   return bytes;
 }
 
-bool tn__work_is_small(const tn__work *w) {
-  uint32_t flags = w->choice.kernel->desc->flags;
+bool tn__call_is_small(const tn__call_state *s) {
+  uint32_t flags = s->choice.kernel->desc->flags;
   uint64_t most =
       flags & TN_KERNEL_ELEMENTWISE ? SMALL_ELEMENTWISE : SMALL_OTHER;
-  return operand_bytes(w) <= most;
+  return operand_bytes(s) <= most;
 }
 
-bool tn__work_is_shared(const tn__work *w) {
-  return (w->choice.kernel->desc->flags & TN_KERNEL_ELEMENTWISE) != 0 &&
-         tn__engine_workers(w->caller->env->engine) > 1 &&
-         operand_bytes(w) >= SHARED_ELEMENTWISE;
+bool tn__call_is_shared(const tn__call_state *s) {
+  return (s->choice.kernel->desc->flags & TN_KERNEL_ELEMENTWISE) != 0 &&
+         tn__engine_workers(s->caller->env->engine) > 1 &&
+         operand_bytes(s) >= SHARED_ELEMENTWISE;
 }
 
-/* ------------------------------------------------------------------- uses */
+/* --------------------------------------------------------------------- uses */
 
-static void use(tn__work *w, tn__var *var, uint32_t mode) {
-  w->access[w->n_access++] = (tn__access){.var = var, .mode = mode};
+static void add_use(tn__call_state *s, tn__var *var, uint32_t mode) {
+  s->access[s->n_access++] = (tn__access){.var = var, .mode = mode};
 }
 
-/* What is added to, or starts as it was, is not overwritten. */
-static uint32_t output_mode(const tn__work *w, uint32_t i) {
-  const tn__operand *out = &w->out_info[i];
-  /* Zeros for a kernel that only adds go into the temporary, if there is one,
-   * and otherwise overwrite the output. */
+/* An output that keeps a part of its content is updated, not overwritten. */
+static uint32_t output_mode(const tn__call_state *s, uint32_t i) {
+  const tn__operand *out = &s->out_info[i];
+  /* Zeros for a kernel that only adds go into the temporary, if there is one.
+   * Otherwise they overwrite the output. */
   if (out->after == TN__AFTER_ADD || out->after == TN__AFTER_SUM_ADD)
     return TN__UPDATE;
-  if (w->req[i] == TN_REQ_ADD && out->before != TN__BEFORE_ZERO)
+  if (s->req[i] == TN_REQ_ADD && out->before != TN__BEFORE_ZERO)
     return TN__UPDATE;
   return tn__array_write_mode(out->array);
 }
 
-static void use_outputs(tn__work *w) {
-  for (uint32_t i = 0; i < w->launch.frame.n_out; ++i) {
-    const tn__operand *out = &w->out_info[i];
-    if (w->req[i] == TN_REQ_NULL || !out->array) continue;
-    use(w, &out->array->block->var, output_mode(w, i));
+static void use_outputs(tn__call_state *s) {
+  for (uint32_t i = 0; i < s->launch.frame.n_out; ++i) {
+    const tn__operand *out = &s->out_info[i];
+    if (s->req[i] == TN_REQ_NULL || !out->array) continue;
+    add_use(s, &out->array->block->var, output_mode(s, i));
   }
 }
 
-uint32_t tn__recipe_uses(const tn__recipe *r, tn__caller *caller,
-                         tn__space *space, tn__access *to) {
+uint32_t tn__recipe_list_uses(const tn__recipe *r, tn__caller *caller,
+                              tn__scratch_space *space, tn__access *to) {
   uint32_t n = 0;
   if (r->n_random > 0)
     to[n++] = (tn__access){&caller->random.var, TN__OVERWRITE, 0};
@@ -78,69 +79,70 @@ uint32_t tn__recipe_uses(const tn__recipe *r, tn__caller *caller,
   return n;
 }
 
-static void use_resources(tn__work *w) {
-  const tn__recipe *r = w->recipe;
-  const bool wants_space = r->ws_total > 0 && !w->ws_memory;
-  if (wants_space) w->space = tn__space_next(w->device);
-  w->n_access += tn__recipe_uses(r, w->caller, wants_space ? w->space : NULL,
-                                 w->access + w->n_access);
+static void use_resources(tn__call_state *s) {
+  const tn__recipe *r = s->recipe;
+  const bool wants_space = r->ws_total > 0 && !s->ws_memory;
+  if (wants_space) s->space = tn__scratch_next(s->device);
+  s->n_access += tn__recipe_list_uses(
+      r, s->caller, wants_space ? s->space : NULL, s->access + s->n_access);
 }
 
-/* On a device they are in use when the job is over. */
-static void use_temporaries(tn__work *w) {
-  const tn_frame *f = &w->launch.frame;
+/* On a device, temporaries are still in use when the job is over. */
+static void use_temporaries(tn__call_state *s) {
+  const tn_frame *f = &s->launch.frame;
   for (uint32_t i = 0; i < f->n_in + f->n_out + f->n_aux; ++i)
-    if (w->in_info[i].temp)
-      use(w, &w->in_info[i].temp->block->var, TN__OVERWRITE);
+    if (s->in_info[i].temp)
+      add_use(s, &s->in_info[i].temp->block->var, TN__OVERWRITE);
 }
 
-void tn__work_uses(tn__work *w) {
-  const tn_frame *f = &w->launch.frame;
-  w->n_access = 0;
+void tn__call_list_uses(tn__call_state *s) {
+  const tn_frame *f = &s->launch.frame;
+  s->n_access = 0;
   for (uint32_t i = 0; i < f->n_in; ++i)
-    if (tn__input_is_read(w->in_flags[i]))
-      use(w, &w->in_info[i].array->block->var, TN__READ);
-  use_outputs(w);
+    if (tn__input_is_read(s->in_flags[i]))
+      add_use(s, &s->in_info[i].array->block->var, TN__READ);
+  use_outputs(s);
   for (uint32_t i = 0; i < f->n_aux; ++i)
-    use(w, &w->aux_info[i].array->block->var,
-        tn__state_changes(w->aux_info[i].arg, w->flags) ? TN__UPDATE
-                                                        : TN__READ);
-  if (w->device->table) use_temporaries(w);
-  use_resources(w);
+    add_use(s, &s->aux_info[i].array->block->var,
+            tn__call_changes_state(s->aux_info[i].arg, s->flags) ? TN__UPDATE
+                                                                 : TN__READ);
+  if (s->device->table) use_temporaries(s);
+  use_resources(s);
 }
 
-/* ----------------------------------------------------------------- memory */
+/* ------------------------------------------------------------------- memory */
 
-static bool is_used(const tn__work *w, uint32_t i) {
-  const tn_frame *f = &w->launch.frame;
-  if (!w->in_info[i].array) return false;
-  if (i < f->n_in) return tn__input_is_read(w->in_flags[i]);
-  return i - f->n_in >= f->n_out || w->req[i - f->n_in] != TN_REQ_NULL;
+static bool is_used(const tn__call_state *s, uint32_t i) {
+  const tn_frame *f = &s->launch.frame;
+  if (!s->in_info[i].array) return false;
+  if (i < f->n_in) return tn__input_is_read(s->in_flags[i]);
+  return i - f->n_in >= f->n_out || s->req[i - f->n_in] != TN_REQ_NULL;
 }
 
-/* What is overwritten as a whole need not be zeros before. */
-static tn_code take_memory(const tn__work *w, uint32_t i) {
-  const tn_frame *f = &w->launch.frame;
-  tn_array *array = w->in_info[i].array;
+/* An operand that is overwritten as a whole does not need zeros. */
+static tn_code materialise_operand(const tn__call_state *s, uint32_t i) {
+  const tn_frame *f = &s->launch.frame;
+  tn_array *array = s->in_info[i].array;
   bool is_output = i >= f->n_in && i - f->n_in < f->n_out;
-  if (is_output && output_mode(w, i - f->n_in) == TN__OVERWRITE)
+  if (is_output && output_mode(s, i - f->n_in) == TN__OVERWRITE)
     return tn__block_materialise(array->block);
   return tn__array_materialise_zeros(array);
 }
 
-/* Memory is taken by who pushes: whoever waits for the array finds it there,
- * and there being none is this call's error. */
-tn_code tn__work_memory(tn__work *w) {
-  const tn_frame *f = &w->launch.frame;
+/* The pushing thread allocates: a thread that waits for the array finds the
+ * memory, and a failure is an error of this call. */
+tn_code tn__call_materialise(tn__call_state *s) {
+  const tn_frame *f = &s->launch.frame;
   for (uint32_t i = 0; i < f->n_in + f->n_out + f->n_aux; ++i)
-    if (is_used(w, i)) TN__TRY(tn__work_short(w, take_memory(w, i)));
+    if (is_used(s, i))
+      TN__TRY(tn__call_name_memory_failure(s, materialise_operand(s, i)));
   return TN_OK;
 }
 
-void tn__work_hold(tn__work *w) {
-  const tn_frame *f = &w->launch.frame;
+void tn__call_hold_arrays(tn__call_state *s) {
+  const tn_frame *f = &s->launch.frame;
   for (uint32_t i = 0; i < f->n_in + f->n_out + f->n_aux; ++i) {
-    tn__operand *operand = &w->in_info[i];
+    tn__operand *operand = &s->in_info[i];
     if (operand->array) {
       tn__array_hold(operand->array);
       operand->held |= TN__HELD_ARRAY;
@@ -152,52 +154,52 @@ void tn__work_hold(tn__work *w) {
   }
 }
 
-void tn__work_written(const tn__work *w) {
-  const tn_frame *f = &w->launch.frame;
+void tn__call_count_writes(const tn__call_state *s) {
+  const tn_frame *f = &s->launch.frame;
   for (uint32_t i = 0; i < f->n_out + f->n_aux; ++i)
-    if (is_used(w, f->n_in + i) &&
-        (i < f->n_out || tn__state_changes(w->out_info[i].arg, w->flags)))
-      tn__array_written(w->out_info[i].array);
+    if (is_used(s, f->n_in + i) &&
+        (i < f->n_out || tn__call_changes_state(s->out_info[i].arg, s->flags)))
+      tn__array_count_write(s->out_info[i].array);
 }
 
-/* ----------------------------------------------------------------- launch */
+/* ------------------------------------------------------------------- launch */
 
 static tn_code job_run(void *arg, tn__token *token) {
-  return tn__work_compute(arg, token);
+  return tn__call_compute(arg, token);
 }
 
 static void job_drop(void *arg) {
-  (void)tn__work_close(arg, TN_OK);
+  (void)tn__call_state_release(arg, TN_OK);
 }
 
-void tn__work_disown(tn__work *w) {
-  const tn_frame *f = &w->launch.frame;
+void tn__call_disown_arrays(tn__call_state *s) {
+  const tn_frame *f = &s->launch.frame;
   for (uint32_t i = 0; i < f->n_in + f->n_out; ++i) {
-    tn__operand *operand = &w->in_info[i];
+    tn__operand *operand = &s->in_info[i];
     if (operand->owned) tn__array_release(operand->array);
     operand->owned = 0;
   }
 }
 
-tn_code tn__work_launch(tn__work *w, const tn_outputs *outputs) {
-  tn_code rc = tn__work_memory(w);
-  if (rc) return tn__work_close(w, rc);
-  tn__work_uses(w);
-  tn__work_written(w);
-  tn__work_hold(w);
-  atomic_store_explicit(&w->n_owners, 2, memory_order_relaxed);
-  const tn__job job = {.name = w->op->name,
+tn_code tn__call_launch(tn__call_state *s, const tn_outputs *outputs) {
+  tn_code rc = tn__call_materialise(s);
+  if (rc) return tn__call_state_release(s, rc);
+  tn__call_list_uses(s);
+  tn__call_count_writes(s);
+  tn__call_hold_arrays(s);
+  atomic_store_explicit(&s->n_owners, 2, memory_order_relaxed);
+  const tn__job job = {.name = s->op->name,
                        .run = job_run,
-                       .arg = w,
+                       .arg = s,
                        .drop = job_drop,
-                       .access = w->access,
-                       .n_access = w->n_access,
-                       .flags = w->recipe->small ? TN__JOB_SMALL : 0,
-                       .queue = w->device->compute};
-  tn__engine *engine = w->caller->env->engine;
-  rc = tn__work_is_dynamic(w) ? tn__run_here(engine, &job)
+                       .access = s->access,
+                       .n_access = s->n_access,
+                       .flags = s->recipe->small ? TN__JOB_SMALL : 0,
+                       .queue = s->device->compute};
+  tn__engine *engine = s->caller->env->engine;
+  rc = tn__call_is_dynamic(s) ? tn__run_here(engine, &job)
                               : tn__push(engine, &job);
-  if (rc == TN_OK) tn__work_deliver(w, outputs);
-  tn__work_disown(w);
-  return tn__work_close(w, rc);
+  if (rc == TN_OK) tn__call_deliver_outputs(s, outputs);
+  tn__call_disown_arrays(s);
+  return tn__call_state_release(s, rc);
 }

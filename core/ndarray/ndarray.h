@@ -1,34 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ndarray.h: arrays, views and eager calls. Uses base, engine, storage and
- * registry.
+ * registry. An array is a description of elements in a block; a call runs a
+ * kernel on arrays. Terms are in docs/glossary.md.
  *
- * files: array.c    life of an array, where its elements lie
- *        access.c   elements in and out, in their turn; waits
- *        transfer.c copies between arrays, across dtypes and devices
- *        view.c     slice, index, transpose, broadcast
- *        reshape.c  the same elements under another shape
- *        walk.c     the loop over two tensors that the next three share
- *        copy.c     strided copy and fill between tensors
- *        cast.c     the same across dtypes
- *        add.c      strided accumulation
- *        call.c     one forward call, the long way (call.h)
- *        backward.c the same for a gradient
- *        short.c    the short way: a call like one before
- *        work.c     the state of a call: begin, room, end
- *        bind.c     arrays take the places of operands
- *        settle.c   shapes are inferred, outputs checked or made
- *        overlap.c  which operands share memory
- *        plan.c     kernel, requests, layouts
- *        lower.c    requests and layouts that a kernel does not take itself
- *        recipe.c   what is found out about a kind of call is kept
- *        launch.c   a planned call becomes a job of the engine
- *        run.c      its turn: place, compute, hand back
- *        dynamic.c  outputs whose shape compute states
- *        planned.c  calls that are planned once, for who orders them
- *        recorded.c the same where a device records them
- *        tile.c     their kernels on parts of the operands
- *        prepared.c the same for users: a planned call that takes its turn
- *        query.c    what a call would do: infer, explain
+ * files: array.c         creation and release of arrays, their memory
+ *        access.c        copies elements in and out; waits
+ *        transfer.c      copies between arrays, across dtypes and devices
+ *        view.c          slice, index, transpose, broadcast
+ *        array_reshape.c the same elements with another shape
+ *        strided_walk.c  the loop over two tensors; the next three use it
+ *        strided_copy.c  copy and fill of tensors
+ *        strided_cast.c  copy across dtypes
+ *        strided_add.c   accumulation
+ *        strided_sum.c   sums over broadcast dimensions
+ *        elements.c      copies, sums and zeros on the host or on a device
+ *        fast_call.c     fast path: a call like an earlier one
+ *        forward_call.c  slow path of a forward call (call.h)
+ *        backward_call.c slow path of a gradient's call
+ *        call_state.c    the state of a call: creation, room, release
+ *        operands.c      assigns arrays to operands
+ *        outputs.c       infers shapes, checks or creates outputs
+ *        overlap.c       finds operands that share memory
+ *        call_plan.c     kernel, requests, layouts
+ *        lower.c         requests and layouts that a kernel does not support
+ *        recipe.c        keeps the results of preparing a call
+ *        launch.c        turns a planned call into a job of the engine
+ *        call_run.c      computes: memory of operands, kernel, write-back
+ *        dynamic.c       outputs with a shape that the kernel sets
+ *        planned.c       calls that are planned once, for programs
+ *        recorded.c      the same where a device records them
+ *        tile.c          their kernels on parts of the operands
+ *        prepared.c      the same for users: the engine orders the call
+ *        call_query.c    infer and explain: the effect of a call, without it
  */
 #ifndef TENON_NDARRAY_H_
 #define TENON_NDARRAY_H_
@@ -37,38 +40,38 @@
 #include "storage.h"
 #include "tenon/chain.h"
 
-/* ------------------------------------------------------------------ arrays */
+/* ------------------------------------------------------------------- arrays */
 
 /* An array: a block and a view of it. `tensor.data` is NULL until the block has
- * memory. Immutable but for that, and the elements.
+ * memory. Immutable except for that and the elements.
  *
- * An owner of an array keeps its runtime alive, and whoever releases the last
- * one ends the runtime and its workers. So operations on their way must not be
- * owners: they own blocks, or *hold* arrays, which keeps the description and
- * the block, but not the runtime, whose end waits for operations anyway.
- * Whoever pushes an operation that writes a block takes its memory
- * first (tn__array_materialise) and counts it (tn__array_written). */
+ * An owner of an array keeps its runtime alive. The release of the last owner
+ * ends the runtime and its workers, so pending operations must not be owners.
+ * They own blocks, or *hold* arrays: a hold keeps the description and the
+ * block, but not the runtime, which waits for operations before it ends. Before
+ * a push of an operation that writes a block, the caller materialises the array
+ * (tn__array_materialise) and counts the write (tn__array_count_write). */
 struct tn_array {
   const tn__env *env;
   _Atomic int32_t n_owners;
   _Atomic int32_t n_holds; /* all owners together count as one */
   tn__block *block;
-  tn__block *home;  /* owned; whose piece this stands in, mostly `block`; or
-                       NULL: memory of its own */
+  tn__block *home;  /* owned; the block with the piece of memory that contains
+                       this struct, mostly `block`; NULL: memory of its own */
   int64_t offset;   /* bytes from the block's begin to the first element */
-  tn_tensor tensor; /* shape and strides point behind this struct */
+  tn_tensor tensor; /* shape and strides point to memory after this struct */
 };
 
-/* A dense array on the cpu, or on any device. */
+/* Creates a dense array on the cpu, or on any device. */
 tn_code tn__array_create(const tn__env *env, const tn_spec *spec,
                          tn_array **out);
 tn_code tn__array_create_on(tn__device *device, const tn_spec *spec,
                             tn_array **out);
-/* A dense array whose memory is somebody else's; see tn__block_wrap. */
+/* Creates a dense array in foreign memory; see tn__block_wrap. */
 tn_code tn__array_wrap(tn__device *device, const tn_spec *spec,
                        const tn__foreign *memory, tn_array **out);
 /* Makes a new array a view of another block, which it retains. */
-void tn__array_move(tn_array *array, tn__block *block);
+void tn__array_set_block(tn_array *array, tn__block *block);
 static inline tn_array *tn__array_retain(tn_array *array) {
   atomic_fetch_add_explicit(&array->n_owners, 1, memory_order_relaxed);
   return array;
@@ -78,30 +81,30 @@ static inline void tn__array_hold(tn_array *array) {
   atomic_fetch_add_explicit(&array->n_holds, 1, memory_order_relaxed);
 }
 void tn__array_unhold(tn_array *array);
-/* Takes memory if there is none yet, and sets tensor.data. */
+/* Allocates memory if there is none yet, and sets tensor.data. */
 tn_code tn__array_materialise(tn_array *array);
 /* The same for an operation that reads the array or writes a part of its block:
- * on the cpu, what was never written reads as zeros. */
+ * on the cpu, memory that was never written reads as zeros. */
 tn_code tn__array_materialise_zeros(tn_array *array);
 tn_code tn__array_materialise_for_write(tn_array *array);
 /* The array's tensor; its `data` is set if the block has memory by now. */
 const tn_tensor *tn__array_tensor(const tn_array *array);
-/* Where the first element lies; NULL while the block has no memory. Calls use
- * this, not tensor.data, which is set for users only. */
+/* Address of the first element; NULL while the block has no memory. Calls use
+ * this and not tensor.data, which is set for users only. */
 static inline void *tn__array_data(const tn_array *array) {
   char *base =
       (char *)atomic_load_explicit(&array->block->data, memory_order_acquire);
   return base ? base + array->offset : NULL;
 }
-/* All of its tensor but `data`, which another thread may be about to set. */
+/* The tensor without `data`, which another thread may set at the same time. */
 tn_tensor tn__array_metadata(const tn_array *array);
-/* How an operation that writes all of the array writes its block's variable:
- * TN__OVERWRITE, or TN__UPDATE if it is a part of the block. */
+/* Mode of an operation that writes the whole array, for its block's variable:
+ * TN__OVERWRITE, or TN__UPDATE if the array is a part of the block. */
 uint32_t tn__array_write_mode(const tn_array *array);
 
-/* Counts an operation that writes the array, when it is pushed; only once
- * somebody watches its block. */
-static inline void tn__array_written(tn_array *array) {
+/* Counts an operation that writes the array, when it is pushed. Does nothing
+ * until the block is watched. */
+static inline void tn__array_count_write(tn_array *array) {
   _Atomic uint64_t *version = &array->block->version;
   if (atomic_load_explicit(version, memory_order_relaxed) != 0)
     atomic_fetch_add_explicit(version, 1, memory_order_relaxed);
@@ -115,15 +118,16 @@ static inline uint64_t tn__array_watch(tn_array *array) {
   return now;
 }
 
-/* Elements in and out, dense and row-major, in the array's turn; complete on
- * return. They report the error that the array carries; a set of a whole block
- * ends it. */
+/* Copy elements in and out, dense and row-major, ordered by the array's
+ * variable; complete on return. They report the error that the array carries; a
+ * set of a whole block clears it. */
 tn_code tn__array_set(tn_array *array, const void *data, size_t bytes);
 tn_code tn__array_get(tn_array *array, void *data, size_t bytes);
-/* Waits as tn__wait does: TN__WAIT_WRITERS, TN__WAIT_ALL. */
-tn_code tn__array_wait(tn_array *array, uint32_t what, uint64_t ns);
+/* Waits as tn__wait does, for TN__WAIT_WRITERS or TN__WAIT_ALL. */
+tn_code tn__array_wait(tn_array *array, uint32_t mode, uint64_t ns);
 
-/* to = from, scheduled: any strides, dtypes and devices of one runtime. */
+/* to = from, pushed to the engine: any strides, dtypes and devices of one
+ * runtime. */
 tn_code tn__array_copy(tn_array *to, tn_array *from);
 /* The same into a new dense array. */
 tn_code tn__array_cast(tn_array *array, tn_dtype dtype, tn_array **out);
@@ -150,21 +154,23 @@ tn_code tn__array_broadcast(tn_array *array, int32_t ndim, const int64_t *shape,
 
 /* Strides of a dense tensor, in elements. */
 void tn__strides_dense(int32_t ndim, const int64_t *shape, int64_t *strides);
-/* Whether two positions of the tensor are one element (a broadcast view). */
-bool tn__tensor_repeats(const tn_tensor *t);
+/* True if two positions of the tensor are the same element (a broadcast view).
+ */
+bool tn__tensor_has_repeats(const tn_tensor *t);
 
-/* to = from, and to += from; equal shapes and dtypes, any strides; `to` must
- * not repeat elements and must not overlap `from` unless they are identical. */
+/* to = from, and to += from, for equal shapes and dtypes and any strides. `to`
+ * must not repeat elements and must not overlap `from` unless they are
+ * identical. */
 void tn__tensor_copy(const tn_tensor *to, const tn_tensor *from);
 void tn__tensor_add(const tn_tensor *to, const tn_tensor *from);
 void tn__tensor_zero(const tn_tensor *to);
-/* Sums `from` into `to`, which could be broadcast to its shape: what `to`
- * repeats is added up, in f64. With `add` the sum is added to the present
- * values. Floats, of one dtype or of two. Long sums use all workers; `engine`
- * may be NULL. */
+/* Sums `from` into `to`, in f64, over the dimensions in which `to` was
+ * broadcast to the shape of `from`. With `add` the sum is added to the present
+ * values. The dtypes are floats, equal or not. Long sums use all workers;
+ * `engine` may be NULL. */
 void tn__tensor_sum(tn__engine *engine, const tn_tensor *to,
                     const tn_tensor *from, bool add);
-/* tn__tensor_copy on all workers, if it is worth while; `engine` may be NULL.
+/* tn__tensor_copy on all workers if the tensor is large; `engine` may be NULL.
  */
 void tn__tensor_copy_shared(tn__engine *engine, const tn_tensor *to,
                             const tn_tensor *from);
@@ -172,18 +178,19 @@ void tn__tensor_copy_shared(tn__engine *engine, const tn_tensor *to,
 void tn__tensor_cast(tn__engine *engine, const tn_tensor *to,
                      const tn_tensor *from);
 
-/* Where elements are worked on: `device` holds all that is read and written,
- * and a queue of it is the token's. */
+/* A place for work on elements: `device` contains all operands, and the token
+ * has one of its queues. */
 typedef struct tn__site {
   tn__device *device;
   tn__token *token;
-  tn__engine *engine; /* whose workers may take a part; NULL: none */
+  tn__engine *engine; /* its workers may share the work; NULL: none do */
 } tn__site;
 
-/* What tn__tensor_copy, add, sum and zero do, and ones, at a site: done on
- * return on the host, enqueued on a device with queues. There, copies and zeros
- * of dense tensors always work, copies of strided ones where tn__device_sums,
- * and the rest where tn__elements_adds; what does not is TN_UNSUPPORTED. */
+/* The same as tn__tensor_copy, add, sum and zero, and a fill with ones, at a
+ * site: done on return on the host, enqueued on a device with queues. On such a
+ * device, copies and zeros of dense tensors always work, copies of strided ones
+ * need tn__device_can_sum, and the rest needs tn__elements_can_add. Everything
+ * else is TN_UNSUPPORTED. */
 tn_code tn__elements_copy(const tn__site *site, const tn_tensor *to,
                           const tn_tensor *from);
 tn_code tn__elements_add(const tn__site *site, const tn_tensor *to,
@@ -191,35 +198,36 @@ tn_code tn__elements_add(const tn__site *site, const tn_tensor *to,
 tn_code tn__elements_sum(const tn__site *site, const tn_tensor *to,
                          const tn_tensor *from, bool add);
 tn_code tn__elements_zero(const tn__site *site, const tn_tensor *to);
-tn_code tn__elements_one(const tn__site *site, const tn_tensor *to, bool add);
-bool tn__elements_adds(const tn__device *device, tn_dtype dtype);
+tn_code tn__elements_fill_one(const tn__site *site, const tn_tensor *to,
+                              bool add);
+bool tn__elements_can_add(const tn__device *device, tn_dtype dtype);
 
-enum { TN__APART = 0, TN__OVERLAP = 1, TN__SAME = 2 };
+enum { TN__DISJOINT = 0, TN__OVERLAP = 1, TN__ALIAS = 2 };
 
-/* How the memory of two arrays meets; TN__SAME if they have the same elements
- * in the same order: pointer and dtype are equal, and so are shape and strides,
- * or both are dense and of one size. */
-int tn__arrays_meet(const tn_array *a, const tn_array *b);
+/* Relation of the memory of two arrays. TN__ALIAS if they have the same
+ * elements in the same order: pointer and dtype are equal, and so are shape and
+ * strides, or both are dense and of one size. */
+int tn__arrays_overlap(const tn_array *a, const tn_array *b);
 
-/* ------------------------------------------------------------------- calls */
+/* -------------------------------------------------------------------- calls */
 
-/* What calls need of the runtime. */
+/* The parts of a runtime that calls need. */
 typedef struct tn__caller {
   const tn__env *env;
   tn__registry *registry;
   tn__random random;          /* the runtime's stream */
   tn__var serial;             /* updated by kernels that are not reentrant */
-  _Atomic uint64_t n_serials; /* of blocks that tapes have asked */
+  _Atomic uint64_t n_serials; /* serials that tapes requested */
 } tn__caller;
 
 tn_code tn__caller_init(tn__caller *caller, const tn__env *env,
                         tn__registry *registry, uint64_t seed);
 void tn__caller_deinit(tn__caller *caller);
-/* Drops all that was found out about calls, and with it the holds on plugins.
- * No other thread makes a call meanwhile (tn__engine_pause). */
+/* Drops all recipes, and with them the holds on plugins. No other thread makes
+ * a call meanwhile (tn__engine_pause). */
 void tn__caller_forget(tn__caller *caller);
 
-/* What a call is of. */
+/* The operator of a call, with parameters and pass. */
 typedef struct tn__target_op {
   tn__caller *caller;
   tn_operator *op;
@@ -233,106 +241,113 @@ tn_code tn__call(const tn__target_op *target, const tn_inputs *in,
                  const tn_outputs *out);
 tn_code tn__call_backward(tn__caller *caller, tn_operator *op,
                           const tn_backward *call);
-/* A call that is made again and again. */
+/* Prepared calls: prepared once and run many times. */
 tn_code tn__prepared_create(const tn__target_op *target, const tn_inputs *in,
                             const tn_outputs *out, tn_prepared **result);
 tn_code tn__prepared_run(tn_prepared *call);
-tn_code tn__prepared_set(tn_prepared *call, const tn_value *value);
+tn_code tn__prepared_set_param(tn_prepared *call, const tn_value *value);
 const tn__env *tn__prepared_env(const tn_prepared *call);
 void tn__prepared_release(tn_prepared *call);
 
-/* A call that is planned once, with arrays that do not move, and computed by
- * who has put it in order: it takes no turn of its own. It holds its arrays,
- * which whoever makes it owns. Used by one thread at a time. */
+/* A planned call: planned once, with arrays that do not move. Its user orders
+ * the runs: the call has no variables of its own. It holds its arrays; its user
+ * owns them. Used by one thread at a time. */
 typedef struct tn__planned tn__planned;
 /* A forward call of `target`. */
 tn_code tn__planned_create(const tn__target_op *target, const tn_inputs *in,
                            const tn_outputs *out, tn__planned **result);
-/* A gradient's. */
+/* A gradient's call. */
 tn_code tn__planned_create_backward(tn__caller *caller, tn_operator *op,
                                     const tn_backward *call,
                                     tn__planned **result);
 void tn__planned_release(tn__planned *call); /* NULL is allowed */
-/* Hands new outputs to the caller, and ends its ownership of all arrays that it
- * has made: only then may an operation on its way be the last to release it. */
+/* Moves new outputs to the caller, and ends the ownership of all arrays that
+ * the call created. A pending operation may release the call only after that.
+ */
 void tn__planned_deliver(tn__planned *call, const tn_outputs *outputs);
-/* What is known of it before it has memory. */
+/* Properties of a planned call before it has memory. */
 typedef struct tn__planned_info {
-  tn__kernel *kernel;    /* NULL: no output is wanted, there is nothing to do */
+  tn__kernel *kernel; /* NULL: no output is requested, there is nothing to do */
   const tn_frame *frame; /* without data */
-  size_t workspace;      /* bytes that it wants while it computes */
+  size_t workspace;      /* bytes that it needs while it computes */
   bool small;            /* short enough for the thread that pushes it */
-  bool direct; /* the kernel gets the operands as they are, and nothing else */
-  uint64_t records; /* bytes of them: it is a fold that can be fed (fold.h) */
+  bool direct; /* the kernel gets the operands as they are, and no other
+                  resources */
+  uint64_t
+      records; /* their bytes: it is a reduction that tiles can feed (fold.h) */
 } tn__planned_info;
-void tn__planned_look(const tn__planned *call, tn__planned_info *out);
-/* Takes the memory of its arrays that have none, and `workspace`, which is the
- * caller's and stays where it is; NULL where none is wanted. */
-tn_code tn__planned_place(tn__planned *call, void *workspace);
-/* What it reads and writes; borrowed. Workspace not included. */
-uint32_t tn__planned_uses(tn__planned *call, const tn__access **out);
+void tn__planned_describe(const tn__planned *call, tn__planned_info *out);
+/* Allocates memory for its arrays that have none, and keeps `workspace`, which
+ * is borrowed until the release and must not move; NULL if none is needed. */
+tn_code tn__planned_materialise(tn__planned *call, void *workspace);
+/* Lists the variables that it reads and writes, without those of the workspace;
+ * borrowed. */
+uint32_t tn__planned_list_uses(tn__planned *call, const tn__access **out);
 tn_code tn__planned_run(tn__planned *call, tn__token *token);
-/* Once it has been computed, and nothing stands between its arrays and the
- * kernel, all there is to do: clear *text, call compute(frame), and hand what
- * is not TN_OK to tn__planned_failed, whose code counts. False: not yet, or
- * never. */
-typedef struct tn__direct {
+/* A direct call: after the first run of a call with operands that the kernel
+ * uses in place, later runs need only this. Clear *text, call compute(frame),
+ * and pass any result except TN_OK to tn__planned_fail, which returns the code
+ * to use. False: the call is not direct, or not yet. */
+typedef struct tn__direct_call {
   int32_t (*compute)(const tn_frame *frame);
   const tn_frame *frame;
   char *text;
-} tn__direct;
-bool tn__planned_direct(const tn__planned *call, tn__direct *out);
-tn_code tn__planned_failed(const tn__planned *call, int32_t code);
+} tn__direct_call;
+bool tn__planned_get_direct(const tn__planned *call, tn__direct_call *out);
+tn_code tn__planned_fail(const tn__planned *call, int32_t code);
 /* Changes a parameter that its operator declares dynamic. */
-tn_code tn__planned_set(tn__planned *call, const tn_value *value);
-/* Takes what was set of another call of the same operator. */
-void tn__planned_take(tn__planned *call, const tn__planned *from);
-/* A planned call whose device records what it enqueues (tn__record_begin) leads
- * the kernel to memory of the device for what changes between runs, dynamic
- * parameters and positions among random numbers. So many bytes, a multiple of
- * 16; 0: nothing changes. */
-size_t tn__planned_changes(const tn__planned *call);
-/* Whether random numbers are among it. */
-bool tn__planned_draws(const tn__planned *call);
-/* Writes them down for one run, which draws its random numbers now. */
-void tn__planned_change(const tn__planned *call, void *to);
-/* Enqueues it to be recorded; `there` is where the device will find them, not
- * NULL. Random numbers have the key of now. */
+tn_code tn__planned_set_param(tn__planned *call, const tn_value *value);
+/* Copies the dynamic parameters of another call of the same operator. */
+void tn__planned_copy_params(tn__planned *call, const tn__planned *from);
+/* A planned call on a device that records it (tn__recording_begin). Values that
+ * change between runs are in memory of the device: dynamic parameters and
+ * positions of random streams. Returns their bytes, a multiple of 16; 0:
+ * nothing changes. */
+size_t tn__planned_change_bytes(const tn__planned *call);
+/* True if random numbers are among these values. */
+bool tn__planned_has_random(const tn__planned *call);
+/* Writes these values for one run, and claims its random numbers now. */
+void tn__planned_write_changes(const tn__planned *call, void *to);
+/* Enqueues it to be recorded; `there` is the address of the values on the
+ * device, not NULL. Random numbers use the present key. */
 tn_code tn__planned_record(const tn__planned *call, tn__token *token,
                            const void *there);
-/* Counts what it writes, once for each push. */
-void tn__planned_written(const tn__planned *call);
+/* Counts the writes of its outputs, once for each push. */
+void tn__planned_count_writes(const tn__planned *call);
 
-/* The kernel of a planned call, which is direct and stays planned, on parts of
- * its operands. Its tensors (inputs, then outputs) are the user's to set: data,
- * rank, shape and strides, whose lists are the user's too. Used by one thread
- * at a time; several of one call at the same time. */
+/* A tile: the kernel of a planned call, which is direct and outlives the tile,
+ * on parts of its operands. The user sets its tensors (inputs, then outputs):
+ * data, rank, shape and strides, in lists of the user. Used by one thread at a
+ * time; several tiles of one call may run at the same time. */
 typedef struct tn__tile tn__tile;
 tn_code tn__tile_create(const tn__planned *call, tn__tile **out);
 void tn__tile_free(tn__tile *tile); /* NULL is allowed */
-/* Asks the kernel's `prepare` about the layout that the tensors have now; it
- * holds for smaller shapes with the same strides. Clears their data. */
+/* Calls the kernel's `prepare` for the present layout of the tensors. The
+ * result is valid for smaller shapes with the same strides. Clears their data.
+ */
 tn_code tn__tile_prepare(tn__tile *tile);
-/* In place of that, for a call of a fold: `stage` is TN_CALL_FOLD or MERGE.
- * Clears the data, too. */
-void tn__tile_fold(tn__tile *tile, uint32_t stage);
-/* Its workspace from now on: the caller's. */
-void tn__tile_records(tn__tile *tile, void *records, uint64_t bytes);
+/* The same for a call of a reduction, without `prepare`: `stage` is
+ * TN_CALL_FOLD or MERGE. Clears the data, too. */
+void tn__tile_set_reduction(tn__tile *tile, uint32_t stage);
+/* Sets its workspace, which the caller owns. */
+void tn__tile_set_records(tn__tile *tile, void *records, uint64_t bytes);
 tn_tensor *tn__tile_tensor(tn__tile *tile, uint32_t operand);
-/* Whether the input lies densely now. */
-void tn__tile_dense(tn__tile *tile, uint32_t in, bool dense);
-void tn__tile_request(tn__tile *tile, uint32_t out, tn_req req, int32_t alias);
-void tn__tile_train(tn__tile *tile, bool train); /* TN_CALL_TRAIN */
+/* States whether the input is dense now. */
+void tn__tile_set_dense(tn__tile *tile, uint32_t in, bool dense);
+void tn__tile_set_request(tn__tile *tile, uint32_t out, tn_req req,
+                          int32_t alias);
+void tn__tile_set_train(tn__tile *tile, bool train); /* TN_CALL_TRAIN */
 tn_code tn__tile_run(tn__tile *tile);
-/* The links that its kernel offers (tenon/chain.h); offer->kit is NULL if it
- * has none for this call. Only for kernels with TN_KERNEL_CHAIN. */
-tn_code tn__tile_offer(tn__tile *tile, tn_chain_offer *offer);
-const void *tn__tile_params(const tn__tile *tile); /* what links get */
+/* The register kernels that its kernel offers (tenon/chain.h); offer->kit is
+ * NULL if it has none for this call. Only for kernels with TN_KERNEL_CHAIN. */
+tn_code tn__tile_get_offer(tn__tile *tile, tn_chain_offer *offer);
+const void *tn__tile_params(
+    const tn__tile *tile); /* the argument of register kernels */
 
 /* tn_operator_infer: checks `io` and completes it. */
 tn_code tn__call_infer(tn__caller *caller, tn_operator *op,
                        const tn_params *params, tn_signature *io);
-/* tn_operator_outputs: all outputs, and those that are not hidden. */
+/* tn_operator_outputs: counts all outputs, and those that are not hidden. */
 typedef struct tn__output_counts {
   uint32_t n;
   uint32_t n_visible;

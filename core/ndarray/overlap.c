@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * overlap.c: which arrays share memory, decided from their places in blocks
- * before any of them has memory.
+ * overlap.c: finds arrays that share memory. The decision uses their positions
+ * in blocks, so it needs no memory.
  */
 #include "call.h"
 
-/* First and last byte, from the block's begin; false if there are none. */
-static bool extent(const tn_array *array, int64_t *first, int64_t *last) {
+/* Finds the first and last byte, from the block's begin; false if there are
+ * none. */
+static bool find_bounds(const tn_array *array, int64_t *first, int64_t *last) {
   const tn_tensor *t = &array->tensor;
   int64_t bytes = tn_dtype_bytes(t->dtype);
   *first = array->offset;
@@ -18,8 +19,9 @@ static bool extent(const tn_array *array, int64_t *first, int64_t *last) {
   return true;
 }
 
-/* The same elements in the same order: by one shape and strides, or dense. */
-static bool same_view(const tn_array *a, const tn_array *b) {
+/* True for the same elements in the same order: by equal shape and strides, or
+ * both dense. */
+static bool is_same_view(const tn_array *a, const tn_array *b) {
   const tn_tensor *s = &a->tensor, *t = &b->tensor;
   if (a->offset != b->offset || s->dtype != t->dtype) return false;
   if (tn_tensor_is_contiguous(s) && tn_tensor_is_contiguous(t))
@@ -32,55 +34,57 @@ static bool same_view(const tn_array *a, const tn_array *b) {
   return true;
 }
 
-int tn__arrays_meet(const tn_array *a, const tn_array *b) {
+int tn__arrays_overlap(const tn_array *a, const tn_array *b) {
   int64_t a_first, a_last, b_first, b_last;
-  if (a->block != b->block) return TN__APART;
-  if (!extent(a, &a_first, &a_last) || !extent(b, &b_first, &b_last))
-    return TN__APART;
-  if (a_last < b_first || b_last < a_first) return TN__APART;
-  return same_view(a, b) ? TN__SAME : TN__OVERLAP;
+  if (a->block != b->block) return TN__DISJOINT;
+  if (!find_bounds(a, &a_first, &a_last) || !find_bounds(b, &b_first, &b_last))
+    return TN__DISJOINT;
+  if (a_last < b_first || b_last < a_first) return TN__DISJOINT;
+  return is_same_view(a, b) ? TN__ALIAS : TN__OVERLAP;
 }
 
-static tn_code repeats_fail(const tn__work *w, const tn__operand *operand) {
+static tn_code fail_repeats(const tn__call_state *s,
+                            const tn__operand *operand) {
   char text[TN__OPERAND_TEXT];
   return tn__fail(TN_INVALID,
                   "%s: the array of %s is a broadcast view that"
                   " repeats elements; give an array of its own",
-                  w->op->name, tn__operand_text(operand, text));
+                  s->op->name, tn__operand_text(operand, text));
 }
 
-static tn_code shared_fail(const tn__work *w, const tn__operand *a,
+static tn_code fail_shared(const tn__call_state *s, const tn__operand *a,
                            const tn__operand *b) {
   char text[TN__OPERAND_TEXT], other[TN__OPERAND_TEXT];
   return tn__fail(TN_INVALID,
                   "%s: %s and %s share memory, and at least one of"
                   " them is written; give them arrays of their own",
-                  w->op->name, tn__operand_text(a, text),
+                  s->op->name, tn__operand_text(a, text),
                   tn__operand_text(b, other));
 }
 
-/* Whether operand `k` (of outputs, then aux states) is written by the call. */
-static bool is_written(const tn__work *w, uint32_t k) {
-  if (k >= w->launch.frame.n_out) return true;
-  return w->req[k] != TN_REQ_NULL && w->out_info[k].array;
+/* True if the call writes operand `k` (of outputs, then aux states). */
+static bool is_written(const tn__call_state *s, uint32_t k) {
+  if (k >= s->launch.frame.n_out) return true;
+  return s->req[k] != TN_REQ_NULL && s->out_info[k].array;
 }
 
-tn_code tn__work_overlap(const tn__work *w) {
-  uint32_t n = w->launch.frame.n_out + w->launch.frame.n_aux;
+tn_code tn__call_check_overlap(const tn__call_state *s) {
+  uint32_t n = s->launch.frame.n_out + s->launch.frame.n_aux;
   for (uint32_t i = 0; i < n; ++i) {
-    const tn__operand *a = &w->out_info[i];
-    if (!is_written(w, i) || a->owned) continue;
-    if (tn__tensor_repeats(&a->array->tensor)) return repeats_fail(w, a);
+    const tn__operand *a = &s->out_info[i];
+    if (!is_written(s, i) || a->owned) continue;
+    if (tn__tensor_has_repeats(&a->array->tensor)) return fail_repeats(s, a);
     for (uint32_t k = 0; k < i; ++k) {
-      const tn__operand *b = &w->out_info[k];
-      if (is_written(w, k) && tn__arrays_meet(a->array, b->array))
-        return shared_fail(w, a, b);
+      const tn__operand *b = &s->out_info[k];
+      if (is_written(s, k) && tn__arrays_overlap(a->array, b->array))
+        return fail_shared(s, a, b);
     }
-    if (i < w->launch.frame.n_out) continue; /* outputs and inputs: lower.c */
-    for (uint32_t k = 0; k < w->launch.frame.n_in; ++k) {
-      const tn__operand *b = &w->in_info[k];
-      if (b->array && tn__arrays_meet(a->array, b->array))
-        return shared_fail(w, a, b);
+    if (i < s->launch.frame.n_out)
+      continue; /* lower.c compares outputs and inputs */
+    for (uint32_t k = 0; k < s->launch.frame.n_in; ++k) {
+      const tn__operand *b = &s->in_info[k];
+      if (b->array && tn__arrays_overlap(a->array, b->array))
+        return fail_shared(s, a, b);
     }
   }
   return TN_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tile.c: the kernel of a planned call on parts of its operands. Each tile has
- * a frame of its own, so several can be computed at the same time.
+ * tile.c: runs the kernel of a planned call on parts of its operands. Each tile
+ * has its own frame, so several tiles can compute at the same time.
  */
 #include <string.h>
 
@@ -10,22 +10,22 @@ struct tn__tile {
   const tn__env *env;
   tn__launch launch;
   uint32_t n;         /* operands: in, then out */
-  tn_tensor *tensors; /* shapes and strides are the user's */
+  tn_tensor *tensors; /* the user owns shapes and strides */
   uint32_t *in_flags;
   tn_req *req;
   int32_t *alias;
-  tn_plan plan; /* of the layout that its tensors have */
+  tn_plan plan; /* of the present layout of its tensors */
 };
 
-static void launch_copy(tn__tile *tile, const tn__work *w) {
+static void launch_copy(tn__tile *tile, const tn__call_state *s) {
   tn__launch *l = &tile->launch;
-  const tn_frame *f = &w->launch.frame;
-  l->caller = w->launch.caller;
-  l->op = w->op;
-  l->kernel = w->recipe->kernel;
-  l->operands = w->in_info;
+  const tn_frame *f = &s->launch.frame;
+  l->caller = s->launch.caller;
+  l->op = s->op;
+  l->kernel = s->recipe->kernel;
+  l->operands = s->in_info;
   l->frame = *f;
-  l->run = w->launch.run;
+  l->run = s->launch.run;
   l->run.host_data = &l->slot;
   l->frame.run = &l->run;
   l->frame.in = tile->tensors;
@@ -35,8 +35,8 @@ static void launch_copy(tn__tile *tile, const tn__work *w) {
   l->frame.alias = tile->alias;
 }
 
-static void lists_copy(tn__tile *tile, const tn__work *w) {
-  const tn_frame *f = &w->launch.frame;
+static void lists_copy(tn__tile *tile, const tn__call_state *s) {
+  const tn_frame *f = &s->launch.frame;
   memcpy(tile->tensors, f->in, f->n_in * sizeof *tile->tensors);
   memcpy(tile->tensors + f->n_in, f->out, f->n_out * sizeof *tile->tensors);
   memcpy(tile->in_flags, f->in_flags, f->n_in * sizeof *tile->in_flags);
@@ -45,22 +45,22 @@ static void lists_copy(tn__tile *tile, const tn__work *w) {
 }
 
 tn_code tn__tile_create(const tn__planned *call, tn__tile **out) {
-  const tn__work *w = tn__planned_work(call);
-  const tn_frame *f = &w->launch.frame;
+  const tn__call_state *s = tn__planned_state(call);
+  const tn_frame *f = &s->launch.frame;
   const uint32_t n = f->n_in + f->n_out;
   const size_t bytes =
       sizeof(tn__tile) + n * (sizeof(tn_tensor) + 2 * sizeof(uint32_t));
-  tn__tile *tile = tn__zalloc(w->caller->env, bytes);
+  tn__tile *tile = tn__zalloc(s->caller->env, bytes);
   *out = tile;
   if (!tile) return tn__fail_memory(bytes, "a tile of a call");
-  tile->env = w->caller->env;
+  tile->env = s->caller->env;
   tile->n = n;
   tile->tensors = (tn_tensor *)(void *)(tile + 1);
   tile->in_flags = (uint32_t *)(void *)(tile->tensors + n);
   tile->req = tile->in_flags + f->n_in;
   tile->alias = (int32_t *)(void *)(tile->req + f->n_out);
-  lists_copy(tile, w);
-  launch_copy(tile, w);
+  lists_copy(tile, s);
+  launch_copy(tile, s);
   return TN_OK;
 }
 
@@ -100,7 +100,7 @@ static bool kit_is_sound(const tn_chain_kit *kit) {
          kit->save && kit->end && kit->run;
 }
 
-/* Whether it keeps to what the header says. */
+/* True if the offer follows the rules of tenon/chain.h. */
 static bool offer_is_sound(const tn_frame *f, const tn_chain_offer *offer) {
   if (offer->struct_size < sizeof *offer || !offer->kit ||
       !kit_is_sound(offer->kit) || offer->n_made == 0 ||
@@ -117,7 +117,7 @@ static bool offer_is_sound(const tn_frame *f, const tn_chain_offer *offer) {
   return true;
 }
 
-tn_code tn__tile_offer(tn__tile *tile, tn_chain_offer *offer) {
+tn_code tn__tile_get_offer(tn__tile *tile, tn_chain_offer *offer) {
   tn__launch *l = &tile->launch;
   const tn_kernel *desc = l->kernel->desc;
   tn_frame frame = l->frame;
@@ -147,7 +147,7 @@ const void *tn__tile_params(const tn__tile *tile) {
   return tile->launch.frame.params;
 }
 
-void tn__tile_fold(tn__tile *tile, uint32_t stage) {
+void tn__tile_set_reduction(tn__tile *tile, uint32_t stage) {
   tn__launch *l = &tile->launch;
   for (uint32_t i = 0; i < tile->n; ++i) tile->tensors[i].data = NULL;
   l->frame.flags |= stage;
@@ -156,7 +156,7 @@ void tn__tile_fold(tn__tile *tile, uint32_t stage) {
   l->frame.ws_bytes = l->ws_bytes;
 }
 
-void tn__tile_records(tn__tile *tile, void *records, uint64_t bytes) {
+void tn__tile_set_records(tn__tile *tile, void *records, uint64_t bytes) {
   tile->launch.ws[0] = records;
   tile->launch.ws_bytes[0] = bytes;
 }
@@ -165,17 +165,18 @@ tn_tensor *tn__tile_tensor(tn__tile *tile, uint32_t operand) {
   return &tile->tensors[operand];
 }
 
-void tn__tile_dense(tn__tile *tile, uint32_t in, bool dense) {
+void tn__tile_set_dense(tn__tile *tile, uint32_t in, bool dense) {
   tile->in_flags[in] &= ~(uint32_t)TN_IN_CONTIGUOUS;
   if (dense) tile->in_flags[in] |= TN_IN_CONTIGUOUS;
 }
 
-void tn__tile_request(tn__tile *tile, uint32_t out, tn_req req, int32_t alias) {
+void tn__tile_set_request(tn__tile *tile, uint32_t out, tn_req req,
+                          int32_t alias) {
   tile->req[out] = req;
   tile->alias[out] = alias;
 }
 
-void tn__tile_train(tn__tile *tile, bool train) {
+void tn__tile_set_train(tn__tile *tile, bool train) {
   tile->launch.frame.flags &= ~(uint32_t)TN_CALL_TRAIN;
   if (train) tile->launch.frame.flags |= TN_CALL_TRAIN;
 }

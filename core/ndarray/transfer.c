@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * transfer.c: copies between arrays as operations of the engine. On the host
- * they take any strides and dtypes. Devices copy dense runs of bytes and,
- * within one that has sums, any strides; whatever else is asked of them is done
- * on host memory in between.
+ * transfer.c: copies between arrays as operations of the engine. The host
+ * copies any strides and dtypes. Devices copy dense runs of bytes and, within a
+ * device that has sums, any strides. Every other copy uses host memory in
+ * between: a *staging*.
  */
 #include <string.h>
 
 #include "call.h"
 
-/* Copies of so many bytes may run inside of the push. */
+/* Copies of at most this many bytes may run inside of the push. */
 enum { SMALL_BYTES = 1 << 16 };
 
-/* ------------------------------------------------------------------ a copy */
+/* ------------------------------------------------------------------- a copy */
 
-/* A copy on its way. It holds the arrays. What `from` had when it was pushed
- * counts: a write that comes behind may take its memory before. */
+/* A pending copy. It holds the arrays. It records whether `from` had memory at
+ * the push, because a later write may allocate it before the copy runs. */
 typedef struct copy {
   const tn__env *env;
   tn_array *to;
@@ -43,8 +43,8 @@ static size_t tensor_bytes(const tn_tensor *t) {
   return (size_t)tn_tensor_size(t) * (size_t)tn_dtype_bytes(t->dtype);
 }
 
-/* Elements that are still to be read must not be written: they are set aside
- * first. */
+/* Copies overlapping arrays through a temporary, so that no element is written
+ * before it is read. */
 static tn_code copy_aside(tn__engine *engine, const tn_tensor *to,
                           const tn_tensor *from, tn__device *cpu) {
   size_t bytes = tensor_bytes(from);
@@ -63,10 +63,11 @@ static tn_code copy_aside(tn__engine *engine, const tn_tensor *to,
 
 static tn_code run_on_host(void *arg, tn__token *token) {
   const copy *c = arg;
-  tn_tensor to = tn__array_placed(c->to), from = tn__array_placed(c->from);
+  tn_tensor to = tn__array_tensor_with_data(c->to),
+            from = tn__array_tensor_with_data(c->from);
   (void)token;
   if (c->from_nothing) from.data = NULL;
-  if (tn__arrays_meet(c->to, c->from) != TN__APART)
+  if (tn__arrays_overlap(c->to, c->from) != TN__DISJOINT)
     return copy_aside(c->env->engine, &to, &from, c->env->cpu);
   tn__tensor_cast(c->env->engine, &to, &from);
   return TN_OK;
@@ -74,7 +75,8 @@ static tn_code run_on_host(void *arg, tn__token *token) {
 
 static tn_code run_on_queue(void *arg, tn__token *token) {
   const copy *c = arg;
-  tn_tensor to = tn__array_placed(c->to), from = tn__array_placed(c->from);
+  tn_tensor to = tn__array_tensor_with_data(c->to),
+            from = tn__array_tensor_with_data(c->from);
   const tn_copy bytes = {.struct_size = sizeof bytes,
                          .to = to.data,
                          .from = from.data,
@@ -89,7 +91,8 @@ static tn_code run_on_queue(void *arg, tn__token *token) {
 static tn_code run_on_device(void *arg, tn__token *token) {
   const copy *c = arg;
   const tn__site site = {c->to->block->device, token, NULL};
-  tn_tensor to = tn__array_placed(c->to), from = tn__array_placed(c->from);
+  tn_tensor to = tn__array_tensor_with_data(c->to),
+            from = tn__array_tensor_with_data(c->from);
   return tn__elements_copy(&site, &to, &from);
 }
 
@@ -117,14 +120,14 @@ static tn_code push_on_host(tn_array *to, tn_array *from) {
   return copy_push(to, from, NULL, run_on_host);
 }
 
-/* Both are dense, and a queue copies from the one device to the other. */
+/* Both are dense, and a queue copies between the two devices. */
 static tn_code push_on_queue(tn_array *to, tn_array *from) {
   tn__queue *queue =
       tn__device_copy_queue(to->block->device, from->block->device);
   return copy_push(to, from, queue, run_on_queue);
 }
 
-/* Small, on the host, and nothing else uses the arrays: done at once. */
+/* Copies at once: the arrays are small, on the host, and free. */
 static bool copy_at_once(tn_array *to, tn_array *from) {
   tn__engine *engine = to->env->engine;
   if (tensor_bytes(&to->tensor) > SMALL_BYTES || to->block == from->block)
@@ -133,33 +136,34 @@ static bool copy_at_once(tn_array *to, tn_array *from) {
   bool free = tn__var_is_writable(&to->block->var) &&
               tn__var_is_readable(&from->block->var);
   if (free) {
-    tn_tensor y = tn__array_placed(to), x = tn__array_placed(from);
+    tn_tensor y = tn__array_tensor_with_data(to),
+              x = tn__array_tensor_with_data(from);
     tn__tensor_cast(NULL, &y, &x);
   }
   tn__gate_leave(engine);
   return free;
 }
 
-/* ------------------------------------------------------------------ mirrors */
+/* ------------------------------------------------------------------ staging */
 
-/* An array on a device, for as long as a copy is being pushed: all bytes from
- * its first to its last element as a dense array, the same on the host, and the
- * host's elements under the array's shape. */
-typedef struct mirror {
-  tn_array *lump; /* on the device, of `array` */
+/* An array on a device while a copy is pushed: all bytes from its first to its
+ * last element as a dense array, the same on the host, and a view of the host's
+ * elements with the array's shape. */
+typedef struct staging {
+  tn_array *range; /* on the device, a view of `array` */
   tn_array *host;
-  tn_array *view; /* of `host`, stands for `array` */
-} mirror;
+  tn_array *view; /* a view of `host`, instead of `array` */
+} staging;
 
-static void mirror_deinit(mirror *m) {
-  tn__array_release(m->view);
-  tn__array_release(m->host);
-  tn__array_release(m->lump);
+static void staging_deinit(staging *s) {
+  tn__array_release(s->view);
+  tn__array_release(s->host);
+  tn__array_release(s->range);
 }
 
-/* How many elements lie from the first to the last, and before the array's
+/* Counts the elements from the first to the last, and those before the array's
  * own first one. */
-static void lump_measure(const tn_tensor *t, int64_t *n, int64_t *before) {
+static void measure_range(const tn_tensor *t, int64_t *n, int64_t *before) {
   *n = 1;
   *before = 0;
   for (int32_t i = 0; i < t->ndim; ++i) {
@@ -169,70 +173,71 @@ static void lump_measure(const tn_tensor *t, int64_t *n, int64_t *before) {
   }
 }
 
-static tn_code mirror_views(mirror *m, tn_array *array) {
+static tn_code create_staging(staging *s, tn_array *array) {
   const tn_tensor *t = &array->tensor;
   int64_t n, before, one = 1;
-  lump_measure(t, &n, &before);
-  const tn__view lump = {1, &n, &one, -before};
+  measure_range(t, &n, &before);
+  const tn__view range = {1, &n, &one, -before};
   const tn__view view = {t->ndim, t->shape, t->strides, before};
   const tn_spec spec = {t->dtype, 1, &n};
-  TN__TRY(tn__array_view(array, &lump, &m->lump));
-  TN__TRY(tn__array_create(array->env, &spec, &m->host));
-  return tn__array_view(m->host, &view, &m->view);
+  TN__TRY(tn__array_view(array, &range, &s->range));
+  TN__TRY(tn__array_create(array->env, &spec, &s->host));
+  return tn__array_view(s->host, &view, &s->view);
 }
 
-/* An array on the host is its own mirror. */
-static tn_code mirror_init(mirror *m, tn_array *array) {
-  *m = (mirror){NULL, NULL, NULL};
+/* An array on the host needs no staging. */
+static tn_code staging_init(staging *s, tn_array *array) {
+  *s = (staging){NULL, NULL, NULL};
   if (array->block->device->type == TN_DEVICE_CPU) {
-    m->view = array;
+    s->view = array;
     atomic_fetch_add_explicit(&array->n_owners, 1, memory_order_relaxed);
     return TN_OK;
   }
-  tn_code rc = mirror_views(m, array);
-  if (rc) mirror_deinit(m);
+  tn_code rc = create_staging(s, array);
+  if (rc) staging_deinit(s);
   return rc;
 }
 
-/* Elements between those of the array: they must be fetched before the lump is
- * written back. */
-static bool mirror_has_gaps(const mirror *m) {
-  return m->lump &&
-         tn_tensor_size(&m->lump->tensor) != tn_tensor_size(&m->view->tensor);
+/* True if the range has elements that are not of the array: they must be
+ * fetched before the range is written back. */
+static bool staging_has_gaps(const staging *s) {
+  return s->range &&
+         tn_tensor_size(&s->range->tensor) != tn_tensor_size(&s->view->tensor);
 }
 
-/* Fetches what is read, copies on the host, and brings back what is written.
- * A source without memory is not fetched: its mirror has none either, and reads
- * as zeros. */
-static tn_code mirrors_push(mirror *to, mirror *from) {
-  bool fetch = from->lump && tn__array_data(from->lump);
+/* Fetches the source, copies on the host, and writes the target back. A source
+ * without memory is not fetched: its staging has none either, and reads as
+ * zeros. */
+static tn_code push_staged(staging *to, staging *from) {
+  bool fetch = from->range && tn__array_data(from->range);
   if (fetch) TN__TRY(tn__array_materialise(from->host));
-  if (to->lump) TN__TRY(tn__array_materialise(to->host));
-  if (fetch) TN__TRY(push_on_queue(from->host, from->lump));
-  if (mirror_has_gaps(to)) TN__TRY(push_on_queue(to->host, to->lump));
+  if (to->range) TN__TRY(tn__array_materialise(to->host));
+  if (fetch) TN__TRY(push_on_queue(from->host, from->range));
+  if (staging_has_gaps(to)) TN__TRY(push_on_queue(to->host, to->range));
   TN__TRY(push_on_host(to->view, from->view));
-  return to->lump ? push_on_queue(to->lump, to->host) : TN_OK;
+  return to->range ? push_on_queue(to->range, to->host) : TN_OK;
 }
 
-/* Nobody pushes in between, so that the steps count as one. */
-static tn_code copy_mirrored(tn_array *to, tn_array *from) {
+/* No other thread pushes in between, so the steps have one place in the push
+ * order. */
+static tn_code copy_staged(tn_array *to, tn_array *from) {
   tn__engine *engine = to->env->engine;
-  mirror y, x;
-  TN__TRY(mirror_init(&y, to));
-  tn_code rc = mirror_init(&x, from);
+  staging y, x;
+  TN__TRY(staging_init(&y, to));
+  tn_code rc = staging_init(&x, from);
   if (rc == TN_OK) {
     tn__engine_pause(engine);
-    rc = mirrors_push(&y, &x);
+    rc = push_staged(&y, &x);
     tn__engine_resume(engine);
-    mirror_deinit(&x);
+    staging_deinit(&x);
   }
-  mirror_deinit(&y);
+  staging_deinit(&y);
   return rc;
 }
 
 /* ---------------------------------------------------------------- interface */
 
-static tn_code shapes_check(const tn_array *to, const tn_array *from) {
+static tn_code check_shapes(const tn_array *to, const tn_array *from) {
   const tn_tensor *y = &to->tensor, *x = &from->tensor;
   size_t bytes = (size_t)x->ndim * sizeof *x->shape;
   if (y->ndim == x->ndim &&
@@ -245,40 +250,40 @@ static tn_code shapes_check(const tn_array *to, const tn_array *from) {
   return tn__fail_more(TN_SHAPE, "; the shapes must be equal");
 }
 
-static tn_code copy_check(const tn_array *to, const tn_array *from) {
+static tn_code check_copy(const tn_array *to, const tn_array *from) {
   if (to->env != from->env)
     return tn__fail(TN_INVALID,
                     "tn_array_copy: the arrays belong to different runtimes; "
                     "copy between those with tn_array_get and tn_array_set");
-  if (tn__tensor_repeats(&to->tensor))
+  if (tn__tensor_has_repeats(&to->tensor))
     return tn__fail(TN_INVALID,
                     "tn_array_copy: `to` is a broadcast view that repeats "
                     "elements; copy to the array it was made from");
-  return shapes_check(to, from);
+  return check_shapes(to, from);
 }
 
-/* Whether a queue takes the elements as they lie. */
+/* True if a queue can copy the arrays as they are. */
 static bool is_direct(const tn_array *to, const tn_array *from) {
   return to->tensor.dtype == from->tensor.dtype &&
          tn_tensor_is_contiguous(&to->tensor) &&
          tn_tensor_is_contiguous(&from->tensor) && tn__array_data(from) &&
-         tn__arrays_meet(to, from) == TN__APART &&
+         tn__arrays_overlap(to, from) == TN__DISJOINT &&
          tn__device_copy_queue(to->block->device, from->block->device);
 }
 
-/* Whether both lie where elements are copied with any steps. */
+/* True if both are on a device that copies elements with any strides. */
 static bool is_within(const tn_array *to, const tn_array *from) {
   const tn__device *device = to->block->device;
-  return device == from->block->device && tn__device_sums(device) &&
+  return device == from->block->device && tn__device_can_sum(device) &&
          to->tensor.dtype == from->tensor.dtype && tn__array_data(from) &&
-         tn__arrays_meet(to, from) == TN__APART;
+         tn__arrays_overlap(to, from) == TN__DISJOINT;
 }
 
 tn_code tn__array_copy(tn_array *to, tn_array *from) {
-  TN__TRY(copy_check(to, from));
-  if (tn__arrays_meet(to, from) == TN__SAME) return TN_OK;
+  TN__TRY(check_copy(to, from));
+  if (tn__arrays_overlap(to, from) == TN__ALIAS) return TN_OK;
   TN__TRY(tn__array_materialise_for_write(to));
-  tn__array_written(to);
+  tn__array_count_write(to);
   bool on_host = to->block->device->type == TN_DEVICE_CPU &&
                  from->block->device->type == TN_DEVICE_CPU;
   if (on_host && copy_at_once(to, from)) return TN_OK;
@@ -287,21 +292,21 @@ tn_code tn__array_copy(tn_array *to, tn_array *from) {
   if (is_direct(to, from)) return push_on_queue(to, from);
   if (is_within(to, from))
     return copy_push(to, from, to->block->device->compute, run_on_device);
-  return copy_mirrored(to, from);
+  return copy_staged(to, from);
 }
 
 static tn_code copy_into_new(tn_array *array, tn__device *device,
                              tn_dtype dtype, tn_array **out) {
-  tn_array *made = NULL;
+  tn_array *created = NULL;
   const tn_tensor *t = &array->tensor;
   *out = NULL;
-  TN__TRY(
-      tn__array_create_on(device, &(tn_spec){dtype, t->ndim, t->shape}, &made));
-  tn_code rc = tn__array_copy(made, array);
+  TN__TRY(tn__array_create_on(device, &(tn_spec){dtype, t->ndim, t->shape},
+                              &created));
+  tn_code rc = tn__array_copy(created, array);
   if (rc)
-    tn__array_release(made);
+    tn__array_release(created);
   else
-    *out = made;
+    *out = created;
   return rc;
 }
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * view.c: parts and other arrangements of an array that share its memory. They
- * never touch the elements. Reshape stands in reshape.c.
+ * view.c: views of an array: slices, one index of an axis, transposes and
+ * broadcasts. They share its memory and never access the elements.
+ * array_reshape.c has the reshape.
  */
 #include <string.h>
 
 #include "ndarray.h"
 
-/* A view that is all of the array; the functions below change it. */
+/* A view of the whole array; the functions below change it. */
 typedef struct draft {
   tn__view view;
   int64_t shape[TN_MAX_NDIM];
@@ -22,7 +23,7 @@ static void draft_init(draft *d, const tn_array *array) {
   d->view = (tn__view){t->ndim, d->shape, d->strides, 0};
 }
 
-static tn_code axis_check(const tn_array *array, int32_t *axis) {
+static tn_code check_axis(const tn_array *array, int32_t *axis) {
   int32_t ndim = array->tensor.ndim;
   if (*axis < -ndim || *axis >= ndim)
     return tn__fail(TN_OUT_OF_RANGE,
@@ -33,8 +34,8 @@ static tn_code axis_check(const tn_array *array, int32_t *axis) {
   return TN_OK;
 }
 
-/* A negative index counts from the end; the result lies in [low, high]. */
-static int64_t clip(int64_t index, int64_t n, int64_t low, int64_t high) {
+/* A negative index counts from the end; the result is in [low, high]. */
+static int64_t clip_index(int64_t index, int64_t n, int64_t low, int64_t high) {
   if (index < 0) index += n;
   return index < low ? low : index > high ? high : index;
 }
@@ -48,17 +49,18 @@ tn_code tn__array_slice(tn_array *array, const tn_range *range,
                     " 0",
                     (int)range->reserved);
   int32_t axis = range->axis;
-  TN__TRY(axis_check(array, &axis));
+  TN__TRY(check_axis(array, &axis));
   draft d;
   draft_init(&d, array);
   int64_t n = d.shape[axis], step = range->step ? range->step : 1;
   int64_t low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
-  int64_t begin = clip(range->begin, n, low, high);
-  int64_t end = clip(range->end, n, low, high);
+  int64_t begin = clip_index(range->begin, n, low, high);
+  int64_t end = clip_index(range->end, n, low, high);
   int64_t span = step > 0 ? end - begin : begin - end;
   uint64_t stride = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
   int64_t count = span > 0 ? (int64_t)(((uint64_t)span - 1) / stride) + 1 : 0;
-  /* A step that is never taken may be any number, so it is not multiplied. */
+  /* With at most one element the step is unused and may be any number, so it is
+   * not multiplied. */
   d.view.offset = count > 0 ? begin * d.strides[axis] : 0;
   if (count > 1) d.strides[axis] *= step;
   d.shape[axis] = count;
@@ -68,13 +70,13 @@ tn_code tn__array_slice(tn_array *array, const tn_range *range,
 tn_code tn__array_index(tn_array *array, int32_t axis, int64_t index,
                         tn_array **out) {
   *out = NULL;
-  TN__TRY(axis_check(array, &axis));
+  TN__TRY(check_axis(array, &axis));
   draft d;
   draft_init(&d, array);
   int64_t n = d.shape[axis];
   if (index < -n || index >= n)
     return tn__fail(TN_OUT_OF_RANGE,
-                    "index %lld lies outside axis %d, which"
+                    "index %lld is outside axis %d, which"
                     " has %lld elements",
                     (long long)index, (int)axis, (long long)n);
   d.view.offset = (index < 0 ? index + n : index) * d.strides[axis];
@@ -94,7 +96,7 @@ tn_code tn__array_transpose(tn_array *array, const int32_t *axes,
   uint32_t seen = 0;
   for (int32_t i = 0; i < t->ndim; ++i) {
     int32_t axis = axes ? axes[i] : t->ndim - 1 - i;
-    TN__TRY(axis_check(array, &axis));
+    TN__TRY(check_axis(array, &axis));
     if (seen & (1u << axis))
       return tn__fail(TN_INVALID,
                       "axis %d occurs twice in the order of a"
@@ -107,7 +109,7 @@ tn_code tn__array_transpose(tn_array *array, const int32_t *axes,
   return tn__array_view(array, &d.view, out);
 }
 
-static tn_code broadcast_check(const tn_array *array, int32_t ndim,
+static tn_code check_broadcast(const tn_array *array, int32_t ndim,
                                const int64_t *shape) {
   if (ndim < array->tensor.ndim || ndim > TN_MAX_NDIM)
     return tn__fail(TN_SHAPE,
@@ -127,7 +129,7 @@ static tn_code broadcast_check(const tn_array *array, int32_t ndim,
 tn_code tn__array_broadcast(tn_array *array, int32_t ndim, const int64_t *shape,
                             tn_array **out) {
   *out = NULL;
-  TN__TRY(broadcast_check(array, ndim, shape));
+  TN__TRY(check_broadcast(array, ndim, shape));
   const tn_tensor *t = &array->tensor;
   draft d;
   d.view = (tn__view){ndim, d.shape, d.strides, 0};

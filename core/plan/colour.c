@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * colour.c: nodes that lie on one long path run one after the other
- * anyhow; blocks that are passed on only among them make nobody wait. (compat)
+ * colour.c: colours nodes for the compat mode. The nodes of one long path run
+ * one after the other in any case. If blocks are reused only among them, no
+ * node waits for memory.
  */
 #include "planning.h"
 
 /* worth: by node, 1 until it has a colour. best: by node, the worth of the best
- * path from it on; next: its second node. */
+ * path that begins at it. next: by node, the second node of that path. */
 typedef struct paths {
   const tn__plan_net *net;
   const uint32_t *writer;
@@ -14,9 +15,9 @@ typedef struct paths {
   uint32_t *next;
 } paths;
 
-/* The first node of a path of the most worth, TN__NO_NODE if that is nothing.
- * A path leads through nodes that have a colour already. */
-static uint32_t best_path(paths *p) {
+/* Returns the first node of the path with the greatest worth, TN__NO_NODE if
+ * that is 0. A path may contain nodes that have a colour already. */
+static uint32_t find_best_path(paths *p) {
   const uint32_t n_nodes = (uint32_t)p->net->n_nodes;
   uint32_t most = 0, start = TN__NO_NODE;
   for (uint32_t n = 0; n < n_nodes; ++n) {
@@ -40,14 +41,14 @@ static uint32_t best_path(paths *p) {
   return start;
 }
 
-static void colour_all(paths *p, uint32_t n_colours, uint32_t *colour) {
+static void colour_nodes(paths *p, uint32_t n_colours, uint32_t *colour) {
   uint32_t c = 0;
   for (size_t n = 0; n < p->net->n_nodes; ++n) {
     colour[n] = n_colours;
     p->worth[n] = 1;
   }
   for (; c + 1 < n_colours; ++c) {
-    uint32_t n = best_path(p);
+    uint32_t n = find_best_path(p);
     if (n == TN__NO_NODE) break;
     for (; n != TN__NO_NODE; n = p->next[n]) {
       if (p->worth[n] != 0) colour[n] = c;
@@ -58,8 +59,8 @@ static void colour_all(paths *p, uint32_t n_colours, uint32_t *colour) {
     if (colour[n] == n_colours) colour[n] = c;
 }
 
-tn_code tn__plan_colour(const tn__plan_net *net, tn__arena *arena, uint32_t n,
-                        uint32_t **out) {
+tn_code tn__plan_colour_nodes(const tn__plan_net *net, tn__arena *arena,
+                              uint32_t n, uint32_t **out) {
   const size_t nodes = net->n_nodes;
   uint32_t *writer = tn__arena_alloc(arena, net->n_entries * sizeof *writer);
   uint32_t *four = tn__arena_alloc(arena, 4 * nodes * sizeof *four);
@@ -71,7 +72,7 @@ tn_code tn__plan_colour(const tn__plan_net *net, tn__arena *arena, uint32_t n,
     for (uint32_t o = 0; o < net->nodes[m].n_out; ++o)
       writer[net->nodes[m].first_out + o] = m;
   paths p = {net, writer, four, four + nodes, four + 2 * nodes};
-  colour_all(&p, n, four + 3 * nodes);
+  colour_nodes(&p, n, four + 3 * nodes);
   *out = four + 3 * nodes;
   return TN_OK;
 }

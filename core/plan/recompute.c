@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * recompute.c: which forward nodes are dropped.
+ * recompute.c: chooses the forward nodes to drop.
  *
- * A choice says of each forward node whether it is dropped; from it follows who
- * is repeated: when the backward part first reads a dropped node, it is
- * repeated there, and first what it needs in turn. Candidates come from two
- * families, the segments of recompute_cut.c and the nodes that are cheap for
- * their bytes; then nodes are taken back, the dear ones first, as long as the
- * memory stays within its limit. Each choice is judged by the peak of the net
- * that it makes.
+ * A choice has a flag for each forward node: is it dropped. The choice
+ * determines the repeats. Before the first backward node that reads a dropped
+ * node, that node is repeated, after the dropped nodes that it needs in turn.
+ *
+ * Candidates come from two families: the segments of recompute_cut.c, and the
+ * nodes with the least work for their bytes. Then the search restores dropped
+ * nodes, the ones with the most work per byte first, while the memory stays
+ * within the limit. Each choice is judged by the peak of its net.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 
 static const uint32_t NONE = UINT32_MAX;
 
-/* How many choices of a family are judged. */
+/* Number of judged choices per family. */
 enum {
   N_CUTS = 24,
   N_CLOSER = 10,
@@ -29,7 +30,7 @@ enum {
 typedef struct choice {
   bool *dropped; /* by forward node */
   size_t peak;
-  double work; /* of what is repeated */
+  double work; /* of the repeated nodes */
 } choice;
 
 typedef struct search {
@@ -38,38 +39,40 @@ typedef struct search {
   tn__plan_options options;
   tn__arena arena;
   tn__forward f;
-  bool *repeated;        /* by forward node: in the choice judged last */
+  bool *repeated; /* by forward node: repeated in the choice judged last */
   struct pending *stack; /* of nodes to repeat */
   choice best;
-  choice lowest; /* of all, whatever the limit */
-  choice fewest; /* of all that were planned, the plan of fewest bytes */
+  choice lowest; /* the lowest peak of all, whatever the limit */
+  choice fewest; /* of all planned choices, the one with the plan of fewest
+                  * bytes */
   size_t fewest_bytes;
   choice trial;
-  choice start; /* what is being refined */
-  /* Cuts that lie within the limit, from few to many segments. */
+  choice start; /* the choice that is refined */
+  /* Cuts within the limit, from few to many segments. */
   choice cuts[N_CUTS + N_CLOSER];
   uint32_t n_cuts;
   uint32_t *order; /* nodes in the order of `worth` */
   int32_t *devices;
   uint32_t n_devices;
-  int64_t trials; /* left */
+  int64_t trials; /* remaining */
 } search;
 
-/* ------------------------------------------------------------- from choices */
+/* ------------------------------------------------------------------ repeats */
 
-typedef struct list {
+typedef struct repeat_list {
   tn__repeat *v;
   size_t n;
-} list;
+} repeat_list;
 
-/* A node whose inputs are seen to; those before `next` are there. */
+/* A node with inputs to examine. The inputs before `next` are available. */
 struct pending {
   uint32_t node;
   uint32_t next;
 };
 
-/* The next input that must be repeated first. */
-static uint32_t missing(const search *s, const choice *c, struct pending *p) {
+/* Returns the next input that must be repeated first. */
+static uint32_t find_missing(const search *s, const choice *c,
+                             struct pending *p) {
   const tn__plan_node *node = &s->net->net->nodes[p->node];
   for (; p->next < node->n_in; ++p->next) {
     const uint32_t w = s->f.writer[node->in[p->next]];
@@ -79,12 +82,12 @@ static uint32_t missing(const search *s, const choice *c, struct pending *p) {
   return NONE;
 }
 
-/* Repeats what node `n` misses, and what that misses. */
-static void repeat_for(search *s, choice *c, uint32_t n, list *out) {
+/* Repeats the dropped nodes that node `n` needs, and those that they need. */
+static void repeat_for(search *s, choice *c, uint32_t n, repeat_list *out) {
   uint32_t depth = 0;
   s->stack[depth] = (struct pending){n, 0};
   for (;;) {
-    const uint32_t next = missing(s, c, &s->stack[depth]);
+    const uint32_t next = find_missing(s, c, &s->stack[depth]);
     if (next != NONE) {
       s->stack[++depth] = (struct pending){next, 0};
       continue;
@@ -97,9 +100,11 @@ static void repeat_for(search *s, choice *c, uint32_t n, list *out) {
   }
 }
 
-static tn_code list_repeats(search *s, choice *c, tn__arena *arena, list *out) {
+static tn_code list_repeats(search *s, choice *c, tn__arena *arena,
+                            repeat_list *out) {
   const uint32_t n_forward = s->net->n_forward;
-  *out = (list){tn__arena_alloc(arena, n_forward * sizeof(tn__repeat)), 0};
+  *out =
+      (repeat_list){tn__arena_alloc(arena, n_forward * sizeof(tn__repeat)), 0};
   if (out->v == NULL) return tn__fail_memory(0, "repeated nodes");
   memset(s->repeated, 0, n_forward * sizeof *s->repeated);
   c->work = 0;
@@ -110,26 +115,26 @@ static tn_code list_repeats(search *s, choice *c, tn__arena *arena, list *out) {
 
 static tn_code make_net(search *s, choice *c, tn__arena *arena,
                         tn__repeated_net *net) {
-  list repeats;
+  repeat_list repeats;
   TN__TRY(list_repeats(s, c, arena, &repeats));
   return tn__repeated_net_make(net, arena, s->net, repeats.v, repeats.n);
 }
 
-/* Only lifetimes: offsets come close to their peak, in which each takes as much
- * as in a plan. */
+/* Finds only lifetimes: the offsets of a plan come close to their peak. In the
+ * peak each lifetime counts as many bytes as in a plan. */
 static tn_code find_peak(search *s, choice *c, tn__arena *arena) {
   tn__repeated_net net;
-  tn__walk walk = {.options = &s->options, .arena = arena};
+  tn__lifetime_table table = {.options = &s->options, .arena = arena};
   TN__TRY(make_net(s, c, arena, &net));
-  walk.net = &net.net;
-  TN__TRY(tn__walk_run(&walk));
+  table.net = &net.net;
+  TN__TRY(tn__lifetimes_find(&table));
   c->peak = 0;
   for (uint32_t k = 0; k < s->n_devices; ++k)
-    c->peak += tn__walk_peak(&walk, s->devices[k], s->options.align);
+    c->peak += tn__lifetimes_peak(&table, s->devices[k], s->options.align);
   return TN_OK;
 }
 
-static tn_code judge(search *s, choice *c) {
+static tn_code judge_choice(search *s, choice *c) {
   tn__arena arena;
   --s->trials;
   tn__arena_init(&arena, s->env);
@@ -138,7 +143,7 @@ static tn_code judge(search *s, choice *c) {
   return code;
 }
 
-static void copy(const search *s, choice *to, const choice *from) {
+static void copy_choice(const search *s, choice *to, const choice *from) {
   memcpy(to->dropped, from->dropped, s->net->n_forward * sizeof *to->dropped);
   to->peak = from->peak;
   to->work = from->work;
@@ -152,26 +157,26 @@ static bool is_better(const choice *a, const choice *b, size_t limit) {
   return a->work < b->work || (a->work == b->work && a->peak < b->peak);
 }
 
-static void keep(search *s, const choice *c, size_t limit) {
-  if (is_better(c, &s->lowest, 0)) copy(s, &s->lowest, c);
-  if (is_better(c, &s->best, limit)) copy(s, &s->best, c);
+static void keep_choice(search *s, const choice *c, size_t limit) {
+  if (is_better(c, &s->lowest, 0)) copy_choice(s, &s->lowest, c);
+  if (is_better(c, &s->best, limit)) copy_choice(s, &s->best, c);
 }
 
-/* -------------------------------------------------------------- taking back */
+/* ---------------------------------------------------------------- restoring */
 
 typedef struct ranked {
   double worth; /* work per byte */
   uint32_t n;
 } ranked;
 
-static int by_worth(const void *a, const void *b) {
+static int compare_worth(const void *a, const void *b) {
   const ranked *x = a, *y = b;
   if (x->worth != y->worth) return x->worth < y->worth ? -1 : 1;
   return x->n < y->n ? -1 : 1;
 }
 
-/* All nodes that may be dropped, the cheapest for their bytes first. */
-static tn_code rank(search *s, uint32_t *count) {
+/* Ranks all nodes that may be dropped, the least work per byte first. */
+static tn_code rank_nodes(search *s, uint32_t *count) {
   const uint32_t n_forward = s->net->n_forward;
   ranked *all = tn__arena_alloc(&s->arena, n_forward * sizeof *all);
   if (all == NULL) return tn__fail_memory(0, "repeated nodes");
@@ -180,77 +185,78 @@ static tn_code rank(search *s, uint32_t *count) {
     if (!s->f.fixed[n] && s->f.bytes[n] > 0)
       all[(*count)++] =
           (ranked){s->net->costs[n].work / (double)s->f.bytes[n], n};
-  qsort(all, *count, sizeof *all, by_worth);
+  qsort(all, *count, sizeof *all, compare_worth);
   for (uint32_t k = 0; k < *count; ++k) s->order[k] = all[k].n;
   return TN_OK;
 }
 
-/* Those repeated by `s->start`, the dearest for their bytes first. */
+/* Lists the nodes repeated by `s->start`, the most work per byte first. */
 static tn_code rank_repeated(search *s, uint32_t n_ranked, uint32_t *nodes,
                              uint32_t *count) {
-  TN__TRY(judge(s, &s->start));
+  TN__TRY(judge_choice(s, &s->start));
   *count = 0;
   for (uint32_t k = n_ranked; k-- > 0;)
     if (s->repeated[s->order[k]]) nodes[(*count)++] = s->order[k];
   return TN_OK;
 }
 
-/* Tries `s->start` without dropping nodes[from .. to); *done if the peak is
- * within the limit, and it stays. */
-static tn_code take_back(search *s, const uint32_t *nodes, uint32_t from,
-                         uint32_t to, size_t limit, bool *done) {
-  copy(s, &s->trial, &s->start);
+/* Tries `s->start` without dropping nodes[from .. to). If the peak is within
+ * the limit, sets *done and keeps the change. */
+static tn_code try_restore(search *s, const uint32_t *nodes, uint32_t from,
+                           uint32_t to, size_t limit, bool *done) {
+  copy_choice(s, &s->trial, &s->start);
   for (uint32_t k = from; k < to; ++k) s->trial.dropped[nodes[k]] = false;
-  TN__TRY(judge(s, &s->trial));
+  TN__TRY(judge_choice(s, &s->trial));
   *done = s->trial.peak <= limit && s->trial.work <= s->start.work;
-  if (*done) copy(s, &s->start, &s->trial);
+  if (*done) copy_choice(s, &s->start, &s->trial);
   return TN_OK;
 }
 
-/* Takes back as many of nodes[from .. to) as it can: all, or else of each half
- * what it can, down to pieces of `least`. */
-static tn_code take_back_most(search *s, const uint32_t *nodes, uint32_t from,
-                              uint32_t to, size_t limit, uint32_t least) {
+/* Restores as many of nodes[from .. to) as possible: all of them, or else as
+ * many as possible of each half, down to pieces of `least`. */
+static tn_code restore_most(search *s, const uint32_t *nodes, uint32_t from,
+                            uint32_t to, size_t limit, uint32_t least) {
   bool done = false;
   for (uint32_t k = from; k < to && !done; ++k)
     done = s->start.dropped[nodes[k]];
   if (!done || s->trials <= 0) return TN_OK;
-  TN__TRY(take_back(s, nodes, from, to, limit, &done));
+  TN__TRY(try_restore(s, nodes, from, to, limit, &done));
   if (done || to - from <= least) return TN_OK;
   const uint32_t middle = from + (to - from) / 2;
-  TN__TRY(take_back_most(s, nodes, from, middle, limit, least));
-  return take_back_most(s, nodes, middle, to, limit, least);
+  TN__TRY(restore_most(s, nodes, from, middle, limit, least));
+  return restore_most(s, nodes, middle, to, limit, least);
 }
 
-/* Takes back the dearest nodes, in pieces first and then one by one. */
-static tn_code refine(search *s, uint32_t n_ranked, size_t limit) {
+/* Restores the nodes with the most work, in pieces first and then one by
+ * one. */
+static tn_code refine_start(search *s, uint32_t n_ranked, size_t limit) {
   enum { PIECES = 32 };
   uint32_t *nodes =
       tn__arena_alloc(&s->arena, s->net->n_forward * sizeof *nodes);
   uint32_t count = 0;
   if (nodes == NULL) return tn__fail_memory(0, "repeated nodes");
   TN__TRY(rank_repeated(s, n_ranked, nodes, &count));
-  TN__TRY(take_back_most(s, nodes, 0, count, limit, count / PIECES + 1));
-  TN__TRY(take_back_most(s, nodes, 0, count, limit, 1));
-  keep(s, &s->start, limit);
+  TN__TRY(restore_most(s, nodes, 0, count, limit, count / PIECES + 1));
+  TN__TRY(restore_most(s, nodes, 0, count, limit, 1));
+  keep_choice(s, &s->start, limit);
   return TN_OK;
 }
 
 /* ----------------------------------------------------------------- families */
 
-/* By segments: the trial, if *found. */
+/* Makes a trial of segments. *found is false if there are none. */
 static tn_code try_cut(search *s, size_t bytes, bool *found) {
   tn__arena arena;
   tn__arena_init(&arena, s->env);
   tn_code code =
       tn__recompute_cut(&s->f, &arena, bytes, s->trial.dropped, found);
-  if (code == TN_OK && *found) code = judge(s, &s->trial);
+  if (code == TN_OK && *found) code = judge_choice(s, &s->trial);
   tn__arena_deinit(&arena);
   return code;
 }
 
-/* Bounds from all that the backward part reads down to a hundredth of it, and
- * then closer around the one that came out lowest. */
+/* Tries bounds from all bytes that the backward part reads down to a hundredth,
+ * then closer ones around the bound with the lowest peak. */
 static tn_code search_cuts(search *s, size_t limit) {
   double bound = 0, best_bound = 0;
   size_t best = SIZE_MAX;
@@ -265,22 +271,22 @@ static tn_code search_cuts(search *s, size_t limit) {
       best = s->trial.peak;
       best_bound = bound;
     }
-    if (found) keep(s, &s->trial, limit);
+    if (found) keep_choice(s, &s->trial, limit);
     if (found && s->trial.peak <= limit)
-      copy(s, &s->cuts[s->n_cuts++], &s->trial);
+      copy_choice(s, &s->cuts[s->n_cuts++], &s->trial);
     bound *= k < N_CUTS ? 0.8 : 0.96;
   }
   return TN_OK;
 }
 
-/* The cheapest nodes, more and more of them. */
+/* Drops the cheapest nodes, more and more of them. */
 static tn_code search_cheap(search *s, uint32_t n_ranked, size_t limit) {
   for (uint32_t k = 1; k <= N_CHEAP; ++k) {
     const uint32_t count = (uint32_t)((uint64_t)n_ranked * k / N_CHEAP);
     memset(s->trial.dropped, 0, s->net->n_forward * sizeof *s->trial.dropped);
     for (uint32_t i = 0; i < count; ++i) s->trial.dropped[s->order[i]] = true;
-    TN__TRY(judge(s, &s->trial));
-    keep(s, &s->trial, limit);
+    TN__TRY(judge_choice(s, &s->trial));
+    keep_choice(s, &s->trial, limit);
   }
   return TN_OK;
 }
@@ -304,7 +310,7 @@ static void note_reads(search *s) {
   }
 }
 
-/* Outputs that outlive the forward part anyhow are not worth repeating. */
+/* Repeating outputs that outlive the forward part in any case saves nothing. */
 static void note_bytes(search *s) {
   const tn__plan_net *net = s->net->net;
   for (uint32_t n = 0; n < s->net->n_forward; ++n) {
@@ -338,7 +344,7 @@ static tn_code note_devices(search *s) {
   return TN_OK;
 }
 
-static tn_code prepare(search *s) {
+static tn_code prepare_search(search *s) {
   const size_t n = s->net->n_forward, n_entries = s->net->net->n_entries;
   tn__arena *a = &s->arena;
   s->f.net = s->net;
@@ -367,7 +373,7 @@ static tn_code prepare(search *s) {
 
 /* --------------------------------------------------------------- the search */
 
-/* So many nets are judged, in all: fewer of longer ones. */
+/* Returns the number of nets to judge in total, fewer for longer ones. */
 static int64_t trials_for(const tn__plan_net *net) {
   enum { NODES = 1600000, LEAST = 60, MOST = 800 };
   const int64_t n = NODES / ((int64_t)net->n_nodes + 1);
@@ -377,12 +383,12 @@ static int64_t trials_for(const tn__plan_net *net) {
 static tn_code refine_from(search *s, const choice *from, uint32_t n_ranked,
                            size_t limit) {
   if (from->peak > limit) return TN_OK;
-  copy(s, &s->start, from);
-  return refine(s, n_ranked, limit);
+  copy_choice(s, &s->start, from);
+  return refine_start(s, n_ranked, limit);
 }
 
-/* The best so far, the lowest, and some of the cuts, with an equal share of the
- * trials for each. */
+/* Refines the best choice so far, the lowest, and some of the cuts, with an
+ * equal share of the trials for each. */
 static tn_code refine_all(search *s, uint32_t n_ranked, size_t limit) {
   uint32_t some = s->n_cuts < N_REFINED ? s->n_cuts : N_REFINED;
   while (some > 0 && s->trials / (some + 2) < LEAST_TRIALS) --some;
@@ -398,16 +404,16 @@ static tn_code refine_all(search *s, uint32_t n_ranked, size_t limit) {
   return TN_OK;
 }
 
-/* Leaves in `best` the least work within the limit, or, where nothing is, the
- * fewest bytes with the least work for them. */
-static tn_code explore(search *s, size_t limit) {
+/* Leaves in `best` the choice with the least work within the limit. If none is
+ * within it, `best` has the fewest bytes, and the least work among those. */
+static tn_code explore_choices(search *s, size_t limit) {
   uint32_t n_ranked = 0;
   s->trials = trials_for(s->net->net);
   s->n_cuts = 0;
   memset(s->best.dropped, 0, s->net->n_forward * sizeof *s->best.dropped);
-  TN__TRY(judge(s, &s->best));
-  copy(s, &s->lowest, &s->best);
-  TN__TRY(rank(s, &n_ranked));
+  TN__TRY(judge_choice(s, &s->best));
+  copy_choice(s, &s->lowest, &s->best);
+  TN__TRY(rank_nodes(s, &n_ranked));
   TN__TRY(search_cuts(s, limit));
   TN__TRY(search_cheap(s, n_ranked, limit));
   const size_t within = s->lowest.peak > limit ? s->lowest.peak : limit;
@@ -429,9 +435,9 @@ static tn_code plan_best(search *s, size_t *bytes) {
   return TN_OK;
 }
 
-/* The repeats of the best choice, and its plan. */
-static tn_code answer(search *s, tn__recompute *out) {
-  list repeats;
+/* Writes the repeats of the best choice, and the size of its plan. */
+static tn_code write_answer(search *s, tn__recompute *out) {
+  repeat_list repeats;
   tn__arena_deinit(&out->arena);
   tn__arena_init(&out->arena, s->env);
   TN__TRY(list_repeats(s, &s->best, &out->arena, &repeats));
@@ -442,48 +448,48 @@ static tn_code answer(search *s, tn__recompute *out) {
   return TN_OK;
 }
 
-/* Looks for a choice within `limit`, and takes it for the answer. *over is by
- * how much its plan is beyond the budget, or 0. */
-static tn_code attempt(search *s, size_t limit, size_t budget, size_t *over,
-                       tn__recompute *out) {
-  TN__TRY(explore(s, limit));
-  TN__TRY(answer(s, out));
+/* Searches a choice within `limit` and makes it the result. *over is the number
+ * of bytes of its plan beyond the budget, or 0. */
+static tn_code try_limit(search *s, size_t limit, size_t budget, size_t *over,
+                         tn__recompute *out) {
+  TN__TRY(explore_choices(s, limit));
+  TN__TRY(write_answer(s, out));
   if (out->bytes < s->fewest_bytes) {
     s->fewest_bytes = out->bytes;
-    copy(s, &s->fewest, &s->best);
+    copy_choice(s, &s->fewest, &s->best);
   }
   *over = budget > 0 && out->bytes > budget ? out->bytes - budget : 0;
   return TN_OK;
 }
 
-/* Plans may take more than the peak by which choices are judged: then it is
- * looked for again with that much less, and at last for as little as possible.
- * Storages with offsets take little more, the blocks of compat may take more
- * than they would without repeats. */
+/* A plan may take more than the peak by which choices are judged. Then the
+ * search starts again with a limit lower by the difference, and at last with
+ * limit 0. Storages with offsets take little more. The blocks of compat may
+ * take more than they would without repeats. */
 static tn_code search_within(search *s, size_t budget, tn__recompute *out) {
   enum { ATTEMPTS = 5 };
   size_t limit = budget, over = 0;
   for (int k = 1; k <= ATTEMPTS; ++k) {
-    TN__TRY(attempt(s, limit, budget, &over, out));
+    TN__TRY(try_limit(s, limit, budget, &over, out));
     if (over == 0 || s->best.peak > limit) break;
     limit = over < limit ? limit - over : limit / 2;
     if (k + 1 == ATTEMPTS) limit = 0;
   }
   out->least = limit == 0 || s->best.peak > limit;
   if (out->bytes > s->fewest_bytes && (budget == 0 || over > 0)) {
-    copy(s, &s->best, &s->fewest);
-    TN__TRY(answer(s, out));
+    copy_choice(s, &s->best, &s->fewest);
+    TN__TRY(write_answer(s, out));
   }
   out->met = budget == 0 || out->bytes <= budget;
   return TN_OK;
 }
 
-static tn_code choose(search *s, size_t budget, tn__recompute *out) {
-  TN__TRY(prepare(s));
+static tn_code choose_repeats(search *s, size_t budget, tn__recompute *out) {
+  TN__TRY(prepare_search(s));
   memset(s->best.dropped, 0, s->net->n_forward * sizeof *s->best.dropped);
-  TN__TRY(answer(s, out));
+  TN__TRY(write_answer(s, out));
   out->bytes_without = s->fewest_bytes = out->bytes;
-  copy(s, &s->fewest, &s->best);
+  copy_choice(s, &s->fewest, &s->best);
   out->met = true;
   if (s->net->n_forward == 0 || (budget > 0 && out->bytes <= budget))
     return TN_OK;
@@ -503,7 +509,7 @@ tn_code tn__recompute_init(tn__recompute *out, const tn__env *env,
                     net->n_forward, net->net->n_nodes);
   tn__arena_init(&s.arena, env);
   tn__arena_init(&out->arena, env);
-  const tn_code code = choose(&s, options->budget, out);
+  const tn_code code = choose_repeats(&s, options->budget, out);
   tn__arena_deinit(&s.arena);
   if (code != TN_OK) tn__recompute_deinit(out);
   return code;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * recompute.h: which results of the forward part are thrown away and computed
- * again for the backward part, so that a net fits into a number of bytes.
+ * recompute.h: chooses results of the forward part that are dropped and
+ * computed again for the backward part, so that a net fits a number of bytes.
  *
- * On numbers, like plan.h. A net whose nodes are divided into a forward part
- * and a backward part goes in; out comes a list of forward nodes to repeat, and
- * before which backward node. A repeated node writes entries of its own: the
- * backward nodes from there on, and the nodes repeated after it, read these
- * instead of the original's, which then lives only as long as the forward part
- * reads it.
+ * The search works on numbers, like plan.h. The input is a net with a forward
+ * part and a backward part. The output is a list of forward nodes to repeat,
+ * each with the backward node before which it runs. A repeated node writes new
+ * entries. Backward nodes from there on, and nodes repeated after it, read
+ * these new entries. The original entries live only as long as the forward part
+ * reads them.
  *
- * No node is repeated more than once, so that the extra work is at most one
- * forward pass; no more is repeated than the number of bytes asks for, as far
- * as a bounded search finds out.
+ * No node is repeated more than once, so the extra work is at most one forward
+ * pass. No more nodes are repeated than the budget demands, as far as a bounded
+ * search finds out.
  *
  * Any thread; no state is kept.
  */
@@ -20,11 +20,11 @@
 
 #include "plan.h"
 
-/* Of each forward node. */
+/* The cost of one forward node. */
 typedef struct tn__recompute_cost {
   double work; /* of running it, in any unit; not negative */
-  /* Draws random numbers, changes state, or does what the outside sees: it is
-   * never repeated. */
+  /* Draws random numbers, changes state or has outside effects: it is never
+   * repeated. */
   bool once;
 } tn__recompute_cost;
 
@@ -37,10 +37,10 @@ typedef struct tn__recompute_net {
 
 typedef struct tn__recompute_options {
   size_t budget; /* bytes of all pools together; 0: as few as possible */
-  tn__plan_options plan; /* how the result will be planned */
+  tn__plan_options plan; /* options for the plan of the result */
 } tn__recompute_options;
 
-/* Node `node` is run again right before node `before`. */
+/* Node `node` runs again directly before node `before`. */
 typedef struct tn__repeat {
   uint32_t node;
   uint32_t before;
@@ -52,31 +52,31 @@ typedef struct tn__recompute {
   double extra;         /* their work as a fraction of the forward part's */
   size_t bytes;         /* of the plan with them */
   size_t bytes_without; /* of the plan without any */
-  bool met;             /* bytes <= budget; true if none was given */
-  bool least;           /* for fewer bytes no other answer would be found */
+  bool met;             /* bytes <= budget; true without a budget */
+  bool least;           /* no smaller budget would give another result */
   tn__arena arena;      /* of `repeats` */
 } tn__recompute;
 
-/* Chooses. A budget that cannot be met is no failure: the answer is then the
- * smallest that was found. TN_INVALID as tn__plan_net_check, or if the forward
- * part is longer than the net; TN_OUT_OF_MEMORY. On failure *out needs no
- * deinit. Deterministic. */
+/* Chooses the repeats. A budget that cannot be met is no failure: the result is
+ * then the smallest plan that was found. Fails with TN_INVALID as
+ * tn__plan_net_check does, or if the forward part is longer than the net; or
+ * with TN_OUT_OF_MEMORY. On failure *out needs no deinit. Deterministic. */
 tn_code tn__recompute_init(tn__recompute *out, const tn__env *env,
                            const tn__recompute_net *net,
                            const tn__recompute_options *options) TN_MUST_USE;
 void tn__recompute_deinit(tn__recompute *recompute);
 
-/* A net with its repeats in place. */
+/* A net that includes its repeats. */
 typedef struct tn__repeated_net {
   tn__plan_net net;
-  uint32_t *node_of;  /* by node: the number it has without repeats */
+  uint32_t *node_of;  /* by node: its number without repeats */
   uint32_t *entry_of; /* by entry: likewise */
 } tn__repeated_net;
 
-/* Writes the net with repeats, in memory of `arena` and of `net`, which must
- * outlive it. `repeats` is ordered by `before`; what a repeated node reads of
- * other repeated nodes was repeated earlier. The net is taken to be in order
- * (tn__plan_net_check). */
+/* Writes the net with repeats, in memory of `arena` and of `net`; `net` must
+ * outlive it. `repeats` is ordered by `before`. If a repeated node reads
+ * another repeated node, that one is earlier in `repeats`. The net must have
+ * passed tn__plan_net_check. */
 tn_code tn__repeated_net_make(tn__repeated_net *out, tn__arena *arena,
                               const tn__recompute_net *net,
                               const tn__repeat *repeats,

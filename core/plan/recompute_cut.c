@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
- * recompute_cut.c: cuts the forward part into segments. What crosses a cut is
- * kept from the forward part; the rest of a segment is computed again when the
- * backward part comes to it, and is there together.
+ * recompute_cut.c: cuts the forward part into segments. Entries that cross a
+ * cut are kept from the forward part. The other results of a segment are
+ * computed again when the backward part reaches it, all together.
  *
- * While the backward part is in a segment, memory holds what crosses the cuts
- * before it and the segment's own results. The cuts are those that keep least
- * while that sum stays within a bound, found from the front: the best way to a
- * cut is the best way to the one before it and one segment more.
+ * While the backward part is in a segment, memory holds the entries that cross
+ * the cuts before it and the results of the segment. The chosen cuts keep the
+ * fewest bytes while that sum stays within a bound. Dynamic programming finds
+ * them from the front: the best path to a cut is the best path to an earlier
+ * cut and one more segment.
  */
 #include <string.h>
 
 #include "recomputing.h"
 
-/* More places than these are not tried, and no segment is longer: it bounds
- * the work by their product. */
+/* No more places are tried, and no segment is longer: the product bounds the
+ * work. */
 enum { MAX_CUTS = 1500, MAX_SEGMENT = 6000 };
 static const uint32_t NONE = UINT32_MAX;
 
-/* Cut k lies before node at[k]; at[0] is 0, the last is the end. */
+/* Cut k is before node at[k]. at[0] is 0, the last is the end. */
 typedef struct cuts {
   const tn__forward *f;
   uint32_t *at;
   uint32_t n;
   size_t *crossing; /* by node: bytes that cross a cut before it */
-  size_t *kept;     /* by cut: by all cuts on the best way to it */
-  uint32_t *before; /* by cut: the cut before it on that way */
+  size_t *kept;     /* by cut: bytes kept by all cuts on the best path to it */
+  uint32_t *before; /* by cut: the cut before it on that path */
 } cuts;
 
 static bool has_memory(const tn__forward *f, uint32_t e) {
@@ -32,9 +33,9 @@ static bool has_memory(const tn__forward *f, uint32_t e) {
           (TN__ENTRY_EXTERNAL | TN__ENTRY_DYNAMIC | TN__ENTRY_HEAD)) == 0;
 }
 
-/* Bytes of outputs of node `n` that are read in the forward part at `cut` or
- * later. */
-static size_t crosses(const tn__forward *f, uint32_t n, uint32_t cut) {
+/* Returns the bytes of outputs of node `n` that forward nodes at or after `cut`
+ * read. */
+static size_t bytes_across(const tn__forward *f, uint32_t n, uint32_t cut) {
   const tn__plan_node *node = &f->net->net->nodes[n];
   size_t bytes = 0;
   for (uint32_t e = node->first_out; e < node->first_out + node->n_out; ++e)
@@ -43,9 +44,9 @@ static size_t crosses(const tn__forward *f, uint32_t n, uint32_t cut) {
   return bytes;
 }
 
-/* Differences first: an entry begins to cross after its writer, and ends at
+/* Sums up differences: an entry begins to cross after its writer, and ends at
  * its last reader. */
-static void measure(cuts *c) {
+static void measure_crossing(cuts *c) {
   const tn__forward *f = c->f;
   const uint32_t n_forward = f->net->n_forward;
   size_t live = 0;
@@ -59,7 +60,8 @@ static void measure(cuts *c) {
     c->crossing[n] = live += c->crossing[n];
 }
 
-/* Where least crosses, in each of MAX_CUTS stretches of equal length. */
+/* Chooses the place with the fewest crossing bytes in each of MAX_CUTS ranges
+ * of equal length. */
 static void choose_places(cuts *c) {
   const uint32_t n = c->f->net->n_forward;
   const uint32_t step = n / MAX_CUTS + 1;
@@ -73,8 +75,8 @@ static void choose_places(cuts *c) {
   ++c->n;
 }
 
-/* The best way to cut `k`, from cuts before it. */
-static void reach(cuts *c, uint32_t k, size_t bound) {
+/* Finds the best path to cut `k` from earlier cuts. */
+static void extend_to_cut(cuts *c, uint32_t k, size_t bound) {
   const tn__forward *f = c->f;
   const uint32_t end = c->at[k];
   size_t own = 0, crossing = 0;
@@ -82,7 +84,7 @@ static void reach(cuts *c, uint32_t k, size_t bound) {
   c->before[k] = NONE;
   for (uint32_t i = k; i-- > 0 && end - c->at[i] <= MAX_SEGMENT;) {
     for (; n > c->at[i]; --n) {
-      const size_t across = crosses(f, n - 1, end);
+      const size_t across = bytes_across(f, n - 1, end);
       own += across > 0 ? 0 : f->wanted[n - 1];
       crossing += across;
     }
@@ -97,7 +99,7 @@ static void reach(cuts *c, uint32_t k, size_t bound) {
 static void drop_segment(const tn__forward *f, uint32_t from, uint32_t to,
                          bool *dropped) {
   for (uint32_t n = from; n < to; ++n)
-    dropped[n] = !f->fixed[n] && crosses(f, n, to) == 0;
+    dropped[n] = !f->fixed[n] && bytes_across(f, n, to) == 0;
 }
 
 tn_code tn__recompute_cut(const tn__forward *f, tn__arena *arena, size_t bytes,
@@ -111,11 +113,11 @@ tn_code tn__recompute_cut(const tn__forward *f, tn__arena *arena, size_t bytes,
   c.crossing = tn__arena_alloc(arena, ((size_t)n + 2) * sizeof *c.crossing);
   if (arena->failed)
     return tn__fail_memory(n * sizeof *c.kept, "the cuts of a net");
-  measure(&c);
+  measure_crossing(&c);
   choose_places(&c);
   for (uint32_t k = 1; k < c.n; ++k) {
     c.kept[k] = SIZE_MAX;
-    reach(&c, k, bytes);
+    extend_to_cut(&c, k, bytes);
   }
   if (c.kept[c.n - 1] == SIZE_MAX) return TN_OK;
   *found = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api.c: the functions of tenon.h about runtimes, their random streams and
- * traces. As in all files api*.c, each checks its arguments and calls the
- * folder that does the work.
+ * traces. As in all files api*.c, each function checks its arguments and calls
+ * the folder that does the work.
  */
 #include "floating.h"
 #include "runtime.h"
@@ -25,9 +25,9 @@ const char *tn_dtype_name(tn_dtype dtype) {
 }
 
 tn_code tn_dtype_parse(const char *name, tn_dtype *out) {
-  TN__WANT(out);
+  TN__REQUIRE(out);
   *out = TN_DTYPE_UNKNOWN;
-  TN__WANT(name);
+  TN__REQUIRE(name);
   if (tn__dtype_parse(name, out)) return TN_OK;
   const char *near = tn__find_nearest_word(name, tn__dtype_names, TN__N_DTYPES);
   (void)tn__fail(TN_INVALID, "`%.40s` is no element type", name);
@@ -39,7 +39,7 @@ tn_code tn_dtype_parse(const char *name, tn_dtype *out) {
 /* ---------------------------------------------------------------- runtimes */
 
 tn_code tn_runtime_create(const tn_options *options, tn_runtime **out) {
-  TN__WANT(out);
+  TN__REQUIRE(out);
   *out = NULL;
   return tn__runtime_create(options, out);
 }
@@ -49,17 +49,18 @@ void tn_runtime_release(tn_runtime *rt) {
 }
 
 tn_code tn_wait_all(tn_runtime *rt) {
-  TN__WANT(rt);
+  TN__REQUIRE(rt);
   TN__TRY(tn__runtime_check(&rt->env));
   return tn__wait_all(rt->env.engine);
 }
 
 /* ---------------------------------------------------------- random streams */
 
-/* Calls claim their numbers when their turn comes, so whoever reads or sets the
- * stream takes a turn, too. */
-static tn_code in_turn(tn_runtime *rt, const char *name,
-                       tn_code (*run)(void *arg, tn__token *token), void *arg) {
+/* Runs a function in the order of pushes. Calls claim their numbers in this
+ * order, so a reader or writer of the stream must take a place in it too. */
+static tn_code run_in_order(tn_runtime *rt, const char *name,
+                            tn_code (*run)(void *arg, tn__token *token),
+                            void *arg) {
   const tn__access use = {&rt->caller.random.var, TN__OVERWRITE, 0};
   return tn__run_here(rt->env.engine, &(tn__job){.name = name,
                                                  .run = run,
@@ -74,7 +75,7 @@ typedef struct stream {
   tn_random_state state;
 } stream;
 
-static tn_code stream_set(void *arg, tn__token *token) {
+static tn_code set_stream(void *arg, tn__token *token) {
   const stream *s = arg;
   (void)token;
   tn__random_seed(s->random, s->state.seed);
@@ -82,7 +83,7 @@ static tn_code stream_set(void *arg, tn__token *token) {
   return TN_OK;
 }
 
-static tn_code stream_get(void *arg, tn__token *token) {
+static tn_code get_stream(void *arg, tn__token *token) {
   stream *s = arg;
   (void)token;
   s->state.seed = atomic_load_explicit(&s->random->key, memory_order_relaxed);
@@ -92,47 +93,48 @@ static tn_code stream_get(void *arg, tn__token *token) {
 }
 
 tn_code tn_random_seed(tn_runtime *rt, uint64_t seed) {
-  TN__WANT(rt);
+  TN__REQUIRE(rt);
   TN__TRY(tn__runtime_check(&rt->env));
   stream s = {&rt->caller.random, {seed, 0}};
-  return in_turn(rt, "tn_random_seed", stream_set, &s);
+  return run_in_order(rt, "tn_random_seed", set_stream, &s);
 }
 
 tn_code tn_random_get(tn_runtime *rt, tn_random_state *out) {
-  TN__WANT(out);
+  TN__REQUIRE(out);
   *out = (tn_random_state){0, 0};
-  TN__WANT(rt);
+  TN__REQUIRE(rt);
   TN__TRY(tn__runtime_check(&rt->env));
   stream s = {&rt->caller.random, {0, 0}};
-  TN__TRY(in_turn(rt, "tn_random_get", stream_get, &s));
+  TN__TRY(run_in_order(rt, "tn_random_get", get_stream, &s));
   *out = s.state;
   return TN_OK;
 }
 
 tn_code tn_random_set(tn_runtime *rt, const tn_random_state *state) {
-  TN__WANT(rt);
-  TN__WANT(state);
+  TN__REQUIRE(rt);
+  TN__REQUIRE(state);
   TN__TRY(tn__runtime_check(&rt->env));
   stream s = {&rt->caller.random, *state};
-  return in_turn(rt, "tn_random_set", stream_set, &s);
+  return run_in_order(rt, "tn_random_set", set_stream, &s);
 }
 
 /* ------------------------------------------------------------------ traces */
 
 tn_code tn_trace_start(tn_runtime *rt) {
-  TN__WANT(rt);
+  TN__REQUIRE(rt);
   TN__TRY(tn__runtime_check(&rt->env));
   return tn__trace_start(rt->env.engine);
 }
 
 tn_code tn_trace_write(tn_runtime *rt, const char *path) {
-  TN__WANT(rt);
-  TN__WANT(path);
+  TN__REQUIRE(rt);
+  TN__REQUIRE(path);
   TN__TRY(tn__runtime_check(&rt->env));
-  TN__TRY(tn__runtime_settle(rt));
+  TN__TRY(tn__runtime_wait_pushed(rt));
   tn__trace_stop(rt->env.engine);
   TN__TRY(tn__trace_write(rt->env.engine, path));
-  /* Operations that began before the end have left their spans then. */
-  if (tn__runtime_settle(rt) == TN_OK) tn__trace_forget(rt->env.engine);
+  /* Operations that began before the end have added their spans after this
+   * wait. */
+  if (tn__runtime_wait_pushed(rt) == TN_OK) tn__trace_forget(rt->env.engine);
   return TN_OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api_device.c: the functions of tenon.h about devices and their memory.
+ * api_device.c: the functions of tenon.h about devices and their memory. Each
+ * checks its arguments and calls core/storage.
  */
 #include <string.h>
 
@@ -7,10 +8,10 @@
 
 tn_code tn_place_parse(tn_runtime *rt, const char *text, tn_place *out) {
   tn__device *device = NULL;
-  TN__WANT(out);
+  TN__REQUIRE(out);
   *out = (tn_place){0, 0};
-  TN__WANT(rt);
-  TN__WANT(text);
+  TN__REQUIRE(rt);
+  TN__REQUIRE(text);
   TN__TRY(tn__runtime_check(&rt->env));
   TN__TRY(tn__device_parse(rt->devices, text, &device));
   *out = (tn_place){device->type, device->id};
@@ -21,8 +22,8 @@ tn_code tn_place_parse(tn_runtime *rt, const char *text, tn_place *out) {
 tn_code tn_memory_get(tn_runtime *rt, tn_place place, tn_memory *out) {
   tn__device *device = NULL;
   tn__heap_stats stats;
-  TN__WANT(rt);
-  TN__WANT(out);
+  TN__REQUIRE(rt);
+  TN__REQUIRE(out);
   if (out->struct_size < offsetof(tn_memory, limit))
     return tn__fail(TN_INVALID,
                     "tn_memory.struct_size is %u; set it to sizeof(tn_memory)",
@@ -44,7 +45,7 @@ tn_code tn_memory_get(tn_runtime *rt, tn_place place, tn_memory *out) {
 
 tn_code tn_memory_trim(tn_runtime *rt, tn_place place) {
   tn__device *device = NULL;
-  TN__WANT(rt);
+  TN__REQUIRE(rt);
   TN__TRY(tn__runtime_check(&rt->env));
   TN__TRY(tn__device_find(rt->devices, place.device_type, place.device_id,
                           &device));
@@ -53,9 +54,9 @@ tn_code tn_memory_trim(tn_runtime *rt, tn_place place) {
 }
 
 tn_code tn_device_at(tn_runtime *rt, size_t index, tn_device_entry *out) {
-  TN__WANT(out);
+  TN__REQUIRE(out);
   *out = (tn_device_entry){NULL, 0, 0, NULL};
-  TN__WANT(rt);
+  TN__REQUIRE(rt);
   TN__TRY(tn__runtime_check(&rt->env));
   TN__TRY(tn__devices_at(rt->devices, index, out));
   if (out->device_type == TN_DEVICE_CPU) out->detail = rt->device_detail;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api_plugin.c: the functions of tenon.h about plugins and inspections.
+ * api_plugin.c: the functions of tenon.h about plugins and inspections. It also
+ * finds the folders of the library, of its modules and of standard plugins.
  */
 #include <dlfcn.h>
 #include <limits.h>
@@ -13,29 +14,29 @@
 /* ---------------------------------------------------------------- plugins */
 
 tn_code tn_plugin_load(tn_runtime *rt, const char *path) {
-  TN__WANT(rt);
-  TN__WANT(path);
+  TN__REQUIRE(rt);
+  TN__REQUIRE(path);
   TN__TRY(tn__runtime_check(&rt->env));
   return tn__plugin_load(rt->registry, path);
 }
 
 tn_code tn_plugin_add(tn_runtime *rt, const tn_plugin *plugin) {
-  TN__WANT(rt);
-  TN__WANT(plugin);
+  TN__REQUIRE(rt);
+  TN__REQUIRE(plugin);
   TN__TRY(tn__runtime_check(&rt->env));
   return tn__plugin_add(rt->registry, plugin);
 }
 
-/* The folder of the file that this function was loaded from. A program that the
- * library is linked into goes by the name it was started with, which need not
- * be a path. */
-tn_code tn__library_folder(const tn__env *env, char *to) {
+/* Finds the folder of the file that contains this function. If the library is
+ * linked into a program, dladdr reports the name that started the program. That
+ * name need not be a path. */
+tn_code tn__find_library_folder(const tn__env *env, char *to) {
   Dl_info info;
   char file[PATH_MAX];
   if (!dladdr((const void *)(uintptr_t)&tn_version, &info) || !info.dli_fname)
     return tn__fail(TN_NOT_FOUND,
-                    "the system does not tell where libtenon.so"
-                    " lies; load plugins with tn_plugin_load");
+                    "the system does not report the path of"
+                    " libtenon.so; load plugins with tn_plugin_load");
   const char *name =
       strchr(info.dli_fname, '/') ? info.dli_fname : "/proc/self/exe";
   if (!env->os->realpath(name, file))
@@ -55,30 +56,32 @@ tn_code tn__library_folder(const tn__env *env, char *to) {
   return TN_OK;
 }
 
-/* `folder` becomes the folder of libraries beside it, if that is what it takes
- * to find what reads manifests: an opgen that is installed has the library
- * linked in, and lies where programs do. */
-static void go_to_libraries(const tn__env *env, char *folder /* PATH_MAX */) {
-  static const char beside[] = "/../" TN_LIBDIR;
+/* Changes `folder` to the folder of libraries next to it if the manifest reader
+ * is only there. An installed opgen contains the library and is in the folder
+ * of programs. */
+static void use_library_folder(const tn__env *env,
+                               char *folder /* PATH_MAX */) {
+  static const char next_to[] = "/../" TN_LIBDIR;
   char file[PATH_MAX + sizeof TNM_MODULE_FILE + 1];
   struct stat info;
   const size_t n = strlen(folder);
   (void)snprintf(file, sizeof file, "%s/" TNM_MODULE_FILE, folder);
-  if (!env->os->stat(file, &info) || n + sizeof beside > PATH_MAX) return;
-  memcpy(folder + n, beside, sizeof beside);
+  if (!env->os->stat(file, &info) || n + sizeof next_to > PATH_MAX) return;
+  memcpy(folder + n, next_to, sizeof next_to);
   (void)snprintf(file, sizeof file, "%s/" TNM_MODULE_FILE, folder);
   if (env->os->stat(file, &info)) folder[n] = 0;
 }
 
-tn_code tn__helper_folder(const tn__env *env, char *to) {
-  TN__TRY(tn__library_folder(env, to));
-  go_to_libraries(env, to);
+tn_code tn__find_module_folder(const tn__env *env, char *to) {
+  TN__TRY(tn__find_library_folder(env, to));
+  use_library_folder(env, to);
   return TN_OK;
 }
 
-static tn_code standard_folder(const tn__env *env, char *to /* PATH_MAX */) {
+static tn_code find_standard_folder(const tn__env *env,
+                                    char *to /* PATH_MAX */) {
   const char suffix[] = "/tenon";
-  TN__TRY(tn__library_folder(env, to));
+  TN__TRY(tn__find_library_folder(env, to));
   const size_t n = strlen(to);
   if (n + sizeof suffix > PATH_MAX)
     return tn__fail(TN_UNSUPPORTED, "%s: the name of this folder is too long",
@@ -89,29 +92,30 @@ static tn_code standard_folder(const tn__env *env, char *to /* PATH_MAX */) {
 
 tn_code tn_plugins_load_standard(tn_runtime *rt) {
   char folder[PATH_MAX];
-  TN__WANT(rt);
+  TN__REQUIRE(rt);
   TN__TRY(tn__runtime_check(&rt->env));
-  TN__TRY(standard_folder(&rt->env, folder));
+  TN__TRY(find_standard_folder(&rt->env, folder));
   return tn__plugins_load_path(rt->registry, folder);
 }
 
 tn_code tn_plugins_load_path(tn_runtime *rt, const char *path) {
-  TN__WANT(rt);
+  TN__REQUIRE(rt);
   TN__TRY(tn__runtime_check(&rt->env));
   if (!path) path = rt->search_path;
   if (!path)
     return tn__fail(TN_INVALID,
-                    "tn_plugins_load_path: no path was given, and"
+                    "tn_plugins_load_path: the path is NULL, and"
                     " tn_options.search_path was not set");
   return tn__plugins_load_path(rt->registry, path);
 }
 
-/* At rest, and while nobody can push, what calls keep of the plugin can be
- * dropped. Whatever else holds it is a reason to refuse. `op` stands for its
- * definition; NULL: the plugin `name`. */
-static tn_code unload(tn_runtime *rt, const char *name, tn_operator *op) {
+/* Unloads when no call runs and no thread can push. Then the results that calls
+ * keep of the plugin can be freed. Any other holder of the plugin is a reason
+ * to refuse. `op` selects its definition; NULL: the plugin `name`. */
+static tn_code unload_plugin(tn_runtime *rt, const char *name,
+                             tn_operator *op) {
   tn__engine *engine = rt->env.engine;
-  TN__TRY(tn__runtime_settle(rt));
+  TN__TRY(tn__runtime_wait_pushed(rt));
   tn__engine_pause(engine);
   tn__caller_forget(&rt->caller);
   tn_code rc =
@@ -121,24 +125,24 @@ static tn_code unload(tn_runtime *rt, const char *name, tn_operator *op) {
 }
 
 tn_code tn_plugin_unload(tn_runtime *rt, const char *name) {
-  TN__WANT(rt);
-  TN__WANT(name);
+  TN__REQUIRE(rt);
+  TN__REQUIRE(name);
   TN__TRY(tn__runtime_check(&rt->env));
-  return unload(rt, name, NULL);
+  return unload_plugin(rt, name, NULL);
 }
 
 tn_code tn_operator_remove(tn_runtime *rt, tn_operator *op) {
-  TN__WANT(rt);
-  TN__WANT(op);
+  TN__REQUIRE(rt);
+  TN__REQUIRE(op);
   TN__TRY(tn__runtime_check(&rt->env));
-  return unload(rt, NULL, op);
+  return unload_plugin(rt, NULL, op);
 }
 
 tn_code tn_operator_define(tn_runtime *rt, const char *manifest,
                            const tn_host_kernels *kernels, tn_operator **out) {
   if (out) *out = NULL;
-  TN__WANT(rt);
-  TN__WANT(manifest);
+  TN__REQUIRE(rt);
+  TN__REQUIRE(manifest);
   TN__TRY(tn__runtime_check(&rt->env));
   if (kernels && kernels->struct_size < sizeof *kernels)
     return tn__fail(TN_INVALID,
@@ -152,18 +156,18 @@ tn_code tn_operator_define(tn_runtime *rt, const char *manifest,
 }
 
 tn_code tn_plugin_at(tn_runtime *rt, size_t index, tn_plugin_info *out) {
-  TN__WANT(out);
+  TN__REQUIRE(out);
   *out = (tn_plugin_info){NULL, NULL};
-  TN__WANT(rt);
+  TN__REQUIRE(rt);
   TN__TRY(tn__runtime_check(&rt->env));
   return tn__plugin_at(rt->registry, index, out);
 }
 
 tn_code tn_plugin_json(tn_runtime *rt, const tn_plugin *plugin, tn_text **out) {
-  TN__WANT(out);
+  TN__REQUIRE(out);
   *out = NULL;
-  TN__WANT(rt);
-  TN__WANT(plugin);
+  TN__REQUIRE(rt);
+  TN__REQUIRE(plugin);
   TN__TRY(tn__runtime_check(&rt->env));
   tn__buf buf;
   tn__buf_init(&buf, &rt->env);
@@ -177,10 +181,10 @@ tn_code tn_plugin_json(tn_runtime *rt, const tn_plugin *plugin, tn_text **out) {
 
 tn_code tn_inspection_open(tn_runtime *rt, const char *path,
                            tn_inspection **out) {
-  TN__WANT(out);
+  TN__REQUIRE(out);
   *out = NULL;
-  TN__WANT(rt);
-  TN__WANT(path);
+  TN__REQUIRE(rt);
+  TN__REQUIRE(path);
   TN__TRY(tn__runtime_check(&rt->env));
   if (tn__is_manifest(path))
     return tn__manifest_inspect(rt->registry, path, out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cpu.c: what this machine can execute, and loops over its cores. The only file
- * of the core that may use instructions of one architecture.
+ * cpu.c: finds the instruction sets of this machine, and runs plugins' loops on
+ * its cores. Only this file of the core uses instructions of one architecture.
  */
 #include <stdio.h>
 
@@ -14,41 +14,41 @@ enum { /* bits of XCR0: registers that the operating system saves */
        XCR0_AVX512 = 0xe6
 };
 
-static uint64_t xcr0_read(void) {
+static uint64_t read_xcr0(void) {
   uint32_t low, high;
   __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return ((uint64_t)high << 32) | low;
 }
 
-static uint64_t bit_if(uint32_t word, uint32_t mask, uint64_t feature) {
+static uint64_t feature_if_set(uint32_t word, uint32_t mask, uint64_t feature) {
   return (word & mask) == mask ? feature : 0;
 }
 
-static uint64_t leaf_7(uint64_t xcr0) {
+static uint64_t read_leaf_7(uint64_t xcr0) {
   uint32_t eax, ebx, ecx, edx, eax1, other;
   if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return 0;
   const uint32_t avx512 =
       bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL | bit_AVX512CD;
   const uint32_t avx512_fp16 = 1u << 23, avx512_bf16 = 1u << 5;
-  uint64_t found = bit_if(ebx, bit_AVX2, TN_CPU_AVX2);
+  uint64_t found = feature_if_set(ebx, bit_AVX2, TN_CPU_AVX2);
   if ((xcr0 & XCR0_AVX512) != XCR0_AVX512) return found;
-  if (!bit_if(ebx, avx512, TN_CPU_AVX512)) return found;
-  found |= TN_CPU_AVX512 | bit_if(edx, avx512_fp16, TN_CPU_AVX512_FP16);
+  if (!feature_if_set(ebx, avx512, TN_CPU_AVX512)) return found;
+  found |= TN_CPU_AVX512 | feature_if_set(edx, avx512_fp16, TN_CPU_AVX512_FP16);
   if (eax >= 1 && __get_cpuid_count(7, 1, &eax1, &other, &other, &other))
-    found |= bit_if(eax1, avx512_bf16, TN_CPU_AVX512_BF16);
+    found |= feature_if_set(eax1, avx512_bf16, TN_CPU_AVX512_BF16);
   return found;
 }
 
 uint64_t tn__cpu_features(void) {
   uint32_t eax, ebx, ecx, edx;
   if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx)) return 0;
-  uint64_t found = bit_if(ecx, bit_SSE4_2, TN_CPU_SSE42);
+  uint64_t found = feature_if_set(ecx, bit_SSE4_2, TN_CPU_SSE42);
   if (!(ecx & bit_OSXSAVE)) return found;
-  uint64_t xcr0 = xcr0_read();
+  uint64_t xcr0 = read_xcr0();
   if ((xcr0 & XCR0_AVX) != XCR0_AVX || !(ecx & bit_AVX)) return found;
-  found |= TN_CPU_AVX | bit_if(ecx, bit_F16C, TN_CPU_F16C) |
-           bit_if(ecx, bit_FMA, TN_CPU_FMA);
-  return found | leaf_7(xcr0);
+  found |= TN_CPU_AVX | feature_if_set(ecx, bit_F16C, TN_CPU_F16C) |
+           feature_if_set(ecx, bit_FMA, TN_CPU_FMA);
+  return found | read_leaf_7(xcr0);
 }
 
 #elif defined(__aarch64__)

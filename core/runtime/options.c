@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * options.c: reads tn_options of any size and refuses what cannot be meant.
+ * options.c: reads tn_options of any size, and refuses values that make no
+ * sense.
  */
 #include <string.h>
 
@@ -9,8 +10,8 @@
 enum { MAX_WORKERS = 1024, MAX_CPUS = 64 };
 
 /* A newer program may know more options than this library. Zero means the
- * default in all of them, so only others have to be refused. */
-static tn_code options_copy(const tn_options *from, tn_options *to) {
+ * default in all of them, so only other values are refused. */
+static tn_code copy_options(const tn_options *from, tn_options *to) {
   memset(to, 0, sizeof *to);
   if (!from) return TN_OK;
   if (from->struct_size < sizeof from->struct_size)
@@ -31,7 +32,7 @@ static tn_code options_copy(const tn_options *from, tn_options *to) {
   return TN_OK;
 }
 
-static tn_code options_check(const tn_options *o) {
+static tn_code check_options(const tn_options *o) {
   const uint32_t trust = TN_TRUST_ANY_FOLDER | TN_TRUST_REPLACE |
                          TN_TRUST_BINDINGS | TNM_TRUST_PROBE;
   if (o->trust & ~trust)
@@ -68,6 +69,6 @@ static tn_code options_check(const tn_options *o) {
 }
 
 tn_code tn__options_read(const tn_options *from, tn_options *to) {
-  TN__TRY(options_copy(from, to));
-  return options_check(to);
+  TN__TRY(copy_options(from, to));
+  return check_options(to);
 }

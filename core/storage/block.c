@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * block.c: the life of a block of memory. What lies in it is not known here.
+ * block.c: creates, materialises and releases blocks of memory. A block ends
+ * when it has no owner and no device uses it. The content of a block is unknown
+ * here.
  */
 #include <time.h>
 
-#include "family.h"
+#include "device_type.h"
 
-/* Descriptions are pieces of one heap of host memory. Behind that of a small
- * block of the cpu is room for its bytes. */
+/* Descriptions are pieces of one heap of host memory. The description of a
+ * small block of the cpu is followed by its bytes. */
 enum { HEAD = 128 };
 _Static_assert(sizeof(tn__block) <= HEAD, "a block's description fits");
-_Static_assert(HEAD % 64 == 0, "what lies behind it is aligned");
+_Static_assert(HEAD % 64 == 0, "the bytes that follow it are aligned");
 
 static size_t room_for(const tn__device *device, size_t bytes) {
   return bytes <= TN__BLOCK_ROOM && device->table == NULL ? bytes : 0;
@@ -19,17 +21,17 @@ static size_t room_of(const tn__block *block) {
   return block->drop == NULL ? room_for(block->device, block->bytes) : 0;
 }
 
-/* Where something else begins in the piece of a block with so much room. */
+/* Returns the offset of additional data in the piece of a block. */
 static size_t head_with(size_t room) {
   return HEAD + ((room + 15) & ~(size_t)15);
 }
 
 /* ------------------------------------------------------------------- create */
 
-/* In a piece of so many bytes. Member by member: a struct copied as a whole
- * takes twice as long. */
-static tn__block *init(void *piece, size_t bytes, tn__device *device,
-                       const tn__foreign *memory) {
+/* Initialises a block in a piece of `bytes` bytes. It assigns each member,
+ * because copying a whole struct takes twice as long. */
+static tn__block *init_block(void *piece, size_t bytes, tn__device *device,
+                             const tn__foreign *memory) {
   tn__block *block = piece;
   block->device = device;
   atomic_init(&block->n_owners, 1);
@@ -47,21 +49,21 @@ static tn__block *init(void *piece, size_t bytes, tn__device *device,
   return block;
 }
 
-static const char what[] = "a block's description";
+static const char description[] = "a block's description";
 
-static tn_code create(tn__device *device, const tn__foreign *memory,
-                      size_t room, tn__block **out) {
+static tn_code create_block(tn__device *device, const tn__foreign *memory,
+                            size_t room, tn__block **out) {
   void *piece = NULL;
   *out = NULL;
-  TN__TRY(
-      tn__piece_alloc(device->devices->descriptors, HEAD + room, what, &piece));
-  *out = init(piece, HEAD + room, device, memory);
+  TN__TRY(tn__piece_alloc(device->devices->descriptors, HEAD + room,
+                          description, &piece));
+  *out = init_block(piece, HEAD + room, device, memory);
   return TN_OK;
 }
 
 tn_code tn__block_create(tn__device *device, size_t bytes, tn__block **out) {
   const tn__foreign none = {.bytes = bytes};
-  return create(device, &none, room_for(device, bytes), out);
+  return create_block(device, &none, room_for(device, bytes), out);
 }
 
 tn_code tn__block_create_with(tn__device *device, size_t bytes, size_t more,
@@ -70,25 +72,25 @@ tn_code tn__block_create_with(tn__device *device, size_t bytes, size_t more,
   const size_t head = head_with(room_for(device, bytes));
   void *piece = NULL;
   *out = NULL;
-  TN__TRY(tn__piece_alloc_used(device->devices->descriptors, head + more, what,
-                               &piece));
-  *out = init(piece, head + more, device, &none);
+  TN__TRY(tn__piece_alloc_used(device->devices->descriptors, head + more,
+                               description, &piece));
+  *out = init_block(piece, head + more, device, &none);
   *out_more = (char *)piece + head;
   return TN_OK;
 }
 
 tn_code tn__block_wrap(tn__device *device, const tn__foreign *memory,
                        tn__block **out) {
-  return create(device, memory, 0, out);
+  return create_block(device, memory, 0, out);
 }
 
-static void home_release(void *home) {
-  tn__block_release(home);
+static void release_owner(void *owner) {
+  tn__block_release(owner);
 }
 
-void tn__block_place(tn__block *block, void *data, tn__block *home) {
-  block->ctx = tn__block_retain(home);
-  block->drop = home_release;
+void tn__block_borrow(tn__block *block, void *data, tn__block *owner) {
+  block->ctx = tn__block_retain(owner);
+  block->drop = release_owner;
   atomic_store_explicit(&block->data, data, memory_order_release);
 }
 
@@ -107,13 +109,14 @@ tn_code tn__block_materialise(tn__block *block) {
   if (!atomic_compare_exchange_strong_explicit(&block->data, &none, mine,
                                                memory_order_acq_rel,
                                                memory_order_acquire))
-    tn__heap_free(block->device, mine, block->bytes); /* was not the first */
+    tn__heap_free(block->device, mine, block->bytes); /* another thread was
+                                                       * first */
   return TN_OK;
 }
 
 /* ------------------------------------------------------------------ release */
 
-static void memory_free(tn__block *block) {
+static void free_memory(tn__block *block) {
   void *data = atomic_load_explicit(&block->data, memory_order_relaxed);
   if (block->drop != NULL)
     block->drop(block->ctx);
@@ -121,18 +124,18 @@ static void memory_free(tn__block *block) {
     tn__heap_free(block->device, data, block->bytes);
 }
 
-static void destroy(void *arg) {
+static void destroy_block(void *arg) {
   tn__block *block = arg;
-  memory_free(block);
+  free_memory(block);
   tn__piece_free(block->device->devices->descriptors, block, block->piece);
 }
 
-/* Waiting for it is worth it to who lacks memory. */
+/* Reports the end of the block to threads that wait for memory. */
 static void destroy_ended(void *arg) {
   tn__block *block = arg;
   tn__device *device = block->device;
   tn__devices *devices = device->devices;
-  destroy(block);
+  destroy_block(block);
   pthread_mutex_lock(&devices->end_lock);
   ++device->n_ended;
   atomic_fetch_sub_explicit(&device->n_ending, 1, memory_order_relaxed);
@@ -140,33 +143,33 @@ static void destroy_ended(void *arg) {
   pthread_mutex_unlock(&devices->end_lock);
 }
 
-static void put_aside(tn__block *block) {
+static void defer_destroy(tn__block *block) {
   tn__devices *devices = block->device->devices;
-  block->next = atomic_load_explicit(&devices->late, memory_order_relaxed);
-  while (!atomic_compare_exchange_weak_explicit(&devices->late, &block->next,
-                                                block, memory_order_release,
-                                                memory_order_relaxed)) {
+  block->next = atomic_load_explicit(&devices->deferred, memory_order_relaxed);
+  while (!atomic_compare_exchange_weak_explicit(
+      &devices->deferred, &block->next, block, memory_order_release,
+      memory_order_relaxed)) {
   }
 }
 
-/* Its variable still carries something. An error is simply dropped; devices
- * that still use the memory are waited for by the engine. Without memory for
- * that, the block is put aside. */
+/* Ends a block with a variable that still carries an error or fences. An error
+ * is dropped. The engine waits for devices that still use the memory. If there
+ * is no memory for that, the block is deferred. */
 static void destroy_later(tn__block *block) {
   tn__device *device = block->device;
   if (block->var.fence == NULL) {
     tn__var_deinit(&block->var);
-    destroy(block);
+    destroy_block(block);
     return;
   }
   atomic_fetch_add_explicit(&device->n_ending, 1, memory_order_relaxed);
   if (!tn__var_delete(device->env->engine, &block->var, destroy_ended, block))
     return;
   atomic_fetch_sub_explicit(&device->n_ending, 1, memory_order_relaxed);
-  put_aside(block);
+  defer_destroy(block);
 }
 
-uint64_t tn__ended(tn__device *device) {
+uint64_t tn__device_count_ended(tn__device *device) {
   tn__devices *devices = device->devices;
   pthread_mutex_lock(&devices->end_lock);
   const uint64_t n = device->n_ended;
@@ -174,7 +177,7 @@ uint64_t tn__ended(tn__device *device) {
   return n;
 }
 
-bool tn__ended_wait(tn__device *device, uint64_t seen) {
+bool tn__device_wait_ended(tn__device *device, uint64_t seen) {
   tn__devices *devices = device->devices;
   struct timespec until;
   tn__queues_record_pending();
@@ -190,14 +193,14 @@ bool tn__ended_wait(tn__device *device, uint64_t seen) {
   return more;
 }
 
-void tn__late_retry(tn__devices *devices, bool devices_done) {
+void tn__deferred_retry(tn__devices *devices, bool devices_done) {
   tn__block *block =
-      atomic_exchange_explicit(&devices->late, NULL, memory_order_acquire);
+      atomic_exchange_explicit(&devices->deferred, NULL, memory_order_acquire);
   while (block != NULL) {
     tn__block *next = block->next;
     if (devices_done) {
       tn__var_deinit(&block->var);
-      destroy(block);
+      destroy_block(block);
     } else {
       destroy_later(block);
     }
@@ -205,7 +208,7 @@ void tn__late_retry(tn__devices *devices, bool devices_done) {
   }
 }
 
-/* The last owner is alone: nobody could add one at the same time. */
+/* The last owner is alone: no other thread could add one now. */
 static bool is_last(const tn__block *block) {
   return atomic_load_explicit(&block->n_owners, memory_order_acquire) == 1;
 }
@@ -216,22 +219,22 @@ void tn__block_release(tn__block *block) {
       atomic_fetch_sub_explicit(&block->n_owners, 1, memory_order_acq_rel) > 1)
     return;
   if (tn__var_is_writable(&block->var))
-    destroy(block);
+    destroy_block(block);
   else
     destroy_later(block);
 }
 
-void tn__block_leave(tn__block *block) {
+void tn__block_release_with_runtime(tn__block *block) {
   tn__heap *descriptors = block->device->devices->descriptors;
   if (is_last(block) && tn__var_is_writable(&block->var)) {
-    memory_free(block);
+    free_memory(block);
     tn__piece_free_used(descriptors, block, block->piece);
     return;
   }
   tn__block_release(block);
-  tn__piece_unuse(descriptors);
+  tn__piece_end_use(descriptors);
 }
 
-void tn__device_leave(tn__device *device) {
-  tn__piece_unuse(device->devices->descriptors);
+void tn__device_release_runtime(tn__device *device) {
+  tn__piece_end_use(device->devices->descriptors);
 }

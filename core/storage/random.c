@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * random.c: where a stream of random numbers stands. What the numbers are is
- * written in tenon/kernel.h, where kernels draw them.
+ * random.c: the state of a random stream, a key and a count of blocks.
+ * tenon/kernel.h defines the numbers; kernels draw them.
  */
 #include "storage.h"
 

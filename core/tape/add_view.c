@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
- * add_view.c: an array is added to another, or to a view that repeats elements:
- * then each element gets the sum of what belongs to it, taken in f64 and
- * rounded once.
+ * add_view.c: adds an array to another one, or to a view that repeats elements.
+ * Each element of such a view gets the sum of all elements for it, computed in
+ * f64 and rounded once. The sum runs at once if nothing else uses the arrays,
+ * otherwise as a job of the engine.
  */
 #include "tape.h"
 
-/* Elements of the result that are summed at a time. */
+/* Elements of the result that are summed together. */
 enum { LANES = 64 };
 
-/* One dimension, in bytes. */
+/* One dimension, with strides in bytes. */
 typedef struct axis {
   int64_t n;
   int64_t to;
   int64_t from;
 } axis;
 
-/* Dimensions along which the result moves, and those that it repeats; the last
- * of each list is the innermost. */
+/* Dimensions along which the result has strides, and those that it repeats. The
+ * last of each list is the innermost. */
 typedef struct axes {
   int32_t n;
   axis v[TN_MAX_NDIM + 1];
@@ -28,7 +29,7 @@ typedef struct sums {
   tn_dtype dtype;
 } sums;
 
-static void sums_init(sums *s, const tn_tensor *to, const tn_tensor *from) {
+static void init_sums(sums *s, const tn_tensor *to, const tn_tensor *from) {
   const int64_t bytes = tn_dtype_bytes(to->dtype);
   *s = (sums){.kept = {1, {{1, 0, 0}}},
               .repeated = {1, {{1, 0, 0}}},
@@ -41,9 +42,10 @@ static void sums_init(sums *s, const tn_tensor *to, const tn_tensor *from) {
   }
 }
 
-/* Steps all dimensions but the last as an odometer does; false at the end. */
-static bool advance(const axes *a, int64_t *index, char **to,
-                    const char **from) {
+/* Advances the index in all dimensions but the last, as an odometer; false at
+ * the end. */
+static bool advance_index(const axes *a, int64_t *index, char **to,
+                          const char **from) {
   for (int32_t i = a->n - 2; i >= 0; --i) {
     *to += a->v[i].to;
     *from += a->v[i].from;
@@ -55,7 +57,8 @@ static bool advance(const axes *a, int64_t *index, char **to,
   return false;
 }
 
-/* sum[i] += all elements of row r, r below `times`, at i; and to += sum. */
+/* Sums for neighbouring elements. sum[i] is the sum of element i over `times`
+ * rows; it is added to `to`. */
 typedef struct block {
   double sum[LANES];
   int64_t lanes;
@@ -65,10 +68,10 @@ typedef struct block {
   int64_t step; /* bytes between rows */
 } block;
 
-typedef struct kind {
+typedef struct element_kind {
   void (*gather)(block *b, const char *from);
   void (*store)(const block *b, char *to);
-} kind;
+} element_kind;
 
 #define KIND(name, type, load, round)                                         \
   static void gather_##name(block *b, const char *from) {                     \
@@ -82,7 +85,7 @@ typedef struct kind {
       *y = round(load(*y) + b->sum[i]);                                       \
     }                                                                         \
   }                                                                           \
-  static const kind kind_##name = {gather_##name, store_##name};
+  static const element_kind kind_##name = {gather_##name, store_##name};
 #define WIDE(x) ((double)(x))
 #define WIDE_F16(x) ((double)tn__f16_to_f32(x))
 #define WIDE_BF16(x) ((double)tn__bf16_to_f32(x))
@@ -95,7 +98,7 @@ KIND(f32, float, WIDE, ROUND_F32)
 KIND(f16, uint16_t, WIDE_F16, ROUND_F16)
 KIND(bf16, uint16_t, WIDE_BF16, ROUND_BF16)
 
-static const kind *kind_of(tn_dtype dtype) {
+static const element_kind *find_kind(tn_dtype dtype) {
   switch (dtype) {
     case TN_F64:
       return &kind_f64;
@@ -108,23 +111,23 @@ static const kind *kind_of(tn_dtype dtype) {
   }
 }
 
-/* Everything that belongs to the block's elements, and stores it. */
-static void block_sum(const sums *s, block *b, char *to, const char *from) {
-  const kind *way = kind_of(s->dtype);
+/* Adds all elements that belong to the block's elements of the result. */
+static void sum_block(const sums *s, block *b, char *to, const char *from) {
+  const element_kind *type = find_kind(s->dtype);
   const axis *row = &s->repeated.v[s->repeated.n - 1];
   int64_t index[TN_MAX_NDIM + 1] = {0};
   char *unused = to;
   for (int64_t i = 0; i < b->lanes; ++i) b->sum[i] = 0;
   b->times = row->n;
   b->step = row->from;
-  do way->gather(b, from);
-  while (advance(&s->repeated, index, &unused, &from));
-  way->store(b, to);
+  do type->gather(b, from);
+  while (advance_index(&s->repeated, index, &unused, &from));
+  type->store(b, to);
 }
 
-static void repeated_sum(const tn_tensor *to, const tn_tensor *from) {
+static void sum_repeated(const tn_tensor *to, const tn_tensor *from) {
   sums s;
-  sums_init(&s, to, from);
+  init_sums(&s, to, from);
   const axis *last = &s.kept.v[s.kept.n - 1];
   int64_t index[TN_MAX_NDIM + 1] = {0};
   char *y = to->data;
@@ -133,49 +136,49 @@ static void repeated_sum(const tn_tensor *to, const tn_tensor *from) {
   do {
     for (int64_t i = 0; i < last->n; i += LANES) {
       b.lanes = last->n - i < LANES ? last->n - i : LANES;
-      block_sum(&s, &b, y + i * last->to, x + i * last->from);
+      sum_block(&s, &b, y + i * last->to, x + i * last->from);
     }
-  } while (advance(&s.kept, index, &y, &x));
+  } while (advance_index(&s.kept, index, &y, &x));
 }
 
 /* --------------------------------------------------------------- schedule */
 
-/* Sums of so many bytes may run inside of the push. */
+/* Sums of at most so many bytes may run inside of the push. */
 enum { SMALL_BYTES = 1 << 16 };
 
-/* A sum on its way. It holds its arrays. */
+/* A pushed sum. It holds its arrays. */
 typedef struct job {
   tn_array *to;
   tn_array *from;
 } job;
 
-static tn_tensor placed(const tn_array *array) {
+static tn_tensor tensor_with_data(const tn_array *array) {
   tn_tensor tensor = tn__array_metadata(array);
   tensor.data = tn__array_data(array);
   return tensor;
 }
 
-/* What was never written is zero. */
+/* An array without memory was never written; its elements are zeros. */
 static void sum_now(const tn_array *to, const tn_array *from) {
-  const tn_tensor y = placed(to), x = placed(from);
+  const tn_tensor y = tensor_with_data(to), x = tensor_with_data(from);
   if (!x.data) return;
-  if (tn__tensor_repeats(&y))
-    repeated_sum(&y, &x);
+  if (tn__tensor_has_repeats(&y))
+    sum_repeated(&y, &x);
   else
     tn__tensor_add(&y, &x);
 }
 
-static tn_code job_run(void *arg, tn__token *token) {
+static tn_code run_job(void *arg, tn__token *token) {
   const job *j = arg;
   tn__device *device = j->to->block->device;
-  const tn_tensor y = placed(j->to), x = placed(j->from);
+  const tn_tensor y = tensor_with_data(j->to), x = tensor_with_data(j->from);
   if (device->table)
     return tn__elements_sum(&(tn__site){device, token, NULL}, &y, &x, true);
   sum_now(j->to, j->from);
   return TN_OK;
 }
 
-static void job_drop(void *arg) {
+static void drop_job(void *arg) {
   job *j = arg;
   const tn__env *env = j->to->env;
   tn__array_unhold(j->to);
@@ -183,7 +186,7 @@ static void job_drop(void *arg) {
   tn__free(env, j);
 }
 
-static tn_code push(tn_array *to, tn_array *from, bool small) {
+static tn_code push_sum(tn_array *to, tn_array *from, bool small) {
   const tn__access access[] = {{&from->block->var, TN__READ, 0},
                                {&to->block->var, TN__UPDATE, 0}};
   job *j = tn__alloc(to->env, sizeof *j);
@@ -193,17 +196,17 @@ static tn_code push(tn_array *to, tn_array *from, bool small) {
   *j = (job){to, from};
   return tn__push(to->env->engine,
                   &(tn__job){.name = "sum of gradients",
-                             .run = job_run,
+                             .run = run_job,
                              .arg = j,
-                             .drop = job_drop,
+                             .drop = drop_job,
                              .access = access,
                              .n_access = 2,
                              .flags = small ? TN__JOB_SMALL : 0,
                              .queue = to->block->device->compute});
 }
 
-/* Nothing else uses the arrays: done at once. */
-static bool sum_at_once(tn_array *to, tn_array *from) {
+/* Adds at once if nothing else uses the arrays. */
+static bool try_sum_now(tn_array *to, tn_array *from) {
   tn__engine *engine = to->env->engine;
   if (!tn__gate_enter(engine)) return false;
   const bool free = tn__var_is_writable(&to->block->var) &&
@@ -213,11 +216,11 @@ static bool sum_at_once(tn_array *to, tn_array *from) {
   return free;
 }
 
-static tn_code place_check(const tn_array *to, const tn_array *from) {
+static tn_code check_device(const tn_array *to, const tn_array *from) {
   const tn__device *device = to->block->device;
   char place[TN__DEVICE_TEXT];
   if (device == from->block->device &&
-      tn__elements_adds(device, to->tensor.dtype))
+      tn__elements_can_add(device, to->tensor.dtype))
     return TN_OK;
   return tn__fail(TN_UNSUPPORTED,
                   "gradients of broadcast or added arrays cannot be summed on"
@@ -225,15 +228,15 @@ static tn_code place_check(const tn_array *to, const tn_array *from) {
                   tn__device_text(device, place));
 }
 
-tn_code tn__array_sum(tn_array *to, tn_array *from) {
+tn_code tn__array_accumulate(tn_array *to, tn_array *from) {
   const int64_t n = tn_tensor_size(&to->tensor);
   const bool small = n * tn_dtype_bytes(to->tensor.dtype) <= SMALL_BYTES;
   if (n == 0) return TN_OK;
-  TN__TRY(place_check(to, from));
+  TN__TRY(check_device(to, from));
   TN__TRY(tn__array_materialise(to));
-  tn__array_written(to);
+  tn__array_count_write(to);
   if (!to->block->device->table && small && to->block != from->block &&
-      sum_at_once(to, from))
+      try_sum_now(to, from))
     return TN_OK;
-  return push(to, from, small);
+  return push_sum(to, from, small);
 }

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tape.h: calls are recorded and differentiated. The functions behind the tape
- * of tenon.h come first; what follows is shared by the tape's own files only.
+ * tape.h: records calls and differentiates them. The functions that tenon.h's
+ * tape needs come first; the rest is shared by the files of this folder only.
  *
- * files: tape.c           create, watch, detach, forget, release
- *        memory.c         where records lie
- *        index.c          which value an array is, and whether it still is
- *        place.c          where one view lies inside of another
- *        call.c           a call is made and recorded
- *        add_view.c       sums into parts of arrays
- *        sum.c            the same, recorded
- *        query.c          a question is checked, its answers are handed out
- *        gradient.c       the way back: which entries, in which order
- *        back.c           one entry's gradient, by its backward kernel or, if
- *                         it is to be recorded, by an operator
- *        linear.c         that of a gradient of what is linear
+ * files: tape.c               create, watch, detach, forget, release
+ *        tape_memory.c        memory of the records
+ *        tape_index.c         finds the value of an array
+ *        part_place.c         position of one view inside of another
+ *        record_call.c        makes a call and records it
+ *        add_view.c           adds to arrays and to parts of arrays
+ *        accumulate.c         the same, recorded
+ *        tape_query.c         checks a request and writes its results
+ *        sweep.c              passes gradients from the heads to the sources
+ *        sweep_call.c         gradient of one entry: by its backward kernel or,
+ *                             if it is to be recorded, by an operator
+ *        composed_gradient.c  the same by calls of other operators
+ *        linear_gradient.c    gradient of a recorded backward call
  *
- * A *value* is what some memory held at some time: a watched array, or an
- * output of a recorded call. An array is recognised by its memory (the block's
- * serial number and the region in it), so that every view of a value is known,
- * and a value that nobody needs any more can be freed: the tape retains only
- * the arrays whose elements gradients read.
+ * A *value* is the content of some memory between two writes: a watched array,
+ * or an output of a recorded call. The tape recognises an array by its memory:
+ * the block's serial number and the region inside of the block. So it knows
+ * every view of a value, and retains only arrays with elements that gradients
+ * read.
  *
- * Writing is noticed by the block's version. Writes that are made through the
- * tape are values themselves, with the versions before and after them; any
- * other change of the version means that somebody else has written, and what is
- * then asked of the old value is refused.
+ * The block's version shows writes. A write through the tape makes a new value,
+ * with the versions before and after it. Any other change of the version is a
+ * foreign write. The tape then refuses gradients that need the old content.
  */
 #ifndef TENON_TAPE_H_
 #define TENON_TAPE_H_
@@ -34,11 +34,12 @@
 tn_code tn__tape_create(tn__caller *caller, tn_tape **out);
 void tn__tape_release(tn_tape *tape);
 tn_code tn__tape_watch(tn_tape *tape, tn_array *array);
-/* With TN_PASS_BACKWARD, of an operator that is linear: `in` are the gradients
- * of all outputs, then the inputs, `out` the gradients of the inputs. */
+/* Makes a call and records it if gradients can pass through it. With
+ * TN_PASS_BACKWARD the operator is linear: `in` are the gradients of all
+ * outputs, then the inputs, and `out` the gradients of the inputs. */
 tn_code tn__tape_call(tn_tape *tape, const tn__target_op *target,
                       const tn_inputs *in, const tn_outputs *out);
-/* The same call, which no tape sees. */
+/* Makes the call without recording it. */
 tn_code tn__tape_perform(const tn__target_op *target, const tn_inputs *in,
                          const tn_outputs *out);
 tn_code tn__tape_detach(tn_tape *tape, tn_array *array, tn_array **out);
@@ -46,12 +47,12 @@ tn_code tn__tape_gradient(tn_tape *tape, const tn_tape_query *query);
 
 /* ----------------------------------------------------------------- records */
 
-/* Where elements lie in a block. */
+/* Position of elements in a block. */
 typedef struct tn__layout {
   tn__device *device;
   tn_dtype dtype;
   int32_t ndim;
-  int64_t offset; /* bytes from the block's begin to the first element */
+  int64_t offset; /* bytes from the start of the block to the first element */
   const int64_t *shape;
   const int64_t *strides;
 } tn__layout;
@@ -60,63 +61,63 @@ typedef struct tn__tape_value tn__tape_value;
 typedef struct tn__tape_entry tn__tape_entry;
 
 struct tn__tape_value {
-  tn__tape_value *earlier; /* made before this one, of any block */
+  tn__tape_value *earlier; /* created before this one, in any block */
   tn__tape_value *older;   /* in the same block */
-  tn__tape_entry *entry;   /* that wrote it; NULL: watched, or a constant */
+  tn__tape_entry *entry;   /* the writer; NULL: watched, or a constant */
   tn_array *watched;       /* retained, or NULL */
   tn__layout layout;
   uint64_t serial; /* of the block */
-  uint64_t before; /* versions of the block around the write; of a watched */
-  uint64_t after;  /* array both are the one that is meant */
+  uint64_t before; /* version of the block before the write */
+  uint64_t after;  /* after it; equal to `before` in a watched array */
   uint32_t id;     /* position among the tape's values */
-  uint32_t n_uses; /* by entries */
-  bool outdated;   /* watched again after somebody else had written it */
+  uint32_t n_uses; /* by inputs of entries */
+  bool outdated;   /* watched again after a foreign write */
 };
 
 /* One operand of an entry. */
 typedef struct tn__tape_operand {
-  tn__tape_value *value;    /* NULL: a constant, or nobody's */
-  const tn__layout *layout; /* of the operand's array; NULL: there was none, or
-                               `saved` tells */
-  tn_array *saved;          /* if a gradient reads its elements */
-  uint64_t version;         /* of the block, when it was as saved */
+  tn__tape_value *value;    /* NULL: a constant, or not on the tape */
+  const tn__layout *layout; /* NULL: no array, or use `saved` */
+  tn_array *saved;          /* retained if a gradient reads its elements */
+  uint64_t version;         /* of the block, when `saved` was recorded */
   uint32_t declared;        /* index of its declaration */
-  int32_t member;           /* position among those of a variadic one, or -1 */
-  uint32_t needed;          /* elements are read by a gradient */
-  bool sum;                 /* of a call: the caller asked to add to it */
-  bool passed;              /* of the gradient under way: it has its own */
+  int32_t member;           /* position in a variadic operand, or -1 */
+  uint32_t needed;          /* a gradient reads its elements */
+  bool sum;                 /* output of a call: the request is TN_REQ_ADD */
+  bool passed;              /* in this sweep: its gradient is computed */
 } tn__tape_operand;
 
-/* A call, or, with `op` NULL, a sum: out[0] is in[0] with in[1] added at
+/* A call. With `op` NULL it is a sum: out[0] is in[0] plus in[1] at
  * out[0].layout. */
 struct tn__tape_entry {
   tn__tape_entry *previous;
   tn__tape_entry *next;
   tn_operator *op;
-  const tn_op *desc; /* valid: the tape holds the operator */
+  const tn_op *desc; /* valid because the tape holds the operator */
   tn_params *params; /* retained, or NULL */
   uint32_t flags;    /* TN_CALL_TRAIN or 0 */
-  uint32_t live;     /* of the gradient under way: it is passed */
+  uint32_t live;     /* in this sweep: gradients pass through it */
   uint32_t n_in;
   uint32_t n_aux;
   uint32_t n_out;
-  uint32_t n_heads;     /* of a backward call of a linear operator: the first of
-                           `in`, gradients of outputs; 0: it is no such call */
-  tn__tape_operand *in; /* aux states follow */
+  uint32_t n_out_grads; /* backward call of a linear operator: the first inputs,
+                           which are gradients of outputs; 0: another call */
+  tn__tape_operand *in; /* the aux states follow */
   tn__tape_operand *out;
 };
 
-/* What the call was made with; NULL if its operator has no parameters. */
-static inline const tn_params *tn__tape_params(const tn__tape_entry *entry) {
+/* Parameters of the call; NULL if its operator has none. */
+static inline const tn_params *tn__tape_entry_params(
+    const tn__tape_entry *entry) {
   return entry->params ? entry->params : entry->op->defaults;
 }
 
-/* --------------------------------------------------------- memory.c      */
+/* ------------------------------------------------------------ tape_memory.c */
 
-/* Pieces of memory that are given back all at once. */
+/* An arena that keeps its memory for the next recording. */
 typedef struct tn__tape_memory {
-  struct tn__tape_chunk *chunk; /* that is filled; older ones behind it */
-  struct tn__tape_chunk *spare; /* for the next time */
+  struct tn__tape_chunk *chunk; /* in use; full chunks follow */
+  struct tn__tape_chunk *spare; /* free chunks */
 } tn__tape_memory;
 
 typedef struct tn__tape_mark {
@@ -125,50 +126,51 @@ typedef struct tn__tape_mark {
 } tn__tape_mark;
 
 struct tn__tape_chunk {
-  struct tn__tape_chunk *behind;
+  struct tn__tape_chunk *next;
   size_t used;
   size_t capacity;
-  size_t reserved; /* keeps what follows at multiples of 16 */
+  size_t reserved; /* aligns `bytes` to 16 */
   unsigned char bytes[];
 };
 
-/* What a take of so many bytes uses up. */
-static inline size_t tn__tape_room(size_t bytes) {
+/* Memory that an allocation of so many bytes uses. */
+static inline size_t tn__tape_round_up(size_t bytes) {
   return (bytes + 15) & ~(size_t)15;
 }
-/* The next takes that use up so many bytes together succeed. */
+/* Makes sure that the next allocations of `bytes` in total succeed. Each counts
+ * tn__tape_round_up of its size. */
 tn_code tn__tape_reserve(const tn__env *env, tn__tape_memory *memory,
                          size_t bytes);
-static inline void *tn__tape_take(tn__tape_memory *memory, size_t bytes) {
+static inline void *tn__tape_alloc(tn__tape_memory *memory, size_t bytes) {
   struct tn__tape_chunk *chunk = memory->chunk;
   void *taken = chunk->bytes + chunk->used;
-  chunk->used += tn__tape_room(bytes);
+  chunk->used += tn__tape_round_up(bytes);
   return taken;
 }
 tn__tape_mark tn__tape_mark_get(const tn__tape_memory *memory);
-/* Gives back what was taken since, as far as that is easy. */
+/* Frees the allocations after the mark in the current chunk. Other chunks stay
+ * in use until the reset. */
 void tn__tape_rewind(tn__tape_memory *memory, tn__tape_mark mark);
-/* Gives all back, for the next time. */
+/* Frees all allocations and keeps the chunks. */
 void tn__tape_memory_reset(tn__tape_memory *memory);
 void tn__tape_memory_deinit(const tn__env *env, tn__tape_memory *memory);
 
-/* Bytes of a layout of so many dimensions, and a copy of one in taken memory
- * that is reserved. */
+/* Bytes of a layout with so many dimensions. */
 static inline size_t tn__layout_bytes(int32_t ndim) {
-  return tn__tape_room(sizeof(tn__layout)) +
-         tn__tape_room(2 * (size_t)ndim * sizeof(int64_t));
+  return tn__tape_round_up(sizeof(tn__layout)) +
+         tn__tape_round_up(2 * (size_t)ndim * sizeof(int64_t));
 }
 void tn__layout_copy(tn__tape_memory *memory, const tn__layout *from,
                      tn__layout *to);
-/* The same, but where `like` has these shape and strides already, they are not
- * copied: the two then live equally long. `like` may be NULL. */
+/* The same, but shares shape and strides with `like` if they are equal. Then
+ * `like` must live as long as `to`. `like` may be NULL. */
 void tn__layout_share(tn__tape_memory *memory, const tn__layout *from,
                       const tn__layout *like, tn__layout *to);
 
 /* ---------------------------------------------------------------- tape.c */
 
 typedef struct tn__tape_slot {
-  uint64_t serial; /* 0: free */
+  uint64_t serial; /* 0: free slot */
   tn__tape_value *newest;
 } tn__tape_slot;
 
@@ -177,55 +179,56 @@ enum { TN__TAPE_BLANKS = 4 };
 struct tn_tape {
   tn__caller *caller;
   tn__tape_memory memory;
-  tn__tape_slot *slots; /* by serial number of the block */
-  size_t n_slots;       /* used */
+  tn__tape_slot *slots; /* hashed by serial number of the block */
+  size_t n_slots;       /* slots in use */
   size_t capacity;      /* a power of two, or 0 */
   tn__tape_entry *first;
   tn__tape_entry *last;
-  tn__tape_value *latest; /* value */
+  tn__tape_value *latest; /* newest value */
   uint32_t n_values;
-  uint64_t next_serial; /* of blocks, up to `last_serial`, for this tape */
+  uint64_t next_serial; /* reserved numbers for blocks, up to `last_serial` */
   uint64_t last_serial;
-  tn__vec held;                         /* tn_operator *: of the entries */
-  tn__vec watched;                      /* tn__tape_value *, not in `memory` */
-  tn__tape_memory scratch;              /* of the gradient under way */
-  tn_array *constants[2][TN__N_DTYPES]; /* 0-d: zeros, ones; made on demand */
-  tn_array *views[2]; /* of constants, the last that were asked for */
-  tn_array *blanks[TN__TAPE_BLANKS]; /* small arrays without memory, the same */
+  tn__vec held;            /* tn_operator *: operators of the entries */
+  tn__vec watched;         /* tn__tape_value *, not in `memory` */
+  tn__tape_memory scratch; /* memory of the current sweep */
+  tn_array *constants[2][TN__N_DTYPES]; /* 0-d zeros, ones; or NULL */
+  tn_array *views[2];                   /* the last views of constants */
+  tn_array *blanks[TN__TAPE_BLANKS]; /* the last small arrays without memory */
   uint32_t next_blank;
 };
 
-/* Takes back what was recorded after the mark. */
+/* A state of the tape; tn__tape_return_to removes all records after it. */
 typedef struct tn__tape_point {
   tn__tape_entry *last;
   tn__tape_value *latest;
 } tn__tape_point;
 tn__tape_point tn__tape_point_get(const tn_tape *tape);
-void tn__tape_return(tn_tape *tape, tn__tape_point point);
-/* Forgets the calls, not what is watched. */
+void tn__tape_return_to(tn_tape *tape, tn__tape_point point);
+/* Forgets the calls and keeps the watched arrays. */
 void tn__tape_forget(tn_tape *tape);
-/* Lets go of what an entry retains. */
+/* Releases the arrays and parameters of an entry. */
 void tn__tape_entry_drop(tn__tape_entry *entry);
-/* Appends an entry. */
-void tn__tape_append(tn_tape *tape, tn__tape_entry *entry);
+void tn__tape_append_entry(tn_tape *tape, tn__tape_entry *entry);
 
-/* A new dense array of this dtype and shape, on its device. The caller releases
+/* Creates a dense array of this dtype, shape and device. The caller releases
  * *out. */
-tn_code tn__layout_array(const tn__layout *like, tn_array **out);
-/* The same where only dtype, shape and device matter: nobody reads or writes
- * its elements. The caller releases *out. */
-tn_code tn__tape_blank(tn_tape *tape, const tn__layout *like, tn_array **out);
-/* A view that repeats 0 or 1 over a shape. The caller releases *out. */
-tn_code tn__tape_constant(tn_tape *tape, uint32_t number,
-                          const tn__layout *like, tn_array **out);
+tn_code tn__layout_create_array(const tn__layout *like, tn_array **out);
+/* The same for an array that only describes dtype, shape and device. No one
+ * reads or writes its elements. The caller releases *out. */
+tn_code tn__tape_get_blank(tn_tape *tape, const tn__layout *like,
+                           tn_array **out);
+/* Finds or creates a view that repeats 0 or 1 over a shape. The caller releases
+ * *out. */
+tn_code tn__tape_get_constant(tn_tape *tape, uint32_t number,
+                              const tn__layout *like, tn_array **out);
 
-/* ---------------------------------------------------------- index.c      */
+/* ------------------------------------------------------------- tape_index.c */
 
-enum { /* what the tape knows of an array */
+enum { /* state of an array on the tape */
        TN__KNOWN_NOT = 0,
        TN__KNOWN_VALUE = 1,
-       TN__KNOWN_PARTLY = 2, /* it reaches beyond a value, or across several */
-       TN__KNOWN_STALE = 3   /* somebody else has written it since */
+       TN__KNOWN_PARTLY = 2, /* it overlaps a value and is no part of it */
+       TN__KNOWN_STALE = 3   /* a foreign write followed */
 };
 
 static inline tn__layout tn__layout_of(const tn_array *array) {
@@ -237,161 +240,166 @@ static inline tn__layout tn__layout_of(const tn_array *array) {
                       .shape = t->shape,
                       .strides = t->strides};
 }
-bool tn__layout_same(const tn__layout *a, const tn__layout *b);
-/* Whether a new dense array like the one would be like the other. */
-bool tn__layout_alike(const tn__layout *a, const tn__layout *b);
+bool tn__layout_is_same(const tn__layout *a, const tn__layout *b);
+/* True if device, dtype and shape are equal, so that new dense arrays of both
+ * are alike. */
+bool tn__layout_is_like(const tn__layout *a, const tn__layout *b);
 static inline uint64_t tn__array_version(const tn_array *array) {
   return atomic_load_explicit(&array->block->version, memory_order_relaxed);
 }
 
-/* Which value the array is, or is a part of: the newest that it meets. */
+/* Finds the newest value that overlaps the array, and decides whether the array
+ * is a part of it. */
 int tn__tape_find(tn_tape *tape, const tn_array *array, tn__tape_value **out);
-/* Whether it is, or meets, a value or a constant of the tape. */
-bool tn__tape_knows(const tn_tape *tape, const tn_array *array);
-/* Its watched value, or else the newest. */
+/* True if the array overlaps a value or constant of the tape. */
+bool tn__tape_is_known(const tn_tape *tape, const tn_array *array);
+/* Finds the watched value of the array, or else the newest one. */
 int tn__tape_find_source(tn_tape *tape, const tn_array *array,
                          tn__tape_value **out);
-/* Says what is wrong with TN__KNOWN_PARTLY or TN__KNOWN_STALE, behind the
- * thread's error text, which names the array. */
+/* Adds the reason for TN__KNOWN_PARTLY or TN__KNOWN_STALE to the thread's error
+ * text, which names the array. */
 tn_code tn__tape_find_fail(int known);
-/* Whether the array's elements are those of that version of its block. */
-bool tn__tape_holds(const tn_tape *tape, const tn_array *array,
-                    uint64_t version);
-/* Whether anything is known of the array's block. */
-bool tn__tape_touches(const tn_tape *tape, const tn_array *array);
+/* True if no write has changed the array's elements since that version of its
+ * block. */
+bool tn__tape_is_unchanged(const tn_tape *tape, const tn_array *array,
+                           uint64_t version);
+/* True if the array's block is in the index. */
+bool tn__tape_has_block(const tn_tape *tape, const tn_array *array);
 
-/* The number of the array's block, which no other block of the runtime ever
- * has. `fresh`: nobody else knows the array yet. */
-uint64_t tn__tape_serial(tn_tape *tape, const tn_array *array, bool fresh);
-/* The next `more` inserts of blocks succeed. */
+/* Returns the serial number of the array's block. No other block of the runtime
+ * ever has it. `fresh`: no other thread knows the array yet. */
+uint64_t tn__tape_get_serial(tn_tape *tape, const tn_array *array, bool fresh);
+/* Makes sure that the next `more` inserts of blocks succeed. */
 tn_code tn__tape_index_reserve(tn_tape *tape, size_t more);
-/* Notes a block without any value. */
-void tn__tape_note(tn_tape *tape, const tn_array *array);
-/* Enters a value, which is new in every list. */
-void tn__tape_enter(tn_tape *tape, tn__tape_value *value);
-/* Takes out the newest of all values. */
-void tn__tape_pop(tn_tape *tape);
+/* Adds the array's block without a value. */
+void tn__tape_add_block(tn_tape *tape, const tn_array *array);
+/* Adds a new value to all lists. */
+void tn__tape_add_value(tn_tape *tape, tn__tape_value *value);
+/* Removes the newest of all values. */
+void tn__tape_remove_newest(tn_tape *tape);
 void tn__tape_index_reset(tn_tape *tape);
 
-/* ---------------------------------------------------------- place.c      */
+/* ------------------------------------------------------------- part_place.c */
 
-enum { TN__PLACE_APART = 0, TN__PLACE_INSIDE = 1, TN__PLACE_ACROSS = 2 };
+enum { TN__PART_DISJOINT = 0, TN__PART_INSIDE = 1, TN__PART_ACROSS = 2 };
 
-/* Where `part` lies in a dense array of the shape of `of`. */
-typedef struct tn__place {
+/* Position of `part` in a dense array of the shape of `of`. */
+typedef struct tn__part_place {
   tn__view view;
-  bool whole;   /* it is all of it, in the same order */
-  bool covers;  /* it is all of it, each element once */
+  bool whole;   /* all elements in the same order */
+  bool covers;  /* each element exactly once */
   bool repeats; /* some elements occur more than once */
   int64_t strides[TN_MAX_NDIM];
-} tn__place;
+} tn__part_place;
 
-int tn__layout_place(const tn__layout *of, const tn__layout *part,
-                     tn__place *out);
+int tn__layout_find_part(const tn__layout *of, const tn__layout *part,
+                         tn__part_place *out);
 
-/* ----------------------------------------------------------------- sum.c */
+/* --------------------------------------------------------------- add_view.c */
 
-/* to += from, scheduled; equal shapes and dtypes, no shared memory. `to` may
- * repeat elements, which then get the sum of all that is added to them. */
-tn_code tn__array_sum(tn_array *to, tn_array *from);
+/* Pushes to += from. Shapes and dtypes are equal; the arrays share no memory.
+ * An element that `to` repeats gets the sum of all elements for it. */
+tn_code tn__array_accumulate(tn_array *to, tn_array *from);
 
-/* ------------------------------------------------------------ sum.c */
+/* ------------------------------------------------------------- accumulate.c */
 
-/* to = 0 */
+/* Sets all elements to 0. */
 tn_code tn__array_clear(tn_tape *tape, tn_array *to);
 
-/* `part`, a view of `to`, gets `from`, or has it added, and that is recorded if
- * gradients pass through it. To overwrite, `part` must cover `to`. */
-tn_code tn__tape_sum(tn_tape *tape, tn_array *to, tn_array *part,
-                     tn_array *from, bool overwrite);
+/* Copies `from` to `part`, a view of `to`, or adds it there. The tape records
+ * this if gradients pass through it. To overwrite, `part` must cover `to`. */
+tn_code tn__tape_accumulate(tn_tape *tape, tn_array *to, tn_array *part,
+                            tn_array *from, bool overwrite);
 
-/* to = 0, recorded. */
-tn_code tn__tape_zero(tn_tape *tape, tn_array *to);
+/* The same, recorded. */
+tn_code tn__tape_clear(tn_tape *tape, tn_array *to);
 
-/* An array that the tape does not know becomes a constant of it. */
-tn_code tn__tape_know(tn_tape *tape, tn_array *array);
+/* Makes an unknown array a constant of the tape. */
+tn_code tn__tape_add_constant(tn_tape *tape, tn_array *array);
 
-/* ------------------------------------------------------- gradient.c      */
+/* ------------------------------------------------------------------ sweep.c */
 
-/* The gradient with respect to one value, on the way. */
-typedef struct tn__slope {
-  tn_array *array; /* retained, shaped like the value; or NULL */
-  uint32_t asked;  /* how often it is asked for */
-  bool wanted;     /* what is asked for depends on it */
-  bool made;       /* `array` was made here, and nobody else knows it */
-  bool grows;      /* it is dense, and more may be added in its memory */
-  bool blank;      /* nothing was written to it yet */
-} tn__slope;
+/* The gradient with respect to one value, during a sweep. */
+typedef struct tn__value_gradient {
+  tn_array *array;     /* retained, shaped like the value; or NULL */
+  uint32_t n_requests; /* number of requests for it */
+  bool wanted;         /* a requested gradient depends on it */
+  bool is_new;         /* the sweep created `array`; no one else has it */
+  bool grows;          /* dense; the sweep may add to it in place */
+  bool blank;          /* nothing is written to it yet */
+} tn__value_gradient;
 
 typedef struct tn__sweep {
   tn_tape *tape;
   const tn_tape_query *query;
   bool record;
-  tn__slope *slopes;        /* by id of the value */
-  uint32_t n_slopes;        /* values made by this gradient come behind */
-  tn__tape_value **sources; /* of query->of */
-  tn_array **results;       /* for query->gradients */
-  tn_array **lists[5];      /* room for the operands of any entry */
-  tn_req *req;              /* the same */
+  tn__value_gradient *gradients; /* by id of the value */
+  uint32_t n_gradients;          /* values of this sweep have higher ids */
+  tn__tape_value **sources;      /* values of query->of */
+  tn_array **results;            /* for query->gradients */
+  tn_array **lists[5];           /* space for the operands of any entry */
+  tn_req *req;                   /* space for their requests */
 } tn__sweep;
 
-/* Where a contribution to the gradient of a part of a value goes. */
-typedef struct tn__aim {
+/* The place that receives a contribution to the gradient of a value. */
+typedef struct tn__sweep_target {
   tn_array *base; /* the value's gradient; borrowed */
   tn_array *part; /* a view of it, which the caller releases, or `base` */
-  bool overwrite; /* nothing is there yet, and `part` covers `base` */
+  bool overwrite; /* `base` is blank and `part` covers it */
   bool repeats;
-} tn__aim;
-tn_code tn__sweep_aim(tn__sweep *sweep, const tn__tape_value *value,
-                      const tn__layout *layout, tn__aim *out);
+} tn__sweep_target;
+tn_code tn__sweep_find_target(tn__sweep *sweep, const tn__tape_value *value,
+                              const tn__layout *layout, tn__sweep_target *out);
 
-/* Adds an array to the gradient of a part of a value. `made`: nobody else knows
- * the array. */
+/* Adds an array to the gradient of a part of a value. `is_new`: only the caller
+ * has the array. */
 tn_code tn__sweep_add(tn__sweep *sweep, const tn__tape_value *value,
-                      const tn__layout *layout, tn_array *array, bool made);
-/* Gives the gradient of a value memory of its own, in which more can be added.
- */
-tn_code tn__sweep_own(tn__sweep *sweep, const tn__tape_value *value);
-/* The gradient of a part of a value, which has one. The caller releases *out.
- */
-tn_code tn__sweep_part(tn__sweep *sweep, const tn__tape_value *value,
-                       const tn__layout *layout, tn_array **out);
-/* Finds the values that depend on the sources, and the calls between. */
-void tn__sweep_mark(tn__sweep *sweep);
-/* From the gradients of the heads to those of the sources. */
+                      const tn__layout *layout, tn_array *array, bool is_new);
+/* Gives the gradient of a value memory of its own, so that contributions can be
+ * added. */
+tn_code tn__sweep_allocate(tn__sweep *sweep, const tn__tape_value *value);
+/* Returns the gradient of a part of a value that has a gradient. The caller
+ * releases *out. */
+tn_code tn__sweep_view_part(tn__sweep *sweep, const tn__tape_value *value,
+                            const tn__layout *layout, tn_array **out);
+/* Marks the values that depend on the sources, and the calls between them. */
+void tn__sweep_mark_live(tn__sweep *sweep);
+/* Passes gradients from the heads to the sources. */
 tn_code tn__sweep_run(tn__sweep *sweep);
 
-/* ---------------------------------------------------------- query.c      */
+/* ------------------------------------------------------------- tape_query.c */
 
-/* Checks a question, and finds the arrays that it asks for. */
+/* Checks a request, and finds the values of its sources. */
 tn_code tn__sweep_check(const tn__sweep *sweep);
-tn_code tn__sweep_sources(tn__sweep *sweep);
-/* The gradients of the heads are their weights. */
-tn_code tn__sweep_heads(tn__sweep *sweep);
-/* Hands the gradients out: to given arrays, and to sweep->results. */
-tn_code tn__sweep_answer(tn__sweep *sweep);
+tn_code tn__sweep_find_sources(tn__sweep *sweep);
+/* Starts with the output gradients of the heads, ones by default. */
+tn_code tn__sweep_add_heads(tn__sweep *sweep);
+/* Writes the gradients to the caller's arrays and to sweep->results. */
+tn_code tn__sweep_write_results(tn__sweep *sweep);
 
-/* ----------------------------------------------------------- back.c      */
+/* ------------------------------------------------------------- sweep_call.c */
 
-/* Whether an input of the entry hands gradients on to what is wanted. */
-bool tn__sweep_passes(const tn__sweep *sweep, const tn__tape_entry *entry,
-                      uint32_t i);
-/* Gradients of the inputs of a call whose outputs have some. */
-tn_code tn__sweep_call(tn__sweep *sweep, tn__tape_entry *entry);
+/* True if a requested gradient depends on this input of the entry. */
+bool tn__sweep_is_live_input(const tn__sweep *sweep,
+                             const tn__tape_entry *entry, uint32_t i);
+/* Computes the gradients of the inputs of a call from those of its outputs. */
+tn_code tn__sweep_pass_call(tn__sweep *sweep, tn__tape_entry *entry);
 
-/* The gradient with respect to an output on its way; borrowed, or NULL. */
-tn_array *tn__sweep_slope(const tn__sweep *sweep,
-                          const tn__tape_operand *operand);
+/* Returns the current gradient with respect to an operand; borrowed, or NULL.
+ */
+tn_array *tn__sweep_gradient_of(const tn__sweep *sweep,
+                                const tn__tape_operand *operand);
 
-/* ---------------------------------------------------------- graph.c      */
+/* ------------------------------------------------------ composed_gradient.c */
 
-/* The same for an operator whose gradient is a graph of others. */
-tn_code tn__sweep_graph(tn__sweep *sweep, const tn__tape_entry *entry);
-/* linear.c: of a recorded backward call. */
-tn_code tn__sweep_linear(tn__sweep *sweep, tn__tape_entry *entry);
-/* Reports that an operand, `what`, was written since the call was recorded; it
- * is declared among the inputs (`in`) or outputs. */
-tn_code tn__sweep_stale(const tn__tape_entry *entry, const char *what, bool in,
-                        const tn__tape_operand *operand);
+/* The same for an operator with a gradient that is composed of other operators.
+ */
+tn_code tn__sweep_pass_composed(tn__sweep *sweep, const tn__tape_entry *entry);
+/* linear_gradient.c: the same for a recorded backward call. */
+tn_code tn__sweep_pass_linear(tn__sweep *sweep, tn__tape_entry *entry);
+/* Reports a write to an operand after the call was recorded. `kind` names it in
+ * the message. `in`: it is declared in the inputs, otherwise in the outputs. */
+tn_code tn__sweep_fail_stale(const tn__tape_entry *entry, const char *kind,
+                             bool in, const tn__tape_operand *operand);
 
 #endif /* TENON_TAPE_H_ */

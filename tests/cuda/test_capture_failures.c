@@ -104,7 +104,8 @@ Test(captured, random_numbers_go_on_where_there_was_no_memory_to_record) {
       OK(tn_array_get(y, out[i][run], sizeof out[i][run]));
       if (run == 1) (void)fake_cuda_starve(0, false);
       if (run == 1 && i == 1)
-        expect_uncaptured(p, TN_PART_FORWARD, "what changes between runs");
+        expect_uncaptured(p, TN_PART_FORWARD,
+                          "the values that change between runs");
     }
     if (i == 1) expect_captured(p, TN_PART_FORWARD);
     tn_program_release(p);

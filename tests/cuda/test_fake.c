@@ -109,7 +109,7 @@ Test(fake, misses_an_event_between_streams) {
   DOES(cuMemcpyDtoHAsync_v2(host, memory, BYTES, two));
   DOES(cuStreamSynchronize(two));
   DOES(cuStreamSynchronize(one));
-  tells("reads what another queue writes, without a fence");
+  tells("reads memory that another queue writes, without a fence");
 }
 
 Test(fake, misses_the_end_of_an_allocation) {
@@ -119,7 +119,7 @@ Test(fake, misses_the_end_of_an_allocation) {
   DOES(cuStreamSynchronize(one));
   DOES(cuStreamSynchronize(two));
   DOES(cuMemFreeAsync(more, one));
-  tells("writes what another queue writes, without a fence");
+  tells("writes memory that another queue writes, without a fence");
 }
 
 Test(fake, misses_a_wait_before_memory_is_freed) {
@@ -219,7 +219,7 @@ Test(fake, misses_a_wait_before_a_launch) {
   DOES(cuStreamSynchronize(one));
   DOES(cuStreamSynchronize(two));
   DOES(cuGraphExecDestroy(graph));
-  tells("writes what another queue writes, without a fence");
+  tells("writes memory that another queue writes, without a fence");
 }
 
 Test(fake, notices_a_launch_that_uses_freed_memory) {

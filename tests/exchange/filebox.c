@@ -21,7 +21,7 @@ void box_open(void) {
   world_open_with(&(tn__engine_options){.kind = TN__ENGINE_NAIVE});
 }
 
-/* A temporary file that stayed behind would be found here. */
+/* Finds temporary files that a save did not remove. */
 void box_close(void) {
   world_close();
   DIR *dir = opendir(folder);
@@ -45,7 +45,7 @@ const char *seed_path(const char *name) {
   return seed_text;
 }
 
-void bytes_read(const char *path, bytes *out) {
+void read_bytes(const char *path, bytes *out) {
   FILE *file = fopen(path, "rb");
   cr_assert_not_null(file, "%s", path);
   out->n = fread(out->data, 1, sizeof out->data, file);
@@ -53,27 +53,27 @@ void bytes_read(const char *path, bytes *out) {
   fclose(file);
 }
 
-void bytes_write(const char *path, const bytes *b) {
+void write_bytes(const char *path, const bytes *b) {
   FILE *file = fopen(path, "wb");
   cr_assert_not_null(file, "%s", path);
   cr_assert_eq(fwrite(b->data, 1, b->n, file), b->n);
   cr_assert_eq(fclose(file), 0);
 }
 
-void bytes_add(bytes *b, const void *data, size_t n) {
+void add_bytes(bytes *b, const void *data, size_t n) {
   cr_assert_leq(n, sizeof b->data - b->n);
   if (n > 0) memcpy(b->data + b->n, data, n);
   b->n += n;
 }
 
-tn_bundle *opened(const char *path) {
+tn_bundle *open_bundle(const char *path) {
   tn_bundle *bundle = NULL;
   cr_assert_eq(tn__bundle_open(&w.env, path, &bundle), TN_OK, "%s",
                tn_error_text());
   return bundle;
 }
 
-tn_array *got(tn_bundle *bundle, const char *name) {
+tn_array *get_array(tn_bundle *bundle, const char *name) {
   tn_array *array = NULL;
   cr_assert_eq(tn__bundle_get(bundle, name, 0, &array), TN_OK, "%s",
                tn_error_text());
@@ -98,7 +98,7 @@ static void expect_elements(tn_array *array, const tn_spec *spec,
 void expect_array(const char *path, const char *name, const tn_spec *spec,
                   const void *elements) {
   const uint32_t flags[] = {0, TN_BUNDLE_MAP};
-  tn_bundle *bundle = opened(path);
+  tn_bundle *bundle = open_bundle(path);
   for (size_t i = 0; i < 2; ++i) {
     tn_array *array = NULL;
     cr_assert_eq(tn__bundle_get(bundle, name, flags[i], &array), TN_OK, "%s",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * filebox.h: a folder for the files of one test, the files of independent
- * origin in tests/fuzz/seeds, and short ways to write and read them.
+ * origin in tests/fuzz/seeds, and short functions to write and read them.
  */
 #ifndef TESTS_NDARRAY_FILEBOX_H_
 #define TESTS_NDARRAY_FILEBOX_H_
@@ -8,8 +8,8 @@
 #include "exchange.h"
 #include "fixture.h"
 
-void box_open(void);  /* with a world (fixture.h) */
-void box_close(void); /* removes the folder; nothing may be left */
+void box_open(void);  /* opens a world (fixture.h) too */
+void box_close(void); /* removes the folder; no temporary file may remain */
 
 /* "folder/name"; valid until the next call. */
 const char *box_path(const char *name);
@@ -21,24 +21,24 @@ typedef struct bytes {
   unsigned char data[8192];
   size_t n;
 } bytes;
-void bytes_read(const char *path, bytes *out);
-void bytes_write(const char *path, const bytes *b);
-void bytes_add(bytes *b, const void *data, size_t n);
+void read_bytes(const char *path, bytes *out);
+void write_bytes(const char *path, const bytes *b);
+void add_bytes(bytes *b, const void *data, size_t n);
 
-/* Opens a file that must be right, and one array of it. */
-tn_bundle *opened(const char *path);
-tn_array *got(tn_bundle *bundle, const char *name);
+/* Open a file that must be valid, and one array of it. */
+tn_bundle *open_bundle(const char *path);
+tn_array *get_array(tn_bundle *bundle, const char *name);
 
-/* Asserts dtype, shape and the very bytes of the elements, row-major; `name`
- * NULL is the only array. */
+/* Asserts dtype, shape and all bytes of the elements, row-major. `name` NULL is
+ * the only array. */
 void expect_array(const char *path, const char *name, const tn_spec *spec,
                   const void *elements);
 #define SPEC(dtype, ...)                                         \
   (&(const tn_spec){dtype, sizeof((int64_t[]){__VA_ARGS__}) / 8, \
                     (const int64_t[]){__VA_ARGS__}})
 
-/* Opens the file and reads all of its arrays, as a whole and mapped: what
- * failed first, or TN_OK. */
+/* Opens the file and reads all of its arrays, copied and mapped. Returns the
+ * first failure, or TN_OK. */
 tn_code read_all(const char *path);
 
 #endif /* TESTS_NDARRAY_FILEBOX_H_ */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Tests of DLPack in and out. <dlpack/dlpack.h> is the real one; where its
- * version has no versioned object, the layout is compared with the offsets that
- * DLPack 1.0 prescribes.
+ * test_dlpack.c: imports and exports of DLPack. <dlpack/dlpack.h> is the real
+ * header. If its version has no versioned object, the layout is compared with
+ * the offsets that DLPack 1.0 prescribes.
  */
 #include <assert.h>
 #include <criterion/criterion.h>
@@ -42,12 +42,12 @@ static_assert(offsetof(tn_dlpack_versioned, tensor) == 32, "tensor");
 
 static int n_deleted;
 
-static void delete_plain(tn_dlpack *self) {
+static void count_deletion(tn_dlpack *self) {
   (void)self;
   ++n_deleted;
 }
 
-static void delete_versioned(tn_dlpack_versioned *self) {
+static void count_versioned_deletion(tn_dlpack_versioned *self) {
   (void)self;
   ++n_deleted;
 }
@@ -55,32 +55,32 @@ static void delete_versioned(tn_dlpack_versioned *self) {
 static float six[] = {1, 2, 3, 4, 5, 6};
 static int64_t shape_2_3[] = {2, 3};
 
-static tn_dlpack plain(void) {
+static tn_dlpack make_plain(void) {
   return (tn_dlpack){.tensor = {.data = six,
                                 .device_type = TN_DEVICE_CPU,
                                 .ndim = 2,
                                 .dtype = TN_F32,
                                 .shape = shape_2_3},
-                     .deleter = delete_plain};
+                     .deleter = count_deletion};
 }
 
-static tn_dlpack_versioned versioned(uint64_t flags) {
+static tn_dlpack_versioned make_versioned(uint64_t flags) {
   return (tn_dlpack_versioned){.major = 1,
-                               .deleter = delete_versioned,
+                               .deleter = count_versioned_deletion,
                                .flags = flags,
-                               .tensor = plain().tensor};
+                               .tensor = make_plain().tensor};
 }
 
-static tn_array *imported(tn_dlpack *from) {
+static tn_array *import_array(tn_dlpack *from) {
   tn_array *array = NULL;
   cr_assert_eq(tn__array_from_dlpack(&w.env, from, 0, &array), TN_OK, "%s",
                tn_error_text());
   return array;
 }
 
-Test(dlpack, an_import_is_no_copy_and_is_given_back_once) {
-  tn_dlpack d = plain();
-  tn_array *array = imported(&d), *view = NULL;
+Test(dlpack, an_import_is_no_copy_and_is_returned_once) {
+  tn_dlpack d = make_plain();
+  tn_array *array = import_array(&d), *view = NULL;
   cr_expect_eq(tn__array_data(array), (void *)six);
   expect(array, VALUES(1, 2, 3, 4, 5, 6));
   cr_assert_eq(tn__array_index(array, 0, 1, &view), TN_OK);
@@ -92,8 +92,8 @@ Test(dlpack, an_import_is_no_copy_and_is_given_back_once) {
 }
 
 Test(dlpack, calls_use_imported_memory_in_place) {
-  tn_dlpack d = plain();
-  tn_array *array = imported(&d);
+  tn_dlpack d = make_plain();
+  tn_array *array = import_array(&d);
   cr_assert_eq(tn__array_set(array, (float[6]){6, 5, 4, 3, 2, 1}, 24), TN_OK);
   cr_expect_eq(six[0], 6);
   tn__array_release(array);
@@ -101,12 +101,12 @@ Test(dlpack, calls_use_imported_memory_in_place) {
 }
 
 Test(dlpack, strides_and_byte_offset_are_respected) {
-  tn_dlpack d = plain();
+  tn_dlpack d = make_plain();
   int64_t shape[] = {3, 2}, strides[] = {-1, 3};
   d.tensor.shape = shape;
   d.tensor.strides = strides;
   d.tensor.byte_offset = 2 * sizeof(float);
-  tn_array *array = imported(&d);
+  tn_array *array = import_array(&d);
   cr_expect_eq(tn__array_data(array), (void *)(six + 2));
   expect(array, VALUES(3, 6, 2, 5, 1, 4));
   tn__array_release(array);
@@ -114,34 +114,34 @@ Test(dlpack, strides_and_byte_offset_are_respected) {
 }
 
 Test(dlpack, a_stride_of_0_is_a_broadcast_view) {
-  tn_dlpack d = plain();
+  tn_dlpack d = make_plain();
   int64_t strides[] = {0, 1};
   d.tensor.strides = strides;
-  tn_array *array = imported(&d);
-  cr_expect(tn__tensor_repeats(&array->tensor));
+  tn_array *array = import_array(&d);
+  cr_expect(tn__tensor_has_repeats(&array->tensor));
   expect(array, VALUES(1, 2, 3, 1, 2, 3));
   cr_expect_eq(tn__array_set(array, six, sizeof six), TN_INVALID);
   tn__array_release(array);
   cr_expect_eq(n_deleted, 1);
 }
 
-Test(dlpack, strides_along_dimensions_of_1_mean_nothing) {
-  tn_dlpack d = plain();
+Test(dlpack, strides_of_dimensions_of_1_are_ignored) {
+  tn_dlpack d = make_plain();
   int64_t shape[] = {1, 6}, strides[] = {INT64_MIN, 1};
   d.tensor.shape = shape;
   d.tensor.strides = strides;
-  tn_array *array = imported(&d);
+  tn_array *array = import_array(&d);
   expect(array, VALUES(1, 2, 3, 4, 5, 6));
   tn__array_release(array);
 }
 
 Test(dlpack, elements_that_overlap_are_copied_unless_borrowed) {
-  tn_dlpack d = plain();
+  tn_dlpack d = make_plain();
   int64_t shape[] = {4, 3}, strides[] = {1, 1};
   tn_array *array = NULL;
   d.tensor.shape = shape;
   d.tensor.strides = strides;
-  array = imported(&d);
+  array = import_array(&d);
   cr_expect_eq(n_deleted, 1, "the copy is complete");
   cr_expect(tn_tensor_is_contiguous(&array->tensor));
   expect(array, VALUES(1, 2, 3, 2, 3, 4, 3, 4, 5, 4, 5, 6));
@@ -154,7 +154,7 @@ Test(dlpack, elements_that_overlap_are_copied_unless_borrowed) {
 }
 
 Test(dlpack, read_only_memory_is_copied_unless_borrowed) {
-  tn_dlpack_versioned d = versioned(TN_DLPACK_READ_ONLY);
+  tn_dlpack_versioned d = make_versioned(TN_DLPACK_READ_ONLY);
   tn_array *array = NULL;
   cr_assert_eq(tn__array_from_dlpack_versioned(&w.env, &d, 0, &array), TN_OK);
   cr_expect_neq(tn__array_data(array), (void *)six);
@@ -170,11 +170,11 @@ Test(dlpack, read_only_memory_is_copied_unless_borrowed) {
 }
 
 Test(dlpack, empty_imports_need_no_data_and_keep_their_owner) {
-  tn_dlpack d = plain();
+  tn_dlpack d = make_plain();
   int64_t shape[] = {2, 0};
   d.tensor.data = NULL;
   d.tensor.shape = shape;
-  tn_array *array = imported(&d);
+  tn_array *array = import_array(&d);
   cr_expect_eq(tn__array_get(array, NULL, 0), TN_OK);
   cr_expect_eq(n_deleted, 0);
   tn__array_release(array);
@@ -182,15 +182,15 @@ Test(dlpack, empty_imports_need_no_data_and_keep_their_owner) {
 }
 
 Test(dlpack, a_deleter_may_be_missing) {
-  tn_dlpack d = plain();
+  tn_dlpack d = make_plain();
   d.deleter = NULL;
-  tn__array_release(imported(&d));
+  tn__array_release(import_array(&d));
 }
 
 static void expect_refused(const tn_tensor *tensor, tn_code code,
                            const char *part) {
   tn_array *array = NULL;
-  tn_dlpack d = {.tensor = *tensor, .deleter = delete_plain};
+  tn_dlpack d = {.tensor = *tensor, .deleter = count_deletion};
   cr_expect_eq(tn__array_from_dlpack(&w.env, &d, 0, &array), code, "%s",
                tn_error_text());
   cr_expect_null(array);
@@ -199,7 +199,7 @@ static void expect_refused(const tn_tensor *tensor, tn_code code,
 }
 
 Test(dlpack, element_types_that_op_h_does_not_have_are_refused) {
-  tn_tensor t = plain().tensor;
+  tn_tensor t = make_plain().tensor;
   t.dtype = TN_DTYPE_MAKE(5, 64); /* complex */
   expect_refused(&t, TN_DTYPE, "type code 5 with 64 bits");
   t.dtype = TN_F32 + (3u << 16);
@@ -214,7 +214,7 @@ Test(dlpack, shapes_that_make_no_tensor_are_refused) {
   int64_t shape[17] = {-1, 1};
   int64_t huge[] = {INT64_MAX, INT64_MAX};
   int64_t far[] = {INT64_MAX / 2, 1};
-  tn_tensor t = plain().tensor;
+  tn_tensor t = make_plain().tensor;
   t.shape = shape;
   expect_refused(&t, TN_INVALID, "dimension 0 is -1");
   t.ndim = 17;
@@ -232,13 +232,13 @@ Test(dlpack, shapes_that_make_no_tensor_are_refused) {
 }
 
 Test(dlpack, places_where_no_elements_can_be_are_refused) {
-  tn_tensor t = plain().tensor;
+  tn_tensor t = make_plain().tensor;
   t.device_type = TN_DEVICE_CUDA;
   expect_refused(&t, TN_NOT_FOUND, "no devices of type 2");
-  t = plain().tensor;
+  t = make_plain().tensor;
   t.data = NULL;
   expect_refused(&t, TN_INVALID, "the data is NULL, but there are 6 elements");
-  t = plain().tensor;
+  t = make_plain().tensor;
   t.byte_offset = 2;
   expect_refused(&t, TN_INVALID, "no multiple of 4");
   t.byte_offset = UINT64_MAX;
@@ -247,11 +247,11 @@ Test(dlpack, places_where_no_elements_can_be_are_refused) {
 
 Test(dlpack, another_major_version_is_refused_untouched) {
   tn_array *array = NULL;
-  tn_dlpack_versioned d = {.major = 2, .deleter = delete_versioned};
+  tn_dlpack_versioned d = {.major = 2, .deleter = count_versioned_deletion};
   cr_expect_eq(tn__array_from_dlpack_versioned(&w.env, &d, 0, &array),
                TN_UNSUPPORTED);
-  EXPECT_TEXT("version 2.0; 1.x can be taken");
-  d = versioned(0);
+  EXPECT_TEXT("version 2.0; 1.x is supported");
+  d = make_versioned(0);
   d.minor = 9;
   cr_expect_eq(tn__array_from_dlpack_versioned(&w.env, &d, 2, &array),
                TN_INVALID);
@@ -264,7 +264,7 @@ Test(dlpack, another_major_version_is_refused_untouched) {
 Test(dlpack, an_import_survives_every_failing_allocation) {
   const uint64_t flags[] = {0, TN_DLPACK_READ_ONLY};
   for (size_t i = 0; i < 2; ++i) {
-    tn_dlpack_versioned d = versioned(flags[i]);
+    tn_dlpack_versioned d = make_versioned(flags[i]);
     tn_array *array = NULL;
     tn_code rc = TN_OUT_OF_MEMORY;
     n_deleted = 0;
@@ -301,7 +301,7 @@ Test(dlpack, an_export_keeps_the_array_until_it_is_deleted) {
   b->deleter(b);
 }
 
-Test(dlpack, views_go_out_with_strides_and_broadcasts_read_only) {
+Test(dlpack, views_are_exported_with_strides_and_broadcasts_read_only) {
   tn_dlpack_versioned *d = NULL;
   tn_array *array = floats(SHAPE(1, 3), VALUES(1, 2, 3)), *turned = NULL,
            *wide = NULL;
@@ -318,8 +318,8 @@ Test(dlpack, views_go_out_with_strides_and_broadcasts_read_only) {
   tn__array_release(wide), tn__array_release(turned), tn__array_release(array);
 }
 
-Test(dlpack, what_was_borrowed_read_only_goes_out_so) {
-  tn_dlpack_versioned from = versioned(TN_DLPACK_READ_ONLY), *d = NULL;
+Test(dlpack, borrowed_read_only_memory_is_exported_read_only) {
+  tn_dlpack_versioned from = make_versioned(TN_DLPACK_READ_ONLY), *d = NULL;
   tn_array *array = NULL, *view = NULL;
   n_deleted = 0;
   cr_assert_eq(
@@ -356,7 +356,7 @@ Test(dlpack, element_types_have_the_codes_of_dlpack) {
   expect_code(TN_U64, kDLUInt, 64);
 }
 
-Test(dlpack, what_was_never_written_goes_out_as_zeros) {
+Test(dlpack, never_written_arrays_are_exported_as_zeros) {
   tn_dlpack *d = NULL;
   tn_array *array = empty(TN_F32, SHAPE(100)), *part = NULL;
   cr_assert_eq(
@@ -368,33 +368,33 @@ Test(dlpack, what_was_never_written_goes_out_as_zeros) {
   tn__array_release(part), tn__array_release(array);
 }
 
-Test(dlpack, empty_and_0_d_arrays_go_out_and_come_back) {
+Test(dlpack, empty_and_0_d_arrays_are_exported_and_imported) {
   tn_array *arrays[] = {empty(TN_F32, SHAPE(2, 0)), scalar(3)};
   for (size_t i = 0; i < 2; ++i) {
     tn_dlpack *d = NULL;
     cr_assert_eq(tn__array_to_dlpack(arrays[i], &d), TN_OK);
     tn__array_release(arrays[i]);
     cr_expect_eq(d->tensor.data == NULL, i == 0);
-    tn_array *back = imported(d);
+    tn_array *back = import_array(d);
     cr_expect_eq(back->tensor.ndim, i == 0 ? 2 : 0);
     if (i == 1) expect(back, VALUES(3));
     tn__array_release(back);
   }
 }
 
-static tn_code broken(void *arg, tn__token *token) {
+static tn_code fail_job(void *arg, tn__token *token) {
   (void)arg, (void)token;
   return tn__fail(TN_DEVICE, "the disk of the calculator is full");
 }
 
-Test(dlpack, an_array_that_carries_an_error_does_not_go_out) {
+Test(dlpack, an_array_that_carries_an_error_is_not_exported) {
   tn_dlpack *d = NULL;
   tn_array *array = scalar(1);
   const tn__access use = {&array->block->var, TN__OVERWRITE, 0};
   (void)!tn__push(
       w.env.engine,
       &(tn__job){
-          .name = "broken", .run = broken, .access = &use, .n_access = 1});
+          .name = "broken", .run = fail_job, .access = &use, .n_access = 1});
   cr_expect_eq(tn__array_to_dlpack(array, &d), TN_DEVICE);
   EXPECT_TEXT("the calculator");
   cr_expect_null(d);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Tests of files of arrays that are right: those of independent origin
- * (tests/reference/files.py) and round trips. Lies are told in test_hostile.c.
+ * test_files.c: valid files of arrays: files of independent origin
+ * (tests/reference/files.py), round trips, and files that cannot be written.
+ * test_hostile.c tests invalid files.
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -17,8 +18,7 @@ TestSuite(files, .init = box_open, .fini = box_close);
 static const float matrix_f4[] = {1, 2, 3, 4, 5, 6.5f};
 static const double matrix_f8[] = {1, 2, 3, 4, 5, 6.5};
 
-/* ------------------------------------------------------------ other people's
- */
+/* ----------------------------------------------------------- other programs */
 
 Test(files, npy_of_every_format_and_order_reads_as_numpy_wrote_it) {
   expect_array(seed_path("npy/f4.npy"), NULL, SPEC(TN_F32, 2, 3), matrix_f4);
@@ -63,7 +63,7 @@ Test(files, safetensors_read_with_all_types_and_unaligned_ranges) {
 Test(files, a_bundle_lists_its_arrays_in_order_of_names) {
   static const char *const names[] = {"brain", "flags", "half",
                                       "none",  "step",  "weight"};
-  tn_bundle *bundle = opened(seed_path("safetensors/mixed.safetensors"));
+  tn_bundle *bundle = open_bundle(seed_path("safetensors/mixed.safetensors"));
   cr_assert_eq(bundle->n, 6);
   for (size_t i = 0; i < 6; ++i)
     cr_expect_str_eq(bundle->entries[i].name, names[i]);
@@ -82,7 +82,7 @@ Test(files, bundles_without_arrays_are_bundles) {
   const char *const names[] = {"npz/empty.npz",
                                "safetensors/empty.safetensors"};
   for (size_t i = 0; i < 2; ++i) {
-    tn_bundle *bundle = opened(seed_path(names[i]));
+    tn_bundle *bundle = open_bundle(seed_path(names[i]));
     cr_expect_eq(bundle->n, 0);
     cr_expect_eq(tn__bundle_get(bundle, NULL, 0, &array), TN_NOT_FOUND);
     cr_expect_eq(tn__bundle_get(bundle, "a", 0, &array), TN_NOT_FOUND);
@@ -95,18 +95,18 @@ Test(files, a_format_without_an_ending_is_found_by_its_first_bytes) {
                                "safetensors/mixed.safetensors"};
   for (size_t i = 0; i < 3; ++i) {
     bytes b = {.n = 0};
-    bytes_read(seed_path(names[i]), &b);
-    bytes_write(box_path("unnamed"), &b);
+    read_bytes(seed_path(names[i]), &b);
+    write_bytes(box_path("unnamed"), &b);
     cr_expect_eq(read_all(box_path("unnamed")), TN_OK, "%s", tn_error_text());
   }
-  bytes_write(box_path("unnamed"), &(bytes){.data = "some text", .n = 9});
+  write_bytes(box_path("unnamed"), &(bytes){.data = "some text", .n = 9});
   cr_expect_eq(read_all(box_path("unnamed")), TN_INVALID);
   EXPECT_TEXT("unnamed: neither a .npy, nor a .npz, nor a .safetensors");
 }
 
-Test(files, a_wrong_name_is_answered_with_the_nearest) {
+Test(files, a_wrong_name_is_reported_with_the_nearest_one) {
   tn_array *array = NULL;
-  tn_bundle *bundle = opened(seed_path("npz/stored.npz"));
+  tn_bundle *bundle = open_bundle(seed_path("npz/stored.npz"));
   cr_expect_eq(tn__bundle_get(bundle, "wieght", 0, &array), TN_NOT_FOUND);
   EXPECT_TEXT("no array `wieght` among 3", "is `weight` meant?");
   cr_expect_eq(tn__bundle_get(bundle, NULL, 0, &array), TN_NOT_FOUND);
@@ -126,9 +126,9 @@ Test(files, json_escapes_become_utf_8) {
 
 /* ------------------------------------------------------------------ mapping */
 
-static tn_array *mapped(const char *path, const char *name) {
+static tn_array *map_array(const char *path, const char *name) {
   tn_array *array = NULL;
-  tn_bundle *bundle = opened(path);
+  tn_bundle *bundle = open_bundle(path);
   cr_assert_eq(tn__bundle_get(bundle, name, TN_BUNDLE_MAP, &array), TN_OK);
   tn__bundle_close(bundle);
   return array;
@@ -136,36 +136,36 @@ static tn_array *mapped(const char *path, const char *name) {
 
 Test(files, mapped_elements_are_the_files_own_and_writes_stay_private) {
   bytes before = {.n = 0}, after = {.n = 0};
-  bytes_read(seed_path("npy/f4.npy"), &before);
-  bytes_write(box_path("m.npy"), &before);
-  tn_array *array = mapped(box_path("m.npy"), NULL);
+  read_bytes(seed_path("npy/f4.npy"), &before);
+  write_bytes(box_path("m.npy"), &before);
+  tn_array *array = map_array(box_path("m.npy"), NULL);
   cr_expect_not_null(array->block->drop);
   cr_expect_eq((uintptr_t)tn__array_data(array) % 4096, 128);
   const float other[6] = {9, 9, 9, 9, 9, 9};
   cr_assert_eq(tn__array_set(array, other, sizeof other), TN_OK);
   expect(array, 6, other);
   tn__array_release(array);
-  bytes_read(box_path("m.npy"), &after);
+  read_bytes(box_path("m.npy"), &after);
   cr_expect_eq(memcmp(before.data, after.data, before.n), 0);
 }
 
-Test(files, what_cannot_be_mapped_is_read) {
+Test(files, entries_that_cannot_be_mapped_are_read) {
   const char *path = seed_path("safetensors/mixed.safetensors");
-  tn_array *array = mapped(path, "step"); /* not aligned */
+  tn_array *array = map_array(path, "step"); /* not aligned */
   cr_expect_null(array->block->drop);
   tn__array_release(array);
-  array = mapped(path, "weight"); /* the elements begin at byte 427 */
+  array = map_array(path, "weight"); /* the elements begin at byte 427 */
   cr_expect_null(array->block->drop);
   tn__array_release(array);
-  array = mapped(seed_path("npy/i4_big.npy"), NULL); /* big endian */
+  array = map_array(seed_path("npy/i4_big.npy"), NULL); /* big endian */
   cr_expect_null(array->block->drop);
   tn__array_release(array);
 }
 
 /* -------------------------------------------------------------- round trips */
 
-static tn_code save_flags(const char *path, const tn_bundle_item *items,
-                          size_t n, uint32_t flags) {
+static tn_code save_with_flags(const char *path, const tn_bundle_item *items,
+                               size_t n, uint32_t flags) {
   return tn__bundle_save(
       &w.env, path,
       &(tn_bundle_content){.struct_size = sizeof(tn_bundle_content),
@@ -174,15 +174,16 @@ static tn_code save_flags(const char *path, const tn_bundle_item *items,
                            .n_items = n});
 }
 
-static tn_code save(const char *path, const tn_bundle_item *items, size_t n) {
-  return save_flags(path, items, n, 0);
+static tn_code save_items(const char *path, const tn_bundle_item *items,
+                          size_t n) {
+  return save_with_flags(path, items, n, 0);
 }
 
-/* Every bit pattern survives: NaN with a payload, -0, the largest. */
+/* Bit patterns that must survive: NaN with a payload, -0, the largest. */
 static const uint64_t patterns[] = {0x7ff8123456789abc, 0x8000000000000000,
                                     0xffffffffffffffff, 0x0123456789abcdef};
 
-static tn_array *patterned(tn_dtype dtype, unsigned char *to) {
+static tn_array *make_patterned(tn_dtype dtype, unsigned char *to) {
   static const unsigned char bools[4] = {1, 0, 0, 1};
   const size_t n = 4 * (size_t)tn_dtype_bytes(dtype);
   memcpy(to, dtype == TN_BOOL ? (const void *)bools : (const void *)patterns,
@@ -195,9 +196,9 @@ static tn_array *patterned(tn_dtype dtype, unsigned char *to) {
 static void round_trip(const char *name, size_t d, uint32_t flags) {
   unsigned char elements[32];
   const tn_dtype dtype = tn__dtype_at(d);
-  tn_array *array = patterned(dtype, elements);
+  tn_array *array = make_patterned(dtype, elements);
   const tn_bundle_item item = {"x", array};
-  cr_assert_eq(save_flags(box_path(name), &item, 1, flags), TN_OK, "%s",
+  cr_assert_eq(save_with_flags(box_path(name), &item, 1, flags), TN_OK, "%s",
                tn_error_text());
   tn__array_release(array);
   expect_array(box_path(name), NULL, SPEC(dtype, 2, 2), elements);
@@ -217,11 +218,11 @@ Test(files, npy_is_written_byte_for_byte_as_numpy_does) {
   bytes theirs = {.n = 0}, ours = {.n = 0};
   tn_array *array = floats(SHAPE(2, 3), 6, matrix_f4);
   const tn_bundle_item item = {NULL, array};
-  cr_assert_eq(save(box_path("f4.npy"), &item, 1), TN_OK, "%s",
+  cr_assert_eq(save_items(box_path("f4.npy"), &item, 1), TN_OK, "%s",
                tn_error_text());
   tn__array_release(array);
-  bytes_read(seed_path("npy/f4.npy"), &theirs);
-  bytes_read(box_path("f4.npy"), &ours);
+  read_bytes(seed_path("npy/f4.npy"), &theirs);
+  read_bytes(box_path("f4.npy"), &ours);
   cr_assert_eq(ours.n, theirs.n);
   cr_expect_eq(memcmp(ours.data, theirs.data, ours.n), 0);
 }
@@ -244,7 +245,7 @@ Test(files, safetensors_are_written_aligned_wide_elements_first) {
                                    .metadata = &pair,
                                    .n_metadata = 1}),
                TN_OK, "%s", tn_error_text());
-  bytes_read(box_path("x.safetensors"), &b);
+  read_bytes(box_path("x.safetensors"), &b);
   const size_t n = sizeof text - 1, padded = (n + 7) / 8 * 8;
   cr_assert_eq(b.n, 8 + padded + 5);
   cr_expect_eq(b.data[0] | b.data[1] << 8, (int)padded);
@@ -266,7 +267,7 @@ Test(files, views_are_written_as_the_elements_they_show) {
                TN_OK);
   cr_assert_eq(tn__array_transpose(array, NULL, &view), TN_OK);
   const tn_bundle_item item = {"x", view};
-  cr_assert_eq(save_flags(box_path("v.npz"), &item, 1, TN_BUNDLE_DEFLATE),
+  cr_assert_eq(save_with_flags(box_path("v.npz"), &item, 1, TN_BUNDLE_DEFLATE),
                TN_OK, "%s", tn_error_text());
   expect_array(box_path("v.npz"), "x", SPEC(TN_I32, COLUMNS, ROWS), turned);
   tn__array_release(view), tn__array_release(array);
@@ -289,7 +290,8 @@ Test(files, rows_longer_than_the_buffer_and_backward_steps_are_written_too) {
           &view),
       TN_OK, "%s", tn_error_text());
   const tn_bundle_item item = {"x", view};
-  cr_assert_eq(save(box_path("v.npy"), &item, 1), TN_OK, "%s", tn_error_text());
+  cr_assert_eq(save_items(box_path("v.npy"), &item, 1), TN_OK, "%s",
+               tn_error_text());
   expect_array(box_path("v.npy"), NULL, SPEC(TN_U16, 2, N / 2), expected);
   tn__array_release(view), tn__array_release(array);
 }
@@ -303,7 +305,7 @@ Test(files, scalars_empty_and_unwritten_arrays_come_back) {
   const char *const names[] = {"x.npz", "x.safetensors"};
   for (size_t i = 0; i < 2; ++i) {
     const char *path = box_path(names[i]);
-    cr_assert_eq(save(path, items, 3), TN_OK, "%s", tn_error_text());
+    cr_assert_eq(save_items(path, items, 3), TN_OK, "%s", tn_error_text());
     expect_array(path, "one", &(tn_spec){TN_F32, 0, NULL}, (float[]){2.5f});
     expect_array(path, "none", SPEC(TN_F32, 3, 0), "");
     expect_array(path, "deep/fresh", SPEC(TN_F32, 2, 3), zeros);
@@ -317,9 +319,10 @@ Test(files, the_same_content_makes_the_same_bytes) {
   tn_array *array = floats(SHAPE(2, 3), 6, matrix_f4);
   const tn_bundle_item item = {"x", array};
   for (size_t i = 0; i < 2; ++i) {
-    cr_assert_eq(save_flags(box_path(names[i]), &item, 1, TN_BUNDLE_DEFLATE),
-                 TN_OK);
-    bytes_read(box_path(names[i]), &b[i]);
+    cr_assert_eq(
+        save_with_flags(box_path(names[i]), &item, 1, TN_BUNDLE_DEFLATE),
+        TN_OK);
+    read_bytes(box_path(names[i]), &b[i]);
   }
   cr_assert_eq(b[0].n, b[1].n);
   cr_expect_eq(memcmp(b[0].data, b[1].data, b[0].n), 0);
@@ -329,25 +332,25 @@ Test(files, the_same_content_makes_the_same_bytes) {
 /* ------------------------------------------------------------------ refusals
  */
 
-Test(files, what_a_format_cannot_hold_is_refused_with_advice) {
+Test(files, contents_that_a_format_cannot_hold_are_refused_with_advice) {
   tn_array *array = empty(TN_BF16, SHAPE(2));
   tn_bundle_item items[] = {{"x", array}, {"x", array}};
-  cr_expect_eq(save(box_path("x.npy"), items, 1), TN_UNSUPPORTED);
+  cr_expect_eq(save_items(box_path("x.npy"), items, 1), TN_UNSUPPORTED);
   EXPECT_TEXT("x.npy: the array is bf16, which .npy cannot name",
               ".safetensors", "tn_array_cast");
-  cr_expect_eq(save(box_path("x.npz"), items, 1), TN_UNSUPPORTED);
+  cr_expect_eq(save_items(box_path("x.npz"), items, 1), TN_UNSUPPORTED);
   EXPECT_TEXT("`x` is bf16");
-  cr_expect_eq(save(box_path("x.npy"), items, 2), TN_INVALID);
+  cr_expect_eq(save_items(box_path("x.npy"), items, 2), TN_INVALID);
   EXPECT_TEXT("a .npy holds one array, not 2; save a .npz");
-  cr_expect_eq(save(box_path("x.pt"), items, 1), TN_INVALID);
-  EXPECT_TEXT("x.pt: the end of a file's name says its format");
-  cr_expect_eq(save(box_path("x.safetensors"), items, 2), TN_INVALID);
+  cr_expect_eq(save_items(box_path("x.pt"), items, 1), TN_INVALID);
+  EXPECT_TEXT("x.pt: the end of a file's name decides its format");
+  cr_expect_eq(save_items(box_path("x.safetensors"), items, 2), TN_INVALID);
   EXPECT_TEXT("two arrays are named `x`");
   cr_expect_eq(
-      save_flags(box_path("x.safetensors"), items, 1, TN_BUNDLE_DEFLATE),
+      save_with_flags(box_path("x.safetensors"), items, 1, TN_BUNDLE_DEFLATE),
       TN_INVALID);
   items[0].name = "../x";
-  cr_expect_eq(save(box_path("x.safetensors"), items, 1), TN_INVALID);
+  cr_expect_eq(save_items(box_path("x.safetensors"), items, 1), TN_INVALID);
   EXPECT_TEXT("array 0: the name of an array leads upwards with `..`");
   tn__array_release(array);
 }
@@ -372,24 +375,24 @@ Test(files, metadata_that_is_not_utf_8_is_refused) {
   tn__array_release(array);
 }
 
-Test(files, a_file_that_cannot_be_written_leaves_nothing_behind) {
+Test(files, a_failed_write_leaves_no_files) {
   tn_array *array = scalar(1);
   const tn_bundle_item item = {"x", array};
-  cr_expect_eq(save(box_path("no/x.npy"), &item, 1), TN_IO);
+  cr_expect_eq(save_items(box_path("no/x.npy"), &item, 1), TN_IO);
   EXPECT_TEXT("no/x.npy: cannot be created: No such file");
   cr_assert_eq(mkdir(box_path("d.npy"), 0700), 0);
-  cr_expect_eq(save(box_path("d.npy"), &item, 1), TN_IO);
+  cr_expect_eq(save_items(box_path("d.npy"), &item, 1), TN_IO);
   EXPECT_TEXT("d.npy: cannot be written: Is a directory");
   cr_expect_eq(rmdir(box_path("d.npy")), 0);
   tn__array_release(array);
 }
 
-static int sync_fails(int fd) {
+static int fail_sync(int fd) {
   (void)fd;
   return -1;
 }
 
-static ssize_t write_fails(int fd, const void *from, size_t n, int64_t at) {
+static ssize_t fail_write(int fd, const void *from, size_t n, int64_t at) {
   (void)fd, (void)from, (void)n, (void)at;
   return -1;
 }
@@ -397,13 +400,13 @@ static ssize_t write_fails(int fd, const void *from, size_t n, int64_t at) {
 Test(files, a_failed_save_leaves_the_old_file_as_it_was) {
   tn_array *one = scalar(1), *two = scalar(2);
   const tn_bundle_item items[] = {{"x", one}, {"y", two}};
-  cr_assert_eq(save(box_path("x.npz"), items, 1), TN_OK);
+  cr_assert_eq(save_items(box_path("x.npz"), items, 1), TN_OK);
   tn__os os[] = {tn__os_real, tn__os_real};
-  os[0].sync = sync_fails;
-  os[1].pwrite = write_fails;
+  os[0].sync = fail_sync;
+  os[1].pwrite = fail_write;
   for (size_t i = 0; i < 2; ++i) {
     w.env.os = &os[i];
-    cr_expect_eq(save(box_path("x.npz"), items, 2), TN_IO);
+    cr_expect_eq(save_items(box_path("x.npz"), items, 2), TN_IO);
     EXPECT_TEXT("x.npz: cannot be");
     w.env.os = &tn__os_real;
     expect_array(box_path("x.npz"), "x", &(tn_spec){TN_F32, 0, NULL},
@@ -412,17 +415,16 @@ Test(files, a_failed_save_leaves_the_old_file_as_it_was) {
   tn__array_release(one), tn__array_release(two);
 }
 
-/* ------------------------------------------- what has the name of a file
- */
+/* ----------------------------------------- links, FIFOs, permissions, names */
 
-/* Of the name itself, links not followed. */
+/* Mode of the name itself; does not follow links. */
 static mode_t mode_of(const char *path) {
   struct stat info;
   cr_assert_eq(lstat(path, &info), 0, "%s", path);
   return info.st_mode;
 }
 
-/* A name in the box that lasts. */
+/* A name in the box. The caller frees it. */
 static char *box_name(const char *name) {
   char *copy = strdup(box_path(name));
   cr_assert_not_null(copy);
@@ -432,7 +434,7 @@ static char *box_name(const char *name) {
 static void save_scalar(const char *path, float value, tn_code expected) {
   tn_array *array = scalar(value);
   const tn_bundle_item item = {"x", array};
-  cr_assert_eq(save(path, &item, 1), expected, "%s", tn_error_text());
+  cr_assert_eq(save_items(path, &item, 1), expected, "%s", tn_error_text());
   tn__array_release(array);
 }
 
@@ -440,12 +442,12 @@ static void expect_scalar(const char *path, float value) {
   expect_array(path, NULL, &(tn_spec){TN_F32, 0, NULL}, &value);
 }
 
-Test(files, a_link_stays_and_what_it_leads_to_is_replaced) {
+Test(files, a_link_stays_and_its_target_is_replaced) {
   char *link = box_name("link.npy"), *next = box_name("next.npy"),
        *file = box_name("file.npy");
   cr_assert_eq(symlink("next.npy", link), 0);
   cr_assert_eq(symlink("file.npy", next), 0);
-  for (int i = 0; i < 2; ++i) { /* made, then replaced */
+  for (int i = 0; i < 2; ++i) { /* created, then replaced */
     save_scalar(link, (float)i, TN_OK);
     cr_expect(S_ISLNK(mode_of(link)) && S_ISLNK(mode_of(next)));
     cr_expect(S_ISREG(mode_of(file)));
@@ -476,12 +478,12 @@ Test(files, a_replaced_file_keeps_its_permissions) {
   free(path);
 }
 
-/* The other end is open already, so that nobody waits. */
+/* The other end is open already, so no one waits. */
 Test(files, a_fifo_is_written_to) {
   bytes file, piped;
   char *fifo = box_name("fifo.npy");
   save_scalar(box_path("file.npy"), 5, TN_OK);
-  bytes_read(box_path("file.npy"), &file);
+  read_bytes(box_path("file.npy"), &file);
   cr_assert_eq(mkfifo(fifo, 0600), 0);
   const int end = open(fifo, O_RDONLY | O_NONBLOCK);
   cr_assert_geq(end, 0);
@@ -497,7 +499,7 @@ Test(files, a_fifo_is_written_to) {
   free(fifo);
 }
 
-/* Opening it would wait for a reader that may never come. */
+/* To open it would wait for a reader that may never come. */
 Test(files, a_fifo_without_a_reader_is_refused, .timeout = 20) {
   char *fifo = box_name("fifo.npy");
   cr_assert_eq(mkfifo(fifo, 0600), 0);
@@ -507,8 +509,8 @@ Test(files, a_fifo_without_a_reader_is_refused, .timeout = 20) {
   free(fifo);
 }
 
-/* The reader is slower than the writer: nothing is lost. */
-Test(files, a_fifo_whose_reader_is_slow_gets_everything, .timeout = 60) {
+/* The reader is slower than the writer; no byte is lost. */
+Test(files, a_fifo_with_a_slow_reader_gets_all_bytes, .timeout = 60) {
   enum { N = 100000 };
   static float values[N];
   char *fifo = box_name("fifo.npy"), command[256];
@@ -520,7 +522,7 @@ Test(files, a_fifo_whose_reader_is_slow_gets_everything, .timeout = 60) {
   cr_assert(end >= 0 && reader);
   tn_array *array = floats(1, (const int64_t[]){N}, N, values);
   const tn_bundle_item item = {"x", array};
-  cr_assert_eq(save(fifo, &item, 1), TN_OK, "%s", tn_error_text());
+  cr_assert_eq(save_items(fifo, &item, 1), TN_OK, "%s", tn_error_text());
   close(end);
   cr_assert_eq(pclose(reader), 0);
   (void)snprintf(command, sizeof command, "%s.n", fifo);
@@ -533,7 +535,7 @@ Test(files, a_fifo_whose_reader_is_slow_gets_everything, .timeout = 60) {
   free(fifo);
 }
 
-Test(files, a_name_may_be_as_long_as_the_system_takes) {
+Test(files, a_name_may_be_as_long_as_the_system_allows) {
   char name[256];
   memset(name, 'n', 255);
   strcpy(name + 255 - 4, ".npy");
@@ -565,8 +567,8 @@ Test(files, every_allocation_of_reading_and_writing_may_fail) {
     for (int64_t k = 1; rc; ++k) {
       w.memory.asked = 0;
       w.memory.fail_at = k;
-      rc = save_flags(box_path(names[i]), &item, 1,
-                      i == 1 ? TN_BUNDLE_DEFLATE : 0);
+      rc = save_with_flags(box_path(names[i]), &item, 1,
+                           i == 1 ? TN_BUNDLE_DEFLATE : 0);
       w.memory.fail_at = 0;
       if (rc) cr_assert_eq(rc, TN_OUT_OF_MEMORY, "%s", tn_error_text());
       cr_assert_lt(k, 500);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Tests of files that lie: each is refused with a message that names the file,
- * and nothing is left behind.
+ * test_hostile.c: invalid files. Each is refused with a message that names the
+ * file, and leaves no memory in use.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -12,17 +12,17 @@
 
 TestSuite(hostile, .init = box_open, .fini = box_close);
 
-/* Refused, and the message begins with the path. */
+/* Expects a refusal with a message that begins with the path. */
 static void expect_refused(const char *name, const bytes *b) {
-  bytes_write(box_path(name), b);
+  write_bytes(box_path(name), b);
   cr_assert_neq(read_all(box_path(name)), TN_OK, "%zu bytes were taken", b->n);
   cr_expect_eq(strncmp(tn_error_text(), box_path(name), strlen(box_path(name))),
                0, "%s", tn_error_text());
 }
 
-static void every_truncation(const char *seed, const char *name) {
+static void truncate_everywhere(const char *seed, const char *name) {
   bytes b = {.n = 0};
-  bytes_read(seed_path(seed), &b);
+  read_bytes(seed_path(seed), &b);
   for (size_t n = b.n; n-- > 0;) {
     b.n = n;
     expect_refused(name, &b);
@@ -30,27 +30,27 @@ static void every_truncation(const char *seed, const char *name) {
 }
 
 Test(hostile, files_truncated_at_any_byte_are_refused) {
-  every_truncation("npy/f8_columns.npy", "x.npy");
-  every_truncation("npz/stored.npz", "x.npz");
-  every_truncation("npz/deflated.npz", "x.npz");
-  every_truncation("npz/zip64.npz", "x.npz");
-  every_truncation("safetensors/mixed.safetensors", "x.safetensors");
+  truncate_everywhere("npy/f8_columns.npy", "x.npy");
+  truncate_everywhere("npz/stored.npz", "x.npz");
+  truncate_everywhere("npz/deflated.npz", "x.npz");
+  truncate_everywhere("npz/zip64.npz", "x.npz");
+  truncate_everywhere("safetensors/mixed.safetensors", "x.safetensors");
 }
 
-Test(hostile, files_with_something_behind_their_end_are_refused) {
+Test(hostile, files_with_bytes_after_their_end_are_refused) {
   static const char *const seeds[][2] = {
       {"npy/f4.npy", "x.npy"},
       {"npz/stored.npz", "x.npz"},
       {"safetensors/mixed.safetensors", "x.safetensors"}};
   for (size_t i = 0; i < 3; ++i) {
     bytes b = {.n = 0};
-    bytes_read(seed_path(seeds[i][0]), &b);
-    bytes_add(&b, "x", 1);
+    read_bytes(seed_path(seeds[i][0]), &b);
+    add_bytes(&b, "x", 1);
     expect_refused(seeds[i][1], &b);
   }
 }
 
-Test(hostile, files_that_are_none_are_refused) {
+Test(hostile, files_of_other_formats_are_refused) {
   tn_bundle *bundle = NULL;
   cr_expect_eq(tn__bundle_open(&w.env, box_path("no.npy"), &bundle),
                TN_NOT_FOUND);
@@ -61,20 +61,20 @@ Test(hostile, files_that_are_none_are_refused) {
 
 /* -------------------------------------------------------------------- .npy */
 
-static void npy_of(const char *dict, size_t n_data, bytes *out) {
+static void make_npy(const char *dict, size_t n_data, bytes *out) {
   static const unsigned char zeros[64] = {0};
   const size_t n = strlen(dict);
   const unsigned char length[2] = {(unsigned char)n, (unsigned char)(n >> 8)};
   out->n = 0;
-  bytes_add(out, "\x93NUMPY\1\0", 8);
-  bytes_add(out, length, 2);
-  bytes_add(out, dict, n);
-  bytes_add(out, zeros, n_data);
+  add_bytes(out, "\x93NUMPY\1\0", 8);
+  add_bytes(out, length, 2);
+  add_bytes(out, dict, n);
+  add_bytes(out, zeros, n_data);
 }
 
 static void expect_npy(const char *dict, size_t n_data, const char *part) {
   bytes b;
-  npy_of(dict, n_data, &b);
+  make_npy(dict, n_data, &b);
   expect_refused("x.npy", &b);
   EXPECT_TEXT(part);
 }
@@ -82,7 +82,7 @@ static void expect_npy(const char *dict, size_t n_data, const char *part) {
 #define DICT(descr, order, shape) \
   "{'descr': '" descr "', 'fortran_order': " order ", 'shape': " shape ", }\n"
 
-Test(hostile, npy_dictionaries_that_are_none_are_refused) {
+Test(hostile, malformed_npy_dictionaries_are_refused) {
   static const char *const dicts[] = {
       "",
       "[]",
@@ -119,7 +119,7 @@ Test(hostile, npy_types_that_op_h_does_not_have_are_refused_with_advice) {
   expect_npy("{'descr': [('a', '<f4')], 'fortran_order': False}", 4, "records");
 }
 
-Test(hostile, npy_sizes_that_lie_are_refused) {
+Test(hostile, false_npy_sizes_are_refused) {
   expect_npy(DICT("<f8", "False", "(4294967296, 4294967296)"), 8, "overflows");
   expect_npy(DICT("<f8", "False", "(0, 9223372036854775807, 3)"), 0,
              "overflows");
@@ -133,15 +133,15 @@ Test(hostile, npy_sizes_that_lie_are_refused) {
              "more than 16 dimensions");
 }
 
-Test(hostile, npy_headers_are_measured_before_memory_is_taken) {
+Test(hostile, npy_headers_are_measured_before_memory_is_allocated) {
   bytes b = {.n = 0};
-  bytes_add(&b, "\x93NUMPY\2\0\xff\xff\xff\xff{", 13);
+  add_bytes(&b, "\x93NUMPY\2\0\xff\xff\xff\xff{", 13);
   expect_refused("x.npy", &b);
   EXPECT_TEXT("a header of 4294967295 bytes; at most 65536 are accepted");
   b.data[6] = 4;
   expect_refused("x.npy", &b);
   EXPECT_TEXT(".npy format 4.0 is not known");
-  npy_of(DICT("<f4", "False", "()"), 4, &b);
+  make_npy(DICT("<f4", "False", "()"), 4, &b);
   b.data[40] = 0;
   expect_refused("x.npy", &b);
   EXPECT_TEXT("NUL");
@@ -149,19 +149,19 @@ Test(hostile, npy_headers_are_measured_before_memory_is_taken) {
 
 /* ------------------------------------------------------------- .safetensors */
 
-static void safetensors_of(const char *text, size_t n_data, bytes *out) {
+static void make_safetensors(const char *text, size_t n_data, bytes *out) {
   static const unsigned char zeros[64] = {0};
   const uint64_t n = strlen(text);
   out->n = 0;
-  bytes_add(out, &n, 8); /* tests run on little-endian machines */
-  bytes_add(out, text, n);
-  bytes_add(out, zeros, n_data);
+  add_bytes(out, &n, 8); /* tests run on little-endian machines */
+  add_bytes(out, text, n);
+  add_bytes(out, zeros, n_data);
 }
 
 static void expect_safetensors(const char *text, size_t n_data,
                                const char *part) {
   bytes b;
-  safetensors_of(text, n_data, &b);
+  make_safetensors(text, n_data, &b);
   expect_refused("x.safetensors", &b);
   EXPECT_TEXT(part);
 }
@@ -170,7 +170,7 @@ static void expect_safetensors(const char *text, size_t n_data,
   "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape \
   ",\"data_offsets\":[" #begin "," #end "]}"
 
-Test(hostile, safetensors_ranges_that_lie_are_refused) {
+Test(hostile, false_safetensors_ranges_are_refused) {
   expect_safetensors("{" ITEM("a", "F32", "[2]", 0, 8) "}", 7,
                      "array `a`: its range [0, 8) is not within the 7 bytes");
   expect_safetensors("{" ITEM("a", "F32", "[2]", 8, 0) "}", 8, "its range");
@@ -189,7 +189,7 @@ Test(hostile, safetensors_ranges_that_lie_are_refused) {
   expect_safetensors("{}", 1, "bytes at the end belong to no array");
 }
 
-Test(hostile, safetensors_shapes_that_lie_are_refused) {
+Test(hostile, false_safetensors_shapes_are_refused) {
   expect_safetensors("{" ITEM("a", "F32", "[4294967296,4294967296]", 0, 0) "}",
                      0, "overflows");
   expect_safetensors("{" ITEM("a", "F32", "[-1]", 0, 0) "}", 0,
@@ -207,7 +207,7 @@ Test(hostile, safetensors_shapes_that_lie_are_refused) {
                      "array `a`: element type `?[2J` is not supported");
 }
 
-Test(hostile, safetensors_headers_that_are_none_are_refused) {
+Test(hostile, malformed_safetensors_headers_are_refused) {
   static const char *const texts[] = {
       "",
       " {}",
@@ -237,9 +237,9 @@ Test(hostile, safetensors_headers_that_are_none_are_refused) {
   expect_safetensors("{\"a\":1}", 0, "`{` (at byte 13)");
 }
 
-Test(hostile, safetensors_headers_are_measured_before_memory_is_taken) {
+Test(hostile, safetensors_headers_are_measured_before_memory_is_allocated) {
   bytes b = {.n = 0};
-  bytes_add(&b, "\1\xe1\xf5\5\0\0\0\0{}", 10); /* 100000001 */
+  add_bytes(&b, "\1\xe1\xf5\5\0\0\0\0{}", 10); /* 100000001 */
   expect_refused("x.safetensors", &b);
   EXPECT_TEXT("a header of 100000001 bytes; at most 100000000 are accepted");
   b.data[0] = 0;
@@ -266,63 +266,65 @@ Test(hostile, names_that_occur_twice_or_lead_elsewhere_are_refused) {
 
 /* -------------------------------------------------------------------- .npz */
 
-/* What a member says of itself; zero fields are filled in with the truth. */
-typedef struct lie {
+/* Fields of a member's headers. Zero fields get their true values. */
+typedef struct header_fields {
   const char *name;
   uint16_t method;
   uint16_t flags;
   uint32_t sum;
   uint32_t stored;
   uint32_t size;
-} lie;
+} header_fields;
 
-static void add16(bytes *b, uint32_t n) {
-  bytes_add(b, &n, 2);
+static void add_u16(bytes *b, uint32_t n) {
+  add_bytes(b, &n, 2);
 }
 
-static void add32(bytes *b, uint32_t n) {
-  bytes_add(b, &n, 4);
+static void add_u32(bytes *b, uint32_t n) {
+  add_bytes(b, &n, 4);
 }
 
-static void add_common(bytes *b, const lie *l, const bytes *data,
+static void add_common(bytes *b, const header_fields *l, const bytes *data,
                        const bytes *raw) {
-  add16(b, 20);
-  add16(b, l->flags);
-  add16(b, l->method);
-  add32(b, 0);
-  add32(b, l->sum ? l->sum : (uint32_t)crc32(0, raw->data, (uInt)raw->n));
-  add32(b, l->stored ? l->stored : (uint32_t)data->n);
-  add32(b, l->size ? l->size : (uint32_t)raw->n);
-  add16(b, (uint32_t)strlen(l->name));
-  add16(b, 0);
+  add_u16(b, 20);
+  add_u16(b, l->flags);
+  add_u16(b, l->method);
+  add_u32(b, 0);
+  add_u32(b, l->sum ? l->sum : (uint32_t)crc32(0, raw->data, (uInt)raw->n));
+  add_u32(b, l->stored ? l->stored : (uint32_t)data->n);
+  add_u32(b, l->size ? l->size : (uint32_t)raw->n);
+  add_u16(b, (uint32_t)strlen(l->name));
+  add_u16(b, 0);
 }
 
-static void add_local(bytes *b, const lie *l, const bytes *data,
+static void add_local(bytes *b, const header_fields *l, const bytes *data,
                       const bytes *raw) {
-  bytes_add(b, "PK\3\4", 4);
+  add_bytes(b, "PK\3\4", 4);
   add_common(b, l, data, raw);
-  bytes_add(b, l->name, strlen(l->name));
-  bytes_add(b, data->data, data->n);
+  add_bytes(b, l->name, strlen(l->name));
+  add_bytes(b, data->data, data->n);
 }
 
-static void add_entry(bytes *b, const lie *l, const bytes *data,
+static void add_entry(bytes *b, const header_fields *l, const bytes *data,
                       const bytes *raw, uint32_t at) {
-  bytes_add(b, "PK\1\2\24\0", 6);
+  add_bytes(b, "PK\1\2\24\0", 6);
   add_common(b, l, data, raw);
-  add16(b, 0), add16(b, 0), add16(b, 0), add32(b, 0), add32(b, at);
-  bytes_add(b, l->name, strlen(l->name));
+  add_u16(b, 0), add_u16(b, 0), add_u16(b, 0), add_u32(b, 0), add_u32(b, at);
+  add_bytes(b, l->name, strlen(l->name));
 }
 
 static void add_end(bytes *b, uint32_t n, uint32_t begin) {
   uint32_t size = (uint32_t)b->n - begin;
-  bytes_add(b, "PK\5\6", 4);
-  add32(b, 0), add16(b, n), add16(b, n), add32(b, size), add32(b, begin);
-  add16(b, 0);
+  add_bytes(b, "PK\5\6", 4);
+  add_u32(b, 0), add_u16(b, n), add_u16(b, n), add_u32(b, size),
+      add_u32(b, begin);
+  add_u16(b, 0);
 }
 
-/* A zip of one member, of which local header and directory say `l`. */
-static void npz_of(const lie *l, const bytes *data, const bytes *raw,
-                   bytes *out) {
+/* Writes a zip of one member, with the fields of `l` in its local header and in
+ * the directory. */
+static void make_npz(const header_fields *l, const bytes *data,
+                     const bytes *raw, bytes *out) {
   out->n = 0;
   add_local(out, l, data, raw);
   uint32_t begin = (uint32_t)out->n;
@@ -330,7 +332,7 @@ static void npz_of(const lie *l, const bytes *data, const bytes *raw,
   add_end(out, 1, begin);
 }
 
-static void deflated(const bytes *raw, bytes *out) {
+static void deflate_bytes(const bytes *raw, bytes *out) {
   z_stream z = {.next_in = (unsigned char *)(uintptr_t)raw->data,
                 .avail_in = (uInt)raw->n,
                 .next_out = out->data,
@@ -343,11 +345,11 @@ static void deflated(const bytes *raw, bytes *out) {
 
 static bytes raw_npy, packed_npy;
 
-static void expect_npz(const lie *l, const char *part) {
+static void expect_npz(const header_fields *l, const char *part) {
   bytes b;
-  npz_of(l, l->method == 8 ? &packed_npy : &raw_npy, &raw_npy, &b);
+  make_npz(l, l->method == 8 ? &packed_npy : &raw_npy, &raw_npy, &b);
   if (!part) {
-    bytes_write(box_path("x.npz"), &b);
+    write_bytes(box_path("x.npz"), &b);
     cr_assert_eq(read_all(box_path("x.npz")), TN_OK, "%s", tn_error_text());
     return;
   }
@@ -355,68 +357,72 @@ static void expect_npz(const lie *l, const char *part) {
   EXPECT_TEXT(part);
 }
 
-Test(hostile, members_of_a_zip_that_lie_are_refused) {
-  npy_of(DICT("<f4", "False", "(2,)"), 8, &raw_npy);
-  deflated(&raw_npy, &packed_npy);
-  expect_npz(&(lie){.name = "a.npy"}, NULL);
-  expect_npz(&(lie){.name = "a.npy", .method = 8}, NULL);
-  expect_npz(&(lie){.name = "a.npy", .sum = 1},
+Test(hostile, false_members_of_a_zip_are_refused) {
+  make_npy(DICT("<f4", "False", "(2,)"), 8, &raw_npy);
+  deflate_bytes(&raw_npy, &packed_npy);
+  expect_npz(&(header_fields){.name = "a.npy"}, NULL);
+  expect_npz(&(header_fields){.name = "a.npy", .method = 8}, NULL);
+  expect_npz(&(header_fields){.name = "a.npy", .sum = 1},
              "array `a`: its checksum is wrong; the zip is damaged");
-  expect_npz(&(lie){.name = "a.npy", .method = 8, .sum = 1}, "checksum");
-  expect_npz(&(lie){.name = "a.npy", .method = 8, .size = 4000},
+  expect_npz(&(header_fields){.name = "a.npy", .method = 8, .sum = 1},
+             "checksum");
+  expect_npz(&(header_fields){.name = "a.npy", .method = 8, .size = 4000},
              "the file has ");
-  expect_npz(&(lie){.name = "a.npy", .method = 8, .size = 1 << 30},
+  expect_npz(&(header_fields){.name = "a.npy", .method = 8, .size = 1 << 30},
              "1073741824 bytes cannot come from the");
-  expect_npz(&(lie){.name = "a.npy", .stored = 70, .size = 70}, "the file has");
-  expect_npz(&(lie){.name = "a.npy", .stored = 9999, .size = 9999},
+  expect_npz(&(header_fields){.name = "a.npy", .stored = 70, .size = 70},
+             "the file has");
+  expect_npz(&(header_fields){.name = "a.npy", .stored = 9999, .size = 9999},
              "lead into the directory");
-  expect_npz(&(lie){.name = "a.npy", .size = 50}, "cannot come from");
-  expect_npz(&(lie){.name = "a.npy", .method = 12}, "compression method 12");
-  expect_npz(&(lie){.name = "a.npy", .flags = 1}, "it is encrypted");
-  expect_npz(&(lie){.name = "../a.npy"}, "leads upwards");
-  expect_npz(&(lie){.name = "/a.npy"}, "slash");
-  expect_npz(&(lie){.name = ".npy"}, NULL);
+  expect_npz(&(header_fields){.name = "a.npy", .size = 50}, "cannot come from");
+  expect_npz(&(header_fields){.name = "a.npy", .method = 12},
+             "compression method 12");
+  expect_npz(&(header_fields){.name = "a.npy", .flags = 1}, "it is encrypted");
+  expect_npz(&(header_fields){.name = "../a.npy"}, "leads upwards");
+  expect_npz(&(header_fields){.name = "/a.npy"}, "slash");
+  expect_npz(&(header_fields){.name = ".npy"}, NULL);
 }
 
 /* The shape agrees with the size that the directory declares, but the stream
  * is shorter or longer. */
-Test(hostile, deflated_members_give_exactly_what_they_declare) {
+Test(hostile, deflated_members_have_exactly_the_declared_size) {
   static const size_t elements[] = {40, 0};
   for (size_t i = 0; i < 2; ++i) {
     bytes longer, b;
-    npy_of(DICT("|u1", "False", "(16,)"), elements[i], &raw_npy);
-    deflated(&raw_npy, &packed_npy);
-    npy_of(DICT("|u1", "False", "(16,)"), 16, &longer);
-    npz_of(&(lie){.name = "a.npy", .method = 8}, &packed_npy, &longer, &b);
+    make_npy(DICT("|u1", "False", "(16,)"), elements[i], &raw_npy);
+    deflate_bytes(&raw_npy, &packed_npy);
+    make_npy(DICT("|u1", "False", "(16,)"), 16, &longer);
+    make_npz(&(header_fields){.name = "a.npy", .method = 8}, &packed_npy,
+             &longer, &b);
     expect_refused("x.npz", &b);
     EXPECT_TEXT(i == 0 ? "it has more bytes than declared"
                        : "it has fewer bytes than declared");
   }
 }
 
-Test(hostile, compressed_data_that_is_none_is_refused) {
-  npy_of(DICT("|u1", "False", "(16,)"), 16, &raw_npy);
-  deflated(&raw_npy, &packed_npy);
+Test(hostile, invalid_compressed_data_is_refused) {
+  make_npy(DICT("|u1", "False", "(16,)"), 16, &raw_npy);
+  deflate_bytes(&raw_npy, &packed_npy);
   bytes data = packed_npy, b;
-  data.data[0] = 0x07; /* a block of the type that there is not */
-  npz_of(&(lie){.name = "a.npy", .method = 8}, &data, &raw_npy, &b);
+  data.data[0] = 0x07; /* a block of an unknown type */
+  make_npz(&(header_fields){.name = "a.npy", .method = 8}, &data, &raw_npy, &b);
   expect_refused("x.npz", &b);
   EXPECT_TEXT("makes no sense");
   data = packed_npy;
-  bytes_add(&data, "more", 4);
-  npz_of(&(lie){.name = "a.npy", .method = 8}, &data, &raw_npy, &b);
+  add_bytes(&data, "more", 4);
+  make_npz(&(header_fields){.name = "a.npy", .method = 8}, &data, &raw_npy, &b);
   expect_refused("x.npz", &b);
   EXPECT_TEXT("something follows its compressed data");
   data = packed_npy;
   data.n -= 3;
-  npz_of(&(lie){.name = "a.npy", .method = 8}, &data, &raw_npy, &b);
+  make_npz(&(header_fields){.name = "a.npy", .method = 8}, &data, &raw_npy, &b);
   expect_refused("x.npz", &b);
 }
 
 Test(hostile, members_that_overlap_or_have_one_name_are_refused) {
   bytes b = {.n = 0};
-  npy_of(DICT("<f4", "False", "(2,)"), 8, &raw_npy);
-  const lie a = {.name = "a.npy"}, c = {.name = "c.npy"};
+  make_npy(DICT("<f4", "False", "(2,)"), 8, &raw_npy);
+  const header_fields a = {.name = "a.npy"}, c = {.name = "c.npy"};
   add_local(&b, &a, &raw_npy, &raw_npy);
   uint32_t begin = (uint32_t)b.n;
   add_entry(&b, &a, &raw_npy, &raw_npy, 0);
@@ -445,22 +451,22 @@ Test(hostile, members_that_overlap_or_have_one_name_are_refused) {
   EXPECT_TEXT("two arrays are named `a`");
 }
 
-Test(hostile, directories_that_lie_are_refused) {
+Test(hostile, false_directories_are_refused) {
   bytes b, good;
-  npy_of(DICT("<f4", "False", "(2,)"), 8, &raw_npy);
-  npz_of(&(lie){.name = "a.npy"}, &raw_npy, &raw_npy, &good);
+  make_npy(DICT("<f4", "False", "(2,)"), 8, &raw_npy);
+  make_npz(&(header_fields){.name = "a.npy"}, &raw_npy, &raw_npy, &good);
   static const struct {
     size_t from_end;
     unsigned char value;
-  } lies[] = {{22, 'X'},         /* the mark */
-              {18, 1},           /* disks */
-              {14, 9},           /* members on this disk */
-              {10, 1},           /* bytes of the directory */
-              {9, 0xff}, {6, 0}, /* its begin */
-              {3, 0xff}, {2, 1} /* length of the comment */};
-  for (size_t i = 0; i < sizeof lies / sizeof lies[0]; ++i) {
+  } faults[] = {{22, 'X'},         /* the mark */
+                {18, 1},           /* disks */
+                {14, 9},           /* members on this disk */
+                {10, 1},           /* bytes of the directory */
+                {9, 0xff}, {6, 0}, /* position of the directory */
+                {3, 0xff}, {2, 1} /* length of the comment */};
+  for (size_t i = 0; i < sizeof faults / sizeof faults[0]; ++i) {
     b = good;
-    b.data[b.n - lies[i].from_end] = lies[i].value;
+    b.data[b.n - faults[i].from_end] = faults[i].value;
     expect_refused("x.npz", &b);
     EXPECT_TEXT("the zip is damaged");
   }

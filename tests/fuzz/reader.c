@@ -66,7 +66,7 @@ static void start(void) {
 /* The name of the file that the environment can open. */
 static void read_arrays(tn_bundle *bundle) {
   for (size_t i = 0; i < bundle->n; ++i) {
-    const tn__entry *e = &bundle->entries[i];
+    const tn__bundle_entry *e = &bundle->entries[i];
     tn_array *array = NULL;
     const size_t mark = fuzz_meter();
     tn_code rc = tn__bundle_get(bundle, e->name, 0, &array);

@@ -14,8 +14,8 @@ world w;
 uint32_t world_cpus = 1;
 uint64_t world_features;
 
-/* The alignment must be kept: kernels rely on it. Fresh memory is poisoned, so
- * that reading what nobody wrote shows. */
+/* Keeps the alignment: kernels rely on it. Fills new memory with a pattern, so
+ * that a test notices reads of memory that was never written. */
 static void *meter_alloc(void *ctx, size_t bytes, size_t align) {
   meter *m = ctx;
   void *memory = NULL;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fixture.h: what the tests of arrays and calls stand on: an allocator that
- * counts and fails on demand, a registry with the probe plugin, short ways to
- * make and read arrays.
+ * fixture.h: shared parts of the tests of arrays and calls: an allocator that
+ * counts and fails on demand, a registry with the probe plugin, and short
+ * functions that create and read arrays.
  */
 #ifndef TESTS_NDARRAY_FIXTURE_H_
 #define TESTS_NDARRAY_FIXTURE_H_
 
 #include "ndarray.h"
 
-/* Counts living allocations; refuses number `fail_at` (from 1; 0: none), and
- * all that follow if `for_ever`. */
+/* Counts living allocations. Refuses number `fail_at` (from 1; 0: none), and
+ * all later ones if `for_ever`. */
 typedef struct meter {
   _Atomic int64_t living;
   _Atomic int64_t asked;
@@ -27,17 +27,17 @@ typedef struct world {
 
 extern world w;
 extern uint32_t world_cpus;     /* cpu devices of the next world: 1 */
-extern uint64_t world_features; /* what plugins are told of the cpu: nothing */
+extern uint64_t world_features; /* features of the cpu that plugins see: none */
 
-void world_open(void); /* with the probe plugin and two workers */
+void world_open(void); /* opens it with the probe plugin and two workers */
 /* The same with another engine. */
 void world_open_with(const tn__engine_options *options);
-void world_close(void); /* and nothing may be left */
+void world_close(void); /* asserts that no allocation is left */
 
 tn_operator *op_get(const char *name);
 
-/* Arrays of f32; `shape` in the list form (2, 3). The macros take the numbers
- * of elements from the lists. */
+/* Arrays of f32; `shape` in the list form (2, 3). The macros count the elements
+ * of the lists. */
 #define SHAPE(...)                                                        \
   sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]) { \
     __VA_ARGS__                                                           \
@@ -65,7 +65,7 @@ static inline tn_code call_of(tn__caller *caller, tn_operator *op,
   return tn__call(&target, in, out);
 }
 
-/* A call of one output: `*out` is given or receives. */
+/* A call with one output: `*out` is used or receives the new array. */
 tn_code call(const char *op, size_t n, tn_array *const *in, tn_array **out);
 #define IN(...)                                                              \
   sizeof((tn_array *[]){__VA_ARGS__}) / sizeof(tn_array *), (tn_array *[]) { \

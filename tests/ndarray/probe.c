@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * probe.c: see probe.h. The kernels are slow and obvious on purpose.
+ * probe.c: see probe.h. The kernels are slow and simple on purpose.
  */
 #include "probe.h"
 #include "../by_hand.h"
@@ -12,7 +12,7 @@ int32_t probe_code;
 int probe_silent;
 int probe_shape;
 
-/* --------------------------------------------------------------- recording */
+/* ---------------------------------------------------------------- recording */
 
 static void record_frame(const tn_frame *call) {
   probe.n_in = call->n_in;
@@ -40,9 +40,9 @@ static void record_frame(const tn_frame *call) {
   ++probe.calls;
 }
 
-/* ---------------------------------------------------------------- elements */
+/* ----------------------------------------------------------------- elements */
 
-static float *at(const tn_tensor *t, int64_t i) {
+static float *element_at(const tn_tensor *t, int64_t i) {
   int64_t offset = 0;
   for (int32_t d = t->ndim - 1; d >= 0; --d) {
     offset += i % t->shape[d] * t->strides[d];
@@ -51,30 +51,31 @@ static float *at(const tn_tensor *t, int64_t i) {
   return (float *)t->data + offset;
 }
 
-static void put(const tn_frame *call, uint32_t o, int64_t i, float value) {
+static void put_element(const tn_frame *call, uint32_t o, int64_t i,
+                        float value) {
   float *to = NULL;
   if (call->req[o] == TN_REQ_NULL) return;
-  to = at(&call->out[o], i);
+  to = element_at(&call->out[o], i);
   *to = call->req[o] == TN_REQ_ADD ? *to + value : value;
 }
 
-static int absent(const tn_frame *call, uint32_t i) {
+static int is_absent(const tn_frame *call, uint32_t i) {
   return (call->in_flags[i] & TN_IN_ABSENT) != 0;
 }
 
-/* ----------------------------------------------------------------- kernels */
+/* ------------------------------------------------------------------ kernels */
 
 static int32_t run_twice(const tn_frame *call) {
   record_frame(call);
   for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i)
-    put(call, 0, i, 2 * *at(&call->in[0], i));
+    put_element(call, 0, i, 2 * *element_at(&call->in[0], i));
   return TN_OK;
 }
 
-void (*guest_hook)(void);
+void (*second_plugin_hook)(void);
 
-static int32_t run_guest(const tn_frame *call) {
-  guest_hook();
+static int32_t run_second(const tn_frame *call) {
+  second_plugin_hook();
   return run_twice(call);
 }
 
@@ -83,8 +84,8 @@ static int32_t run_sum(const tn_frame *call) {
   for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i) {
     float sum = 0;
     for (uint32_t k = 0; k < call->n_in; ++k)
-      sum += absent(call, k) ? 100 : *at(&call->in[k], i);
-    put(call, 0, i, sum);
+      sum += is_absent(call, k) ? 100 : *element_at(&call->in[k], i);
+    put_element(call, 0, i, sum);
   }
   return TN_OK;
 }
@@ -93,16 +94,16 @@ static int32_t run_sum(const tn_frame *call) {
 static int32_t run_onto(const tn_frame *call) {
   record_frame(call);
   for (int64_t i = 0; i < tn_tensor_size(&call->out[0]); ++i)
-    *at(&call->out[0], i) += 3 * *at(&call->in[1], i);
+    *element_at(&call->out[0], i) += 3 * *element_at(&call->in[1], i);
   return TN_OK;
 }
 
 static int32_t run_split(const tn_frame *call) {
   record_frame(call);
   for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i) {
-    float x = *at(&call->in[0], i);
-    put(call, 0, i, x + 1);
-    put(call, 1, i, x * 10);
+    float x = *element_at(&call->in[0], i);
+    put_element(call, 0, i, x + 1);
+    put_element(call, 1, i, x * 10);
   }
   return TN_OK;
 }
@@ -110,7 +111,7 @@ static int32_t run_split(const tn_frame *call) {
 static int32_t run_fill(const tn_frame *call) {
   record_frame(call);
   for (int64_t i = 0; i < tn_tensor_size(&call->out[0]); ++i)
-    put(call, 0, i, 7);
+    put_element(call, 0, i, 7);
   return TN_OK;
 }
 
@@ -120,11 +121,11 @@ static int32_t run_fail(const tn_frame *call) {
   return TN_FAIL(call, probe_code, "element %d is odd", 3);
 }
 
-/* The elements above zero, in their order. */
+/* Copies the elements above zero, in their order. */
 static int32_t run_pick(const tn_frame *call) {
   int64_t n = 0, all = tn_tensor_size(&call->in[0]), k = 0;
   record_frame(call);
-  for (int64_t i = 0; i < all; ++i) n += *at(&call->in[0], i) > 0;
+  for (int64_t i = 0; i < all; ++i) n += *element_at(&call->in[0], i) > 0;
   const int64_t shape[] = {n, 1};
   if (probe_shape == 1) return TN_OK;
   int32_t rank = probe_shape == 3 ? 2 : 1;
@@ -133,15 +134,16 @@ static int32_t run_pick(const tn_frame *call) {
   if (probe_shape == 2)
     return call->host->set_shape(call, TN_OPERAND_OUT, 0, 1, shape);
   for (int64_t i = 0; i < all; ++i)
-    if (*at(&call->in[0], i) > 0) put(call, 0, k++, *at(&call->in[0], i));
+    if (*element_at(&call->in[0], i) > 0)
+      put_element(call, 0, k++, *element_at(&call->in[0], i));
   return TN_OK;
 }
 
 static int32_t run_state(const tn_frame *call) {
   record_frame(call);
   for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i) {
-    *at(&call->aux[0], 0) += *at(&call->in[0], i);
-    put(call, 0, i, *at(&call->in[0], i));
+    *element_at(&call->aux[0], 0) += *element_at(&call->in[0], i);
+    put_element(call, 0, i, *element_at(&call->in[0], i));
   }
   return TN_OK;
 }
@@ -151,7 +153,7 @@ static int32_t run_scratch(const tn_frame *call) {
   for (uint32_t i = 0; i < call->n_ws; ++i)
     memset(call->ws[i], 0xff, (size_t)call->ws_bytes[i]);
   for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i)
-    put(call, 0, i, *at(&call->in[0], i));
+    put_element(call, 0, i, *element_at(&call->in[0], i));
   return TN_OK;
 }
 
@@ -206,7 +208,8 @@ static int32_t back_mul(const tn_frame *call) {
     if (call->req[k] == TN_REQ_NULL) continue;
     const tn_tensor *other = &call->in[2 - k];
     for (int64_t i = 0; i < tn_tensor_size(&call->out[k]); ++i)
-      put(call, k, i, *at(&call->in[0], i) * *at(other, i));
+      put_element(call, k, i,
+                  *element_at(&call->in[0], i) * *element_at(other, i));
   }
   return TN_OK;
 }
@@ -214,7 +217,8 @@ static int32_t back_mul(const tn_frame *call) {
 static int32_t run_mul(const tn_frame *call) {
   record_frame(call);
   for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i)
-    put(call, 0, i, *at(&call->in[0], i) * *at(&call->in[1], i));
+    put_element(call, 0, i,
+                *element_at(&call->in[0], i) * *element_at(&call->in[1], i));
   return TN_OK;
 }
 
@@ -222,7 +226,9 @@ static int32_t run_mul(const tn_frame *call) {
 static int32_t back_split(const tn_frame *call) {
   record_frame(call);
   for (int64_t i = 0; i < tn_tensor_size(&call->out[0]); ++i)
-    put(call, 0, i, *at(&call->in[0], i) + 10 * *at(&call->in[1], i));
+    put_element(
+        call, 0, i,
+        *element_at(&call->in[0], i) + 10 * *element_at(&call->in[1], i));
   return TN_OK;
 }
 
@@ -232,20 +238,21 @@ static int32_t back_loss(const tn_frame *call) {
   record_frame(call);
   int64_t n = tn_tensor_size(&call->in[1]);
   for (int64_t i = 0; i < n; ++i)
-    put(call, 0, i, (float)n * *at(&call->in[3], i));
+    put_element(call, 0, i, (float)n * *element_at(&call->in[3], i));
   return TN_OK;
 }
 
 /* in = [grad out, grad high, x, out, high], out = [grad x]: as if high were the
- * slope of out. */
+ * gradient of out. */
 static int32_t back_keep(const tn_frame *call) {
   record_frame(call);
   for (int64_t i = 0; i < tn_tensor_size(&call->out[0]); ++i)
-    put(call, 0, i, *at(&call->in[0], i) * *at(&call->in[4], i));
+    put_element(call, 0, i,
+                *element_at(&call->in[0], i) * *element_at(&call->in[4], i));
   return TN_OK;
 }
 
-/* The element that a broadcast to the shape of `like` shows at i. */
+/* Returns element i of a broadcast to the shape of `like`. */
 static float *at_wide(const tn_tensor *t, const tn_tensor *like, int64_t i) {
   int64_t offset = 0;
   for (int32_t d = like->ndim - 1; d >= 0; --d) {
@@ -261,19 +268,22 @@ static int32_t run_wide(const tn_frame *call) {
   const tn_tensor *out = &call->out[0];
   record_frame(call);
   for (int64_t i = 0; i < tn_tensor_size(out); ++i)
-    put(call, 0, i,
+    put_element(
+        call, 0, i,
         *at_wide(&call->in[0], out, i) * *at_wide(&call->in[1], out, i));
   return TN_OK;
 }
 
-/* As back_mul, element by element at the shape of the head. */
+/* The same as back_mul, element by element at the shape of the output gradient.
+ */
 static int32_t back_wide(const tn_frame *call) {
   record_frame(call);
   for (uint32_t k = 0; k < 2; ++k) {
     if (call->req[k] == TN_REQ_NULL) continue;
     for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i)
-      put(call, k, i,
-          *at(&call->in[0], i) * *at_wide(&call->in[2 - k], &call->in[0], i));
+      put_element(call, k, i,
+                  *element_at(&call->in[0], i) *
+                      *at_wide(&call->in[2 - k], &call->in[0], i));
   }
   return TN_OK;
 }
@@ -284,12 +294,12 @@ static int32_t back_fan(const tn_frame *call) {
   for (uint32_t k = 0; k < call->n_out; ++k) {
     if (call->req[k] == TN_REQ_NULL) continue;
     for (int64_t i = 0; i < tn_tensor_size(&call->out[k]); ++i)
-      put(call, k, i, *at(&call->in[0], i));
+      put_element(call, k, i, *element_at(&call->in[0], i));
   }
   return TN_OK;
 }
 
-/* ------------------------------------------------------------------ tables */
+/* ------------------------------------------------------------------- tables */
 
 #define ARG(id, text, bits, kind, place, start)            \
   static const tn_arg id = {.struct_size = sizeof(tn_arg), \
@@ -385,23 +395,22 @@ static const tn_gradient gradient_none = {.struct_size = sizeof gradient_none,
                                           .why = "it only records"};
 
 #define N(list) ((uint32_t)(sizeof list / sizeof *list))
-#define OP_AUX(id, text, ins, outs, n_states, states, slope) \
-  static const tn_op id = {.struct_size = sizeof(tn_op),     \
-                           .interface = 1,                   \
-                           .since = 1,                       \
-                           .n_dtype_vars = 1,                \
-                           .n_inputs = N(ins),               \
-                           .n_outputs = N(outs),             \
-                           .n_aux = (n_states),              \
-                           .name = (text),                   \
-                           .summary = (text),                \
-                           .dtype_vars = vars,               \
-                           .inputs = ins,                    \
-                           .outputs = outs,                  \
-                           .aux = (states),                  \
-                           .gradient = &(slope)}
-#define OP(id, text, ins, outs, slope) \
-  OP_AUX(id, text, ins, outs, 0, NULL, slope)
+#define OP_AUX(id, text, ins, outs, n_states, states, grad) \
+  static const tn_op id = {.struct_size = sizeof(tn_op),    \
+                           .interface = 1,                  \
+                           .since = 1,                      \
+                           .n_dtype_vars = 1,               \
+                           .n_inputs = N(ins),              \
+                           .n_outputs = N(outs),            \
+                           .n_aux = (n_states),             \
+                           .name = (text),                  \
+                           .summary = (text),               \
+                           .dtype_vars = vars,              \
+                           .inputs = ins,                   \
+                           .outputs = outs,                 \
+                           .aux = (states),                 \
+                           .gradient = &(grad)}
+#define OP(id, text, ins, outs, grad) OP_AUX(id, text, ins, outs, 0, NULL, grad)
 OP(op_all, "all", only_x, to_in, gradient_none);
 OP(op_write, "write", only_x, to_in, gradient_none);
 OP(op_add, "add", only_x, to_in, gradient_none);
@@ -515,24 +524,24 @@ const tn_plugin probe_plugin = {
     .operators = operators, .kernels = kernels};
 
 /* A second plugin: a better kernel for an operator of the first. */
-static const tn_kernel guest_kernel = {.struct_size = sizeof(tn_kernel),
-                                       .flags = TN_KERNEL_REENTRANT,
-                                       .pass = TN_PASS_FORWARD,
-                                       .device_type = TN_DEVICE_CPU,
-                                       .priority = 5,
-                                       .writes = W,
-                                       .n_dtype_sets = 1,
-                                       .when = TN_NONE,
-                                       .op = "probe.all@1",
-                                       .id = "guest.all.cpu",
-                                       .dtype_sets = only_f32,
-                                       .compute = run_guest};
-static const tn_kernel *const guest_kernels[] = {&guest_kernel};
-static const tn_target guest_target = {.struct_size = sizeof(tn_target),
-                                       .op = "probe.all@1"};
-static const tn_target *const guest_targets[] = {&guest_target};
+static const tn_kernel second_kernel = {.struct_size = sizeof(tn_kernel),
+                                        .flags = TN_KERNEL_REENTRANT,
+                                        .pass = TN_PASS_FORWARD,
+                                        .device_type = TN_DEVICE_CPU,
+                                        .priority = 5,
+                                        .writes = W,
+                                        .n_dtype_sets = 1,
+                                        .when = TN_NONE,
+                                        .op = "probe.all@1",
+                                        .id = "guest.all.cpu",
+                                        .dtype_sets = only_f32,
+                                        .compute = run_second};
+static const tn_kernel *const second_kernels[] = {&second_kernel};
+static const tn_target second_target = {.struct_size = sizeof(tn_target),
+                                        .op = "probe.all@1"};
+static const tn_target *const second_targets[] = {&second_target};
 
-const tn_plugin guest_plugin = {
+const tn_plugin second_plugin = {
     PLUGIN_BY_HAND("guest", 1, "Kernels for operators of probe"),
-    .n_kernels = 1, .n_targets = 1, .kernels = guest_kernels,
-    .targets = guest_targets};
+    .n_kernels = 1, .n_targets = 1, .kernels = second_kernels,
+    .targets = second_targets};

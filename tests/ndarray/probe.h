@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * probe.h: a plugin whose kernels write down how they were called. Its tables
- * are written by hand, so that nothing of the generator is trusted here.
+ * probe.h: a plugin with kernels that record their calls. Its tables are
+ * written by hand, so that the tests do not depend on the generator.
  */
 #ifndef TESTS_NDARRAY_PROBE_H_
 #define TESTS_NDARRAY_PROBE_H_
@@ -33,12 +33,12 @@ typedef struct probe_record {
 
 extern probe_record probe;
 
-extern const tn_plugin guest_plugin; /* a kernel for probe.all */
-extern void (*guest_hook)(void);     /* called while that kernel computes */
+extern const tn_plugin second_plugin;    /* a kernel for probe.all */
+extern void (*second_plugin_hook)(void); /* that kernel calls it */
 
 /* Steers the kernels of probe.fail and probe.pick. */
-extern int32_t probe_code; /* what probe.fail returns */
-extern int probe_silent;   /* it does so without TN_FAIL */
+extern int32_t probe_code; /* result of probe.fail */
+extern int probe_silent;   /* probe.fail does not call TN_FAIL */
 extern int probe_shape;    /* probe.pick: 0 right, 1 none, 2 twice, 3 rank 2 */
 
 #endif /* TESTS_NDARRAY_PROBE_H_ */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Arrays: what may be made, lazy memory, copies in and out, owners.
+ * Arrays: allowed specs, memory that is allocated late, copies in and out, and
+ * owners.
  */
 #include <criterion/criterion.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 
 TestSuite(array, .init = world_open, .fini = world_close);
 
-Test(array, takes_memory_when_it_is_first_written) {
+Test(array, allocates_memory_at_its_first_write) {
   const float values[] = {1, 2, 3, 4};
   tn_array *x = empty(TN_F32, SHAPE(2, 2));
   cr_assert_null(tn__array_tensor(x)->data);
@@ -19,7 +20,7 @@ Test(array, takes_memory_when_it_is_first_written) {
   tn__array_release(x);
 }
 
-Test(array, that_was_never_written_reads_as_zeros) {
+Test(array, reads_as_zeros_before_its_first_write) {
   tn_array *x = empty(TN_F32, SHAPE(2));
   expect(x, VALUES(0, 0));
   tn__array_release(x);
@@ -58,8 +59,8 @@ Test(array, refuses_a_wrong_number_of_bytes) {
   tn__array_release(x);
 }
 
-static void refuse(tn_dtype dtype, int32_t ndim, const int64_t *shape,
-                   tn_code code, const char *part) {
+static void expect_refusal(tn_dtype dtype, int32_t ndim, const int64_t *shape,
+                           tn_code code, const char *part) {
   tn_array *x = (tn_array *)&w;
   const tn_spec spec = {dtype, ndim, shape};
   cr_assert_eq(tn__array_create(&w.env, &spec, &x), code);
@@ -67,26 +68,27 @@ static void refuse(tn_dtype dtype, int32_t ndim, const int64_t *shape,
   EXPECT_TEXT(part);
 }
 
-Test(array, refuses_what_cannot_be) {
+Test(array, refuses_impossible_specs) {
   const int64_t large[] = {INT64_MAX, INT64_MAX}, negative[] = {2, -3};
   const int64_t hidden[] = {0, INT64_MAX, INT64_MAX}, ok[] = {2};
-  refuse(TN_F32, 2, large, TN_OUT_OF_RANGE, "9223372036854775807");
-  refuse(TN_F32, 3, hidden, TN_OUT_OF_RANGE, "9223372036854775807");
-  refuse(TN_F32, 2, negative, TN_INVALID, "dimension 1 of an array is -3");
-  refuse(TN_F32, -1, ok, TN_INVALID, "-1 dimensions");
-  refuse(TN_F32, 17, ok, TN_INVALID, "17 dimensions");
-  refuse(TN_F32, 1, NULL, TN_INVALID, "NULL");
-  refuse(TN_DTYPE_MAKE(2, 24), 1, ok, TN_DTYPE, "0x11802");
-  refuse(TN_DTYPE_UNKNOWN, 1, ok, TN_DTYPE, "0x0");
+  expect_refusal(TN_F32, 2, large, TN_OUT_OF_RANGE, "9223372036854775807");
+  expect_refusal(TN_F32, 3, hidden, TN_OUT_OF_RANGE, "9223372036854775807");
+  expect_refusal(TN_F32, 2, negative, TN_INVALID,
+                 "dimension 1 of an array is -3");
+  expect_refusal(TN_F32, -1, ok, TN_INVALID, "-1 dimensions");
+  expect_refusal(TN_F32, 17, ok, TN_INVALID, "17 dimensions");
+  expect_refusal(TN_F32, 1, NULL, TN_INVALID, "NULL");
+  expect_refusal(TN_DTYPE_MAKE(2, 24), 1, ok, TN_DTYPE, "0x11802");
+  expect_refusal(TN_DTYPE_UNKNOWN, 1, ok, TN_DTYPE, "0x0");
 }
 
 static int owners;
 
-static void retain(void *owner) {
+static void count_retain(void *owner) {
   ++*(int *)owner;
 }
 
-static void release(void *owner) {
+static void count_release(void *owner) {
   --*(int *)owner;
 }
 
@@ -95,8 +97,8 @@ Test(array, keeps_its_owner_alive_until_the_last_view_is_gone) {
   const int64_t shape[] = {2, 2};
   const float values[] = {1, 2, 3, 4};
   w.env.owner = &owners;
-  w.env.retain = retain;
-  w.env.release = release;
+  w.env.retain = count_retain;
+  w.env.release = count_release;
   cr_assert_eq(tn__array_create(&w.env, &(tn_spec){TN_F32, 2, shape}, &x),
                TN_OK);
   cr_assert_eq(tn__array_set(x, values, sizeof values), TN_OK);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Forward calls: operands in their places, outputs made or checked, failures
- * told. What lower.c does to requests is in test_lower.c.
+ * Forward calls: assigned operands, outputs that are checked or created, and
+ * reported failures. test_lower.c tests the requests that lower.c changes.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -11,20 +11,20 @@
 
 TestSuite(call, .init = world_open, .fini = world_close);
 
-static tn_array *two(float a, float b) {
+static tn_array *create_pair(float a, float b) {
   return floats(SHAPE(2), VALUES(a, b));
 }
 
-static void drop(tn_array *a, tn_array *b, tn_array *c) {
+static void release_all(tn_array *a, tn_array *b, tn_array *c) {
   tn__array_release(a);
   tn__array_release(b);
   tn__array_release(c);
 }
 
-/* --------------------------------------------------------------- operands */
+/* ----------------------------------------------------------------- operands */
 
-Test(call, makes_the_output_and_gives_it_to_the_caller) {
-  tn_array *x = two(1, 2), *y = NULL;
+Test(call, creates_the_output_for_the_caller) {
+  tn_array *x = create_pair(1, 2), *y = NULL;
   cr_assert_eq(call("probe.all", IN(x), &y), TN_OK, "%s", tn_error_text());
   expect(y, VALUES(2, 4));
   cr_assert_eq(probe.calls, 1);
@@ -33,37 +33,38 @@ Test(call, makes_the_output_and_gives_it_to_the_caller) {
   cr_assert_eq(probe.in_flags[0], TN_IN_CONTIGUOUS);
   cr_assert_eq(probe.n_ws, 0);
   cr_assert_eq(probe.flags, 0);
-  drop(x, y, NULL);
+  release_all(x, y, NULL);
 }
 
-Test(call, writes_into_a_given_output) {
-  tn_array *x = two(1, 2), *y = two(9, 9), *same = y;
+Test(call, writes_into_an_existing_output) {
+  tn_array *x = create_pair(1, 2), *y = create_pair(9, 9), *same = y;
   cr_assert_eq(call("probe.all", IN(x), &y), TN_OK);
   cr_assert_eq(y, same);
   expect(y, VALUES(2, 4));
-  drop(x, y, NULL);
+  release_all(x, y, NULL);
 }
 
-Test(call, adds_to_a_given_output) {
-  tn_array *x = two(1, 2), *y = two(10, 20);
+Test(call, adds_to_an_existing_output) {
+  tn_array *x = create_pair(1, 2), *y = create_pair(10, 20);
   cr_assert_eq(call_req("probe.all", IN(x), &y, TN_REQ_ADD), TN_OK);
   expect(y, VALUES(12, 24));
   cr_assert_eq(probe.req[0], TN_REQ_ADD);
-  drop(x, y, NULL);
+  release_all(x, y, NULL);
 }
 
-Test(call, is_not_made_when_no_output_is_wanted) {
-  tn_array *x = two(1, 2), *y = two(8, 9), *none = NULL, *s = scalar(1);
+Test(call, is_not_made_when_no_output_is_requested) {
+  tn_array *x = create_pair(1, 2), *y = create_pair(8, 9), *none = NULL,
+           *s = scalar(1);
   cr_assert_eq(call_req("probe.all", IN(x), &y, TN_REQ_NULL), TN_OK);
   expect(y, VALUES(8, 9));
   cr_assert_eq(call_req("probe.all", IN(x), &none, TN_REQ_NULL), TN_OK);
   cr_assert_null(none);
   cr_assert_eq(call_req("probe.all", IN(x), &s, TN_REQ_NULL), TN_OK);
   cr_assert_eq(probe.calls, 0);
-  drop(x, y, s);
+  release_all(x, y, s);
 }
 
-Test(call, takes_arrays_without_elements_and_without_dimensions) {
+Test(call, accepts_arrays_without_elements_and_without_dimensions) {
   tn_array *x = empty(TN_F32, SHAPE(0, 3)), *y = NULL, *s = scalar(4),
            *t = NULL;
   cr_assert_eq(call("probe.all", IN(x), &y), TN_OK);
@@ -72,36 +73,36 @@ Test(call, takes_arrays_without_elements_and_without_dimensions) {
   cr_assert_eq(call("probe.sum", IN(s, s), &t), TN_OK);
   expect(t, VALUES(8));
   cr_assert_eq(call_req("probe.all", IN(x), &y, TN_REQ_ADD), TN_OK);
-  drop(x, y, s);
+  release_all(x, y, s);
   tn__array_release(t);
 }
 
-Test(call, hands_views_over_as_they_are) {
+Test(call, passes_views_as_they_are) {
   tn_array *x = floats(SHAPE(2, 2), VALUES(1, 2, 3, 4)), *t = NULL, *b = NULL,
-           *row = two(10, 20), *y = NULL;
+           *row = create_pair(10, 20), *y = NULL;
   cr_assert_eq(tn__array_transpose(x, NULL, &t), TN_OK);
   cr_assert_eq(tn__array_broadcast(row, SHAPE(2, 2), &b), TN_OK);
   cr_assert_eq(call("probe.sum", IN(t, b), &y), TN_OK, "%s", tn_error_text());
   expect(y, VALUES(11, 23, 12, 24));
   cr_assert_eq(probe.in_flags[0], 0);
   cr_assert_eq(probe.in_flags[1], 0);
-  drop(x, t, b);
-  drop(row, y, NULL);
+  release_all(x, t, b);
+  release_all(row, y, NULL);
 }
 
 Test(call, writes_into_a_strided_output) {
   tn_array *y = floats(SHAPE(4), VALUES(9, 9, 9, 9)), *odd = NULL,
-           *x = two(1, 2);
+           *x = create_pair(1, 2);
   const tn_range range = {0, 0, -1, INT64_MIN, -2};
   cr_assert_eq(tn__array_slice(y, &range, &odd), TN_OK);
   cr_assert_eq(call("probe.all", IN(x), &odd), TN_OK);
   expect(y, VALUES(9, 4, 9, 2));
   cr_assert_eq(probe.out_dense[0], 0);
-  drop(x, y, odd);
+  release_all(x, y, odd);
 }
 
 Test(call, marks_an_absent_optional_input) {
-  tn_array *x = two(1, 2), *bias = two(5, 6), *y = NULL;
+  tn_array *x = create_pair(1, 2), *bias = create_pair(5, 6), *y = NULL;
   cr_assert_eq(call("probe.opt", IN(x, bias), &y), TN_OK);
   expect(y, VALUES(6, 8));
   cr_assert_eq(call("probe.opt", IN(x), &y), TN_OK);
@@ -112,28 +113,28 @@ Test(call, marks_an_absent_optional_input) {
   cr_assert_null(probe.in[1].data);
   cr_assert_eq(call("probe.opt", IN(x, NULL), &y), TN_OK);
   expect(y, VALUES(101, 102));
-  drop(x, y, bias);
+  release_all(x, y, bias);
 }
 
-Test(call, takes_any_number_of_variadic_inputs) {
-  tn_array *x = two(1, 2), *y = NULL, *in[20];
+Test(call, accepts_any_number_of_variadic_inputs) {
+  tn_array *x = create_pair(1, 2), *y = NULL, *in[20];
   for (int i = 0; i < 20; ++i) in[i] = x;
   for (size_t n = 1; n <= 20; ++n) {
     const float sum[] = {(float)n, (float)(2 * n)};
-    if (n > 8) break; /* what the probe can write down */
+    if (n > 8) break; /* as many as the probe can record */
     cr_assert_eq(call("probe.join", n, in, &y), TN_OK, "%s", tn_error_text());
     expect(y, 2, sum);
     cr_assert_eq(probe.n_in, n);
   }
   cr_assert_eq(call("probe.join", 20, in, &y), TN_OK, "%s", tn_error_text());
-  expect(y, VALUES(20, 40)); /* more operands than fit without heap */
+  expect(y, VALUES(20, 40)); /* more operands than fit without heap memory */
   cr_assert_eq(call("probe.join", 0, in, &y), TN_INVALID);
   EXPECT_TEXT("at least 1 input", "x, more...", "0 were given");
-  drop(x, y, NULL);
+  release_all(x, y, NULL);
 }
 
 Test(call, lets_the_operator_mutate_aux_states) {
-  tn_array *x = two(3, 4), *total = scalar(10), *y = NULL;
+  tn_array *x = create_pair(3, 4), *total = scalar(10), *y = NULL;
   cr_assert_eq(call("probe.state", IN(x, total), &y), TN_OK);
   expect(total, VALUES(17));
   cr_assert_eq(probe.n_in, 1);
@@ -144,11 +145,11 @@ Test(call, lets_the_operator_mutate_aux_states) {
   EXPECT_TEXT("aux state `total` is NULL");
   cr_assert_eq(call("probe.state", IN(x, x), &y), TN_INVALID);
   EXPECT_TEXT("aux state `total`", "input `x`", "share memory");
-  drop(x, y, total);
+  release_all(x, y, total);
 }
 
-Test(call, leaves_out_hidden_outputs) {
-  tn_array *x = two(1, 2), *both[2] = {NULL, NULL};
+Test(call, omits_hidden_outputs) {
+  tn_array *x = create_pair(1, 2), *both[2] = {NULL, NULL};
   const tn_inputs in = {1, &x};
   const tn_outputs one = {1, both, NULL}, all = {2, both, NULL};
   tn_operator *op = op_get("probe.split");
@@ -161,11 +162,11 @@ Test(call, leaves_out_hidden_outputs) {
   cr_assert_null(probe.out[1].data);
   cr_assert_eq(call_of(&w.caller, op, &in, NULL, &all), TN_OK);
   expect(both[1], VALUES(10, 20));
-  drop(x, both[0], both[1]);
+  release_all(x, both[0], both[1]);
 }
 
-Test(call, computes_only_the_outputs_that_are_wanted) {
-  tn_array *x = two(1, 2), *both[2] = {two(7, 7), NULL};
+Test(call, computes_only_the_requested_outputs) {
+  tn_array *x = create_pair(1, 2), *both[2] = {create_pair(7, 7), NULL};
   const tn_inputs in = {1, &x};
   const tn_req req[] = {TN_REQ_NULL, TN_REQ_WRITE};
   const tn_outputs out = {2, both, req};
@@ -173,14 +174,14 @@ Test(call, computes_only_the_outputs_that_are_wanted) {
                TN_OK);
   expect(both[0], VALUES(7, 7));
   expect(both[1], VALUES(10, 20));
-  drop(x, both[0], both[1]);
+  release_all(x, both[0], both[1]);
 }
 
-Test(call, lets_a_given_output_tell_the_shape) {
+Test(call, takes_the_shape_from_an_existing_output) {
   tn_array *y = NULL;
   cr_assert_eq(call("probe.fill", 0, NULL, &y), TN_INCOMPLETE);
   EXPECT_TEXT("probe.fill@1", "output `out`", "give an output array");
-  y = two(0, 0);
+  y = create_pair(0, 0);
   const tn_req nothing = TN_REQ_NULL;
   cr_assert_eq(call_of(&w.caller, op_get("probe.fill"), &(tn_inputs){0, NULL},
                        NULL, &(tn_outputs){1, &y, &nothing}),
@@ -191,10 +192,10 @@ Test(call, lets_a_given_output_tell_the_shape) {
   tn__array_release(y);
 }
 
-/* --------------------------------------------------- workspaces, resources */
+/* ---------------------------------------------------- workspaces, resources */
 
-Test(call, provides_workspaces_and_ends_what_prepare_began) {
-  tn_array *x = two(1, 2), *y = NULL;
+Test(call, provides_workspaces_and_destroys_the_result_of_prepare) {
+  tn_array *x = create_pair(1, 2), *y = NULL;
   cr_assert_eq(call("probe.scratch", IN(x), &y), TN_OK, "%s", tn_error_text());
   expect(y, VALUES(1, 2));
   cr_assert_eq(probe.n_ws, 3);
@@ -211,33 +212,33 @@ Test(call, provides_workspaces_and_ends_what_prepare_began) {
   cr_assert_eq(probe.destroys, 0);
   tn__caller_forget(&w.caller);
   cr_assert_eq(probe.destroys, 1);
-  drop(x, y, NULL);
+  release_all(x, y, NULL);
 }
 
-Test(call, refuses_a_plan_that_makes_no_sense) {
-  tn_array *x = two(1, 2), *y = NULL;
+Test(call, refuses_an_invalid_plan) {
+  tn_array *x = create_pair(1, 2), *y = NULL;
   cr_assert_eq(call("probe.bad", IN(x), &y), TN_PLUGIN);
   EXPECT_TEXT("no power of two", "prepare of kernel probe.bad.cpu",
               "plugin probe release 3");
   cr_assert_null(y);
   cr_assert_eq(probe.calls, 0);
   cr_assert_eq(probe.destroys, 1);
-  drop(x, NULL, NULL);
+  release_all(x, NULL, NULL);
 }
 
 Test(call, draws_other_random_blocks_each_time) {
-  tn_array *x = two(1, 2), *y = NULL;
+  tn_array *x = create_pair(1, 2), *y = NULL;
   cr_assert_eq(call("probe.random", IN(x), &y), TN_OK);
   cr_assert_eq(probe.key, 77);
   cr_assert_eq(probe.offset, 0);
   cr_assert_eq(call("probe.random", IN(x), &y), TN_OK);
   cr_assert_eq(probe.offset, 10);
-  drop(x, y, NULL);
+  release_all(x, y, NULL);
 }
 
-/* One for each element of the outputs, if prepare states none, or there is
- * none. */
-Test(call, draws_other_random_blocks_without_being_told_how_many) {
+/* One block for each element of the outputs, if prepare states none or is
+ * missing. */
+Test(call, draws_other_random_blocks_if_the_kernel_states_no_number) {
   tn_array *x = floats(SHAPE(2, 3), VALUES(1, 2, 3, 4, 5, 6)), *y = NULL;
   cr_assert_eq(call("probe.noise", IN(x), &y), TN_OK, "%s", tn_error_text());
   const uint64_t first = probe.offset;
@@ -245,24 +246,24 @@ Test(call, draws_other_random_blocks_without_being_told_how_many) {
   cr_assert_eq(probe.offset, first + 6);
   cr_assert_eq(call("probe.noise", IN(x), &y), TN_OK);
   cr_assert_eq(probe.offset, first + 12);
-  drop(x, y, NULL);
+  release_all(x, y, NULL);
 }
 
 Test(call, draws_other_random_blocks_for_outputs_of_any_size) {
-  tn_array *x = two(1, 2), *y = NULL;
+  tn_array *x = create_pair(1, 2), *y = NULL;
   cr_assert_eq(call("probe.draw", IN(x), &y), TN_OK, "%s", tn_error_text());
   const uint64_t first = probe.offset;
   tn__array_release(y);
   y = NULL;
   cr_assert_eq(call("probe.draw", IN(x), &y), TN_OK);
   cr_assert_geq(probe.offset, first + (1u << 30));
-  drop(x, y, NULL);
+  release_all(x, y, NULL);
 }
 
-/* -------------------------------------------------------------- bad input */
+/* ---------------------------------------------------------------- bad input */
 
-Test(call, tells_a_wrong_number_of_inputs) {
-  tn_array *x = two(1, 2), *y = NULL;
+Test(call, reports_a_wrong_number_of_inputs) {
+  tn_array *x = create_pair(1, 2), *y = NULL;
   cr_assert_eq(call("probe.sum", IN(x, x, x), &y), TN_INVALID);
   EXPECT_TEXT("probe.sum@1 takes 2 inputs (x, y), but 3 were given");
   cr_assert_eq(call("probe.all", 0, NULL, &y), TN_INVALID);
@@ -274,8 +275,8 @@ Test(call, tells_a_wrong_number_of_inputs) {
   tn__array_release(x);
 }
 
-Test(call, tells_a_wrong_number_of_outputs) {
-  tn_array *x = two(1, 2), *places[3] = {NULL, NULL, NULL};
+Test(call, reports_a_wrong_number_of_outputs) {
+  tn_array *x = create_pair(1, 2), *places[3] = {NULL, NULL, NULL};
   const tn_inputs in = {1, &x};
   const tn_outputs none = {0, places, NULL}, three = {3, places, NULL};
   tn_operator *op = op_get("probe.split");
@@ -287,8 +288,8 @@ Test(call, tells_a_wrong_number_of_outputs) {
   tn__array_release(x);
 }
 
-Test(call, tells_requests_that_cannot_be) {
-  tn_array *x = two(1, 2), *y = NULL;
+Test(call, reports_invalid_requests) {
+  tn_array *x = create_pair(1, 2), *y = NULL;
   cr_assert_eq(call_req("probe.all", IN(x), &x, TN_REQ_INPLACE), TN_INVALID);
   EXPECT_TEXT("TN_REQ_INPLACE", "output `out`", "TN_REQ_WRITE");
   cr_assert_eq(call_req("probe.all", IN(x), &x, 9), TN_INVALID);
@@ -299,8 +300,8 @@ Test(call, tells_requests_that_cannot_be) {
   tn__array_release(x);
 }
 
-Test(call, tells_what_a_given_output_should_have_been) {
-  tn_array *x = two(1, 2), *y = floats(SHAPE(1, 3), VALUES(1, 2, 3)),
+Test(call, reports_the_right_shape_of_a_wrong_output) {
+  tn_array *x = create_pair(1, 2), *y = floats(SHAPE(1, 3), VALUES(1, 2, 3)),
            *z = empty(TN_F64, SHAPE(2));
   cr_assert_eq(call("probe.all", IN(x), &y), TN_SHAPE);
   EXPECT_TEXT(
@@ -309,12 +310,13 @@ Test(call, tells_what_a_given_output_should_have_been) {
   cr_assert_eq(call("probe.all", IN(x), &z), TN_DTYPE);
   EXPECT_TEXT("must be f32 (2)", "is f64 (2)");
   expect(y, VALUES(1, 2, 3));
-  drop(x, y, z);
+  release_all(x, y, z);
 }
 
-Test(call, tells_shapes_and_dtypes_that_contradict) {
-  tn_array *x = two(1, 2), *y = floats(SHAPE(3), VALUES(1, 2, 3)), *out = NULL,
-           *z = empty(TN_F64, SHAPE(2)), *i = empty(TN_I32, SHAPE(2));
+Test(call, reports_shapes_and_dtypes_that_contradict) {
+  tn_array *x = create_pair(1, 2), *y = floats(SHAPE(3), VALUES(1, 2, 3)),
+           *out = NULL, *z = empty(TN_F64, SHAPE(2)),
+           *i = empty(TN_I32, SHAPE(2));
   cr_assert_eq(call("probe.sum", IN(x, y), &out), TN_SHAPE);
   EXPECT_TEXT("probe.sum", "x", "y", "2", "3");
   cr_assert_eq(call("probe.sum", IN(x, z), &out), TN_DTYPE);
@@ -324,28 +326,28 @@ Test(call, tells_shapes_and_dtypes_that_contradict) {
   cr_assert_eq(call("probe.all", IN(z), &out), TN_UNSUPPORTED);
   EXPECT_TEXT("probe.all.cpu", "f64");
   cr_assert_null(out);
-  drop(x, y, z);
+  release_all(x, y, z);
   tn__array_release(i);
 }
 
 Test(call, refuses_outputs_that_repeat_or_share_elements) {
-  tn_array *one = scalar(1), *b = NULL, *x = two(1, 2);
+  tn_array *one = scalar(1), *b = NULL, *x = create_pair(1, 2);
   cr_assert_eq(tn__array_broadcast(one, SHAPE(2), &b), TN_OK);
   cr_assert_eq(call("probe.all", IN(x), &b), TN_INVALID);
   EXPECT_TEXT("output `out`", "broadcast view", "repeats elements");
-  tn_array *y = two(0, 0), *both[2] = {y, y};
+  tn_array *y = create_pair(0, 0), *both[2] = {y, y};
   const tn_inputs in = {1, &x};
   const tn_outputs out = {2, both, NULL};
   cr_assert_eq(call_of(&w.caller, op_get("probe.split"), &in, NULL, &out),
                TN_INVALID);
   EXPECT_TEXT("output `high`", "output `out`", "share memory");
   cr_assert_eq(probe.calls, 0);
-  drop(x, y, b);
+  release_all(x, y, b);
   tn__array_release(one);
 }
 
 Test(call, refuses_objects_of_another_runtime) {
-  tn_array *x = two(1, 2), *y = NULL, *foreign = NULL;
+  tn_array *x = create_pair(1, 2), *y = NULL, *foreign = NULL;
   tn__env other = w.env;
   tn__device elsewhere = *w.env.cpu;
   const int64_t shape[] = {2};
@@ -369,10 +371,10 @@ Test(call, refuses_objects_of_another_runtime) {
                TN_INVALID);
   EXPECT_TEXT("probe.all@1", "made for operator probe.sum@1");
   tn__params_release(params);
-  drop(x, y, foreign);
+  release_all(x, y, foreign);
 }
 
-Test(call, tells_whose_kernel_failed_and_with_what) {
+Test(call, reports_the_failed_kernel_and_its_operands) {
   tn_array *x = floats(SHAPE(1, 2), VALUES(1, 2)), *y = NULL;
   probe_code = TN_OUT_OF_RANGE;
   cr_assert_eq(call("probe.fail", IN(x), &y), TN_OUT_OF_RANGE);
@@ -396,21 +398,21 @@ static void guest_cannot_be_unloaded(void) {
       "guest.all.cpu");
 }
 
-Test(call, holds_the_plugin_of_its_kernel_until_it_is_over) {
-  tn_array *x = two(1, 2), *y = NULL;
-  guest_hook = guest_cannot_be_unloaded;
-  cr_assert_eq(tn__plugin_add(w.registry, &guest_plugin), TN_OK, "%s",
+Test(call, holds_the_plugin_of_its_kernel_until_it_ends) {
+  tn_array *x = create_pair(1, 2), *y = NULL;
+  second_plugin_hook = guest_cannot_be_unloaded;
+  cr_assert_eq(tn__plugin_add(w.registry, &second_plugin), TN_OK, "%s",
                tn_error_text());
   cr_assert_eq(call("probe.all", IN(x), &y), TN_OK, "%s", tn_error_text());
   expect(y, VALUES(2, 4));
   tn__caller_forget(&w.caller);
   cr_assert_eq(tn__plugin_unload(w.registry, "guest"), TN_OK, "%s",
                tn_error_text());
-  drop(x, y, NULL);
+  release_all(x, y, NULL);
 }
 
-Test(call, tells_the_kernel_whether_it_is_training) {
-  tn_array *x = two(1, 2), *y = NULL;
+Test(call, shows_the_kernel_whether_it_is_training) {
+  tn_array *x = create_pair(1, 2), *y = NULL;
   tn__target_op target = {&w.caller, op_get("probe.all"), NULL, TN_PASS_FORWARD,
                           TN_CALL_TRAIN};
   const tn_inputs in = {1, &x};
@@ -420,11 +422,11 @@ Test(call, tells_the_kernel_whether_it_is_training) {
   target.flags = 0;
   cr_assert_eq(tn__call(&target, &in, &out), TN_OK);
   cr_assert_eq(probe.flags, 0);
-  drop(x, y, NULL);
+  release_all(x, y, NULL);
 }
 
 Test(call, of_an_unloaded_operator_is_refused) {
-  tn_array *x = two(1, 2), *y = NULL;
+  tn_array *x = create_pair(1, 2), *y = NULL;
   tn_operator *op = op_get("probe.all");
   const tn_inputs in = {1, &x};
   const tn_outputs out = {1, &y, NULL};
@@ -434,10 +436,10 @@ Test(call, of_an_unloaded_operator_is_refused) {
                tn_error_text());
   cr_assert_eq(call_of(&w.caller, op, &in, NULL, &out), TN_NOT_FOUND);
   EXPECT_TEXT("probe.all@1");
-  drop(x, y, NULL);
+  release_all(x, y, NULL);
 }
 
-/* ------------------------------------------------------------------ query */
+/* -------------------------------------------------------------------- query */
 
 Test(call, infer_completes_a_signature) {
   tn_sig in[2] = {{TN_F32, 2, {2, -1}}, {TN_DTYPE_UNKNOWN, 2, {-1, 3}}};
@@ -455,7 +457,7 @@ Test(call, infer_completes_a_signature) {
   cr_assert_eq(in[1].shape[0], 4);
 }
 
-Test(call, infer_is_told_which_optional_inputs_are_absent) {
+Test(call, infer_sees_which_optional_inputs_are_absent) {
   tn_sig in[2] = {{TN_F32, 2, {2, 3}}, {TN_DTYPE_UNKNOWN, -2, {0}}};
   tn_sig out[1] = {{TN_DTYPE_UNKNOWN, -1, {0}}};
   tn_signature io = {2, 1, 0, 0, in, out, NULL};
@@ -475,7 +477,7 @@ Test(call, infer_is_told_which_optional_inputs_are_absent) {
   EXPECT_TEXT("in[1].ndim is -3");
 }
 
-Test(call, infer_refuses_signatures_that_cannot_be) {
+Test(call, infer_refuses_invalid_signatures) {
   tn_sig in[2] = {{TN_F32, 1, {2}}, {TN_F32, 17, {0}}};
   tn_sig out[1] = {{TN_DTYPE_UNKNOWN, -1, {0}}};
   tn_signature io = {2, 1, 0, 0, in, out, NULL};
@@ -498,7 +500,7 @@ Test(call, infer_refuses_signatures_that_cannot_be) {
 }
 
 Test(call, explain_names_every_kernel) {
-  tn_array *x = two(1, 2);
+  tn_array *x = create_pair(1, 2);
   tn_text *text = NULL;
   tn_operator *op = op_get("probe.mul");
   const tn_inputs in = {2, (tn_array *[]){x, x}};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Outputs whose shape the kernel states: probe.pick keeps what is above zero.
+ * Outputs with a shape that the kernel sets: probe.pick keeps the elements
+ * above zero.
  */
 #include <criterion/criterion.h>
 
@@ -8,7 +9,7 @@
 
 TestSuite(dynamic, .init = world_open, .fini = world_close);
 
-Test(dynamic, output_gets_the_shape_that_compute_states) {
+Test(dynamic, output_gets_the_shape_that_compute_sets) {
   tn_array *x = floats(SHAPE(4), VALUES(-1, 2, 0, 3)), *y = NULL;
   cr_assert_eq(call("probe.pick", IN(x), &y), TN_OK, "%s", tn_error_text());
   cr_assert_eq(tn__array_tensor(y)->ndim, 1);
@@ -25,7 +26,7 @@ Test(dynamic, output_may_be_empty) {
   tn__array_release(y);
 }
 
-Test(dynamic, output_may_be_given_if_it_fits) {
+Test(dynamic, output_may_be_an_existing_array_that_fits) {
   tn_array *x = floats(SHAPE(3), VALUES(1, -2, 3));
   tn_array *y = floats(SHAPE(2), VALUES(10, 20));
   cr_assert_eq(call_req("probe.pick", IN(x), &y, TN_REQ_ADD), TN_OK);
@@ -38,7 +39,7 @@ Test(dynamic, output_may_be_given_if_it_fits) {
   tn__array_release(y);
 }
 
-static void refuse(int how, tn_code code, const char *part) {
+static void expect_refusal(int how, tn_code code, const char *part) {
   tn_array *x = floats(SHAPE(2), VALUES(1, 2)), *y = NULL;
   probe_shape = how;
   cr_assert_eq(call("probe.pick", IN(x), &y), code);
@@ -47,12 +48,13 @@ static void refuse(int how, tn_code code, const char *part) {
   tn__array_release(x);
 }
 
-Test(dynamic, output_must_be_stated_once) {
-  refuse(1, TN_PLUGIN, "did not state the shape of dynamic output `some`");
-  refuse(2, TN_INVALID, "stated before");
+Test(dynamic, output_must_get_its_shape_once) {
+  expect_refusal(1, TN_PLUGIN,
+                 "did not state the shape of dynamic output `some`");
+  expect_refusal(2, TN_INVALID, "stated before");
 }
 
-Test(dynamic, output_that_is_not_wanted_makes_no_call) {
+Test(dynamic, output_without_request_makes_no_call) {
   tn_array *x = floats(SHAPE(2), VALUES(1, 2)), *y = NULL;
   cr_assert_eq(call_req("probe.pick", IN(x), &y, TN_REQ_NULL), TN_OK);
   cr_assert_null(y);

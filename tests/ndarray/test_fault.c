@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Every allocation of a call fails in turn, once and for ever: the call says
- * so, nothing is left over, and the next call is none the worse.
+ * Every allocation of a call fails in turn, once and for ever. The call reports
+ * it, leaks no memory, and the next call is correct.
  */
 #include <criterion/criterion.h>
 
@@ -11,18 +11,17 @@ TestSuite(fault, .init = world_open, .fini = world_close);
 
 typedef tn_code attempt(void);
 
-/* What is kept for the next call, or for who asks what failed, is not left
- * over. */
-static int64_t living(void) {
+/* Memory that is kept for the next call or for the error text is no leak. */
+static int64_t count_living(void) {
   (void)tn__wait_all(w.env.engine);
   tn__caller_forget(&w.caller);
   (void)tn__heap_trim(w.env.cpu);
   return w.memory.living;
 }
 
-/* Returns how many allocations there were, the refused one included. */
+/* Returns the number of allocations, including the refused one. */
 static int64_t try_once(attempt *try, int64_t n, bool for_ever) {
-  int64_t before = living(), asked = w.memory.asked;
+  int64_t before = count_living(), asked = w.memory.asked;
   w.memory.fail_at = n > 0 ? asked + n : 0;
   w.memory.for_ever = for_ever;
   tn_code rc = try();
@@ -33,18 +32,17 @@ static int64_t try_once(attempt *try, int64_t n, bool for_ever) {
     cr_assert_eq(rc, TN_OUT_OF_MEMORY, "%s", tn_error_text());
     EXPECT_TEXT("memory");
   }
-  int64_t left = living() - before;
+  int64_t left = count_living() - before;
   cr_assert_eq(left, 0, "after failure %lld, %lld are left", (long long)n,
                (long long)left);
   return asked;
 }
 
-/* Refuses each allocation in turn, until there are no more to refuse; `least`
- * is a number that the call makes at least. What merely is not kept for the
- * next call is no failure. The first calls take what stays for good, temporary
- * space for one. */
-static void survive(attempt *try, int64_t least) {
-  for (int i = 0; i < TN__SPACES_CPU; ++i)
+/* Refuses each allocation in turn, until there are no more; `least` is a number
+ * that the call makes at least. A call may succeed without keeping its recipe.
+ * The first calls allocate memory that stays, for example scratch space. */
+static void expect_survival(attempt *try, int64_t least) {
+  for (int i = 0; i < TN__SCRATCH_CPU; ++i)
     cr_assert_eq(try(), TN_OK, "%s", tn_error_text());
   for (int mode = 0; mode < 2; ++mode) {
     int64_t n = 1;
@@ -126,17 +124,18 @@ static tn_code try_backward(void) {
 
 Test(fault, calls_survive_every_failing_allocation) {
   arrays_init();
-  survive(try_new_output, 3);
-  survive(try_lowered, 5);
-  survive(try_scratch, 3);
-  survive(try_dynamic, 3);
-  survive(try_many, 4);
-  survive(try_backward, 3);
+  expect_survival(try_new_output, 3);
+  expect_survival(try_lowered, 5);
+  expect_survival(try_scratch, 3);
+  expect_survival(try_dynamic, 3);
+  expect_survival(try_many, 4);
+  expect_survival(try_backward, 3);
   arrays_deinit();
 }
 
-/* The path that has to be fast takes no memory at all. */
-Test(fault, a_call_like_one_before_into_a_given_output_allocates_nothing) {
+/* The fast path allocates no memory. */
+Test(fault,
+     a_call_like_an_earlier_one_into_an_existing_output_allocates_nothing) {
   arrays_init();
   tn_array *out = floats(SHAPE(2), VALUES(0, 0));
   cr_assert_eq(call("probe.sum", IN(x, y), &out), TN_OK);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the core does for kernels that do not take a request or a layout, and
- * for outputs whose memory is that of an input. The probe doubles its input, so
- * x = 1 2 gives 2 4 whatever way it is asked.
+ * Lowering: kernels that do not support a request or a layout, and outputs in
+ * the memory of an input. The probe doubles its input, so x = 1 2 gives 2 4 for
+ * any request.
  */
 #include <criterion/criterion.h>
 
@@ -10,14 +10,14 @@
 
 TestSuite(lower, .init = world_open, .fini = world_close);
 
-static tn_array *two(float a, float b) {
+static tn_array *create_pair(float a, float b) {
   return floats(SHAPE(2), VALUES(a, b));
 }
 
-/* Asks `op` in all three ways and for an output that is its input. The request
- * that the kernel saw must be `seen` in each case. */
+/* Calls `op` with all three requests, and for an output that is its input. The
+ * kernel must get the request `seen` each time. */
 static void all_ways(const char *op, tn_req write, tn_req add, tn_req same) {
-  tn_array *x = two(1, 2), *y = two(9, 9);
+  tn_array *x = create_pair(1, 2), *y = create_pair(9, 9);
   cr_assert_eq(call(op, IN(x), &y), TN_OK, "%s", tn_error_text());
   expect(y, VALUES(2, 4));
   cr_assert_eq(probe.req[0], write, "write is %u", probe.req[0]);
@@ -33,7 +33,7 @@ static void all_ways(const char *op, tn_req write, tn_req add, tn_req same) {
   tn__array_release(y);
 }
 
-Test(lower, passes_on_what_the_kernel_takes) {
+Test(lower, passes_on_requests_that_the_kernel_supports) {
   all_ways("probe.all", TN_REQ_WRITE, TN_REQ_ADD, TN_REQ_INPLACE);
 }
 
@@ -49,8 +49,8 @@ Test(lower, turns_everything_into_work_on_a_copy) {
   all_ways("probe.place", TN_REQ_INPLACE, TN_REQ_INPLACE, TN_REQ_INPLACE);
 }
 
-Test(lower, lends_the_copy_as_input_and_as_output) {
-  tn_array *x = two(1, 2), *y = two(9, 9);
+Test(lower, uses_the_copy_as_input_and_as_output) {
+  tn_array *x = create_pair(1, 2), *y = create_pair(9, 9);
   cr_assert_eq(call("probe.place", IN(x), &y), TN_OK);
   cr_assert_eq(probe.alias[0], 0);
   cr_assert_eq(probe.in[0].data, probe.out[0].data);
@@ -61,7 +61,7 @@ Test(lower, lends_the_copy_as_input_and_as_output) {
 }
 
 Test(lower, keeps_the_memory_of_an_inplace_pair) {
-  tn_array *x = two(1, 2);
+  tn_array *x = create_pair(1, 2);
   cr_assert_eq(call("probe.all", IN(x), &x), TN_OK);
   cr_assert_eq(probe.alias[0], 0);
   cr_assert_eq(probe.in[0].data, probe.out[0].data);
@@ -71,7 +71,7 @@ Test(lower, keeps_the_memory_of_an_inplace_pair) {
 }
 
 Test(lower, works_in_place_through_equal_views) {
-  tn_array *x = two(1, 2), *view = NULL;
+  tn_array *x = create_pair(1, 2), *view = NULL;
   cr_assert_eq(tn__array_reshape(x, SHAPE(2), &view), TN_OK);
   cr_assert_eq(call("probe.all", IN(x), &view), TN_OK);
   cr_assert_eq(probe.req[0], TN_REQ_INPLACE);
@@ -80,7 +80,8 @@ Test(lower, works_in_place_through_equal_views) {
   tn__array_release(x);
 }
 
-/* The operator declares that its output, of any shape, may lie in its input. */
+/* The operator declares that its output, of any shape, may use the memory of
+ * its input. */
 Test(lower, works_in_place_of_dense_elements_under_another_shape) {
   tn_array *x = floats(SHAPE(2, 2), VALUES(1, 2, 3, 4)), *row = NULL;
   cr_assert_eq(tn__array_reshape(x, SHAPE(4), &row), TN_OK);
@@ -135,7 +136,7 @@ Test(lower, reverses_an_array_into_itself) {
 }
 
 /* The input is x[2], x[0]; its memory begins below its first element. */
-Test(lower, sees_where_a_reversed_view_reaches_down_to) {
+Test(lower, sees_the_first_byte_of_a_reversed_view) {
   tn_array *x = floats(SHAPE(3), VALUES(1, 2, 3)), *down = NULL, *head = NULL;
   const tn_range back = {0, 0, 2, INT64_MIN, -2}, first = {0, 0, 0, 2, 1};
   cr_assert_eq(tn__array_slice(x, &back, &down), TN_OK);
@@ -148,7 +149,7 @@ Test(lower, sees_where_a_reversed_view_reaches_down_to) {
 }
 
 Test(lower, does_not_work_in_place_where_the_input_is_used_twice) {
-  tn_array *x = two(1, 2);
+  tn_array *x = create_pair(1, 2);
   cr_assert_eq(call("probe.sum", IN(x, x), &x), TN_OK);
   cr_assert_eq(probe.req[0], TN_REQ_WRITE);
   cr_assert_neq(probe.out[0].data, probe.in[0].data);
@@ -157,7 +158,7 @@ Test(lower, does_not_work_in_place_where_the_input_is_used_twice) {
 }
 
 Test(lower, does_not_work_in_place_of_an_undeclared_input) {
-  tn_array *x = two(1, 2), *y = two(10, 20);
+  tn_array *x = create_pair(1, 2), *y = create_pair(10, 20);
   cr_assert_eq(call("probe.sum", IN(x, y), &y), TN_OK);
   cr_assert_eq(probe.req[0], TN_REQ_WRITE);
   expect(y, VALUES(11, 22));
@@ -168,7 +169,7 @@ Test(lower, does_not_work_in_place_of_an_undeclared_input) {
   tn__array_release(x);
 }
 
-/* ------------------------------------------------------------------ layout */
+/* ------------------------------------------------------------------- layout */
 
 Test(lower, makes_dense_copies_of_inputs_and_outputs) {
   tn_array *x = floats(SHAPE(2, 2), VALUES(1, 2, 3, 4)), *t = NULL,
@@ -201,7 +202,7 @@ Test(lower, writes_over_an_input_that_was_copied_anyway) {
 }
 
 Test(lower, a_copy_for_a_strided_output_is_dense) {
-  tn_array *x = two(1, 2), *y = floats(SHAPE(4), VALUES(9, 9, 9, 9)),
+  tn_array *x = create_pair(1, 2), *y = floats(SHAPE(4), VALUES(9, 9, 9, 9)),
            *even = NULL;
   const tn_range range = {0, 0, 0, 4, 2};
   cr_assert_eq(tn__array_slice(y, &range, &even), TN_OK);
@@ -213,11 +214,11 @@ Test(lower, a_copy_for_a_strided_output_is_dense) {
   tn__array_release(x);
 }
 
-/* -------------------------------------------------------------------- init */
+/* --------------------------------------------------------------------- init */
 
 /* probe.onto gives y + 3 x, and its output starts as a copy of y. */
 Test(lower, starts_an_output_as_a_copy) {
-  tn_array *y = two(10, 20), *x = two(1, 2), *out = NULL;
+  tn_array *y = create_pair(10, 20), *x = create_pair(1, 2), *out = NULL;
   cr_assert_eq(call("probe.onto", IN(y, x), &out), TN_OK, "%s",
                tn_error_text());
   expect(out, VALUES(13, 26));
@@ -232,7 +233,7 @@ Test(lower, starts_an_output_as_a_copy) {
 }
 
 Test(lower, needs_no_copy_where_the_output_is_that_input) {
-  tn_array *y = two(10, 20), *x = two(1, 2);
+  tn_array *y = create_pair(10, 20), *x = create_pair(1, 2);
   cr_assert_eq(call("probe.onto", IN(y, x), &y), TN_OK);
   expect(y, VALUES(13, 26));
   cr_assert_eq(probe.req[0], TN_REQ_INPLACE);

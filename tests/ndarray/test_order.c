@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Elements in and out in their turn: behind what is still on its way, with the
- * errors that arrays carry, and waits.
+ * Copies of elements in and out, in push order: they follow pending operations,
+ * report the errors that arrays carry, and wait.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -14,7 +14,8 @@ TestSuite(order, .init = world_open, .fini = world_close);
 
 enum { MS = 1000000 };
 
-/* A write of one element that has begun and ends when `finish` is called. */
+/* A write of one element that has started and ends when `finish_write` is
+ * called. */
 typedef struct pending {
   sem_t began;
   tn__token *token;
@@ -23,7 +24,7 @@ typedef struct pending {
   tn_code code;
 } pending;
 
-static tn_code begin(void *arg, tn__token *token) {
+static tn_code begin_write(void *arg, tn__token *token) {
   pending *p = arg;
   p->token = token;
   sem_post(&p->began);
@@ -36,7 +37,7 @@ static void pending_begin(pending *p, tn_array *array, uint32_t mode) {
   p->at = tn__array_data(array);
   sem_init(&p->began, 0, 0);
   cr_assert_eq(tn__push(w.env.engine, &(tn__job){.name = "pending",
-                                                 .run = begin,
+                                                 .run = begin_write,
                                                  .arg = p,
                                                  .access = &access,
                                                  .n_access = 1,
@@ -45,26 +46,26 @@ static void pending_begin(pending *p, tn_array *array, uint32_t mode) {
   sem_wait(&p->began);
 }
 
-static void *finish(void *arg) {
+static void *finish_write(void *arg) {
   pending *p = arg;
   *p->at = p->value;
   tn__token_done(p->token, p->code ? tn__fail(p->code, "boom") : TN_OK);
   return NULL;
 }
 
-/* A slow device: whoever does not wait for it is seen to be too early. */
+/* A slow device: an operation that does not wait for it is too early. */
 static void *finish_late(void *arg) {
   const struct timespec latency = {0, 20 * MS};
   nanosleep(&latency, NULL);
-  return finish(arg);
+  return finish_write(arg);
 }
 
-static tn_array *two(void) {
+static tn_array *create_pair(void) {
   return floats(SHAPE(2), VALUES(1, 2));
 }
 
-Test(order, get_waits_for_what_is_being_written) {
-  tn_array *x = two();
+Test(order, get_waits_for_pending_writes) {
+  tn_array *x = create_pair();
   pending p = {.value = 5};
   pthread_t device;
   pending_begin(&p, x, TN__UPDATE);
@@ -74,8 +75,8 @@ Test(order, get_waits_for_what_is_being_written) {
   tn__array_release(x);
 }
 
-Test(order, set_waits_for_what_is_being_written_and_read) {
-  tn_array *x = two();
+Test(order, set_waits_for_pending_writes_and_reads) {
+  tn_array *x = create_pair();
   const uint32_t modes[] = {TN__UPDATE, TN__READ};
   for (int i = 0; i < 2; ++i) {
     pending p = {.value = 5};
@@ -91,32 +92,32 @@ Test(order, set_waits_for_what_is_being_written_and_read) {
 }
 
 Test(order, a_write_through_a_view_is_waited_for_through_its_parent) {
-  tn_array *x = two(), *tail = NULL;
+  tn_array *x = create_pair(), *tail = NULL;
   pending p = {.value = 5};
   cr_assert_eq(tn__array_index(x, 0, 1, &tail), TN_OK);
   pending_begin(&p, tail, TN__UPDATE);
   cr_assert_eq(tn__array_wait(x, TN__WAIT_WRITERS, MS), TN_BUSY);
   cr_assert_eq(tn__array_wait(tail, TN__WAIT_WRITERS, 0), TN_BUSY);
-  finish(&p);
+  finish_write(&p);
   cr_assert_eq(tn__array_wait(x, TN__WAIT_WRITERS, TN__FOREVER), TN_OK);
   expect(x, VALUES(1, 5));
   tn__array_release(tail);
   tn__array_release(x);
 }
 
-Test(order, readers_hold_up_the_wait_for_writing_only) {
-  tn_array *x = two();
+Test(order, readers_delay_only_the_wait_for_writing) {
+  tn_array *x = create_pair();
   pending p = {.value = 1};
   pending_begin(&p, x, TN__READ);
   cr_assert_eq(tn__array_wait(x, TN__WAIT_WRITERS, TN__FOREVER), TN_OK);
   cr_assert_eq(tn__array_wait(x, TN__WAIT_ALL, MS), TN_BUSY);
-  finish(&p);
+  finish_write(&p);
   cr_assert_eq(tn__array_wait(x, TN__WAIT_ALL, TN__FOREVER), TN_OK);
   tn__array_release(x);
 }
 
-Test(order, a_copy_is_on_its_way_without_its_arrays) {
-  tn_array *x = two(), *y = empty(TN_F64, SHAPE(2)), *z = NULL;
+Test(order, a_pending_copy_outlives_its_arrays) {
+  tn_array *x = create_pair(), *y = empty(TN_F64, SHAPE(2)), *z = NULL;
   double got[2];
   pending p = {.value = 5};
   pending_begin(&p, x, TN__UPDATE);
@@ -125,15 +126,15 @@ Test(order, a_copy_is_on_its_way_without_its_arrays) {
   cr_assert_eq(tn__array_wait(z, TN__WAIT_WRITERS, MS), TN_BUSY);
   cr_assert_eq(atomic_load(&x->n_owners), 1);
   tn__array_release(x);
-  finish(&p);
+  finish_write(&p);
   cr_assert_eq(tn__array_get(y, got, sizeof got), TN_OK);
   cr_assert(got[0] == 5 && got[1] == 2);
   tn__array_release(y);
   tn__array_release(z);
 }
 
-Test(order, what_is_copied_is_what_was_there_when_the_copy_was_made) {
-  tn_array *x = two(), *y = empty(TN_F32, SHAPE(2));
+Test(order, a_copy_gets_the_elements_of_the_moment_of_its_push) {
+  tn_array *x = create_pair(), *y = empty(TN_F32, SHAPE(2));
   const float values[] = {7, 8};
   pending p = {.value = 5};
   pthread_t device;
@@ -148,13 +149,13 @@ Test(order, what_is_copied_is_what_was_there_when_the_copy_was_made) {
   tn__array_release(y);
 }
 
-/* ------------------------------------------------------------------ errors */
+/* ------------------------------------------------------------------- errors */
 
-static tn_array *failed(void) {
-  tn_array *x = two();
+static tn_array *create_failed(void) {
+  tn_array *x = create_pair();
   pending p = {.code = TN_DEVICE};
   pending_begin(&p, x, TN__UPDATE);
-  finish(&p);
+  finish_write(&p);
   return x;
 }
 
@@ -170,7 +171,7 @@ static void expect_boom(tn_array *array, size_t n) {
 }
 
 Test(order, every_get_and_wait_reports_the_error) {
-  tn_array *x = failed(), *view = NULL, *other = two();
+  tn_array *x = create_failed(), *view = NULL, *other = create_pair();
   cr_assert_eq(tn__array_index(x, 0, 0, &view), TN_OK);
   expect_boom(x, 2);
   expect_boom(view, 1);
@@ -180,9 +181,9 @@ Test(order, every_get_and_wait_reports_the_error) {
   tn__array_release(x);
 }
 
-Test(order, only_a_set_of_the_whole_ends_the_error) {
+Test(order, only_a_set_of_the_whole_array_clears_the_error) {
   const float values[] = {7, 8};
-  tn_array *x = failed(), *view = NULL;
+  tn_array *x = create_failed(), *view = NULL;
   cr_assert_eq(tn__array_index(x, 0, 0, &view), TN_OK);
   cr_assert_eq(tn__array_set(view, values, sizeof *values), TN_DEVICE);
   EXPECT_TEXT("boom");
@@ -195,7 +196,7 @@ Test(order, only_a_set_of_the_whole_ends_the_error) {
   tn__array_release(x);
 }
 
-/* The call itself may say so, too, if it was known by then. */
+/* The call itself may report it, too, if the error was known by then. */
 static void copy_and_expect_boom(tn_array *to, tn_array *from) {
   tn_code rc = tn__array_copy(to, from);
   cr_assert(rc == TN_OK || rc == TN_DEVICE);
@@ -203,7 +204,8 @@ static void copy_and_expect_boom(tn_array *to, tn_array *from) {
 }
 
 Test(order, errors_travel_through_copies) {
-  tn_array *x = failed(), *y = two(), *z = two(), *good = two();
+  tn_array *x = create_failed(), *y = create_pair(), *z = create_pair(),
+           *good = create_pair();
   copy_and_expect_boom(y, x);
   copy_and_expect_boom(z, y);
   cr_assert_eq(tn__array_copy(y, good), TN_OK);
@@ -224,14 +226,14 @@ Test(order, an_empty_array_carries_errors_too) {
   pending p = {.at = &unused, .code = TN_DEVICE};
   sem_init(&p.began, 0, 0);
   cr_assert_eq(tn__push(w.env.engine, &(tn__job){.name = "pending",
-                                                 .run = begin,
+                                                 .run = begin_write,
                                                  .arg = &p,
                                                  .access = &access,
                                                  .n_access = 1,
                                                  .flags = TN__JOB_ASYNC}),
                TN_OK);
   sem_wait(&p.began);
-  finish(&p);
+  finish_write(&p);
   cr_assert_eq(tn__array_get(x, &nothing, 0), TN_DEVICE);
   (void)!tn__array_copy(y, x);
   cr_assert_eq(tn__array_get(y, &nothing, 0), TN_DEVICE);
@@ -241,10 +243,10 @@ Test(order, an_empty_array_carries_errors_too) {
   tn__array_release(y);
 }
 
-/* ---------------------------------------------------------------- versions */
+/* ----------------------------------------------------------------- versions */
 
 Test(order, writes_of_a_watched_array_are_counted_when_they_are_made) {
-  tn_array *x = two(), *y = two(), *view = NULL;
+  tn_array *x = create_pair(), *y = create_pair(), *view = NULL;
   const float value = 3;
   cr_assert_eq(tn__array_index(x, 0, 0, &view), TN_OK);
   uint64_t before = tn__array_watch(x);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Views. The expected elements are those that the same subscripts give in NumPy
- * for x = arange(6).reshape(2, 3).
+ * Views. The expected elements are those of the same subscripts in NumPy, for x
+ * = arange(6).reshape(2, 3).
  */
 #include <criterion/criterion.h>
 
@@ -8,12 +8,12 @@
 
 TestSuite(view, .init = world_open, .fini = world_close);
 
-static tn_array *six(void) {
+static tn_array *create_six(void) {
   return floats(SHAPE(2, 3), VALUES(0, 1, 2, 3, 4, 5));
 }
 
-static tn_array *slice(tn_array *x, int32_t axis, int64_t begin, int64_t end,
-                       int64_t step) {
+static tn_array *slice_array(tn_array *x, int32_t axis, int64_t begin,
+                             int64_t end, int64_t step) {
   tn_array *view = NULL;
   const tn_range range = {axis, 0, begin, end, step};
   cr_assert_eq(tn__array_slice(x, &range, &view), TN_OK, "%s", tn_error_text());
@@ -23,7 +23,7 @@ static tn_array *slice(tn_array *x, int32_t axis, int64_t begin, int64_t end,
 static void slice_is(int64_t begin, int64_t end, int64_t step, size_t n,
                      const float *values) {
   tn_array *x = floats(SHAPE(5), VALUES(0, 1, 2, 3, 4));
-  tn_array *view = slice(x, 0, begin, end, step);
+  tn_array *view = slice_array(x, 0, begin, end, step);
   cr_assert_eq(tn__array_tensor(view)->shape[0], (int64_t)n);
   expect(view, n, values);
   tn__array_release(view);
@@ -56,9 +56,9 @@ Test(view, slice_goes_backwards_with_a_negative_step) {
 
 Test(view, writes_reach_the_array_that_it_comes_from) {
   const float values[] = {20, 10};
-  tn_array *x = six();
-  tn_array *column = slice(x, 1, 1, 2, 1);
-  tn_array *reversed = slice(column, 0, -1, INT64_MIN, -1);
+  tn_array *x = create_six();
+  tn_array *column = slice_array(x, 1, 1, 2, 1);
+  tn_array *reversed = slice_array(column, 0, -1, INT64_MIN, -1);
   cr_assert_eq(tn__array_set(reversed, values, sizeof values), TN_OK);
   expect(x, VALUES(0, 10, 2, 3, 20, 5));
   tn__array_release(x);
@@ -67,9 +67,9 @@ Test(view, writes_reach_the_array_that_it_comes_from) {
   tn__array_release(reversed);
 }
 
-Test(view, taken_before_there_is_memory_sees_it_later) {
+Test(view, created_before_there_is_memory_sees_it_later) {
   const float values[] = {1, 2, 3, 4};
-  tn_array *x = empty(TN_F32, SHAPE(4)), *tail = slice(x, 0, 2, 4, 1);
+  tn_array *x = empty(TN_F32, SHAPE(4)), *tail = slice_array(x, 0, 2, 4, 1);
   cr_assert_null(tn__array_tensor(tail)->data);
   cr_assert_eq(tn__array_set(x, values, sizeof values), TN_OK);
   cr_assert_eq((char *)tn__array_tensor(tail)->data,
@@ -80,7 +80,7 @@ Test(view, taken_before_there_is_memory_sees_it_later) {
 }
 
 Test(view, index_drops_the_axis) {
-  tn_array *x = six(), *row = NULL, *column = NULL, *one = NULL;
+  tn_array *x = create_six(), *row = NULL, *column = NULL, *one = NULL;
   cr_assert_eq(tn__array_index(x, 0, -1, &row), TN_OK);
   expect(row, VALUES(3, 4, 5));
   cr_assert_eq(tn__array_index(x, -1, 1, &column), TN_OK);
@@ -100,7 +100,7 @@ Test(view, index_drops_the_axis) {
 }
 
 Test(view, transpose_permutes_axes) {
-  tn_array *x = six(), *t = NULL;
+  tn_array *x = create_six(), *t = NULL;
   cr_assert_eq(tn__array_transpose(x, NULL, &t), TN_OK);
   cr_assert_eq(tn__array_tensor(t)->shape[0], 3);
   expect(t, VALUES(0, 3, 1, 4, 2, 5));
@@ -148,7 +148,7 @@ static void reshape_is(tn_array *x, size_t ndim, const int64_t *shape, size_t n,
 }
 
 Test(view, reshape_keeps_the_order_of_elements) {
-  tn_array *x = six();
+  tn_array *x = create_six();
   reshape_is(x, SHAPE(3, 2), VALUES(0, 1, 2, 3, 4, 5));
   reshape_is(x, SHAPE(-1), VALUES(0, 1, 2, 3, 4, 5));
   reshape_is(x, SHAPE(1, 2, 1, -1, 1), VALUES(0, 1, 2, 3, 4, 5));
@@ -166,7 +166,7 @@ Test(view, reshape_of_a_view_splits_and_merges_where_strides_allow) {
   cr_assert_eq(tn__array_reshape(t, SHAPE(4), &none), TN_INVALID);
   EXPECT_TEXT("without a copy");
   cr_assert_null(none);
-  tn_array *back = slice(last, 1, -1, INT64_MIN, -1);
+  tn_array *back = slice_array(last, 1, -1, INT64_MIN, -1);
   reshape_is(back, SHAPE(2, 2, 1), VALUES(5, 2, 11, 8));
   tn__array_release(back);
   tn__array_release(t);
@@ -185,7 +185,7 @@ Test(view, reshape_of_nothing_and_of_one) {
 }
 
 Test(view, reshape_refuses_another_number_of_elements) {
-  tn_array *x = six(), *view = NULL;
+  tn_array *x = create_six(), *view = NULL;
   cr_assert_eq(tn__array_reshape(x, SHAPE(4), &view), TN_SHAPE);
   EXPECT_TEXT("6 elements", "4");
   cr_assert_eq(tn__array_reshape(x, SHAPE(4, -1), &view), TN_SHAPE);

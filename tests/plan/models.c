@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * models.c: the nets whose memory was published.
+ * models.c: nets for which memory figures were published.
  */
 #include <stdlib.h>
 
 #include "nets.h"
 
-static net_ref image(net_graph *n, int64_t batch, int64_t size) {
+static net_ref add_image(net_graph *n, int64_t batch, int64_t size) {
   return net_var(n, (net_shape){{batch, 3, size, size}});
 }
 
-static net_ref conv(net_graph *n, net_ref x, int64_t filters, int64_t kernel,
-                    int64_t stride, int64_t pad) {
+static net_ref add_conv(net_graph *n, net_ref x, int64_t filters,
+                        int64_t kernel, int64_t stride, int64_t pad) {
   return net_conv(n, x, filters, (const int64_t[]){kernel, stride, pad});
 }
 
-static net_ref dense(net_graph *n, net_ref x, int64_t outputs) {
+static net_ref add_dense(net_graph *n, net_ref x, int64_t outputs) {
   const net_shape in = *net_shape_of(n, x);
   const int64_t width = in.dim[1] * in.dim[2] * in.dim[3];
   const net_ref weight = net_var(n, (net_shape){{outputs, width, 1, 1}});
@@ -22,9 +22,9 @@ static net_ref dense(net_graph *n, net_ref x, int64_t outputs) {
   return net_fc(n, x, weight, bias);
 }
 
-static void classify(net_graph *n, net_ref x, int64_t batch) {
+static void add_classifier(net_graph *n, net_ref x, int64_t batch) {
   const net_ref head =
-      net_loss(n, NET_SOFTMAX_OUTPUT, dense(n, x, 1000), batch);
+      net_loss(n, NET_SOFTMAX_OUTPUT, add_dense(n, x, 1000), batch);
   net_set_heads(n, &head, 1);
 }
 
@@ -32,11 +32,12 @@ static void classify(net_graph *n, net_ref x, int64_t batch) {
 
 static net_ref conv_bn(net_graph *n, net_ref x, int64_t filters, int64_t kernel,
                        int64_t stride) {
-  const net_ref y = conv(n, x, filters, kernel, stride, kernel / 2);
+  const net_ref y = add_conv(n, x, filters, kernel, stride, kernel / 2);
   return net_unary(n, NET_ACT, net_bn(n, y));
 }
 
-/* filters: 1x1, 3x3 reduce, 3x3, double reduce, double, projection. */
+/* Numbers of filters: 1x1, 3x3 reduce, 3x3, double reduce, double,
+ * projection. */
 static net_ref inception_a(net_graph *n, net_ref x, const int64_t f[6]) {
   net_ref branch[4];
   branch[0] = conv_bn(n, x, f[0], 1, 1);
@@ -67,7 +68,7 @@ net_graph *net_inception_bn(int64_t batch, bool cudnn) {
                                      {352, 192, 320, 192, 224, 128}};
   net_graph *n = net_new();
   n->cudnn = cudnn;
-  net_ref x = conv_bn(n, image(n, batch, 224), 64, 7, 2);
+  net_ref x = conv_bn(n, add_image(n, batch, 224), 64, 7, 2);
   x = net_pool(n, x, 3, 2, 0);
   x = conv_bn(n, conv_bn(n, x, 64, 1, 1), 192, 3, 1);
   x = net_pool(n, x, 3, 2, 0);
@@ -77,7 +78,7 @@ net_graph *net_inception_bn(int64_t batch, bool cudnn) {
   x = inception_b(n, x, (const int64_t[]){128, 192, 192, 256});
   for (int k = 0; k < 2; ++k) x = inception_a(n, x, FIVE[k]);
   x = net_unary(n, NET_FLATTEN, net_pool(n, x, 7, 1, 0));
-  classify(n, x, batch);
+  add_classifier(n, x, batch);
   return n;
 }
 
@@ -85,11 +86,11 @@ net_graph *net_inception_bn(int64_t batch, bool cudnn) {
 
 static net_ref conv_leaky(net_graph *n, net_ref x, int64_t filters,
                           int64_t kernel, int64_t stride) {
-  const net_ref y = conv(n, x, filters, kernel, stride, kernel / 2);
+  const net_ref y = add_conv(n, x, filters, kernel, stride, kernel / 2);
   return net_unary(n, NET_LEAKY, net_bn(n, y));
 }
 
-static net_ref residual(net_graph *n, net_ref x, int stage, int layer) {
+static net_ref add_residual(net_graph *n, net_ref x, int stage, int layer) {
   const int64_t filters = (int64_t)64 << stage;
   const int64_t stride = stage != 0 && layer == 0 ? 2 : 1;
   net_ref y = conv_leaky(n, x, filters, 1, 1);
@@ -101,13 +102,13 @@ static net_ref residual(net_graph *n, net_ref x, int stage, int layer) {
 
 net_graph *net_resnet(int64_t batch, const int layers[4]) {
   net_graph *n = net_new();
-  net_ref x = conv_leaky(n, image(n, batch, 224), 64, 7, 2);
+  net_ref x = conv_leaky(n, add_image(n, batch, 224), 64, 7, 2);
   x = net_pool(n, x, 3, 2, 0);
   for (int stage = 0; stage < 4; ++stage)
     for (int layer = 0; layer < layers[stage]; ++layer)
-      x = residual(n, x, stage, layer);
+      x = add_residual(n, x, stage, layer);
   x = net_unary(n, NET_FLATTEN, net_pool(n, x, 7, 1, 0));
-  classify(n, x, batch);
+  add_classifier(n, x, batch);
   return n;
 }
 
@@ -115,16 +116,17 @@ net_graph *net_resnet(int64_t batch, const int layers[4]) {
 
 static net_ref conv_relu(net_graph *n, net_ref x, int64_t filters,
                          int64_t kernel, int64_t stride, int64_t pad) {
-  return net_unary(n, NET_ACT, conv(n, x, filters, kernel, stride, pad));
+  return net_unary(n, NET_ACT, add_conv(n, x, filters, kernel, stride, pad));
 }
 
 static net_ref dense_dropout(net_graph *n, net_ref x, int64_t outputs) {
-  return net_unary(n, NET_DROPOUT, net_unary(n, NET_ACT, dense(n, x, outputs)));
+  return net_unary(n, NET_DROPOUT,
+                   net_unary(n, NET_ACT, add_dense(n, x, outputs)));
 }
 
 net_graph *net_alexnet(int64_t batch) {
   net_graph *n = net_new();
-  net_ref x = conv_relu(n, image(n, batch, 224), 96, 11, 4, 0);
+  net_ref x = conv_relu(n, add_image(n, batch, 224), 96, 11, 4, 0);
   x = net_pool(n, net_unary(n, NET_LRN, x), 3, 2, 0);
   x = conv_relu(n, x, 256, 5, 1, 2);
   x = net_pool(n, net_unary(n, NET_LRN, x), 3, 2, 0);
@@ -132,13 +134,13 @@ net_graph *net_alexnet(int64_t batch) {
   x = conv_relu(n, x, 384, 3, 1, 1);
   x = net_pool(n, conv_relu(n, x, 256, 3, 1, 1), 3, 2, 0);
   x = net_unary(n, NET_FLATTEN, x);
-  classify(n, dense_dropout(n, dense_dropout(n, x, 4096), 4096), batch);
+  add_classifier(n, dense_dropout(n, dense_dropout(n, x, 4096), 4096), batch);
   return n;
 }
 
 net_graph *net_vgg(int64_t batch, const int repeats[5]) {
   net_graph *n = net_new();
-  net_ref x = image(n, batch, 224);
+  net_ref x = add_image(n, batch, 224);
   for (int stage = 0; stage < 5; ++stage) {
     const int64_t filters = stage == 4 ? 512 : (int64_t)64 << stage;
     for (int k = 0; k < repeats[stage]; ++k)
@@ -146,7 +148,7 @@ net_graph *net_vgg(int64_t batch, const int repeats[5]) {
     x = net_pool(n, x, 2, 2, 0);
   }
   x = net_unary(n, NET_FLATTEN, x);
-  classify(n, dense_dropout(n, dense_dropout(n, x, 4096), 4096), batch);
+  add_classifier(n, dense_dropout(n, dense_dropout(n, x, 4096), 4096), batch);
   return n;
 }
 
@@ -171,7 +173,7 @@ net_graph *net_googlenet(int64_t batch) {
       {256, 160, 320, 32, 128, 128}, {256, 160, 320, 32, 128, 128},
       {384, 192, 384, 48, 128, 128}};
   net_graph *n = net_new();
-  net_ref x = conv_relu(n, image(n, batch, 224), 64, 7, 2, 3);
+  net_ref x = conv_relu(n, add_image(n, batch, 224), 64, 7, 2, 3);
   x = net_pool(n, x, 3, 2, 0);
   x = conv_relu(n, conv_relu(n, x, 64, 1, 1, 0), 192, 3, 1, 1);
   x = net_pool(n, x, 3, 2, 0);
@@ -180,7 +182,7 @@ net_graph *net_googlenet(int64_t batch) {
     if (k == 1 || k == 6) x = net_pool(n, x, 3, 2, k == 1 ? 0 : 1);
   }
   x = net_unary(n, NET_FLATTEN, net_pool(n, x, 7, 1, 0));
-  classify(n, x, batch);
+  add_classifier(n, x, batch);
   return n;
 }
 
@@ -195,11 +197,11 @@ typedef struct lstm_cell {
   net_ref h;
 } lstm_cell;
 
-static net_ref matrix(net_graph *n, int64_t rows, int64_t columns) {
+static net_ref add_matrix(net_graph *n, int64_t rows, int64_t columns) {
   return net_var(n, (net_shape){{rows, columns, 1, 1}});
 }
 
-static net_ref gate(net_graph *n, net_ref slices, uint32_t k) {
+static net_ref take_gate(net_graph *n, net_ref slices, uint32_t k) {
   return net_unary(n, NET_ACT, (net_ref){slices.node, k});
 }
 
@@ -207,8 +209,8 @@ static void lstm_step(net_graph *n, lstm_cell *cell, net_ref x, uint32_t step) {
   const net_ref a = net_fc(n, x, cell->weight[0], cell->bias[0]);
   const net_ref b = net_fc(n, cell->h, cell->weight[1], cell->bias[1]);
   const net_ref s = net_slice(n, net_binary(n, NET_ADD, a, b), 4);
-  const net_ref in = gate(n, s, 0), fresh = gate(n, s, 1);
-  const net_ref forget = gate(n, s, 2), out = gate(n, s, 3);
+  const net_ref in = take_gate(n, s, 0), fresh = take_gate(n, s, 1);
+  const net_ref forget = take_gate(n, s, 2), out = take_gate(n, s, 3);
   const net_ref kept = net_binary(n, NET_MUL, forget, cell->c);
   const net_ref added = net_binary(n, NET_MUL, in, fresh);
   cell->c = net_binary(n, NET_ADD, kept, added);
@@ -221,21 +223,21 @@ net_graph *net_lstm(uint32_t steps, uint32_t layers) {
   net_graph *n = net_new();
   net_ref *heads = malloc((steps + 2 * layers) * sizeof *heads);
   lstm_cell cells[MAX_LAYERS];
-  const net_ref embed = matrix(n, HIDDEN, INPUT);
-  const net_ref decode = matrix(n, LABELS, HIDDEN);
-  const net_ref decode_bias = matrix(n, LABELS, 1);
+  const net_ref embed = add_matrix(n, HIDDEN, INPUT);
+  const net_ref decode = add_matrix(n, LABELS, HIDDEN);
+  const net_ref decode_bias = add_matrix(n, LABELS, 1);
   if (heads == NULL || layers > MAX_LAYERS) abort();
   for (uint32_t l = 0; l < layers; ++l) {
     for (int k = 0; k < 2; ++k) {
-      cells[l].weight[k] = matrix(n, 4 * HIDDEN, HIDDEN);
-      cells[l].bias[k] = matrix(n, 4 * HIDDEN, 1);
+      cells[l].weight[k] = add_matrix(n, 4 * HIDDEN, HIDDEN);
+      cells[l].bias[k] = add_matrix(n, 4 * HIDDEN, 1);
     }
-    cells[l].c = matrix(n, BATCH, HIDDEN);
-    cells[l].h = matrix(n, BATCH, HIDDEN);
+    cells[l].c = add_matrix(n, BATCH, HIDDEN);
+    cells[l].h = add_matrix(n, BATCH, HIDDEN);
   }
   for (uint32_t t = 0; t < steps; ++t) {
     const net_ref none = {UINT32_MAX, 0};
-    net_ref x = net_fc(n, matrix(n, BATCH, INPUT), embed, none);
+    net_ref x = net_fc(n, add_matrix(n, BATCH, INPUT), embed, none);
     for (uint32_t l = 0; l < layers; ++l) {
       lstm_step(n, &cells[l], x, t);
       x = cells[l].h;

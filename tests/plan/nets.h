@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * nets.h: nets of MXNet 0.12 as numbers: operators with that release's tables
- * of dependencies and in-place options, its gradient pass, its order of nodes.
- * No kernel, no shape inference but what the operators here need. Written from
- * the published rules and not from the planner, so that published figures of
- * memory can be compared with the planner's.
+ * nets.h: nets of MXNet 0.12 as numbers. It has operators with the dependency
+ * tables and in-place options of that release, its gradient pass and its order
+ * of nodes. It has no kernels, and shape inference only for the operators of
+ * these nets. The code follows the published rules and not the planner, so that
+ * published memory figures can be compared with the planner's.
  *
- * Memory is never short here: a test that cannot allocate ends.
+ * These functions end the test if an allocation fails.
  */
 #ifndef TESTS_PLAN_NETS_H_
 #define TESTS_PLAN_NETS_H_
@@ -52,33 +52,35 @@ typedef struct net_node {
   bool aux;
   net_ref *in;
   uint32_t n_in;
-  uint32_t n_args;  /* inputs that are no aux states */
+  uint32_t n_args;  /* inputs without the aux states */
   net_shape *shape; /* of its outputs */
   uint32_t n_out;
   uint32_t n_visible;
   uint32_t *after;
   uint32_t n_after;
-  uint32_t forward; /* of BACKWARD: whose gradient it is */
-  double cost;      /* multiplications, about */
-  int32_t stage;    /* of memonger: > 0 where it may be cut */
+  uint32_t forward; /* of BACKWARD: the node with this gradient */
+  double cost;      /* number of multiplications, about */
+  int32_t stage;    /* of memonger: > 0 where the net may be cut */
 } net_node;
 
 typedef struct net_graph {
   net_node *nodes;
   uint32_t n_nodes;
-  bool cudnn; /* the tables of a build with cuDNN */
+  bool cudnn; /* use the tables of a build with cuDNN */
   net_ref *heads;
   uint32_t n_heads;
-  net_ref *grads; /* of its arguments, in order; node UINT32_MAX: none */
+  net_ref
+      *grads; /* gradients of the arguments, in order; node UINT32_MAX: none */
   uint32_t *args;
   uint32_t n_args;
-  uint32_t *mirror; /* by node: what stands for it in the backward part */
+  uint32_t *mirror; /* by node: its replacement in the backward part */
 } net_graph;
 
 net_graph *net_new(void);
 void net_free(net_graph *n);
 
-/* A node with room for its inputs and outputs, to be filled in. */
+/* Adds a node with room for its inputs and outputs, which the caller fills
+ * in. */
 net_node *net_add_node(net_graph *n, net_op op, uint32_t n_in, uint32_t n_out);
 void net_add_after(net_graph *n, uint32_t node, uint32_t after);
 
@@ -92,7 +94,7 @@ net_ref net_pool(net_graph *n, net_ref x, int64_t kernel, int64_t stride,
                  int64_t pad);
 net_ref net_fc(net_graph *n, net_ref x, net_ref weight, net_ref bias);
 net_ref net_concat(net_graph *n, const net_ref *x, uint32_t count);
-/* `count` outputs along the second dimension. */
+/* Makes `count` outputs along the second dimension. */
 net_ref net_slice(net_graph *n, net_ref x, uint32_t count);
 /* ACT, LEAKY, LRN, DROPOUT, FLATTEN, BLOCK_GRAD, COPY. */
 net_ref net_unary(net_graph *n, net_op op, net_ref x);
@@ -103,23 +105,23 @@ const net_shape *net_shape_of(const net_graph *n, net_ref x);
 
 /* ----------------------------------------------------------------- gradient */
 
-/* Which forward nodes are computed again for the backward part. */
+/* Returns whether a forward node is computed again for the backward part. */
 typedef bool net_mirror(const net_graph *n, uint32_t node, void *ctx);
 
-/* Makes the heads of the net known and adds the gradients of all arguments.
- * mirror may be NULL. */
+/* Sets the outputs of the net, and adds the gradients of all arguments. mirror
+ * may be NULL. */
 void net_set_heads(net_graph *n, const net_ref *heads, uint32_t count);
 void net_gradient(net_graph *n, net_mirror *mirror, void *ctx);
 
 /* --------------------------------------------------------------------- plan */
 
-/* What the planner is given: nodes in depth-first order from the heads and then
+/* The input of the planner: nodes in depth-first order from the heads and then
  * the gradients. Entries of arguments and their gradients are external. */
 typedef struct net_plan {
   tn__plan_net net;
   uint32_t *node_of;  /* by position: the node in `net` */
   uint32_t *position; /* by node; UINT32_MAX if it is not reached */
-  uint32_t n_forward; /* positions of the part before the first backward node */
+  uint32_t n_forward; /* number of nodes before the first backward node */
 } net_plan;
 
 net_plan *net_lower(const net_graph *n);
@@ -130,7 +132,8 @@ void net_plan_free(net_plan *plan);
 net_graph *net_inception_bn(int64_t batch, bool cudnn);
 net_graph *net_resnet(int64_t batch, const int layers[4]);
 net_graph *net_alexnet(int64_t batch);
-/* So many convolutions in each of its stages; with 16 layers the usual ones. */
+/* repeats: number of convolutions in each stage. The one with 16 layers is
+ * usual. */
 net_graph *net_vgg(int64_t batch, const int repeats[5]);
 net_graph *net_vgg16(int64_t batch);
 net_graph *net_googlenet(int64_t batch);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * nets_gradient.c: the gradient pass of NNVM, and the list of nodes that the
- * planner is given.
+ * nets_gradient.c: the gradient pass of NNVM, and the list of nodes for the
+ * planner.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 static const uint32_t NONE = UINT32_MAX;
 
-static void *zeroed(size_t n, size_t bytes) {
+static void *allocate_zeroed(size_t n, size_t bytes) {
   void *memory = calloc(n == 0 ? 1 : n, bytes);
   if (memory == NULL) abort();
   return memory;
@@ -17,14 +17,14 @@ static void *zeroed(size_t n, size_t bytes) {
 
 /* --------------------------------------------------------------- the tables */
 
-/* What the gradient of an operator reads, as text: "o0" the gradient of output
- * 0, "x1" input 1, "y0" output 0; "o*" all. Then which of these (by position)
- * may be overwritten by which gradient. */
+/* Entries that the gradient of an operator reads, as text: "o0" the gradient of
+ * output 0, "x1" input 1, "y0" output 0; "o*" all. Then the gradients that may
+ * overwrite some of these (by position). */
 typedef struct gradient_rule {
   const char *reads;
   tn__plan_pair pairs[2];
   uint32_t n_pairs;
-  bool legacy; /* an OperatorProperty: reads its aux states and waits */
+  bool legacy; /* an OperatorProperty: it also reads its aux states and waits */
 } gradient_rule;
 
 static gradient_rule rule_of(const net_graph *n, net_op op) {
@@ -94,14 +94,14 @@ typedef struct visit {
   uint32_t *nodes; /* in order */
   uint32_t n;
   bool *seen;
-  uint32_t (*stack)[2]; /* a node, and the next of what it waits for */
+  uint32_t (*stack)[2]; /* a node, and the next of its inputs and waits */
   uint32_t depth;
 } visit;
 
 static visit visit_new(const net_graph *n) {
-  return (visit){zeroed(n->n_nodes, sizeof(uint32_t)), 0,
-                 zeroed(n->n_nodes, sizeof(bool)),
-                 zeroed(n->n_nodes, 2 * sizeof(uint32_t)), 0};
+  return (visit){allocate_zeroed(n->n_nodes, sizeof(uint32_t)), 0,
+                 allocate_zeroed(n->n_nodes, sizeof(bool)),
+                 allocate_zeroed(n->n_nodes, 2 * sizeof(uint32_t)), 0};
 }
 
 static void visit_free(visit *v) {
@@ -110,24 +110,24 @@ static void visit_free(visit *v) {
   free(v->stack);
 }
 
-static void enter(visit *v, uint32_t node) {
+static void enter_node(visit *v, uint32_t node) {
   if (v->seen[node]) return;
   v->seen[node] = true;
   v->stack[v->depth][0] = node;
   v->stack[v->depth++][1] = 0;
 }
 
-/* Inputs first, then what is waited for, then the node. */
+/* Visits inputs first, then the nodes that it waits for, then the node. */
 static void visit_from(visit *v, const net_graph *n, uint32_t root) {
-  enter(v, root);
+  enter_node(v, root);
   while (v->depth > 0) {
     uint32_t *top = v->stack[v->depth - 1];
     const net_node *node = &n->nodes[top[0]];
     const uint32_t next = top[1]++;
     if (next < node->n_in)
-      enter(v, node->in[next].node);
+      enter_node(v, node->in[next].node);
     else if (next < node->n_in + node->n_after)
-      enter(v, node->after[next - node->n_in]);
+      enter_node(v, node->after[next - node->n_in]);
     else
       v->nodes[v->n++] = v->stack[--v->depth][0];
   }
@@ -135,11 +135,11 @@ static void visit_from(visit *v, const net_graph *n, uint32_t root) {
 
 /* ---------------------------------------------------------------- gradients */
 
-/* The gradients that an output has got so far. */
+/* The gradients of an output so far. */
 typedef struct terms {
   net_ref *v;
   uint32_t n;
-  net_ref sum; /* of all of them, node NONE before */
+  net_ref sum; /* the sum of all of them; before that, node NONE */
 } terms;
 
 typedef struct pass {
@@ -164,8 +164,8 @@ static net_ref sum_node(net_graph *n, net_op op, const net_ref *v,
   return (net_ref){n->n_nodes - 1, 0};
 }
 
-/* One sum of up to 7, else one after the other, each term waiting for the sum
- * before it. */
+/* Sums up to 7 terms with one node. Adds more terms one after the other, each
+ * term waiting for the sum before it. */
 static net_ref sum_up(net_graph *n, terms *t) {
   enum { CAP = 8 };
   if (t->sum.node != NONE || t->n == 0) return t->sum;
@@ -180,9 +180,9 @@ static net_ref sum_up(net_graph *n, terms *t) {
   return t->sum;
 }
 
-/* The inputs of the gradient of node `k`, whose values come from `m`. */
-static uint32_t gather(const net_graph *n, uint32_t k, uint32_t m,
-                       const terms *grads, net_ref *in) {
+/* Lists the inputs of the gradient of node `k`, with values computed by `m`. */
+static uint32_t gather_inputs(const net_graph *n, uint32_t k, uint32_t m,
+                              const terms *grads, net_ref *in) {
   const net_node *node = &n->nodes[k], *from = &n->nodes[m];
   const gradient_rule rule = rule_of(n, node->op);
   uint32_t count = 0;
@@ -203,23 +203,25 @@ static uint32_t gather(const net_graph *n, uint32_t k, uint32_t m,
 }
 
 /* Both terms of a sum have the gradient of the sum, without a node. */
-static void pass_on(pass *p, uint32_t k) {
+static void hand_on_gradients(pass *p, uint32_t k) {
   const net_node *node = &p->n->nodes[k];
   for (uint32_t i = 0; i < node->n_in; ++i)
     add_term(&p->of[node->in[i].node][node->in[i].out], p->of[k][0].sum);
 }
 
-static void differentiate(pass *p, uint32_t k) {
+static void differentiate_node(pass *p, uint32_t k) {
   net_graph *n = p->n;
   const uint32_t m = n->mirror[k];
   terms *grads = p->of[k];
   for (uint32_t o = 0; o < n->nodes[k].n_out; ++o) (void)sum_up(n, &grads[o]);
   if (n->nodes[k].op == NET_ADD) {
-    pass_on(p, k);
+    hand_on_gradients(p, k);
     return;
   }
-  net_ref *in = zeroed(n->nodes[k].n_out + n->nodes[k].n_in + 8, sizeof *in);
-  const uint32_t n_in = gather(n, k, m, grads, in), n_out = n->nodes[k].n_args;
+  net_ref *in =
+      allocate_zeroed(n->nodes[k].n_out + n->nodes[k].n_in + 8, sizeof *in);
+  const uint32_t n_in = gather_inputs(n, k, m, grads, in),
+                 n_out = n->nodes[k].n_args;
   net_node *back = net_add_node(n, NET_BACKWARD, n_in, n_out);
   const net_node *node = &n->nodes[k];
   const uint32_t b = n->n_nodes - 1;
@@ -234,7 +236,7 @@ static void differentiate(pass *p, uint32_t k) {
   free(in);
 }
 
-/* A copy of node `k` that reads copies where there are any. */
+/* Makes a copy of node `k` that reads copies if there are any. */
 static uint32_t mirror_node(net_graph *n, uint32_t k) {
   const net_node was = n->nodes[k];
   net_node *copy = net_add_node(n, was.op, was.n_in, was.n_out);
@@ -253,7 +255,7 @@ static uint32_t mirror_node(net_graph *n, uint32_t k) {
 
 static void mirror_all(net_graph *n, const visit *order, net_mirror *mirror,
                        void *ctx) {
-  n->mirror = zeroed(n->n_nodes, sizeof *n->mirror);
+  n->mirror = allocate_zeroed(n->n_nodes, sizeof *n->mirror);
   for (uint32_t k = 0; k < n->n_nodes; ++k) n->mirror[k] = k;
   for (uint32_t at = 0; mirror != NULL && at < order->n; ++at) {
     const uint32_t k = order->nodes[at];
@@ -264,15 +266,15 @@ static void mirror_all(net_graph *n, const visit *order, net_mirror *mirror,
 }
 
 static void list_args(net_graph *n, const visit *order) {
-  n->args = zeroed(order->n, sizeof *n->args);
-  n->grads = zeroed(order->n, sizeof *n->grads);
+  n->args = allocate_zeroed(order->n, sizeof *n->args);
+  n->grads = allocate_zeroed(order->n, sizeof *n->grads);
   for (uint32_t at = 0; at < order->n; ++at) {
     const uint32_t k = order->nodes[at];
     if (n->nodes[k].op == NET_VAR && !n->nodes[k].aux) n->args[n->n_args++] = k;
   }
 }
 
-/* Gradients of heads come from outside, through a node of their own. */
+/* Gradients of heads come from outside, through a node each. */
 static void give_head_grads(pass *p) {
   net_graph *n = p->n;
   for (uint32_t h = 0; h < n->n_heads; ++h) {
@@ -294,9 +296,9 @@ void net_gradient(net_graph *n, net_mirror *mirror, void *ctx) {
   visit order = visit_new(n);
   for (uint32_t h = 0; h < n->n_heads; ++h)
     visit_from(&order, n, n->heads[h].node);
-  pass p = {n, zeroed(n->n_nodes, sizeof *p.of), n->n_nodes};
+  pass p = {n, allocate_zeroed(n->n_nodes, sizeof *p.of), n->n_nodes};
   for (uint32_t k = 0; k < p.n_of; ++k) {
-    p.of[k] = zeroed(n->nodes[k].n_out, sizeof **p.of);
+    p.of[k] = allocate_zeroed(n->nodes[k].n_out, sizeof **p.of);
     for (uint32_t o = 0; o < n->nodes[k].n_out; ++o) p.of[k][o].sum.node = NONE;
   }
   list_args(n, &order);
@@ -304,7 +306,7 @@ void net_gradient(net_graph *n, net_mirror *mirror, void *ctx) {
   give_head_grads(&p);
   for (uint32_t at = order.n; at-- > 0;)
     if (n->nodes[order.nodes[at]].op != NET_VAR)
-      differentiate(&p, order.nodes[at]);
+      differentiate_node(&p, order.nodes[at]);
   for (uint32_t a = 0; a < n->n_args; ++a)
     n->grads[a] = sum_up(n, &p.of[n->args[a]][0]);
   visit_free(&order);
@@ -346,9 +348,9 @@ static uint32_t lower_pairs(const net_graph *n, const net_node *node,
 static tn__plan_node lower_node(const lowering *l, uint32_t k,
                                 const uint32_t *position) {
   const net_node *node = &l->n->nodes[k];
-  uint32_t *in = zeroed(node->n_in, sizeof *in);
-  uint32_t *after = zeroed(node->n_after, sizeof *after);
-  tn__plan_pair *pairs = zeroed(2, sizeof *pairs);
+  uint32_t *in = allocate_zeroed(node->n_in, sizeof *in);
+  uint32_t *after = allocate_zeroed(node->n_after, sizeof *after);
+  tn__plan_pair *pairs = allocate_zeroed(2, sizeof *pairs);
   tn__plan_node out = {.first_out = l->first[k],
                        .n_out = node->n_out,
                        .in = in,
@@ -383,7 +385,7 @@ static void lower_all(lowering *l, const visit *order, net_plan *plan) {
 }
 
 net_plan *net_lower(const net_graph *n) {
-  net_plan *plan = zeroed(1, sizeof *plan);
+  net_plan *plan = allocate_zeroed(1, sizeof *plan);
   visit order = visit_new(n);
   size_t n_entries = 0;
   for (uint32_t h = 0; h < n->n_heads; ++h)
@@ -392,11 +394,11 @@ net_plan *net_lower(const net_graph *n) {
     if (n->grads[a].node != NONE) visit_from(&order, n, n->grads[a].node);
   for (uint32_t at = 0; at < order.n; ++at)
     n_entries += n->nodes[order.nodes[at]].n_out;
-  lowering l = {n, zeroed(n->n_nodes, sizeof *l.first),
-                zeroed(n_entries, sizeof *l.entries),
-                zeroed(order.n, sizeof *l.nodes)};
-  plan->node_of = zeroed(order.n, sizeof *plan->node_of);
-  plan->position = zeroed(n->n_nodes, sizeof *plan->position);
+  lowering l = {n, allocate_zeroed(n->n_nodes, sizeof *l.first),
+                allocate_zeroed(n_entries, sizeof *l.entries),
+                allocate_zeroed(order.n, sizeof *l.nodes)};
+  plan->node_of = allocate_zeroed(order.n, sizeof *plan->node_of);
+  plan->position = allocate_zeroed(n->n_nodes, sizeof *plan->position);
   memset(plan->position, 0xff, n->n_nodes * sizeof *plan->position);
   plan->n_forward = NONE;
   lower_all(&l, &order, plan);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * random_net.c: see random_net.h.
+ * random_net.c: makes random nets and runs plans on tags. See random_net.h.
  */
 #include "random_net.h"
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CELL = 64 }; /* all places are multiples of it */
+enum { CELL = 64 }; /* all offsets are multiples of it */
 
 uint64_t random_next(uint64_t *state) {
   uint64_t z = *state += 0x9e3779b97f4a7c15u;
@@ -24,7 +24,8 @@ static bool one_in(random_net *r, uint32_t n) {
   return random_below(&r->state, n) == 0;
 }
 
-/* Few sizes, so that pairs fit and blocks are found again; some far apart. */
+/* Uses few sizes, so that pairs fit and blocks are found again. Some sizes
+ * differ a lot. */
 static void make_entry(random_net *r, uint32_t device) {
   static const uint32_t COUNTS[] = {16, 16, 16, 32, 32, 48, 160, 512, 16, 0};
   const uint32_t count = COUNTS[random_below(&r->state, 10)];
@@ -39,7 +40,7 @@ static void make_entry(random_net *r, uint32_t device) {
   if (one_in(r, 40)) e->flags |= TN__ENTRY_DYNAMIC;
 }
 
-/* Mostly of the last few: entries then die soon. */
+/* Picks mostly one of the last few entries, so that entries die soon. */
 static uint32_t pick_input(random_net *r) {
   const uint32_t n = (uint32_t)r->net.n_entries;
   if (one_in(r, 4)) return random_below(&r->state, n);
@@ -56,7 +57,8 @@ static void make_pairs(random_net *r, uint32_t n) {
   }
 }
 
-/* A second term beside an earlier entry of the same size, if there is one. */
+/* Adds an earlier entry of the same size as the second term, if there is
+ * one. */
 static void make_sum(random_net *r, uint32_t n) {
   tn__plan_node *node = &r->nodes[n];
   if (node->n_in < 2 || node->n_out != 1 || !one_in(r, 2)) return;
@@ -115,7 +117,7 @@ void random_net_make(random_net *r, uint64_t seed) {
 
 enum { MAX_DEVICES = 4 };
 
-/* tags: of each cell of each device. value: the tag that each entry has. */
+/* tags: of each cell of each device. value: the tag of each entry. */
 typedef struct machine {
   const tn__plan_net *net;
   const tn__memory_plan *plan;
@@ -132,40 +134,41 @@ typedef struct range {
   size_t end; /* in cells */
 } range;
 
-static bool fails(machine *m, const char *what, uint32_t node, uint32_t entry) {
+static bool set_fault(machine *m, const char *text, uint32_t node,
+                      uint32_t entry) {
   if (m->fault[0] == '\0')
     snprintf(m->fault, sizeof m->fault, "node %u, entry %u: %s", node, entry,
-             what);
+             text);
   return false;
 }
 
-static size_t cells(size_t bytes) {
+static size_t count_cells(size_t bytes) {
   return (bytes + CELL - 1) / CELL;
 }
 
-/* Empty if it has no storage. */
+/* Returns an empty range if the entry has no storage. */
 static range range_of(const machine *m, uint32_t e) {
   const int32_t s = m->plan->places[e].storage;
   if (s < 0) return (range){0, 0, 0};
   const tn__plan_storage *storage = &m->plan->storages[s];
   const size_t begin = storage->offset / CELL;
   return (range){storage->device, begin,
-                 begin + cells(m->net->entries[e].bytes)};
+                 begin + count_cells(m->net->entries[e].bytes)};
 }
 
-static bool meet(range a, range b) {
+static bool do_overlap(range a, range b) {
   return a.device == b.device && a.begin < b.end && b.begin < a.end;
 }
 
-static bool same(range a, range b) {
+static bool is_same(range a, range b) {
   return a.device == b.device && a.begin == b.begin && a.end == b.end;
 }
 
-static void fill(machine *m, range r, uint32_t tag) {
+static void fill_cells(machine *m, range r, uint32_t tag) {
   for (size_t c = r.begin; c < r.end; ++c) m->tags[r.device][c] = tag;
 }
 
-static bool holds(const machine *m, range r, uint32_t tag) {
+static bool has_tag(const machine *m, range r, uint32_t tag) {
   for (size_t c = r.begin; c < r.end; ++c)
     if (m->tags[r.device][c] != tag) return false;
   return true;
@@ -176,7 +179,8 @@ static bool read_inputs(machine *m, uint32_t n, const char *when) {
   for (uint32_t i = 0; i < node->n_in; ++i) {
     const uint32_t e = node->in[i];
     if (node->ignored != NULL && node->ignored[i]) continue;
-    if (!holds(m, range_of(m, e), m->value[e])) return fails(m, when, n, e);
+    if (!has_tag(m, range_of(m, e), m->value[e]))
+      return set_fault(m, when, n, e);
   }
   return true;
 }
@@ -184,15 +188,15 @@ static bool read_inputs(machine *m, uint32_t n, const char *when) {
 static bool use_workspace(machine *m, uint32_t n) {
   const tn__plan_node *node = &m->net->nodes[n];
   const size_t begin = m->plan->workspaces[n] / CELL;
-  const range r = {node->device, begin, begin + cells(node->workspace)};
+  const range r = {node->device, begin, begin + count_cells(node->workspace)};
   if (node->workspace == 0) return true;
   if (r.end > m->n_cells[r.device])
-    return fails(m, "its workspace lies beyond the pool", n, 0);
+    return set_fault(m, "its workspace ends beyond the pool", n, 0);
   for (uint32_t o = 0; o < node->n_out; ++o)
-    if (meet(r, range_of(m, node->first_out + o)))
-      return fails(m, "its workspace is under an output", n,
-                   node->first_out + o);
-  fill(m, r, ++m->fresh);
+    if (do_overlap(r, range_of(m, node->first_out + o)))
+      return set_fault(m, "its workspace is under an output", n,
+                       node->first_out + o);
+  fill_cells(m, r, ++m->fresh);
   return read_inputs(m, n, "its workspace overwrites an input");
 }
 
@@ -204,14 +208,14 @@ static bool is_identity(const tn__plan_node *node, uint32_t in, uint32_t out) {
   return false;
 }
 
-/* Whether output `e` lies under an input other than number `but`. */
+/* Returns whether output `e` overlaps an input other than number `but`. */
 static bool is_under_input(const machine *m, uint32_t n, uint32_t e,
                            int32_t but) {
   const tn__plan_node *node = &m->net->nodes[n];
   for (uint32_t i = 0; i < node->n_in; ++i) {
     if ((int32_t)i == but || (node->ignored != NULL && node->ignored[i]))
       continue;
-    if (meet(range_of(m, e), range_of(m, node->in[i]))) return true;
+    if (do_overlap(range_of(m, e), range_of(m, node->in[i]))) return true;
   }
   return false;
 }
@@ -221,32 +225,33 @@ static bool write_inplace(machine *m, uint32_t n, uint32_t o) {
   const uint32_t e = node->first_out + o;
   const int32_t alias = m->plan->places[e].alias;
   if (alias < 0 || (uint32_t)alias >= node->n_in ||
-      !same(range_of(m, e), range_of(m, node->in[alias])))
-    return fails(m, "not in the memory of its input", n, e);
+      !is_same(range_of(m, e), range_of(m, node->in[alias])))
+    return set_fault(m, "not in the memory of its input", n, e);
   if (is_identity(node, (uint32_t)alias, o)) {
     m->value[e] = m->value[node->in[alias]];
     return true;
   }
   if (is_under_input(m, n, e, alias))
-    return fails(m, "in-place under another input", n, e);
-  fill(m, range_of(m, e), m->value[e] = ++m->fresh);
+    return set_fault(m, "in-place under another input", n, e);
+  fill_cells(m, range_of(m, e), m->value[e] = ++m->fresh);
   return true;
 }
 
-/* The sum for whose first term output `e` is meant. */
+/* Finds the sum that output `e` belongs to, and adds it to its first term. */
 static bool write_added(machine *m, uint32_t n, uint32_t e) {
   for (uint32_t s = n + 1; s < m->net->n_nodes; ++s) {
     const tn__plan_node *sum = &m->net->nodes[s];
     if (!m->plan->skipped[s] || sum->in[1] != e) continue;
     const uint32_t first = sum->in[0];
-    if (!same(range_of(m, e), range_of(m, first)) ||
-        !holds(m, range_of(m, e), m->value[first]))
-      return fails(m, "added to what is not the first term", n, e);
-    if (is_under_input(m, n, e, -1)) return fails(m, "added to an input", n, e);
-    fill(m, range_of(m, e), m->value[e] = m->value[first] = ++m->fresh);
+    if (!is_same(range_of(m, e), range_of(m, first)) ||
+        !has_tag(m, range_of(m, e), m->value[first]))
+      return set_fault(m, "added to memory that is not the first term", n, e);
+    if (is_under_input(m, n, e, -1))
+      return set_fault(m, "added to an input", n, e);
+    fill_cells(m, range_of(m, e), m->value[e] = m->value[first] = ++m->fresh);
     return true;
   }
-  return fails(m, "added, but no sum is skipped for it", n, e);
+  return set_fault(m, "added, but no sum is skipped for it", n, e);
 }
 
 static bool write_output(machine *m, uint32_t n, uint32_t o) {
@@ -254,12 +259,13 @@ static bool write_output(machine *m, uint32_t n, uint32_t o) {
   const uint32_t e = node->first_out + o;
   const tn__plan_place *place = &m->plan->places[e];
   const range r = range_of(m, e);
-  if (r.end > m->n_cells[r.device]) return fails(m, "beyond the pool", n, e);
+  if (r.end > m->n_cells[r.device])
+    return set_fault(m, "beyond the pool", n, e);
   if (place->request == TN_REQ_INPLACE) return write_inplace(m, n, o);
   if (place->request == TN_REQ_ADD) return write_added(m, n, e);
   if (is_under_input(m, n, e, -1))
-    return fails(m, "written over an input", n, e);
-  fill(m, r, m->value[e] = ++m->fresh);
+    return set_fault(m, "written over an input", n, e);
+  fill_cells(m, r, m->value[e] = ++m->fresh);
   return true;
 }
 
@@ -268,9 +274,10 @@ static bool write_outputs(machine *m, uint32_t n) {
   for (uint32_t o = 0; o < node->n_out; ++o)
     if (!write_output(m, n, o)) return false;
   for (uint32_t o = 0; o < node->n_out; ++o)
-    if (!holds(m, range_of(m, node->first_out + o),
-               m->value[node->first_out + o]))
-      return fails(m, "overwritten by another output", n, node->first_out + o);
+    if (!has_tag(m, range_of(m, node->first_out + o),
+                 m->value[node->first_out + o]))
+      return set_fault(m, "overwritten by another output", n,
+                       node->first_out + o);
   return true;
 }
 
@@ -280,9 +287,10 @@ static bool run_node(machine *m, uint32_t n) {
     return false;
   if (!m->plan->skipped[n]) return use_workspace(m, n) && write_outputs(m, n);
   if (m->value[node->in[0]] != m->value[node->in[1]])
-    return fails(m, "skipped, but its terms are not summed up", n, 0);
-  if (!same(range_of(m, node->first_out), range_of(m, node->in[0])))
-    return fails(m, "skipped, but not where its sum is", n, node->first_out);
+    return set_fault(m, "skipped, but its terms are not summed up", n, 0);
+  if (!is_same(range_of(m, node->first_out), range_of(m, node->in[0])))
+    return set_fault(m, "skipped, but not where its sum is", n,
+                     node->first_out);
   m->value[node->first_out] = m->value[node->in[0]];
   return true;
 }
@@ -292,8 +300,8 @@ static void run_all(machine *m) {
     if (!run_node(m, n)) return;
   for (uint32_t e = 0; e < m->net->n_entries; ++e)
     if ((m->net->entries[e].flags & TN__ENTRY_HEAD) &&
-        !holds(m, range_of(m, e), m->value[e]))
-      fails(m, "a head was overwritten", (uint32_t)m->net->n_nodes, e);
+        !has_tag(m, range_of(m, e), m->value[e]))
+      set_fault(m, "a head was overwritten", (uint32_t)m->net->n_nodes, e);
 }
 
 const char *run_plan(const tn__plan_net *net, const tn__memory_plan *plan) {
@@ -301,7 +309,7 @@ const char *run_plan(const tn__plan_net *net, const tn__memory_plan *plan) {
   machine m = {.net = net, .plan = plan};
   for (size_t k = 0; k < plan->n_pools; ++k) {
     const int32_t device = plan->pools[k].device;
-    m.n_cells[device] = cells(plan->pools[k].bytes);
+    m.n_cells[device] = count_cells(plan->pools[k].bytes);
     m.tags[device] = calloc(m.n_cells[device] + 1, sizeof *m.tags[device]);
   }
   m.value = calloc(net->n_entries + 1, sizeof *m.value);
@@ -314,7 +322,7 @@ const char *run_plan(const tn__plan_net *net, const tn__memory_plan *plan) {
 
 /* ----------------------------------------------------------------- liveness */
 
-/* From its writer to its last reader. */
+/* An entry is live from its writer to its last reader. */
 static bool is_live(const tn__plan_net *net, uint32_t e, uint32_t n) {
   uint32_t first = UINT32_MAX, last = 0;
   for (uint32_t k = 0; k < net->n_nodes; ++k) {

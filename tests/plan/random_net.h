@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * random_net.h: nets of a seed, for properties that hold of every net; and a
- * machine that runs a plan on tags instead of numbers.
+ * random_net.h: makes nets from a seed, for properties that hold for every net.
+ * A machine runs a plan on tags instead of numbers.
  */
 #ifndef TESTS_PLAN_RANDOM_NET_H_
 #define TESTS_PLAN_RANDOM_NET_H_
@@ -22,20 +22,20 @@ typedef struct random_net {
 } random_net;
 
 uint64_t random_next(uint64_t *state);
-/* Below n. */
+/* Returns a number below n. */
 uint32_t random_below(uint64_t *state, uint32_t n);
 
-/* Nets of every kind that the planner accepts; `out` holds all of it. */
+/* Makes a net of any kind that the planner accepts. `out` holds all of it. */
 void random_net_make(random_net *out, uint64_t seed);
 
-/* Runs the plan: every node reads the tags of what it reads, writes tags over
- * its workspace and its outputs as its requests say, in the memory where the
- * plan has them. NULL if everybody found what had been written for them, or
- * what went wrong. */
+/* Runs the plan. Every node checks the tags of its inputs. Then it writes tags
+ * to its workspace and to its outputs as their requests demand, in the memory
+ * of the plan. Returns NULL if every node found the tags that were written for
+ * it, else a message. */
 const char *run_plan(const tn__plan_net *net, const tn__memory_plan *plan);
 
-/* The most bytes of entries and workspaces that are live at one node of a
- * device, each storage counted once. */
+/* Returns the most bytes of entries and workspaces that are live at one node of
+ * a device, each storage counted once. */
 size_t live_peak(const tn__plan_net *net, const tn__memory_plan *plan,
                  int32_t device);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reference.c: see reference.h.
+ * reference.c: the second planner of NNVM's rules. See reference.h.
  */
 #include "reference.h"
 
@@ -9,7 +9,7 @@ typedef struct slot {
   size_t bytes;
   int32_t device;
   bool is_free;
-  int freed_as; /* the how manieth that was given back */
+  int freed_as; /* its position in the order of frees */
   uint32_t colour;
 } slot;
 
@@ -23,22 +23,22 @@ typedef struct state {
   uint32_t range;
 } state;
 
-static bool reads(const tn__plan_node *node, uint32_t i) {
+static bool is_read(const tn__plan_node *node, uint32_t i) {
   return node->ignored == NULL || !node->ignored[i];
 }
 
-/* Reads of entry `e` by inputs from number `i` of node `n` on. */
+/* Counts the reads of entry `e` by inputs from number `i` of node `n` on. */
 static int reads_left(const state *s, uint32_t e, uint32_t n, uint32_t i) {
   int count = (s->net->entries[e].flags & TN__ENTRY_HEAD) ? 1 : 0;
   for (uint32_t k = n; k < s->net->n_nodes; ++k) {
     const tn__plan_node *node = &s->net->nodes[k];
     for (uint32_t j = k == n ? i : 0; j < node->n_in; ++j)
-      if (node->in[j] == e && reads(node, j)) ++count;
+      if (node->in[j] == e && is_read(node, j)) ++count;
   }
   return count;
 }
 
-/* The same of all entries that are in a storage. */
+/* Counts the same reads for all entries in a storage. */
 static int storage_reads_left(const state *s, int32_t id, uint32_t n,
                               uint32_t i) {
   int count = 0;
@@ -49,7 +49,8 @@ static int storage_reads_left(const state *s, int32_t id, uint32_t n,
 
 /* ------------------------------------------------------------------ colours */
 
-static bool follows(const tn__plan_net *net, uint32_t late, uint32_t early) {
+static bool comes_after(const tn__plan_net *net, uint32_t late,
+                        uint32_t early) {
   const tn__plan_node *a = &net->nodes[early], *b = &net->nodes[late];
   for (uint32_t i = 0; i < b->n_in; ++i)
     if (b->in[i] >= a->first_out && b->in[i] < a->first_out + a->n_out)
@@ -57,14 +58,15 @@ static bool follows(const tn__plan_net *net, uint32_t late, uint32_t early) {
   return false;
 }
 
-/* Of the paths from each node on: how many nodes without colour, and where it
- * goes; of equals the one through later nodes. */
-static void measure(const state *s, int *length, int *next) {
+/* For the best path from each node: its number of nodes without colour, and its
+ * next node. Of equal paths it is the one through later nodes. */
+static void measure_paths(const state *s, int *length, int *next) {
   for (int n = (int)s->net->n_nodes - 1; n >= 0; --n) {
     length[n] = 0;
     next[n] = -1;
     for (int m = (int)s->net->n_nodes - 1; m > n; --m)
-      if (follows(s->net, (uint32_t)m, (uint32_t)n) && length[m] > length[n]) {
+      if (comes_after(s->net, (uint32_t)m, (uint32_t)n) &&
+          length[m] > length[n]) {
         length[n] = length[m];
         next[n] = m;
       }
@@ -72,14 +74,14 @@ static void measure(const state *s, int *length, int *next) {
   }
 }
 
-static void paint(state *s) {
+static void colour_nodes(state *s) {
   int length[REFERENCE_MAX], next[REFERENCE_MAX];
   const uint32_t n_colours = s->options->n_colours;
   memset(s->colour, n_colours > 1 ? 0xff : 0, sizeof s->colour);
   uint32_t c = 0;
   for (; c + 1 < n_colours; ++c) {
     int best = -1;
-    measure(s, length, next);
+    measure_paths(s, length, next);
     for (int n = (int)s->net->n_nodes - 1; n >= 0; --n)
       if (best < 0 || length[n] > length[best]) best = n;
     if (best < 0 || length[best] == 0) break;
@@ -98,7 +100,7 @@ static bool pair_fits(const state *s, uint32_t n, const tn__plan_pair *pair,
   const uint32_t in = node->in[pair->in], out = node->first_out + pair->out;
   const tn__plan_entry *a = &s->net->entries[in], *b = &s->net->entries[out];
   const int32_t id = s->out->storage[in];
-  if (taken[pair->in] || !reads(node, pair->in)) return false;
+  if (taken[pair->in] || !is_read(node, pair->in)) return false;
   if (s->out->storage[out] != TN__STORAGE_NONE) return false;
   if (id < 0) return false;
   if (storage_reads_left(s, id, n, 0) != 1 && !pair->identity) return false;
@@ -130,7 +132,8 @@ static bool smaller_is_better(const slot *a, const slot *b) {
          (a->bytes == b->bytes && a->freed_as > b->freed_as);
 }
 
-static int32_t request(state *s, const tn__plan_entry *entry, uint32_t colour) {
+static int32_t request_block(state *s, const tn__plan_entry *entry,
+                             uint32_t colour) {
   const size_t size = entry->bytes, r = s->range;
   const slot *large = NULL, *small = NULL;
   for (int32_t k = 0; r > 0 && k < s->out->n_storages; ++k) {
@@ -154,7 +157,8 @@ static int32_t request(state *s, const tn__plan_entry *entry, uint32_t colour) {
   return id;
 }
 
-/* The largest output that has no storage yet; of equals the last. */
+/* Returns the largest output that has no storage yet, of equal ones the
+ * last. */
 static int32_t next_output(const state *s, uint32_t n) {
   const tn__plan_node *node = &s->net->nodes[n];
   int32_t best = -1;
@@ -173,14 +177,14 @@ static void give_back(state *s, int32_t id, uint32_t colour) {
   s->slots[id].colour = colour;
 }
 
-static void step(state *s, uint32_t n) {
+static void plan_node(state *s, uint32_t n) {
   const tn__plan_node *node = &s->net->nodes[n];
   if (!s->options->no_inplace) share_inputs(s, n);
   for (int32_t e; (e = next_output(s, n)) >= 0;)
-    s->out->storage[e] = request(s, &s->net->entries[e], s->colour[n]);
+    s->out->storage[e] = request_block(s, &s->net->entries[e], s->colour[n]);
   for (uint32_t i = 0; i < node->n_in; ++i) {
     const int32_t id = s->out->storage[node->in[i]];
-    if (id >= 0 && reads(node, i) && storage_reads_left(s, id, n, i + 1) == 0)
+    if (id >= 0 && is_read(node, i) && storage_reads_left(s, id, n, i + 1) == 0)
       give_back(s, id, s->colour[n]);
   }
   for (uint32_t o = 0; o < node->n_out; ++o) {
@@ -203,7 +207,7 @@ static void run_with(state *s, uint32_t range) {
     if (flags & TN__ENTRY_DYNAMIC) out->storage[e] = TN__STORAGE_DYNAMIC;
     if (flags & TN__ENTRY_EXTERNAL) out->storage[e] = TN__STORAGE_EXTERNAL;
   }
-  for (uint32_t n = 0; n < s->net->n_nodes; ++n) step(s, n);
+  for (uint32_t n = 0; n < s->net->n_nodes; ++n) plan_node(s, n);
   for (int32_t k = 0; k < out->n_storages; ++k)
     out->total += out->bytes[k] = s->slots[k].bytes;
 }
@@ -215,7 +219,7 @@ void reference_run(reference_plan *out, const tn__plan_net *net,
   s.net = net;
   s.options = options;
   s.out = out;
-  paint(&s);
+  colour_nodes(&s);
   const uint32_t most = options->match_range == 0 ? 16 : options->match_range;
   uint32_t best = most;
   size_t least = SIZE_MAX;

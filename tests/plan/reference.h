@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reference.h: the planner of NNVM once more, written from the description of
- * its rules alone, as plainly as possible: it looks at everything again at each
+ * reference.h: a second planner of NNVM. It is written from the description of
+ * the rules alone, as plainly as possible. It examines everything again at each
  * step and keeps no counts.
  */
 #ifndef TESTS_PLAN_REFERENCE_H_
@@ -18,7 +18,7 @@ typedef struct reference_plan {
   size_t total;
 } reference_plan;
 
-/* For nets of fewer than REFERENCE_MAX entries; without accumulation. */
+/* Plans nets of fewer than REFERENCE_MAX entries; without accumulation. */
 void reference_run(reference_plan *out, const tn__plan_net *net,
                    const tn__plan_options *options);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The compat mode against a planner written from the same rules, entry by entry
- * on random nets.
+ * The compat mode compared with a planner written from the same rules, entry by
+ * entry on random nets.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -23,8 +23,8 @@ static tn__plan_options options_of(uint64_t seed) {
       .n_colours = random_below(&state, 3) == 0 ? random_below(&state, 5) : 0};
 }
 
-static void compare(const tn__plan_net *net, const tn__plan_options *options,
-                    uint64_t seed) {
+static void compare_plans(const tn__plan_net *net,
+                          const tn__plan_options *options, uint64_t seed) {
   static reference_plan expected;
   tn__memory_plan plan;
   cr_assert_eq(tn__memory_plan_init(&plan, tn__env_default(), net, options),
@@ -49,12 +49,12 @@ static void compare(const tn__plan_net *net, const tn__plan_options *options,
   tn__memory_plan_deinit(&plan);
 }
 
-Test(compat, gives_every_entry_the_storage_that_the_rules_give_it) {
+Test(compat, gives_every_entry_the_storage_of_the_rules) {
   random_net *net = malloc(sizeof *net);
   for (uint64_t seed = 1; seed <= N_NETS; ++seed) {
     const tn__plan_options options = options_of(seed);
     random_net_make(net, seed);
-    compare(&net->net, &options, seed);
+    compare_plans(&net->net, &options, seed);
   }
   free(net);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Published figures of memory, and how near the default mode comes to the least
- * possible on the same nets.
+ * Published memory figures, and the distance of the default mode from the least
+ * possible memory on the same nets.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -32,10 +32,10 @@ static size_t compat_mb(const net_plan *lowered, int mode) {
   return bytes >> 20;
 }
 
-/* Compares with figures where there are any (0: none is known), and asserts
- * what is promised of the default mode. Frees the net. */
-static void check(const char *name, net_graph *n,
-                  const size_t expected[N_MODES]) {
+/* Compares with the figures that are known (0: none), and asserts the promises
+ * of the default mode. Frees the net. */
+static void check_figures(const char *name, net_graph *n,
+                          const size_t expected[N_MODES]) {
   net_plan *lowered = net_lower(n);
   const tn__plan_options options = {0};
   size_t mb[N_MODES];
@@ -62,48 +62,49 @@ static void check(const char *name, net_graph *n,
   net_free(n);
 }
 
-static net_graph *trained(net_graph *n) {
+static net_graph *add_gradient(net_graph *n) {
   net_gradient(n, NULL, NULL);
   return n;
 }
 
-Test(nets, inception_bn_takes_what_was_published) {
-  check("inception-bn", trained(net_inception_bn(32, false)),
-        (const size_t[]){3826, 2781, 1504, 1340});
+Test(nets, inception_bn_uses_the_published_memory) {
+  check_figures("inception-bn", add_gradient(net_inception_bn(32, false)),
+                (const size_t[]){3826, 2781, 1504, 1340});
 }
 
-Test(nets, inception_bn_takes_what_was_published_of_a_cudnn_build) {
-  check("inception-bn, cudnn", trained(net_inception_bn(32, true)),
-        (const size_t[]){3826, 3231, 1854, 1784});
+Test(nets, inception_bn_uses_the_published_memory_of_a_cudnn_build) {
+  check_figures("inception-bn, cudnn", add_gradient(net_inception_bn(32, true)),
+                (const size_t[]){3826, 3231, 1854, 1784});
 }
 
 Test(nets, inception_bn_forward_only) {
-  check("inception-bn, forward", net_inception_bn(32, false),
-        (const size_t[]){1632, 1188, 233, 242});
+  check_figures("inception-bn, forward", net_inception_bn(32, false),
+                (const size_t[]){1632, 1188, 233, 242});
 }
 
 static const int RESNET_50[4] = {3, 4, 6, 3};
 
-Test(nets, resnet_50_takes_what_was_computed) {
-  check("resnet-50", trained(net_resnet(32, RESNET_50)),
-        (const size_t[]){9413, 6717, 0, 3539});
+Test(nets, resnet_50_uses_the_computed_memory) {
+  check_figures("resnet-50", add_gradient(net_resnet(32, RESNET_50)),
+                (const size_t[]){9413, 6717, 0, 3539});
 }
 
-static bool norm_or_relu(const net_graph *n, uint32_t node, void *ctx) {
+static bool is_norm_or_relu(const net_graph *n, uint32_t node, void *ctx) {
   (void)ctx;
   return n->nodes[node].op == NET_BN || n->nodes[node].op == NET_LEAKY;
 }
 
-Test(nets, resnet_50_without_its_norms_and_relus_kept) {
+Test(nets, resnet_50_without_kept_norms_and_relus) {
   net_graph *n = net_resnet(32, RESNET_50);
-  net_gradient(n, norm_or_relu, NULL);
-  check("resnet-50, no bn-relu", n, (const size_t[]){0, 0, 0, 2843});
+  net_gradient(n, is_norm_or_relu, NULL);
+  check_figures("resnet-50, no bn-relu", n, (const size_t[]){0, 0, 0, 2843});
 }
 
 /* ---------------------------------------------------------------- sublinear */
 
-/* What the script mxnet-memonger does: everything is computed again but the
- * marked nodes at which more than `threshold` has come together. */
+/* The algorithm of the script mxnet-memonger. Everything is computed again
+ * except the marked nodes. A node is marked when more than `threshold` bytes
+ * have accumulated. */
 typedef struct memonger {
   bool *mirror; /* by node */
   size_t saved;
@@ -115,8 +116,8 @@ static size_t bytes_of(const net_graph *n, net_ref x) {
   return (size_t)(s->dim[0] * s->dim[1] * s->dim[2] * s->dim[3]) * 4;
 }
 
-/* With what it takes for no parameter among its inputs: data, labels, and the
- * states of norms. */
+/* Includes the inputs that are no parameters: data, labels, and the states of
+ * norms. */
 static size_t local_bytes(const net_graph *n, uint32_t k) {
   const net_node *node = &n->nodes[k];
   size_t bytes = 0;
@@ -131,7 +132,7 @@ static size_t local_bytes(const net_graph *n, uint32_t k) {
   return bytes;
 }
 
-static void mark(memonger *m, const net_graph *n, size_t threshold) {
+static void mark_nodes(memonger *m, const net_graph *n, size_t threshold) {
   net_plan *order = net_lower(n);
   size_t local = 0;
   m->saved = m->longest = 0;
@@ -156,7 +157,7 @@ static bool is_mirrored(const net_graph *n, uint32_t node, void *ctx) {
 static size_t mirrored_mb(memonger *m, size_t threshold_mb) {
   net_graph *n = net_resnet(32, RESNET_50);
   m->mirror = calloc(n->n_nodes, sizeof *m->mirror);
-  mark(m, n, threshold_mb << 20);
+  mark_nodes(m, n, threshold_mb << 20);
   net_gradient(n, is_mirrored, m);
   net_plan *lowered = net_lower(n);
   const size_t mb = compat_mb(lowered, BOTH);
@@ -166,9 +167,10 @@ static size_t mirrored_mb(memonger *m, size_t threshold_mb) {
   return mb;
 }
 
-/* Its search: three thresholds, each from what the one before came to, and six
- * between the shortest segment and the last of them. */
-Test(nets, resnet_50_takes_what_was_computed_of_the_sublinear_plan) {
+/* The search of the script: three thresholds, each computed from the result of
+ * the one before, and six between the shortest segment and the last
+ * threshold. */
+Test(nets, resnet_50_uses_the_computed_memory_of_the_sublinear_plan) {
   size_t threshold = 0, shortest = SIZE_MAX, best = SIZE_MAX;
   memonger m = {0};
   for (int k = 0; k < 3; ++k) {
@@ -186,24 +188,27 @@ Test(nets, resnet_50_takes_what_was_computed_of_the_sublinear_plan) {
   cr_expect_eq(best, 1250, "%zu MB", best);
 }
 
-Test(nets, in_all_of_them_the_default_is_near_the_least_possible) {
-  check("alexnet", trained(net_alexnet(64)), NULL);
-  check("alexnet, forward", net_alexnet(64), NULL);
-  check("vgg-16", trained(net_vgg16(64)), NULL);
-  check("vgg-16, forward", net_vgg16(64), NULL);
-  check("googlenet", trained(net_googlenet(64)), NULL);
-  check("googlenet, forward", net_googlenet(64), NULL);
-  check("resnet-50, forward", net_resnet(32, RESNET_50), NULL);
-  check("lstm, 20 steps, forward", net_lstm(20, 4), NULL);
-  check("lstm, 200 steps, forward", net_lstm(200, 4), NULL);
-  check("lstm 4 x 1024, 20 steps", trained(net_lstm(20, 4)), NULL);
-  check("lstm 4 x 1024, 200 steps", trained(net_lstm(200, 4)), NULL);
-  check("resnet, 1000 layers",
-        trained(net_resnet(32, (const int[]){3, 150, 177, 3})), NULL);
+Test(nets, the_default_is_near_the_least_possible_in_all_nets) {
+  check_figures("alexnet", add_gradient(net_alexnet(64)), NULL);
+  check_figures("alexnet, forward", net_alexnet(64), NULL);
+  check_figures("vgg-16", add_gradient(net_vgg16(64)), NULL);
+  check_figures("vgg-16, forward", net_vgg16(64), NULL);
+  check_figures("googlenet", add_gradient(net_googlenet(64)), NULL);
+  check_figures("googlenet, forward", net_googlenet(64), NULL);
+  check_figures("resnet-50, forward", net_resnet(32, RESNET_50), NULL);
+  check_figures("lstm, 20 steps, forward", net_lstm(20, 4), NULL);
+  check_figures("lstm, 200 steps, forward", net_lstm(200, 4), NULL);
+  check_figures("lstm 4 x 1024, 20 steps", add_gradient(net_lstm(20, 4)), NULL);
+  check_figures("lstm 4 x 1024, 200 steps", add_gradient(net_lstm(200, 4)),
+                NULL);
+  check_figures("resnet, 1000 layers",
+                add_gradient(net_resnet(32, (const int[]){3, 150, 177, 3})),
+                NULL);
 }
 
-/* How much of what no sharing takes the default plan saves. Frees the net. */
-static double saved(net_graph *n, size_t *mb) {
+/* Returns the size without sharing divided by the size of the default plan.
+ * Frees the net. */
+static double measure_saving(net_graph *n, size_t *mb) {
   net_plan *lowered = net_lower(n);
   const tn__plan_options options = {0};
   tn__memory_plan plan = plan_of(lowered, &options);
@@ -215,26 +220,26 @@ static double saved(net_graph *n, size_t *mb) {
   return (double)none / (double)*mb;
 }
 
-/* Figure 7 of the paper on MXNet: a half in training and a quarter for
- * predictions, in these nets, and less than 16 MB for one picture in a VGG,
- * which is that of 11 layers: the first two convolutions of the others write
- * and read 12.25 MiB each. */
-Test(nets, training_takes_a_half_and_prediction_a_quarter) {
+/* Figure 7 of the paper on MXNet: these nets need a half in training and a
+ * quarter for predictions. One picture in a VGG needs less than 16 MB. That is
+ * the VGG of 11 layers: the first two convolutions of the others write and read
+ * 12.25 MiB each. */
+Test(nets, training_needs_a_half_and_prediction_a_quarter) {
   size_t mb = 0;
-  cr_expect_geq(saved(trained(net_alexnet(64)), &mb), 2);
-  cr_expect_geq(saved(net_alexnet(64), &mb), 4);
-  cr_expect_geq(saved(trained(net_googlenet(64)), &mb), 2);
-  cr_expect_geq(saved(net_googlenet(64), &mb), 4);
-  cr_expect_geq(saved(trained(net_vgg16(64)), &mb), 2);
-  cr_expect_geq(saved(net_vgg16(64), &mb), 4);
-  (void)saved(net_vgg(1, (const int[]){1, 1, 2, 2, 2}), &mb);
+  cr_expect_geq(measure_saving(add_gradient(net_alexnet(64)), &mb), 2);
+  cr_expect_geq(measure_saving(net_alexnet(64), &mb), 4);
+  cr_expect_geq(measure_saving(add_gradient(net_googlenet(64)), &mb), 2);
+  cr_expect_geq(measure_saving(net_googlenet(64), &mb), 4);
+  cr_expect_geq(measure_saving(add_gradient(net_vgg16(64)), &mb), 2);
+  cr_expect_geq(measure_saving(net_vgg16(64), &mb), 4);
+  (void)measure_saving(net_vgg(1, (const int[]){1, 1, 2, 2, 2}), &mb);
   cr_expect_lt(mb, 16, "%zu MB", mb);
 }
 
-/* In-place alone helps a recurrent net a lot, since its weights' gradients are
- * added up where they lie. */
+/* In-place alone helps a recurrent net a lot, because the gradients of its
+ * weights are added up in their memory. */
 Test(nets, gradients_of_shared_weights_are_added_in_place) {
-  net_graph *n = trained(net_lstm(20, 4));
+  net_graph *n = add_gradient(net_lstm(20, 4));
   net_plan *lowered = net_lower(n);
   for (int compat = 0; compat < 2; ++compat) {
     const tn__plan_options options = {.compat = compat == 1};
@@ -254,7 +259,7 @@ Test(nets, gradients_of_shared_weights_are_added_in_place) {
   net_free(n);
 }
 
-/* Entries are scaled down, so that a plan can be run. */
+/* Entries are scaled down, so that a plan can run. */
 static void run_scaled(net_graph *n, const tn__plan_options *options) {
   net_plan *lowered = net_lower(n);
   for (size_t e = 0; e < lowered->net.n_entries; ++e) {
@@ -270,12 +275,12 @@ static void run_scaled(net_graph *n, const tn__plan_options *options) {
   net_free(n);
 }
 
-Test(nets, their_plans_overwrite_nothing_live) {
+Test(nets, plans_overwrite_nothing_live) {
   for (int k = 0; k < 3; ++k) {
     const tn__plan_options options = {.compat = k == 1, .parallel = k == 2};
-    run_scaled(trained(net_inception_bn(32, true)), &options);
-    run_scaled(trained(net_resnet(32, RESNET_50)), &options);
-    run_scaled(trained(net_googlenet(64)), &options);
-    run_scaled(trained(net_lstm(12, 4)), &options);
+    run_scaled(add_gradient(net_inception_bn(32, true)), &options);
+    run_scaled(add_gradient(net_resnet(32, RESNET_50)), &options);
+    run_scaled(add_gradient(net_googlenet(64)), &options);
+    run_scaled(add_gradient(net_lstm(12, 4)), &options);
   }
 }

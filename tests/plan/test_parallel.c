@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where branches are to stay parallel, memory makes no node wait that does not
- * wait anyhow.
+ * Plans that keep branches parallel: memory makes no node wait that does not
+ * wait for data.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "planning.h"
 #include "random_net.h"
 
-/* Who comes after whom, by brute force: bits, a row for each node. */
+/* The order of nodes by brute force: bits, a row for each node. */
 typedef struct matrix {
   const tn__plan_net *net;
   size_t words; /* of a row */
@@ -31,7 +31,7 @@ static bool is_read(const tn__plan_node *node, uint32_t i) {
   return node->ignored == NULL || !node->ignored[i];
 }
 
-static matrix matrix_of(const tn__plan_net *net) {
+static matrix make_matrix(const tn__plan_net *net) {
   matrix m = {.net = net, .words = net->n_nodes / 64 + 1};
   m.bits = calloc(net->n_nodes * m.words + 1, sizeof *m.bits);
   m.writer = calloc(net->n_entries + 1, sizeof *m.writer);
@@ -55,11 +55,11 @@ static void matrix_free(matrix *m) {
   free(m->writer);
 }
 
-/* ---------------------------------------------------------------- who waits */
+/* -------------------------------------------------------------------- order */
 
-/* Says yes only where the truth is yes. Returns where it is and no is said. */
-static size_t compare(const tn__plan_net *net, uint64_t seed) {
-  matrix m = matrix_of(net);
+/* Checks that true is never wrong. Returns the number of wrong falses. */
+static size_t compare_branches(const tn__plan_net *net, uint64_t seed) {
+  matrix m = make_matrix(net);
   tn__arena arena;
   tn__branches *branches;
   size_t n_missed = 0;
@@ -67,9 +67,9 @@ static size_t compare(const tn__plan_net *net, uint64_t seed) {
   cr_assert_eq(tn__branches_create(net, m.writer, &arena, &branches), TN_OK);
   for (uint32_t late = 0; late < net->n_nodes; ++late)
     for (uint32_t early = 0; early <= late; ++early) {
-      const bool told = tn__branches_after(branches, late, early);
-      n_missed += !told && is_after(&m, late, early);
-      cr_assert(!told || is_after(&m, late, early),
+      const bool reported = tn__branches_is_after(branches, late, early);
+      n_missed += !reported && is_after(&m, late, early);
+      cr_assert(!reported || is_after(&m, late, early),
                 "seed %lu: %u does not wait for %u", (unsigned long)seed, late,
                 early);
     }
@@ -78,34 +78,35 @@ static size_t compare(const tn__plan_net *net, uint64_t seed) {
   return n_missed;
 }
 
-Test(parallel, it_is_known_in_short_nets_who_comes_after_whom) {
+Test(parallel, order_of_nodes_is_found_in_short_nets) {
   random_net *net = malloc(sizeof *net);
   for (uint64_t seed = 1; seed <= 500; ++seed) {
     random_net_make(net, seed);
-    cr_assert_eq(compare(&net->net, seed), 0, "seed %lu", (unsigned long)seed);
+    cr_assert_eq(compare_branches(&net->net, seed), 0, "seed %lu",
+                 (unsigned long)seed);
   }
   free(net);
 }
 
-static net_plan *lower(net_graph *n) {
+static net_plan *lower_net(net_graph *n) {
   net_gradient(n, NULL, NULL);
   net_plan *lowered = net_lower(n);
   net_free(n);
   return lowered;
 }
 
-/* In longer ones nearly so. */
-Test(parallel, it_is_known_in_real_nets) {
-  net_plan *lowered = lower(net_inception_bn(32, false));
-  cr_assert_eq(compare(&lowered->net, 0), 0);
+/* In longer nets a few falses are wrong. */
+Test(parallel, order_of_nodes_is_found_in_real_nets) {
+  net_plan *lowered = lower_net(net_inception_bn(32, false));
+  cr_assert_eq(compare_branches(&lowered->net, 0), 0);
   net_plan_free(lowered);
-  lowered = lower(net_lstm(20, 4));
+  lowered = lower_net(net_lstm(20, 4));
   const size_t n = lowered->net.n_nodes;
-  cr_assert_leq(compare(&lowered->net, 0), n * n / 100);
+  cr_assert_leq(compare_branches(&lowered->net, 0), n * n / 100);
   net_plan_free(lowered);
 }
 
-/* --------------------------------------------------------------- who shares */
+/* ------------------------------------------------------------------ sharing */
 
 /* The nodes that use each storage, in order. */
 typedef struct users {
@@ -119,7 +120,7 @@ static void add_user(users *u, int32_t s, uint32_t n) {
   u->v[s][u->n[s]++] = n;
 }
 
-static users users_of(const tn__plan_net *net, const tn__memory_plan *plan) {
+static users list_users(const tn__plan_net *net, const tn__memory_plan *plan) {
   users u = {calloc(plan->n_storages + 1, sizeof *u.n),
              calloc(plan->n_storages + 1, sizeof *u.v)};
   for (uint32_t n = 0; n < net->n_nodes; ++n) {
@@ -138,8 +139,8 @@ static void users_free(users *u, size_t n_storages) {
   free(u->n);
 }
 
-/* Whether node `n` writes over what output `o` shares memory with; as identity,
- * or where the sum is done, it does not. */
+/* Returns whether node `n` overwrites memory that output `o` shares. An
+ * identity and a skipped sum write nothing. */
 static bool writes_over(const tn__plan_net *net, const tn__memory_plan *plan,
                         uint32_t n, uint32_t o) {
   const tn__plan_node *node = &net->nodes[n];
@@ -161,23 +162,24 @@ static void check_overwriting(const matrix *m, const tn__memory_plan *plan,
       const int32_t s = plan->places[e].storage;
       for (uint32_t k = 0; k < u->n[s] && u->v[s][k] < n; ++k)
         cr_assert(is_after(m, n, u->v[s][k]),
-                  "node %u overwrites what node %u uses", n, u->v[s][k]);
+                  "node %u overwrites an entry that node %u uses", n,
+                  u->v[s][k]);
     }
 }
 
-static bool overlap(const tn__plan_storage *a, const tn__plan_storage *b) {
+static bool do_overlap(const tn__plan_storage *a, const tn__plan_storage *b) {
   return a->device == b->device && a->offset < b->offset + b->bytes &&
          b->offset < a->offset + a->bytes;
 }
 
-/* Returns how many pairs of storages have memory in common. */
+/* Returns the number of pairs of storages that overlap. */
 static size_t check_sharing(const matrix *m, const tn__memory_plan *plan,
                             const users *u) {
   size_t n_shared = 0;
   for (uint32_t a = 0; a < plan->n_storages; ++a)
     for (uint32_t b = 0; b < plan->n_storages; ++b) {
       if (a == b || plan->storages[a].first > plan->storages[b].first ||
-          !overlap(&plan->storages[a], &plan->storages[b]))
+          !do_overlap(&plan->storages[a], &plan->storages[b]))
         continue;
       ++n_shared;
       for (uint32_t k = 0; k < u->n[a]; ++k)
@@ -188,13 +190,13 @@ static size_t check_sharing(const matrix *m, const tn__memory_plan *plan,
   return n_shared;
 }
 
-static size_t check(const tn__plan_net *net) {
+static size_t check_plan(const tn__plan_net *net) {
   const tn__plan_options options = {.parallel = true};
   tn__memory_plan plan;
   cr_assert_eq(tn__memory_plan_init(&plan, tn__env_default(), net, &options),
                TN_OK, "%s", tn_error_text());
-  matrix m = matrix_of(net);
-  users u = users_of(net, &plan);
+  matrix m = make_matrix(net);
+  users u = list_users(net, &plan);
   check_overwriting(&m, &plan, &u);
   const size_t n_shared = check_sharing(&m, &plan, &u);
   users_free(&u, plan.n_storages);
@@ -203,32 +205,32 @@ static size_t check(const tn__plan_net *net) {
   return n_shared;
 }
 
-Test(parallel, memory_makes_nobody_wait_in_random_nets) {
+Test(parallel, memory_makes_no_node_wait_in_random_nets) {
   random_net *net = malloc(sizeof *net);
   size_t n_shared = 0;
   for (uint64_t seed = 1; seed <= 500; ++seed) {
     random_net_make(net, seed);
-    n_shared += check(&net->net);
+    n_shared += check_plan(&net->net);
   }
   cr_assert_gt(n_shared, 1000, "nothing was shared: %zu", n_shared);
   free(net);
 }
 
-/* Long enough for rooms to be joined. */
-Test(parallel, memory_makes_nobody_wait_in_real_nets) {
+/* These nets are long enough for chunks to be merged. */
+Test(parallel, memory_makes_no_node_wait_in_real_nets) {
   net_graph *nets[] = {net_inception_bn(32, true), net_lstm(30, 4),
                        net_resnet(32, (const int[]){3, 38, 45, 3})};
   for (int k = 0; k < 3; ++k) {
-    net_plan *lowered = lower(nets[k]);
-    cr_assert_gt(check(&lowered->net), 100);
+    net_plan *lowered = lower_net(nets[k]);
+    cr_assert_gt(check_plan(&lowered->net), 100);
     net_plan_free(lowered);
   }
 }
 
-/* Nearly all of a recurrent net waits for what came before it, so that its
- * branches cost little. */
+/* Nearly all nodes of a recurrent net wait for the nodes before them, so that
+ * its branches cost little. */
 Test(parallel, a_recurrent_net_pays_little_for_it) {
-  net_plan *lowered = lower(net_lstm(100, 4));
+  net_plan *lowered = lower_net(net_lstm(100, 4));
   const tn__plan_options options = {.parallel = true};
   tn__memory_plan plan;
   cr_assert_eq(
@@ -240,7 +242,7 @@ Test(parallel, a_recurrent_net_pays_little_for_it) {
   net_plan_free(lowered);
 }
 
-/* --------------------------------------------------------------- long, wide */
+/* ------------------------------------------------------------ long and wide */
 
 /* Nodes with one output each, in memory of its own. */
 typedef struct built {
@@ -250,7 +252,7 @@ typedef struct built {
   uint64_t state;
 } built;
 
-static built build(uint32_t most) {
+static built build_empty(uint32_t most) {
   return (built){.nodes = calloc(most, sizeof(tn__plan_node)),
                  .entries = calloc(most, sizeof(tn__plan_entry)),
                  .state = 7};
@@ -278,7 +280,7 @@ static void built_free(built *b) {
   free(b->entries);
 }
 
-static size_t bytes_apart(const tn__plan_net *net, size_t *bound) {
+static size_t plan_bytes(const tn__plan_net *net, size_t *bound) {
   const tn__plan_options options = {.parallel = true};
   tn__memory_plan plan;
   cr_assert_eq(tn__memory_plan_init(&plan, tn__env_default(), net, &options),
@@ -289,24 +291,24 @@ static size_t bytes_apart(const tn__plan_net *net, size_t *bound) {
   return bytes;
 }
 
-/* In a row each node comes after all before it, however far away. */
+/* In a row each node comes after all before it, at any distance. */
 Test(parallel, a_row_of_any_length_costs_nothing) {
   enum { N = 5000 };
-  built b = build(N);
+  built b = build_empty(N);
   size_t bound;
   uint32_t e = node_add(&b, NULL, 0, 1000);
   for (int i = 1; i < N; ++i) e = node_add(&b, &e, 1, 1000);
-  cr_assert_leq(bytes_apart(&b.net, &bound), 2 * bound);
+  cr_assert_leq(plan_bytes(&b.net, &bound), 2 * bound);
   built_free(&b);
 }
 
-/* More read one entry than are told apart; they end in one node, or each of
- * them is the beginning of a branch of its own. */
-Test(parallel, memory_makes_nobody_wait_where_many_read_one_entry) {
+/* One entry has more readers than are listed separately. They end in one node,
+ * or each of them begins a branch. */
+Test(parallel, memory_makes_no_node_wait_if_many_read_one_entry) {
   enum { WIDE = 100, ENDS = 3 };
   for (uint32_t n_ends = 1; n_ends <= ENDS; ++n_ends)
     for (uint32_t together = 0; together < 2; ++together) {
-      built b = build(2 * WIDE + 20);
+      built b = build_empty(2 * WIDE + 20);
       uint32_t ends[WIDE], root = node_add(&b, NULL, 0, 10);
       for (uint32_t i = 0; i < WIDE; ++i) ends[i] = node_add(&b, &root, 1, 10);
       for (uint32_t i = 0; i < WIDE; ++i)
@@ -316,31 +318,31 @@ Test(parallel, memory_makes_nobody_wait_where_many_read_one_entry) {
         uint32_t e = node_add(&b, ends + from, to - from, 10);
         for (int k = 0; k < 4; ++k) e = node_add(&b, &e, 1, 10);
       }
-      cr_assert_gt(check(&b.net), 0);
+      cr_assert_gt(check_plan(&b.net), 0);
       built_free(&b);
     }
 }
 
-/* The same where so many rooms are in use that they are merged: the one that is
- * given back has more users than are named. */
+/* The same with so many chunks in use that they are merged. The released chunk
+ * has more users than are listed. */
 Test(parallel, memory_of_unnamed_users_is_merged_with_no_other) {
   enum { HELD = 1100, ENDS = 33 };
-  built b = build(HELD + ENDS + 4);
+  built b = build_empty(HELD + ENDS + 4);
   uint32_t held[HELD];
   const uint32_t y = node_add(&b, NULL, 0, 1), x = node_add(&b, NULL, 0, 1);
   for (int i = 0; i < HELD; ++i) held[i] = node_add(&b, NULL, 0, 1);
   (void)node_add(&b, &y, 1, 1);
   for (int i = 0; i < ENDS; ++i) (void)node_add(&b, &x, 1, 1);
   (void)node_add(&b, held, HELD, 1);
-  (void)check(&b.net);
+  (void)check_plan(&b.net);
   built_free(&b);
 }
 
-/* Terms of one entry, each added to the sum of those before it. */
+/* Terms of one entry, each added to the sum of the terms before it. */
 Test(parallel, plans_of_a_hundred_thousand_nodes_are_made_at_once,
      .timeout = 60) {
   enum { N = 50000 };
-  built b = build(2 * N + 2);
+  built b = build_empty(2 * N + 2);
   size_t bound;
   const uint32_t root = node_add(&b, NULL, 0, 1);
   uint32_t sum = node_add(&b, &root, 1, 1);
@@ -348,22 +350,23 @@ Test(parallel, plans_of_a_hundred_thousand_nodes_are_made_at_once,
     const uint32_t pair[] = {sum, node_add(&b, &root, 1, 1)};
     sum = node_add(&b, pair, 2, 1);
   }
-  cr_assert_geq(bytes_apart(&b.net, &bound), bound);
+  cr_assert_geq(plan_bytes(&b.net, &bound), bound);
   built_free(&b);
 }
 
-/* All of a row are read by its end too. */
+/* The last node also reads all nodes of the row. */
 Test(parallel, branches_of_many_nodes_are_found_at_once, .timeout = 60) {
   enum { N = 300000 };
-  built b = build(N + 2);
+  built b = build_empty(N + 2);
   uint32_t *row = calloc(N, sizeof *row);
   bool *which = calloc(N + 1, sizeof *which), found = true;
   for (uint32_t i = 0; i < N; ++i)
     row[i] = node_add(&b, &row[i > 0 ? i - 1 : 0], i > 0, 1);
   (void)node_add(&b, row, N, 1);
   memset(which, 1, N + 1);
-  cr_assert_eq(tn__plan_net_branches(tn__env_default(), &b.net, which, &found),
-               TN_OK);
+  cr_assert_eq(
+      tn__plan_net_has_branches(tn__env_default(), &b.net, which, &found),
+      TN_OK);
   cr_assert_not(found);
   free(which);
   free(row);

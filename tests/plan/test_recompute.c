@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Recomputing under a budget: what it promises of every net, and what it does
- * with those whose figures were published.
+ * Recomputing under a budget: its contract for every net, and its results for
+ * the nets with published figures.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -20,9 +20,9 @@ static bool is_ignored(const tn__plan_node *node, uint32_t i) {
   return node->ignored != NULL && node->ignored[i];
 }
 
-/* Every node once as it was, some forward nodes once more before the backward
- * node that was named; everybody reads what stands for the same entry, and a
- * backward node that comes after a repeat reads the repeat's. */
+/* Every node occurs once, and some forward nodes once more before the chosen
+ * backward node. Every node reads an entry that replaces its original input. A
+ * backward node after a repeat reads the entry of the repeat. */
 static void check_repeated(const tn__recompute_net *from,
                            const tn__repeated_net *to,
                            const tn__recompute *answer) {
@@ -47,7 +47,7 @@ static void check_repeated(const tn__recompute_net *from,
   free(count);
 }
 
-/* What was dropped is read by nobody in the backward part. */
+/* No backward node reads a dropped entry. */
 static void check_dropped(const tn__recompute_net *from,
                           const tn__repeated_net *to,
                           const tn__recompute *answer) {
@@ -74,9 +74,10 @@ static double work_of(const tn__recompute_net *net, const tn__recompute *r) {
   return all > 0 ? repeated / all : 0;
 }
 
-/* Chooses, and holds the answer against everything that is promised. */
-static tn__recompute checked_as(const tn__recompute_net *net,
-                                tn__recompute_options options, bool runs) {
+/* Chooses, and checks the answer against the whole contract. */
+static tn__recompute choose_and_check_as(const tn__recompute_net *net,
+                                         tn__recompute_options options,
+                                         bool runs) {
   const size_t budget = options.budget;
   tn__recompute r;
   tn__repeated_net repeated;
@@ -105,13 +106,14 @@ static tn__recompute checked_as(const tn__recompute_net *net,
   return r;
 }
 
-static tn__recompute checked(const tn__recompute_net *net, size_t budget,
-                             bool runs) {
-  return checked_as(net, (tn__recompute_options){.budget = budget}, runs);
+static tn__recompute choose_and_check(const tn__recompute_net *net,
+                                      size_t budget, bool runs) {
+  return choose_and_check_as(net, (tn__recompute_options){.budget = budget},
+                             runs);
 }
 
-/* A random net, divided somewhere. */
-static tn__recompute_net divided(random_net *net, uint64_t seed) {
+/* Divides a random net at some node. */
+static tn__recompute_net divide_net(random_net *net, uint64_t seed) {
   static tn__recompute_cost costs[RANDOM_MAX_NODES];
   random_net_make(net, seed);
   const uint32_t n = (uint32_t)net->net.n_nodes;
@@ -122,14 +124,14 @@ static tn__recompute_net divided(random_net *net, uint64_t seed) {
                              n / 3 + random_below(&net->state, n / 2), costs};
 }
 
-Test(recompute, keeps_its_promises_in_random_nets) {
+Test(recompute, obeys_its_contract_in_random_nets) {
   random_net *net = malloc(sizeof *net);
   size_t n_repeats = 0, n_met = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
-    const tn__recompute_net it = divided(net, seed);
-    tn__recompute least = checked(&it, 0, true);
+    const tn__recompute_net it = divide_net(net, seed);
+    tn__recompute least = choose_and_check(&it, 0, true);
     const size_t middle = (least.bytes + least.bytes_without) / 2;
-    tn__recompute some = checked(&it, middle == 0 ? 1 : middle, true);
+    tn__recompute some = choose_and_check(&it, middle == 0 ? 1 : middle, true);
     n_repeats += least.n_repeats;
     n_met += some.met && least.bytes < middle;
     cr_assert(!some.met || least.bytes < least.bytes_without ||
@@ -142,18 +144,18 @@ Test(recompute, keeps_its_promises_in_random_nets) {
   free(net);
 }
 
-/* What is said to be the least for a budget that is not met is that of all
- * smaller ones, so that nobody need ask again. */
-Test(recompute, says_when_less_is_not_to_be_had) {
+/* The answer to an unmet budget that is reported as the least is also the
+ * answer to every smaller budget. */
+Test(recompute, reports_that_no_smaller_plan_exists) {
   random_net *net = malloc(sizeof *net);
   size_t n_least = 0;
   for (uint64_t seed = 1; seed <= 200; ++seed) {
-    const tn__recompute_net it = divided(net, seed);
+    const tn__recompute_net it = divide_net(net, seed);
     tn__recompute_options options = {.plan.compat = seed % 2 == 0};
-    tn__recompute least = checked_as(&it, options, false);
+    tn__recompute least = choose_and_check_as(&it, options, false);
     for (size_t k = 1; k <= 4 && least.bytes >= 8; ++k) {
       options.budget = least.bytes * k / 4 - 1;
-      tn__recompute some = checked_as(&it, options, false);
+      tn__recompute some = choose_and_check_as(&it, options, false);
       cr_assert(!some.met);
       cr_assert(!some.least || some.bytes == least.bytes,
                 "seed %lu, %zu of %zu bytes: %zu", (unsigned long)seed,
@@ -167,15 +169,16 @@ Test(recompute, says_when_less_is_not_to_be_had) {
   free(net);
 }
 
-/* Whatever a net can be brought down to is a budget that is met, and so is
- * everything above it: where entries are smaller than what they are rounded up
- * to, and where blocks of the old planner are larger than what lies in them. */
-static void meets(const tn__recompute_net *it, bool compat, uint64_t seed) {
+/* The least size of a net is a budget that is met, and so is every larger one.
+ * This holds where entries are smaller than their rounded size, and where
+ * blocks of the old planner are larger than their contents. */
+static void check_budgets(const tn__recompute_net *it, bool compat,
+                          uint64_t seed) {
   tn__recompute_options options = {.plan.compat = compat};
-  tn__recompute least = checked_as(it, options, false);
+  tn__recompute least = choose_and_check_as(it, options, false);
   for (size_t k = 0; k < 4 && least.bytes > 0; ++k) {
     options.budget = least.bytes + (least.bytes_without - least.bytes) * k / 4;
-    tn__recompute some = checked_as(it, options, true);
+    tn__recompute some = choose_and_check_as(it, options, true);
     cr_assert(some.met, "seed %lu, %zu of %zu bytes: %zu", (unsigned long)seed,
               options.budget, least.bytes_without, some.bytes);
     tn__recompute_deinit(&some);
@@ -183,25 +186,25 @@ static void meets(const tn__recompute_net *it, bool compat, uint64_t seed) {
   tn__recompute_deinit(&least);
 }
 
-Test(recompute, meets_what_can_be_met) {
+Test(recompute, meets_every_budget_that_can_be_met) {
   random_net *net = malloc(sizeof *net);
   for (uint64_t seed = 1; seed <= 100; ++seed) {
-    const tn__recompute_net it = divided(net, seed);
-    meets(&it, true, seed);
+    const tn__recompute_net it = divide_net(net, seed);
+    check_budgets(&it, true, seed);
     for (size_t e = 0; e < net->net.n_entries; ++e) net->entries[e].bytes %= 60;
-    meets(&it, false, seed);
+    check_budgets(&it, false, seed);
   }
   free(net);
 }
 
-Test(recompute, repeats_nothing_where_there_is_memory_enough) {
+Test(recompute, repeats_nothing_if_memory_suffices) {
   static tn__recompute_cost costs[RANDOM_MAX_NODES];
   random_net *net = malloc(sizeof *net);
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     random_net_make(net, seed);
     const tn__recompute_net it = {&net->net, (uint32_t)net->net.n_nodes / 2,
                                   costs};
-    tn__recompute any = checked(&it, (size_t)1 << 40, true);
+    tn__recompute any = choose_and_check(&it, (size_t)1 << 40, true);
     cr_assert_eq(any.n_repeats, 0);
     cr_assert_eq(any.bytes, any.bytes_without);
     tn__recompute_deinit(&any);
@@ -209,7 +212,7 @@ Test(recompute, repeats_nothing_where_there_is_memory_enough) {
   free(net);
 }
 
-/* f0 .. f3 in a chain, b3 .. b0 back, each of which reads what f wrote. */
+/* f0 .. f3 in a chain, b3 .. b0 back, each of which reads the output of f. */
 typedef struct chain {
   tn__plan_entry entries[9];
   tn__plan_node nodes[8];
@@ -236,26 +239,26 @@ static void make_chain(chain *c) {
   c->net = (tn__plan_net){c->nodes, 8, c->entries, 9};
 }
 
-/* All four are there at the turn: 4 KiB. Without f0's and f1's, which come
- * back after f3's and f2's were used, no more than three are: the one that is
- * read and the one that is written, and one kept. */
-Test(recompute, gets_a_chain_down_to_three_of_its_four) {
+/* At the turn all four are live: 4 KiB. Without those of f0 and f1, which are
+ * repeated after f3's and f2's were used, three are live: one is read, one is
+ * written, and one is kept. */
+Test(recompute, a_chain_needs_three_of_its_four_entries) {
   chain c;
   make_chain(&c);
   const tn__recompute_net it = {&c.net, 4, c.costs};
-  tn__recompute r = checked(&it, 0, true);
+  tn__recompute r = choose_and_check(&it, 0, true);
   cr_assert_geq(r.bytes_without, 4 * 1024);
   cr_assert_leq(r.bytes, 3 * 1024 + 2 * 64);
   cr_assert_geq(r.n_repeats, 1);
   tn__recompute_deinit(&r);
 }
 
-Test(recompute, never_repeats_what_may_run_only_once) {
+Test(recompute, never_repeats_nodes_that_may_run_only_once) {
   chain c;
   make_chain(&c);
   for (int k = 0; k < 4; ++k) c.costs[k].once = true;
   const tn__recompute_net it = {&c.net, 4, c.costs};
-  tn__recompute r = checked(&it, 0, true);
+  tn__recompute r = choose_and_check(&it, 0, true);
   cr_assert_eq(r.n_repeats, 0);
   tn__recompute_deinit(&r);
 }
@@ -302,7 +305,7 @@ typedef struct trained {
   tn__recompute_net it;
 } trained;
 
-static trained train(net_graph *n) {
+static trained train_net(net_graph *n) {
   trained t = {.n = n};
   net_gradient(n, NULL, NULL);
   t.lowered = net_lower(n);
@@ -315,17 +318,17 @@ static trained train(net_graph *n) {
   return t;
 }
 
-static void release(trained *t) {
+static void release_trained(trained *t) {
   free(t->costs);
   net_plan_free(t->lowered);
   net_free(t->n);
 }
 
-/* The budget in MiB, 0 for as few bytes as possible; what came of it, and the
- * extra work. */
-static size_t fit(const char *name, const trained *t, size_t budget,
-                  double *extra) {
-  tn__recompute r = checked(&t->it, budget << MIB, false);
+/* Takes the budget in MiB, 0 for as few bytes as possible. Returns the size of
+ * the plan and sets the extra work. */
+static size_t fit_budget(const char *name, const trained *t, size_t budget,
+                         double *extra) {
+  tn__recompute r = choose_and_check(&t->it, budget << MIB, false);
   const size_t mb = r.bytes >> MIB;
   fprintf(stderr,
           "%-28s budget %6zu MB: %6zu -> %6zu MB, %.3f forward passes more\n",
@@ -340,39 +343,39 @@ static const int RESNET_50[4] = {3, 4, 6, 3};
 
 Test(recompute, resnet_50_needs_no_more_than_the_sublinear_plan) {
   static const size_t BUDGETS[] = {3300, 2843, 2000, 1250};
-  trained t = train(net_resnet(32, RESNET_50));
+  trained t = train_net(net_resnet(32, RESNET_50));
   double extra, before = 0;
   for (int k = 0; k < 4; ++k) {
-    (void)fit("resnet-50", &t, BUDGETS[k], &extra);
+    (void)fit_budget("resnet-50", &t, BUDGETS[k], &extra);
     cr_expect_leq(extra, 1.0);
     cr_expect_geq(extra, before, "less memory for less work");
     before = extra;
   }
-  cr_expect_lt(fit("resnet-50", &t, 0, &extra), 1250);
+  cr_expect_lt(fit_budget("resnet-50", &t, 0, &extra), 1250);
   cr_expect_leq(extra, 1.0);
-  release(&t);
+  release_trained(&t);
 }
 
-/* Norms and activations are cheap: where dropping them is enough, nothing else
- * is dropped. */
-Test(recompute, drops_what_is_cheap_first) {
-  trained t = train(net_resnet(32, RESNET_50));
+/* Norms and activations are cheap. If dropping them suffices, nothing else is
+ * dropped. */
+Test(recompute, drops_cheap_nodes_first) {
+  trained t = train_net(net_resnet(32, RESNET_50));
   double extra;
-  (void)fit("resnet-50", &t, 2843, &extra);
+  (void)fit_budget("resnet-50", &t, 2843, &extra);
   cr_expect_leq(extra, 0.01);
-  release(&t);
+  release_trained(&t);
 }
 
 Test(recompute, a_thousand_layers_train_in_seven_gigabytes) {
-  trained t = train(net_resnet(32, (const int[]){3, 150, 177, 3}));
+  trained t = train_net(net_resnet(32, (const int[]){3, 150, 177, 3}));
   double extra;
-  (void)fit("resnet, 1000 layers", &t, 7000, &extra);
+  (void)fit_budget("resnet, 1000 layers", &t, 7000, &extra);
   cr_expect_leq(extra, 1.0);
-  release(&t);
+  release_trained(&t);
 }
 
-Test(recompute, a_long_lstm_takes_a_quarter_of_the_optimised_plan) {
-  trained t = train(net_lstm(100, 4));
+Test(recompute, a_long_lstm_needs_a_quarter_of_the_optimised_plan) {
+  trained t = train_net(net_lstm(100, 4));
   const tn__plan_options compat = {.compat = true};
   tn__memory_plan plan;
   double extra;
@@ -380,16 +383,17 @@ Test(recompute, a_long_lstm_takes_a_quarter_of_the_optimised_plan) {
       tn__memory_plan_init(&plan, tn__env_default(), t.it.net, &compat), TN_OK);
   const size_t optimised = tn__memory_plan_separate(&plan) >> MIB;
   tn__memory_plan_deinit(&plan);
-  cr_expect_lt(4 * fit("lstm 4 x 1024, 100 steps", &t, 0, &extra), optimised);
-  release(&t);
+  cr_expect_lt(4 * fit_budget("lstm 4 x 1024, 100 steps", &t, 0, &extra),
+               optimised);
+  release_trained(&t);
 }
 
-Test(recompute, others_go_well_below_what_they_take) {
-  trained t = train(net_inception_bn(32, false));
+Test(recompute, other_nets_need_far_less_memory) {
+  trained t = train_net(net_inception_bn(32, false));
   double extra;
-  cr_expect_leq(2 * fit("inception-bn", &t, 0, &extra), 1198);
-  release(&t);
-  t = train(net_googlenet(64));
-  cr_expect_leq(2 * fit("googlenet", &t, 0, &extra), 1348);
-  release(&t);
+  cr_expect_leq(2 * fit_budget("inception-bn", &t, 0, &extra), 1198);
+  release_trained(&t);
+  t = train_net(net_googlenet(64));
+  cr_expect_leq(2 * fit_budget("googlenet", &t, 0, &extra), 1348);
+  release_trained(&t);
 }

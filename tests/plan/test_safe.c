@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Of every plan of every net: who reads finds what was written for them. Plans
- * are run on tags, and their figures counted again by brute force.
+ * Properties of every plan of every net: each reader finds the value that was
+ * written for it. Plans run on tags, and brute force computes their figures
+ * again.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -43,7 +44,7 @@ Test(plan, nothing_live_is_overwritten_under_any_options) {
   free(net);
 }
 
-Test(plan, sums_are_accumulated_in_random_nets_at_all) {
+Test(plan, some_sums_are_accumulated_in_random_nets) {
   random_net *net = malloc(sizeof *net);
   size_t n_skipped[2] = {0, 0};
   for (uint64_t seed = 1; seed <= N_NETS; ++seed) {
@@ -78,8 +79,9 @@ Test(plan, the_lower_bound_is_the_peak_of_live_bytes) {
   free(net);
 }
 
-/* At random nets of many sizes nobody promises 5 %; that most are at the bound
- * says that the search searches. Sizes are rounded up to one byte here. */
+/* For random nets of many sizes 5 % is not promised. Most of them reach the
+ * bound, which shows that the search works. Sizes are rounded up to one byte
+ * here. */
 Test(plan, most_random_nets_are_planned_at_the_lower_bound) {
   random_net *net = malloc(sizeof *net);
   int n_exact = 0;

@@ -377,7 +377,7 @@ Test(tape, watches_parts_and_writes_transposed_outputs) {
   tn_tape_query query = query_of(TN_IN(y), TN_IN(left), &to);
   OK(tn_tape_gradient(tape, &query));
   HOLDS(g[0], 6, 12, 24, 30);
-  FAILS(tn_tape_watch(tape, right), TN_INVALID, "lies across several");
+  FAILS(tn_tape_watch(tape, right), TN_INVALID, "overlaps several");
   DROP(m, left, right, t, store, y, g[0]);
 }
 

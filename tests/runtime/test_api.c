@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The public functions of tenon.h: each once as it is meant, and what each says
- * to NULL and to what does not exist. What stands behind them is tested below.
+ * test_api.c: each public function of tenon.h once with valid arguments, once
+ * with NULL, and once with names that do not exist. The tests of the folders
+ * below cover the functions themselves.
  */
 #include <criterion/criterion.h>
 #include <string.h>
@@ -11,12 +12,12 @@
 static tn_runtime *rt;
 static tn_array *x;
 
-static void log_drop(void *ctx, int32_t level, const char *line) {
+static void drop_log(void *ctx, int32_t level, const char *line) {
   (void)ctx, (void)level, (void)line;
 }
 
 static void setup(void) {
-  const tn_options options = {.struct_size = sizeof options, .log = log_drop};
+  const tn_options options = {.struct_size = sizeof options, .log = drop_log};
   const float values[] = {1, 2, 3, 4, 5, 6};
   const int64_t shape[] = {2, 3};
   cr_assert_eq(tn_runtime_create(&options, &rt), TN_OK);
@@ -37,7 +38,7 @@ static void expect_text(const char *part) {
                      part, tn_error_text());
 }
 
-static tn_operator *op_get(const char *name) {
+static tn_operator *get_op(const char *name) {
   tn_operator *op = NULL;
   cr_assert_eq(tn_operator_get(rt, name, &op), TN_OK, "%s", tn_error_text());
   return op;
@@ -49,7 +50,7 @@ static bool text_has(tn_text *text, const char *part) {
   return has;
 }
 
-Test(api, tells_its_version) {
+Test(api, reports_its_version) {
   cr_assert_str_eq(tn_version(), TN_VERSION);
 }
 
@@ -64,22 +65,22 @@ Test(api, lists_and_unloads_plugins) {
   cr_assert_null(info.plugin);
   cr_assert_eq(tn_plugin_unload(rt, "prob"), TN_NOT_FOUND);
   expect_text("prob");
-  tn_operator *op = op_get("probe.all");
+  tn_operator *op = get_op("probe.all");
   cr_assert_eq(tn_plugin_unload(rt, "probe"), TN_OK, "%s", tn_error_text());
   cr_assert_null(tn_operator_desc(op));
   cr_assert_str_eq(tn_operator_name(op), "probe.all@1");
 }
 
-Test(api, does_not_unload_what_is_in_use) {
+Test(api, does_not_unload_plugins_in_use) {
   tn_params *params = NULL;
-  cr_assert_eq(tn_params_parse(op_get("probe.all"), "", &params), TN_OK);
+  cr_assert_eq(tn_params_parse(get_op("probe.all"), "", &params), TN_OK);
   cr_assert_eq(tn_plugin_unload(rt, "probe"), TN_BUSY);
   expect_text("probe");
   tn_params_release(params);
   cr_assert_eq(tn_plugin_unload(rt, "probe"), TN_OK);
 }
 
-Test(api, loads_no_file_that_is_not_there) {
+Test(api, loads_no_missing_file) {
   tn_inspection *inspection = NULL;
   cr_assert_eq(tn_plugin_load(rt, "/no/such/plugin.so"), TN_NOT_FOUND);
   expect_text("/no/such/plugin.so");
@@ -92,8 +93,9 @@ Test(api, loads_no_file_that_is_not_there) {
   expect_text("relative");
 }
 
-/* Linked into a test, the library's folder is that of the test. */
-Test(api, looks_for_standard_plugins_beside_the_library) {
+/* If the library is linked into a test, its folder is the folder of the test.
+ */
+Test(api, looks_for_standard_plugins_next_to_the_library) {
   cr_assert_eq(tn_plugins_load_standard(rt), TN_NOT_FOUND, "%s",
                tn_error_text());
   expect_text("/tenon");
@@ -108,7 +110,7 @@ Test(api, prints_a_plugin_as_json) {
 /* -------------------------------------------------------------- operators */
 
 Test(api, finds_and_lists_operators) {
-  tn_operator *op = op_get("probe.all"), *found = NULL;
+  tn_operator *op = get_op("probe.all"), *found = NULL;
   cr_assert_eq(tn_operator_get(rt, "probe.all@1", &found), TN_OK);
   cr_assert_eq(found, op);
   cr_assert_str_eq(tn_operator_desc(op)->name, "all");
@@ -122,7 +124,7 @@ Test(api, finds_and_lists_operators) {
 
 Test(api, describes_and_explains_an_operator) {
   tn_text *text = NULL;
-  tn_operator *op = op_get("probe.all");
+  tn_operator *op = get_op("probe.all");
   cr_assert_eq(tn_operator_json(op, &text), TN_OK);
   cr_assert(text_has(text, "\"all\""));
   cr_assert_eq(tn_operator_explain(op, TN_IN(x), NULL, &text), TN_OK, "%s",
@@ -130,10 +132,10 @@ Test(api, describes_and_explains_an_operator) {
   cr_assert(text_has(text, "probe.all.cpu"));
 }
 
-/* probe.mul has a backward kernel, which nothing differentiates. */
-Test(api, says_whether_there_is_a_second_gradient) {
+/* probe.mul has a backward kernel without a gradient. */
+Test(api, reports_if_there_is_a_second_gradient) {
   tn_text *text = NULL;
-  cr_assert_eq(tn_operator_json(op_get("probe.mul"), &text), TN_OK);
+  cr_assert_eq(tn_operator_json(get_op("probe.mul"), &text), TN_OK);
   cr_assert(text_has(text, ", \"second_gradient\": false}"));
 }
 
@@ -152,24 +154,24 @@ Test(api, names_element_types_and_reads_their_names) {
 }
 
 Test(api, pins_a_kernel) {
-  tn_operator *op = op_get("probe.all");
+  tn_operator *op = get_op("probe.all");
   cr_assert_eq(tn_operator_pin(op, "probe.all.cpu"), TN_OK);
   cr_assert_eq(tn_operator_pin(op, "probe.none"), TN_NOT_FOUND);
   expect_text("probe.none");
   cr_assert_eq(tn_operator_pin(op, NULL), TN_OK);
 }
 
-Test(api, infers) {
+Test(api, infers_shapes_and_types) {
   tn_sig in[1] = {{TN_F32, 2, {2, 3}}}, out[1] = {{TN_DTYPE_UNKNOWN, -1, {0}}};
   tn_signature io = {1, 1, 0, 0, in, out, NULL};
-  cr_assert_eq(tn_operator_infer(op_get("probe.all"), NULL, &io), TN_OK);
+  cr_assert_eq(tn_operator_infer(get_op("probe.all"), NULL, &io), TN_OK);
   cr_assert(out[0].ndim == 2 && out[0].shape[1] == 3);
 }
 
 Test(api, refuses_unknown_params) {
   tn_params *params = NULL;
   const tn_value value = tn_value_int("b", 1), nameless = tn_value_int(NULL, 1);
-  tn_operator *op = op_get("probe.all");
+  tn_operator *op = get_op("probe.all");
   cr_assert_eq(tn_params_parse(op, "b=1", &params), TN_NOT_FOUND);
   cr_assert_null(params);
   expect_text("b");
@@ -180,7 +182,7 @@ Test(api, refuses_unknown_params) {
 
 /* ----------------------------------------------------------------- arrays */
 
-Test(api, makes_views) {
+Test(api, creates_views) {
   tn_array *v = NULL;
   float got[6];
   const tn_range range = {1, 0, 1, 3, 0};
@@ -230,7 +232,7 @@ Test(api, copies_and_casts_arrays) {
 
 /* ---------------------------------------------------------------- devices */
 
-Test(api, makes_arrays_at_places) {
+Test(api, creates_arrays_on_devices) {
   tn_place place;
   tn_array *y = NULL;
   const int64_t shape[] = {2};
@@ -248,7 +250,7 @@ Test(api, makes_arrays_at_places) {
   expect_text("moon");
 }
 
-Test(api, tells_of_memory) {
+Test(api, reports_the_memory_of_devices) {
   const tn_place cpu = {TN_DEVICE_CPU, 0}, none = {77, 0};
   tn_memory m = {.struct_size = sizeof m};
   cr_assert_eq(tn_memory_get(rt, cpu, &m), TN_OK);
@@ -278,7 +280,7 @@ Test(api, prepares_a_call) {
   float got[6];
   tn_prepared *call = NULL;
   tn_preparation what = {.struct_size = sizeof what,
-                         .op = op_get("probe.mul"),
+                         .op = get_op("probe.mul"),
                          .inputs = {2, in},
                          .outputs = {1, &y, NULL}};
   cr_assert_eq(tn_call_prepare(rt, &what, &call), TN_OK, "%s", tn_error_text());
@@ -300,7 +302,7 @@ Test(api, prepares_a_call) {
 }
 
 Test(api, calls_forward_and_backward) {
-  tn_operator *op = op_get("probe.mul");
+  tn_operator *op = get_op("probe.mul");
   tn_array *in[] = {x, x}, *y = NULL, *grads[2] = {NULL, NULL};
   float got[6];
   cr_assert_eq(tn_call(rt, op, TN_IN(x, x), NULL, TN_OUT(&y)), TN_OK);
@@ -339,7 +341,7 @@ Test(api, calls_forward_and_backward) {
   } while (0)
 
 Test(api, names_the_argument_that_is_null) {
-  tn_operator *op = op_get("probe.all"), *found = NULL;
+  tn_operator *op = get_op("probe.all"), *found = NULL;
   tn_array *y = NULL;
   tn_text *text = NULL;
   tn_params *params = NULL;
@@ -437,7 +439,7 @@ Test(api, names_the_argument_that_is_null_when_work_is_scheduled) {
   REFUSES(tn_memory_trim(NULL, cpu), "rt");
 }
 
-Test(api, answers_null_to_questions_about_null) {
+Test(api, returns_null_for_null) {
   cr_assert_null(tn_inspection_plugin(NULL));
   cr_assert_null(tn_inspection_note(NULL));
   cr_assert_null(tn_inspection_refusal(NULL));

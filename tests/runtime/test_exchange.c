@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The public functions of exchange.h: each once as it is meant, in the hands of
- * a host, and what each says to NULL. What stands behind them is tested in
- * tests/ndarray.
+ * test_exchange.c: each public function of exchange.h once with valid
+ * arguments, as a host uses it, and once with NULL. tests/exchange covers the
+ * functions themselves.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ static void expect_text(const char *part) {
                      part, tn_error_text());
 }
 
-static tn_bundle_content content_of(const tn_bundle_item *items, size_t n) {
+static tn_bundle_content make_content(const tn_bundle_item *items, size_t n) {
   return (tn_bundle_content){
       .struct_size = sizeof(tn_bundle_content), .items = items, .n_items = n};
 }
@@ -47,7 +47,7 @@ static tn_bundle_content content_of(const tn_bundle_item *items, size_t n) {
 Test(exchange, a_bundle_is_saved_listed_and_read) {
   const tn_bundle_item item = {"x", x};
   const tn_bundle_pair pair = {"made by", "a test"};
-  tn_bundle_content content = content_of(&item, 1);
+  tn_bundle_content content = make_content(&item, 1);
   tn_bundle *bundle = NULL;
   tn_bundle_entry entry;
   tn_bundle_pair line;
@@ -75,9 +75,9 @@ Test(exchange, a_bundle_is_saved_listed_and_read) {
   tn_array_release(back);
 }
 
-Test(exchange, what_is_lent_and_mapped_outlives_the_runtime_of_its_maker) {
+Test(exchange, exports_and_mapped_arrays_outlive_the_release_of_their_runtime) {
   const tn_bundle_item item = {"x", x};
-  const tn_bundle_content content = content_of(&item, 1);
+  const tn_bundle_content content = make_content(&item, 1);
   tn_bundle *bundle = NULL;
   tn_dlpack_versioned *d = NULL;
   tn_array *back = NULL;
@@ -109,7 +109,7 @@ Test(exchange, arrays_travel_between_runtimes) {
   tn_runtime_release(other);
 }
 
-Test(exchange, null_is_answered_with_the_argument_s_name) {
+Test(exchange, null_is_reported_with_the_argument_s_name) {
   tn_bundle *bundle = NULL;
   tn_array *array = NULL;
   tn_dlpack *d = NULL;
@@ -131,7 +131,7 @@ Test(exchange, null_is_answered_with_the_argument_s_name) {
 
 Test(exchange, content_with_holes_is_refused) {
   const tn_bundle_item no_array = {"x", NULL}, no_name = {NULL, x};
-  tn_bundle_content content = content_of(&no_array, 1);
+  tn_bundle_content content = make_content(&no_array, 1);
   cr_expect_eq(tn_bundle_save(rt, path, &content), TN_INVALID);
   expect_text("tn_bundle_save: the argument `content->items[i].array`");
   content.items = &no_name;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_floating.c: a kernel that changes the rounding mode, or turns denormal
- * numbers into zeros, changes nothing for the calls after it, on the calling
- * thread and on workers, however it is called.
+ * test_floating.c: a kernel that changes the rounding mode, or flushes denormal
+ * numbers to zero, has no effect on later calls. This holds on the calling
+ * thread and on workers, for every kind of call.
  */
 #include <criterion/criterion.h>
 #include <fenv.h>
@@ -20,7 +20,7 @@
 /* ----------------------------------------------------------------- the mode */
 
 /* Rounds upwards and flushes denormal numbers, as -ffast-math does. */
-static void spoil(void) {
+static void change_mode(void) {
   (void)fesetround(FE_UPWARD);
 #if defined(__x86_64__)
   _mm_setcsr(_mm_getcsr() | 0x8040);
@@ -41,33 +41,33 @@ typedef enum stage { COMPUTE, PREPARE, SUPPORTS, SLICES } stage;
 static stage spoils;
 static _Atomic int unsound; /* slices that found another mode */
 
-static int32_t spoil_slice(void *arg, int64_t begin, int64_t end) {
+static int32_t check_slice(void *arg, int64_t begin, int64_t end) {
   (void)arg, (void)begin, (void)end;
   if (!is_sound()) ++unsound;
-  spoil();
+  change_mode();
   return TN_OK;
 }
 
-static int32_t compute(const tn_frame *call) {
+static int32_t compute_half(const tn_frame *call) {
   const float *x = call->in[0].data;
   float *y = call->out[0].data;
   if (!is_sound()) ++unsound;
   for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i) y[i] = x[i] / 2;
-  if (spoils == COMPUTE) spoil();
+  if (spoils == COMPUTE) change_mode();
   return spoils == SLICES
-             ? call->host->parallel_for(call, 1000, 1, spoil_slice, NULL)
+             ? call->host->parallel_for(call, 1000, 1, check_slice, NULL)
              : TN_OK;
 }
 
-static int32_t prepare(const tn_frame *call, tn_plan *plan) {
+static int32_t prepare_half(const tn_frame *call, tn_plan *plan) {
   (void)call, (void)plan;
-  if (spoils == PREPARE) spoil();
+  if (spoils == PREPARE) change_mode();
   return TN_OK;
 }
 
-static int32_t supports(const tn_frame *call) {
+static int32_t supports_half(const tn_frame *call) {
   (void)call;
-  if (spoils == SUPPORTS) spoil();
+  if (spoils == SUPPORTS) change_mode();
   return TN_OK;
 }
 
@@ -83,9 +83,9 @@ static const tn_kernel kernel = {.struct_size = sizeof kernel,
                                  .op = "probe.all@1",
                                  .id = "spoiler.all.cpu",
                                  .dtype_sets = only_f32,
-                                 .supports = supports,
-                                 .prepare = prepare,
-                                 .compute = compute};
+                                 .supports = supports_half,
+                                 .prepare = prepare_half,
+                                 .compute = compute_half};
 static const tn_kernel *const kernels[] = {&kernel};
 static const tn_target target = {.struct_size = sizeof target,
                                  .op = "probe.all@1"};
@@ -117,8 +117,8 @@ static void close_runtime(void) {
   tn_runtime_release(rt);
 }
 
-/* Sound modes before and after `times` calls, whose results are right. */
-static void calls_keep_the_mode(int times) {
+/* Checks the mode before and after `times` calls, and their results. */
+static void check_calls(int times) {
   tn_array *y = NULL;
   float got[2];
   for (int i = 0; i < times; ++i) {
@@ -132,30 +132,30 @@ static void calls_keep_the_mode(int times) {
   cr_assert_eq(unsound, 0);
 }
 
-static void each_engine_keeps_the_mode(stage at) {
+static void check_each_engine(stage at) {
   const uint32_t engines[] = {TN_ENGINE_NAIVE, TN_ENGINE_POOLED};
   for (int i = 0; i < 2; ++i) {
     open_runtime(engines[i], 3);
     spoils = at;
-    calls_keep_the_mode(4);
+    check_calls(4);
     close_runtime();
   }
 }
 
 Test(floating, survives_a_compute_that_changes_it) {
-  each_engine_keeps_the_mode(COMPUTE);
+  check_each_engine(COMPUTE);
 }
 
 Test(floating, survives_a_prepare_that_changes_it) {
-  each_engine_keeps_the_mode(PREPARE);
+  check_each_engine(PREPARE);
 }
 
 Test(floating, survives_a_supports_that_changes_it) {
-  each_engine_keeps_the_mode(SUPPORTS);
+  check_each_engine(SUPPORTS);
 }
 
 Test(floating, survives_slices_of_a_loop_that_change_it) {
-  each_engine_keeps_the_mode(SLICES);
+  check_each_engine(SLICES);
 }
 
 Test(floating, survives_prepared_calls) {
@@ -179,8 +179,8 @@ Test(floating, survives_prepared_calls) {
   close_runtime();
 }
 
-/* z = op(op(x)), twice by the kernel that changes the mode. */
-static void make_chain(tn_graph *g) {
+/* z = op(op(x)), both with the kernel that changes the mode. */
+static void make_two_calls(tn_graph *g) {
   tn_entry entry;
   OK(tn_graph_variable(g, "x", NULL, &entry));
   for (int i = 0; i < 2; ++i) {
@@ -198,7 +198,7 @@ Test(floating, survives_steps_of_a_program) {
   open_runtime(TN_ENGINE_POOLED, 2);
   spoils = COMPUTE;
   OK(tn_graph_create(rt, &g));
-  make_chain(g);
+  make_two_calls(g);
   const tn_argument argument = {.name = "x", .array = x};
   const tn_bind how = {
       .struct_size = sizeof how, .arguments = &argument, .n_arguments = 1};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The public functions of graph.h about graphs: each once as it is meant, and
- * what each says to NULL. What stands behind them is tested in tests/graph.
+ * test_graph.c: each public function of graph.h about graphs once with valid
+ * arguments, and once with NULL. tests/graph covers the functions themselves.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ TestSuite(graph_api, .init = setup, .fini = teardown);
   } while (0)
 
 /* y = x*w */
-static tn_entry product(void) {
+static tn_entry make_product(void) {
   tn_entry in[2], y;
   const tn_sig known = {.dtype = TN_F32, .ndim = 1, .shape = {3}};
   OK(tn_graph_variable(g, "x", &known, &in[0]));
@@ -53,15 +53,15 @@ static tn_entry product(void) {
 }
 
 Test(graph_api, nodes_name_the_operators_that_they_call) {
-  const tn_entry y = product();
+  const tn_entry y = make_product();
   cr_expect_str_eq(tn_graph_operator(g, y.node), "probe.mul@1");
   cr_expect_null(tn_graph_operator(g, 0)); /* a variable */
   cr_expect_null(tn_graph_operator(g, 9));
   cr_expect_null(tn_graph_operator(NULL, 0));
 }
 
-Test(graph_api, children_are_what_a_node_reads) {
-  const tn_entry y = product();
+Test(graph_api, children_are_the_entries_that_a_node_reads) {
+  const tn_entry y = make_product();
   tn_entry child;
   OK(tn_graph_child(g, y.node, 1, &child));
   cr_expect(child.node == 1 && child.index == 0);
@@ -72,7 +72,7 @@ Test(graph_api, children_are_what_a_node_reads) {
 }
 
 Test(graph_api, attributes_are_listed) {
-  const tn_entry y = product();
+  const tn_entry y = make_product();
   tn_attribute a;
   OK(tn_graph_attribute_set(g, y.node, "group", "left"));
   cr_expect_str_eq(tn_graph_attribute(g, y.node, "group"), "left");
@@ -84,9 +84,9 @@ Test(graph_api, attributes_are_listed) {
        "has 1 attributes");
 }
 
-/* An entry that is younger than the last inference is not known yet. */
-Test(graph_api, what_was_added_after_an_inference_is_unknown) {
-  const tn_entry y = product();
+/* An entry that was added after the last inference is not known yet. */
+Test(graph_api, entries_added_after_an_inference_are_unknown) {
+  const tn_entry y = make_product();
   tn_entry late;
   tn_sig sig;
   OK(tn_graph_infer(g, NULL, 0));
@@ -105,7 +105,7 @@ Test(graph_api, a_file_goes_from_runtime_to_runtime) {
   tn_text *mine = NULL, *theirs = NULL;
   cr_assert_geq(fd, 0);
   (void)close(fd);
-  product();
+  make_product();
   OK(tn_graph_save(g, path));
   OK(tn_runtime_create(NULL, &other));
   SAYS(tn_graph_load(other, path, &read_back), TN_NOT_FOUND, "`probe.mul@1`");
@@ -124,7 +124,7 @@ Test(graph_api, a_file_goes_from_runtime_to_runtime) {
 Test(graph_api, a_picture_of_a_program_is_an_svg) {
   tn_program *p = NULL;
   tn_text *text = NULL;
-  product();
+  make_product();
   const tn_bind how = {.struct_size = sizeof how, .plan = TN_PLAN_NONE};
   OK(tn_program_bind(g, &how, &p));
   OK(tn_program_picture(p, &text));
@@ -133,10 +133,10 @@ Test(graph_api, a_picture_of_a_program_is_an_svg) {
   tn_program_release(p);
 }
 
-Test(graph_api, flags_and_types_that_there_are_not_are_refused) {
+Test(graph_api, unknown_flags_and_types_are_refused) {
   tn_program *p = NULL;
   tn_entry x;
-  product();
+  make_product();
   SAYS(
       tn_program_bind(
           g, &(tn_bind){.struct_size = sizeof(tn_bind), .flags = 1u << 20}, &p),
@@ -183,8 +183,8 @@ Test(graph_api, null_is_refused) {
 /* ----------------------------------------------------------------- gradients
  */
 
-/* A rule that speaks of fewer inputs than there are never gets as far as a
- * graph: its plugin is refused, with the operator's name. */
+/* A plugin is refused if a gradient rule has fewer inputs than its operator.
+ * The message has the operator's name. */
 Test(graph_api, a_gradient_with_too_few_inputs_is_refused_by_name) {
   tn_operator *mul = NULL;
   OK(tn_operator_get(rt, "probe.mul", &mul));
@@ -207,12 +207,12 @@ Test(graph_api, a_gradient_with_too_few_inputs_is_refused_by_name) {
 /* -------------------------------------------------------------------- passes
  */
 
-Test(graph_api, passes_and_waiting_are_asked_for_with_what_they_want) {
+Test(graph_api, arguments_of_passes_and_dependencies_are_checked) {
   static const char *const names[] = {"infer", NULL};
   tn_graph *out = g;
   tn_text *text = NULL;
   tn_pass_info info = {.struct_size = sizeof info};
-  const tn_entry y = product();
+  const tn_entry y = make_product();
   SAYS(tn_graph_apply(NULL, names, 1, &out), TN_INVALID, "graph");
   cr_expect_null(out);
   SAYS(tn_graph_apply(g, NULL, 1, &out), TN_INVALID, "passes");
@@ -235,7 +235,7 @@ Test(graph_api, passes_and_waiting_are_asked_for_with_what_they_want) {
   SAYS(tn_graph_backward(g, NULL), TN_INVALID, "what");
   SAYS(tn_graph_backward(g, &(tn_gradient_names){.n_stop = 1}), TN_INVALID,
        "stop");
-  tn_entry slope;
+  tn_entry gradient;
   OK(tn_graph_backward(g, &(tn_gradient_names){.of = NULL}));
-  OK(tn_graph_find(g, "w@GRAD", &slope));
+  OK(tn_graph_find(g, "w@GRAD", &gradient));
 }

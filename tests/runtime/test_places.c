@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Devices that a plugin brings into a runtime: found by name, with limits, with
- * arrays, until the end of the runtime.
+ * test_places.c: devices that a plugin adds to a runtime. They are found by
+ * name, have limits and arrays, and exist until the end of the runtime.
  */
 #include <criterion/criterion.h>
 #include <string.h>
@@ -15,15 +15,15 @@ static fake *f;
 static tn_runtime *rt;
 static int finished;
 
-static int32_t init(const tn_host *host, tn_registrar *registrar,
-                    void **instance) {
+static int32_t init_fakes(const tn_host *host, tn_registrar *registrar,
+                          void **instance) {
   (void)host;
   *instance = NULL;
   return registrar->provide(registrar, TN_DEVICE_EXTENSION, fake_table(f));
 }
 
-/* Its devices must be at rest by now. */
-static void fini(void *instance) {
+/* All work of its devices must have ended before. */
+static void end_fakes(void *instance) {
   (void)instance;
   fake_counts counts = fake_counts_get(f);
   cr_expect(counts.pieces == 0 && counts.queues == 0 && counts.fences == 0);
@@ -31,7 +31,7 @@ static void fini(void *instance) {
 }
 
 static const tn_plugin fakes = {PLUGIN_BY_HAND("fakes", 1, "Two devices"),
-                                .init = init, .fini = fini};
+                                .init = init_fakes, .fini = end_fakes};
 
 static void setup(void) {
   const tn_memory_limit limits[] = {{TN_DEVICE_EXT, 1, 100000}};
@@ -73,7 +73,7 @@ static void expect_text(const char *part) {
                      part, tn_error_text());
 }
 
-Test(places, are_listed_behind_the_cpu) {
+Test(places, are_listed_after_the_cpu) {
   tn_device_entry entry;
   cr_assert_eq(tn_device_at(rt, 0, &entry), TN_OK);
   cr_assert_str_eq(entry.name, "cpu");
@@ -104,7 +104,7 @@ Test(places, hold_arrays_that_move) {
   tn_array_release(x), tn_array_release(y), tn_array_release(z);
 }
 
-Test(places, may_be_left_with_work_on_its_way) {
+Test(places, may_have_pending_work_at_the_end) {
   tn_array *x = array_at("cpu", 5000), *y = NULL, *z = NULL;
   static const float values[5000];
   cr_assert_eq(tn_array_set(x, values, sizeof values), TN_OK);
@@ -113,7 +113,7 @@ Test(places, may_be_left_with_work_on_its_way) {
   tn_array_release(x), tn_array_release(y), tn_array_release(z);
 }
 
-Test(places, have_limits_and_tell_of_their_memory) {
+Test(places, have_limits_and_report_their_memory) {
   static const float values[20000];
   tn_memory m = {.struct_size = sizeof m};
   tn_array *x = array_at("fake(1)", 20000), *y = array_at("fake(1)", 20000);

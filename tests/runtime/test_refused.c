@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_refused.c: plugins and callbacks that do what their contract forbids get
- * an error, and lines of the log that nobody wants are dropped.
+ * test_refused.c: plugins and callbacks that break their contract get an error,
+ * and log lines below the chosen level are dropped.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ static void keep_line(void *ctx, int32_t level, const char *line) {
   (void)snprintf(logged + n, sizeof logged - n, "%d %s\n", level, line);
 }
 
-static tn_runtime *logging(uint32_t level) {
+static tn_runtime *open_logging(uint32_t level) {
   const tn_options options = {
       .struct_size = sizeof options, .log = keep_line, .log_level = level};
   tn_runtime *rt = NULL;
@@ -36,7 +36,8 @@ static tn_runtime *logging(uint32_t level) {
   return rt;
 }
 
-static int32_t talk(const tn_host *host, tn_registrar *registrar, void **i) {
+static int32_t log_all_levels(const tn_host *host, tn_registrar *registrar,
+                              void **i) {
   (void)registrar;
   *i = NULL;
   for (int32_t level = TN_LOG_ERROR; level <= TN_LOG_DEBUG; ++level)
@@ -45,10 +46,10 @@ static int32_t talk(const tn_host *host, tn_registrar *registrar, void **i) {
 }
 
 static const tn_plugin talker = {PLUGIN_BY_HAND("talker", 1, "Logs"),
-                                 .init = talk};
+                                 .init = log_all_levels};
 
 Test(refused, debug_lines_are_off_by_default) {
-  tn_runtime *rt = logging(0);
+  tn_runtime *rt = open_logging(0);
   cr_assert_eq(tn_plugin_add(rt, &talker), TN_OK, "%s", tn_error_text());
   cr_assert_str_eq(logged,
                    "1 talker: level\n2 talker: level\n3 talker: level\n");
@@ -56,11 +57,11 @@ Test(refused, debug_lines_are_off_by_default) {
 }
 
 Test(refused, the_level_of_the_log_can_be_set) {
-  tn_runtime *rt = logging(TN_LOG_DEBUG);
+  tn_runtime *rt = open_logging(TN_LOG_DEBUG);
   cr_assert_eq(tn_plugin_add(rt, &talker), TN_OK);
   cr_assert_not_null(strstr(logged, "4 talker: level\n"));
   tn_runtime_release(rt);
-  rt = logging(TN_LOG_ERROR);
+  rt = open_logging(TN_LOG_ERROR);
   cr_assert_eq(tn_plugin_add(rt, &talker), TN_OK);
   cr_assert_str_eq(logged, "1 talker: level\n");
   tn_runtime_release(rt);
@@ -94,7 +95,7 @@ static const tn_plugin asker = {PLUGIN_BY_HAND("asker", 1, "Errs"),
                                 .init = ask_for_nothing};
 
 Test(refused, texts_of_plugins_may_not_be_null) {
-  tn_runtime *rt = logging(0);
+  tn_runtime *rt = open_logging(0);
   cr_assert_eq(tn_plugin_add(rt, &withdrawer), TN_INVALID);
   expect_text("the id of the kernel is NULL");
   cr_assert_eq(tn_plugin_add(rt, &asker), TN_OK, "%s", tn_error_text());
@@ -126,15 +127,15 @@ static int32_t add_pass(const tn_host *host, tn_registrar *registrar,
   return passes->add(registrar, &pass);
 }
 
-static const tn_plugin passing = {PLUGIN_BY_HAND("passing", 1, "A pass"),
-                                  .init = add_pass};
+static const tn_plugin pass_plugin = {PLUGIN_BY_HAND("passing", 1, "A pass"),
+                                      .init = add_pass};
 
 Test(refused, texts_of_passes_may_not_be_null) {
-  tn_runtime *rt = logging(0);
+  tn_runtime *rt = open_logging(0);
   tn_graph *net = NULL, *other = NULL;
   tn_entry x;
   const char *name = "passing.null";
-  cr_assert_eq(tn_plugin_add(rt, &passing), TN_OK, "%s", tn_error_text());
+  cr_assert_eq(tn_plugin_add(rt, &pass_plugin), TN_OK, "%s", tn_error_text());
   cr_assert_eq(tn_graph_create(rt, &net), TN_OK);
   cr_assert_eq(tn_graph_variable(net, "x", NULL, &x), TN_OK);
   cr_assert_eq(tn_graph_heads_set(net, &x, 1), TN_OK);
@@ -167,8 +168,8 @@ static const tn_plugin provider = {PLUGIN_BY_HAND("twice", 1, "Provides"),
 static const tn_plugin stranger = {PLUGIN_BY_HAND("stranger", 1, "Withdraws"),
                                    .init = withdraw_unknown};
 
-Test(refused, an_init_that_gives_no_reason_has_that_of_the_host) {
-  tn_runtime *rt = logging(0);
+Test(refused, an_init_without_a_reason_gets_the_reason_of_the_host) {
+  tn_runtime *rt = open_logging(0);
   cr_assert_eq(tn_plugin_add(rt, &provider), TN_EXISTS);
   expect_text(
       "\"twice.count/1\" is provided already, by this or another plugin");
@@ -185,7 +186,7 @@ static void refuses_json(tn_runtime *rt, const char *json, const char *part) {
 }
 
 Test(refused, messages_about_graphs_are_whole) {
-  tn_runtime *rt = logging(0);
+  tn_runtime *rt = open_logging(0);
   refuses_json(rt, "{\"tenon\": 1, \"tenon\": 1}",
                "there are two keys `tenon`");
   char json[6000], name[4200];
@@ -213,7 +214,7 @@ static tn_operator *operator_of(tn_runtime *rt, const char *name) {
   return op;
 }
 
-static tn_array *pair(tn_runtime *rt) {
+static tn_array *make_pair(tn_runtime *rt) {
   tn_array *x = NULL;
   const float values[] = {2, 3};
   const int64_t shape[] = {2};
@@ -246,12 +247,12 @@ Test(refused, an_operator_cannot_call_itself) {
     of_kernel = TN_OK;
     cr_assert_eq(tn_runtime_create(&options, &rt_of_kernel), TN_OK);
     cr_assert_eq(tn_plugin_add(rt_of_kernel, &probe_plugin), TN_OK);
-    cr_assert_eq(tn_plugin_add(rt_of_kernel, &guest_plugin), TN_OK, "%s",
+    cr_assert_eq(tn_plugin_add(rt_of_kernel, &second_plugin), TN_OK, "%s",
                  tn_error_text());
-    guest_hook = call_itself;
-    tn_array *x = pair(rt_of_kernel);
+    second_plugin_hook = call_itself;
+    tn_array *x = make_pair(rt_of_kernel);
     tn_operator *op = operator_of(rt_of_kernel, "probe.all");
-    for (int again = 0; again < 3; ++again) { /* the short way, too */
+    for (int round = 0; round < 3; ++round) { /* the fast path too */
       (void)!tn_call(rt_of_kernel, op, TN_IN(x), NULL, TN_OUT(&y));
       (void)!tn_wait_all(rt_of_kernel);
     }
@@ -275,7 +276,7 @@ static void run_again(void *ctx, const char *name, tn_array *array) {
 }
 
 Test(refused, a_monitor_cannot_run_its_program) {
-  tn_runtime *rt = logging(0);
+  tn_runtime *rt = open_logging(0);
   tn_graph *net = NULL;
   tn_entry x, y;
   cr_assert_eq(tn_plugin_add(rt, &probe_plugin), TN_OK);
@@ -290,7 +291,7 @@ Test(refused, a_monitor_cannot_run_its_program) {
                     &y),
       TN_OK, "%s", tn_error_text());
   cr_assert_eq(tn_graph_heads_set(net, &y, 1), TN_OK);
-  tn_array *array = pair(rt);
+  tn_array *array = make_pair(rt);
   const tn_argument argument = {.name = "x", .array = array};
   cr_assert_eq(tn_program_bind(net,
                                &(tn_bind){.struct_size = sizeof(tn_bind),
@@ -309,15 +310,15 @@ Test(refused, a_monitor_cannot_run_its_program) {
   tn_runtime_release(rt);
 }
 
-Test(refused, params_of_another_runtime_are_told_as_such) {
-  tn_runtime *rt[2] = {logging(0), logging(0)};
+Test(refused, params_of_another_runtime_are_reported) {
+  tn_runtime *rt[2] = {open_logging(0), open_logging(0)};
   tn_params *params = NULL;
   tn_array *y = NULL;
   for (int i = 0; i < 2; ++i)
     cr_assert_eq(tn_plugin_add(rt[i], &probe_plugin), TN_OK);
   cr_assert_eq(tn_params_parse(operator_of(rt[1], "probe.all"), "", &params),
                TN_OK, "%s", tn_error_text());
-  tn_array *x = pair(rt[0]);
+  tn_array *x = make_pair(rt[0]);
   cr_assert_eq(tn_call(rt[0], operator_of(rt[0], "probe.all"), TN_IN(x), params,
                        TN_OUT(&y)),
                TN_INVALID);
@@ -329,10 +330,10 @@ Test(refused, params_of_another_runtime_are_told_as_such) {
 /* ---------------------------------------------------------- reserved fields */
 
 Test(refused, reserved_fields_are_zero) {
-  tn_runtime *rt = logging(0);
+  tn_runtime *rt = open_logging(0);
   tn_graph *net = NULL;
   tn_entry out;
-  tn_array *x = pair(rt), *part = NULL;
+  tn_array *x = make_pair(rt), *part = NULL;
   cr_assert_eq(tn_array_slice(x, &(tn_range){.reserved = 1, .end = 1}, &part),
                TN_INVALID);
   expect_text("tn_range.reserved is 1");
@@ -350,7 +351,7 @@ typedef struct meter {
   int64_t living;
 } meter;
 
-static void *meter_alloc(void *ctx, size_t bytes, size_t align) {
+static void *alloc_meter(void *ctx, size_t bytes, size_t align) {
   meter *m = ctx;
   void *got = NULL;
   if (posix_memalign(&got, align < 8 ? 8 : align, bytes)) return NULL;
@@ -358,7 +359,7 @@ static void *meter_alloc(void *ctx, size_t bytes, size_t align) {
   return got;
 }
 
-static void meter_free(void *ctx, void *memory) {
+static void free_meter(void *ctx, void *memory) {
   meter *m = ctx;
   __atomic_sub_fetch(&m->living, 1, __ATOMIC_RELAXED);
   free(memory);
@@ -368,7 +369,7 @@ Test(refused, a_trace_that_is_written_keeps_no_memory) {
   meter m = {0};
   const tn_options options = {.struct_size = sizeof options,
                               .workers = 1,
-                              .allocator = {&m, meter_alloc, meter_free}};
+                              .allocator = {&m, alloc_meter, free_meter}};
   char path[] = "/tmp/tenon-trace-XXXXXX";
   tn_runtime *rt = NULL;
   tn_array *y = NULL;
@@ -376,7 +377,7 @@ Test(refused, a_trace_that_is_written_keeps_no_memory) {
   cr_assert_geq(fd, 0);
   close(fd);
   cr_assert_eq(tn_runtime_create(&options, &rt), TN_OK);
-  tn_array *x = pair(rt);
+  tn_array *x = make_pair(rt);
   for (int64_t first = 0, round = 0; round < 3; ++round) {
     cr_assert_eq(tn_trace_start(rt), TN_OK);
     for (int i = 0; i < 5000; ++i) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What runs in a runtime: its engine, random streams, traces, memory, and the
- * end of plugins and runtimes while work is on its way.
+ * test_running.c: the parts that work in a runtime: its engine, random streams,
+ * traces and memory; and the end of plugins and runtimes with pending work.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -37,15 +37,15 @@ static void teardown(void) {
 
 TestSuite(running, .init = setup, .fini = teardown);
 
-static tn_array *array(int64_t n) {
+static tn_array *make_array(int64_t n) {
   tn_array *x = NULL;
   cr_assert_eq(tn_array_create(rt, &(tn_spec){TN_F32, 1, &n}, &x), TN_OK);
   return x;
 }
 
-static tn_array *pair(float a, float b) {
+static tn_array *make_pair(float a, float b) {
   const float values[] = {a, b};
-  tn_array *x = array(2);
+  tn_array *x = make_array(2);
   cr_assert_eq(tn_array_set(x, values, sizeof values), TN_OK);
   return x;
 }
@@ -57,7 +57,7 @@ static void expect_pair(tn_array *x, float a, float b) {
             (double)got[1]);
 }
 
-static void call(const char *name, tn_array *x, tn_array **y) {
+static void call_operator(const char *name, tn_array *x, tn_array **y) {
   tn_operator *op = NULL;
   cr_assert_eq(tn_operator_get(rt, name, &op), TN_OK, "%s", tn_error_text());
   cr_assert_eq(tn_call(rt, op, TN_IN(x), NULL, TN_OUT(y)), TN_OK, "%s",
@@ -66,9 +66,9 @@ static void call(const char *name, tn_array *x, tn_array **y) {
 
 /* ------------------------------------------------------------------ engine */
 
-static void calls_and_copies(void) {
-  tn_array *x = pair(1, 2), *y = NULL, *z = NULL;
-  call("probe.all", x, &y);
+static void call_and_copy(void) {
+  tn_array *x = make_pair(1, 2), *y = NULL, *z = NULL;
+  call_operator("probe.all", x, &y);
   cr_assert_eq(tn_array_cast(y, TN_F32, &z), TN_OK);
   expect_pair(z, 2, 4);
   tn_array_release(x), tn_array_release(y), tn_array_release(z);
@@ -76,20 +76,20 @@ static void calls_and_copies(void) {
 
 Test(running, works_with_any_number_of_workers) {
   cr_assert_eq(tn__engine_workers(rt->env.engine), 2);
-  calls_and_copies();
+  call_and_copy();
   const uint32_t workers[] = {1, 8};
   for (int i = 0; i < 2; ++i) {
     tn_runtime_release(rt);
     open_with(TN_ENGINE_POOLED, workers[i]);
     cr_assert_eq(tn__engine_workers(rt->env.engine), workers[i]);
-    calls_and_copies();
+    call_and_copy();
   }
 }
 
 Test(running, works_without_any_worker) {
   tn_runtime_release(rt);
   open_with(TN_ENGINE_NAIVE, 0);
-  calls_and_copies();
+  call_and_copy();
 }
 
 typedef struct slices {
@@ -98,11 +98,11 @@ typedef struct slices {
   int64_t fail_from;
 } slices;
 
-static int32_t note_slice(void *arg, int64_t begin, int64_t end) {
+static int32_t note_slice(void *arg, int64_t note_start, int64_t end) {
   slices *s = arg;
   atomic_fetch_add(&s->n, 1);
-  for (int64_t i = begin; i < end; ++i) atomic_fetch_add(&s->sum, i);
-  return begin >= s->fail_from ? TN_DEVICE : TN_OK;
+  for (int64_t i = note_start; i < end; ++i) atomic_fetch_add(&s->sum, i);
+  return note_start >= s->fail_from ? TN_DEVICE : TN_OK;
 }
 
 Test(running, gives_plugins_the_loop_of_its_engine) {
@@ -120,24 +120,24 @@ Test(running, gives_plugins_the_loop_of_its_engine) {
                TN_DEVICE);
 }
 
-/* A job that is on its way until the test ends it. */
+/* A job that is pending until the test ends it. */
 typedef struct pending {
   sem_t began;
   tn__token *token;
 } pending;
 
-static tn_code begin(void *arg, tn__token *token) {
+static tn_code note_start(void *arg, tn__token *token) {
   pending *p = arg;
   p->token = token;
   sem_post(&p->began);
   return TN_OK;
 }
 
-static void pending_begin(pending *p, tn_array *x) {
+static void begin_pending(pending *p, tn_array *x) {
   const tn__access access = {&x->block->var, TN__UPDATE, 0};
   sem_init(&p->began, 0, 0);
   cr_assert_eq(tn__push(rt->env.engine, &(tn__job){.name = "pending",
-                                                   .run = begin,
+                                                   .run = note_start,
                                                    .arg = p,
                                                    .access = &access,
                                                    .n_access = 1,
@@ -146,10 +146,10 @@ static void pending_begin(pending *p, tn_array *x) {
   sem_wait(&p->began);
 }
 
-Test(running, waits_say_when_and_what) {
-  tn_array *x = pair(1, 2);
+Test(running, waits_report_time_outs_and_errors) {
+  tn_array *x = make_pair(1, 2);
   pending p;
-  pending_begin(&p, x);
+  begin_pending(&p, x);
   cr_assert_eq(tn_array_wait_for(x, 1000), TN_BUSY);
   tn__token_done(p.token, tn__fail(TN_DEVICE, "boom"));
   cr_assert_eq(tn_array_wait(x), TN_DEVICE);
@@ -164,9 +164,9 @@ Test(running, waits_say_when_and_what) {
 
 /* ---------------------------------------------------------- random streams */
 
-static uint64_t draw(void) {
-  tn_array *x = pair(1, 2), *y = NULL;
-  call("probe.random", x, &y);
+static uint64_t draw_numbers(void) {
+  tn_array *x = make_pair(1, 2), *y = NULL;
+  call_operator("probe.random", x, &y);
   cr_assert_eq(tn_array_wait(y), TN_OK);
   tn_array_release(x), tn_array_release(y);
   return probe.offset;
@@ -176,30 +176,30 @@ Test(running, random_state_can_be_kept_and_restored) {
   tn_random_state state, later;
   cr_assert_eq(tn_random_get(rt, &state), TN_OK);
   cr_assert(state.seed == 5 && state.drawn == 0);
-  uint64_t first = draw();
+  uint64_t first = draw_numbers();
   cr_assert_eq(probe.key, 5);
   cr_assert_eq(tn_random_get(rt, &state), TN_OK);
-  cr_assert_eq(state.drawn, 10); /* what the kernel asks for */
-  uint64_t second = draw();
+  cr_assert_eq(state.drawn, 10); /* the blocks that the kernel requests */
+  uint64_t second = draw_numbers();
   cr_assert_neq(first, second);
   cr_assert_eq(tn_random_seed(rt, 9), TN_OK);
-  cr_assert_eq(draw(), first);
+  cr_assert_eq(draw_numbers(), first);
   cr_assert_eq(probe.key, 9);
   cr_assert_eq(tn_random_set(rt, &state), TN_OK);
   cr_assert_eq(tn_random_get(rt, &later), TN_OK);
   cr_assert(later.seed == state.seed && later.drawn == state.drawn);
-  cr_assert_eq(draw(), second);
+  cr_assert_eq(draw_numbers(), second);
   cr_assert_eq(probe.key, 5);
 }
 
 /* ------------------------------------------------------------------ traces */
 
-Test(running, traces_name_what_ran) {
+Test(running, traces_name_the_functions_that_ran) {
   char path[] = "/tmp/tenon-trace-XXXXXX", text[4096];
   int fd = mkstemp(path);
   cr_assert_geq(fd, 0);
   close(fd);
-  tn_array *x = array(100000), *y = NULL;
+  tn_array *x = make_array(100000), *y = NULL;
   cr_assert_eq(tn_trace_start(rt), TN_OK);
   cr_assert_eq(tn_array_cast(x, TN_F64, &y), TN_OK);
   cr_assert_eq(tn_trace_write(rt, path), TN_OK, "%s", tn_error_text());
@@ -226,7 +226,7 @@ static tn_memory memory_of_cpu(void) {
 
 Test(running, memory_is_kept_until_it_is_trimmed) {
   static const float values[100000];
-  tn_array *x = array(100000);
+  tn_array *x = make_array(100000);
   cr_assert_eq(memory_of_cpu().live, 0);
   cr_assert_eq(tn_array_set(x, values, sizeof values), TN_OK);
   cr_assert_eq(memory_of_cpu().live, sizeof values);
@@ -244,24 +244,24 @@ Test(running, memory_is_kept_until_it_is_trimmed) {
 
 /* -------------------------------------------------------------------- ends */
 
-Test(running, what_calls_remember_does_not_hold_a_plugin) {
-  tn_array *x = pair(1, 2), *y = NULL;
-  for (int i = 0; i < 3; ++i) call("probe.all", x, &y);
+Test(running, results_that_calls_keep_do_not_hold_a_plugin) {
+  tn_array *x = make_pair(1, 2), *y = NULL;
+  for (int i = 0; i < 3; ++i) call_operator("probe.all", x, &y);
   cr_assert_eq(tn_plugin_unload(rt, "probe"), TN_OK, "%s", tn_error_text());
   cr_assert_eq(tn_plugin_add(rt, &probe_plugin), TN_OK, "%s", tn_error_text());
-  call("probe.all", x, &y);
+  call_operator("probe.all", x, &y);
   expect_pair(y, 2, 4);
   tn_array_release(x), tn_array_release(y);
 }
 
-/* Each waits for its own result, so there is never much to do, and always
- * something. */
+/* Each thread waits for its own result. So there is little work at any time,
+ * but always some. */
 static void *keep_busy(void *arg) {
   const atomic_bool *over = arg;
-  tn_array *x = array(200000);
+  tn_array *x = make_array(200000);
   while (!atomic_load(over)) {
     tn_array *y = NULL;
-    call("probe.all", x, &y);
+    call_operator("probe.all", x, &y);
     cr_assert_eq(tn_array_wait(y), TN_OK, "%s", tn_error_text());
     tn_array_release(y);
   }
@@ -269,8 +269,7 @@ static void *keep_busy(void *arg) {
   return NULL;
 }
 
-Test(running,
-     who_unloads_or_writes_a_trace_does_not_wait_for_what_comes_later) {
+Test(running, unloading_and_writing_a_trace_do_not_wait_for_later_pushes) {
   char path[64];
   pthread_t threads[3];
   atomic_bool over = false;
@@ -296,7 +295,7 @@ static tn_code unload_inside(void *arg, tn__token *token) {
 
 Test(running, a_plugin_is_not_unloaded_from_inside_of_an_operator) {
   tn_code code = TN_OK;
-  tn_array *x = pair(1, 2);
+  tn_array *x = make_pair(1, 2);
   const tn__access access = {&x->block->var, TN__UPDATE, 0};
   cr_assert_eq(tn__push(rt->env.engine, &(tn__job){.name = "unload",
                                                    .run = unload_inside,
@@ -309,7 +308,7 @@ Test(running, a_plugin_is_not_unloaded_from_inside_of_an_operator) {
   tn_array_release(x);
 }
 
-static void *end_it(void *arg) {
+static void *end_pending(void *arg) {
   pending *p = arg;
   const struct timespec latency = {0, 20000000};
   nanosleep(&latency, NULL);
@@ -317,21 +316,21 @@ static void *end_it(void *arg) {
   return NULL;
 }
 
-Test(running, the_end_waits_for_what_is_on_its_way) {
-  tn_array *x = pair(1, 2), *y = NULL;
+Test(running, the_end_waits_for_pending_work) {
+  tn_array *x = make_pair(1, 2), *y = NULL;
   pending p;
   pthread_t device;
-  pending_begin(&p, x);
+  begin_pending(&p, x);
   cr_assert_eq(tn_array_cast(x, TN_F64, &y), TN_OK);
   tn_array_release(x), tn_array_release(y);
-  pthread_create(&device, NULL, end_it, &p);
+  pthread_create(&device, NULL, end_pending, &p);
   tn_runtime_release(rt);
   pthread_join(device, NULL);
   setup(); /* for the end of the suite */
 }
 
-/* The exit status tells what the child found: 0 if every answer was right. */
-static int child(tn_array *x, tn_prepared *prepared) {
+/* The exit status is 0 if every result in the child was right. */
+static int check_in_child(tn_array *x, tn_prepared *prepared) {
   tn_array *y = NULL;
   const tn_place cpu = {TN_DEVICE_CPU, 0};
   tn_memory m = {.struct_size = sizeof m};
@@ -349,17 +348,16 @@ static int child(tn_array *x, tn_prepared *prepared) {
   tn_prepared_release(prepared);
   tn_array_release(x);
   tn_runtime_release(rt);
-  setup(); /* one of its own, with workers of its own */
-  calls_and_copies();
+  setup(); /* a new runtime with new workers */
+  call_and_copy();
   tn_runtime_release(rt);
   return 0;
 }
 
-/* With workers, and with work on its way, which no thread of the child will
- * ever end. */
-Test(running, a_forked_child_is_told_and_may_release) {
+/* With workers, and with pending work that no thread of the child can end. */
+Test(running, a_forked_child_gets_errors_and_may_release) {
   skip_where_forks_keep_all();
-  tn_array *x = pair(1, 2), *y = NULL, *z = NULL, *in[] = {x};
+  tn_array *x = make_pair(1, 2), *y = NULL, *z = NULL, *in[] = {x};
   tn_operator *op = NULL;
   tn_prepared *prepared = NULL;
   cr_assert_eq(tn_operator_get(rt, "probe.all", &op), TN_OK);
@@ -370,10 +368,10 @@ Test(running, a_forked_child_is_told_and_may_release) {
   cr_assert_eq(tn_call_prepare(rt, &what, &prepared), TN_OK, "%s",
                tn_error_text());
   pending p;
-  pending_begin(&p, x);
+  begin_pending(&p, x);
   cr_assert_eq(tn_array_cast(x, TN_F32, &y), TN_OK);
   pid_t pid = fork();
-  if (pid == 0) _exit(child(x, prepared));
+  if (pid == 0) _exit(check_in_child(x, prepared));
   int status = -1;
   cr_assert_eq(waitpid(pid, &status, 0), pid);
   cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %d", status);

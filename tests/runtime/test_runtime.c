@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The runtime: options, owners, fork, devices, the machine. Public names only,
- * but for what the machine is made of. What runs in a runtime is tested in
- * test_running.c.
+ * test_runtime.c: options, owners, fork, devices and features of the machine.
+ * Only the tests of fork and of the machine use internal names. test_running.c
+ * tests the work inside of a runtime.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ typedef struct meter {
 
 static meter memory;
 
-static void *meter_alloc(void *ctx, size_t bytes, size_t align) {
+static void *alloc_meter(void *ctx, size_t bytes, size_t align) {
   meter *m = ctx;
   void *got = NULL;
   int64_t asked = ++m->asked;
@@ -36,21 +36,21 @@ static void *meter_alloc(void *ctx, size_t bytes, size_t align) {
   return got;
 }
 
-static void meter_free(void *ctx, void *got) {
+static void free_meter(void *ctx, void *got) {
   meter *m = ctx;
   --m->living;
   free(got);
 }
 
-static void log_drop(void *ctx, int32_t level, const char *line) {
+static void drop_log(void *ctx, int32_t level, const char *line) {
   (void)ctx, (void)level, (void)line;
 }
 
 static tn_options options_metered(void) {
   return (tn_options){.struct_size = sizeof(tn_options),
                       .seed = 5,
-                      .allocator = {&memory, meter_alloc, meter_free},
-                      .log = log_drop};
+                      .allocator = {&memory, alloc_meter, free_meter},
+                      .log = drop_log};
 }
 
 static tn_runtime *runtime_with_probe(void) {
@@ -61,7 +61,7 @@ static tn_runtime *runtime_with_probe(void) {
   return rt;
 }
 
-static tn_array *pair(tn_runtime *rt, float a, float b) {
+static tn_array *make_pair(tn_runtime *rt, float a, float b) {
   tn_array *x = NULL;
   const float values[] = {a, b};
   const int64_t shape[] = {2};
@@ -84,7 +84,7 @@ static void expect_text(const char *part) {
 
 /* ---------------------------------------------------------------- options */
 
-Test(runtime, can_be_made_with_defaults) {
+Test(runtime, can_be_created_with_defaults) {
   tn_runtime *rt = NULL;
   tn_operator *op = NULL;
   cr_assert_eq(tn_runtime_create(NULL, &rt), TN_OK);
@@ -94,7 +94,7 @@ Test(runtime, can_be_made_with_defaults) {
   tn_runtime_release(NULL);
 }
 
-Test(runtime, takes_all_memory_from_the_given_allocator) {
+Test(runtime, takes_all_memory_from_the_allocator_of_its_options) {
   tn_runtime *rt = runtime_with_probe();
   cr_assert_gt(memory.living, 0);
   tn_runtime_release(rt);
@@ -121,14 +121,14 @@ Test(runtime, reads_options_of_any_size) {
   tn_runtime_release(rt);
 }
 
-static void refuse(tn_options o, tn_code code, const char *part) {
+static void expect_refused(tn_options o, tn_code code, const char *part) {
   tn_runtime *rt = (tn_runtime *)&memory;
   cr_assert_eq(tn_runtime_create(&o, &rt), code);
   cr_assert_null(rt);
   expect_text(part);
 }
 
-/* Limits are of what is taken from the system: 40000 bytes take 40960. */
+/* A limit is on memory from the system: 40000 bytes take 40960. */
 Test(runtime, keeps_arrays_within_the_memory_limit) {
   const tn_memory_limit limit = {TN_DEVICE_CPU, 0, 100000};
   static const float values[10000];
@@ -156,7 +156,7 @@ Test(runtime, keeps_arrays_within_the_memory_limit) {
   tn_runtime_release(rt);
 }
 
-Test(runtime, has_as_many_cpus_as_are_wanted) {
+Test(runtime, has_the_requested_number_of_cpus) {
   const tn_memory_limit limit = {TN_DEVICE_CPU, 1, 100000};
   static const float values[30000];
   const tn_spec spec = {TN_F32, 1, (int64_t[]){30000}};
@@ -187,30 +187,30 @@ Test(runtime, has_as_many_cpus_as_are_wanted) {
   tn_runtime_release(rt);
 }
 
-Test(runtime, refuses_options_that_cannot_be) {
+Test(runtime, refuses_invalid_options) {
   tn_options o = options_metered();
-  refuse((tn_options){0}, TN_INVALID, "struct_size is 0");
+  expect_refused((tn_options){0}, TN_INVALID, "struct_size is 0");
   o.trust = 8;
-  refuse(o, TN_INVALID, "unknown bits 0x8");
+  expect_refused(o, TN_INVALID, "unknown bits 0x8");
   o = options_metered();
   o.allocator.free = NULL;
-  refuse(o, TN_INVALID, "only one of alloc and free");
+  expect_refused(o, TN_INVALID, "only one of alloc and free");
   const tn_memory_limit limits[] = {{TN_DEVICE_CPU, 0, 100}};
   o = options_metered();
   o.n_memory_limits = 1;
-  refuse(o, TN_INVALID, "memory_limits is NULL");
+  expect_refused(o, TN_INVALID, "memory_limits is NULL");
   o.memory_limits = (const tn_memory_limit[]){limits[0], limits[0]};
   o.n_memory_limits = 2;
-  refuse(o, TN_INVALID, "twice");
+  expect_refused(o, TN_INVALID, "twice");
   o = options_metered();
   o.engine = 7;
-  refuse(o, TN_INVALID, "tn_options.engine is 7");
+  expect_refused(o, TN_INVALID, "tn_options.engine is 7");
   o = options_metered();
   o.workers = 5000;
-  refuse(o, TN_OUT_OF_RANGE, "tn_options.workers is 5000");
+  expect_refused(o, TN_OUT_OF_RANGE, "tn_options.workers is 5000");
   o = options_metered();
   o.n_cpus = 65;
-  refuse(o, TN_OUT_OF_RANGE, "tn_options.n_cpus is 65");
+  expect_refused(o, TN_OUT_OF_RANGE, "tn_options.n_cpus is 65");
   cr_assert_eq(tn_runtime_create(NULL, NULL), TN_INVALID);
   expect_text("tn_runtime_create: the argument `out` is NULL");
 }
@@ -241,7 +241,7 @@ Test(runtime, survives_every_failing_allocation) {
 
 Test(runtime, lives_until_its_last_array_is_gone) {
   tn_runtime *rt = runtime_with_probe();
-  tn_array *x = pair(rt, 1, 2), *tail = NULL;
+  tn_array *x = make_pair(rt, 1, 2), *tail = NULL;
   const tn_range range = {0, 0, 1, 2, 1};
   cr_assert_eq(tn_array_slice(x, &range, &tail), TN_OK);
   tn_runtime_release(rt);
@@ -273,7 +273,7 @@ Test(runtime, shares_nothing_with_another) {
   cr_assert_eq(tn_operator_get(a, "probe.all", &op_a), TN_OK);
   cr_assert_eq(tn_operator_get(b, "probe.all", &op_b), TN_OK);
   cr_assert_neq(op_a, op_b);
-  tn_array *x = pair(a, 1, 2), *y = NULL;
+  tn_array *x = make_pair(a, 1, 2), *y = NULL;
   cr_assert_eq(tn_call(a, op_a, TN_IN(x), NULL, TN_OUT(&y)), TN_OK);
   expect_pair(y, 2, 4);
   cr_assert_eq(tn_call(b, op_b, TN_IN(x), NULL, TN_OUT(&y)), TN_INVALID);
@@ -288,8 +288,8 @@ Test(runtime, shares_nothing_with_another) {
   cr_assert_eq(memory.living, 0);
 }
 
-/* The exit status tells what the child found: 0 if every answer was right. */
-static int child(tn_runtime *rt, tn_operator *op, tn_array *x) {
+/* The exit status is 0 if every result in the child was right. */
+static int check_in_child(tn_runtime *rt, tn_operator *op, tn_array *x) {
   tn_array *y = NULL, *view = NULL;
   tn_runtime *own = NULL;
   float got[2];
@@ -306,14 +306,14 @@ static int child(tn_runtime *rt, tn_operator *op, tn_array *x) {
   return 0;
 }
 
-Test(runtime, answers_with_an_error_in_a_forked_child) {
+Test(runtime, fails_in_a_forked_child) {
   skip_where_forks_keep_all();
   tn_runtime *rt = runtime_with_probe();
   tn_operator *op = NULL;
   cr_assert_eq(tn_operator_get(rt, "probe.all", &op), TN_OK);
-  tn_array *x = pair(rt, 1, 2), *y = NULL;
+  tn_array *x = make_pair(rt, 1, 2), *y = NULL;
   pid_t pid = fork();
-  if (pid == 0) _exit(child(rt, op, x));
+  if (pid == 0) _exit(check_in_child(rt, op, x));
   int status = -1;
   cr_assert_eq(waitpid(pid, &status, 0), pid);
   cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %d", status);
@@ -324,11 +324,11 @@ Test(runtime, answers_with_an_error_in_a_forked_child) {
   tn_runtime_release(rt);
 }
 
-Test(runtime, knows_its_process_without_the_page_too) {
-  tn__birth birth = {.page = NULL, .pid = getpid()};
-  cr_assert(tn__birth_here(&birth));
-  birth.pid = getppid();
-  cr_assert_not(tn__birth_here(&birth));
+Test(runtime, recognises_its_process_without_the_page_too) {
+  tn__creator creator = {.page = NULL, .pid = getpid()};
+  cr_assert(tn__creator_is_here(&creator));
+  creator.pid = getppid();
+  cr_assert_not(tn__creator_is_here(&creator));
 }
 
 /* ------------------------------------------------------------- the machine */
@@ -358,7 +358,7 @@ Test(runtime, names_features_in_order) {
 }
 
 #if defined(__x86_64__)
-/* The compiler's own detection is the second opinion. */
+/* Compares with the compiler's own detection. */
 Test(runtime, finds_the_features_that_the_compiler_finds) {
   uint64_t found = tn__cpu_features();
   __builtin_cpu_init();

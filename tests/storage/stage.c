@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stage.c: what the tests of storage stand on.
+ * stage.c: the allocator, engine and devices for the tests of storage.
  */
 #include "stage.h"
 
@@ -10,20 +10,20 @@
 static void *meter_alloc(void *ctx, size_t bytes, size_t align) {
   meter *m = ctx;
   void *memory = NULL;
-  if (atomic_fetch_add(&m->asked, 1) + 1 == m->fail_at) return NULL;
+  if (atomic_fetch_add(&m->n_calls, 1) + 1 == m->fail_at) return NULL;
   if (align < sizeof(void *)) align = sizeof(void *);
   if (posix_memalign(&memory, align, bytes)) return NULL;
-  atomic_fetch_add(&m->living, 1);
+  atomic_fetch_add(&m->n_live, 1);
   return memory;
 }
 
 static void meter_free(void *ctx, void *memory) {
   meter *m = ctx;
-  atomic_fetch_sub(&m->living, 1);
+  atomic_fetch_sub(&m->n_live, 1);
   free(memory);
 }
 
-static tn_code make(stage *s, const tn_memory_limit *limits, size_t n) {
+static tn_code make_stage(stage *s, const tn_memory_limit *limits, size_t n) {
   const tn__engine_options options = {.env = &s->env, .workers = 2};
   TN__TRY(tn__engine_create(&options, &s->engine));
   s->env.engine = s->engine;
@@ -33,7 +33,7 @@ static tn_code make(stage *s, const tn_memory_limit *limits, size_t n) {
   return TN_OK;
 }
 
-static void unmake(stage *s) {
+static void destroy_stage(stage *s) {
   if (s->engine) tn__engine_stop(s->engine);
   tn__devices_destroy(s->devices);
   tn__engine_destroy(s->engine);
@@ -41,12 +41,12 @@ static void unmake(stage *s) {
   s->engine = NULL;
 }
 
-/* What counts and fails stays as the caller has set it. */
+/* The counts and the failing call keep the values that the caller has set. */
 tn_code stage_try(stage *s, const tn_memory_limit *limits, size_t n) {
   s->env = *tn__env_default();
   s->env.allocator = (tn_allocator){&s->memory, meter_alloc, meter_free};
-  const tn_code rc = make(s, limits, n);
-  if (rc) unmake(s);
+  const tn_code rc = make_stage(s, limits, n);
+  if (rc) destroy_stage(s);
   return rc;
 }
 
@@ -60,9 +60,9 @@ void stage_open(stage *s) {
 }
 
 void stage_close(stage *s) {
-  unmake(s);
-  cr_assert_eq(s->memory.living, 0, "%lld allocations are left",
-               (long long)s->memory.living);
+  destroy_stage(s);
+  cr_assert_eq(s->memory.n_live, 0, "%lld allocations are left",
+               (long long)s->memory.n_live);
 }
 
 /* ------------------------------------------------------------------- copies */

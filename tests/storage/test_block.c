@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_block.c: memory that comes late, once, and goes with the last owner,
- * when devices are done with it.
+ * test_block.c: blocks get memory late and once, and free it after their last
+ * owner, when devices have finished with it.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -19,7 +19,7 @@ static tn__block *block_of(size_t bytes) {
   return block;
 }
 
-static uint64_t live(tn__device *device) {
+static uint64_t live_bytes(tn__device *device) {
   tn__heap_stats stats;
   tn__heap_stats_get(device, &stats);
   return stats.live;
@@ -31,20 +31,20 @@ Test(block, takes_memory_only_when_it_is_materialised) {
   stage_open(&s);
   tn__block *block = block_of(1000);
   cr_assert_null(block->data);
-  cr_assert_eq(live(s.cpu), 0);
+  cr_assert_eq(live_bytes(s.cpu), 0);
   cr_assert_eq(tn__block_materialise(block), TN_OK);
   void *data = block->data;
   cr_assert_not_null(data);
   cr_assert_eq((uintptr_t)data % 64, 0);
   cr_assert_eq(tn__block_materialise(block), TN_OK);
   cr_assert_eq(block->data, data);
-  cr_assert_eq(live(s.cpu), 1000);
+  cr_assert_eq(live_bytes(s.cpu), 1000);
   tn__block_release(block);
-  cr_assert_eq(live(s.cpu), 0);
+  cr_assert_eq(live_bytes(s.cpu), 0);
   stage_close(&s);
 }
 
-Test(block, that_is_small_has_its_bytes_beside_it) {
+Test(block, that_is_small_has_its_bytes_after_its_description) {
   stage_open(&s);
   for (size_t bytes = 1; bytes <= TN__BLOCK_ROOM; ++bytes) {
     tn__block *block = block_of(bytes);
@@ -53,7 +53,7 @@ Test(block, that_is_small_has_its_bytes_beside_it) {
     cr_assert_eq((uintptr_t)block->data % 64, 0);
     memset(block->data, 0xff, bytes);
     cr_assert_eq(block->bytes, bytes);
-    cr_assert_eq(live(s.cpu), 0);
+    cr_assert_eq(live_bytes(s.cpu), 0);
     tn__block_release(block);
   }
   stage_close(&s);
@@ -74,24 +74,24 @@ Test(block, lives_as_long_as_its_last_owner) {
   tn__block *block = stage_block(s.cpu, 8000);
   cr_assert_eq(tn__block_retain(block), block);
   tn__block_release(block);
-  cr_assert_eq(live(s.cpu), 8000);
+  cr_assert_eq(live_bytes(s.cpu), 8000);
   tn__block_release(block);
-  cr_assert_eq(live(s.cpu), 0);
+  cr_assert_eq(live_bytes(s.cpu), 0);
   stage_close(&s);
 }
 
 static int dropped;
 
-static void drop(void *ctx) {
+static void count_drop(void *ctx) {
   ++*(int *)ctx;
 }
 
-Test(block, gives_memory_of_others_back_once) {
+Test(block, drops_foreign_memory_once) {
   stage_open(&s);
   char bytes[8];
-  const tn__foreign memory = {bytes + 1, 7, drop, &dropped};
+  const tn__foreign memory = {bytes + 1, 7, count_drop, &dropped};
   tn__block *block = NULL;
-  s.memory.fail_at = s.memory.asked + 1;
+  s.memory.fail_at = s.memory.n_calls + 1;
   cr_assert_eq(tn__block_wrap(s.cpu, &memory, &block), TN_OUT_OF_MEMORY);
   cr_assert_null(block);
   cr_assert_eq(dropped, 0);
@@ -111,12 +111,12 @@ Test(block, gives_memory_of_others_back_once) {
 Test(block, survives_an_allocator_that_refuses) {
   stage_open(&s);
   tn__block *block = (tn__block *)&s;
-  s.memory.fail_at = s.memory.asked + 1;
+  s.memory.fail_at = s.memory.n_calls + 1;
   cr_assert_eq(tn__block_create(s.cpu, 800, &block), TN_OUT_OF_MEMORY);
   cr_assert_null(block);
   expect_text("for a block's description");
   block = block_of(800);
-  s.memory.fail_at = s.memory.asked + 1;
+  s.memory.fail_at = s.memory.n_calls + 1;
   cr_assert_eq(tn__block_materialise(block), TN_OUT_OF_MEMORY);
   expect_text("800 bytes for the elements of an array");
   cr_assert_null(block->data);
@@ -131,8 +131,8 @@ enum { THREADS = 4, ROUNDS = 100 };
 static tn__block *shared;
 static pthread_barrier_t barrier;
 
-/* What the thread found after materialising. */
-static void *materialise(void *arg) {
+/* The memory that the thread found after materialising. */
+static void *materialise_block(void *arg) {
   (void)arg;
   pthread_barrier_wait(&barrier);
   return tn__block_materialise(shared) ? NULL : atomic_load(&shared->data);
@@ -142,7 +142,7 @@ static void many_materialise(size_t bytes) {
   pthread_t threads[THREADS];
   shared = block_of(bytes);
   for (int i = 0; i < THREADS; ++i)
-    cr_assert_eq(pthread_create(&threads[i], NULL, materialise, NULL), 0);
+    cr_assert_eq(pthread_create(&threads[i], NULL, materialise_block, NULL), 0);
   for (int i = 0; i < THREADS; ++i) {
     void *seen = NULL;
     pthread_join(threads[i], &seen);
@@ -150,10 +150,10 @@ static void many_materialise(size_t bytes) {
     cr_assert_eq(seen, shared->data);
   }
   tn__block_release(shared);
-  cr_assert_eq(live(s.cpu), 0);
+  cr_assert_eq(live_bytes(s.cpu), 0);
 }
 
-Test(block, gets_one_memory_from_many_threads) {
+Test(block, gets_memory_once_from_many_threads) {
   stage_open(&s);
   pthread_barrier_init(&barrier, NULL, THREADS);
   for (int round = 0; round < ROUNDS; ++round) {
@@ -184,7 +184,7 @@ Test(block, counts_owners_of_many_threads) {
                  0);
   tn__block_release(block);
   for (int i = 0; i < THREADS; ++i) pthread_join(threads[i], NULL);
-  cr_assert_eq(live(s.cpu), 0);
+  cr_assert_eq(live_bytes(s.cpu), 0);
   stage_close(&s);
 }
 
@@ -215,7 +215,7 @@ static void close_device(void) {
   fake_destroy(f);
 }
 
-/* A copy that is enqueued, so that the engine is done with it. */
+/* Enqueues a copy, so that the engine has finished with it. */
 static void copy_held(tn__block *to, tn__block *from) {
   fake_hold(f);
   cr_assert_eq(stage_copy(&s, to, from), TN_OK);
@@ -223,25 +223,25 @@ static void copy_held(tn__block *to, tn__block *from) {
     (void)sched_yield();
 }
 
-Test(device_block, is_freed_when_the_device_is_done) {
+Test(device_block, is_freed_when_the_device_has_finished) {
   open_device();
   tn__block *from = stage_block(s.cpu, 4000), *to = stage_block(device, 4000);
   copy_held(to, from);
   tn__block_release(to);
   tn__block_release(from);
-  cr_assert_eq(live(device), 4000);
-  cr_assert_eq(live(s.cpu), 4000);
+  cr_assert_eq(live_bytes(device), 4000);
+  cr_assert_eq(live_bytes(s.cpu), 4000);
   fake_go(f);
   tn__engine_stop(s.engine);
-  cr_assert_eq(live(device), 0);
-  cr_assert_eq(live(s.cpu), 0);
+  cr_assert_eq(live_bytes(device), 0);
+  cr_assert_eq(live_bytes(s.cpu), 0);
   close_device();
 }
 
-Test(device_block, of_others_is_dropped_when_the_device_is_done) {
+Test(device_block, of_foreign_memory_is_dropped_when_the_device_has_finished) {
   open_device();
   static char bytes[300];
-  const tn__foreign memory = {bytes, sizeof bytes, drop, &dropped};
+  const tn__foreign memory = {bytes, sizeof bytes, count_drop, &dropped};
   tn__block *from = NULL, *to = stage_block(device, sizeof bytes);
   cr_assert_eq(tn__block_wrap(s.cpu, &memory, &from), TN_OK);
   copy_held(to, from);
@@ -254,27 +254,27 @@ Test(device_block, of_others_is_dropped_when_the_device_is_done) {
   close_device();
 }
 
-static tn_code fail(void *arg, tn__token *token) {
+static tn_code fail_on_purpose(void *arg, tn__token *token) {
   (void)arg, (void)token;
   return tn__fail(TN_SHAPE, "on purpose");
 }
 
-Test(block, takes_its_error_with_it) {
+Test(block, drops_its_error_at_its_end) {
   stage_open(&s);
   tn__block *block = stage_block(s.cpu, 1000);
   const tn__access access = {&block->var, TN__OVERWRITE, 0};
   const tn__job job = {
-      .name = "fail", .run = fail, .access = &access, .n_access = 1};
+      .name = "fail", .run = fail_on_purpose, .access = &access, .n_access = 1};
   (void)!tn__push(s.engine, &job);
   cr_assert_eq(tn__wait(s.engine, &block->var, TN__WAIT_ALL, TN__FOREVER),
                TN_SHAPE);
   tn__block_release(block);
-  cr_assert_eq(live(s.cpu), 0);
+  cr_assert_eq(live_bytes(s.cpu), 0);
   stage_close(&s);
 }
 
-/* The end of a block on a device has to be pushed. Where that is not possible,
- * as in a function that runs at once, it comes with the next trim. */
+/* The end of a block on a device has to be pushed. If that is impossible, as in
+ * a function that runs at once, the next trim does it. */
 static void release_inside(tn__block *to, tn__block *from) {
   copy_held(to, from);
   cr_assert(tn__gate_enter(s.engine));
@@ -283,8 +283,8 @@ static void release_inside(tn__block *to, tn__block *from) {
   tn__gate_leave(s.engine);
   fake_go(f);
   tn__engine_stop(s.engine);
-  cr_assert_eq(live(device), 300);
-  cr_assert_eq(live(s.cpu), 300);
+  cr_assert_eq(live_bytes(device), 300);
+  cr_assert_eq(live_bytes(s.cpu), 300);
 }
 
 Test(device_block, that_cannot_end_at_once_ends_with_the_next_trim) {
@@ -292,8 +292,8 @@ Test(device_block, that_cannot_end_at_once_ends_with_the_next_trim) {
   release_inside(stage_block(device, 300), stage_block(s.cpu, 300));
   (void)tn__heap_trim(device);
   tn__engine_stop(s.engine);
-  cr_assert_eq(live(device), 0);
-  cr_assert_eq(live(s.cpu), 0);
+  cr_assert_eq(live_bytes(device), 0);
+  cr_assert_eq(live_bytes(s.cpu), 0);
   close_device();
 }
 
@@ -305,9 +305,9 @@ Test(device_block, that_cannot_end_at_once_ends_with_the_devices) {
 
 /* ------------------------------------------------------- inside of the gate */
 
-enum { LIMIT = 1 << 20, MOST = 700 << 10 /* of which only one fits */ };
+enum { LIMIT = 1 << 20, MOST = 700 << 10 /* only one of these fits */ };
 
-/* A copy that the device still reads has all the memory there is. */
+/* A copy that the device still reads uses all memory. */
 static void fill_memory(tn__block *to) {
   tn__block *from = stage_block(s.cpu, MOST);
   copy_held(to, from);
@@ -323,7 +323,7 @@ static void open_limited(void) {
   open_device_with(&limit, 1);
 }
 
-static double seconds(void) {
+static double get_seconds(void) {
   struct timespec now;
   (void)clock_gettime(CLOCK_MONOTONIC, &now);
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
@@ -335,11 +335,11 @@ Test(device_block, is_not_waited_for_inside_of_the_gate) {
   void *memory = NULL;
   fill_memory(to);
   cr_assert(tn__gate_enter(s.engine));
-  const double begin = seconds();
+  const double begin = get_seconds();
   cr_assert_eq(take_most(&memory), TN_OUT_OF_MEMORY);
-  const double passed = seconds() - begin;
+  const double passed = get_seconds() - begin;
   tn__gate_leave(s.engine);
-  cr_assert_lt(passed, 1, "a second is what others wait");
+  cr_assert_lt(passed, 1, "other threads wait a second");
   fake_go(f);
   cr_assert_eq(take_most(&memory), TN_OK, "%s", tn_error_text());
   tn__heap_free(s.cpu, memory, MOST);
@@ -354,25 +354,25 @@ static uint32_t choose_memory(void *arg, tn__access *access) {
   return TN__INLINE_REFUSED;
 }
 
-static void *visit(void *arg) {
-  const tn__inline_job visitor = {"visitor", choose_memory, NULL, arg};
+static void *run_inline(void *arg) {
+  const tn__inline_job job = {"inline job", choose_memory, NULL, arg};
   tn_code code;
-  cr_assert_not(tn__run_inline(s.engine, &visitor, &code));
+  cr_assert_not(tn__run_inline(s.engine, &job, &code));
   return NULL;
 }
 
-/* What could not end at once would be pushed by the trim, by a thread that
- * keeps itself from pushing. */
-Test(device_block, is_not_trimmed_by_who_chooses_for_a_visitor) {
+/* The trim would push the end of deferred blocks, on a thread that must not
+ * push. */
+Test(device_block, is_not_trimmed_while_an_inline_job_is_chosen) {
   open_limited();
   pthread_t thread;
   tn_code code = TN_OK;
   release_inside(stage_block(device, 300), stage_block(s.cpu, 300));
-  s.memory.fail_at = atomic_load(&s.memory.asked) + 1;
-  cr_assert_eq(pthread_create(&thread, NULL, visit, &code), 0);
+  s.memory.fail_at = atomic_load(&s.memory.n_calls) + 1;
+  cr_assert_eq(pthread_create(&thread, NULL, run_inline, &code), 0);
   (void)pthread_join(thread, NULL);
   cr_assert_eq(code, TN_OUT_OF_MEMORY);
-  cr_assert_eq(live(s.cpu), 300, "nothing was trimmed");
+  cr_assert_eq(live_bytes(s.cpu), 300, "nothing was trimmed");
   cr_assert_not(tn__gate_is_entered(s.engine));
   close_device();
 }
@@ -402,8 +402,8 @@ static tn_code take_all(void *arg, tn__token *token) {
   return TN_OK;
 }
 
-/* A fence that small functions share would be recorded behind them. */
-Test(device_block, is_there_for_the_function_behind_its_last, .timeout = 20) {
+/* A fence that small functions share would be recorded after them. */
+Test(device_block, is_freed_for_the_job_after_its_last_one, .timeout = 20) {
   const tn_memory_limit limit = {TN_DEVICE_EXT, 0, LIMIT};
   tn_code code = TN_INTERNAL;
   open_device_with(&limit, 1);

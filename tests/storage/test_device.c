@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_device.c: devices of tables: which are taken, how they are found, and
- * that work on them is ordered.
+ * test_device.c: devices of tables: which tables are accepted, how devices are
+ * found, and that their work is ordered.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -21,12 +21,12 @@ static void open_with(const fake_options *options) {
   stage_open(&s);
 }
 
-static tn_code add(void) {
+static tn_code add_table(void) {
   return tn__devices_add(s.devices, fake_table(f));
 }
 
-static void find(void) {
-  cr_assert_eq(add(), TN_OK, "%s", tn_error_text());
+static void find_device(void) {
+  cr_assert_eq(add_table(), TN_OK, "%s", tn_error_text());
   cr_assert_eq(tn__device_find(s.devices, TN_DEVICE_EXT, 0, &device), TN_OK,
                "%s", tn_error_text());
 }
@@ -43,7 +43,7 @@ static void close_all(void) {
 
 /* -------------------------------------------------------------------- names */
 
-static void reads(const char *text, int32_t type, int32_t id) {
+static void check_text(const char *text, int32_t type, int32_t id) {
   tn__device *found = NULL;
   char back[TN__DEVICE_TEXT];
   cr_assert_eq(tn__device_parse(s.devices, text, &found), TN_OK, "%s: %s", text,
@@ -54,7 +54,7 @@ static void reads(const char *text, int32_t type, int32_t id) {
   cr_assert_eq(strncmp(back, text, strlen(text)), 0, "%s", back);
 }
 
-static void refuses(const char *text, tn_code code, const char *why) {
+static void check_refusal(const char *text, tn_code code, const char *why) {
   tn__device *found = (tn__device *)&s;
   cr_assert_eq(tn__device_parse(s.devices, text, &found), code, "%s", text);
   cr_assert_null(found);
@@ -63,41 +63,45 @@ static void refuses(const char *text, tn_code code, const char *why) {
 
 Test(name, is_read_with_and_without_a_number) {
   open_with(&(fake_options){.count = 3});
-  cr_assert_eq(add(), TN_OK);
-  reads("cpu", TN_DEVICE_CPU, 0);
-  reads("cpu(0)", TN_DEVICE_CPU, 0);
-  reads("fake", TN_DEVICE_EXT, 0);
-  reads("fake(2)", TN_DEVICE_EXT, 2);
+  cr_assert_eq(add_table(), TN_OK);
+  check_text("cpu", TN_DEVICE_CPU, 0);
+  check_text("cpu(0)", TN_DEVICE_CPU, 0);
+  check_text("fake", TN_DEVICE_EXT, 0);
+  check_text("fake(2)", TN_DEVICE_EXT, 2);
   close_all();
 }
 
-Test(name, that_is_none_is_refused_with_the_reason) {
+Test(name, that_is_invalid_is_refused_with_the_reason) {
   open_with(&(fake_options){.count = 3});
-  cr_assert_eq(add(), TN_OK);
-  refuses("", TN_INVALID, "it has no name");
-  refuses("(1)", TN_INVALID, "it has no name");
-  refuses("gpu(x)", TN_INVALID,
-          "\"gpu(x)\" is not a device: a number from 0 must stand between ( "
-          "and ); write cpu or cuda(1)");
-  refuses("cpu(-1)", TN_INVALID, "a number from 0");
-  refuses("cpu()", TN_INVALID, "a number from 0");
-  refuses("cpu(0", TN_INVALID, "a ) must stand behind its number");
-  refuses("cpu(0) ", TN_INVALID, "nothing may stand behind the )");
-  refuses("cpu(99999999999)", TN_INVALID, "too large");
-  refuses("tpu(0)", TN_NOT_FOUND,
-          "there are no devices named \"tpu\"; this runtime has cpu, fake");
-  refuses("cp", TN_NOT_FOUND, "no devices named \"cp\"");
-  refuses("cpu(1)", TN_NOT_FOUND, "there is no cpu(1); cpu(0) is the only one");
-  refuses("fake(3)", TN_NOT_FOUND,
-          "there is no fake(3); there are fake(0) to fake(2)");
+  cr_assert_eq(add_table(), TN_OK);
+  check_refusal("", TN_INVALID, "it has no name");
+  check_refusal("(1)", TN_INVALID, "it has no name");
+  check_refusal(
+      "gpu(x)", TN_INVALID,
+      "\"gpu(x)\" is not a device: write a number from 0 between ( and ); "
+      "write cpu or cuda(1)");
+  check_refusal("cpu(-1)", TN_INVALID, "write a number from 0");
+  check_refusal("cpu()", TN_INVALID, "write a number from 0");
+  check_refusal("cpu(0", TN_INVALID, "a ) must follow its number");
+  check_refusal("cpu(0) ", TN_INVALID, "nothing may follow the )");
+  check_refusal("cpu(99999999999)", TN_INVALID, "too large");
+  check_refusal(
+      "tpu(0)", TN_NOT_FOUND,
+      "there are no devices named \"tpu\"; this runtime has cpu, fake");
+  check_refusal("cp", TN_NOT_FOUND, "no devices named \"cp\"");
+  check_refusal("cpu(1)", TN_NOT_FOUND,
+                "there is no cpu(1); cpu(0) is the only one");
+  check_refusal("fake(3)", TN_NOT_FOUND,
+                "there is no fake(3); there are fake(0) to fake(2)");
   close_all();
 }
 
-Test(name, of_devices_that_are_not_there_says_why) {
+Test(name, of_missing_devices_reports_the_reason) {
   tn_device_entry entry;
   open_with(&(fake_options){.count = -1});
-  cr_assert_eq(add(), TN_OK);
-  refuses("fake", TN_NOT_FOUND, "there is no fake(0): nothing is plugged in");
+  cr_assert_eq(add_table(), TN_OK);
+  check_refusal("fake", TN_NOT_FOUND,
+                "there is no fake(0): nothing is plugged in");
   cr_assert_eq(tn__device_find(s.devices, 77, 0, &device), TN_NOT_FOUND);
   expect_text("there are no devices of type 77; this runtime has cpu, fake");
   cr_assert_eq(tn__devices_at(s.devices, 0, &entry), TN_OK);
@@ -117,7 +121,7 @@ Test(name, of_devices_that_are_not_there_says_why) {
 
 static tn_device table;
 
-static void refuses_table(tn_code code, const char *why) {
+static void check_refused_table(tn_code code, const char *why) {
   tn_device_entry entry;
   cr_assert_eq(tn__devices_add(s.devices, &table), code, "%s", why);
   expect_text(why);
@@ -144,31 +148,34 @@ static int32_t info_wrong(void *ctx, int32_t id, tn_device_info *out,
   return TN_OK;
 }
 
-Test(table, that_cannot_be_is_refused) {
+Test(table, that_is_invalid_is_refused) {
   open_with(&(fake_options){.count = 2});
   table = *fake_table(f);
   table.struct_size = 8;
-  refuses_table(TN_PLUGIN, "a device table's struct_size is 8");
+  check_refused_table(TN_PLUGIN, "a device table's struct_size is 8");
   table.name = NULL;
-  refuses_table(TN_PLUGIN, "the device table for type 12 has no name");
+  check_refused_table(TN_PLUGIN, "the device table for type 12 has no name");
   table.name = "Fake";
-  refuses_table(TN_PLUGIN, "the device name \"Fake\" is not 1 to 24 of a-z");
+  check_refused_table(TN_PLUGIN,
+                      "the device name \"Fake\" is not 1 to 24 of a-z");
   table.name = "abcdefghijklmnopqrstuvwxy";
-  refuses_table(TN_PLUGIN, "is not 1 to 24 of a-z");
+  check_refused_table(TN_PLUGIN, "is not 1 to 24 of a-z");
   table.name = "";
-  refuses_table(TN_PLUGIN, "is not 1 to 24 of a-z");
+  check_refused_table(TN_PLUGIN, "is not 1 to 24 of a-z");
   table.device_type = 0;
-  refuses_table(TN_PLUGIN, "is for device type 0");
+  check_refused_table(TN_PLUGIN, "is for device type 0");
   table.device_type = TN_DEVICE_CPU;
-  refuses_table(TN_EXISTS, "there are devices named \"cpu\" of type 1 already");
+  check_refused_table(TN_EXISTS,
+                      "there are devices named \"cpu\" of type 1 already");
   table.name = "cpu";
-  refuses_table(TN_EXISTS, "\"cpu\" of type 12 cannot be added");
+  check_refused_table(TN_EXISTS, "\"cpu\" of type 12 cannot be added");
   table.count = count_wrong;
-  refuses_table(TN_PLUGIN, "\"fake\" says that there are -3 devices");
+  check_refused_table(TN_PLUGIN, "\"fake\" reports -3 devices");
   table.count = count_fails;
-  refuses_table(TN_DEVICE, "fake: counting the devices failed: no driver");
+  check_refused_table(TN_DEVICE,
+                      "fake: counting the devices failed: no driver");
   table.info = info_wrong;
-  refuses_table(TN_PLUGIN, "\"fake\" describes device 1 as device 2");
+  check_refused_table(TN_PLUGIN, "\"fake\" describes device 1 as device 2");
   close_all();
 }
 
@@ -179,10 +186,11 @@ Test(table, without_one_of_its_functions_is_refused) {
   table = *fake_table(f);
   for (size_t at = first; at <= last; at += sizeof(void (*)(void))) {
     memset((char *)&table + at, 0, sizeof(void (*)(void)));
-    refuses_table(TN_PLUGIN, "the device table \"fake\" has no function ");
+    check_refused_table(TN_PLUGIN,
+                        "the device table \"fake\" has no function ");
   }
   table.fence_wait = NULL;
-  refuses_table(TN_PLUGIN, "has no function fence_wait");
+  check_refused_table(TN_PLUGIN, "has no function fence_wait");
   close_all();
 }
 
@@ -191,14 +199,15 @@ static int32_t begin_nothing(void *ctx, void *queue, tn_device_error *error) {
   return TN_OK;
 }
 
-Test(table, with_some_of_the_functions_that_record_is_refused) {
+Test(table, with_only_some_recording_functions_is_refused) {
   open_with(&(fake_options){.count = 1});
   table = *fake_table(f);
   table.capture_begin = begin_nothing;
-  refuses_table(TN_PLUGIN,
-                "the device table \"fake\" has 1 of the functions "
-                "capture_begin, capture_end, graph_launch and graph_close; "
-                "give all of them, or none");
+  check_refused_table(
+      TN_PLUGIN,
+      "the device table \"fake\" has 1 of the functions "
+      "capture_begin, capture_end, graph_launch and graph_close; "
+      "give all of them, or none");
   close_all();
 }
 
@@ -210,33 +219,34 @@ Test(table, of_an_older_release_has_no_sums) {
   cr_assert_eq(tn__devices_add(s.devices, &table), TN_OK);
   cr_assert_eq(tn__device_find(s.devices, TN_DEVICE_EXT, 0, &fake_device),
                TN_OK);
-  cr_assert(!tn__device_sums(fake_device));
+  cr_assert(!tn__device_can_sum(fake_device));
   table.struct_size = sizeof table;
-  cr_assert(tn__device_sums(fake_device));
+  cr_assert(tn__device_can_sum(fake_device));
   table.sum = NULL;
-  cr_assert(!tn__device_sums(fake_device));
+  cr_assert(!tn__device_can_sum(fake_device));
   close_all();
 }
 
-Test(table, says_which_dtypes_it_sums_beside_floats) {
+Test(table, reports_the_dtypes_of_its_sums_besides_floats) {
   tn__device *there = NULL;
   open_with(&(fake_options){.count = 1});
   table = *fake_table(f);
   table.struct_size = offsetof(tn_device, sum_dtypes);
   cr_assert_eq(tn__devices_add(s.devices, &table), TN_OK);
   cr_assert_eq(tn__device_find(s.devices, TN_DEVICE_EXT, 0, &there), TN_OK);
-  cr_assert(tn__device_adds(there, TN_BF16));
-  cr_assert(!tn__device_adds(there, TN_I32));
+  cr_assert(tn__device_can_add(there, TN_BF16));
+  cr_assert(!tn__device_can_add(there, TN_I32));
   table.struct_size = sizeof table;
   table.sum_dtypes = TN_BIT_I32;
-  cr_assert(tn__device_adds(there, TN_F64) && tn__device_adds(there, TN_I32));
-  cr_assert(!tn__device_adds(there, TN_BOOL));
+  cr_assert(tn__device_can_add(there, TN_F64) &&
+            tn__device_can_add(there, TN_I32));
+  cr_assert(!tn__device_can_add(there, TN_BOOL));
   table.sum = NULL;
-  cr_assert(!tn__device_adds(there, TN_F32));
+  cr_assert(!tn__device_can_add(there, TN_F32));
   close_all();
 }
 
-Test(table, of_a_newer_release_is_taken) {
+Test(table, of_a_newer_release_is_accepted) {
   struct {
     tn_device known;
     void *newer;
@@ -245,21 +255,21 @@ Test(table, of_a_newer_release_is_taken) {
   longer.known = *fake_table(f);
   longer.known.struct_size = sizeof longer;
   cr_assert_eq(tn__devices_add(s.devices, &longer.known), TN_OK);
-  reads("fake", TN_DEVICE_EXT, 0);
+  check_text("fake", TN_DEVICE_EXT, 0);
   close_all();
 }
 
-Test(device, opens_its_queues_when_it_is_first_asked_for) {
+Test(device, opens_its_queues_when_it_is_first_requested) {
   tn_device_entry entry;
   open_with(&(fake_options){.count = 2});
-  cr_assert_eq(add(), TN_OK);
+  cr_assert_eq(add_table(), TN_OK);
   cr_assert_eq(tn__devices_at(s.devices, 1, &entry), TN_OK);
   cr_assert_eq(entry.count, 2);
   cr_assert(strstr(entry.detail, "Thread"), "%s", entry.detail);
   cr_assert_eq(fake_counts_get(f).queues, 0);
-  reads("fake(1)", TN_DEVICE_EXT, 1);
+  check_text("fake(1)", TN_DEVICE_EXT, 1);
   cr_assert_eq(fake_counts_get(f).queues, 3);
-  reads("fake(1)", TN_DEVICE_EXT, 1);
+  check_text("fake(1)", TN_DEVICE_EXT, 1);
   cr_assert_eq(fake_counts_get(f).queues, 3);
   close_all();
 }
@@ -285,9 +295,9 @@ static void wait_for(tn__block *block) {
                TN_OK, "%s", tn_error_text());
 }
 
-Test(copy, goes_to_the_device_around_it_and_back) {
+Test(copy, goes_to_the_device_between_devices_and_back) {
   open_with(&(fake_options){.count = 2, .seed = 3, .latency_us = 10});
-  find();
+  find_device();
   tn__device *other = NULL;
   cr_assert_eq(tn__device_find(s.devices, TN_DEVICE_EXT, 1, &other), TN_OK);
   tn__block *from = stage_block(s.cpu, BYTES);
@@ -308,15 +318,15 @@ Test(copy, goes_to_the_device_around_it_and_back) {
   close_all();
 }
 
-/* Each block is overwritten while it may still be read: without the fences of
- * readers the fake would notice. */
-/* A queue waits for another where that is not done when the copy is issued, of
- * which only time can tell: there are rounds until it has happened. */
+/* Each block is overwritten while it may still be read. Without the fences of
+ * readers the fake device would report it. */
+/* A queue waits for another only if that one has not finished when the copy is
+ * issued. This depends on time, so the test repeats until it has happened. */
 Test(copy, waits_for_readers_and_writers_on_other_queues) {
   enum { ROUNDS = 60, MOST_ROUNDS = 20000, BLOCKS = 4 };
   tn__block *host[BLOCKS], *there[BLOCKS], *back[BLOCKS];
   open_with(&(fake_options){.seed = 11});
-  find();
+  find_device();
   for (int b = 0; b < BLOCKS; ++b) {
     host[b] = stage_block(s.cpu, BYTES);
     back[b] = stage_block(s.cpu, BYTES);
@@ -347,7 +357,7 @@ Test(copy, is_refused_between_devices_of_different_types) {
   fake *second = fake_create(&(fake_options){.type = 99, .name = "second"});
   tn__device *far = NULL;
   open_with(&(fake_options){.count = 1});
-  find();
+  find_device();
   cr_assert_eq(tn__devices_add(s.devices, fake_table(second)), TN_OK);
   cr_assert_eq(tn__device_find(s.devices, 99, 0, &far), TN_OK);
   tn__block *from = stage_block(far, BYTES), *to = stage_block(device, BYTES);
@@ -367,7 +377,7 @@ Test(copy, is_refused_between_devices_of_different_types) {
 
 Test(copy, that_fails_later_leaves_its_error_on_the_copy) {
   open_with(&(fake_options){.count = 1});
-  find();
+  find_device();
   tn__block *from = stage_block(s.cpu, BYTES), *to = stage_block(device, BYTES);
   write_pattern(from, 0);
   fake_break(f, "an uncorrectable error of memory");
@@ -387,7 +397,7 @@ static tn_code run_fill(void *arg, tn__token *token) {
 
 Test(fill, sets_every_byte) {
   open_with(&(fake_options){.count = 1});
-  find();
+  find_device();
   tn__block *block = stage_block(device, BYTES);
   tn__block *back = stage_block(s.cpu, BYTES);
   const tn__access access = {&block->var, TN__OVERWRITE, 0};
@@ -410,10 +420,10 @@ Test(fill, sets_every_byte) {
 
 /* ------------------------------------------------------------------- memory */
 
-Test(memory, of_a_device_is_trimmed_before_it_is_called_short) {
+Test(memory, of_a_device_is_trimmed_before_an_allocation_fails) {
   void *a = NULL, *b = NULL, *c = NULL;
   open_with(&(fake_options){.count = 1, .bytes = 10240});
-  find();
+  find_device();
   cr_assert_eq(tn__heap_alloc(device, 4096, "a test", &a), TN_OK);
   cr_assert_eq(tn__heap_alloc(device, 6000, "a test", &b), TN_OK);
   tn__heap_free(device, b, 6000);
@@ -431,12 +441,12 @@ Test(memory, of_a_device_is_trimmed_before_it_is_called_short) {
   close_all();
 }
 
-Test(memory, for_transfers_is_of_the_device_too) {
+Test(memory, for_transfers_comes_from_the_device_too) {
   void *memory = NULL;
   open_with(&(fake_options){.count = 1});
-  find();
+  find_device();
   cr_assert_eq(tn__piece_alloc(device->staging, 500, "a test", &memory), TN_OK);
-  memset(memory, 1, 500); /* the host reaches it */
+  memset(memory, 1, 500); /* the host can access it */
   cr_assert_eq(fake_counts_get(f).pieces, 1);
   tn__piece_free(device->staging, memory, 500);
   cr_assert_eq(tn__heap_trim(device), 512);
@@ -450,13 +460,13 @@ static void *go_after_a_refusal(void *arg) {
   return arg;
 }
 
-/* The operation is over for the engine, and nobody owns the block any more, but
- * the device still fills it. */
-Test(memory, of_a_device_is_waited_for_before_it_is_called_short) {
+/* For the engine the operation is complete, and the block has no owner, but the
+ * device still fills it. */
+Test(memory, of_a_device_is_awaited_before_an_allocation_fails) {
   pthread_t thread;
   void *memory = NULL;
   open_with(&(fake_options){.count = 1, .bytes = 6000});
-  find();
+  find_device();
   tn__block *from = stage_block(s.cpu, BYTES), *to = stage_block(device, BYTES);
   memset(from->data, 0, BYTES);
   fake_hold(f);
@@ -479,7 +489,7 @@ static int32_t alloc_odd(void *ctx, int32_t id, uint32_t kind, uint64_t bytes,
   return TN_OK;
 }
 
-Test(memory, that_a_table_makes_up_is_not_taken) {
+Test(memory, at_an_invalid_address_is_refused) {
   void *memory = NULL;
   open_with(&(fake_options){.count = 1});
   table = *fake_table(f);
@@ -494,7 +504,7 @@ Test(memory, that_a_table_makes_up_is_not_taken) {
 
 /* ----------------------------------------------------------------- failures */
 
-/* A round trip; the code of whatever failed first. */
+/* Copies to the device and back. Returns the code of the first failure. */
 static tn_code round_trip(tn__block *host, tn__block *back) {
   tn__block *there = NULL;
   tn__device *found = NULL;
@@ -517,11 +527,11 @@ Test(failure, of_each_call_of_a_table_is_survived) {
     tn__block *back = stage_block(s.cpu, BYTES);
     write_pattern(host, 1);
     fake_refuse(f, ++n);
-    rc = add();
+    rc = add_table();
     if (!rc) rc = round_trip(host, back);
     if (rc) {
       cr_assert_eq(rc, TN_DEVICE, "%s", tn_error_text());
-      expect_text("failed: the test says no");
+      expect_text("failed: the test refuses this call");
     } else {
       cr_assert(has_pattern(back, 1));
     }
@@ -540,8 +550,8 @@ Test(failure, of_each_allocation_is_survived) {
     tn__block *host = stage_block(s.cpu, BYTES);
     tn__block *back = stage_block(s.cpu, BYTES);
     write_pattern(host, 1);
-    s.memory.fail_at = s.memory.asked + ++n;
-    rc = add();
+    s.memory.fail_at = s.memory.n_calls + ++n;
+    rc = add_table();
     if (!rc) rc = round_trip(host, back);
     s.memory.fail_at = 0;
     if (rc)

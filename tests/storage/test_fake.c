@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_fake.c: that the fake device notices what it is for.
+ * test_fake.c: the fake device notices the mistakes that it exists for.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -35,7 +35,7 @@ static void close_fake(void) {
   fake_destroy(f);
 }
 
-static void fill(int queue) {
+static void fill_piece(int queue) {
   cr_assert_eq(t->fill(f, queues[queue], piece, 1, BYTES, &error), TN_OK);
 }
 
@@ -48,7 +48,7 @@ static void copy_out(int queue) {
   cr_assert_eq(t->copy(f, queues[queue], &copy, &error), TN_OK);
 }
 
-static void record(int queue) {
+static void record_fence(int queue) {
   cr_assert_eq(t->fence_record(f, fence, queues[queue], &error), TN_OK);
 }
 
@@ -60,16 +60,16 @@ static void wait_here(void) {
   cr_assert_eq(t->fence_wait(f, fence, &error), TN_OK);
 }
 
-static void expect_violation(const char *what) {
+static void expect_violation(const char *text) {
   cr_assert_eq(fake_counts_get(f).violations, 1, "%s", fake_violation(f));
-  cr_assert(strstr(fake_violation(f), what), "%s", fake_violation(f));
+  cr_assert(strstr(fake_violation(f), text), "%s", fake_violation(f));
 }
 
 Test(fake, executes_one_queue_in_order) {
   open_fake();
-  for (int i = 0; i < 20; ++i) fill(0);
+  for (int i = 0; i < 20; ++i) fill_piece(0);
   copy_out(0);
-  record(0);
+  record_fence(0);
   wait_here();
   cr_assert_eq(host[0], 1);
   cr_assert_eq(fake_counts_get(f).violations, 0, "%s", fake_violation(f));
@@ -78,54 +78,54 @@ Test(fake, executes_one_queue_in_order) {
 
 Test(fake, notices_a_reader_that_waits_for_no_fence) {
   open_fake();
-  fill(0);
+  fill_piece(0);
   copy_out(1);
-  expect_violation("reads what another queue writes");
+  expect_violation("reads memory that another queue writes");
   close_fake();
 }
 
 Test(fake, notices_a_writer_that_waits_for_no_reader) {
   open_fake();
-  fill(0);
-  record(0);
+  fill_piece(0);
+  record_fence(0);
   wait_in(1);
   copy_out(1);
   cr_assert_eq(fake_counts_get(f).violations, 0);
-  fill(0);
-  expect_violation("writes what another queue reads");
+  fill_piece(0);
+  expect_violation("writes memory that another queue reads");
   close_fake();
 }
 
-Test(fake, notices_a_fence_that_stands_too_early) {
+Test(fake, notices_a_fence_that_is_too_early) {
   open_fake();
-  fill(0);
-  record(0);
-  fill(0);
+  fill_piece(0);
+  record_fence(0);
+  fill_piece(0);
   wait_in(1);
   copy_out(1);
-  expect_violation("reads what another queue writes");
+  expect_violation("reads memory that another queue writes");
   close_fake();
 }
 
-Test(fake, takes_what_a_queue_waits_for_as_order) {
+Test(fake, accepts_order_by_a_queue_wait) {
   open_fake();
-  fill(0);
-  record(0);
+  fill_piece(0);
+  record_fence(0);
   wait_in(1);
   copy_out(1);
-  record(1);
+  record_fence(1);
   wait_here();
   cr_assert_eq(host[BYTES - 1], 1);
   cr_assert_eq(fake_counts_get(f).violations, 0, "%s", fake_violation(f));
   close_fake();
 }
 
-Test(fake, takes_what_the_host_has_seen_as_order) {
+Test(fake, accepts_order_by_the_host) {
   open_fake();
   int32_t done = 1;
   fake_hold(f);
-  fill(0);
-  record(0);
+  fill_piece(0);
+  record_fence(0);
   cr_assert_eq(t->fence_query(f, fence, &done, &error), TN_OK);
   cr_assert_eq(done, 0);
   fake_go(f);
@@ -137,26 +137,26 @@ Test(fake, takes_what_the_host_has_seen_as_order) {
 
 Test(fake, notices_memory_that_is_freed_while_in_use) {
   open_fake();
-  fill(0);
+  fill_piece(0);
   t->free(f, 0, TN_MEMORY_DEVICE, piece);
   expect_violation("frees memory that the device may still use");
   close_fake();
 }
 
-Test(fake, notices_memory_that_is_not_there) {
+Test(fake, notices_memory_that_is_not_allocated) {
   open_fake();
   t->free(f, 0, TN_MEMORY_DEVICE, piece);
-  fill(0);
+  fill_piece(0);
   expect_violation("uses memory that is not allocated");
   close_fake();
 }
 
-static void sum(const tn_device_sum *what) {
-  cr_assert_eq(t->sum(f, queues[0], what, &error), TN_OK);
+static void enqueue_sum(const tn_device_sum *sum) {
+  cr_assert_eq(t->sum(f, queues[0], sum, &error), TN_OK);
 }
 
-/* Six numbers, and the sums of each three behind them. */
-Test(fake, sums_and_fills_as_it_is_told) {
+/* Six numbers, followed by the sums of three each. */
+Test(fake, computes_sums_and_fills) {
   open_fake();
   const double numbers[] = {1, 2, 3, 4, 5, 6};
   const tn_sum_axis axes[] = {{2, 1, 3}, {3, 0, 1}}, two = {2, -1, 0};
@@ -167,20 +167,20 @@ Test(fake, sums_and_fills_as_it_is_told) {
                         .to_type = TN_DEVICE_EXT,
                         .from_type = TN_DEVICE_CPU};
   cr_assert_eq(t->copy(f, queues[0], &copy, &error), TN_OK);
-  sum(&(tn_device_sum){.dtype = TN_F64,
-                       .n_kept = 1,
-                       .n_summed = 1,
-                       .axes = axes,
-                       .to = sums,
-                       .from = piece});
-  sum(&(tn_device_sum){.flags = TN_SUM_ADD,
-                       .dtype = TN_F64,
-                       .n_kept = 1,
-                       .axes = &two,
-                       .to = sums + 1,
-                       .value = 0.5});
+  enqueue_sum(&(tn_device_sum){.dtype = TN_F64,
+                               .n_kept = 1,
+                               .n_summed = 1,
+                               .axes = axes,
+                               .to = sums,
+                               .from = piece});
+  enqueue_sum(&(tn_device_sum){.flags = TN_SUM_ADD,
+                               .dtype = TN_F64,
+                               .n_kept = 1,
+                               .axes = &two,
+                               .to = sums + 1,
+                               .value = 0.5});
   copy_out(0);
-  record(0);
+  record_fence(0);
   wait_here();
   memcpy(have, host + sizeof numbers, sizeof have);
   cr_assert_eq(have[0], 6.5);
@@ -192,32 +192,32 @@ Test(fake, sums_and_fills_as_it_is_told) {
 Test(fake, notices_a_sum_that_waits_for_no_fence) {
   open_fake();
   const tn_sum_axis all = {8, 1, 0};
-  fill(1);
-  sum(&(tn_device_sum){
+  fill_piece(1);
+  enqueue_sum(&(tn_device_sum){
       .dtype = TN_F64, .n_kept = 1, .axes = &all, .to = piece});
-  expect_violation("writes what another queue writes");
+  expect_violation("writes memory that another queue writes");
   close_fake();
 }
 
 static void *fill_first(void *arg) {
   (void)arg;
-  fill(0);
+  fill_piece(0);
   return NULL;
 }
 
-/* Whatever the second one does; another queue is another's. */
+/* The second thread may do anything. Another queue is no violation. */
 Test(fake, notices_two_threads_on_one_queue) {
   pthread_t thread;
-  for (int what = 0; what < 3; ++what) {
+  for (int action = 0; action < 3; ++action) {
     open_fake();
     fake_seize(f);
     cr_assert_eq(pthread_create(&thread, NULL, fill_first, NULL), 0);
     fake_seize_await(f);
-    record(1);
+    record_fence(1);
     cr_assert_eq(fake_counts_get(f).violations, 0, "%s", fake_violation(f));
-    if (what == 0) record(0);
-    if (what == 1) wait_in(0);
-    if (what == 2) fill(0);
+    if (action == 0) record_fence(0);
+    if (action == 1) wait_in(0);
+    if (action == 2) fill_piece(0);
     fake_let_go(f);
     pthread_join(thread, NULL);
     expect_violation("two threads enqueue at the same time");
@@ -225,7 +225,7 @@ Test(fake, notices_two_threads_on_one_queue) {
   }
 }
 
-Test(fake, has_no_more_memory_than_it_was_given) {
+Test(fake, has_no_more_memory_than_its_option) {
   open_fake();
   void *more = NULL;
   cr_assert_eq(t->alloc(f, 0, TN_MEMORY_DEVICE, 1000, &more, &error),
@@ -235,8 +235,8 @@ Test(fake, has_no_more_memory_than_it_was_given) {
   close_fake();
 }
 
-/* The system finds what would be a fault here. */
-Test(fake, keeps_its_memory_from_the_host) {
+/* The system reports the access that would be a fault here. */
+Test(fake, hides_its_memory_from_the_host) {
   open_fake();
   int ends[2];
   cr_assert_eq(pipe(ends), 0);
@@ -253,13 +253,13 @@ Test(fake, reports_a_failure_at_every_later_fence) {
   open_fake();
   fake_break(f, "burnt");
   for (int i = 0; i < 2; ++i) {
-    fill(0);
-    record(0);
+    fill_piece(0);
+    record_fence(0);
     cr_assert_eq(t->fence_wait(f, fence, &error), TN_DEVICE);
     cr_assert_str_eq(error.text, "burnt");
   }
   copy_out(1);
-  record(1);
+  record_fence(1);
   wait_here();
   close_fake();
 }

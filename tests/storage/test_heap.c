@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_heap.c: memory that is kept for the next, within bounds.
+ * test_heap.c: heaps keep memory for later requests, within bounds.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -12,14 +12,14 @@ static const size_t MI = 1 << 20;
 
 static stage s;
 
-static void *take(size_t bytes) {
+static void *alloc_piece(size_t bytes) {
   void *memory = NULL;
   cr_assert_eq(tn__heap_alloc(s.cpu, bytes, "a test", &memory), TN_OK, "%s",
                tn_error_text());
   return memory;
 }
 
-static tn__heap_stats stats(void) {
+static tn__heap_stats get_stats(void) {
   tn__heap_stats now;
   tn__heap_stats_get(s.cpu, &now);
   return now;
@@ -27,17 +27,17 @@ static tn__heap_stats stats(void) {
 
 /* ------------------------------------------------------------------ classes */
 
-Test(heap, takes_at_most_an_eighth_more_than_asked_for) {
+Test(heap, allocates_at_most_an_eighth_more_than_requested) {
   stage_open(&s);
   for (size_t bytes = 1; bytes < 12 * MI; bytes += bytes / 19 + 1) {
-    void *memory = take(bytes);
-    const uint64_t held = stats().held;
+    void *memory = alloc_piece(bytes);
+    const uint64_t held = get_stats().held;
     cr_assert_geq(held, bytes);
     cr_assert(held <= bytes + bytes / 8 || held <= (bytes + 63) / 64 * 64,
               "%zu bytes take %zu", bytes, (size_t)held);
     tn__heap_free(s.cpu, memory, bytes);
     cr_assert_eq(tn__heap_trim(s.cpu), held);
-    cr_assert_eq(stats().held, 0);
+    cr_assert_eq(get_stats().held, 0);
   }
   stage_close(&s);
 }
@@ -46,7 +46,7 @@ Test(heap, aligns_to_64_bytes_and_large_pieces_to_huge_pages) {
   stage_open(&s);
   const size_t sizes[] = {1, 63, 64, 65, 1000, 4097, 70000, MI, 2 * MI, 9 * MI};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
-    unsigned char *memory = take(sizes[i]);
+    unsigned char *memory = alloc_piece(sizes[i]);
     const size_t align = sizes[i] >= 2 * MI ? 2 * MI : 64;
     cr_assert_eq((uintptr_t)memory % align, 0, "%zu bytes", sizes[i]);
     memory[0] = memory[sizes[i] - 1] = 1;
@@ -55,17 +55,17 @@ Test(heap, aligns_to_64_bytes_and_large_pieces_to_huge_pages) {
   stage_close(&s);
 }
 
-Test(heap, gives_the_piece_that_was_freed_last) {
+Test(heap, reuses_the_piece_that_was_freed_last) {
   stage_open(&s);
-  void *a = take(1000), *b = take(1010), *c = take(990);
+  void *a = alloc_piece(1000), *b = alloc_piece(1010), *c = alloc_piece(990);
   tn__heap_free(s.cpu, b, 1010);
   tn__heap_free(s.cpu, c, 990);
   tn__heap_free(s.cpu, a, 1000);
-  cr_assert_eq(take(1020), a);
-  cr_assert_eq(take(970), c);
-  cr_assert_eq(take(1024), b);
-  cr_assert_eq(stats().n_taken, 3);
-  cr_assert_eq(stats().n_given, 3);
+  cr_assert_eq(alloc_piece(1020), a);
+  cr_assert_eq(alloc_piece(970), c);
+  cr_assert_eq(alloc_piece(1024), b);
+  cr_assert_eq(get_stats().n_allocated, 3);
+  cr_assert_eq(get_stats().n_reused, 3);
   tn__heap_free(s.cpu, a, 1020);
   tn__heap_free(s.cpu, b, 1024);
   tn__heap_free(s.cpu, c, 970);
@@ -77,7 +77,7 @@ Test(heap, gives_the_piece_that_was_freed_last) {
 
 static uint64_t dice = 1;
 
-static size_t below(size_t n) {
+static size_t random_below(size_t n) {
   dice = dice * 6364136223846793005u + 1442695040888963407u;
   return (size_t)(dice >> 33) % n;
 }
@@ -88,28 +88,29 @@ typedef struct slot {
   size_t bytes;
 } slot;
 
-static void replace(slot *at, size_t bytes) {
+static void replace_piece(slot *at, size_t bytes) {
   tn__heap_free(s.cpu, at->memory, at->bytes);
-  at->memory = take(bytes);
+  at->memory = alloc_piece(bytes);
   at->bytes = bytes;
-  const tn__heap_stats now = stats();
+  const tn__heap_stats now = get_stats();
   cr_assert(2 * now.held <= 3 * now.peak_live || now.held <= MI,
             "%zu held, at most %zu were in use", (size_t)now.held,
             (size_t)now.peak_live);
 }
 
-static void empty(slot *slots) {
+static void free_slots(slot *slots) {
   for (int i = 0; i < SLOTS; ++i)
     tn__heap_free(s.cpu, slots[i].memory, slots[i].bytes);
-  cr_assert_eq(stats().live, 0);
+  cr_assert_eq(get_stats().live, 0);
 }
 
 Test(heap, holds_half_more_than_was_in_use_at_most_under_random_sizes) {
   stage_open(&s);
   slot slots[SLOTS] = {{NULL, 0}};
   for (int i = 0; i < 10000; ++i)
-    replace(&slots[below(SLOTS)], 1 + below((size_t)1 << (6 + below(15))));
-  empty(slots);
+    replace_piece(&slots[random_below(SLOTS)],
+                  1 + random_below((size_t)1 << (6 + random_below(15))));
+  free_slots(slots);
   stage_close(&s);
 }
 
@@ -117,25 +118,25 @@ Test(heap, holds_half_more_than_was_in_use_at_most_when_sizes_drift) {
   stage_open(&s);
   slot slots[SLOTS] = {{NULL, 0}};
   for (size_t i = 0; i < 10000; ++i)
-    replace(&slots[i % SLOTS], 1000 + 13 * i + below(5000));
+    replace_piece(&slots[i % SLOTS], 1000 + 13 * i + random_below(5000));
   for (size_t i = 10000; i-- > 0;)
-    replace(&slots[i % SLOTS], 1000 + 13 * i + below(5000));
-  empty(slots);
+    replace_piece(&slots[i % SLOTS], 1000 + 13 * i + random_below(5000));
+  free_slots(slots);
   stage_close(&s);
 }
 
-/* 3 MiB were in use, so 4.5 may be held: a third piece pushes the largest of
- * the two that are kept out. */
-Test(heap, gives_back_the_largest_unused_piece_first) {
+/* 3 MiB were in use, so 4.5 may be held: a third piece pushes out the larger of
+ * the two kept pieces. */
+Test(heap, returns_the_largest_unused_piece_first) {
   stage_open(&s);
-  void *one = take(MI), *two = take(2 * MI);
+  void *one = alloc_piece(MI), *two = alloc_piece(2 * MI);
   tn__heap_free(s.cpu, one, MI);
   tn__heap_free(s.cpu, two, 2 * MI);
-  cr_assert_eq(stats().held, 3 * MI);
+  cr_assert_eq(get_stats().held, 3 * MI);
   const size_t bytes = 7 * MI / 4;
-  void *third = take(bytes);
-  cr_assert_eq(stats().held, MI + bytes);
-  cr_assert_eq(take(MI), one);
+  void *third = alloc_piece(bytes);
+  cr_assert_eq(get_stats().held, MI + bytes);
+  cr_assert_eq(alloc_piece(MI), one);
   tn__heap_free(s.cpu, one, MI);
   tn__heap_free(s.cpu, third, bytes);
   stage_close(&s);
@@ -143,11 +144,11 @@ Test(heap, gives_back_the_largest_unused_piece_first) {
 
 Test(heap, trims_all_that_is_kept_and_nothing_else) {
   stage_open(&s);
-  void *kept = take(100), *used = take(5000);
+  void *kept = alloc_piece(100), *used = alloc_piece(5000);
   tn__heap_free(s.cpu, kept, 100);
   cr_assert_eq(tn__heap_trim(s.cpu), 128);
   cr_assert_eq(tn__heap_trim(s.cpu), 0);
-  const tn__heap_stats now = stats();
+  const tn__heap_stats now = get_stats();
   cr_assert_eq(now.held, 5120);
   cr_assert_eq(now.live, 5000);
   cr_assert_eq(now.peak_live, 5100);
@@ -159,11 +160,11 @@ Test(heap, trims_all_that_is_kept_and_nothing_else) {
 
 /* ------------------------------------------------------------------- limits */
 
-Test(limit, is_of_memory_in_use) {
+Test(limit, counts_memory_in_use) {
   const tn_memory_limit limit = {TN_DEVICE_CPU, 0, 10000};
   void *memory = NULL;
   stage_open_limited(&s, &limit, 1);
-  void *first = take(6000), *second = take(2000);
+  void *first = alloc_piece(6000), *second = alloc_piece(2000);
   cr_assert_eq(tn__heap_alloc(s.cpu, 3000, "a test", &memory),
                TN_OUT_OF_MEMORY);
   cr_assert_null(memory);
@@ -172,8 +173,8 @@ Test(limit, is_of_memory_in_use) {
       "bytes on cpu(0), of which 8192 are in use; release arrays, or raise the "
       "limit in tn_options.memory_limits");
   tn__heap_free(s.cpu, first, 6000);
-  memory = take(3000); /* what is kept gives way */
-  cr_assert_eq(stats().held, 2048 + 3072);
+  memory = alloc_piece(3000); /* kept pieces are returned */
+  cr_assert_eq(get_stats().held, 2048 + 3072);
   cr_assert_eq(tn__heap_alloc(s.cpu, 20000, "a test", &first),
                TN_OUT_OF_MEMORY);
   tn__heap_free(s.cpu, memory, 3000);
@@ -181,7 +182,7 @@ Test(limit, is_of_memory_in_use) {
   stage_close(&s);
 }
 
-Test(limit, is_one_for_each_device) {
+Test(limit, is_separate_for_each_device) {
   const tn_memory_limit twice[] = {
       {TN_DEVICE_CPU, 0, 1}, {TN_DEVICE_CUDA, 0, 1}, {TN_DEVICE_CPU, 0, 2}};
   const tn_memory_limit wrong = {TN_DEVICE_CUDA, -1, 1};
@@ -190,43 +191,45 @@ Test(limit, is_one_for_each_device) {
   cr_assert_eq(stage_try(&s, twice, 3), TN_INVALID);
   expect_text("tn_options.memory_limits[2]: cpu(0) is limited twice");
   cr_assert_eq(stage_try(&s, &beyond, 1), TN_INVALID);
-  expect_text("tn_options.memory_limits[0]: cpu(7) is not there");
+  expect_text("tn_options.memory_limits[0]: cpu(7) does not exist");
   cr_assert_eq(stage_try(&s, &wrong, 1), TN_INVALID);
-  expect_text("tn_options.memory_limits[0]: device type 2(-1) cannot be");
+  expect_text(
+      "tn_options.memory_limits[0]: device type 2(-1) is not a valid "
+      "device");
   cr_assert_eq(stage_try(&s, twice, 2), TN_OK);
-  cr_assert_eq(stats().limit, 1);
+  cr_assert_eq(get_stats().limit, 1);
   stage_close(&s);
 }
 
 /* ----------------------------------------------------------------- failures */
 
-Test(heap, says_what_the_allocator_refused) {
+Test(heap, reports_the_size_that_the_allocator_refused) {
   stage_open(&s);
-  void *used = take(5000), *memory = used;
-  s.memory.fail_at = s.memory.asked + 2; /* the first is for a record */
+  void *used = alloc_piece(5000), *memory = used;
+  s.memory.fail_at = s.memory.n_calls + 2; /* the first is for a record */
   cr_assert_eq(tn__heap_alloc(s.cpu, 700, "a test", &memory), TN_OUT_OF_MEMORY);
   cr_assert_null(memory);
   expect_text(
       "out of memory: the allocator refused 700 bytes for a test on cpu(0), "
       "where 5120 bytes are in use; release arrays");
-  s.memory.fail_at = s.memory.asked + 1;
+  s.memory.fail_at = s.memory.n_calls + 1;
   cr_assert_eq(tn__heap_alloc(s.cpu, 700, "a test", &memory), TN_OUT_OF_MEMORY);
-  cr_assert_eq(stats().held, 5120);
+  cr_assert_eq(get_stats().held, 5120);
   tn__heap_free(s.cpu, used, 5000);
   stage_close(&s);
 }
 
-Test(heap, trims_before_it_gives_up) {
+Test(heap, trims_before_it_fails) {
   stage_open(&s);
-  tn__heap_free(s.cpu, take(5000), 5000);
-  s.memory.fail_at = s.memory.asked + 2;
-  void *memory = take(700);
-  cr_assert_eq(stats().held, 704);
+  tn__heap_free(s.cpu, alloc_piece(5000), 5000);
+  s.memory.fail_at = s.memory.n_calls + 2;
+  void *memory = alloc_piece(700);
+  cr_assert_eq(get_stats().held, 704);
   tn__heap_free(s.cpu, memory, 700);
   stage_close(&s);
 }
 
-Test(heap, refuses_sizes_that_cannot_be) {
+Test(heap, refuses_impossible_sizes) {
   stage_open(&s);
   void *memory = &s;
   cr_assert_eq(tn__heap_alloc(s.cpu, SIZE_MAX, "a test", &memory),
@@ -244,7 +247,7 @@ Test(create, survives_every_failing_allocation) {
   while (rc == TN_OUT_OF_MEMORY) {
     s = (stage){.memory = {.fail_at = ++n}};
     rc = stage_try(&s, NULL, 0);
-    if (rc) cr_assert_eq(s.memory.living, 0);
+    if (rc) cr_assert_eq(s.memory.n_live, 0);
   }
   cr_assert_eq(rc, TN_OK, "%s", tn_error_text());
   cr_assert_gt(n, 3);
@@ -255,8 +258,8 @@ Test(create, survives_every_failing_allocation) {
 
 enum { THREADS = 4, ROUNDS = 20000 };
 
-/* Each piece is full of its owner's number as long as it is his. */
-static void *use(void *arg) {
+/* Each piece is filled with the number of its owner while it is in use. */
+static void *use_pieces(void *arg) {
   const int me = (int)(intptr_t)arg;
   unsigned char *mine[8] = {NULL};
   size_t bytes[8] = {0};
@@ -282,17 +285,18 @@ Test(heap, serves_many_threads_at_once) {
   stage_open(&s);
   pthread_t threads[THREADS];
   for (intptr_t i = 0; i < THREADS; ++i)
-    cr_assert_eq(pthread_create(&threads[i], NULL, use, (void *)(i + 1)), 0);
+    cr_assert_eq(pthread_create(&threads[i], NULL, use_pieces, (void *)(i + 1)),
+                 0);
   for (int i = 0; i < THREADS; ++i) {
     void *wrong = NULL;
     pthread_join(threads[i], &wrong);
     cr_assert_null(wrong);
   }
-  cr_assert_eq(stats().live, 0);
+  cr_assert_eq(get_stats().live, 0);
   stage_close(&s);
 }
 
-/* ------------------------------------------------------------ shared pages */
+/* ------------------------------------------------------------- shared pages */
 
 static int compare_places(const void *a, const void *b) {
   const uintptr_t x = (uintptr_t) * (char *const *)a;
@@ -300,7 +304,7 @@ static int compare_places(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* Pieces of 64 KiB to 2 MiB share huge pages, so they have to keep apart. */
+/* Pieces of 64 KiB to 2 MiB share huge pages, so they must not overlap. */
 Test(heap, pieces_that_share_huge_pages_do_not_overlap) {
   enum { N = 400 };
   static struct {
@@ -314,7 +318,7 @@ Test(heap, pieces_that_share_huge_pages_do_not_overlap) {
     for (int i = 0; i < N; ++i) {
       seed = seed * 1664525 + 1013904223;
       pieces[i].bytes = 60000 + (seed >> 8) % (2 * MI - 60000);
-      pieces[i].at = take(pieces[i].bytes);
+      pieces[i].at = alloc_piece(pieces[i].bytes);
       cr_assert_eq((uintptr_t)pieces[i].at % 64, 0);
       memset(pieces[i].at, i, pieces[i].bytes);
     }
@@ -331,6 +335,6 @@ Test(heap, pieces_that_share_huge_pages_do_not_overlap) {
     if (round % 2 == 1) (void)tn__heap_trim(s.cpu);
   }
   (void)tn__heap_trim(s.cpu);
-  cr_assert_eq(stats().held, 0);
-  stage_close(&s); /* which finds what the allocator was not given back */
+  cr_assert_eq(get_stats().held, 0);
+  stage_close(&s); /* finds memory that was not returned to the allocator */
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_random.c: Philox 4x32-10 against its authors' known answers, and streams
- * that hand out every block once.
+ * test_random.c: Philox 4x32-10 compared with the known answers of its authors,
+ * and streams that claim every block once.
  */
 #include <criterion/criterion.h>
 #include <tenon/kernel.h>
@@ -27,15 +27,15 @@ static const known vectors[] = {
      {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
 };
 
-static uint64_t join(const uint32_t *words) {
+static uint64_t join_words(const uint32_t *words) {
   return words[0] | (uint64_t)words[1] << 32;
 }
 
 Test(philox, gives_the_published_answers) {
   for (size_t i = 0; i < sizeof vectors / sizeof *vectors; ++i) {
     const known *v = &vectors[i];
-    const tn_kernel_bits bits =
-        tn_kernel_philox(join(v->key), join(v->counter), join(v->counter + 2));
+    const tn_kernel_bits bits = tn_kernel_philox(
+        join_words(v->key), join_words(v->counter), join_words(v->counter + 2));
     for (int w = 0; w < 4; ++w)
       cr_assert_eq(bits.word[w], v->answer[w], "vector %zu, word %d", i, w);
   }
@@ -78,7 +78,7 @@ Test(uniform, has_its_mean_in_the_middle) {
 
 /* ------------------------------------------------------------------ streams */
 
-Test(random, hands_out_every_block_once) {
+Test(random, claims_every_block_once) {
   tn__random random;
   tn__random_init(&random, 7);
   cr_assert_eq(random.key, 7);
@@ -88,7 +88,7 @@ Test(random, hands_out_every_block_once) {
   cr_assert_eq(tn__random_claim(&random, 1), 8);
 }
 
-Test(random, begins_again_with_a_seed) {
+Test(random, starts_again_with_a_seed) {
   tn__random random;
   tn__random_init(&random, 7);
   (void)tn__random_claim(&random, 30);
@@ -98,9 +98,10 @@ Test(random, begins_again_with_a_seed) {
   cr_assert_eq(random.offset, 4);
 }
 
-/* Claims are made when work is pushed, so workers and chunks have no say. */
-static void draw(uint32_t *to, const tn_random *random, uint64_t first,
-                 uint64_t n) {
+/* Calls claim blocks when they are pushed, so workers and chunks change
+ * nothing. */
+static void draw_numbers(uint32_t *to, const tn_random *random, uint64_t first,
+                         uint64_t n) {
   for (uint64_t i = first; i < first + n; ++i)
     to[i] = tn_kernel_random(random, i / 4).word[i % 4];
 }
@@ -112,10 +113,10 @@ Test(random, draws_the_same_numbers_whole_and_split) {
   (void)tn__random_claim(&random, 17);
   const tn_random place = {.key = random.key,
                            .offset = tn__random_claim(&random, 250)};
-  draw(whole, &place, 0, 1000);
-  draw(parts, &place, 613, 387);
-  draw(parts, &place, 0, 3);
-  draw(parts, &place, 3, 610);
+  draw_numbers(whole, &place, 0, 1000);
+  draw_numbers(parts, &place, 613, 387);
+  draw_numbers(parts, &place, 0, 3);
+  draw_numbers(parts, &place, 3, 610);
   cr_assert_arr_eq(whole, parts, sizeof whole);
 }
 
@@ -126,7 +127,7 @@ typedef struct slice {
 
 static int32_t draw_slice(void *arg, int64_t begin, int64_t end) {
   const slice *s = arg;
-  draw(s->to, &s->place, (uint64_t)begin, (uint64_t)(end - begin));
+  draw_numbers(s->to, &s->place, (uint64_t)begin, (uint64_t)(end - begin));
   return TN_OK;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_record.c: what stands around a device's recordings: memory that follows
- * the host's, and what a thread must not do while it records.
+ * test_record.c: the host's part of a device's recordings: mirrors, and the
+ * actions that are forbidden to a recording thread.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@ static tn__device *device;
 static int32_t end_answer;
 static int n_ended, n_closed;
 
-/* Records nothing: the tests look at what the host does around it. */
+/* Records nothing: the tests examine only the host's part. */
 static int32_t capture_begin(void *ctx, void *queue, tn_device_error *error) {
   (void)ctx, (void)queue, (void)error;
   return TN_OK;
@@ -71,9 +71,9 @@ static void close_all(void) {
 
 static tn__var turn;
 
-/* On the queue of the device; the code of the function. */
-static tn_code do_there(tn_code (*run)(void *arg, tn__token *token),
-                        void *arg) {
+/* Runs a function on the queue of the device. Returns its code. */
+static tn_code run_on_device(tn_code (*run)(void *arg, tn__token *token),
+                             void *arg) {
   const tn__access access = {&turn, TN__OVERWRITE, 0};
   const tn__job job = {.name = "a test",
                        .run = run,
@@ -87,26 +87,25 @@ static tn_code do_there(tn_code (*run)(void *arg, tn__token *token),
   return rc;
 }
 
-/* --------------------------------------------------------------------- feeds
- */
+/* ------------------------------------------------------------------ mirrors */
 
 enum { PUSHES = 200 };
 
-/* A feed, and where on the device each of its contents is kept. */
-typedef struct feeding {
-  tn__feed *feed;
+/* A mirror, and the block on the device that keeps each of its contents. */
+typedef struct pushing {
+  tn__mirror *mirror;
   tn__block *kept;
-} feeding;
+} pushing;
 
-static tn_code feed_often(void *arg, tn__token *token) {
-  const feeding *x = arg;
+static tn_code push_often(void *arg, tn__token *token) {
+  const pushing *x = arg;
   const int32_t id = device->id;
   for (uint64_t i = 0; i < PUSHES; ++i) {
-    uint64_t *now = tn__feed_host(x->feed);
+    uint64_t *now = tn__mirror_host(x->mirror);
     for (uint64_t k = 0; k < N; ++k) now[k] = i * N + k;
-    TN__TRY(tn__feed_push(x->feed, token));
+    TN__TRY(tn__mirror_push(x->mirror, token));
     const tn_copy keep = {.to = (uint64_t *)x->kept->data + i * N,
-                          .from = tn__feed_device(x->feed),
+                          .from = tn__mirror_device(x->mirror),
                           .bytes = N * sizeof *now,
                           .to_type = TN_DEVICE_EXT,
                           .to_id = id,
@@ -117,43 +116,44 @@ static tn_code feed_often(void *arg, tn__token *token) {
   return TN_OK;
 }
 
-static void feed_with(uint32_t latency_us) {
+static void check_pushes(uint32_t latency_us) {
   open_with(&(fake_options){.count = 1, .latency_us = latency_us});
   const size_t bytes = PUSHES * N * sizeof(uint64_t);
   tn__block *back = stage_block(s.cpu, bytes);
-  feeding x = {.kept = stage_block(device, bytes)};
-  cr_assert_eq(tn__feed_create(device, N * sizeof(uint64_t), &x.feed), TN_OK);
-  cr_assert_eq(do_there(feed_often, &x), TN_OK, "%s", tn_error_text());
+  pushing x = {.kept = stage_block(device, bytes)};
+  cr_assert_eq(tn__mirror_create(device, N * sizeof(uint64_t), &x.mirror),
+               TN_OK);
+  cr_assert_eq(run_on_device(push_often, &x), TN_OK, "%s", tn_error_text());
   cr_assert_eq(stage_copy(&s, back, x.kept), TN_OK);
   cr_assert_eq(tn__wait(s.engine, &back->var, TN__WAIT_WRITERS, TN__FOREVER),
                TN_OK);
   for (uint64_t i = 0; i < PUSHES * N; ++i)
     cr_assert_eq(((const uint64_t *)back->data)[i], i);
-  tn__feed_free(x.feed);
+  tn__mirror_free(x.mirror);
   tn__block_release(x.kept);
   tn__block_release(back);
   close_all();
 }
 
-/* More pushes than it has room for, before the first copy is made. */
-Test(feed, carries_each_content_however_late_the_device_is) {
-  feed_with(0);
-  feed_with(20);
+/* More pushes than there are slots, before the first copy is made. */
+Test(mirror, copies_each_content_even_if_the_device_is_late) {
+  check_pushes(0);
+  check_pushes(20);
 }
 
-static tn_code feed_twice(void *arg, tn__token *token) {
-  tn__feed *feed = arg;
-  TN__TRY(tn__feed_push(feed, token));
-  return tn__feed_push(feed, token);
+static tn_code push_twice(void *arg, tn__token *token) {
+  tn__mirror *mirror = arg;
+  TN__TRY(tn__mirror_push(mirror, token));
+  return tn__mirror_push(mirror, token);
 }
 
-Test(feed, that_has_not_changed_is_not_copied) {
-  tn__feed *feed = NULL;
+Test(mirror, that_has_not_changed_is_not_copied) {
+  tn__mirror *mirror = NULL;
   open_with(&(fake_options){.count = 1});
-  cr_assert_eq(tn__feed_create(device, 100, &feed), TN_OK);
-  cr_assert_eq(do_there(feed_twice, feed), TN_OK);
+  cr_assert_eq(tn__mirror_create(device, 100, &mirror), TN_OK);
+  cr_assert_eq(run_on_device(push_twice, mirror), TN_OK);
   cr_assert_eq(fake_counts_get(f).copies, 1);
-  tn__feed_free(feed);
+  tn__mirror_free(mirror);
   close_all();
 }
 
@@ -164,98 +164,98 @@ static void *go_when_waited_for(void *arg) {
   return NULL;
 }
 
-/* Two contents, and memory for the copy of one. */
-static tn_code feed_in_turn(void *arg, tn__token *token) {
-  tn__feed *feed = arg;
-  int *now = tn__feed_host(feed);
+/* Two contents, and memory for one copy. */
+static tn_code push_in_turn(void *arg, tn__token *token) {
+  tn__mirror *mirror = arg;
+  int *now = tn__mirror_host(mirror);
   pthread_t thread;
   now[0] = 1;
-  TN__TRY(tn__feed_push(feed, token));
+  TN__TRY(tn__mirror_push(mirror, token));
   now[0] = 2;
   fake_refuse(f, 1);
   cr_assert_eq(pthread_create(&thread, NULL, go_when_waited_for, NULL), 0);
-  const tn_code rc = tn__feed_push(feed, token);
+  const tn_code rc = tn__mirror_push(mirror, token);
   pthread_join(thread, NULL);
   return rc;
 }
 
-Test(feed, waits_for_a_copy_where_there_is_no_memory_for_another) {
-  tn__feed *feed = NULL;
+Test(mirror, waits_for_a_copy_if_there_is_no_memory_for_another) {
+  tn__mirror *mirror = NULL;
   open_with(&(fake_options){.count = 1});
-  cr_assert_eq(tn__feed_create(device, sizeof(int), &feed), TN_OK);
+  cr_assert_eq(tn__mirror_create(device, sizeof(int), &mirror), TN_OK);
   fake_hold(f);
-  cr_assert_eq(do_there(feed_in_turn, feed), TN_OK, "%s", tn_error_text());
+  cr_assert_eq(run_on_device(push_in_turn, mirror), TN_OK, "%s",
+               tn_error_text());
   cr_assert_eq(tn__device_drain(device, TN_QUEUE_COMPUTE), TN_OK);
   cr_assert_eq(fake_counts_get(f).copies, 2);
-  int there = 0;
-  memcpy(&there, fake_reach(f, tn__feed_device(feed)), sizeof there);
-  cr_assert_eq(there, 2);
-  tn__feed_free(feed);
+  int value = 0;
+  memcpy(&value, fake_reach(f, tn__mirror_device(mirror)), sizeof value);
+  cr_assert_eq(value, 2);
+  tn__mirror_free(mirror);
   close_all();
 }
 
-Test(feed, survives_each_allocation_that_fails) {
-  tn__feed *feed = NULL;
+Test(mirror, survives_each_allocation_that_fails) {
+  tn__mirror *mirror = NULL;
   open_with(&(fake_options){.count = 1});
   tn_code rc = TN_OUT_OF_MEMORY;
   for (int64_t n = 1; rc != TN_OK; ++n) {
-    s.memory.fail_at = atomic_load(&s.memory.asked) + n;
-    rc = tn__feed_create(device, 100, &feed);
-    cr_assert(rc == TN_OK || feed == NULL);
+    s.memory.fail_at = atomic_load(&s.memory.n_calls) + n;
+    rc = tn__mirror_create(device, 100, &mirror);
+    cr_assert(rc == TN_OK || mirror == NULL);
     cr_assert(n < 20);
   }
   s.memory.fail_at = 0;
-  tn__feed_free(feed);
+  tn__mirror_free(mirror);
   close_all();
 }
 
-/* ---------------------------------------------------------------- recordings
- */
+/* --------------------------------------------------------------- recordings */
 
 static tn_code record_nothing(void *arg, tn__token *token) {
   void *recording = NULL;
   (void)arg;
-  TN__TRY(tn__record_begin(token));
-  cr_assert(tn__device_is_recorded(device));
-  const tn_code rc = tn__record_end(token, TN_OK, &recording);
-  cr_assert(!tn__device_is_recorded(device));
+  TN__TRY(tn__recording_begin(token));
+  cr_assert(tn__device_is_recording(device));
+  const tn_code rc = tn__recording_end(token, TN_OK, &recording);
+  cr_assert(!tn__device_is_recording(device));
   cr_assert_eq(recording != NULL, rc == TN_OK);
-  tn__record_close(device, recording);
+  tn__recording_close(device, recording);
   return rc;
 }
 
 Test(recording, ends_and_is_closed) {
   open_with(&(fake_options){.count = 1});
-  cr_assert(tn__device_records(device));
-  cr_assert(!tn__device_records(s.cpu));
-  cr_assert_eq(do_there(record_nothing, NULL), TN_OK);
+  cr_assert(tn__device_can_record(device));
+  cr_assert(!tn__device_can_record(s.cpu));
+  cr_assert_eq(run_on_device(record_nothing, NULL), TN_OK);
   cr_assert_eq(n_ended, 1);
   cr_assert_eq(n_closed, 1);
   close_all();
 }
 
-Test(recording, that_fails_at_its_end_says_so) {
+Test(recording, that_fails_at_its_end_reports_it) {
   open_with(&(fake_options){.count = 1});
   end_answer = TN_DEVICE;
-  cr_assert_eq(do_there(record_nothing, NULL), TN_DEVICE);
+  cr_assert_eq(run_on_device(record_nothing, NULL), TN_DEVICE);
   expect_text("fake(0): recording failed: no reason given");
   cr_assert_eq(n_closed, 0);
   close_all();
 }
 
-/* What went wrong is what comes back. */
-static tn_code take_memory(void *arg, tn__token *token) {
+/* The first failure is returned. */
+static tn_code allocate_memory(void *arg, tn__token *token) {
   void *memory = NULL, *recording = NULL;
   (void)arg;
-  TN__TRY(tn__record_begin(token));
+  TN__TRY(tn__recording_begin(token));
   const tn_code rc = tn__heap_alloc(device, 1 << 20, "a test", &memory);
-  return tn__record_end(token, rc, &recording);
+  return tn__recording_end(token, rc, &recording);
 }
 
-Test(recording, takes_no_memory_of_the_device) {
+Test(recording, allocates_no_memory_of_the_device) {
   open_with(&(fake_options){.count = 1});
-  cr_assert_eq(do_there(take_memory, NULL), TN_UNSUPPORTED);
-  expect_text("1048576 bytes of memory are taken during the run");
+  cr_assert_eq(run_on_device(allocate_memory, NULL), TN_UNSUPPORTED);
+  expect_text("1048576 bytes of memory are allocated during the run");
   cr_assert_eq(n_ended, 1);
   close_all();
 }
@@ -263,6 +263,6 @@ Test(recording, takes_no_memory_of_the_device) {
 Test(recording, cannot_be_made_by_a_table_of_an_older_release) {
   open_with(&(fake_options){.count = 1});
   table.struct_size = offsetof(tn_device, capture_begin);
-  cr_assert(!tn__device_records(device));
+  cr_assert(!tn__device_can_record(device));
   close_all();
 }

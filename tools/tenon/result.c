@@ -155,6 +155,7 @@ bool results_save(const results *r, tn_runtime *rt, const char *path, text *out,
   char *scratch = scratch_create(".npy", why);
   const bool ok = scratch && save_file(r, rt, scratch, why) &&
                   scratch_read(scratch, out, why);
+  out->is_binary = true;
   scratch_remove(scratch);
   return ok;
 }

@@ -40,6 +40,7 @@ typedef struct text {
   size_t n;
   size_t capacity;
   bool failed;
+  bool is_binary; /* the bytes of a file: text_print escapes none */
 } text;
 
 void text_add(text *t, const char *format, ...) TN_PRINTF(2, 3);

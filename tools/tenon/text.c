@@ -190,7 +190,7 @@ void text_make_line(text *t, size_t from) {
 }
 
 void text_print(text *t, FILE *file) {
-  escape_text(t, 0, true);
+  if (!t->is_binary) escape_text(t, 0, true);
   fwrite(text_get(t), 1, t->n, file);
 }
 

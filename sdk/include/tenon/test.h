@@ -5,8 +5,7 @@
  * includes it once, before any other header, and calls tn_test_main. Link with
  * libtenon and the mathematical library.
  *
- *   acme_test PLUGIN.so [OTHER.so ...] [--seed N] [--limit S] [--brief]
- * [--here]
+ *   acme_test PLUGIN.so [OTHER.so ...] [OPTION ...]
  *
  * loads the files in this order. The others have operators that gradients call,
  * or kernels for another device. It prints TAP. The exit status is 0 if nothing
@@ -19,10 +18,9 @@
  * OPTIONS
  * --seed N   draws points, layouts and output gradients; default 1. The first
  *            line prints it
- * --limit S  seconds for one case; default 10
- * --brief    one line for the passed cases of each operator, so that
- *            `verbose: true` in a meson.build shows the failed ones and no
- * flood
+ * --limit S  seconds for one case; default 10. Loading has six times as many
+ * --brief    passed cases are comments, with one result for each operator;
+ *            `verbose: true` in a meson.build then shows the failed ones only
  * --here     no child process, for debuggers; a crash ends the program
  *
  * RESULTS. For every operator
@@ -33,7 +31,7 @@
  *   must give what their dense copies give;
  * - the gradients that an example states are compared in the same way;
  * - every backward kernel is asked for all gradients, each one alone and all
- * but one, in f16 as in f64, whether or not an example states any
+ *   but one, in f16 as in f64, whether or not an example states any
  *   (test_backward.h). Inputs that the asked gradients do not need are absent,
  *   as they are when a tape watches one input only;
  * - gradients are compared with difference quotients (test_gradient.h);
@@ -405,7 +403,7 @@ static void tn_test_run_child(tn_test_runner *r, const tn_child_writer *writer,
  * the bytes are no records. */
 static bool tn_test_listen(tn_test_runner *r) {
   static char payload[TN_CHILD_MOST + 1];
-  int64_t deadline = tn_child_now() + r->limit_ms;
+  int64_t deadline = tn_child_now() + TN_TEST_LOADING * r->limit_ms;
   do {
     tn_child_got got = TN_CHILD_NONE;
     size_t n = 0;

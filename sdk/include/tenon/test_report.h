@@ -13,6 +13,7 @@ enum {
   TN_TEST_TEXT = 1024,
   TN_TEST_SCRATCH = 512,
   TN_TEST_LIMIT_S = 10,  /* seconds for one case */
+  TN_TEST_LOADING = 6,   /* times the limit: drivers of devices begin */
   TN_TEST_DEATHS = 6,    /* of an operator, then it is given up */
   TN_TEST_TIMEOUTS = 2,  /* the same, where a case did not end */
   TN_TEST_GROUPS = 4096, /* operators of a plugin */

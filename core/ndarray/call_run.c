@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * call_run.c: runs a planned call when the engine allows it. It claims
+ * workspaces and random blocks, fills temporaries, calls the kernel, and writes
+ * temporaries back to their arrays.
+ */
+#include "call.h"
+
+/* ----------------------------------------------------------------- messages */
+
+static void append_operands(tn_code code, const tn__operand *operands,
+                            const tn_tensor *tensors, uint32_t n) {
+  char text[TN__OPERAND_TEXT];
+  for (uint32_t i = 0; i < n; ++i) {
+    if (tensors[i].ndim < 0) continue;
+    tn__fail_more(code, "; %s", tn__operand_text(&operands[i], text));
+    tn__fail_tensor(code, tensors[i].dtype, tensors[i].ndim, tensors[i].shape);
+  }
+}
+
+/* Fails with the plugin's own text first. The names of kernel and plugin and
+ * the operands follow. */
+tn_code tn__kernel_fail(tn__launch *l, tn_code code, const char *stage) {
+  const tn_plugin *plugin = l->kernel->plugin->entry;
+  const tn_frame *f = &l->frame;
+  bool named = code < 0 && code >= TN_INTERNAL;
+  tn_code rc = named ? code : TN_PLUGIN;
+  tn__fail(rc, "%s: %s", l->op->name,
+           l->slot.text[0] ? l->slot.text : "the kernel gave no reason");
+  if (named && !l->slot.text[0]) tn__fail_more(rc, " (%s)", tn_code_name(rc));
+  if (!named) tn__fail_more(rc, " (it returned %d, which is no code)", code);
+  tn__fail_more(rc, "; in %s of kernel %s, plugin %s release %u", stage,
+                l->kernel->desc->id, plugin->name, (unsigned)plugin->release);
+  append_operands(rc, l->operands, f->in, f->n_in);
+  append_operands(rc, l->operands + f->n_in, f->out, f->n_out);
+  append_operands(rc, l->operands + f->n_in + f->n_out, f->aux, f->n_aux);
+  return rc;
+}
+
+tn_code tn__call_name_memory_failure(const tn__call_state *s, tn_code rc) {
+  if (rc != TN_OUT_OF_MEMORY) return rc;
+  return tn__fail(rc, "%s: %s", s->op->name, tn_error_text());
+}
+
+/* ---------------------------------------------------------------- resources */
+
+void tn__launch_set_workspaces(tn__launch *l, const tn__recipe *recipe,
+                               void *memory) {
+  for (uint32_t i = 0; i < recipe->plan.n_ws; ++i) {
+    uintptr_t align = (uintptr_t)recipe->plan.ws[i].align;
+    uintptr_t at = (uintptr_t)memory + recipe->ws_offset[i];
+    l->ws[i] = (void *)((at + align - 1) & ~(align - 1));
+    l->ws_bytes[i] = recipe->plan.ws[i].bytes;
+  }
+  l->frame.n_ws = recipe->plan.n_ws;
+  l->frame.ws = l->ws;
+  l->frame.ws_bytes = l->ws_bytes;
+}
+
+/* The streams of a call follow one another, so that no two calls of a runtime
+ * draw the same blocks. */
+void tn__launch_claim_random(tn__launch *l, const tn__recipe *recipe) {
+  uint32_t n = recipe->n_random;
+  uint64_t blocks = recipe->plan.random_blocks;
+  if (n == 0) return;
+  uint64_t first = tn__random_claim(&l->caller->random, n * blocks);
+  for (uint32_t i = 0; i < n; ++i) {
+    l->random[i] = (tn_random){.struct_size = sizeof(tn_random),
+                               .key = atomic_load(&l->caller->random.key),
+                               .offset = first + i * blocks};
+    l->random_list[i] = &l->random[i];
+  }
+  l->run.n_random = n;
+  l->run.random = l->random_list;
+}
+
+static tn_code resources_take(tn__call_state *s) {
+  const tn__recipe *r = s->recipe;
+  void *memory = s->ws_memory;
+  if (!s->changes) tn__launch_claim_random(&s->launch, r);
+  if (r->plan.n_ws > 0) {
+    if (!memory && r->ws_total > 0)
+      TN__TRY(tn__scratch_reserve(s->space, r->ws_total, &memory));
+    tn__launch_set_workspaces(&s->launch, r, memory);
+  }
+  if (s->changes) tn__launch_set_changes(s);
+  return TN_OK;
+}
+
+/* -------------------------------------------------------------------- place */
+
+tn_tensor tn__array_tensor_with_data(const tn_array *array) {
+  tn_tensor tensor = tn__array_metadata(array);
+  tensor.data = tn__array_data(array);
+  return tensor;
+}
+
+/* Finds the memory of an input or a state for the kernel: its own, or a dense
+ * copy. */
+static tn_code place_read(const tn__operand *operand, const tn__site *site,
+                          void **out) {
+  tn_tensor tensor = tn__array_tensor_with_data(operand->array);
+  if (operand->temp) {
+    TN__TRY(tn__block_materialise(operand->temp->block));
+    tn_tensor dense = tn__array_tensor_with_data(operand->temp);
+    TN__TRY(tn__elements_copy(site, &dense, &tensor));
+    tensor.data = dense.data;
+  }
+  *out = tensor.data;
+  return TN_OK;
+}
+
+static tn_code place_input(tn__call_state *s, const tn__site *site,
+                           uint32_t i) {
+  const tn__operand *operand = &s->in_info[i];
+  if (!tn__input_is_read(s->in_flags[i])) return TN_OK;
+  if (operand->before == TN__BEFORE_ZERO) {
+    tn_tensor tensor = tn__array_tensor_with_data(operand->array);
+    TN__TRY(tn__elements_zero(site, &tensor));
+  }
+  return place_read(operand, site, &s->in[i].data);
+}
+
+static tn_code place_output(tn__call_state *s, const tn__site *site,
+                            uint32_t i) {
+  const tn__operand *operand = &s->out_info[i];
+  if (s->req[i] == TN_REQ_NULL || operand->dynamic) return TN_OK;
+  if (operand->temp) TN__TRY(tn__block_materialise(operand->temp->block));
+  tn_tensor tensor = tn__array_tensor_with_data(operand->temp ? operand->temp
+                                                              : operand->array);
+  s->out[i].data = tensor.data;
+  if (operand->before == TN__BEFORE_ZERO)
+    TN__TRY(tn__elements_zero(site, &tensor));
+  if (operand->before != TN__BEFORE_COPY) return TN_OK;
+  tn_tensor from =
+      tn__array_tensor_with_data(s->in_info[operand->source].array);
+  TN__TRY(tn__elements_copy(site, &tensor, &from));
+  if (s->req[i] == TN_REQ_INPLACE) s->in[s->alias[i]].data = tensor.data;
+  return TN_OK;
+}
+
+static tn_code place_operands(tn__call_state *s, const tn__site *site) {
+  const tn_frame *f = &s->launch.frame;
+  for (uint32_t i = 0; i < f->n_in; ++i) TN__TRY(place_input(s, site, i));
+  for (uint32_t i = 0; i < f->n_out; ++i) TN__TRY(place_output(s, site, i));
+  for (uint32_t i = 0; i < f->n_aux; ++i)
+    TN__TRY(place_read(&s->aux_info[i], site, &s->aux[i].data));
+  return TN_OK;
+}
+
+/* Copies temporaries to their arrays. Workers may share a sum. Other operands
+ * are no larger than those that the kernel has just processed alone. */
+static tn_code write_back(const tn__call_state *s, const tn__site *site) {
+  const tn__site shared = {site->device, site->token, s->device->env->engine};
+  const uint32_t n = s->launch.frame.n_out + s->launch.frame.n_aux;
+  for (uint32_t i = 0; i < n; ++i) { /* states follow the outputs */
+    const tn__operand *operand = &s->out_info[i];
+    if (operand->after == TN__AFTER_NOTHING) continue;
+    tn_tensor to = tn__array_tensor_with_data(operand->array),
+              from = tn__array_tensor_with_data(operand->temp);
+    if (operand->after == TN__AFTER_ADD)
+      TN__TRY(tn__elements_add(site, &to, &from));
+    else if (operand->after == TN__AFTER_COPY)
+      TN__TRY(tn__elements_copy(site, &to, &from));
+    else
+      TN__TRY(tn__elements_sum(&shared, &to, &from,
+                               operand->after == TN__AFTER_SUM_ADD));
+  }
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------ compute */
+
+tn_code tn__launch_compute(tn__launch *l) {
+  l->slot.text[0] = '\0';
+  const tn__floating floating = tn__floating_get();
+  tn_code rc = l->kernel->desc->compute(&l->frame);
+  tn__floating_keep(&floating);
+  return rc ? tn__kernel_fail(l, rc, "compute") : TN_OK;
+}
+
+static tn_code compute_call(tn__call_state *s) {
+  s->launch.slot.set_shape = tn__call_set_shape;
+  s->launch.slot.ctx = s;
+  tn_code rc = tn__launch_compute(&s->launch);
+  s->launch.slot.set_shape = NULL;
+  return rc ? rc : tn__call_check_shapes_set(s);
+}
+
+tn_code tn__call_compute(tn__call_state *s, tn__token *token) {
+  if (token) s->launch.run.stream = tn__token_stream(token);
+  const tn__site site = {s->device, token, NULL};
+  tn_code rc = resources_take(s);
+  if (!rc) rc = place_operands(s, &site);
+  if (rc) return tn__call_name_memory_failure(s, rc);
+  TN__TRY(compute_call(s));
+  return write_back(s, &site);
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * memory_planner.c: makes a memory plan. Lifetimes come first, then storages,
+ * then the pools of the devices. The compat mode chooses blocks (plan_block.c).
+ * The default mode chooses offsets (fit.c, or parallel_fit.c for parallel
+ * branches).
+ */
+#include "planning.h"
+
+enum { USUAL_RANGE = 16 };
+
+/* The state of one planning. `arena` holds temporary memory. */
+typedef struct planning {
+  tn__memory_plan *plan;
+  const tn__plan_net *net;
+  tn__plan_options options; /* with defaults in place of 0 */
+  tn__arena arena;
+  tn__lifetime_table table;
+} planning;
+
+/* ------------------------------------------------------------------ devices */
+
+static void note_device(planning *p, int32_t device) {
+  for (size_t k = 0; k < p->plan->n_pools; ++k)
+    if (p->plan->pools[k].device == device) return;
+  p->plan->pools[p->plan->n_pools++].device = device;
+}
+
+/* An upper bound of the number of devices: the number of changes of the
+ * device. */
+static size_t count_devices(const planning *p) {
+  const tn__lifetime_table *table = &p->table;
+  size_t n = 1;
+  for (uint32_t t = 1; t < table->n_lifetimes; ++t)
+    n += table->lifetimes[t].device != table->lifetimes[t - 1].device;
+  for (size_t k = 1; k < p->net->n_nodes; ++k)
+    n += p->net->nodes[k].device != p->net->nodes[k - 1].device;
+  return n + 1;
+}
+
+static tn_code find_devices(planning *p) {
+  tn__memory_plan *plan = p->plan;
+  plan->pools =
+      tn__arena_alloc(&plan->arena, count_devices(p) * sizeof *plan->pools);
+  if (plan->pools == NULL) return tn__fail_memory(0, "the pools of a plan");
+  for (uint32_t t = 0; t < p->table.n_lifetimes; ++t)
+    note_device(p, p->table.lifetimes[t].device);
+  for (size_t n = 0; n < p->net->n_nodes; ++n)
+    if (p->net->nodes[n].workspace > 0) note_device(p, p->net->nodes[n].device);
+  for (size_t k = 0; k < plan->n_pools; ++k) {
+    tn__plan_pool *pool = &plan->pools[k];
+    pool->lower_bound = tn__lifetimes_peak(&p->table, pool->device, 1);
+    for (size_t n = 0; n < p->net->n_nodes; ++n)
+      if (p->net->nodes[n].device == pool->device &&
+          p->net->nodes[n].workspace > pool->workspace)
+        pool->workspace = p->net->nodes[n].workspace;
+  }
+  return TN_OK;
+}
+
+/* Places the storages one after the other, then one workspace for all nodes. */
+static void place_in_row(planning *p, tn__plan_pool *pool) {
+  tn__memory_plan *plan = p->plan;
+  for (size_t s = 0; s < plan->n_storages; ++s) {
+    tn__plan_storage *storage = &plan->storages[s];
+    if (storage->device != pool->device) continue;
+    storage->offset = pool->bytes;
+    pool->bytes += tn__round_up(storage->bytes, p->options.align);
+  }
+  for (size_t n = 0; n < p->net->n_nodes; ++n)
+    if (p->net->nodes[n].device == pool->device)
+      plan->workspaces[n] = pool->bytes;
+  pool->bytes += tn__round_up(pool->workspace, p->options.align);
+}
+
+/* ------------------------------------------------------------------- compat */
+
+/* Finds a block for each lifetime at match range `range`. */
+static tn_code find_blocks(planning *p, uint32_t range, const uint32_t *colour,
+                           tn__plan_blocks **out) {
+  tn__lifetime_table *table = &p->table;
+  TN__TRY(tn__plan_blocks_create(&p->arena, table->n_lifetimes, range, out));
+  for (size_t k = 0; k < table->n_events; ++k) {
+    const tn__plan_event *event = &table->events[k];
+    tn__lifetime *t = &table->lifetimes[event->lifetime];
+    const uint32_t c = colour == NULL ? 0 : colour[event->node];
+    if (event->ends)
+      tn__plan_blocks_free(*out, t->storage, c);
+    else
+      t->storage = tn__plan_blocks_request(*out, t->device, t->bytes, c);
+  }
+  return TN_OK;
+}
+
+static size_t block_total(const tn__plan_blocks *blocks) {
+  size_t total = 0;
+  for (uint32_t b = 0; b < tn__plan_blocks_count(blocks); ++b)
+    total += tn__plan_blocks_bytes(blocks, b);
+  return total;
+}
+
+/* Finds blocks for the lifetimes at the best range. */
+static tn_code choose_blocks(planning *p, tn__plan_blocks **out) {
+  const tn__plan_options *o = &p->options;
+  uint32_t *colour = NULL, best = o->match_range;
+  size_t least = SIZE_MAX;
+  if (o->n_colours > 1)
+    TN__TRY(tn__plan_colour_nodes(p->net, &p->arena, o->n_colours, &colour));
+  if (o->no_share) return find_blocks(p, 0, colour, out);
+  for (uint64_t r = 1; o->sweep && r <= o->match_range; r *= 2) {
+    TN__TRY(find_blocks(p, (uint32_t)r, colour, out));
+    if (block_total(*out) >= least) continue;
+    least = block_total(*out);
+    best = (uint32_t)r;
+  }
+  p->plan->match_range = best;
+  return find_blocks(p, best, colour, out);
+}
+
+static tn_code plan_blocks(planning *p) {
+  tn__memory_plan *plan = p->plan;
+  tn__plan_blocks *blocks;
+  TN__TRY(choose_blocks(p, &blocks));
+  plan->n_storages = tn__plan_blocks_count(blocks);
+  plan->storages =
+      tn__arena_alloc(&plan->arena, plan->n_storages * sizeof *plan->storages);
+  if (plan->storages == NULL) return tn__fail_memory(0, "storages");
+  for (uint32_t b = 0; b < plan->n_storages; ++b)
+    plan->storages[b] = (tn__plan_storage){
+        .bytes = tn__plan_blocks_bytes(blocks, b),
+        .device = tn__plan_blocks_device(blocks, b),
+        .first = TN__NO_NODE,
+    };
+  for (uint32_t t = 0; t < p->table.n_lifetimes; ++t) {
+    const tn__lifetime *lifetime = &p->table.lifetimes[t];
+    tn__plan_storage *s = &plan->storages[lifetime->storage];
+    if (lifetime->first < s->first) s->first = lifetime->first;
+    if (lifetime->last > s->last) s->last = lifetime->last;
+  }
+  for (size_t k = 0; k < plan->n_pools; ++k) place_in_row(p, &plan->pools[k]);
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------ default */
+
+static tn_code list_storages(planning *p) {
+  tn__memory_plan *plan = p->plan;
+  plan->n_storages = p->table.n_lifetimes;
+  plan->storages =
+      tn__arena_alloc(&plan->arena, plan->n_storages * sizeof *plan->storages);
+  if (plan->storages == NULL) return tn__fail_memory(0, "storages");
+  for (uint32_t t = 0; t < plan->n_storages; ++t) {
+    tn__lifetime *lifetime = &p->table.lifetimes[t];
+    lifetime->storage = t;
+    plan->storages[t] = (tn__plan_storage){.bytes = lifetime->bytes,
+                                           .device = lifetime->device,
+                                           .first = lifetime->first,
+                                           .last = lifetime->last};
+  }
+  return TN_OK;
+}
+
+/* Lists the storages of a device, then its workspaces. `from` has the number of
+ * the storage, or n_storages plus the number of the node. */
+static uint32_t list_intervals(planning *p, int32_t device,
+                               tn__interval *intervals, uint32_t *from) {
+  const tn__memory_plan *plan = p->plan;
+  const size_t align = p->options.align;
+  uint32_t n = 0;
+  for (uint32_t s = 0; s < plan->n_storages; ++s) {
+    const tn__plan_storage *storage = &plan->storages[s];
+    if (storage->device != device || storage->bytes == 0) continue;
+    from[n] = s;
+    intervals[n++] = (tn__interval){tn__round_up(storage->bytes, align),
+                                    storage->first, storage->last, 0};
+  }
+  for (uint32_t k = 0; k < p->net->n_nodes; ++k) {
+    const tn__plan_node *node = &p->net->nodes[k];
+    if (node->device != device || node->workspace == 0) continue;
+    from[n] = (uint32_t)plan->n_storages + k;
+    intervals[n++] =
+        (tn__interval){tn__round_up(node->workspace, align), k, k, 0};
+  }
+  return n;
+}
+
+static tn_code fit_pool(planning *p, tn__plan_pool *pool) {
+  tn__memory_plan *plan = p->plan;
+  const size_t most = plan->n_storages + p->net->n_nodes;
+  tn__fit fit = {
+      .arena = &p->arena,
+      .horizon = (uint32_t)p->net->n_nodes + 1,
+      .floor = tn__lifetimes_peak(&p->table, pool->device, p->options.align)};
+  uint32_t *from = tn__arena_alloc(&p->arena, most * sizeof *from);
+  fit.intervals = tn__arena_alloc(&p->arena, most * sizeof *fit.intervals);
+  if (p->arena.failed) return tn__fail_memory(0, "a plan's offsets");
+  fit.n = list_intervals(p, pool->device, fit.intervals, from);
+  TN__TRY(tn__fit_run(&fit));
+  for (uint32_t k = 0; k < fit.n; ++k)
+    if (from[k] < plan->n_storages)
+      plan->storages[from[k]].offset = fit.intervals[k].offset;
+    else
+      plan->workspaces[from[k] - plan->n_storages] = fit.intervals[k].offset;
+  pool->bytes = fit.height;
+  return TN_OK;
+}
+
+static tn_code fit_parallel(planning *p, tn__plan_pool *pool) {
+  tn__memory_plan *plan = p->plan;
+  tn__parallel_fit fit = {
+      .table = &p->table,
+      .arena = &p->arena,
+      .device = pool->device,
+      .align = p->options.align,
+      .offsets = tn__arena_alloc(&p->arena, plan->n_storages * sizeof(size_t)),
+      .workspaces = plan->workspaces};
+  if (fit.offsets == NULL) return tn__fail_memory(0, "a plan's offsets");
+  TN__TRY(tn__fit_parallel(&fit));
+  for (size_t s = 0; s < plan->n_storages; ++s)
+    if (plan->storages[s].device == pool->device)
+      plan->storages[s].offset = fit.offsets[s];
+  pool->bytes = fit.height;
+  return TN_OK;
+}
+
+static tn_code plan_offsets(planning *p) {
+  TN__TRY(list_storages(p));
+  for (size_t k = 0; k < p->plan->n_pools; ++k) {
+    tn__plan_pool *pool = &p->plan->pools[k];
+    if (p->options.no_share)
+      place_in_row(p, pool);
+    else if (p->options.parallel)
+      TN__TRY(fit_parallel(p, pool));
+    else
+      TN__TRY(fit_pool(p, pool));
+  }
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------- result */
+
+static void write_answer(planning *p) {
+  tn__memory_plan *plan = p->plan;
+  const tn__lifetime_table *table = &p->table;
+  for (size_t e = 0; e < p->net->n_entries; ++e) {
+    plan->places[e] = table->places[e];
+    if (table->places[e].storage >= 0)
+      plan->places[e].storage =
+          (int32_t)table->lifetimes[table->places[e].storage].storage;
+  }
+  for (size_t n = 0; n < p->net->n_nodes; ++n)
+    plan->skipped[n] = table->skipped[n];
+  for (size_t k = 0; k < plan->n_pools; ++k)
+    for (size_t s = 0; s < plan->n_storages; ++s)
+      if (plan->storages[s].device == plan->pools[k].device)
+        plan->pools[k].separate += plan->storages[s].bytes;
+}
+
+static tn_code make_plan(planning *p) {
+  tn__memory_plan *plan = p->plan;
+  tn__arena *a = &plan->arena;
+  plan->places = tn__arena_alloc(a, p->net->n_entries * sizeof *plan->places);
+  plan->workspaces =
+      tn__arena_alloc(a, p->net->n_nodes * sizeof *plan->workspaces);
+  plan->skipped = tn__arena_alloc(a, p->net->n_nodes * sizeof *plan->skipped);
+  if (a->failed) return tn__fail_memory(0, "a memory plan");
+  p->table = (tn__lifetime_table){
+      .net = p->net, .options = &p->options, .arena = &p->arena};
+  TN__TRY(tn__lifetimes_find(&p->table));
+  TN__TRY(find_devices(p));
+  TN__TRY(p->options.compat ? plan_blocks(p) : plan_offsets(p));
+  write_answer(p);
+  return TN_OK;
+}
+
+/* Makes sure that no sum of sizes in this file can wrap. */
+static tn_code check_total(const tn__plan_net *net, size_t align) {
+  size_t total = 0;
+  bool wraps = false;
+  for (size_t e = 0; e < net->n_entries; ++e)
+    wraps |= net->entries[e].bytes > SIZE_MAX - align ||
+             __builtin_add_overflow(
+                 total, tn__round_up(net->entries[e].bytes, align), &total);
+  for (size_t n = 0; n < net->n_nodes; ++n)
+    wraps |= net->nodes[n].workspace > SIZE_MAX - align ||
+             __builtin_add_overflow(
+                 total, tn__round_up(net->nodes[n].workspace, align), &total);
+  return wraps ? tn__fail(TN_INVALID,
+                          "memory plan: the entries and workspaces"
+                          " are together more bytes than there are addresses")
+               : TN_OK;
+}
+
+tn_code tn__memory_plan_init(tn__memory_plan *plan, const tn__env *env,
+                             const tn__plan_net *net,
+                             const tn__plan_options *options) {
+  planning p = {.plan = plan, .net = net, .options = *options};
+  *plan = (tn__memory_plan){0};
+  if (p.options.align == 0) p.options.align = TN__PLAN_ALIGN;
+  if (p.options.match_range == 0) p.options.match_range = USUAL_RANGE;
+  p.options.parallel &= !p.options.compat;
+  TN__TRY(tn__plan_net_check(env, net));
+  TN__TRY(check_total(net, p.options.align));
+  tn__arena_init(&plan->arena, env);
+  tn__arena_init(&p.arena, env);
+  const tn_code code = make_plan(&p);
+  tn__arena_deinit(&p.arena);
+  if (code != TN_OK) tn__memory_plan_deinit(plan);
+  return code;
+}
+
+void tn__memory_plan_deinit(tn__memory_plan *plan) {
+  tn__arena_deinit(&plan->arena);
+  *plan = (tn__memory_plan){0};
+}
+
+size_t tn__memory_plan_bytes(const tn__memory_plan *plan) {
+  size_t total = 0;
+  for (size_t k = 0; k < plan->n_pools; ++k) total += plan->pools[k].bytes;
+  return total;
+}
+
+size_t tn__memory_plan_separate(const tn__memory_plan *plan) {
+  size_t total = 0;
+  for (size_t k = 0; k < plan->n_pools; ++k) total += plan->pools[k].separate;
+  return total;
+}
+
+size_t tn__memory_plan_lower_bound(const tn__memory_plan *plan) {
+  size_t total = 0;
+  for (size_t k = 0; k < plan->n_pools; ++k)
+    total += plan->pools[k].lower_bound;
+  return total;
+}
