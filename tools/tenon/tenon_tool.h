@@ -61,7 +61,7 @@ void text_print(text *t, FILE *file);
 void text_deinit(text *t);
 
 /* Replaces the content of `why` by a message and returns false, so that
- * `return fail(why, ...)` reads well. */
+ * `return report_failure(why, ...)` reads well. */
 bool report_failure(text *why, const char *format, ...) TN_PRINTF(2, 3);
 /* The same with the library's own message. */
 bool fail_library(text *why);
@@ -148,7 +148,8 @@ bool generate_matches(const char *source);
 bool generate_parse(const char *source, const input_options *options,
                     tensor *out, text *why);
 
-/* As fail(), and shows `source` with a caret under the character at `at`. */
+/* As report_failure(), and shows `source` with a caret under the character at
+ * `at`. */
 bool fail_at(text *why, const char *source, const char *at, const char *format,
              ...) TN_PRINTF(4, 5);
 
