@@ -17,12 +17,12 @@
 
 enum { RECORDED = 100, MANY = 1000000 };
 
-static void check(tn_code code) {
+static void must_succeed(tn_code code) {
   if (code != TN_OK)
     measure_fail("%s: %s", tn_code_name(code), tn_error_text());
 }
 
-/* What is called, and with what. */
+/* The called operators and their operands. */
 typedef struct subject {
   tn_runtime *rt;
   tn_operator *add;
@@ -40,8 +40,8 @@ static tn_array *array_of(tn_runtime *rt, int64_t n) {
   float *values = malloc(bytes);
   if (!values) measure_fail("no memory for %zu bytes", bytes);
   for (int64_t i = 0; i < n; ++i) values[i] = (float)i;
-  check(tn_array_create(rt, &(tn_spec){TN_F32, 1, &n}, &array));
-  check(tn_array_set(array, values, bytes));
+  must_succeed(tn_array_create(rt, &(tn_spec){TN_F32, 1, &n}, &array));
+  must_succeed(tn_array_set(array, values, bytes));
   free(values);
   return array;
 }
@@ -53,13 +53,13 @@ static void arrays_create(subject *s, int64_t n) {
 }
 
 static void arrays_release(subject *s) {
-  check(tn_wait_all(s->rt));
+  must_succeed(tn_wait_all(s->rt));
   tn_array_release(s->a);
   tn_array_release(s->b);
   tn_array_release(s->out);
 }
 
-static void say(const char *what, int64_t n, double value) {
+static void print_value(const char *what, int64_t n, double value) {
   printf("%s/%lld %.2f\n", what, (long long)n, value);
   fflush(stdout);
 }
@@ -84,18 +84,19 @@ static void add_direct(void *arg) {
 
 static void run_prepared(void *arg) {
   const subject *s = arg;
-  check(tn_call_run(s->prepared));
+  must_succeed(tn_call_run(s->prepared));
 }
 
 static void call_given(void *arg) {
   subject *s = arg;
-  check(tn_call(s->rt, s->add, TN_IN(s->a, s->b), NULL, TN_OUT(&s->out)));
+  must_succeed(
+      tn_call(s->rt, s->add, TN_IN(s->a, s->b), NULL, TN_OUT(&s->out)));
 }
 
 static void call_new(void *arg) {
   const subject *s = arg;
   tn_array *out = NULL;
-  check(tn_call(s->rt, s->add, TN_IN(s->a, s->b), NULL, TN_OUT(&out)));
+  must_succeed(tn_call(s->rt, s->add, TN_IN(s->a, s->b), NULL, TN_OUT(&out)));
   tn_array_release(out);
 }
 
@@ -103,11 +104,12 @@ static void call_new(void *arg) {
 static void call_recorded(void *arg) {
   const subject *s = arg;
   tn_tape *tape = NULL;
-  check(tn_tape_create(s->rt, &tape));
-  check(tn_tape_watch(tape, s->a));
+  must_succeed(tn_tape_create(s->rt, &tape));
+  must_succeed(tn_tape_watch(tape, s->a));
   for (int i = 0; i < RECORDED; ++i) {
     tn_array *out = NULL;
-    check(tn_tape_call(tape, s->add, TN_IN(s->a, s->b), NULL, TN_OUT(&out)));
+    must_succeed(
+        tn_tape_call(tape, s->add, TN_IN(s->a, s->b), NULL, TN_OUT(&out)));
     tn_array_release(out);
   }
   tn_tape_release(tape);
@@ -117,13 +119,14 @@ static void call_recorded(void *arg) {
 static void call_gradient(void *arg) {
   const subject *s = arg;
   tn_array *sum = NULL, *head = NULL, *gradient = NULL;
-  check(tn_tape_call(s->tape, s->add, TN_IN(s->a, s->b), NULL, TN_OUT(&sum)));
-  check(tn_tape_call(s->tape, s->relu, TN_IN(sum), NULL, TN_OUT(&head)));
-  check(tn_tape_gradient(s->tape,
-                         &(tn_tape_query){.struct_size = sizeof(tn_tape_query),
-                                          .heads = *TN_IN(head),
-                                          .of = *TN_IN(s->a),
-                                          .gradients = *TN_OUT(&gradient)}));
+  must_succeed(
+      tn_tape_call(s->tape, s->add, TN_IN(s->a, s->b), NULL, TN_OUT(&sum)));
+  must_succeed(tn_tape_call(s->tape, s->relu, TN_IN(sum), NULL, TN_OUT(&head)));
+  must_succeed(tn_tape_gradient(
+      s->tape, &(tn_tape_query){.struct_size = sizeof(tn_tape_query),
+                                .heads = *TN_IN(head),
+                                .of = *TN_IN(s->a),
+                                .gradients = *TN_OUT(&gradient)}));
   tn_array_release(gradient);
   tn_array_release(head);
   tn_array_release(sum);
@@ -133,7 +136,7 @@ static void measure_direct(int64_t n) {
   float *values = calloc((size_t)n * 3, sizeof *values);
   direct d = {values, values + n, values + 2 * n, n, n, n};
   if (!values) measure_fail("no memory");
-  say("direct", n, measure_each(add_direct, &d, CALL_SECONDS));
+  print_value("direct", n, measure_each(add_direct, &d, CALL_SECONDS));
   free(values);
 }
 
@@ -142,16 +145,17 @@ static void measure_prepared(subject *s, int64_t n) {
                                .op = s->add,
                                .inputs = *TN_IN(s->a, s->b),
                                .outputs = *TN_OUT(&s->out)};
-  check(tn_call_prepare(s->rt, &what, &s->prepared));
-  say("prepared", n, measure_each(run_prepared, s, CALL_SECONDS));
+  must_succeed(tn_call_prepare(s->rt, &what, &s->prepared));
+  print_value("prepared", n, measure_each(run_prepared, s, CALL_SECONDS));
   tn_prepared_release(s->prepared);
 }
 
 static void measure_tape(subject *s, int64_t n) {
-  say("recorded", n, measure_each(call_recorded, s, CALL_SECONDS) / RECORDED);
-  check(tn_tape_create(s->rt, &s->tape));
-  check(tn_tape_watch(s->tape, s->a));
-  say("gradient", n, measure_each(call_gradient, s, CALL_SECONDS));
+  print_value("recorded", n,
+              measure_each(call_recorded, s, CALL_SECONDS) / RECORDED);
+  must_succeed(tn_tape_create(s->rt, &s->tape));
+  must_succeed(tn_tape_watch(s->tape, s->a));
+  print_value("gradient", n, measure_each(call_gradient, s, CALL_SECONDS));
   tn_tape_release(s->tape);
 }
 
@@ -159,8 +163,8 @@ static void measure_calls(subject *s, int64_t n) {
   arrays_create(s, n);
   measure_direct(n);
   measure_prepared(s, n);
-  say("given", n, measure_each(call_given, s, CALL_SECONDS));
-  say("new", n, measure_each(call_new, s, CALL_SECONDS));
+  print_value("given", n, measure_each(call_given, s, CALL_SECONDS));
+  print_value("new", n, measure_each(call_new, s, CALL_SECONDS));
   measure_tape(s, n);
   arrays_release(s);
 }
@@ -170,25 +174,26 @@ static void measure_calls(subject *s, int64_t n) {
 static void add_given(void *arg) {
   subject *s = arg;
   call_given(s);
-  check(tn_array_wait(s->out));
+  must_succeed(tn_array_wait(s->out));
 }
 
 static void add_new(void *arg) {
   const subject *s = arg;
   tn_array *out = NULL;
-  check(tn_call(s->rt, s->add, TN_IN(s->a, s->b), NULL, TN_OUT(&out)));
-  check(tn_array_wait(out));
+  must_succeed(tn_call(s->rt, s->add, TN_IN(s->a, s->b), NULL, TN_OUT(&out)));
+  must_succeed(tn_array_wait(out));
   tn_array_release(out);
 }
 
 static void measure_add(subject *s, int64_t n, uint32_t threads) {
   const double bytes = CALL_BYTES_MOVED(n);
   arrays_create(s, n);
-  say("given", n, bytes / measure_each(add_given, s, ADD_SECONDS));
-  say("new", n, bytes / measure_each(add_new, s, ADD_SECONDS));
+  print_value("given", n, bytes / measure_each(add_given, s, ADD_SECONDS));
+  print_value("new", n, bytes / measure_each(add_new, s, ADD_SECONDS));
   arrays_release(s);
-  say("limit", n, bytes / limit_each(n, 2, threads, LIMIT_ORDINARY));
-  say("limit_nt", n, bytes / limit_each(n, 2, threads, LIMIT_NON_TEMPORAL));
+  print_value("limit", n, bytes / limit_each(n, 2, threads, LIMIT_ORDINARY));
+  print_value("limit_nt", n,
+              bytes / limit_each(n, 2, threads, LIMIT_NON_TEMPORAL));
 }
 
 /* ------------------------------------------------------------------- memory */
@@ -207,30 +212,30 @@ static void measure_memory(subject *s) {
   double since = measure_now(), taken;
   if (!all) measure_fail("no memory");
   for (size_t i = 0; i < MANY; ++i)
-    check(tn_array_create(s->rt, &(tn_spec){TN_F32, 1, &one}, &all[i]));
+    must_succeed(tn_array_create(s->rt, &(tn_spec){TN_F32, 1, &one}, &all[i]));
   taken = measure_now() - since;
   say_of_many("array_bytes", (double)(ledger.bytes - before), "bytes");
   for (size_t i = 0; i < MANY; ++i)
-    check(tn_array_set(all[i], &value, sizeof value));
+    must_succeed(tn_array_set(all[i], &value, sizeof value));
   say_of_many("array_of_1_float_bytes", (double)(ledger.bytes - before),
               "bytes");
   since = measure_now();
   for (size_t i = 0; i < MANY; ++i) tn_array_release(all[i]);
-  check(tn_wait_all(s->rt));
+  must_succeed(tn_wait_all(s->rt));
   taken += measure_now() - since;
   say_of_many("array_time", 1e9 * taken, "ns");
   free(all);
 }
 
-static void begin(subject *s, char **arguments) {
+static void subject_open(subject *s, char **arguments) {
   tn_options options = {.struct_size = sizeof options,
                         .workers = (uint32_t)atoi(arguments[2])};
   if (!strcmp(arguments[0], "memory"))
     options.allocator = (tn_allocator){&ledger, measure_alloc, measure_free};
-  check(tn_runtime_create(&options, &s->rt));
-  check(tn_plugin_load(s->rt, arguments[1]));
-  check(tn_operator_get(s->rt, "elemwise.add", &s->add));
-  check(tn_operator_get(s->rt, "elemwise.relu", &s->relu));
+  must_succeed(tn_runtime_create(&options, &s->rt));
+  must_succeed(tn_plugin_load(s->rt, arguments[1]));
+  must_succeed(tn_operator_get(s->rt, "elemwise.add", &s->add));
+  must_succeed(tn_operator_get(s->rt, "elemwise.relu", &s->relu));
 }
 
 int main(int argc, char **argv) {
@@ -239,7 +244,7 @@ int main(int argc, char **argv) {
     fputs("usage: call call|add|memory PLUGIN THREADS\n", stderr);
     return 2;
   }
-  begin(&s, argv + 1);
+  subject_open(&s, argv + 1);
   if (!strcmp(argv[1], "call"))
     for (size_t i = 0; i < sizeof call_sizes / sizeof *call_sizes; ++i)
       measure_calls(&s, call_sizes[i]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What call.c and its peer measure alike: sizes, and how long.
+ * Sizes and durations that call.c and its peer share.
  */
 #ifndef TENON_BENCH_CALL_H_
 #define TENON_BENCH_CALL_H_

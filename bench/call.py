@@ -11,7 +11,7 @@ import ctypes.util
 import pathlib
 import sys
 
-from samples import CORES, TORCHES, Program, Samples, say, table, torches
+from samples import CORES, TORCHES, Program, Samples, say, table, find_torches
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 BENCH = BUILD / "bench"
@@ -23,7 +23,7 @@ def programs(what, threads):
     """Ours, and libtorch."""
     return [Program("tenon", [BENCH / "call", what, PLUGIN, threads],
                     CORES[threads]),
-            *torches(BENCH / "peers" / "torch", [what, threads], threads)]
+            *find_torches(BENCH / "peers" / "torch", [what, threads], threads)]
 
 
 def report(samples, prefix, unit):

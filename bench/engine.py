@@ -3,8 +3,8 @@
 
     engine.py BUILD_FOLDER [ROUNDS [SHRINK]]
 
-Prints lines `name value unit lowest-highest who`, where who is the share of the
-tasks that the pushing thread ran, and tables of the medians. Names are
+Prints lines `name value unit lowest-highest share`, where share is the part of
+the tasks that the pushing thread ran, and tables of the medians. Names are
 pattern.workers.program.variant.
 """
 
@@ -74,7 +74,7 @@ def report(samples, workers):
 
 
 def cell(samples, program, name):
-    """Median, and the caller's share behind it."""
+    """Median, followed by the caller's share."""
     median = samples.median(program, name)
     if median is None:
         return "–"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Expressions as opgen compiles them (bench/expr), as a person writes them
- * (hand.h), and what memory allows (limit.h):
+ * Expressions as opgen compiles them (bench/expr), the same as hand-written
+ * loops (hand.h), and the limit set by the memory (limit.h):
  *
  *   expression PLUGIN THREADS [NAME]   GB/s moved, by expression and size
  *
- * Each expression is a prepared call into a given output, and waited for. The
- * results of the two must be the same but for rounding.
+ * Each expression is a prepared call into an existing output, followed by a
+ * wait. The results of the two must be the same but for rounding.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -52,20 +52,21 @@ static const expr_case cases[] = {
 
 enum { N_CASES = sizeof cases / sizeof *cases };
 
-static void check(tn_code code) {
+static void must_succeed(tn_code code) {
   if (code != TN_OK)
     measure_fail("%s: %s", tn_code_name(code), tn_error_text());
 }
 
-static void say(const char *who, const char *name, int64_t n, double value) {
+static void print_value(const char *who, const char *name, int64_t n,
+                        double value) {
   printf("%s%s/%lld %.2f\n", who, name, (long long)n, value);
   fflush(stdout);
 }
 
 /* ------------------------------------------------------------------- arrays */
 
-/* One case of one size. The arrays are as they lie in memory, the views as the
- * call sees them. */
+/* One case of one size. The arrays have the layout of the memory, the views
+ * that of the call. */
 typedef struct subject {
   const expr_case *of;
   tn_runtime *rt;
@@ -88,12 +89,12 @@ static tn_array *array_of(const subject *s, const int64_t shape[2]) {
     state = state * 1664525u + 1013904223u;
     values[i] = 8 * ((float)(state >> 8) * 0x1p-24f) - 4;
   }
-  check(tn_array_create(s->rt, &(tn_spec){TN_F32, 2, shape}, &array));
-  check(tn_array_set(array, values, bytes));
+  must_succeed(tn_array_create(s->rt, &(tn_spec){TN_F32, 2, shape}, &array));
+  must_succeed(tn_array_set(array, values, bytes));
   free(values);
   if (s->of->dtype == TN_F32) return array;
-  check(tn_array_cast(array, s->of->dtype, &cast));
-  check(tn_array_wait(cast));
+  must_succeed(tn_array_cast(array, s->of->dtype, &cast));
+  must_succeed(tn_array_wait(cast));
   tn_array_release(array);
   return cast;
 }
@@ -104,7 +105,7 @@ static void make_first(subject *s) {
   const bool strided = s->of->layout == HAND_STRIDED;
   s->arrays[0] = array_of(s, strided ? twice : s->shape);
   if (strided)
-    check(tn_array_slice(s->arrays[0], &half, &s->views[0]));
+    must_succeed(tn_array_slice(s->arrays[0], &half, &s->views[0]));
   else
     s->views[0] = tn_array_retain(s->arrays[0]);
 }
@@ -115,35 +116,35 @@ static void make_second(subject *s) {
                            layout == HAND_COLUMN ? 1 : s->shape[1]};
   if (s->of->n_in < 2) return;
   s->arrays[1] = array_of(s, shape);
-  check(tn_array_broadcast(s->arrays[1], 2, s->shape, &s->views[1]));
+  must_succeed(tn_array_broadcast(s->arrays[1], 2, s->shape, &s->views[1]));
 }
 
-static void prepare(subject *s) {
+static void prepare_call(subject *s) {
   tn_preparation what = {.struct_size = sizeof what,
                          .inputs = {s->of->n_in, s->views},
                          .outputs = *TN_OUT(&s->out)};
   tn_operator *op = NULL;
   tn_params *params = NULL;
-  check(tn_operator_get(s->rt, s->of->op, &op));
-  check(tn_params_parse(op, s->of->params, &params));
+  must_succeed(tn_operator_get(s->rt, s->of->op, &op));
+  must_succeed(tn_params_parse(op, s->of->params, &params));
   what.op = op;
   what.params = params;
-  check(tn_call_prepare(s->rt, &what, &s->call));
+  must_succeed(tn_call_prepare(s->rt, &what, &s->call));
   tn_params_release(params);
 }
 
-static subject begin(tn_runtime *rt, const expr_case *of, int64_t n) {
+static subject subject_open(tn_runtime *rt, const expr_case *of, int64_t n) {
   const int64_t columns = expr_columns(n);
   subject s = {.of = of, .rt = rt, .shape = {n / columns, columns}};
   make_first(&s);
   make_second(&s);
   s.out = array_of(&s, s.shape);
-  prepare(&s);
+  prepare_call(&s);
   return s;
 }
 
-static void end(subject *s) {
-  check(tn_wait_all(s->rt));
+static void subject_close(subject *s) {
+  must_succeed(tn_wait_all(s->rt));
   tn_prepared_release(s->call);
   for (int i = 0; i < 2; ++i) {
     tn_array_release(s->views[i]);
@@ -159,18 +160,19 @@ static const void *data_of(const tn_array *array) {
 }
 
 /* The output as floats; the caller frees it. */
-static float *result(const subject *s) {
+static float *read_result(const subject *s) {
   const size_t bytes = (size_t)tn_array_size(s->out) * sizeof(float);
   float *values = malloc(bytes);
   tn_array *cast = NULL;
   if (!values) measure_fail("no memory for %zu bytes", bytes);
-  check(tn_array_cast(s->out, TN_F32, &cast));
-  check(tn_array_get(cast, values, bytes));
+  must_succeed(tn_array_cast(s->out, TN_F32, &cast));
+  must_succeed(tn_array_get(cast, values, bytes));
   tn_array_release(cast);
   return values;
 }
 
-static void compare(const subject *s, const float *ours, const float *hand) {
+static void compare_results(const subject *s, const float *ours,
+                            const float *hand) {
   const float most = tn_dtype_bytes(s->of->dtype) == 2 ? 0.1f : 1e-5f;
   for (int64_t i = 0; i < tn_array_size(s->out); ++i)
     if (!(fabsf(ours[i] - hand[i]) <= most * (1 + fabsf(hand[i]))))
@@ -180,13 +182,14 @@ static void compare(const subject *s, const float *ours, const float *hand) {
 
 /* ----------------------------------------------------------------- measure */
 
-static void run(void *arg) {
+static void run_subject(void *arg) {
   subject *s = arg;
-  check(tn_call_run(s->call));
-  check(tn_array_wait(s->out));
+  must_succeed(tn_call_run(s->call));
+  must_succeed(tn_array_wait(s->out));
 }
 
-/* Of memory: what is repeated counts once at most, and is left out. */
+/* Bytes of memory that are moved: a repeated operand counts at most once, and
+ * is left out. */
 static double bytes_moved(const subject *s) {
   const bool repeated =
       s->of->layout == HAND_ROW || s->of->layout == HAND_COLUMN;
@@ -209,19 +212,20 @@ static double measure_hand(const subject *s, uint32_t threads) {
 
 static void measure_case(tn_runtime *rt, const expr_case *of, int64_t n,
                          uint32_t threads) {
-  subject s = begin(rt, of, n);
+  subject s = subject_open(rt, of, n);
   const double bytes = bytes_moved(&s);
-  say("", of->name, n, bytes / measure_each(run, &s, ADD_SECONDS));
-  float *ours = result(&s);
+  print_value("", of->name, n,
+              bytes / measure_each(run_subject, &s, ADD_SECONDS));
+  float *ours = read_result(&s);
   const double hand = measure_hand(&s, threads);
   if (hand > 0) {
-    float *theirs = result(&s);
-    compare(&s, ours, theirs);
+    float *theirs = read_result(&s);
+    compare_results(&s, ours, theirs);
     free(theirs);
-    say("hand/", of->name, n, bytes / hand);
+    print_value("hand/", of->name, n, bytes / hand);
   }
   free(ours);
-  end(&s);
+  subject_close(&s);
 }
 
 /* By the arrays that are read, of n floats. */
@@ -229,16 +233,16 @@ static void measure_limits(int64_t n, uint32_t threads) {
   static const char *const names[] = {"", "1", "2"};
   for (uint32_t n_in = 1; n_in <= 2; ++n_in) {
     const double bytes = 4.0 * (n_in + 1) * (double)n;
-    say("limit/", names[n_in], n,
-        bytes / limit_each(n, n_in, threads, LIMIT_ORDINARY));
-    say("limit_nt/", names[n_in], n,
-        bytes / limit_each(n, n_in, threads, LIMIT_NON_TEMPORAL));
+    print_value("limit/", names[n_in], n,
+                bytes / limit_each(n, n_in, threads, LIMIT_ORDINARY));
+    print_value("limit_nt/", names[n_in], n,
+                bytes / limit_each(n, n_in, threads, LIMIT_NON_TEMPORAL));
   }
   const double bytes = 8.0 * (double)n;
-  say("limit/", "next", n,
-      bytes / limit_each_read_next(n, threads, LIMIT_ORDINARY));
-  say("limit_nt/", "next", n,
-      bytes / limit_each_read_next(n, threads, LIMIT_NON_TEMPORAL));
+  print_value("limit/", "next", n,
+              bytes / limit_each_read_next(n, threads, LIMIT_ORDINARY));
+  print_value("limit_nt/", "next", n,
+              bytes / limit_each_read_next(n, threads, LIMIT_NON_TEMPORAL));
 }
 
 static void measure_size(tn_runtime *rt, int64_t n, uint32_t threads,
@@ -258,8 +262,8 @@ int main(int argc, char **argv) {
   const int threads = atoi(argv[2]);
   const tn_options options = {.struct_size = sizeof options,
                               .workers = (uint32_t)threads};
-  check(tn_runtime_create(&options, &rt));
-  check(tn_plugin_load(rt, argv[1]));
+  must_succeed(tn_runtime_create(&options, &rt));
+  must_succeed(tn_plugin_load(rt, argv[1]));
   for (int i = expr_first(threads); i < 4; ++i)
     measure_size(rt, expr_sizes[i], (uint32_t)threads,
                  argc > 3 ? argv[3] : NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What expr.c and its peers measure alike: sizes, shapes, coefficients.
+ * Sizes, shapes and coefficients that expr.c and its peers share.
  */
 #ifndef TENON_BENCH_EXPR_H_
 #define TENON_BENCH_EXPR_H_

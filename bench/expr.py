@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GB/s of expressions as opgen compiles them, beside loops of intrinsics, NumPy,
-libtorch and what memory allows.
+"""GB/s of expressions as opgen compiles them, beside loops of intrinsics,
+NumPy, libtorch and the limit of the memory.
 
     expr.py BUILD_FOLDER [ROUNDS]
 
@@ -12,7 +12,7 @@ import pathlib
 import sys
 
 from samples import CORES, TORCHES, Program, Samples, exists, say, table, \
-    torches
+    find_torches
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 BENCH = BUILD / "bench"
@@ -35,7 +35,7 @@ def programs(threads):
     if NUMPY.exists():
         found.append(Program("numpy_new", numpy, CORES[1],
                              PYTHONPATH=str(NUMPY)))
-    return found + torches(BENCH / "peers" / "torch_expr", [threads], threads)
+    return found + find_torches(BENCH / "peers" / "torch_expr", [threads], threads)
 
 
 def spread(ratio):
@@ -50,7 +50,7 @@ def cell(value):
 
 
 def best_peer(samples, name):
-    """The ratio to the peer whose median is the highest, and its name."""
+    """The ratio to the peer with the highest median, and its name."""
     best = samples.best(name, PEERS, max)
     return (None, "–") if best is None else \
         (samples.ratio(name, "tenon", best), PEERS[best])
@@ -82,7 +82,7 @@ def over_hand(samples, name):
 
 
 def row(samples, name):
-    """What is known of one expression at one size."""
+    """The results of one expression at one size."""
     against, best = best_peer(samples, name)
     ordinary, any_store = over_limit(samples, name)
     return [name.split("/")[0], cell(samples.median("tenon", name)),

@@ -4,8 +4,8 @@ of libtorch, NumPy and glibc's libmvec.
 
     functions.py BUILD_FOLDER [ROUNDS]
 
-All programs run from the beginning to the end on one core and are asked in
-turns, function by function; a ratio is the median of those of the rounds.
+All programs run from the beginning to the end on one core and take turns,
+function by function; a ratio is the median of those of the rounds.
 """
 
 import os
@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 from samples import CORES, TORCHES, Program, exists, imports, say, table, \
-    torches
+    find_torches
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 BENCH = BUILD / "bench"
@@ -59,9 +59,9 @@ class Peer:
 
 
 def programs():
-    """Ours first; of libtorch as installed, nothing is asked."""
+    """Ours first; the installed libtorch is left out."""
     found = [Program("tenon", [BENCH / "math"])]
-    found += [each for each in torches(BENCH / "peers" / "math_torch", [], 1)
+    found += [each for each in find_torches(BENCH / "peers" / "math_torch", [], 1)
               if each.name in PEERS]
     numpy = SOURCE / "peers" / "math_numpy.py"
     for name, env in (("numpy", {}), ("numpy_new", {"PYTHONPATH": str(NUMPY)})):
@@ -82,7 +82,7 @@ def programs():
 
 
 def best_level(rates):
-    """What ours reached at the machine's widest level."""
+    """Our result at the machine's widest level of instructions."""
     return next(rates[level] for level in ("avx512", "avx2", "base")
                 if level in rates)
 

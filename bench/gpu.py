@@ -3,9 +3,9 @@
 
     gpu.py BUILD_FOLDER [ROUNDS]
 
-Prints a table of medians. Of what the device's memory bounds the limit is the
-copy on the device in the same run; torch is that of PYTHON (python3), eager, if
-it sees a GPU, in f32 without TF32 as we are.
+Prints a table of medians. The limit of rows that are bound by the device's
+memory is the copy on the device in the same run. torch is that of PYTHON
+(python3), eager, if it sees a GPU, in f32 without TF32 as we are.
 """
 
 import os
@@ -22,8 +22,8 @@ NETS = ["mlp", "lenet", "resnet", "resnet50"]
 PEER = pathlib.Path(__file__).resolve().parent / "peers" / "gpu_torch.py"
 PYTHON = os.environ.get("PYTHON", "python3")
 LIMIT = "copy.on_device"
-# A part of what a name says, and how many times the peer's, or what part of
-# the limit, it should be.
+# A part of a row's name, and the goal of such rows: a multiple of the peer's
+# figure, or a fraction of the limit.
 OF_LIMIT = {"elemwise.": 0.9}
 OF_PEER = {"fully_connected": 0.97, "captured": 5.0, "small": 1.0, "step": 1.0}
 
@@ -36,7 +36,7 @@ def plugin(name):
 
 
 class Net(Program):
-    """A net's training step; its name stands in front of what it prints."""
+    """A net's training step; its output lines begin with its name."""
 
     def __init__(self, net, files):
         super().__init__("tenon", [BUILD / "bench" / "train", net, DEVICE,
@@ -86,7 +86,8 @@ def goal(name, goals):
 def row(samples, name):
     """One line of the table."""
     value = samples.median("tenon", name)
-    # What is launched as one is compared with the peer's eager calls.
+    # A program that is launched as one is compared with the peer's eager
+    # calls.
     eager = name.replace("captured/", "step/").replace(".captured", ".small")
     peer = samples.median("torch", eager)
     limit = samples.median("tenon", LIMIT)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What graph.c and its peer measure alike.
+ * Constants that graph.c and its peer share.
  */
 #ifndef TENON_BENCH_GRAPH_H_
 #define TENON_BENCH_GRAPH_H_

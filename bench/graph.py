@@ -9,7 +9,7 @@ Prints lines `name value unit lowest-highest` and tables of the medians.
 import pathlib
 import sys
 
-from samples import CORES, TORCHES, Program, Samples, say, table, torches
+from samples import CORES, TORCHES, Program, Samples, say, table, find_torches
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 BENCH = BUILD / "bench"
@@ -24,7 +24,7 @@ def programs(what, threads, plugins, binary="graph"):
     """Ours, and libtorch."""
     return [Program("tenon", [BENCH / binary, what, threads, *plugins],
                     CORES[threads]),
-            *torches(BENCH / "peers" / f"torch_{binary}", [what, threads],
+            *find_torches(BENCH / "peers" / f"torch_{binary}", [what, threads],
                      threads)]
 
 

@@ -126,7 +126,8 @@ typedef struct shared_work {
   uint32_t threads;
 } shared_work;
 
-static const void *skip(const void *at, int64_t elements, int64_t bytes) {
+static const void *skip_elements(const void *at, int64_t elements,
+                                 int64_t bytes) {
   return (const char *)at + elements * bytes;
 }
 
@@ -135,15 +136,16 @@ static int64_t skipped_of_b(const hand_work *w, int64_t begin) {
   return w->layout == HAND_COLUMN ? begin / w->columns : begin;
 }
 
-static void part(void *arg, uint32_t i) {
+static void run_part(void *arg, uint32_t i) {
   const shared_work *s = arg;
   const hand_work *w = s->work;
   const int64_t rows = w->n / w->columns;
   const int64_t begin = rows * i / s->threads * w->columns;
   const int64_t end = rows * (i + 1) / s->threads * w->columns;
   hand_work mine = *w;
-  mine.a = skip(w->a, w->layout == HAND_STRIDED ? 2 * begin : begin, w->bytes);
-  mine.b = skip(w->b, skipped_of_b(w, begin), w->bytes);
+  mine.a = skip_elements(w->a, w->layout == HAND_STRIDED ? 2 * begin : begin,
+                         w->bytes);
+  mine.b = skip_elements(w->b, skipped_of_b(w, begin), w->bytes);
   mine.out = (char *)w->out + begin * w->bytes;
   mine.n = end - begin;
   s->run(&mine);
@@ -154,5 +156,5 @@ double hand_each(const hand_work *work, uint32_t threads) {
   shared_work s = {.work = work, .threads = threads};
   for (int i = 0; loops && i < N_LOOPS; ++i)
     if (strcmp(loops[i].name, work->name) == 0) s.run = loops[i].run;
-  return s.run ? team_each(part, &s, threads, ADD_SECONDS) : 0;
+  return s.run ? team_each(run_part, &s, threads, ADD_SECONDS) : 0;
 }

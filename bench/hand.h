@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The expressions of bench/expr as somebody writes them by hand: loops of
- * AVX-512 or AVX2 intrinsics, one expression each. What they compute is good
- * to 1e-6 or so, absolute; infinities and NaN are nobody's concern.
+ * The expressions of bench/expr, written by hand: loops of AVX-512 or AVX2
+ * intrinsics, one expression each. Results are within about 1e-6, absolute.
+ * Infinities and NaN are not handled.
  */
 #ifndef TENON_BENCH_HAND_H_
 #define TENON_BENCH_HAND_H_
@@ -13,7 +13,7 @@
 #define HAND_B -1.25f
 #define HAND_C 0.75f
 
-/* How the operands lie; elements are counted in the output's. */
+/* Layout of the operands, in elements of the output. */
 enum hand_layout {
   HAND_DENSE = 0,
   HAND_ROW = 1,    /* b is one row, which is repeated */
@@ -33,8 +33,8 @@ typedef struct hand_work {
   enum hand_layout layout;
 } hand_work;
 
-/* Nanoseconds of the loop, cut among threads that lie in wait for it; 0 if this
- * processor has no such loop. */
+/* Nanoseconds of the loop, divided among threads that wait busily for it; 0 if
+ * this processor has no such loop. */
 double hand_each(const hand_work *work, uint32_t threads);
 
 #endif /* TENON_BENCH_HAND_H_ */

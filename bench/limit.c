@@ -107,12 +107,12 @@ typedef struct work {
   const float *a;
   const float *b;
   float *out;
-  float *back; /* what becomes of `out`; NULL: nothing */
+  float *back; /* reads `out` afterwards; NULL: no reader */
   int64_t n;
   uint32_t threads;
 } work;
 
-static void part(void *arg, uint32_t i) {
+static void run_part(void *arg, uint32_t i) {
   const work *w = arg;
   const int64_t each = w->n / (int64_t)w->threads / 16 * 16;
   const int64_t begin = each * i;
@@ -123,8 +123,8 @@ static void part(void *arg, uint32_t i) {
 static void there_and_back(void *arg, uint32_t i) {
   const work *w = arg;
   work back = {w->loop, w->out, NULL, w->back, NULL, w->n, w->threads};
-  part(arg, i);
-  part(&back, i);
+  run_part(arg, i);
+  run_part(&back, i);
 }
 
 double limit_each(int64_t n, uint32_t n_in, uint32_t threads,
@@ -132,7 +132,7 @@ double limit_each(int64_t n, uint32_t n_in, uint32_t threads,
   float *a = measure_floats(n), *b = n_in == 2 ? measure_floats(n) : NULL,
         *out = measure_floats(n);
   work w = {loop_of(n_in, store), a, b, out, NULL, n, threads};
-  const double taken = team_each(part, &w, threads, ADD_SECONDS);
+  const double taken = team_each(run_part, &w, threads, ADD_SECONDS);
   free(a);
   free(b);
   free(out);

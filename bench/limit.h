@@ -13,13 +13,13 @@ enum limit_store {
 };
 
 /* Nanoseconds of out = a + b, or of out = a + a with n_in 1, with n floats
- * each, a multiple of 1024, cut among so many threads, which lie in wait for
- * it. */
+ * each, a multiple of 1024, divided among so many threads, which wait busily
+ * for it. */
 double limit_each(int64_t n, uint32_t n_in, uint32_t threads,
                   enum limit_store store);
 
-/* Likewise of out = a + a, where a is what another such loop has just written:
- * what operators one behind the other can reach. */
+/* Likewise of out = a + a, where another such loop has just written a: the
+ * limit of consecutive operators. */
 double limit_each_read_next(int64_t n, uint32_t threads,
                             enum limit_store store);
 

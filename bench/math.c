@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * math.c: loops over 64 K floats that call functions of math.h, as opgen writes
  * them, at each level of instructions that this processor has, and the same
- * loop over libm's function. What it is asked, and answers, is in question.h
- * beside this file; the function "limit" is an addition, which only moves
- * memory.
+ * loop over libm's function. question.h describes its input and output. The
+ * additional function "limit" is an addition and only moves memory.
  */
 #include "question.h"
 
@@ -70,7 +69,7 @@ typedef struct contest {
 #define WIDE(name)
 #endif
 
-/* The function, and what libm has for it. */
+/* The function, and its counterpart in libm. */
 #define FUNCTIONS(X)                \
   X(expm1, expm1f(x[i]))            \
   X(cbrt, cbrtf(x[i]))              \
@@ -174,19 +173,20 @@ typedef struct job {
   tn_kernel_block block;
 } job;
 
-static void once(void *arg) {
+static void run_once(void *arg) {
   const job *j = arg;
   j->run(&j->block, NULL);
 }
 
 /* Appends the answer of one function to the line. */
-static void measure(const contest *c, const float *x, float *y) {
+static void measure_function(const contest *c, const float *x, float *y) {
   static const char *const names[] = {"base", "avx2", "avx512", "libm"};
   for (int level = 0; level < 4; ++level) {
     if (!c->levels[level] || !has_level(level)) continue;
     job j = {c->levels[level], {.n = MATH_N, .out = y}};
     j.block.in[0] = x;
-    printf(" %s=%.1f", names[level], measure_single(once, &j, MATH_SECONDS));
+    printf(" %s=%.1f", names[level],
+           measure_single(run_once, &j, MATH_SECONDS));
   }
 }
 
@@ -198,7 +198,8 @@ int main(void) {
     math_fill(x, low, high);
     fputs(name, stdout);
     for (size_t i = 0; i < sizeof contests / sizeof *contests; ++i)
-      if (strcmp(name, contests[i].name) == 0) measure(&contests[i], x, y);
+      if (strcmp(name, contests[i].name) == 0)
+        measure_function(&contests[i], x, y);
     putchar('\n');
     fflush(stdout);
   }

@@ -85,7 +85,7 @@ typedef double v8 __attribute__((vector_size(64), aligned(8)));
 /* -------------------------------------------------------------- the functions
  */
 
-/* The function and its arguments, what libm has for it, a range, and whether
+/* The function and its arguments, its counterpart in libm, a range, and whether
  * glibc has it for vectors. */
 #define FUNCTIONS(X)                                                         \
   X(exp, (x[i]), exp(x[i]), -20, 20, MVEC1)                                  \
@@ -149,12 +149,12 @@ typedef struct job {
   tn_kernel_block block;
 } job;
 
-static void once(void *arg) {
+static void run_once(void *arg) {
   const job *j = arg;
   j->run(&j->block, NULL);
 }
 
-static void measure(const contest *c, double *x, double *y) {
+static void measure_function(const contest *c, double *x, double *y) {
   uint64_t state = 1;
   for (int i = 0; i < 2 * N; ++i) {
     state = state * 6364136223846793005u + 1442695040888963407u;
@@ -165,7 +165,7 @@ static void measure(const contest *c, double *x, double *y) {
     job j = {c->loops[k], {.n = N, .out = y}};
     j.block.in[0] = x;
     j.block.in[1] = x + N;
-    const double ns = measure_each(once, &j, SECONDS);
+    const double ns = measure_each(run_once, &j, SECONDS);
     printf("math64.%s.%s %.2f ns\n", c->name, names[k], ns / N);
     fflush(stdout);
   }
@@ -183,7 +183,7 @@ int main(int argc, char **argv) {
   if (!x || !y) measure_fail("out of memory");
   for (size_t i = 0; i < sizeof contests / sizeof *contests; ++i)
     if (is_wanted(contests[i].name, argc - 1, argv + 1))
-      measure(&contests[i], x, y);
+      measure_function(&contests[i], x, y);
   free(x);
   free(y);
   return 0;

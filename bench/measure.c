@@ -31,13 +31,13 @@ void measure_fail(const char *format, ...) {
   exit(1);
 }
 
-static double timed(void (*once)(void *arg), void *arg, uint64_t times) {
+static double time_runs(void (*once)(void *arg), void *arg, uint64_t times) {
   const double begin = measure_now();
   for (uint64_t i = 0; i < times; ++i) once(arg);
   return measure_now() - begin;
 }
 
-static int order(const void *a, const void *b) {
+static int order_doubles(const void *a, const void *b) {
   const double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
 }
@@ -46,9 +46,9 @@ double measure_each(void (*once)(void *arg), void *arg, double seconds) {
   double taken[BATCHES];
   uint64_t times = 1;
   once(arg);
-  while (timed(once, arg, times) < seconds / BATCHES) times *= 2;
-  for (int i = 0; i < BATCHES; ++i) taken[i] = timed(once, arg, times);
-  qsort(taken, BATCHES, sizeof *taken, order);
+  while (time_runs(once, arg, times) < seconds / BATCHES) times *= 2;
+  for (int i = 0; i < BATCHES; ++i) taken[i] = time_runs(once, arg, times);
+  qsort(taken, BATCHES, sizeof *taken, order_doubles);
   return 1e9 * taken[BATCHES / 2] / (double)times;
 }
 
@@ -58,15 +58,15 @@ double measure_single(void (*once)(void *arg), void *arg, double seconds) {
   once(arg);
   for (const double begin = measure_now();
        n < BATCHES || (n < SINGLES && measure_now() - begin < seconds); ++n)
-    taken[n] = timed(once, arg, 1);
-  qsort(taken, (size_t)n, sizeof *taken, order);
+    taken[n] = time_runs(once, arg, 1);
+  qsort(taken, (size_t)n, sizeof *taken, order_doubles);
   return 1e9 * taken[n / 2];
 }
 
 double measure_best(void (*once)(void *arg), void *arg, int rounds) {
-  double best = timed(once, arg, 1);
+  double best = time_runs(once, arg, 1);
   for (int i = 1; i < rounds; ++i) {
-    const double taken = timed(once, arg, 1);
+    const double taken = time_runs(once, arg, 1);
     if (taken < best) best = taken;
   }
   return 1e9 * best;
@@ -84,7 +84,7 @@ static double cpu_timed(void (*once)(void *arg), void *arg, uint64_t times) {
   return cpu_now() - start;
 }
 
-/* The clock is a call of the kernel, so it is asked once in UNNOTICED. */
+/* The clock is a call of the kernel, so it is read once in UNNOTICED. */
 double measure_cpu(void (*once)(void *arg), void *arg, double seconds) {
   static const double UNNOTICED = 5e-5;
   double best = 0;
@@ -113,7 +113,7 @@ measure_tally *measure_join(void) {
   return measure_mine = &tallies[i];
 }
 
-static void report(const char *name, uint64_t tasks, double seconds) {
+static void print_rate(const char *name, uint64_t tasks, double seconds) {
   uint64_t sum = 0;
   printf("%s %.3f ", name, 1e-6 * (double)tasks / seconds);
   for (uint32_t i = 0; i < n_tallies; ++i) {
@@ -128,8 +128,8 @@ static void report(const char *name, uint64_t tasks, double seconds) {
 }
 
 /* Repeats until it has taken `least` seconds; returns how many it took. */
-static double counted(uint64_t *times, double least, void (*once)(void *arg),
-                      void *arg) {
+static double count_runs(uint64_t *times, double least, void (*once)(void *arg),
+                         void *arg) {
   const double begin = measure_now();
   double taken;
   *times = 0;
@@ -145,9 +145,9 @@ static double counted(uint64_t *times, double least, void (*once)(void *arg),
 void measure_tasks(const char *name, uint64_t tasks, void (*once)(void *arg),
                    void *arg) {
   uint64_t times;
-  double taken = counted(&times, 0, once, arg);
-  if (taken < slow) taken = counted(&times, enough, once, arg);
-  report(name, times * tasks, taken);
+  double taken = count_runs(&times, 0, once, arg);
+  if (taken < slow) taken = count_runs(&times, enough, once, arg);
+  print_rate(name, times * tasks, taken);
 }
 
 /* ----------------------------------------------------------------- memory */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the measuring programs share, ours in C and the peers in C++: a clock,
- * one way to repeat and print, a count of who ran how many tasks, and an
+ * Shared by the measuring programs, ours in C and the peers in C++: a clock,
+ * one function to repeat and print, a count of tasks by thread, and an
  * allocator that counts.
  */
 #ifndef TENON_BENCH_MEASURE_H_
@@ -24,8 +24,9 @@ void measure_fail(const char *format, ...)
  * five batches that take `seconds` together, or a little more. */
 double measure_each(void (*once)(void *arg), void *arg, double seconds);
 
-/* The same of a `once` that is long enough to be timed alone, the median of as
- * many as fit into `seconds`: what interrupts a few of them does not show. */
+/* The same for a `once` that is long enough to be timed alone: the median of as
+ * many runs as fit into `seconds`. A median hides interruptions of a few runs.
+ */
 double measure_single(void (*once)(void *arg), void *arg, double seconds);
 
 /* The same, the least of `rounds`, without one before them. */
@@ -61,10 +62,10 @@ static inline void measure_task(void) {
   ++mine->n;
 }
 
-/* Measures `once`, which must execute `tasks` tasks, after one time that does
- * not count unless it is very slow, and prints "NAME MILLIONS_PER_SECOND
- * CALLER+OTHER+...": who ran how many. Ends the program if their sum is not
- * what it should be. */
+/* Measures `once`, which must execute `tasks` tasks. The first run does not
+ * count unless it is very slow. Prints "NAME MILLIONS_PER_SECOND
+ * CALLER+OTHER+...", with the number of tasks of each thread. Ends the program
+ * if their sum is wrong. */
 void measure_tasks(const char *name, uint64_t tasks, void (*once)(void *arg),
                    void *arg);
 

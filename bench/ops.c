@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ops.c: the rows of ops.h by our operators. Prints "PASS/ROW MICROSECONDS",
- * the least of several batches, in processor time of the one thread that
- * computes: what else runs on the machine only adds.
+ * the least of several batches, in processor time of the one computing thread:
+ * other load on the machine can only increase it.
  *
  *   ops PLUGIN.so ... [-- PART ...]    only rows whose name has such a part
  *   ops --rows                         "PASS/ROW FLOPS GOAL" of all of them
- *   ops --inputs                       what their inputs are, as lines of JSON,
+ *   ops --inputs                       their inputs, as lines of JSON,
  *                                      for peers that are not in C
  */
 #include "ops.h"
@@ -19,7 +19,7 @@
 
 static const double SECONDS = 0.2; /* of each figure */
 
-static void must(tn_code code) {
+static void must_succeed(tn_code code) {
   if (code != TN_OK) measure_fail("%s", tn_error_text());
 }
 
@@ -40,10 +40,10 @@ typedef struct row {
   tn_prepared *forward;
 } row;
 
-static tn_array *draw(tn_runtime *rt, int32_t ndim, const int64_t *dims) {
+static tn_array *draw_array(tn_runtime *rt, int32_t ndim, const int64_t *dims) {
   static uint32_t seed = 1;
   tn_array *array = NULL;
-  must(tn_array_create(rt, &(tn_spec){TN_F32, ndim, dims}, &array));
+  must_succeed(tn_array_create(rt, &(tn_spec){TN_F32, ndim, dims}, &array));
   const size_t n = (size_t)tn_array_size(array);
   float *values = malloc(n * sizeof *values + 1);
   if (!values) measure_fail("no memory for %zu floats", n);
@@ -51,7 +51,7 @@ static tn_array *draw(tn_runtime *rt, int32_t ndim, const int64_t *dims) {
     seed = seed * 1664525u + 1013904223u;
     values[i] = (float)(seed >> 8) * 0x1p-23f - 1;
   }
-  must(tn_array_set(array, values, n * sizeof *values));
+  must_succeed(tn_array_set(array, values, n * sizeof *values));
   free(values);
   return array;
 }
@@ -60,45 +60,46 @@ static tn_array *draw(tn_runtime *rt, int32_t ndim, const int64_t *dims) {
 static tn_array *draw_index(tn_runtime *rt, const ops_shape *shape,
                             int64_t limit) {
   tn_array *array = NULL;
-  must(tn_array_create(rt, &(tn_spec){TN_I64, shape->ndim, shape->dims},
-                       &array));
+  must_succeed(tn_array_create(rt, &(tn_spec){TN_I64, shape->ndim, shape->dims},
+                               &array));
   const size_t n = (size_t)tn_array_size(array);
   int64_t *values = malloc(n * sizeof *values + 1);
   if (!values) measure_fail("no memory for %zu indices", n);
   for (size_t i = 0; i < n; ++i)
     values[i] = (int64_t)(i * 2654435761u % (uint64_t)limit);
-  must(tn_array_set(array, values, n * sizeof *values));
+  must_succeed(tn_array_set(array, values, n * sizeof *values));
   free(values);
   return array;
 }
 
 static row open_row(tn_runtime *rt, const ops_case *c, tn_operator *op) {
   row r = {.rt = rt, .op = op};
-  must(tn_params_parse(r.op, c->params, &r.params));
+  must_succeed(tn_params_parse(r.op, c->params, &r.params));
   const ops_extra extra = ops_extra_of(c);
   r.n_out = extra.n_out;
   r.flags = extra.n_aux > 0 ? TN_CALL_TRAIN : 0;
   for (; r.n_in < OPS_IN && c->in[r.n_in].ndim > 0; ++r.n_in)
     r.in[r.n_in] = extra.index_limit > 0 && r.n_in == extra.index_at
                        ? draw_index(rt, &c->in[r.n_in], extra.index_limit)
-                       : draw(rt, c->in[r.n_in].ndim, c->in[r.n_in].dims);
+                       : draw_array(rt, c->in[r.n_in].ndim, c->in[r.n_in].dims);
   r.n_grads = r.n_in - extra.n_aux;
   const tn_inputs in = {r.n_in, r.in};
   const tn_outputs to = {r.n_out, r.out, NULL};
   if (r.flags != 0)
-    must(tn_call_train(rt, r.op, &in, r.params, &to));
+    must_succeed(tn_call_train(rt, r.op, &in, r.params, &to));
   else
-    must(tn_call(rt, r.op, &in, r.params, &to));
+    must_succeed(tn_call(rt, r.op, &in, r.params, &to));
   const tn_tensor *out = tn_array_tensor(r.out[0]);
-  r.head[0] = draw(rt, out->ndim, out->shape);
-  must(tn_call_prepare(rt,
-                       &(tn_preparation){.struct_size = sizeof(tn_preparation),
-                                         .flags = r.flags,
-                                         .op = r.op,
-                                         .params = r.params,
-                                         .inputs = in,
-                                         .outputs = to},
-                       &r.forward));
+  r.head[0] = draw_array(rt, out->ndim, out->shape);
+  must_succeed(
+      tn_call_prepare(rt,
+                      &(tn_preparation){.struct_size = sizeof(tn_preparation),
+                                        .flags = r.flags,
+                                        .op = r.op,
+                                        .params = r.params,
+                                        .inputs = in,
+                                        .outputs = to},
+                      &r.forward));
   return r;
 }
 
@@ -115,13 +116,13 @@ static void close_row(row *r) {
 
 static void forward_once(void *arg) {
   row *r = arg;
-  must(tn_call_run(r->forward));
-  must(tn_array_wait(r->out[0]));
+  must_succeed(tn_call_run(r->forward));
+  must_succeed(tn_array_wait(r->out[0]));
 }
 
 static void backward_once(void *arg) {
   row *r = arg;
-  must(tn_call_backward(
+  must_succeed(tn_call_backward(
       r->rt, r->op,
       &(tn_backward){.struct_size = sizeof(tn_backward),
                      .flags = r->flags,
@@ -131,7 +132,7 @@ static void backward_once(void *arg) {
                      .out_grads = {r->n_out, r->head},
                      .in_grads = {r->n_grads, r->grads, r->req}}));
   for (size_t i = 0; i < r->n_grads; ++i)
-    if (r->req[i] != TN_REQ_NULL) must(tn_array_wait(r->grads[i]));
+    if (r->req[i] != TN_REQ_NULL) must_succeed(tn_array_wait(r->grads[i]));
 }
 
 static void run_row(tn_runtime *rt, const ops_case *c) {
@@ -159,7 +160,7 @@ static int is_wanted(const ops_case *c, int n, char **parts) {
   return n == 0;
 }
 
-static void list(const ops_case *c) {
+static void print_row(const ops_case *c) {
   for (int p = 0; p < OPS_PASSES && c->pass[p].name; ++p)
     printf("%s/%s %.0f %g\n", c->pass[p].name, c->name, c->flops,
            c->pass[p].goal);
@@ -190,9 +191,9 @@ static int list_all(void (*list_one)(const ops_case *)) {
   return 0;
 }
 
-/* The time counted is the calling thread's. What is short the engine with
- * workers computes on that, as for any host; longer calls are made there by the
- * one that has none. */
+/* The time counted is that of the calling thread. The engine with workers runs
+ * short calls on that thread, as for any host. Longer calls use the engine
+ * without workers, which runs everything there. */
 enum { SHORT = 1 << 14, KINDS = 2 };
 
 static int is_short(const ops_case *c) {
@@ -207,17 +208,17 @@ static int is_short(const ops_case *c) {
 
 static tn_runtime *open_runtime(uint32_t engine, int n, char **plugins) {
   tn_runtime *rt = NULL;
-  must(tn_runtime_create(
+  must_succeed(tn_runtime_create(
       &(tn_options){
           .struct_size = sizeof(tn_options), .workers = 1, .engine = engine},
       &rt));
-  for (int i = 0; i < n; ++i) must(tn_plugin_load(rt, plugins[i]));
+  for (int i = 0; i < n; ++i) must_succeed(tn_plugin_load(rt, plugins[i]));
   return rt;
 }
 
 int main(int argc, char **argv) {
   int n = 1;
-  if (argc == 2 && strcmp(argv[1], "--rows") == 0) return list_all(list);
+  if (argc == 2 && strcmp(argv[1], "--rows") == 0) return list_all(print_row);
   if (argc == 2 && strcmp(argv[1], "--inputs") == 0)
     return list_all(list_inputs);
   while (n < argc && strcmp(argv[n], "--") != 0) ++n;

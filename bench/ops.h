@@ -35,18 +35,18 @@ typedef struct ops_case {
   const char *params;
   ops_shape in[OPS_IN]; /* f32, drawn from [-1, 1) */
   const char *torch;
-  int64_t n[OPS_NUMBERS]; /* what the function of that name takes */
+  int64_t n[OPS_NUMBERS]; /* parameters of the function of that name */
   double flops;           /* of a pass: figures are GFLOP/s as well; or 0 */
   ops_pass pass[OPS_PASSES];
 } ops_case;
 
-/* What few rows have, by their name. */
+/* Properties that few rows have, by name. */
 typedef struct ops_extra {
   const char *name;
   uint32_t n_out;      /* outputs, hidden ones too */
   uint32_t n_aux;      /* the last inputs are states, and the call trains */
   uint32_t index_at;   /* an input of i64, if there is a limit: */
-  int64_t index_limit; /* what its numbers are below */
+  int64_t index_limit; /* meaning of its numbers, see below */
 } ops_extra;
 
 #define OPS_WINDOWS(w, s, p, side) (((side) + 2 * (p) - (w)) / (s) + 1)

@@ -3,9 +3,10 @@
 
     ops.py BUILD_FOLDER [ROUNDS [PART ...]]
 
-The rows are those of ops.h whose name has one of the parts. Prints lines
+The rows are those of ops.h with one of the parts in their name. Prints lines
 `PASS/ROW MICROSECONDS` and a table. Programs take turns, and the least time of
-all rounds counts: it is processor time, to which others on the machine add.
+all rounds counts: it is processor time, which other load on the machine can
+only increase.
 """
 
 import os
@@ -14,7 +15,7 @@ import re
 import sys
 
 from samples import CORES, TORCHES, Program, Samples, imports, say, table, \
-    torches
+    find_torches
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(sys.argv[1]).resolve()
@@ -35,7 +36,7 @@ def programs():
     ops = BENCH / "ops"
     found = [Program("tenon", [ops, *filter(os.path.exists, PLUGINS), *PARTS],
                      CORES[1]),
-             *torches(BENCH / "peers" / "torch_ops", PARTS, 1)]
+             *find_torches(BENCH / "peers" / "torch_ops", PARTS, 1)]
     if imports("onnx, onnxruntime", **MODULES):
         found.append(Program(
             "onnxruntime", ["/usr/bin/python3", HERE / "peers" / "onnx_ops.py",
@@ -75,7 +76,7 @@ def number(value, digits=1):
 
 
 def line(samples, name, flops, goal):
-    """Times, and what they come to."""
+    """Times, and the ratios computed from them."""
     ours = samples.least("tenon", name)
     peers = [samples.least(each, name) for each in PEERS]
     best = min(filter(None, peers), default=None)

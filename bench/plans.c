@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Memory of published nets: what the planner takes by default, what it takes by
- * the rules of MXNet 0.12 with and without in-place and sharing, and what no
- * plan can go below.
+ * Memory of published nets: of the default plan, of plans by the rules of MXNet
+ * 0.12 with and without in-place and sharing, and the lower bound of all plans.
  *
  *   plans     bytes by plan and net, and the seconds that the default plan took
  */
@@ -15,7 +14,7 @@
 static const int RESNET_50[4] = {3, 4, 6, 3};
 static const int RESNET_1000[4] = {3, 150, 177, 3};
 
-static net_graph *make(int which) {
+static net_graph *make_net(int which) {
   switch (which) {
     case 0:
       return net_inception_bn(32, false);
@@ -43,8 +42,8 @@ static const char *const names[] = {
     "vgg_16",       "googlenet",          "lstm_20",   "lstm_200",
     "resnet_1000"};
 
-static void say(const char *plan, const char *net, const char *part,
-                double value) {
+static void print_value(const char *plan, const char *net, const char *part,
+                        double value) {
   printf("%s/%s_%s %.6f\n", plan, net, part, value);
 }
 
@@ -56,7 +55,7 @@ static tn__memory_plan plan_of(const net_plan *lowered,
   return plan;
 }
 
-static void measure(const char *name, const char *part, net_graph *n) {
+static void measure_net(const char *name, const char *part, net_graph *n) {
   static const struct {
     const char *name;
     tn__plan_options options;
@@ -68,14 +67,15 @@ static void measure(const char *name, const char *part, net_graph *n) {
   net_plan *lowered = net_lower(n);
   for (size_t i = 0; i < sizeof compat / sizeof *compat; ++i) {
     tn__memory_plan plan = plan_of(lowered, &compat[i].options);
-    say(compat[i].name, name, part, (double)tn__memory_plan_separate(&plan));
+    print_value(compat[i].name, name, part,
+                (double)tn__memory_plan_separate(&plan));
     tn__memory_plan_deinit(&plan);
   }
   const double start = measure_now();
   tn__memory_plan plan = plan_of(lowered, &(tn__plan_options){0});
-  say("seconds", name, part, measure_now() - start);
-  say("default", name, part, (double)tn__memory_plan_bytes(&plan));
-  say("bound", name, part, (double)tn__memory_plan_lower_bound(&plan));
+  print_value("seconds", name, part, measure_now() - start);
+  print_value("default", name, part, (double)tn__memory_plan_bytes(&plan));
+  print_value("bound", name, part, (double)tn__memory_plan_lower_bound(&plan));
   tn__memory_plan_deinit(&plan);
   net_plan_free(lowered);
   net_free(n);
@@ -83,10 +83,10 @@ static void measure(const char *name, const char *part, net_graph *n) {
 
 int main(void) {
   for (int i = 0; i < (int)(sizeof names / sizeof *names); ++i) {
-    net_graph *n = make(i);
+    net_graph *n = make_net(i);
     net_gradient(n, NULL, NULL);
-    measure(names[i], "train", n);
-    measure(names[i], "forward", make(i));
+    measure_net(names[i], "train", n);
+    measure_net(names[i], "forward", make_net(i));
   }
   return EXIT_SUCCESS;
 }

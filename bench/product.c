@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * product.c: the matrix products of nn.fully_connected, forward and backward,
- * by the kernel that calls a BLAS for what is large ("tenon") and by the one
- * that never does ("plain"), beside cblas_sgemm called directly and beside what
- * one core can multiply at all. Prints "product.SHAPE.PASS.WHO GFLOP/s" lines:
- * of rounds in which all take turns, the best, as whatever else runs on a
- * machine only takes.
+ * by the kernel that calls a BLAS for large products ("tenon") and by the one
+ * that never does ("plain"), beside cblas_sgemm called directly and beside the
+ * peak of one core. Prints "product.SHAPE.PASS.VARIANT GFLOP/s" lines. Variants
+ * take turns in rounds and the best round counts, since other load can only
+ * slow a round down.
  *
  *   product OPENBLAS.so NN.so [ROUNDS]
  *
- * "direct" opens the library as anybody would, "chosen" in the environment that
- * plugins/openblas would give it.
+ * "direct" opens the library with a plain dlopen, "chosen" in the environment
+ * that plugins/openblas sets for it.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ enum { N_EXTENTS = sizeof extents / sizeof *extents, MAX = 1 << 20 };
 
 static float x[MAX], w[MAX], y[MAX], dx[MAX], dw[MAX];
 
-static void must(tn_code code) {
+static void must_succeed(tn_code code) {
   if (code != TN_OK) measure_fail("%s", tn_error_text());
 }
 
@@ -53,8 +53,8 @@ typedef struct figure {
 static figure figures[128];
 static size_t n_figures;
 
-static void note(const extent *e, const char *pass, const char *who,
-                 double value) {
+static void note_time(const extent *e, const char *pass, const char *who,
+                      double value) {
   figure *f = figures;
   char name[64];
   (void)snprintf(name, sizeof name, "product.%lldx%lldx%lld.%s.%s",
@@ -67,7 +67,7 @@ static void note(const extent *e, const char *pass, const char *who,
   if (value > f->best) f->best = value;
 }
 
-static double gflops(const extent *e, double products, double ns) {
+static double rate_of(const extent *e, double products, double ns) {
   return products * 2 * (double)e->n * (double)e->k * (double)e->h / ns;
 }
 
@@ -125,8 +125,9 @@ static tn_array *array_of(tn_runtime *rt, int64_t rows, int64_t columns,
                           const float *values) {
   tn_array *array = NULL;
   const int64_t shape[2] = {rows, columns};
-  must(tn_array_create(rt, &(tn_spec){TN_F32, 2, shape}, &array));
-  must(tn_array_set(array, values, (size_t)(rows * columns) * sizeof *values));
+  must_succeed(tn_array_create(rt, &(tn_spec){TN_F32, 2, shape}, &array));
+  must_succeed(
+      tn_array_set(array, values, (size_t)(rows * columns) * sizeof *values));
   return array;
 }
 
@@ -135,19 +136,20 @@ static layer open_layer(tn_runtime *rt, const extent *e) {
   char text[64];
   (void)snprintf(text, sizeof text, "no_bias=true num_hidden=%lld",
                  (long long)e->h);
-  must(tn_operator_get(rt, "nn.fully_connected", &l.op));
-  must(tn_params_parse(l.op, text, &l.params));
+  must_succeed(tn_operator_get(rt, "nn.fully_connected", &l.op));
+  must_succeed(tn_params_parse(l.op, text, &l.params));
   l.data = array_of(rt, e->n, e->k, x), l.weight = array_of(rt, e->h, e->k, w);
   l.head = array_of(rt, e->n, e->h, y), l.out = array_of(rt, e->n, e->h, y);
   l.grads[0] = array_of(rt, e->n, e->k, x);
   l.grads[1] = array_of(rt, e->h, e->k, w);
-  must(tn_call_prepare(rt,
-                       &(tn_preparation){.struct_size = sizeof(tn_preparation),
-                                         .op = l.op,
-                                         .params = l.params,
-                                         .inputs = *TN_IN(l.data, l.weight),
-                                         .outputs = *TN_OUT(&l.out)},
-                       &l.forward));
+  must_succeed(
+      tn_call_prepare(rt,
+                      &(tn_preparation){.struct_size = sizeof(tn_preparation),
+                                        .op = l.op,
+                                        .params = l.params,
+                                        .inputs = *TN_IN(l.data, l.weight),
+                                        .outputs = *TN_OUT(&l.out)},
+                      &l.forward));
   return l;
 }
 
@@ -161,33 +163,35 @@ static void close_layer(layer *l) {
 
 static void forward_once(void *arg) {
   layer *l = arg;
-  must(tn_call_run(l->forward));
-  must(tn_array_wait(l->out));
+  must_succeed(tn_call_run(l->forward));
+  must_succeed(tn_array_wait(l->out));
 }
 
 /* Both gradients: two products. */
 static void backward_once(void *arg) {
   layer *l = arg;
-  must(tn_call_backward(l->rt, l->op,
-                        &(tn_backward){.struct_size = sizeof(tn_backward),
-                                       .params = l->params,
-                                       .inputs = *TN_IN(l->data, l->weight),
-                                       .outputs = *TN_IN(l->out),
-                                       .out_grads = *TN_IN(l->head),
-                                       .in_grads = {2, l->grads, NULL}}));
-  must(tn_array_wait(l->grads[0]));
-  must(tn_array_wait(l->grads[1]));
+  must_succeed(
+      tn_call_backward(l->rt, l->op,
+                       &(tn_backward){.struct_size = sizeof(tn_backward),
+                                      .params = l->params,
+                                      .inputs = *TN_IN(l->data, l->weight),
+                                      .outputs = *TN_IN(l->out),
+                                      .out_grads = *TN_IN(l->head),
+                                      .in_grads = {2, l->grads, NULL}}));
+  must_succeed(tn_array_wait(l->grads[0]));
+  must_succeed(tn_array_wait(l->grads[1]));
 }
 
 static void measure_kernel(tn_runtime *rt, const extent *e, const char *kernel,
                            const char *who) {
   tn_operator *op = NULL;
-  must(tn_operator_get(rt, "nn.fully_connected", &op));
+  must_succeed(tn_operator_get(rt, "nn.fully_connected", &op));
   if (tn_operator_pin(op, kernel) != TN_OK) return;
   layer l = open_layer(rt, e);
-  note(e, "forward", who, gflops(e, 1, measure_cpu(forward_once, &l, SECONDS)));
-  note(e, "backward", who,
-       gflops(e, 2, measure_cpu(backward_once, &l, SECONDS)));
+  note_time(e, "forward", who,
+            rate_of(e, 1, measure_cpu(forward_once, &l, SECONDS)));
+  note_time(e, "backward", who,
+            rate_of(e, 2, measure_cpu(backward_once, &l, SECONDS)));
   close_layer(&l);
 }
 
@@ -250,8 +254,8 @@ static void measure_direct(const extent *e, const char *core, const char *who) {
   close(ends[0]);
   (void)waitpid(child, NULL, 0);
   if (n != sizeof ns || ns[0] == 0) return;
-  note(e, "forward", who, gflops(e, 1, ns[0]));
-  note(e, "backward", who, gflops(e, 2, ns[1]));
+  note_time(e, "forward", who, rate_of(e, 1, ns[0]));
+  note_time(e, "backward", who, rate_of(e, 2, ns[1]));
 }
 
 /* -------------------------------------------------------------------- main */
@@ -274,12 +278,13 @@ int main(int argc, char **argv) {
   double peak = 0;
   if (argc < 3) measure_fail("usage: product OPENBLAS.so NN.so [ROUNDS]");
   for (int i = 0; i < MAX; ++i) x[i] = w[i] = y[i] = (float)(i % 17 - 8) / 16;
-  must(tn_runtime_create(&(tn_options){.struct_size = sizeof(tn_options),
-                                       .workers = 1,
-                                       .engine = TN_ENGINE_NAIVE},
-                         &rt));
-  must(tn_plugin_load(rt, argv[1]));
-  must(tn_plugin_load(rt, argv[2]));
+  must_succeed(
+      tn_runtime_create(&(tn_options){.struct_size = sizeof(tn_options),
+                                      .workers = 1,
+                                      .engine = TN_ENGINE_NAIVE},
+                        &rt));
+  must_succeed(tn_plugin_load(rt, argv[1]));
+  must_succeed(tn_plugin_load(rt, argv[2]));
   for (int i = argc > 3 ? atoi(argv[3]) : 5; i > 0; --i) run_round(rt, &peak);
   printf("product.peak %.1f GFLOP/s\n", peak);
   for (size_t i = 0; i < n_figures; ++i)

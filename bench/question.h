@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What ours and the peers of functions.py have in common: each is asked for one
- * function after the other, "NAME LOW HIGH" in a line of its input, and answers
- * "NAME VARIANT=NANOSECONDS...", or only the name if it has no such function.
- * The time is that of one pass over 64 K floats between the two numbers.
+ * The protocol of functions.py with our program and its peers. Each line of
+ * input requests one function, "NAME LOW HIGH". The reply is "NAME
+ * VARIANT=NANOSECONDS...", or only the name if the program has no such
+ * function. The time is that of one pass over 64 K floats between the two
+ * numbers.
  */
 #ifndef TENON_BENCH_QUESTION_H_
 #define TENON_BENCH_QUESTION_H_

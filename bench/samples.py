@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs measuring programs in turns and keeps what they print.
+"""Runs measuring programs in turns and keeps their output.
 
-Each program prints lines `NAME VALUE [MORE]` and measures everything once; the
-rounds go through all programs, so that what disturbs the machine disturbs all.
+Each program prints lines `NAME VALUE [MORE]` and measures everything once. The
+rounds go through all programs, so that a disturbance of the machine affects all
+of them.
 """
 
 import collections
@@ -14,15 +15,15 @@ import statistics
 import subprocess
 
 # OpenBLAS chooses its loops and blocks by the processor, for ours and for
-# libtorch; what the user has set for something else would overrule it.
+# libtorch; a setting that the user made for another purpose would overrule it.
 for _name in [name for name in os.environ if name.startswith("OPENBLAS_")]:
     del os.environ[_name]
 
-# What a program with so many threads may run on.
+# The cores that a program with so many threads may use.
 CORES = {threads: set(sorted(os.sched_getaffinity(0))[-threads:])
          for threads in (1, 2)}
 
-# What torches() may find, and how tables call it.
+# Versions that find_torches() may find, and their names in tables.
 TORCHES = {"torch": "torch", "torch_tuned": "torch tuned",
            "torch_new": "torch 2.15"}  # of peers/torch.txt
 
@@ -62,7 +63,7 @@ class Samples:
                     self.more[program.name, name] = rest
 
     def names(self, program):
-        """What a program measured, in its order."""
+        """The figures of a program, in its order."""
         return [name for who, name in self.values if who == program]
 
     def median(self, program, name):
@@ -116,7 +117,7 @@ def tuned():
     return env
 
 
-def torches(path, arguments, threads, suffix=""):
+def find_torches(path, arguments, threads, suffix=""):
     """The program of a path by libtorch as installed and tuned, and by a newer
     one, tuned, as far as they are there; names end in the suffix."""
     new = path.with_name(path.name + "_new")

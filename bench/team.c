@@ -41,7 +41,7 @@ static void *lie_in_wait(void *arg) {
   }
 }
 
-static void once(void *arg) {
+static void run_once(void *arg) {
   team *t = arg;
   for (uint32_t i = 1; i < t->n; ++i)
     atomic_fetch_add_explicit(&t->members[i].go, 1, memory_order_release);
@@ -52,7 +52,7 @@ static void once(void *arg) {
       continue;
 }
 
-static void start(team *t) {
+static void start_team(team *t) {
   for (uint32_t i = 1; i < t->n; ++i) {
     member *m = &t->members[i];
     m->of = t;
@@ -62,7 +62,7 @@ static void start(team *t) {
   }
 }
 
-static void stop(team *t) {
+static void stop_team(team *t) {
   for (uint32_t i = 1; i < t->n; ++i) {
     atomic_store(&t->members[i].go, STOP);
     pthread_join(t->members[i].thread, NULL);
@@ -74,8 +74,8 @@ double team_each(void (*part)(void *arg, uint32_t i), void *arg,
   team t = {.n = threads, .part = part, .arg = arg};
   if (threads < 1 || threads > TEAM_MOST)
     measure_fail("1 to %d threads", TEAM_MOST);
-  start(&t);
-  const double taken = measure_each(once, &t, seconds);
-  stop(&t);
+  start_team(&t);
+  const double taken = measure_each(run_once, &t, seconds);
+  stop_team(&t);
   return taken;
 }

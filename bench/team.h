@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Threads that lie in wait for their part of a loop: what a loop costs at least
- * if nobody has to be woken.
+ * Threads that wait busily for their part of a loop: the lowest cost of a loop,
+ * without a wake-up.
  */
 #ifndef TENON_BENCH_TEAM_H_
 #define TENON_BENCH_TEAM_H_

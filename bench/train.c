@@ -26,128 +26,134 @@ enum { ROUNDS = 20, BEHIND = 10 }; /* of steps, on a device; as the peer does */
 
 static tn_place place = {TN_DEVICE_CPU, 0};
 
-static void check(tn_code code) {
+static void must_succeed(tn_code code) {
   if (code != TN_OK)
     measure_fail("%s: %s", tn_code_name(code), tn_error_text());
 }
 
 /* ------------------------------------------------------------------ layers */
 
-static tn_entry call(tn_graph *g, const char *op, const char *params,
-                     uint32_t n, const tn_entry *in) {
+static tn_entry add_call(tn_graph *g, const char *op, const char *params,
+                         uint32_t n, const tn_entry *in) {
   tn_entry out;
-  check(tn_graph_call(g,
-                      &(tn_graph_node){.struct_size = sizeof(tn_graph_node),
-                                       .op = op,
-                                       .params = params,
-                                       .n_in = n,
-                                       .in = in},
-                      &out));
+  must_succeed(
+      tn_graph_call(g,
+                    &(tn_graph_node){.struct_size = sizeof(tn_graph_node),
+                                     .op = op,
+                                     .params = params,
+                                     .n_in = n,
+                                     .in = in},
+                    &out));
   return out;
 }
 
-/* A call on x, whose weights come by themselves; the rest are its parameters,
- * as for printf. */
-static tn_entry layer(tn_graph *g, tn_entry x, const char *op,
-                      const char *params, ...) {
+/* A call on x, with weights that are added automatically; the rest are its
+ * parameters, as for printf. */
+static tn_entry add_layer(tn_graph *g, tn_entry x, const char *op,
+                          const char *params, ...) {
   char text[256];
   va_list rest;
   va_start(rest, params);
   (void)vsnprintf(text, sizeof text, params, rest);
   va_end(rest);
-  return call(g, op, text, 1, &x);
+  return add_call(g, op, text, 1, &x);
 }
 
-static tn_entry relu(tn_graph *g, tn_entry x) {
-  return layer(g, x, "nn.activation", "act_type=relu");
+static tn_entry add_relu(tn_graph *g, tn_entry x) {
+  return add_layer(g, x, "nn.activation", "act_type=relu");
 }
 
 /* Layers that connect all with all, with relu between them. */
-static tn_entry connected(tn_graph *g, tn_entry x, const int64_t *widths,
-                          int n) {
+static tn_entry add_connected(tn_graph *g, tn_entry x, const int64_t *widths,
+                              int n) {
   for (int i = 1; i <= n; ++i) {
-    x = layer(g, x, "nn.fully_connected", "num_hidden=%d", (int)widths[i]);
-    if (i < n) x = relu(g, x);
+    x = add_layer(g, x, "nn.fully_connected", "num_hidden=%d", (int)widths[i]);
+    if (i < n) x = add_relu(g, x);
   }
   return x;
 }
 
-static tn_entry mlp(tn_graph *g, tn_entry x) {
-  return connected(g, x, mlp_widths, MLP_LAYERS);
+static tn_entry build_mlp(tn_graph *g, tn_entry x) {
+  return add_connected(g, x, mlp_widths, MLP_LAYERS);
 }
 
-static tn_entry lenet(tn_graph *g, tn_entry x) {
+static tn_entry build_lenet(tn_graph *g, tn_entry x) {
   for (int i = 0; i < 2; ++i) {
     const int pad = i == 0 ? 2 : 0;
-    x = layer(g, x, "nn.convolution", "kernel=(5,5) pad=(%d,%d) num_filter=%d",
-              pad, pad, (int)lenet_filters[i]);
-    x = layer(g, relu(g, x), "nn.pooling",
-              "kernel=(2,2) stride=(2,2) pool_type=max");
+    x = add_layer(g, x, "nn.convolution",
+                  "kernel=(5,5) pad=(%d,%d) num_filter=%d", pad, pad,
+                  (int)lenet_filters[i]);
+    x = add_layer(g, add_relu(g, x), "nn.pooling",
+                  "kernel=(2,2) stride=(2,2) pool_type=max");
   }
-  return connected(g, x, lenet_widths, LENET_LAYERS);
+  return add_connected(g, x, lenet_widths, LENET_LAYERS);
 }
 
-/* A convolution without bias, and what normalises a batch behind it. */
-static tn_entry normal(tn_graph *g, tn_entry x, int kernel, int stride,
-                       int64_t filters) {
+/* A convolution without bias, followed by a batch normalisation. */
+static tn_entry add_normalised(tn_graph *g, tn_entry x, int kernel, int stride,
+                               int64_t filters) {
   char text[256];
   (void)snprintf(text, sizeof text,
                  "kernel=(%d,%d) stride=(%d,%d) pad=(%d,%d) num_filter=%d "
                  "no_bias=true",
                  kernel, kernel, stride, stride, kernel / 2, kernel / 2,
                  (int)filters);
-  return layer(g, layer(g, x, "nn.convolution", text), "nn.batch_norm",
-               "fix_gamma=false");
+  return add_layer(g, add_layer(g, x, "nn.convolution", text), "nn.batch_norm",
+                   "fix_gamma=false");
 }
 
-static tn_entry joined(tn_graph *g, tn_entry y, tn_entry x) {
-  return relu(g, call(g, "elemwise.add", NULL, 2, (const tn_entry[]){y, x}));
+static tn_entry add_sum(tn_graph *g, tn_entry y, tn_entry x) {
+  return add_relu(
+      g, add_call(g, "elemwise.add", NULL, 2, (const tn_entry[]){y, x}));
 }
 
 /* Two convolutions, and a shortcut around them. */
-static tn_entry block(tn_graph *g, tn_entry x, int stride, int64_t filters) {
-  tn_entry y = relu(g, normal(g, x, 3, stride, filters));
-  y = normal(g, y, 3, 1, filters);
-  if (stride > 1) x = normal(g, x, 1, stride, filters);
-  return joined(g, y, x);
+static tn_entry add_block(tn_graph *g, tn_entry x, int stride,
+                          int64_t filters) {
+  tn_entry y = add_relu(g, add_normalised(g, x, 3, stride, filters));
+  y = add_normalised(g, y, 3, 1, filters);
+  if (stride > 1) x = add_normalised(g, x, 1, stride, filters);
+  return add_sum(g, y, x);
 }
 
 /* The same with three, of which that in the middle has fewer filters. */
-static tn_entry bottle(tn_graph *g, tn_entry x, int stride, int64_t filters,
-                       int is_first) {
+static tn_entry add_bottleneck(tn_graph *g, tn_entry x, int stride,
+                               int64_t filters, int is_first) {
   const int64_t wide = filters * RESNET_WIDER;
-  tn_entry y = relu(g, normal(g, x, 1, 1, filters));
-  y = normal(g, relu(g, normal(g, y, 3, stride, filters)), 1, 1, wide);
-  if (is_first) x = normal(g, x, 1, stride, wide);
-  return joined(g, y, x);
+  tn_entry y = add_relu(g, add_normalised(g, x, 1, 1, filters));
+  y = add_normalised(g, add_relu(g, add_normalised(g, y, 3, stride, filters)),
+                     1, 1, wide);
+  if (is_first) x = add_normalised(g, x, 1, stride, wide);
+  return add_sum(g, y, x);
 }
 
 static tn_entry resnet_begin(tn_graph *g, tn_entry x) {
-  x = relu(g, normal(g, x, 7, 2, resnet_filters[0]));
-  return layer(g, x, "nn.pooling",
-               "kernel=(3,3) stride=(2,2) pad=(1,1) pool_type=max");
+  x = add_relu(g, add_normalised(g, x, 7, 2, resnet_filters[0]));
+  return add_layer(g, x, "nn.pooling",
+                   "kernel=(3,3) stride=(2,2) pad=(1,1) pool_type=max");
 }
 
 static tn_entry resnet_end(tn_graph *g, tn_entry x) {
-  x = layer(g, x, "nn.pooling", "kernel=(1,1) global_pool=true pool_type=avg");
-  return layer(g, x, "nn.fully_connected", "num_hidden=1000");
+  x = add_layer(g, x, "nn.pooling",
+                "kernel=(1,1) global_pool=true pool_type=avg");
+  return add_layer(g, x, "nn.fully_connected", "num_hidden=1000");
 }
 
-static tn_entry resnet(tn_graph *g, tn_entry x) {
+static tn_entry build_resnet(tn_graph *g, tn_entry x) {
   x = resnet_begin(g, x);
   for (int stage = 0; stage < RESNET_STAGES; ++stage) {
-    x = block(g, x, stage == 0 ? 1 : 2, resnet_filters[stage]);
-    x = block(g, x, 1, resnet_filters[stage]);
+    x = add_block(g, x, stage == 0 ? 1 : 2, resnet_filters[stage]);
+    x = add_block(g, x, 1, resnet_filters[stage]);
   }
   return resnet_end(g, x);
 }
 
-static tn_entry resnet50(tn_graph *g, tn_entry x) {
+static tn_entry build_resnet50(tn_graph *g, tn_entry x) {
   x = resnet_begin(g, x);
   for (int stage = 0; stage < RESNET_STAGES; ++stage)
     for (int i = 0; i < resnet50_blocks[stage]; ++i)
-      x = bottle(g, x, i == 0 && stage > 0 ? 2 : 1, resnet_filters[stage],
-                 i == 0);
+      x = add_bottleneck(g, x, i == 0 && stage > 0 ? 2 : 1,
+                         resnet_filters[stage], i == 0);
   return resnet_end(g, x);
 }
 
@@ -155,22 +161,22 @@ static tn_entry resnet50(tn_graph *g, tn_entry x) {
 
 static tn_array *array_of(tn_runtime *rt, const tn_sig *sig) {
   tn_array *array = NULL;
-  check(tn_array_create_on(rt, &(tn_spec){TN_F32, sig->ndim, sig->shape}, place,
-                           &array));
+  must_succeed(tn_array_create_on(rt, &(tn_spec){TN_F32, sig->ndim, sig->shape},
+                                  place, &array));
   const size_t n = (size_t)tn_array_size(array);
   float *values = malloc(n * sizeof *values + 1);
   if (!values) measure_fail("no memory for %zu floats", n);
   for (size_t i = 0; i < n; ++i)
     values[i] = (float)(i * 7919 % 1000) / 10000 - 0.05f;
-  check(tn_array_set(array, values, n * sizeof *values));
+  must_succeed(tn_array_set(array, values, n * sizeof *values));
   free(values);
   return array;
 }
 
-/* What a net trains: everything that its head depends on but what it is given.
- */
+/* The arrays that a net trains: everything that its output depends on except
+ * the data and the labels. */
 typedef struct weights {
-  tn_argument given[MOST + 1]; /* and, behind them, data */
+  tn_argument given[MOST + 1]; /* followed by data */
   tn_entry entry[MOST];
   tn_entry heads[MOST + 1]; /* the loss, and the new weights */
   size_t n;
@@ -184,7 +190,7 @@ static void weights_find(tn_runtime *rt, tn_graph *g, weights *w) {
        tn_graph_name(g, TN_GRAPH_ARGUMENTS, i, &name, &entry) == TN_OK; ++i) {
     if (strcmp(name, "data") == 0 || strcmp(name, "label") == 0) continue;
     if (w->n == MOST) measure_fail("more than %d weights", MOST);
-    check(tn_graph_sig(g, entry, &sig));
+    must_succeed(tn_graph_sig(g, entry, &sig));
     w->entry[w->n] = entry;
     w->given[w->n++] = (tn_argument){.name = name, .array = array_of(rt, &sig)};
   }
@@ -195,31 +201,31 @@ static void add_steps(tn_graph *g, tn_entry loss, weights *w) {
   tn_entry slopes[MOST];
   char params[32];
   (void)snprintf(params, sizeof params, "lr=%g", TRAIN_RATE);
-  check(tn_graph_gradient(
+  must_succeed(tn_graph_gradient(
       g,
       &(tn_gradient_query){
           .heads = &loss, .n_heads = 1, .of = w->entry, .n_of = w->n},
       slopes));
   w->heads[0] = loss;
   for (size_t i = 0; i < w->n; ++i)
-    w->heads[i + 1] = call(g, "optim.sgd_update", params, 2,
-                           (const tn_entry[]){w->entry[i], slopes[i]});
-  check(tn_graph_heads_set(g, w->heads, w->n + 1));
+    w->heads[i + 1] = add_call(g, "optim.sgd_update", params, 2,
+                               (const tn_entry[]){w->entry[i], slopes[i]});
+  must_succeed(tn_graph_heads_set(g, w->heads, w->n + 1));
 }
 
-static tn_program *bind(tn_graph *g, const weights *w, uint32_t flags) {
+static tn_program *bind_step(tn_graph *g, const weights *w, uint32_t flags) {
   tn_array *outputs[MOST + 1] = {NULL};
   tn_program *program = NULL;
   for (size_t i = 0; i < w->n; ++i) outputs[i + 1] = w->given[i].array;
-  check(tn_program_bind(g,
-                        &(tn_bind){.struct_size = sizeof(tn_bind),
-                                   .flags = flags,
-                                   .arguments = w->given,
-                                   .n_arguments = w->n + 1,
-                                   .outputs = outputs,
-                                   .n_outputs = w->n + 1,
-                                   .place = place},
-                        &program));
+  must_succeed(tn_program_bind(g,
+                               &(tn_bind){.struct_size = sizeof(tn_bind),
+                                          .flags = flags,
+                                          .arguments = w->given,
+                                          .n_arguments = w->n + 1,
+                                          .outputs = outputs,
+                                          .n_outputs = w->n + 1,
+                                          .place = place},
+                               &program));
   return program;
 }
 
@@ -233,16 +239,16 @@ typedef struct subject {
 
 static void run_step(void *arg) {
   const subject *s = arg;
-  check(tn_program_forward(s->program, TN_CALL_TRAIN));
-  check(tn_array_wait(s->out));
+  must_succeed(tn_program_forward(s->program, TN_CALL_TRAIN));
+  must_succeed(tn_array_wait(s->out));
 }
 
-/* Steps behind one another, and one wait for a device that does them. */
+/* Consecutive steps, and one wait for a device that executes them. */
 static void run_steps(void *arg) {
   const subject *s = arg;
   for (int i = 0; i < BEHIND; ++i)
-    check(tn_program_forward(s->program, TN_CALL_TRAIN));
-  check(tn_wait_all(s->rt));
+    must_succeed(tn_program_forward(s->program, TN_CALL_TRAIN));
+  must_succeed(tn_wait_all(s->rt));
 }
 
 static bool on_device(void) {
@@ -255,16 +261,16 @@ static double ms_of(subject *s) {
 }
 
 /* Milliseconds of a step by a program with `flags`; below 0 if it is not
- * launched as one where that is asked for. */
-static double step(tn_runtime *rt, tn_graph *g, const weights *w,
-                   uint32_t flags) {
-  subject s = {.rt = rt, .program = bind(g, w, flags)};
+ * launched as one where the flags request it. */
+static double time_step(tn_runtime *rt, tn_graph *g, const weights *w,
+                        uint32_t flags) {
+  subject s = {.rt = rt, .program = bind_step(g, w, flags)};
   tn_text *why = NULL;
   double ms = -1;
-  check(tn_program_output(s.program, 0, &s.out));
+  must_succeed(tn_program_output(s.program, 0, &s.out));
   for (int i = 0; i < WARM; ++i) run_step(&s);
   if (flags & TN_BIND_CAPTURE)
-    check(tn_program_captured(s.program, TN_PART_TRAIN, &why));
+    must_succeed(tn_program_captured(s.program, TN_PART_TRAIN, &why));
   if (why)
     fprintf(stderr, "train: not launched as one: %s\n", tn_text_get(why));
   else
@@ -274,74 +280,77 @@ static double step(tn_runtime *rt, tn_graph *g, const weights *w,
   return ms;
 }
 
-static void report(const char *what, const tn_sig *data, double ms) {
+static void print_time(const char *what, const tn_sig *data, double ms) {
   if (ms < 0) return;
   printf("%s/%lld %.4f\n", what, (long long)data->shape[0], ms);
   (void)fflush(stdout);
 }
 
-static void train(tn_runtime *rt, tn_entry (*build)(tn_graph *, tn_entry),
-                  const tn_sig *data) {
+static void time_training(tn_runtime *rt,
+                          tn_entry (*build)(tn_graph *, tn_entry),
+                          const tn_sig *data) {
   const tn_sig label = {.dtype = TN_F32, .ndim = 1, .shape = {data->shape[0]}};
   tn_graph *g = NULL;
   tn_entry in[2];
   static weights w;
   w.n = 0;
-  check(tn_graph_create(rt, &g));
-  check(tn_graph_variable(g, "data", data, &in[0]));
-  check(tn_graph_variable(g, "label", &label, &in[1]));
+  must_succeed(tn_graph_create(rt, &g));
+  must_succeed(tn_graph_variable(g, "data", data, &in[0]));
+  must_succeed(tn_graph_variable(g, "label", &label, &in[1]));
   in[0] = build(g, in[0]);
-  const tn_entry loss = call(g, "nn.softmax_output", NULL, 2, in);
-  check(tn_graph_heads_set(g, &loss, 1));
-  check(tn_graph_infer(g, NULL, 0));
+  const tn_entry loss = add_call(g, "nn.softmax_output", NULL, 2, in);
+  must_succeed(tn_graph_heads_set(g, &loss, 1));
+  must_succeed(tn_graph_infer(g, NULL, 0));
   weights_find(rt, g, &w);
   tn_array *x = array_of(rt, data);
   add_steps(g, loss, &w);
   w.given[w.n] = (tn_argument){.name = "data", .array = x};
-  report("step", data, step(rt, g, &w, 0));
-  if (on_device()) report("captured", data, step(rt, g, &w, TN_BIND_CAPTURE));
+  print_time("step", data, time_step(rt, g, &w, 0));
+  if (on_device())
+    print_time("captured", data, time_step(rt, g, &w, TN_BIND_CAPTURE));
   tn_graph_release(g), tn_array_release(x);
   for (size_t i = 0; i < w.n; ++i) tn_array_release(w.given[i].array);
 }
 
-static tn_sig images(int64_t batch, int64_t channels, int64_t side) {
+static tn_sig image_sig(int64_t batch, int64_t channels, int64_t side) {
   return (tn_sig){TN_F32, 4, {batch, channels, side, side}};
 }
 
-/* Engines of convolutions are tried on the device, as the peer does. Whoever
- * has no cuDNN has no such kernels either. */
-static void tune(tn_runtime *rt) {
+/* Engines of convolutions are tried on the device, as the peer does. Without
+ * cuDNN there are no such kernels either. */
+static void tune_convolutions(tn_runtime *rt) {
   static const char *const tuned[][2] = {
       {"nn.convolution", "cudnn.convolution.cuda"},
       {"nn.convolution_activation", "cudnn.convolution_activation.cuda"}};
   for (size_t i = 0; i < sizeof tuned / sizeof *tuned; ++i) {
     tn_operator *op = NULL;
-    check(tn_operator_get(rt, tuned[i][0], &op));
+    must_succeed(tn_operator_get(rt, tuned[i][0], &op));
     const tn_code rc = tn_operator_tune(op, tuned[i][1], "measure=true");
-    if (rc != TN_NOT_FOUND) check(rc);
+    if (rc != TN_NOT_FOUND) must_succeed(rc);
   }
 }
 
 static void train_net(tn_runtime *rt, const char *net) {
-  if (on_device()) tune(rt);
+  if (on_device()) tune_convolutions(rt);
   const tn_sig rows = {TN_F32, 2, {MLP_BATCH, mlp_widths[0]}};
   const tn_sig row = {TN_F32, 2, {1, mlp_widths[0]}};
-  const tn_sig small = images(LENET_BATCH, 1, LENET_SIDE);
-  const tn_sig large = images(RESNET_BATCH, 3, RESNET_SIDE);
-  if (strcmp(net, "mlp") == 0) train(rt, mlp, &rows), train(rt, mlp, &row);
-  if (strcmp(net, "lenet") == 0) train(rt, lenet, &small);
-  if (strcmp(net, "resnet") == 0) train(rt, resnet, &large);
-  if (strcmp(net, "resnet50") == 0) train(rt, resnet50, &large);
+  const tn_sig small = image_sig(LENET_BATCH, 1, LENET_SIDE);
+  const tn_sig large = image_sig(RESNET_BATCH, 3, RESNET_SIDE);
+  if (strcmp(net, "mlp") == 0)
+    time_training(rt, build_mlp, &rows), time_training(rt, build_mlp, &row);
+  if (strcmp(net, "lenet") == 0) time_training(rt, build_lenet, &small);
+  if (strcmp(net, "resnet") == 0) time_training(rt, build_resnet, &large);
+  if (strcmp(net, "resnet50") == 0) time_training(rt, build_resnet50, &large);
 }
 
 int main(int argc, char **argv) {
   if (argc < 4) return 2;
   const uint32_t threads = (uint32_t)strtoul(argv[2], NULL, 10);
   tn_runtime *rt = NULL;
-  check(tn_runtime_create(
+  must_succeed(tn_runtime_create(
       &(tn_options){.struct_size = sizeof(tn_options), .workers = threads},
       &rt));
-  for (int i = 3; i < argc; ++i) check(tn_plugin_load(rt, argv[i]));
+  for (int i = 3; i < argc; ++i) must_succeed(tn_plugin_load(rt, argv[i]));
   if (threads == 0 && tn_place_parse(rt, argv[2], &place) != TN_OK)
     printf("SKIPPED: %s\n", tn_error_text());
   else

@@ -9,7 +9,7 @@ Prints lines `name value unit lowest-highest` and a table of the medians.
 import pathlib
 import sys
 
-from samples import CORES, TORCHES, Program, Samples, say, table, torches
+from samples import CORES, TORCHES, Program, Samples, say, table, find_torches
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 BENCH = BUILD / "bench"
@@ -27,9 +27,9 @@ def programs(net, threads):
     """Ours, and libtorch, tuned with channels last, too."""
     torch = BENCH / "peers" / "torch_train"
     found = [Program("tenon", [BENCH / "train", net, threads, *PLUGINS],
-                     CORES[threads]), *torches(torch, [net, threads], threads)]
+                     CORES[threads]), *find_torches(torch, [net, threads], threads)]
     if net != "mlp":
-        found += [each for each in torches(torch, [net, threads, "nhwc"],
+        found += [each for each in find_torches(torch, [net, threads, "nhwc"],
                                            threads, "_nhwc")
                   if each.name in NHWC]
     return found

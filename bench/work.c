@@ -21,13 +21,13 @@ enum {
   RANDOM_TIMES = 10
 };
 
-static void *memory(size_t n, size_t size) {
+static void *allocate_array(size_t n, size_t size) {
   void *result = calloc(n ? n : 1, size);
   if (!result) measure_fail("no memory for %zu times %zu bytes", n, size);
   return result;
 }
 
-static void *grown(void *old, size_t n, size_t size) {
+static void *grow_array(void *old, size_t n, size_t size) {
   void *result = realloc(old, n * size);
   if (!result) measure_fail("no memory for %zu times %zu bytes", n, size);
   return result;
@@ -35,103 +35,104 @@ static void *grown(void *old, size_t n, size_t size) {
 
 /* --------------------------------------------------------------- patterns */
 
-static size_t part(size_t all, size_t shrink) {
+static size_t shrink_count(size_t all, size_t shrink) {
   return (all + shrink - 1) / shrink;
 }
 
-static void use(work *w, size_t var) {
+static void add_use(work *w, size_t var) {
   const uint32_t at = w->first[w->n_tasks + 1];
   if (at == w->capacity) {
     w->capacity = 2 * w->capacity + 1024;
-    w->vars = grown(w->vars, w->capacity, sizeof *w->vars);
+    w->vars = grow_array(w->vars, w->capacity, sizeof *w->vars);
   }
   w->vars[at] = (uint32_t)var;
   w->first[w->n_tasks + 1] = at + 1;
 }
 
 /* Ends the present task, with the variable that it writes. */
-static void task(work *w, size_t written) {
-  use(w, written);
+static void end_task(work *w, size_t written) {
+  add_use(w, written);
   ++w->n_tasks;
   w->first[w->n_tasks + 1] = w->first[w->n_tasks];
 }
 
-static work *empty(const char *name, size_t tasks, size_t vars) {
-  work *w = memory(1, sizeof *w);
+static work *create_work(const char *name, size_t tasks, size_t vars) {
+  work *w = allocate_array(1, sizeof *w);
   *w = (work){.name = name, .n_vars = vars, .times = 1};
-  w->first = memory(tasks + 2, sizeof *w->first);
+  w->first = allocate_array(tasks + 2, sizeof *w->first);
   return w;
 }
 
-static work *chain(size_t shrink) {
-  const size_t n = part(MANY, shrink);
-  work *w = empty("chain", n, 1);
-  for (size_t i = 0; i < n; ++i) task(w, 0);
+static work *make_chain(size_t shrink) {
+  const size_t n = shrink_count(MANY, shrink);
+  work *w = create_work("chain", n, 1);
+  for (size_t i = 0; i < n; ++i) end_task(w, 0);
   return w;
 }
 
-static work *independent(size_t shrink) {
-  const size_t n = part(MANY, shrink);
-  work *w = empty("independent", n, n);
-  for (size_t i = 0; i < n; ++i) task(w, i);
+static work *make_independent(size_t shrink) {
+  const size_t n = shrink_count(MANY, shrink);
+  work *w = create_work("independent", n, n);
+  for (size_t i = 0; i < n; ++i) end_task(w, i);
   return w;
 }
 
-static work *wavefront(size_t shrink) {
-  const size_t rows = part(SIDE, shrink), columns = SIDE;
-  work *w = empty("wavefront", rows * columns, rows * columns);
+static work *make_wavefront(size_t shrink) {
+  const size_t rows = shrink_count(SIDE, shrink), columns = SIDE;
+  work *w = create_work("wavefront", rows * columns, rows * columns);
   for (size_t i = 0; i < rows * columns; ++i) {
-    if (i >= columns) use(w, i - columns);
-    if (i % columns) use(w, i - 1);
-    task(w, i);
+    if (i >= columns) add_use(w, i - columns);
+    if (i % columns) add_use(w, i - 1);
+    end_task(w, i);
   }
   return w;
 }
 
-static work *fan(size_t shrink) {
-  work *w = empty("fan", FAN + 2, FAN + 2);
-  w->times = part(FAN_TIMES, shrink);
-  task(w, FAN);
+static work *make_fan(size_t shrink) {
+  work *w = create_work("fan", FAN + 2, FAN + 2);
+  w->times = shrink_count(FAN_TIMES, shrink);
+  end_task(w, FAN);
   for (size_t i = 0; i < FAN; ++i) {
-    use(w, FAN);
-    task(w, i);
+    add_use(w, FAN);
+    end_task(w, i);
   }
-  for (size_t i = 0; i < FAN; ++i) use(w, i);
-  task(w, FAN + 1);
+  for (size_t i = 0; i < FAN; ++i) add_use(w, i);
+  end_task(w, FAN + 1);
   return w;
 }
 
 /* The same numbers on every machine. */
-static uint32_t below(uint64_t *state, uint32_t n) {
+static uint32_t draw_below(uint64_t *state, uint32_t n) {
   *state = *state * 6364136223846793005u + 1442695040888963407u;
   return (uint32_t)((*state >> 33) % n);
 }
 
 static work *at_random(size_t shrink) {
   uint64_t state = 1;
-  work *w = empty("random", RANDOM_TASKS, RANDOM_VARS);
-  w->times = part(RANDOM_TIMES, shrink);
+  work *w = create_work("random", RANDOM_TASKS, RANDOM_VARS);
+  w->times = shrink_count(RANDOM_TIMES, shrink);
   for (size_t i = 0; i < RANDOM_TASKS; ++i) {
     bool used[RANDOM_VARS] = {0};
-    const uint32_t written = below(&state, RANDOM_VARS);
-    uint32_t reads = RANDOM_READS_MIN +
-                     below(&state, RANDOM_READS_MAX - RANDOM_READS_MIN + 1);
+    const uint32_t written = draw_below(&state, RANDOM_VARS);
+    uint32_t reads =
+        RANDOM_READS_MIN +
+        draw_below(&state, RANDOM_READS_MAX - RANDOM_READS_MIN + 1);
     used[written] = true;
     while (reads > 0) {
-      const uint32_t read = below(&state, RANDOM_VARS);
+      const uint32_t read = draw_below(&state, RANDOM_VARS);
       if (used[read]) continue;
       used[read] = true;
-      use(w, read);
+      add_use(w, read);
       --reads;
     }
-    task(w, written);
+    end_task(w, written);
   }
   return w;
 }
 
 work *work_create(size_t index, size_t shrink) {
-  static work *(*const create[WORKS])(size_t) = {chain, independent, wavefront,
-                                                 fan, at_random};
+  static work *(*const create[WORKS])(size_t) = {
+      make_chain, make_independent, make_wavefront, make_fan, at_random};
   return index < WORKS ? create[index](shrink) : NULL;
 }
 
@@ -144,7 +145,7 @@ void work_release(work *w) {
 
 /* ------------------------------------------------------------------ edges */
 
-/* What the walk over the tasks knows of one variable. */
+/* State of one variable during the walk over the tasks. */
 typedef struct last {
   bool written;
   uint32_t writer;
@@ -162,13 +163,13 @@ typedef struct walk {
   uint32_t *mark; /* mark[i] = j + 1: the edge i -> j is there already */
 } walk;
 
-static void edge(walk *k, uint32_t from, uint32_t to) {
+static void add_edge(walk *k, uint32_t from, uint32_t to) {
   if (from == to || k->mark[from] == to + 1) return;
   k->mark[from] = to + 1;
   if (k->n == k->capacity) {
     k->capacity = 2 * k->capacity + 1024;
-    k->from = grown(k->from, k->capacity, sizeof *k->from);
-    k->to = grown(k->to, k->capacity, sizeof *k->to);
+    k->from = grow_array(k->from, k->capacity, sizeof *k->from);
+    k->to = grow_array(k->to, k->capacity, sizeof *k->to);
   }
   k->from[k->n] = from;
   k->to[k->n++] = to;
@@ -176,46 +177,47 @@ static void edge(walk *k, uint32_t from, uint32_t to) {
   ++k->edges->first[from + 1];
 }
 
-static void reads(walk *k, last *var, uint32_t task_id) {
-  if (var->written) edge(k, var->writer, task_id);
+static void add_reads(walk *k, last *var, uint32_t task_id) {
+  if (var->written) add_edge(k, var->writer, task_id);
   if (var->n == var->capacity) {
     var->capacity = 2 * var->capacity + 4;
-    var->readers = grown(var->readers, var->capacity, sizeof *var->readers);
+    var->readers =
+        grow_array(var->readers, var->capacity, sizeof *var->readers);
   }
   var->readers[var->n++] = task_id;
 }
 
-static void writes(walk *k, last *var, uint32_t task_id) {
-  for (uint32_t i = 0; i < var->n; ++i) edge(k, var->readers[i], task_id);
-  if (var->written && var->n == 0) edge(k, var->writer, task_id);
+static void add_writes(walk *k, last *var, uint32_t task_id) {
+  for (uint32_t i = 0; i < var->n; ++i) add_edge(k, var->readers[i], task_id);
+  if (var->written && var->n == 0) add_edge(k, var->writer, task_id);
   var->written = true;
   var->writer = task_id;
   var->n = 0;
 }
 
-static void sort(walk *k, size_t n_tasks) {
-  uint32_t *at = memory(n_tasks + 1, sizeof *at);
+static void sort_edges(walk *k, size_t n_tasks) {
+  uint32_t *at = allocate_array(n_tasks + 1, sizeof *at);
   for (size_t i = 0; i < n_tasks; ++i)
     k->edges->first[i + 1] += k->edges->first[i];
   memcpy(at, k->edges->first, (n_tasks + 1) * sizeof *at);
-  k->edges->successors = memory(k->n, sizeof *k->edges->successors);
+  k->edges->successors = allocate_array(k->n, sizeof *k->edges->successors);
   for (uint32_t i = 0; i < k->n; ++i)
     k->edges->successors[at[k->from[i]]++] = k->to[i];
   free(at);
 }
 
 work_edges *work_edges_create(const work *w) {
-  work_edges *e = memory(1, sizeof *e);
-  last *vars = memory(w->n_vars, sizeof *vars);
-  walk k = {.edges = e, .mark = memory(w->n_tasks, sizeof *k.mark)};
-  e->first = memory(w->n_tasks + 1, sizeof *e->first);
-  e->n_before = memory(w->n_tasks, sizeof *e->n_before);
+  work_edges *e = allocate_array(1, sizeof *e);
+  last *vars = allocate_array(w->n_vars, sizeof *vars);
+  walk k = {.edges = e, .mark = allocate_array(w->n_tasks, sizeof *k.mark)};
+  e->first = allocate_array(w->n_tasks + 1, sizeof *e->first);
+  e->n_before = allocate_array(w->n_tasks, sizeof *e->n_before);
   for (uint32_t i = 0; i < w->n_tasks; ++i) {
     uint32_t at = w->first[i];
-    for (; at + 1 < w->first[i + 1]; ++at) reads(&k, &vars[w->vars[at]], i);
-    writes(&k, &vars[w->vars[at]], i);
+    for (; at + 1 < w->first[i + 1]; ++at) add_reads(&k, &vars[w->vars[at]], i);
+    add_writes(&k, &vars[w->vars[at]], i);
   }
-  sort(&k, w->n_tasks);
+  sort_edges(&k, w->n_tasks);
   for (size_t i = 0; i < w->n_vars; ++i) free(vars[i].readers);
   free(vars);
   free(k.from);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The patterns of tasks that `./dev bench engine` measures, as lists of what
- * each task reads and writes, for ours and for the peers alike; and the same
- * order as edges, for peers that want to be told those.
+ * The patterns of tasks that `./dev bench engine` measures, as lists of the
+ * variables that each task reads and writes, for ours and for the peers alike.
+ * The same order exists as edges, for peers that need edges.
  */
 #ifndef TENON_BENCH_WORK_H_
 #define TENON_BENCH_WORK_H_
@@ -28,7 +28,7 @@ typedef struct work {
 enum { WORKS = 5, WORK_USES_MAX = 1024 };
 
 /* A chain, independent tasks, a wavefront, a fan, and the random graph of the
- * engine's tests; NULL behind the last. `shrink` divides their number. */
+ * engine's tests; NULL after the last. `shrink` divides their number. */
 work *work_create(size_t index, size_t shrink);
 void work_release(work *w);
 

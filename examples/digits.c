@@ -97,8 +97,8 @@ void digits_shuffle(const digits *d, digits_random *random, size_t *order) {
   }
 }
 
-/* An image with other pixels at its place, `down` and `right` being -1, 0 or 1;
- * what comes in from outside is empty. */
+/* Shifts an image by `down` and `right`, each -1, 0 or 1; pixels from outside
+ * of it are empty. */
 static void move(const float *from, int down, int right, float *to) {
   for (int y = 0; y < 8; ++y)
     for (int x = 0; x < 8; ++x) {

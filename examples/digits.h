@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * digits.h: what the examples that learn digits share: the data, numbers to
- * begin with, batches and a line per epoch. It knows nothing of Tenon.
+ * digits.h: shared by the examples that learn digits: the data, initial
+ * numbers, batches and a line per epoch. It does not use Tenon.
  */
 #ifndef EXAMPLES_DIGITS_H_
 #define EXAMPLES_DIGITS_H_
@@ -45,10 +45,10 @@ void digits_shuffle(const digits *d, digits_random *random, size_t *order);
 void digits_batch(const digits *d, const size_t *order, digits_random *random,
                   float *pixels, float *labels);
 
-/* What was seen of some rows. */
+/* Results for some rows. */
 typedef struct digits_score {
   size_t n;
-  size_t n_right; /* rows whose largest probability is that of the label */
+  size_t n_right; /* rows where the label has the largest probability */
   double loss;    /* sum of -log(probability of the label) */
 } digits_score;
 

@@ -23,7 +23,7 @@ tn_code net_array(tn_runtime *rt, tn_place place, int32_t ndim,
   return rc;
 }
 
-/* Weight i, or the bias behind it. */
+/* Weight i, or the bias after it. */
 static tn_code make(tn_runtime *rt, int i, const float *values,
                     tn_array **out) {
   const int64_t shape[2] = {net_widths[i / 2 + 1], net_widths[i / 2]};

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * digits_net.h: what the programs that learn digits have in common: arrays,
- * the main function, and the network of train_digits.c and
- * train_digits_eager.c.
+ * digits_net.h: shared by the programs that learn digits: arrays, the main
+ * function, and the network of train_digits.c and train_digits_eager.c.
  */
 #ifndef EXAMPLES_DIGITS_NET_H_
 #define EXAMPLES_DIGITS_NET_H_
@@ -10,7 +9,7 @@
 
 #include "digits.h"
 
-/* Layers that connect all with all; each has weights, and a bias behind them.
+/* Fully connected layers; each has weights, followed by a bias.
  */
 enum { NET_LAYERS = 3, NET_WEIGHTS = 2 * NET_LAYERS, NET_EPOCHS = 50 };
 extern const int64_t net_widths[NET_LAYERS + 1];

@@ -62,7 +62,8 @@ static tn_code infer(const learner *l, tn_graph *g) {
   return tn_graph_infer(g, known, 2);
 }
 
-/* Everything that the heads depend on is a weight, but for what is given. */
+/* Makes everything that the outputs depend on a weight, except the inputs of
+ * the network. */
 static tn_code find_weights(learner *l, tn_graph *g) {
   const char *name = NULL;
   tn_entry entry;
@@ -109,7 +110,7 @@ static tn_code array_make(const learner *l, int32_t ndim, const int64_t *shape,
   return net_array(l->rt, l->net->place, ndim, shape, values, out);
 }
 
-/* Random numbers for what has several dimensions, zeros for biases. */
+/* Random numbers for arrays of several dimensions, zeros for biases. */
 static tn_code weight_draw(const learner *l, weight *w, digits_random *random) {
   const int64_t *shape = w->sig.shape;
   size_t n = 1, window = 1;
@@ -148,8 +149,8 @@ fail:
 
 /* ---------------------------------------------------------------- programs */
 
-/* The program of a graph whose weights are the network's; with steps, new
- * weights take the place of the old. */
+/* The program of a graph with the network's weights; with steps, new weights
+ * replace the old ones. */
 static tn_code bind(const learner *l, const tn_graph *g, int steps,
                     tn_program **out) {
   tn_argument a[2 + 2 * MOST] = {
@@ -202,7 +203,7 @@ static tn_code set_rate(const learner *l, int epoch) {
   return rc;
 }
 
-/* Takes what came out into the score. */
+/* Adds the outputs to the score. */
 static tn_code count(const tn_program *program, const float *labels, size_t n,
                      digits_score *score) {
   tn_array *out = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * learner.h: a network that is given as a graph learns digits. Forward,
- * gradients and a step of every weight are one program; a second program, on
- * the same weights, is asked about the rows that are not learned from.
+ * learner.h: trains a network, passed as a graph, on digits. Forward, gradients
+ * and a step of every weight are one program. A second program, on the same
+ * weights, computes the rows that are not used for training.
  *
  * A network is a function that adds its layers to a graph:
  *
@@ -14,7 +14,7 @@
  *     return rc;
  *   }
  *
- * Weights are whatever other variables it has: their shapes are inferred.
+ * Its other variables are weights: their shapes are inferred.
  */
 #ifndef EXAMPLES_LEARNER_H_
 #define EXAMPLES_LEARNER_H_
@@ -23,7 +23,7 @@
 
 #include "digits.h"
 
-/* What learns, and how. */
+/* The network and its settings. */
 typedef struct learner_net {
   /* From a variable `data` to a `softmax_output` named `softmax`. */
   tn_code (*build)(tn_graph *g, tn_entry *head);
@@ -38,11 +38,11 @@ typedef struct learner_net {
   const char *trace; /* a file for a trace of one step, or NULL */
 } learner_net;
 
-/* What was seen of it. */
+/* Results of the training. */
 typedef struct learner_report {
   digits_score learned; /* rows that were, through the last epoch */
   digits_score tested;  /* rows that were not, at the end */
-  double seconds;       /* of all steps, without what is asked between them */
+  double seconds;       /* of all steps, without the evaluations between them */
   long n_steps;
   int captured; /* steps were launched as one, at the end */
 } learner_report;

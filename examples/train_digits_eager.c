@@ -16,8 +16,8 @@
 
 static const tn_place cpu = {TN_DEVICE_CPU, 0};
 
-/* The network: operators with their parameters, weights with biases behind
- * them, and for each its gradient and its last step. */
+/* The network: operators with their parameters, weights followed by biases, and
+ * for each its gradient and its last step. */
 typedef struct network {
   tn_runtime *rt;
   tn_operator *connect, *activate, *loss, *update;
@@ -53,7 +53,7 @@ static tn_code set_rate(network *net, int epoch) {
   return tn_params_parse(net->update, text, &net->update_params);
 }
 
-/* Probabilities of the digits; what leads to them stays on the tape. */
+/* Probabilities of the digits; the calls that compute them stay on the tape. */
 static tn_code forward(network *net, tn_tape *tape, tn_array *pixels,
                        tn_array *labels, tn_array **out) {
   tn_array *x = tn_array_retain(pixels), *y = NULL;

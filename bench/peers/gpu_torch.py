@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What gpu.c and train.c measure on a device, by PyTorch.
+"""The measurements of gpu.c and train.c on a device, by PyTorch.
 
     gpu_torch.py cuda|cpu [NET...]
 
@@ -27,7 +27,8 @@ def wait():
 
 
 def seconds(run, times):
-    """Of one, the best of some rounds of `times` behind one another."""
+    """Seconds of one run: the best of some rounds of `times` consecutive
+    runs."""
     best = float("inf")
     for _ in range(ROUNDS):
         wait()
@@ -82,7 +83,7 @@ def lenet():
 
 
 def normal(fan_in, fan_out, kernel, step):
-    """A convolution without bias, and what normalises a batch behind it."""
+    """A convolution without bias, followed by a batch normalisation."""
     return [nn.Conv2d(fan_in, fan_out, kernel, step, kernel // 2, bias=False),
             nn.BatchNorm2d(fan_out, momentum=0.1)]
 
@@ -154,7 +155,7 @@ def train(name):
 
 
 def main():
-    """Everything that was asked for."""
+    """All requested measurements."""
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True

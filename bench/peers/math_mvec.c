@@ -55,7 +55,7 @@ typedef struct job {
   float *y;
 } job;
 
-static void once(void *arg) {
+static void run_once(void *arg) {
   const job *j = arg;
   j->run(j->x, j->y);
 }
@@ -73,7 +73,7 @@ int main(void) {
     for (size_t i = 0; i < sizeof contests / sizeof *contests; ++i) {
       job j = {contests[i].run, x, y};
       if (strcmp(name, contests[i].name) == 0)
-        printf(" libmvec=%.1f", measure_single(once, &j, MATH_SECONDS));
+        printf(" libmvec=%.1f", measure_single(run_once, &j, MATH_SECONDS));
     }
     putchar('\n');
     fflush(stdout);

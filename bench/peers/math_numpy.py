@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What NumPy needs for the functions of ../math.c, into a given output, as a
+"""Time of NumPy for the functions of ../math.c, into an existing output, as a
 program in Python calls it."""
 
 import statistics

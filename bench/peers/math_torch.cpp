@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What libtorch needs for the functions of math.c, into a given output, in
+ * Time of libtorch for the functions of math.c, into an existing output, in
  * inference mode and on one thread.
  */
 #include <ATen/ATen.h>

@@ -4,14 +4,14 @@
  *   mxnet LIBRARY ENGINE WORKERS SHRINK
  *
  *   device    its ThreadedEnginePerDevice, a queue with WORKERS threads
- *   pooled    what its source calls ThreadedEnginePooled: one queue and always
- *             16 threads, whatever WORKERS says
+ *   pooled    its ThreadedEnginePooled: one queue and always
+ *             16 threads, for any value of WORKERS
  *
- * LIBRARY is a libmxnet.so. It is opened here, since its headers need others
- * that its package lacks. Its interface for C pushes and waits but makes no
- * variables, so two functions go by the names that C++ gives them; that they do
- * as assumed is checked before anything is measured: tasks must find every
- * variable as the order of pushes left it.
+ * LIBRARY is a libmxnet.so. The program opens it with dlopen, since its headers
+ * need others that its package lacks. Its C interface pushes and waits but
+ * creates no variables, so two functions are found by their mangled C++ names.
+ * A check before the measurement confirms that they work as assumed: tasks must
+ * find every variable as the order of pushes left it.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -21,7 +21,9 @@
 #include "../measure.h"
 #include "../work.h"
 
-/* ---------------------------------------------------- what we use of MXNet */
+/* ---------------------------------------------------- the parts of MXNet in
+ * use
+ */
 
 /* Where something runs: device type 1 is the CPU. */
 typedef struct context {
@@ -29,7 +31,7 @@ typedef struct context {
   int32_t id;
 } context;
 
-/* What an asynchronous task calls when it is done. */
+/* The function that an asynchronous task calls when it is complete. */
 typedef struct done {
   void (*call)(void *engine, void *param, const void *error);
   void *engine;
@@ -52,7 +54,7 @@ static struct {
 
 static void *library;
 
-static void find(void *to, const char *name) {
+static void find_symbol(void *to, const char *name) {
   void *symbol = dlsym(library, name);
   if (!symbol) measure_fail("%s", dlerror());
   memcpy(to, &symbol, sizeof symbol);
@@ -61,19 +63,20 @@ static void find(void *to, const char *name) {
 static void open_library(const char *path) {
   library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!library) measure_fail("%s", dlerror());
-  find(&mxnet.engine, "_ZN5mxnet6Engine3GetEv");
-  find(&mxnet.variable, "_ZN5mxnet6engine14ThreadedEngine11NewVariableEv");
-  find(&mxnet.push, "MXEnginePushAsync");
-  find(&mxnet.wait_all, "MXNDArrayWaitAll");
-  find(&mxnet.shut_down, "MXNotifyShutdown");
-  find(&mxnet.error, "MXGetLastError");
+  find_symbol(&mxnet.engine, "_ZN5mxnet6Engine3GetEv");
+  find_symbol(&mxnet.variable,
+              "_ZN5mxnet6engine14ThreadedEngine11NewVariableEv");
+  find_symbol(&mxnet.push, "MXEnginePushAsync");
+  find_symbol(&mxnet.wait_all, "MXNDArrayWaitAll");
+  find_symbol(&mxnet.shut_down, "MXNotifyShutdown");
+  find_symbol(&mxnet.error, "MXGetLastError");
 }
 
-static void check(int failed) {
+static void must_succeed(int failed) {
   if (failed) measure_fail("%s", mxnet.error());
 }
 
-static void end(void *on_complete) {
+static void end_task(void *on_complete) {
   const done *d = on_complete;
   d->call(d->engine, d->param, NULL);
 }
@@ -83,7 +86,7 @@ static void end(void *on_complete) {
 static void **vars; /* the engine's, which keeps them until the end */
 static size_t n_vars;
 
-static void *memory(size_t n, size_t size) {
+static void *allocate_array(size_t n, size_t size) {
   void *result = calloc(n ? n : 1, size);
   if (!result) measure_fail("no memory for %zu times %zu bytes", n, size);
   return result;
@@ -104,8 +107,8 @@ static void push_one(const work *w, size_t i, body *run, void *arg) {
   const uint32_t *use = w->vars + w->first[i];
   const uint32_t n = w->first[i + 1] - w->first[i];
   for (uint32_t k = 0; k < n; ++k) uses[k] = vars[use[k]];
-  check(mxnet.push(run, arg, NULL, &cpu, uses, (int)n - 1, uses + n - 1, 1,
-                   NULL, 0, NULL, 0));
+  must_succeed(mxnet.push(run, arg, NULL, &cpu, uses, (int)n - 1, uses + n - 1,
+                          1, NULL, 0, NULL, 0));
 }
 
 /* ------------------------------------------------------- is the order kept */
@@ -118,7 +121,7 @@ typedef struct seen {
   size_t *wrong;
 } seen;
 
-static void look(void *run_context, void *on_complete, void *arg) {
+static void check_uses(void *run_context, void *on_complete, void *arg) {
   const seen *s = arg;
   const uint32_t *use = s->w->vars + s->w->first[s->task];
   const uint32_t n = s->w->first[s->task + 1] - s->w->first[s->task];
@@ -127,12 +130,12 @@ static void look(void *run_context, void *on_complete, void *arg) {
     if (__atomic_load_n(&s->writes[use[k]], __ATOMIC_RELAXED) != s->expected[k])
       __atomic_fetch_add(s->wrong, 1, __ATOMIC_RELAXED);
   __atomic_fetch_add(&s->writes[use[n - 1]], 1, __ATOMIC_RELAXED);
-  end(on_complete);
+  end_task(on_complete);
 }
 
-/* Writes to `expected` what each use of each task must find. */
-static void expect(const work *w, uint32_t *expected) {
-  uint32_t *writes = memory(w->n_vars, sizeof *writes);
+/* Writes to `expected` the value that each use of each task must find. */
+static void find_expected(const work *w, uint32_t *expected) {
+  uint32_t *writes = allocate_array(w->n_vars, sizeof *writes);
   for (size_t i = 0; i < w->n_tasks; ++i) {
     for (uint32_t at = w->first[i]; at < w->first[i + 1]; ++at)
       expected[at] = writes[w->vars[at]];
@@ -143,16 +146,16 @@ static void expect(const work *w, uint32_t *expected) {
 
 static void check_order(const work *w) {
   size_t wrong = 0;
-  seen *all = memory(w->n_tasks, sizeof *all);
-  uint32_t *writes = memory(w->n_vars, sizeof *writes);
-  uint32_t *expected = memory(w->first[w->n_tasks], sizeof *expected);
-  expect(w, expected);
+  seen *all = allocate_array(w->n_tasks, sizeof *all);
+  uint32_t *writes = allocate_array(w->n_vars, sizeof *writes);
+  uint32_t *expected = allocate_array(w->first[w->n_tasks], sizeof *expected);
+  find_expected(w, expected);
   need_vars(w->n_vars);
   for (size_t i = 0; i < w->n_tasks; ++i) {
     all[i] = (seen){w, i, expected + w->first[i], writes, &wrong};
-    push_one(w, i, look, &all[i]);
+    push_one(w, i, check_uses, &all[i]);
   }
-  check(mxnet.wait_all());
+  must_succeed(mxnet.wait_all());
   if (wrong) measure_fail("%s: %zu uses found the wrong state", w->name, wrong);
   free(expected);
   free(writes);
@@ -161,18 +164,18 @@ static void check_order(const work *w) {
 
 /* --------------------------------------------------------------- measuring */
 
-static void run(void *run_context, void *on_complete, void *arg) {
+static void run_empty(void *run_context, void *on_complete, void *arg) {
   (void)run_context;
   (void)arg;
   measure_task();
-  end(on_complete);
+  end_task(on_complete);
 }
 
-static void push(void *arg) {
+static void push_tasks(void *arg) {
   const work *w = arg;
   for (size_t k = 0; k < w->times; ++k)
-    for (size_t i = 0; i < w->n_tasks; ++i) push_one(w, i, run, NULL);
-  check(mxnet.wait_all());
+    for (size_t i = 0; i < w->n_tasks; ++i) push_one(w, i, run_empty, NULL);
+  must_succeed(mxnet.wait_all());
 }
 
 static void all_patterns(size_t shrink, const char *variant) {
@@ -181,7 +184,7 @@ static void all_patterns(size_t shrink, const char *variant) {
     work *w = work_create(i, shrink);
     check_order(w);
     snprintf(name, sizeof name, "%s/%s", w->name, variant);
-    measure_tasks(name, w->n_tasks * w->times, push, w);
+    measure_tasks(name, w->n_tasks * w->times, push_tasks, w);
     work_release(w);
   }
 }
@@ -197,6 +200,6 @@ int main(int argc, char **argv) {
   measure_join();
   all_patterns((size_t)atoi(argv[4]), argv[2]);
   free(vars);
-  check(mxnet.shut_down());
+  must_succeed(mxnet.shut_down());
   return 0;
 }

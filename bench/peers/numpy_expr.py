@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What NumPy needs for the expressions of expr.c, into given outputs, on one
-thread, which is all that it has:
+"""Speed of NumPy for the expressions of expr.c, into existing outputs, on one
+thread, which is all that it supports:
 
     numpy_expr.py THREADS    GB/s moved, by expression and size
 

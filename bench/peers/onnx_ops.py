@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The forward rows of ../ops.h by ONNX Runtime, with one thread. Prints what
-ops.c prints.
+"""The forward rows of ../ops.h by ONNX Runtime, with one thread. Prints the
+same lines as ops.c.
 
     onnx_ops.py OPS [-- PART ...]    OPS is the program of ops.c
 
-Each row is a model of one node, whose inputs and outputs are bound to memory
-that is there; the weights of a convolution are constants, as in all its
-models, and are laid out beforehand. The microseconds that Python takes to call
-it are in the figures. Rows that it has no operator for are left out.
+Each row is a model of one node; its inputs and outputs are bound to existing
+memory. The weights of a convolution are constants, as in all its models, and
+are laid out beforehand. The figures include the microseconds that Python needs
+for the call. Rows that it has no operator for are left out.
 """
 
 import json
@@ -54,7 +54,8 @@ def reduction(op):
     return lambda n: Node(op, constants={1: np.array([n[0]])}, keepdims=0)
 
 
-# What the functions of torch_ops.cpp are here, by the numbers of the row.
+# The counterparts of the functions of torch_ops.cpp, by the numbers of the
+# row.
 MAKERS = {
     "convolution": lambda n: Node("Conv", weights=True, strides=[n[0]] * 2,
                                   pads=[n[1]] * 4, group=n[2]),
@@ -83,7 +84,7 @@ MAKERS = {
 
 
 def inputs(row):
-    """What the node computes from, drawn from [-1, 1) or below the limit."""
+    """The inputs of the node, drawn from [-1, 1) or below the limit."""
     draw = np.random.default_rng(1)
     arrays = [draw.random(shape, np.float32) * 2 - 1 for shape in row["in"]]
     if row["index_limit"]:
@@ -124,7 +125,7 @@ def open_session(content):
 
 
 def bind(session, node, arrays):
-    """The memory of inputs and outputs; how large these are, a run tells."""
+    """The memory of inputs and outputs; a run finds their sizes."""
     fed = {f"in{i}": array for i, array in enumerate(arrays)}
     found = session.run(node.outputs, fed)
     binding = session.io_binding()

@@ -122,7 +122,8 @@ int main(int argc, char **argv) {
   measure_join();
   for (size_t i = 0; i < WORKS; ++i) {
     work *w = work_create(i, static_cast<size_t>(std::atoi(argv[2])));
-    w->times = 1; /* libgomp's cost grows with the square of what is queued */
+    w->times = 1; /* libgomp's cost grows with the square of the queue's length
+                   */
     job j = {w, std::atoi(argv[1]), std::vector<char>(w->n_vars)};
     all_of(j, i);
     work_release(w);

@@ -60,7 +60,7 @@ void flow(const work &w, const work_edges &e, const char *variant) {
   });
 }
 
-/* A program with counters, spawning what becomes ready. */
+/* A program with counters that spawns each task when it becomes ready. */
 class group {
  public:
   group(const work &w, const work_edges &e)

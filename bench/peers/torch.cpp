@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What libtorch needs for the calls of call.c:
+ * Time of libtorch for the calls of call.c:
  *
  *   torch call THREADS   nanoseconds per operator on small tensors
  *   torch add THREADS    GB/s of an elementwise add, by size

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What libtorch needs for the expressions of expr.c, into given outputs:
+ * Speed of libtorch for the expressions of expr.c, into existing outputs:
  *
  *   torch_expr THREADS   GB/s moved, by expression and size
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What libtorch needs for the work of graph.c:
+ * Time of libtorch for the work of graph.c:
  *
  *   torch_graph nodes|chain THREADS
  */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The rows of ops.h by libtorch, with one thread. Prints what ops.c prints.
+ * The rows of ops.h by libtorch, with one thread. Prints the same lines as
+ * ops.c.
  *
  *   torch_ops [-- PART ...]
  */
@@ -21,7 +22,7 @@ namespace {
 
 constexpr double seconds = 0.2; /* of each figure */
 
-/* The inputs of a row, and what its numbers are. */
+/* The inputs of a row, and the meaning of its numbers. */
 struct Row {
   const ops_case *c;
   std::vector<at::Tensor> in;
@@ -29,7 +30,7 @@ struct Row {
 
 using Once = std::function<void()>;
 
-/* What computes a pass of a row: `grads` as in ops_pass. */
+/* The function that computes a pass of a row: `grads` as in ops_pass. */
 using Make = std::function<Once(const Row &, uint32_t grads)>;
 
 Once convolution(const Row &r, uint32_t grads) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What libtorch needs for the work of train.c:
+ * Time of libtorch for the work of train.c:
  *
  *   torch_train mlp|lenet|resnet THREADS [nhwc]
  *
- * With nhwc, images lie in memory with their channels last.
+ * With nhwc, images are in memory with their channels last.
  */
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

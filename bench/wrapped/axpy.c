@@ -11,7 +11,7 @@
 typedef void saxpy(int32_t n, float alpha, const float *x, int32_t dx, float *y,
                    int32_t dy);
 
-/* What init leaves for the calls. */
+/* Data that init prepares for the calls. */
 static struct { saxpy *function; } found;
 
 int32_t wrapped_init(const tn_host *host, tn_registrar *registrar,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What becomes of an error when work fails after its call has returned.
+ * Shows how an error is reported when work fails after its call has returned.
  *
  *   ./failures PLUGIN, which is that of examples/kernel
  */

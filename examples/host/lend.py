@@ -28,7 +28,7 @@ class Spec(ctypes.Structure):
 
 
 class Array:
-    """What `numpy.from_dlpack` and `torch.from_dlpack` ask for."""
+    """The methods that `numpy.from_dlpack` and `torch.from_dlpack` call."""
 
     def __init__(self, runtime, *shape):
         self.handle = ctypes.c_void_p()

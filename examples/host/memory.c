@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A runtime with a limit of memory, and what is known of it.
+ * A runtime with a limit of memory, and its statistics.
  */
 #include <stdio.h>
 #include <stdlib.h>

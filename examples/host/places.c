@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A graph whose nodes run on two devices. They are two of the cpu, so that it
- * can be tried anywhere: y = s*sigmoid(s) with s = x + shift, where the sum is
- * computed on the one and the rest on the other.
+ * A graph with nodes on two devices. Both are cpu devices, so that the example
+ * runs anywhere: y = s*sigmoid(s) with s = x + shift, where the sum is computed
+ * on the first and the rest on the second.
  */
 #include <stdio.h>
 #include <tenon/graph.h>

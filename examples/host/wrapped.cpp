@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// wrapped.cpp: a host in C++17: failures are exceptions, owners release what
-// they have, and the memory of a std::vector becomes an array. For CMake:
+// wrapped.cpp: a host in C++17: failures are exceptions, owners release all
+// that they have, and the memory of a std::vector becomes an array. For CMake:
 //
 //   find_package(PkgConfig REQUIRED)
 //   pkg_check_modules(tenon REQUIRED IMPORTED_TARGET tenon)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * root.c: a kernel whose loop is compiled for three levels of x86, and which
- * looks at its input first.
+ * root.c: a kernel with a loop that is compiled for three levels of x86. It
+ * checks its input first.
  */
 #include "root.gen.h"
 #include "tenon/kernel.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Compiled, never run: tn_tensor is DLPack's DLTensor, member by member, and a
- * tn_dtype is a DLDataType. Debian's DLPack is 0.6: it names no bool, whose
- * code 6 later versions added.
+ * tn_dtype is a DLDataType. Debian's DLPack is 0.6: it has no name for bool;
+ * later versions added its code 6.
  */
 #include <assert.h>
 #include <dlpack/dlpack.h>

@@ -3,9 +3,9 @@
 
     tests/abi/structs.py [TARGET_MINOR] > sdk/abi/0.2-lp64.inc
 
-is run by hand when a minor version is added, and what it prints is reviewed
-and committed: tests/abi compares the header with the committed file, never
-with itself.
+is run by hand when a minor version is added. Its output is reviewed and
+committed: tests/abi compares the header with the committed file, never with
+itself.
 """
 
 import pathlib

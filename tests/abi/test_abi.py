@@ -28,7 +28,7 @@ HEADERS = ["op.h", "note.h", "device.h", "tenon.h", "graph.h", "kernel.h",
            "device_scope.h", "tune.h", "capture.h"]
 PADDED = {"op.h", "note.h", "device.h", "blas.h", "device_blas.h", "pass.h",
           "device_scope.h", "chain.h"}
-# headers whose structs other binaries read
+# headers with structs that other binaries read
 MINORS = [0, 1, 2]
 LINE = re.compile(r"^TN_ABI_(\w+)\((.+), (-?\d+)\)$")
 
@@ -94,7 +94,7 @@ def number_cases():
 
 
 def target_cases():
-    """What TN_TARGET_MINOR hides and refuses."""
+    """Names that TN_TARGET_MINOR hides, and values that it refuses."""
     newer = ("#include <tenon/op.h>\n"
              "const void *use(const tn_host *host);\n"
              "const void *use(const tn_host *host) {\n"
@@ -146,7 +146,7 @@ def every_member_of_the_header_has_a_committed_offset():
                   f"members of 0.{minor}, header against sdk/abi")
 
 
-def what_a_minor_version_has_its_successor_has_at_the_same_place():
+def members_of_a_minor_version_keep_their_place():
     frozen = (NUMBERS / "frozen").read_text().split()
     for older, newer in zip(MINORS, MINORS[1:]):
         later = committed(newer)
@@ -165,7 +165,7 @@ def growing_structs_begin_with_their_size():
             assert "struct_size" in members[:2], f"{name} cannot grow"
 
 
-def numbers_of_released_versions_are_what_was_released():
+def numbers_of_released_versions_do_not_change():
     for line in (NUMBERS / "released").read_text().splitlines():
         digest, name = line.split()
         found = hashlib.sha256((NUMBERS / name).read_bytes()).hexdigest()
@@ -175,6 +175,6 @@ def numbers_of_released_versions_are_what_was_released():
 if __name__ == "__main__":
     tap.run(header_cases() + number_cases() + target_cases() + dlpack_cases() +
             [every_member_of_the_header_has_a_committed_offset,
-             what_a_minor_version_has_its_successor_has_at_the_same_place,
+             members_of_a_minor_version_keep_their_place,
              growing_structs_begin_with_their_size,
-             numbers_of_released_versions_are_what_was_released])
+             numbers_of_released_versions_do_not_change])

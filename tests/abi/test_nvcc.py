@@ -38,8 +38,8 @@ def compiles(headers, *options):
                     "-o", source.with_suffix(".o")])
 
 
-# Each alone for the device, and once all of them for the host as well, whose compiler
-# takes twice as long to begin.
+# Each alone for the device, and once all of them for the host as well; the
+# host's compiler takes twice as long to start.
 tap.run([(f"{header} compiles in a .cu file",
           lambda h=header: compiles([h], "-ptx")) for header in HEADERS]
         + [("all compile in one .cu file, for device and host",

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * lab.h: manifests made for a test, in a folder `lab` of its own, which so
- * names their plugin. In their text @ stands for the path of library.c's
- * library.
+ * lab.h: manifests made for a test, in a folder `lab` of its own, which gives
+ * the plugin its name. In their text @ means the path of library.c's library.
  */
 #ifndef TENON_TESTS_BINDINGS_LAB_H_
 #define TENON_TESTS_BINDINGS_LAB_H_

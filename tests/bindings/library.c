@@ -90,7 +90,7 @@ SHOWN void lib_parts(int64_t n, const float *x, float *whole, float *rest) {
   }
 }
 
-/* x plus what an optional bias says; counts its calls in a state. */
+/* x plus an optional bias; counts its calls in a state. */
 SHOWN void lib_biased(int64_t n, const float *x, const float *bias,
                       int32_t given, float *out, int64_t *calls);
 SHOWN void lib_biased(int64_t n, const float *x, const float *bias,
@@ -216,7 +216,7 @@ SHOWN void lib_daemon(int32_t n, const float *x, float *out) {
 
 /* ---------------------------------------------------- bound by a wrong type */
 
-/* Copies, if the upper half of `n` is what it is to be. */
+/* Copies, if the upper half of `n` has the expected value. */
 SHOWN void lib_twice(int64_t n, const float *x, float *out);
 SHOWN void lib_twice(int64_t n, const float *x, float *out) {
   for (int64_t i = 0; i < n; ++i) out[i] = 2 * x[i];
@@ -247,7 +247,7 @@ SHOWN void lib_sparse(int32_t n, const float *x, float *out) {
     if (x[i] != 0) out[i] = x[i];
 }
 
-/* Writes behind its output, and in front of it. */
+/* Writes after its output, and before it. */
 SHOWN void lib_behind(int32_t n, const float *x, float *out);
 SHOWN void lib_behind(int32_t n, const float *x, float *out) {
   for (int32_t i = 0; i < n; ++i) out[i] = x[i];
@@ -268,7 +268,7 @@ SHOWN void lib_peek(int32_t n, const float *x, float *out) {
   (void)last;
 }
 
-/* Writes what it is to read, the same again. */
+/* Writes to its input, with the same value. */
 SHOWN void lib_touch(int32_t n, float *x, float *out);
 SHOWN void lib_touch(int32_t n, float *x, float *out) {
   volatile float *first = x;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Calls of bound functions: every type of argument, results, narrowing,
- * threads, and what the registry promises for every plugin.
+ * threads, and promises of the registry for every plugin.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -179,8 +179,8 @@ static const char lists[] =
     "    x: [1, 2, 3]\n"
     "    out: [3, 0, 0, 3, 0, 0, 3, 200, 4, -1, -1]\n";
 
-/* Before that the examples ran between guarded pages: lists are as long as they
- * are said to be, and text ends with a 0. */
+/* Before that the examples ran between guarded pages: lists have the declared
+ * length, and text ends with a 0. */
 Test(calls, lists_of_integers_and_text_arrive) {
   const double zeros[24] = {0};
   const double expected[] = {3, 4, 2, 3, 5, 1, 0, 255, 1, 'z', -1};
@@ -202,7 +202,7 @@ Test(calls, lists_of_integers_and_text_arrive) {
   lab_close(&l);
 }
 
-/* Whoever reads one number more than there are meets a guarded page. */
+/* Reading one number too many reaches a guarded page. */
 Test(calls, a_list_of_the_wrong_width_is_found_by_the_examples) {
   char text[sizeof lists];
   lab l;
@@ -480,7 +480,7 @@ Test(calls, a_plugin_yaml_names_the_plugin_and_lists_its_operators) {
   lab_close(&l);
 }
 
-Test(calls, a_library_may_lie_beside_its_manifest) {
+Test(calls, a_library_may_be_beside_its_manifest) {
   char text[1024], path[128];
   lab l;
   lab_open(&l, NULL);
@@ -496,7 +496,7 @@ Test(calls, a_library_may_lie_beside_its_manifest) {
   lab_close(&l);
 }
 
-Test(calls, an_inspection_shows_what_would_be_loaded) {
+Test(calls, an_inspection_shows_the_loaded_operators) {
   tn_inspection *inspection = NULL;
   lab l;
   lab_open(&l, NULL);
@@ -532,7 +532,8 @@ Test(calls, an_inspection_says_why_a_manifest_is_not_loaded) {
 /* ----------------------------------------------------------------- gradients
  */
 
-/* out = x + x, whose gradient is a call of another operator, or of itself. */
+/* out = x + x, with a gradient that calls another operator, or the operator
+ * itself. */
 #define TWICE(gradient)                            \
   "opgen: 1\n"                                     \
   "op: twice\n"                                    \

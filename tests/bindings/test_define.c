@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Operators of the host's own functions: tn_operator_define, and what it
- * promises about names, functions, lifetimes and removal.
+ * Operators of the host's own functions: tn_operator_define, and its promises
+ * about names, functions, lifetimes and removal.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "lab.h"
 #include "tenon/define.h"
 
-/* What the functions find as their instance. */
+/* The instance of the functions. */
 typedef struct mine {
   double factor;
   int prepared;
@@ -195,7 +195,7 @@ Test(define, several_operators_share_the_name_host) {
   lab_close(&l);
 }
 
-/* What `destroy` of the one does with the other. */
+/* The effect of `destroy` of one on the other. */
 typedef struct removal {
   tn_runtime *rt;
   tn_operator *other;
@@ -275,7 +275,7 @@ Test(define, functions_that_are_missing_are_named) {
   lab_close(&l);
 }
 
-Test(define, what_opgen_would_write_is_refused) {
+Test(define, operators_for_opgen_are_refused) {
   mine m = {.factor = 2};
   const tn_host_kernels kernels = kernels_of(&m);
   lab l;
@@ -377,7 +377,7 @@ Test(define, a_binding_may_be_defined_and_is_tried) {
   lab_close(&l);
 }
 
-Test(define, a_text_has_no_folder_where_a_library_could_lie) {
+Test(define, a_text_has_no_folder_for_a_library) {
   const char *simple = lab_simple("lib_square");
   const char *at = strchr(simple, '@');
   char wrong[1100];
@@ -393,7 +393,7 @@ Test(define, a_text_has_no_folder_where_a_library_could_lie) {
   lab_close(&l);
 }
 
-Test(define, only_what_was_defined_is_removed) {
+Test(define, only_defined_operators_are_removed) {
   char good[1024];
   tn_operator *op = NULL;
   lab l;

@@ -11,7 +11,7 @@
 #include "lab.h"
 #include "tenon/define.h"
 
-/* One life of a runtime; what it is about. */
+/* One life of a runtime; the checked subject. */
 typedef struct life {
   tn_runtime *rt;
   const char *path; /* of a manifest, or NULL: host.twice */

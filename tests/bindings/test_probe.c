@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a wrong binding does, it does in a process of its own: each kind is
- * refused with a message of its own, and the host goes on.
+ * A wrong binding fails in a process of its own: each kind is refused with its
+ * own message, and the host goes on.
  */
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -12,7 +12,8 @@
 
 #include "lab.h"
 
-/* Loads `text`, which must fail so within some time, and leave nothing behind.
+/* Loads `text`, which must fail with this message within some time, and leave
+ * nothing.
  */
 static void refused_within(uint32_t seconds, const char *text, tn_code code,
                            const char *part) {
@@ -177,13 +178,13 @@ Test(probe, an_output_that_is_taken_for_zeros_is_found) {
   refused(text, TN_PLUGIN, "element 1 of `out` is");
 }
 
-Test(probe, what_is_written_beside_an_output_is_found) {
+Test(probe, writes_beside_an_output_are_found) {
   refused(lab_simple("lib_behind"), TN_PLUGIN, "died of SIGSEGV");
   refused(lab_simple("lib_before"), TN_PLUGIN,
           "lib_before writes beside the memory of `out`, argument 3");
 }
 
-Test(probe, what_is_read_behind_an_input_is_found) {
+Test(probe, reads_after_an_input_are_found) {
   refused(lab_simple("lib_peek"), TN_PLUGIN, "died of SIGSEGV");
 }
 
@@ -223,7 +224,7 @@ Test(probe, mistakes_in_a_manifest_are_shown_as_opgen_does) {
           "op.yaml:1:1: error[E0011]: an operator needs `summary`");
 }
 
-Test(probe, what_has_to_be_compiled_is_not_loaded) {
+Test(probe, manifests_to_compile_are_not_loaded) {
   refused(
       "opgen: 1\nop: twice\nsummary: Twice\n"
       "inputs: [{name: x, dtype: f32}]\n"
@@ -238,7 +239,7 @@ Test(probe, what_has_to_be_compiled_is_not_loaded) {
       TN_PLUGIN, "operator twice has no binding; only opgen");
 }
 
-/* The host may have anybody wait for its children, or nobody. */
+/* Any thread of the host may wait for its children, or none. */
 Test(probe, a_host_that_ignores_its_children_loses_nothing) {
   lab l;
   cr_assert_neq(signal(SIGCHLD, SIG_IGN), SIG_ERR);

@@ -80,7 +80,7 @@ static void teardown(void) {
 
 TestSuite(trained, .init = setup, .fini = teardown, .timeout = 60);
 
-/* One call on a number; what it gives is `want`. */
+/* One call on a number; its result is `want`. */
 static void calls_give(double x, double want) {
   tn_array *in = number(x), *out = NULL;
   OK(tn_call(l.rt, op, TN_IN(in, seen), NULL, TN_OUT(&out)));
@@ -109,16 +109,16 @@ static void *call_that_waits(void *arg) {
   return NULL;
 }
 
-/* This thread has pushed before the others, which so are guests. */
+/* This thread has pushed before the others, so it owns the gate. */
 Test(trained, calls_that_read_a_state_run_side_by_side) {
-  enum { GUESTS = 3 };
-  pthread_t guests[GUESTS];
+  enum { HELPERS = 3 };
+  pthread_t helpers[HELPERS];
   for (int i = 0; i < 3; ++i) calls_give(1, 6);
   for (int round = 0; round < 20; ++round) {
-    all.wanted = GUESTS, all.here = 0;
-    for (int i = 0; i < GUESTS; ++i)
-      cr_assert_eq(pthread_create(&guests[i], NULL, call_that_waits, NULL), 0);
-    for (int i = 0; i < GUESTS; ++i) (void)pthread_join(guests[i], NULL);
+    all.wanted = HELPERS, all.here = 0;
+    for (int i = 0; i < HELPERS; ++i)
+      cr_assert_eq(pthread_create(&helpers[i], NULL, call_that_waits, NULL), 0);
+    for (int i = 0; i < HELPERS; ++i) (void)pthread_join(helpers[i], NULL);
   }
   calls_give(1, 6);
 }

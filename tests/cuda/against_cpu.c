@@ -7,8 +7,8 @@
  *
  *   against_cpu [--seed N] [--rounds N] [--calls N] [--own 1] PLUGIN.so ...
  *
- * --own 1: but for what libraries of CUDA compute, of which some tools say more
- * than we can answer for.
+ * --own 1: leaves out operators that libraries of CUDA compute, since some
+ * tools report faults inside of these.
  *
  * TAP; 1 if a case failed, 77 without a GPU.
  */
@@ -23,14 +23,14 @@
 enum { NONE = -1, MOST_ARRAYS = 8, MOST_RESULTS = 32 };
 enum { MOST_ELEMENTS = 40000, FEWER = 6000 };
 
-/* An operator with parameters, and what calls of it may look like. */
+/* An operator with parameters, and the rules for calls of it. */
 typedef struct subject {
   const char *op, *params;
   int n_in;        /* inputs that are given */
   int least, most; /* rank of the first; shapes of others follow */
   int64_t edge;    /* its dimensions are at least this */
   int whole;       /* the input that holds whole numbers from -1, or NONE */
-  int below;       /* and what they are below */
+  int below;       /* and the meaning of each, see below */
 } subject;
 
 /* Libraries compute the first. */
@@ -112,7 +112,7 @@ typedef struct type {
   tn_dtype dtype;
   uint64_t bit;
   const char *name;
-  double near; /* how far results may lie apart */
+  double near; /* largest difference of results */
 } type;
 
 static const type types[] = {
@@ -127,7 +127,7 @@ static const type *type_of(tn_dtype dtype) {
   return t;
 }
 
-/* One that is allowed and that holds what stands there. */
+/* Draws a permitted bit of the set. */
 static tn_dtype draw_type(uint64_t allowed) {
   const type *t;
   do t = &types[draw(N_TYPES)];
@@ -152,7 +152,7 @@ static void draw_shape(const subject *s, tn_sig *sig) {
     sig->shape[d] = s->edge + draw((uint32_t)(room - s->edge));
 }
 
-/* What both devices are asked: everything that was drawn. */
+/* Everything that was drawn for one call on both devices. */
 typedef struct question {
   const subject *subject;
   tn_operator *op;
@@ -263,7 +263,7 @@ static double number(int below, int low) {
   return ((int)draw(33) - 16) / 8.0;
 }
 
-/* The array, less what stands in front of it, of a shape. */
+/* The array without the elements before it, with a shape. */
 static tn_code trim(tn_array *all, int64_t before, const tn_sig *sig,
                     tn_array **out) {
   tn_array *rest = NULL;
@@ -274,9 +274,9 @@ static tn_code trim(tn_array *all, int64_t before, const tn_sig *sig,
   return rc;
 }
 
-/* A new array of numbers on the side's device, sometimes one element behind
- * where its memory begins. `below`: whole ones; others become larger by 2 from
- * the first to the last, so that pieces differ. */
+/* A new array of numbers on the side's device, sometimes one element after the
+ * begin of its memory. `below`: integers; other numbers grow by 2 from the
+ * first to the last, so that pieces differ. */
 static tn_code fill(const side *s, const tn_sig *sig, int below, int low,
                     tn_array **out) {
   tn_array *exact = NULL, *cast = NULL, *there = NULL;
@@ -302,8 +302,8 @@ static tn_code fill(const side *s, const tn_sig *sig, int below, int low,
   return rc;
 }
 
-/* Inputs, and behind them states, which are not negative. Only embeddings have
- * no use for -1. */
+/* Inputs, followed by states, which are not negative. Only embeddings do not
+ * accept -1. */
 static tn_code fill_inputs(side *s) {
   const question *q = s->q;
   const subject *u = q->subject;
@@ -344,7 +344,7 @@ static tn_code forward(side *s, const tn_req *req) {
                   : tn_call(s->rt, q->op, &in, q->params, &out);
 }
 
-/* Outputs as they are asked for, and states. */
+/* Outputs as requested, and states. */
 static tn_code ask_forward(side *s, answer *a) {
   const question *q = s->q;
   const uint32_t first = (uint32_t)q->subject->n_in;
@@ -412,8 +412,8 @@ static void describe(const question *q, uint64_t seed) {
          (unsigned long long)seed);
 }
 
-/* The first element that lies too far off, told; results that are sums may be
- * off by as much as their largest may. */
+/* Prints the first element with too large an error. Each element of a sum may
+ * be wrong by as much as its largest one. */
 static bool alike(const answer *here, const answer *there, char *told,
                   size_t room) {
   if (here->n != there->n) {
@@ -508,7 +508,7 @@ typedef struct options {
   long long seed, rounds, calls, own;
 } options;
 
-/* The place of a number behind an option of that name; NULL: it is none. */
+/* The word after an option of that name; NULL: there is none. */
 static long long *option(options *o, const char *name) {
   if (!strcmp(name, "--seed")) return &o->seed;
   if (!strcmp(name, "--rounds")) return &o->rounds;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fake_blaslt.c: a cuBLASLt for the fake driver, with the soname of one: column
- * after column in doubles, on the fake's thread. It refuses what the real one
- * does not have, among others an epilogue with sums in f64.
+ * after column in doubles, on the fake's thread. It refuses forms that the real
+ * one does not have, among others an epilogue with sums in f64.
  */
 #include "blaslt.h"
 
@@ -21,7 +21,7 @@ const char *cublasLtGetStatusString(int status);
 enum { INVALID_VALUE = 7, WORKSPACE = 4096 };
 enum {
   ALIGNED = 256
-}; /* what the real one wants of a workspace, and says nowhere */
+}; /* alignment of a workspace that the real one needs without documenting it */
 
 typedef struct what {
   int compute;
@@ -114,11 +114,11 @@ int cublasLtMatrixLayoutDestroy(blaslt_layout l) {
 }
 
 typedef struct preference {
-  uint32_t sums;  /* what parts of sums may be kept as */
+  uint32_t sums;  /* types for partial sums */
   uint32_t align; /* of all operands */
 } preference;
 
-/* What this one writes into an algorithm: what addresses it was found for. */
+/* The content of an algorithm here: the alignments for which it was found. */
 typedef struct engine {
   uint32_t align;
   uint32_t bias_align;
@@ -159,7 +159,7 @@ static int fits(const what *w, const layout *a, const layout *b,
          (d->count == 1 || !(w->epilogue & BLASLT_BIAS));
 }
 
-/* What an address is a multiple of; NULL is of everything. */
+/* The alignment of an address; NULL has every alignment. */
 static uint32_t align_of(const void *at) {
   const uint64_t address = (uint64_t)(uintptr_t)at | ALIGNED;
   return (uint32_t)(address & (0 - address));
@@ -256,7 +256,7 @@ static double dot_f32(const product *p, const float *a, const float *b,
   return total;
 }
 
-/* What is left of a factor in f32 where it may lose bits: TF32 has 10. */
+/* A factor in f32 after the permitted loss of bits: TF32 has 10. */
 static double rounded(double value) {
   const float single = (float)value;
   uint32_t bits;
@@ -324,7 +324,7 @@ static double scalar(const void *at, int type) {
   return get(at, type, 0);
 }
 
-/* Where the real one would load what is not aligned. */
+/* Fails where the real one would load unaligned data. */
 static int reaches(const engine *e, const void *a, const void *b, const void *d,
                    const what *w) {
   return align_of(a) >= e->align && align_of(b) >= e->align &&

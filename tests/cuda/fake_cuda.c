@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fake_cuda.c: see fake_cuda.h. The driver's functions on top of the table of
- * tests/storage/fake.c, and what CUDA has beyond it: contexts that are current,
- * pools, devices that are lost. What streams are given is in fake_work.c.
+ * tests/storage/fake.c, and the features of CUDA beyond it: current contexts,
+ * pools, lost devices. fake_work.c has the work of streams.
  */
 #include "fake_cuda.h"
 
@@ -22,8 +22,8 @@ struct CUevent_st {
   int device;
 };
 
-/* What was freed, for the next allocation of the same size: a pool at its
- * worst, that is in pieces. */
+/* Freed memory, for the next allocation of the same size: the worst case of a
+ * pool, which is fragmented. */
 struct CUmemPoolHandle_st {
   struct CUmemPoolHandle_st *next;
   int device;
@@ -160,9 +160,9 @@ uint64_t fake_cuda_pooled(void) {
   return all.pooled;
 }
 
-/* For programs that do not know of this library: FAKE_CUDA is the number of
- * devices, FAKE_CUDA_SEED the seed, FAKE_CUDA_LAZY makes it lazy. What was
- * broken ends the process. */
+/* For programs that do not use this header: FAKE_CUDA is the number of devices,
+ * FAKE_CUDA_SEED the seed, FAKE_CUDA_LAZY makes it lazy. A broken rule ends the
+ * process. */
 __attribute__((constructor)) static void begin_by_environment(void) {
   const char *devices = getenv("FAKE_CUDA"), *seed = getenv("FAKE_CUDA_SEED");
   if (devices)
@@ -539,13 +539,13 @@ static int unkeep(cuda_pool pool, size_t bytes) {
   return 0;
 }
 
-/* Of what the driver does on a stream by itself, for whoever takes memory or
- * waits: any number of threads may, which is not what the fake calls to
- * enqueue. */
+/* A lock for work that the driver itself enqueues when a thread allocates or
+ * waits. Any number of threads may do so, but the fake's calls to enqueue are
+ * for one thread. */
 static pthread_mutex_t by_itself = PTHREAD_MUTEX_INITIALIZER;
 
-/* Garbage is written on the stream, so that whoever uses the memory must have
- * waited for it. */
+/* Writes garbage on the stream, so that users of the memory must wait for the
+ * stream. */
 int cuMemAllocFromPoolAsync(cuda_address *out, size_t bytes, cuda_pool pool,
                             cuda_stream stream) {
   void *address = NULL;
@@ -716,7 +716,7 @@ int cuStreamGetCtx(cuda_stream stream, cuda_context *out) {
   return CUDA_OK;
 }
 
-/* Functions as what `dlsym` makes of them. */
+/* Functions as `dlsym` returns them. */
 #define FOUND(name, function) \
   { name, (void *)(uintptr_t)(function) }
 

@@ -3,16 +3,16 @@
  * with the driver's soname, libcuda.so.1, so a program that links it has it
  * opened in the place of the driver. Streams, events, copies and memory are
  * those of tests/storage/fake.h: one thread that executes late, in an order
- * among streams that follows from a seed, and notices whoever did not wait,
- * whoever frees what is in use, and addresses of the wrong device. Kernels are
- * C++ compiled for the host (include/cuda_runtime.h).
+ * among streams that follows from a seed, and notices missing waits, the
+ * release of memory in use, and addresses of the wrong device. Kernels are C++
+ * compiled for the host (include/cuda_runtime.h).
  *
  *   fake_cuda_begin(&(fake_cuda_options){.devices = 2, .seed = 7});
  *   ... load plugins, compute, release the runtime ...
  *   cr_assert_null(fake_cuda_end(), ...);
  *
- * Between begin and end, fake_counts_get(fake_cuda()) and the rest of
- * fake.h tell and steer what happens.
+ * Between begin and end, fake_counts_get(fake_cuda()) and the rest of fake.h
+ * report and control the execution.
  */
 #ifndef TENON_TESTS_FAKE_CUDA_H_
 #define TENON_TESTS_FAKE_CUDA_H_
@@ -23,7 +23,7 @@
 typedef struct fake_cuda_options {
   int devices;         /* none: cuDeviceGetCount says so */
   int version;         /* 13000 */
-  int init;            /* what cuInit returns: 0 */
+  int init;            /* result of cuInit: 0 */
   int no_pools;        /* the devices have no memory pools */
   uint64_t bytes;      /* memory of each device: no limit */
   uint64_t seed;       /* of the order among streams, and of blocks */
@@ -33,8 +33,8 @@ typedef struct fake_cuda_options {
 
 void fake_cuda_begin(const fake_cuda_options *options);
 
-/* The first rule that was broken, or what was left behind ("2 events"): NULL if
- * all is well. Valid until the next begin. */
+/* The first broken rule, or the objects that were not freed ("2 events"). NULL
+ * if there is none. Valid until the next begin. */
 const char *fake_cuda_end(void);
 
 fake *fake_cuda(void);
@@ -43,23 +43,23 @@ fake *fake_cuda(void);
  * fell off its bus; 0: it is there again, for the end of a test. */
 void fake_cuda_lose(int device, int result);
 
-/* From now on another library records in another thread, in the mode that is
- * usual: whatever may disturb it is refused and told, unless the thread said
- * that it does not care. */
+/* From now on another library records in another thread, in the usual mode:
+ * calls that may disturb it are refused and reported, unless the thread has
+ * chosen the relaxed mode. */
 void fake_capture_elsewhere(bool on);
 
 /* How often contexts are retained, all together. */
 int fake_cuda_contexts(void);
 
-/* Memory that pools hold of what was freed. */
+/* Freed memory that pools keep. */
 uint64_t fake_cuda_pooled(void);
 
 /* The n-th call from now on that takes memory (1: the next; 0: none) finds
- * none, and all behind it if `for_ever`. Returns how many calls there were
- * since the last time. */
+ * none, and all after it if `for_ever`. Returns how many calls there were since
+ * the last time. */
 int64_t fake_cuda_starve(int64_t n, bool for_ever);
 
-/* What became of graphs since begin. */
+/* Counts of graphs since begin. */
 typedef struct fake_graph_counts {
   int begun; /* recordings */
   int created;

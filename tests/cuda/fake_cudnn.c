@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fake_cudnn.c: see fake_cudnn.h. Descriptors are lists of attributes; `rules`
- * says which there are (fake_cudnn_rules.c). Nothing is copied out of a
- * descriptor that another one names: whoever destroys it early is found out.
+ * lists the known ones (fake_cudnn_rules.c). A descriptor keeps references to
+ * others, not copies, so that an early destruction is noticed.
  */
 #include "fake_cudnn.h"
 
@@ -256,7 +256,7 @@ int cudnnBackendSetAttribute(dnn_descriptor given, int name, int type,
 
 /* ------------------------------------------------------------------ graphs */
 
-/* Where the operations of a convolution keep what they are of. */
+/* Attributes of the operations of a convolution for its operands. */
 static const struct op_names {
   int type, alpha, beta, conv, x, w, y, written;
 } op_names[] = {
@@ -282,11 +282,12 @@ typedef struct pattern {
   int is_norm; /* then they are those of `norm` */
   norm_work norm;
   const descriptor *tensors[N_ARRAYS]; /* of the variant pack */
-  const descriptor *sum;    /* what is between a convolution and an addition */
+  const descriptor *sum;    /* the entry between a convolution and an addition
+                             */
   const descriptor *biased; /* and between that and a relu */
 } pattern;
 
-/* Dimensions behind the first two go to the end, others are 1. */
+/* Dimensions after the first two go to the end, others are 1. */
 static void spread(const descriptor *tensor, int64_t *to) {
   const attribute *dims = find(tensor, DNN_TENSOR_DIMS);
   for (int d = 0; d < 5; ++d) to[d] = 1;
@@ -336,7 +337,7 @@ static int read_convolution(const descriptor *op, pattern *p) {
       return refuse(DNN_NOT_SUPPORTED, "an array is not dense");
   }
   if (!conv || word(conv, DNN_CONV_MODE) != DNN_CROSS_CORRELATION)
-    return refuse(DNN_NOT_SUPPORTED, "only cross-correlation is played");
+    return refuse(DNN_NOT_SUPPORTED, "only cross-correlation is simulated");
   p->work = (conv_work){.type = word(p->tensors[ARRAY_W], DNN_TENSOR_TYPE),
                         .written = n->written,
                         .alpha = factor(op, n->alpha),
@@ -349,11 +350,11 @@ static int read_convolution(const descriptor *op, pattern *p) {
   spread_list(conv, DNN_CONV_PADS_BEFORE, 0, p->work.pad);
   if (memcmp(ints(conv, DNN_CONV_PADS_BEFORE), ints(conv, DNN_CONV_PADS_BEHIND),
              (size_t)find(conv, DNN_CONV_PADS_BEFORE)->n * 8) != 0)
-    return refuse(DNN_NOT_SUPPORTED, "only equal padding is played");
+    return refuse(DNN_NOT_SUPPORTED, "only equal padding is simulated");
   return fits(&p->work) ? DNN_OK : refuse(SHAPE_MISMATCH, "shapes do not fit");
 }
 
-/* An addition behind it: of what is not in memory, and of a bias. */
+/* An addition after it: of a virtual tensor and a bias. */
 static int read_addition(const descriptor *op, pattern *p) {
   const descriptor *x, *how;
   int64_t bias[5];
@@ -366,7 +367,8 @@ static int read_addition(const descriptor *op, pattern *p) {
   p->tensors[ARRAY_Y] = part(op, DNN_POINTWISE_Y);
   if (!how || !x || !p->tensors[ARRAY_BIAS] || !p->tensors[ARRAY_Y] ||
       x != p->sum || word(how, DNN_POINTWISE_MODE_OF) != DNN_POINTWISE_ADD)
-    return refuse(DNN_NOT_SUPPORTED, "only sums of a convolution are played");
+    return refuse(DNN_NOT_SUPPORTED,
+                  "only sums of a convolution are simulated");
   spread(p->tensors[ARRAY_BIAS], bias);
   for (int d = 0; d < 5; ++d)
     if (bias[d] != (d == 1 ? p->work.y[1] : 1))
@@ -376,7 +378,7 @@ static int read_addition(const descriptor *op, pattern *p) {
              : refuse(DNN_NOT_SUPPORTED, "gradients have no bias");
 }
 
-/* A relu behind that. */
+/* A relu after that. */
 static int read_relu(const descriptor *op, pattern *p) {
   if (op->type != DNN_OP_POINTWISE)
     return refuse(DNN_NOT_SUPPORTED, "no relu ends the graph");
@@ -385,14 +387,14 @@ static int read_relu(const descriptor *op, pattern *p) {
   p->tensors[ARRAY_Y] = part(op, DNN_POINTWISE_Y);
   if (!how || !p->tensors[ARRAY_Y] || part(op, DNN_POINTWISE_X) != p->biased ||
       word(how, DNN_POINTWISE_MODE_OF) != DNN_POINTWISE_RELU)
-    return refuse(DNN_NOT_SUPPORTED, "only relu of a sum is played");
+    return refuse(DNN_NOT_SUPPORTED, "only relu of a sum is simulated");
   if (!find(how, DNN_POINTWISE_NAN) || word(how, DNN_POINTWISE_NAN) != 1)
-    return refuse(DNN_NOT_SUPPORTED, "only NaN that is passed on is played");
+    return refuse(DNN_NOT_SUPPORTED, "only NaN that is passed on is simulated");
   p->work.has_relu = 1;
   return DNN_OK;
 }
 
-/* Windows and padding as they are said must end where out does. */
+/* The declared windows and padding must end where the output does. */
 static int fits_pool(const descriptor *how, const pool_work *k) {
   int64_t behind[3];
   spread_list(how, DNN_RESAMPLE_PADS_BEHIND, 0, behind);
@@ -426,7 +428,7 @@ static int read_pooling(const descriptor *op, pattern *p) {
   spread_list(how, DNN_RESAMPLE_PADS_BEFORE, 0, p->pool.pad);
   const int is_max = p->pool.mode == DNN_POOL_MAX;
   if (is_max && (!forward || !find(how, DNN_RESAMPLE_NAN)))
-    return refuse(DNN_NOT_SUPPORTED, "only NaN that is passed on is played");
+    return refuse(DNN_NOT_SUPPORTED, "only NaN that is passed on is simulated");
   if (word(how, DNN_RESAMPLE_PADDING) !=
       (is_max ? DNN_PAD_NEGATIVE_INFINITY : DNN_PAD_ZERO))
     return refuse(BAD_PARAM, "the padding does not go with the mode");
@@ -469,8 +471,8 @@ static int read_graph(const descriptor *graph, pattern *p) {
 
 /* --------------------------------------------------------------- heuristics */
 
-/* What the real one does not have: sums in half of what is not in memory, and
- * sums on top of what is there. */
+/* Forms that the real one does not have: sums in half of virtual tensors, and
+ * sums added to existing values. */
 static int has_engines(const pattern *p) {
   if (getenv("FAKE_CUDNN_NO_ENGINES")) return 0;
   if (!p->sum || p->is_pool || p->is_norm) return 1;

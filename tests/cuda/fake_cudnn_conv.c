@@ -35,7 +35,7 @@ void fake_put(void *at, int type, int64_t i, double value) {
   if (type == DNN_BF16) ((uint16_t *)at)[i] = tn_kernel_f32_to_bf16(single);
 }
 
-/* A factor as TF32 has it: ten bits behind the point. */
+/* A factor as TF32 has it: ten bits after the binary point. */
 static double to_tf32(double value) {
   const uint32_t bits = tn_kernel_f32_bits((float)value);
   return (double)tn_kernel_f32_from_bits((bits + 0xfffu + (bits >> 13 & 1)) &
@@ -54,7 +54,7 @@ static const int64_t *dims_of(const conv_work *k, int array) {
   return array == ARRAY_X ? k->x : array == ARRAY_W ? k->w : k->y;
 }
 
-/* What is read as it is, what is written as zeros. */
+/* Operands that are read are copied; operands that are written become zeros. */
 static double *load(fake *f, const conv_work *k, int array) {
   const int64_t n = size_of(dims_of(k, array));
   double *out = calloc((size_t)n, sizeof *out);
@@ -88,8 +88,8 @@ static void add_term(const walk *a, place at) {
   a->v[to][i[to]] += a->v[one][i[one]] * a->v[two][i[two]];
 }
 
-/* All windows along dimension d and those behind it, from a place whose
- * dimensions in front of it are known. */
+/* All windows along dimension d and later ones, from a place with known earlier
+ * dimensions. */
 static void walk_windows(const walk *a, int d, place at) {
   const conv_work *k = a->k;
   if (d == 3) {
@@ -122,7 +122,7 @@ static void walk_all(const walk *a) {
 
 /* ------------------------------------------------------------------ results */
 
-/* What an engine makes of a sum. */
+/* Rounds a sum as the engine does. */
 static double by_engine(const conv_work *k, double sum) {
   if (k->engine == ENGINE_RESTLESS && k->odd)
     return k->type == DNN_F64 ? nextafter(sum, INFINITY)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fake_cudnn_conv.h: the loops of fake_cudnn.c: what a graph computes.
+ * fake_cudnn_conv.h: the loops of fake_cudnn.c, which compute a graph.
  */
 #ifndef TENON_TESTS_FAKE_CUDNN_CONV_H_
 #define TENON_TESTS_FAKE_CUDNN_CONV_H_
@@ -18,8 +18,8 @@ enum {
 
 enum { ARRAY_X, ARRAY_W, ARRAY_Y, ARRAY_BIAS, N_ARRAYS };
 
-/* A convolution of images in up to three dimensions; dimensions in front of
- * the last `rank` are 1. One of the first three arrays is written. */
+/* A convolution of images in up to three dimensions; dimensions before the last
+ * `rank` are 1. One of the first three arrays is written. */
 typedef struct conv_work {
   int type; /* DNN_F32 ... of all arrays */
   int written;
@@ -27,7 +27,7 @@ typedef struct conv_work {
   int odd;     /* every other call of the process */
   int is_slow; /* takes some milliseconds more */
   int has_relu;
-  double beta; /* of what is there; 0 reads nothing */
+  double beta; /* factor of the existing values; 0 reads nothing */
   double alpha;
   int64_t x[5];
   int64_t w[5];

@@ -12,7 +12,7 @@ enum { BAD_PARAM = 2000, SHAPE_MISMATCH = 2008 };
 
 /* ------------------------------------------------------------------ reading */
 
-/* What an array is to an operation. */
+/* The role of an array in an operation. */
 enum {
   X,
   Y, /* the gradient of it is given */
@@ -106,7 +106,7 @@ static int read_step(norm_work *w, const descriptor *op) {
   int status = norm_is(op) ? DNN_OK
                            : refuse(DNN_NOT_SUPPORTED,
                                     "such operations are "
-                                    "not played together");
+                                    "not simulated together");
   step->type = op->type;
   for (int i = 0; i < MOST_ROLES; ++i) step->arrays[i] = -1;
   for (int i = 0; i < N_ROLES && status == DNN_OK; ++i)
@@ -118,7 +118,7 @@ static int read_step(norm_work *w, const descriptor *op) {
   step->mode = word(how, DNN_POINTWISE_MODE_OF);
   if (step->mode == DNN_POINTWISE_RELU &&
       (!find(how, DNN_POINTWISE_NAN) || word(how, DNN_POINTWISE_NAN) != 1))
-    return refuse(DNN_NOT_SUPPORTED, "only NaN that is passed on is played");
+    return refuse(DNN_NOT_SUPPORTED, "only NaN that is passed on is simulated");
   return DNN_OK;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fake_cudnn_parts.h: descriptors, for the files of fake_cudnn.c that read what
- * a graph is made of.
+ * fake_cudnn_parts.h: descriptors, for the files of fake_cudnn.c that read the
+ * parts of a graph.
  */
 #ifndef TENON_TESTS_FAKE_CUDNN_PARTS_H_
 #define TENON_TESTS_FAKE_CUDNN_PARTS_H_
@@ -47,14 +47,14 @@ int refuse(int status, const char *why);
 /* NULL if it is not set. */
 const attribute *find(const descriptor *d, int name);
 
-/* The only element of an attribute that is there, as what it is. */
+/* The only element of a present attribute, in its own type. */
 int word(const descriptor *d, int name);
 const int64_t *ints(const descriptor *d, int name);
 
-/* What an attribute names; NULL if it does not live. */
+/* The descriptor that an attribute names; NULL if it was destroyed. */
 const descriptor *part(const descriptor *d, int name);
 
-/* Dense in row-major order is the only layout that is played. */
+/* Dense in row-major order is the only layout that is simulated. */
 int is_dense(const descriptor *tensor);
 int is_virtual(const descriptor *tensor);
 
@@ -63,7 +63,7 @@ void *pointer_of(const descriptor *pack, const descriptor *tensor, int *status);
 
 /* ------------------------------------------------------ fake_cudnn_rules.c */
 
-/* `type` FACTOR stands for DNN_FLOAT and DNN_DOUBLE. */
+/* `type` FACTOR means DNN_FLOAT or DNN_DOUBLE. */
 enum { FACTOR = 100 };
 
 struct rule {
@@ -85,7 +85,7 @@ enum { MOST_STEPS = 5, MOST_ARRAYS = 16, MOST_ROLES = 14 };
 
 typedef struct norm_array {
   const descriptor *tensor;
-  int64_t dims[4]; /* behind them 1 */
+  int64_t dims[4]; /* 1 after them */
   int64_t size;
   int is_number;  /* of the host, read when a plan is enqueued */
   int is_written; /* by a step */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fake_work.c: copies, fills and kernels that streams are given. A stream that
- * records keeps them in a graph; a launch of the graph gives them to a stream
- * again, one after the other, so that all is checked as if they came from the
- * host: who waited for whom, and whether memory is still there.
+ * fake_work.c: copies, fills and kernels of streams. A stream that records
+ * keeps them in a graph. A launch of the graph enqueues them on a stream again,
+ * one after the other. So the same checks apply as to work from the host:
+ * missing waits, and memory that was freed.
  */
 #include "fake_work.h"
 
@@ -15,7 +15,7 @@
 
 enum { MOST_ARG = 2048 };
 
-/* What a stream is given. */
+/* One piece of work of a stream. */
 typedef struct work {
   struct work *next;
   enum { COPY, FILL, LAUNCH } kind;
@@ -44,11 +44,12 @@ static int n_graphs;                /* not destroyed */
 static fake_graph_counts counts;
 static fake_graph_refusal refusal;
 
-/* Whose recordings a thread's calls must not disturb: everybody's, at first. */
+/* The recordings that a thread's calls must not disturb: those of all threads,
+ * at first. */
 static _Thread_local int mode_of_thread = CUDA_CAPTURE_GLOBAL;
 static _Atomic bool elsewhere; /* another library records in another thread */
 
-/* What this thread records; NULL: nothing. */
+/* The recording of this thread; NULL: none. */
 static _Thread_local cuda_graph recording;
 
 static _Thread_local tn_device_error error;
@@ -338,7 +339,7 @@ int cuGraphLaunch(cuda_executable graph, cuda_stream stream) {
   return result;
 }
 
-/* What is left of it shows who uses it afterwards. */
+/* Overwrites it, so that later use shows. */
 int cuGraphExecDestroy(cuda_executable graph) {
   pthread_mutex_lock(&lock);
   if (graph->is_gone)

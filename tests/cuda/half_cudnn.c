@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * half_cudnn.c: a library that tells a version of cuDNN, and has nothing else
- * of it.
+ * half_cudnn.c: a library that reports a version of cuDNN and has no other
+ * function.
  */
 #include <stddef.h>
 

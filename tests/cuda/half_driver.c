@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * half_driver.c: a library that tells a version, and has nothing else of a
- * driver.
+ * half_driver.c: a library that reports a driver's version and has no other
+ * function.
  */
 __attribute__((visibility("default"))) int cuDriverGetVersion(int *out);
 

@@ -58,7 +58,7 @@ enum { JUMPS = 0 };
 enum { JUMPS = 1 };
 #endif
 
-/* Touched by who executes commands, one thread at a time. */
+/* Used only by the thread that executes commands, one at a time. */
 static struct {
   ucontext_t home;
   ucontext_t threads[THREADS];
@@ -71,7 +71,7 @@ static struct {
   int is_fiber;
 } block;
 
-/* What the kernel that runs has asked for. */
+/* Requests of the running kernel. */
 static struct {
   unsigned n;
   const void *address[MOST_USES];

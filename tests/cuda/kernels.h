@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * kernels.h: how the fake driver runs kernels: what fake_cuda.c and kernels.c
- * know of each other.
+ * kernels.h: how the fake driver runs kernels: declarations shared by
+ * fake_cuda.c and kernels.c.
  */
 #ifndef TENON_TESTS_CUDA_KERNELS_H_
 #define TENON_TESTS_CUDA_KERNELS_H_

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * on_host.h: read before a .cu when a compiler of the host compiles it
- * (-include): the loops of elementwise.cuh, and what the arguments of their
- * kernels say of memory.
+ * (-include): the loops of elementwise.cuh, and the memory that the arguments
+ * of their kernels refer to.
  */
 #ifndef TENON_TESTS_CUDA_ON_HOST_H_
 #define TENON_TESTS_CUDA_ON_HOST_H_
 
 #include "cuda_runtime.h"
-/* behind the words of the runtime */
+/* after the words of the runtime */
 #include "tenon/elementwise.cuh"
 
 static inline void fake_cuda_declare(fake_cuda_work *work,
@@ -38,7 +38,7 @@ static inline void fake_cuda_translate(tn_cuda_arrays<N> &arrays) {
     if (array.data != NULL) array.data = fake_cuda_reach(array.data);
 }
 
-/* From the lowest to the highest element, whatever the strides. */
+/* From the lowest to the highest element, for any strides. */
 static inline void fake_cuda_declare(fake_cuda_work *work,
                                      const tn_cuda_view &view) {
   fake_cuda_uses(work, view.live, 1, 0);

@@ -10,8 +10,8 @@
  * too old for that. */
 int real_device_open(const dnn_library *library, dnn_descriptor *out);
 
-/* The notes of the engine of a plan, whose configuration is its last part, as
- * bits; -1 if it tells nothing. */
+/* The notes of the engine of a plan as bits; the configuration is the plan's
+ * last part. -1 if cuDNN reports nothing. */
 int real_notes_of(const dnn_library *library, const cudnn_made *made);
 
 /* Whether a task has no plan, or one by an engine that breaks a promise: sums

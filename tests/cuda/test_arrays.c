@@ -11,15 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rig.h"
-#include "tenon/graph.h"
+#include "fixture.h"
+#include "read_values.h"
 
 enum { MOST_IN = 12, SEEDS = 12 };
 
 typedef enum content {
   NUMBERS, /* multiples of 1/4 from -2 to 2 */
   SOME_NAN,
-  FACTORS, /* whose products stay small; zeros are rare */
+  FACTORS, /* products stay small; zeros are rare */
   PLACES,  /* indices of 7, and some beyond */
   TRUTHS
 } content;
@@ -43,7 +43,7 @@ typedef struct trial {
   char params[200];
   size_t n_in, n_out;
   operand in[MOST_IN];
-  uint32_t slopes; /* inputs whose gradients are compared, as bits */
+  uint32_t slopes; /* inputs with compared gradients, as bits */
 } trial;
 
 /* --------------------------------------------------------------------- draws
@@ -154,28 +154,14 @@ static void both(trial *t, const operand *o, tn_array **here,
   double *v = malloc((size_t)(n + 1) * sizeof *v);
   cr_assert_not_null(v);
   for (int64_t i = 0; i < n; ++i) v[i] = value_of(t, o->content);
-  OK(tn_array_create(rig, &(tn_spec){TN_F64, o->ndim, dims}, &wide));
+  OK(tn_array_create(fixture, &(tn_spec){TN_F64, o->ndim, dims}, &wide));
   OK(tn_array_set(wide, v, (size_t)n * sizeof *v));
   OK(tn_array_cast(wide, o->dtype, &base));
-  OK(tn_array_to(base, rig_place("cuda(0)"), &far));
+  OK(tn_array_to(base, fixture_place("cuda(0)"), &far));
   free(v);
   tn_array_release(wide);
   *here = view_of(o, base);
   *there = view_of(o, far);
-}
-
-/* The elements as doubles; the caller frees them. */
-static double *values_of(tn_array *array, int64_t *n) {
-  tn_array *near = NULL, *wide = NULL;
-  *n = tn_array_size(array);
-  double *v = malloc((size_t)(*n + 1) * sizeof *v);
-  cr_assert_not_null(v);
-  OK(tn_array_to(array, rig_place("cpu"), &near));
-  OK(tn_array_cast(near, TN_F64, &wide));
-  OK(tn_array_get(wide, v, (size_t)*n * sizeof *v));
-  tn_array_release(near);
-  tn_array_release(wide);
-  return v;
 }
 
 static double tolerance_of(tn_dtype dtype) {
@@ -190,7 +176,7 @@ static void compare(const trial *t, const char *what, size_t k, tn_array *here,
                     tn_array *there) {
   const double tolerance = tolerance_of(tn_array_tensor(here)->dtype);
   int64_t n, m;
-  double *want = values_of(here, &n), *have = values_of(there, &m);
+  double *want = read_values(here, &n), *have = read_values(there, &m);
   cr_assert_eq(n, m);
   for (int64_t i = 0; i < n; ++i) {
     if (have[i] == want[i] || (have[i] != have[i] && want[i] != want[i]))
@@ -208,14 +194,14 @@ static void compare(const trial *t, const char *what, size_t k, tn_array *here,
 /* -------------------------------------------------------------------- trials
  */
 
-/* What a call has on one device. */
+/* The arrays of a call on one device. */
 typedef struct side {
   tn_array *in[MOST_IN], *out[MOST_IN], *head[MOST_IN], *slope[MOST_IN];
 } side;
 
 static void run_forward(const trial *t, tn_operator *op, tn_params *params,
                         side *s) {
-  const tn_code rc = tn_call(rig, op, &(tn_inputs){t->n_in, s->in}, params,
+  const tn_code rc = tn_call(fixture, op, &(tn_inputs){t->n_in, s->in}, params,
                              &(tn_outputs){t->n_out, s->out, NULL});
   cr_assert_eq(rc, TN_OK, "seed %llu: %s %s: %s", (unsigned long long)t->seed,
                t->op, t->params, tn_error_text());
@@ -227,7 +213,7 @@ static void run_backward(const trial *t, tn_operator *op, tn_params *params,
   for (size_t i = 0; i < t->n_in; ++i)
     req[i] = t->slopes >> i & 1 ? TN_REQ_WRITE : TN_REQ_NULL;
   const tn_code rc =
-      tn_call_backward(rig, op,
+      tn_call_backward(fixture, op,
                        &(tn_backward){.struct_size = sizeof(tn_backward),
                                       .params = params,
                                       .inputs = {t->n_in, s->in},
@@ -264,7 +250,7 @@ static void run(trial *t) {
   side here = {0}, there = {0};
   tn_operator *op = NULL;
   tn_params *params = NULL;
-  OK(tn_operator_get(rig, t->op, &op));
+  OK(tn_operator_get(fixture, t->op, &op));
   cr_assert_eq(tn_params_parse(op, t->params, &params), TN_OK, "%s %s: %s",
                t->op, t->params, tn_error_text());
   for (size_t i = 0; i < t->n_in; ++i)
@@ -286,8 +272,7 @@ static void run(trial *t) {
   tn_params_release(params);
 }
 
-TestSuite(arrays, .init = rig_init, .fini = rig_close);
-TestSuite(random, .init = rig_init, .fini = rig_close);
+TestSuite(arrays, .init = fixture_init, .fini = fixture_close);
 
 /* Calls as `make` draws them, for each seed. */
 static void try_all(void (*make)(trial *t)) {
@@ -295,12 +280,12 @@ static void try_all(void (*make)(trial *t)) {
   const uint64_t first = given ? strtoull(given, NULL, 0) : 1;
   for (uint64_t seed = first; seed < first + (given ? 1 : SEEDS); ++seed) {
     trial t = {.seed = seed, .state = seed * 977, .n_in = 1, .n_out = 1};
-    rig_open(&(fake_cuda_options){.devices = 1, .seed = seed});
-    OK(tn_plugin_load(rig, TENSOR_FILE));
-    OK(tn_plugin_load(rig, TENSOR_CUDA_FILE));
+    fixture_open(&(fake_cuda_options){.devices = 1, .seed = seed});
+    OK(tn_plugin_load(fixture, TENSOR_FILE));
+    OK(tn_plugin_load(fixture, TENSOR_CUDA_FILE));
     make(&t);
     run(&t);
-    rig_close();
+    fixture_close();
   }
 }
 
@@ -624,8 +609,8 @@ Test(arrays, are_added) {
   try_all(make_add_n);
 }
 
-/* What is out of range under `raise` is NaN here, of integers 0, and its
- * gradient goes nowhere: nobody waits for the device to say so. */
+/* With `raise`, an index out of range gives NaN here (0 for integers) and has
+ * no gradient: no call waits for the device to report it. */
 Test(arrays, have_no_slice_out_of_range) {
   const float data[] = {1, 2, 3, 4}, head[] = {1, 2, 4, 8, 16, 32};
   const int32_t places[] = {1, 2, -1};
@@ -636,14 +621,16 @@ Test(arrays, have_no_slice_out_of_range) {
   float got[6];
   trial t = {.op = "tensor.take", .n_in = 2, .n_out = 1, .slopes = 1};
   const tn_place place = {TN_DEVICE_CUDA, 0};
-  rig_open(&(fake_cuda_options){.devices = 1, .seed = 1});
-  OK(tn_plugin_load(rig, TENSOR_FILE));
-  OK(tn_plugin_load(rig, TENSOR_CUDA_FILE));
-  OK(tn_operator_get(rig, t.op, &op));
+  fixture_open(&(fake_cuda_options){.devices = 1, .seed = 1});
+  OK(tn_plugin_load(fixture, TENSOR_FILE));
+  OK(tn_plugin_load(fixture, TENSOR_CUDA_FILE));
+  OK(tn_operator_get(fixture, t.op, &op));
   OK(tn_params_parse(op, "mode=raise", &params));
-  OK(tn_array_create_on(rig, &(tn_spec){TN_F32, 2, two}, place, &s.in[0]));
-  OK(tn_array_create_on(rig, &(tn_spec){TN_I32, 1, three}, place, &s.in[1]));
-  OK(tn_array_create_on(rig, &(tn_spec){TN_F32, 2, six}, place, &s.head[0]));
+  OK(tn_array_create_on(fixture, &(tn_spec){TN_F32, 2, two}, place, &s.in[0]));
+  OK(tn_array_create_on(fixture, &(tn_spec){TN_I32, 1, three}, place,
+                        &s.in[1]));
+  OK(tn_array_create_on(fixture, &(tn_spec){TN_F32, 2, six}, place,
+                        &s.head[0]));
   OK(tn_array_set(s.in[0], data, sizeof data));
   OK(tn_array_set(s.in[1], places, sizeof places));
   OK(tn_array_set(s.head[0], head, sizeof head));
@@ -656,171 +643,5 @@ Test(arrays, have_no_slice_out_of_range) {
   cr_assert(got[0] == 0 && got[1] == 0 && got[2] == 1 && got[3] == 2);
   release(&s);
   tn_params_release(params);
-  rig_close();
-}
-
-/* ------------------------------------------------------------------- random */
-
-/* What the first call of a runtime draws there. */
-static double *draw_at(const char *place, const char *name, const char *text,
-                       tn_dtype dtype, int64_t n) {
-  tn_operator *op = NULL;
-  tn_params *params = NULL;
-  tn_array *out = NULL;
-  rig_open(&(fake_cuda_options){.devices = 1, .seed = 3});
-  OK(tn_plugin_load(rig, RANDOM_FILE));
-  OK(tn_plugin_load(rig, RANDOM_CUDA_FILE));
-  OK(tn_operator_get(rig, name, &op));
-  OK(tn_params_parse(op, text, &params));
-  OK(tn_array_create_on(rig, &(tn_spec){dtype, 1, &n}, rig_place(place), &out));
-  OK(tn_call(rig, op, &(tn_inputs){0}, params, TN_OUT(&out)));
-  double *v = values_of(out, &n);
-  tn_params_release(params);
-  tn_array_release(out);
-  rig_close();
-  return v;
-}
-
-/* Within so many units in the last place of the type, of numbers of magnitude 1
- * and more. */
-static void draw_both(const char *name, const char *more, tn_dtype dtype,
-                      const char *type, double units) {
-  const int64_t n = 5003;
-  char text[200];
-  (void)snprintf(text, sizeof text, "shape=[%d] dtype=%s %s", (int)n, type,
-                 more);
-  double *want = draw_at("cpu", name, text, dtype, n);
-  double *have = draw_at("cuda(0)", name, text, dtype, n);
-  const double unit = dtype == TN_F64    ? 0x1p-52
-                      : dtype == TN_F32  ? 0x1p-23
-                      : dtype == TN_F16  ? 0x1p-10
-                      : dtype == TN_BF16 ? 0x1p-7
-                                         : 0;
-  for (int64_t i = 0; i < n; ++i)
-    cr_assert(fabs(have[i] - want[i]) <= units * unit * fmax(1, fabs(want[i])),
-              "%s %s: element %lld is %.17g, on the cpu %.17g", name, text,
-              (long long)i, have[i], want[i]);
-  free(want);
-  free(have);
-}
-
-static const struct {
-  const char *name;
-  tn_dtype dtype;
-} types[] = {{"f32", TN_F32},   {"f64", TN_F64},  {"f16", TN_F16},
-             {"bf16", TN_BF16}, {"i8", TN_I8},    {"u32", TN_U32},
-             {"i64", TN_I64},   {"bool", TN_BOOL}};
-
-Test(random, words_are_those_of_the_cpu) {
-  for (size_t i = 0; i < 8; ++i) {
-    if (i < 4)
-      draw_both("random.uniform", "low=-1 high=3", types[i].dtype,
-                types[i].name, 0);
-    if (i >= 4 && i < 7)
-      draw_both("random.randint", "low=3 high=100", types[i].dtype,
-                types[i].name, 0);
-    draw_both("random.bernoulli", "p=0.3", types[i].dtype, types[i].name, 0);
-  }
-}
-
-Test(random, numbers_are_those_of_the_cpu_but_for_their_functions) {
-  for (size_t i = 0; i < 4; ++i) {
-    draw_both("random.normal", "loc=1 scale=2", types[i].dtype, types[i].name,
-              8);
-    draw_both("random.exponential", "lam=0.5", types[i].dtype, types[i].name,
-              8);
-  }
-}
-
-/* ------------------------------------------------------------------ recorded
- */
-
-enum { RUNS = 5, PLACES_OF = 40, ROWS = 6, COLUMNS_OF = 50 };
-
-/* Kernels of every kind: numbers that are drawn and that are given, places,
- * squares that are turned, sums, choices and parts. */
-static tn_entry build(tn_graph *g, tn_entry x) {
-  const tn_entry noise =
-      rig_call(g, "random.normal", "shape=[6,50]", "noise", 0, NULL);
-  const tn_entry sum =
-      rig_call(g, "tensor.add_n", NULL, "sum", 2, (tn_entry[]){x, noise});
-  const tn_entry turned =
-      rig_call(g, "tensor.transpose", NULL, "turned", 1, &sum);
-  const tn_entry counted =
-      rig_call(g, "tensor.arange", "start=40 dtype=i32", "counted", 0, NULL);
-  const tn_entry taken = rig_call(g, "tensor.take", "mode=wrap", "taken", 2,
-                                  (tn_entry[]){turned, counted});
-  const tn_entry coin =
-      rig_call(g, "random.bernoulli", "shape=[40,6]", "coin", 0, NULL);
-  const tn_entry chosen = rig_call(g, "tensor.where", NULL, "chosen", 3,
-                                   (tn_entry[]){coin, taken, coin});
-  const tn_entry least =
-      rig_call(g, "tensor.min", "axis=[0] keepdims=true", "least", 1, &chosen);
-  return rig_call(g, "tensor.concat", "dim=0", "all", 2,
-                  (tn_entry[]){chosen, least});
-}
-
-/* What comes out of runs that draw, and the gradients of x. */
-static void run_program(uint32_t flags, float *out) {
-  const tn_sig sig = {TN_F32, 2, {ROWS, COLUMNS_OF}};
-  const size_t n = (PLACES_OF + 1) * ROWS, slopes = ROWS * COLUMNS_OF;
-  float v[ROWS * COLUMNS_OF];
-  tn_graph *g = NULL;
-  tn_program *p = NULL;
-  tn_array *array = NULL, *weight = NULL;
-  const int64_t all[] = {PLACES_OF + 1, ROWS};
-  tn_entry x;
-  OK(tn_graph_create(rig, &g));
-  OK(tn_graph_variable(g, "x", &sig, &x));
-  x = build(g, x);
-  OK(tn_graph_heads_set(g, &x, 1));
-  OK(tn_program_bind(g,
-                     &(tn_bind){.struct_size = sizeof(tn_bind),
-                                .request = TN_REQ_WRITE,
-                                .flags = flags,
-                                .place = rig_place("cuda(0)")},
-                     &p));
-  for (size_t i = 0; i < slopes; ++i) v[i] = (float)(i % 17) / 8;
-  OK(tn_program_array(p, TN_PROGRAM_ARGUMENT, "x", &array));
-  OK(tn_array_set(array, v, sizeof v));
-  OK(tn_array_create_on(rig, &(tn_spec){TN_F32, 2, all}, rig_place("cuda(0)"),
-                        &weight));
-  OK(tn_array_set(weight, v, n * sizeof *v));
-  OK(tn_random_seed(rig, 5));
-  for (int run = 0; run < RUNS; ++run, out += n + slopes) {
-    OK(tn_program_forward(p, TN_CALL_TRAIN));
-    OK(tn_program_backward(p, &weight, 1));
-    OK(tn_program_output(p, 0, &array));
-    OK(tn_array_get(array, out, n * sizeof *out));
-    OK(tn_program_array(p, TN_PROGRAM_GRADIENT, "x", &array));
-    OK(tn_array_get(array, out + n, slopes * sizeof *out));
-  }
-  for (uint32_t part = TN_PART_TRAIN; flags && part <= TN_PART_BACKWARD;
-       ++part) {
-    tn_text *why = NULL;
-    OK(tn_program_captured(p, part, &why));
-    cr_assert_null(why, "%s", tn_text_get(why));
-  }
-  tn_array_release(weight);
-  tn_program_release(p);
-  tn_graph_release(g);
-}
-
-Test(arrays, of_programs_are_recorded_with_what_is_drawn) {
-  enum { EACH = (PLACES_OF + 1) * ROWS + ROWS * COLUMNS_OF };
-  static float steps[RUNS][EACH], one[RUNS][EACH];
-  rig_open(&(fake_cuda_options){.devices = 1, .seed = 4});
-  OK(tn_plugin_load(rig, TENSOR_FILE));
-  OK(tn_plugin_load(rig, TENSOR_CUDA_FILE));
-  OK(tn_plugin_load(rig, RANDOM_FILE));
-  OK(tn_plugin_load(rig, RANDOM_CUDA_FILE));
-  run_program(0, steps[0]);
-  run_program(TN_BIND_CAPTURE, one[0]);
-  for (int run = 0; run < RUNS; ++run)
-    for (int i = 0; i < EACH; ++i)
-      cr_assert_eq(one[run][i], steps[run][i], "run %d, number %d: %g, not %g",
-                   run, i, (double)one[run][i], (double)steps[run][i]);
-  for (int run = 1; run < RUNS; ++run)
-    cr_assert_arr_neq(one[run], one[run - 1], sizeof one[run]);
-  rig_close();
+  fixture_close();
 }

@@ -1,84 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Programs that the played GPU records and launches as one (TN_BIND_CAPTURE):
- * they compute what they compute step by step, and say why where they are not.
+ * Programs that the simulated GPU records and launches as one
+ * (TN_BIND_CAPTURE): their results are those of separate steps, and a program
+ * that is not recorded has a reason. test_capture_failures.c has failures.
  */
 #include <criterion/criterion.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "capture.h"
 #include "driver.h" /* results */
-#include "rig.h"
-#include "tenon/graph.h"
 
 enum { ROWS = 6, COLUMNS = 5, HIDDEN = 7, CLASSES = 3, N_WEIGHTS = 4 };
 enum { RUNS = 12 };
 
-TestSuite(captured, .init = rig_init, .fini = rig_close);
-
-/* Numbers between -0.5 and 0.5 that depend on where they stand. */
-static void values(float *to, int64_t n, uint32_t what) {
-  for (int64_t i = 0; i < n; ++i)
-    to[i] = (float)((what * 31 + (uint32_t)i * 7) % 41) / 41 - 0.5f;
-}
-
-static tn_array *array_of(const char *place, int32_t ndim,
-                          const int64_t *shape) {
-  tn_array *array = NULL;
-  OK(tn_array_create_on(rig, &(tn_spec){TN_F32, ndim, shape}, rig_place(place),
-                        &array));
-  return array;
-}
-
-static void put(tn_array *array, uint32_t what) {
-  float v[64];
-  const int64_t n = tn_tensor_size(tn_array_tensor(array));
-  values(v, n, what);
-  OK(tn_array_set(array, v, (size_t)n * sizeof *v));
-}
-
-static tn_entry variable(tn_graph *g, const char *name, int32_t ndim,
-                         int64_t rows, int64_t columns) {
-  const tn_sig sig = {TN_F32, ndim, {rows, columns}};
-  tn_entry out;
-  OK(tn_graph_variable(g, name, &sig, &out));
-  return out;
-}
-
-static const char *reason(tn_program *p, uint32_t part) {
-  static char text[512];
-  tn_text *why = NULL;
-  OK(tn_program_captured(p, part, &why));
-  if (!why) return NULL;
-  (void)snprintf(text, sizeof text, "%s", tn_text_get(why));
-  tn_text_release(why);
-  return text;
-}
-
-static void is_captured(tn_program *p, uint32_t part) {
-  const char *why = reason(p, part);
-  cr_assert_null(why, "%s", why);
-}
-
-static void is_not(tn_program *p, uint32_t part, const char *text) {
-  const char *why = reason(p, part);
-  cr_assert_not_null(why, "it is captured");
-  cr_assert_not_null(strstr(why, text), "%s lacks `%s`", why, text);
-}
-
-static void shows(tn_program *p, const char *line) {
-  tn_text *text = NULL;
-  OK(tn_program_text(p, 0, &text));
-  cr_assert_not_null(strstr(tn_text_get(text), line), "%s lacks `%s`",
-                     tn_text_get(text), line);
-  tn_text_release(text);
-}
+TestSuite(captured, .init = fixture_init, .fini = fixture_close);
 
 /* ----------------------------------------------------------- a step of an MLP
  */
 
-/* A network whose weights change in its own run. */
+/* A network that changes its weights in its own run. */
 typedef struct mlp {
   tn_program *program;
   bool counts; /* its steps, for the update */
@@ -95,19 +36,19 @@ static const int64_t weight_shapes[][2] = {
 static bool drops; /* networks have a dropout */
 
 static tn_entry layers(tn_graph *g) {
-  tn_entry x = variable(g, "data", 2, ROWS, COLUMNS);
-  x = rig_call(g, "nn.fully_connected", "num_hidden=7", "fc1", 1, &x);
-  x = rig_call(g, "nn.activation", "act_type=relu", "relu", 1, &x);
-  if (drops) x = rig_call(g, "nn.dropout", "p=0.3", "drop", 1, &x);
-  x = rig_call(g, "nn.fully_connected", "num_hidden=3", "fc2", 1, &x);
-  return rig_call(g, "nn.softmax_output", "normalization=batch", "softmax", 1,
-                  &x);
+  tn_entry x = add_variable(g, "data", 2, ROWS, COLUMNS);
+  x = fixture_call(g, "nn.fully_connected", "num_hidden=7", "fc1", 1, &x);
+  x = fixture_call(g, "nn.activation", "act_type=relu", "relu", 1, &x);
+  if (drops) x = fixture_call(g, "nn.dropout", "p=0.3", "drop", 1, &x);
+  x = fixture_call(g, "nn.fully_connected", "num_hidden=3", "fc2", 1, &x);
+  return fixture_call(g, "nn.softmax_output", "normalization=batch", "softmax",
+                      1, &x);
 }
 
 static tn_graph *mlp_graph(const char *update) {
   tn_entry heads[1 + N_WEIGHTS], of[N_WEIGHTS], slopes[N_WEIGHTS];
   tn_graph *g = NULL;
-  OK(tn_graph_create(rig, &g));
+  OK(tn_graph_create(fixture, &g));
   heads[0] = layers(g);
   for (int i = 0; i < N_WEIGHTS; ++i)
     OK(tn_graph_find(g, weight_names[i], &of[i]));
@@ -119,8 +60,8 @@ static tn_graph *mlp_graph(const char *update) {
   for (int i = 0; i < N_WEIGHTS; ++i) {
     char name[16];
     (void)snprintf(name, sizeof name, "step%d", i);
-    heads[1 + i] = rig_call(g, update, "lr=0.5", name, 2,
-                            (const tn_entry[]){of[i], slopes[i]});
+    heads[1 + i] = fixture_call(g, update, "lr=0.5", name, 2,
+                                (const tn_entry[]){of[i], slopes[i]});
   }
   OK(tn_graph_heads_set(g, heads, 1 + N_WEIGHTS));
   return g;
@@ -135,18 +76,18 @@ static void mlp_open(mlp *m, const char *place, const char *update,
   size_t n = 0;
   *m =
       (mlp){.place = place, .counts = strcmp(update, "optim.adam_update") == 0};
-  m->data = array_of(place, 2, (const int64_t[]){ROWS, COLUMNS});
-  m->label = array_of(place, 1, (const int64_t[]){ROWS});
+  m->data = create_array(place, 2, (const int64_t[]){ROWS, COLUMNS});
+  m->label = create_array(place, 1, (const int64_t[]){ROWS});
   given[n++] = (tn_argument){.name = "data", .array = m->data};
   given[n++] = (tn_argument){.name = "softmax_label", .array = m->label};
   for (int i = 0; i < N_WEIGHTS; ++i) {
-    m->weights[i] = array_of(place, i % 2 ? 1 : 2, weight_shapes[i]);
-    put(m->weights[i], 11u + (uint32_t)i);
+    m->weights[i] = create_array(place, i % 2 ? 1 : 2, weight_shapes[i]);
+    put_values(m->weights[i], 11u + (uint32_t)i);
     outputs[1 + i] = m->weights[i];
     given[n++] = (tn_argument){.name = weight_names[i], .array = m->weights[i]};
     if (strcmp(update, "optim.sgd_mom_update") != 0) continue;
     (void)snprintf(moms[i], sizeof moms[i], "step%d_mom", i);
-    m->moms[i] = array_of(place, i % 2 ? 1 : 2, weight_shapes[i]);
+    m->moms[i] = create_array(place, i % 2 ? 1 : 2, weight_shapes[i]);
     OK(tn_array_set(m->moms[i], (const float[64]){0},
                     (size_t)tn_tensor_size(tn_array_tensor(m->moms[i])) * 4));
     given[n++] = (tn_argument){.name = moms[i], .array = m->moms[i]};
@@ -158,7 +99,7 @@ static void mlp_open(mlp *m, const char *place, const char *update,
                        .n_arguments = n,
                        .outputs = outputs,
                        .n_outputs = 1 + N_WEIGHTS,
-                       .place = rig_place(place)};
+                       .place = fixture_place(place)};
   OK(tn_program_bind(g, &how, &m->program));
   tn_graph_release(g);
 }
@@ -194,7 +135,7 @@ static void set_count(const mlp *m, uint32_t run) {
 static void mlp_run(const mlp *m, uint32_t run) {
   float labels[ROWS];
   for (uint32_t i = 0; i < ROWS; ++i) labels[i] = (float)((i + run) % CLASSES);
-  put(m->data, run);
+  put_values(m->data, run);
   OK(tn_array_set(m->label, labels, sizeof labels));
   if (run % 3 == 0) set_rate(m, 0.5 / (1 + run));
   set_count(m, run);
@@ -203,7 +144,7 @@ static void mlp_run(const mlp *m, uint32_t run) {
 
 /* Rates and batches change from run to run; all are on their way at once. */
 static void mlp_learn(mlp *m) {
-  OK(tn_random_seed(rig, 12));
+  OK(tn_random_seed(fixture, 12));
   for (uint32_t run = 0; run < RUNS; ++run) mlp_run(m, run);
 }
 
@@ -226,15 +167,16 @@ static void same_mlp(const mlp *a, const mlp *b, float most) {
 }
 
 static void open_learning(const fake_cuda_options *options) {
-  rig_open(options);
-  OK(tn_plugin_load(rig, NN_FILE));
-  OK(tn_plugin_load(rig, NN_CUDA_FILE));
-  OK(tn_plugin_load(rig, CUBLASLT_FILE));
-  OK(tn_plugin_load(rig, OPTIM_FILE));
-  OK(tn_plugin_load(rig, OPTIM_CUDA_FILE));
+  fixture_open(options);
+  OK(tn_plugin_load(fixture, NN_FILE));
+  OK(tn_plugin_load(fixture, NN_CUDA_FILE));
+  OK(tn_plugin_load(fixture, CUBLASLT_FILE));
+  OK(tn_plugin_load(fixture, OPTIM_FILE));
+  OK(tn_plugin_load(fixture, OPTIM_CUDA_FILE));
 }
 
-/* Bit for bit what steps on the GPU compute, and as good as what the cpu does.
+/* Bit for bit the results of steps on the GPU, and as exact as those of the
+ * cpu.
  */
 static void learns_alike(const char *update, uint64_t seed) {
   mlp steps, one, cpu;
@@ -248,20 +190,21 @@ static void learns_alike(const char *update, uint64_t seed) {
   mlp_learn(&cpu);
   same_mlp(&one, &steps, 0);
   same_mlp(&one, &cpu, 1e-5f);
-  is_captured(one.program, TN_PART_TRAIN);
-  shows(one.program, "training runs are launched as one\n");
-  shows(one.program, "forward runs are made step by step: the second run");
-  is_not(steps.program, TN_PART_TRAIN, "no TN_BIND_CAPTURE");
+  expect_captured(one.program, TN_PART_TRAIN);
+  expect_line(one.program, "training runs are launched as one\n");
+  expect_line(one.program,
+              "forward runs are made step by step: the second run");
+  expect_uncaptured(steps.program, TN_PART_TRAIN, "no TN_BIND_CAPTURE");
   const fake_graph_counts counts = fake_graph_counts_get();
   cr_expect_eq(counts.created, 1);
   cr_expect_eq(counts.launched, RUNS - 1);
   mlp_close(&steps);
   mlp_close(&one);
   mlp_close(&cpu);
-  rig_close();
+  fixture_close();
 }
 
-Test(captured, steps_with_momentum_learn_what_they_learn_one_by_one) {
+Test(captured, steps_with_momentum_learn_the_same_as_one_by_one) {
   for (uint64_t seed = 0; seed < 4; ++seed)
     learns_alike("optim.sgd_mom_update", seed);
 }
@@ -277,9 +220,33 @@ Test(captured, steps_of_adam_are_counted_on_the_device) {
   learns_alike("optim.adam_update", 1);
 }
 
-Test(captured, dropout_leaves_out_what_it_leaves_out_step_by_step) {
+Test(captured, dropout_drops_the_same_elements_as_step_by_step) {
   drops = true;
   learns_alike("optim.sgd_mom_update", 2);
+}
+
+/* No result shows it, including updates in place and random numbers.
+ */
+Test(captured, a_launch_without_memory_is_made_step_by_step) {
+  mlp steps, one;
+  drops = true;
+  open_learning(&(fake_cuda_options){.devices = 1});
+  mlp_open(&steps, "cuda(0)", "optim.sgd_mom_update", 0);
+  mlp_open(&one, "cuda(0)", "optim.sgd_mom_update", TN_BIND_CAPTURE);
+  mlp_learn(&steps);
+  OK(tn_random_seed(fixture, 12));
+  for (uint32_t run = 0; run < RUNS; ++run) {
+    if (run == 2)
+      fake_graph_refuse(
+          &(fake_graph_refusal){FAKE_GRAPH_LAUNCH, CUDA_OUT_OF_MEMORY});
+    mlp_run(&one, run);
+    OK(tn_wait_all(fixture));
+  }
+  same_mlp(&one, &steps, 0);
+  expect_captured(one.program, TN_PART_TRAIN);
+  cr_expect_eq(fake_graph_counts_get().launched, RUNS - 1 - 9);
+  mlp_close(&steps);
+  mlp_close(&one);
 }
 
 Test(captured, a_program_is_released_while_launches_are_on_their_way) {
@@ -290,19 +257,19 @@ Test(captured, a_program_is_released_while_launches_are_on_their_way) {
   mlp_close(&one);
 }
 
-/* Nothing is executed until all runs are on their way: who sets a rate does not
- * wait for the device, and host memory that copies are still to be made from is
- * not written again. */
+/* Nothing is executed until all runs are enqueued. Setting a rate does not wait
+ * for the device, and does not write host memory that pending copies still
+ * read. */
 Test(captured, rates_that_follow_one_another_all_count) {
   mlp steps, one;
   open_learning(&(fake_cuda_options){.devices = 1});
   mlp_open(&steps, "cuda(0)", "optim.sgd_update", 0);
   mlp_open(&one, "cuda(0)", "optim.sgd_update", TN_BIND_CAPTURE);
-  for (uint32_t run = 0; run < 3; ++run) { /* what takes memory */
+  for (uint32_t run = 0; run < 3; ++run) { /* allocates memory */
     mlp_run(&steps, run);
     mlp_run(&one, run);
   }
-  OK(tn_wait_all(rig));
+  OK(tn_wait_all(fixture));
   fake_hold(fake_cuda());
   for (uint32_t run = 0; run < RUNS; ++run) {
     set_rate(&steps, 1.0 / (2 + run));
@@ -319,57 +286,29 @@ Test(captured, rates_that_follow_one_another_all_count) {
 /* -------------------------------------------------------- forward and backward
  */
 
-/* y = tanh(a*b) + a, whose gradients are added up. */
-static tn_graph *curve(void) {
-  tn_graph *g = NULL;
-  tn_entry in[2], x[2];
-  OK(tn_graph_create(rig, &g));
-  in[0] = variable(g, "a", 1, 32, 0);
-  in[1] = variable(g, "b", 1, 32, 0);
-  x[0] = rig_call(g, "elemwise.mul", NULL, "product", 2, in);
-  x[0] = rig_call(g, "elemwise.tanh", NULL, "bent", 1, x);
-  x[1] = in[0];
-  x[0] = rig_call(g, "elemwise.add", NULL, "y", 2, x);
-  OK(tn_graph_heads_set(g, x, 1));
-  return g;
-}
-
-static tn_array *array_named(tn_program *p, uint32_t what, const char *name) {
-  tn_array *array = NULL;
-  OK(tn_program_array(p, what, name, &array));
-  return array;
-}
-
-static void curve_run(tn_program *p, uint32_t run, tn_array *weight) {
-  put(array_named(p, TN_PROGRAM_ARGUMENT, "a"), run);
-  put(array_named(p, TN_PROGRAM_ARGUMENT, "b"), 3 * run + 1);
-  OK(tn_program_forward(p, TN_CALL_TRAIN));
-  OK(tn_program_backward(p, &weight, 1));
-}
-
 Test(captured, both_parts_of_a_run_are_launched_with_gradients_added_up) {
-  rig_open_all(&(fake_cuda_options){.devices = 1, .seed = 5});
-  tn_graph *g = curve();
+  fixture_open_all(&(fake_cuda_options){.devices = 1, .seed = 5});
+  tn_graph *g = build_curve();
   tn_program *p[2];
-  tn_array *weight = rig_array("cuda(0)", 32);
-  put(weight, 9);
+  tn_array *weight = fixture_array("cuda(0)", 32);
+  put_values(weight, 9);
   for (uint32_t i = 0; i < 2; ++i) {
     const tn_bind how = {.struct_size = sizeof how,
                          .flags = i ? TN_BIND_CAPTURE : 0,
                          .request = TN_REQ_ADD,
-                         .place = rig_place("cuda(0)")};
+                         .place = fixture_place("cuda(0)")};
     OK(tn_program_bind(g, &how, &p[i]));
-    for (uint32_t run = 0; run < 5; ++run) curve_run(p[i], run, weight);
+    for (uint32_t run = 0; run < 5; ++run) run_curve(p[i], run, weight);
   }
-  is_captured(p[1], TN_PART_TRAIN);
-  is_captured(p[1], TN_PART_BACKWARD);
+  expect_captured(p[1], TN_PART_TRAIN);
+  expect_captured(p[1], TN_PART_BACKWARD);
   for (int i = 0; i < 2; ++i) {
     const char *name = i ? "b" : "a";
-    same(array_named(p[1], TN_PROGRAM_GRADIENT, name),
-         array_named(p[0], TN_PROGRAM_GRADIENT, name), 0);
+    same(find_array(p[1], TN_PROGRAM_GRADIENT, name),
+         find_array(p[0], TN_PROGRAM_GRADIENT, name), 0);
   }
-  same(array_named(p[1], TN_PROGRAM_OUTPUT, "y_output"),
-       array_named(p[0], TN_PROGRAM_OUTPUT, "y_output"), 0);
+  same(find_array(p[1], TN_PROGRAM_OUTPUT, "y_output"),
+       find_array(p[0], TN_PROGRAM_OUTPUT, "y_output"), 0);
   tn_program_release(p[0]);
   tn_program_release(p[1]);
   tn_array_release(weight);
@@ -380,47 +319,22 @@ Test(captured, both_parts_of_a_run_are_launched_with_gradients_added_up) {
  * numbers
  */
 
-static tn_program *chain(const char *const *ops, uint32_t n, uint32_t flags) {
-  tn_graph *g = NULL;
-  tn_program *p = NULL;
-  OK(tn_graph_create(rig, &g));
-  tn_entry x = variable(g, "x", 1, 24, 0);
-  for (uint32_t i = 0; i < n; ++i) {
-    char name[16];
-    (void)snprintf(name, sizeof name, "n%u", i);
-    x = rig_call(g, ops[i], NULL, name, 1, &x);
-  }
-  OK(tn_graph_heads_set(g, &x, 1));
-  const tn_bind how = {
-      .struct_size = sizeof how, .flags = flags, .place = rig_place("cuda(0)")};
-  OK(tn_program_bind(g, &how, &p));
-  tn_graph_release(g);
-  put(array_named(p, TN_PROGRAM_ARGUMENT, "x"), 4);
-  return p;
-}
-
-static void open_trial(uint64_t seed) {
-  rig_open_all(&(fake_cuda_options){.devices = 2, .seed = seed});
-  OK(tn_plugin_load(rig, TRIAL_FILE));
-  OK(tn_plugin_load(rig, TRIAL_CUDA_FILE));
-}
-
 enum { DRAWS = 6 };
 
-/* What comes out of runs that draw twice each. */
+/* Results of runs that draw twice each. */
 static void draw(uint32_t flags, uint64_t reseed, float out[DRAWS][24]) {
   static const char *const ops[] = {"trial.noise", "elemwise.tanh",
                                     "trial.noise"};
   tn_array *y = NULL;
-  tn_program *p = chain(ops, 3, flags);
-  OK(tn_random_seed(rig, 77));
+  tn_program *p = bind_chain(ops, 3, flags);
+  OK(tn_random_seed(fixture, 77));
   for (uint32_t run = 0; run < DRAWS; ++run) {
-    if (run == 4 && reseed) OK(tn_random_seed(rig, reseed));
+    if (run == 4 && reseed) OK(tn_random_seed(fixture, reseed));
     OK(tn_program_forward(p, 0));
     OK(tn_program_output(p, 0, &y));
     OK(tn_array_get(y, out[run], sizeof out[run]));
   }
-  if (flags & TN_BIND_CAPTURE) is_captured(p, TN_PART_FORWARD);
+  if (flags & TN_BIND_CAPTURE) expect_captured(p, TN_PART_FORWARD);
   tn_program_release(p);
 }
 
@@ -447,25 +361,14 @@ Test(captured, a_new_seed_is_recorded_again) {
 /* ------------------------------------------------------------------- reasons
  */
 
-/* Three runs, all of which compute tanh(x), or what `ops` make of it. */
-static tn_program *run_thrice(const char *const *ops, uint32_t n) {
-  tn_program *p = chain(ops, n, TN_BIND_CAPTURE);
-  tn_array *y = NULL;
-  float v[24];
-  for (int run = 0; run < 3; ++run) OK(tn_program_forward(p, 0));
-  OK(tn_program_output(p, 0, &y));
-  OK(tn_array_get(y, v, sizeof v));
-  return p;
-}
-
 static void refuses(const char *op, const char *why) {
   const char *const ops[] = {"elemwise.tanh", op};
   char line[320];
   tn_program *p = run_thrice(ops, 2);
-  is_not(p, TN_PART_FORWARD, why);
+  expect_uncaptured(p, TN_PART_FORWARD, why);
   (void)snprintf(line, sizeof line, "forward runs are made step by step: %s",
                  why);
-  shows(p, line);
+  expect_line(p, line);
   cr_expect_eq(fake_graph_counts_get().launched, 0);
   tn_program_release(p);
 }
@@ -477,7 +380,7 @@ Test(captured, a_kernel_that_is_not_capturable_is_named) {
           "capturable");
 }
 
-Test(captured, a_kernel_that_takes_what_changes_by_value_is_named) {
+Test(captured, a_kernel_that_gets_changing_parameters_by_value_is_named) {
   open_trial(0);
   refuses("trial.scale",
           "node `n1`: the kernel trial.scale.cuda does not declare that it is "
@@ -494,34 +397,34 @@ Test(captured, a_failure_to_record_is_kept_and_the_run_is_made_all_the_same) {
 Test(captured, the_reason_is_there_before_the_first_run) {
   const char *const ops[] = {"trial.shy"};
   open_trial(0);
-  tn_program *p = chain(ops, 1, TN_BIND_CAPTURE);
-  is_not(p, TN_PART_FORWARD, "trial.shy.cuda");
-  is_not(p, TN_PART_BACKWARD, "there is nothing to run");
+  tn_program *p = bind_chain(ops, 1, TN_BIND_CAPTURE);
+  expect_uncaptured(p, TN_PART_FORWARD, "trial.shy.cuda");
+  expect_uncaptured(p, TN_PART_BACKWARD, "there is nothing to run");
   tn_program_release(p);
 }
 
 Test(captured, the_first_run_is_never_recorded) {
   const char *const ops[] = {"elemwise.tanh"};
   open_trial(0);
-  tn_program *p = chain(ops, 1, TN_BIND_CAPTURE);
-  is_not(p, TN_PART_FORWARD, "the second run will be recorded");
+  tn_program *p = bind_chain(ops, 1, TN_BIND_CAPTURE);
+  expect_uncaptured(p, TN_PART_FORWARD, "the second run will be recorded");
   OK(tn_program_forward(p, 0));
-  is_not(p, TN_PART_FORWARD, "the second run will be recorded");
+  expect_uncaptured(p, TN_PART_FORWARD, "the second run will be recorded");
   OK(tn_program_forward(p, 0));
-  is_captured(p, TN_PART_FORWARD);
-  is_not(p, TN_PART_TRAIN, "the second run will be recorded");
+  expect_captured(p, TN_PART_FORWARD);
+  expect_uncaptured(p, TN_PART_TRAIN, "the second run will be recorded");
   FAILS(tn_program_captured(p, 3, &(tn_text *){NULL}), TN_INVALID, "no part 3");
   tn_program_release(p);
 }
 
-Test(captured, what_runs_on_the_cpu_is_not_recorded) {
+Test(captured, steps_on_the_cpu_are_not_recorded) {
   tn_program *p = NULL;
-  rig_open_all(&(fake_cuda_options){.devices = 1});
-  tn_graph *g = curve();
+  fixture_open_all(&(fake_cuda_options){.devices = 1});
+  tn_graph *g = build_curve();
   const tn_bind how = {.struct_size = sizeof how, .flags = TN_BIND_CAPTURE};
   OK(tn_program_bind(g, &how, &p));
   for (int run = 0; run < 3; ++run) OK(tn_program_forward(p, 0));
-  is_not(p, TN_PART_FORWARD, "cpu(0) cannot record");
+  expect_uncaptured(p, TN_PART_FORWARD, "cpu(0) cannot record");
   tn_program_release(p);
   tn_graph_release(g);
 }
@@ -529,23 +432,24 @@ Test(captured, what_runs_on_the_cpu_is_not_recorded) {
 Test(captured, steps_on_several_devices_are_not_recorded) {
   tn_program *p = NULL;
   tn_entry entry;
-  rig_open_all(&(fake_cuda_options){.devices = 2});
-  const tn_group groups[] = {{"here", rig_place("cuda(0)")},
-                             {"there", rig_place("cuda(1)")}};
-  tn_graph *g = curve();
+  fixture_open_all(&(fake_cuda_options){.devices = 2});
+  const tn_group groups[] = {{"here", fixture_place("cuda(0)")},
+                             {"there", fixture_place("cuda(1)")}};
+  tn_graph *g = build_curve();
   OK(tn_graph_find(g, "bent_output", &entry));
   OK(tn_graph_attribute_set(g, entry.node, "group", "there"));
   OK(tn_graph_find(g, "y_output", &entry));
   OK(tn_graph_attribute_set(g, entry.node, "group", "here"));
   const tn_bind how = {.struct_size = sizeof how,
                        .flags = TN_BIND_CAPTURE,
-                       .place = rig_place("cuda(0)"),
+                       .place = fixture_place("cuda(0)"),
                        .groups = groups,
                        .n_groups = 2};
   OK(tn_program_bind(g, &how, &p));
   for (int run = 0; run < 3; ++run) OK(tn_program_forward(p, 0));
-  is_not(p, TN_PART_FORWARD,
-         "node `bent_0_copy` runs on cuda(0), and others on cuda(1)");
+  expect_uncaptured(
+      p, TN_PART_FORWARD,
+      "node `bent_0_copy` runs on cuda(0), and others on cuda(1)");
   tn_program_release(p);
   tn_graph_release(g);
 }
@@ -558,15 +462,15 @@ static tn_program *loop_of(const char *op, uint32_t flags) {
   tn_graph *step = NULL, *g = NULL;
   tn_program *p = NULL;
   tn_entry in[2], out[2];
-  OK(tn_graph_create(rig, &step));
-  in[0] = variable(step, "x", 1, 4, 0);
-  in[1] = variable(step, "h", 1, 4, 0);
-  out[0] = rig_call(step, "elemwise.add", NULL, "sum", 2, in);
-  out[0] = out[1] = rig_call(step, op, NULL, "next", 1, out);
+  OK(tn_graph_create(fixture, &step));
+  in[0] = add_variable(step, "x", 1, 4, 0);
+  in[1] = add_variable(step, "h", 1, 4, 0);
+  out[0] = fixture_call(step, "elemwise.add", NULL, "sum", 2, in);
+  out[0] = out[1] = fixture_call(step, op, NULL, "next", 1, out);
   OK(tn_graph_heads_set(step, out, 2));
-  OK(tn_graph_create(rig, &g));
-  in[0] = variable(g, "xs", 2, 5, 4);
-  in[1] = variable(g, "h0", 1, 4, 0);
+  OK(tn_graph_create(fixture, &g));
+  in[0] = add_variable(g, "xs", 2, 5, 4);
+  in[1] = add_variable(g, "h0", 1, 4, 0);
   OK(tn_graph_loop(g,
                    &(tn_loop){.struct_size = sizeof(tn_loop),
                               .n_in = 2,
@@ -580,8 +484,9 @@ static tn_program *loop_of(const char *op, uint32_t flags) {
                    &out[0]));
   out[0].index = 1;
   OK(tn_graph_heads_set(g, out, 1));
-  const tn_bind how = {
-      .struct_size = sizeof how, .flags = flags, .place = rig_place("cuda(0)")};
+  const tn_bind how = {.struct_size = sizeof how,
+                       .flags = flags,
+                       .place = fixture_place("cuda(0)")};
   OK(tn_program_bind(g, &how, &p));
   tn_graph_release(step);
   tn_graph_release(g);
@@ -590,8 +495,8 @@ static tn_program *loop_of(const char *op, uint32_t flags) {
 
 static void run_loop(tn_program *p, tn_array **out) {
   for (uint32_t run = 0; run < 4; ++run) {
-    put(array_named(p, TN_PROGRAM_ARGUMENT, "xs"), run);
-    put(array_named(p, TN_PROGRAM_ARGUMENT, "h0"), run + 1);
+    put_values(find_array(p, TN_PROGRAM_ARGUMENT, "xs"), run);
+    put_values(find_array(p, TN_PROGRAM_ARGUMENT, "h0"), run + 1);
     OK(tn_program_forward(p, 0));
   }
   OK(tn_program_output(p, 0, out));
@@ -605,20 +510,21 @@ Test(captured, a_loop_is_recorded_with_all_its_steps) {
   run_loop(p, &steps);
   run_loop(q, &one);
   same(one, steps, 0);
-  is_captured(q, TN_PART_FORWARD);
+  expect_captured(q, TN_PART_FORWARD);
   cr_expect_eq(fake_graph_counts_get().launched, 3);
   tn_program_release(p);
   tn_program_release(q);
 }
 
-Test(captured, a_loop_whose_steps_draw_is_named) {
+Test(captured, a_loop_with_steps_that_draw_is_named) {
   tn_array *out = NULL;
   open_trial(3);
   tn_program *p = loop_of("trial.noise", TN_BIND_CAPTURE);
   run_loop(p, &out);
-  is_not(p, TN_PART_FORWARD,
-         "node `next` of the loop `loop` draws random numbers or has "
-         "parameters that may change between runs");
+  expect_uncaptured(
+      p, TN_PART_FORWARD,
+      "node `next` of the loop `loop` draws random numbers or has "
+      "parameters that may change between runs");
   tn_program_release(p);
 }
 
@@ -633,306 +539,25 @@ Test(captured, a_monitor_sees_every_step_and_ends_nothing) {
   int seen = 0;
   open_trial(0);
   tn_program *p = run_thrice(ops, 2);
-  is_captured(p, TN_PART_FORWARD);
+  expect_captured(p, TN_PART_FORWARD);
   OK(tn_program_monitor(p, look, &seen));
   OK(tn_program_forward(p, 0));
   cr_expect_eq(seen, 2);
-  is_not(p, TN_PART_FORWARD, "a monitor looks at each step");
+  expect_uncaptured(p, TN_PART_FORWARD, "a monitor looks at each step");
   OK(tn_program_monitor(p, NULL, NULL));
   OK(tn_program_forward(p, 0));
-  is_captured(p, TN_PART_FORWARD);
+  expect_captured(p, TN_PART_FORWARD);
   cr_expect_eq(fake_graph_counts_get().launched, 3);
   tn_program_release(p);
 }
 
 Test(captured, a_driver_without_graphs_is_the_reason) {
   const char *const ops[] = {"elemwise.tanh"};
-  rig_open_all(&(fake_cuda_options){.devices = 1, .version = 11020});
+  fixture_open_all(&(fake_cuda_options){.devices = 1, .version = 11020});
   tn_program *p = run_thrice(ops, 1);
-  is_not(p, TN_PART_FORWARD,
-         "cuda(0): beginning to record failed: the driver has no graphs: it is "
-         "for CUDA 11.2, and at least 11.4 is needed; update the driver");
+  expect_uncaptured(
+      p, TN_PART_FORWARD,
+      "cuda(0): beginning to record failed: the driver has no graphs: it is "
+      "for CUDA 11.2, and at least 11.4 is needed; update the driver");
   tn_program_release(p);
-}
-
-/* ------------------------------------------------------------------ failures
- */
-
-/* What the driver has no memory for while it records, or launches that, leaves
- * runs step by step, until one behind eight others tries it again. */
-static void driver_refuses(int what) {
-  static const char why[] =
-      "CUDA_ERROR_OUT_OF_MEMORY: out of memory; it will be tried again";
-  const char *const ops[] = {"elemwise.tanh"};
-  tn_array *y = NULL;
-  float before[24], after[24];
-  rig_open_all(&(fake_cuda_options){.devices = 1});
-  tn_program *p = chain(ops, 1, TN_BIND_CAPTURE);
-  OK(tn_program_forward(p, 0));
-  OK(tn_program_output(p, 0, &y));
-  OK(tn_array_get(y, before, sizeof before));
-  fake_graph_refuse(&(fake_graph_refusal){what, CUDA_OUT_OF_MEMORY});
-  for (int run = 0; run < 9; ++run) {
-    OK(tn_program_forward(p, 0));
-    is_not(p, TN_PART_FORWARD, why);
-  }
-  shows(p, why);
-  cr_expect_eq(fake_graph_counts_get().launched, 0);
-  OK(tn_program_forward(p, 0));
-  is_captured(p, TN_PART_FORWARD);
-  OK(tn_program_forward(p, 0));
-  OK(tn_array_get(y, after, sizeof after));
-  cr_expect_arr_eq(before, after, sizeof before);
-  cr_expect_eq(fake_graph_counts_get().launched, 2);
-  tn_program_release(p);
-  rig_close();
-}
-
-Test(captured, what_a_driver_has_no_memory_for_is_recorded_later) {
-  driver_refuses(FAKE_CAPTURE_BEGIN);
-  driver_refuses(FAKE_CAPTURE_END);
-  driver_refuses(FAKE_GRAPH_CREATE);
-  driver_refuses(FAKE_GRAPH_LAUNCH);
-}
-
-/* Run 1 launches what it has recorded, run 10 again, and then run 27. */
-Test(captured, launches_are_tried_ever_more_seldom) {
-  const char *const op = "elemwise.tanh";
-  rig_open_all(&(fake_cuda_options){.devices = 1});
-  tn_program *p = chain(&op, 1, TN_BIND_CAPTURE);
-  for (int run = 0; run < 28; ++run) {
-    if (run == 0 || run == 5)
-      fake_graph_refuse(
-          &(fake_graph_refusal){FAKE_GRAPH_LAUNCH, CUDA_OUT_OF_MEMORY});
-    OK(tn_program_forward(p, 0));
-    OK(tn_wait_all(rig));
-    cr_assert_eq(fake_graph_counts_get().launched, run == 27, "run %d", run);
-  }
-  cr_expect_eq(fake_graph_counts_get().begun, 1, "what was recorded is kept");
-  is_captured(p, TN_PART_FORWARD);
-  tn_program_release(p);
-}
-
-/* Runs of one operator, each of which meets the refusal, if it records. */
-static int tries_of(const char *op, int runs, int result) {
-  tn_program *p = chain(&op, 1, TN_BIND_CAPTURE);
-  const int before = fake_graph_counts_get().begun;
-  for (int run = 0; run < runs; ++run) {
-    fake_graph_refuse(&(fake_graph_refusal){FAKE_CAPTURE_END, result});
-    OK(tn_program_forward(p, 0));
-    OK(tn_wait_all(rig));
-  }
-  cr_expect_eq(fake_graph_counts_get().launched, 0);
-  tn_program_release(p);
-  return fake_graph_counts_get().begun - before;
-}
-
-/* Run 2, and behind 8, 16, 32 and 64 others. */
-Test(captured, recording_is_tried_ever_more_seldom_or_not_again) {
-  open_trial(0);
-  cr_expect_eq(tries_of("elemwise.tanh", 200, CUDA_OUT_OF_MEMORY), 5);
-  cr_expect_eq(tries_of("trial.brittle", 50, CUDA_OK), 1);
-}
-
-/* Those in between draw what they would. */
-Test(captured, random_numbers_go_on_where_there_was_no_memory_to_record) {
-  enum { LONG = 16 };
-  static const char *const ops[] = {"trial.noise", "elemwise.tanh"};
-  static float out[2][LONG][24];
-  open_trial(3);
-  for (uint32_t i = 0; i < 2; ++i) {
-    tn_array *y = NULL;
-    tn_program *p = chain(ops, 2, i * TN_BIND_CAPTURE);
-    OK(tn_random_seed(rig, 78));
-    OK(tn_program_output(p, 0, &y));
-    for (uint32_t run = 0; run < LONG; ++run) {
-      if (run == 1) (void)fake_cuda_starve(1, true);
-      OK(tn_program_forward(p, 0));
-      OK(tn_array_get(y, out[i][run], sizeof out[i][run]));
-      if (run == 1) (void)fake_cuda_starve(0, false);
-      if (run == 1 && i == 1)
-        is_not(p, TN_PART_FORWARD, "the values that change between runs");
-    }
-    if (i == 1) is_captured(p, TN_PART_FORWARD);
-    tn_program_release(p);
-  }
-  cr_expect_arr_eq(out[0], out[1], sizeof out[0]);
-  cr_expect_gt(fake_graph_counts_get().launched, 0);
-}
-
-/* And nothing shows it, what is updated in place and random numbers included.
- */
-Test(captured, a_launch_without_memory_is_made_step_by_step) {
-  mlp steps, one;
-  drops = true;
-  open_learning(&(fake_cuda_options){.devices = 1});
-  mlp_open(&steps, "cuda(0)", "optim.sgd_mom_update", 0);
-  mlp_open(&one, "cuda(0)", "optim.sgd_mom_update", TN_BIND_CAPTURE);
-  mlp_learn(&steps);
-  OK(tn_random_seed(rig, 12));
-  for (uint32_t run = 0; run < RUNS; ++run) {
-    if (run == 2)
-      fake_graph_refuse(
-          &(fake_graph_refusal){FAKE_GRAPH_LAUNCH, CUDA_OUT_OF_MEMORY});
-    mlp_run(&one, run);
-    OK(tn_wait_all(rig));
-  }
-  same_mlp(&one, &steps, 0);
-  is_captured(one.program, TN_PART_TRAIN);
-  cr_expect_eq(fake_graph_counts_get().launched, RUNS - 1 - 9);
-  mlp_close(&steps);
-  mlp_close(&one);
-}
-
-Test(captured, a_launch_that_fails_is_told_by_the_programs_name_and_is_over) {
-  const char *const ops[] = {"elemwise.tanh", "elemwise.sigmoid"};
-  tn_array *y = NULL;
-  float before[24], after[24];
-  open_trial(0);
-  tn_program *p = run_thrice(ops, 2);
-  OK(tn_program_output(p, 0, &y));
-  OK(tn_array_get(y, before, sizeof before));
-  fake_graph_refuse(
-      &(fake_graph_refusal){FAKE_GRAPH_LAUNCH, CUDA_NOT_SUPPORTED});
-  const tn_code rc = tn_program_forward(p, 0);
-  cr_expect(rc == TN_OK || rc == TN_UNSUPPORTED);
-  FAILS(tn_array_get(y, after, sizeof after), TN_UNSUPPORTED,
-        "program `n0 .. n1`: cuda(0): launching a recording failed: "
-        "error 801");
-  OK(tn_program_forward(p, 0));
-  OK(tn_array_get(y, after, sizeof after));
-  cr_expect_arr_eq(before, after, sizeof before);
-  is_captured(p, TN_PART_FORWARD);
-  tn_program_release(p);
-}
-
-/* A program of curve() with gradients, and what its head is weighted with. */
-static tn_program *curve_bind(tn_array **weight) {
-  tn_program *p = NULL;
-  rig_open_all(&(fake_cuda_options){.devices = 1});
-  tn_graph *g = curve();
-  const tn_bind how = {.struct_size = sizeof how,
-                       .flags = TN_BIND_CAPTURE,
-                       .request = TN_REQ_WRITE,
-                       .place = rig_place("cuda(0)")};
-  OK(tn_program_bind(g, &how, &p));
-  tn_graph_release(g);
-  *weight = rig_array("cuda(0)", 32);
-  put(*weight, 9);
-  return p;
-}
-
-/* The gradient tells of it, and is what it was after the next run. */
-static void a_launch_fails(tn_program *p, tn_array *weight, const char *told) {
-  float before[32], after[32];
-  tn_array *slope = array_named(p, TN_PROGRAM_GRADIENT, "a");
-  OK(tn_array_get(slope, before, sizeof before));
-  fake_graph_refuse(
-      &(fake_graph_refusal){FAKE_GRAPH_LAUNCH, CUDA_NOT_SUPPORTED});
-  (void)!tn_program_forward(p, TN_CALL_TRAIN);
-  (void)!tn_program_backward(p, &weight, 1);
-  FAILS(tn_array_get(slope, after, sizeof after), TN_UNSUPPORTED, told);
-  curve_run(p, 1, weight);
-  OK(tn_array_get(slope, after, sizeof after));
-  cr_expect_arr_eq(before, after, sizeof before);
-}
-
-Test(captured, a_backward_part_is_not_launched_behind_a_failure) {
-  tn_array *weight = NULL;
-  tn_program *p = curve_bind(&weight);
-  for (uint32_t run = 0; run < 3; ++run) curve_run(p, 1, weight);
-  a_launch_fails(p, weight,
-                 "was not run: program `product .. y`: cuda(0): launching");
-  tn_program_release(p);
-  tn_array_release(weight);
-}
-
-/* Runs of one part step by step, behind a launch of the other that failed. */
-Test(captured, a_launch_that_fails_ends_no_run_that_is_made_step_by_step) {
-  tn_array *weight = NULL;
-  tn_program *p = curve_bind(&weight);
-  curve_run(p, 1, weight);
-  fake_graph_refuse(
-      &(fake_graph_refusal){FAKE_CAPTURE_BEGIN, CUDA_OUT_OF_MEMORY});
-  for (uint32_t run = 0; run < 2; ++run) curve_run(p, 1, weight);
-  is_not(p, TN_PART_TRAIN, "OUT_OF_MEMORY: out of memory; it will be tried");
-  is_captured(p, TN_PART_BACKWARD);
-  a_launch_fails(p, weight, "launching a recording failed");
-  tn_program_release(p);
-  tn_array_release(weight);
-}
-
-/* An allocator that fails once, and counts. */
-static _Atomic int64_t fail_in, living;
-
-static void *alloc(void *ctx, size_t bytes, size_t align) {
-  (void)ctx;
-  if (atomic_load(&fail_in) > 0 && atomic_fetch_sub(&fail_in, 1) == 1)
-    return NULL;
-  void *memory = NULL;
-  if (posix_memalign(&memory, align < 16 ? 16 : align, bytes + 1)) return NULL;
-  atomic_fetch_add(&living, 1);
-  return memory;
-}
-
-static void give(void *ctx, void *memory) {
-  (void)ctx;
-  if (memory) atomic_fetch_sub(&living, 1);
-  free(memory);
-}
-
-/* Whether all was well although the n-th allocation of the run that records
- * failed. Later runs are, in any case. */
-static bool records_with_failure(int64_t n) {
-  const char *const ops[] = {"trial.noise", "elemwise.tanh"};
-  tn_array *y = NULL;
-  float v[24];
-  tn_program *p = chain(ops, 2, TN_BIND_CAPTURE);
-  OK(tn_program_output(p, 0, &y));
-  OK(tn_program_forward(p, 0));
-  OK(tn_array_get(y, v, sizeof v));
-  atomic_store(&fail_in, n);
-  tn_code rc = tn_program_forward(p, 0);
-  (void)!tn_wait_all(rig);
-  const bool failed = atomic_exchange(&fail_in, 0) == 0;
-  if (rc == TN_OK) rc = tn_array_get(y, v, sizeof v);
-  cr_assert(rc == TN_OK || (failed && rc == TN_OUT_OF_MEMORY), "%s",
-            tn_error_text());
-  OK(tn_program_forward(p, 0));
-  OK(tn_array_get(y, v, sizeof v));
-  tn_program_release(p);
-  return !failed;
-}
-
-Test(captured, memory_that_runs_out_at_any_point_ends_no_program) {
-  const tn_options how = {.struct_size = sizeof how,
-                          .workers = 1,
-                          .allocator = {NULL, alloc, give}};
-  fake_cuda_begin(&(fake_cuda_options){.devices = 1});
-  OK(tn_runtime_create(&how, &rig));
-  OK(tn_plugin_load(rig, CUDA_FILE));
-  OK(tn_plugin_load(rig, ELEMWISE_FILE));
-  OK(tn_plugin_load(rig, ELEMWISE_CUDA_FILE));
-  OK(tn_plugin_load(rig, TRIAL_FILE));
-  OK(tn_plugin_load(rig, TRIAL_CUDA_FILE));
-  int64_t n = 1;
-  while (!records_with_failure(n)) cr_assert_lt(++n, 100);
-  cr_assert_gt(n, 3, "nothing was allocated");
-  rig_close();
-  cr_assert_eq(living, 0);
-}
-
-Test(captured, a_gpu_that_disappears_ends_no_process) {
-  const char *const ops[] = {"elemwise.tanh"};
-  tn_array *y = NULL;
-  float v[24];
-  open_trial(0);
-  tn_program *p = run_thrice(ops, 1);
-  fake_cuda_lose(0, 999);
-  const tn_code rc = tn_program_forward(p, 0);
-  cr_expect(rc == TN_OK || rc == TN_DEVICE);
-  OK(tn_program_output(p, 0, &y));
-  FAILS(tn_array_get(y, v, sizeof v), TN_DEVICE, "CUDA_ERROR_UNKNOWN");
-  tn_program_release(p);
-  rig_is_broken = true;
 }

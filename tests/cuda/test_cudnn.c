@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plugins/cudnn through the library, with a driver and a cuDNN that are played:
- * values of torch (tests/reference/conv.py) on two devices and from two
- * threads, what is planned once and what twice, operands that lie anywhere,
- * nothing to multiply, and what is missing or lost. At the end of every test
- * both fakes say whether a rule was broken or something was left behind.
+ * plugins/cudnn through the library, with a simulated driver and cuDNN: values
+ * of torch (tests/reference/conv.py) on two devices and from two threads, the
+ * number of plans, operands at any address, empty products, and missing or lost
+ * devices and libraries. At the end of every test both fakes report broken
+ * rules and objects that were not freed.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -16,7 +16,7 @@
 #include "../must.h"
 #include "../plugins/windows.h"
 #include "fake_cudnn.h"
-#include "rig.h"
+#include "fixture.h"
 #include "tenon/graph.h"
 #include "tenon/tune.h"
 
@@ -26,29 +26,29 @@ static const windows_case conv_cases[] = {
 enum { N_CASES = sizeof conv_cases / sizeof *conv_cases };
 
 static void open_all(int devices, uint64_t seed) {
-  rig_open(&(fake_cuda_options){.devices = devices, .seed = seed});
-  OK(tn_plugin_load(rig, NN_FILE));
-  OK(tn_plugin_load(rig, CUDNN_FILE));
+  fixture_open(&(fake_cuda_options){.devices = devices, .seed = seed});
+  OK(tn_plugin_load(fixture, NN_FILE));
+  OK(tn_plugin_load(fixture, CUDNN_FILE));
 }
 
 static void close_all(void) {
-  rig_close();
+  fixture_close();
   const char *left = fake_cudnn_end();
-  if (!rig_is_broken) must_be_silent(left);
+  if (!fixture_is_broken) must_be_silent(left);
 }
 
-TestSuite(cudnn, .init = rig_init, .fini = close_all);
+TestSuite(cudnn, .init = fixture_init, .fini = close_all);
 
 /* ------------------------------------------------------------------- values
  */
 
 /* Sums are in f64 here; halves are rounded once, or twice where a bias is added
- * to what is there. */
+ * to existing values. */
 static void check_types(const windows_case *c) {
-  windows_check(rig, c, TN_F64, 1e-13);
-  windows_check(rig, c, TN_F32, 1e-6);
-  windows_check(rig, c, TN_F16, 0x1p-9);
-  windows_check(rig, c, TN_BF16, 0x1p-6);
+  windows_check(fixture, c, TN_F64, 1e-13);
+  windows_check(fixture, c, TN_F32, 1e-6);
+  windows_check(fixture, c, TN_F16, 0x1p-9);
+  windows_check(fixture, c, TN_BF16, 0x1p-6);
 }
 
 static void check_cases(const char *place) {
@@ -84,8 +84,8 @@ static tn_array *ones(const char *place, tn_dtype dtype, int32_t ndim,
   tn_array *host = NULL, *out = NULL;
   double v[64];
   for (int i = 0; i < 64; ++i) v[i] = 1;
-  host = host_many(rig, dtype, ndim, dims, v);
-  OK(tn_array_to(host, rig_place(place), &out));
+  host = host_many(fixture, dtype, ndim, dims, v);
+  OK(tn_array_to(host, fixture_place(place), &out));
   tn_array_release(host);
   return out;
 }
@@ -99,12 +99,12 @@ enum { N_POOLS = sizeof pool_cases / sizeof *pool_cases };
  * words for. */
 static bool is_taken(const windows_case *c) {
   const windows_operand *x = &c->in[0];
-  tn_operator *op = host_operator(rig, c->op);
+  tn_operator *op = host_operator(fixture, c->op);
   tn_params *params = host_params(op, c->params);
-  tn_array *host = host_many(rig, TN_F32, x->ndim, x->dims, x->v);
+  tn_array *host = host_many(fixture, TN_F32, x->ndim, x->dims, x->v);
   tn_array *in = NULL, *out = NULL;
-  OK(tn_array_to(host, rig_place("cuda"), &in));
-  const tn_code code = tn_call(rig, op, TN_IN(in), params, TN_OUT(&out));
+  OK(tn_array_to(host, fixture_place("cuda"), &in));
+  const tn_code code = tn_call(fixture, op, TN_IN(in), params, TN_OUT(&out));
   if (code != TN_OK) {
     FAILS(code, TN_UNSUPPORTED, "cudnn.pooling.cuda");
     cr_assert(strstr(c->params, "pool_type=sum") ||
@@ -125,21 +125,22 @@ Test(cudnn, means_and_the_largest_of_windows_are_those_of_torch) {
     windows_case c = pool_cases[i];
     if (!is_taken(&c)) continue;
     if (strstr(c.params, "pool_type=max")) c.n_grads = 0;
-    windows_check(rig, &c, TN_F64, 1e-14);
-    windows_check(rig, &c, TN_F32, 1e-6);
-    windows_check(rig, &c, TN_F16, 0x1p-10);
-    windows_check(rig, &c, TN_BF16, 0x1p-7);
+    windows_check(fixture, &c, TN_F64, 1e-14);
+    windows_check(fixture, &c, TN_F32, 1e-6);
+    windows_check(fixture, &c, TN_F16, 0x1p-10);
+    windows_check(fixture, &c, TN_BF16, 0x1p-7);
     ++n_taken;
   }
   cr_assert_geq(n_taken, 20);
 }
 
 static void pool_refuses(const char *text, const char *why) {
-  tn_operator *op = host_operator(rig, "nn.pooling");
+  tn_operator *op = host_operator(fixture, "nn.pooling");
   tn_params *params = host_params(op, text);
   tn_array *in = ones("cuda", TN_F32, 3, (const int64_t[]){1, 1, 4});
   tn_array *out = NULL;
-  FAILS(tn_call(rig, op, TN_IN(in), params, TN_OUT(&out)), TN_UNSUPPORTED, why);
+  FAILS(tn_call(fixture, op, TN_IN(in), params, TN_OUT(&out)), TN_UNSUPPORTED,
+        why);
   tn_array_release(in);
   tn_params_release(params);
 }
@@ -155,13 +156,13 @@ Test(cudnn, poolings_that_mean_something_else_are_refused) {
 
 Test(cudnn, the_gradient_of_the_largest_is_refused) {
   open_all(1, 4);
-  tn_operator *op = host_operator(rig, "nn.pooling");
+  tn_operator *op = host_operator(fixture, "nn.pooling");
   tn_params *params = host_params(op, "kernel=[2]");
   tn_array *in = ones("cuda", TN_F32, 3, (const int64_t[]){1, 1, 4});
   tn_array *out = ones("cuda", TN_F32, 3, (const int64_t[]){1, 1, 3});
   tn_array *grad = NULL;
   const tn_req req = TN_REQ_WRITE;
-  FAILS(tn_call_backward(rig, op,
+  FAILS(tn_call_backward(fixture, op,
                          &(tn_backward){.struct_size = sizeof(tn_backward),
                                         .params = params,
                                         .inputs = *TN_IN(in),
@@ -184,7 +185,7 @@ typedef struct small {
 } small;
 
 static small small_make(const char *place, const char *params) {
-  small s = {.op = host_operator(rig, "nn.convolution")};
+  small s = {.op = host_operator(fixture, "nn.convolution")};
   s.params = host_params(s.op, params);
   s.in[0] = ones(place, TN_F32, 4, (const int64_t[]){1, 1, 4, 4});
   s.in[1] = ones(place, TN_F32, 4, (const int64_t[]){1, 1, 3, 3});
@@ -201,10 +202,10 @@ static const char no_step[] = "kernel=[3,3] num_filter=1 no_bias=true";
 static const char one_step[] =
     "kernel=[3,3] pad=[1,1] num_filter=1 no_bias=true";
 
-/* The sum of what comes out. */
+/* The sum of the output. */
 static double total(tn_array *array) {
   tn_array *host = NULL;
-  OK(tn_array_to(array, rig_place("cpu"), &host));
+  OK(tn_array_to(array, fixture_place("cpu"), &host));
   double *v = host_many_values(host), sum = 0;
   for (int64_t i = 0; i < tn_array_size(host); ++i) sum += v[i];
   free(v);
@@ -214,7 +215,7 @@ static double total(tn_array *array) {
 
 static double small_call(const small *s) {
   tn_array *out = NULL, *in[] = {s->in[0], s->in[1]};
-  OK(tn_call(rig, s->op, &(tn_inputs){2, in}, s->params, TN_OUT(&out)));
+  OK(tn_call(fixture, s->op, &(tn_inputs){2, in}, s->params, TN_OUT(&out)));
   const double sum = total(out);
   tn_array_release(out);
   return sum;
@@ -240,16 +241,16 @@ Test(cudnn, calls_that_are_alike_share_a_plan) {
 
 static const char kernel_id[] = "cudnn.convolution.cuda";
 
-/* What a window of one element makes of x: x times 1. */
+/* The result of a window of one element: x times 1. */
 static double times_one(const char *place, double x) {
   const char params[] = "kernel=[1] num_filter=1 no_bias=true";
   const int64_t dims[] = {1, 1, 1};
-  tn_operator *op = host_operator(rig, "nn.convolution");
+  tn_operator *op = host_operator(fixture, "nn.convolution");
   tn_params *p = host_params(op, params);
-  tn_array *host = host_many(rig, TN_F32, 3, dims, &x), *out = NULL;
+  tn_array *host = host_many(fixture, TN_F32, 3, dims, &x), *out = NULL;
   tn_array *in[2] = {NULL, ones(place, TN_F32, 3, dims)};
-  OK(tn_array_to(host, rig_place(place), &in[0]));
-  OK(tn_call(rig, op, &(tn_inputs){2, in}, p, TN_OUT(&out)));
+  OK(tn_array_to(host, fixture_place(place), &in[0]));
+  OK(tn_call(fixture, op, &(tn_inputs){2, in}, p, TN_OUT(&out)));
   const double y = total(out);
   tn_array_release(host), tn_array_release(out);
   tn_array_release(in[0]), tn_array_release(in[1]);
@@ -257,11 +258,11 @@ static double times_one(const char *place, double x) {
   return y;
 }
 
-/* TF32 has ten bits behind the point. */
+/* TF32 has ten bits after the binary point. */
 Test(cudnn, factors_are_rounded_only_if_that_is_allowed) {
   const double x = 1 + 0x1p-12;
   open_all(1, 3);
-  tn_operator *op = host_operator(rig, "nn.convolution");
+  tn_operator *op = host_operator(fixture, "nn.convolution");
   cr_assert_eq(times_one("cuda", x), x);
   OK(tn_operator_tune(op, kernel_id, "fast=true"));
   cr_assert_eq(times_one("cuda", x), 1);
@@ -273,7 +274,7 @@ Test(cudnn, factors_are_rounded_only_if_that_is_allowed) {
 static double weight_gradient(const small *s, tn_array *head) {
   tn_array *grads[2] = {NULL, NULL}, *in[] = {s->in[0], s->in[1]};
   const tn_req req[] = {TN_REQ_NULL, TN_REQ_WRITE};
-  OK(tn_call_backward(rig, s->op,
+  OK(tn_call_backward(fixture, s->op,
                       &(tn_backward){.struct_size = sizeof(tn_backward),
                                      .params = s->params,
                                      .inputs = {2, in},
@@ -304,13 +305,13 @@ Test(cudnn, engines_have_room_for_copies_unless_they_may_not) {
   small s = small_make("cuda", no_step);
   tn_array *out = NULL;
   OK(tn_operator_tune(s.op, kernel_id, "workspace=1000"));
-  FAILS(tn_call(rig, s.op, &(tn_inputs){2, s.in}, s.params, TN_OUT(&out)),
+  FAILS(tn_call(fixture, s.op, &(tn_inputs){2, s.in}, s.params, TN_OUT(&out)),
         TN_UNSUPPORTED, "in 1768 bytes of workspace");
   OK(tn_operator_tune(s.op, kernel_id, "workspace=1000 copies=false"));
-  FAILS(tn_call(rig, s.op, &(tn_inputs){2, s.in}, s.params, TN_OUT(&out)),
+  FAILS(tn_call(fixture, s.op, &(tn_inputs){2, s.in}, s.params, TN_OUT(&out)),
         TN_UNSUPPORTED, "in 1000 bytes of workspace");
   OK(tn_operator_tune(s.op, kernel_id, "workspace=9223372036854775807"));
-  FAILS(tn_call(rig, s.op, &(tn_inputs){2, s.in}, s.params, TN_OUT(&out)),
+  FAILS(tn_call(fixture, s.op, &(tn_inputs){2, s.in}, s.params, TN_OUT(&out)),
         TN_UNSUPPORTED, "in 9223372036854775807 bytes of workspace");
   small_release(&s);
 }
@@ -350,12 +351,12 @@ static void folder_remove(const char *folder) {
 /* Of the engines for f32 the first rounds to TF32; it is slow here. */
 static void open_measuring(const char *options) {
   open_all(1, 15);
-  OK(tn_operator_tune(host_operator(rig, "nn.convolution"), kernel_id,
+  OK(tn_operator_tune(host_operator(fixture, "nn.convolution"), kernel_id,
                       options));
 }
 
 static void close_again(void) {
-  rig_close();
+  fixture_close();
   must_be_silent(fake_cudnn_end());
 }
 
@@ -369,7 +370,7 @@ Test(cudnn, the_fastest_engine_is_found_by_trying_and_kept) {
   cr_assert_eq(times_one("cuda", finer_than_tf32), finer_than_tf32);
   cr_assert_gt(fake_cudnn_counts_get().plans, 2);
   close_again();
-  /* another process finds the choice, whatever is slow now */
+  /* another process finds the choice, whichever engine is slow now */
   (void)setenv("FAKE_CUDNN_SLOW", "1", 1); /* ENGINE_PLAIN */
   const int64_t before = fake_cudnn_counts_get().plans;
   open_measuring("fast=true measure=true");
@@ -378,7 +379,7 @@ Test(cudnn, the_fastest_engine_is_found_by_trying_and_kept) {
   folder_remove(folder);
 }
 
-Test(cudnn, what_cannot_be_kept_is_measured_all_the_same) {
+Test(cudnn, a_choice_that_cannot_be_kept_is_measured) {
   (void)setenv("XDG_CACHE_HOME", "/dev/null", 1);
   (void)setenv("FAKE_CUDNN_SLOW", "4", 1);
   open_measuring("fast=true measure=true");
@@ -419,7 +420,7 @@ static const int64_t image[] = {2, 2, 6, 6}, means[] = {2, 3, 2, 2};
 static const char *const net_arrays[] = {"data", "conv_weight", "conv_bias"};
 enum { N_NET = 3, RUNS = 5, MOST = 144 };
 
-/* The means of what windows of 3 x 3 make of an image. */
+/* The means of the results of 3 x 3 windows over an image. */
 static tn_program *net(const char *place, uint32_t flags) {
   const tn_sig sig = {TN_F32, 4, {image[0], image[1], image[2], image[3]}};
   tn_graph_node node = {.struct_size = sizeof node,
@@ -430,11 +431,11 @@ static tn_program *net(const char *place, uint32_t flags) {
   const tn_bind how = {.struct_size = sizeof how,
                        .flags = flags,
                        .request = TN_REQ_WRITE,
-                       .place = rig_place(place)};
+                       .place = fixture_place(place)};
   tn_program *p = NULL;
   tn_graph *g = NULL;
   tn_entry x;
-  OK(tn_graph_create(rig, &g));
+  OK(tn_graph_create(fixture, &g));
   OK(tn_graph_variable(g, "data", &sig, &x));
   node.in = &x;
   OK(tn_graph_call(g, &node, &x));
@@ -448,7 +449,7 @@ static tn_program *net(const char *place, uint32_t flags) {
   return p;
 }
 
-/* Eighths that depend on where they stand and on the run. */
+/* Eighths that depend on their position and on the run. */
 static void fill(tn_array *array, int run) {
   float v[MOST];
   const int64_t n = tn_array_size(array);
@@ -467,9 +468,9 @@ static void net_run(tn_program *p, const char *place, int run) {
   tn_array *host = NULL, *head = NULL;
   for (int i = 0; i < N_NET; ++i)
     fill(of(p, TN_PROGRAM_ARGUMENT, net_arrays[i]), run + i);
-  OK(tn_array_create(rig, &(tn_spec){TN_F32, 4, means}, &host));
+  OK(tn_array_create(fixture, &(tn_spec){TN_F32, 4, means}, &host));
   fill(host, run + N_NET);
-  OK(tn_array_to(host, rig_place(place), &head));
+  OK(tn_array_to(host, fixture_place(place), &head));
   OK(tn_program_forward(p, TN_CALL_TRAIN));
   OK(tn_program_backward(p, &head, 1));
   tn_array_release(host), tn_array_release(head);
@@ -509,7 +510,7 @@ Test(cudnn, programs_are_recorded_and_launched_as_one) {
   tn_program_release(one), tn_program_release(cpu);
 }
 
-/* ----------------------------------------------------------- where they lie
+/* ----------------------------------------------------------- addresses
  */
 
 /* Elements from `begin` on of a longer image: an address that is a multiple of
@@ -524,7 +525,7 @@ static tn_array *part(tn_array *from, int64_t begin, int64_t n) {
   return out;
 }
 
-Test(cudnn, operands_may_lie_anywhere) {
+Test(cudnn, operands_may_have_any_address) {
   const int64_t n = 17;
   open_all(1, 10);
   small s = small_make("cuda", no_step);
@@ -566,8 +567,8 @@ static void check_empty(tn_dtype dtype) {
       {3, {0, 1, 4}, NULL},
       3,
       {{3, {0, 1, 6}, NULL}, {3, {1, 1, 3}, zeros}, {1, {1}, zeros}}};
-  windows_check(rig, &no_channels, dtype, 0);
-  windows_check(rig, &no_images, dtype, 0);
+  windows_check(fixture, &no_channels, dtype, 0);
+  windows_check(fixture, &no_images, dtype, 0);
 }
 
 Test(cudnn, nothing_to_multiply_leaves_zeros_or_the_bias) {
@@ -579,13 +580,13 @@ Test(cudnn, nothing_to_multiply_leaves_zeros_or_the_bias) {
   cr_assert_eq(fake_cudnn_counts_get().plans, 0);
 }
 
-/* ------------------------------------------------------------- what goes wrong
+/* ------------------------------------------------------------- failures
  */
 
 static void refuses(const char *why) {
   tn_array *out = NULL;
   small s = small_make("cuda", no_step);
-  FAILS(tn_call(rig, s.op, &(tn_inputs){2, s.in}, s.params, TN_OUT(&out)),
+  FAILS(tn_call(fixture, s.op, &(tn_inputs){2, s.in}, s.params, TN_OUT(&out)),
         TN_UNSUPPORTED, why);
   small_release(&s);
 }
@@ -602,7 +603,7 @@ Test(cudnn, of_a_newer_version_is_refused_by_its_number) {
   refuses("cuDNN 10.1.2 was found, and version 9 is wanted");
 }
 
-Test(cudnn, that_names_no_engine_is_told_by_what_was_asked) {
+Test(cudnn, without_engines_is_reported_with_the_request) {
   (void)setenv("FAKE_CUDNN_NO_ENGINES", "1", 1);
   open_all(1, 12);
   refuses(
@@ -615,10 +616,10 @@ Test(cudnn, on_a_gpu_that_is_lost_fails_with_its_reason) {
   open_all(1, 13);
   small s = small_make("cuda", no_step);
   cr_assert_eq(small_call(&s), 36);
-  rig_is_broken = true;
+  fixture_is_broken = true;
   fake_cuda_lose(0, 719);
   tn_code code =
-      tn_call(rig, s.op, &(tn_inputs){2, s.in}, s.params, TN_OUT(&out));
+      tn_call(fixture, s.op, &(tn_inputs){2, s.in}, s.params, TN_OUT(&out));
   if (code == TN_OK) code = tn_array_wait(out);
   cr_assert_eq(code, TN_DEVICE, "%s", tn_error_text());
   cr_assert_not_null(strstr(tn_error_text(), "the GPU is lost"), "%s",

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The graphs of batch norms of plugins/cudnn before the cuDNN of this machine,
  * as test_cudnn_real.c has those of convolutions. Their engines are compiled
- * when a plan is made, and what was compiled is handed to a driver; here to one
- * that has no GPU and takes all (real/no_gpu_driver.c). Only execution is not
- * seen. Where there is no such cuDNN the tests are skipped and say so.
+ * when a plan is made, and the code is passed to a driver; here to one that has
+ * no GPU and accepts all (real/no_gpu_driver.c). Only execution is not tested.
+ * Without such a cuDNN the tests are skipped with a message.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -97,7 +97,7 @@ static int check_shape(const struct shape *s, int first) {
   return failed != 0;
 }
 
-/* What batch_norm.c refuses is told where a cuDNN has come to do it. */
+/* Reports a form that batch_norm.c refuses and that this cuDNN supports. */
 static int check_refused(void) {
   static const struct shape three = {"three channels", 4, 3, 35};
   const cudnn_target target = {&library, NULL, device};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Batch norms of plugins/cudnn with a driver and a cuDNN that are played, or on
- * a GPU (ON_GPU, by `./dev gpu-test`): what comes out, the moving averages and
- * the gradients are those of the cpu; what cuDNN does not do as the operator
- * does is refused. At the end of every test both fakes say whether a rule was
- * broken or something was left behind.
+ * Batch norms of plugins/cudnn with a simulated driver and cuDNN, or on a GPU
+ * (ON_GPU, by `./dev gpu-test`): outputs, moving averages and gradients are
+ * those of the cpu. Forms that cuDNN computes differently from the operator are
+ * refused. At the end of every test both fakes report broken rules and objects
+ * that were not freed.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -14,13 +14,13 @@
 #include "../must.h"
 #include "../plugins/host.h"
 #include "fake_cudnn.h"
-#include "rig.h"
+#include "fixture.h"
 #include "tenon/graph.h"
 
 static void open_all(uint64_t seed) {
-  rig_open(&(fake_cuda_options){.devices = 1, .seed = seed});
-  OK(tn_plugin_load(rig, NN_FILE));
-  OK(tn_plugin_load(rig, CUDNN_FILE));
+  fixture_open(&(fake_cuda_options){.devices = 1, .seed = seed});
+  OK(tn_plugin_load(fixture, NN_FILE));
+  OK(tn_plugin_load(fixture, CUDNN_FILE));
 }
 
 /* Whether as many plans were executed, as far as that is known. */
@@ -34,13 +34,13 @@ static int has_executed(size_t least, size_t most) {
 }
 
 static void close_all(void) {
-  rig_close();
+  fixture_close();
 #ifndef ON_GPU
   must_be_silent(fake_cudnn_end());
 #endif
 }
 
-TestSuite(cudnn_norm, .init = rig_init, .fini = close_all);
+TestSuite(cudnn_norm, .init = fixture_init, .fini = close_all);
 
 /* ------------------------------------------------------------------- calls */
 
@@ -69,8 +69,9 @@ typedef struct arrays {
 
 static tn_array *at_place(const norm *n, int32_t ndim, const int64_t *dims,
                           const double *values) {
-  tn_array *host = host_many(rig, n->dtype, ndim, dims, values), *out = NULL;
-  OK(tn_array_to(host, rig_place(n->place), &out));
+  tn_array *host = host_many(fixture, n->dtype, ndim, dims, values),
+           *out = NULL;
+  OK(tn_array_to(host, fixture_place(n->place), &out));
   tn_array_release(host);
   return out;
 }
@@ -104,21 +105,21 @@ static void release(arrays *a) {
 }
 
 static tn_code forward(const norm *n, arrays *a) {
-  tn_operator *op = host_operator(rig, n->op);
+  tn_operator *op = host_operator(fixture, n->op);
   tn_params *params = host_params(op, n->params);
   const tn_inputs in = {N_IN, a->in};
   const tn_outputs out = {N_OUT, a->out, NULL};
-  const tn_code code = n->flags ? tn_call_train(rig, op, &in, params, &out)
-                                : tn_call(rig, op, &in, params, &out);
+  const tn_code code = n->flags ? tn_call_train(fixture, op, &in, params, &out)
+                                : tn_call(fixture, op, &in, params, &out);
   tn_params_release(params);
   return code;
 }
 
 static tn_code backward(const norm *n, arrays *a, const tn_req *req) {
-  tn_operator *op = host_operator(rig, n->op);
+  tn_operator *op = host_operator(fixture, n->op);
   tn_params *params = host_params(op, n->params);
   const tn_code code =
-      tn_call_backward(rig, op,
+      tn_call_backward(fixture, op,
                        &(tn_backward){.struct_size = sizeof(tn_backward),
                                       .flags = n->flags,
                                       .params = params,
@@ -132,7 +133,7 @@ static tn_code backward(const norm *n, arrays *a, const tn_req *req) {
 
 static double *values_of(tn_array *array) {
   tn_array *host = NULL;
-  OK(tn_array_to(array, rig_place("cpu"), &host));
+  OK(tn_array_to(array, fixture_place("cpu"), &host));
   double *v = host_many_values(host);
   tn_array_release(host);
   return v;
@@ -154,7 +155,8 @@ static const char *const in_names[] = {"data", "gamma", "beta", "moving_mean",
                                        "moving_var"};
 static const char *const out_names[] = {"out", "mean", "inv_std"};
 
-/* Everything on cuda is what it is on the cpu; gradients where `req` is given.
+/* All results on cuda are those of the cpu; gradients where `req` requests
+ * them.
  */
 static void check(const norm *given, const tn_req *req) {
   norm n = *given;
@@ -244,7 +246,7 @@ Test(cudnn_norm, with_relu_is_that_of_the_cpu) {
     }
 }
 
-Test(cudnn_norm, gradients_are_made_of_what_is_asked_for) {
+Test(cudnn_norm, only_requested_gradients_are_computed) {
   static const tn_req some[][3] = {
       {TN_REQ_WRITE, TN_REQ_NULL, TN_REQ_NULL},
       {TN_REQ_NULL, TN_REQ_WRITE, TN_REQ_NULL},
@@ -307,7 +309,7 @@ static tn_array *behind_one(const norm *n, tn_array *array) {
   return out;
 }
 
-Test(cudnn_norm, operands_may_lie_anywhere) {
+Test(cudnn_norm, operands_may_have_any_address) {
   norm n = with(&cases[0], "nn.batch_norm", TN_CALL_TRAIN);
   open_all(6);
   n.place = "cuda";
@@ -326,7 +328,7 @@ Test(cudnn_norm, operands_may_lie_anywhere) {
 Test(cudnn_norm, nn_has_its_own_kernel_in_front) {
   const norm n = with(&cases[0], "nn.batch_norm", TN_CALL_TRAIN);
   open_all(7);
-  OK(tn_plugin_load(rig, NN_CUDA_FILE));
+  OK(tn_plugin_load(fixture, NN_CUDA_FILE));
   check(&n, write_all);
   cr_assert(has_executed(0, 0));
 }
@@ -339,7 +341,7 @@ static void refuses(const norm *of, uint32_t flags, const char *why) {
   release(&a);
 }
 
-Test(cudnn_norm, what_cudnn_does_otherwise_is_refused) {
+Test(cudnn_norm, forms_that_cudnn_computes_differently_are_refused) {
   static const norm six = {.params = "", .ndim = 2, .dims = {3, 6}, .axis = 1};
   static const norm single = {
       .params = "", .ndim = 2, .dims = {1, 4}, .axis = 1};
@@ -370,13 +372,13 @@ static tn_program *net(const char *place, uint32_t flags) {
   const tn_bind how = {.struct_size = sizeof how,
                        .flags = flags,
                        .request = TN_REQ_WRITE,
-                       .place = rig_place(place)};
+                       .place = fixture_place(place)};
   tn_program *p = NULL;
   tn_graph *g = NULL;
   tn_entry x;
-  OK(tn_graph_create(rig, &g));
+  OK(tn_graph_create(fixture, &g));
   OK(tn_graph_variable(g, "data", &sig, &x));
-  x = rig_call(g, "nn.batch_norm", "fix_gamma=false", "norm", 1, &x);
+  x = fixture_call(g, "nn.batch_norm", "fix_gamma=false", "norm", 1, &x);
   OK(tn_graph_heads_set(g, &x, 1));
   OK(tn_program_bind(g, &how, &p));
   tn_graph_release(g);
@@ -398,7 +400,7 @@ static void fill(tn_array *array, uint64_t seed) {
   free(v);
 }
 
-/* Training, and then what comes out by the moving averages. */
+/* Training, and then outputs that use the moving averages. */
 static void net_run(tn_program *p, const norm *n, uint64_t run) {
   tn_array *head = drawn(n, 1, run, 0);
   for (uint64_t i = 0; i < 3; ++i)

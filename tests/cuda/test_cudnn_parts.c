@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The files of plugins/cudnn by themselves: how the library is found, or what
- * is said of one that will not do; which engine is taken for which promise; how
- * plans are kept, and how they go.
+ * The files of plugins/cudnn by themselves: how the library is found, and the
+ * message about an unsuitable one; the choice of an engine for each promise;
+ * how plans are kept and removed.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -121,7 +121,7 @@ Test(engines, that_lose_digits_of_sums_are_never_taken) {
   takes(TN_BF16, CUDNN_FORWARD, 0, ENGINE_PLAIN);
 }
 
-Test(engines, whose_bits_differ_are_not_taken_if_that_is_asked_for) {
+Test(engines, that_vary_are_not_chosen_for_deterministic_results) {
   takes(TN_F32, CUDNN_WEIGHT, 0, ENGINE_RESTLESS);
   takes(TN_F32, CUDNN_WEIGHT, CUDNN_SAME_BITS, ENGINE_PLAIN);
   takes(TN_F64, CUDNN_DATA, CUDNN_SAME_BITS, ENGINE_PLAIN);
@@ -135,7 +135,7 @@ Test(engines, that_want_more_workspace_are_passed_over) {
   cr_assert_eq(engine_of(&c), ENGINE_TF32);
 }
 
-Test(engines, of_a_bias_are_there_unless_it_is_added_to_what_is_there) {
+Test(engines, of_a_bias_exist_unless_it_is_added_to_existing_values) {
   takes(TN_F16, CUDNN_FORWARD, CUDNN_BIAS, ENGINE_PLAIN);
   takes(TN_F64, CUDNN_FORWARD, CUDNN_BIAS, ENGINE_PLAIN);
   takes(TN_F32, CUDNN_FORWARD, CUDNN_BIAS | CUDNN_ADD, -1);

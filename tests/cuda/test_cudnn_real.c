@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The graphs of plugins/cudnn before the cuDNN of this machine, without a GPU:
- * since 9.8 it plans for one of which only the properties are known, here an
- * H200's. So what the heuristics name is finalized as a plan, by the code that
- * the plugin runs; only execution is not seen. Where there is no such cuDNN the
- * tests are skipped and say so.
+ * since 9.8 it makes plans for a device of which only the properties are known,
+ * here an H200. So the engines of the heuristics are finalized as plans, by the
+ * plugin's code; only execution is not tested. Without such a cuDNN the tests
+ * are skipped with a message.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -283,8 +283,8 @@ static int is_fast(const cudnn_task *task, int64_t *workspace) {
   return notes >= 0 && (notes >> DNN_NOTE_TENSOR_CORE & 1);
 }
 
-/* In 16 bits, with the room that the plugin gives. What there is without copies
- * of the arrays is only told. */
+/* In 16 bits, with the workspace that the plugin provides. Engines without
+ * copies of the arrays are only reported. */
 static int check_large(const struct shape *s, const struct type *t) {
   enum { BESIDE = 256 << 20 };
   int failed = 0;

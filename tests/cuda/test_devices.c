@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plugins/cuda with a driver that is played: what is on the machine and what is
- * missing, memory, copies, errors. At the end of every test the fake says
- * whether a rule was broken or something was left behind.
+ * plugins/cuda with a simulated driver: present and missing devices, memory,
+ * copies, errors. At the end of every test the fake reports broken rules and
+ * objects that were not freed.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -10,16 +10,16 @@
 #include <string.h>
 
 #include "fake_cuda.h"
-#include "rig.h"
+#include "fixture.h"
 
-TestSuite(devices, .init = rig_init, .fini = rig_close);
+TestSuite(devices, .init = fixture_init, .fini = fixture_close);
 
-/* ------------------------------------------------------------ what is there
+/* ------------------------------------------------------------ devices
  */
 
 static const char *detail(int32_t *count) {
   static tn_device_entry entry;
-  OK(tn_device_at(rig, 1, &entry));
+  OK(tn_device_at(fixture, 1, &entry));
   cr_assert_str_eq(entry.name, "cuda");
   cr_assert_eq(entry.device_type, TN_DEVICE_CUDA);
   *count = entry.count;
@@ -29,7 +29,7 @@ static const char *detail(int32_t *count) {
 static void says(const fake_cuda_options *options, int32_t n,
                  const char *text) {
   int32_t count = -1;
-  rig_open(options);
+  fixture_open(options);
   const char *told = detail(&count);
   cr_assert_eq(count, n);
   cr_assert_str_eq(told, text);
@@ -40,7 +40,7 @@ Test(devices, are_described) {
        "Fake 0, 1024 MiB, sm_90, driver for CUDA 12.4, bus 0000:01:00.0");
 }
 
-Test(devices, none_is_said_with_the_drivers_reason) {
+Test(devices, none_is_reported_with_the_drivers_reason) {
   says(&(fake_cuda_options){0}, 0,
        "the NVIDIA driver finds no GPU: CUDA_ERROR_NO_DEVICE: no CUDA-capable "
        "device is detected");
@@ -60,7 +60,7 @@ Test(devices, of_a_driver_that_does_not_start_are_none) {
 
 Test(devices, that_are_only_counted_open_no_context) {
   int32_t count = 0;
-  rig_open(&(fake_cuda_options){.devices = 2});
+  fixture_open(&(fake_cuda_options){.devices = 2});
   (void)detail(&count);
   cr_assert_eq(fake_counts_get(fake_cuda()).queues, 0);
   cr_assert_eq(fake_cuda_contexts(), 0);
@@ -68,8 +68,8 @@ Test(devices, that_are_only_counted_open_no_context) {
 
 Test(devices, that_are_not_there_are_missed_by_name) {
   tn_place place;
-  rig_open(&(fake_cuda_options){.devices = 1});
-  FAILS(tn_place_parse(rig, "cuda(1)", &place), TN_NOT_FOUND, "cuda(1)");
+  fixture_open(&(fake_cuda_options){.devices = 1});
+  FAILS(tn_place_parse(fixture, "cuda(1)", &place), TN_NOT_FOUND, "cuda(1)");
 }
 
 /* ------------------------------------------------------------------- copies
@@ -79,11 +79,11 @@ enum { N = 5000 };
 
 static void round_trip(const char *first, const char *second) {
   float values[N], back[N];
-  tn_array *host = rig_array("cpu", N), *one = NULL, *two = NULL;
+  tn_array *host = fixture_array("cpu", N), *one = NULL, *two = NULL;
   for (int i = 0; i < N; ++i) values[i] = (float)(i % 97) - 3;
   OK(tn_array_set(host, values, sizeof values));
-  OK(tn_array_to(host, rig_place(first), &one));
-  OK(tn_array_to(one, rig_place(second), &two));
+  OK(tn_array_to(host, fixture_place(first), &one));
+  OK(tn_array_to(one, fixture_place(second), &two));
   OK(tn_array_get(two, back, sizeof back));
   cr_assert_arr_eq(values, back, sizeof values);
   tn_array_release(host);
@@ -92,7 +92,7 @@ static void round_trip(const char *first, const char *second) {
 }
 
 Test(devices, copy_to_each_other_and_back) {
-  rig_open(&(fake_cuda_options){.devices = 2, .seed = 3});
+  fixture_open(&(fake_cuda_options){.devices = 2, .seed = 3});
   round_trip("cuda(0)", "cuda(1)");
   round_trip("cuda(1)", "cuda(0)");
   round_trip("cuda(1)", "cuda(1)");
@@ -100,24 +100,24 @@ Test(devices, copy_to_each_other_and_back) {
 }
 
 Test(devices, without_pools_work_as_well) {
-  rig_open(&(fake_cuda_options){.devices = 2, .no_pools = 1});
+  fixture_open(&(fake_cuda_options){.devices = 2, .no_pools = 1});
   round_trip("cuda(0)", "cuda(1)");
   cr_assert_eq(fake_cuda_pooled(), 0);
 }
 
 /* A view that is not dense, to the device and on it. */
-Test(devices, copy_what_is_not_dense) {
+Test(devices, copy_arrays_that_are_not_dense) {
   float values[12], back[6];
   const int64_t shape[] = {3, 4};
   const tn_range range = {.axis = 1, .begin = 0, .end = 4, .step = 2};
   tn_array *host = NULL, *there = NULL, *part = NULL, *dense = NULL;
-  rig_open(&(fake_cuda_options){.devices = 1});
+  fixture_open(&(fake_cuda_options){.devices = 1});
   for (int i = 0; i < 12; ++i) values[i] = (float)i;
-  OK(tn_array_create(rig, &(tn_spec){TN_F32, 2, shape}, &host));
+  OK(tn_array_create(fixture, &(tn_spec){TN_F32, 2, shape}, &host));
   OK(tn_array_set(host, values, sizeof values));
-  OK(tn_array_to(host, rig_place("cuda"), &there));
+  OK(tn_array_to(host, fixture_place("cuda"), &there));
   OK(tn_array_slice(there, &range, &part));
-  OK(tn_array_to(part, rig_place("cuda"), &dense));
+  OK(tn_array_to(part, fixture_place("cuda"), &dense));
   OK(tn_array_get(dense, back, sizeof back));
   const float want[] = {0, 2, 4, 6, 8, 10};
   cr_assert_arr_eq(back, want, sizeof want);
@@ -134,7 +134,7 @@ enum { MEGABYTE = 1 << 20 };
 
 /* An array of so many bytes, written. */
 static tn_array *filled(size_t bytes) {
-  tn_array *array = rig_array("cuda", (int64_t)(bytes / 4));
+  tn_array *array = fixture_array("cuda", (int64_t)(bytes / 4));
   void *zeros = calloc(1, bytes);
   OK(tn_array_set(array, zeros, bytes));
   free(zeros);
@@ -144,16 +144,16 @@ static tn_array *filled(size_t bytes) {
 /* Also where nothing uses the arrays, and the host would make such a call on
  * the spot. */
 static void run_prepared(int64_t n) {
-  tn_array *x = rig_array("cuda(0)", n), *y = rig_array("cuda(0)", n);
+  tn_array *x = fixture_array("cuda(0)", n), *y = fixture_array("cuda(0)", n);
   float *v = calloc((size_t)n, sizeof *v);
   tn_operator *op = NULL;
   tn_prepared *call = NULL;
-  OK(tn_operator_get(rig, "elemwise.negative", &op));
+  OK(tn_operator_get(fixture, "elemwise.negative", &op));
   const tn_preparation what = {.struct_size = sizeof what,
                                .op = op,
                                .inputs = *TN_IN(x),
                                .outputs = *TN_OUT(&y)};
-  OK(tn_call_prepare(rig, &what, &call));
+  OK(tn_call_prepare(fixture, &what, &call));
   for (int run = 0; run < 3; ++run) {
     for (int64_t i = 0; i < n; ++i) v[i] = (float)(i % 100 + run);
     OK(tn_array_set(x, v, (size_t)n * sizeof *v));
@@ -172,31 +172,31 @@ static void run_prepared(int64_t n) {
 }
 
 Test(devices, run_prepared_calls_on_their_own_queue) {
-  rig_open_all(&(fake_cuda_options){.devices = 1, .latency_us = 50});
+  fixture_open_all(&(fake_cuda_options){.devices = 1, .latency_us = 50});
   run_prepared(5);
   run_prepared(1 << 17); /* which workers would share */
 }
 
-/* What it works in is given back behind its last run. */
+/* The memory of its work is freed after its last run. */
 Test(devices, keep_the_workspace_of_a_prepared_call_until_it_has_run) {
   enum { ROWS = 1 << 16, CLASSES = 4 };
-  rig_open(&(fake_cuda_options){.devices = 1});
-  OK(tn_plugin_load(rig, NN_FILE));
-  OK(tn_plugin_load(rig, NN_CUDA_FILE));
-  tn_array *x = rig_array("cuda(0)", ROWS * CLASSES), *data = NULL;
-  tn_array *labels = rig_array("cuda(0)", ROWS), *loss = NULL;
+  fixture_open(&(fake_cuda_options){.devices = 1});
+  OK(tn_plugin_load(fixture, NN_FILE));
+  OK(tn_plugin_load(fixture, NN_CUDA_FILE));
+  tn_array *x = fixture_array("cuda(0)", ROWS * CLASSES), *data = NULL;
+  tn_array *labels = fixture_array("cuda(0)", ROWS), *loss = NULL;
   float *zeros = calloc(ROWS * CLASSES, sizeof *zeros), sum = 0;
   tn_operator *op = NULL;
   tn_prepared *call = NULL;
   OK(tn_array_set(x, zeros, ROWS * CLASSES * sizeof *zeros));
   OK(tn_array_set(labels, zeros, ROWS * sizeof *zeros));
   OK(tn_array_reshape(x, 2, (const int64_t[]){ROWS, CLASSES}, &data));
-  OK(tn_operator_get(rig, "nn.softmax_cross_entropy", &op));
+  OK(tn_operator_get(fixture, "nn.softmax_cross_entropy", &op));
   const tn_preparation what = {.struct_size = sizeof what,
                                .op = op,
                                .inputs = *TN_IN(data, labels),
                                .outputs = *TN_OUT(&loss)};
-  OK(tn_call_prepare(rig, &what, &call));
+  OK(tn_call_prepare(fixture, &what, &call));
   OK(tn_call_run(call));
   OK(tn_array_wait(loss));
   fake_hold(fake_cuda());
@@ -204,7 +204,7 @@ Test(devices, keep_the_workspace_of_a_prepared_call_until_it_has_run) {
   OK(tn_call_run(call));
   while (fake_counts_get(fake_cuda()).records == before) (void)sched_yield();
   tn_prepared_release(call); /* its run is enqueued */
-  OK(tn_memory_trim(rig, rig_place("cuda")));
+  OK(tn_memory_trim(fixture, fixture_place("cuda")));
   fake_go(fake_cuda());
   OK(tn_array_get(loss, &sum, sizeof sum));
   cr_assert_float_eq(sum, ROWS * log(CLASSES), 1);
@@ -213,48 +213,48 @@ Test(devices, keep_the_workspace_of_a_prepared_call_until_it_has_run) {
   free(zeros);
 }
 
-Test(devices, give_back_what_is_trimmed) {
-  rig_open(&(fake_cuda_options){.devices = 1});
+Test(devices, give_back_trimmed_memory) {
+  fixture_open(&(fake_cuda_options){.devices = 1});
   tn_array_release(filled(MEGABYTE));
-  OK(tn_wait_all(rig));
-  OK(tn_memory_trim(rig, rig_place("cuda")));
+  OK(tn_wait_all(fixture));
+  OK(tn_memory_trim(fixture, fixture_place("cuda")));
   cr_assert_eq(fake_cuda_pooled(), 0);
   tn_memory memory = {.struct_size = sizeof memory};
-  OK(tn_memory_get(rig, rig_place("cuda"), &memory));
+  OK(tn_memory_get(fixture, fixture_place("cuda"), &memory));
   cr_assert_eq(memory.held, 0);
 }
 
-/* Four pieces of a quarter are freed, then a half is asked for: it is there,
- * but not before what the heap and the pool keep was given back. */
+/* Four pieces of a quarter are freed, then a half is allocated. This succeeds
+ * only after the heap and the pool have given their memory back. */
 Test(devices, short_of_memory_trim_and_try_again) {
   tn_array *quarters[4];
-  rig_open(&(fake_cuda_options){.devices = 1, .bytes = 4 * MEGABYTE});
+  fixture_open(&(fake_cuda_options){.devices = 1, .bytes = 4 * MEGABYTE});
   for (int i = 0; i < 4; ++i) quarters[i] = filled(MEGABYTE);
   for (int i = 0; i < 4; ++i) tn_array_release(quarters[i]);
-  OK(tn_wait_all(rig));
+  OK(tn_wait_all(fixture));
   tn_array *half = filled(2 * MEGABYTE);
   tn_array_release(half);
 }
 
-/* The runtime's limit has made its heap give both pieces back, so there is
- * nothing left to trim but what the pool keeps. */
+/* The runtime's limit has made its heap give both pieces back, so only the
+ * memory of the pool is left to trim. */
 Test(devices, short_of_memory_take_from_their_own_pool_first) {
-  rig_open_within(
+  fixture_open_within(
       &(fake_cuda_options){.devices = 1, .bytes = 5 * (MEGABYTE / 2)},
       2 * MEGABYTE);
   tn_array *one = filled(MEGABYTE), *two = filled(MEGABYTE);
   tn_array_release(one);
   tn_array_release(two);
-  OK(tn_wait_all(rig));
+  OK(tn_wait_all(fixture));
   tn_array_release(filled(2 * MEGABYTE));
 }
 
 Test(devices, out_of_memory_say_how_much_and_stay_usable) {
   tn_array *large = NULL;
-  rig_open(&(fake_cuda_options){.devices = 1, .bytes = 4 * MEGABYTE});
+  fixture_open(&(fake_cuda_options){.devices = 1, .bytes = 4 * MEGABYTE});
   tn_array *three = filled(3 * MEGABYTE);
   char *data = calloc(2, MEGABYTE);
-  large = rig_array("cuda", 2 * MEGABYTE / 4);
+  large = fixture_array("cuda", 2 * MEGABYTE / 4);
   FAILS(tn_array_set(large, data, 2 * MEGABYTE), TN_OUT_OF_MEMORY,
         "refused 2097152 bytes");
   FAILS(tn_array_set(large, data, 2 * MEGABYTE), TN_OUT_OF_MEMORY, "cuda(0)");
@@ -269,24 +269,24 @@ Test(devices, out_of_memory_say_for_which_operator) {
   const tn_range odd = {.axis = 0, .begin = 0, .end = MEGABYTE, .step = 2};
   tn_array *out = NULL, *half = NULL;
   tn_operator *tanh_op = NULL;
-  rig_open_all(&(fake_cuda_options){.devices = 1, .bytes = 7 * MEGABYTE});
-  OK(tn_operator_get(rig, "elemwise.tanh", &tanh_op));
+  fixture_open_all(&(fake_cuda_options){.devices = 1, .bytes = 7 * MEGABYTE});
+  OK(tn_operator_get(fixture, "elemwise.tanh", &tanh_op));
   tn_array *four = filled(4 * MEGABYTE);
-  FAILS(tn_call(rig, tanh_op, TN_IN(four), NULL, TN_OUT(&out)),
+  FAILS(tn_call(fixture, tanh_op, TN_IN(four), NULL, TN_OUT(&out)),
         TN_OUT_OF_MEMORY,
         "elemwise.tanh@1: out of memory: the allocator refused 4194304 bytes");
   cr_expect_null(out);
   OK(tn_array_slice(four, &odd, &half));
-  OK(tn_call(rig, tanh_op, TN_IN(half), NULL, TN_OUT(&out)));
+  OK(tn_call(fixture, tanh_op, TN_IN(half), NULL, TN_OUT(&out)));
   OK(tn_array_wait(out));
   tn_array_release(out), tn_array_release(half), tn_array_release(four);
 }
 
-/* A library that records (a CUDA graph) in another thread keeps everybody else
- * from what may disturb it, unless that thread says that it does not care; its
- * recording would be lost as well. */
+/* A library that records (a CUDA graph) in another thread forbids other threads
+ * all calls that may disturb it, unless such a thread chose the relaxed mode. A
+ * forbidden call would also end the recording. */
 Test(devices, go_on_while_another_library_records) {
-  rig_open(&(fake_cuda_options){.devices = 2, .seed = 3});
+  fixture_open(&(fake_cuda_options){.devices = 2, .seed = 3});
   fake_capture_elsewhere(true);
   round_trip("cpu", "cuda(1)");
   round_trip("cuda(0)", "cuda(1)");
@@ -299,30 +299,31 @@ Test(devices, go_on_while_another_library_records) {
 /* -------------------------------------------------------------------- errors
  */
 
-Test(devices, that_fail_at_work_say_so_at_what_they_were_to_write) {
+Test(devices, that_fail_at_work_report_it_on_their_outputs) {
   float values[64] = {0};
-  rig_open(&(fake_cuda_options){.devices = 1});
-  tn_array *there = rig_array("cuda", 64), *back = NULL;
+  fixture_open(&(fake_cuda_options){.devices = 1});
+  tn_array *there = fixture_array("cuda", 64), *back = NULL;
   OK(tn_array_set(there, values, sizeof values));
   OK(tn_array_wait(there));
   fake_break(fake_cuda(), "a bit fell over");
-  OK(tn_array_to(there, rig_place("cpu"), &back));
+  OK(tn_array_to(there, fixture_place("cpu"), &back));
   FAILS(tn_array_get(back, values, sizeof values), TN_DEVICE,
         "CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure; the GPU is lost "
         "to this process");
   tn_array_release(back);
   tn_array_release(there);
-  rig_is_broken = true;
+  fixture_is_broken = true;
 }
 
 /* The copy notices it first, on the other one's stream. */
 Test(devices, that_disappear_do_not_take_those_that_copy_from_them_along) {
   float values[64] = {0};
-  rig_open(&(fake_cuda_options){.devices = 2});
-  tn_array *gone = rig_array("cuda(0)", 64), *there = rig_array("cuda(1)", 64);
+  fixture_open(&(fake_cuda_options){.devices = 2});
+  tn_array *gone = fixture_array("cuda(0)", 64),
+           *there = fixture_array("cuda(1)", 64);
   OK(tn_array_set(gone, values, sizeof values));
   OK(tn_array_set(there, values, sizeof values));
-  OK(tn_wait_all(rig));
+  OK(tn_wait_all(fixture));
   fake_cuda_lose(0, 719);
   tn_code rc = tn_array_copy(there, gone);
   if (rc == TN_OK) rc = tn_array_wait(there);
@@ -333,19 +334,20 @@ Test(devices, that_disappear_do_not_take_those_that_copy_from_them_along) {
   FAILS(tn_array_set(gone, values, sizeof values), TN_DEVICE, "cuda(0)");
   tn_array_release(gone);
   tn_array_release(there);
-  rig_is_broken = true;
+  fixture_is_broken = true;
 }
 
 Test(devices, that_disappear_do_not_take_the_rest_with_them) {
   float values[64] = {0};
-  rig_open(&(fake_cuda_options){.devices = 2});
-  tn_array *gone = rig_array("cuda(0)", 64), *there = rig_array("cuda(1)", 64);
+  fixture_open(&(fake_cuda_options){.devices = 2});
+  tn_array *gone = fixture_array("cuda(0)", 64),
+           *there = fixture_array("cuda(1)", 64);
   OK(tn_array_set(gone, values, sizeof values));
   OK(tn_array_wait(gone));
   fake_cuda_lose(0, 999);
   FAILS(tn_array_get(gone, values, sizeof values), TN_DEVICE,
         "CUDA_ERROR_UNKNOWN: unknown error; the GPU is lost to this process");
-  /* What comes later tells the first cause, not its own. */
+  /* Later errors report the first cause, not their own. */
   fake_cuda_lose(0, 719);
   FAILS(tn_array_get(gone, values, sizeof values), TN_DEVICE, "cuda(0)");
   cr_assert_not_null(strstr(tn_error_text(), "CUDA_ERROR_UNKNOWN"));
@@ -354,5 +356,5 @@ Test(devices, that_disappear_do_not_take_the_rest_with_them) {
   round_trip("cpu", "cuda(1)");
   tn_array_release(gone);
   tn_array_release(there);
-  rig_is_broken = true;
+  fixture_is_broken = true;
 }

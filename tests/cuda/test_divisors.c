@@ -37,7 +37,7 @@ Test(divisors, divide_around_powers_and_multiples) {
     }
 }
 
-Test(divisors, divide_what_is_drawn) {
+Test(divisors, divide_drawn_numbers) {
   uint64_t state = 7;
   for (int k = 0; k < DRAWN; ++k) {
     uint64_t drawn[2];

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tensor.dot and tensor.batch_dot through cuBLASLt, in what their examples do
- * not show: the option `fast`, and a program that is recorded.
+ * tensor.dot and tensor.batch_dot through cuBLASLt, beyond their examples: the
+ * option `fast`, and a recorded program.
  */
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "rig.h"
+#include "fixture.h"
 #include "tenon/graph.h"
 #include "tenon/tune.h"
 
-TestSuite(dot, .init = rig_init, .fini = rig_close);
+TestSuite(dot, .init = fixture_init, .fini = fixture_close);
 
 static void open_dot(void) {
-  rig_open(&(fake_cuda_options){.devices = 1, .seed = 4});
-  OK(tn_plugin_load(rig, TENSOR_FILE));
-  OK(tn_plugin_load(rig, CUBLASLT_FILE));
+  fixture_open(&(fake_cuda_options){.devices = 1, .seed = 4});
+  OK(tn_plugin_load(fixture, TENSOR_FILE));
+  OK(tn_plugin_load(fixture, CUBLASLT_FILE));
 }
 
 static tn_array *array_of(int32_t ndim, const int64_t *shape,
                           const float *values) {
   tn_array *array = NULL;
-  OK(tn_array_create_on(rig, &(tn_spec){TN_F32, ndim, shape},
-                        rig_place("cuda(0)"), &array));
+  OK(tn_array_create_on(fixture, &(tn_spec){TN_F32, ndim, shape},
+                        fixture_place("cuda(0)"), &array));
   OK(tn_array_set(array, values,
                   (size_t)tn_array_size(array) * sizeof *values));
   return array;
@@ -36,7 +36,8 @@ static float product(tn_operator *op, int32_t ndim) {
       array_of(ndim, columns + 3 - ndim, (const float[]){3, 5})};
   tn_array *out = NULL;
   float value = 0;
-  OK(tn_call(rig, op, &(tn_inputs){2, in}, NULL, &(tn_outputs){1, &out, NULL}));
+  OK(tn_call(fixture, op, &(tn_inputs){2, in}, NULL,
+             &(tn_outputs){1, &out, NULL}));
   OK(tn_array_get(out, &value, sizeof value));
   tn_array_release(in[0]);
   tn_array_release(in[1]);
@@ -47,7 +48,7 @@ static float product(tn_operator *op, int32_t ndim) {
 static void may_be_fast(const char *name, const char *kernel, int32_t ndim) {
   tn_operator *op = NULL;
   open_dot();
-  OK(tn_operator_get(rig, name, &op));
+  OK(tn_operator_get(fixture, name, &op));
   cr_expect_eq(product(op, ndim), 8 + 3 * 0x1p-12f);
   OK(tn_operator_tune(op, kernel, "fast=true"));
   cr_expect_eq(product(op, ndim), 8);
@@ -70,7 +71,7 @@ static void run(uint32_t flags, float out[8]) {
   tn_graph *g = NULL;
   tn_program *p = NULL;
   tn_array *array = NULL;
-  OK(tn_graph_create(rig, &g));
+  OK(tn_graph_create(fixture, &g));
   OK(tn_graph_variable(g, "a", &sig, &in[0]));
   OK(tn_graph_variable(g, "b", &sig, &in[1]));
   OK(tn_graph_call(g,
@@ -80,8 +81,9 @@ static void run(uint32_t flags, float out[8]) {
                                     .in = in},
                    &y));
   OK(tn_graph_heads_set(g, &y, 1));
-  const tn_bind how = {
-      .struct_size = sizeof how, .flags = flags, .place = rig_place("cuda(0)")};
+  const tn_bind how = {.struct_size = sizeof how,
+                       .flags = flags,
+                       .place = fixture_place("cuda(0)")};
   OK(tn_program_bind(g, &how, &p));
   for (int i = 0; i < 3; ++i) {
     const float x = (float)i;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How plugins/cuda finds the driver, or says what is missing.
+ * How plugins/cuda finds the driver, or reports the missing part.
  */
 #include <criterion/criterion.h>
 #include <string.h>
@@ -31,7 +31,7 @@ Test(driver, without_a_function_is_refused_by_its_name) {
          "has no function cuInit, although it says that it is for CUDA 12.2");
 }
 
-Test(driver, tells_what_a_result_means) {
+Test(driver, explains_a_result) {
   const char *const names[] = {FAKE_FILE, NULL};
   cuda_driver driver;
   char text[160];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The played driver itself: that it notices what a real one would only
+ * The simulated driver itself: it notices mistakes that a real one would only
  * sometimes suffer from. Each test breaks one rule.
  */
 #include <criterion/criterion.h>
@@ -48,7 +48,7 @@ static void setup(void) {
   DOES(cuStreamSynchronize(one));
 }
 
-/* Gives back all that setup took; what is then told. */
+/* Frees all that setup allocated; returns the report of the driver. */
 static const char *end(void) {
   use(0);
   if (memory) DOES(cuMemFreeAsync(memory, one));
@@ -69,7 +69,7 @@ static void tells(const char *text) {
 
 TestSuite(fake, .init = setup);
 
-Test(fake, is_content_with_who_waits) {
+Test(fake, accepts_proper_waits) {
   cuda_event event;
   DOES(cuEventCreate(&event, CUDA_EVENT_NO_TIMING));
   DOES(cuMemsetD8Async(memory, 7, BYTES, one));
@@ -83,7 +83,7 @@ Test(fake, is_content_with_who_waits) {
   cr_assert_null(told, "%s", told);
 }
 
-/* The context is a thread's own, and current for nobody else. */
+/* The context is a thread's own, and current in no other thread. */
 static void *take_and_give(void *arg) {
   (void)arg;
   DOES(cuCtxPushCurrent_v2(contexts[0]));
@@ -131,7 +131,7 @@ Test(fake, misses_a_wait_before_memory_is_freed) {
   tells("frees memory that the device may still use");
 }
 
-Test(fake, notices_what_is_used_after_it_was_freed) {
+Test(fake, notices_use_after_free) {
   const cuda_address gone = memory;
   DOES(cuMemFreeAsync(memory, one));
   memory = 0;
@@ -139,7 +139,7 @@ Test(fake, notices_what_is_used_after_it_was_freed) {
   tells("copies what is not memory of that device");
 }
 
-Test(fake, notices_what_is_freed_twice) {
+Test(fake, notices_a_double_free) {
   DOES(cuMemFreeAsync(memory, one));
   DOES(cuMemFreeAsync(memory, one));
   memory = 0;
@@ -168,7 +168,7 @@ Test(fake, notices_a_stream_of_another_device) {
   tells("uses a stream of another device");
 }
 
-Test(fake, notices_what_is_left) {
+Test(fake, notices_leaks) {
   cuda_event event;
   DOES(cuEventCreate(&event, CUDA_EVENT_NO_TIMING));
   memory = 0;
@@ -195,7 +195,7 @@ static int first_byte(void) {
   return host[0];
 }
 
-Test(fake, executes_what_was_recorded_with_each_launch) {
+Test(fake, executes_the_recording_with_each_launch) {
   DOES(cuMemsetD8Async(memory, 1, BYTES, one));
   cuda_executable graph = filling();
   cr_expect_eq(first_byte(), 1);
@@ -232,7 +232,7 @@ Test(fake, notices_a_launch_that_uses_freed_memory) {
   tells("uses memory that is not allocated");
 }
 
-Test(fake, notices_a_launch_of_what_was_destroyed) {
+Test(fake, notices_a_launch_of_a_destroyed_graph) {
   cuda_executable graph = filling();
   DOES(cuGraphExecDestroy(graph));
   cr_expect_neq(cuGraphLaunch(graph, one), CUDA_OK);
@@ -244,7 +244,7 @@ Test(fake, notices_a_graph_that_is_left) {
   tells("1 graphs left");
 }
 
-/* Begins to record, does what nobody may do meanwhile, and ends. */
+/* Begins to record, makes a forbidden call, and ends. */
 #define WHILE_IT_RECORDS(call)                                     \
   do {                                                             \
     cuda_graph graph = NULL;                                       \
@@ -254,18 +254,18 @@ Test(fake, notices_a_graph_that_is_left) {
     cr_expect_null(graph);                                         \
   } while (0)
 
-Test(fake, notices_who_waits_while_it_records) {
+Test(fake, notices_waits_while_it_records) {
   WHILE_IT_RECORDS(cuStreamSynchronize(two));
   tells("waits for a stream while it records");
 }
 
-Test(fake, notices_who_takes_memory_while_it_records) {
+Test(fake, notices_allocations_while_it_records) {
   cuda_address more = 0;
   WHILE_IT_RECORDS(cuMemAllocFromPoolAsync(&more, BYTES, pools[0], two));
   tells("takes memory while it records");
 }
 
-Test(fake, notices_who_asks_while_it_records) {
+Test(fake, notices_queries_while_it_records) {
   cuda_event event;
   DOES(cuEventCreate(&event, CUDA_EVENT_NO_TIMING));
   WHILE_IT_RECORDS(cuEventQuery(event));

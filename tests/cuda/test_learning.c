@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Kernels of nn and optim for CUDA in what they are there for: a network with
- * everything that is random, that has states or parameters that change, whose
- * steps are made one by one and launched as one; and what only a device does
- * otherwise than the cpu.
+ * Kernels of nn and optim for CUDA in their real use: a network with random
+ * operators, states and parameters that change, with steps one by one and
+ * launched as one. Also the differences between a device and the cpu.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -10,23 +9,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rig.h"
+#include "fixture.h"
 #include "tenon/graph.h"
 
 enum { ROWS = 6, N_LAYERS = 7, N_STEPS = 6, RUNS = 5, MOST = 512 };
 
-TestSuite(learning, .init = rig_init, .fini = rig_close);
+TestSuite(learning, .init = fixture_init, .fini = fixture_close);
 
 static void open_all(uint64_t seed) {
-  rig_open(&(fake_cuda_options){.devices = 1, .seed = seed});
-  OK(tn_plugin_load(rig, NN_FILE));
-  OK(tn_plugin_load(rig, NN_CUDA_FILE));
-  OK(tn_plugin_load(rig, CUBLASLT_FILE));
-  OK(tn_plugin_load(rig, OPTIM_FILE));
-  OK(tn_plugin_load(rig, OPTIM_CUDA_FILE));
+  fixture_open(&(fake_cuda_options){.devices = 1, .seed = seed});
+  OK(tn_plugin_load(fixture, NN_FILE));
+  OK(tn_plugin_load(fixture, NN_CUDA_FILE));
+  OK(tn_plugin_load(fixture, CUBLASLT_FILE));
+  OK(tn_plugin_load(fixture, OPTIM_FILE));
+  OK(tn_plugin_load(fixture, OPTIM_CUDA_FILE));
 }
 
-/* Numbers between -0.5 and 0.5 that depend on where they stand. */
+/* Numbers between -0.5 and 0.5 that depend on their position. */
 static void put(tn_array *array, uint32_t what) {
   float v[MOST];
   const int64_t n = tn_array_size(array);
@@ -67,12 +66,12 @@ static tn_graph *net(void) {
   const tn_sig labels = {TN_F32, 1, {ROWS}};
   tn_entry in[2], heads[1 + N_STEPS], of[N_STEPS], slopes[N_STEPS];
   tn_graph *g = NULL;
-  OK(tn_graph_create(rig, &g));
+  OK(tn_graph_create(fixture, &g));
   OK(tn_graph_variable(g, "data", &images, &in[0]));
   OK(tn_graph_variable(g, "softmax_label", &labels, &in[1]));
   for (uint32_t i = 0; i < N_LAYERS; ++i)
-    in[0] = rig_call(g, layers[i].op, layers[i].params, layers[i].name,
-                     i + 1 < N_LAYERS ? 1 : 2, in);
+    in[0] = fixture_call(g, layers[i].op, layers[i].params, layers[i].name,
+                         i + 1 < N_LAYERS ? 1 : 2, in);
   heads[0] = in[0];
   for (int i = 0; i < N_STEPS; ++i)
     OK(tn_graph_find(g, steps[i].weight, &of[i]));
@@ -82,8 +81,9 @@ static tn_graph *net(void) {
           .heads = heads, .n_heads = 1, .of = of, .n_of = N_STEPS},
       slopes));
   for (int i = 0; i < N_STEPS; ++i)
-    heads[1 + i] = rig_call(g, steps[i].op, steps[i].params, steps[i].op + 6, 2,
-                            (const tn_entry[]){of[i], slopes[i]});
+    heads[1 + i] =
+        fixture_call(g, steps[i].op, steps[i].params, steps[i].op + 6, 2,
+                     (const tn_entry[]){of[i], slopes[i]});
   OK(tn_graph_heads_set(g, heads, 1 + N_STEPS));
   return g;
 }
@@ -112,7 +112,7 @@ static void set_rates(tn_program *p, uint32_t run) {
   OK(tn_program_set(p, "adam_update", &step));
 }
 
-/* What came out of each run, all of it behind one another. */
+/* The results of all runs, one after the other. */
 typedef struct found {
   size_t n;
   float v[RUNS * (1 + N_STEPS) * 128];
@@ -121,10 +121,11 @@ typedef struct found {
 static void run_all(uint32_t flags, found *f) {
   tn_graph *g = net();
   tn_program *p = NULL;
-  const tn_bind how = {
-      .struct_size = sizeof how, .flags = flags, .place = rig_place("cuda(0)")};
+  const tn_bind how = {.struct_size = sizeof how,
+                       .flags = flags,
+                       .place = fixture_place("cuda(0)")};
   OK(tn_program_bind(g, &how, &p));
-  OK(tn_random_seed(rig, 7));
+  OK(tn_random_seed(fixture, 7));
   f->n = 0;
   for (uint32_t run = 0; run < RUNS; ++run) {
     put_all(p, g, run);
@@ -143,7 +144,7 @@ static void run_all(uint32_t flags, found *f) {
   tn_graph_release(g);
 }
 
-Test(learning, everything_that_changes_is_read_by_what_was_recorded) {
+Test(learning, a_recording_reads_everything_that_changes) {
   static found one_by_one, as_one;
   for (uint64_t seed = 0; seed < 2; ++seed) {
     open_all(seed);
@@ -156,7 +157,7 @@ Test(learning, everything_that_changes_is_read_by_what_was_recorded) {
                     as_one.v[i] <= one_by_one.v[i],
                 "number %zu is %.9g, not %.9g", i, (double)as_one.v[i],
                 (double)one_by_one.v[i]);
-    rig_close();
+    fixture_close();
   }
 }
 
@@ -165,8 +166,8 @@ Test(learning, everything_that_changes_is_read_by_what_was_recorded) {
 static tn_array *array_of(tn_dtype dtype, int32_t ndim, const int64_t *shape,
                           const void *values, size_t bytes) {
   tn_array *array = NULL;
-  OK(tn_array_create_on(rig, &(tn_spec){dtype, ndim, shape},
-                        rig_place("cuda(0)"), &array));
+  OK(tn_array_create_on(fixture, &(tn_spec){dtype, ndim, shape},
+                        fixture_place("cuda(0)"), &array));
   OK(tn_array_set(array, values, bytes));
   return array;
 }
@@ -180,7 +181,7 @@ Test(learning, an_index_out_of_range_gives_nan_and_counts_nothing) {
   tn_operator *op = NULL;
   tn_params *params = NULL;
   open_all(1);
-  OK(tn_operator_get(rig, "nn.embedding", &op));
+  OK(tn_operator_get(fixture, "nn.embedding", &op));
   OK(tn_params_parse(op, "input_dim=3 output_dim=2", &params));
   tn_array *in[] = {
       array_of(TN_I32, 1, (const int64_t[]){4}, index, sizeof index),
@@ -189,7 +190,7 @@ Test(learning, an_index_out_of_range_gives_nan_and_counts_nothing) {
       array_of(TN_F32, 2, (const int64_t[]){4, 2}, heads, sizeof heads);
   tn_array *y = NULL, *grads[2] = {NULL, NULL};
   const tn_req req[] = {TN_REQ_NULL, TN_REQ_WRITE};
-  OK(tn_call(rig, op, &(tn_inputs){2, in}, params, TN_OUT(&y)));
+  OK(tn_call(fixture, op, &(tn_inputs){2, in}, params, TN_OUT(&y)));
   OK(tn_array_get(y, out, sizeof out));
   cr_expect(out[0] >= 5 && out[0] <= 5 && out[7] >= 6 && out[7] <= 6);
   for (int i = 2; i < 6; ++i) cr_expect(isnan(out[i]), "element %d", i);
@@ -199,7 +200,7 @@ Test(learning, an_index_out_of_range_gives_nan_and_counts_nothing) {
                             .outputs = {1, &y},
                             .out_grads = {1, &head},
                             .in_grads = {2, grads, req}};
-  OK(tn_call_backward(rig, op, &back));
+  OK(tn_call_backward(fixture, op, &back));
   OK(tn_array_get(grads[1], slopes, sizeof slopes));
   const float want[] = {0, 0, 0, 0, 4, 40};
   cr_expect_arr_eq(slopes, want, sizeof want);
@@ -230,11 +231,11 @@ static void check_scale(const char *name, const char *text, int64_t n) {
   tn_array *made[2] = {NULL, NULL};
   tn_operator *op = NULL;
   tn_params *params = NULL;
-  OK(tn_operator_get(rig, name, &op));
+  OK(tn_operator_get(fixture, name, &op));
   OK(tn_params_parse(op, text, &params));
   for (int64_t i = 0; i < n; ++i) x[i] = (float)(i - n / 2) * 0.3f;
   tn_array *half = half_of(x, n);
-  OK(tn_call(rig, op, TN_IN(half), params, &(tn_outputs){2, made, NULL}));
+  OK(tn_call(fixture, op, TN_IN(half), params, &(tn_outputs){2, made, NULL}));
   read_half(half, x);
   read_half(made[0], y);
   read_half(made[1], factor);
@@ -247,7 +248,7 @@ static void check_scale(const char *name, const char *text, int64_t n) {
   tn_params_release(params);
 }
 
-Test(learning, elements_are_multiplied_by_what_is_kept_of_factors) {
+Test(learning, elements_are_multiplied_by_the_stored_factors) {
   open_all(1);
   check_scale("nn.dropout", "p=0.1 mode=always", 64);
   check_scale("nn.dropout", "p=0.1 mode=always", 67);
@@ -255,7 +256,7 @@ Test(learning, elements_are_multiplied_by_what_is_kept_of_factors) {
   check_scale("nn.leaky_relu", "act_type=rrelu", 67);
 }
 
-/* Rounding to the type of `data` must not bring a slope of rrelu to `upper`. */
+/* Rounding to the type of `data` must not raise a slope of rrelu to `upper`. */
 static int count_reached(tn_operator *op, const tn_params *params) {
   float x[MOST], factor[MOST];
   tn_array *made[2] = {NULL, NULL}, *wide = NULL, *data = NULL;
@@ -264,7 +265,8 @@ static int count_reached(tn_operator *op, const tn_params *params) {
   for (int64_t i = 0; i < n; ++i) x[i] = -1;
   wide = array_of(TN_F32, 1, &n, x, sizeof x);
   OK(tn_array_cast(wide, TN_BF16, &data));
-  OK(tn_call_train(rig, op, TN_IN(data), params, &(tn_outputs){2, made, NULL}));
+  OK(tn_call_train(fixture, op, TN_IN(data), params,
+                   &(tn_outputs){2, made, NULL}));
   read_half(made[1], factor);
   for (int64_t i = 0; i < n; ++i) reached += factor[i] >= 0.5f;
   tn_array *all[] = {wide, data, made[0], made[1]};
@@ -277,7 +279,7 @@ Test(learning, drawn_slopes_stay_below_upper) {
   tn_params *params = NULL;
   int reached = 0;
   open_all(1);
-  OK(tn_operator_get(rig, "nn.leaky_relu", &op));
+  OK(tn_operator_get(fixture, "nn.leaky_relu", &op));
   OK(tn_params_parse(op, "act_type=rrelu lower=0.25 upper=0.5", &params));
   for (int k = 0; k < 16; ++k) reached += count_reached(op, params);
   cr_expect_eq(reached, 0, "%d slopes are 0.5", reached);
@@ -296,8 +298,8 @@ Test(learning, long_lines_of_softmax_lose_no_digits) {
   open_all(1);
   for (int i = 0; i < LONG; ++i) x[i] = i == 0 ? 0 : (float)low;
   tn_array *data = array_of(TN_F32, 2, shape, x, LONG * sizeof *x);
-  OK(tn_operator_get(rig, "nn.softmax", &op));
-  OK(tn_call(rig, op, TN_IN(data), NULL, TN_OUT(&out)));
+  OK(tn_operator_get(fixture, "nn.softmax", &op));
+  OK(tn_call(fixture, op, TN_IN(data), NULL, TN_OUT(&out)));
   OK(tn_array_get(out, x, LONG * sizeof *x));
   for (int i = 1; i < LONG; i += 99999)
     cr_assert(fabs((double)x[i] - want) < 1e-6 * want, "%d: %.9g, not %.9g", i,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Matrix products of plugins/cuda, asked for as a kernel does, on the played
- * driver with the played cuBLASLt: what kernels of plugins/cublaslt do not
- * show.
+ * Matrix products of plugins/cuda, requested as a kernel does, on the simulated
+ * driver with the simulated cuBLASLt: properties that kernels of
+ * plugins/cublaslt do not show.
  */
 #include <criterion/criterion.h>
 #include <stdarg.h>
@@ -76,8 +76,8 @@ static void move(void *to, const void *from, int is_in) {
   cuda_fence_close(&self, fence);
 }
 
-/* a, b, c and a bias begin at these elements of `v`, which becomes what is then
- * there. */
+/* a, b, c and a bias begin at these elements of `v`, which is replaced with the
+ * result. */
 static void multiply_with(const tn_device_product *what, float v[N], int a,
                           int b, int c, int bias) {
   const tn_device_blas *blas = &self.products;
@@ -115,7 +115,7 @@ static tn_device_product number(void) {
                              .alpha = 1};
 }
 
-/* 2^-12 is lost by TF32, which has 10 bits behind the point. */
+/* 2^-12 is lost by TF32, which has 10 bits after the binary point. */
 Test(products, lose_bits_of_factors_only_if_that_is_allowed) {
   tn_device_product what = number();
   float exact[N] = {1 + 0x1p-12f, 3}, fast[N] = {1 + 0x1p-12f, 3};
@@ -151,7 +151,8 @@ Test(products, of_nothing_are_zeros_in_every_matrix) {
   cr_expect_arr_eq(v, ((float[]){0, 0, 1, 0, 0, 0, 0, 0}), 8 * sizeof *v);
 }
 
-/* The played cuBLASLt notices a bias that lies elsewhere than it was said. */
+/* The simulated cuBLASLt notices a bias at another address than the declared
+ * one. */
 Test(products, have_a_bias_at_any_address) {
   tn_device_product what = number();
   float v[N] = {2, 0, 0, 0, 3, 0, 0, 0, 5, 7, 0, 0, 0, 11};

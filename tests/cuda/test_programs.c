@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Graphs of random operators on random devices, two GPUs and the cpu, against
  * the same graph on the cpu alone: outputs and gradients of all variables. The
- * fake executes late and in an order that the seed decides; it says who did not
- * wait. And the same graphs on one GPU, recorded and launched as one.
+ * fake executes late and in an order that the seed decides; it reports missing
+ * waits. Also the same graphs on one GPU, recorded and launched as one.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rig.h"
+#include "fixture.h"
 #include "tenon/graph.h"
 
 enum { N_VARIABLES = 4, N_CALLS = 12, ROWS = 3, COLUMNS = 37 };
 enum { N = ROWS * COLUMNS };
 
-TestSuite(programs, .init = rig_init, .fini = rig_close);
+TestSuite(programs, .init = fixture_init, .fini = fixture_close);
 
 static uint64_t state;
 
@@ -68,7 +68,7 @@ static void add_call(net *x) {
 static tn_graph *graph_draw(uint64_t seed) {
   net x = {0};
   state = seed;
-  OK(tn_graph_create(rig, &x.g));
+  OK(tn_graph_create(fixture, &x.g));
   for (int i = 0; i < N_VARIABLES; ++i) add_variable(&x);
   for (int i = 0; i < N_CALLS; ++i) add_call(&x);
   const tn_entry heads[] = {x.entries[x.n - 1], x.entries[x.n - 2]};
@@ -79,7 +79,7 @@ static tn_graph *graph_draw(uint64_t seed) {
 /* ---------------------------------------------------------------------- runs
  */
 
-/* Numbers between -1 and 1 that depend on where they stand. */
+/* Numbers between -1 and 1 that depend on their position. */
 static void values(float *to, uint32_t what, uint32_t run) {
   for (uint32_t i = 0; i < N; ++i)
     to[i] = (float)((what * 31 + run * 17 + i * 7) % 41) / 20.5f - 1;
@@ -129,7 +129,7 @@ static tn_array *weight_at(tn_program *p, tn_graph *g, uint32_t head,
   OK(tn_graph_name(g, TN_GRAPH_HEADS, head, &name, NULL));
   OK(tn_program_array(p, TN_PROGRAM_OUTPUT, name, &out));
   const tn_tensor *t = tn_array_tensor(out);
-  OK(tn_array_create_on(rig, &(tn_spec){TN_F32, 2, shape},
+  OK(tn_array_create_on(fixture, &(tn_spec){TN_F32, 2, shape},
                         (tn_place){t->device_type, t->device_id}, &weight));
   values(v, 7 + head, run);
   OK(tn_array_set(weight, v, sizeof v));
@@ -156,7 +156,7 @@ static void compare(const found *here, const found *there, uint64_t seed) {
     }
 }
 
-/* Three runs behind one another, of which the last is looked at. */
+/* Three consecutive runs; the test reads the last. */
 static void run_program(tn_graph *g, const tn_bind *how, found *f) {
   tn_program *p = NULL;
   OK(tn_program_bind(g, how, &p));
@@ -167,17 +167,17 @@ static void run_program(tn_graph *g, const tn_bind *how, found *f) {
 
 static void try_seed(uint64_t seed) {
   static found here, there;
-  rig_open_all(&(fake_cuda_options){
+  fixture_open_all(&(fake_cuda_options){
       .devices = 2, .seed = seed, .latency_us = seed % 3 == 0 ? 20 : 0});
-  const tn_group groups[] = {{"first", rig_place("cuda(0)")},
-                             {"second", rig_place("cuda(1)")},
-                             {"host", rig_place("cpu")}};
+  const tn_group groups[] = {{"first", fixture_place("cuda(0)")},
+                             {"second", fixture_place("cuda(1)")},
+                             {"host", fixture_place("cpu")}};
   const tn_bind alone = {.struct_size = sizeof alone, .request = TN_REQ_WRITE};
   const tn_bind apart = {.struct_size = sizeof apart,
                          .request = TN_REQ_WRITE,
                          .plan = seed % 2 ? TN_PLAN_DEFAULT : TN_PLAN_COMPAT,
                          .memory = seed % 4 == 1 ? TN_MEMORY_MINIMAL : 0,
-                         .place = rig_place(seed % 3 ? "cuda(0)" : "cpu"),
+                         .place = fixture_place(seed % 3 ? "cuda(0)" : "cpu"),
                          .groups = groups,
                          .n_groups = 3};
   tn_graph *g = graph_draw(seed);
@@ -185,14 +185,14 @@ static void try_seed(uint64_t seed) {
   run_program(g, &apart, &there);
   compare(&here, &there, seed);
   tn_graph_release(g);
-  rig_close();
+  fixture_close();
 }
 
 /* All on one GPU, which is given recordings of both parts from the second run
  * on. */
 static void try_captured(uint64_t seed) {
   static found here, there;
-  rig_open_all(&(fake_cuda_options){
+  fixture_open_all(&(fake_cuda_options){
       .devices = 1, .seed = seed, .latency_us = seed % 3 == 0 ? 20 : 0});
   const tn_bind alone = {.struct_size = sizeof alone, .request = TN_REQ_WRITE};
   const tn_bind one = {.struct_size = sizeof one,
@@ -200,24 +200,24 @@ static void try_captured(uint64_t seed) {
                        .request = TN_REQ_WRITE,
                        .plan = seed % 2 ? TN_PLAN_DEFAULT : TN_PLAN_COMPAT,
                        .memory = seed % 4 == 1 ? TN_MEMORY_MINIMAL : 0,
-                       .place = rig_place("cuda(0)")};
+                       .place = fixture_place("cuda(0)")};
   tn_graph *g = graph_draw(seed);
   run_program(g, &alone, &here);
   run_program(g, &one, &there);
   cr_assert_eq(fake_graph_counts_get().launched, 4, "two runs of two parts");
   compare(&here, &there, seed);
   tn_graph_release(g);
-  rig_close();
+  fixture_close();
 }
 
-Test(programs, launched_as_one_compute_what_they_compute_on_the_cpu) {
+Test(programs, launched_as_one_have_the_results_of_the_cpu) {
   const char *given = getenv("SEED");
   const uint64_t first = given ? strtoull(given, NULL, 0) : 1;
   for (uint64_t seed = first; seed < first + (given ? 1 : 24); ++seed)
     try_captured(seed);
 }
 
-Test(programs, compute_on_any_devices_what_they_compute_on_the_cpu) {
+Test(programs, have_the_results_of_the_cpu_on_any_devices) {
   const char *given = getenv("SEED");
   const uint64_t first = given ? strtoull(given, NULL, 0) : 1;
   for (uint64_t seed = first; seed < first + (given ? 1 : 24); ++seed)

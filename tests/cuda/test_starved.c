@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Memory of a GPU that runs out, or the host's: each request for memory finds
- * none in turn, once, or that and all that follow. What was asked for is there,
- * or an error that says how many bytes were missing, at the latest where it is
- * read; and what is asked for again, when there is memory again, is right.
+ * Memory of a GPU that runs out, or the host's: each request for memory fails
+ * in turn, alone or with all that follow. The result is right, or reading it
+ * reports an error with the number of missing bytes. The same request is right
+ * when there is memory again.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 #include "../meter.h"
 #include "../must.h"
-#include "rig.h"
+#include "fixture.h"
 #include "tenon/graph.h"
 
 enum { MOST = 4096 }; /* numbers that come out */
@@ -22,23 +22,23 @@ enum { FEWER = 3 };
 enum { FEWER = 10 };
 #endif
 
-static meter host; /* what the runtime takes of the host */
+static meter host; /* memory of the host that the runtime allocates */
 static bool by_host;
 
 static void close_all(void) {
-  rig_close();
+  fixture_close();
   must_hold(host.n_living == 0, "memory of the host is left");
 }
 
-TestSuite(starved, .init = rig_init, .fini = close_all);
+TestSuite(starved, .init = fixture_init, .fini = close_all);
 
-/* What came out of an attempt. */
+/* The results of an attempt. */
 typedef struct found {
   size_t n;
   float v[MOST];
 } found;
 
-/* Returns early with the code of what fails. */
+/* Returns early with the code of a failed call. */
 #define TRY(call)                 \
   do {                            \
     const tn_code rc_ = (call);   \
@@ -53,7 +53,7 @@ static tn_code get(found *f, tn_array *array) {
   return TN_OK;
 }
 
-/* Numbers between -0.5 and 0.5 that depend on where they stand. */
+/* Numbers between -0.5 and 0.5 that depend on their position. */
 static tn_code put(tn_array *array, uint32_t what) {
   float v[MOST];
   const int64_t n = tn_array_size(array);
@@ -95,7 +95,7 @@ static int64_t feed(void) {
 }
 
 static void give_back(void) {
-  OK(tn_memory_trim(rig, rig_place("cuda(0)")));
+  OK(tn_memory_trim(fixture, fixture_place("cuda(0)")));
 }
 
 /* False: there were not so many requests. */
@@ -103,14 +103,14 @@ static bool try_without(attempt *try, const found *want, int64_t at,
                         bool for_ever) {
   static found f;
   if (begin) begin();
-  (void)!tn_wait_all(rig);
+  (void)!tn_wait_all(fixture);
   give_back();
   f.n = 0;
   starve(at, for_ever);
   const tn_code rc = try(&f);
   char text[2000];
   (void)snprintf(text, sizeof text, "%s", rc ? tn_error_text() : "");
-  (void)!tn_wait_all(rig);
+  (void)!tn_wait_all(fixture);
   const bool missed = feed() >= at;
   if (rc == TN_OK) same(&f, want, at);
   if (rc != TN_OK) {
@@ -144,15 +144,15 @@ static void open_all(uint64_t seed) {
                           .log = quiet,
                           .workers = 2};
   fake_cuda_begin(&(fake_cuda_options){.devices = 1, .seed = seed});
-  OK(tn_runtime_create(&how, &rig));
-  OK(tn_plugin_load(rig, CUDA_FILE));
-  OK(tn_plugin_load(rig, ELEMWISE_FILE));
-  OK(tn_plugin_load(rig, ELEMWISE_CUDA_FILE));
-  OK(tn_plugin_load(rig, NN_FILE));
-  OK(tn_plugin_load(rig, NN_CUDA_FILE));
-  OK(tn_plugin_load(rig, CUBLASLT_FILE));
-  OK(tn_plugin_load(rig, OPTIM_FILE));
-  OK(tn_plugin_load(rig, OPTIM_CUDA_FILE));
+  OK(tn_runtime_create(&how, &fixture));
+  OK(tn_plugin_load(fixture, CUDA_FILE));
+  OK(tn_plugin_load(fixture, ELEMWISE_FILE));
+  OK(tn_plugin_load(fixture, ELEMWISE_CUDA_FILE));
+  OK(tn_plugin_load(fixture, NN_FILE));
+  OK(tn_plugin_load(fixture, NN_CUDA_FILE));
+  OK(tn_plugin_load(fixture, CUBLASLT_FILE));
+  OK(tn_plugin_load(fixture, OPTIM_FILE));
+  OK(tn_plugin_load(fixture, OPTIM_CUDA_FILE));
 }
 
 /* -------------------------------------------------------------------- calls
@@ -170,8 +170,8 @@ static void bag_end(bag *b) {
 
 static tn_code make(bag *b, int32_t ndim, const int64_t *shape, uint32_t what,
                     tn_array **out) {
-  TRY(tn_array_create_on(rig, &(tn_spec){TN_F32, ndim, shape},
-                         rig_place("cuda(0)"), out));
+  TRY(tn_array_create_on(fixture, &(tn_spec){TN_F32, ndim, shape},
+                         fixture_place("cuda(0)"), out));
   b->v[b->n++] = *out;
   return put(*out, what);
 }
@@ -184,11 +184,11 @@ static tn_code call(bag *b, const char *name, const char *text,
   tn_params *params = NULL;
   tn_array *outs[3] = {*out, NULL, NULL};
   const tn_req reqs[] = {req, TN_REQ_NULL, TN_REQ_NULL};
-  TRY(tn_operator_get(rig, name, &op));
+  TRY(tn_operator_get(fixture, name, &op));
   TRY(tn_params_parse(op, text, &params));
   const tn_outputs to = {1, outs, reqs};
   const tn_code rc = tape ? tn_tape_call_train(tape, op, in, params, &to)
-                          : tn_call(rig, op, in, params, &to);
+                          : tn_call(fixture, op, in, params, &to);
   tn_params_release(params);
   if (rc != TN_OK) cr_assert_eq(outs[0], *out, "stored, but failed");
   if (outs[0] != *out) b->v[b->n++] = *out = outs[0];
@@ -217,7 +217,7 @@ static tn_code calls_in(bag *b, found *f) {
            TN_IN(y, gamma, beta, mean, var), &n, TN_REQ_WRITE));
   TRY(call(b, "nn.fully_connected", "num_hidden=6 no_bias=true flatten=false",
            TN_IN(t, x), &z, TN_REQ_WRITE));
-  TRY(tn_array_to(z, rig_place("cpu"), &h));
+  TRY(tn_array_to(z, fixture_place("cpu"), &h));
   b->v[b->n++] = h;
   TRY(get(f, y));
   TRY(get(f, t));
@@ -232,7 +232,7 @@ static tn_code try_calls(found *f) {
   return rc;
 }
 
-Test(starved, calls_are_made_or_say_what_is_missing) {
+Test(starved, calls_succeed_or_report_missing_memory) {
   open_all(1);
   survive(try_calls, 10);
 }
@@ -280,7 +280,7 @@ static tn_code tape_in(bag *b, found *f) {
 
 static tn_code try_tape(found *f) {
   bag b = {.n = 0};
-  TRY(tn_tape_create(rig, &tape));
+  TRY(tn_tape_create(fixture, &tape));
   const tn_code rc = tape_in(&b, f);
   tn_tape_release(tape);
   tape = NULL;
@@ -288,7 +288,7 @@ static tn_code try_tape(found *f) {
   return rc;
 }
 
-Test(starved, tapes_record_or_say_what_is_missing) {
+Test(starved, tapes_record_or_report_missing_memory) {
   open_all(2);
   survive(try_tape, 10);
 }
@@ -324,12 +324,12 @@ static void net(bool updates) {
   const tn_sig images = {TN_F32, 4, {ROWS, 2, 4, 5}};
   const tn_sig labels = {TN_F32, 1, {ROWS}};
   tn_entry in[2], heads[1 + N_STEPS], of[N_STEPS], slopes[N_STEPS];
-  OK(tn_graph_create(rig, &g));
+  OK(tn_graph_create(fixture, &g));
   OK(tn_graph_variable(g, "data", &images, &in[0]));
   OK(tn_graph_variable(g, "softmax_label", &labels, &in[1]));
   for (uint32_t i = 0; i < N_LAYERS; ++i)
-    in[0] = rig_call(g, layers[i].op, layers[i].params, layers[i].name,
-                     i + 1 < N_LAYERS ? 1 : 2, in);
+    in[0] = fixture_call(g, layers[i].op, layers[i].params, layers[i].name,
+                         i + 1 < N_LAYERS ? 1 : 2, in);
   heads[0] = in[0];
   for (int i = 0; i < N_STEPS; ++i)
     OK(tn_graph_find(g, steps[i].weight, &of[i]));
@@ -340,8 +340,9 @@ static void net(bool updates) {
             .heads = heads, .n_heads = 1, .of = of, .n_of = N_STEPS},
         slopes));
   for (int i = 0; updates && i < N_STEPS; ++i)
-    heads[1 + i] = rig_call(g, steps[i].op, steps[i].params, steps[i].op + 6, 2,
-                            (const tn_entry[]){of[i], slopes[i]});
+    heads[1 + i] =
+        fixture_call(g, steps[i].op, steps[i].params, steps[i].op + 6, 2,
+                     (const tn_entry[]){of[i], slopes[i]});
   OK(tn_graph_heads_set(g, heads, updates ? 1 + N_STEPS : 1));
 }
 
@@ -349,7 +350,7 @@ static tn_code bind(void) {
   const tn_bind how = {.struct_size = sizeof how,
                        .flags = flags,
                        .request = flags & TN_BIND_CAPTURE ? 0 : TN_REQ_WRITE,
-                       .place = rig_place("cuda(0)")};
+                       .place = fixture_place("cuda(0)")};
   const tn_code rc = tn_program_bind(g, &how, &p);
   if (rc != TN_OK && !by_host)
     cr_assert(strstr(tn_error_text(), "node `") ||
@@ -359,7 +360,7 @@ static tn_code bind(void) {
   return rc;
 }
 
-/* All arguments and states: what a run that failed has left is forgotten. */
+/* Sets all arguments and states, to remove the results of a failed run. */
 static tn_code put_all(uint32_t of, uint32_t what) {
   const char *name = NULL;
   for (uint32_t i = 0; !tn_graph_name(g, of, i, &name, NULL); ++i) {
@@ -382,7 +383,7 @@ static tn_code backward(void) {
 static tn_code run(found *f) {
   const char *name = NULL;
   tn_array *array = NULL;
-  TRY(tn_random_seed(rig, 7));
+  TRY(tn_random_seed(fixture, 7));
   TRY(put_all(TN_GRAPH_ARGUMENTS, TN_PROGRAM_ARGUMENT));
   TRY(put_all(TN_GRAPH_AUXILIARIES, TN_PROGRAM_AUXILIARY));
   TRY(tn_program_forward(p, TN_CALL_TRAIN));
@@ -417,7 +418,7 @@ static tn_code try_binding(found *f) {
   return rc;
 }
 
-/* Before each trial; both of its attempts run what is bound here. */
+/* Before each trial; both of its attempts run the programs bound here. */
 static void renew(void) {
   tn_program_release(p);
   p = NULL;
@@ -447,11 +448,11 @@ static void survive_program(attempt *try, void (*before)(void), uint32_t how) {
   tn_graph_release(g);
 }
 
-Test(starved, programs_are_bound_or_say_what_is_missing) {
+Test(starved, programs_are_bound_or_report_missing_memory) {
   survive_program(try_binding, NULL, 0);
 }
 
-Test(starved, programs_that_are_recorded_are_bound_or_say_what_is_missing) {
+Test(starved, recorded_programs_are_bound_or_report_missing_memory) {
   survive_program(try_binding, NULL, TN_BIND_CAPTURE);
 }
 

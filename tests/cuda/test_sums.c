@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Sums of plugins/cuda of what are no floats, asked for as the host does: every
- * dtype, with and without what is there, a thread's and a block's. What they
- * are to be follows from device.h: here they are added up modulo 2^64.
+ * Sums of plugins/cuda for types other than floats, requested as the host does:
+ * every dtype, added to existing values or not, of a thread's and of a block's
+ * size. The expected values follow from device.h: here they are added up modulo
+ * 2^64.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@ enum { N = 1024, MOST = 8 * N };
 
 static cuda_instance self;
 static void *queue;
-static char *memory; /* of the device: what is added to, then what is added */
+static char *memory; /* of the device: the target, then the addend */
 static uint8_t to[MOST], from[MOST];
 
 #define OK(call) cr_assert_eq((call), TN_OK, "%s: %s", #call, error.text)
@@ -57,7 +58,7 @@ static void move(void *target, const void *source, int is_in) {
   cuda_fence_close(&self, fence);
 }
 
-/* ------------------------------------------------------- what is to come out
+/* ------------------------------------------------------- expected values
  */
 
 static size_t width_of(tn_dtype dtype) {
@@ -134,7 +135,7 @@ static const tn_dtype whole[] = {TN_I8,  TN_I16, TN_I32, TN_I64, TN_U8,
                                  TN_U16, TN_U32, TN_U64, TN_BOOL};
 enum { N_WHOLE = sizeof whole / sizeof *whole };
 
-/* Every dtype, over what is there and onto it. */
+/* Every dtype, overwriting the target and adding to it. */
 static void agree_always(tn_device_sum s, int64_t t0, int64_t f0,
                          const char *what) {
   for (int k = 0; k < N_WHOLE; ++k)

@@ -76,7 +76,7 @@ static int64_t draw(int64_t from, int64_t to) {
   return from + (int64_t)((state >> 33) % (uint64_t)(to - from + 1));
 }
 
-/* A drawn case; what should come out is computed by the cpu, in f64. */
+/* A drawn case; the cpu computes the expected values, in f64. */
 typedef struct drawn {
   windows_case c;
   char params[320];

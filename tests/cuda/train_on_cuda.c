@@ -2,7 +2,7 @@
  * train_on_cuda.c: networks learn digits on the cpu and on cuda(0), from the
  * same weights: the same number of digits comes out right, give or take two,
  * and the loss is the same to a few percent. So it is where steps are launched
- * as one: on the played GPU the same network bit for bit, where no plan is
+ * as one: on the simulated GPU the same network bit for bit, where no plan is
  * chosen by time. The networks are those of examples/train_digits.c and
  * train_lenet.c; the latter also with layers that compute in f16 and bf16 while
  * weights stay in f32, and with factors that may be rounded to TF32.
@@ -20,10 +20,10 @@
 #include "lenet_net.h"
 #include "tenon/tune.h"
 
-/* Digits that may be right on one device alone. With fewer bits two ways of
- * learning part: what is right at the end then differs as it does from one way
- * of summing to another on the same device, and what tells of a mistake is how
- * much was learned, of which PARTED percent may be another's. */
+/* Number of digits that may be right on one device alone. With fewer bits two
+ * trainings diverge: their results then differ as much as between two orders of
+ * summation on one device. So the test compares how much was learned, with a
+ * tolerance of PARTED percent. */
 enum { APART = 2, APART_ROUGH = 30, PARTED = 3 };
 
 static tn_code dense_build(tn_graph *g, tn_entry *head) {
@@ -60,8 +60,8 @@ static tn_code cast_weight(tn_graph *g, const char *params, const char *layer,
   return rc ? rc : cast(g, params, half, out);
 }
 
-/* As learner_layer. What is given becomes 16 bits in front of the first layer,
- * and the loss is taken in f32. */
+/* As learner_layer. Inputs are converted to 16 bits before the first layer, and
+ * the loss is computed in f32. */
 static tn_code half_layer(tn_graph *g, const char *op, const char *params,
                           const char *name, const char *half, tn_entry *head) {
   tn_entry in[3];
@@ -101,7 +101,7 @@ typedef struct subject {
   tn_code (*build)(tn_graph *g, tn_entry *head);
   int is_dense;
   int is_fast;  /* factors may be rounded to TF32 */
-  int is_again; /* as one before: on the played GPU launched as one only */
+  int is_again; /* as one before: on the simulated GPU launched as one only */
   long apart;
 } subject;
 
@@ -112,7 +112,7 @@ static const subject subjects[] = {
     {"LeNet, f16", f16_build, 0, 0, 1, APART_ROUGH},
     {"LeNet, bf16", bf16_build, 0, 0, 1, APART_ROUGH}};
 
-/* Two epochs, but of LeNet on the played GPU, which is slow: one. */
+/* Two epochs; one for LeNet on the simulated GPU, which is slow. */
 static learner_net net_of(const subject *s) {
   learner_net net = {.build = s->build,
                      .ndim = s->is_dense ? 2 : 4,

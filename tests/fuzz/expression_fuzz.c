@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * expression_fuzz.c: any line as a formula, as a gradient's formula, as a
- * condition and as an entry of a shape. What is taken is printed and read
+ * condition and as an entry of a shape. An accepted formula is printed and read
  * again, folded, simplified, shared and differentiated.
  */
 #include <stdlib.h>
@@ -131,7 +131,7 @@ static void check_rules(const char *line) {
   reading_deinit(&r);
 }
 
-/* What no manifest holds is never given to the parser. */
+/* The parser never gets text that a manifest cannot hold. */
 static bool is_line(const char *line) {
   while (*line != '\0') {
     const size_t n = tn__utf8_length(line);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The size stands in front of each piece. */
+/* The size is before each piece. */
 static size_t taken, most;
 
 enum { HEAD = 64 };

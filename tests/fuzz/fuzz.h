@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fuzz.h: what all fuzz targets share: the entry, memory that is counted, and
- * how a target says that something does not hold.
+ * fuzz.h: shared by all fuzz targets: the entry, counted memory, and a check
+ * that ends the process.
  */
 #ifndef TESTS_FUZZ_FUZZ_H_
 #define TESTS_FUZZ_FUZZ_H_
@@ -24,7 +24,7 @@ size_t fuzz_meter(void);
 size_t fuzz_most(size_t mark);
 size_t fuzz_left(size_t mark);
 
-/* Ends the process with `what` unless it holds. */
+/* Ends the process with the text `what` unless the condition holds. */
 void fuzz_check(bool holds, const char *what);
 
 #endif /* TESTS_FUZZ_FUZZ_H_ */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * graph_fuzz.c: graphs as JSON. What is read is written, and that is read and
- * written again as the same bytes; gradients, inference and pictures survive
+ * graph_fuzz.c: graphs as JSON. A graph that can be read is written, read and
+ * written again as the same bytes. Gradients, inference and pictures survive
  * it. The operators are those of the plugin `lab` of tests/graph.
  */
 #include <string.h>

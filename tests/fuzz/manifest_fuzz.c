@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * manifest_fuzz.c: any bytes as the manifest of an operator, and as the
- * plugin.yaml of a good one. What is refused is refused with messages that have
- * a place in a file; what is taken gives tables that make sense and survive
- * being encoded. Time and memory are within bounds of the size.
+ * plugin.yaml of a good one. Refused input has messages with a place in a file.
+ * Accepted input gives valid tables that survive being encoded. Time and memory
+ * are within bounds of the size.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -124,7 +124,8 @@ static void check_messages(const tnm_diags *diags) {
 
 /* ------------------------------------------------------------------ reading */
 
-/* What was taken has to make sense, and to come back from its encoding. */
+/* An accepted manifest must be valid, and must be the same after encoding and
+ * decoding. */
 static void check_tables(const tn__env *env, const tnm_plugin *plugin) {
   tn__buf bytes;
   tn__arena arena;

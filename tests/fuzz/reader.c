@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reader.c: see reader.h. No file is made: the operating system of the
- * environment is one in which a single file lies in memory.
+ * reader.c: see reader.h. It creates no file: the system calls of the
+ * environment show a single file in memory.
  */
 #include "reader.h"
 
@@ -63,7 +63,7 @@ static void start(void) {
   fuzz_check(!tn__device_find(devices, TN_DEVICE_CPU, 0, &env.cpu), "no cpu");
 }
 
-/* A name of a file that opens is one that it may be asked for. */
+/* The name of the file that the environment can open. */
 static void read_arrays(tn_bundle *bundle) {
   for (size_t i = 0; i < bundle->n; ++i) {
     const tn__bundle_entry *e = &bundle->entries[i];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reader.h: what the targets that read arrays share: a file in memory is
- * opened, every array of it is read, and everything is closed again.
+ * reader.h: shared by the targets that read arrays: a file in memory is opened,
+ * every array of it is read, and everything is closed again.
  */
 #ifndef TESTS_FUZZ_READER_H_
 #define TESTS_FUZZ_READER_H_

@@ -7,8 +7,8 @@
 
 #include "tenon/kernel.h"
 
-/* What a host says of the processor at each level, the baseline first; how many
- * there are, at most TN_KERNEL_N_LEVELS. */
+/* The processor features that a host reports at each level, the baseline first;
+ * and their number, at most TN_KERNEL_N_LEVELS. */
 static inline size_t levels(uint64_t *features) {
   size_t n = 0;
   features[n++] = 0;

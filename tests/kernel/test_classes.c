@@ -448,7 +448,7 @@ Test(classes, numbers_are_truths_before_they_are_added_to_bools) {
   CHECK_ALL(cases);
 }
 
-/* What each pair of types makes of values that both have. */
+/* The results of each pair of types for values that both have. */
 Test(classes, every_type_is_converted_into_every_other) {
   static const tn_dtype types[] = {TN_BOOL, TN_I8,   TN_U8,  TN_I16,
                                    TN_U16,  TN_I32,  TN_U32, TN_I64,
@@ -475,7 +475,7 @@ Test(classes, every_type_is_converted_into_every_other) {
   CHECK_ALL(cases);
 }
 
-Test(classes, what_a_type_does_not_have_wraps_or_is_the_nearest) {
+Test(classes, values_out_of_range_wrap_or_become_the_nearest) {
   static const class_case cases[] = {
       {"i32 to u8",
        KERNEL(convert),

@@ -122,9 +122,9 @@ typedef struct kernel {
 #define KERNEL(name) \
   { name##_prepare, name }
 
-static int prepared; /* calls whose prepare found something out */
+static int prepared; /* calls with a successful prepare */
 
-/* One formula: inputs in the order of the call, and what comes out. */
+/* One formula: inputs in the order of the call, and the expected output. */
 typedef struct value_case {
   const char *name;
   kernel kernel;
@@ -314,7 +314,7 @@ static int32_t run(kernel k, const tn_tensor *in, size_t n_in,
   return k.compute(&call);
 }
 
-/* Every operand in a layout of its own, or, behind those, all of them dense. */
+/* Every operand in a layout of its own, or, after those, all of them dense. */
 static const layout *layout_of(size_t shift, size_t operand) {
   return &layouts[shift == N_LAYOUTS ? 0 : (shift + operand) % N_LAYOUTS];
 }
@@ -348,7 +348,7 @@ static void check_values(tn_req req) {
           check(&values[i], dtypes[d], l, req);
 }
 
-/* Dense calls are what prepare recognises. */
+/* Prepare recognises dense calls. */
 static void check_all(tn_req req) {
   uint64_t features[TN_KERNEL_N_LEVELS];
   const size_t n = levels(features);
@@ -364,7 +364,7 @@ Test(emit, write_gives_the_values_of_the_formula) {
   check_all(TN_REQ_WRITE);
 }
 
-Test(emit, add_keeps_what_was_there) {
+Test(emit, add_keeps_existing_values) {
   check_all(TN_REQ_ADD);
 }
 
@@ -476,7 +476,7 @@ Test(emit, an_empty_tensor_needs_no_memory) {
       TN_OK);
 }
 
-Test(emit, what_is_not_covered_is_refused_with_a_reason) {
+Test(emit, unsupported_calls_are_refused_with_a_reason) {
   matrix in, out;
   make(&in, TN_F32, &layouts[0], NULL);
   make(&out, TN_F32, &layouts[0], NULL);
@@ -583,7 +583,7 @@ static void expect_waves(const float *x, const float *y, size_t level) {
   }
 }
 
-Test(emit, angles_near_and_far_stand_side_by_side) {
+Test(emit, near_and_far_angles_share_vectors) {
   static float x[MANY];
   int64_t shape[] = {MANY}, dense[] = {1};
   uint64_t features[TN_KERNEL_N_LEVELS];
@@ -622,7 +622,7 @@ static void expect_logs(const float *x, const float *y, const float *have) {
   }
 }
 
-Test(emit, logarithms_of_all_numbers_stand_side_by_side) {
+Test(emit, logarithms_of_all_numbers_share_vectors) {
   static const float odd[] = {0,      -0.0f, 0x1p-130f, -2,
                               -1e30f, NAN,   INFINITY,  -INFINITY};
   static float x[MANY], out[MANY];
@@ -719,7 +719,7 @@ static void check_repetitions(int64_t n, int64_t line) {
 }
 
 /* Columns and rows repeated along lines of every length around the edges of
- * vectors and of what is short, with room between lines and without. */
+ * vectors and of short lines, with and without gaps between lines. */
 Test(emit, inputs_that_repeat_give_the_values_of_the_formula) {
   static const int64_t lengths[] = {1,  7,  31, 32,  33,  47,
                                     48, 64, 99, 128, 129, LONGEST};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The formulas of plugins/elemwise as plain C, which is what a CUDA device
- * compiles, against the loops of the CPU at every level of instructions: the
- * same bits, on special values in all pairs and on random ones. Both are
+ * The formulas of plugins/elemwise as plain C, in the form that is compiled for
+ * a CUDA device, against the loops of the CPU at every level of instructions:
+ * the same bits, on special values in all pairs and on random ones. Both are
  * compiled without contraction, so nothing but the order of operations counts.
  */
 #include "test_formulas.h"
@@ -58,7 +58,7 @@ static uint64_t random_bits(void) {
   return state;
 }
 
-/* Within what an integer type has. */
+/* Within the range of an integer type. */
 static double bounded(double value, double most) {
   if (!(value == value)) return 0;
   return value > most ? most : value < -most ? -most : value;
@@ -124,7 +124,7 @@ static void check(const formula_case *c) {
   }
 }
 
-Test(formulas, loops_compute_what_the_formula_is_as_plain_c) {
+Test(formulas, loops_have_the_results_of_plain_c) {
   cr_assert_gt(n_formula_cases, 20);
   for (size_t i = 0; i < n_formula_cases; ++i) check(&formula_cases[i]);
 }

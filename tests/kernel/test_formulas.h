@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_formulas.h: what formulas.py writes for test_formulas: a formula as
+ * test_formulas.h: the output of formulas.py for test_formulas: a formula as
  * plain C, element by element, and as the loops of the CPU.
  */
 #ifndef TEST_FORMULAS_H_

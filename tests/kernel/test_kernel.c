@@ -84,7 +84,7 @@ Test(kernel, special_values_survive_conversion) {
   cr_expect(isnan(tn_kernel_f16_to_f32(tn_kernel_f32_to_f16(NAN))));
   cr_expect_eq(tn_kernel_f32_to_bf16(-INFINITY), 0xff80);
   cr_expect_eq(tn_kernel_f32_to_bf16(3.4028235e38f), 0x7f80);
-  /* A NaN whose payload lies in the bits that are dropped. */
+  /* A NaN with a payload in the dropped bits. */
   const float low = tn_kernel_f32_from_bits(0x7f800001u);
   cr_expect(isnan(tn_kernel_bf16_to_f32(tn_kernel_f32_to_bf16(low))));
 }
@@ -147,7 +147,7 @@ Test(kernel, broadcast_dimensions_have_no_step) {
   cr_expect_eq(run.at[1], (char *)(memory + 1));
 }
 
-Test(kernel, what_cannot_be_broadcast_is_refused) {
+Test(kernel, shapes_that_cannot_be_broadcast_are_refused) {
   shaped out = {{2, 3}, {3, 1}, {0}};
   shaped wide = {{1, 2, 3}, {6, 3, 1}, {0}};
   shaped other = {{2}, {1}, {0}};
@@ -264,7 +264,7 @@ Test(kernel, lines_convert_between_all_float_types) {
   }
 }
 
-/* What a value becomes in a type, and what is read back. */
+/* The representation of a value in a type, and the value that is read back. */
 typedef struct stored {
   tn_dtype dtype;
   double value;
@@ -465,8 +465,8 @@ static void add_body(const tn_kernel_block *block, const void *params) {
   for (int64_t i = 0; i < block->n; ++i) y[i] = a[i] + b[i];
 }
 
-/* Two planes of rows, and an operand that repeats what `repeats` says (bit d of
- * dimension d), in whole numbers that every type holds. */
+/* Two planes of rows, and an operand that is repeated in the dimensions of
+ * `repeats` (bit d for dimension d), in integers that every type holds. */
 enum { PLANES = 3, ROWS = 40, LONGEST = 70, CELLS = PLANES * ROWS * LONGEST };
 typedef struct grid {
   int64_t shape[3];
@@ -575,7 +575,8 @@ static void run_short(const short_case *c) {
   check_sums(c, &y, &a, &b);
 }
 
-/* With blocks of several lines, whatever repeats and wherever a slice ends. */
+/* With blocks of several lines, for all repeated operands and all ends of
+ * slices. */
 Test(kernel, short_lines_are_computed_like_long_ones) {
   static const int64_t columns[] = {1, 2, 7, 32, LONGEST};
   for (int i = 0; i < 5; ++i)
@@ -646,7 +647,7 @@ static void check_far(const far_case *c) {
   }
 }
 
-/* Lines end behind whole chunks and a part of one; a slice may begin anywhere,
+/* Lines end after whole chunks and a part of one; a slice may begin anywhere,
  * though all but the last case are where slices are cut. */
 Test(kernel, lines_past_the_caches_are_the_same) {
   static const int64_t begins[] = {WIDE, 16, 3 * WIDE + 32, HIGH * WIDE, 77};
@@ -659,7 +660,7 @@ Test(kernel, lines_past_the_caches_are_the_same) {
   }
 }
 
-/* What is as large as that, with whole lines of a cache only. */
+/* Arrays of that size, with whole cache lines only. */
 Test(kernel, broadcast_calls_go_past_the_caches_where_they_fill_lines) {
   static TN_KERNEL_LINED float y[64];
   tn_kernel_task task = {

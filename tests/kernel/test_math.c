@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tenon/math.h: special values of every function, written out. They are those
  * of C's Annex F where C has the function, otherwise the limits of the
- * function; test_math_sweep.c checks what lies between.
+ * function; test_math_sweep.c checks the numbers between.
  */
 #include "tenon/math.h"
 
 #include <criterion/criterion.h>
 
-/* Constants that may stand in an initialiser. */
+/* Constants for use in initialisers. */
 #define inf ((double)INFINITY)
 
-/* x and what the function is there. */
+/* x and the function's value there. */
 typedef struct point {
   double x;
   double y;
@@ -275,8 +275,8 @@ Test(math, hypot_is_infinite_where_a_side_is) {
   EXPECT_ROWS(hypot, rows);
 }
 
-/* What floats do not reach: odd exponents above 2^24, and sums of squares that
- * overflow or vanish. The last one is 3, 4 and 5 of the least number. */
+/* Arguments beyond the floats: odd exponents above 2^24, and sums of squares
+ * that overflow or vanish. The last one is 3, 4 and 5 of the least number. */
 Test(math, doubles_have_their_own_ends) {
   static const row powers[] = {{-1, 0x1p53 - 1, -1},
                                {-1, 0x1p53, 1},
@@ -434,8 +434,9 @@ typedef struct near_form {
   float (*any)(float x);
 } near_form;
 
-/* What is near has the same bits, and what is not is said to be so. */
-Test(math, logarithms_say_what_they_are_not_for) {
+/* Arguments within the range have the same bits, and the others are reported as
+ * outside. */
+Test(math, logarithms_report_unsupported_arguments) {
   static const near_form forms[] = {
       {"log", tn_math_log_near_f32, tn_math_log_f32},
       {"log2", tn_math_log2_near_f32, tn_math_log2_f32},

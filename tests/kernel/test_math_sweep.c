@@ -3,7 +3,7 @@
  * against libm in double, doubles against libm in long double, in loops that
  * are compiled for each level of instructions and run where the processor has
  * it. The bounds are those that math.h states. TN_MATH_STEP in the environment
- * is how far apart the bits of the floats lie: with 1 it is all of them.
+ * is the distance of the floats' bits: 1 means all floats.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -74,8 +74,8 @@ static double exact_gelu(double x) {
   return x == 0 || x > 40 ? x : x / 2 * erfc(-x * sqrt(0.5));
 }
 
-/* What the root of 1/2 lacks in its first 11 digits and the product with it in
- * its last ones matters where erfc falls. */
+/* The rounding of the root of 1/2 to 11 digits, and of the product with it,
+ * matters where erfc falls. */
 static long double exact_gelul(long double x) {
   const long double high = 0x1.6ap-1L, low = sqrtl(0.5L) - high;
   if (x < -60) return -0.0L;
@@ -124,8 +124,7 @@ static double exact_trigamma(double x) {
   return (double)exact_trigammal((long double)x);
 }
 
-/* The function, what it is compared with, and its bounds in ulp in f32 and
- * f64. */
+/* The function, its reference, and its bounds in ulp in f32 and f64. */
 #define FUNCTIONS(X)                  \
   X(exp, exp, 2, 1)                   \
   X(expm1, expm1, 1.5, 2)             \
@@ -201,7 +200,7 @@ enum { N_CONTESTS = sizeof contests / sizeof *contests };
 /* ------------------------------------------------------------------- errors
  */
 
-/* How far y is from what it should be, in units of the last place of a type
+/* Distance of y from the expected value, in units of the last place of a type
  * with `digits` and a smallest normal number of 2^(least - 1); infinite where
  * one of them is infinite or NaN and the other is not, or the signs of zeros
  * differ. */
@@ -261,7 +260,7 @@ static void check_narrow(const contest *c, const float *x) {
 
 LOOP(exp_down, float, f32)
 
-/* Of what is not above 0; and 0 instead of what is no normal number. */
+/* For numbers that are not above 0; with 0 in place of subnormal numbers. */
 Test(math_sweep, powers_below_1_are_near_or_0) {
   static float x[BLOCK], y[BLOCK];
   static loop *const levels[] = ROWS(exp_down_f32);
@@ -437,7 +436,7 @@ enum { EMULATED = 1 };
 enum { EMULATED = 0 };
 #endif
 
-Test(math_sweep, a_float_has_one_result_whatever_stands_beside_it) {
+Test(math_sweep, a_float_has_one_result_for_all_neighbours) {
   uint32_t state = 1;
   if (!wides_run()) return;
   for (size_t k = 0; k < N_WIDES; ++k)
@@ -482,7 +481,7 @@ Test(math_sweep, sixteen_roots_are_rounded_as_one_is) {
     }
 }
 
-/* The last `n` floats of a page, behind which nothing may be read. */
+/* The last `n` floats of a page; memory after it may not be read. */
 static float *at_the_end(char *pages, size_t page, int64_t n) {
   return (float *)(void *)(pages + page) - n;
 }
@@ -515,8 +514,8 @@ Test(math_sweep, sixteen_at_once_end_where_they_should) {
   for (int i = 0; i < 2; ++i) munmap(pages[i], 2 * page);
 }
 
-/* log10 below 3/4, where what the exponent gives and the logarithm of the rest
- * have opposite signs and nearly the same size. */
+/* log10 below 3/4, where the exponent's part and the logarithm of the rest have
+ * opposite signs and nearly the same size. */
 Test(math_sweep, a_logarithm_is_within_its_bound_where_its_parts_cancel) {
   static float x[BLOCK];
   for (size_t k = 0; k < N_CONTESTS; ++k) {

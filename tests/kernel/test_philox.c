@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * philox.h: the words of many blocks are those of tn_kernel_philox, whose
- * published answers tests/storage/test_random.c knows.
+ * philox.h: the words of many blocks are those of tn_kernel_philox.
+ * tests/storage/test_random.c compares that with the published answers.
  */
 #include "tenon/philox.h"
 

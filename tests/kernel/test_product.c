@@ -2,9 +2,9 @@
  * Products and turned parts of tenon/product.h and tenon/turn.h, called as a
  * plugin calls them: sizes around the edges of vectors, bands, blocks and
  * rooms, every order of the operands, at every level of instructions. Elements
- * are few quarters, so that every sum is exact in f32, whatever its order.
- * Operands are as long as they must be, for who watches memory; what c must
- * keep is compared.
+ * are few quarters, so that every sum is exact in f32, in any order. Operands
+ * have exactly the needed size, for tools that check memory. The elements of c
+ * that must stay are compared.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static double quarter(uint64_t *seed) {
   return (double)((int64_t)(*seed >> 40) % 9 - 4) / 4;
 }
 
-/* A matrix as it lies: so many lines, `ld` apart, and no more than that. */
+/* A matrix in memory: its lines, `ld` apart, and nothing after them. */
 typedef struct matrix {
   double *v;
   void *bytes; /* the same in the type of a product */
@@ -83,7 +83,7 @@ static void drop(matrix *m) {
   free(m->v), free(m->bytes);
 }
 
-/* Compares c with what its numbers were before, and what they became. */
+/* Compares c with its expected numbers, from those before and the product. */
 static void expect(const tn_blas_gemm *g, const matrix *a, const matrix *b,
                    const matrix *c) {
   for (int64_t i = 0; i < c->n; ++i) {
@@ -164,7 +164,7 @@ Test(product, large_ones_are_exact) {
   at_levels(check_large);
 }
 
-/* What is not there, and a c whose old numbers are none. */
+/* Absent operands, and a c with NaN as old numbers. */
 static void check_nothing(const tn_frame *call) {
   float a[4] = {1, 2, 3, 4}, c[4] = {5, 6, 7, 8};
   tn_blas_gemm g = {.struct_size = sizeof g,
@@ -198,7 +198,7 @@ Test(product, empty_ones_scale_and_nan_is_not_read) {
   at_levels(check_nothing);
 }
 
-/* What is large is cut so that workers can share it, whatever its form. */
+/* Large products are divided so that workers can share them, for every form. */
 static void check_slices(const tn_frame *call) {
   static const int64_t sizes[][3] = {
       {64, 784, 512}, {784, 64, 512}, {1024, 32, 512}, {32, 1024, 512}};
@@ -217,7 +217,7 @@ Test(product, large_ones_are_cut_into_slices) {
 
 /* -------------------------------------------------------------------- turns */
 
-/* Any part, from one place to another, with what is around it kept. */
+/* Any part, from one place to another, without a change around it. */
 static void check_turn(const tn_frame *call, int64_t bytes, int64_t rows,
                        int64_t columns) {
   const int64_t to_stride = columns + 2, from_stride = rows + 1;

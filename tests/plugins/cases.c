@@ -73,7 +73,7 @@ void cases_release(cases_call *c) {
 
 /* ------------------------------------------------------------------- cases */
 
-/* A type and what its numbers may be off by. */
+/* A type and the tolerance of its numbers. */
 typedef struct precision {
   tn_dtype dtype;
   double tolerance;

@@ -36,7 +36,7 @@ void cases_forward(tn_runtime *rt, cases_call *c);
 void cases_backward(tn_runtime *rt, cases_call *c);
 void cases_release(cases_call *c);
 
-/* A dense array whose element i is value(i). */
+/* A dense array with value(i) as element i. */
 tn_array *cases_array(tn_runtime *rt, tn_dtype dtype, int32_t ndim,
                       const int64_t *dims, double (*value)(int64_t i));
 
@@ -46,9 +46,9 @@ double cases_noise(int64_t i);
 /* All elements as doubles; the caller frees them. */
 double *cases_values(tn_array *array);
 
-/* Makes a call of f16 or bf16 whose second output is what its first input was
- * multiplied by, and its gradient; fails the test unless both are products of
- * that factor, rounded once. Ends the call. */
+/* Makes a call of f16 or bf16 and its gradient. The second output is the factor
+ * of its first input. Fails the test unless both results are products of that
+ * factor, rounded once. Ends the call. */
 void cases_expect_factor(tn_runtime *rt, cases_call *c);
 
 /* Makes the same call and gradient in runtimes with 1, 2 and 5 workers, at

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * dice.h: tests that draw what they do. A test is many trials; each has a seed,
- * which its failures name, and steps, which they list. SEED=7 in the
- * environment repeats the trial of one seed, SEED=1000-9000 makes those of
- * others.
+ * dice.h: tests that draw their steps. A test is many trials; each has a seed
+ * and steps, which failures print. SEED=7 in the environment repeats the trial
+ * of one seed, SEED=1000-9000 makes those of others.
  */
 #ifndef TENON_TESTS_PLUGINS_DICE_H_
 #define TENON_TESTS_PLUGINS_DICE_H_
@@ -13,7 +12,8 @@
 
 /* Makes the trials of the seeds 1 ... n, or of those that SEED names. */
 void dice_trials(uint64_t n, void (*trial)(void));
-/* Whether SEED is not set: what is counted over all trials can be judged. */
+/* Whether SEED is not set: only then do counts over all trials have a meaning.
+ */
 bool dice_are_usual(void);
 
 /* 0 ... n-1; n > 0. */
@@ -28,7 +28,7 @@ void *dice_take(size_t bytes);
 
 /* Begins the next step. */
 void dice_step(void);
-/* What it does, for the list. */
+/* Adds a step to the list. */
 void dice_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Fails the test: seed, step, and the text. */
 _Noreturn void dice_fail(const char *format, ...)

@@ -26,7 +26,7 @@ static int64_t most_elements;
 /* ------------------------------------------------------------------ shapes */
 
 static void pick(drawn *c, size_t n) {
-  for (c->n_in = 0; c->n_in < n; ++c->n_in) c->in[c->n_in] = shelf_pick();
+  for (c->n_in = 0; c->n_in < n; ++c->n_in) c->in[c->n_in] = live_pick();
 }
 
 static bool gives(drawn *c, part shape) {
@@ -131,7 +131,7 @@ static bool fit_transpose(drawn *c) {
   return gives(c, part_shaped(t.ndim, t.shape));
 }
 
-/* A weight, its gradient, and a state, which may not be what is read. */
+/* A weight, its gradient, and a state, which may not alias an input. */
 static bool fit_update(drawn *c) {
   pick(c, 3);
   const part *state = &c->in[2];
@@ -325,7 +325,7 @@ bool drawn_fit(drawn *c) {
   return false;
 }
 
-/* Whether what is written already, or a state, has to do with the block. */
+/* Whether an earlier output or a state uses the block. */
 static bool is_taken(const drawn *c, size_t n, const block *b) {
   if (drawn_has_state(c) && c->in[c->n_in - 1].block == b) return true;
   for (size_t i = 0; i < n; ++i)
@@ -336,7 +336,7 @@ static bool is_taken(const drawn *c, size_t n, const block *b) {
 /* `fit`: it can be written. */
 static void place(drawn *c, size_t i, bool fit) {
   for (int t = 0; t < TRIES; ++t) {
-    const part p = shelf_pick();
+    const part p = live_pick();
     const bool alike = part_alike(&p, &c->out[i]), repeats = part_repeats(&p);
     if ((alike && !repeats) != fit || is_taken(c, i, p.block)) continue;
     c->misshapen |= !alike;
@@ -426,5 +426,5 @@ void drawn_lists_init(drawn_lists *lists, const drawn *c) {
 void drawn_adopt(drawn *c, const drawn_lists *lists) {
   for (size_t i = 0; i < c->n_out; ++i)
     if (c->req[i] != TN_REQ_NULL && !c->out[i].block)
-      c->out[i] = shelf_adopt(&c->out[i], lists->out_arrays[i]);
+      c->out[i] = live_adopt(&c->out[i], lists->out_arrays[i]);
 }

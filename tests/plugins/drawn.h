@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * drawn.h: calls of operators drawn at random, of arrays from the shelf of
- * parts.h, and what they should compute.
+ * drawn.h: calls of operators drawn at random, of arrays from the pool of
+ * parts.h, and their expected values.
  */
 #ifndef TENON_TESTS_PLUGINS_DRAWN_H_
 #define TENON_TESTS_PLUGINS_DRAWN_H_
@@ -21,7 +21,7 @@ typedef struct drawn {
   const drawn_op *op;
   tn_operator *handle;
   char params[48];
-  double lr; /* of what has a state, the last input */
+  double lr; /* for an operator with a state: the last input */
   size_t n_in;
   size_t n_out;
   part in[MOST_IN];
@@ -29,7 +29,7 @@ typedef struct drawn {
   tn_req req[MOST_OUT];
   bool misshapen; /* a given output has another shape than the result, */
   bool repeating; /* or repeats elements: the call is to be refused */
-  number *results[MOST_OUT]; /* without what they are added to */
+  number *results[MOST_OUT]; /* without the values that they are added to */
   number *state;
   bool fails;   /* the kernel does not take the values */
   bool unknown; /* or perhaps not: they are no numbers */
@@ -48,7 +48,7 @@ bool drawn_is_misfit(const drawn *c);
 bool drawn_refuses(const drawn *c, tn_code rc);
 /* Fills in results and the state from the inputs. */
 void drawn_compute(drawn *c);
-/* Result i as the output gets it: in room of its own, added if asked for. */
+/* Result i as the output gets it: in memory of its own, added if requested. */
 number *drawn_value(const drawn *c, size_t i);
 
 const char *drawn_name(const drawn *c);
@@ -66,7 +66,7 @@ typedef struct drawn_lists {
   tn_params *params; /* the caller releases them */
 } drawn_lists;
 void drawn_lists_init(drawn_lists *lists, const drawn *c);
-/* Puts new outputs on the shelf. */
+/* Puts new outputs into the list of live arrays. */
 void drawn_adopt(drawn *c, const drawn_lists *lists);
 
 #endif /* TENON_TESTS_PLUGINS_DRAWN_H_ */

@@ -28,7 +28,7 @@ tn_params *host_params(tn_operator *op, const char *text) {
   return params;
 }
 
-/* The f16 whose value is nearest to a double that a half can hold. */
+/* The f16 nearest to a double in the range of a half. */
 static uint16_t half_of(double value) {
   int exponent = 0;
   if (value == 0) return 0;

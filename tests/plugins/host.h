@@ -42,7 +42,7 @@ void host_expect(tn_array *array, const double *values, int64_t n,
                  double tolerance);
 
 /* The same for arrays of any size and rank; values are rounded by the library.
- * The caller frees what host_many_values returns. */
+ * The caller frees the result of host_many_values. */
 tn_array *host_many(tn_runtime *rt, tn_dtype dtype, int32_t ndim,
                     const int64_t *dims, const double *values);
 double *host_many_values(tn_array *array);

@@ -17,11 +17,11 @@ static tn_place place; /* of new arrays */
 static bool is_late;   /* nothing is looked at before the end */
 static int n_blocks;
 
-part shelf[MOST_PARTS];
-size_t n_shelf;
+part live[MOST_PARTS];
+size_t n_live;
 
-/* Loads plugins, whose files stand in a list with colons, and takes the place
- * for new arrays. NULL: neither. */
+/* Loads plugins from a list of files with colons, and sets the place for new
+ * arrays. NULL: neither. */
 static void parts_move(const char *files, const char *to) {
   char file[1000];
   place = (tn_place){TN_DEVICE_CPU, 0};
@@ -148,8 +148,8 @@ tn_code part_set(const part *p, const number *values) {
   return tn_array_set(p->array, doubles, bytes);
 }
 
-/* Of what is summed up, parts may be larger than the sum; what nobody wrote is
- * no number. */
+/* The parts of a sum may be larger than the sum; an unwritten element is NaN.
+ */
 static void compare(const part *p, const double *have, const char *what) {
   const int64_t n = part_size(p);
   const number *want = part_read(p);
@@ -179,14 +179,15 @@ void part_check(const part *p, const char *what) {
   if (!is_late) look_at(p, what);
 }
 
-/* ------------------------------------------------------------------- shelf */
+/* ------------------------------------------------------------------- live
+ * arrays */
 
-static part shelf_put(const part *p) {
-  if (n_shelf == MOST_PARTS) dice_fail("the shelf is full");
-  return shelf[n_shelf++] = *p;
+static part live_put(const part *p) {
+  if (n_live == MOST_PARTS) dice_fail("there are too many arrays");
+  return live[n_live++] = *p;
 }
 
-part shelf_adopt(const part *shape, tn_array *array) {
+part live_adopt(const part *shape, tn_array *array) {
   part p = part_shaped(shape->ndim, shape->shape);
   p.array = array;
   p.block = dice_take(sizeof *p.block);
@@ -201,44 +202,44 @@ part shelf_adopt(const part *shape, tn_array *array) {
     memcpy(made.shape, t->shape, (size_t)t->ndim * sizeof *t->shape);
   if (!part_alike(&made, &p))
     dice_fail("a new array has another shape than %s", part_text(&p));
-  return shelf_put(&p);
+  return live_put(&p);
 }
 
-part shelf_new(int32_t ndim, const int64_t *shape) {
+part live_new(int32_t ndim, const int64_t *shape) {
   const part like = part_shaped(ndim, shape);
   tn_array *array = NULL;
   GOES(tn_array_create_on(rt, &(tn_spec){TN_F64, ndim, shape}, place, &array));
-  const part p = shelf_adopt(&like, array);
+  const part p = live_adopt(&like, array);
   number *values = part_draw(&p);
   GOES(part_set(&p, values));
   part_write(&p, values);
   return p;
 }
 
-part shelf_pick(void) {
-  return shelf[dice_below((uint32_t)n_shelf)];
+part live_pick(void) {
+  return live[dice_below((uint32_t)n_live)];
 }
 
-bool shelf_has(const tn_array *array) {
-  for (size_t i = 0; i < n_shelf; ++i)
-    if (shelf[i].array == array) return true;
+bool live_has(const tn_array *array) {
+  for (size_t i = 0; i < n_live; ++i)
+    if (live[i].array == array) return true;
   return false;
 }
 
-void shelf_drop(void) {
-  if (n_shelf < FEW_PARTS) return;
-  part *p = &shelf[dice_below((uint32_t)n_shelf)];
+void live_drop(void) {
+  if (n_live < FEW_PARTS) return;
+  part *p = &live[dice_below((uint32_t)n_live)];
   dice_tell("release %s", part_text(p));
   tn_array_release(p->array);
-  *p = shelf[--n_shelf];
+  *p = live[--n_live];
 }
 
-void shelf_check(void) {
-  for (size_t i = 0; i < n_shelf; ++i) look_at(&shelf[i], "at the end");
+void live_check(void) {
+  for (size_t i = 0; i < n_live; ++i) look_at(&live[i], "at the end");
 }
 
-void shelf_clear(void) {
-  while (n_shelf > 0) tn_array_release(shelf[--n_shelf].array);
+void live_clear(void) {
+  while (n_live > 0) tn_array_release(live[--n_live].array);
   n_blocks = 0;
 }
 
@@ -287,7 +288,7 @@ static bool view_index(const part *of, part *v) {
   return true;
 }
 
-/* Finds strides by which the elements of `of` lie in this shape, if any. */
+/* Finds strides by which the elements of `of` have this shape, if any. */
 static bool strides_find(const part *of, part *v) {
   const int64_t n = part_size(of), *cells = part_cells(of);
   int64_t apart = 1;
@@ -337,12 +338,12 @@ static bool view_broadcast(const part *of, part *v) {
   return true;
 }
 
-void shelf_view(void) {
+void live_view(void) {
   static bool (*const kinds[])(const part *, part *) = {
       view_slice, view_index, view_reshape, view_transpose, view_broadcast};
-  const part of = shelf_pick();
+  const part of = live_pick();
   part v = of;
   if (!kinds[dice_below(5)](&of, &v)) return;
   dice_tell("view %s of %s", part_text(&v), part_text(&of));
-  (void)shelf_put(&v);
+  (void)live_put(&v);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * parts.h: arrays of f64 beside what they should hold. A block is memory, whose
- * cells are numbers of scalar_tape.h; a part is an array in it, found by an
- * offset and strides that are computed here, not asked of the library.
+ * parts.h: arrays of f64 with their expected values. A block is memory with one
+ * number of scalar_tape.h per element. A part is an array in it, with an offset
+ * and strides that are computed here, not read from the library.
  */
 #ifndef TENON_TESTS_PLUGINS_PARTS_H_
 #define TENON_TESTS_PLUGINS_PARTS_H_
@@ -28,9 +28,9 @@ typedef struct part {
   int64_t strides[MOST_DIMS];
 } part;
 
-/* A runtime, and the trials' arrays in it. It has no plugins but those whose
- * files PARTS_FILES lists, with colons between them, and the arrays lie where
- * PARTS_PLACE says, "cuda(0)", or on the cpu. */
+/* A runtime, and the trials' arrays in it. It has only the plugins in the files
+ * that PARTS_FILES lists, separated by colons. The arrays are on the device
+ * PARTS_PLACE, "cuda(0)", or on the cpu. */
 tn_runtime *parts_open(uint32_t engine, uint32_t workers);
 bool parts_on_cpu(void);
 
@@ -56,27 +56,28 @@ void part_write(const part *p, const number *values);
 number *part_draw(const part *p);
 /* Writes them to the array, and nowhere else. */
 tn_code part_set(const part *p, const number *values);
-/* Fails the test unless the array holds what it should, or is an error where it
- * should be one. With PARTS_LATE in the environment only shelf_check looks. */
+/* Fails the test unless the array has the expected values, or the expected
+ * error. With PARTS_LATE in the environment only live_check looks. */
 void part_check(const part *p, const char *what);
 
-/* ------------------------------------------------------------------- shelf */
+/* ------------------------------------------------------------------- live
+ * arrays */
 
 /* The arrays of a trial, which owns them. */
-extern part shelf[];
-extern size_t n_shelf;
+extern part live[];
+extern size_t n_live;
 
 /* A new array that was just made, of this shape; its cells are no numbers. */
-part shelf_adopt(const part *shape, tn_array *array);
+part live_adopt(const part *shape, tn_array *array);
 /* A new one with values that are drawn. */
-part shelf_new(int32_t ndim, const int64_t *shape);
-part shelf_pick(void);
-bool shelf_has(const tn_array *array);
+part live_new(int32_t ndim, const int64_t *shape);
+part live_pick(void);
+bool live_has(const tn_array *array);
 /* Releases one of them, if there are enough. */
-void shelf_drop(void);
+void live_drop(void);
 /* A view of one of them; if the library may and does refuse it, nothing. */
-void shelf_view(void);
-void shelf_check(void);
-void shelf_clear(void);
+void live_view(void);
+void live_check(void);
+void live_clear(void);
 
 #endif /* TENON_TESTS_PLUGINS_PARTS_H_ */

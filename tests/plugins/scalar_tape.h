@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * scalar_tape.h: numbers that remember how they were computed, and whose
- * derivatives are such numbers again. Knows nothing of the library that it
- * is compared with.
+ * scalar_tape.h: numbers that record how they were computed. Their derivatives
+ * are such numbers again. It does not use the library that it is compared with.
  */
 #ifndef TENON_TESTS_PLUGINS_SCALAR_TAPE_H_
 #define TENON_TESTS_PLUGINS_SCALAR_TAPE_H_
@@ -28,7 +27,7 @@ number number_sine(number a);
 number number_same(number a);
 
 double number_value(number a);
-/* Whether a variable is behind it. */
+/* Whether it depends on a variable. */
 bool number_depends(number a);
 
 /* A constant of the same value. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Operators of plugins/nn that are another with an activation behind it: every
- * way to compute them has the bits of two calls, both passes, in every type;
- * and programs take them for the two. What the two compute is tested where they
- * are.
+ * Operators of plugins/nn that compute another one followed by an activation.
+ * Every kernel has the bits of two calls, both passes, in every type, and
+ * programs use them in place of the two. The tests of the two operators check
+ * their values.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -238,7 +238,7 @@ Test(activated, calls_have_them_with_a_blas_too) {
 }
 
 /* NaN goes through relu as it does through nn.activation. */
-Test(activated, calls_pass_on_what_is_no_number) {
+Test(activated, calls_pass_nan_on) {
   tn_runtime *rt = host_open();
   setting s = setting_open(rt, &layers[0], "relu", TN_F32);
   const float odd[] = {NAN, INFINITY, -INFINITY};
@@ -307,7 +307,8 @@ static void same_array(tn_program *a, tn_program *b, uint32_t what,
   same_bits(one, two, name);
 }
 
-/* Two programs of one layer; what joins takes the way that its first would. */
+/* Two programs of one layer; the fused pair uses the algorithm of its first
+ * operator. */
 static void program_compare(const setting *s) {
   static const char *const names[] = {"x", "l_weight", "l_bias"};
   char kernel[80];

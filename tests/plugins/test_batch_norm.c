@@ -43,8 +43,8 @@ static void fill(tn_runtime *rt, cases_call *c, tn_array *data,
   for (int i = 0; i < 3; ++i) c->req[i] = TN_REQ_WRITE;
 }
 
-/* What comes out of channel `c` is as far from 0 as it should be, and a moving
- * average is a tenth of the mean. */
+/* The output of channel `c` is as far from 0 as expected, and a moving average
+ * is a tenth of the mean. */
 static void check_channel(const cases_call *call, const int64_t *dims,
                           int64_t c, double tolerance) {
   double *x = cases_values(call->in[0]), *y = cases_values(call->out[0]);
@@ -67,7 +67,7 @@ static void check_channel(const cases_call *call, const int64_t *dims,
   free(x), free(y), free(moving);
 }
 
-/* The gradient of data of channel `c` is what the formula says. */
+/* The gradient of data of channel `c` is that of the formula. */
 static void check_slopes(const cases_call *call, const int64_t *dims, int64_t c,
                          double tolerance) {
   double *x = cases_values(call->in[0]), *g = cases_values(call->heads[0]);
@@ -104,7 +104,8 @@ static void check_shape(tn_runtime *rt, const int64_t *dims,
   cases_release(&c);
 }
 
-/* What no cache holds is written past them; planes begin anywhere. */
+/* Outputs larger than any cache are written past the caches; planes begin
+ * anywhere. */
 Test(batch_norm, large_batches_come_out_as_small_ones_do) {
   static const int64_t dims[3] = {3, 2, 701003};
   tn_runtime *rt = host_open();
@@ -148,10 +149,9 @@ static double farther_noise(int64_t i) {
   return 1e6 + cases_noise(i);
 }
 
-/* What is used, in the hidden outputs, of channels side by side: the mean is
- * off by less than what it is rounded by, the rest by what its sum is rounded
- * by. */
-Test(batch_norm, variances_of_what_lies_far_from_0_are_exact) {
+/* The hidden outputs of adjacent channels: the error of the mean is less than
+ * its rounding, that of the others less than the rounding of a sum. */
+Test(batch_norm, variances_of_values_far_from_0_are_exact) {
   static const int64_t shapes[][3] = {{64, 4, 1}, {4096, 70, 1}, {5, 3, 4000}};
   tn_runtime *rt = host_open();
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; ++s) {
@@ -227,7 +227,7 @@ Test(batch_norm, the_same_kernel_gives_the_same_halves_at_any_time) {
   tn_runtime_release(rt);
 }
 
-/* Each alone is what it is together with the others. */
+/* Each alone has the value that it has together with the others. */
 Test(batch_norm, gradients_that_are_not_wanted_are_not_needed) {
   const int64_t dims[3] = {4, 3, 50};
   tn_runtime *rt = host_open();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Every operator that has links, forward and backward, with each of its inputs
- * in registers: the bits of calls one by one. What is not a link stays out of
- * chains and is counted.
+ * Every operator with register kernels, forward and backward, with each of its
+ * inputs in registers: the bits of separate calls. Other operators are not part
+ * of register runs, and the test counts them.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -38,8 +38,8 @@ static tn_entry node(tn_graph *g, const char *op, const char *params, size_t n,
   return out;
 }
 
-/* op(a, b) and its square, where a and b are made of x and y; input `held` of
- * it is what is made last. */
+/* op(a, b) and its square, where a and b are computed from x and y; input
+ * `held` of it is computed last. */
 static tn_graph *graph_of(tn_runtime *rt, const char *op, const char *params,
                           size_t n_in, size_t held) {
   tn_graph *g = NULL;
@@ -58,7 +58,7 @@ static tn_graph *graph_of(tn_runtime *rt, const char *op, const char *params,
   return g;
 }
 
-/* What a program computes: heads, then slopes if there are any. */
+/* The results of a program: heads, then gradients if there are any. */
 typedef struct results {
   tn_program *program;
   tn_array *arrays[4];
@@ -139,8 +139,7 @@ static tn_runtime *open_without(uint64_t features) {
   return rt;
 }
 
-/* Whether an operator takes one or two arrays, and no parameter that it must be
- * told. */
+/* Whether an operator has one or two inputs and no required parameter. */
 static bool is_simple(tn_operator *op) {
   const tn_op *desc = tn_operator_desc(op);
   tn_params *params = NULL;
@@ -161,8 +160,8 @@ static bool has_links(void) {
 #endif
 }
 
-/* All of elemwise, and what nn has; how many calls were links. Of those of nn
- * the three forward ones, and the gradients behind the sum of two. */
+/* All of elemwise and some of nn; counts the calls of register kernels. Those
+ * of nn are the three forward ones, and the gradients after the sum of two. */
 static uint64_t all_chained(uint64_t hidden) {
   static const char *const others[][2] = {
       {"nn.activation", "act_type=relu"},

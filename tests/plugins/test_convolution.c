@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * nn.convolution: values of torch (tests/reference/conv.py), random shapes
  * beside loops written out here, by every kernel and at every level of
- * instructions, with any number of threads; what groups, dilation and
- * gradients are; shapes in both directions; and what is said of mistakes.
+ * instructions, with any number of threads; and the meaning of groups, dilation
+ * and gradients. test_convolution_shapes.c has shapes and mistakes.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -10,37 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "windows.h"
+#include "convolution.h"
 
 static const windows_case conv_cases[] = {
 #include "conv_cases.inc"
 };
 enum { N_CASES = sizeof conv_cases / sizeof *conv_cases };
-
-/* nn.convolution.cpu and so on, in the order of the manifest. */
-static const char *const kernels[] = {
-    "nn.convolution.cpu", "nn.convolution.cpu.2", "nn.convolution.cpu.3",
-    "nn.convolution.cpu.6"};
-static const char winograd[] = "nn.convolution.cpu.5";
-
-static tn_runtime *open_runtime(uint64_t mask, uint32_t workers, bool blas) {
-  tn_runtime *rt = NULL;
-  OK(tn_runtime_create(&(tn_options){.struct_size = sizeof(tn_options),
-                                     .cpu_mask = mask,
-                                     .workers = workers},
-                       &rt));
-  if (blas) OK(tn_plugin_load(rt, OPENBLAS_FILE));
-  OK(tn_plugin_load(rt, PLUGIN_FILE));
-  return rt;
-}
-
-/* Halves are rounded once, and sums of the cases are below 64. */
-static void check_types(tn_runtime *rt, const windows_case *c) {
-  windows_check(rt, c, TN_F64, 1e-13);
-  windows_check(rt, c, TN_F32, 1e-6);
-  windows_check(rt, c, TN_F16, 0x1p-10);
-  windows_check(rt, c, TN_BF16, 0x1p-7);
-}
 
 Test(convolution, values_and_gradients_are_those_of_torch) {
   for (int blas = 0; blas < 2; ++blas) {
@@ -118,7 +93,7 @@ static double *zeros(int64_t n) {
   return v;
 }
 
-/* A case with drawn operands; what should come out is made by the loops. */
+/* A case with drawn operands; the loops compute the expected values. */
 typedef struct made {
   windows_case c;
   values v;
@@ -196,7 +171,7 @@ static bool takes(const char *kernel, const form *f) {
   return true;
 }
 
-/* Elements are quarters: products are exact in f32, in whatever order. */
+/* Elements are quarters: products are exact in f32, in any order. */
 static void check_form(tn_runtime *rt, const form *f) {
   made m;
   tn_operator *op = host_operator(rt, "nn.convolution");
@@ -269,7 +244,7 @@ static const form forms[] = {
     {1, 3, 5, 1, {1, 9}, {2, 1}, {2, 1}, {2, 1}, {1, 0}, {0}},
 };
 
-Test(convolution, every_kernel_computes_what_the_loops_do) {
+Test(convolution, every_kernel_has_the_results_of_the_loops) {
   const uint64_t avx512 = TN_CPU_AVX512, avx2 = TN_CPU_AVX2 | avx512;
   const uint64_t masks[] = {0, avx512, avx2};
   for (size_t m = 0; m < sizeof masks / sizeof *masks; ++m)
@@ -289,7 +264,7 @@ typedef struct solid {
   int64_t in[3], kernel[3], stride[3], pad[3], out[3];
 } solid;
 
-/* Where element t of the window at `at` lies, or -1 in padding. */
+/* Offset of element t of the window at `at`, or -1 in padding. */
 static int64_t solid_place(const solid *s, const int64_t *at,
                            const int64_t *t) {
   int64_t place = 0;
@@ -368,8 +343,8 @@ Test(convolution, solids_come_out_as_the_loops_do) {
       {1, 3, 17, {20, 9, 8}, {3, 2, 3}, {1, 1, 1}, {1, 0, 1}, {0}},
       {1, 16, 18, {3, 30, 31}, {2, 3, 3}, {1, 1, 1}, {0, 1, 1}, {0}},
       {2, 17, 16, {5, 9, 22}, {2, 3, 3}, {2, 1, 3}, {1, 1, 1}, {0}},
-      /* plates with padding in front and behind, which no kernel for two
-       * dimensions knows of; of the last, the only window is padding */
+      /* plates with padding on both sides, which no kernel for two dimensions
+       * supports; in the last, the only window is padding */
       {1, 1, 2, {1, 5, 6}, {1, 1, 1}, {1, 1, 1}, {1, 0, 0}, {0}},
       {2, 1, 3, {1, 7, 20}, {1, 3, 3}, {2, 1, 1}, {2, 1, 1}, {0}},
       {2, 3, 4, {1, 7, 9}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0}},
@@ -384,8 +359,8 @@ Test(convolution, solids_come_out_as_the_loops_do) {
   }
 }
 
-/* Transforms are rounded: what n products of up to 1 each make is off by
- * 1.5e-5 times the root of n at most, as the manifest says. */
+/* Transforms are rounded: the error of a sum of n products of up to 1 each is
+ * at most 1.5e-5 times the root of n, as the manifest states. */
 static void check_winograd(tn_runtime *rt, const form *f) {
   made m;
   tn_operator *op = host_operator(rt, "nn.convolution");
@@ -488,10 +463,10 @@ Test(convolution, drawn_images_come_out_as_the_loops_do_at_every_level) {
   }
 }
 
-/* ------------------------------------------------------------- what it means
+/* ------------------------------------------------------------- meaning
  */
 
-/* A call of f, with operands drawn; the caller frees what comes out. */
+/* A call of f with drawn operands; the caller frees the result. */
 static double *forward_of(tn_runtime *rt, const form *f, const made *m,
                           tn_dtype dtype) {
   tn_operator *op = host_operator(rt, "nn.convolution");
@@ -507,7 +482,7 @@ static double *forward_of(tn_runtime *rt, const form *f, const made *m,
   return v;
 }
 
-/* Elements whose products are not exact. */
+/* Makes elements with products that are not exact. */
 static void roughen(double *v, int64_t n, double factor) {
   for (int64_t i = 0; i < n; ++i) v[i] = sin((double)i * factor);
 }
@@ -658,208 +633,4 @@ Test(convolution, results_are_the_same_for_every_number_of_threads) {
     const form f = settled(large[i]);
     check_threads(&f);
   }
-}
-
-/* -------------------------------------------------------------- odd operands
- */
-
-/* No images: nothing comes out, and gradients of weights are sums of nothing.
- */
-Test(convolution, no_images_give_nothing_and_zeros_for_weights) {
-  static const double one[8] = {1, 1, 1, 1, 1, 1, 1, 1};
-  static const double zero[8] = {0};
-  const windows_case none = {
-      "nn.convolution",
-      "kernel=[2,2] num_filter=2",
-      3,
-      {{4, {0, 1, 4, 4}, one}, {4, {2, 1, 2, 2}, one}, {1, {2}, one}},
-      {4, {0, 2, 3, 3}, one},
-      {4, {0, 2, 3, 3}, one},
-      3,
-      {{4, {0, 1, 4, 4}, one}, {4, {2, 1, 2, 2}, zero}, {1, {2}, zero}}};
-  tn_runtime *rt = open_runtime(0, 1, false);
-  check_types(rt, &none);
-  tn_runtime_release(rt);
-}
-
-Test(convolution, without_channels_the_bias_remains) {
-  static const double bias[2] = {3, -4}, none[1] = {0};
-  static const double out[8] = {3, 3, 3, 3, -4, -4, -4, -4};
-  static const double head[8] = {1, 2, 3, 4, 5, 6, 7, 8};
-  static const double sums[2] = {10, 26};
-  const windows_case c = {
-      "nn.convolution",
-      "kernel=[2,2] num_filter=2",
-      3,
-      {{4, {1, 0, 3, 3}, none}, {4, {2, 0, 2, 2}, none}, {1, {2}, bias}},
-      {4, {1, 2, 2, 2}, out},
-      {4, {1, 2, 2, 2}, head},
-      3,
-      {{4, {1, 0, 3, 3}, none}, {4, {2, 0, 2, 2}, none}, {1, {2}, sums}}};
-  tn_runtime *rt = open_runtime(0, 1, false);
-  check_types(rt, &c);
-  tn_runtime_release(rt);
-}
-
-/* An image without lines, whose windows are padding. */
-Test(convolution, without_elements_the_bias_remains) {
-  static const double bias[2] = {3, -4}, none[1] = {0}, zero[36] = {0};
-  static const double out[12] = {3, 3, 3, 3, 3, 3, -4, -4, -4, -4, -4, -4};
-  static const double head[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
-  static const double sums[2] = {21, 57};
-  const windows_case c = {
-      "nn.convolution",
-      "kernel=[3,3] num_filter=2 pad=[2,1]",
-      3,
-      {{4, {1, 2, 0, 3}, none}, {4, {2, 2, 3, 3}, zero}, {1, {2}, bias}},
-      {4, {1, 2, 2, 3}, out},
-      {4, {1, 2, 2, 3}, head},
-      3,
-      {{4, {1, 2, 0, 3}, none}, {4, {2, 2, 3, 3}, zero}, {1, {2}, sums}}};
-  tn_runtime *rt = open_runtime(0, 1, false);
-  check_types(rt, &c);
-  tn_runtime_release(rt);
-}
-
-/* Rank by rank: data in, weight and out found. */
-static tn_code infer(tn_runtime *rt, const char *text, tn_sig in[3],
-                     tn_sig *out) {
-  tn_operator *op = host_operator(rt, "nn.convolution");
-  tn_params *params = host_params(op, text);
-  const uint32_t n = strstr(text, "no_bias=true") ? 2 : 3;
-  const tn_code code =
-      tn_operator_infer(op, params, &(tn_signature){n, 1, 0, 0, in, out, NULL});
-  tn_params_release(params);
-  return code;
-}
-
-static void is_shape(const tn_sig *sig, int32_t ndim, const int64_t *dims) {
-  cr_assert_eq(sig->ndim, ndim);
-  for (int32_t d = 0; d < ndim; ++d)
-    cr_assert_eq(sig->shape[d], dims[d], "dimension %d: %lld", (int)d,
-                 (long long)sig->shape[d]);
-}
-
-/* (224 + 2*3 - 6 - 1)/2 + 1 = 112; and incomplete_infer_convolution: data
- * (?,10,?,?), out (5,?,32,32) and windows that keep the size. */
-Test(convolution, shapes_follow_from_each_other) {
-  tn_runtime *rt = open_runtime(0, 1, false);
-  tn_sig in[3] = {{.dtype = TN_F32, .ndim = 4, .shape = {1, 3, 224, 224}},
-                  {.ndim = -1},
-                  {.ndim = -1}};
-  tn_sig out = {.ndim = -1};
-  OK(infer(rt, "kernel=[7,7] stride=[2,2] pad=[3,3] num_filter=64", in, &out));
-  is_shape(&in[1], 4, (const int64_t[]){64, 3, 7, 7});
-  is_shape(&in[2], 1, (const int64_t[]){64});
-  is_shape(&out, 4, (const int64_t[]){1, 64, 112, 112});
-  in[0] = (tn_sig){.dtype = TN_F32, .ndim = 4, .shape = {-1, 10, -1, -1}};
-  in[1] = (tn_sig){.ndim = -1};
-  out = (tn_sig){.ndim = 4, .shape = {5, -1, 32, 32}};
-  OK(infer(rt, "kernel=[3,3] pad=[1,1] num_filter=21 no_bias=true", in, &out));
-  is_shape(&in[0], 4, (const int64_t[]){5, 10, 32, 32});
-  is_shape(&in[1], 4, (const int64_t[]){21, 10, 3, 3});
-  is_shape(&out, 4, (const int64_t[]){5, 21, 32, 32});
-  tn_runtime_release(rt);
-}
-
-typedef struct mistake {
-  const char *params;
-  tn_sig data;
-  tn_sig weight;
-  const char *says[3];
-} mistake;
-
-#define SIG(n, ...)                                      \
-  {                                                      \
-    .dtype = TN_F32, .ndim = n, .shape = { __VA_ARGS__ } \
-  }
-#define UNKNOWN \
-  { .ndim = -1 }
-
-static const mistake mistakes[] = {
-    {"kernel=[3,3] num_filter=4 no_bias=true",
-     SIG(4, 1, 2, 5, 2),
-     UNKNOWN,
-     {"the window is larger than the padded image", "S = (5,2)",
-      "kernel = (3,3)"}},
-    {"kernel=[3] dilate=[4] pad=[1] num_filter=4 no_bias=true",
-     SIG(3, 1, 2, 6),
-     UNKNOWN,
-     {"the window is larger than the padded image", "S = (6)", "pad = (1)"}},
-    {"kernel=[3,3] num_filter=4 num_group=2 no_bias=true",
-     SIG(4, 1, 3, 5, 5),
-     UNKNOWN,
-     {"channels of `data` must divide into `num_group`", "C = 3"}},
-    {"kernel=[3,3] num_filter=3 num_group=2 no_bias=true",
-     SIG(4, 1, 4, 5, 5),
-     UNKNOWN,
-     {"`num_filter` must divide into `num_group`", "num_filter = 3"}},
-    {"kernel=[3,3] num_filter=4 no_bias=true",
-     SIG(3, 1, 2, 5),
-     UNKNOWN,
-     {"a list of 1 with a list of 2", "`data` (1,2,5)"}},
-    {"kernel=[3,3] num_filter=4 no_bias=true",
-     SIG(4, 1, 2, 5, 5),
-     SIG(4, 4, 3, 3, 3),
-     {"weight", "3", "2"}},
-};
-
-Test(convolution, operands_that_do_not_fit_are_named_with_their_shapes) {
-  tn_runtime *rt = open_runtime(0, 1, false);
-  for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; ++i) {
-    const mistake *m = &mistakes[i];
-    tn_sig in[3] = {m->data, m->weight, {.ndim = -1}}, out = {.ndim = -1};
-    cr_assert_eq(infer(rt, m->params, in, &out), TN_SHAPE, "%s", m->params);
-    for (int k = 0; k < 3 && m->says[k]; ++k)
-      cr_assert_not_null(strstr(tn_error_text(), m->says[k]),
-                         "\"%s\" lacks \"%s\"", tn_error_text(), m->says[k]);
-  }
-  tn_sig in[3] = {SIG(4, 1, 2, 5, 5), UNKNOWN, UNKNOWN}, out = {.ndim = -1};
-  tn_operator *op = host_operator(rt, "nn.convolution");
-  tn_params *params = host_params(op, "kernel=[3,3] num_filter=4"), *none;
-  FAILS(tn_operator_infer(op, params,
-                          &(tn_signature){2, 1, 0, 0, in, &out, NULL}),
-        TN_SHAPE, "give `bias` or set no_bias=true");
-  tn_params_release(params);
-  FAILS(tn_params_parse(op, "num_filter=1", &none), TN_INVALID, "kernel");
-  FAILS(tn_params_parse(op, "kernel=[3,3] stride=[1,2,3] num_filter=1", &none),
-        TN_INVALID, "stride");
-  FAILS(tn_params_parse(op, "kernel=[0,3] num_filter=1", &none),
-        TN_OUT_OF_RANGE, "kernel");
-  FAILS(tn_params_parse(op, "kernel=[1,1,1,1] num_filter=1", &none), TN_INVALID,
-        "kernel");
-  tn_runtime_release(rt);
-}
-
-/* The reason why a kernel was not taken is what `tenon show --why` prints. */
-Test(convolution, kernels_decline_what_others_compute) {
-  tn_runtime *rt = open_runtime(0, 1, false);
-  tn_operator *op = host_operator(rt, "nn.convolution");
-  tn_params *params = host_params(op, "kernel=[2,2] num_filter=1 no_bias=true");
-  const int64_t shape[4] = {1, 2, 3, 3};
-  double *v = host_draw(18, 1);
-  tn_array *data = host_many(rt, TN_F32, 4, shape, v), *out = NULL;
-  tn_array *weight = host_many(rt, TN_F32, 4, (const int64_t[]){1, 2, 2, 2}, v);
-  OK(tn_operator_pin(op, kernels[1]));
-  FAILS(tn_call(rt, op, TN_IN(data, weight), params, TN_OUT(&out)),
-        TN_UNSUPPORTED, "windows of one element");
-  OK(tn_operator_pin(op, kernels[2]));
-  FAILS(tn_call(rt, op, TN_IN(data, weight), params, TN_OUT(&out)),
-        TN_UNSUPPORTED, "groups of one channel");
-  OK(tn_operator_pin(op, winograd));
-  FAILS(tn_call(rt, op, TN_IN(data, weight), params, TN_OUT(&out)),
-        TN_UNSUPPORTED, "windows of 3 x 3 elements");
-  OK(tn_operator_pin(op, kernels[3]));
-  tn_params *one = host_params(op, "kernel=[1,1] num_filter=1 no_bias=true");
-  tn_array *small = host_many(rt, TN_F32, 4, (const int64_t[]){1, 2, 1, 1}, v);
-  FAILS(tn_call(rt, op, TN_IN(data, small), one, TN_OUT(&out)), TN_UNSUPPORTED,
-        "windows of 2 to 128 elements");
-  tn_params_release(one);
-  tn_array_release(small);
-  OK(tn_operator_pin(op, NULL));
-  OK(tn_call(rt, op, TN_IN(data, weight), params, TN_OUT(&out)));
-  tn_array_release(data), tn_array_release(weight), tn_array_release(out);
-  free(v);
-  tn_params_release(params);
-  tn_runtime_release(rt);
 }

@@ -71,7 +71,8 @@ Test(cross_entropy, results_do_not_depend_on_threads) {
   cases_same_for_all_threads(make);
 }
 
-/* exp(1e4) is infinite in f32; the loss is what the label lacks. */
+/* exp(1e4) is infinite in f32; the loss is the distance of the label from the
+ * maximum. */
 Test(cross_entropy, huge_numbers_do_not_overflow) {
   const double x[4] = {1e4, 0, -1e4, -1e4};
   tn_runtime *rt = host_open();

@@ -2,7 +2,7 @@
  * tensor.dot and tensor.batch_dot: values and gradients of torch
  * (tests/reference/tensor_reduce.py), sizes on both sides of where another
  * function multiplies, with OpenBLAS and without, shapes in both directions,
- * and what is said of operands that do not fit.
+ * and messages about operands that do not fit.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static const extent extents[] = {
     {33, 16, 300, 17}, {2, 321, 330, 321}};
 enum { N_EXTENTS = sizeof extents / sizeof *extents };
 
-/* Quarters from -1 to 1: every sum is exact in f32, in whatever order. */
+/* Quarters from -1 to 1: every sum is exact in f32, in any order. */
 static double quarters(int64_t i) {
   return floor(cases_noise(i) * 2) / 4;
 }
@@ -124,7 +124,8 @@ Test(dot, bits_do_not_depend_on_the_number_of_threads) {
   cases_same_for_all_threads(make_column);
 }
 
-/* A gradient that is added to what there is, and one that nobody wants. */
+/* A gradient that is added to existing values, and one that is not requested.
+ */
 Test(dot, gradients_are_added_and_left_out_as_asked) {
   const double x[4] = {1, 2, 3, 4}, y[4] = {1, 0, 0, 1}, ones[4] = {1, 1, 1, 1};
   const double want[4] = {1 + 4, 1 + 4, 1 + 6, 1 + 6};
@@ -150,7 +151,8 @@ Test(dot, gradients_are_added_and_left_out_as_asked) {
 /* ------------------------------------------------------------------- shapes
  */
 
-/* What is known of both inputs and the output, before and after. */
+/* The known types and shapes of both inputs and the output, before and after.
+ */
 typedef struct shape_case {
   const char *op;
   const char *params;
@@ -193,7 +195,7 @@ static const shape_case shape_cases[] = {
      {{4, {2, 6, 5, 3}}, {4, {2, 6, 3, 4}}, {4, {2, 6, 5, 4}}}},
 };
 
-Test(dot, what_is_known_of_one_shape_is_known_of_all) {
+Test(dot, known_dimensions_reach_all_shapes) {
   tn_runtime *rt = host_open();
   for (size_t i = 0; i < sizeof shape_cases / sizeof *shape_cases; ++i) {
     const shape_case *c = &shape_cases[i];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * nn.dropout: which elements are dropped, by Philox and not by the kernel; that
- * seeds and threads decide what they should, and the memory of a program does
- * not; and what is refused.
+ * nn.dropout: which elements are dropped, by Philox and not by the kernel; the
+ * effect of seeds and threads, but not of the memory of a program; and refused
+ * parameters.
  */
 #include <stdlib.h>
 
@@ -53,7 +53,7 @@ static void check_words(tn_dtype dtype, const char *params, double p) {
   tn_runtime_release(rt);
 }
 
-Test(dropout, elements_whose_words_are_low_are_dropped) {
+Test(dropout, elements_with_low_words_are_dropped) {
   check_words(TN_F32, "", .5);
   check_words(TN_F32, "p=0.1", .1);
   check_words(TN_F64, "p=0.9", .9);
@@ -61,8 +61,8 @@ Test(dropout, elements_whose_words_are_low_are_dropped) {
   check_words(TN_BF16, "p=0.5", .5);
 }
 
-/* The mask is what they are multiplied by, as it is kept: 1/0.9 is neither a
- * f16 nor a bf16. */
+/* The mask is the stored factor of the elements: 1/0.9 is neither a f16 nor a
+ * bf16. */
 static void check_scale(tn_dtype dtype) {
   tn_runtime *rt = host_open();
   cases_call c;
@@ -149,8 +149,8 @@ static tn_entry layer(tn_graph *g, const char *op, const char *params,
   return out;
 }
 
-/* Layers of tanh and dropout around `x`, as a program that computes again what
- * it can. */
+/* Layers of tanh and dropout around `x`, as a program that recomputes all steps
+ * that it can. */
 static tn_program *layers_bind(tn_runtime *rt, tn_array *x) {
   tn_graph *g = NULL;
   tn_program *p = NULL;
@@ -179,7 +179,7 @@ static double positive(int64_t i) {
   return 0.25 + fabs(cases_noise(i));
 }
 
-/* What was dropped on the way forward, and nothing else, has the slope 0. */
+/* Exactly the elements dropped in the forward pass have the gradient 0. */
 static void expect_same_dropped(tn_program *p) {
   tn_array *out = NULL, *slope = NULL;
   int64_t dropped = 0;

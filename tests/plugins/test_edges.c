@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The families of plugins/elemwise where there is something to get wrong: ties,
- * kinks, zeros with a sign, NaN, infinities, divisors of zero, integers at
- * their bounds, casts, and gradients that are not the slope. Expected numbers
+ * The families of plugins/elemwise at their difficult points: ties, kinks,
+ * zeros with a sign, NaN, infinities, divisors of zero, integers at their
+ * bounds, casts, and gradients that are not the derivative. Expected numbers
  * are by hand.
  */
 #include <criterion/criterion.h>
@@ -178,7 +178,7 @@ Test(edges, of_two_equal_elements_the_first_gets_the_gradient) {
   expect_tie("broadcast_maximum"), expect_tie("broadcast_minimum");
 }
 
-/* The remainder by 0 is 0 whatever is divided, so neither operand has a slope.
+/* The remainder by 0 is 0 for every dividend, so both gradients are 0.
  */
 Test(edges, the_remainder_by_zero_has_no_slopes) {
   static const char *const names[] = {"mod", "broadcast_mod"};
@@ -288,7 +288,8 @@ Test(edges, comparisons_and_steps_pass_zeros_on_a_tape) {
   tn_tape_release(tape);
 }
 
-/* The slopes of a product under `head`, as a call of their own. */
+/* The gradients of a product for the output gradient `head`, as a separate
+ * call. */
 static tn_code slopes_of_product(tn_array *head, tn_array *const x[2],
                                  const tn_outputs *slopes) {
   tn_array *y = NULL;
@@ -315,7 +316,7 @@ Test(edges, slopes_of_broadcasts_are_sums_that_are_added_where_asked) {
   tn_array_release(slopes[0]), tn_array_release(slopes[1]);
 }
 
-/* Not even by a kernel: it would read what is not there. */
+/* Not even by a kernel: it would read an absent operand. */
 Test(edges, a_head_that_is_no_broadcast_of_the_inputs_is_refused) {
   const host_shape wide = {2, {2, 3}}, row = {1, {3}};
   tn_array *x[2] = {host_array(rt, TN_F32, wide, (double[6]){0}),
@@ -455,7 +456,7 @@ Test(edges, casts_truncate_wrap_and_ask_whether) {
 
 /* Under TN_REQ_ADD a float becomes an integer first, as where it is written,
  * and the sum is one of integers: 2^24 + 1 is no float, 2^53 + 1 no double. */
-Test(edges, what_is_added_to_integers_is_what_would_be_written) {
+Test(edges, additions_to_integers_have_the_written_value) {
   static const tn_dtype from[] = {TN_F16, TN_F32, TN_F64};
   static const char *const names[] = {"dtype=i32", "dtype=i64"};
   tn_operator *op = named("cast");
@@ -560,8 +561,8 @@ static tn_program *whole_bind(tn_array *x) {
   return p;
 }
 
-/* The gradient of a remainder of integers is 0, and so is what goes back
- * through a cast to them. */
+/* The gradient of a remainder of integers is 0, and so is the gradient through
+ * a cast to them. */
 Test(edges, nothing_goes_back_through_whole_numbers) {
   tn_array *x = ARRAY(TN_F64, 1.5, 7.25, -3), *weight = ARRAY(TN_F64, 2, 3, 5);
   const double want[] = {2, 9, 5};

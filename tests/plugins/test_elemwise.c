@@ -137,7 +137,7 @@ Test(elemwise, an_output_may_be_the_input) {
   tn_runtime_release(rt);
 }
 
-Test(elemwise, strided_reversed_and_repeated_inputs_are_read_as_they_lie) {
+Test(elemwise, strided_reversed_and_repeated_inputs_are_read_in_place) {
   tn_runtime *rt = host_open();
   tn_operator *op = host_operator(rt, "elemwise.quadratic");
   tn_params *params = host_params(op, "a=1 b=2 c=3");

@@ -58,7 +58,7 @@ Test(embedding, rows_are_copied_and_gradients_of_repeated_ones_summed) {
   check(TN_F64, TN_BF16, 8e-3);
 }
 
-/* What was there stays, and so do rows that nobody chose. */
+/* Existing values stay, and so do rows that were not selected. */
 Test(embedding, gradients_are_added_where_they_belong) {
   tn_runtime *rt = host_open();
   cases_call c;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The families of plugins/elemwise against closed forms written here with libm:
- * values, slopes, and the slopes' slopes in f64; slopes against central
- * differences of the operators too. Expected numbers never come from the
+ * values, gradients, and second gradients in f64; gradients also against
+ * central differences of the operators. Expected numbers never come from the
  * operators themselves.
  */
 #include <criterion/criterion.h>
@@ -127,7 +127,7 @@ typedef struct unary_case {
     }                                            \
   }
 
-/* No second order where the slope does not depend on x, so that a tape has
+/* No second order where the gradient does not depend on x, so that a tape has
  * nothing to follow. */
 static const unary_case unary_cases[] = {
     ROW(copy, 0, -2, -0.5, 0.25, 3),
@@ -399,7 +399,7 @@ static void check_outer(const binary_case *c) {
   tn_array_release(w), tn_array_release(grads[0]), tn_array_release(grads[1]);
 }
 
-Test(families, gradients_are_summed_over_what_a_broadcast_repeats) {
+Test(families, gradients_are_summed_over_repeated_elements) {
   for (int k = 0; k < N_BINARY; ++k) check_outer(&binary_cases[k]);
 }
 
@@ -434,7 +434,7 @@ Test(families, functions_of_an_array_and_a_number_have_the_closed_forms) {
   }
 }
 
-/* Of x^y: the slope by x, differentiated by y. */
+/* Of x^y: the derivative by x, differentiated by y. */
 Test(families, slopes_by_one_operand_have_slopes_by_the_other) {
   const double ones[N] = {1, 1, 1, 1};
   tn_array *a = vector(lefts), *b = vector(rights), *y = NULL;
@@ -454,8 +454,8 @@ Test(families, slopes_by_one_operand_have_slopes_by_the_other) {
 
 /* ---------------------------------------------- broadcasts, second order */
 
-/* Rows of 2 against columns of 3, and the weights of what is summed up: `w`
- * those of the results, `u` and `v` those of the slopes by either operand. */
+/* Rows of 2 against columns of 3, and the weights of the sums: `w` those of the
+ * results, `u` and `v` those of the gradients of either operand. */
 enum { ROWS = 2, COLUMNS = 3, CELLS = ROWS * COLUMNS };
 typedef struct table {
   double a[ROWS];
@@ -468,7 +468,7 @@ static const table table_at = {
 static const double u[ROWS] = {1.5, -0.5};
 static const double v[COLUMNS] = {-1, 2, 0.25};
 
-/* Sum of u times the slopes by a, and v times those by b. */
+/* Sum of u times the gradients of a, and v times those of b. */
 static double weighted_slopes(const binary_case *c, const table *t) {
   double sum = 0, slope[2];
   for (int i = 0; i < CELLS; ++i) {
@@ -478,7 +478,7 @@ static double weighted_slopes(const binary_case *c, const table *t) {
   return sum;
 }
 
-/* Its own slope by the number at `of`, which lies in `t`. */
+/* Its own derivative by the number at `of`, which is in `t`. */
 static double second_slope(const binary_case *c, table *t, double *of) {
   const double h = 1e-5, at = *of;
   *of = at + h;
@@ -489,8 +489,8 @@ static double second_slope(const binary_case *c, table *t, double *of) {
   return (above - below) / (2 * h);
 }
 
-/* Whether three arrays hold the slopes by a, b and w, and `more` times what
- * these are. */
+/* Whether three arrays hold the gradients of a, b and w, and `more` times
+ * these. */
 static void expect_second(const binary_case *c, tn_array *const got[3],
                           double more) {
   double values[CELLS];
@@ -553,8 +553,8 @@ Test(families, broadcasts_have_slopes_of_slopes_by_tape) {
   for (int k = 0; k < N_BINARY; ++k) second_by_tape(&binary_cases[k]);
 }
 
-/* The slopes, and beside them half the squares of a, b and w, so that there is
- * something that depends on them where the slopes do not. */
+/* The gradients, and beside them half the squares of a, b and w, so that the
+ * sum depends on these even if the gradients do not. */
 static void add_second(tn_graph *graph, const char *op) {
   tn_entry in[3], more[2], y, first[2], second[3];
   OK(tn_graph_variable(graph, "a", NULL, &in[0]));
@@ -606,11 +606,12 @@ Test(families, broadcasts_have_slopes_of_slopes_by_graph) {
   for (int k = 0; k < N_BINARY; ++k) second_by_graph(&binary_cases[k]);
 }
 
-/* ------------------------------------------------------------- what is kept */
+/* ------------------------------------------------------------- kept operands
+ */
 
-/* What a gradient reads beside that of the output: x, an input, or y, the
- * output. A y stands for what MXNet 0.12 computes from its output too, and
- * where that is all that is needed here. */
+/* The operands that a gradient reads beside the output gradient: x, an input,
+ * or y, the output. A y marks gradients that MXNet 0.12 computes from the
+ * output too, and that need nothing else here. */
 static const struct kept_case {
   const char *keeps;
   const char *names[20];
@@ -650,7 +651,7 @@ static void expect_kept(const char *name, const char *keeps) {
   }
 }
 
-Test(families, gradients_keep_what_the_era_kept_or_less) {
+Test(families, gradients_keep_at_most_the_operands_of_mxnet) {
   for (size_t i = 0; i < sizeof kept_cases / sizeof *kept_cases; ++i)
     for (const char *const *name = kept_cases[i].names;
          name < kept_cases[i].names + 20 && *name; ++name)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A plugin whose manifests use every form of operand, hook and resource, from
- * YAML through opgen, the compiler and the loader to numbers worked out by
+ * A plugin with manifests that use every form of operand, hook and resource,
+ * from YAML through opgen, the compiler and the loader to numbers worked out by
  * hand.
  */
 #include <criterion/criterion.h>
@@ -46,7 +46,7 @@ Test(forms, a_parameter_says_how_many_outputs_there_are) {
   tn_runtime_release(rt);
 }
 
-Test(forms, a_requirement_that_does_not_hold_is_said_in_the_authors_words) {
+Test(forms, a_failed_requirement_is_reported_in_the_authors_words) {
   tn_runtime *rt = host_open();
   tn_operator *op = host_operator(rt, "forms.split");
   tn_params *params = host_params(op, "parts=4");
@@ -161,7 +161,7 @@ Test(forms, options_of_a_kernel_hold_for_both_passes_from_then_on) {
 }
 
 /* g = [[1,10,100]]: dx = g w, dw = g^T x, db = g. */
-Test(forms, a_backward_kernel_sees_only_what_its_gradients_need) {
+Test(forms, a_backward_kernel_sees_only_needed_operands) {
   tn_runtime *rt = host_open();
   tn_operator *op = host_operator(rt, "forms.linear");
   tn_array *in[3] = {
@@ -393,7 +393,7 @@ Test(forms, the_gradient_of_a_graph_can_be_differentiated_again) {
   graph_close(&g);
 }
 
-Test(forms, a_backward_call_of_a_graph_says_who_can_do_it) {
+Test(forms, a_backward_call_of_a_graph_is_refused_with_an_alternative) {
   graph_call g = graph_open("forms.axpy");
   tn_array *grads[2] = {NULL, NULL}, *in[2] = {g.x, g.y};
   FAILS(tn_call_backward(g.rt, host_operator(g.rt, "forms.axpy"),

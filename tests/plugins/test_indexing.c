@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Places in arrays, through the public API: what indices out of range mean,
- * what is said of axes, shapes and lists that do not fit, and arrays without
- * elements. Expected values are counted by hand.
+ * Places in arrays, through the public API: the meaning of indices out of
+ * range, messages about axes, shapes and lists that do not fit, and arrays
+ * without elements. Expected values are counted by hand.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -466,7 +466,7 @@ static const mistake mistakes[] = {
      {"1e+300 numbers"}},
 };
 
-Test(indexing, what_does_not_fit_is_named_with_the_rule) {
+Test(indexing, operands_that_do_not_fit_are_named_with_the_rule) {
   const double ones[24] = {0};
   for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; ++i) {
     const mistake *m = &mistakes[i];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The init of plugins/nn or plugins/tensor (PLUGIN_INIT), with a host that says
- * no: it gives back what it took, as fini is not called then. The plugin's
- * calloc and free are those of this file.
+ * The init of plugins/nn or plugins/tensor (PLUGIN_INIT), with a host that
+ * refuses a request: init frees everything that it allocated, as fini is not
+ * called then. The plugin's calloc and free are those of this file.
  */
 #include <criterion/criterion.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 static int n_held;      /* pieces of memory that the plugin has */
 static int64_t room[8]; /* the only one that there is */
-static int n_asked;     /* what was asked of the host, and may fail */
+static int n_asked;     /* the number of requests to the host that may fail */
 static int n_allowed;   /* how often it says yes */
 
 void *counted_calloc(size_t n, size_t size);
@@ -45,7 +45,7 @@ static int32_t join(tn_registrar *registrar, const tn_joint *joint) {
   return asked();
 }
 
-/* There are passes, and nobody multiplies. */
+/* The host accepts passes, and no plugin provides products. */
 static const void *extension(const tn_host *host, const char *name) {
   static const tn_passes passes = {.struct_size = sizeof passes, .join = join};
   (void)host;
@@ -63,7 +63,7 @@ static int32_t init(int allowed, void **instance) {
   return PLUGIN_INIT(&host, &registrar, instance);
 }
 
-Test(init, fini_gives_back_what_init_took) {
+Test(init, fini_frees_everything_that_init_allocated) {
   void *instance = NULL;
   cr_assert_eq(init(1000, &instance), TN_OK);
   cr_assert_eq(n_held, 1);

@@ -33,7 +33,7 @@ static void fill(tn_runtime *rt, cases_call *c, tn_dtype dtype,
   for (int i = 0; i < 3; ++i) c->req[i] = TN_REQ_WRITE;
 }
 
-/* What a line of a call should be, computed in f64. */
+/* The expected values of a line of a call, computed in f64. */
 typedef struct line {
   const double *x;
   const double *g;
@@ -117,8 +117,8 @@ static void make_rows(tn_runtime *rt, cases_call *c) {
   fill(rt, c, TN_F32, (const int64_t[]){900, 200, 1});
 }
 
-/* No cache holds these and their gradients, whose rows fill lines of it; blocks
- * of rows are no multiple of the four that are computed together. Sums over so
+/* No cache holds these and their gradients; rows fill cache lines. Blocks of
+ * rows are no multiple of the four that are computed together. Sums over so
  * many rows may differ by more between levels. */
 static void make_large(tn_runtime *rt, cases_call *c) {
   fill(rt, c, TN_F32, (const int64_t[]){3650, 784, 1});
@@ -135,7 +135,7 @@ Test(layer_norm, results_do_not_depend_on_threads) {
   cases_same_for_all_threads(make_columns);
 }
 
-/* Of rows that lie far from 0, f32 has kept few digits, and the mean takes none
+/* For rows far from 0, f32 has kept few digits, and the mean must not lose any
  * of them. */
 static double far_noise(int64_t i) {
   return 8192 + cases_noise(i);

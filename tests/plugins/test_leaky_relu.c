@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * nn.leaky_relu: NumPy's values of four functions, the drawn slopes of the
- * fifth, gradients of learned slopes over many pieces, and what is refused.
+ * fifth, gradients of learned slopes over many pieces, and refused parameters.
  */
 #include <stdlib.h>
 
@@ -57,7 +57,7 @@ Test(leaky_relu, slopes_are_drawn_from_the_words_of_elements) {
   tn_runtime_release(rt);
 }
 
-/* What is kept is what they are multiplied by. */
+/* The hidden output is the factor of each element. */
 static void check_scale(tn_dtype dtype) {
   tn_runtime *rt = host_open();
   cases_call c;
@@ -71,7 +71,7 @@ Test(leaky_relu, drawn_slopes_are_the_same_forward_and_backward) {
   check_scale(TN_BF16);
 }
 
-/* Rounding to the type of `data` must not bring a slope to `upper`. */
+/* Rounding to the type of `data` must not raise a slope to `upper`. */
 static void check_bound(tn_dtype dtype) {
   tn_runtime *rt = host_open();
   cases_call c;
@@ -229,7 +229,7 @@ static void outputs_are(tn_operator *op, const char *params, uint32_t n_in,
   tn_params_release(given);
 }
 
-Test(leaky_relu, the_host_is_told_how_many_outputs_a_call_has) {
+Test(leaky_relu, the_host_learns_the_number_of_outputs) {
   tn_runtime *rt = host_open();
   tn_operator *op = host_operator(rt, "nn.leaky_relu");
   outputs_are(op, "act_type=leaky", 1, 1, 1);

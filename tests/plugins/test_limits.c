@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Numbers at their bounds, through the public API: parameters and shapes whose
- * sums and products 64 bits do not hold are refused by name, and those that fit
- * give the numbers that one counts by hand, at once, however far they reach.
+ * Numbers at their bounds, through the public API. Parameters and shapes with
+ * sums and products over 64 bits are refused by name. Those that fit give the
+ * results counted by hand, at once, however large they are.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -221,7 +221,7 @@ static const refusal refusals[] = {
     {"tensor.sum", "axis=[" LEAST "]", TN_OUT_OF_RANGE, "axis " LEAST, ROW(2)},
     {"tensor.split", "num_outputs=4611686018427387904 axis=0", TN_OUT_OF_RANGE,
      "4611686018427387904 outputs `part` cannot be", ROW(4)},
-    /* what is made of numbers */
+    /* operators that create numbers */
     {"tensor.one_hot", "depth=-1", TN_OUT_OF_RANGE, "depth", ROW(2)},
     {"tensor.one_hot", "depth=" GREATEST, TN_OUT_OF_RANGE, "has more bytes",
      ROW(2)},
@@ -278,7 +278,7 @@ static int is_small(const box *s) {
   return n <= HOST_MAX;
 }
 
-/* What the call itself says, of shapes that there is memory for. */
+/* The message of the call itself, for shapes that fit the memory. */
 static tn_code call_small(tn_operator *op, const tn_params *params,
                           const refusal *r) {
   tn_array *in[MOST_IN] = {NULL}, *out = NULL;
@@ -313,7 +313,7 @@ static tn_code code_of(const refusal *r) {
   return code;
 }
 
-Test(limits, what_64_bits_do_not_hold_is_refused_by_name) {
+Test(limits, sizes_over_64_bits_are_refused_by_name) {
   for (size_t i = 0; i < sizeof refusals / sizeof *refusals; ++i) {
     const refusal *r = &refusals[i];
     const tn_code code = code_of(r);
@@ -324,7 +324,7 @@ Test(limits, what_64_bits_do_not_hold_is_refused_by_name) {
   }
 }
 
-Test(limits, parts_whose_whole_is_too_long_are_refused) {
+Test(limits, parts_of_a_too_long_whole_are_refused) {
   tn_operator *op = host_operator(rt, "tensor.split");
   tn_params *params = host_params(op, "num_outputs=2 axis=0");
   const box part = {1, {1LL << 62}};
@@ -337,8 +337,8 @@ Test(limits, parts_whose_whole_is_too_long_are_refused) {
 
 /* ------------------------------------------------------------------ answers */
 
-/* A call whose first input counts from 1, as do the gradients of its output;
- * the other is ones. */
+/* A call with a first input that counts from 1, as do its output gradients; the
+ * other input is ones. */
 typedef struct answer {
   const char *op;
   const char *params;
@@ -353,7 +353,7 @@ typedef struct answer {
 #define BILLION "1000000000"
 
 static const answer answers[] = {
-    /* One window, as the next one would lie behind the image. */
+    /* One window, as the next one would be after the image. */
     {"nn.convolution",
      WINDOW("stride=[" LONG "," LONG "]"),
      WINDOW_2,
@@ -406,7 +406,7 @@ static const answer answers[] = {
      {4, {1, 1, 1, 1}},
      {3.5},
      {0.25, 0.25, 0, 0, 0.25, 0.25}},
-    /* Rounded up, there is a window behind the image. */
+    /* Rounded up, there is a window after the image. */
     {"nn.pooling",
      "kernel=[2,2] stride=[" LONG "," LONG
      "] pool_type=avg pooling_convention=full",
@@ -502,7 +502,7 @@ static void check_answer(const answer *a, tn_dtype dtype) {
   tn_params_release(params);
 }
 
-Test(limits, what_reaches_far_is_computed_where_there_is_something) {
+Test(limits, far_reaching_windows_are_computed_on_the_elements) {
   for (size_t i = 0; i < sizeof answers / sizeof *answers; ++i) {
     check_answer(&answers[i], TN_F32);
     check_answer(&answers[i], TN_F64);

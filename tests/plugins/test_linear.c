@@ -97,7 +97,7 @@ static const linear_case cases[] = {
 
 /* ------------------------------------------------------------------ the net */
 
-/* Variables that are weights of heads, or that gradients are asked for. */
+/* Variables that are output gradients, or that have requested gradients. */
 typedef struct list {
   tn_entry of[MOST];
   uint32_t n;
@@ -113,7 +113,7 @@ typedef struct net {
   uint32_t n_arguments;
   bool indices;    /* the next variable is one of indices */
   list slopes[3];  /* by order: gradients */
-  list of[3];      /* by order: what for */
+  list of[3];      /* by order: its target */
   list weights[3]; /* by order: of the heads that are differentiated */
 } net;
 
@@ -152,7 +152,7 @@ static void weigh(net *n, const list *heads, list *out) {
   }
 }
 
-/* The next order, of the heads, for what of[order] names. */
+/* The next order, of the heads, for the array that of[order] names. */
 static void differentiate(net *n, uint32_t order, const list *heads) {
   const tn_gradient_query q = {.heads = heads->of,
                                .weights = n->weights[order].of,
@@ -289,7 +289,7 @@ Test(linear, gradients_have_gradients_in_graphs) {
 }
 
 /* dot's gradient of lhs read rhs; so does that gradient's own. */
-Test(linear, what_was_written_since_is_named) {
+Test(linear, arrays_written_since_are_named) {
   const int64_t dims[] = {2, 2};
   double *values = host_draw(4, 1);
   tn_runtime *rt = host_open();

@@ -107,7 +107,7 @@ static tn_sig sig_of(const partial *p) {
   return sig;
 }
 
-/* What is known of up to three inputs and then of all outputs. */
+/* The known types and shapes of up to three inputs and then of all outputs. */
 typedef struct shape_case {
   const char *op;
   const char *params;
@@ -294,8 +294,8 @@ static const shape_case shape_cases[] = {
      1,
      {NOTHING, {2, {2, 3}}},
      {{2, {3, 2}}, {2, {2, 3}}}},
-    /* incomplete_infer_concat: what is missing comes from the other inputs,
-     * and one length along the axis from that of the whole. */
+    /* incomplete_infer_concat: missing lengths come from the other inputs, and
+     * one length along the axis from that of the whole. */
     {"tensor.concat",
      "dim=1",
      2,
@@ -377,7 +377,7 @@ static const shape_case shape_cases[] = {
      {{2, {3, 4}}, {1, {24}}}},
 };
 
-Test(move, what_is_known_of_one_shape_is_known_of_all) {
+Test(move, known_dimensions_reach_all_shapes) {
   tn_runtime *rt = host_open();
   for (size_t i = 0; i < sizeof shape_cases / sizeof *shape_cases; ++i)
     check_shapes(rt, &shape_cases[i]);
@@ -387,7 +387,7 @@ Test(move, what_is_known_of_one_shape_is_known_of_all) {
 /* --------------------------------------------------------- larger matrices */
 
 /* Element i of an array of `bytes` each: its number, so that every element of
- * every type is told from its neighbours. */
+ * every type differs from its neighbours. */
 static uint64_t number_of(int64_t i) {
   return (uint64_t)i * 2654435761u + 1;
 }
@@ -490,7 +490,7 @@ static int64_t all_widths(void) {
   return all;
 }
 
-/* A whole whose elements are numbered, taken apart and put together again. */
+/* A whole with numbered elements, split and concatenated again. */
 static void check_parts(tn_runtime *rt, tn_dtype dtype) {
   const int64_t bytes = tn_dtype_bytes(dtype), all = all_widths();
   unsigned char *room = malloc((size_t)(ROWS * all * bytes));

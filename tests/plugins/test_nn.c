@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * plugins/nn through the public API: values of NumPy (tests/reference/nn.py),
- * shapes and dtypes in both directions, labels that are odd, and what is said
- * of operands that do not fit. Large products are tested in test_product.c.
+ * shapes and dtypes in both directions, unusual labels, and messages about
+ * operands that do not fit. Large products are tested in test_product.c.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -100,7 +100,8 @@ static tn_sig sig_of(const partial *p) {
   return sig;
 }
 
-/* What is known of up to three inputs and the output, before and after. */
+/* The known types and shapes of up to three inputs and the output, before and
+ * after. */
 typedef struct shape_case {
   const char *op;
   const char *params;
@@ -195,7 +196,7 @@ static void check_shapes(tn_runtime *rt, const shape_case *c) {
   tn_params_release(params);
 }
 
-Test(nn, what_is_known_of_one_shape_is_known_of_all) {
+Test(nn, known_dimensions_reach_all_shapes) {
   tn_runtime *rt = host_open();
   for (size_t i = 0; i < sizeof shape_cases / sizeof *shape_cases; ++i)
     check_shapes(rt, &shape_cases[i]);
@@ -371,7 +372,7 @@ Test(nn, rows_without_elements_give_the_bias_and_no_rows_give_nothing) {
 }
 
 /* The gradient of softmax_output for rows of two equal elements; of
- * multi_output, for such columns, one behind the other. */
+ * multi_output, for such columns, one after the other. */
 static void slopes(tn_runtime *rt, const char *text, const double *labels,
                    tn_dtype dtype, double *slope) {
   tn_operator *op = host_operator(rt, "nn.softmax_output");

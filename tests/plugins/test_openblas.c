@@ -19,7 +19,7 @@ static void note(void *ctx, int32_t level, const char *line) {
   strcat(lines, "\n");
 }
 
-/* A runtime with the plugin; what it said stands in `lines`. */
+/* A runtime with the plugin; `lines` has its log. */
 static tn_runtime *load(uint64_t mask) {
   tn_runtime *rt = NULL;
   lines[0] = '\0';
@@ -59,7 +59,7 @@ static int threads_of_fake(void) {
   return ask_fake("openblas_get_num_threads");
 }
 
-Test(openblas, is_told_what_the_processor_is_if_it_does_not_know) {
+Test(openblas, gets_the_processors_name_if_it_is_unknown_to_it) {
   forget();
   tn_runtime *rt = load(0);
   cr_assert_not_null(strstr(lines, has_avx512(rt) ? "OpenBLAS 9.9.9 SkylakeX"
@@ -72,14 +72,14 @@ Test(openblas, is_told_what_the_processor_is_if_it_does_not_know) {
   cr_assert_eq(threads_of_fake(), -1, "it is still open");
 }
 
-Test(openblas, is_told_nothing_if_the_host_hides_the_instructions) {
+Test(openblas, gets_no_name_if_the_host_hides_the_instructions) {
   forget();
   tn_runtime *rt = load(TN_CPU_AVX512);
   cr_assert_not_null(strstr(lines, "9.9.9 Haswell"), "%s", lines);
   tn_runtime_release(rt);
 }
 
-Test(openblas, is_told_nothing_if_the_user_has_said_something) {
+Test(openblas, gets_no_name_if_the_user_has_set_one) {
   forget();
   cr_assert_eq(setenv("OPENBLAS_CORETYPE", "Zen", 1), 0);
   tn_runtime *rt = load(0);

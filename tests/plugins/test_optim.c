@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * plugins/optim: three steps of each optimizer against torch and NumPy
  * (tests/reference/optim.py), in place, through calls and through a prepared
- * call whose learning rate and step change; and what cannot be a step.
+ * call with a learning rate and step that change; and invalid steps.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -92,7 +92,7 @@ static void check_calls(tn_runtime *rt, const optim_case *c, tn_dtype dtype,
   drop(&o);
 }
 
-/* The same values as every second element, from the last on, of an array whose
+/* The same values as every second element, from the last on, of an array; its
  * other elements are 5. */
 static tn_array *spread(tn_runtime *rt, tn_array *dense, tn_array **base) {
   const tn_dtype dtype = tn_array_tensor(dense)->dtype;
@@ -118,8 +118,8 @@ static void others_are_five(tn_array *base) {
   tn_array_release(view), tn_array_release(base);
 }
 
-/* A state that is a view gets what a dense one would, and nothing else of its
- * memory changes: in a call, in the short way of one, and prepared. */
+/* A state that is a view gets the values of a dense one, and nothing else of
+ * its memory changes: in a call, on the fast path, and prepared. */
 static void check_views(tn_runtime *rt, const optim_case *c, bool prepared) {
   tn_operator *op = host_operator(rt, c->op);
   operands dense = operands_of(rt, c, has_copy(c) ? TN_F16 : TN_F64);
@@ -257,7 +257,7 @@ Test(optim, every_element_of_a_large_weight_makes_its_step) {
 
 /* ---------------------------------------------------------------- mistakes */
 
-Test(optim, what_cannot_be_a_step_is_said) {
+Test(optim, invalid_steps_are_reported) {
   tn_runtime *rt = host_open();
   tn_params *none = NULL;
   tn_operator *adam = host_operator(rt, "optim.adam_update");
@@ -321,8 +321,8 @@ Test(optim, steps_too_short_for_the_type_of_a_weight_add_up) {
   tn_runtime_release(rt);
 }
 
-/* The variance of one gradient is 0, give or take what its square is rounded
- * by, of which no root is taken. */
+/* The variance of one gradient is 0, up to the rounding of its square. Negative
+ * rounding errors must not reach the root. */
 Test(optim, a_gradient_that_does_not_vary_gives_a_number) {
   static const double zeros[N];
   const double slopes[N] = {100.1, 7.3, 3.7, 11.9, 1e3 / 3, 0.7, 13.1, 57.7};

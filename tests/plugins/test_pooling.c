@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * nn.pooling: values that torch confirms (tests/reference/conv.py), random
  * shapes beside loops written out here at every level of instructions and with
- * any number of threads, odd operands, shapes, and what is said of mistakes.
+ * any number of threads, unusual operands, shapes, and messages about mistakes.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -54,7 +54,7 @@ static const char *const types[] = {"max", "avg", "sum"};
 typedef struct form {
   int64_t images;
   int64_t in[2], kernel[2], stride[2], pad[2], out[2];
-  int64_t first[2]; /* padding in front, which `same` finds itself */
+  int64_t first[2]; /* padding before the data, which `same` computes itself */
   int64_t last[2];  /* where padding ends */
   int type;
   int convention;
@@ -81,7 +81,8 @@ static form settled(form f) {
   return f;
 }
 
-/* What one window is: the largest, where; the sum; and how many it counts. */
+/* The result of one window: the largest element and its place; the sum; and the
+ * number of counted elements. */
 typedef struct view {
   double largest, sum;
   int64_t where, n, padded;
@@ -133,7 +134,7 @@ static void pool(const form *f, const double *x, const double *head,
     }
 }
 
-/* A case with drawn operands; what should come out is made by the loops. */
+/* A case with drawn operands; the loops compute the expected values. */
 typedef struct made {
   windows_case c;
   double *data, *head, *out, *to;
@@ -349,7 +350,7 @@ Test(pooling, no_images_and_no_channels_give_nothing) {
   tn_runtime_release(rt);
 }
 
-/* What has no element has no largest, and a sum of 0. */
+/* A window without elements has no largest one, and a sum of 0. */
 Test(pooling, windows_that_are_all_padding_are_minus_infinity_or_zero) {
   static const double data[1] = {7}, ones[3] = {1, 1, 1}, one[1] = {1};
   static const double most[3] = {-INFINITY, 7, -INFINITY};
@@ -394,7 +395,7 @@ static tn_code infer(tn_runtime *rt, const char *text, tn_sig *in,
 
 typedef struct shape_case {
   const char *params;
-  tn_sig in, out;             /* what is known */
+  tn_sig in, out;             /* the known types and shapes */
   tn_sig whole_in, whole_out; /* and then */
   tn_code code;               /* TN_INCOMPLETE: not all of it */
 } shape_case;
@@ -468,7 +469,7 @@ static const mistake mistakes[] = {
      {"dimension 2 of `data` (1,3,0,4) is empty"}},
 };
 
-Test(pooling, what_does_not_fit_is_named_with_its_shapes) {
+Test(pooling, operands_that_do_not_fit_are_named_with_their_shapes) {
   tn_runtime *rt = open_runtime(0, 1);
   tn_operator *op = host_operator(rt, "nn.pooling");
   tn_params *params = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Calls that are prepared and run at random, among others, over arrays and
  * views that overlap, are written in between, or are released before; with
- * parameters that change, and calls that fail. Arrays hold what the same steps
- * give in plain numbers, or the error that reached them.
+ * parameters that change, and calls that fail. Arrays hold the results of the
+ * same steps on plain numbers, or the error that reached them.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -20,17 +20,18 @@ typedef struct prepared {
 static tn_runtime *rt;
 static prepared calls[MOST_PREPARED];
 static size_t n_calls;
-static bool unclear; /* what should be is not clear any more: the trial ends */
+static bool unclear; /* the expected values are not clear any more: the trial
+                      * ends */
 
 static struct {
   int runs;   /* that succeeded */
   int failed; /* that did not, and should not */
 } count;
 
-/* ------------------------------------------------------------ what should be
+/* ------------------------------------------------------------ expected values
  */
 
-/* Some of what is there stays, or is added to. */
+/* Some existing values stay, or are added to. */
 static bool updates(const drawn *c, size_t i) {
   return c->req[i] == TN_REQ_ADD || !part_whole(&c->out[i]);
 }
@@ -63,7 +64,7 @@ static void put(const part *p, const number *values) {
   if (whole) p->block->failed = false;
 }
 
-/* What a call does; false: it fails. */
+/* Computes the effect of a call; false: it fails. */
 static bool apply(drawn *c) {
   number *values[MOST_OUT] = {NULL};
   if (!drawn_wants(c)) return true;
@@ -82,7 +83,7 @@ static bool apply(drawn *c) {
   return true;
 }
 
-/* The error may be told at once, or wait in the arrays. */
+/* The call may report the error at once, or the arrays keep it. */
 static void compare_codes(const drawn *c, bool good, tn_code rc) {
   count.runs += good;
   count.failed += !good;
@@ -98,11 +99,11 @@ static bool is_refused(const drawn *c, tn_code rc) {
   return drawn_is_misfit(c);
 }
 
-/* What its user still has of it. */
+/* The parts that its user still holds. */
 static void check_some(const drawn *c) {
   if (unclear || dice_once_in(2)) return;
   for (size_t i = 0; i < c->n_out; ++i)
-    if (c->req[i] != TN_REQ_NULL && shelf_has(c->out[i].array))
+    if (c->req[i] != TN_REQ_NULL && live_has(c->out[i].array))
       part_check(&c->out[i], drawn_name(c));
 }
 
@@ -125,7 +126,7 @@ static void step_call(void) {
   if (rc == TN_OK) check_some(&c);
 }
 
-/* What is new is undefined until the call is run. */
+/* A new array is undefined until the call is run. */
 static void step_prepare(void) {
   drawn_lists lists;
   prepared *p = &calls[n_calls];
@@ -180,7 +181,7 @@ static number *draw_values(const part *p) {
 }
 
 static void step_set(void) {
-  const part p = shelf_pick();
+  const part p = live_pick();
   if (part_repeats(&p)) return;
   const bool failed = p.block->failed && !part_whole(&p);
   const number *values = draw_values(&p);
@@ -191,7 +192,7 @@ static void step_set(void) {
 }
 
 static void step_copy(void) {
-  const part to = shelf_pick(), from = shelf_pick();
+  const part to = live_pick(), from = live_pick();
   if (part_repeats(&to) || !part_alike(&to, &from)) return;
   const bool fails =
       from.block->failed || (to.block->failed && !part_whole(&to));
@@ -207,7 +208,7 @@ static void step_copy(void) {
     put(&to, values);
 }
 
-/* Perhaps right behind a run. */
+/* Perhaps right after a run. */
 static void step_give_up(void) {
   if (n_calls < 3) return;
   prepared *p = &calls[dice_below((uint32_t)n_calls)];
@@ -229,13 +230,13 @@ static void step(void) {
   else if (what < 62)
     step_run();
   else if (what < 77)
-    shelf_view();
+    live_view();
   else if (what < 83)
     step_set();
   else if (what < 91)
     step_copy();
   else if (what < 97)
-    shelf_drop();
+    live_drop();
   else
     step_give_up();
 }
@@ -251,24 +252,24 @@ static void begin(void) {
       shape[k] = dice_once_in(40)   ? 0
                  : dice_once_in(25) ? 150
                                     : 1 + dice_below(4);
-    (void)shelf_new(ndim, shape);
-    if (dice_once_in(2)) (void)shelf_new(ndim, shape);
+    (void)live_new(ndim, shape);
+    if (dice_once_in(2)) (void)live_new(ndim, shape);
   }
 }
 
-/* Calls are run, and given up, with arrays that nobody else has. */
+/* Calls are run and released with arrays that have no other owner. */
 static void end(void) {
-  if (!unclear) shelf_check();
+  if (!unclear) live_check();
   const bool first = dice_once_in(2);
-  if (!first) shelf_clear();
+  if (!first) live_clear();
   for (; n_calls > 0; --n_calls) {
     prepared *p = &calls[n_calls - 1];
     if (!first && dice_once_in(2) && tn_call_run(p->call))
       dice_tell("the last run: %s", tn_error_text());
     tn_prepared_release(p->call);
   }
-  shelf_clear();
-  if (tn_wait_all(rt)) /* an error that was told of an array already */
+  live_clear();
+  if (tn_wait_all(rt)) /* an error that an array has already reported */
     dice_tell("at the end: %s", tn_error_text());
 }
 
@@ -303,10 +304,10 @@ static void run(uint32_t engine, uint32_t workers) {
   if (failing) cr_assert_gt(count.failed, N_TRIALS / 4);
 }
 
-Test(prepared_random, compute_what_numbers_do_on_one_thread) {
+Test(prepared_random, have_the_results_of_numbers_on_one_thread) {
   run(TN_ENGINE_NAIVE, 1);
 }
 
-Test(prepared_random, compute_what_numbers_do_on_several_threads) {
+Test(prepared_random, have_the_results_of_numbers_on_several_threads) {
   run(TN_ENGINE_POOLED, 2);
 }

@@ -2,7 +2,7 @@
  * Matrix products as fully_connected makes them, by OpenBLAS and by the loops
  * of plugins/nn: sizes around the edges of blocks and registers, every level of
  * instructions, any number of threads. Elements are few quarters, so that every
- * sum is exact in f32 and must be the same in whatever order it is made.
+ * sum is exact in f32 and the same in any order.
  */
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -19,7 +19,7 @@
 
 /* ----------------------------------------------------------------- runtimes */
 
-/* What the log said of the library; "" if there is none. */
+/* The log about the library; "" if there is none. */
 static char blas_name[128];
 
 static void note_blas(void *ctx, int32_t level, const char *line) {
@@ -63,7 +63,7 @@ static const extent extents[] = {
     {481, 60, 65}, {12, 256, 32}, {11, 255, 31}, {130, 40, 600}, {2, 1000, 1}};
 enum { N_EXTENTS = sizeof extents / sizeof *extents };
 
-/* What a BLAS is asked for, as all edges are long. */
+/* Products that a BLAS computes, as all edges are long. */
 static const extent large = {520, 530, 515};
 
 /* Quarters from -1 to 1, different in each array. */
@@ -252,7 +252,7 @@ static int count_threads(void) {
   return n;
 }
 
-/* What was said to OpenBLAS outside of these tests. */
+/* The settings of OpenBLAS outside of these tests. */
 static void say_nothing(void) {
   cr_assert_eq(unsetenv("OPENBLAS_CORETYPE"), 0);
   cr_assert_eq(unsetenv("OPENBLAS_NUM_THREADS"), 0);
@@ -288,7 +288,7 @@ Test(product, openblas_takes_the_kernels_that_the_processor_has) {
   tn_runtime_release(rt);
 }
 
-Test(product, what_the_user_says_about_kernels_counts) {
+Test(product, the_users_choice_of_kernels_counts) {
   cr_assert_eq(setenv("OPENBLAS_CORETYPE", "Nehalem", 1), 0);
   skip_without_blas();
   tn_runtime *rt = open_runtime(0, 1);
@@ -299,7 +299,7 @@ Test(product, what_the_user_says_about_kernels_counts) {
   tn_runtime_release(rt);
 }
 
-Test(product, what_provides_products_is_not_unloaded_before_who_uses_them) {
+Test(product, a_provider_of_products_is_not_unloaded_before_its_users) {
   skip_without_blas();
   tn_runtime *rt = open_runtime(0, 1);
   FAILS(tn_plugin_unload(rt, "openblas"), TN_BUSY, "blas/1");
@@ -308,7 +308,7 @@ Test(product, what_provides_products_is_not_unloaded_before_who_uses_them) {
   tn_runtime_release(rt);
 }
 
-Test(product, without_openblas_the_kernel_says_what_it_lacks) {
+Test(product, without_openblas_the_kernel_names_the_missing_library) {
   tn_runtime *rt = host_open();
   tn_text *text = NULL;
   OK(tn_operator_explain(host_operator(rt, "nn.fully_connected"), NULL, NULL,

@@ -37,7 +37,7 @@ static tn_code call(tn_runtime *rt, const char *name, const char *text,
   return rc;
 }
 
-/* The elements of a call, whatever their type; the caller frees them. */
+/* The elements of a call, of any type; the caller frees them. */
 static void *draw(tn_runtime *rt, const char *name, const char *text,
                   int64_t *n) {
   tn_array *out = NULL;
@@ -187,8 +187,8 @@ static int compare(const void *a, const void *b) {
 
 typedef double cdf_fn(double x);
 
-/* The largest distance between the share of values up to x and what it should
- * be. Beyond 1.95/sqrt(n) it lies once in a thousand samples. */
+/* The largest distance between the share of values up to x and the expected
+ * share. It exceeds 1.95/sqrt(n) once in a thousand samples. */
 static void check_cdf(double *values, cdf_fn *cdf, double more) {
   double worst = 0;
   qsort(values, MANY, sizeof *values, compare);
@@ -233,7 +233,8 @@ static double cdf_exponential(double x) {
 }
 
 static const tn_dtype floats[] = {TN_F32, TN_F64, TN_F16, TN_BF16};
-/* What a type's steps add to the distance: half a step's probability or so. */
+/* The addition to the distance by a type's steps: half a step's probability or
+ * so. */
 static const double steps[] = {0, 0, 0.001, 0.005};
 
 Test(random, uniform_has_its_distribution) {
@@ -257,8 +258,8 @@ Test(random, normal_has_its_distribution) {
   }
 }
 
-/* Sine and cosine of one angle: their squares add up to what the radius is, but
- * they do not correlate, and neither do their squares. */
+/* Sine and cosine of one angle: their squares add up to the square of the
+ * radius, but they do not correlate, and neither do their squares. */
 Test(random, the_two_coordinates_of_a_point_are_independent) {
   double *x = sample("random.normal", "", TN_F32);
   double together = 0, squares = 0;
@@ -290,7 +291,7 @@ Test(random, exponential_has_its_distribution) {
   }
 }
 
-/* Whatever the type, element i is decided by one word. */
+/* For every type, one word decides element i. */
 Test(random, ones_are_the_same_in_every_type) {
   static const char *const types[] = {"i8", "u16", "i32", "u32", "i64", "bool"};
   static const int bytes[] = {1, 2, 4, 4, 8, 1};
@@ -388,7 +389,7 @@ Test(random, arrays_may_be_empty_and_numbers) {
   tn_runtime_release(rt);
 }
 
-/* Adding to what is there draws as overwriting does. */
+/* Adding to existing values draws as overwriting does. */
 Test(random, numbers_are_added_where_that_is_asked_for) {
   tn_runtime *a = open_with(1, 5, 0), *b = open_with(1, 5, 0);
   const double ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
@@ -465,7 +466,7 @@ static const struct {
     {"random.randint", "low=0 high=5 dtype=f32", TN_DTYPE, "i8 to i64"},
 };
 
-Test(random, what_cannot_be_drawn_is_said) {
+Test(random, invalid_draws_are_reported) {
   tn_runtime *rt = open_with(1, 0, 0);
   tn_params *none = NULL;
   for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; ++i) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What is left of a batch that failed: of nn's programs and calls, nothing,
- * once the next batch has overwritten what it was given. And that calls change
- * the states that they are said to change.
+ * Recovery from a failed batch: nn's programs and calls keep no trace of it
+ * once the next batch has overwritten its inputs. Also, calls change the states
+ * that they declare to change.
  */
 #include <criterion/criterion.h>
 #include <stdbool.h>
@@ -50,7 +50,7 @@ static tn_array *filled(tn_runtime *rt, int32_t ndim, const int64_t *shape,
   return array;
 }
 
-/* A program that takes rows of a table, whose gradient is `slope`. */
+/* A program that takes rows of a table; the table's gradient is `slope`. */
 static tn_program *table_bind(tn_runtime *rt, tn_array *rows, tn_array *table,
                               tn_array *slope, tn_req request) {
   tn_graph *g = NULL;
@@ -263,7 +263,7 @@ Test(recovery, programs_that_infer_leave_moving_averages_alone) {
   tn_runtime_release(rt);
 }
 
-/* --------------------------------------------------------- what is not there
+/* --------------------------------------------------------- absent operands
  */
 
 Test(recovery, an_input_that_is_absent_has_no_gradient) {

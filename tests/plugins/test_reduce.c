@@ -2,7 +2,7 @@
  * The reductions of plugins/tensor, places, choices and repetitions: values and
  * gradients of torch (tests/reference/tensor_reduce.py), lines and columns of
  * every length against plain loops, NaN, ties, nothing to reduce, numbers that
- * no float holds, and what is said of parameters that do not fit.
+ * no float holds, and messages about parameters that do not fit.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +62,7 @@ static double near_one(int64_t i) {
          (cases_noise(i + 7) < 0 ? -1 : 1);
 }
 
-/* What a reduction makes of n numbers, `step` apart. */
+/* The result of a reduction of n numbers, `step` apart. */
 static double reduced(const char *name, const double *x, int64_t n,
                       int64_t step) {
   long double sum = 0, product = 1, squares = 0;
@@ -185,7 +185,7 @@ static double with_nan(tn_runtime *rt, const char *op, tn_dtype dtype,
   return first;
 }
 
-Test(reduce, nan_is_passed_on_or_over_wherever_it_stands) {
+Test(reduce, nan_is_passed_on_or_over_at_any_place) {
   static const tn_dtype dtypes[] = {TN_F32, TN_F64, TN_F16};
   tn_runtime *rt = host_open();
   for (int d = 0; d < 3; ++d)
@@ -278,7 +278,7 @@ typedef struct line {
   double x[4], want[4];
 } line;
 
-/* The gradient of a line in front of and after many ones, along both axes. */
+/* The gradient of a line before and after many ones, along both axes. */
 static void check_line(tn_runtime *rt, const char *op, const line *l,
                        int column) {
   double *x = calloc(2 * FACTORS, sizeof *x);
@@ -377,7 +377,7 @@ static tn_array *whole_array(tn_runtime *rt, int64_t n, const int64_t *values) {
   return array;
 }
 
-Test(reduce, integers_that_no_float_holds_are_told_apart) {
+Test(reduce, integers_that_no_float_holds_are_distinguished) {
   const int64_t x[3] = {INT64_MAX - 2, INT64_MAX - 1, INT64_MAX - 2};
   const int64_t want_max = INT64_MAX - 1, want_sum = INT64_MAX - 7;
   int64_t have = 0; /* twice INT64_MAX is -2 */
@@ -480,8 +480,8 @@ Test(reduce, bits_do_not_depend_on_the_number_of_threads) {
   cases_same_for_all_threads(make_product);
 }
 
-/* A square whose diagonal is `on`, the other elements -1: what is made of each
- * of its lines along `axis`. */
+/* Checks the result of each line along `axis` of a square with `on` on its
+ * diagonal and -1 elsewhere. */
 static void check_diagonal(tn_runtime *rt, const char *op, int64_t n, double on,
                            double want) {
   const int64_t dims[2] = {n, n};
@@ -506,7 +506,7 @@ static void check_diagonal(tn_runtime *rt, const char *op, int64_t n, double on,
   free(x);
 }
 
-Test(reduce, the_one_that_counts_is_found_wherever_it_stands) {
+Test(reduce, the_selected_element_is_found_at_any_place) {
   static const uint64_t masks[] = {0, TN_CPU_AVX512,
                                    TN_CPU_AVX512 | TN_CPU_AVX2};
   for (size_t m = 0; m < 3; ++m) {
@@ -597,7 +597,7 @@ static const mistake mistakes[] = {
     {"add_n", "", 2, {{1, {3}}, {1, {4}}}, TN_SHAPE, "args"},
 };
 
-Test(reduce, what_does_not_fit_is_refused_in_words) {
+Test(reduce, parameters_that_do_not_fit_are_refused_with_a_message) {
   tn_runtime *rt = host_open();
   for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; ++i) {
     const mistake *m = &mistakes[i];

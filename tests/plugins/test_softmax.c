@@ -30,7 +30,7 @@ static void check_lines(tn_runtime *rt, tn_dtype dtype, const int64_t dims[3]) {
     const int64_t at = i / inner * length * inner + i % inner;
     double sum = 0;
     for (int64_t k = 0; k < length; ++k) sum += exp(x[at + k * inner]);
-    for (int64_t k = 0; k < length; k += length > 10000 ? 997 : 1) {
+    for (int64_t k = 0; k<length; k += length> 10000 ? 997 : 1) {
       const double want = exp(x[at + k * inner]) / sum;
       cr_assert(fabs(p[at + k * inner] - want) < 2e-6 * want,
                 "%lld of %lld: %.9g, not %.9g", (long long)k, (long long)length,
@@ -64,7 +64,7 @@ Test(softmax, lines_of_every_length_sum_to_one) {
 }
 
 /* Rows that fill lines of the cache, and rows that do not. */
-Test(softmax, what_no_cache_holds_sums_to_one) {
+Test(softmax, rows_larger_than_caches_sum_to_one) {
   tn_runtime *rt = host_open();
   check_lines(rt, TN_F32, (int64_t[]){66001, 64, 1});
   check_lines(rt, TN_F32, (int64_t[]){4201, 1001, 1});
@@ -119,8 +119,8 @@ Test(softmax, neither_do_those_of_columns_in_half_precision) {
   cases_same_for_all_threads(make_columns);
 }
 
-/* exp(1e30) is infinite in every type; NaN stays, and so does what is next to
- * an infinite maximum, of which nobody knows how much it is. */
+/* exp(1e30) is infinite in every type; NaN stays. Elements next to an infinite
+ * maximum become NaN, since its size is unknown. */
 Test(softmax, huge_numbers_do_not_overflow_and_nan_stays_in_its_line) {
   tn_runtime *rt = host_open();
   const double x[12] = {1e30, 1e30,      -1e30, 0, NAN,      0,

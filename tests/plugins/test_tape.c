@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Tapes over the operators of elemwise, through the public functions. Expected
- * numbers are closed forms: quadratic is a x^2 + b x + c with the slope
- * 2 a x + b; sigmoid s has the slopes s (1 - s) and s (1 - s) (1 - 2 s).
+ * numbers are closed forms: quadratic is a x^2 + b x + c with the derivative 2
+ * a x + b; sigmoid s has the derivatives s (1 - s) and s (1 - s) (1 - 2 s).
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -133,7 +133,7 @@ Test(tape, gives_a_head_its_own_weight) {
   HOLDS(g[0], 12, 102);
   HOLDS(g[1], 12 * 6, 102 * -10);
   HOLDS(g[2], 1, 1);
-  HOLDS(w, 10, 100); /* nobody wrote into what the caller gave */
+  HOLDS(w, 10, 100); /* the caller's array was not written */
   DROP(x, w, y, z, g[0], g[1], g[2]);
 }
 
@@ -238,9 +238,9 @@ Test(tape, takes_empty_arrays_and_scalars) {
   DROP(x, y, g, a, b, h);
 }
 
-/* What is computed by way of an input that takes no gradient, or of integers,
- * depends on the array in no way that counts; so does what comes of it. */
-Test(tape, heads_behind_inputs_without_gradient_have_zeros) {
+/* Values computed through an input without gradient, or through integers, do
+ * not depend on the array for the tape; nor do values computed from them. */
+Test(tape, heads_after_inputs_without_gradient_have_zeros) {
   tn_array *x = WATCHED(3, -5), *y = one("elemwise.stop_gradient", x);
   tn_array *z = two("elemwise.mul", y, y), *whole = NULL, *back = NULL;
   tn_array *g = gradient(y, x, TN_TAPE_KEEP);
@@ -258,8 +258,8 @@ Test(tape, heads_behind_inputs_without_gradient_have_zeros) {
   DROP(x, y, z, g, h, whole, back, i, sum, k);
 }
 
-/* A step has the slope 0, whatever slope is behind it: that of a root of 0 is
- * infinite, and 0 times it is no number. */
+/* A step has the derivative 0, for any derivative of its argument: that of a
+ * root of 0 is infinite, and 0 times it is NaN. */
 Test(tape, slopes_that_are_zero_are_not_handed_on) {
   tn_array *x = WATCHED(0, 4), *root = one("elemwise.sqrt", x);
   tn_array *step = one("elemwise.floor", root);
@@ -326,7 +326,7 @@ Test(tape, passes_parts_of_values) {
   DROP(x, back, first, y, p, g);
 }
 
-Test(tape, sums_what_a_broadcast_view_repeats) {
+Test(tape, sums_over_repeated_elements_of_a_broadcast_view) {
   tn_array *x = WATCHED(1, 2, 3), *row = NULL, *tall = NULL;
   const double ones[] = {1, 1, 1, 1, 1, 1};
   tn_array *m = host_array(rt, TN_F64, (host_shape){2, {2, 3}}, ones);
@@ -381,7 +381,7 @@ Test(tape, watches_parts_and_writes_transposed_outputs) {
   DROP(m, left, right, t, store, y, g[0]);
 }
 
-Test(tape, refuses_views_beyond_what_was_recorded) {
+Test(tape, refuses_views_beyond_the_recorded_elements) {
   tn_array *all = VEC(1, 2, 3, 4), *half = NULL, *y = NULL;
   tn_array *x = WATCHED(7, 8);
   OK(tn_array_slice(all, &(tn_range){.begin = 0, .end = 2}, &half));
@@ -440,8 +440,8 @@ Test(tape, refuses_values_that_were_overwritten) {
   DROP(x, y, z);
 }
 
-/* The last product reads neither y nor what is written over it. */
-Test(tape, does_not_mind_writes_over_what_nobody_needs) {
+/* The last product reads neither y nor the values that overwrite it. */
+Test(tape, accepts_writes_over_values_that_no_gradient_needs) {
   tn_array *x = WATCHED(3, -5), *y = quadratic(x, "a=1");
   tn_array *z = quadratic(y, "b=4");
   tn_array *s = two("elemwise.add", y, z);
@@ -452,7 +452,7 @@ Test(tape, does_not_mind_writes_over_what_nobody_needs) {
   DROP(x, y, z, s, u, g);
 }
 
-Test(tape, refuses_an_in_place_call_whose_gradient_needs_the_input) {
+Test(tape, refuses_an_in_place_call_if_its_gradient_needs_the_input) {
   tn_array *x = WATCHED(3, -5), *y = quadratic(x, "b=1"), *g = NULL;
   tn_operator *op = host_operator(rt, "elemwise.quadratic");
   tn_params *p = host_params(op, "a=1");
@@ -463,7 +463,7 @@ Test(tape, refuses_an_in_place_call_whose_gradient_needs_the_input) {
   DROP(x, y);
 }
 
-Test(tape, differentiates_what_is_added_to_an_array) {
+Test(tape, differentiates_additions_to_an_array) {
   tn_array *x = WATCHED(3, -5), *y = quadratic(x, "b=10");
   const tn_req add = TN_REQ_ADD;
   OK(tn_tape_call(tape, host_operator(rt, "elemwise.mul"), TN_IN(x, x), NULL,
@@ -481,7 +481,7 @@ static tn_code add_to(const char *name, tn_array *x, tn_array *to) {
 }
 
 /* As a call that is not recorded refuses them; nothing is added. */
-Test(tape, refuses_to_add_to_what_does_not_fit) {
+Test(tape, refuses_to_add_to_arrays_that_do_not_fit) {
   tn_array *x = WATCHED(1, 2, 3), *short_one = VEC(5, 6), *wide = NULL;
   tn_array *long_one = VEC(1, 2, 3, 4), *one = VEC(7), *flat = VEC(1, 2, 3);
   tn_array *shaped = NULL, *single = NULL;
@@ -547,7 +547,7 @@ Test(tape, watches_floating_arrays_only) {
   DROP(i, x, many);
 }
 
-Test(tape, forgets_unless_it_is_told_to_keep) {
+Test(tape, forgets_unless_it_has_to_keep) {
   tn_array *x = WATCHED(3, -5), *y = quadratic(x, "a=1"), *g = NULL;
   for (int i = 0; i < 3; ++i) {
     g = gradient(y, x, i < 2 ? TN_TAPE_KEEP : 0);
@@ -563,7 +563,7 @@ Test(tape, forgets_unless_it_is_told_to_keep) {
   DROP(x, y, z, g);
 }
 
-Test(tape, tells_what_it_does_not_know) {
+Test(tape, reports_unknown_arrays) {
   tn_array *x = WATCHED(3, -5), *c = VEC(1, 2), *g = NULL;
   tn_array *y = quadratic(c, "a=1"), *z = quadratic(x, "a=1");
   tn_tape_query query = query_of(TN_IN(y), TN_IN(x), TN_OUT(&g));
@@ -703,8 +703,9 @@ Test(tape, records_gradients_into_given_arrays) {
   DROP(x, y, g, h);
 }
 
-/* x + x has the slope 2, which depends on nothing: it is a head all the same,
- * new or in a given array, and so is what is computed of it. */
+/* x + x has the gradient 2, which depends on nothing. It can be a head all the
+ * same, in a new or in the caller's array, and so can values computed from it.
+ */
 Test(tape, differentiates_gradients_that_depend_on_nothing) {
   tn_array *x = WATCHED(3, -5), *y = two("elemwise.add", x, x);
   tn_array *other = WATCHED(1, 2), *w = VEC(7, 7), *s = VEC(7, 7);
@@ -728,9 +729,9 @@ Test(tape, differentiates_gradients_that_depend_on_nothing) {
   DROP(x, y, other, w, s, given[0], given[3], p, k);
 }
 
-/* What a recorded gradient of zeros is written over is seen by the tape, as
- * what any other gradient is written over. */
-Test(tape, records_zeros_over_what_it_knows) {
+/* The tape notices that a recorded gradient of zeros overwrites an array, as
+ * for any other gradient. */
+Test(tape, records_zeros_over_known_arrays) {
   tn_array *x = WATCHED(3, -5), *other = WATCHED(1, 2);
   tn_array *y = two("elemwise.mul", x, x), *z = two("elemwise.mul", y, x);
   tn_tape_query q = query_of(TN_IN(z), TN_IN(other), TN_OUT(&y));
@@ -752,7 +753,7 @@ Test(tape, says_which_operator_third_order_lacks) {
   query.flags = TN_TAPE_RECORD;
   FAILS(tn_tape_gradient(tape, &query), TN_UNSUPPORTED,
         "no operator elemwise.quadratic_grad_grad@1");
-  h = gradient(g, x, 0); /* the failed attempt left nothing behind */
+  h = gradient(g, x, 0); /* the failed attempt left nothing */
   HOLDS(h, 8, 8);
   DROP(x, y, g, h);
 }

@@ -2,8 +2,8 @@
  * Random programs on tapes: calls, recorded and not, views, writes from
  * outside, and gradients, of which some are recorded. Each value and each
  * gradient is compared with numbers that differentiate themselves
- * (scalar_tape.h). A tape may refuse to answer, but only for a reason that it
- * names and that there is; what it answers must be right.
+ * (scalar_tape.h). A tape may refuse a request, but only for a reason that it
+ * names and that holds. Its results must be right.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -24,7 +24,7 @@ typedef struct leaf {
   bool perhaps; /* used by a gradient's own calls */
 } leaf;
 
-/* What happened since the tape was empty, and may be a reason to refuse. */
+/* Events since the tape was empty that may be a reason to refuse. */
 typedef struct past {
   bool outside;   /* something was written that the tape did not see */
   bool pieces;    /* something was recorded that is not all of its block */
@@ -37,7 +37,8 @@ static tn_tape *tape;
 static leaf leaves[MOST_WATCHED];
 static size_t n_leaves;
 static past happened;
-static bool unclear; /* what should be is not clear any more: the trial ends */
+static bool unclear; /* the expected values are not clear any more: the trial
+                      * ends */
 
 static struct {
   int asked;
@@ -46,7 +47,7 @@ static struct {
   int slopes; /* elements that were right and not zero */
 } count;
 
-/* -------------------------------------------------------------- what is known
+/* -------------------------------------------------------------- known values
  */
 
 static leaf *leaf_of(const block *b) {
@@ -108,11 +109,11 @@ static void watch(leaf *l) {
         number_variable(number_value(l->part.block->cells[i]));
 }
 
-/* All but what is watched. */
+/* All but the watched arrays. */
 static void forget(void) {
-  for (size_t i = 0; i < n_shelf; ++i) {
-    fix(shelf[i].block->cells, shelf[i].block->n);
-    shelf[i].block->dirty = false;
+  for (size_t i = 0; i < n_live; ++i) {
+    fix(live[i].block->cells, live[i].block->n);
+    live[i].block->dirty = false;
   }
   for (size_t i = 0; i < n_leaves; ++i) watch(&leaves[i]);
   happened = (past){.outside = false};
@@ -126,7 +127,7 @@ static void step_watch(void) {
   if (n_leaves == MOST_WATCHED) return;
   for (int32_t i = 0; i < ndim; ++i)
     shape[i] = dice_once_in(12) ? 0 : 1 + dice_below(4);
-  leaf l = {.part = shelf_new(ndim, shape)};
+  leaf l = {.part = live_new(ndim, shape)};
   dice_tell("watch %s", part_text(&l.part));
   GOES(tn_tape_watch(tape, l.part.array));
   (void)tn_array_retain(l.part.array);
@@ -136,7 +137,7 @@ static void step_watch(void) {
 }
 
 static void step_set(void) {
-  const part p = shelf_pick();
+  const part p = live_pick();
   if (part_repeats(&p)) return;
   number *values = part_draw(&p);
   dice_tell("set %s", part_text(&p));
@@ -146,18 +147,18 @@ static void step_set(void) {
 
 /* A copy that gradients do not reach. */
 static void step_detach(void) {
-  const part p = shelf_pick();
+  const part p = live_pick();
   number *values = part_read(&p);
   tn_array *copy = NULL;
   dice_tell("detach %s", part_text(&p));
   GOES(tn_tape_detach(tape, p.array, &copy));
   fix(values, part_size(&p));
-  const part made = shelf_adopt(&p, copy);
+  const part made = live_adopt(&p, copy);
   part_write(&made, values);
   part_check(&made, "detached");
 }
 
-/* A recorded call may not read what is not clear. */
+/* A recorded call may not read values that are not clear. */
 static void refused(const drawn *c, tn_code rc) {
   const char *text = tn_error_text();
   dice_tell("refused: %s", text);
@@ -246,13 +247,13 @@ static bool is_recording(const question *q) {
 
 /* One that depends on something, if that is easy to find. */
 static part pick_known(bool newest) {
-  part p = shelf_pick();
+  part p = live_pick();
   for (int t = 0; t < 12; ++t) {
-    const uint32_t few = n_shelf < 6 ? (uint32_t)n_shelf : 6;
-    p = newest && dice_once_in(2) ? shelf[n_shelf - 1 - dice_below(few)]
+    const uint32_t few = n_live < 6 ? (uint32_t)n_live : 6;
+    p = newest && dice_once_in(2) ? live[n_live - 1 - dice_below(few)]
         : !newest && n_leaves > 0 && dice_once_in(2)
             ? leaves[dice_below((uint32_t)n_leaves)].part
-            : shelf_pick();
+            : live_pick();
     if (is_known(&p) || dice_once_in(20)) break;
   }
   return p;
@@ -262,7 +263,7 @@ static void draw_head(question *q) {
   const size_t k = q->n_heads++;
   q->heads[k] = pick_known(true);
   for (int t = dice_once_in(2) ? 20 : 0; t > 0; --t) {
-    const part p = shelf_pick();
+    const part p = live_pick();
     if (!part_alike(&p, &q->heads[k])) continue;
     q->weights[k] = p;
     return;
@@ -275,8 +276,8 @@ static bool is_given(const question *q, size_t n, const block *b) {
   return false;
 }
 
-/* Where a gradient that is not recorded has nothing to add, what the tape knows
- * may stay as it was, or not. */
+/* If a gradient that is not recorded has nothing to add, the tape's state may
+ * change or not. */
 static bool may_add(const question *q, const block *b) {
   bool known = false;
   for (int64_t i = 0; i < b->n; ++i) known |= number_depends(b->cells[i]);
@@ -287,7 +288,7 @@ static void draw_given(question *q, size_t k) {
   const part *of = &q->of[k];
   for (int t = 0; t < 20; ++t) {
     const part p =
-        dice_once_in(3) ? shelf_new(of->ndim, of->shape) : shelf_pick();
+        dice_once_in(3) ? live_new(of->ndim, of->shape) : live_pick();
     if (!part_alike(&p, of) || part_repeats(&p)) continue;
     if (is_given(q, k, p.block)) continue;
     q->given[k] = p;
@@ -406,7 +407,7 @@ static bool is_reason(const question *q, tn_code rc, const char *text) {
   return strstr(text, "but that array was written after") && happened.over;
 }
 
-/* What was given to be written is undefined, and gets other values. */
+/* The caller's outputs are undefined, and get other values. */
 static void not_answered(question *q, tn_code rc) {
   const char *text = tn_error_text();
   dice_tell("refused: %s", text);
@@ -422,7 +423,7 @@ static void not_answered(question *q, tn_code rc) {
 
 /* ----------------------------------------------------------------- answers */
 
-/* The gradient's own calls read weights and what is added to. */
+/* The gradient's own calls read weights and the target of an addition. */
 static void note_perhaps(const question *q) {
   for (size_t i = 0; i < q->n_heads; ++i) {
     leaf *l = leaf_of(q->weights[i].block);
@@ -434,7 +435,7 @@ static void note_perhaps(const question *q) {
   }
 }
 
-/* What a result should be. */
+/* The expected value of a result. */
 static number *result_of(const question *q, size_t i) {
   const int64_t n = part_size(&q->of[i]);
   const number *old = q->req[i] == TN_REQ_ADD ? part_read(&q->given[i]) : NULL;
@@ -452,7 +453,7 @@ static number *result_of(const question *q, size_t i) {
 static void take_answer(question *q, size_t i, number *values) {
   part *p = &q->given[i];
   const bool given = p->block != NULL;
-  if (!given) *p = shelf_adopt(&q->of[i], p->array);
+  if (!given) *p = live_adopt(&q->of[i], p->array);
   if (given && is_recording(q))
     write_recorded(p, values);
   else if (given)
@@ -503,7 +504,7 @@ static void step(bool sets) {
   if (what < 55)
     step_call();
   else if (what < 74)
-    shelf_view();
+    live_view();
   else if (what < 75)
     step_detach();
   else if (what < 79)
@@ -511,7 +512,7 @@ static void step(bool sets) {
   else if (what < 90)
     step_gradient();
   else if (what < 98)
-    shelf_drop();
+    live_drop();
   else if (sets)
     step_set();
 }
@@ -524,17 +525,17 @@ static void begin(void) {
   GOES(tn_tape_create(rt, &tape));
   for (int i = 0; i < 4; ++i) {
     const int64_t shape[] = {1 + dice_below(3), 1 + dice_below(3)};
-    (void)shelf_new((int32_t)dice_below(3), shape);
+    (void)live_new((int32_t)dice_below(3), shape);
   }
   for (int i = 0; i < 3; ++i) step_watch();
 }
 
-/* The tape goes before its arrays, or behind them. */
+/* The tape is released before its arrays, or after them. */
 static void end(void) {
   const bool first = dice_once_in(2);
-  if (!unclear) shelf_check();
+  if (!unclear) live_check();
   if (first) tn_tape_release(tape);
-  shelf_clear();
+  live_clear();
   while (n_leaves > 0) tn_array_release(leaves[--n_leaves].part.array);
   if (!first) tn_tape_release(tape);
 }
@@ -579,7 +580,7 @@ static void run(uint32_t engine, uint32_t workers) {
 }
 
 /* x^2 sin(x), by hand. */
-Test(tape_random, numbers_have_the_derivatives_of_what_they_computed) {
+Test(tape_random, numbers_have_the_derivatives_of_their_computation) {
   const double at = 1.25;
   numbers_reset();
   const number x = number_variable(at), one = number_constant(1);
@@ -592,10 +593,10 @@ Test(tape_random, numbers_have_the_derivatives_of_what_they_computed) {
                      (2 - at * at) * sin(at) + 4 * at * cos(at), 1e-14);
 }
 
-Test(tape_random, computes_what_numbers_do_on_one_thread) {
+Test(tape_random, has_the_results_of_numbers_on_one_thread) {
   run(TN_ENGINE_NAIVE, 1);
 }
 
-Test(tape_random, computes_what_numbers_do_on_several_threads) {
+Test(tape_random, has_the_results_of_numbers_on_several_threads) {
   run(TN_ENGINE_POOLED, 2);
 }

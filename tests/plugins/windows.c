@@ -44,7 +44,7 @@ static tn_array *ones_of(tn_runtime *rt, tn_dtype dtype,
   return placed(rt, array);
 }
 
-/* The array, or what it holds elsewhere; the caller releases it. */
+/* The array, or a copy of it on the cpu; the caller releases it. */
 static tn_array *on_the_host(tn_runtime *rt, tn_array *array) {
   tn_array *here = NULL;
   tn_place place;
@@ -53,13 +53,13 @@ static tn_array *on_the_host(tn_runtime *rt, tn_array *array) {
   return here;
 }
 
-/* What is checked, for messages. */
+/* The name of the check, for messages. */
 typedef struct subject {
   tn_runtime *rt;
   const windows_case *c;
   tn_dtype dtype;
   const char *what;
-  double old; /* added to what is wanted */
+  double old; /* added to the expected values */
   double tolerance;
 } subject;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * windows.h: an operator of one output with what should come out, and a check
- * of it under all requests.
+ * windows.h: an operator of one output with expected values, and a check of it
+ * under all requests.
  */
 #ifndef TENON_TESTS_PLUGINS_WINDOWS_H_
 #define TENON_TESTS_PLUGINS_WINDOWS_H_
@@ -32,7 +32,7 @@ extern const char *windows_place;
 int64_t windows_size(const windows_operand *o);
 
 /* Computes the case in a type: out, and added to ones; all gradients, and each
- * alone, added to ones. What comes out may differ by `tolerance`, relative to
+ * alone, added to ones. Results may differ by `tolerance`, relative to
  * magnitudes above 1. */
 void windows_check(tn_runtime *rt, const windows_case *c, tn_dtype dtype,
                    double tolerance);

@@ -11,7 +11,8 @@ import tap
 
 
 class Installed:
-    """`root` is what `out/` is after `./dev build`. Its path has a blank."""
+    """`root` has the content of `out/` after `./dev build`. Its path has a
+    blank."""
 
     def __init__(self, build, folder):
         options = json.loads(tap.output(
@@ -34,7 +35,7 @@ class Installed:
         return clean
 
     def run(self, *command, cwd=None):
-        """What a command prints, with the moved tools on the PATH."""
+        """The output of a command, with the moved tools on the PATH."""
         return tap.output(command, env=self.environment(), cwd=cwd)
 
     def compile(self, source, binary):

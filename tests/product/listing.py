@@ -19,7 +19,8 @@ BYTES = {"x": 16, "y": 32, "z": 64}
 
 
 class Listing:
-    """What `objdump` and `nm` say of a file that still has its symbols."""
+    """The output of `objdump` and `nm` for a file that still has its
+    symbols."""
 
     def __init__(self, path):
         self.path = path
@@ -40,8 +41,8 @@ class Listing:
                 self.code[int(START.match(line)[1], 16)] = instructions
 
     def function(self, name):
-        """Its instructions, (address, operation, operands) each. One whose code is
-        another's, too, may be nothing but a jump there."""
+        """Its instructions, (address, operation, operands) each. A function
+        that shares its code with another one may be only a jump there."""
         assert name in self.address, f"{self.path} has no function {name}"
         code = self.code[self.address[name]]
         while code[0][1] == "jmp":

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the pages say is true: code is a file's, output is a command's.
+"""The pages are true: code is a file's, output is a command's.
 
     test_docs.py SOURCE_ROOT BUILD_ROOT
 
-A comment above a fence says what it is. `<!-- file: PATH -->`: the text stands
-in that file, word for word. `<!-- run -->`: a session; each `$ command` is run
-by a shell, and must print what follows (but for blanks that end a line); `<!--
-run: MODULE -->` where Python has that module. A session sees a built copy of examples/author, in it one of
-examples/kernel, copies of examples/zlib and examples/libm, and the programs of examples/host.
+A comment above a fence states its kind. `<!-- file: PATH -->`: the text is in
+that file, word for word. `<!-- run -->`: a session; each `$ command` is run by
+a shell, and must print what follows (but for blanks that end a line); `<!--
+run: MODULE -->` where Python has that module. A session sees a built copy of
+examples/author, in it one of examples/kernel, copies of examples/zlib and
+examples/libm, and the programs of examples/host.
 """
 
 import pathlib
@@ -82,7 +83,8 @@ FORMS = {"S": "value", "L": "list", "M": "mapping"}
 
 
 def schema_keys():
-    """Of each mapping: its keys, what they lead to, and whether they must be."""
+    """Of each mapping: its keys, their values, and whether they are
+    required."""
     text = (SOURCE / "sdk/manifest/schema.c").read_text()
     text = text[:text.index("const tnm_schema ")]
     parts = re.split(r"static const tnm_key (\w+)_keys\[\] =|"
@@ -138,7 +140,7 @@ def the_example_programs_compile():
             shutil.copy(source, PROJECT)
 
 
-def every_folder_says_what_it_is():
+def every_folder_has_a_readme():
     for folder in ("core", "sdk", "plugins", "tools"):
         for path in [SOURCE / folder, *(SOURCE / folder).iterdir()]:
             if path.is_dir():
@@ -151,4 +153,4 @@ if __name__ == "__main__":
                  *fences(), links_lead_somewhere,
                  files_that_pages_name_exist,
                  keys_of_manifests_are_those_of_the_schema,
-                 functions_of_formulas_are_those_of_the_language, every_folder_says_what_it_is])
+                 functions_of_formulas_are_those_of_the_language, every_folder_has_a_readme])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What libtenon.so and the plugins show to the dynamic linker.
+"""The symbols that libtenon.so and the plugins export.
 
     test_exports.py SOURCE_ROOT LIBTENON LIBMANIFEST PLUGIN...
 """
@@ -29,7 +29,7 @@ def dynamic(path, tag):
     return re.findall(rf"\({tag}\).*\[(.*)\]", text)
 
 
-def the_library_exports_what_its_header_declares_and_nothing_else():
+def the_library_exports_exactly_the_declared_functions():
     header = "".join((SOURCE / f"sdk/include/tenon/{name}.h").read_text()
                      for name in ("tenon", "define", "tune", "graph", "exchange"))
     # TENON_0 is the name of the version that all symbols carry.
@@ -74,7 +74,7 @@ def plugin_wants_nothing_of_the_host(path):
 
 
 if __name__ == "__main__":
-    tap.run([the_library_exports_what_its_header_declares_and_nothing_else,
+    tap.run([the_library_exports_exactly_the_declared_functions,
              the_soname_carries_the_major_version,
              the_library_looks_for_nothing_in_build_folders,
              the_library_parses_no_yaml,

@@ -116,7 +116,7 @@ HOST_END = """
 
 
 class File:
-    """Code of files: it follows `before`, and `instead` stands for its parts.
+    """Code of files: it follows `before`, and `instead` replaces its parts.
     """
 
     def __init__(self, before="", instead=()):
@@ -133,7 +133,7 @@ class File:
 
 
 class Lines(File):
-    """Statements of a function, whose other names are its `parameters`."""
+    """Statements of a function; its other names are its `parameters`."""
 
     def __init__(self, before, parameters, instead=()):
         super().__init__(f"{before}\nvoid acme({parameters});\n"

@@ -23,7 +23,7 @@ FOLDER = pathlib.Path(SCRATCH.name)
 TENON = Installed(BUILD, FOLDER)
 
 
-def holds_what_was_promised():
+def holds_the_promised_files():
     for name in ("bin/tenon", "bin/opgen", "lib/libtenon.so",
                  "lib/libtenon.so.0", "lib/tenon/elemwise.so",
                  "lib/libtenon-manifest.so.0", "lib/tenon/tenon-probe",
@@ -112,7 +112,7 @@ def tenon_runs_an_operator_without_code():
               "3904355907\n", "output")
 
 
-def what_is_missing_for_manifests_is_named():
+def missing_parts_for_manifests_are_named():
     for name in ("lib/tenon/tenon-probe", "lib/libtenon-manifest.so.0"):
         path = TENON.root / name
         away = path.with_name("away")
@@ -183,13 +183,13 @@ def the_demo_learns_digits():
 
 if __name__ == "__main__":
     with SCRATCH:
-        tap.run([holds_what_was_promised,
+        tap.run([holds_the_promised_files,
                  installed_pages_lead_to_installed_files,
                  programs_find_the_library_beside_them,
                  tenon_loads_the_standard_plugins,
                  tenon_runs_an_operator,
                  tenon_runs_an_operator_without_code,
-                 what_is_missing_for_manifests_is_named,
+                 missing_parts_for_manifests_are_named,
                  opgen_judges_a_manifest,
                  pkg_config_follows_the_move,
                  a_host_compiles_and_runs,

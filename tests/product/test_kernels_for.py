@@ -65,7 +65,7 @@ static void add(const tn_frame *call, int which, int64_t at, float x) {
 }
 
 int32_t quick_dense_cpu_backward(const tn_frame *call) {
-  /* What no gradient needs is not there, its shape neither. */
+  /* Operands that no gradient needs are absent, without a shape. */
   const float *w = call->in[NN_FULLY_CONNECTED_BACKWARD_IN_WEIGHT].data;
   const tn_tensor *g = &call->in[NN_FULLY_CONNECTED_BACKWARD_GRAD_OUT];
   const float *x = call->in[NN_FULLY_CONNECTED_BACKWARD_IN_DATA].data;
@@ -97,7 +97,7 @@ int32_t quick_dense_cpu_backward(const tn_frame *call) {
 
 def build(project=PROJECT):
     again = ["--reconfigure"] if (project / "build").exists() else []
-    # What compiles is to be seen, not how fast it is.
+    # The test is that it compiles, not its speed.
     TENON.run("meson", "setup", *again, "build", "-Dcuda=disabled",
               "-Doptimization=0", cwd=project)
     TENON.run("meson", "compile", "-C", "build", cwd=project)
@@ -152,7 +152,8 @@ def the_operators_examples_run_with_the_kernel_alone():
                  "rows: numeric gradient, f32, point 1"):
         assert re.search(rf"^# ok: nn.fully_connected@1 {re.escape(case)} "
                          r"\(quick.fully_connected.cpu\)$", log, re.M), case
-    # What it does not take is no case, rather than one that others compute.
+    # Types that it does not accept are no test cases, rather than cases for
+    # other kernels.
     assert "f64" not in log and "not ok" not in log, log
 
 
@@ -188,7 +189,7 @@ def one_that_takes_none_of_the_examples_fails_until_it_has_its_own():
     assert status == 0, log
     assert "four: f32, cpu, dense, new (quick.fully_connected.cpu)" in log, log
     assert "an example that runs" not in log, log
-    # And by opgen, beside what is installed.
+    # And by opgen, beside the installed plugins.
     manifest = PROJECT / "dense.yaml"
     check = ["opgen", "check", "--with",
              TENON.root / "share/tenon/manifests/nn", ".", "build/quick.so"]
@@ -217,7 +218,7 @@ int32_t quick_takes(const tn_frame *call) {
                      re.M), log
 
 
-def without_manifests_it_says_what_is_wanted():
+def without_manifests_a_skip_names_the_missing_option():
     build_file = PROJECT / "meson.build"
     kept = build_file.read_text()
     assert "\nmanifests = [manifestdir / 'nn']\n" in kept, kept
@@ -267,11 +268,11 @@ def the_same_project_has_kernels_for_several_plugins():
     assert status == 0, log
     assert "elemwise.relu@1" in log and "(quick.relu.cpu) # TODO" in log, log
     assert "rows: f32, cpu, dense, new (quick.fully_connected.cpu)\n" in log, log
-    # A function that nobody wrote, of a kernel that is there.
+    # A function that is not written yet, of a declared kernel.
     (PROJECT / "rect.c").unlink()
     said = TENON.run("opgen", "new", "quick", "--missing", cwd=PROJECT)
     assert "wrote rect.c\n" in said, said
-    # One plugin behind `--with` does not hide the others.
+    # One plugin after `--with` does not hide the others.
     TENON.run("opgen", "new", "quick.soft", "--for", "nn.softmax",
               "--with", TENON.root / "share/tenon/manifests/nn", cwd=PROJECT)
     said = TENON.run("opgen", "new", "quick.square", cwd=PROJECT)
@@ -279,13 +280,13 @@ def the_same_project_has_kernels_for_several_plugins():
 
 
 def lists(project):
-    """What the build file has in `others` and in `manifests`."""
+    """The values of `others` and `manifests` in the build file."""
     text = (project / "meson.build").read_text()
     return [re.search(rf"(?m)^{name} = \[(.*)\]$", text)[1]
             for name in ("others", "manifests")]
 
 
-def a_plugin_that_is_not_installed_is_where_it_was_said_to_be():
+def a_plugin_that_is_not_installed_is_at_the_named_path():
     TENON.run("opgen", "new", "acme.twice", "-o", "it's acme", cwd=FOLDER)
     acme, project = FOLDER / "it's acme", FOLDER / "mine"
     written = str(acme).replace("'", "\\'")
@@ -319,14 +320,14 @@ def a_plugin_that_is_not_installed_is_where_it_was_said_to_be():
     assert status == 0, log
     assert "acme.twice@1 integers: f32, cpu, dense, new (mine.twice.cpu) " \
         "# TODO" in log, log
-    # What is to be added to a project that is there.
+    # Lines to add to an existing project.
     said = TENON.run("opgen", "new", "mine.rect", "--for", "elemwise.relu",
                      "--with", "../it's acme", cwd=project)
     assert "add to others in meson.build, unless it is there: plugindir / " \
         "'elemwise.so',\n" in said and "edit" not in said, said
 
 
-def what_is_bound_to_a_library_is_loaded_as_it_stands():
+def a_binding_to_a_library_is_loaded_in_place():
     TENON.run("opgen", "new", "swap.pairs", "--from", "binding", cwd=FOLDER)
     said = TENON.run("opgen", "new", "fast.pairs", "--for", "swap.pairs",
                      "--with", "swap", cwd=FOLDER)
@@ -338,7 +339,7 @@ def what_is_bound_to_a_library_is_loaded_as_it_stands():
     assert status == 0, log
     assert "swap.pairs@1 pairs: any, cpu, dense, new (fast.pairs.cpu) # TODO" \
         in log, log
-    # One that is installed, with what its gradient calls.
+    # An installed one, with the operators that its gradient calls.
     said = TENON.run("opgen", "new", "line.axpy", "--for", "blas.axpy",
                      cwd=FOLDER)
     assert "edit" not in said, said
@@ -347,7 +348,7 @@ def what_is_bound_to_a_library_is_loaded_as_it_stands():
 
 
 def every_plugin_with_operators_is_described():
-    """What is installed reads as it stands, and is what was built."""
+    """The installed files can be read in place, and are those of the build."""
     folder = TENON.root / "share/tenon/manifests"
     for plugin in sorted((TENON.root / "lib/tenon").glob("*.so")):
         said = json.loads(TENON.run("tenon", "inspect", plugin, "--json"))
@@ -362,9 +363,9 @@ if __name__ == "__main__":
                  a_kernel_that_is_wrong_fails,
                  one_that_takes_none_of_the_examples_fails_until_it_has_its_own,
                  one_pass_may_be_for_calls_that_examples_do_not_make,
-                 without_manifests_it_says_what_is_wanted,
+                 without_manifests_a_skip_names_the_missing_option,
                  the_operators_plugin_has_to_be_there,
                  the_same_project_has_kernels_for_several_plugins,
-                 a_plugin_that_is_not_installed_is_where_it_was_said_to_be,
-                 what_is_bound_to_a_library_is_loaded_as_it_stands,
+                 a_plugin_that_is_not_installed_is_at_the_named_path,
+                 a_binding_to_a_library_is_loaded_in_place,
                  every_plugin_with_operators_is_described])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder uses what stands below it, and nothing else.
+"""A folder uses the folders below it, and nothing else.
 
     test_layers.py SOURCE_ROOT BUILD_ROOT
 
@@ -62,7 +62,7 @@ def sources(folder):
 
 
 def includes(folder):
-    """Only headers of the folder itself, of what is below, and public ones."""
+    """Only headers of the folder itself, of folders below, and public ones."""
     allowed = {path.name for path in sources(folder)} | PUBLIC
     for below in BELOW[folder][1]:
         allowed |= {path.name for path in sources(below)}

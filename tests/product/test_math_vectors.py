@@ -33,15 +33,15 @@ LEVELS = {"SSE2": "", "AVX2": "TN_KERNEL_AVX2", "AVX-512": "TN_KERNEL_AVX512"}
 KINDS = (("f32", "float", F32 + DIRECT), ("f64", "double", F64 + DIRECT))
 
 
-# How each compiler is asked, and what it answers. -fno-ipa-icf: else gcc
-# compiles equal functions once and reports so.
+# The options of each compiler for a report, and its messages. -fno-ipa-icf:
+# else gcc compiles equal functions once and reports so.
 COMPILERS = {
     "gcc": (["-fno-ipa-icf", "-fopt-info-vec-optimized"], "loop vectorized"),
     "clang": (["-Rpass=loop-vectorize"], "vectorized loop")}
 
 
 def plugin_flags():
-    """What sdk/meson.build gives to plugins."""
+    """The options that sdk/meson.build passes to plugins."""
     text = (SOURCE / "sdk" / "meson.build").read_text()
     found = re.search(r"^plugin_c_args = \[(.*?)\]", text, re.M | re.S)
     return re.findall(r"'([^']+)'", found[1])

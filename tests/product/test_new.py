@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `opgen new` writes builds, passes its own tests and can be loaded.
+"""A project of `opgen new` builds, passes its own tests and can be loaded.
 
     test_new.py SOURCE_ROOT BUILD_ROOT
 
@@ -53,7 +53,8 @@ def tree(folder):
 
 
 def build(folder, *options, quick="-Doptimization=0"):
-    """What compiles is to be seen, not how fast it is: so most do it quickly."""
+    """The test is that it compiles, not its speed: so most builds are not
+    optimised."""
     options = [*(options or ["-Dcuda=disabled"]), *([quick] if quick else [])]
     if (folder / "meson_options.txt").exists():
         again = ["--reconfigure"] if (folder / "build").exists() else []
@@ -65,7 +66,7 @@ def build(folder, *options, quick="-Doptimization=0"):
 
 def build_companion(name):
     """Builds the project with its kernels for CUDA, runs its tests with both
-    plugins, and loads both. What `tenon inspect` says of the kernels."""
+    plugins, and loads both. Returns the kernels that `tenon inspect` prints."""
     folder = FOLDER / name
     if not shutil.which("nvcc", path=TENON.environment()["PATH"]):
         raise tap.Skip("nvcc is not installed: only what is built without it "
@@ -121,7 +122,7 @@ def a_failed_case_is_shown_at_once():
     assert "null out OK" not in said, said
 
 
-def what_a_formula_calls_is_linked():
+def functions_of_a_formula_are_linked():
     """A program that loads the plugin may have no libm of its own."""
     TENON.run("opgen", "new", "gam.op", cwd=FOLDER)
     folder = FOLDER / "gam"
@@ -232,7 +233,7 @@ int32_t lab_rect_cpu(const tn_frame *call) {
     fails(folder, "lab.rect@1 integers: f32, cpu, dense, add",
           "expected 1, got 0, tolerance")
     manifest.write_text(kept[0])
-    # It reads elements as if they lay one behind the other, too.
+    # It also reads elements as if they were dense.
     fails(folder, "not ok", "f32, cpu, columns, write")
     source.write_text(kept[1])
 
@@ -353,7 +354,7 @@ def formulas_beside_kernels_for_cuda_alone_run():
                         folder / "build/only.so"), "[0, 2]\n", "output")
 
 
-def what_is_wanted_of_other_plugins_is_said_once():
+def a_missing_plugin_is_reported_once():
     TENON.run("opgen", "new", "fast.relu", "--kernels", "cpu", cwd=FOLDER)
     folder = FOLDER / "fast"
     (folder / "relu.yaml").write_text(
@@ -376,7 +377,7 @@ def what_is_wanted_of_other_plugins_is_said_once():
     assert "fast.relu.cpu" in said, said
 
 
-def a_binding_is_loaded_as_it_stands_checked_and_installed():
+def a_binding_is_loaded_in_place_checked_and_installed():
     TENON.run("opgen", "new", "c.swap", "--from", "binding", cwd=FOLDER)
     folder = FOLDER / "c"
     tap.equal(sorted(os.listdir(folder)), [".gitignore", "README.md",
@@ -416,7 +417,7 @@ def a_binding_gets_another_and_its_mistakes_are_found():
     manifest.write_text(kept)
 
 
-def what_is_compiled_and_what_is_bound_do_not_mix():
+def compiled_and_bound_operators_do_not_mix():
     refused("opgen", "new", "c.rect", "--kernels", "cpu", cwd=FOLDER / "c",
             says="are bound to libraries: nothing is compiled")
     refused("opgen", "new", "acme.swap", "--from", "binding",
@@ -466,7 +467,7 @@ def lists_of_every_form_are_kept():
                   before)
 
 
-def only_what_is_missing_is_added():
+def only_missing_parts_are_added():
     folder = FOLDER / "deep"
     source = folder / "conv.c"
     text = source.read_text()
@@ -602,7 +603,7 @@ if __name__ == "__main__":
     with SCRATCH:
         tap.run([a_formula_builds_and_runs,
                  a_failed_case_is_shown_at_once,
-                 what_a_formula_calls_is_linked,
+                 functions_of_a_formula_are_linked,
                  a_kernel_says_that_it_is_not_written,
                  a_written_kernel_passes_and_a_wrong_one_fails,
                  a_kernel_that_forgets_to_add_fails,
@@ -610,10 +611,10 @@ if __name__ == "__main__":
                  a_wrong_gradient_is_found_by_differences,
                  an_edited_text_compiles_no_kernel,
                  patterns_and_a_backward_kernel_build,
-                 what_is_wanted_of_other_plugins_is_said_once,
-                 a_binding_is_loaded_as_it_stands_checked_and_installed,
+                 a_missing_plugin_is_reported_once,
+                 a_binding_is_loaded_in_place_checked_and_installed,
                  a_binding_gets_another_and_its_mistakes_are_found,
-                 what_is_compiled_and_what_is_bound_do_not_mix,
+                 compiled_and_bound_operators_do_not_mix,
                  kernels_for_cuda_and_formulas_are_one_companion,
                  a_formula_alone_has_a_companion,
                  an_edited_text_compiles_nothing_for_cuda,
@@ -623,7 +624,7 @@ if __name__ == "__main__":
                  templates_are_in_canonical_form_and_without_warnings,
                  an_operator_is_added_to_a_project,
                  lists_of_every_form_are_kept,
-                 only_what_is_missing_is_added,
+                 only_missing_parts_are_added,
                  names_of_installed_plugins_are_refused,
                  every_command_is_printed_for_a_shell,
                  nvcc_is_announced_before_it_is_used,

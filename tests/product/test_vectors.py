@@ -87,7 +87,7 @@ def loops(path):
 
 
 def made():
-    """What the build made of them."""
+    """The results of the build."""
     if platform.machine() != "x86_64":
         raise tap.Skip("listings are read of x86-64 alone; clang says of each loop "
                        "what it made")

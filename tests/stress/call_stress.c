@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * call_stress.c: several threads call operators on shared arrays, copy and cast
- * them, while another loads and unloads a second plugin, whose operator the
- * callers try too. Meant for ThreadSanitizer; a plain program, because
- * Criterion does not start under it. Bounded by a number of calls, never by
- * time.
+ * them, while another loads and unloads a second plugin; the callers try its
+ * operator too. Meant for ThreadSanitizer; a plain program, because Criterion
+ * does not start under it. Bounded by a number of calls, never by time.
  *
  *   call_stress [calls per thread] [seed]
  */
@@ -183,8 +182,8 @@ static void call_failing(tn_array **y) {
   check(tn_array_get(*y, got, sizeof got) == TN_UNIMPLEMENTED, "its story");
 }
 
-/* Whoever reads the board sees whole calls: all elements have been raised as
- * often as the first. */
+/* Readers of the board see whole calls: all elements have been raised as often
+ * as the first. */
 static void check_board(worker *self, uint64_t how) {
   float got[N];
   tn_array *seen = board;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * program_stress.c: several threads bind, train, reshape, watch and release
- * programs of random nets in one runtime. Every result is compared with what
- * the same net gave unfused while nothing else ran: bit for bit, but for
- * gradients where the plan may add one to another in its memory, which rounds
- * once where a sum of the two rounds twice. Meant for
- * ThreadSanitizer; a plain program, because Criterion does not start under it.
- * Bounded by a number of rounds, never by time.
+ * program_stress.c: several threads bind, train, reshape, monitor and release
+ * programs of random nets in one runtime. Every result is compared with that of
+ * the same net, unfused, while nothing else ran: bit for bit, but for gradients
+ * where the plan may add one to another in its memory, which rounds once where
+ * a sum of the two rounds twice. Meant for ThreadSanitizer; a plain program,
+ * because Criterion does not start under it. Bounded by a number of rounds,
+ * never by time.
  *
  *   program_stress [rounds per thread] [seed]
  */
@@ -22,15 +22,15 @@
 
 enum { THREADS = 3, NETS = 6, SIZES = 2, COLUMNS = 96, STEPS = 3, LENGTH = 5 };
 
-/* What a program gives. */
+/* The results of a program. */
 typedef struct outcome {
   float loss[STEPS];
   float slope[COLUMNS]; /* of the first step */
-  float last[COLUMNS];  /* the weight behind the last */
+  float last[COLUMNS];  /* the weight after the last */
 } outcome;
 
-/* What is shared: a graph is used by one thread at a time, so threads copy it
- * under the lock. */
+/* Shared data: only one thread at a time uses a graph, so threads copy it under
+ * the lock. */
 typedef struct net {
   tn_graph *graph;
   int64_t rows[SIZES];
@@ -96,7 +96,7 @@ static tn_entry chain(tn_graph *g, uint64_t *state, tn_entry x, tn_entry w) {
   return x;
 }
 
-/* h' = tanh(h * w + x[t]): its states are what each step leaves to the next. */
+/* h' = tanh(h * w + x[t]): its states pass from each step to the next. */
 static tn_entry loop(tn_graph *g, tn_entry x, tn_entry w) {
   tn_graph *step = NULL;
   tn_entry e, h, v, out;
@@ -225,12 +225,12 @@ static void expect(const net *n, int size, outcome *out) {
 /* ------------------------------------------------------------------ threads
  */
 
-/* A program, and what it is to give. */
+/* A program, and its expected results. */
 typedef struct trial {
   tn_program *p;
   const outcome *want;
   bool exact; /* to the bit */
-  bool keeps; /* its heads do not lie in its pool */
+  bool keeps; /* its heads are not in its pool */
 } trial;
 
 static bool is_near(const float *have, const float *want, size_t n,
@@ -312,7 +312,7 @@ static void check_either(const half *h) {
 static void *run_half(void *arg) {
   const half *h = arg;
   for (int i = 0; i < LENGTH; ++i) {
-    pthread_mutex_lock(h->turn); /* to push: what was pushed overlaps */
+    pthread_mutex_lock(h->turn); /* to push: the pushed jobs overlap */
     train(h->own.p);
     pthread_mutex_unlock(h->turn);
     check_either(h);

@@ -181,7 +181,7 @@ static void run_threads(shared *all) {
   for (size_t i = 0; i < N_THREADS; ++i) pthread_join(threads[i], NULL);
 }
 
-/* Nobody holds anything now: users go before what they use. */
+/* Nobody holds anything now: users go before the objects that they use. */
 static void unload_all(shared *all) {
   static const char *const order[] = {"user", "extra", "fix", "sticky"};
   worker w = {all, 0};

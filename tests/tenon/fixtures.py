@@ -78,7 +78,7 @@ def note_hash(data):
 
 
 def make_hostile(plugin):
-    """A copy whose note has other words: sequences that a terminal obeys,
+    """A copy with other words in its note: sequences that a terminal obeys,
     marks that reverse text, a line that looks like one of the command."""
     data = bytearray(plugin)
     head = data.index(b"Tenon\0\0\0") + 8
@@ -178,7 +178,7 @@ def make_trained(folder):
 
 
 def make_runs(folder):
-    """Graphs whose whole run is one step, and whose nodes are graphs."""
+    """Graphs that run as one step, and graphs with graphs as nodes."""
     one = {"tenon": 1, "plugins": [], "nodes": [
         node("x"), node("y", "elemwise.relu@1", [0])], "heads": [[1, 0]]}
     (folder / "one.json").write_text(json.dumps(one))
@@ -191,7 +191,7 @@ def make_runs(folder):
 
 
 def make_search_folder(folder):
-    """A folder of a search path: nobody else may write to it."""
+    """A folder of a search path: no other user may write to it."""
     folder.mkdir(mode=0o755)
     (folder / "broken.so").write_text("This is not a plugin.\n")
     (folder / "empty.so").write_bytes(b"")

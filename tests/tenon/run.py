@@ -10,17 +10,18 @@ PASSES is the built rewriter.so of tests/graph/passes.
 
 A case is a folder golden/NAME with the files
   cmd     the command line: NAME=value words, then `tenon`, then its words
-  stdout  what it prints, byte for byte
+  stdout  its output, byte for byte
   stdin   the name of a fixture that is its standard input; absent means none
-  stderr  what it complains about; absent means nothing
+  stderr  its error messages; absent means none
   exit    its status; absent means 0
   wrote   the JSON file that it leaves as {tmp}/wrote.json; absent means none
-  mask    lines `pattern => text`: what differs between machines
+  mask    lines `pattern => text`: differences between machines
 
 The command runs without a shell, in a fresh folder with the files that
-fixtures.py makes. In all files {plugins} stands for the folder of PLUGIN, {passes}
-for that of PASSES, {tmp} for the fresh folder, {examples} for examples/. --accept writes what the program prints into the
-cases; look at the difference before you commit it.
+fixtures.py makes. In all files {plugins} means the folder of PLUGIN, {passes}
+for that of PASSES, {tmp} for the fresh folder, {examples} for examples/.
+--accept writes the program's output into the cases; look at the difference
+before you commit it.
 """
 
 import functools
@@ -47,7 +48,7 @@ def read(path, default=""):
 
 
 def split_command(line):
-    """Words of a command, and the variables in front of them."""
+    """Words of a command, and the variables before them."""
     words, variables = shlex.split(line), {}
     while "=" in words[0]:
         name, value = words.pop(0).split("=", 1)
@@ -71,7 +72,8 @@ def collapse(value, places, masks):
 
 
 def run_case(case, program, plugin, passes):
-    """What the command does: {"stdout": ..., "stderr", "exit", "wrote"}."""
+    """The results of the command: {"stdout": ..., "stderr", "exit",
+    "wrote"}."""
     with tempfile.TemporaryDirectory() as tmp:
         fixtures.make_all(pathlib.Path(tmp), plugin)
         places = {"passes": str(passes.parent), "plugins": str(plugin.parent),

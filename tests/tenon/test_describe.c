@@ -95,7 +95,7 @@ static void expect_text(text *t, const char *expected) {
   text_deinit(t);
 }
 
-Test(describe, a_signature_shows_what_callers_write) {
+Test(describe, a_signature_shows_the_call_of_a_user) {
   text t = {0};
   describe_signature(&op, &t);
   expect_text(&t,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Tests of literal.c, generate.c and print.c: text becomes a tensor, a tensor
- * becomes text, and what is malformed is shown with a caret.
+ * becomes text, and a caret shows malformed text.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static void expect_refused(const char *source, const char *expected) {
   text_deinit(&why);
 }
 
-Test(literal, rows_stand_under_each_other) {
+Test(literal, rows_are_under_each_other) {
   expect_printed("[[6,11],[18,27]]", "[[6, 11],\n [18, 27]]\n");
   expect_printed("[[[1,2],[3,4]],[[5,6],[7,8]]]",
                  "[[[1, 2],\n  [3, 4]],\n [[5, 6],\n  [7, 8]]]\n");
@@ -182,7 +182,7 @@ Test(print, full_and_small_arrays_are_shown_whole) {
   expect_zeros_printed("zeros(1001)", true, NULL);
 }
 
-Test(print, json_is_nested_and_names_what_it_has_no_number_for) {
+Test(print, json_is_nested_and_names_values_without_a_number) {
   tensor t = {0};
   text out = {0}, why = {0};
   cr_assert(literal_parse("[[1,2.5],[nan,-inf]]", TN_F64, &t, &why));
@@ -208,7 +208,7 @@ static void expect_generator_refused(const char *source, tn_dtype dtype,
   text_deinit(&why);
 }
 
-Test(generate, refuses_what_it_cannot_make) {
+Test(generate, refuses_unsupported_generators) {
   expect_generator_refused(
       "rand(2)", TN_F32,
       "unknown generator; there are randn, zeros and ones\n  rand(2)\n  ^");

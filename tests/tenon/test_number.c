@@ -136,7 +136,7 @@ static void expect_refused(tn_dtype dtype, const char *token,
   text_deinit(&why);
 }
 
-Test(element, refuses_what_does_not_fit_its_type) {
+Test(element, refuses_values_out_of_the_types_range) {
   expect_refused(TN_U8, "256", "`256` does not fit u8 (0 to 255)");
   expect_refused(TN_U8, "-1", "`-1` does not fit u8 (0 to 255)");
   expect_refused(TN_I8, "-129", "`-129` does not fit i8 (-128 to 127)");
@@ -149,7 +149,7 @@ Test(element, refuses_what_does_not_fit_its_type) {
                  "`65520` is too large for f16; write inf for infinity");
 }
 
-Test(element, refuses_what_is_no_number) {
+Test(element, refuses_invalid_numbers) {
   expect_refused(TN_F32, "abc", "`abc` is not a number");
   expect_refused(TN_F32, "1.2.3", "`1.2.3` is not a number");
   expect_refused(TN_F32, "0x10", "`0x10` is not a number");

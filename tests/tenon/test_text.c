@@ -48,8 +48,8 @@ Test(text, a_cell_is_one_line) {
 
 Test(text, a_message_may_quote_the_one_that_it_replaces) {
   text why = {0};
-  cr_expect_not(fail(&why, "`%s` is not a number", "x"));
-  cr_expect_not(fail(&why, "input %d: %s", 2, text_get(&why)));
+  cr_expect_not(report_failure(&why, "`%s` is not a number", "x"));
+  cr_expect_not(report_failure(&why, "input %d: %s", 2, text_get(&why)));
   expect_text(&why, "input 2: `x` is not a number");
 }
 
@@ -91,7 +91,7 @@ Test(table, columns_without_content_take_no_room) {
 
 static const uint32_t all_options = UINT32_MAX;
 
-Test(args, words_and_options_may_stand_in_any_order) {
+Test(args, words_and_options_may_be_in_any_order) {
   char *argv[] = {"op",      "--json", "[1]",       "--plugin",
                   "a.so",    "a=1",    "--seed=18", "--plugin=b.so",
                   "--dtype", "f64",    NULL};
@@ -129,7 +129,7 @@ static void expect_refused(char *word, const char *expected) {
   expect_text(&why, expected);
 }
 
-Test(args, refuses_what_no_option_is_called) {
+Test(args, refuses_unknown_options) {
   expect_refused("--jsno", "unknown option --jsno; did you mean --json?");
   expect_refused("--grad",
                  "unknown option --grad; --help lists those of this command");

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What minimax.py approximates: g on [low, high] by powers p (over 1 + powers
-q), errors relative unless there is a weight. `fixed` coefficients are given;
-`bits` is 24 for float and 53, the default, for double; `plain` rounds the
-coefficients without fitting the others again, where that is good enough and
-the exchange is lost with few of them."""
+"""The functions that minimax.py approximates: g on [low, high] by powers p
+(over 1 + powers q), errors relative unless there is a weight. `fixed`
+coefficients are prescribed; `bits` is 24 for float and 53, the default, for
+double; `plain` rounds the coefficients without fitting the others again, where
+that is good enough and the exchange is lost with few of them."""
 
 from mpmath import mp, mpf
 
@@ -185,8 +185,8 @@ SPECS = {
         "g": at(mp.sqrt(2 / mp.pi) - 1, lambda a: (mills(a) - 1) / a - 1),
         "weight": lambda a: a / mills(a), "low": mpf("0.001"),
         "high": mpf("14.5"), "p": powers(0, 4), "q": powers(1, 4), "bits": 24},
-    # lgamma(x)/((x - 1)(x - 2)) in x - 2, what Stirling's formula lacks, times
-    # x, in 1/x^2, and sin(pi f)/f in f^2.
+    # lgamma(x)/((x - 1)(x - 2)) in x - 2, the remainder of Stirling's formula,
+    # times x, in 1/x^2, and sin(pi f)/f in f^2.
     "lgamma_short": {
         "g": lgamma_unit, "low": -1, "high": 1, "p": powers(0, 14),
         "plain": True},

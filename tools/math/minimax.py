@@ -64,7 +64,7 @@ class Fit:
                 for x, y, w in zip(self.xs, self.gs, self.ws)]
 
     def solve(self, nodes):
-        """Coefficients whose error alternates at the nodes."""
+        """Coefficients with an error that alternates at the nodes."""
         ps = [i for i in range(len(self.p)) if i not in self.p_fixed]
         qs = [i for i in range(len(self.q)) if i not in self.q_fixed]
         n = len(ps) + len(qs) + 1

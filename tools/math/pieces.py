@@ -30,8 +30,8 @@ def single(value):
 
 
 def middle_of(g, near, step, tries):
-    """The float next to `near`, in steps, whose g is nearest to a float; and its
-    g."""
+    """The float near `near`, in steps, for which g is nearest to a float; and
+    that g."""
     found = []
     for i in range(-tries, tries + 1):
         x = single(near + i * step)
@@ -60,8 +60,8 @@ def power_of_two(error):
 # ------------------------------------------------------------------- logarithms
 
 def piece_of_log(j, log):
-    """A factor near to 1/m for the middle m of a piece, whose -log is nearly a
-    float; and that."""
+    """A factor near to 1/m for the middle m of a piece, such that -log of it is
+    nearly a float; and that -log."""
     low, high = ends_of_log(j)
     near = 2 / (low + high)
     return middle_of(lambda r: -log(r), near, 7 * ulp(near), 3000)
@@ -164,10 +164,11 @@ def tanh():
 
 
 def squares(name, g, first, scale):
-    """Of what falls like exp(-a*a), 32 polynomials, the one of a number a being
-    round((scale*a + 1/2)^2): in each it falls to as small a part. The piece at 0
-    is as in pieces(); others are counted from seven tenths of their width on,
-    so that little cancels in the sums of what falls."""
+    """32 polynomials for a function that falls like exp(-a*a). Number a uses
+    polynomial round((scale*a + 1/2)^2), so that the function falls by the same
+    factor in each piece. The piece at 0 is as in pieces(). Other pieces are
+    counted from seven tenths of their width on, so that little cancels in the
+    sums."""
     found, worst, low = [], mpf(0), mpf(0)
     for j in range(32):
         high = (mp.sqrt(j + mpf(1) / 2) - mpf(1) / 2) / scale

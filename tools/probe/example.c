@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * example.c: one example: its inputs become arrays, the operator is called, and
- * what it gives, gradients too, is compared with what is written.
+ * its outputs and gradients are compared with the values of the manifest.
  */
 #include <math.h>
 #include <stdio.h>
@@ -26,19 +26,19 @@ static tn_code no_memory(probe_case *c) {
   return TN_OUT_OF_MEMORY;
 }
 
-static const tnm_data *find(const tnm_example_item *items, size_t n,
-                            const char *name) {
+static const tnm_data *find_item(const tnm_example_item *items, size_t n,
+                                 const char *name) {
   for (size_t i = 0; i < n; ++i)
     if (!strcmp(items[i].name, name)) return &items[i].data;
   return NULL;
 }
 
 static const tnm_data *find_value(const probe_case *c, const char *name) {
-  return find(c->example->items, c->example->n_items, name);
+  return find_item(c->example->items, c->example->n_items, name);
 }
 
 static const tnm_data *find_grad(const probe_case *c, const char *name) {
-  return find(c->example->grads, c->example->n_grads, name);
+  return find_item(c->example->grads, c->example->n_grads, name);
 }
 
 /* A bound operand is of one type in C; f16 and bool share theirs with others,
@@ -97,7 +97,7 @@ static tn_code make_inputs(probe_case *c, lists *l) {
 /* -------------------------------------------------------------- comparisons */
 
 /* Relative to the expected value, and absolute near 0. */
-static double tolerance(const probe_case *c, tn_dtype dtype) {
+static double find_tolerance(const probe_case *c, tn_dtype dtype) {
   if (c->example->tol > 0) return c->example->tol;
   switch (dtype) {
     case TN_F64:
@@ -164,8 +164,8 @@ static bool same_shape(const tn_tensor *have, const tnm_data *want) {
   return true;
 }
 
-static tn_code compare(probe_case *c, const char *name, const tnm_data *want,
-                       tn_array *array) {
+static tn_code compare_output(probe_case *c, const char *name,
+                              const tnm_data *want, tn_array *array) {
   tn_array *wide = NULL;
   if (!want || !array) return TN_OK;
   if (!same_shape(tn_array_tensor(array), want)) {
@@ -177,7 +177,7 @@ static tn_code compare(probe_case *c, const char *name, const tnm_data *want,
   if (!rc) rc = tn_array_get(wide, have, want->n * sizeof *have);
   if (!rc)
     rc = compare_values(c, name, want, have,
-                        tolerance(c, tn_array_tensor(array)->dtype));
+                        find_tolerance(c, tn_array_tensor(array)->dtype));
   tn_array_release(wide);
   free(have);
   return rc;
@@ -187,7 +187,7 @@ static tn_code compare_outputs(probe_case *c, const lists *l) {
   tn_code rc = TN_OK;
   for (size_t i = 0; i < l->n_out && !rc; ++i) {
     const char *name = c->desc->outputs[i]->name;
-    rc = compare(c, name, find_value(c, name), l->out[i]);
+    rc = compare_output(c, name, find_value(c, name), l->out[i]);
   }
   return rc;
 }
@@ -198,15 +198,15 @@ static tn_code compare_gradients(probe_case *c, const lists *l) {
     char name[256];
     const char *of = c->desc->inputs[i]->name;
     (void)snprintf(name, sizeof name, "grad.%s", of);
-    rc = compare(c, name, find_grad(c, of), l->grads[i]);
+    rc = compare_output(c, name, find_grad(c, of), l->grads[i]);
   }
   return rc;
 }
 
 /* -------------------------------------------------------------------- calls */
 
-/* Whether the gradient is one that can be asked for here: what it calls may be
- * of plugins that are not loaded. */
+/* Whether the gradient can be computed here: it may call operators of plugins
+ * that are not loaded. */
 static bool has_gradient(const probe_case *c) {
   const tn_gradient *g = c->desc->gradient;
   if (!c->example->n_grads || !g) return false;
@@ -238,7 +238,7 @@ static tn_code call_backward(probe_case *c, lists *l, const tn_params *params) {
   return rc ? rc : tn_gradient_call(c->rt, c->op, &call);
 }
 
-static tn_code call(probe_case *c, lists *l) {
+static tn_code call_operator(probe_case *c, lists *l) {
   tn_params *params = NULL;
   tn_code rc = tn_params_create(c->op, c->example->params, c->example->n_params,
                                 &params);
@@ -259,7 +259,7 @@ static void release_all(tn_array **arrays, size_t n) {
 tn_code probe_example(probe_case *c) {
   lists l = {0};
   tn_code rc = make_inputs(c, &l);
-  if (!rc) rc = call(c, &l);
+  if (!rc) rc = call_operator(c, &l);
   if (!rc) rc = compare_outputs(c, &l);
   if (!rc) rc = compare_gradients(c, &l);
   release_all(l.in, l.n_in);

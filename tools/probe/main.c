@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * main.c: tenon-probe MANIFEST, or `tenon-probe -` for a text on its input.
- * Loads it without having it tried by another one of these, runs every example,
- * and reports it in records (core/base/child.h): TNM_PROBE_RUN before each
- * example, and TNM_PROBE_FAIL where one fails. Its status is 0 in both cases. A
- * verdict without the END record tells the host that this process died.
+ * Loads it without starting another probe, runs every example, and reports it
+ * in records (core/base/child.h): TNM_PROBE_RUN before each example, and
+ * TNM_PROBE_FAIL where one fails. Its status is 0 in both cases. A verdict
+ * without the END record tells the host that this process died.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ enum { MOST_TEXT = 1 << 20 };
 
 static tn__answer answer;
 
-static int fail(tn_code code, const char *text) {
+static int report_failure(tn_code code, const char *text) {
   char record[6000];
   const int n = snprintf(record, sizeof record, "%d %s", (int)code, text);
   const size_t most = sizeof record - 1;
@@ -37,7 +37,7 @@ static void reset_signals(void) {
     (void)signal(deadly[i], SIG_DFL);
 }
 
-/* What is on the input, as a string; the caller frees it. */
+/* Reads the input as a string; the caller frees it. */
 static char *read_input(void) {
   char *text = calloc(MOST_TEXT + 1, 1);
   size_t n = 0;
@@ -62,7 +62,7 @@ static void fail_example(tn_code rc, const source *from, const probe_case *c) {
   (void)snprintf(text, sizeof text, "%s: example `%s` of %s.%s: %s", from->name,
                  c->example->name, from->plugin, c->desc->name,
                  c->why[0] ? c->why : tn_error_text());
-  (void)fail(rc, text);
+  (void)report_failure(rc, text);
 }
 
 static tn_code run_example(tn_runtime *rt, const source *from, const tn_op *op,
@@ -76,8 +76,8 @@ static tn_code run_example(tn_runtime *rt, const source *from, const tn_op *op,
   if (n > 0 && (size_t)n < sizeof line)
     (void)tn__answer_add(&answer, TNM_PROBE_RUN, line, (size_t)n);
   tn_code rc = tn_operator_get(rt, name, &c.op);
-  /* Twice, as what surrounds its memory lies behind it and in front of it by
-   * turns. */
+  /* Runs twice: the guarded memory is alternately after and before the
+   * operands. */
   for (int turn = 0; turn < 2 && !rc; ++turn) rc = probe_example(&c);
   if (rc) fail_example(rc, from, &c);
   return rc;
@@ -95,12 +95,12 @@ static tn_code run_examples(tn_runtime *rt, const char *name,
   return rc;
 }
 
-static tn_code load(tn_runtime *rt, const tnm_origin *from) {
+static tn_code load_manifest(tn_runtime *rt, const tnm_origin *from) {
   if (from->path) return tn_plugin_load(rt, from->path);
   return tn_operator_define(rt, from->text.text, NULL, NULL);
 }
 
-static int probe(const tnm_origin *from) {
+static int probe_functions(const tnm_origin *from) {
   const tn_options options = {
       .struct_size = sizeof options,
       .trust = TN_TRUST_BINDINGS | TN_TRUST_REPLACE | TNM_TRUST_PROBE,
@@ -109,10 +109,10 @@ static int probe(const tnm_origin *from) {
   tn_runtime *rt = NULL;
   tnm_plugin *manifest = NULL;
   tn_code rc = tn_runtime_create(&options, &rt);
-  if (!rc) rc = load(rt, from);
-  if (rc) return fail(rc, tn_error_text());
+  if (!rc) rc = load_manifest(rt, from);
+  if (rc) return report_failure(rc, tn_error_text());
   rc = tn_manifest_module.read(NULL, from, NULL, &manifest);
-  if (rc) return fail(rc, "the manifest can be read no more");
+  if (rc) return report_failure(rc, "the manifest can be read no more");
   /* Ending the runtime would run no code of the library. */
   (void)run_examples(rt, from->path ? from->path : from->text.path, manifest);
   return 0;
@@ -134,6 +134,6 @@ int main(int argc, char **argv) {
                                  .text = text,
                                  .n = strlen(text)}};
   }
-  (void)probe(&from);
+  (void)probe_functions(&from);
   _exit(tn__answer_end(&answer) ? 0 : 1);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * probe.h: tenon-probe, the program that libtenon starts to find out whether
- * the functions that a manifest binds can be called. It is a host like any
- * other, on top of the public functions; what it knows beyond them is the
- * examples, from the reader of manifests.
+ * the functions that a manifest binds can be called. It is an ordinary host
+ * that uses the public functions. Beyond these it uses only the examples, from
+ * the reader of manifests.
  *
- * files: main.c     the manifest, the operators, what is said
+ * files: main.c the manifest, the operators, the messages
  *        example.c  one example: arrays, call, comparison
  */
 #ifndef TENON_PROBE_H_

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * args.c: a command line becomes words and options. One table says what the
- * options are; help, parsing and "did you mean" all read it.
+ * args.c: a command line becomes words and options. One table lists the
+ * options; help, parsing and "did you mean" all read it.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -13,7 +13,7 @@
 static const struct {
   const char *name;
   uint32_t bit;
-  const char *value; /* what follows it, or NULL */
+  const char *value; /* name of its value in the help, or NULL */
   const char *help;
 } options[] = {
     {"--grad", OPTION_GRAD, NULL,
@@ -53,7 +53,7 @@ enum { N_OPTIONS = sizeof options / sizeof options[0], MAX_NAME = 32 };
 
 /* Number of insertions, deletions, replacements and exchanges of neighbours
  * that turn a into b; neither is longer than MAX_NAME. */
-static size_t distance(const char *a, const char *b) {
+static size_t edit_distance(const char *a, const char *b) {
   size_t rows[3][MAX_NAME + 1]; /* of the last two characters of a, and now */
   const size_t n = strlen(b);
   for (size_t j = 0; j <= n; ++j) rows[0][j] = j;
@@ -83,7 +83,7 @@ const char *did_you_mean(const char *word, const char *const *names, size_t n) {
   if (strlen(word) > MAX_NAME) return NULL;
   for (size_t i = 0; i < n; ++i) {
     if (strlen(names[i]) > MAX_NAME) continue;
-    size_t d = distance(word, names[i]);
+    size_t d = edit_distance(word, names[i]);
     if (d < least) {
       least = d;
       nearest = names[i];
@@ -101,9 +101,10 @@ static bool unknown_option(uint32_t allowed, const char *name, text *why) {
     if (options[i].bit & allowed) names[n++] = options[i].name;
   const char *meant = did_you_mean(name, names, n);
   if (meant)
-    return fail(why, "unknown option %s; did you mean %s?", name, meant);
-  return fail(why, "unknown option %s; --help lists those of this command",
-              name);
+    return report_failure(why, "unknown option %s; did you mean %s?", name,
+                          meant);
+  return report_failure(
+      why, "unknown option %s; --help lists those of this command", name);
 }
 
 static bool set_seed(arguments *out, const char *value, text *why) {
@@ -111,15 +112,16 @@ static bool set_seed(arguments *out, const char *value, text *why) {
   errno = 0;
   out->seed = strtoull(value, &end, 10);
   if (isdigit((unsigned char)*value) && !*end && !errno) return true;
-  return fail(why, "--seed wants a number from 0 to %" PRIu64 ", not `%s`",
-              UINT64_MAX, value);
+  return report_failure(why,
+                        "--seed wants a number from 0 to %" PRIu64 ", not `%s`",
+                        UINT64_MAX, value);
 }
 
 static bool set_dtype(arguments *out, const char *value, text *why) {
   out->dtype = dtype_from_name(value);
   if (out->dtype != TN_DTYPE_UNKNOWN) return true;
   dtype_fail(value, why);
-  return fail(why, "--dtype: %s", text_get(why));
+  return report_failure(why, "--dtype: %s", text_get(why));
 }
 
 static bool set_option(uint32_t bit, const char *value, arguments *out,
@@ -156,8 +158,8 @@ static bool set_option(uint32_t bit, const char *value, arguments *out,
   }
 }
 
-/* Reads the option at **argv, and its value behind it or behind `=`; leaves
- * *argv at the last word that it used. */
+/* Reads the option at **argv and its value, the next word or the text after
+ * `=`. Leaves *argv at the last word that it used. */
 static bool parse_option(uint32_t allowed, char *const **argv, arguments *out,
                          text *why) {
   char name[MAX_NAME + 1] = {0};
@@ -169,10 +171,12 @@ static bool parse_option(uint32_t allowed, char *const **argv, arguments *out,
   for (size_t i = 0; i < N_OPTIONS; ++i) {
     if (!(options[i].bit & allowed) || strcmp(options[i].name, name) != 0)
       continue;
-    if (!options[i].value && value) return fail(why, "%s takes no value", name);
+    if (!options[i].value && value)
+      return report_failure(why, "%s takes no value", name);
     if (options[i].value && !value) value = *++*argv;
     if (options[i].value && !value)
-      return fail(why, "%s wants %s behind it", name, options[i].value);
+      return report_failure(why, "%s wants %s behind it", name,
+                            options[i].value);
     return set_option(options[i].bit, value, out, why);
   }
   return unknown_option(allowed, name, why);
@@ -186,7 +190,7 @@ static bool is_option(const char *word) {
 
 static bool parse_all(uint32_t allowed, char *const *argv, arguments *out,
                       text *why) {
-  bool only_words = false; /* behind a `--` */
+  bool only_words = false; /* after a `--` */
   for (; *argv; ++argv) {
     if (only_words || !is_option(*argv)) {
       out->words[out->n_words++] = *argv;
@@ -205,7 +209,7 @@ bool args_parse(uint32_t allowed, char *const *argv, arguments *out,
   while (argv[n]) ++n;
   *out = (arguments){.dtype = TN_F32};
   out->words = (const char **)calloc(5 * n + 1, sizeof *out->words);
-  if (!out->words) return fail(why, "out of memory");
+  if (!out->words) return report_failure(why, "out of memory");
   out->plugins = out->words + n;
   out->shapes = out->plugins + n;
   out->passes = out->shapes + n;

@@ -13,7 +13,7 @@
 
 #include "net.h"
 
-static bool failed(net *n) {
+static bool report_net_failure(net *n) {
   return fail_library(n->why);
 }
 
@@ -27,12 +27,12 @@ static bool write_file(net *n, const char *path, const char *content) {
   if (fd >= 0 && !file) (void)close(fd);
   bool ok = file && fputs(content, file) >= 0;
   if (file && fclose(file) != 0) ok = false;
-  return ok || fail(n->why, "%s: %s", path, strerror(errno));
+  return ok || report_failure(n->why, "%s: %s", path, strerror(errno));
 }
 
 static bool shapes_read(net *n) {
   n->shapes = (shape_word *)calloc(n->args->n_shapes + 1, sizeof *n->shapes);
-  if (!n->shapes) return fail(n->why, "out of memory");
+  if (!n->shapes) return report_failure(n->why, "out of memory");
   for (size_t i = 0; i < n->args->n_shapes; ++i)
     if (!shape_parse(n->args->shapes[i], &n->shapes[i], n->why)) return false;
   return true;
@@ -50,7 +50,7 @@ static bool groups_read(net *n) {
   const size_t count = n->args->n_groups;
   n->words = (group_word *)calloc(count + 1, sizeof *n->words);
   n->groups = (tn_group *)calloc(count + 1, sizeof *n->groups);
-  if (!n->words || !n->groups) return fail(n->why, "out of memory");
+  if (!n->words || !n->groups) return report_failure(n->why, "out of memory");
   for (size_t i = 0; i < count; ++i) {
     if (!group_parse(n->args->groups[i], &n->words[i], n->why)) return false;
     n->groups[i].name = n->words[i].name;
@@ -74,51 +74,51 @@ static void groups_free(net *n) {
 
 /* --------------------------------------------------------------------- show */
 
-/* What is not known stays open. */
-static bool infer(net *n) {
+/* Unknown dimensions stay open. */
+static bool infer_shapes(net *n) {
   const size_t count = n->args->n_shapes;
   tn_known *known = (tn_known *)calloc(count + 1, sizeof *known);
-  if (!known) return fail(n->why, "out of memory");
+  if (!known) return report_failure(n->why, "out of memory");
   for (size_t i = 0; i < count; ++i)
     known[i] = (tn_known){n->shapes[i].name, n->shapes[i].sig};
   const tn_code code = tn_graph_infer(n->graph, known, count);
   free(known);
-  return !code || code == TN_INCOMPLETE || failed(n);
+  return !code || code == TN_INCOMPLETE || report_net_failure(n);
 }
 
-/* The graph becomes what the passes make of it. */
-static bool rewrite(net *n) {
+/* Replaces the graph with the result of the passes. */
+static bool rewrite_graph(net *n) {
   tn_graph *made = NULL;
   if (n->args->n_passes == 0) return true;
   if (tn_graph_apply(n->graph, n->args->passes, n->args->n_passes, &made))
-    return failed(n);
+    return report_net_failure(n);
   tn_graph_release(n->graph);
   n->graph = made;
   return true;
 }
 
-static bool draw(net *n, uint32_t format, tn_text **out) {
-  return !tn_graph_picture(n->graph, format, out) || failed(n);
+static bool draw_graph(net *n, uint32_t format, tn_text **out) {
+  return !tn_graph_picture(n->graph, format, out) || report_net_failure(n);
 }
 
 static bool show_svg(net *n) {
   tn_text *picture = NULL;
   if (!n->args->svg) return true;
-  if (!draw(n, TN_PICTURE_SVG, &picture)) return false;
+  if (!draw_graph(n, TN_PICTURE_SVG, &picture)) return false;
   const bool ok = write_file(n, n->args->svg, tn_text_get(picture));
   tn_text_release(picture);
   return ok;
 }
 
-static bool show(net *n, text *out) {
+static bool show_graph(net *n, text *out) {
   tn_text *content = NULL;
   const uint32_t given = n->args->given;
-  bool ok = infer(n) && rewrite(n) && show_svg(n);
+  bool ok = infer_shapes(n) && rewrite_graph(n) && show_svg(n);
   if (ok && given & OPTION_JSON)
-    ok = !tn_graph_json(n->graph, &content) || failed(n);
+    ok = !tn_graph_json(n->graph, &content) || report_net_failure(n);
   else if (ok)
-    ok = draw(n, given & OPTION_DOT ? TN_PICTURE_DOT : TN_PICTURE_TEXT,
-              &content);
+    ok = draw_graph(n, given & OPTION_DOT ? TN_PICTURE_DOT : TN_PICTURE_TEXT,
+                    &content);
   if (ok)
     text_add_bytes(out, tn_text_get(content), strlen(tn_text_get(content)));
   if (content) tn_text_release(content);
@@ -139,16 +139,16 @@ static const struct {
 
 enum { N_PLANS = sizeof plans / sizeof plans[0] };
 
-/* What became of each. */
+/* The result of each pass. */
 typedef struct outcome {
   tn_program_stats stats;
   text steps; /* of a detailed one */
 } outcome;
 
-static bool bind(net *n, uint32_t plan, tn_program **out) {
+static bool bind_program(net *n, uint32_t plan, tn_program **out) {
   const size_t count = n->args->n_shapes;
   tn_argument *list = (tn_argument *)calloc(count + 1, sizeof *list);
-  if (!list) return fail(n->why, "out of memory");
+  if (!list) return report_failure(n->why, "out of memory");
   for (size_t i = 0; i < count; ++i)
     list[i] =
         (tn_argument){.name = n->shapes[i].name, .known = n->shapes[i].sig};
@@ -164,13 +164,13 @@ static bool bind(net *n, uint32_t plan, tn_program **out) {
       .n_groups = n->args->n_groups};
   const tn_code code = tn_program_bind(n->graph, &how, out);
   free(list);
-  return !code || failed(n);
+  return !code || report_net_failure(n);
 }
 
 static bool keep_steps(net *n, const tn_program *program, text *to) {
   tn_text *steps = NULL;
   if (tn_program_text(program, (n->args->given & OPTION_WHY) != 0, &steps))
-    return failed(n);
+    return report_net_failure(n);
   text_add(to, "%s", tn_text_get(steps));
   tn_text_release(steps);
   return true;
@@ -178,7 +178,7 @@ static bool keep_steps(net *n, const tn_program *program, text *to) {
 
 static bool plan_svg(net *n, const tn_program *program) {
   tn_text *picture = NULL;
-  if (tn_program_picture(program, &picture)) return failed(n);
+  if (tn_program_picture(program, &picture)) return report_net_failure(n);
   const bool ok = write_file(n, n->args->svg, tn_text_get(picture));
   tn_text_release(picture);
   return ok;
@@ -186,9 +186,9 @@ static bool plan_svg(net *n, const tn_program *program) {
 
 static bool plan_one(net *n, size_t i, outcome *o) {
   tn_program *program = NULL;
-  if (!bind(n, plans[i].plan, &program)) return false;
+  if (!bind_program(n, plans[i].plan, &program)) return false;
   o->stats.struct_size = sizeof o->stats;
-  bool ok = !tn_program_stats_get(program, &o->stats) || failed(n);
+  bool ok = !tn_program_stats_get(program, &o->stats) || report_net_failure(n);
   if (ok && plans[i].detailed) ok = keep_steps(n, program, &o->steps);
   if (ok && i == 0 && n->args->svg) ok = plan_svg(n, program);
   tn_program_release(program);
@@ -246,7 +246,7 @@ static void print_json(const outcome *all, text *out) {
   text_add(out, "]}\n");
 }
 
-static bool plan(net *n, text *out) {
+static bool print_plan(net *n, text *out) {
   outcome all[N_PLANS] = {0};
   bool ok = true;
   for (size_t i = 0; ok && i < N_PLANS; ++i) ok = plan_one(n, i, &all[i]);
@@ -292,10 +292,11 @@ static const struct {
 static bool options_check(const arguments *args, int word, text *why) {
   for (size_t i = 0; i < sizeof rules / sizeof rules[0]; ++i)
     if (args->given & rules[i].bit && !rules[i].words[word])
-      return fail(why, "%s is an option of `graph %s`, not of `graph %s`",
-                  rules[i].option, rules[i].wanted, graph_words[word]);
+      return report_failure(
+          why, "%s is an option of `graph %s`, not of `graph %s`",
+          rules[i].option, rules[i].wanted, graph_words[word]);
   if (args->given & OPTION_DOT && args->given & OPTION_JSON)
-    return fail(why, "--dot and --json are two forms; choose one");
+    return report_failure(why, "--dot and --json are two forms; choose one");
   return results_check_out(args, why);
 }
 
@@ -303,23 +304,25 @@ static bool options_check(const arguments *args, int word, text *why) {
 static int word_find(const arguments *args, text *why) {
   int word = 0;
   if (args->n_words < 2) {
-    fail(why,
-         "graph wants `show`, `plan` or `run`, and a file, such as `tenon "
-         "graph show net.json`");
+    report_failure(
+        why,
+        "graph wants `show`, `plan` or `run`, and a file, such as `tenon "
+        "graph show net.json`");
     return -1;
   }
   while (word < N_WORDS && strcmp(args->words[0], graph_words[word]) != 0)
     ++word;
   if (word == N_WORDS) {
     const char *meant = did_you_mean(args->words[0], graph_words, N_WORDS);
-    fail(why, "graph: unknown word `%s`%s%s%s", args->words[0],
-         meant ? "; did you mean `" : "; there are show, plan and run",
-         meant ? meant : "", meant ? "`?" : "");
+    report_failure(
+        why, "graph: unknown word `%s`%s%s%s", args->words[0],
+        meant ? "; did you mean `" : "; there are show, plan and run",
+        meant ? meant : "", meant ? "`?" : "");
     return -1;
   }
   if (word == WORD_RUN || args->n_words == 2) return word;
-  fail(why, "graph %s: unexpected `%s`; name one file", args->words[0],
-       args->words[2]);
+  report_failure(why, "graph %s: unexpected `%s`; name one file",
+                 args->words[0], args->words[2]);
   return -1;
 }
 
@@ -328,7 +331,7 @@ static bool load_graph(net *n, tn_runtime *rt) {
   if (!tn_graph_load(rt, n->args->words[1], &n->graph)) return true;
   fail_library(n->why);
   return strstr(text_get(n->why), "load the plugins") &&
-         fail(n->why, "%s; %s", text_get(n->why), host_hint);
+         report_failure(n->why, "%s; %s", text_get(n->why), host_hint);
 }
 
 static bool do_word(net *n, host *h, int word, text *out) {
@@ -337,8 +340,8 @@ static bool do_word(net *n, host *h, int word, text *out) {
   if (!load_graph(n, h->rt)) return false;
   n->rt = h->rt;
   return word == WORD_RUN    ? net_run(n, out)
-         : word == WORD_PLAN ? plan(n, out)
-                             : show(n, out);
+         : word == WORD_PLAN ? print_plan(n, out)
+                             : show_graph(n, out);
 }
 
 int cmd_graph(const arguments *args, text *out, text *why) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_inspect.c: `tenon inspect`: what a plugin file says of itself in its
- * note. The file is read, never loaded: none of its code runs.
+ * cmd_inspect.c: `tenon inspect` prints the description in the note of a plugin
+ * file. The file is read, never loaded: none of its code runs.
  */
 #include <inttypes.h>
 
@@ -153,7 +153,7 @@ static tn_code print_json(tn_runtime *rt, const tn_inspection *inspection,
 
 /* ----------------------------------------------------------------- command */
 
-static tn_code inspect(tn_runtime *rt, const arguments *args, text *out) {
+static tn_code inspect_files(tn_runtime *rt, const arguments *args, text *out) {
   const char *path = args->words[0];
   tn_inspection *inspection = NULL;
   tn_code code = tn_inspection_open(rt, path, &inspection);
@@ -169,11 +169,12 @@ static tn_code inspect(tn_runtime *rt, const arguments *args, text *out) {
 int cmd_inspect(const arguments *args, text *out, text *why) {
   host h;
   if (args->n_words != 1) {
-    fail(why, "inspect wants one file, such as `tenon inspect plugin.so`");
+    report_failure(why,
+                   "inspect wants one file, such as `tenon inspect plugin.so`");
     return STATUS_USAGE;
   }
   if (!host_open(&h, args, 1, why)) return STATUS_FAILED;
-  bool ok = !inspect(h.rt, args, out) || fail_library(why);
+  bool ok = !inspect_files(h.rt, args, out) || fail_library(why);
   host_close(&h);
   return ok ? STATUS_OK : STATUS_FAILED;
 }

@@ -178,7 +178,7 @@ static bool print_tables(tn_runtime *rt, const choice *c, text *out) {
   return true;
 }
 
-static bool choose(const arguments *args, choice *out, text *why) {
+static bool choose_operators(const arguments *args, choice *out, text *why) {
   *out = (choice){.end = N_KINDS, .text = ""};
   if (args->n_words == 0) return true;
   const char *word = args->words[0];
@@ -189,13 +189,14 @@ static bool choose(const arguments *args, choice *out, text *why) {
     out->end = k + 1;
     if (most == 2 && args->n_words > 1) out->text = args->words[1];
     return args->n_words <= most ||
-           fail(why, "list: unexpected `%s`; name one kind or none",
-                args->words[most]);
+           report_failure(why, "list: unexpected `%s`; name one kind or none",
+                          args->words[most]);
   }
   const char *meant = did_you_mean(word, list_words, N_KINDS);
-  return fail(why, "list: unknown kind `%s`%s%s%s", word,
-              meant ? "; did you mean `" : "; there are plugins, operators ",
-              meant ? meant : "and devices", meant ? "`?" : "");
+  return report_failure(
+      why, "list: unknown kind `%s`%s%s%s", word,
+      meant ? "; did you mean `" : "; there are plugins, operators ",
+      meant ? meant : "and devices", meant ? "`?" : "");
 }
 
 /* A text that no operator has is a mistake, with the nearest name. */
@@ -206,9 +207,9 @@ static bool check_text(tn_runtime *rt, const choice *c, text *why) {
   for (size_t i = 0; !tn_operator_at(rt, i, &op); ++i)
     if (is_listed(tn_operator_desc(op), tn_operator_name(op), c)) return true;
   operator_nearest(rt, c->text, &nearest);
-  fail(why, "list operators: no operator has `%s` in its name%s%s%s", c->text,
-       nearest.n ? "; did you mean \"" : "", text_get(&nearest),
-       nearest.n ? "\"?" : "");
+  report_failure(why, "list operators: no operator has `%s` in its name%s%s%s",
+                 c->text, nearest.n ? "; did you mean \"" : "",
+                 text_get(&nearest), nearest.n ? "\"?" : "");
   text_deinit(&nearest);
   return false;
 }
@@ -216,7 +217,7 @@ static bool check_text(tn_runtime *rt, const choice *c, text *why) {
 int cmd_list(const arguments *args, text *out, text *why) {
   choice c;
   host h;
-  if (!choose(args, &c, why)) return STATUS_USAGE;
+  if (!choose_operators(args, &c, why)) return STATUS_USAGE;
   if (!host_open(&h, args, 1, why)) return STATUS_FAILED;
   bool ok = host_load(&h, args, why) && check_text(h.rt, &c, why);
   if (ok) {

@@ -28,7 +28,7 @@ typedef struct run {
   tn_req *requests; /* n_grads */
 } run;
 
-static bool failed(run *r) {
+static bool report_run_failure(run *r) {
   return fail_library(r->why);
 }
 
@@ -46,8 +46,8 @@ static size_t key_length(const char *word) {
   return word[n] == '=' && !isdigit((unsigned char)word[0]) ? n : 0;
 }
 
-/* Fills `values`, which has room for every word, with keys that stand in
- * `keys`; returns how many there are. */
+/* Fills `values`, which has room for every word, with the words of which `keys`
+ * contains the key. Returns their number. */
 static size_t split_params(const arguments *args, text *keys,
                            tn_value *values) {
   size_t n = 0;
@@ -70,9 +70,9 @@ static bool read_params(run *r) {
   size_t n = values ? split_params(r->args, &keys, values) : 0;
   bool ok = values && !keys.failed;
   if (!ok)
-    fail(r->why, "out of memory");
+    report_failure(r->why, "out of memory");
   else if (tn_params_create(r->op, values, n, &r->params))
-    ok = failed(r);
+    ok = report_run_failure(r);
   free(values);
   text_deinit(&keys);
   return ok;
@@ -84,7 +84,7 @@ static bool read_input(run *r, input_reader *reader, const char *word) {
   const size_t number = r->n_in + 1;
   tn_array **array = &r->in[r->n_in++];
   if (!strcmp(word, "none") || input_read(reader, word, array)) return true;
-  return fail(r->why, "input %zu: %s", number, text_get(r->why));
+  return report_failure(r->why, "input %zu: %s", number, text_get(r->why));
 }
 
 static bool read_inputs(run *r) {
@@ -95,7 +95,7 @@ static bool read_inputs(run *r) {
                          .seed = r->args->seed};
   bool ok = true;
   r->in = make_list(r->args->n_words + r->desc->n_aux);
-  if (!r->in) return fail(r->why, "out of memory");
+  if (!r->in) return report_failure(r->why, "out of memory");
   for (size_t i = 1; ok && i < r->args->n_words; ++i)
     if (!key_length(r->args->words[i]))
       ok = read_input(r, &reader, r->args->words[i]);
@@ -105,8 +105,8 @@ static bool read_inputs(run *r) {
 
 /* ------------------------------------------------------------------- states */
 
-/* States stand behind the inputs. They were not given if there are too few
- * words for both; where an input may be absent, `none` says so. */
+/* States follow the inputs. The user passed no states if there are too few
+ * words for both; `none` marks inputs that may be absent. */
 static bool lacks_states(const run *r) {
   const tn_op *op = r->desc;
   size_t least = op->n_inputs;
@@ -119,8 +119,8 @@ static bool lacks_states(const run *r) {
          r->n_in <= op->n_inputs && r->n_in < least + op->n_aux;
 }
 
-/* What is known of the inputs, and what follows for the states: `sigs` has
- * room for inputs, outputs and states. */
+/* Computes the known signatures of the inputs and, from them, those of the
+ * states. `sigs` has room for inputs, outputs and states. */
 static bool infer_states(run *r, tn_sig *sigs, uint32_t n_out) {
   const uint32_t n_in = (uint32_t)r->n_in, n_aux = r->desc->n_aux;
   tn_signature io = {.n_in = n_in,
@@ -137,7 +137,8 @@ static bool infer_states(run *r, tn_sig *sigs, uint32_t n_out) {
     sigs[i].dtype = t->dtype;
     memcpy(sigs[i].shape, t->shape, (size_t)t->ndim * sizeof *t->shape);
   }
-  return tn_operator_infer(r->op, r->params, &io) == TN_OK || failed(r);
+  return tn_operator_infer(r->op, r->params, &io) == TN_OK ||
+         report_run_failure(r);
 }
 
 /* An array of `initial` everywhere. */
@@ -161,15 +162,15 @@ static bool add_states(run *r) {
   uint32_t n_out = 0;
   if (!lacks_states(r)) return true;
   if (tn_operator_outputs(r->op, r->params, (uint32_t)r->n_in, &n_out, NULL))
-    return failed(r);
+    return report_run_failure(r);
   const size_t first = r->n_in + n_out, n = first + r->desc->n_aux;
   tn_sig *sigs = (tn_sig *)calloc(n + 1, sizeof *sigs);
-  bool ok = sigs || fail(r->why, "out of memory");
+  bool ok = sigs || report_failure(r->why, "out of memory");
   ok = ok && infer_states(r, sigs, n_out);
   for (uint32_t i = 0; ok && i < r->desc->n_aux; ++i)
     ok = !make_state(r, &sigs[first + i], r->desc->aux[i]->initial,
                      &r->in[r->n_in++]) ||
-         failed(r);
+         report_run_failure(r);
   free(sigs);
   return ok;
 }
@@ -180,11 +181,12 @@ static bool count_outputs(run *r) {
   const uint32_t n_aux = r->desc->n_aux;
   const uint32_t n_in = r->n_in > n_aux ? (uint32_t)r->n_in - n_aux : 0;
   uint32_t n = 0;
-  if (tn_operator_outputs(r->op, r->params, n_in, &n, NULL)) return failed(r);
+  if (tn_operator_outputs(r->op, r->params, n_in, &n, NULL))
+    return report_run_failure(r);
   r->n_out = n;
   r->out = make_list(n);
   r->heads = make_list(n);
-  return (r->out && r->heads) || fail(r->why, "out of memory");
+  return (r->out && r->heads) || report_failure(r->why, "out of memory");
 }
 
 static bool call_forward(run *r) {
@@ -193,13 +195,13 @@ static bool call_forward(run *r) {
   const tn_code code = r->args->given & OPTION_TRAINING
                            ? tn_call_train(r->rt, r->op, &in, r->params, &out)
                            : tn_call(r->rt, r->op, &in, r->params, &out);
-  return !code || failed(r);
+  return !code || report_run_failure(r);
 }
 
 /* ----------------------------------------------------------------- operands */
 
-/* A declared operand, and which of the arrays that it stands for; -1 if it
- * stands for one. */
+/* A declared operand, and the index of one of its arrays; -1 if the operand is
+ * one array. */
 typedef struct operand {
   const tn_arg *arg;
   int64_t member;
@@ -257,7 +259,7 @@ static bool make_heads(run *r) {
   return true;
 }
 
-/* Whether a gradient of input i is to be asked for. */
+/* Whether to request a gradient of input i. */
 static bool is_wanted(const run *r, size_t i) {
   const tn_gradient *gradient = r->desc->gradient;
   if (!r->in[i] || !dtype_is_float(tn_array_tensor(r->in[i])->dtype))
@@ -269,19 +271,20 @@ static bool is_wanted(const run *r, size_t i) {
 
 static bool request_grads(run *r) {
   bool any = false;
-  /* Auxiliary states stand behind the inputs and have no gradient. */
+  /* Auxiliary states follow the inputs and have no gradient. */
   r->n_grads = r->n_in - r->desc->n_aux;
   r->grads = make_list(r->n_grads);
   r->requests = (tn_req *)calloc(r->n_grads + 1, sizeof *r->requests);
-  if (!r->grads || !r->requests) return fail(r->why, "out of memory");
+  if (!r->grads || !r->requests) return report_failure(r->why, "out of memory");
   for (size_t i = 0; i < r->n_grads; ++i) {
     r->requests[i] = is_wanted(r, i) ? TN_REQ_WRITE : TN_REQ_NULL;
     any = any || r->requests[i] != TN_REQ_NULL;
   }
-  return any || fail(r->why,
-                     "%s: none of these inputs has a gradient: it wants a "
-                     "floating type, and an operator that differentiates it",
-                     tn_operator_name(r->op));
+  return any ||
+         report_failure(r->why,
+                        "%s: none of these inputs has a gradient: it wants a "
+                        "floating type, and an operator that differentiates it",
+                        tn_operator_name(r->op));
 }
 
 static bool call_backward(run *r) {
@@ -294,7 +297,7 @@ static bool call_backward(run *r) {
                             .outputs = {r->n_out, r->out},
                             .out_grads = {r->n_out, r->heads},
                             .in_grads = {r->n_grads, r->grads, r->requests}};
-  return !tn_gradient_call(r->rt, r->op, &call) || failed(r);
+  return !tn_gradient_call(r->rt, r->op, &call) || report_run_failure(r);
 }
 
 /* ------------------------------------------------------------------ results */
@@ -393,9 +396,9 @@ int cmd_run(const arguments *args, text *out, text *why) {
   host h;
   recording spans = {0};
   if (args->n_words == 0) {
-    fail(why,
-         "run wants an operator and its inputs, such as `tenon run "
-         "elemwise.relu [1,-1]`");
+    report_failure(why,
+                   "run wants an operator and its inputs, such as `tenon run "
+                   "elemwise.relu [1,-1]`");
     return STATUS_USAGE;
   }
   if (!results_check_out(args, why)) return STATUS_USAGE;

@@ -63,7 +63,7 @@ static void add_params(const tn_op *desc, text *out) {
   table_print(&rows, "  ", out);
 }
 
-/* What else is to be said of an operand, in the order of importance. */
+/* Further properties of an operand, in the order of importance. */
 static void add_arg_notes(const tn_op *desc, const tn_arg *arg, text *out) {
   static const struct {
     uint32_t flag;
@@ -141,8 +141,8 @@ static void add_requirements(const tn_op *desc, text *out) {
 
 /* ----------------------------------------------------------------- gradient */
 
-/* What must stay alive until the gradient is computed: gradients of outputs
- * come anew and are not kept. */
+/* Operands that must stay alive until the gradient is computed. Output
+ * gradients are created for each call and are not kept. */
 static void add_keeps(const tn_op *desc, const tn_input_gradient *g,
                       text *out) {
   const char *separator = "keeps ";
@@ -288,8 +288,8 @@ static tn_code print_json(tn_operator *op, bool reasons, text *out) {
   return code;
 }
 
-static tn_code show(tn_runtime *rt, tn_operator *op, const arguments *args,
-                    text *out) {
+static tn_code show_operator(tn_runtime *rt, tn_operator *op,
+                             const arguments *args, text *out) {
   const bool reasons = args->given & OPTION_WHY;
   if (args->given & OPTION_JSON) return print_json(op, reasons, out);
   print_operator(rt, op, out);
@@ -300,15 +300,15 @@ int cmd_show(const arguments *args, text *out, text *why) {
   host h;
   tn_operator *op = NULL;
   if (args->n_words != 1) {
-    fail(why,
-         "show wants one operator, such as `tenon show "
-         "elemwise.quadratic`; `tenon list operators` names them");
+    report_failure(why,
+                   "show wants one operator, such as `tenon show "
+                   "elemwise.quadratic`; `tenon list operators` names them");
     return STATUS_USAGE;
   }
   if (!host_open(&h, args, 1, why)) return STATUS_FAILED;
   bool ok =
       host_load(&h, args, why) && operator_find(h.rt, args->words[0], &op, why);
-  if (ok && show(h.rt, op, args, out)) ok = fail_library(why);
+  if (ok && show_operator(h.rt, op, args, out)) ok = fail_library(why);
   host_close(&h);
   return ok ? STATUS_OK : STATUS_FAILED;
 }

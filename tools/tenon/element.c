@@ -61,10 +61,11 @@ bool dtype_fail(const char *name, text *why) {
   const char *meant = dtype_nearest(name);
   text names = {0};
   if (meant)
-    return fail(why, "unknown element type `%s`; did you mean `%s`?", name,
-                meant);
+    return report_failure(why, "unknown element type `%s`; did you mean `%s`?",
+                          name, meant);
   dtype_set_add(&names, UINT64_MAX);
-  fail(why, "unknown element type `%s`; there are %s", name, text_get(&names));
+  report_failure(why, "unknown element type `%s`; there are %s", name,
+                 text_get(&names));
   text_deinit(&names);
   return false;
 }
@@ -108,7 +109,7 @@ typedef struct format16 {
 static const format16 format_f16 = {11, -14};
 static const format16 format_bf16 = {8, -126};
 
-static uint16_t encode16(format16 f, double value) {
+static uint16_t encode_float16(format16 f, double value) {
   const int stored = f.digits - 1;
   const uint16_t sign = signbit(value) ? 0x8000u : 0u;
   const unsigned infinity = 0x7fffu & ~((1u << stored) - 1u);
@@ -126,7 +127,7 @@ static uint16_t encode16(format16 f, double value) {
   return (uint16_t)(sign | (uint16_t)bits);
 }
 
-static double decode16(format16 f, uint16_t bits) {
+static double decode_float16(format16 f, uint16_t bits) {
   const int stored = f.digits - 1;
   const unsigned magnitude = bits & 0x7fffu;
   const unsigned mask = (1u << stored) - 1u;
@@ -145,19 +146,19 @@ static double decode16(format16 f, uint16_t bits) {
 }
 
 uint16_t f16_from_double(double value) {
-  return encode16(format_f16, value);
+  return encode_float16(format_f16, value);
 }
 
 uint16_t bf16_from_double(double value) {
-  return encode16(format_bf16, value);
+  return encode_float16(format_bf16, value);
 }
 
 double double_from_f16(uint16_t bits) {
-  return decode16(format_f16, bits);
+  return decode_float16(format_f16, bits);
 }
 
 double double_from_bf16(uint16_t bits) {
-  return decode16(format_bf16, bits);
+  return decode_float16(format_bf16, bits);
 }
 
 /* ------------------------------------------------------------------ values */
@@ -219,17 +220,18 @@ static bool parse_float(tn_dtype dtype, const char *token, void *element,
   char *end = NULL;
   bool special = is_word(token, "inf") || is_word(token, "nan");
   if (!special && !is_decimal(token))
-    return fail(why, "`%s` is not a number", token);
+    return report_failure(why, "`%s` is not a number", token);
   double value = strtod(token, &end);
-  if (*end) return fail(why, "`%s` is not a number", token);
+  if (*end) return report_failure(why, "`%s` is not a number", token);
   element_set(dtype, value, element);
   if (dtype == TN_F32) { /* through double it would be rounded twice */
     float f32 = strtof(token, NULL);
     memcpy(element, &f32, sizeof f32);
   }
   if (!special && isinf(element_get(dtype, element)))
-    return fail(why, "`%s` is too large for %s; write inf for infinity", token,
-                dtype_name(dtype));
+    return report_failure(why,
+                          "`%s` is too large for %s; write inf for infinity",
+                          token, dtype_name(dtype));
   return true;
 }
 
@@ -241,8 +243,8 @@ static bool parse_unsigned(tn_dtype dtype, const char *token, void *element,
   uint64_t value = strtoull(token, NULL, 10);
   bool negative = *token == '-' && value != 0;
   if (errno || negative || value > max)
-    return fail(why, "`%s` does not fit %s (0 to %" PRIu64 ")", token,
-                dtype_name(dtype), max);
+    return report_failure(why, "`%s` does not fit %s (0 to %" PRIu64 ")", token,
+                          dtype_name(dtype), max);
   memcpy(element, &value, (size_t)bits / 8);
   return true;
 }
@@ -254,8 +256,9 @@ static bool parse_signed(tn_dtype dtype, const char *token, void *element,
   errno = 0;
   int64_t value = strtoll(token, NULL, 10);
   if (errno || value > max || value < -max - 1)
-    return fail(why, "`%s` does not fit %s (%" PRId64 " to %" PRId64 ")", token,
-                dtype_name(dtype), -max - 1, max);
+    return report_failure(why,
+                          "`%s` does not fit %s (%" PRId64 " to %" PRId64 ")",
+                          token, dtype_name(dtype), -max - 1, max);
   memcpy(element, &value, (size_t)bits / 8);
   return true;
 }
@@ -265,8 +268,9 @@ static bool parse_integer(tn_dtype dtype, const char *token, void *element,
   size_t sign = *token == '+' || *token == '-';
   size_t digits = strspn(token + sign, "0123456789");
   if (!digits || token[sign + digits])
-    return fail(why, "`%s` is not an integer, and the elements are %s", token,
-                dtype_name(dtype));
+    return report_failure(why,
+                          "`%s` is not an integer, and the elements are %s",
+                          token, dtype_name(dtype));
   bool is_signed = (dtype & 0xffu) == (TN_I8 & 0xffu);
   return is_signed ? parse_signed(dtype, token, element, why)
                    : parse_unsigned(dtype, token, element, why);
@@ -279,13 +283,13 @@ bool element_parse(tn_dtype dtype, const char *token, void *element,
   if (dtype == TN_BOOL) {
     is_true = is_true || !strcmp(token, "1");
     if (!is_true && !is_false && strcmp(token, "0") != 0)
-      return fail(why, "`%s` is not true, false, 1 or 0", token);
+      return report_failure(why, "`%s` is not true, false, 1 or 0", token);
     *(uint8_t *)element = is_true;
     return true;
   }
   if (is_true || is_false)
-    return fail(why, "`%s` is not a number; for booleans add --dtype bool",
-                token);
+    return report_failure(
+        why, "`%s` is not a number; for booleans add --dtype bool", token);
   return dtype_is_float(dtype) ? parse_float(dtype, token, element, why)
                                : parse_integer(dtype, token, element, why);
 }

@@ -50,7 +50,7 @@ static void fill_ones(tensor *t, size_t size) {
   }
 }
 
-static void fill(tensor *t, int kind, uint64_t *state) {
+static void fill_tensor(tensor *t, int kind, uint64_t *state) {
   size_t size = (size_t)tn_dtype_bytes(t->dtype);
   if (kind == KIND_ONES) fill_ones(t, size);
   if (kind != KIND_RANDN) return;
@@ -81,7 +81,7 @@ static bool parse_dim(const char *source, const char **at, int64_t *dim,
   return true;
 }
 
-/* Dimensions from behind the opening parenthesis to the end. */
+/* Dimensions from after the opening parenthesis to the end. */
 static bool parse_shape(const char *source, const char *at, tensor *out,
                         text *why) {
   while (*at == ' ') ++at;
@@ -109,11 +109,12 @@ bool generate_parse(const char *source, const input_options *options,
   if (!parse_kind(source, open, &kind, why)) return false;
   if (!parse_shape(source, open + 1, out, why)) return false;
   if (kind == KIND_RANDN && !dtype_is_float(out->dtype))
-    return fail(why,
-                "randn makes fractions, which %s cannot hold; use --dtype "
-                "f32, or zeros or ones",
-                dtype_name(out->dtype));
+    return report_failure(
+        why,
+        "randn makes fractions, which %s cannot hold; use --dtype "
+        "f32, or zeros or ones",
+        dtype_name(out->dtype));
   if (!tensor_alloc(out, why)) return false;
-  fill(out, kind, options->state);
+  fill_tensor(out, kind, options->state);
   return true;
 }

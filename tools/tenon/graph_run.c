@@ -48,7 +48,7 @@ static bool add_variable(session *s, const char *name, tn_entry entry,
   if (list) s->variables = list;
   if (!list || !copy) {
     free(copy);
-    return fail(s->n->why, "out of memory");
+    return report_failure(s->n->why, "out of memory");
   }
   s->variables[s->n_variables++] =
       (variable){.name = copy, .entry = entry, .is_state = is_state};
@@ -134,11 +134,12 @@ static bool fail_unknown(const session *s, const char *name, size_t n) {
   const char *meant =
       names ? did_you_mean(text_get(&wanted), names, s->n_variables) : NULL;
   if (meant)
-    fail(s->n->why, "the graph has no argument `%s`; did you mean `%s`?",
-         text_get(&wanted), meant);
+    report_failure(s->n->why,
+                   "the graph has no argument `%s`; did you mean `%s`?",
+                   text_get(&wanted), meant);
   else
-    fail(s->n->why, "the graph has no argument `%s`; it has %s",
-         text_get(&wanted), list.n ? text_get(&list) : "none");
+    report_failure(s->n->why, "the graph has no argument `%s`; it has %s",
+                   text_get(&wanted), list.n ? text_get(&list) : "none");
   text_deinit(&list), text_deinit(&wanted);
   free(names);
   return false;
@@ -158,10 +159,11 @@ static bool read_named(session *s, input_reader *reader, const char *word,
                        size_t n) {
   variable *v = find_variable(s, word, n);
   if (!v) return fail_unknown(s, word, n);
-  if (v->array) return fail(s->n->why, "`%s` is given twice", v->name);
+  if (v->array)
+    return report_failure(s->n->why, "`%s` is given twice", v->name);
   reader->dtype = type_of(s, v);
   if (!input_read(reader, word + n + 1, &v->array))
-    return fail(s->n->why, "%s: %s", v->name, text_get(s->n->why));
+    return report_failure(s->n->why, "%s: %s", v->name, text_get(s->n->why));
   v->is_typed = true;
   return true;
 }
@@ -207,7 +209,8 @@ static bool take_arrays(session *s, tn_bundle *file, size_t *n_known) {
     ++*n_known;
     if (v->is_typed) continue;
     if (v->array)
-      return fail(s->n->why, "two files have the array `%s`", v->name);
+      return report_failure(s->n->why, "two files have the array `%s`",
+                            v->name);
     if (tn_bundle_get(file, entry.name, 0, &v->array)) return fail_session(s);
     if (!convert_weight(s, &v->array)) return false;
   }
@@ -224,11 +227,12 @@ static bool fail_foreign(const session *s, const char *path,
     text_add(&theirs, "%s%s", i ? ", " : "", entry.name);
   for (size_t i = 0; i < s->n_variables && i < MOST; ++i)
     text_add(&ours, "%s%s", i ? ", " : "", s->variables[i].name);
-  fail(s->n->why,
-       "%s: none of its %zu arrays (%s%s) has the name of an argument or state "
-       "of the graph (%s%s)",
-       path, n, text_get(&theirs), n > MOST ? ", ..." : "", text_get(&ours),
-       s->n_variables > MOST ? ", ..." : "");
+  report_failure(
+      s->n->why,
+      "%s: none of its %zu arrays (%s%s) has the name of an argument or state "
+      "of the graph (%s%s)",
+      path, n, text_get(&theirs), n > MOST ? ", ..." : "", text_get(&ours),
+      s->n_variables > MOST ? ", ..." : "");
   text_deinit(&theirs), text_deinit(&ours);
   return false;
 }
@@ -237,7 +241,7 @@ static bool read_weights(session *s, const char *path) {
   tn_bundle *file = NULL;
   size_t n_known = 0;
   if (*path == '@' || !input_is_bundle(path))
-    return fail(
+    return report_failure(
         s->n->why,
         "`%s` is neither NAME=INPUT, such as data=@x.npy, nor a file of "
         "weights, such as w.safetensors or w.npz",
@@ -271,7 +275,7 @@ static tn_sig sig_of(const tn_array *array) {
 static bool infer_shapes(session *s) {
   tn_known *known = (tn_known *)calloc(s->n_variables + 1, sizeof *known);
   size_t n = 0;
-  if (!known) return fail(s->n->why, "out of memory");
+  if (!known) return report_failure(s->n->why, "out of memory");
   for (size_t i = 0; i < s->n_variables; ++i)
     if (s->variables[i].array)
       known[n++] =
@@ -312,11 +316,12 @@ static bool check_missing(const session *s) {
     if (!first) first = v->name;
   }
   if (n > 0)
-    fail(s->n->why,
-         "%s: %zu argument%s not given: %s; write NAME=INPUT, such as "
-         "%s=@x.npy, or name a .npz or .safetensors file that has %s",
-         s->n->args->words[1], n, n == 1 ? " is" : "s are", text_get(&list),
-         first, n == 1 ? "it" : "them");
+    report_failure(
+        s->n->why,
+        "%s: %zu argument%s not given: %s; write NAME=INPUT, such as "
+        "%s=@x.npy, or name a .npz or .safetensors file that has %s",
+        s->n->args->words[1], n, n == 1 ? " is" : "s are", text_get(&list),
+        first, n == 1 ? "it" : "them");
   text_deinit(&list);
   return n == 0;
 }
@@ -336,7 +341,7 @@ static bool bind_program(session *s) {
   const arguments *args = s->n->args;
   tn_argument *list = (tn_argument *)calloc(s->n_variables + 1, sizeof *list);
   size_t n = 0;
-  if (!list) return fail(s->n->why, "out of memory");
+  if (!list) return report_failure(s->n->why, "out of memory");
   for (size_t i = 0; i < s->n_variables; ++i) {
     const variable *v = &s->variables[i];
     if (!v->array && !v->is_label) continue;
@@ -365,7 +370,7 @@ static bool list_nodes(session *s) {
   size_t n = 0;
   while (!tn_graph_name(graph, TN_GRAPH_NODES, n, &name, NULL)) ++n;
   s->nodes = (named *)calloc(n + 1, sizeof *s->nodes);
-  if (!s->nodes) return fail(s->n->why, "out of memory");
+  if (!s->nodes) return report_failure(s->n->why, "out of memory");
   for (; s->n_nodes < n; ++s->n_nodes) {
     if (tn_graph_name(graph, TN_GRAPH_NODES, s->n_nodes, &name, &node))
       return fail_session(s);
@@ -375,7 +380,7 @@ static bool list_nodes(session *s) {
   return true;
 }
 
-/* The node whose name is the first `n` bytes, or NULL. */
+/* The node with the name in the first `n` bytes, or NULL. */
 static const named *find_node(const session *s, const char *name, size_t n) {
   char key[256];
   if (n >= sizeof key) return NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * group.c: what a command line says of where groups of nodes run:
+ * group.c: reads the devices of groups of nodes from a command line:
  * "left=cpu(1)".
  */
 #include <ctype.h>
@@ -33,20 +33,21 @@ bool group_parse(const char *word, group_word *out, text *why) {
   const size_t n = strcspn(word, "=");
   *out = (group_word){0};
   if (n == 0 || !word[n] || !word[n + 1])
-    return fail(why, "--group wants NAME=DEVICE, such as left=cpu(1), not `%s`",
-                word);
+    return report_failure(
+        why, "--group wants NAME=DEVICE, such as left=cpu(1), not `%s`", word);
   const char *device = word + n + 1;
   const size_t length = strcspn(device, "(");
   if (!id_parse(word, device + length, &out->id, why))
-    return fail(why, "--group: %s", text_get(why));
+    return report_failure(why, "--group: %s", text_get(why));
   out->name = strndup(word, n);
   out->device = strndup(device, length);
   const bool is_cpu = length == 3 && !strncmp(device, "cpu", 3);
   if (!out->name || !out->device)
-    fail(why, "out of memory");
+    report_failure(why, "out of memory");
   else if (is_cpu && out->id >= MOST_CPUS)
-    fail(why, "--group %s: there are at most %d cpus, cpu(0) to cpu(%d)", word,
-         MOST_CPUS, MOST_CPUS - 1);
+    report_failure(why,
+                   "--group %s: there are at most %d cpus, cpu(0) to cpu(%d)",
+                   word, MOST_CPUS, MOST_CPUS - 1);
   else
     return true;
   group_free(out);
@@ -75,8 +76,9 @@ bool group_find(tn_runtime *rt, const group_word *group, tn_place *out,
       *out = (tn_place){entry.device_type, group->id};
       return true;
     }
-  return fail(why,
-              "--group %s: there is no device `%s`; `tenon list devices` shows "
-              "those there are",
-              group->name, group->device);
+  return report_failure(
+      why,
+      "--group %s: there is no device `%s`; `tenon list devices` shows "
+      "those there are",
+      group->name, group->device);
 }

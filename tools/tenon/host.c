@@ -10,8 +10,8 @@
 
 #include "tenon_tool.h"
 
-/* What the library logs. Warnings are no part of what a command prints, and
- * wait until it is known whether they matter. */
+/* Receives the library's log. Warnings do not belong to a command's output, and
+ * are kept until it is known whether they matter. */
 static void keep_warning(void *ctx, int32_t level, const char *line) {
   host *h = (host *)ctx;
   if (level > TN_LOG_WARNING) return;
@@ -24,7 +24,7 @@ static void print_warnings(host *h) {
 }
 
 bool host_open(host *h, const arguments *args, uint32_t n_cpus, text *why) {
-  /* Who names a plugin wants it with all that it does. */
+  /* A command that names a plugin loads all of its operators and kernels. */
   const tn_options options = {.struct_size = sizeof options,
                               .trust = args->n_plugins ? TN_TRUST_REPLACE : 0,
                               .seed = args->seed,

@@ -69,8 +69,9 @@ typedef struct source {
 static bool fail_file(text *why, const char *path, const char *shown) {
   const char *message = tn_error_text();
   const size_t n = strlen(path);
-  if (!strncmp(message, path, n)) return fail(why, "%s%s", shown, message + n);
-  return fail(why, "%s", message);
+  if (!strncmp(message, path, n))
+    return report_failure(why, "%s%s", shown, message + n);
+  return report_failure(why, "%s", message);
 }
 
 /* A file of several arrays, of which none was named. */
@@ -83,10 +84,11 @@ static bool fail_several(const tn_bundle *file, const source *from, text *why) {
     text_add(&names, "%s%s", i ? ", " : "", entry.name);
   if (n > MOST) text_add(&names, ", ...");
   if (n && !tn_bundle_at(file, 0, &entry))
-    fail(why, "%s holds %zu arrays; name one of them, such as @%s:%s (%s)",
-         from->shown, n, from->word, entry.name, text_get(&names));
+    report_failure(why,
+                   "%s holds %zu arrays; name one of them, such as @%s:%s (%s)",
+                   from->shown, n, from->word, entry.name, text_get(&names));
   else
-    fail(why, "%s holds no array", from->shown);
+    report_failure(why, "%s holds no array", from->shown);
   text_deinit(&names);
   return false;
 }
@@ -112,13 +114,14 @@ static bool read_piped(input_reader *r, const char *name, tn_array **out) {
 /* The word without its `@`. */
 static bool read_file(input_reader *r, const char *word, tn_array **out) {
   if (!*word)
-    return fail(r->why,
-                "`@` is not followed by the name of a file; write @x.npy, "
-                "@x.npz:name, or @- for standard input");
+    return report_failure(
+        r->why,
+        "`@` is not followed by the name of a file; write @x.npy, "
+        "@x.npz:name, or @- for standard input");
   if (!strcmp(word, "-")) return read_piped(r, NULL, out);
   if (!strncmp(word, "-:", 2)) return read_piped(r, word + 2, out);
   char *path = strdup(word);
-  if (!path) return fail(r->why, "out of memory");
+  if (!path) return report_failure(r->why, "out of memory");
   const char *name = split_name(path);
   const source from = {path, path, path};
   const bool ok = read_array(r, &from, name, out);
@@ -135,12 +138,13 @@ static bool convert_array(input_reader *r, const char *word, bool meant,
   tn_array *cast = NULL;
   if (from == r->dtype) return true;
   if (dtype_is_float(from) && !dtype_is_float(r->dtype) && !meant)
-    return fail(r->why,
-                "%s has elements of type %s, and --dtype %s would cut off "
-                "their fractions; write %s:%s if you want that, or give the "
-                "type to another input alone, such as %s:[1,2]",
-                word + 1, dtype_name(from), dtype_name(r->dtype),
-                dtype_name(r->dtype), word, dtype_name(r->dtype));
+    return report_failure(
+        r->why,
+        "%s has elements of type %s, and --dtype %s would cut off "
+        "their fractions; write %s:%s if you want that, or give the "
+        "type to another input alone, such as %s:[1,2]",
+        word + 1, dtype_name(from), dtype_name(r->dtype), dtype_name(r->dtype),
+        word, dtype_name(r->dtype));
   if (tn_array_cast(*array, r->dtype, &cast)) return fail_library(r->why);
   tn_array_release(*array);
   *array = cast;
@@ -155,9 +159,10 @@ static bool read_written(input_reader *r, const char *word, tn_array **out) {
   bool ok = generate_matches(word) ? generate_parse(word, &options, &t, r->why)
                                    : literal_parse(word, r->dtype, &t, r->why);
   if (!ok && (ends_as_file(word) || access(word, F_OK) == 0))
-    fail(r->why,
-         "`%s` is neither a number nor a list; did you mean the file, @%s?",
-         word, word);
+    report_failure(
+        r->why,
+        "`%s` is neither a number nor a list; did you mean the file, @%s?",
+        word, word);
   if (!ok) return false;
   ok = tensor_to_array(&t, r->rt, out, r->why);
   tensor_deinit(&t);

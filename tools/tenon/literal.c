@@ -49,7 +49,7 @@ bool fail_at(text *why, const char *source, const char *at, const char *format,
   va_end(args);
   text excerpt = {0};
   add_excerpt(&excerpt, source, at);
-  fail(why, "%s%s", message, text_get(&excerpt));
+  report_failure(why, "%s%s", message, text_get(&excerpt));
   text_deinit(&excerpt);
   return false;
 }
@@ -80,7 +80,7 @@ static const char *name_of(char c, char buffer[4]) {
   return buffer;
 }
 
-static bool unexpected(parser *p, const char *expected) {
+static bool report_unexpected(parser *p, const char *expected) {
   char buffer[4];
   return fail_at(p->why, p->source, p->at, "expected %s, found %s", expected,
                  name_of(*p->at, buffer));
@@ -89,7 +89,7 @@ static bool unexpected(parser *p, const char *expected) {
 /* A number or word. Brackets, commas and blanks end it. */
 static bool parse_token(parser *p, char token[MAX_TOKEN]) {
   size_t n = strcspn(p->at, "[](),; \t\r\n");
-  if (n == 0) return unexpected(p, "a number or `[`");
+  if (n == 0) return report_unexpected(p, "a number or `[`");
   if (n >= MAX_TOKEN)
     return fail_at(p->why, p->source, p->at,
                    "a number of %zu characters; write at most %d", n,
@@ -122,7 +122,7 @@ static bool parse_element(parser *p, int32_t depth) {
   return true;
 }
 
-static bool ragged(parser *p, int64_t found, int64_t expected) {
+static bool report_ragged(parser *p, int64_t found, int64_t expected) {
   return fail_at(p->why, p->source, p->at,
                  "this list has %s%lld element%s, the first at its depth has "
                  "%lld: all lists at one depth must be equally long",
@@ -138,14 +138,14 @@ static bool parse_items(parser *p, int32_t depth, int64_t *n) {
   for (*n = 0;; ++p->at) {
     skip_blanks(p);
     if (*n == 0 && *p->at == ']') break;
-    if (known >= 0 && *n == known) return ragged(p, known + 1, known);
+    if (known >= 0 && *n == known) return report_ragged(p, known + 1, known);
     if (!parse_value(p, depth + 1)) return false;
     ++*n;
     skip_blanks(p);
     if (*p->at == ']') break;
-    if (*p->at != ',') return unexpected(p, "`,` or `]`");
+    if (*p->at != ',') return report_unexpected(p, "`,` or `]`");
   }
-  if (known >= 0 && *n != known) return ragged(p, *n, known);
+  if (known >= 0 && *n != known) return report_ragged(p, *n, known);
   ++p->at;
   return true;
 }
@@ -178,13 +178,14 @@ static bool parse_value(parser *p, int32_t depth) {
 static bool parse_all(parser *p) {
   skip_blanks(p);
   if (!*p->at)
-    return fail(p->why,
-                "the text is empty; write a number or a list, such as "
-                "[[1,2],[3,4]]");
+    return report_failure(
+        p->why,
+        "the text is empty; write a number or a list, such as "
+        "[[1,2],[3,4]]");
   if (!parse_value(p, 0)) return false;
   skip_blanks(p);
-  if (*p->at) return unexpected(p, "nothing more");
-  if (p->elements.failed) return fail(p->why, "out of memory");
+  if (*p->at) return report_unexpected(p, "nothing more");
+  if (p->elements.failed) return report_failure(p->why, "out of memory");
   return tensor_alloc(p->out, p->why);
 }
 

@@ -166,9 +166,11 @@ static int unknown_command(const char *name, text *why) {
   for (size_t i = 0; i < N_COMMANDS; ++i) names[i] = commands[i].name;
   const char *meant = did_you_mean(name, names, N_COMMANDS);
   if (meant)
-    fail(why, "unknown command `%s`; did you mean `%s`?", name, meant);
+    report_failure(why, "unknown command `%s`; did you mean `%s`?", name,
+                   meant);
   else
-    fail(why, "unknown command `%s`; `tenon --help` lists them", name);
+    report_failure(why, "unknown command `%s`; `tenon --help` lists them",
+                   name);
   return STATUS_USAGE;
 }
 
@@ -185,10 +187,10 @@ static int run_command(const command *c, char *const *argv, text *out,
   return status;
 }
 
-static int dispatch(char *const *argv, text *out, text *why) {
+static int find_and_run(char *const *argv, text *out, text *why) {
   const char *name = *argv;
   if (!name) {
-    fail(why, "no command is given; `tenon --help` lists them");
+    report_failure(why, "no command is given; `tenon --help` lists them");
     return STATUS_USAGE;
   }
   if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
@@ -210,16 +212,16 @@ static int dispatch(char *const *argv, text *out, text *why) {
   return unknown_command(name, why);
 }
 
-/* Writes what a command printed; a full disk or a closed pipe is a failure. */
-static int finish(int status, text *out, text *why) {
+/* Writes a command's output; a full disk or a closed pipe is a failure. */
+static int write_output(int status, text *out, text *why) {
   if (status == STATUS_OK && out->failed) {
-    fail(why, "out of memory while printing");
+    report_failure(why, "out of memory while printing");
     status = STATUS_FAILED;
   }
   if (status == STATUS_OK) {
     text_print(out, stdout);
     if (fflush(stdout) == 0 && !ferror(stdout)) return STATUS_OK;
-    fail(why, "cannot write the output");
+    report_failure(why, "cannot write the output");
     status = STATUS_FAILED;
   }
   fprintf(stderr, "tenon: ");
@@ -231,8 +233,8 @@ static int finish(int status, text *out, text *why) {
 int main(int argc, char **argv) {
   text out = {0};
   text why = {0};
-  int status = dispatch(argc ? argv + 1 : argv, &out, &why);
-  status = finish(status, &out, &why);
+  int status = find_and_run(argc ? argv + 1 : argv, &out, &why);
+  status = write_output(status, &out, &why);
   text_deinit(&out);
   text_deinit(&why);
   return status;

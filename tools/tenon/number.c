@@ -35,8 +35,8 @@ static bool reads_back(tn_dtype dtype, const char *decimal, double value) {
   return element_get(dtype, element) == value;
 }
 
-/* d.ddde+xx becomes plain digits when the exponent is small. `decimal` is what
- * %e wrote, without a sign. */
+/* d.ddde+xx becomes plain digits when the exponent is small. `decimal` is the
+ * output of %e, without a sign. */
 static void add_decimal(text *t, const char *decimal) {
   char digits[20] = {0};
   size_t n = 0;

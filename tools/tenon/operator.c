@@ -67,9 +67,10 @@ bool operator_find(tn_runtime *rt, const char *name, tn_operator **out,
   text meant = {0};
   operator_nearest(rt, name, &meant);
   if (meant.n)
-    fail(why, "%s; did you mean \"%s\"?", text_get(why), text_get(&meant));
+    report_failure(why, "%s; did you mean \"%s\"?", text_get(why),
+                   text_get(&meant));
   else if (!plugin_is_loaded(rt, name) && strchr(name, '.'))
-    fail(why, "%s; %s", text_get(why), host_hint);
+    report_failure(why, "%s; %s", text_get(why), host_hint);
   text_deinit(&meant);
   return false;
 }

@@ -12,25 +12,25 @@ typedef struct printer {
   bool summarise;
 } printer;
 
-static const unsigned char *element(const tensor *t, size_t i) {
+static const unsigned char *find_element(const tensor *t, size_t i) {
   return t->data + i * (size_t)tn_dtype_bytes(t->dtype);
 }
 
-/* What stands between two entries: rows begin on a new line, under the bracket
- * that they belong to. */
-static void separate(const printer *p, int32_t depth) {
+/* Prints the separator of two entries: rows begin on a new line, under the
+ * bracket that they belong to. */
+static void print_separator(const printer *p, int32_t depth) {
   if (depth + 1 == p->t->ndim)
     text_add(p->out, ", ");
   else
     text_add(p->out, ",\n%*s", depth + 1, "");
 }
 
-/* Prints the part whose first element is `first` and whose lists hold `n`
- * elements each. Recursion is bounded by TN_MAX_NDIM. */
+/* Prints the part from element `first` with lists of `n` elements each.
+ * Recursion is bounded by TN_MAX_NDIM. */
 static void print_part(const printer *p, int32_t depth, size_t first,
                        size_t n) {
   if (depth == p->t->ndim) {
-    number_add(p->out, p->t->dtype, element(p->t, first));
+    number_add(p->out, p->t->dtype, find_element(p->t, first));
     return;
   }
   const int64_t length = p->t->shape[depth];
@@ -38,10 +38,10 @@ static void print_part(const printer *p, int32_t depth, size_t first,
   const bool cut = p->summarise && length - PRINT_EDGE > PRINT_EDGE;
   text_add(p->out, "[");
   for (int64_t i = 0; i < length; ++i) {
-    if (i) separate(p, depth);
+    if (i) print_separator(p, depth);
     if (cut && i == PRINT_EDGE) {
       text_add(p->out, "...");
-      separate(p, depth);
+      print_separator(p, depth);
       i = length - PRINT_EDGE;
     }
     print_part(p, depth + 1, first + (size_t)i * inner, inner);
@@ -62,7 +62,7 @@ void print_tensor(const tensor *t, bool full, text *out) {
 
 static void add_json_element(const tensor *t, size_t i, text *out) {
   text number = {0};
-  number_add(&number, t->dtype, element(t, i));
+  number_add(&number, t->dtype, find_element(t, i));
   const char *last = text_get(&number);
   if (*last == '-') ++last;
   if (*last == 'n' || *last == 'i') {

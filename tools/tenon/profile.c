@@ -58,7 +58,7 @@ typedef struct interval {
 
 /* The span of a run is in the file after those of its steps, and has their time
  * in it. */
-static bool contains(const interval *outer, const interval *inner) {
+static bool contains_interval(const interval *outer, const interval *inner) {
   return outer->thread == inner->thread && outer->begin <= inner->begin &&
          outer->end >= inner->end;
 }
@@ -77,7 +77,7 @@ static bool add_line(recording *r, char *line, interval *last,
   now.end = now.begin + us;
   name[strcspn(name, "\"")] = '\0';
   text operator_name = {0};
-  if (!contains(&now, last)) name_of(ctx, name, &operator_name);
+  if (!contains_interval(&now, last)) name_of(ctx, name, &operator_name);
   if (operator_name.n) *last = now;
   const bool ok = !operator_name.n || add_time(r, text_get(&operator_name), us);
   text_deinit(&operator_name);
@@ -98,7 +98,8 @@ static bool add_file(recording *r, span_name_fn *name_of, void *ctx,
   for (char *line = spans.data, *next; ok && line; line = next) {
     next = strchr(line, '\n');
     if (next) *next++ = '\0';
-    ok = add_line(r, line, &last, name_of, ctx) || fail(why, "out of memory");
+    ok = add_line(r, line, &last, name_of, ctx) ||
+         report_failure(why, "out of memory");
   }
   text_deinit(&spans);
   if (r->n > 1) qsort(r->rows, r->n, sizeof *r->rows, by_time);

@@ -51,7 +51,7 @@ static bool print_one(const result *one, bool named, bool full, text *out,
 bool results_print(const results *r, bool full, text *out, text *why) {
   const bool several =
       count_group(r, RESULT_OUTPUT) > 1 || count_group(r, RESULT_STATE) > 0;
-  if (r->failed) return fail(why, "out of memory");
+  if (r->failed) return report_failure(why, "out of memory");
   for (size_t i = 0; i < r->n; ++i) {
     const bool named = several || r->list[i].group != RESULT_OUTPUT;
     if (!print_one(&r->list[i], named, full, out, why)) return false;
@@ -76,7 +76,7 @@ static bool print_group_json(const results *r, int group, text *out,
 
 bool results_print_json(const results *r, text *out, text *why) {
   static const char *const names[] = {"outputs", "states", "grads"};
-  if (r->failed) return fail(why, "out of memory");
+  if (r->failed) return report_failure(why, "out of memory");
   for (int group = 0; group < N_RESULT_GROUPS; ++group) {
     if (group != RESULT_OUTPUT && !count_group(r, group)) continue;
     text_add(out, "%s\"%s\": [", group ? ", " : "", names[group]);
@@ -97,15 +97,16 @@ bool results_check_out(const arguments *args, text *why) {
   const char *path = args->out;
   if (!path) return true;
   if (args->given & OPTION_JSON)
-    return fail(why, "--out and --json are two forms; choose one");
+    return report_failure(why, "--out and --json are two forms; choose one");
   if (!strcmp(path, "-"))
     return !(args->given & OPTION_PROFILE) ||
-           fail(why, "--profile prints where `--out -` writes; name a file");
+           report_failure(
+               why, "--profile prints where `--out -` writes; name a file");
   return input_is_bundle(path) ||
-         fail(why,
-              "--out %s: the end of the name is the format: .npy, "
-              ".npz or .safetensors",
-              path);
+         report_failure(why,
+                        "--out %s: the end of the name is the format: .npy, "
+                        ".npz or .safetensors",
+                        path);
 }
 
 /* A .npy holds one array, and so does standard output. */
@@ -115,10 +116,11 @@ static bool check_count(const results *r, const char *path, text *why) {
   for (size_t i = 0; i < r->n; ++i)
     text_add(&names, "%s%s%s", i ? ", " : "", prefix_of(&r->list[i]),
              r->list[i].name);
-  fail(why,
-       "--out %s: it holds one array, and there are %zu results (%s); "
-       "write them to a .npz or a .safetensors",
-       path, r->n, text_get(&names));
+  report_failure(
+      why,
+      "--out %s: it holds one array, and there are %zu results (%s); "
+      "write them to a .npz or a .safetensors",
+      path, r->n, text_get(&names));
   text_deinit(&names);
   return false;
 }
@@ -136,7 +138,7 @@ static bool save_file(const results *r, tn_runtime *rt, const char *path,
   const tn_bundle_content content = {
       .struct_size = sizeof content, .items = items, .n_items = r->n};
   if (!ok)
-    fail(why, "out of memory");
+    report_failure(why, "out of memory");
   else if (tn_bundle_save(rt, path, &content))
     ok = fail_library(why);
   for (size_t i = 0; names && i < r->n; ++i) text_deinit(&names[i]);
@@ -147,7 +149,7 @@ static bool save_file(const results *r, tn_runtime *rt, const char *path,
 
 bool results_save(const results *r, tn_runtime *rt, const char *path, text *out,
                   text *why) {
-  if (r->failed) return fail(why, "out of memory");
+  if (r->failed) return report_failure(why, "out of memory");
   if (!check_count(r, path, why)) return false;
   if (strcmp(path, "-") != 0) return save_file(r, rt, path, why);
   char *scratch = scratch_create(".npy", why);

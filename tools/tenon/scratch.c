@@ -19,8 +19,8 @@ char *scratch_create(const char *suffix, text *why) {
     close(file);
     return path.data; /* the caller frees it */
   }
-  fail(why, "cannot create the temporary file %s: %s", text_get(&path),
-       strerror(errno));
+  report_failure(why, "cannot create the temporary file %s: %s",
+                 text_get(&path), strerror(errno));
   text_deinit(&path);
   return NULL;
 }
@@ -39,9 +39,10 @@ static bool copy_stream(FILE *from, FILE *to) {
 
 char *scratch_stdin(text *why) {
   if (isatty(STDIN_FILENO)) {
-    fail(why,
-         "`@-` reads a file from standard input, which is a terminal; redirect "
-         "it, such as `tenon run OP @- < x.npy`");
+    report_failure(
+        why,
+        "`@-` reads a file from standard input, which is a terminal; redirect "
+        "it, such as `tenon run OP @- < x.npy`");
     return NULL;
   }
   char *path = scratch_create("", why);
@@ -50,7 +51,8 @@ char *scratch_stdin(text *why) {
   bool ok = to && copy_stream(stdin, to);
   if (to && fclose(to) != 0) ok = false;
   if (ok || !path) return path;
-  fail(why, "cannot copy standard input to %s: %s", path, strerror(errno));
+  report_failure(why, "cannot copy standard input to %s: %s", path,
+                 strerror(errno));
   scratch_remove(path);
   return NULL;
 }
@@ -58,10 +60,11 @@ char *scratch_stdin(text *why) {
 bool scratch_read(const char *path, text *out, text *why) {
   char block[1 << 16];
   FILE *file = fopen(path, "rb");
-  if (!file) return fail(why, "%s: %s", path, strerror(errno));
+  if (!file) return report_failure(why, "%s: %s", path, strerror(errno));
   for (size_t n = 0; (n = fread(block, 1, sizeof block, file)) > 0;)
     text_add_bytes(out, block, n);
   const bool ok = !ferror(file);
   fclose(file);
-  return ok || fail(why, "%s: cannot be read: %s", path, strerror(errno));
+  return ok ||
+         report_failure(why, "%s: cannot be read: %s", path, strerror(errno));
 }

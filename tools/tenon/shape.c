@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * shape.c: what a command line says of a variable: "data=f32[32,784]".
+ * shape.c: reads the type and shape of a variable from a command line:
+ * "data=f32[32,784]".
  */
 #include <ctype.h>
 #include <errno.h>
@@ -8,7 +9,7 @@
 
 #include "tenon_tool.h"
 
-/* "32" or "?"; leaves *at behind it. */
+/* Reads "32" or "?"; leaves *at after it. */
 static bool dimension_parse(const char *word, const char **at, tn_sig *sig,
                             text *why) {
   char *end = NULL;
@@ -66,9 +67,10 @@ bool shape_parse(const char *word, shape_word *out, text *why) {
   const size_t n = strcspn(word, "=");
   *out = (shape_word){0};
   if (n == 0 || !word[n] || !word[n + 1])
-    return fail(why, "--shape wants NAME=TYPE[D,...], not `%s`", word);
+    return report_failure(why, "--shape wants NAME=TYPE[D,...], not `%s`",
+                          word);
   if (!sig_parse(word, word + n + 1, &out->sig, why))
-    return fail(why, "--shape: %s", text_get(why));
+    return report_failure(why, "--shape: %s", text_get(why));
   out->name = strndup(word, n);
-  return out->name || fail(why, "out of memory");
+  return out->name || report_failure(why, "out of memory");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tenon_tool.h: what the files of the `tenon` command share. The command is an
- * ordinary program on top of libtenon: it sees the public headers, nothing
- * else.
+ * tenon_tool.h: declarations shared by the files of the `tenon` command. The
+ * command is an ordinary program that uses libtenon: it includes the public
+ * headers, nothing else.
  *
  * files: main.c     the table of commands, help, dispatch
  *        args.c     words and options of a command line
@@ -50,9 +50,9 @@ void text_add_bytes(text *t, const char *bytes, size_t n);
 void text_add_json(text *t, const char *string);
 /* The characters, "" if there are none. Borrowed until the next addition. */
 const char *text_get(const text *t);
-/* Escapes, from byte `from` to the end, what text_print escapes, and line
- * feeds: a text of a file, which could otherwise look like another line of
- * output. */
+/* Escapes the characters that text_print escapes, and line feeds, from byte
+ * `from` to the end. For text from a file, which could otherwise look like
+ * another line of output. */
 void text_make_line(text *t, size_t from);
 /* Writes it to a terminal or file. Texts come from files that are not trusted:
  * control characters and marks that reverse or hide text are escaped as in
@@ -61,8 +61,8 @@ void text_print(text *t, FILE *file);
 void text_deinit(text *t);
 
 /* Replaces the content of `why` by a message and returns false, so that
- * `return fail(why, ...)` reads well. */
-bool fail(text *why, const char *format, ...) TN_PRINTF(2, 3);
+ * `return report_failure(why, ...)` reads well. */
+bool report_failure(text *why, const char *format, ...) TN_PRINTF(2, 3);
 /* The same with the library's own message. */
 bool fail_library(text *why);
 
@@ -74,7 +74,7 @@ typedef struct table {
 } table;
 
 void table_add(table *t, const char *format, ...) TN_PRINTF(2, 3);
-/* Appends the rows to `out`, each behind `indent`, and empties the table. */
+/* Appends the rows to `out`, each after `indent`, and empties the table. */
 void table_print(table *t, const char *indent, text *out);
 
 /* --------------------------------------------------------------- element.c */
@@ -104,8 +104,8 @@ double double_from_bf16(uint16_t bits);
 double element_get(tn_dtype dtype, const void *element);
 void element_set(tn_dtype dtype, double value, void *element);
 
-/* Reads one token ("1.5", "-3", "nan", "true") into an element. On false,
- * `why` says what is wrong with it ("`300` does not fit u8 ..."). */
+/* Reads one token ("1.5", "-3", "nan", "true") into an element. On false, `why`
+ * describes the error ("`300` does not fit u8 ..."). */
 bool element_parse(tn_dtype dtype, const char *token, void *element, text *why);
 
 /* ---------------------------------------------------------------- number.c */
@@ -135,7 +135,7 @@ bool tensor_from_array(tn_array *array, tensor *out, text *why);
 
 /* ------------------------------------------- literal.c and generate.c */
 
-/* What decides how a text becomes an input. */
+/* Settings that decide how a text becomes an input. */
 typedef struct input_options {
   tn_dtype dtype;  /* of literal and generated elements */
   uint64_t *state; /* of the random numbers; advances with every use */
@@ -148,7 +148,8 @@ bool generate_matches(const char *source);
 bool generate_parse(const char *source, const input_options *options,
                     tensor *out, text *why);
 
-/* As fail(), and shows `source` with a caret under the character at `at`. */
+/* As report_failure(), and shows `source` with a caret under the character at
+ * `at`. */
 bool fail_at(text *why, const char *source, const char *at, const char *format,
              ...) TN_PRINTF(4, 5);
 
@@ -182,7 +183,8 @@ typedef struct arguments {
   const char *trace;  /* --trace; NULL: none */
   const char *svg;    /* --svg; NULL: none */
   const char *out;    /* --out; NULL: none */
-  const char **words; /* what is no option; n of them, borrowed from argv */
+  const char **words; /* the words that are not options; n of them, borrowed
+                       * from argv */
   size_t n_words;
   const char **plugins; /* --plugin */
   size_t n_plugins;
@@ -206,8 +208,8 @@ const char *did_you_mean(const char *word, const char *const *names, size_t n);
 
 /* --------------------------------------------------------------- scratch.c */
 
-/* A new empty file in TMPDIR or /tmp whose name ends in `suffix`. NULL on
- * failure. scratch_remove takes its name. */
+/* Creates an empty file in TMPDIR or /tmp with a name that ends in `suffix`.
+ * NULL on failure. scratch_remove takes its name. */
 char *scratch_create(const char *suffix, text *why);
 /* Deletes the file and frees its name; NULL is allowed. */
 void scratch_remove(char *path);
@@ -313,7 +315,7 @@ void describe_signature(const tn_op *op, text *out);
 /* The element type of an operand: a type variable, a type, or a parameter. */
 const char *describe_dtype(const tn_op *op, const tn_arg *arg);
 void describe_shape(const tn_op *op, const tn_arg *arg, text *out);
-/* " (also b, ...)": what else is to be said of a parameter, behind its doc. */
+/* " (also b, ...)": further properties of a parameter, after its doc. */
 void describe_field_notes(const tn_field *field, text *out);
 /* Whether there are as many of an output as a call says, and how many. */
 bool describe_is_counted(const tn_op *op, const tn_arg *arg);
@@ -326,7 +328,8 @@ void describe_kernel_dtypes(const tn_kernel *kernel, text *out);
 
 /* ----------------------------------------------------------------- shape.c */
 
-/* What --shape says of a variable. The caller frees `name`. */
+/* The type and shape that --shape sets for a variable. The caller frees `name`.
+ */
 typedef struct shape_word {
   char *name;
   tn_sig sig;
@@ -376,8 +379,8 @@ extern const char host_hint[];
  * says how to load more plugins. */
 bool operator_find(tn_runtime *rt, const char *name, tn_operator **out,
                    text *why);
-/* Appends the operator of any plugin whose own name is nearest to that of
- * `name`, without its interface; nothing if none is near. */
+/* Appends the operator of any plugin with the own name nearest to that of
+ * `name`, without its interface. Appends nothing if none is near. */
 void operator_nearest(tn_runtime *rt, const char *name, text *out);
 
 /* ---------------------------------------------------------------- commands */

@@ -17,7 +17,7 @@ static void add_shape(text *out, const tensor *t) {
 }
 
 /* Bytes of the whole, or false if they do not fit a size. */
-static bool measure(tensor *t) {
+static bool measure_bytes(tensor *t) {
   size_t n = 1;
   for (int32_t i = 0; i < t->ndim; ++i) {
     if (t->shape[i] < 0) return false;
@@ -30,12 +30,13 @@ static bool measure(tensor *t) {
 }
 
 bool tensor_alloc(tensor *t, text *why) {
-  t->data = measure(t) ? (unsigned char *)calloc(t->bytes + 1, 1) : NULL;
+  t->data = measure_bytes(t) ? (unsigned char *)calloc(t->bytes + 1, 1) : NULL;
   if (t->data) return true;
   text shape = {0};
   add_shape(&shape, t);
-  fail(why, "no memory for an array of shape %s and type %s; make it smaller",
-       text_get(&shape), dtype_name(t->dtype));
+  report_failure(
+      why, "no memory for an array of shape %s and type %s; make it smaller",
+      text_get(&shape), dtype_name(t->dtype));
   text_deinit(&shape);
   return false;
 }

@@ -11,7 +11,7 @@
 #include "tenon_tool.h"
 
 /* Makes room for `n` more bytes and a NUL. */
-static bool reserve(text *t, size_t n) {
+static bool reserve_bytes(text *t, size_t n) {
   if (t->failed) return false;
   if (n < t->capacity - t->n) return true;
   size_t capacity = t->capacity ? t->capacity : 256;
@@ -27,7 +27,7 @@ static bool reserve(text *t, size_t n) {
 }
 
 void text_add_bytes(text *t, const char *bytes, size_t n) {
-  if (!reserve(t, n)) return;
+  if (!reserve_bytes(t, n)) return;
   if (n) memcpy(t->data + t->n, bytes, n);
   t->n += n;
   t->data[t->n] = '\0';
@@ -42,7 +42,7 @@ static void add_formatted(text *t, const char *format, va_list args) {
     t->failed = true;
   } else if ((size_t)n < sizeof small) {
     text_add_bytes(t, small, (size_t)n);
-  } else if (reserve(t, (size_t)n)) {
+  } else if (reserve_bytes(t, (size_t)n)) {
     vsnprintf(t->data + t->n, (size_t)n + 1, format, again);
     t->n += (size_t)n;
   }
@@ -115,7 +115,7 @@ void text_deinit(text *t) {
   *t = (text){0};
 }
 
-bool fail(text *why, const char *format, ...) {
+bool report_failure(text *why, const char *format, ...) {
   text message = {0}; /* arguments may point into `why` */
   va_list args;
   va_start(args, format);
@@ -127,7 +127,7 @@ bool fail(text *why, const char *format, ...) {
 }
 
 bool fail_library(text *why) {
-  return fail(why, "%s", tn_error_text());
+  return report_failure(why, "%s", tn_error_text());
 }
 
 /* ------------------------------------------------------------- for terminals
@@ -166,7 +166,7 @@ static void add_escaped(text *t, const char *at, size_t n) {
 }
 
 /* The same text, escaped from byte `from` to its end. */
-static void escape(text *t, size_t from, bool lines) {
+static void escape_text(text *t, size_t from, bool lines) {
   text shown = {0};
   for (size_t at = from; at < t->n;) {
     const char *c = t->data + at;
@@ -186,11 +186,11 @@ static void escape(text *t, size_t from, bool lines) {
 }
 
 void text_make_line(text *t, size_t from) {
-  escape(t, from, false);
+  escape_text(t, from, false);
 }
 
 void text_print(text *t, FILE *file) {
-  if (!t->is_binary) escape(t, 0, true);
+  if (!t->is_binary) escape_text(t, 0, true);
   fwrite(text_get(t), 1, t->n, file);
 }
 
@@ -207,8 +207,9 @@ void table_add(table *t, const char *format, ...) {
   t->n_cells++;
 }
 
-/* Code points, which is what a terminal's columns are for Latin text. */
-static size_t width(const char *cell) {
+/* Number of code points; for Latin text this is the number of terminal columns.
+ */
+static size_t count_columns(const char *cell) {
   size_t n = 0;
   for (; *cell; ++cell) n += ((unsigned char)*cell & 0xc0u) != 0x80u;
   return n;
@@ -219,14 +220,14 @@ static size_t column_width(const table *t, size_t column) {
   const char *cell = t->cells.data;
   size_t widest = 0;
   for (size_t i = 0; i < t->n_cells; ++i, cell += strlen(cell) + 1) {
-    size_t w = width(cell);
+    size_t w = count_columns(cell);
     if (i % t->n_columns == column && w > widest) widest = w;
   }
   return widest;
 }
 
-/* Prints the row that begins at `cell`; returns the cell behind it. Blanks are
- * owed until the next character, so that no line ends with them. */
+/* Prints the row that begins at `cell`; returns the cell after it. Blanks are
+ * delayed until the next character, so that no line ends with them. */
 static const char *print_row(const char *cell, const size_t *widths, size_t n,
                              text *out) {
   size_t blanks = 0;
@@ -235,7 +236,7 @@ static const char *print_row(const char *cell, const size_t *widths, size_t n,
       text_add(out, "%*s%s", (int)blanks, "", cell);
       blanks = 0;
     }
-    blanks += widths[c] - width(cell) + (widths[c] ? 2 : 0);
+    blanks += widths[c] - count_columns(cell) + (widths[c] ? 2 : 0);
     cell += strlen(cell) + 1;
   }
   text_add(out, "\n");

@@ -25,8 +25,8 @@ static inline float __half2float(__half x) {
   return value;
 }
 
-/* What is too small for a whole fraction is a multiple of 2^-24, to which the
- * sum with a half rounds. */
+/* Subnormal numbers are multiples of 2^-24; the sum with a half rounds to such
+ * a multiple. */
 static inline __half __float2half_rn(float x) {
   uint32_t bits;
   __half half;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cuda_runtime.h: what the .cu files of this repository use of the CUDA
- * runtime and of its language, for a C++ compiler of the host: device code is
- * plain C++, and a launch hands it to the fake device (tests/cuda/fake.h),
- * which runs it later, thread by thread. Stands before the toolkit's folder on
+ * cuda_runtime.h: the parts of the CUDA runtime and language that the .cu files
+ * of this repository use, for a C++ compiler of the host. Device code is plain
+ * C++; a launch enqueues it on the simulated device (tests/cuda/fake_cuda.h),
+ * which runs it later, thread by thread. It is before the toolkit's folder on
  * the include path of the tests.
  */
 #ifndef FAKE_CUDA_RUNTIME_H_
@@ -18,7 +18,7 @@
 #define __global__ static
 #define __forceinline__ inline
 #define __launch_bounds__(...)
-/* One block runs at a time, so what its threads share may be static. */
+/* One block runs at a time, so shared memory may be static. */
 #define __shared__ static
 
 typedef struct CUstream_st *cudaStream_t;
@@ -91,8 +91,8 @@ static inline double rsqrt(double x) {
   return 1 / __builtin_sqrt(x);
 }
 
-/* What the thread has whose number differs in the bits of `apart`. Here a block
- * has to come, as it must to a barrier, and not only a warp. */
+/* The value of the thread with a number that differs in the bits of `apart`.
+ * Here the whole block must call it, as for a barrier, and not only a warp. */
 template <class T>
 static T __shfl_xor_sync(unsigned, T mine, unsigned apart) {
   static T given[1024];
@@ -127,7 +127,7 @@ struct fake_cuda_work {
 extern "C" {
 /* Takes `work` over, which is from malloc. */
 cudaError_t fake_cuda_launch(cudaStream_t stream, struct fake_cuda_work *work);
-/* The bytes of the device behind an address, on its thread. */
+/* The device's bytes from an address on, on its thread. */
 void *fake_cuda_reach(const void *address);
 }
 
@@ -141,9 +141,9 @@ static inline void fake_cuda_uses(fake_cuda_work *work, const void *address,
   use->writes = writes;
 }
 
-/* What an argument of a kernel says of memory, and the same argument with
- * addresses of the host's: nothing, unless another function of this name knows
- * the type. */
+/* The memory that an argument of a kernel refers to, and the same argument with
+ * addresses of the host. None, unless another function of this name has the
+ * type. */
 template <class T>
 static inline void fake_cuda_declare(fake_cuda_work *, const T &) {}
 template <class T>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A libcuda.so.1 that has no GPU and takes every kernel: engines that cuDNN
- * compiles while it runs are only finalized where it can hand over what it has
- * compiled. Of arguments only places for results are named.
+ * A libcuda.so.1 that has no GPU and accepts every kernel. cuDNN finalizes
+ * engines that it compiles at run time only if a driver accepts the compiled
+ * code. Only arguments for results have names.
  */
 static char somewhere[4096];
 
 enum { NO_DEVICE = 100 };
 
-/* What cuDNN looks for besides. */
+/* Further functions that cuDNN looks for. */
 #define ABSENT(X)              \
   X(cuInit)                    \
   X(cuDeviceGetCount)          \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * trial.c: the kernels of trial.yaml, on the played GPU.
+ * trial.c: the kernels of trial.yaml, on the simulated GPU.
  */
 #include <tenon/capture.h>
 #include <tenon/kernel.h>
@@ -8,7 +8,7 @@
 #include "kernels.h"
 #include "trial.gen.h"
 
-/* What the device's thread is handed. */
+/* The data of one task of the device's thread. */
 typedef struct work {
   int64_t n;
   const void *from;
@@ -16,7 +16,7 @@ typedef struct work {
   float by;
   uint64_t key;
   uint64_t offset;
-  const uint64_t *live; /* where the offset stands on the device, or NULL */
+  const uint64_t *live; /* address of the offset on the device, or NULL */
   int32_t draws;
 } work;
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * openblas.c: a library that passes for an OpenBLAS which does not know the
- * processor: it reads the environment when it is opened, as the real one does,
- * and takes a Haswell unless it is told. FAKE_OPENBLAS says what is wrong with
- * it.
+ * openblas.c: a library that simulates an OpenBLAS for an unknown processor. It
+ * reads the environment when it is opened, as the real one does, and chooses
+ * Haswell by default. FAKE_OPENBLAS selects a defect.
  */
 #include <stdlib.h>
 #include <string.h>

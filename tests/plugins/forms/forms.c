@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * forms.c: the simplest kernels that use everything a manifest can ask for. A
- * test plugin: what counts is that a wrong operand, workspace or state shows in
- * the numbers.
+ * forms.c: the simplest kernels that use everything a manifest can request. A
+ * test plugin: a wrong operand, workspace or state must show in the numbers.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -166,7 +165,7 @@ static void multiply(const tn_frame *call, uint32_t out, const product *p) {
     }
 }
 
-/* What a gradient does not need must not be there. */
+/* Operands that a gradient does not need must be absent. */
 static int is_absent(const tn_frame *call, uint32_t i) {
   return (call->in_flags[i] & TN_IN_ABSENT) != 0 && call->in[i].data == NULL;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * rig.h: a runtime with plugins/cuda on a fake driver, for tests.
+ * fixture.h: a runtime with plugins/cuda on a fake driver, for tests.
  */
-#ifndef TENON_TESTS_CUDA_RIG_H_
-#define TENON_TESTS_CUDA_RIG_H_
+#ifndef TENON_TESTS_CUDA_FIXTURE_H_
+#define TENON_TESTS_CUDA_FIXTURE_H_
 
 #include <criterion/criterion.h>
 #include <stdbool.h>
@@ -21,29 +21,29 @@
                        tn_error_text(), (part));                         \
   } while (0)
 
-extern tn_runtime *rig;
+extern tn_runtime *fixture;
 /* Of a device that is lost nothing can be given back. */
-extern bool rig_is_broken;
+extern bool fixture_is_broken;
 
 /* Starts a driver and a runtime with plugins/cuda. */
-void rig_open(const fake_cuda_options *options);
+void fixture_open(const fake_cuda_options *options);
 /* The same with a limit of the runtime's own on cuda(0). */
-void rig_open_within(const fake_cuda_options *options, uint64_t bytes);
-/* As rig_open, with elemwise and its companion. */
-void rig_open_all(const fake_cuda_options *options);
+void fixture_open_within(const fake_cuda_options *options, uint64_t bytes);
+/* As fixture_open, with elemwise and its companion. */
+void fixture_open_all(const fake_cuda_options *options);
 /* Ends both; the test fails if a rule was broken or something is left. Does
  * nothing without a runtime. */
-void rig_close(void);
-void rig_init(void);
+void fixture_close(void);
+void fixture_init(void);
 
-tn_place rig_place(const char *text);
+tn_place fixture_place(const char *text);
 /* An array of n f32. */
-tn_array *rig_array(const char *place, int64_t n);
+tn_array *fixture_array(const char *place, int64_t n);
 
 /* The first output of a call that is added to a graph. */
-static inline tn_entry rig_call(tn_graph *g, const char *op, const char *params,
-                                const char *name, uint32_t n,
-                                const tn_entry *in) {
+static inline tn_entry fixture_call(tn_graph *g, const char *op,
+                                    const char *params, const char *name,
+                                    uint32_t n, const tn_entry *in) {
   tn_entry out;
   OK(tn_graph_call(g,
                    &(tn_graph_node){.struct_size = sizeof(tn_graph_node),
@@ -56,4 +56,4 @@ static inline tn_entry rig_call(tn_graph *g, const char *op, const char *params,
   return out;
 }
 
-#endif /* TENON_TESTS_CUDA_RIG_H_ */
+#endif /* TENON_TESTS_CUDA_FIXTURE_H_ */

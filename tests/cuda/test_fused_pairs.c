@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Layers with relu behind them on a device: cuBLASLt and cuDNN, both played,
- * compute them in one go where they can, with the values of the cpu; where they
- * cannot there are two steps, and it is said why. The programs also run
- * recorded and watched.
+ * Layers followed by relu on a device. cuBLASLt and cuDNN, both simulated,
+ * compute them as fused pairs where they can, with the values of the cpu. Where
+ * they cannot there are two steps, and the program has a reason. The programs
+ * also run recorded and monitored.
  */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "rig.h"
+#include "fixture.h"
 #include "tenon/kernel.h"
 #include "tenon/tune.h"
 
-TestSuite(joints, .init = rig_init, .fini = rig_close);
+TestSuite(fused_pairs, .init = fixture_init, .fini = fixture_close);
 
 static void open_all(uint64_t seed) {
-  rig_open(&(fake_cuda_options){.devices = 1, .seed = seed});
-  OK(tn_plugin_load(rig, NN_FILE));
-  OK(tn_plugin_load(rig, NN_CUDA_FILE));
-  OK(tn_plugin_load(rig, CUBLASLT_FILE));
-  OK(tn_plugin_load(rig, CUDNN_FILE));
+  fixture_open(&(fake_cuda_options){.devices = 1, .seed = seed});
+  OK(tn_plugin_load(fixture, NN_FILE));
+  OK(tn_plugin_load(fixture, NN_CUDA_FILE));
+  OK(tn_plugin_load(fixture, CUBLASLT_FILE));
+  OK(tn_plugin_load(fixture, CUDNN_FILE));
 }
 
 /* --------------------------------------------------------------------- nets */
@@ -51,10 +51,10 @@ static tn_graph *net(const layer *l, tn_dtype dtype) {
   tn_entry x;
   tn_sig sig = {.dtype = dtype, .ndim = l->ndim};
   memcpy(sig.shape, l->data, sizeof l->data);
-  OK(tn_graph_create(rig, &g));
+  OK(tn_graph_create(fixture, &g));
   OK(tn_graph_variable(g, "x", &sig, &x));
-  x = rig_call(g, l->op, l->params, "l", 1, &x);
-  x = rig_call(g, "nn.activation", l->act, "y", 1, &x);
+  x = fixture_call(g, l->op, l->params, "l", 1, &x);
+  x = fixture_call(g, "nn.activation", l->act, "y", 1, &x);
   OK(tn_graph_heads_set(g, &x, 1));
   return g;
 }
@@ -65,7 +65,7 @@ static tn_program *bind(tn_graph *g, const char *place, uint32_t flags) {
                      &(tn_bind){.struct_size = sizeof(tn_bind),
                                 .flags = flags,
                                 .request = TN_REQ_WRITE,
-                                .place = rig_place(place)},
+                                .place = fixture_place(place)},
                      &p));
   return p;
 }
@@ -105,7 +105,7 @@ static void put_all(tn_program *p, tn_graph *g) {
 static void run(tn_program *p) {
   const tn_tensor *t = tn_array_tensor(named(p, TN_PROGRAM_OUTPUT, "y_output"));
   tn_array *weight = NULL;
-  OK(tn_array_create_on(rig, &(tn_spec){t->dtype, t->ndim, t->shape},
+  OK(tn_array_create_on(fixture, &(tn_spec){t->dtype, t->ndim, t->shape},
                         (tn_place){t->device_type, t->device_id}, &weight));
   put(weight, 9);
   OK(tn_program_forward(p, TN_CALL_TRAIN));
@@ -131,7 +131,7 @@ static int64_t get(tn_array *array, double *to) {
 }
 
 /* Products of few small numbers are exact, but for an engine of gradients that
- * is played with other bits in every call. */
+ * is simulated with other bits in every call. */
 static void same(tn_program *a, tn_program *b, uint32_t what,
                  const char *name) {
   static double one[MOST], two[MOST];
@@ -174,7 +174,7 @@ static void on_both(const layer *l, tn_dtype dtype, const char *kernel) {
   tn_graph_release(g);
 }
 
-Test(joints, of_a_product_have_the_values_of_the_cpu) {
+Test(fused_pairs, of_a_product_have_the_values_of_the_cpu) {
   static const tn_dtype dtypes[] = {TN_F32, TN_F16};
   open_all(1);
   for (int i = 0; i < 2; ++i) {
@@ -185,14 +185,14 @@ Test(joints, of_a_product_have_the_values_of_the_cpu) {
   }
 }
 
-Test(joints, of_a_convolution_have_the_values_of_the_cpu) {
+Test(fused_pairs, of_a_convolution_have_the_values_of_the_cpu) {
   static const tn_dtype dtypes[] = {TN_F32, TN_F16, TN_F64};
   open_all(2);
   for (int i = 0; i < 3; ++i)
     on_both(&images, dtypes[i], "  l  cudnn.convolution_activation.cuda ");
 }
 
-Test(joints, of_a_batch_norm_have_the_values_of_the_cpu) {
+Test(fused_pairs, of_a_batch_norm_have_the_values_of_the_cpu) {
   static const tn_dtype dtypes[] = {TN_F32, TN_F16, TN_F64};
   open_all(8);
   for (int i = 0; i < 3; ++i)
@@ -204,8 +204,8 @@ static void count(void *ctx, const char *name, tn_array *array) {
   ++*(int *)ctx;
 }
 
-/* One step of gradients, whether or not somebody watches its parts. */
-Test(joints, of_gradients_have_the_values_of_the_cpu) {
+/* One step of gradients, with or without a monitor. */
+Test(fused_pairs, of_gradients_have_the_values_of_the_cpu) {
   static const tn_dtype dtypes[] = {TN_F32, TN_F16, TN_F64};
   open_all(9);
   for (int i = 0; i < 6; ++i) {
@@ -236,7 +236,7 @@ static void stays_two(const layer *l, tn_dtype dtype, const char *why) {
   tn_graph_release(g);
 }
 
-Test(joints, are_not_made_where_no_kernel_can) {
+Test(fused_pairs, are_not_made_where_no_kernel_can) {
   open_all(3);
   layer l = connected;
   stays_two(&l, TN_F64, "not one with l: ");
@@ -253,7 +253,7 @@ Test(joints, are_not_made_where_no_kernel_can) {
   stays_two(&l, TN_F32, "not one with l: ");
 }
 
-Test(joints, are_not_made_where_there_is_no_engine) {
+Test(fused_pairs, are_not_made_where_there_is_no_engine) {
   open_all(4);
   cr_assert_eq(setenv("FAKE_CUDNN_NO_FUSION", "1", 1), 0);
   stays_two(&images, TN_F32, "not one with l: ");
@@ -262,11 +262,11 @@ Test(joints, are_not_made_where_there_is_no_engine) {
 
 static void tune(const char *op, const char *kernel, const char *options) {
   tn_operator *found = NULL;
-  OK(tn_operator_get(rig, op, &found));
+  OK(tn_operator_get(fixture, op, &found));
   OK(tn_operator_tune(found, kernel, options));
 }
 
-Test(joints, wait_for_options_that_the_first_has) {
+Test(fused_pairs, wait_for_options_that_the_first_has) {
   open_all(5);
   tune("nn.fully_connected", "cublaslt.fully_connected.cuda", "fast=true");
   stays_two(&connected, TN_F32,
@@ -293,7 +293,7 @@ static void recorded(const layer *l) {
   tn_graph_release(g);
 }
 
-Test(joints, are_recorded) {
+Test(fused_pairs, are_recorded) {
   open_all(6);
   recorded(&connected);
   recorded(&images);
@@ -314,7 +314,7 @@ static void look(void *ctx, const char *name, tn_array *array) {
   OK(tn_array_get(array, s->v[s->n++], n * sizeof(float)));
 }
 
-/* What is between the two is there for who watches, and only for them. */
+/* The array between the two exists only for a monitor. */
 static void watched(const layer *l) {
   static sight seen[2];
   tn_graph *g = net(l, TN_F32);
@@ -338,7 +338,7 @@ static void watched(const layer *l) {
   tn_graph_release(g);
 }
 
-Test(joints, are_two_for_monitors) {
+Test(fused_pairs, are_two_for_monitors) {
   open_all(7);
   watched(&connected);
   watched(&images);
@@ -350,18 +350,18 @@ static void ignore(void *ctx, const char *name, tn_array *array) {
 
 static tn_entry grouped(tn_graph *g, const char *group, const char *op,
                         const char *params, tn_entry in) {
-  const tn_entry out = rig_call(g, op, params, NULL, 1, &in);
+  const tn_entry out = fixture_call(g, op, params, NULL, 1, &in);
   OK(tn_graph_attribute_set(g, out.node, "group", group));
   return out;
 }
 
-/* A joint on the device, layers, and a copy of their output to the cpu. */
+/* A fused pair on the device, layers, and a copy of their output to the cpu. */
 static tn_graph *copied_net(void) {
   static const char dense[] = "nn.fully_connected";
   const tn_sig sig = {TN_F32, 2, {8, 16}};
   tn_graph *g = NULL;
   tn_entry x;
-  OK(tn_graph_create(rig, &g));
+  OK(tn_graph_create(fixture, &g));
   OK(tn_graph_variable(g, "x", &sig, &x));
   x = grouped(g, "device", dense, "num_hidden=32", x);
   x = grouped(g, "device", "nn.activation", "act_type=relu", x);
@@ -372,17 +372,18 @@ static tn_graph *copied_net(void) {
   return g;
 }
 
-/* Of two programs in one memory the one that is watched begins with a joint,
- * while what the other has made is still copied. */
-Test(joints, that_are_watched_wait_for_who_shares_their_memory) {
+/* Two programs share one memory. The monitored one begins with a fused pair
+ * while results of the other are still copied. */
+Test(fused_pairs, that_are_monitored_wait_for_users_of_their_memory) {
   float want[256], have[256];
-  rig_open_all(&(fake_cuda_options){.devices = 1, .seed = 3, .latency_us = 50});
-  OK(tn_plugin_load(rig, NN_FILE));
-  OK(tn_plugin_load(rig, NN_CUDA_FILE));
-  OK(tn_plugin_load(rig, CUBLASLT_FILE));
+  fixture_open_all(
+      &(fake_cuda_options){.devices = 1, .seed = 3, .latency_us = 50});
+  OK(tn_plugin_load(fixture, NN_FILE));
+  OK(tn_plugin_load(fixture, NN_CUDA_FILE));
+  OK(tn_plugin_load(fixture, CUBLASLT_FILE));
   tn_graph *g = copied_net();
-  const tn_group groups[] = {{"device", rig_place("cuda(0)")},
-                             {"host", rig_place("cpu")}};
+  const tn_group groups[] = {{"device", fixture_place("cuda(0)")},
+                             {"host", fixture_place("cpu")}};
   tn_program *one = NULL, *two = NULL;
   tn_bind how = {.struct_size = sizeof how, .groups = groups, .n_groups = 2};
   OK(tn_program_bind(g, &how, &one));
@@ -395,7 +396,7 @@ Test(joints, that_are_watched_wait_for_who_shares_their_memory) {
   OK(tn_array_get(y, want, sizeof want));
   put(named(one, TN_PROGRAM_ARGUMENT, "x"), 5);
   OK(tn_program_forward(one, 0));
-  OK(tn_wait_all(rig));
+  OK(tn_wait_all(fixture));
   OK(tn_program_monitor(one, ignore, NULL));
   for (int i = 0; i < 6; ++i) {
     OK(tn_program_forward(two, 0));
