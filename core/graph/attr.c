@@ -26,15 +26,15 @@ static uint32_t count_before(const tn__node *node, const char *key) {
   return low;
 }
 
-static tn_attribute *find(const tn__node *node, const char *key) {
+static tn_attribute *find_attribute(const tn__node *node, const char *key) {
   const uint32_t at = count_before(node, key);
   return at < node->n_attrs && strcmp(node->attrs[at].key, key) == 0
              ? &node->attrs[at]
              : NULL;
 }
 
-const char *tn__attribute(const tn__node *node, const char *key) {
-  const tn_attribute *attribute = find(node, key);
+const char *tn__attribute_get(const tn__node *node, const char *key) {
+  const tn_attribute *attribute = find_attribute(node, key);
   return attribute ? attribute->value : NULL;
 }
 
@@ -92,8 +92,8 @@ static tn_code attributes_copy(const tn_graph *graph, tn_attribute *list,
   return TN_OK;
 }
 
-tn_code tn__attributes_enter(const tn_graph *graph, tn__node *node,
-                             const tn_attribute *sorted, uint32_t n) {
+tn_code tn__attributes_set_sorted(const tn_graph *graph, tn__node *node,
+                                  const tn_attribute *sorted, uint32_t n) {
   if (n == 0) return TN_OK;
   tn_attribute *list = tn__alloc(graph->env, n * sizeof *list);
   if (!list) return tn__fail_memory(n * sizeof *list, "attributes");
@@ -153,7 +153,7 @@ tn_code tn__attributes_inherit(tn_graph *graph, tn__node *node,
   tn_attribute *before = node->attrs;
   const uint32_t n_before = node->n_attrs;
   tn_code rc = count_inherited(graph, from, n - n_before);
-  if (rc == TN_OK) rc = tn__attributes_enter(graph, node, both, n);
+  if (rc == TN_OK) rc = tn__attributes_set_sorted(graph, node, both, n);
   if (rc == TN_OK) free_attributes(graph, before, n_before);
   tn__free(graph->env, both);
   return rc;
@@ -187,7 +187,7 @@ static tn_code attribute_check(const char *key, const char *value) {
 
 static tn_code node_attribute_set(const tn_graph *graph, tn__node *node,
                                   const char *key, const char *value) {
-  tn_attribute *at = find(node, key);
+  tn_attribute *at = find_attribute(node, key);
   TN__TRY(attribute_check(key, value));
   if (!value) {
     if (at) attribute_remove(graph, node, at);
@@ -358,7 +358,8 @@ static tn_code enter_given(const tn_graph *graph, tn__node *node,
                            const tn_attribute **list, size_t n,
                            tn_attribute *picked) {
   sort_given(list, n, list + n);
-  return tn__attributes_enter(graph, node, picked, pick_last(list, n, picked));
+  return tn__attributes_set_sorted(graph, node, picked,
+                                   pick_last(list, n, picked));
 }
 
 tn_code tn__scopes_apply(tn_graph *graph, tn__node *node,

@@ -12,7 +12,7 @@ static tn_code memory_fail(size_t bytes) {
 
 tn_req tn__bind_request(const tn__binding *b, uint32_t i) {
   const tn_argument *given = b->given[i];
-  const tn_sig *sig = tn__sig(b->p->graph, b->p->arguments[i]);
+  const tn_sig *sig = tn__entry_sig(b->p->graph, b->p->arguments[i]);
   if (given && given->has_request) return given->request;
   return tn__dtype_is_float(sig->dtype) ? b->how->request : TN_REQ_NULL;
 }
@@ -27,7 +27,7 @@ static tn_code weight_add(tn_program *p, uint32_t i) {
   tn__node *node = NULL;
   (void)snprintf(name, sizeof name, "%.200s@weight",
                  tn__entry_text(p->graph, p->heads[i], text));
-  const tn_sig sig = *tn__sig(p->graph, p->heads[i]);
+  const tn_sig sig = *tn__entry_sig(p->graph, p->heads[i]);
   const tn__node_spec spec = {.kind = TN__NODE_VARIABLE,
                               .n_out = 1,
                               .of = TN_NONE,
@@ -64,7 +64,8 @@ static tn_code weights_make(tn_program *p, tn_entry *heads, tn_entry *weights,
                             size_t *n) {
   *n = 0;
   for (uint32_t i = 0; i < p->n_heads; ++i) {
-    if (!tn__dtype_is_float(tn__sig(p->graph, p->heads[i])->dtype)) continue;
+    if (!tn__dtype_is_float(tn__entry_sig(p->graph, p->heads[i])->dtype))
+      continue;
     TN__TRY(weight_add(p, i));
     if (is_loss(p->graph, p->heads[i])) p->losses[i] = TN__LOSS;
     heads[*n] = p->heads[i];
@@ -154,7 +155,7 @@ static tn_code own_make(tn__binding *b, uint32_t k, tn_entry *out) {
   return TN_OK;
 }
 
-tn_code tn__bind_gradients_own(tn__binding *b) {
+tn_code tn__bind_copy_gradients(tn__binding *b) {
   uint8_t *marks = NULL;
   TN__TRY(marks_make(b, &marks));
   for (uint32_t k = 0; k < b->n_of; ++k) {
@@ -181,6 +182,6 @@ tn_code tn__bind_gradients(tn__binding *b) {
                       "gradients into the graph (tn_graph_gradient)",
                       i);
   TN__TRY(slopes_make(b));
-  TN__TRY(tn__bind_gradients_own(b));
+  TN__TRY(tn__bind_copy_gradients(b));
   return tn__graph_infer_more(p->graph);
 }

@@ -17,7 +17,7 @@ static bool is_argument(const tn__binding *b, const tn_array *array) {
   return false;
 }
 
-static bool reads(const tn__node *reader, uint32_t node) {
+static bool reads_node(const tn__node *reader, uint32_t node) {
   for (uint32_t i = 0; i < reader->n_in + reader->n_aux; ++i)
     if (!tn__entry_is_none(reader->in[i]) && reader->in[i].node == node)
       return true;
@@ -31,7 +31,7 @@ static bool reads_block(const tn__binding *b, const tn__node *node,
   for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i)
     if (b->given[i] && b->given[i]->array &&
         b->given[i]->array->block == array->block &&
-        reads(node, p->arguments[i].node))
+        reads_node(node, p->arguments[i].node))
       return true;
   return false;
 }
@@ -57,7 +57,7 @@ static bool may_be_late(const tn__binding *b, uint32_t head) {
       return false;
   }
   for (uint32_t i = 0; i < p->graph->nodes.n; ++i)
-    if (reads(tn__node_at(p->graph, i), node)) return false;
+    if (reads_node(tn__node_at(p->graph, i), node)) return false;
   return true;
 }
 
@@ -81,7 +81,7 @@ static bool is_overwritten(const tn__binding *b, uint32_t head) {
   if (b->how->n_outputs == 0 || node->kind != TN__NODE_VARIABLE) return false;
   for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i) {
     const tn_argument *given = b->given[i];
-    if (!tn__entry_same(p->arguments[i], p->heads[head]) || !given) continue;
+    if (!tn__entry_is_same(p->arguments[i], p->heads[head]) || !given) continue;
     for (uint32_t k = 0; given->array && k < b->how->n_outputs; ++k)
       if (b->how->outputs[k] &&
           b->how->outputs[k]->block == given->array->block)
@@ -94,7 +94,7 @@ static bool is_overwritten(const tn__binding *b, uint32_t head) {
  * that the user gives, is a copy; so is one that overwrites an argument too
  * early where it is computed. Where the argument that it is may be overwritten
  * itself, it is the copy of a copy, which is made before that. */
-tn_code tn__bind_heads_own(tn__binding *b) {
+tn_code tn__bind_copy_heads(tn__binding *b) {
   tn_program *p = b->p;
   for (uint32_t i = 0; i < p->n_heads; ++i)
     if ((i >= b->how->n_outputs || !b->how->outputs[i]) && is_overwritten(b, i))
@@ -105,7 +105,7 @@ tn_code tn__bind_heads_own(tn__binding *b) {
         tn__node_at(p->graph, p->heads[i].node)->kind == TN__NODE_VARIABLE;
     bool own = !variable && (!late || may_be_late(b, i));
     for (uint32_t k = 0; own && k < i; ++k)
-      own = !tn__entry_same(p->heads[i], p->heads[k]);
+      own = !tn__entry_is_same(p->heads[i], p->heads[k]);
     if (own || !b->how->outputs[i]) continue;
     TN__TRY(head_copy(p, i));
     if (late && variable) TN__TRY(head_copy(p, i));
@@ -113,7 +113,7 @@ tn_code tn__bind_heads_own(tn__binding *b) {
   return TN_OK;
 }
 
-tn_code tn__bind_late(tn__binding *b) {
+tn_code tn__bind_mark_late(tn__binding *b) {
   tn_program *p = b->p;
   p->late = tn__arena_alloc(&p->arena, p->n_heads + 1u);
   p->lent = tn__arena_alloc(&p->arena, p->n_heads + 1u);

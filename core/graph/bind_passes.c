@@ -66,7 +66,7 @@ static tn_code slopes_as_heads(tn__binding *b) {
 
 /* What heads and gradients must be like, they were made before: it may have
  * been undone. */
-tn_code tn__bind_passes_behind(tn__binding *b) {
+tn_code tn__bind_passes_after(tn__binding *b) {
   tn_program *p = b->p;
   kept variables;
   if (b->passes.gradient + 1 >= b->passes.n) return TN_OK;
@@ -78,8 +78,8 @@ tn_code tn__bind_passes_behind(tn__binding *b) {
   memcpy(p->heads, p->graph->heads, p->n_heads * sizeof *p->heads);
   for (uint32_t k = 0; k < b->n_of; ++k)
     b->slopes[k] = p->graph->heads[p->n_heads + k];
-  TN__TRY(tn__bind_heads_own(b));
-  TN__TRY(tn__bind_gradients_own(b));
+  TN__TRY(tn__bind_copy_heads(b));
+  TN__TRY(tn__bind_copy_gradients(b));
   TN__TRY(tn__graph_heads_set(p->graph, p->heads, p->n_heads));
   return tn__graph_infer_more(p->graph);
 }

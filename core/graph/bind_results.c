@@ -48,7 +48,8 @@ static const char *name_of(const tn__binding *b, const result *r,
   return text;
 }
 
-static tn_code meeting(const tn__binding *b, const result *x, const result *y) {
+static tn_code fail_overlap(const tn__binding *b, const result *x,
+                            const result *y) {
   char one[TN__ENTRY_TEXT + 32], other[TN__ENTRY_TEXT + 32];
   return tn__fail(TN_INVALID,
                   "%s and %s are given arrays whose ranges of memory overlap, "
@@ -77,7 +78,7 @@ tn_code tn__bind_results_check(const tn__binding *b) {
          ++k)
       if (!may_meet(&list[i], &list[k]) &&
           tn__arrays_meet(list[i].array, list[k].array) != TN__APART)
-        rc = meeting(b, &list[i], &list[k]);
+        rc = fail_overlap(b, &list[i], &list[k]);
   tn__free(p->env, list);
   return rc;
 }

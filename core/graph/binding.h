@@ -27,30 +27,30 @@ typedef struct tn__binding {
  */
 
 /* Room for all that is known of arguments and heads. */
-tn_code tn__bind_lists(tn__binding *b);
+tn_code tn__bind_alloc_lists(tn__binding *b);
 /* Takes what the user says of one argument. */
-tn_code tn__bind_argument(tn__binding *b, const tn_argument *argument);
+tn_code tn__bind_add_argument(tn__binding *b, const tn_argument *argument);
 /* TN_INVALID for a request that no gradient may have; `what` names it. */
 tn_code tn__bind_request_check(tn_req request, const char *what);
 /* Arrays of arguments and their gradients: given ones, which must fit, and new
  * ones; the same of heads, and of the weights of heads. */
-tn_code tn__bind_arguments_give(tn__binding *b);
-tn_code tn__bind_outputs_give(tn__binding *b);
-tn_code tn__bind_weights_give(tn_program *p);
+tn_code tn__bind_set_arguments(tn__binding *b);
+tn_code tn__bind_set_outputs(tn__binding *b);
+tn_code tn__bind_set_output_gradients(tn_program *p);
 
 /* -------------------------------------------------------------- bind_states.c
  */
 
 /* Fills states that the program made with what their operators say. */
-tn_code tn__bind_states_begin(tn__binding *b);
+tn_code tn__bind_init_states(tn__binding *b);
 
 /* --------------------------------------------------------------- bind_heads.c
  */
 
 /* Makes copies of heads that cannot be computed where they are wanted. */
-tn_code tn__bind_heads_own(tn__binding *b);
+tn_code tn__bind_copy_heads(tn__binding *b);
 /* p->lent and p->late. */
-tn_code tn__bind_late(tn__binding *b);
+tn_code tn__bind_mark_late(tn__binding *b);
 
 /* ------------------------------------------------------------- bind_results.c
  */
@@ -67,7 +67,7 @@ tn_req tn__bind_request(const tn__binding *b, uint32_t i);
 /* Adds the gradients that are wanted, and weights of heads. */
 tn_code tn__bind_gradients(tn__binding *b);
 /* Makes each of them an entry of its own: p->gradients, from b->slopes. */
-tn_code tn__bind_gradients_own(tn__binding *b);
+tn_code tn__bind_copy_gradients(tn__binding *b);
 
 /* -------------------------------------------------------------- bind_passes.c
  */
@@ -76,13 +76,13 @@ tn_code tn__bind_gradients_own(tn__binding *b);
 tn_code tn__bind_passes_keep(tn_program *p, const tn_bind *how);
 /* Runs those before "gradient", and those behind it. */
 tn_code tn__bind_passes_before(tn__binding *b);
-tn_code tn__bind_passes_behind(tn__binding *b);
+tn_code tn__bind_passes_after(tn__binding *b);
 
 /* -------------------------------------------------------------------- place.c
  */
 
 /* When gradients stand: p->where, copies of what is read on another device, and
  * whether that may be. */
-tn_code tn__places_make(const tn__binding *b);
+tn_code tn__placement_make(const tn__binding *b);
 
 #endif /* TENON_GRAPH_BINDING_H_ */

@@ -195,7 +195,7 @@ static tn_code kept_find(const tn_graph *step, tn_entry **out, uint32_t *n) {
   tn_entry *list = tn__alloc(step->env, (step->n_entries + 1u) * sizeof *list);
   for (uint32_t i = 0; list && i < order.n; ++i) {
     const tn__node *node = tn__node_at(step, order.ids[i]);
-    for (uint32_t k = 0; !tn__node_repeats(node) && k < node->n_out; ++k)
+    for (uint32_t k = 0; !tn__node_is_repeatable(node) && k < node->n_out; ++k)
       list[(*n)++] = (tn_entry){node->id, k};
   }
   tn__free(step->env, order.ids);
@@ -270,8 +270,9 @@ tn_code tn__graph_loop(tn_graph *graph, const tn_loop *what, tn_entry *out) {
 
 /* ----------------------------------------------------------------- compose */
 
-static tn_code replace(const tn_graph *graph, const tn_graph *other,
-                       const char *name, tn_entry entry, tn_entry *map) {
+static tn_code replace_variable(const tn_graph *graph, const tn_graph *other,
+                                const char *name, tn_entry entry,
+                                tn_entry *map) {
   const tn__node *node = tn__map_get(&other->names, name);
   if (!node || node->kind != TN__NODE_VARIABLE)
     return tn__fail(TN_NOT_FOUND, "the graph has no variable `%s` to replace",
@@ -304,11 +305,11 @@ tn_code tn__graph_compose(tn_graph *graph, const tn_graph *other,
   tn_code rc = TN_OK;
   if (other->caller != graph->caller)
     return tn__fail(TN_INVALID, "the two graphs belong to different runtimes");
-  tn_entry *map = tn__graph_map(other);
+  tn_entry *map = tn__graph_create_map(other);
   if (!map)
     return tn__fail_memory(other->n_entries * sizeof *map, "two graphs");
   for (size_t i = 0; rc == TN_OK && i < n; ++i)
-    rc = replace(graph, other, names[i], entries[i], map);
+    rc = replace_variable(graph, other, names[i], entries[i], map);
   if (rc == TN_OK) {
     variables_join(graph, other, map);
     rc = tn__graph_paste(graph, other, NULL, NULL, map);

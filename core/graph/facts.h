@@ -48,24 +48,24 @@ tn_code tn__facts_defaults(tn__facts *facts);
 
 /* What somebody says about an entry. `from`: the node that says it, or
  * TN__FROM_OUTSIDE. TN_SHAPE or TN_DTYPE if it contradicts what is known. */
-tn_code tn__facts_tell(tn__facts *facts, tn_entry entry, const tn_sig *sig,
-                       uint32_t from);
+tn_code tn__facts_add(tn__facts *facts, tn_entry entry, const tn_sig *sig,
+                      uint32_t from);
 /* Two entries have one signature. */
-tn_code tn__facts_equal(tn__facts *facts, tn_entry a, tn_entry b);
+tn_code tn__facts_unify(tn__facts *facts, tn_entry a, tn_entry b);
 
 /* infer_inner.c: the rule of a GRAPH or LOOP node. */
-tn_code tn__facts_inner(tn__facts *facts, const tn__node *node);
+tn_code tn__facts_infer_inner(tn__facts *facts, const tn__node *node);
 
 /* infer_text.c */
-bool tn__sig_conflict(const tn_sig *a, const tn_sig *b, tn_code *code);
+bool tn__sig_has_conflict(const tn_sig *a, const tn_sig *b, tn_code *code);
 /* `entry` cannot be `sig`; `other`, which is, or TN_ENTRY_NONE. */
-tn_code tn__facts_conflict(const tn_graph *graph, tn_entry entry,
-                           tn_entry other, const tn_sig *sig);
+tn_code tn__facts_fail_conflict(const tn_graph *graph, tn_entry entry,
+                                tn_entry other, const tn_sig *sig);
 /* Puts the node before the failure of its operator's rule, and behind it where
  * its operands' shapes and types came from. */
-tn_code tn__facts_call_failed(const tn_graph *graph, const tn__node *node,
-                              tn_code code);
+tn_code tn__facts_fail_call(const tn_graph *graph, const tn__node *node,
+                            tn_code code);
 /* TN_INCOMPLETE, and what is missing, unless all is known that heads need. */
-tn_code tn__facts_complete(const tn_graph *graph);
+tn_code tn__facts_check_complete(const tn_graph *graph);
 
 #endif /* TENON_FACTS_H_ */

@@ -32,7 +32,7 @@ void tn__node_drop(const tn_graph *graph, tn__node *node) {
   tn__graph_release(node->inner);
 }
 
-void tn__graph_forget(tn_graph *graph) {
+void tn__graph_drop_facts(tn_graph *graph) {
   tn__free(graph->env, graph->sigs);
   tn__free(graph->env, graph->from);
   graph->sigs = NULL;
@@ -81,7 +81,7 @@ void tn__graph_release(tn_graph *graph) {
   const tn__env *env = graph->env;
   tn__graph_truncate(graph, 0);
   while (graph->scopes.n > 0) (void)tn__scope_pop(graph);
-  tn__graph_forget(graph);
+  tn__graph_drop_facts(graph);
   tn__map_deinit(env, &graph->names);
   tn__map_deinit(env, &graph->stems);
   tn__vec_deinit(env, &graph->nodes);
@@ -159,7 +159,7 @@ tn_code tn__graph_name_make(tn_graph *graph, const char *name, const char *stem,
   return *out ? TN_OK : tn__fail_memory(strlen(name), "the name of a node");
 }
 
-tn_code tn__graph_name_spend(tn_graph *graph, const char *stem) {
+tn_code tn__graph_name_skip(tn_graph *graph, const char *stem) {
   uint64_t *number = NULL;
   TN__TRY(stem_counter(graph, stem, &number));
   ++*number;
@@ -389,7 +389,7 @@ const tn_arg *tn__node_output(const tn__node *node, uint32_t i) {
   return op->outputs[i < counted + n ? counted : i - n + 1];
 }
 
-uint32_t tn__node_visible(const tn__node *node) {
+uint32_t tn__node_count_visible(const tn__node *node) {
   uint32_t n = node->n_out;
   if (node->kind == TN__NODE_LOOP)
     return n - node->loop->n_states - node->loop->n_kept;
@@ -407,10 +407,10 @@ static bool is_random(const tn_operator *op) {
   return false;
 }
 
-bool tn__node_repeats(const tn__node *node) {
+bool tn__node_is_repeatable(const tn__node *node) {
   if (node->n_aux > 0 || (node->op && is_random(node->op))) return false;
   for (uint32_t i = 0; node->inner && i < tn__n_nodes(node->inner); ++i)
-    if (!tn__node_repeats(tn__node_at(node->inner, i))) return false;
+    if (!tn__node_is_repeatable(tn__node_at(node->inner, i))) return false;
   return true;
 }
 
@@ -456,7 +456,7 @@ tn_sig tn__sig_unknown(void) {
   return sig;
 }
 
-bool tn__sig_complete(const tn_sig *sig) {
+bool tn__sig_is_complete(const tn_sig *sig) {
   if (sig->dtype == TN_DTYPE_UNKNOWN || sig->ndim < 0) return false;
   for (int32_t i = 0; i < sig->ndim; ++i)
     if (sig->shape[i] < 0) return false;

@@ -143,7 +143,7 @@ static inline uint32_t tn__n_nodes(const tn_graph *graph) {
 static inline bool tn__entry_is_none(tn_entry entry) {
   return entry.node == TN_NONE;
 }
-static inline bool tn__entry_same(tn_entry a, tn_entry b) {
+static inline bool tn__entry_is_same(tn_entry a, tn_entry b) {
   return a.node == b.node && a.index == b.index;
 }
 /* Number of an entry among all of the graph. */
@@ -155,10 +155,10 @@ static inline uint32_t tn__entry_id(const tn_graph *graph, tn_entry entry) {
 const tn_arg *tn__node_input(const tn__node *node, uint32_t i);
 const tn_arg *tn__node_output(const tn__node *node, uint32_t i);
 /* Outputs of a CALL that users see; all of any other node. */
-uint32_t tn__node_visible(const tn__node *node);
+uint32_t tn__node_count_visible(const tn__node *node);
 /* Whether to compute the node again gives the same, and changes nothing: it has
  * no states, and no kernel of its operators draws random numbers. */
-bool tn__node_repeats(const tn__node *node);
+bool tn__node_is_repeatable(const tn__node *node);
 /* The params struct that kernels and rules read; NULL if there is none. */
 const void *tn__node_struct(const tn__node *node);
 
@@ -201,7 +201,7 @@ enum { TN__NAME_MAX = 200 }; /* bytes of a node's name */
 tn_code tn__graph_name_make(tn_graph *graph, const char *name, const char *stem,
                             const char **out);
 /* What was made of `stem` is not made again, whether or not a node has it. */
-tn_code tn__graph_name_spend(tn_graph *graph, const char *stem);
+tn_code tn__graph_name_skip(tn_graph *graph, const char *stem);
 /* Gives up what the node holds; it has left the graph. */
 void tn__node_drop(const tn_graph *graph, tn__node *node);
 /* Takes back the nodes from number `n` on: for a function that adds several and
@@ -250,17 +250,17 @@ tn_code tn__graph_paste(tn_graph *to, const tn_graph *from,
 tn_code tn__graph_paste_flat(tn_graph *to, const tn_graph *from, tn_entry *map);
 /* A map in which nothing is replaced; NULL without memory. The caller frees it
  * with the environment's allocator. */
-tn_entry *tn__graph_map(const tn_graph *from);
+tn_entry *tn__graph_create_map(const tn_graph *from);
 
 /* attr.c */
 tn_code tn__attribute_set(tn_graph *graph, uint32_t node, const char *key,
                           const char *value);
-const char *tn__attribute(const tn__node *node, const char *key);
+const char *tn__attribute_get(const tn__node *node, const char *key);
 tn_code tn__attributes_json(const tn_graph *graph, tn_text **out);
 /* Gives a node without attributes these, which are in order of keys. The texts
  * are copied. */
-tn_code tn__attributes_enter(const tn_graph *graph, tn__node *node,
-                             const tn_attribute *sorted, uint32_t n);
+tn_code tn__attributes_set_sorted(const tn_graph *graph, tn__node *node,
+                                  const tn_attribute *sorted, uint32_t n);
 /* Gives a node those attributes of another whose keys it does not have.
  * TN_OUT_OF_RANGE: there are more than TN__MOST_INHERITED in the graph. */
 tn_code tn__attributes_inherit(tn_graph *graph, tn__node *node,
@@ -284,10 +284,10 @@ tn_code tn__graph_variables(tn_graph *graph, const tn_entry **out,
 /* reads.c: of each of the variables inside a GRAPH or LOOP node, in this order,
  * whether the node reads its elements; otherwise only its shape counts. The
  * caller frees *out. */
-tn_code tn__inner_reads(const tn__node *node, bool **out);
+tn_code tn__inner_list_reads(const tn__node *node, bool **out);
 /* The same of input `i` of any node, the states of operators included, which
  * are always read; `inside` is that list, where a node is such a one. */
-bool tn__node_reads(const tn__node *node, const bool *inside, uint32_t i);
+bool tn__node_reads_input(const tn__node *node, const bool *inside, uint32_t i);
 
 /* json_*.c, picture*.c, timeline.c */
 tn_code tn__graph_json(const tn_graph *graph, tn_text **out);
@@ -320,8 +320,8 @@ tn_code tn__order_steps(const tn_graph *graph, const tn_entry *heads,
 /* tn__order_make where gradients come behind the calls that they are of, and
  * bring them along. Of a graph with a cycle it is an order of all nodes, in
  * which some come before what they read. */
-tn_code tn__order_whole(const tn_graph *graph, const tn_entry *heads,
-                        size_t n_heads, tn__order *out);
+tn_code tn__order_all(const tn_graph *graph, const tn_entry *heads,
+                      size_t n_heads, tn__order *out);
 
 /* ----------------------------------------------------------------- infer.c */
 
@@ -334,12 +334,13 @@ tn_code tn__graph_infer(tn_graph *graph, const tn_known *known, size_t n);
 tn_code tn__graph_infer_more(tn_graph *graph);
 tn_code tn__graph_sig(const tn_graph *graph, tn_entry entry, tn_sig *out);
 /* Gives up what inferences found out. */
-void tn__graph_forget(tn_graph *graph);
+void tn__graph_drop_facts(tn_graph *graph);
 /* Of an entry that the last inference has seen. */
-static inline const tn_sig *tn__sig(const tn_graph *graph, tn_entry entry) {
+static inline const tn_sig *tn__entry_sig(const tn_graph *graph,
+                                          tn_entry entry) {
   return &graph->sigs[tn__entry_id(graph, entry)];
 }
-bool tn__sig_complete(const tn_sig *sig);
+bool tn__sig_is_complete(const tn_sig *sig);
 /* What a variable may be said to be; errors name it. */
 tn_code tn__sig_check(const char *name, const tn_sig *sig);
 tn_sig tn__sig_unknown(void);
@@ -408,6 +409,6 @@ tn_code tn__program_picture(const tn_program *p, tn_text **out);
 /* captured.c */
 tn_code tn__program_captured(tn_program *p, uint32_t part, tn_text **why);
 /* Adds a line per part to a table of steps, if recordings are asked for. */
-void tn__captured_text(const tn_program *p, tn__buf *out);
+void tn__capture_print(const tn_program *p, tn__buf *out);
 
 #endif /* TENON_CORE_GRAPH_H_ */

@@ -105,11 +105,11 @@ static tn_sig stack_of(const tn_sig *sig, int64_t length) {
 static tn_code tell_inside(inner *x) {
   for (uint32_t i = 0; i < x->n; ++i) {
     const pair *p = &x->pairs[i];
-    tn_sig sig = *tn__sig(x->outside->graph, p->outer);
+    tn_sig sig = *tn__entry_sig(x->outside->graph, p->outer);
     if (p->stacked && sig.ndim == 0) return no_axis(x, p);
     if (p->stacked && sig.ndim > 0 && x->length < 0) x->length = sig.shape[0];
     if (p->stacked) sig = element_of(&sig);
-    TN__TRY(tn__facts_tell(&x->inside, p->inner, &sig, TN__FROM_OUTSIDE));
+    TN__TRY(tn__facts_add(&x->inside, p->inner, &sig, TN__FROM_OUTSIDE));
   }
   return TN_OK;
 }
@@ -117,10 +117,10 @@ static tn_code tell_inside(inner *x) {
 static tn_code tell_outside(inner *x) {
   for (uint32_t i = 0; i < x->n; ++i) {
     const pair *p = &x->pairs[i];
-    tn_sig sig = *tn__sig(x->inside.graph, p->inner);
+    tn_sig sig = *tn__entry_sig(x->inside.graph, p->inner);
     if (p->stacked && sig.ndim == TN_MAX_NDIM) return too_many(x, p);
     if (p->stacked) sig = stack_of(&sig, x->length);
-    TN__TRY(tn__facts_tell(x->outside, p->outer, &sig, x->node->id));
+    TN__TRY(tn__facts_add(x->outside, p->outer, &sig, x->node->id));
   }
   return TN_OK;
 }
@@ -130,11 +130,11 @@ static tn_code tie_states(inner *x) {
   const tn__loop *loop = x->node->loop;
   const tn_entry *heads = x->inside.graph->heads;
   for (uint32_t k = 0; loop && k < loop->n_states; ++k)
-    TN__TRY(tn__facts_equal(&x->inside, x->inputs[loop->states[k]], heads[k]));
+    TN__TRY(tn__facts_unify(&x->inside, x->inputs[loop->states[k]], heads[k]));
   return TN_OK;
 }
 
-static tn_code settle(inner *x) {
+static tn_code copy_back(inner *x) {
   TN__TRY(tell_inside(x));
   do {
     TN__TRY(tn__facts_run(&x->inside));
@@ -144,7 +144,7 @@ static tn_code settle(inner *x) {
   return tell_outside(x);
 }
 
-tn_code tn__facts_inner(tn__facts *f, const tn__node *node) {
+tn_code tn__facts_infer_inner(tn__facts *f, const tn__node *node) {
   const tn__env *env = f->graph->env;
   const size_t most = (size_t)node->n_in + node->n_aux + node->n_out;
   uint32_t n_arguments = 0, n_states = 0;
@@ -158,10 +158,10 @@ tn_code tn__facts_inner(tn__facts *f, const tn__node *node) {
     pair_inputs(&x);
     pair_outputs(&x);
     rc = tn__facts_begin(&x.inside, node->inner, NULL, 0);
-    if (rc == TN_OK) rc = settle(&x);
+    if (rc == TN_OK) rc = copy_back(&x);
     if (rc == TN_OK && f->usual == node->id) {
       rc = tn__facts_defaults(&x.inside);
-      if (rc == TN_OK) rc = settle(&x);
+      if (rc == TN_OK) rc = copy_back(&x);
     }
     tn__facts_close(&x.inside);
   }

@@ -56,13 +56,13 @@ static void say_from(const tn_graph *graph, tn_code code, tn_entry entry) {
 static void say_entry(const tn_graph *graph, tn_code code, tn_entry entry) {
   char name[TN__ENTRY_TEXT];
   (void)tn__fail_more(code, "`%s` ", tn__entry_text(graph, entry, name));
-  say_part(code, tn__sig(graph, entry));
+  say_part(code, tn__entry_sig(graph, entry));
   say_from(graph, code, entry);
 }
 
 /* ----------------------------------------------------------- contradictions */
 
-bool tn__sig_conflict(const tn_sig *a, const tn_sig *b, tn_code *code) {
+bool tn__sig_has_conflict(const tn_sig *a, const tn_sig *b, tn_code *code) {
   *code = TN_DTYPE;
   if (a->dtype != b->dtype && a->dtype != TN_DTYPE_UNKNOWN &&
       b->dtype != TN_DTYPE_UNKNOWN)
@@ -76,10 +76,10 @@ bool tn__sig_conflict(const tn_sig *a, const tn_sig *b, tn_code *code) {
   return false;
 }
 
-tn_code tn__facts_conflict(const tn_graph *graph, tn_entry entry,
-                           tn_entry other, const tn_sig *sig) {
+tn_code tn__facts_fail_conflict(const tn_graph *graph, tn_entry entry,
+                                tn_entry other, const tn_sig *sig) {
   tn_code code = TN_SHAPE;
-  (void)tn__sig_conflict(tn__sig(graph, entry), sig, &code);
+  (void)tn__sig_has_conflict(tn__entry_sig(graph, entry), sig, &code);
   (void)tn__fail(
       code, "%s contradict: ", code == TN_DTYPE ? "element types" : "shapes");
   say_entry(graph, code, entry);
@@ -97,12 +97,12 @@ enum { MOST_OPERANDS = 6 }; /* that one message explains */
 
 static bool is_known(const tn_graph *graph, tn_code code, tn_entry entry) {
   if (tn__entry_is_none(entry)) return false;
-  const tn_sig *sig = tn__sig(graph, entry);
+  const tn_sig *sig = tn__entry_sig(graph, entry);
   return code == TN_DTYPE ? sig->dtype != TN_DTYPE_UNKNOWN : sig->ndim >= 0;
 }
 
-tn_code tn__facts_call_failed(const tn_graph *graph, const tn__node *node,
-                              tn_code code) {
+tn_code tn__facts_fail_call(const tn_graph *graph, const tn__node *node,
+                            tn_code code) {
   const uint32_t n_read = node->n_in + node->n_aux;
   int said = 0;
   (void)tn__node_fail(node, code);
@@ -138,9 +138,9 @@ static bool is_dynamic(const tn_graph *graph, tn_entry entry) {
   return arg && (arg->flags & TN_ARG_DYNAMIC) != 0;
 }
 
-static void note(missing *m, const tn_graph *graph, tn_entry entry) {
+static void note_entry(missing *m, const tn_graph *graph, tn_entry entry) {
   char name[TN__ENTRY_TEXT];
-  const tn_sig *sig = tn__sig(graph, entry);
+  const tn_sig *sig = tn__entry_sig(graph, entry);
   if (m->n++ >= MOST_NAMES) return;
   tn__buf_add(&m->text, "%s`%s%s` ", m->n == 1 ? "" : ", ", m->around,
               tn__entry_text(graph, entry, name));
@@ -162,8 +162,9 @@ static bool is_used(const tn_graph *graph, const tn__node *node, uint32_t i) {
 static void note_node(missing *m, const tn_graph *graph, const tn__node *node) {
   for (uint32_t i = 0; i < node->n_out; ++i) {
     const tn_entry entry = {node->id, i};
-    if (!tn__sig_complete(tn__sig(graph, entry)) && is_used(graph, node, i))
-      note(m, graph, entry);
+    if (!tn__sig_is_complete(tn__entry_sig(graph, entry)) &&
+        is_used(graph, node, i))
+      note_entry(m, graph, entry);
   }
 }
 
@@ -187,7 +188,7 @@ static tn_code note_inner(missing *m, const tn__node *node) {
 static tn_code note_all(missing *m, const tn_graph *graph, int what) {
   tn__order order;
   tn_code rc = TN_OK;
-  TN__TRY((what == WHOLE_VARIABLES ? tn__order_whole : tn__order_make)(
+  TN__TRY((what == WHOLE_VARIABLES ? tn__order_all : tn__order_make)(
       graph, graph->heads, graph->n_heads, &order));
   for (uint32_t i = 0; rc == TN_OK && i < order.n; ++i) {
     const tn__node *node = tn__node_at(graph, order.ids[i]);
@@ -222,7 +223,7 @@ static tn_code note_missing(missing *m, missing *nodes, const tn_graph *graph) {
   return missing_fail(m->n > 0 ? m : nodes);
 }
 
-tn_code tn__facts_complete(const tn_graph *graph) {
+tn_code tn__facts_check_complete(const tn_graph *graph) {
   missing variables = {.n = 0}, nodes = {.n = 0};
   tn__buf_init(&variables.text, graph->env);
   tn__buf_init(&nodes.text, graph->env);

@@ -226,7 +226,7 @@ const tn_program *tn__iteration_program(const tn__step *step) {
 /* --------------------------------------------------------------------- run */
 
 /* Element `t` of an array's first axis. */
-static tn_tensor element(const tn_array *array, int64_t t) {
+static tn_tensor element_at(const tn_array *array, int64_t t) {
   tn_tensor tensor = tn__array_metadata(array);
   tensor.data = (char *)tn__array_data(array) +
                 t * tensor.strides[0] * tn_dtype_bytes(tensor.dtype);
@@ -236,7 +236,7 @@ static tn_tensor element(const tn_array *array, int64_t t) {
   return tensor;
 }
 
-static tn_tensor whole(const tn_array *array) {
+static tn_tensor whole_of(const tn_array *array) {
   tn_tensor tensor = tn__array_metadata(array);
   tensor.data = tn__array_data(array);
   return tensor;
@@ -253,16 +253,17 @@ static tn_code states_begin(const running *r) {
   const tn__loop *loop = step->node->loop;
   for (uint32_t i = 0; i < loop->n_states; ++i) {
     const uint32_t in = loop->states[i];
-    const tn_tensor to = whole(step->loop->inside[in]),
-                    from = whole(tn__value_array(step->program, step->in[in]));
+    const tn_tensor to = whole_of(step->loop->inside[in]),
+                    from =
+                        whole_of(tn__value_array(step->program, step->in[in]));
     TN__TRY(tn__elements_copy(&r->site, &to, &from));
   }
   return TN_OK;
 }
 
 /* Into an output of the loop, which may have to be added to. */
-static tn_code put(const running *r, uint32_t out, const tn_tensor *to,
-                   const tn_tensor *from) {
+static tn_code put_result(const running *r, uint32_t out, const tn_tensor *to,
+                          const tn_tensor *from) {
   const tn__step *step = r->step;
   if (step->program->values[step->out[out]].request != TN_REQ_ADD)
     return tn__elements_copy(&r->site, to, from);
@@ -281,16 +282,16 @@ static tn_code step_begin(const running *r, int64_t t) {
   for (uint32_t i = 0; i < loop->n_sequences; ++i) {
     const uint32_t in = loop->sequences[i];
     if (!is_read(step, in)) continue;
-    const tn_tensor to = whole(step->loop->inside[in]),
-                    from = element(tn__value_array(step->program, step->in[in]),
-                                   t);
+    const tn_tensor to = whole_of(step->loop->inside[in]),
+                    from = element_at(
+                        tn__value_array(step->program, step->in[in]), t);
     TN__TRY(tn__elements_copy(&r->site, &to, &from));
   }
   for (uint32_t i = 0; i < loop->n_states; ++i) {
     if (!is_wanted(step, first + i)) continue;
-    const tn_tensor to = element(out_array(step, first + i), t),
-                    from = whole(step->loop->inside[loop->states[i]]);
-    TN__TRY(put(r, first + i, &to, &from));
+    const tn_tensor to = element_at(out_array(step, first + i), t),
+                    from = whole_of(step->loop->inside[loop->states[i]]);
+    TN__TRY(put_result(r, first + i, &to, &from));
   }
   return TN_OK;
 }
@@ -300,11 +301,11 @@ static tn_array *head_of(const tn_program *p, uint32_t i) {
 }
 
 /* Head number `head` of the step is element `t` of output `out`. */
-static tn_code collect(const running *r, uint32_t head, uint32_t out,
-                       int64_t t) {
-  const tn_tensor to = element(out_array(r->step, out), t),
-                  from = whole(head_of(r->step->loop->program, head));
-  return put(r, out, &to, &from);
+static tn_code collect_head(const running *r, uint32_t head, uint32_t out,
+                            int64_t t) {
+  const tn_tensor to = element_at(out_array(r->step, out), t),
+                  from = whole_of(head_of(r->step->loop->program, head));
+  return put_result(r, out, &to, &from);
 }
 
 static tn_code step_end(const running *r, int64_t t) {
@@ -312,12 +313,12 @@ static tn_code step_end(const running *r, int64_t t) {
   const tn__loop *loop = step->node->loop;
   const struct tn__iteration *it = step->loop;
   for (uint32_t i = loop->n_states; i < it->n_heads; ++i)
-    if (is_wanted(step, i)) TN__TRY(collect(r, i, i, t));
+    if (is_wanted(step, i)) TN__TRY(collect_head(r, i, i, t));
   for (uint32_t k = 0; k < it->n_kept; ++k)
-    TN__TRY(collect(r, it->n_heads + k, it->kept[k], t));
+    TN__TRY(collect_head(r, it->n_heads + k, it->kept[k], t));
   for (uint32_t i = 0; i < loop->n_states; ++i) {
-    const tn_tensor to = whole(step->loop->inside[loop->states[i]]),
-                    from = whole(head_of(it->program, i));
+    const tn_tensor to = whole_of(step->loop->inside[loop->states[i]]),
+                    from = whole_of(head_of(it->program, i));
     TN__TRY(tn__elements_copy(&r->site, &to, &from));
   }
   return TN_OK;
@@ -328,9 +329,9 @@ static tn_code states_end(const running *r) {
   const tn__loop *loop = step->node->loop;
   for (uint32_t i = 0; i < loop->n_states; ++i) {
     if (!is_wanted(step, i)) continue;
-    const tn_tensor to = whole(out_array(step, i)),
-                    from = whole(step->loop->inside[loop->states[i]]);
-    TN__TRY(put(r, i, &to, &from));
+    const tn_tensor to = whole_of(out_array(step, i)),
+                    from = whole_of(step->loop->inside[loop->states[i]]);
+    TN__TRY(put_result(r, i, &to, &from));
   }
   return TN_OK;
 }

@@ -24,7 +24,8 @@ enum {
 enum { TN__N_KINDS = TN__NODE_LOOP + 1 };
 extern const char *const tn__node_kinds[TN__N_KINDS]; /* by TN__NODE_* */
 
-enum { /* keys of a node: bits of tn__draft.seen, in order of tn__draft_keys */
+enum { /* keys of a node: bits of tn__node_draft.seen, in order of
+          tn__draft_keys */
        TN__KEY_NAME = 1u << 0,
        TN__KEY_KIND = 1u << 1,
        TN__KEY_DTYPE = 1u << 2,
@@ -53,7 +54,7 @@ extern const char *const tn__draft_keys[TN__N_KEYS];
 
 /* What a file says of one node. Texts are borrowed from the text that is read;
  * lists are used for one node after the other. */
-typedef struct tn__draft {
+typedef struct tn__node_draft {
   const char *at; /* where the node begins */
   uint64_t line;
   uint32_t seen; /* TN__KEY_* */
@@ -73,12 +74,12 @@ typedef struct tn__draft {
   tn__buf after;      /* uint32_t */
   tn__buf attributes; /* tn_attribute */
   tn_graph *inner;    /* owned until it is a node's */
-} tn__draft;
+} tn__node_draft;
 
 /* ----------------------------------------------------------------- reading */
 
 /* A text that is being read. */
-typedef struct tn__reader {
+typedef struct tn__graph_reader {
   tn__json json; /* first, so that its `fail` finds the others */
   tn__caller *caller;
   const tn__env *env;
@@ -87,48 +88,50 @@ typedef struct tn__reader {
   tn__buf unknown;    /* operators that a loaded plugin does not have */
   uint32_t n_lost;
   uint32_t n_unnamed; /* of them, those for which the message has no room */
-} tn__reader;
+} tn__graph_reader;
 
 /* One of the graphs in it. */
-typedef struct tn__level {
+typedef struct tn__graph_level {
   tn_graph *graph;
   uint32_t depth;
   uint32_t n_nodes; /* read so far; graph->nodes, unless something is lost */
-  tn__draft draft;
-} tn__level;
+  tn__node_draft draft;
+} tn__graph_level;
 
 /* TN_INVALID with the place before it. */
-tn_code tn__json_fail_at(const tn__reader *r, const char *at, uint64_t line,
-                         const char *what);
-tn_code tn__json_number32(tn__reader *r, uint32_t *out);
+tn_code tn__json_fail_at(const tn__graph_reader *r, const char *at,
+                         uint64_t line, const char *what);
+tn_code tn__json_number32(tn__graph_reader *r, uint32_t *out);
 /* Reads one item of a list. */
-typedef tn_code tn__item_fn(tn__reader *r, tn__level *l, void *to);
-tn_code tn__json_list(tn__reader *r, tn__level *l, tn__item_fn *item, void *to);
+typedef tn_code tn__item_fn(tn__graph_reader *r, tn__graph_level *l, void *to);
+tn_code tn__json_list(tn__graph_reader *r, tn__graph_level *l,
+                      tn__item_fn *item, void *to);
 /* A member's key, and the colon behind it. */
-tn_code tn__json_key(tn__reader *r, const char **out);
+tn_code tn__json_key(tn__graph_reader *r, const char **out);
 /* Its number among `n` names; it may come once: bits of *seen. */
-tn_code tn__json_key_of(tn__reader *r, const char *const *names, uint32_t n,
-                        uint32_t *seen, uint32_t *out);
+tn_code tn__json_key_of(tn__graph_reader *r, const char *const *names,
+                        uint32_t n, uint32_t *seen, uint32_t *out);
 /* Appends an entry to a tn__buf. */
-tn_code tn__json_entry_item(tn__reader *r, tn__level *l, void *to);
+tn_code tn__json_entry_item(tn__graph_reader *r, tn__graph_level *l, void *to);
 /* A key of a node with what follows it, into the draft. */
-tn_code tn__json_node_key(tn__reader *r, tn__level *l);
+tn_code tn__json_node_key(tn__graph_reader *r, tn__graph_level *l);
 /* An inner graph, into the draft. */
-tn_code tn__json_inner(tn__reader *r, tn__level *l);
+tn_code tn__json_inner(tn__graph_reader *r, tn__graph_level *l);
 
 /* Notes a plugin, or the operator of a draft, that the registry lacks. */
-void tn__json_lose(tn__reader *r, const char *what, const char *name,
-                   const char *detail);
-tn_code tn__json_lose_operator(tn__reader *r, const tn__draft *draft);
+void tn__json_note_missing(tn__graph_reader *r, const char *what,
+                           const char *name, const char *detail);
+tn_code tn__json_note_missing_operator(tn__graph_reader *r,
+                                       const tn__node_draft *draft);
 /* TN_NOT_FOUND with all that was noted. */
-tn_code tn__json_found(const tn__reader *r);
+tn_code tn__json_check_found(const tn__graph_reader *r);
 
 /* --------------------------------------------------------------- nodes made */
 
 /* Adds the node to the graph. Every entry of the draft is one of the graph's.
  * TN_NOT_FOUND only if the operator is not loaded; other failures say what is
  * wrong with the node, not where it is. */
-tn_code tn__draft_enter(tn__draft *draft, tn_graph *graph);
+tn_code tn__draft_add_node(tn__node_draft *draft, tn_graph *graph);
 
 /* TN_INVALID unless every BACKWARD node reads what its call has, and all that
  * those of its outputs need which somebody uses: its kernel would read what is

@@ -12,7 +12,7 @@ typedef struct pairing {
   const tn__node *of;
 } pairing;
 
-static tn_code foreign(const pairing *p, uint32_t i) {
+static tn_code fail_foreign(const pairing *p, uint32_t i) {
   return tn__fail(TN_INVALID,
                   "node `%s`: input %u is another entry than the one of `%s`",
                   p->back->name, i, p->of->name);
@@ -22,7 +22,7 @@ static tn_code foreign(const pairing *p, uint32_t i) {
  * the gradient of a loop's step it is what the loop has kept. */
 static bool stands_in(const pairing *p, const tn_graph *graph, uint32_t i) {
   const tn_entry in = p->back->in[p->of->n_out + i];
-  return i >= p->of->n_in && !tn__node_repeats(p->of) &&
+  return i >= p->of->n_in && !tn__node_is_repeatable(p->of) &&
          tn__node_at(graph, in.node)->kind == TN__NODE_VARIABLE;
 }
 
@@ -34,9 +34,9 @@ static tn_code wires_check(const pairing *p, const tn_graph *graph) {
     const uint32_t at = of->n_out + i;
     const tn_entry own =
         i < of->n_in ? of->in[i] : (tn_entry){of->id, i - of->n_in};
-    if (!tn__entry_is_none(in[at]) && !tn__entry_same(in[at], own) &&
+    if (!tn__entry_is_none(in[at]) && !tn__entry_is_same(in[at], own) &&
         !stands_in(p, graph, i))
-      return foreign(p, at);
+      return fail_foreign(p, at);
   }
   return TN_OK;
 }
@@ -99,7 +99,7 @@ static tn_code backward_check(const tn_graph *graph, const tn__node *back,
   return TN_OK;
 }
 
-static void mark(const tn_graph *graph, tn_entry entry, uint8_t *used) {
+static void mark_used(const tn_graph *graph, tn_entry entry, uint8_t *used) {
   if (!tn__entry_is_none(entry)) used[tn__entry_id(graph, entry)] = 1;
 }
 
@@ -107,10 +107,10 @@ static void mark_all(const tn_graph *graph, uint8_t *used) {
   for (uint32_t id = 0; id < tn__n_nodes(graph); ++id) {
     const tn__node *node = tn__node_at(graph, id);
     for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i)
-      mark(graph, node->in[i], used);
+      mark_used(graph, node->in[i], used);
   }
   for (size_t i = 0; i < graph->n_heads; ++i)
-    mark(graph, graph->heads[i], used);
+    mark_used(graph, graph->heads[i], used);
 }
 
 tn_code tn__gradients_check(const tn_graph *graph) {

@@ -209,7 +209,7 @@ static tn_code add_graph(const tn_graph *graph, int indent, tn__buf *out) {
 /* ------------------------------------------------------------------- as text
  */
 
-static tn_code write(const tn_graph *graph, tn__buf *out) {
+static tn_code write_graph(const tn_graph *graph, tn__buf *out) {
   tn__vec plugins = {0};
   tn_code rc = plugins_find(graph, 1, &plugins);
   if (rc == TN_OK) {
@@ -228,14 +228,14 @@ tn_code tn__graph_json(const tn_graph *graph, tn_text **out) {
   tn__buf text;
   *out = NULL;
   tn__buf_init(&text, graph->env);
-  tn_code rc = write(graph, &text);
+  tn_code rc = write_graph(graph, &text);
   if (rc == TN_OK) rc = tn__buf_text(&text, out);
   tn__buf_deinit(&text);
   return rc;
 }
 
-static tn_code put(const tn_graph *graph, const char *path,
-                   const tn__buf *text) {
+static tn_code put_file(const tn_graph *graph, const char *path,
+                        const tn__buf *text) {
   tn__sink sink;
   TN__TRY(tn__sink_open(graph->env, path, &sink));
   tn_code rc = tn__sink_write(&sink, text->s, text->n);
@@ -247,8 +247,8 @@ static tn_code put(const tn_graph *graph, const char *path,
 tn_code tn__graph_save(const tn_graph *graph, const char *path) {
   tn__buf text;
   tn__buf_init(&text, graph->env);
-  tn_code rc = write(graph, &text);
-  if (rc == TN_OK) rc = put(graph, path, &text);
+  tn_code rc = write_graph(graph, &text);
+  if (rc == TN_OK) rc = put_file(graph, path, &text);
   tn__buf_deinit(&text);
   return rc;
 }

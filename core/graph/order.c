@@ -32,7 +32,7 @@ typedef struct walk {
   tn__order *order;
 } walk;
 
-static void enter(walk *w, uint32_t node) {
+static void enter_node(walk *w, uint32_t node) {
   if (w->seen[node]) return;
   w->seen[node] = 1;
   w->path[w->depth++] =
@@ -50,20 +50,20 @@ static uint32_t child_at(const tn__node *node, uint32_t i) {
   return i < n + node->n_after ? node->after[i - n] : node->of;
 }
 
-static void run(walk *w, uint32_t start) {
-  enter(w, start);
+static void run_walk(walk *w, uint32_t start) {
+  enter_node(w, start);
   while (w->depth > 0) {
     visit *top = &w->path[w->depth - 1];
     const tn__node *node = tn__node_at(w->graph, top->node);
     if (top->next < n_children(w, node)) {
       const uint32_t child = child_at(node, top->next++);
-      if (child != TN_NONE) enter(w, child);
+      if (child != TN_NONE) enter_node(w, child);
       continue;
     }
     if (top->turn != TN_NONE) {
       const turn *t = &w->turns->v[top->turn];
       top->turn = t->next;
-      enter(w, t->before);
+      enter_node(w, t->before);
       continue;
     }
     w->order->ids[w->order->n++] = top->node;
@@ -82,7 +82,8 @@ static tn_code order_make(walk *w, const tn_entry *heads, size_t n_heads) {
   tn_code rc = TN_OK;
   if (!out->ids || !w->seen || !w->path)
     rc = tn__fail_memory(n * sizeof *w->path, "the order of a graph");
-  for (size_t i = 0; rc == TN_OK && i < n_heads; ++i) run(w, heads[i].node);
+  for (size_t i = 0; rc == TN_OK && i < n_heads; ++i)
+    run_walk(w, heads[i].node);
   tn__free(graph->env, w->seen);
   tn__free(graph->env, w->path);
   if (rc == TN_OK) return TN_OK;
@@ -97,8 +98,8 @@ tn_code tn__order_make(const tn_graph *graph, const tn_entry *heads,
   return order_make(&w, heads, n_heads);
 }
 
-tn_code tn__order_whole(const tn_graph *graph, const tn_entry *heads,
-                        size_t n_heads, tn__order *out) {
+tn_code tn__order_all(const tn_graph *graph, const tn_entry *heads,
+                      size_t n_heads, tn__order *out) {
   walk w = {.graph = graph, .order = out, .whole = true};
   return order_make(&w, heads, n_heads);
 }

@@ -38,14 +38,14 @@ static bool is_sequence(const tn__node *node, uint32_t i) {
 
 /* What an input is like inside: of a sequence it is one element. */
 static tn_sig sig_inside(const inside *x, uint32_t i) {
-  tn_sig sig = *tn__sig(x->graph, x->node->in[i]);
+  tn_sig sig = *tn__entry_sig(x->graph, x->node->in[i]);
   if (!is_sequence(x->node, i) || sig.ndim < 1) return sig;
   --sig.ndim;
   memmove(sig.shape, sig.shape + 1, (size_t)sig.ndim * sizeof *sig.shape);
   return sig;
 }
 
-static tn_code tell(const inside *x) {
+static tn_code tell_graph(const inside *x) {
   const uint32_t n = x->node->n_in + x->node->n_aux;
   const size_t bytes = (n + 1u) * sizeof(tn_known);
   if (!(x->graph->facts & TN__FACT_SHAPES)) return TN_OK;
@@ -86,7 +86,7 @@ static tn_code list_now(inside *x) {
 
 /* Ties what no head needs any more to the first: a node gives its graph what it
  * has given it, and a loop needs its sequences and states. */
-static tn_code pin(const inside *x, uint32_t i) {
+static tn_code pin_entry(const inside *x, uint32_t i) {
   tn_graph *work = x->work;
   const tn__node *variable = tn__map_get(&work->names, was_name(x, i));
   tn__node *copy = NULL;
@@ -108,7 +108,7 @@ static tn_code pin_all(inside *x) {
   const uint32_t n = x->node->n_in + x->node->n_aux;
   TN__TRY(list_now(x));
   for (uint32_t i = 0; i < n; ++i)
-    if (find_now(x, i) == TN_NONE) TN__TRY(pin(x, i));
+    if (find_now(x, i) == TN_NONE) TN__TRY(pin_entry(x, i));
   if (x->work->facts & TN__FACT_SHAPES) {
     const tn_code rc = tn__graph_infer_more(x->work);
     if (rc != TN_OK && rc != TN_INCOMPLETE) return rc;
@@ -212,9 +212,9 @@ static tn_code node_run(tn_graph *graph, tn__node *node, const tn__pass *pass) {
   inside x = {.graph = graph, .node = node};
   tn_code rc = tn__graph_variables(node->inner, &x.was, &n, &n_states);
   if (rc == TN_OK) rc = tn__graph_copy(node->inner, &x.work);
-  if (rc == TN_OK) rc = tell(&x);
+  if (rc == TN_OK) rc = tell_graph(&x);
   if (rc == TN_OK) rc = kept_note(&x);
-  if (rc == TN_OK) rc = tn__pass_inside(x.work, pass);
+  if (rc == TN_OK) rc = tn__pass_run_inner(x.work, pass);
   if (rc == TN_OK) rc = tn__rewrite_run(x.work, pass);
   if (rc == TN_OK) rc = put_back(&x);
   tn__graph_release(x.work);
@@ -222,7 +222,7 @@ static tn_code node_run(tn_graph *graph, tn__node *node, const tn__pass *pass) {
   return rc == TN_OK ? TN_OK : tn__node_fail(node, rc);
 }
 
-tn_code tn__pass_inside(tn_graph *graph, const tn__pass *pass) {
+tn_code tn__pass_run_inner(tn_graph *graph, const tn__pass *pass) {
   if (!(pass->desc->flags & TN_PASS_INNER)) return TN_OK;
   for (uint32_t id = 0; id < tn__n_nodes(graph); ++id) {
     tn__node *node = tn__node_at(graph, id);

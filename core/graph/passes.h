@@ -9,7 +9,7 @@
  *
  * A pass works in place on a graph that nobody else has: nodes are added at the
  * end and read whatever they were told to, so that between the first change and
- * tn__rewrite_settle the order of nodes is none. Nodes keep their place in
+ * tn__rewrite_finish the order of nodes is none. Nodes keep their place in
  * memory, and their names; their numbers change.
  */
 #ifndef TENON_GRAPH_PASSES_H_
@@ -21,7 +21,7 @@
 
 /* One pass of a list: the library's own, or one of a plugin. */
 typedef struct tn__pass_use {
-  const struct tn__own_pass *own;
+  const struct tn__builtin_pass *own;
   tn__pass *pass; /* held */
 } tn__pass_use;
 
@@ -49,11 +49,11 @@ tn_code tn__pass_list_run(const tn__pass_list *list, size_t first, size_t end,
  */
 
 /* Where an entry is read: by a node, or as a head (node TN_NONE). */
-typedef struct tn__use {
+typedef struct tn__entry_use {
   uint32_t node;
   uint32_t slot;
   uint32_t next; /* of the same entry; TN_NONE */
-} tn__use;
+} tn__entry_use;
 
 /* One run of a pass. */
 struct tn_rewrite {
@@ -64,7 +64,7 @@ struct tn_rewrite {
   tn_sig *heads;   /* what was known of them */
   tn_known *known; /* and of variables */
   size_t n_known;
-  tn__use *uses;
+  tn__entry_use *uses;
   size_t n_uses;
   size_t room;     /* in uses */
   uint32_t *first; /* by entry: its uses; those that are none any more stay in
@@ -78,15 +78,15 @@ struct tn_rewrite {
 tn_code tn__rewrite_run(tn_graph *graph, const tn__pass *pass);
 /* Runs it on the graphs of the graph's nodes, the innermost first, if it looks
  * into nodes. */
-tn_code tn__pass_inside(tn_graph *graph, const tn__pass *pass);
+tn_code tn__pass_run_inner(tn_graph *graph, const tn__pass *pass);
 /* Puts the nodes in order, leaves out what is not needed any more, infers, and
  * checks that all is well. */
-tn_code tn__rewrite_settle(tn_rewrite *rewrite);
+tn_code tn__rewrite_finish(tn_rewrite *rewrite);
 
 /* What is known of the variables of a graph, in memory that the caller frees.
  */
-tn_code tn__graph_known(const tn_graph *graph, tn_known **out, size_t *n);
+tn_code tn__graph_list_known(const tn_graph *graph, tn_known **out, size_t *n);
 /* Whether there was an inference that has left nothing open. */
-tn_code tn__graph_complete(const tn_graph *graph, bool *out);
+tn_code tn__graph_check_complete(const tn_graph *graph, bool *out);
 
 #endif /* TENON_GRAPH_PASSES_H_ */

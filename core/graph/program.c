@@ -26,7 +26,7 @@ static void step_end(tn__step *step) {
 
 static void steps_end(tn_program *p) {
   for (uint32_t i = 0; tn__sequence_at(p, i); ++i)
-    tn__captured_end(tn__sequence_at(p, i));
+    tn__capture_free(tn__sequence_at(p, i));
   for (uint32_t i = 0; i < p->n_steps; ++i) step_end(p->steps[i]);
   tn__graph_release(p->graph);
   tn__graph_release(p->source);
@@ -62,7 +62,7 @@ void tn__program_unhold(tn_program *p) {
   if (p->planned) tn__memory_plan_deinit(&p->plan);
   tn__arena_deinit(&p->arena);
   for (uint32_t i = 0; tn__sequence_at(p, i); ++i)
-    tn__free(p->env, tn__sequence_at(p, i)->chains);
+    tn__free(p->env, tn__sequence_at(p, i)->segments);
   tn__var_deinit(&p->turn);
   for (uint32_t i = 0; i < p->n_signals; ++i) tn__var_deinit(&p->signals[i]);
   tn__free(p->env, p->signals);
@@ -82,7 +82,7 @@ static tn_code turn_run(void *arg, tn__token *token) {
   return TN_OK;
 }
 
-bool tn__program_settle(tn_program *p) {
+bool tn__program_wait_runs(tn_program *p) {
   bool settled = false;
   const tn__access use = {&p->turn, TN__OVERWRITE, 0};
   const tn__job job = {.name = "the end of a program",
@@ -108,9 +108,9 @@ static void holds_await(const tn_program *p) {
 void tn__program_release(tn_program *p) {
   if (!p) return;
   const tn__env *env = p->env;
-  p->settled = tn__program_settle(p);
+  p->settled = tn__program_wait_runs(p);
   for (uint32_t i = 0; tn__sequence_at(p, i); ++i) {
-    tn__captured_leave(tn__sequence_at(p, i));
+    tn__capture_stop(tn__sequence_at(p, i));
     tn__sequence_end(p, tn__sequence_at(p, i));
   }
   if (p->settled) holds_await(p);
@@ -135,14 +135,14 @@ tn_code tn__calls_complete(tn_program *p, uint32_t train) {
       TN__TRY(tn__iteration_complete(step, train));
     if (step->kind != TN__STEP_CALL || step->call[train]) continue;
     TN__TRY(tn__step_plan(step, train, &step->call[train]));
-    TN__TRY(tn__step_place(step, train));
+    TN__TRY(tn__step_materialise(step, train));
   }
   return TN_OK;
 }
 
 /* What a forward run leaves in a pool is there until another program runs in
  * it. */
-void tn__program_enter(tn_program *p) {
+void tn__program_begin_run(tn_program *p) {
   for (size_t i = 0; i < p->plan.n_pools; ++i)
     if (p->pools[i]) p->pools[i]->last = p;
 }
@@ -157,24 +157,24 @@ static tn_code pools_check(const tn_program *p) {
   return TN_OK;
 }
 
-static void written(const tn__seen *seen) {
+static void count_writes(const tn__visible_arrays *seen) {
   for (uint32_t i = 0; i < seen->n; ++i) tn__array_written(seen->arrays[i]);
 }
 
 tn_code tn__program_forward(tn_program *p, uint32_t flags) {
   const uint32_t train = (flags & TN_CALL_TRAIN) != 0;
   tn__sequence *sequence = &p->forward[train];
-  if (!sequence->chains) {
+  if (!sequence->segments) {
     TN__TRY(tn__calls_complete(p, train));
     TN__TRY(tn__sequence_make(p, sequence, 0, p->n_forward, train));
   }
   const tn_code rc =
       p->monitor ? tn__part_run(p, 0, p->n_forward, train)
-                 : tn__captured_push(p, sequence, 0, p->n_forward, train);
+                 : tn__capture_push(p, sequence, 0, p->n_forward, train);
   /* A push that fails has done nothing: what was there before still is. */
   if (rc != TN_OK && !p->monitor) return rc;
-  written(&p->seen[0]);
-  tn__program_enter(p);
+  count_writes(&p->seen[0]);
+  tn__program_begin_run(p);
   p->trained = rc == TN_OK ? train : 0;
   return rc;
 }
@@ -191,10 +191,10 @@ static tn_code weight_give(tn_program *p, uint32_t i, tn_array *weight) {
   char name[TN__ENTRY_TEXT], what[TN__ENTRY_TEXT + 32];
   if (tn__entry_is_none(p->weights[i])) return TN_OK;
   const uint32_t entry = tn__entry_id(p->graph, p->weights[i]);
-  if (!tn__value_like(p, entry, weight)) {
+  if (!tn__value_is_like(p, entry, weight)) {
     (void)snprintf(what, sizeof what, "the gradient of head `%s`",
                    tn__entry_text(p->graph, p->heads[i], name));
-    return tn__value_fits(p, entry, weight, what);
+    return tn__value_check(p, entry, weight, what);
   }
   if (p->values[entry].n_uses == 0) return TN_OK;
   if (weight && p->losses[i]) p->losses[i] = TN__LOSS;
@@ -220,18 +220,17 @@ tn_code tn__program_backward(tn_program *p, tn_array *const *weights,
   for (uint32_t i = 0; i < p->n_heads; ++i)
     TN__TRY(weight_give(p, i, i < n ? weights[i] : NULL));
   if (n_backward == 0) return TN_OK;
-  if (!p->backward.chains) {
+  if (!p->backward.segments) {
     for (uint32_t i = p->n_forward; i < p->n_steps; ++i)
       if (p->steps[i]->kind == TN__STEP_LOOP)
         TN__TRY(tn__iteration_complete(p->steps[i], 1));
     TN__TRY(tn__sequence_make(p, &p->backward, p->n_forward, n_backward, 1));
   }
-  const tn_code rc =
-      p->monitor
-          ? tn__part_run(p, p->n_forward, n_backward, 1)
-          : tn__captured_push(p, &p->backward, p->n_forward, n_backward, 1);
+  const tn_code rc = p->monitor ? tn__part_run(p, p->n_forward, n_backward, 1)
+                                : tn__capture_push(p, &p->backward,
+                                                   p->n_forward, n_backward, 1);
   if (rc != TN_OK && !p->monitor) return rc; /* nothing was pushed */
-  written(&p->seen[1]);
+  count_writes(&p->seen[1]);
   p->trained = 0; /* its memory is used again by the backward part */
   return rc;
 }

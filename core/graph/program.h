@@ -70,7 +70,7 @@ struct tn__step {
   uint32_t *in;       /* entries; TN_NONE: absent */
   uint32_t *out;      /* entries; TN_NONE: nobody reads it */
   bool *shape_only;   /* n_in, or NULL: of which inputs only the shape counts */
-  bool repeats;       /* tn__node_repeats */
+  bool repeats;       /* tn__node_is_repeatable */
   tn__planned *call[2];  /* by tn_program_forward's TN_CALL_TRAIN */
   tn__direct direct[2];  /* the same as calls of kernels; or zeros */
   tn__planned *watch[2]; /* of a part that a monitor watches: a call of its own,
@@ -103,21 +103,22 @@ static inline const tn__planned *tn__step_call(const tn__step *step) {
 
 /* Steps that run together: all forward ones, or all backward ones. */
 typedef struct tn__sequence {
-  struct tn__chain *chains; /* what its jobs run (jobs.c); NULL: it never ran */
-  tn__schedule *schedule;   /* NULL where there are operations */
+  struct tn__segment_run
+      *segments;          /* what its jobs run (jobs.c); NULL: it never ran */
+  tn__schedule *schedule; /* NULL where there are operations */
   /* One for each chain, and before them `n_begins` that take the pools. */
   tn__operation **operations;
   uint32_t n_operations;
   uint32_t n_begins;
   bool single; /* a chain for each step, whatever devices there are */
-  struct tn__captured *captured; /* NULL: not asked for, or not run yet */
+  struct tn__capture *captured; /* NULL: not asked for, or not run yet */
 } tn__sequence;
 
 /* Arrays that users see; borrowed from the values. */
-typedef struct tn__seen {
+typedef struct tn__visible_arrays {
   tn_array **arrays;
   uint32_t n;
-} tn__seen;
+} tn__visible_arrays;
 
 struct tn_program {
   tn__caller *caller;
@@ -169,9 +170,9 @@ struct tn_program {
   uint64_t loop_steps; /* of one run, those of loops in loops included */
   uint32_t trained;    /* the last forward run had TN_CALL_TRAIN */
   bool set;            /* parameters are not those of the graph any more */
-  tn__seen seen[2];    /* that the forward and the backward part write */
-  tn__var turn;        /* overwritten by each run */
-  tn__var *signals;    /* of steps; from the environment's allocator */
+  tn__visible_arrays seen[2]; /* that the forward and the backward part write */
+  tn__var turn;               /* overwritten by each run */
+  tn__var *signals;           /* of steps; from the environment's allocator */
   uint32_t n_signals;
 };
 
@@ -187,7 +188,7 @@ static inline tn_array *tn__value_array(const tn_program *p, uint32_t entry) {
 
 /* Labels each node with the group that it belongs to, so that gradients take it
  * over; "" is the default place. Nothing to do where there are no groups. */
-tn_code tn__places_label(tn_program *p);
+tn_code tn__placement_label(tn_program *p);
 /* Where a node runs. */
 static inline tn__device *tn__node_device(const tn_program *p, uint32_t node) {
   return p->where ? p->where[node] : p->device;
@@ -207,34 +208,34 @@ tn_code tn__step_plan(tn__step *step, uint32_t train, tn__planned **slot);
 /* Chooses kernels: step->info. */
 tn_code tn__steps_choose(tn_program *p);
 /* The planner's picture of a program; from the environment's allocator. */
-typedef struct tn__picture {
+typedef struct tn__plan_input {
   tn__plan_net net;
   tn__plan_node *nodes;
   tn__plan_entry *entries;
-} tn__picture;
-tn_code tn__picture_make(tn_program *p, tn__picture *net);
-void tn__picture_free(const tn_program *p, tn__picture *net);
+} tn__plan_input;
+tn_code tn__plan_input_make(tn_program *p, tn__plan_input *net);
+void tn__plan_input_free(const tn_program *p, tn__plan_input *net);
 void tn__plan_options_of(const tn_bind *how, tn__plan_options *out);
 /* Repeats forward steps, if the user limits the memory. */
-tn_code tn__steps_again(tn_program *p, const tn_bind *how);
+tn_code tn__steps_recompute(tn_program *p, const tn_bind *how);
 /* Two calls that an operator computes in one go become one step. */
-tn_code tn__steps_join(tn_program *p);
+tn_code tn__steps_pair(tn_program *p);
 /* What is known of a step's call: step->info. Its workspace serves the parts as
  * well, for when they are watched. */
-void tn__step_look(tn__step *step, uint32_t train);
+void tn__step_describe(tn__step *step, uint32_t train);
 /* Runs of elementwise calls become one step each. */
 tn_code tn__steps_fuse(tn_program *p);
 /* Where the plan puts an entry; NULL if it does not know it. */
-static inline const tn__plan_place *tn__place_of(const tn_program *p,
-                                                 uint32_t entry) {
+static inline const tn__plan_place *tn__plan_place_of(const tn_program *p,
+                                                      uint32_t entry) {
   const uint32_t place = p->values[entry].place;
   return place == TN_NONE ? NULL : &p->plan.places[place];
 }
 /* same.c: the input of a call, forward or BACKWARD, that output `i` equals, so
  * that the plan may let it lie there; TN_NONE: none. */
-uint32_t tn__step_same(const tn__step *step, uint32_t i);
+uint32_t tn__step_find_alias(const tn__step *step, uint32_t i);
 /* Whether the plan has done so. */
-bool tn__step_is_there(const tn__step *step, uint32_t i);
+bool tn__step_is_alias(const tn__step *step, uint32_t i);
 /* The memory of a device; NULL if the plan wants none there. */
 tn__block *tn__pool_of(const tn_program *p, int32_t device);
 /* Whether a step is so short that handing it to another thread costs more. */
@@ -244,15 +245,15 @@ static inline bool tn__step_is_small(const tn__step *step) {
   return step->kind != TN__STEP_LOOP;
 }
 /* Gives a planned call its memory. */
-tn_code tn__step_place(tn__step *step, uint32_t train);
+tn_code tn__step_materialise(tn__step *step, uint32_t train);
 /* Memory for so many bytes of workspace: where the plan has put that of the
  * step; or its own, for a call that was planned later, as for training, and
  * wants more. NULL if it wants none. */
 tn_code tn__step_workspace(const tn__step *step, size_t bytes, void **out);
 /* Memory for all that the program computes. */
-tn_code tn__program_memory(tn_program *p, const tn_bind *how);
+tn_code tn__program_alloc_memory(tn_program *p, const tn_bind *how);
 /* What the step does when it runs. */
-void tn__step_ready(tn__step *step);
+void tn__step_set_run(tn__step *step);
 /* One after the other, on the calling thread, without the engine. */
 tn_code tn__steps_run(const tn_program *p, uint32_t first, uint32_t n,
                       uint32_t train, tn__token *token);
@@ -275,40 +276,43 @@ tn__queue *tn__step_queue(const tn__step *step);
 /* Whether a copy goes from one device to another, on a queue. */
 bool tn__step_crosses(const tn__step *step);
 /* TN_UNSUPPORTED for steps that there is nothing for on their device. */
-tn_code tn__queued_check(tn_program *p);
+tn_code tn__device_steps_check(tn_program *p);
 /* A copy that crosses. */
-tn_code tn__queued_copy(const tn__step *step, uint32_t train, tn__token *token);
+tn_code tn__device_steps_copy(const tn__step *step, uint32_t train,
+                              tn__token *token);
 /* Runs steps, and returns when they are done with. */
-tn_code tn__queued_part(tn_program *p, uint32_t first, uint32_t n,
-                        uint32_t train);
+tn_code tn__device_steps_run(tn_program *p, uint32_t first, uint32_t n,
+                             uint32_t train);
 
 /* captured.c: runs of a sequence, steps [first, first + n), that tn_bind.flags
  * wants recorded. The first is made step by step, the second records, if there
  * is nothing against it, and those that follow are launches. Pushes one. */
-tn_code tn__captured_push(tn_program *p, tn__sequence *sequence, uint32_t first,
-                          uint32_t n, uint32_t train);
+tn_code tn__capture_push(tn_program *p, tn__sequence *sequence, uint32_t first,
+                         uint32_t n, uint32_t train);
 /* Nothing is pushed any more. */
-void tn__captured_leave(const tn__sequence *sequence);
+void tn__capture_stop(const tn__sequence *sequence);
 /* No run is on its way. */
-void tn__captured_end(tn__sequence *sequence);
+void tn__capture_free(tn__sequence *sequence);
 
 /* bind_states.c: writes a number into every element of an array. */
 tn_code tn__array_fill(const tn_program *p, tn_array *to, double value);
 
 /* bind_given.c: whether an array, if there is one, is like an entry; and the
  * same as a code, TN_SHAPE with a text that begins with `what`. */
-bool tn__value_like(const tn_program *p, uint32_t entry, const tn_array *array);
-tn_code tn__value_fits(const tn_program *p, uint32_t entry,
-                       const tn_array *array, const char *what);
+bool tn__value_is_like(const tn_program *p, uint32_t entry,
+                       const tn_array *array);
+tn_code tn__value_check(const tn_program *p, uint32_t entry,
+                        const tn_array *array, const char *what);
 /* What `n` steps read and write together; the caller frees *access. */
-tn_code tn__part_uses(tn_program *p, uint32_t first, uint32_t n, uint32_t train,
-                      tn__access **access, uint32_t *n_access);
+tn_code tn__part_list_uses(tn_program *p, uint32_t first, uint32_t n,
+                           uint32_t train, tn__access **access,
+                           uint32_t *n_access);
 /* Runs them on the calling thread, in their turn. */
 tn_code tn__part_run(tn_program *p, uint32_t first, uint32_t n, uint32_t train);
 /* Calls for a kind of run that was not asked for until now. */
 tn_code tn__calls_complete(tn_program *p, uint32_t train);
 /* Takes what tn__program_set has changed in another program of this graph. */
-tn_code tn__program_take(tn_program *p, const tn_program *from);
+tn_code tn__program_copy_params(tn_program *p, const tn_program *from);
 
 /* iteration.c: a loop, when the program around it has its memory. */
 tn_code tn__iteration_make(tn__step *step);
@@ -320,9 +324,9 @@ void tn__iteration_free(tn__step *step);
 
 /* Returns when no run is on its way; false from inside of a function, which
  * cannot wait. */
-bool tn__program_settle(tn_program *p);
+bool tn__program_wait_runs(tn_program *p);
 /* A run of it begins. */
-void tn__program_enter(tn_program *p);
+void tn__program_begin_run(tn_program *p);
 void tn__program_hold(tn_program *p);
 void tn__program_unhold(tn_program *p);
 

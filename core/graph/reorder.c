@@ -93,8 +93,8 @@ static void nodes_leave(tn_graph *graph, const uint32_t *number) {
 }
 
 /* `list` has room for all nodes. Nothing fails from here on. */
-static void renumber(tn_graph *graph, const tn__order *order,
-                     const uint32_t *number, tn__node **list) {
+static void renumber_nodes(tn_graph *graph, const tn__order *order,
+                           const uint32_t *number, tn__node **list) {
   nodes_leave(graph, number);
   for (uint32_t i = 0; i < order->n; ++i)
     list[i] = tn__node_at(graph, order->ids[i]);
@@ -113,20 +113,20 @@ static void renumber(tn_graph *graph, const tn__order *order,
   graph->facts &= ~(uint32_t)TN__FACT_LISTS;
 }
 
-static tn_code reorder(tn_rewrite *r) {
+static tn_code reorder_nodes(tn_rewrite *r) {
   tn_graph *graph = r->graph;
   tn_entry *roots = NULL;
   uint32_t *number = NULL;
   tn__order order = {0};
   size_t n = 0;
   tn_code rc = roots_list(r, &roots, &n);
-  if (rc == TN_OK) rc = tn__order_whole(graph, roots, n, &order);
+  if (rc == TN_OK) rc = tn__order_all(graph, roots, n, &order);
   if (rc == TN_OK) rc = numbers_make(graph, &order, &number);
   if (rc == TN_OK) rc = cycles_check(graph, &order, number);
   const size_t bytes = (order.n + 1u) * sizeof(tn__node *);
   tn__node **list = rc == TN_OK ? tn__alloc(graph->env, bytes) : NULL;
   if (rc == TN_OK && !list) rc = tn__fail_memory(bytes, "the order of a graph");
-  if (rc == TN_OK) renumber(graph, &order, number, list);
+  if (rc == TN_OK) renumber_nodes(graph, &order, number, list);
   tn__free(graph->env, list);
   tn__free(graph->env, number);
   tn__free(graph->env, order.ids);
@@ -150,7 +150,7 @@ static tn_code head_fail(const tn_graph *graph, size_t i, const tn_sig *was,
   tn__buf_init(&before, graph->env);
   tn__buf_init(&now, graph->env);
   add_sig(was, &before);
-  add_sig(tn__sig(graph, graph->heads[i]), &now);
+  add_sig(tn__entry_sig(graph, graph->heads[i]), &now);
   (void)tn__fail(code, "head %zu was %s, and would be %s, as `%s` is", i,
                  before.s ? before.s : "?", now.s ? now.s : "?",
                  tn__entry_text(graph, graph->heads[i], name));
@@ -163,13 +163,14 @@ static tn_code heads_check(const tn_rewrite *r) {
   const tn_graph *graph = r->graph;
   tn_code code = TN_OK;
   for (size_t i = 0; i < graph->n_heads; ++i)
-    if (tn__sig_conflict(&r->heads[i], tn__sig(graph, graph->heads[i]), &code))
+    if (tn__sig_has_conflict(&r->heads[i],
+                             tn__entry_sig(graph, graph->heads[i]), &code))
       return head_fail(graph, i, &r->heads[i], code);
   return TN_OK;
 }
 
-tn_code tn__rewrite_settle(tn_rewrite *r) {
-  TN__TRY(reorder(r));
+tn_code tn__rewrite_finish(tn_rewrite *r) {
+  TN__TRY(reorder_nodes(r));
   TN__TRY(tn__gradients_check(r->graph));
   const tn_code rc = tn__graph_infer(r->graph, r->known, r->n_known);
   if (rc != TN_OK && (rc != TN_INCOMPLETE || r->complete)) return rc;

@@ -17,7 +17,7 @@ static tn__step *step_make(tn_program *p, const tn__node *node, uint32_t kind,
   step->node = node;
   step->device = tn__node_device(p, node->id);
   step->kind = kind;
-  step->repeats = tn__node_repeats(node);
+  step->repeats = tn__node_is_repeatable(node);
   step->n_in = n_in;
   step->n_out = n_out;
   step->in = tn__arena_alloc(&p->arena, (n_in + 1u) * sizeof *step->in);
@@ -61,9 +61,9 @@ static tn_code mark_shapes(tn_program *p, tn__step *step) {
   step->shape_only =
       tn__arena_alloc(&p->arena, (step->n_in + 1u) * sizeof *step->shape_only);
   if (!step->shape_only) return memory_fail(p);
-  if (is_loop) TN__TRY(tn__inner_reads(node, &inside));
+  if (is_loop) TN__TRY(tn__inner_list_reads(node, &inside));
   for (uint32_t i = 0; i < node->n_in; ++i)
-    step->shape_only[i] = !tn__node_reads(node, inside, i);
+    step->shape_only[i] = !tn__node_reads_input(node, inside, i);
   if (inside) tn__free(node->inner->env, inside);
   return TN_OK;
 }
@@ -192,7 +192,7 @@ static uint32_t n_partial(const tn_graph *graph, const tn__order *order) {
   return n;
 }
 
-static tn_code room(tn_program *p, const tn__order *order) {
+static tn_code alloc_steps(tn_program *p, const tn__order *order) {
   const uint32_t more = n_partial(p->graph, order);
   const size_t n_values = (size_t)p->graph->n_entries + more + 1;
   p->values = tn__arena_alloc(&p->arena, n_values * sizeof *p->values);
@@ -315,7 +315,7 @@ tn_code tn__steps_make(tn_program *p, const tn_entry *backward,
   tn_entry *list = all_heads(p, backward, n_backward, &n_forward, &n);
   if (!list) return memory_fail(p);
   tn_code rc = tn__order_steps(p->graph, list, &n_forward, n, &order);
-  if (rc == TN_OK) rc = room(p, &order);
+  if (rc == TN_OK) rc = alloc_steps(p, &order);
   if (rc == TN_OK) rc = sums_make(p, &order, &all);
   if (rc == TN_OK) rc = add_all(p, &order, n_forward, &all);
   if (rc == TN_OK) rc = steps_wait(p, &order);

@@ -25,7 +25,7 @@ typedef struct panel {
   double byte;
 } panel;
 
-static void attribute(const char *key, double value, tn__buf *out) {
+static void write_attribute(const char *key, double value, tn__buf *out) {
   tn__buf_add(out, " %s=\"", key);
   tn__picture_number(value, out);
   tn__buf_add(out, "\"");
@@ -43,10 +43,10 @@ static void add_area(const panel *at, const area *a, const char *fill,
                      tn__buf *out) {
   const double end = (double)(a->offset + a->bytes) * at->byte;
   tn__buf_add(out, "<rect");
-  attribute("x", LEFT + a->first * at->step, out);
-  attribute("y", at->top + HEIGHT - end, out);
-  attribute("width", (double)(a->last - a->first + 1) * at->step, out);
-  attribute("height", (double)a->bytes * at->byte, out);
+  write_attribute("x", LEFT + a->first * at->step, out);
+  write_attribute("y", at->top + HEIGHT - end, out);
+  write_attribute("width", (double)(a->last - a->first + 1) * at->step, out);
+  write_attribute("height", (double)a->bytes * at->byte, out);
   tn__buf_add(out, " fill=\"%s\"><title>", fill);
 }
 
@@ -102,8 +102,8 @@ static void add_level(const panel *at, size_t bytes, const char *what,
   tn__buf_add(out, "H");
   tn__picture_number(LEFT + WIDTH, out);
   tn__buf_add(out, "\"/>\n<text");
-  attribute("x", LEFT + WIDTH, out);
-  attribute("y", y - 3, out);
+  write_attribute("x", LEFT + WIDTH, out);
+  write_attribute("y", y - 3, out);
   tn__buf_add(out, " text-anchor=\"end\">%s ", what);
   tn__picture_bytes(bytes, out);
   tn__buf_add(out, "</text>\n");
@@ -121,8 +121,8 @@ static void add_turn(const panel *at, tn__buf *out) {
   tn__buf_add(out, "V");
   tn__picture_number(at->top + HEIGHT, out);
   tn__buf_add(out, "\"/>\n<text");
-  attribute("x", x + 4, out);
-  attribute("y", at->top + 10, out);
+  write_attribute("x", x + 4, out);
+  write_attribute("y", at->top + 10, out);
   tn__buf_add(out, ">backward</text>\n");
 }
 
@@ -136,8 +136,8 @@ static void add_panel(const panel *at, tn__buf *out) {
   if (at->pool->lower_bound < at->pool->bytes)
     add_level(at, at->pool->lower_bound, "at least", out);
   tn__buf_add(out, "<text");
-  attribute("x", LEFT, out);
-  attribute("y", at->top + HEIGHT + 14, out);
+  write_attribute("x", LEFT, out);
+  write_attribute("y", at->top + HEIGHT + 14, out);
   tn__buf_add(out, ">%" PRIu32 " steps", p->n_steps);
   if (p->n_devices > 1)
     tn__buf_add(out, ", memory of %s",
@@ -145,10 +145,10 @@ static void add_panel(const panel *at, tn__buf *out) {
   tn__buf_add(out, "</text>\n");
 }
 
-static void draw(const tn_program *p, tn__buf *out) {
+static void draw_timeline(const tn_program *p, tn__buf *out) {
   tn__buf_add(out, "<svg xmlns=\"http://www.w3.org/2000/svg\"");
-  attribute("width", LEFT + WIDTH + 20, out);
-  attribute("height", TOP + (double)p->plan.n_pools * (HEIGHT + 60), out);
+  write_attribute("width", LEFT + WIDTH + 20, out);
+  write_attribute("height", TOP + (double)p->plan.n_pools * (HEIGHT + 60), out);
   tn__buf_add(out,
               ">\n<style>text{font:11px monospace;fill:#222}"
               "rect{stroke:#fff;stroke-width:.3}"
@@ -181,6 +181,6 @@ tn_code tn__program_picture(const tn_program *p, tn_text **out) {
   if (p->n_steps == 0)
     return tn__fail(TN_UNSUPPORTED, "the program has no steps to be drawn");
   tn__buf_init(&text, p->env);
-  draw(p, &text);
+  draw_timeline(p, &text);
   return tn__buf_text(&text, out);
 }

@@ -120,7 +120,7 @@ static tn_array *wired(const evaluation *e, const tn__node *node, uint32_t at,
   if (tn__entry_is_none(real)) return NULL;
   if (!tn__entry_is_none(node->in[at]) && !metadata)
     return tn__array_retain(value(e, node->in[at]));
-  return filled(tn__sig(e->g, real), (double)NAN);
+  return filled(tn__entry_sig(e->g, real), (double)NAN);
 }
 
 static void run_backward(evaluation *e, const tn__node *node) {
@@ -139,7 +139,7 @@ static void run_backward(evaluation *e, const tn__node *node) {
     req[i] = e->used[node->first + i] ? TN_REQ_WRITE : TN_REQ_NULL;
   }
   for (uint32_t i = 0; i < of->n_aux; ++i) /* no gradient reads a state */
-    in[n_in + i] = filled(tn__sig(e->g, of->in[n_in + i]), (double)NAN);
+    in[n_in + i] = filled(tn__entry_sig(e->g, of->in[n_in + i]), (double)NAN);
   const tn_backward call = {.struct_size = sizeof call,
                             .flags = TN_CALL_TRAIN,
                             .params = node->params,
@@ -156,7 +156,7 @@ static void run_backward(evaluation *e, const tn__node *node) {
 }
 
 static void run_sum(evaluation *e, const tn__node *node) {
-  tn_array *sum = filled(tn__sig(e->g, node->in[0]), 0);
+  tn_array *sum = filled(tn__entry_sig(e->g, node->in[0]), 0);
   double *all = elements(sum);
   for (uint32_t k = 0; k < node->n_in; ++k) {
     double *v = elements(value(e, node->in[k]));
@@ -291,7 +291,7 @@ static void run(evaluation *e, const tn__node *node) {
       return;
     default:
       set(e, node, 0,
-          filled(tn__sig(e->g, node->in[0]), node->kind == TN__NODE_ONE));
+          filled(tn__entry_sig(e->g, node->in[0]), node->kind == TN__NODE_ONE));
   }
 }
 

@@ -147,10 +147,10 @@ Test(flatten, hands_attributes_on) {
   OK(tn__attribute_set(g, out.node, "keep", "1"));
   HEADS(g, out);
   tn_graph *f = flat();
-  cr_assert_str_eq(tn__attribute(named(f, "block/m"), "group"), "mine");
-  cr_assert_str_eq(tn__attribute(named(f, "block/t"), "group"), "theirs");
-  cr_assert_str_eq(tn__attribute(named(f, "block/m"), "keep"), "1");
-  cr_assert_null(tn__attribute(named(f, "x"), "keep"));
+  cr_assert_str_eq(tn__attribute_get(named(f, "block/m"), "group"), "mine");
+  cr_assert_str_eq(tn__attribute_get(named(f, "block/t"), "group"), "theirs");
+  cr_assert_str_eq(tn__attribute_get(named(f, "block/m"), "keep"), "1");
+  cr_assert_null(tn__attribute_get(named(f, "x"), "keep"));
   tn__graph_release(f);
   tn__graph_release(b);
 }

@@ -71,7 +71,7 @@ static const tn__node *named(const char *name) {
 }
 
 static bool same(tn_entry a, tn_entry b) {
-  return tn__entry_same(a, b);
+  return tn__entry_is_same(a, b);
 }
 
 /* The nodes from number `from` on as a text: v, the operator of a call, ~ and
@@ -149,7 +149,7 @@ Test(gradient, of_an_operator_is_the_gradient_of_that_operator) {
   const tn__node *back = tn__node_at(g, n);
   cr_assert_eq(back->of, out.node);
   cr_assert_str_eq(back->name, "m_backward");
-  cr_assert_str_eq(tn__attribute(back, "group"), "second");
+  cr_assert_str_eq(tn__attribute_get(back, "group"), "second");
   cr_assert(same(grads[0], (tn_entry){n, 1}) &&
             same(grads[1], (tn_entry){n, 0}));
   cr_assert_str_eq(wiring(grads[0]), "xxx-");

@@ -186,9 +186,9 @@ Test(graph_infer, symbol_infer_type) {
   const tn_entry label = var(g, "label");
   HEADS(g, OP(g, "sub", NULL, NULL, fc1, label));
   FAILS(INFER(known("data", nothing_of(TN_F16))), TN_INCOMPLETE, "`data`");
-  cr_assert_eq(tn__sig(g, data)->dtype, TN_F16);
-  cr_assert_eq(tn__sig(g, find("fc1_weight"))->dtype, TN_F32);
-  cr_assert_eq(tn__sig(g, label)->dtype, TN_F32);
+  cr_assert_eq(tn__entry_sig(g, data)->dtype, TN_F16);
+  cr_assert_eq(tn__entry_sig(g, find("fc1_weight"))->dtype, TN_F32);
+  cr_assert_eq(tn__entry_sig(g, label)->dtype, TN_F32);
   /* and from the far side */
   FAILS(INFER(known("label", nothing_of(TN_F64))), TN_DTYPE,
         "node `sub0` (lab.sub@1)", "element types contradict",

@@ -127,7 +127,7 @@ Test(graph_json, a_network_is_read_back_with_attributes_and_shapes) {
   OK(tn__attribute_set(g, 0, "lr_mult", "0.1"));
   OK(tn__attribute_set(g, 0, "__note", "tab\t, line\n, \xc3\xa9"));
   tn_graph *other = twin();
-  cr_expect_str_eq(tn__attribute(tn__node_at(other, 0), "__note"),
+  cr_expect_str_eq(tn__attribute_get(tn__node_at(other, 0), "__note"),
                    "tab\t, line\n, \xc3\xa9");
   OK(tn__graph_infer(other, NULL, 0));
   is_sig(other, other->heads[0], F64(4, 2));
@@ -682,7 +682,7 @@ Test(graph_json, an_attribute_of_a_mebibyte_is_read_back) {
   HEADS(g, var(g, "x"));
   OK(tn__attribute_set(g, 0, "note", large));
   tn_graph *other = twin();
-  cr_expect_str_eq(tn__attribute(tn__node_at(other, 0), "note"), large);
+  cr_expect_str_eq(tn__attribute_get(tn__node_at(other, 0), "note"), large);
   tn__graph_release(other);
   free(large);
 }

@@ -62,7 +62,7 @@ Test(graph_limits, many_attributes_of_a_node_are_copied_soon) {
   const double seconds = cpu_seconds() - begin;
   cr_expect_lt(seconds, SOON, "%g s", seconds);
   cr_expect_eq(tn__node_at(copy, 0)->n_attrs, N);
-  cr_expect_str_eq(tn__attribute(tn__node_at(copy, 0), "key0012345"), "12345");
+  cr_expect_str_eq(tn__attribute_get(tn__node_at(copy, 0), "key0012345"), "12345");
   tn__graph_release(read);
   tn__graph_release(copy);
 }
@@ -80,7 +80,7 @@ Test(graph_limits, many_attributes_of_a_scope_are_given_soon) {
   const tn_entry x = var(g, "x");
   const double seconds = cpu_seconds() - begin;
   cr_expect_lt(seconds, SOON, "%g s", seconds);
-  cr_expect_str_eq(tn__attribute(tn__node_at(g, x.node), "key7"),
+  cr_expect_str_eq(tn__attribute_get(tn__node_at(g, x.node), "key7"),
                    "of the scope");
   OK(tn__scope_pop(g));
 }
@@ -93,9 +93,9 @@ Test(graph_limits, scopes_override_each_other_in_order) {
   OK(tn__scope_push(g, inner, 3));
   const tn__node *node = tn__node_at(g, var(g, "x").node);
   cr_assert_eq(node->n_attrs, 3);
-  cr_expect_str_eq(tn__attribute(node, "a"), "2");
-  cr_expect_str_eq(tn__attribute(node, "b"), "1");
-  cr_expect_str_eq(tn__attribute(node, "c"), "3");
+  cr_expect_str_eq(tn__attribute_get(node, "a"), "2");
+  cr_expect_str_eq(tn__attribute_get(node, "b"), "1");
+  cr_expect_str_eq(tn__attribute_get(node, "c"), "3");
   OK(tn__scope_pop(g));
   OK(tn__scope_pop(g));
 }
@@ -135,9 +135,9 @@ Test(graph_limits, inherited_attributes_are_counted) {
   OK(flatten_nested(3, &flat));
   const tn__node *last = tn__node_at(flat, tn__n_nodes(flat) - 1);
   cr_expect_eq(last->n_attrs, 2993);
-  cr_expect_str_eq(tn__attribute(last, "key0000020"), "own");
-  cr_expect_str_eq(tn__attribute(last, "key0000021"), "21");
-  cr_expect_str_eq(tn__attribute(last, "other"), "1");
+  cr_expect_str_eq(tn__attribute_get(last, "key0000020"), "own");
+  cr_expect_str_eq(tn__attribute_get(last, "key0000021"), "21");
+  cr_expect_str_eq(tn__attribute_get(last, "other"), "1");
   tn__graph_release(flat);
   FAILS(flatten_nested(1500, &flat), TN_OUT_OF_RANGE,
         "node `inside`: its nodes would inherit more than 4194304 attributes");

@@ -219,7 +219,7 @@ Test(passes, know_the_shapes_that_the_graph_knows) {
   tn_graph *out = apply(NAMES("rewriter.square", "rewriter.mark"));
   tn_entry head;
   OK(tn__graph_find(out, "square0_output", &head));
-  cr_expect_str_eq(tn__attribute(tn__node_at(out, head.node), "length"), "3");
+  cr_expect_str_eq(tn__attribute_get(tn__node_at(out, head.node), "length"), "3");
   is_sig(out, head, F32(3));
   tn__graph_release(out);
 }
@@ -246,7 +246,7 @@ Test(passes, infer_what_others_need) {
   const tn_entry x = typed(g, "x", F32(4));
   HEADS(g, OP(g, "mul", NULL, "y", x, x));
   tn_graph *out = apply(NAMES("infer", "rewriter.mark"));
-  cr_expect_str_eq(tn__attribute(tn__node_at(out, 1), "length"), "4");
+  cr_expect_str_eq(tn__attribute_get(tn__node_at(out, 1), "length"), "4");
   tn__graph_release(out);
 }
 

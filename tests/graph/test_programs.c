@@ -491,7 +491,7 @@ static void state_follows(const char *name, tn_entry loop) {
   tn_entry sum;
   OK(tn__graph_find(g, name, &sum));
   OK(tn__attribute_set(g, sum.node, "group",
-                       tn__attribute(tn__node_at(g, loop.node), "group")));
+                       tn__attribute_get(tn__node_at(g, loop.node), "group")));
 }
 
 static void run_loops(uint64_t seed) {

@@ -116,8 +116,8 @@ Test(graph_symbol, inputs_are_given_by_name) {
   OK(CALL("lab.dense", "num_hidden=4", "fc", KEYS("weight", "data"), &out, v,
           x));
   const tn__node *node = tn__node_at(g, out.node);
-  cr_expect(tn__entry_same(node->in[0], x));
-  cr_expect(tn__entry_same(node->in[1], v));
+  cr_expect(tn__entry_is_same(node->in[0], x));
+  cr_expect(tn__entry_is_same(node->in[1], v));
   HEADS(g, out);
   cr_expect_str_eq(listed(g, TN_GRAPH_ARGUMENTS), "x v fc_bias");
 }
@@ -154,7 +154,7 @@ Test(graph_symbol, two_calls_may_have_one_state) {
   OK(CALL("lab.track", NULL, "b", KEYS("sum", "data"), &b, s, x));
   HEADS(g, a, b);
   cr_expect_str_eq(listed(g, TN_GRAPH_AUXILIARIES), "s");
-  cr_expect(tn__entry_same(tn__node_at(g, b.node)->in[1], s));
+  cr_expect(tn__entry_is_same(tn__node_at(g, b.node)->in[1], s));
 }
 
 Test(graph_symbol, any_number_of_inputs_is_given_by_position) {
@@ -324,14 +324,14 @@ Test(graph_symbol, entries_are_found_by_name) {
   OK(tn__graph_find(g, "fc1_weight", &found));
   cr_expect_eq(tn__node_at(g, found.node)->kind, TN__NODE_VARIABLE);
   OK(tn__graph_find(g, "fc2_output", &found));
-  cr_expect(tn__entry_same(found, out));
+  cr_expect(tn__entry_is_same(found, out));
   OK(tn__graph_find(g, "two_halves_sum", &found));
-  cr_expect(tn__entry_same(found, output(p, 1)));
+  cr_expect(tn__entry_is_same(found, output(p, 1)));
   OK(tn__graph_find(g, "cut_up_output1", &found));
   FAILS(tn__graph_find(g, "fc2_outputt", &found), TN_NOT_FOUND,
         "no node with such an output; did you mean `fc2_output`?");
   OK(tn__graph_find(g, "cut_up_output1", &found));
-  cr_expect(tn__entry_same(found, output(s, 1)));
+  cr_expect(tn__entry_is_same(found, output(s, 1)));
   FAILS(tn__graph_find(g, "fc1_wieght", &found), TN_NOT_FOUND,
         "no variable `fc1_wieght`", "`fc1_weight`");
   FAILS(tn__graph_find(g, "fc1", &found), TN_NOT_FOUND, "fc1");
@@ -371,7 +371,7 @@ Test(graph_symbol, lists_end) {
 static const char *attr(const char *node, const char *key) {
   const tn__node *found = tn__map_get(&g->names, node);
   cr_assert_not_null(found);
-  return tn__attribute(found, key);
+  return tn__attribute_get(found, key);
 }
 
 Test(graph_symbol, attributes_that_are_not_utf_8_are_refused) {
@@ -531,7 +531,7 @@ Test(graph_symbol, variables_of_one_name_become_one) {
   const tn_entry x = var(g, "x");
   HEADS(other, OP(other, "tanh", NULL, "y", var(other, "x")));
   OK(tn__graph_compose(g, other, NULL, NULL, 0, &head));
-  cr_expect(tn__entry_same(tn__node_at(g, head.node)->in[0], x));
+  cr_expect(tn__entry_is_same(tn__node_at(g, head.node)->in[0], x));
   tn__graph_release(other);
 }
 

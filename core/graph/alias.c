@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * same.c: results that are an input: views, as `reshape` gives, and gradients
+ * that are those of an output, as both of a sum are. Where the plan lets them
+ * lie where that one lies, nothing is left to compute. Of an output its
+ * operator says so. Of a gradient what says so is the formula that opgen was
+ * given, or has found, and that types and shapes follow from one another.
+ * Kernels that somebody has written have no formula: of theirs only that of a
+ * view is known.
+ */
+#include <string.h>
+
+#include "program.h"
+
+/* An operand of a table. */
+typedef struct place {
+  uint32_t list; /* TN_OPERAND_* */
+  uint32_t index;
+} place;
+
+static const tn_arg *arg_at(const tn_op *op, place at) {
+  if (at.list == TN_OPERAND_IN && at.index < op->n_inputs)
+    return op->inputs[at.index];
+  if (at.list == TN_OPERAND_OUT && at.index < op->n_outputs)
+    return op->outputs[at.index];
+  return NULL;
+}
+
+/* The operand that a shape is first told by. Rules name earlier operands. */
+static place shape_of(const tn_op *op, place at) {
+  for (uint32_t i = 0; i < op->n_inputs + op->n_outputs; ++i) {
+    const tn_arg *arg = arg_at(op, at);
+    if (!arg || arg->shape_kind != TN_SHAPE_SAME) break;
+    at = (place){arg->shape_list, arg->shape_index};
+  }
+  return at;
+}
+
+static bool same_shape(const tn_op *op, place a, place b) {
+  const place one = shape_of(op, a), two = shape_of(op, b);
+  return one.list == two.list && one.index == two.index;
+}
+
+static bool same_type(const tn_arg *a, const tn_arg *b) {
+  return a->dtype_var != TN_NONE && a->dtype_var == b->dtype_var;
+}
+
+/* "grad.<name>" */
+static bool is_gradient_of(const char *formula, const char *name) {
+  static const char grad[] = "grad.";
+  const size_t n = sizeof grad - 1;
+  return strncmp(formula, grad, n) == 0 && strcmp(formula + n, name) == 0;
+}
+
+/* The output whose gradient is that of input `i` of a call; TN_NONE: none. */
+static uint32_t same_as(const tn_op *op, uint32_t i) {
+  const tn_input_gradient *rule = op->gradient->inputs[i];
+  if (rule->stop || !rule->formula || rule->n_needs != 1) return TN_NONE;
+  const tn_need *need = rule->needs;
+  if (need->what != TN_NEED_GRAD_OUT || need->metadata) return TN_NONE;
+  const place in = {TN_OPERAND_IN, i}, out = {TN_OPERAND_OUT, need->index};
+  const tn_arg *arg = arg_at(op, out);
+  const bool same = arg && is_gradient_of(rule->formula, arg->name) &&
+                    same_type(arg, arg_at(op, in)) && same_shape(op, in, out);
+  return same ? need->index : TN_NONE;
+}
+
+/* The input that output `i` is a view of; a state may change in the call. */
+static uint32_t view_of(const tn_op *op, uint32_t i) {
+  const tn_arg *arg = op->outputs[i];
+  const bool seen = (arg->flags & TN_ARG_VIEW) != 0 && op->n_aux == 0;
+  return seen ? arg->inplace : TN_NONE;
+}
+
+/* The gradient of what has one view, and nothing else, is that of the view. A
+ * formula says itself what it is, and a kernel that reads more is no view's. */
+static bool is_seen(const tn_op *op, uint32_t i) {
+  const tn_input_gradient *rule = op->gradient->inputs[i];
+  if (op->n_outputs != 1 || view_of(op, 0) != i || rule->stop || rule->formula)
+    return false;
+  for (uint32_t k = 0; k < rule->n_needs; ++k)
+    if (rule->needs[k].what != TN_NEED_GRAD_OUT && !rule->needs[k].metadata)
+      return false;
+  return true;
+}
+
+uint32_t tn__step_find_alias(const tn__step *step, uint32_t i) {
+  const tn_program *p = step->program;
+  if (step->kind != TN__STEP_CALL || p->how.plan != TN_PLAN_DEFAULT)
+    return TN_NONE;
+  const bool back = step->node->kind == TN__NODE_BACKWARD;
+  const tn__node *of =
+      back ? tn__node_at(p->graph, step->node->of) : step->node;
+  if (of->kind != TN__NODE_CALL || step->joint ||
+      of->n_out != of->desc->n_outputs || of->n_in != of->desc->n_inputs)
+    return TN_NONE;
+  if (!back) return i < of->n_out ? view_of(of->desc, i) : TN_NONE;
+  if (i >= of->n_in) return TN_NONE;
+  return is_seen(of->desc, i) ? 0 : same_as(of->desc, i);
+}
+
+bool tn__step_is_alias(const tn__step *step, uint32_t i) {
+  const tn__plan_place *at = tn__plan_place_of(step->program, step->out[i]);
+  if (!at || at->alias < 0) return false;
+  return tn__step_find_alias(step, i) == (uint32_t)at->alias;
+}

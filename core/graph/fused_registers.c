@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * chain.c: a fused step whose kernels all offer links (tenon/chain.h) becomes
+ * one array of links. What one call hands to the next stays in registers; what
+ * is needed again is saved in a block of the scratch; nothing goes through the
+ * tiles of tiles.c. Parts of the array that a worker computes at once are tiles
+ * of one line.
+ *
+ * A line ends with less than a block: it is computed on copies.
+ */
+#include <string.h>
+
+#include "floating.h"
+#include "fused.h"
+
+enum {
+  LEAST_PIECE = 8192, /* elements of a line that are computed at once */
+  MOST_PIECE = 65536,
+  PIECES = 64,      /* so that threads end at the same time */
+  LEAST_LINE = 512, /* shorter ones would mostly be copies */
+  PER_MAKE = 3      /* links: one, and perhaps a load before, a save behind */
+};
+
+/* One output of one part, and what its links are. */
+typedef struct make {
+  const tn_chain_made *made;
+  const tn__step *step;
+  const void *params;
+  uint32_t part;
+} make;
+
+/* A chain while it is made. */
+typedef struct maker {
+  const tn__fused *f;
+  tn__register_run *chain;
+  const make *makes;
+  uint32_t n_makes;
+} maker;
+
+/* ------------------------------------------------------------------ offers */
+
+/* The operand of a part; a chain has no others. */
+static uint32_t operand_of(const tn__fused *f, uint32_t part,
+                           uint32_t position) {
+  for (uint32_t i = 0; i < f->n_operands; ++i)
+    if (f->operands[i].part == part && f->operands[i].position == position)
+      return i;
+  return TN_NONE;
+}
+
+/* Whether lines of every operand are dense, or one element, and long. */
+static bool lines_fit(const tn__fused *f) {
+  const uint32_t last = f->ndim - 1;
+  if (f->n_folds > 0 || f->shape[last] < LEAST_LINE) return false;
+  for (uint32_t i = 0; i < f->n_operands; ++i) {
+    const tn__tile_operand *o = &f->operands[i];
+    if (o->buffer != TN_NONE) continue;
+    if (o->strides[last] != 1 && (o->is_output || o->strides[last] != 0))
+      return false;
+  }
+  return true;
+}
+
+/* Outputs in memory are written, not added to. */
+static bool requests_fit(const tn__step *step) {
+  for (uint32_t i = 0; i < step->n_out; ++i)
+    if (step->program->values[step->out[i]].request == TN_REQ_ADD) return false;
+  return true;
+}
+
+/* Whether links of an offer go with those of others, and name only what the
+ * part has. */
+static bool offer_fits(const tn__fused *f, const tn_chain_offer *first,
+                       const tn_chain_offer *offer, uint32_t part,
+                       uint32_t n_in) {
+  const uint32_t element = first->made[0].element;
+  if (offer->kit->vectors != first->kit->vectors ||
+      offer->kit->bytes != first->kit->bytes)
+    return false;
+  for (uint32_t m = 0; m < offer->n_made; ++m) {
+    const tn_chain_made *made = &offer->made[m];
+    const uint32_t out = operand_of(f, part, n_in + made->out);
+    if (out == TN_NONE || f->operands[out].element != element) return false;
+    for (uint32_t i = 0; i < made->n_in; ++i) {
+      const uint32_t k = operand_of(f, part, made->in[i]);
+      if (k == TN_NONE || f->operands[k].element != element) return false;
+    }
+    if (made->element != element) return false;
+  }
+  return true;
+}
+
+/* Asks every part; *n_makes is 0 if one of them has no links. */
+static tn_code offers_ask(const tn__step *step, tn_chain_offer *offers,
+                          make *makes, uint32_t *n_makes) {
+  const tn__fused *f = step->fused;
+  uint32_t n = 0;
+  *n_makes = 0;
+  for (uint32_t k = 0; k < step->n_parts; ++k) {
+    tn__tile *tile = f->scratch[0].tiles[k];
+    const tn__step *part = step->parts[k];
+    if (!(part->info.kernel->desc->flags & TN_KERNEL_CHAIN)) return TN_OK;
+    TN__TRY(tn__tile_offer(tile, &offers[k]));
+    if (!offers[k].kit ||
+        !offer_fits(f, &offers[0], &offers[k], k, part->info.frame->n_in))
+      return TN_OK;
+    for (uint32_t m = 0; m < offers[k].n_made; ++m)
+      makes[n++] = (make){&offers[k].made[m], part, tn__tile_params(tile), k};
+  }
+  *n_makes = n;
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------- links */
+
+static uint32_t entry_of(const maker *m, const make *at, uint32_t input) {
+  const uint32_t k = operand_of(m->f, at->part, at->made->in[input]);
+  return m->f->operands[k].entry;
+}
+
+/* How often it is read by makes [begin, end). */
+static uint32_t n_reads(const maker *m, uint32_t entry, uint32_t begin,
+                        uint32_t end) {
+  uint32_t n = 0;
+  for (uint32_t k = begin; k < end; ++k)
+    for (uint32_t i = 0; i < m->makes[k].made->n_in; ++i)
+      n += entry_of(m, &m->makes[k], i) == entry;
+  return n;
+}
+
+static tn_chain_link *link_add(maker *m, tn_link *go, const void *params) {
+  tn_chain_link *link = &m->chain->links[m->chain->n_links++];
+  link->go = go;
+  link->params = params;
+  return link;
+}
+
+/* Memory number `k` of the last link is that of an operand. */
+static void use_add(maker *m, uint32_t k, uint32_t operand) {
+  uint32_t first = 0;
+  while (m->f->operands[first].entry != m->f->operands[operand].entry) ++first;
+  m->chain->uses[m->chain->n_uses++] =
+      (tn__register_use){m->chain->n_links - 1, k, operand, first};
+}
+
+/* The input that is taken from registers: the one that is there already, or one
+ * that is brought. */
+static uint32_t bring_operand(maker *m, const make *at, uint32_t held) {
+  for (uint32_t i = 0; i < at->made->n_in; ++i)
+    if (entry_of(m, at, i) == held) return i;
+  (void)link_add(m, m->chain->kit->load, NULL);
+  use_add(m, 0, operand_of(m->f, at->part, at->made->in[0]));
+  return 0;
+}
+
+/* Saves what a make has made if anybody reads it who does not find it in
+ * registers. */
+static void keep_result(maker *m, uint32_t k, uint32_t operand) {
+  const tn__tile_operand *out = &m->f->operands[operand];
+  const uint32_t reads = n_reads(m, out->entry, k + 1, m->n_makes);
+  const bool held =
+      k + 1 < m->n_makes && n_reads(m, out->entry, k + 1, k + 2) > 0;
+  if (out->buffer != TN_NONE && reads == (held ? 1 : 0)) return;
+  (void)link_add(m, m->chain->kit->save, NULL);
+  use_add(m, 0, operand);
+}
+
+static void links_make(maker *m) {
+  uint32_t held = TN_NONE;
+  for (uint32_t k = 0; k < m->n_makes; ++k) {
+    const make *at = &m->makes[k];
+    const uint32_t in = bring_operand(m, at, held);
+    const uint32_t out =
+        operand_of(m->f, at->part, at->step->info.frame->n_in + at->made->out);
+    (void)link_add(m, at->made->links[in], at->params);
+    for (uint32_t i = 0, other = 0; i < at->made->n_in; ++i)
+      if (i != in)
+        use_add(m, other++, operand_of(m->f, at->part, at->made->in[i]));
+    keep_result(m, k, out);
+    held = m->f->operands[out].entry;
+  }
+  (void)link_add(m, m->chain->kit->end, NULL);
+}
+
+/* ------------------------------------------------------------------ making */
+
+static tn__register_run *chain_alloc(tn__arena *arena, uint32_t n_makes) {
+  tn__register_run *chain = tn__arena_alloc(arena, sizeof *chain);
+  const size_t links = n_makes * PER_MAKE + 1;
+  if (!chain) return NULL;
+  chain->links = tn__arena_alloc(arena, links * sizeof *chain->links);
+  chain->uses = tn__arena_alloc(
+      arena, n_makes * (TN_CHAIN_INPUTS + 1) * sizeof *chain->uses);
+  return arena->failed ? NULL : chain;
+}
+
+/* Buffers stay where they are; each operand in memory has a block besides. */
+static void links_place(const tn__fused *f, const tn__register_run *chain,
+                        tn__scratch *scratch) {
+  memcpy(scratch->links, chain->links, chain->n_links * sizeof *chain->links);
+  scratch->blocks = scratch->buffers + f->n_buffers * f->buffer_bytes;
+  for (uint32_t i = 0; i < chain->n_uses; ++i) {
+    const tn__register_use *use = &chain->uses[i];
+    const tn__tile_operand *o = &f->operands[use->operand];
+    if (o->buffer != TN_NONE)
+      scratch->links[use->link].memory[use->memory] =
+          (tn_chain_memory){scratch->buffers + o->buffer * f->buffer_bytes, 0};
+  }
+}
+
+static int64_t piece_of(const tn__fused *f) {
+  int64_t n = 1;
+  for (uint32_t i = 0; i < f->ndim; ++i) n *= f->shape[i];
+  n /= PIECES;
+  if (n < LEAST_PIECE) return LEAST_PIECE;
+  return n < MOST_PIECE ? n : MOST_PIECE;
+}
+
+static tn_code chain_finish(tn__step *step, maker *m) {
+  tn__fused *f = step->fused;
+  tn__arena *arena = &step->program->arena;
+  links_make(m);
+  for (uint32_t i = 0; i < f->n_scratch; ++i) {
+    const size_t bytes = m->chain->n_links * sizeof(tn_chain_link);
+    f->scratch[i].links = tn__arena_alloc(arena, bytes);
+    if (!f->scratch[i].links) return tn__fail_memory(bytes, "a chain");
+    links_place(f, m->chain, &f->scratch[i]);
+  }
+  tn__fused_make_lines(f, piece_of(f));
+  f->chain = m->chain;
+  step->program->stats.n_chained += step->n_parts;
+  return TN_OK;
+}
+
+tn_code tn__register_run_make(tn__step *step) {
+  const tn_program *p = step->program;
+  tn__fused *f = step->fused;
+  if (!lines_fit(f) || !requests_fit(step)) return TN_OK;
+  const size_t bytes = step->n_parts * (sizeof(tn_chain_offer) +
+                                        TN_CHAIN_OUTPUTS * sizeof(make));
+  tn_chain_offer *offers = tn__zalloc(p->env, bytes);
+  if (!offers) return tn__fail_memory(bytes, "a chain");
+  make *makes = (make *)(void *)(offers + step->n_parts);
+  maker m = {.f = f, .makes = makes};
+  tn_code rc = offers_ask(step, offers, makes, &m.n_makes);
+  if (rc == TN_OK && m.n_makes > 0) {
+    m.chain = chain_alloc(&step->program->arena, m.n_makes);
+    if (m.chain) {
+      m.chain->kit = offers[0].kit;
+      m.chain->element = offers[0].made[0].element;
+      rc = chain_finish(step, &m);
+    } else {
+      rc = tn__fail_memory(sizeof *m.chain, "a chain");
+    }
+  }
+  tn__free(p->env, offers);
+  return rc;
+}
+
+/* ------------------------------------------------------------------ running */
+
+/* The block of a use: for what is one element, and for the end of a line. */
+static char *block_of(const tn__register_run *chain, const tn__scratch *scratch,
+                      const tn__register_use *use) {
+  return scratch->blocks + use->block * (size_t)chain->kit->bytes;
+}
+
+static tn_chain_memory *memory_of(const tn__scratch *scratch,
+                                  const tn__register_use *use) {
+  return &scratch->links[use->link].memory[use->memory];
+}
+
+static void element_repeat(char *block, const char *element, size_t bytes,
+                           size_t all) {
+  for (size_t i = 0; i < all; i += bytes) memcpy(block + i, element, bytes);
+}
+
+/* Moves the operands in memory to the line that begins at `at`. */
+static void line_set(const tn__fused *f, tn__scratch *scratch,
+                     const int64_t *at) {
+  const tn__register_run *chain = f->chain;
+  for (uint32_t i = 0; i < chain->n_uses; ++i) {
+    const tn__register_use *use = &chain->uses[i];
+    const tn__tile_operand *o = &f->operands[use->operand];
+    if (o->buffer != TN_NONE) continue;
+    char *data = tn__operand_address(f, o, at),
+         *block = block_of(chain, scratch, use);
+    const bool is_line = o->strides[f->ndim - 1] != 0;
+    if (!is_line)
+      element_repeat(block, data, chain->element, chain->kit->bytes);
+    *memory_of(scratch, use) =
+        (tn_chain_memory){is_line ? data : block, is_line ? -1 : 0};
+  }
+}
+
+static void kit_run(const tn__register_run *chain, tn__scratch *scratch,
+                    int64_t bytes) {
+  const tn__floating floating = tn__floating_get();
+  chain->kit->run(scratch->links, 0, bytes);
+  tn__floating_keep(&floating);
+}
+
+/* What is left behind `whole` bytes of the line: of each operand a block. */
+static void rest_run(const tn__fused *f, tn__scratch *scratch, size_t whole,
+                     size_t bytes) {
+  const tn__register_run *chain = f->chain;
+  for (uint32_t i = 0; i < chain->n_uses; ++i) {
+    const tn__register_use *use = &chain->uses[i];
+    tn_chain_memory *memory = memory_of(scratch, use);
+    char *block = block_of(chain, scratch, use);
+    if (memory->moves == 0) continue;
+    if (!f->operands[use->operand].is_output)
+      memcpy(block, memory->at + whole, bytes);
+    memory->at = block;
+  }
+  kit_run(chain, scratch, chain->kit->bytes);
+}
+
+static void rest_store(const tn__fused *f, tn__scratch *scratch,
+                       const int64_t *at, size_t whole, size_t bytes) {
+  const tn__register_run *chain = f->chain;
+  for (uint32_t i = 0; i < chain->n_uses; ++i) {
+    const tn__register_use *use = &chain->uses[i];
+    const tn__tile_operand *o = &f->operands[use->operand];
+    if (o->buffer == TN_NONE && o->is_output)
+      memcpy(tn__operand_address(f, o, at) + whole,
+             block_of(chain, scratch, use), bytes);
+  }
+}
+
+void tn__register_run_tile(const tn__fused *f, tn__scratch *scratch,
+                           int64_t index) {
+  const tn__register_run *chain = f->chain;
+  int64_t at[TN__LOOP_NDIM], shape[TN__LOOP_NDIM];
+  tn__tile_extent(f, index, at, shape);
+  line_set(f, scratch, at);
+  const size_t bytes = (size_t)shape[f->ndim - 1] * chain->element;
+  const size_t whole = bytes / chain->kit->bytes * chain->kit->bytes;
+  kit_run(chain, scratch, (int64_t)whole);
+  if (whole == bytes) return;
+  rest_run(f, scratch, whole, bytes - whole);
+  rest_store(f, scratch, at, whole, bytes - whole);
+}
