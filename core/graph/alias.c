@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * same.c: results that are an input: views, as `reshape` gives, and gradients
- * that are those of an output, as both of a sum are. Where the plan lets them
- * lie where that one lies, nothing is left to compute. Of an output its
- * operator says so. Of a gradient what says so is the formula that opgen was
- * given, or has found, and that types and shapes follow from one another.
- * Kernels that somebody has written have no formula: of theirs only that of a
- * view is known.
+ * alias.c: finds results that equal an input: views, for example of `reshape`,
+ * and gradients that equal the gradient of an output, for example of a sum. If
+ * the plan puts both into one place, the step has nothing to compute. For an
+ * output, its operator declares the view. For a gradient, the evidence is the
+ * formula that opgen read or derived, and that types and shapes follow from one
+ * another. Hand-written kernels have no formula: only gradients of views are
+ * known for them.
  */
 #include <string.h>
 
 #include "program.h"
 
-/* An operand of a table. */
+/* An operand of an operator's table. */
 typedef struct place {
   uint32_t list; /* TN_OPERAND_* */
   uint32_t index;
@@ -25,7 +25,7 @@ static const tn_arg *arg_at(const tn_op *op, place at) {
   return NULL;
 }
 
-/* The operand that a shape is first told by. Rules name earlier operands. */
+/* The operand that determines a shape first. Rules name earlier operands. */
 static place shape_of(const tn_op *op, place at) {
   for (uint32_t i = 0; i < op->n_inputs + op->n_outputs; ++i) {
     const tn_arg *arg = arg_at(op, at);
@@ -44,15 +44,15 @@ static bool same_type(const tn_arg *a, const tn_arg *b) {
   return a->dtype_var != TN_NONE && a->dtype_var == b->dtype_var;
 }
 
-/* "grad.<name>" */
+/* Whether the formula is "grad.<name>". */
 static bool is_gradient_of(const char *formula, const char *name) {
   static const char grad[] = "grad.";
   const size_t n = sizeof grad - 1;
   return strncmp(formula, grad, n) == 0 && strcmp(formula + n, name) == 0;
 }
 
-/* The output whose gradient is that of input `i` of a call; TN_NONE: none. */
-static uint32_t same_as(const tn_op *op, uint32_t i) {
+/* The output with the same gradient as input `i` of a call; TN_NONE: none. */
+static uint32_t gradient_alias_of(const tn_op *op, uint32_t i) {
   const tn_input_gradient *rule = op->gradient->inputs[i];
   if (rule->stop || !rule->formula || rule->n_needs != 1) return TN_NONE;
   const tn_need *need = rule->needs;
@@ -64,15 +64,16 @@ static uint32_t same_as(const tn_op *op, uint32_t i) {
   return same ? need->index : TN_NONE;
 }
 
-/* The input that output `i` is a view of; a state may change in the call. */
+/* The input that output `i` is a view of. A state may change in the call. */
 static uint32_t view_of(const tn_op *op, uint32_t i) {
   const tn_arg *arg = op->outputs[i];
   const bool seen = (arg->flags & TN_ARG_VIEW) != 0 && op->n_aux == 0;
   return seen ? arg->inplace : TN_NONE;
 }
 
-/* The gradient of what has one view, and nothing else, is that of the view. A
- * formula says itself what it is, and a kernel that reads more is no view's. */
+/* Whether the gradient of input `i` is that of its view: the input has one view
+ * and no other use. A formula decides by itself, and a kernel that reads more
+ * operands does not compute the gradient of a view. */
 static bool is_seen(const tn_op *op, uint32_t i) {
   const tn_input_gradient *rule = op->gradient->inputs[i];
   if (op->n_outputs != 1 || view_of(op, 0) != i || rule->stop || rule->formula)
@@ -95,7 +96,7 @@ uint32_t tn__step_find_alias(const tn__step *step, uint32_t i) {
     return TN_NONE;
   if (!back) return i < of->n_out ? view_of(of->desc, i) : TN_NONE;
   if (i >= of->n_in) return TN_NONE;
-  return is_seen(of->desc, i) ? 0 : same_as(of->desc, i);
+  return is_seen(of->desc, i) ? 0 : gradient_alias_of(of->desc, i);
 }
 
 bool tn__step_is_alias(const tn__step *step, uint32_t i) {

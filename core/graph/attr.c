@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * attr.c: attributes of nodes, and the scopes that hand them out.
+ * attr.c: attributes of nodes, and the scopes that set them on new nodes.
  */
 #include "graph.h"
 
 #include <string.h>
 
-/* Attributes that new nodes get, as one allocation with its text behind it. */
+/* Attributes for new nodes: one allocation that ends with their text. */
 typedef struct scope {
   size_t n;
   tn_attribute v[];
@@ -51,7 +51,7 @@ static void attribute_remove(const tn_graph *graph, tn__node *node,
   --node->n_attrs;
 }
 
-/* Enters a new attribute, in order of keys. */
+/* Inserts a new attribute in order of keys. */
 static tn_code attribute_insert(const tn_graph *graph, tn__node *node,
                                 const char *key, const char *value) {
   const size_t bytes = (node->n_attrs + 1u) * sizeof *node->attrs;
@@ -76,7 +76,7 @@ static tn_code attribute_insert(const tn_graph *graph, tn__node *node,
   return TN_OK;
 }
 
-/* Texts that were made before one could not be are given back. */
+/* Copies attributes. On failure it frees the texts that it has made. */
 static tn_code attributes_copy(const tn_graph *graph, tn_attribute *list,
                                const tn_attribute *from, uint32_t n) {
   for (uint32_t i = 0; i < n; ++i) {
@@ -107,7 +107,7 @@ tn_code tn__attributes_set_sorted(const tn_graph *graph, tn__node *node,
   return TN_OK;
 }
 
-/* Those of `node`, and those of `from` whose keys it does not have. */
+/* Lists the attributes of `node`, and those of `from` with other keys. */
 static uint32_t merge_attributes(const tn__node *node, const tn__node *from,
                                  tn_attribute *to) {
   uint32_t own = 0, other = 0, n = 0;
@@ -132,7 +132,8 @@ static void free_attributes(const tn_graph *graph, tn_attribute *list,
   tn__free(graph->env, list);
 }
 
-/* A small file could have many attributes on a graph of many nodes. */
+/* Bounds inherited attributes: a small file could set many attributes on many
+ * nodes. */
 static tn_code count_inherited(tn_graph *graph, const tn__node *from,
                                uint32_t n) {
   graph->n_inherited += n;
@@ -168,7 +169,7 @@ static tn_code attribute_replace(const tn_graph *graph, tn_attribute *at,
   return TN_OK;
 }
 
-/* Graphs are saved as JSON. */
+/* Rejects texts that JSON cannot contain, because graphs are saved as JSON. */
 static tn_code attribute_check(const char *key, const char *value) {
   if (!key[0])
     return tn__fail(TN_INVALID, "an attribute's key must not be empty");
@@ -207,9 +208,9 @@ tn_code tn__attribute_set(tn_graph *graph, uint32_t node, const char *key,
 
 /* -------------------------------------------------------------------- lists */
 
-/* Attributes of a graph and those in it, as they are written down. */
+/* Attributes of a graph and of its inner graphs, for printing. */
 typedef struct listing {
-  tn__buf names; /* of the nodes around, with '/' behind each */
+  tn__buf names; /* of the outer nodes, each followed by '/' */
   tn__buf out;
 } listing;
 
@@ -310,7 +311,7 @@ static size_t count_given(const tn_graph *graph, size_t n) {
   return n;
 }
 
-/* Pointers to the attributes of all scopes, then to the node's own. */
+/* Lists pointers to the attributes of all scopes, then to the node's own. */
 static void list_given(const tn_graph *graph, const tn_attribute *own, size_t n,
                        const tn_attribute **to) {
   for (size_t i = 0; i < graph->scopes.n; ++i) {
@@ -331,7 +332,8 @@ static void merge_parts(const tn_attribute **a, size_t n_a, size_t n,
   memcpy(a, to, n * sizeof *a);
 }
 
-/* By key, and by place where keys are equal. `other` has as much room. */
+/* Sorts by key, and by position if keys are equal. `other` is scratch of the
+ * same size. */
 static void sort_given(const tn_attribute **list, size_t n,
                        const tn_attribute **other) {
   for (size_t width = 1; width < n; width *= 2)
@@ -341,7 +343,7 @@ static void sort_given(const tn_attribute **list, size_t n,
     }
 }
 
-/* Of each key the last value counts; NULL removes the key. */
+/* Keeps the last value of each key; NULL removes the key. */
 static uint32_t pick_last(const tn_attribute **sorted, size_t n,
                           tn_attribute *to) {
   uint32_t made = 0;
@@ -353,7 +355,7 @@ static uint32_t pick_last(const tn_attribute **sorted, size_t n,
   return made;
 }
 
-/* `list` has room for twice `n` pointers. */
+/* `list` has space for twice `n` pointers. */
 static tn_code enter_given(const tn_graph *graph, tn__node *node,
                            const tn_attribute **list, size_t n,
                            tn_attribute *picked) {

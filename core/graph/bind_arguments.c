@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bind_given.c: what the user gave to a program: arguments, their arrays and
- * requests, arrays of outputs; and what is made in place of what was not given.
+ * bind_arguments.c: arguments of the user, with their arrays and requests, and
+ * arrays of outputs. Creates the arrays that the user does not pass.
  */
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,7 @@ tn_code tn__bind_alloc_lists(tn__binding *b) {
   b->given = tn__arena_alloc(&p->arena, n * sizeof *b->given);
   b->known = tn__arena_alloc(&p->arena, all * sizeof *b->known);
   b->of = tn__arena_alloc(&p->arena, n * sizeof *b->of);
-  b->slopes = tn__arena_alloc(&p->arena, n * sizeof *b->slopes);
+  b->gradients = tn__arena_alloc(&p->arena, n * sizeof *b->gradients);
   b->which = tn__arena_alloc(&p->arena, n * sizeof *b->which);
   p->gradients = tn__arena_alloc(&p->arena, n * sizeof *p->gradients);
   p->weights =
@@ -66,7 +66,8 @@ static tn_code array_check(const tn_program *p, const tn_array *array,
                   what, name);
 }
 
-/* Nothing that a user gives is copied behind their back. */
+/* Rejects an array of another device: a program copies no array of the user
+ * silently. */
 static tn_code place_check(const tn_program *p, uint32_t entry,
                            const tn_array *array, const char *name,
                            const char *what) {
@@ -121,7 +122,8 @@ tn_code tn__bind_add_argument(tn__binding *b, const tn_argument *argument) {
 
 /* ------------------------------------------------------------------- arrays */
 
-/* An array of zeros. On the cpu it is that when it is first read. */
+/* Creates an array of zeros. On the cpu its memory is zeroed at the first read.
+ */
 static tn_code array_new(tn__device *device, const tn_spec *spec,
                          tn_array **out) {
   tn_array *zeros = NULL;
@@ -139,8 +141,8 @@ static tn_code new_fail(const tn_program *p, tn_entry of, tn_code rc) {
                   tn__entry_text(p->graph, of, name), tn_error_text());
 }
 
-/* Puts a given or new array in the place of an entry. */
-static tn_code entry_give(tn_program *p, tn_entry of, tn_array *array) {
+/* Sets the user's array, or a new one, as the array of an entry. */
+static tn_code set_entry_array(tn_program *p, tn_entry of, tn_array *array) {
   const uint32_t entry = tn__entry_id(p->graph, of);
   const tn_sig *sig = &p->graph->sigs[entry];
   const tn_spec spec = {sig->dtype, sig->ndim, sig->shape};
@@ -182,7 +184,8 @@ tn_code tn__value_check(const tn_program *p, uint32_t entry,
   return TN_SHAPE;
 }
 
-/* An argument that the flat graph does not compute with may be unknown. */
+/* Rejects arguments without a known signature, unless the flat graph does not
+ * use them. */
 static tn_code argument_check(const tn__binding *b, uint32_t i) {
   const tn_program *p = b->p;
   const bool given = b->given[i] && b->given[i]->array;
@@ -194,8 +197,9 @@ static tn_code argument_check(const tn__binding *b, uint32_t i) {
                   argument_name(p, i));
 }
 
-/* A request is never dropped, and neither is where its answer should go. */
-static tn_code asked_check(const tn__binding *b, uint32_t i) {
+/* Rejects requests and gradient arrays that the program could not serve: it
+ * never drops one silently. */
+static tn_code requests_check(const tn__binding *b, uint32_t i) {
   const tn_program *p = b->p;
   const tn_argument *given = b->given[i];
   const char *name = argument_name(p, i);
@@ -223,18 +227,18 @@ tn_code tn__bind_set_arguments(tn__binding *b) {
     const tn_argument *given = b->given[i];
     const uint32_t entry = tn__entry_id(p->graph, p->arguments[i]);
     TN__TRY(argument_check(b, i));
-    TN__TRY(asked_check(b, i));
+    TN__TRY(requests_check(b, i));
     if (given)
       TN__TRY(place_check(p, entry, given->array, given->name, "argument"));
-    TN__TRY(entry_give(p, p->arguments[i], given ? given->array : NULL));
+    TN__TRY(set_entry_array(p, p->arguments[i], given ? given->array : NULL));
     if (tn__entry_is_none(p->gradients[i])) continue;
-    const uint32_t slope = tn__entry_id(p->graph, p->gradients[i]);
+    const uint32_t gradient = tn__entry_id(p->graph, p->gradients[i]);
     tn_array *array = given ? given->gradient : NULL;
-    TN__TRY(place_check(p, slope, array, argument_name(p, i),
+    TN__TRY(place_check(p, gradient, array, argument_name(p, i),
                         "the gradient of argument"));
-    TN__TRY(tn__value_check(p, slope, array, argument_name(p, i)));
-    TN__TRY(entry_give(p, p->gradients[i], array));
-    p->values[slope].request = tn__bind_request(b, i);
+    TN__TRY(tn__value_check(p, gradient, array, argument_name(p, i)));
+    TN__TRY(set_entry_array(p, p->gradients[i], array));
+    p->values[gradient].request = tn__bind_request(b, i);
   }
   return TN_OK;
 }
@@ -256,8 +260,8 @@ tn_code tn__bind_set_outputs(tn__binding *b) {
     TN__TRY(place_check(p, entry, array, name, "output"));
     TN__TRY(tn__value_check(p, entry, array, name));
     p->values[entry].flags |= TN__ENTRY_HEAD;
-    if (compat && !array) continue; /* its planner counts them in */
-    TN__TRY(entry_give(p, p->heads[i], array));
+    if (compat && !array) continue; /* the compat planner counts them */
+    TN__TRY(set_entry_array(p, p->heads[i], array));
   }
   return TN_OK;
 }
@@ -268,7 +272,7 @@ tn_code tn__bind_set_output_gradients(tn_program *p) {
     const uint32_t entry = tn__entry_id(p->graph, p->weights[i]);
     p->values[entry].flags |= TN__ENTRY_EXTERNAL;
     if (p->values[entry].n_uses > 0)
-      TN__TRY(entry_give(p, p->weights[i], NULL));
+      TN__TRY(set_entry_array(p, p->weights[i], NULL));
   }
   return TN_OK;
 }

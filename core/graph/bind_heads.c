@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bind_heads.c: heads in arrays of the user, which may be those of arguments.
+ * bind_heads.c: heads that are written into arrays of the user. These may be
+ * the arrays of arguments.
  */
 #include "binding.h"
 
@@ -24,7 +25,7 @@ static bool reads_node(const tn__node *reader, uint32_t node) {
   return false;
 }
 
-/* Whether a node reads an argument that lies where `array` does. */
+/* Whether a node reads an argument that has the memory of `array`. */
 static bool reads_block(const tn__binding *b, const tn__node *node,
                         const tn_array *array) {
   const tn_program *p = b->p;
@@ -36,11 +37,12 @@ static bool reads_block(const tn__binding *b, const tn__node *node,
   return false;
 }
 
-/* A late head is computed where it is to be only if that can be put off until
- * everything else is there: nothing reads it, other heads of its node are as
- * late, and other late heads do not read what it overwrites, nor it what they
- * do. It is a call of a kernel, for which it is seen to that what it reads is
- * not overwritten meanwhile; sums, copies and loops go on as they come. */
+/* Whether a late head can be computed in its final place. This needs that its
+ * step can run after all others: nothing reads the head, the other heads of its
+ * node are late too, late heads do not read the arguments that it overwrites,
+ * and it does not read those that they overwrite. Its step must be a call of a
+ * kernel, which checks that outputs do not overwrite inputs; sums, copies and
+ * loops write while they read. */
 static bool may_be_late(const tn__binding *b, uint32_t head) {
   const tn_program *p = b->p;
   const uint32_t node = p->heads[head].node;
@@ -74,7 +76,7 @@ static tn_code head_copy(tn_program *p, uint32_t i) {
   return TN_OK;
 }
 
-/* Whether some head overwrites the argument that a head is. */
+/* Whether a head overwrites the argument that this head is. */
 static bool is_overwritten(const tn__binding *b, uint32_t head) {
   const tn_program *p = b->p;
   const tn__node *node = tn__node_at(p->graph, p->heads[head].node);
@@ -90,10 +92,10 @@ static bool is_overwritten(const tn__binding *b, uint32_t head) {
   return false;
 }
 
-/* A head that is an argument, or was a head before, and is to be in an array
- * that the user gives, is a copy; so is one that overwrites an argument too
- * early where it is computed. Where the argument that it is may be overwritten
- * itself, it is the copy of a copy, which is made before that. */
+/* Copies a head into an array of the user if the head is an argument, or a
+ * second head of one entry. Also copies one that would overwrite an argument
+ * too early. If the argument may be overwritten itself, the head is the copy of
+ * a copy, which is made before. */
 tn_code tn__bind_copy_heads(tn__binding *b) {
   tn_program *p = b->p;
   for (uint32_t i = 0; i < p->n_heads; ++i)

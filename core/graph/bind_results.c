@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bind_results.c: results in arrays of the user: no two of them may be in the
- * same memory, and no gradient in that of what is still to be read.
+ * bind_results.c: checks the results in arrays of the user. Two results must
+ * not share memory, and a gradient must not overwrite entries that are read
+ * later.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@ typedef enum result_what { ARGUMENT, GRADIENT, HEAD } result_what;
 
 typedef struct result {
   const tn_array *array;
-  uint32_t index; /* of the argument or of the head */
+  uint32_t index; /* number of the argument or head */
   result_what what;
 } result;
 
@@ -57,8 +58,9 @@ static tn_code fail_overlap(const tn__binding *b, const result *x,
                   name_of(b, x, one), name_of(b, y, other));
 }
 
-/* Arguments may share memory; outputs are written when all has been read. */
-static bool may_meet(const result *x, const result *y) {
+/* Whether two results may share memory: arguments may, because outputs are
+ * written after all reads. */
+static bool may_overlap(const result *x, const result *y) {
   return (x->what == ARGUMENT && y->what != GRADIENT) ||
          (y->what == ARGUMENT && x->what != GRADIENT);
 }
@@ -76,7 +78,7 @@ tn_code tn__bind_results_check(const tn__binding *b) {
     for (size_t k = i + 1;
          k < n && rc == TN_OK && list[k].array->block == list[i].array->block;
          ++k)
-      if (!may_meet(&list[i], &list[k]) &&
+      if (!may_overlap(&list[i], &list[k]) &&
           tn__arrays_meet(list[i].array, list[k].array) != TN__APART)
         rc = fail_overlap(b, &list[i], &list[k]);
   tn__free(p->env, list);

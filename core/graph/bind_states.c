@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bind_states.c: states that a program makes begin as their operators say
- * (`init` in a manifest), wherever the call is: in the graph, or within a loop.
+ * bind_states.c: initial values of states that a program creates, as their
+ * operators declare (`init` in a manifest). The call may be in the graph or
+ * inside of a loop.
  */
 #include "binding.h"
 
-/* `out` has, per node of the graph, what its variable begins as; NULL: of
- * zeros, or it is no state. */
+/* Fills `out`, per node of the graph, with the initial value of its variable;
+ * NULL: zeros, or no state. */
 static tn_code find_initials(const tn_graph *graph, const char **out);
 
-/* The states of a loop are those of the graph that it repeats, in order. */
+/* The states of a loop are those of its step graph, in order. */
 static tn_code initials_within(const tn_graph *graph, const tn__node *node,
                                const char **out) {
   const tn_entry *inside = NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * captured.c: runs that a device records and is then given as one. All steps
- * stand on one queue, one behind the other, as they do when they are operations
- * of their own; so the recording has no fences inside, and a run is one
- * operation of the engine, which uses what the steps use together. What changes
- * between runs lies in a feed, which each run copies to the device in front.
+ * capture.c: runs that a device records and then launches as one. All steps are
+ * on one queue in order, as they are when each is an operation. The recording
+ * therefore has no fences inside. A run is one operation of the engine with the
+ * accesses of all steps together. Data that changes between runs is in a
+ * mirror, which each run copies to the device first.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,37 +14,38 @@
 enum {                /* tn__capture.state */
        STATE_NEW = 0, /* the first run that is not step by step records */
        STATE_RECORDED = 1,
-       STATE_REFUSED = 2, /* `why` says why; for ever */
-       STATE_LATER = 3,   /* the same; runs step by step come first */
-       STATE_AGAIN = 4    /* as NEW, but not for the first time, or launches
-                             what was recorded */
+       STATE_REFUSED = 2, /* `why` has the reason; permanent */
+       STATE_LATER = 3,   /* the same, but a later run tries again */
+       STATE_AGAIN = 4    /* as NEW after an earlier attempt, or launches the
+                             recording */
 };
 
 enum { WHY = 512 };
 
-/* Runs step by step before a failure that may pass is tried again: so many, and
- * each time twice as many. A try takes the host about as long as a run, so all
- * of them take less than an eighth of what the runs do. */
+/* PAUSE: number of runs step by step before a failure that may pass is tried
+ * again; each failure doubles it. An attempt costs the host about as much as a
+ * run, so all attempts cost less than an eighth of the runs. */
 enum { PAUSE = 8, MOST_DOUBLED = 20 };
 
-/* But for its state, only who pushes or who has the program's turn uses it;
- * what went wrong, he who has the turn before the state says LATER, and he who
- * pushes while it does. */
+/* Who may use it: the thread that pushes, and the operation that has the
+ * program's turn; the state is atomic. The operation owns the failure fields
+ * until the state says LATER, and the pushing thread owns them while it does.
+ */
 typedef struct tn__capture {
   tn_program *program;
   uint32_t first;
   uint32_t n;
   uint32_t train;
   tn__device *device;
-  tn__operation *operation; /* NULL: no run was pushed that may record */
-  bool is_ready;            /* a run was pushed step by step */
+  tn__operation *operation; /* NULL: no run that may record was pushed */
+  bool is_ready;            /* a run step by step was pushed */
   bool draws;
-  uint64_t key;   /* of the random numbers of the recording */
+  uint64_t key;   /* random key of the recording */
   size_t changes; /* bytes */
-  tn__feed *feed; /* of them; NULL: there are none, or it is not recorded */
+  tn__feed *feed; /* of the changes; NULL: no changes, or no recording */
   void *recording;
-  uint32_t n_failed; /* times that a run was no launch, since one was */
-  uint64_t n_since;  /* runs step by step, since the last failure was seen */
+  uint32_t n_failed; /* number of failed attempts since the last launch */
+  uint64_t n_since;  /* runs step by step since the last failure */
   _Atomic uint32_t state;
   char why[WHY];
   char name[104];
@@ -60,7 +61,8 @@ typedef struct span {
 
 /* ------------------------------------------------------------------ reasons */
 
-/* Calls for a kind of run that there has not been are planned when it comes. */
+/* The kernel of a step. Calls of a kind of run that is new are planned at its
+ * first run. */
 static const tn__kernel *kernel_of(const tn__step *step, uint32_t train) {
   tn__planned_info info = step->info;
   if (step->call[train]) tn__planned_look(step->call[train], &info);
@@ -94,7 +96,8 @@ static bool refuse_device(const tn__step *step, const tn__device *device,
   return true;
 }
 
-/* What a loop's step computes changes within one launch. */
+/* Refuses loops with random numbers or parameters that change: they would have
+ * to change within one launch. */
 static bool refuse_inner(const tn__step *loop, uint32_t train, char why[WHY]) {
   const tn_program *inner = tn__iteration_program(loop);
   for (uint32_t i = 0; i < inner->n_steps; ++i) {
@@ -128,14 +131,14 @@ static bool refuse_step(const tn__step *step, const tn__device *device,
          refuse_kernel(step, kernel, why);
 }
 
-/* Where all steps run, as far as the first one tells; NULL: there is none. */
+/* The device of the first step that has one; NULL: none has. */
 static tn__device *device_of(const span *s) {
   for (uint32_t i = s->first; i < s->first + s->n; ++i)
     if (s->p->steps[i]->kind != TN__STEP_NOTHING) return s->p->steps[i]->device;
   return NULL;
 }
 
-/* Whether something that does not depend on a run is against it. */
+/* Whether there is a permanent reason against recording. */
 static bool is_refused(const span *s, char why[WHY]) {
   const tn__device *device = device_of(s);
   char place[TN__DEVICE_TEXT];
@@ -170,7 +173,8 @@ static const tn__planned *step_call(const tn__capture *c, uint32_t i) {
   return step->kind == TN__STEP_CALL ? step->call[c->train] : NULL;
 }
 
-/* In the steps' order, in which other runs draw random numbers too. */
+/* Writes the changes of all steps, in their order: other runs claim random
+ * numbers in this order too. */
 static void steps_change(const tn__capture *c) {
   char *to = tn__feed_host(c->feed);
   for (uint32_t i = 0; i < c->n; ++i) {
@@ -198,7 +202,7 @@ static uint64_t key_of(const tn__capture *c) {
   return atomic_load(&c->program->caller->random.key);
 }
 
-/* An old recording is still on its way, maybe. */
+/* Releases a recording, of which a launch may still be pending. */
 static void drop_recording(tn__capture *c) {
   if (!c->recording) return;
   (void)tn__device_drain(c->device, TN_QUEUE_COMPUTE);
@@ -227,8 +231,8 @@ static bool is_current(const tn__capture *c) {
   return c->recording && (!c->draws || c->key == key_of(c));
 }
 
-/* There may be memory another time. What a device does not know, and what
- * kernels do that cannot be recorded, stays. */
+/* Whether a later attempt may succeed: memory may become free. Unknown features
+ * of a device, and kernels that cannot be recorded, do not change. */
 static bool may_pass(tn_code rc) {
   return rc == TN_OUT_OF_MEMORY || rc == TN_BUSY;
 }
@@ -244,7 +248,7 @@ static bool is_step_by_step(const tn__capture *c) {
   return state == STATE_REFUSED || state == STATE_LATER;
 }
 
-/* Nothing but a copy into the feed is enqueued when there is no memory. */
+/* A launch without memory has enqueued at most the copy of the mirror. */
 static tn_code launch_recording(const tn__capture *c, tn__token *token) {
   if (c->feed) TN__TRY(tn__feed_push(c->feed, token));
   return tn__record_launch(token, c->recording);
@@ -256,9 +260,10 @@ static void count_launch(tn__capture *c) {
   state_set(c, STATE_RECORDED);
 }
 
-/* Where there is no memory for that, the run is made step by step: what it
- * updates in place is as it was, and it draws the same random numbers, unless
- * somebody else has drawn some meanwhile. What was recorded is kept. */
+/* Launches, or runs step by step if there is no memory for a launch. The
+ * outputs that the run updates in place are unchanged. The run claims the same
+ * random numbers again, unless another run has claimed some in the meantime.
+ * The recording is kept. */
 static tn_code launch_or_not(tn__capture *c, tn__token *token) {
   tn__random *random = &c->program->caller->random;
   const uint64_t before = atomic_load(&random->offset);
@@ -275,8 +280,8 @@ static tn_code launch_or_not(tn__capture *c, tn__token *token) {
   return run_steps(c, token);
 }
 
-/* Nothing has been done when recording fails, so the run is made step by step,
- * as are those that were pushed before that was known. */
+/* A failure to record leaves no work done. So the run goes step by step, and so
+ * do later runs that were pushed before the failure was known. */
 static tn_code captured_run(void *arg, tn__token *token) {
   tn__capture *c = arg;
   if (is_step_by_step(c)) return run_steps(c, token);
@@ -328,8 +333,8 @@ static size_t most_entries(const tn_program *p) {
   return n + 1;
 }
 
-/* Those that somebody but the part itself looks at: users, and the other part.
- */
+/* Lists the variables that are visible outside of the part: to users, and to
+ * the other part. */
 static tn_code outer_find(const tn__capture *c, vars *out) {
   const tn_program *p = c->program;
   const size_t bytes = most_entries(p) * sizeof *out->v;
@@ -351,7 +356,7 @@ static tn_code outer_find(const tn__capture *c, vars *out) {
   return TN_OK;
 }
 
-/* Those of all entries that the program has. */
+/* Lists the variables of all entries of the program. */
 static tn_code all_find(const tn_program *p, vars *out) {
   const size_t bytes = (p->n_values + 1u) * sizeof *out->v;
   out->v = tn__alloc(p->env, bytes);
@@ -361,8 +366,9 @@ static tn_code all_find(const tn_program *p, vars *out) {
   return TN_OK;
 }
 
-/* What lies in a pool and is the part's alone needs no variable: the pool's is
- * used. A launch would otherwise leave a fence on each of thousands. */
+/* Removes the variables of entries in a pool that only this part uses: the
+ * variable of the pool suffices. Otherwise a launch would leave a fence on each
+ * of thousands of variables. */
 static tn_code uses_trim(const tn__capture *c, tn__access *access,
                          uint32_t *n) {
   const tn_program *p = c->program;
@@ -406,7 +412,7 @@ static tn_code operation_make(tn__capture *c) {
   return rc;
 }
 
-/* What the error of a launch is signed with: the ends of the program. */
+/* Makes the name for errors of a launch: first and last node of the program. */
 static void name_make(tn__capture *c) {
   const tn_program *p = c->program;
   (void)snprintf(c->name, sizeof c->name, "program `%.40s .. %.40s`",
@@ -438,8 +444,8 @@ static tn_code captured_make(const span *s, tn__capture **out) {
   return TN_OK;
 }
 
-/* Whether the run that is pushed now may record, or be launched. Behind a
- * failure that may pass runs are counted until it may. */
+/* Whether the run that is pushed now may record or launch. After a failure that
+ * may pass it counts runs until the next attempt. */
 static bool may_capture(tn__capture *c) {
   const uint32_t state = state_of(c);
   if (!c->is_ready || state == STATE_REFUSED) return false;
@@ -488,7 +494,8 @@ static const tn__sequence *sequence_of(const tn_program *p, uint32_t part) {
 
 static const char later[] = "; it will be tried again";
 
-/* Why the next run of a part is no launch; false: it is one. */
+/* Writes the reason why the next run of a part is no launch; false: it is one.
+ */
 static bool why_not(const tn_program *p, uint32_t part, char why[WHY]) {
   const bool back = part == TN_PART_BACKWARD;
   const span all = {p, back ? p->n_forward : 0,

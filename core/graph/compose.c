@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * compose.c: graphs and loops used as operators, two graphs that become one.
+ * compose.c: graphs and loops used as operators (embed, loop), and two graphs
+ * joined into one (compose).
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 /* A graph that becomes a node. */
 typedef struct embedding {
   tn_graph *graph;
-  tn_graph *inner; /* the copy; the node's once it is there */
+  tn_graph *inner; /* the copy; owned by the node when it exists */
   const char *name;
   const tn_entry *given; /* n_given, by position, or by `keys` */
   const char *const *keys;
@@ -21,7 +22,7 @@ typedef struct embedding {
   uint32_t n_in;
   uint32_t n_aux;
   const tn_entry *inside; /* the variables of `inner` */
-  uint32_t *places;       /* by node of `inner`: where it stands there */
+  uint32_t *places;       /* by node of `inner`: position of the variable */
   tn_entry *in;
 } embedding;
 
@@ -29,7 +30,7 @@ static const char *inside_name(const embedding *e, uint32_t i) {
   return tn__node_at(e->inner, e->inside[i].node)->name;
 }
 
-/* TN_NONE: the heads depend on no variable of this name. */
+/* Returns TN_NONE if the heads depend on no variable of this name. */
 static uint32_t place_of(const embedding *e, const char *name) {
   const tn__node *node = tn__map_get(&e->inner->names, name);
   return node ? e->places[node->id] : TN_NONE;
@@ -186,7 +187,8 @@ static tn_code arguments_find(const embedding *e, const char *const *names,
   return TN_OK;
 }
 
-/* What a step must not compute a second time; the caller frees *out. */
+/* Lists the entries that a loop must keep, because its gradient must not
+ * compute their nodes again; the caller frees *out. */
 static tn_code kept_find(const tn_graph *step, tn_entry **out, uint32_t *n) {
   tn__order order;
   *n = 0;
@@ -287,7 +289,7 @@ static tn_code replace_variable(const tn_graph *graph, const tn_graph *other,
   return TN_OK;
 }
 
-/* Variables of the same name are one. */
+/* Joins variables of the same name. */
 static void variables_join(const tn_graph *graph, const tn_graph *other,
                            tn_entry *map) {
   for (uint32_t i = 0; i < tn__n_nodes(other); ++i) {

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
- * paste.c: nodes of one graph are copied into another, one by one, and graphs
- * that are nodes, if that is wanted, node by node of their own.
+ * copy_nodes.c: copies nodes of one graph into another. If requested, it
+ * replaces nodes with graphs by the nodes of these graphs.
  */
 #include <stdio.h>
 
 #include "graph.h"
 
-enum { TAIL = 80 }; /* letters that are left of a name that is too long */
+enum { TAIL = 80 }; /* letters to keep of a name that is too long */
 
-/* Nodes of `from` on their way to `to`. */
+/* The copy of nodes of `from` into `to`. */
 typedef struct pasting {
   tn_graph *to;
   const tn_graph *from;
   const uint8_t *wanted; /* or NULL: all */
   const char *prefix;    /* or NULL */
   bool flat;             /* GRAPH nodes become their nodes */
-  const tn_graph *top;   /* whose nodes keep their names; or NULL */
-  tn_entry *map;         /* per entry of `from` */
-  tn_entry *in;          /* room for the inputs of any node */
+  const tn_graph *top;   /* graph of which nodes keep their names; or NULL */
+  tn_entry *map;         /* by entry of `from` */
+  tn_entry *in;          /* space for the inputs of any node */
   uint32_t *after;
-  const uint32_t *outer; /* what the GRAPH around them waits for, in `to` */
+  const uint32_t *outer; /* control dependencies of the outer GRAPH node, in
+                            `to` */
   uint32_t n_outer;
 } pasting;
 
@@ -46,8 +47,8 @@ static uint32_t node_mapped(const pasting *p, uint32_t node) {
   return node == TN_NONE ? TN_NONE : map_entry(p, (tn_entry){node, 0}).node;
 }
 
-/* What a node waits for, in `to`; how many. A GRAPH that has become its nodes
- * is waited for by its outputs. */
+/* Lists the control dependencies of a node, in `to`; returns their number. The
+ * nodes that wait for a GRAPH node wait for its outputs instead. */
 static uint32_t after_map(const pasting *p, const tn__node *node) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < node->n_after; ++i) {
@@ -127,8 +128,8 @@ static tn_code needed_nodes(const tn_graph *graph, uint8_t **out) {
   return TN_OK;
 }
 
-/* What the node says of all its nodes, unless they have something to say
- * themselves. */
+/* Lets the copied nodes inherit the attributes of the node, unless they have
+ * their own. */
 static tn_code attributes_inherit(const pasting *p, const tn__node *node,
                                   uint32_t from) {
   for (uint32_t id = from; id < tn__n_nodes(p->to); ++id)
@@ -136,8 +137,8 @@ static tn_code attributes_inherit(const pasting *p, const tn__node *node,
   return TN_OK;
 }
 
-/* An output that is an input stays apart from it where gradients stop between
- * the two. */
+/* An output that is also an input stays separate if gradients stop between the
+ * two. */
 static tn_code output_paste(const pasting *p, const tn__node *node, uint32_t i,
                             const pasting *inside) {
   const tn_entry head = node->inner->heads[i];
@@ -207,7 +208,7 @@ static bool is_taken(const pasting *p, const char *name) {
          (p->top && tn__map_get(&p->top->names, name));
 }
 
-/* By a name that begins so, and is counted. */
+/* Copies a node under a name that begins so and ends with a number. */
 static tn_code paste_counted(const pasting *p, const tn__node *node,
                              const char *stem) {
   const char *made = NULL;
@@ -218,8 +219,9 @@ static tn_code paste_counted(const pasting *p, const tn__node *node,
   return paste_named(p, node, made);
 }
 
-/* Names of graphs within graphs add up: of one that is too long the end is
- * kept, and counted, as is one that somebody else has already. */
+/* Copies a node of an inner graph. Names of nested graphs grow longer: if one
+ * is too long, its end is kept with a number, and also if the name exists
+ * already. */
 static tn_code paste_within(const pasting *p, const tn__node *node,
                             const tn__buf *name) {
   const bool cut = name->n > TN__NAME_MAX - TAIL;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * queued.c: steps of programs on devices that have queues. What a step does
- * there is enqueued, in an operation that some steps of one queue share
- * (jobs.c), and the engine lets queues wait for one another; no worker waits
- * for a device. A loop is one step, which enqueues all of its own. Kernels run
- * there as in calls; what else there is to do, the device's copies, fills and
- * sums do. Where a device has no sums, steps that need them are refused when
- * the program is made.
+ * device_steps.c: steps of programs on devices with queues. An operation
+ * enqueues the work of some steps of one queue (segments.c), and the engine
+ * makes queues wait for one another. No worker waits for a device. A loop is
+ * one step, which enqueues all its steps. Kernels run as in calls; the device's
+ * copies, fills and sums do the rest. If a device has no sums, the program's
+ * creation fails for steps that need them.
  */
 #include "program.h"
 
@@ -36,7 +35,7 @@ static tn_code refuse_step(const tn__step *step, const char *what,
                                 tn__device_text(step->device, place), advice));
 }
 
-/* Whether the elements of an entry can be added to where the step runs. */
+/* Whether the step's device can add to the elements of an entry. */
 static bool can_add(const tn__step *step, uint32_t entry) {
   return tn__elements_adds(step->device, array_of(step, entry)->tensor.dtype);
 }
@@ -45,8 +44,8 @@ static bool is_dense(const tn__step *step, uint32_t entry) {
   return tn_tensor_is_contiguous(&array_of(step, entry)->tensor);
 }
 
-/* Between devices there are copies of dense bytes only. Zeros that do not lie
- * densely are sums. */
+/* Rejects copies between devices that are not dense. Filling an array that is
+ * not dense needs sums. */
 static tn_code bytes_check(const tn__step *step) {
   const bool reads = step->kind == TN__STEP_COPY;
   const bool crosses = reads && tn__step_crosses(step);
@@ -63,7 +62,8 @@ static tn_code bytes_check(const tn__step *step) {
   return TN_OK;
 }
 
-/* Its outputs may be added to, and elements need not lie densely. */
+/* Rejects a loop that needs sums: outputs with request ADD, and elements that
+ * are not dense. */
 static tn_code loop_check(const tn__step *step) {
   for (uint32_t i = 0; i < step->n_out; ++i)
     if (step->program->values[step->out[i]].request == TN_REQ_ADD &&

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * settings.c: parameters of a program's calls that change between its runs.
+ * dynamic_params.c: parameters of a program's calls that change between its
+ * runs.
  */
 #include <string.h>
 
@@ -11,11 +12,11 @@ typedef struct setting {
   const tn_program *p;
   const tn__node *node;
   const tn_value *value;
-  uint32_t n_set; /* calls that have got it */
-  tn_code rc;     /* not the engine's: nothing carries it */
+  uint32_t n_set; /* number of calls that got it */
+  tn_code rc;     /* separate from the engine's code: no variable carries it */
 } setting;
 
-/* A call that has nothing to do has no parameters either. */
+/* A call without work has no parameters either. */
 static void step_set(const tn__step *step, setting *s) {
   const tn__node *node = step->node;
   tn__planned *const calls[] = {step->call[0], step->call[1], step->watch[0],
@@ -33,8 +34,8 @@ static void step_set(const tn__step *step, setting *s) {
   }
 }
 
-/* A node may be several steps: some are computed again, and its gradient reads
- * the parameters too. */
+/* Sets the parameter in every step of the node: recomputed steps and its
+ * gradient read it too. */
 static tn_code set_run(void *arg, tn__token *token) {
   setting *s = arg;
   (void)token;
@@ -59,9 +60,9 @@ static const tn__node *node_of(const tn_program *p, const char *name) {
   return NULL;
 }
 
-/* Both kinds of run get it, so those that there will be are made first. A
- * device is not waited for: kernels have what they need of parameters when
- * their work is enqueued. */
+/* Sets the parameter for both kinds of run, so it plans the calls of both
+ * first. It does not wait for a device: kernels copy parameters when their work
+ * is enqueued. */
 tn_code tn__program_set(tn_program *p, const char *node,
                         const tn_value *value) {
   const tn__access use = {&p->turn, TN__OVERWRITE, 0};
@@ -91,7 +92,7 @@ static void step_take(const tn__step *step, const tn__step *from) {
     if (step->call[train]) tn__planned_take(step->call[train], call);
 }
 
-/* A step of each node that is computed, by its name. */
+/* Maps the name of each computed node to one of its steps. */
 static tn_code map_steps(const tn_program *p, tn__map *map) {
   for (uint32_t i = 0; i < p->n_steps; ++i) {
     tn__step *step = p->steps[i];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reads.c: what a graph or loop in a graph reads of what it is given: elements,
- * or no more than shapes, as gradients do of what they only wait for.
+ * element_reads.c: decides whether a nested graph or loop reads the elements of
+ * an input or only its shape. Gradients read only shapes of operands that they
+ * need for inference.
  */
 #include "graph.h"
 
@@ -39,8 +40,8 @@ static tn_code mark_all(const tn_graph *graph, bool *by_node) {
   return rc;
 }
 
-/* What a loop keeps of its steps is computed for their heads, or is a variable
- * that these need not read. */
+/* Marks the variables that the inner graph reads. Kept entries of a loop are
+ * computed for its heads, or are variables that the heads need not read. */
 static tn_code mark_inner(const tn__node *node, bool *by_node) {
   const tn__loop *loop = node->loop;
   TN__TRY(mark_all(node->inner, by_node));
@@ -49,7 +50,7 @@ static tn_code mark_inner(const tn__node *node, bool *by_node) {
   return TN_OK;
 }
 
-/* The last states of a loop without elements are the first ones. */
+/* The last states of a loop without steps are the first ones. */
 static void mark_states(const tn__loop *loop, bool *list) {
   for (uint32_t i = 0; loop && i < loop->n_states; ++i)
     list[loop->states[i]] = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fused_shape.c: the loop of a fused step: its operands, dimensions, tiles and
- * buffers, and the outputs that may overwrite inputs.
+ * fused_shape.c: the shape of a fused step: its operands, the dimensions of the
+ * loop, tiles and buffers. Also decides which outputs may overwrite inputs.
  */
 #include <string.h>
 #include <unistd.h>
@@ -50,7 +50,7 @@ static void list_part(const tn__step *step, tn__fused *f, uint32_t k) {
 
 /* -------------------------------------------------------------------- loop */
 
-/* The strides of an operand along the dimensions of the loop; 0 where it is
+/* Strides of an operand along the dimensions of the loop; 0 where it is
  * repeated. */
 static void strides_of(const tn_tensor *t, int32_t ndim, int64_t *strides) {
   for (int32_t i = 0; i < ndim; ++i) {
@@ -59,7 +59,7 @@ static void strides_of(const tn_tensor *t, int32_t ndim, int64_t *strides) {
   }
 }
 
-/* Dimensions i and i + 1 are one for all operands. */
+/* Whether dimensions i and i + 1 form one dimension for all operands. */
 static bool can_join_axes(const int64_t (*strides)[TN_MAX_NDIM], uint32_t n,
                           const int64_t *shape, int32_t i) {
   for (uint32_t k = 0; k < n; ++k)
@@ -102,7 +102,7 @@ static bool loop_make(const tn__step *step, tn__fused *f,
     strides_of(&step->program->values[f->operands[i].entry].array->tensor, ndim,
                strides[i]);
   drop_unit_axes(strides, f->n_operands, shape, &ndim);
-  if (f->n_folds == 0) join_axes(strides, f->n_operands, shape, &ndim);
+  if (f->n_reductions == 0) join_axes(strides, f->n_operands, shape, &ndim);
   if (ndim > TN__LOOP_NDIM || ndim < 1) return false;
   f->ndim = (uint32_t)ndim;
   memcpy(f->shape, shape, (size_t)ndim * sizeof *shape);
@@ -111,10 +111,10 @@ static bool loop_make(const tn__step *step, tn__fused *f,
   return true;
 }
 
-/* Elements of one tile along a dimension of `n` that may have `most`: so many
- * that the last is not much shorter. */
+/* Elements of a tile along a dimension of `n`, at most `most`, such that the
+ * last tile is not much shorter. */
 static int64_t tile_length(int64_t n, int64_t most) {
-  enum { LINE = 128 }; /* no less than the blocks of chains */
+  enum { LINE = 128 }; /* at least the blocks of register runs */
   if (n <= most) return n;
   const int64_t count = (n + most - 1) / most;
   const int64_t even = ((n + count - 1) / count + LINE - 1) / LINE * LINE;
@@ -129,7 +129,7 @@ static void counts_set(tn__fused *f) {
   }
 }
 
-/* Bytes of one operand of a tile: whole kilobytes. */
+/* Bytes of one operand of a tile, in whole kilobytes. */
 static int64_t tile_bytes(void) {
   long near = 0;
 #if defined(_SC_LEVEL1_DCACHE_SIZE)
@@ -160,9 +160,10 @@ static void tile_make(tn__fused *f) {
   counts_set(f);
 }
 
-/* The boxes of a fold, whose dimensions of length 1 the loop has not. */
-static void tile_fold(const tn__step *part, tn__fused *f,
-                      tn__tile_reduction *fold) {
+/* Sets the tile to the extent of a reduction. The loop does not have its
+ * dimensions of length 1. */
+static void set_reduction_tile(const tn__step *part, tn__fused *f,
+                               tn__tile_reduction *reduction) {
   const tn_frame *frame = part->info.frame;
   tn_fold cut;
   int64_t elements = 1;
@@ -170,15 +171,15 @@ static void tile_fold(const tn__step *part, tn__fused *f,
   (void)tn_fold_cut(&frame->in[0], &frame->out[0], &cut);
   for (int32_t i = 0; i < cut.ndim; ++i) {
     if (cut.shape[i] == 1) continue;
-    if (i < cut.kept) ++fold->kept;
+    if (i < cut.kept) ++reduction->kept;
     elements *= cut.box[i];
     f->tile[n++] = cut.box[i];
   }
   counts_set(f);
   f->buffer_bytes = (size_t)elements * sizeof(int64_t) + STAGGER_BYTES;
-  fold->parts = cut.parts;
-  fold->all = (size_t)part->info.records;
-  fold->bytes = fold->all / (size_t)(cut.lines * cut.parts);
+  reduction->parts = cut.parts;
+  reduction->all = (size_t)part->info.records;
+  reduction->bytes = reduction->all / (size_t)(cut.lines * cut.parts);
 }
 
 /* ----------------------------------------------------------------- buffers */
@@ -190,8 +191,8 @@ static uint32_t last_part(const tn__fused *f, uint32_t entry) {
   return last;
 }
 
-/* A buffer for each entry that has no memory, from the part that writes it to
- * the last that reads it; then another entry gets it. Laid out densely. */
+/* Assigns a buffer to each entry without memory, from the part that writes it
+ * to its last reader; then another entry reuses it. Buffers are dense. */
 static void buffers_assign(tn__fused *f, uint32_t *free_from) {
   f->n_buffers = 0;
   for (uint32_t i = 0; i < f->n_operands; ++i) {
@@ -214,7 +215,7 @@ static void buffers_assign(tn__fused *f, uint32_t *free_from) {
   }
 }
 
-static uint32_t n_folds(const tn__step *step) {
+static uint32_t n_reductions(const tn__step *step) {
   uint32_t n = 0;
   while (n < step->n_parts &&
          tn__step_is_reduction(step->parts[step->n_parts - 1 - n]))
@@ -222,34 +223,36 @@ static uint32_t n_folds(const tn__step *step) {
   return n;
 }
 
-static void folds_make(const tn__step *step, tn__fused *f) {
-  for (uint32_t i = 0; i < f->n_folds; ++i) {
-    f->folds[i].part = step->n_parts - f->n_folds + i;
-    tile_fold(step->parts[f->folds[i].part], f, &f->folds[i]);
+static void make_reductions(const tn__step *step, tn__fused *f) {
+  for (uint32_t i = 0; i < f->n_reductions; ++i) {
+    f->reductions[i].part = step->n_parts - f->n_reductions + i;
+    set_reduction_tile(step->parts[f->reductions[i].part], f,
+                       &f->reductions[i]);
   }
 }
 
 tn_code tn__fused_make(tn__step *step, bool *fits) {
   tn_program *p = step->program;
-  const uint32_t n = n_operands(step), folds = n_folds(step);
+  const uint32_t n = n_operands(step), reductions = n_reductions(step);
   tn__fused *f = tn__arena_alloc(&p->arena, sizeof *f);
   const size_t bytes = n * (TN_MAX_NDIM * sizeof(int64_t) + sizeof(uint32_t));
   void *room = tn__alloc(p->env, bytes);
   *fits = false;
   if (f) f->operands = tn__arena_alloc(&p->arena, n * sizeof *f->operands);
-  if (f && folds > 0)
-    f->folds = tn__arena_alloc(&p->arena, folds * sizeof *f->folds);
+  if (f && reductions > 0)
+    f->reductions =
+        tn__arena_alloc(&p->arena, reductions * sizeof *f->reductions);
   if (!room || p->arena.failed) {
     tn__free(p->env, room);
     return tn__fail_memory(bytes, "a fused step");
   }
   int64_t(*strides)[TN_MAX_NDIM] = room;
-  f->n_folds = folds;
+  f->n_reductions = reductions;
   for (uint32_t k = 0; k < step->n_parts; ++k) list_part(step, f, k);
   *fits = loop_make(step, f, strides);
   if (*fits) {
-    if (folds > 0)
-      folds_make(step, f);
+    if (reductions > 0)
+      make_reductions(step, f);
     else
       tile_make(f);
     buffers_assign(f, (uint32_t *)(void *)(strides + n));
@@ -274,16 +277,17 @@ static bool is_expanded(const tn__step *part) {
   return node->n_out != n;
 }
 
-/* Whether a part may make an output where its input lies. Links make one output
- * of an element behind the other, each from the input. */
+/* Whether a part may write an output into the memory of its input. Register
+ * kernels compute the outputs of an element one after the other, each from the
+ * input. */
 static bool works_in_place(const tn__step *part) {
   const tn_kernel *kernel = part->info.kernel->desc;
   if ((kernel->flags & TN_KERNEL_CHAIN) && part->n_out > 1) return false;
   return !is_expanded(part) && (kernel->writes & TN_WRITES_INPLACE);
 }
 
-/* Nobody reads the input behind the part that writes the output, and that part
- * itself only if it may work in place. */
+/* Whether parts after the writer of the output do not read the input, and the
+ * writer may work in place if it reads it. */
 bool tn__fused_can_overwrite(const tn__step *step, uint32_t in, uint32_t out) {
   const tn__fused *f = step->fused;
   const tn__tile_operand *writer = NULL;

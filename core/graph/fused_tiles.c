@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tiles.c: a run of elementwise calls is computed tile by tile: for each tile,
- * all calls one after the other on the part of their operands that it covers.
- * The result does not depend on who computes which tile. Folds behind them
- * make records of each tile, and their results of all records.
+ * fused_tiles.c: computes a fused step tile by tile. For each tile, all calls
+ * run one after the other on the part of their operands that the tile covers.
+ * The result does not depend on the thread that computes a tile. Reductions at
+ * the end make records of each tile, and their results from all records.
  */
 #include <sched.h>
 #include <string.h>
@@ -42,10 +42,11 @@ static void tensor_set(const tn__fused *f, const tn__tile_operand *o,
     tn__tile_dense(tile, o->position, tn_tensor_is_contiguous(t));
 }
 
-/* What a fold gets besides: its output says how many lines a tile has. */
-static void tile_folds(const tn__fused *f, tn__scratch *scratch, uint32_t i) {
+/* Sets the lines of a tile for a reduction; its output has their number. */
+static void set_tile_reductions(const tn__fused *f, tn__scratch *scratch,
+                                uint32_t i) {
   static const int64_t strides[TN__LOOP_NDIM];
-  tn__tile *tile = scratch->tiles[f->folds[i].part];
+  tn__tile *tile = scratch->tiles[f->reductions[i].part];
   tn_tensor *out = tn__tile_tensor(tile, 1);
   for (uint32_t d = 0; d < f->ndim; ++d) scratch->lines[i][d] = 1;
   out->ndim = (int32_t)f->ndim;
@@ -55,7 +56,8 @@ static void tile_folds(const tn__fused *f, tn__scratch *scratch, uint32_t i) {
   tn__tile_fold(tile, TN_CALL_FOLD);
 }
 
-/* Frames of the size of a whole tile; then each kernel prepares for it. */
+/* Creates frames of the size of a whole tile, and prepares each kernel for
+ * them. */
 static tn_code tiles_prepare(const tn__step *step, tn__scratch *scratch) {
   const tn__fused *f = step->fused;
   memcpy(scratch->shape, f->tile, sizeof scratch->shape);
@@ -64,9 +66,10 @@ static tn_code tiles_prepare(const tn__step *step, tn__scratch *scratch) {
     tensor_set(f, o, scratch);
     if (o->is_output) request_set(step, o, scratch->tiles[o->part]);
   }
-  for (uint32_t k = 0; k < step->n_parts - f->n_folds; ++k)
+  for (uint32_t k = 0; k < step->n_parts - f->n_reductions; ++k)
     TN__TRY(tn__tile_prepare(scratch->tiles[k]));
-  for (uint32_t i = 0; i < f->n_folds; ++i) tile_folds(f, scratch, i);
+  for (uint32_t i = 0; i < f->n_reductions; ++i)
+    set_tile_reductions(f, scratch, i);
   for (uint32_t i = 0; i < f->n_operands; ++i) {
     const tn__tile_operand *o = &f->operands[i];
     if (o->buffer == TN_NONE) continue;
@@ -76,7 +79,7 @@ static tn_code tiles_prepare(const tn__step *step, tn__scratch *scratch) {
   return TN_OK;
 }
 
-/* Bytes of the buffers, and of a block for each operand of a chain. */
+/* Bytes of the buffers, and of a block for each operand of a register run. */
 static size_t scratch_bytes(const tn__fused *f) {
   return f->n_buffers * f->buffer_bytes +
          (size_t)f->n_operands * TN_CHAIN_BYTES;
@@ -89,7 +92,7 @@ static tn_code scratch_make(const tn__step *step, tn__scratch *scratch) {
   void *buffers = NULL;
   scratch->tiles = tn__zalloc(p->env, step->n_parts * sizeof(tn__tile *));
   scratch->lines =
-      tn__zalloc(p->env, (f->n_folds + 1u) * sizeof *scratch->lines);
+      tn__zalloc(p->env, (f->n_reductions + 1u) * sizeof *scratch->lines);
   if (!scratch->tiles || !scratch->lines)
     return tn__fail_memory(step->n_parts * sizeof(tn__tile *), "a fused step");
   TN__TRY(tn__heap_alloc(step->device, bytes, "tiles", &buffers));
@@ -103,19 +106,20 @@ static tn_code scratch_make(const tn__step *step, tn__scratch *scratch) {
   return tiles_prepare(step, scratch);
 }
 
-/* The call that is made of all records, which lie at `records`. */
-static tn_code merge_make(tn__step *step, tn__tile_reduction *fold,
+/* Prepares the call that computes the result from all records at `records`. */
+static tn_code merge_make(tn__step *step, tn__tile_reduction *reduction,
                           char *records) {
   tn_program *p = step->program;
-  const tn__step *part = step->parts[fold->part];
+  const tn__step *part = step->parts[reduction->part];
   const tn__value *out = &p->values[part->out[0]];
-  fold->records = records;
+  reduction->records = records;
   TN__TRY(tn__array_materialise_zeros(out->array));
-  TN__TRY(tn__tile_create(part->call[part->call[1] != NULL], &fold->merge));
-  tn__tile_fold(fold->merge, TN_CALL_MERGE);
-  tn__tile_records(fold->merge, fold->records, fold->all);
-  tn__tile_request(fold->merge, 0, out->request, -1);
-  tn_tensor *tensor = tn__tile_tensor(fold->merge, 1);
+  TN__TRY(
+      tn__tile_create(part->call[part->call[1] != NULL], &reduction->merge));
+  tn__tile_fold(reduction->merge, TN_CALL_MERGE);
+  tn__tile_records(reduction->merge, reduction->records, reduction->all);
+  tn__tile_request(reduction->merge, 0, out->request, -1);
+  tn_tensor *tensor = tn__tile_tensor(reduction->merge, 1);
   *tensor = tn__array_metadata(out->array);
   tensor->data = tn__array_data(out->array);
   return TN_OK;
@@ -124,17 +128,17 @@ static tn_code merge_make(tn__step *step, tn__tile_reduction *fold,
 static tn_code merges_make(tn__step *step) {
   const tn__fused *f = step->fused;
   void *room = NULL;
-  if (f->n_folds > 0)
+  if (f->n_reductions > 0)
     TN__TRY(tn__step_workspace(step, step->info.workspace, &room));
   char *records = room;
-  for (uint32_t i = 0; i < f->n_folds; ++i) {
-    TN__TRY(merge_make(step, &f->folds[i], records));
-    records += tn__reduction_bytes(step->parts[f->folds[i].part]);
+  for (uint32_t i = 0; i < f->n_reductions; ++i) {
+    TN__TRY(merge_make(step, &f->reductions[i], records));
+    records += tn__reduction_bytes(step->parts[f->reductions[i].part]);
   }
   return TN_OK;
 }
 
-/* Whether a tile of the operand is one piece of memory. */
+/* Whether a tile of the operand is one dense piece of memory. */
 static bool is_dense(const tn__fused *f, const tn__tile_operand *o) {
   int64_t stride = 1;
   for (uint32_t d = f->ndim; d-- > 0;) {
@@ -144,8 +148,8 @@ static bool is_dense(const tn__fused *f, const tn__tile_operand *o) {
   return true;
 }
 
-/* Which operands are asked for in advance: each entry once, the first few, if
- * all of them are large together. */
+/* Chooses operands to prefetch: each entry once, the first few, if all of them
+ * together exceed the cache. */
 static void fetched_set(tn__fused *f) {
   int64_t n = 1, bytes = 0;
   for (uint32_t d = 0; d < f->ndim; ++d) n *= f->shape[d];
@@ -186,8 +190,8 @@ tn_code tn__fused_set_memory(tn__step *step) {
 void tn__fused_free(tn__step *step) {
   const tn_program *p = step->program;
   tn__fused *f = step->fused;
-  for (uint32_t i = 0; f && i < f->n_folds; ++i)
-    tn__tile_free(f->folds[i].merge);
+  for (uint32_t i = 0; f && i < f->n_reductions; ++i)
+    tn__tile_free(f->reductions[i].merge);
   if (!f || !f->scratch) return;
   const uint32_t n = tn__engine_workers(p->env->engine) + 2;
   for (uint32_t i = 0; i < n; ++i) {
@@ -204,8 +208,8 @@ void tn__fused_free(tn__step *step) {
 
 /* -------------------------------------------------------------------- tiles */
 
-/* One that nobody else uses. There are as many as workers, and two for threads
- * of the host; where more of those help, they wait for a moment. */
+/* Takes a free scratch. There are as many as workers, plus two for helping
+ * threads; a thread that finds none waits for a moment. */
 static tn__scratch *scratch_take(tn__fused *f) {
   for (;;) {
     for (uint32_t i = 0; i < f->n_scratch; ++i) {
@@ -219,13 +223,14 @@ static tn__scratch *scratch_take(tn__fused *f) {
   }
 }
 
-/* The records of a fold: those of the tile's lines follow one another. */
+/* Sets the records of a reduction: those of the tile's lines are consecutive.
+ */
 static void records_set(const tn__fused *f, tn__scratch *scratch, uint32_t i,
                         const int64_t *at) {
-  const tn__tile_reduction *fold = &f->folds[i];
+  const tn__tile_reduction *reduction = &f->reductions[i];
   int64_t line = 0, of_line = 0, lines = 1;
   for (uint32_t d = 0; d < f->ndim; ++d) {
-    if (d >= fold->kept) {
+    if (d >= reduction->kept) {
       of_line = of_line * f->count[d] + at[d] / f->tile[d];
       continue;
     }
@@ -233,10 +238,10 @@ static void records_set(const tn__fused *f, tn__scratch *scratch, uint32_t i,
     scratch->lines[i][d] = scratch->shape[d];
     lines *= scratch->shape[d];
   }
-  const size_t first = (size_t)(line * fold->parts + of_line);
-  tn__tile_records(scratch->tiles[fold->part],
-                   fold->records + first * fold->bytes,
-                   (size_t)lines * fold->bytes);
+  const size_t first = (size_t)(line * reduction->parts + of_line);
+  tn__tile_records(scratch->tiles[reduction->part],
+                   reduction->records + first * reduction->bytes,
+                   (size_t)lines * reduction->bytes);
 }
 
 void tn__tile_extent(const tn__fused *f, int64_t index, int64_t *at,
@@ -268,16 +273,16 @@ static void tile_set(const tn__step *step, tn__scratch *scratch,
       tn__tile_tensor(scratch->tiles[o->part], o->position)->data =
           tn__operand_address(f, o, at);
   }
-  for (uint32_t i = 0; i < f->n_folds; ++i) records_set(f, scratch, i, at);
+  for (uint32_t i = 0; i < f->n_reductions; ++i) records_set(f, scratch, i, at);
 }
 
-/* What the next tile reads and writes, as far as it is asked for in advance. */
-typedef struct ahead {
+/* Operands of the next tile that are prefetched. */
+typedef struct next_tile {
   const char *at[TN__PREFETCHED];
   int64_t bytes[TN__PREFETCHED];
-} ahead;
+} next_tile;
 
-static void ahead_set(const tn__fused *f, int64_t index, ahead *next) {
+static void find_next_tile(const tn__fused *f, int64_t index, next_tile *next) {
   int64_t at[TN__LOOP_NDIM], shape[TN__LOOP_NDIM], elements = 1;
   if (f->n_fetched == 0) return;
   tn__tile_extent(f, index, at, shape);
@@ -289,11 +294,11 @@ static void ahead_set(const tn__fused *f, int64_t index, ahead *next) {
   }
 }
 
-/* Asks for share number `k` of `n` of it: the processor reads ahead while a
- * part goes through its operands, but not from one tile to the next, whose
- * first part would wait for all of it. */
-static void ahead_fetch(const tn__fused *f, const ahead *next, uint32_t k,
-                        uint32_t n) {
+/* Prefetches part `k` of `n` of the next tile. The processor prefetches within
+ * one part's operands, but not from one tile to the next; without this the
+ * first part would wait for all of its operands. */
+static void prefetch_share(const tn__fused *f, const next_tile *next,
+                           uint32_t k, uint32_t n) {
   enum { LINE = 64 };
   for (uint32_t i = 0; i < f->n_fetched; ++i) {
     const int64_t share = (next->bytes[i] / n + LINE) / LINE * LINE;
@@ -322,13 +327,13 @@ static tn_code tiles_run(const tn__step *step, tn__scratch *scratch,
                          int64_t begin, int64_t end) {
   const tn__fused *f = step->fused;
   tn_code rc = TN_OK;
-  ahead next;
+  next_tile next;
   for (int64_t i = begin; rc == TN_OK && i < end; ++i) {
     tile_set(step, scratch, i);
     const bool more = f->n_fetched > 0 && i + 1 < f->n_tiles;
-    if (more) ahead_set(f, i + 1, &next);
+    if (more) find_next_tile(f, i + 1, &next);
     for (uint32_t k = 0; rc == TN_OK && k < step->n_parts; ++k) {
-      if (more) ahead_fetch(f, &next, k, step->n_parts);
+      if (more) prefetch_share(f, &next, k, step->n_parts);
       rc = tn__tile_run(scratch->tiles[k]);
       if (rc != TN_OK) rc = tn__node_fail(step->parts[k]->node, rc);
     }
@@ -342,7 +347,7 @@ static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
   tn__scratch *scratch = scratch_take(f);
   tn_code rc = TN_OK;
   train_set(run->step, scratch, run->train);
-  if (f->chain)
+  if (f->registers)
     for (int64_t i = begin; i < end; ++i) tn__register_run_tile(f, scratch, i);
   else
     rc = tiles_run(run->step, scratch, begin, end);
@@ -350,11 +355,11 @@ static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
   return rc;
 }
 
-/* Tiles of one slice: few enough that threads end at the same time, and as many
- * as that allows, since each slice looks for a scratch. */
+/* Tiles of one slice: few, so that threads end at about the same time, but as
+ * many as this allows, since each slice searches for a scratch. */
 static int64_t tiles_at_once(const tn__fused *f) {
   enum { LEAST = 4, MOST = 64, SLICES = 64 };
-  const int64_t n = f->n_tiles / SLICES, least = f->chain ? 1 : LEAST;
+  const int64_t n = f->n_tiles / SLICES, least = f->registers ? 1 : LEAST;
   return n < least ? least : n < MOST ? n : MOST;
 }
 
@@ -364,11 +369,11 @@ tn_code tn__fused_run(const tn__step *step, uint32_t train, tn__token *token) {
   (void)token;
   TN__TRY(tn__parallel_for(step->program->env->engine, f->n_tiles,
                            tiles_at_once(f), run_slice, &run));
-  for (uint32_t i = 0; i < f->n_folds; ++i) {
-    tn__tile_train(f->folds[i].merge, train != 0);
-    const tn_code rc = tn__tile_run(f->folds[i].merge);
+  for (uint32_t i = 0; i < f->n_reductions; ++i) {
+    tn__tile_train(f->reductions[i].merge, train != 0);
+    const tn_code rc = tn__tile_run(f->reductions[i].merge);
     if (rc != TN_OK)
-      return tn__node_fail(step->parts[f->folds[i].part]->node, rc);
+      return tn__node_fail(step->parts[f->reductions[i].part]->node, rc);
   }
   return TN_OK;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fuse.c: which steps become one. A run of calls of elementwise kernels over
- * the same elements is computed tile by tile, so that what one hands to the
- * next never leaves the cache; what nobody else reads gets no memory at all.
+ * fusion.c: decides which steps are fused. A run of calls of elementwise
+ * kernels over the same elements is computed tile by tile, so that intermediate
+ * results stay in the cache. A result that has no readers outside of the run
+ * gets no memory.
  *
- * It stands before the memory plan, and not behind it, because the plan then
- * has nothing to keep for what no longer exists.
+ * Fusion precedes the memory plan, so the plan does not reserve memory for
+ * results that no longer exist.
  */
 #include <string.h>
 
@@ -13,17 +14,19 @@
 enum {
   MOST_PARTS = 32,
   MOST_OPERANDS = 96,    /* of all parts together */
-  LEAST_BYTES = 32 << 10 /* of one operand: less stays in the cache anyway */
+  LEAST_BYTES = 32 << 10 /* bytes of one operand: smaller ones stay in the
+                            cache in any case */
 };
 
-/* A group while it grows. */
+/* A group of steps while it grows. */
 typedef struct group {
   tn_program *p;
   tn__step *parts[MOST_PARTS];
   uint32_t n;
   uint32_t n_operands;
   const tn_tensor *loop; /* the shape of all outputs */
-  uint32_t *reads; /* by entry: operands of all steps that its elements are */
+  uint32_t *reads; /* by entry: number of operands of all steps that read its
+                      elements */
 } group;
 
 /* Whether heads are written into arguments. */
@@ -80,17 +83,18 @@ static bool is_small(const tn_tensor *loop) {
   return tn_tensor_size(loop) * tn_dtype_bytes(loop->dtype) < LEAST_BYTES;
 }
 
-/* Its loop is not joined: boxes are those of the whole call. */
-static const char *why_no_fold(const tn__step *step) {
+/* The reason why a reduction is not fused. Its axes are not joined: extents are
+ * those of the whole call. */
+static const char *why_no_reduction(const tn__step *step) {
   const tn_frame *f = step->info.frame;
   int32_t ndim = 0;
-  tn_fold fold;
+  tn_fold reduction;
   if (step->info.records == 0) return "its kernel takes such a call whole only";
   if (f->n_in != 1 || f->n_out != 1 || f->n_aux != 0 ||
-      !tn_fold_cut(&f->in[0], &f->out[0], &fold) ||
-      step->info.records % (uint64_t)(fold.lines * fold.parts) != 0)
+      !tn_fold_cut(&f->in[0], &f->out[0], &reduction) ||
+      step->info.records % (uint64_t)(reduction.lines * reduction.parts) != 0)
     return "its kernel does not keep to the rules of folds";
-  for (int32_t i = 0; i < fold.ndim; ++i) ndim += fold.shape[i] != 1;
+  for (int32_t i = 0; i < reduction.ndim; ++i) ndim += reduction.shape[i] != 1;
   if (ndim > TN__LOOP_NDIM) return "it folds too many dimensions";
   return is_small(&f->in[0]) ? "its operands stay in the cache" : NULL;
 }
@@ -114,8 +118,8 @@ static bool is_shifted(const tn_program *p, const tn_array *array) {
   return false;
 }
 
-/* Whether it writes into an argument, and elsewhere than it would read it: a
- * tile would overwrite what others are still to read. */
+/* Whether a step writes into an argument at another place than it reads: a tile
+ * would overwrite elements that later tiles read. */
 static bool overwrites_part(const tn_program *p, const tn__step *step) {
   for (uint32_t i = 0; i < p->n_heads; ++i) {
     const uint32_t entry = tn__entry_id(p->graph, p->heads[i]);
@@ -126,7 +130,7 @@ static bool overwrites_part(const tn_program *p, const tn__step *step) {
   return false;
 }
 
-/* Why a step is computed on its own; NULL if it need not be. */
+/* The reason why a step is computed alone; NULL if it may be fused. */
 static const char *why_not(const tn_program *p, const tn__step *step,
                            bool late) {
   if (step->kind != TN__STEP_CALL) return "it is no call of a kernel";
@@ -146,12 +150,12 @@ static const char *why_not(const tn_program *p, const tn__step *step,
     if (p->values[step->out[i]].request == TN_REQ_ADD &&
         !(step->info.kernel->desc->writes & TN_WRITES_ADD))
       return "its kernel cannot add to what is there";
-  return flags & TN_KERNEL_FOLD ? why_no_fold(step) : why_no_loop(step);
+  return flags & TN_KERNEL_FOLD ? why_no_reduction(step) : why_no_loop(step);
 }
 
 /* ------------------------------------------------------------------- growth */
 
-/* Whether a step reads something that the group has at hand. */
+/* Whether a step reads an operand of the group. */
 static bool shares_operand(const group *g, const tn__step *step) {
   for (uint32_t i = 0; i < step->n_in; ++i) {
     if (step->in[i] == TN_NONE) continue;
@@ -165,15 +169,15 @@ static bool shares_operand(const group *g, const tn__step *step) {
   return false;
 }
 
-/* The shape of what is computed tile by tile. */
+/* The shape of the loop over tiles. */
 static const tn_tensor *loop_of(const tn__step *step) {
   const tn_frame *f = step->info.frame;
   return tn__step_is_reduction(step) ? &f->in[0] : tn__fused_loop_shape(f);
 }
 
-/* Whether a step reads what a fold of the group makes, which is there only
- * behind all tiles. */
-static bool reads_fold(const group *g, const tn__step *step) {
+/* Whether a step reads the result of a reduction of the group, which exists
+ * only after all tiles. */
+static bool reads_reduction(const group *g, const tn__step *step) {
   for (uint32_t k = 0; k < g->n; ++k)
     if (tn__step_is_reduction(g->parts[k]))
       for (uint32_t i = 0; i < step->n_in; ++i)
@@ -181,14 +185,15 @@ static bool reads_fold(const group *g, const tn__step *step) {
   return false;
 }
 
-/* Folds are the last of their group, and not the first. */
+/* Whether a step can join. Reductions are the last of their group, and not the
+ * first. */
 static bool can_join(const group *g, const tn__step *step) {
   const tn_frame *f = step->info.frame;
   if (step->why_not) return false;
   if (g->n == 0) return !tn__step_is_reduction(step);
   if (tn__step_is_reduction(g->parts[g->n - 1]) && !tn__step_is_reduction(step))
     return false;
-  if (reads_fold(g, step)) return false;
+  if (reads_reduction(g, step)) return false;
   if (g->n == MOST_PARTS || g->n_operands + f->n_in + f->n_out > MOST_OPERANDS)
     return false;
   return step->device == g->parts[0]->device &&
@@ -208,8 +213,9 @@ static void join_group(group *g, tn__step *step) {
 /* ------------------------------------------------------------------ one step
  */
 
-/* A call that may be a part reads what its frame has: of what a gradient needs
- * for a result that nobody asks for, nothing is there. */
+/* Counts the reads of a step. A call that may be a part reads only the operands
+ * in its frame: a gradient call has no operands for results that are not
+ * requested. */
 static void count_reads(const tn__step *step, uint32_t *reads) {
   const tn_frame *f = step->why_not ? NULL : step->info.frame;
   const uint32_t n = f ? f->n_in : step->n_in;
@@ -238,7 +244,7 @@ static bool made_inside(const group *g, uint32_t entry) {
   return false;
 }
 
-/* Whether nobody outside of the group reads what a part writes. */
+/* Whether only the group reads the output of a part. */
 static bool is_inner(const group *g, uint32_t entry) {
   const tn__value *value = &g->p->values[entry];
   return !(value->flags & (TN__ENTRY_EXTERNAL | TN__ENTRY_HEAD)) &&
@@ -269,7 +275,7 @@ static void list_outputs(const group *g, tn__step *step) {
   }
 }
 
-/* Records of each fold begin at a line of the cache. */
+/* Bytes of all records; those of each reduction begin at a cache line. */
 static size_t records_bytes(const group *g) {
   size_t n = 0;
   for (uint32_t k = 0; k < g->n; ++k)
@@ -278,7 +284,8 @@ static size_t records_bytes(const group *g) {
   return n;
 }
 
-/* As its calls would be one by one; where others could take part, they may. */
+/* Whether the step is too small for other threads, as its calls alone would be.
+ */
 static bool stays_here(const group *g) {
   for (uint32_t k = 0; k < g->n; ++k)
     if (!g->parts[k]->info.small) return false;
@@ -312,8 +319,8 @@ static void enter_step(tn_program *p, tn__step *step) {
       p->values[step->parts[k]->out[i]].step = step->id;
 }
 
-/* Nothing is lost where a group could not be made: the program that fails is
- * released with all its steps. */
+/* Adds the steps of a group that could not be made, so that the failing program
+ * releases them. */
 static void enter_rest(group *g, tn__step *const *steps, uint32_t n) {
   tn_program *p = g->p;
   for (uint32_t k = 0; k < g->n; ++k) p->steps[p->n_steps++] = g->parts[k];
@@ -329,7 +336,7 @@ static void enter_apart(group *g, const char *why) {
   g->n = 0;
 }
 
-/* One step for the group; a group of one is what it was. */
+/* Makes one step of the group; a group of one step stays as it is. */
 static tn_code close_group(group *g) {
   bool fits = false;
   if (g->n < 2) {
@@ -365,7 +372,7 @@ static tn_code fuse_one(group *g, tn__step *step) {
   return TN_OK;
 }
 
-/* Which steps may be parts, and who reads what. */
+/* Finds the steps that may be parts, and counts the reads of each entry. */
 static void find_candidates(tn_program *p, uint32_t *reads) {
   const bool late = has_late(p);
   for (uint32_t i = 0; i < p->n_steps; ++i) {

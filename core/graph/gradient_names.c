@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * by_name.c: gradients by the names of what they are of: pass "gradient", with
- * names for its question and for its answer.
+ * gradient_names.c: pass "gradient" with names: the caller names entries, and
+ * the gradients get names.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@ bool tn__node_is_named_gradient(const tn__node *node) {
          n > m && strcmp(node->name + n - m, suffix) == 0;
 }
 
-/* The lists of one question; n_of + n_heads entries each, or n_stop. */
+/* The lists of one query: n_of + n_heads entries each, or n_stop. */
 typedef struct asking {
   tn_graph *graph;
   tn_entry *of;
@@ -31,8 +31,8 @@ static void grad_name(const tn_graph *graph, tn_entry entry, char *to,
   (void)snprintf(to, bytes, "%s%s", tn__entry_text(graph, entry, text), suffix);
 }
 
-/* The variable "<head>@GRAD", where the graph has one. */
-static tn_entry weight_of(const tn_graph *graph, tn_entry head) {
+/* The variable "<head>@GRAD", or TN_ENTRY_NONE if the graph has none. */
+static tn_entry output_gradient_of(const tn_graph *graph, tn_entry head) {
   char name[TN__ENTRY_TEXT + sizeof suffix];
   grad_name(graph, head, name, sizeof name);
   const tn__node *node = tn__map_get(&graph->names, name);
@@ -61,7 +61,7 @@ static tn_code lists_make(asking *a, const tn_gradient_names *what) {
   if (!a->of || !a->stop || !a->weights || !a->out)
     return tn__fail_memory(n * sizeof *a->of, "a question for gradients");
   for (size_t i = 0; i < a->graph->n_heads; ++i)
-    a->weights[i] = weight_of(a->graph, a->graph->heads[i]);
+    a->weights[i] = output_gradient_of(a->graph, a->graph->heads[i]);
   TN__TRY(find_all(a->graph, what->stop, what->n_stop, a->stop));
   if (what->of) return find_all(a->graph, what->of, what->n_of, a->of);
   if (a->n_of > 0) memcpy(a->of, variables, a->n_of * sizeof *a->of);

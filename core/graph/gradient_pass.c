@@ -1,36 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0
- * gradient.c: pass "gradient", reverse accumulation. Three walks over the nodes
- * that the heads need, in depth-first order: forwards, which entries depend on
- * what is asked for; backwards, how many gradients will meet in each of them;
- * backwards again, the rules. The last gradient to meet others in an entry
- * makes their sum, so that it stands right behind what it sums.
+ * gradient_pass.c: pass "gradient", reverse accumulation. It goes three times
+ * over the nodes that the heads need, in depth-first order. Forwards: finds the
+ * entries that depend on the arguments of the query. Backwards: counts the
+ * gradients that each of these entries will get. Backwards again: applies the
+ * rules. The last gradient of an entry makes the sum, so the sum directly
+ * follows its summands.
  */
 #include <string.h>
 
 #include "gradient_rule.h"
 
-/* What is known of an entry. */
+/* State of an entry. */
 enum {
-  WANTED = 1u << 0,  /* something that is asked for depends on its gradient */
-  STOPPED = 1u << 1, /* its gradient goes no further */
+  WANTED = 1u << 0,  /* a requested gradient depends on its gradient */
+  STOPPED = 1u << 1, /* its gradient does not pass on */
   ASKED = 1u << 2,
   REACHED = 1u << 3 /* it has a gradient */
 };
 
-/* A gradient on its way into an entry. That of a head by which nobody weighted
- * it is ones, which are made only if somebody reads them. */
+/* One gradient of an entry. A head without an output gradient gets ones; the
+ * pass adds a node for them only if a node reads them. */
 typedef struct part {
   tn_entry entry;
-  uint32_t head; /* TN_NONE: it is `entry` */
+  uint32_t head; /* TN_NONE: the gradient is `entry` */
   uint32_t next; /* TN_NONE: the last */
 } part;
 
-/* The gradients that meet in an entry, in the order of their making. */
+/* All gradients of an entry, in the order of their creation. */
 typedef struct meeting {
-  uint32_t first; /* of parts */
+  uint32_t first; /* index of the first part */
   uint32_t last;
   uint32_t n;
-  uint32_t expected; /* more of them */
+  uint32_t expected; /* number of missing parts */
   uint32_t all;
   bool settled; /* `sum` is the gradient */
   tn_entry sum;
@@ -39,16 +40,16 @@ typedef struct meeting {
 typedef struct sweep {
   tn_graph *graph;
   const tn__gradient_spec *spec;
-  uint32_t n_nodes;   /* before the pass */
+  uint32_t n_nodes;   /* number before the pass */
   uint32_t n_entries; /* the same */
   tn__order order;    /* of the nodes that the heads need */
-  uint8_t *live;      /* per node: it is one of these */
+  uint8_t *live;      /* per node: in `order` */
   uint8_t *state;     /* per entry */
   meeting *meetings;  /* per entry */
   part *parts;
   uint32_t n_parts;
-  uint8_t *wanted; /* room for any node's inputs, twice */
-  tn_entry *grads; /* and outputs */
+  uint8_t *wanted; /* space for any node's inputs, twice */
+  tn_entry *grads; /* space for any node's outputs */
   tn_entry *out;
   uint32_t *after;
 } sweep;
@@ -63,7 +64,8 @@ static bool is_compat(const sweep *s) {
 
 /* -------------------------------------------------------------------- marks */
 
-/* A gradient may go from the node to its input `i`, and somebody wants it. */
+/* Whether a gradient can pass from the node to its input `i`, and a requested
+ * gradient depends on it. */
 static bool can_pass(const sweep *s, const tn__node *node, uint32_t i) {
   return !tn__entry_is_none(node->in[i]) &&
          (s->state[id_of(s, node->in[i])] & WANTED) != 0 &&
@@ -81,8 +83,8 @@ static bool is_stopped(const tn__node *node) {
   return value && strcmp(value, "0") != 0;
 }
 
-/* What is known of the type of an output: where nothing was inferred, what it
- * is whatever the inputs are. */
+/* The type of an output. Without inference: the type that it has for any
+ * inputs, or unknown. */
 static tn_dtype dtype_of(const sweep *s, const tn__node *node, uint32_t i) {
   if ((s->spec->flags & TN__GRADIENT_INFERRED) != 0)
     return tn__entry_sig(s->graph, (tn_entry){node->id, i})->dtype;
@@ -93,7 +95,8 @@ static tn_dtype dtype_of(const sweep *s, const tn__node *node, uint32_t i) {
   return tn__arg_dtype(&args, tn__node_output(node, i));
 }
 
-/* The output has whole numbers or bools, and so no gradient, as on a tape. */
+/* Whether the output has integers or bools, and so no gradient, as on a tape.
+ */
 static bool is_whole(const sweep *s, const tn__node *node, uint32_t i) {
   const tn_dtype dtype = dtype_of(s, node, i);
   return dtype != TN_DTYPE_UNKNOWN && !tn__dtype_is_float(dtype);
@@ -116,7 +119,7 @@ static void mark_forwards(sweep *s) {
   }
 }
 
-/* The node has a gradient to pass on. */
+/* Whether the node has a gradient to pass on. */
 static bool is_reached(const sweep *s, const tn__node *node) {
   if (!s->live[node->id]) return false;
   for (uint32_t i = 0; i < node->n_out; ++i)
@@ -164,8 +167,8 @@ static tn_code add_copy(sweep *s, tn_entry of, tn_entry *out) {
   return add_plain(s, &spec, "copy", out);
 }
 
-/* The weight of a head, or ones. MXNet has an identity between a head's
- * gradient and who reads it. */
+/* The output gradient of a head, or ones. MXNet has an identity between a
+ * head's gradient and its readers. */
 static tn_code head_gradient(sweep *s, uint32_t head, tn_entry *out) {
   const tn_gradient_query *q = &s->spec->query;
   if (q->weights && !tn__entry_is_none(q->weights[head])) {
@@ -209,14 +212,14 @@ static tn_code finish_sum(sweep *s, meeting *m) {
   return TN_OK;
 }
 
-/* From how many gradients on MXNet adds them one by one. */
+/* MXNet adds this many gradients or more one by one. */
 enum { LONGEST_SUM = 7 };
 
 static bool is_chained(const sweep *s, const meeting *m) {
   return is_compat(s) && m->all > LONGEST_SUM;
 }
 
-/* The part that a chain has so far becomes its sum with the next one. */
+/* Replaces the partial sum by its sum with the next part. */
 static tn_code chain_part(sweep *s, meeting *m, part *next) {
   part *sum = &s->parts[m->first];
   TN__TRY(part_entry(s, sum));
@@ -240,7 +243,8 @@ static void place_part(sweep *s, meeting *m, part what) {
   ++m->n;
 }
 
-/* Whether what computed the entry reads its gradient, or it is asked for. */
+/* Whether the rule of an entry's node reads the entry's gradient, or a caller
+ * requests it. */
 static bool is_read(sweep *s, tn_entry entry) {
   const tn__node *node = tn__node_at(s->graph, entry.node);
   const uint8_t state = s->state[id_of(s, entry)];
@@ -256,7 +260,7 @@ static bool is_zero(const sweep *s, const part *p) {
           tn__node_at(s->graph, p->entry.node)->kind == TN__NODE_ZERO);
 }
 
-/* A gradient arrives at an entry. */
+/* Adds a gradient to an entry. */
 static tn_code add_part(sweep *s, tn_entry to, part what) {
   meeting *m = &s->meetings[id_of(s, to)];
   const bool zero = is_zero(s, &what);
@@ -271,8 +275,8 @@ static tn_code add_part(sweep *s, tn_entry to, part what) {
 /* --------------------------------------------------------------------- rules
  */
 
-/* MXNet's backward nodes come behind their forward nodes, and the next summand
- * of a chain behind the sum so far. */
+/* MXNet's backward nodes follow their forward nodes, and the next summand
+ * follows the partial sum. */
 static uint32_t compat_after(sweep *s, const tn__node *node) {
   uint32_t n = 0;
   if (!is_compat(s)) return 0;
@@ -287,7 +291,7 @@ static uint32_t compat_after(sweep *s, const tn__node *node) {
   return n;
 }
 
-/* Gradients of the node's outputs, those that its rule reads. */
+/* Loads the gradients of the node's outputs that its rule reads. */
 static tn_code load_grads(sweep *s, const tn__node *node) {
   for (uint32_t i = 0; i < node->n_out; ++i) {
     const tn_entry entry = {node->id, i};
@@ -300,7 +304,7 @@ static tn_code load_grads(sweep *s, const tn__node *node) {
   return TN_OK;
 }
 
-/* All gradients that reached it are zero. */
+/* Whether all gradients of the node's outputs are zero. */
 static bool is_zero_node(const sweep *s, const tn__node *node) {
   for (uint32_t i = 0; i < node->n_out; ++i)
     if (s->meetings[node->first + i].n > 0 &&
@@ -359,7 +363,8 @@ static tn_code answer_unreached(const sweep *s, size_t i) {
                   tn__entry_text(s->graph, s->spec->query.of[i], name), i);
 }
 
-/* No gradient came to it, though heads may depend on it. */
+/* Answers with zeros: no gradient reached the entry, though heads may depend on
+ * it. */
 static tn_code answer_zero(sweep *s, size_t i, tn_entry *out) {
   const tn_entry of = s->spec->query.of[i];
   *out = TN_ENTRY_NONE;
@@ -415,7 +420,7 @@ static tn_code mark_live(sweep *s) {
   return TN_OK;
 }
 
-static tn_code room_make(sweep *s) {
+static tn_code alloc_lists(sweep *s) {
   const tn__env *env = s->graph->env;
   size_t most = 1;
   for (uint32_t id = 0; id < s->n_nodes; ++id) {
@@ -458,7 +463,7 @@ static void room_free(sweep *s) {
 }
 
 static tn_code sweep_run(sweep *s, tn_entry *out) {
-  TN__TRY(room_make(s));
+  TN__TRY(alloc_lists(s));
   TN__TRY(mark_live(s));
   mark_forwards(s);
   mark_backwards(s);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * rule.c: the gradient of one node. A call's is a BACKWARD node where its
- * operator has a backward kernel, or calls of the operators that its table
- * names; a BACKWARD node's is that of the operator which stands for it, or,
- * where the operator is linear, of calls of it again. Rules wire what they read
- * and nothing else, so that what no gradient reads need not be kept.
+ * gradient_rule.c: the gradient of one node. For a call it is a BACKWARD node
+ * if its operator has a backward kernel, or calls of the operators in its
+ * table. For a BACKWARD node it is the gradient of the operator `<name>_grad`,
+ * or, if the operator is linear, calls of the operator itself. Rules wire only
+ * the operands that they read, so that a program need not keep the others.
  */
 #include <stdio.h>
 #include <string.h>
@@ -55,7 +55,10 @@ bool tn__rule_reads_gradient(const tn__node *node, const uint8_t *wanted,
 
 /* --------------------------------------------------------------- new nodes */
 
-enum { LONGEST_STEM = 150 }; /* names are limited; longer ones get a number */
+enum {
+  LONGEST_STEM = 150
+}; /* names are bounded; nodes with longer ones get
+      a number */
 
 tn_code tn__rule_add_node(const tn__gradient_rule *rule,
                           const tn__node_spec *like, const char *what,
@@ -93,7 +96,7 @@ tn_code tn__rule_add_constant(const tn__gradient_rule *rule, uint32_t kind,
   return TN_OK;
 }
 
-/* The gradient of output `i`; zeros if nobody has one. */
+/* The gradient of output `i`; zeros if it has none. */
 static tn_code grad_or_zero(const tn__gradient_rule *rule, uint32_t i,
                             tn_entry *out) {
   *out = rule->grads[i];
@@ -104,11 +107,13 @@ static tn_code grad_or_zero(const tn__gradient_rule *rule, uint32_t i,
 
 /* ------------------------------------------------------------------ kernels */
 
-/* What a BACKWARD node reads: per position, whether at all, or its shape. */
+/* The inputs of a BACKWARD node: per position, whether it reads the entry, or
+ * its shape. */
 typedef struct wires {
   tn_entry *in;
   uint32_t *flags;
-  uint32_t n_out; /* of the forward node: gradients of outputs come first */
+  uint32_t n_out; /* of the forward node: the gradients of its outputs come
+                     first */
   uint32_t n_in;
 } wires;
 
@@ -122,7 +127,7 @@ static void wire_operand(wires *w, uint32_t at, tn_entry entry,
   w->in[at] = entry;
 }
 
-/* The shape of a gradient is that of its output, which is there. */
+/* Wires the shape of a gradient through its output, which exists. */
 static tn_code wire_grad(const tn__gradient_rule *rule, wires *w, uint32_t i,
                          const tn_need *need) {
   tn_entry grad = {rule->node->id, i};
@@ -134,8 +139,9 @@ static tn_code wire_grad(const tn__gradient_rule *rule, wires *w, uint32_t i,
   return TN_OK;
 }
 
-/* A gradient comes behind all calls that change a state: it may read one only
- * if no call changes it after the one that it is of. */
+/* Rejects gradients of old states: gradients run after all calls that change a
+ * state. So a rule may read a state only if no call changes it after the
+ * differentiated call. */
 static tn_code state_check(const tn__gradient_rule *rule, tn_entry entry) {
   const tn_graph *graph = rule->graph;
   if (tn__entry_is_none(entry)) return TN_OK;
@@ -223,7 +229,7 @@ static tn_code by_kernel(const tn__gradient_rule *rule) {
 
 /* --------------------------------------------------------------- operators */
 
-/* The run of one input's table, whose steps stand in postfix order. */
+/* The evaluation of one input's table, with steps in postfix order. */
 typedef struct machine {
   const tn__gradient_rule *rule;
   tn_entry *stack;
@@ -237,7 +243,7 @@ static tn_code not_given(const tn__node *node) {
                   node->op->name);
 }
 
-/* A repeated operand stands for its first. */
+/* Pushes an operand; a variadic one pushes its first. */
 static tn_code push_entry(machine *m, const tn_step *step) {
   const tn__node *node = m->rule->node;
   const tn_op *op = node->desc;
@@ -328,16 +334,16 @@ static tn_code call_rule(const tn__gradient_rule *rule) {
 
 /* ------------------------------------------------------------ second order */
 
-/* The inputs of a node but for absent ones at the end. */
+/* The number of inputs of a node without absent ones at the end. */
 static uint32_t present_inputs(const tn__node *of) {
   uint32_t n = of->n_in;
   while (n > 0 && tn__entry_is_none(of->in[n - 1])) --n;
   return n;
 }
 
-/* What the operator that stands for a BACKWARD node reads in place of what the
- * node does not: its kernel reads no more than the other, so any values of the
- * right shape do, and those that are there cost nothing. */
+/* Fills inputs of the operator `<name>_grad` that the BACKWARD node does not
+ * have. Its kernel reads no more than the other one, so any values of the right
+ * shape are valid; existing entries cost nothing. */
 static tn_code twin_inputs(const tn__gradient_rule *rule, const tn__node *of,
                            tn_entry *in) {
   const tn__node *back = rule->node;
@@ -381,12 +387,13 @@ static tn_code twin_add(const tn__gradient_rule *rule, const tn__node *of,
   return rc;
 }
 
-/* By a call of the operator `<name>_grad`, which is computed only as far as its
- * own gradient reads what it makes. */
+/* Differentiates a call of the operator `<name>_grad`. A program computes this
+ * call only if its own gradient reads the outputs. */
 static tn_code backward_rule(const tn__gradient_rule *rule) {
   const tn__node *of = tn__node_at(rule->graph, rule->node->of);
   const tn__gradient_counts counts = {present_inputs(of), of->n_out};
-  const uint32_t outputs = of->n_out + counts.n_in; /* of `of` begin there */
+  const uint32_t outputs = of->n_out + counts.n_in; /* index of the first
+                                                       output of `of` */
   const uint32_t absent = of->n_in - counts.n_in;
   tn_operator *op = NULL;
   tn__node *twin = NULL;

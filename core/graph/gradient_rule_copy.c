@@ -20,7 +20,7 @@ static tn_code repeat_fail(const tn__node *one, const char *advice) {
                   one->op ? ")" : "", advice);
 }
 
-/* Of a graph. */
+/* Rejects graphs with nodes that must not be computed twice. */
 static tn_code repeats_check(const tn__node *node) {
   const tn_graph *graph = node->inner;
   for (uint32_t i = 0; i < tn__n_nodes(graph); ++i)
@@ -31,8 +31,9 @@ static tn_code repeats_check(const tn__node *node) {
   return TN_OK;
 }
 
-/* What the gradient of a loop's step computes: nothing that the loop has not
- * kept, and nothing of a state, which is not what it was. */
+/* TN_UNSUPPORTED if the gradient of a loop's step would compute nodes a second
+ * time that the loop has not kept, or that use a state: the state has changed
+ * since. */
 tn_code tn__inner_check_step(const tn__inner_gradient *x) {
   const tn_graph *step = x->graph;
   tn__order order;
@@ -60,7 +61,7 @@ tn_code tn__inner_check_step(const tn__inner_gradient *x) {
 /* ---------------------------------------------------------------------- room
  */
 
-static tn_code room_make(tn__inner_gradient *x) {
+static tn_code alloc_lists(tn__inner_gradient *x) {
   const tn__env *env = x->rule->graph->env;
   const tn__node *node = x->node;
   const size_t n = (size_t)node->n_in + node->n_out + x->n_bodies + 1;
@@ -69,21 +70,21 @@ static tn_code room_make(tn__inner_gradient *x) {
   x->heads = tn__alloc(env, bytes);
   x->weights = tn__alloc(env, bytes);
   x->of = tn__alloc(env, bytes);
-  x->slopes = tn__alloc(env, bytes);
+  x->gradients = tn__alloc(env, bytes);
   x->which = tn__alloc(env, bytes);
   x->inputs = tn__alloc(env, bytes);
   x->bodies = tn__alloc(env, bytes);
   x->kept = tn__alloc(env, bytes);
-  x->stands = tn__alloc(env, bytes);
-  if (x->in && x->heads && x->weights && x->of && x->slopes && x->which &&
-      x->inputs && x->bodies && x->kept && x->stands)
+  x->replacements = tn__alloc(env, bytes);
+  if (x->in && x->heads && x->weights && x->of && x->gradients && x->which &&
+      x->inputs && x->bodies && x->kept && x->replacements)
     return TN_OK;
   return tn__fail_memory(bytes, "the gradient of a graph in a graph");
 }
 
-/* Variables for what is kept, under names that the node's graph leaves. They
- * come first, because nodes read what stands before them. */
-static tn_code stands_add(tn__inner_gradient *x) {
+/* Adds variables for the kept entries, under names that the node's graph does
+ * not have. They come first, because nodes read only earlier nodes. */
+static tn_code add_replacements(tn__inner_gradient *x) {
   const tn_graph *from = x->node->inner;
   char name[32];
   uint32_t number = 0;
@@ -94,7 +95,7 @@ static tn_code stands_add(tn__inner_gradient *x) {
     const tn__node_spec spec = {
         .kind = TN__NODE_VARIABLE, .n_out = 1, .of = TN_NONE, .name = name};
     TN__TRY(tn__node_add(x->graph, &spec, &node));
-    x->stands[k] = (tn_entry){node->id, 0};
+    x->replacements[k] = (tn_entry){node->id, 0};
   }
   return TN_OK;
 }
@@ -104,14 +105,14 @@ static void map_list(const tn_graph *from, const tn_entry *map,
   for (uint32_t i = 0; i < n; ++i) to[i] = map[tn__entry_id(from, list[i])];
 }
 
-/* The copy, and in it what is known of the node's graph. */
+/* Copies the node's graph, with its known signatures. */
 static tn_code copy_make(tn__inner_gradient *x, const tn_entry *inputs,
                          uint32_t n_inputs) {
   const tn_graph *from = x->node->inner;
   const tn__loop *loop = x->node->loop;
   tn_entry *map = tn__graph_create_map(from);
   if (!map) return tn__fail_memory(from->n_entries, "a graph in a graph");
-  tn_code rc = stands_add(x);
+  tn_code rc = add_replacements(x);
   if (rc == TN_OK) rc = tn__graph_paste(x->graph, from, NULL, NULL, map);
   if (rc == TN_OK) {
     map_list(from, map, inputs, n_inputs, x->inputs);
@@ -132,7 +133,7 @@ tn_code tn__inner_begin(tn__inner_gradient *x, const tn__gradient_rule *rule) {
   x->n_bodies = (uint32_t)node->inner->n_heads;
   x->n_kept = node->loop ? node->loop->n_kept : 0;
   TN__TRY(tn__graph_variables(node->inner, &inputs, &n_arguments, &n_states));
-  TN__TRY(room_make(x));
+  TN__TRY(alloc_lists(x));
   TN__TRY(tn__graph_create(node->inner->caller, &x->graph));
   return copy_make(x, inputs, n_arguments);
 }
@@ -147,12 +148,12 @@ tn_code tn__inner_end(tn__inner_gradient *x, tn_code rc) {
   tn__free(env, x->heads);
   tn__free(env, x->weights);
   tn__free(env, x->of);
-  tn__free(env, x->slopes);
+  tn__free(env, x->gradients);
   tn__free(env, x->which);
   tn__free(env, x->inputs);
   tn__free(env, x->bodies);
   tn__free(env, x->kept);
-  tn__free(env, x->stands);
+  tn__free(env, x->replacements);
   tn__free(env, x->needed);
   return rc;
 }

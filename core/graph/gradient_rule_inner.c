@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * rule_inner.c: the gradient of a graph, or of a loop, that is used as an
- * operator, is a graph, or a loop, as well: over the gradient of the inner one.
+ * gradient_rule_inner.c: the gradient of a graph or loop that is used as an
+ * operator. It is again a node with a graph or loop, over the gradient of the
+ * inner one.
  *
- * It computes what it needs of the inner graph once more. Entries are values,
- * and those inside of a node are nobody else's, so the alternatives are to let
- * nodes grow outputs after they were made, or to let every one have all its
- * inner entries as outputs. The first breaks what users hold; the second makes
- * of each node a list as long as its graph. A second computation costs one
- * forward pass of that node, and keeps nothing alive but the node's inputs and,
- * of a loop, its states before each step: for a long loop that is the cheap
- * side of the bargain. A program does not pay for graphs, which are flattened
- * before.
+ * It computes the needed part of the inner graph a second time. Inner entries
+ * are not visible outside of a node. The alternatives would be nodes that get
+ * outputs after their creation, which breaks the entries that users hold, or
+ * nodes that have all inner entries as outputs, which makes each node as long
+ * as its graph. A second computation costs one forward pass of the node. It
+ * keeps only the node's inputs and, for a loop, the states before each step;
+ * for a long loop this is the cheaper choice. Programs flatten graphs first, so
+ * for graphs they pay nothing.
  *
- * What would not be the same a second time (what changes a state, or draws
- * random numbers) is never computed again. A loop keeps what came of it, step
- * by step, in outputs that it has from the beginning, and which cost nothing
- * until they are read: in its gradient they stand for these nodes. A graph
- * keeps nothing, so there it is refused.
+ * Nodes that change a state or use random numbers are never computed twice. A
+ * loop keeps their outputs of each step in hidden outputs, which cost nothing
+ * until a node reads them; in the loop's gradient they replace these nodes. A
+ * graph keeps nothing, so its gradient is refused.
  */
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +25,7 @@
 /* ----------------------------------------------------------------- variables
  */
 
-/* A variable inside is this entry outside. */
+/* Makes an inner variable the input for an outer entry. */
 static tn_code give_variable(tn__inner_gradient *x, tn_entry inside,
                              tn_entry outside) {
   const char *name = tn__node_at(x->graph, inside.node)->name;
@@ -41,7 +40,7 @@ static tn_code give_in(tn__inner_gradient *x, tn__vec *list, tn_entry inside,
   return tn__vec_push(x->graph->env, list, (void *)(uintptr_t)name);
 }
 
-/* A new variable inside. */
+/* Adds a variable to the inner graph. */
 static tn_code add_variable(tn__inner_gradient *x, const char *stem,
                             tn_entry *out) {
   tn__node *node = NULL;
@@ -77,8 +76,8 @@ static tn_code sum_inside(tn__inner_gradient *x, tn_entry a, tn_entry b,
   return node_inside(x, &spec, out);
 }
 
-/* The same entry, after a variable that nothing else might read: a node has no
- * inputs that its heads do not need. */
+/* Returns the same entry, after a node that reads a variable: a node must not
+ * have inputs that its heads do not need. */
 static tn_code pin_inside(tn__inner_gradient *x, tn_entry variable_,
                           tn_entry *entry) {
   tn__node_spec spec = {.kind = TN__NODE_COPY,
@@ -92,9 +91,9 @@ static tn_code pin_inside(tn__inner_gradient *x, tn_entry variable_,
 
 /* ----------------------------------------------------------------- gradient */
 
-/* Differentiates the inner graph: of the ends that have weights. */
+/* Differentiates the inner graph, for the heads that have output gradients. */
 static tn_code differentiate_inner(tn__inner_gradient *x) {
-  tn_entry *heads = x->heads; /* not in use yet */
+  tn_entry *heads = x->heads; /* not yet used */
   uint32_t n = 0;
   for (uint32_t i = 0; i < x->n_bodies + x->n_kept; ++i) {
     if (tn__entry_is_none(x->weights[i])) continue;
@@ -107,7 +106,7 @@ static tn_code differentiate_inner(tn__inner_gradient *x) {
                                             .n_heads = n,
                                             .n_of = x->n_of},
                                   .optional = 1};
-  return tn__graph_gradient(x->graph, &spec, x->slopes);
+  return tn__graph_gradient(x->graph, &spec, x->gradients);
 }
 
 /* Sets the heads, and finds the variables that they need. */
@@ -131,7 +130,7 @@ static bool is_needed(const tn__inner_gradient *x, const char *name) {
   return x->needed[node->id];
 }
 
-/* Leaves out what the gradient does not read. */
+/* Removes inputs that the gradient does not read. */
 static void keep_needed(const tn__inner_gradient *x, tn__vec *names,
                         tn_entry *entries) {
   size_t n = 0;
@@ -144,10 +143,11 @@ static void keep_needed(const tn__inner_gradient *x, tn__vec *names,
   names->n = n;
 }
 
-enum { NEEDED = 1u << 0, SHAPES = 1u << 1 }; /* of a node */
+enum { NEEDED = 1u << 0, SHAPES = 1u << 1 }; /* marks of a node */
 
-/* Marks what the heads need, and what the calls depend on whose gradients they
- * are made of: the shapes of gradients follow from that alone. */
+/* Marks the nodes that the heads need, and the calls of their gradients with
+ * the nodes that these depend on: they determine the shapes of the gradients.
+ */
 static tn_code mark_calls(const tn__inner_gradient *x, uint8_t *marks) {
   const tn_graph *graph = x->graph;
   tn__order order;
@@ -168,8 +168,7 @@ static tn_code mark_calls(const tn__inner_gradient *x, uint8_t *marks) {
   return TN_OK;
 }
 
-/* Variables that are given, and that only shapes depend on, as if they were
- * read. */
+/* Pins input variables that only shapes depend on, as if they were read. */
 static tn_code pin_marked(tn__inner_gradient *x, const uint8_t *marks,
                           uint32_t *after) {
   tn__node_spec spec = {.kind = TN__NODE_COPY,
@@ -206,7 +205,7 @@ static tn_code heads_enter(tn__inner_gradient *x) {
   return TN_OK;
 }
 
-/* The name of the new node, in the graph's arena: "<name>_backward". */
+/* Makes the name of the new node in the graph's arena: "<name>_backward". */
 static tn_code node_name(const tn__inner_gradient *x, const char **out) {
   char name[200];
   tn_graph *graph = x->rule->graph;
@@ -238,7 +237,8 @@ static tn_code graph_add(tn__inner_gradient *x) {
   const char *name = NULL;
   tn_entry first;
   for (uint32_t k = 0; k < x->n_of; ++k)
-    if (!tn__entry_is_none(x->slopes[k])) x->heads[x->n_heads++] = x->slopes[k];
+    if (!tn__entry_is_none(x->gradients[k]))
+      x->heads[x->n_heads++] = x->gradients[k];
   if (x->n_heads == 0) return TN_OK;
   TN__TRY(heads_enter(x));
   TN__TRY(node_name(x, &name));
@@ -252,7 +252,7 @@ static tn_code graph_add(tn__inner_gradient *x) {
                              .n_attributes = x->node->n_attrs};
   TN__TRY(tn__graph_embed(x->rule->graph, &what, &first));
   for (uint32_t k = 0; k < x->n_of; ++k)
-    if (!tn__entry_is_none(x->slopes[k])) {
+    if (!tn__entry_is_none(x->gradients[k])) {
       x->rule->out[x->which[k]] = first;
       ++first.index;
     }
@@ -274,17 +274,17 @@ tn_code tn__rule_apply_graph(const tn__gradient_rule *rule) {
  *
  *   state', out[t] = step(x[t], state, w)      for t = 0, 1, ...
  *
- * goes the other way: with the state before each step, which the loop has as
- * hidden outputs, one step of it is
+ * is a loop in the other direction. The loop has the state before each step as
+ * a hidden output. One step of the gradient is
  *
  *   dstate, dw, dx[t] = gradient of step at (x[t], state[t], w),
- *                       weighted by dstate' and dout[t],   dw + what was there
+ *                       with output gradients dstate' and dout[t]
+ *   dw is added to the previous dw
  *
- * dstate' begins as the gradient of the last state, dw as zeros. Whoever has
- * differentiated that loop again has a gradient for the states before each step
- * as well, which is added to dstate, and for what is kept of each step, which
- * weights that too.
- */
+ * dstate' begins as the gradient of the last state, dw as zeros. If this loop
+ * is differentiated again, the states before each step have gradients as well,
+ * which are added to dstate, and so have the kept entries of each step, which
+ * are further output gradients. */
 
 enum { CONSTANT = 0, SEQUENCE = 1, STATE = 2 };
 
@@ -292,10 +292,10 @@ typedef struct loop {
   tn__inner_gradient x;
   const tn__loop *like;
   uint8_t *roles;    /* by input: CONSTANT, SEQUENCE or STATE */
-  uint32_t n_states; /* of `like`: their slopes come first among x.of */
+  uint32_t n_states; /* of `like`: their gradients come first among x.of */
   tn_entry *after;   /* per state, inside: gradient after the step, dstate' */
-  tn_entry *sums;    /* per other slope: the sum before the step, or NONE for
-                        one that is collected */
+  tn_entry *sums;    /* per other gradient: the sum before the step, or NONE
+                        if it is collected */
 } loop;
 
 static void roles_find(const tn__loop *like, uint8_t *roles) {
@@ -304,7 +304,7 @@ static void roles_find(const tn__loop *like, uint8_t *roles) {
   for (uint32_t i = 0; i < like->n_states; ++i) roles[like->states[i]] = STATE;
 }
 
-/* What the step reads is what it has read: elements, states, constants. */
+/* Adds the inputs of the original step: elements, states, constants. */
 static tn_code loop_inputs(loop *l) {
   tn__inner_gradient *x = &l->x;
   const tn__node *node = x->node;
@@ -320,15 +320,14 @@ static tn_code loop_inputs(loop *l) {
     TN__TRY(give_in(x, &x->sequences, x->inputs[like->states[k]],
                     (tn_entry){node->id, x->n_bodies + k}));
   for (uint32_t k = 0; k < x->n_kept; ++k)
-    TN__TRY(give_in(x, &x->sequences, x->stands[k],
+    TN__TRY(give_in(x, &x->sequences, x->replacements[k],
                     (tn_entry){node->id, x->n_bodies + l->n_states + k}));
   return TN_OK;
 }
 
-/* -------------------------------------------------------- what stands for it
- */
+/* --------------------------------------------- replacements of kept entries */
 
-/* `by` has it by entry, or TN_ENTRY_NONE. */
+/* Replaces an entry by the one in `by`, unless that is TN_ENTRY_NONE. */
 static void replace_entry(const tn__inner_gradient *x, const tn_entry *by,
                           tn_entry *entry) {
   if (tn__entry_is_none(*entry)) return;
@@ -336,9 +335,9 @@ static void replace_entry(const tn__inner_gradient *x, const tn_entry *by,
   if (!tn__entry_is_none(other)) *entry = other;
 }
 
-/* Nobody waits for what is not computed again. */
+/* Removes the control dependencies on a node that is not computed again. */
 static void leave_alone(const tn_graph *graph, tn__node *node) {
-  uint32_t *after = (uint32_t *)(uintptr_t)node->after; /* of this copy */
+  uint32_t *after = (uint32_t *)(uintptr_t)node->after; /* owned by this copy */
   uint32_t n = 0;
   for (uint32_t i = 0; i < node->n_after; ++i)
     if (tn__node_is_repeatable(tn__node_at(graph, after[i])))
@@ -346,26 +345,26 @@ static void leave_alone(const tn_graph *graph, tn__node *node) {
   node->n_after = n;
 }
 
-/* Who reads what the loop has kept reads that. */
-static tn_code loop_stands(tn__inner_gradient *x) {
+/* Makes the readers of kept entries read their replacements. */
+static tn_code replace_kept(tn__inner_gradient *x) {
   if (x->n_kept == 0) return TN_OK;
   tn_entry *by = tn__graph_create_map(x->graph);
   if (!by) return tn__fail_memory(x->graph->n_entries, "a graph in a graph");
   for (uint32_t k = 0; k < x->n_kept; ++k)
-    by[tn__entry_id(x->graph, x->kept[k])] = x->stands[k];
+    by[tn__entry_id(x->graph, x->kept[k])] = x->replacements[k];
   for (uint32_t id = 0; id < tn__n_nodes(x->graph); ++id) {
     tn__node *node = tn__node_at(x->graph, id);
     for (uint32_t i = 0; i < node->n_in; ++i)
       replace_entry(x, by, &node->in[i]);
     leave_alone(x->graph, node);
   }
-  for (uint32_t k = 0; k < x->n_of; ++k) replace_entry(x, by, &x->slopes[k]);
+  for (uint32_t k = 0; k < x->n_of; ++k) replace_entry(x, by, &x->gradients[k]);
   tn__free(x->graph->env, by);
   return TN_OK;
 }
 
-/* dstate' and dout[t]. */
-static tn_code loop_weights(loop *l) {
+/* Adds dstate' and dout[t]. */
+static tn_code loop_output_gradients(loop *l) {
   tn__inner_gradient *x = &l->x;
   for (uint32_t i = 0; i < x->n_bodies; ++i) {
     tn_entry grad = x->rule->grads[i];
@@ -393,7 +392,7 @@ static tn_code loop_weights(loop *l) {
   return TN_OK;
 }
 
-/* Every state, then what else is wanted. */
+/* Lists all states, then the other requested gradients. */
 static void loop_of(loop *l) {
   tn__inner_gradient *x = &l->x;
   const tn__loop *like = l->like;
@@ -408,12 +407,13 @@ static void loop_of(loop *l) {
   }
 }
 
-/* dstate: what the step gives, and what somebody has given the state. */
+/* Adds dstate: the gradient by the step, plus that of the state before the
+ * step. */
 static tn_code loop_state_heads(loop *l) {
   tn__inner_gradient *x = &l->x;
   for (uint32_t k = 0; k < l->n_states; ++k) {
     const tn_entry more = x->rule->grads[x->n_bodies + k];
-    tn_entry head = x->slopes[k], extra = TN_ENTRY_NONE;
+    tn_entry head = x->gradients[k], extra = TN_ENTRY_NONE;
     if (!tn__entry_is_none(more)) {
       TN__TRY(add_variable(x, "grad", &extra));
       TN__TRY(give_in(x, &x->sequences, extra, more));
@@ -428,29 +428,30 @@ static tn_code loop_state_heads(loop *l) {
   return TN_OK;
 }
 
-/* dw: one more summand; sums are states. */
+/* Adds dw with one more summand; sums are states. */
 static tn_code loop_sum_heads(loop *l) {
   tn__inner_gradient *x = &l->x;
   for (uint32_t k = l->n_states; k < x->n_of; ++k) {
     const uint32_t i = x->which[k];
     tn_entry zero;
     l->sums[k] = TN_ENTRY_NONE;
-    if (tn__entry_is_none(x->slopes[k]) || l->roles[i] == SEQUENCE) continue;
+    if (tn__entry_is_none(x->gradients[k]) || l->roles[i] == SEQUENCE) continue;
     TN__TRY(
         tn__rule_add_constant(x->rule, TN__NODE_ZERO, x->node->in[i], &zero));
     TN__TRY(add_variable(x, "sum", &l->sums[k]));
     TN__TRY(give_in(x, &x->states, l->sums[k], zero));
-    TN__TRY(sum_inside(x, l->sums[k], x->slopes[k], &x->heads[x->n_heads++]));
+    TN__TRY(
+        sum_inside(x, l->sums[k], x->gradients[k], &x->heads[x->n_heads++]));
   }
   return TN_OK;
 }
 
-/* dx[t] */
+/* Adds dx[t]. */
 static void loop_collected_heads(loop *l) {
   tn__inner_gradient *x = &l->x;
   for (uint32_t k = l->n_states; k < x->n_of; ++k)
-    if (tn__entry_is_none(l->sums[k]) && !tn__entry_is_none(x->slopes[k]))
-      x->heads[x->n_heads++] = x->slopes[k];
+    if (tn__entry_is_none(l->sums[k]) && !tn__entry_is_none(x->gradients[k]))
+      x->heads[x->n_heads++] = x->gradients[k];
 }
 
 static bool reads_sequence(const tn__inner_gradient *x) {
@@ -459,7 +460,7 @@ static bool reads_sequence(const tn__inner_gradient *x) {
   return false;
 }
 
-/* Every state must be read, and one sequence, whose length is that of the loop.
+/* Pins every state, and one sequence, which determines the length of the loop.
  */
 static tn_code loop_pins(loop *l) {
   tn__inner_gradient *x = &l->x;
@@ -471,15 +472,15 @@ static tn_code loop_pins(loop *l) {
   return pin_inside(x, x->inputs[l->like->sequences[0]], &x->heads[0]);
 }
 
-/* Where in the new node's outputs the gradients are that were wanted: states
- * and sums, in the order of the heads, then what is collected. */
+/* Finds the requested gradients among the new node's outputs: states and sums
+ * in the order of the heads, then collected ones. */
 static void loop_answer(const loop *l, uint32_t node) {
   const tn__inner_gradient *x = &l->x;
   uint32_t at = 0;
   for (int collected = 0; collected < 2; ++collected)
     for (uint32_t k = 0; k < x->n_of; ++k) {
       const bool state = k < l->n_states;
-      if (!state && tn__entry_is_none(x->slopes[k])) continue;
+      if (!state && tn__entry_is_none(x->gradients[k])) continue;
       const bool last = !state && tn__entry_is_none(l->sums[k]);
       if (last != (collected != 0)) continue;
       const tn_entry entry = {node, at++};
@@ -512,10 +513,10 @@ static tn_code loop_node(loop *l) {
 
 static tn_code loop_make(loop *l) {
   TN__TRY(loop_inputs(l));
-  TN__TRY(loop_weights(l));
+  TN__TRY(loop_output_gradients(l));
   loop_of(l);
   TN__TRY(differentiate_inner(&l->x));
-  TN__TRY(loop_stands(&l->x));
+  TN__TRY(replace_kept(&l->x));
   TN__TRY(loop_state_heads(l));
   TN__TRY(loop_sum_heads(l));
   loop_collected_heads(l);

@@ -7,35 +7,37 @@
 
 #include "gradient_rule.h"
 
-/* The inner graph of the gradient in the making. */
+/* The state of one rule. `graph` becomes the inner graph of the gradient. */
 typedef struct tn__inner_gradient {
   const tn__gradient_rule *rule;
   const tn__node *node;
-  tn_graph *graph;  /* what stands for what is kept, a copy of the node's graph,
-                       then more nodes */
+  tn_graph *graph;  /* replacements of kept entries, a copy of the node's
+                       graph, then more nodes */
   tn_entry *inputs; /* of the copy: arguments */
   tn_entry *bodies; /* of the copy: heads */
   uint32_t n_bodies;
-  tn_entry *kept;   /* of the copy: what a loop has kept of its step */
-  tn_entry *stands; /* variables: what stands for it */
+  tn_entry *kept;         /* of the copy: entries that the loop has kept of its
+                             steps */
+  tn_entry *replacements; /* the variables that replace them */
   uint32_t n_kept;
-  uint32_t n_copied; /* nodes, with what stands for some */
-  tn__vec keys;      /* const char *: names of variables that are given ... */
-  tn_entry *in;      /* ... as these entries outside */
-  tn__vec sequences; /* const char *: of them */
+  uint32_t n_copied; /* number of nodes of the copy, including replacements */
+  tn__vec keys;      /* const char *: names of variables that get values ... */
+  tn_entry *in;      /* ... of these entries outside */
+  tn__vec sequences; /* const char *: keys that are sequences */
   tn__vec states;
   tn_entry *heads; /* of the gradient */
   uint32_t n_heads;
-  tn_entry *weights; /* gradients of the bodies, then of what is kept, inside */
-  tn_entry *of;      /* inputs whose gradients are wanted, inside */
-  tn_entry *slopes;  /* and these */
-  uint32_t *which;   /* their positions among the node's inputs */
+  tn_entry *weights;   /* inside: gradients of the bodies, then of the kept
+                          entries */
+  tn_entry *of;        /* inside: inputs with requested gradients */
+  tn_entry *gradients; /* inside: these gradients */
+  uint32_t *which;     /* positions of `of` among the node's inputs */
   uint32_t n_of;
   bool *needed; /* by node: a variable that the heads need; see heads_set */
 } tn__inner_gradient;
 
-/* Makes the lists, and the graph with the copy. To be ended, also on failure.
- */
+/* Makes the lists, and the graph with the copy. The caller ends `x`, also on
+ * failure. */
 tn_code tn__inner_begin(tn__inner_gradient *x, const tn__gradient_rule *rule);
 /* Frees both; returns `rc`. */
 tn_code tn__inner_end(tn__inner_gradient *x, tn_code rc);

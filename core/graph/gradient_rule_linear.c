@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
- * rule_linear.c: the gradient of a gradient, of an operator that is linear in
- * groups of its inputs: what moves in a group takes the group's place in a call
- * of the operator. That call is what the gradients of its outputs get, and its
- * own gradients are those of the inputs outside of the group. Nothing but calls
- * of the operator comes of it, so that the next order goes the same way.
+ * gradient_rule_linear.c: the gradient of a gradient, if the operator is linear
+ * in groups of its inputs. In a call of the operator, gradients of the
+ * gradients of one group replace the inputs of this group. This call gives the
+ * gradients of the output gradients, and its own gradients are those of the
+ * inputs outside of the group. The result consists of calls of the same
+ * operator, so higher orders work the same way.
  *
- * For out = dot(a, b), whose gradients are da = dot(head, b'), db = dot(a',
- * head): with weights s of da and t of db, the head gets dot(s, b) + dot(a, t),
- * b the gradient of the first of these calls, and a that of the second.
+ * Example: out = dot(a, b) with the gradients da = dot(head, b') and db =
+ * dot(a', head). With output gradients s of da and t of db, the head gets
+ * dot(s, b) + dot(a, t). b gets the gradient of the first of these calls, and a
+ * that of the second.
  */
 #include <string.h>
 
 #include "gradient_rule.h"
 
-/* One BACKWARD node that is differentiated, and the call of one group. */
+/* The BACKWARD node, and the call of one group. */
 typedef struct linear {
   const tn__gradient_rule *rule;
   const tn__node *back;
-  const tn__node *of; /* the call whose gradients `back` computes */
-  uint8_t *moved;     /* per output of `back`: it has had its group */
-  tn_entry *in;       /* per input of the call: what it is called with */
+  const tn__node *of; /* the call of which `back` computes the gradients */
+  uint8_t *moved;     /* per output of `back`: its group has been handled */
+  tn_entry *in;       /* inputs of the new call */
   tn_entry *grads;    /* per output of the call */
   tn_entry *found;    /* per input: its gradient by this call */
-  uint8_t *wanted;    /* per input */
+  uint8_t *wanted;    /* per input: requested */
   uint8_t *room;
 } linear;
 
@@ -39,7 +41,7 @@ static bool is_in(const linear *l, uint32_t i, uint32_t group) {
 /* ---------------------------------------------------------------------- call
  */
 
-/* The group has something that moves and has had no group yet. */
+/* Whether the group has an output gradient and has not been handled. */
 static bool is_live(const linear *l, uint32_t group) {
   for (uint32_t i = 0; i < l->of->n_in; ++i)
     if (!l->moved[i] && !tn__entry_is_none(l->rule->grads[i]) &&
@@ -48,7 +50,8 @@ static bool is_live(const linear *l, uint32_t group) {
   return false;
 }
 
-/* What moves stands for its input, zeros for others of the group. */
+/* Fills the inputs: output gradients for the group, zeros for others of the
+ * group. */
 static tn_code inputs_make(linear *l, uint32_t group) {
   for (uint32_t i = 0; i < l->of->n_in; ++i) {
     l->in[i] = input_of(l, i);
@@ -96,8 +99,8 @@ static tn_code add_to(const linear *l, uint32_t at, tn_entry part) {
   return TN_OK;
 }
 
-/* Of inputs outside of the group: the gradient of the call, with the heads that
- * the node that is differentiated has. */
+/* Adds the gradients of inputs outside of the group: those of the call, with
+ * the output gradients of the BACKWARD node. */
 static tn_code others_add(linear *l, const tn__node *call, uint32_t group) {
   const uint32_t n_out = l->of->n_out;
   bool any = false;

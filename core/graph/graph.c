@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * graph.c: nodes and their lifetime; names. A node is complete when it enters
- * the graph, so a failure on the way leaves nothing but memory of the arena.
+ * graph.c: nodes, their lifetime and their names. A node is complete before it
+ * enters the graph, so a failure leaves only unused memory in the arena.
  */
 #include "graph.h"
 
@@ -51,7 +51,7 @@ static void states_flag(const tn_graph *graph, const tn__node *node, bool on) {
   }
 }
 
-/* A variable is a state by the nodes that are left. */
+/* Recomputes which variables are states: only the remaining nodes count. */
 static void states_leave(const tn_graph *graph, uint32_t n) {
   bool any = false;
   for (uint32_t id = n; id < tn__n_nodes(graph); ++id) {
@@ -89,7 +89,7 @@ void tn__graph_release(tn_graph *graph) {
   tn__free(env, graph->prefix);
   tn__arena_deinit(&graph->arena);
   tn__free(env, graph);
-  tn__env_release(env); /* last: it may be the end of the runtime */
+  tn__env_release(env); /* last: it may destroy the runtime */
 }
 
 /* ------------------------------------------------------------------- names */
@@ -115,9 +115,9 @@ static tn_code name_check(const tn_graph *graph, const char *name) {
   return TN_OK;
 }
 
-/* The first number of a stem that may be new is kept, so that the next is found
- * at once. It moves on when a name is seen to be taken: one that was made for a
- * node which then failed is made again. */
+/* Keeps the first number of a stem that may be new, so that the next one is
+ * found at once. The number rises only when a node has the name: the name of a
+ * node that failed is used again. */
 static tn_code stem_counter(tn_graph *graph, const char *stem, uint64_t **out) {
   uint64_t *counter = tn__map_get(&graph->stems, stem);
   *out = counter;
@@ -132,7 +132,7 @@ static tn_code stem_counter(tn_graph *graph, const char *stem, uint64_t **out) {
   return tn__map_set(graph->env, &graph->stems, key, counter);
 }
 
-/* "<prefix><stem><number>", which no node has. */
+/* Makes "<prefix><stem><number>", which no node has. */
 static tn_code name_count(tn_graph *graph, const char *stem, const char **out) {
   tn__buf text;
   tn_code rc = TN_OK;
@@ -210,8 +210,8 @@ static tn_code inputs_check(const tn_graph *graph, const tn__node_spec *spec) {
   return TN_OK;
 }
 
-/* A copy of a list in the arena; NULL for an empty one, or if there is no
- * memory, which the arena remembers. */
+/* Copies a list into the arena. NULL for an empty list, or without memory; the
+ * arena remembers the failure. */
 static void *list_copy(tn_graph *graph, const void *list, size_t n,
                        size_t each) {
   void *copy = n > 0 && list ? tn__arena_alloc(&graph->arena, n * each) : NULL;
@@ -254,7 +254,7 @@ static tn__node *node_make(tn_graph *graph, const tn__node_spec *spec) {
   return node;
 }
 
-/* Nothing fails from here on. */
+/* Cannot fail. */
 static void node_enter(tn_graph *graph, tn__node *node,
                        const tn__node_spec *spec) {
   node->op = spec->op;
@@ -263,7 +263,7 @@ static void node_enter(tn_graph *graph, tn__node *node,
   node->inner = spec->inner;
   graph->nodes.v[graph->nodes.n++] = node;
   const tn_code rc = tn__map_set(graph->env, &graph->names, node->name, node);
-  (void)rc; /* reserved */
+  (void)rc; /* the memory is reserved */
   graph->n_entries += node->n_out;
   graph->facts &= ~(uint32_t)TN__FACT_LISTS;
   states_flag(graph, node, true);
@@ -377,7 +377,7 @@ const tn_arg *tn__node_input(const tn__node *node, uint32_t i) {
   return op->inputs[i < op->n_inputs ? i : op->n_inputs - 1];
 }
 
-/* At most one output has a count; those behind it move by what it adds. */
+/* At most one output is variadic; it shifts the outputs after it. */
 const tn_arg *tn__node_output(const tn__node *node, uint32_t i) {
   const tn_op *op = node->desc;
   if (node->kind != TN__NODE_CALL) return NULL;

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
- * call.c: a call is added to a graph. What is given takes its place, by
- * position or by name; what is missing becomes a variable.
+ * graph_call.c: adds a call to a graph. The caller passes entries by position
+ * or by name; missing inputs become variables.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "graph.h"
 
-/* A call on its way into the graph. */
+/* The state of adding a call. */
 typedef struct adding {
   tn_graph *graph;
   const tn_graph_node *what;
   tn_operator *op;
   const tn_op *desc;
   tn_params *params; /* owned, or NULL */
-  const char *name;  /* of the node; then of its variables too */
+  const char *name;  /* name of the node, and stem of its variables */
   uint32_t n_in;
   tn_entry *in;   /* n_in inputs, then the states */
-  uint8_t *given; /* 1: an entry, or TN_ENTRY_NONE, was given */
+  uint8_t *given; /* 1: the caller passed an entry, or TN_ENTRY_NONE */
 } adding;
 
 static bool is_variadic(const tn_op *op) {
@@ -101,15 +101,13 @@ static tn_code place_all(adding *a) {
   return TN_OK;
 }
 
-/* ------------------------------------------------------------ what is absent
- */
+/* ------------------------------------------------------------ absent inputs */
 
-/* Whether a condition that can be told from the parameters and from which
- * inputs are given does not hold. */
+/* Whether a condition on parameters and present inputs does not hold. */
 static bool is_violated(const adding *a, const tn_require *require,
                         const uint32_t *absent) {
   const tn_params *params = a->params ? a->params : a->op->defaults;
-  const tn_signature inputs = {.n_in = a->n_in}; /* their number, no shapes */
+  const tn_signature inputs = {.n_in = a->n_in}; /* only their number */
   const tn__scope scope = {.nodes = a->desc->nodes,
                            .n_nodes = a->desc->n_nodes,
                            .fields = a->desc->params,
@@ -129,7 +127,7 @@ static uint32_t n_violated(const adding *a, const uint32_t *absent) {
   return n;
 }
 
-/* Decides which optional inputs that were not given are left out. */
+/* Decides which missing optional inputs remain absent. */
 static void absent_decide(const adding *a, uint32_t *absent) {
   const tn_op *op = a->desc;
   for (uint32_t i = 0; i < a->n_in; ++i) {
@@ -197,7 +195,7 @@ static tn_code states_check(const adding *a) {
 
 /* -------------------------------------------------------------------- call */
 
-/* Inputs at the end that are absent are not listed. */
+/* Removes absent inputs at the end. */
 static void trim_absent(adding *a) {
   while (a->n_in > 0 && tn__entry_is_none(a->in[a->n_in - 1])) {
     memmove(&a->in[a->n_in - 1], &a->in[a->n_in],
@@ -206,7 +204,7 @@ static void trim_absent(adding *a) {
   }
 }
 
-/* "fully_connected" of "nn.fully_connected@1". */
+/* Returns "fully_connected" for "nn.fully_connected@1". */
 static void stem_of(const tn_operator *op, char *to, size_t bytes) {
   const char *dot = strrchr(op->name, '.');
   const char *from = dot ? dot + 1 : op->name;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * copy.c: whole graphs again, as they are, or flat.
+ * graph_copy.c: copies whole graphs, as they are or flat.
  */
 #include "graph.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * infer.c: pass "infer". Shapes and element types spread from node to node, in
- * both directions, until nothing new is found.
+ * graph_infer.c: pass "infer". Shapes and element types spread from node to
+ * node, in both directions, until no node finds a new fact.
  */
 #include "facts.h"
 
@@ -15,8 +15,8 @@ static uint32_t n_operands(const tn_graph *graph, const tn__node *node) {
   return own + of->n_in + of->n_out;
 }
 
-/* Entry number `k` that a node's rule speaks of: what it reads, what it makes,
- * and of a gradient what the node reads and makes whose gradient it is. */
+/* Entry number `k` of a node's rule: its inputs and outputs; for a gradient,
+ * also the inputs and outputs of its forward node. */
 static tn_entry operand_at(const tn_graph *graph, const tn__node *node,
                            uint32_t k) {
   if (k < node->n_in + node->n_aux) return node->in[k];
@@ -40,8 +40,8 @@ static void users_count(tn__facts *f) {
     f->first[e + 1] += f->first[e];
 }
 
-/* Moves first[e] to the end of the users of e, which is where those of e + 1
- * begin: shifted by one, it is what it was. */
+/* Moves first[e] to the end of the users of e. The users of e + 1 begin there,
+ * so a shift by one restores the list. */
 static void users_enter(tn__facts *f) {
   const tn_graph *graph = f->graph;
   for (uint32_t id = 0; id < tn__n_nodes(graph); ++id) {
@@ -76,7 +76,7 @@ static uint32_t queue_pop(tn__facts *f) {
 
 /* -------------------------------------------------------------------- open */
 
-/* Room for `n` entries, of which those that are new are unknown. */
+/* Makes space for `n` entries; new ones are unknown. */
 static tn_code sigs_grow(tn_graph *graph, uint32_t n) {
   const size_t bytes = n * sizeof *graph->sigs;
   tn_sig *sigs = tn__alloc(graph->env, bytes);
@@ -101,7 +101,7 @@ static tn_code sigs_grow(tn_graph *graph, uint32_t n) {
   return TN_OK;
 }
 
-static tn_code room_make(tn__facts *f) {
+static tn_code alloc_lists(tn__facts *f) {
   const tn_graph *graph = f->graph;
   const size_t n = tn__n_nodes(graph);
   size_t most = 1, all = 1;
@@ -126,7 +126,7 @@ static tn_code facts_open(tn__facts *f, tn_graph *graph) {
   const uint32_t known = graph->n_sigs;
   *f = (tn__facts){.graph = graph, .current = TN_NONE, .usual = TN_NONE};
   if (known < graph->n_entries) TN__TRY(sigs_grow(graph, graph->n_entries));
-  TN__TRY(room_make(f));
+  TN__TRY(alloc_lists(f));
   users_count(f);
   users_enter(f);
   for (uint32_t id = 0; id < tn__n_nodes(graph); ++id)
@@ -144,7 +144,7 @@ void tn__facts_close(tn__facts *f) {
   tn__free(env, f->absent);
 }
 
-/* -------------------------------------------------------------------- tell */
+/* -------------------------------------------------------------------- facts */
 
 static bool join_shape(tn_sig *to, const tn_sig *sig) {
   bool more = false;
@@ -186,8 +186,7 @@ tn_code tn__facts_add(tn__facts *f, tn_entry entry, const tn_sig *sig,
   return TN_OK;
 }
 
-/* What is known of `from` holds for `to`, and came from where that came from.
- */
+/* Adds the facts of `from` to `to`, with their sources. */
 static tn_code pass_on(tn__facts *f, tn_entry to, tn_entry from) {
   const tn_graph *graph = f->graph;
   const uint32_t id = tn__entry_id(graph, from);
@@ -216,7 +215,8 @@ tn_code tn__facts_unify(tn__facts *f, tn_entry a, tn_entry b) {
 /* A copy, a sum, zeros: every operand is like the first. */
 static tn_code visit_same(tn__facts *f, const tn__node *node) {
   const tn_entry first = node->in[0];
-  for (int round = 0; round < 2; ++round) { /* to the first, from the first */
+  for (int round = 0; round < 2; ++round) { /* to the first, then from the
+                                               first */
     for (uint32_t i = 1; i < node->n_in; ++i)
       TN__TRY(tn__facts_unify(f, first, node->in[i]));
     TN__TRY(tn__facts_unify(f, first, (tn_entry){node->id, 0}));
@@ -224,9 +224,9 @@ static tn_code visit_same(tn__facts *f, const tn__node *node) {
   return TN_OK;
 }
 
-/* Gradients are like what they are gradients of. An input that is used twice
- * passes on what one of its gradients says to the other. What stands for an
- * output of the call is like it. */
+/* Gradients are like the entries that they belong to. If an input is used
+ * twice, a fact of one of its gradients reaches the other. An output gradient
+ * is like its output. */
 static tn_code visit_backward(tn__facts *f, const tn__node *node) {
   const tn__node *of = tn__node_at(f->graph, node->of);
   const uint32_t outputs = of->n_out + of->n_in;
@@ -259,8 +259,8 @@ static tn_signature call_load(tn__facts *f, const tn__node *node) {
   return io;
 }
 
-/* An entry that is read twice may have been told two things: then there is
- * more to find out. */
+/* Whether no entry of the node got two different facts: otherwise there is more
+ * to find. */
 static bool is_whole(const tn__facts *f, const tn__node *node) {
   for (uint32_t i = 0; i < node->n_in; ++i) {
     const tn_sig *now = &f->io[i];
@@ -339,8 +339,8 @@ static bool is_settled(const tn_graph *graph, const tn__node *node) {
   return true;
 }
 
-/* One node at a time, in the order of the graph: all that follows from a usual
- * shape is known before another one is stated. */
+/* One node at a time, in the order of the graph: all consequences of one
+ * default shape are known before another one is stated. */
 tn_code tn__facts_defaults(tn__facts *f) {
   const tn_graph *graph = f->graph;
   for (uint32_t id = 0; id < tn__n_nodes(graph); ++id) {
@@ -373,7 +373,7 @@ tn_code tn__sig_check(const char *name, const tn_sig *sig) {
   return TN_OK;
 }
 
-/* Fails with the variable whose name is nearest. */
+/* Fails with the variable that has the nearest name. */
 static tn_code no_variable(const tn_graph *graph, const char *name) {
   const uint32_t n = tn__n_nodes(graph);
   const char **names = tn__alloc(graph->env, n * sizeof *names);
@@ -398,7 +398,8 @@ static tn_code count_check(const tn_graph *graph, size_t n) {
                   n, variables);
 }
 
-/* What is said now, in place of what the variable was made with. */
+/* Adds a fact of the caller, which replaces the facts from the variable's
+ * creation. */
 static tn_code known_enter(tn__facts *f, const tn_known *known, size_t n) {
   TN__TRY(count_check(f->graph, n));
   for (size_t i = 0; i < n; ++i) {
@@ -412,7 +413,8 @@ static tn_code known_enter(tn__facts *f, const tn_known *known, size_t n) {
   return TN_OK;
 }
 
-/* And what it was made with, where nothing else was said. */
+/* Adds the facts from the variable's creation, unless the caller states others.
+ */
 static tn_code made_enter(tn__facts *f, const tn__node *node) {
   const tn_entry entry = {node->id, 0};
   const tn_sig *now = tn__entry_sig(f->graph, entry);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * query.c: names to entries, and lists of entries.
+ * graph_query.c: finds entries by name, and lists entries.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@ static bool output_is(const tn_graph *graph, const tn__node *node, uint32_t i,
          0;
 }
 
-/* The node whose name stands before one of the underscores of `name`. */
+/* Finds the node with a name that ends at one of the underscores of `name`. */
 static bool find_output(const tn_graph *graph, const char *name,
                         tn_entry *out) {
   char stem[TN__ENTRY_TEXT];
@@ -33,7 +33,7 @@ static bool find_output(const tn_graph *graph, const char *name,
   return false;
 }
 
-/* Variables and first outputs whose names are looked at for the nearest. */
+/* number of variables and first outputs to compare for the nearest name */
 enum { CANDIDATES = 1024 };
 
 typedef struct candidates {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * json_check.c: gradients that come from a file have what their kernels read.
- * A BACKWARD node made by the gradient pass reads no more than those of its
- * outputs need that were asked for, so nothing less than all uses of a graph
- * says whether it has enough.
+ * json_check.c: checks that gradients of a file have all operands that their
+ * kernels read. A BACKWARD node of the gradient pass has only the operands that
+ * its requested outputs need. So only the uses of its outputs in the whole
+ * graph decide whether the operands suffice.
  */
 #include "json.h"
 
-/* A BACKWARD node and the call whose gradient it is. */
+/* A BACKWARD node, and the call that it belongs to. */
 typedef struct pairing {
   const tn__node *back;
   const tn__node *of;
@@ -18,15 +18,16 @@ static tn_code fail_foreign(const pairing *p, uint32_t i) {
                   p->back->name, i, p->of->name);
 }
 
-/* A variable may stand for an output of a call that does not give it twice: in
- * the gradient of a loop's step it is what the loop has kept. */
+/* Whether a variable may replace an output of a call that must not be computed
+ * twice: in the gradient of a loop's step it is the kept output. */
 static bool stands_in(const pairing *p, const tn_graph *graph, uint32_t i) {
   const tn_entry in = p->back->in[p->of->n_out + i];
   return i >= p->of->n_in && !tn__node_is_repeatable(p->of) &&
          tn__node_at(graph, in.node)->kind == TN__NODE_VARIABLE;
 }
 
-/* Inputs and outputs of the call, in its own places. */
+/* Checks the inputs and outputs of the call at their positions in the gradient.
+ */
 static tn_code wires_check(const pairing *p, const tn_graph *graph) {
   const tn__node *of = p->of;
   const tn_entry *in = p->back->in;
@@ -47,7 +48,7 @@ static bool is_given(const pairing *p, uint32_t at, bool metadata) {
   return metadata || !back->in_flags || !(back->in_flags[at] & TN_IN_METADATA);
 }
 
-/* Whether all operands that a need speaks of are there. */
+/* Whether all operands of a need are present. */
 static bool need_met(const pairing *p, const tn_need *need) {
   const tn__node *of = p->of;
   const tn_op *op = of->desc;

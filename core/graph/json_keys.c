@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * json_keys.c: lists, entries and numbers of a graph's file, and with them what
- * it says of a node, key by key.
+ * json_keys.c: reads lists, entries and numbers of a graph's file, and with
+ * them the members of a node.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -84,7 +84,7 @@ static tn_code after_item(tn__graph_reader *r, tn__graph_level *l, void *to) {
   return TN_OK;
 }
 
-/* [node, output], or [node, output, "shape"]. */
+/* Reads [node, output], or [node, output, "shape"]. */
 static tn_code read_entry(tn__graph_reader *r, const tn__graph_level *l,
                           tn_entry *out, uint32_t *flags) {
   const char *word = "";
@@ -92,7 +92,8 @@ static tn_code read_entry(tn__graph_reader *r, const tn__graph_level *l,
   TN__TRY(node_number(r, l, &out->node));
   TN__TRY(tn__json_expect(&r->json, ','));
   TN__TRY(tn__json_number32(r, &out->index));
-  if (r->n_lost == 0 && out->index >= tn__node_at(l->graph, out->node)->n_out) {
+  if (r->n_missing == 0 &&
+      out->index >= tn__node_at(l->graph, out->node)->n_out) {
     char what[100];
     (void)snprintf(what, sizeof what,
                    "an output of node %" PRIu32 ", below %" PRIu32, out->node,
@@ -107,7 +108,7 @@ static tn_code read_entry(tn__graph_reader *r, const tn__graph_level *l,
   return tn__json_expect(&r->json, ']');
 }
 
-/* Of heads and states. */
+/* Reads an entry of heads or states. */
 tn_code tn__json_entry_item(tn__graph_reader *r, tn__graph_level *l, void *to) {
   tn_entry e;
   TN__TRY(read_entry(r, l, &e, NULL));
@@ -196,7 +197,7 @@ static tn_code read_carried(tn__graph_reader *r, tn__graph_level *l) {
   return tn__json_list(r, l, index_item, &l->draft.carried);
 }
 
-/* An entry of a graph that is not read yet. */
+/* Reads an entry of a graph that is not read yet. */
 static tn_code inner_entry_item(tn__graph_reader *r, tn__graph_level *l,
                                 void *to) {
   tn_entry e;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * json_lost.c: plugins and operators that a graph's file names and the registry
- * lacks. They are collected, so that one message has all of them.
+ * json_missing.c: collects plugins and operators that a graph's file names and
+ * the registry does not have, so that one message lists all of them.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,11 +10,10 @@
 
 enum { LOST_BYTES = 3500, NAME_BYTES = 200 }; /* of the message, of a name */
 
-/* Whether the message has room for so many bytes more; counts the lost names.
- */
+/* Whether `bytes` more fit the message; counts the missing names. */
 static bool make_room(tn__graph_reader *r, size_t bytes) {
-  ++r->n_lost;
-  if (r->lost.n + r->unknown.n + bytes <= LOST_BYTES) return true;
+  ++r->n_missing;
+  if (r->missing.n + r->unknown.n + bytes <= LOST_BYTES) return true;
   ++r->n_unnamed;
   return false;
 }
@@ -22,13 +21,13 @@ static bool make_room(tn__graph_reader *r, size_t bytes) {
 void tn__json_note_missing(tn__graph_reader *r, const char *what,
                            const char *name, const char *detail) {
   if (make_room(r, strnlen(name, NAME_BYTES) + strlen(detail)))
-    tn__buf_add(&r->lost, "%s%s `%.*s`%s", r->lost.n > 0 ? ", " : "", what,
-                NAME_BYTES, name, detail);
+    tn__buf_add(&r->missing, "%s%s `%.*s`%s", r->missing.n > 0 ? ", " : "",
+                what, NAME_BYTES, name, detail);
 }
 
 /* ---------------------------------------------------------------- operators */
 
-/* The loaded plugin that `op` names, or NULL. */
+/* The loaded plugin of operator name `op`, or NULL. */
 static const tn_plugin *find_plugin(const tn__graph_reader *r, const char *op) {
   tn_plugin_info info;
   for (size_t i = 0; !tn__plugin_at(r->caller->registry, i, &info); ++i) {
@@ -38,7 +37,7 @@ static const tn_plugin *find_plugin(const tn__graph_reader *r, const char *op) {
   return NULL;
 }
 
-/* The operator of that very name, with any interface. */
+/* The operator of the same name, with any interface. */
 static const tn_op *find_same(const tn_plugin *plugin, const char *name) {
   for (uint32_t i = 0; i < plugin->n_operators; ++i)
     if (!strcmp(plugin->operators[i]->name, name)) return plugin->operators[i];
@@ -46,7 +45,7 @@ static const tn_op *find_same(const tn_plugin *plugin, const char *name) {
 }
 
 static const char *find_near(const tn_plugin *plugin, const char *name) {
-  enum { LIMIT = 1000 }; /* so many names are compared */
+  enum { LIMIT = 1000 }; /* maximal number of names to compare */
   const char *names[LIMIT];
   size_t n = 0;
   for (uint32_t i = 0; i < plugin->n_operators && n < LIMIT; ++i)
@@ -55,8 +54,8 @@ static const char *find_near(const tn_plugin *plugin, const char *name) {
   return tn__find_nearest_word(name, names, n);
 }
 
-/* The plugin is loaded, and does not have the operator. */
-static void lose_unknown(tn__graph_reader *r, const tn__node_draft *d,
+/* Notes an operator that its loaded plugin does not have. */
+static void note_unknown(tn__graph_reader *r, const tn__node_draft *d,
                          const tn_plugin *plugin) {
   const char *own = d->op + strlen(plugin->name) + 1;
   const char *interface = strchr(own, '@');
@@ -80,31 +79,32 @@ static void lose_unknown(tn__graph_reader *r, const tn__node_draft *d,
 tn_code tn__json_note_missing_operator(tn__graph_reader *r,
                                        const tn__node_draft *d) {
   char detail[256];
-  if (tn__map_get(&r->lost_names, d->op)) return TN_OK;
+  if (tn__map_get(&r->missing_names, d->op)) return TN_OK;
   const tn_plugin *plugin = find_plugin(r, d->op);
   (void)snprintf(detail, sizeof detail, " (node `%.200s`)",
                  d->seen & TN__KEY_NAME ? d->name : "");
   if (plugin)
-    lose_unknown(r, d, plugin);
+    note_unknown(r, d, plugin);
   else
     tn__json_note_missing(r, "operator", d->op, detail);
-  return tn__map_set(r->env, &r->lost_names, d->op, r);
+  return tn__map_set(r->env, &r->missing_names, d->op, r);
 }
 
 tn_code tn__json_check_found(const tn__graph_reader *r) {
-  if (r->n_lost == 0) return TN_OK;
-  if (r->lost.failed || r->unknown.failed)
+  if (r->n_missing == 0) return TN_OK;
+  if (r->missing.failed || r->unknown.failed)
     return tn__fail_memory(LOST_BYTES, "a message");
   if (r->unknown.n == 0)
-    tn__fail(TN_NOT_FOUND, "the graph needs what is not loaded: %s", r->lost.s);
-  else if (r->lost.n == 0)
+    tn__fail(TN_NOT_FOUND, "the graph needs what is not loaded: %s",
+             r->missing.s);
+  else if (r->missing.n == 0)
     tn__fail(TN_NOT_FOUND, "%s", r->unknown.s);
   else
     tn__fail(TN_NOT_FOUND, "%s; the graph needs what is not loaded: %s",
-             r->unknown.s, r->lost.s);
+             r->unknown.s, r->missing.s);
   if (r->n_unnamed > 0)
     tn__fail_more(TN_NOT_FOUND, ", and %" PRIu32 " more", r->n_unnamed);
-  if (r->lost.n > 0)
+  if (r->missing.n > 0)
     tn__fail_more(TN_NOT_FOUND, "; load the plugins that have it first");
   return TN_NOT_FOUND;
 }

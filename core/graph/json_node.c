@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * json_node.c: what a file says of a node becomes a node. The passes trust that
- * nodes are as the library makes them, and files come from strangers: here is
- * where it is checked that a node could have been made.
+ * json_node.c: makes a node of a draft. The passes trust that the library has
+ * made all nodes, and files are not trusted. So these checks accept only nodes
+ * that the library could have made.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,8 @@ enum {
   KEYS_INNER = TN__KEY_INPUTS | TN__KEY_GRAPH
 };
 
-/* Which keys a kind has beside those of all, and which of them it must have. */
+/* By kind: the keys that it may have in addition to the common ones, and those
+ * that it must have. */
 static const struct {
   uint32_t may;
   uint32_t must;
@@ -75,7 +76,7 @@ static tn_code all_given(const tn__node_draft *d, uint32_t least,
   return TN_OK;
 }
 
-/* As many states as the node must have, all of them variables. */
+/* Checks that the node has its number of states, and that all are variables. */
 static tn_code states_check(const tn__node_draft *d, const tn_graph *graph,
                             uint32_t n) {
   const tn_entry *states = TN__LIST(tn_entry, d->states);
@@ -90,7 +91,7 @@ static tn_code states_check(const tn__node_draft *d, const tn_graph *graph,
   return TN_OK;
 }
 
-/* Inputs, then states, in one list. */
+/* Joins inputs and states in one list. */
 static const tn_entry *join_operands(tn__node_draft *d) {
   if (d->states.n > 0) tn__buf_bytes(&d->in, d->states.s, d->states.n);
   return TN__LIST(tn_entry, d->in);
@@ -103,7 +104,7 @@ static const uint32_t *flags_of(const tn__node_draft *d) {
   return NULL;
 }
 
-/* Which inputs of a gradient are read for their shape only. */
+/* Checks the inputs of a gradient of which only the shape is read. */
 static tn_code flags_check(const tn__node_draft *d) {
   if (d->kind == TN__NODE_BACKWARD || !flags_of(d)) return TN_OK;
   return tn__fail(TN_INVALID,
@@ -195,7 +196,7 @@ static tn_code inner_spec(const tn__node_draft *d, const tn_graph *graph,
   return TN_OK;
 }
 
-/* Positions among the inputs, none of them twice. */
+/* Checks that positions are among the inputs and differ. */
 static tn_code positions_check(const tn__node_draft *d, uint8_t *used) {
   const tn__buf *lists[] = {&d->sequences, &d->carried};
   for (int k = 0; k < 2; ++k)
@@ -213,8 +214,8 @@ static tn_code positions_check(const tn__node_draft *d, uint8_t *used) {
   return TN_OK;
 }
 
-/* What is kept of each step has to be computed for its heads: the loop gives
- * the step no more than these need. */
+/* Checks that kept entries are computed for the step's heads: the loop passes
+ * only the inputs of these to the step. */
 static tn_code kept_check(const tn__node_draft *d) {
   const tn_graph *step = d->inner;
   const tn_entry *kept = TN__LIST(tn_entry, d->kept);
@@ -318,7 +319,7 @@ static tn_code add_node(tn__node_draft *d, tn_graph *graph,
   if (rc == TN_OK && d->in.failed)
     rc = tn__fail_memory(d->in.n, "the inputs of a node");
   if (rc == TN_OK) rc = tn__node_add(graph, &spec, &node);
-  /* A gradient has its call's parameters. */
+  /* A gradient borrows its call's parameters. */
   if (d->kind == TN__NODE_CALL) tn__params_release(spec.params);
   if (rc != TN_OK) return rc;
   d->inner = NULL;

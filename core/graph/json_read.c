@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * json_read.c: JSON becomes a graph. Files come from strangers: the text is
- * read once, from its begin, nodes may only speak of those before them, graphs
- * in graphs are bounded, and memory is proportional to the text. After the
- * first name that the registry lacks, reading goes on without making nodes, so
- * that one message has all of them (json_lost.c).
+ * json_read.c: reads JSON into a graph. Files are not trusted: the text is read
+ * once from the begin, nodes may refer only to earlier nodes, the depth of
+ * nested graphs is bounded, and memory is proportional to the text. After the
+ * first name that the registry does not have, reading continues without making
+ * nodes, so that one message has all missing names (json_missing.c).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,8 +26,8 @@ static tn_code fail_expected(const tn__json *json, const char *what) {
                           text);
 }
 
-/* The failure at hand, with its place. All that can be wrong with a file is
- * TN_INVALID; that memory runs out is not the file's fault. */
+/* Adds the place to the current failure. All faults of a file are TN_INVALID;
+ * missing memory is no fault of the file. */
 static tn_code node_failed(const tn__graph_reader *r, const tn__node_draft *d,
                            tn_code code) {
   if (code == TN_OUT_OF_MEMORY) return code;
@@ -63,7 +63,7 @@ static void draft_deinit(tn__node_draft *d) {
   tn__graph_release(d->inner);
 }
 
-/* Keeps the memory of lists. */
+/* Empties the lists and keeps their memory. */
 static void draft_begin(tn__graph_reader *r, tn__node_draft *d) {
   tn__buf *lists[N_LISTS];
   draft_lists(d, lists);
@@ -86,7 +86,8 @@ static bool draft_failed(tn__node_draft *d) {
   return failed;
 }
 
-/* After the first loss no node is made: its inputs are missing. */
+/* Checks a draft after the first missing name: no node is made, because its
+ * inputs may be missing. */
 static tn_code draft_look(tn__graph_reader *r, const tn__node_draft *d) {
   if (d->kind != TN__NODE_CALL || !d->op ||
       tn__operator_exists(r->caller->registry, d->op))
@@ -98,7 +99,7 @@ static tn_code draft_end(tn__graph_reader *r, tn__graph_level *l) {
   tn__node_draft *d = &l->draft;
   tn_code rc = TN_OK;
   if (draft_failed(d)) return tn__fail_memory(d->in.n, "a node of a graph");
-  if (r->n_lost > 0) {
+  if (r->n_missing > 0) {
     rc = draft_look(r, d);
   } else {
     rc = tn__draft_add_node(d, l->graph);
@@ -129,19 +130,19 @@ static tn_code heads_read(tn__graph_reader *r, tn__graph_level *l) {
   tn_code rc = tn__json_list(r, l, tn__json_entry_item, &heads);
   if (rc == TN_OK && heads.failed)
     rc = tn__fail_memory(heads.n, "the heads of a graph");
-  if (rc == TN_OK && r->n_lost == 0)
+  if (rc == TN_OK && r->n_missing == 0)
     rc = tn__graph_heads_set(l->graph, TN__LIST(tn_entry, heads),
                              TN__LENGTH(tn_entry, heads));
   tn__buf_deinit(&heads);
   return rc;
 }
 
-/* Both lists are there, and gradients have what they read. */
+/* Checks that both lists exist, and that gradients have all operands. */
 static tn_code level_end(tn__graph_reader *r, const tn__graph_level *l,
                          uint32_t seen) {
   if ((seen & 3) != 3)
     return tn__json_fail(&r->json, "the keys `nodes` and `heads`");
-  if (r->n_lost > 0) return TN_OK;
+  if (r->n_missing > 0) return TN_OK;
   const tn_code rc = tn__gradients_check(l->graph);
   if (rc != TN_INVALID) return rc;
   return tn__json_fail_at(r, r->json.at, r->json.line, tn_error_text());
@@ -173,7 +174,7 @@ tn_code tn__json_inner(tn__graph_reader *r, tn__graph_level *l) {
 
 /* ------------------------------------------------------------------ plugins */
 
-/* What a file says of a plugin. */
+/* One plugin of the file's list. */
 typedef struct needed {
   const char *name;
   uint32_t release;
@@ -225,8 +226,8 @@ static tn_code plugin_item(tn__graph_reader *r, tn__graph_level *l, void *to) {
 
 /* ---------------------------------------------------------------- the whole */
 
-/* The version comes first, so that files of other releases, and of other
- * libraries, are told apart before anything else is strange about them. */
+/* Reads the version. It comes first, so that files of other releases and other
+ * libraries are recognised before their differences become errors. */
 static tn_code version_read(tn__graph_reader *r) {
   const char *name = NULL;
   uint32_t version = 0;
@@ -251,7 +252,7 @@ static tn_code version_read(tn__graph_reader *r) {
 
 static tn_code whole_members(tn__graph_reader *r, tn__graph_level *l) {
   static const char *const keys[] = {"nodes", "heads", "plugins", "tenon"};
-  enum { VERSION = 1u << 3 }; /* it is there */
+  enum { VERSION = 1u << 3 }; /* the key was read */
   uint32_t seen = VERSION, k = 0;
   TN__TRY(version_read(r));
   while (tn__json_take(&r->json, ',')) {
@@ -269,7 +270,7 @@ static tn_code whole_members(tn__graph_reader *r, tn__graph_level *l) {
   return tn__json_check_found(r);
 }
 
-/* `text` is overwritten; a NUL stands behind its `bytes`. */
+/* Overwrites `text`, which has a NUL after its `bytes`. */
 static tn_code parse_text(tn__caller *caller, char *text, size_t bytes,
                           tn_graph **out) {
   tn__graph_reader r = {.json = {text, text, text + bytes, 0, fail_expected},
@@ -277,14 +278,14 @@ static tn_code parse_text(tn__caller *caller, char *text, size_t bytes,
                         .env = caller->env};
   tn__graph_level l = {.depth = 1};
   TN__TRY(tn__graph_create(caller, &l.graph));
-  tn__buf_init(&r.lost, r.env);
+  tn__buf_init(&r.missing, r.env);
   tn__buf_init(&r.unknown, r.env);
   draft_init(&l.draft, r.env);
   const tn_code rc = whole_members(&r, &l);
   draft_deinit(&l.draft);
-  tn__buf_deinit(&r.lost);
+  tn__buf_deinit(&r.missing);
   tn__buf_deinit(&r.unknown);
-  tn__map_deinit(r.env, &r.lost_names);
+  tn__map_deinit(r.env, &r.missing_names);
   if (rc == TN_OK)
     *out = l.graph;
   else

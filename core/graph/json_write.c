@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * json_write.c: a graph becomes JSON: one line for each node, keys in a fixed
- * order, nothing that is as it would be without being said.
+ * json_write.c: writes a graph as JSON: one line for each node, keys in a fixed
+ * order, no values that equal the default.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -18,7 +18,7 @@ const char *const tn__draft_keys[TN__N_KEYS] = {
 
 /* ------------------------------------------------------------------ plugins */
 
-/* A list in order of first use. */
+/* Lists plugins in order of first use. */
 static tn_code plugin_note(const tn_graph *graph, const tn__plugin *plugin,
                            tn__vec *list) {
   for (size_t i = 0; i < list->n; ++i) {
@@ -191,7 +191,7 @@ static tn_code add_node(const tn__node *node, int indent, tn__buf *out) {
   return TN_OK;
 }
 
-/* The members "nodes" and "heads". */
+/* Writes the members "nodes" and "heads". */
 static tn_code add_graph(const tn_graph *graph, int indent, tn__buf *out) {
   const uint32_t n = tn__n_nodes(graph);
   tn__buf_add(out, "%*s\"nodes\": [", indent, "");

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
- * order.c: which nodes some entries need, and in which order.
+ * order.c: finds the nodes that some entries need, and an order for them.
  */
 #include "graph.h"
 
-/* A node on the way down, and how far its children were looked at. */
+/* A node on the current path, and the next child to visit. */
 typedef struct visit {
   uint32_t node;
   uint32_t next;
-  uint32_t turn; /* then these */
+  uint32_t turn; /* number of the next turn, after the children */
 } visit;
 
-/* A node comes behind the node `before`, which is needed as well. */
+/* An order constraint: a node follows `before`, which is needed as well. */
 typedef struct turn {
   uint32_t before;
-  uint32_t next; /* of the same node; TN_NONE */
+  uint32_t next; /* next turn of the same node; TN_NONE */
 } turn;
 
 typedef struct turns {
   turn *v;
   uint32_t n;
-  uint32_t *first; /* by node; TN_NONE */
+  uint32_t *first; /* by node: its first turn; TN_NONE */
 } turns;
 
 typedef struct walk {
   const tn_graph *graph;
   uint8_t *seen;
-  visit *path; /* at most one visit for each node */
+  visit *path; /* at most one visit per node */
   uint32_t depth;
   bool whole;         /* a gradient's call counts as a child */
   const turns *turns; /* or NULL */
@@ -43,7 +43,7 @@ static uint32_t n_children(const walk *w, const tn__node *node) {
   return node->n_in + node->n_aux + node->n_after + w->whole;
 }
 
-/* Child `i` of a node; TN_NONE if nothing stands there. */
+/* Child `i` of a node; TN_NONE if the position is empty. */
 static uint32_t child_at(const tn__node *node, uint32_t i) {
   const uint32_t n = node->n_in + node->n_aux;
   if (i < n) return node->in[i].node;
@@ -74,7 +74,7 @@ static void run_walk(walk *w, uint32_t start) {
 static tn_code order_make(walk *w, const tn_entry *heads, size_t n_heads) {
   const tn_graph *graph = w->graph;
   tn__order *out = w->order;
-  const size_t n = graph->nodes.n + 1; /* never nothing */
+  const size_t n = graph->nodes.n + 1; /* never 0 */
   out->n = 0;
   out->ids = tn__alloc(graph->env, n * sizeof *out->ids);
   w->seen = tn__zalloc(graph->env, n);
@@ -106,14 +106,16 @@ tn_code tn__order_all(const tn_graph *graph, const tn_entry *heads,
 
 /* ------------------------------------------------------------------- states */
 
-/* The nodes that are needed are looked at in the order of the graph. */
+/* The state of finding turns. It visits the needed nodes in the order of the
+ * graph. */
 typedef struct looking {
   const tn_graph *graph;
-  const uint8_t *needed; /* 1: first, 2: then */
+  const uint8_t *needed; /* 1: needed first, 2: needed later */
   turns *turns;
-  uint32_t *writer;  /* by variable: who changed it last; TN_NONE */
-  uint32_t *readers; /* by variable: those who read it since; TN_NONE */
-  turn *list;        /* of readers */
+  uint32_t *writer;  /* by variable: the last node that changed it; TN_NONE */
+  uint32_t *readers; /* by variable: the first of its readers since then;
+                        TN_NONE */
+  turn *list;        /* list of readers */
   uint32_t n_list;
 } looking;
 
@@ -122,7 +124,8 @@ static bool is_state(const tn_graph *graph, tn_entry entry) {
          (tn__node_at(graph, entry.node)->flags & TN__NODE_STATE);
 }
 
-/* What is needed first cannot wait for what is not. */
+/* Adds a turn, unless it would make a node that is needed first wait for one
+ * that is needed later. */
 static void turn_add(const looking *l, uint32_t node, uint32_t before) {
   turns *t = l->turns;
   if (before == TN_NONE || before == node) return;
@@ -163,7 +166,8 @@ static size_t count_uses(const tn_graph *graph, const tn__order *order) {
   return n;
 }
 
-/* `n` uses of states: each makes a node wait, and is waited for, once. */
+/* For `n` uses of states: each makes at most one node wait, and at most one
+ * node waits for it. */
 static tn_code turns_make(looking *l, size_t n) {
   const tn__env *env = l->graph->env;
   const size_t nodes = l->graph->nodes.n + 1;
@@ -184,7 +188,7 @@ static tn_code turns_make(looking *l, size_t n) {
               : tn__fail_memory(n * sizeof(turn), "the order of states");
 }
 
-/* Replaces an order by one in which states are used in the graph's order. */
+/* Replaces an order by one that uses states in the graph's order. */
 static tn_code states_order(const tn_graph *graph, const tn_entry *heads,
                             size_t n_heads, const uint8_t *needed,
                             tn__order *order) {

@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
- * join.c: which two steps become one because an operator computes both in one
- * go (tn_joint, tenon/pass.h). What goes from the one to the other is then no
- * entry that needs memory. The gradients of two such calls become one as well,
- * by that operator's gradient, whether or not the calls themselves have: then
- * the second's comes first.
+ * pair_steps.c: makes one step of two that an operator computes together, a
+ * fused pair (tn_joint, tenon/pass.h). The result of the first is then no entry
+ * that needs memory. The gradients of two such calls become one step as well,
+ * by that operator's gradient, whether or not the calls form a pair; the
+ * second's gradient comes first.
  *
- * It is done to steps, and not to the graph by a pass, because here kernels
- * have been chosen: whether there is one for both is known and not guessed, on
- * any device. And the graph keeps the nodes that gradients, names and monitors
- * are about: the two steps stay, as parts of the one, for whoever watches.
+ * Steps become pairs, not nodes by a pass, because kernels are known here: the
+ * pair needs a kernel on the device. The graph also keeps the nodes that
+ * gradients, names and monitors refer to: the two steps remain, as parts of the
+ * pair, for monitored runs.
  */
 #include <string.h>
 
 #include "program.h"
 
-/* Two steps, and what they may become. */
+/* Two steps, and the pair that they may become. */
 typedef struct couple {
   tn_program *p;
   tn__step *first;
   tn__step *second;
-  tn__step *base;    /* that whose operator is computed first, going forward */
+  tn__step *base;    /* the step of the operator that is computed first in
+                        forward direction */
   tn__step *next;    /* the other */
   tn_operator *op;   /* held */
   tn_params *params; /* retained */
-  tn__step *step;    /* from the arena; NULL: not yet */
+  tn__step *step;    /* from the arena; NULL before it is made */
 } couple;
 
 /* -------------------------------------------------------------------- choice
@@ -42,8 +43,8 @@ static const tn__node *forward_of(const tn__step *back) {
   return tn__node_at(back->program->graph, back->node->of);
 }
 
-/* The step that makes what `second` reads first, if that is its first output
- * and both are of such nodes. */
+/* The step that writes the first input of `second`, if it is the step's first
+ * output and both have nodes of these kinds. */
 static tn__step *step_before(const tn_program *p, const tn__step *second,
                              uint32_t node_kind) {
   if (!is_plain(second, node_kind) || second->n_in == 0 ||
@@ -56,13 +57,13 @@ static tn__step *step_before(const tn_program *p, const tn__step *second,
   return first;
 }
 
-/* The call whose first output is all that `second` reads. */
+/* The call with a first output that is all that `second` reads. */
 static tn__step *first_of(const tn_program *p, const tn__step *second) {
   if (second->n_in != 1 || second->n_out != 1) return NULL;
   return step_before(p, second, TN__NODE_CALL);
 }
 
-/* The same where `second` is the gradient of a call, and what it reads that of
+/* The same if `second` is the gradient of a call, and it reads the gradient of
  * a call on its first output. */
 static tn__step *first_back_of(const tn_program *p, const tn__step *second) {
   tn__step *first = step_before(p, second, TN__NODE_BACKWARD);
@@ -84,14 +85,14 @@ static bool is_awaited(const tn__step *step) {
   return step->signal || step->n_after > 0;
 }
 
-/* Whether the first goes better with elementwise calls beside it, which are
- * fused where there are no queues. */
+/* Whether the first step is better fused with its elementwise neighbours, which
+ * happens without queues. */
 static bool is_of_run(const tn__step *first) {
   if (is_back(first) && tn__step_queue(first)) return false;
   return (first->info.kernel->desc->flags & TN_KERNEL_ELEMENTWISE) != 0;
 }
 
-/* Whether it is to come behind all that reads what it overwrites. */
+/* Whether the step must follow all readers of the memory that it overwrites. */
 static bool is_late(const tn_program *p, const tn__step *step) {
   for (uint32_t i = 0; i < p->n_heads; ++i)
     if (p->late[i] && tn__entry_id(p->graph, p->heads[i]) == step->out[0])
@@ -99,7 +100,7 @@ static bool is_late(const tn_program *p, const tn__step *step) {
   return false;
 }
 
-/* Why the two stay two, whatever kernels there are; NULL if they need not. */
+/* The reason against a pair that holds for any kernel; NULL: none. */
 static const char *why_two(const couple *c) {
   const tn_program *p = c->p;
   const tn__value *between = &p->values[c->second->in[0]];
@@ -141,7 +142,7 @@ static tn_code same_options(const couple *c, bool *out) {
   return rc;
 }
 
-/* The same of the kernel that was found for both. */
+/* The reason against a pair with the kernel that was found for both. */
 static tn_code why_not_both(const couple *c, const char **why) {
   const tn__kernel *one = c->base->info.kernel, *both = c->step->info.kernel;
   bool same = false;
@@ -163,7 +164,8 @@ static void text_add(const tn__node *node, tn__buf *to) {
   if (data) tn__fields_text(&fields, data, to);
 }
 
-/* Those of the two, by way of text, which reads back as equal values. */
+/* Makes the parameters of both in text form, which reads back as equal values.
+ */
 static tn_code params_make(couple *c) {
   tn__buf text;
   tn__buf_init(&text, c->p->env);
@@ -176,7 +178,8 @@ static tn_code params_make(couple *c) {
   return rc;
 }
 
-/* The outputs of the first, with the second's in place of its own first. */
+/* Sets the outputs of the first, with the second's in place of its own first.
+ */
 static tn_code operands_make(const couple *c, tn__step *step) {
   tn__arena *arena = &c->p->arena;
   uint32_t *out = tn__arena_alloc(arena, step->n_out * sizeof *out);
@@ -187,8 +190,8 @@ static tn_code operands_make(const couple *c, tn__step *step) {
   return TN_OK;
 }
 
-/* The inputs of the second's gradient, and of the first's the head and what
- * came out of both. */
+/* Sets the inputs of the second's gradient, and for the first's gradient the
+ * outputs of both. */
 static tn_code operands_make_back(const couple *c, tn__step *step) {
   tn__arena *arena = &c->p->arena;
   const tn__node *of = forward_of(c->base);
@@ -222,13 +225,13 @@ static tn_code step_make(couple *c) {
   step->n_parts = 2;
   step->joint = c->params;
   step->other = NULL;
-  step->apart = NULL;
+  step->pair_refusal = NULL;
   c->step = step;
   return TN_OK;
 }
 
-/* What goes into the gradient of both, and is not there for those that are
- * wanted. */
+/* Whether the gradient of the pair reads an operand that is missing for the
+ * requested gradients. */
 static bool lacks_gradient(const couple *c) {
   const tn__step *step = c->step;
   const tn__node *of = forward_of(step);
@@ -262,17 +265,17 @@ static tn_code step_plan(couple *c) {
   return TN_OK;
 }
 
-/* An entry has a reader less. */
+/* Removes one reader of an entry. */
 static void drop_use(tn_program *p, const tn__step *step, uint32_t i) {
   if (step->in[i] == TN_NONE || (step->shape_only && step->shape_only[i]))
     return;
   --p->values[step->in[i]].n_uses;
 }
 
-/* The one takes the place of the first; nobody stands between them who would
- * have to be before the second, which reads nothing else. Of gradients it takes
- * that of the second, which reads other things as well; what the first reads is
- * still there. */
+/* Puts the pair into the place of the first step. No step between them must
+ * precede the second one, which reads nothing else. Gradients get the place of
+ * the second step, which has other inputs too; the inputs of the first still
+ * exist there. */
 static void enter_pair(couple *c) {
   tn_program *p = c->p;
   p->steps[c->next->id] = NULL;
@@ -292,7 +295,7 @@ static void drop_pair(const couple *c) {
   tn__planned_release(c->step->call[1]);
 }
 
-/* A failure is a reason, but for memory. */
+/* A failure is a reason against the pair, except missing memory. */
 static tn_code join_two(couple *c) {
   const char *why = why_two(c);
   tn_code rc = TN_OK;
@@ -306,8 +309,9 @@ static tn_code join_two(couple *c) {
     return TN_OK;
   }
   if (rc != TN_OUT_OF_MEMORY) {
-    c->second->apart = tn__arena_text(&c->p->arena, why, strlen(why));
-    rc = c->second->apart ? TN_OK : tn__fail_memory(strlen(why), "a reason");
+    c->second->pair_refusal = tn__arena_text(&c->p->arena, why, strlen(why));
+    rc = c->second->pair_refusal ? TN_OK
+                                 : tn__fail_memory(strlen(why), "a reason");
   }
   drop_pair(c);
   return rc;

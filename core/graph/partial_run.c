@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * part.c: runs that stop on the way, and runs that are watched. Steps are made
- * one by one, each as a run of its own.
+ * partial_run.c: runs that stop on the way, and monitored runs. Each step is a
+ * run of its own.
  */
 #include <string.h>
 
 #include "fused.h"
 
-/* A run of some steps that is made on the calling thread, in its turn. */
+/* A run of some steps on the calling thread, ordered by the program's turn. */
 typedef struct part_run {
   tn_program *p;
   uint32_t first;
   uint32_t n;
   uint32_t train;
-  const tn__step *part; /* the only one, of the fused step `first`, or NULL */
+  const tn__step *part; /* the only part, of the fused step `first`, or NULL */
 } part_run;
 
 static tn_code plain_run(void *arg, tn__token *token) {
@@ -23,8 +23,8 @@ static tn_code plain_run(void *arg, tn__token *token) {
   return rc == TN_OK ? rc : tn__node_fail(run->part->node, rc);
 }
 
-/* A part of a step on a device: enqueued there, behind all steps before, and
- * behind what another program still does in memory that both have. */
+/* Enqueues a part of a step on a device. It follows all previous steps, and
+ * pending work of other programs in shared memory. */
 static tn_code part_enqueue(part_run *run) {
   tn_program *p = run->p;
   const tn__step *part = run->part;
@@ -76,7 +76,7 @@ static void show_entry(tn_program *p, uint32_t entry, tn_entry of) {
   char name[TN__ENTRY_TEXT];
   tn_array *array = p->values[entry].array;
   const tn__plan_place *at = tn__plan_place_of(p, entry);
-  const bool is_there = at && at->alias >= 0; /* whoever made it */
+  const bool is_there = at && at->alias >= 0; /* any step may have written it */
   if (p->values[entry].request == TN_REQ_NULL && !is_there) return;
   if (!tn__array_data(array)) return;
   (void)tn__array_tensor(array);
@@ -91,8 +91,8 @@ static void show_node(tn_program *p, const tn__node *node) {
     show_entry(p, node->first + i, (tn_entry){node->id, i});
 }
 
-/* Each step is a run of its own, so that the monitor may read arrays. A fused
- * step's parts are computed whole, one after the other. */
+/* Runs one step, so that the monitor can read arrays. Parts of a fused step run
+ * in full, one after the other. */
 static tn_code step_watch(tn_program *p, uint32_t i, uint32_t train) {
   const tn__step *step = p->steps[i];
   part_run run = {p, i, 1, train, NULL};
@@ -108,7 +108,7 @@ static tn_code step_watch(tn_program *p, uint32_t i, uint32_t train) {
   return TN_OK;
 }
 
-/* What does not depend on a step that fails is computed all the same. */
+/* Steps that do not depend on a failing step still run. */
 static tn_code steps_watch(tn_program *p, uint32_t first, uint32_t n,
                            uint32_t train) {
   tn_code failed = TN_OK;
@@ -119,8 +119,8 @@ static tn_code steps_watch(tn_program *p, uint32_t first, uint32_t n,
   return failed;
 }
 
-/* What fused steps keep in the cache gets memory of its own, for calls that are
- * made as a whole. */
+/* Allocates memory for results that fused steps keep in the cache, and plans
+ * separate calls. */
 static tn_code part_watch(tn__step *part, uint32_t train) {
   const tn_outputs none = {0};
   const tn_program *p = part->program;

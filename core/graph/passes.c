@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * passes.c: a list of names becomes passes: the library's own, and those of
- * plugins. Whether each of them finds what it needs is known before the first
- * is run.
+ * passes.c: finds the passes of a list of names: built-in ones, and those of
+ * plugins. Before the first one runs, it checks that each pass will have the
+ * facts that it needs.
  */
 #include "passes.h"
 
@@ -11,7 +11,7 @@
 
 /* ------------------------------------------------------------------- tables */
 
-enum { /* facts that the library knows of */
+enum { /* facts that the library knows */
        SHAPES = 1u << 0,
        DTYPES = 1u << 1,
        GRADIENT = 1u << 2,
@@ -75,7 +75,7 @@ static const char *name_of(const tn__pass_use *use) {
   return use->own ? use->own->name : use->pass->name;
 }
 
-/* Says which passes there are, and which one may be meant. */
+/* Lists the existing passes, and suggests the nearest name. */
 static tn_code unknown_pass(const tn__caller *caller, const char *name) {
   enum { MOST = 64 };
   tn__pass *held[MOST];
@@ -140,7 +140,7 @@ tn_code tn__graph_check_complete(const tn_graph *graph, bool *out) {
   return rc == TN_INCOMPLETE ? TN_OK : rc;
 }
 
-/* What holds of a graph without any pass. */
+/* The facts that a graph has before any pass. */
 static tn_code facts_of(const tn_graph *graph, uint32_t *out) {
   bool complete = false;
   TN__TRY(tn__graph_check_complete(graph, &complete));
@@ -167,7 +167,7 @@ static bool holds_fact(uint32_t set, const char *fact) {
   return false;
 }
 
-/* Adds who provides the fact, of all passes there are. */
+/* Adds the passes that provide the fact to the message. */
 static tn_code name_provider(const tn__pass_list *list, const char *fact) {
   const char *found = NULL;
   tn__pass *pass = NULL;
@@ -246,7 +246,7 @@ tn_code tn__graph_list_known(const tn_graph *graph, tn_known **out, size_t *n) {
   return TN_OK;
 }
 
-/* A copy that knows what the graph knows of its variables. */
+/* Copies a graph, with the facts about its variables. */
 static tn_code copy_known(const tn_graph *graph, tn_graph **out) {
   tn_known *known = NULL;
   size_t n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * picture.c: a graph as a table for a terminal, and for Graphviz.
+ * picture.c: prints a graph as a table for a terminal, and for Graphviz.
  */
 #include "picture.h"
 
@@ -68,7 +68,7 @@ void tn__picture_bytes(size_t bytes, tn__buf *out) {
 
 enum { N_COLUMNS = 4, WIDEST = 48, NESTED = 32 };
 
-/* One row at a time: cells that are written again for each. */
+/* One row; the next row reuses the cells. */
 typedef struct row {
   tn__buf cells[N_COLUMNS];
 } row;
@@ -113,7 +113,7 @@ static void row_fill(const tn_graph *graph, const tn__node *node, row *r) {
   add_reads(graph, node, &r->cells[3]);
 }
 
-/* The last column is as wide as it is. */
+/* Does not pad the last column. */
 static void row_print(const row *r, const size_t *widths, int indent,
                       tn__buf *out) {
   size_t blanks = (size_t)indent;
@@ -184,7 +184,7 @@ static tn_code as_text(const tn_graph *graph, tn__buf *out) {
 
 /* ----------------------------------------------------------------- Graphviz */
 
-/* "n3_0" of node 0 inside of node 3. */
+/* The name "n3_0" of node 0 inside of node 3. */
 typedef struct place {
   const struct place *outer;
   uint32_t id;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * picture_svg.c: a graph as layers of boxes, from top to bottom. A node stands
- * below all that it reads, a variable just above who reads it first. A line
- * that passes layers goes through a place of its own in each of them, so that
- * it runs between the boxes. The order in a layer follows the middle of the
- * neighbours, a few times down and up; then the layers' middles are put below
- * one another, and every item moves to the middle of its neighbours as far as
- * the others let it.
+ * picture_svg.c: draws a graph as layers of boxes, from top to bottom. A node
+ * is below all nodes that it reads, a variable just above its first reader. A
+ * line that crosses layers has a place in each of them, so that it goes between
+ * the boxes. The order in a layer follows the mean position of the neighbours,
+ * computed a few times down and up. Then the layers are centred, and every item
+ * moves towards the mean of its neighbours as far as the others permit.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,32 +14,32 @@
 
 enum {
   MOST_NODES = 2000,
-  MOST_LAYERS = 64, /* that a line goes through place by place */
+  MOST_LAYERS = 64, /* layers in which a line has places */
   SORTS = 4,
   MOVES = 16,
   MOST_LETTERS = 34
 };
-#define LETTER 6.6 /* width of one, in pixels */
+#define LETTER 6.6 /* width of a letter, in pixels */
 #define BOX 46.0
 #define ROW 92.0
 #define GAP 18.0
 #define MARGIN 20.0
 
-/* A box, or a place where a line passes. */
+/* A box, or a place of a line. */
 typedef struct item {
-  uint32_t node; /* TN_NONE: a line's */
+  uint32_t node; /* TN_NONE: place of a line */
   uint32_t layer;
-  uint32_t first; /* of its links, by `from` and by `to` */
+  uint32_t first; /* its first links, by `from` and by `to` */
   uint32_t n_down;
   uint32_t first_up;
   uint32_t n_up;
-  double x; /* of its middle */
+  double x; /* of its centre */
   double width;
   double wish;
 } item;
 
-/* Between items; the layers of both follow one another, but for those that are
- * far apart. */
+/* A link between items in consecutive layers, or in layers that are far apart.
+ */
 typedef struct link {
   uint32_t from;
   uint32_t to;
@@ -49,14 +48,14 @@ typedef struct link {
 typedef struct drawing {
   const tn_graph *graph;
   tn__arena arena;
-  item *items; /* those of nodes first */
+  item *items; /* items of nodes come first */
   uint32_t n;
   link *links;
   uint32_t n_links;
   uint32_t *down; /* links by `from`, and by `to` */
   uint32_t *up;
   uint32_t n_layers;
-  uint32_t *order; /* items layer by layer, from left to right */
+  uint32_t *order; /* items by layer, from left to right */
   uint32_t *begin; /* of each layer in `order`; n_layers + 1 */
 } drawing;
 
@@ -77,11 +76,12 @@ static void layers_find(drawing *d) {
   }
 }
 
-/* Variables move down to who reads them first. */
+/* Moves variables down to just above their first readers. */
 static void variables_lower(drawing *d) {
   const uint32_t n = tn__n_nodes(d->graph);
   for (uint32_t id = 0; id < n; ++id)
-    d->items[id].first = d->n_layers; /* the first reader, for a moment */
+    d->items[id].first = d->n_layers; /* layer of the first reader,
+                                         temporarily */
   for (uint32_t id = 0; id < n; ++id) {
     const tn__node *node = tn__node_at(d->graph, id);
     for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i) {
@@ -101,7 +101,7 @@ static void variables_lower(drawing *d) {
 
 /* -------------------------------------------------------------------- links */
 
-/* The layer down to which a node's line goes place by place. */
+/* The last layer in which the line of a node has a place. */
 static void reach_find(const drawing *d, uint32_t *reach) {
   for (uint32_t id = 0; id < tn__n_nodes(d->graph); ++id) {
     const tn__node *node = tn__node_at(d->graph, id);
@@ -124,7 +124,8 @@ static void link_add(drawing *d, uint32_t from, uint32_t to) {
   d->links[d->n_links++] = (link){from, to};
 }
 
-/* Places follow one another in `items`: chain[id] is the first. */
+/* Adds places of lines. They are consecutive in `items`: chain[id] is the
+ * first. */
 static void chains_add(drawing *d, const uint32_t *reach, uint32_t *chain) {
   const uint32_t n = tn__n_nodes(d->graph);
   for (uint32_t id = 0; id < n; ++id) {
@@ -155,7 +156,7 @@ static void *alloc_array(drawing *d, size_t n, size_t each) {
   return tn__arena_alloc(&d->arena, (n + 1) * each);
 }
 
-/* Where an item's links begin in `down` and `up`. */
+/* Finds the first links of each item in `down` and `up`. */
 static void links_sort(drawing *d) {
   for (uint32_t i = 0; i < d->n_links; ++i) {
     ++d->items[d->links[i].from].n_down;
@@ -216,7 +217,8 @@ static void order_begin(drawing *d) {
   d->begin[0] = 0;
 }
 
-/* The middle of the neighbours on one side; where it is if there are none. */
+/* The mean of the neighbours on one side; the own position if there are none.
+ */
 static double middle_of(const drawing *d, const item *it, bool from_above) {
   const uint32_t *list =
       from_above ? d->up + it->first_up : d->down + it->first;
@@ -226,7 +228,7 @@ static double middle_of(const drawing *d, const item *it, bool from_above) {
   return n > 0 ? sum / n : it->x;
 }
 
-/* An item, and what it is sorted by; equal ones stay as they are. */
+/* An item, and its sort key; the order of equal ones stays. */
 typedef struct rank {
   double wish;
   uint32_t at;
@@ -254,8 +256,8 @@ static double distance_between(const item *a, const item *b) {
   return (a->width + b->width) / 2 + GAP;
 }
 
-/* Every item as near to its wish as its order allows: the mean of two ways to
- * keep the distances is a third. */
+/* Moves every item as near to its wish as its order permits: if two solutions
+ * keep the distances, their mean does as well. */
 static void layer_place(drawing *d, uint32_t layer) {
   const uint32_t *order = d->order + d->begin[layer];
   const uint32_t n = d->begin[layer + 1] - d->begin[layer];
@@ -292,7 +294,7 @@ static void layer_wish(drawing *d, uint32_t layer, bool up, bool down) {
   }
 }
 
-/* Down, then up. */
+/* Sorts all layers down, then up. */
 static void sort_ranks(drawing *d, rank *ranks) {
   for (int up = 0; up < 2; ++up)
     for (uint32_t l = 0; l < d->n_layers; ++l) {
@@ -350,7 +352,7 @@ static void cut_text(tn__buf *text) {
   tn__buf_add(text, "..");
 }
 
-/* The lines in a node's box. */
+/* The lines of text in a node's box. */
 typedef struct lines {
   tn__buf v[3];
 } lines;
@@ -430,7 +432,7 @@ static void add_box(const drawing *d, uint32_t id, tn__buf *out) {
   if (!lines_deinit(&l)) out->failed = true;
 }
 
-/* A curve from the lower end of one item to the upper end of another. */
+/* Draws a curve from the lower end of one item to the upper end of another. */
 static void add_link(const drawing *d, const link *l, tn__buf *out) {
   const item *from = &d->items[l->from], *to = &d->items[l->to];
   const double y0 = top_of(from) + BOX, y1 = top_of(to), half = (y1 - y0) / 2;
@@ -441,7 +443,7 @@ static void add_link(const drawing *d, const link *l, tn__buf *out) {
     tn__buf_add(out, "%s", i == 0 ? "M" : i == 2 ? "C" : " ");
     tn__picture_number(numbers[i], out);
   }
-  if (to->node == TN_NONE) { /* on through its place */
+  if (to->node == TN_NONE) { /* through the place of the line */
     tn__buf_add(out, "V");
     tn__picture_number(y1 + BOX, out);
   }

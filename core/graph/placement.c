@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * place.c: where the nodes of a program run. A node's attribute `group` says
- * it, or its neighbours do; what is then read on another device than it lies on
- * is copied there, once for all who read it.
+ * placement.c: chooses the devices of the nodes of a program. A node's
+ * attribute `group` decides, otherwise its neighbours. An entry that is read on
+ * another device is copied there, once for all its readers.
  *
- * It is done twice. Before there are gradients, every node is labelled with its
- * group, found or default, because the rules of gradients hand attributes on:
- * what they add runs where the node runs whose gradient it is. Behind them,
- * what the rules did not label (sums, ones, copies) is placed by who reads it,
- * which is the gradient of the node that made what they are gradients of.
+ * Placement runs twice. Before gradients are added, it labels every node with
+ * its group. Rules of gradients copy attributes, so a gradient runs where its
+ * node runs. The second pass places the nodes that have no label (sums, ones,
+ * copies) by their readers: these are gradients of the node that made the
+ * entry.
  */
 #include <stdio.h>
 #include <string.h>
@@ -19,13 +19,13 @@ static const char KEY[] = "group";
 typedef struct placing {
   const tn__binding *b;
   tn_program *p;
-  uint32_t n;    /* nodes */
-  uint32_t none; /* the number of the default place, behind those of groups */
+  uint32_t n;    /* number of nodes */
+  uint32_t none; /* number of the default device, after those of groups */
   tn__device **devices; /* by number */
-  uint32_t *at;         /* by node: the number of its group, or TN_NONE */
-  uint32_t *reader;     /* by node: that of its first reader which has one */
-  bool *
-      *inside; /* by node: of a loop, what tn__inner_list_reads says; or NULL */
+  uint32_t *at;         /* by node: number of its group, or TN_NONE */
+  uint32_t *reader;     /* by node: number of its first reader that has one */
+  bool **inside; /* by node: for a loop, the result of tn__inner_list_reads; or
+                    NULL */
 } placing;
 
 static tn_code memory_fail(size_t bytes) {
@@ -38,7 +38,7 @@ static tn__node *node_at(const placing *pl, uint32_t id) {
 
 /* ------------------------------------------------------------------- groups */
 
-/* Adds "; tn_bind.groups has `left`, `right`". */
+/* Adds "; tn_bind.groups has `left`, `right`" to the message. */
 static tn_code add_groups(const tn_bind *how) {
   tn__fail_more(TN_NOT_FOUND, "; tn_bind.groups has");
   for (size_t i = 0; i < how->n_groups; ++i)
@@ -126,15 +126,15 @@ static bool is_gradient(const tn__node *node) {
   return (node->flags & TN__NODE_GRADIENT) != 0;
 }
 
-/* A sum, ones and the like, which no rule has labelled. */
+/* Whether the node is a sum, ones or the like, which no rule has labelled. */
 static bool is_glue(const tn__node *node) {
   return is_gradient(node) &&
          (node->kind == TN__NODE_SUM || node->kind == TN__NODE_ZERO ||
           node->kind == TN__NODE_ONE || node->kind == TN__NODE_COPY);
 }
 
-/* The place of the first input that has one; whether there is. */
-static bool ask_inputs(placing *pl, const tn__node *node) {
+/* Takes the device of the first input that has one; whether there is one. */
+static bool place_by_inputs(placing *pl, const tn__node *node) {
   for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i) {
     if (tn__entry_is_none(node->in[i])) continue;
     pl->at[node->id] = pl->at[node->in[i].node];
@@ -143,9 +143,9 @@ static bool ask_inputs(placing *pl, const tn__node *node) {
   return false;
 }
 
-/* From the last node to the first: what has no place takes that of its first
- * reader that has one. Whether any does. */
-static bool ask_readers(placing *pl, bool gradients) {
+/* From the last node to the first: a node without a device gets that of its
+ * first reader that has one. Returns whether any did. */
+static bool place_by_readers(placing *pl, bool gradients) {
   bool found = false;
   for (uint32_t id = 0; id < pl->n; ++id) pl->reader[id] = TN_NONE;
   for (uint32_t id = pl->n; id-- > 0;) {
@@ -163,22 +163,23 @@ static bool ask_readers(placing *pl, bool gradients) {
   return found;
 }
 
-/* Again as long as somebody finds a place: what updates a weight finds it where
- * the weight's readers are, and its own states where it is. */
-static void ask_neighbours(placing *pl, bool gradients) {
+/* Repeats as long as a node gets a device: an update of a weight gets that of
+ * the weight's readers, and its own states follow it. */
+static void place_by_neighbours(placing *pl, bool gradients) {
   bool found = true;
   while (found) {
     found = false;
     for (uint32_t id = 0; id < pl->n; ++id) {
       const tn__node *node = node_at(pl, id);
       if (pl->at[id] != TN_NONE || is_glue(node)) continue;
-      if (gradients || !is_gradient(node)) found |= ask_inputs(pl, node);
+      if (gradients || !is_gradient(node)) found |= place_by_inputs(pl, node);
     }
-    found |= ask_readers(pl, gradients);
+    found |= place_by_readers(pl, gradients);
   }
 }
 
-/* By default where nobody says where its node runs either. */
+/* Places gradients with their nodes, on the default device if these have none.
+ */
 static void place_backward(placing *pl) {
   for (uint32_t id = 0; id < pl->n; ++id) {
     const tn__node *node = node_at(pl, id);
@@ -188,13 +189,13 @@ static void place_backward(placing *pl) {
   }
 }
 
-/* Gradients do not tell the others where to run. */
+/* Places gradients last, so that they do not affect other nodes. */
 static void resolve_gradients(placing *pl) {
-  ask_neighbours(pl, false);
+  place_by_neighbours(pl, false);
   place_backward(pl);
-  ask_neighbours(pl, true);
+  place_by_neighbours(pl, true);
   for (uint32_t id = 0; id < pl->n; ++id)
-    if (pl->at[id] == TN_NONE && !ask_inputs(pl, node_at(pl, id)))
+    if (pl->at[id] == TN_NONE && !place_by_inputs(pl, node_at(pl, id)))
       pl->at[id] = pl->none;
 }
 
@@ -219,20 +220,19 @@ tn_code tn__placement_label(tn_program *p) {
   return close_placement(&pl, rc);
 }
 
-/* -------------------------------------------------------------- what is added
- */
+/* -------------------------------------------------------------- added nodes */
 
-/* The weight of a head is where the head is, and the gradient of an argument
- * where the argument is, if no rule has said where it is computed. */
+/* Places the output gradient of a head with the head, and the gradient of an
+ * argument with the argument, unless a rule has placed it. */
 static void resolve_ends(placing *pl) {
   const tn_program *p = pl->p;
   for (uint32_t i = 0; i < p->n_heads; ++i)
     if (!tn__entry_is_none(p->weights[i]))
       pl->at[p->weights[i].node] = pl->at[p->heads[i].node];
   for (uint32_t i = 0; i < p->n_arguments; ++i) {
-    const uint32_t slope = p->gradients[i].node;
-    if (slope != TN_NONE && pl->at[slope] == TN_NONE)
-      pl->at[slope] = pl->at[p->arguments[i].node];
+    const uint32_t gradient = p->gradients[i].node;
+    if (gradient != TN_NONE && pl->at[gradient] == TN_NONE)
+      pl->at[gradient] = pl->at[p->arguments[i].node];
   }
 }
 
@@ -252,7 +252,7 @@ static bool crosses_device(const placing *pl, const tn__node *node,
          p->where[node->in[i].node] != p->where[node->id];
 }
 
-/* The first node that reads `variable` where that lies; NULL: none does. */
+/* The first node that reads `variable` on its device; NULL: none does. */
 static const tn__node *reader_there(const placing *pl, uint32_t variable) {
   for (uint32_t id = 0; id < pl->n; ++id) {
     const tn__node *node = node_at(pl, id);
@@ -298,9 +298,9 @@ static tn_code states_check(const placing *pl) {
 typedef struct copying {
   const placing *pl;
   tn_graph *graph;
-  uint32_t n_entries; /* before there were copies */
-  tn_entry *copies;   /* by device, then entry; node 0: there is none, because
-                         a copy never is the first node */
+  uint32_t n_entries; /* number before copies were added */
+  tn_entry *copies;   /* by device, then entry; node 0: none, because a copy
+                         is never the first node */
 } copying;
 
 static tn_code copy_add(const copying *c, tn_entry of, tn__device *device,
@@ -328,8 +328,8 @@ static bool no_queue_goes(const tn__device *from, const tn__device *to) {
   return from->table && to->table && from->table != to->table;
 }
 
-/* The one copy of an entry on a device. Where no queue goes from the one to the
- * other, it is a copy of one on the cpu. */
+/* The copy of an entry on a device. If no queue connects the two devices, it is
+ * the copy of a copy on the cpu. */
 static tn_code copy_get(copying *c, tn_entry of, tn__device *device,
                         tn_entry *out) {
   const tn_program *p = c->pl->p;
@@ -345,20 +345,20 @@ static tn_code copy_get(copying *c, tn_entry of, tn__device *device,
   return TN_OK;
 }
 
-/* The gradient of argument `i`, on its device, in an array of its own. Between
- * queues nothing is added: a copy that crosses is added where it has arrived.
- */
+/* Copies the gradient of argument `i` to its device, as an entry of its own. A
+ * copy between queues cannot add; the sum follows on the target device. */
 static tn_code gradient_bring(copying *c, uint32_t i) {
   tn_program *p = c->pl->p;
-  tn_entry slope = p->gradients[i];
+  tn_entry gradient = p->gradients[i];
   tn__device *to = p->where[p->arguments[i].node];
-  if (tn__entry_is_none(slope) || p->where[slope.node] == to) return TN_OK;
-  const tn__device *from = p->where[slope.node];
+  if (tn__entry_is_none(gradient) || p->where[gradient.node] == to)
+    return TN_OK;
+  const tn__device *from = p->where[gradient.node];
   if ((from->table || to->table) && tn__bind_request(c->pl->b, i) == TN_REQ_ADD)
-    TN__TRY(copy_get(c, slope, to, &slope));
+    TN__TRY(copy_get(c, gradient, to, &gradient));
   else if (no_queue_goes(from, to))
-    TN__TRY(copy_get(c, slope, p->env->cpu, &slope));
-  return copy_add(c, slope, to, &p->gradients[i]);
+    TN__TRY(copy_get(c, gradient, p->env->cpu, &gradient));
+  return copy_add(c, gradient, to, &p->gradients[i]);
 }
 
 static tn_code copies_make(copying *c) {
@@ -400,8 +400,7 @@ static void device_note(tn_program *p, tn__device *device) {
   p->devices[p->n_devices++] = device;
 }
 
-/* Copies and their copies: at most two for each input, three for each gradient.
- */
+/* At most two copies for each input, three for each gradient. */
 static size_t most_nodes(const placing *pl) {
   size_t n = pl->n + 3 * (size_t)pl->p->n_arguments + 1;
   for (uint32_t id = 0; id < pl->n; ++id) n += 2 * node_at(pl, id)->n_in;
@@ -432,7 +431,8 @@ static tn_code places_make(placing *pl) {
 tn_code tn__placement_make(const tn__binding *b) {
   tn_program *p = b->p;
   placing pl;
-  const size_t n = p->how.n_groups + (size_t)2; /* and the default, the cpu */
+  const size_t n = p->how.n_groups + (size_t)2; /* plus the default device,
+                                                   and the cpu */
   p->devices = tn__arena_alloc(&p->arena, n * sizeof(tn__device *));
   if (!p->devices) return memory_fail(n * sizeof(tn__device *));
   device_note(p, p->device);

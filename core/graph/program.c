@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * program.c: the life of a program, its runs, and what can be asked of it.
+ * program.c: the lifetime of a program, its runs, and queries.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -43,16 +43,16 @@ static void arrays_release(tn_program *p) {
   tn__vec_deinit(p->env, &p->rooms);
 }
 
-/* Until devices are done with all runs, each of which has been enqueued. What
- * marks the memory of arrays marks neither workspaces nor recordings. */
+/* Waits until devices have finished all runs, which are all enqueued. The
+ * fences of arrays do not cover workspaces and recordings. */
 static void devices_await(const tn_program *p) {
   for (uint32_t i = 0; i < p->n_devices; ++i)
     if (p->devices[i]->compute) tn__queue_await(p->devices[i]->compute);
 }
 
-/* What jobs read of a program stays until the last of them is gone. So do its
- * arrays: when a run is over for those who wait for it, the thread that ends it
- * may still be about to leave the variables of some. */
+/* Drops a hold. Jobs use the data of a program until the last job is dropped.
+ * Its arrays remain too: when a waiter sees the end of a run, the thread that
+ * ends the run may still use the variables of some arrays. */
 void tn__program_unhold(tn_program *p) {
   if (atomic_fetch_sub_explicit(&p->n_holds, 1, memory_order_acq_rel) > 1)
     return;
@@ -92,19 +92,20 @@ bool tn__program_wait_runs(tn_program *p) {
                        .n_access = 1,
                        .flags = TN__JOB_SMALL | TN__JOB_ALWAYS};
   const tn_code rc = tn__run_here(p->env->engine, &job);
-  (void)rc; /* runs that failed have told their arrays */
+  (void)rc; /* failed runs have left their errors on arrays */
   return settled;
 }
 
-/* Whoever ran the last operations may be just about to give them up. The end of
- * the program, which may be that of the runtime, is here and not on his thread:
- * what the caller does next may take away what a device needs. */
+/* Waits for threads that are about to drop the last operations. The program,
+ * and possibly its runtime, must end on this thread and not on theirs: the
+ * caller may next remove resources that a device needs. */
 static void holds_await(const tn_program *p) {
   while (atomic_load_explicit(&p->n_holds, memory_order_acquire) > 1)
     sched_yield();
 }
 
-/* From inside of a function nobody waits: then the last job ends it. */
+/* Inside of a function it does not wait: the last job then frees the program.
+ */
 void tn__program_release(tn_program *p) {
   if (!p) return;
   const tn__env *env = p->env;
@@ -115,7 +116,7 @@ void tn__program_release(tn_program *p) {
   }
   if (p->settled) holds_await(p);
   tn__program_unhold(p);
-  tn__env_release(env); /* last: it may be the end of the runtime */
+  tn__env_release(env); /* last: it may destroy the runtime */
 }
 
 const tn__env *tn__program_env(const tn_program *p) {
@@ -140,8 +141,8 @@ tn_code tn__calls_complete(tn_program *p, uint32_t train) {
   return TN_OK;
 }
 
-/* What a forward run leaves in a pool is there until another program runs in
- * it. */
+/* Marks the pools as used by this program: results of a forward run are valid
+ * until another program uses the pool. */
 void tn__program_begin_run(tn_program *p) {
   for (size_t i = 0; i < p->plan.n_pools; ++i)
     if (p->pools[i]) p->pools[i]->last = p;
@@ -171,7 +172,7 @@ tn_code tn__program_forward(tn_program *p, uint32_t flags) {
   const tn_code rc =
       p->monitor ? tn__part_run(p, 0, p->n_forward, train)
                  : tn__capture_push(p, sequence, 0, p->n_forward, train);
-  /* A push that fails has done nothing: what was there before still is. */
+  /* A push that fails has changed nothing: the old results are valid. */
   if (rc != TN_OK && !p->monitor) return rc;
   count_writes(&p->seen[0]);
   tn__program_begin_run(p);
@@ -179,8 +180,10 @@ tn_code tn__program_forward(tn_program *p, uint32_t flags) {
   return rc;
 }
 
-/* The gradient of a loss, unless it is there from the last run. */
-static tn_code weight_ones(tn_program *p, uint32_t i, tn_array *weight) {
+/* Fills the output gradient of a loss with ones, unless the last run has left
+ * them. */
+static tn_code output_gradient_ones(tn_program *p, uint32_t i,
+                                    tn_array *weight) {
   if (p->losses[i] == TN__LOSS_ONES) return TN_OK;
   TN__TRY(tn__array_fill(p, weight, 1));
   p->losses[i] = TN__LOSS_ONES;
@@ -199,7 +202,7 @@ static tn_code weight_give(tn_program *p, uint32_t i, tn_array *weight) {
   if (p->values[entry].n_uses == 0) return TN_OK;
   if (weight && p->losses[i]) p->losses[i] = TN__LOSS;
   if (weight) return tn__array_copy(p->values[entry].array, weight);
-  if (p->losses[i]) return weight_ones(p, i, p->values[entry].array);
+  if (p->losses[i]) return output_gradient_ones(p, i, p->values[entry].array);
   return tn__fail(TN_INVALID,
                   "head `%s` is no loss: its gradient has to be given to "
                   "tn_program_backward",
@@ -231,7 +234,7 @@ tn_code tn__program_backward(tn_program *p, tn_array *const *weights,
                                                    p->n_forward, n_backward, 1);
   if (rc != TN_OK && !p->monitor) return rc; /* nothing was pushed */
   count_writes(&p->seen[1]);
-  p->trained = 0; /* its memory is used again by the backward part */
+  p->trained = 0; /* the backward part reuses its memory */
   return rc;
 }
 

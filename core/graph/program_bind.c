@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bind.c: a graph becomes a program: the stations of program.h, one after the
- * other.
+ * program_bind.c: makes a program of a graph: calls the stations of program.h
+ * in order.
  */
 #include <string.h>
 
@@ -10,12 +10,12 @@ static tn_code memory_fail(size_t bytes) {
   return tn__fail_memory(bytes, "a program");
 }
 
-/* The arguments of a program as they are found: variables of the user's graph.
- */
+/* The state of finding the arguments of a program: variables of the user's
+ * graph. */
 typedef struct finding {
   tn_program *p;
   const tn_graph *graph;
-  uint8_t *listed; /* by node of `graph` */
+  uint8_t *listed; /* by node of `graph`: it is in the list */
   uint32_t n;
 } finding;
 
@@ -26,8 +26,8 @@ static void argument_add(finding *f, const tn__node *variable) {
   f->p->arguments[f->n++] = (tn_entry){node->id, 0};
 }
 
-/* Variables that no head needs, but for which the user gives something. A
- * gradient may need their shapes for its call. */
+/* Adds variables that no head needs, but that the user passes options for. The
+ * call of a gradient may need their shapes. */
 static void others_add(finding *f, const tn_bind *how, bool states) {
   for (size_t i = 0; i < how->n_arguments; ++i) {
     const tn__node *node =
@@ -38,13 +38,14 @@ static void others_add(finding *f, const tn_bind *how, bool states) {
   }
 }
 
-/* Arguments and states are those of the user's graph, in its order: flat, it
- * may need fewer of them, and meet them in another one. */
+/* Lists the arguments and states of the user's graph in its order. The flat
+ * graph may need fewer of them, in another order. */
 static tn_code arguments_find(const tn__binding *b, const tn_graph *graph) {
   tn_program *p = b->p;
   const tn_entry *v = NULL;
   uint32_t n_arguments = 0, n_states = 0;
-  TN__TRY(tn__graph_variables((tn_graph *)(uintptr_t)graph, /* its cache */
+  TN__TRY(tn__graph_variables((tn_graph *)(uintptr_t)graph, /* cached in the
+                                                               graph */
                               &v, &n_arguments, &n_states));
   const size_t most = n_arguments + n_states + b->how->n_arguments + 1;
   finding f = {.p = p, .graph = graph};
@@ -79,7 +80,8 @@ static tn_code begin_binding(tn__binding *b, const tn_graph *graph) {
   return tn__bind_alloc_lists(b);
 }
 
-/* What users see is counted when it is written, for tapes that watch it. */
+/* Lists the arrays that users see. The program counts writes to them, for tapes
+ * that watch them. */
 static tn_code seen_list(tn_program *p, tn__visible_arrays *to, uint32_t first,
                          uint32_t n) {
   uint32_t most = 0;
@@ -105,7 +107,7 @@ static tn_code how_check(const tn_bind *how, const tn_graph *graph) {
   return TN_OK;
 }
 
-/* They are needed again to reshape the program. */
+/* Keeps the groups for tn_program_reshape. */
 static tn_code groups_keep(tn_program *p, const tn_bind *how) {
   const size_t bytes = how->n_groups * sizeof(tn_group);
   tn_group *groups = tn__arena_alloc(&p->arena, bytes + 1);
@@ -165,9 +167,9 @@ static tn_code device_find(tn_program *p, const tn_bind *how) {
                          how->place.device_id, &p->device);
 }
 
-/* By how much the plan is beyond the memory that the user allows, where another
- * choice of what is computed again may help: it is made before steps become
- * one, which may then need less than it takes them to need, or more. */
+/* Bytes of the plan beyond the limit of the user, if another choice of
+ * recomputed steps may help. The choice precedes fusion, so its estimate may be
+ * too low or too high. */
 static uint64_t compute_excess(const tn_program *p) {
   if (!p->planned || p->least || (p->how.flags & TN_BIND_NO_FUSE) != 0 ||
       p->n_forward == p->n_steps || p->how.memory <= TN_MEMORY_MINIMAL)
@@ -176,7 +178,7 @@ static uint64_t compute_excess(const tn_program *p) {
   return bytes > p->how.memory ? bytes - p->how.memory : 0;
 }
 
-/* With what is computed again chosen for `memory` bytes; 0: nothing is. */
+/* Binds with recomputed steps for a limit of `memory` bytes; 0: none. */
 static tn_code bind_for(const tn_graph *graph, const tn_bind *how,
                         uint64_t memory, uint64_t *over, tn_program **out) {
   tn_program *p = tn__zalloc(graph->env, sizeof *p);
@@ -208,8 +210,7 @@ static tn_code bind_for(const tn_graph *graph, const tn_bind *how,
   return rc;
 }
 
-/* What is chosen for next, where what was chosen for `memory` came out so many
- * bytes too high. */
+/* The next limit, after the plan for `memory` was too large by `over` bytes. */
 static uint64_t lower_limit(const tn_bind *how, uint64_t memory, uint64_t over,
                             int left) {
   if (memory == 0) return how->memory;
@@ -219,9 +220,9 @@ static uint64_t lower_limit(const tn_bind *how, uint64_t memory, uint64_t over,
 tn_code tn__program_bind(const tn_graph *graph, const tn_bind *how,
                          tn_program **out) {
   enum { ATTEMPTS = 5 };
-  const bool apart = (how->flags & TN_BIND_NO_FUSE) != 0;
+  const bool pair_refusal = (how->flags & TN_BIND_NO_FUSE) != 0;
   uint64_t memory = how->memory, over = 0;
-  if (memory > TN_MEMORY_MINIMAL && !apart) memory = 0;
+  if (memory > TN_MEMORY_MINIMAL && !pair_refusal) memory = 0;
   *out = NULL;
   for (int left = ATTEMPTS - 2;; --left) {
     const tn_code rc = bind_for(graph, how, memory, &over, out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * inspect.c: what a program takes, and its steps as a table.
+ * program_inspect.c: the memory that a program needs, and its steps as a table.
  */
 #include <string.h>
 
@@ -11,7 +11,7 @@ static bool is_own(const tn_array *array) {
   return array && atomic_load(&array->n_owners) == 1;
 }
 
-/* Arrays of arguments and gradients that nobody else has. */
+/* Bytes of arguments and gradients that only the program owns. */
 static uint64_t own_bytes(const tn_program *p) {
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i) {
@@ -41,7 +41,7 @@ void tn__program_stats(const tn_program *p, tn_program_stats *out) {
 
 /* ------------------------------------------------------------------- table */
 
-/* Of what is done by others, or not at all. */
+/* Whether a step has no work, or another step does its work. */
 static bool is_unused(const tn__step *step) {
   const tn_program *p = step->program;
   for (uint32_t i = 0; i < step->n_out; ++i) {
@@ -66,7 +66,7 @@ static const char *kind_text(const tn__step *step) {
     case TN__STEP_LOOP:
       return "loop";
     case TN__STEP_FUSED:
-      return step->fused->chain ? "fused in registers" : "fused";
+      return step->fused->registers ? "fused in registers" : "fused";
     default:
       return is_unused(step) ? "nothing" : "in place";
   }
@@ -115,9 +115,9 @@ static void add_step(const tn_program *p, const tn__step *step, bool why,
   for (uint32_t i = 0; i < step->n_out; ++i) add_entry(p, step->out[i], out);
   if (step->info.workspace)
     tn__buf_add(out, " workspace %zu", step->info.workspace);
-  if (why && step->apart)
+  if (why && step->pair_refusal)
     tn__buf_add(out, "; not one with %s: %s", step->other->node->name,
-                step->apart);
+                step->pair_refusal);
   if (why && step->why_not && step->n_parts == 0)
     tn__buf_add(out, "; alone: %s", step->why_not);
   tn__buf_add(out, "\n");
@@ -128,7 +128,7 @@ static void add_parts(const tn_program *p, const tn__step *step, tn__buf *out) {
     add_step(p, step->parts[k], false, "  - ", out);
 }
 
-/* Each device has its own. */
+/* Adds the pool of each device. */
 static void add_pools(const tn_program *p, tn__buf *out) {
   for (size_t i = 0; p->n_devices > 1 && i < p->plan.n_pools; ++i) {
     const tn__plan_pool *pool = &p->plan.pools[i];

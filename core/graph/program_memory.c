@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * memory.c: the planner is asked where the entries of a program are to lie, and
- * its answer becomes memory: one pool for each device, parts of which the
- * entries' blocks are.
+ * program_memory.c: lets the planner choose the places of the entries of a
+ * program, and allocates memory by its plan: one pool per device, with the
+ * blocks of the entries as parts.
  */
 #include <stdio.h>
 #include <string.h>
@@ -23,8 +23,8 @@ static void pair_add(pairs *to, const tn__step *step, uint32_t in, uint32_t out,
   to->v[to->n++] = (tn__plan_pair){.in = in, .out = out, .identity = identity};
 }
 
-/* A declaration speaks of declared operands, so one that stands for many says
- * nothing. */
+/* Adds the declared in-place pairs. Declarations refer to declared operands, so
+ * pairs with a variadic operand do not count. */
 static void forward_pairs(pairs *to, const tn__step *step) {
   const tn__node *node = step->node;
   const tn_op *op = step->joint ? step->joint->op->desc : node->desc;
@@ -44,8 +44,8 @@ static void backward_pairs(pairs *to, const tn__step *step,
       pair_add(to, step, g->inputs[i]->inplace, i, false);
 }
 
-/* What a kernel need not even be called for. */
-static void same_pairs(pairs *to, const tn__step *step) {
+/* Adds alias pairs, for which a kernel need not be called. */
+static void alias_pairs(pairs *to, const tn__step *step) {
   for (uint32_t i = 0; i < step->n_out; ++i)
     if (tn__step_find_alias(step, i) != TN_NONE)
       pair_add(to, step, tn__step_find_alias(step, i), i, true);
@@ -67,7 +67,7 @@ static tn_code pairs_list(tn_program *p, const tn__step *step, pairs *out) {
   out->v = tn__arena_alloc(&p->arena, most * sizeof *out->v);
   out->n = 0;
   if (!out->v) return tn__fail_memory(most * sizeof *out->v, "a memory plan");
-  same_pairs(out, step);
+  alias_pairs(out, step);
   if (step->kind == TN__STEP_FUSED) {
     fused_pairs(out, step);
   } else if (step->kind == TN__STEP_ADD) {
@@ -85,9 +85,9 @@ static tn_code pairs_list(tn_program *p, const tn__step *step, pairs *out) {
   return TN_OK;
 }
 
-/* Whether who writes the second term of a sum may add it to the first, where
- * anybody wants the sum. Calls that are made alone may, since the host does it
- * for their kernels; a copy from another device has nobody who would. */
+/* Whether the writer of the second term of a sum can add it to the first, if
+ * the sum is used. Calls that are not fused can, because the library adds for
+ * their kernels; a copy from another device cannot. */
 static bool may_add(const tn_program *p, const tn__step *sum) {
   const uint32_t writer = p->values[sum->in[1]].step;
   if (sum->shape_only) return false;
@@ -149,8 +149,8 @@ static tn_code node_fill(tn_program *p, const tn__step *step, uint32_t absent,
   return TN_OK;
 }
 
-/* The planner wants the outputs of a step to have numbers that follow one
- * another. Returns how many entries have one. */
+/* Numbers the entries for the planner, which needs consecutive numbers for the
+ * outputs of a step. Returns the number of entries. */
 static uint32_t number_entries(tn_program *p, tn__plan_entry *entries) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < p->n_values; ++i) p->values[i].place = TN_NONE;
@@ -171,7 +171,7 @@ static uint32_t number_entries(tn_program *p, tn__plan_entry *entries) {
   return n;
 }
 
-/* Behind the others stands an entry for what is absent: somebody else's. */
+/* The last entry represents absent ones; its memory is external. */
 tn_code tn__plan_input_make(tn_program *p, tn__plan_input *net) {
   const size_t most = (size_t)p->n_values + 1;
   net->nodes = tn__zalloc(p->env, (p->n_steps + 1u) * sizeof *net->nodes);
@@ -188,8 +188,8 @@ tn_code tn__plan_input_make(tn_program *p, tn__plan_input *net) {
 
 /* ------------------------------------------------------------------- places */
 
-/* The array of `entry` becomes a view of the memory of `like`: same number of
- * elements and dtype, perhaps another shape. */
+/* Makes the array of `entry` a view of the memory of `like`: same number of
+ * elements and dtype, possibly another shape. */
 static tn_code share_memory(tn_program *p, uint32_t entry, uint32_t like) {
   tn_array *old = p->values[entry].array, *from = p->values[like].array;
   const tn_tensor *t = &old->tensor;
@@ -239,7 +239,7 @@ tn__block *tn__pool_of(const tn_program *p, int32_t device) {
   return NULL;
 }
 
-/* Memory of another program serves if it is large enough: the two take turns.
+/* The pool of another program, if it is large enough: the programs run in turn.
  */
 static tn__block *pool_shared(const tn_program *p, const tn_bind *how,
                               size_t i) {
@@ -281,8 +281,8 @@ static tn_code pools_take(tn_program *p, const tn_bind *how) {
   return TN_OK;
 }
 
-/* A call is planned again where an operand has moved into another's memory, or
- * another request is made of it. */
+/* Whether a call must be planned again, because an operand has moved into the
+ * memory of another one, or a request has changed. */
 static bool is_moved(const tn_program *p, const tn__step *step) {
   for (uint32_t i = 0; i < step->n_out; ++i) {
     const tn__plan_place *place = tn__plan_place_of(p, step->out[i]);
@@ -297,8 +297,8 @@ static bool is_moved(const tn_program *p, const tn__step *step) {
   return false;
 }
 
-/* Arrays that users see have memory of their own, and are zeros until a run has
- * written them, whoever that is. */
+/* Arrays that users see have memory of their own. They are zeros until the
+ * first run. */
 static tn_code entry_memory(const tn_program *p, uint32_t entry) {
   const tn__value *value = entry == TN_NONE ? NULL : &p->values[entry];
   if (!value || value->request == TN_REQ_NULL) return TN_OK;
@@ -311,8 +311,8 @@ static tn_code outputs_memory(const tn_program *p, const tn__step *step) {
   return TN_OK;
 }
 
-/* Of a step that is no call of a kernel, which takes that of its inputs when it
- * is placed. */
+/* Allocates the inputs of a step that is no call of a kernel; a call allocates
+ * its inputs itself. */
 static tn_code inputs_memory(const tn_program *p, const tn__step *step) {
   for (uint32_t i = 0; i < step->n_in; ++i)
     if (!step->shape_only || !step->shape_only[i])
@@ -320,8 +320,8 @@ static tn_code inputs_memory(const tn_program *p, const tn__step *step) {
   return TN_OK;
 }
 
-/* Outputs that are there already are not asked for; where all are, nothing is
- * left to do. */
+/* Removes the requests of outputs that exist already. A step without other
+ * outputs has no work. */
 static void leave_out(tn_program *p, tn__step *step) {
   uint32_t n_there = 0, n_asked = 0;
   for (uint32_t i = 0; i < step->n_out; ++i) {
@@ -334,8 +334,8 @@ static void leave_out(tn_program *p, tn__step *step) {
   if (n_there > 0 && n_there == n_asked) step->kind = TN__STEP_NOTHING;
 }
 
-/* Of results only the shape may be asked for. A call that has nothing to do
- * knows that itself; a loop may have others to serve. */
+/* Whether only shapes of the results are used. A call without requests has no
+ * work by itself; a loop may still have effects. */
 static bool is_for_nothing(const tn_program *p, const tn__step *step) {
   if (step->kind == TN__STEP_CALL || step->kind == TN__STEP_FUSED) return false;
   for (uint32_t i = 0; i < step->n_out; ++i)
@@ -362,7 +362,7 @@ static tn_code resolve_workspace(tn_program *p, tn__step *step) {
   return TN_OK;
 }
 
-/* Says which node has no memory, where that was not said yet. */
+/* Adds the node to the message, unless it has one. */
 static tn_code memory_missed(const tn__step *step, tn_code rc) {
   static const char node[] = "node `";
   if (rc != TN_OUT_OF_MEMORY ||
@@ -375,7 +375,7 @@ static tn_code step_settle(tn_program *p, tn__step *step) {
   return memory_missed(step, resolve_workspace(p, step));
 }
 
-/* Memory that stays until the program ends. */
+/* Allocates memory that remains until the program ends. */
 static tn_code room_take(tn_program *p, tn__device *device, size_t bytes,
                          void **out) {
   tn__block *room = NULL;
@@ -449,8 +449,9 @@ static tn_code budget_check(const tn_program *p) {
 
 /* ----------------------------------------------------------------- branches */
 
-/* Whether there are workers for two steps at a time, memory for more than the
- * least, and steps that are long and need not wait for one another. */
+/* Whether a plan with parallel branches may help: workers for two steps, more
+ * memory than the minimum, and long steps that need not wait for one another.
+ */
 static tn_code may_branch(const tn_program *p, const tn_bind *how,
                           const tn__plan_net *net, bool *out) {
   uint32_t n = 0;
@@ -468,8 +469,8 @@ static tn_code may_branch(const tn_program *p, const tn_bind *how,
   return rc;
 }
 
-/* Bytes up to which a plan with parallel branches is taken: half more than the
- * other needs, or what another program lends anyway. */
+/* Maximal bytes of a plan with parallel branches: half more than the other plan
+ * needs, or the memory that another program shares. */
 static size_t most_bytes(const tn_program *p, const tn_bind *how) {
   const size_t bytes = tn__memory_plan_bytes(&p->plan);
   const size_t lent =
@@ -504,8 +505,8 @@ static bool is_lent(const tn_bind *how, const tn__block *pool) {
   return false;
 }
 
-/* Heads that lie in the program's own pool are zeros until a run, as the others
- * are; in the memory of another program they are what that has left. */
+/* Zeroes heads in the program's own pool, like the others; in the memory of
+ * another program they keep its data. */
 static tn_code heads_clear(const tn_program *p, const tn_bind *how) {
   for (uint32_t i = 0; i < p->n_heads; ++i) {
     const uint32_t entry = tn__entry_id(p->graph, p->heads[i]);
@@ -522,7 +523,7 @@ static tn_code heads_clear(const tn_program *p, const tn_bind *how) {
     TN__TRY(tn__array_create(p->env, &spec, &zeros));
     tn_code rc = tn__array_copy(value->array, zeros);
     tn__array_release(zeros);
-    /* Not later: others that use the pool do not mind this head's variable. */
+    /* now: other users of the pool do not use this head's variable */
     if (rc == TN_OK)
       rc = tn__array_wait(value->array, TN__WAIT_WRITERS, TN__FOREVER);
     if (rc != TN_OK)

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reshape.c: a program like another for other shapes. What keeps its shape
- * keeps its array; the rest is made anew, in the memory of the first as far as
- * that reaches.
+ * program_reshape.c: a program like another for other shapes. Entries that keep
+ * their shape keep their array. The others get new arrays, in the memory of the
+ * first program if it is large enough.
  */
 #include <string.h>
 
 #include "program.h"
 
-/* What is said of each argument and state. */
+/* The new facts about each argument and state. */
 typedef struct reshaping {
   const tn_program *p;
   tn_graph *graph; /* as it was bound, inferred from the new shapes */
   tn_argument *arguments;
   size_t n;
-  tn_array **outputs; /* n_heads; NULL: the program's own */
+  tn_array **outputs; /* n_heads; NULL: the program's own array */
 } reshaping;
 
-/* Whether the array is all that is known. */
+/* Whether the signature is complete and equals that of the array. */
 static bool keeps_array(const tn_sig *sig, const tn_array *array) {
   const tn_tensor *t = &array->tensor;
   if (sig->dtype != TN_DTYPE_UNKNOWN && sig->dtype != t->dtype) return false;
@@ -39,12 +39,13 @@ static void argument_set(reshaping *r, uint32_t i) {
   to->array = keeps_array(sig, array) ? array : NULL;
   if (!to->array) to->known = *sig;
   if (tn__entry_is_none(p->gradients[i])) return;
-  const tn__value *slope = &p->values[tn__entry_id(p->graph, p->gradients[i])];
-  to->request = slope->request;
-  if (to->array) to->gradient = slope->array;
+  const tn__value *gradient =
+      &p->values[tn__entry_id(p->graph, p->gradients[i])];
+  to->request = gradient->request;
+  if (to->array) to->gradient = gradient->array;
 }
 
-/* An argument has the type that it has, unless another is said. */
+/* Adds the previous type of an argument, unless the caller states another. */
 static void type_add(const tn_program *p, tn_known *known) {
   const tn__node *node =
       known->name ? tn__map_get(&p->graph->names, known->name) : NULL;
@@ -56,8 +57,8 @@ static void type_add(const tn_program *p, tn_known *known) {
   if (array) known->sig.dtype = array->tensor.dtype;
 }
 
-/* What follows for argument `i`: what it was, if that does not contradict it.
- */
+/* Sets the known signature of argument `i`: the previous one, unless it
+ * contradicts the new facts. */
 static void known_set(const reshaping *r, uint32_t i, tn_known *to) {
   const tn_program *p = r->p;
   const tn__node *node = tn__node_at(p->graph, p->arguments[i].node);
@@ -73,8 +74,8 @@ static void known_set(const reshaping *r, uint32_t i, tn_known *to) {
   memcpy(to->sig.shape, t->shape, (size_t)t->ndim * sizeof *t->shape);
 }
 
-/* Once from what is said, and again with the arguments that stay: heads may
- * depend on both. */
+/* Infers from the new facts, and again with the arguments that keep their
+ * shape: heads may depend on both. */
 static tn_code infer_shapes(reshaping *r, const tn_known *known, size_t n) {
   const tn_program *p = r->p;
   const uint32_t n_all = p->n_arguments + p->n_states;
@@ -95,7 +96,7 @@ static tn_code infer_shapes(reshaping *r, const tn_known *known, size_t n) {
   return rc == TN_INCOMPLETE ? TN_OK : rc;
 }
 
-/* Heads stay in the arrays that were given for them. */
+/* Keeps the user's arrays of heads. */
 static tn_code outputs_set(reshaping *r) {
   const tn_program *p = r->p;
   char name[TN__ENTRY_TEXT];

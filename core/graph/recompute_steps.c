@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * again.c: a program that may take so many bytes only: some forward steps are
- * made a second time, before the backward part needs what they compute. Which
- * is decided on numbers (recompute.h); here the program's steps become numbers,
- * and the answer becomes steps.
+ * recompute_steps.c: programs with a memory limit. They run some forward steps
+ * a second time, before the backward part needs their results. core/plan
+ * (recompute.h) decides which, from numbers; this file makes these numbers of
+ * the program's steps, and steps of the answer.
  */
 #include <string.h>
 
@@ -16,8 +16,8 @@ static double elements_of(const tn_program *p, uint32_t entry) {
   return array ? (double)tn_tensor_size(&array->tensor) : 0;
 }
 
-/* What a product with weights costs is that of each output for each weight that
- * it meets; everything else is taken to cost what it moves. */
+/* A product with weights costs one operation per output and matching weight.
+ * Other steps cost the bytes that they move. */
 static double work_of(const tn_program *p, const tn__step *step) {
   double moved = 0, product = 0, out = 0;
   for (uint32_t i = 0; i < step->n_out; ++i)
@@ -36,7 +36,7 @@ static double work_of(const tn_program *p, const tn__step *step) {
   return moved + out + product;
 }
 
-/* Whether a step reads what another one changes. */
+/* Whether a step reads a variable that another step changes. */
 static bool reads_state(const tn__step *step) {
   const tn__node *node = step->node;
   for (uint32_t i = 0; i < node->n_in; ++i)
@@ -47,7 +47,8 @@ static bool reads_state(const tn__step *step) {
   return false;
 }
 
-/* Random numbers would be others, a state would change twice, or be another. */
+/* Whether a step must run only once: it draws random numbers, changes a state
+ * or reads one that changes. */
 static bool is_once(const tn__step *step) {
   const char *keep = tn__attribute_get(step->node, "keep");
   if (keep && strcmp(keep, "1") == 0) return true;
@@ -57,7 +58,7 @@ static bool is_once(const tn__step *step) {
   return !step->info.kernel || step->info.kernel->desc->n_resources > 0;
 }
 
-/* A user who says "0" thinks nothing of making it again. */
+/* The cost of a second run; 0 if the user sets "0". */
 static double cost_of(const tn_program *p, const tn__step *step) {
   const char *keep = tn__attribute_get(step->node, "keep");
   return keep && strcmp(keep, "0") == 0 ? 0 : work_of(p, step);
@@ -65,12 +66,12 @@ static double cost_of(const tn_program *p, const tn__step *step) {
 
 /* ------------------------------------------------------------------- steps */
 
-/* Steps on their way into a new list. */
+/* The new list of steps while it is written. */
 typedef struct writing {
   tn_program *p;
   tn__step **steps;
   uint32_t n;
-  uint32_t *now; /* by entry: which one stands for it at this point */
+  uint32_t *now; /* by entry: the entry that replaces it at this point */
 } writing;
 
 static tn_code memory_fail(const tn_program *p) {
@@ -96,7 +97,7 @@ static void read_now(const writing *w, tn__step *step) {
   }
 }
 
-/* An entry like another, with an array of its own. */
+/* Adds an entry like another, with an array of its own. */
 static tn_code entry_copy(writing *w, uint32_t entry, uint32_t *out) {
   tn_program *p = w->p;
   const tn_tensor *t = &p->values[entry].array->tensor;
@@ -118,7 +119,7 @@ static tn_code repeat_step(writing *w, const tn__step *from) {
   tn__step *step = tn__arena_alloc(&p->arena, sizeof *step);
   if (!step) return memory_fail(p);
   *step = *from;
-  step->signal = NULL; /* they wait for the first */
+  step->signal = NULL; /* waiting steps wait for the first one */
   step->call[0] = step->call[1] = NULL;
   step->in = tn__arena_alloc(&p->arena, (from->n_in + 1u) * sizeof *step->in);
   step->out =
@@ -151,7 +152,7 @@ static tn_code alloc_lists(writing *w, const tn__recompute *answer) {
   return TN_OK;
 }
 
-/* A call whose operands are others is planned again. */
+/* Plans the calls again that have other operands now. */
 static tn_code calls_renew(tn_program *p) {
   for (uint32_t i = p->n_forward; i < p->n_steps; ++i) {
     tn__step *step = p->steps[i];
@@ -162,7 +163,7 @@ static tn_code calls_renew(tn_program *p) {
   return TN_OK;
 }
 
-/* What only repeated steps read is not asked for where it was made first. */
+/* Removes the requests of first outputs that only repeated steps read. */
 static void requests_renew(tn_program *p) {
   for (uint32_t i = 0; i < p->n_values; ++i) {
     tn__value *value = &p->values[i];

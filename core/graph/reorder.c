@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reorder.c: what a pass leaves becomes a graph again: each node behind what it
- * reads, without those that nothing needs any more, inferred anew. Here is
- * where a pass that breaks a graph is found out.
+ * reorder.c: makes a valid graph of the nodes that a pass leaves: each node
+ * after its inputs, without nodes that are not needed any more, with new
+ * inference. Finds passes that break a graph.
  */
 #include <string.h>
 
@@ -11,7 +11,8 @@
 
 /* ------------------------------------------------------------------- order */
 
-/* What stays: what heads need, what they did not need before, variables. */
+/* The entries to keep: those that heads need, those that heads did not need
+ * before the pass, variables. */
 static tn_code roots_list(const tn_rewrite *r, tn_entry **out, size_t *n) {
   const tn_graph *graph = r->graph;
   tn__order now;
@@ -34,7 +35,7 @@ static tn_code roots_list(const tn_rewrite *r, tn_entry **out, size_t *n) {
   return failed ? tn__fail_memory(bytes, "the order of a graph") : TN_OK;
 }
 
-/* Numbers of the nodes in their new order; TN_NONE for those that go. */
+/* Numbers of the nodes in their new order; TN_NONE for removed ones. */
 static tn_code numbers_make(const tn_graph *graph, const tn__order *order,
                             uint32_t **out) {
   const size_t n = tn__n_nodes(graph);
@@ -74,7 +75,7 @@ static void entry_renumber(const uint32_t *number, tn_entry *entry) {
 }
 
 static void node_renumber(const uint32_t *number, tn__node *node) {
-  uint32_t *after = (uint32_t *)(uintptr_t)node->after; /* the node's own */
+  uint32_t *after = (uint32_t *)(uintptr_t)node->after; /* owned by the node */
   node->id = number[node->id];
   if (node->of != TN_NONE) node->of = number[node->of];
   for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i)
@@ -92,7 +93,7 @@ static void nodes_leave(tn_graph *graph, const uint32_t *number) {
   }
 }
 
-/* `list` has room for all nodes. Nothing fails from here on. */
+/* `list` has space for all nodes. Cannot fail. */
 static void renumber_nodes(tn_graph *graph, const tn__order *order,
                            const uint32_t *number, tn__node **list) {
   nodes_leave(graph, number);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * rewrite.c: the functions of tenon/pass.h, and one run of a plugin's pass.
- * Whatever a pass asks for is checked here; what it leaves, in reorder.c.
+ * Checks the arguments of each function; reorder.c checks the result.
  */
 #include <fenv.h>
 #include <stdio.h>
@@ -9,7 +9,8 @@
 #include "facts.h"
 #include "passes.h"
 
-/* Keeps the text of a failure: it is the pass's, if that gives up. */
+/* Keeps the text of a failure: it becomes the message of the pass if the pass
+ * fails. */
 static tn_code note_failure(tn_rewrite *r, tn_code rc) {
   if (rc != TN_OK)
     (void)snprintf(r->text, sizeof r->text, "%s", tn_error_text());
@@ -39,7 +40,7 @@ static tn_code use_reserve(tn_rewrite *r, size_t more) {
   return TN_OK;
 }
 
-/* Room in `first` for all entries of the graph. */
+/* Makes space in `first` for all entries of the graph. */
 static tn_code first_reserve(tn_rewrite *r) {
   const size_t want = r->graph->n_entries;
   void *list = r->first;
@@ -73,8 +74,7 @@ static tn_entry *read_at(const tn_rewrite *r, const tn__entry_use *use) {
              : &tn__node_at(r->graph, use->node)->in[use->slot];
 }
 
-/* ---------------------------------------------------------------- questions
- */
+/* ------------------------------------------------------------------ queries */
 
 static tn_code node_check(tn_rewrite *r, uint32_t node) {
   if (node < tn__n_nodes(r->graph)) return TN_OK;
@@ -236,7 +236,7 @@ static int32_t pass_call(tn_rewrite *r, const tn_rewrite_call *call,
   return TN_OK;
 }
 
-/* Whether those who change `from` could change `to`. */
+/* Whether the nodes that change `from` could change `to`. */
 static tn_code states_check(const tn_rewrite *r, tn_entry from, tn_entry to) {
   if (tn__node_at(r->graph, to.node)->kind == TN__NODE_VARIABLE) return TN_OK;
   for (uint32_t u = r->first[tn__entry_id(r->graph, from)]; u != TN_NONE;
@@ -265,8 +265,8 @@ static tn_code redirect_check(const tn_rewrite *r, tn_entry from, tn_entry to) {
   return states_check(r, from, to);
 }
 
-/* Moves what is a use to the list of `to`; what stays, and what is none any
- * more, stays. */
+/* Moves the uses to the list of `to`, except those that must not move; former
+ * uses stay. */
 static void uses_move(tn_rewrite *r, tn_entry from, tn_entry to) {
   uint32_t *link = &r->first[tn__entry_id(r->graph, from)];
   uint32_t *target = &r->first[tn__entry_id(r->graph, to)];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * jobs.c: the steps of a sequence as jobs of one schedule of the engine. Steps
- * that follow one another anyway are one job, a segment; what does not depend
- * on one another may run at the same time. Where a device has queues, segments
- * are operations instead, some steps long: the fence behind each takes the
- * device about as long as a short kernel.
+ * segments.c: makes the steps of a sequence jobs of one schedule of the engine.
+ * Steps that follow one another in any case form one job, a segment. Segments
+ * that do not depend on one another may run at the same time. If a device has
+ * queues, segments become operations of a few steps: recording the fence after
+ * each costs the device about as much as a short kernel.
  *
- * Two orders have to be kept: that of the data, by the variables of the blocks
- * that steps read and write, and that of the memory: a part of a pool that is
- * used again is written when the last who used it are done. For that, the
- * writer also overwrites the variables of those whose memory it takes.
+ * The accesses of the jobs keep two orders. The order of data follows from the
+ * variables of the blocks that steps read and write. The order of memory: a
+ * step may overwrite a part of a pool after the last steps that used it. For
+ * that, the writer also overwrites the variables of those steps.
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,11 +21,11 @@ typedef struct tn__segment_run {
   uint32_t n;
   uint32_t train;
   uint32_t n_access;
-  size_t access; /* its first, among all of the sequence */
+  size_t access; /* index of its first access, among those of the sequence */
   char name[104];
 } tn__segment_run;
 
-/* Who has a part of a pool. */
+/* The last user of a part of a pool. */
 typedef struct part {
   size_t begin;
   size_t end;
@@ -40,15 +40,16 @@ typedef struct building {
   tn__access *access;
   size_t n_access;
   size_t capacity;
-  bool quiet; /* uses are not written down */
-  size_t job; /* where the uses of the job at hand begin */
+  bool quiet; /* do not record accesses */
+  size_t job; /* index of the first access of the current job */
   part *parts;
   size_t n_parts;
   size_t parts_capacity;
-  uint8_t *edges; /* by step, ENDS and BEGINS; NULL: each is a segment */
+  uint8_t *edges; /* by step, ENDS and BEGINS; NULL: each step is a segment */
 } building;
 
-/* Others wait for the step, or it for others, than those of its queue. */
+/* ENDS: a step of another queue waits for the step. BEGINS: the step waits for
+ * one of another queue. */
 enum { ENDS = 1, BEGINS = 2 };
 
 /* --------------------------------------------------------------------- uses */
@@ -66,8 +67,9 @@ static tn_code grow_list(const tn__env *env, void **list, size_t each, size_t n,
   return TN_OK;
 }
 
-/* Of what a job has overwritten itself it does not mind the old content: to
- * say that it reads it as well would keep an old error there for ever. */
+/* Adds an access of the current job. A job that overwrites a variable does not
+ * depend on its old content: a read in addition would keep an old error there
+ * for ever. */
 static tn_code add_use(building *b, tn__var *var, uint32_t mode) {
   void *list = b->access;
   if (b->quiet) return TN_OK;
@@ -85,8 +87,8 @@ static tn__var *var_of(const tn_program *p, uint32_t entry) {
   return &p->values[entry].array->block->var;
 }
 
-/* What nobody asked for is nobody's, and written as a whole: a step may have it
- * only to stand for memory that it uses. */
+/* The access mode of an output. An output that is not requested counts as
+ * overwritten: the step may have it only to reserve memory. */
 static uint32_t mode_of(const tn_program *p, uint32_t entry) {
   const tn__value *value = &p->values[entry];
   if (value->request == TN_REQ_NULL) return TN__OVERWRITE;
@@ -94,7 +96,8 @@ static uint32_t mode_of(const tn_program *p, uint32_t entry) {
                                       : tn__array_write_mode(value->array);
 }
 
-/* Its numbers are those of its own program, which may be that of a loop. */
+/* Adds the operands of a step. Their numbers are those of the step's own
+ * program, which may be that of a loop. */
 static tn_code use_plain(building *b, const tn__step *step) {
   const tn_program *p = step->program;
   for (uint32_t i = 0; i < step->n_in; ++i)
@@ -113,7 +116,7 @@ static tn_code use_call(building *b, const tn__step *step) {
   return TN_OK;
 }
 
-/* A loop uses what its step uses, beside arrays of its own. */
+/* Adds the operands of a loop, and all accesses of its steps. */
 static tn_code use_loop(building *b, const tn__step *step) {
   const tn_program *inner = tn__iteration_program(step);
   TN__TRY(use_plain(b, step));
@@ -141,7 +144,7 @@ static tn_code part_put(building *b, size_t at, part what) {
   return TN_OK;
 }
 
-static size_t first_meeting(const building *b, size_t begin) {
+static size_t first_overlap(const building *b, size_t begin) {
   size_t low = 0, high = b->n_parts;
   while (low < high) {
     const size_t middle = low + (high - low) / 2;
@@ -153,11 +156,11 @@ static size_t first_meeting(const building *b, size_t begin) {
   return low;
 }
 
-/* Takes [begin, end) for `var`: those who had parts of it are waited for, and
- * keep what is left of theirs. */
+/* Makes `var` the last user of [begin, end). The job waits for the previous
+ * users; each of them keeps the rest of its part. */
 static tn_code take_range(building *b, size_t begin, size_t end, tn__var *var,
                           uint32_t mode) {
-  const size_t at = first_meeting(b, begin);
+  const size_t at = first_overlap(b, begin);
   size_t last = at;
   part left = {0}, right = {0};
   for (; last < b->n_parts && b->parts[last].begin < end; ++last) {
@@ -170,14 +173,14 @@ static tn_code take_range(building *b, size_t begin, size_t end, tn__var *var,
     memmove(b->parts + at, b->parts + last,
             (b->n_parts - last) * sizeof *b->parts);
   b->n_parts -= last - at;
-  /* Also where nothing is written: those who take it next wait for `var`. */
+  /* Also if nothing is written: the next user waits for `var`. */
   TN__TRY(add_use(b, var, mode));
   if (right.var) TN__TRY(part_put(b, at, right));
   TN__TRY(part_put(b, at, (part){begin, end, var}));
   return left.var ? part_put(b, at, left) : TN_OK;
 }
 
-/* Where the pool of a device begins, among all of them. */
+/* Offset of the pool of a device, if all pools were one. */
 static size_t base_of(const tn_program *p, int32_t device) {
   size_t at = 0;
   for (size_t i = 0; p->plan.pools[i].device != device; ++i)
@@ -185,7 +188,8 @@ static size_t base_of(const tn_program *p, int32_t device) {
   return at;
 }
 
-/* Entries that share an older one's memory by right have its variable. */
+/* Takes the memory of the outputs and the workspace. Entries that share the
+ * memory of an older one have its variable. */
 static tn_code take_outputs(building *b, const tn__step *step) {
   const tn_program *p = b->p;
   tn__var *mine = NULL;
@@ -210,7 +214,7 @@ static tn_code take_outputs(building *b, const tn__step *step) {
   return mine ? take_range(b, at, at + step->reserved, mine, mode) : TN_OK;
 }
 
-/* What was told to wait reads what the others write. */
+/* Reads the signals of the steps that it must wait for. */
 static tn_code use_signals(building *b, const tn__step *step) {
   for (uint32_t i = 0; i < step->n_after; ++i)
     TN__TRY(add_use(b, step->after[i], TN__READ));
@@ -229,9 +233,10 @@ static tn_code step_uses(building *b, const tn__step *step) {
   return take_outputs(b, step);
 }
 
-/* Operations of a run may go with those of the next, of the other part, or of a
- * program that shares its pools, but for the pools: each run takes those for
- * itself with its first operations, when all others are done that use them. */
+/* Reads the variable of a pool. Operations of a run may run with those of the
+ * next run, of the other part, or of a program that shares its pools. The first
+ * operations of each run acquire the pools after all operations that use them.
+ */
 static tn_code use_pool_of(building *b, const tn__device *device) {
   tn__block *pool = tn__pool_of(b->p, tn__device_number(b->p, device));
   return pool ? add_use(b, &pool->var, TN__READ) : TN_OK;
@@ -254,7 +259,7 @@ static bool reads_from(const tn__step *step, const tn__step *before) {
   return false;
 }
 
-/* The number of the segment that a step of the sequence is in. */
+/* The number of the segment with a step of the sequence. */
 static uint32_t segment_at(const tn__segment_run *segments,
                            const tn__segment_run *last, uint32_t step) {
   uint32_t low = 0, high = (uint32_t)(last - segments);
@@ -268,7 +273,7 @@ static uint32_t segment_at(const tn__segment_run *segments,
   return low;
 }
 
-/* Whether a segment waits for what step `writer` makes before it begins. */
+/* Whether a segment waits for step `writer` before it begins. */
 static bool waits_for(const building *b, const tn__segment_run *segment,
                       uint32_t writer) {
   const tn__segment_run *segments = b->sequence->segments;
@@ -284,8 +289,8 @@ static bool waits_for(const building *b, const tn__segment_run *segment,
   return false;
 }
 
-/* A long step that waits for another branch must not make those before it wait
- * as well. */
+/* Whether a long step waits for another branch. It then begins a segment, so
+ * that the steps before it do not wait too. */
 static bool joins_branches(const building *b, const tn__segment_run *segment,
                            const tn__step *step) {
   if (tn__step_is_small(step) || tn__engine_workers(b->p->env->engine) < 2)
@@ -302,7 +307,7 @@ static bool joins_branches(const building *b, const tn__segment_run *segment,
   return false;
 }
 
-/* The step that makes an entry, and not only hands it on; NULL: none does. */
+/* The step that computes an entry, not one that passes it on; NULL: none. */
 static const tn__step *maker_of(const tn_program *p, uint32_t entry) {
   const tn__step *step = NULL;
   while (entry != TN_NONE && p->values[entry].step != TN_NONE) {
@@ -313,7 +318,8 @@ static const tn__step *maker_of(const tn_program *p, uint32_t entry) {
   return step;
 }
 
-/* Where a segment that went on would make queues wait that need not. */
+/* Finds steps at which a segment must end or begin, because a longer segment
+ * would make queues wait longer. */
 static tn_code edges_find(building *b) {
   const tn_program *p = b->p;
   if (p->how.flags & TN_BIND_NO_FUSE) return TN_OK;
@@ -335,7 +341,7 @@ static tn_code edges_find(building *b) {
   return TN_OK;
 }
 
-/* The last step of a segment that is one. */
+/* The last step of a segment that has work. */
 static const tn__step *end_of(const building *b,
                               const tn__segment_run *segment) {
   uint32_t id = segment->first + segment->n - 1;
@@ -343,9 +349,9 @@ static const tn__step *end_of(const building *b,
   return b->p->steps[id];
 }
 
-/* Whether a step is enqueued with those before it. What is nothing goes with
- * whatever is there: by itself it would be a job of the host, which waits for
- * the device. */
+/* Whether a step is enqueued with the steps before it. A step without work
+ * joins any segment: alone it would be a job of the host that waits for the
+ * device. */
 static bool follows_queued(const building *b, const tn__segment_run *segment,
                            const tn__step *step) {
   enum { MOST = 16 };
@@ -358,14 +364,15 @@ static bool follows_queued(const building *b, const tn__segment_run *segment,
   return queue == tn__step_queue(step) && !(b->edges[step->id] & BEGINS);
 }
 
-/* What is nothing begins no segment where runs do not stop behind it. */
+/* Whether a step without work is dropped. It begins no segment unless runs stop
+ * after it. */
 static bool is_left_out(const building *b, const tn__segment_run *segment,
                         const tn__step *step) {
   return segment->n == 0 && step->kind == TN__STEP_NOTHING && b->p->queued &&
          !b->sequence->single;
 }
 
-/* Whether a step is to run right behind the one before it. */
+/* Whether a step joins the segment of the step before it. */
 static bool can_follow(const building *b, const tn__segment_run *segment,
                        const tn__step *step) {
   enum { MOST = 64 };
@@ -379,8 +386,9 @@ static bool can_follow(const building *b, const tn__segment_run *segment,
   return reads_from(step, before) && !joins_branches(b, segment, step);
 }
 
-/* The backward part finds in the pool what the forward part has left there, and
- * takes memory of it only behind those who still read it. */
+/* Replays the memory use of the steps before `first` without adding accesses.
+ * The backward part finds the results of the forward part in the pool, and
+ * takes their memory only after their last readers. */
 static tn_code take_before(building *b, uint32_t first) {
   b->quiet = true;
   for (uint32_t i = 0; i < first; ++i)
@@ -390,8 +398,8 @@ static tn_code take_before(building *b, uint32_t first) {
   return TN_OK;
 }
 
-/* A segment of several is named after its ends: its steps have spans too.
- * Fences have room for less. */
+/* Names a segment of several steps after its first and last one. The steps have
+ * spans of their own, and names of fences are short. */
 static void segment_name(tn__segment_run *segment) {
   const tn_program *p = segment->program;
   const int most = p->queued ? 28 : 46;
@@ -404,7 +412,7 @@ static void segment_name(tn__segment_run *segment) {
                    first, most, last);
 }
 
-static tn_code chains_make(building *b, uint32_t first, uint32_t n) {
+static tn_code segments_make(building *b, uint32_t first, uint32_t n) {
   const tn_program *p = b->p;
   tn__segment_run *segments = tn__zalloc(p->env, (n + 1u) * sizeof *segments);
   if (!segments)
@@ -473,7 +481,7 @@ static tn_code schedule_make(building *b) {
   return rc;
 }
 
-/* All that use a pool come one after the other, as do the runs. */
+/* Orders the segment after all others that use a pool, and runs after runs. */
 static tn_code use_pools(building *b, uint32_t turn) {
   TN__TRY(add_use(b, &b->p->turn, turn));
   for (size_t i = 0; i < b->p->plan.n_pools; ++i)
@@ -486,8 +494,8 @@ tn_code tn__part_list_uses(tn_program *p, uint32_t first, uint32_t n,
                            uint32_t train, tn__access **access,
                            uint32_t *n_access) {
   building b = {.p = p, .train = train};
-  /* Runs step by step read the turn: an error that was left on it would end
-   * them all. */
+  /* Runs of single parts only read the turn: an error on it would make all
+   * later runs fail. */
   tn_code rc = use_pools(&b, TN__READ);
   for (uint32_t i = first; rc == TN_OK && i < first + n; ++i)
     rc = step_uses(&b, p->steps[i]);
@@ -567,7 +575,8 @@ static tn_code operations_make(building *b) {
 
 /* --------------------------------------------------------------------- make */
 
-/* The last job of a schedule waits for what runs must not have in common. */
+/* The last job of a schedule overwrites the variables that must keep runs
+ * separate. */
 static tn_code jobs_make(building *b) {
   if (b->p->queued) return operations_make(b);
   if (b->n_segments > 0) {
@@ -583,7 +592,7 @@ tn_code tn__sequence_make(tn_program *p, tn__sequence *sequence, uint32_t first,
   building b = {.p = p, .sequence = sequence, .train = train};
   tn_code rc = take_before(&b, first);
   if (rc == TN_OK && p->queued && !sequence->single) rc = edges_find(&b);
-  if (rc == TN_OK) rc = chains_make(&b, first, n);
+  if (rc == TN_OK) rc = segments_make(&b, first, n);
   if (rc == TN_OK) rc = jobs_make(&b);
   tn__free(p->env, b.edges);
   tn__free(p->env, b.access);

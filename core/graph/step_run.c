@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * run.c: what the steps of a program do when their turn has come.
+ * step_run.c: the functions that run the steps of a program.
  */
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,8 @@ static tn_tensor tensor_of(const tn__step *step, uint32_t entry) {
   return tensor;
 }
 
-/* A user or the plan of memory may want a result added to what is there. */
+/* Whether a result may be added to the existing elements, for a user or by the
+ * memory plan. */
 static bool has_add(const tn__step *step) {
   return step->program->values[step->out[0]].request == TN_REQ_ADD;
 }
@@ -28,7 +29,7 @@ static tn__site site_of(const tn__step *step, tn__token *token) {
   return (tn__site){step->device, token, step->program->env->engine};
 }
 
-/* One term may lie where the sum is to be. */
+/* One term may be in the memory of the sum. */
 static tn_code run_add(const tn__step *step, uint32_t train, tn__token *token) {
   const tn_tensor out = tensor_of(step, step->out[0]),
                   a = tensor_of(step, step->in[0]),
@@ -85,7 +86,7 @@ void tn__step_set_run(tn__step *step) {
 
 static tn_code step_run(tn__step *step, uint32_t train, tn__token *token) {
   const tn_code rc = step->run(step, train, token);
-  if (step->kind == TN__STEP_FUSED) return rc; /* it has said which call */
+  if (step->kind == TN__STEP_FUSED) return rc; /* its text names the call */
   if (rc != TN_OK) return tn__node_fail(step->node, rc);
   if (step->kind == TN__STEP_CALL &&
       !tn__planned_direct(step->call[train], &step->direct[train]))
@@ -122,7 +123,8 @@ static size_t add_name(const tn__step *step, char *to, size_t room) {
   return n < 0 ? 0 : (size_t)n;
 }
 
-/* What a trace calls a step: a fused one by all its nodes. */
+/* Makes the name of a step in a trace: a fused one has the names of all its
+ * nodes. */
 static void span_name(const tn__step *step, char *to, size_t room) {
   size_t used = 0;
   if (step->n_parts == 0) (void)add_name(step, to, room);
@@ -132,7 +134,7 @@ static void span_name(const tn__step *step, char *to, size_t room) {
   }
 }
 
-/* A span for each step, within that of the job. */
+/* Runs steps with a span for each, within that of the job. */
 static tn_code run_recorded(const tn_program *p, uint32_t first, uint32_t n,
                             uint32_t train, tn__token *token) {
   tn__engine *engine = p->env->engine;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * timeline.c: a program's memory over time: steps from left to right, the bytes
- * of each pool upwards, and a rectangle for each storage from the step that
- * writes it first to the last that uses it. Workspaces are hatched. A rectangle
- * says what it is when it is pointed at.
+ * timeline.c: draws a program's memory over time: steps from left to right, the
+ * bytes of each pool upwards, and a rectangle for each storage from the step
+ * that writes it first to the last that uses it. Workspaces are hatched. A
+ * rectangle shows its description under the pointer.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -16,12 +16,12 @@ enum { MOST_STEPS = 20000, COLOURS = 8 };
 #define HEIGHT 420.0
 #define WIDTH 1000.0
 
-/* One device's panel. */
+/* The panel of one device. */
 typedef struct panel {
   const tn_program *p;
   const tn__plan_pool *pool;
   double top;
-  double step; /* pixels */
+  double step; /* pixels per step */
   double byte;
 } panel;
 
@@ -90,7 +90,7 @@ static void add_workspace(const panel *at, const tn__step *step, tn__buf *out) {
   end_area(at, &a, out);
 }
 
-/* A line across, with how many bytes it stands for. */
+/* Draws a horizontal line, labelled with its number of bytes. */
 static void add_level(const panel *at, size_t bytes, const char *what,
                       tn__buf *out) {
   const double y = at->top + HEIGHT - (double)bytes * at->byte;
@@ -109,7 +109,7 @@ static void add_level(const panel *at, size_t bytes, const char *what,
   tn__buf_add(out, "</text>\n");
 }
 
-/* Where the backward part begins. */
+/* Marks the begin of the backward part. */
 static void add_turn(const panel *at, tn__buf *out) {
   const tn_program *p = at->p;
   const double x = LEFT + p->n_forward * at->step;
