@@ -75,8 +75,8 @@ static tn_code place_check(const tn_program *p, uint32_t entry,
   const tn__device *device = p->values[entry].device;
   if (!array || array->block->device == device) return TN_OK;
   return tn__fail(TN_INVALID,
-                  "%s `%s`: the array lies on %s, the program has it on %s; "
-                  "copy it with tn_array_to",
+                  "%s `%s`: the array is on %s, the program needs "
+                  "it on %s; copy it with tn_array_to",
                   what, name, tn__device_text(array->block->device, place),
                   tn__device_text(device, mine));
 }
@@ -216,8 +216,9 @@ static tn_code requests_check(const tn__binding *b, uint32_t i) {
                     name, tn__dtype_name(dtype));
   if (!given->gradient || tn__bind_request(b, i) != TN_REQ_NULL) return TN_OK;
   return tn__fail(TN_INVALID,
-                  "an array is given for the gradient of argument `%s`, which "
-                  "is not asked for; say `request`, or leave the array out",
+                  "an array is passed for the gradient of argument "
+                  "`%s`, which is not requested; set `request`, or "
+                  "leave the array out",
                   name);
 }
 

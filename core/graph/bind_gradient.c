@@ -179,7 +179,7 @@ tn_code tn__bind_gradients(tn__binding *b) {
     if (p->late[i])
       return tn__fail(TN_INVALID,
                       "head %u is to overwrite an argument, which the "
-                      "gradients that were asked for may still read; put the "
+                      "requested gradients may still read; put the "
                       "gradients into the graph (tn_graph_gradient)",
                       i);
   TN__TRY(slopes_make(b));

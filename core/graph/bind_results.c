@@ -53,8 +53,9 @@ static tn_code fail_overlap(const tn__binding *b, const result *x,
                             const result *y) {
   char one[TN__ENTRY_TEXT + 32], other[TN__ENTRY_TEXT + 32];
   return tn__fail(TN_INVALID,
-                  "%s and %s are given arrays whose ranges of memory overlap, "
-                  "so that one might overwrite the other; give each its own",
+                  "the arrays of %s and %s overlap in memory, so "
+                  "that one might overwrite the other; pass "
+                  "separate arrays",
                   name_of(b, x, one), name_of(b, y, other));
 }
 

@@ -240,8 +240,8 @@ static tn_code loop_add(embedding *e, const tn_loop *what, uint32_t *places,
 static tn_code loop_check(const tn_loop *what) {
   if (what->n_sequences == 0)
     return tn__fail(TN_INVALID,
-                    "a loop needs a sequence, whose length is how often the "
-                    "step is computed");
+                    "a loop needs a sequence; its length is the "
+                    "number of steps");
   if (what->step->n_heads < what->n_states)
     return tn__fail(TN_INVALID,
                     "the step of a loop with %u states needs at least as many "
@@ -281,8 +281,9 @@ static tn_code replace_variable(const tn_graph *graph, const tn_graph *other,
                     name);
   if (node->flags & TN__NODE_STATE)
     return tn__fail(TN_INVALID,
-                    "variable `%s` is a state, which a call changes; only a "
-                    "variable can stand for it: give the two the same name",
+                    "variable `%s` is a state, which a call changes; "
+                    "only a variable can replace it: give the two the "
+                    "same name",
                     name);
   TN__TRY(tn__entry_check(graph, entry, name));
   map[node->first] = entry;

@@ -79,10 +79,9 @@ static tn_code step_check(const tn__step *step) {
     case TN__STEP_ADD:
       return can_add(step, step->out[0])
                  ? TN_OK
-                 : refuse_step(
-                       step, "gradients cannot be added",
-                       "give the node whose gradient this is a group on "
-                       "the cpu");
+                 : refuse_step(step, "gradients cannot be added",
+                               "give the node of this gradient a group on the "
+                               "cpu");
     case TN__STEP_LOOP:
       return sums ? loop_check(step)
                   : refuse_step(step, "no loop can run",

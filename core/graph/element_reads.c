@@ -67,7 +67,7 @@ tn_code tn__inner_list_reads(const tn__node *node, bool **out) {
   bool *list = tn__zalloc(graph->env, n);
   tn_code rc = TN_OK;
   if (!by_node || !list)
-    rc = tn__fail_memory(tn__n_nodes(graph), "what a graph reads");
+    rc = tn__fail_memory(tn__n_nodes(graph), "the inputs that a graph reads");
   if (rc == TN_OK) rc = mark_inner(node, by_node);
   for (uint32_t i = 0; rc == TN_OK && i < n_in + n_aux; ++i)
     list[i] = by_node[variables[i].node];

@@ -93,15 +93,16 @@ static const char *why_no_reduction(const tn__step *step) {
   if (f->n_in != 1 || f->n_out != 1 || f->n_aux != 0 ||
       !tn_fold_cut(&f->in[0], &f->out[0], &reduction) ||
       step->info.records % (uint64_t)(reduction.lines * reduction.parts) != 0)
-    return "its kernel does not keep to the rules of folds";
+    return "its kernel breaks the rules of reductions";
   for (int32_t i = 0; i < reduction.ndim; ++i) ndim += reduction.shape[i] != 1;
-  if (ndim > TN__LOOP_NDIM) return "it folds too many dimensions";
+  if (ndim > TN__LOOP_NDIM) return "it reduces too many dimensions";
   return is_small(&f->in[0]) ? "its operands stay in the cache" : NULL;
 }
 
 static const char *why_no_loop(const tn__step *step) {
   if (!step->info.direct)
-    return "its operands or requests are not what the kernel takes";
+    return "its kernel does not support its operands or "
+           "requests";
   const tn_frame *f = step->info.frame;
   const tn_tensor *loop = tn__fused_loop_shape(f);
   if (f->n_aux > 0) return "it has states";
@@ -135,7 +136,7 @@ static const char *why_not(const tn_program *p, const tn__step *step,
                            bool late) {
   if (step->kind != TN__STEP_CALL) return "it is no call of a kernel";
   if (step->n_parts > 0) return "it is two calls already";
-  if (!step->info.kernel) return "nobody reads its outputs";
+  if (!step->info.kernel) return "its outputs are not used";
   const uint32_t flags = step->info.kernel->desc->flags;
   if (!(flags & (TN_KERNEL_ELEMENTWISE | TN_KERNEL_FOLD)))
     return "its kernel is not elementwise";
@@ -149,7 +150,7 @@ static const char *why_not(const tn_program *p, const tn__step *step,
   for (uint32_t i = 0; i < step->n_out; ++i)
     if (p->values[step->out[i]].request == TN_REQ_ADD &&
         !(step->info.kernel->desc->writes & TN_WRITES_ADD))
-      return "its kernel cannot add to what is there";
+      return "its kernel cannot add to existing elements";
   return flags & TN_KERNEL_FOLD ? why_no_reduction(step) : why_no_loop(step);
 }
 
@@ -364,7 +365,9 @@ static tn_code fuse_one(group *g, tn__step *step) {
   if (!can_join(g, step)) TN__TRY(close_group(g));
   if (!can_join(g, step)) {
     if (!step->why_not && tn__step_is_reduction(step))
-      step->why_not = "nothing before it computes what it folds tile by tile";
+      step->why_not =
+          "no step before it computes its input tile by "
+          "tile";
     enter_step(p, step);
     return TN_OK;
   }

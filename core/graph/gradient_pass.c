@@ -358,8 +358,8 @@ static tn_code pass_all(sweep *s) {
 static tn_code answer_unreached(const sweep *s, size_t i) {
   char name[TN__ENTRY_TEXT];
   return tn__fail(TN_INVALID,
-                  "a gradient with respect to `%s` is asked for (entry %zu), "
-                  "but no head depends on it",
+                  "a gradient with respect to `%s` is requested "
+                  "(entry %zu), but no head depends on it",
                   tn__entry_text(s->graph, s->spec->query.of[i], name), i);
 }
 
@@ -405,8 +405,10 @@ static tn_code list_check(const tn_graph *graph, const tn_entry *list, size_t n,
 
 static tn_code query_check(const tn_graph *graph, const tn_gradient_query *q) {
   TN__TRY(list_check(graph, q->heads, q->n_heads, "a head"));
-  TN__TRY(list_check(graph, q->of, q->n_of, "what a gradient is asked of"));
-  TN__TRY(list_check(graph, q->stop, q->n_stop, "what gradients do not pass"));
+  TN__TRY(
+      list_check(graph, q->of, q->n_of, "an entry with a requested gradient"));
+  TN__TRY(
+      list_check(graph, q->stop, q->n_stop, "an entry where gradients stop"));
   for (size_t i = 0; q->weights && i < q->n_heads; ++i)
     if (!tn__entry_is_none(q->weights[i]))
       TN__TRY(tn__entry_check(graph, q->weights[i], "the weight of a head"));

@@ -152,9 +152,9 @@ static tn_code state_check(const tn__gradient_rule *rule, tn_entry entry) {
     for (uint32_t i = node->n_in; i < node->n_in + node->n_aux; ++i)
       if (node->in[i].node == state->id)
         return tn__fail(TN_UNSUPPORTED,
-                        "the gradient of `%s` reads the state `%s`, which `%s` "
-                        "changes behind it, so that it would read what came "
-                        "then; let `%s` read a copy of the state",
+                        "the gradient of `%s` reads the state `%s`, which "
+                        "`%s` changes later, so it would read the changed "
+                        "state; let `%s` read a copy of the state",
                         rule->node->name, state->name, node->name,
                         rule->node->name);
   }
@@ -328,7 +328,8 @@ static tn_code call_rule(const tn__gradient_rule *rule) {
   if (table_of(node))
     return g->kind == TN_GRADIENT_KERNEL ? by_kernel(rule) : by_operators(rule);
   return tn__fail(TN_UNSUPPORTED,
-                  "what is asked for depends on it, and it has no gradient: %s",
+                  "a requested gradient depends on it, and it has "
+                  "no gradient: %s",
                   g && g->why ? g->why : "its manifest gives none");
 }
 

@@ -44,14 +44,14 @@ tn_code tn__inner_check_step(const tn__inner_gradient *x) {
     if (node->id >= x->n_copied) continue;
     if (!tn__node_is_repeatable(node))
       rc = repeat_fail(node,
-                       "the loop was made when that was not known: make it "
-                       "after its operators' plugins are loaded");
+                       "this was not known when the loop was made: load "
+                       "the plugins of its operators before");
     else if (node->flags & TN__NODE_STATE)
       rc = tn__fail(TN_UNSUPPORTED,
-                    "its gradient computes it a second time, when the state "
-                    "`%s`, which one of its nodes reads and another changes, "
-                    "is not what it was; hand it on from step to step as a "
-                    "state of the loop",
+                    "its gradient computes it a second time, but one "
+                    "of its nodes reads the state `%s`, which another "
+                    "has changed; make it a state of the loop, which "
+                    "each step passes to the next",
                     node->name);
   }
   tn__free(step->env, order.ids);

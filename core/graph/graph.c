@@ -332,7 +332,8 @@ static tn_code depends_check(const tn_graph *graph, uint32_t node,
                              uint32_t on) {
   const uint32_t nodes[] = {node, on};
   for (int i = 0; i < 2; ++i) {
-    TN__TRY(tn__entry_check(graph, (tn_entry){nodes[i], 0}, "what waits"));
+    TN__TRY(tn__entry_check(graph, (tn_entry){nodes[i], 0},
+                            "the node of a control dependency"));
     const tn__node *one = tn__node_at(graph, nodes[i]);
     if (one->kind == TN__NODE_VARIABLE)
       return tn__fail(TN_INVALID,
@@ -357,7 +358,7 @@ tn_code tn__graph_depends(tn_graph *graph, uint32_t node, uint32_t on) {
   uint32_t *list = tn__arena_alloc(&graph->arena, n * sizeof *list);
   if (!list) {
     graph->arena.failed = false;
-    return tn__fail_memory(n * sizeof *list, "what a node waits for");
+    return tn__fail_memory(n * sizeof *list, "control dependencies");
   }
   if (n > 1) memcpy(list, waiting->after, (n - 1) * sizeof *list);
   list[n - 1] = on;

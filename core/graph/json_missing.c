@@ -95,12 +95,14 @@ tn_code tn__json_check_found(const tn__graph_reader *r) {
   if (r->missing.failed || r->unknown.failed)
     return tn__fail_memory(LOST_BYTES, "a message");
   if (r->unknown.n == 0)
-    tn__fail(TN_NOT_FOUND, "the graph needs what is not loaded: %s",
+    tn__fail(TN_NOT_FOUND, "the graph needs plugins that are not loaded: %s",
              r->missing.s);
   else if (r->missing.n == 0)
     tn__fail(TN_NOT_FOUND, "%s", r->unknown.s);
   else
-    tn__fail(TN_NOT_FOUND, "%s; the graph needs what is not loaded: %s",
+    tn__fail(TN_NOT_FOUND,
+             "%s; the graph needs plugins that are not loaded: "
+             "%s",
              r->unknown.s, r->missing.s);
   if (r->n_unnamed > 0)
     tn__fail_more(TN_NOT_FOUND, ", and %" PRIu32 " more", r->n_unnamed);

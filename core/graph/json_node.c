@@ -207,7 +207,7 @@ static tn_code positions_check(const tn__node_draft *d, uint8_t *used) {
                         TN__LENGTH(tn_entry, d->in), at);
       if (used[at]++)
         return tn__fail(TN_INVALID,
-                        "input %u stands twice among `sequences` and "
+                        "input %u occurs twice in `sequences` and "
                         "`carried`",
                         at);
     }
@@ -223,7 +223,7 @@ static tn_code kept_check(const tn__node_draft *d) {
   tn__order order = {0};
   if (n == 0) return TN_OK;
   for (uint32_t i = 0; i < n; ++i)
-    TN__TRY(tn__entry_check(step, kept[i], "what is kept of a step"));
+    TN__TRY(tn__entry_check(step, kept[i], "a kept entry of a step"));
   uint8_t *needed = tn__zalloc(step->env, tn__n_nodes(step));
   if (!needed) return tn__fail_memory(tn__n_nodes(step), "a loop");
   tn_code rc = tn__order_make(step, step->heads, step->n_heads, &order);
@@ -232,8 +232,8 @@ static tn_code kept_check(const tn__node_draft *d) {
   for (uint32_t i = 0; rc == TN_OK && i < n; ++i)
     if (!needed[kept[i].node])
       rc = tn__fail(TN_INVALID,
-                    "a loop keeps what comes of node `%s`, which the heads of "
-                    "its graph do not need",
+                    "a loop keeps outputs of node `%s`, which the "
+                    "heads of its graph do not need",
                     tn__node_at(step, kept[i].node)->name);
   tn__free(step->env, needed);
   return rc;

@@ -189,7 +189,7 @@ static void plugin_compare(const tn__graph_reader *r, const needed *n,
   tn__log(r->env, TN_LOG_WARNING,
           "the graph was saved with plugin `%s` release %" PRIu32
           " (%.40s), but release %" PRIu32
-          " (%s) is loaded; what it computes may differ",
+          " (%s) is loaded; its results may differ",
           n->name, n->release, n->hash, plugin->release, hash);
 }
 

@@ -105,7 +105,7 @@ static const char *why_two(const couple *c) {
   const tn_program *p = c->p;
   const tn__value *between = &p->values[c->second->in[0]];
   const bool kept = between->flags & (TN__ENTRY_EXTERNAL | TN__ENTRY_HEAD);
-  if (kept || between->n_uses != 1) return "others read what it reads";
+  if (kept || between->n_uses != 1) return "other steps read its input";
   if (is_late(p, c->second)) return "it overwrites an argument";
   if (c->first->device != c->second->device) return "it runs elsewhere";
   if ((c->first->id < p->n_forward) != (c->second->id < p->n_forward))

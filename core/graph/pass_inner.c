@@ -122,8 +122,8 @@ static tn_code states_check(const inside *x) {
   for (uint32_t i = 0; i < x->node->n_in; ++i)
     if (find_now(x, i) >= x->n_now)
       return tn__fail(TN_INVALID,
-                      "`%s` would become a state, but the node gives it what "
-                      "must not change",
+                      "`%s` would become a state, but the node's input "
+                      "for it must not change",
                       was_name(x, i));
   return TN_OK;
 }
@@ -147,8 +147,8 @@ static tn_code kept_check(const inside *x) {
   for (uint32_t k = 0; rc == TN_OK && k < loop->n_kept; ++k)
     if (!is_there(x, &order, x->kept[k]))
       rc = tn__fail(TN_INVALID,
-                    "node `%s`, of which the loop keeps what it draws or "
-                    "changes, would not be there any more",
+                    "node `%s` would be removed, but the loop keeps "
+                    "its random numbers or states",
                     tn__node_at(x->node->inner, loop->kept[k].node)->name);
   tn__free(x->graph->env, order.ids);
   return rc;

@@ -63,10 +63,10 @@ static tn_code run_flatten(tn_graph **graph) {
 static const struct tn__builtin_pass own[] = {
     {"infer", "shapes and element types, to a fixed point", NULL, facts, 0, 2,
      run_infer},
-    {"flatten", "graphs that are nodes become their nodes", NULL, facts + 3, 0,
-     1, run_flatten},
-    {"gradient", "what a program's backward part computes", facts, facts + 2, 2,
-     1, NULL}};
+    {"flatten", "replaces graphs that are nodes by their nodes", NULL,
+     facts + 3, 0, 1, run_flatten},
+    {"gradient", "the backward part of a program", facts, facts + 2, 2, 1,
+     NULL}};
 enum { N_OWN = sizeof own / sizeof own[0] };
 
 /* -------------------------------------------------------------------- names */
@@ -236,7 +236,7 @@ tn_code tn__graph_list_known(const tn_graph *graph, tn_known **out, size_t *n) {
   const size_t bytes = (tn__n_nodes(graph) + 1u) * sizeof **out;
   *n = 0;
   *out = tn__alloc(graph->env, bytes);
-  if (!*out) return tn__fail_memory(bytes, "what is known of a graph");
+  if (!*out) return tn__fail_memory(bytes, "the facts about a graph");
   for (uint32_t id = 0; id < tn__n_nodes(graph); ++id) {
     const tn__node *node = tn__node_at(graph, id);
     if (node->kind != TN__NODE_VARIABLE || node->first >= graph->n_sigs)

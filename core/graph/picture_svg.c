@@ -509,9 +509,9 @@ tn_code tn__picture_svg(const tn_graph *graph, tn__buf *out) {
   if (tn__n_nodes(graph) > MOST_NODES)
     return tn__fail(TN_UNSUPPORTED,
                     "the graph has %" PRIu32
-                    " nodes; of more than %d nobody could look at a picture: "
-                    "take the table, give Graphviz the graph, or make a part "
-                    "of it the heads and copy that",
+                    " nodes, and a picture shows at most %d: print the table, "
+                    "use Graphviz, or copy a part of the graph with other "
+                    "heads",
                     tn__n_nodes(graph), MOST_NODES);
   tn__arena_init(&d.arena, graph->env);
   const tn_code rc = draw_picture(&d, out);

@@ -58,8 +58,8 @@ static tn_code group_of(const placing *pl, const tn__node *node,
   for (*out = 0; *out < pl->none; ++*out)
     if (strcmp(how->groups[*out].name, name) == 0) return TN_OK;
   tn__fail(TN_NOT_FOUND,
-           "node `%s` belongs to the group `%.60s`, of which "
-           "nobody says where it runs",
+           "node `%s` belongs to the group `%.60s`, which "
+           "has no device",
            node->name, name);
   return add_groups(how);
 }
@@ -275,9 +275,9 @@ static tn_code state_fail(const placing *pl, uint32_t variable,
   if (other)
     tn__fail_more(TN_INVALID, "by node `%s` on %s", other->name, there);
   else
-    tn__fail_more(TN_INVALID, "is to lie on %s itself", there);
+    tn__fail_more(TN_INVALID, "is to be on %s itself", there);
   return tn__fail_more(TN_INVALID,
-                       "; a state lies on one device: give them one group");
+                       "; a state is on one device: give them one group");
 }
 
 static tn_code states_check(const placing *pl) {

@@ -152,9 +152,10 @@ static tn_code pools_check(const tn_program *p) {
   for (size_t i = 0; i < p->plan.n_pools; ++i)
     if (p->pools[i] && p->pools[i]->last != p)
       return tn__fail(TN_INVALID,
-                      "another program that shares this one's memory has run "
-                      "since its forward run, and what that has left is gone; "
-                      "make both parts of a run before the other program's");
+                      "another program that shares this one's memory "
+                      "has run since its forward run and overwritten "
+                      "the results; run forward and backward before the "
+                      "other program runs");
   return TN_OK;
 }
 
@@ -217,8 +218,8 @@ tn_code tn__program_backward(tn_program *p, tn_array *const *weights,
                     p->n_heads);
   if (!p->trained)
     return tn__fail(TN_INVALID,
-                    "a backward run needs what a forward run with "
-                    "TN_CALL_TRAIN has left; make one first");
+                    "a backward run needs the results of a forward "
+                    "run with TN_CALL_TRAIN; run forward first");
   TN__TRY(pools_check(p));
   for (uint32_t i = 0; i < p->n_heads; ++i)
     TN__TRY(weight_give(p, i, i < n ? weights[i] : NULL));

@@ -255,13 +255,13 @@ static tn_code states_check(const tn_rewrite *r, tn_entry from, tn_entry to) {
 }
 
 static tn_code redirect_check(const tn_rewrite *r, tn_entry from, tn_entry to) {
-  TN__TRY(tn__entry_check(r->graph, from, "what is redirected"));
+  TN__TRY(tn__entry_check(r->graph, from, "the redirected entry"));
   if (tn__entry_is_none(to))
     return tn__fail(TN_INVALID,
-                    "node `%s` would be read by nobody: name the entry that "
-                    "stands for it",
+                    "node `%s` would have no readers: name the entry "
+                    "that replaces it",
                     tn__node_at(r->graph, from.node)->name);
-  TN__TRY(tn__entry_check(r->graph, to, "what stands for it"));
+  TN__TRY(tn__entry_check(r->graph, to, "the entry that replaces it"));
   return states_check(r, from, to);
 }
 

@@ -2,8 +2,8 @@
  * segments.c: makes the steps of a sequence jobs of one schedule of the engine.
  * Steps that follow one another in any case form one job, a segment. Segments
  * that do not depend on one another may run at the same time. If a device has
- * queues, segments become operations of a few steps: recording the fence after
- * each costs the device about as much as a short kernel.
+ * queues, segments become operations of a few steps: the fence after each costs
+ * the device about as much as a short kernel.
  *
  * The accesses of the jobs keep two orders. The order of data follows from the
  * variables of the blocks that steps read and write. The order of memory: a
@@ -48,8 +48,7 @@ typedef struct building {
   uint8_t *edges; /* by step, ENDS and BEGINS; NULL: each step is a segment */
 } building;
 
-/* ENDS: a step of another queue waits for the step. BEGINS: the step waits for
- * one of another queue. */
+/* Another queue waits for the step (ENDS), or the step for it (BEGINS). */
 enum { ENDS = 1, BEGINS = 2 };
 
 /* --------------------------------------------------------------------- uses */
@@ -96,8 +95,7 @@ static uint32_t mode_of(const tn_program *p, uint32_t entry) {
                                       : tn__array_write_mode(value->array);
 }
 
-/* Adds the operands of a step. Their numbers are those of the step's own
- * program, which may be that of a loop. */
+/* Adds the operands of a step, of its own program: possibly that of a loop. */
 static tn_code use_plain(building *b, const tn__step *step) {
   const tn_program *p = step->program;
   for (uint32_t i = 0; i < step->n_in; ++i)
@@ -233,10 +231,9 @@ static tn_code step_uses(building *b, const tn__step *step) {
   return take_outputs(b, step);
 }
 
-/* Reads the variable of a pool. Operations of a run may run with those of the
- * next run, of the other part, or of a program that shares its pools. The first
- * operations of each run acquire the pools after all operations that use them.
- */
+/* Reads the variable of a pool. Operations may run with those of the next run,
+ * of the other part, or of a program that shares the pools. The first ones of
+ * each run acquire the pools after all operations that use them. */
 static tn_code use_pool_of(building *b, const tn__device *device) {
   tn__block *pool = tn__pool_of(b->p, tn__device_number(b->p, device));
   return pool ? add_use(b, &pool->var, TN__READ) : TN_OK;
@@ -289,8 +286,7 @@ static bool waits_for(const building *b, const tn__segment_run *segment,
   return false;
 }
 
-/* Whether a long step waits for another branch. It then begins a segment, so
- * that the steps before it do not wait too. */
+/* Whether a long step waits for another branch, and so begins a segment. */
 static bool joins_branches(const building *b, const tn__segment_run *segment,
                            const tn__step *step) {
   if (tn__step_is_small(step) || tn__engine_workers(b->p->env->engine) < 2)
@@ -364,8 +360,7 @@ static bool follows_queued(const building *b, const tn__segment_run *segment,
   return queue == tn__step_queue(step) && !(b->edges[step->id] & BEGINS);
 }
 
-/* Whether a step without work is dropped. It begins no segment unless runs stop
- * after it. */
+/* Whether a step without work begins no segment: no run stops after it. */
 static bool is_left_out(const building *b, const tn__segment_run *segment,
                         const tn__step *step) {
   return segment->n == 0 && step->kind == TN__STEP_NOTHING && b->p->queued &&
@@ -398,8 +393,7 @@ static tn_code take_before(building *b, uint32_t first) {
   return TN_OK;
 }
 
-/* Names a segment of several steps after its first and last one. The steps have
- * spans of their own, and names of fences are short. */
+/* Names a segment after its first and last step: names of fences are short. */
 static void segment_name(tn__segment_run *segment) {
   const tn_program *p = segment->program;
   const int most = p->queued ? 28 : 46;

@@ -175,8 +175,8 @@ tn_code tn__program_picture(const tn_program *p, tn_text **out) {
   if (p->n_steps > MOST_STEPS)
     return tn__fail(TN_UNSUPPORTED,
                     "the program has %" PRIu32
-                    " steps; of more than %d nobody could look at a picture; "
-                    "take the table of tn_program_text",
+                    " steps, and a picture shows at most %d; use the table of "
+                    "tn_program_text",
                     p->n_steps, MOST_STEPS);
   if (p->n_steps == 0)
     return tn__fail(TN_UNSUPPORTED, "the program has no steps to be drawn");

@@ -442,8 +442,8 @@ Test(binding, what_is_asked_of_gradients_is_never_dropped) {
         OP(g, "square", NULL, NULL, var(g, "x")),
         OP(g, "track", NULL, "run", var(g, "y")));
   refuse_one((tn_argument){.name = "x", .gradient = slope},
-             "an array is given for the gradient of argument `x`, which is not "
-             "asked for");
+             "an array is passed for the gradient of argument `x`, which is not "
+             "requested");
   refuse_one(
       (tn_argument){.name = "n", .request = TN_REQ_WRITE, .has_request = 1},
       "argument `n` is i32, which has no gradient");

@@ -266,13 +266,13 @@ static tn_entry a_dense(void) {
 Test(joints, are_not_made_of_what_is_a_head) {
   const tn_entry d = a_dense();
   HEADS(g, OP(g, "same", NULL, "y", d), d);
-  stay_two("; not one with d: others read what it reads");
+  stay_two("; not one with d: other steps read its input");
 }
 
 Test(joints, are_not_made_of_what_others_read) {
   const tn_entry d = a_dense();
   HEADS(g, OP(g, "add", NULL, "s", OP(g, "same", NULL, "y", d), d));
-  stay_two("; not one with d: others read what it reads");
+  stay_two("; not one with d: other steps read its input");
 }
 
 Test(joints, are_not_made_where_parameters_may_change) {

@@ -574,7 +574,7 @@ Test(gradient, checks_its_question) {
         TN_INVALID, "a head is output 0 of node 99");
   FAILS(ask(&(question){.heads = {x}, .of = {far}, .n_heads = 1, .n_of = 1},
             &out),
-        TN_INVALID, "what a gradient is asked of");
+        TN_INVALID, "an entry with a requested gradient");
   FAILS(ask(&(question){.heads = {x},
                         .of = {x},
                         .stop = {far},
@@ -582,7 +582,7 @@ Test(gradient, checks_its_question) {
                         .n_of = 1,
                         .n_stop = 1},
             &out),
-        TN_INVALID, "what gradients do not pass");
+        TN_INVALID, "an entry where gradients stop");
 }
 
 /* -------------------------------------------------------------------- sums */

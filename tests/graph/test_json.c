@@ -593,7 +593,7 @@ Test(graph_json, inner_graphs_fit_their_nodes) {
   REFUSES(MADE("loop",
                "\"inputs\": [[0, 0]], \"sequences\": [0], "
                "\"carried\": [0], \"graph\": " INNER),
-          "input 0 stands twice");
+          "input 0 occurs twice");
 }
 
 static void nest(tn__buf *text, int depth) {

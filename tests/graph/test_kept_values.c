@@ -274,7 +274,7 @@ Test(kept, a_state_that_is_read_is_refused) {
   const tn__gradient_spec spec = {
       .query = {.heads = &out, .of = &in[1], .n_heads = 1, .n_of = 1}};
   FAILS(tn__graph_gradient(g, &spec, &slope), TN_UNSUPPORTED, "node `loop`",
-        "the state `sum`", "hand it on from step to step");
+        "the state `sum`", "make it a state of the loop");
   tn__graph_release(step);
 }
 
@@ -302,7 +302,7 @@ Test(kept, a_gradient_that_wants_an_old_state_is_refused) {
   (void)product_before(false);
   const tn_bind how = {.struct_size = sizeof how, .request = TN_REQ_WRITE};
   FAILS(tn__program_bind(g, &how, &p), TN_UNSUPPORTED, "the gradient of `y`",
-        "the state `sum`", "`t` changes behind it", "a copy of the state");
+        "the state `sum`", "`t` changes later", "a copy of the state");
 }
 
 Test(kept, a_gradient_reads_a_copy_of_an_old_state) {
@@ -468,9 +468,9 @@ static void file_is_refused(const char *from, const char *to,
 Test(kept, files_cannot_keep_what_is_not_there) {
   kept_graph();
   file_is_refused("\"kept\": [[1, 0]", "\"kept\": [[9, 0]",
-                  "what is kept of a step is output 0 of node 9");
+                  "a kept entry of a step is output 0 of node 9");
   file_is_refused("\"kept\": [[1, 0]", "\"kept\": [[1, 7]",
-                  "what is kept of a step is output 7 of node `noise`");
+                  "a kept entry of a step is output 7 of node `noise`");
   file_is_refused("\"kept\": [[1, 0], [1, 1]]", "\"kept\": [[1, 0]        ]",
                   "an output of node 2");
 }

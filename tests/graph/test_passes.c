@@ -402,7 +402,7 @@ Test(passes, leave_loops_what_they_keep) {
   }
   tn__graph_release(out);
   refused(NAMES("rewriter.quiet"), TN_INVALID,
-          PARTS("node `loop`: node `noise`, of which the loop keeps"));
+          PARTS("node `loop`: node `noise` would be removed"));
 }
 
 Test(passes, cannot_change_what_a_node_only_reads) {
@@ -628,7 +628,7 @@ Test(passes, that_change_the_type_of_a_head_are_refused) {
 
 Test(passes, that_lose_a_head_are_refused) {
   simple_net();
-  BAD("lost_head", TN_INVALID, "node `s` would be read by nobody");
+  BAD("lost_head", TN_INVALID, "node `s` would have no readers");
 }
 
 Test(passes, that_name_entries_of_elsewhere_are_refused) {

@@ -266,7 +266,7 @@ Test(folds, that_cannot_be_fed_say_why) {
   HEADS(g, sum(t, "axis=[0]"), sum(from, NULL));
   tn_program *p = bind_with(x, NULL, (tn_bind){0});
   has_text(p, "takes such a call whole only");
-  has_text(p, "nothing before it computes what it folds");
+  has_text(p, "no step before it computes its input");
   tn__program_release(p);
   tn__array_release(x);
   net_close();
