@@ -37,12 +37,11 @@ static bool reads_block(const tn__binding *b, const tn__node *node,
   return false;
 }
 
-/* Whether a late head can be computed in its final place. This needs that its
- * step can run after all others: nothing reads the head, the other heads of its
- * node are late too, late heads do not read the arguments that it overwrites,
- * and it does not read those that they overwrite. Its step must be a call of a
- * kernel, which checks that outputs do not overwrite inputs; sums, copies and
- * loops write while they read. */
+/* Whether a late head can be computed in its final place. Its step must be able
+ * to run after all others: nothing reads the head, and the other heads of its
+ * node are late too. Late heads do not read arguments that others of them
+ * overwrite. The step must be a call of a kernel, which checks that outputs do
+ * not overwrite inputs; sums, copies and loops write while they read. */
 static bool may_be_late(const tn__binding *b, uint32_t head) {
   const tn_program *p = b->p;
   const uint32_t node = p->heads[head].node;

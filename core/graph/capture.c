@@ -27,10 +27,9 @@ enum { WHY = 512 };
  * run, so all attempts cost less than an eighth of the runs. */
 enum { PAUSE = 8, MOST_DOUBLED = 20 };
 
-/* Who may use it: the thread that pushes, and the operation that has the
- * program's turn; the state is atomic. The operation owns the failure fields
- * until the state says LATER, and the pushing thread owns them while it does.
- */
+/* Only the thread that pushes and the operation that has the program's turn use
+ * it; the state is atomic. The operation owns the failure fields until the
+ * state is LATER, and the pushing thread owns them while it is. */
 typedef struct tn__capture {
   tn_program *program;
   uint32_t first;
@@ -486,7 +485,7 @@ void tn__capture_free(tn__sequence *sequence) {
   sequence->captured = NULL;
 }
 
-/* ---------------------------------------------------------------- questions */
+/* ------------------------------------------------------------------ queries */
 
 static const tn__sequence *sequence_of(const tn_program *p, uint32_t part) {
   return part == TN_PART_BACKWARD ? &p->backward : &p->forward[part];

@@ -113,7 +113,7 @@ static tn_code request_offers(const tn__step *step, tn_chain_offer *offers,
   return TN_OK;
 }
 
-/* ------------------------------------------------------------------- links */
+/* --------------------------------------------------------- register kernels */
 
 static uint32_t entry_of(const maker *m, const make *at, uint32_t input) {
   const uint32_t k = operand_of(m->f, at->part, at->made->in[input]);

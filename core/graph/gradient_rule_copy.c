@@ -58,8 +58,7 @@ tn_code tn__inner_check_step(const tn__inner_gradient *x) {
   return rc;
 }
 
-/* ---------------------------------------------------------------------- room
- */
+/* -------------------------------------------------------------------- lists */
 
 static tn_code alloc_lists(tn__inner_gradient *x) {
   const tn__env *env = x->rule->graph->env;

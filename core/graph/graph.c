@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------- life */
+/* ----------------------------------------------------------------- lifetime */
 
 tn_code tn__graph_create(tn__caller *caller, tn_graph **out) {
   const tn__env *env = caller->env;

@@ -7,7 +7,7 @@
 
 #include "fused.h"
 
-/* --------------------------------------------------------------------- life */
+/* ----------------------------------------------------------------- lifetime */
 
 void tn__program_hold(tn_program *p) {
   atomic_fetch_add_explicit(&p->n_holds, 1, memory_order_relaxed);
@@ -239,7 +239,7 @@ tn_code tn__program_backward(tn_program *p, tn_array *const *weights,
   return rc;
 }
 
-/* ---------------------------------------------------------------- questions */
+/* ------------------------------------------------------------------ queries */
 
 static tn_code array_of(const tn_program *p, tn_entry entry, const char *name,
                         tn_array **out) {

@@ -95,8 +95,8 @@ static tn_code plain_add(tn_program *p, const tn__node *node) {
 /* ------------------------------------------------------------------- sums */
 
 /* A sum with terms that become ready one by one. Each is added as soon as it is
- * ready, so that its writer can add it in the sum's memory, and no two terms
- * exist at the same time. */
+ * ready: its writer can add it in the sum's memory, and no term waits for
+ * another one. */
 typedef struct adding {
   const tn__node *node;
   uint32_t next;  /* index of the next term */

@@ -2,7 +2,7 @@
  * linear.c: the gradient of a recorded gradient, of an operator that is linear
  * in groups of its inputs: the same operator, called with what moves in a group
  * in the group's place, and the gradients of that call. core/graph does the
- * same with nodes (rule_linear.c).
+ * same with nodes (gradient_rule_linear.c).
  */
 #include <string.h>
 

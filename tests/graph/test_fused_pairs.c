@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Joints: two calls that an operator computes in one go are one step of a
- * program, and everything that can be seen of it is what it would be of two.
- * The plugin that tells of them is made here, of operators of lab: what `same`
- * does to the output of another is nothing, so the other stands for both.
+ * Fused pairs: two calls that an operator computes together are one step of a
+ * program, and all its visible results are those of two steps. These tests make
+ * the plugin of the pairs from operators of lab: `same` changes nothing, so the
+ * operator before it computes both.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #include "../by_hand.h"
 #include "evaluate.h"
-#include "given.h"
+#include "program_fixture.h"
 
 /* ------------------------------------------------------------------ a plugin
  */
@@ -54,7 +54,7 @@ static void open_all(void) {
   OK(tn__plugin_add(w.registry, &plugin));
 }
 
-TestSuite(joints, .init = open_all, .fini = net_close);
+TestSuite(fused_pairs, .init = open_all, .fini = net_close);
 
 /* ----------------------------------------------------------------- programs */
 
@@ -68,34 +68,34 @@ static void same_array(const tn_program *a, const tn_program *b, uint32_t what,
   same_bits(x, y, name);
 }
 
-static void run(tn_program *p, bool train, tn_array *weight) {
+static void run_once(tn_program *p, bool train, tn_array *weight) {
   OK(tn__program_forward(p, train ? TN_CALL_TRAIN : 0));
   if (train) OK(tn__program_backward(p, &weight, 1));
 }
 
 /* y = same(dense(x)), z = tanh(y) */
 static void dense_net(void) {
-  give("x", filled(TN_F64, SHAPE(ROWS, COLUMNS)));
-  give("d_weight", filled(TN_F64, SHAPE(HIDDEN, COLUMNS)));
-  give("d_bias", filled(TN_F64, SHAPE(HIDDEN)));
-  const tn_entry d = OP(g, "dense", "num_hidden=2", "d", var(g, "x"));
+  give_array("x", create_filled(TN_F64, SHAPE(ROWS, COLUMNS)));
+  give_array("d_weight", create_filled(TN_F64, SHAPE(HIDDEN, COLUMNS)));
+  give_array("d_bias", create_filled(TN_F64, SHAPE(HIDDEN)));
+  const tn_entry d = OP(g, "dense", "num_hidden=2", "d", var_node(g, "x"));
   HEADS(g, OP(g, "tanh", NULL, "z", OP(g, "same", NULL, "y", d)));
 }
 
-/* What joins has the bits of what does not, in both passes. */
-static void compare(tn_program *one, tn_program *two) {
+/* A program with pairs gives the bits of one without, in both passes. */
+static void compare_programs(tn_program *one, tn_program *two) {
   tn_array *weight = numbers_of(TN_F64, SHAPE(ROWS, HIDDEN), number_at);
-  run(one, true, weight), run(two, true, weight);
+  run_once(one, true, weight), run_once(two, true, weight);
   same_array(one, two, TN_PROGRAM_OUTPUT, "z_output");
   same_array(one, two, TN_PROGRAM_GRADIENT, "x");
   same_array(one, two, TN_PROGRAM_GRADIENT, "d_weight");
   same_array(one, two, TN_PROGRAM_GRADIENT, "d_bias");
-  run(one, false, NULL), run(two, false, NULL);
+  run_once(one, false, NULL), run_once(two, false, NULL);
   same_array(one, two, TN_PROGRAM_OUTPUT, "z_output");
   tn__array_release(weight);
 }
 
-Test(joints, compute_what_the_two_calls_do) {
+Test(fused_pairs, compute_the_results_of_two_calls) {
   dense_net();
   tn_program *one = BIND(.flags = TN_BIND_NO_FUSE, .request = TN_REQ_WRITE);
   tn_program *two = BIND(.request = TN_REQ_WRITE);
@@ -104,21 +104,21 @@ Test(joints, compute_what_the_two_calls_do) {
   cr_expect_eq(stats_of(two).n_fused, 2);
   cr_expect_eq(stats_of(two).n_forward, 2);
   cr_expect_eq(stats_of(two).n_backward, stats_of(one).n_backward);
-  compare(one, two);
+  compare_programs(one, two);
   tn__program_release(one), tn__program_release(two);
-  drop_given();
+  drop_arrays();
 }
 
-Test(joints, are_listed_with_the_calls_that_they_are) {
+Test(fused_pairs, are_listed_with_the_calls_that_they_are) {
   dense_net();
   tn_program *p = BIND(0);
   has_text(p, "  d  lab.dense.cpu  f64 (3,2) @");
   has_text(p, "\n  - d  lab.dense.cpu  f64 (3,2)\n  - y  lab.same.cpu  f64");
   tn__program_release(p);
-  drop_given();
+  drop_arrays();
 }
 
-Test(joints, leave_programs_of_other_shapes_what_they_are) {
+Test(fused_pairs, leave_programs_of_other_shapes_unchanged) {
   tn_program *small = NULL;
   dense_net();
   tn_program *p = BIND(.request = TN_REQ_WRITE);
@@ -126,77 +126,80 @@ Test(joints, leave_programs_of_other_shapes_what_they_are) {
   OK(tn__program_reshape(p, &known, 1, &small));
   cr_expect_eq(stats_of(small).n_fused, 2);
   tn__program_release(small), tn__program_release(p);
-  drop_given();
+  drop_arrays();
 }
 
-Test(joints, may_be_made_again_to_save_memory) {
+Test(fused_pairs, may_be_made_again_to_save_memory) {
   dense_net();
   tn_program *one = BIND(.flags = TN_BIND_NO_FUSE, .request = TN_REQ_WRITE,
                          .memory = TN_MEMORY_MINIMAL);
   tn_program *two = BIND(.request = TN_REQ_WRITE, .memory = TN_MEMORY_MINIMAL);
-  compare(one, two);
+  compare_programs(one, two);
   tn__program_release(one), tn__program_release(two);
-  drop_given();
+  drop_arrays();
 }
 
 /* -------------------------------------------------------- outputs and states
  */
 
 static void same_head(tn_program *one, tn_program *two, const char *name) {
-  run(one, false, NULL), run(two, false, NULL);
+  run_once(one, false, NULL), run_once(two, false, NULL);
   same_array(one, two, TN_PROGRAM_OUTPUT, name);
 }
 
-Test(joints, keep_the_other_outputs) {
-  give("k_x", filled(TN_F64, SHAPE(5)));
-  give("k_y", filled(TN_F64, SHAPE(5)));
-  const tn_entry k = OP(g, "keep", NULL, "k", var(g, "k_x"), var(g, "k_y"));
+Test(fused_pairs, keep_the_other_outputs) {
+  give_array("k_x", create_filled(TN_F64, SHAPE(5)));
+  give_array("k_y", create_filled(TN_F64, SHAPE(5)));
+  const tn_entry k =
+      OP(g, "keep", NULL, "k", var_node(g, "k_x"), var_node(g, "k_y"));
   const tn_entry y = OP(g, "same", NULL, "y", k);
-  HEADS(g, y, output(k, 1));
+  HEADS(g, y, output_of(k, 1));
   tn_program *one = BIND(.flags = TN_BIND_NO_FUSE), *two = BIND(0);
   cr_expect_eq(stats_of(two).n_fused, 2);
   same_head(one, two, "y_output");
   same_array(one, two, TN_PROGRAM_OUTPUT, "k_slope");
   tn__program_release(one), tn__program_release(two);
-  drop_given();
+  drop_arrays();
 }
 
-Test(joints, change_states_once) {
-  give("x", filled(TN_F64, SHAPE(5)));
-  HEADS(g, OP(g, "same", NULL, "y", OP(g, "track", NULL, "t", var(g, "x"))));
+Test(fused_pairs, change_states_once) {
+  give_array("x", create_filled(TN_F64, SHAPE(5)));
+  HEADS(g,
+        OP(g, "same", NULL, "y", OP(g, "track", NULL, "t", var_node(g, "x"))));
   tn_program *one = BIND(.flags = TN_BIND_NO_FUSE), *two = BIND(0);
   cr_expect_eq(stats_of(two).n_fused, 2);
   for (int i = 0; i < 3; ++i) same_head(one, two, "y_output");
   same_array(one, two, TN_PROGRAM_AUXILIARY, "t_sum");
   tn__program_release(one), tn__program_release(two);
-  drop_given();
+  drop_arrays();
 }
 
 /* h' = same(keep(h, x)), four times. */
-Test(joints, are_made_in_the_steps_of_loops) {
+Test(fused_pairs, are_made_in_the_steps_of_loops) {
   tn_graph *step = net_new();
   tn_entry out;
   const tn_entry k =
-      OP(step, "keep", NULL, "k", var(step, "h"), var(step, "x"));
+      OP(step, "keep", NULL, "k", var_node(step, "h"), var_node(step, "x"));
   HEADS(step, OP(step, "same", NULL, "y", k));
-  give("x", filled(TN_F64, SHAPE(4, 5)));
-  give("h", filled(TN_F64, SHAPE(5)));
-  const tn_loop what = {.struct_size = sizeof what,
-                        .n_in = 2,
-                        .step = step,
-                        .name = "loop",
-                        .sequences = (const char *const[]){"x"},
-                        .states = (const char *const[]){"h"},
-                        .n_sequences = 1,
-                        .n_states = 1,
-                        .in = (const tn_entry[]){var(g, "x"), var(g, "h")},
-                        .keys = (const char *const[]){"x", "h"}};
+  give_array("x", create_filled(TN_F64, SHAPE(4, 5)));
+  give_array("h", create_filled(TN_F64, SHAPE(5)));
+  const tn_loop what = {
+      .struct_size = sizeof what,
+      .n_in = 2,
+      .step = step,
+      .name = "loop",
+      .sequences = (const char *const[]){"x"},
+      .states = (const char *const[]){"h"},
+      .n_sequences = 1,
+      .n_states = 1,
+      .in = (const tn_entry[]){var_node(g, "x"), var_node(g, "h")},
+      .keys = (const char *const[]){"x", "h"}};
   OK(tn__graph_loop(g, &what, &out));
   HEADS(g, out);
   tn_array *weight = numbers_of(TN_F64, SHAPE(5), number_at);
   tn_program *one = BIND(.flags = TN_BIND_NO_FUSE, .request = TN_REQ_WRITE);
   tn_program *two = BIND(.request = TN_REQ_WRITE);
-  run(one, true, weight), run(two, true, weight);
+  run_once(one, true, weight), run_once(two, true, weight);
   tn_array *outs[2] = {NULL};
   OK(tn__program_output(one, 0, &outs[0]));
   OK(tn__program_output(two, 0, &outs[1]));
@@ -206,7 +209,7 @@ Test(joints, are_made_in_the_steps_of_loops) {
   tn__program_release(one), tn__program_release(two);
   tn__array_release(weight);
   tn__graph_release(step);
-  drop_given();
+  drop_arrays();
 }
 
 /* ---------------------------------------------------------------- monitors */
@@ -217,7 +220,7 @@ typedef struct sight {
   uint32_t n;
 } sight;
 
-static void look(void *ctx, const char *name, tn_array *array) {
+static void note_sight(void *ctx, const char *name, tn_array *array) {
   sight *s = ctx;
   double all[64];
   if (s->n == 8) return;
@@ -226,12 +229,12 @@ static void look(void *ctx, const char *name, tn_array *array) {
   s->first[s->n++] = all[0];
 }
 
-Test(joints, show_monitors_both_calls) {
+Test(fused_pairs, show_monitors_both_calls) {
   sight seen[2] = {{.n = 0}, {.n = 0}};
   dense_net();
   for (int k = 0; k < 2; ++k) {
     tn_program *p = BIND(.flags = k == 0 ? TN_BIND_NO_FUSE : 0);
-    OK(tn__program_monitor(p, look, &seen[k]));
+    OK(tn__program_monitor(p, note_sight, &seen[k]));
     OK(tn__program_forward(p, 0));
     OK(tn__program_monitor(p, NULL, NULL));
     OK(tn__program_forward(p, 0));
@@ -243,71 +246,72 @@ Test(joints, show_monitors_both_calls) {
     cr_expect_str_eq(seen[0].names[i], seen[1].names[i]);
     cr_expect_eq(seen[0].first[i], seen[1].first[i]);
   }
-  drop_given();
+  drop_arrays();
 }
 
 /* ------------------------------------------------------------------ two steps
  */
 
-/* They stay two, and it is said why. */
+/* Expects two steps, and the reason in the table. */
 static void stay_two(const char *why) {
   tn_program *p = BIND(.request = TN_REQ_WRITE);
   cr_expect_eq(stats_of(p).n_fused, 0);
   has_text(p, why);
   tn__program_release(p);
-  drop_given();
+  drop_arrays();
 }
 
 static tn_entry a_dense(void) {
-  give("x", filled(TN_F64, SHAPE(ROWS, COLUMNS)));
-  return OP(g, "dense", "num_hidden=2", "d", var(g, "x"));
+  give_array("x", create_filled(TN_F64, SHAPE(ROWS, COLUMNS)));
+  return OP(g, "dense", "num_hidden=2", "d", var_node(g, "x"));
 }
 
-Test(joints, are_not_made_of_what_is_a_head) {
+Test(fused_pairs, are_not_made_across_a_head) {
   const tn_entry d = a_dense();
   HEADS(g, OP(g, "same", NULL, "y", d), d);
   stay_two("; not one with d: other steps read its input");
 }
 
-Test(joints, are_not_made_of_what_others_read) {
+Test(fused_pairs, are_not_made_if_others_read_the_result) {
   const tn_entry d = a_dense();
   HEADS(g, OP(g, "add", NULL, "s", OP(g, "same", NULL, "y", d), d));
   stay_two("; not one with d: other steps read its input");
 }
 
-Test(joints, are_not_made_where_parameters_may_change) {
+Test(fused_pairs, are_not_made_where_parameters_may_change) {
   HEADS(g, OP(g, "scaled", "rate=2", "y", a_dense()));
   stay_two("; not one with d: parameters of one of them may change");
 }
 
-Test(joints, need_an_operator_that_takes_their_parameters) {
+Test(fused_pairs, need_an_operator_that_takes_their_parameters) {
   HEADS(g, OP(g, "affine", "scale=2", "y", a_dense()));
   stay_two("; not one with d: `scale` is not a parameter of lab.dense@1");
 }
 
-Test(joints, need_an_operator_that_takes_their_operands) {
-  give("x", filled(TN_F64, SHAPE(ROWS, COLUMNS)));
-  HEADS(g, OP(g, "tanh", NULL, "y", OP(g, "track", NULL, "t", var(g, "x"))));
+Test(fused_pairs, need_an_operator_that_takes_their_operands) {
+  give_array("x", create_filled(TN_F64, SHAPE(ROWS, COLUMNS)));
+  HEADS(g,
+        OP(g, "tanh", NULL, "y", OP(g, "track", NULL, "t", var_node(g, "x"))));
   stay_two("; not one with t: ");
 }
 
-Test(joints, leave_elementwise_calls_to_be_fused) {
-  give("x", filled(TN_F64, SHAPE(5)));
-  const tn_entry x = var(g, "x");
+Test(fused_pairs, leave_elementwise_calls_to_be_fused) {
+  give_array("x", create_filled(TN_F64, SHAPE(5)));
+  const tn_entry x = var_node(g, "x");
   HEADS(g, OP(g, "same", NULL, "y", OP(g, "mul", NULL, "m", x, x)));
   stay_two("; not one with m: runs of elementwise calls are fused");
 }
 
-Test(joints, are_not_made_of_what_others_wait_for) {
+Test(fused_pairs, are_not_made_if_others_wait_for_a_call) {
   const tn_entry d = a_dense(), y = OP(g, "same", NULL, "y", d);
-  const tn_entry t = OP(g, "tanh", NULL, "t", var(g, "x2"));
-  give("x2", filled(TN_F64, SHAPE(5)));
+  const tn_entry t = OP(g, "tanh", NULL, "t", var_node(g, "x2"));
+  give_array("x2", create_filled(TN_F64, SHAPE(5)));
   OK(tn__graph_depends(g, t.node, d.node));
   HEADS(g, y, t);
   stay_two("; not one with d: one waits for another, or another for it");
 }
 
-Test(joints, leave_a_pinned_kernel_in_its_place) {
+Test(fused_pairs, leave_a_pinned_kernel_in_its_place) {
   tn_operator *op = op_get("lab.dense");
   HEADS(g, OP(g, "same", NULL, "y", a_dense()));
   OK(tn__operator_pin(op, "lab.dense.cpu"));
@@ -315,21 +319,21 @@ Test(joints, leave_a_pinned_kernel_in_its_place) {
   OK(tn__operator_pin(op, NULL));
 }
 
-Test(joints, of_operators_that_are_not_there_are_none) {
+Test(fused_pairs, of_operators_that_are_not_there_are_none) {
   HEADS(g, OP(g, "tanh", NULL, "y", a_dense()));
   tn_program *p = BIND(0);
   cr_expect_eq(stats_of(p).n_fused, 0);
   tn__program_release(p);
-  drop_given();
+  drop_arrays();
 }
 
-Test(joints, are_gone_with_their_plugin) {
+Test(fused_pairs, are_gone_with_their_plugin) {
   dense_net();
   OK(tn__plugin_unload(w.registry, "teller"));
   tn_program *p = BIND(0);
   cr_expect_eq(stats_of(p).n_fused, 0);
   tn__program_release(p);
-  drop_given();
+  drop_arrays();
 }
 
 /* ------------------------------------------------------------------- loading
@@ -342,7 +346,7 @@ static int32_t guest_init(const tn_host *host, tn_registrar *registrar,
                           void **instance) {
   const tn_passes *passes = host->extension(host, TN_PASS_EXTENSION);
   (void)instance;
-  for (int i = 0; i < guest_times; ++i) /* what it is told it does not hear */
+  for (int i = 0; i < guest_times; ++i) /* it ignores the result */
     (void)passes->join(registrar, &guest_joint);
   return TN_OK;
 }
@@ -350,36 +354,36 @@ static int32_t guest_init(const tn_host *host, tn_registrar *registrar,
 static const tn_plugin guest = {PLUGIN_BY_HAND("guest", 1, "A joint"),
                                 .init = guest_init};
 
-static void mistake(tn_code code, tn_joint joint, const char *why) {
+static void expect_mistake(tn_code code, tn_joint joint, const char *why) {
   guest_joint = joint;
   FAILS(tn__plugin_add(w.registry, &guest), code,
         "init of the plugin \"guest\" failed", why);
 }
 
-Test(joints, that_are_wrong_refuse_their_plugin) {
+Test(fused_pairs, that_are_wrong_refuse_their_plugin) {
   guest_times = 1;
-  mistake(TN_INVALID, (tn_joint)JOINT("a.b@1", "a.c@1", NULL),
-          "no size or no full name");
-  mistake(TN_INVALID, (tn_joint)JOINT("a.b@1", "a.c@1", "a.d"),
-          "\"a.d\" cannot be an operator for two");
-  mistake(TN_INVALID, (tn_joint){.first = "a.b@1", .both = "a.d@1"},
-          "\"a.d@1\" cannot be an operator for two");
-  mistake(TN_INVALID, (tn_joint)JOINT("a.b", "a.c@1", "a.d@1"),
-          "\"a.d@1\" is an operator for two that have no full names");
+  expect_mistake(TN_INVALID, (tn_joint)JOINT("a.b@1", "a.c@1", NULL),
+                 "no size or no full name");
+  expect_mistake(TN_INVALID, (tn_joint)JOINT("a.b@1", "a.c@1", "a.d"),
+                 "\"a.d\" cannot be an operator for two");
+  expect_mistake(TN_INVALID, (tn_joint){.first = "a.b@1", .both = "a.d@1"},
+                 "\"a.d@1\" cannot be an operator for two");
+  expect_mistake(TN_INVALID, (tn_joint)JOINT("a.b", "a.c@1", "a.d@1"),
+                 "\"a.d@1\" is an operator for two that have no full names");
   tn_joint newer = JOINT("a.b@1", "a.c@1", "a.d@1");
   newer.reserved = 1;
-  mistake(TN_INVALID, newer, "\"a.d@1\" is an operator for two that sets");
+  expect_mistake(TN_INVALID, newer,
+                 "\"a.d@1\" is an operator for two that sets");
   guest_times = 2;
-  mistake(TN_EXISTS, (tn_joint)JOINT("a.b@1", "a.c@1", "a.d@1"),
-          "\"a.d@1\" is an operator for two that have one already");
+  expect_mistake(TN_EXISTS, (tn_joint)JOINT("a.b@1", "a.c@1", "a.d@1"),
+                 "\"a.d@1\" is an operator for two that have one already");
 }
 
 /* -------------------------------------------------------------------- faults
  */
 
-/* Each allocation fails in turn: a program is made, or nothing is left of it.
- */
-Test(joints, survive_every_failed_allocation) {
+/* Each allocation fails in turn: a bind makes a program, or leaves nothing. */
+Test(fused_pairs, survive_every_failed_allocation) {
   tn_code rc = TN_OUT_OF_MEMORY;
   dense_net();
   const tn_bind how = {
@@ -394,36 +398,37 @@ Test(joints, survive_every_failed_allocation) {
     tn__program_release(p);
     cr_assert_lt(i, 10000);
   }
-  drop_given();
+  drop_arrays();
 }
 
 /* ------------------------------------------------------------ late heads */
 
-/* What overwrites `a` stays behind the call that reads it. */
-static void overwrite(uint32_t flags) {
+/* The step that overwrites `a` remains after the call that reads it. */
+static void check_overwrite(uint32_t flags) {
   const int64_t shape[] = {ROWS, HIDDEN};
   tn_array *outputs[2];
-  give("a", filled(TN_F64, 2, shape)), give("b", filled(TN_F64, 2, shape));
+  give_array("a", create_filled(TN_F64, 2, shape)),
+      give_array("b", create_filled(TN_F64, 2, shape));
   for (int i = 0; i < 2; ++i) outputs[i] = given[i].array;
-  give("x", filled(TN_F64, SHAPE(ROWS, COLUMNS)));
-  give("d_weight", filled(TN_F64, SHAPE(HIDDEN, COLUMNS)));
-  give("d_bias", filled(TN_F64, SHAPE(HIDDEN)));
-  const tn_entry d = OP(g, "dense", "num_hidden=2", "d", var(g, "x"));
-  const tn_entry next = OP(g, "affine", "shift=1", NULL, var(g, "a"));
+  give_array("x", create_filled(TN_F64, SHAPE(ROWS, COLUMNS)));
+  give_array("d_weight", create_filled(TN_F64, SHAPE(HIDDEN, COLUMNS)));
+  give_array("d_bias", create_filled(TN_F64, SHAPE(HIDDEN)));
+  const tn_entry d = OP(g, "dense", "num_hidden=2", "d", var_node(g, "x"));
+  const tn_entry next = OP(g, "affine", "shift=1", NULL, var_node(g, "a"));
   HEADS(g, OP(g, "same", NULL, "y", d),
-        OP(g, "add", NULL, NULL, next, var(g, "b")));
+        OP(g, "add", NULL, NULL, next, var_node(g, "b")));
   tn_program *p = BIND(.flags = flags, .n_outputs = 2, .outputs = outputs);
   OK(tn__program_forward(p, 0));
-  double *sum = elements(outputs[1]);
+  double *sum = elements_of(outputs[1]);
   for (int64_t i = 0; i < ROWS * HIDDEN; ++i)
     cr_expect_eq(sum[i], 2 * number_at(i) + 1, "%g", sum[i]);
   free(sum);
   tn__program_release(p);
-  drop_given();
+  drop_arrays();
   net_renew();
 }
 
-Test(joints, do_not_come_before_what_they_overwrite_is_read) {
-  overwrite(TN_BIND_NO_FUSE);
-  overwrite(0);
+Test(fused_pairs, follow_the_readers_of_the_memory_that_they_overwrite) {
+  check_overwrite(TN_BIND_NO_FUSE);
+  check_overwrite(0);
 }

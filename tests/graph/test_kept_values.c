@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Gradients of loops whose steps draw random numbers or change states: what
- * came of them is kept, and not computed a second time. lab.noise multiplies by
- * random factors, which are an output too, so that what was drawn is known.
+ * Gradients of loops with steps that draw random numbers or change states: the
+ * loop keeps their outputs, and does not compute them twice. lab.noise
+ * multiplies by random factors, which are also an output, so that the tests
+ * know them.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -9,13 +10,13 @@
 
 #include "evaluate.h"
 
-TestSuite(kept, .init = net_open, .fini = net_close);
+TestSuite(kept_values, .init = net_open, .fini = net_close);
 
 enum { WIDE = 2 }; /* elements of a state */
 
 static tn_program *p;
 
-/* A loop over `sequence` with the state `state`, and what else is given. */
+/* A loop over `sequence` with the state `state`, and further inputs. */
 static tn_entry loop_over(tn_graph *graph, const tn_graph *step, bool reverse,
                           size_t n, const char *const *keys,
                           const tn_entry *in) {
@@ -35,8 +36,8 @@ static tn_entry loop_over(tn_graph *graph, const tn_graph *step, bool reverse,
   return out;
 }
 
-/* Values of an argument, different ones for each. */
-static void fill(const char *name, double first) {
+/* Fills an argument, with different values for each. */
+static void fill_argument(const char *name, double first) {
   tn_array *array = NULL;
   OK(tn__program_array(p, TN_PROGRAM_ARGUMENT, name, &array));
   const size_t n = n_elements(array);
@@ -46,25 +47,25 @@ static void fill(const char *name, double first) {
   free(v);
 }
 
-static double *output_of(uint32_t i) {
+static double *output_values(uint32_t i) {
   tn_array *array = NULL;
   OK(tn__program_output(p, i, &array));
-  return elements(array);
+  return elements_of(array);
 }
 
 static double *slope_of(const char *name) {
   tn_array *array = NULL;
   OK(tn__program_array(p, TN_PROGRAM_GRADIENT, name, &array));
-  return elements(array);
+  return elements_of(array);
 }
 
-static void bind(tn_req request) {
+static void bind_graph(tn_req request) {
   const tn_bind how = {.struct_size = sizeof how, .request = request};
   OK(tn__program_bind(g, &how, &p));
 }
 
 /* The first head with ones, the second with zeros. */
-static void train(void) {
+static void train_program(void) {
   OK(tn__program_forward(p, TN_CALL_TRAIN));
   tn_array *weights[2] = {NULL}, *out = NULL;
   for (uint32_t i = 0; i < 2; ++i) {
@@ -72,7 +73,7 @@ static void train(void) {
     const size_t n = n_elements(out);
     double *v = malloc((n + 1) * sizeof *v);
     for (size_t k = 0; k < n; ++k) v[k] = i == 0;
-    weights[i] = doubles((size_t)out->tensor.ndim, out->tensor.shape, v);
+    weights[i] = create_doubles((size_t)out->tensor.ndim, out->tensor.shape, v);
     free(v);
   }
   OK(tn__program_backward(p, weights, 2));
@@ -90,15 +91,14 @@ static void is_near(double have, double want, const char *what) {
 /* h' = noise(h) + x; collected: the factors. */
 static tn_graph *noisy_step(void) {
   tn_graph *step = net_new();
-  const tn_entry h = var(step, "h");
+  const tn_entry h = var_node(step, "h");
   const tn_entry noise = OP(step, "noise", NULL, "noise", h);
-  HEADS(step, OP(step, "add", NULL, NULL, noise, var(step, "x")),
-        output(noise, 1));
+  HEADS(step, OP(step, "add", NULL, NULL, noise, var_node(step, "x")),
+        output_of(noise, 1));
   return step;
 }
 
-/* The last state is h times all factors, and each x times those that come after
- * it. */
+/* The last state is h times all factors, and each x times the later ones. */
 static void slopes_are_of(const double *factors, int64_t n, bool reverse) {
   double *dh = slope_of("h"), *dx = slope_of("x");
   for (int i = 0; i < WIDE; ++i) {
@@ -116,15 +116,16 @@ static void slopes_are_of(const double *factors, int64_t n, bool reverse) {
 static void noisy_loop(int64_t n, bool reverse) {
   static const char *const keys[] = {"x", "h"};
   tn_graph *step = noisy_step();
-  const tn_entry in[] = {typed(g, "x", F64(n, WIDE)), typed(g, "h", F64(WIDE))};
+  const tn_entry in[] = {typed_var(g, "x", F64(n, WIDE)),
+                         typed_var(g, "h", F64(WIDE))};
   const tn_entry out = loop_over(g, step, reverse, 2, keys, in);
-  HEADS(g, out, output(out, 1));
-  bind(TN_REQ_WRITE);
-  fill("x", 1), fill("h", 2);
+  HEADS(g, out, output_of(out, 1));
+  bind_graph(TN_REQ_WRITE);
+  fill_argument("x", 1), fill_argument("h", 2);
   double before = -1;
   for (int run = 0; run < 3; ++run) {
-    train();
-    double *factors = output_of(1);
+    train_program();
+    double *factors = output_values(1);
     slopes_are_of(factors, n, reverse);
     if (n > 0) cr_assert_neq(factors[0], before);
     if (n > 0) before = factors[0];
@@ -135,7 +136,7 @@ static void noisy_loop(int64_t n, bool reverse) {
   net_renew();
 }
 
-Test(kept, random_numbers_are_those_of_the_forward_part) {
+Test(kept_values, random_numbers_are_those_of_the_forward_part) {
   for (int64_t n = 0; n < 5; ++n) {
     noisy_loop(n, false);
     noisy_loop(n, true);
@@ -143,25 +144,26 @@ Test(kept, random_numbers_are_those_of_the_forward_part) {
 }
 
 /* A loop over `v` in the step of a loop over `x`: all factors of all steps. */
-Test(kept, random_numbers_of_loops_in_loops) {
+Test(kept_values, random_numbers_of_loops_in_loops) {
   enum { OUTER = 3, INNER = 2 };
   static const char *const inner_keys[] = {"x", "h"}, *const keys[] = {"x", "h",
                                                                        "v"};
   tn_graph *innermost = noisy_step(), *step = net_new();
-  const tn_entry given[] = {var(step, "v"), OP(step, "add", NULL, NULL,
-                                               var(step, "h"), var(step, "x"))};
+  const tn_entry given[] = {
+      var_node(step, "v"),
+      OP(step, "add", NULL, NULL, var_node(step, "h"), var_node(step, "x"))};
   const tn_entry inner =
       loop_over(step, innermost, false, 2, inner_keys, given);
-  HEADS(step, inner, output(inner, 1));
-  const tn_entry in[] = {typed(g, "x", F64(OUTER, WIDE)),
-                         typed(g, "h", F64(WIDE)),
-                         typed(g, "v", F64(INNER, WIDE))};
+  HEADS(step, inner, output_of(inner, 1));
+  const tn_entry in[] = {typed_var(g, "x", F64(OUTER, WIDE)),
+                         typed_var(g, "h", F64(WIDE)),
+                         typed_var(g, "v", F64(INNER, WIDE))};
   const tn_entry out = loop_over(g, step, false, 3, keys, in);
-  HEADS(g, out, output(out, 1));
-  bind(TN_REQ_WRITE);
-  fill("x", 1), fill("h", 2), fill("v", 3);
-  train();
-  double *factors = output_of(1), *dh = slope_of("h"), *dx = slope_of("x"),
+  HEADS(g, out, output_of(out, 1));
+  bind_graph(TN_REQ_WRITE);
+  fill_argument("x", 1), fill_argument("h", 2), fill_argument("v", 3);
+  train_program();
+  double *factors = output_values(1), *dh = slope_of("h"), *dx = slope_of("x"),
          *dv = slope_of("v");
   for (int i = 0; i < WIDE; ++i) {
     double product = 1, sums[INNER] = {0};
@@ -180,19 +182,20 @@ Test(kept, random_numbers_of_loops_in_loops) {
 }
 
 /* h' = h h f x with factors f that depend on no h. Over two steps the last
- * state is f1 (f0 h h x0)^2 x1: its slopes of first and second order. */
-Test(kept, second_derivatives_know_the_same_numbers) {
+ * state is f1 (f0 h h x0)^2 x1: its gradients of first and second order. */
+Test(kept_values, second_derivatives_know_the_same_numbers) {
   static const char *const keys[] = {"x", "h", "k"};
   tn_graph *step = net_new();
-  const tn_entry h = var(step, "h");
-  const tn_entry noise = OP(step, "noise", NULL, NULL, var(step, "k"));
+  const tn_entry h = var_node(step, "h");
+  const tn_entry noise = OP(step, "noise", NULL, NULL, var_node(step, "k"));
   const tn_entry scaled =
-      OP(step, "mul", NULL, NULL, output(noise, 1), var(step, "x"));
+      OP(step, "mul", NULL, NULL, output_of(noise, 1), var_node(step, "x"));
   HEADS(step,
         OP(step, "mul", NULL, NULL, OP(step, "mul", NULL, NULL, h, h), scaled),
-        output(noise, 1));
-  const tn_entry in[] = {typed(g, "x", F64(2, WIDE)), typed(g, "h", F64(WIDE)),
-                         typed(g, "k", F64(WIDE))};
+        output_of(noise, 1));
+  const tn_entry in[] = {typed_var(g, "x", F64(2, WIDE)),
+                         typed_var(g, "h", F64(WIDE)),
+                         typed_var(g, "k", F64(WIDE))};
   const tn_entry out = loop_over(g, step, false, 3, keys, in);
   tn_entry first, second[2];
   tn__gradient_spec spec = {
@@ -202,12 +205,12 @@ Test(kept, second_derivatives_know_the_same_numbers) {
   spec.query.of = in;
   spec.query.n_of = 2;
   OK(tn__graph_gradient(g, &spec, second));
-  HEADS(g, out, output(out, 1), first, second[0], second[1]);
-  bind(TN_REQ_NULL);
-  fill("x", 1), fill("h", 2), fill("k", 1);
+  HEADS(g, out, output_of(out, 1), first, second[0], second[1]);
+  bind_graph(TN_REQ_NULL);
+  fill_argument("x", 1), fill_argument("h", 2), fill_argument("k", 1);
   OK(tn__program_forward(p, TN_CALL_TRAIN));
-  double *f = output_of(1), *d = output_of(2), *dx = output_of(3),
-         *dh = output_of(4);
+  double *f = output_values(1), *d = output_values(2), *dx = output_values(3),
+         *dh = output_values(4);
   for (int i = 0; i < WIDE; ++i) {
     const double hi = 2 + 0.25 * i, x0 = 1 + 0.25 * i, x1 = 1.5 + 0.25 * i;
     const double c = f[WIDE + i] * f[i] * f[i];
@@ -227,26 +230,27 @@ Test(kept, second_derivatives_know_the_same_numbers) {
 /* h' = track(h) x, where `sum` gets the states before each step. */
 static tn_graph *tracked_step(void) {
   tn_graph *step = net_new();
-  const tn_entry h = var(step, "h");
-  const tn_entry y = OP(step, "track", NULL, "y", h, var(step, "sum"));
-  HEADS(step, OP(step, "mul", NULL, NULL, y, var(step, "x")), y);
+  const tn_entry h = var_node(step, "h");
+  const tn_entry y = OP(step, "track", NULL, "y", h, var_node(step, "sum"));
+  HEADS(step, OP(step, "mul", NULL, NULL, y, var_node(step, "x")), y);
   return step;
 }
 
-Test(kept, states_change_once_for_each_step) {
+Test(kept_values, states_change_once_for_each_step) {
   static const char *const keys[] = {"x", "h"};
   tn_graph *step = tracked_step();
-  const tn_entry in[] = {typed(g, "x", F64(2, WIDE)), typed(g, "h", F64(WIDE))};
+  const tn_entry in[] = {typed_var(g, "x", F64(2, WIDE)),
+                         typed_var(g, "h", F64(WIDE))};
   const tn_entry out = loop_over(g, step, false, 2, keys, in);
-  HEADS(g, out, output(out, 1));
-  bind(TN_REQ_WRITE);
-  fill("x", 1), fill("h", 2);
+  HEADS(g, out, output_of(out, 1));
+  bind_graph(TN_REQ_WRITE);
+  fill_argument("x", 1), fill_argument("h", 2);
   tn_array *sum = NULL;
   OK(tn__program_array(p, TN_PROGRAM_AUXILIARY, "loop_sum", &sum));
   OK(tn__array_set(sum, (const double[WIDE]){0}, WIDE * sizeof(double)));
   for (int run = 1; run <= 2; ++run) {
-    train();
-    double *sums = elements(sum), *dh = slope_of("h"), *dx = slope_of("x");
+    train_program();
+    double *sums = elements_of(sum), *dh = slope_of("h"), *dx = slope_of("x");
     for (int i = 0; i < WIDE; ++i) {
       const double h = 2 + 0.25 * i, x0 = 1 + 0.25 * i, x1 = 1.5 + 0.25 * i;
       is_near(sums[i], run * (h + h * x0), "the state");
@@ -260,15 +264,16 @@ Test(kept, states_change_once_for_each_step) {
   tn__graph_release(step);
 }
 
-/* What is read of a state is another value a second time. */
-Test(kept, a_state_that_is_read_is_refused) {
+/* The value of a state is another one at a second run. */
+Test(kept_values, a_state_that_is_read_is_refused) {
   static const char *const keys[] = {"x", "h"};
   tn_graph *step = net_new();
-  const tn_entry h = var(step, "h"), sum = var(step, "sum");
+  const tn_entry h = var_node(step, "h"), sum = var_node(step, "sum");
   const tn_entry y = OP(step, "track", NULL, "y", h, sum);
   HEADS(step, OP(step, "mul", NULL, NULL, OP(step, "mul", NULL, NULL, y, sum),
-                 var(step, "x")));
-  const tn_entry in[] = {typed(g, "x", F64(2, WIDE)), typed(g, "h", F64(WIDE))};
+                 var_node(step, "x")));
+  const tn_entry in[] = {typed_var(g, "x", F64(2, WIDE)),
+                         typed_var(g, "h", F64(WIDE))};
   const tn_entry out = loop_over(g, step, false, 2, keys, in);
   tn_entry slope;
   const tn__gradient_spec spec = {
@@ -287,63 +292,64 @@ static void set_state(const char *name, double value) {
                    WIDE * sizeof(double)));
 }
 
-/* x times the state, or a copy of it, and behind that a call that changes it.
- */
+/* x times the state, or times a copy of it; after that a call changes the
+ * state. */
 static tn_entry product_before(bool of_copy) {
-  const tn_entry x = typed(g, "x", F64(WIDE)), sum = var(g, "sum");
+  const tn_entry x = typed_var(g, "x", F64(WIDE)), sum = var_node(g, "sum");
   const tn_entry read = of_copy ? OP(g, "same", NULL, NULL, sum) : sum;
   const tn_entry y = OP(g, "mul", NULL, "y", x, read);
-  HEADS(g, y, OP(g, "track", NULL, "t", typed(g, "h", F64(WIDE)), sum));
+  HEADS(g, y, OP(g, "track", NULL, "t", typed_var(g, "h", F64(WIDE)), sum));
   return y;
 }
 
-/* Gradients come behind all calls that change a state. */
-Test(kept, a_gradient_that_wants_an_old_state_is_refused) {
+/* Gradients follow all calls that change a state. */
+Test(kept_values, a_gradient_that_wants_an_old_state_is_refused) {
   (void)product_before(false);
   const tn_bind how = {.struct_size = sizeof how, .request = TN_REQ_WRITE};
   FAILS(tn__program_bind(g, &how, &p), TN_UNSUPPORTED, "the gradient of `y`",
         "the state `sum`", "`t` changes later", "a copy of the state");
 }
 
-Test(kept, a_gradient_reads_a_copy_of_an_old_state) {
+Test(kept_values, a_gradient_reads_a_copy_of_an_old_state) {
   (void)product_before(true);
-  bind(TN_REQ_WRITE);
-  fill("x", 1), fill("h", 2), set_state("sum", 5);
-  train();
+  bind_graph(TN_REQ_WRITE);
+  fill_argument("x", 1), fill_argument("h", 2), set_state("sum", 5);
+  train_program();
   double *dx = slope_of("x");
   for (int i = 0; i < WIDE; ++i) is_near(dx[i], 5, "dx");
   free(dx);
   tn__program_release(p);
 }
 
-Test(kept, a_gradient_reads_a_state_that_changed_before) {
-  const tn_entry x = typed(g, "x", F64(WIDE)), sum = var(g, "sum");
-  const tn_entry t = OP(g, "track", NULL, "t", typed(g, "h", F64(WIDE)), sum);
+Test(kept_values, a_gradient_reads_a_state_that_changed_before) {
+  const tn_entry x = typed_var(g, "x", F64(WIDE)), sum = var_node(g, "sum");
+  const tn_entry t =
+      OP(g, "track", NULL, "t", typed_var(g, "h", F64(WIDE)), sum);
   HEADS(g, OP(g, "mul", NULL, "y", x, sum), t);
-  bind(TN_REQ_WRITE);
-  fill("x", 1), fill("h", 2), set_state("sum", 5);
-  train();
+  bind_graph(TN_REQ_WRITE);
+  fill_argument("x", 1), fill_argument("h", 2), set_state("sum", 5);
+  train_program();
   double *dx = slope_of("x");
   for (int i = 0; i < WIDE; ++i) is_near(dx[i], 7 + 0.25 * i, "dx");
   free(dx);
   tn__program_release(p);
 }
 
-/* What reads a state is not computed again, when that is another. */
-Test(kept, little_memory_does_not_change_what_is_read_of_a_state) {
+/* A reader of a state is not computed again after the state has changed. */
+Test(kept_values, little_memory_does_not_change_the_states_that_are_read) {
   enum { DEEP = 6 };
-  const tn_entry x = typed(g, "x", F64(WIDE)), sum = var(g, "sum");
+  const tn_entry x = typed_var(g, "x", F64(WIDE)), sum = var_node(g, "sum");
   tn_entry y = OP(g, "add", NULL, NULL, x, sum);
   y = OP(g, "square", NULL, NULL, y);
   for (int i = 0; i < DEEP; ++i) y = OP(g, "tanh", NULL, NULL, y);
-  HEADS(g, y, OP(g, "track", NULL, "t", typed(g, "h", F64(WIDE)), sum));
+  HEADS(g, y, OP(g, "track", NULL, "t", typed_var(g, "h", F64(WIDE)), sum));
   const tn_bind how = {.struct_size = sizeof how,
                        .flags = TN_BIND_NO_FUSE,
                        .request = TN_REQ_WRITE,
                        .memory = TN_MEMORY_MINIMAL};
   OK(tn__program_bind(g, &how, &p));
-  fill("x", 0.5), fill("h", 2), set_state("sum", 0.25);
-  train();
+  fill_argument("x", 0.5), fill_argument("h", 2), set_state("sum", 0.25);
+  train_program();
   double *dx = slope_of("x");
   for (int i = 0; i < WIDE; ++i) {
     double v = 0.75 + 0.25 * i, slope = 2 * v;
@@ -355,11 +361,12 @@ Test(kept, little_memory_does_not_change_what_is_read_of_a_state) {
   tn__program_release(p);
 }
 
-/* Nor are random numbers drawn again: out = x f1 f2 ... v^(2 DEEP), of which
- * nobody sees the factors, so that both slopes follow from out itself. */
-Test(kept, little_memory_does_not_draw_again) {
+/* Random numbers are not drawn again either: out = x f1 f2 ... v^(2 DEEP). The
+ * factors are not visible, so both gradients follow from out itself. */
+Test(kept_values, little_memory_does_not_draw_again) {
   enum { DEEP = 6 };
-  const tn_entry x = typed(g, "x", F64(WIDE)), v = typed(g, "v", F64(WIDE));
+  const tn_entry x = typed_var(g, "x", F64(WIDE)),
+                 v = typed_var(g, "v", F64(WIDE));
   tn_entry y = x;
   for (int i = 0; i < DEEP; ++i) {
     y = OP(g, "mul", NULL, NULL, OP(g, "noise", NULL, NULL, y), v);
@@ -373,10 +380,10 @@ Test(kept, little_memory_does_not_draw_again) {
   tn_program_stats stats = {.struct_size = sizeof stats};
   tn__program_stats(p, &stats);
   cr_assert_gt(stats.repeated, 0);
-  fill("x", 0.5), fill("v", 1.25);
+  fill_argument("x", 0.5), fill_argument("v", 1.25);
   for (int run = 0; run < 2; ++run) {
-    train();
-    double *out = output_of(0), *dx = slope_of("x"), *dv = slope_of("v");
+    train_program();
+    double *out = output_values(0), *dx = slope_of("x"), *dv = slope_of("v");
     for (int i = 0; i < WIDE; ++i) {
       is_near(dx[i], out[i] / (0.5 + 0.25 * i), "dx");
       is_near(dv[i], 2 * DEEP * out[i] / (1.25 + 0.25 * i), "dv");
@@ -386,16 +393,16 @@ Test(kept, little_memory_does_not_draw_again) {
   tn__program_release(p);
 }
 
-/* Nor is a loop made again that draws: of x that is zero, out = (h f1 f2
- * ...)^2. What it keeps is most of what there is while the other head is
+/* A loop that draws is not run again either: for x of zeros, out = (h f1 f2
+ * ...)^2. Its kept outputs are most of the memory while the other head is
  * computed. */
-Test(kept, little_memory_does_not_loop_again) {
+Test(kept_values, little_memory_does_not_loop_again) {
   enum { STEPS = 64, DEEP = 6 };
   static const char *const keys[] = {"x", "h"};
   tn_graph *step = noisy_step();
-  const tn_entry x = typed(g, "x", F64(STEPS, WIDE));
-  const tn_entry last = loop_over(g, step, false, 2, keys,
-                                  (tn_entry[]){x, typed(g, "h", F64(WIDE))});
+  const tn_entry x = typed_var(g, "x", F64(STEPS, WIDE));
+  const tn_entry last = loop_over(
+      g, step, false, 2, keys, (tn_entry[]){x, typed_var(g, "h", F64(WIDE))});
   const tn_entry out = OP(g, "square", NULL, NULL, last);
   tn_entry y = OP(g, "plus_all", NULL, NULL, x, out);
   for (int i = 0; i < DEEP; ++i) y = OP(g, "tanh", NULL, NULL, y);
@@ -404,9 +411,9 @@ Test(kept, little_memory_does_not_loop_again) {
                        .request = TN_REQ_WRITE,
                        .memory = TN_MEMORY_MINIMAL};
   OK(tn__program_bind(g, &how, &p));
-  fill("h", 2); /* x is made of zeros */
-  train();
-  double *square = output_of(0), *dh = slope_of("h");
+  fill_argument("h", 2); /* x is made of zeros */
+  train_program();
+  double *square = output_values(0), *dh = slope_of("h");
   for (int i = 0; i < WIDE; ++i)
     is_near(dh[i], 2 * square[i] / (2 + 0.25 * i), "dh");
   free(square), free(dh);
@@ -428,7 +435,8 @@ static char *json_of(const tn_graph *graph) {
 static void kept_graph(void) {
   static const char *const keys[] = {"x", "h"};
   tn_graph *step = noisy_step();
-  const tn_entry in[] = {typed(g, "x", F64(2, WIDE)), typed(g, "h", F64(WIDE))};
+  const tn_entry in[] = {typed_var(g, "x", F64(2, WIDE)),
+                         typed_var(g, "h", F64(WIDE))};
   const tn_entry out = loop_over(g, step, false, 2, keys, in);
   tn_entry slopes[2];
   const tn__gradient_spec spec = {
@@ -438,7 +446,7 @@ static void kept_graph(void) {
   tn__graph_release(step);
 }
 
-Test(kept, files_say_what_is_kept) {
+Test(kept_values, files_contain_the_kept_entries) {
   tn_graph *again = NULL;
   kept_graph();
   char *first = json_of(g);
@@ -450,7 +458,7 @@ Test(kept, files_say_what_is_kept) {
   free(first), free(second);
 }
 
-/* With `to` in the place of `from`, which has the same length. */
+/* Replaces `from` by `to`, which has the same length; reading must fail. */
 static void file_is_refused(const char *from, const char *to,
                             const char *what) {
   tn_graph *none = NULL;
@@ -465,7 +473,7 @@ static void file_is_refused(const char *from, const char *to,
   free(text);
 }
 
-Test(kept, files_cannot_keep_what_is_not_there) {
+Test(kept_values, files_cannot_keep_missing_entries) {
   kept_graph();
   file_is_refused("\"kept\": [[1, 0]", "\"kept\": [[9, 0]",
                   "a kept entry of a step is output 0 of node 9");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Programs that are watched, and parameters that change between runs.
+ * Programs with monitors, and parameters that change between runs.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "evaluate.h"
-#include "given.h"
+#include "program_fixture.h"
 
 typedef struct sight {
   char names[16][40];
@@ -15,7 +15,7 @@ typedef struct sight {
   uint32_t n;
 } sight;
 
-static void look(void *ctx, const char *name, tn_array *array) {
+static void note_array(void *ctx, const char *name, tn_array *array) {
   sight *s = ctx;
   double all[1 << 13];
   if (s->n == 16) return;
@@ -24,12 +24,12 @@ static void look(void *ctx, const char *name, tn_array *array) {
   s->first[s->n++] = all[0];
 }
 
-static void watch(uint32_t flags) {
+static void check_monitor(uint32_t flags) {
   sight seen = {.n = 0};
   const double x = number_at(0), y = x + x;
   tn_program *p = BIND(.flags = flags), *q = BIND(.flags = flags);
   OK(tn__program_forward(q, 0));
-  OK(tn__program_monitor(p, look, &seen));
+  OK(tn__program_monitor(p, note_array, &seen));
   OK(tn__program_forward(p, 0));
   cr_assert_eq(seen.n, 4, "%u", seen.n);
   cr_assert_str_eq(seen.names[0], "sum_output");
@@ -48,20 +48,20 @@ static void watch(uint32_t flags) {
   tn__program_release(p), tn__program_release(q);
 }
 
-Test(watched, monitors_see_every_visible_output) {
+Test(monitor, monitors_see_every_visible_output) {
   net_open_on(2);
-  give("x", filled(TN_F64, SHAPE(64, 128)));
-  const tn_entry x = var(g, "x"), sum = OP(g, "add", NULL, "sum", x, x),
+  give_array("x", create_filled(TN_F64, SHAPE(64, 128)));
+  const tn_entry x = var_node(g, "x"), sum = OP(g, "add", NULL, "sum", x, x),
                  two = OP(g, "pair", NULL, "two", sum, x);
-  HEADS(g, OP(g, "sub", NULL, "last", two, output(two, 1)));
-  watch(TN_BIND_NO_FUSE);
-  watch(0);
-  drop_given();
+  HEADS(g, OP(g, "sub", NULL, "last", two, output_of(two, 1)));
+  check_monitor(TN_BIND_NO_FUSE);
+  check_monitor(0);
+  drop_arrays();
   net_close();
 }
 
-/* Of calls and of gradients, but not what an operator hides. */
-Test(watched, monitors_see_gradients_too) {
+/* Calls and gradients, but not hidden outputs of an operator. */
+Test(monitor, monitors_see_gradients_too) {
   static const char *const want[] = {"k_out",
                                      "sq_output",
                                      "sq_backward_output",
@@ -70,14 +70,14 @@ Test(watched, monitors_see_gradients_too) {
                                      "sum0_output"};
   sight seen = {.n = 0};
   net_open_on(2);
-  give("x", filled(TN_F64, SHAPE(3)));
-  const tn_entry x = var(g, "x");
+  give_array("x", create_filled(TN_F64, SHAPE(3)));
+  const tn_entry x = var_node(g, "x");
   HEADS(g, OP(g, "square", NULL, "sq", OP(g, "keep", NULL, "k", x, x)));
   tn_program *p = BIND(.request = TN_REQ_WRITE);
-  tn_array *weight = filled(TN_F64, SHAPE(3));
-  OK(tn__program_monitor(p, look, &seen));
-  train(p, weight);
-  double *slope = elements(slope_of(p, "x"));
+  tn_array *weight = create_filled(TN_F64, SHAPE(3));
+  OK(tn__program_monitor(p, note_array, &seen));
+  run_training(p, weight);
+  double *slope = elements_of(slope_of(p, "x"));
   cr_assert_eq(seen.n, 6, "%u", seen.n);
   for (uint32_t i = 0; i < seen.n; ++i)
     cr_expect_str_eq(seen.names[i], want[i]);
@@ -85,26 +85,27 @@ Test(watched, monitors_see_gradients_too) {
   free(slope);
   tn__array_release(weight);
   tn__program_release(p);
-  drop_given();
+  drop_arrays();
   net_close();
 }
 
 /* --------------------------------------------------------------- parameters */
 
 static void set_and_run(uint32_t flags, uint64_t memory, bool watched) {
-  tn_array *weight = filled(TN_F64, SHAPE(64, 128));
+  tn_array *weight = create_filled(TN_F64, SHAPE(64, 128));
   tn_program *p =
       BIND(.flags = flags, .memory = memory, .request = TN_REQ_WRITE);
   sight seen = {.n = 0};
-  if (watched) OK(tn__program_monitor(p, look, &seen));
-  train(p, weight);
+  if (watched) OK(tn__program_monitor(p, note_array, &seen));
+  run_training(p, weight);
   for (int i = 0; i < 3; ++i) {
     const double rate = 0.5 + i, x = number_at(0), k = number_at(0);
     const tn_value value = tn_value_float("rate", rate);
     OK(tn__program_set(p, "first", &value));
     if (i == 1) OK(tn__program_forward(p, 0));
-    train(p, weight);
-    double *out = elements(head_of(p, 0)), *slope = elements(slope_of(p, "x"));
+    run_training(p, weight);
+    double *out = elements_of(head_of(p, 0)),
+           *slope = elements_of(slope_of(p, "x"));
     cr_assert_float_eq(out[0], rate * x * rate * x, 1e-12, "rate %g: %g", rate,
                        out[0]);
     cr_assert_float_eq(slope[0], 2 * rate * rate * x * k, 1e-12,
@@ -118,27 +119,27 @@ static void set_and_run(uint32_t flags, uint64_t memory, bool watched) {
   tn__array_release(weight);
 }
 
-Test(watched, parameters_change_between_runs) {
+Test(monitor, parameters_change_between_runs) {
   net_open_on(2);
-  give("x", filled(TN_F64, SHAPE(64, 128)));
+  give_array("x", create_filled(TN_F64, SHAPE(64, 128)));
   HEADS(g, OP(g, "square", NULL, NULL,
-              OP(g, "scaled", NULL, "first", var(g, "x"))));
+              OP(g, "scaled", NULL, "first", var_node(g, "x"))));
   set_and_run(TN_BIND_NO_FUSE, 0, false);
   set_and_run(0, 0, false);
   set_and_run(TN_BIND_NO_FUSE, TN_MEMORY_MINIMAL, false);
   set_and_run(0, TN_MEMORY_MINIMAL, false);
   set_and_run(0, 0, true);
-  drop_given();
+  drop_arrays();
   net_close();
 }
 
 static void rate_is_three(tn_program *p, int64_t rows, int64_t columns) {
-  tn_array *x = NULL, *from = filled(TN_F64, SHAPE(rows, columns));
+  tn_array *x = NULL, *from = create_filled(TN_F64, SHAPE(rows, columns));
   OK(tn__program_array(p, TN_PROGRAM_ARGUMENT, "x", &x));
   OK(tn__array_copy(x, from));
   for (uint32_t flags = 0; flags < 2; ++flags) {
     OK(tn__program_forward(p, flags ? TN_CALL_TRAIN : 0));
-    double *out = elements(head_of(p, 0));
+    double *out = elements_of(head_of(p, 0));
     cr_assert_float_eq(out[1], 9 * number_at(1) * number_at(1), 1e-12, "%g",
                        out[1]);
     free(out);
@@ -146,15 +147,15 @@ static void rate_is_three(tn_program *p, int64_t rows, int64_t columns) {
   tn__array_release(from);
 }
 
-/* What was set holds for a monitor that comes later, and for a program of other
- * shapes. */
+/* Changed parameters are valid for a monitor that is set later, and for a
+ * program of other shapes. */
 static void set_before(uint32_t flags) {
   tn_program *p = BIND(.flags = flags), *small = NULL, *smaller = NULL;
   const tn_value value = tn_value_float("rate", 3);
   const tn_known half = {"x", UNTYPED(32, 128)}, few = {"x", UNTYPED(8, 8)};
   sight seen = {.n = 0};
   OK(tn__program_set(p, "first", &value));
-  OK(tn__program_monitor(p, look, &seen));
+  OK(tn__program_monitor(p, note_array, &seen));
   OK(tn__program_forward(p, 0));
   OK(tn__program_forward(p, TN_CALL_TRAIN));
   cr_assert_eq(seen.n, 4);
@@ -170,13 +171,13 @@ static void set_before(uint32_t flags) {
   tn__program_release(p);
 }
 
-Test(watched, parameters_that_were_set_stay) {
+Test(monitor, parameters_that_were_set_stay) {
   net_open_on(2);
-  give("x", filled(TN_F64, SHAPE(64, 128)));
+  give_array("x", create_filled(TN_F64, SHAPE(64, 128)));
   HEADS(g, OP(g, "square", NULL, NULL,
-              OP(g, "scaled", NULL, "first", var(g, "x"))));
+              OP(g, "scaled", NULL, "first", var_node(g, "x"))));
   set_before(TN_BIND_NO_FUSE);
   set_before(0);
-  drop_given();
+  drop_arrays();
   net_close();
 }

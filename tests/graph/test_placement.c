@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Programs whose nodes run on several devices: who runs where, what is copied,
- * that results are those of one device, bit for bit, and what is refused. The
- * devices are three of the cpu; test_place_queue.c has ones with queues.
+ * Programs with nodes on several devices: the device of each node, the copies,
+ * results that equal those of one device bit for bit, and refused placements.
+ * The devices are three of the cpu; test_placement_queue.c has devices with
+ * queues.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,44 +20,44 @@ static void open_with(const tn__engine_options *options) {
   net_open_with(options);
 }
 
-static void setup(void) {
+static void setup_net(void) {
   open_with(&(tn__engine_options){.workers = 3});
 }
 
-static void teardown(void) {
+static void close_all(void) {
   tn__program_release(p);
   tn__graph_release(g);
   p = NULL;
   world_close();
 }
 
-TestSuite(place, .init = setup, .fini = teardown);
+TestSuite(placement, .init = setup_net, .fini = close_all);
 
 static const tn_group groups[] = {{"left", {TN_DEVICE_CPU, 1}},
                                   {"right", {TN_DEVICE_CPU, 2}}};
 
-static void label(tn_entry entry, const char *group) {
+static void set_label(tn_entry entry, const char *group) {
   OK(tn__attribute_set(g, entry.node, "group", group));
 }
 
-static tn_entry labelled(tn_entry entry, const char *group) {
-  label(entry, group);
+static tn_entry labelled_entry(tn_entry entry, const char *group) {
+  set_label(entry, group);
   return entry;
 }
 
-static tn_entry matrix(const char *name) {
-  return typed(g, name, F64(ROWS, COLUMNS));
+static tn_entry matrix_var(const char *name) {
+  return typed_var(g, name, F64(ROWS, COLUMNS));
 }
 
-static tn_bind placed(tn_req request) {
+static tn_bind bind_options(tn_req request) {
   return (tn_bind){.struct_size = sizeof(tn_bind),
                    .request = request,
                    .groups = groups,
                    .n_groups = 2};
 }
 
-static void bind(tn_req request) {
-  const tn_bind how = placed(request);
+static void bind_placed(tn_req request) {
+  const tn_bind how = bind_options(request);
   OK(tn__program_bind(g, &how, &p));
 }
 
@@ -101,13 +102,12 @@ static uint32_t n_copies(uint32_t first, uint32_t n) {
   return found;
 }
 
-/* --------------------------------------------------------------- who is where
- */
+/* --------------------------------------------------------- devices of nodes */
 
 /* x - one - two - three - four - five */
-static void chain(void) {
+static void chain_graph(void) {
   static const char *const names[] = {"one", "two", "three", "four", "five"};
-  tn_entry last = matrix("x");
+  tn_entry last = matrix_var("x");
   for (int i = 0; i < 5; ++i) last = OP(g, "tanh", NULL, names[i], last);
   HEADS(g, last);
 }
@@ -117,14 +117,14 @@ static void label_named(const char *name, const char *group) {
   char text[32];
   (void)snprintf(text, sizeof text, "%s_output", name);
   OK(tn__graph_find(g, text, &entry));
-  label(entry, group);
+  set_label(entry, group);
 }
 
-Test(place, two_of_five_say_where_all_five_run) {
-  chain();
+Test(placement, two_of_five_say_where_all_five_run) {
+  chain_graph();
   label_named("two", "left");
   label_named("four", "right");
-  bind(TN_REQ_NULL);
+  bind_placed(TN_REQ_NULL);
   lies_on(TN_PROGRAM_ARGUMENT, "x", 1);
   runs_on("one", 1);
   runs_on("two", 1);
@@ -135,18 +135,20 @@ Test(place, two_of_five_say_where_all_five_run) {
   cr_assert_eq(step_of("three_0_copy")->kind, TN__STEP_COPY);
 }
 
-Test(place, inputs_are_asked_before_readers) {
-  const tn_entry a = labelled(OP(g, "tanh", NULL, "a", matrix("x")), "left");
+Test(placement, inputs_decide_before_readers) {
+  const tn_entry a =
+      labelled_entry(OP(g, "tanh", NULL, "a", matrix_var("x")), "left");
   const tn_entry middle = OP(g, "tanh", NULL, "middle", a);
-  HEADS(g, labelled(OP(g, "tanh", NULL, "b", middle), "right"));
-  bind(TN_REQ_NULL);
+  HEADS(g, labelled_entry(OP(g, "tanh", NULL, "b", middle), "right"));
+  bind_placed(TN_REQ_NULL);
   runs_on("middle", 1);
 }
 
-Test(place, what_has_no_neighbour_runs_at_the_default_place) {
-  const tn_entry a = labelled(OP(g, "tanh", NULL, "a", matrix("x")), "left");
-  HEADS(g, a, OP(g, "tanh", NULL, "b", matrix("y")));
-  tn_bind how = placed(TN_REQ_NULL);
+Test(placement, nodes_without_neighbours_run_on_the_default_device) {
+  const tn_entry a =
+      labelled_entry(OP(g, "tanh", NULL, "a", matrix_var("x")), "left");
+  HEADS(g, a, OP(g, "tanh", NULL, "b", matrix_var("y")));
+  tn_bind how = bind_options(TN_REQ_NULL);
   how.place = (tn_place){TN_DEVICE_CPU, 2};
   OK(tn__program_bind(g, &how, &p));
   runs_on("a", 1);
@@ -154,35 +156,35 @@ Test(place, what_has_no_neighbour_runs_at_the_default_place) {
   lies_on(TN_PROGRAM_ARGUMENT, "y", 2);
 }
 
-Test(place, an_empty_group_is_the_default_place) {
-  chain();
+Test(placement, an_empty_group_is_the_default_place) {
+  chain_graph();
   label_named("two", "left");
   label_named("four", "");
-  bind(TN_REQ_NULL);
+  bind_placed(TN_REQ_NULL);
   runs_on("three", 1);
   runs_on("four", 0);
   runs_on("five", 0);
 }
 
-Test(place, labels_mean_nothing_where_no_groups_are_given) {
-  chain();
+Test(placement, labels_mean_nothing_without_groups) {
+  chain_graph();
   label_named("two", "left");
   OK(tn__program_bind(g, &(tn_bind){.struct_size = sizeof(tn_bind)}, &p));
   runs_on("two", 0);
   cr_assert_eq(n_copies(0, p->n_steps), 0);
 }
 
-Test(place, a_scope_labels_the_nodes_that_are_added_in_it) {
+Test(placement, a_scope_labels_the_nodes_that_are_added_in_it) {
   const tn_attribute left = {"group", "left"}, right = {"group", "right"};
   OK(tn__scope_push(g, &left, 1));
-  const tn_entry a = OP(g, "tanh", NULL, "a", matrix("x"));
+  const tn_entry a = OP(g, "tanh", NULL, "a", matrix_var("x"));
   OK(tn__scope_push(g, &right, 1));
   const tn_entry b = OP(g, "tanh", NULL, "b", a);
   OK(tn__scope_pop(g));
   const tn_entry c = OP(g, "tanh", NULL, "c", b);
   OK(tn__scope_pop(g));
   HEADS(g, OP(g, "tanh", NULL, "d", c));
-  bind(TN_REQ_NULL);
+  bind_placed(TN_REQ_NULL);
   runs_on("a", 1);
   runs_on("b", 2);
   runs_on("c", 1);
@@ -192,13 +194,14 @@ Test(place, a_scope_labels_the_nodes_that_are_added_in_it) {
 /* --------------------------------------------------------------------- copies
  */
 
-Test(place, all_readers_on_a_device_share_one_copy) {
-  const tn_entry a = labelled(OP(g, "tanh", NULL, "a", matrix("x")), "left");
-  const tn_entry b = labelled(OP(g, "add", NULL, "b", a, a), "right");
-  const tn_entry c = labelled(OP(g, "mul", NULL, "c", a, b), "right");
-  const tn_entry d = labelled(OP(g, "tanh", NULL, "d", a), "");
-  HEADS(g, c, d, labelled(OP(g, "sub", NULL, "e", d, a), ""));
-  bind(TN_REQ_NULL);
+Test(placement, all_readers_on_a_device_share_one_copy) {
+  const tn_entry a =
+      labelled_entry(OP(g, "tanh", NULL, "a", matrix_var("x")), "left");
+  const tn_entry b = labelled_entry(OP(g, "add", NULL, "b", a, a), "right");
+  const tn_entry c = labelled_entry(OP(g, "mul", NULL, "c", a, b), "right");
+  const tn_entry d = labelled_entry(OP(g, "tanh", NULL, "d", a), "");
+  HEADS(g, c, d, labelled_entry(OP(g, "sub", NULL, "e", d, a), ""));
+  bind_placed(TN_REQ_NULL);
   cr_assert_eq(n_copies(0, p->n_steps), 2);
   cr_assert_eq(step_of("a_0_copy")->device->id, 2);
   for (uint32_t i = 0; i < p->n_steps; ++i)
@@ -207,20 +210,20 @@ Test(place, all_readers_on_a_device_share_one_copy) {
         cr_assert_eq(p->values[p->steps[i]->in[k]].device, p->steps[i]->device);
 }
 
-Test(place, a_second_output_is_copied_under_its_number) {
-  const tn_entry x = matrix("x"), y = matrix("y");
-  const tn_entry a = labelled(OP(g, "pair", NULL, "a", x, y), "left");
-  HEADS(g, labelled(OP(g, "tanh", NULL, "b", output(a, 1)), "right"));
-  bind(TN_REQ_NULL);
+Test(placement, a_second_output_is_copied_under_its_number) {
+  const tn_entry x = matrix_var("x"), y = matrix_var("y");
+  const tn_entry a = labelled_entry(OP(g, "pair", NULL, "a", x, y), "left");
+  HEADS(g, labelled_entry(OP(g, "tanh", NULL, "b", output_of(a, 1)), "right"));
+  bind_placed(TN_REQ_NULL);
   runs_on("a_1_copy", 2);
 }
 
-/* The gradient of `keep` reads no more of y than its shape. */
-Test(place, what_is_only_a_shape_is_not_copied) {
-  const tn_entry x = labelled(matrix("x"), "right");
-  const tn_entry y = labelled(matrix("y"), "left");
-  HEADS(g, labelled(OP(g, "keep", NULL, "k", x, y), "right"));
-  bind(TN_REQ_WRITE);
+/* The gradient of `keep` reads only the shape of y. */
+Test(placement, entries_with_shape_readers_only_are_not_copied) {
+  const tn_entry x = labelled_entry(matrix_var("x"), "right");
+  const tn_entry y = labelled_entry(matrix_var("y"), "left");
+  HEADS(g, labelled_entry(OP(g, "keep", NULL, "k", x, y), "right"));
+  bind_placed(TN_REQ_WRITE);
   cr_assert_eq(n_copies(0, p->n_forward), 1);
   runs_on("y_0_copy", 2);
   runs_on("k_backward", 2);
@@ -232,12 +235,12 @@ Test(place, what_is_only_a_shape_is_not_copied) {
 /* ------------------------------------------------------------------ gradients
  */
 
-Test(place, gradients_run_where_their_nodes_run) {
-  const tn_entry a =
-      labelled(OP(g, "keep", NULL, "a", matrix("x"), matrix("y")), "left");
+Test(placement, gradients_run_where_their_nodes_run) {
+  const tn_entry a = labelled_entry(
+      OP(g, "keep", NULL, "a", matrix_var("x"), matrix_var("y")), "left");
   const tn_entry b = OP(g, "keep", NULL, "b", a, a);
-  HEADS(g, labelled(OP(g, "keep", NULL, "c", b, a), "right"));
-  bind(TN_REQ_WRITE);
+  HEADS(g, labelled_entry(OP(g, "keep", NULL, "c", b, a), "right"));
+  bind_placed(TN_REQ_WRITE);
   runs_on("a_backward", 1);
   runs_on("b_backward", 1);
   runs_on("c_backward", 2);
@@ -250,12 +253,12 @@ Test(place, gradients_run_where_their_nodes_run) {
 }
 
 /* x is read on two devices, and its gradient is the sum of theirs. */
-Test(place, gradients_are_added_where_their_argument_lies) {
-  const tn_entry x = labelled(matrix("x"), "");
-  const tn_entry a = labelled(OP(g, "tanh", NULL, "a", x), "left");
-  const tn_entry b = labelled(OP(g, "tanh", NULL, "b", x), "right");
+Test(placement, gradients_are_added_on_the_device_of_their_argument) {
+  const tn_entry x = labelled_entry(matrix_var("x"), "");
+  const tn_entry a = labelled_entry(OP(g, "tanh", NULL, "a", x), "left");
+  const tn_entry b = labelled_entry(OP(g, "tanh", NULL, "b", x), "right");
   HEADS(g, a, b);
-  bind(TN_REQ_WRITE);
+  bind_placed(TN_REQ_WRITE);
   uint32_t sums = 0;
   for (uint32_t i = p->n_forward; i < p->n_steps; ++i) {
     if (p->steps[i]->node->kind != TN__NODE_SUM) continue;
@@ -267,35 +270,36 @@ Test(place, gradients_are_added_where_their_argument_lies) {
   lies_on(TN_PROGRAM_GRADIENT, "x", 0);
 }
 
-/* The same inside: h is read on two devices, and made on a third. */
-Test(place, gradients_are_added_where_their_entry_was_made) {
-  const tn_entry x = labelled(matrix("x"), "");
-  const tn_entry h = labelled(OP(g, "tanh", NULL, "h", x), "");
-  const tn_entry a = labelled(OP(g, "tanh", NULL, "a", h), "left");
-  const tn_entry b = labelled(OP(g, "tanh", NULL, "b", h), "right");
+/* The same for an inner entry: h is read on two devices, and made on a third.
+ */
+Test(placement, gradients_are_added_where_their_entry_was_made) {
+  const tn_entry x = labelled_entry(matrix_var("x"), "");
+  const tn_entry h = labelled_entry(OP(g, "tanh", NULL, "h", x), "");
+  const tn_entry a = labelled_entry(OP(g, "tanh", NULL, "a", h), "left");
+  const tn_entry b = labelled_entry(OP(g, "tanh", NULL, "b", h), "right");
   HEADS(g, a, b);
-  bind(TN_REQ_WRITE);
+  bind_placed(TN_REQ_WRITE);
   for (uint32_t i = p->n_forward; i < p->n_steps; ++i)
     if (p->steps[i]->node->kind == TN__NODE_SUM)
       cr_assert_eq(p->steps[i]->device->id, 0);
 }
 
-/* A whole step of training: nobody says where weights and their updates are.
- * The state is that of an update. */
-Test(place, updates_run_where_their_weights_are_read) {
-  const tn_entry x = matrix("x"), v = typed(g, "v", F64(ROWS, COLUMNS));
-  const tn_entry h = labelled(OP(g, "mul", NULL, "h", x, v), "left");
-  const tn_entry y = labelled(OP(g, "tanh", NULL, "y", h), "right");
-  tn_entry slope, weight = labelled(matrix("weight"), "right");
+/* A whole step of training: the devices of weights and their updates are not
+ * stated. The state is that of an update. */
+Test(placement, updates_run_where_their_weights_are_read) {
+  const tn_entry x = matrix_var("x"), v = typed_var(g, "v", F64(ROWS, COLUMNS));
+  const tn_entry h = labelled_entry(OP(g, "mul", NULL, "h", x, v), "left");
+  const tn_entry y = labelled_entry(OP(g, "tanh", NULL, "y", h), "right");
+  tn_entry slope, weight = labelled_entry(matrix_var("weight"), "right");
   const tn__gradient_spec spec = {
       .query = {
           .heads = &y, .weights = &weight, .of = &v, .n_heads = 1, .n_of = 1}};
   OK(tn__graph_gradient(g, &spec, &slope));
-  const tn_entry rate = OP(g, "mul", NULL, "step", matrix("rate"), slope);
-  const tn_entry kept = OP(g, "track", NULL, "kept", rate, matrix("sum"));
+  const tn_entry rate = OP(g, "mul", NULL, "step", matrix_var("rate"), slope);
+  const tn_entry kept = OP(g, "track", NULL, "kept", rate, matrix_var("sum"));
   HEADS(g, y, OP(g, "sub", NULL, "new", v, kept));
   tn_array *out[] = {NULL, array_on(1)};
-  tn_bind how = placed(TN_REQ_NULL);
+  tn_bind how = bind_options(TN_REQ_NULL);
   how.arguments = &(tn_argument){.name = "v", .array = out[1]};
   how.n_arguments = 1;
   how.outputs = out;
@@ -317,52 +321,53 @@ enum { N_INPUTS = 3, N_HEADS = 2, MOST_SIZE = 16 };
 
 /* Products with weights on both sides, uses on both, and sums of gradients. */
 static void both_sides(void) {
-  const tn_entry x = typed(g, "x", F64(2, 3)), y = typed(g, "y", F64(2, 3));
-  const tn_entry v = typed(g, "v", F64(3, 3));
-  const tn_entry a = labelled(
+  const tn_entry x = typed_var(g, "x", F64(2, 3)),
+                 y = typed_var(g, "y", F64(2, 3));
+  const tn_entry v = typed_var(g, "v", F64(3, 3));
+  const tn_entry a = labelled_entry(
       OP(g, "dense", "num_hidden=3", "a", x, v, TN_ENTRY_NONE), "left");
   const tn_entry b = OP(g, "keep", NULL, "b", a, y);
-  const tn_entry c = labelled(
+  const tn_entry c = labelled_entry(
       OP(g, "dense", "num_hidden=3", "c", b, v, TN_ENTRY_NONE), "right");
   const tn_entry d = OP(g, "pair", NULL, "d", c, a);
-  const tn_entry e =
-      labelled(OP(g, "product", "alpha=0.5", "e", d, output(d, 1)), "");
+  const tn_entry e = labelled_entry(
+      OP(g, "product", "alpha=0.5", "e", d, output_of(d, 1)), "");
   HEADS(g, OP(g, "total", NULL, "last", e, b, x),
         OP(g, "mul", NULL, "f", c, d));
 }
 
-static double value(int what, int i) {
+static double value_at(int what, int i) {
   return (double)((what * 31 + i * 17) % 23 - 11) / 16;
 }
 
-static void put(tn_array *array, int what) {
+static void put_values(tn_array *array, int what) {
   double v[MOST_SIZE];
   const size_t n = n_elements(array);
-  for (size_t i = 0; i < n; ++i) v[i] = value(what, (int)i);
+  for (size_t i = 0; i < n; ++i) v[i] = value_at(what, (int)i);
   OK(tn__array_set(array, v, n * sizeof *v));
 }
 
-/* What a program computes: outputs, then gradients. */
+/* The results of a program: outputs, then gradients. */
 typedef struct result {
   double v[N_HEADS + N_INPUTS][MOST_SIZE];
 } result;
 
-static void take(double *to, tn_array *array) {
+static void take_values(double *to, tn_array *array) {
   OK(tn__array_get(array, to, n_elements(array) * sizeof *to));
 }
 
 /* Three backward runs: with TN_REQ_ADD gradients are three times as large. */
-static result compute(const tn_bind *how) {
+static result compute_results(const tn_bind *how) {
   tn_array *array = NULL, *weights[N_HEADS];
   result r = {{{0}}};
   OK(tn__program_bind(g, how, &p));
   for (int i = 0; i < N_INPUTS; ++i) {
     OK(tn__program_array(p, TN_PROGRAM_ARGUMENT, inputs[i], &array));
-    put(array, i);
+    put_values(array, i);
   }
   for (int i = 0; i < N_HEADS; ++i) {
     weights[i] = empty(TN_F64, 2, (const int64_t[]){2, 3});
-    put(weights[i], 10 + i);
+    put_values(weights[i], 10 + i);
   }
   for (int run = 0; run < 3; ++run) {
     OK(tn__program_forward(p, TN_CALL_TRAIN));
@@ -370,12 +375,12 @@ static result compute(const tn_bind *how) {
   }
   for (size_t i = 0; i < N_HEADS; ++i) {
     OK(tn__program_output(p, i, &array));
-    take(r.v[i], array);
+    take_values(r.v[i], array);
     tn__array_release(weights[i]);
   }
   for (int i = 0; i < N_INPUTS; ++i) {
     OK(tn__program_array(p, TN_PROGRAM_GRADIENT, inputs[i], &array));
-    take(r.v[N_HEADS + i], array);
+    take_values(r.v[N_HEADS + i], array);
   }
   tn__program_release(p);
   p = NULL;
@@ -385,10 +390,10 @@ static result compute(const tn_bind *how) {
 /* With and without groups, bit for bit; the order of sums is the same. */
 static void same_as_one_device(tn_bind how) {
   how.struct_size = sizeof how;
-  const result one = compute(&how);
+  const result one = compute_results(&how);
   how.groups = groups;
   how.n_groups = 2;
-  const result several = compute(&how);
+  const result several = compute_results(&how);
   for (int i = 0; i < N_HEADS + N_INPUTS; ++i)
     cr_assert_eq(memcmp(one.v[i], several.v[i], sizeof one.v[i]), 0,
                  "result %d differs (plan %u, request %d)", i, how.plan,
@@ -405,28 +410,28 @@ static void all_ways(void) {
       (tn_bind){.request = TN_REQ_WRITE, .memory = TN_MEMORY_MINIMAL});
 }
 
-Test(place, several_devices_compute_what_one_does) {
+Test(placement, several_devices_compute_the_results_of_one) {
   all_ways();
 }
 
-Test(place_alone, several_devices_compute_what_one_does_on_one_thread) {
+Test(place_alone, several_devices_compute_the_results_of_one_on_one_thread) {
   open_with(&(tn__engine_options){.kind = TN__ENGINE_NAIVE});
   all_ways();
-  teardown();
+  close_all();
 }
 
-/* Calls that are fused on one device are fused on each of several. */
-Test(place, fused_runs_end_where_the_device_changes) {
+/* Calls that are fused on one device are also fused on each of several. */
+Test(placement, fused_runs_end_where_the_device_changes) {
   enum { N = 1 << 14 };
   double *v = malloc(N * sizeof *v), *out = malloc(N * sizeof *out);
   tn_array *array = NULL;
-  tn_entry last = typed(g, "x", F64(N));
+  tn_entry last = typed_var(g, "x", F64(N));
   for (int i = 0; i < 6; ++i) {
     last = OP(g, "affine", "scale=-0.5 shift=0.25", NULL, last);
-    label(last, i < 3 ? "left" : "right");
+    set_label(last, i < 3 ? "left" : "right");
   }
   HEADS(g, last);
-  bind(TN_REQ_NULL);
+  bind_placed(TN_REQ_NULL);
   OK(tn__program_array(p, TN_PROGRAM_ARGUMENT, "x", &array));
   for (int i = 0; i < N; ++i) v[i] = i;
   OK(tn__array_set(array, v, N * sizeof *v));
@@ -446,9 +451,9 @@ Test(place, fused_runs_end_where_the_device_changes) {
 /* --------------------------------------------------------------------- memory
  */
 
-Test(place, no_memory_is_shared_between_devices) {
+Test(placement, no_memory_is_shared_between_devices) {
   both_sides();
-  bind(TN_REQ_WRITE);
+  bind_placed(TN_REQ_WRITE);
   cr_assert_eq(p->plan.n_pools, CPUS);
   for (uint32_t e = 0; e < p->n_values; ++e) {
     const tn__plan_place *at = tn__plan_place_of(p, e);
@@ -463,13 +468,13 @@ Test(place, no_memory_is_shared_between_devices) {
   }
 }
 
-Test(place, a_program_for_other_shapes_keeps_its_groups) {
+Test(placement, a_program_for_other_shapes_keeps_its_groups) {
   tn_program *other = NULL;
   tn_array *array = NULL;
-  chain();
+  chain_graph();
   label_named("two", "left");
   label_named("four", "right");
-  bind(TN_REQ_WRITE);
+  bind_placed(TN_REQ_WRITE);
   OK(tn__program_reshape(p, &(tn_known){"x", F64(1, COLUMNS)}, 1, &other));
   OK(tn__program_output(other, 0, &array));
   cr_assert_eq(array->tensor.device_id, 2);
@@ -484,10 +489,10 @@ Test(place, a_program_for_other_shapes_keeps_its_groups) {
 /* ------------------------------------------------------------ graphs in graphs
  */
 
-Test(place, a_graph_in_a_graph_runs_where_its_node_does) {
+Test(placement, a_graph_in_a_graph_runs_where_its_node_does) {
   tn_graph *inner = net_new();
-  tn_entry x = matrix("x"), first;
-  HEADS(inner, OP(inner, "tanh", NULL, "deep", var(inner, "q")));
+  tn_entry x = matrix_var("x"), first;
+  HEADS(inner, OP(inner, "tanh", NULL, "deep", var_node(inner, "q")));
   const tn_attribute right = {"group", "right"};
   OK(tn__graph_embed(g,
                      &(tn_embedding){.struct_size = sizeof(tn_embedding),
@@ -498,17 +503,18 @@ Test(place, a_graph_in_a_graph_runs_where_its_node_does) {
                                      .attributes = &right,
                                      .n_attributes = 1},
                      &first));
-  HEADS(g, labelled(OP(g, "tanh", NULL, "last", first), "left"));
-  bind(TN_REQ_WRITE);
+  HEADS(g, labelled_entry(OP(g, "tanh", NULL, "last", first), "left"));
+  bind_placed(TN_REQ_WRITE);
   runs_on("box/deep", 2);
   runs_on("last", 1);
   tn__graph_release(inner);
 }
 
-/* A loop of the step over x, from h, with what it reads as w besides, if
- * `third` is not NULL. Takes the step over. */
-static tn_entry turn(tn_graph *step, const tn_entry *third) {
-  tn_entry out, in[3] = {typed(g, "x", F64(4, 2, 3)), typed(g, "h", F64(2, 3))};
+/* A loop of the step over x, from h, with `third` as its input w, if it is not
+ * NULL. Releases the step. */
+static tn_entry add_turn(tn_graph *step, const tn_entry *third) {
+  tn_entry out,
+      in[3] = {typed_var(g, "x", F64(4, 2, 3)), typed_var(g, "h", F64(2, 3))};
   if (third) in[2] = *third;
   OK(tn__graph_loop(g,
                     &(tn_loop){.struct_size = sizeof(tn_loop),
@@ -526,22 +532,23 @@ static tn_entry turn(tn_graph *step, const tn_entry *third) {
   return out;
 }
 
-/* h = tanh(x[t] + h), whose nodes say otherwise. */
-static tn_entry loop(const char *group) {
+/* h = tanh(x[t] + h), with other groups for its nodes. */
+static tn_entry add_loop(const char *group) {
   tn_graph *step = net_new();
-  const tn_entry x = var(step, "x"), h = var(step, "h");
+  const tn_entry x = var_node(step, "x"), h = var_node(step, "h");
   const tn_entry next =
       OP(step, "tanh", NULL, "next", OP(step, "add", NULL, NULL, x, h));
   OK(tn__attribute_set(step, next.node, "group", "left"));
   HEADS(step, next);
-  return labelled(turn(step, NULL), group);
+  return labelled_entry(add_turn(step, NULL), group);
 }
 
 /* h = h + x[t] + zeros like w. */
 static tn_entry loop_of_shape(tn_entry like) {
   tn_graph *step = net_new();
   tn__node *zeros = NULL;
-  const tn_entry x = var(step, "x"), h = var(step, "h"), z = var(step, "w");
+  const tn_entry x = var_node(step, "x"), h = var_node(step, "h"),
+                 z = var_node(step, "w");
   const tn__node_spec spec = {.kind = TN__NODE_ZERO,
                               .n_in = 1,
                               .n_out = 1,
@@ -551,16 +558,16 @@ static tn_entry loop_of_shape(tn_entry like) {
   OK(tn__node_add(step, &spec, &zeros));
   HEADS(step, OP(step, "add", NULL, NULL, OP(step, "add", NULL, NULL, h, x),
                  ((tn_entry){zeros->id, 0})));
-  return labelled(turn(step, &like), "right");
+  return labelled_entry(add_turn(step, &like), "right");
 }
 
-Test(place, what_only_tells_a_loop_its_shape_is_not_copied) {
+Test(placement, shape_inputs_of_a_loop_are_not_copied) {
   tn_array *array = NULL;
   double v[24], last[6];
   const tn_entry like =
-      labelled(OP(g, "tanh", NULL, "w2", matrix("w")), "left");
+      labelled_entry(OP(g, "tanh", NULL, "w2", matrix_var("w")), "left");
   HEADS(g, loop_of_shape(like), like);
-  bind(TN_REQ_NULL);
+  bind_placed(TN_REQ_NULL);
   runs_on("w2", 1);
   runs_on("turn", 2);
   cr_assert_null(step_of("w2_0_copy"));
@@ -580,7 +587,7 @@ static void run_loop(double *last, double *slope) {
   tn_array *array = NULL, *ones = empty(TN_F64, 2, (const int64_t[]){2, 3});
   static const char *const names[] = {"x", "h"};
   double v[24];
-  for (int i = 0; i < 24; ++i) v[i] = value(3, i);
+  for (int i = 0; i < 24; ++i) v[i] = value_at(3, i);
   for (int i = 0; i < 2; ++i) {
     OK(tn__program_array(p, TN_PROGRAM_ARGUMENT, names[i], &array));
     OK(tn__array_set(array, v, n_elements(array) * sizeof *v));
@@ -595,10 +602,11 @@ static void run_loop(double *last, double *slope) {
   tn__array_release(ones);
 }
 
-Test(place, a_loop_runs_as_a_whole_where_its_node_does) {
+Test(placement, a_loop_runs_as_a_whole_where_its_node_does) {
   double last[2][6], slope[2][24];
-  HEADS(g, labelled(OP(g, "tanh", NULL, "last", loop("right")), "left"));
-  bind(TN_REQ_WRITE);
+  HEADS(g,
+        labelled_entry(OP(g, "tanh", NULL, "last", add_loop("right")), "left"));
+  bind_placed(TN_REQ_WRITE);
   runs_on("turn", 2);
   const tn_program *inside = tn__iteration_program(step_of("turn"));
   for (uint32_t i = 0; i < inside->n_steps; ++i)
@@ -623,27 +631,27 @@ static tn_code try_bind(const tn_bind *how) {
   return rc;
 }
 
-Test(place, an_unknown_group_is_named_with_those_that_there_are) {
-  const tn_bind how = placed(TN_REQ_NULL);
-  chain();
+Test(placement, an_unknown_group_is_named_with_those_that_there_are) {
+  const tn_bind how = bind_options(TN_REQ_NULL);
+  chain_graph();
   label_named("two", "middle");
   FAILS(try_bind(&how), TN_NOT_FOUND, "`two`", "`middle`", "`left`, `right`");
 }
 
-Test(place, a_device_that_is_not_there_is_named_with_its_group) {
-  tn_bind how = placed(TN_REQ_NULL);
+Test(placement, a_device_that_is_not_there_is_named_with_its_group) {
+  tn_bind how = bind_options(TN_REQ_NULL);
   const tn_group far = {"far", {TN_DEVICE_CPU, CPUS}};
   how.groups = &far;
   how.n_groups = 1;
-  chain();
+  chain_graph();
   FAILS(try_bind(&how), TN_NOT_FOUND, "`far`", "there is no cpu(3)", "cpu(2)");
 }
 
-Test(place, groups_need_names_and_have_them_once) {
-  tn_bind how = placed(TN_REQ_NULL);
+Test(placement, groups_need_names_and_have_them_once) {
+  tn_bind how = bind_options(TN_REQ_NULL);
   const tn_group twice[] = {groups[0], groups[0]};
   const tn_group empty_name = {"", {TN_DEVICE_CPU, 0}};
-  chain();
+  chain_graph();
   how.groups = twice;
   FAILS(try_bind(&how), TN_INVALID, "`left` twice");
   how.groups = &empty_name;
@@ -651,10 +659,10 @@ Test(place, groups_need_names_and_have_them_once) {
   FAILS(try_bind(&how), TN_INVALID, "groups[0] has no name");
 }
 
-Test(place, an_array_on_another_device_is_refused_with_both_places) {
-  tn_bind how = placed(TN_REQ_WRITE);
+Test(placement, an_array_on_another_device_is_refused_with_both_places) {
+  tn_bind how = bind_options(TN_REQ_WRITE);
   tn_array *here = array_on(0), *there = array_on(1), *out = array_on(1);
-  chain();
+  chain_graph();
   label_named("two", "left");
   label_named("four", "right");
   tn_argument argument = {.name = "x", .array = here};
@@ -677,9 +685,9 @@ Test(place, an_array_on_another_device_is_refused_with_both_places) {
   tn__array_release(out);
 }
 
-/* Every allocation of a bind may be the one that fails. */
-Test(place, a_bind_that_runs_out_of_memory_leaves_nothing) {
-  const tn_bind how = placed(TN_REQ_WRITE);
+/* Each allocation of a bind fails in turn. */
+Test(placement, a_bind_that_runs_out_of_memory_leaves_nothing) {
+  const tn_bind how = bind_options(TN_REQ_WRITE);
   tn_code rc = TN_OUT_OF_MEMORY;
   both_sides();
   for (int64_t k = 1; rc != TN_OK; ++k) {
@@ -691,29 +699,30 @@ Test(place, a_bind_that_runs_out_of_memory_leaves_nothing) {
   }
 }
 
-static tn_entry tracked(const char *name, tn_entry x, tn_entry sum) {
+static tn_entry tracked_call(const char *name, tn_entry x, tn_entry sum) {
   return OP(g, "track", NULL, name, x, sum);
 }
 
-Test(place, a_state_is_not_used_on_two_devices) {
-  const tn_bind how = placed(TN_REQ_NULL);
-  const tn_entry sum = matrix("sum");
-  const tn_entry a = labelled(tracked("a", matrix("x"), sum), "left");
-  HEADS(g, labelled(tracked("b", a, sum), "right"));
+Test(placement, a_state_is_not_used_on_two_devices) {
+  const tn_bind how = bind_options(TN_REQ_NULL);
+  const tn_entry sum = matrix_var("sum");
+  const tn_entry a =
+      labelled_entry(tracked_call("a", matrix_var("x"), sum), "left");
+  HEADS(g, labelled_entry(tracked_call("b", a, sum), "right"));
   FAILS(try_bind(&how), TN_INVALID, "state `sum`", "`b` on cpu(2)",
         "`a` on cpu(1)");
-  label(sum, "right");
+  set_label(sum, "right");
   FAILS(try_bind(&how), TN_INVALID, "state `sum`", "`a` on cpu(1)",
         "`b` on cpu(2)");
-  label(a, "right");
+  set_label(a, "right");
   OK(tn__program_bind(g, &how, &p));
   lies_on(TN_PROGRAM_AUXILIARY, "sum", 2);
 }
 
-Test(place, a_state_that_lies_elsewhere_is_refused) {
-  const tn_bind how = placed(TN_REQ_NULL);
-  const tn_entry sum = labelled(matrix("sum"), "left");
-  HEADS(g, labelled(tracked("a", matrix("x"), sum), "right"));
+Test(placement, a_state_on_another_device_is_refused) {
+  const tn_bind how = bind_options(TN_REQ_NULL);
+  const tn_entry sum = labelled_entry(matrix_var("sum"), "left");
+  HEADS(g, labelled_entry(tracked_call("a", matrix_var("x"), sum), "right"));
   FAILS(try_bind(&how), TN_INVALID, "state `sum`", "`a` on cpu(2)",
         "lie on cpu(1)");
 }
@@ -722,12 +731,12 @@ Test(place, a_state_that_lies_elsewhere_is_refused) {
  * pictures
  */
 
-Test(place, the_table_says_where_steps_run) {
+Test(placement, the_table_says_where_steps_run) {
   tn_text *text = NULL;
-  chain();
+  chain_graph();
   label_named("two", "left");
   label_named("four", "right");
-  bind(TN_REQ_NULL);
+  bind_placed(TN_REQ_NULL);
   OK(tn__program_text(p, 0, &text));
   const char *s = tn_text_get(text);
   cr_assert(strstr(s, "one  lab.tanh.cpu on cpu(1)"), "%s", s);
@@ -740,9 +749,9 @@ Test(place, the_table_says_where_steps_run) {
   tn_text_release(text);
 }
 
-Test(place, the_table_of_one_device_does_not_name_it) {
+Test(placement, the_table_of_one_device_does_not_name_it) {
   tn_text *text = NULL;
-  chain();
+  chain_graph();
   OK(tn__program_bind(g, &(tn_bind){.struct_size = sizeof(tn_bind)}, &p));
   OK(tn__program_text(p, 0, &text));
   cr_assert_null(strstr(tn_text_get(text), "cpu("));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Folds behind elementwise calls: fed tile by tile they give the bits that they
- * give when they are called as a whole, whatever the shapes and the workers.
+ * Reductions after elementwise calls: fed tile by tile they give the same bits
+ * as whole calls, for all shapes and numbers of workers.
  */
 #include <math.h>
 #include <stdio.h>
@@ -14,16 +14,17 @@ static void open_with(uint32_t workers) {
   OK(tn__plugin_load(w.registry, TENSOR_FILE));
 }
 
-/* Not exact in any type, so that another order of adding shows. */
-static double number(int64_t i) {
+/* Not exact in any type, so that another order of additions has other bits. */
+static double number_for(int64_t i) {
   return sin((double)i) * (double)(1 + i % 7);
 }
 
-static tn_array *filled(tn_dtype dtype, size_t ndim, const int64_t *shape) {
-  return numbers_of(dtype, ndim, shape, number);
+static tn_array *create_array(tn_dtype dtype, size_t ndim,
+                              const int64_t *shape) {
+  return numbers_of(dtype, ndim, shape, number_for);
 }
 
-static tn_entry reduced(const char *op, tn_entry of, const char *params) {
+static tn_entry reduce_entry(const char *op, tn_entry of, const char *params) {
   tn_entry out;
   const tn_graph_node node = {.struct_size = sizeof node,
                               .n_in = 1,
@@ -34,8 +35,8 @@ static tn_entry reduced(const char *op, tn_entry of, const char *params) {
   return out;
 }
 
-static tn_entry sum(tn_entry of, const char *params) {
-  return reduced("tensor.sum", of, params);
+static tn_entry sum_entry(tn_entry of, const char *params) {
+  return reduce_entry("tensor.sum", of, params);
 }
 
 static tn_program *bind_with(tn_array *x, tn_array *row, tn_bind how) {
@@ -49,7 +50,7 @@ static tn_program *bind_with(tn_array *x, tn_array *row, tn_bind how) {
   return p;
 }
 
-static tn_array *head(const tn_program *p, size_t i) {
+static tn_array *head_array(const tn_program *p, size_t i) {
   tn_array *array = NULL;
   OK(tn__program_output(p, i, &array));
   return array;
@@ -76,24 +77,25 @@ static void same_heads(const tn_program *a, const tn_program *b, size_t n,
                        const char *what) {
   for (size_t i = 0; i < n; ++i) {
     size_t na = 0, nb = 0;
-    void *x = bytes_of(head(a, i), &na), *y = bytes_of(head(b, i), &nb);
+    void *x = bytes_of(head_array(a, i), &na),
+         *y = bytes_of(head_array(b, i), &nb);
     cr_assert_eq(na, nb);
     cr_assert_eq(memcmp(x, y, na), 0, "%s: head %zu differs", what, i);
     free(x), free(y);
   }
 }
 
-/* Of both: tanh and a sum of its square, or of its square plus a row; of what a
- * head shows as well, or of what is never in memory. */
+/* tanh and a sum of its square, or of its square plus a row; of an entry that
+ * is also a head, or of one without memory. */
 static void fold_bits(tn_dtype dtype, const int64_t *shape, const char *axis) {
   char what[128];
-  tn_array *x = filled(dtype, 3, shape);
-  tn_array *row = filled(dtype, 1, shape + 2);
-  const bool repeats = dtype != TN_F16; /* no such kernel there */
-  const tn_entry t = OP(g, "tanh", NULL, NULL, var(g, "x"));
+  tn_array *x = create_array(dtype, 3, shape);
+  tn_array *row = create_array(dtype, 1, shape + 2);
+  const bool repeats = dtype != TN_F16; /* no such kernel for f16 */
+  const tn_entry t = OP(g, "tanh", NULL, NULL, var_node(g, "x"));
   tn_entry u = OP(g, "mul", NULL, NULL, t, t);
-  if (repeats) u = OP(g, "plus_all", NULL, NULL, u, var(g, "row"));
-  HEADS(g, sum(u, axis), t);
+  if (repeats) u = OP(g, "plus_all", NULL, NULL, u, var_node(g, "row"));
+  HEADS(g, sum_entry(u, axis), t);
   (void)snprintf(what, sizeof what, "%s (%lld,%lld,%lld) %s",
                  tn__dtype_name(dtype), (long long)shape[0],
                  (long long)shape[1], (long long)shape[2], axis ? axis : "all");
@@ -125,22 +127,23 @@ static void all_bits(uint32_t workers) {
   net_close();
 }
 
-Test(folds, have_the_same_bits_on_one_worker) {
+Test(reductions, have_the_same_bits_on_one_worker) {
   all_bits(1);
 }
-Test(folds, have_the_same_bits_on_two_workers) {
+Test(reductions, have_the_same_bits_on_two_workers) {
   all_bits(2);
 }
-Test(folds, have_the_same_bits_on_eight_workers) {
+Test(reductions, have_the_same_bits_on_eight_workers) {
   all_bits(8);
 }
 
-/* A reduction of the tanh of x, fed and not; `n` is how many calls are one. */
+/* A reduction of the tanh of x, fed and not fed; `n` is the number of calls in
+ * one step. */
 static void same_bits(const char *op, tn_dtype dtype, const int64_t *shape,
                       const char *axis, uint64_t n) {
-  tn_array *x = filled(dtype, 3, shape);
-  const tn_entry t = OP(g, "tanh", NULL, NULL, var(g, "x"));
-  HEADS(g, reduced(op, t, axis), t);
+  tn_array *x = create_array(dtype, 3, shape);
+  const tn_entry t = OP(g, "tanh", NULL, NULL, var_node(g, "x"));
+  HEADS(g, reduce_entry(op, t, axis), t);
   tn_program *one = bind_with(x, NULL, (tn_bind){.flags = TN_BIND_NO_FUSE});
   tn_program *two = bind_with(x, NULL, (tn_bind){0});
   cr_assert_eq(n_fused(two), n, "%s is %d calls", op, (int)n_fused(two));
@@ -152,7 +155,7 @@ static void same_bits(const char *op, tn_dtype dtype, const int64_t *shape,
   net_renew();
 }
 
-Test(folds, of_every_kind_have_the_same_bits) {
+Test(reductions, of_every_kind_have_the_same_bits) {
   static const char *const ops[] = {
       "tensor.mean",   "tensor.prod",    "tensor.max", "tensor.min",
       "tensor.nansum", "tensor.nanprod", "tensor.norm"};
@@ -167,8 +170,8 @@ Test(folds, of_every_kind_have_the_same_bits) {
   net_close();
 }
 
-/* Of a square the shapes alone do not tell which axis goes. */
-Test(folds, over_the_first_axis_of_a_square_are_not_fed) {
+/* For a square matrix, shapes alone do not determine the reduced axis. */
+Test(reductions, over_the_first_axis_of_a_square_are_not_fed) {
   const int64_t square[3] = {1, 600, 600};
   open_with(3);
   same_bits("tensor.sum", TN_F32, square, "axis=[1]", 0);
@@ -176,16 +179,17 @@ Test(folds, over_the_first_axis_of_a_square_are_not_fed) {
   net_close();
 }
 
-/* Sums of one tanh over different axes, and of its square, by one step; what
- * reads a sum is not of it. */
+/* Sums of one tanh over different axes, and of its square, by one step; a
+ * reader of a sum is no part of it. */
 static void several_bits(const int64_t *shape, uint32_t workers) {
   open_with(workers);
-  tn_array *x = filled(TN_F32, 3, shape);
-  const tn_entry t = OP(g, "tanh", NULL, NULL, var(g, "x"));
+  tn_array *x = create_array(TN_F32, 3, shape);
+  const tn_entry t = OP(g, "tanh", NULL, NULL, var_node(g, "x"));
   const tn_entry square = OP(g, "mul", NULL, NULL, t, t);
-  const tn_entry rows = sum(square, "axis=[2] keepdims=true");
-  HEADS(g, rows, sum(t, NULL), sum(square, "axis=[2,1]"), sum(t, "axis=[2]"),
-        OP(g, "plus_all", NULL, NULL, rows, t), sum(rows, NULL));
+  const tn_entry rows = sum_entry(square, "axis=[2] keepdims=true");
+  HEADS(g, rows, sum_entry(t, NULL), sum_entry(square, "axis=[2,1]"),
+        sum_entry(t, "axis=[2]"), OP(g, "plus_all", NULL, NULL, rows, t),
+        sum_entry(rows, NULL));
   tn_program *one = bind_with(x, NULL, (tn_bind){.flags = TN_BIND_NO_FUSE});
   tn_program *two = bind_with(x, NULL, (tn_bind){0});
   cr_assert_eq(n_fused(one), 0);
@@ -200,7 +204,7 @@ static void several_bits(const int64_t *shape, uint32_t workers) {
   net_close();
 }
 
-Test(folds, may_be_several) {
+Test(reductions, may_be_several) {
   static const int64_t shapes[][3] = {
       {3, 67, 131}, {2, 3, 5003}, {129, 5, 64}, {40, 1, 1030}, {300, 2, 60}};
   for (uint32_t workers = 1; workers < 9; workers *= 2)
@@ -210,10 +214,10 @@ Test(folds, may_be_several) {
 /* ------------------------------------------------------------- right numbers
  */
 
-/* Sums of f32 over the axes that `axes` has bits of, in long double. */
+/* Sums of f32 over the axes that are bits of `axes`, in long double. */
 static void check_sums(const int64_t *n, const char *params, int axes,
                        bool fuse) {
-  tn_array *x = filled(TN_F32, 3, n);
+  tn_array *x = create_array(TN_F32, 3, n);
   const int64_t kept[3] = {axes & 1 ? 1 : n[0], axes & 2 ? 1 : n[1],
                            axes & 4 ? 1 : n[2]};
   const int64_t size = kept[0] * kept[1] * kept[2];
@@ -221,14 +225,15 @@ static void check_sums(const int64_t *n, const char *params, int axes,
   for (int64_t i = 0; i < n[0] * n[1] * n[2]; ++i) {
     const int64_t a = i / n[2] / n[1], b = i / n[2] % n[1], c = i % n[2];
     want[((a % kept[0]) * kept[1] + b % kept[1]) * kept[2] + c % kept[2]] +=
-        2 * (long double)(float)number(i);
+        2 * (long double)(float)number_for(i);
   }
-  HEADS(g, sum(OP(g, "affine", "scale=2", NULL, var(g, "x")), params));
+  HEADS(g,
+        sum_entry(OP(g, "affine", "scale=2", NULL, var_node(g, "x")), params));
   tn_program *p =
       bind_with(x, NULL, (tn_bind){.flags = fuse ? 0 : TN_BIND_NO_FUSE});
   OK(tn__program_forward(p, 0));
   size_t bytes = 0;
-  float *have = bytes_of(head(p, 0), &bytes);
+  float *have = bytes_of(head_array(p, 0), &bytes);
   cr_assert_eq(bytes, (size_t)size * sizeof *have);
   for (int64_t i = 0; i < size; ++i)
     cr_assert(fabsl((long double)have[i] - want[i]) <=
@@ -242,7 +247,7 @@ static void check_sums(const int64_t *n, const char *params, int axes,
   net_renew();
 }
 
-Test(folds, give_the_sums_over_any_axes) {
+Test(reductions, give_the_sums_over_any_axes) {
   static const int64_t shapes[][3] = {
       {7, 33, 131}, {3, 2000, 5}, {300, 2, 300}};
   static const char *const params[8] = {
@@ -259,11 +264,11 @@ Test(folds, give_the_sums_over_any_axes) {
 /* -------------------------------------------------------------- other stuff
  */
 
-Test(folds, that_cannot_be_fed_say_why) {
+Test(reductions, that_cannot_be_fed_say_why) {
   open_with(1);
-  tn_array *x = filled(TN_F64, SHAPE(100, 100));
-  const tn_entry from = var(g, "x"), t = OP(g, "tanh", NULL, NULL, from);
-  HEADS(g, sum(t, "axis=[0]"), sum(from, NULL));
+  tn_array *x = create_array(TN_F64, SHAPE(100, 100));
+  const tn_entry from = var_node(g, "x"), t = OP(g, "tanh", NULL, NULL, from);
+  HEADS(g, sum_entry(t, "axis=[0]"), sum_entry(from, NULL));
   tn_program *p = bind_with(x, NULL, (tn_bind){0});
   has_text(p, "takes such a call whole only");
   has_text(p, "no step before it computes its input");
@@ -278,17 +283,18 @@ static void count_shown(void *ctx, const char *name, tn_array *array) {
   ++n_shown;
 }
 
-/* Watched, parts are computed as a whole, with records in the same place. */
-Test(folds, can_be_watched_and_trained) {
+/* With a monitor, parts are computed whole, with their records in the same
+ * place. */
+Test(reductions, can_be_watched_and_trained) {
   open_with(2);
-  tn_array *x = filled(TN_F64, SHAPE(90, 120));
-  const tn_entry t = OP(g, "tanh", NULL, NULL, var(g, "x"));
-  HEADS(g, sum(OP(g, "square", NULL, NULL, t), "axis=[1]"));
+  tn_array *x = create_array(TN_F64, SHAPE(90, 120));
+  const tn_entry t = OP(g, "tanh", NULL, NULL, var_node(g, "x"));
+  HEADS(g, sum_entry(OP(g, "square", NULL, NULL, t), "axis=[1]"));
   tn_program *one = bind_with(x, NULL, (tn_bind){.request = TN_REQ_WRITE});
   tn_program *two = bind_with(x, NULL, (tn_bind){.request = TN_REQ_WRITE});
   cr_assert_geq(n_fused(one), 3);
   OK(tn__program_monitor(two, count_shown, NULL));
-  tn_array *weight = filled(TN_F64, SHAPE(90)), *slope[2];
+  tn_array *weight = create_array(TN_F64, SHAPE(90)), *slope[2];
   tn_program *const both[] = {one, two};
   for (int i = 0; i < 2; ++i) {
     OK(tn__program_forward(both[i], TN_CALL_TRAIN));
@@ -297,11 +303,11 @@ Test(folds, can_be_watched_and_trained) {
   }
   same_heads(one, two, 1, "watched");
   cr_assert_geq(n_shown, 3);
-  double *a = elements(slope[0]), *b = elements(slope[1]);
+  double *a = elements_of(slope[0]), *b = elements_of(slope[1]);
   for (int64_t i = 0; i < 90 * 120; ++i) {
-    const double y = tanh(number(i));
+    const double y = tanh(number_for(i));
     cr_assert_eq(a[i], b[i]);
-    cr_assert_float_eq(a[i], number(i / 120) * 2 * y * (1 - y * y), 1e-12);
+    cr_assert_float_eq(a[i], number_for(i / 120) * 2 * y * (1 - y * y), 1e-12);
   }
   free(a), free(b);
   tn__program_release(one), tn__program_release(two);

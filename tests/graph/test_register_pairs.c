@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Chains of calls with two outputs, one of which may be made where the input
- * lies: a kernel makes both of an element before it writes either, links make
- * one behind the other.
+ * Register runs of calls with two outputs, one of which may overwrite the
+ * input. A kernel computes both outputs of an element before it writes either;
+ * register kernels compute one after the other.
  */
 #include <stdio.h>
 
@@ -51,7 +51,7 @@ static int32_t prepare_both(const tn_frame *call, tn_plan *plan) {
   return tn_kernel_map_offer(call, plan, maps, 2);
 }
 
-/* Not element by element: what it reads and makes is in memory. */
+/* Not element by element: its operands are in memory. */
 static int32_t run_turn(const tn_frame *call) {
   const float *x = call->in[0].data;
   float *y = call->out[0].data;
@@ -110,14 +110,14 @@ static const tn_plugin twins = {
 /* --------------------------------------------------------------------- tests
  */
 
-/* Behind links, whose names of one letter it would hide. */
+/* After links.h, because this header defines names of one letter. */
 #include "evaluate.h"
 
-static double number(int64_t i) {
+static double number_for(int64_t i) {
   return (double)(i % 511) - 255;
 }
 
-static tn_entry twin(const char *op, tn_entry in) {
+static tn_entry twin_of(const char *op, tn_entry in) {
   const tn_graph_node node = {
       .struct_size = sizeof node, .n_in = 1, .op = op, .in = &in};
   tn_entry out;
@@ -125,7 +125,8 @@ static tn_entry twin(const char *op, tn_entry in) {
   return out;
 }
 
-static void is(const tn_program *p, size_t head, int64_t i, double wanted) {
+static void expect_value(const tn_program *p, size_t head, int64_t i,
+                         double wanted) {
   tn_array *array = NULL;
   OK(tn__program_output(p, head, &array));
   const float found = ((const float *)tn__array_data(array))[i];
@@ -133,15 +134,17 @@ static void is(const tn_program *p, size_t head, int64_t i, double wanted) {
                head, (int)i, (double)found, wanted);
 }
 
-/* more is read by a call of its own, twice by the next link. */
+/* `more` is read by a call of its own, and twice by the next register kernel.
+ */
 static void run_at(uint64_t features, bool linked) {
   world_features = features;
   net_open_on(1);
   OK(tn__plugin_add(w.registry, &twins));
-  tn_array *x = numbers_of(TN_F32, SHAPE(N), number);
-  const tn_entry made = twin("twins.both", twin("twins.turn", var(g, "x")));
-  HEADS(g, OP(g, "affine", "scale=0.5 shift=3", NULL, output(made, 1)),
-        twin("twins.turn", made));
+  tn_array *x = numbers_of(TN_F32, SHAPE(N), number_for);
+  const tn_entry made =
+      twin_of("twins.both", twin_of("twins.turn", var_node(g, "x")));
+  HEADS(g, OP(g, "affine", "scale=0.5 shift=3", NULL, output_of(made, 1)),
+        twin_of("twins.turn", made));
   const tn_argument argument = {.name = "x", .array = x};
   const tn_bind how = {
       .struct_size = sizeof how, .arguments = &argument, .n_arguments = 1};
@@ -153,8 +156,8 @@ static void run_at(uint64_t features, bool linked) {
                (int)stats.n_chained);
   OK(tn__program_forward(p, 0));
   for (int64_t i = 0; i < N; ++i) {
-    is(p, 0, i, number(N - 1 - i) + 3);
-    is(p, 1, i, number(i) + 1);
+    expect_value(p, 0, i, number_for(N - 1 - i) + 3);
+    expect_value(p, 1, i, number_for(i) + 1);
   }
   tn__program_release(p);
   tn__array_release(x);
@@ -162,7 +165,7 @@ static void run_at(uint64_t features, bool linked) {
   world_features = 0;
 }
 
-Test(chained_pairs, read_their_input_before_it_is_overwritten) {
+Test(register_pairs, read_their_input_before_it_is_overwritten) {
   uint64_t features[TN_KERNEL_N_LEVELS];
   const size_t n = levels(features);
   if (n < TN_KERNEL_N_LEVELS)

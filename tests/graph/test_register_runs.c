@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Chains: elementwise calls that hand on what they make in registers compute
- * the bits that they compute one by one, at every level of instructions,
- * wherever lines end and whatever is repeated.
+ * Register runs: elementwise calls that pass results in registers compute the
+ * same bits as single calls, at every instruction level, for any length of
+ * lines and any repeated operand.
  */
 #include <math.h>
 #include <semaphore.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Before the names of one letter of net.h. */
+/* Before net.h, which defines names of one letter. */
 #include "levels.h"
 
 #include "../by_hand.h"
@@ -20,8 +20,8 @@ static void open_at(uint64_t features, uint32_t workers) {
   net_open_on(workers);
 }
 
-/* Not exact, of both signs, and none so large that exp is infinite. */
-static double number(int64_t i) {
+/* Not exact, of both signs, and small enough that exp is finite. */
+static double number_for(int64_t i) {
   return sin((double)i) * (double)(1 + i % 7) / 4;
 }
 
@@ -68,10 +68,10 @@ static void same_heads(const tn_program *a, const tn_program *b, size_t n,
   }
 }
 
-/* Runs the graph fused and one by one, twice, and compares `n_heads` heads;
- * `chained` is how many calls must be links. */
-static void compare(const feed *feeds, size_t n, size_t n_heads,
-                    uint64_t chained, const char *what) {
+/* Runs the graph fused and not fused, twice, and compares `n_heads` heads;
+ * `chained` is the expected number of calls in register runs. */
+static void compare_runs(const feed *feeds, size_t n, size_t n_heads,
+                         uint64_t chained, const char *what) {
   tn_program *one = bind_with(feeds, n, 0, TN_REQ_NULL);
   tn_program *two = bind_with(feeds, n, TN_BIND_NO_FUSE, TN_REQ_NULL);
   cr_assert_eq(stats_of(one).n_chained, chained, "%s: %d calls are links", what,
@@ -85,7 +85,7 @@ static void compare(const feed *feeds, size_t n, size_t n_heads,
   tn__program_release(one), tn__program_release(two);
 }
 
-/* What all tests do at each level that this machine has. */
+/* Runs a test at each level that this machine has. */
 static void at_levels(void (*run)(uint64_t links)) {
   uint64_t features[TN_KERNEL_N_LEVELS];
   const size_t n = levels(features);
@@ -103,57 +103,59 @@ static void at_levels(void (*run)(uint64_t links)) {
 /* ------------------------------------------------------------------- shapes
  */
 
-/* Reads x thrice, s twice; t is shown and read. */
-static void lines(uint64_t links) {
+/* Reads x three times, s twice; t is a head and is read. */
+static void check_lines(uint64_t links) {
   static const int64_t lengths[] = {8192, 8193, 8255, 12345, 70001};
   for (int i = 0; i < 5; ++i) {
-    const feed feeds[] = {{"x", numbers_of(TN_F32, SHAPE(lengths[i]), number)}};
-    const tn_entry x = var(g, "x");
+    const feed feeds[] = {
+        {"x", numbers_of(TN_F32, SHAPE(lengths[i]), number_for)}};
+    const tn_entry x = var_node(g, "x");
     const tn_entry z = OP(g, "affine", "scale=0.5 shift=2", NULL,
                           OP(g, "mul", NULL, NULL, x, x));
     const tn_entry s =
         OP(g, "sub", NULL, NULL, z, OP(g, "affine", "scale=-1.25", NULL, x));
     const tn_entry t = OP(g, "tanh", NULL, NULL, s);
     HEADS(g, OP(g, "tame", NULL, NULL, s, t), t);
-    compare(feeds, 1, 2, 6 * links, "a line");
+    compare_runs(feeds, 1, 2, 6 * links, "a line");
     tn__array_release(feeds[0].array);
     net_renew();
   }
 }
 
-Test(chains, have_the_same_bits_wherever_a_line_ends) {
-  at_levels(lines);
+Test(register_runs, have_the_same_bits_wherever_a_line_ends) {
+  at_levels(check_lines);
 }
 
-/* Rows, columns, single elements; lines that are cut at the same place. */
-static void repeated(uint64_t links) {
+/* Rows, columns, single elements; lines that end at the same place. */
+static void check_repeated(uint64_t links) {
   static const int64_t shapes[][3] = {
       {1, 40, 1030}, {9, 3, 1000}, {2, 1, 9001}};
   for (int i = 0; i < 3; ++i) {
     const int64_t *n = shapes[i];
     const feed feeds[] = {
-        {"x", numbers_of(TN_F32, 3, n, number)},
-        {"row", numbers_of(TN_F32, SHAPE(n[2]), number)},
-        {"column", numbers_of(TN_F32, SHAPE(n[0], n[1], 1), number)},
-        {"plane", numbers_of(TN_F32, SHAPE(n[0], 1, n[2]), number)},
-        {"one", numbers_of(TN_F32, SHAPE(1), number)}};
-    tn_entry y = OP(g, "plus_all", NULL, NULL, var(g, "x"), var(g, "row"));
-    y = OP(g, "times_all", NULL, NULL, y, var(g, "column"));
-    y = OP(g, "plus_all", NULL, NULL, y, var(g, "plane"));
-    y = OP(g, "times_all", NULL, NULL, var(g, "one"), y);
+        {"x", numbers_of(TN_F32, 3, n, number_for)},
+        {"row", numbers_of(TN_F32, SHAPE(n[2]), number_for)},
+        {"column", numbers_of(TN_F32, SHAPE(n[0], n[1], 1), number_for)},
+        {"plane", numbers_of(TN_F32, SHAPE(n[0], 1, n[2]), number_for)},
+        {"one", numbers_of(TN_F32, SHAPE(1), number_for)}};
+    tn_entry y =
+        OP(g, "plus_all", NULL, NULL, var_node(g, "x"), var_node(g, "row"));
+    y = OP(g, "times_all", NULL, NULL, y, var_node(g, "column"));
+    y = OP(g, "plus_all", NULL, NULL, y, var_node(g, "plane"));
+    y = OP(g, "times_all", NULL, NULL, var_node(g, "one"), y);
     HEADS(g, y, OP(g, "sigmoid", NULL, NULL, y));
-    compare(feeds, 5, 2, 5 * links, "repeated");
+    compare_runs(feeds, 5, 2, 5 * links, "repeated");
     for (int k = 0; k < 5; ++k) tn__array_release(feeds[k].array);
     net_renew();
   }
 }
 
-Test(chains, have_the_same_bits_where_operands_repeat) {
-  at_levels(repeated);
+Test(register_runs, have_the_same_bits_where_operands_repeat) {
+  at_levels(check_repeated);
 }
 
 /* Short lines, other types and sums are computed tile by tile. */
-static void others(uint64_t links) {
+static void check_others(uint64_t links) {
   (void)links;
   const struct {
     tn_dtype dtype;
@@ -161,11 +163,11 @@ static void others(uint64_t links) {
   } cases[] = {{TN_F64, {1, 9000}}, {TN_F16, {1, 40000}}, {TN_F32, {100, 100}}};
   for (int i = 0; i < 3; ++i) {
     const feed feeds[] = {
-        {"x", numbers_of(cases[i].dtype, 2, cases[i].shape, number)}};
-    tn_entry y = OP(g, "tanh", NULL, NULL, var(g, "x"));
+        {"x", numbers_of(cases[i].dtype, 2, cases[i].shape, number_for)}};
+    tn_entry y = OP(g, "tanh", NULL, NULL, var_node(g, "x"));
     if (i == 2) {
       const tn_sig row = F32(1, 100);
-      y = OP(g, "plus_all", NULL, NULL, y, typed(g, "row", row));
+      y = OP(g, "plus_all", NULL, NULL, y, typed_var(g, "row", row));
     }
     HEADS(g, OP(g, "square", NULL, NULL, y));
     tn_program *p = bind_with(feeds, 1, 0, TN_REQ_NULL);
@@ -177,21 +179,22 @@ static void others(uint64_t links) {
   }
 }
 
-Test(chains, are_of_long_lines_of_f32) {
-  at_levels(others);
+Test(register_runs, are_of_long_lines_of_f32) {
+  at_levels(check_others);
 }
 
 /* ------------------------------------------------------------------ gradients
  */
 
-/* Slopes by programs that chain and that do not: the same bits, and what is
- * added to is added to. */
-static void slopes(uint64_t links) {
-  const feed feeds[] = {{"x", numbers_of(TN_F32, SHAPE(9001), number)},
-                        {"y", numbers_of(TN_F32, SHAPE(9001), number)}};
-  tn_array *weight = numbers_of(TN_F32, SHAPE(9001), number);
-  const tn_entry pair = OP(g, "pair", NULL, NULL, var(g, "x"), var(g, "y"));
-  const tn_entry t = OP(g, "tanh", NULL, NULL, output(pair, 1));
+/* Gradients by programs with and without register runs: the same bits, also
+ * with request ADD. */
+static void check_gradients(uint64_t links) {
+  const feed feeds[] = {{"x", numbers_of(TN_F32, SHAPE(9001), number_for)},
+                        {"y", numbers_of(TN_F32, SHAPE(9001), number_for)}};
+  tn_array *weight = numbers_of(TN_F32, SHAPE(9001), number_for);
+  const tn_entry pair =
+      OP(g, "pair", NULL, NULL, var_node(g, "x"), var_node(g, "y"));
+  const tn_entry t = OP(g, "tanh", NULL, NULL, output_of(pair, 1));
   HEADS(g, OP(g, "mul", NULL, NULL, t, pair));
   for (int add = 0; add < 2; ++add) {
     const tn_req request = add ? TN_REQ_ADD : TN_REQ_WRITE;
@@ -218,32 +221,32 @@ static void slopes(uint64_t links) {
   tn__array_release(weight);
 }
 
-Test(chains, have_the_same_slopes) {
-  at_levels(slopes);
+Test(register_runs, have_the_same_gradients) {
+  at_levels(check_gradients);
 }
 
 /* --------------------------------------------------------------------- any
  */
 
 static uint64_t state;
-static uint32_t below(uint32_t n) {
+static uint32_t random_below(uint32_t n) {
   state = state * 6364136223846793005u + 1442695040888963407u;
   return (uint32_t)(state >> 33) % n;
 }
 
-/* A graph of up to 40 calls of what was made before; the last reads x and y and
- * is a head, and two others may be. */
+/* A graph of up to 40 calls of earlier entries; the last reads x and y and is a
+ * head, and two others may be. */
 static size_t random_graph(void) {
   static const char *const unary[] = {"tanh", "sigmoid", "square", "same"};
   static const char *const binary[] = {"add", "sub", "mul", "tame"};
-  tn_entry made[32] = {var(g, "x"), var(g, "y")}, heads[3];
+  tn_entry made[32] = {var_node(g, "x"), var_node(g, "y")}, heads[3];
   uint32_t n = 2;
-  const uint32_t most = 4 + below(18);
+  const uint32_t most = 4 + random_below(18);
   while (n < most) {
-    const tn_entry a = made[below(n)], b = made[below(n)];
-    switch (below(6)) {
+    const tn_entry a = made[random_below(n)], b = made[random_below(n)];
+    switch (random_below(6)) {
       case 0:
-        made[n] = OP(g, unary[below(4)], NULL, NULL, made[n - 1]);
+        made[n] = OP(g, unary[random_below(4)], NULL, NULL, made[n - 1]);
         ++n;
         break;
       case 1:
@@ -251,32 +254,33 @@ static size_t random_graph(void) {
         break;
       case 2:
         made[n] = OP(g, "pair", NULL, NULL, a, b);
-        made[n + 1] = output(made[n], 1);
+        made[n + 1] = output_of(made[n], 1);
         n += 2;
         break;
       default:
-        made[n++] = OP(g, binary[below(4)], NULL, NULL, a, b);
+        made[n++] = OP(g, binary[random_below(4)], NULL, NULL, a, b);
     }
     /* Products of products would soon be infinite. */
     made[n - 1] = OP(g, "sigmoid", NULL, NULL, made[n - 1]);
   }
   heads[0] = OP(g, "add", NULL, NULL, made[n - 1],
                 OP(g, "mul", NULL, NULL, made[0], made[1]));
-  heads[1] = made[2 + below(n - 2)];
-  heads[2] = made[2 + below(n - 2)];
-  const size_t n_heads = 1 + below(3);
+  heads[1] = made[2 + random_below(n - 2)];
+  heads[2] = made[2 + random_below(n - 2)];
+  const size_t n_heads = 1 + random_below(3);
   OK(tn__graph_heads_set(g, heads, n_heads));
   return n_heads;
 }
 
-static void any(uint64_t links) {
+static void check_random(uint64_t links) {
   uint64_t chained = 0;
   state = 11;
   for (int i = 0; i < 40; ++i) {
-    const int64_t rows = 1 + below(3), columns = 8192 / rows + below(999);
+    const int64_t rows = 1 + random_below(3),
+                  columns = 8192 / rows + random_below(999);
     const feed feeds[] = {
-        {"x", numbers_of(TN_F32, SHAPE(rows, columns), number)},
-        {"y", numbers_of(TN_F32, SHAPE(rows, columns), number)}};
+        {"x", numbers_of(TN_F32, SHAPE(rows, columns), number_for)},
+        {"y", numbers_of(TN_F32, SHAPE(rows, columns), number_for)}};
     const size_t n_heads = random_graph();
     tn_program *one = bind_with(feeds, 2, 0, TN_REQ_NULL);
     tn_program *two = bind_with(feeds, 2, TN_BIND_NO_FUSE, TN_REQ_NULL);
@@ -292,37 +296,37 @@ static void any(uint64_t links) {
             (int)chained);
 }
 
-Test(chains, of_any_graph_have_the_same_bits) {
-  at_levels(any);
+Test(register_runs, of_any_graph_have_the_same_bits) {
+  at_levels(check_random);
 }
 
 /* ------------------------------------------------------------------- offers
  */
 
-/* Which mistake the guest's offer has; 0: none, 8: there is no offer. */
+/* The mistake in the offer; 0: none, 8: no offer. */
 static int wrong;
-static void nowhere(void) {}
+static void check_none(void) {}
 static void runs_not(const tn_chain_link *first, int64_t begin, int64_t end) {
   (void)first, (void)begin, (void)end;
 }
 
-/* Vectors that nobody else has. */
-static const tn_chain_kit kit = {sizeof kit, 77,      256,     0,
-                                 nowhere,    nowhere, nowhere, runs_not};
+/* Vectors that no other kernel has. */
+static const tn_chain_kit kit = {sizeof kit, 77,         256,        0,
+                                 check_none, check_none, check_none, runs_not};
 
-static const tn_chain_kit wide = {sizeof wide, 77,      TN_CHAIN_BYTES + 1,
-                                  0,           nowhere, nowhere,
-                                  nowhere,     runs_not};
+static const tn_chain_kit wide = {sizeof wide, 77,         TN_CHAIN_BYTES + 1,
+                                  0,           check_none, check_none,
+                                  check_none,  runs_not};
 
-static const tn_chain_kit later = {sizeof later, 77,      256,     1,
-                                   nowhere,      nowhere, nowhere, runs_not};
+static const tn_chain_kit later = {
+    sizeof later, 77, 256, 1, check_none, check_none, check_none, runs_not};
 
 static int32_t guest_prepare(const tn_frame *call, tn_plan *plan) {
   static tn_chain_offer offer;
   if (!(call->flags & TN_CALL_CHAIN) || wrong == 8) return TN_OK;
   if (wrong == 7) return TN_FAIL(call, TN_INVALID, "no links today");
   offer = (tn_chain_offer){
-      sizeof offer, 1, &kit, {{0, 1, {0}, sizeof(float), {nowhere}}}};
+      sizeof offer, 1, &kit, {{0, 1, {0}, sizeof(float), {check_none}}}};
   if (wrong == 1) offer.struct_size = 3;
   if (wrong == 2) offer.kit = NULL;
   if (wrong == 3) offer.n_made = TN_CHAIN_OUTPUTS + 1;
@@ -367,9 +371,9 @@ static feed open_guest(void) {
   uint64_t features[TN_KERNEL_N_LEVELS];
   open_at(features[levels(features) - 1], 1);
   OK(tn__plugin_add(w.registry, &guest));
-  const tn_entry same = OP(g, "same", NULL, NULL, var(g, "x"));
+  const tn_entry same = OP(g, "same", NULL, NULL, var_node(g, "x"));
   HEADS(g, OP(g, "tanh", NULL, NULL, same));
-  return (feed){"x", numbers_of(TN_F32, SHAPE(9001), number)};
+  return (feed){"x", numbers_of(TN_F32, SHAPE(9001), number_for)};
 }
 
 static void close_guest(const feed *x) {
@@ -378,13 +382,13 @@ static void close_guest(const feed *x) {
   world_features = 0;
 }
 
-Test(chains, are_not_made_of_links_that_do_not_fit) {
+Test(register_runs, are_not_made_of_offers_that_do_not_fit) {
   const feed x = open_guest();
-  for (wrong = 0; wrong <= 8; wrong += 8) compare(&x, 1, 1, 0, "a guest");
+  for (wrong = 0; wrong <= 8; wrong += 8) compare_runs(&x, 1, 1, 0, "a guest");
   close_guest(&x);
 }
 
-Test(chains, refuse_offers_that_are_wrong) {
+Test(register_runs, refuse_offers_that_are_wrong) {
   const feed x = open_guest();
   const tn_argument argument = {.name = x.name, .array = x.array};
   const tn_bind how = {
@@ -407,7 +411,7 @@ typedef struct occupation {
   sem_t began, may_end;
 } occupation;
 
-static tn_code occupy(void *arg, tn__token *token) {
+static tn_code occupy_worker(void *arg, tn__token *token) {
   occupation *o = arg;
   (void)token;
   sem_post(&o->began);
@@ -415,8 +419,8 @@ static tn_code occupy(void *arg, tn__token *token) {
   return TN_OK;
 }
 
-/* What forward returns before anybody waits, in element `i` of the head, while
- * nobody but the calling thread can compute. */
+/* Element `i` of the head after forward returns and before any wait, while only
+ * the calling thread can compute. */
 static float made_alone(const feed *x, int64_t i) {
   occupation o;
   tn_array *y = NULL;
@@ -425,8 +429,9 @@ static float made_alone(const feed *x, int64_t i) {
   OK(tn__program_output(p, 0, &y));
   memset(tn__array_data(y), 0, 4 * sizeof(float));
   sem_init(&o.began, 0, 0), sem_init(&o.may_end, 0, 0);
-  OK(tn__push(w.env.engine,
-              &(tn__job){.name = "occupation", .run = occupy, .arg = &o}));
+  OK(tn__push(
+      w.env.engine,
+      &(tn__job){.name = "occupation", .run = occupy_worker, .arg = &o}));
   sem_wait(&o.began);
   OK(tn__program_forward(p, 0));
   const float made = ((const float *)tn__array_data(y))[i];
@@ -438,29 +443,30 @@ static float made_alone(const feed *x, int64_t i) {
   return made;
 }
 
-static double three(int64_t i) {
+static double three_of(int64_t i) {
   (void)i;
   return 3;
 }
 
-Test(chains, of_short_calls_stay_with_the_thread_that_pushes) {
+Test(register_runs, of_short_calls_stay_with_the_thread_that_pushes) {
   static const int64_t lengths[] = {65536, 1 << 20}; /* short, and not */
   for (int i = 0; i < 2; ++i) {
     net_open_on(1);
-    const feed x = {"x", numbers_of(TN_F32, SHAPE(lengths[i]), three)};
+    const feed x = {"x", numbers_of(TN_F32, SHAPE(lengths[i]), three_of)};
     HEADS(g, OP(g, "affine", "scale=1 shift=2", NULL,
-                OP(g, "square", NULL, NULL, var(g, "x"))));
+                OP(g, "square", NULL, NULL, var_node(g, "x"))));
     cr_assert_float_eq(made_alone(&x, 3), i == 0 ? 11 : 0, 1e-6);
     tn__array_release(x.array);
     net_close();
   }
 }
 
-Test(chains, survive_each_failing_allocation) {
+Test(register_runs, survive_each_failing_allocation) {
   uint64_t features[TN_KERNEL_N_LEVELS];
   open_at(features[levels(features) - 1], 1);
-  const feed x = {"x", numbers_of(TN_F32, SHAPE(9001), number)};
-  HEADS(g, OP(g, "tanh", NULL, NULL, OP(g, "square", NULL, NULL, var(g, "x"))));
+  const feed x = {"x", numbers_of(TN_F32, SHAPE(9001), number_for)};
+  HEADS(g, OP(g, "tanh", NULL, NULL,
+              OP(g, "square", NULL, NULL, var_node(g, "x"))));
   const tn_argument argument = {.name = x.name, .array = x.array};
   const tn_bind how = {
       .struct_size = sizeof how, .arguments = &argument, .n_arguments = 1};

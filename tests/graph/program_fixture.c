@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * given.c: programs of `g` whose arguments are given.
+ * program_fixture.c: see program_fixture.h.
  */
-#include "given.h"
+#include "program_fixture.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ double number_at(int64_t i) {
   return (double)((i * 37 + 11) % 257 - 128) / 64;
 }
 
-tn_array *filled(tn_dtype dtype, size_t ndim, const int64_t *shape) {
+tn_array *create_filled(tn_dtype dtype, size_t ndim, const int64_t *shape) {
   return numbers_of(dtype, ndim, shape, number_at);
 }
 
@@ -27,11 +27,11 @@ void same_bits(tn_array *a, tn_array *b, const char *what) {
 tn_argument given[MOST_GIVEN];
 size_t n_given;
 
-void give(const char *name, tn_array *array) {
+void give_array(const char *name, tn_array *array) {
   given[n_given++] = (tn_argument){.name = name, .array = array};
 }
 
-void drop_given(void) {
+void drop_arrays(void) {
   for (size_t i = 0; i < n_given; ++i) tn__array_release(given[i].array);
   n_given = 0;
 }
@@ -70,7 +70,7 @@ void has_text(const tn_program *p, const char *part) {
   tn_text_release(text);
 }
 
-void train(tn_program *p, tn_array *weight) {
+void run_training(tn_program *p, tn_array *weight) {
   OK(tn__program_forward(p, TN_CALL_TRAIN));
   OK(tn__program_backward(p, &weight, 1));
 }
