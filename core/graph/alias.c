@@ -71,10 +71,10 @@ static uint32_t view_of(const tn_op *op, uint32_t i) {
   return seen ? arg->inplace : TN_NONE;
 }
 
-/* Whether the gradient of input `i` is that of its view: the input has one view
- * and no other use. A formula decides by itself, and a kernel that reads more
+/* Whether the gradient of input `i` is that of its view: the only output is a
+ * view of the input. A formula decides by itself, and a kernel that reads more
  * operands does not compute the gradient of a view. */
-static bool is_seen(const tn_op *op, uint32_t i) {
+static bool is_view_gradient(const tn_op *op, uint32_t i) {
   const tn_input_gradient *rule = op->gradient->inputs[i];
   if (op->n_outputs != 1 || view_of(op, 0) != i || rule->stop || rule->formula)
     return false;
@@ -96,7 +96,7 @@ uint32_t tn__step_find_alias(const tn__step *step, uint32_t i) {
     return TN_NONE;
   if (!back) return i < of->n_out ? view_of(of->desc, i) : TN_NONE;
   if (i >= of->n_in) return TN_NONE;
-  return is_seen(of->desc, i) ? 0 : gradient_alias_of(of->desc, i);
+  return is_view_gradient(of->desc, i) ? 0 : gradient_alias_of(of->desc, i);
 }
 
 bool tn__step_is_alias(const tn__step *step, uint32_t i) {

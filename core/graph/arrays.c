@@ -29,8 +29,8 @@ static tn_code array_make(tn_program *p, uint32_t entry) {
                              &p->values[entry].array);
 }
 
-/* Makes the arrays of a forward call of which only the gradient is computed:
- * its operands still determine shapes. */
+/* Makes the arrays of the operands of a forward call if only its gradient is
+ * computed: the operands still determine shapes. */
 static tn_code forward_make(tn_program *p, const tn__node *node) {
   const tn__node *forward = tn__node_at(p->graph, node->of);
   for (uint32_t i = 0; i < forward->n_in + forward->n_aux; ++i) {
@@ -43,7 +43,7 @@ static tn_code forward_make(tn_program *p, const tn__node *node) {
 
 /* -------------------------------------------------------------------- uses */
 
-static bool is_asked_for(const tn__value *value) {
+static bool is_requested(const tn__value *value) {
   return value->n_uses > 0 ||
          (value->flags & (TN__ENTRY_HEAD | TN__ENTRY_EXTERNAL)) != 0;
 }
@@ -53,7 +53,7 @@ static bool is_asked_for(const tn__value *value) {
  * others. */
 static bool is_idle(const tn_program *p, const tn__step *step) {
   for (uint32_t k = 0; k < step->n_out; ++k)
-    if (is_asked_for(&p->values[step->out[k]])) return false;
+    if (is_requested(&p->values[step->out[k]])) return false;
   return step->repeats && !step->signal;
 }
 
@@ -94,7 +94,7 @@ tn_code tn__arrays_make(tn_program *p) {
       TN__TRY(forward_make(p, step->node));
     for (uint32_t k = 0; k < step->n_out; ++k) {
       tn__value *value = &p->values[step->out[k]];
-      if (!is_asked_for(value)) value->request = TN_REQ_NULL;
+      if (!is_requested(value)) value->request = TN_REQ_NULL;
       TN__TRY(array_make(p, step->out[k]));
     }
   }

@@ -125,10 +125,10 @@ static tn_code marks_make(const tn__binding *b, uint8_t **out) {
   return TN_OK;
 }
 
-/* Whether the gradient's entry can have an array of its own: no node reads it,
- * and it is no head and no other gradient. A gradient that does not depend on
- * an argument is zeros. A gradient with request ADD must have no readers
- * either: they would get the sum of all runs. */
+/* Whether the gradient's entry can have the array of the gradient; otherwise a
+ * copy has it. The entry must be no variable, no head and no other gradient. A
+ * gradient that does not depend on an argument is zeros. With request ADD the
+ * entry must have no readers either: they would get the sum of all runs. */
 static bool take_own(const tn__binding *b, uint32_t k, uint8_t *marks) {
   const tn_entry gradient = b->gradients[k];
   if (tn__entry_is_none(gradient) ||

@@ -65,8 +65,7 @@ static tn_code append_gradients(tn__binding *b) {
   return tn__graph_heads_set(p->graph, all, n);
 }
 
-/* Checks heads and gradients again, and repairs them: passes may have changed
- * them. */
+/* Copies heads and gradients again where the passes have removed the copies. */
 tn_code tn__bind_passes_after(tn__binding *b) {
   tn_program *p = b->p;
   kept variables;

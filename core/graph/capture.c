@@ -95,8 +95,8 @@ static bool refuse_device(const tn__step *step, const tn__device *device,
   return true;
 }
 
-/* Refuses loops with random numbers or parameters that change: they would have
- * to change within one launch. */
+/* Refuses loops with kernels that cannot be recorded, and with random numbers
+ * or parameters that change: these would have to change within one launch. */
 static bool refuse_inner(const tn__step *loop, uint32_t train, char why[WHY]) {
   const tn_program *inner = tn__iteration_program(loop);
   for (uint32_t i = 0; i < inner->n_steps; ++i) {

@@ -236,7 +236,7 @@ typedef struct machine {
   uint32_t n;
 } machine;
 
-static tn_code not_given(const tn__node *node) {
+static tn_code fail_absent_input(const tn__node *node) {
   return tn__fail(TN_INVALID,
                   "its gradient reads an input of %s that is not "
                   "given",
@@ -250,7 +250,7 @@ static tn_code push_entry(machine *m, const tn_step *step) {
   tn_entry entry = TN_ENTRY_NONE;
   if (step->what == TN_NEED_IN) {
     if (step->index < node->n_in) entry = node->in[step->index];
-    if (tn__entry_is_none(entry)) return not_given(node);
+    if (tn__entry_is_none(entry)) return fail_absent_input(node);
     TN__TRY(state_check(m->rule, entry));
   } else {
     uint32_t i = 0;

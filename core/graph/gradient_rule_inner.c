@@ -76,8 +76,9 @@ static tn_code sum_inside(tn__inner_gradient *x, tn_entry a, tn_entry b,
   return node_inside(x, &spec, out);
 }
 
-/* Returns the same entry, after a node that reads a variable: a node must not
- * have inputs that its heads do not need. */
+/* Replaces the entry by a copy with a control dependency on a variable. The
+ * heads then need the variable: a node must not have inputs that its heads do
+ * not need. */
 static tn_code pin_inside(tn__inner_gradient *x, tn_entry variable_,
                           tn_entry *entry) {
   tn__node_spec spec = {.kind = TN__NODE_COPY,

@@ -154,8 +154,9 @@ static void note_entry(missing *m, const tn_graph *graph, tn_entry entry) {
   if (is_dynamic(graph, entry)) tn__buf_add(&m->text, " until it is computed");
 }
 
-/* Whether an output is used: outputs for absent inputs have no shape. */
-static bool is_used(const tn_graph *graph, const tn__node *node, uint32_t i) {
+/* Whether an output exists: the gradient of an absent input has no shape. */
+static bool is_present(const tn_graph *graph, const tn__node *node,
+                       uint32_t i) {
   if (node->kind != TN__NODE_BACKWARD) return true;
   return !tn__entry_is_none(tn__node_at(graph, node->of)->in[i]);
 }
@@ -164,7 +165,7 @@ static void note_node(missing *m, const tn_graph *graph, const tn__node *node) {
   for (uint32_t i = 0; i < node->n_out; ++i) {
     const tn_entry entry = {node->id, i};
     if (!tn__sig_is_complete(tn__entry_sig(graph, entry)) &&
-        is_used(graph, node, i))
+        is_present(graph, node, i))
       note_entry(m, graph, entry);
   }
 }

@@ -20,7 +20,7 @@ static tn_code fail_foreign(const pairing *p, uint32_t i) {
 
 /* Whether a variable may replace an output of a call that must not be computed
  * twice: in the gradient of a loop's step it is the kept output. */
-static bool stands_in(const pairing *p, const tn_graph *graph, uint32_t i) {
+static bool is_replaced(const pairing *p, const tn_graph *graph, uint32_t i) {
   const tn_entry in = p->back->in[p->of->n_out + i];
   return i >= p->of->n_in && !tn__node_is_repeatable(p->of) &&
          tn__node_at(graph, in.node)->kind == TN__NODE_VARIABLE;
@@ -36,7 +36,7 @@ static tn_code wires_check(const pairing *p, const tn_graph *graph) {
     const tn_entry own =
         i < of->n_in ? of->in[i] : (tn_entry){of->id, i - of->n_in};
     if (!tn__entry_is_none(in[at]) && !tn__entry_is_same(in[at], own) &&
-        !stands_in(p, graph, i))
+        !is_replaced(p, graph, i))
       return fail_foreign(p, at);
   }
   return TN_OK;

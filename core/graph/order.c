@@ -166,8 +166,8 @@ static size_t count_uses(const tn_graph *graph, const tn__order *order) {
   return n;
 }
 
-/* For `n` uses of states: each makes at most one node wait, and at most one
- * node waits for it. */
+/* Finds the turns of `n` uses of states. Each use makes a node wait at most
+ * once, and a node waits for each use at most once. */
 static tn_code turns_make(looking *l, size_t n) {
   const tn__env *env = l->graph->env;
   const size_t nodes = l->graph->nodes.n + 1;

@@ -105,7 +105,7 @@ static const char *why_two(const couple *c) {
   const tn_program *p = c->p;
   const tn__value *between = &p->values[c->second->in[0]];
   const bool kept = between->flags & (TN__ENTRY_EXTERNAL | TN__ENTRY_HEAD);
-  if (kept || between->n_uses != 1) return "other steps read its input";
+  if (kept || between->n_uses != 1) return "other steps use its input";
   if (is_late(p, c->second)) return "it overwrites an argument";
   if (c->first->device != c->second->device) return "it runs elsewhere";
   if ((c->first->id < p->n_forward) != (c->second->id < p->n_forward))
@@ -190,8 +190,9 @@ static tn_code operands_make(const couple *c, tn__step *step) {
   return TN_OK;
 }
 
-/* Sets the inputs of the second's gradient, and for the first's gradient the
- * outputs of both. */
+/* Sets the inputs of the pair's gradient: those of the second step, but the
+ * output gradient and the output of the first step, which is the gradient of
+ * the later call. */
 static tn_code operands_make_back(const couple *c, tn__step *step) {
   tn__arena *arena = &c->p->arena;
   const tn__node *of = forward_of(c->base);

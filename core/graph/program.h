@@ -93,9 +93,8 @@ struct tn__step {
   const char *why_not;        /* the reason why it is not fused; NULL: it may
                                  be */
   const tn__step *other;      /* an earlier step that could form a fused pair
-                                 with this one, and (`pair_refusal`) the reason why
-                                 it does not; or NULL */
-  const char *pair_refusal;
+                                 with this one; or NULL */
+  const char *pair_refusal;   /* the reason why it does not */
 };
 
 /* The call of a step, or NULL: a part of a fused step has one for both kinds of

@@ -163,7 +163,8 @@ static tn_code calls_renew(tn_program *p) {
   return TN_OK;
 }
 
-/* Removes the requests of first outputs that only repeated steps read. */
+/* Removes the requests of results that no step reads any more, because repeated
+ * steps have replaced them. */
 static void requests_renew(tn_program *p) {
   for (uint32_t i = 0; i < p->n_values; ++i) {
     tn__value *value = &p->values[i];

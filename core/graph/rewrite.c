@@ -265,8 +265,8 @@ static tn_code redirect_check(const tn_rewrite *r, tn_entry from, tn_entry to) {
   return states_check(r, from, to);
 }
 
-/* Moves the uses to the list of `to`, except those that must not move; former
- * uses stay. */
+/* Moves the uses of `from` to the list of `to`, except uses by the node of
+ * `to`. Former uses stay in the old list. */
 static void uses_move(tn_rewrite *r, tn_entry from, tn_entry to) {
   uint32_t *link = &r->first[tn__entry_id(r->graph, from)];
   uint32_t *target = &r->first[tn__entry_id(r->graph, to)];

@@ -269,13 +269,13 @@ static tn_entry a_dense(void) {
 Test(fused_pairs, are_not_made_across_a_head) {
   const tn_entry d = a_dense();
   HEADS(g, OP(g, "same", NULL, "y", d), d);
-  stay_two("; not one with d: other steps read its input");
+  stay_two("; not one with d: other steps use its input");
 }
 
 Test(fused_pairs, are_not_made_if_others_read_the_result) {
   const tn_entry d = a_dense();
   HEADS(g, OP(g, "add", NULL, "s", OP(g, "same", NULL, "y", d), d));
-  stay_two("; not one with d: other steps read its input");
+  stay_two("; not one with d: other steps use its input");
 }
 
 Test(fused_pairs, are_not_made_where_parameters_may_change) {

@@ -201,7 +201,7 @@ Test(graph_picture, too_many_nodes_are_not_drawn) {
   random_graph(2000);
   var_node(g, "more");
   FAILS(tn__graph_picture(g, TN_PICTURE_SVG, &text), TN_UNSUPPORTED,
-        "has 2001 nodes", "more than 2000", "take the table");
+        "has 2001 nodes", "at most 2000", "print the table");
   cr_expect_null(text);
 }
 

@@ -87,7 +87,7 @@ static void runs_on(const char *name, int32_t id) {
 static void lies_on(uint32_t what, const char *name, int32_t id) {
   tn_array *array = NULL;
   OK(tn__program_array(p, what, name, &array));
-  cr_assert_eq(array->tensor.device_id, id, "%s lies on cpu(%d)", name,
+  cr_assert_eq(array->tensor.device_id, id, "%s is on cpu(%d)", name,
                array->tensor.device_id);
 }
 
@@ -668,7 +668,7 @@ Test(placement, an_array_on_another_device_is_refused_with_both_places) {
   tn_argument argument = {.name = "x", .array = here};
   how.arguments = &argument;
   how.n_arguments = 1;
-  FAILS(try_bind(&how), TN_INVALID, "argument `x`", "lies on cpu(0)",
+  FAILS(try_bind(&how), TN_INVALID, "argument `x`", "is on cpu(0)",
         "on cpu(1)", "tn_array_to");
   argument = (tn_argument){.name = "x", .array = there, .gradient = here};
   FAILS(try_bind(&how), TN_INVALID, "the gradient of argument `x`", "cpu(0)",
@@ -676,7 +676,7 @@ Test(placement, an_array_on_another_device_is_refused_with_both_places) {
   argument.gradient = NULL;
   how.outputs = &out;
   how.n_outputs = 1;
-  FAILS(try_bind(&how), TN_INVALID, "output `five_output`", "lies on cpu(1)",
+  FAILS(try_bind(&how), TN_INVALID, "output `five_output`", "is on cpu(1)",
         "on cpu(2)");
   how.n_outputs = 0;
   OK(tn__program_bind(g, &how, &p));
@@ -724,7 +724,7 @@ Test(placement, a_state_on_another_device_is_refused) {
   const tn_entry sum = labelled_entry(matrix_var("sum"), "left");
   HEADS(g, labelled_entry(tracked_call("a", matrix_var("x"), sum), "right"));
   FAILS(try_bind(&how), TN_INVALID, "state `sum`", "`a` on cpu(2)",
-        "lie on cpu(1)");
+        "be on cpu(1)");
 }
 
 /* ---------------------------------------------------------------------
