@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * arrays.c: an array for each entry of a program, and the calls of its steps.
- * An array without memory costs next to nothing, so the calls are planned with
- * them before anybody knows where they will lie.
+ * An array without memory costs little. The calls are planned with these arrays
+ * before the memory plan exists.
  */
 #include <string.h>
 
@@ -9,13 +9,13 @@
 
 /* ------------------------------------------------------------------ arrays */
 
-/* Partial sums are like the sum. */
+/* The signature of an entry; partial sums have that of their sum. */
 static const tn_sig *sig_of(const tn_program *p, uint32_t entry) {
   if (entry < p->graph->n_entries) return &p->graph->sigs[entry];
   return &p->graph->sigs[p->steps[p->values[entry].step]->node->first];
 }
 
-/* The gradient of an input that is absent: what is nothing has no type. */
+/* Whether the entry is the gradient of an absent input, which has no type. */
 static bool is_nothing(const tn_program *p, uint32_t entry) {
   return sig_of(p, entry)->dtype == TN_DTYPE_UNKNOWN;
 }
@@ -29,8 +29,8 @@ static tn_code array_make(tn_program *p, uint32_t entry) {
                              &p->values[entry].array);
 }
 
-/* A gradient may be wanted where nobody computes what it is the gradient of:
- * that call's operands still tell shapes. */
+/* Makes the arrays of the operands of a forward call if only its gradient is
+ * computed: the operands still determine shapes. */
 static tn_code forward_make(tn_program *p, const tn__node *node) {
   const tn__node *forward = tn__node_at(p->graph, node->of);
   for (uint32_t i = 0; i < forward->n_in + forward->n_aux; ++i) {
@@ -43,21 +43,23 @@ static tn_code forward_make(tn_program *p, const tn__node *node) {
 
 /* -------------------------------------------------------------------- uses */
 
-static bool is_asked_for(const tn__value *value) {
+static bool is_requested(const tn__value *value) {
   return value->n_uses > 0 ||
          (value->flags & (TN__ENTRY_HEAD | TN__ENTRY_EXTERNAL)) != 0;
 }
 
-/* Whether nobody reads elements of what a step computes, or waits for it. What
- * draws random numbers or changes states has its say in what others do. */
+/* Whether no step reads elements of the results of a step or waits for it.
+ * Steps that draw random numbers or change states are never idle: they affect
+ * others. */
 static bool is_idle(const tn_program *p, const tn__step *step) {
   for (uint32_t k = 0; k < step->n_out; ++k)
-    if (is_asked_for(&p->values[step->out[k]])) return false;
+    if (is_requested(&p->values[step->out[k]])) return false;
   return step->repeats && !step->signal;
 }
 
-/* Then of its inputs only shapes count, too. But what must not be computed
- * twice is computed once, as it is where others read it as well. */
+/* Reads only shapes of the inputs of an idle step. If an input must not be
+ * computed twice, its writer still computes it once, as it would for other
+ * readers. */
 static tn_code leave_inputs(tn_program *p, tn__step *step) {
   bool *shape_only =
       tn__arena_alloc(&p->arena, (step->n_in + 1u) * sizeof *shape_only);
@@ -73,8 +75,8 @@ static tn_code leave_inputs(tn_program *p, tn__step *step) {
   return TN_OK;
 }
 
-/* From the last step to the first: what is left may leave others. The plans of
- * the old way count all in. */
+/* Goes from the last step to the first, because an idle step can make earlier
+ * ones idle. Compat plans count all of them. */
 static tn_code idle_leave(tn_program *p) {
   if (p->how.plan >= TN_PLAN_COMPAT) return TN_OK;
   for (uint32_t i = p->n_steps; i-- > 0;)
@@ -92,7 +94,7 @@ tn_code tn__arrays_make(tn_program *p) {
       TN__TRY(forward_make(p, step->node));
     for (uint32_t k = 0; k < step->n_out; ++k) {
       tn__value *value = &p->values[step->out[k]];
-      if (!is_asked_for(value)) value->request = TN_REQ_NULL;
+      if (!is_requested(value)) value->request = TN_REQ_NULL;
       TN__TRY(array_make(p, step->out[k]));
     }
   }
@@ -132,7 +134,7 @@ static bool same_shape(const tn_array *a, const tn_array *b) {
 }
 
 /* An array without memory on the step's device. */
-static tn_code stand_in(tn__step *step, tn_array **in) {
+static tn_code replace_array(tn__step *step, tn_array **in) {
   tn_program *p = step->program;
   const tn_tensor *t = &(*in)->tensor;
   const tn_spec spec = {t->dtype, t->ndim, t->shape};
@@ -150,11 +152,11 @@ static tn_code stand_in(tn__step *step, tn_array **in) {
   return tn__vec_push(p->env, &p->shapes, made);
 }
 
-/* What lies elsewhere is not read. */
-static tn_code stand_ins(tn__step *step, tn_array **in, uint32_t n) {
+/* Replaces arrays on other devices, which the step does not read. */
+static tn_code replace_arrays(tn__step *step, tn_array **in, uint32_t n) {
   for (uint32_t i = 0; i < n; ++i)
     if (in[i] && in[i]->block->device != step->device)
-      TN__TRY(stand_in(step, &in[i]));
+      TN__TRY(replace_array(step, &in[i]));
   return TN_OK;
 }
 
@@ -168,14 +170,15 @@ static tn_code forward_plan(tn__step *step, uint32_t train, tn__planned **out) {
   TN__TRY(lists_make(step, 0, &l));
   const tn_inputs in = {step->n_in, l.in};
   const tn_outputs outputs = {step->n_out, l.out, l.req};
-  tn_code rc = stand_ins(step, l.in, step->n_in);
+  tn_code rc = replace_arrays(step, l.in, step->n_in);
   if (rc == TN_OK) rc = tn__planned_create(&target, &in, &outputs, out);
   tn__free(step->program->env, l.in);
   return rc;
 }
 
-/* Operands that the gradient does not need still tell shapes, and which
- * optional ones there are: those of the forward node stand in. */
+/* Sets the operands of the forward call. Those that the gradient does not read
+ * still determine shapes, and the presence of optional operands: entries of the
+ * forward node replace them. */
 static void forward_operands(const tn__step *step, const tn__node *forward,
                              tn_array **in, tn_array **out) {
   const tn_program *p = step->program;
@@ -208,7 +211,7 @@ static tn_code backward_plan(tn__step *step, tn__planned **out) {
       .out_grads = {forward->n_out, l.in},
       .in_grads = {step->n_out, l.out, l.req}};
   const uint32_t n = step->n_in + n_in + forward->n_out;
-  tn_code rc = stand_ins(step, l.in, n);
+  tn_code rc = replace_arrays(step, l.in, n);
   if (rc == TN_OK)
     rc = tn__planned_create_backward(
         step->program->caller, step->joint ? step->joint->op : forward->op,
@@ -228,7 +231,7 @@ tn_code tn__step_plan(tn__step *step, uint32_t train, tn__planned **slot) {
   return TN_OK;
 }
 
-void tn__step_look(tn__step *step, uint32_t train) {
+void tn__step_describe(tn__step *step, uint32_t train) {
   tn__planned_describe(step->call[train], &step->info);
   for (uint32_t k = 0; k < step->n_parts; ++k)
     if (step->parts[k]->info.workspace > step->info.workspace)
@@ -241,7 +244,7 @@ tn_code tn__steps_choose(tn_program *p) {
     if (step->kind != TN__STEP_CALL) continue;
     const uint32_t train = i >= p->n_forward || p->n_forward < p->n_steps;
     TN__TRY(tn__step_plan(step, train, &step->call[train]));
-    tn__step_look(step, train);
+    tn__step_describe(step, train);
   }
   return TN_OK;
 }

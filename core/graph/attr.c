@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * attr.c: attributes of nodes, and the scopes that hand them out.
+ * attr.c: attributes of nodes, and the scopes that set them on new nodes.
  */
 #include "graph.h"
 
 #include <string.h>
 
-/* Attributes that new nodes get, as one allocation with its text behind it. */
+/* Attributes for new nodes: one allocation that ends with their text. */
 typedef struct scope {
   size_t n;
   tn_attribute v[];
@@ -26,15 +26,15 @@ static uint32_t count_before(const tn__node *node, const char *key) {
   return low;
 }
 
-static tn_attribute *find(const tn__node *node, const char *key) {
+static tn_attribute *find_attribute(const tn__node *node, const char *key) {
   const uint32_t at = count_before(node, key);
   return at < node->n_attrs && strcmp(node->attrs[at].key, key) == 0
              ? &node->attrs[at]
              : NULL;
 }
 
-const char *tn__attribute(const tn__node *node, const char *key) {
-  const tn_attribute *attribute = find(node, key);
+const char *tn__attribute_get(const tn__node *node, const char *key) {
+  const tn_attribute *attribute = find_attribute(node, key);
   return attribute ? attribute->value : NULL;
 }
 
@@ -51,7 +51,7 @@ static void attribute_remove(const tn_graph *graph, tn__node *node,
   --node->n_attrs;
 }
 
-/* Enters a new attribute, in order of keys. */
+/* Inserts a new attribute in order of keys. */
 static tn_code attribute_insert(const tn_graph *graph, tn__node *node,
                                 const char *key, const char *value) {
   const size_t bytes = (node->n_attrs + 1u) * sizeof *node->attrs;
@@ -76,7 +76,7 @@ static tn_code attribute_insert(const tn_graph *graph, tn__node *node,
   return TN_OK;
 }
 
-/* Texts that were made before one could not be are given back. */
+/* Copies attributes. On failure it frees the texts that it has made. */
 static tn_code attributes_copy(const tn_graph *graph, tn_attribute *list,
                                const tn_attribute *from, uint32_t n) {
   for (uint32_t i = 0; i < n; ++i) {
@@ -92,8 +92,8 @@ static tn_code attributes_copy(const tn_graph *graph, tn_attribute *list,
   return TN_OK;
 }
 
-tn_code tn__attributes_enter(const tn_graph *graph, tn__node *node,
-                             const tn_attribute *sorted, uint32_t n) {
+tn_code tn__attributes_set_sorted(const tn_graph *graph, tn__node *node,
+                                  const tn_attribute *sorted, uint32_t n) {
   if (n == 0) return TN_OK;
   tn_attribute *list = tn__alloc(graph->env, n * sizeof *list);
   if (!list) return tn__fail_memory(n * sizeof *list, "attributes");
@@ -107,7 +107,7 @@ tn_code tn__attributes_enter(const tn_graph *graph, tn__node *node,
   return TN_OK;
 }
 
-/* Those of `node`, and those of `from` whose keys it does not have. */
+/* Lists the attributes of `node`, and those of `from` with other keys. */
 static uint32_t merge_attributes(const tn__node *node, const tn__node *from,
                                  tn_attribute *to) {
   uint32_t own = 0, other = 0, n = 0;
@@ -132,7 +132,8 @@ static void free_attributes(const tn_graph *graph, tn_attribute *list,
   tn__free(graph->env, list);
 }
 
-/* A small file could have many attributes on a graph of many nodes. */
+/* Bounds inherited attributes: a small file could set many attributes on many
+ * nodes. */
 static tn_code count_inherited(tn_graph *graph, const tn__node *from,
                                uint32_t n) {
   graph->n_inherited += n;
@@ -153,7 +154,7 @@ tn_code tn__attributes_inherit(tn_graph *graph, tn__node *node,
   tn_attribute *before = node->attrs;
   const uint32_t n_before = node->n_attrs;
   tn_code rc = count_inherited(graph, from, n - n_before);
-  if (rc == TN_OK) rc = tn__attributes_enter(graph, node, both, n);
+  if (rc == TN_OK) rc = tn__attributes_set_sorted(graph, node, both, n);
   if (rc == TN_OK) free_attributes(graph, before, n_before);
   tn__free(graph->env, both);
   return rc;
@@ -168,7 +169,7 @@ static tn_code attribute_replace(const tn_graph *graph, tn_attribute *at,
   return TN_OK;
 }
 
-/* Graphs are saved as JSON. */
+/* Rejects texts that JSON cannot contain, because graphs are saved as JSON. */
 static tn_code attribute_check(const char *key, const char *value) {
   if (!key[0])
     return tn__fail(TN_INVALID, "an attribute's key must not be empty");
@@ -187,7 +188,7 @@ static tn_code attribute_check(const char *key, const char *value) {
 
 static tn_code node_attribute_set(const tn_graph *graph, tn__node *node,
                                   const char *key, const char *value) {
-  tn_attribute *at = find(node, key);
+  tn_attribute *at = find_attribute(node, key);
   TN__TRY(attribute_check(key, value));
   if (!value) {
     if (at) attribute_remove(graph, node, at);
@@ -207,9 +208,9 @@ tn_code tn__attribute_set(tn_graph *graph, uint32_t node, const char *key,
 
 /* -------------------------------------------------------------------- lists */
 
-/* Attributes of a graph and those in it, as they are written down. */
+/* Attributes of a graph and of its inner graphs, for printing. */
 typedef struct listing {
-  tn__buf names; /* of the nodes around, with '/' behind each */
+  tn__buf names; /* of the outer nodes, each followed by '/' */
   tn__buf out;
 } listing;
 
@@ -310,7 +311,7 @@ static size_t count_given(const tn_graph *graph, size_t n) {
   return n;
 }
 
-/* Pointers to the attributes of all scopes, then to the node's own. */
+/* Lists pointers to the attributes of all scopes, then to the node's own. */
 static void list_given(const tn_graph *graph, const tn_attribute *own, size_t n,
                        const tn_attribute **to) {
   for (size_t i = 0; i < graph->scopes.n; ++i) {
@@ -331,7 +332,8 @@ static void merge_parts(const tn_attribute **a, size_t n_a, size_t n,
   memcpy(a, to, n * sizeof *a);
 }
 
-/* By key, and by place where keys are equal. `other` has as much room. */
+/* Sorts by key, and by position if keys are equal. `other` is scratch of the
+ * same size. */
 static void sort_given(const tn_attribute **list, size_t n,
                        const tn_attribute **other) {
   for (size_t width = 1; width < n; width *= 2)
@@ -341,7 +343,7 @@ static void sort_given(const tn_attribute **list, size_t n,
     }
 }
 
-/* Of each key the last value counts; NULL removes the key. */
+/* Keeps the last value of each key; NULL removes the key. */
 static uint32_t pick_last(const tn_attribute **sorted, size_t n,
                           tn_attribute *to) {
   uint32_t made = 0;
@@ -353,12 +355,13 @@ static uint32_t pick_last(const tn_attribute **sorted, size_t n,
   return made;
 }
 
-/* `list` has room for twice `n` pointers. */
+/* `list` has space for twice `n` pointers. */
 static tn_code enter_given(const tn_graph *graph, tn__node *node,
                            const tn_attribute **list, size_t n,
                            tn_attribute *picked) {
   sort_given(list, n, list + n);
-  return tn__attributes_enter(graph, node, picked, pick_last(list, n, picked));
+  return tn__attributes_set_sorted(graph, node, picked,
+                                   pick_last(list, n, picked));
 }
 
 tn_code tn__scopes_apply(tn_graph *graph, tn__node *node,

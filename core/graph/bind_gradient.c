@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bind_gradient.c: the gradients that a program is asked for.
+ * bind_gradient.c: adds the requested gradients of a program.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@ static tn_code memory_fail(size_t bytes) {
 
 tn_req tn__bind_request(const tn__binding *b, uint32_t i) {
   const tn_argument *given = b->given[i];
-  const tn_sig *sig = tn__sig(b->p->graph, b->p->arguments[i]);
+  const tn_sig *sig = tn__entry_sig(b->p->graph, b->p->arguments[i]);
   if (given && given->has_request) return given->request;
   return tn__dtype_is_float(sig->dtype) ? b->how->request : TN_REQ_NULL;
 }
@@ -21,13 +21,13 @@ static bool is_taken(const tn_graph *graph, const char *name) {
   return strlen(name) > TN__NAME_MAX || tn__map_get(&graph->names, name);
 }
 
-/* A variable for the gradient of a head, which may turn out not to be read. */
-static tn_code weight_add(tn_program *p, uint32_t i) {
+/* Adds a variable for the gradient of a head, which may remain unused. */
+static tn_code output_gradient_add(tn_program *p, uint32_t i) {
   char name[TN__ENTRY_TEXT], text[TN__ENTRY_TEXT];
   tn__node *node = NULL;
   (void)snprintf(name, sizeof name, "%.200s@weight",
                  tn__entry_text(p->graph, p->heads[i], text));
-  const tn_sig sig = *tn__sig(p->graph, p->heads[i]);
+  const tn_sig sig = *tn__entry_sig(p->graph, p->heads[i]);
   const tn__node_spec spec = {.kind = TN__NODE_VARIABLE,
                               .n_out = 1,
                               .of = TN_NONE,
@@ -39,8 +39,8 @@ static tn_code weight_add(tn_program *p, uint32_t i) {
   return TN_OK;
 }
 
-/* Whether the operator of an output says that it is a loss. What a loop
- * collects is what its steps have made. */
+/* Whether the operator of an output declares it as a loss. Collected outputs of
+ * a loop are outputs of its steps. */
 static bool is_loss(const tn_graph *graph, tn_entry entry) {
   const tn__node *node = tn__node_at(graph, entry.node);
   while (node->kind == TN__NODE_COPY || node->kind == TN__NODE_LOOP) {
@@ -59,13 +59,14 @@ static bool is_loss(const tn_graph *graph, tn_entry entry) {
   return arg && arg->role == TN_ROLE_LOSS;
 }
 
-/* Heads that have gradients, and what they are weighted with. */
-static tn_code weights_make(tn_program *p, tn_entry *heads, tn_entry *weights,
-                            size_t *n) {
+/* Lists the heads that have gradients, and their output gradients. */
+static tn_code output_gradients_make(tn_program *p, tn_entry *heads,
+                                     tn_entry *weights, size_t *n) {
   *n = 0;
   for (uint32_t i = 0; i < p->n_heads; ++i) {
-    if (!tn__dtype_is_float(tn__sig(p->graph, p->heads[i])->dtype)) continue;
-    TN__TRY(weight_add(p, i));
+    if (!tn__dtype_is_float(tn__entry_sig(p->graph, p->heads[i])->dtype))
+      continue;
+    TN__TRY(output_gradient_add(p, i));
     if (is_loss(p->graph, p->heads[i])) p->losses[i] = TN__LOSS;
     heads[*n] = p->heads[i];
     weights[(*n)++] = p->weights[i];
@@ -80,7 +81,7 @@ static tn_code slopes_make(tn__binding *b) {
   tn_entry *weights = tn__arena_alloc(&p->arena, room * sizeof *weights);
   size_t n = 0;
   if (!heads || !weights) return memory_fail(room * sizeof *heads);
-  TN__TRY(weights_make(p, heads, weights, &n));
+  TN__TRY(output_gradients_make(p, heads, weights, &n));
   const bool compat =
       b->how->plan != TN_PLAN_DEFAULT && b->how->plan != TN_PLAN_NONE;
   const tn__gradient_spec spec = {
@@ -91,16 +92,17 @@ static tn_code slopes_make(tn__binding *b) {
                 .n_of = b->n_of},
       .flags = TN__GRADIENT_INFERRED | (compat ? TN__GRADIENT_COMPAT : 0),
       .optional = 1};
-  return tn__graph_gradient(p->graph, &spec, b->slopes);
+  return tn__graph_gradient(p->graph, &spec, b->gradients);
 }
 
-enum { /* of an entry */
+enum { /* marks of an entry */
        READ = 1u << 0,
        SLOPE = 1u << 1,
-       TAKEN = 1u << 2 /* it is a head, or a gradient already */
+       TAKEN = 1u << 2 /* it is a head, or already a gradient */
 };
 
-/* Which entries somebody reads, or are the gradients of several, or heads. */
+/* Marks entries that nodes read, that are gradients of several arguments, or
+ * that are heads. */
 static tn_code marks_make(const tn__binding *b, uint8_t **out) {
   const tn_program *p = b->p;
   const tn_graph *graph = p->graph;
@@ -113,8 +115,8 @@ static tn_code marks_make(const tn__binding *b, uint8_t **out) {
         marks[tn__entry_id(graph, node->in[i])] = READ;
   }
   for (uint32_t k = 0; k < b->n_of; ++k) {
-    if (tn__entry_is_none(b->slopes[k])) continue;
-    uint8_t *mark = &marks[tn__entry_id(graph, b->slopes[k])];
+    if (tn__entry_is_none(b->gradients[k])) continue;
+    uint8_t *mark = &marks[tn__entry_id(graph, b->gradients[k])];
     *mark |= *mark & SLOPE ? READ : SLOPE;
   }
   for (uint32_t i = 0; i < p->n_heads; ++i)
@@ -123,16 +125,16 @@ static tn_code marks_make(const tn__binding *b, uint8_t **out) {
   return TN_OK;
 }
 
-/* Gradients have arrays of their own, so each is an entry that nothing else is
- * and that nobody else has as a gradient; what does not depend on an argument
- * has zeros. One that is added to what is there is read by nobody either: they
- * would get the sum of all runs. */
+/* Whether the gradient's entry can have the array of the gradient; otherwise a
+ * copy has it. The entry must be no variable, no head and no other gradient. A
+ * gradient that does not depend on an argument is zeros. With request ADD the
+ * entry must have no readers either: they would get the sum of all runs. */
 static bool take_own(const tn__binding *b, uint32_t k, uint8_t *marks) {
-  const tn_entry slope = b->slopes[k];
-  if (tn__entry_is_none(slope) ||
-      tn__node_at(b->p->graph, slope.node)->kind == TN__NODE_VARIABLE)
+  const tn_entry gradient = b->gradients[k];
+  if (tn__entry_is_none(gradient) ||
+      tn__node_at(b->p->graph, gradient.node)->kind == TN__NODE_VARIABLE)
     return false;
-  uint8_t *mark = &marks[tn__entry_id(b->p->graph, slope)];
+  uint8_t *mark = &marks[tn__entry_id(b->p->graph, gradient)];
   const bool adds = tn__bind_request(b, b->which[k]) == TN_REQ_ADD;
   if ((*mark & TAKEN) || (adds && (*mark & READ))) return false;
   *mark |= TAKEN;
@@ -140,7 +142,7 @@ static bool take_own(const tn__binding *b, uint32_t k, uint8_t *marks) {
 }
 
 static tn_code own_make(tn__binding *b, uint32_t k, tn_entry *out) {
-  const bool none = tn__entry_is_none(b->slopes[k]);
+  const bool none = tn__entry_is_none(b->gradients[k]);
   tn__node *node = NULL;
   const tn__node_spec spec = {.kind = none ? TN__NODE_ZERO : TN__NODE_COPY,
                               .flags = TN__NODE_GRADIENT,
@@ -148,17 +150,17 @@ static tn_code own_make(tn__binding *b, uint32_t k, tn_entry *out) {
                               .n_out = 1,
                               .of = TN_NONE,
                               .stem = none ? "zero@" : "copy@",
-                              .in = none ? &b->of[k] : &b->slopes[k]};
+                              .in = none ? &b->of[k] : &b->gradients[k]};
   TN__TRY(tn__node_add(b->p->graph, &spec, &node));
   *out = (tn_entry){node->id, 0};
   return TN_OK;
 }
 
-tn_code tn__bind_gradients_own(tn__binding *b) {
+tn_code tn__bind_copy_gradients(tn__binding *b) {
   uint8_t *marks = NULL;
   TN__TRY(marks_make(b, &marks));
   for (uint32_t k = 0; k < b->n_of; ++k) {
-    tn_entry own = b->slopes[k];
+    tn_entry own = b->gradients[k];
     if (!take_own(b, k, marks)) TN__TRY(own_make(b, k, &own));
     b->p->gradients[b->which[k]] = own;
   }
@@ -177,10 +179,10 @@ tn_code tn__bind_gradients(tn__binding *b) {
     if (p->late[i])
       return tn__fail(TN_INVALID,
                       "head %u is to overwrite an argument, which the "
-                      "gradients that were asked for may still read; put the "
+                      "requested gradients may still read; put the "
                       "gradients into the graph (tn_graph_gradient)",
                       i);
   TN__TRY(slopes_make(b));
-  TN__TRY(tn__bind_gradients_own(b));
+  TN__TRY(tn__bind_copy_gradients(b));
   return tn__graph_infer_more(p->graph);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bind_heads.c: heads in arrays of the user, which may be those of arguments.
+ * bind_heads.c: heads that are written into arrays of the user. These may be
+ * the arrays of arguments.
  */
 #include "binding.h"
 
@@ -17,30 +18,30 @@ static bool is_argument(const tn__binding *b, const tn_array *array) {
   return false;
 }
 
-static bool reads(const tn__node *reader, uint32_t node) {
+static bool reads_node(const tn__node *reader, uint32_t node) {
   for (uint32_t i = 0; i < reader->n_in + reader->n_aux; ++i)
     if (!tn__entry_is_none(reader->in[i]) && reader->in[i].node == node)
       return true;
   return false;
 }
 
-/* Whether a node reads an argument that lies where `array` does. */
+/* Whether a node reads an argument that has the memory of `array`. */
 static bool reads_block(const tn__binding *b, const tn__node *node,
                         const tn_array *array) {
   const tn_program *p = b->p;
   for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i)
     if (b->given[i] && b->given[i]->array &&
         b->given[i]->array->block == array->block &&
-        reads(node, p->arguments[i].node))
+        reads_node(node, p->arguments[i].node))
       return true;
   return false;
 }
 
-/* A late head is computed where it is to be only if that can be put off until
- * everything else is there: nothing reads it, other heads of its node are as
- * late, and other late heads do not read what it overwrites, nor it what they
- * do. It is a call of a kernel, for which it is seen to that what it reads is
- * not overwritten meanwhile; sums, copies and loops go on as they come. */
+/* Whether a late head can be computed in its final place. Its step must be able
+ * to run after all others: nothing reads the head, and the other heads of its
+ * node are late too. Late heads do not read arguments that others of them
+ * overwrite. The step must be a call of a kernel, which checks that outputs do
+ * not overwrite inputs; sums, copies and loops write while they read. */
 static bool may_be_late(const tn__binding *b, uint32_t head) {
   const tn_program *p = b->p;
   const uint32_t node = p->heads[head].node;
@@ -57,7 +58,7 @@ static bool may_be_late(const tn__binding *b, uint32_t head) {
       return false;
   }
   for (uint32_t i = 0; i < p->graph->nodes.n; ++i)
-    if (reads(tn__node_at(p->graph, i), node)) return false;
+    if (reads_node(tn__node_at(p->graph, i), node)) return false;
   return true;
 }
 
@@ -74,14 +75,14 @@ static tn_code head_copy(tn_program *p, uint32_t i) {
   return TN_OK;
 }
 
-/* Whether some head overwrites the argument that a head is. */
+/* Whether a head overwrites the argument that this head is. */
 static bool is_overwritten(const tn__binding *b, uint32_t head) {
   const tn_program *p = b->p;
   const tn__node *node = tn__node_at(p->graph, p->heads[head].node);
   if (b->how->n_outputs == 0 || node->kind != TN__NODE_VARIABLE) return false;
   for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i) {
     const tn_argument *given = b->given[i];
-    if (!tn__entry_same(p->arguments[i], p->heads[head]) || !given) continue;
+    if (!tn__entry_is_same(p->arguments[i], p->heads[head]) || !given) continue;
     for (uint32_t k = 0; given->array && k < b->how->n_outputs; ++k)
       if (b->how->outputs[k] &&
           b->how->outputs[k]->block == given->array->block)
@@ -90,11 +91,11 @@ static bool is_overwritten(const tn__binding *b, uint32_t head) {
   return false;
 }
 
-/* A head that is an argument, or was a head before, and is to be in an array
- * that the user gives, is a copy; so is one that overwrites an argument too
- * early where it is computed. Where the argument that it is may be overwritten
- * itself, it is the copy of a copy, which is made before that. */
-tn_code tn__bind_heads_own(tn__binding *b) {
+/* Copies a head into an array of the user if the head is an argument, or a
+ * second head of one entry. Also copies one that would overwrite an argument
+ * too early. If the argument may be overwritten itself, the head is the copy of
+ * a copy, which is made before. */
+tn_code tn__bind_copy_heads(tn__binding *b) {
   tn_program *p = b->p;
   for (uint32_t i = 0; i < p->n_heads; ++i)
     if ((i >= b->how->n_outputs || !b->how->outputs[i]) && is_overwritten(b, i))
@@ -105,7 +106,7 @@ tn_code tn__bind_heads_own(tn__binding *b) {
         tn__node_at(p->graph, p->heads[i].node)->kind == TN__NODE_VARIABLE;
     bool own = !variable && (!late || may_be_late(b, i));
     for (uint32_t k = 0; own && k < i; ++k)
-      own = !tn__entry_same(p->heads[i], p->heads[k]);
+      own = !tn__entry_is_same(p->heads[i], p->heads[k]);
     if (own || !b->how->outputs[i]) continue;
     TN__TRY(head_copy(p, i));
     if (late && variable) TN__TRY(head_copy(p, i));
@@ -113,7 +114,7 @@ tn_code tn__bind_heads_own(tn__binding *b) {
   return TN_OK;
 }
 
-tn_code tn__bind_late(tn__binding *b) {
+tn_code tn__bind_mark_late(tn__binding *b) {
   tn_program *p = b->p;
   p->late = tn__arena_alloc(&p->arena, p->n_heads + 1u);
   p->lent = tn__arena_alloc(&p->arena, p->n_heads + 1u);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bind_passes.c: the passes that a program is rewritten by, before its
- * gradients are made and behind them.
+ * bind_passes.c: the passes that rewrite the graph of a program, before its
+ * gradients are added and after.
  */
 #include <string.h>
 
@@ -10,9 +10,10 @@ static tn_code memory_fail(size_t bytes) {
   return tn__fail_memory(bytes, "a program");
 }
 
-/* Variables that a program knows by their entries, which passes renumber. */
+/* Variables that a program knows by their entries. Passes renumber these. */
 typedef struct kept {
-  const tn__node **v; /* arguments and states, then weights; NULL: none */
+  const tn__node **v; /* arguments and states, then output gradients; NULL:
+                         none */
   uint32_t n;
 } kept;
 
@@ -52,8 +53,8 @@ tn_code tn__bind_passes_before(tn__binding *b) {
   return TN_OK;
 }
 
-/* Gradients are heads for as long as passes run. */
-static tn_code slopes_as_heads(tn__binding *b) {
+/* Appends the gradients to the heads while passes run. */
+static tn_code append_gradients(tn__binding *b) {
   const tn_program *p = b->p;
   const size_t n = (size_t)p->n_heads + b->n_of;
   tn_entry *all = tn__arena_alloc(&b->p->arena, (n + 1) * sizeof *all);
@@ -64,27 +65,26 @@ static tn_code slopes_as_heads(tn__binding *b) {
   return tn__graph_heads_set(p->graph, all, n);
 }
 
-/* What heads and gradients must be like, they were made before: it may have
- * been undone. */
-tn_code tn__bind_passes_behind(tn__binding *b) {
+/* Copies heads and gradients again where the passes have removed the copies. */
+tn_code tn__bind_passes_after(tn__binding *b) {
   tn_program *p = b->p;
   kept variables;
   if (b->passes.gradient + 1 >= b->passes.n) return TN_OK;
   TN__TRY(variables_keep(p, &variables));
-  TN__TRY(slopes_as_heads(b));
+  TN__TRY(append_gradients(b));
   TN__TRY(tn__pass_list_run(&b->passes, b->passes.gradient + 1, b->passes.n,
                             &p->graph));
   variables_renew(b, &variables);
   memcpy(p->heads, p->graph->heads, p->n_heads * sizeof *p->heads);
   for (uint32_t k = 0; k < b->n_of; ++k)
-    b->slopes[k] = p->graph->heads[p->n_heads + k];
-  TN__TRY(tn__bind_heads_own(b));
-  TN__TRY(tn__bind_gradients_own(b));
+    b->gradients[k] = p->graph->heads[p->n_heads + k];
+  TN__TRY(tn__bind_copy_heads(b));
+  TN__TRY(tn__bind_copy_gradients(b));
   TN__TRY(tn__graph_heads_set(p->graph, p->heads, p->n_heads));
   return tn__graph_infer_more(p->graph);
 }
 
-/* The names, for a program that is made like this one. */
+/* Keeps the names for tn_program_reshape. */
 tn_code tn__bind_passes_keep(tn_program *p, const tn_bind *how) {
   const size_t n = how->n_passes;
   const char **names = tn__arena_alloc(&p->arena, (n + 1) * sizeof *names);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bind_results.c: results in arrays of the user: no two of them may be in the
- * same memory, and no gradient in that of what is still to be read.
+ * bind_results.c: checks the results in arrays of the user. Two results must
+ * not share memory, and a gradient must not overwrite entries that are read
+ * later.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@ typedef enum result_what { ARGUMENT, GRADIENT, HEAD } result_what;
 
 typedef struct result {
   const tn_array *array;
-  uint32_t index; /* of the argument or of the head */
+  uint32_t index; /* number of the argument or head */
   result_what what;
 } result;
 
@@ -48,16 +49,19 @@ static const char *name_of(const tn__binding *b, const result *r,
   return text;
 }
 
-static tn_code meeting(const tn__binding *b, const result *x, const result *y) {
+static tn_code fail_overlap(const tn__binding *b, const result *x,
+                            const result *y) {
   char one[TN__ENTRY_TEXT + 32], other[TN__ENTRY_TEXT + 32];
   return tn__fail(TN_INVALID,
-                  "%s and %s are given arrays whose ranges of memory overlap, "
-                  "so that one might overwrite the other; give each its own",
+                  "the arrays of %s and %s overlap in memory, so "
+                  "that one might overwrite the other; pass "
+                  "separate arrays",
                   name_of(b, x, one), name_of(b, y, other));
 }
 
-/* Arguments may share memory; outputs are written when all has been read. */
-static bool may_meet(const result *x, const result *y) {
+/* Whether two results may share memory: arguments may, because outputs are
+ * written after all reads. */
+static bool may_overlap(const result *x, const result *y) {
   return (x->what == ARGUMENT && y->what != GRADIENT) ||
          (y->what == ARGUMENT && x->what != GRADIENT);
 }
@@ -75,9 +79,9 @@ tn_code tn__bind_results_check(const tn__binding *b) {
     for (size_t k = i + 1;
          k < n && rc == TN_OK && list[k].array->block == list[i].array->block;
          ++k)
-      if (!may_meet(&list[i], &list[k]) &&
+      if (!may_overlap(&list[i], &list[k]) &&
           tn__arrays_overlap(list[i].array, list[k].array) != TN__DISJOINT)
-        rc = meeting(b, &list[i], &list[k]);
+        rc = fail_overlap(b, &list[i], &list[k]);
   tn__free(p->env, list);
   return rc;
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bind_states.c: states that a program makes begin as their operators say
- * (`init` in a manifest), wherever the call is: in the graph, or within a loop.
+ * bind_states.c: initial values of states that a program creates, as their
+ * operators declare (`init` in a manifest). The call may be in the graph or
+ * inside of a loop.
  */
 #include "binding.h"
 
-/* `out` has, per node of the graph, what its variable begins as; NULL: of
- * zeros, or it is no state. */
-static tn_code initials(const tn_graph *graph, const char **out);
+/* Fills `out`, per node of the graph, with the initial value of its variable;
+ * NULL: zeros, or no state. */
+static tn_code find_initials(const tn_graph *graph, const char **out);
 
-/* The states of a loop are those of the graph that it repeats, in order. */
+/* The states of a loop are those of its step graph, in order. */
 static tn_code initials_within(const tn_graph *graph, const tn__node *node,
                                const char **out) {
   const tn_entry *inside = NULL;
@@ -17,14 +18,14 @@ static tn_code initials_within(const tn_graph *graph, const tn__node *node,
   const size_t bytes = (tn__n_nodes(node->inner) + 1) * sizeof *out;
   const char **inner = tn__zalloc(graph->env, bytes);
   if (!inner) return tn__fail_memory(bytes, "a program");
-  const tn_code rc = initials(node->inner, inner);
+  const tn_code rc = find_initials(node->inner, inner);
   for (uint32_t i = 0; rc == TN_OK && i < node->n_aux && i < n_aux; ++i)
     out[node->in[node->n_in + i].node] = inner[inside[n_in + i].node];
   tn__free(graph->env, inner);
   return rc;
 }
 
-static tn_code initials(const tn_graph *graph, const char **out) {
+static tn_code find_initials(const tn_graph *graph, const char **out) {
   for (uint32_t id = 0; id < tn__n_nodes(graph); ++id) {
     const tn__node *node = tn__node_at(graph, id);
     if (node->n_aux > 0 && node->inner)
@@ -39,7 +40,7 @@ static tn_code initials(const tn_graph *graph, const char **out) {
 
 /* ------------------------------------------------------------------ filling */
 
-static tn_code spread(tn_array *one, tn_array *to) {
+static tn_code spread_element(tn_array *one, tn_array *to) {
   tn_array *cast = NULL, *all = NULL;
   const tn_tensor *t = &to->tensor;
   tn_code rc = tn__array_cast(one, t->dtype, &cast);
@@ -55,7 +56,7 @@ tn_code tn__array_fill(const tn_program *p, tn_array *to, double value) {
   tn_array *one = NULL;
   TN__TRY(tn__array_create(p->env, &number, &one));
   tn_code rc = tn__array_set(one, &value, sizeof value);
-  if (rc == TN_OK) rc = spread(one, to);
+  if (rc == TN_OK) rc = spread_element(one, to);
   tn__array_release(one);
   return rc;
 }
@@ -67,13 +68,13 @@ static tn_code begin_as(const tn_program *p, tn_array *to, const char *text) {
   return value == 0 ? TN_OK : tn__array_fill(p, to, value);
 }
 
-tn_code tn__bind_states_begin(tn__binding *b) {
+tn_code tn__bind_init_states(tn__binding *b) {
   const tn_program *p = b->p;
   if (p->n_states == 0) return TN_OK;
   const size_t bytes = (tn__n_nodes(p->graph) + 1) * sizeof(const char *);
   const char **begin = tn__zalloc(p->env, bytes);
   if (!begin) return tn__fail_memory(bytes, "a program");
-  tn_code rc = initials(p->graph, begin);
+  tn_code rc = find_initials(p->graph, begin);
   const uint32_t n = p->n_arguments + p->n_states;
   for (uint32_t i = p->n_arguments; rc == TN_OK && i < n; ++i) {
     const tn_entry state = p->arguments[i];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * compose.c: graphs and loops used as operators, two graphs that become one.
+ * compose.c: graphs and loops used as operators (embed, loop), and two graphs
+ * joined into one (compose).
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 /* A graph that becomes a node. */
 typedef struct embedding {
   tn_graph *graph;
-  tn_graph *inner; /* the copy; the node's once it is there */
+  tn_graph *inner; /* the copy; owned by the node when it exists */
   const char *name;
   const tn_entry *given; /* n_given, by position, or by `keys` */
   const char *const *keys;
@@ -21,7 +22,7 @@ typedef struct embedding {
   uint32_t n_in;
   uint32_t n_aux;
   const tn_entry *inside; /* the variables of `inner` */
-  uint32_t *places;       /* by node of `inner`: where it stands there */
+  uint32_t *places;       /* by node of `inner`: position of the variable */
   tn_entry *in;
 } embedding;
 
@@ -29,7 +30,7 @@ static const char *inside_name(const embedding *e, uint32_t i) {
   return tn__node_at(e->inner, e->inside[i].node)->name;
 }
 
-/* TN_NONE: the heads depend on no variable of this name. */
+/* Returns TN_NONE if the heads depend on no variable of this name. */
 static uint32_t place_of(const embedding *e, const char *name) {
   const tn__node *node = tn__map_get(&e->inner->names, name);
   return node ? e->places[node->id] : TN_NONE;
@@ -186,7 +187,8 @@ static tn_code arguments_find(const embedding *e, const char *const *names,
   return TN_OK;
 }
 
-/* What a step must not compute a second time; the caller frees *out. */
+/* Lists the entries that a loop must keep, because its gradient must not
+ * compute their nodes again; the caller frees *out. */
 static tn_code kept_find(const tn_graph *step, tn_entry **out, uint32_t *n) {
   tn__order order;
   *n = 0;
@@ -195,7 +197,7 @@ static tn_code kept_find(const tn_graph *step, tn_entry **out, uint32_t *n) {
   tn_entry *list = tn__alloc(step->env, (step->n_entries + 1u) * sizeof *list);
   for (uint32_t i = 0; list && i < order.n; ++i) {
     const tn__node *node = tn__node_at(step, order.ids[i]);
-    for (uint32_t k = 0; !tn__node_repeats(node) && k < node->n_out; ++k)
+    for (uint32_t k = 0; !tn__node_is_repeatable(node) && k < node->n_out; ++k)
       list[(*n)++] = (tn_entry){node->id, k};
   }
   tn__free(step->env, order.ids);
@@ -238,8 +240,8 @@ static tn_code loop_add(embedding *e, const tn_loop *what, uint32_t *places,
 static tn_code loop_check(const tn_loop *what) {
   if (what->n_sequences == 0)
     return tn__fail(TN_INVALID,
-                    "a loop needs a sequence, whose length is how often the "
-                    "step is computed");
+                    "a loop needs a sequence; its length is the "
+                    "number of steps");
   if (what->step->n_heads < what->n_states)
     return tn__fail(TN_INVALID,
                     "the step of a loop with %u states needs at least as many "
@@ -270,23 +272,25 @@ tn_code tn__graph_loop(tn_graph *graph, const tn_loop *what, tn_entry *out) {
 
 /* ----------------------------------------------------------------- compose */
 
-static tn_code replace(const tn_graph *graph, const tn_graph *other,
-                       const char *name, tn_entry entry, tn_entry *map) {
+static tn_code replace_variable(const tn_graph *graph, const tn_graph *other,
+                                const char *name, tn_entry entry,
+                                tn_entry *map) {
   const tn__node *node = tn__map_get(&other->names, name);
   if (!node || node->kind != TN__NODE_VARIABLE)
     return tn__fail(TN_NOT_FOUND, "the graph has no variable `%s` to replace",
                     name);
   if (node->flags & TN__NODE_STATE)
     return tn__fail(TN_INVALID,
-                    "variable `%s` is a state, which a call changes; only a "
-                    "variable can stand for it: give the two the same name",
+                    "variable `%s` is a state, which a call changes; "
+                    "only a variable can replace it: give the two the "
+                    "same name",
                     name);
   TN__TRY(tn__entry_check(graph, entry, name));
   map[node->first] = entry;
   return TN_OK;
 }
 
-/* Variables of the same name are one. */
+/* Joins variables of the same name. */
 static void variables_join(const tn_graph *graph, const tn_graph *other,
                            tn_entry *map) {
   for (uint32_t i = 0; i < tn__n_nodes(other); ++i) {
@@ -304,11 +308,11 @@ tn_code tn__graph_compose(tn_graph *graph, const tn_graph *other,
   tn_code rc = TN_OK;
   if (other->caller != graph->caller)
     return tn__fail(TN_INVALID, "the two graphs belong to different runtimes");
-  tn_entry *map = tn__graph_map(other);
+  tn_entry *map = tn__graph_create_map(other);
   if (!map)
     return tn__fail_memory(other->n_entries * sizeof *map, "two graphs");
   for (size_t i = 0; rc == TN_OK && i < n; ++i)
-    rc = replace(graph, other, names[i], entries[i], map);
+    rc = replace_variable(graph, other, names[i], entries[i], map);
   if (rc == TN_OK) {
     variables_join(graph, other, map);
     rc = tn__graph_paste(graph, other, NULL, NULL, map);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * graph.c: nodes and their lifetime; names. A node is complete when it enters
- * the graph, so a failure on the way leaves nothing but memory of the arena.
+ * graph.c: nodes, their lifetime and their names. A node is complete before it
+ * enters the graph, so a failure leaves only unused memory in the arena.
  */
 #include "graph.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------- life */
+/* ----------------------------------------------------------------- lifetime */
 
 tn_code tn__graph_create(tn__caller *caller, tn_graph **out) {
   const tn__env *env = caller->env;
@@ -32,7 +32,7 @@ void tn__node_drop(const tn_graph *graph, tn__node *node) {
   tn__graph_release(node->inner);
 }
 
-void tn__graph_forget(tn_graph *graph) {
+void tn__graph_drop_facts(tn_graph *graph) {
   tn__free(graph->env, graph->sigs);
   tn__free(graph->env, graph->from);
   graph->sigs = NULL;
@@ -51,7 +51,7 @@ static void states_flag(const tn_graph *graph, const tn__node *node, bool on) {
   }
 }
 
-/* A variable is a state by the nodes that are left. */
+/* Recomputes which variables are states: only the remaining nodes count. */
 static void states_leave(const tn_graph *graph, uint32_t n) {
   bool any = false;
   for (uint32_t id = n; id < tn__n_nodes(graph); ++id) {
@@ -81,7 +81,7 @@ void tn__graph_release(tn_graph *graph) {
   const tn__env *env = graph->env;
   tn__graph_truncate(graph, 0);
   while (graph->scopes.n > 0) (void)tn__scope_pop(graph);
-  tn__graph_forget(graph);
+  tn__graph_drop_facts(graph);
   tn__map_deinit(env, &graph->names);
   tn__map_deinit(env, &graph->stems);
   tn__vec_deinit(env, &graph->nodes);
@@ -89,7 +89,7 @@ void tn__graph_release(tn_graph *graph) {
   tn__free(env, graph->prefix);
   tn__arena_deinit(&graph->arena);
   tn__free(env, graph);
-  tn__env_release(env); /* last: it may be the end of the runtime */
+  tn__env_release(env); /* last: it may destroy the runtime */
 }
 
 /* ------------------------------------------------------------------- names */
@@ -115,9 +115,9 @@ static tn_code name_check(const tn_graph *graph, const char *name) {
   return TN_OK;
 }
 
-/* The first number of a stem that may be new is kept, so that the next is found
- * at once. It moves on when a name is seen to be taken: one that was made for a
- * node which then failed is made again. */
+/* Keeps the first number of a stem that may be new, so that the next one is
+ * found at once. The number rises only when a node has the name: the name of a
+ * node that failed is used again. */
 static tn_code stem_counter(tn_graph *graph, const char *stem, uint64_t **out) {
   uint64_t *counter = tn__map_get(&graph->stems, stem);
   *out = counter;
@@ -132,7 +132,7 @@ static tn_code stem_counter(tn_graph *graph, const char *stem, uint64_t **out) {
   return tn__map_set(graph->env, &graph->stems, key, counter);
 }
 
-/* "<prefix><stem><number>", which no node has. */
+/* Makes "<prefix><stem><number>", which no node has. */
 static tn_code name_count(tn_graph *graph, const char *stem, const char **out) {
   tn__buf text;
   tn_code rc = TN_OK;
@@ -159,7 +159,7 @@ tn_code tn__graph_name_make(tn_graph *graph, const char *name, const char *stem,
   return *out ? TN_OK : tn__fail_memory(strlen(name), "the name of a node");
 }
 
-tn_code tn__graph_name_spend(tn_graph *graph, const char *stem) {
+tn_code tn__graph_name_skip(tn_graph *graph, const char *stem) {
   uint64_t *number = NULL;
   TN__TRY(stem_counter(graph, stem, &number));
   ++*number;
@@ -210,8 +210,8 @@ static tn_code inputs_check(const tn_graph *graph, const tn__node_spec *spec) {
   return TN_OK;
 }
 
-/* A copy of a list in the arena; NULL for an empty one, or if there is no
- * memory, which the arena remembers. */
+/* Copies a list into the arena. NULL for an empty list, or without memory; the
+ * arena remembers the failure. */
 static void *list_copy(tn_graph *graph, const void *list, size_t n,
                        size_t each) {
   void *copy = n > 0 && list ? tn__arena_alloc(&graph->arena, n * each) : NULL;
@@ -254,7 +254,7 @@ static tn__node *node_make(tn_graph *graph, const tn__node_spec *spec) {
   return node;
 }
 
-/* Nothing fails from here on. */
+/* Cannot fail. */
 static void node_enter(tn_graph *graph, tn__node *node,
                        const tn__node_spec *spec) {
   node->op = spec->op;
@@ -263,7 +263,7 @@ static void node_enter(tn_graph *graph, tn__node *node,
   node->inner = spec->inner;
   graph->nodes.v[graph->nodes.n++] = node;
   const tn_code rc = tn__map_set(graph->env, &graph->names, node->name, node);
-  (void)rc; /* reserved */
+  (void)rc; /* the memory is reserved */
   graph->n_entries += node->n_out;
   graph->facts &= ~(uint32_t)TN__FACT_LISTS;
   states_flag(graph, node, true);
@@ -332,7 +332,8 @@ static tn_code depends_check(const tn_graph *graph, uint32_t node,
                              uint32_t on) {
   const uint32_t nodes[] = {node, on};
   for (int i = 0; i < 2; ++i) {
-    TN__TRY(tn__entry_check(graph, (tn_entry){nodes[i], 0}, "what waits"));
+    TN__TRY(tn__entry_check(graph, (tn_entry){nodes[i], 0},
+                            "the node of a control dependency"));
     const tn__node *one = tn__node_at(graph, nodes[i]);
     if (one->kind == TN__NODE_VARIABLE)
       return tn__fail(TN_INVALID,
@@ -357,7 +358,7 @@ tn_code tn__graph_depends(tn_graph *graph, uint32_t node, uint32_t on) {
   uint32_t *list = tn__arena_alloc(&graph->arena, n * sizeof *list);
   if (!list) {
     graph->arena.failed = false;
-    return tn__fail_memory(n * sizeof *list, "what a node waits for");
+    return tn__fail_memory(n * sizeof *list, "control dependencies");
   }
   if (n > 1) memcpy(list, waiting->after, (n - 1) * sizeof *list);
   list[n - 1] = on;
@@ -377,7 +378,7 @@ const tn_arg *tn__node_input(const tn__node *node, uint32_t i) {
   return op->inputs[i < op->n_inputs ? i : op->n_inputs - 1];
 }
 
-/* At most one output has a count; those behind it move by what it adds. */
+/* At most one output is variadic; it shifts the outputs after it. */
 const tn_arg *tn__node_output(const tn__node *node, uint32_t i) {
   const tn_op *op = node->desc;
   if (node->kind != TN__NODE_CALL) return NULL;
@@ -389,7 +390,7 @@ const tn_arg *tn__node_output(const tn__node *node, uint32_t i) {
   return op->outputs[i < counted + n ? counted : i - n + 1];
 }
 
-uint32_t tn__node_visible(const tn__node *node) {
+uint32_t tn__node_count_visible(const tn__node *node) {
   uint32_t n = node->n_out;
   if (node->kind == TN__NODE_LOOP)
     return n - node->loop->n_states - node->loop->n_kept;
@@ -407,10 +408,10 @@ static bool is_random(const tn_operator *op) {
   return false;
 }
 
-bool tn__node_repeats(const tn__node *node) {
+bool tn__node_is_repeatable(const tn__node *node) {
   if (node->n_aux > 0 || (node->op && is_random(node->op))) return false;
   for (uint32_t i = 0; node->inner && i < tn__n_nodes(node->inner); ++i)
-    if (!tn__node_repeats(tn__node_at(node->inner, i))) return false;
+    if (!tn__node_is_repeatable(tn__node_at(node->inner, i))) return false;
   return true;
 }
 
@@ -456,7 +457,7 @@ tn_sig tn__sig_unknown(void) {
   return sig;
 }
 
-bool tn__sig_complete(const tn_sig *sig) {
+bool tn__sig_is_complete(const tn_sig *sig) {
   if (sig->dtype == TN_DTYPE_UNKNOWN || sig->ndim < 0) return false;
   for (int32_t i = 0; i < sig->ndim; ++i)
     if (sig->shape[i] < 0) return false;

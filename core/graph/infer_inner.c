@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * infer_inner.c: nodes that have a graph of their own. What is known outside is
- * told inside, the inner graph comes to its fixed point, and what it found out
- * is told outside. In a loop, sequences and what is collected have one more
- * axis outside, the first, which is the same for all of them.
+ * infer_inner.c: inference of nodes with a graph of their own. Outer facts are
+ * added to the inner graph, which runs to its fixed point; its facts are then
+ * added outside. In a loop, sequences and collected outputs have one more axis
+ * outside, the first, with one length for all of them.
  */
 #include "facts.h"
 
 #include <string.h>
 
-/* An entry outside, and the one that it is inside. */
+/* An outer entry, and the matching inner one. */
 typedef struct pair {
   tn_entry outer;
   tn_entry inner;
-  bool stacked; /* outside it has one more axis */
+  bool stacked; /* the outer entry has one more axis */
 } pair;
 
 typedef struct inner {
@@ -22,7 +22,7 @@ typedef struct inner {
   const tn_entry *inputs; /* of the inner graph */
   pair *pairs;
   uint32_t n;
-  int64_t length; /* of the first axis of a loop; -1: not known yet */
+  int64_t length; /* of the first axis of a loop; -1: unknown */
 } inner;
 
 /* ------------------------------------------------------------------- pairs */
@@ -45,8 +45,8 @@ static void pair_inputs(inner *x) {
              loop && is_listed(loop->sequences, loop->n_sequences, i));
 }
 
-/* Outputs of a loop: the last states, what is collected, then what each state
- * was before every step, then what is kept of every step. */
+/* Pairs the outputs of a loop: last states, collected outputs, states before
+ * every step, kept entries of every step. */
 static void pair_outputs(inner *x) {
   const tn__node *node = x->node;
   const tn_graph *graph = node->inner;
@@ -102,14 +102,14 @@ static tn_sig stack_of(const tn_sig *sig, int64_t length) {
 
 /* ------------------------------------------------------------------- rounds */
 
-static tn_code tell_inside(inner *x) {
+static tn_code add_inside(inner *x) {
   for (uint32_t i = 0; i < x->n; ++i) {
     const pair *p = &x->pairs[i];
-    tn_sig sig = *tn__sig(x->outside->graph, p->outer);
+    tn_sig sig = *tn__entry_sig(x->outside->graph, p->outer);
     if (p->stacked && sig.ndim == 0) return no_axis(x, p);
     if (p->stacked && sig.ndim > 0 && x->length < 0) x->length = sig.shape[0];
     if (p->stacked) sig = element_of(&sig);
-    TN__TRY(tn__facts_tell(&x->inside, p->inner, &sig, TN__FROM_OUTSIDE));
+    TN__TRY(tn__facts_add(&x->inside, p->inner, &sig, TN__FROM_OUTSIDE));
   }
   return TN_OK;
 }
@@ -117,25 +117,25 @@ static tn_code tell_inside(inner *x) {
 static tn_code tell_outside(inner *x) {
   for (uint32_t i = 0; i < x->n; ++i) {
     const pair *p = &x->pairs[i];
-    tn_sig sig = *tn__sig(x->inside.graph, p->inner);
+    tn_sig sig = *tn__entry_sig(x->inside.graph, p->inner);
     if (p->stacked && sig.ndim == TN_MAX_NDIM) return too_many(x, p);
     if (p->stacked) sig = stack_of(&sig, x->length);
-    TN__TRY(tn__facts_tell(x->outside, p->outer, &sig, x->node->id));
+    TN__TRY(tn__facts_add(x->outside, p->outer, &sig, x->node->id));
   }
   return TN_OK;
 }
 
-/* A state is after a step what it was before. */
+/* Unifies the states before and after a step. */
 static tn_code tie_states(inner *x) {
   const tn__loop *loop = x->node->loop;
   const tn_entry *heads = x->inside.graph->heads;
   for (uint32_t k = 0; loop && k < loop->n_states; ++k)
-    TN__TRY(tn__facts_equal(&x->inside, x->inputs[loop->states[k]], heads[k]));
+    TN__TRY(tn__facts_unify(&x->inside, x->inputs[loop->states[k]], heads[k]));
   return TN_OK;
 }
 
-static tn_code settle(inner *x) {
-  TN__TRY(tell_inside(x));
+static tn_code copy_back(inner *x) {
+  TN__TRY(add_inside(x));
   do {
     TN__TRY(tn__facts_run(&x->inside));
     x->inside.current = TN_NONE;
@@ -144,7 +144,7 @@ static tn_code settle(inner *x) {
   return tell_outside(x);
 }
 
-tn_code tn__facts_inner(tn__facts *f, const tn__node *node) {
+tn_code tn__facts_infer_inner(tn__facts *f, const tn__node *node) {
   const tn__env *env = f->graph->env;
   const size_t most = (size_t)node->n_in + node->n_aux + node->n_out;
   uint32_t n_arguments = 0, n_states = 0;
@@ -158,10 +158,10 @@ tn_code tn__facts_inner(tn__facts *f, const tn__node *node) {
     pair_inputs(&x);
     pair_outputs(&x);
     rc = tn__facts_begin(&x.inside, node->inner, NULL, 0);
-    if (rc == TN_OK) rc = settle(&x);
+    if (rc == TN_OK) rc = copy_back(&x);
     if (rc == TN_OK && f->usual == node->id) {
       rc = tn__facts_defaults(&x.inside);
-      if (rc == TN_OK) rc = settle(&x);
+      if (rc == TN_OK) rc = copy_back(&x);
     }
     tn__facts_close(&x.inside);
   }

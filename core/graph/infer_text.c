@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * infer_text.c: what an inference says when it does not succeed: which shapes
- * contradict and where each came from, or what nobody has told.
+ * infer_text.c: messages of a failing inference: contradicting shapes with
+ * their sources, or missing facts.
  */
 #include "facts.h"
 
@@ -9,7 +9,7 @@
 
 /* ------------------------------------------------------------------- shapes */
 
-static void say_shape(tn_code code, const tn_sig *sig) {
+static void print_shape(tn_code code, const tn_sig *sig) {
   if (sig->ndim < 0) {
     (void)tn__fail_more(code, "of unknown shape");
     return;
@@ -24,12 +24,12 @@ static void say_shape(tn_code code, const tn_sig *sig) {
   (void)tn__fail_more(code, ")");
 }
 
-/* The one of the two that contradicts. */
-static void say_part(tn_code code, const tn_sig *sig) {
+/* Prints the property that contradicts: shape or type. */
+static void print_conflict(tn_code code, const tn_sig *sig) {
   if (code == TN_DTYPE)
     (void)tn__fail_more(code, "%s", tn__dtype_name(sig->dtype));
   else
-    say_shape(code, sig);
+    print_shape(code, sig);
 }
 
 static void say_from(const tn_graph *graph, tn_code code, tn_entry entry) {
@@ -52,17 +52,18 @@ static void say_from(const tn_graph *graph, tn_code code, tn_entry entry) {
                         node->op ? ")" : "");
 }
 
-/* "`fc1_output` (5,21), as made by node `fc1` (nn.fully_connected@1)". */
-static void say_entry(const tn_graph *graph, tn_code code, tn_entry entry) {
+/* Prints "`fc1_output` (5,21), as made by node `fc1` (nn.fully_connected@1)".
+ */
+static void print_entry(const tn_graph *graph, tn_code code, tn_entry entry) {
   char name[TN__ENTRY_TEXT];
   (void)tn__fail_more(code, "`%s` ", tn__entry_text(graph, entry, name));
-  say_part(code, tn__sig(graph, entry));
+  print_conflict(code, tn__entry_sig(graph, entry));
   say_from(graph, code, entry);
 }
 
 /* ----------------------------------------------------------- contradictions */
 
-bool tn__sig_conflict(const tn_sig *a, const tn_sig *b, tn_code *code) {
+bool tn__sig_has_conflict(const tn_sig *a, const tn_sig *b, tn_code *code) {
   *code = TN_DTYPE;
   if (a->dtype != b->dtype && a->dtype != TN_DTYPE_UNKNOWN &&
       b->dtype != TN_DTYPE_UNKNOWN)
@@ -76,33 +77,33 @@ bool tn__sig_conflict(const tn_sig *a, const tn_sig *b, tn_code *code) {
   return false;
 }
 
-tn_code tn__facts_conflict(const tn_graph *graph, tn_entry entry,
-                           tn_entry other, const tn_sig *sig) {
+tn_code tn__facts_fail_conflict(const tn_graph *graph, tn_entry entry,
+                                tn_entry other, const tn_sig *sig) {
   tn_code code = TN_SHAPE;
-  (void)tn__sig_conflict(tn__sig(graph, entry), sig, &code);
+  (void)tn__sig_has_conflict(tn__entry_sig(graph, entry), sig, &code);
   (void)tn__fail(
       code, "%s contradict: ", code == TN_DTYPE ? "element types" : "shapes");
-  say_entry(graph, code, entry);
+  print_entry(graph, code, entry);
   if (tn__entry_is_none(other)) {
     (void)tn__fail_more(code, ", cannot be ");
-    say_part(code, sig);
+    print_conflict(code, sig);
     return tn__fail_more(code, " as well");
   }
   (void)tn__fail_more(code, ", and ");
-  say_entry(graph, code, other);
+  print_entry(graph, code, other);
   return tn__fail_more(code, ", must be the same");
 }
 
-enum { MOST_OPERANDS = 6 }; /* that one message explains */
+enum { MOST_OPERANDS = 6 }; /* maximal number of operands in one message */
 
 static bool is_known(const tn_graph *graph, tn_code code, tn_entry entry) {
   if (tn__entry_is_none(entry)) return false;
-  const tn_sig *sig = tn__sig(graph, entry);
+  const tn_sig *sig = tn__entry_sig(graph, entry);
   return code == TN_DTYPE ? sig->dtype != TN_DTYPE_UNKNOWN : sig->ndim >= 0;
 }
 
-tn_code tn__facts_call_failed(const tn_graph *graph, const tn__node *node,
-                              tn_code code) {
+tn_code tn__facts_fail_call(const tn_graph *graph, const tn__node *node,
+                            tn_code code) {
   const uint32_t n_read = node->n_in + node->n_aux;
   int said = 0;
   (void)tn__node_fail(node, code);
@@ -116,7 +117,7 @@ tn_code tn__facts_call_failed(const tn_graph *graph, const tn__node *node,
     if (!is_known(graph, code, entry) || said == MOST_OPERANDS) continue;
     (void)tn__fail_more(code, "%s`%s` is ", said++ == 0 ? "; here " : "; ",
                         arg->name);
-    say_entry(graph, code, entry);
+    print_entry(graph, code, entry);
   }
   return code;
 }
@@ -125,11 +126,11 @@ tn_code tn__facts_call_failed(const tn_graph *graph, const tn__node *node,
 
 enum { MOST_NAMES = 10 };
 
-/* What is not known, as a list. */
+/* A list of entries with missing facts. */
 typedef struct missing {
   tn__buf text;
   uint32_t n;
-  char around[TN__ENTRY_TEXT]; /* "block/": the names of the nodes around */
+  char around[TN__ENTRY_TEXT]; /* "block/": the names of the outer nodes */
 } missing;
 
 static bool is_dynamic(const tn_graph *graph, tn_entry entry) {
@@ -138,9 +139,9 @@ static bool is_dynamic(const tn_graph *graph, tn_entry entry) {
   return arg && (arg->flags & TN_ARG_DYNAMIC) != 0;
 }
 
-static void note(missing *m, const tn_graph *graph, tn_entry entry) {
+static void note_entry(missing *m, const tn_graph *graph, tn_entry entry) {
   char name[TN__ENTRY_TEXT];
-  const tn_sig *sig = tn__sig(graph, entry);
+  const tn_sig *sig = tn__entry_sig(graph, entry);
   if (m->n++ >= MOST_NAMES) return;
   tn__buf_add(&m->text, "%s`%s%s` ", m->n == 1 ? "" : ", ", m->around,
               tn__entry_text(graph, entry, name));
@@ -153,8 +154,9 @@ static void note(missing *m, const tn_graph *graph, tn_entry entry) {
   if (is_dynamic(graph, entry)) tn__buf_add(&m->text, " until it is computed");
 }
 
-/* Outputs that stand for an input that is not there have no shape. */
-static bool is_used(const tn_graph *graph, const tn__node *node, uint32_t i) {
+/* Whether an output exists: the gradient of an absent input has no shape. */
+static bool is_present(const tn_graph *graph, const tn__node *node,
+                       uint32_t i) {
   if (node->kind != TN__NODE_BACKWARD) return true;
   return !tn__entry_is_none(tn__node_at(graph, node->of)->in[i]);
 }
@@ -162,20 +164,22 @@ static bool is_used(const tn_graph *graph, const tn__node *node, uint32_t i) {
 static void note_node(missing *m, const tn_graph *graph, const tn__node *node) {
   for (uint32_t i = 0; i < node->n_out; ++i) {
     const tn_entry entry = {node->id, i};
-    if (!tn__sig_complete(tn__sig(graph, entry)) && is_used(graph, node, i))
-      note(m, graph, entry);
+    if (!tn__sig_is_complete(tn__entry_sig(graph, entry)) &&
+        is_present(graph, node, i))
+      note_entry(m, graph, entry);
   }
 }
 
-enum { /* of the nodes that the heads need */
+enum { /* modes of the nodes that the heads need */
        ONLY_VARIABLES = 0,
        ALL_OTHERS = 1,
-       WHOLE_VARIABLES = 2 /* and of the calls whose gradients they are */
+       WHOLE_VARIABLES = 2 /* and of the calls that their gradients belong to */
 };
 
 static tn_code note_all(missing *m, const tn_graph *graph, int what);
 
-/* The same of a node's own graph, whose variables others have to tell. */
+/* Notes the same for a node's own graph; its variables get their facts from
+ * outside. */
 static tn_code note_inner(missing *m, const tn__node *node) {
   const size_t n = strlen(m->around), room = sizeof m->around - n;
   (void)snprintf(m->around + n, room, "%s/", node->name);
@@ -187,7 +191,7 @@ static tn_code note_inner(missing *m, const tn__node *node) {
 static tn_code note_all(missing *m, const tn_graph *graph, int what) {
   tn__order order;
   tn_code rc = TN_OK;
-  TN__TRY((what == WHOLE_VARIABLES ? tn__order_whole : tn__order_make)(
+  TN__TRY((what == WHOLE_VARIABLES ? tn__order_all : tn__order_make)(
       graph, graph->heads, graph->n_heads, &order));
   for (uint32_t i = 0; rc == TN_OK && i < order.n; ++i) {
     const tn__node *node = tn__node_at(graph, order.ids[i]);
@@ -211,8 +215,9 @@ static tn_code missing_fail(const missing *m) {
                        "or tn_argument.known of a program)");
 }
 
-/* The first list that is not empty. Where nodes are unknown, and no variable
- * that they read is, variables are wanted for a gradient's call. */
+/* Notes the first list that is not empty. If nodes are unknown although their
+ * variables are known, it notes the variables of calls that gradients belong
+ * to. */
 static tn_code note_missing(missing *m, missing *nodes, const tn_graph *graph) {
   TN__TRY(note_all(m, graph, ONLY_VARIABLES));
   if (m->n > 0) return missing_fail(m);
@@ -222,7 +227,7 @@ static tn_code note_missing(missing *m, missing *nodes, const tn_graph *graph) {
   return missing_fail(m->n > 0 ? m : nodes);
 }
 
-tn_code tn__facts_complete(const tn_graph *graph) {
+tn_code tn__facts_check_complete(const tn_graph *graph) {
   missing variables = {.n = 0}, nodes = {.n = 0};
   tn__buf_init(&variables.text, graph->env);
   tn__buf_init(&nodes.text, graph->env);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * iteration.c: a step that is a loop. Its step graph is a program of its own,
- * which runs on the thread of the step, once for each element of the sequences;
- * on a device with queues all of it is enqueued there, one step behind the
- * other. Elements, states and results are copied in and out; constants and
- * states of operators are the arrays of the program around it.
+ * which runs on the thread of the step, once for each element of the sequences.
+ * On a device with queues the thread enqueues all of it there, step by step.
+ * The loop copies elements, states and results in and out. Constants and states
+ * of operators are the arrays of the outer program.
  */
 #include <string.h>
 
@@ -12,10 +12,11 @@
 struct tn__iteration {
   tn_program *program;
   uint32_t n_in;
-  uint32_t n_heads; /* of the step graph; the program's others are kept */
+  uint32_t n_heads; /* heads of the step graph; further heads of the program
+                       are kept entries */
   uint32_t n_kept;
-  uint32_t *kept;    /* by these heads: outputs of the loop */
-  uint8_t *role;     /* of each input: tn__role */
+  uint32_t *kept;    /* for the kept heads: outputs of the loop */
+  uint8_t *role;     /* by input: tn__role */
   tn_array **inside; /* arrays of the step's arguments, borrowed */
 };
 
@@ -47,8 +48,8 @@ static const char *inside_name(const tn__node *node, const tn_entry *inside,
   return tn__node_at(node->inner, inside[i].node)->name;
 }
 
-/* New states are arrays of their own, even where the step hands an argument on:
- * it is overwritten while others are still to be read. */
+/* Creates arrays for new states, even if the step passes an argument through:
+ * it would be overwritten before its last reader. */
 static tn_code states_make(const tn__step *step, tn_array **outputs) {
   const tn__loop *loop = step->node->loop;
   for (uint32_t i = 0; i < loop->n_states; ++i) {
@@ -65,7 +66,7 @@ static bool is_wanted(const tn__step *step, uint32_t out) {
   return value->request != TN_REQ_NULL && value->array != NULL;
 }
 
-/* What is kept of each step for who reads it, as further heads. */
+/* Adds the kept entries that nodes read as further heads. */
 static tn_code kept_find(const tn__step *step, struct tn__iteration *it,
                          tn_entry *heads) {
   const tn__loop *loop = step->node->loop;
@@ -81,7 +82,7 @@ static tn_code kept_find(const tn__step *step, struct tn__iteration *it,
   return TN_OK;
 }
 
-/* The step graph, with heads for what is kept; the caller releases it. */
+/* Makes the step graph with heads for kept entries; the caller releases it. */
 static tn_code graph_make(const tn__step *step, struct tn__iteration *it,
                           tn_graph **out) {
   const tn_graph *inner = step->node->inner;
@@ -130,7 +131,7 @@ static bool has_readers(const tn__value *value) {
   return value->n_uses > 0 || (value->flags & TN__ENTRY_HEAD) != 0;
 }
 
-/* The array inside of an input: without memory where only its shape counts. */
+/* The inner array of an input: without memory if only its shape is read. */
 static tn_code inside_take(tn__step *step, struct tn__iteration *it,
                            const char *name, uint32_t i) {
   const tn_program *inner = it->program;
@@ -143,7 +144,7 @@ static tn_code inside_take(tn__step *step, struct tn__iteration *it,
   return is_read(step, i) ? tn__array_materialise_zeros(value->array) : TN_OK;
 }
 
-/* What the step program is bound with: constants as they are. */
+/* Binds the step program: constants are the outer arrays. */
 static tn_code program_make(tn__step *step, struct tn__iteration *it,
                             const tn_entry *inside, tn_argument *arguments) {
   const tn__node *node = step->node;
@@ -165,8 +166,8 @@ static int64_t n_steps(const tn__step *step) {
   return tn__value_array(step->program, step->in[first])->tensor.shape[0];
 }
 
-/* A sequence of elements without bytes may have any length, and
- * loops in loops multiply; nothing stops a run that has begun. */
+/* Bounds the number of steps: a sequence of elements without bytes may have any
+ * length, and nested loops multiply. A run cannot be stopped. */
 static tn_code count_steps(tn__step *step) {
   tn_program *p = step->program;
   const uint64_t n = (uint64_t)n_steps(step);
@@ -225,8 +226,8 @@ const tn_program *tn__iteration_program(const tn__step *step) {
 
 /* --------------------------------------------------------------------- run */
 
-/* Element `t` of an array's first axis. */
-static tn_tensor element(const tn_array *array, int64_t t) {
+/* Element `t` along an array's first axis. */
+static tn_tensor element_at(const tn_array *array, int64_t t) {
   tn_tensor tensor = tn__array_metadata(array);
   tensor.data = (char *)tn__array_data(array) +
                 t * tensor.strides[0] * tn_dtype_bytes(tensor.dtype);
@@ -236,7 +237,7 @@ static tn_tensor element(const tn_array *array, int64_t t) {
   return tensor;
 }
 
-static tn_tensor whole(const tn_array *array) {
+static tn_tensor whole_of(const tn_array *array) {
   tn_tensor tensor = tn__array_metadata(array);
   tensor.data = tn__array_data(array);
   return tensor;
@@ -253,16 +254,17 @@ static tn_code states_begin(const running *r) {
   const tn__loop *loop = step->node->loop;
   for (uint32_t i = 0; i < loop->n_states; ++i) {
     const uint32_t in = loop->states[i];
-    const tn_tensor to = whole(step->loop->inside[in]),
-                    from = whole(tn__value_array(step->program, step->in[in]));
+    const tn_tensor to = whole_of(step->loop->inside[in]),
+                    from =
+                        whole_of(tn__value_array(step->program, step->in[in]));
     TN__TRY(tn__elements_copy(&r->site, &to, &from));
   }
   return TN_OK;
 }
 
-/* Into an output of the loop, which may have to be added to. */
-static tn_code put(const running *r, uint32_t out, const tn_tensor *to,
-                   const tn_tensor *from) {
+/* Copies into an output of the loop, or adds to it. */
+static tn_code put_result(const running *r, uint32_t out, const tn_tensor *to,
+                          const tn_tensor *from) {
   const tn__step *step = r->step;
   if (step->program->values[step->out[out]].request != TN_REQ_ADD)
     return tn__elements_copy(&r->site, to, from);
@@ -273,7 +275,7 @@ static tn_array *out_array(const tn__step *step, uint32_t out) {
   return step->program->values[step->out[out]].array;
 }
 
-/* What stands before step `t`: its elements, and the states for the history. */
+/* Copies the elements of step `t`, and the states for the hidden outputs. */
 static tn_code step_begin(const running *r, int64_t t) {
   const tn__step *step = r->step;
   const tn__loop *loop = step->node->loop;
@@ -281,16 +283,16 @@ static tn_code step_begin(const running *r, int64_t t) {
   for (uint32_t i = 0; i < loop->n_sequences; ++i) {
     const uint32_t in = loop->sequences[i];
     if (!is_read(step, in)) continue;
-    const tn_tensor to = whole(step->loop->inside[in]),
-                    from = element(tn__value_array(step->program, step->in[in]),
-                                   t);
+    const tn_tensor to = whole_of(step->loop->inside[in]),
+                    from = element_at(
+                        tn__value_array(step->program, step->in[in]), t);
     TN__TRY(tn__elements_copy(&r->site, &to, &from));
   }
   for (uint32_t i = 0; i < loop->n_states; ++i) {
     if (!is_wanted(step, first + i)) continue;
-    const tn_tensor to = element(out_array(step, first + i), t),
-                    from = whole(step->loop->inside[loop->states[i]]);
-    TN__TRY(put(r, first + i, &to, &from));
+    const tn_tensor to = element_at(out_array(step, first + i), t),
+                    from = whole_of(step->loop->inside[loop->states[i]]);
+    TN__TRY(put_result(r, first + i, &to, &from));
   }
   return TN_OK;
 }
@@ -299,12 +301,12 @@ static tn_array *head_of(const tn_program *p, uint32_t i) {
   return p->values[tn__entry_id(p->graph, p->heads[i])].array;
 }
 
-/* Head number `head` of the step is element `t` of output `out`. */
-static tn_code collect(const running *r, uint32_t head, uint32_t out,
-                       int64_t t) {
-  const tn_tensor to = element(out_array(r->step, out), t),
-                  from = whole(head_of(r->step->loop->program, head));
-  return put(r, out, &to, &from);
+/* Copies head number `head` of the step to element `t` of output `out`. */
+static tn_code collect_head(const running *r, uint32_t head, uint32_t out,
+                            int64_t t) {
+  const tn_tensor to = element_at(out_array(r->step, out), t),
+                  from = whole_of(head_of(r->step->loop->program, head));
+  return put_result(r, out, &to, &from);
 }
 
 static tn_code step_end(const running *r, int64_t t) {
@@ -312,12 +314,12 @@ static tn_code step_end(const running *r, int64_t t) {
   const tn__loop *loop = step->node->loop;
   const struct tn__iteration *it = step->loop;
   for (uint32_t i = loop->n_states; i < it->n_heads; ++i)
-    if (is_wanted(step, i)) TN__TRY(collect(r, i, i, t));
+    if (is_wanted(step, i)) TN__TRY(collect_head(r, i, i, t));
   for (uint32_t k = 0; k < it->n_kept; ++k)
-    TN__TRY(collect(r, it->n_heads + k, it->kept[k], t));
+    TN__TRY(collect_head(r, it->n_heads + k, it->kept[k], t));
   for (uint32_t i = 0; i < loop->n_states; ++i) {
-    const tn_tensor to = whole(step->loop->inside[loop->states[i]]),
-                    from = whole(head_of(it->program, i));
+    const tn_tensor to = whole_of(step->loop->inside[loop->states[i]]),
+                    from = whole_of(head_of(it->program, i));
     TN__TRY(tn__elements_copy(&r->site, &to, &from));
   }
   return TN_OK;
@@ -328,9 +330,9 @@ static tn_code states_end(const running *r) {
   const tn__loop *loop = step->node->loop;
   for (uint32_t i = 0; i < loop->n_states; ++i) {
     if (!is_wanted(step, i)) continue;
-    const tn_tensor to = whole(out_array(step, i)),
-                    from = whole(step->loop->inside[loop->states[i]]);
-    TN__TRY(put(r, i, &to, &from));
+    const tn_tensor to = whole_of(out_array(step, i)),
+                    from = whole_of(step->loop->inside[loop->states[i]]);
+    TN__TRY(put_result(r, i, &to, &from));
   }
   return TN_OK;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * json.h: what those who write and who read a graph as JSON share. The format
- * is described in docs/graph.md.
+ * json.h: the state that reading and writing a graph as JSON share.
+ * docs/graph.md describes the format.
  *
- * files: json_write.c  a graph becomes text, and a file
- *        json_read.c   text becomes graphs: plugins, drafts of nodes, heads
- *        json_keys.c   what is said of a node, key by key
- *        json_node.c   a draft becomes a node, if it is one that the library
- *                      could have made
- *        json_lost.c   names that the registry lacks
- *        json_check.c  gradients have what their kernels read
+ * files:
+ *   json_write.c    writes a graph as text, and to a file
+ *   json_read.c     reads text into graphs: plugins, drafts of nodes, heads
+ *   json_keys.c     reads a node, key by key
+ *   json_node.c     adds the node of a draft, if the library could have made it
+ *   json_missing.c  collects names that the registry does not have
+ *   json_check.c    checks that gradients have all operands of their kernels
  */
 #ifndef TENON_GRAPH_JSON_H_
 #define TENON_GRAPH_JSON_H_
@@ -18,13 +18,14 @@
 
 enum {
   TN__JSON_VERSION = 1,
-  TN__JSON_DEPTH = 32 /* graphs in graphs, the outermost included */
+  TN__JSON_DEPTH = 32 /* nested graphs, the outermost included */
 };
 
 enum { TN__N_KINDS = TN__NODE_LOOP + 1 };
 extern const char *const tn__node_kinds[TN__N_KINDS]; /* by TN__NODE_* */
 
-enum { /* keys of a node: bits of tn__draft.seen, in order of tn__draft_keys */
+enum { /* keys of a node: bits of tn__node_draft.seen, in the order of
+          tn__draft_keys */
        TN__KEY_NAME = 1u << 0,
        TN__KEY_KIND = 1u << 1,
        TN__KEY_DTYPE = 1u << 2,
@@ -51,10 +52,10 @@ extern const char *const tn__draft_keys[TN__N_KEYS];
 #define TN__LIST(type, buf) ((type *)(void *)(buf).s)
 #define TN__LENGTH(type, buf) ((uint32_t)((buf).n / sizeof(type)))
 
-/* What a file says of one node. Texts are borrowed from the text that is read;
- * lists are used for one node after the other. */
-typedef struct tn__draft {
-  const char *at; /* where the node begins */
+/* The content of one node in a file. Texts are borrowed from the input text;
+ * each node reuses the lists. */
+typedef struct tn__node_draft {
+  const char *at; /* begin of the node */
   uint64_t line;
   uint32_t seen; /* TN__KEY_* */
   uint32_t kind;
@@ -72,67 +73,72 @@ typedef struct tn__draft {
   tn__buf kept;       /* tn_entry, of the inner graph */
   tn__buf after;      /* uint32_t */
   tn__buf attributes; /* tn_attribute */
-  tn_graph *inner;    /* owned until it is a node's */
-} tn__draft;
+  tn_graph *inner;    /* owned until a node owns it */
+} tn__node_draft;
 
 /* ----------------------------------------------------------------- reading */
 
-/* A text that is being read. */
-typedef struct tn__reader {
-  tn__json json; /* first, so that its `fail` finds the others */
+/* A text and the progress of reading it. */
+typedef struct tn__graph_reader {
+  tn__json json; /* first, so that its `fail` finds the other fields */
   tn__caller *caller;
   const tn__env *env;
-  tn__map lost_names; /* operators that are in `lost` or `unknown` */
-  tn__buf lost;       /* what is not loaded, for the message */
-  tn__buf unknown;    /* operators that a loaded plugin does not have */
-  uint32_t n_lost;
-  uint32_t n_unnamed; /* of them, those for which the message has no room */
-} tn__reader;
+  tn__map missing_names; /* operators that are in `missing` or `unknown` */
+  tn__buf missing;       /* missing plugins, for the message */
+  tn__buf unknown;       /* operators that a loaded plugin does not have */
+  uint32_t n_missing;
+  uint32_t n_unnamed; /* number of them that do not fit the message */
+} tn__graph_reader;
 
-/* One of the graphs in it. */
-typedef struct tn__level {
+/* One of the graphs in the text. */
+typedef struct tn__graph_level {
   tn_graph *graph;
   uint32_t depth;
-  uint32_t n_nodes; /* read so far; graph->nodes, unless something is lost */
-  tn__draft draft;
-} tn__level;
+  uint32_t n_nodes; /* read so far; graph->nodes has the same number unless
+                       names are missing */
+  tn__node_draft draft;
+} tn__graph_level;
 
-/* TN_INVALID with the place before it. */
-tn_code tn__json_fail_at(const tn__reader *r, const char *at, uint64_t line,
-                         const char *what);
-tn_code tn__json_number32(tn__reader *r, uint32_t *out);
+/* TN_INVALID, with the place before the text. */
+tn_code tn__json_fail_at(const tn__graph_reader *r, const char *at,
+                         uint64_t line, const char *what);
+tn_code tn__json_number32(tn__graph_reader *r, uint32_t *out);
 /* Reads one item of a list. */
-typedef tn_code tn__item_fn(tn__reader *r, tn__level *l, void *to);
-tn_code tn__json_list(tn__reader *r, tn__level *l, tn__item_fn *item, void *to);
-/* A member's key, and the colon behind it. */
-tn_code tn__json_key(tn__reader *r, const char **out);
-/* Its number among `n` names; it may come once: bits of *seen. */
-tn_code tn__json_key_of(tn__reader *r, const char *const *names, uint32_t n,
-                        uint32_t *seen, uint32_t *out);
+typedef tn_code tn__item_fn(tn__graph_reader *r, tn__graph_level *l, void *to);
+tn_code tn__json_list(tn__graph_reader *r, tn__graph_level *l,
+                      tn__item_fn *item, void *to);
+/* Reads the key of a member, and the colon after it. */
+tn_code tn__json_key(tn__graph_reader *r, const char **out);
+/* Finds the number of a key among `n` names. A key may occur once: bits of
+ * *seen. */
+tn_code tn__json_key_of(tn__graph_reader *r, const char *const *names,
+                        uint32_t n, uint32_t *seen, uint32_t *out);
 /* Appends an entry to a tn__buf. */
-tn_code tn__json_entry_item(tn__reader *r, tn__level *l, void *to);
-/* A key of a node with what follows it, into the draft. */
-tn_code tn__json_node_key(tn__reader *r, tn__level *l);
-/* An inner graph, into the draft. */
-tn_code tn__json_inner(tn__reader *r, tn__level *l);
+tn_code tn__json_entry_item(tn__graph_reader *r, tn__graph_level *l, void *to);
+/* Reads a key of a node and its value into the draft. */
+tn_code tn__json_node_key(tn__graph_reader *r, tn__graph_level *l);
+/* Reads an inner graph into the draft. */
+tn_code tn__json_inner(tn__graph_reader *r, tn__graph_level *l);
 
-/* Notes a plugin, or the operator of a draft, that the registry lacks. */
-void tn__json_lose(tn__reader *r, const char *what, const char *name,
-                   const char *detail);
-tn_code tn__json_lose_operator(tn__reader *r, const tn__draft *draft);
-/* TN_NOT_FOUND with all that was noted. */
-tn_code tn__json_found(const tn__reader *r);
+/* Notes a plugin, or the operator of a draft, that the registry does not have.
+ */
+void tn__json_note_missing(tn__graph_reader *r, const char *what,
+                           const char *name, const char *detail);
+tn_code tn__json_note_missing_operator(tn__graph_reader *r,
+                                       const tn__node_draft *draft);
+/* TN_NOT_FOUND with all noted names. */
+tn_code tn__json_check_found(const tn__graph_reader *r);
 
-/* --------------------------------------------------------------- nodes made */
+/* ---------------------------------------------------------------- new nodes */
 
-/* Adds the node to the graph. Every entry of the draft is one of the graph's.
- * TN_NOT_FOUND only if the operator is not loaded; other failures say what is
- * wrong with the node, not where it is. */
-tn_code tn__draft_enter(tn__draft *draft, tn_graph *graph);
+/* Adds the node of a draft to the graph. The graph has every entry of the
+ * draft. TN_NOT_FOUND only if the operator is not loaded. Other failures
+ * describe the fault of the node, not its place. */
+tn_code tn__draft_add_node(tn__node_draft *draft, tn_graph *graph);
 
-/* TN_INVALID unless every BACKWARD node reads what its call has, and all that
- * those of its outputs need which somebody uses: its kernel would read what is
- * not there. */
+/* TN_INVALID unless every BACKWARD node reads operands that its call has, and
+ * all operands that its used outputs need: otherwise its kernel would read
+ * missing operands. */
 tn_code tn__gradients_check(const tn_graph *graph);
 
 #endif /* TENON_GRAPH_JSON_H_ */

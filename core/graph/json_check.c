@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
- * json_check.c: gradients that come from a file have what their kernels read.
- * A BACKWARD node made by the gradient pass reads no more than those of its
- * outputs need that were asked for, so nothing less than all uses of a graph
- * says whether it has enough.
+ * json_check.c: checks that gradients of a file have all operands that their
+ * kernels read. A BACKWARD node of the gradient pass has only the operands that
+ * its requested outputs need. So only the uses of its outputs in the whole
+ * graph decide whether the operands suffice.
  */
 #include "json.h"
 
-/* A BACKWARD node and the call whose gradient it is. */
+/* A BACKWARD node, and the call that it belongs to. */
 typedef struct pairing {
   const tn__node *back;
   const tn__node *of;
 } pairing;
 
-static tn_code foreign(const pairing *p, uint32_t i) {
+static tn_code fail_foreign(const pairing *p, uint32_t i) {
   return tn__fail(TN_INVALID,
                   "node `%s`: input %u is another entry than the one of `%s`",
                   p->back->name, i, p->of->name);
 }
 
-/* A variable may stand for an output of a call that does not give it twice: in
- * the gradient of a loop's step it is what the loop has kept. */
-static bool stands_in(const pairing *p, const tn_graph *graph, uint32_t i) {
+/* Whether a variable may replace an output of a call that must not be computed
+ * twice: in the gradient of a loop's step it is the kept output. */
+static bool is_replaced(const pairing *p, const tn_graph *graph, uint32_t i) {
   const tn_entry in = p->back->in[p->of->n_out + i];
-  return i >= p->of->n_in && !tn__node_repeats(p->of) &&
+  return i >= p->of->n_in && !tn__node_is_repeatable(p->of) &&
          tn__node_at(graph, in.node)->kind == TN__NODE_VARIABLE;
 }
 
-/* Inputs and outputs of the call, in its own places. */
+/* Checks the inputs and outputs of the call at their positions in the gradient.
+ */
 static tn_code wires_check(const pairing *p, const tn_graph *graph) {
   const tn__node *of = p->of;
   const tn_entry *in = p->back->in;
@@ -34,9 +35,9 @@ static tn_code wires_check(const pairing *p, const tn_graph *graph) {
     const uint32_t at = of->n_out + i;
     const tn_entry own =
         i < of->n_in ? of->in[i] : (tn_entry){of->id, i - of->n_in};
-    if (!tn__entry_is_none(in[at]) && !tn__entry_same(in[at], own) &&
-        !stands_in(p, graph, i))
-      return foreign(p, at);
+    if (!tn__entry_is_none(in[at]) && !tn__entry_is_same(in[at], own) &&
+        !is_replaced(p, graph, i))
+      return fail_foreign(p, at);
   }
   return TN_OK;
 }
@@ -47,7 +48,7 @@ static bool is_given(const pairing *p, uint32_t at, bool metadata) {
   return metadata || !back->in_flags || !(back->in_flags[at] & TN_IN_METADATA);
 }
 
-/* Whether all operands that a need speaks of are there. */
+/* Whether all operands of a need are present. */
 static bool need_met(const pairing *p, const tn_need *need) {
   const tn__node *of = p->of;
   const tn_op *op = of->desc;
@@ -99,7 +100,7 @@ static tn_code backward_check(const tn_graph *graph, const tn__node *back,
   return TN_OK;
 }
 
-static void mark(const tn_graph *graph, tn_entry entry, uint8_t *used) {
+static void mark_used(const tn_graph *graph, tn_entry entry, uint8_t *used) {
   if (!tn__entry_is_none(entry)) used[tn__entry_id(graph, entry)] = 1;
 }
 
@@ -107,10 +108,10 @@ static void mark_all(const tn_graph *graph, uint8_t *used) {
   for (uint32_t id = 0; id < tn__n_nodes(graph); ++id) {
     const tn__node *node = tn__node_at(graph, id);
     for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i)
-      mark(graph, node->in[i], used);
+      mark_used(graph, node->in[i], used);
   }
   for (size_t i = 0; i < graph->n_heads; ++i)
-    mark(graph, graph->heads[i], used);
+    mark_used(graph, graph->heads[i], used);
 }
 
 tn_code tn__gradients_check(const tn_graph *graph) {

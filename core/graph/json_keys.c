@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * json_keys.c: lists, entries and numbers of a graph's file, and with them what
- * it says of a node, key by key.
+ * json_keys.c: reads lists, entries and numbers of a graph's file, and with
+ * them the members of a node.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 /* ------------------------------------------------------------------- values */
 
-tn_code tn__json_number32(tn__reader *r, uint32_t *out) {
+tn_code tn__json_number32(tn__graph_reader *r, uint32_t *out) {
   int64_t n = 0;
   TN__TRY(tn__json_number(&r->json, &n));
   if (n >= TN_NONE) return tn__json_fail(&r->json, "a number below 2^32 - 1");
@@ -18,14 +18,14 @@ tn_code tn__json_number32(tn__reader *r, uint32_t *out) {
   return TN_OK;
 }
 
-static tn_code boolean(tn__reader *r, bool *out) {
+static tn_code read_boolean(tn__graph_reader *r, bool *out) {
   *out = tn__json_word(&r->json, "true");
   if (*out || tn__json_word(&r->json, "false")) return TN_OK;
   return tn__json_fail(&r->json, "true or false");
 }
 
-tn_code tn__json_list(tn__reader *r, tn__level *l, tn__item_fn *item,
-                      void *to) {
+tn_code tn__json_list(tn__graph_reader *r, tn__graph_level *l,
+                      tn__item_fn *item, void *to) {
   TN__TRY(tn__json_expect(&r->json, '['));
   if (tn__json_take(&r->json, ']')) return TN_OK;
   do TN__TRY(item(r, l, to));
@@ -33,13 +33,13 @@ tn_code tn__json_list(tn__reader *r, tn__level *l, tn__item_fn *item,
   return tn__json_expect(&r->json, ']');
 }
 
-tn_code tn__json_key(tn__reader *r, const char **out) {
+tn_code tn__json_key(tn__graph_reader *r, const char **out) {
   TN__TRY(tn__json_string(&r->json, out));
   return tn__json_expect(&r->json, ':');
 }
 
-tn_code tn__json_key_of(tn__reader *r, const char *const *names, uint32_t n,
-                        uint32_t *seen, uint32_t *out) {
+tn_code tn__json_key_of(tn__graph_reader *r, const char *const *names,
+                        uint32_t n, uint32_t *seen, uint32_t *out) {
   char text[200];
   const char *name = NULL;
   TN__TRY(tn__json_key(r, &name));
@@ -58,7 +58,7 @@ tn_code tn__json_key_of(tn__reader *r, const char *const *names, uint32_t n,
   return tn__json_fail_at(r, r->json.at, r->json.line, text);
 }
 
-static tn_code index_item(tn__reader *r, tn__level *l, void *to) {
+static tn_code index_item(tn__graph_reader *r, tn__graph_level *l, void *to) {
   uint32_t n = 0;
   (void)l;
   TN__TRY(tn__json_number32(r, &n));
@@ -66,7 +66,8 @@ static tn_code index_item(tn__reader *r, tn__level *l, void *to) {
   return TN_OK;
 }
 
-static tn_code node_number(tn__reader *r, const tn__level *l, uint32_t *out) {
+static tn_code node_number(tn__graph_reader *r, const tn__graph_level *l,
+                           uint32_t *out) {
   char what[100];
   TN__TRY(tn__json_number32(r, out));
   if (*out < l->n_nodes) return TN_OK;
@@ -76,22 +77,23 @@ static tn_code node_number(tn__reader *r, const tn__level *l, uint32_t *out) {
   return tn__json_fail(&r->json, what);
 }
 
-static tn_code after_item(tn__reader *r, tn__level *l, void *to) {
+static tn_code after_item(tn__graph_reader *r, tn__graph_level *l, void *to) {
   uint32_t n = 0;
   TN__TRY(node_number(r, l, &n));
   tn__buf_bytes(to, &n, sizeof n);
   return TN_OK;
 }
 
-/* [node, output], or [node, output, "shape"]. */
-static tn_code entry(tn__reader *r, const tn__level *l, tn_entry *out,
-                     uint32_t *flags) {
+/* Reads [node, output], or [node, output, "shape"]. */
+static tn_code read_entry(tn__graph_reader *r, const tn__graph_level *l,
+                          tn_entry *out, uint32_t *flags) {
   const char *word = "";
   TN__TRY(tn__json_expect(&r->json, '['));
   TN__TRY(node_number(r, l, &out->node));
   TN__TRY(tn__json_expect(&r->json, ','));
   TN__TRY(tn__json_number32(r, &out->index));
-  if (r->n_lost == 0 && out->index >= tn__node_at(l->graph, out->node)->n_out) {
+  if (r->n_missing == 0 &&
+      out->index >= tn__node_at(l->graph, out->node)->n_out) {
     char what[100];
     (void)snprintf(what, sizeof what,
                    "an output of node %" PRIu32 ", below %" PRIu32, out->node,
@@ -106,18 +108,18 @@ static tn_code entry(tn__reader *r, const tn__level *l, tn_entry *out,
   return tn__json_expect(&r->json, ']');
 }
 
-/* Of heads and states. */
-tn_code tn__json_entry_item(tn__reader *r, tn__level *l, void *to) {
+/* Reads an entry of heads or states. */
+tn_code tn__json_entry_item(tn__graph_reader *r, tn__graph_level *l, void *to) {
   tn_entry e;
-  TN__TRY(entry(r, l, &e, NULL));
+  TN__TRY(read_entry(r, l, &e, NULL));
   tn__buf_bytes(to, &e, sizeof e);
   return TN_OK;
 }
 
-static tn_code input_item(tn__reader *r, tn__level *l, void *to) {
+static tn_code input_item(tn__graph_reader *r, tn__graph_level *l, void *to) {
   tn_entry e = TN_ENTRY_NONE;
   uint32_t flags = 0;
-  if (!tn__json_word(&r->json, "null")) TN__TRY(entry(r, l, &e, &flags));
+  if (!tn__json_word(&r->json, "null")) TN__TRY(read_entry(r, l, &e, &flags));
   tn__buf_bytes(to, &e, sizeof e);
   tn__buf_bytes(&l->draft.flags, &flags, sizeof flags);
   return TN_OK;
@@ -125,11 +127,11 @@ static tn_code input_item(tn__reader *r, tn__level *l, void *to) {
 
 /* ------------------------------------------------------------ keys of nodes */
 
-static tn_code read_name(tn__reader *r, tn__level *l) {
+static tn_code read_name(tn__graph_reader *r, tn__graph_level *l) {
   return tn__json_string(&r->json, &l->draft.name);
 }
 
-static tn_code read_kind(tn__reader *r, tn__level *l) {
+static tn_code read_kind(tn__graph_reader *r, tn__graph_level *l) {
   const char *name = NULL;
   TN__TRY(tn__json_string(&r->json, &name));
   for (uint32_t k = 0; k < TN__N_KINDS; ++k) {
@@ -141,7 +143,7 @@ static tn_code read_kind(tn__reader *r, tn__level *l) {
                        "or loop");
 }
 
-static tn_code read_dtype(tn__reader *r, tn__level *l) {
+static tn_code read_dtype(tn__graph_reader *r, tn__graph_level *l) {
   const char *name = NULL;
   TN__TRY(tn__json_string(&r->json, &name));
   return tn__dtype_parse(name, &l->draft.known.dtype)
@@ -149,7 +151,8 @@ static tn_code read_dtype(tn__reader *r, tn__level *l) {
              : tn__json_fail(&r->json, "an element type, such as \"f32\"");
 }
 
-static tn_code dimension_item(tn__reader *r, tn__level *l, void *to) {
+static tn_code dimension_item(tn__graph_reader *r, tn__graph_level *l,
+                              void *to) {
   tn_sig *sig = to;
   (void)l;
   if (sig->ndim == TN_MAX_NDIM)
@@ -161,41 +164,42 @@ static tn_code dimension_item(tn__reader *r, tn__level *l, void *to) {
   return TN_OK;
 }
 
-static tn_code read_shape(tn__reader *r, tn__level *l) {
+static tn_code read_shape(tn__graph_reader *r, tn__graph_level *l) {
   l->draft.known.ndim = 0;
   return tn__json_list(r, l, dimension_item, &l->draft.known);
 }
 
-static tn_code read_op(tn__reader *r, tn__level *l) {
+static tn_code read_op(tn__graph_reader *r, tn__graph_level *l) {
   return tn__json_string(&r->json, &l->draft.op);
 }
 
-static tn_code read_params(tn__reader *r, tn__level *l) {
+static tn_code read_params(tn__graph_reader *r, tn__graph_level *l) {
   return tn__json_string(&r->json, &l->draft.params);
 }
 
-static tn_code read_of(tn__reader *r, tn__level *l) {
+static tn_code read_of(tn__graph_reader *r, tn__graph_level *l) {
   return node_number(r, l, &l->draft.of);
 }
 
-static tn_code read_inputs(tn__reader *r, tn__level *l) {
+static tn_code read_inputs(tn__graph_reader *r, tn__graph_level *l) {
   return tn__json_list(r, l, input_item, &l->draft.in);
 }
 
-static tn_code read_states(tn__reader *r, tn__level *l) {
+static tn_code read_states(tn__graph_reader *r, tn__graph_level *l) {
   return tn__json_list(r, l, tn__json_entry_item, &l->draft.states);
 }
 
-static tn_code read_sequences(tn__reader *r, tn__level *l) {
+static tn_code read_sequences(tn__graph_reader *r, tn__graph_level *l) {
   return tn__json_list(r, l, index_item, &l->draft.sequences);
 }
 
-static tn_code read_carried(tn__reader *r, tn__level *l) {
+static tn_code read_carried(tn__graph_reader *r, tn__graph_level *l) {
   return tn__json_list(r, l, index_item, &l->draft.carried);
 }
 
-/* An entry of a graph that is not read yet. */
-static tn_code inner_entry_item(tn__reader *r, tn__level *l, void *to) {
+/* Reads an entry of a graph that is not read yet. */
+static tn_code inner_entry_item(tn__graph_reader *r, tn__graph_level *l,
+                                void *to) {
   tn_entry e;
   (void)l;
   TN__TRY(tn__json_expect(&r->json, '['));
@@ -206,26 +210,26 @@ static tn_code inner_entry_item(tn__reader *r, tn__level *l, void *to) {
   return tn__json_expect(&r->json, ']');
 }
 
-static tn_code read_kept(tn__reader *r, tn__level *l) {
+static tn_code read_kept(tn__graph_reader *r, tn__graph_level *l) {
   return tn__json_list(r, l, inner_entry_item, &l->draft.kept);
 }
 
-static tn_code read_reverse(tn__reader *r, tn__level *l) {
-  return boolean(r, &l->draft.reverse);
+static tn_code read_reverse(tn__graph_reader *r, tn__graph_level *l) {
+  return read_boolean(r, &l->draft.reverse);
 }
 
-static tn_code read_after(tn__reader *r, tn__level *l) {
+static tn_code read_after(tn__graph_reader *r, tn__graph_level *l) {
   return tn__json_list(r, l, after_item, &l->draft.after);
 }
 
-static tn_code read_gradient(tn__reader *r, tn__level *l) {
+static tn_code read_gradient(tn__graph_reader *r, tn__graph_level *l) {
   bool is = false;
-  TN__TRY(boolean(r, &is));
+  TN__TRY(read_boolean(r, &is));
   if (!is) l->draft.seen &= ~(uint32_t)TN__KEY_GRADIENT;
   return TN_OK;
 }
 
-static tn_code read_attributes(tn__reader *r, tn__level *l) {
+static tn_code read_attributes(tn__graph_reader *r, tn__graph_level *l) {
   TN__TRY(tn__json_expect(&r->json, '{'));
   if (tn__json_take(&r->json, '}')) return TN_OK;
   do {
@@ -237,13 +241,14 @@ static tn_code read_attributes(tn__reader *r, tn__level *l) {
   return tn__json_expect(&r->json, '}');
 }
 
-static tn_code (*const node_readers[TN__N_KEYS])(tn__reader *, tn__level *) = {
+static tn_code (*const node_readers[TN__N_KEYS])(tn__graph_reader *,
+                                                 tn__graph_level *) = {
     read_name,       read_kind,    read_dtype,     read_shape,  read_op,
     read_params,     read_of,      read_inputs,    read_states, read_sequences,
     read_carried,    read_reverse, tn__json_inner, read_after,  read_gradient,
     read_attributes, read_kept};
 
-tn_code tn__json_node_key(tn__reader *r, tn__level *l) {
+tn_code tn__json_node_key(tn__graph_reader *r, tn__graph_level *l) {
   uint32_t k = 0;
   TN__TRY(tn__json_key_of(r, tn__draft_keys, TN__N_KEYS, &l->draft.seen, &k));
   return node_readers[k](r, l);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * json_node.c: what a file says of a node becomes a node. The passes trust that
- * nodes are as the library makes them, and files come from strangers: here is
- * where it is checked that a node could have been made.
+ * json_node.c: makes a node of a draft. The passes trust that the library has
+ * made all nodes, and files are not trusted. So these checks accept only nodes
+ * that the library could have made.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,8 @@ enum {
   KEYS_INNER = TN__KEY_INPUTS | TN__KEY_GRAPH
 };
 
-/* Which keys a kind has beside those of all, and which of them it must have. */
+/* By kind: the keys that it may have in addition to the common ones, and those
+ * that it must have. */
 static const struct {
   uint32_t may;
   uint32_t must;
@@ -41,7 +42,7 @@ static const char *key_of(uint32_t bits) {
   return tn__draft_keys[__builtin_ctz(bits)];
 }
 
-static tn_code keys_check(const tn__draft *d) {
+static tn_code keys_check(const tn__node_draft *d) {
   const uint32_t base = TN__KEY_NAME | TN__KEY_KIND;
   if ((d->seen & base) != base)
     return tn__fail(TN_INVALID, "it has no `%s`", key_of(base & ~d->seen));
@@ -58,11 +59,12 @@ static tn_code keys_check(const tn__draft *d) {
 
 /* -------------------------------------------------------------------- lists */
 
-static tn_code absent(uint32_t i) {
+static tn_code fail_absent(uint32_t i) {
   return tn__fail(TN_INVALID, "input %u is null, but it is not optional", i);
 }
 
-static tn_code all_given(const tn__draft *d, uint32_t least, uint32_t most) {
+static tn_code all_given(const tn__node_draft *d, uint32_t least,
+                         uint32_t most) {
   const tn_entry *in = TN__LIST(tn_entry, d->in);
   const uint32_t n = TN__LENGTH(tn_entry, d->in);
   if (n < least || n > most)
@@ -70,12 +72,12 @@ static tn_code all_given(const tn__draft *d, uint32_t least, uint32_t most) {
                     tn__node_kinds[d->kind], least == most ? "" : "at least ",
                     least, least == 1 ? "" : "s", n);
   for (uint32_t i = 0; i < n; ++i)
-    if (tn__entry_is_none(in[i])) return absent(i);
+    if (tn__entry_is_none(in[i])) return fail_absent(i);
   return TN_OK;
 }
 
-/* As many states as the node must have, all of them variables. */
-static tn_code states_check(const tn__draft *d, const tn_graph *graph,
+/* Checks that the node has its number of states, and that all are variables. */
+static tn_code states_check(const tn__node_draft *d, const tn_graph *graph,
                             uint32_t n) {
   const tn_entry *states = TN__LIST(tn_entry, d->states);
   const uint32_t have = TN__LENGTH(tn_entry, d->states);
@@ -89,21 +91,21 @@ static tn_code states_check(const tn__draft *d, const tn_graph *graph,
   return TN_OK;
 }
 
-/* Inputs, then states, in one list. */
-static const tn_entry *operands(tn__draft *d) {
+/* Joins inputs and states in one list. */
+static const tn_entry *join_operands(tn__node_draft *d) {
   if (d->states.n > 0) tn__buf_bytes(&d->in, d->states.s, d->states.n);
   return TN__LIST(tn_entry, d->in);
 }
 
-static const uint32_t *flags_of(const tn__draft *d) {
+static const uint32_t *flags_of(const tn__node_draft *d) {
   const uint32_t *flags = TN__LIST(uint32_t, d->flags);
   for (uint32_t i = 0; i < TN__LENGTH(uint32_t, d->flags); ++i)
     if (flags[i]) return flags;
   return NULL;
 }
 
-/* Which inputs of a gradient are read for their shape only. */
-static tn_code flags_check(const tn__draft *d) {
+/* Checks the inputs of a gradient of which only the shape is read. */
+static tn_code flags_check(const tn__node_draft *d) {
   if (d->kind == TN__NODE_BACKWARD || !flags_of(d)) return TN_OK;
   return tn__fail(TN_INVALID,
                   "only a node of kind `backward` reads a \"shape\" alone");
@@ -120,7 +122,7 @@ static bool is_variadic(const tn_op *op) {
          (op->inputs[op->n_inputs - 1]->flags & TN_ARG_VARIADIC) != 0;
 }
 
-static tn_code call_inputs(const tn__draft *d, const tn_op *op) {
+static tn_code call_inputs(const tn__node_draft *d, const tn_op *op) {
   const tn_entry *in = TN__LIST(tn_entry, d->in);
   const uint32_t n = TN__LENGTH(tn_entry, d->in);
   const uint32_t named = op->n_inputs - is_variadic(op);
@@ -129,13 +131,14 @@ static tn_code call_inputs(const tn__draft *d, const tn_op *op) {
                     named);
   for (uint32_t i = 0; i < n || i < named; ++i)
     if ((i >= n || tn__entry_is_none(in[i])) && !is_optional(op, i))
-      return i < n ? absent(i)
+      return i < n ? fail_absent(i)
                    : tn__fail(TN_INVALID, "input %u of %s, `%s`, is not given",
                               i, d->op, op->inputs[i]->name);
   return TN_OK;
 }
 
-static tn_code call_spec(tn__draft *d, tn_graph *graph, tn__node_spec *spec) {
+static tn_code call_spec(tn__node_draft *d, tn_graph *graph,
+                         tn__node_spec *spec) {
   const tn_op *op = spec->op->desc;
   if (d->seen & TN__KEY_PARAMS)
     TN__TRY(tn__params_parse(spec->op, d->params, &spec->params));
@@ -150,7 +153,7 @@ static tn_code call_spec(tn__draft *d, tn_graph *graph, tn__node_spec *spec) {
 
 /* ---------------------------------------------------------- gradients, sums */
 
-static tn_code backward_spec(const tn__draft *d, const tn_graph *graph,
+static tn_code backward_spec(const tn__node_draft *d, const tn_graph *graph,
                              tn__node_spec *spec) {
   const tn__node *of =
       d->of < tn__n_nodes(graph) ? tn__node_at(graph, d->of) : NULL;
@@ -173,7 +176,7 @@ static tn_code backward_spec(const tn__draft *d, const tn_graph *graph,
 
 /* ------------------------------------------------------------ inner graphs */
 
-static tn_code inner_spec(const tn__draft *d, const tn_graph *graph,
+static tn_code inner_spec(const tn__node_draft *d, const tn_graph *graph,
                           tn__node_spec *spec) {
   const tn_entry *variables = NULL;
   uint32_t n_arguments = 0, n_states = 0;
@@ -194,8 +197,8 @@ static tn_code inner_spec(const tn__draft *d, const tn_graph *graph,
   return TN_OK;
 }
 
-/* Positions among the inputs, none of them twice. */
-static tn_code positions_check(const tn__draft *d, uint8_t *used) {
+/* Checks that positions are among the inputs and differ. */
+static tn_code positions_check(const tn__node_draft *d, uint8_t *used) {
   const tn__buf *lists[] = {&d->sequences, &d->carried};
   for (int k = 0; k < 2; ++k)
     for (uint32_t i = 0; i < TN__LENGTH(uint32_t, *lists[k]); ++i) {
@@ -205,23 +208,23 @@ static tn_code positions_check(const tn__draft *d, uint8_t *used) {
                         TN__LENGTH(tn_entry, d->in), at);
       if (used[at]++)
         return tn__fail(TN_INVALID,
-                        "input %u stands twice among `sequences` and "
+                        "input %u occurs twice in `sequences` and "
                         "`carried`",
                         at);
     }
   return TN_OK;
 }
 
-/* What is kept of each step has to be computed for its heads: the loop gives
- * the step no more than these need. */
-static tn_code kept_check(const tn__draft *d) {
+/* Checks that kept entries are computed for the step's heads: the loop passes
+ * only the inputs of these to the step. */
+static tn_code kept_check(const tn__node_draft *d) {
   const tn_graph *step = d->inner;
   const tn_entry *kept = TN__LIST(tn_entry, d->kept);
   const uint32_t n = TN__LENGTH(tn_entry, d->kept);
   tn__order order = {0};
   if (n == 0) return TN_OK;
   for (uint32_t i = 0; i < n; ++i)
-    TN__TRY(tn__entry_check(step, kept[i], "what is kept of a step"));
+    TN__TRY(tn__entry_check(step, kept[i], "a kept entry of a step"));
   uint8_t *needed = tn__zalloc(step->env, tn__n_nodes(step));
   if (!needed) return tn__fail_memory(tn__n_nodes(step), "a loop");
   tn_code rc = tn__order_make(step, step->heads, step->n_heads, &order);
@@ -230,15 +233,15 @@ static tn_code kept_check(const tn__draft *d) {
   for (uint32_t i = 0; rc == TN_OK && i < n; ++i)
     if (!needed[kept[i].node])
       rc = tn__fail(TN_INVALID,
-                    "a loop keeps what comes of node `%s`, which the heads of "
-                    "its graph do not need",
+                    "a loop keeps outputs of node `%s`, which the "
+                    "heads of its graph do not need",
                     tn__node_at(step, kept[i].node)->name);
   tn__free(step->env, needed);
   return rc;
 }
 
-static tn_code loop_spec(const tn__draft *d, tn_graph *graph, tn__loop *loop,
-                         tn__node_spec *spec) {
+static tn_code loop_spec(const tn__node_draft *d, tn_graph *graph,
+                         tn__loop *loop, tn__node_spec *spec) {
   TN__TRY(inner_spec(d, graph, spec));
   *loop = (tn__loop){.n_sequences = TN__LENGTH(uint32_t, d->sequences),
                      .n_states = TN__LENGTH(uint32_t, d->carried),
@@ -270,7 +273,7 @@ static int by_key(const void *a, const void *b) {
   return strcmp(((const tn_attribute *)a)->key, ((const tn_attribute *)b)->key);
 }
 
-static tn_code attributes_sort(const tn__draft *d) {
+static tn_code attributes_sort(const tn__node_draft *d) {
   tn_attribute *list = TN__LIST(tn_attribute, d->attributes);
   const uint32_t n = TN__LENGTH(tn_attribute, d->attributes);
   if (n > 1) qsort(list, n, sizeof *list, by_key);
@@ -286,7 +289,7 @@ static tn_code attributes_sort(const tn__draft *d) {
 
 /* ------------------------------------------------------------------- enter */
 
-static tn_code kind_spec(tn__draft *d, tn_graph *graph, tn__loop *loop,
+static tn_code kind_spec(tn__node_draft *d, tn_graph *graph, tn__loop *loop,
                          tn__node_spec *spec) {
   switch (d->kind) {
     case TN__NODE_VARIABLE:
@@ -307,25 +310,26 @@ static tn_code kind_spec(tn__draft *d, tn_graph *graph, tn__loop *loop,
   }
 }
 
-static tn_code add(tn__draft *d, tn_graph *graph, const tn__node_spec *begun) {
+static tn_code add_node(tn__node_draft *d, tn_graph *graph,
+                        const tn__node_spec *begun) {
   tn__loop loop;
   tn__node *node = NULL;
   tn__node_spec spec = *begun;
   tn_code rc = kind_spec(d, graph, &loop, &spec);
-  spec.in = operands(d);
+  spec.in = join_operands(d);
   if (rc == TN_OK && d->in.failed)
     rc = tn__fail_memory(d->in.n, "the inputs of a node");
   if (rc == TN_OK) rc = tn__node_add(graph, &spec, &node);
-  /* A gradient has its call's parameters. */
+  /* A gradient borrows its call's parameters. */
   if (d->kind == TN__NODE_CALL) tn__params_release(spec.params);
   if (rc != TN_OK) return rc;
   d->inner = NULL;
-  return tn__attributes_enter(graph, node,
-                              TN__LIST(tn_attribute, d->attributes),
-                              TN__LENGTH(tn_attribute, d->attributes));
+  return tn__attributes_set_sorted(graph, node,
+                                   TN__LIST(tn_attribute, d->attributes),
+                                   TN__LENGTH(tn_attribute, d->attributes));
 }
 
-tn_code tn__draft_enter(tn__draft *d, tn_graph *graph) {
+tn_code tn__draft_add_node(tn__node_draft *d, tn_graph *graph) {
   tn__node_spec spec = {
       .kind = d->kind,
       .flags = d->seen & TN__KEY_GRADIENT ? TN__NODE_GRADIENT : 0,
@@ -339,10 +343,10 @@ tn_code tn__draft_enter(tn__draft *d, tn_graph *graph) {
   TN__TRY(keys_check(d));
   TN__TRY(flags_check(d));
   TN__TRY(attributes_sort(d));
-  if (d->kind != TN__NODE_CALL) return add(d, graph, &spec);
+  if (d->kind != TN__NODE_CALL) return add_node(d, graph, &spec);
   TN__TRY(tn__operator_get(graph->caller->registry, d->op, &spec.op));
   TN__TRY(tn__operator_hold(spec.op));
-  const tn_code rc = add(d, graph, &spec);
+  const tn_code rc = add_node(d, graph, &spec);
   tn__operator_unhold(spec.op);
   return rc == TN_NOT_FOUND ? TN_INVALID : rc;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * json_read.c: JSON becomes a graph. Files come from strangers: the text is
- * read once, from its begin, nodes may only speak of those before them, graphs
- * in graphs are bounded, and memory is proportional to the text. After the
- * first name that the registry lacks, reading goes on without making nodes, so
- * that one message has all of them (json_lost.c).
+ * json_read.c: reads JSON into a graph. Files are not trusted: the text is read
+ * once from the begin, nodes may refer only to earlier nodes, the depth of
+ * nested graphs is bounded, and memory is proportional to the text. After the
+ * first name that the registry does not have, reading continues without making
+ * nodes, so that one message has all missing names (json_missing.c).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,21 +13,22 @@
 
 /* ---------------------------------------------------------------- messages */
 
-tn_code tn__json_fail_at(const tn__reader *r, const char *at, uint64_t line,
-                         const char *what) {
+tn_code tn__json_fail_at(const tn__graph_reader *r, const char *at,
+                         uint64_t line, const char *what) {
   return tn__fail(TN_INVALID, "line %" PRIu64 " (byte %zu): %s", line + 1,
                   (size_t)(at - r->json.text), what);
 }
 
-static tn_code expected(const tn__json *json, const char *what) {
+static tn_code fail_expected(const tn__json *json, const char *what) {
   char text[200];
   (void)snprintf(text, sizeof text, "expected %s", what);
-  return tn__json_fail_at((const tn__reader *)json, json->at, json->line, text);
+  return tn__json_fail_at((const tn__graph_reader *)json, json->at, json->line,
+                          text);
 }
 
-/* The failure at hand, with its place. All that can be wrong with a file is
- * TN_INVALID; that memory runs out is not the file's fault. */
-static tn_code node_failed(const tn__reader *r, const tn__draft *d,
+/* Adds the place to the current failure. All faults of a file are TN_INVALID;
+ * missing memory is no fault of the file. */
+static tn_code node_failed(const tn__graph_reader *r, const tn__node_draft *d,
                            tn_code code) {
   if (code == TN_OUT_OF_MEMORY) return code;
   if (!(d->seen & TN__KEY_NAME))
@@ -41,29 +42,29 @@ static tn_code node_failed(const tn__reader *r, const tn__draft *d,
 
 enum { N_LISTS = 8 };
 
-static void draft_lists(tn__draft *d, tn__buf **to) {
+static void draft_lists(tn__node_draft *d, tn__buf **to) {
   tn__buf *const lists[N_LISTS] = {&d->in,        &d->flags,     &d->states,
                                    &d->sequences, &d->carried,   &d->kept,
                                    &d->after,     &d->attributes};
   memcpy(to, lists, sizeof lists);
 }
 
-static void draft_init(tn__draft *d, const tn__env *env) {
+static void draft_init(tn__node_draft *d, const tn__env *env) {
   tn__buf *lists[N_LISTS];
-  *d = (tn__draft){0};
+  *d = (tn__node_draft){0};
   draft_lists(d, lists);
   for (int i = 0; i < N_LISTS; ++i) tn__buf_init(lists[i], env);
 }
 
-static void draft_deinit(tn__draft *d) {
+static void draft_deinit(tn__node_draft *d) {
   tn__buf *lists[N_LISTS];
   draft_lists(d, lists);
   for (int i = 0; i < N_LISTS; ++i) tn__buf_deinit(lists[i]);
   tn__graph_release(d->inner);
 }
 
-/* Keeps the memory of lists. */
-static void draft_begin(tn__reader *r, tn__draft *d) {
+/* Empties the lists and keeps their memory. */
+static void draft_begin(tn__graph_reader *r, tn__node_draft *d) {
   tn__buf *lists[N_LISTS];
   draft_lists(d, lists);
   for (int i = 0; i < N_LISTS; ++i) lists[i]->n = 0;
@@ -77,7 +78,7 @@ static void draft_begin(tn__reader *r, tn__draft *d) {
   d->known = tn__sig_unknown();
 }
 
-static bool draft_failed(tn__draft *d) {
+static bool draft_failed(tn__node_draft *d) {
   tn__buf *lists[N_LISTS];
   bool failed = false;
   draft_lists(d, lists);
@@ -85,23 +86,24 @@ static bool draft_failed(tn__draft *d) {
   return failed;
 }
 
-/* After the first loss no node is made: its inputs are missing. */
-static tn_code draft_look(tn__reader *r, const tn__draft *d) {
+/* Checks a draft after the first missing name: no node is made, because its
+ * inputs may be missing. */
+static tn_code draft_look(tn__graph_reader *r, const tn__node_draft *d) {
   if (d->kind != TN__NODE_CALL || !d->op ||
       tn__operator_exists(r->caller->registry, d->op))
     return TN_OK;
-  return tn__json_lose_operator(r, d);
+  return tn__json_note_missing_operator(r, d);
 }
 
-static tn_code draft_end(tn__reader *r, tn__level *l) {
-  tn__draft *d = &l->draft;
+static tn_code draft_end(tn__graph_reader *r, tn__graph_level *l) {
+  tn__node_draft *d = &l->draft;
   tn_code rc = TN_OK;
   if (draft_failed(d)) return tn__fail_memory(d->in.n, "a node of a graph");
-  if (r->n_lost > 0) {
+  if (r->n_missing > 0) {
     rc = draft_look(r, d);
   } else {
-    rc = tn__draft_enter(d, l->graph);
-    if (rc == TN_NOT_FOUND) rc = tn__json_lose_operator(r, d);
+    rc = tn__draft_add_node(d, l->graph);
+    if (rc == TN_NOT_FOUND) rc = tn__json_note_missing_operator(r, d);
     if (rc != TN_OK) rc = node_failed(r, d, rc);
   }
   tn__graph_release(d->inner);
@@ -110,7 +112,7 @@ static tn_code draft_end(tn__reader *r, tn__level *l) {
   return rc;
 }
 
-static tn_code node_item(tn__reader *r, tn__level *l, void *to) {
+static tn_code node_item(tn__graph_reader *r, tn__graph_level *l, void *to) {
   (void)to;
   TN__TRY(tn__json_expect(&r->json, '{'));
   draft_begin(r, &l->draft);
@@ -122,30 +124,31 @@ static tn_code node_item(tn__reader *r, tn__level *l, void *to) {
 
 /* ------------------------------------------------------------------- graphs */
 
-static tn_code heads_read(tn__reader *r, tn__level *l) {
+static tn_code heads_read(tn__graph_reader *r, tn__graph_level *l) {
   tn__buf heads;
   tn__buf_init(&heads, r->env);
   tn_code rc = tn__json_list(r, l, tn__json_entry_item, &heads);
   if (rc == TN_OK && heads.failed)
     rc = tn__fail_memory(heads.n, "the heads of a graph");
-  if (rc == TN_OK && r->n_lost == 0)
+  if (rc == TN_OK && r->n_missing == 0)
     rc = tn__graph_heads_set(l->graph, TN__LIST(tn_entry, heads),
                              TN__LENGTH(tn_entry, heads));
   tn__buf_deinit(&heads);
   return rc;
 }
 
-/* Both lists are there, and gradients have what they read. */
-static tn_code level_end(tn__reader *r, const tn__level *l, uint32_t seen) {
+/* Checks that both lists exist, and that gradients have all operands. */
+static tn_code level_end(tn__graph_reader *r, const tn__graph_level *l,
+                         uint32_t seen) {
   if ((seen & 3) != 3)
     return tn__json_fail(&r->json, "the keys `nodes` and `heads`");
-  if (r->n_lost > 0) return TN_OK;
+  if (r->n_missing > 0) return TN_OK;
   const tn_code rc = tn__gradients_check(l->graph);
   if (rc != TN_INVALID) return rc;
   return tn__json_fail_at(r, r->json.at, r->json.line, tn_error_text());
 }
 
-static tn_code inner_members(tn__reader *r, tn__level *l) {
+static tn_code inner_members(tn__graph_reader *r, tn__graph_level *l) {
   static const char *const keys[] = {"nodes", "heads"};
   uint32_t seen = 0, k = 0;
   TN__TRY(tn__json_expect(&r->json, '{'));
@@ -157,8 +160,8 @@ static tn_code inner_members(tn__reader *r, tn__level *l) {
   return level_end(r, l, seen);
 }
 
-tn_code tn__json_inner(tn__reader *r, tn__level *l) {
-  tn__level inside = {.depth = l->depth + 1};
+tn_code tn__json_inner(tn__graph_reader *r, tn__graph_level *l) {
+  tn__graph_level inside = {.depth = l->depth + 1};
   if (inside.depth > TN__JSON_DEPTH)
     return tn__json_fail(&r->json, "graphs in graphs at most 32 deep");
   TN__TRY(tn__graph_create(r->caller, &inside.graph));
@@ -171,14 +174,14 @@ tn_code tn__json_inner(tn__reader *r, tn__level *l) {
 
 /* ------------------------------------------------------------------ plugins */
 
-/* What a file says of a plugin. */
+/* One plugin of the file's list. */
 typedef struct needed {
   const char *name;
   uint32_t release;
   const char *hash;
 } needed;
 
-static void plugin_compare(const tn__reader *r, const needed *n,
+static void plugin_compare(const tn__graph_reader *r, const needed *n,
                            const tn_plugin *plugin) {
   char hash[24];
   (void)snprintf(hash, sizeof hash, "%016" PRIx64, plugin->manifest_hash);
@@ -186,11 +189,11 @@ static void plugin_compare(const tn__reader *r, const needed *n,
   tn__log(r->env, TN_LOG_WARNING,
           "the graph was saved with plugin `%s` release %" PRIu32
           " (%.40s), but release %" PRIu32
-          " (%s) is loaded; what it computes may differ",
+          " (%s) is loaded; its results may differ",
           n->name, n->release, n->hash, plugin->release, hash);
 }
 
-static void plugin_check(tn__reader *r, const needed *n) {
+static void plugin_check(tn__graph_reader *r, const needed *n) {
   char detail[40];
   tn_plugin_info info;
   for (size_t i = 0; !tn__plugin_at(r->caller->registry, i, &info); ++i)
@@ -199,10 +202,10 @@ static void plugin_check(tn__reader *r, const needed *n) {
       return;
     }
   (void)snprintf(detail, sizeof detail, " (release %" PRIu32 ")", n->release);
-  tn__json_lose(r, "plugin", n->name, detail);
+  tn__json_note_missing(r, "plugin", n->name, detail);
 }
 
-static tn_code plugin_item(tn__reader *r, tn__level *l, void *to) {
+static tn_code plugin_item(tn__graph_reader *r, tn__graph_level *l, void *to) {
   static const char *const keys[] = {"name", "release", "hash"};
   uint32_t seen = 0, k = 0;
   needed n = {0};
@@ -223,9 +226,9 @@ static tn_code plugin_item(tn__reader *r, tn__level *l, void *to) {
 
 /* ---------------------------------------------------------------- the whole */
 
-/* The version comes first, so that files of other releases, and of other
- * libraries, are told apart before anything else is strange about them. */
-static tn_code version_read(tn__reader *r) {
+/* Reads the version. It comes first, so that files of other releases and other
+ * libraries are recognised before their differences become errors. */
+static tn_code version_read(tn__graph_reader *r) {
   const char *name = NULL;
   uint32_t version = 0;
   char text[200];
@@ -247,9 +250,9 @@ static tn_code version_read(tn__reader *r) {
   return tn__json_fail_at(r, r->json.at, r->json.line, text);
 }
 
-static tn_code whole_members(tn__reader *r, tn__level *l) {
+static tn_code whole_members(tn__graph_reader *r, tn__graph_level *l) {
   static const char *const keys[] = {"nodes", "heads", "plugins", "tenon"};
-  enum { VERSION = 1u << 3 }; /* it is there */
+  enum { VERSION = 1u << 3 }; /* the key was read */
   uint32_t seen = VERSION, k = 0;
   TN__TRY(version_read(r));
   while (tn__json_take(&r->json, ',')) {
@@ -264,25 +267,25 @@ static tn_code whole_members(tn__reader *r, tn__level *l) {
   TN__TRY(tn__json_expect(&r->json, '}'));
   TN__TRY(tn__json_end(&r->json));
   TN__TRY(level_end(r, l, seen & ~(uint32_t)VERSION));
-  return tn__json_found(r);
+  return tn__json_check_found(r);
 }
 
-/* `text` is overwritten; a NUL stands behind its `bytes`. */
-static tn_code parse(tn__caller *caller, char *text, size_t bytes,
-                     tn_graph **out) {
-  tn__reader r = {.json = {text, text, text + bytes, 0, expected},
-                  .caller = caller,
-                  .env = caller->env};
-  tn__level l = {.depth = 1};
+/* Overwrites `text`, which has a NUL after its `bytes`. */
+static tn_code parse_text(tn__caller *caller, char *text, size_t bytes,
+                          tn_graph **out) {
+  tn__graph_reader r = {.json = {text, text, text + bytes, 0, fail_expected},
+                        .caller = caller,
+                        .env = caller->env};
+  tn__graph_level l = {.depth = 1};
   TN__TRY(tn__graph_create(caller, &l.graph));
-  tn__buf_init(&r.lost, r.env);
+  tn__buf_init(&r.missing, r.env);
   tn__buf_init(&r.unknown, r.env);
   draft_init(&l.draft, r.env);
   const tn_code rc = whole_members(&r, &l);
   draft_deinit(&l.draft);
-  tn__buf_deinit(&r.lost);
+  tn__buf_deinit(&r.missing);
   tn__buf_deinit(&r.unknown);
-  tn__map_deinit(r.env, &r.lost_names);
+  tn__map_deinit(r.env, &r.missing_names);
   if (rc == TN_OK)
     *out = l.graph;
   else
@@ -297,7 +300,7 @@ tn_code tn__graph_parse(tn__caller *caller, const char *json, size_t bytes,
   if (!text) return tn__fail_memory(bytes, "a graph as JSON");
   if (bytes > 0) memcpy(text, json, bytes);
   text[bytes] = '\0';
-  const tn_code rc = parse(caller, text, bytes, out);
+  const tn_code rc = parse_text(caller, text, bytes, out);
   tn__free(caller->env, text);
   return rc;
 }
@@ -317,7 +320,7 @@ static tn_code file_parse(tn__caller *caller, const tn__spot *spot,
   text[bytes] = '\0';
   tn_code rc = tn__file_read(spot, 0, text, (size_t)bytes);
   const bool was_read = rc == TN_OK;
-  if (was_read) rc = parse(caller, text, (size_t)bytes, out);
+  if (was_read) rc = parse_text(caller, text, (size_t)bytes, out);
   tn__free(caller->env, text);
   if (rc == TN_OK || !was_read) return rc;
   return tn__fail(rc, "%s: %s", spot->file->path, tn_error_text());

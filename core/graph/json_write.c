@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * json_write.c: a graph becomes JSON: one line for each node, keys in a fixed
- * order, nothing that is as it would be without being said.
+ * json_write.c: writes a graph as JSON: one line for each node, keys in a fixed
+ * order, no values that equal the default.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -18,7 +18,7 @@ const char *const tn__draft_keys[TN__N_KEYS] = {
 
 /* ------------------------------------------------------------------ plugins */
 
-/* A list in order of first use. */
+/* Lists plugins in order of first use. */
 static tn_code plugin_note(const tn_graph *graph, const tn__plugin *plugin,
                            tn__vec *list) {
   for (size_t i = 0; i < list->n; ++i) {
@@ -191,7 +191,7 @@ static tn_code add_node(const tn__node *node, int indent, tn__buf *out) {
   return TN_OK;
 }
 
-/* The members "nodes" and "heads". */
+/* Writes the members "nodes" and "heads". */
 static tn_code add_graph(const tn_graph *graph, int indent, tn__buf *out) {
   const uint32_t n = tn__n_nodes(graph);
   tn__buf_add(out, "%*s\"nodes\": [", indent, "");
@@ -209,7 +209,7 @@ static tn_code add_graph(const tn_graph *graph, int indent, tn__buf *out) {
 /* ------------------------------------------------------------------- as text
  */
 
-static tn_code write(const tn_graph *graph, tn__buf *out) {
+static tn_code write_graph(const tn_graph *graph, tn__buf *out) {
   tn__vec plugins = {0};
   tn_code rc = plugins_find(graph, 1, &plugins);
   if (rc == TN_OK) {
@@ -228,14 +228,14 @@ tn_code tn__graph_json(const tn_graph *graph, tn_text **out) {
   tn__buf text;
   *out = NULL;
   tn__buf_init(&text, graph->env);
-  tn_code rc = write(graph, &text);
+  tn_code rc = write_graph(graph, &text);
   if (rc == TN_OK) rc = tn__buf_text(&text, out);
   tn__buf_deinit(&text);
   return rc;
 }
 
-static tn_code put(const tn_graph *graph, const char *path,
-                   const tn__buf *text) {
+static tn_code put_file(const tn_graph *graph, const char *path,
+                        const tn__buf *text) {
   tn__sink sink;
   TN__TRY(tn__sink_open(graph->env, path, &sink));
   tn_code rc = tn__sink_write(&sink, text->s, text->n);
@@ -247,8 +247,8 @@ static tn_code put(const tn_graph *graph, const char *path,
 tn_code tn__graph_save(const tn_graph *graph, const char *path) {
   tn__buf text;
   tn__buf_init(&text, graph->env);
-  tn_code rc = write(graph, &text);
-  if (rc == TN_OK) rc = put(graph, path, &text);
+  tn_code rc = write_graph(graph, &text);
+  if (rc == TN_OK) rc = put_file(graph, path, &text);
   tn__buf_deinit(&text);
   return rc;
 }

@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0
- * order.c: which nodes some entries need, and in which order.
+ * order.c: finds the nodes that some entries need, and an order for them.
  */
 #include "graph.h"
 
-/* A node on the way down, and how far its children were looked at. */
+/* A node on the current path, and the next child to visit. */
 typedef struct visit {
   uint32_t node;
   uint32_t next;
-  uint32_t turn; /* then these */
+  uint32_t turn; /* number of the next turn, after the children */
 } visit;
 
-/* A node comes behind the node `before`, which is needed as well. */
+/* An order constraint: a node follows `before`, which is needed as well. */
 typedef struct turn {
   uint32_t before;
-  uint32_t next; /* of the same node; TN_NONE */
+  uint32_t next; /* next turn of the same node; TN_NONE */
 } turn;
 
 typedef struct turns {
   turn *v;
   uint32_t n;
-  uint32_t *first; /* by node; TN_NONE */
+  uint32_t *first; /* by node: its first turn; TN_NONE */
 } turns;
 
 typedef struct walk {
   const tn_graph *graph;
   uint8_t *seen;
-  visit *path; /* at most one visit for each node */
+  visit *path; /* at most one visit per node */
   uint32_t depth;
   bool whole;         /* a gradient's call counts as a child */
   const turns *turns; /* or NULL */
   tn__order *order;
 } walk;
 
-static void enter(walk *w, uint32_t node) {
+static void enter_node(walk *w, uint32_t node) {
   if (w->seen[node]) return;
   w->seen[node] = 1;
   w->path[w->depth++] =
@@ -43,27 +43,27 @@ static uint32_t n_children(const walk *w, const tn__node *node) {
   return node->n_in + node->n_aux + node->n_after + w->whole;
 }
 
-/* Child `i` of a node; TN_NONE if nothing stands there. */
+/* Child `i` of a node; TN_NONE if the position is empty. */
 static uint32_t child_at(const tn__node *node, uint32_t i) {
   const uint32_t n = node->n_in + node->n_aux;
   if (i < n) return node->in[i].node;
   return i < n + node->n_after ? node->after[i - n] : node->of;
 }
 
-static void run(walk *w, uint32_t start) {
-  enter(w, start);
+static void run_walk(walk *w, uint32_t start) {
+  enter_node(w, start);
   while (w->depth > 0) {
     visit *top = &w->path[w->depth - 1];
     const tn__node *node = tn__node_at(w->graph, top->node);
     if (top->next < n_children(w, node)) {
       const uint32_t child = child_at(node, top->next++);
-      if (child != TN_NONE) enter(w, child);
+      if (child != TN_NONE) enter_node(w, child);
       continue;
     }
     if (top->turn != TN_NONE) {
       const turn *t = &w->turns->v[top->turn];
       top->turn = t->next;
-      enter(w, t->before);
+      enter_node(w, t->before);
       continue;
     }
     w->order->ids[w->order->n++] = top->node;
@@ -74,7 +74,7 @@ static void run(walk *w, uint32_t start) {
 static tn_code order_make(walk *w, const tn_entry *heads, size_t n_heads) {
   const tn_graph *graph = w->graph;
   tn__order *out = w->order;
-  const size_t n = graph->nodes.n + 1; /* never nothing */
+  const size_t n = graph->nodes.n + 1; /* never 0 */
   out->n = 0;
   out->ids = tn__alloc(graph->env, n * sizeof *out->ids);
   w->seen = tn__zalloc(graph->env, n);
@@ -82,7 +82,8 @@ static tn_code order_make(walk *w, const tn_entry *heads, size_t n_heads) {
   tn_code rc = TN_OK;
   if (!out->ids || !w->seen || !w->path)
     rc = tn__fail_memory(n * sizeof *w->path, "the order of a graph");
-  for (size_t i = 0; rc == TN_OK && i < n_heads; ++i) run(w, heads[i].node);
+  for (size_t i = 0; rc == TN_OK && i < n_heads; ++i)
+    run_walk(w, heads[i].node);
   tn__free(graph->env, w->seen);
   tn__free(graph->env, w->path);
   if (rc == TN_OK) return TN_OK;
@@ -97,22 +98,24 @@ tn_code tn__order_make(const tn_graph *graph, const tn_entry *heads,
   return order_make(&w, heads, n_heads);
 }
 
-tn_code tn__order_whole(const tn_graph *graph, const tn_entry *heads,
-                        size_t n_heads, tn__order *out) {
+tn_code tn__order_all(const tn_graph *graph, const tn_entry *heads,
+                      size_t n_heads, tn__order *out) {
   walk w = {.graph = graph, .order = out, .whole = true};
   return order_make(&w, heads, n_heads);
 }
 
 /* ------------------------------------------------------------------- states */
 
-/* The nodes that are needed are looked at in the order of the graph. */
+/* The state of finding turns. It visits the needed nodes in the order of the
+ * graph. */
 typedef struct looking {
   const tn_graph *graph;
-  const uint8_t *needed; /* 1: first, 2: then */
+  const uint8_t *needed; /* 1: needed first, 2: needed later */
   turns *turns;
-  uint32_t *writer;  /* by variable: who changed it last; TN_NONE */
-  uint32_t *readers; /* by variable: those who read it since; TN_NONE */
-  turn *list;        /* of readers */
+  uint32_t *writer;  /* by variable: the last node that changed it; TN_NONE */
+  uint32_t *readers; /* by variable: the first of its readers since then;
+                        TN_NONE */
+  turn *list;        /* list of readers */
   uint32_t n_list;
 } looking;
 
@@ -121,7 +124,8 @@ static bool is_state(const tn_graph *graph, tn_entry entry) {
          (tn__node_at(graph, entry.node)->flags & TN__NODE_STATE);
 }
 
-/* What is needed first cannot wait for what is not. */
+/* Adds a turn, unless it would make a node that is needed first wait for one
+ * that is needed later. */
 static void turn_add(const looking *l, uint32_t node, uint32_t before) {
   turns *t = l->turns;
   if (before == TN_NONE || before == node) return;
@@ -162,7 +166,8 @@ static size_t count_uses(const tn_graph *graph, const tn__order *order) {
   return n;
 }
 
-/* `n` uses of states: each makes a node wait, and is waited for, once. */
+/* Finds the turns of `n` uses of states. Each use makes a node wait at most
+ * once, and a node waits for each use at most once. */
 static tn_code turns_make(looking *l, size_t n) {
   const tn__env *env = l->graph->env;
   const size_t nodes = l->graph->nodes.n + 1;
@@ -183,7 +188,7 @@ static tn_code turns_make(looking *l, size_t n) {
               : tn__fail_memory(n * sizeof(turn), "the order of states");
 }
 
-/* Replaces an order by one in which states are used in the graph's order. */
+/* Replaces an order by one that uses states in the graph's order. */
 static tn_code states_order(const tn_graph *graph, const tn_entry *heads,
                             size_t n_heads, const uint8_t *needed,
                             tn__order *order) {

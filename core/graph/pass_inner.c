@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pass_inner.c: a pass that looks into nodes (TN_PASS_INNER). The graph of a
- * node is rewritten as a copy, which knows what the node around it knows; then
- * it takes the other's place, and what the node gives it finds the same
- * variables again.
+ * pass_inner.c: runs a pass on the graphs of nodes (TN_PASS_INNER). The pass
+ * rewrites a copy of the node's graph, with the facts of the node. Then the
+ * copy replaces the graph, and the inputs of the node are matched to the
+ * variables of the copy.
  */
 #include <string.h>
 
 #include "passes.h"
 
-/* One node whose graph is rewritten. */
+/* A node with a graph that a pass rewrites. */
 typedef struct inside {
-  tn_graph *graph; /* around it */
+  tn_graph *graph; /* the graph of the node */
   tn__node *node;
   tn_graph *work;      /* the copy */
   const tn_entry *was; /* variables of the node's graph, and of the copy */
   const tn_entry *now;
-  uint32_t n_now; /* arguments; states stand behind them */
+  uint32_t n_now; /* arguments; states follow them */
   uint32_t n_now_states;
   const tn__node **kept; /* by loop->kept: its node in the copy */
 } inside;
@@ -36,16 +36,16 @@ static bool is_sequence(const tn__node *node, uint32_t i) {
   return false;
 }
 
-/* What an input is like inside: of a sequence it is one element. */
+/* The inner signature of an input; for a sequence it is that of one element. */
 static tn_sig sig_inside(const inside *x, uint32_t i) {
-  tn_sig sig = *tn__sig(x->graph, x->node->in[i]);
+  tn_sig sig = *tn__entry_sig(x->graph, x->node->in[i]);
   if (!is_sequence(x->node, i) || sig.ndim < 1) return sig;
   --sig.ndim;
   memmove(sig.shape, sig.shape + 1, (size_t)sig.ndim * sizeof *sig.shape);
   return sig;
 }
 
-static tn_code tell(const inside *x) {
+static tn_code tell_graph(const inside *x) {
   const uint32_t n = x->node->n_in + x->node->n_aux;
   const size_t bytes = (n + 1u) * sizeof(tn_known);
   if (!(x->graph->facts & TN__FACT_SHAPES)) return TN_OK;
@@ -58,7 +58,7 @@ static tn_code tell(const inside *x) {
   return rc == TN_INCOMPLETE ? TN_OK : rc;
 }
 
-/* Nodes of the copy stay where they are in memory; their numbers change. */
+/* Nodes of the copy keep their address; their numbers change. */
 static tn_code kept_note(inside *x) {
   const tn__loop *loop = x->node->loop;
   const uint32_t n = loop ? loop->n_kept : 0;
@@ -71,7 +71,7 @@ static tn_code kept_note(inside *x) {
 
 /* ---------------------------------------------------------------------- end */
 
-/* Position of a variable of the node's graph among those of the copy, TN_NONE
+/* Position of a variable of the node's graph among those of the copy; TN_NONE
  * if no head needs it any more. */
 static uint32_t find_now(const inside *x, uint32_t i) {
   for (uint32_t k = 0; k < x->n_now + x->n_now_states; ++k)
@@ -84,9 +84,9 @@ static tn_code list_now(inside *x) {
   return tn__graph_variables(x->work, &x->now, &x->n_now, &x->n_now_states);
 }
 
-/* Ties what no head needs any more to the first: a node gives its graph what it
- * has given it, and a loop needs its sequences and states. */
-static tn_code pin(const inside *x, uint32_t i) {
+/* Ties a variable that no head needs any more to the first head: a node keeps
+ * all its inputs, and a loop needs its sequences and states. */
+static tn_code pin_entry(const inside *x, uint32_t i) {
   tn_graph *work = x->work;
   const tn__node *variable = tn__map_get(&work->names, was_name(x, i));
   tn__node *copy = NULL;
@@ -108,7 +108,7 @@ static tn_code pin_all(inside *x) {
   const uint32_t n = x->node->n_in + x->node->n_aux;
   TN__TRY(list_now(x));
   for (uint32_t i = 0; i < n; ++i)
-    if (find_now(x, i) == TN_NONE) TN__TRY(pin(x, i));
+    if (find_now(x, i) == TN_NONE) TN__TRY(pin_entry(x, i));
   if (x->work->facts & TN__FACT_SHAPES) {
     const tn_code rc = tn__graph_infer_more(x->work);
     if (rc != TN_OK && rc != TN_INCOMPLETE) return rc;
@@ -116,18 +116,19 @@ static tn_code pin_all(inside *x) {
   return list_now(x);
 }
 
-/* A call that the pass made may change what nothing has changed before. */
+/* Rejects an added call that changes a variable which nothing has changed
+ * before. */
 static tn_code states_check(const inside *x) {
   for (uint32_t i = 0; i < x->node->n_in; ++i)
     if (find_now(x, i) >= x->n_now)
       return tn__fail(TN_INVALID,
-                      "`%s` would become a state, but the node gives it what "
-                      "must not change",
+                      "`%s` would become a state, but the node's input "
+                      "for it must not change",
                       was_name(x, i));
   return TN_OK;
 }
 
-/* Whether the heads of the copy still need a node that there was. */
+/* Whether the heads of the copy still need a node. */
 static bool is_there(const inside *x, const tn__order *order,
                      const tn__node *node) {
   for (uint32_t i = 0; i < order->n; ++i)
@@ -135,7 +136,8 @@ static bool is_there(const inside *x, const tn__order *order,
   return false;
 }
 
-/* What a loop keeps of its steps is part of what it makes. */
+/* Checks that the kept entries of a loop are still computed: they are among its
+ * outputs. */
 static tn_code kept_check(const inside *x) {
   const tn__loop *loop = x->node->loop;
   tn__order order;
@@ -145,14 +147,15 @@ static tn_code kept_check(const inside *x) {
   for (uint32_t k = 0; rc == TN_OK && k < loop->n_kept; ++k)
     if (!is_there(x, &order, x->kept[k]))
       rc = tn__fail(TN_INVALID,
-                    "node `%s`, of which the loop keeps what it draws or "
-                    "changes, would not be there any more",
+                    "node `%s` would be removed, but the loop keeps "
+                    "its random numbers or states",
                     tn__node_at(x->node->inner, loop->kept[k].node)->name);
   tn__free(x->graph->env, order.ids);
   return rc;
 }
 
-/* The lists of a loop in the order of the copy's variables and nodes. */
+/* Brings the lists of a loop into the order of the copy's variables and nodes.
+ */
 static tn_code loop_turn(const inside *x, const uint32_t *place) {
   const tn__loop *old = x->node->loop;
   tn__arena *arena = &x->graph->arena;
@@ -175,8 +178,8 @@ static tn_code loop_turn(const inside *x, const uint32_t *place) {
   return TN_OK;
 }
 
-/* The lists of a node in the order of the copy's variables. `place`: of input
- * `i`. */
+/* Brings the lists of a node into the order of the copy's variables. `place` is
+ * by input. */
 static tn_code lists_turn(const inside *x, const uint32_t *place) {
   tn__node *node = x->node;
   const uint32_t n = node->n_in + node->n_aux;
@@ -212,9 +215,9 @@ static tn_code node_run(tn_graph *graph, tn__node *node, const tn__pass *pass) {
   inside x = {.graph = graph, .node = node};
   tn_code rc = tn__graph_variables(node->inner, &x.was, &n, &n_states);
   if (rc == TN_OK) rc = tn__graph_copy(node->inner, &x.work);
-  if (rc == TN_OK) rc = tell(&x);
+  if (rc == TN_OK) rc = tell_graph(&x);
   if (rc == TN_OK) rc = kept_note(&x);
-  if (rc == TN_OK) rc = tn__pass_inside(x.work, pass);
+  if (rc == TN_OK) rc = tn__pass_run_inner(x.work, pass);
   if (rc == TN_OK) rc = tn__rewrite_run(x.work, pass);
   if (rc == TN_OK) rc = put_back(&x);
   tn__graph_release(x.work);
@@ -222,7 +225,7 @@ static tn_code node_run(tn_graph *graph, tn__node *node, const tn__pass *pass) {
   return rc == TN_OK ? TN_OK : tn__node_fail(node, rc);
 }
 
-tn_code tn__pass_inside(tn_graph *graph, const tn__pass *pass) {
+tn_code tn__pass_run_inner(tn_graph *graph, const tn__pass *pass) {
   if (!(pass->desc->flags & TN_PASS_INNER)) return TN_OK;
   for (uint32_t id = 0; id < tn__n_nodes(graph); ++id) {
     tn__node *node = tn__node_at(graph, id);

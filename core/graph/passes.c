@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * passes.c: a list of names becomes passes: the library's own, and those of
- * plugins. Whether each of them finds what it needs is known before the first
- * is run.
+ * passes.c: finds the passes of a list of names: built-in ones, and those of
+ * plugins. Before the first one runs, it checks that each pass will have the
+ * facts that it needs.
  */
 #include "passes.h"
 
@@ -11,7 +11,7 @@
 
 /* ------------------------------------------------------------------- tables */
 
-enum { /* facts that the library knows of */
+enum { /* facts that the library knows */
        SHAPES = 1u << 0,
        DTYPES = 1u << 1,
        GRADIENT = 1u << 2,
@@ -21,7 +21,7 @@ enum { /* facts that the library knows of */
 static const char *const facts[] = {"shapes", "dtypes", "gradient", "flat"};
 enum { N_FACTS = sizeof facts / sizeof facts[0] };
 
-struct tn__own_pass {
+struct tn__builtin_pass {
   const char *name;
   const char *doc;
   const char *const *needs;
@@ -46,7 +46,7 @@ static tn_code run_flatten(tn_graph **graph) {
   tn_graph *flat = NULL;
   tn_known *known = NULL;
   size_t n = 0;
-  TN__TRY(tn__graph_known(*graph, &known, &n));
+  TN__TRY(tn__graph_list_known(*graph, &known, &n));
   const bool inferred = ((*graph)->facts & TN__FACT_SHAPES) != 0;
   tn_code rc = tn__graph_flatten(*graph, &flat);
   if (rc == TN_OK && inferred) rc = tn__graph_infer(flat, known, n);
@@ -60,13 +60,13 @@ static tn_code run_flatten(tn_graph **graph) {
   return TN_OK;
 }
 
-static const struct tn__own_pass own[] = {
+static const struct tn__builtin_pass own[] = {
     {"infer", "shapes and element types, to a fixed point", NULL, facts, 0, 2,
      run_infer},
-    {"flatten", "graphs that are nodes become their nodes", NULL, facts + 3, 0,
-     1, run_flatten},
-    {"gradient", "what a program's backward part computes", facts, facts + 2, 2,
-     1, NULL}};
+    {"flatten", "replaces graphs that are nodes by their nodes", NULL,
+     facts + 3, 0, 1, run_flatten},
+    {"gradient", "the backward part of a program", facts, facts + 2, 2, 1,
+     NULL}};
 enum { N_OWN = sizeof own / sizeof own[0] };
 
 /* -------------------------------------------------------------------- names */
@@ -75,7 +75,7 @@ static const char *name_of(const tn__pass_use *use) {
   return use->own ? use->own->name : use->pass->name;
 }
 
-/* Says which passes there are, and which one may be meant. */
+/* Lists the existing passes, and suggests the nearest name. */
 static tn_code unknown_pass(const tn__caller *caller, const char *name) {
   enum { MOST = 64 };
   tn__pass *held[MOST];
@@ -131,19 +131,19 @@ void tn__pass_list_close(tn__pass_list *list) {
 
 /* -------------------------------------------------------------------- facts */
 
-tn_code tn__graph_complete(const tn_graph *graph, bool *out) {
+tn_code tn__graph_check_complete(const tn_graph *graph, bool *out) {
   *out = false;
   if (!(graph->facts & TN__FACT_SHAPES) || graph->n_sigs < graph->n_entries)
     return TN_OK;
-  const tn_code rc = tn__facts_complete(graph);
+  const tn_code rc = tn__facts_check_complete(graph);
   *out = rc == TN_OK;
   return rc == TN_INCOMPLETE ? TN_OK : rc;
 }
 
-/* What holds of a graph without any pass. */
+/* The facts that a graph has before any pass. */
 static tn_code facts_of(const tn_graph *graph, uint32_t *out) {
   bool complete = false;
-  TN__TRY(tn__graph_complete(graph, &complete));
+  TN__TRY(tn__graph_check_complete(graph, &complete));
   *out = (complete ? SHAPES | DTYPES : 0) | (is_flat(graph) ? FLAT : 0);
   for (uint32_t id = 0; id < tn__n_nodes(graph); ++id)
     if (tn__node_at(graph, id)->flags & TN__NODE_GRADIENT) *out |= GRADIENT;
@@ -156,18 +156,18 @@ static bool is_among(const char *fact, const char *const *list, uint32_t n) {
   return false;
 }
 
-static bool provides(const tn__pass_use *use, const char *fact) {
+static bool is_provided(const tn__pass_use *use, const char *fact) {
   if (use->own) return is_among(fact, use->own->provides, use->own->n_provides);
   return is_among(fact, use->pass->desc->provides, use->pass->desc->n_provides);
 }
 
-static bool holds(uint32_t set, const char *fact) {
+static bool holds_fact(uint32_t set, const char *fact) {
   for (uint32_t i = 0; i < N_FACTS; ++i)
     if (strcmp(facts[i], fact) == 0) return (set >> i & 1) != 0;
   return false;
 }
 
-/* Adds who provides the fact, of all passes there are. */
+/* Adds the passes that provide the fact to the message. */
 static tn_code name_provider(const tn__pass_list *list, const char *fact) {
   const char *found = NULL;
   tn__pass *pass = NULL;
@@ -197,9 +197,9 @@ static tn_code needs_check(const tn__pass_list *list, size_t at, uint32_t set) {
       use->own ? use->own->needs : use->pass->desc->needs;
   const uint32_t n = use->own ? use->own->n_needs : use->pass->desc->n_needs;
   for (uint32_t k = 0; k < n; ++k) {
-    bool found = holds(set, needs[k]);
+    bool found = holds_fact(set, needs[k]);
     for (size_t i = 0; !found && i < at; ++i)
-      found = provides(&list->v[i], needs[k]);
+      found = is_provided(&list->v[i], needs[k]);
     if (found) continue;
     (void)tn__fail(TN_INVALID, "the pass %s needs `%.100s`, which is not there",
                    name_of(use), needs[k]);
@@ -219,7 +219,7 @@ tn_code tn__pass_list_check(const tn__pass_list *list, const tn_graph *graph) {
  */
 
 static tn_code run_plugins(tn_graph *graph, const tn__pass *pass) {
-  TN__TRY(tn__pass_inside(graph, pass));
+  TN__TRY(tn__pass_run_inner(graph, pass));
   return tn__rewrite_run(graph, pass);
 }
 
@@ -232,11 +232,11 @@ tn_code tn__pass_list_run(const tn__pass_list *list, size_t first, size_t end,
   return TN_OK;
 }
 
-tn_code tn__graph_known(const tn_graph *graph, tn_known **out, size_t *n) {
+tn_code tn__graph_list_known(const tn_graph *graph, tn_known **out, size_t *n) {
   const size_t bytes = (tn__n_nodes(graph) + 1u) * sizeof **out;
   *n = 0;
   *out = tn__alloc(graph->env, bytes);
-  if (!*out) return tn__fail_memory(bytes, "what is known of a graph");
+  if (!*out) return tn__fail_memory(bytes, "the facts about a graph");
   for (uint32_t id = 0; id < tn__n_nodes(graph); ++id) {
     const tn__node *node = tn__node_at(graph, id);
     if (node->kind != TN__NODE_VARIABLE || node->first >= graph->n_sigs)
@@ -246,25 +246,25 @@ tn_code tn__graph_known(const tn_graph *graph, tn_known **out, size_t *n) {
   return TN_OK;
 }
 
-/* A copy that knows what the graph knows of its variables. */
-static tn_code copy(const tn_graph *graph, tn_graph **out) {
+/* Copies a graph, with the facts about its variables. */
+static tn_code copy_known(const tn_graph *graph, tn_graph **out) {
   tn_known *known = NULL;
   size_t n = 0;
   TN__TRY(tn__graph_copy(graph, out));
   if (!(graph->facts & TN__FACT_SHAPES)) return TN_OK;
-  TN__TRY(tn__graph_known(graph, &known, &n));
+  TN__TRY(tn__graph_list_known(graph, &known, &n));
   const tn_code rc = tn__graph_infer(*out, known, n);
   tn__free(graph->env, known);
   return rc == TN_INCOMPLETE ? TN_OK : rc;
 }
 
-static tn_code apply(const tn__pass_list *list, const tn_graph *graph,
-                     tn_graph **work) {
+static tn_code apply_list(const tn__pass_list *list, const tn_graph *graph,
+                          tn_graph **work) {
   if (list->gradient < list->n)
     return tn__fail(TN_UNSUPPORTED,
                     "the pass gradient is one of programs (tn_bind.passes); "
                     "tn_graph_gradient adds gradients to a graph");
-  TN__TRY(copy(graph, work));
+  TN__TRY(copy_known(graph, work));
   TN__TRY(tn__pass_list_check(list, *work));
   return tn__pass_list_run(list, 0, list->n, work);
 }
@@ -275,7 +275,7 @@ tn_code tn__graph_apply(const tn_graph *graph, const char *const *passes,
   tn_graph *work = NULL;
   *out = NULL;
   tn_code rc = tn__pass_list_open(&list, graph->caller, passes, n);
-  if (rc == TN_OK) rc = apply(&list, graph, &work);
+  if (rc == TN_OK) rc = apply_list(&list, graph, &work);
   tn__pass_list_close(&list);
   if (rc == TN_OK)
     *out = work;
@@ -290,7 +290,7 @@ tn_code tn__pass_at(tn__registry *registry, size_t index, tn_pass_info *out) {
   const uint32_t size = out->struct_size;
   *out = (tn_pass_info){.struct_size = size};
   if (index < N_OWN) {
-    const struct tn__own_pass *p = &own[index];
+    const struct tn__builtin_pass *p = &own[index];
     *out = (tn_pass_info){size, p->n_needs, p->n_provides, 0,          p->name,
                           NULL, p->doc,     p->needs,      p->provides};
     return TN_OK;

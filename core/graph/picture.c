@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * picture.c: a graph as a table for a terminal, and for Graphviz.
+ * picture.c: prints a graph as a table for a terminal, and for Graphviz.
  */
 #include "picture.h"
 
@@ -21,7 +21,7 @@ void tn__picture_operator(const tn__node *node, tn__buf *out) {
 static tn_sig sig_of(const tn_graph *graph, tn_entry entry) {
   const tn__node *node = tn__node_at(graph, entry.node);
   if (graph->sigs && tn__entry_id(graph, entry) < graph->n_sigs)
-    return *tn__sig(graph, entry);
+    return *tn__entry_sig(graph, entry);
   return node->kind == TN__NODE_VARIABLE ? node->known : tn__sig_unknown();
 }
 
@@ -68,7 +68,7 @@ void tn__picture_bytes(size_t bytes, tn__buf *out) {
 
 enum { N_COLUMNS = 4, WIDEST = 48, NESTED = 32 };
 
-/* One row at a time: cells that are written again for each. */
+/* One row; the next row reuses the cells. */
 typedef struct row {
   tn__buf cells[N_COLUMNS];
 } row;
@@ -95,7 +95,7 @@ static void add_reads(const tn_graph *graph, const tn__node *node,
 
 static void add_makes(const tn_graph *graph, const tn__node *node,
                       tn__buf *out) {
-  for (uint32_t i = 0; i < tn__node_visible(node); ++i) {
+  for (uint32_t i = 0; i < tn__node_count_visible(node); ++i) {
     const size_t before = out->n;
     if (i > 0) tn__buf_add(out, ", ");
     tn__picture_sig(graph, (tn_entry){node->id, i}, out);
@@ -113,7 +113,7 @@ static void row_fill(const tn_graph *graph, const tn__node *node, row *r) {
   add_reads(graph, node, &r->cells[3]);
 }
 
-/* The last column is as wide as it is. */
+/* Does not pad the last column. */
 static void row_print(const row *r, const size_t *widths, int indent,
                       tn__buf *out) {
   size_t blanks = (size_t)indent;
@@ -154,7 +154,8 @@ static void widths_find(const tn_graph *graph, row *r, size_t *widths) {
   }
 }
 
-static void table(const tn_graph *graph, int depth, row *r, tn__buf *out) {
+static void print_table(const tn_graph *graph, int depth, row *r,
+                        tn__buf *out) {
   size_t widths[N_COLUMNS];
   widths_find(graph, r, widths);
   row_print(r, widths, 2 * depth, out);
@@ -167,14 +168,14 @@ static void table(const tn_graph *graph, int depth, row *r, tn__buf *out) {
     const tn__node *node = tn__node_at(graph, id);
     if (!node->inner) continue;
     tn__buf_add(out, "\n%*sinside of %s\n", 2 * depth, "", node->name);
-    table(node->inner, depth + 1, r, out);
+    print_table(node->inner, depth + 1, r, out);
   }
 }
 
 static tn_code as_text(const tn_graph *graph, tn__buf *out) {
   row r;
   row_init(&r, graph->env);
-  table(graph, 0, &r, out);
+  print_table(graph, 0, &r, out);
   for (int i = 0; i < N_COLUMNS; ++i)
     out->failed = out->failed || r.cells[i].failed;
   row_deinit(&r);
@@ -183,7 +184,7 @@ static tn_code as_text(const tn_graph *graph, tn__buf *out) {
 
 /* ----------------------------------------------------------------- Graphviz */
 
-/* "n3_0" of node 0 inside of node 3. */
+/* The name "n3_0" of node 0 inside of node 3. */
 typedef struct place {
   const struct place *outer;
   uint32_t id;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * picture_svg.c: a graph as layers of boxes, from top to bottom. A node stands
- * below all that it reads, a variable just above who reads it first. A line
- * that passes layers goes through a place of its own in each of them, so that
- * it runs between the boxes. The order in a layer follows the middle of the
- * neighbours, a few times down and up; then the layers' middles are put below
- * one another, and every item moves to the middle of its neighbours as far as
- * the others let it.
+ * picture_svg.c: draws a graph as layers of boxes, from top to bottom. A node
+ * is below all nodes that it reads, a variable just above its first reader. A
+ * line that crosses layers has a place in each of them, so that it goes between
+ * the boxes. The order in a layer follows the mean position of the neighbours,
+ * computed a few times down and up. Then the layers are centred, and every item
+ * moves towards the mean of its neighbours as far as the others permit.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,32 +14,32 @@
 
 enum {
   MOST_NODES = 2000,
-  MOST_LAYERS = 64, /* that a line goes through place by place */
+  MOST_LAYERS = 64, /* layers in which a line has places */
   SORTS = 4,
   MOVES = 16,
   MOST_LETTERS = 34
 };
-#define LETTER 6.6 /* width of one, in pixels */
+#define LETTER 6.6 /* width of a letter, in pixels */
 #define BOX 46.0
 #define ROW 92.0
 #define GAP 18.0
 #define MARGIN 20.0
 
-/* A box, or a place where a line passes. */
+/* A box, or a place of a line. */
 typedef struct item {
-  uint32_t node; /* TN_NONE: a line's */
+  uint32_t node; /* TN_NONE: place of a line */
   uint32_t layer;
-  uint32_t first; /* of its links, by `from` and by `to` */
+  uint32_t first; /* its first links, by `from` and by `to` */
   uint32_t n_down;
   uint32_t first_up;
   uint32_t n_up;
-  double x; /* of its middle */
+  double x; /* of its centre */
   double width;
   double wish;
 } item;
 
-/* Between items; the layers of both follow one another, but for those that are
- * far apart. */
+/* A link between items in consecutive layers, or in layers that are far apart.
+ */
 typedef struct link {
   uint32_t from;
   uint32_t to;
@@ -49,14 +48,14 @@ typedef struct link {
 typedef struct drawing {
   const tn_graph *graph;
   tn__arena arena;
-  item *items; /* those of nodes first */
+  item *items; /* items of nodes come first */
   uint32_t n;
   link *links;
   uint32_t n_links;
   uint32_t *down; /* links by `from`, and by `to` */
   uint32_t *up;
   uint32_t n_layers;
-  uint32_t *order; /* items layer by layer, from left to right */
+  uint32_t *order; /* items by layer, from left to right */
   uint32_t *begin; /* of each layer in `order`; n_layers + 1 */
 } drawing;
 
@@ -77,11 +76,12 @@ static void layers_find(drawing *d) {
   }
 }
 
-/* Variables move down to who reads them first. */
+/* Moves variables down to just above their first readers. */
 static void variables_lower(drawing *d) {
   const uint32_t n = tn__n_nodes(d->graph);
   for (uint32_t id = 0; id < n; ++id)
-    d->items[id].first = d->n_layers; /* the first reader, for a moment */
+    d->items[id].first = d->n_layers; /* layer of the first reader,
+                                         temporarily */
   for (uint32_t id = 0; id < n; ++id) {
     const tn__node *node = tn__node_at(d->graph, id);
     for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i) {
@@ -101,7 +101,7 @@ static void variables_lower(drawing *d) {
 
 /* -------------------------------------------------------------------- links */
 
-/* The layer down to which a node's line goes place by place. */
+/* The last layer in which the line of a node has a place. */
 static void reach_find(const drawing *d, uint32_t *reach) {
   for (uint32_t id = 0; id < tn__n_nodes(d->graph); ++id) {
     const tn__node *node = tn__node_at(d->graph, id);
@@ -124,7 +124,8 @@ static void link_add(drawing *d, uint32_t from, uint32_t to) {
   d->links[d->n_links++] = (link){from, to};
 }
 
-/* Places follow one another in `items`: chain[id] is the first. */
+/* Adds places of lines. They are consecutive in `items`: chain[id] is the
+ * first. */
 static void chains_add(drawing *d, const uint32_t *reach, uint32_t *chain) {
   const uint32_t n = tn__n_nodes(d->graph);
   for (uint32_t id = 0; id < n; ++id) {
@@ -151,11 +152,11 @@ static void links_add(drawing *d, const uint32_t *chain) {
   }
 }
 
-static void *room(drawing *d, size_t n, size_t each) {
+static void *alloc_array(drawing *d, size_t n, size_t each) {
   return tn__arena_alloc(&d->arena, (n + 1) * each);
 }
 
-/* Where an item's links begin in `down` and `up`. */
+/* Finds the first links of each item in `down` and `up`. */
 static void links_sort(drawing *d) {
   for (uint32_t i = 0; i < d->n_links; ++i) {
     ++d->items[d->links[i].from].n_down;
@@ -178,8 +179,8 @@ static void links_sort(drawing *d) {
 static tn_code links_make(drawing *d) {
   const uint32_t n = tn__n_nodes(d->graph);
   size_t places = n, links = 0;
-  uint32_t *reach = room(d, n, sizeof *reach);
-  uint32_t *chain = room(d, n, sizeof *chain);
+  uint32_t *reach = alloc_array(d, n, sizeof *reach);
+  uint32_t *chain = alloc_array(d, n, sizeof *chain);
   if (d->arena.failed) return TN_OUT_OF_MEMORY;
   reach_find(d, reach);
   for (uint32_t id = 0; id < n; ++id) {
@@ -189,12 +190,12 @@ static tn_code links_make(drawing *d) {
     links += node->n_in + node->n_aux;
   }
   links += places;
-  item *items = room(d, places, sizeof *items);
-  d->links = room(d, links, sizeof *d->links);
-  d->down = room(d, links, sizeof *d->down);
-  d->up = room(d, links, sizeof *d->up);
-  d->order = room(d, places, sizeof *d->order);
-  d->begin = room(d, (size_t)d->n_layers + 1, sizeof *d->begin);
+  item *items = alloc_array(d, places, sizeof *items);
+  d->links = alloc_array(d, links, sizeof *d->links);
+  d->down = alloc_array(d, links, sizeof *d->down);
+  d->up = alloc_array(d, links, sizeof *d->up);
+  d->order = alloc_array(d, places, sizeof *d->order);
+  d->begin = alloc_array(d, (size_t)d->n_layers + 1, sizeof *d->begin);
   if (d->arena.failed) return TN_OUT_OF_MEMORY;
   memcpy(items, d->items, n * sizeof *items);
   d->items = items;
@@ -216,8 +217,9 @@ static void order_begin(drawing *d) {
   d->begin[0] = 0;
 }
 
-/* The middle of the neighbours on one side; where it is if there are none. */
-static double middle(const drawing *d, const item *it, bool from_above) {
+/* The mean of the neighbours on one side; the own position if there are none.
+ */
+static double middle_of(const drawing *d, const item *it, bool from_above) {
   const uint32_t *list =
       from_above ? d->up + it->first_up : d->down + it->first;
   const uint32_t n = from_above ? it->n_up : it->n_down;
@@ -226,7 +228,7 @@ static double middle(const drawing *d, const item *it, bool from_above) {
   return n > 0 ? sum / n : it->x;
 }
 
-/* An item, and what it is sorted by; equal ones stay as they are. */
+/* An item, and its sort key; the order of equal ones stays. */
 typedef struct rank {
   double wish;
   uint32_t at;
@@ -244,17 +246,18 @@ static void layer_sort(drawing *d, uint32_t layer, bool from_above,
   uint32_t *order = d->order + d->begin[layer];
   const uint32_t n = d->begin[layer + 1] - d->begin[layer];
   for (uint32_t i = 0; i < n; ++i)
-    ranks[i] = (rank){middle(d, &d->items[order[i]], from_above), i, order[i]};
+    ranks[i] =
+        (rank){middle_of(d, &d->items[order[i]], from_above), i, order[i]};
   qsort(ranks, n, sizeof *ranks, by_wish);
   for (uint32_t i = 0; i < n; ++i) order[i] = ranks[i].item;
 }
 
-static double apart(const item *a, const item *b) {
+static double distance_between(const item *a, const item *b) {
   return (a->width + b->width) / 2 + GAP;
 }
 
-/* Every item as near to its wish as its order allows: the mean of two ways to
- * keep the distances is a third. */
+/* Moves every item as near to its wish as its order permits: if two solutions
+ * keep the distances, their mean does as well. */
 static void layer_place(drawing *d, uint32_t layer) {
   const uint32_t *order = d->order + d->begin[layer];
   const uint32_t n = d->begin[layer + 1] - d->begin[layer];
@@ -263,14 +266,15 @@ static void layer_place(drawing *d, uint32_t layer) {
     it->x = it->wish;
     if (i == 0) continue;
     const item *left = &d->items[order[i - 1]];
-    if (it->x < left->x + apart(left, it)) it->x = left->x + apart(left, it);
+    if (it->x < left->x + distance_between(left, it))
+      it->x = left->x + distance_between(left, it);
   }
   double right = 0;
   for (uint32_t i = n; i > 0; --i) {
     item *it = &d->items[order[i - 1]];
     double x = it->wish;
     if (i < n) {
-      const double most = right - apart(it, &d->items[order[i]]);
+      const double most = right - distance_between(it, &d->items[order[i]]);
       if (x > most) x = most;
     }
     right = x;
@@ -284,14 +288,14 @@ static void layer_wish(drawing *d, uint32_t layer, bool up, bool down) {
     const double n = (up ? it->n_up : 0) + (down ? it->n_down : 0);
     it->wish = it->x;
     if (n > 0)
-      it->wish = ((up ? middle(d, it, true) * it->n_up : 0) +
-                  (down ? middle(d, it, false) * it->n_down : 0)) /
+      it->wish = ((up ? middle_of(d, it, true) * it->n_up : 0) +
+                  (down ? middle_of(d, it, false) * it->n_down : 0)) /
                  n;
   }
 }
 
-/* Down, then up. */
-static void sort(drawing *d, rank *ranks) {
+/* Sorts all layers down, then up. */
+static void sort_ranks(drawing *d, rank *ranks) {
   for (int up = 0; up < 2; ++up)
     for (uint32_t l = 0; l < d->n_layers; ++l) {
       const uint32_t layer = up ? d->n_layers - 1 - l : l;
@@ -309,7 +313,7 @@ static void layer_centre(drawing *d, uint32_t layer) {
   for (uint32_t i = begin; i < end; ++i) d->items[d->order[i]].x -= middle;
 }
 
-static void move(drawing *d) {
+static void move_items(drawing *d) {
   for (int up = 0; up < 2; ++up)
     for (uint32_t l = 0; l < d->n_layers; ++l) {
       const uint32_t layer = up ? d->n_layers - 1 - l : l;
@@ -328,40 +332,40 @@ static void to_the_left(drawing *d) {
 }
 
 static tn_code places_find(drawing *d) {
-  rank *ranks = room(d, d->n, sizeof *ranks);
+  rank *ranks = alloc_array(d, d->n, sizeof *ranks);
   if (d->arena.failed) return TN_OUT_OF_MEMORY;
   order_begin(d);
   for (uint32_t i = 0; i < d->n; ++i) d->items[d->order[i]].wish = i;
   for (uint32_t l = 0; l < d->n_layers; ++l) layer_place(d, l);
-  for (int k = 0; k < SORTS; ++k) sort(d, ranks);
+  for (int k = 0; k < SORTS; ++k) sort_ranks(d, ranks);
   for (uint32_t l = 0; l < d->n_layers; ++l) layer_centre(d, l);
-  for (int k = 0; k < MOVES; ++k) move(d);
+  for (int k = 0; k < MOVES; ++k) move_items(d);
   to_the_left(d);
   return TN_OK;
 }
 
 /* -------------------------------------------------------------------- boxes */
 
-static void cut(tn__buf *text) {
+static void cut_text(tn__buf *text) {
   if (text->failed || text->n <= MOST_LETTERS) return;
   text->n = MOST_LETTERS - 2;
   tn__buf_add(text, "..");
 }
 
-/* The lines in a node's box. */
+/* The lines of text in a node's box. */
 typedef struct lines {
   tn__buf v[3];
 } lines;
 
 static void lines_init(const tn_graph *graph, const tn__node *node, lines *to) {
-  const uint32_t n = tn__node_visible(node);
+  const uint32_t n = tn__node_count_visible(node);
   for (int i = 0; i < 3; ++i) tn__buf_init(&to->v[i], graph->env);
   tn__buf_add(&to->v[0], "%s", node->name);
   tn__picture_operator(node, &to->v[1]);
   tn__buf_add(&to->v[2], "%s", "");
   if (n > 0) tn__picture_sig(graph, (tn_entry){node->id, 0}, &to->v[2]);
   if (n > 1) tn__buf_add(&to->v[2], " +%" PRIu32, n - 1);
-  for (int i = 0; i < 3; ++i) cut(&to->v[i]);
+  for (int i = 0; i < 3; ++i) cut_text(&to->v[i]);
 }
 
 static bool lines_deinit(lines *l) {
@@ -387,11 +391,11 @@ static bool widths_find(drawing *d) {
   return ok;
 }
 
-static double top(const item *it) {
+static double top_of(const item *it) {
   return MARGIN + it->layer * ROW;
 }
 
-static void attribute(const char *key, double value, tn__buf *out) {
+static void write_attribute(const char *key, double value, tn__buf *out) {
   tn__buf_add(out, " %s=\"", key);
   tn__picture_number(value, out);
   tn__buf_add(out, "\"");
@@ -410,17 +414,17 @@ static void add_box(const drawing *d, uint32_t id, tn__buf *out) {
   lines l;
   lines_init(d->graph, node, &l);
   tn__buf_add(out, "<rect");
-  attribute("x", it->x - it->width / 2, out);
-  attribute("y", top(it), out);
-  attribute("width", it->width, out);
-  attribute("height", BOX, out);
+  write_attribute("x", it->x - it->width / 2, out);
+  write_attribute("y", top_of(it), out);
+  write_attribute("width", it->width, out);
+  write_attribute("height", BOX, out);
   tn__buf_add(out, " rx=\"%d\" fill=\"%s\"/>\n",
               node->kind == TN__NODE_VARIABLE ? 12 : 3, fill_of(node));
   for (int i = 0; i < 3; ++i) {
     if (l.v[i].n == 0) continue;
     tn__buf_add(out, "<text");
-    attribute("x", it->x, out);
-    attribute("y", top(it) + 14 + 13 * i, out);
+    write_attribute("x", it->x, out);
+    write_attribute("y", top_of(it) + 14 + 13 * i, out);
     tn__buf_add(out, "%s>", i == 0 ? " class=\"name\"" : "");
     tn__picture_xml(l.v[i].s, out);
     tn__buf_add(out, "</text>\n");
@@ -428,10 +432,10 @@ static void add_box(const drawing *d, uint32_t id, tn__buf *out) {
   if (!lines_deinit(&l)) out->failed = true;
 }
 
-/* A curve from the lower end of one item to the upper end of another. */
+/* Draws a curve from the lower end of one item to the upper end of another. */
 static void add_link(const drawing *d, const link *l, tn__buf *out) {
   const item *from = &d->items[l->from], *to = &d->items[l->to];
-  const double y0 = top(from) + BOX, y1 = top(to), half = (y1 - y0) / 2;
+  const double y0 = top_of(from) + BOX, y1 = top_of(to), half = (y1 - y0) / 2;
   const double numbers[] = {from->x, y0,        from->x, y0 + half,
                             to->x,   y1 - half, to->x,   y1};
   tn__buf_add(out, "<path d=\"");
@@ -439,7 +443,7 @@ static void add_link(const drawing *d, const link *l, tn__buf *out) {
     tn__buf_add(out, "%s", i == 0 ? "M" : i == 2 ? "C" : " ");
     tn__picture_number(numbers[i], out);
   }
-  if (to->node == TN_NONE) { /* on through its place */
+  if (to->node == TN_NONE) { /* through the place of the line */
     tn__buf_add(out, "V");
     tn__picture_number(y1 + BOX, out);
   }
@@ -451,8 +455,8 @@ static void add_heads(const drawing *d, tn__buf *out) {
   for (size_t i = 0; i < d->graph->n_heads; ++i) {
     const item *it = &d->items[d->graph->heads[i].node];
     tn__buf_add(out, "<text class=\"head\"");
-    attribute("x", it->x, out);
-    attribute("y", top(it) + BOX + 12, out);
+    write_attribute("x", it->x, out);
+    write_attribute("y", top_of(it) + BOX + 12, out);
     tn__buf_add(out, ">head %zu</text>\n", i);
   }
 }
@@ -464,8 +468,8 @@ static void add_all(const drawing *d, tn__buf *out) {
     if (right > width) width = right;
   }
   tn__buf_add(out, "<svg xmlns=\"http://www.w3.org/2000/svg\"");
-  attribute("width", width, out);
-  attribute("height", d->n_layers * ROW + 2 * MARGIN, out);
+  write_attribute("width", width, out);
+  write_attribute("height", d->n_layers * ROW + 2 * MARGIN, out);
   tn__buf_add(out,
               ">\n<style>text{font:11px monospace;text-anchor:middle;fill:#222}"
               ".name{font-weight:bold}.head{fill:#b03020}"
@@ -486,9 +490,9 @@ static void add_all(const drawing *d, tn__buf *out) {
 /* ------------------------------------------------------------------- picture
  */
 
-static tn_code draw(drawing *d, tn__buf *out) {
+static tn_code draw_picture(drawing *d, tn__buf *out) {
   const uint32_t n = tn__n_nodes(d->graph);
-  d->items = room(d, n, sizeof *d->items);
+  d->items = alloc_array(d, n, sizeof *d->items);
   if (d->arena.failed) return TN_OUT_OF_MEMORY;
   for (uint32_t id = 0; id < n; ++id) d->items[id].node = id;
   layers_find(d);
@@ -505,12 +509,12 @@ tn_code tn__picture_svg(const tn_graph *graph, tn__buf *out) {
   if (tn__n_nodes(graph) > MOST_NODES)
     return tn__fail(TN_UNSUPPORTED,
                     "the graph has %" PRIu32
-                    " nodes; of more than %d nobody could look at a picture: "
-                    "take the table, give Graphviz the graph, or make a part "
-                    "of it the heads and copy that",
+                    " nodes, and a picture shows at most %d: print the table, "
+                    "use Graphviz, or copy a part of the graph with other "
+                    "heads",
                     tn__n_nodes(graph), MOST_NODES);
   tn__arena_init(&d.arena, graph->env);
-  const tn_code rc = draw(&d, out);
+  const tn_code rc = draw_picture(&d, out);
   tn__arena_deinit(&d.arena);
   return rc == TN_OK ? TN_OK
                      : tn__fail_memory(out->n, "the picture of a graph");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * program.c: the life of a program, its runs, and what can be asked of it.
+ * program.c: the lifetime of a program, its runs, and queries.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "fused.h"
 
-/* --------------------------------------------------------------------- life */
+/* ----------------------------------------------------------------- lifetime */
 
 void tn__program_hold(tn_program *p) {
   atomic_fetch_add_explicit(&p->n_holds, 1, memory_order_relaxed);
@@ -26,7 +26,7 @@ static void step_end(tn__step *step) {
 
 static void steps_end(tn_program *p) {
   for (uint32_t i = 0; tn__sequence_at(p, i); ++i)
-    tn__captured_end(tn__sequence_at(p, i));
+    tn__capture_free(tn__sequence_at(p, i));
   for (uint32_t i = 0; i < p->n_steps; ++i) step_end(p->steps[i]);
   tn__graph_release(p->graph);
   tn__graph_release(p->source);
@@ -43,16 +43,16 @@ static void arrays_release(tn_program *p) {
   tn__vec_deinit(p->env, &p->rooms);
 }
 
-/* Until devices are done with all runs, each of which has been enqueued. What
- * marks the memory of arrays marks neither workspaces nor recordings. */
+/* Waits until devices have finished all runs, which are all enqueued. The
+ * fences of arrays do not cover workspaces and recordings. */
 static void devices_await(const tn_program *p) {
   for (uint32_t i = 0; i < p->n_devices; ++i)
     if (p->devices[i]->compute) tn__queue_await(p->devices[i]->compute);
 }
 
-/* What jobs read of a program stays until the last of them is gone. So do its
- * arrays: when a run is over for those who wait for it, the thread that ends it
- * may still be about to leave the variables of some. */
+/* Drops a hold. Jobs use the data of a program until the last job is dropped.
+ * Its arrays remain too: when a waiter sees the end of a run, the thread that
+ * ends the run may still use the variables of some arrays. */
 void tn__program_unhold(tn_program *p) {
   if (atomic_fetch_sub_explicit(&p->n_holds, 1, memory_order_acq_rel) > 1)
     return;
@@ -62,7 +62,7 @@ void tn__program_unhold(tn_program *p) {
   if (p->planned) tn__memory_plan_deinit(&p->plan);
   tn__arena_deinit(&p->arena);
   for (uint32_t i = 0; tn__sequence_at(p, i); ++i)
-    tn__free(p->env, tn__sequence_at(p, i)->chains);
+    tn__free(p->env, tn__sequence_at(p, i)->segments);
   tn__var_deinit(&p->turn);
   for (uint32_t i = 0; i < p->n_signals; ++i) tn__var_deinit(&p->signals[i]);
   tn__free(p->env, p->signals);
@@ -82,7 +82,7 @@ static tn_code turn_run(void *arg, tn__token *token) {
   return TN_OK;
 }
 
-bool tn__program_settle(tn_program *p) {
+bool tn__program_wait_runs(tn_program *p) {
   bool settled = false;
   const tn__access use = {&p->turn, TN__OVERWRITE, 0};
   const tn__job job = {.name = "the end of a program",
@@ -92,30 +92,31 @@ bool tn__program_settle(tn_program *p) {
                        .n_access = 1,
                        .flags = TN__JOB_SMALL | TN__JOB_ALWAYS};
   const tn_code rc = tn__run_here(p->env->engine, &job);
-  (void)rc; /* runs that failed have told their arrays */
+  (void)rc; /* failed runs have left their errors on arrays */
   return settled;
 }
 
-/* Whoever ran the last operations may be just about to give them up. The end of
- * the program, which may be that of the runtime, is here and not on his thread:
- * what the caller does next may take away what a device needs. */
+/* Waits for threads that are about to drop the last operations. The program,
+ * and possibly its runtime, must end on this thread and not on theirs: the
+ * caller may next remove resources that a device needs. */
 static void holds_await(const tn_program *p) {
   while (atomic_load_explicit(&p->n_holds, memory_order_acquire) > 1)
     sched_yield();
 }
 
-/* From inside of a function nobody waits: then the last job ends it. */
+/* Inside of a function it does not wait: the last job then frees the program.
+ */
 void tn__program_release(tn_program *p) {
   if (!p) return;
   const tn__env *env = p->env;
-  p->settled = tn__program_settle(p);
+  p->settled = tn__program_wait_runs(p);
   for (uint32_t i = 0; tn__sequence_at(p, i); ++i) {
-    tn__captured_leave(tn__sequence_at(p, i));
+    tn__capture_stop(tn__sequence_at(p, i));
     tn__sequence_end(p, tn__sequence_at(p, i));
   }
   if (p->settled) holds_await(p);
   tn__program_unhold(p);
-  tn__env_release(env); /* last: it may be the end of the runtime */
+  tn__env_release(env); /* last: it may destroy the runtime */
 }
 
 const tn__env *tn__program_env(const tn_program *p) {
@@ -135,14 +136,14 @@ tn_code tn__calls_complete(tn_program *p, uint32_t train) {
       TN__TRY(tn__iteration_complete(step, train));
     if (step->kind != TN__STEP_CALL || step->call[train]) continue;
     TN__TRY(tn__step_plan(step, train, &step->call[train]));
-    TN__TRY(tn__step_place(step, train));
+    TN__TRY(tn__step_materialise(step, train));
   }
   return TN_OK;
 }
 
-/* What a forward run leaves in a pool is there until another program runs in
- * it. */
-void tn__program_enter(tn_program *p) {
+/* Marks the pools as used by this program: results of a forward run are valid
+ * until another program uses the pool. */
+void tn__program_begin_run(tn_program *p) {
   for (size_t i = 0; i < p->plan.n_pools; ++i)
     if (p->pools[i]) p->pools[i]->last = p;
 }
@@ -151,36 +152,39 @@ static tn_code pools_check(const tn_program *p) {
   for (size_t i = 0; i < p->plan.n_pools; ++i)
     if (p->pools[i] && p->pools[i]->last != p)
       return tn__fail(TN_INVALID,
-                      "another program that shares this one's memory has run "
-                      "since its forward run, and what that has left is gone; "
-                      "make both parts of a run before the other program's");
+                      "another program that shares this one's memory "
+                      "has run since its forward run and overwritten "
+                      "the results; run forward and backward before the "
+                      "other program runs");
   return TN_OK;
 }
 
-static void written(const tn__seen *seen) {
+static void count_writes(const tn__visible_arrays *seen) {
   for (uint32_t i = 0; i < seen->n; ++i) tn__array_count_write(seen->arrays[i]);
 }
 
 tn_code tn__program_forward(tn_program *p, uint32_t flags) {
   const uint32_t train = (flags & TN_CALL_TRAIN) != 0;
   tn__sequence *sequence = &p->forward[train];
-  if (!sequence->chains) {
+  if (!sequence->segments) {
     TN__TRY(tn__calls_complete(p, train));
     TN__TRY(tn__sequence_make(p, sequence, 0, p->n_forward, train));
   }
   const tn_code rc =
       p->monitor ? tn__part_run(p, 0, p->n_forward, train)
-                 : tn__captured_push(p, sequence, 0, p->n_forward, train);
-  /* A push that fails has done nothing: what was there before still is. */
+                 : tn__capture_push(p, sequence, 0, p->n_forward, train);
+  /* A push that fails has changed nothing: the old results are valid. */
   if (rc != TN_OK && !p->monitor) return rc;
-  written(&p->seen[0]);
-  tn__program_enter(p);
+  count_writes(&p->seen[0]);
+  tn__program_begin_run(p);
   p->trained = rc == TN_OK ? train : 0;
   return rc;
 }
 
-/* The gradient of a loss, unless it is there from the last run. */
-static tn_code weight_ones(tn_program *p, uint32_t i, tn_array *weight) {
+/* Fills the output gradient of a loss with ones, unless the last run has left
+ * them. */
+static tn_code output_gradient_ones(tn_program *p, uint32_t i,
+                                    tn_array *weight) {
   if (p->losses[i] == TN__LOSS_ONES) return TN_OK;
   TN__TRY(tn__array_fill(p, weight, 1));
   p->losses[i] = TN__LOSS_ONES;
@@ -191,15 +195,15 @@ static tn_code weight_give(tn_program *p, uint32_t i, tn_array *weight) {
   char name[TN__ENTRY_TEXT], what[TN__ENTRY_TEXT + 32];
   if (tn__entry_is_none(p->weights[i])) return TN_OK;
   const uint32_t entry = tn__entry_id(p->graph, p->weights[i]);
-  if (!tn__value_like(p, entry, weight)) {
+  if (!tn__value_is_like(p, entry, weight)) {
     (void)snprintf(what, sizeof what, "the gradient of head `%s`",
                    tn__entry_text(p->graph, p->heads[i], name));
-    return tn__value_fits(p, entry, weight, what);
+    return tn__value_check(p, entry, weight, what);
   }
   if (p->values[entry].n_uses == 0) return TN_OK;
   if (weight && p->losses[i]) p->losses[i] = TN__LOSS;
   if (weight) return tn__array_copy(p->values[entry].array, weight);
-  if (p->losses[i]) return weight_ones(p, i, p->values[entry].array);
+  if (p->losses[i]) return output_gradient_ones(p, i, p->values[entry].array);
   return tn__fail(TN_INVALID,
                   "head `%s` is no loss: its gradient has to be given to "
                   "tn_program_backward",
@@ -214,29 +218,28 @@ tn_code tn__program_backward(tn_program *p, tn_array *const *weights,
                     p->n_heads);
   if (!p->trained)
     return tn__fail(TN_INVALID,
-                    "a backward run needs what a forward run with "
-                    "TN_CALL_TRAIN has left; make one first");
+                    "a backward run needs the results of a forward "
+                    "run with TN_CALL_TRAIN; run forward first");
   TN__TRY(pools_check(p));
   for (uint32_t i = 0; i < p->n_heads; ++i)
     TN__TRY(weight_give(p, i, i < n ? weights[i] : NULL));
   if (n_backward == 0) return TN_OK;
-  if (!p->backward.chains) {
+  if (!p->backward.segments) {
     for (uint32_t i = p->n_forward; i < p->n_steps; ++i)
       if (p->steps[i]->kind == TN__STEP_LOOP)
         TN__TRY(tn__iteration_complete(p->steps[i], 1));
     TN__TRY(tn__sequence_make(p, &p->backward, p->n_forward, n_backward, 1));
   }
-  const tn_code rc =
-      p->monitor
-          ? tn__part_run(p, p->n_forward, n_backward, 1)
-          : tn__captured_push(p, &p->backward, p->n_forward, n_backward, 1);
+  const tn_code rc = p->monitor ? tn__part_run(p, p->n_forward, n_backward, 1)
+                                : tn__capture_push(p, &p->backward,
+                                                   p->n_forward, n_backward, 1);
   if (rc != TN_OK && !p->monitor) return rc; /* nothing was pushed */
-  written(&p->seen[1]);
-  p->trained = 0; /* its memory is used again by the backward part */
+  count_writes(&p->seen[1]);
+  p->trained = 0; /* the backward part reuses its memory */
   return rc;
 }
 
-/* ---------------------------------------------------------------- questions */
+/* ------------------------------------------------------------------ queries */
 
 static tn_code array_of(const tn_program *p, tn_entry entry, const char *name,
                         tn_array **out) {

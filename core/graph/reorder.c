@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reorder.c: what a pass leaves becomes a graph again: each node behind what it
- * reads, without those that nothing needs any more, inferred anew. Here is
- * where a pass that breaks a graph is found out.
+ * reorder.c: makes a valid graph of the nodes that a pass leaves: each node
+ * after its inputs, without nodes that are not needed any more, with new
+ * inference. Finds passes that break a graph.
  */
 #include <string.h>
 
@@ -11,7 +11,8 @@
 
 /* ------------------------------------------------------------------- order */
 
-/* What stays: what heads need, what they did not need before, variables. */
+/* The entries to keep: those that heads need, those that heads did not need
+ * before the pass, variables. */
 static tn_code roots_list(const tn_rewrite *r, tn_entry **out, size_t *n) {
   const tn_graph *graph = r->graph;
   tn__order now;
@@ -34,7 +35,7 @@ static tn_code roots_list(const tn_rewrite *r, tn_entry **out, size_t *n) {
   return failed ? tn__fail_memory(bytes, "the order of a graph") : TN_OK;
 }
 
-/* Numbers of the nodes in their new order; TN_NONE for those that go. */
+/* Numbers of the nodes in their new order; TN_NONE for removed ones. */
 static tn_code numbers_make(const tn_graph *graph, const tn__order *order,
                             uint32_t **out) {
   const size_t n = tn__n_nodes(graph);
@@ -74,7 +75,7 @@ static void entry_renumber(const uint32_t *number, tn_entry *entry) {
 }
 
 static void node_renumber(const uint32_t *number, tn__node *node) {
-  uint32_t *after = (uint32_t *)(uintptr_t)node->after; /* the node's own */
+  uint32_t *after = (uint32_t *)(uintptr_t)node->after; /* owned by the node */
   node->id = number[node->id];
   if (node->of != TN_NONE) node->of = number[node->of];
   for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i)
@@ -92,9 +93,9 @@ static void nodes_leave(tn_graph *graph, const uint32_t *number) {
   }
 }
 
-/* `list` has room for all nodes. Nothing fails from here on. */
-static void renumber(tn_graph *graph, const tn__order *order,
-                     const uint32_t *number, tn__node **list) {
+/* `list` has space for all nodes. Cannot fail. */
+static void renumber_nodes(tn_graph *graph, const tn__order *order,
+                           const uint32_t *number, tn__node **list) {
   nodes_leave(graph, number);
   for (uint32_t i = 0; i < order->n; ++i)
     list[i] = tn__node_at(graph, order->ids[i]);
@@ -113,20 +114,20 @@ static void renumber(tn_graph *graph, const tn__order *order,
   graph->facts &= ~(uint32_t)TN__FACT_LISTS;
 }
 
-static tn_code reorder(tn_rewrite *r) {
+static tn_code reorder_nodes(tn_rewrite *r) {
   tn_graph *graph = r->graph;
   tn_entry *roots = NULL;
   uint32_t *number = NULL;
   tn__order order = {0};
   size_t n = 0;
   tn_code rc = roots_list(r, &roots, &n);
-  if (rc == TN_OK) rc = tn__order_whole(graph, roots, n, &order);
+  if (rc == TN_OK) rc = tn__order_all(graph, roots, n, &order);
   if (rc == TN_OK) rc = numbers_make(graph, &order, &number);
   if (rc == TN_OK) rc = cycles_check(graph, &order, number);
   const size_t bytes = (order.n + 1u) * sizeof(tn__node *);
   tn__node **list = rc == TN_OK ? tn__alloc(graph->env, bytes) : NULL;
   if (rc == TN_OK && !list) rc = tn__fail_memory(bytes, "the order of a graph");
-  if (rc == TN_OK) renumber(graph, &order, number, list);
+  if (rc == TN_OK) renumber_nodes(graph, &order, number, list);
   tn__free(graph->env, list);
   tn__free(graph->env, number);
   tn__free(graph->env, order.ids);
@@ -150,7 +151,7 @@ static tn_code head_fail(const tn_graph *graph, size_t i, const tn_sig *was,
   tn__buf_init(&before, graph->env);
   tn__buf_init(&now, graph->env);
   add_sig(was, &before);
-  add_sig(tn__sig(graph, graph->heads[i]), &now);
+  add_sig(tn__entry_sig(graph, graph->heads[i]), &now);
   (void)tn__fail(code, "head %zu was %s, and would be %s, as `%s` is", i,
                  before.s ? before.s : "?", now.s ? now.s : "?",
                  tn__entry_text(graph, graph->heads[i], name));
@@ -163,13 +164,14 @@ static tn_code heads_check(const tn_rewrite *r) {
   const tn_graph *graph = r->graph;
   tn_code code = TN_OK;
   for (size_t i = 0; i < graph->n_heads; ++i)
-    if (tn__sig_conflict(&r->heads[i], tn__sig(graph, graph->heads[i]), &code))
+    if (tn__sig_has_conflict(&r->heads[i],
+                             tn__entry_sig(graph, graph->heads[i]), &code))
       return head_fail(graph, i, &r->heads[i], code);
   return TN_OK;
 }
 
-tn_code tn__rewrite_settle(tn_rewrite *r) {
-  TN__TRY(reorder(r));
+tn_code tn__rewrite_finish(tn_rewrite *r) {
+  TN__TRY(reorder_nodes(r));
   TN__TRY(tn__gradients_check(r->graph));
   const tn_code rc = tn__graph_infer(r->graph, r->known, r->n_known);
   if (rc != TN_OK && (rc != TN_INCOMPLETE || r->complete)) return rc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * rewrite.c: the functions of tenon/pass.h, and one run of a plugin's pass.
- * Whatever a pass asks for is checked here; what it leaves, in reorder.c.
+ * Checks the arguments of each function; reorder.c checks the result.
  */
 #include <fenv.h>
 #include <stdio.h>
@@ -9,8 +9,9 @@
 #include "facts.h"
 #include "passes.h"
 
-/* Keeps the text of a failure: it is the pass's, if that gives up. */
-static tn_code note(tn_rewrite *r, tn_code rc) {
+/* Keeps the text of a failure: it becomes the message of the pass if the pass
+ * fails. */
+static tn_code note_failure(tn_rewrite *r, tn_code rc) {
   if (rc != TN_OK)
     (void)snprintf(r->text, sizeof r->text, "%s", tn_error_text());
   return rc;
@@ -19,8 +20,8 @@ static tn_code note(tn_rewrite *r, tn_code rc) {
 /* --------------------------------------------------------------------- uses
  */
 
-static tn_code grow(const tn_rewrite *r, void **list, size_t each, size_t n,
-                    size_t more) {
+static tn_code grow_list(const tn_rewrite *r, void **list, size_t each,
+                         size_t n, size_t more) {
   void *longer = tn__alloc(r->graph->env, more * each);
   if (!longer) return tn__fail_memory(more * each, "the uses of entries");
   if (n > 0) memcpy(longer, *list, n * each);
@@ -33,18 +34,18 @@ static tn_code use_reserve(tn_rewrite *r, size_t more) {
   void *list = r->uses;
   if (r->n_uses + more <= r->room) return TN_OK;
   const size_t room = 2 * (r->n_uses + more);
-  TN__TRY(grow(r, &list, sizeof *r->uses, r->n_uses, room));
+  TN__TRY(grow_list(r, &list, sizeof *r->uses, r->n_uses, room));
   r->uses = list;
   r->room = room;
   return TN_OK;
 }
 
-/* Room in `first` for all entries of the graph. */
+/* Makes space in `first` for all entries of the graph. */
 static tn_code first_reserve(tn_rewrite *r) {
   const size_t want = r->graph->n_entries;
   void *list = r->first;
   if (want <= r->n_first) return TN_OK;
-  TN__TRY(grow(r, &list, sizeof *r->first, r->n_first, 2 * want));
+  TN__TRY(grow_list(r, &list, sizeof *r->first, r->n_first, 2 * want));
   r->first = list;
   for (size_t i = r->n_first; i < 2 * want; ++i) r->first[i] = TN_NONE;
   r->n_first = 2 * want;
@@ -55,7 +56,7 @@ static void use_add(tn_rewrite *r, tn_entry entry, uint32_t node,
                     uint32_t slot) {
   if (tn__entry_is_none(entry)) return;
   uint32_t *first = &r->first[tn__entry_id(r->graph, entry)];
-  r->uses[r->n_uses] = (tn__use){node, slot, *first};
+  r->uses[r->n_uses] = (tn__entry_use){node, slot, *first};
   *first = (uint32_t)r->n_uses++;
 }
 
@@ -67,32 +68,31 @@ static tn_code uses_add(tn_rewrite *r, const tn__node *node) {
   return TN_OK;
 }
 
-static tn_entry *read_at(const tn_rewrite *r, const tn__use *use) {
+static tn_entry *read_at(const tn_rewrite *r, const tn__entry_use *use) {
   return use->node == TN_NONE
              ? &r->graph->heads[use->slot]
              : &tn__node_at(r->graph, use->node)->in[use->slot];
 }
 
-/* ---------------------------------------------------------------- questions
- */
+/* ------------------------------------------------------------------ queries */
 
 static tn_code node_check(tn_rewrite *r, uint32_t node) {
   if (node < tn__n_nodes(r->graph)) return TN_OK;
-  return note(r, tn__fail(TN_INVALID, "node %u: the graph has %u nodes", node,
-                          tn__n_nodes(r->graph)));
+  return note_failure(r, tn__fail(TN_INVALID, "node %u: the graph has %u nodes",
+                                  node, tn__n_nodes(r->graph)));
 }
 
 static tn_code size_check(tn_rewrite *r, uint32_t have, size_t want,
                           const char *name) {
   if (have >= want) return TN_OK;
-  return note(r,
-              tn__fail(TN_INVALID, "%s.struct_size is %u; set it to sizeof(%s)",
-                       name, have, name));
+  return note_failure(
+      r, tn__fail(TN_INVALID, "%s.struct_size is %u; set it to sizeof(%s)",
+                  name, have, name));
 }
 
 static tn_code text_check(tn_rewrite *r, const char *text, const char *what) {
   if (text) return TN_OK;
-  return note(r, tn__fail(TN_INVALID, "%s is NULL", what));
+  return note_failure(r, tn__fail(TN_INVALID, "%s is NULL", what));
 }
 
 static int32_t pass_fail(tn_rewrite *r, uint32_t node, int32_t code,
@@ -147,7 +147,7 @@ static int32_t pass_params(tn_rewrite *r, uint32_t id, const char **out) {
   const size_t n = text.n;
   tn__buf_deinit(&text);
   r->graph->arena.failed = false;
-  if (!copy) return note(r, tn__fail_memory(n, "parameters as text"));
+  if (!copy) return note_failure(r, tn__fail_memory(n, "parameters as text"));
   *out = copy;
   return TN_OK;
 }
@@ -158,8 +158,8 @@ static int32_t pass_find(tn_rewrite *r, const char *name, uint32_t *out) {
   const tn__node *node = tn__map_get(&r->graph->names, name);
   *out = node ? node->id : TN_NONE;
   if (node) return TN_OK;
-  return note(r,
-              tn__fail(TN_NOT_FOUND, "the graph has no node `%.100s`", name));
+  return note_failure(
+      r, tn__fail(TN_NOT_FOUND, "the graph has no node `%.100s`", name));
 }
 
 static uint32_t pass_n_heads(const tn_rewrite *r) {
@@ -169,18 +169,18 @@ static uint32_t pass_n_heads(const tn_rewrite *r) {
 static int32_t pass_head(tn_rewrite *r, uint32_t index, tn_entry *out) {
   *out = TN_ENTRY_NONE;
   if (index >= r->graph->n_heads)
-    return note(r, tn__fail(TN_NOT_FOUND, "head %u: the graph has %zu", index,
-                            r->graph->n_heads));
+    return note_failure(r, tn__fail(TN_NOT_FOUND, "head %u: the graph has %zu",
+                                    index, r->graph->n_heads));
   *out = r->graph->heads[index];
   return TN_OK;
 }
 
 static int32_t pass_sig(tn_rewrite *r, tn_entry entry, tn_rewrite_sig *out) {
   static const tn_sig unknown = {.dtype = TN_DTYPE_UNKNOWN, .ndim = -1};
-  TN__TRY(note(r, tn__entry_check(r->graph, entry, "the entry")));
+  TN__TRY(note_failure(r, tn__entry_check(r->graph, entry, "the entry")));
   TN__TRY(size_check(r, out->struct_size, sizeof *out, "tn_rewrite_sig"));
   const bool seen = tn__entry_id(r->graph, entry) < r->graph->n_sigs;
-  const tn_sig *sig = seen ? tn__sig(r->graph, entry) : &unknown;
+  const tn_sig *sig = seen ? tn__entry_sig(r->graph, entry) : &unknown;
   *out = (tn_rewrite_sig){.struct_size = out->struct_size,
                           .dtype = sig->dtype,
                           .ndim = sig->ndim,
@@ -191,7 +191,7 @@ static int32_t pass_sig(tn_rewrite *r, tn_entry entry, tn_rewrite_sig *out) {
 static const char *pass_attribute(const tn_rewrite *r, uint32_t node,
                                   const char *key) {
   if (node >= tn__n_nodes(r->graph) || !key) return NULL;
-  return tn__attribute(tn__node_at(r->graph, node), key);
+  return tn__attribute_get(tn__node_at(r->graph, node), key);
 }
 
 /* ------------------------------------------------------------------ changes
@@ -200,7 +200,7 @@ static const char *pass_attribute(const tn_rewrite *r, uint32_t node,
 static int32_t pass_attribute_set(tn_rewrite *r, uint32_t node, const char *key,
                                   const char *value) {
   TN__TRY(text_check(r, key, "tn_passes.attribute_set: `key`"));
-  return note(r, tn__attribute_set(r->graph, node, key, value));
+  return note_failure(r, tn__attribute_set(r->graph, node, key, value));
 }
 
 static tn_code call_add(tn_rewrite *r, const tn_rewrite_call *call,
@@ -230,21 +230,21 @@ static int32_t pass_call(tn_rewrite *r, const tn_rewrite_call *call,
   *out = made;
   TN__TRY(size_check(r, call->struct_size, sizeof *call, "tn_rewrite_call"));
   TN__TRY(text_check(r, call->op, "tn_rewrite_call.op"));
-  TN__TRY(note(r, call_add(r, call, &made)));
+  TN__TRY(note_failure(r, call_add(r, call, &made)));
   r->changed = true;
   *out = made;
   return TN_OK;
 }
 
-/* Whether those who change `from` could change `to`. */
+/* Whether the nodes that change `from` could change `to`. */
 static tn_code states_check(const tn_rewrite *r, tn_entry from, tn_entry to) {
   if (tn__node_at(r->graph, to.node)->kind == TN__NODE_VARIABLE) return TN_OK;
   for (uint32_t u = r->first[tn__entry_id(r->graph, from)]; u != TN_NONE;
        u = r->uses[u].next) {
-    const tn__use *use = &r->uses[u];
+    const tn__entry_use *use = &r->uses[u];
     if (use->node == TN_NONE || use->node == to.node) continue;
     const tn__node *node = tn__node_at(r->graph, use->node);
-    if (use->slot >= node->n_in && tn__entry_same(node->in[use->slot], from))
+    if (use->slot >= node->n_in && tn__entry_is_same(node->in[use->slot], from))
       return tn__fail(TN_INVALID,
                       "node `%s` changes `%s`: only a variable can be changed, "
                       "and `%s` is none",
@@ -255,26 +255,26 @@ static tn_code states_check(const tn_rewrite *r, tn_entry from, tn_entry to) {
 }
 
 static tn_code redirect_check(const tn_rewrite *r, tn_entry from, tn_entry to) {
-  TN__TRY(tn__entry_check(r->graph, from, "what is redirected"));
+  TN__TRY(tn__entry_check(r->graph, from, "the redirected entry"));
   if (tn__entry_is_none(to))
     return tn__fail(TN_INVALID,
-                    "node `%s` would be read by nobody: name the entry that "
-                    "stands for it",
+                    "node `%s` would have no readers: name the entry "
+                    "that replaces it",
                     tn__node_at(r->graph, from.node)->name);
-  TN__TRY(tn__entry_check(r->graph, to, "what stands for it"));
+  TN__TRY(tn__entry_check(r->graph, to, "the entry that replaces it"));
   return states_check(r, from, to);
 }
 
-/* Moves what is a use to the list of `to`; what stays, and what is none any
- * more, stays. */
+/* Moves the uses of `from` to the list of `to`, except uses by the node of
+ * `to`. Former uses stay in the old list. */
 static void uses_move(tn_rewrite *r, tn_entry from, tn_entry to) {
   uint32_t *link = &r->first[tn__entry_id(r->graph, from)];
   uint32_t *target = &r->first[tn__entry_id(r->graph, to)];
   while (*link != TN_NONE) {
     const uint32_t at = *link;
-    tn__use *use = &r->uses[at];
+    tn__entry_use *use = &r->uses[at];
     tn_entry *entry = read_at(r, use);
-    if (use->node == to.node || !tn__entry_same(*entry, from)) {
+    if (use->node == to.node || !tn__entry_is_same(*entry, from)) {
       link = &use->next;
       continue;
     }
@@ -286,14 +286,15 @@ static void uses_move(tn_rewrite *r, tn_entry from, tn_entry to) {
 }
 
 static int32_t pass_redirect(tn_rewrite *r, tn_entry from, tn_entry to) {
-  TN__TRY(note(r, redirect_check(r, from, to)));
-  if (tn__entry_same(from, to)) return TN_OK;
+  TN__TRY(note_failure(r, redirect_check(r, from, to)));
+  if (tn__entry_is_same(from, to)) return TN_OK;
   uses_move(r, from, to);
   r->changed = true;
   return TN_OK;
 }
 
-static tn_code rewire(tn_rewrite *r, uint32_t id, uint32_t input, tn_entry to) {
+static tn_code rewire_input(tn_rewrite *r, uint32_t id, uint32_t input,
+                            tn_entry to) {
   TN__TRY(node_check(r, id));
   TN__TRY(tn__entry_check(r->graph, to, "the input"));
   tn__node *node = tn__node_at(r->graph, id);
@@ -309,7 +310,7 @@ static tn_code rewire(tn_rewrite *r, uint32_t id, uint32_t input, tn_entry to) {
 
 static int32_t pass_rewire(tn_rewrite *r, uint32_t id, uint32_t input,
                            tn_entry to) {
-  return note(r, rewire(r, id, input, to));
+  return note_failure(r, rewire_input(r, id, input, to));
 }
 
 const tn_passes tn__passes_table = {.struct_size = sizeof(tn_passes),
@@ -357,17 +358,17 @@ static tn_code heads_keep(tn_rewrite *r) {
   return TN_OK;
 }
 
-static tn_code begin(tn_rewrite *r) {
+static tn_code begin_rewrite(tn_rewrite *r) {
   r->n_old = tn__n_nodes(r->graph);
-  TN__TRY(tn__graph_complete(r->graph, &r->complete));
+  TN__TRY(tn__graph_check_complete(r->graph, &r->complete));
   TN__TRY(needed_mark(r));
   TN__TRY(heads_keep(r));
   for (uint32_t id = 0; id < r->n_old; ++id)
     TN__TRY(uses_add(r, tn__node_at(r->graph, id)));
-  return tn__graph_known(r->graph, &r->known, &r->n_known);
+  return tn__graph_list_known(r->graph, &r->known, &r->n_known);
 }
 
-static void end(tn_rewrite *r) {
+static void end_rewrite(tn_rewrite *r) {
   const tn__env *env = r->graph->env;
   tn__free(env, r->needed);
   tn__free(env, r->heads);
@@ -388,10 +389,10 @@ static tn_code call_run(tn_rewrite *r, const tn__pass *pass) {
 
 tn_code tn__rewrite_run(tn_graph *graph, const tn__pass *pass) {
   tn_rewrite r = {.graph = graph};
-  tn_code rc = begin(&r);
+  tn_code rc = begin_rewrite(&r);
   if (rc == TN_OK) {
     rc = call_run(&r, pass);
-    if (rc == TN_OK && r.changed) rc = tn__rewrite_settle(&r);
+    if (rc == TN_OK && r.changed) rc = tn__rewrite_finish(&r);
     if (rc != TN_OK) {
       (void)snprintf(r.text, sizeof r.text, "%s", tn_error_text());
       (void)tn__fail(rc, "the pass %s of the plugin \"%s\" (%s): %s",
@@ -399,6 +400,6 @@ tn_code tn__rewrite_run(tn_graph *graph, const tn__pass *pass) {
                      r.text);
     }
   }
-  end(&r);
+  end_rewrite(&r);
   return rc;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * steps.c: the nodes of a program in the order of execution, as steps. A sum
- * of many becomes sums of two, whose terms can be added where they are
- * computed.
+ * steps.c: the nodes of a program as steps, in order of execution. A sum of
+ * many entries becomes sums of two, so that writers can add their terms.
  */
 #include <string.h>
 
@@ -17,7 +16,7 @@ static tn__step *step_make(tn_program *p, const tn__node *node, uint32_t kind,
   step->node = node;
   step->device = tn__node_device(p, node->id);
   step->kind = kind;
-  step->repeats = tn__node_repeats(node);
+  step->repeats = tn__node_is_repeatable(node);
   step->n_in = n_in;
   step->n_out = n_out;
   step->in = tn__arena_alloc(&p->arena, (n_in + 1u) * sizeof *step->in);
@@ -61,9 +60,9 @@ static tn_code mark_shapes(tn_program *p, tn__step *step) {
   step->shape_only =
       tn__arena_alloc(&p->arena, (step->n_in + 1u) * sizeof *step->shape_only);
   if (!step->shape_only) return memory_fail(p);
-  if (is_loop) TN__TRY(tn__inner_reads(node, &inside));
+  if (is_loop) TN__TRY(tn__inner_list_reads(node, &inside));
   for (uint32_t i = 0; i < node->n_in; ++i)
-    step->shape_only[i] = !tn__node_reads(node, inside, i);
+    step->shape_only[i] = !tn__node_reads_input(node, inside, i);
   if (inside) tn__free(node->inner->env, inside);
   return TN_OK;
 }
@@ -95,21 +94,21 @@ static tn_code plain_add(tn_program *p, const tn__node *node) {
 
 /* ------------------------------------------------------------------- sums */
 
-/* A sum whose terms come one by one. As soon as one is there it is added, so
- * that its writer can do that in the sum's memory, and no two terms wait for
- * each other. */
+/* A sum with terms that become ready one by one. Each is added as soon as it is
+ * ready: its writer can add it in the sum's memory, and no term waits for
+ * another one. */
 typedef struct adding {
   const tn__node *node;
-  uint32_t next;  /* term that is waited for */
-  uint32_t sum;   /* entry of those before it */
-  uint32_t other; /* that waits for the same node: number, or TN_NONE */
+  uint32_t next;  /* index of the next term */
+  uint32_t sum;   /* entry of the partial sum so far */
+  uint32_t other; /* next sum that waits for the same node; TN_NONE */
 } adding;
 
 typedef struct sums {
   adding *v;
   uint32_t n;
-  uint32_t *waiting; /* by node: first number in `v` that waits for it */
-  uint8_t *done;     /* by node: its steps stand */
+  uint32_t *waiting; /* by node: first sum in `v` that waits for it */
+  uint8_t *done;     /* by node: its steps exist */
 } sums;
 
 static tn_code term_add(tn_program *p, adding *a) {
@@ -125,7 +124,7 @@ static tn_code term_add(tn_program *p, adding *a) {
   return TN_OK;
 }
 
-/* Adds what is there, then waits for what is not. */
+/* Adds all ready terms, then waits for the next one. */
 static tn_code terms_add(tn_program *p, sums *all, uint32_t number) {
   adding *a = &all->v[number];
   const tn_entry *terms = a->node->in;
@@ -144,7 +143,7 @@ static tn_code terms_add(tn_program *p, sums *all, uint32_t number) {
   return TN_OK;
 }
 
-/* The node's steps stand: sums that wait for them go on. */
+/* Continues the sums that wait for the node. */
 static tn_code node_done(tn_program *p, sums *all, uint32_t node) {
   all->done[node] = 1;
   uint32_t number = all->waiting[node];
@@ -181,8 +180,8 @@ static tn_code sums_make(tn_program *p, const tn__order *order, sums *all) {
 
 /* -------------------------------------------------------------------- all */
 
-/* Entries behind those of the graph, and steps: one less than a sum has terms.
- */
+/* Number of partial sums: entries after those of the graph, and steps; one less
+ * than the terms of each sum. */
 static uint32_t n_partial(const tn_graph *graph, const tn__order *order) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < order->n; ++i) {
@@ -192,7 +191,7 @@ static uint32_t n_partial(const tn_graph *graph, const tn__order *order) {
   return n;
 }
 
-static tn_code room(tn_program *p, const tn__order *order) {
+static tn_code alloc_steps(tn_program *p, const tn__order *order) {
   const uint32_t more = n_partial(p->graph, order);
   const size_t n_values = (size_t)p->graph->n_entries + more + 1;
   p->values = tn__arena_alloc(&p->arena, n_values * sizeof *p->values);
@@ -227,13 +226,13 @@ static tn_code add_all(tn_program *p, const tn__order *order,
 
 /* ---------------------------------------------------------------- waiting */
 
-/* Whether the node was told what it waits for. What the gradient pass says is
- * for the order of a plan, and follows from what nodes read. */
-static bool is_told(const tn__node *node) {
+/* Whether the user has set the node's control dependencies. Those of the
+ * gradient pass are for the order of a plan, and follow from the operands. */
+static bool has_user_order(const tn__node *node) {
   return node->n_after > 0 && !(node->flags & TN__NODE_GRADIENT);
 }
 
-/* NULL for a variable. */
+/* Returns NULL for a variable. */
 static tn__step *last_step(const tn_program *p, const tn__node *node) {
   const uint32_t step = node->n_out ? p->values[node->first].step : TN_NONE;
   return step == TN_NONE ? NULL : p->steps[step];
@@ -257,22 +256,22 @@ static tn_code steps_wait(tn_program *p, const tn__order *order) {
   size_t n = 0;
   for (uint32_t i = 0; i < order->n; ++i) {
     const tn__node *node = tn__node_at(p->graph, order->ids[i]);
-    if (is_told(node)) n += node->n_after;
+    if (has_user_order(node)) n += node->n_after;
   }
   if (n == 0) return TN_OK;
   p->signals = tn__zalloc(p->env, n * sizeof *p->signals);
   if (!p->signals) return memory_fail(p);
   for (uint32_t i = 0; i < order->n; ++i) {
     const tn__node *node = tn__node_at(p->graph, order->ids[i]);
-    if (is_told(node)) TN__TRY(step_wait(p, node));
+    if (has_user_order(node)) TN__TRY(step_wait(p, node));
   }
   return TN_OK;
 }
 
 /* -------------------------------------------------------------------- lists */
 
-/* Entries in whose order the forward part is computed: heads, then what those
- * heads read that overwrite arguments, then these. */
+/* Entries that determine the order of the forward part: heads, then inputs of
+ * the heads that overwrite arguments, then these heads. */
 static uint32_t forward_list(const tn_program *p, tn_entry *list) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < p->n_heads; ++i)
@@ -294,7 +293,7 @@ static size_t most_entries(const tn_program *p, uint32_t n_backward) {
   return n;
 }
 
-/* What runs forward, then what the backward part is there for. */
+/* The results of the forward part, then those of the backward part. */
 static tn_entry *all_heads(const tn_program *p, const tn_entry *backward,
                            uint32_t n_backward, uint32_t *n_forward,
                            uint32_t *n) {
@@ -315,7 +314,7 @@ tn_code tn__steps_make(tn_program *p, const tn_entry *backward,
   tn_entry *list = all_heads(p, backward, n_backward, &n_forward, &n);
   if (!list) return memory_fail(p);
   tn_code rc = tn__order_steps(p->graph, list, &n_forward, n, &order);
-  if (rc == TN_OK) rc = room(p, &order);
+  if (rc == TN_OK) rc = alloc_steps(p, &order);
   if (rc == TN_OK) rc = sums_make(p, &order, &all);
   if (rc == TN_OK) rc = add_all(p, &order, n_forward, &all);
   if (rc == TN_OK) rc = steps_wait(p, &order);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * timeline.c: a program's memory over time: steps from left to right, the bytes
- * of each pool upwards, and a rectangle for each storage from the step that
- * writes it first to the last that uses it. Workspaces are hatched. A rectangle
- * says what it is when it is pointed at.
+ * timeline.c: draws a program's memory over time: steps from left to right, the
+ * bytes of each pool upwards, and a rectangle for each storage from the step
+ * that writes it first to the last that uses it. Workspaces are hatched. A
+ * rectangle shows its description under the pointer.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -16,16 +16,16 @@ enum { MOST_STEPS = 20000, COLOURS = 8 };
 #define HEIGHT 420.0
 #define WIDTH 1000.0
 
-/* One device's panel. */
+/* The panel of one device. */
 typedef struct panel {
   const tn_program *p;
   const tn__plan_pool *pool;
   double top;
-  double step; /* pixels */
+  double step; /* pixels per step */
   double byte;
 } panel;
 
-static void attribute(const char *key, double value, tn__buf *out) {
+static void write_attribute(const char *key, double value, tn__buf *out) {
   tn__buf_add(out, " %s=\"", key);
   tn__picture_number(value, out);
   tn__buf_add(out, "\"");
@@ -43,10 +43,10 @@ static void add_area(const panel *at, const area *a, const char *fill,
                      tn__buf *out) {
   const double end = (double)(a->offset + a->bytes) * at->byte;
   tn__buf_add(out, "<rect");
-  attribute("x", LEFT + a->first * at->step, out);
-  attribute("y", at->top + HEIGHT - end, out);
-  attribute("width", (double)(a->last - a->first + 1) * at->step, out);
-  attribute("height", (double)a->bytes * at->byte, out);
+  write_attribute("x", LEFT + a->first * at->step, out);
+  write_attribute("y", at->top + HEIGHT - end, out);
+  write_attribute("width", (double)(a->last - a->first + 1) * at->step, out);
+  write_attribute("height", (double)a->bytes * at->byte, out);
   tn__buf_add(out, " fill=\"%s\"><title>", fill);
 }
 
@@ -90,7 +90,7 @@ static void add_workspace(const panel *at, const tn__step *step, tn__buf *out) {
   end_area(at, &a, out);
 }
 
-/* A line across, with how many bytes it stands for. */
+/* Draws a horizontal line, labelled with its number of bytes. */
 static void add_level(const panel *at, size_t bytes, const char *what,
                       tn__buf *out) {
   const double y = at->top + HEIGHT - (double)bytes * at->byte;
@@ -102,14 +102,14 @@ static void add_level(const panel *at, size_t bytes, const char *what,
   tn__buf_add(out, "H");
   tn__picture_number(LEFT + WIDTH, out);
   tn__buf_add(out, "\"/>\n<text");
-  attribute("x", LEFT + WIDTH, out);
-  attribute("y", y - 3, out);
+  write_attribute("x", LEFT + WIDTH, out);
+  write_attribute("y", y - 3, out);
   tn__buf_add(out, " text-anchor=\"end\">%s ", what);
   tn__picture_bytes(bytes, out);
   tn__buf_add(out, "</text>\n");
 }
 
-/* Where the backward part begins. */
+/* Marks the begin of the backward part. */
 static void add_turn(const panel *at, tn__buf *out) {
   const tn_program *p = at->p;
   const double x = LEFT + p->n_forward * at->step;
@@ -121,8 +121,8 @@ static void add_turn(const panel *at, tn__buf *out) {
   tn__buf_add(out, "V");
   tn__picture_number(at->top + HEIGHT, out);
   tn__buf_add(out, "\"/>\n<text");
-  attribute("x", x + 4, out);
-  attribute("y", at->top + 10, out);
+  write_attribute("x", x + 4, out);
+  write_attribute("y", at->top + 10, out);
   tn__buf_add(out, ">backward</text>\n");
 }
 
@@ -136,8 +136,8 @@ static void add_panel(const panel *at, tn__buf *out) {
   if (at->pool->lower_bound < at->pool->bytes)
     add_level(at, at->pool->lower_bound, "at least", out);
   tn__buf_add(out, "<text");
-  attribute("x", LEFT, out);
-  attribute("y", at->top + HEIGHT + 14, out);
+  write_attribute("x", LEFT, out);
+  write_attribute("y", at->top + HEIGHT + 14, out);
   tn__buf_add(out, ">%" PRIu32 " steps", p->n_steps);
   if (p->n_devices > 1)
     tn__buf_add(out, ", memory of %s",
@@ -145,10 +145,10 @@ static void add_panel(const panel *at, tn__buf *out) {
   tn__buf_add(out, "</text>\n");
 }
 
-static void draw(const tn_program *p, tn__buf *out) {
+static void draw_timeline(const tn_program *p, tn__buf *out) {
   tn__buf_add(out, "<svg xmlns=\"http://www.w3.org/2000/svg\"");
-  attribute("width", LEFT + WIDTH + 20, out);
-  attribute("height", TOP + (double)p->plan.n_pools * (HEIGHT + 60), out);
+  write_attribute("width", LEFT + WIDTH + 20, out);
+  write_attribute("height", TOP + (double)p->plan.n_pools * (HEIGHT + 60), out);
   tn__buf_add(out,
               ">\n<style>text{font:11px monospace;fill:#222}"
               "rect{stroke:#fff;stroke-width:.3}"
@@ -175,12 +175,12 @@ tn_code tn__program_picture(const tn_program *p, tn_text **out) {
   if (p->n_steps > MOST_STEPS)
     return tn__fail(TN_UNSUPPORTED,
                     "the program has %" PRIu32
-                    " steps; of more than %d nobody could look at a picture; "
-                    "take the table of tn_program_text",
+                    " steps, and a picture shows at most %d; use the table of "
+                    "tn_program_text",
                     p->n_steps, MOST_STEPS);
   if (p->n_steps == 0)
     return tn__fail(TN_UNSUPPORTED, "the program has no steps to be drawn");
   tn__buf_init(&text, p->env);
-  draw(p, &text);
+  draw_timeline(p, &text);
   return tn__buf_text(&text, out);
 }

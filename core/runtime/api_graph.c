@@ -246,7 +246,7 @@ tn_code tn_graph_attribute_set(tn_graph *graph, uint32_t node, const char *key,
 const char *tn_graph_attribute(const tn_graph *graph, uint32_t node,
                                const char *key) {
   if (!graph || !key || node >= tn__n_nodes(graph)) return NULL;
-  return tn__attribute(tn__node_at(graph, node), key);
+  return tn__attribute_get(tn__node_at(graph, node), key);
 }
 
 tn_code tn_graph_attribute_at(const tn_graph *graph, uint32_t node,

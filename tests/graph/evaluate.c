@@ -14,7 +14,7 @@ size_t n_elements(const tn_array *array) {
   return (size_t)tn_tensor_size(&array->tensor);
 }
 
-double *elements(tn_array *array) {
+double *elements_of(tn_array *array) {
   const size_t n = n_elements(array);
   double *v = malloc((n + 1) * sizeof *v);
   cr_assert_eq(array->tensor.dtype, TN_F64);
@@ -22,13 +22,14 @@ double *elements(tn_array *array) {
   return v;
 }
 
-tn_array *doubles(size_t ndim, const int64_t *shape, const double *values) {
+tn_array *create_doubles(size_t ndim, const int64_t *shape,
+                         const double *values) {
   tn_array *array = empty(TN_F64, ndim, shape);
   OK(tn__array_set(array, values, n_elements(array) * sizeof *values));
   return array;
 }
 
-static void put(void *to, tn_dtype dtype, int64_t i, double number) {
+static void put_number(void *to, tn_dtype dtype, int64_t i, double number) {
   if (dtype == TN_F64) ((double *)to)[i] = number;
   if (dtype == TN_F32) ((float *)to)[i] = (float)number;
   if (dtype == TN_F16) ((uint16_t *)to)[i] = tn__f32_to_f16((float)number);
@@ -42,7 +43,7 @@ tn_array *numbers_of(tn_dtype dtype, size_t ndim, const int64_t *shape,
   const size_t bytes = n * (size_t)tn_dtype_bytes(dtype);
   void *values = malloc(bytes + 1);
   for (size_t i = 0; i < n; ++i)
-    put(values, dtype, (int64_t)i, number((int64_t)i));
+    put_number(values, dtype, (int64_t)i, number((int64_t)i));
   OK(tn__array_set(array, values, bytes));
   free(values);
   return array;
@@ -55,7 +56,7 @@ void *bytes_of(tn_array *array, size_t *n) {
   return bytes;
 }
 
-static tn_array *filled(const tn_sig *like, double value) {
+static tn_array *create_like(const tn_sig *like, double value) {
   tn_array *array = empty(TN_F64, (size_t)like->ndim, like->shape);
   const size_t n = n_elements(array);
   double *v = malloc((n + 1) * sizeof *v);
@@ -73,10 +74,10 @@ typedef struct evaluation {
   const feed *feeds;
   size_t n_feeds;
   tn_array **values; /* per entry */
-  uint8_t *used;     /* per entry: somebody reads it */
+  uint8_t *used;     /* per entry: an operand of some node */
 } evaluation;
 
-static tn_array *value(const evaluation *e, tn_entry entry) {
+static tn_array *value_of(const evaluation *e, tn_entry entry) {
   if (tn__entry_is_none(entry)) return NULL;
   tn_array *array = e->values[tn__entry_id(e->g, entry)];
   cr_assert_not_null(array, "entry %u.%u was not computed", entry.node,
@@ -84,15 +85,15 @@ static tn_array *value(const evaluation *e, tn_entry entry) {
   return array;
 }
 
-static void set(evaluation *e, const tn__node *node, uint32_t i,
-                tn_array *array) {
+static void set_operand(evaluation *e, const tn__node *node, uint32_t i,
+                        tn_array *array) {
   e->values[node->first + i] = array;
 }
 
 static void run_variable(evaluation *e, const tn__node *node) {
   for (size_t i = 0; i < e->n_feeds; ++i)
     if (strcmp(e->feeds[i].name, node->name) == 0) {
-      set(e, node, 0, tn__array_retain(e->feeds[i].array));
+      set_operand(e, node, 0, tn__array_retain(e->feeds[i].array));
       return;
     }
   cr_assert_fail("no array for variable %s", node->name);
@@ -104,23 +105,23 @@ static void run_call(evaluation *e, const tn__node *node) {
   tn_array **out = calloc(node->n_out + 1, sizeof *out);
   const tn__target_op target = {&w.caller, node->op, node->params,
                                 TN_PASS_FORWARD, TN_CALL_TRAIN};
-  for (uint32_t i = 0; i < n; ++i) in[i] = value(e, node->in[i]);
+  for (uint32_t i = 0; i < n; ++i) in[i] = value_of(e, node->in[i]);
   OK(tn__call(&target, &(tn_inputs){n, in},
               &(tn_outputs){node->n_out, out, NULL}));
-  for (uint32_t i = 0; i < node->n_out; ++i) set(e, node, i, out[i]);
+  for (uint32_t i = 0; i < node->n_out; ++i) set_operand(e, node, i, out[i]);
   free(in);
   free(out);
 }
 
-/* What is at a position of a BACKWARD node: NaN, of the shape of what would be
- * there, unless the node reads it. */
-static tn_array *wired(const evaluation *e, const tn__node *node, uint32_t at,
-                       tn_entry real) {
+/* The operand at a position of a BACKWARD node: NaN in the right shape, unless
+ * the node reads it. */
+static tn_array *wired_operand(const evaluation *e, const tn__node *node,
+                               uint32_t at, tn_entry real) {
   const bool metadata = node->in_flags && (node->in_flags[at] & TN_IN_METADATA);
   if (tn__entry_is_none(real)) return NULL;
   if (!tn__entry_is_none(node->in[at]) && !metadata)
-    return tn__array_retain(value(e, node->in[at]));
-  return filled(tn__sig(e->g, real), (double)NAN);
+    return tn__array_retain(value_of(e, node->in[at]));
+  return create_like(tn__entry_sig(e->g, real), (double)NAN);
 }
 
 static void run_backward(evaluation *e, const tn__node *node) {
@@ -131,15 +132,16 @@ static void run_backward(evaluation *e, const tn__node *node) {
   tn_array **grads = out + n_out;
   tn_req *req = calloc(n_in + 1, sizeof *req);
   for (uint32_t i = 0; i < n_out; ++i) {
-    heads[i] = wired(e, node, i, (tn_entry){of->id, i});
-    out[i] = wired(e, node, n_out + n_in + i, (tn_entry){of->id, i});
+    heads[i] = wired_operand(e, node, i, (tn_entry){of->id, i});
+    out[i] = wired_operand(e, node, n_out + n_in + i, (tn_entry){of->id, i});
   }
   for (uint32_t i = 0; i < n_in; ++i) {
-    in[i] = wired(e, node, n_out + i, of->in[i]);
+    in[i] = wired_operand(e, node, n_out + i, of->in[i]);
     req[i] = e->used[node->first + i] ? TN_REQ_WRITE : TN_REQ_NULL;
   }
   for (uint32_t i = 0; i < of->n_aux; ++i) /* no gradient reads a state */
-    in[n_in + i] = filled(tn__sig(e->g, of->in[n_in + i]), (double)NAN);
+    in[n_in + i] =
+        create_like(tn__entry_sig(e->g, of->in[n_in + i]), (double)NAN);
   const tn_backward call = {.struct_size = sizeof call,
                             .flags = TN_CALL_TRAIN,
                             .params = node->params,
@@ -148,7 +150,7 @@ static void run_backward(evaluation *e, const tn__node *node) {
                             .out_grads = {n_out, heads},
                             .in_grads = {n_in, grads, req}};
   OK(tn__call_backward(&w.caller, node->op, &call));
-  for (uint32_t i = 0; i < n_in; ++i) set(e, node, i, grads[i]);
+  for (uint32_t i = 0; i < n_in; ++i) set_operand(e, node, i, grads[i]);
   for (uint32_t i = 0; i < n_in + 2 * n_out + of->n_aux; ++i)
     tn__array_release(list[i]);
   free(list);
@@ -156,16 +158,16 @@ static void run_backward(evaluation *e, const tn__node *node) {
 }
 
 static void run_sum(evaluation *e, const tn__node *node) {
-  tn_array *sum = filled(tn__sig(e->g, node->in[0]), 0);
-  double *all = elements(sum);
+  tn_array *sum = create_like(tn__entry_sig(e->g, node->in[0]), 0);
+  double *all = elements_of(sum);
   for (uint32_t k = 0; k < node->n_in; ++k) {
-    double *v = elements(value(e, node->in[k]));
+    double *v = elements_of(value_of(e, node->in[k]));
     for (size_t i = 0; i < n_elements(sum); ++i) all[i] += v[i];
     free(v);
   }
   OK(tn__array_set(sum, all, n_elements(sum) * sizeof *all));
   free(all);
-  set(e, node, 0, sum);
+  set_operand(e, node, 0, sum);
 }
 
 /* -------------------------------------------------------------- inner graphs
@@ -181,7 +183,7 @@ static feed *inner_feeds(const evaluation *e, const tn__node *node) {
   feed *feeds = calloc(node->n_in + node->n_aux + 1, sizeof *feeds);
   for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i)
     feeds[i] = (feed){tn__node_at(node->inner, inside[i].node)->name,
-                      tn__array_retain(value(e, node->in[i]))};
+                      tn__array_retain(value_of(e, node->in[i]))};
   return feeds;
 }
 
@@ -192,17 +194,17 @@ static void feeds_drop(feed *feeds, size_t n) {
 
 static void run_graph(evaluation *e, const tn__node *node) {
   feed *feeds = inner_feeds(e, node);
-  evaluate(node->inner, feeds, node->n_in + node->n_aux, node->inner->heads,
-           node->n_out, e->values + node->first);
+  evaluate_heads(node->inner, feeds, node->n_in + node->n_aux,
+                 node->inner->heads, node->n_out, e->values + node->first);
   feeds_drop(feeds, node->n_in + node->n_aux);
 }
 
-static void replace(tn_array **at, tn_array *array) {
+static void replace_array(tn_array **at, tn_array *array) {
   tn__array_release(*at);
   *at = array;
 }
 
-static tn_array *element(tn_array *array, int64_t t) {
+static tn_array *element_at(tn_array *array, int64_t t) {
   tn_array *view = NULL, *dense = NULL;
   OK(tn__array_index(array, 0, t, &view));
   OK(tn__array_cast(view, TN_F64, &dense));
@@ -210,8 +212,9 @@ static tn_array *element(tn_array *array, int64_t t) {
   return dense;
 }
 
-/* Element t of *to becomes `from`; *to is made for n of them if it is NULL. */
-static void collect(tn_array **to, tn_array *from, int64_t t, int64_t n) {
+/* Sets element t of *to; creates *to for n elements if it is NULL. */
+static void collect_element(tn_array **to, tn_array *from, int64_t t,
+                            int64_t n) {
   const tn_tensor *like = &from->tensor;
   int64_t shape[TN_MAX_NDIM] = {n};
   tn_array *view = NULL;
@@ -235,17 +238,18 @@ static void loop_step(evaluation *e, const tn__node *node, feed *feeds,
     memcpy(asked + n_heads, loop->kept, loop->n_kept * sizeof *asked);
   for (uint32_t k = 0; k < loop->n_sequences; ++k) {
     const uint32_t i = loop->sequences[k];
-    replace(&feeds[i].array, element(value(e, node->in[i]), t));
+    replace_array(&feeds[i].array, element_at(value_of(e, node->in[i]), t));
   }
   for (uint32_t k = 0; k < loop->n_states; ++k)
-    collect(&out[n_heads + k], feeds[loop->states[k]].array, t, n);
-  evaluate(node->inner, feeds, node->n_in + node->n_aux, asked, n_all, heads);
+    collect_element(&out[n_heads + k], feeds[loop->states[k]].array, t, n);
+  evaluate_heads(node->inner, feeds, node->n_in + node->n_aux, asked, n_all,
+                 heads);
   for (uint32_t k = 0; k < n_all; ++k) {
     if (k < loop->n_states) {
-      replace(&feeds[loop->states[k]].array, heads[k]);
+      replace_array(&feeds[loop->states[k]].array, heads[k]);
       continue;
     }
-    collect(&out[k < n_heads ? k : k + loop->n_states], heads[k], t, n);
+    collect_element(&out[k < n_heads ? k : k + loop->n_states], heads[k], t, n);
     tn__array_release(heads[k]);
   }
   free(asked);
@@ -254,19 +258,19 @@ static void loop_step(evaluation *e, const tn__node *node, feed *feeds,
 
 static void run_loop(evaluation *e, const tn__node *node) {
   const tn__loop *loop = node->loop;
-  const int64_t n = value(e, node->in[loop->sequences[0]])->tensor.shape[0];
+  const int64_t n = value_of(e, node->in[loop->sequences[0]])->tensor.shape[0];
   feed *feeds = inner_feeds(e, node);
   for (int64_t i = 0; i < n; ++i)
     loop_step(e, node, feeds, loop->reverse ? n - 1 - i : i, n);
   for (uint32_t k = 0; k < loop->n_states; ++k)
-    set(e, node, k, tn__array_retain(feeds[loop->states[k]].array));
+    set_operand(e, node, k, tn__array_retain(feeds[loop->states[k]].array));
   feeds_drop(feeds, node->n_in + node->n_aux);
 }
 
 /* ----------------------------------------------------------------------- all
  */
 
-static void run(evaluation *e, const tn__node *node) {
+static void run_node(evaluation *e, const tn__node *node) {
   switch (node->kind) {
     case TN__NODE_VARIABLE:
       run_variable(e, node);
@@ -287,11 +291,12 @@ static void run(evaluation *e, const tn__node *node) {
       run_loop(e, node);
       return;
     case TN__NODE_COPY:
-      set(e, node, 0, tn__array_retain(value(e, node->in[0])));
+      set_operand(e, node, 0, tn__array_retain(value_of(e, node->in[0])));
       return;
     default:
-      set(e, node, 0,
-          filled(tn__sig(e->g, node->in[0]), node->kind == TN__NODE_ONE));
+      set_operand(e, node, 0,
+                  create_like(tn__entry_sig(e->g, node->in[0]),
+                              node->kind == TN__NODE_ONE));
   }
 }
 
@@ -300,9 +305,9 @@ static void mark_used(evaluation *e, const tn_entry *list, size_t n) {
     if (!tn__entry_is_none(list[i])) e->used[tn__entry_id(e->g, list[i])] = 1;
 }
 
-/* From the shapes of the arrays. What is asked for need not be known before:
- * other heads of the graph may have variables that nobody feeds. */
-static void infer(const evaluation *e) {
+/* Infers from the shapes of the arrays. It need not know all heads: other heads
+ * of the graph may have variables without arrays. */
+static void infer_shapes(const evaluation *e) {
   tn_known *known = calloc(e->n_feeds + 1, sizeof *known);
   for (size_t i = 0; i < e->n_feeds; ++i) {
     const tn_tensor *t = &e->feeds[i].array->tensor;
@@ -314,11 +319,11 @@ static void infer(const evaluation *e) {
   free(known);
 }
 
-void evaluate(tn_graph *graph, const feed *feeds, size_t n_feeds,
-              const tn_entry *heads, size_t n_heads, tn_array **out) {
+void evaluate_heads(tn_graph *graph, const feed *feeds, size_t n_feeds,
+                    const tn_entry *heads, size_t n_heads, tn_array **out) {
   evaluation e = {.g = graph, .feeds = feeds, .n_feeds = n_feeds};
   tn__order order;
-  infer(&e);
+  infer_shapes(&e);
   OK(tn__order_make(graph, heads, n_heads, &order));
   e.values = calloc(graph->n_entries + 1, sizeof *e.values);
   e.used = calloc(graph->n_entries + 1, 1);
@@ -328,9 +333,9 @@ void evaluate(tn_graph *graph, const feed *feeds, size_t n_feeds,
   }
   mark_used(&e, heads, n_heads);
   for (uint32_t i = 0; i < order.n; ++i)
-    run(&e, tn__node_at(graph, order.ids[i]));
+    run_node(&e, tn__node_at(graph, order.ids[i]));
   for (size_t i = 0; i < n_heads; ++i)
-    out[i] = tn__array_retain(value(&e, heads[i]));
+    out[i] = tn__array_retain(value_of(&e, heads[i]));
   for (uint32_t i = 0; i < graph->n_entries; ++i)
     tn__array_release(e.values[i]);
   tn__free(graph->env, order.ids);

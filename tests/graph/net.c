@@ -37,13 +37,13 @@ tn_graph *net_new(void) {
   return graph;
 }
 
-tn_entry var(tn_graph *graph, const char *name) {
+tn_entry var_node(tn_graph *graph, const char *name) {
   tn_entry entry;
   OK(tn__graph_variable(graph, name, NULL, &entry));
   return entry;
 }
 
-tn_entry typed(tn_graph *graph, const char *name, tn_sig known) {
+tn_entry typed_var(tn_graph *graph, const char *name, tn_sig known) {
   tn_entry entry;
   OK(tn__graph_variable(graph, name, &known, &entry));
   return entry;
@@ -64,7 +64,7 @@ tn_entry op_n(tn_graph *graph, const char *op, const char *params,
   return out;
 }
 
-tn_entry output(tn_entry first, uint32_t index) {
+tn_entry output_of(tn_entry first, uint32_t index) {
   return (tn_entry){first.node, index};
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * net.h: short ways to make graphs of the operators of `lab`, and to look at
- * them. Everything that must succeed is asserted.
+ * net.h: functions to build graphs of the operators of `lab`, and to query
+ * them. They assert every step that must succeed.
  */
 #ifndef TESTS_GRAPH_NET_H_
 #define TESTS_GRAPH_NET_H_
@@ -21,8 +21,8 @@
 
 /* The graph of a test. */
 extern tn_graph *g;
-/* A world with the plugin `lab`, and an empty graph; the same with a number of
- * workers; another empty graph in the same world; the end of both. */
+/* Opens a world with the plugin `lab` and an empty graph, optionally with a
+ * number of workers; makes another empty graph; closes both. */
 void net_open(void);
 void net_open_with(const tn__engine_options *options);
 void net_open_on(uint32_t workers);
@@ -30,8 +30,9 @@ void net_renew(void);
 void net_close(void);
 
 tn_graph *net_new(void);
-tn_entry var(tn_graph *graph, const char *name); /* nothing is known of it */
-tn_entry typed(tn_graph *graph, const char *name, tn_sig known);
+tn_entry var_node(tn_graph *graph,
+                  const char *name); /* unknown shape and type */
+tn_entry typed_var(tn_graph *graph, const char *name, tn_sig known);
 /* A call of "lab.<op>"; `name` and `params` may be NULL. Its first output. */
 tn_entry op_n(tn_graph *graph, const char *op, const char *params,
               const char *name, size_t n, const tn_entry *in);
@@ -39,7 +40,7 @@ tn_entry op_n(tn_graph *graph, const char *op, const char *params,
   op_n((g), (op), (params), (name),                          \
        sizeof((tn_entry[]){__VA_ARGS__}) / sizeof(tn_entry), \
        (const tn_entry[]){__VA_ARGS__})
-tn_entry output(tn_entry first, uint32_t index);
+tn_entry output_of(tn_entry first, uint32_t index);
 #define HEADS(g, ...)                       \
   OK(tn__graph_heads_set(                   \
       (g), (const tn_entry[]){__VA_ARGS__}, \
@@ -55,7 +56,7 @@ tn_sig sig_of(tn_dtype dtype, size_t ndim, const int64_t *shape);
 #define UNTYPED(...) SIG(TN_DTYPE_UNKNOWN, __VA_ARGS__)
 #define SCALAR(dtype) sig_of((dtype), 0, NULL)
 
-/* Asserts what the last inference found out. */
+/* Asserts the result of the last inference. */
 void is_sig(const tn_graph *graph, tn_entry entry, tn_sig want);
 
 #endif /* TESTS_GRAPH_NET_H_ */

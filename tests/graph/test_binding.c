@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What is given to a program, and what it makes itself: arguments, requests,
- * gradients, outputs; and that a bind that fails leaves nothing behind.
+ * Arguments, requests, gradients and outputs of programs: those of the user,
+ * and those that a program creates. A bind that fails leaves no memory
+ * allocated.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "evaluate.h"
 
-#define ROW(...)                                                               \
-  doubles(1,                                                                   \
-          (const int64_t[]){sizeof((double[]){__VA_ARGS__}) / sizeof(double)}, \
-          (const double[]){__VA_ARGS__})
+#define ROW(...)                                                              \
+  create_doubles(                                                             \
+      1, (const int64_t[]){sizeof((double[]){__VA_ARGS__}) / sizeof(double)}, \
+      (const double[]){__VA_ARGS__})
 
-static void is(tn_array *array, size_t n, const double *want) {
-  double *have = elements(array);
+static void expect_value(tn_array *array, size_t n, const double *want) {
+  double *have = elements_of(array);
   cr_assert_eq(n_elements(array), n);
   for (size_t i = 0; i < n; ++i)
     cr_assert_eq(have[i], want[i], "element %zu is %g, not %g", i, have[i],
@@ -25,14 +26,14 @@ static double one_more(int64_t i) {
 }
 
 static void is_zero(tn_array *array) {
-  double *have = elements(array);
+  double *have = elements_of(array);
   for (size_t i = 0; i < n_elements(array); ++i)
     cr_assert_eq(have[i], 0, "element %zu is %g", i, have[i]);
   free(have);
 }
-#define IS(array, ...)                                          \
-  is((array), sizeof((double[]){__VA_ARGS__}) / sizeof(double), \
-     (const double[]){__VA_ARGS__})
+#define IS(array, ...)                                                    \
+  expect_value((array), sizeof((double[]){__VA_ARGS__}) / sizeof(double), \
+               (const double[]){__VA_ARGS__})
 
 #define ARGUMENTS(...)                             \
   .arguments = (const tn_argument[]){__VA_ARGS__}, \
@@ -56,18 +57,19 @@ static tn_array *head_of(const tn_program *p, size_t i) {
   return array;
 }
 
-static void forward(tn_program *p) {
+static void run_forward(tn_program *p) {
   OK(tn__program_forward(p, TN_CALL_TRAIN));
 }
 
 /* ---------------------------------------------------------------- arguments */
 
-Test(binding, says_what_is_wrong_with_arguments) {
+Test(binding, reports_faults_of_arguments) {
   tn_program *p = NULL;
   net_open();
   tn_array *three = ROW(1, 2, 3), *two = ROW(1, 2);
   tn_array *single = floats(SHAPE(3), VALUES(1, 2, 3));
-  HEADS(g, OP(g, "add", NULL, "sum", var(g, "left"), var(g, "right")));
+  HEADS(g,
+        OP(g, "add", NULL, "sum", var_node(g, "left"), var_node(g, "right")));
   FAILS(tn__program_bind(g, BIND(0), &p), TN_INCOMPLETE, "left");
   FAILS(tn__program_bind(g, BIND(ARGUMENTS(GIVEN("lefd", three))), &p),
         TN_NOT_FOUND, "`lefd`", "`left`");
@@ -116,13 +118,13 @@ Test(binding, says_what_is_wrong_with_arguments) {
   net_close();
 }
 
-/* One would be lost without a word. */
+/* One of the two results would be lost. */
 Test(binding, refuses_two_results_in_one_array) {
   tn_program *p = NULL;
   net_open();
   tn_array *x = ROW(1, 2), *y = ROW(3, 4), *both = ROW(0, 0);
   const tn_entry sum =
-      OP(g, "add", NULL, "sum", var(g, "left"), var(g, "right"));
+      OP(g, "add", NULL, "sum", var_node(g, "left"), var_node(g, "right"));
   HEADS(g, sum, OP(g, "same", NULL, "twin", sum));
   for (int adds = 0; adds < 2; ++adds) {
     const tn_bind *how =
@@ -142,12 +144,13 @@ Test(binding, refuses_two_results_in_one_array) {
   net_close();
 }
 
-/* The gradient of `first` wants `second`, which would no longer be there. */
+/* The gradient of `first` needs `second`, which would be overwritten. */
 Test(binding, refuses_a_gradient_in_the_array_of_an_argument) {
   tn_program *p = NULL;
   net_open();
   tn_array *x = ROW(1, 2), *y = ROW(3, 4);
-  HEADS(g, OP(g, "mul", NULL, NULL, var(g, "first"), var(g, "second")));
+  HEADS(g,
+        OP(g, "mul", NULL, NULL, var_node(g, "first"), var_node(g, "second")));
   const tn_bind *how =
       BIND(ARGUMENTS(GIVEN("first", x),
                      {.name = "second", .array = y, .gradient = x}),
@@ -164,7 +167,7 @@ Test(binding, refuses_arrays_of_another_runtime) {
   tn_array *x = ROW(1, 2);
   tn__env other = w.env;
   const tn__env *mine = x->env;
-  HEADS(g, OP(g, "same", NULL, NULL, var(g, "x")));
+  HEADS(g, OP(g, "same", NULL, NULL, var_node(g, "x")));
   x->env = &other;
   FAILS(tn__program_bind(g, BIND(ARGUMENTS(GIVEN("x", x))), &p), TN_INVALID,
         "`x`", "another runtime");
@@ -176,16 +179,16 @@ Test(binding, refuses_arrays_of_another_runtime) {
 Test(binding, a_graph_without_heads_is_no_program) {
   tn_program *p = NULL;
   net_open();
-  (void)var(g, "x");
+  (void)var_node(g, "x");
   FAILS(tn__program_bind(g, BIND(0), &p), TN_INVALID, "tn_graph_heads_set");
   net_close();
 }
 
-/* Memory that others had before is not what is seen before the first run. */
-Test(binding, what_a_program_makes_is_zero) {
+/* Before the first run, arrays do not show old content of their memory. */
+Test(binding, arrays_of_a_program_begin_as_zeros) {
   static const char *const names[] = {"x", "y", "state_sum"};
   net_open();
-  const tn_entry x = typed(g, "x", F64(50, 20)), y = var(g, "y");
+  const tn_entry x = typed_var(g, "x", F64(50, 20)), y = var_node(g, "y");
   HEADS(g, OP(g, "mul", NULL, NULL, OP(g, "track", NULL, "state", x), y),
         OP(g, "same", NULL, NULL, y), OP(g, "total", NULL, NULL, x, y, x));
   for (tn_req request = TN_REQ_WRITE; request <= TN_REQ_ADD; request += 2)
@@ -211,10 +214,10 @@ Test(binding, what_a_program_makes_is_zero) {
 
 /* ---------------------------------------------------------------- gradients */
 
-/* Gradients that are a sum, a copy, ones, zeros, of a kernel, of a loop. */
-static tn_graph *summing(void) {
+/* Gradients of a sum, a copy, ones, zeros, a kernel, a loop. */
+static tn_graph *summing_graph(void) {
   tn_graph *s = net_new();
-  const tn_entry x = var(s, "x"), h = var(s, "h");
+  const tn_entry x = var_node(s, "x"), h = var_node(s, "h");
   HEADS(s, OP(s, "add", NULL, NULL, h, x), OP(s, "mul", NULL, NULL, x, h));
   return s;
 }
@@ -239,19 +242,19 @@ enum { N_KINDS = 6 };
 static const char *const kinds[N_KINDS] = {"sum",  "copy", "call",
                                            "none", "many", "state"};
 
-/* One row of two numbers each, but `seq`, of which there are two rows. */
+/* One row of two numbers each, except `seq` with two rows. */
 static void every_kind(void) {
-  const tn_entry sum = var(g, "sum"), copy = var(g, "copy"),
-                 called = var(g, "call"), none = var(g, "none"),
-                 many = var(g, "many"), state = var(g, "state");
-  tn_graph *step = summing();
+  const tn_entry sum = var_node(g, "sum"), copy = var_node(g, "copy"),
+                 called = var_node(g, "call"), none = var_node(g, "none"),
+                 many = var_node(g, "many"), state = var_node(g, "state");
+  tn_graph *step = summing_graph();
   HEADS(g,
         OP(g, "mul", NULL, "a", OP(g, "square", NULL, NULL, sum),
            OP(g, "tanh", NULL, NULL, sum)),
         OP(g, "same", NULL, "b", copy), OP(g, "tame", NULL, "c", called, sum),
         OP(g, "cut", NULL, "d", none),
         OP(g, "total", NULL, "e", many, many, many, many),
-        loop_of(step, var(g, "seq"), state));
+        loop_of(step, var_node(g, "seq"), state));
   tn__graph_release(step);
 }
 
@@ -270,12 +273,12 @@ static tn_program *bind_kinds(tn_req request, tn_array *const *in,
 }
 
 static void run_kinds(tn_program *p, tn_array *const *weights) {
-  forward(p);
+  run_forward(p);
   OK(tn__program_backward(p, weights, 6));
 }
 
-/* Three runs with ADD are three times one with WRITE, whatever the gradient is
- * made by. */
+/* Three runs with ADD give three times one with WRITE, for every kind of
+ * gradient. */
 Test(binding, gradients_add_up) {
   tn_array *in[N_KINDS], *weights[N_KINDS];
   net_open();
@@ -284,7 +287,7 @@ Test(binding, gradients_add_up) {
     in[i] = ROW(0.5 + i, 0.25 * i);
     weights[i] = ROW(1 + i, 2);
   }
-  tn_array *seq = doubles(SHAPE(2, 2), (const double[]){1, 2, 3, 4});
+  tn_array *seq = create_doubles(SHAPE(2, 2), (const double[]){1, 2, 3, 4});
   tn_program *once = bind_kinds(TN_REQ_WRITE, in, seq),
              *more = bind_kinds(TN_REQ_ADD, in, seq);
   run_kinds(once, weights);
@@ -292,8 +295,8 @@ Test(binding, gradients_add_up) {
   for (int i = 0; i < 3; ++i) run_kinds(more, weights);
   for (int i = 0; i <= N_KINDS; ++i) {
     const char *name = i < N_KINDS ? kinds[i] : "seq";
-    double *one = elements(gradient_of(once, name)),
-           *three = elements(gradient_of(more, name));
+    double *one = elements_of(gradient_of(once, name)),
+           *three = elements_of(gradient_of(more, name));
     for (size_t k = 0; k < n_elements(gradient_of(once, name)); ++k)
       cr_assert_float_eq(three[k], 3 * one[k], 1e-12, "%s: %g, not 3 * %g",
                          name, three[k], one[k]);
@@ -308,16 +311,16 @@ Test(binding, gradients_add_up) {
   net_close();
 }
 
-/* lab.like has no gradient, and here none to pass on: what comes out is whole,
- * as one of its inputs is. */
-Test(binding, gradients_stop_at_whole_numbers_whose_type_is_that_of_an_input) {
+/* lab.like has no gradient, and needs none here: its output has integers, like
+ * one of its inputs. */
+Test(binding, gradients_stop_at_integers_with_the_type_of_an_input) {
   tn_program *p = NULL;
   net_open();
   tn_array *like = empty(TN_I32, SHAPE(2)), *in = ROW(2.5, -3.25);
   tn_array *weight = ROW(1, 10);
-  const tn_entry x = var(g, "x");
-  const tn_entry cut = OP(g, "like", NULL, "cut", x, var(g, "like"));
-  const tn_entry back = OP(g, "like", NULL, "back", cut, var(g, "plain"));
+  const tn_entry x = var_node(g, "x");
+  const tn_entry cut = OP(g, "like", NULL, "cut", x, var_node(g, "like"));
+  const tn_entry back = OP(g, "like", NULL, "back", cut, var_node(g, "plain"));
   HEADS(g, OP(g, "mul", NULL, NULL, back, x));
   OK(tn__program_bind(
       g,
@@ -326,7 +329,7 @@ Test(binding, gradients_stop_at_whole_numbers_whose_type_is_that_of_an_input) {
                      {.name = "like", .array = like, .has_request = 1},
                      {.name = "plain", .array = in, .has_request = 1})),
       &p));
-  forward(p);
+  run_forward(p);
   IS(head_of(p, 0), 5, 9.75);
   OK(tn__program_backward(p, &weight, 1));
   IS(gradient_of(p, "x"), 2, -30);
@@ -341,8 +344,8 @@ Test(binding, each_argument_may_have_its_own_request) {
   tn_array *array = NULL;
   net_open();
   tn_array *x = ROW(1, 2), *slope = ROW(10, 20), *weight = ROW(1, 1);
-  HEADS(g, OP(g, "mul", NULL, NULL, var(g, "x"), var(g, "y")),
-        OP(g, "square", NULL, NULL, var(g, "z")));
+  HEADS(g, OP(g, "mul", NULL, NULL, var_node(g, "x"), var_node(g, "y")),
+        OP(g, "square", NULL, NULL, var_node(g, "z")));
   OK(tn__program_bind(
       g,
       BIND(.request = TN_REQ_WRITE, ARGUMENTS({.name = "x",
@@ -360,7 +363,7 @@ Test(binding, each_argument_may_have_its_own_request) {
   tn__program_stats(p, &stats);
   cr_assert_eq(stats.own_bytes, 2 * sizeof(double), "%llu",
                (unsigned long long)stats.own_bytes);
-  forward(p);
+  run_forward(p);
   FAILS(tn__program_backward(p, &weight, 3), TN_INVALID, "3");
   OK(tn__program_backward(p, &weight, 1));
   IS(slope, 11, 22);
@@ -383,29 +386,29 @@ Test(binding, a_head_that_is_no_loss_wants_a_weight) {
   tn_program *p = NULL;
   net_open();
   tn_array *x = ROW(1, 2);
-  HEADS(g, OP(g, "square", NULL, "quad", var(g, "x")));
+  HEADS(g, OP(g, "square", NULL, "quad", var_node(g, "x")));
   OK(tn__program_bind(
       g, BIND(.request = TN_REQ_WRITE, ARGUMENTS(GIVEN("x", x))), &p));
   FAILS(tn__program_backward(p, NULL, 0), TN_INVALID, "forward");
   OK(tn__program_forward(p, 0));
   FAILS(tn__program_backward(p, NULL, 0), TN_INVALID, "TN_CALL_TRAIN");
-  forward(p);
+  run_forward(p);
   FAILS(tn__program_backward(p, NULL, 0), TN_INVALID, "`quad_output`");
   tn__program_release(p);
   tn__array_release(x);
   net_close();
 }
 
-/* Neither of another shape nor of another type. */
+/* It must not have another shape or type. */
 Test(binding, a_weight_is_like_its_head) {
   tn_program *p = NULL;
   net_open();
   tn_array *x = ROW(1, 2), *three = ROW(1, 2, 3);
   tn_array *whole = empty(TN_I32, SHAPE(2));
-  HEADS(g, OP(g, "square", NULL, "quad", var(g, "x")));
+  HEADS(g, OP(g, "square", NULL, "quad", var_node(g, "x")));
   OK(tn__program_bind(
       g, BIND(.request = TN_REQ_WRITE, ARGUMENTS(GIVEN("x", x))), &p));
-  forward(p);
+  run_forward(p);
   FAILS(tn__program_backward(p, &three, 1), TN_SHAPE,
         "the gradient of head `quad_output`: the array is f64 (3), but it has "
         "to be f64 (2)");
@@ -417,7 +420,7 @@ Test(binding, a_weight_is_like_its_head) {
   net_close();
 }
 
-/* Everything is given; `what` in place of what is said of that argument. */
+/* Replaces the options of one argument by `what`; the bind must fail. */
 static void refuse_one(tn_argument what, const char *text) {
   tn_program *p = NULL;
   tn_array *x = ROW(1, 2), *n = empty(TN_I32, SHAPE(2));
@@ -434,16 +437,17 @@ static void refuse_one(tn_argument what, const char *text) {
   tn__array_release(x), tn__array_release(n);
 }
 
-Test(binding, what_is_asked_of_gradients_is_never_dropped) {
+Test(binding, requests_of_gradients_are_never_dropped) {
   net_open();
   tn_array *slope = ROW(0, 0);
-  const tn_entry count = var(g, "n");
+  const tn_entry count = var_node(g, "n");
   HEADS(g, OP(g, "broad", NULL, NULL, count, count),
-        OP(g, "square", NULL, NULL, var(g, "x")),
-        OP(g, "track", NULL, "run", var(g, "y")));
-  refuse_one((tn_argument){.name = "x", .gradient = slope},
-             "an array is given for the gradient of argument `x`, which is not "
-             "asked for");
+        OP(g, "square", NULL, NULL, var_node(g, "x")),
+        OP(g, "track", NULL, "run", var_node(g, "y")));
+  refuse_one(
+      (tn_argument){.name = "x", .gradient = slope},
+      "an array is passed for the gradient of argument `x`, which is not "
+      "requested");
   refuse_one(
       (tn_argument){.name = "n", .request = TN_REQ_WRITE, .has_request = 1},
       "argument `n` is i32, which has no gradient");
@@ -456,19 +460,19 @@ Test(binding, what_is_asked_of_gradients_is_never_dropped) {
   net_close();
 }
 
-Test(binding, heads_that_are_no_numbers_have_no_slope) {
+Test(binding, heads_that_are_no_floats_have_no_gradient) {
   tn_program *p = NULL;
   net_open();
   tn_array *x = ROW(1, 2), *weight = ROW(3, 4);
   tn_array *n = empty(TN_I32, SHAPE(2));
   OK(tn__array_set(n, (const int32_t[]){1, 2}, 8));
-  const tn_entry count = var(g, "n");
+  const tn_entry count = var_node(g, "n");
   HEADS(g, OP(g, "broad", NULL, NULL, count, count),
-        OP(g, "square", NULL, NULL, var(g, "x")));
+        OP(g, "square", NULL, NULL, var_node(g, "x")));
   OK(tn__program_bind(
       g, BIND(.request = TN_REQ_WRITE, ARGUMENTS(GIVEN("x", x), GIVEN("n", n))),
       &p));
-  forward(p);
+  run_forward(p);
   OK(tn__program_backward(p, (tn_array *[]){NULL, weight}, 2));
   IS(gradient_of(p, "x"), 6, 16);
   tn__program_release(p);
@@ -476,7 +480,7 @@ Test(binding, heads_that_are_no_numbers_have_no_slope) {
   net_close();
 }
 
-/* Its weight gets a shorter name. */
+/* The variable of its output gradient gets a shorter name. */
 Test(binding, a_head_with_the_longest_name_has_a_gradient) {
   net_open();
   char name[TN__NAME_MAX + 1];
@@ -484,10 +488,10 @@ Test(binding, a_head_with_the_longest_name_has_a_gradient) {
   tn_array *x = ROW(1, 2), *weight = ROW(3, 4);
   memset(name, 'a', TN__NAME_MAX);
   name[TN__NAME_MAX] = '\0';
-  HEADS(g, OP(g, "square", NULL, name, var(g, "x")));
+  HEADS(g, OP(g, "square", NULL, name, var_node(g, "x")));
   OK(tn__program_bind(
       g, BIND(.request = TN_REQ_WRITE, ARGUMENTS(GIVEN("x", x))), &p));
-  forward(p);
+  run_forward(p);
   OK(tn__program_backward(p, &weight, 1));
   IS(gradient_of(p, "x"), 6, 16);
   tn__program_release(p);
@@ -511,7 +515,8 @@ Test(binding, one_entry_may_be_several_heads) {
   net_open();
   tn_array *x = ROW(1, 2), *y = ROW(5, 6);
   tn_array *a = ROW(0, 0), *b = ROW(0, 0), *c = ROW(0, 0);
-  const tn_entry sum = OP(g, "add", NULL, NULL, var(g, "x"), var(g, "y"));
+  const tn_entry sum =
+      OP(g, "add", NULL, NULL, var_node(g, "x"), var_node(g, "y"));
   tn_entry first;
   OK(tn__graph_find(g, "x", &first));
   HEADS(g, sum, sum, first, sum, first);
@@ -529,12 +534,12 @@ Test(binding, one_entry_may_be_several_heads) {
 }
 
 /* Runs `g` twice with its first heads written into x and, if there are two,
- * y; afterwards x, y and the second head are what two rounds by hand give. */
+ * into y. Then x, y and the second head equal two rounds by hand. */
 typedef struct round {
   double x, y, last;
 } round;
 
-static void late(size_t n, const round *want) {
+static void run_late(size_t n, const round *want) {
   tn_array *x = ROW(3, 3), *y = ROW(5, 5);
   tn_program *p = bind_outputs(x, y, n, (tn_array *const[]){x, y}, 0);
   OK(tn__program_forward(p, 0));
@@ -548,32 +553,32 @@ static void late(size_t n, const round *want) {
 
 Test(binding, a_head_may_overwrite_an_argument) {
   net_open();
-  const tn_entry x = var(g, "x"), y = var(g, "y");
+  const tn_entry x = var_node(g, "x"), y = var_node(g, "y");
   /* x = x + y; last = x * y: 3 5 -> 8 5, 15 -> 13 5, 40 */
   HEADS(g, OP(g, "add", NULL, NULL, x, y), OP(g, "mul", NULL, NULL, x, y));
-  late(1, &(round){13, 5, 40});
+  run_late(1, &(round){13, 5, 40});
   /* The other head reads the new one, and the old argument. */
   const tn_entry next = OP(g, "add", NULL, NULL, x, y);
   HEADS(g, next, OP(g, "mul", NULL, NULL, next, x));
-  late(1, &(round){13, 5, 13 * 8});
+  run_late(1, &(round){13, 5, 13 * 8});
   net_close();
 }
 
 Test(binding, heads_may_overwrite_each_others_arguments) {
   net_open();
-  const tn_entry x = var(g, "x"), y = var(g, "y");
+  const tn_entry x = var_node(g, "x"), y = var_node(g, "y");
   /* x, y = x - y, x * y: 3 5 -> -2 15 -> -17 -30 */
   const tn_entry product = OP(g, "mul", NULL, NULL, x, y);
   HEADS(g, OP(g, "sub", NULL, NULL, x, y), product);
-  late(2, &(round){-17, -30, -30});
+  run_late(2, &(round){-17, -30, -30});
   /* x, y = y, x, twice; the last head is the second. */
   HEADS(g, y, x);
-  late(2, &(round){3, 5, 5});
-  /* y is read behind the new x, which is made of the new y. */
+  run_late(2, &(round){3, 5, 5});
+  /* y is read after the new x was written, which is made of the new y. */
   const tn_entry m = OP(g, "add", NULL, NULL, y, x);
   HEADS(g, OP(g, "add", NULL, NULL, x, OP(g, "mul", NULL, NULL, m, y)), m);
   /* 3 5: m 8, x 43, y 8; m 51, x 43 + 408, y 51 */
-  late(2, &(round){451, 51, 51});
+  run_late(2, &(round){451, 51, 51});
   net_close();
 }
 
@@ -600,18 +605,18 @@ static void fail_everywhere(tn_array *x) {
     cr_assert_null(p);
   }
   cr_assert_gt(n, 40);
-  forward(p);
+  run_forward(p);
   OK(tn__program_backward(p, (tn_array *[]){x}, 1));
   tn__program_release(p);
 }
 
-Test(binding, leaves_nothing_behind_where_memory_is_short) {
+Test(binding, frees_everything_without_memory) {
   net_open();
   tn_array *x = empty(TN_F64, SHAPE(64, 128));
   double *zeros = calloc(64 * 128, sizeof *zeros);
   OK(tn__array_set(x, zeros, 64 * 128 * sizeof *zeros));
   free(zeros);
-  tn_entry h = var(g, "x");
+  tn_entry h = var_node(g, "x");
   for (int i = 0; i < 4; ++i)
     h = OP(g, "tanh", NULL, NULL, OP(g, "mul", NULL, NULL, h, h));
   HEADS(g, OP(g, "total", NULL, NULL, h, h, h));
@@ -620,12 +625,12 @@ Test(binding, leaves_nothing_behind_where_memory_is_short) {
   net_close();
 }
 
-Test(binding, leaves_nothing_behind_where_a_loop_finds_no_memory) {
+Test(binding, frees_everything_when_a_loop_finds_no_memory) {
   net_open();
   tn_array *x = ROW(1, 2);
-  tn_graph *step = summing();
-  const tn_entry v = var(g, "x");
-  HEADS(g, loop_of(step, v, typed(g, "h", SCALAR(TN_F64))));
+  tn_graph *step = summing_graph();
+  const tn_entry v = var_node(g, "x");
+  HEADS(g, loop_of(step, v, typed_var(g, "h", SCALAR(TN_F64))));
   tn__graph_release(step);
   tn_program *p = NULL;
   for (int64_t n = 1; !p; ++n) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What runs beside what: long branches of a program at the same time, within
- * limits of memory, but not calls of a kernel that must not meet itself; and
- * what a trace shows of steps.
+ * Parallel steps: long branches of a program run at the same time within limits
+ * of memory, except calls of a kernel that is not reentrant. Also the spans of
+ * steps in a trace.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,19 +17,19 @@
 /* ------------------------------------------------------------- the operators
  */
 
-enum { N = 1 << 16 }; /* elements: 256 KiB, which no thread keeps for itself */
+enum { N = 1 << 16 }; /* elements: 256 KiB, too many for one thread */
 
-/* Who comes waits for another; both go on together. */
+/* A caller waits for a second one; then both continue. */
 static struct {
   pthread_mutex_t lock;
   pthread_cond_t came;
   int n_here;
   int n_met; /* pairs */
-  bool open; /* nobody waits */
+  bool open; /* no caller waits */
 } hall = {.lock = PTHREAD_MUTEX_INITIALIZER, .came = PTHREAD_COND_INITIALIZER};
 
-/* False if nobody came for so long that nobody will. */
-static bool meet(void) {
+/* Returns false after a long wait without a second caller. */
+static bool meet_other(void) {
   struct timespec end;
   bool met = true;
   clock_gettime(CLOCK_REALTIME, &end);
@@ -50,13 +50,13 @@ static bool meet(void) {
 static int32_t run_meet(const tn_frame *call) {
   const float *x = call->in[0].data;
   float *y = call->out[0].data;
-  if (!meet())
+  if (!meet_other())
     return TN_FAIL(call, TN_BUSY, "no other branch ran at the same time");
   for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i) y[i] = x[i] + 1;
   return TN_OK;
 }
 
-/* How many are inside of kernels of which one may be; the most there were. */
+/* Number of calls inside of the kernels; the largest number so far. */
 static _Atomic int n_inside, most_inside;
 
 static int32_t run_alone(const tn_frame *call) {
@@ -143,27 +143,27 @@ static tn_entry call_hall(const char *op, const char *name, uint32_t n,
   return out;
 }
 
-static tn_entry branch(const char *op, tn_entry from, int length) {
+static tn_entry branch_of(const char *op, tn_entry from, int length) {
   for (int i = 0; i < length; ++i) from = call_hall(op, NULL, 1, &from);
   return from;
 }
 
-/* As many branches as that, all of x, joined one after the other. */
+/* `n` branches of x, joined one after the other. */
 static void branches_of(const char *op, int n, int length) {
-  const tn_entry from = var(g, "x");
+  const tn_entry from = var_node(g, "x");
   tn_entry all[16];
-  for (int i = 0; i < n; ++i) all[i] = branch(op, from, length);
+  for (int i = 0; i < n; ++i) all[i] = branch_of(op, from, length);
   for (int i = 1; i < n; ++i)
     all[0] =
         call_hall("hall.join", NULL, 2, (const tn_entry[]){all[0], all[i]});
   HEADS(g, all[0]);
 }
 
-static void branches(int n, int length) {
+static void branches_run(int n, int length) {
   branches_of("hall.meet", n, length);
 }
 
-static tn_program *bind(uint64_t memory) {
+static tn_program *bind_graph(uint64_t memory) {
   const tn_argument arguments[] = {{.name = "x", .array = x}};
   const tn_bind how = {.struct_size = sizeof how,
                        .arguments = arguments,
@@ -176,7 +176,7 @@ static tn_program *bind(uint64_t memory) {
 
 static uint64_t pool_of(uint64_t memory) {
   tn_program_stats stats = {.struct_size = sizeof stats};
-  tn_program *p = bind(memory);
+  tn_program *p = bind_graph(memory);
   tn__program_stats(p, &stats);
   tn__program_release(p);
   return stats.pool_bytes;
@@ -192,12 +192,12 @@ static bool is_wide(const tn_program *p) {
 
 /* ----------------------------------------------------------------- branches */
 
-/* Three calls each, so that in the least memory the second branch would write
- * where the first has been. */
+/* Three calls each, so that with the least memory the second branch would
+ * overwrite the memory of the first. */
 Test(branches, two_long_ones_run_at_the_same_time, .timeout = 100) {
   open_with(2);
-  branches(2, 3);
-  tn_program *p = bind(0);
+  branches_run(2, 3);
+  tn_program *p = bind_graph(0);
   cr_assert(is_wide(p));
   for (int run = 1; run <= 5; ++run) {
     float *have = calloc(N, sizeof *have);
@@ -214,16 +214,16 @@ Test(branches, two_long_ones_run_at_the_same_time, .timeout = 100) {
   close_all();
 }
 
-/* Two buffers for each of two branches where three would do. */
-Test(branches, memory_for_them_is_taken_up_to_a_limit) {
+/* Two buffers for each of two branches, where three in total would suffice. */
+Test(branches, their_memory_is_limited) {
   enum { EACH = N * sizeof(float), PLENTY = 1 << 30 };
   open_with(2);
-  branches(2, 3);
+  branches_run(2, 3);
   cr_assert_eq(pool_of(PLENTY), 3 * EACH);
   cr_assert_eq(pool_of(0), 4 * EACH);
   net_renew();
   for (int n = 3; n <= 12; n += 3) {
-    branches(n, 3);
+    branches_run(n, 3);
     const uint64_t least = pool_of(PLENTY), taken = pool_of(0);
     cr_assert_leq(taken, least + least / 2, "%d branches take %llu", n,
                   (unsigned long long)taken);
@@ -233,22 +233,22 @@ Test(branches, memory_for_them_is_taken_up_to_a_limit) {
   close_all();
 }
 
-Test(branches, nobody_pays_for_what_cannot_be) {
+Test(branches, impossible_branches_cost_nothing) {
   open_with(1);
-  branches(2, 3);
-  tn_program *p = bind(0);
+  branches_run(2, 3);
+  tn_program *p = bind_graph(0);
   cr_assert_not(is_wide(p), "there is one worker");
   tn__program_release(p);
   close_all();
   open_with(2);
-  branches(1, 6);
-  p = bind(0);
+  branches_run(1, 6);
+  p = bind_graph(0);
   cr_assert_not(is_wide(p), "there is one branch");
   tn__program_release(p);
   close_all();
 }
 
-/* Calls of the kernel that must not meet itself, of so many elements. */
+/* Calls of the kernel that is not reentrant, with so many elements. */
 typedef struct caller {
   pthread_t thread;
   tn_array *in, *out;
@@ -265,13 +265,13 @@ static void *call_alone(void *arg) {
   return NULL;
 }
 
-/* Neither in branches of a program, nor in calls that are made meanwhile: short
+/* Neither branches of a program nor other calls at the same time overlap: short
  * and long ones, by the thread that runs the program and by others. */
 Test(branches, of_a_kernel_that_is_not_reentrant_take_turns, .timeout = 100) {
   open_with(2);
   caller callers[] = {{.in = empty(TN_F32, SHAPE(4))}, {.in = x}};
   branches_of("hall.alone", 2, 3);
-  tn_program *p = bind(0);
+  tn_program *p = bind_graph(0);
   for (int run = 0; run < 100; ++run) {
     OK(tn__program_forward(p, 0));
     call_alone(&callers[0]);
@@ -296,7 +296,7 @@ Test(branches, of_a_kernel_that_is_not_reentrant_take_turns, .timeout = 100) {
 
 /* ------------------------------------------------------------------- traces */
 
-/* What is written while `p` makes one run. */
+/* The trace of one run of `p`. */
 static char *trace_of(tn_program *p) {
   char path[64];
   tn_array *out = NULL;
@@ -304,7 +304,7 @@ static char *trace_of(tn_program *p) {
   OK(tn__trace_start(w.env.engine));
   OK(tn__program_forward(p, 0));
   OK(tn__program_output(p, 0, &out));
-  free(elements(out));
+  free(elements_of(out));
   tn__trace_stop(w.env.engine);
   OK(tn__trace_write(w.env.engine, path));
   FILE *file = fopen(path, "r");
@@ -328,7 +328,7 @@ static double number_after(const char *line, const char *key) {
   return atof(at + strlen(key));
 }
 
-static int count(const char *text, const char *name, interval *last) {
+static int count_spans(const char *text, const char *name, interval *last) {
   char key[200];
   int n = 0;
   (void)snprintf(key, sizeof key, "\"name\":\"%s\"", name);
@@ -345,11 +345,11 @@ static int count(const char *text, const char *name, interval *last) {
 static void has_spans(const char *text, const char *outer,
                       const char *const *names) {
   interval all = {0, 0}, before = {0, 0}, one = {0, 0};
-  cr_assert_eq(count(text, outer, &all), 1, "no %s in\n%s", outer, text);
+  cr_assert_eq(count_spans(text, outer, &all), 1, "no %s in\n%s", outer, text);
   for (; *names; ++names, before = one) {
-    cr_assert_eq(count(text, *names, &one), 1, "not one %s in\n%s", *names,
-                 text);
-    /* Each was rounded to a thousandth. */
+    cr_assert_eq(count_spans(text, *names, &one), 1, "not one %s in\n%s",
+                 *names, text);
+    /* Times are rounded to a thousandth. */
     cr_assert(one.begin > all.begin - 0.002 && one.end < all.end + 0.002,
               "%s is not inside of %s", *names, outer);
     cr_assert_gt(one.begin, before.end - 0.002);
@@ -367,11 +367,11 @@ static void set_x(int64_t n) {
 Test(branches, every_step_of_a_chain_has_a_span) {
   open_with(1);
   set_x(4);
-  const tn_entry a = OP(g, "tanh", NULL, "first", var(g, "x"));
+  const tn_entry a = OP(g, "tanh", NULL, "first", var_node(g, "x"));
   const tn_entry b = OP(g, "exp", NULL, "second", a);
   HEADS(g, OP(g, "square", NULL, "third", b));
-  tn_program *p = bind(0);
-  for (int run = 0; run < 3; ++run) { /* later runs are kernels' calls alone */
+  tn_program *p = bind_graph(0);
+  for (int run = 0; run < 3; ++run) { /* later runs call kernels directly */
     char *text = trace_of(p);
     has_spans(text, "first .. third",
               (const char *const[]){"first", "second", "third", NULL});
@@ -384,9 +384,9 @@ Test(branches, every_step_of_a_chain_has_a_span) {
 Test(branches, fused_steps_have_spans_of_all_their_names) {
   open_with(1);
   set_x(N);
-  const tn_entry a = OP(g, "tanh", NULL, "first", var(g, "x"));
+  const tn_entry a = OP(g, "tanh", NULL, "first", var_node(g, "x"));
   HEADS(g, OP(g, "square", NULL, "second", a));
-  tn_program *p = bind(0);
+  tn_program *p = bind_graph(0);
   char *text = trace_of(p);
   has_spans(text, "second", (const char *const[]){"first + second", NULL});
   free(text);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The gradient pass in MXNet's way, on operators without kernels that have the
- * tables of release 0.12: published nets are made as graphs, differentiated,
- * and handed to the planner, which must find what was published of their
- * memory, and what the same nets as numbers (nets.h) take.
+ * The gradient pass with MXNet's options, on operators without kernels that
+ * have the tables of release 0.12. Published nets become graphs, are
+ * differentiated, and go to the planner. It must find the published memory, and
+ * the memory of the same nets as numbers (nets.h).
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -22,12 +22,12 @@ static void open_all(void) {
 
 TestSuite(gradient_compat, .init = open_all, .fini = world_close);
 
-/* A net and the graph that was made of it. */
+/* A net and its graph. */
 typedef struct twins {
   net_graph *net;
   tn_graph *graph;
-  uint32_t *of_net;   /* by node of the net: that of the graph */
-  uint32_t *of_graph; /* the other way */
+  uint32_t *of_net;   /* by node of the net: node of the graph */
+  uint32_t *of_graph; /* by node of the graph: node of the net */
 } twins;
 
 /* ------------------------------------------------------------ net to graph */
@@ -97,7 +97,7 @@ static void graph_make(twins *t, net_graph *net) {
 
 /* ----------------------------------------------------------------- gradient */
 
-/* Arguments in the order in which the heads meet them. */
+/* Arguments in the order in which the heads reach them. */
 static uint32_t list_arguments(const twins *t, const tn_entry *heads,
                                tn_entry *of) {
   tn__order order;
@@ -112,8 +112,8 @@ static uint32_t list_arguments(const twins *t, const tn_entry *heads,
   return n;
 }
 
-/* Stores the arguments and their gradients; how many there are. */
-static uint32_t differentiate(twins *t, tn_entry *of, tn_entry *slopes) {
+/* Stores the arguments and their gradients; returns their number. */
+static uint32_t add_gradients(twins *t, tn_entry *of, tn_entry *slopes) {
   const uint32_t n = t->net->n_heads;
   tn_entry *heads = calloc(n, sizeof *heads);
   tn_entry *weights = calloc(n, sizeof *weights);
@@ -160,7 +160,8 @@ static net_ref ref_of(const twins *t, tn_entry entry) {
   return (net_ref){t->of_graph[entry.node], entry.index};
 }
 
-/* What it reads; a backward node also the states of its forward node. */
+/* The inputs of a node; for a backward node also the states of its forward
+ * node. */
 static uint32_t added_inputs(const twins *t, const tn__node *node,
                              net_ref *in) {
   uint32_t n = 0;
@@ -173,8 +174,8 @@ static uint32_t added_inputs(const twins *t, const tn__node *node,
   return n;
 }
 
-/* Gradients are like what they are gradients of, all else like its input; the
- * weight of head `h` like the head. */
+/* Gradients have the shapes of their entries, other nodes those of their input;
+ * the output gradient of head `h` has the shape of the head. */
 static void added_shapes(const twins *t, const tn__node *node, net_node *to,
                          uint32_t *h) {
   const tn__node *of =
@@ -202,12 +203,12 @@ static void add_back(twins *t, const tn__node *node, uint32_t *h) {
     net_add_after(t->net, k, t->of_graph[node->after[i]]);
 }
 
-/* The graph's gradient becomes that of the net. */
+/* Copies the graph's gradient into the net. */
 static void net_complete(twins *t) {
   tn_entry *of = calloc(t->net->n_nodes, sizeof *of);
   tn_entry *slopes = calloc(t->net->n_nodes, sizeof *slopes);
   const uint32_t before = t->net->n_nodes;
-  const uint32_t n = differentiate(t, of, slopes);
+  const uint32_t n = add_gradients(t, of, slopes);
   uint32_t h = 0;
   t->of_graph = calloc(tn__n_nodes(t->graph), sizeof *t->of_graph);
   for (uint32_t k = 0; k < before; ++k) t->of_graph[t->of_net[k]] = k;
@@ -230,7 +231,7 @@ static void net_complete(twins *t) {
 enum { NONE, INPLACE, SHARE, BOTH, N_MODES };
 
 typedef struct figures {
-  uint32_t n_nodes; /* that the heads and the gradients need */
+  uint32_t n_nodes; /* needed by the heads and the gradients */
   size_t bytes[N_MODES];
 } figures;
 
@@ -254,8 +255,8 @@ static figures figures_of(net_graph *n) {
   return f;
 }
 
-/* By way of a graph, and by way of numbers. */
-static figures compare(net_graph *mine, net_graph *other) {
+/* Compares figures by a graph with figures by numbers. */
+static figures compare_nets(net_graph *mine, net_graph *other) {
   twins t;
   graph_make(&t, mine);
   net_complete(&t);
@@ -274,34 +275,36 @@ static figures compare(net_graph *mine, net_graph *other) {
   return have;
 }
 
-static void published(figures f, const size_t mb[N_MODES]) {
+static void expect_published(figures f, const size_t mb[N_MODES]) {
   for (int mode = 0; mode < N_MODES; ++mode)
     cr_expect_eq(f.bytes[mode] >> 20, mb[mode], "mode %d: %zu MB, not %zu",
                  mode, f.bytes[mode] >> 20, mb[mode]);
 }
 
-Test(gradient_compat, of_inception_bn_takes_what_was_published) {
-  published(compare(net_inception_bn(32, false), net_inception_bn(32, false)),
-            (const size_t[]){3826, 2781, 1504, 1340});
+Test(gradient_compat, of_inception_bn_takes_the_published_memory) {
+  expect_published(
+      compare_nets(net_inception_bn(32, false), net_inception_bn(32, false)),
+      (const size_t[]){3826, 2781, 1504, 1340});
 }
 
-Test(gradient_compat, of_inception_bn_with_cudnn_takes_what_was_published) {
-  published(compare(net_inception_bn(32, true), net_inception_bn(32, true)),
-            (const size_t[]){3826, 3231, 1854, 1784});
+Test(gradient_compat, of_inception_bn_with_cudnn_takes_the_published_memory) {
+  expect_published(
+      compare_nets(net_inception_bn(32, true), net_inception_bn(32, true)),
+      (const size_t[]){3826, 3231, 1854, 1784});
 }
 
-Test(gradient_compat, of_other_nets_is_what_it_is_on_numbers) {
+Test(gradient_compat, of_other_nets_equals_that_of_the_planner_nets) {
   static const int layers[4] = {3, 4, 6, 3};
-  (void)compare(net_resnet(32, layers), net_resnet(32, layers));
-  (void)compare(net_alexnet(32), net_alexnet(32));
-  (void)compare(net_vgg16(32), net_vgg16(32));
-  (void)compare(net_googlenet(32), net_googlenet(32));
+  (void)compare_nets(net_resnet(32, layers), net_resnet(32, layers));
+  (void)compare_nets(net_alexnet(32), net_alexnet(32));
+  (void)compare_nets(net_vgg16(32), net_vgg16(32));
+  (void)compare_nets(net_googlenet(32), net_googlenet(32));
 }
 
-/* Weights that are used at every step: their gradients are chains. */
-Test(gradient_compat, of_recurrent_nets_is_what_it_is_on_numbers) {
-  (void)compare(net_lstm(3, 1), net_lstm(3, 1));
-  (void)compare(net_lstm(7, 2), net_lstm(7, 2));
-  (void)compare(net_lstm(8, 1), net_lstm(8, 1));
-  (void)compare(net_lstm(35, 2), net_lstm(35, 2));
+/* Weights are used at every step, so their gradients are long sums. */
+Test(gradient_compat, of_recurrent_nets_equals_that_of_the_planner_nets) {
+  (void)compare_nets(net_lstm(3, 1), net_lstm(3, 1));
+  (void)compare_nets(net_lstm(7, 2), net_lstm(7, 2));
+  (void)compare_nets(net_lstm(8, 1), net_lstm(8, 1));
+  (void)compare_nets(net_lstm(35, 2), net_lstm(35, 2));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_limits.c: graphs of strangers take time and memory in proportion to
- * their files, or are refused with the limit that they exceed.
+ * test_limits.c: graphs of files that are not trusted take time and memory in
+ * proportion to their size, or are refused with the limit that they exceed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 TestSuite(graph_limits, .init = net_open, .fini = net_close);
 
-/* Generous: steps that took seconds must take less than this. */
+/* Seconds; generous: a quadratic algorithm takes several times as long. */
 #define SOON 0.5
 
 static double cpu_seconds(void) {
@@ -62,12 +62,13 @@ Test(graph_limits, many_attributes_of_a_node_are_copied_soon) {
   const double seconds = cpu_seconds() - begin;
   cr_expect_lt(seconds, SOON, "%g s", seconds);
   cr_expect_eq(tn__node_at(copy, 0)->n_attrs, N);
-  cr_expect_str_eq(tn__attribute(tn__node_at(copy, 0), "key0012345"), "12345");
+  cr_expect_str_eq(tn__attribute_get(tn__node_at(copy, 0), "key0012345"),
+                   "12345");
   tn__graph_release(read);
   tn__graph_release(copy);
 }
 
-Test(graph_limits, many_attributes_of_a_scope_are_given_soon) {
+Test(graph_limits, many_attributes_of_a_scope_are_set_soon) {
   enum { N = 40000 };
   static char keys[N][16];
   static tn_attribute list[N];
@@ -77,25 +78,25 @@ Test(graph_limits, many_attributes_of_a_scope_are_given_soon) {
   }
   OK(tn__scope_push(g, list, N));
   const double begin = cpu_seconds();
-  const tn_entry x = var(g, "x");
+  const tn_entry x = var_node(g, "x");
   const double seconds = cpu_seconds() - begin;
   cr_expect_lt(seconds, SOON, "%g s", seconds);
-  cr_expect_str_eq(tn__attribute(tn__node_at(g, x.node), "key7"),
+  cr_expect_str_eq(tn__attribute_get(tn__node_at(g, x.node), "key7"),
                    "of the scope");
   OK(tn__scope_pop(g));
 }
 
-/* Of one key the innermost scope's value counts. */
+/* Of equal keys, the innermost scope's value counts. */
 Test(graph_limits, scopes_override_each_other_in_order) {
   const tn_attribute outer[] = {{"b", "1"}, {"a", "1"}, {"c", "1"}};
   const tn_attribute inner[] = {{"c", "2"}, {"a", "2"}, {"c", "3"}};
   OK(tn__scope_push(g, outer, 3));
   OK(tn__scope_push(g, inner, 3));
-  const tn__node *node = tn__node_at(g, var(g, "x").node);
+  const tn__node *node = tn__node_at(g, var_node(g, "x").node);
   cr_assert_eq(node->n_attrs, 3);
-  cr_expect_str_eq(tn__attribute(node, "a"), "2");
-  cr_expect_str_eq(tn__attribute(node, "b"), "1");
-  cr_expect_str_eq(tn__attribute(node, "c"), "3");
+  cr_expect_str_eq(tn__attribute_get(node, "a"), "2");
+  cr_expect_str_eq(tn__attribute_get(node, "b"), "1");
+  cr_expect_str_eq(tn__attribute_get(node, "c"), "3");
   OK(tn__scope_pop(g));
   OK(tn__scope_pop(g));
 }
@@ -135,9 +136,9 @@ Test(graph_limits, inherited_attributes_are_counted) {
   OK(flatten_nested(3, &flat));
   const tn__node *last = tn__node_at(flat, tn__n_nodes(flat) - 1);
   cr_expect_eq(last->n_attrs, 2993);
-  cr_expect_str_eq(tn__attribute(last, "key0000020"), "own");
-  cr_expect_str_eq(tn__attribute(last, "key0000021"), "21");
-  cr_expect_str_eq(tn__attribute(last, "other"), "1");
+  cr_expect_str_eq(tn__attribute_get(last, "key0000020"), "own");
+  cr_expect_str_eq(tn__attribute_get(last, "key0000021"), "21");
+  cr_expect_str_eq(tn__attribute_get(last, "other"), "1");
   tn__graph_release(flat);
   FAILS(flatten_nested(1500, &flat), TN_OUT_OF_RANGE,
         "node `inside`: its nodes would inherit more than 4194304 attributes");
@@ -162,7 +163,7 @@ Test(graph_limits, many_missing_operators_are_named_soon) {
   (void)fprintf(t.file, "], \"heads\": [[0, 0]]}");
   const double begin = cpu_seconds();
   FAILS(parse_text(&t, &read), TN_NOT_FOUND,
-        "no operator `missing0` in plugin `lab`", " more");
+        "node `n0`: no operator `missing0` in plugin `lab`", " more");
   const double seconds = cpu_seconds() - begin;
   cr_expect_lt(seconds, 2 * SOON, "%g s", seconds);
 }

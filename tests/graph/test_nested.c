@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Graphs and loops within graphs and loops: what they use, what their gradients
- * know of shapes, and programs of them for other shapes.
+ * Graphs and loops inside of graphs and loops: their inputs, the shapes of
+ * their gradients, and programs of them for other shapes.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "evaluate.h"
-#include "given.h"
+#include "program_fixture.h"
 
 TestSuite(nested, .init = net_open, .fini = net_close);
 
 static const char *const sequence[] = {"x"}, *const state[] = {"h"};
 
-/* A loop over x with the state h, and what else its step reads. */
-static tn_entry loop(tn_graph *graph, const tn_graph *step, size_t n,
-                     const char *const *keys, const tn_entry *in) {
+/* A loop over x with the state h, and the other inputs of its step. */
+static tn_entry add_loop(tn_graph *graph, const tn_graph *step, size_t n,
+                         const char *const *keys, const tn_entry *in) {
   tn_entry out;
   OK(tn__graph_loop(graph,
                     &(tn_loop){.struct_size = sizeof(tn_loop),
@@ -33,47 +33,48 @@ static tn_entry loop(tn_graph *graph, const tn_graph *step, size_t n,
 static const char *const keys[] = {"x", "h", "all", "z"};
 
 static void expect_all(tn_array *array, double want) {
-  double *v = elements(array);
+  double *v = elements_of(array);
   for (size_t i = 0; i < n_elements(array); ++i) cr_expect_eq(v[i], want);
   free(v);
 }
 
-static tn_array *same(double value, size_t ndim, const int64_t *shape) {
+static tn_array *create_same(double value, size_t ndim, const int64_t *shape) {
   double v[16];
   for (int i = 0; i < 16; ++i) v[i] = value;
-  return doubles(ndim, shape, v);
+  return create_doubles(ndim, shape, v);
 }
 
 /* h + the sum of x. */
-static tn_graph *adding(void) {
+static tn_graph *adding_graph(void) {
   tn_graph *s = net_new();
-  HEADS(s, OP(s, "add", NULL, NULL, var(s, "h"), var(s, "x")));
+  HEADS(s, OP(s, "add", NULL, NULL, var_node(s, "h"), var_node(s, "x")));
   return s;
 }
 
-/* The step has many more entries than the graph around it, and a loop behind
- * them all: each step adds 100 z, all that `all` has, and x. */
-Test(nested, loops_in_loops_use_what_is_theirs) {
+/* The step has many more entries than the outer graph, and a loop after them
+ * all: each step adds 100 z, `all` has this sum, and x. */
+Test(nested, loops_in_loops_use_their_own_entries) {
   enum { LONG = 100 };
-  tn_graph *inner = adding(), *step = net_new();
-  const tn_entry all = var(step, "all"), z = var(step, "z");
-  tn_entry h = var(step, "h");
+  tn_graph *inner = adding_graph(), *step = net_new();
+  const tn_entry all = var_node(step, "all"), z = var_node(step, "z");
+  tn_entry h = var_node(step, "h");
   for (int i = 0; i < LONG; ++i) h = OP(step, "add", NULL, NULL, h, z);
-  h = loop(step, inner, 2, keys, (const tn_entry[]){all, h});
-  HEADS(step, OP(step, "add", NULL, NULL, h, var(step, "x")));
-  const tn_entry in[] = {var(g, "x"), var(g, "h"), var(g, "all"), var(g, "z")};
-  HEADS(g, loop(g, step, 4, keys, in));
-  give("x", same(2, SHAPE(5, 2)));
-  give("h", same(1, SHAPE(2)));
-  give("all", same(0.5, SHAPE(3, 2)));
-  give("z", same(0.25, SHAPE(2)));
+  h = add_loop(step, inner, 2, keys, (const tn_entry[]){all, h});
+  HEADS(step, OP(step, "add", NULL, NULL, h, var_node(step, "x")));
+  const tn_entry in[] = {var_node(g, "x"), var_node(g, "h"), var_node(g, "all"),
+                         var_node(g, "z")};
+  HEADS(g, add_loop(g, step, 4, keys, in));
+  give_array("x", create_same(2, SHAPE(5, 2)));
+  give_array("h", create_same(1, SHAPE(2)));
+  give_array("all", create_same(0.5, SHAPE(3, 2)));
+  give_array("z", create_same(0.25, SHAPE(2)));
   for (uint32_t plan = TN_PLAN_DEFAULT; plan <= TN_PLAN_COMPAT_SHARE; ++plan) {
     tn_program *p = BIND(.plan = plan);
     OK(tn__program_forward(p, 0));
     expect_all(head_of(p, 0), 1 + 5 * (LONG * 0.25 + 3 * 0.5 + 2));
     tn__program_release(p);
   }
-  drop_given();
+  drop_arrays();
   tn__graph_release(step);
   tn__graph_release(inner);
 }
@@ -81,18 +82,18 @@ Test(nested, loops_in_loops_use_what_is_theirs) {
 /* -------------------------------------------------------------------- shapes
  */
 
-/* What is collected of a state has the loop's length and the state's shape, of
- * which nothing is said: it stays. */
-Test(nested, a_given_head_of_another_length_is_made_anew) {
+/* The collected output has the loop's length and the state's shape, which is
+ * not stated: it stays. */
+Test(nested, a_passed_head_of_another_length_is_replaced) {
   tn_graph *step = net_new();
-  const tn_entry h = var(step, "h");
-  HEADS(step, OP(step, "add", NULL, NULL, h, h), h, var(step, "x"));
-  const tn_entry in[] = {var(g, "x"), var(g, "h")};
-  const tn_entry out = loop(g, step, 2, keys, in);
-  HEADS(g, output(out, 1), out);
-  give("x", same(2, SHAPE(4, 2)));
-  give("h", same(1, SHAPE(3)));
-  tn_array *mine[] = {same(0, SHAPE(4, 3)), same(0, SHAPE(3))};
+  const tn_entry h = var_node(step, "h");
+  HEADS(step, OP(step, "add", NULL, NULL, h, h), h, var_node(step, "x"));
+  const tn_entry in[] = {var_node(g, "x"), var_node(g, "h")};
+  const tn_entry out = add_loop(g, step, 2, keys, in);
+  HEADS(g, output_of(out, 1), out);
+  give_array("x", create_same(2, SHAPE(4, 2)));
+  give_array("h", create_same(1, SHAPE(3)));
+  tn_array *mine[] = {create_same(0, SHAPE(4, 3)), create_same(0, SHAPE(3))};
   tn_program *p = BIND(.outputs = mine, .n_outputs = 2), *other = NULL;
   OK(tn__program_reshape(p, &(tn_known){"x", UNTYPED(2, 2)}, 1, &other));
   cr_assert_neq(head_of(other, 0), mine[0]);
@@ -105,7 +106,7 @@ Test(nested, a_given_head_of_another_length_is_made_anew) {
   tn__program_release(other);
   tn__program_release(p);
   tn__array_release(mine[0]), tn__array_release(mine[1]);
-  drop_given();
+  drop_arrays();
   tn__graph_release(step);
 }
 
@@ -116,7 +117,7 @@ static uint32_t n_arguments(tn_graph *graph) {
   return n;
 }
 
-static tn_entry slope(tn_entry head, tn_entry of) {
+static tn_entry gradient_of(tn_entry head, tn_entry of) {
   const tn__gradient_spec spec = {
       .query = {.heads = &head, .of = &of, .n_heads = 1, .n_of = 1}};
   tn_entry out;
@@ -124,8 +125,8 @@ static tn_entry slope(tn_entry head, tn_entry of) {
   return out;
 }
 
-static tn_entry embed(const tn_graph *inner, size_t n, const char *const *names,
-                      const tn_entry *in) {
+static tn_entry embed_graph(const tn_graph *inner, size_t n,
+                            const char *const *names, const tn_entry *in) {
   tn_entry out;
   OK(tn__graph_embed(g,
                      &(tn_embedding){.struct_size = sizeof(tn_embedding),
@@ -141,16 +142,16 @@ static tn_entry embed(const tn_graph *inner, size_t n, const char *const *names,
 Test(nested, gradients_of_graphs_know_their_shapes) {
   static const char *const names[] = {"x", "b", "c"};
   tn_graph *inner = net_new();
-  HEADS(inner,
-        OP(inner, "plus_all", NULL, NULL,
-           OP(inner, "plus_all", NULL, NULL, var(inner, "x"), var(inner, "b")),
-           var(inner, "c")));
-  const tn_entry in[] = {var(g, "x"), var(g, "b"), var(g, "c")};
-  const tn_entry y = embed(inner, 3, names, in);
-  HEADS(g, slope(y, in[1]), slope(y, in[0]));
-  give("x", same(2, SHAPE(4, 1)));
-  give("b", same(1, SHAPE(3)));
-  give("c", same(1, SHAPE(2, 1, 1)));
+  HEADS(inner, OP(inner, "plus_all", NULL, NULL,
+                  OP(inner, "plus_all", NULL, NULL, var_node(inner, "x"),
+                     var_node(inner, "b")),
+                  var_node(inner, "c")));
+  const tn_entry in[] = {var_node(g, "x"), var_node(g, "b"), var_node(g, "c")};
+  const tn_entry y = embed_graph(inner, 3, names, in);
+  HEADS(g, gradient_of(y, in[1]), gradient_of(y, in[0]));
+  give_array("x", create_same(2, SHAPE(4, 1)));
+  give_array("b", create_same(1, SHAPE(3)));
+  give_array("c", create_same(1, SHAPE(2, 1, 1)));
   tn_program *p = BIND(.plan = TN_PLAN_DEFAULT);
   OK(tn__program_forward(p, 0));
   cr_assert_eq(n_elements(head_of(p, 0)), 3);
@@ -158,45 +159,47 @@ Test(nested, gradients_of_graphs_know_their_shapes) {
   cr_assert_eq(n_elements(head_of(p, 1)), 4);
   expect_all(head_of(p, 1), 2 * 3);
   tn__program_release(p);
-  drop_given();
+  drop_arrays();
   tn__graph_release(inner);
 }
 
-/* Elements of a sequence, too. */
+/* The same for elements of a sequence. */
 Test(nested, gradients_of_loops_know_their_shapes) {
   tn_graph *step = net_new();
-  HEADS(step, OP(step, "plus_all", NULL, NULL, var(step, "h"), var(step, "x")));
-  const tn_entry in[] = {var(g, "x"), var(g, "h")};
-  const tn_entry y = loop(g, step, 2, keys, in);
-  HEADS(g, slope(y, in[0]));
-  give("x", same(2, SHAPE(4, 1)));
-  give("h", same(1, SHAPE(3)));
+  HEADS(step, OP(step, "plus_all", NULL, NULL, var_node(step, "h"),
+                 var_node(step, "x")));
+  const tn_entry in[] = {var_node(g, "x"), var_node(g, "h")};
+  const tn_entry y = add_loop(g, step, 2, keys, in);
+  HEADS(g, gradient_of(y, in[0]));
+  give_array("x", create_same(2, SHAPE(4, 1)));
+  give_array("h", create_same(1, SHAPE(3)));
   tn_program *p = BIND(.plan = TN_PLAN_DEFAULT);
   OK(tn__program_forward(p, 0));
   cr_assert_eq(n_elements(head_of(p, 0)), 4);
   expect_all(head_of(p, 0), 3);
   tn__program_release(p);
-  drop_given();
+  drop_arrays();
   tn__graph_release(step);
 }
 
-/* Elements of `x` and `w`, which are computed, are only summed: of them, and of
- * what the loop itself computes, the gradient reads no elements. */
+/* Elements of `x` and `w`, which are computed, are only summed: the gradient
+ * reads no elements of them or of the loop's results. */
 Test(nested, gradients_of_loops_keep_nothing_for_its_shape) {
   enum { WIDE = 1000 };
   static const char *const names[] = {"x", "h", "w"};
   tn_graph *step = net_new();
-  HEADS(step,
-        OP(step, "plus_all", NULL, NULL,
-           OP(step, "plus_all", NULL, NULL, var(step, "h"), var(step, "x")),
-           var(step, "w")));
-  const tn_entry in[] = {OP(g, "square", NULL, "x2", var(g, "x")), var(g, "h"),
-                         OP(g, "square", NULL, "w2", var(g, "w"))};
-  const tn_entry y = loop(g, step, 3, names, in);
-  HEADS(g, slope(y, in[0]), slope(y, in[2]), slope(y, in[1]));
-  give("x", filled(TN_F64, SHAPE(4, WIDE, 1)));
-  give("h", filled(TN_F64, SHAPE(WIDE, 3)));
-  give("w", filled(TN_F64, SHAPE(WIDE, 1)));
+  HEADS(step, OP(step, "plus_all", NULL, NULL,
+                 OP(step, "plus_all", NULL, NULL, var_node(step, "h"),
+                    var_node(step, "x")),
+                 var_node(step, "w")));
+  const tn_entry in[] = {OP(g, "square", NULL, "x2", var_node(g, "x")),
+                         var_node(g, "h"),
+                         OP(g, "square", NULL, "w2", var_node(g, "w"))};
+  const tn_entry y = add_loop(g, step, 3, names, in);
+  HEADS(g, gradient_of(y, in[0]), gradient_of(y, in[2]), gradient_of(y, in[1]));
+  give_array("x", create_filled(TN_F64, SHAPE(4, WIDE, 1)));
+  give_array("h", create_filled(TN_F64, SHAPE(WIDE, 3)));
+  give_array("w", create_filled(TN_F64, SHAPE(WIDE, 1)));
   for (uint32_t plan = TN_PLAN_DEFAULT; plan <= TN_PLAN_COMPAT_SHARE; ++plan) {
     tn_program *p = BIND(.plan = plan);
     OK(tn__program_forward(p, 0));
@@ -214,36 +217,36 @@ Test(nested, gradients_of_loops_keep_nothing_for_its_shape) {
       cr_assert_eq(stats_of(p).pool_bytes, (3 + 1) * WIDE * sizeof(double));
     tn__program_release(p);
   }
-  drop_given();
+  drop_arrays();
   tn__graph_release(step);
 }
 
-/* The gradient of a gradient reads nothing that nobody gives: with y the square
- * of h + the sum of x, dy/dh = 2 (h + sum) and its square's gradient is
- * 8 (h + sum). */
+/* The gradient of a gradient adds no arguments. With y the square of h + the
+ * sum of x, dy/dh = 2 (h + sum), and the gradient of its square is 8 (h + sum).
+ */
 Test(nested, gradients_of_gradients_have_no_arguments_of_their_own) {
-  tn_graph *step = adding();
-  const tn_entry in[] = {var(g, "x"), var(g, "h")};
-  const tn_entry end = loop(g, step, 2, keys, in);
+  tn_graph *step = adding_graph();
+  const tn_entry in[] = {var_node(g, "x"), var_node(g, "h")};
+  const tn_entry end = add_loop(g, step, 2, keys, in);
   const tn_entry y = OP(g, "mul", NULL, NULL, end, end);
-  const tn_entry first = slope(y, in[1]);
-  HEADS(g, slope(OP(g, "mul", NULL, NULL, first, first), in[0]));
+  const tn_entry first = gradient_of(y, in[1]);
+  HEADS(g, gradient_of(OP(g, "mul", NULL, NULL, first, first), in[0]));
   cr_assert_eq(n_arguments(g), 2);
-  give("x", same(2, SHAPE(4, 3)));
-  give("h", same(1, SHAPE(3)));
+  give_array("x", create_same(2, SHAPE(4, 3)));
+  give_array("h", create_same(1, SHAPE(3)));
   tn_program *p = BIND(.plan = TN_PLAN_DEFAULT);
   OK(tn__program_forward(p, 0));
   expect_all(head_of(p, 0), 8 * (1 + 4 * 2));
   tn__program_release(p);
-  drop_given();
+  drop_arrays();
   tn__graph_release(step);
 }
 
 /* ----------------------------------------------------------------- variables
  */
 
-/* Of x and c the step reads no more than the shape. Outputs behind the state
- * are what it was before each step, and x and c of each. */
+/* The step reads only the shapes of x and c. Outputs after the state are the
+ * state before each step, and x and c of each step. */
 static const char keeps[] =
     "{\"tenon\": 1, \"nodes\": [{\"name\": \"x\", \"kind\": \"variable\"},"
     "{\"name\": \"h\", \"kind\": \"variable\"},"
@@ -267,9 +270,9 @@ Test(nested, variables_that_are_kept_are_read) {
   OK(tn__graph_parse(&w.caller, keeps, strlen(keeps), &parsed));
   tn__graph_release(g);
   g = parsed;
-  give("x", same(2, SHAPE(4, 3)));
-  give("h", same(1, SHAPE(3)));
-  give("c", same(5, SHAPE(3)));
+  give_array("x", create_same(2, SHAPE(4, 3)));
+  give_array("h", create_same(1, SHAPE(3)));
+  give_array("c", create_same(5, SHAPE(3)));
   for (uint32_t plan = TN_PLAN_DEFAULT; plan <= TN_PLAN_COMPAT_SHARE; ++plan) {
     tn_program *p = BIND(.plan = plan);
     OK(tn__program_forward(p, 0));
@@ -279,5 +282,5 @@ Test(nested, variables_that_are_kept_are_read) {
     expect_all(head_of(p, 1), 5);
     tn__program_release(p);
   }
-  drop_given();
+  drop_arrays();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Random graphs as programs: whatever the engine, the plan of memory, whether
- * calls are fused, and on which devices nodes run, outputs and gradients are
- * those of the same graph computed node by node (evaluate.h).
+ * Random graphs as programs: for any engine, memory plan, fusion and placement,
+ * outputs and gradients equal those of the same graph computed node by node
+ * (evaluate.h).
  */
 #include <math.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static tn_array *random_array(size_t ndim, const int64_t *shape) {
   double *v = malloc((size_t)(n + 1) * sizeof *v);
   for (int64_t i = 0; i < n; ++i)
     v[i] = ((double)random_below(2001) - 1000) / 1000;
-  tn_array *array = doubles(ndim, shape, v);
+  tn_array *array = create_doubles(ndim, shape, v);
   free(v);
   return array;
 }
@@ -37,16 +37,16 @@ static tn_array *random_array(size_t ndim, const int64_t *shape) {
 /* -------------------------------------------------------------- random graphs
  */
 
-/* The variables, of which those behind N_WHOLE have a row or a column. */
+/* The variables; those from N_WHOLE on have a row or a column. */
 enum { N_WHOLE = 3, N_VARIABLES = 5, MOST_NODES = 40, MOST_SMOOTH = 14 };
 
 static const char *const names[N_VARIABLES] = {"x", "y", "z", "row", "column"};
 
 static tn_entry narrow[N_VARIABLES - N_WHOLE];
-static bool smooth;       /* graphs with gradients in them */
-static uint32_t n_slopes; /* in this one: 0 or 1 */
+static bool smooth;       /* graphs that contain gradients */
+static uint32_t n_slopes; /* number in this graph: 0 or 1 */
 
-/* A part of the sum over columns, beside `b` again. */
+/* A part of the sum over columns, and `b` a second time. */
 static tn_entry sum_beside(tn_entry a, tn_entry b) {
   tn_entry sum;
   const tn_graph_node node = {.struct_size = sizeof node,
@@ -59,8 +59,8 @@ static tn_entry sum_beside(tn_entry a, tn_entry b) {
             OP(g, "affine", "scale=0.015625", NULL, sum));
 }
 
-/* One of two gradients that were asked for. What reads the other is there, and
- * needs less than it might. */
+/* One of two requested gradients. A node that reads the other one exists, and
+ * needs fewer operands than it could. */
 static tn_entry random_slope(const tn_entry *all, uint32_t n) {
   tn_entry slopes[2];
   const uint32_t first = random_below(N_WHOLE);
@@ -73,7 +73,7 @@ static tn_entry random_slope(const tn_entry *all, uint32_t n) {
   return slopes[random_below(2)];
 }
 
-/* Of operators that may be differentiated twice, which programs do once. */
+/* Operators that can be differentiated twice; programs do it once. */
 static tn_entry smooth_node(const tn_entry *all, uint32_t n) {
   static const char *const binary[] = {"add", "sub", "mul", "tame"};
   static const char *const unary[] = {"tanh", "sigmoid", "square", "seen"};
@@ -102,7 +102,7 @@ static tn_entry random_node(const tn_entry *all, uint32_t n) {
     case 1:
       return OP(g, "affine", "scale=-0.5 shift=0.25", NULL, a);
     case 2:
-      return output(OP(g, "pair", NULL, NULL, a, b), random_below(2));
+      return output_of(OP(g, "pair", NULL, NULL, a, b), random_below(2));
     case 3:
       return OP(g, "product", "alpha=0.5", NULL, a, b);
     case 4:
@@ -121,7 +121,7 @@ static tn_entry random_node(const tn_entry *all, uint32_t n) {
   }
 }
 
-/* Half of the nodes say where they run. */
+/* Half of the nodes have a group. */
 static void random_groups(void) {
   static const char *const groups[] = {"", "left", "right"};
   for (uint32_t id = 0; id < tn__n_nodes(g); ++id)
@@ -129,16 +129,16 @@ static void random_groups(void) {
       OK(tn__attribute_set(g, id, "group", groups[random_below(3)]));
 }
 
-/* Heads: the last entry with all variables, and some other. */
+/* Heads: the last entry that has all variables, and another one. */
 static void random_graph(uint32_t n) {
   tn_entry all[MOST_NODES + N_WHOLE];
   uint32_t k = 0;
   while (k < N_WHOLE) {
-    all[k] = var(g, names[k]);
+    all[k] = var_node(g, names[k]);
     ++k;
   }
   for (int i = 0; i < N_VARIABLES - N_WHOLE; ++i)
-    narrow[i] = var(g, names[N_WHOLE + i]);
+    narrow[i] = var_node(g, names[N_WHOLE + i]);
   n_slopes = 0;
   while (k < n + N_WHOLE) {
     all[k] = smooth ? smooth_node(all, k) : random_node(all, k);
@@ -153,13 +153,12 @@ static void random_graph(uint32_t n) {
   random_groups();
 }
 
-/* ----------------------------------------------------------- what is expected
- */
+/* ------------------------------------------------------------- expectations */
 
 enum { MOST = 8 };
 
-/* Arrays of a graph, and what is to be computed of them. States begin with
- * zeros, and each forward run adds as much to them as the first. */
+/* Arrays of a graph, and the expected results. States begin with zeros, and
+ * each forward run adds as much to them as the first. */
 typedef struct expectation {
   const char *const *names;
   size_t n;
@@ -184,12 +183,12 @@ static void expectation_drop(expectation *e) {
 static tn_array *zeros_like(const tn_array *array) {
   const tn_tensor *t = &array->tensor;
   double *v = calloc(n_elements(array) + 1, sizeof *v);
-  tn_array *zeros = doubles((size_t)t->ndim, t->shape, v);
+  tn_array *zeros = create_doubles((size_t)t->ndim, t->shape, v);
   free(v);
   return zeros;
 }
 
-/* Slopes are those of `copy`, which has a gradient behind its heads. */
+/* Gradients are those of `copy`, which has a gradient after its heads. */
 static void expect_slopes(expectation *e, tn_graph *copy, feed *feeds) {
   tn_entry of[MOST], weights[MOST], slopes[MOST];
   for (size_t i = 0; i < e->n; ++i)
@@ -198,7 +197,7 @@ static void expect_slopes(expectation *e, tn_graph *copy, feed *feeds) {
     static const char *const heads[] = {"head0", "head1", "head2"};
     const tn_tensor *t = &e->out[i]->tensor;
     e->weights[i] = random_array((size_t)t->ndim, t->shape);
-    weights[i] = var(copy, heads[i]);
+    weights[i] = var_node(copy, heads[i]);
     feeds[e->n + i] = (feed){heads[i], e->weights[i]};
   }
   const tn__gradient_spec spec = {.query = {.heads = copy->heads,
@@ -210,12 +209,12 @@ static void expect_slopes(expectation *e, tn_graph *copy, feed *feeds) {
   const size_t n = e->n + e->n_heads;
   for (size_t i = 0; i < e->n_states; ++i)
     feeds[n + i] = (feed){e->state_names[i], zeros_like(e->states[i])};
-  evaluate(copy, feeds, n + e->n_states, slopes, e->n, e->slopes);
+  evaluate_heads(copy, feeds, n + e->n_states, slopes, e->n, e->slopes);
   for (size_t i = 0; i < e->n_states; ++i)
     tn__array_release(feeds[n + i].array);
 }
 
-/* From names and arrays to the rest. */
+/* Computes the rest from names and arrays. */
 static void expect_all(expectation *e) {
   tn_graph *copy = NULL;
   feed feeds[3 * MOST];
@@ -224,16 +223,17 @@ static void expect_all(expectation *e) {
   for (size_t i = 0; i < e->n_states; ++i)
     feeds[e->n + i] = (feed){e->state_names[i], e->states[i]};
   e->n_heads = copy->n_heads;
-  evaluate(copy, feeds, e->n + e->n_states, copy->heads, e->n_heads, e->out);
+  evaluate_heads(copy, feeds, e->n + e->n_states, copy->heads, e->n_heads,
+                 e->out);
   expect_slopes(e, copy, feeds);
   tn__graph_release(copy);
 }
 
-static void compare(tn_array *have, tn_array *want, const char *how,
-                    const char *what) {
-  double *a = elements(have), *b = elements(want);
+static void compare_arrays(tn_array *have, tn_array *want, const char *how,
+                           const char *what) {
+  double *a = elements_of(have), *b = elements_of(want);
   cr_assert_eq(n_elements(have), n_elements(want));
-  double most = 1; /* of what is summed up, parts may be larger than the sum */
+  double most = 1; /* for sums: parts may be larger than the sum */
   for (size_t i = 0; i < n_elements(have); ++i) most = fmax(most, fabs(b[i]));
   for (size_t i = 0; i < n_elements(have); ++i)
     cr_assert(
@@ -245,7 +245,7 @@ static void compare(tn_array *have, tn_array *want, const char *how,
 /* ------------------------------------------------------------------- programs
  */
 
-/* A way to make a program of a graph. */
+/* The options of a program. */
 typedef struct way {
   uint32_t plan;
   uint32_t flags;
@@ -256,7 +256,7 @@ typedef struct way {
 static const tn_group groups[] = {{"left", {TN_DEVICE_CPU, 1}},
                                   {"right", {TN_DEVICE_CPU, 2}}};
 
-/* Where an argument lies is the program's to say. */
+/* The program decides the device of an argument. */
 static void arguments_copy(tn_program *p, const expectation *e) {
   tn_array *array = NULL;
   for (size_t i = 0; i < e->n; ++i) {
@@ -265,7 +265,7 @@ static void arguments_copy(tn_program *p, const expectation *e) {
   }
 }
 
-static tn_program *bind(const expectation *e, const way *how) {
+static tn_program *bind_case(const expectation *e, const way *how) {
   tn_argument arguments[MOST];
   tn_program *p = NULL;
   for (size_t i = 0; i < e->n; ++i) {
@@ -295,11 +295,11 @@ static void compare_program(tn_program *p, const expectation *e,
   tn_array *array = NULL;
   for (size_t i = 0; i < e->n_heads; ++i) {
     OK(tn__program_output(p, i, &array));
-    compare(array, e->out[i], how, i == 0 ? "the first head" : "a head");
+    compare_arrays(array, e->out[i], how, i == 0 ? "the first head" : "a head");
   }
   for (size_t i = 0; i < e->n; ++i) {
     OK(tn__program_array(p, TN_PROGRAM_GRADIENT, e->names[i], &array));
-    compare(array, e->slopes[i], how, e->names[i]);
+    compare_arrays(array, e->slopes[i], how, e->names[i]);
   }
 }
 
@@ -322,10 +322,11 @@ static void compare_states(const tn_program *p, const expectation *e, int runs,
                            const char *how) {
   for (size_t i = 0; i < e->n_states; ++i) {
     tn_array *want = zeros_like(e->states[i]);
-    double *v = elements(e->states[i]);
+    double *v = elements_of(e->states[i]);
     for (size_t k = 0; k < n_elements(want); ++k) v[k] *= runs;
     OK(tn__array_set(want, v, n_elements(want) * sizeof *v));
-    compare(state_of(p, e->state_names[i]), want, how, e->state_names[i]);
+    compare_arrays(state_of(p, e->state_names[i]), want, how,
+                   e->state_names[i]);
     free(v);
     tn__array_release(want);
   }
@@ -333,10 +334,10 @@ static void compare_states(const tn_program *p, const expectation *e, int runs,
 
 static uint64_t n_fused; /* calls of all programs so far */
 
-/* Twice: what the first run leaves behind must not matter. */
+/* Runs twice: state left by the first run must not matter. */
 static void run_program(const expectation *e, const way *how) {
   char what[64];
-  tn_program *p = bind(e, how);
+  tn_program *p = bind_case(e, how);
   (void)snprintf(what, sizeof what, "plan %u, flags %u, memory %llu%s",
                  how->plan, how->flags, (unsigned long long)how->memory,
                  how->groups ? ", groups" : "");
@@ -370,15 +371,15 @@ static const way ways[] = {
     {TN_PLAN_DEFAULT, 0, TN_MEMORY_MINIMAL, true}};
 
 static uint64_t pool_of(const expectation *e, const way *how) {
-  tn_program *p = bind(e, how);
+  tn_program *p = bind_case(e, how);
   tn_program_stats stats = {.struct_size = sizeof stats};
   tn__program_stats(p, &stats);
   tn__program_release(p);
   return stats.pool_bytes;
 }
 
-/* As little memory as there may be, told as a number, is enough, and so is what
- * lies between that and all: fused or not. */
+/* The minimal memory, as a number, is a sufficient budget, and so are numbers
+ * up to the full memory: fused or not. */
 static void run_budgets(const expectation *e, uint32_t plan) {
   way how = {plan, 0, 0, false};
   const uint64_t all = pool_of(e, &how);
@@ -402,14 +403,14 @@ static void run_all(expectation *e) {
   expectation_drop(e);
 }
 
-/* Those that a sanitizer watches take ten times as long. */
+/* With sanitizers they take ten times as long. */
 #if defined(TN_SANITIZED)
 enum { N_GRAPHS = 150 };
 #else
 enum { N_GRAPHS = 1000 };
 #endif
 
-/* Every tenth is of arrays large enough to be fused. */
+/* Every tenth has arrays that are large enough to be fused. */
 static void run_graphs(uint64_t seed, int n) {
   state = seed;
   for (int i = 0; i < n; ++i) {
@@ -428,13 +429,13 @@ static void run_graphs(uint64_t seed, int n) {
   cr_assert_gt(n_fused, 100);
 }
 
-Test(programs, compute_what_their_graphs_do_on_one_thread) {
+Test(programs, compute_the_results_of_their_graphs_on_one_thread) {
   open_with(&(tn__engine_options){.kind = TN__ENGINE_NAIVE});
   run_graphs(1, N_GRAPHS);
   net_close();
 }
 
-Test(programs, compute_what_their_graphs_do_on_several_threads) {
+Test(programs, compute_the_results_of_their_graphs_on_several_threads) {
   open_with(&(tn__engine_options){.workers = 4});
   run_graphs(2, N_GRAPHS);
   net_close();
@@ -443,7 +444,7 @@ Test(programs, compute_what_their_graphs_do_on_several_threads) {
 /* ---------------------------------------------------------- graphs and loops
  */
 
-/* Other numbers, and other groups, each time. */
+/* Other numbers and other groups each time. */
 static void run_many(void (*run)(uint64_t seed)) {
   for (uint64_t seed = 3; seed < 13; ++seed) {
     run(seed);
@@ -451,14 +452,15 @@ static void run_many(void (*run)(uint64_t seed)) {
   }
 }
 
-/* h = tanh(dense(x, v) + h * u); out = h before the step times h behind it.
- * With a state, that gets the sum of what the dense operator makes. */
-static tn_graph *recurrent(bool tracked) {
+/* h = tanh(dense(x, v) + h * u); out = h before the step times h after it. With
+ * a state, it gets the sum of the dense operator's results. */
+static tn_graph *recurrent_graph(bool tracked) {
   tn_graph *s = net_new();
-  const tn_entry x = var(s, "x"), h = var(s, "h"), u = var(s, "u");
+  const tn_entry x = var_node(s, "x"), h = var_node(s, "h"),
+                 u = var_node(s, "u");
   tn_entry fc =
-      OP(s, "dense", "num_hidden=2", "fc", x, var(s, "v"), TN_ENTRY_NONE);
-  if (tracked) fc = OP(s, "track", NULL, "track", fc, var(s, "sum"));
+      OP(s, "dense", "num_hidden=2", "fc", x, var_node(s, "v"), TN_ENTRY_NONE);
+  if (tracked) fc = OP(s, "track", NULL, "track", fc, var_node(s, "sum"));
   const tn_entry next =
       OP(s, "tanh", NULL, "next",
          OP(s, "add", NULL, NULL, fc, OP(s, "mul", NULL, NULL, h, u)));
@@ -486,12 +488,12 @@ static tn_entry loop_of(const tn_graph *step, const char *name, bool reverse,
   return out;
 }
 
-/* A state lies where the loop runs that changes it. */
+/* A state is on the device of the loop that changes it. */
 static void state_follows(const char *name, tn_entry loop) {
   tn_entry sum;
   OK(tn__graph_find(g, name, &sum));
   OK(tn__attribute_set(g, sum.node, "group",
-                       tn__attribute(tn__node_at(g, loop.node), "group")));
+                       tn__attribute_get(tn__node_at(g, loop.node), "group")));
 }
 
 static void run_loops(uint64_t seed) {
@@ -509,13 +511,14 @@ static void run_loops(uint64_t seed) {
     e.n_states = 2;
     for (int i = 0; i < 2; ++i) e.states[i] = zeros_like(e.in[1]);
   }
-  tn_graph *step = recurrent(seed % 2);
+  tn_graph *step = recurrent_graph(seed % 2);
   tn_entry in[4];
-  for (int i = 0; i < 4; ++i) in[i] = var(g, all[i]);
+  for (int i = 0; i < 4; ++i) in[i] = var_node(g, all[i]);
   const tn_entry there = loop_of(step, "there", false, in);
   in[1] = OP(g, "square", NULL, NULL, there);
   const tn_entry back = loop_of(step, "back", true, in);
-  HEADS(g, back, OP(g, "mul", NULL, NULL, output(there, 1), output(back, 1)));
+  HEADS(g, back,
+        OP(g, "mul", NULL, NULL, output_of(there, 1), output_of(back, 1)));
   random_groups();
   if (seed % 2)
     state_follows("there_sum", there), state_follows("back_sum", back);
@@ -535,7 +538,7 @@ Test(programs, compute_loops_on_several_threads) {
   net_close();
 }
 
-/* A graph of two outputs, once in itself. */
+/* A graph of two outputs, nested in itself once. */
 static void run_embedded(uint64_t seed) {
   static const char *const all[] = {"x", "y"};
   expectation e = {.names = all, .n = 2};
@@ -543,19 +546,19 @@ static void run_embedded(uint64_t seed) {
   for (int i = 0; i < 2; ++i)
     e.in[i] = random_array(2, (const int64_t[]){2, 3});
   tn_graph *b = net_new(), *outer = net_new();
-  const tn_entry p = var(b, "p"), q = var(b, "q");
+  const tn_entry p = var_node(b, "p"), q = var_node(b, "q");
   HEADS(b, OP(b, "tame", NULL, NULL, p, q), OP(b, "keep", NULL, NULL, q, p));
   tn_embedding what = {.struct_size = sizeof what, .n_in = 2, .inner = b};
   tn_entry one, two, three;
-  what.in = (const tn_entry[]){var(outer, "p"), var(outer, "q")};
+  what.in = (const tn_entry[]){var_node(outer, "p"), var_node(outer, "q")};
   OK(tn__graph_embed(outer, &what, &one));
-  what.in = (const tn_entry[]){one, output(one, 1)};
+  what.in = (const tn_entry[]){one, output_of(one, 1)};
   OK(tn__graph_embed(outer, &what, &two));
-  HEADS(outer, two, output(one, 1), output(two, 1));
+  HEADS(outer, two, output_of(one, 1), output_of(two, 1));
   what.inner = outer;
-  what.in = (const tn_entry[]){var(g, "x"), var(g, "y")};
+  what.in = (const tn_entry[]){var_node(g, "x"), var_node(g, "y")};
   OK(tn__graph_embed(g, &what, &three));
-  HEADS(g, three, OP(g, "mul", NULL, NULL, output(three, 2), three));
+  HEADS(g, three, OP(g, "mul", NULL, NULL, output_of(three, 2), three));
   random_groups();
   run_all(&e);
   tn__graph_release(outer);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a device with queues sums (tn_device.sum): gradients of entries that
- * several read or that a broadcast repeats, ones, loops, requests and layouts
- * that a kernel does not take. Each program runs on the cpu and on the device;
- * all values are small integers, so both are exact. The device is that of
- * tests/storage/fake.h; its kernels are those of lab.times_all, out = x y, and
- * of lab.broad for integers, out = x + y.
+ * Sums of a device with queues (tn_device.sum): gradients of entries that
+ * several nodes read or that a broadcast repeats, ones, loops, and requests and
+ * layouts that a kernel does not support. Each program runs on the cpu and on
+ * the device; all values are small integers, so both are exact. The device is
+ * that of tests/storage/fake.h; its kernels are those of lab.times_all, out = x
+ * y, and of lab.broad for integers, out = x + y.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +20,10 @@
 
 enum { MOST = 4, AXES_MOST = 3 };
 
-/* An operand on the device: the box's axes, 0 where it repeats elements. */
+/* An operand on the device: the axes of the loop, 0 where it repeats elements.
+ */
 typedef struct box_operand {
-  const void *data; /* NULL: it is not there */
+  const void *data; /* NULL: absent */
   int64_t step[AXES_MOST];
 } box_operand;
 
@@ -33,7 +34,7 @@ typedef struct launch {
   bool backward;
 } launch;
 
-static double *reach(fake *f, const box_operand *o, const int64_t *at) {
+static double *reach_element(fake *f, const box_operand *o, const int64_t *at) {
   double *data = o->data ? fake_reach(f, o->data) : NULL;
   for (int k = 0; data && k < AXES_MOST; ++k) data += at[k] * o->step[k];
   return data;
@@ -41,10 +42,11 @@ static double *reach(fake *f, const box_operand *o, const int64_t *at) {
 
 static void times_at(fake *f, const launch *l, const int64_t *at) {
   const int first = l->backward ? 1 : 0;
-  const double *grad = l->backward ? reach(f, &l->in[0], at) : NULL,
-               *x = reach(f, &l->in[first], at),
-               *y = reach(f, &l->in[first + 1], at);
-  double *one = reach(f, &l->out[0], at), *two = reach(f, &l->out[1], at);
+  const double *grad = l->backward ? reach_element(f, &l->in[0], at) : NULL,
+               *x = reach_element(f, &l->in[first], at),
+               *y = reach_element(f, &l->in[first + 1], at);
+  double *one = reach_element(f, &l->out[0], at),
+         *two = reach_element(f, &l->out[1], at);
   if (one) *one = l->backward ? *grad * *y : *x * *y;
   if (two) *two = *grad * *x;
 }
@@ -57,8 +59,8 @@ static void times_run(fake *f, const void *arg) {
       for (at[2] = 0; at[2] < l->shape[2]; ++at[2]) times_at(f, l, at);
 }
 
-/* The last axes stand last. */
-static box_operand operand(const launch *l, const tn_tensor *t) {
+/* The last axes come last. */
+static box_operand operand_of(const launch *l, const tn_tensor *t) {
   box_operand o = {.data = t->data};
   const int32_t missing = AXES_MOST - t->ndim;
   for (int32_t k = missing; k < AXES_MOST; ++k)
@@ -74,8 +76,8 @@ static void shape_set(launch *l, const tn_tensor *t) {
   }
 }
 
-/* All operands are judged by their first element. */
-static int32_t times(const tn_frame *call) {
+/* The first element of each operand decides. */
+static int32_t launch_times(const tn_frame *call) {
   const void *reads[MOST], *writes[2];
   launch l = {.backward = call->n_in > 2};
   fake_work work = {.run = times_run,
@@ -88,12 +90,12 @@ static int32_t times(const tn_frame *call) {
   if (l.shape[0] * l.shape[1] * l.shape[2] == 0) return TN_OK;
   for (uint32_t i = 0; i < call->n_in; ++i) {
     if (call->in_flags[i] & (TN_IN_ABSENT | TN_IN_METADATA)) continue;
-    l.in[i] = operand(&l, &call->in[i]);
+    l.in[i] = operand_of(&l, &call->in[i]);
     reads[work.n_reads++] = l.in[i].data;
   }
   for (uint32_t i = 0; i < call->n_out; ++i) {
     if (call->req[i] == TN_REQ_NULL) continue;
-    l.out[i] = operand(&l, &call->out[i]);
+    l.out[i] = operand_of(&l, &call->out[i]);
     writes[work.n_writes++] = l.out[i].data;
   }
   return fake_launch(call->run->stream, &work);
@@ -113,7 +115,7 @@ static void broad_run(fake *f, const void *arg) {
   for (int64_t i = 0; i < l->n; ++i) out[i] = x[i] + y[i];
 }
 
-static int32_t broad(const tn_frame *call) {
+static int32_t launch_broad(const tn_frame *call) {
   whole_launch l = {.in = {call->in[0].data, call->in[1].data},
                     .out = call->out[0].data,
                     .n = tn_tensor_size(&call->out[0])};
@@ -142,10 +144,10 @@ static const uint64_t only_f64[] = {TN_BIT_F64}, only_i32[] = {TN_BIT_I32};
       .op = "lab.times_all@1",                              \
       .id = "guest.times_all." #id_,                        \
       .dtype_sets = only_f64,                               \
-      .compute = times}
+      .compute = launch_times}
 TIMES(forward, TN_PASS_FORWARD);
 TIMES(backward, TN_PASS_BACKWARD);
-/* Of dense arrays. */
+/* For dense arrays. */
 static const tn_kernel add_whole = {.struct_size = sizeof(tn_kernel),
                                     .flags = TN_KERNEL_REENTRANT,
                                     .device_type = TN_DEVICE_EXT,
@@ -155,7 +157,7 @@ static const tn_kernel add_whole = {.struct_size = sizeof(tn_kernel),
                                     .op = "lab.broad@1",
                                     .id = "guest.broad",
                                     .dtype_sets = only_i32,
-                                    .compute = broad};
+                                    .compute = launch_broad};
 static const tn_kernel *const kernels[] = {&forward, &backward, &add_whole};
 static const tn_target times_all = {.struct_size = sizeof(tn_target),
                                     .op = "lab.times_all@1"},
@@ -186,11 +188,11 @@ static void close_all(void) {
   fake_destroy(f);
 }
 
-static void setup(void) {
+static void setup_devices(void) {
   open_with(&(fake_options){.count = 1, .latency_us = 20, .seed = 3}, 2);
 }
 
-TestSuite(queue_sums, .init = setup, .fini = close_all);
+TestSuite(queue_sums, .init = setup_devices, .fini = close_all);
 TestSuite(queue_without, .fini = close_all);
 
 static tn_entry times_of(tn_graph *graph, tn_entry x, tn_entry y) {
@@ -198,7 +200,7 @@ static tn_entry times_of(tn_graph *graph, tn_entry x, tn_entry y) {
 }
 
 /* Small integers, none of them zero, that depend on all three. */
-static void fill(tn_array *array, size_t what, int run) {
+static void fill_array(tn_array *array, size_t what, int run) {
   static const double values[] = {1, -2, 3, 2, -1, 1, -3, 2};
   const size_t n = n_elements(array);
   double *v = malloc((n + 1) * sizeof *v);
@@ -216,31 +218,33 @@ static tn_program *bind_at(int32_t type, tn_req request) {
   return p;
 }
 
-static tn_array *argument(const tn_program *p, uint32_t what, uint32_t i) {
+static tn_array *argument_array(const tn_program *p, uint32_t what,
+                                uint32_t i) {
   const char *name = tn__node_at(p->graph, p->arguments[i].node)->name;
   tn_array *array = NULL;
   OK(tn__program_array(p, what, name, &array));
   return array;
 }
 
-/* One run, with weights for the heads that want them. */
+/* One run, with output gradients for the heads that need them. */
 static void run_once(tn_program *p, tn_req request, int run) {
   tn_array *weights[4] = {NULL}, *out = NULL;
   for (uint32_t i = 0; i < p->n_arguments; ++i)
-    fill(argument(p, TN_PROGRAM_ARGUMENT, i), i, run);
+    fill_array(argument_array(p, TN_PROGRAM_ARGUMENT, i), i, run);
   OK(tn__program_forward(p, TN_CALL_TRAIN));
   if (request == TN_REQ_NULL) return;
   for (uint32_t i = 0; i < p->n_heads; ++i) {
     OK(tn__program_output(p, i, &out));
     weights[i] = empty(TN_F64, (size_t)out->tensor.ndim, out->tensor.shape);
-    fill(weights[i], 7 + i, run);
+    fill_array(weights[i], 7 + i, run);
   }
   OK(tn__program_backward(p, weights, p->n_heads));
   for (uint32_t i = 0; i < p->n_heads; ++i) tn__array_release(weights[i]);
 }
 
-static void same(tn_array *a, tn_array *b, const char *what, uint32_t number) {
-  double *x = elements(a), *y = elements(b);
+static void expect_same(tn_array *a, tn_array *b, const char *what,
+                        uint32_t number) {
+  double *x = elements_of(a), *y = elements_of(b);
   cr_assert_eq(n_elements(a), n_elements(b));
   for (size_t i = 0; i < n_elements(a); ++i)
     cr_assert_eq(x[i], y[i], "%s %u, element %zu: %g here, %g there", what,
@@ -248,74 +252,76 @@ static void same(tn_array *a, tn_array *b, const char *what, uint32_t number) {
   free(x), free(y);
 }
 
-static void compare(const tn_program *here, const tn_program *far,
-                    tn_req request) {
+static void compare_programs(const tn_program *here, const tn_program *far,
+                             tn_req request) {
   tn_array *a = NULL, *b = NULL;
   for (uint32_t i = 0; i < here->n_heads; ++i) {
     OK(tn__program_output(here, i, &a));
     OK(tn__program_output(far, i, &b));
     cr_assert_eq(b->tensor.device_type, TN_DEVICE_EXT);
-    same(a, b, "output", i);
+    expect_same(a, b, "output", i);
   }
   for (uint32_t i = 0; request && i < here->n_arguments; ++i)
-    same(argument(here, TN_PROGRAM_GRADIENT, i),
-         argument(far, TN_PROGRAM_GRADIENT, i), "gradient", i);
+    expect_same(argument_array(here, TN_PROGRAM_GRADIENT, i),
+                argument_array(far, TN_PROGRAM_GRADIENT, i), "gradient", i);
 }
 
 /* The graph, three times on the cpu and on the device. */
-static void agree(tn_req request) {
+static void check_agreement(tn_req request) {
   tn_program *here = bind_at(TN_DEVICE_CPU, request),
              *far = bind_at(TN_DEVICE_EXT, request);
   for (int run = 0; run < 3; ++run) {
     run_once(here, request, run);
     run_once(far, request, run);
-    compare(here, far, request);
+    compare_programs(here, far, request);
   }
   tn__program_release(here);
   tn__program_release(far);
 }
 
 static void agree_always(void) {
-  agree(TN_REQ_NULL);
-  agree(TN_REQ_WRITE);
-  agree(TN_REQ_ADD);
+  check_agreement(TN_REQ_NULL);
+  check_agreement(TN_REQ_WRITE);
+  check_agreement(TN_REQ_ADD);
 }
 
 /* ------------------------------------------------------------------ gradients
  */
 
-static void shared(void) {
-  const tn_entry x = typed(g, "x", F64(2, 3)), a = typed(g, "a", F64(2, 3));
+static void shared_graph(void) {
+  const tn_entry x = typed_var(g, "x", F64(2, 3)),
+                 a = typed_var(g, "a", F64(2, 3));
   const tn_entry y = times_of(g, x, a);
   HEADS(g, times_of(g, y, a), times_of(g, y, y), times_of(g, y, x));
 }
 
-Test(queue_sums, gradients_of_what_several_read) {
-  shared();
+Test(queue_sums, gradients_of_entries_with_several_readers) {
+  shared_graph();
   agree_always();
 }
 
 /* Each axis, several, all of them, and missing ones. */
-Test(queue_sums, gradients_of_what_a_broadcast_repeats) {
-  const tn_entry x = typed(g, "x", F64(2, 3, 4));
-  tn_entry y = times_of(g, x, typed(g, "last", F64(4)));
-  y = times_of(g, y, typed(g, "middle", F64(3, 1)));
-  y = times_of(g, y, typed(g, "first", F64(2, 1, 1)));
-  y = times_of(g, y, typed(g, "two", F64(2, 1, 4)));
-  HEADS(g, times_of(g, y, typed(g, "one", SCALAR(TN_F64))));
+Test(queue_sums, gradients_of_entries_that_a_broadcast_repeats) {
+  const tn_entry x = typed_var(g, "x", F64(2, 3, 4));
+  tn_entry y = times_of(g, x, typed_var(g, "last", F64(4)));
+  y = times_of(g, y, typed_var(g, "middle", F64(3, 1)));
+  y = times_of(g, y, typed_var(g, "first", F64(2, 1, 1)));
+  y = times_of(g, y, typed_var(g, "two", F64(2, 1, 4)));
+  HEADS(g, times_of(g, y, typed_var(g, "one", SCALAR(TN_F64))));
   agree_always();
 }
 
 Test(queue_sums, gradients_of_nothing) {
-  const tn_entry x = typed(g, "x", F64(0, 3));
-  const tn_entry y = times_of(g, x, typed(g, "v", F64(3)));
+  const tn_entry x = typed_var(g, "x", F64(0, 3));
+  const tn_entry y = times_of(g, x, typed_var(g, "v", F64(3)));
   HEADS(g, times_of(g, y, y));
   agree_always();
 }
 
-/* Nobody weights the heads. */
+/* The heads have no output gradients. */
 Test(queue_sums, ones_of_gradients_in_the_graph) {
-  const tn_entry x = typed(g, "x", F64(2, 3)), b = typed(g, "b", F64(3));
+  const tn_entry x = typed_var(g, "x", F64(2, 3)),
+                 b = typed_var(g, "b", F64(3));
   const tn_entry heads[] = {times_of(g, x, b), times_of(g, x, x), x},
                  of[] = {x, b};
   tn_entry slopes[2];
@@ -323,14 +329,14 @@ Test(queue_sums, ones_of_gradients_in_the_graph) {
       .query = {.heads = heads, .of = of, .n_heads = 3, .n_of = 2}};
   OK(tn__graph_gradient(g, &spec, slopes));
   HEADS(g, slopes[0], slopes[1]);
-  agree(TN_REQ_NULL);
+  check_agreement(TN_REQ_NULL);
 }
 
 Test(queues_sum, no_order_of_queues_makes_a_difference) {
   for (uint32_t seed = 0; seed < 8; ++seed) {
     open_with(&(fake_options){.count = 1, .seed = seed}, 1 + seed % 3);
-    shared();
-    agree(TN_REQ_ADD);
+    shared_graph();
+    check_agreement(TN_REQ_ADD);
     close_all();
   }
 }
@@ -341,24 +347,25 @@ Test(queues_sum, no_order_of_queues_makes_a_difference) {
 /* h' = h x k, collected: h' h' and x. */
 static void loop_make(int64_t n, bool reverse) {
   tn_graph *step = net_new();
-  const tn_entry x = var(step, "x"), h = var(step, "h"), k = var(step, "k");
+  const tn_entry x = var_node(step, "x"), h = var_node(step, "h"),
+                 k = var_node(step, "k");
   const tn_entry next = times_of(step, times_of(step, h, x), k);
   tn_entry out;
   HEADS(step, next, times_of(step, next, next), x);
-  const tn_loop what = {
-      .struct_size = sizeof what,
-      .n_in = 3,
-      .step = step,
-      .sequences = (const char *const[]){"x"},
-      .states = (const char *const[]){"h"},
-      .n_sequences = 1,
-      .n_states = 1,
-      .reverse = reverse,
-      .in = (const tn_entry[]){typed(g, "x", F64(n, 2)), typed(g, "h", F64(2)),
-                               typed(g, "k", F64(1))},
-      .keys = (const char *const[]){"x", "h", "k"}};
+  const tn_loop what = {.struct_size = sizeof what,
+                        .n_in = 3,
+                        .step = step,
+                        .sequences = (const char *const[]){"x"},
+                        .states = (const char *const[]){"h"},
+                        .n_sequences = 1,
+                        .n_states = 1,
+                        .reverse = reverse,
+                        .in = (const tn_entry[]){typed_var(g, "x", F64(n, 2)),
+                                                 typed_var(g, "h", F64(2)),
+                                                 typed_var(g, "k", F64(1))},
+                        .keys = (const char *const[]){"x", "h", "k"}};
   OK(tn__graph_loop(g, &what, &out));
-  HEADS(g, out, output(out, 1), output(out, 2));
+  HEADS(g, out, output_of(out, 1), output_of(out, 2));
   tn__graph_release(step);
 }
 
@@ -371,22 +378,22 @@ Test(queues_sum, loops_and_their_gradients) {
   }
 }
 
-/* The first state is forgotten, so that its gradient is zeros. */
+/* The step ignores the first state, so its gradient is zeros. */
 Test(queue_sums, zeros_where_nothing_depends_on_an_argument) {
   tn_graph *step = net_new();
-  const tn_entry x = var(step, "x"), h = var(step, "h");
+  const tn_entry x = var_node(step, "x"), h = var_node(step, "h");
   tn_entry out;
   HEADS(step, times_of(step, x, x), times_of(step, x, h));
-  const tn_loop what = {
-      .struct_size = sizeof what,
-      .n_in = 2,
-      .step = step,
-      .sequences = (const char *const[]){"x"},
-      .states = (const char *const[]){"h"},
-      .n_sequences = 1,
-      .n_states = 1,
-      .in = (const tn_entry[]){typed(g, "x", F64(3, 2)), typed(g, "h", F64(2))},
-      .keys = (const char *const[]){"x", "h"}};
+  const tn_loop what = {.struct_size = sizeof what,
+                        .n_in = 2,
+                        .step = step,
+                        .sequences = (const char *const[]){"x"},
+                        .states = (const char *const[]){"h"},
+                        .n_sequences = 1,
+                        .n_states = 1,
+                        .in = (const tn_entry[]){typed_var(g, "x", F64(3, 2)),
+                                                 typed_var(g, "h", F64(2))},
+                        .keys = (const char *const[]){"x", "h"}};
   OK(tn__graph_loop(g, &what, &out));
   HEADS(g, out);
   tn__graph_release(step);
@@ -410,13 +417,14 @@ static void setup_without(void) {
 }
 
 Test(queue_without, sums_of_gradients_are_refused, .init = setup_without) {
-  shared();
+  shared_graph();
   is_refused(TN_REQ_WRITE, "gradients cannot be added on");
   tn__program_release(bind_at(TN_DEVICE_EXT, TN_REQ_NULL));
 }
 
 Test(queue_without, broadcasts_have_no_gradients, .init = setup_without) {
-  HEADS(g, times_of(g, typed(g, "x", F64(2, 3)), typed(g, "v", F64(3))));
+  HEADS(g,
+        times_of(g, typed_var(g, "x", F64(2, 3)), typed_var(g, "v", F64(3))));
   is_refused(TN_REQ_WRITE, "does not take the request or the layout of");
   tn__program_release(bind_at(TN_DEVICE_EXT, TN_REQ_NULL));
 }
@@ -431,22 +439,22 @@ Test(queue_without, loops_are_refused, .init = setup_without) {
 
 static tn_array *on_device(size_t ndim, const int64_t *shape,
                            const double *values) {
-  tn_array *array = NULL, *host = doubles(ndim, shape, values);
+  tn_array *array = NULL, *host = create_doubles(ndim, shape, values);
   OK(tn__array_to(host, there, &array));
   tn__array_release(host);
   return array;
 }
 
-static void is(tn_array *array, size_t n, const double *want) {
-  double *have = elements(array);
+static void expect_values(tn_array *array, size_t n, const double *want) {
+  double *have = elements_of(array);
   cr_assert_eq(n_elements(array), n);
   for (size_t i = 0; i < n; ++i)
     cr_assert_eq(have[i], want[i], "%zu: %g, not %g", i, have[i], want[i]);
   free(have);
 }
-#define IS(array, ...)                                          \
-  is((array), sizeof((double[]){__VA_ARGS__}) / sizeof(double), \
-     (const double[]){__VA_ARGS__})
+#define IS(array, ...)                                                     \
+  expect_values((array), sizeof((double[]){__VA_ARGS__}) / sizeof(double), \
+                (const double[]){__VA_ARGS__})
 
 static void call_times(tn_array *x, tn_array *y, tn_array *out, tn_req req) {
   tn_operator *op = NULL;
@@ -456,7 +464,7 @@ static void call_times(tn_array *x, tn_array *y, tn_array *out, tn_req req) {
               &(tn_outputs){1, &out, &req}));
 }
 
-Test(queue_sums, a_call_adds_to_what_is_there) {
+Test(queue_sums, a_call_adds_to_existing_elements) {
   tn_array *x = on_device(SHAPE(2, 2), (const double[]){1, 2, 3, 4}),
            *y = on_device(SHAPE(2), (const double[]){10, 100}),
            *out = on_device(SHAPE(2, 2), (const double[]){5, 6, 7, 8});
@@ -467,7 +475,7 @@ Test(queue_sums, a_call_adds_to_what_is_there) {
   tn__array_release(out);
 }
 
-/* What is added lies in every second column of another array. */
+/* The target of the addition is every second column of another array. */
 Test(queue_sums, a_call_adds_to_part_of_an_array) {
   tn_array *x = on_device(SHAPE(2, 2), (const double[]){1, 2, 3, 4}),
            *y = on_device(SHAPE(1), (const double[]){10}),
@@ -484,8 +492,9 @@ Test(queue_sums, a_call_adds_to_part_of_an_array) {
   tn__array_release(y);
 }
 
-/* The output is one of the inputs, and its kernel only overwrites others. */
-Test(queue_sums, a_call_may_overwrite_what_it_reads) {
+/* The output is one of the inputs, and its kernel overwrites only other arrays.
+ */
+Test(queue_sums, a_call_may_overwrite_its_input) {
   tn_array *x = on_device(SHAPE(2, 2), (const double[]){1, 2, 3, 4}), *t = NULL;
   OK(tn__array_transpose(x, NULL, &t));
   call_times(x, t, x, TN_REQ_WRITE);
@@ -494,9 +503,9 @@ Test(queue_sums, a_call_may_overwrite_what_it_reads) {
   tn__array_release(x);
 }
 
-/* The sum is still to come when a new array takes memory: not that which the
- * call computes in. */
-Test(queue_sums, what_a_call_computes_in_is_in_use_until_it_is_done) {
+/* The sum is pending when a new array allocates memory: it must not get the
+ * temporary memory of the call. */
+Test(queue_sums, temporary_memory_of_a_call_is_in_use_until_it_is_done) {
   const double ones[] = {1, 1, 1, 1};
   tn_array *x = on_device(SHAPE(2, 2), (const double[]){1, 2, 3, 4}),
            *out = on_device(SHAPE(2, 2), (const double[]){5, 6, 7, 8});
@@ -504,7 +513,7 @@ Test(queue_sums, what_a_call_computes_in_is_in_use_until_it_is_done) {
   fake_hold(f);
   call_times(x, x, out, TN_REQ_ADD);
   cr_assert_eq(tn__array_wait(out, TN__WAIT_WRITERS, 1000000), TN_BUSY);
-  tn_array *host = doubles(SHAPE(2, 2), ones), *more[4];
+  tn_array *host = create_doubles(SHAPE(2, 2), ones), *more[4];
   for (int i = 0; i < 4; ++i) OK(tn__array_to(host, there, &more[i]));
   cr_assert_eq(tn__array_wait(more[3], TN__WAIT_WRITERS, 1000000), TN_BUSY);
   fake_go(f);
@@ -550,7 +559,7 @@ Test(queue_sums, a_call_adds_to_integers) {
   tn__array_release(out);
 }
 
-/* A table that says nothing of dtypes sums floats; integers it only moves. */
+/* A table that names no dtypes sums floats; it only copies integers. */
 Test(queue_without, integers_are_not_added_to_unless_the_table_says_so) {
   tn_array *part = NULL;
   open_with(&(fake_options){.count = 1, .only_floats = true}, 2);

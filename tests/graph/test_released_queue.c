@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The end of programs on devices with queues (tests/storage/fake.h): from
- * wherever they are released, nothing of theirs goes while it is used, nothing
- * is enqueued for it, and it ends on the thread that releases it. Their kernel
- * is one of lab.room, whose workspace in training the plan has no room for.
+ * The end of programs on devices with queues (tests/storage/fake.h). A program
+ * may be released from any place: nothing in use is freed, nothing is enqueued
+ * for it, and it ends on the thread that releases it. The kernel is one of
+ * lab.room; the plan does not contain its workspace for training.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -28,7 +28,7 @@ typedef struct launch {
   void *room; /* or NULL */
 } launch;
 
-/* By way of the workspace, of which all is written. */
+/* Copies through the workspace, which it writes in full. */
 static void room_run(fake *f, const void *arg) {
   const launch *l = arg;
   double *room = l->room ? fake_reach(f, l->room) : NULL;
@@ -90,7 +90,7 @@ static const tn_plugin guest = {
  */
 
 static fake *f;
-static tn_program *p; /* the one that is released */
+static tn_program *p; /* the released program */
 
 static void setup_with(const tn__engine_options *options) {
   net_open_with(options);
@@ -99,7 +99,7 @@ static void setup_with(const tn__engine_options *options) {
   OK(tn__plugin_add(w.registry, &guest));
 }
 
-static void setup(void) {
+static void setup_device(void) {
   setup_with(&(tn__engine_options){.workers = 2});
 }
 
@@ -109,25 +109,26 @@ static void close_all(void) {
   fake_destroy(f);
 }
 
-TestSuite(released_queue, .init = setup, .fini = close_all, .timeout = 60);
+TestSuite(released_queue, .init = setup_device, .fini = close_all,
+          .timeout = 60);
 
-static tn_program *bind(void) {
+static tn_program *bind_net(void) {
   tn_program *made = NULL;
   const tn_bind how = {.struct_size = sizeof how, .place = {TN_DEVICE_EXT, 0}};
   net_renew();
   HEADS(g, OP(g, "room", NULL, "one",
-              OP(g, "room", NULL, "two", typed(g, "x", F64(2, 3)))));
+              OP(g, "room", NULL, "two", typed_var(g, "x", F64(2, 3)))));
   OK(tn__program_bind(g, &how, &made));
   return made;
 }
 
-/* Its workspaces are rooms of their own. */
-static void train(tn_program *program) {
+/* Its workspaces are memory outside of the plan. */
+static void train_once(tn_program *program) {
   OK(tn__program_forward(program, TN_CALL_TRAIN));
   cr_assert_eq(program->rooms.n, 2);
 }
 
-static tn_array *argument(const tn_program *program) {
+static tn_array *argument_array(const tn_program *program) {
   tn_array *array = NULL;
   OK(tn__program_array(program, TN_PROGRAM_ARGUMENT, "x", &array));
   return array;
@@ -136,13 +137,13 @@ static tn_array *argument(const tn_program *program) {
 /* --------------------------------------------------------------- from outside
  */
 
-/* While the queue's own thread enqueues, and cannot go on. */
+/* While the queue's own thread enqueues and is blocked. */
 Test(released_queue, nothing_is_enqueued_where_a_program_is_released) {
-  tn_program *other = bind();
-  p = bind();
-  train(p);
+  tn_program *other = bind_net();
+  p = bind_net();
+  train_once(p);
   OK(tn__wait_all(w.env.engine));
-  train(other);
+  train_once(other);
   OK(tn__wait_all(w.env.engine));
   fake_seize(f);
   OK(tn__program_forward(other, TN_CALL_TRAIN));
@@ -184,20 +185,20 @@ static void left_release(const left *l) {
   for (size_t i = 0; i < l->n_pools; ++i) tn__block_release(l->pools[i]);
 }
 
-/* The device has the last run, but does not execute it until somebody waits for
- * that; whoever does not has released what it uses. */
+/* The device has the last run, but executes it only when a thread waits for it.
+ * Without that wait, the release frees memory in use. */
 static void release_at_work(bool starve) {
   pthread_t other;
   left l;
-  p = bind();
-  train(p);
+  p = bind_net();
+  train_once(p);
   OK(tn__wait_all(w.env.engine));
   left_take(&l);
   tn__device *const device = p->device;
   fake_hold(f);
   const int64_t enqueued =
       fake_counts_get(f).records + p->forward[1].n_operations;
-  train(p);
+  train_once(p);
   while (fake_counts_get(f).records < enqueued) sched_yield();
   const int64_t waits = fake_counts_get(f).host_waits;
   atomic_store(&ended, 0);
@@ -206,7 +207,7 @@ static void release_at_work(bool starve) {
   cr_assert_eq(pthread_create(&other, NULL, release_there, p), 0);
   while (!atomic_load(&ended) && fake_counts_get(f).host_waits == waits)
     sched_yield();
-  (void)tn__heap_trim(device); /* what is free goes now */
+  (void)tn__heap_trim(device); /* frees unused memory now */
   fake_go(f);
   pthread_join(other, NULL);
   w.memory.fail_at = 0;
@@ -226,11 +227,11 @@ Test(released_queues, its_last_run_is_waited_for_without_memory) {
   }
 }
 
-/* Where each run is over when it was pushed. */
+/* With an engine where each run is complete when it was pushed. */
 Test(released_queues, nothing_is_waited_for_without_memory) {
   setup_with(&(tn__engine_options){.kind = TN__ENGINE_NAIVE});
-  p = bind();
-  train(p);
+  p = bind_net();
+  train_once(p);
   w.memory.for_ever = true;
   w.memory.fail_at = w.memory.asked + 1;
   tn__program_release(p);
@@ -263,12 +264,13 @@ static void release_inside(void) {
   OK(tn__push(w.env.engine, &job));
 }
 
-/* What the run needs is written only when the program has no owner any more. */
-Test(released_queue, a_run_on_its_way_keeps_what_it_needs) {
-  p = bind();
-  train(p);
+/* The run needs data that is written only after the program has lost its owner.
+ */
+Test(released_queue, a_pending_run_keeps_its_resources) {
+  p = bind_net();
+  train_once(p);
   OK(tn__wait_all(w.env.engine));
-  tn_array *x = tn__array_retain(argument(p));
+  tn_array *x = tn__array_retain(argument_array(p));
   tn_array *y = NULL;
   OK(tn__program_output(p, 0, &y));
   tn__array_retain(y);
@@ -281,7 +283,7 @@ Test(released_queue, a_run_on_its_way_keeps_what_it_needs) {
   sem_init(&may_go, 0, 0);
   OK(tn__push(w.env.engine, &job));
   while (sem_wait(&is_begun)) continue;
-  train(p);
+  train_once(p);
   release_inside();
   while (!atomic_load(&released)) sched_yield();
   sem_post(&may_go);
@@ -299,14 +301,14 @@ static void *give_up(void *arg) {
   return NULL;
 }
 
-/* Enqueued, but not executed: whoever ends the program, here in the place of
- * the last job, waits for that. */
-Test(released_queue, a_device_at_work_keeps_what_it_needs) {
-  p = bind();
-  train(p);
+/* Enqueued, but not executed: the thread that ends the program, here in the
+ * place of the last job, waits for the execution. */
+Test(released_queue, a_busy_device_keeps_its_resources) {
+  p = bind_net();
+  train_once(p);
   OK(tn__wait_all(w.env.engine));
   fake_hold(f);
-  train(p);
+  train_once(p);
   tn__program_hold(p);
   release_inside();
   while (!atomic_load(&released) || atomic_load(&p->n_holds) > 1) sched_yield();
@@ -316,7 +318,7 @@ Test(released_queue, a_device_at_work_keeps_what_it_needs) {
   cr_assert_eq(pthread_create(&job, NULL, give_up, p), 0);
   while (!atomic_load(&ended) && fake_counts_get(f).host_waits == waits)
     sched_yield();
-  (void)tn__heap_trim(device); /* what is free goes now */
+  (void)tn__heap_trim(device); /* frees unused memory now */
   fake_go(f);
   pthread_join(job, NULL);
   cr_assert_eq(fake_counts_get(f).violations, 0, "%s", fake_violation(f));
@@ -326,8 +328,8 @@ Test(released_queue, a_device_at_work_keeps_what_it_needs) {
  * thread
  */
 
-/* In the place of the C library's, which the engine calls as well. */
-static tn_program *held; /* by a job that is about to give it up; or NULL */
+/* Replaces the C library's function, which the engine calls as well. */
+static tn_program *held; /* by a job that is about to drop it; or NULL */
 static pthread_t owner;
 
 int sched_yield(void) {
@@ -340,11 +342,11 @@ int sched_yield(void) {
   return pthread_join(job, NULL);
 }
 
-/* A job that is over for those who wait for it has not left the program yet: it
- * does as soon as the owner waits for that. */
+/* A job that is complete for waiters has not dropped the program yet: it does
+ * so when the owner waits for that. */
 Test(released_queue, a_program_ends_on_the_thread_that_releases_it) {
-  p = bind();
-  train(p);
+  p = bind_net();
+  train_once(p);
   OK(tn__wait_all(w.env.engine));
   tn__program_hold(p);
   owner = pthread_self();

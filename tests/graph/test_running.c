@@ -1,165 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs of programs: parts of them, fused ones, ones that fail, ones that take
- * turns; and that a run allocates nothing.
+ * Runs of programs: partial runs, failing runs, and programs that share memory.
+ * A run allocates nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "evaluate.h"
-#include "given.h"
 #include "probe.h"
-
-/* --------------------------------------------------------------------- fuse */
-
-/* Two programs of `g`, one of which must fuse, agree bit for bit. */
-static void compare_fused(const char *what, size_t n_heads, bool fuses) {
-  tn_program *one = BIND(.flags = TN_BIND_NO_FUSE), *two = BIND(0);
-  cr_assert_eq(stats_of(one).n_fused, 0);
-  if (fuses) cr_assert_gt(stats_of(two).n_fused, 1, "%s is not fused", what);
-  OK(tn__program_forward(one, 0));
-  OK(tn__program_forward(two, 0));
-  OK(tn__program_forward(two, TN_CALL_TRAIN));
-  for (size_t i = 0; i < n_heads; ++i)
-    same_bits(head_of(one, i), head_of(two, i), what);
-  tn__program_release(one);
-  tn__program_release(two);
-}
-
-static void fuse_unary(tn_dtype dtype, int64_t n) {
-  char what[64];
-  (void)snprintf(what, sizeof what, "%s of %lld", tn__dtype_name(dtype),
-                 (long long)n);
-  give("x", filled(dtype, SHAPE(n)));
-  give("y", filled(dtype, SHAPE(n)));
-  const tn_entry x = var(g, "x"), y = var(g, "y");
-  const tn_entry sum = OP(g, "add", NULL, NULL, x, y);
-  const tn_entry t = OP(g, "tanh", NULL, NULL, sum);
-  HEADS(g, OP(g, "mul", NULL, NULL, OP(g, "square", NULL, NULL, t), x), sum);
-  compare_fused(what, 2, n > 100000);
-  drop_given();
-  net_renew();
-}
-
-/* Around a tile, and around several. */
-static void fuse_sizes(uint32_t workers) {
-  static const tn_dtype dtypes[] = {TN_F64, TN_F32, TN_F16};
-  net_open_on(workers);
-  for (int k = 0; k < 3; ++k) {
-    const int64_t tile = (16 << 10) / tn_dtype_bytes(dtypes[k]);
-    const int64_t sizes[] = {1,        2 * tile - 1, 2 * tile,     2 * tile + 1,
-                             5 * tile, 131071,       12 * tile + 7};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i)
-      fuse_unary(dtypes[k], sizes[i]);
-  }
-  net_close();
-}
-
-Test(running, fused_sizes_on_one_worker) {
-  fuse_sizes(1);
-}
-Test(running, fused_sizes_on_two_workers) {
-  fuse_sizes(2);
-}
-Test(running, fused_sizes_on_eight_workers) {
-  fuse_sizes(8);
-}
-
-/* What lies in no cache is asked for before its turn. */
-Test(running, fused_runs_over_much_memory) {
-  net_open_on(2);
-  fuse_unary(TN_F64, (20 << 20) / 4 / 8 + 77);
-  net_close();
-}
-
-/* Rows, columns and scalars beside an array of three dimensions, by a kernel
- * written for it or by those that opgen writes. */
-static void fuse_broadcast(tn_dtype dtype, const int64_t *n, bool by_hand) {
-  const char *plus = by_hand ? "broad" : "plus_all",
-             *times = by_hand ? "broad" : "times_all";
-  give("all", filled(dtype, SHAPE(n[0], n[1], n[2])));
-  give("row", filled(dtype, SHAPE(n[2])));
-  give("column", filled(dtype, SHAPE(n[1], 1)));
-  give("plane", filled(dtype, SHAPE(n[0], 1, n[2])));
-  give("one", filled(dtype, SHAPE(1)));
-  const tn_entry row = OP(g, plus, NULL, "a", var(g, "all"), var(g, "row"));
-  const tn_entry column = OP(g, times, NULL, "b", row, var(g, "column"));
-  const tn_entry plane = OP(g, plus, NULL, "c", column, var(g, "plane"));
-  const tn_entry one = OP(g, times, NULL, "d", var(g, "one"), plane);
-  HEADS(g, OP(g, plus, NULL, "e", one, column), one);
-  compare_fused(tn__dtype_name(dtype), 2, true);
-  drop_given();
-  net_renew();
-}
-
-static void fuse_broadcasts(uint32_t workers) {
-  static const tn_dtype dtypes[] = {TN_F64, TN_F32, TN_I32};
-  static const int64_t shapes[][3] = {
-      {7, 33, 131}, {3, 5, 5003}, {1, 301, 99}, {2, 9001, 2}, {257, 1, 129}};
-  net_open_on(workers);
-  for (int k = 0; k < 3; ++k)
-    for (int i = 0; i < 5; ++i) {
-      fuse_broadcast(dtypes[k], shapes[i], true);
-      if (dtypes[k] != TN_I32) fuse_broadcast(dtypes[k], shapes[i], false);
-    }
-  net_close();
-}
-
-Test(running, fused_broadcasts_on_one_worker) {
-  fuse_broadcasts(1);
-}
-Test(running, fused_broadcasts_on_eight_workers) {
-  fuse_broadcasts(8);
-}
-
-/* Several outputs, values read outside, a head that overwrites an argument. */
-Test(running, fused_steps_hand_out_what_others_read) {
-  net_open_on(2);
-  tn_array *outputs[3] = {NULL, NULL, NULL};
-  for (int fused = 0; fused < 2; ++fused) {
-    give("x", filled(TN_F64, SHAPE(100, 201)));
-    give("y", filled(TN_F64, SHAPE(100, 201)));
-    if (fused == 0) {
-      const tn_entry x = var(g, "x"), y = var(g, "y");
-      const tn_entry pair = OP(g, "pair", NULL, NULL, x, y);
-      const tn_entry t = OP(g, "tanh", NULL, NULL, output(pair, 1));
-      HEADS(g, OP(g, "mul", NULL, NULL, t, output(pair, 0)),
-            OP(g, "total", NULL, NULL, t, output(pair, 1), x));
-    }
-    tn_program *p = BIND(.flags = fused ? 0 : TN_BIND_NO_FUSE, .n_outputs = 1,
-                         .outputs = (tn_array *const[]){given[0].array});
-    if (fused) cr_assert_gt(stats_of(p).n_fused, 1);
-    for (int i = 0; i < 3; ++i) OK(tn__program_forward(p, 0));
-    tn_array *have[] = {given[0].array, given[1].array, head_of(p, 1)};
-    for (int i = 0; i < 3; ++i) {
-      if (fused) same_bits(have[i], outputs[i], "fused");
-      if (fused) tn__array_release(outputs[i]);
-      outputs[i] = tn__array_retain(have[i]);
-    }
-    tn__program_release(p);
-    drop_given();
-  }
-  for (int i = 0; i < 3; ++i) tn__array_release(outputs[i]);
-  net_close();
-}
-
-Test(running, the_table_says_what_is_not_fused) {
-  net_open_on(1);
-  give("x", filled(TN_F64, SHAPE(8, 4)));
-  HEADS(g, OP(g, "tanh", NULL, "small", var(g, "x")),
-        OP(g, "total", NULL, "all", OP(g, "exp", NULL, NULL, var(g, "y"))));
-  give("y", filled(TN_F64, SHAPE(100, 100)));
-  tn_program *p = BIND(0);
-  has_text(p, "stay in the cache");
-  has_text(p, "not elementwise");
-  has_text(p, "nothing next to it");
-  tn__program_release(p);
-  p = BIND(.flags = TN_BIND_NO_FUSE);
-  has_text(p, "forbids");
-  tn__program_release(p);
-  drop_given();
-  net_close();
-}
+#include "program_fixture.h"
 
 /* -------------------------------------------------------- a net for training
  */
@@ -167,21 +16,21 @@ Test(running, the_table_says_what_is_not_fused) {
 enum { DEPTH = 12, WIDE = 100 };
 
 /* Deep, with values that backward steps read; wide enough to be fused. */
-static void deep(void) {
-  tn_entry h = var(g, "x");
-  const tn_entry v = var(g, "v");
+static void deep_net(void) {
+  tn_entry h = var_node(g, "x");
+  const tn_entry v = var_node(g, "v");
   for (int i = 0; i < DEPTH; ++i) {
     h = OP(g, "tanh", NULL, NULL,
            OP(g, "dense", "num_hidden=16", NULL, h, v, TN_ENTRY_NONE));
     h = OP(g, "tame", NULL, NULL, h, OP(g, "sigmoid", NULL, NULL, h));
   }
   HEADS(g, h);
-  give("x", filled(TN_F64, SHAPE(WIDE, 16)));
-  give("v", filled(TN_F64, SHAPE(16, 16)));
+  give_array("x", create_filled(TN_F64, SHAPE(WIDE, 16)));
+  give_array("v", create_filled(TN_F64, SHAPE(16, 16)));
 }
 
 static tn_array *deep_weight(void) {
-  return filled(TN_F64, SHAPE(WIDE, 16));
+  return create_filled(TN_F64, SHAPE(WIDE, 16));
 }
 
 static void same_training(tn_program *a, tn_program *b, const char *what) {
@@ -192,11 +41,11 @@ static void same_training(tn_program *a, tn_program *b, const char *what) {
 
 Test(running, any_budget_gives_the_same_results) {
   net_open_on(2);
-  deep();
+  deep_net();
   tn_array *weight = deep_weight();
   tn_program *full = BIND(.request = TN_REQ_WRITE);
   const uint64_t pool = stats_of(full).pool_bytes;
-  train(full, weight);
+  run_training(full, weight);
   cr_assert_eq(stats_of(full).repeated, 0);
   tn_program *least =
       BIND(.request = TN_REQ_WRITE, .memory = TN_MEMORY_MINIMAL);
@@ -211,7 +60,7 @@ Test(running, any_budget_gives_the_same_results) {
     if (budgets[i] < stats.bound_bytes || i == 0)
       cr_assert_gt(stats.repeated, 0);
     for (int k = 0; k < 2; ++k) {
-      train(p, weight);
+      run_training(p, weight);
       same_training(full, p, "a budget");
     }
     tn__program_release(p);
@@ -226,22 +75,22 @@ Test(running, any_budget_gives_the_same_results) {
   tn__program_release(full);
   tn__program_release(least);
   tn__array_release(weight);
-  drop_given();
+  drop_arrays();
   net_close();
 }
 
-/* What fits when calls are one step is not computed again because it would not
- * if they were several. */
-Test(running, a_budget_is_of_what_fused_steps_take) {
+/* A program that fits when calls are fused recomputes nothing, although it
+ * would not fit with single steps. */
+Test(running, a_budget_counts_the_memory_of_fused_steps) {
   net_open_on(1);
-  tn_entry h = var(g, "x");
+  tn_entry h = var_node(g, "x");
   for (int i = 0; i < DEPTH; ++i) {
     h = OP(g, "tanh", NULL, NULL, h);
     h = OP(g, "tame", NULL, NULL, h, OP(g, "sigmoid", NULL, NULL, h));
   }
-  HEADS(g, OP(g, "mul", NULL, NULL, h, var(g, "y")));
+  HEADS(g, OP(g, "mul", NULL, NULL, h, var_node(g, "y")));
   for (int i = 0; i < 2; ++i)
-    give(i ? "y" : "x", filled(TN_F64, SHAPE(1000, 16)));
+    give_array(i ? "y" : "x", create_filled(TN_F64, SHAPE(1000, 16)));
   tn_program *full = BIND(.request = TN_REQ_WRITE);
   const uint64_t pool = stats_of(full).pool_bytes;
   cr_assert_gt(stats_of(full).n_fused, DEPTH);
@@ -253,11 +102,11 @@ Test(running, a_budget_is_of_what_fused_steps_take) {
   cr_expect_lt(stats_of(less).pool_bytes, pool);
   tn__program_release(full), tn__program_release(same);
   tn__program_release(less);
-  drop_given();
+  drop_arrays();
   net_close();
 }
 
-/* Forward calls of the operator, those that are made again among them. */
+/* Number of forward calls of the operator, recomputed ones included. */
 static size_t calls_of(const tn_program *p, const char *kernel) {
   tn_text *text = NULL;
   size_t n = 0;
@@ -271,7 +120,7 @@ static size_t calls_of(const tn_program *p, const char *kernel) {
   return n;
 }
 
-/* Every call of the operator gets the attribute; NULL takes it away. */
+/* Sets the attribute on every call of the operator; NULL removes it. */
 static void keep_all(const char *op, const char *value) {
   for (uint32_t id = 0; id < tn__n_nodes(g); ++id) {
     const tn__node *node = tn__node_at(g, id);
@@ -280,23 +129,23 @@ static void keep_all(const char *op, const char *value) {
   }
 }
 
-/* Of two kinds of call whose results the backward part reads the cheap one is
- * made again, unless the user says that it is kept, or that nothing is to be
- * thought of the other. */
-Test(running, attributes_say_what_is_made_again) {
+/* The backward part reads results of two kinds of call. The cheap one is
+ * recomputed, unless the user keeps it, or states that the other one costs
+ * nothing. */
+Test(running, attributes_choose_the_recomputed_steps) {
   net_open_on(2);
-  tn_entry h = var(g, "x");
-  const tn_entry x = h, v = var(g, "v");
+  tn_entry h = var_node(g, "x");
+  const tn_entry x = h, v = var_node(g, "v");
   for (int i = 0; i < DEPTH; ++i)
     h = OP(g, "mul", NULL, NULL, x,
            OP(g, "dense", "num_hidden=16", NULL, h, v, TN_ENTRY_NONE));
   HEADS(g, h);
-  give("x", filled(TN_F64, SHAPE(WIDE, 16)));
-  give("v", filled(TN_F64, SHAPE(16, 16)));
+  give_array("x", create_filled(TN_F64, SHAPE(WIDE, 16)));
+  give_array("v", create_filled(TN_F64, SHAPE(16, 16)));
   tn_array *weight = deep_weight();
   tn_program *full = BIND(.request = TN_REQ_WRITE);
   const uint64_t budget = stats_of(full).pool_bytes * 4 / 5;
-  train(full, weight);
+  run_training(full, weight);
   static const char *const keep[][2] = {{NULL, NULL}, {"0", NULL}, {"0", "1"}};
   for (int i = 0; i < 3; ++i) {
     keep_all("dense", keep[i][0]);
@@ -304,7 +153,7 @@ Test(running, attributes_say_what_is_made_again) {
     tn_program *p = BIND(.request = TN_REQ_WRITE, .memory = budget);
     cr_expect_eq(calls_of(p, "lab.dense.cpu") > DEPTH, i > 0, "%d", i);
     cr_expect_eq(calls_of(p, "lab.mul.cpu") > DEPTH, i == 0, "%d", i);
-    train(p, weight);
+    run_training(p, weight);
     same_training(full, p, "what is made again");
     tn__program_release(p);
   }
@@ -313,49 +162,52 @@ Test(running, attributes_say_what_is_made_again) {
   cr_expect_eq(stats_of(p).repeated, 0);
   tn__program_release(p), tn__program_release(full);
   tn__array_release(weight);
-  drop_given();
+  drop_arrays();
   net_close();
 }
 
 Test(running, any_plan_gives_the_same_results) {
   net_open_on(2);
-  deep();
+  deep_net();
   tn_array *weight = deep_weight();
   tn_program *none = BIND(.request = TN_REQ_WRITE, .plan = TN_PLAN_NONE);
-  train(none, weight);
+  run_training(none, weight);
   for (uint32_t plan = 0; plan <= TN_PLAN_COMPAT_SHARE; ++plan) {
     tn_program *p = BIND(.request = TN_REQ_WRITE, .plan = plan);
     cr_assert_leq(stats_of(p).pool_bytes, stats_of(none).pool_bytes);
-    train(p, weight);
+    run_training(p, weight);
     same_bits(head_of(p, 0), head_of(none, 0), "a plan");
     same_bits(slope_of(p, "x"), slope_of(none, "x"), "a plan");
     tn__program_release(p);
   }
   tn__program_release(none);
   tn__array_release(weight);
-  drop_given();
+  drop_arrays();
   net_close();
 }
 
-/* (x^2 + y^2) w, and x + y^2: both gradients of a sum are its own, and are only
- * computed where they are somebody else's arrays. */
+/* (x^2 + y^2) w, and x + y^2: both gradients of a sum equal its own, and are
+ * only computed into separate arrays. */
 static void slopes_of_sum(const char *first, const char *text) {
   const int64_t shape[] = {4, 3};
   net_open();
-  const tn_entry x = var(g, "x"), y = var(g, "y"), w_ = var(g, "w");
+  const tn_entry x = var_node(g, "x"), y = var_node(g, "y"),
+                 w_ = var_node(g, "w");
   const tn_entry a = OP(g, first, NULL, "first", x);
   const tn_entry s = OP(g, "add", NULL, "s", a, OP(g, "square", NULL, "b", y));
   HEADS(g, OP(g, "mul", NULL, "out", s, w_));
   const char *const all[] = {"x", "y", "w"};
-  for (int i = 0; i < 3; ++i) give(all[i], filled(TN_F64, 2, shape));
+  for (int i = 0; i < 3; ++i)
+    give_array(all[i], create_filled(TN_F64, 2, shape));
   tn_program *p = BIND(.request = TN_REQ_WRITE, .flags = TN_BIND_NO_FUSE);
   has_text(p, text);
-  tn_array *weight = filled(TN_F64, 2, shape);
+  tn_array *weight = create_filled(TN_F64, 2, shape);
   for (int run = 0; run < 2; ++run) {
     OK(tn__program_forward(p, TN_CALL_TRAIN));
     OK(tn__program_backward(p, &weight, 1));
   }
-  double *dy = elements(slope_of(p, "y")), *dx = elements(slope_of(p, "x"));
+  double *dy = elements_of(slope_of(p, "y")),
+         *dx = elements_of(slope_of(p, "x"));
   for (int64_t i = 0; i < 12; ++i) { /* x = y = w = weight */
     const double v = number_at(i), head = v * v;
     cr_expect_eq(dy[i], 2 * v * head);
@@ -364,29 +216,30 @@ static void slopes_of_sum(const char *first, const char *text) {
   free(dx), free(dy);
   tn__array_release(weight);
   tn__program_release(p);
-  drop_given();
+  drop_arrays();
   net_close();
 }
 
-Test(running, gradients_that_are_those_of_a_sum_are_not_computed) {
+Test(running, gradients_equal_to_that_of_a_sum_are_not_computed) {
   slopes_of_sum("square", "s_backward (gradient)  in place");
   slopes_of_sum("same", "s_backward (gradient)  in place");
 }
 
-/* Where what it sees is the program's own, others may read that too; what is
- * given is copied. */
-Test(running, views_lie_where_what_they_see_does) {
+/* If its input is the program's own, other steps may read that too; an array of
+ * the user is copied. */
+Test(running, views_are_in_the_memory_of_their_input) {
   const int64_t shape[] = {4, 3};
   net_open();
-  give("x", filled(TN_F64, 2, shape));
-  const tn_entry x = var(g, "x");
+  give_array("x", create_filled(TN_F64, 2, shape));
+  const tn_entry x = var_node(g, "x");
   const tn_entry t = OP(g, "square", NULL, "t", x);
   const tn_entry v = OP(g, "seen", NULL, "v", t);
   HEADS(g, OP(g, "mul", NULL, NULL, v, x), OP(g, "cut", NULL, NULL, t),
         OP(g, "seen", NULL, "given", x));
   tn_program *p = BIND(.request = TN_REQ_WRITE);
-  tn_array *weights[] = {filled(TN_F64, 2, shape), filled(TN_F64, 2, shape),
-                         filled(TN_F64, 2, shape)};
+  tn_array *weights[] = {create_filled(TN_F64, 2, shape),
+                         create_filled(TN_F64, 2, shape),
+                         create_filled(TN_F64, 2, shape)};
   has_text(p, "v  in place");
   has_text(p, "v_backward (gradient)  in place");
   has_text(p, "given  lab.seen.cpu");
@@ -394,8 +247,10 @@ Test(running, views_lie_where_what_they_see_does) {
     OK(tn__program_forward(p, TN_CALL_TRAIN));
     OK(tn__program_backward(p, weights, 3));
   }
-  double *first = elements(head_of(p, 0)), *second = elements(head_of(p, 1)),
-         *third = elements(head_of(p, 2)), *dx = elements(slope_of(p, "x"));
+  double *first = elements_of(head_of(p, 0)),
+         *second = elements_of(head_of(p, 1)),
+         *third = elements_of(head_of(p, 2)),
+         *dx = elements_of(slope_of(p, "x"));
   for (int64_t i = 0; i < 12; ++i) { /* weights are x */
     const double n = number_at(i);
     cr_expect_eq(first[i], n * n * n);
@@ -406,23 +261,23 @@ Test(running, views_lie_where_what_they_see_does) {
   free(first), free(second), free(third), free(dx);
   for (int i = 0; i < 3; ++i) tn__array_release(weights[i]);
   tn__program_release(p);
-  drop_given();
+  drop_arrays();
   net_close();
 }
 
-/* x^3 by way of a view that turns gradients around. */
-Test(running, gradients_of_views_are_what_their_formulas_say) {
+/* x^3 through a view that reverses gradients. */
+Test(running, gradients_of_views_follow_their_formulas) {
   const int64_t shape[] = {4, 3};
   net_open();
-  give("x", filled(TN_F64, 2, shape));
-  const tn_entry x = var(g, "x");
+  give_array("x", create_filled(TN_F64, 2, shape));
+  const tn_entry x = var_node(g, "x");
   const tn_entry t = OP(g, "square", NULL, "t", x);
   HEADS(g, OP(g, "mul", NULL, NULL, OP(g, "against", NULL, "v", t), x));
   tn_program *p = BIND(.request = TN_REQ_WRITE, .flags = TN_BIND_NO_FUSE);
-  tn_array *weight = filled(TN_F64, 2, shape);
+  tn_array *weight = create_filled(TN_F64, 2, shape);
   has_text(p, "v  in place");
-  train(p, weight);
-  double *dx = elements(slope_of(p, "x"));
+  run_training(p, weight);
+  double *dx = elements_of(slope_of(p, "x"));
   for (int64_t i = 0; i < 12; ++i) { /* the weight is x */
     const double n = number_at(i);
     cr_expect_float_eq(dx[i], -n * n * n, 1e-12);
@@ -430,26 +285,26 @@ Test(running, gradients_of_views_are_what_their_formulas_say) {
   free(dx);
   tn__array_release(weight);
   tn__program_release(p);
-  drop_given();
+  drop_arrays();
   net_close();
 }
 
-/* The state would count a repeated call twice. */
+/* A recomputed call would change the state twice. */
 Test(running, states_change_once) {
   net_open_on(2);
-  give("x", filled(TN_F64, SHAPE(10, 10)));
-  tn_entry h = var(g, "x");
+  give_array("x", create_filled(TN_F64, SHAPE(10, 10)));
+  tn_entry h = var_node(g, "x");
   for (int i = 0; i < 6; ++i)
     h = OP(g, "square", NULL, NULL, OP(g, "tanh", NULL, NULL, h));
   h = OP(g, "track", NULL, "tracked", h);
   for (int i = 0; i < 6; ++i)
     h = OP(g, "tame", NULL, NULL, h, OP(g, "tanh", NULL, NULL, h));
   HEADS(g, h);
-  tn_array *weight = filled(TN_F64, SHAPE(10, 10)), *sums[2];
+  tn_array *weight = create_filled(TN_F64, SHAPE(10, 10)), *sums[2];
   tn_program *p[2];
   for (int i = 0; i < 2; ++i) {
     p[i] = BIND(.request = TN_REQ_WRITE, .memory = i ? TN_MEMORY_MINIMAL : 0);
-    for (int k = 0; k < 3; ++k) train(p[i], weight);
+    for (int k = 0; k < 3; ++k) run_training(p[i], weight);
     OK(tn__program_array(p[i], TN_PROGRAM_AUXILIARY, "tracked_sum", &sums[i]));
   }
   cr_assert_gt(stats_of(p[1]).repeated, 0);
@@ -457,25 +312,25 @@ Test(running, states_change_once) {
   same_bits(slope_of(p[0], "x"), slope_of(p[1], "x"), "the gradient");
   tn__program_release(p[0]), tn__program_release(p[1]);
   tn__array_release(weight);
-  drop_given();
+  drop_arrays();
   net_close();
 }
 
-/* MXNet's zero_prop: behind what blocks gradients nothing is kept for them. */
-Test(running, a_blocked_net_takes_what_inference_does) {
+/* MXNet's zero_prop: nothing is kept for gradients that are blocked. */
+Test(running, a_blocked_net_takes_the_memory_of_inference) {
   uint64_t pool[3];
   net_open_on(1);
   for (int i = 0; i < 3; ++i) {
-    const tn_entry x = var(g, "x");
+    const tn_entry x = var_node(g, "x");
     tn_entry h = x;
     for (int k = 0; k < 5; ++k)
       h = OP(g, "mul", NULL, NULL, OP(g, "tanh", NULL, NULL, h), x);
     HEADS(g, OP(g, i < 2 ? "cut" : "tanh", NULL, NULL, h));
-    give("x", filled(TN_F64, SHAPE(50, 20)));
+    give_array("x", create_filled(TN_F64, SHAPE(50, 20)));
     tn_program *p = BIND(.request = i == 0 ? TN_REQ_NULL : TN_REQ_WRITE);
     pool[i] = stats_of(p).pool_bytes;
     tn__program_release(p);
-    drop_given();
+    drop_arrays();
     net_renew();
   }
   cr_expect_eq(pool[1], pool[0]);
@@ -483,15 +338,15 @@ Test(running, a_blocked_net_takes_what_inference_does) {
   net_close();
 }
 
-/* Of each result how it is written, and of the program what all take. */
+/* For each result, how it is written; for the program, the memory of all. */
 Test(running, the_table_says_how_results_are_written) {
   net_open_on(1);
   char total[80];
-  const tn_entry x = var(g, "x");
+  const tn_entry x = var_node(g, "x");
   const tn_entry p2 = OP(g, "pair", NULL, "two", x, x);
   const tn_entry t = OP(g, "tanh", NULL, "t", p2);
   HEADS(g, OP(g, "tame", NULL, "end", t, OP(g, "sigmoid", NULL, "s", t)));
-  give("x", filled(TN_F64, SHAPE(8)));
+  give_array("x", create_filled(TN_F64, SHAPE(8)));
   tn_program *p = BIND(.request = TN_REQ_ADD);
   has_text(p, "  two  lab.pair.cpu  f64 (8) @0 f64 (8) unused");
   has_text(p, "  t  lab.tanh.cpu  f64 (8) in place @0");
@@ -509,7 +364,7 @@ Test(running, the_table_says_how_results_are_written) {
   cr_expect_lt(stats_of(infers).pool_bytes, stats.pool_bytes);
   cr_expect_eq(stats_of(infers).n_backward, 0);
   tn__program_release(p), tn__program_release(infers);
-  drop_given();
+  drop_arrays();
   net_close();
 }
 
@@ -517,11 +372,11 @@ Test(running, the_table_says_how_results_are_written) {
 
 Test(running, parts_of_the_forward_run_lead_to_the_same) {
   net_open_on(2);
-  deep();
+  deep_net();
   tn_array *weight = deep_weight();
   tn_program *whole = BIND(.request = TN_REQ_WRITE),
              *part = BIND(.request = TN_REQ_WRITE);
-  train(whole, weight);
+  run_training(whole, weight);
   size_t left = 1;
   const size_t n = stats_of(part).n_forward;
   for (size_t k = 0; left > 0; ++k) {
@@ -535,7 +390,7 @@ Test(running, parts_of_the_forward_run_lead_to_the_same) {
   same_training(whole, part, "parts");
   tn__program_release(whole), tn__program_release(part);
   tn__array_release(weight);
-  drop_given();
+  drop_arrays();
   net_close();
 }
 
@@ -544,7 +399,7 @@ Test(running, parts_of_the_forward_run_lead_to_the_same) {
 
 Test(running, reshaped_programs_take_turns) {
   net_open_on(2);
-  deep();
+  deep_net();
   tn_program *large = BIND(0), *small = NULL, *alone = NULL;
   tn_array *v = NULL, *x = NULL;
   const tn_known known = {"x", F64(WIDE / 4, 16)};
@@ -555,7 +410,7 @@ Test(running, reshaped_programs_take_turns) {
   OK(tn__program_array(small, TN_PROGRAM_ARGUMENT, "v", &v));
   cr_assert_eq(v, given[1].array);
   OK(tn__program_array(small, TN_PROGRAM_ARGUMENT, "x", &x));
-  tn_array *part = filled(TN_F64, SHAPE(WIDE / 4, 16));
+  tn_array *part = create_filled(TN_F64, SHAPE(WIDE / 4, 16));
   OK(tn__array_copy(x, part));
   tn_array *all = given[0].array, *kept = NULL;
   given[0].array = part;
@@ -582,7 +437,7 @@ Test(running, reshaped_programs_take_turns) {
   tn__program_release(small), tn__program_release(alone);
   tn__program_release(other);
   tn__array_release(part);
-  drop_given();
+  drop_arrays();
   net_close();
 }
 
@@ -592,12 +447,12 @@ static uint64_t bytes_in_use(void) {
   return stats.live;
 }
 
-/* A program for smaller shapes needs its arguments and heads, and no more; one
- * for larger shapes its own pool, which a third one shares with it. */
+/* A program for smaller shapes needs only its arguments and heads. One for
+ * larger shapes needs its own pool, which a third one shares. */
 Test(running, reshaped_programs_share_their_memory) {
   enum { ROW_BYTES = 16 * 8 };
   net_open_on(1);
-  deep();
+  deep_net();
   tn_program *first = BIND(.request = TN_REQ_WRITE), *less, *more, *third;
   const uint64_t pool = stats_of(first).pool_bytes, before = bytes_in_use();
   const tn_known few = {"x", F64(WIDE - 1, 16)},
@@ -613,13 +468,13 @@ Test(running, reshaped_programs_share_their_memory) {
   cr_expect_lt(bytes_in_use() - then, 5 * WIDE * ROW_BYTES);
   tn__program_release(first), tn__program_release(less);
   tn__program_release(more), tn__program_release(third);
-  drop_given();
+  drop_arrays();
   net_close();
 }
 
 Test(running, reshaping_by_a_shape_alone_keeps_the_type) {
   net_open_on(1);
-  deep();
+  deep_net();
   tn_program *large = BIND(0), *small = NULL;
   tn_array *x = NULL;
   const tn_known known = {"x", UNTYPED(WIDE / 4, 16)};
@@ -629,13 +484,13 @@ Test(running, reshaping_by_a_shape_alone_keeps_the_type) {
   cr_assert_eq(x->tensor.shape[0], WIDE / 4);
   cr_assert_eq(head_of(small, 0)->tensor.shape[0], WIDE / 4);
   tn__program_release(small), tn__program_release(large);
-  drop_given();
+  drop_arrays();
   net_close();
 }
 
-Test(running, a_run_in_shared_memory_ends_what_another_has_left) {
+Test(running, a_run_in_shared_memory_invalidates_results_of_another) {
   net_open_on(2);
-  deep();
+  deep_net();
   tn_array *weight = deep_weight();
   tn_program *p = BIND(.request = TN_REQ_WRITE), *other = NULL;
   const tn_bind how = {.struct_size = sizeof how,
@@ -645,25 +500,25 @@ Test(running, a_run_in_shared_memory_ends_what_another_has_left) {
                        .shared = p};
   OK(tn__program_bind(g, &how, &other));
   cr_assert_gt(stats_of(p).pool_bytes, 0);
-  train(p, weight);
-  double *want = elements(slope_of(p, "v"));
+  run_training(p, weight);
+  double *want = elements_of(slope_of(p, "v"));
   OK(tn__program_forward(p, TN_CALL_TRAIN));
   OK(tn__program_forward(other, 0));
   FAILS(tn__program_backward(p, &weight, 1), TN_INVALID, "shares", "has run");
-  train(p, weight);
-  double *have = elements(slope_of(p, "v"));
+  run_training(p, weight);
+  double *have = elements_of(slope_of(p, "v"));
   cr_assert_eq(memcmp(have, want, n_elements(slope_of(p, "v")) * sizeof *have),
                0);
   free(have), free(want);
   tn__program_release(p), tn__program_release(other);
   tn__array_release(weight);
-  drop_given();
+  drop_arrays();
   net_close();
 }
 
 /* ------------------------------------------------------------------- errors */
 
-/* What fails, if the probe is told to. */
+/* A call that fails if the probe is set so. */
 static tn_entry broken_of(tn_entry x) {
   tn_entry broken;
   const tn_graph_node node = {.struct_size = sizeof node,
@@ -677,9 +532,9 @@ static tn_entry broken_of(tn_entry x) {
 
 Test(running, a_kernel_that_fails_is_named) {
   net_open_on(2);
-  give("x", floats(SHAPE(2), VALUES(1, 2)));
-  give("y", floats(SHAPE(2), VALUES(3, 4)));
-  const tn_entry x = var(g, "x"), y = var(g, "y");
+  give_array("x", floats(SHAPE(2), VALUES(1, 2)));
+  give_array("y", floats(SHAPE(2), VALUES(3, 4)));
+  const tn_entry x = var_node(g, "x"), y = var_node(g, "y");
   const tn_entry broken = broken_of(x);
   HEADS(g, OP(g, "tanh", NULL, NULL, broken), OP(g, "square", NULL, NULL, y));
   tn_program *p = BIND(0);
@@ -696,24 +551,24 @@ Test(running, a_kernel_that_fails_is_named) {
     expect(head_of(p, 1), VALUES(9, 16));
   }
   tn__program_release(p);
-  drop_given();
+  drop_arrays();
   net_close();
 }
 
-/* What failed stays in an array that is added to: the sum has no value. */
+/* A failure stays in an array with request ADD: the sum has no value. */
 Test(running, a_gradient_added_to_a_failed_array_has_failed) {
   net_open_on(2);
-  give("x", floats(SHAPE(2), VALUES(1, 2)));
+  give_array("x", floats(SHAPE(2), VALUES(1, 2)));
   tn_array *sum = floats(SHAPE(2), VALUES(0, 0));
   tn_array *weight = floats(SHAPE(2), VALUES(5, 6));
-  const tn_entry broken = broken_of(var(g, "x"));
+  const tn_entry broken = broken_of(var_node(g, "x"));
   HEADS(g, broken);
   tn_program *p = BIND(.n_outputs = 1, .outputs = &sum);
   probe_code = TN_INVALID, probe_silent = 0;
   (void)tn__program_forward(p, 0);
   tn__program_release(p);
   net_renew();
-  HEADS(g, var(g, "x"));
+  HEADS(g, var_node(g, "x"));
   given[0].gradient = sum;
   p = BIND(.request = TN_REQ_ADD);
   (void)tn__program_forward(p, TN_CALL_TRAIN);
@@ -722,70 +577,68 @@ Test(running, a_gradient_added_to_a_failed_array_has_failed) {
   FAILS(tn__array_get(sum, have, sizeof have), TN_INVALID, "culprit");
   tn__program_release(p);
   tn__array_release(sum), tn__array_release(weight);
-  drop_given();
+  drop_arrays();
   net_close();
 }
 
-/* -------------------------------------------------------------- life, memory
- */
+/* --------------------------------------------------------- lifetime, memory */
 
 Test(running, a_run_allocates_nothing) {
   net_open_on(2);
-  deep();
+  deep_net();
   tn_array *weight = deep_weight();
   tn_program *p = BIND(.request = TN_REQ_WRITE);
-  for (int i = 0; i < 10; ++i) train(p, weight);
-  free(elements(head_of(p, 0)));
+  for (int i = 0; i < 10; ++i) run_training(p, weight);
+  free(elements_of(head_of(p, 0)));
   const int64_t living = w.memory.living;
   OK(tn__program_forward(p, TN_CALL_TRAIN));
-  free(elements(head_of(p, 0)));
+  free(elements_of(head_of(p, 0)));
   const int64_t before = w.memory.asked;
   for (int i = 0; i < 200; ++i) OK(tn__program_forward(p, TN_CALL_TRAIN));
-  free(elements(head_of(p, 0)));
+  free(elements_of(head_of(p, 0)));
   cr_assert_leq(w.memory.asked, before + 1, "%lld allocations",
                 (long long)(w.memory.asked - before));
-  for (int i = 0; i < 200; ++i) train(p, weight);
-  free(elements(slope_of(p, "v")));
+  for (int i = 0; i < 200; ++i) run_training(p, weight);
+  free(elements_of(slope_of(p, "v")));
   cr_assert_leq(w.memory.living, living + 2, "%lld blocks more",
                 (long long)(w.memory.living - living));
   tn__program_release(p);
   tn__array_release(weight);
-  drop_given();
+  drop_arrays();
   net_close();
 }
 
 Test(running, programs_may_go_while_they_run) {
   net_open_on(2);
-  deep();
+  deep_net();
   tn_array *weight = deep_weight();
   for (int i = 0; i < 20; ++i) {
     tn_program *p = BIND(.request = TN_REQ_WRITE);
-    train(p, weight);
+    run_training(p, weight);
     tn_array *out = tn__array_retain(head_of(p, 0));
     tn__program_release(p);
-    free(elements(out));
+    free(elements_of(out));
     tn__array_release(out);
   }
   tn_program *p = BIND(.request = TN_REQ_WRITE);
   tn__graph_release(g);
-  drop_given();
-  train(p, weight);
-  free(elements(slope_of(p, "v")));
+  drop_arrays();
+  run_training(p, weight);
+  free(elements_of(slope_of(p, "v")));
   tn__program_release(p);
   g = net_new();
   tn__array_release(weight);
   net_close();
 }
 
-/* In training a call wants memory that the plan has none for, and beside which
- * there are others. */
+/* In training a call needs memory that the plan does not contain. */
 Test(running, a_workspace_may_be_for_training_alone) {
   net_open_on(2);
-  give("x", filled(TN_F64, SHAPE(64, 100)));
-  const tn_entry x = var(g, "x");
+  give_array("x", create_filled(TN_F64, SHAPE(64, 100)));
+  const tn_entry x = var_node(g, "x");
   const tn_entry beside =
-      OP(g, "dense", "num_hidden=100", "d", x, var(g, "w"), TN_ENTRY_NONE);
-  give("w", filled(TN_F64, SHAPE(100, 100)));
+      OP(g, "dense", "num_hidden=100", "d", x, var_node(g, "w"), TN_ENTRY_NONE);
+  give_array("w", create_filled(TN_F64, SHAPE(100, 100)));
   HEADS(g, OP(g, "add", NULL, NULL, beside, OP(g, "room", NULL, NULL, x)));
   tn_program *p = BIND(0), *other = BIND(0);
   OK(tn__program_forward(p, 0));
@@ -794,7 +647,7 @@ Test(running, a_workspace_may_be_for_training_alone) {
     same_bits(head_of(p, 0), head_of(other, 0), "with a workspace");
   }
   tn__program_release(p), tn__program_release(other);
-  drop_given();
+  drop_arrays();
   net_close();
 }
 
@@ -804,40 +657,42 @@ Test(running, a_workspace_may_be_for_training_alone) {
 static void running_sum(int64_t n, uint32_t reverse) {
   double x[8], want_out[8], s = 10;
   tn_graph *step = net_new();
-  const tn_entry e = var(step, "e"), t = var(step, "t");
+  const tn_entry e = var_node(step, "e"), t = var_node(step, "t");
   HEADS(step, OP(step, "add", NULL, NULL, t, e),
         OP(step, "mul", NULL, NULL, t, e));
   tn_entry out;
-  const tn_loop what = {.struct_size = sizeof what,
-                        .n_in = 2,
-                        .step = step,
-                        .sequences = (const char *const[]){"e"},
-                        .states = (const char *const[]){"t"},
-                        .n_sequences = 1,
-                        .n_states = 1,
-                        .reverse = reverse,
-                        .in = (const tn_entry[]){var(g, "x"), var(g, "s")},
-                        .keys = (const char *const[]){"e", "t"}};
+  const tn_loop what = {
+      .struct_size = sizeof what,
+      .n_in = 2,
+      .step = step,
+      .sequences = (const char *const[]){"e"},
+      .states = (const char *const[]){"t"},
+      .n_sequences = 1,
+      .n_states = 1,
+      .reverse = reverse,
+      .in = (const tn_entry[]){var_node(g, "x"), var_node(g, "s")},
+      .keys = (const char *const[]){"e", "t"}};
   OK(tn__graph_loop(g, &what, &out));
-  HEADS(g, out, output(out, 1));
+  HEADS(g, out, output_of(out, 1));
   for (int64_t i = 0; i < n; ++i) x[i] = (double)i + 1;
   for (int64_t i = 0; i < n; ++i) {
     const int64_t at = reverse ? n - 1 - i : i;
     want_out[at] = s * x[at];
     s += x[at];
   }
-  give("x", doubles(SHAPE(n, 1), x));
-  give("s", doubles(SHAPE(1), (const double[]){10}));
+  give_array("x", create_doubles(SHAPE(n, 1), x));
+  give_array("s", create_doubles(SHAPE(1), (const double[]){10}));
   tn_program *p = BIND(0);
   for (int k = 0; k < 2; ++k) {
     OK(tn__program_forward(p, k ? TN_CALL_TRAIN : 0));
-    double *last = elements(head_of(p, 0)), *all = elements(head_of(p, 1));
+    double *last = elements_of(head_of(p, 0)),
+           *all = elements_of(head_of(p, 1));
     cr_assert_eq(last[0], s);
     for (int64_t i = 0; i < n; ++i) cr_assert_eq(all[i], want_out[i]);
     free(last), free(all);
   }
   tn__program_release(p);
-  drop_given();
+  drop_arrays();
   tn__graph_release(step);
   net_renew();
 }
@@ -851,14 +706,14 @@ Test(running, loops_of_any_length) {
   net_close();
 }
 
-/* There is nothing to record, nor a device to ask. */
+/* Nothing to record, and no device. */
 Test(running, a_program_without_steps_may_be_captured, .init = net_open,
      .fini = net_close) {
-  HEADS(g, var(g, "x"));
-  give("x", filled(TN_F64, SHAPE(2)));
+  HEADS(g, var_node(g, "x"));
+  give_array("x", create_filled(TN_F64, SHAPE(2)));
   tn_program *p = BIND(.flags = TN_BIND_CAPTURE);
   for (int i = 0; i < 3; ++i) OK(tn__program_forward(p, 0));
   same_bits(head_of(p, 0), given[0].array, "a variable");
   tn__program_release(p);
-  drop_given();
+  drop_arrays();
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_unread.c: gradients whose calls need the shape of a variable that no
- * node reads, and arrays for variables that no head needs.
+ * test_unread.c: gradients with calls that need the shape of a variable without
+ * readers, and arrays for variables that no head needs.
  */
 #include <stdlib.h>
 
 #include "evaluate.h"
 
-static tn_array *table(size_t ndim, const int64_t *shape) {
+static tn_array *create_table(size_t ndim, const int64_t *shape) {
   double values[64];
   for (int i = 0; i < 64; ++i) values[i] = i + 1;
-  return doubles(ndim, shape, values);
+  return create_doubles(ndim, shape, values);
 }
 
-static tn_entry gradient(tn_entry head, tn_entry weight, tn_entry of) {
+static tn_entry add_gradient(tn_entry head, tn_entry weight, tn_entry of) {
   tn_entry out;
   OK(tn__graph_gradient(g,
                         &(tn__gradient_spec){.query = {.heads = &head,
@@ -27,8 +27,8 @@ static tn_entry gradient(tn_entry head, tn_entry weight, tn_entry of) {
 /* Binds the first `n` of x, weight and b, computes, and compares all elements
  * of the first head with twice x, times the weight. */
 static void expect_slope(size_t n, bool weighted) {
-  tn_array *data = table(2, (const int64_t[]){2, 3});
-  tn_array *bias = table(1, (const int64_t[]){3}), *out = NULL;
+  tn_array *data = create_table(2, (const int64_t[]){2, 3});
+  tn_array *bias = create_table(1, (const int64_t[]){3}), *out = NULL;
   const tn_argument arguments[] = {{.name = "x", .array = data},
                                    {.name = "weight", .array = data},
                                    {.name = "b", .array = bias}};
@@ -40,7 +40,7 @@ static void expect_slope(size_t n, bool weighted) {
                       &p));
   OK(tn__program_forward(p, 0));
   OK(tn__program_output(p, 0, &out));
-  double *have = elements(out);
+  double *have = elements_of(out);
   for (int i = 0; i < 6; ++i)
     cr_assert_eq(have[i], 2.0 * (i + 1) * (weighted ? i + 1 : 1));
   free(have);
@@ -48,25 +48,26 @@ static void expect_slope(size_t n, bool weighted) {
   tn__array_release(data), tn__array_release(bias);
 }
 
-/* y = x^2 + b, so dx = 2 x times the weight, whatever b is. */
-static void build(bool weighted) {
-  const tn_entry x = var(g, "x"), b = var(g, "b"), weight = var(g, "weight");
+/* y = x^2 + b, so dx = 2 x times the weight, for any b. */
+static void build_net(bool weighted) {
+  const tn_entry x = var_node(g, "x"), b = var_node(g, "b"),
+                 weight = var_node(g, "weight");
   const tn_entry y =
       OP(g, "plus_all", NULL, "y", OP(g, "square", NULL, "sq", x), b);
-  HEADS(g, gradient(y, weighted ? weight : TN_ENTRY_NONE, x));
+  HEADS(g, add_gradient(y, weighted ? weight : TN_ENTRY_NONE, x));
 }
 
 Test(unread, binds_a_gradient_as_the_only_head) {
   net_open();
-  build(false);
+  build_net(false);
   expect_slope(3, false);
   net_close();
 }
 
-Test(unread, names_the_variable_whose_shape_is_wanted) {
+Test(unread, names_the_variable_of_a_missing_shape) {
   net_open();
-  build(true);
-  tn_array *data = table(2, (const int64_t[]){2, 3});
+  build_net(true);
+  tn_array *data = create_table(2, (const int64_t[]){2, 3});
   const tn_argument arguments[] = {{.name = "x", .array = data},
                                    {.name = "weight", .array = data}};
   tn_program *p = NULL;
@@ -83,9 +84,9 @@ Test(unread, names_the_variable_whose_shape_is_wanted) {
 /* A gradient of a variable that no head needs is zeros. */
 Test(unread, takes_a_whole_dictionary) {
   net_open();
-  HEADS(g, OP(g, "scored", NULL, "score", var(g, "x")));
-  (void)OP(g, "square", NULL, "other", var(g, "y"));
-  tn_array *data = table(2, (const int64_t[]){2, 3}), *slope = NULL;
+  HEADS(g, OP(g, "scored", NULL, "score", var_node(g, "x")));
+  (void)OP(g, "square", NULL, "other", var_node(g, "y"));
+  tn_array *data = create_table(2, (const int64_t[]){2, 3}), *slope = NULL;
   const tn_argument arguments[] = {{.name = "y", .array = data},
                                    {.name = "x", .array = data}};
   tn_program *p = NULL, *q = NULL;
@@ -98,7 +99,7 @@ Test(unread, takes_a_whole_dictionary) {
   OK(tn__program_forward(p, TN_CALL_TRAIN));
   OK(tn__program_backward(p, NULL, 0));
   OK(tn__program_array(p, TN_PROGRAM_GRADIENT, "y", &slope));
-  double *have = elements(slope);
+  double *have = elements_of(slope);
   for (int i = 0; i < 6; ++i) cr_assert_eq(have[i], 0);
   free(have);
   const tn_known known = {"x", F64(4, 3)};
@@ -110,7 +111,7 @@ Test(unread, takes_a_whole_dictionary) {
 
 Test(unread, binds_a_weighted_gradient_as_the_only_head) {
   net_open();
-  build(true);
+  build_net(true);
   expect_slope(3, true);
   net_close();
 }
@@ -119,21 +120,22 @@ Test(unread, binds_a_weighted_gradient_as_the_only_head) {
 
 static uint32_t state;
 
-static uint32_t draw(uint32_t n) {
+static uint32_t random_number(uint32_t n) {
   state = state * 1664525u + 1013904223u;
   return (state >> 16) % n;
 }
 
 enum { N_VARIABLES = 4 };
 
-/* A chain from x, with operands that are repeated along its rows. */
-static tn_entry chain(const tn_entry *v) {
+/* A chain of calls from x, with operands that are repeated along its rows. */
+static tn_entry chain_of(const tn_entry *v) {
   static const char *const unary[] = {"square", "scored"};
   static const char *const binary[] = {"plus_all", "times_all"};
   tn_entry y = v[0];
-  for (uint32_t k = 2 + draw(4); k > 0; --k)
-    y = draw(2) ? OP(g, unary[draw(2)], NULL, NULL, y)
-                : OP(g, binary[draw(2)], NULL, NULL, y, v[1 + draw(2)]);
+  for (uint32_t k = 2 + random_number(4); k > 0; --k)
+    y = random_number(2) ? OP(g, unary[random_number(2)], NULL, NULL, y)
+                         : OP(g, binary[random_number(2)], NULL, NULL, y,
+                              v[1 + random_number(2)]);
   return y;
 }
 
@@ -145,14 +147,14 @@ Test(unread, gradients_of_random_chains_are_bound) {
     tn_entry v[N_VARIABLES];
     tn_program *p = NULL;
     state = seed;
-    for (int i = 0; i < N_VARIABLES; ++i) v[i] = var(g, names[i]);
-    const tn_entry y = chain(v);
-    HEADS(g, gradient(y, draw(2) ? v[3] : TN_ENTRY_NONE, v[0]));
+    for (int i = 0; i < N_VARIABLES; ++i) v[i] = var_node(g, names[i]);
+    const tn_entry y = chain_of(v);
+    HEADS(g, add_gradient(y, random_number(2) ? v[3] : TN_ENTRY_NONE, v[0]));
     for (int i = 0; i < N_VARIABLES; ++i)
       arguments[i] = (tn_argument){
           .name = names[i],
-          .array = i == 0 || i == 3 ? table(2, (const int64_t[]){2, 3})
-                                    : table(1, (const int64_t[]){3})};
+          .array = i == 0 || i == 3 ? create_table(2, (const int64_t[]){2, 3})
+                                    : create_table(1, (const int64_t[]){3})};
     cr_assert_eq(tn__program_bind(g,
                                   &(tn_bind){.struct_size = sizeof(tn_bind),
                                              .arguments = arguments,

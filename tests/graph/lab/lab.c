@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * lab.c: the simplest kernels, in f64, of the operators that graphs in tests
- * are made of. What a gradient does not need must not be there.
+ * lab.c: the simplest kernels, in f64, of the operators for graphs in tests.
+ * They check that operands which a gradient does not need are absent.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -10,15 +10,15 @@
 #include "shapes.gen.h"
 #include "tenon/kernel.h"
 
-static const double *in(const tn_frame *call, uint32_t i) {
+static const double *input_of(const tn_frame *call, uint32_t i) {
   return (const double *)call->in[i].data;
 }
 
-static double *out(const tn_frame *call, uint32_t i) {
+static double *output_of(const tn_frame *call, uint32_t i) {
   return (double *)call->out[i].data;
 }
 
-static int wants(const tn_frame *call, uint32_t i) {
+static int is_requested(const tn_frame *call, uint32_t i) {
   return call->req[i] != TN_REQ_NULL;
 }
 
@@ -34,8 +34,9 @@ int32_t lab_never(const tn_frame *call) {
 
 int32_t lab_keep(const tn_frame *call) {
   for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i) {
-    if (wants(call, 0)) out(call, 0)[i] = in(call, 0)[i] * in(call, 1)[i];
-    if (wants(call, 1)) out(call, 1)[i] = in(call, 1)[i];
+    if (is_requested(call, 0))
+      output_of(call, 0)[i] = input_of(call, 0)[i] * input_of(call, 1)[i];
+    if (is_requested(call, 1)) output_of(call, 1)[i] = input_of(call, 1)[i];
   }
   return TN_OK;
 }
@@ -44,12 +45,14 @@ int32_t lab_keep(const tn_frame *call) {
 int32_t lab_keep_backward(const tn_frame *call) {
   const int64_t n = tn_tensor_size(&call->in[0]);
   if (has_values(call, 1) || has_values(call, 3) || has_values(call, 4) ||
-      has_values(call, 2) != wants(call, 1) ||
-      has_values(call, 5) != wants(call, 0))
+      has_values(call, 2) != is_requested(call, 1) ||
+      has_values(call, 5) != is_requested(call, 0))
     return TN_FAIL(call, TN_INTERNAL, "the needs were not respected");
   for (int64_t i = 0; i < n; ++i) {
-    if (wants(call, 0)) out(call, 0)[i] = in(call, 0)[i] * in(call, 5)[i];
-    if (wants(call, 1)) out(call, 1)[i] = in(call, 0)[i] * in(call, 2)[i];
+    if (is_requested(call, 0))
+      output_of(call, 0)[i] = input_of(call, 0)[i] * input_of(call, 5)[i];
+    if (is_requested(call, 1))
+      output_of(call, 1)[i] = input_of(call, 0)[i] * input_of(call, 2)[i];
   }
   return TN_OK;
 }
@@ -59,17 +62,17 @@ int32_t lab_keep_backward(const tn_frame *call) {
 int32_t lab_total(const tn_frame *call) {
   for (int64_t i = 0; i < tn_tensor_size(&call->out[0]); ++i) {
     double sum = 0;
-    for (uint32_t k = 0; k < call->n_in; ++k) sum += in(call, k)[i];
-    out(call, 0)[i] = sum;
+    for (uint32_t k = 0; k < call->n_in; ++k) sum += input_of(call, k)[i];
+    output_of(call, 0)[i] = sum;
   }
   return TN_OK;
 }
 
 int32_t lab_total_backward(const tn_frame *call) {
   for (uint32_t k = 0; k < call->n_out; ++k)
-    for (int64_t i = 0; wants(call, k) && i < tn_tensor_size(&call->out[k]);
-         ++i)
-      out(call, k)[i] = in(call, 0)[i];
+    for (int64_t i = 0;
+         is_requested(call, k) && i < tn_tensor_size(&call->out[k]); ++i)
+      output_of(call, k)[i] = input_of(call, 0)[i];
   return TN_OK;
 }
 
@@ -78,21 +81,21 @@ int32_t lab_total_backward(const tn_frame *call) {
 int32_t lab_track(const tn_frame *call) {
   double *sum = (double *)call->aux[0].data;
   for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i) {
-    sum[i] += in(call, 0)[i];
-    if (wants(call, 0)) out(call, 0)[i] = in(call, 0)[i];
+    sum[i] += input_of(call, 0)[i];
+    if (is_requested(call, 0)) output_of(call, 0)[i] = input_of(call, 0)[i];
   }
   return TN_OK;
 }
 
 int32_t lab_track_backward(const tn_frame *call) {
   for (int64_t i = 0; i < tn_tensor_size(&call->out[0]); ++i)
-    out(call, 0)[i] = in(call, 0)[i];
+    output_of(call, 0)[i] = input_of(call, 0)[i];
   return TN_OK;
 }
 
 /* -------------------------------------------------------------------- room */
 
-/* All of it is written, and more than lies behind any array. */
+/* Writes all of it; it is larger than the padding of any array. */
 int32_t lab_room_bytes(const tn_frame *call, uint64_t *bytes) {
   *bytes = call->flags & TN_CALL_TRAIN ? 4u << 20 : 0;
   return TN_OK;
@@ -121,12 +124,12 @@ int32_t lab_like(const tn_frame *call) {
   const bool from_whole = call->in[0].dtype == TN_I32;
   const bool whole = call->out[0].dtype == TN_I32;
   for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i) {
-    const double x =
-        from_whole ? (double)((int32_t *)call->in[0].data)[i] : in(call, 0)[i];
+    const double x = from_whole ? (double)((int32_t *)call->in[0].data)[i]
+                                : input_of(call, 0)[i];
     if (whole)
       ((int32_t *)call->out[0].data)[i] = (int32_t)x;
     else
-      out(call, 0)[i] = x;
+      output_of(call, 0)[i] = x;
   }
   return TN_OK;
 }
@@ -139,8 +142,9 @@ int32_t lab_noise(const tn_frame *call) {
   for (int64_t i = 0; i < tn_tensor_size(&call->in[0]); ++i) {
     const uint32_t bits = tn_kernel_random(random, (uint64_t)i).word[0];
     const double factor = 0.5 + (double)bits / 4294967296.0;
-    if (wants(call, 0)) out(call, 0)[i] = in(call, 0)[i] * factor;
-    if (wants(call, 1)) out(call, 1)[i] = factor;
+    if (is_requested(call, 0))
+      output_of(call, 0)[i] = input_of(call, 0)[i] * factor;
+    if (is_requested(call, 1)) output_of(call, 1)[i] = factor;
   }
   return TN_OK;
 }
@@ -148,15 +152,16 @@ int32_t lab_noise(const tn_frame *call) {
 /* in: gradients of out and factor, data, out, factor. */
 int32_t lab_noise_backward(const tn_frame *call) {
   for (int64_t i = 0; i < tn_tensor_size(&call->out[0]); ++i)
-    out(call, 0)[i] = in(call, 0)[i] * in(call, 4)[i];
+    output_of(call, 0)[i] = input_of(call, 0)[i] * input_of(call, 4)[i];
   return TN_OK;
 }
 
 /* ------------------------------------------------------------------- broad */
 
-/* Where element number `at` of `loop` lies in `t`, whose dimensions are the
- * last of the loop's, or repeated. */
-static int64_t place(const tn_tensor *t, const tn_tensor *loop, int64_t at) {
+/* Offset of element number `at` of `loop` in `t`, whose dimensions are the last
+ * ones of the loop, or repeated. */
+static int64_t find_offset(const tn_tensor *t, const tn_tensor *loop,
+                           int64_t at) {
   int64_t offset = 0;
   for (int32_t i = loop->ndim; i-- > 0;) {
     const int32_t k = i - (loop->ndim - t->ndim);
@@ -170,8 +175,8 @@ static int64_t place(const tn_tensor *t, const tn_tensor *loop, int64_t at) {
 int32_t lab_broad(const tn_frame *call) {
   const tn_tensor *a = &call->in[0], *b = &call->in[1], *to = &call->out[0];
   for (int64_t i = 0; i < tn_tensor_size(to); ++i) {
-    const int64_t p = place(a, to, i), q = place(b, to, i),
-                  r = place(to, to, i);
+    const int64_t p = find_offset(a, to, i), q = find_offset(b, to, i),
+                  r = find_offset(to, to, i);
     if (to->dtype == TN_F64)
       ((double *)to->data)[r] =
           ((const double *)a->data)[p] + 3 * ((const double *)b->data)[q];
@@ -194,7 +199,7 @@ typedef struct product {
   int64_t rows, columns, depth;
 } product;
 
-static void multiply(double *to, const product *p) {
+static void multiply_by(double *to, const product *p) {
   for (int64_t i = 0; i < p->rows; ++i)
     for (int64_t j = 0; j < p->columns; ++j) {
       double sum = 0;
@@ -208,39 +213,42 @@ static void multiply(double *to, const product *p) {
 int32_t lab_dense(const tn_frame *call) {
   const int64_t n = call->in[0].shape[0], c = call->in[0].shape[1];
   const int64_t m = call->in[1].shape[0];
-  multiply(out(call, 0),
-           &(product){in(call, 0), in(call, 1), c, 1, 1, c, n, m, c});
+  multiply_by(
+      output_of(call, 0),
+      &(product){input_of(call, 0), input_of(call, 1), c, 1, 1, c, n, m, c});
   for (int64_t i = 0; has_values(call, 2) && i < n * m; ++i)
-    out(call, 0)[i] += in(call, 2)[i % m];
+    output_of(call, 0)[i] += input_of(call, 2)[i % m];
   return TN_OK;
 }
 
 /* in: gradient of out, data, weight, bias, out. */
 int32_t lab_dense_backward(const tn_frame *call) {
   const int64_t n = call->in[0].shape[0], m = call->in[0].shape[1];
-  const double *g = in(call, 0);
-  if (has_values(call, 1) != wants(call, 1) ||
-      has_values(call, 2) != wants(call, 0) || has_values(call, 3))
+  const double *g = input_of(call, 0);
+  if (has_values(call, 1) != is_requested(call, 1) ||
+      has_values(call, 2) != is_requested(call, 0) || has_values(call, 3))
     return TN_FAIL(call, TN_INTERNAL, "the needs were not respected");
-  if (wants(call, 0)) {
+  if (is_requested(call, 0)) {
     const int64_t c = call->out[0].shape[1];
-    multiply(out(call, 0), &(product){g, in(call, 2), m, 1, c, 1, n, c, m});
+    multiply_by(output_of(call, 0),
+                &(product){g, input_of(call, 2), m, 1, c, 1, n, c, m});
   }
-  if (wants(call, 1)) {
+  if (is_requested(call, 1)) {
     const int64_t c = call->out[1].shape[1];
-    multiply(out(call, 1), &(product){g, in(call, 1), 1, m, c, 1, m, c, n});
+    multiply_by(output_of(call, 1),
+                &(product){g, input_of(call, 1), 1, m, c, 1, m, c, n});
   }
-  for (int64_t j = 0; wants(call, 2) && j < m; ++j) {
+  for (int64_t j = 0; is_requested(call, 2) && j < m; ++j) {
     double sum = 0;
     for (int64_t i = 0; i < n; ++i) sum += g[i * m + j];
-    out(call, 2)[j] = sum;
+    output_of(call, 2)[j] = sum;
   }
   return TN_OK;
 }
 
 /* ------------------------------------------------------------------ slices */
 
-/* Copies between the whole and its parts, whichever way. */
+/* Copies between the whole and its parts, in both directions. */
 static void slices_copy(double *to, const double *from, int64_t rows,
                         int64_t each, int64_t to_step, int64_t from_step) {
   for (int64_t i = 0; i < rows; ++i)
@@ -252,9 +260,9 @@ int32_t lab_slices(const tn_frame *call) {
   if (tn_tensor_size(&call->in[0]) == 0) return TN_OK;
   const int64_t each = tn_tensor_size(&call->in[0]) / rows / parts;
   for (uint32_t k = 0; k < call->n_out; ++k)
-    if (wants(call, k))
-      slices_copy(out(call, k), in(call, 0) + (int64_t)k * each, rows, each,
-                  each, each * parts);
+    if (is_requested(call, k))
+      slices_copy(output_of(call, k), input_of(call, 0) + (int64_t)k * each,
+                  rows, each, each, each * parts);
   return TN_OK;
 }
 
@@ -265,14 +273,14 @@ int32_t lab_slices_backward(const tn_frame *call) {
   if (tn_tensor_size(&call->out[0]) == 0) return TN_OK;
   const int64_t each = tn_tensor_size(&call->out[0]) / rows / parts;
   for (uint32_t k = 0; k < parts; ++k)
-    slices_copy(out(call, 0) + (int64_t)k * each, in(call, k), rows, each,
-                each * parts, each);
+    slices_copy(output_of(call, 0) + (int64_t)k * each, input_of(call, k), rows,
+                each, each * parts, each);
   return TN_OK;
 }
 
 /* ------------------------------------------------------------------ concat */
 
-/* The second dimension of all that is joined: of the parts, if they are all
+/* The second dimension of the joined array: the sum of the parts' if all are
  * known; -1 otherwise. */
 static int64_t concat_sum(const tn_frame *call) {
   int64_t sum = 0;
@@ -297,7 +305,7 @@ static int32_t concat_tell(const tn_frame *call, const int64_t *like,
   return call->host->set_shape(call, TN_OPERAND_OUT, 0, ndim, shape);
 }
 
-/* All but the second dimension are those of every part. */
+/* All dimensions but the second equal those of every part. */
 int32_t lab_gate_infer(const tn_frame *call) {
   const tn_tensor *data = &call->in[0], *gamma = &call->in[1];
   const bool usual = (call->flags & TN_CALL_DEFAULTS) != 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * old.c: nothing here is ever computed; only what gradients read matters.
+ * old.c: functions that are never called; only the operands of gradients
+ * matter.
  */
 #include "layers.gen.h"
 #include "plugin.gen.h"

@@ -26,7 +26,7 @@ static int32_t make_call(tn_rewrite *g, const char *op, const char *params,
                       out);
 }
 
-static int same(tn_entry a, tn_entry b) {
+static int is_same(tn_entry a, tn_entry b) {
   return a.node == b.node && a.index == b.index;
 }
 
@@ -34,10 +34,10 @@ static int is_call(const tn_rewrite_node *node, const char *op) {
   return node->kind == TN_REWRITE_CALL && strcmp(node->op, op) == 0;
 }
 
-/* Calls `fn` with each node that is there when it begins. */
+/* Calls `fn` with each node that exists at the begin. */
 typedef int32_t node_fn(tn_rewrite *g, uint32_t id, const tn_rewrite_node *n);
 
-static int32_t each(tn_rewrite *g, node_fn *fn) {
+static int32_t visit_nodes(tn_rewrite *g, node_fn *fn) {
   const uint32_t n = passes->n_nodes(g);
   for (uint32_t id = 0; id < n; ++id) {
     tn_rewrite_node node = {.struct_size = sizeof node};
@@ -54,30 +54,30 @@ static int32_t each(tn_rewrite *g, node_fn *fn) {
 static int32_t square_node(tn_rewrite *g, uint32_t id,
                            const tn_rewrite_node *node) {
   tn_entry out;
-  if (!is_call(node, "lab.mul@1") || !same(node->in[0], node->in[1]))
+  if (!is_call(node, "lab.mul@1") || !is_same(node->in[0], node->in[1]))
     return TN_OK;
   TRY(make_call(g, "lab.square", NULL, node->in[0], &out));
   return passes->redirect(g, (tn_entry){id, 0}, out);
 }
 
-static int32_t square(void *ctx, tn_rewrite *g) {
+static int32_t run_square(void *ctx, tn_rewrite *g) {
   (void)ctx;
-  return each(g, square_node);
+  return visit_nodes(g, square_node);
 }
 
-/* Whoever reads same(x) reads x. */
+/* Readers of same(x) read x. */
 static int32_t tidy_node(tn_rewrite *g, uint32_t id,
                          const tn_rewrite_node *node) {
   if (!is_call(node, "lab.same@1")) return TN_OK;
   return passes->redirect(g, (tn_entry){id, 0}, node->in[0]);
 }
 
-static int32_t tidy(void *ctx, tn_rewrite *g) {
+static int32_t run_tidy(void *ctx, tn_rewrite *g) {
   (void)ctx;
-  return each(g, tidy_node);
+  return visit_nodes(g, tidy_node);
 }
 
-/* Notes at each node how long its first output is. */
+/* Sets an attribute of each node to the length of its first output. */
 static int32_t mark_node(tn_rewrite *g, uint32_t id,
                          const tn_rewrite_node *node) {
   tn_rewrite_sig sig = {.struct_size = sizeof sig};
@@ -89,13 +89,13 @@ static int32_t mark_node(tn_rewrite *g, uint32_t id,
   return passes->attribute_set(g, id, "length", text);
 }
 
-static int32_t mark(void *ctx, tn_rewrite *g) {
+static int32_t run_mark(void *ctx, tn_rewrite *g) {
   (void)ctx;
-  return each(g, mark_node);
+  return visit_nodes(g, mark_node);
 }
 
-/* Puts a doubling behind each head that belongs to the gradient. */
-static int32_t twice(void *ctx, tn_rewrite *g) {
+/* Adds a doubling after each head that belongs to the gradient. */
+static int32_t run_twice(void *ctx, tn_rewrite *g) {
   (void)ctx;
   for (uint32_t i = 0; i < passes->n_heads(g); ++i) {
     tn_rewrite_node node = {.struct_size = sizeof node};
@@ -109,19 +109,19 @@ static int32_t twice(void *ctx, tn_rewrite *g) {
   return TN_OK;
 }
 
-/* Copies are for nothing, it thinks. */
+/* Removes copies, which it takes for useless. */
 static int32_t bare_node(tn_rewrite *g, uint32_t id,
                          const tn_rewrite_node *node) {
   if (node->kind != TN_REWRITE_COPY) return TN_OK;
   return passes->redirect(g, (tn_entry){id, 0}, node->in[0]);
 }
 
-static int32_t bare(void *ctx, tn_rewrite *g) {
+static int32_t run_bare(void *ctx, tn_rewrite *g) {
   (void)ctx;
-  return each(g, bare_node);
+  return visit_nodes(g, bare_node);
 }
 
-/* Multiplies by twice the number: its parameters are text that can be given
+/* Multiplies by twice the number: its parameters are text that can be passed
  * again. */
 static int32_t again_node(tn_rewrite *g, uint32_t id,
                           const tn_rewrite_node *node) {
@@ -133,9 +133,9 @@ static int32_t again_node(tn_rewrite *g, uint32_t id,
   return passes->redirect(g, (tn_entry){id, 0}, out);
 }
 
-static int32_t again(void *ctx, tn_rewrite *g) {
+static int32_t run_again(void *ctx, tn_rewrite *g) {
   (void)ctx;
-  return each(g, again_node);
+  return visit_nodes(g, again_node);
 }
 
 /* add(x, y) becomes x. */
@@ -145,9 +145,9 @@ static int32_t drop_node(tn_rewrite *g, uint32_t id,
   return passes->redirect(g, (tn_entry){id, 0}, node->in[0]);
 }
 
-static int32_t drop(void *ctx, tn_rewrite *g) {
+static int32_t run_drop(void *ctx, tn_rewrite *g) {
   (void)ctx;
-  return each(g, drop_node);
+  return visit_nodes(g, drop_node);
 }
 
 /* Both outputs of noise(x) become x. */
@@ -159,12 +159,12 @@ static int32_t quiet_node(tn_rewrite *g, uint32_t id,
   return passes->redirect(g, (tn_entry){id, 1}, x);
 }
 
-static int32_t quiet(void *ctx, tn_rewrite *g) {
+static int32_t run_quiet(void *ctx, tn_rewrite *g) {
   (void)ctx;
-  return each(g, quiet_node);
+  return visit_nodes(g, quiet_node);
 }
 
-/* noise(x) becomes noise(same(x)). */
+/* noise(x) becomes noise(is_same(x)). */
 static int32_t calm_node(tn_rewrite *g, uint32_t id,
                          const tn_rewrite_node *node) {
   tn_entry out;
@@ -173,9 +173,9 @@ static int32_t calm_node(tn_rewrite *g, uint32_t id,
   return passes->rewire(g, id, 0, out);
 }
 
-static int32_t calm(void *ctx, tn_rewrite *g) {
+static int32_t run_calm(void *ctx, tn_rewrite *g) {
   (void)ctx;
-  return each(g, calm_node);
+  return visit_nodes(g, calm_node);
 }
 
 /* mul(x, y) becomes mul(y, x). */
@@ -187,16 +187,16 @@ static int32_t turn_node(tn_rewrite *g, uint32_t id,
   return passes->rewire(g, id, 1, x);
 }
 
-static int32_t turn(void *ctx, tn_rewrite *g) {
+static int32_t run_turn(void *ctx, tn_rewrite *g) {
   (void)ctx;
-  return each(g, turn_node);
+  return visit_nodes(g, turn_node);
 }
 
 /* ------------------------------------------------------------------- bad ones
  */
 
 /* The first call reads the first head, which depends on it. */
-static int32_t cycle(void *ctx, tn_rewrite *g) {
+static int32_t run_cycle(void *ctx, tn_rewrite *g) {
   tn_rewrite_node node = {.struct_size = sizeof node};
   tn_entry head;
   uint32_t id = 0;
@@ -208,7 +208,7 @@ static int32_t cycle(void *ctx, tn_rewrite *g) {
   return passes->rewire(g, id - 1, 0, head);
 }
 
-static int32_t of_three(void *ctx, tn_rewrite *g) {
+static int32_t run_of_three(void *ctx, tn_rewrite *g) {
   tn_entry in[3], out;
   (void)ctx;
   TRY(passes->head(g, 0, &in[0]));
@@ -221,14 +221,14 @@ static int32_t of_three(void *ctx, tn_rewrite *g) {
                       &out);
 }
 
-static int32_t of_one(void *ctx, tn_rewrite *g) {
+static int32_t run_of_one(void *ctx, tn_rewrite *g) {
   tn_entry head, out;
   (void)ctx;
   TRY(passes->head(g, 0, &head));
   return make_call(g, "lab.mul", NULL, head, &out);
 }
 
-static int32_t unknown(void *ctx, tn_rewrite *g) {
+static int32_t run_unknown(void *ctx, tn_rewrite *g) {
   tn_entry head, out;
   (void)ctx;
   TRY(passes->head(g, 0, &head));
@@ -236,7 +236,7 @@ static int32_t unknown(void *ctx, tn_rewrite *g) {
 }
 
 /* One reader of x gets it in another type than the others. */
-static int32_t type(void *ctx, tn_rewrite *g) {
+static int32_t run_type(void *ctx, tn_rewrite *g) {
   tn_rewrite_node node = {.struct_size = sizeof node};
   uint32_t x = 0, y = 0;
   tn_entry out;
@@ -248,7 +248,7 @@ static int32_t type(void *ctx, tn_rewrite *g) {
   return passes->rewire(g, y, 0, out);
 }
 
-static int32_t head_type(void *ctx, tn_rewrite *g) {
+static int32_t run_head_type(void *ctx, tn_rewrite *g) {
   tn_entry head, out;
   (void)ctx;
   TRY(passes->head(g, 0, &head));
@@ -256,22 +256,22 @@ static int32_t head_type(void *ctx, tn_rewrite *g) {
   return passes->redirect(g, head, out);
 }
 
-static int32_t lost_head(void *ctx, tn_rewrite *g) {
+static int32_t run_lost_head(void *ctx, tn_rewrite *g) {
   tn_entry head;
   (void)ctx;
   TRY(passes->head(g, 0, &head));
   return passes->redirect(g, head, TN_ENTRY_NONE);
 }
 
-static int32_t foreign(void *ctx, tn_rewrite *g) {
+static int32_t run_foreign(void *ctx, tn_rewrite *g) {
   tn_entry head;
   (void)ctx;
   TRY(passes->head(g, 0, &head));
   return passes->redirect(g, head, (tn_entry){9999, 0});
 }
 
-/* Half of its work is done when it notices. */
-static int32_t regrets(void *ctx, tn_rewrite *g) {
+/* Fails after half of its work. */
+static int32_t run_regrets(void *ctx, tn_rewrite *g) {
   tn_entry head, out;
   (void)ctx;
   TRY(passes->head(g, 0, &head));
@@ -280,7 +280,7 @@ static int32_t regrets(void *ctx, tn_rewrite *g) {
   return passes->fail(g, head.node, TN_UNSUPPORTED, "%d is too many", 7);
 }
 
-static int32_t silent(void *ctx, tn_rewrite *g) {
+static int32_t run_silent(void *ctx, tn_rewrite *g) {
   tn_entry head, out;
   (void)ctx;
   TRY(passes->head(g, 0, &head));
@@ -289,8 +289,8 @@ static int32_t silent(void *ctx, tn_rewrite *g) {
   return 7;
 }
 
-/* The state of `t` would be what a call makes. */
-static int32_t state(void *ctx, tn_rewrite *g) {
+/* The state of `t` would be the result of a call. */
+static int32_t run_state(void *ctx, tn_rewrite *g) {
   tn_rewrite_node node = {.struct_size = sizeof node};
   uint32_t t = 0;
   tn_entry out;
@@ -303,7 +303,7 @@ static int32_t state(void *ctx, tn_rewrite *g) {
 }
 
 /* The first variable would be changed. */
-static int32_t tracks(void *ctx, tn_rewrite *g) {
+static int32_t run_tracks(void *ctx, tn_rewrite *g) {
   tn_entry in[2] = {{0, 0}, {0, 0}}, out;
   (void)ctx;
   TRY(passes->head(g, 0, &in[0]));
@@ -316,8 +316,8 @@ static int32_t tracks(void *ctx, tn_rewrite *g) {
   return passes->redirect(g, in[0], out);
 }
 
-/* A call reads something else, its gradient does not. */
-static int32_t apart(void *ctx, tn_rewrite *g) {
+/* A call gets another input, its gradient does not. */
+static int32_t run_apart(void *ctx, tn_rewrite *g) {
   tn_rewrite_node node = {.struct_size = sizeof node};
   uint32_t y = 0;
   tn_entry out;
@@ -328,8 +328,8 @@ static int32_t apart(void *ctx, tn_rewrite *g) {
   return passes->rewire(g, y, 0, out);
 }
 
-/* Tries what does not work, and makes the best of it. */
-static int32_t careless(void *ctx, tn_rewrite *g) {
+/* Tries a change that fails, and continues. */
+static int32_t run_careless(void *ctx, tn_rewrite *g) {
   tn_entry head, out;
   (void)ctx;
   TRY(passes->head(g, 0, &head));
@@ -346,7 +346,7 @@ static const char *const shapes[] = {"shapes"};
 static const char *const gradient[] = {"gradient"};
 static const char *const magic[] = {"other.magic"};
 
-#define PASS(what) .struct_size = sizeof(tn_pass), .name = #what, .run = what
+#define PASS(id) .struct_size = sizeof(tn_pass), .name = #id, .run = run_##id
 
 static const tn_pass all[] = {
     {PASS(square), .n_provides = 1, .provides = squared, .doc = "x*x"},
@@ -358,7 +358,7 @@ static const tn_pass all[] = {
     {.struct_size = sizeof(tn_pass),
      .flags = TN_PASS_INNER,
      .name = "deep_square",
-     .run = square},
+     .run = run_square},
     {PASS(drop), .flags = TN_PASS_INNER},
     {PASS(turn), .flags = TN_PASS_INNER},
     {PASS(calm), .flags = TN_PASS_INNER},
@@ -367,7 +367,7 @@ static const tn_pass all[] = {
     {.struct_size = sizeof(tn_pass),
      .flags = TN_PASS_INNER,
      .name = "deep_regrets",
-     .run = regrets},
+     .run = run_regrets},
     {PASS(cycle)},
     {PASS(of_three)},
     {PASS(of_one)},
@@ -381,7 +381,7 @@ static const tn_pass all[] = {
     {PASS(state)},
     {PASS(apart), .n_needs = 1, .needs = gradient},
     {PASS(careless), .n_needs = 1, .needs = magic},
-    {.struct_size = sizeof(tn_pass), .name = "bold", .run = careless}};
+    {.struct_size = sizeof(tn_pass), .name = "bold", .run = run_careless}};
 
 int32_t rewriter_init(const tn_host *host, tn_registrar *registrar,
                       void **instance) {

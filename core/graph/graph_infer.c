@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * graph_infer.c: pass "infer". Shapes and element types spread from node to
+ * node, in both directions, until no node finds a new fact.
+ */
+#include "facts.h"
+
+#include <string.h>
+
+/* ---------------------------------------------------------------- operands */
+
+static uint32_t n_operands(const tn_graph *graph, const tn__node *node) {
+  const uint32_t own = node->n_in + node->n_aux + node->n_out;
+  if (node->kind != TN__NODE_BACKWARD) return own;
+  const tn__node *of = tn__node_at(graph, node->of);
+  return own + of->n_in + of->n_out;
+}
+
+/* Entry number `k` of a node's rule: its inputs and outputs; for a gradient,
+ * also the inputs and outputs of its forward node. */
+static tn_entry operand_at(const tn_graph *graph, const tn__node *node,
+                           uint32_t k) {
+  if (k < node->n_in + node->n_aux) return node->in[k];
+  k -= node->n_in + node->n_aux;
+  if (k < node->n_out) return (tn_entry){node->id, k};
+  k -= node->n_out;
+  const tn__node *of = tn__node_at(graph, node->of);
+  return k < of->n_in ? of->in[k] : (tn_entry){of->id, k - of->n_in};
+}
+
+static void users_count(tn__facts *f) {
+  const tn_graph *graph = f->graph;
+  for (uint32_t id = 0; id < tn__n_nodes(graph); ++id) {
+    const tn__node *node = tn__node_at(graph, id);
+    for (uint32_t k = n_operands(graph, node); k > 0; --k) {
+      const tn_entry entry = operand_at(graph, node, k - 1);
+      if (!tn__entry_is_none(entry)) ++f->first[tn__entry_id(graph, entry) + 1];
+    }
+  }
+  for (uint32_t e = 0; e < graph->n_entries; ++e)
+    f->first[e + 1] += f->first[e];
+}
+
+/* Moves first[e] to the end of the users of e. The users of e + 1 begin there,
+ * so a shift by one restores the list. */
+static void users_enter(tn__facts *f) {
+  const tn_graph *graph = f->graph;
+  for (uint32_t id = 0; id < tn__n_nodes(graph); ++id) {
+    const tn__node *node = tn__node_at(graph, id);
+    for (uint32_t k = n_operands(graph, node); k > 0; --k) {
+      const tn_entry entry = operand_at(graph, node, k - 1);
+      if (!tn__entry_is_none(entry))
+        f->users[f->first[tn__entry_id(graph, entry)]++] = id;
+    }
+  }
+  memmove(f->first + 1, f->first, graph->n_entries * sizeof *f->first);
+  f->first[0] = 0;
+}
+
+/* ------------------------------------------------------------------- queue */
+
+static void queue_push(tn__facts *f, uint32_t node) {
+  const uint32_t room = tn__n_nodes(f->graph);
+  if (f->queued[node]) return;
+  f->queued[node] = 1;
+  const uint32_t at = f->head + f->n_queued++;
+  f->queue[at < room ? at : at - room] = node;
+}
+
+static uint32_t queue_pop(tn__facts *f) {
+  const uint32_t node = f->queue[f->head];
+  if (++f->head == tn__n_nodes(f->graph)) f->head = 0;
+  --f->n_queued;
+  f->queued[node] = 0;
+  return node;
+}
+
+/* -------------------------------------------------------------------- open */
+
+/* Makes space for `n` entries; new ones are unknown. */
+static tn_code sigs_grow(tn_graph *graph, uint32_t n) {
+  const size_t bytes = n * sizeof *graph->sigs;
+  tn_sig *sigs = tn__alloc(graph->env, bytes);
+  uint32_t *from = tn__alloc(graph->env, 2 * (size_t)n * sizeof *from);
+  if (!sigs || !from) {
+    tn__free(graph->env, sigs);
+    tn__free(graph->env, from);
+    return tn__fail_memory(bytes, "the shapes of a graph");
+  }
+  if (graph->n_sigs > 0) {
+    memcpy(sigs, graph->sigs, graph->n_sigs * sizeof *sigs);
+    memcpy(from, graph->from, 2 * (size_t)graph->n_sigs * sizeof *from);
+  }
+  const tn_sig unknown = tn__sig_unknown();
+  for (uint32_t e = graph->n_sigs; e < n; ++e) sigs[e] = unknown;
+  for (uint32_t e = 2 * graph->n_sigs; e < 2 * n; ++e) from[e] = TN_NONE;
+  tn__free(graph->env, graph->sigs);
+  tn__free(graph->env, graph->from);
+  graph->sigs = sigs;
+  graph->from = from;
+  graph->n_sigs = n;
+  return TN_OK;
+}
+
+static tn_code alloc_lists(tn__facts *f) {
+  const tn_graph *graph = f->graph;
+  const size_t n = tn__n_nodes(graph);
+  size_t most = 1, all = 1;
+  for (uint32_t id = 0; id < n; ++id) {
+    const size_t some = n_operands(graph, tn__node_at(graph, id));
+    if (some > most) most = some;
+    all += some;
+  }
+  const size_t first = graph->n_entries + (size_t)1;
+  f->first = tn__zalloc(graph->env, first * sizeof *f->first);
+  f->users = tn__alloc(graph->env, all * sizeof *f->users);
+  f->queue = tn__alloc(graph->env, n * sizeof *f->queue);
+  f->queued = tn__zalloc(graph->env, n);
+  f->io = tn__alloc(graph->env, most * sizeof *f->io);
+  f->absent = tn__alloc(graph->env, most * sizeof *f->absent);
+  if (f->first && f->users && f->queue && f->queued && f->io && f->absent)
+    return TN_OK;
+  return tn__fail_memory(all * sizeof *f->users, "an inference");
+}
+
+static tn_code facts_open(tn__facts *f, tn_graph *graph) {
+  const uint32_t known = graph->n_sigs;
+  *f = (tn__facts){.graph = graph, .current = TN_NONE, .usual = TN_NONE};
+  if (known < graph->n_entries) TN__TRY(sigs_grow(graph, graph->n_entries));
+  TN__TRY(alloc_lists(f));
+  users_count(f);
+  users_enter(f);
+  for (uint32_t id = 0; id < tn__n_nodes(graph); ++id)
+    if (tn__node_at(graph, id)->first >= known) queue_push(f, id);
+  return TN_OK;
+}
+
+void tn__facts_close(tn__facts *f) {
+  const tn__env *env = f->graph->env;
+  tn__free(env, f->first);
+  tn__free(env, f->users);
+  tn__free(env, f->queue);
+  tn__free(env, f->queued);
+  tn__free(env, f->io);
+  tn__free(env, f->absent);
+}
+
+/* -------------------------------------------------------------------- facts */
+
+static bool join_shape(tn_sig *to, const tn_sig *sig) {
+  bool more = false;
+  if (sig->ndim < 0) return false;
+  if (to->ndim < 0) {
+    to->ndim = sig->ndim;
+    for (int32_t i = 0; i < sig->ndim; ++i) to->shape[i] = -1;
+    more = true;
+  }
+  for (int32_t i = 0; i < sig->ndim; ++i) {
+    if (to->shape[i] >= 0 || sig->shape[i] < 0) continue;
+    to->shape[i] = sig->shape[i];
+    more = true;
+  }
+  return more;
+}
+
+static bool join_dtype(tn_sig *to, const tn_sig *sig) {
+  if (to->dtype != TN_DTYPE_UNKNOWN || sig->dtype == TN_DTYPE_UNKNOWN)
+    return false;
+  to->dtype = sig->dtype;
+  return true;
+}
+
+tn_code tn__facts_add(tn__facts *f, tn_entry entry, const tn_sig *sig,
+                      uint32_t from) {
+  tn_graph *graph = f->graph;
+  const uint32_t id = tn__entry_id(graph, entry);
+  tn_sig *to = &graph->sigs[id];
+  tn_code code = TN_OK;
+  if (tn__sig_has_conflict(to, sig, &code))
+    return tn__facts_fail_conflict(graph, entry, TN_ENTRY_NONE, sig);
+  const bool shape = join_shape(to, sig), dtype = join_dtype(to, sig);
+  if (shape) graph->from[2 * (size_t)id] = from;
+  if (dtype) graph->from[2 * (size_t)id + 1] = from;
+  if (!shape && !dtype) return TN_OK;
+  for (uint32_t k = f->first[id]; k < f->first[id + 1]; ++k)
+    if (f->users[k] != f->current) queue_push(f, f->users[k]);
+  return TN_OK;
+}
+
+/* Adds the facts of `from` to `to`, with their sources. */
+static tn_code pass_on(tn__facts *f, tn_entry to, tn_entry from) {
+  const tn_graph *graph = f->graph;
+  const uint32_t id = tn__entry_id(graph, from);
+  const tn_sig sig = graph->sigs[id];
+  const tn_sig type = {.dtype = sig.dtype, .ndim = -1};
+  tn_sig shape = sig;
+  shape.dtype = TN_DTYPE_UNKNOWN;
+  TN__TRY(tn__facts_add(f, to, &shape, graph->from[2 * (size_t)id]));
+  return tn__facts_add(f, to, &type, graph->from[2 * (size_t)id + 1]);
+}
+
+tn_code tn__facts_unify(tn__facts *f, tn_entry a, tn_entry b) {
+  const tn_graph *graph = f->graph;
+  tn_code code = TN_OK;
+  if (tn__entry_is_none(a) || tn__entry_is_none(b) || tn__entry_is_same(a, b))
+    return TN_OK;
+  if (tn__sig_has_conflict(tn__entry_sig(graph, a), tn__entry_sig(graph, b),
+                           &code))
+    return tn__facts_fail_conflict(graph, a, b, tn__entry_sig(graph, b));
+  TN__TRY(pass_on(f, a, b));
+  return pass_on(f, b, a);
+}
+
+/* ------------------------------------------------------------------- rules */
+
+/* A copy, a sum, zeros: every operand is like the first. */
+static tn_code visit_same(tn__facts *f, const tn__node *node) {
+  const tn_entry first = node->in[0];
+  for (int round = 0; round < 2; ++round) { /* to the first, then from the
+                                               first */
+    for (uint32_t i = 1; i < node->n_in; ++i)
+      TN__TRY(tn__facts_unify(f, first, node->in[i]));
+    TN__TRY(tn__facts_unify(f, first, (tn_entry){node->id, 0}));
+  }
+  return TN_OK;
+}
+
+/* Gradients are like the entries that they belong to. If an input is used
+ * twice, a fact of one of its gradients reaches the other. An output gradient
+ * is like its output. */
+static tn_code visit_backward(tn__facts *f, const tn__node *node) {
+  const tn__node *of = tn__node_at(f->graph, node->of);
+  const uint32_t outputs = of->n_out + of->n_in;
+  for (uint32_t i = 0; i < 2 * of->n_in; ++i) {
+    const uint32_t at = i % of->n_in;
+    TN__TRY(tn__facts_unify(f, (tn_entry){node->id, at}, of->in[at]));
+  }
+  for (uint32_t i = 0; i < of->n_out; ++i)
+    TN__TRY(tn__facts_unify(f, node->in[i], (tn_entry){of->id, i}));
+  for (uint32_t i = 0; i < of->n_out; ++i)
+    TN__TRY(tn__facts_unify(f, node->in[outputs + i], (tn_entry){of->id, i}));
+  return TN_OK;
+}
+
+/* The signature of a call as far as it is known. */
+static tn_signature call_load(tn__facts *f, const tn__node *node) {
+  const uint32_t n_read = node->n_in + node->n_aux;
+  tn_signature io = {
+      .n_in = node->n_in, .n_out = node->n_out, .n_aux = node->n_aux};
+  io.in = f->io;
+  io.aux = io.in + node->n_in;
+  io.out = io.aux + node->n_aux;
+  for (uint32_t i = 0; i < n_read; ++i) {
+    f->absent[i] = tn__entry_is_none(node->in[i]);
+    f->io[i] = f->absent[i] ? tn__sig_unknown()
+                            : *tn__entry_sig(f->graph, node->in[i]);
+  }
+  for (uint32_t i = 0; i < node->n_out; ++i)
+    io.out[i] = f->graph->sigs[node->first + i];
+  return io;
+}
+
+/* Whether no entry of the node got two different facts: otherwise there is more
+ * to find. */
+static bool is_whole(const tn__facts *f, const tn__node *node) {
+  for (uint32_t i = 0; i < node->n_in; ++i) {
+    const tn_sig *now = &f->io[i];
+    if (f->absent[i]) continue;
+    tn_sig all = *tn__entry_sig(f->graph, node->in[i]);
+    if (all.dtype != now->dtype || all.ndim != now->ndim) return false;
+    for (int32_t d = 0; d < all.ndim; ++d)
+      if (all.shape[d] != now->shape[d]) return false;
+  }
+  return true;
+}
+
+static tn_code call_store(tn__facts *f, const tn__node *node) {
+  const uint32_t n_read = node->n_in + node->n_aux;
+  for (uint32_t i = 0; i < n_read; ++i)
+    if (!f->absent[i])
+      TN__TRY(tn__facts_add(f, node->in[i], &f->io[i], node->id));
+  for (uint32_t i = 0; i < node->n_out; ++i)
+    TN__TRY(tn__facts_add(f, (tn_entry){node->id, i}, &f->io[n_read + i],
+                          node->id));
+  if (!is_whole(f, node)) queue_push(f, node->id);
+  return TN_OK;
+}
+
+static tn_code visit_call(tn__facts *f, const tn__node *node) {
+  tn_signature io = call_load(f, node);
+  tn_run run = {.struct_size = sizeof run, .device_type = TN_DEVICE_CPU};
+  const tn_frame base = {.struct_size = sizeof base,
+                         .host = &node->op->plugin->host,
+                         .instance = node->op->plugin->instance,
+                         .run = &run};
+  const tn__infer_args args = {
+      node->desc, node->op->name, tn__node_struct(node),
+      f->absent,  &base,          f->usual == node->id};
+  const tn_code rc = tn__infer_signature(&args, &io);
+  if (rc != TN_OK && rc != TN_INCOMPLETE)
+    return tn__facts_fail_call(f->graph, node, rc);
+  return call_store(f, node);
+}
+
+static tn_code visit_node(tn__facts *f, const tn__node *node) {
+  switch (node->kind) {
+    case TN__NODE_VARIABLE:
+      return TN_OK;
+    case TN__NODE_CALL:
+      return visit_call(f, node);
+    case TN__NODE_BACKWARD:
+      return visit_backward(f, node);
+    case TN__NODE_GRAPH:
+    case TN__NODE_LOOP:
+      return tn__facts_infer_inner(f, node);
+    default:
+      return visit_same(f, node);
+  }
+}
+
+tn_code tn__facts_run(tn__facts *f) {
+  while (f->n_queued > 0) {
+    const tn__node *node = tn__node_at(f->graph, queue_pop(f));
+    f->current = node->inner ? TN_NONE : node->id;
+    const tn_code rc = visit_node(f, node);
+    if (rc == TN_OK) continue;
+    return node->kind == TN__NODE_CALL ? rc : tn__node_fail(node, rc);
+  }
+  return TN_OK;
+}
+
+/* Whether all operands of a node are known. */
+static bool is_settled(const tn_graph *graph, const tn__node *node) {
+  for (uint32_t k = n_operands(graph, node); k > 0; --k) {
+    const tn_entry entry = operand_at(graph, node, k - 1);
+    if (!tn__entry_is_none(entry) &&
+        !tn__sig_is_complete(tn__entry_sig(graph, entry)))
+      return false;
+  }
+  return true;
+}
+
+/* One node at a time, in the order of the graph: all consequences of one
+ * default shape are known before another one is stated. */
+tn_code tn__facts_defaults(tn__facts *f) {
+  const tn_graph *graph = f->graph;
+  for (uint32_t id = 0; id < tn__n_nodes(graph); ++id) {
+    const tn__node *node = tn__node_at(graph, id);
+    const bool hook = node->kind == TN__NODE_CALL && node->desc->infer;
+    if ((!hook && !node->inner) || is_settled(graph, node)) continue;
+    f->usual = id;
+    queue_push(f, id);
+    TN__TRY(tn__facts_run(f));
+  }
+  f->usual = TN_NONE;
+  return TN_OK;
+}
+
+/* -------------------------------------------------------------- variables */
+
+tn_code tn__sig_check(const char *name, const tn_sig *sig) {
+  if (sig->ndim < -1 || sig->ndim > TN_MAX_NDIM)
+    return tn__fail(TN_INVALID, "variable `%s`: rank %d is not in [-1, %d]",
+                    name, sig->ndim, TN_MAX_NDIM);
+  if (sig->dtype != TN_DTYPE_UNKNOWN && !tn__dtype_bit(sig->dtype))
+    return tn__fail(TN_DTYPE, "variable `%s`: 0x%x is no element type", name,
+                    (unsigned)sig->dtype);
+  for (int32_t i = 0; i < sig->ndim; ++i)
+    if (sig->shape[i] < -1)
+      return tn__fail(TN_INVALID,
+                      "variable `%s`: dimension %d is %lld; it must be -1 "
+                      "(unknown) or more",
+                      name, i, (long long)sig->shape[i]);
+  return TN_OK;
+}
+
+/* Fails with the variable that has the nearest name. */
+static tn_code no_variable(const tn_graph *graph, const char *name) {
+  const uint32_t n = tn__n_nodes(graph);
+  const char **names = tn__alloc(graph->env, n * sizeof *names);
+  size_t found = 0;
+  for (uint32_t id = 0; names && id < n; ++id)
+    if (tn__node_at(graph, id)->kind == TN__NODE_VARIABLE)
+      names[found++] = tn__node_at(graph, id)->name;
+  const char *near = names ? tn__find_nearest_word(name, names, found) : NULL;
+  (void)tn__fail(TN_NOT_FOUND, "the graph has no variable `%s`", name);
+  if (near) (void)tn__fail_more(TN_NOT_FOUND, "; did you mean `%s`?", near);
+  tn__free(graph->env, names);
+  return TN_NOT_FOUND;
+}
+
+static tn_code count_check(const tn_graph *graph, size_t n) {
+  size_t variables = 0;
+  for (uint32_t id = 0; id < tn__n_nodes(graph); ++id)
+    variables += tn__node_at(graph, id)->kind == TN__NODE_VARIABLE;
+  if (n <= variables) return TN_OK;
+  return tn__fail(TN_INVALID,
+                  "something is said of %zu variables, but the graph has %zu",
+                  n, variables);
+}
+
+/* Adds a fact of the caller, which replaces the facts from the variable's
+ * creation. */
+static tn_code known_enter(tn__facts *f, const tn_known *known, size_t n) {
+  TN__TRY(count_check(f->graph, n));
+  for (size_t i = 0; i < n; ++i) {
+    const char *name = known[i].name;
+    const tn__node *node = tn__map_get(&f->graph->names, name);
+    if (!node || node->kind != TN__NODE_VARIABLE)
+      return no_variable(f->graph, name);
+    TN__TRY(tn__sig_check(name, &known[i].sig));
+    TN__TRY(tn__facts_add(f, (tn_entry){node->id, 0}, &known[i].sig, node->id));
+  }
+  return TN_OK;
+}
+
+/* Adds the facts from the variable's creation, unless the caller states others.
+ */
+static tn_code made_enter(tn__facts *f, const tn__node *node) {
+  const tn_entry entry = {node->id, 0};
+  const tn_sig *now = tn__entry_sig(f->graph, entry);
+  tn_sig sig = node->known;
+  TN__TRY(tn__sig_check(node->name, &sig));
+  if (now->ndim >= 0) sig.ndim = -1;
+  if (now->dtype != TN_DTYPE_UNKNOWN) sig.dtype = TN_DTYPE_UNKNOWN;
+  return tn__facts_add(f, entry, &sig, node->id);
+}
+
+/* ---------------------------------------------------------------- the pass */
+
+static void forget_all(tn_graph *graph) {
+  tn__graph_drop_facts(graph);
+  for (uint32_t id = 0; id < tn__n_nodes(graph); ++id) {
+    const tn__node *node = tn__node_at(graph, id);
+    if (node->inner) forget_all(node->inner);
+  }
+}
+
+tn_code tn__facts_begin(tn__facts *f, tn_graph *graph, const tn_known *known,
+                        size_t n) {
+  const uint32_t from = graph->n_sigs;
+  TN__TRY(facts_open(f, graph));
+  TN__TRY(known_enter(f, known, n));
+  for (uint32_t id = 0; id < tn__n_nodes(graph); ++id) {
+    const tn__node *node = tn__node_at(graph, id);
+    if (node->kind == TN__NODE_VARIABLE && node->first >= from)
+      TN__TRY(made_enter(f, node));
+  }
+  return TN_OK;
+}
+
+static tn_code infer_graph(tn_graph *graph, const tn_known *known, size_t n) {
+  tn__facts f;
+  tn_code rc = tn__facts_begin(&f, graph, known, n);
+  if (rc == TN_OK) rc = tn__facts_run(&f);
+  if (rc == TN_OK) rc = tn__facts_check_complete(graph);
+  if (rc == TN_INCOMPLETE) {
+    rc = tn__facts_defaults(&f);
+    if (rc == TN_OK) rc = tn__facts_check_complete(graph);
+  }
+  tn__facts_close(&f);
+  if (rc == TN_OK || rc == TN_INCOMPLETE)
+    graph->facts |= TN__FACT_SHAPES;
+  else
+    forget_all(graph);
+  return rc;
+}
+
+tn_code tn__graph_infer(tn_graph *graph, const tn_known *known, size_t n) {
+  forget_all(graph);
+  return infer_graph(graph, known, n);
+}
+
+tn_code tn__graph_infer_more(tn_graph *graph) {
+  return infer_graph(graph, NULL, 0);
+}
+
+tn_code tn__graph_sig(const tn_graph *graph, tn_entry entry, tn_sig *out) {
+  *out = tn__sig_unknown();
+  TN__TRY(tn__entry_check(graph, entry, "the entry"));
+  if (tn__entry_id(graph, entry) < graph->n_sigs)
+    *out = *tn__entry_sig(graph, entry);
+  return TN_OK;
+}

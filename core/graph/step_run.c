@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * step_run.c: the functions that run the steps of a program.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "floating.h"
+#include "fused.h"
+
+static tn_code run_call(const tn__step *step, uint32_t train,
+                        tn__token *token) {
+  return tn__planned_run(step->call[train], token);
+}
+
+static tn_tensor tensor_of(const tn__step *step, uint32_t entry) {
+  const tn_array *array = tn__value_array(step->program, entry);
+  tn_tensor tensor = tn__array_metadata(array);
+  tensor.data = tn__array_data(array);
+  return tensor;
+}
+
+/* Whether a result may be added to the existing elements, for a user or by the
+ * memory plan. */
+static bool has_add(const tn__step *step) {
+  return step->program->values[step->out[0]].request == TN_REQ_ADD;
+}
+
+static tn__site site_of(const tn__step *step, tn__token *token) {
+  return (tn__site){step->device, token, step->program->env->engine};
+}
+
+/* One term may be in the memory of the sum. */
+static tn_code run_add(const tn__step *step, uint32_t train, tn__token *token) {
+  const tn_tensor out = tensor_of(step, step->out[0]),
+                  a = tensor_of(step, step->in[0]),
+                  b = tensor_of(step, step->in[1]);
+  const tn__site site = site_of(step, token);
+  (void)train;
+  if (has_add(step)) {
+    TN__TRY(tn__elements_add(&site, &out, &a));
+    return tn__elements_add(&site, &out, &b);
+  }
+  const bool is_b = out.data == b.data;
+  if (!is_b) TN__TRY(tn__elements_copy(&site, &out, &a));
+  return tn__elements_add(&site, &out, is_b ? &a : &b);
+}
+
+static tn_code run_copy(const tn__step *step, uint32_t train,
+                        tn__token *token) {
+  const tn_tensor out = tensor_of(step, step->out[0]),
+                  in = tensor_of(step, step->in[0]);
+  const tn__site site = site_of(step, token);
+  (void)train;
+  return has_add(step) ? tn__elements_add(&site, &out, &in)
+                       : tn__elements_copy(&site, &out, &in);
+}
+
+static tn_code run_fill(const tn__step *step, uint32_t train,
+                        tn__token *token) {
+  const tn_tensor out = tensor_of(step, step->out[0]);
+  const tn__site site = site_of(step, token);
+  (void)train;
+  if (step->node->kind != TN__NODE_ZERO)
+    return tn__elements_fill_one(&site, &out, has_add(step));
+  return has_add(step) ? TN_OK : tn__elements_zero(&site, &out);
+}
+
+static tn_code run_nothing(const tn__step *step, uint32_t train,
+                           tn__token *token) {
+  (void)step;
+  (void)train;
+  (void)token;
+  return TN_OK;
+}
+
+void tn__step_set_run(tn__step *step) {
+  static tn_code (*const runs[])(const tn__step *, uint32_t, tn__token *) = {
+      [TN__STEP_CALL] = run_call,         [TN__STEP_ADD] = run_add,
+      [TN__STEP_FILL] = run_fill,         [TN__STEP_COPY] = run_copy,
+      [TN__STEP_FUSED] = tn__fused_run,   [TN__STEP_NOTHING] = run_nothing,
+      [TN__STEP_LOOP] = tn__iteration_run};
+  step->run = runs[step->kind];
+  if (step->kind == TN__STEP_COPY && tn__step_crosses(step))
+    step->run = tn__device_steps_copy;
+}
+
+static tn_code step_run(tn__step *step, uint32_t train, tn__token *token) {
+  const tn_code rc = step->run(step, train, token);
+  if (step->kind == TN__STEP_FUSED) return rc; /* its text names the call */
+  if (rc != TN_OK) return tn__node_fail(step->node, rc);
+  if (step->kind == TN__STEP_CALL &&
+      !tn__planned_get_direct(step->call[train], &step->direct[train]))
+    step->direct[train].compute = NULL;
+  return TN_OK;
+}
+
+static tn_code run_steps(const tn_program *p, uint32_t first, uint32_t n,
+                         uint32_t train, tn__token *token) {
+  const tn__floating floating = tn__floating_get();
+  for (uint32_t i = first; i < first + n; ++i) {
+    tn__step *step = p->steps[i];
+    const tn__direct_call *direct = &step->direct[train];
+    if (!direct->compute) {
+      TN__TRY(step_run(step, train, token));
+      continue;
+    }
+    direct->text[0] = '\0';
+    const int32_t rc = direct->compute(direct->frame);
+    tn__floating_keep(&floating);
+    if (rc != TN_OK)
+      return tn__node_fail(step->node, tn__planned_fail(step->call[train], rc));
+  }
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------- spans */
+
+static size_t add_name(const tn__step *step, char *to, size_t room) {
+  const bool gradient = step->node->kind == TN__NODE_BACKWARD;
+  const int n = snprintf(to, room, "%s%s", step->node->name,
+                         gradient ? " (gradient)" : "");
+  return n < 0 ? 0 : (size_t)n;
+}
+
+/* Makes the name of a step in a trace: a fused one has the names of all its
+ * nodes. */
+static void span_name(const tn__step *step, char *to, size_t room) {
+  size_t used = 0;
+  if (step->n_parts == 0) (void)add_name(step, to, room);
+  for (uint32_t k = 0; k < step->n_parts && used + 3 < room; ++k) {
+    if (k > 0) used += (size_t)snprintf(to + used, room - used, " + ");
+    used += add_name(step->parts[k], to + used, room - used);
+  }
+}
+
+/* Runs steps with a span for each, within that of the job. */
+static tn_code run_recorded(const tn_program *p, uint32_t first, uint32_t n,
+                            uint32_t train, tn__token *token) {
+  tn__engine *engine = p->env->engine;
+  char name[512];
+  for (uint32_t i = first; i < first + n; ++i) {
+    const tn__step *step = p->steps[i];
+    const uint64_t begin = tn__trace_begin(engine);
+    const tn_code rc = run_steps(p, i, 1, train, token);
+    if (begin != 0 && step->kind != TN__STEP_NOTHING) {
+      span_name(step, name, sizeof name);
+      tn__trace_part(engine, name, begin);
+    }
+    if (rc != TN_OK) return rc;
+  }
+  return TN_OK;
+}
+
+tn_code tn__steps_run(const tn_program *p, uint32_t first, uint32_t n,
+                      uint32_t train, tn__token *token) {
+  return tn__trace_begin(p->env->engine) == 0
+             ? run_steps(p, first, n, train, token)
+             : run_recorded(p, first, n, train, token);
+}
