@@ -269,11 +269,11 @@ struct nn_random_slope {
 int32_t nn_rrelu_cuda(const tn_frame *call) {
   const nn_leaky_relu_params *p = nn_leaky_relu_params_of(call);
   const int draws = (call->flags & TN_CALL_TRAIN) != 0;
-  const nn_random_slope slope = {draws ? p->lower : (p->lower + p->upper) / 2,
-                                 draws ? p->upper - p->lower : 0,
-                                 draws && p->upper > p->lower
-                                     ? tn_random_below(p->upper,
-                                                       call->in[0].dtype)
-                                     : INFINITY};
+  const nn_random_slope slope = {
+      draws ? p->lower : (p->lower + p->upper) / 2,
+      draws ? p->upper - p->lower : 0,
+      draws && p->upper > p->lower
+          ? tn_random_below(p->upper, call->in[0].dtype)
+          : INFINITY};
   return nn_masked_run(call, draws, slope);
 }
