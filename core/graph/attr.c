@@ -305,15 +305,15 @@ tn_code tn__scope_pop(tn_graph *graph) {
 
 /* ------------------------------------------------- attributes of a new node */
 
-static size_t count_given(const tn_graph *graph, size_t n) {
+static size_t count_listed(const tn_graph *graph, size_t n) {
   for (size_t i = 0; i < graph->scopes.n; ++i)
     n += ((const scope *)graph->scopes.v[i])->n;
   return n;
 }
 
 /* Lists pointers to the attributes of all scopes, then to the node's own. */
-static void list_given(const tn_graph *graph, const tn_attribute *own, size_t n,
-                       const tn_attribute **to) {
+static void list_attributes(const tn_graph *graph, const tn_attribute *own,
+                            size_t n, const tn_attribute **to) {
   for (size_t i = 0; i < graph->scopes.n; ++i) {
     const scope *s = graph->scopes.v[i];
     for (size_t k = 0; k < s->n; ++k) *to++ = &s->v[k];
@@ -334,8 +334,8 @@ static void merge_parts(const tn_attribute **a, size_t n_a, size_t n,
 
 /* Sorts by key, and by position if keys are equal. `other` is scratch of the
  * same size. */
-static void sort_given(const tn_attribute **list, size_t n,
-                       const tn_attribute **other) {
+static void sort_listed(const tn_attribute **list, size_t n,
+                        const tn_attribute **other) {
   for (size_t width = 1; width < n; width *= 2)
     for (size_t at = 0; at + width < n; at += 2 * width) {
       const size_t left = n - at;
@@ -356,17 +356,17 @@ static uint32_t pick_last(const tn_attribute **sorted, size_t n,
 }
 
 /* `list` has space for twice `n` pointers. */
-static tn_code enter_given(const tn_graph *graph, tn__node *node,
-                           const tn_attribute **list, size_t n,
-                           tn_attribute *picked) {
-  sort_given(list, n, list + n);
+static tn_code set_listed(const tn_graph *graph, tn__node *node,
+                          const tn_attribute **list, size_t n,
+                          tn_attribute *picked) {
+  sort_listed(list, n, list + n);
   return tn__attributes_set_sorted(graph, node, picked,
                                    pick_last(list, n, picked));
 }
 
 tn_code tn__scopes_apply(tn_graph *graph, tn__node *node,
                          const tn_attribute *own, size_t n) {
-  const size_t all = count_given(graph, n);
+  const size_t all = count_listed(graph, n);
   const size_t each = sizeof(tn_attribute) + 2 * sizeof(tn_attribute *);
   size_t bytes = 0;
   for (size_t i = 0; i < n; ++i)
@@ -377,8 +377,8 @@ tn_code tn__scopes_apply(tn_graph *graph, tn__node *node,
                              : NULL;
   if (!picked) return tn__fail_memory(bytes, "attributes");
   const tn_attribute **list = (const tn_attribute **)(picked + all);
-  list_given(graph, own, n, list);
-  const tn_code rc = enter_given(graph, node, list, all, picked);
+  list_attributes(graph, own, n, list);
+  const tn_code rc = set_listed(graph, node, list, all, picked);
   tn__free(graph->env, picked);
   return rc;
 }

@@ -36,7 +36,7 @@ static uint32_t place_of(const embedding *e, const char *name) {
   return node ? e->places[node->id] : TN_NONE;
 }
 
-static tn_code given_place(const embedding *e, uint32_t i, uint32_t *out) {
+static tn_code input_place(const embedding *e, uint32_t i, uint32_t *out) {
   const uint32_t n = e->n_in + e->n_aux;
   *out = i;
   if (!e->keys)
@@ -79,7 +79,7 @@ static tn_code embedding_inputs(embedding *e) {
   for (uint32_t i = 0; i < n; ++i) e->in[i] = TN_ENTRY_NONE;
   for (uint32_t i = 0; i < e->n_given; ++i) {
     uint32_t place = 0;
-    TN__TRY(given_place(e, i, &place));
+    TN__TRY(input_place(e, i, &place));
     if (!tn__entry_is_none(e->in[place]))
       return tn__fail(TN_INVALID, "%s: `%s` is given twice", e->name,
                       inside_name(e, place));

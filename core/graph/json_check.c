@@ -42,7 +42,7 @@ static tn_code wires_check(const pairing *p, const tn_graph *graph) {
   return TN_OK;
 }
 
-static bool is_given(const pairing *p, uint32_t at, bool metadata) {
+static bool has_operand(const pairing *p, uint32_t at, bool metadata) {
   const tn__node *back = p->back;
   if (tn__entry_is_none(back->in[at])) return false;
   return metadata || !back->in_flags || !(back->in_flags[at] & TN_IN_METADATA);
@@ -57,7 +57,7 @@ static bool need_met(const pairing *p, const tn_need *need) {
     for (uint32_t i = 0; i < of->n_in; ++i)
       if (tn__node_input(of, i) == op->inputs[need->index] &&
           !tn__entry_is_none(of->in[i]) &&
-          !is_given(p, of->n_out + i, metadata))
+          !has_operand(p, of->n_out + i, metadata))
         return false;
     return true;
   }
@@ -65,7 +65,7 @@ static bool need_met(const pairing *p, const tn_need *need) {
       need->what == TN_NEED_GRAD_OUT ? 0 : of->n_out + of->n_in;
   for (uint32_t i = 0; i < of->n_out; ++i)
     if (tn__node_output(of, i) == op->outputs[need->index] &&
-        !is_given(p, first + i, metadata))
+        !has_operand(p, first + i, metadata))
       return false;
   return true;
 }

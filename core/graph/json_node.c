@@ -63,8 +63,8 @@ static tn_code fail_absent(uint32_t i) {
   return tn__fail(TN_INVALID, "input %u is null, but it is not optional", i);
 }
 
-static tn_code all_given(const tn__node_draft *d, uint32_t least,
-                         uint32_t most) {
+static tn_code check_operands(const tn__node_draft *d, uint32_t least,
+                              uint32_t most) {
   const tn_entry *in = TN__LIST(tn_entry, d->in);
   const uint32_t n = TN__LENGTH(tn_entry, d->in);
   if (n < least || n > most)
@@ -184,7 +184,7 @@ static tn_code inner_spec(const tn__node_draft *d, const tn_graph *graph,
     return tn__fail(TN_INVALID,
                     "its graph has no heads, which are its outputs");
   TN__TRY(tn__graph_variables(d->inner, &variables, &n_arguments, &n_states));
-  TN__TRY(all_given(d, 0, UINT32_MAX));
+  TN__TRY(check_operands(d, 0, UINT32_MAX));
   if (spec->n_in != n_arguments)
     return tn__fail(TN_INVALID,
                     "it has %u inputs, but the heads of its graph depend on %u "
@@ -304,9 +304,9 @@ static tn_code kind_spec(tn__node_draft *d, tn_graph *graph, tn__loop *loop,
     case TN__NODE_LOOP:
       return loop_spec(d, graph, loop, spec);
     case TN__NODE_SUM:
-      return all_given(d, 2, UINT32_MAX);
+      return check_operands(d, 2, UINT32_MAX);
     default:
-      return all_given(d, 1, 1);
+      return check_operands(d, 1, 1);
   }
 }
 
