@@ -453,7 +453,7 @@ def examples_beside_kernels_for_others_are_computed_with_these():
                           capture_output=True, check=False)
     tap.equal((done.returncode, done.stdout, done.stderr),
               (1, "", "opgen: op.yaml: example `fine` of `other.risky@1`: `out` "
-               "is not what lab.so computes\n"))
+               "differs from the result of lab.so\n"))
     folder = kernel(other, KERNEL + "  - {name: crash, params: {how: 1}, "
                     "data: [1], out: [2]}\n  - {name: wrong, data: [3], "
                     "out: [7]}\n")

@@ -310,8 +310,8 @@ def an_example_that_is_not_true_is_an_error():
     target = folder / "x.md"
     done = opgen("docs", folder, "-o", target)
     tap.equal(done.returncode, 1)
-    assert ("op.yaml: example `behind` of `risky`: `out` is not what lab.so "
-            "computes") in done.stderr, done.stderr
+    assert ("op.yaml: example `behind` of `risky`: `out` differs from the "
+            "result of lab.so") in done.stderr, done.stderr
     assert not target.exists()
 
 
