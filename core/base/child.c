@@ -206,7 +206,7 @@ static void take_records(running *r) {
   tn__records records = {.bytes = r->said.s,
                          .n = r->said.n,
                          .key = {r->terms.key[0], r->terms.key[1]}};
-  tn__record record;
+  tn__child_record record;
   while (r->said.n > 0 && tn__records_next(&records, &record))
     r->child->take(r->child->ctx, &record);
   r->end->complete = records.complete && !r->end->late && !r->end->flooded;

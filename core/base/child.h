@@ -39,11 +39,11 @@ typedef struct tn__answer {
 } tn__answer;
 
 /* One record, as the parent reads it. */
-typedef struct tn__record {
+typedef struct tn__child_record {
   uint32_t kind;    /* a number that the two sides agree on, above 0 */
   const char *text; /* a NUL follows its n bytes */
   size_t n;
-} tn__record;
+} tn__child_record;
 
 /* Writes a record; false if the parent cannot get it. Async-signal-safe. */
 bool tn__answer_add(tn__answer *answer, uint32_t kind, const void *bytes,
@@ -64,7 +64,7 @@ typedef struct tn__records {
 
 /* Reads the next record; false at the end, which `complete` and `foreign` then
  * describe. */
-bool tn__records_next(tn__records *records, tn__record *out);
+bool tn__records_next(tn__records *records, tn__child_record *out);
 
 /* -------------------------------------------------------------- the worker */
 
@@ -99,7 +99,7 @@ typedef struct tn__child {
   char *const *argv;   /* ended by NULL */
   int input;           /* a program reads this file, if 10 or above */
   void (*body)(void *ctx, tn__answer *answer); /* where there is no program */
-  void (*take)(void *ctx, const tn__record *record); /* in the parent */
+  void (*take)(void *ctx, const tn__child_record *record); /* in the parent */
   void *ctx;
   int64_t milliseconds;
   size_t most_bytes; /* that are read; 0: 64 KiB */

@@ -115,7 +115,7 @@ static bool refuse_rest(tn__records *records) {
 }
 
 /* A record that is cut short is not foreign: its writer died. */
-bool tn__records_next(tn__records *records, tn__record *out) {
+bool tn__records_next(tn__records *records, tn__child_record *out) {
   const size_t left = records->n - records->at;
   const char *from = records->bytes + records->at;
   header head;
@@ -131,7 +131,7 @@ bool tn__records_next(tn__records *records, tn__record *out) {
   ++records->n_records;
   records->at += sizeof head + head.n + 1;
   if (head.kind != END) {
-    *out = (tn__record){head.kind, from, head.n};
+    *out = (tn__child_record){head.kind, from, head.n};
     return true;
   }
   if (records->at != records->n) return refuse_rest(records);

@@ -28,7 +28,7 @@ typedef struct verdict {
   bool failed;
 } verdict;
 
-static void read_record(void *ctx, const tn__record *record) {
+static void read_record(void *ctx, const tn__child_record *record) {
   verdict *v = ctx;
   char *text = NULL;
   if (record->kind == TNM_PROBE_RUN)

@@ -56,7 +56,7 @@ static void write_verdict(written *to) {
 
 /* Counts the records; `state` tells how the reading ended. */
 static int count_records(written *from, size_t n, tn__records *state) {
-  tn__record record;
+  tn__child_record record;
   int count = 0;
   *state = (tn__records){.bytes = from->bytes, .n = n, .key = {key[0], key[1]}};
   while (tn__records_next(state, &record)) ++count;
@@ -65,7 +65,7 @@ static int count_records(written *from, size_t n, tn__records *state) {
 
 Test(child, a_verdict_is_read_as_it_was_written) {
   written verdict;
-  tn__record record;
+  tn__child_record record;
   write_verdict(&verdict);
   tn__records records = {
       .bytes = verdict.bytes, .n = verdict.n, .key = {key[0], key[1]}};
@@ -138,7 +138,7 @@ typedef struct heard {
   char last[64];
 } heard;
 
-static void hear_record(void *ctx, const tn__record *record) {
+static void hear_record(void *ctx, const tn__child_record *record) {
   heard *h = ctx;
   ++h->n;
   (void)snprintf(h->last, sizeof h->last, "%s", record->text);

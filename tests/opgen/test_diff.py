@@ -5,7 +5,7 @@
     test_diff.py OPGEN PLUGIN_SO PLUGIN_FOLDER
 
 A case edits the manifest below and says which rows must come, all of them. A
-row's place is found in the new text: where `@` stands in the snippet.
+row's place is found in the new text: the `@` of the snippet.
 """
 
 import os
@@ -269,7 +269,7 @@ CASES = [
     Case("operators in another order", [],
          [("lab.mix", "abi", "operators[0] moved to 2", "op: @mix")], "major",
          plugin=[("[op.yaml, other.yaml]", "[other.yaml, op.yaml]")]),
-    Case("an operator of gradients, wherever it stands", [],
+    Case("an operator of gradients, in any place", [],
          [("lab.aid", "ok", "operator added, since 2", "op: @aid")],
          "minor", other=[("opgen: 1\nop: first",
                           OTHER[OTHER.index("---") + 4:].replace(
@@ -818,7 +818,7 @@ def kernels_for_others_are_compared():
 
 
 def every_rule_has_a_case():
-    """Each format of a row in the sources stands in an expected row."""
+    """Each format of a row in the sources is in an expected row."""
     sources = "".join((ROOT / "tools/opgen" / name).read_text() for name in (
         "diff_params.c", "diff_operands.c", "diff_op.c", "diff_match.c"))
     texts = [text for case in CASES for _, _, text, *_ in case.expected]

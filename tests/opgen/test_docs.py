@@ -79,7 +79,7 @@ def docs(*args):
 
 
 def section(text, title):
-    """What stands below a heading, up to the next of its level."""
+    """The text below a heading, up to the next of its level."""
     match = re.search(rf"(?ms)^(#+) {re.escape(title)}\n(.*?)(?=^\1 |^<a|\Z)",
                       text)
     assert match, f"no `{title}` in\n{text}"

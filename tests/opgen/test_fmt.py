@@ -159,7 +159,7 @@ def spaced(text, dice):
 
 
 def indented(text, _dice):
-    """Twice as deep; a text keeps what stands deeper in it."""
+    """Indented twice as far; a text keeps its own indentation."""
     lines, result, base = text.splitlines(keepends=True), [], 0
     for line, inside in zip(lines, in_text(lines)):
         base = base if inside else 0
@@ -174,7 +174,7 @@ def indented(text, _dice):
 
 
 def dashes_at_the_edge(text, _dice):
-    """Lists that stand no deeper than their keys."""
+    """Lists with the indentation of their keys."""
     if re.search(r"(?m)^    ", text):
         return text
     lines = text.splitlines(keepends=True)

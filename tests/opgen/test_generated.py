@@ -503,7 +503,7 @@ def an_example_may_be_a_call_of_training():
 # ----------------------------------------------------------------- long texts
 
 def warnings_of(folder, compiler):
-    """Compiles what lies there as one would who wants to hear everything."""
+    """Compiles the files of a folder with all warnings."""
     for source in sorted((folder / "generated").glob("*.gen.c")):
         tap.output([*compiler, "-std=c11", "-Wall", "-Wextra", "-Wpedantic",
                     "-Werror", "-fsyntax-only", "-I", ROOT / "sdk/include",

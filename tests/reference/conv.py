@@ -7,7 +7,7 @@ test_convolution.c and test_pooling.c compare plugins/nn with.
 
 Inputs are few eighths; results are those of torch in double precision, and its
 automatic gradients. What torch does not have (the conventions `full` with
-windows behind the image, `same`, gradients of ties) is computed by loops in
+windows outside of the image, `same`, gradients of ties) is computed by loops in
 NumPy. The committed files were made with torch 1.13.1 and NumPy 1.24.2, Python
 3.11.
 """
@@ -217,7 +217,7 @@ def poolings():
                       count, check=kind != "sum")
         yield pooling((1, 2, 7, 6), (3, 2), (2, 2), (0, 0), kind, "same",
                       count, check=False)
-    # The last window of `full` lies behind the image.
+    # The last window of `full` is outside of the image.
     yield pooling((1, 1, 4), (1,), (2,), (0,), "max", "full", check=False)
     yield pooling((1, 1, 4), (1,), (2,), (0,), "avg", "full", check=False)
     yield pooling((1, 2, 7, 6), (3, 2), (2, 3), (0, 0), "max", "same",

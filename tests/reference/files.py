@@ -31,7 +31,7 @@ def npy(name, array, version=(1, 0)):
 
 
 def safetensors(name, arrays, metadata=None, padding=b""):
-    """arrays: (name, dtype, shape, bytes), one behind the other."""
+    """arrays: (name, dtype, shape, bytes), one after the other."""
     header, at = {}, 0
     if metadata is not None:
         header["__metadata__"] = metadata
@@ -46,7 +46,7 @@ def safetensors(name, arrays, metadata=None, padding=b""):
 
 
 def zip64(name, member, data):
-    """A zip of one stored member whose every size stands in a zip64 field."""
+    """A zip of one stored member, with every size in a zip64 field."""
     full, at = 0xffffffff, 0
     crc, n, key = zlib.crc32(data), len(data), member.encode()
     common = struct.pack("<HHHHHIIIH", 45, 0, 0, 0, 33, crc, full, full,

@@ -65,7 +65,7 @@ static bool read_shape(trial_value *value, char **at, size_t most) {
 
 /* Reads "o NAME TYPE RANK DIMENSIONS VALUES"; the text of a value has two bytes
  * at least. */
-static void read_value(listener *l, const tn__record *record) {
+static void read_value(listener *l, const tn__child_record *record) {
   trial_value *value = tn__arena_alloc(&l->t->arena, sizeof *value);
   const char *name = record->text + (record->n > 2 ? 2 : record->n);
   const size_t length = strcspn(name, " ");
@@ -136,7 +136,7 @@ static void read_log(const char *text) {
     tn__log_stderr(NULL, (int32_t)level, at);
 }
 
-static void read_record(void *ctx, const tn__record *record) {
+static void read_record(void *ctx, const tn__child_record *record) {
   listener *l = ctx;
   switch (record->kind) {
     case TRIAL_BEGIN:
