@@ -56,8 +56,10 @@ tn_code tn__bind_mark_late(tn__binding *b);
 /* ------------------------------------------------------------- bind_results.c
  */
 
-/* TN_INVALID if two results of the user have the same memory. Needs the
- * requests. */
+/* TN_INVALID if arrays of the user overlap: a gradient with an argument, an
+ * output or another gradient, or two outputs. An argument may overlap an output
+ * or another argument. Call it after inference: default requests depend on
+ * types. */
 tn_code tn__bind_results_check(const tn__binding *b);
 
 /* ------------------------------------------------------------ bind_gradient.c

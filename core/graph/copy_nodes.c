@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * copy_nodes.c: copies nodes of one graph into another. If requested, it
- * replaces nodes with graphs by the nodes of these graphs.
+ * copy_nodes.c: copies nodes of one graph into another. If requested, the
+ * nodes of its graph replace each nested-graph node, but not a loop.
  */
 #include <stdio.h>
 

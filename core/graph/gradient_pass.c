@@ -78,7 +78,7 @@ static bool passes_any(const sweep *s, const tn__node *node) {
   return false;
 }
 
-static bool is_stopped(const tn__node *node) {
+static bool has_no_gradient(const tn__node *node) {
   const char *value = tn__attribute_get(node, "no_gradient");
   return value && strcmp(value, "0") != 0;
 }
@@ -110,7 +110,7 @@ static void mark_forwards(sweep *s) {
     s->state[id_of(s, q->of[i])] |= ASKED | WANTED;
   for (uint32_t k = 0; k < s->order.n; ++k) {
     const tn__node *node = tn__node_at(s->graph, s->order.ids[k]);
-    const bool stopped = is_stopped(node), any = passes_any(s, node);
+    const bool stopped = has_no_gradient(node), any = passes_any(s, node);
     for (uint32_t i = 0; i < node->n_out; ++i) {
       uint8_t *state = &s->state[node->first + i];
       if (stopped || (any && is_whole(s, node, i))) *state |= STOPPED;

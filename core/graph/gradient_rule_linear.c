@@ -43,7 +43,7 @@ static bool is_in(const linear *l, uint32_t i, uint32_t group) {
  */
 
 /* Whether the group has an output gradient and has not been handled. */
-static bool is_live(const linear *l, uint32_t group) {
+static bool is_group_open(const linear *l, uint32_t group) {
   for (uint32_t i = 0; i < l->of->n_in; ++i)
     if (!l->moved[i] && !tn__entry_is_none(l->rule->grads[i]) &&
         is_in(l, i, group))
@@ -127,7 +127,7 @@ static tn_code others_add(linear *l, const tn__node *call, uint32_t group) {
 
 static tn_code group_add(linear *l, uint32_t group) {
   tn__node *call = NULL;
-  if (!is_live(l, group)) return TN_OK;
+  if (!is_group_open(l, group)) return TN_OK;
   TN__TRY(inputs_make(l, group));
   TN__TRY(call_add(l, &call));
   for (uint32_t i = 0; i < l->of->n_out; ++i)

@@ -76,7 +76,7 @@ static uint32_t queue_pop(tn__facts *f) {
 
 /* -------------------------------------------------------------------- open */
 
-/* Makes space for `n` entries; new ones are unknown. */
+/* Makes space for `n` entries in total; new ones are unknown. */
 static tn_code sigs_grow(tn_graph *graph, uint32_t n) {
   const size_t bytes = n * sizeof *graph->sigs;
   tn_sig *sigs = tn__alloc(graph->env, bytes);
@@ -373,8 +373,8 @@ tn_code tn__sig_check(const char *name, const tn_sig *sig) {
   return TN_OK;
 }
 
-/* Fails with the variable that has the nearest name. */
-static tn_code no_variable(const tn_graph *graph, const char *name) {
+/* Fails with TN_NOT_FOUND; suggests the variable with the nearest name. */
+static tn_code fail_no_variable(const tn_graph *graph, const char *name) {
   const uint32_t n = tn__n_nodes(graph);
   const char **names = tn__alloc(graph->env, n * sizeof *names);
   size_t found = 0;
@@ -406,7 +406,7 @@ static tn_code known_enter(tn__facts *f, const tn_known *known, size_t n) {
     const char *name = known[i].name;
     const tn__node *node = tn__map_get(&f->graph->names, name);
     if (!node || node->kind != TN__NODE_VARIABLE)
-      return no_variable(f->graph, name);
+      return fail_no_variable(f->graph, name);
     TN__TRY(tn__sig_check(name, &known[i].sig));
     TN__TRY(tn__facts_add(f, (tn_entry){node->id, 0}, &known[i].sig, node->id));
   }

@@ -325,7 +325,9 @@ static tn_code step_end(const running *r, int64_t t) {
   return TN_OK;
 }
 
-static tn_code states_end(const running *r) {
+/* Copies the states after the last step into the loop's outputs, or adds them.
+ */
+static tn_code copy_last_states(const running *r) {
   const tn__step *step = r->step;
   const tn__loop *loop = step->node->loop;
   for (uint32_t i = 0; i < loop->n_states; ++i) {
@@ -350,5 +352,5 @@ tn_code tn__iteration_run(const tn__step *step, uint32_t train,
     TN__TRY(tn__steps_run(inner, 0, inner->n_forward, train, token));
     TN__TRY(step_end(&r, t));
   }
-  return states_end(&r);
+  return copy_last_states(&r);
 }

@@ -136,9 +136,9 @@ tn_code tn__json_check_found(const tn__graph_reader *r);
  * describe the fault of the node, not its place. */
 tn_code tn__draft_add_node(tn__node_draft *draft, tn_graph *graph);
 
-/* TN_INVALID unless every BACKWARD node reads operands that its call has, and
- * all operands that its used outputs need: otherwise its kernel would read
- * missing operands. */
+/* TN_INVALID if an operand of a backward node is no operand of its forward
+ * call, or if a used gradient needs an operand that is missing: its kernel
+ * would read it. */
 tn_code tn__gradients_check(const tn_graph *graph);
 
 #endif /* TENON_GRAPH_JSON_H_ */

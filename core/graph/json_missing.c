@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * json_missing.c: collects plugins and operators that a graph's file names and
- * the registry does not have, so that one message lists all of them.
+ * json_missing.c: collects the plugins and operators that a graph file uses
+ * and that the registry does not have, so that one message lists all of them.
+ * Missing: the plugin is not loaded. Unknown: it is, without the operator.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -55,8 +56,8 @@ static const char *find_near(const tn_plugin *plugin, const char *name) {
 }
 
 /* Notes an operator that its loaded plugin does not have. */
-static void note_unknown(tn__graph_reader *r, const tn__node_draft *d,
-                         const tn_plugin *plugin) {
+static void add_unknown_operator(tn__graph_reader *r, const tn__node_draft *d,
+                                 const tn_plugin *plugin) {
   const char *own = d->op + strlen(plugin->name) + 1;
   const char *interface = strchr(own, '@');
   char name[NAME_BYTES];
@@ -84,7 +85,7 @@ tn_code tn__json_note_missing_operator(tn__graph_reader *r,
   (void)snprintf(detail, sizeof detail, " (node `%.200s`)",
                  d->seen & TN__KEY_NAME ? d->name : "");
   if (plugin)
-    note_unknown(r, d, plugin);
+    add_unknown_operator(r, d, plugin);
   else
     tn__json_note_missing(r, "operator", d->op, detail);
   return tn__map_set(r->env, &r->missing_names, d->op, r);

@@ -95,7 +95,9 @@ static tn_code draft_look(tn__graph_reader *r, const tn__node_draft *d) {
   return tn__json_note_missing_operator(r, d);
 }
 
-static tn_code draft_end(tn__graph_reader *r, tn__graph_level *l) {
+/* Adds the node of the complete draft; notes its operator if that is missing.
+ */
+static tn_code finish_draft(tn__graph_reader *r, tn__graph_level *l) {
   tn__node_draft *d = &l->draft;
   tn_code rc = TN_OK;
   if (draft_failed(d)) return tn__fail_memory(d->in.n, "a node of a graph");
@@ -119,7 +121,7 @@ static tn_code node_item(tn__graph_reader *r, tn__graph_level *l, void *to) {
   do TN__TRY(tn__json_node_key(r, l));
   while (tn__json_take(&r->json, ','));
   TN__TRY(tn__json_expect(&r->json, '}'));
-  return draft_end(r, l);
+  return finish_draft(r, l);
 }
 
 /* ------------------------------------------------------------------- graphs */

@@ -57,7 +57,8 @@ static tn__step *step_before(const tn_program *p, const tn__step *second,
   return first;
 }
 
-/* The call with a first output that is all that `second` reads. */
+/* If `second` has one input and one output: the call with that input as first
+ * output. NULL: none. */
 static tn__step *first_of(const tn_program *p, const tn__step *second) {
   if (second->n_in != 1 || second->n_out != 1) return NULL;
   return step_before(p, second, TN__NODE_CALL);

@@ -191,7 +191,9 @@ static tn_code name_provider(const tn__pass_list *list, const char *fact) {
   return TN_INVALID;
 }
 
-static tn_code needs_check(const tn__pass_list *list, size_t at, uint32_t set) {
+/* Fails unless each fact that pass `at` needs is in `set` or provided by an
+ * earlier pass. */
+static tn_code check_needs(const tn__pass_list *list, size_t at, uint32_t set) {
   const tn__pass_use *use = &list->v[at];
   const char *const *needs =
       use->own ? use->own->needs : use->pass->desc->needs;
@@ -211,7 +213,7 @@ static tn_code needs_check(const tn__pass_list *list, size_t at, uint32_t set) {
 tn_code tn__pass_list_check(const tn__pass_list *list, const tn_graph *graph) {
   uint32_t set = 0;
   TN__TRY(facts_of(graph, &set));
-  for (size_t i = 0; i < list->n; ++i) TN__TRY(needs_check(list, i, set));
+  for (size_t i = 0; i < list->n; ++i) TN__TRY(check_needs(list, i, set));
   return TN_OK;
 }
 

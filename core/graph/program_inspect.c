@@ -11,7 +11,7 @@ static bool is_own(const tn_array *array) {
   return array && atomic_load(&array->n_owners) == 1;
 }
 
-/* Bytes of arguments and gradients that only the program owns. */
+/* Bytes of arguments, states and gradients that only the program owns. */
 static uint64_t own_bytes(const tn_program *p) {
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i) {

@@ -107,7 +107,7 @@ typedef struct adding {
 typedef struct sums {
   adding *v;
   uint32_t n;
-  uint32_t *waiting; /* by node: first sum in `v` that waits for it */
+  uint32_t *waiting; /* by node: newest sum in `v` that waits for it */
   uint8_t *done;     /* by node: its steps exist */
 } sums;
 

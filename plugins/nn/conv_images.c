@@ -18,7 +18,8 @@ enum {
   PIECE = 1 << 15, /* bytes of a slice's copies for each lane, about */
   SLICES = 8,      /* least number of slices, for as many threads, if that is
                     * cheap */
-  SHORT = 64       /* lines with ends that cost more than transposing */
+  SHORT = 64       /* columns of a line, at most: the unused ends of
+                    * longer lines cost less than transposing */
 };
 
 /* A pass over some lines of as many images as a vector has lanes: a slice. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * layer_norm.c: shapes and kernels of layer_norm.yaml. The unit of work is a
- * row if lines are contiguous, otherwise up to NN_CHUNK lines. Backward, units
- * are divided among at most BLOCKS blocks, each with sums of its own.
+ * layer_norm.c: shapes and kernels of layer_norm.yaml. A line runs
+ * along the axis. If its elements are adjacent it is a row, the unit of work;
+ * otherwise up to NN_CHUNK adjacent lines are. Backward divides the units among
+ * at most BLOCKS groups, each with sums of its own for gamma and beta.
  */
 #include "layer_norm.gen.h"
 

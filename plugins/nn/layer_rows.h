@@ -33,7 +33,7 @@ LOOP(rows) {
   }
 }
 
-/* The same for block->n adjacent lines, in f64 because they may be long. */
+/* measure for n adjacent lines. Each line is summed term by term, so in f64. */
 BODY void NAME(measure_columns)(const layer *l, const REAL *x, int64_t n,
                                 REAL *means, REAL *rstds) {
   double mean[NN_CHUNK] = {0}, spread[NN_CHUNK] = {0};
@@ -198,7 +198,8 @@ LOOP(back_rows) {
   nn_writer_close(&writer);
 }
 
-/* Columns i and following of stream_four: some vectors. */
+/* A part of stream_four: the gradients of four rows in the columns from i on,
+ * as many as `vectors` vectors have lanes. */
 BODY void NAME(stream_columns)(const layer *l, const REAL *g, const REAL *x,
                                const NAME(slope) s[4], REAL *to, int64_t i,
                                const int vectors) {

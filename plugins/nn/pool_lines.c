@@ -67,8 +67,8 @@ static inline nn_range whole_windows(const nn_pool *p) {
   return x;
 }
 
-/* Whether each element is in one window of 2 x 2 at most, and none is padding:
- * then a line of windows is computed in one step. */
+/* True for windows of 2 x 2 with step 2 and no padding: each element is in at
+ * most one window, and a line of windows is computed in one step. */
 static inline int is_pairs(const nn_pool *p) {
   const nn_window *w = &p->window;
   for (int d = 1; d < NN_WINDOW_RANK; ++d)

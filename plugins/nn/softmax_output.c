@@ -34,8 +34,8 @@ static int32_t refuse_label(const tn_frame *call) {
                  nn_shape(&call->in[NN_SOFTMAX_OUTPUT_IN_DATA]).text);
 }
 
-/* Merges the known dimensions of data and label. */
-static int32_t infer_classes(const tn_frame *call) {
+/* Merges the dimensions of data and of a label with class numbers. */
+static int32_t infer_class_numbers(const tn_frame *call) {
   const nn_softmax_output_params *p = nn_softmax_output_params_of(call);
   const tn_tensor *data = &call->in[NN_SOFTMAX_OUTPUT_IN_DATA];
   const tn_tensor *label = &call->in[NN_SOFTMAX_OUTPUT_IN_LABEL];
@@ -70,7 +70,7 @@ int32_t nn_softmax_output_infer(const tn_frame *call) {
                    (int)data->ndim, (int)least - 1);
   /* Class numbers are the default, and probabilities are allowed. */
   if (label->ndim < 0 && !(call->flags & TN_CALL_DEFAULTS)) return TN_OK;
-  if (label->ndim != data->ndim) return infer_classes(call);
+  if (label->ndim != data->ndim) return infer_class_numbers(call);
   const int32_t code =
       state_shape(call, NN_SOFTMAX_OUTPUT_IN_LABEL, data->ndim, data->shape);
   if (code != TN_OK) return code;

@@ -57,8 +57,8 @@ static tn_code check_node(const tn_op *op, const tn_node *nodes, uint32_t i) {
                   i, nodes[i].op, args[0], args[1], args[2]);
 }
 
-/* A node that others use several times is evaluated as often, so 60 nodes can
- * cost 2^60 steps. parts[i] is the number of steps for node i. */
+/* A node is evaluated once per use, so 60 nodes can cost 2^60 evaluations.
+ * parts[i]: nodes of the expression at node i, each counted once per use. */
 static tn_code count_parts(const tn_node *nodes, uint32_t i, uint16_t *parts) {
   const int32_t args[] = {nodes[i].a, nodes[i].b, nodes[i].c};
   uint32_t n = 1;

@@ -59,7 +59,7 @@ void tnm_parser_init(tnm_parser *parser, const tnm_source *source);
  * arena is exhausted. */
 tnm_expr *tnm_parser_read_expr(tnm_parser *parser);
 
-/* Skips operator `op` if it is the next token. */
+/* Skips the sign `op` if it is the next token; false if it is not. */
 bool tnm_parser_accept_op(tnm_parser *parser, char op);
 
 /* True at the end of the text, otherwise false after a message. */

@@ -346,8 +346,9 @@ void tnm_lower_auto(tnm_lower *lower, const tnm_tree *at,
 /* Tests for the gradient of a broadcast: an input has the shape of the loop,
  * and outputs are summed to the shapes of other inputs. */
 bool tnm_is_summed(const tnm_lower *lower);
-/* Fills all fields that follow from one formula per input: text, needs,
- * in-place. Drops the formulas of stopped inputs. */
+/* Sets text, needs and in-place of each input gradient in `all` from its
+ * formula, and the operator's backward formulas. Inputs under `stop` get none.
+ */
 void tnm_set_formulas(tnm_lower *lower, tnm_formula *formulas,
                       tn_input_gradient **all);
 /* Lowers one entry of `gradient: {graph: ...}`: the steps of one input's

@@ -115,9 +115,10 @@ static void report_name(const state *s, const tnm_tree *map,
   tnm_suggest_word(lower->diags, id, entry->key, known, n);
 }
 
-/* Adds one item, or, for variadic operands, one per tensor. */
-static size_t read_items(const state *s, const tnm_tree *entry,
-                         const tn_arg *arg, tnm_example_item *items) {
+/* Reads the value of one operand: one item, or one per tensor if it takes
+ * several. Returns the number of items. */
+static size_t read_operand(const state *s, const tnm_tree *entry,
+                           const tn_arg *arg, tnm_example_item *items) {
   bool many = (arg->flags & TN_ARG_VARIADIC) || arg->count != TN_NONE;
   if (!many || entry->kind != TNM_LIST) {
     items[0].name = arg->name;
@@ -157,7 +158,7 @@ static const tnm_example_item *read_operands(const state *s,
     if (find_list(s->lower, e->key, &arg) == TN_NONE)
       report_name(s, map, e);
     else
-      *n += read_items(s, e, arg, items + *n);
+      *n += read_operand(s, e, arg, items + *n);
   }
   return items;
 }

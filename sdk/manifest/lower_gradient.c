@@ -332,7 +332,7 @@ static void lower_formulas(tnm_lower *lower, const tnm_tree *map,
   tnm_set_formulas(lower, formulas, all);
 }
 
-static void report_place(tnm_lower *lower, const tnm_tree *node) {
+static void report_inplace(tnm_lower *lower, const tnm_tree *node) {
   tnm_diag_spec spec = {"E0053", node->pos, NULL};
   size_t id =
       tnm_diag_add(lower->diags, &spec,
@@ -343,8 +343,8 @@ static void report_place(tnm_lower *lower, const tnm_tree *node) {
 
 /* Reads `inplace: {data: grad.out}`. The inputs of a backward call begin with
  * the gradients of the outputs. */
-static void read_places(tnm_lower *lower, const tnm_tree *map,
-                        tn_input_gradient **all) {
+static void read_inplace(tnm_lower *lower, const tnm_tree *map,
+                         tn_input_gradient **all) {
   for (const tnm_tree *e = map == NULL ? NULL : map->first; e != NULL;
        e = e->next) {
     tn_need need = {0};
@@ -354,7 +354,7 @@ static void read_places(tnm_lower *lower, const tnm_tree *map,
     else if (!tnm_check_scalar(lower->diags, e, "grad.<output>"))
       continue;
     else if (!find_need(lower, e->text, &need) || need.what != TN_NEED_GRAD_OUT)
-      report_place(lower, e);
+      report_inplace(lower, e);
     else
       all[i]->inplace = need.index;
   }
@@ -379,7 +379,7 @@ static void lower_kernel(tnm_lower *lower, const tnm_tree *map,
       read_needs(lower, e, all[i]);
   }
   check_listed(lower, needs, all);
-  read_places(lower, tnm_tree_get(map, "inplace"), all);
+  read_inplace(lower, tnm_tree_get(map, "inplace"), all);
 }
 
 static bool refuse_graph(tnm_lower *lower, const tnm_tree *graph,

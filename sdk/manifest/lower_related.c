@@ -179,7 +179,9 @@ static void report_unrelated(const groups *g, uint32_t list, uint32_t index,
                           "kernel takes any shape");
 }
 
-/* Reports the first operand of every group but one. */
+/* A group: operands with shapes that some rule relates. Keeps the first group,
+ * in *first, and reports the first operand of each other one, except fixed
+ * shapes and independent inputs. A loose input is always reported. */
 static void check_list(const groups *g, uint32_t list, const bool *declared,
                        bool *seen, const char **first) {
   const tnm_operands *operands = &g->lower->operands[list];

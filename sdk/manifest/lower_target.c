@@ -259,9 +259,10 @@ static const char *const *arg_names(tn__arena *arena, const tn_arg *const *args,
   return names;
 }
 
-/* Fills in the operands in the form of a lowered operator. */
-static bool set_operands(tnm_lower *lower, uint32_t list,
-                         const tn_arg *const *args, uint32_t n) {
+/* Copies the operands of one list of the target to lower->operands, where the
+ * lowering of examples looks for them. */
+static bool copy_operands(tnm_lower *lower, uint32_t list,
+                          const tn_arg *const *args, uint32_t n) {
   tnm_operands *out = &lower->operands[list];
   tn_arg *copies = TNM_NEW(lower->arena, tn_arg, n);
   out->v = TNM_NEW(lower->arena, tn_arg *, n);
@@ -276,7 +277,7 @@ static bool set_operands(tnm_lower *lower, uint32_t list,
   return true;
 }
 
-static bool set_params(tnm_lower *lower, const tn_op *op) {
+static bool copy_params(tnm_lower *lower, const tn_op *op) {
   tn_field *copies = TNM_NEW(lower->arena, tn_field, op->n_params);
   lower->params = TNM_NEW(lower->arena, tn_field *, op->n_params);
   if (copies == NULL || lower->params == NULL) return false;
@@ -291,10 +292,10 @@ static bool set_params(tnm_lower *lower, const tn_op *op) {
  * conditions. */
 static void lower_examples(tnm_lower *lower) {
   const tn_op *op = lower->op;
-  if (set_operands(lower, TN_OPERAND_IN, op->inputs, op->n_inputs) &&
-      set_operands(lower, TN_OPERAND_OUT, op->outputs, op->n_outputs) &&
-      set_operands(lower, TN_OPERAND_AUX, op->aux, op->n_aux) &&
-      set_params(lower, op))
+  if (copy_operands(lower, TN_OPERAND_IN, op->inputs, op->n_inputs) &&
+      copy_operands(lower, TN_OPERAND_OUT, op->outputs, op->n_outputs) &&
+      copy_operands(lower, TN_OPERAND_AUX, op->aux, op->n_aux) &&
+      copy_params(lower, op))
     tnm_lower_examples(lower);
 }
 

@@ -373,10 +373,10 @@ tn_code tn__tables_compare(const tn__env *env, const tn_plugin *plugin,
 
 /* Checks the consistency of tables: structs are large enough, required pointers
  * and names are present and well-formed, every index is inside its table, every
- * offset inside its struct, kernel ids are unique. TN_PLUGIN with the first
- * fault; after TN_OK the tables can be trusted. `code`: they are a descriptor,
- * so functions must be present too; decoded tables have none. All strings
- * except names of things are optional. */
+ * offset inside its struct, a kernel id occurs once per pass. TN_PLUGIN with
+ * the first fault; after TN_OK the tables can be trusted. `code`: the tables
+ * are a descriptor in memory, so functions must be present; decoded tables have
+ * none. Strings other than names may be NULL. */
 tn_code tn__tables_check(const tn__env *env, const tn_plugin *plugin,
                          bool code);
 

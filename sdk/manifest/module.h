@@ -35,7 +35,8 @@ typedef struct tnm_module {
 } tnm_module;
 
 /* A bit of tn_options.trust that only tenon-probe sets: bound functions are
- * called as described in core/registry/strict.h. */
+ * called so that a wrong prototype fails (core/registry/strict.h), and required
+ * plugins need not be loaded. */
 #define TNM_TRUST_PROBE (1u << 31)
 
 /* Records of tenon-probe (core/base/child.h). */
