@@ -178,8 +178,7 @@ static tn_code take_range(building *b, size_t begin, size_t end, tn__var *var,
   return left.var ? part_put(b, at, left) : TN_OK;
 }
 
-/* Bytes of the pools before that of a device: all pools count as one range of
- * offsets. */
+/* Bytes of the pools before that of a device, as one range of offsets. */
 static size_t base_of(const tn_program *p, int32_t device) {
   size_t at = 0;
   for (size_t i = 0; p->plan.pools[i].device != device; ++i)
