@@ -48,8 +48,8 @@ static const char *find_mistake(const tn__plugin *plugin, const tn_pass *pass) {
   if (!are_all_named(pass->provides, pass->n_provides))
     return "is a pass that provides something without a name";
   if (!are_all_own(plugin, pass))
-    return "is a pass that provides a name that does not begin with its "
-           "plugin's";
+    return "is a pass that provides a name; it does not begin with its "
+           "plugin's name";
   return NULL;
 }
 

@@ -75,10 +75,11 @@ int32_t forms_join_infer(const tn_frame *call) {
   shape[0] = 0;
   for (uint32_t k = 0; k < call->n_in; ++k) {
     const tn_tensor *part = &call->in[k];
-    if (part->ndim < 0 || part->shape[0] < 0) return TN_OK;
+    if (part->ndim < 0) return TN_OK;
     if (part->ndim != first->ndim)
       return TN_FAIL(call, TN_SHAPE, "part %u has rank %d, the first has %d",
                      (unsigned)k, (int)part->ndim, (int)first->ndim);
+    if (part->shape[0] < 0) return TN_OK;
     for (int32_t d = 1; d < part->ndim; ++d)
       if (part->shape[d] != first->shape[d])
         return TN_FAIL(call, TN_SHAPE, "part %u differs along axis %d",
