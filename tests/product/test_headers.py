@@ -273,8 +273,6 @@ BLOCKS = {
      "for AVX2"): Words(),
     ("tenon/tenon.h", "#include <stdio.h>"): File(),
     ("tenon/tenon.h", "rc = tn_tape_create(rt, &tape);"): TAPE,
-    ("tenon/test.h", "combination of element types that the operator takes, "
-     "into new and given"): Words(),
     ("tenon/tune.h", "tn_operator *conv = NULL;"):
         Lines("#include <tenon/tune.h>", "tn_runtime *rt"),
     ("tenon/turn.h",
