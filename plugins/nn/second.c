@@ -137,9 +137,9 @@ BYTES(softmax_output_grad, nn_softmax_output_bytes)
 /* Labels have no gradient: sets their output to zeros. */
 static void clear_output(const tn_frame *call, uint32_t out) {
   const tn_tensor *to = &call->out[out];
-  if (call->req[out] == TN_REQ_WRITE)
-    memset(to->data, 0,
-           (size_t)(tn_tensor_size(to) * tn_dtype_bytes(to->dtype)));
+  const int64_t n = tn_tensor_size(to);
+  if (call->req[out] == TN_REQ_WRITE && n > 0)
+    memset(to->data, 0, (size_t)(n * tn_dtype_bytes(to->dtype)));
 }
 
 int32_t nn_softmax_cross_entropy_grad(const tn_frame *call) {

@@ -500,7 +500,7 @@ Test(files, a_fifo_is_written_to) {
 }
 
 /* To open it would wait for a reader that may never come. */
-Test(files, a_fifo_without_a_reader_is_refused, .timeout = 20) {
+Test(files, a_fifo_without_a_reader_is_refused) {
   char *fifo = box_name("fifo.npy");
   cr_assert_eq(mkfifo(fifo, 0600), 0);
   save_scalar(fifo, 5, TN_IO);
@@ -510,7 +510,7 @@ Test(files, a_fifo_without_a_reader_is_refused, .timeout = 20) {
 }
 
 /* The reader is slower than the writer; no byte is lost. */
-Test(files, a_fifo_with_a_slow_reader_gets_all_bytes, .timeout = 60) {
+Test(files, a_fifo_with_a_slow_reader_gets_all_bytes) {
   enum { N = 100000 };
   static float values[N];
   char *fifo = box_name("fifo.npy"), command[256];

@@ -218,6 +218,14 @@ static inline bool tn_watch_check_settings(tn_watch *w, char *out,
   return changed == NULL;
 }
 
+/* True for a message of a sanitizer, "==4711==WARNING: ...", about the program
+ * that is tested. Its errors end the process. */
+static inline bool tn_watch_is_sanitizer(const char *text) {
+  const size_t digits = strspn(text + strspn(text, "="), "0123456789");
+  return strncmp(text, "==", 2) == 0 && digits > 0 &&
+         strncmp(text + 2 + digits, "==WARNING: ", 11) == 0;
+}
+
 /* Reads the output to a descriptor that is a file, which is emptied. */
 static inline bool tn_watch_check_printed(int fd, char *out, size_t size) {
   char text[64];
@@ -229,7 +237,7 @@ static inline bool tn_watch_check_printed(int fd, char *out, size_t size) {
   (void)snprintf(out, size, "the kernel printed to descriptor %d: %s", fd,
                  text);
   if (ftruncate(fd, 0) == 0) (void)lseek(fd, 0, SEEK_SET);
-  return false;
+  return tn_watch_is_sanitizer(text);
 }
 
 /* Forgets the output of constructors and of `init`. */
