@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "child.h"
+#include "siphash.h"
 
 enum { END = 0 };
 
@@ -20,52 +21,14 @@ typedef struct header {
   uint64_t hash;     /* of the bytes */
 } header;
 
-/* --------------------------------------------------------------- SipHash-2-4
- */
-
-static uint64_t rotate_left(uint64_t x, int by) {
-  return (x << by) | (x >> (64 - by));
-}
-
-static void mix_words(uint64_t v[4], int rounds) {
-  for (int i = 0; i < rounds; ++i) {
-    v[0] += v[1];
-    v[2] += v[3];
-    v[1] = rotate_left(v[1], 13) ^ v[0];
-    v[3] = rotate_left(v[3], 16) ^ v[2];
-    v[0] = rotate_left(v[0], 32);
-    v[2] += v[1];
-    v[0] += v[3];
-    v[1] = rotate_left(v[1], 17) ^ v[2];
-    v[3] = rotate_left(v[3], 21) ^ v[0];
-    v[2] = rotate_left(v[2], 32);
-  }
-}
-
-static void add_word(uint64_t v[4], uint64_t word) {
-  v[3] ^= word;
-  mix_words(v, 2);
-  v[0] ^= word;
-}
+/* ----------------------------------------------------------------- hashing */
 
 /* The hash of n bytes that are part `part` of record `number`. */
 static uint64_t hash_part(const uint64_t key[2], uint64_t number, uint64_t part,
                           const void *bytes, size_t n) {
-  uint64_t v[4] = {key[0] ^ 0x736f6d6570736575u, key[1] ^ 0x646f72616e646f6du,
-                   key[0] ^ 0x6c7967656e657261u, key[1] ^ 0x7465646279746573u};
-  const char *from = bytes;
-  uint64_t word = 0;
-  add_word(v, number << 1 | part);
-  for (; n >= 8; n -= 8, from += 8) {
-    memcpy(&word, from, 8);
-    add_word(v, word);
-  }
-  word = 0;
-  memcpy(&word, from, n);
-  add_word(v, word | (uint64_t)n << 56);
-  v[2] ^= 0xff;
-  mix_words(v, 4);
-  return v[0] ^ v[1] ^ v[2] ^ v[3];
+  tn__sip sip = tn__sip_begin(key, 2);
+  tn__sip_add(&sip, number << 1 | part);
+  return tn__sip_end(&sip, bytes, n);
 }
 
 static uint64_t hash_header(const uint64_t key[2], uint64_t number,
