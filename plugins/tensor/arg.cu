@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * arg.cu: positions of the largest and least elements on CUDA devices. A
- * reduction whose records contain the positions of their elements.
+ * reduction; its records contain the positions of their elements.
  */
 #include "arg.gen.h"
 #include "reduce.cuh"

@@ -78,7 +78,7 @@ class Lab:
 
     def tests(self, folder, library, *plugins, given=()):
         """Makes the program that `generate --tests` writes and runs it with
-        `plugins`, or lab.so: its exit status and what it prints."""
+        `plugins`, or lab.so: its exit status and its output."""
         out = folder / "generated"
         program = folder / "lab_test"
         tap.output([*self.opgen, "generate", "--tests",

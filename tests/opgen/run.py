@@ -5,15 +5,15 @@
   ok/<case>/    a plugin; out/ holds the files that `opgen generate` writes,
                 with `--tests` and without, each as NAME.expected; `args` holds further arguments, with
                 paths relative to it.
-  err/<case>/   a plugin with mistakes; expected.stderr holds what
+  err/<case>/   a plugin with mistakes; expected.stderr holds the text that
                 `opgen check tests/opgen/err/<case>` says.
   cmd/<case>/   cmd holds arguments of opgen, run from the root of the
-                repository; stdout, stderr and status hold what must come.
+                repository; stdout, stderr and status hold the expected output.
 
   run.py --opgen PATH [--accept] [CASE...]
 
---accept writes what comes now into the expected files; read the difference
-before you commit it. With --write-only nothing of what is written is compiled.
+--accept writes the present output into the expected files; read the difference
+before you commit it. With --write-only no written file is compiled.
 """
 import argparse
 import filecmp
@@ -33,7 +33,7 @@ INCLUDES = ["-I", str(ROOT / "sdk/include")]
 
 
 class Failure(Exception):
-    """What is wrong with a case, for people."""
+    """A description of the faults of a case."""
 
 
 def run(command, cwd=ROOT):

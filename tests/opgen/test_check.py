@@ -4,7 +4,7 @@
 
     test_check.py OPGEN CC LIBTENON_MANIFEST TENON_PROBE
 
-What each lint finds is shown by err/lint_*.
+The cases err/lint_* show the findings of each lint.
 """
 
 import json
@@ -266,7 +266,7 @@ def manifests_with_mistakes_are_not_taken_for_missing():
     tap.equal("E0084" in done.stderr, False, done.stderr)
 
 
-# ------------------------------------------------------- what gradients call
+# --------------------------------------------------- calls of gradients
 
 CALLS = """\
 opgen: 1
@@ -328,7 +328,7 @@ def gradients_call_plugins_that_are_given():
 
 
 def installed(folder):
-    """An opgen as it is installed below FOLDER, with what belongs to it."""
+    """An opgen as it is installed below FOLDER, with its files."""
     program = folder / "bin/opgen"
     program.parent.mkdir(parents=True)
     shutil.copy(OPGEN, program)
@@ -344,7 +344,7 @@ def check_installed(program, *args):
 
 
 def gradients_call_plugins_that_are_installed():
-    """They lie in lib/tenon beside the folder of opgen."""
+    """They are in lib/tenon, next to the folder of opgen."""
     folder = build(CALLS, "")
     called(folder / "root/lib/tenon")
     done = check_installed(installed(folder / "root"), folder,
@@ -387,7 +387,7 @@ def bound(folder):
 
 
 def gradients_call_bindings_that_are_given():
-    """As a folder, or a plugin.yaml; what must be compiled is only read."""
+    """As a folder, or a plugin.yaml; compiled operators are only read."""
     folder = build(CALLS_BOUND, "")
     program = installed(folder / "root")
     other = bound(folder / "elsewhere")
@@ -418,7 +418,7 @@ KERNEL_C = RISKY_C.replace("lab_risky_params", "other_risky_params")
 
 
 def kernel(folder, manifest=KERNEL, source=KERNEL_C, init=""):
-    """A plugin with a kernel for what `folder` describes."""
+    """A plugin with a kernel for the operator of `folder`."""
     mine = LAB.write(manifest)
     with (mine / "plugin.yaml").open("a") as file:
         file.write(init)
@@ -431,7 +431,7 @@ def other_risky():
     manifest = other / "plugin.yaml"
     manifest.write_text(manifest.read_text().replace("plugin: lab",
                                                      "plugin: other"))
-    # Its own kernel is not what is asked.
+    # Its own kernel is not checked.
     LAB.build(other, KERNEL_C.replace("2 * x", "7 * x"))
     return other, shutil.move(other / "lab.so", other / "other.so")
 

@@ -89,7 +89,7 @@ def section(text, title):
 # ------------------------------------------------------------------------ HTML
 
 class Page(html.parser.HTMLParser):
-    """Checks that elements nest, and collects what a page refers to."""
+    """Checks that elements nest, and collects the references of a page."""
 
     def __init__(self, path):
         super().__init__(convert_charrefs=True)
@@ -245,7 +245,7 @@ def text_is_not_taken_for_markup():
 
 
 def random_text(dice):
-    """Markdown, and what looks like it."""
+    """Markdown, and text that looks like it."""
     pieces = ["a", "word", " ", " ", "\n", "\n\n", "*", "**", "`", "```", "[",
               "](", ")", "x.html", "|", "|---|", "- ", "# ", "\\", "<", ">",
               "&", '"', "<b>", "</p>", "~", "\u00e9", "1. "]
@@ -338,7 +338,7 @@ def a_file_that_is_named_and_no_plugin_is_an_error():
 
 
 def a_plugin_of_other_manifests_is_an_error():
-    """Also an older build of these: what it computes is not theirs."""
+    """Also an older build of these: its results are not theirs."""
     folder, target = LAB.write(KERNELS), FOLDER / "other.md"
     LAB.build(folder, RISKY_C)
     renamed = LAB.write(KERNELS)

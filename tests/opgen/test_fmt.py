@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`opgen fmt`: what it writes, and that it never changes a meaning.
+"""`opgen fmt`: its output, and a proof that it never changes a meaning.
 
     test_fmt.py OPGEN VARIANTS
 
-fmt/NAME.yaml is a manifest, fmt/NAME.expected what must become of it; the
+fmt/NAME.yaml is a manifest, fmt/NAME.expected its canonical form; the
 second was written by hand. The properties are tried on every manifest of the
 repository and on variants of them: keys in another order, comments, other
 indentation, other spacing, lines of Windows. VARIANTS is how many of each plugin.
@@ -40,7 +40,7 @@ def opgen(*args, cwd=FOLDER):
 
 
 def formatted(text, name="x.yaml"):
-    """What becomes of a text, and what was said."""
+    """The formatted text, and the messages."""
     path = FOLDER / name
     path.write_bytes(text.encode())
     done = opgen("fmt", name)
@@ -77,9 +77,8 @@ def extra(folder):
 
 
 def generated(folder, origin):
-    """What is generated from a plugin, but for lines of manifests and where
-    comments that begin with one are broken; what is shown of one whose operators
-    are bound to libraries."""
+    """The generated files of a plugin, without the places of manifests in
+    comments. For operators that are bound to libraries: the output of `show`."""
     if any("binding:" in text for text in texts_of(folder).values()):
         done = opgen("show", "plugin.yaml", cwd=folder)
         assert done.returncode == 0, done.stderr
@@ -257,7 +256,7 @@ def variants_of_one_text_become_one_text():
 
 
 def mistakes_are_kept_as_they_are():
-    """Whatever is no YAML is left alone; whatever is, is a fixed point."""
+    """A file that is no YAML is left alone; any other becomes a fixed point."""
     for path in sorted(HERE.glob("err/*/*.yaml")):
         if not path.is_file():
             continue

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests that `opgen generate --tests` writes find, and what they pass.
+"""The faults that tests of `opgen generate --tests` find, and the code they pass.
 
     test_generated.py OPGEN CC LIBTENON TENON
 """
@@ -403,7 +403,7 @@ int32_t lab_init(const tn_host *host, tn_registrar *registrar, void **instance) 
 
 
 def quotient(result):
-    """What became of the first one."""
+    """The result of the first one."""
     found = re.search(r"(?m)^(ok|not ok) \d+ - other.cube@1 e: numeric gradient, "
                       r"f32, point 1 \(lab.cube.cpu\)(:.*)?$", result[1])
     assert found, result[1]
@@ -411,7 +411,7 @@ def quotient(result):
 
 
 def quotients_of_an_f32_kernel_are_not_taken_with_settings_for_f64():
-    """`gradcheck` is what the operator's own tests want, which choose f64."""
+    """`gradcheck` is for the operator's own tests, which choose f64."""
     fine = CUBED + "gradcheck: {eps: 1e-7, tol: 1e-9}\n"
     passes(tried_for_another(CUBES, operator=fine),
            "other.cube@1 e: numeric gradient, f32, point 1 (lab.cube.cpu)\n")

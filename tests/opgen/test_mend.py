@@ -4,8 +4,8 @@
     test_mend.py OPGEN
 
 mend/ is a plugin with more than ten mistakes of as many kinds. Each message is
-checked for its place; then the helps are applied, as somebody would who does
-not understand them, until `opgen check` has nothing to say.
+checked for its place; then the helps are applied word for word, until `opgen check`
+reports nothing.
 """
 
 import json
@@ -67,7 +67,7 @@ def add_key(line, _at, _n, match):
 
 
 def add_stop(line, _at, _n, match):
-    """What stands in the braces, beside the key that is marked."""
+    """The text in the braces, next to the marked key."""
     indent = line[:len(line) - len(line.lstrip())]
     return f"{indent}{match[1]}\n{line}"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`opgen new --missing`: which functions it finds missing, and what it writes;
-and what `opgen new` says to do next.
+"""`opgen new --missing`: the functions that it finds missing and the files that it writes;
+and the next steps that `opgen new` prints.
 
     test_missing.py OPGEN CC
 """
@@ -79,7 +79,7 @@ def functions_in_folders_are_found():
 
 
 def what_comes_next_is_for_a_shell():
-    """Whatever the folder is called, the first words go there."""
+    """The first words go to the folder, with any name."""
     for name in "plain", "two words", "it's; $HOME":
         folder = FOLDER / "next" / name
         folder.parent.mkdir(exist_ok=True)
