@@ -78,7 +78,7 @@ static void teardown(void) {
   lab_close(&l);
 }
 
-TestSuite(trained, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(trained, .init = setup, .fini = teardown, .timeout = 100);
 
 /* One call on a number; its result is `want`. */
 static void calls_give(double x, double want) {

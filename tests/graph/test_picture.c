@@ -189,7 +189,7 @@ Test(graph_picture, a_drawing_goes_downwards) {
   free(svg);
 }
 
-Test(graph_picture, a_drawing_of_many_nodes_is_made_in_time, .timeout = 60) {
+Test(graph_picture, a_drawing_of_many_nodes_is_made_in_time, .timeout = 100) {
   random_graph(2000);
   char *svg = picture_of(TN_PICTURE_SVG);
   cr_expect_gt(strlen(svg), 100000);

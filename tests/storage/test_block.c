@@ -403,7 +403,7 @@ static tn_code take_all(void *arg, tn__token *token) {
 }
 
 /* A fence that small functions share would be recorded after them. */
-Test(device_block, is_freed_for_the_job_after_its_last_one, .timeout = 20) {
+Test(device_block, is_freed_for_the_job_after_its_last_one, .timeout = 100) {
   const tn_memory_limit limit = {TN_DEVICE_EXT, 0, LIMIT};
   tn_code code = TN_INTERNAL;
   open_device_with(&limit, 1);
