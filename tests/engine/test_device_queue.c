@@ -336,7 +336,8 @@ Test(device_queue, a_wait_with_a_deadline_asks_the_device_now_and_then,
   cr_assert_eq(await(&s, &x, TN__WAIT_WRITERS, 10 * NOT_YET), TN_BUSY);
   cr_assert_leq(s.device.queries, 2 + 7 + 20);
   work_off(&s.lines[0]);
-  cr_assert_eq(await(&s, &x, TN__WAIT_WRITERS, 10 * NOT_YET), TN_OK);
+  cr_assert_eq(await(&s, &x, TN__WAIT_WRITERS, 1000000 * (uint64_t)NOT_YET),
+               TN_OK);
   stage_close(&s);
 }
 
