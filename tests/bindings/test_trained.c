@@ -20,7 +20,7 @@ typedef struct meeting {
 static bool meet(meeting *m) {
   struct timespec latest;
   (void)clock_gettime(CLOCK_REALTIME, &latest);
-  latest.tv_sec += 20; /* it has failed then */
+  latest.tv_sec += 80; /* it has failed then */
   (void)pthread_mutex_lock(&m->lock);
   ++m->here;
   (void)pthread_cond_broadcast(&m->changed);

@@ -377,8 +377,9 @@ Test(parallel_for, workers_sleep_when_there_are_no_more_loops, .timeout = 100) {
   for (int i = 0; i < WORKERS; ++i) spent -= cpu_us(pool->slots[i].thread);
   while (pool->idle != WORKERS * TN__ASLEEP) sched_yield();
   for (int i = 0; i < WORKERS; ++i) spent += cpu_us(pool->slots[i].thread);
-  /* Each may have been woken, and have searched, once more. */
-  cr_assert_lt(spent, WORKERS * (2 * TN__SEARCH_MAX_NS / 1000 + 1000));
+  /* Far above TN__SEARCH_MAX_NS, as some systems count processor time in steps
+   * of ten milliseconds. */
+  cr_assert_lt(spent, WORKERS * 100e3);
   for (int i = 0; i < WORKERS; ++i) cr_assert_eq(pool->slots[i].search_ns, 0);
   engine_close(engine);
 }
