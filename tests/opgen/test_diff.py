@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`opgen diff`: one case per rule of docs/diff.md, with its place.
+"""`opgen diff`: one case per rule of docs/reference/diff.md, with its place.
 
     test_diff.py OPGEN PLUGIN_SO PLUGIN_FOLDER
 

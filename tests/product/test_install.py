@@ -77,13 +77,15 @@ def holds_the_promised_files():
 def installed_pages_lead_to_installed_files():
     pages = TENON.root / "share/doc/tenon"
     found = 0
-    for page in pages.glob("*.md"):
+    for page in pages.rglob("*.md"):
         text = page.read_text()
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)|`(examples/"
-                                 r"(?:author|host|kernel|zlib)[\w/.-]*)`", text):
-            target = "".join(target)
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
-            found += 1
+        named = [pages / each for each in re.findall(
+            r"`(examples/(?:author|host|kernel|zlib)[\w/.-]*)`", text)]
+        linked = [page.parent / each for each in re.findall(
+            r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)]
+        for target in named + linked:
+            assert target.exists(), f"{page}: {target}"
+        found += len(named) + len(linked)
     assert found > 50, found
 
 

@@ -22,7 +22,7 @@
  * call are borrowed until it returns. The host never frees memory that a plugin
  * allocated.
  *
- * RULES FOR READERS OF THESE STRUCTS (docs/abi.md numbers them OP-001 ...)
+ * RULES FOR READERS OF THESE STRUCTS (docs/reference/abi.md numbers them)
  * - Every struct that may grow begins with `struct_size`, the size its writer
  *   knew. Fields are only ever added at the end. Use TN_HAS() before reading a
  *   field that is newer than your target.

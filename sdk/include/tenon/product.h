@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * product.h: matrix products in C, vectorised at every level of instructions
  * and divided over the host's workers. Up to edges of some hundred they are as
- * fast as a BLAS or faster, for larger ones nearly (docs/performance.md). They
- * need no BLAS.
+ * fast as a BLAS or faster, for larger ones nearly
+ * (docs/benchmarks/performance.md). They need no BLAS.
  *
  *   int32_t code = tn_product_by(blas, call, &product);
  *

@@ -245,9 +245,9 @@ TN_API TN_MUST_USE tn_code tn_trace_write(tn_runtime *rt, const char *path);
  * operators and kernels are registered, or none.
  *
  * A name that ends in ".yaml" is a manifest that binds all of its operators to
- * functions of existing libraries (docs/bindings.md): a plugin.yaml, or one
- * operator file. Its examples are first run in a separate process, so that a
- * wrong prototype ends only that one; the text of TN_PLUGIN reports its end.
+ * functions of existing libraries (docs/how-to/bindings.md): a plugin.yaml, or
+ * one operator file. Its examples are first run in a separate process, so that
+ * a wrong prototype ends only that one; the text of TN_PLUGIN reports its end.
  * This needs libtenon-manifest.so.0 and tenon/tenon-probe next to libtenon.so.
  * [host-thread] */
 TN_API TN_MUST_USE tn_code tn_plugin_load(tn_runtime *rt, const char *path);
@@ -309,8 +309,8 @@ TN_API const tn_plugin *tn_inspection_plugin(const tn_inspection *inspection);
 TN_API const tn_note *tn_inspection_note(const tn_inspection *inspection);
 
 /* The reason why this host refuses the file (its versions do not fit, or it is
- * dangerous: rule OP-090 of docs/abi.md), or NULL. Borrowed until close.
- * [any] */
+ * dangerous: rule OP-090 of docs/reference/abi.md), or NULL. Borrowed until
+ * close. [any] */
 TN_API const char *tn_inspection_refusal(const tn_inspection *inspection);
 
 /* Ends the inspection; NULL is allowed. [any] */
