@@ -4,6 +4,7 @@
     test_areas.py SOURCE_ROOT BUILD_ROOT
 """
 
+import json
 import pathlib
 import sys
 
@@ -84,6 +85,15 @@ def the_engine_needs_no_plugin():
               [])
 
 
+def installed_files_are_built_for_a_test_that_installs():
+    info = json.loads((BUILD / "meson-info/intro-targets.json").read_text())
+    installed = {each["id"] for each in info
+                 if each["installed"] and each["build_by_default"]}
+    needs = {each["name"]: set(each["depends"]) for each in TESTS}
+    for name in "install", "docs", "new", "kernels_for":
+        tap.equal(sorted(installed - needs.get(name, installed)), [], name)
+
+
 def no_two_tests_have_one_name():
     every = [each["name"] for each in TESTS]
     tap.equal(sorted(each for each in set(every) if every.count(each) > 1), [])
@@ -102,5 +112,7 @@ tap.run([a_suite_selects_all_its_tests, a_name_selects_one_test,
          an_unknown_area_is_refused_with_the_nearest_and_the_list,
          every_folder_of_the_sources_is_an_area,
          the_graph_needs_no_other_plugin_than_tensor,
-         the_engine_needs_no_plugin, no_two_tests_have_one_name,
+         the_engine_needs_no_plugin,
+         installed_files_are_built_for_a_test_that_installs,
+         no_two_tests_have_one_name,
          no_test_has_the_name_of_another_suite])
