@@ -201,6 +201,8 @@ tn_code tn__elements_zero(const tn__site *site, const tn_tensor *to);
 tn_code tn__elements_fill_one(const tn__site *site, const tn_tensor *to,
                               bool add);
 bool tn__elements_can_add(const tn__device *device, tn_dtype dtype);
+/* Returns whether tn__elements_sum sums f32 into f16 and bf16. */
+bool tn__elements_can_sum_wide(const tn__device *device);
 
 enum { TN__DISJOINT = 0, TN__OVERLAP = 1, TN__ALIAS = 2 };
 

@@ -7,6 +7,7 @@
 
 #include "front.h"
 #include "tenon/chain.h"
+#include "tenon/device.h"
 #include "tenon/fold.h"
 
 /* One entry of `kernels`. */
@@ -41,11 +42,12 @@ static uint32_t read_set(const entry *e, const char *key, const char *what,
 
 static uint32_t read_flags(const entry *e) {
   static const char *const words[] = {
-      "elementwise", "reentrant", "deterministic", "capturable", "async",
-      "fold",        NULL};
+      "elementwise", "reentrant", "deterministic", "capturable",
+      "async",       "fold",      "wide_out",      NULL};
   static const uint32_t bits[] = {TN_KERNEL_ELEMENTWISE,   TN_KERNEL_REENTRANT,
                                   TN_KERNEL_DETERMINISTIC, TN_KERNEL_CAPTURABLE,
-                                  TN_KERNEL_ASYNC,         TN_KERNEL_FOLD};
+                                  TN_KERNEL_ASYNC,         TN_KERNEL_FOLD,
+                                  TN_KERNEL_WIDE_OUT};
   return read_set(e, "flags", "a flag of a kernel", words, bits);
 }
 

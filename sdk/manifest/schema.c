@@ -186,7 +186,8 @@ static const tnm_key kernel_keys[] = {
     {"options", L, false, "settings of the kernel, written like params"},
     {"links", S, false, "C function that offers links of a chain (chain.h)"},
     {"flags", L, false,
-     "elementwise, fold, reentrant, deterministic, capturable, async"},
+     "elementwise, fold, reentrant, deterministic, capturable, async, "
+     "wide_out"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key state_keys[] = {

@@ -10,6 +10,7 @@
 #include "emit.h"
 #include "emit_kernel.h"
 #include "tenon/chain.h"
+#include "tenon/device.h"
 #include "tenon/fold.h"
 
 static const c_bit kernel_bits[] = {
@@ -20,6 +21,7 @@ static const c_bit kernel_bits[] = {
     {TN_KERNEL_ELEMENTWISE, "TN_KERNEL_ELEMENTWISE"},
     {TN_KERNEL_FOLD, "TN_KERNEL_FOLD"},
     {TN_KERNEL_CHAIN, "TN_KERNEL_CHAIN"},
+    {TN_KERNEL_WIDE_OUT, "TN_KERNEL_WIDE_OUT"},
     {0, NULL},
 };
 
@@ -322,6 +324,8 @@ void emit_source(emit *e, const char *stem) {
   c_add(&e->c, "#include \"%s.gen.h\"\n", stem);
   if (has_flag(e, stem, TN_KERNEL_CHAIN))
     c_add(&e->c, "\n#include <tenon/chain.h>\n");
+  if (has_flag(e, stem, TN_KERNEL_WIDE_OUT))
+    c_add(&e->c, "\n#include <tenon/device.h>\n");
   if (has_flag(e, stem, TN_KERNEL_FOLD))
     c_add(&e->c, "\n#include <tenon/fold.h>\n");
   for (size_t i = 0; i < e->plugin->n_operators; ++i)
