@@ -380,17 +380,15 @@ TN_API TN_MUST_USE tn_code tn_graph_save(const tn_graph *graph,
 TN_API TN_MUST_USE tn_code tn_graph_load(tn_runtime *rt, const char *path,
                                          tn_graph **out);
 
-enum {                      /* tn_graph_picture */
-       TN_PICTURE_TEXT = 0, /* a table of nodes, for a terminal */
-       TN_PICTURE_DOT = 1,  /* for Graphviz */
-       TN_PICTURE_SVG = 2   /* drawn here, with shapes */
-};
-
-/* A picture of the graph, with the results of the last inference.
- * TN_UNSUPPORTED if there are too many nodes to draw. The caller releases *out.
- * [host-thread] */
-TN_API TN_MUST_USE tn_code tn_graph_picture(const tn_graph *graph,
-                                            uint32_t format, tn_text **out);
+/* The graph for programs that show it: the JSON of tn_graph_json, and more in
+ * each node. "outputs" is a list of objects. "name" is the name that an input
+ * has, such as "fc_output". "dtype" and "shape" are results of the last
+ * inference; they are absent if unknown, an unknown dimension is null. "hidden"
+ * is true for an output that only gradients read. "state" is true for a
+ * variable that a call changes. tn_graph_parse does not read it. The caller
+ * releases *out. [host-thread] */
+TN_API TN_MUST_USE tn_code tn_graph_inferred_json(const tn_graph *graph,
+                                                  tn_text **out);
 
 /* ---------------------------------------------------------------- programs */
 
@@ -627,12 +625,19 @@ enum { /* tn_program_captured: parts that are recorded separately */
 TN_API TN_MUST_USE tn_code tn_program_captured(tn_program *program,
                                                uint32_t part, tn_text **why);
 
-/* The program's memory over time as an SVG: steps from left to right, bytes of
- * each device's pool upwards, one rectangle for each piece of memory from its
- * first use to its last. TN_UNSUPPORTED if there are too many steps to draw.
+/* The program as JSON, for programs that show it:
+ *   "n_forward"  number of forward steps; the others are backward
+ *   "devices"    names, such as "cpu(0)"; other members use their positions
+ *   "steps"      "node", "does" (a kernel, or a word as in tn_program_text),
+ *                "device"; "outputs" with "dtype", "shape", "request" and
+ *                "storage" (its position, or null); if there are any,
+ *                "workspace" ("offset", "bytes") and "parts" (names of nodes)
+ *   "storages"   pieces of memory: "device", "offset" and "bytes" in the pool
+ *                of the device, "first" and "last" step that use it
+ *   "pools"      "device", "bytes", "at_least" (the most live bytes)
  * The caller releases *out. [host-thread] */
-TN_API TN_MUST_USE tn_code tn_program_picture(const tn_program *program,
-                                              tn_text **out);
+TN_API TN_MUST_USE tn_code tn_program_json(const tn_program *program,
+                                           tn_text **out);
 
 #ifdef __cplusplus
 }

@@ -27,7 +27,7 @@ enum {
 
 /* A box, or a place of a line. */
 typedef struct item {
-  uint32_t node; /* TN_NONE: place of a line */
+  uint32_t node; /* NO_NODE: place of a line */
   uint32_t layer;
   uint32_t first; /* its first links, by `from` and by `to` */
   uint32_t n_down;
@@ -46,8 +46,8 @@ typedef struct link {
 } link;
 
 typedef struct drawing {
-  const tn_graph *graph;
-  tn__arena arena;
+  const drawn_graph *graph;
+  json_tree memory;
   item *items; /* items of nodes come first */
   uint32_t n;
   link *links;
@@ -57,17 +57,18 @@ typedef struct drawing {
   uint32_t n_layers;
   uint32_t *order; /* items by layer, from left to right */
   uint32_t *begin; /* of each layer in `order`; n_layers + 1 */
+  bool failed;     /* an allocation did */
 } drawing;
 
 /* ------------------------------------------------------------------- layers */
 
 static void layers_find(drawing *d) {
-  const uint32_t n = tn__n_nodes(d->graph);
+  const uint32_t n = d->graph->n_nodes;
   for (uint32_t id = 0; id < n; ++id) {
-    const tn__node *node = tn__node_at(d->graph, id);
+    const drawn_node *node = &d->graph->nodes[id];
     uint32_t layer = 0;
-    for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i) {
-      if (tn__entry_is_none(node->in[i])) continue;
+    for (uint32_t i = 0; i < node->n_in; ++i) {
+      if (node->in[i].node == NO_NODE) continue;
       const uint32_t above = d->items[node->in[i].node].layer + 1;
       if (above > layer) layer = above;
     }
@@ -78,22 +79,21 @@ static void layers_find(drawing *d) {
 
 /* Moves variables down to just above their first readers. */
 static void variables_lower(drawing *d) {
-  const uint32_t n = tn__n_nodes(d->graph);
+  const uint32_t n = d->graph->n_nodes;
   for (uint32_t id = 0; id < n; ++id)
     d->items[id].first = d->n_layers; /* layer of the first reader,
                                          temporarily */
   for (uint32_t id = 0; id < n; ++id) {
-    const tn__node *node = tn__node_at(d->graph, id);
-    for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i) {
-      if (tn__entry_is_none(node->in[i])) continue;
+    const drawn_node *node = &d->graph->nodes[id];
+    for (uint32_t i = 0; i < node->n_in; ++i) {
+      if (node->in[i].node == NO_NODE) continue;
       item *read = &d->items[node->in[i].node];
       if (d->items[id].layer < read->first) read->first = d->items[id].layer;
     }
   }
   for (uint32_t id = 0; id < n; ++id) {
     item *it = &d->items[id];
-    if (tn__node_at(d->graph, id)->kind == TN__NODE_VARIABLE &&
-        it->first < d->n_layers)
+    if (d->graph->nodes[id].is_variable && it->first < d->n_layers)
       it->layer = it->first - 1;
     it->first = 0;
   }
@@ -103,11 +103,11 @@ static void variables_lower(drawing *d) {
 
 /* The last layer in which the line of a node has a place. */
 static void reach_find(const drawing *d, uint32_t *reach) {
-  for (uint32_t id = 0; id < tn__n_nodes(d->graph); ++id) {
-    const tn__node *node = tn__node_at(d->graph, id);
+  for (uint32_t id = 0; id < d->graph->n_nodes; ++id) {
+    const drawn_node *node = &d->graph->nodes[id];
     reach[id] = d->items[id].layer;
-    for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i) {
-      if (tn__entry_is_none(node->in[i])) continue;
+    for (uint32_t i = 0; i < node->n_in; ++i) {
+      if (node->in[i].node == NO_NODE) continue;
       const uint32_t from = node->in[i].node, to = d->items[id].layer;
       if (to > reach[from] && to - d->items[from].layer <= MOST_LAYERS)
         reach[from] = to;
@@ -116,7 +116,7 @@ static void reach_find(const drawing *d, uint32_t *reach) {
 }
 
 static uint32_t item_add(drawing *d, uint32_t layer) {
-  d->items[d->n] = (item){.node = TN_NONE, .layer = layer, .width = 6};
+  d->items[d->n] = (item){.node = NO_NODE, .layer = layer, .width = 6};
   return d->n++;
 }
 
@@ -127,7 +127,7 @@ static void link_add(drawing *d, uint32_t from, uint32_t to) {
 /* Adds places of lines. They are consecutive in `items`: chain[id] is the
  * first. */
 static void chains_add(drawing *d, const uint32_t *reach, uint32_t *chain) {
-  const uint32_t n = tn__n_nodes(d->graph);
+  const uint32_t n = d->graph->n_nodes;
   for (uint32_t id = 0; id < n; ++id) {
     uint32_t last = id;
     chain[id] = d->n;
@@ -140,10 +140,10 @@ static void chains_add(drawing *d, const uint32_t *reach, uint32_t *chain) {
 }
 
 static void links_add(drawing *d, const uint32_t *chain) {
-  for (uint32_t id = 0; id < tn__n_nodes(d->graph); ++id) {
-    const tn__node *node = tn__node_at(d->graph, id);
-    for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i) {
-      if (tn__entry_is_none(node->in[i])) continue;
+  for (uint32_t id = 0; id < d->graph->n_nodes; ++id) {
+    const drawn_node *node = &d->graph->nodes[id];
+    for (uint32_t i = 0; i < node->n_in; ++i) {
+      if (node->in[i].node == NO_NODE) continue;
       const uint32_t from = node->in[i].node;
       const uint32_t apart = d->items[id].layer - d->items[from].layer;
       const bool direct = apart < 2 || apart > MOST_LAYERS;
@@ -153,7 +153,9 @@ static void links_add(drawing *d, const uint32_t *chain) {
 }
 
 static void *alloc_array(drawing *d, size_t n, size_t each) {
-  return tn__arena_alloc(&d->arena, (n + 1) * each);
+  void *data = json_alloc(&d->memory, n + 1, each);
+  d->failed = d->failed || !data;
+  return data;
 }
 
 /* Finds the first links of each item in `down` and `up`. */
@@ -176,18 +178,18 @@ static void links_sort(drawing *d) {
   }
 }
 
-static tn_code links_make(drawing *d) {
-  const uint32_t n = tn__n_nodes(d->graph);
+static bool links_make(drawing *d) {
+  const uint32_t n = d->graph->n_nodes;
   size_t places = n, links = 0;
   uint32_t *reach = alloc_array(d, n, sizeof *reach);
   uint32_t *chain = alloc_array(d, n, sizeof *chain);
-  if (d->arena.failed) return TN_OUT_OF_MEMORY;
+  if (d->failed) return false;
   reach_find(d, reach);
   for (uint32_t id = 0; id < n; ++id) {
-    const tn__node *node = tn__node_at(d->graph, id);
+    const drawn_node *node = &d->graph->nodes[id];
     if (reach[id] > d->items[id].layer)
       places += reach[id] - d->items[id].layer - 1;
-    links += node->n_in + node->n_aux;
+    links += node->n_in;
   }
   links += places;
   item *items = alloc_array(d, places, sizeof *items);
@@ -196,14 +198,14 @@ static tn_code links_make(drawing *d) {
   d->up = alloc_array(d, links, sizeof *d->up);
   d->order = alloc_array(d, places, sizeof *d->order);
   d->begin = alloc_array(d, (size_t)d->n_layers + 1, sizeof *d->begin);
-  if (d->arena.failed) return TN_OUT_OF_MEMORY;
+  if (d->failed) return false;
   memcpy(items, d->items, n * sizeof *items);
   d->items = items;
   d->n = n;
   chains_add(d, reach, chain);
   links_add(d, chain);
   links_sort(d);
-  return TN_OK;
+  return true;
 }
 
 /* -------------------------------------------------------------------- order */
@@ -331,9 +333,9 @@ static void to_the_left(drawing *d) {
   for (uint32_t i = 0; i < d->n; ++i) d->items[i].x += MARGIN - least;
 }
 
-static tn_code places_find(drawing *d) {
+static bool places_find(drawing *d) {
   rank *ranks = alloc_array(d, d->n, sizeof *ranks);
-  if (d->arena.failed) return TN_OUT_OF_MEMORY;
+  if (d->failed) return false;
   order_begin(d);
   for (uint32_t i = 0; i < d->n; ++i) d->items[d->order[i]].wish = i;
   for (uint32_t l = 0; l < d->n_layers; ++l) layer_place(d, l);
@@ -341,30 +343,29 @@ static tn_code places_find(drawing *d) {
   for (uint32_t l = 0; l < d->n_layers; ++l) layer_centre(d, l);
   for (int k = 0; k < MOVES; ++k) move_items(d);
   to_the_left(d);
-  return TN_OK;
+  return true;
 }
 
 /* -------------------------------------------------------------------- boxes */
 
-static void cut_text(tn__buf *text) {
-  if (text->failed || text->n <= MOST_LETTERS) return;
-  text->n = MOST_LETTERS - 2;
-  tn__buf_add(text, "..");
+static void cut_text(text *line) {
+  if (line->failed || line->n <= MOST_LETTERS) return;
+  line->n = MOST_LETTERS - 2;
+  text_add(line, "..");
 }
 
 /* The lines of text in a node's box. */
 typedef struct lines {
-  tn__buf v[3];
+  text v[3];
 } lines;
 
-static void lines_init(const tn_graph *graph, const tn__node *node, lines *to) {
-  const uint32_t n = tn__node_count_visible(node);
-  for (int i = 0; i < 3; ++i) tn__buf_init(&to->v[i], graph->env);
-  tn__buf_add(&to->v[0], "%s", node->name);
-  tn__picture_operator(node, &to->v[1]);
-  tn__buf_add(&to->v[2], "%s", "");
-  if (n > 0) tn__picture_sig(graph, (tn_entry){node->id, 0}, &to->v[2]);
-  if (n > 1) tn__buf_add(&to->v[2], " +%" PRIu32, n - 1);
+static void lines_init(const drawn_node *node, lines *to) {
+  const uint32_t n = node->n_visible;
+  *to = (lines){0};
+  text_add(&to->v[0], "%s", node->name);
+  picture_add_operator(node, &to->v[1]);
+  if (n > 0) picture_add_signature(node->out[0], &to->v[2]);
+  if (n > 1) text_add(&to->v[2], " +%" PRIu32, n - 1);
   for (int i = 0; i < 3; ++i) cut_text(&to->v[i]);
 }
 
@@ -372,17 +373,17 @@ static bool lines_deinit(lines *l) {
   bool failed = false;
   for (int i = 0; i < 3; ++i) {
     failed = failed || l->v[i].failed;
-    tn__buf_deinit(&l->v[i]);
+    text_deinit(&l->v[i]);
   }
   return !failed;
 }
 
 static bool widths_find(drawing *d) {
   bool ok = true;
-  for (uint32_t id = 0; ok && id < tn__n_nodes(d->graph); ++id) {
+  for (uint32_t id = 0; ok && id < d->graph->n_nodes; ++id) {
     lines l;
     size_t most = 6;
-    lines_init(d->graph, tn__node_at(d->graph, id), &l);
+    lines_init(&d->graph->nodes[id], &l);
     for (int i = 0; i < 3; ++i)
       if (l.v[i].n > most) most = l.v[i].n;
     d->items[id].width = (double)most * LETTER + 14;
@@ -395,127 +396,119 @@ static double top_of(const item *it) {
   return MARGIN + it->layer * ROW;
 }
 
-static void write_attribute(const char *key, double value, tn__buf *out) {
-  tn__buf_add(out, " %s=\"", key);
-  tn__picture_number(value, out);
-  tn__buf_add(out, "\"");
-}
-
-static const char *fill_of(const tn__node *node) {
-  if (node->flags & TN__NODE_STATE) return "#f6e3c5";
-  if (node->kind == TN__NODE_VARIABLE) return "#f4f4f0";
-  if (node->flags & TN__NODE_GRADIENT) return "#f7dcd9";
+static const char *fill_of(const drawn_node *node) {
+  if (node->is_state) return "#f6e3c5";
+  if (node->is_variable) return "#f4f4f0";
+  if (node->is_gradient) return "#f7dcd9";
   return node->inner ? "#dcefdc" : "#dbe8f6";
 }
 
-static void add_box(const drawing *d, uint32_t id, tn__buf *out) {
+static void add_box(const drawing *d, uint32_t id, text *out) {
   const item *it = &d->items[id];
-  const tn__node *node = tn__node_at(d->graph, id);
+  const drawn_node *node = &d->graph->nodes[id];
   lines l;
-  lines_init(d->graph, node, &l);
-  tn__buf_add(out, "<rect");
-  write_attribute("x", it->x - it->width / 2, out);
-  write_attribute("y", top_of(it), out);
-  write_attribute("width", it->width, out);
-  write_attribute("height", BOX, out);
-  tn__buf_add(out, " rx=\"%d\" fill=\"%s\"/>\n",
-              node->kind == TN__NODE_VARIABLE ? 12 : 3, fill_of(node));
+  lines_init(node, &l);
+  text_add(out, "<rect");
+  picture_add_attribute("x", it->x - it->width / 2, out);
+  picture_add_attribute("y", top_of(it), out);
+  picture_add_attribute("width", it->width, out);
+  picture_add_attribute("height", BOX, out);
+  text_add(out, " rx=\"%d\" fill=\"%s\"/>\n", node->is_variable ? 12 : 3,
+           fill_of(node));
   for (int i = 0; i < 3; ++i) {
     if (l.v[i].n == 0) continue;
-    tn__buf_add(out, "<text");
-    write_attribute("x", it->x, out);
-    write_attribute("y", top_of(it) + 14 + 13 * i, out);
-    tn__buf_add(out, "%s>", i == 0 ? " class=\"name\"" : "");
-    tn__picture_xml(l.v[i].s, out);
-    tn__buf_add(out, "</text>\n");
+    text_add(out, "<text");
+    picture_add_attribute("x", it->x, out);
+    picture_add_attribute("y", top_of(it) + 14 + 13 * i, out);
+    text_add(out, "%s>", i == 0 ? " class=\"name\"" : "");
+    picture_add_xml(text_get(&l.v[i]), out);
+    text_add(out, "</text>\n");
   }
   if (!lines_deinit(&l)) out->failed = true;
 }
 
 /* Draws a curve from the lower end of one item to the upper end of another. */
-static void add_link(const drawing *d, const link *l, tn__buf *out) {
+static void add_link(const drawing *d, const link *l, text *out) {
   const item *from = &d->items[l->from], *to = &d->items[l->to];
   const double y0 = top_of(from) + BOX, y1 = top_of(to), half = (y1 - y0) / 2;
   const double numbers[] = {from->x, y0,        from->x, y0 + half,
                             to->x,   y1 - half, to->x,   y1};
-  tn__buf_add(out, "<path d=\"");
+  text_add(out, "<path d=\"");
   for (int i = 0; i < 8; ++i) {
-    tn__buf_add(out, "%s", i == 0 ? "M" : i == 2 ? "C" : " ");
-    tn__picture_number(numbers[i], out);
+    text_add(out, "%s", i == 0 ? "M" : i == 2 ? "C" : " ");
+    picture_add_number(numbers[i], out);
   }
-  if (to->node == TN_NONE) { /* through the place of the line */
-    tn__buf_add(out, "V");
-    tn__picture_number(y1 + BOX, out);
+  if (to->node == NO_NODE) { /* through the place of the line */
+    text_add(out, "V");
+    picture_add_number(y1 + BOX, out);
   }
-  tn__buf_add(out, "\"%s/>\n",
-              to->node == TN_NONE ? "" : " marker-end=\"url(#arrow)\"");
+  text_add(out, "\"%s/>\n",
+           to->node == NO_NODE ? "" : " marker-end=\"url(#arrow)\"");
 }
 
-static void add_heads(const drawing *d, tn__buf *out) {
-  for (size_t i = 0; i < d->graph->n_heads; ++i) {
+static void add_heads(const drawing *d, text *out) {
+  for (uint32_t i = 0; i < d->graph->n_heads; ++i) {
+    if (d->graph->heads[i].node == NO_NODE) continue;
     const item *it = &d->items[d->graph->heads[i].node];
-    tn__buf_add(out, "<text class=\"head\"");
-    write_attribute("x", it->x, out);
-    write_attribute("y", top_of(it) + BOX + 12, out);
-    tn__buf_add(out, ">head %zu</text>\n", i);
+    text_add(out, "<text class=\"head\"");
+    picture_add_attribute("x", it->x, out);
+    picture_add_attribute("y", top_of(it) + BOX + 12, out);
+    text_add(out, ">head %" PRIu32 "</text>\n", i);
   }
 }
 
-static void add_all(const drawing *d, tn__buf *out) {
+static void add_all(const drawing *d, text *out) {
   double width = 0;
   for (uint32_t i = 0; i < d->n; ++i) {
     const double right = d->items[i].x + d->items[i].width / 2 + MARGIN;
     if (right > width) width = right;
   }
-  tn__buf_add(out, "<svg xmlns=\"http://www.w3.org/2000/svg\"");
-  write_attribute("width", width, out);
-  write_attribute("height", d->n_layers * ROW + 2 * MARGIN, out);
-  tn__buf_add(out,
-              ">\n<style>text{font:11px monospace;text-anchor:middle;fill:#222}"
-              ".name{font-weight:bold}.head{fill:#b03020}"
-              "rect{stroke:#667;stroke-width:1}"
-              "path{fill:none;stroke:#889;stroke-width:1.2}</style>\n"
-              "<defs><marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"8\" "
-              "refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" "
-              "orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" "
-              "style=\"fill:#889;stroke:none\"/></marker></defs>\n"
-              "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\" "
-              "style=\"stroke:none\"/>\n");
+  text_add(out, "<svg xmlns=\"http://www.w3.org/2000/svg\"");
+  picture_add_attribute("width", width, out);
+  picture_add_attribute("height", d->n_layers * ROW + 2 * MARGIN, out);
+  text_add(out,
+           ">\n<style>text{font:11px monospace;text-anchor:middle;fill:#222}"
+           ".name{font-weight:bold}.head{fill:#b03020}"
+           "rect{stroke:#667;stroke-width:1}"
+           "path{fill:none;stroke:#889;stroke-width:1.2}</style>\n"
+           "<defs><marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"8\" "
+           "refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" "
+           "orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" "
+           "style=\"fill:#889;stroke:none\"/></marker></defs>\n"
+           "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\" "
+           "style=\"stroke:none\"/>\n");
   for (uint32_t i = 0; i < d->n_links; ++i) add_link(d, &d->links[i], out);
-  for (uint32_t id = 0; id < tn__n_nodes(d->graph); ++id) add_box(d, id, out);
+  for (uint32_t id = 0; id < d->graph->n_nodes; ++id) add_box(d, id, out);
   add_heads(d, out);
-  tn__buf_add(out, "</svg>\n");
+  text_add(out, "</svg>\n");
 }
 
 /* ------------------------------------------------------------------- picture
  */
 
-static tn_code draw_picture(drawing *d, tn__buf *out) {
-  const uint32_t n = tn__n_nodes(d->graph);
+static bool draw_picture(drawing *d, text *out) {
+  const uint32_t n = d->graph->n_nodes;
   d->items = alloc_array(d, n, sizeof *d->items);
-  if (d->arena.failed) return TN_OUT_OF_MEMORY;
+  if (d->failed) return false;
   for (uint32_t id = 0; id < n; ++id) d->items[id].node = id;
   layers_find(d);
   variables_lower(d);
-  if (!widths_find(d)) return TN_OUT_OF_MEMORY;
-  TN__TRY(links_make(d));
-  TN__TRY(places_find(d));
+  if (!widths_find(d) || !links_make(d) || !places_find(d)) return false;
   add_all(d, out);
-  return TN_OK;
+  return true;
 }
 
-tn_code tn__picture_svg(const tn_graph *graph, tn__buf *out) {
+bool picture_draw_svg(const drawn_graph *graph, text *out, text *why) {
   drawing d = {.graph = graph};
-  if (tn__n_nodes(graph) > MOST_NODES)
-    return tn__fail(TN_UNSUPPORTED,
-                    "the graph has %" PRIu32
-                    " nodes, and a picture shows at most %d: print the table, "
-                    "use Graphviz, or copy a part of the graph with other "
-                    "heads",
-                    tn__n_nodes(graph), MOST_NODES);
-  tn__arena_init(&d.arena, graph->env);
-  const tn_code rc = draw_picture(&d, out);
-  tn__arena_deinit(&d.arena);
-  return rc == TN_OK ? TN_OK
-                     : tn__fail_memory(out->n, "the picture of a graph");
+  if (graph->n_nodes > MOST_NODES)
+    return report_failure(
+        why,
+        "the graph has %" PRIu32
+        " nodes, and a picture shows at most %d: print the table, "
+        "use Graphviz, or copy a part of the graph with other "
+        "heads",
+        graph->n_nodes, MOST_NODES);
+  const bool ok = draw_picture(&d, out);
+  json_tree_deinit(&d.memory);
+  return ok || report_failure(why, "out of memory");
 }
