@@ -6,8 +6,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "json.h"
-
 /* -------------------------------------------------------------------- words */
 
 void tn__picture_operator(const tn__node *node, tn__buf *out) {
