@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * program.h: a program, which is a graph that is ready to run. Used inside of
- * core/graph only.
+ * program.h: a program, which is a graph that is ready to run. The folders
+ * core/program, core/execution and core/bind share it.
  *
  * program_bind.c goes through these stations, each a function of its file:
  *
@@ -16,12 +16,18 @@
  *   fusion.c           runs of steps that become one
  *   alias.c            results that have the elements of an input
  *   program_memory.c   input of the memory planner, and memory by its plan
- *   step_run.c         functions of steps; iteration.c runs the steps of a
- * loop, fused_tiles.c those of a fused step, fused_registers.c the same in
- * registers segments.c         steps as jobs of one schedule of the engine, or
- * as operations; sequence.c pushes them device_steps.c     steps on devices
- * with queues capture.c          runs that a device records and launches again
+ *   bind_loops.c       programs of loops
+ *
+ * Runs go through these:
+ *
  *   program.c          lifetime, runs, queries
+ *   segments.c         steps as jobs of one schedule, or as operations
+ *   sequence.c         pushes them
+ *   device_steps.c     steps on devices with queues
+ *   capture.c          runs that a device records and launches again
+ *   step_run.c         functions of steps
+ *   iteration.c        loops
+ *   fused_tiles.c      fused steps; fused_registers.c the same in registers
  */
 #ifndef TENON_GRAPH_PROGRAM_H_
 #define TENON_GRAPH_PROGRAM_H_
