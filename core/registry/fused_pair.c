@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fused_pair.c: keeps the operators that compute two other operators in one
- * kernel. Plugins register them in init. core/graph decides whether a program
+ * kernel. Plugins register them in init. core/program decides whether a program
  * may use one.
  */
 #include <string.h>

@@ -233,6 +233,12 @@ static tn_code entry_place(tn_program *p, uint32_t entry) {
   return TN_OK;
 }
 
+int32_t tn__device_number(const tn_program *p, const tn__device *device) {
+  int32_t i = 0;
+  while (p->devices[i] != device) ++i;
+  return i;
+}
+
 tn__block *tn__pool_of(const tn_program *p, int32_t device) {
   for (size_t i = 0; i < p->plan.n_pools; ++i)
     if (p->plan.pools[i].device == device) return p->pools[i];
@@ -351,7 +357,6 @@ static tn_code resolve_workspace(tn_program *p, tn__step *step) {
   if (step->kind == TN__STEP_NOTHING) return TN_OK;
   if (step->kind != TN__STEP_CALL) TN__TRY(inputs_memory(p, step));
   TN__TRY(outputs_memory(p, step));
-  if (step->kind == TN__STEP_LOOP) return tn__iteration_make(step);
   if (step->kind != TN__STEP_CALL) return TN_OK;
   for (uint32_t train = 0; train < 2; ++train) {
     if (!step->call[train]) continue;

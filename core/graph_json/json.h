@@ -8,7 +8,6 @@
  *   json_keys.c     reads a node, key by key
  *   json_node.c     adds the node of a draft, if the library could have made it
  *   json_missing.c  collects names that the registry does not have
- *   json_check.c    checks that gradients have all operands of their kernels
  */
 #ifndef TENON_GRAPH_JSON_H_
 #define TENON_GRAPH_JSON_H_
@@ -20,9 +19,6 @@ enum {
   TN__JSON_VERSION = 1,
   TN__JSON_DEPTH = 32 /* nested graphs, the outermost included */
 };
-
-enum { TN__N_KINDS = TN__NODE_LOOP + 1 };
-extern const char *const tn__node_kinds[TN__N_KINDS]; /* by TN__NODE_* */
 
 enum { /* keys of a node: bits of tn__node_draft.seen, in the order of
           tn__draft_keys */
@@ -138,10 +134,5 @@ tn_code tn__json_check_found(const tn__graph_reader *r);
  * draft. TN_NOT_FOUND only if the operator is not loaded. Other failures
  * describe the fault of the node, not its place. */
 tn_code tn__draft_add_node(tn__node_draft *draft, tn_graph *graph);
-
-/* TN_INVALID if an operand of a backward node is no operand of its forward
- * call, or if a used gradient needs an operand that is missing: its kernel
- * would read it. */
-tn_code tn__gradients_check(const tn_graph *graph);
 
 #endif /* TENON_GRAPH_JSON_H_ */

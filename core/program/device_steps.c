@@ -131,30 +131,3 @@ tn_code tn__device_steps_copy(const tn__step *step, uint32_t train,
                         .from_id = x->device_id};
   return tn__device_copy(token, &copy);
 }
-
-/* --------------------------------------------------------------------- parts
- */
-
-/* The first failure that the steps have left. */
-static tn_code find_failure(const tn_program *p, uint32_t first, uint32_t n) {
-  for (uint32_t i = first; i < first + n; ++i)
-    for (uint32_t k = 0; k < p->steps[i]->n_out; ++k) {
-      const tn_array *array = tn__value_array(p, p->steps[i]->out[k]);
-      if (array) TN__TRY(tn__var_check(&array->block->var));
-    }
-  return TN_OK;
-}
-
-tn_code tn__device_steps_run(tn_program *p, uint32_t first, uint32_t n,
-                             uint32_t train) {
-  const bool back = first >= p->n_forward;
-  const uint32_t begin = back ? p->n_forward : 0;
-  const uint32_t most = back ? p->n_steps - p->n_forward : p->n_forward;
-  tn__sequence *sequence = &p->single[back ? 2 : train];
-  sequence->single = true;
-  if (!sequence->segments)
-    TN__TRY(tn__sequence_make(p, sequence, begin, most, train));
-  TN__TRY(tn__sequence_push_part(p, sequence, first - begin, n));
-  tn__program_wait_runs(p);
-  return find_failure(p, first, n);
-}

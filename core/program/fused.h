@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fused.h: a fused step: a run of elementwise calls, with optional reductions
  * at the end (tenon/fold.h). The outputs of reductions are no operands of a
- * tile. Used inside of core/graph only: fusion.c decides which steps are fused,
- * fused_shape.c finds loop and tiles, fused_tiles.c computes them. If all calls
- * have register kernels (tenon/chain.h), fused_registers.c computes them.
+ * tile. fusion.c decides which steps are fused, fused_shape.c finds loop and
+ * tiles, fused_tiles.c computes them. If all calls have register kernels
+ * (tenon/chain.h), fused_registers.c computes them.
  */
 #ifndef TENON_GRAPH_FUSED_H_
 #define TENON_GRAPH_FUSED_H_

@@ -388,12 +388,6 @@ static tn_code add_copies(const placing *pl) {
 
 /* ---------------------------------------------------------------- the pass */
 
-int32_t tn__device_number(const tn_program *p, const tn__device *device) {
-  int32_t i = 0;
-  while (p->devices[i] != device) ++i;
-  return i;
-}
-
 static void device_note(tn_program *p, tn__device *device) {
   for (uint32_t i = 0; i < p->n_devices; ++i)
     if (p->devices[i] == device) return;

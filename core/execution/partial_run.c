@@ -50,12 +50,37 @@ static tn_code part_enqueue(part_run *run) {
   return rc;
 }
 
+/* The first failure that the steps have left. */
+static tn_code find_failure(const tn_program *p, uint32_t first, uint32_t n) {
+  for (uint32_t i = first; i < first + n; ++i)
+    for (uint32_t k = 0; k < p->steps[i]->n_out; ++k) {
+      const tn_array *array = tn__value_array(p, p->steps[i]->out[k]);
+      if (array) TN__TRY(tn__var_check(&array->block->var));
+    }
+  return TN_OK;
+}
+
+/* Runs steps of devices with queues and returns when they are done. */
+static tn_code run_queued(tn_program *p, uint32_t first, uint32_t n,
+                          uint32_t train) {
+  const bool back = first >= p->n_forward;
+  const uint32_t begin = back ? p->n_forward : 0;
+  const uint32_t most = back ? p->n_steps - p->n_forward : p->n_forward;
+  tn__sequence *sequence = &p->single[back ? 2 : train];
+  sequence->single = true;
+  if (!sequence->segments)
+    TN__TRY(tn__sequence_make(p, sequence, begin, most, train));
+  TN__TRY(tn__sequence_push_part(p, sequence, first - begin, n));
+  tn__program_wait_runs(p);
+  return find_failure(p, first, n);
+}
+
 static tn_code run_here(part_run *run) {
   tn__access *access = NULL;
   uint32_t n_access = 0;
   if (run->part && tn__step_queue(run->part)) return part_enqueue(run);
   if (run->p->queued && !run->part)
-    return tn__device_steps_run(run->p, run->first, run->n, run->train);
+    return run_queued(run->p, run->first, run->n, run->train);
   TN__TRY(tn__part_list_uses(run->p, run->first, run->n, run->train, &access,
                              &n_access));
   const tn__job job = {.name = run->n == 1

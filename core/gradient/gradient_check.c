@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * json_check.c: checks that gradients of a file have all operands that their
- * kernels read. A BACKWARD node of the gradient pass has only the operands that
- * its requested outputs need. So only the uses of its outputs in the whole
- * graph decide whether the operands suffice.
+ * gradient_check.c: checks that gradients of a graph have all operands that
+ * their kernels read. A BACKWARD node of the gradient pass has only the
+ * operands that its requested outputs need. So only the uses of its outputs in
+ * the whole graph decide whether the operands suffice.
  */
-#include "json.h"
+#include "graph.h"
 
 /* A BACKWARD node, and the call that it belongs to. */
 typedef struct pairing {

@@ -41,6 +41,56 @@ static tn_code forward_make(tn_program *p, const tn__node *node) {
   return TN_OK;
 }
 
+bool tn__value_is_like(const tn_program *p, uint32_t entry,
+                       const tn_array *array) {
+  const tn_sig *sig = &p->graph->sigs[entry];
+  const tn_tensor *t = array ? &array->tensor : NULL;
+  return !array || (t->dtype == sig->dtype && t->ndim == sig->ndim &&
+                    memcmp(t->shape, sig->shape,
+                           (size_t)t->ndim * sizeof *t->shape) == 0);
+}
+
+tn_code tn__value_check(const tn_program *p, uint32_t entry,
+                        const tn_array *array, const char *what) {
+  const tn_sig *sig = &p->graph->sigs[entry];
+  const tn_tensor *t = array ? &array->tensor : NULL;
+  if (tn__value_is_like(p, entry, array)) return TN_OK;
+  tn__buf have, want;
+  tn__buf_init(&have, p->env);
+  tn__buf_init(&want, p->env);
+  tn__buf_shape(&have, t->ndim, t->shape);
+  tn__buf_shape(&want, sig->ndim, sig->shape);
+  tn__fail(TN_SHAPE, "%s: the array is %s %s, but it has to be %s %s", what,
+           tn__dtype_name(t->dtype), have.s ? have.s : "?",
+           tn__dtype_name(sig->dtype), want.s ? want.s : "?");
+  tn__buf_deinit(&have);
+  tn__buf_deinit(&want);
+  return TN_SHAPE;
+}
+
+/* ----------------------------------------------------------------- filling */
+
+static tn_code spread_element(tn_array *one, tn_array *to) {
+  tn_array *cast = NULL, *all = NULL;
+  const tn_tensor *t = &to->tensor;
+  tn_code rc = tn__array_cast(one, t->dtype, &cast);
+  if (rc == TN_OK) rc = tn__array_broadcast(cast, t->ndim, t->shape, &all);
+  if (rc == TN_OK) rc = tn__array_copy(to, all);
+  if (all) tn__array_release(all);
+  if (cast) tn__array_release(cast);
+  return rc;
+}
+
+tn_code tn__array_fill(const tn_program *p, tn_array *to, double value) {
+  const tn_spec number = {TN_F64, 0, NULL};
+  tn_array *one = NULL;
+  TN__TRY(tn__array_create(p->env, &number, &one));
+  tn_code rc = tn__array_set(one, &value, sizeof value);
+  if (rc == TN_OK) rc = spread_element(one, to);
+  tn__array_release(one);
+  return rc;
+}
+
 /* -------------------------------------------------------------------- uses */
 
 static bool is_requested(const tn__value *value) {

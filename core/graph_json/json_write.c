@@ -8,10 +8,6 @@
 
 #include "json.h"
 
-const char *const tn__node_kinds[TN__N_KINDS] = {
-    "variable", "call", "backward", "sum", "zero",
-    "one",      "copy", "graph",    "loop"};
-
 const char *const tn__draft_keys[TN__N_KEYS] = {
     "name",  "kind",   "dtype",    "shape",      "op",      "params",
     "of",    "inputs", "states",   "sequences",  "carried", "reverse",

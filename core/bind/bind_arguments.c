@@ -157,33 +157,6 @@ static tn_code set_entry_array(tn_program *p, tn_entry of, tn_array *array) {
   return rc == TN_OK ? rc : new_fail(p, of, rc);
 }
 
-bool tn__value_is_like(const tn_program *p, uint32_t entry,
-                       const tn_array *array) {
-  const tn_sig *sig = &p->graph->sigs[entry];
-  const tn_tensor *t = array ? &array->tensor : NULL;
-  return !array || (t->dtype == sig->dtype && t->ndim == sig->ndim &&
-                    memcmp(t->shape, sig->shape,
-                           (size_t)t->ndim * sizeof *t->shape) == 0);
-}
-
-tn_code tn__value_check(const tn_program *p, uint32_t entry,
-                        const tn_array *array, const char *what) {
-  const tn_sig *sig = &p->graph->sigs[entry];
-  const tn_tensor *t = array ? &array->tensor : NULL;
-  if (tn__value_is_like(p, entry, array)) return TN_OK;
-  tn__buf have, want;
-  tn__buf_init(&have, p->env);
-  tn__buf_init(&want, p->env);
-  tn__buf_shape(&have, t->ndim, t->shape);
-  tn__buf_shape(&want, sig->ndim, sig->shape);
-  tn__fail(TN_SHAPE, "%s: the array is %s %s, but it has to be %s %s", what,
-           tn__dtype_name(t->dtype), have.s ? have.s : "?",
-           tn__dtype_name(sig->dtype), want.s ? want.s : "?");
-  tn__buf_deinit(&have);
-  tn__buf_deinit(&want);
-  return TN_SHAPE;
-}
-
 /* Rejects arguments without a known signature, unless the flat graph does not
  * use them. */
 static tn_code argument_check(const tn__binding *b, uint32_t i) {

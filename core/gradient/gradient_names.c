@@ -7,13 +7,7 @@
 
 #include "graph.h"
 
-static const char suffix[] = "@GRAD";
-
-bool tn__node_is_named_gradient(const tn__node *node) {
-  const size_t n = strlen(node->name), m = sizeof suffix - 1;
-  return node->kind == TN__NODE_COPY && (node->flags & TN__NODE_GRADIENT) &&
-         n > m && strcmp(node->name + n - m, suffix) == 0;
-}
+static const char suffix[] = TN__GRADIENT_SUFFIX;
 
 /* The lists of one query: n_of + n_heads entries each, or n_stop. */
 typedef struct asking {

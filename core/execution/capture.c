@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "program.h"
+#include "iteration.h"
 
 enum {                /* tn__capture.state */
        STATE_NEW = 0, /* the first run that is not step by step records */

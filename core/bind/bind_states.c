@@ -40,27 +40,6 @@ static tn_code find_initials(const tn_graph *graph, const char **out) {
 
 /* ------------------------------------------------------------------ filling */
 
-static tn_code spread_element(tn_array *one, tn_array *to) {
-  tn_array *cast = NULL, *all = NULL;
-  const tn_tensor *t = &to->tensor;
-  tn_code rc = tn__array_cast(one, t->dtype, &cast);
-  if (rc == TN_OK) rc = tn__array_broadcast(cast, t->ndim, t->shape, &all);
-  if (rc == TN_OK) rc = tn__array_copy(to, all);
-  if (all) tn__array_release(all);
-  if (cast) tn__array_release(cast);
-  return rc;
-}
-
-tn_code tn__array_fill(const tn_program *p, tn_array *to, double value) {
-  const tn_spec number = {TN_F64, 0, NULL};
-  tn_array *one = NULL;
-  TN__TRY(tn__array_create(p->env, &number, &one));
-  tn_code rc = tn__array_set(one, &value, sizeof value);
-  if (rc == TN_OK) rc = spread_element(one, to);
-  tn__array_release(one);
-  return rc;
-}
-
 static tn_code begin_as(const tn_program *p, tn_array *to, const char *text) {
   char *end = NULL;
   double value = 0;

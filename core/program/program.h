@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * program.h: a program, which is a graph that is ready to run. Used inside of
- * core/graph only.
+ * program.h: a program, which is a graph that is ready to run. The folders
+ * core/program, core/execution and core/bind share it.
  *
  * program_bind.c goes through these stations, each a function of its file:
  *
@@ -16,12 +16,18 @@
  *   fusion.c           runs of steps that become one
  *   alias.c            results that have the elements of an input
  *   program_memory.c   input of the memory planner, and memory by its plan
- *   step_run.c         functions of steps; iteration.c runs the steps of a
- * loop, fused_tiles.c those of a fused step, fused_registers.c the same in
- * registers segments.c         steps as jobs of one schedule of the engine, or
- * as operations; sequence.c pushes them device_steps.c     steps on devices
- * with queues capture.c          runs that a device records and launches again
+ *   bind_loops.c       programs of loops
+ *
+ * Runs go through these:
+ *
  *   program.c          lifetime, runs, queries
+ *   segments.c         steps as jobs of one schedule, or as operations
+ *   sequence.c         pushes them
+ *   device_steps.c     steps on devices with queues
+ *   capture.c          runs that a device records and launches again
+ *   step_run.c         functions of steps
+ *   iteration.c        loops
+ *   fused_tiles.c      fused steps; fused_registers.c the same in registers
  */
 #ifndef TENON_GRAPH_PROGRAM_H_
 #define TENON_GRAPH_PROGRAM_H_
@@ -214,6 +220,14 @@ tn_code tn__steps_make(tn_program *p, const tn_entry *backward,
  * only the shape of an entry on another device, an array of p->shapes replaces
  * the entry. */
 tn_code tn__arrays_make(tn_program *p);
+/* Writes a number into every element of an array. */
+tn_code tn__array_fill(const tn_program *p, tn_array *to, double value);
+/* Whether an array is like an entry; NULL is. tn__value_check
+ * returns the same as a code: TN_SHAPE with a text that begins with `what`. */
+bool tn__value_is_like(const tn_program *p, uint32_t entry,
+                       const tn_array *array);
+tn_code tn__value_check(const tn_program *p, uint32_t entry,
+                        const tn_array *array, const char *what);
 /* Plans the call of a step for one kind of run; replaces the previous *slot. */
 tn_code tn__step_plan(tn__step *step, uint32_t train, tn__planned **slot);
 /* Chooses the kernels: step->info. */
@@ -292,9 +306,6 @@ tn_code tn__device_steps_check(tn_program *p);
 /* Runs a copy between devices. */
 tn_code tn__device_steps_copy(const tn__step *step, uint32_t train,
                               tn__token *token);
-/* Runs steps and returns when they are done. */
-tn_code tn__device_steps_run(tn_program *p, uint32_t first, uint32_t n,
-                             uint32_t train);
 
 /* capture.c: pushes one run of a sequence, steps [first, first + n), that the
  * user wants recorded (tn_bind.flags). The first run is step by step. The
@@ -307,15 +318,6 @@ void tn__capture_stop(const tn__sequence *sequence);
 /* Frees the recording; no run is pending. */
 void tn__capture_free(tn__sequence *sequence);
 
-/* bind_states.c: writes a number into every element of an array. */
-tn_code tn__array_fill(const tn_program *p, tn_array *to, double value);
-
-/* bind_arguments.c: whether an array is like an entry; NULL is. tn__value_check
- * returns the same as a code: TN_SHAPE with a text that begins with `what`. */
-bool tn__value_is_like(const tn_program *p, uint32_t entry,
-                       const tn_array *array);
-tn_code tn__value_check(const tn_program *p, uint32_t entry,
-                        const tn_array *array, const char *what);
 /* The accesses of `n` steps together; the caller frees *access. */
 tn_code tn__part_list_uses(tn_program *p, uint32_t first, uint32_t n,
                            uint32_t train, tn__access **access,
@@ -328,13 +330,9 @@ tn_code tn__calls_complete(tn_program *p, uint32_t train);
  * this graph. */
 tn_code tn__program_copy_params(tn_program *p, const tn_program *from);
 
-/* iteration.c: a loop; made when the outer program has its memory. */
-tn_code tn__iteration_make(tn__step *step);
-tn_code tn__iteration_complete(tn__step *step, uint32_t train);
+/* Runs a loop. */
 tn_code tn__iteration_run(const tn__step *step, uint32_t train,
                           tn__token *token);
-const tn_program *tn__iteration_program(const tn__step *step);
-void tn__iteration_free(tn__step *step);
 
 /* Returns when no run is pending; false inside of a function of the engine,
  * which cannot wait. */

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "program.h"
+#include "iteration.h"
 
 typedef struct tn__segment_run {
   const tn_program *program;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * passes.h: passes by name, and the graphs that they rewrite. Used inside of
- * core/graph only, except the table of tenon/pass.h.
+ * core/passes and core/bind, except the table of tenon/pass.h.
  *
  * files:
  *   passes.c      finds, checks and runs the passes of a list of names

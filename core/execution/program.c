@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "fused.h"
+#include "iteration.h"
 
 /* ----------------------------------------------------------------- lifetime */
 
@@ -16,7 +17,7 @@ void tn__program_hold(tn_program *p) {
 static void step_end(tn__step *step) {
   for (uint32_t k = 0; k < step->n_parts; ++k) step_end(step->parts[k]);
   tn__fused_free(step);
-  tn__iteration_free(step);
+  if (step->loop) tn__program_release(step->loop->program);
   tn__params_release(step->joint);
   tn__planned_release(step->call[0]);
   tn__planned_release(step->call[1]);
@@ -133,7 +134,7 @@ tn_code tn__calls_complete(tn_program *p, uint32_t train) {
   for (uint32_t i = 0; i < p->n_forward; ++i) {
     tn__step *step = p->steps[i];
     if (step->kind == TN__STEP_LOOP)
-      TN__TRY(tn__iteration_complete(step, train));
+      TN__TRY(tn__calls_complete(step->loop->program, train));
     if (step->kind != TN__STEP_CALL || step->call[train]) continue;
     TN__TRY(tn__step_plan(step, train, &step->call[train]));
     TN__TRY(tn__step_materialise(step, train));
@@ -227,7 +228,7 @@ tn_code tn__program_backward(tn_program *p, tn_array *const *weights,
   if (!p->backward.segments) {
     for (uint32_t i = p->n_forward; i < p->n_steps; ++i)
       if (p->steps[i]->kind == TN__STEP_LOOP)
-        TN__TRY(tn__iteration_complete(p->steps[i], 1));
+        TN__TRY(tn__calls_complete(p->steps[i]->loop->program, 1));
     TN__TRY(tn__sequence_make(p, &p->backward, p->n_forward, n_backward, 1));
   }
   const tn_code rc = p->monitor ? tn__part_run(p, p->n_forward, n_backward, 1)

@@ -81,6 +81,11 @@ tn_code tn__bind_passes_keep(tn_program *p, const tn_bind *how);
 tn_code tn__bind_passes_before(tn__binding *b);
 tn_code tn__bind_passes_after(tn__binding *b);
 
+/* ------------------------------------------------------------- bind_loops.c */
+
+/* Makes the program of each loop; the outer program has its memory. */
+tn_code tn__bind_loops(tn_program *p);
+
 /* -------------------------------------------------------------- placement.c */
 
 /* Sets p->where after the gradients were added, adds copies of entries that

@@ -153,6 +153,7 @@ static tn_code all_stations(tn__binding *b, const tn_graph *graph) {
   TN__TRY(tn__steps_pair(p));
   TN__TRY(tn__steps_fuse(p));
   TN__TRY(tn__program_alloc_memory(p, b->how));
+  TN__TRY(tn__bind_loops(p));
   for (uint32_t i = 0; i < p->n_steps; ++i) tn__step_set_run(p->steps[i]);
   TN__TRY(seen_list(p, &p->seen[0], 0, p->n_forward));
   return seen_list(p, &p->seen[1], p->n_forward, p->n_steps - p->n_forward);

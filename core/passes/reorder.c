@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "facts.h"
-#include "json.h"
 #include "passes.h"
 
 /* ------------------------------------------------------------------- order */
