@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "call.h"
-#include "tenon/chain.h"
+#include "tenon/registers.h"
 
 static bool needs_dense(const tn__operand *operand, const tn_tensor *tensor) {
   return (operand->arg->flags & TN_ARG_CONTIGUOUS) &&
@@ -209,7 +209,7 @@ static const tn_sig *sum_of(const tn__call_state *s, uint32_t i,
 static tn_dtype term_dtype(const tn__call_state *s, const tn_tensor *own,
                            const tn_kernel *kernel) {
   const bool is_half = own->dtype == TN_F16 || own->dtype == TN_BF16;
-  const bool converts = (kernel->flags & TN_KERNEL_CHAIN) != 0;
+  const bool converts = (kernel->flags & TN_KERNEL_REGISTERS) != 0;
   return is_half && converts && !s->device->table ? TN_F32 : own->dtype;
 }
 

@@ -19,7 +19,7 @@
 #ifndef TENON_CONVERT_H_
 #define TENON_CONVERT_H_
 
-#include "tenon/level.h"
+#include "tenon/cpu_levels.h"
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
 #include <immintrin.h>

@@ -450,8 +450,9 @@ enum { /* tn_bind.plan */
 
 enum { /* tn_bind.flags */
        /* Every call is a step: no fused runs of elementwise calls, no fused
-        * pairs (tn_joint of pass.h). A device with queues gets a fence after
-        * each, so that a late failure names the call and not "from .. to". */
+        * pairs (tn_fused_pair of pass.h). A device with queues gets a fence
+        * after each, so that a late failure names the call and not "from ..
+        * to". */
        TN_BIND_NO_FUSE = 1u << 0,
        /* Runs on a device are recorded there, and then launched as one
         * (tn_program_captured). Off by default: such a run is one operation, so
@@ -595,7 +596,7 @@ typedef struct tn_program_stats {
   uint64_t workspace_bytes; /* of them */
   uint64_t own_bytes;       /* arguments, gradients, states that it created */
   double repeated; /* forward work that is done twice, as a fraction of all */
-  uint64_t n_chained; /* fused calls that pass results on in registers */
+  uint64_t n_in_registers; /* fused calls that pass results on in registers */
 } tn_program_stats;
 TN_API TN_MUST_USE tn_code tn_program_stats_get(const tn_program *program,
                                                 tn_program_stats *out);

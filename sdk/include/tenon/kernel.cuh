@@ -15,7 +15,7 @@
  *       C sum = 0;
  *       for (int64_t k = threadIdx.x; k < v.columns; k += TN_CUDA_THREADS)
  *         sum += tn_cuda_read<C>(a.at[DATA], r * v.columns + k);
- *       sum = tn_cuda_fold(part, sum, tn_cuda_plus());
+ *       sum = tn_cuda_reduce(part, sum, tn_cuda_plus());
  *       if (threadIdx.x == 0) tn_cuda_write(a.at[OUT], r, sum);
  *     }
  *   }
@@ -295,7 +295,7 @@ __device__ __forceinline__ void tn_cuda_write(const tn_cuda_array &array,
 
 /* ------------------------------------------------------------------- blocks */
 
-/* The operations of tn_cuda_fold. NaN is the largest and the least of all. */
+/* The operations of tn_cuda_reduce. NaN is the largest and the least of all. */
 struct tn_cuda_plus {
   template <class C>
   __device__ __forceinline__ C operator()(C a, C b) const {
@@ -328,9 +328,9 @@ __device__ __forceinline__ C tn_cuda_other(C mine, unsigned apart) {
  * 32, for each of them; only of threads with an equal number modulo `lanes`,
  * another power of 2. All threads of the block must call it. */
 template <class C, class Fold>
-__device__ __forceinline__ C tn_cuda_fold_warp(C mine, Fold fold,
-                                               unsigned threads,
-                                               unsigned lanes = 1) {
+__device__ __forceinline__ C tn_cuda_reduce_warp(C mine, Fold fold,
+                                                 unsigned threads,
+                                                 unsigned lanes = 1) {
   for (unsigned apart = threads / 2; apart >= lanes; apart /= 2) {
     const C other = tn_cuda_other(mine, apart);
     mine = threadIdx.x & apart ? fold(other, mine) : fold(mine, other);
@@ -344,12 +344,12 @@ __device__ __forceinline__ C tn_cuda_fold_warp(C mine, Fold fold,
  * the block must call it. Always the same order: results do not depend on the
  * device. */
 template <class C, class Fold>
-__device__ __forceinline__ C tn_cuda_fold(C *part, C mine, Fold fold,
-                                          unsigned lanes = 1) {
+__device__ __forceinline__ C tn_cuda_reduce(C *part, C mine, Fold fold,
+                                            unsigned lanes = 1) {
   const unsigned warp = 32, own = threadIdx.x, at = own & (lanes - 1);
   const bool is_wide = lanes >= warp; /* or a warp has a set for each lane */
   if (lanes == TN_CUDA_THREADS) return mine;
-  if (!is_wide) mine = tn_cuda_fold_warp(mine, fold, warp, lanes);
+  if (!is_wide) mine = tn_cuda_reduce_warp(mine, fold, warp, lanes);
   const unsigned end =
       is_wide ? (unsigned)TN_CUDA_THREADS : TN_CUDA_THREADS / warp * lanes;
   if (is_wide)

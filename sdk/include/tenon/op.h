@@ -249,7 +249,7 @@ typedef struct tn_run {
 } tn_run;
 
 /* tn_frame.flags: statistics and dropout are active; in/out are a gradient's.
- * Bits 2 and 3: a part of a reduction, and its end (fold.h). */
+ * Bits 2 and 3: a part of a reduction, and its end (reduction.h). */
 enum { TN_CALL_TRAIN = 1u << 0, TN_CALL_BACKWARD = 1u << 1 };
 #if TN_TARGET_MINOR >= 2
 #define TN_CALL_DEFAULTS (1u << 6) /* of `infer`: see tn_op.infer */
@@ -672,7 +672,8 @@ enum {                                    /* tn_kernel.flags */
         * one that repeats to i; backward at the outputs' shape. It can be
         * called on any block of elements: operands have its shape, and strides
         * of 0 where they repeat; `prepared` stays valid */
-       TN_KERNEL_ELEMENTWISE = 1u << 4 /* bit 5: TN_KERNEL_FOLD of fold.h */
+       TN_KERNEL_ELEMENTWISE =
+           1u << 4 /* bit 5: TN_KERNEL_REDUCTION of reduction.h */
 };
 
 enum { TN_RESOURCE_RANDOM = 1 }; /* tn_kernel.resources */

@@ -17,7 +17,7 @@
  *   }
  *
  *   TN_KERNEL_BODY void steep_loop(...) for the other levels
- *   TN_KERNEL_LEVELS_WIDE(steep_loop)     (level.h)
+ *   TN_KERNEL_LEVELS_WIDE(steep_loop)     (cpu_levels.h)
  *
  * the first two where TN_KERNEL_HAS_WIDE is 1. Tables and coefficients are
  * those of tools/math/pieces.py and minimax.py, except the two of exp, which
@@ -28,7 +28,7 @@
 #ifndef TENON_MATH_WIDE_H_
 #define TENON_MATH_WIDE_H_
 
-#include "tenon/level.h"
+#include "tenon/cpu_levels.h"
 
 #if TN_KERNEL_HAS_WIDE
 
