@@ -207,7 +207,7 @@ BLOCKS = {
      "__global__ void step(view v) {          // const acme_step_params *live"):
         Words(),  # of CUDA
     ("tenon/registers.h",
-     "void go(const tn_register_step *self, int64_t offset, V a, V b, V c ...);"): Words(),  # the types are those of registers
+     "void go(const tn_register_step *self, int64_t offset, V a, V b, V c ...);"): Words(),
     ("tenon/registers.h",
      "y = a * x + b        { interface->load, x }   x to registers"): Words(),
     ("tenon/define.h",
