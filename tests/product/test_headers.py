@@ -271,11 +271,11 @@ BLOCKS = {
     ("tenon/copy_row.h", "tn_copy_row_avx2(to, from, NULL, bytes);    in a function "
      "for AVX2"): Words(),
     ("tenon/tenon.h", "#include <stdio.h>"): File(),
-    ("tenon/tenon.h", "rc = tn_tape_create(rt, &tape);"): TAPE,
+    ("tenon/tape.h", "rc = tn_tape_create(rt, &tape);"): TAPE,
     ("tenon/kernel_options.h", "tn_operator *conv = NULL;"):
         Lines("#include <tenon/kernel_options.h>", "tn_runtime *rt"),
     ("tenon/transpose.h",
-     "const tn_transpose part = {to, from, to_stride, from_stride, rows, columns};"):
+     "const tn_transpose part = {to,          from, to_stride,"):
         Lines("#include <tenon/kernel.h>\n#include <tenon/transpose.h>",
               "const tn_frame *call, char *to, const char *from, "
               "int64_t to_stride, int64_t from_stride, int64_t rows, "

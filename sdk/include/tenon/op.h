@@ -2,9 +2,9 @@
  * op.h: the plugin ABI of Tenon. Standalone: libc headers only, C11 or C++17.
  * It has the tables of kernels and plugins, and includes the other parts:
  *
- *   plugin/tensor.h     versions, result codes, element types, tensors,
- * requests plugin/call.h       one call of a kernel, and the functions of the
- * host plugin/operator.h   parameters, operands, gradients, operators
+ *   plugin/tensor.h     versions, result codes, types, tensors, requests
+ *   plugin/call.h       one call of a kernel, and functions of the host
+ *   plugin/operator.h   parameters, operands, gradients, operators
  *
  * A plugin is one shared object that exports exactly one symbol, constant data:
  * `const tn_plugin tn_plugin_entry`. It leads to constant tables that describe

@@ -3,14 +3,15 @@
  * that their input need never be in memory as a whole.
  *
  * A reduction computes each element of its output from a line of its input:
- * from all elements along the last axes. Its kernel is a
- * forward one with one input, one output and no states. It has the flag
- * TN_KERNEL_REDUCTION, and computes a call in two stages:
+ * from all elements along the last axes. Its kernel is a forward one with one
+ * input, one output and no states. It has the flag TN_KERNEL_REDUCTION, and
+ * computes a call in two stages:
  *
  *   records   The input is cut into extents of at most TN_REDUCTION_EXTENT
  *             elements, as tn_reduction_cut() does it. Each extent gives one
  *             record for each line that it has a part of. A record has any
- * fixed number of bytes and depends on those elements and their order alone.
+ *             fixed number of bytes and depends on those elements and their
+ *             order alone.
  *   merge     Each element of the output is computed from the records of its
  *             line.
  *

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * transpose.h: transposes parts of a matrix in registers.
  *
- *   const tn_transpose part = {to, from, to_stride, from_stride, rows,
- * columns}; tn_transpose_of(sizeof(float), tn_kernel_level(call))(&part);
+ *   const tn_transpose part = {to,          from, to_stride,
+ *                              from_stride, rows, columns};
+ *   tn_transpose_of(sizeof(float), tn_kernel_level(call))(&part);
  *
  * Header only; unused functions are not in the object. gcc and clang, C11 or
  * C++17; not for CUDA.
