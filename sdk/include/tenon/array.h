@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * array.h: arrays. A part of tenon.h, which has the conventions.
  */
-#ifndef TENON_ARRAY_H_
-#define TENON_ARRAY_H_
+#ifndef TENON_HOST_ARRAY_H_
+#define TENON_HOST_ARRAY_H_
 
 #include "tenon/runtime.h"
 
@@ -126,4 +126,4 @@ TN_API TN_MUST_USE tn_code tn_array_broadcast(tn_array *array, int32_t ndim,
 #ifdef __cplusplus
 }
 #endif
-#endif /* TENON_ARRAY_H_ */
+#endif /* TENON_HOST_ARRAY_H_ */

@@ -2,8 +2,8 @@
  * call.h: eager calls and prepared calls. A part of tenon.h, which has the
  * conventions.
  */
-#ifndef TENON_CALL_H_
-#define TENON_CALL_H_
+#ifndef TENON_HOST_CALL_H_
+#define TENON_HOST_CALL_H_
 
 #include "tenon/array.h"
 #include "tenon/operator.h"
@@ -109,4 +109,4 @@ TN_API void tn_prepared_release(tn_prepared *call);
 #ifdef __cplusplus
 }
 #endif
-#endif /* TENON_CALL_H_ */
+#endif /* TENON_HOST_CALL_H_ */

@@ -2,8 +2,8 @@
  * common.h: the version of the library, its opaque types, errors and texts. A
  * part of tenon.h, which has the conventions.
  */
-#ifndef TENON_COMMON_H_
-#define TENON_COMMON_H_
+#ifndef TENON_HOST_COMMON_H_
+#define TENON_HOST_COMMON_H_
 
 #include "tenon/op.h"
 
@@ -71,4 +71,4 @@ TN_API void tn_text_release(tn_text *text);
 #ifdef __cplusplus
 }
 #endif
-#endif /* TENON_COMMON_H_ */
+#endif /* TENON_HOST_COMMON_H_ */

@@ -2,8 +2,8 @@
  * operator.h: operators and their parameters. A part of tenon.h, which has the
  * conventions.
  */
-#ifndef TENON_OPERATOR_H_
-#define TENON_OPERATOR_H_
+#ifndef TENON_HOST_OPERATOR_H_
+#define TENON_HOST_OPERATOR_H_
 
 #include "tenon/runtime.h"
 
@@ -161,4 +161,4 @@ TN_API void tn_params_release(tn_params *params);
 #ifdef __cplusplus
 }
 #endif
-#endif /* TENON_OPERATOR_H_ */
+#endif /* TENON_HOST_OPERATOR_H_ */

@@ -4,8 +4,8 @@
  */
 #include "tenon/graph.h" /* which includes this file: so before the guard */
 
-#ifndef TENON_PROGRAM_H_
-#define TENON_PROGRAM_H_
+#ifndef TENON_HOST_PROGRAM_H_
+#define TENON_HOST_PROGRAM_H_
 
 #ifdef __cplusplus
 extern "C" {
@@ -257,4 +257,4 @@ TN_API TN_MUST_USE tn_code tn_program_picture(const tn_program *program,
 #ifdef __cplusplus
 }
 #endif
-#endif /* TENON_PROGRAM_H_ */
+#endif /* TENON_HOST_PROGRAM_H_ */

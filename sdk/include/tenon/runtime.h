@@ -2,8 +2,8 @@
  * runtime.h: runtimes, their plugins and their devices. A part of tenon.h,
  * which has the conventions.
  */
-#ifndef TENON_RUNTIME_H_
-#define TENON_RUNTIME_H_
+#ifndef TENON_HOST_RUNTIME_H_
+#define TENON_HOST_RUNTIME_H_
 
 #include "tenon/common.h"
 #include "tenon/note.h"
@@ -232,4 +232,4 @@ TN_API TN_MUST_USE tn_code tn_device_at(tn_runtime *rt, size_t index,
 #ifdef __cplusplus
 }
 #endif
-#endif /* TENON_RUNTIME_H_ */
+#endif /* TENON_HOST_RUNTIME_H_ */

@@ -2,8 +2,8 @@
  * tape.h: tapes, which record calls and differentiate them. A part of tenon.h,
  * which has the conventions.
  */
-#ifndef TENON_TAPE_H_
-#define TENON_TAPE_H_
+#ifndef TENON_HOST_TAPE_H_
+#define TENON_HOST_TAPE_H_
 
 #include "tenon/call.h"
 
@@ -85,4 +85,4 @@ TN_API TN_MUST_USE tn_code tn_tape_gradient(tn_tape *tape,
 #ifdef __cplusplus
 }
 #endif
-#endif /* TENON_TAPE_H_ */
+#endif /* TENON_HOST_TAPE_H_ */
