@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "fused.h"
-#include "json.h"
 
 /* ------------------------------------------------------------------- stats */
 
@@ -170,7 +169,7 @@ static void add_output(const tn_program *p, uint32_t entry, tn__buf *out) {
   const tn__plan_place *place = tn__plan_place_of(p, entry);
   const char *request = request_text(p, entry);
   tn__buf_add(out, "{\"dtype\": \"%s\", \"shape\": ", tn__dtype_name(t->dtype));
-  tn__json_add_shape(t->ndim, t->shape, out);
+  tn__buf_json_shape(out, t->ndim, t->shape);
   tn__buf_add(out, ", \"request\": \"%s\", \"storage\": ",
               *request ? request + 1 : "write");
   if (place && place->storage >= 0)

@@ -43,9 +43,6 @@ enum { /* keys of a node: bits of tn__node_draft.seen, in the order of
 enum { TN__N_KEYS = 17 };
 extern const char *const tn__draft_keys[TN__N_KEYS];
 
-/* Writes "[2, null]"; an unknown dimension is null. */
-void tn__json_add_shape(int32_t ndim, const int64_t *shape, tn__buf *out);
-
 /* A list of plain values in a growing string, which keeps its memory when it is
  * emptied. */
 #define TN__LIST(type, buf) ((type *)(void *)(buf).s)

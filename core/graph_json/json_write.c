@@ -55,18 +55,6 @@ static void add_plugins(const tn__vec *list, tn__buf *out) {
 
 /* -------------------------------------------------------------------- nodes */
 
-void tn__json_add_shape(int32_t ndim, const int64_t *shape, tn__buf *out) {
-  tn__buf_add(out, "[");
-  for (int32_t i = 0; i < ndim; ++i) {
-    if (i > 0) tn__buf_add(out, ", ");
-    if (shape[i] < 0)
-      tn__buf_add(out, "null");
-    else
-      tn__buf_add(out, "%" PRId64, shape[i]);
-  }
-  tn__buf_add(out, "]");
-}
-
 static void add_key(const char *key, tn__buf *out) {
   tn__buf_add(out, ", \"%s\": ", key);
 }
@@ -111,7 +99,7 @@ static void add_known(const tn_sig *known, tn__buf *out) {
   }
   if (known->ndim < 0) return;
   add_key("shape", out);
-  tn__json_add_shape(known->ndim, known->shape, out);
+  tn__buf_json_shape(out, known->ndim, known->shape);
 }
 
 static tn_code add_params(const tn__node *node, tn__buf *out) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_again.h: a part of test.h: one case that makes the same call often. Its
+ * test_repeat.h: a part of test.h: one case that makes the same call often. Its
  * result must have the same bits each time, unless a kernel does not promise it
  * (TN_KERNEL_DETERMINISTIC): after another call with other numbers, and in a
  * runtime with one thread in place of three. Nor may calls on the CPU take
  * memory or descriptors that they do not give back.
  */
-#ifndef TENON_TEST_AGAIN_H_
-#define TENON_TEST_AGAIN_H_
+#ifndef TENON_TEST_REPEAT_H_
+#define TENON_TEST_REPEAT_H_
 
 enum {
   TN_TEST_TIMES = 6, /* calls, each of which must have left more, for a leak */
@@ -25,8 +25,8 @@ static void tn_test_free_bits(tn_test_bits *bits) {
 }
 
 /* Whether every kernel of the pass that may take a call of the operator on the
- * kit's device promises the same bits. */
-static bool tn_test_is_deterministic(const tn_test_kit *k, uint32_t pass) {
+ * subject's device promises the same bits. */
+static bool tn_test_is_deterministic(const tn_test_subject *k, uint32_t pass) {
   tn_plugin_info info;
   for (size_t i = 0; tn_plugin_at(k->t->rt, i, &info) == TN_OK; ++i) {
     for (uint32_t j = 0; j < info.plugin->n_kernels; ++j) {
@@ -52,8 +52,8 @@ static tn_code tn_test_take_bits(tn_array *const *arrays, size_t n,
 }
 
 /* One forward call, and one backward call if there is a kernel for it. */
-static tn_code tn_test_compute_bits(const tn_test_kit *k, tn_test_subsets *s,
-                                    tn_test_bits *bits) {
+static tn_code tn_test_compute_bits(const tn_test_subject *k,
+                                    tn_test_subsets *s, tn_test_bits *bits) {
   static tn_test_call call;
   const tn_test_case c = {TN_TEST_DENSE, TN_TEST_NEW, 0};
   const int mark = k->t->n_arrays;
@@ -74,8 +74,9 @@ static tn_code tn_test_compute_bits(const tn_test_kit *k, tn_test_subsets *s,
 }
 
 /* Compares bits; complains with `when` where they differ. */
-static void tn_test_compare_bits(const tn_test_kit *k, const tn_test_bits *a,
-                                 const tn_test_bits *b, const char *when) {
+static void tn_test_compare_bits(const tn_test_subject *k,
+                                 const tn_test_bits *a, const tn_test_bits *b,
+                                 const char *when) {
   for (size_t i = 0; i < 2 * TN_TEST_MAX; ++i) {
     const bool forward = i < TN_TEST_MAX;
     const tn_arg *const *args = forward ? k->desc->outputs : k->desc->inputs;
@@ -114,7 +115,7 @@ static void tn_test_reverse(const tn_test_list *list) {
 }
 
 /* Makes the call with other numbers, and ignores the result. */
-static void tn_test_call_other(const tn_test_kit *k) {
+static void tn_test_call_other(const tn_test_subject *k) {
   static tn_test_call call;
   const int mark = k->t->n_arrays;
   char kept[TN_TEST_TEXT];
@@ -130,12 +131,13 @@ static void tn_test_call_other(const tn_test_kit *k) {
  */
 
 /* The same example in the other runtime; NULL if it cannot be made there. */
-static tn_test_kit *tn_test_kit_elsewhere(const tn_test_kit *k) {
+static tn_test_subject *tn_test_subject_elsewhere(const tn_test_subject *k) {
   tn_test *other = k->t->other;
   tn_operator *op = NULL;
-  tn_test_kit *copy = calloc(1, sizeof *copy);
+  tn_test_subject *copy = calloc(1, sizeof *copy);
   if (copy == NULL) return NULL;
-  *copy = (tn_test_kit){.t = other, .example = k->example, .place = k->place};
+  *copy =
+      (tn_test_subject){.t = other, .example = k->example, .place = k->place};
   memcpy(copy->types, k->types, sizeof copy->types);
   memcpy(copy->types_text, k->types_text, sizeof copy->types_text);
   copy->place_name = k->place_name;
@@ -149,18 +151,20 @@ static tn_test_kit *tn_test_kit_elsewhere(const tn_test_kit *k) {
     if (tn_operator_pin(op, only) == TN_OK &&
         tn_params_parse(op, params != NULL ? params : "", &copy->params) ==
             TN_OK &&
-        tn_test_kit_read(copy) && tn_test_infer(copy) == TN_OK)
+        tn_test_subject_read(copy) && tn_test_infer(copy) == TN_OK)
       return copy;
   }
-  tn_test_kit_free(copy);
+  tn_test_subject_free(copy);
   return NULL;
 }
 
 /* The call in a runtime with another number of threads. */
-static void tn_test_compare_threads(const tn_test_kit *k, tn_test_subsets *s,
+static void tn_test_compare_threads(const tn_test_subject *k,
+                                    tn_test_subsets *s,
                                     const tn_test_bits *first) {
   static tn_test_bits bits;
-  tn_test_kit *copy = k->t->other != NULL ? tn_test_kit_elsewhere(k) : NULL;
+  tn_test_subject *copy =
+      k->t->other != NULL ? tn_test_subject_elsewhere(k) : NULL;
   if (copy == NULL) return;
   copy->t->complaint[0] = '\0';
   copy->t->watch = k->t->watch;
@@ -169,7 +173,7 @@ static void tn_test_compare_threads(const tn_test_kit *k, tn_test_subsets *s,
     tn_test_compare_bits(k, first, &bits, "with another number of threads");
   if (copy->t->complaint[0] != '\0') tn_test_complain(k->t, copy->t->complaint);
   tn_test_free_bits(&bits);
-  tn_test_kit_free(copy);
+  tn_test_subject_free(copy);
   s->k = k;
 }
 
@@ -178,7 +182,7 @@ static void tn_test_compare_threads(const tn_test_kit *k, tn_test_subsets *s,
 
 /* Makes equal calls; `*grown` is how many of them kept more memory than the one
  * before. Only asked if `each`: it takes time where much memory is free. */
-static tn_code tn_test_call_often(const tn_test_kit *k, tn_test_subsets *s,
+static tn_code tn_test_call_often(const tn_test_subject *k, tn_test_subsets *s,
                                   bool each, int *grown) {
   static tn_test_bits bits;
   uint64_t before = each ? tn_watch_allocated() : 0;
@@ -198,7 +202,7 @@ static tn_code tn_test_call_often(const tn_test_kit *k, tn_test_subsets *s,
 /* Whether memory is looked at in this case. The driver of a device leaves so
  * much free memory that each look takes a millisecond: then one case in 16 is
  * drawn. */
-static bool tn_test_looks_for_leaks(const tn_test_kit *k) {
+static bool tn_test_looks_for_leaks(const tn_test_subject *k) {
   tn_device_entry device;
   bool has_driver = false;
   for (size_t i = 0; tn_device_at(k->t->rt, i, &device) == TN_OK; ++i)
@@ -208,7 +212,7 @@ static bool tn_test_looks_for_leaks(const tn_test_kit *k) {
 }
 
 /* Complains if each of several calls keeps more memory than the one before. */
-static tn_code tn_test_find_leak(const tn_test_kit *k, tn_test_subsets *s) {
+static tn_code tn_test_find_leak(const tn_test_subject *k, tn_test_subsets *s) {
   const int files = tn_watch_count_files();
   char text[160];
   int grown = 0;
@@ -234,7 +238,8 @@ static tn_code tn_test_find_leak(const tn_test_kit *k, tn_test_subsets *s) {
 /* ------------------------------------------------------------------- the case
  */
 
-static tn_code tn_test_compare_calls(const tn_test_kit *k, tn_test_subsets *s) {
+static tn_code tn_test_compare_calls(const tn_test_subject *k,
+                                     tn_test_subsets *s) {
   static tn_test_bits first, bits;
   tn_code rc = tn_test_compute_bits(k, s, &first);
   if (rc == TN_OK) rc = tn_test_compute_bits(k, s, &bits);
@@ -254,7 +259,7 @@ static tn_code tn_test_compare_calls(const tn_test_kit *k, tn_test_subsets *s) {
 }
 
 /* On other devices than the CPU one call in four is drawn. */
-static void tn_test_run_again(const tn_test_kit *k) {
+static void tn_test_run_again(const tn_test_subject *k) {
   static tn_test_subsets s;
   const uint64_t drawn =
       tn_child_hash(tn_child_hash(k->t->seed, k->op_name, strlen(k->op_name)),
@@ -275,4 +280,4 @@ static void tn_test_run_again(const tn_test_kit *k) {
     tn_test_pass(k->t);
 }
 
-#endif /* TENON_TEST_AGAIN_H_ */
+#endif /* TENON_TEST_REPEAT_H_ */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * walk.h: a loop over the elements of several tensors of one shape and any
- * strides, and compiler attributes for loops of kernels. Part of kernel.h, by
- * elementwise.h.
+ * tensor_walk.h: a loop over the elements of several tensors of one shape and
+ * any strides, and compiler attributes for loops of kernels. Part of kernel.h,
+ * by elementwise.h.
  */
 #include "tenon/kernel.h" /* which includes this file: so before the guard */
 
-#ifndef TENON_WALK_H_
-#define TENON_WALK_H_
+#ifndef TENON_TENSOR_WALK_H_
+#define TENON_TENSOR_WALK_H_
 
 #ifdef __cplusplus
 extern "C" {
@@ -258,4 +258,4 @@ static inline void tn_kernel_walk_down(const tn_kernel_walk *walk,
 #ifdef __cplusplus
 }
 #endif
-#endif /* TENON_WALK_H_ */
+#endif /* TENON_TENSOR_WALK_H_ */

@@ -103,12 +103,13 @@ static void same_bits(tn_array *a, tn_array *b, const char *what, size_t k) {
   free(one), free(two);
 }
 
-/* Returns how many calls were links; 0 if floats are not its business. */
+/* Returns how many calls used register kernels; 0 if floats are not its
+ * business. */
 static uint64_t compare(tn_runtime *rt, const char *op, const char *params,
                         size_t n_in, size_t held) {
   char what[160];
   results r[2];
-  uint64_t chained = 0;
+  uint64_t in_registers = 0;
   tn_array *in[4];
   tn_graph *g = graph_of(rt, op, params, n_in, held);
   for (uint64_t i = 0; i < 4; ++i) in[i] = numbers(rt, i + 1);
@@ -117,7 +118,7 @@ static uint64_t compare(tn_runtime *rt, const char *op, const char *params,
   if (run(g, in, n_in, 0, &r[0])) {
     tn_program_stats stats = {.struct_size = sizeof stats};
     OK(tn_program_stats_get(r[0].program, &stats));
-    chained = stats.n_chained;
+    in_registers = stats.n_in_registers;
     cr_assert(run(g, in, n_in, TN_BIND_NO_FUSE, &r[1]), "%s", what);
     cr_assert_eq(r[0].n, r[1].n);
     for (size_t i = 0; i < r[0].n; ++i)
@@ -126,7 +127,7 @@ static uint64_t compare(tn_runtime *rt, const char *op, const char *params,
   }
   for (int i = 0; i < 4; ++i) tn_array_release(in[i]);
   tn_graph_release(g);
-  return chained;
+  return in_registers;
 }
 
 /* A runtime without these features, with nn and elemwise. */
@@ -152,8 +153,8 @@ static bool is_simple(tn_operator *op) {
   return true;
 }
 
-static bool has_links(void) {
-#if TN_KERNEL_HAS_LINKS
+static bool has_registers(void) {
+#if TN_KERNEL_HAS_REGISTERS
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #else
   return false;
@@ -162,7 +163,7 @@ static bool has_links(void) {
 
 /* All of elemwise and some of nn; counts the calls of register kernels. Those
  * of nn are the three forward ones, and the gradients after the sum of two. */
-static uint64_t all_chained(uint64_t hidden) {
+static uint64_t count_all(uint64_t hidden) {
   static const char *const others[][2] = {
       {"nn.activation", "act_type=relu"},
       {"nn.activation", "act_type=sigmoid"},
@@ -177,36 +178,38 @@ static uint64_t all_chained(uint64_t hidden) {
       {"elemwise.maximum_scalar", "scalar=0.1"}};
   tn_runtime *rt = open_without(hidden);
   tn_operator *op = NULL;
-  uint64_t chained = 0;
+  uint64_t in_registers = 0;
   size_t tried = 0;
   for (size_t i = 0; tn_operator_at(rt, i, &op) == TN_OK && op; ++i) {
     if (!is_simple(op)) continue;
     const size_t n_in = tn_operator_desc(op)->n_inputs;
     for (size_t held = 0; held < n_in; ++held, ++tried)
-      chained += compare(rt, tn_operator_name(op), NULL, n_in, held);
+      in_registers += compare(rt, tn_operator_name(op), NULL, n_in, held);
   }
   cr_assert_geq(tried, 100);
   for (size_t i = 0; i < sizeof others / sizeof *others; ++i) {
     const uint64_t n = compare(rt, others[i][0], others[i][1], 1, 0);
     if (strncmp(others[i][0], "nn.", 3) == 0 && hidden == 0)
-      cr_assert(n == (has_links() ? 5 : 0), "%s %s: %d calls are links",
+      cr_assert(n == (has_registers() ? 5 : 0), "%s %s: %d calls use registers",
                 others[i][0], others[i][1], (int)n);
-    chained += n;
+    in_registers += n;
   }
   tn_runtime_release(rt);
-  return chained;
+  return in_registers;
 }
 
-Test(chained, operators_have_the_bits_of_calls) {
-  const uint64_t n = all_chained(0);
-  cr_assert(has_links() ? n > 400 : n == 0, "%d calls are links", (int)n);
+Test(register_calls, operators_have_the_bits_of_calls) {
+  const uint64_t n = count_all(0);
+  cr_assert(has_registers() ? n > 400 : n == 0, "%d calls use registers",
+            (int)n);
 }
 
-Test(chained, operators_have_them_with_avx2) {
-  const uint64_t n = all_chained(TN_CPU_AVX512);
-  cr_assert(has_links() ? n > 400 : n == 0, "%d calls are links", (int)n);
+Test(register_calls, operators_have_them_with_avx2) {
+  const uint64_t n = count_all(TN_CPU_AVX512);
+  cr_assert(has_registers() ? n > 400 : n == 0, "%d calls use registers",
+            (int)n);
 }
 
-Test(chained, operators_without_vectors_have_no_links) {
-  cr_assert_eq(all_chained(TN_CPU_AVX512 | TN_CPU_AVX2), 0);
+Test(register_calls, operators_without_vectors_use_no_registers) {
+  cr_assert_eq(count_all(TN_CPU_AVX512 | TN_CPU_AVX2), 0);
 }

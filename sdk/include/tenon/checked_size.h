@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * size.h: arithmetic with sizes that come from outside: lengths of arrays and
- * parameters. Products and sums of them may exceed 64 bits.
+ * checked_size.h: arithmetic with sizes that come from outside: lengths of
+ * arrays and parameters. Products and sums of them may exceed 64 bits.
  */
-#ifndef TENON_SIZE_H_
-#define TENON_SIZE_H_
+#ifndef TENON_CHECKED_SIZE_H_
+#define TENON_CHECKED_SIZE_H_
 
 #include <stdint.h>
 
@@ -25,4 +25,4 @@ static inline int64_t tn_size_plus(int64_t a, int64_t b) {
 #ifdef __cplusplus
 }
 #endif
-#endif /* TENON_SIZE_H_ */
+#endif /* TENON_CHECKED_SIZE_H_ */

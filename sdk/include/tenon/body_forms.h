@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * body.h: forms of the bodies of elementwise.h: part by part, and, made of
- * those over f32, over f16 and bf16, and over an input that is a single
+ * body_forms.h: forms of the bodies of elementwise.h: part by part, and, made
+ * of those over f32, over f16 and bf16, and over an input that is a single
  * element. Part of kernel.h, by elementwise.h.
  *
  *   TN_KERNEL_BODY void sum(...) as in elementwise.h
@@ -25,8 +25,8 @@
  */
 #include "tenon/kernel.h" /* which includes this file: so before the guard */
 
-#ifndef TENON_BODY_H_
-#define TENON_BODY_H_
+#ifndef TENON_BODY_FORMS_H_
+#define TENON_BODY_FORMS_H_
 
 /* ------------------------------------------------------------ part by part */
 
@@ -257,4 +257,4 @@ TN_KERNEL_INLINE TN_KERNEL_AVX512 void tn_kernel_bf16_write_avx512(
 #define TN_KERNEL_BF16_BODIES(name) TN_KERNEL_F16_BODIES(name)
 #endif
 
-#endif /* TENON_BODY_H_ */
+#endif /* TENON_BODY_FORMS_H_ */

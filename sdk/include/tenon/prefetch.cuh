@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * ahead.cuh: loops of kernels for CUDA devices that are as fast as memory. For
- * CUDA C++ only; nothing here is part of the ABI.
+ * prefetch.cuh: loops of kernels for CUDA devices that are as fast as memory.
+ * For CUDA C++ only; nothing here is part of the ABI.
  *
  * Memory is the limit only if a thread needs fewer than some thirty
  * instructions for a float that it reads and writes: a division of 64 bits has
@@ -24,8 +24,8 @@
  *         [&](int64_t i, C x) { tn_cuda_write(a.at[OUT], i, x); });
  *   }
  */
-#ifndef TENON_AHEAD_CUH_
-#define TENON_AHEAD_CUH_
+#ifndef TENON_PREFETCH_CUH_
+#define TENON_PREFETCH_CUH_
 
 #include "tenon/kernel.cuh"
 
@@ -72,9 +72,9 @@ __device__ __forceinline__ int32_t tn_cuda_quotient(int32_t i,
  * loads before the first of their stores: so more loads overlap. The value
  * stored for one i must not be loaded for another. */
 template <int AHEAD = 4, class Load, class Store>
-__device__ __forceinline__ void tn_cuda_ahead(int64_t first, int64_t end,
-                                              int64_t step, Load load,
-                                              Store store) {
+__device__ __forceinline__ void tn_cuda_prefetch(int64_t first, int64_t end,
+                                                 int64_t step, Load load,
+                                                 Store store) {
   for (int64_t i = first; i < end; i += AHEAD * step) {
     decltype(load(i)) loaded[AHEAD] = {};
 #pragma unroll
@@ -90,8 +90,8 @@ __device__ __forceinline__ void tn_cuda_ahead(int64_t first, int64_t end,
 template <int AHEAD = 4, class Load, class Store>
 __device__ __forceinline__ void tn_cuda_each(int64_t n, Load load,
                                              Store store) {
-  tn_cuda_ahead<AHEAD>((int64_t)blockIdx.x * TN_CUDA_THREADS + threadIdx.x, n,
-                       (int64_t)gridDim.x * TN_CUDA_THREADS, load, store);
+  tn_cuda_prefetch<AHEAD>((int64_t)blockIdx.x * TN_CUDA_THREADS + threadIdx.x,
+                          n, (int64_t)gridDim.x * TN_CUDA_THREADS, load, store);
 }
 
 /* ------------------------------------------------------------------- lines */
@@ -128,12 +128,13 @@ tn_cuda_walk_of(int64_t first, int64_t end, unsigned bits,
   return walk;
 }
 
-/* Like tn_cuda_ahead, over the rest of a walk: store(at, load(at)); before the
- * first store there is a call of `between`, by all threads. */
+/* Like tn_cuda_prefetch, over the rest of a walk: store(at, load(at)); before
+ * the first store there is a call of `between`, by all threads. */
 template <int AHEAD, class Load, class Between, class Store>
-__device__ __forceinline__ void tn_cuda_ahead_along(tn_cuda_walk walk,
-                                                    Load load, Between between,
-                                                    Store store) {
+__device__ __forceinline__ void tn_cuda_prefetch_along(tn_cuda_walk walk,
+                                                       Load load,
+                                                       Between between,
+                                                       Store store) {
   bool is_first = true;
 #pragma unroll 1
   do {
@@ -159,10 +160,10 @@ __device__ __forceinline__ void tn_cuda_ahead_along(tn_cuda_walk walk,
 }
 
 template <int AHEAD, class Load, class Store>
-__device__ __forceinline__ void tn_cuda_ahead_along(const tn_cuda_walk &walk,
-                                                    Load load, Store store) {
-  tn_cuda_ahead_along<AHEAD>(
+__device__ __forceinline__ void tn_cuda_prefetch_along(const tn_cuda_walk &walk,
+                                                       Load load, Store store) {
+  tn_cuda_prefetch_along<AHEAD>(
       walk, load, [] {}, store);
 }
 
-#endif /* TENON_AHEAD_CUH_ */
+#endif /* TENON_PREFETCH_CUH_ */

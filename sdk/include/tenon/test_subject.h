@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_kit.h: a part of test.h: an example that was read, with an element type
- * for each of its operands.
+ * test_subject.h: a part of test.h: an example that was read, with an element
+ * type for each of its operands.
  */
-#ifndef TENON_TEST_KIT_H_
-#define TENON_TEST_KIT_H_
+#ifndef TENON_TEST_SUBJECT_H_
+#define TENON_TEST_SUBJECT_H_
 
 enum { TN_TEST_MAX_VARS = 8 };
 
 /* An example with an element type for each of its operands. */
-typedef struct tn_test_kit {
+typedef struct tn_test_subject {
   tn_test *t;
   tn_operator *op;
   const tn_op *desc;
@@ -24,11 +24,11 @@ typedef struct tn_test_kit {
   tn_place place;
   const char *place_name;
   void *struct_before; /* a copy of the params struct */
-} tn_test_kit;
+} tn_test_subject;
 
 /* Types that a variable of the operator may be, of those that the kernel that
  * is tried takes. */
-static uint64_t tn_test_allowed(const tn_test_kit *k, uint32_t var) {
+static uint64_t tn_test_allowed(const tn_test_subject *k, uint32_t var) {
   const uint64_t allowed = k->desc->dtype_vars[var]->allowed;
   const tn_kernel *only = k->t->only;
   if (only == NULL || var >= only->n_dtype_sets || only->dtype_sets[var] == 0)
@@ -48,7 +48,7 @@ static const tn_arg *tn_test_arg(const tn_arg *const *args, uint32_t n,
 
 /* Completes the signature; the types of inputs are those of the variables.
  * Inputs that are not given are absent; the last ones are left out. */
-static tn_code tn_test_infer(tn_test_kit *k) {
+static tn_code tn_test_infer(tn_test_subject *k) {
   size_t n_in = k->in.n;
   for (size_t i = 0; i < k->in.n; ++i) {
     const tn_arg *arg = tn_test_arg(k->desc->inputs, k->desc->n_inputs, i);
@@ -80,7 +80,7 @@ static tn_code tn_test_infer(tn_test_kit *k) {
   return rc == TN_INCOMPLETE ? TN_OK : rc;
 }
 
-static bool tn_test_kit_read(tn_test_kit *k) {
+static bool tn_test_subject_read(tn_test_subject *k) {
   const tn_test_example *e = k->example;
   const tn_op *d = k->desc;
   return tn_test_list_read(&k->in, e->inputs, d->inputs, d->n_inputs) &&
@@ -92,7 +92,7 @@ static bool tn_test_kit_read(tn_test_kit *k) {
 }
 
 /* Kernels must leave it as it is. */
-static bool tn_test_kit_copy_params(tn_test_kit *k) {
+static bool tn_test_subject_copy_params(tn_test_subject *k) {
   const size_t n = k->desc->params_size;
   if (n == 0 || tn_params_struct(k->params) == NULL) return true;
   k->struct_before = malloc(n);
@@ -101,7 +101,7 @@ static bool tn_test_kit_copy_params(tn_test_kit *k) {
   return true;
 }
 
-static void tn_test_kit_free(tn_test_kit *k) {
+static void tn_test_subject_free(tn_test_subject *k) {
   if (k == NULL) return;
   tn_test_release(k->t);
   tn_params_release(k->params);
@@ -113,28 +113,28 @@ static void tn_test_kit_free(tn_test_kit *k) {
 }
 
 /* An example, read; NULL after a failed case. The caller frees it. */
-static tn_test_kit *tn_test_kit_create(tn_test *t, tn_operator *op,
-                                       const tn_test_example *example) {
-  tn_test_kit *k = calloc(1, sizeof *k);
+static tn_test_subject *tn_test_subject_create(tn_test *t, tn_operator *op,
+                                               const tn_test_example *example) {
+  tn_test_subject *k = calloc(1, sizeof *k);
   (void)tn_test_begin(t, "%s %s", tn_operator_name(op), example->name);
   if (k == NULL) {
     tn_test_fail(t, "out of memory");
     return NULL;
   }
-  *k = (tn_test_kit){.t = t, .op = op, .example = example};
+  *k = (tn_test_subject){.t = t, .op = op, .example = example};
   k->desc = tn_operator_desc(op);
   k->op_name = tn_operator_name(op);
   if (tn_params_parse(op, example->params != NULL ? example->params : "",
                       &k->params) != TN_OK)
     tn_test_fail(t, "%s", tn_error_text());
-  else if (k->desc->n_dtype_vars > TN_TEST_MAX_VARS || !tn_test_kit_read(k))
+  else if (k->desc->n_dtype_vars > TN_TEST_MAX_VARS || !tn_test_subject_read(k))
     tn_test_fail(t, "%s: the example cannot be read", example->place);
-  else if (tn_test_kit_copy_params(k))
+  else if (tn_test_subject_copy_params(k))
     return k;
   else
     tn_test_fail(t, "out of memory");
-  tn_test_kit_free(k);
+  tn_test_subject_free(k);
   return NULL;
 }
 
-#endif /* TENON_TEST_KIT_H_ */
+#endif /* TENON_TEST_SUBJECT_H_ */

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tune.h: how a host sets the options of kernels: settings of a backend that
- * are not parameters of the operator, such as rounding to TF32 or the workspace
- * limit of an algorithm. `tenon show OP` lists kernels and options.
+ * kernel_options.h: how a host sets the options of kernels: settings of a
+ * backend that are not parameters of the operator, such as rounding to TF32 or
+ * the workspace limit of an algorithm. `tenon show OP` lists kernels and
+ * options.
  *
  *   tn_operator *conv = NULL;
  *   tn_code rc = tn_operator_get(rt, "nn.convolution", &conv);
  *   if (!rc)
  *     rc = tn_operator_tune(conv, "cudnn.convolution.cuda", "fast=true");
  */
-#ifndef TENON_TUNE_H_
-#define TENON_TUNE_H_
+#ifndef TENON_KERNEL_OPTIONS_H_
+#define TENON_KERNEL_OPTIONS_H_
 
 #include "tenon.h"
 
@@ -28,4 +29,4 @@ TN_API TN_MUST_USE tn_code tn_operator_tune(tn_operator *op, const char *id,
 #ifdef __cplusplus
 }
 #endif
-#endif /* TENON_TUNE_H_ */
+#endif /* TENON_KERNEL_OPTIONS_H_ */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * level.h: the levels of instructions that loops are compiled for. Part of
+ * cpu_levels.h: the levels of instructions that loops are compiled for. Part of
  * kernel.h; macros only.
  *
  * A body is written once, as a function that is always inlined, and compiled
@@ -16,11 +16,12 @@
  *
  * A file that is compiled with TN_KERNEL_LOWEST_ONLY has the baseline only, in
  * a third of the time: for builds that do not need speed. One with
- * TN_KERNEL_NO_WIDE has AVX-512 without bodies of that name. Halves (body.h)
- * are made of the other one: use both macros only for bodies with equal bits.
+ * TN_KERNEL_NO_WIDE has AVX-512 without bodies of that name. Halves
+ * (body_forms.h) are made of the other one: use both macros only for bodies
+ * with equal bits.
  */
-#ifndef TENON_LEVEL_H_
-#define TENON_LEVEL_H_
+#ifndef TENON_CPU_LEVELS_H_
+#define TENON_CPU_LEVELS_H_
 
 enum { TN_KERNEL_N_LEVELS = 3 }; /* baseline, AVX2 with FMA, AVX-512 */
 
@@ -101,4 +102,4 @@ enum { TN_KERNEL_N_LEVELS = 3 }; /* baseline, AVX2 with FMA, AVX-512 */
 #define TN_KERNEL_LEVELS_WIDE(name) \
   TN_KERNEL_LEVELS_OF(name, name, TN_KERNEL_WIDEST(name))
 
-#endif /* TENON_LEVEL_H_ */
+#endif /* TENON_CPU_LEVELS_H_ */
