@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "call.h"
-#include "tenon/chain.h"
 #include "tenon/device.h"
+#include "tenon/registers.h"
 
 static bool needs_dense(const tn__operand *operand, const tn_tensor *tensor) {
   return (operand->arg->flags & TN_ARG_CONTIGUOUS) &&
@@ -211,7 +211,7 @@ static tn_dtype term_dtype(const tn__call_state *s, const tn_tensor *own,
                            const tn_kernel *kernel) {
   const bool is_half = own->dtype == TN_F16 || own->dtype == TN_BF16;
   const bool converts =
-      (kernel->flags & (TN_KERNEL_CHAIN | TN_KERNEL_WIDE_OUT)) != 0;
+      (kernel->flags & (TN_KERNEL_REGISTERS | TN_KERNEL_WIDE_OUT)) != 0;
   return is_half && converts && tn__elements_can_sum_wide(s->device)
              ? TN_F32
              : own->dtype;

@@ -6,7 +6,7 @@
  */
 #include "sum.h"
 
-#include "tenon/ahead.cuh"
+#include "tenon/prefetch.cuh"
 
 enum { THREADS = TN_CUDA_THREADS };
 enum { LEAST_ROW = 128 };  /* terms of a sum with a block */
@@ -147,7 +147,7 @@ __device__ __forceinline__ typename sum_type<T>::wide sum_of_lines(
   const int64_t lines = v.n_summed == 2 ? v.axis[v.n_kept].from : 0;
   const F *from = (const F *)a.at[FROM].data + at;
   W total = 0;
-  tn_cuda_ahead_along<AHEAD>(
+  tn_cuda_prefetch_along<AHEAD>(
       tn_cuda_walk_of(first, end, bits, v.by[last], lines, v.axis[last].from),
       [&](int64_t k) { return from[k]; },
       [&](int64_t, F term) { total += tn_cuda_get<W>(term); });
@@ -164,7 +164,7 @@ __device__ __forceinline__ typename sum_type<T>::wide sum_of_fours(
   const sum_four<F> *from =
       (const sum_four<F> *)((const F *)a.at[FROM].data + at);
   W total = 0;
-  tn_cuda_ahead_along<AHEAD>(
+  tn_cuda_prefetch_along<AHEAD>(
       tn_cuda_walk_of(first, end, bits, v.by_fours, lines, 1),
       [&](int64_t k) { return from[k]; },
       [&](int64_t, const sum_four<F> &terms) {
@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(THREADS) sum_rows(sum_arrays a, sum_view v) {
         HOW == SUM_FOURS   ? sum_of_fours<T, F>(a, v, at.from, first, end, bits)
         : HOW == SUM_LINES ? sum_of_lines<T, F>(a, v, at.from, first, end, bits)
                            : sum_of_any<T, F>(a, v, at.from, first, end, bits);
-    total = tn_cuda_fold(part, total, tn_cuda_plus(), v.lanes);
+    total = tn_cuda_reduce(part, total, tn_cuda_plus(), v.lanes);
     if (is_there && threadIdx.x < v.lanes) sum_set<T>(a, at.to, total);
   }
 }

@@ -10,8 +10,8 @@
 
 #include "emit.h"
 #include "emit_kernel.h"
-#include "tenon/chain.h"
 #include "tenon/device.h"
+#include "tenon/registers.h"
 
 static bool is_written(const tnm_operator *op) {
   for (size_t i = 0; i < op->n_kernels; ++i)
@@ -54,7 +54,7 @@ static const tn_kernel *cuda_kernel(emit *e, const tnm_operator *op,
   tn_kernel *kernel = cpu != NULL ? alloc_zeroed(e, sizeof *kernel) : NULL;
   if (kernel == NULL) return NULL;
   *kernel = *cpu;
-  kernel->flags &= ~TN_KERNEL_CHAIN;
+  kernel->flags &= ~TN_KERNEL_REGISTERS;
   kernel->flags |= TN_KERNEL_ASYNC | TN_KERNEL_CAPTURABLE;
   if (kernel->flags & TN_KERNEL_ELEMENTWISE)
     kernel->flags |= TN_KERNEL_WIDE_OUT; /* tn_cuda_map_run converts */

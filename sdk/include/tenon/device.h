@@ -122,7 +122,7 @@ enum {                 /* tn_device_sum.flags */
 /* tn_kernel.flags: an elementwise kernel that writes its outputs of f16 or bf16
  * also as f32, if the frame has such a tensor. The host uses this for terms of
  * a sum: so they are not rounded before the sum. On the cpu, kernels with
- * TN_KERNEL_CHAIN do this without the flag. */
+ * TN_KERNEL_REGISTERS do this without the flag. */
 #define TN_KERNEL_WIDE_OUT (1u << 7)
 
 /* Steps in elements. Either may be negative, `from` also 0. */
