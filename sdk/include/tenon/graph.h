@@ -219,6 +219,9 @@ typedef struct tn_gradient_query {
   size_t n_of;
   size_t n_stop;
 } tn_gradient_query;
+
+/* Answers a query: out[i] is the gradient with respect to of[i]. [host-thread]
+ */
 TN_API TN_MUST_USE tn_code tn_graph_gradient(tn_graph *graph,
                                              const tn_gradient_query *query,
                                              tn_entry *out);
@@ -597,6 +600,8 @@ typedef struct tn_program_stats {
   double repeated; /* forward work that is done twice, as a fraction of all */
   uint64_t n_chained; /* fused calls that pass results on in registers */
 } tn_program_stats;
+
+/* Writes the sizes to *out, whose struct_size is set. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_stats_get(const tn_program *program,
                                                 tn_program_stats *out);
 
