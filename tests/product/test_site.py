@@ -145,7 +145,7 @@ def functions_of(header):
     with tempfile.NamedTemporaryFile("r") as file:
         compile_header(header, "-fsyntax-only", "-aux-info", file.name)
         text = file.read()
-    found = re.findall(r"^/\* (\S+?):\d+:\w+ \*/ .*?\b(tn_\w+) \(", text, re.M)
+    found = re.findall(r"^/\* (\S+?):\d+:\w+ \*/ .*?\b(tn_\w+) \((?!\*)", text, re.M)
     return {name: pathlib.Path(path).resolve() for path, name in found}
 
 
