@@ -88,6 +88,25 @@ def every_page_is_listed_by_its_folder():
             f"{page.relative_to(SOURCE)}")
 
 
+def public_names_on_pages_exist():
+    """Pages of history, and those of the bytes and terms of the core, may
+    name others."""
+    known = set()
+    for pattern in ("*.h", "*.cuh"):
+        for header in INCLUDE.rglob(pattern):
+            known |= set(re.findall(r"\b(?:tn|TN)_\w+", header.read_text()))
+    n = 0
+    for page in sorted((SOURCE / "docs").rglob("*.md")):
+        if page.parent.name == "decisions" or page.name == "status.md":
+            continue
+        for name in re.findall(r"`((?:tn|TN)_[a-zA-Z0-9]\w*)(?:\(\w*\))?`",
+                               page.read_text()):
+            assert name in known, (
+                f"{page.relative_to(SOURCE)}: no header has `{name}`")
+            n += 1
+    assert n > 200, n
+
+
 # -------------------------------------------------------------------- pictures
 
 def pictures_are_drawn_from_their_sources():
@@ -237,6 +256,7 @@ def a_missing_name_is_found():
 
 if __name__ == "__main__":
     tap.run([links_lead_somewhere, every_page_is_listed_by_its_folder,
+             public_names_on_pages_exist,
              pictures_are_drawn_from_their_sources,
              files_that_pictures_name_exist, every_picture_is_on_a_page,
              a_missing_name_is_found, every_function_has_an_entry,
