@@ -193,6 +193,8 @@ size_t tn__shown_length(const char *s);
 bool tn__is_utf8(const char *s, size_t n);
 /* Adds "(2,?,3)", or "unknown" for an unknown rank. */
 void tn__buf_shape(tn__buf *buf, int32_t ndim, const int64_t *shape);
+/* Adds "[2, null]" as JSON; an unknown dimension is null. */
+void tn__buf_json_shape(tn__buf *buf, int32_t ndim, const int64_t *shape);
 /* Turns the buffer into a text for the user and empties it. */
 tn_code tn__buf_text(tn__buf *buf, tn_text **out) TN_MUST_USE;
 

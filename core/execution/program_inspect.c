@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * program_inspect.c: the memory that a program needs, and its steps as a table.
+ * program_inspect.c: the memory that a program needs; its steps as a table and
+ * as JSON.
  */
+#include <inttypes.h>
 #include <string.h>
 
 #include "fused.h"
@@ -155,6 +157,92 @@ tn_code tn__program_text(const tn_program *p, uint32_t why, tn_text **out) {
               p->wide ? "; no branch waits for another's memory" : "");
   tn__capture_print(p, &text);
   const tn_code rc = text.failed ? tn__fail_memory(text.n, "a table of steps")
+                                 : tn__buf_text(&text, out);
+  tn__buf_deinit(&text);
+  return rc;
+}
+
+/* -------------------------------------------------------------------- JSON */
+
+static void add_output(const tn_program *p, uint32_t entry, tn__buf *out) {
+  const tn_tensor *t = &p->values[entry].array->tensor;
+  const tn__plan_place *place = tn__plan_place_of(p, entry);
+  const char *request = request_text(p, entry);
+  tn__buf_add(out, "{\"dtype\": \"%s\", \"shape\": ", tn__dtype_name(t->dtype));
+  tn__buf_json_shape(out, t->ndim, t->shape);
+  tn__buf_add(out, ", \"request\": \"%s\", \"storage\": ",
+              *request ? request + 1 : "write");
+  if (place && place->storage >= 0)
+    tn__buf_add(out, "%" PRId32 "}", place->storage);
+  else
+    tn__buf_add(out, "null}");
+}
+
+static void add_json_step(const tn_program *p, const tn__step *step,
+                          tn__buf *out) {
+  tn__buf_add(out, "{\"node\": ");
+  tn__buf_json(out, step->node->name);
+  tn__buf_add(out, ", \"does\": ");
+  tn__buf_json(out, kind_text(step));
+  tn__buf_add(out, ", \"device\": %" PRId32 ", \"outputs\": [",
+              tn__device_number(p, step->device));
+  for (uint32_t i = 0; i < step->n_out; ++i) {
+    if (i > 0) tn__buf_add(out, ", ");
+    add_output(p, step->out[i], out);
+  }
+  tn__buf_add(out, "]");
+  if (step->info.workspace)
+    tn__buf_add(out, ", \"workspace\": {\"offset\": %zu, \"bytes\": %zu}",
+                p->plan.workspaces[step->id], step->info.workspace);
+  for (uint32_t k = 0; k < step->n_parts; ++k) {
+    tn__buf_add(out, k > 0 ? ", " : ", \"parts\": [");
+    tn__buf_json(out, step->parts[k]->node->name);
+  }
+  tn__buf_add(out, step->n_parts > 0 ? "]}" : "}");
+}
+
+static void add_devices(const tn_program *p, tn__buf *out) {
+  char text[TN__DEVICE_TEXT];
+  for (uint32_t i = 0; i < p->n_devices; ++i) {
+    if (i > 0) tn__buf_add(out, ", ");
+    tn__buf_json(out, tn__device_text(p->devices[i], text));
+  }
+}
+
+static void add_plan(const tn__memory_plan *plan, tn__buf *out) {
+  for (size_t i = 0; i < plan->n_storages; ++i) {
+    const tn__plan_storage *s = &plan->storages[i];
+    tn__buf_add(out,
+                "%s\n{\"device\": %" PRId32
+                ", \"offset\": %zu, \"bytes\": %zu, \"first\": %" PRIu32
+                ", \"last\": %" PRIu32 "}",
+                i > 0 ? "," : "", s->device, s->offset, s->bytes, s->first,
+                s->last);
+  }
+  tn__buf_add(out, "],\n\"pools\": [");
+  for (size_t i = 0; i < plan->n_pools; ++i)
+    tn__buf_add(
+        out, "%s\n{\"device\": %" PRId32 ", \"bytes\": %zu, \"at_least\": %zu}",
+        i > 0 ? "," : "", plan->pools[i].device, plan->pools[i].bytes,
+        plan->pools[i].lower_bound);
+}
+
+tn_code tn__program_json(const tn_program *p, tn_text **out) {
+  tn__buf text;
+  *out = NULL;
+  tn__buf_init(&text, p->env);
+  tn__buf_add(&text, "{\"n_forward\": %" PRIu32 ", \"devices\": [",
+              p->n_forward);
+  add_devices(p, &text);
+  tn__buf_add(&text, "],\n\"steps\": [");
+  for (uint32_t i = 0; i < p->n_steps; ++i) {
+    tn__buf_add(&text, i > 0 ? ",\n" : "\n");
+    add_json_step(p, p->steps[i], &text);
+  }
+  tn__buf_add(&text, "],\n\"storages\": [");
+  add_plan(&p->plan, &text);
+  tn__buf_add(&text, "]}\n");
+  const tn_code rc = text.failed ? tn__fail_memory(text.n, "a program as JSON")
                                  : tn__buf_text(&text, out);
   tn__buf_deinit(&text);
   return rc;

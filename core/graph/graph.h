@@ -15,8 +15,6 @@
  *   order.c            the nodes that some entries need, depth first
  *   element_reads.c    variables of which heads read elements
  *   json_*.c           to and from JSON (json.h)
- *   picture.c          text and Graphviz; picture_svg.c draws SVG (picture.h)
- *   timeline.c         draws the memory of a program over time
  *   graph_infer.c      pass "infer": shapes and types; infer_*.c (facts.h)
  *   gradient_pass.c    pass "gradient"; gradient_rule*.c (gradient_rule.h)
  *   gradient_names.c   the same with names of entries
@@ -24,7 +22,7 @@
  *   program_bind.c     makes a program of a graph (program.h has its stations)
  *   program.c          lifetime and runs; partial_run.c runs step by step
  *   dynamic_params.c   parameters that change between runs
- *   program_inspect.c  operands of a program, its steps as a table
+ *   program_inspect.c  bytes of a program; its steps as a table and as JSON
  *   program_reshape.c  the same program for other shapes
  *   passes.c           lists of passes, built-in and of plugins (passes.h)
  *   rewrite.c          the functions that a plugin's pass calls
@@ -309,14 +307,12 @@ tn_code tn__inner_list_reads(const tn__node *node, bool **out);
  * is a GRAPH or LOOP. */
 bool tn__node_reads_input(const tn__node *node, const bool *inside, uint32_t i);
 
-/* json_*.c, picture*.c, timeline.c */
-tn_code tn__graph_json(const tn_graph *graph, tn_text **out);
+/* json_*.c; with `inferred`, tn_graph_inferred_json. */
+tn_code tn__graph_json(const tn_graph *graph, bool inferred, tn_text **out);
 tn_code tn__graph_parse(tn__caller *caller, const char *json, size_t bytes,
                         tn_graph **out);
 tn_code tn__graph_save(const tn_graph *graph, const char *path);
 tn_code tn__graph_load(tn__caller *caller, const char *path, tn_graph **out);
-tn_code tn__graph_picture(const tn_graph *graph, uint32_t format,
-                          tn_text **out);
 
 /* ------------------------------------------------------------------ order.c */
 
@@ -422,7 +418,7 @@ tn_code tn__program_reshape(tn_program *p, const tn_known *known, size_t n,
                             tn_program **out);
 void tn__program_stats(const tn_program *p, tn_program_stats *out);
 tn_code tn__program_text(const tn_program *p, uint32_t why, tn_text **out);
-tn_code tn__program_picture(const tn_program *p, tn_text **out);
+tn_code tn__program_json(const tn_program *p, tn_text **out);
 /* capture.c */
 tn_code tn__program_captured(tn_program *p, uint32_t part, tn_text **why);
 /* Adds a line per part to a table of steps if the program records runs. */

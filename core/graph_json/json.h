@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * json.h: the state that reading and writing a graph as JSON share.
- * docs/graph.md describes the format.
+ * docs/how-to/graph.md describes the format.
  *
  * files:
  *   json_write.c    writes a graph as text, and to a file

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * json_write.c: writes a graph as JSON: one line for each node, keys in a fixed
- * order, no values that equal the default.
+ * order, no values that equal the default. For programs that draw a graph it
+ * also writes the outputs of each node.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -58,6 +59,11 @@ static void add_key(const char *key, tn__buf *out) {
   tn__buf_add(out, ", \"%s\": ", key);
 }
 
+static void add_flag(const char *key, tn__buf *out) {
+  add_key(key, out);
+  tn__buf_add(out, "true");
+}
+
 /* `flags` may be NULL. */
 static void add_entry(tn_entry entry, uint32_t flags, tn__buf *out) {
   if (tn__entry_is_none(entry))
@@ -93,15 +99,7 @@ static void add_known(const tn_sig *known, tn__buf *out) {
   }
   if (known->ndim < 0) return;
   add_key("shape", out);
-  tn__buf_add(out, "[");
-  for (int32_t i = 0; i < known->ndim; ++i) {
-    if (i > 0) tn__buf_add(out, ", ");
-    if (known->shape[i] < 0)
-      tn__buf_add(out, "null");
-    else
-      tn__buf_add(out, "%" PRId64, known->shape[i]);
-  }
-  tn__buf_add(out, "]");
+  tn__buf_json_shape(out, known->ndim, known->shape);
 }
 
 static tn_code add_params(const tn__node *node, tn__buf *out) {
@@ -132,10 +130,7 @@ static void add_attributes(const tn__node *node, tn__buf *out) {
 static void add_loop(const tn__loop *loop, tn__buf *out) {
   add_numbers("sequences", loop->sequences, loop->n_sequences, out);
   add_numbers("carried", loop->states, loop->n_states, out);
-  if (loop->reverse) {
-    add_key("reverse", out);
-    tn__buf_add(out, "true");
-  }
+  if (loop->reverse) add_flag("reverse", out);
   if (loop->n_kept == 0) return;
   add_key("kept", out);
   add_entries(loop->kept, NULL, loop->n_kept, out);
@@ -152,9 +147,39 @@ static void add_operands(const tn__node *node, tn__buf *out) {
   }
 }
 
-static tn_code add_graph(const tn_graph *graph, int indent, tn__buf *out);
+/* The signature of the last inference; for a variable without inference, that
+ * of its creation. */
+static tn_sig sig_of(const tn_graph *graph, tn_entry entry) {
+  const tn__node *node = tn__node_at(graph, entry.node);
+  if (graph->sigs && tn__entry_id(graph, entry) < graph->n_sigs)
+    return *tn__entry_sig(graph, entry);
+  return node->kind == TN__NODE_VARIABLE ? node->known : tn__sig_unknown();
+}
 
-static tn_code add_node(const tn__node *node, int indent, tn__buf *out) {
+/* Writes what only tn_graph_inferred_json has. */
+static void add_outputs(const tn_graph *graph, const tn__node *node,
+                        tn__buf *out) {
+  char text[TN__ENTRY_TEXT];
+  const uint32_t n_visible = tn__node_count_visible(node);
+  if (node->flags & TN__NODE_STATE) add_flag("state", out);
+  add_key("outputs", out);
+  for (uint32_t i = 0; i < node->n_out; ++i) {
+    const tn_entry entry = {node->id, i};
+    const tn_sig sig = sig_of(graph, entry);
+    tn__buf_add(out, i > 0 ? ", {\"name\": " : "[{\"name\": ");
+    tn__buf_json(out, tn__entry_text(graph, entry, text));
+    add_known(&sig, out);
+    if (i >= n_visible) add_flag("hidden", out);
+    tn__buf_add(out, "}");
+  }
+  tn__buf_add(out, node->n_out > 0 ? "]" : "[]");
+}
+
+static tn_code add_graph(const tn_graph *graph, int indent, bool inferred,
+                         tn__buf *out);
+
+static tn_code add_node(const tn_graph *graph, const tn__node *node, int indent,
+                        bool inferred, tn__buf *out) {
   tn__buf_add(out, "{\"name\": ");
   tn__buf_json(out, node->name);
   add_key("kind", out);
@@ -174,26 +199,25 @@ static tn_code add_node(const tn__node *node, int indent, tn__buf *out) {
   if (node->inner) {
     add_key("graph", out);
     tn__buf_add(out, "{\n");
-    TN__TRY(add_graph(node->inner, indent + 2, out));
+    TN__TRY(add_graph(node->inner, indent + 2, inferred, out));
     tn__buf_add(out, "%*s}", indent, "");
   }
   add_numbers("after", node->after, node->n_after, out);
-  if (node->flags & TN__NODE_GRADIENT) {
-    add_key("gradient", out);
-    tn__buf_add(out, "true");
-  }
+  if (node->flags & TN__NODE_GRADIENT) add_flag("gradient", out);
   add_attributes(node, out);
+  if (inferred) add_outputs(graph, node, out);
   tn__buf_add(out, "}");
   return TN_OK;
 }
 
 /* Writes the members "nodes" and "heads". */
-static tn_code add_graph(const tn_graph *graph, int indent, tn__buf *out) {
+static tn_code add_graph(const tn_graph *graph, int indent, bool inferred,
+                         tn__buf *out) {
   const uint32_t n = tn__n_nodes(graph);
   tn__buf_add(out, "%*s\"nodes\": [", indent, "");
   for (uint32_t i = 0; i < n; ++i) {
     tn__buf_add(out, "%s\n%*s", i > 0 ? "," : "", indent + 2, "");
-    TN__TRY(add_node(tn__node_at(graph, i), indent + 2, out));
+    TN__TRY(add_node(graph, tn__node_at(graph, i), indent + 2, inferred, out));
   }
   if (n > 0) tn__buf_add(out, "\n%*s", indent, "");
   tn__buf_add(out, "],\n%*s\"heads\": ", indent, "");
@@ -205,13 +229,13 @@ static tn_code add_graph(const tn_graph *graph, int indent, tn__buf *out) {
 /* ------------------------------------------------------------------- as text
  */
 
-static tn_code write_graph(const tn_graph *graph, tn__buf *out) {
+static tn_code write_graph(const tn_graph *graph, bool inferred, tn__buf *out) {
   tn__vec plugins = {0};
   tn_code rc = plugins_find(graph, 1, &plugins);
   if (rc == TN_OK) {
     tn__buf_add(out, "{\n  \"tenon\": %d,\n", TN__JSON_VERSION);
     add_plugins(&plugins, out);
-    rc = add_graph(graph, 2, out);
+    rc = add_graph(graph, 2, inferred, out);
     tn__buf_add(out, "}\n");
   }
   tn__vec_deinit(graph->env, &plugins);
@@ -220,11 +244,11 @@ static tn_code write_graph(const tn_graph *graph, tn__buf *out) {
   return rc;
 }
 
-tn_code tn__graph_json(const tn_graph *graph, tn_text **out) {
+tn_code tn__graph_json(const tn_graph *graph, bool inferred, tn_text **out) {
   tn__buf text;
   *out = NULL;
   tn__buf_init(&text, graph->env);
-  tn_code rc = write_graph(graph, &text);
+  tn_code rc = write_graph(graph, inferred, &text);
   if (rc == TN_OK) rc = tn__buf_text(&text, out);
   tn__buf_deinit(&text);
   return rc;
@@ -243,7 +267,7 @@ static tn_code put_file(const tn_graph *graph, const char *path,
 tn_code tn__graph_save(const tn_graph *graph, const char *path) {
   tn__buf text;
   tn__buf_init(&text, graph->env);
-  tn_code rc = write_graph(graph, &text);
+  tn_code rc = write_graph(graph, false, &text);
   if (rc == TN_OK) rc = put_file(graph, path, &text);
   tn__buf_deinit(&text);
   return rc;

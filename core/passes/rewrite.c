@@ -328,7 +328,7 @@ const tn_passes tn__passes_table = {.struct_size = sizeof(tn_passes),
                                     .call = pass_call,
                                     .redirect = pass_redirect,
                                     .rewire = pass_rewire,
-                                    .join = tn__fused_pair_add};
+                                    .add_pair = tn__fused_pair_add};
 
 /* --------------------------------------------------------------------- run
  */

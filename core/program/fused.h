@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fused.h: a fused step: a run of elementwise calls, with optional reductions
- * at the end (tenon/fold.h). The outputs of reductions are no operands of a
- * tile. fusion.c decides which steps are fused, fused_shape.c finds loop and
+ * at the end (tenon/reduction.h). The outputs of reductions are no operands of
+ * a tile. fusion.c decides which steps are fused, fused_shape.c finds loop and
  * tiles, fused_tiles.c computes them. If all calls have register kernels
- * (tenon/chain.h), fused_registers.c computes them.
+ * (tenon/registers.h), fused_registers.c computes them.
  */
 #ifndef TENON_GRAPH_FUSED_H_
 #define TENON_GRAPH_FUSED_H_
 
 #include "program.h"
-#include "tenon/chain.h"
-#include "tenon/fold.h"
+#include "tenon/reduction.h"
+#include "tenon/registers.h"
 
 enum {
   TN__LOOP_NDIM = 4, /* dimensions of a loop after joining axes */
@@ -31,7 +31,7 @@ typedef struct tn__tile_operand {
 
 /* An operand as memory of one register kernel. */
 typedef struct tn__register_use {
-  uint32_t link;
+  uint32_t step;
   uint32_t memory; /* number among the kernel's memories */
   uint32_t operand;
   uint32_t block; /* number in the scratch; all operands of an entry share it */
@@ -39,11 +39,11 @@ typedef struct tn__register_use {
 
 /* All parts as one array of register kernels. */
 typedef struct tn__register_run {
-  const tn_chain_kit *kit;
+  const tn_register_interface *interface;
   uint32_t element; /* bytes */
-  uint32_t n_links;
+  uint32_t n_steps;
   uint32_t n_uses;
-  tn_chain_link *links; /* without their memory */
+  tn_register_step *steps; /* without their memory */
   tn__register_use *uses;
 } tn__register_run;
 
@@ -53,7 +53,7 @@ typedef struct tn__scratch {
   uint32_t train;   /* `train` of the frames of its tiles */
   tn__tile **tiles; /* one for each part */
   char *buffers;
-  tn_chain_link *links; /* of a register run, with a block for each operand */
+  tn_register_step *steps; /* of a register run; a block per operand */
   char *blocks;
   int64_t shape[TN__LOOP_NDIM]; /* of the current tile */
   /* For each reduction: the same with 1 for reduced dimensions. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fused_registers.c: the register run of a fused step: one array of register
- * kernels (tenon/chain.h), if all its kernels offer them. Results go from call
- * to call in registers. A result that is needed again is saved in a block of
- * the scratch. The run uses no buffers of fused_tiles.c. A worker computes a
+ * kernels (tenon/registers.h), if all its kernels offer them. Results go from
+ * call to call in registers. A result that is needed again is saved in a block
+ * of the scratch. The run uses no buffers of fused_tiles.c. A worker computes a
  * part of a line at once: its tiles are parts of one line.
  *
  * The end of a line that is shorter than a block is computed on copies.
@@ -24,7 +24,7 @@ enum {
 
 /* One output of one part, and its register kernels. */
 typedef struct make {
-  const tn_chain_made *made;
+  const tn_register_output *made;
   const tn__step *step;
   const void *params;
   uint32_t part;
@@ -72,15 +72,15 @@ static bool requests_fit(const tn__step *step) {
 
 /* Whether the register kernels of an offer fit those of others, and name only
  * operands that the part has. */
-static bool offer_fits(const tn__fused *f, const tn_chain_offer *first,
-                       const tn_chain_offer *offer, uint32_t part,
+static bool offer_fits(const tn__fused *f, const tn_register_offer *first,
+                       const tn_register_offer *offer, uint32_t part,
                        uint32_t n_in) {
-  const uint32_t element = first->made[0].element;
-  if (offer->kit->vectors != first->kit->vectors ||
-      offer->kit->bytes != first->kit->bytes)
+  const uint32_t element = first->outputs[0].element;
+  if (offer->interface->vectors != first->interface->vectors ||
+      offer->interface->bytes != first->interface->bytes)
     return false;
-  for (uint32_t m = 0; m < offer->n_made; ++m) {
-    const tn_chain_made *made = &offer->made[m];
+  for (uint32_t m = 0; m < offer->n_outputs; ++m) {
+    const tn_register_output *made = &offer->outputs[m];
     const uint32_t out = operand_of(f, part, n_in + made->out);
     if (out == TN_NONE || f->operands[out].element != element) return false;
     for (uint32_t i = 0; i < made->n_in; ++i) {
@@ -93,7 +93,7 @@ static bool offer_fits(const tn__fused *f, const tn_chain_offer *first,
 }
 
 /* Requests the offer of every part; *n_makes is 0 if one part has none. */
-static tn_code request_offers(const tn__step *step, tn_chain_offer *offers,
+static tn_code request_offers(const tn__step *step, tn_register_offer *offers,
                               make *makes, uint32_t *n_makes) {
   const tn__fused *f = step->fused;
   uint32_t n = 0;
@@ -101,13 +101,14 @@ static tn_code request_offers(const tn__step *step, tn_chain_offer *offers,
   for (uint32_t k = 0; k < step->n_parts; ++k) {
     tn__tile *tile = f->scratch[0].tiles[k];
     const tn__step *part = step->parts[k];
-    if (!(part->info.kernel->desc->flags & TN_KERNEL_CHAIN)) return TN_OK;
+    if (!(part->info.kernel->desc->flags & TN_KERNEL_REGISTERS)) return TN_OK;
     TN__TRY(tn__tile_get_offer(tile, &offers[k]));
-    if (!offers[k].kit ||
+    if (!offers[k].interface ||
         !offer_fits(f, &offers[0], &offers[k], k, part->info.frame->n_in))
       return TN_OK;
-    for (uint32_t m = 0; m < offers[k].n_made; ++m)
-      makes[n++] = (make){&offers[k].made[m], part, tn__tile_params(tile), k};
+    for (uint32_t m = 0; m < offers[k].n_outputs; ++m)
+      makes[n++] =
+          (make){&offers[k].outputs[m], part, tn__tile_params(tile), k};
   }
   *n_makes = n;
   return TN_OK;
@@ -130,19 +131,20 @@ static uint32_t n_reads(const maker *m, uint32_t entry, uint32_t begin,
   return n;
 }
 
-static tn_chain_link *link_add(maker *m, tn_link *go, const void *params) {
-  tn_chain_link *link = &m->run->links[m->run->n_links++];
-  link->go = go;
-  link->params = params;
-  return link;
+static tn_register_step *add_step(maker *m, tn_register_kernel *go,
+                                  const void *params) {
+  tn_register_step *step = &m->run->steps[m->run->n_steps++];
+  step->go = go;
+  step->params = params;
+  return step;
 }
 
 /* Makes memory number `k` of the last register kernel that of an operand. */
-static void use_add(maker *m, uint32_t k, uint32_t operand) {
+static void add_use(maker *m, uint32_t k, uint32_t operand) {
   uint32_t first = 0;
   while (m->f->operands[first].entry != m->f->operands[operand].entry) ++first;
   m->run->uses[m->run->n_uses++] =
-      (tn__register_use){m->run->n_links - 1, k, operand, first};
+      (tn__register_use){m->run->n_steps - 1, k, operand, first};
 }
 
 /* The input that comes in registers: the one in registers already, or one that
@@ -150,8 +152,8 @@ static void use_add(maker *m, uint32_t k, uint32_t operand) {
 static uint32_t bring_operand(maker *m, const make *at, uint32_t held) {
   for (uint32_t i = 0; i < at->made->n_in; ++i)
     if (entry_of(m, at, i) == held) return i;
-  (void)link_add(m, m->run->kit->load, NULL);
-  use_add(m, 0, operand_of(m->f, at->part, at->made->in[0]));
+  (void)add_step(m, m->run->interface->load, NULL);
+  add_use(m, 0, operand_of(m->f, at->part, at->made->in[0]));
   return 0;
 }
 
@@ -162,25 +164,25 @@ static void keep_result(maker *m, uint32_t k, uint32_t operand) {
   const bool held =
       k + 1 < m->n_makes && n_reads(m, out->entry, k + 1, k + 2) > 0;
   if (out->buffer != TN_NONE && reads == (held ? 1 : 0)) return;
-  (void)link_add(m, m->run->kit->save, NULL);
-  use_add(m, 0, operand);
+  (void)add_step(m, m->run->interface->save, NULL);
+  add_use(m, 0, operand);
 }
 
-static void links_make(maker *m) {
+static void add_steps(maker *m) {
   uint32_t held = TN_NONE;
   for (uint32_t k = 0; k < m->n_makes; ++k) {
     const make *at = &m->makes[k];
     const uint32_t in = bring_operand(m, at, held);
     const uint32_t out =
         operand_of(m->f, at->part, at->step->info.frame->n_in + at->made->out);
-    (void)link_add(m, at->made->links[in], at->params);
+    (void)add_step(m, at->made->kernels[in], at->params);
     for (uint32_t i = 0, other = 0; i < at->made->n_in; ++i)
       if (i != in)
-        use_add(m, other++, operand_of(m->f, at->part, at->made->in[i]));
+        add_use(m, other++, operand_of(m->f, at->part, at->made->in[i]));
     keep_result(m, k, out);
     held = m->f->operands[out].entry;
   }
-  (void)link_add(m, m->run->kit->end, NULL);
+  (void)add_step(m, m->run->interface->end, NULL);
 }
 
 /* ------------------------------------------------------------------ making */
@@ -188,11 +190,11 @@ static void links_make(maker *m) {
 static tn__register_run *register_run_alloc(tn__arena *arena,
                                             uint32_t n_makes) {
   tn__register_run *run = tn__arena_alloc(arena, sizeof *run);
-  const size_t links = n_makes * PER_MAKE + 1;
+  const size_t steps = n_makes * PER_MAKE + 1;
   if (!run) return NULL;
-  run->links = tn__arena_alloc(arena, links * sizeof *run->links);
+  run->steps = tn__arena_alloc(arena, steps * sizeof *run->steps);
   run->uses = tn__arena_alloc(
-      arena, n_makes * (TN_CHAIN_INPUTS + 1) * sizeof *run->uses);
+      arena, n_makes * (TN_REGISTER_INPUTS + 1) * sizeof *run->uses);
   return arena->failed ? NULL : run;
 }
 
@@ -200,14 +202,14 @@ static tn__register_run *register_run_alloc(tn__arena *arena,
  * operand in memory has a block. */
 static void place_registers(const tn__fused *f, const tn__register_run *run,
                             tn__scratch *scratch) {
-  memcpy(scratch->links, run->links, run->n_links * sizeof *run->links);
+  memcpy(scratch->steps, run->steps, run->n_steps * sizeof *run->steps);
   scratch->blocks = scratch->buffers + f->n_buffers * f->buffer_bytes;
   for (uint32_t i = 0; i < run->n_uses; ++i) {
     const tn__register_use *use = &run->uses[i];
     const tn__tile_operand *o = &f->operands[use->operand];
     if (o->buffer != TN_NONE)
-      scratch->links[use->link].memory[use->memory] =
-          (tn_chain_memory){scratch->buffers + o->buffer * f->buffer_bytes, 0};
+      scratch->steps[use->step].memory[use->memory] = (tn_register_memory){
+          scratch->buffers + o->buffer * f->buffer_bytes, 0};
   }
 }
 
@@ -219,19 +221,19 @@ static int64_t piece_of(const tn__fused *f) {
   return n < MOST_PIECE ? n : MOST_PIECE;
 }
 
-static tn_code chain_finish(tn__step *step, maker *m) {
+static tn_code finish_run(tn__step *step, maker *m) {
   tn__fused *f = step->fused;
   tn__arena *arena = &step->program->arena;
-  links_make(m);
+  add_steps(m);
   for (uint32_t i = 0; i < f->n_scratch; ++i) {
-    const size_t bytes = m->run->n_links * sizeof(tn_chain_link);
-    f->scratch[i].links = tn__arena_alloc(arena, bytes);
-    if (!f->scratch[i].links) return tn__fail_memory(bytes, "a chain");
+    const size_t bytes = m->run->n_steps * sizeof(tn_register_step);
+    f->scratch[i].steps = tn__arena_alloc(arena, bytes);
+    if (!f->scratch[i].steps) return tn__fail_memory(bytes, "a register run");
     place_registers(f, m->run, &f->scratch[i]);
   }
   tn__fused_make_lines(f, piece_of(f));
   f->registers = m->run;
-  step->program->stats.n_chained += step->n_parts;
+  step->program->stats.n_in_registers += step->n_parts;
   return TN_OK;
 }
 
@@ -239,21 +241,21 @@ tn_code tn__register_run_make(tn__step *step) {
   const tn_program *p = step->program;
   tn__fused *f = step->fused;
   if (!lines_fit(f) || !requests_fit(step)) return TN_OK;
-  const size_t bytes = step->n_parts * (sizeof(tn_chain_offer) +
-                                        TN_CHAIN_OUTPUTS * sizeof(make));
-  tn_chain_offer *offers = tn__zalloc(p->env, bytes);
-  if (!offers) return tn__fail_memory(bytes, "a chain");
+  const size_t bytes = step->n_parts * (sizeof(tn_register_offer) +
+                                        TN_REGISTER_OUTPUTS * sizeof(make));
+  tn_register_offer *offers = tn__zalloc(p->env, bytes);
+  if (!offers) return tn__fail_memory(bytes, "a register run");
   make *makes = (make *)(void *)(offers + step->n_parts);
   maker m = {.f = f, .makes = makes};
   tn_code rc = request_offers(step, offers, makes, &m.n_makes);
   if (rc == TN_OK && m.n_makes > 0) {
     m.run = register_run_alloc(&step->program->arena, m.n_makes);
     if (m.run) {
-      m.run->kit = offers[0].kit;
-      m.run->element = offers[0].made[0].element;
-      rc = chain_finish(step, &m);
+      m.run->interface = offers[0].interface;
+      m.run->element = offers[0].outputs[0].element;
+      rc = finish_run(step, &m);
     } else {
-      rc = tn__fail_memory(sizeof *m.run, "a chain");
+      rc = tn__fail_memory(sizeof *m.run, "a register run");
     }
   }
   tn__free(p->env, offers);
@@ -265,12 +267,12 @@ tn_code tn__register_run_make(tn__step *step) {
 /* The block of a use: for one repeated element, and for the end of a line. */
 static char *block_of(const tn__register_run *run, const tn__scratch *scratch,
                       const tn__register_use *use) {
-  return scratch->blocks + use->block * (size_t)run->kit->bytes;
+  return scratch->blocks + use->block * (size_t)run->interface->bytes;
 }
 
-static tn_chain_memory *memory_of(const tn__scratch *scratch,
-                                  const tn__register_use *use) {
-  return &scratch->links[use->link].memory[use->memory];
+static tn_register_memory *memory_of(const tn__scratch *scratch,
+                                     const tn__register_use *use) {
+  return &scratch->steps[use->step].memory[use->memory];
 }
 
 static void element_repeat(char *block, const char *element, size_t bytes,
@@ -289,16 +291,17 @@ static void line_set(const tn__fused *f, tn__scratch *scratch,
     char *data = tn__operand_address(f, o, at),
          *block = block_of(run, scratch, use);
     const bool is_line = o->strides[f->ndim - 1] != 0;
-    if (!is_line) element_repeat(block, data, run->element, run->kit->bytes);
+    if (!is_line)
+      element_repeat(block, data, run->element, run->interface->bytes);
     *memory_of(scratch, use) =
-        (tn_chain_memory){is_line ? data : block, is_line ? -1 : 0};
+        (tn_register_memory){is_line ? data : block, is_line ? -1 : 0};
   }
 }
 
 static void run_registers(const tn__register_run *run, tn__scratch *scratch,
                           int64_t bytes) {
   const tn__floating floating = tn__floating_get();
-  run->kit->run(scratch->links, 0, bytes);
+  run->interface->run(scratch->steps, 0, bytes);
   tn__floating_keep(&floating);
 }
 
@@ -308,14 +311,14 @@ static void rest_run(const tn__fused *f, tn__scratch *scratch, size_t whole,
   const tn__register_run *run = f->registers;
   for (uint32_t i = 0; i < run->n_uses; ++i) {
     const tn__register_use *use = &run->uses[i];
-    tn_chain_memory *memory = memory_of(scratch, use);
+    tn_register_memory *memory = memory_of(scratch, use);
     char *block = block_of(run, scratch, use);
     if (memory->moves == 0) continue;
     if (!f->operands[use->operand].is_output)
       memcpy(block, memory->at + whole, bytes);
     memory->at = block;
   }
-  run_registers(run, scratch, run->kit->bytes);
+  run_registers(run, scratch, run->interface->bytes);
 }
 
 static void rest_store(const tn__fused *f, tn__scratch *scratch,
@@ -337,7 +340,7 @@ void tn__register_run_tile(const tn__fused *f, tn__scratch *scratch,
   tn__tile_extent(f, index, at, shape);
   line_set(f, scratch, at);
   const size_t bytes = (size_t)shape[f->ndim - 1] * run->element;
-  const size_t whole = bytes / run->kit->bytes * run->kit->bytes;
+  const size_t whole = bytes / run->interface->bytes * run->interface->bytes;
   run_registers(run, scratch, (int64_t)whole);
   if (whole == bytes) return;
   rest_run(f, scratch, whole, bytes - whole);

@@ -165,15 +165,15 @@ static void tile_make(tn__fused *f) {
 static void set_reduction_tile(const tn__step *part, tn__fused *f,
                                tn__tile_reduction *reduction) {
   const tn_frame *frame = part->info.frame;
-  tn_fold cut;
+  tn_reduction cut;
   int64_t elements = 1;
   uint32_t n = 0;
-  (void)tn_fold_cut(&frame->in[0], &frame->out[0], &cut);
+  (void)tn_reduction_cut(&frame->in[0], &frame->out[0], &cut);
   for (int32_t i = 0; i < cut.ndim; ++i) {
     if (cut.shape[i] == 1) continue;
     if (i < cut.kept) ++reduction->kept;
-    elements *= cut.box[i];
-    f->tile[n++] = cut.box[i];
+    elements *= cut.extent[i];
+    f->tile[n++] = cut.extent[i];
   }
   counts_set(f);
   f->buffer_bytes = (size_t)elements * sizeof(int64_t) + STAGGER_BYTES;
@@ -282,7 +282,7 @@ static bool is_expanded(const tn__step *part) {
  * input. */
 static bool works_in_place(const tn__step *part) {
   const tn_kernel *kernel = part->info.kernel->desc;
-  if ((kernel->flags & TN_KERNEL_CHAIN) && part->n_out > 1) return false;
+  if ((kernel->flags & TN_KERNEL_REGISTERS) && part->n_out > 1) return false;
   return !is_expanded(part) && (kernel->writes & TN_WRITES_INPLACE);
 }
 

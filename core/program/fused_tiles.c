@@ -53,7 +53,7 @@ static void set_tile_reductions(const tn__fused *f, tn__scratch *scratch,
   out->shape = scratch->lines[i];
   out->strides = (int64_t *)(uintptr_t)strides;
   tn__tile_set_request(tile, 0, TN_REQ_WRITE, -1);
-  tn__tile_set_reduction(tile, TN_CALL_FOLD);
+  tn__tile_set_reduction(tile, TN_CALL_EXTENT);
 }
 
 /* Creates frames of the size of a whole tile, and prepares each kernel for
@@ -82,7 +82,7 @@ static tn_code tiles_prepare(const tn__step *step, tn__scratch *scratch) {
 /* Bytes of the buffers, and of a block for each operand of a register run. */
 static size_t scratch_bytes(const tn__fused *f) {
   return f->n_buffers * f->buffer_bytes +
-         (size_t)f->n_operands * TN_CHAIN_BYTES;
+         (size_t)f->n_operands * TN_REGISTER_BYTES;
 }
 
 static tn_code scratch_make(const tn__step *step, tn__scratch *scratch) {

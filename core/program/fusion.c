@@ -88,10 +88,10 @@ static bool is_small(const tn_tensor *loop) {
 static const char *why_no_reduction(const tn__step *step) {
   const tn_frame *f = step->info.frame;
   int32_t ndim = 0;
-  tn_fold reduction;
+  tn_reduction reduction;
   if (step->info.records == 0) return "its kernel takes such a call whole only";
   if (f->n_in != 1 || f->n_out != 1 || f->n_aux != 0 ||
-      !tn_fold_cut(&f->in[0], &f->out[0], &reduction) ||
+      !tn_reduction_cut(&f->in[0], &f->out[0], &reduction) ||
       step->info.records % (uint64_t)(reduction.lines * reduction.parts) != 0)
     return "its kernel breaks the rules of reductions";
   for (int32_t i = 0; i < reduction.ndim; ++i) ndim += reduction.shape[i] != 1;
@@ -138,7 +138,7 @@ static const char *why_not(const tn_program *p, const tn__step *step,
   if (step->n_parts > 0) return "it is two calls already";
   if (!step->info.kernel) return "its outputs are not used";
   const uint32_t flags = step->info.kernel->desc->flags;
-  if (!(flags & (TN_KERNEL_ELEMENTWISE | TN_KERNEL_FOLD)))
+  if (!(flags & (TN_KERNEL_ELEMENTWISE | TN_KERNEL_REDUCTION)))
     return "its kernel is not elementwise";
   if (!(flags & TN_KERNEL_REENTRANT))
     return "its kernel must not run twice at the same time";
@@ -151,7 +151,8 @@ static const char *why_not(const tn_program *p, const tn__step *step,
     if (p->values[step->out[i]].request == TN_REQ_ADD &&
         !(step->info.kernel->desc->writes & TN_WRITES_ADD))
       return "its kernel cannot add to existing elements";
-  return flags & TN_KERNEL_FOLD ? why_no_reduction(step) : why_no_loop(step);
+  return flags & TN_KERNEL_REDUCTION ? why_no_reduction(step)
+                                     : why_no_loop(step);
 }
 
 /* ------------------------------------------------------------------- growth */

@@ -48,7 +48,7 @@ struct tn__plugin {
   struct tn__kernel *kernels; /* entry->n_kernels, in its order */
   tn__vec provided;           /* tn__extension * */
   tn__vec passes;             /* tn__pass * */
-  tn__vec fused_pairs;        /* const tn_joint *, owned by the plugin */
+  tn__vec fused_pairs;        /* const tn_fused_pair *, owned by the plugin */
   tn__vec retired; /* options of kernels that the host has replaced */
   bool loading;    /* init has not returned yet */
   bool lacking;    /* it requested an extension that no plugin provides, or is
@@ -256,8 +256,8 @@ tn__pass *tn__pass_hold(tn__registry *registry, const char *name);
 tn__pass *tn__pass_hold_at(tn__registry *registry, size_t index);
 void tn__pass_unhold(tn__pass *pass);
 
-/* Implements tn_passes.join. */
-int32_t tn__fused_pair_add(tn_registrar *registrar, const tn_joint *joint);
+/* Implements tn_passes.add_pair. */
+int32_t tn__fused_pair_add(tn_registrar *registrar, const tn_fused_pair *pair);
 void tn__fused_pairs_free(tn__plugin *plugin);
 /* The operator that computes `first` and then `second`, held
  * (tn__operator_unhold). NULL if no plugin has registered one, or it is not

@@ -6,7 +6,7 @@
 
 #include "manifest.h"
 #include "runtime.h"
-#include "tenon/tune.h"
+#include "tenon/kernel_options.h"
 
 static tn_runtime *runtime_of(const tn_operator *op) {
   return op->registry->env->owner;

@@ -110,9 +110,11 @@ tn_code tn__device_drain(const tn__device *device, uint32_t purpose);
 bool tn__device_can_sum(const tn__device *device);
 /* Returns whether that function adds elements of a dtype. */
 bool tn__device_can_add(const tn__device *device, tn_dtype dtype);
+/* Returns whether that function adds f32 to f16 and bf16 (TN_SUM_WIDE). */
+bool tn__device_can_sum_wide(const tn__device *device);
 /* Enqueues a sum on the queue of `token`, a queue of the device.
- * sum->struct_size is ignored. TN_UNSUPPORTED if the table has no sums, or no
- * sums of the dtype unless the sum is a copy. */
+ * sum->struct_size is ignored. TN_UNSUPPORTED if the table has no sums, no sums
+ * of the dtype unless the sum is a copy, or no wide sums. */
 tn_code tn__device_sum(tn__token *token, const tn__device *device,
                        const tn_device_sum *sum);
 

@@ -19,15 +19,21 @@ WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
 COMPILERS = [("gcc", "c", "c11"), ("g++", "c++", "c++17"),
              ("clang", "c", "c11"), ("clang++", "c++", "c++17")]
 HEADERS = ["op.h", "note.h", "device.h", "tenon.h", "graph.h", "kernel.h",
-           "elementwise.h", "body.h", "walk.h", "strided.h", "convert.h",
-           "math.h", "math/wide.h", "math/wide_pieces.h", "level.h",
+           "elementwise.h", "body_forms.h", "tensor_walk.h", "strided.h",
+           "convert.h", "convert_loops.h",
+           "plugin/tensor.h", "plugin/call.h", "plugin/operator.h",
+           "common.h", "runtime.h", "operator.h", "array.h", "call.h", "tape.h",
+           "program.h",
+           "math.h", "math/wide.h", "math/wide_pieces.h", "math/wide_roots.h", "cpu_levels.h",
            "exchange.h", "define.h",
-           "blas.h", "pass.h", "fold.h", "chain.h", "links.h",
-           "philox.h", "product.h", "turn.h", "row.h", "size.h",
+           "blas.h", "pass.h", "reduction.h", "registers.h", "register_loops.h",
+           "philox.h", "product.h", "transpose.h", "copy_row.h",
+           "checked_size.h",
            "device_blas.h",
-           "device_scope.h", "tune.h", "capture.h"]
-PADDED = {"op.h", "note.h", "device.h", "blas.h", "device_blas.h", "pass.h",
-          "device_scope.h", "chain.h"}
+           "device_scope.h", "kernel_options.h", "capture.h"]
+PADDED = {"op.h", "plugin/tensor.h", "plugin/call.h", "plugin/operator.h",
+          "note.h", "device.h", "blas.h", "device_blas.h", "pass.h",
+          "device_scope.h", "registers.h"}
 # headers with structs that other binaries read
 MINORS = [0, 1, 2]
 LINE = re.compile(r"^TN_ABI_(\w+)\((.+), (-?\d+)\)$")

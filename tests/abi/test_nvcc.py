@@ -15,14 +15,15 @@ import structs  # noqa: E402
 import tap  # noqa: E402
 
 NVCC = sys.argv[1] if len(sys.argv) > 1 else None
-HEADERS = ["op.h", "note.h", "device.h", "kernel.h", "convert.h", "math.h",
-           "math/wide.h", "math/wide_pieces.h", "level.h",
-           "elementwise.h", "body.h", "walk.h", "strided.h", "elementwise.cuh",
-           "kernel.cuh",
+HEADERS = ["op.h", "note.h", "device.h", "kernel.h", "convert.h",
+           "convert_loops.h", "math.h",
+           "math/wide.h", "math/wide_pieces.h", "cpu_levels.h",
+           "elementwise.h", "body_forms.h", "tensor_walk.h", "strided.h",
+           "elementwise.cuh", "kernel.cuh", "block_reduce.cuh",
            "tenon.h", "exchange.h", "define.h", "graph.h", "blas.h", "pass.h",
-           "fold.h", "chain.h", "links.h", "size.h",
+           "reduction.h", "registers.h", "register_loops.h", "checked_size.h",
            "philox.h", "philox.cuh", "device_blas.h", "device_scope.h",
-           "tune.h", "capture.h", "places.cuh", "ahead.cuh"]
+           "kernel_options.h", "capture.h", "scatter.cuh", "prefetch.cuh"]
 
 
 def compiles(headers, *options):

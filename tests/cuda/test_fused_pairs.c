@@ -11,7 +11,7 @@
 
 #include "fixture.h"
 #include "tenon/kernel.h"
-#include "tenon/tune.h"
+#include "tenon/kernel_options.h"
 
 TestSuite(fused_pairs, .init = fixture_init, .fini = fixture_close);
 

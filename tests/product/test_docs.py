@@ -102,7 +102,7 @@ def schema_keys():
 
 
 def keys_of_manifests_are_those_of_the_schema():
-    page = (SOURCE / "docs/manifest.md").read_text()
+    page = (SOURCE / "docs/reference/manifest.md").read_text()
     told = dict(re.findall(r"^<!-- keys: (\w+) -->\n(.*?)(?=^#|^<!--)", page,
                            re.S | re.M))
     schema = schema_keys()
@@ -113,7 +113,7 @@ def keys_of_manifests_are_those_of_the_schema():
 
 
 def functions_of_formulas_are_those_of_the_language():
-    page = (SOURCE / "docs/manifest.md").read_text()
+    page = (SOURCE / "docs/reference/manifest.md").read_text()
     for kind, file, pattern in (
             ("formulas", "sdk/algebra/function.c", r"\[TNM_F_\w+\] = \{\"(\w+)\""),
             ("rules", "sdk/manifest/shape.c", r"\{\"(\w+)\", \d, TN_NODE_")):

@@ -200,17 +200,16 @@ ACME = "#include <string.h>\n#include <tenon/op.h>\n"
 BLOCKS = {
     ("tenon/blas.h", "int32_t acme_init(const tn_host *host, tn_registrar "
      "*registrar,"): File("#include <tenon/blas.h>\n"),
-    ("tenon/body.h", "TN_KERNEL_BODY void sum(...) as in elementwise.h"):
+    ("tenon/body_forms.h", "TN_KERNEL_BODY void sum(...) as in elementwise.h"):
         File(KERNEL + SUM_BODY,
              [("TN_KERNEL_BODY void sum(...) as in elementwise.h\n", "")]),
     ("tenon/capture.h",
      "__global__ void step(view v) {          // const acme_step_params *live"):
         Words(),  # of CUDA
-    ("tenon/chain.h",
-     "void go(const tn_chain_link *self, int64_t offset, V a, V b, V c, V d "
-     "...);"): Words(),  # the types are those of registers
-    ("tenon/chain.h",
-     "y = a * x + b        { kit->load, x }      x to registers"): Words(),
+    ("tenon/registers.h",
+     "void go(const tn_register_step *self, int64_t offset, V a, V b, V c ...);"): Words(),
+    ("tenon/registers.h",
+     "y = a * x + b        { interface->load, x }   x to registers"): Words(),
     ("tenon/define.h",
      "static int32_t twice(const tn_frame *call) { ... }"):
         File("#include <tenon/define.h>\n"
@@ -239,10 +238,10 @@ BLOCKS = {
      "TN_KERNEL_BODY void cube(const tn_kernel_block *block,"): File(KERNEL),
     ("tenon/exchange.h", "tn_bundle *file = NULL;"):
         Lines("#include <tenon/exchange.h>", "tn_runtime *rt"),
-    ("tenon/fold.h", "for each box, in any order and at the same time, a call "
-     "with TN_CALL_FOLD:"): Words(),
+    ("tenon/reduction.h", "for each extent, in any order and at the same time, a call "
+     "with"): Words(),
     ("tenon/graph.h", "tn_graph *net = NULL;"): GRAPH,
-    ("tenon/links.h", "TN_KERNEL_BODY void sum(...) as in elementwise.h"):
+    ("tenon/register_loops.h", "TN_KERNEL_BODY void sum(...) as in elementwise.h"):
         File(KERNEL + SUM_BODY,
              [("TN_KERNEL_BODY void sum(...) as in elementwise.h\n", ""),
               ("       for a body with two inputs", "")]),
@@ -269,15 +268,15 @@ BLOCKS = {
         Lines("#include <tenon/blas.h>\n#include <tenon/product.h>",
               "const tn_blas *blas, const tn_frame *call, "
               "tn_blas_gemm product"),
-    ("tenon/row.h", "tn_row_copy_avx2(to, from, NULL, bytes);    in a function "
+    ("tenon/copy_row.h", "tn_copy_row_avx2(to, from, NULL, bytes);    in a function "
      "for AVX2"): Words(),
     ("tenon/tenon.h", "#include <stdio.h>"): File(),
-    ("tenon/tenon.h", "rc = tn_tape_create(rt, &tape);"): TAPE,
-    ("tenon/tune.h", "tn_operator *conv = NULL;"):
-        Lines("#include <tenon/tune.h>", "tn_runtime *rt"),
-    ("tenon/turn.h",
-     "const tn_turn part = {to, from, to_stride, from_stride, rows, columns};"):
-        Lines("#include <tenon/kernel.h>\n#include <tenon/turn.h>",
+    ("tenon/tape.h", "rc = tn_tape_create(rt, &tape);"): TAPE,
+    ("tenon/kernel_options.h", "tn_operator *conv = NULL;"):
+        Lines("#include <tenon/kernel_options.h>", "tn_runtime *rt"),
+    ("tenon/transpose.h",
+     "const tn_transpose part = {to,          from, to_stride,"):
+        Lines("#include <tenon/kernel.h>\n#include <tenon/transpose.h>",
               "const tn_frame *call, char *to, const char *from, "
               "int64_t to_stride, int64_t from_stride, int64_t rows, "
               "int64_t columns"),

@@ -61,9 +61,9 @@ BELOW = {
 }
 PUBLIC = {f"tenon/{name}.h"
           for name in ("op", "note", "device", "kernel", "tenon", "define", "exchange",
-                       "graph", "blas", "device_blas", "pass", "fold", "chain", "philox",
-                       "product", "turn", "row", "size", "device_scope", "capture", "tune",
-                       "gradient")}
+                       "graph", "blas", "device_blas", "pass", "reduction", "registers", "philox",
+                       "product", "transpose", "copy_row", "checked_size", "device_scope",
+                       "capture", "kernel_options", "gradient")}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 # The names of this project: public, internal, and of the manifest reader.
 OURS = re.compile(r"^(tn_|tn__|tnm_)")

@@ -184,9 +184,10 @@ static void emit_note_head(emit *e) {
 
 static void emit_note(emit *e, const tn__buf *manifest) {
   const unsigned char *bytes = (const unsigned char *)manifest->s;
-  c_comment(&e->c, 0,
-            "The note of the file: an ELF note header, tn_note, and the tables "
-            "above in the encoding that docs/note-format.md describes.");
+  c_comment(
+      &e->c, 0,
+      "The note of the file: an ELF note header, tn_note, and the tables "
+      "above in the encoding that docs/reference/note-format.md describes.");
   c_add(&e->c, "#ifndef TN_STATIC_PLUGINS\n");
   emit_note_head(e);
   c_add(&e->c, "    .manifest =\n        {\n");

@@ -112,7 +112,18 @@ typedef struct tn_copy {
   int32_t from_id;
 } tn_copy;
 
-enum { TN_SUM_ADD = 1 }; /* tn_device_sum.flags: add to `to` */
+enum {                 /* tn_device_sum.flags */
+       TN_SUM_ADD = 1, /* add to `to` */
+       /* The dtype is f16 or bf16, and `from` is f32. The host sets it only if
+        * the table's sum_flags have it. */
+       TN_SUM_WIDE = 2
+};
+
+/* tn_kernel.flags: an elementwise kernel that writes its outputs of f16 or bf16
+ * also as f32, if the frame has such a tensor. The host uses this for terms of
+ * a sum: so they are not rounded before the sum. On the cpu, kernels with
+ * TN_KERNEL_REGISTERS do this without the flag. */
+#define TN_KERNEL_WIDE_OUT (1u << 7)
 
 /* Steps in elements. Either may be negative, `from` also 0. */
 typedef struct tn_sum_axis {
@@ -132,7 +143,7 @@ typedef struct tn_sum_axis {
  * in `to`. `from` is `to` with the same steps, or the memory does not overlap.
  * `axes` is borrowed for the call.
  *
- * Without summed axes and TN_SUM_ADD it is a copy of elements of 1, 2, 4 or 8
+ * Without summed axes and flags it is a copy of elements of 1, 2, 4 or 8
  * bytes, bit for bit, of any dtype; otherwise the dtype is one of the table's
  * sum_dtypes. Two floats are added in their dtype, f16 and bf16 in f32. A sum
  * over axes is computed at least in f32 for f16 and bf16, and in f64 for f32
@@ -145,7 +156,7 @@ typedef struct tn_sum_axis {
 typedef struct tn_device_sum {
   uint32_t struct_size;
   uint32_t flags; /* TN_SUM_* */
-  tn_dtype dtype; /* of both sides */
+  tn_dtype dtype; /* of both sides, but see TN_SUM_WIDE */
   uint32_t n_kept;
   uint32_t n_summed;
   uint32_t reserved;
@@ -277,6 +288,11 @@ typedef struct tn_device {
    * or beyond struct_size: no others. For a missing dtype the host refuses,
    * before anything runs, all that needs a sum on this device. */
   uint64_t sum_dtypes;
+
+  /* TN_SUM_* that `sum` supports besides TN_SUM_ADD. 0, or beyond struct_size:
+   * no others. Without TN_SUM_WIDE, gradients of f16 and bf16 that a broadcast
+   * repeats are rounded before they are summed. */
+  uint64_t sum_flags;
 } tn_device;
 
 #ifdef __cplusplus

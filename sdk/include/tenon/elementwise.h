@@ -25,8 +25,8 @@
  * is a kernel for all calls that compute in f32 (f16, bf16, f32, and small
  * integers beside them), any strides, broadcast inputs and all requests, at the
  * level of x86 that the host allows. Bodies of other types are in .f64, .i32,
- * .i64; body.h makes those of .f16 and .bf16. opgen writes the `prepare` for
- * its own kernels; a manifest has no key for another.
+ * .i64; body_forms.h makes those of .f16 and .bf16. opgen writes the `prepare`
+ * for its own kernels; a manifest has no key for another.
  */
 #ifndef TENON_ELEMENTWISE_H_
 #define TENON_ELEMENTWISE_H_
@@ -35,10 +35,10 @@
 #include <emmintrin.h>
 #endif
 
-#include "tenon/chain.h"
 #include "tenon/convert.h"
 #include "tenon/math/wide.h"
-#include "tenon/walk.h"
+#include "tenon/registers.h"
+#include "tenon/tensor_walk.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -75,11 +75,11 @@ static inline tn_kernel_body *tn_kernel_body_at(const tn_kernel_bodies *bodies,
   return bodies->at[level];
 }
 
-/* Its links (links.h), for each level above the lowest, by the input that is in
- * registers; NULL: none. */
-typedef struct tn_kernel_links {
-  tn_link *at[TN_KERNEL_N_LEVELS - 1][TN_CHAIN_INPUTS];
-} tn_kernel_links;
+/* Its register kernels (register_loops.h), for each level above the lowest, by
+ * the input that is in registers; NULL: none. */
+typedef struct tn_kernel_registers {
+  tn_register_kernel *at[TN_KERNEL_N_LEVELS - 1][TN_REGISTER_INPUTS];
+} tn_kernel_registers;
 
 /* One output of an element-wise operator: a body for each type that a call may
  * compute in; the types of all operands decide it (convert.h). Empty: no
@@ -92,11 +92,11 @@ typedef struct tn_kernel_map {
   uint32_t in[TN_KERNEL_MAX_IN]; /* indices in call->in */
   tn_kernel_bodies i32;
   tn_kernel_bodies i64;
-  tn_kernel_bodies f16, bf16; /* body.h; for calls of that type alone */
-  /* body.h; for two inputs in f32; that one is a single element, the same for
-   * the whole block. */
+  tn_kernel_bodies f16, bf16; /* body_forms.h; for calls of that type alone */
+  /* body_forms.h; for two inputs in f32; that one is a single element, the same
+   * for the whole block. */
   tn_kernel_bodies one[2];
-  tn_kernel_links links; /* links.h; for calls in f32 alone */
+  tn_kernel_registers registers; /* register_loops.h; for calls in f32 alone */
   /* Joined to the types of all operands: no call computes in less. Or
    * TN_DTYPE_UNKNOWN. */
   tn_dtype least;
@@ -141,7 +141,7 @@ TN_KERNEL_COMMON int32_t tn_kernel_map_mixed(const tn_frame *call,
 TN_KERNEL_COMMON int32_t tn_kernel_map_strided(const tn_frame *call,
                                                const tn_kernel_map *map);
 
-/* The `prepare` for TN_CALL_CHAIN (links.h). [any] */
+/* The `prepare` for TN_CALL_REGISTERS (register_loops.h). [any] */
 static inline int32_t tn_kernel_map_offer(const tn_frame *call, tn_plan *plan,
                                           const tn_kernel_map *maps,
                                           uint32_t n_maps);
@@ -170,14 +170,14 @@ static inline int tn_kernel_fetch_pays(int64_t bytes) {
 /* Bytes of one operand that are prefetched together: as many as arrive while
  * the body computes; and the distance. */
 #define TN_KERNEL_PIECE 1024
-#define TN_KERNEL_AHEAD 4096
+#define TN_KERNEL_PREFETCH 4096
 
 #if defined(__SSE2__)
 /* Prefetches the lines of a later piece of an operand, one after the other.
  * More of them at once gain nothing: the processor then mixes them with those
  * of the next operand. */
 static inline void tn_kernel_fetch(const void *operand) {
-  const char *at = (const char *)operand + TN_KERNEL_AHEAD;
+  const char *at = (const char *)operand + TN_KERNEL_PREFETCH;
   TN_KERNEL_ROLLED
   for (int64_t line = 0; line < TN_KERNEL_PIECE; line += 64)
     _mm_prefetch(at + line, _MM_HINT_T0);
@@ -251,7 +251,7 @@ static inline void tn_kernel_dense_stream(const tn_kernel_dense *dense,
                                           int64_t begin, int64_t end) {
   TN_KERNEL_LINED char chunk[TN_KERNEL_CHUNK];
   const int64_t most = TN_KERNEL_CHUNK / dense->bytes;
-  const int64_t ahead = TN_KERNEL_AHEAD / dense->bytes;
+  const int64_t ahead = TN_KERNEL_PREFETCH / dense->bytes;
   const char *later[TN_KERNEL_MAX_IN];
   tn_kernel_block block;
   for (; end - begin >= most; begin += most) {
@@ -261,7 +261,7 @@ static inline void tn_kernel_dense_stream(const tn_kernel_dense *dense,
     dense->body(&block, dense->params);
     const int more = end - begin >= ahead + most;
     for (uint32_t k = 0; more && k < dense->n_in; ++k)
-      later[k] = (const char *)block.in[k] + TN_KERNEL_AHEAD;
+      later[k] = (const char *)block.in[k] + TN_KERNEL_PREFETCH;
     tn_kernel_stream_chunk(to, chunk, TN_KERNEL_CHUNK, later,
                            more ? dense->n_in : 0);
   }
@@ -277,7 +277,7 @@ static inline void tn_kernel_dense_stream(const tn_kernel_dense *dense,
 static inline void tn_kernel_dense_fetch(const tn_kernel_dense *dense,
                                          int64_t begin, int64_t end) {
   const int64_t most = TN_KERNEL_PIECE / dense->bytes;
-  const int64_t ahead = TN_KERNEL_AHEAD / dense->bytes;
+  const int64_t ahead = TN_KERNEL_PREFETCH / dense->bytes;
   tn_kernel_block block;
   for (; end - begin >= ahead + most; begin += most) {
     tn_kernel_dense_block(dense, &block, begin, most);
@@ -448,8 +448,8 @@ static inline int tn_kernel_maps_dense(const tn_frame *call,
 }
 
 /* The `prepare` of a kernel that runs maps: does once the checks that
- * tn_kernel_map_run would do in every call; allocates nothing, except for links
- * (links.h). [any] */
+ * tn_kernel_map_run would do in every call; allocates nothing, except for an
+ * offer (register_loops.h). [any] */
 TN_KERNEL_COMMON int32_t tn_kernel_map_prepare(const tn_frame *call,
                                                tn_plan *plan,
                                                const tn_kernel_map *maps,
@@ -470,7 +470,7 @@ TN_KERNEL_COMMON int32_t tn_kernel_map_prepare(const tn_frame *call,
       {{0, TN_BF16}, {1, TN_BF16}, {2, TN_BF16}}};
   tn_dtype compute;
   uint32_t row = 0;
-  if (call->flags & TN_CALL_CHAIN)
+  if (call->flags & TN_CALL_REGISTERS)
     return tn_kernel_map_offer(call, plan, maps, n_maps);
   if (!tn_kernel_maps_dense(call, maps, n_maps, &compute)) return TN_OK;
   while (all[row][0].compute != compute) ++row;
@@ -513,7 +513,7 @@ static inline int32_t tn_kernel_map_run(const tn_frame *call,
 }
 #endif
 
-#include "tenon/body.h"
-#include "tenon/links.h"
+#include "tenon/body_forms.h"
+#include "tenon/register_loops.h"
 
 #endif /* TENON_ELEMENTWISE_H_ */

@@ -15,7 +15,7 @@
  *       C sum = 0;
  *       for (int64_t k = threadIdx.x; k < v.columns; k += TN_CUDA_THREADS)
  *         sum += tn_cuda_read<C>(a.at[DATA], r * v.columns + k);
- *       sum = tn_cuda_fold(part, sum, tn_cuda_plus());
+ *       sum = tn_cuda_reduce(part, sum, tn_cuda_plus());
  *       if (threadIdx.x == 0) tn_cuda_write(a.at[OUT], r, sum);
  *     }
  *   }
@@ -293,77 +293,6 @@ __device__ __forceinline__ void tn_cuda_write(const tn_cuda_array &array,
   tn_cuda_visit(array.data, array.dtype, i, writer);
 }
 
-/* ------------------------------------------------------------------- blocks */
-
-/* The operations of tn_cuda_fold. NaN is the largest and the least of all. */
-struct tn_cuda_plus {
-  template <class C>
-  __device__ __forceinline__ C operator()(C a, C b) const {
-    return tn_cuda_sum(a, b);
-  }
-};
-
-struct tn_cuda_largest {
-  template <class C>
-  __device__ __forceinline__ C operator()(C a, C b) const {
-    return b > a || b != b ? b : a;
-  }
-};
-
-struct tn_cuda_least {
-  template <class C>
-  __device__ __forceinline__ C operator()(C a, C b) const {
-    return b < a || b != b ? b : a;
-  }
-};
-
-/* The value of the warp's thread with a number that differs in the bits of
- * `apart`. C is a number of 4 or 8 bytes; overload it for other types. */
-template <class C>
-__device__ __forceinline__ C tn_cuda_other(C mine, unsigned apart) {
-  return __shfl_xor_sync(0xffffffffu, mine, apart);
-}
-
-/* Reduces the values of `threads` neighbours in a warp, a power of 2 of at most
- * 32, for each of them; only of threads with an equal number modulo `lanes`,
- * another power of 2. All threads of the block must call it. */
-template <class C, class Fold>
-__device__ __forceinline__ C tn_cuda_fold_warp(C mine, Fold fold,
-                                               unsigned threads,
-                                               unsigned lanes = 1) {
-  for (unsigned apart = threads / 2; apart >= lanes; apart /= 2) {
-    const C other = tn_cuda_other(mine, apart);
-    mine = threadIdx.x & apart ? fold(other, mine) : fold(mine, other);
-  }
-  return mine;
-}
-
-/* Reduces the values of the TN_CUDA_THREADS threads of a block, for each of
- * them; with `lanes`, a power of 2, only of threads with an equal number modulo
- * `lanes`. `part` is shared memory and free again afterwards. All threads of
- * the block must call it. Always the same order: results do not depend on the
- * device. */
-template <class C, class Fold>
-__device__ __forceinline__ C tn_cuda_fold(C *part, C mine, Fold fold,
-                                          unsigned lanes = 1) {
-  const unsigned warp = 32, own = threadIdx.x, at = own & (lanes - 1);
-  const bool is_wide = lanes >= warp; /* or a warp has a set for each lane */
-  if (lanes == TN_CUDA_THREADS) return mine;
-  if (!is_wide) mine = tn_cuda_fold_warp(mine, fold, warp, lanes);
-  const unsigned end =
-      is_wide ? (unsigned)TN_CUDA_THREADS : TN_CUDA_THREADS / warp * lanes;
-  if (is_wide)
-    part[own] = mine;
-  else if (own % warp < lanes)
-    part[own / warp * lanes + at] = mine;
-  __syncthreads();
-  C all = part[at];
-#pragma unroll 1
-  for (unsigned k = lanes + at; k < end; k += lanes) all = fold(all, part[k]);
-  __syncthreads();
-  return all;
-}
-
 /* --------------------------------------------------------------------- host */
 
 /* Blocks of 256 threads for so many pieces of work: no more than keep every
@@ -602,5 +531,7 @@ static inline int32_t tn_cuda_by_sum(tn_dtype dtype, Run run) {
   if (dtype == TN_BOOL) return run(tn_cuda_bool());
   return tn_cuda_by_width(tn_dtype_bytes(dtype), run);
 }
+
+#include "tenon/block_reduce.cuh"
 
 #endif /* TENON_KERNEL_CUH_ */

@@ -5,8 +5,8 @@
  *
  * The note `.note.tenon` (name "Tenon", type TN_NOTE_TYPE) holds a tn_note and
  * then manifest_size bytes: the canonical encoding of the plugin's constant
- * tables (docs/note-format.md). It is read without opening the plugin as code,
- * and compared with the tables when the plugin is loaded.
+ * tables (docs/reference/note-format.md). It is read without opening the plugin
+ * as code, and compared with the tables when the plugin is loaded.
  */
 #ifndef TENON_NOTE_H_
 #define TENON_NOTE_H_

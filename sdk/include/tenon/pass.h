@@ -73,7 +73,7 @@
  * FUSED PAIRS. If one operator reads the output of another, a third may compute
  * both in one kernel: a convolution and a relu. A plugin with such an operator
  * declares it with `join`, and needs no pass: every program uses it if
- * possible, unless it is bound with TN_BIND_NO_FUSE (tn_joint, below). The
+ * possible, unless it is bound with TN_BIND_NO_FUSE (tn_fused_pair, below). The
  * graph, its gradients, its names and the outputs for a monitor stay the same.
  *
  * THREADS. A pass runs on the thread of its caller. Other passes, or the same
@@ -204,18 +204,18 @@ typedef struct tn_rewrite_call {
  * kernel of `both`, if it reads no more than they do: the gradient of the
  * output, the output, and the operands that the gradient of `first` reads. On
  * devices that have queues the gradient of `second` may be elementwise. */
-typedef struct tn_joint {
+typedef struct tn_fused_pair {
   uint32_t struct_size;
   uint32_t reserved;
   const char *first;
   const char *second;
   const char *both;
-} tn_joint;
+} tn_fused_pair;
 
 /* The host's functions for passes: constant, valid as long as the plugin. A
  * function that fails leaves the graph unchanged, and its reason becomes part
  * of the failure of the pass, unless the pass returns TN_OK. [host-thread],
- * except `add` and `join`, and only for the graph of the present `run`. */
+ * except `add` and `add_pair`, and only for the graph of the present `run`. */
 typedef struct tn_passes {
   uint32_t struct_size;
   uint32_t reserved;
@@ -259,7 +259,7 @@ typedef struct tn_passes {
   /* Declares a fused pair; the plugins of its operators need not be loaded.
    * Beyond struct_size in hosts without fused pairs. TN_EXISTS if the plugin
    * has declared one for these two, TN_INVALID: then init fails. [load] */
-  int32_t (*join)(tn_registrar *registrar, const tn_joint *joint);
+  int32_t (*add_pair)(tn_registrar *registrar, const tn_fused_pair *pair);
 } tn_passes;
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * product.h: matrix products in C, vectorised at every level of instructions
  * and divided over the host's workers. Up to edges of some hundred they are as
- * fast as a BLAS or faster, for larger ones nearly (docs/performance.md). They
- * need no BLAS.
+ * fast as a BLAS or faster, for larger ones nearly
+ * (docs/benchmarks/performance.md). They need no BLAS.
  *
  *   int32_t code = tn_product_by(blas, call, &product);
  *
@@ -21,7 +21,7 @@
 
 #include "tenon/blas.h"
 #include "tenon/kernel.h"
-#include "tenon/turn.h"
+#include "tenon/transpose.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -42,10 +42,10 @@ enum {
   TN_PRODUCT_LEAST = 12,     /* rows that are worth gathering, */
   TN_PRODUCT_APART = 16384,  /* and elements of op(a) */
   TN_PRODUCT_BESIDE = 8,     /* vectors of the sums of one row */
-  TN_PRODUCT_CHAIN = 256,    /* products that one sum of a row adds up */
+  TN_PRODUCT_TERMS = 256,    /* products that one sum of a row adds up */
   TN_PRODUCT_LINE = 256,     /* columns of a block of one row */
   TN_PRODUCT_FAR = 64,       /* depth from which on c is prefetched */
-  TN_PRODUCT_AHEAD = 32,     /* rows of op(b) between prefetch and read */
+  TN_PRODUCT_PREFETCH = 32,  /* rows of op(b) between prefetch and read */
   TN_PRODUCT_LONG = 512,     /* edges longer than that are a BLAS's */
   TN_PRODUCT_SMALL = 1 << 18 /* m * n * k below which a product is computed on
                                 the calling thread */
@@ -112,7 +112,7 @@ static inline int tn_product_is_line(const tn_product_block *x) {
 /* Registers: 16 of 16 or 32 bytes, or 32 of 64. */
 #define TN_TILE_T float
 #define TN_TILE_NAME(x) tn_product_##x##_f32
-#define TN_TILE_TURN tn_turn_32_base
+#define TN_TILE_TRANSPOSE tn_transpose_32_base
 #define TN_TILE_TARGET
 #define TN_TILE_BYTES 16
 #define TN_TILE_ROWS 6
@@ -120,7 +120,7 @@ static inline int tn_product_is_line(const tn_product_block *x) {
 
 #define TN_TILE_T double
 #define TN_TILE_NAME(x) tn_product_##x##_f64
-#define TN_TILE_TURN tn_turn_64_base
+#define TN_TILE_TRANSPOSE tn_transpose_64_base
 #define TN_TILE_TARGET
 #define TN_TILE_BYTES 16
 #define TN_TILE_ROWS 6
@@ -129,7 +129,7 @@ static inline int tn_product_is_line(const tn_product_block *x) {
 #if defined(TN_KERNEL_AVX2)
 #define TN_TILE_T float
 #define TN_TILE_NAME(x) tn_product_##x##_f32_avx2
-#define TN_TILE_TURN tn_turn_32_avx2
+#define TN_TILE_TRANSPOSE tn_transpose_32_avx2
 #define TN_TILE_TARGET TN_KERNEL_AVX2
 #define TN_TILE_BYTES 32
 #define TN_TILE_ROWS 6
@@ -137,7 +137,7 @@ static inline int tn_product_is_line(const tn_product_block *x) {
 
 #define TN_TILE_T double
 #define TN_TILE_NAME(x) tn_product_##x##_f64_avx2
-#define TN_TILE_TURN tn_turn_64_avx2
+#define TN_TILE_TRANSPOSE tn_transpose_64_avx2
 #define TN_TILE_TARGET TN_KERNEL_AVX2
 #define TN_TILE_BYTES 32
 #define TN_TILE_ROWS 6
@@ -145,7 +145,7 @@ static inline int tn_product_is_line(const tn_product_block *x) {
 
 #define TN_TILE_T float
 #define TN_TILE_NAME(x) tn_product_##x##_f32_avx512
-#define TN_TILE_TURN tn_turn_32_avx512
+#define TN_TILE_TRANSPOSE tn_transpose_32_avx512
 #define TN_TILE_TARGET TN_KERNEL_AVX512
 #define TN_TILE_BYTES 64
 #define TN_TILE_ROWS 12
@@ -153,7 +153,7 @@ static inline int tn_product_is_line(const tn_product_block *x) {
 
 #define TN_TILE_T double
 #define TN_TILE_NAME(x) tn_product_##x##_f64_avx512
-#define TN_TILE_TURN tn_turn_64_avx512
+#define TN_TILE_TRANSPOSE tn_transpose_64_avx512
 #define TN_TILE_TARGET TN_KERNEL_AVX512
 #define TN_TILE_BYTES 64
 #define TN_TILE_ROWS 12
@@ -229,7 +229,8 @@ static inline void tn_product_scale(const tn_blas_gemm *g) {
 }
 
 /* The transposed product, with c in column-major order. */
-static inline tn_product_block tn_product_turned(const tn_product_block *x) {
+static inline tn_product_block tn_product_transposed(
+    const tn_product_block *x) {
   const tn_product_matrix a = {x->a.at, x->a.column, x->a.row};
   const tn_product_matrix b = {x->b.at, x->b.column, x->b.row};
   const tn_product_target c = {x->c.at, x->c.column, x->c.row, x->c.alpha,
@@ -271,10 +272,10 @@ static inline double tn_product_cost(const tn_product_block *x) {
 }
 
 /* Returns 1 if vectors should be along columns of c. */
-static inline int tn_product_turns(const tn_product_block *x) {
-  const tn_product_block turned = tn_product_turned(x);
+static inline int tn_product_should_transpose(const tn_product_block *x) {
+  const tn_product_block transposed = tn_product_transposed(x);
   if (x->m == 1 || x->n == 1) return x->m > 1;
-  return tn_product_cost(&turned) < tn_product_cost(x);
+  return tn_product_cost(&transposed) < tn_product_cost(x);
 }
 
 /* Rows of a block: all about as many, and few enough for several blocks. */
@@ -303,7 +304,8 @@ static inline int32_t tn_product(const tn_frame *call, const tn_blas_gemm *g) {
     tn_product_scale(g);
     return TN_OK;
   }
-  p.whole = tn_product_turns(&whole) ? tn_product_turned(&whole) : whole;
+  p.whole = tn_product_should_transpose(&whole) ? tn_product_transposed(&whole)
+                                                : whole;
   p.tile = tn_product_tile_of(g->dtype, tn_kernel_level(call));
   p.bytes = tn_dtype_bytes(g->dtype);
   p.width = tn_product_width(&p.whole, p.bytes);

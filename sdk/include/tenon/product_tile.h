@@ -8,7 +8,7 @@
  *   TN_TILE_BYTES   of a vector register
  *   TN_TILE_ROWS    of c with sums in registers, two vectors wide; a multiple
  *                   of 6
- *   TN_TILE_TURN    the loop of turn.h for such elements at the level
+ *   TN_TILE_TRANSPOSE    the loop of transpose.h for such elements at the level
  *
  * which it undefines.
  *
@@ -103,7 +103,7 @@ TN_TILE_EVER void TN_TILE_NAME(multiply)(const TN_TILE_NAME(step) * s,
       b[w] = ((const vector *)(const void *)beside)[w];
     if (keep)
       for (int w = 0; w < across; ++w, kept += L) {
-        __builtin_prefetch(beside + TN_PRODUCT_AHEAD * b_row + w * L);
+        __builtin_prefetch(beside + TN_PRODUCT_PREFETCH * b_row + w * L);
         *(vector *)(void *)kept = b[w];
       }
     TN_PRODUCT_UNROLL
@@ -175,9 +175,9 @@ TN_TILE_TARGET static void TN_TILE_NAME(pack)(TN_TILE_T *to,
     for (int64_t p = 0; p < depth; ++p)
       TN_TILE_NAME(copy)(to + p * span, from + p * b->row, n);
   } else if (b->row == 1) {
-    const tn_turn t = {(char *)to, (const char *)from, span, b->column, depth,
-                       n};
-    TN_TILE_TURN(&t);
+    const tn_transpose t = {
+        (char *)to, (const char *)from, span, b->column, depth, n};
+    TN_TILE_TRANSPOSE(&t);
   } else {
     for (int64_t j = 0; j < n; ++j)
       for (int64_t p = 0; p < depth; ++p)
@@ -371,13 +371,13 @@ TN_TILE_TARGET static void TN_TILE_NAME(turned)(const tn_product_block *x,
     if (now.keep) now.in_place = now.keep = 0;
     const int direct = x->c.beta == 0;
     TN_TILE_T *to = (TN_TILE_T *)x->c.at + i;
-    const tn_turn t = {direct ? (char *)to : (char *)turned,
-                       (const char *)made,
-                       direct ? x->c.column : (int64_t)TN_TILE_NAME(group),
-                       W,
-                       x->n,
-                       some.m};
-    TN_TILE_TURN(&t);
+    const tn_transpose t = {direct ? (char *)to : (char *)turned,
+                            (const char *)made,
+                            direct ? x->c.column : (int64_t)TN_TILE_NAME(group),
+                            W,
+                            x->n,
+                            some.m};
+    TN_TILE_TRANSPOSE(&t);
     const TN_TILE_T beta = (TN_TILE_T)x->c.beta;
     for (int64_t j = 0; !direct && j < x->n; ++j) {
       const TN_TILE_T *from = turned + j * TN_TILE_NAME(group);
@@ -492,7 +492,7 @@ TN_TILE_TARGET static void TN_TILE_NAME(tile)(const tn_product_block *whole,
   tn_product_block x = *whole;
   int64_t most = tn_product_depth(whole);
   if (tn_product_is_line(whole))
-    most = beside ? (int64_t)TN_PRODUCT_CHAIN : whole->k;
+    most = beside ? (int64_t)TN_PRODUCT_TERMS : whole->k;
   for (int64_t p = 0; p < whole->k; p += most) {
     x.k = whole->k - p < most ? whole->k - p : most;
     x.a.at = (const TN_TILE_T *)whole->a.at + p * whole->a.column;
@@ -508,4 +508,4 @@ TN_TILE_TARGET static void TN_TILE_NAME(tile)(const tn_product_block *whole,
 #undef TN_TILE_TARGET
 #undef TN_TILE_BYTES
 #undef TN_TILE_ROWS
-#undef TN_TILE_TURN
+#undef TN_TILE_TRANSPOSE

@@ -344,16 +344,16 @@ static inline int tn_kernel_task_is_short(const tn_kernel_task *task,
 #if defined(__SSE2__)
 /* Bytes from an element to the one that is prefetched: on the next line, if
  * lines are short and not adjacent; 0 if all are one line. */
-static inline int64_t tn_kernel_task_ahead(const tn_kernel_task *task,
-                                           uint32_t k) {
+static inline int64_t tn_kernel_task_prefetch(const tn_kernel_task *task,
+                                              uint32_t k) {
   const tn_kernel_walk *walk = &task->walk;
   const int32_t d = walk->ndim - 1;
   if (k > 0 && k == task->one) return 0;
-  if (d == 0) return TN_KERNEL_AHEAD;
+  if (d == 0) return TN_KERNEL_PREFETCH;
   const int64_t length = walk->shape[d] * walk->bytes[k];
   const int64_t step = walk->stride[k][d - 1] * walk->bytes[k];
-  const int together = step == length || length >= 2 * TN_KERNEL_AHEAD;
-  return together && step != 0 ? TN_KERNEL_AHEAD : step;
+  const int together = step == length || length >= 2 * TN_KERNEL_PREFETCH;
+  return together && step != 0 ? TN_KERNEL_PREFETCH : step;
 }
 
 /* Whether a call of TN_REQ_WRITE writes past the caches: its data does not fit
@@ -368,7 +368,7 @@ static inline int tn_kernel_task_streams(const tn_kernel_task *task) {
   for (int32_t d = 0; d < inner; ++d)
     places |= (uint64_t)(walk->stride[0][d] * bytes);
   for (uint32_t k = 0; k < walk->n_operands; ++k)
-    moved += tn_kernel_task_ahead(task, k) != 0 ? walk->size * bytes : 0;
+    moved += tn_kernel_task_prefetch(task, k) != 0 ? walk->size * bytes : 0;
   return moved >= TN_KERNEL_STREAM && places % 64 == 0 &&
          tn_kernel_task_is_direct(task);
 }
@@ -383,7 +383,7 @@ static inline void tn_kernel_task_stream(const tn_kernel_task *task,
   int64_t ahead[TN_KERNEL_MAX_IN];
   tn_kernel_block block = *line;
   for (uint32_t k = 0; k < n_in; ++k)
-    ahead[k] = tn_kernel_task_ahead(task, k + 1);
+    ahead[k] = tn_kernel_task_prefetch(task, k + 1);
   for (int64_t left = line->n; left > 0; left -= block.n) {
     const int64_t most = TN_KERNEL_CHUNK / bytes;
     uint32_t n_later = 0;

@@ -37,7 +37,7 @@
  * - gradients are compared with difference quotients (test_gradient.h).
  * - the same call is made often. The bits must be the same: twice, after a call
  *   with other numbers, and with one worker thread in place of three. Kernels
- *   without TN_KERNEL_DETERMINISTIC are not compared (test_again.h).
+ *   without TN_KERNEL_DETERMINISTIC are not compared (test_repeat.h).
  * - with `batch_invariant: true` in the manifest, each row has the same bits
  *   alone, in its example and among hundreds of rows; elementwise kernels must
  *   give the same numbers there (test_batch.h).
@@ -80,10 +80,10 @@
  *        test_guard.h     memory between inaccessible pages
  *        test_report.h    cases, verdicts, TAP
  *        test_value.h     numbers, arrays and views of them
- *        test_kit.h       an example that was read
+ *        test_subject.h       an example that was read
  *        test_call.h      one call
  *        test_backward.h  backward calls
- *        test_again.h     repeated calls
+ *        test_repeat.h     repeated calls
  *        test_batch.h     rows in batches of other sizes
  *        test_example.h   the cases of an example
  *        test_gradient.h  difference quotients
@@ -205,13 +205,13 @@ static double tn_test_tolerance(tn_dtype dtype, double tol) {
 #include "tenon/test_report.h"
 #include "tenon/test_value.h"
 
-#include "tenon/test_kit.h"
+#include "tenon/test_subject.h"
 
 #include "tenon/test_call.h"
 
 #include "tenon/test_backward.h"
 
-#include "tenon/test_again.h"
+#include "tenon/test_repeat.h"
 
 #include "tenon/test_batch.h"
 

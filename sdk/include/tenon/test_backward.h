@@ -10,7 +10,8 @@
 
 /* The forward call of a backward one; its outputs are laid out as the case's
  * other operands. */
-static tn_code tn_test_call_again(const tn_test_kit *k, tn_test_layout layout,
+static tn_code tn_test_call_again(const tn_test_subject *k,
+                                  tn_test_layout layout,
                                   tn_test_call *forward) {
   tn_code rc = tn_test_call_new(k, layout, forward);
   for (size_t i = 0; i < k->out.n && rc == TN_OK; ++i) {
@@ -32,7 +33,7 @@ static tn_code tn_test_call_again(const tn_test_kit *k, tn_test_layout layout,
  */
 
 /* Whether the gradients that the example states are of floats, all of them. */
-static bool tn_test_grads_are_floats(const tn_test_kit *k) {
+static bool tn_test_grads_are_floats(const tn_test_subject *k) {
   for (size_t i = 0; i < k->in_grads.n; ++i)
     if (k->in_grads.v[i].v != NULL &&
         !tn_test_is_float(k->sigs[TN_OPERAND_IN][i].dtype))
@@ -40,7 +41,7 @@ static bool tn_test_grads_are_floats(const tn_test_kit *k) {
   return true;
 }
 
-static bool tn_test_backward(const tn_test_kit *k, const tn_test_case *c) {
+static bool tn_test_backward(const tn_test_subject *k, const tn_test_case *c) {
   tn_test_call forward, back;
   tn_array *heads[TN_TEST_MAX] = {NULL};
   memset(&back, 0, sizeof back);
@@ -68,13 +69,13 @@ static bool tn_test_backward(const tn_test_kit *k, const tn_test_case *c) {
 }
 
 /* How many gradients the example states. */
-static size_t tn_test_n_grads(const tn_test_kit *k) {
+static size_t tn_test_n_grads(const tn_test_subject *k) {
   size_t n = 0;
   for (size_t i = 0; i < k->in_grads.n; ++i) n += k->in_grads.v[i].v != NULL;
   return n;
 }
 
-static void tn_test_run_backward(const tn_test_kit *k) {
+static void tn_test_run_backward(const tn_test_subject *k) {
   static const tn_test_case cases[] = {
       {TN_TEST_DENSE, TN_TEST_NEW, 0},   {TN_TEST_DENSE, TN_TEST_WRITE, 0},
       {TN_TEST_DENSE, TN_TEST_ADD, 0},   {TN_TEST_COLUMNS, TN_TEST_WRITE, 0},
@@ -101,7 +102,7 @@ enum { TN_TEST_SUBSETS = 8 }; /* inputs that are asked for alone, at most */
 /* Gradients of an example with drawn output gradients: `all`, from a call that
  * asks for all of them. */
 typedef struct tn_test_subsets {
-  const tn_test_kit *k;
+  const tn_test_subject *k;
   bool wanted[TN_TEST_MAX];
   size_t n; /* of those */
   tn_test_list heads;
@@ -110,7 +111,7 @@ typedef struct tn_test_subsets {
 
 /* Which gradients there are; false if none. */
 static bool tn_test_find_wanted(tn_test_subsets *s) {
-  const tn_test_kit *k = s->k;
+  const tn_test_subject *k = s->k;
   const tn_gradient *g = k->desc->gradient;
   if (g == NULL || g->kind != TN_GRADIENT_KERNEL || g->n_inputs == 0)
     return false;
@@ -125,7 +126,7 @@ static bool tn_test_find_wanted(tn_test_subsets *s) {
 
 /* Draws gradients for the outputs that users see, once. */
 static tn_code tn_test_draw_heads(tn_test_subsets *s, tn_array *const *out) {
-  const tn_test_kit *k = s->k;
+  const tn_test_subject *k = s->k;
   tn_code rc = TN_OK;
   k->t->random = k->t->seed;
   for (size_t i = 0; i < k->out.n && rc == TN_OK; ++i) {
@@ -142,7 +143,7 @@ static tn_code tn_test_draw_heads(tn_test_subsets *s, tn_array *const *out) {
 /* Makes the backward call of a case, for the gradients that `req` wants. */
 static tn_code tn_test_call_subset(tn_test_subsets *s, const tn_test_case *c,
                                    const bool *wanted, tn_test_call *back) {
-  const tn_test_kit *k = s->k;
+  const tn_test_subject *k = s->k;
   static tn_test_call forward;
   tn_array *heads[TN_TEST_MAX] = {NULL};
   memset(back, 0, sizeof *back);
@@ -178,7 +179,7 @@ static tn_code tn_test_find_all(tn_test_subsets *s) {
 /* Compares the gradients of a call with those of the call for all. */
 static bool tn_test_check_subset(const tn_test_subsets *s, const bool *wanted,
                                  const tn_test_call *back) {
-  const tn_test_kit *k = s->k;
+  const tn_test_subject *k = s->k;
   bool fine = true;
   for (size_t i = 0; i < k->in.n && fine; ++i) {
     const char *name = tn_test_arg(k->desc->inputs, k->desc->n_inputs, i)->name;
@@ -217,7 +218,7 @@ static void tn_test_run_subset(tn_test_subsets *s, size_t i, bool alone) {
   static const tn_test_layout layouts[] = {TN_TEST_DENSE, TN_TEST_FRONT,
                                            TN_TEST_STEPS, TN_TEST_COLUMNS,
                                            TN_TEST_SHIFT};
-  const tn_test_kit *k = s->k;
+  const tn_test_subject *k = s->k;
   const bool on_cpu = k->place.device_type == TN_DEVICE_CPU;
   const uint64_t drawn = tn_test_draw(k->t);
   bool wanted[TN_TEST_MAX];
@@ -256,7 +257,7 @@ static void tn_test_run_all_subsets(tn_test_subsets *s) {
 }
 
 /* False if the operator has no backward kernel for these types. */
-static bool tn_test_run_subsets(const tn_test_kit *k) {
+static bool tn_test_run_subsets(const tn_test_subject *k) {
   static tn_test_subsets s;
   memset(&s, 0, sizeof s);
   s.k = k;

@@ -79,8 +79,8 @@ static bool tn_test_copy_values(const tn_test_values *from,
   return true;
 }
 
-/* The kit's inputs with another number of rows. */
-static bool tn_test_resize_batch(const tn_test_kit *k, int64_t rows,
+/* The subject's inputs with another number of rows. */
+static bool tn_test_resize_batch(const tn_test_subject *k, int64_t rows,
                                  tn_test_list *out) {
   bool fine = true;
   out->n = k->in.n;
@@ -97,8 +97,9 @@ static bool tn_test_resize_batch(const tn_test_kit *k, int64_t rows,
   return fine;
 }
 
-/* Whether each kernel for the kit's device computes elements by themselves. */
-static bool tn_test_is_elementwise(const tn_test_kit *k) {
+/* Whether each kernel for the subject's device computes elements by themselves.
+ */
+static bool tn_test_is_elementwise(const tn_test_subject *k) {
   tn_plugin_info info;
   size_t n = 0;
   for (size_t i = 0; tn_plugin_at(k->t->rt, i, &info) == TN_OK; ++i) {
@@ -116,7 +117,7 @@ static bool tn_test_is_elementwise(const tn_test_kit *k) {
 
 /* Whether both results have the rows of the first input as their own, and no
  * others. */
-static bool tn_test_has_rows(const tn_test_kit *k, const tn_array *a,
+static bool tn_test_has_rows(const tn_test_subject *k, const tn_array *a,
                              const tn_array *b, int64_t rows) {
   const tn_test_values *first = &k->in.v[0];
   if (a == NULL || b == NULL) return false;
@@ -129,7 +130,8 @@ static bool tn_test_has_rows(const tn_test_kit *k, const tn_array *a,
 }
 
 /* Compares a row of numbers; complains with the first difference. */
-static void tn_test_compare_numbers(const tn_test_kit *k, const tn_test_call *a,
+static void tn_test_compare_numbers(const tn_test_subject *k,
+                                    const tn_test_call *a,
                                     const tn_test_call *b, int64_t rows) {
   for (size_t i = 0; i < k->out.n; ++i) {
     const tn_arg *arg = tn_test_arg(k->desc->outputs, k->desc->n_outputs, i);
@@ -156,8 +158,9 @@ static void tn_test_compare_numbers(const tn_test_kit *k, const tn_test_call *a,
 }
 
 /* Compares the rows that both results have. */
-static void tn_test_compare_rows(const tn_test_kit *k, const tn_test_bits *a,
-                                 const tn_test_bits *b, int64_t rows) {
+static void tn_test_compare_rows(const tn_test_subject *k,
+                                 const tn_test_bits *a, const tn_test_bits *b,
+                                 int64_t rows) {
   const int64_t n = k->in.v[0].shape[0];
   for (size_t i = 0; i < k->out.n; ++i) {
     const tn_arg *arg = tn_test_arg(k->desc->outputs, k->desc->n_outputs, i);
@@ -179,11 +182,11 @@ static void tn_test_compare_rows(const tn_test_kit *k, const tn_test_bits *a,
 }
 
 /* The call with so many rows, compared with that of the example. */
-static tn_code tn_test_try_batch(const tn_test_kit *k, int64_t rows,
+static tn_code tn_test_try_batch(const tn_test_subject *k, int64_t rows,
                                  const tn_test_call *whole, bool exact) {
   static tn_test_call call;
   tn_test_bits a = {{NULL}, {0}}, b = {{NULL}, {0}};
-  tn_test_kit *other = calloc(1, sizeof *other);
+  tn_test_subject *other = calloc(1, sizeof *other);
   if (other == NULL) return TN_OUT_OF_MEMORY;
   *other = *k;
   memset(&other->in, 0, sizeof other->in);
@@ -206,7 +209,7 @@ static tn_code tn_test_try_batch(const tn_test_kit *k, int64_t rows,
 }
 
 /* One case for an example of which the first input has rows. */
-static void tn_test_run_batch(const tn_test_kit *k) {
+static void tn_test_run_batch(const tn_test_subject *k) {
   static tn_test_call whole;
   const bool exact = k->t->is_batch_invariant;
   const tn_test_values *first = &k->in.v[0];

@@ -31,8 +31,8 @@ static void tn_test_set_element(void *element, size_t size, void *arg) {
   memcpy(element, arg, size);
 }
 
-/* An array of a signature on the kit's device, each element `value`. */
-static tn_code tn_test_filled(const tn_test_kit *k, const tn_sig *sig,
+/* An array of a signature on the subject's device, each element `value`. */
+static tn_code tn_test_filled(const tn_test_subject *k, const tn_sig *sig,
                               tn_test_layout layout, double value,
                               tn_array **out) {
   tn_test_values one = {.n = 1, .v = &value};
@@ -60,9 +60,9 @@ static tn_test_layout tn_test_layout_of(tn_test_layout layout, size_t i) {
 }
 
 /* Arrays of a list; NULL for operands that are not given. */
-static tn_code tn_test_arrays(const tn_test_kit *k, const tn_test_list *list,
-                              const tn_sig *sigs, tn_test_layout layout,
-                              tn_array **out) {
+static tn_code tn_test_arrays(const tn_test_subject *k,
+                              const tn_test_list *list, const tn_sig *sigs,
+                              tn_test_layout layout, tn_array **out) {
   tn_code rc = TN_OK;
   for (size_t i = 0; i < list->n && rc == TN_OK; ++i) {
     const tn_test_spot spot = {k->place, tn_test_layout_of(layout, i)};
@@ -74,7 +74,7 @@ static tn_code tn_test_arrays(const tn_test_kit *k, const tn_test_list *list,
 }
 
 /* Inputs, then auxiliary states, which repeat no elements. */
-static tn_code tn_test_inputs(const tn_test_kit *k, tn_test_layout layout,
+static tn_code tn_test_inputs(const tn_test_subject *k, tn_test_layout layout,
                               tn_array **out) {
   const tn_test_layout own =
       layout == TN_TEST_REPEATED ? TN_TEST_DENSE : layout;
@@ -96,7 +96,7 @@ typedef struct tn_test_call {
 } tn_test_call;
 
 /* 1, or 0 where a sum would not fit. */
-static double tn_test_offset(const tn_test_kit *k, tn_dtype dtype,
+static double tn_test_offset(const tn_test_subject *k, tn_dtype dtype,
                              const tn_test_values *want) {
   if (tn_test_is_float(dtype)) return 1;
   if (dtype == TN_BOOL || want->v == NULL) return 0;
@@ -111,7 +111,7 @@ static double tn_test_offset(const tn_test_kit *k, tn_dtype dtype,
 
 /* Outputs (or gradients) as the case asks for them; in place is the caller's.
  */
-static tn_code tn_test_outputs(const tn_test_kit *k, const tn_test_case *c,
+static tn_code tn_test_outputs(const tn_test_subject *k, const tn_test_case *c,
                                const tn_test_list *list, const tn_sig *sigs,
                                tn_test_call *call) {
   const tn_test_layout layout =
@@ -131,7 +131,8 @@ static tn_code tn_test_outputs(const tn_test_kit *k, const tn_test_case *c,
 }
 
 /* Outputs that count: users see them, and they can be differentiated. */
-static bool tn_test_is_head(const tn_test_kit *k, size_t i, tn_array *array) {
+static bool tn_test_is_head(const tn_test_subject *k, size_t i,
+                            tn_array *array) {
   const tn_arg *arg = tn_test_arg(k->desc->outputs, k->desc->n_outputs, i);
   return array != NULL && (arg->flags & TN_ARG_HIDDEN) == 0 &&
          tn_test_is_float(tn_array_tensor(array)->dtype);
@@ -146,8 +147,9 @@ typedef struct tn_test_names {
   uint32_t n_args;
 } tn_test_names;
 
-static tn_code tn_test_note_list(const tn_test_kit *k, tn_array *const *arrays,
-                                 size_t n, const tn_test_names *names) {
+static tn_code tn_test_note_list(const tn_test_subject *k,
+                                 tn_array *const *arrays, size_t n,
+                                 const tn_test_names *names) {
   tn_code rc = TN_OK;
   for (size_t i = 0; i < n && rc == TN_OK; ++i) {
     const tn_test_note about = {
@@ -159,7 +161,7 @@ static tn_code tn_test_note_list(const tn_test_kit *k, tn_array *const *arrays,
 }
 
 /* Inputs that are not written in place. */
-static tn_code tn_test_note_inputs(const tn_test_kit *k,
+static tn_code tn_test_note_inputs(const tn_test_subject *k,
                                    const tn_test_call *call) {
   tn_array *only_read[TN_TEST_MAX];
   for (size_t i = 0; i < k->in.n; ++i) {
@@ -172,8 +174,8 @@ static tn_code tn_test_note_inputs(const tn_test_kit *k,
 }
 
 /* States, of which some may be written. */
-static tn_code tn_test_note_states(const tn_test_kit *k, tn_array *const *aux,
-                                   bool may_change) {
+static tn_code tn_test_note_states(const tn_test_subject *k,
+                                   tn_array *const *aux, bool may_change) {
   const bool train = (k->example->flags & TN_CALL_TRAIN) != 0;
   tn_code rc = TN_OK;
   for (size_t i = 0; i < k->aux.n && rc == TN_OK; ++i) {
@@ -187,7 +189,7 @@ static tn_code tn_test_note_states(const tn_test_kit *k, tn_array *const *aux,
 }
 
 /* Given outputs; those that are not wanted may not change. */
-static tn_code tn_test_note_outputs(const tn_test_kit *k,
+static tn_code tn_test_note_outputs(const tn_test_subject *k,
                                     const tn_test_call *call, size_t n,
                                     const char *list) {
   const bool forward = strcmp(list, "output") == 0;
@@ -216,7 +218,7 @@ static const char *tn_test_find_modes(tn_test *t) {
 }
 
 /* Compares everything that a call may not change. */
-static void tn_test_check_call(const tn_test_kit *k) {
+static void tn_test_check_call(const tn_test_subject *k) {
   tn_test *t = k->t;
   char text[512];
   const char *arithmetic = tn_test_find_modes(t);
@@ -248,7 +250,8 @@ static tn_code tn_test_settle(tn_test *t, tn_array *const *arrays,
 }
 
 /* Makes the call. New outputs are kept until the case ends. */
-static tn_code tn_test_call_forward(const tn_test_kit *k, tn_test_call *call) {
+static tn_code tn_test_call_forward(const tn_test_subject *k,
+                                    tn_test_call *call) {
   const tn_inputs in = {k->in.n + k->aux.n, call->in};
   const tn_outputs out = {k->out.n, call->out, call->req};
   bool given[TN_TEST_MAX];
@@ -268,7 +271,7 @@ static tn_code tn_test_call_forward(const tn_test_kit *k, tn_test_call *call) {
 }
 
 /* A call on fresh inputs, with every output new. */
-static tn_code tn_test_call_new(const tn_test_kit *k, tn_test_layout layout,
+static tn_code tn_test_call_new(const tn_test_subject *k, tn_test_layout layout,
                                 tn_test_call *call) {
   const tn_test_case plain = {layout, TN_TEST_NEW, 0};
   memset(call, 0, sizeof *call);
@@ -280,7 +283,8 @@ static tn_code tn_test_call_new(const tn_test_kit *k, tn_test_layout layout,
 
 /* A call on fresh dense inputs, into given outputs where their shapes are
  * known, so that all have inaccessible pages. */
-static tn_code tn_test_call_dense(const tn_test_kit *k, tn_test_call *call) {
+static tn_code tn_test_call_dense(const tn_test_subject *k,
+                                  tn_test_call *call) {
   const tn_test_case c = {TN_TEST_DENSE,
                           k->is_fixed ? TN_TEST_WRITE : TN_TEST_NEW, 0};
   memset(call, 0, sizeof *call);
@@ -290,7 +294,7 @@ static tn_code tn_test_call_dense(const tn_test_kit *k, tn_test_call *call) {
   return rc == TN_OK ? tn_test_call_forward(k, call) : rc;
 }
 
-static tn_code tn_test_note_backward(const tn_test_kit *k,
+static tn_code tn_test_note_backward(const tn_test_subject *k,
                                      const tn_test_call *forward,
                                      tn_array *const *heads,
                                      const tn_test_call *back) {
@@ -309,7 +313,7 @@ static tn_code tn_test_note_backward(const tn_test_kit *k,
 
 /* Makes the backward call of a forward one: `heads` are the gradients of its
  * outputs, `back->out` and `back->req` the wanted gradients. */
-static tn_code tn_test_call_backward(const tn_test_kit *k,
+static tn_code tn_test_call_backward(const tn_test_subject *k,
                                      const tn_test_call *forward,
                                      tn_array *const *heads,
                                      tn_test_call *back) {
@@ -337,7 +341,7 @@ static tn_code tn_test_call_backward(const tn_test_kit *k,
  */
 
 /* Whether an output that was not wanted still has its old elements. */
-static bool tn_test_untouched(const tn_test_kit *k, const char *name,
+static bool tn_test_untouched(const tn_test_subject *k, const char *name,
                               tn_array *array) {
   tn_test_values got;
   const tn_dtype dtype = tn_array_tensor(array)->dtype;
@@ -358,7 +362,7 @@ static bool tn_test_untouched(const tn_test_kit *k, const char *name,
 }
 
 /* Compares the outputs of a call (or its gradients). */
-static bool tn_test_check(const tn_test_kit *k, const tn_test_list *want,
+static bool tn_test_check(const tn_test_subject *k, const tn_test_list *want,
                           const tn_arg *const *args, uint32_t n_args,
                           const tn_test_call *call) {
   for (size_t i = 0; i < want->n; ++i) {
@@ -376,7 +380,7 @@ static bool tn_test_check(const tn_test_kit *k, const tn_test_list *want,
 }
 
 /* Names the case. False if an earlier child was at it. */
-static bool tn_test_case_begin(const tn_test_kit *k, const char *what,
+static bool tn_test_case_begin(const tn_test_subject *k, const char *what,
                                const tn_test_case *c) {
   const tn_arg *const *args =
       what[0] != '\0' ? k->desc->inputs : k->desc->outputs;

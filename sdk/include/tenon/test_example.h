@@ -10,7 +10,7 @@
 
 /* False if no kernel takes the call, so that no further case would tell more.
  */
-static bool tn_test_forward(const tn_test_kit *k, const tn_test_case *c) {
+static bool tn_test_forward(const tn_test_subject *k, const tn_test_case *c) {
   tn_test_call call;
   memset(&call, 0, sizeof call);
   if (!tn_test_case_begin(k, "", c)) return tn_test_goes_on(k->t);
@@ -32,7 +32,7 @@ static bool tn_test_forward(const tn_test_kit *k, const tn_test_case *c) {
 
 /* ------------------------------------------------------ repeated elements */
 
-static bool tn_test_can_repeat(const tn_test_kit *k) {
+static bool tn_test_can_repeat(const tn_test_subject *k) {
   for (size_t i = 0; i < k->in.n; ++i)
     if (k->in.v[i].v != NULL && k->in.v[i].ndim > 0 && k->in.v[i].shape[0] > 1)
       return true;
@@ -40,7 +40,7 @@ static bool tn_test_can_repeat(const tn_test_kit *k) {
 }
 
 /* Compares the results of views with those of their dense copies. */
-static void tn_test_compare_repeated(const tn_test_kit *k,
+static void tn_test_compare_repeated(const tn_test_subject *k,
                                      const tn_test_call *want,
                                      const tn_test_call *got) {
   bool fine = true;
@@ -57,7 +57,7 @@ static void tn_test_compare_repeated(const tn_test_kit *k,
   if (fine) tn_test_pass(k->t);
 }
 
-static void tn_test_forward_repeated(const tn_test_kit *k) {
+static void tn_test_forward_repeated(const tn_test_subject *k) {
   const tn_test_case c = {TN_TEST_REPEATED, TN_TEST_NEW, 0};
   tn_test_call want, got;
   if (!tn_test_can_repeat(k)) return;
@@ -84,7 +84,7 @@ static void tn_test_forward_repeated(const tn_test_kit *k) {
 
 /* ------------------------------------------------------------- all of them */
 
-static bool tn_test_can_be_inplace(const tn_test_kit *k, size_t i) {
+static bool tn_test_can_be_inplace(const tn_test_subject *k, size_t i) {
   const tn_arg *arg = tn_test_arg(k->desc->outputs, k->desc->n_outputs, i);
   const tn_sig *out = &k->sigs[TN_OPERAND_OUT][i];
   if (arg->inplace == TN_NONE || arg->inplace >= k->in.n) return false;
@@ -97,7 +97,7 @@ static bool tn_test_can_be_inplace(const tn_test_kit *k, size_t i) {
 }
 
 /* Given outputs need a shape that is known before. */
-static void tn_test_run_given(const tn_test_kit *k) {
+static void tn_test_run_given(const tn_test_subject *k) {
   const tn_test_case front = {TN_TEST_FRONT, TN_TEST_WRITE, 0};
   const tn_test_case shifted = {TN_TEST_SHIFT, TN_TEST_WRITE, 0};
   if (k->place.device_type == TN_DEVICE_CPU) {
@@ -120,9 +120,11 @@ static void tn_test_run_given(const tn_test_kit *k) {
   }
 }
 
-/* Notes that a pass was tried with the kit's types, and whether it was taken.
+/* Notes that a pass was tried with the subject's types, and whether it was
+ * taken.
  */
-static void tn_test_mark_types(const tn_test_kit *k, size_t pass, bool took) {
+static void tn_test_mark_types(const tn_test_subject *k, size_t pass,
+                               bool took) {
   for (uint32_t i = 0; i < k->desc->n_dtype_vars; ++i) {
     const uint64_t bit = (uint64_t)1
                          << (tn_test_type_of(k->types[i]) - tn_test_types);
@@ -131,7 +133,7 @@ static void tn_test_mark_types(const tn_test_kit *k, size_t pass, bool took) {
   }
 }
 
-static void tn_test_run_place(const tn_test_kit *k) {
+static void tn_test_run_place(const tn_test_subject *k) {
   const tn_test_case plain = {TN_TEST_DENSE, TN_TEST_NEW, 0};
   const int n_to_come = k->t->n_to_come;
   const bool ran = tn_test_forward(k, &plain);
@@ -148,7 +150,7 @@ static void tn_test_run_place(const tn_test_kit *k) {
 }
 
 /* The first number of a list that its type cannot hold, as text. */
-static const char *tn_test_misfit(const tn_test_kit *k,
+static const char *tn_test_misfit(const tn_test_subject *k,
                                   const tn_test_list *list,
                                   const tn_sig *sigs) {
   static char text[128];
@@ -168,7 +170,7 @@ static const char *tn_test_misfit(const tn_test_kit *k,
 }
 
 /* With the types that the variables have now. */
-static void tn_test_run_types(tn_test_kit *k) {
+static void tn_test_run_types(tn_test_subject *k) {
   const char *misfit = NULL;
   (void)tn_test_begin(k->t, "%s %s: %s", k->op_name, k->example->name,
                       k->types_text);
@@ -197,7 +199,7 @@ static void tn_test_run_types(tn_test_kit *k) {
 
 /* Sets variable number `var` and those after it to each of their types in
  * turn. */
-static void tn_test_each_type(tn_test_kit *k, uint32_t var) {
+static void tn_test_each_type(tn_test_subject *k, uint32_t var) {
   if (var == k->desc->n_dtype_vars) {
     size_t n = 0;
     (void)snprintf(k->types_text, sizeof k->types_text, "any");
@@ -217,10 +219,10 @@ static void tn_test_each_type(tn_test_kit *k, uint32_t var) {
 
 static void tn_test_run_example(tn_test *t, tn_operator *op,
                                 const tn_test_example *example) {
-  tn_test_kit *k = tn_test_kit_create(t, op, example);
+  tn_test_subject *k = tn_test_subject_create(t, op, example);
   if (k == NULL) return;
   tn_test_each_type(k, 0);
-  tn_test_kit_free(k);
+  tn_test_subject_free(k);
 }
 
 #endif /* TENON_TEST_EXAMPLE_H_ */

@@ -30,7 +30,7 @@ static const double tn_test_intervals[][2] = {
 
 /* An example with moving inputs. */
 typedef struct tn_test_slope {
-  tn_test_kit *k;
+  tn_test_subject *k;
   double eps;
   double tol;
   double kink; /* allowed difference between the quotients of both sides */
@@ -39,7 +39,7 @@ typedef struct tn_test_slope {
   tn_test_list turns;   /* of the gradients, when they are differentiated */
 } tn_test_slope;
 
-/* A number that depends on the kit's inputs. */
+/* A number that depends on the subject's inputs. */
 typedef tn_code tn_test_function(tn_test_slope *s, double *value);
 
 /* --------------------------------------------------------------- functions */
@@ -128,7 +128,7 @@ typedef struct tn_test_record {
  * depend on something even where they do not depend on the inputs. */
 static tn_code tn_test_record_call(tn_test_slope *s, tn_tape *tape,
                                    tn_test_record *r) {
-  const tn_test_kit *k = s->k;
+  const tn_test_subject *k = s->k;
   tn_array *all[TN_TEST_MAX] = {NULL};
   const tn_outputs out = {k->out.n, r->call.out, NULL};
   tn_code rc = tn_test_inputs(k, TN_TEST_DENSE, r->call.in);
@@ -379,7 +379,7 @@ static void tn_test_conclude(tn_test_slope *s, tn_code rc,
 
 /* Whether gradients of the gradients exist: by an operator, or because outputs
  * are linear. */
-static bool tn_test_has_grad(const tn_test_kit *k) {
+static bool tn_test_has_grad(const tn_test_subject *k) {
   char name[256];
   tn_operator *op = NULL;
   const tn_gradient *g = k->desc->gradient;
@@ -437,7 +437,7 @@ static void tn_test_point(tn_test_slope *s, uint32_t number) {
 
 /* The type that is checked: f64, or f32, among those that are allowed; another
  * where there is no choice. */
-static void tn_test_choose_types(tn_test_kit *k) {
+static void tn_test_choose_types(tn_test_subject *k) {
   size_t n = 0;
   (void)snprintf(k->types_text, sizeof k->types_text, "any");
   for (uint32_t i = 0; i < k->desc->n_dtype_vars; ++i) {
@@ -455,7 +455,7 @@ static void tn_test_choose_types(tn_test_kit *k) {
 
 /* Which inputs move; false if there is none, or too much to move. */
 static bool tn_test_find_moves(tn_test_slope *s) {
-  const tn_test_kit *k = s->k;
+  const tn_test_subject *k = s->k;
   const tn_gradient *g = k->desc->gradient;
   size_t n = 0;
   for (size_t i = 0; i < k->in.n; ++i) {
@@ -476,7 +476,7 @@ static const char *tn_test_half(const tn_test_slope *s) {
   for (size_t i = 0; i < 2 * TN_TEST_MAX; ++i) {
     const bool in = i < TN_TEST_MAX;
     const size_t at = in ? i : i - TN_TEST_MAX;
-    const tn_test_kit *k = s->k;
+    const tn_test_subject *k = s->k;
     const tn_sig *sig = &k->sigs[in ? TN_OPERAND_IN : TN_OPERAND_OUT][at];
     if (at >= (in ? k->in.n : k->out.n) || (in && !s->moves[at])) continue;
     if (sig->dtype == TN_F16 || sig->dtype == TN_BF16)
@@ -519,7 +519,7 @@ static void tn_test_set_steps(tn_test_slope *s, const tn_test_operator *which) {
 }
 
 static void tn_test_slope_run(tn_test_slope *s, const tn_test_operator *which) {
-  tn_test_kit *k = s->k;
+  tn_test_subject *k = s->k;
   const uint32_t points = which->points > 0 ? which->points : TN_TEST_POINTS;
   k->place = (tn_place){TN_DEVICE_CPU, 0};
   k->place_name = "cpu";
@@ -551,11 +551,11 @@ static void tn_test_run_slope(tn_test *t, tn_operator *op,
                               const tn_test_operator *which,
                               const tn_test_example *example) {
   tn_test_slope *s = calloc(1, sizeof *s);
-  if (s != NULL) s->k = tn_test_kit_create(t, op, example);
+  if (s != NULL) s->k = tn_test_subject_create(t, op, example);
   if (s != NULL && s->k != NULL) {
     tn_test_slope_run(s, which);
     tn_test_list_free(&s->weights), tn_test_list_free(&s->turns);
-    tn_test_kit_free(s->k);
+    tn_test_subject_free(s->k);
   }
   free(s);
 }
