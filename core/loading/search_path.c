@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "file_trust.h"
-#include "registry.h"
+#include "loading.h"
 
 /* State of a search. The first refusal decides the result; `text` keeps its
  * message while the search continues. */

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "registry.h"
+#include "choose.h"
 
 /* The options of a kernel as the text says, or the defaults. */
 static tn_code read_options(const tn__kernel *kernel, const char *text,

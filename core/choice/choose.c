@@ -3,32 +3,12 @@
  * every candidate, in the same order. The result is a reason that a user can
  * read.
  */
-#include "registry.h"
+#include "choose.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "choose.h"
-
 /* ----------------------------------------------------------------- holding */
-
-tn_code tn__operator_hold(tn_operator *op) {
-  tn__registry *registry = op->registry;
-  (void)pthread_rwlock_rdlock(&registry->lock);
-  const bool defined = op->desc != NULL;
-  if (defined) atomic_fetch_add(&op->calls, 1);
-  (void)pthread_rwlock_unlock(&registry->lock);
-  if (defined) return TN_OK;
-  return tn__fail(
-      TN_NOT_FOUND,
-      "operator %s has no definition: its plugin is not loaded (any "
-      "more); load it first",
-      op->name);
-}
-
-void tn__operator_unhold(tn_operator *op) {
-  atomic_fetch_sub(&op->calls, 1);
-}
 
 tn__kernel *tn__kernel_retain(const tn__choice *choice) {
   atomic_fetch_add(&choice->kernel->calls, 1);

@@ -125,15 +125,6 @@ tn_code tn__infer_n_outputs(const tn__infer_args *args, uint32_t n_in,
   return TN_OK;
 }
 
-tn_code tn__operator_count_outputs(const tn_operator *op,
-                                   const tn_params *params, uint32_t n_in,
-                                   uint32_t *out) {
-  const tn_params *all = params ? params : op->defaults;
-  const tn__infer_args args = {
-      .op = op->desc, .name = op->name, .params = all ? all->data : NULL};
-  return tn__infer_n_outputs(&args, n_in, out);
-}
-
 uint32_t tn__infer_n_visible(const tn_op *op, uint32_t n_out) {
   uint32_t n = n_out;
   for (uint32_t i = op->n_outputs; i > 0; --i) {

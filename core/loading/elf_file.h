@@ -7,7 +7,7 @@
 
 #include <elf.h>
 
-#include "registry.h"
+#include "loading.h"
 
 enum { TN__MOST_SEGMENTS = 64 /* real plugins have about ten */ };
 

@@ -5,7 +5,7 @@
 #ifndef TENON_SHAPE_PROGRAM_H_
 #define TENON_SHAPE_PROGRAM_H_
 
-#include "registry.h"
+#include "shapes.h"
 #include "tables.h"
 
 /* In tn__ivalue.n and in lengths: a list of unknown length. */

@@ -4,8 +4,8 @@
  */
 #include <limits.h>
 
+#include "loading.h"
 #include "module.h"
-#include "registry.h"
 
 static tn_code keep_refusal(tn_inspection *inspection) {
   const tn__env *env = inspection->env;

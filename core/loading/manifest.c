@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "bound.h"
+#include "loading.h"
 
 /* -------------------------------------------------------------- the reader */
 

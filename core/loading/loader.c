@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "file_trust.h"
+#include "loading.h"
 #include "manifest.h"
-#include "registry.h"
 
 static bool is_same_file(const struct stat *a, const struct stat *b) {
   return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
