@@ -88,25 +88,13 @@
 #define TENON_PASS_H_
 
 #include "op.h"
+#include "tenon/plugin/entry.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 #define TN_PASS_EXTENSION "tn.pass/1"
-
-/* Output `index` of node number `node`, in one graph. Frozen. */
-typedef struct tn_entry {
-  uint32_t node;
-  uint32_t index;
-} tn_entry;
-
-/* An omitted optional input. */
-#ifdef __cplusplus
-#define TN_ENTRY_NONE (tn_entry{TN_NONE, 0})
-#else
-#define TN_ENTRY_NONE ((tn_entry){TN_NONE, 0})
-#endif
 
 /* The graph of a pass. */
 typedef struct tn_rewrite tn_rewrite;
