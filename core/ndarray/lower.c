@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "call.h"
-#include "tenon/device.h"
+#include "tenon/plugin/device.h"
 #include "tenon/registers.h"
 
 static bool needs_dense(const tn__operand *operand, const tn_tensor *tensor) {

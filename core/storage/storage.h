@@ -9,7 +9,7 @@
  *   device_type.h     the devices of one type (for this folder only)
  *   device.c          the devices of a runtime: create, add, destroy
  *   device_text.c     devices as text: "cpu(0)"; finds devices
- *   device_table.c    checks a table of tenon/device.h
+ *   device_table.c    checks a table of tenon/plugin/device.h
  *   device_streams.c  queues and fences of a table for the engine; copies;
  *                     recordings
  *   mirror.c          memory of a device that follows memory of the host
@@ -25,7 +25,7 @@
 #include <stdatomic.h>
 
 #include "engine.h"
-#include "tenon/device.h"
+#include "tenon/plugin/device.h"
 
 /* ------------------------------------------------------------------ devices */
 

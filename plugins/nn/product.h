@@ -5,7 +5,7 @@
 #ifndef NN_PRODUCT_H_
 #define NN_PRODUCT_H_
 
-#include "tenon/blas.h"
+#include "tenon/plugin/blas.h"
 
 /* As tn_blas.gemm. [worker] */
 int32_t nn_product(const tn_frame *call, const tn_blas_gemm *product);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "front.h"
-#include "tenon/device.h"
+#include "tenon/plugin/device.h"
 #include "tenon/reduction.h"
 #include "tenon/registers.h"
 

@@ -15,14 +15,16 @@ import structs  # noqa: E402
 import tap  # noqa: E402
 
 NVCC = sys.argv[1] if len(sys.argv) > 1 else None
-HEADERS = ["op.h", "note.h", "device.h", "kernel.h", "convert.h",
+HEADERS = ["plugin/op.h", "plugin/note.h", "plugin/device.h", "kernel.h", "convert.h",
            "convert_loops.h", "math.h",
            "math/wide.h", "math/wide_pieces.h", "cpu_levels.h",
            "elementwise.h", "body_forms.h", "tensor_walk.h", "strided.h",
            "elementwise.cuh", "kernel.cuh", "block_reduce.cuh",
-           "tenon.h", "exchange.h", "define.h", "graph.h", "blas.h", "pass.h",
+           "tenon.h", "exchange.h", "define.h", "graph.h", "plugin/blas.h",
+           "pass.h",
            "reduction.h", "registers.h", "register_loops.h", "checked_size.h",
-           "philox.h", "philox.cuh", "device_blas.h", "device_scope.h",
+           "philox.h", "philox.cuh", "plugin/device_blas.h",
+           "plugin/device_scope.h",
            "kernel_options.h", "capture.h", "scatter.cuh", "prefetch.cuh"]
 
 

@@ -196,10 +196,10 @@ TAPE = Run("""  const float three = 3, five = 5;
   tn_array_release(x), tn_array_release(w), tn_tape_release(tape);
 """, "5\n")
 
-ACME = "#include <string.h>\n#include <tenon/op.h>\n"
+ACME = "#include <string.h>\n#include <tenon/plugin/op.h>\n"
 BLOCKS = {
-    ("tenon/blas.h", "int32_t acme_init(const tn_host *host, tn_registrar "
-     "*registrar,"): File("#include <tenon/blas.h>\n"),
+    ("tenon/plugin/blas.h", "int32_t acme_init(const tn_host *host, tn_registrar "
+     "*registrar,"): File("#include <tenon/plugin/blas.h>\n"),
     ("tenon/body_forms.h", "TN_KERNEL_BODY void sum(...) as in elementwise.h"):
         File(KERNEL + SUM_BODY,
              [("TN_KERNEL_BODY void sum(...) as in elementwise.h\n", "")]),
@@ -219,19 +219,19 @@ BLOCKS = {
              "tn_code acme(tn_runtime *rt, const char *manifest) {\n",
              [("static int32_t twice(const tn_frame *call) { ... }\n", ""),
               ("&all, &op);\n", "&all, &op);\n  return rc;\n}\n")]),
-    ("tenon/device.h",
+    ("tenon/plugin/device.h",
      "registrar->provide(registrar, TN_DEVICE_EXTENSION, &my_device);"):
-        Lines("#include <tenon/device.h>\nstatic const tn_device my_device;",
+        Lines("#include <tenon/plugin/device.h>\nstatic const tn_device my_device;",
               "tn_registrar *registrar"),
-    ("tenon/device_blas.h",
+    ("tenon/plugin/device_blas.h",
      "int32_t acme_create(const tn_frame *call, acme_state *state) {"):
-        File("#include <tenon/device_blas.h>\n"
+        File("#include <tenon/plugin/device_blas.h>\n"
              "typedef struct acme_state {\n  const tn_device_blas *blas;\n"
              "  void *plan;\n  uint64_t bytes;\n} acme_state;\n",
              [("sizeof what, ...}", "sizeof what}"),
               ("sizeof with, ...,", "sizeof with,")]),
-    ("tenon/device_scope.h", "int32_t acme_compute(const tn_frame *call) {"):
-        File("#include <tenon/device_scope.h>\ntypedef struct acme {\n"
+    ("tenon/plugin/device_scope.h", "int32_t acme_compute(const tn_frame *call) {"):
+        File("#include <tenon/plugin/device_scope.h>\ntypedef struct acme {\n"
              "  const tn_device_scope *scope;\n} acme;\n",
              [("  ... enqueue on call->run->stream ...\n", "")]),
     ("tenon/elementwise.h",
@@ -249,7 +249,7 @@ BLOCKS = {
         Lines("#include <tenon/kernel.h>", "const float *x, float *y, int64_t n"),
     ("tenon/math/wide.h", "TN_WIDE_FN tn_wide steep(tn_wide x) {"):
         Words(),  # needs the flags of one level
-    ("tenon/op.h", "int32_t acme_cube(const tn_frame *call) {"): File(ACME),
+    ("tenon/plugin/op.h", "int32_t acme_cube(const tn_frame *call) {"): File(ACME),
     ("tenon/pass.h", "static const tn_passes *passes;"):
         File("#include <string.h>\n#include <tenon/pass.h>\n",
              [("static int32_t square(void *ctx, tn_rewrite *net) {\n",
@@ -265,7 +265,7 @@ BLOCKS = {
               "const tn_frame *call, uint64_t begin, uint32_t level"),
     ("tenon/product.h",
      "int32_t code = tn_product_by(blas, call, &product);"):
-        Lines("#include <tenon/blas.h>\n#include <tenon/product.h>",
+        Lines("#include <tenon/plugin/blas.h>\n#include <tenon/product.h>",
               "const tn_blas *blas, const tn_frame *call, "
               "tn_blas_gemm product"),
     ("tenon/copy_row.h", "tn_copy_row_avx2(to, from, NULL, bytes);    in a function "

@@ -10,7 +10,7 @@
 
 #include "emit.h"
 #include "emit_kernel.h"
-#include "tenon/device.h"
+#include "tenon/plugin/device.h"
 #include "tenon/registers.h"
 
 static bool is_written(const tnm_operator *op) {
@@ -217,8 +217,8 @@ void emit_cuda_plugin(emit *e) {
   e->plugin = companion;
   emit_hashed_banner(e, "cuda.gen.c", "plugin");
   c_add(&e->c,
-        "#include \"cuda.gen.h\"\n\n#include <tenon/device.h>\n"
-        "#include <tenon/note.h>\n\n");
+        "#include \"cuda.gen.h\"\n\n#include <tenon/plugin/device.h>\n"
+        "#include <tenon/plugin/note.h>\n\n");
   emit_plugin_includes(e);
   for (size_t i = 0; i < from->n_operators; ++i) {
     const tnm_operator *op = &from->operators[i];

@@ -247,7 +247,7 @@ void emit_plugin_kernel_source(emit *e) {
 void emit_plugin_source(emit *e) {
   emit_hashed_banner(e, "plugin.gen.c", "plugin");
   c_add(&e->c, "#include \"plugin.gen.h\"\n\n");
-  c_add(&e->c, "#include <tenon/note.h>\n\n");
+  c_add(&e->c, "#include <tenon/plugin/note.h>\n\n");
   emit_plugin_includes(e);
   c_add(&e->c, "\n");
   emit_plugin_tables(e);

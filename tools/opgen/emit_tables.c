@@ -9,7 +9,7 @@
 
 #include "emit.h"
 #include "emit_kernel.h"
-#include "tenon/device.h"
+#include "tenon/plugin/device.h"
 #include "tenon/reduction.h"
 #include "tenon/registers.h"
 
@@ -325,7 +325,7 @@ void emit_source(emit *e, const char *stem) {
   if (has_flag(e, stem, TN_KERNEL_REGISTERS))
     c_add(&e->c, "\n#include <tenon/registers.h>\n");
   if (has_flag(e, stem, TN_KERNEL_WIDE_OUT))
-    c_add(&e->c, "\n#include <tenon/device.h>\n");
+    c_add(&e->c, "\n#include <tenon/plugin/device.h>\n");
   if (has_flag(e, stem, TN_KERNEL_REDUCTION))
     c_add(&e->c, "\n#include <tenon/reduction.h>\n");
   for (size_t i = 0; i < e->plugin->n_operators; ++i)

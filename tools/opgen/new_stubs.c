@@ -307,13 +307,14 @@ static bool is_asked(const new_stubs *stubs, const tnm_operator *op) {
 
 /* Writes the head of the file, then the functions. */
 static void put_together(const writer *w, tn__buf *out) {
-  tn__buf_add(out,
-              "/* Functions that the manifests name and that are still to be "
-              "written. A kernel\n"
-              " * reads call->in and writes call->out, as tenon/op.h and "
-              "plugin-build.md say;\n"
-              " * an installed Tenon has them in include/tenon and "
-              "share/doc/tenon. */\n");
+  tn__buf_add(
+      out,
+      "/* Functions that the manifests name and that are still to be "
+      "written. A kernel\n"
+      " * reads call->in and writes call->out, as tenon/plugin/op.h and "
+      "plugin-build.md say;\n"
+      " * an installed Tenon has them in include/tenon and "
+      "share/doc/tenon. */\n");
   for (const char *s = w->stems.s; s != NULL && *s != '\0';) {
     s += strspn(s, "\n");
     const size_t n = strcspn(s, "\n");

@@ -28,7 +28,7 @@
 #ifndef TENON_CAPTURE_H_
 #define TENON_CAPTURE_H_
 
-#include "tenon/op.h"
+#include "tenon/plugin/op.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "tenon/math.h"
-#include "tenon/op.h"
+#include "tenon/plugin/op.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -87,8 +87,8 @@
 #ifndef TENON_PASS_H_
 #define TENON_PASS_H_
 
-#include "op.h"
 #include "tenon/plugin/entry.h"
+#include "tenon/plugin/op.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -19,8 +19,8 @@
 #ifndef TENON_PRODUCT_H_
 #define TENON_PRODUCT_H_
 
-#include "tenon/blas.h"
 #include "tenon/kernel.h"
+#include "tenon/plugin/blas.h"
 #include "tenon/transpose.h"
 
 #ifdef __cplusplus

@@ -36,7 +36,7 @@
 #ifndef TENON_REDUCTION_H_
 #define TENON_REDUCTION_H_
 
-#include "tenon/op.h"
+#include "tenon/plugin/op.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -38,7 +38,7 @@
 #ifndef TENON_REGISTERS_H_
 #define TENON_REGISTERS_H_
 
-#include "tenon/op.h"
+#include "tenon/plugin/op.h"
 
 #ifdef __cplusplus
 extern "C" {

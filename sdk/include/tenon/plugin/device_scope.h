@@ -19,10 +19,10 @@
  *
  * Kernels that enqueue and return declare TN_KERNEL_ASYNC.
  */
-#ifndef TENON_DEVICE_SCOPE_H_
-#define TENON_DEVICE_SCOPE_H_
+#ifndef TENON_PLUGIN_DEVICE_SCOPE_H_
+#define TENON_PLUGIN_DEVICE_SCOPE_H_
 
-#include "device.h"
+#include "tenon/plugin/device.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -86,4 +86,4 @@ typedef struct tn_device_scope {
 #ifdef __cplusplus
 }
 #endif
-#endif /* TENON_DEVICE_SCOPE_H_ */
+#endif /* TENON_PLUGIN_DEVICE_SCOPE_H_ */

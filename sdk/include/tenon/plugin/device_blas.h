@@ -23,10 +23,10 @@
  *
  * Such kernels declare TN_KERNEL_ASYNC.
  */
-#ifndef TENON_DEVICE_BLAS_H_
-#define TENON_DEVICE_BLAS_H_
+#ifndef TENON_PLUGIN_DEVICE_BLAS_H_
+#define TENON_PLUGIN_DEVICE_BLAS_H_
 
-#include "op.h"
+#include "tenon/plugin/op.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -119,4 +119,4 @@ typedef struct tn_device_blas {
 #ifdef __cplusplus
 }
 #endif
-#endif /* TENON_DEVICE_BLAS_H_ */
+#endif /* TENON_PLUGIN_DEVICE_BLAS_H_ */

@@ -47,8 +47,8 @@
  *                 calls, unless the kernel lacks TN_KERNEL_REENTRANT
  *   [host-thread] a thread of the application, never from inside a plugin
  */
-#ifndef TENON_OP_H_
-#define TENON_OP_H_
+#ifndef TENON_PLUGIN_OP_H_
+#define TENON_PLUGIN_OP_H_
 
 #include "tenon/plugin/call.h"
 #include "tenon/plugin/operator.h"
@@ -240,4 +240,4 @@ typedef struct tn_plugin {
 #ifdef __cplusplus
 }
 #endif
-#endif /* TENON_OP_H_ */
+#endif /* TENON_PLUGIN_OP_H_ */

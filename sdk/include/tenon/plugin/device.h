@@ -49,10 +49,10 @@
  * Versions. struct_size is the sizeof that its author compiled with. Fields are
  * only ever added at the end, and the host uses only those that the struct has.
  */
-#ifndef TENON_DEVICE_H_
-#define TENON_DEVICE_H_
+#ifndef TENON_PLUGIN_DEVICE_H_
+#define TENON_PLUGIN_DEVICE_H_
 
-#include "op.h"
+#include "tenon/plugin/op.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -298,4 +298,4 @@ typedef struct tn_device {
 #ifdef __cplusplus
 }
 #endif
-#endif /* TENON_DEVICE_H_ */
+#endif /* TENON_PLUGIN_DEVICE_H_ */

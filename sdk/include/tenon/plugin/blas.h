@@ -20,10 +20,10 @@
  * provider is plugins/openblas; a plugin for another library provides the same
  * table, and is loaded instead.
  */
-#ifndef TENON_BLAS_H_
-#define TENON_BLAS_H_
+#ifndef TENON_PLUGIN_BLAS_H_
+#define TENON_PLUGIN_BLAS_H_
 
-#include "op.h"
+#include "tenon/plugin/op.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -72,4 +72,4 @@ typedef struct tn_blas {
 #ifdef __cplusplus
 }
 #endif
-#endif /* TENON_BLAS_H_ */
+#endif /* TENON_PLUGIN_BLAS_H_ */

@@ -8,10 +8,10 @@
  * tables (docs/reference/note-format.md). It is read without opening the plugin
  * as code, and compared with the tables when the plugin is loaded.
  */
-#ifndef TENON_NOTE_H_
-#define TENON_NOTE_H_
+#ifndef TENON_PLUGIN_NOTE_H_
+#define TENON_PLUGIN_NOTE_H_
 
-#include "op.h"
+#include "tenon/plugin/op.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -53,4 +53,4 @@ typedef struct tn_note { /* frozen up to manifest_size */
 #ifdef __cplusplus
 }
 #endif
-#endif /* TENON_NOTE_H_ */
+#endif /* TENON_PLUGIN_NOTE_H_ */
