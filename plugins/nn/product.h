@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * product.h: the products of tenon/product.h, compiled once for all files of
- * this plugin.
+ * product.h: the products of tenon/kernel/product.h, compiled once for all
+ * files of this plugin.
  */
 #ifndef NN_PRODUCT_H_
 #define NN_PRODUCT_H_

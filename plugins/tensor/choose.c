@@ -4,7 +4,7 @@
  */
 #include "choose.gen.h"
 #include "move.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 /* ------------------------------------------------------------------- where */
 

@@ -6,7 +6,7 @@
 #define TENSOR_REDUCE_LOOPS_H_
 
 #include "reduce.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 #include "tenon/reduction.h"
 
 /* -------------------------------------------------------------- operations */

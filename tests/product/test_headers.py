@@ -77,7 +77,7 @@ SUM_BODY = """TN_KERNEL_BODY void sum(const tn_kernel_block *block,
 }
 """
 KERNEL = '#define TN_KERNEL_PLUGIN acme\n#define TN_KERNEL_HOME\n' \
-         '#include <tenon/kernel.h>\n'
+         '#include <tenon/kernel/kernel.h>\n'
 
 HOST = """#include <stdio.h>
 #include <tenon/exchange.h>
@@ -200,7 +200,7 @@ ACME = "#include <string.h>\n#include <tenon/plugin/op.h>\n"
 BLOCKS = {
     ("tenon/plugin/blas.h", "int32_t acme_init(const tn_host *host, tn_registrar "
      "*registrar,"): File("#include <tenon/plugin/blas.h>\n"),
-    ("tenon/body_forms.h", "TN_KERNEL_BODY void sum(...) as in elementwise.h"):
+    ("tenon/kernel/body_forms.h", "TN_KERNEL_BODY void sum(...) as in elementwise.h"):
         File(KERNEL + SUM_BODY,
              [("TN_KERNEL_BODY void sum(...) as in elementwise.h\n", "")]),
     ("tenon/capture.h",
@@ -234,7 +234,7 @@ BLOCKS = {
         File("#include <tenon/plugin/device_scope.h>\ntypedef struct acme {\n"
              "  const tn_device_scope *scope;\n} acme;\n",
              [("  ... enqueue on call->run->stream ...\n", "")]),
-    ("tenon/elementwise.h",
+    ("tenon/kernel/elementwise.h",
      "TN_KERNEL_BODY void cube(const tn_kernel_block *block,"): File(KERNEL),
     ("tenon/exchange.h", "tn_bundle *file = NULL;"):
         Lines("#include <tenon/exchange.h>", "tn_runtime *rt"),
@@ -245,9 +245,9 @@ BLOCKS = {
         File(KERNEL + SUM_BODY,
              [("TN_KERNEL_BODY void sum(...) as in elementwise.h\n", ""),
               ("       for a body with two inputs", "")]),
-    ("tenon/math.h", "TN_KERNEL_INDEPENDENT"):
-        Lines("#include <tenon/kernel.h>", "const float *x, float *y, int64_t n"),
-    ("tenon/math/wide.h", "TN_WIDE_FN tn_wide steep(tn_wide x) {"):
+    ("tenon/kernel/math.h", "TN_KERNEL_INDEPENDENT"):
+        Lines("#include <tenon/kernel/kernel.h>", "const float *x, float *y, int64_t n"),
+    ("tenon/kernel/math/wide.h", "TN_WIDE_FN tn_wide steep(tn_wide x) {"):
         Words(),  # needs the flags of one level
     ("tenon/plugin/op.h", "int32_t acme_cube(const tn_frame *call) {"): File(ACME),
     ("tenon/pass.h", "static const tn_passes *passes;"):
@@ -260,23 +260,23 @@ BLOCKS = {
                "int32_t acme_init(const tn_host *host, tn_registrar "
                "*registrar, void **i);\n"),
               ("void **i) {\n", "void **i) {\n  (void)i;\n")]),
-    ("tenon/philox.h", "uint32_t word[1024];"):
-        Lines("#include <tenon/kernel.h>\n#include <tenon/philox.h>",
+    ("tenon/kernel/philox.h", "uint32_t word[1024];"):
+        Lines("#include <tenon/kernel/kernel.h>\n#include <tenon/kernel/philox.h>",
               "const tn_frame *call, uint64_t begin, uint32_t level"),
-    ("tenon/product.h",
+    ("tenon/kernel/product.h",
      "int32_t code = tn_product_by(blas, call, &product);"):
-        Lines("#include <tenon/plugin/blas.h>\n#include <tenon/product.h>",
+        Lines("#include <tenon/plugin/blas.h>\n#include <tenon/kernel/product.h>",
               "const tn_blas *blas, const tn_frame *call, "
               "tn_blas_gemm product"),
-    ("tenon/copy_row.h", "tn_copy_row_avx2(to, from, NULL, bytes);    in a function "
+    ("tenon/kernel/copy_row.h", "tn_copy_row_avx2(to, from, NULL, bytes);    in a function "
      "for AVX2"): Words(),
     ("tenon/tenon.h", "#include <stdio.h>"): File(),
     ("tenon/tape.h", "rc = tn_tape_create(rt, &tape);"): TAPE,
     ("tenon/kernel_options.h", "tn_operator *conv = NULL;"):
         Lines("#include <tenon/kernel_options.h>", "tn_runtime *rt"),
-    ("tenon/transpose.h",
+    ("tenon/kernel/transpose.h",
      "const tn_transpose part = {to,          from, to_stride,"):
-        Lines("#include <tenon/kernel.h>\n#include <tenon/transpose.h>",
+        Lines("#include <tenon/kernel/kernel.h>\n#include <tenon/kernel/transpose.h>",
               "const tn_frame *call, char *to, const char *from, "
               "int64_t to_stride, int64_t from_stride, int64_t rows, "
               "int64_t columns"),

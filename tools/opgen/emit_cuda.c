@@ -156,7 +156,7 @@ void emit_cuda_source(emit *e, const char *stem) {
   emit_banner(e, name_format(e, "%s.gen.cu", stem), stem);
   c_add(&e->c,
         "#include \"%s.formula.gen.h\"\n\n"
-        "#include <tenon/elementwise.cuh>\n\n"
+        "#include <tenon/kernel/elementwise.cuh>\n\n"
         "#include \"cuda.gen.h\"\n",
         stem);
   for (size_t i = 0; i < e->plugin->n_operators; ++i) {

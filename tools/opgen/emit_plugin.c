@@ -240,7 +240,7 @@ void emit_plugin_kernel_source(emit *e) {
   emit_banner(e, "plugin.kernel.gen.c", "plugin");
   c_add(&e->c,
         "#define TN_KERNEL_PLUGIN %s\n#define TN_KERNEL_HOME\n"
-        "#include <tenon/kernel.h>\n",
+        "#include <tenon/kernel/kernel.h>\n",
         name_identifier(e, e->plugin->plugin->name, false));
 }
 

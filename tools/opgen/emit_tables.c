@@ -337,7 +337,7 @@ void emit_source(emit *e, const char *stem) {
 void emit_kernel_source(emit *e, const char *stem) {
   emit_banner(e, name_format(e, "%s.kernel.gen.c", stem), stem);
   c_add(&e->c,
-        "#define TN_KERNEL_PLUGIN %s\n#include <tenon/kernel.h>\n\n"
+        "#define TN_KERNEL_PLUGIN %s\n#include <tenon/kernel/kernel.h>\n\n"
         "#include \"%s.formula.gen.h\"\n",
         name_identifier(e, e->plugin->plugin->name, false), stem);
   for (size_t i = 0; i < e->plugin->n_operators; ++i) {

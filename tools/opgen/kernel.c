@@ -2,7 +2,8 @@
  * kernel.c: writes the loops of an operator for the CPU: per output and type
  * one loop over dense elements, unless an earlier operator of the file has the
  * same. Also a table of the loop's reads and writes, and the compute function.
- * tenon/kernel.h handles strides, broadcasting, conversions and requests.
+ * tenon/kernel/kernel.h handles strides, broadcasting, conversions and
+ * requests.
  */
 #include <inttypes.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * trial.c: the kernels of trial.yaml, on the simulated GPU.
  */
 #include <tenon/capture.h>
-#include <tenon/kernel.h>
+#include <tenon/kernel/kernel.h>
 
 #include "fake_work.h"
 #include "kernels.h"
