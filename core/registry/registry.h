@@ -41,7 +41,7 @@
 
 #include "base.h"
 #include "tenon/define.h"
-#include "tenon/pass.h"
+#include "tenon/draft/pass.h"
 #include "tenon/plugin/device.h"
 #include "tenon/plugin/note.h"
 

@@ -25,7 +25,7 @@ HEADERS = sorted(
     for path in (structs.INCLUDE / "tenon").rglob("*.h")
     if path.name not in PARTS and not path.name.startswith("test"))
 PADDED = {name for name in HEADERS if name.startswith("plugin/")} | {
-    "pass.h", "registers.h"}
+    "draft/pass.h", "draft/registers.h"}
 # headers with structs that other binaries read
 MINORS = [0, 1, 2]
 LINE = re.compile(r"^TN_ABI_(\w+)\((.+), (-?\d+)\)$")

@@ -23,11 +23,12 @@ HEADERS = ["plugin/op.h", "plugin/note.h", "plugin/device.h",
            "kernel/tensor_walk.h", "kernel/strided.h",
            "kernel/elementwise.cuh", "kernel/kernel.cuh",
            "kernel/block_reduce.cuh", "tenon.h", "exchange.h", "define.h",
-           "graph.h", "plugin/blas.h", "pass.h", "reduction.h",
-           "registers.h", "register_loops.h", "kernel/checked_size.h",
-           "kernel/philox.h", "kernel/philox.cuh", "plugin/device_blas.h",
-           "plugin/device_scope.h", "kernel_options.h", "capture.h",
-           "kernel/scatter.cuh", "kernel/prefetch.cuh"]
+           "graph.h", "plugin/blas.h", "draft/pass.h", "draft/reduction.h",
+           "draft/registers.h", "draft/register_loops.h",
+           "kernel/checked_size.h", "kernel/philox.h", "kernel/philox.cuh",
+           "plugin/device_blas.h", "plugin/device_scope.h",
+           "kernel_options.h", "draft/capture.h", "kernel/scatter.cuh",
+           "kernel/prefetch.cuh"]
 
 
 def compiles(headers, *options):

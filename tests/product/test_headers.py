@@ -203,12 +203,12 @@ BLOCKS = {
     ("tenon/kernel/body_forms.h", "TN_KERNEL_BODY void sum(...) as in elementwise.h"):
         File(KERNEL + SUM_BODY,
              [("TN_KERNEL_BODY void sum(...) as in elementwise.h\n", "")]),
-    ("tenon/capture.h",
+    ("tenon/draft/capture.h",
      "__global__ void step(view v) {          // const acme_step_params *live"):
         Words(),  # of CUDA
-    ("tenon/registers.h",
+    ("tenon/draft/registers.h",
      "void go(const tn_register_step *self, int64_t offset, V a, V b, V c ...);"): Words(),
-    ("tenon/registers.h",
+    ("tenon/draft/registers.h",
      "y = a * x + b        { interface->load, x }   x to registers"): Words(),
     ("tenon/define.h",
      "static int32_t twice(const tn_frame *call) { ... }"):
@@ -238,10 +238,10 @@ BLOCKS = {
      "TN_KERNEL_BODY void cube(const tn_kernel_block *block,"): File(KERNEL),
     ("tenon/exchange.h", "tn_bundle *file = NULL;"):
         Lines("#include <tenon/exchange.h>", "tn_runtime *rt"),
-    ("tenon/reduction.h", "for each extent, in any order and at the same time, a call "
+    ("tenon/draft/reduction.h", "for each extent, in any order and at the same time, a call "
      "with"): Words(),
     ("tenon/graph.h", "tn_graph *net = NULL;"): GRAPH,
-    ("tenon/register_loops.h", "TN_KERNEL_BODY void sum(...) as in elementwise.h"):
+    ("tenon/draft/register_loops.h", "TN_KERNEL_BODY void sum(...) as in elementwise.h"):
         File(KERNEL + SUM_BODY,
              [("TN_KERNEL_BODY void sum(...) as in elementwise.h\n", ""),
               ("       for a body with two inputs", "")]),
@@ -250,8 +250,8 @@ BLOCKS = {
     ("tenon/kernel/math/wide.h", "TN_WIDE_FN tn_wide steep(tn_wide x) {"):
         Words(),  # needs the flags of one level
     ("tenon/plugin/op.h", "int32_t acme_cube(const tn_frame *call) {"): File(ACME),
-    ("tenon/pass.h", "static const tn_passes *passes;"):
-        File("#include <string.h>\n#include <tenon/pass.h>\n",
+    ("tenon/draft/pass.h", "static const tn_passes *passes;"):
+        File("#include <string.h>\n#include <tenon/draft/pass.h>\n",
              [("static int32_t square(void *ctx, tn_rewrite *net) {\n",
                "static int32_t square(void *ctx, tn_rewrite *net) {\n"
                "  (void)ctx, (void)acme_init;\n"),

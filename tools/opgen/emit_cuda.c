@@ -10,8 +10,8 @@
 
 #include "emit.h"
 #include "emit_kernel.h"
+#include "tenon/draft/registers.h"
 #include "tenon/plugin/device.h"
-#include "tenon/registers.h"
 
 static bool is_written(const tnm_operator *op) {
   for (size_t i = 0; i < op->n_kernels; ++i)

@@ -258,12 +258,11 @@ static void add_kernel(writer *w, const tn_op *op, const tnm_kernel *k) {
                       "int32_t ", k->workspace_symbol,
                       "const tn_frame *call, uint64_t *bytes",
                       .first = "  *bytes = 0;\n"});
-  add_stub(
-      w,
-      &(stub){"Offers register kernels (tenon/registers.h) in plan->prepared.",
-              "int32_t ", k->registers_symbol,
-              "const tn_frame *call, tn_plan *plan",
-              .first = "  plan->prepared = NULL;\n"});
+  add_stub(w, &(stub){"Offers register kernels (tenon/draft/registers.h) in "
+                      "plan->prepared.",
+                      "int32_t ", k->registers_symbol,
+                      "const tn_frame *call, tn_plan *plan",
+                      .first = "  plan->prepared = NULL;\n"});
   add_state(w, k);
 }
 

@@ -242,8 +242,8 @@ enum { /* tn_program_captured: parts that are recorded separately */
  * each time after twice as many, and *why reports it. Reasons against
  * recording: steps on several devices, or on the cpu; a device, or its driver,
  * that cannot record; a kernel that does not declare `capturable`
- * (tenon/capture.h). With a monitor, nothing is recorded or launched. Waits for
- * pending runs. The caller releases *why. [host-thread] */
+ * (tenon/draft/capture.h). With a monitor, nothing is recorded or launched.
+ * Waits for pending runs. The caller releases *why. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_captured(tn_program *program,
                                                uint32_t part, tn_text **why);
 

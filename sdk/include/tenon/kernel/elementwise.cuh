@@ -33,7 +33,7 @@
 /* ------------------------------------------------------------------- device */
 
 /* Base of a loop that is constructed again on the device, from the parameters
- * there, in recorded calls (tenon/capture.h). */
+ * there, in recorded calls (tenon/draft/capture.h). */
 struct tn_cuda_live {};
 
 template <class Loop>

@@ -35,10 +35,10 @@
 #include <emmintrin.h>
 #endif
 
+#include "tenon/draft/registers.h"
 #include "tenon/kernel/convert.h"
 #include "tenon/kernel/math/wide.h"
 #include "tenon/kernel/tensor_walk.h"
-#include "tenon/registers.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -513,7 +513,7 @@ static inline int32_t tn_kernel_map_run(const tn_frame *call,
 }
 #endif
 
+#include "tenon/draft/register_loops.h"
 #include "tenon/kernel/body_forms.h"
-#include "tenon/register_loops.h"
 
 #endif /* TENON_KERNEL_ELEMENTWISE_H_ */

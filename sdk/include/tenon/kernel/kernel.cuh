@@ -46,7 +46,7 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
-#include "tenon/capture.h"
+#include "tenon/draft/capture.h"
 #include "tenon/kernel/kernel.h"
 
 enum { TN_CUDA_THREADS = 256 }; /* of a block */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * capture.h: the promise of a kernel with TN_KERNEL_CAPTURABLE.
  *
+ * Draft: this header may change in any release.
+ *
  * A host may record the work that the calls of a program enqueue on a device,
  * and launch it as one many times (device.h: capture_begin). Then no compute
  * function is called any more. With the flag, such a launch has the effects of
@@ -25,8 +27,8 @@
  *     const double rate = v.live != NULL ? v.live->lr : v.rate;
  *     ...
  */
-#ifndef TENON_CAPTURE_H_
-#define TENON_CAPTURE_H_
+#ifndef TENON_DRAFT_CAPTURE_H_
+#define TENON_DRAFT_CAPTURE_H_
 
 #include "tenon/plugin/op.h"
 
@@ -49,4 +51,4 @@ static inline const void *tn_call_device_params(const tn_frame *call) {
 #ifdef __cplusplus
 }
 #endif
-#endif /* TENON_CAPTURE_H_ */
+#endif /* TENON_DRAFT_CAPTURE_H_ */

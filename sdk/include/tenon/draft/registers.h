@@ -2,6 +2,8 @@
  * registers.h: runs of elementwise calls, of any plugins, that pass values on
  * in registers and not in memory (register runs of the glossary).
  *
+ * Draft: this header may change in any release.
+ *
  * An elementwise kernel (TN_KERNEL_ELEMENTWISE) with the flag
  * TN_KERNEL_REGISTERS has register kernels: forms of it that get and return
  * vectors in registers. The host calls its `prepare` with TN_CALL_REGISTERS in
@@ -35,8 +37,8 @@
  * Opgen makes register kernels of formulas over f32; register_loops.h makes
  * them of other bodies.
  */
-#ifndef TENON_REGISTERS_H_
-#define TENON_REGISTERS_H_
+#ifndef TENON_DRAFT_REGISTERS_H_
+#define TENON_DRAFT_REGISTERS_H_
 
 #include "tenon/plugin/op.h"
 
@@ -112,4 +114,4 @@ typedef struct tn_register_offer {
 #ifdef __cplusplus
 }
 #endif
-#endif /* TENON_REGISTERS_H_ */
+#endif /* TENON_DRAFT_REGISTERS_H_ */

@@ -2,6 +2,8 @@
  * pass.h: passes of a plugin: functions that read a graph and may rewrite it.
  * Standalone: op.h only.
  *
+ * Draft: this header may change in any release.
+ *
  * The host provides a table as the extension "tn.pass/1". A plugin gets it in
  * its init and registers its passes with it:
  *
@@ -84,8 +86,8 @@
  * Versions: struct_size is the sizeof that its author compiled with. Fields are
  * only ever added at the end.
  */
-#ifndef TENON_PASS_H_
-#define TENON_PASS_H_
+#ifndef TENON_DRAFT_PASS_H_
+#define TENON_DRAFT_PASS_H_
 
 #include "tenon/plugin/entry.h"
 #include "tenon/plugin/op.h"
@@ -253,4 +255,4 @@ typedef struct tn_passes {
 #ifdef __cplusplus
 }
 #endif
-#endif /* TENON_PASS_H_ */
+#endif /* TENON_DRAFT_PASS_H_ */

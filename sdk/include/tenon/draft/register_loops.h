@@ -2,6 +2,8 @@
  * register_loops.h: register kernels (registers.h) made of those bodies of
  * elementwise.h that compute in f32. Part of kernel.h, by elementwise.h.
  *
+ * Draft: this header may change in any release.
+ *
  *   TN_KERNEL_BODY void sum(...) as in elementwise.h
  *   TN_KERNEL_LEVELS(sum)
  *   TN_KERNEL_REGISTERS_2(sum)       for a body with two inputs
@@ -17,8 +19,8 @@
  */
 #include "tenon/kernel/kernel.h" /* which includes this file: so before the guard */
 
-#ifndef TENON_REGISTER_LOOPS_H_
-#define TENON_REGISTER_LOOPS_H_
+#ifndef TENON_DRAFT_REGISTER_LOOPS_H_
+#define TENON_DRAFT_REGISTER_LOOPS_H_
 
 /* clang passes vectors in memory unless the whole file is compiled for them: it
  * makes register kernels only with -mavx512f. */
@@ -298,4 +300,4 @@ static inline int32_t tn_kernel_map_offer(const tn_frame *call, tn_plan *plan,
 #ifdef __cplusplus
 }
 #endif
-#endif /* TENON_REGISTER_LOOPS_H_ */
+#endif /* TENON_DRAFT_REGISTER_LOOPS_H_ */

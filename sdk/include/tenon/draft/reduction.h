@@ -2,6 +2,8 @@
  * reduction.h: reductions, such as sums, that a host may feed part by part, so
  * that their input need never be in memory as a whole.
  *
+ * Draft: this header may change in any release.
+ *
  * A reduction computes each element of its output from a line of its input:
  * from all elements along the last axes. Its kernel is a forward one with one
  * input, one output and no states. It has the flag TN_KERNEL_REDUCTION, and
@@ -33,8 +35,8 @@
  * in the order of its extents. Axes of length 1 may be missing in the tensors
  * of an extent.
  */
-#ifndef TENON_REDUCTION_H_
-#define TENON_REDUCTION_H_
+#ifndef TENON_DRAFT_REDUCTION_H_
+#define TENON_DRAFT_REDUCTION_H_
 
 #include "tenon/plugin/op.h"
 
@@ -136,4 +138,4 @@ static inline void tn_reduction_at(const tn_reduction *reduction, int64_t index,
 #ifdef __cplusplus
 }
 #endif
-#endif /* TENON_REDUCTION_H_ */
+#endif /* TENON_DRAFT_REDUCTION_H_ */
