@@ -32,18 +32,18 @@
  * - the gradients that an example states are compared in the same way.
  * - every backward kernel is asked for all gradients, each one alone and all
  *   but one, in f16 as in f64, whether or not an example states any
- *   (test_backward.h). Inputs that the asked gradients do not need are absent,
+ *   (test/backward.h). Inputs that the asked gradients do not need are absent,
  *   as they are when a tape watches one input only.
- * - gradients are compared with difference quotients (test_gradient.h).
+ * - gradients are compared with difference quotients (test/gradient.h).
  * - the same call is made often. The bits must be the same: twice, after a call
  *   with other numbers, and with one worker thread in place of three. Kernels
- *   without TN_KERNEL_DETERMINISTIC are not compared (test_repeat.h).
+ *   without TN_KERNEL_DETERMINISTIC are not compared (test/repeat.h).
  * - with `batch_invariant: true` in the manifest, each row has the same bits
  *   alone, in its example and among hundreds of rows; elementwise kernels must
- *   give the same numbers there (test_batch.h).
+ *   give the same numbers there (test/batch.h).
  *
  * MEMORY. On the CPU each operand of a case has its own pages between two
- * inaccessible ones (test_guard.h): `dense` arrays end at the second one,
+ * inaccessible ones (test/guard.h): `dense` arrays end at the second one,
  * `front` arrays begin after the first, `shifted` ones begin one element later,
  * so that no vector is aligned. Views are at either end, by the seed. A byte
  * that changes beside the elements of an output, or between them, fails the
@@ -51,13 +51,13 @@
  * the parameters. On other devices inputs are compared in one case of four,
  * which the seed draws, and so are the repeated calls.
  *
- * PROCESS. Cases run in a child process (test_child.h). A case that ends it, or
+ * PROCESS. Cases run in a child process (test/child.h). A case that ends it, or
  * its thread, or that does not end in time, has failed with the reason; the
  * next child goes on with the next case. After six such cases of one operator,
  * or two that did not end, its other cases are left out. After each case the
  * child compares its rounding mode, FTZ, DAZ and x87 control word, descriptors,
  * signal handlers and mask, locale, folder, file mode mask, environment, child
- * processes and printed output with those before (test_watch.h). Memory that
+ * processes and printed output with those before (test/watch.h). Memory that
  * grows with every one of several equal calls is a leak.
  *
  * Numbers that a type cannot hold, and gradients of integers that no kernel
@@ -71,26 +71,26 @@
  *
  * For an operator of another plugin all this is done with each kernel that the
  * tested plugin has for it, pinned, on the device of that kernel, with the
- * types that it takes (test_kernel.h). A kernel that no example made compute
+ * types that it takes (test/kernel.h). A kernel that no example made compute
  * has failed, unless its plugin withdrew it here, with a reason.
  *
  * files: test.h           tables, options, tn_test_main
- *        test_child.h     the child process and its records
- *        test_watch.h     state of the process
- *        test_guard.h     memory between inaccessible pages
- *        test_report.h    cases, verdicts, TAP
- *        test_value.h     numbers, arrays and views of them
- *        test_subject.h       an example that was read
- *        test_call.h      one call
- *        test_backward.h  backward calls
- *        test_repeat.h     repeated calls
- *        test_batch.h     rows in batches of other sizes
- *        test_example.h   the cases of an example
- *        test_gradient.h  difference quotients
- *        test_kernel.h    kernels for operators of other plugins
+ *        test/child.h     the child process and its records
+ *        test/watch.h     state of the process
+ *        test/guard.h     memory between inaccessible pages
+ *        test/report.h    cases, verdicts, TAP
+ *        test/value.h     numbers, arrays and views of them
+ *        test/subject.h       an example that was read
+ *        test/call.h      one call
+ *        test/backward.h  backward calls
+ *        test/repeat.h     repeated calls
+ *        test/batch.h     rows in batches of other sizes
+ *        test/example.h   the cases of an example
+ *        test/gradient.h  difference quotients
+ *        test/kernel.h    kernels for operators of other plugins
  */
-#ifndef TENON_TEST_H_
-#define TENON_TEST_H_
+#ifndef TENON_TEST_TEST_H_
+#define TENON_TEST_TEST_H_
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -198,26 +198,26 @@ static double tn_test_tolerance(tn_dtype dtype, double tol) {
   return half && usual > tol ? usual : tol;
 }
 
-#include "tenon/test_child.h"
-#include "tenon/test_guard.h"
-#include "tenon/test_watch.h"
+#include "tenon/test/child.h"
+#include "tenon/test/guard.h"
+#include "tenon/test/watch.h"
 
-#include "tenon/test_report.h"
-#include "tenon/test_value.h"
+#include "tenon/test/report.h"
+#include "tenon/test/value.h"
 
-#include "tenon/test_subject.h"
+#include "tenon/test/subject.h"
 
-#include "tenon/test_call.h"
+#include "tenon/test/call.h"
 
-#include "tenon/test_backward.h"
+#include "tenon/test/backward.h"
 
-#include "tenon/test_repeat.h"
+#include "tenon/test/repeat.h"
 
-#include "tenon/test_batch.h"
+#include "tenon/test/batch.h"
 
-#include "tenon/test_example.h"
-#include "tenon/test_gradient.h"
-#include "tenon/test_kernel.h"
+#include "tenon/test/example.h"
+#include "tenon/test/gradient.h"
+#include "tenon/test/kernel.h"
 
 /* --------------------------------------------------------------- operators */
 
@@ -566,4 +566,4 @@ static int tn_test_main(const tn_test_plugin *plugin, int argc, char **argv) {
 #pragma GCC pop_options
 #endif
 
-#endif /* TENON_TEST_H_ */
+#endif /* TENON_TEST_TEST_H_ */

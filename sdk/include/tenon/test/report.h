@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_report.h: a part of test.h: the case that runs, its verdict, and the
+ * test/report.h: a part of test.h: the case that runs, its verdict, and the
  * parent that prints it. The child sends a record at the begin and at the end
  * of each case. If it is gone in between, the parent names the case, and the
  * next child goes on after it: it walks the same cases again, and passes over

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_call.h: a part of test.h: one forward or backward call of an example, in
+ * test/call.h: a part of test.h: one forward or backward call of an example, in
  * every layout and with every request; and that it changed nothing but its
  * outputs.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_value.h: a part of test.h: numbers from the text of an example, arrays
+ * test/value.h: a part of test.h: numbers from the text of an example, arrays
  * that hold them as any element type and in any layout, and back.
  */
 #ifndef TENON_TEST_VALUE_H_

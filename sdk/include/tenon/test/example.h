@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_example.h: a part of test.h: the cases of one example, for every
+ * test/example.h: a part of test.h: the cases of one example, for every
  * combination of element types, on every device, in every layout and with every
  * request.
  */

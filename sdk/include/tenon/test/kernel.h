@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_kernel.h: a part of test.h: the kernels of an operator: whether one is
+ * test/kernel.h: a part of test.h: the kernels of an operator: whether one is
  * for a device that is there, and the cases of kernels for operators of other
  * plugins, one kernel at a time.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_drawn.h: calls every operator of some plugins with drawn and extreme
+ * test/drawn.h: calls every operator of some plugins with drawn and extreme
  * parameters, shapes and types, also operators that only gradients use. A call
  * may be refused, with a text; it must not crash, hang, write outside of its
  * outputs, or fail with TN_INTERNAL. Header only, C11; one program includes it
@@ -19,9 +19,9 @@
  * is at, and at the very end that it has finished. So nothing else that ends it
  * counts as success, and the next child continues after the draw that failed.
  *
- * files: test_drawn.h       the child and its parent, tn_drawn_main
- *        test_drawn_plan.h  parameters, types and shapes
- *        test_drawn_call.h  arrays, the call, and the state after it
+ * files: test/drawn.h       the child and its parent, tn_drawn_main
+ *        test/drawn_plan.h  parameters, types and shapes
+ *        test/drawn_call.h  arrays, the call, and the state after it
  */
 #ifndef TENON_TEST_DRAWN_H_
 #define TENON_TEST_DRAWN_H_
@@ -38,12 +38,12 @@
 #include <sys/wait.h>
 
 #ifndef MAP_ANONYMOUS
-#error "include tenon/test_drawn.h first, or compile with -D_GNU_SOURCE"
+#error "include tenon/test/drawn.h first, or compile with -D_GNU_SOURCE"
 #endif
 
-#include "tenon/test_drawn_plan.h"
+#include "tenon/test/drawn_plan.h"
 
-#include "tenon/test_drawn_call.h"
+#include "tenon/test/drawn_call.h"
 
 enum {
   TN_DRAWN_OPERATORS = 4096, /* at most */

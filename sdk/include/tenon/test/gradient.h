@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_gradient.h: a part of test.h: gradients against difference quotients.
+ * test/gradient.h: a part of test.h: gradients against difference quotients.
  *
  * At random points of the shapes of each example, the sum of the outputs, each
  * element weighted by a random number, is moved along single elements of the

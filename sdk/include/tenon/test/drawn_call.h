@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_drawn_call.h: a part of test_drawn.h: the arrays of a drawn call, the
+ * test/drawn_call.h: a part of test/drawn.h: the arrays of a drawn call, the
  * call itself, its gradient, and all that must hold afterwards.
  *
  * Arrays are in rooms of memory between two inaccessible pages: the last byte

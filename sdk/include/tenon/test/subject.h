@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_subject.h: a part of test.h: an example that was read, with an element
+ * test/subject.h: a part of test.h: an example that was read, with an element
  * type for each of its operands.
  */
 #ifndef TENON_TEST_SUBJECT_H_

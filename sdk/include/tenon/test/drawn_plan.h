@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_drawn_plan.h: a part of test_drawn.h: draws parameters, types and shapes
+ * test/drawn_plan.h: a part of test/drawn.h: draws parameters, types and shapes
  * for one call of an operator, from its description alone. Inference completes
  * most of them, so that they fit; then something is changed in half of them.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_guard.h: a part of test.h: memory between two inaccessible pages, arrays
+ * test/guard.h: a part of test.h: memory between two inaccessible pages, arrays
  * in it, and copies that show whether a call changed an operand that it may
  * only read.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_repeat.h: a part of test.h: one case that makes the same call often. Its
+ * test/repeat.h: a part of test.h: one case that makes the same call often. Its
  * result must have the same bits each time, unless a kernel does not promise it
  * (TN_KERNEL_DETERMINISTIC): after another call with other numbers, and in a
  * runtime with one thread in place of three. Nor may calls on the CPU take

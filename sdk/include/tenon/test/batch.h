@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_batch.h: a part of test.h: examples with other numbers of rows. The
+ * test/batch.h: a part of test.h: examples with other numbers of rows. The
  * first axis of the first input is the batch. If the manifest says
  * `batch_invariant: true`, each row of the results must have the same bits
  * alone, in the example's batch, and in a larger one of an odd number of rows.

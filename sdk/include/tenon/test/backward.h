@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_backward.h: a part of test.h: backward calls. The gradients that an
+ * test/backward.h: a part of test.h: backward calls. The gradients that an
  * example states are compared with it. Then every backward kernel is asked for
  * all gradients, for each one alone and for all but one, as a tape asks that
  * watches some of the inputs: operands that these do not need are absent. Each

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_child.h: a part of test.h: a child process that may crash, hang, exit or
+ * test/child.h: a part of test.h: a child process that may crash, hang, exit or
  * cheat, and the records that it sends to its parent. Any program that runs
  * code of strangers may use it: it needs neither test.h nor the library.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_watch.h: a part of test.h: state of the process and of the calling
+ * test/watch.h: a part of test.h: state of the process and of the calling
  * thread that a kernel must leave as it was. A snapshot is taken once; after
  * each case the state is compared with it, named, and put back where that is
  * possible. Needs neither test.h nor the library.
