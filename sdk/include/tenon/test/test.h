@@ -80,10 +80,10 @@
  *        test/guard.h     memory between inaccessible pages
  *        test/report.h    cases, verdicts, TAP
  *        test/value.h     numbers, arrays and views of them
- *        test/subject.h       an example that was read
+ *        test/subject.h   an example that was read
  *        test/call.h      one call
  *        test/backward.h  backward calls
- *        test/repeat.h     repeated calls
+ *        test/repeat.h    repeated calls
  *        test/batch.h     rows in batches of other sizes
  *        test/example.h   the cases of an example
  *        test/gradient.h  difference quotients
