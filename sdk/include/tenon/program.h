@@ -2,7 +2,7 @@
  * program.h: programs, which run graphs on arrays that they bind. A part of
  * graph.h.
  */
-#include "tenon/graph.h" /* which includes this file: so before the guard */
+#include "tenon/graph.h" /* includes this file: before the guard */
 
 #ifndef TENON_HOST_PROGRAM_H_
 #define TENON_HOST_PROGRAM_H_

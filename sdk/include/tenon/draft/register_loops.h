@@ -17,7 +17,7 @@
  * not be used so. Register kernels exist for AVX2 and AVX-512; elsewhere, and
  * at the lowest level, a map has none.
  */
-#include "tenon/kernel/kernel.h" /* which includes this file: so before the guard */
+#include "tenon/kernel/kernel.h" /* includes this file: before the guard */
 
 #ifndef TENON_DRAFT_REGISTER_LOOPS_H_
 #define TENON_DRAFT_REGISTER_LOOPS_H_

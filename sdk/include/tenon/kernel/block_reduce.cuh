@@ -3,7 +3,7 @@
  * devices. For CUDA C++ only; nothing here is part of the ABI. Part of
  * kernel.cuh.
  */
-#include "tenon/kernel/kernel.cuh" /* which includes this file: so before the guard */
+#include "tenon/kernel/kernel.cuh" /* includes this file: before the guard */
 
 #ifndef TENON_KERNEL_BLOCK_REDUCE_CUH_
 #define TENON_KERNEL_BLOCK_REDUCE_CUH_

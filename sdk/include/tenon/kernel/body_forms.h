@@ -23,7 +23,7 @@
  * loops. Use it for bodies that do little; not for one that works part by part
  * (TN_KERNEL_PART).
  */
-#include "tenon/kernel/kernel.h" /* which includes this file: so before the guard */
+#include "tenon/kernel/kernel.h" /* includes this file: before the guard */
 
 #ifndef TENON_KERNEL_BODY_FORMS_H_
 #define TENON_KERNEL_BODY_FORMS_H_

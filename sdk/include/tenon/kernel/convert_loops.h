@@ -2,7 +2,7 @@
  * convert_loops.h: the types that kernels compute in, and loops that convert
  * dense elements from one type to another. Part of kernel.h, by convert.h.
  */
-#include "tenon/kernel/kernel.h" /* which includes this file: so before the guard */
+#include "tenon/kernel/kernel.h" /* includes this file: before the guard */
 
 #ifndef TENON_KERNEL_CONVERT_LOOPS_H_
 #define TENON_KERNEL_CONVERT_LOOPS_H_

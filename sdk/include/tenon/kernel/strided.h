@@ -3,7 +3,7 @@
  * through scratch memory if a body cannot use an operand directly. Part of
  * kernel.h, by elementwise.h.
  */
-#include "tenon/kernel/kernel.h" /* which includes this file: so before the guard */
+#include "tenon/kernel/kernel.h" /* includes this file: before the guard */
 
 #ifndef TENON_KERNEL_STRIDED_H_
 #define TENON_KERNEL_STRIDED_H_

@@ -3,7 +3,7 @@
  * any strides, and compiler attributes for loops of kernels. Part of kernel.h,
  * by elementwise.h.
  */
-#include "tenon/kernel/kernel.h" /* which includes this file: so before the guard */
+#include "tenon/kernel/kernel.h" /* includes this file: before the guard */
 
 #ifndef TENON_KERNEL_TENSOR_WALK_H_
 #define TENON_KERNEL_TENSOR_WALK_H_

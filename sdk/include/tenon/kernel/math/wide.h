@@ -23,7 +23,7 @@
  * those of tools/math/pieces.py and minimax.py, except the two of exp, which
  * are nearly those of its series. Functions in pieces are in wide_pieces.h.
  */
-#include "tenon/kernel/kernel.h" /* which includes this file: so before the guard */
+#include "tenon/kernel/kernel.h" /* includes this file: before the guard */
 
 #ifndef TENON_KERNEL_MATH_WIDE_H_
 #define TENON_KERNEL_MATH_WIDE_H_

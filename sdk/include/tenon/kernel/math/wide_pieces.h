@@ -2,7 +2,7 @@
  * wide_pieces.h: part of wide.h: functions of sixteen floats with a polynomial
  * for each piece of a range. Tables have the coefficients.
  */
-#include "tenon/kernel/math/wide.h" /* which includes this file: so before the guard */
+#include "tenon/kernel/math/wide.h" /* includes this file: before the guard */
 
 #ifndef TENON_KERNEL_MATH_WIDE_PIECES_H_
 #define TENON_KERNEL_MATH_WIDE_PIECES_H_

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * wide_roots.h: part of wide.h: roots of sixteen floats, and their inverses.
  */
-#include "tenon/kernel/math/wide.h" /* which includes this file: so before the guard */
+#include "tenon/kernel/math/wide.h" /* includes this file: before the guard */
 
 #ifndef TENON_KERNEL_MATH_WIDE_ROOTS_H_
 #define TENON_KERNEL_MATH_WIDE_ROOTS_H_
