@@ -11,7 +11,7 @@
 #include "mapped.h"
 #include "masked.h"
 #include "nn.h"
-#include "tenon/philox.h"
+#include "tenon/kernel/philox.h"
 
 /* ------------------------------------------------------------------ shapes */
 

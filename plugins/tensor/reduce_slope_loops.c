@@ -4,7 +4,7 @@
 /* The loops for any call are in choose.c. */
 #define TN_KERNEL_PLUGIN tensor
 #include "reduce.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 struct reduce_slope {
   tn_kernel_map map;

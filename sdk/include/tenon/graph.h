@@ -52,8 +52,8 @@
 #ifndef TENON_GRAPH_H_
 #define TENON_GRAPH_H_
 
-#include "pass.h"
-#include "tenon.h"
+#include "tenon/plugin/entry.h"
+#include "tenon/tenon.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -63,7 +63,7 @@ typedef struct tn_graph tn_graph;
 typedef struct tn_program tn_program;
 
 /* tn_entry, an output of a node, and TN_ENTRY_NONE, an omitted optional input,
- * are in pass.h, because plugins use them too. */
+ * are in plugin/entry.h, because plugins use them too. */
 
 /* ------------------------------------------------------------ construction */
 

@@ -6,7 +6,7 @@
 #define TENON_HOST_RUNTIME_H_
 
 #include "tenon/common.h"
-#include "tenon/note.h"
+#include "tenon/plugin/note.h"
 
 #ifdef __cplusplus
 extern "C" {
