@@ -19,7 +19,7 @@ TestSuite(graph_json, .init = net_open, .fini = net_close);
 /* The caller frees it. */
 static char *json_of(const tn_graph *graph) {
   tn_text *text = NULL;
-  OK(tn__graph_json(graph, &text));
+  OK(tn__graph_json(graph, false, &text));
   char *copy = strdup(tn_text_get(text));
   tn_text_release(text);
   return copy;
@@ -645,7 +645,8 @@ Test(graph_json, graphs_too_deep_for_a_file_are_not_written) {
       &(tn_embedding){
           .struct_size = sizeof(tn_embedding), .inner = g, .name = "n"},
       &out));
-  FAILS(tn__graph_json(outer, &text), TN_UNSUPPORTED, "more than 32 deep");
+  FAILS(tn__graph_json(outer, false, &text), TN_UNSUPPORTED,
+        "more than 32 deep");
   tn__graph_release(outer);
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "host.h"
-#include "tenon/tune.h"
+#include "tenon/kernel_options.h"
 
 static tn_array *row(tn_runtime *rt, int64_t n, const double *values) {
   return host_array(rt, TN_F32, (host_shape){1, {n}}, values);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "plugin.gen.h"
-#include "tenon/pass.h"
+#include "tenon/draft/pass.h"
 
 /* ---------------------------------------------------------------- the host */
 
@@ -40,7 +40,7 @@ static int32_t withdraw(tn_registrar *registrar, const char *kernel,
   return asked();
 }
 
-static int32_t join(tn_registrar *registrar, const tn_joint *joint) {
+static int32_t join(tn_registrar *registrar, const tn_fused_pair *joint) {
   (void)registrar, (void)joint;
   return asked();
 }
