@@ -49,7 +49,7 @@ static tn_code run_meeting(void *arg) {
   return TN_OK;
 }
 
-Test(engine, runs_readers_at_the_same_time, .timeout = 30) {
+Test(engine, runs_readers_at_the_same_time, .timeout = 100) {
   for (int e = 0; e < 2; ++e) {
     pthread_barrier_t meeting;
     pthread_barrier_init(&meeting, NULL, 3);
@@ -65,7 +65,7 @@ Test(engine, runs_readers_at_the_same_time, .timeout = 30) {
   }
 }
 
-Test(engine, prefers_jobs_with_a_priority, .timeout = 30) {
+Test(engine, prefers_jobs_with_a_priority, .timeout = 100) {
   list log = {0};
   note low = {&log, 1}, high = {&log, 2};
   gate g;
@@ -111,7 +111,7 @@ static pthread_t find_place(uint32_t engine) {
   return p.thread;
 }
 
-Test(engine, runs_nothing_on_the_pushing_thread_if_threaded, .timeout = 30) {
+Test(engine, runs_nothing_on_the_pushing_thread_if_threaded, .timeout = 100) {
   cr_assert(pthread_equal(find_place(TN_ENGINE_POOLED), pthread_self()));
   cr_assert(!pthread_equal(find_place(TN_ENGINE_THREADED), pthread_self()));
 }
@@ -240,7 +240,7 @@ Test(engine, accepts_two_arrays_that_share_memory) {
 
 /* ------------------------------------------------------------------- life */
 
-Test(engine, drops_data_after_the_last_use_of_its_variable, .timeout = 30) {
+Test(engine, drops_data_after_the_last_use_of_its_variable, .timeout = 100) {
   _Atomic int n_dropped = 0;
   gate g;
   tn_variable *x = NULL;
@@ -257,7 +257,7 @@ Test(engine, drops_data_after_the_last_use_of_its_variable, .timeout = 30) {
 }
 
 /* A pending job of the host runs although the runtime is released. */
-Test(engine, runs_pending_jobs_before_the_runtime_ends, .timeout = 30) {
+Test(engine, runs_pending_jobs_before_the_runtime_ends, .timeout = 100) {
   _Atomic int n_run = 0, n_dropped = 0;
   for (int e = 0; e < N_ENGINES; ++e) {
     tn_runtime *rt = open_runtime(engines[e], 2);
@@ -283,7 +283,7 @@ static void free_and_post(void *ctx, void *memory) {
 
 /* The drop of the job releases the last owner of the runtime, on a worker. The
  * worker cannot wait for itself. */
-Test(engine, ends_a_runtime_that_a_job_releases, .timeout = 30) {
+Test(engine, ends_a_runtime_that_a_job_releases, .timeout = 100) {
   gate g;
   const int64_t n = 2;
   tn_array *x = NULL;
@@ -307,7 +307,7 @@ Test(engine, ends_a_runtime_that_a_job_releases, .timeout = 30) {
 
 /* ------------------------------------------------------------------ errors */
 
-Test(engine, passes_errors_along_variables, .timeout = 30) {
+Test(engine, passes_errors_along_variables, .timeout = 100) {
   for (int e = 0; e < N_ENGINES; ++e) {
     _Atomic int n_run = 0;
     tn_runtime *rt = open_runtime(engines[e], 2);
@@ -363,7 +363,7 @@ Test(engine, does_not_invent_the_reason_of_a_failure) {
 
 /* -------------------------------------------------------------- operations */
 
-Test(engine, pushes_a_prepared_operation_many_times, .timeout = 30) {
+Test(engine, pushes_a_prepared_operation_many_times, .timeout = 100) {
   for (int e = 0; e < N_ENGINES; ++e) {
     _Atomic int n_dropped = 0;
     list log = {0};

@@ -11,7 +11,8 @@
 /* ------------------------------------------------------------ asynchronous */
 
 /* With one worker: a pending completion occupies none. */
-Test(engine_end, completes_an_asynchronous_job_from_any_thread, .timeout = 30) {
+Test(engine_end, completes_an_asynchronous_job_from_any_thread,
+     .timeout = 100) {
   for (int e = 0; e < 2; ++e) {
     _Atomic int n_run = 0;
     keeper k;
@@ -54,7 +55,7 @@ static tn_code complete_and_fail(void *arg, tn_token *token) {
   return tn_token_complete(token, TN_OK, NULL) ? TN_OK : TN_IO;
 }
 
-Test(engine_end, ends_an_asynchronous_job_inside_of_its_begin, .timeout = 30) {
+Test(engine_end, ends_an_asynchronous_job_inside_of_its_begin, .timeout = 100) {
   for (int e = 0; e < N_ENGINES; ++e) {
     _Atomic int n_dropped = 0;
     tn_token *token = NULL;
@@ -81,7 +82,8 @@ Test(engine_end, ends_an_asynchronous_job_inside_of_its_begin, .timeout = 30) {
   }
 }
 
-Test(engine_end, completes_a_job_with_a_token_that_was_dropped, .timeout = 30) {
+Test(engine_end, completes_a_job_with_a_token_that_was_dropped,
+     .timeout = 100) {
   for (int e = 0; e < N_ENGINES; ++e) {
     keeper k;
     tn_runtime *rt = open_runtime(engines[e], 2);
@@ -102,7 +104,7 @@ Test(engine_end, completes_a_job_with_a_token_that_was_dropped, .timeout = 30) {
   }
 }
 
-Test(engine_end, reports_the_text_of_a_completion, .timeout = 30) {
+Test(engine_end, reports_the_text_of_a_completion, .timeout = 100) {
   const char *const texts[] = {"no reply", NULL};
   const char *const expected[] = {"request: no reply",
                                   "request failed with TN_IO"};
@@ -131,7 +133,7 @@ Test(engine_end, reports_the_text_of_a_completion, .timeout = 30) {
 
 /* The job keeps its variable, its data and the runtime. */
 Test(engine_end, ends_a_runtime_after_its_last_asynchronous_job,
-     .timeout = 30) {
+     .timeout = 100) {
   _Atomic int n_dropped = 0;
   keeper k;
   tn_variable *x = NULL;
@@ -156,7 +158,7 @@ static void *shut_down(void *arg) {
 
 /* One job runs, one waits for it, and one is asynchronous and pending. */
 Test(engine_end, completes_pending_jobs_without_running_at_a_shutdown,
-     .timeout = 30) {
+     .timeout = 100) {
   for (int e = 0; e < 2; ++e) {
     _Atomic int n_run = 0;
     gate g;
@@ -197,7 +199,7 @@ Test(engine_end, completes_pending_jobs_without_running_at_a_shutdown,
 
 /* The owner of the token has forgotten it: the memory is lost, but no thread
  * waits. */
-Test(engine_end, does_not_wait_for_a_lost_token_at_a_shutdown, .timeout = 30) {
+Test(engine_end, does_not_wait_for_a_lost_token_at_a_shutdown, .timeout = 100) {
   keeper k;
   tn_runtime *rt = open_runtime(TN_ENGINE_POOLED, 1);
   tn_variable *x = make_variable(rt);
@@ -333,7 +335,7 @@ static tn_code push_inside(void *arg) {
 }
 
 Test(engine_end, refuses_waits_inside_of_functions_but_not_pushes,
-     .timeout = 30) {
+     .timeout = 100) {
   const uint32_t flags[] = {0, TN_JOB_SMALL};
   for (int e = 0; e < N_ENGINES; ++e)
     for (int f = 0; f < 2; ++f) {
