@@ -36,7 +36,7 @@
 #ifndef TENON_NDARRAY_H_
 #define TENON_NDARRAY_H_
 
-#include "registry.h"
+#include "choose.h"
 #include "storage.h"
 #include "tenon/draft/registers.h"
 

@@ -161,6 +161,23 @@ class Run(File):
                   (0, self.expected, ""))
 
 
+class Program(File):
+    """A whole program of a host, which prints `expected`."""
+
+    def __init__(self, expected):
+        super().__init__()
+        self.expected = expected
+
+    def check(self, block):
+        program = FOLDER / "program"
+        compile_text(block, LIBTENON, f"-Wl,-rpath,{LIBTENON.parent}", "-o",
+                     program)
+        done = subprocess.run([program], text=True, capture_output=True,
+                              timeout=60, check=False)
+        tap.equal((done.returncode, done.stdout, done.stderr),
+                  (0, self.expected, ""))
+
+
 class Words:
     """No code, although it looks like some."""
 
@@ -236,6 +253,13 @@ BLOCKS = {
              [("  ... enqueue on call->run->stream ...\n", "")]),
     ("tenon/kernel/elementwise.h",
      "TN_KERNEL_BODY void cube(const tn_kernel_block *block,"): File(KERNEL),
+    ("tenon/engine.h", "#include <stdio.h>"): Program("1.5\n"),
+    ("tenon/engine.h",
+     "static tn_code begin_request(void *arg, tn_token *token) {"):
+        File("#include <stdio.h>\n#include <tenon/engine.h>\n"
+             "typedef struct acme_request {\n  tn_token *token;\n"
+             "} acme_request;\n"
+             "tn_code acme_send(acme_request *request);\n"),
     ("tenon/exchange.h", "tn_bundle *file = NULL;"):
         Lines("#include <tenon/exchange.h>", "tn_runtime *rt"),
     ("tenon/draft/reduction.h", "for each extent, in any order and at the same time, a call "
@@ -283,6 +307,20 @@ BLOCKS = {
 }
 
 
+CPP_JOB = """#include <tenon/engine.h>
+tn_code push(tn_runtime *rt, tn_variable *x, tn_code (*run)(void *arg));
+tn_code push(tn_runtime *rt, tn_variable *x, tn_code (*run)(void *arg)) {
+  const tn_access access[] = {{x, TN_UPDATE}};
+  tn_job job = {};
+  job.struct_size = sizeof job;
+  job.run = run;
+  job.access = access;
+  job.n_access = 1;
+  return tn_push(rt, &job);
+}
+"""
+
+
 def compile_text(text, *more):
     source = FOLDER / "block.c"
     source.write_text(text)
@@ -300,7 +338,13 @@ def cases():
         tap.equal(sorted(set(BLOCKS) - set(found)), [],
                   "entries of BLOCKS without a block")
 
-    return [every_block_has_an_entry] + [
+    def a_job_can_be_pushed_from_cpp():
+        source = FOLDER / "job.cpp"
+        source.write_text(CPP_JOB)
+        tap.output(["c++", "-std=c++17", "-Wall", "-Wextra", "-Wpedantic",
+                    "-Werror", "-I", INCLUDE, "-fsyntax-only", source])
+
+    return [every_block_has_an_entry, a_job_can_be_pushed_from_cpp] + [
         (f"{header}: {line}".replace("#", ""),
          lambda k=(header, line): BLOCKS[k].check(found[k]))
         for header, line in sorted(BLOCKS) if (header, line) in found]

@@ -219,6 +219,9 @@ typedef struct tn_gradient_query {
   size_t n_of;
   size_t n_stop;
 } tn_gradient_query;
+
+/* Answers a query: out[i] is the gradient with respect to of[i]. [host-thread]
+ */
 TN_API TN_MUST_USE tn_code tn_graph_gradient(tn_graph *graph,
                                              const tn_gradient_query *query,
                                              tn_entry *out);

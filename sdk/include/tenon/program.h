@@ -217,6 +217,8 @@ typedef struct tn_program_stats {
   double repeated; /* forward work that is done twice, as a fraction of all */
   uint64_t n_in_registers; /* fused calls that pass results on in registers */
 } tn_program_stats;
+
+/* Writes the sizes to *out, whose struct_size is set. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_stats_get(const tn_program *program,
                                                 tn_program_stats *out);
 

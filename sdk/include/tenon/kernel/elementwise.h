@@ -113,7 +113,8 @@ static inline const tn_kernel_bodies *tn_kernel_map_bodies(
 }
 
 /* Calls that are not dense, or of several types, go through two functions that
- * are larger than most bodies, and `prepare` is one. In a plugin of several
+ * are larger than most bodies; `prepare` is another, and so is the choice among
+ * them. In a plugin of several
  * files one file can define them for all: each file defines TN_KERNEL_PLUGIN as
  * the plugin's name before it includes kernel.h, so that two plugins can be
  * linked into one program, and one of them TN_KERNEL_HOME as well. Files of
@@ -124,6 +125,7 @@ static inline const tn_kernel_bodies *tn_kernel_map_bodies(
 #define tn_kernel_map_mixed TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_map_mixed)
 #define tn_kernel_map_strided TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_map_strided)
 #define tn_kernel_map_prepare TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_map_prepare)
+#define tn_kernel_map_run TN_KERNEL_OWN(TN_KERNEL_PLUGIN, _tn_map_run)
 #endif
 #if !defined(TN_KERNEL_PLUGIN)
 #define TN_KERNEL_COMMON TN_KERNEL_ONCE
@@ -480,6 +482,16 @@ TN_KERNEL_COMMON int32_t tn_kernel_map_prepare(const tn_frame *call,
 }
 #endif
 
+/* Computes every requested output; those without a map must not be requested.
+ * Several maps of one call must not be run under TN_REQ_INPLACE if a later one
+ * reads what an earlier one overwrites. `call->prepared` is the result of
+ * tn_kernel_map_prepare, or NULL. TN_OK, or a code with TN_FAIL. [worker]
+ */
+TN_KERNEL_COMMON int32_t tn_kernel_map_run(const tn_frame *call,
+                                           const tn_kernel_map *maps,
+                                           uint32_t n_maps);
+
+#if !defined(TN_KERNEL_PLUGIN) || defined(TN_KERNEL_HOME)
 /* Computes one output by the fastest path. */
 static inline int32_t tn_kernel_map_one(const tn_frame *call,
                                         const tn_kernel_map *map) {
@@ -489,14 +501,9 @@ static inline int32_t tn_kernel_map_one(const tn_frame *call,
   return tn_kernel_map_dense(call, map, ready);
 }
 
-/* Computes every requested output; those without a map must not be requested.
- * Several maps of one call must not be run under TN_REQ_INPLACE if a later one
- * reads what an earlier one overwrites. `call->prepared` is the result of
- * tn_kernel_map_prepare, or NULL. TN_OK, or a code with TN_FAIL. [worker]
- */
-static inline int32_t tn_kernel_map_run(const tn_frame *call,
-                                        const tn_kernel_map *maps,
-                                        uint32_t n_maps) {
+TN_KERNEL_COMMON int32_t tn_kernel_map_run(const tn_frame *call,
+                                           const tn_kernel_map *maps,
+                                           uint32_t n_maps) {
   for (uint32_t i = 0; i < call->n_out; ++i) {
     uint32_t m = 0;
     while (m < n_maps && maps[m].out != i) ++m;
@@ -508,6 +515,7 @@ static inline int32_t tn_kernel_map_run(const tn_frame *call,
   }
   return TN_OK;
 }
+#endif
 
 #ifdef __cplusplus
 }
