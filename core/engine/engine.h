@@ -53,9 +53,10 @@
  *          fence_watcher.c      host tokens that wait for a fence
  *          trace.c              spans, Chrome trace JSON
  */
-#ifndef TENON_ENGINE_H_
-#define TENON_ENGINE_H_
+#ifndef TENON_CORE_ENGINE_H_
+#define TENON_CORE_ENGINE_H_
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base.h"
@@ -104,6 +105,10 @@ void tn__engine_destroy(tn__engine *engine);
 
 /* Actual number of workers; at most 4096. */
 uint32_t tn__engine_workers(const tn__engine *engine);
+
+/* Creates a thread with all signals blocked: signals belong to the application.
+ */
+bool tn__thread_create(pthread_t *out, void *(*run)(void *arg), void *arg);
 
 /* Keeps all other threads from pushing until resume: their pushes wait. Pending
  * operations continue. For changes of tables that pushes read without a lock.
@@ -451,4 +456,4 @@ typedef struct tn__inline_job {
 bool tn__run_inline(tn__engine *engine, const tn__inline_job *job,
                     tn_code *code);
 
-#endif /* TENON_ENGINE_H_ */
+#endif /* TENON_CORE_ENGINE_H_ */

@@ -184,10 +184,6 @@ bool tn__pool_await(tn__pool *pool, _Atomic uint32_t *word, uint32_t seen,
                     uint64_t deadline);
 void tn__pool_wake_waiters(_Atomic uint32_t *word);
 
-/* Creates a thread with all signals blocked: signals belong to the application.
- */
-bool tn__thread_create(pthread_t *out, void *(*run)(void *arg), void *arg);
-
 /* The calling thread's worker number in this pool, from 1; 0: no worker. */
 uint32_t tn__pool_worker_number(const tn__pool *pool);
 

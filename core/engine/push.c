@@ -313,8 +313,8 @@ static tn_code check_inside(tn__run_frame *frame, const char *name) {
   if (frame == NULL || (frame->flags & TN__FRAME_GATE) == 0)
     return tn__fail(
         TN_INVALID,
-        "%s was pushed between tn__gate_enter and tn__gate_leave: push it "
-        "afterwards",
+        "%s was pushed from inside of a kernel, which must not push: push it "
+        "before or after the call",
         name != NULL ? name : "a function");
   return frame->job != NULL ? grant_frame(frame) : TN_OK;
 }

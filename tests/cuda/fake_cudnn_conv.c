@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "dnn.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 /* ----------------------------------------------------------------- elements */
 

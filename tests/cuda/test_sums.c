@@ -12,7 +12,7 @@
 #include "devices.h"
 #include "fake_cuda.h"
 #include "sum.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 enum { N = 1024, MOST = 8 * N };
 

@@ -6,6 +6,7 @@
 
 #include "fuzz.h"
 #include "graph.h"
+#include "loading.h"
 
 static tn__env env;
 static tn__caller caller;

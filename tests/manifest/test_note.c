@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "sample.h"
-#include "tenon/note.h"
+#include "tenon/plugin/note.h"
 
 static char folder[] = "/tmp/tenon-note-XXXXXX";
 

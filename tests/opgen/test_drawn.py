@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Drawn calls (tenon/test_drawn.h) find kernels that crash, hang, end the
+"""Drawn calls (tenon/test/drawn.h) find kernels that crash, hang, end the
 process, or read and write outside of their arrays.
 
     test_drawn.py OPGEN CC LIBTENON
@@ -70,7 +70,7 @@ int32_t lab_%s(const tn_frame *call) {
 }
 """
 PROGRAM = """\
-#include "tenon/test_drawn.h"
+#include "tenon/test/drawn.h"
 int main(int argc, char **argv) { return tn_drawn_main(argc, argv); }
 """
 PLUGIN = []

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "plugin.gen.h"
-#include "tenon/pass.h"
+#include "tenon/draft/pass.h"
 
 /* ---------------------------------------------------------------- the host */
 

@@ -18,9 +18,11 @@ import tap  # noqa: E402
 
 SOURCE, BUILD = (pathlib.Path(each) for each in sys.argv[1:3])
 
-# The folders of arrays and calls, and those below them.
-NDARRAY = ["core/base", "core/engine", "sdk/manifest", "core/registry",
-           "core/storage", "core/ndarray"]
+# The folders of plugins, those that calls use, and those of arrays and calls.
+REGISTRY = ["core/base", "sdk/manifest", "core/fields", "core/shapes",
+            "core/registry"]
+CALLS = REGISTRY + ["core/choice", "core/engine", "core/storage"]
+NDARRAY = CALLS + ["core/ndarray"]
 # folder: (its library, the folders below it that it may use)
 BELOW = {
     "core/base": ("base", []),
@@ -28,9 +30,12 @@ BELOW = {
     "sdk/manifest": ("manifest", ["core/base", "sdk/algebra"]),
     "core/engine": ("engine", ["core/base"]),
     "core/storage": ("storage", ["core/base", "core/engine"]),
-    "core/registry": ("registry", ["core/base", "sdk/manifest"]),
-    "core/ndarray": ("ndarray", ["core/base", "core/engine", "sdk/manifest",
-                                 "core/registry", "core/storage"]),
+    "core/fields": ("fields", ["core/base"]),
+    "core/shapes": ("shapes", ["core/base", "sdk/manifest"]),
+    "core/registry": ("registry", REGISTRY[:-1]),
+    "core/choice": ("choice", REGISTRY),
+    "core/loading": ("loading", REGISTRY),
+    "core/ndarray": ("ndarray", CALLS),
     "core/exchange": ("exchange", NDARRAY),
     "core/tape": ("tape", NDARRAY),
     "core/plan": ("plan", ["core/base"]),
@@ -46,7 +51,7 @@ BELOW = {
                                      "core/passes", "core/plan",
                                      "core/program", "core/execution"]),
     "core/runtime": ("runtime", NDARRAY + [
-        "core/exchange", "core/tape", "core/plan", "core/graph",
+        "core/loading", "core/exchange", "core/tape", "core/plan", "core/graph",
         "core/gradient", "core/graph_json", "core/passes", "core/program",
         "core/execution", "core/bind"]),
     "tools/opgen": (None, ["core/base", "sdk/algebra", "sdk/manifest"]),
@@ -54,11 +59,8 @@ BELOW = {
     "tools/probe": (None, ["core/base", "sdk/manifest"]),
     "plugins": (None, []),
 }
-PUBLIC = {f"tenon/{name}.h"
-          for name in ("op", "note", "device", "kernel", "tenon", "define", "exchange",
-                       "graph", "blas", "device_blas", "pass", "reduction", "registers", "philox",
-                       "product", "transpose", "copy_row", "checked_size", "device_scope",
-                       "capture", "kernel_options", "gradient")}
+PUBLIC = {path.relative_to(SOURCE / "sdk/include").as_posix()
+          for path in (SOURCE / "sdk/include/tenon").rglob("*.h")}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 # The names of this project: public, internal, and of the manifest reader.
 OURS = re.compile(r"^(tn_|tn__|tnm_)")
