@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine_state.h"
 #include "fixture.h"
-#include "pool.h"
+#include "wait.h"
 
 /* ------------------------------------------------------------------- device */
 

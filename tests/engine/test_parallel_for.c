@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine_state.h"
 #include "fixture.h"
 #include "graph.h"
 #include "pool.h"

@@ -6,7 +6,7 @@
 #include <criterion/criterion.h>
 #include <sched.h>
 
-#include "pool.h"
+#include "device_queue.h"
 #include "stage.h"
 
 /* ---------------------------------------------------------------- functions */

@@ -6,6 +6,7 @@
 #include <fenv.h>
 #include <sched.h>
 
+#include "engine_state.h"
 #include "fixture.h"
 #include "pool.h"
 

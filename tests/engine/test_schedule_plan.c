@@ -8,7 +8,7 @@
 #include "../must.h"
 #include "fixture.h"
 #include "graph.h"
-#include "pool.h"
+#include "schedule_plan.h"
 
 enum { TASKS = 320, PLACES = 240 };
 
