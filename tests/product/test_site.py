@@ -107,6 +107,19 @@ def public_names_on_pages_exist():
     assert n > 200, n
 
 
+def headers_that_pages_name_exist():
+    n = 0
+    for page in pages():
+        if page.parent.name == "decisions" or page.name == "CHANGELOG.md":
+            continue
+        for name in re.findall(r"\btenon/[\w/]+\.(?:h|cuh)\b",
+                               page.read_text()):
+            assert (INCLUDE / name).exists(), (
+                f"{page.relative_to(SOURCE)}: there is no {name}")
+            n += 1
+    assert n > 20, n
+
+
 # -------------------------------------------------------------------- pictures
 
 def pictures_are_drawn_from_their_sources():
@@ -256,7 +269,7 @@ def a_missing_name_is_found():
 
 if __name__ == "__main__":
     tap.run([links_lead_somewhere, every_page_is_listed_by_its_folder,
-             public_names_on_pages_exist,
+             public_names_on_pages_exist, headers_that_pages_name_exist,
              pictures_are_drawn_from_their_sources,
              files_that_pictures_name_exist, every_picture_is_on_a_page,
              a_missing_name_is_found, every_function_has_an_entry,

@@ -12,7 +12,7 @@ import headers
 from sphinx.domains.c import DefinitionError, DefinitionParser
 
 GROUPS = (  # folder below tenon/, title, subject
-    ("", "tenon", "hosts, plugins, kernels and tests"),
+    ("", "Host API", "for programs that embed the library"),
     ("plugin", "Plugin ABI", "for plugins"),
     ("kernel", "Kernel library", "functions for kernels, headers only"),
     ("math", "Mathematical functions", "for kernels, headers only"),
