@@ -4,7 +4,7 @@
  */
 #include "jobs.h"
 
-/* ------------------------------------------------------------------- order */
+/* -------------------------------------------------------------------- order */
 
 /* A log of numbers. Without the right order its writers race. */
 typedef struct list {
@@ -134,7 +134,7 @@ Test(engine, orders_calls_of_operators_if_threaded) {
   close_runtime(rt);
 }
 
-/* ------------------------------------------------------------------ arrays */
+/* ------------------------------------------------------------------- arrays */
 
 static tn_code fill_array(void *arg) {
   const tn_tensor *t = tn_array_tensor(arg);
@@ -238,7 +238,7 @@ Test(engine, accepts_two_arrays_that_share_memory) {
   close_runtime(rt);
 }
 
-/* ------------------------------------------------------------------- life */
+/* --------------------------------------------------------------------- life */
 
 Test(engine, drops_data_after_the_last_use_of_its_variable, .timeout = 30) {
   _Atomic int n_dropped = 0;
@@ -305,7 +305,7 @@ Test(engine, ends_a_runtime_that_a_job_releases, .timeout = 30) {
   (void)sem_wait(&freed);
 }
 
-/* ------------------------------------------------------------------ errors */
+/* ------------------------------------------------------------------- errors */
 
 Test(engine, passes_errors_along_variables, .timeout = 30) {
   for (int e = 0; e < N_ENGINES; ++e) {
@@ -361,7 +361,7 @@ Test(engine, does_not_invent_the_reason_of_a_failure) {
   tn_runtime_release(rt);
 }
 
-/* -------------------------------------------------------------- operations */
+/* --------------------------------------------------------------- operations */
 
 Test(engine, pushes_a_prepared_operation_many_times, .timeout = 30) {
   for (int e = 0; e < N_ENGINES; ++e) {

@@ -8,7 +8,7 @@
 
 #include "jobs.h"
 
-/* ------------------------------------------------------------ asynchronous */
+/* ------------------------------------------------------------- asynchronous */
 
 /* With one worker: a pending completion occupies none. */
 Test(engine_end, completes_an_asynchronous_job_from_any_thread, .timeout = 30) {
@@ -148,7 +148,7 @@ Test(engine_end, ends_a_runtime_after_its_last_asynchronous_job,
   cr_assert_eq(n_living, 0);
 }
 
-/* ---------------------------------------------------------------- shutdown */
+/* ----------------------------------------------------------------- shutdown */
 
 static void *shut_down(void *arg) {
   return tn_runtime_shutdown(arg) == TN_OK ? arg : NULL;
@@ -229,7 +229,7 @@ Test(engine_end, leaves_busy_on_the_outputs_of_calls_after_a_shutdown) {
   close_runtime(rt);
 }
 
-/* ---------------------------------------------------------------- refusals */
+/* ----------------------------------------------------------------- refusals */
 
 static _Atomic int n_refused;
 
@@ -354,7 +354,7 @@ Test(engine_end, refuses_waits_inside_of_functions_but_not_pushes,
     }
 }
 
-/* ------------------------------------------------------------------ traces */
+/* ------------------------------------------------------------------- traces */
 
 Test(engine_end, shows_the_names_of_jobs_in_traces) {
   char path[] = "/tmp/tenon_engine_XXXXXX", text[4096] = "";
