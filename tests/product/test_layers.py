@@ -47,7 +47,7 @@ BELOW = {
     "plugins": (None, []),
 }
 PUBLIC = {f"tenon/{name}.h"
-          for name in ("op", "note", "device", "kernel", "tenon", "define", "exchange",
+          for name in ("op", "note", "device", "kernel", "tenon", "define", "exchange", "engine",
                        "graph", "blas", "device_blas", "pass", "fold", "chain", "philox",
                        "product", "turn", "row", "size", "device_scope", "capture", "tune",
                        "gradient")}
@@ -72,6 +72,17 @@ def includes(folder):
             assert name in allowed or generated, (
                 f"{path.relative_to(SOURCE)} includes {name}, which does not "
                 f"stand below {folder}")
+
+
+def headers_have_no_circle(folder):
+    """No header of a folder includes itself by way of others."""
+    headers = {path.name: set(INCLUDE.findall(path.read_text()))
+               for path in sources(folder) if path.suffix == ".h"}
+    left = {name: used & set(headers) for name, used in headers.items()}
+    while left:
+        done = {name for name, used in left.items() if not used & set(left)}
+        assert done, f"{folder}: a circle among {sorted(left)}"
+        left = {name: used for name, used in left.items() if name not in done}
 
 
 def symbols(folder, option):
@@ -101,5 +112,7 @@ if __name__ == "__main__":
     tap.run([every_folder_with_a_library_is_listed_here] +
             [(f"{each} includes only what stands below it",
               lambda f=each: includes(f)) for each in BELOW] +
+            [(f"{each}: headers include each other in no circle",
+              lambda f=each: headers_have_no_circle(f)) for each in BELOW] +
             [(f"{each} calls only what stands below it",
               lambda f=each: links(f)) for each in BELOW if BELOW[each][0]])
