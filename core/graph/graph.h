@@ -15,8 +15,6 @@
  *   order.c            the nodes that some entries need, depth first
  *   element_reads.c    variables of which heads read elements
  *   json_*.c           to and from JSON (json.h)
- *   picture.c          text and Graphviz; picture_svg.c draws SVG (picture.h)
- *   timeline.c         draws the memory of a program over time
  *   graph_infer.c      pass "infer": shapes and types; infer_*.c (facts.h)
  *   gradient_pass.c    pass "gradient"; gradient_rule*.c (gradient_rule.h)
  *   gradient_names.c   the same with names of entries
@@ -24,7 +22,7 @@
  *   program_bind.c     makes a program of a graph (program.h has its stations)
  *   program.c          lifetime and runs; partial_run.c runs step by step
  *   dynamic_params.c   parameters that change between runs
- *   program_inspect.c  operands of a program, its steps as a table
+ *   program_inspect.c  bytes of a program; its steps as a table and as JSON
  *   program_reshape.c  the same program for other shapes
  *   passes.c           lists of passes, built-in and of plugins (passes.h)
  *   rewrite.c          the functions that a plugin's pass calls
@@ -54,6 +52,8 @@ enum {                        /* tn__node.kind */
        TN__NODE_GRAPH = 7,    /* `inner` used as an operator */
        TN__NODE_LOOP = 8      /* one run of `inner` per step (tn__loop) */
 };
+enum { TN__N_KINDS = TN__NODE_LOOP + 1 };
+extern const char *const tn__node_kinds[TN__N_KINDS]; /* their names */
 
 enum {                              /* tn__node.flags */
        TN__NODE_STATE = 1u << 0,    /* variable that a call changes */
@@ -166,6 +166,9 @@ uint32_t tn__node_count_visible(const tn__node *node);
  * nothing: it has no states, and no kernel of its operators draws random
  * numbers. */
 bool tn__node_is_repeatable(const tn__node *node);
+/* Whether the node is a gradient with the name of its variable, "x@GRAD". */
+#define TN__GRADIENT_SUFFIX "@GRAD"
+bool tn__node_is_named_gradient(const tn__node *node);
 /* The params struct that kernels and rules read, or NULL. */
 const void *tn__node_struct(const tn__node *node);
 
@@ -225,6 +228,11 @@ tn_code tn__node_fail(const tn__node *node, tn_code code);
 /* Writes a name like "fc1_output" into `to`, which has TN__ENTRY_TEXT bytes. */
 enum { TN__ENTRY_TEXT = 256 };
 const char *tn__entry_text(const tn_graph *graph, tn_entry entry, char *to);
+
+tn_sig tn__sig_unknown(void);
+bool tn__sig_is_complete(const tn_sig *sig);
+/* Checks a signature that a variable may get; errors name the variable. */
+tn_code tn__sig_check(const char *name, const tn_sig *sig);
 
 tn_code tn__graph_variable(tn_graph *graph, const char *name,
                            const tn_sig *known, tn_entry *out);
@@ -299,14 +307,12 @@ tn_code tn__inner_list_reads(const tn__node *node, bool **out);
  * is a GRAPH or LOOP. */
 bool tn__node_reads_input(const tn__node *node, const bool *inside, uint32_t i);
 
-/* json_*.c, picture*.c, timeline.c */
-tn_code tn__graph_json(const tn_graph *graph, tn_text **out);
+/* json_*.c; with `inferred`, tn_graph_inferred_json. */
+tn_code tn__graph_json(const tn_graph *graph, bool inferred, tn_text **out);
 tn_code tn__graph_parse(tn__caller *caller, const char *json, size_t bytes,
                         tn_graph **out);
 tn_code tn__graph_save(const tn_graph *graph, const char *path);
 tn_code tn__graph_load(tn__caller *caller, const char *path, tn_graph **out);
-tn_code tn__graph_picture(const tn_graph *graph, uint32_t format,
-                          tn_text **out);
 
 /* ------------------------------------------------------------------ order.c */
 
@@ -349,10 +355,6 @@ static inline const tn_sig *tn__entry_sig(const tn_graph *graph,
                                           tn_entry entry) {
   return &graph->sigs[tn__entry_id(graph, entry)];
 }
-bool tn__sig_is_complete(const tn_sig *sig);
-/* Checks a signature that a variable may get; errors name the variable. */
-tn_code tn__sig_check(const char *name, const tn_sig *sig);
-tn_sig tn__sig_unknown(void);
 
 /* ---------------------------------------------------------- gradient_pass.c */
 
@@ -375,8 +377,11 @@ tn_code tn__graph_gradient(tn_graph *graph, const tn__gradient_spec *spec,
 
 /* gradient_names.c */
 tn_code tn__graph_backward(tn_graph *graph, const tn_gradient_names *what);
-/* Whether the node has the name of a gradient, "x@GRAD". */
-bool tn__node_is_named_gradient(const tn__node *node);
+
+/* gradient_check.c: TN_INVALID if an operand of a backward node is no operand
+ * of its forward call, or if a used gradient needs an operand that is missing:
+ * its kernel would read it. */
+tn_code tn__gradients_check(const tn_graph *graph);
 
 /* ------------------------------------------------------------- graph_copy.c */
 
@@ -413,7 +418,7 @@ tn_code tn__program_reshape(tn_program *p, const tn_known *known, size_t n,
                             tn_program **out);
 void tn__program_stats(const tn_program *p, tn_program_stats *out);
 tn_code tn__program_text(const tn_program *p, uint32_t why, tn_text **out);
-tn_code tn__program_picture(const tn_program *p, tn_text **out);
+tn_code tn__program_json(const tn_program *p, tn_text **out);
 /* capture.c */
 tn_code tn__program_captured(tn_program *p, uint32_t part, tn_text **why);
 /* Adds a line per part to a table of steps if the program records runs. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * plugin_pass.c: the passes that plugins register: their names, and holders
- * while they run. core/graph runs them.
+ * while they run. core/passes runs them.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_graph.c: the functions of graph.h about graphs and programs. Each checks
- * its arguments and calls core/graph.
+ * its arguments and calls the folders of graphs and programs.
  */
 #include "graph.h"
 #include "runtime.h"
@@ -328,7 +328,7 @@ tn_code tn_graph_json(const tn_graph *graph, tn_text **out) {
   *out = NULL;
   TN__REQUIRE(graph);
   TN__TRY(check_graph(graph));
-  return tn__graph_json(graph, out);
+  return tn__graph_json(graph, false, out);
 }
 
 tn_code tn_graph_parse(tn_runtime *rt, const char *json, size_t bytes,
@@ -357,13 +357,12 @@ tn_code tn_graph_load(tn_runtime *rt, const char *path, tn_graph **out) {
   return tn__graph_load(&rt->caller, path, out);
 }
 
-tn_code tn_graph_picture(const tn_graph *graph, uint32_t format,
-                         tn_text **out) {
+tn_code tn_graph_inferred_json(const tn_graph *graph, tn_text **out) {
   TN__REQUIRE(out);
   *out = NULL;
   TN__REQUIRE(graph);
   TN__TRY(check_graph(graph));
-  return tn__graph_picture(graph, format, out);
+  return tn__graph_json(graph, true, out);
 }
 
 /* ---------------------------------------------------------------- programs */
@@ -523,9 +522,9 @@ tn_code tn_program_captured(tn_program *program, uint32_t part, tn_text **why) {
   return tn__program_captured(program, part, why);
 }
 
-tn_code tn_program_picture(const tn_program *program, tn_text **out) {
+tn_code tn_program_json(const tn_program *program, tn_text **out) {
   TN__REQUIRE(out);
   *out = NULL;
   TN__REQUIRE(program);
-  return tn__program_picture(program, out);
+  return tn__program_json(program, out);
 }

@@ -56,7 +56,7 @@ int32_t nn_activation_create(const tn_frame *call, nn_mapped **out) {
   return nn_mapped_create(call, map_of(call), out);
 }
 
-int32_t nn_activation_links(const tn_frame *call, tn_plan *plan) {
+int32_t nn_activation_registers(const tn_frame *call, tn_plan *plan) {
   return tn_kernel_map_prepare(call, plan, map_of(call), 1);
 }
 

@@ -9,7 +9,7 @@
 #include "mapped.h"
 #include "masked.h"
 #include "nn.h"
-#include "tenon/philox.h"
+#include "tenon/kernel/philox.h"
 
 /* ------------------------------------------------------------------ shapes */
 
@@ -104,7 +104,7 @@ int32_t nn_leaky_relu_create(const tn_frame *call, nn_mapped **out) {
   return nn_mapped_create(call, map_of(call), out);
 }
 
-int32_t nn_leaky_relu_links(const tn_frame *call, tn_plan *plan) {
+int32_t nn_leaky_relu_registers(const tn_frame *call, tn_plan *plan) {
   return tn_kernel_map_prepare(call, plan, map_of(call), 1);
 }
 

@@ -6,7 +6,7 @@
 #define TN_KERNEL_HOME
 #include "choose.gen.h"
 #include "move.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 /* ------------------------------------------------------------------- where */
 

@@ -2,7 +2,7 @@
  * reduce_slope_loops.c: the loops of the gradients of reduce.h on the CPU.
  */
 #include "reduce.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 struct reduce_slope {
   tn_kernel_map map;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * graph_fuzz.c: graphs as JSON. A graph that can be read is written, read and
- * written again as the same bytes. Gradients, inference and pictures survive
- * it. The operators are those of the plugin `lab` of tests/graph.
+ * written again as the same bytes. Gradients and inference survive it. The
+ * operators are those of the plugin `lab` of tests/graph.
  */
 #include <string.h>
 
 #include "fuzz.h"
 #include "graph.h"
+#include "loading.h"
 
 static tn__env env;
 static tn__caller caller;
@@ -34,7 +35,7 @@ static void start(void) {
 
 static tn_text *written(const tn_graph *graph) {
   tn_text *text = NULL;
-  fuzz_check(!tn__graph_json(graph, &text), "a graph cannot be written");
+  fuzz_check(!tn__graph_json(graph, false, &text), "a graph cannot be written");
   return text;
 }
 
@@ -54,11 +55,9 @@ static void read_back(const tn_graph *graph) {
 
 static void look(tn_graph *graph) {
   (void)!tn__graph_infer(graph, NULL, 0);
-  for (uint32_t format = TN_PICTURE_TEXT; format <= TN_PICTURE_SVG; ++format) {
-    tn_text *picture = NULL;
-    fuzz_check(!tn__graph_picture(graph, format, &picture), tn_error_text());
-    tn_text_release(picture);
-  }
+  tn_text *inferred = NULL;
+  fuzz_check(!tn__graph_json(graph, true, &inferred), tn_error_text());
+  tn_text_release(inferred);
 }
 
 /* With respect to the first argument, of floating type or not. */

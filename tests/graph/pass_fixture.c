@@ -33,7 +33,7 @@ const char *list_nodes(const tn_graph *graph) {
 
 char *json_of(const tn_graph *graph) {
   tn_text *text = NULL;
-  OK(tn__graph_json(graph, &text));
+  OK(tn__graph_json(graph, false, &text));
   char *copy = strdup(tn_text_get(text));
   tn_text_release(text);
   return copy;

@@ -422,7 +422,7 @@ Test(gradient_names, are_found_in_files_and_programs) {
   HEADS(g, OP(g, "square", NULL, "loss", var_node(g, "x")));
   BACKWARD(.of = NULL);
   HEADS(g, find_node("loss_output"), find_node("x@GRAD"));
-  OK(tn__graph_json(g, &text));
+  OK(tn__graph_json(g, false, &text));
   OK(tn__graph_parse(&w.caller, tn_text_get(text), strlen(tn_text_get(text)),
                      &read));
   OK(tn__graph_find(read, "x@GRAD", &entry));

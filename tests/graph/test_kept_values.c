@@ -426,7 +426,7 @@ Test(kept_values, little_memory_does_not_loop_again) {
 
 static char *json_of(const tn_graph *graph) {
   tn_text *text = NULL;
-  OK(tn__graph_json(graph, &text));
+  OK(tn__graph_json(graph, false, &text));
   char *copy = strdup(tn_text_get(text));
   tn_text_release(text);
   return copy;

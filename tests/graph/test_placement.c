@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "evaluate.h"
-#include "program.h"
+#include "iteration.h"
 
 enum { CPUS = 3, ROWS = 2, COLUMNS = 3 };
 
@@ -728,7 +728,7 @@ Test(placement, a_state_on_another_device_is_refused) {
 }
 
 /* ---------------------------------------------------------------------
- * pictures
+ * tables
  */
 
 Test(placement, the_table_says_where_steps_run) {
@@ -743,9 +743,9 @@ Test(placement, the_table_says_where_steps_run) {
   cr_assert(strstr(s, "three_0_copy  copy on cpu(2)"), "%s", s);
   cr_assert(strstr(s, "five  lab.tanh.cpu on cpu(2)"), "%s", s);
   tn_text_release(text);
-  OK(tn__program_picture(p, &text));
-  cr_assert(strstr(tn_text_get(text), "cpu(1)"));
-  cr_assert(strstr(tn_text_get(text), "cpu(2)"));
+  OK(tn__program_json(p, &text));
+  cr_assert(strstr(tn_text_get(text), "\"cpu(1)\""));
+  cr_assert(strstr(tn_text_get(text), "\"cpu(2)\""));
   tn_text_release(text);
 }
 

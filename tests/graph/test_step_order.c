@@ -179,11 +179,11 @@ Test(step_order, is_kept_in_copies_and_files) {
   OK(tn__graph_depends(g, b.node, a.node));
   OK(tn__graph_copy(g, &copy));
   cr_expect_str_eq(steps_of(copy), "a b");
-  OK(tn__graph_json(g, &text));
+  OK(tn__graph_json(g, false, &text));
   cr_assert_not_null(strstr(tn_text_get(text), "\"after\": [1]"));
   OK(tn__graph_parse(&w.caller, tn_text_get(text), strlen(tn_text_get(text)),
                      &read));
-  OK(tn__graph_json(read, &again));
+  OK(tn__graph_json(read, false, &again));
   cr_expect_str_eq(tn_text_get(again), tn_text_get(text));
   cr_expect_str_eq(steps_of(read), "a b");
   tn_text_release(text), tn_text_release(again);

@@ -55,7 +55,7 @@ static const char *name_of(tn_entry entry) {
 
 static char *json_of(const tn_graph *graph) {
   tn_text *text = NULL;
-  OK(tn__graph_json(graph, &text));
+  OK(tn__graph_json(graph, false, &text));
   char *copy = strdup(tn_text_get(text));
   tn_text_release(text);
   return copy;

@@ -121,14 +121,17 @@ Test(graph_api, a_file_goes_from_runtime_to_runtime) {
   cr_expect_eq(unlink(path), 0);
 }
 
-Test(graph_api, a_picture_of_a_program_is_an_svg) {
+Test(graph_api, a_program_and_an_inferred_graph_are_json) {
   tn_program *p = NULL;
   tn_text *text = NULL;
   make_product();
   const tn_bind how = {.struct_size = sizeof how, .plan = TN_PLAN_NONE};
   OK(tn_program_bind(g, &how, &p));
-  OK(tn_program_picture(p, &text));
-  cr_expect_eq(strncmp(tn_text_get(text), "<svg ", 5), 0);
+  OK(tn_program_json(p, &text));
+  cr_expect_eq(strncmp(tn_text_get(text), "{\"n_forward\": 1,", 16), 0);
+  tn_text_release(text);
+  OK(tn_graph_inferred_json(g, &text));
+  cr_expect(strstr(tn_text_get(text), "\"outputs\": ["));
   tn_text_release(text);
   tn_program_release(p);
 }
@@ -173,8 +176,9 @@ Test(graph_api, null_is_refused) {
   SAYS(tn_graph_parse(NULL, "", 0, &graph), TN_INVALID, "rt");
   SAYS(tn_graph_save(g, NULL), TN_INVALID, "path");
   SAYS(tn_graph_load(rt, NULL, &graph), TN_INVALID, "path");
-  SAYS(tn_graph_picture(NULL, 0, &text), TN_INVALID, "graph");
-  SAYS(tn_program_picture(NULL, &text), TN_INVALID, "program");
+  SAYS(tn_graph_inferred_json(NULL, &text), TN_INVALID, "graph");
+  SAYS(tn_graph_inferred_json(g, NULL), TN_INVALID, "out");
+  SAYS(tn_program_json(NULL, &text), TN_INVALID, "program");
   SAYS(tn_graph_prefix(NULL, "a"), TN_INVALID, "graph");
   tn_graph_release(NULL);
   cr_expect(graph == NULL && text == NULL);

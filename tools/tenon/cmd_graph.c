@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "net.h"
+#include "picture.h"
 
 static bool report_net_failure(net *n) {
   return fail_library(n->why);
@@ -28,6 +29,11 @@ static bool write_file(net *n, const char *path, const char *content) {
   bool ok = file && fputs(content, file) >= 0;
   if (file && fclose(file) != 0) ok = false;
   return ok || report_failure(n->why, "%s: %s", path, strerror(errno));
+}
+
+static bool write_picture(net *n, const text *picture) {
+  if (picture->failed) return report_failure(n->why, "out of memory");
+  return write_file(n, n->args->svg, text_get(picture));
 }
 
 static bool shapes_read(net *n) {
@@ -97,31 +103,46 @@ static bool rewrite_graph(net *n) {
   return true;
 }
 
-static bool draw_graph(net *n, uint32_t format, tn_text **out) {
-  return !tn_graph_picture(n->graph, format, out) || report_net_failure(n);
-}
-
-static bool show_svg(net *n) {
-  tn_text *picture = NULL;
+/* Draws the graph for --svg. */
+static bool show_svg(net *n, const drawn_graph *graph) {
+  text picture = {0};
   if (!n->args->svg) return true;
-  if (!draw_graph(n, TN_PICTURE_SVG, &picture)) return false;
-  const bool ok = write_file(n, n->args->svg, tn_text_get(picture));
-  tn_text_release(picture);
+  const bool ok =
+      picture_draw_svg(graph, &picture, n->why) && write_picture(n, &picture);
+  text_deinit(&picture);
   return ok;
 }
 
-static bool show_graph(net *n, text *out) {
+/* The graph as a tree that a picture can be drawn from. */
+static bool read_back(net *n, json_tree *tree, drawn_graph *graph) {
   tn_text *content = NULL;
+  if (tn_graph_inferred_json(n->graph, &content)) return report_net_failure(n);
+  const bool ok = json_tree_parse(tn_text_get(content), tree, n->why);
+  tn_text_release(content);
+  return ok && picture_read_graph(tree, graph, n->why);
+}
+
+static bool show_json(net *n, text *out) {
+  tn_text *content = NULL;
+  if (tn_graph_json(n->graph, &content)) return report_net_failure(n);
+  text_add_bytes(out, tn_text_get(content), strlen(tn_text_get(content)));
+  tn_text_release(content);
+  return true;
+}
+
+static bool show_graph(net *n, text *out) {
+  json_tree tree = {0};
+  drawn_graph graph;
   const uint32_t given = n->args->given;
-  bool ok = infer_shapes(n) && rewrite_graph(n) && show_svg(n);
+  bool ok = infer_shapes(n) && rewrite_graph(n) &&
+            read_back(n, &tree, &graph) && show_svg(n, &graph);
   if (ok && given & OPTION_JSON)
-    ok = !tn_graph_json(n->graph, &content) || report_net_failure(n);
+    ok = show_json(n, out);
+  else if (ok && given & OPTION_DOT)
+    picture_draw_dot(&graph, out);
   else if (ok)
-    ok = draw_graph(n, given & OPTION_DOT ? TN_PICTURE_DOT : TN_PICTURE_TEXT,
-                    &content);
-  if (ok)
-    text_add_bytes(out, tn_text_get(content), strlen(tn_text_get(content)));
-  if (content) tn_text_release(content);
+    picture_draw_table(&graph, out);
+  json_tree_deinit(&tree);
   return ok;
 }
 
@@ -176,11 +197,18 @@ static bool keep_steps(net *n, const tn_program *program, text *to) {
   return true;
 }
 
+/* Draws the memory of the program for --svg. */
 static bool plan_svg(net *n, const tn_program *program) {
-  tn_text *picture = NULL;
-  if (tn_program_picture(program, &picture)) return report_net_failure(n);
-  const bool ok = write_file(n, n->args->svg, tn_text_get(picture));
-  tn_text_release(picture);
+  tn_text *content = NULL;
+  json_tree tree;
+  text picture = {0};
+  if (tn_program_json(program, &content)) return report_net_failure(n);
+  bool ok = json_tree_parse(tn_text_get(content), &tree, n->why);
+  tn_text_release(content);
+  if (!ok) return false;
+  ok = timeline_draw(tree.root, &picture, n->why) && write_picture(n, &picture);
+  text_deinit(&picture);
+  json_tree_deinit(&tree);
   return ok;
 }
 
@@ -207,7 +235,7 @@ static void print_totals(const outcome *all, text *out) {
     table_add(&rows, "%" PRIu64, s->bound_bytes);
     table_add(&rows, "%" PRIu64, s->workspace_bytes);
     table_add(&rows, "%" PRIu64, s->n_fused);
-    table_add(&rows, "%" PRIu64, s->n_chained);
+    table_add(&rows, "%" PRIu64, s->n_in_registers);
   }
   text_add(out,
            "%" PRIu64 " steps forward, %" PRIu64
@@ -231,11 +259,11 @@ static void print_json(const outcome *all, text *out) {
     text_add(out,
              "%s{\"plan\": \"%s\", \"n_forward\": %" PRIu64
              ", \"n_backward\": %" PRIu64 ", \"n_fused\": %" PRIu64
-             ", \"n_chained\": %" PRIu64 ", \"pool_bytes\": %" PRIu64
+             ", \"n_in_registers\": %" PRIu64 ", \"pool_bytes\": %" PRIu64
              ", \"bound_bytes\": %" PRIu64 ", \"workspace_bytes\": %" PRIu64
              ", \"own_bytes\": %" PRIu64,
              i ? ", " : "", plans[i].name, s->n_forward, s->n_backward,
-             s->n_fused, s->n_chained, s->pool_bytes, s->bound_bytes,
+             s->n_fused, s->n_in_registers, s->pool_bytes, s->bound_bytes,
              s->workspace_bytes, s->own_bytes);
     if (plans[i].detailed) {
       text_add(out, ", \"steps\": ");

@@ -22,6 +22,8 @@
  *        shape.c    "data=f32[2,3]" becomes a name and a signature
  *        cmd_*.c    one command each
  *        graph_run.c, net.h: `tenon graph run`
+ *        json_tree.c   JSON of the library as a tree (json_tree.h)
+ *        picture*.c, timeline.c: pictures of graphs and memory (picture.h)
  */
 #ifndef TENON_TOOL_H_
 #define TENON_TOOL_H_
