@@ -72,6 +72,9 @@ tn_code tn__fail(tn_code code, const char *format, ...)
 tn_code tn__fail_more(tn_code code, const char *format, ...)
     TN_PRINTF(2, 3) TN__COLD;
 
+/* Makes the thread's error text empty. */
+void tn__error_clear(void);
+
 /* Fails with the refused allocation of `bytes` for `purpose`, for example "the
  * operator table". */
 tn_code tn__fail_memory(size_t bytes, const char *purpose) TN__COLD;

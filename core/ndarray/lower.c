@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "call.h"
-#include "tenon/device.h"
-#include "tenon/registers.h"
+#include "tenon/draft/registers.h"
+#include "tenon/plugin/device.h"
 
 static bool needs_dense(const tn__operand *operand, const tn_tensor *tensor) {
   return (operand->arg->flags & TN_ARG_CONTIGUOUS) &&

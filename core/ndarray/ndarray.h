@@ -38,7 +38,7 @@
 
 #include "choose.h"
 #include "storage.h"
-#include "tenon/registers.h"
+#include "tenon/draft/registers.h"
 
 /* ------------------------------------------------------------------- arrays */
 
@@ -344,7 +344,7 @@ void tn__tile_set_request(tn__tile *tile, uint32_t out, tn_req req,
                           int32_t alias);
 void tn__tile_set_train(tn__tile *tile, bool train); /* TN_CALL_TRAIN */
 tn_code tn__tile_run(tn__tile *tile);
-/* The register kernels that its kernel offers (tenon/registers.h);
+/* The register kernels that its kernel offers (tenon/draft/registers.h);
  * offer->interface is NULL if it has none for this call. Only for kernels with
  * TN_KERNEL_REGISTERS. */
 tn_code tn__tile_get_offer(tn__tile *tile, tn_register_offer *offer);

@@ -4,7 +4,7 @@
  * first is only a call of the kernel.
  */
 #include "call.h"
-#include "tenon/reduction.h"
+#include "tenon/draft/reduction.h"
 
 enum { RECORDS_ALIGN = 64 }; /* alignment of all memory */
 

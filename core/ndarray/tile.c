@@ -100,7 +100,7 @@ static bool interface_is_sound(const tn_register_interface *v) {
          v->run;
 }
 
-/* True if the offer follows the rules of tenon/registers.h. */
+/* True if the offer follows the rules of tenon/draft/registers.h. */
 static bool offer_is_sound(const tn_frame *f, const tn_register_offer *offer) {
   if (offer->struct_size < sizeof *offer || !offer->interface ||
       !interface_is_sound(offer->interface) || offer->n_outputs == 0 ||

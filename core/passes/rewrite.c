@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * rewrite.c: the functions of tenon/pass.h, and one run of a plugin's pass.
- * Checks the arguments of each function; reorder.c checks the result.
+ * rewrite.c: the functions of tenon/draft/pass.h, and one run of a plugin's
+ * pass. Checks the arguments of each function; reorder.c checks the result.
  */
 #include <fenv.h>
 #include <stdio.h>

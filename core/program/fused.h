@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fused.h: a fused step: a run of elementwise calls, with optional reductions
- * at the end (tenon/reduction.h). The outputs of reductions are no operands of
- * a tile. fusion.c decides which steps are fused, fused_shape.c finds loop and
- * tiles, fused_tiles.c computes them. If all calls have register kernels
- * (tenon/registers.h), fused_registers.c computes them.
+ * at the end (tenon/draft/reduction.h). The outputs of reductions are no
+ * operands of a tile. fusion.c decides which steps are fused, fused_shape.c
+ * finds loop and tiles, fused_tiles.c computes them. If all calls have register
+ * kernels (tenon/draft/registers.h), fused_registers.c computes them.
  */
 #ifndef TENON_GRAPH_FUSED_H_
 #define TENON_GRAPH_FUSED_H_
 
 #include "program.h"
-#include "tenon/reduction.h"
-#include "tenon/registers.h"
+#include "tenon/draft/reduction.h"
+#include "tenon/draft/registers.h"
 
 enum {
   TN__LOOP_NDIM = 4, /* dimensions of a loop after joining axes */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fused_registers.c: the register run of a fused step: one array of register
- * kernels (tenon/registers.h), if all its kernels offer them. Results go from
- * call to call in registers. A result that is needed again is saved in a block
- * of the scratch. The run uses no buffers of fused_tiles.c. A worker computes a
- * part of a line at once: its tiles are parts of one line.
+ * kernels (tenon/draft/registers.h), if all its kernels offer them. Results go
+ * from call to call in registers. A result that is needed again is saved in a
+ * block of the scratch. The run uses no buffers of fused_tiles.c. A worker
+ * computes a part of a line at once: its tiles are parts of one line.
  *
  * The end of a line that is shorter than a block is computed on copies.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * pair_steps.c: makes one step of two that an operator computes together, a
- * fused pair (tn_fused_pair, tenon/pass.h). The result of the first is then no
- * entry that needs memory. The gradients of two such calls become one step as
- * well, by that operator's gradient, whether or not the calls form a pair; the
- * second's gradient comes first.
+ * fused pair (tn_fused_pair, tenon/draft/pass.h). The result of the first is
+ * then no entry that needs memory. The gradients of two such calls become one
+ * step as well, by that operator's gradient, whether or not the calls form a
+ * pair; the second's gradient comes first.
  *
  * Steps become pairs, not nodes by a pass, because kernels are known here: the
  * pair needs a kernel on the device. The graph also keeps the nodes that

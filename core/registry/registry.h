@@ -28,9 +28,9 @@
 #include "fields.h"
 #include "shapes.h"
 #include "tenon/define.h"
-#include "tenon/device.h"
-#include "tenon/note.h"
-#include "tenon/pass.h"
+#include "tenon/draft/pass.h"
+#include "tenon/plugin/device.h"
+#include "tenon/plugin/note.h"
 
 typedef struct tn__registry tn__registry;
 typedef struct tn__plugin tn__plugin;

@@ -6,7 +6,7 @@
  */
 #include "sum.h"
 
-#include "tenon/prefetch.cuh"
+#include "tenon/kernel/prefetch.cuh"
 
 enum { THREADS = TN_CUDA_THREADS };
 enum { LEAST_ROW = 128 };  /* terms of a sum with a block */

@@ -11,8 +11,8 @@
 
 #include "conv_direct.h"
 #include "lanes.h"
-#include "tenon/kernel.h"
-#include "tenon/transpose.h"
+#include "tenon/kernel/kernel.h"
+#include "tenon/kernel/transpose.h"
 
 enum {
   PIECE = 1 << 15, /* bytes of a slice's copies for each lane, about */

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "axis.h"
-#include "tenon/copy_row.h"
+#include "tenon/kernel/copy_row.h"
 
 enum {
   STAGE = 512,  /* elements in one conversion */

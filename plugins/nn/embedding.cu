@@ -5,7 +5,7 @@
 #include "embedding.gen.h"
 
 #include "nn.cuh"
-#include "tenon/scatter.cuh"
+#include "tenon/kernel/scatter.cuh"
 
 /* Arguments of CUDA kernels: TO is written. */
 enum { TO, INDEX, WEIGHT, N_ARRAYS };

@@ -2,6 +2,8 @@
  * leaky_relu.c: shapes of leaky_relu.yaml, and its kernels except those of
  * prelu.
  */
+/* The loops for any call are in plugin.kernel.gen.c. */
+#define TN_KERNEL_PLUGIN nn
 #include "leaky_relu.gen.h"
 
 #include <math.h>
@@ -9,7 +11,7 @@
 #include "mapped.h"
 #include "masked.h"
 #include "nn.h"
-#include "tenon/philox.h"
+#include "tenon/kernel/philox.h"
 
 /* ------------------------------------------------------------------ shapes */
 

@@ -6,7 +6,7 @@
 
 #include "channels.cuh"
 #include "masked.cuh"
-#include "tenon/philox.h"
+#include "tenon/kernel/philox.h"
 
 /* Arguments of CUDA kernels: forward DATA; backward HEAD, and KEPT: the saved
  * factor, or else the result. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * mapped.h: element-wise kernels with a map (tenon/elementwise.h) for each
- * value of a parameter. The prepared form of a call's map is its `state`:
+ * mapped.h: element-wise kernels with a map (tenon/kernel/elementwise.h) for
+ * each value of a parameter. The prepared form of a call's map is its `state`:
  *
  *   state: {type: nn_mapped, create: nn_acme_create,
  *           destroy: nn_mapped_destroy}
@@ -9,7 +9,7 @@
 #ifndef NN_MAPPED_H_
 #define NN_MAPPED_H_
 
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 typedef struct nn_mapped nn_mapped;
 

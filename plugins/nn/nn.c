@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "plugin.gen.h"
-#include "tenon/pass.h"
+#include "tenon/draft/pass.h"
 
 /* Registers the operators that replace two others. */
 static int32_t add_pairs(const tn_host *host, tn_registrar *registrar) {

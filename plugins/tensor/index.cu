@@ -5,7 +5,7 @@
  */
 #include "index.gen.h"
 #include "move.h"
-#include "tenon/scatter.cuh"
+#include "tenon/kernel/scatter.cuh"
 #include "tensor.cuh"
 
 /* ----------------------------------------------------------------- indices */

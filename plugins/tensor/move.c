@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-#include "tenon/copy_row.h"
-#include "tenon/transpose.h"
+#include "tenon/kernel/copy_row.h"
+#include "tenon/kernel/transpose.h"
 
 /* ------------------------------------------------------------------- lines */
 

@@ -6,7 +6,7 @@
 #ifndef TENSOR_REDUCE_H_
 #define TENSOR_REDUCE_H_
 
-#include "tenon/op.h"
+#include "tenon/plugin/op.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -4,7 +4,7 @@
  */
 #include "reduce.gen.h"
 #include "reduce.h"
-#include "tenon/reduction.h"
+#include "tenon/draft/reduction.h"
 
 /* All params have the same first fields. */
 #define BEGINS(name)                                               \

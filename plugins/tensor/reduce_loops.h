@@ -6,8 +6,8 @@
 #define TENSOR_REDUCE_LOOPS_H_
 
 #include "reduce.h"
-#include "tenon/kernel.h"
-#include "tenon/reduction.h"
+#include "tenon/draft/reduction.h"
+#include "tenon/kernel/kernel.h"
 
 /* -------------------------------------------------------------- operations */
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "move.h"
-#include "tenon/checked_size.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/checked_size.h"
+#include "tenon/kernel/kernel.h"
 
 /* ------------------------------------------------------------------- views */
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "front.h"
-#include "tenon/registers.h"
+#include "tenon/draft/registers.h"
 
 /* Reports the reason that prevents a kernel, at the key of the formula. */
 static bool refuse_formula(tnm_lower *lower, const tnm_tree *at,

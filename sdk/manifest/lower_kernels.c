@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "front.h"
-#include "tenon/device.h"
-#include "tenon/reduction.h"
-#include "tenon/registers.h"
+#include "tenon/draft/reduction.h"
+#include "tenon/draft/registers.h"
+#include "tenon/plugin/device.h"
 
 /* One entry of `kernels`. */
 typedef struct entry {

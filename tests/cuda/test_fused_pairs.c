@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "fixture.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 #include "tenon/kernel_options.h"
 
 TestSuite(fused_pairs, .init = fixture_init, .fini = fixture_close);

@@ -12,7 +12,7 @@
 #include "devices.h"
 #include "fake_cuda.h"
 #include "sum.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 enum { N = 1024, MOST = 8 * N };
 
@@ -255,13 +255,13 @@ static void fill_wide(tn_dtype dtype) {
 }
 
 /* Sums into `to`, as the device does. */
-static void sum_wide_here(const tn_device_sum *s) {
+static void sum_wide_here(const tn_device_sum *s, int64_t f0) {
   const tn_sum_axis *cut = s->axes + s->n_kept;
   uint16_t *halves = (uint16_t *)(void *)to;
   const float *terms = (const float *)(const void *)from;
   for (int64_t i = 0; i < count(s->axes, s->n_kept); ++i) {
     uint16_t *y = halves + place(s->axes, s->n_kept, i, true);
-    const int64_t x = place(s->axes, s->n_kept, i, false);
+    const int64_t x = f0 + place(s->axes, s->n_kept, i, false);
     double all = s->flags & TN_SUM_ADD ? (double)widen(s->dtype, *y) : 0;
     for (int64_t k = 0; k < count(cut, s->n_summed); ++k)
       all += (double)terms[x + place(cut, s->n_summed, k, false)];
@@ -269,11 +269,11 @@ static void sum_wide_here(const tn_device_sum *s) {
   }
 }
 
-static void agree_wide(tn_device_sum s, const char *name) {
+static void agree_wide(tn_device_sum s, int64_t f0, const char *name) {
   static uint8_t have[MOST];
   s.struct_size = sizeof s;
   s.to = memory;
-  s.from = memory + MOST;
+  s.from = memory + MOST + f0 * (int64_t)sizeof(float);
   for (uint32_t i = 0; i < 4; ++i) {
     s.dtype = i < 2 ? TN_F16 : TN_BF16;
     s.flags = TN_SUM_WIDE | (i % 2 ? TN_SUM_ADD : 0);
@@ -282,7 +282,7 @@ static void agree_wide(tn_device_sum s, const char *name) {
     move(memory + MOST, from, 1);
     OK(cuda_queue_sum(&self, queue, &s, &error));
     move(have, memory, 0);
-    sum_wide_here(&s);
+    sum_wide_here(&s, f0);
     for (size_t k = 0; k < MOST; ++k)
       cr_assert_eq(have[k], to[k], "%s, %u: byte %zu is %#x, not %#x", name, i,
                    k, have[k], to[k]);
@@ -297,14 +297,19 @@ Test(sums, of_wide_terms_round_once) {
                     gaps[] = {{4, 1, 41}, {4, 0, 164}, {40, 0, 1}},
                     three[] = {
                         {2, 1, 500}, {3, 0, 150}, {5, 0, 30}, {11, 0, 2}};
-  agree_wide((tn_device_sum){.n_kept = 1, .axes = dense}, "dense");
-  agree_wide((tn_device_sum){.n_kept = 1, .n_summed = 1, .axes = few}, "few");
-  agree_wide((tn_device_sum){.n_kept = 1, .n_summed = 1, .axes = columns},
+  agree_wide((tn_device_sum){.n_kept = 1, .axes = dense}, 0, "dense");
+  agree_wide((tn_device_sum){.n_kept = 1, .n_summed = 1, .axes = few}, 0,
+             "few");
+  agree_wide((tn_device_sum){.n_kept = 1, .n_summed = 1, .axes = columns}, 0,
              "columns");
-  agree_wide((tn_device_sum){.n_kept = 1, .n_summed = 1, .axes = rows}, "rows");
-  agree_wide((tn_device_sum){.n_kept = 1, .n_summed = 2, .axes = fours},
+  agree_wide((tn_device_sum){.n_kept = 1, .n_summed = 1, .axes = rows}, 0,
+             "rows");
+  agree_wide((tn_device_sum){.n_kept = 1, .n_summed = 2, .axes = fours}, 0,
              "fours");
-  agree_wide((tn_device_sum){.n_kept = 1, .n_summed = 2, .axes = gaps}, "gaps");
-  agree_wide((tn_device_sum){.n_kept = 1, .n_summed = 3, .axes = three},
+  agree_wide((tn_device_sum){.n_kept = 1, .n_summed = 2, .axes = fours}, 2,
+             "fours elsewhere");
+  agree_wide((tn_device_sum){.n_kept = 1, .n_summed = 2, .axes = gaps}, 0,
+             "gaps");
+  agree_wide((tn_device_sum){.n_kept = 1, .n_summed = 3, .axes = three}, 0,
              "three axes");
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Products and turned parts of tenon/product.h and tenon/transpose.h, called as
- * a plugin calls them: sizes around the edges of vectors, bands, blocks and
- * rooms, every order of the operands, at every level of instructions. Elements
- * are few quarters, so that every sum is exact in f32, in any order. Operands
- * have exactly the needed size, for tools that check memory. The elements of c
- * that must stay are compared.
+ * Products and turned parts of tenon/kernel/product.h and
+ * tenon/kernel/transpose.h, called as a plugin calls them: sizes around the
+ * edges of vectors, bands, blocks and rooms, every order of the operands, at
+ * every level of instructions. Elements are few quarters, so that every sum is
+ * exact in f32, in any order. Operands have exactly the needed size, for tools
+ * that check memory. The elements of c that must stay are compared.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "levels.h"
-#include "tenon/product.h"
+#include "tenon/kernel/product.h"
 
 /* ---------------------------------------------------------------- the host */
 

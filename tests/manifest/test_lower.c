@@ -10,7 +10,7 @@
 
 #include "../comma.h"
 #include "memory.h"
-#include "tenon/registers.h"
+#include "tenon/draft/registers.h"
 
 #define PLUGIN(name, files)                                  \
   "opgen: 1\nplugin: " name                                  \

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 /* After kernel.h, where short names of these would be shadowed. */
 #include "../by_hand.h"

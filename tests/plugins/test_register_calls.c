@@ -11,7 +11,7 @@
 
 #include "host.h"
 #include "tenon/graph.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 enum { N = 8192 + 37 }; /* long enough to be fused; ends within a block */
 

@@ -30,8 +30,8 @@ def dynamic(path, tag):
 
 
 def the_library_exports_exactly_the_declared_functions():
-    header = "".join((SOURCE / f"sdk/include/tenon/{name}.h").read_text()
-                     for name in ("tenon", "define", "tune", "graph", "exchange"))
+    header = "".join(path.read_text() for path in
+                     (SOURCE / "sdk/include/tenon").glob("*.h"))
     # TENON_0 is the name of the version that all symbols carry.
     tap.equal(sorted(exported(LIBTENON) - {"TENON_0"}),
               sorted(set(DECLARED.findall(header))), "names")

@@ -59,11 +59,8 @@ BELOW = {
     "tools/probe": (None, ["core/base", "sdk/manifest"]),
     "plugins": (None, []),
 }
-PUBLIC = {f"tenon/{name}.h"
-          for name in ("op", "note", "device", "kernel", "tenon", "define", "exchange",
-                       "graph", "blas", "device_blas", "pass", "reduction", "registers", "philox",
-                       "product", "transpose", "copy_row", "checked_size", "device_scope",
-                       "capture", "kernel_options", "gradient")}
+PUBLIC = {path.relative_to(SOURCE / "sdk/include").as_posix()
+          for path in (SOURCE / "sdk/include/tenon").rglob("*.h")}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 # The names of this project: public, internal, and of the manifest reader.
 OURS = re.compile(r"^(tn_|tn__|tnm_)")

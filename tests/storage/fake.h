@@ -24,7 +24,7 @@
 
 #include <stdbool.h>
 
-#include "tenon/device.h"
+#include "tenon/plugin/device.h"
 
 typedef struct fake fake;
 

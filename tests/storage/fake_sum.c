@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 /* After kernel.h, where these short type names would be shadowed. */
 #include "fake_parts.h"

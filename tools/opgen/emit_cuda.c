@@ -10,8 +10,8 @@
 
 #include "emit.h"
 #include "emit_kernel.h"
-#include "tenon/device.h"
-#include "tenon/registers.h"
+#include "tenon/draft/registers.h"
+#include "tenon/plugin/device.h"
 
 static bool is_written(const tnm_operator *op) {
   for (size_t i = 0; i < op->n_kernels; ++i)
@@ -156,7 +156,7 @@ void emit_cuda_source(emit *e, const char *stem) {
   emit_banner(e, name_format(e, "%s.gen.cu", stem), stem);
   c_add(&e->c,
         "#include \"%s.formula.gen.h\"\n\n"
-        "#include <tenon/elementwise.cuh>\n\n"
+        "#include <tenon/kernel/elementwise.cuh>\n\n"
         "#include \"cuda.gen.h\"\n",
         stem);
   for (size_t i = 0; i < e->plugin->n_operators; ++i) {
@@ -217,8 +217,8 @@ void emit_cuda_plugin(emit *e) {
   e->plugin = companion;
   emit_hashed_banner(e, "cuda.gen.c", "plugin");
   c_add(&e->c,
-        "#include \"cuda.gen.h\"\n\n#include <tenon/device.h>\n"
-        "#include <tenon/note.h>\n\n");
+        "#include \"cuda.gen.h\"\n\n#include <tenon/plugin/device.h>\n"
+        "#include <tenon/plugin/note.h>\n\n");
   emit_plugin_includes(e);
   for (size_t i = 0; i < from->n_operators; ++i) {
     const tnm_operator *op = &from->operators[i];

@@ -194,11 +194,12 @@ static void emit_kernel(emit *e, const tnm_kernel *kernel) {
             "which pass. [any]",
             "const tn_frame *call");
   emit_workspace(e, kernel, table);
-  emit_hook(e, kernel, kernel->registers_symbol,
-            "Called with TN_CALL_REGISTERS: stores a tn_register_offer "
-            "(tenon/registers.h) in plan->prepared, or NULL; TN_CALL_BACKWARD "
-            "tells for which pass. [any]",
-            "const tn_frame *call, tn_plan *plan");
+  emit_hook(
+      e, kernel, kernel->registers_symbol,
+      "Called with TN_CALL_REGISTERS: stores a tn_register_offer "
+      "(tenon/draft/registers.h) in plan->prepared, or NULL; TN_CALL_BACKWARD "
+      "tells for which pass. [any]",
+      "const tn_frame *call, tn_plan *plan");
   emit_state(e, kernel, table);
   c_comment(&e->c, 0,
             name_format(e, "%s.%s [worker]", table->id,

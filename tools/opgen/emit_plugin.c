@@ -240,14 +240,14 @@ void emit_plugin_kernel_source(emit *e) {
   emit_banner(e, "plugin.kernel.gen.c", "plugin");
   c_add(&e->c,
         "#define TN_KERNEL_PLUGIN %s\n#define TN_KERNEL_HOME\n"
-        "#include <tenon/kernel.h>\n",
+        "#include <tenon/kernel/kernel.h>\n",
         name_identifier(e, e->plugin->plugin->name, false));
 }
 
 void emit_plugin_source(emit *e) {
   emit_hashed_banner(e, "plugin.gen.c", "plugin");
   c_add(&e->c, "#include \"plugin.gen.h\"\n\n");
-  c_add(&e->c, "#include <tenon/note.h>\n\n");
+  c_add(&e->c, "#include <tenon/plugin/note.h>\n\n");
   emit_plugin_includes(e);
   c_add(&e->c, "\n");
   emit_plugin_tables(e);

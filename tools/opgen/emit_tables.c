@@ -9,9 +9,9 @@
 
 #include "emit.h"
 #include "emit_kernel.h"
-#include "tenon/device.h"
-#include "tenon/reduction.h"
-#include "tenon/registers.h"
+#include "tenon/draft/reduction.h"
+#include "tenon/draft/registers.h"
+#include "tenon/plugin/device.h"
 
 static const c_bit kernel_bits[] = {
     {TN_KERNEL_REENTRANT, "TN_KERNEL_REENTRANT"},
@@ -323,11 +323,11 @@ void emit_source(emit *e, const char *stem) {
   emit_hashed_banner(e, name_format(e, "%s.gen.c", stem), stem);
   c_add(&e->c, "#include \"%s.gen.h\"\n", stem);
   if (has_flag(e, stem, TN_KERNEL_REGISTERS))
-    c_add(&e->c, "\n#include <tenon/registers.h>\n");
+    c_add(&e->c, "\n#include <tenon/draft/registers.h>\n");
   if (has_flag(e, stem, TN_KERNEL_WIDE_OUT))
-    c_add(&e->c, "\n#include <tenon/device.h>\n");
+    c_add(&e->c, "\n#include <tenon/plugin/device.h>\n");
   if (has_flag(e, stem, TN_KERNEL_REDUCTION))
-    c_add(&e->c, "\n#include <tenon/reduction.h>\n");
+    c_add(&e->c, "\n#include <tenon/draft/reduction.h>\n");
   for (size_t i = 0; i < e->plugin->n_operators; ++i)
     if (strcmp(e->plugin->operators[i].stem, stem) == 0)
       emit_operator(e, &e->plugin->operators[i]);
@@ -337,7 +337,7 @@ void emit_source(emit *e, const char *stem) {
 void emit_kernel_source(emit *e, const char *stem) {
   emit_banner(e, name_format(e, "%s.kernel.gen.c", stem), stem);
   c_add(&e->c,
-        "#define TN_KERNEL_PLUGIN %s\n#include <tenon/kernel.h>\n\n"
+        "#define TN_KERNEL_PLUGIN %s\n#include <tenon/kernel/kernel.h>\n\n"
         "#include \"%s.formula.gen.h\"\n",
         name_identifier(e, e->plugin->plugin->name, false), stem);
   for (size_t i = 0; i < e->plugin->n_operators; ++i) {

@@ -2,13 +2,14 @@
  * kernel.c: writes the loops of an operator for the CPU: per output and type
  * one loop over dense elements, unless an earlier operator of the file has the
  * same. Also a table of the loop's reads and writes, and the compute function.
- * tenon/kernel.h handles strides, broadcasting, conversions and requests.
+ * tenon/kernel/kernel.h handles strides, broadcasting, conversions and
+ * requests.
  */
 #include <inttypes.h>
 #include <string.h>
 
 #include "emit_kernel.h"
-#include "tenon/registers.h"
+#include "tenon/draft/registers.h"
 
 /* The count is read once: for the compiler an output of i64 might overlap it,
  * and then it would not vectorise the loop. */
@@ -165,7 +166,7 @@ static bool is_long(const tnm_expr *expr) {
 }
 
 /* The number of inputs of the register kernels that the loop of floats
- * generates as well (tenon/register_loops.h); 0: none. */
+ * generates as well (tenon/draft/register_loops.h); 0: none. */
 static size_t count_register_inputs(const formula_use *use, int class_bit) {
   const bool fits = use->n_tensors > 0 && use->n_tensors <= TN_REGISTER_INPUTS;
   if (class_bit != TNM_CLASS_F32 || !fits ||

@@ -2,9 +2,9 @@
 """Reads a C header into groups of declarations with their comments.
 
 The headers of Tenon are formatted by clang-format and are documented by
-comments before declarations, so a scanner of the top level is enough. It knows
-no macros: each branch of an `#if` is read, and the first definition of a name
-counts.
+comments before declarations, so a scanner of the top level is enough. It reads
+each branch of an `#if`, and expands only macros of the same header that define
+functions. A macro that the header undefines is not public.
 """
 
 import dataclasses
@@ -166,8 +166,40 @@ def macro_of(text):
                  COMMENT.sub("", text).rstrip(), note)
 
 
+def arguments_of(call):
+    """(name, arguments) of an invocation of a macro."""
+    name, _, rest = call.strip().partition("(")
+    rest = rest[:rest.rindex(")")]
+    found, depth = [""], 0
+    for c in rest:
+        depth += {"(": 1, ")": -1}.get(c, 0)
+        if c == "," and depth == 0:
+            found.append("")
+        else:
+            found[-1] += c
+    return name, [each.strip() for each in found]
+
+
+def expand(macros, call):
+    """The declarations that an invocation defines; "" if it is unknown."""
+    name, arguments = arguments_of(call)
+    definition = macros.get(name)
+    head = re.match(r"#\s*define\s+\w+\(([^)]*)\)(.*)", definition or "", re.S)
+    if not head:
+        return ""
+    text = COMMENT.sub("", head[2].replace("\\\n", " "))
+    for parameter, value in zip(head[1].split(","), arguments):
+        text = re.sub(rf"(?:##\s*)?\b{parameter.strip()}\b(?:\s*##)?|"
+                      rf"##\s*{parameter.strip()}\b",
+                      lambda _, v=value: v, text)
+    return re.sub(r"\s*##\s*", "", text)
+
+
 class Reader:
-    def __init__(self, text):
+    def __init__(self, text, macros=None):
+        # The definitions of all macros of the header.
+        self.macros = macros if macros is not None else {}
+        self.private = set(re.findall(r"^#\s*undef (\w+)", text, re.M))
         self.text = LINKAGE.sub("", text)
         self.at = 0
         self.groups = []
@@ -212,11 +244,20 @@ class Reader:
         self.at += len(text)
         if re.match(r"#\s*define\b", text):
             macro = macro_of(text)
-            self.add([macro] if macro else [])
+            if macro is None:
+                return
+            name = macro.name.split("(")[0]
+            self.macros[name] = text
+            self.add([] if name in self.private else [macro])
 
     def read_declaration(self):
         end, body = end_of_declaration(self.text, self.at)
         text = self.text[self.at:end]
+        if INVOCATION.match(text.strip()):
+            inner = Reader(expand(self.macros, text), self.macros).read()
+            self.add([each for group in inner for each in group.entries])
+            self.at = end
+            return
         self.add(entries_of(text, body - self.at if body >= 0 else -1))
         self.at = end
 

@@ -30,8 +30,12 @@ OUTSIDE = {"README.md": "about.md", "CONTRIBUTING.md": "contributing/rules.md",
 
 
 def output(*command):
-    return subprocess.run(list(map(str, command)), check=True,
-                          capture_output=True, text=True).stdout
+    done = subprocess.run(list(map(str, command)), check=False,
+                          capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"stage.py: failed: {' '.join(map(str, command))}\n"
+                 f"{done.stderr}")
+    return done.stdout
 
 
 def staged_place(path):

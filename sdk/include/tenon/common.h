@@ -5,7 +5,7 @@
 #ifndef TENON_HOST_COMMON_H_
 #define TENON_HOST_COMMON_H_
 
-#include "tenon/op.h"
+#include "tenon/plugin/op.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -11,7 +11,7 @@
 #ifndef TENON_DEFINE_H_
 #define TENON_DEFINE_H_
 
-#include "tenon.h"
+#include "tenon/tenon.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -52,8 +52,8 @@
 #ifndef TENON_GRAPH_H_
 #define TENON_GRAPH_H_
 
-#include "pass.h"
-#include "tenon.h"
+#include "tenon/plugin/entry.h"
+#include "tenon/tenon.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -63,7 +63,7 @@ typedef struct tn_graph tn_graph;
 typedef struct tn_program tn_program;
 
 /* tn_entry, an output of a node, and TN_ENTRY_NONE, an omitted optional input,
- * are in pass.h, because plugins use them too. */
+ * are in plugin/entry.h, because plugins use them too. */
 
 /* ------------------------------------------------------------ construction */
 
@@ -219,6 +219,9 @@ typedef struct tn_gradient_query {
   size_t n_of;
   size_t n_stop;
 } tn_gradient_query;
+
+/* Answers a query: out[i] is the gradient with respect to of[i]. [host-thread]
+ */
 TN_API TN_MUST_USE tn_code tn_graph_gradient(tn_graph *graph,
                                              const tn_gradient_query *query,
                                              tn_entry *out);

@@ -2,7 +2,7 @@
  * program.h: programs, which run graphs on arrays that they bind. A part of
  * graph.h.
  */
-#include "tenon/graph.h" /* which includes this file: so before the guard */
+#include "tenon/graph.h" /* includes this file: before the guard */
 
 #ifndef TENON_HOST_PROGRAM_H_
 #define TENON_HOST_PROGRAM_H_
@@ -217,6 +217,8 @@ typedef struct tn_program_stats {
   double repeated; /* forward work that is done twice, as a fraction of all */
   uint64_t n_in_registers; /* fused calls that pass results on in registers */
 } tn_program_stats;
+
+/* Writes the sizes to *out, whose struct_size is set. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_stats_get(const tn_program *program,
                                                 tn_program_stats *out);
 
@@ -242,8 +244,8 @@ enum { /* tn_program_captured: parts that are recorded separately */
  * each time after twice as many, and *why reports it. Reasons against
  * recording: steps on several devices, or on the cpu; a device, or its driver,
  * that cannot record; a kernel that does not declare `capturable`
- * (tenon/capture.h). With a monitor, nothing is recorded or launched. Waits for
- * pending runs. The caller releases *why. [host-thread] */
+ * (tenon/draft/capture.h). With a monitor, nothing is recorded or launched.
+ * Waits for pending runs. The caller releases *why. [host-thread] */
 TN_API TN_MUST_USE tn_code tn_program_captured(tn_program *program,
                                                uint32_t part, tn_text **why);
 

@@ -6,7 +6,7 @@
 #define TENON_HOST_RUNTIME_H_
 
 #include "tenon/common.h"
-#include "tenon/note.h"
+#include "tenon/plugin/note.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -49,8 +49,11 @@ typedef struct tn_memory_limit {
 
 enum {                       /* tn_options.engine */
        TN_ENGINE_POOLED = 0, /* worker threads; short work on the caller's */
-       TN_ENGINE_NAIVE = 1   /* everything inside of the call, on one thread; to
+       TN_ENGINE_NAIVE = 1,  /* everything inside of the call, on one thread; to
                                 find out whether the order causes a defect */
+       TN_ENGINE_THREADED = 2 /* nothing inside of the call: it returns at once,
+                                 for threads of a user interface or with
+                                 deadlines; small calls take longer */
 };
 
 /* Settings of a new runtime; zero means the default in every field. Borrowed

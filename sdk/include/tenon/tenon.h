@@ -86,9 +86,9 @@
 #include "tenon/array.h"
 #include "tenon/call.h"
 #include "tenon/common.h"
-#include "tenon/note.h"
-#include "tenon/op.h"
 #include "tenon/operator.h"
+#include "tenon/plugin/note.h"
+#include "tenon/plugin/op.h"
 #include "tenon/runtime.h"
 #include "tenon/tape.h"
 
