@@ -107,8 +107,6 @@ static inline tn_code tn__argument_check(const void *argument,
 #define TN__REQUIRE(argument) \
   TN__TRY(tn__argument_check((argument), __func__, #argument))
 
-/* Finds the folder of libtenon.so; `to` has PATH_MAX bytes. */
-tn_code tn__find_library_folder(const tn__env *env, char *to);
 /* Finds the folder of the modules that libtenon.so opens on demand. It differs
  * only if the library is linked into a program. */
 tn_code tn__find_module_folder(const tn__env *env, char *to);
