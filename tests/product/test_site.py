@@ -254,6 +254,16 @@ def every_type_and_enumerator_has_an_entry():
     assert n > 400, n
 
 
+def every_header_states_its_subject():
+    """The list of headers shows it."""
+    for header in public_headers():
+        head, _ = headers.read_header(header.read_text())
+        subject = headers.subject_of(head)
+        assert subject != head and not subject.startswith("Part"), (
+            f"{header.relative_to(INCLUDE)} begins with no `{header.name}: "
+            f"its subject`, but with: {head[:60]}")
+
+
 def a_missing_name_is_found():
     """The list of the compiler is not that of the site."""
     with tempfile.TemporaryDirectory() as folder:
@@ -272,5 +282,5 @@ if __name__ == "__main__":
              public_names_on_pages_exist, headers_that_pages_name_exist,
              pictures_are_drawn_from_their_sources,
              files_that_pictures_name_exist, every_picture_is_on_a_page,
-             a_missing_name_is_found, every_function_has_an_entry,
+             every_header_states_its_subject, a_missing_name_is_found, every_function_has_an_entry,
              every_macro_has_an_entry, every_type_and_enumerator_has_an_entry])
