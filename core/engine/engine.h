@@ -26,32 +26,32 @@
  * none of its threads, and its locks may be held for ever. So the child calls
  * no function for this engine, not even tn__engine_destroy; it creates its own.
  *
- *   files: engine.h             this page
- *          order.h              the protocol of variables (this folder only)
- *          pool.h               workers and their queues (this folder only)
- *          engine.c             create, stop and destroy; the gate
- *          variable.c           grants on variables: acquire, release, hand
- * over push.c               push: fast path and slow path; deletion inline.c
- * fast path of threads that do not own the gate mailbox.c            pushes
- * that run nothing on the pushing thread dispatch.c           takes records out
- * of the mailbox operation.c          prepared operations token.c execution and
- * completion slab.c               memory of tokens travelling_error.c   errors
- * of variables wait.c               waits, and jobs that run on the waiting
- * thread naive.c              the engine that runs inside of push pool.c worker
- * threads, sleeping and waking deque.c              the work-stealing deque
- *          shared_list.c        ready tokens from other threads
- *          priority_heap.c      ready tokens with a priority
- *          futex.c              sleep and wake by system call
- *          parallel_for.c       parallel_for
- *          schedule.c           jobs with an order that is worked out once
- *          schedule_plan.c      the dependencies of such jobs
- *          device_queue.c       device queues
- *          fence.c              fences of device queues
- *          fence.h              fences and marks (this folder only)
- *          variable_fences.c    the fences that a variable carries
- *          foreign_fences.c     fences of other queues that a result depends on
- *          fence_watcher.c      host tokens that wait for a fence
- *          trace.c              spans, Chrome trace JSON
+ * Headers of this folder, each of which includes only headers above it:
+ *
+ *   engine.h             this page
+ *   futex.h              sleep and wake by system call
+ *   engine_state.h       the engine itself, and its gate
+ *   variable.h           the protocol of variables: claims and grants
+ *   travelling_error.h   errors of variables
+ *   token.h              executions of jobs
+ *   slab.h, push.h, operation.h, device_queue.h, wait.h, trace.h
+ *   deque.h, shared_list.h, pool.h    ready tokens and workers
+ *   schedule_plan.h      dependencies of jobs that are pushed together
+ *   mailbox.h            pushes that run nothing on the pushing thread
+ *   fence.h              fences and marks
+ *
+ * Files without a header of their name:
+ *
+ *   engine.c             create, stop and destroy; the gate
+ *   inline.c             fast path of threads that do not own the gate
+ *   naive.c              the engine that runs inside of push
+ *   dispatch.c           takes records out of the mailbox
+ *   priority_heap.c      ready tokens with a priority (pool.h)
+ *   parallel_for.c       loops
+ *   schedule.c           jobs with an order that is worked out once
+ *   variable_fences.c    the fences that a variable carries
+ *   foreign_fences.c     fences of other queues that a result depends on
+ *   fence_watcher.c      host tokens that wait for a fence
  */
 #ifndef TENON_CORE_ENGINE_H_
 #define TENON_CORE_ENGINE_H_
@@ -119,8 +119,8 @@ void tn__engine_resume(tn__engine *engine);
 /* --------------------------------------------------------------- variables */
 
 /* Orders the functions that use one piece of data, and is stored inside of it.
- * All zero is a new variable. order.h explains `word`; 0 means that no function
- * uses the variable and that it carries no error and no fence. */
+ * All zero is a new variable. variable.h explains `word`; 0 means that no
+ * function uses the variable and that it carries no error and no fence. */
 typedef struct tn__var {
   _Atomic uint64_t word;
   struct tn__claim *tail;       /* circular queue of waiting claims */
@@ -219,9 +219,6 @@ tn_code tn__push(tn__engine *engine, const tn__job *job);
 /* Ends an asynchronous job: TN_OK, or a code with the thread's error text. The
  * token is invalid afterwards. */
 void tn__token_done(tn__token *token, tn_code code);
-
-/* True if the engine was abandoned while the job waited. */
-bool tn__token_cancelled(const tn__token *token);
 
 /* Runs the job on the calling thread, in its turn, and returns when it is over:
  * its code, or the error that kept it from running. Until its turn the thread

@@ -5,7 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "device_queue.h"
+#include "engine_state.h"
+#include "operation.h"
 #include "pool.h"
+#include "slab.h"
+#include "trace.h"
+#include "travelling_error.h"
 
 enum {
   /* After so many successors in a row a worker checks for more urgent work. */
@@ -287,9 +293,4 @@ void tn__token_execute(tn__token *token) {
 void tn__token_done(tn__token *token, tn_code code) {
   if (token->queue != NULL) code = tn__fence_after(token, code);
   token->engine->kind->done(token, code);
-}
-
-bool tn__token_cancelled(const tn__token *token) {
-  return token != NULL && atomic_load_explicit(&token->engine->abandoned,
-                                               memory_order_acquire) != 0;
 }

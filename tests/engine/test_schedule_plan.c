@@ -8,7 +8,7 @@
 #include "../must.h"
 #include "fixture.h"
 #include "graph.h"
-#include "pool.h"
+#include "schedule_plan.h"
 
 enum { TASKS = 320, PLACES = 240 };
 
@@ -23,7 +23,8 @@ static void end_arena(void) {
   must_hold(memory.living == 0, "memory is left");
 }
 
-TestSuite(schedule_plan, .init = begin_arena, .fini = end_arena, .timeout = 30);
+TestSuite(schedule_plan, .init = begin_arena, .fini = end_arena,
+          .timeout = 100);
 
 static tn__schedule_plan create_plan(const tn__job *jobs, size_t n,
                                      uint32_t group) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * graph_fuzz.c: graphs as JSON. A graph that can be read is written, read and
- * written again as the same bytes. Gradients and inference survive it. The operators are those of the plugin `lab` of tests/graph.
+ * written again as the same bytes. Gradients and inference survive it. The
+ * operators are those of the plugin `lab` of tests/graph.
  */
 #include <string.h>
 

@@ -32,7 +32,7 @@ static void remove_folder(void) {
   (void)rmdir(folder);
 }
 
-TestSuite(note, .init = make_folder, .fini = remove_folder, .timeout = 60);
+TestSuite(note, .init = make_folder, .fini = remove_folder, .timeout = 100);
 
 static void put_bytes(FILE *file, const void *bytes, size_t n) {
   cr_assert_eq(fwrite(bytes, 1, n, file), n);

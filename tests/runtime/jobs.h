@@ -28,8 +28,8 @@ tn_runtime *open_runtime(uint32_t engine, uint32_t workers);
 void close_runtime(tn_runtime *rt);
 tn_variable *make_variable(tn_runtime *rt);
 
-/* The code of a push of a job that will fail: in the naive engine it runs before
- * the push returns. */
+/* The code of a push of a job that will fail: in the naive engine it runs
+ * before the push returns. */
 tn_code early(uint32_t engine, tn_code code);
 
 #define EXPECT(code, expected) \

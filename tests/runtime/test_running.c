@@ -293,12 +293,12 @@ static tn_prepared *hold_plugin(tn_array *x, tn_array **y) {
 
 Test(running, unloading_and_writing_a_trace_do_not_wait_for_later_pushes,
      .timeout = 100) {
-  char path[64];
+  char path[] = "/tmp/tenon-trace-XXXXXX";
   pthread_t thread;
   traffic t = {.over = false};
   tn_array *x = make_pair(1, 2), *y = NULL;
   tn_prepared *held = hold_plugin(x, &y);
-  (void)snprintf(path, sizeof path, "/tmp/tenon_trace_%d.json", (int)getpid());
+  close(mkstemp(path));
   sem_init(&t.began, 0, 0);
   cr_assert(!pthread_create(&thread, NULL, overlap_jobs, &t));
   sem_wait(&t.began);

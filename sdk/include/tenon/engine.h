@@ -99,7 +99,7 @@
 #ifndef TENON_ENGINE_H_
 #define TENON_ENGINE_H_
 
-#include "tenon.h"
+#include "tenon/tenon.h"
 
 #ifdef __cplusplus
 extern "C" {
