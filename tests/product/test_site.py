@@ -107,6 +107,18 @@ def public_names_on_pages_exist():
     assert n > 200, n
 
 
+def error_codes_on_the_page_are_those_of_the_headers():
+    codes = {}
+    for header in (INCLUDE / "tenon").rglob("*.h"):
+        body = re.search(r"\benum \{\s*TN_OK = 0,(.*?)\}", header.read_text(), re.S)
+        if body:
+            codes = dict(re.findall(r"\b(TN_\w+) = (-\d+)", body[1]))
+    page = (SOURCE / "docs" / "reference" / "errors.md").read_text()
+    told = dict(re.findall(r"^\| `(TN_\w+)` \| (-\d+) \|", page, re.M))
+    assert len(codes) > 10, codes
+    tap.equal(told, codes)
+
+
 def headers_that_pages_name_exist():
     n = 0
     for page in pages():
@@ -279,7 +291,9 @@ def a_missing_name_is_found():
 
 if __name__ == "__main__":
     tap.run([links_lead_somewhere, every_page_is_listed_by_its_folder,
-             public_names_on_pages_exist, headers_that_pages_name_exist,
+             public_names_on_pages_exist,
+             error_codes_on_the_page_are_those_of_the_headers,
+             headers_that_pages_name_exist,
              pictures_are_drawn_from_their_sources,
              files_that_pictures_name_exist, every_picture_is_on_a_page,
              every_header_states_its_subject, a_missing_name_is_found, every_function_has_an_entry,
