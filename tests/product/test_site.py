@@ -153,6 +153,14 @@ def files_that_pictures_name_exist():
             assert name in known, f"{source.name}: there is no {name}"
 
 
+def the_picture_of_the_parts_has_every_folder_of_core():
+    text = (SOURCE / "docs" / "pictures" / "architecture.dot").read_text()
+    labels = ", ".join(re.findall(r'label="(.*?)\\n', text)).split(", ")
+    for folder in (SOURCE / "core").iterdir():
+        if folder.is_dir():
+            assert folder.name in labels, f"core/{folder.name} is missing"
+
+
 def every_picture_is_on_a_page():
     shown = set()
     for page in (SOURCE / "docs").rglob("*.md"):
@@ -295,6 +303,8 @@ if __name__ == "__main__":
              error_codes_on_the_page_are_those_of_the_headers,
              headers_that_pages_name_exist,
              pictures_are_drawn_from_their_sources,
-             files_that_pictures_name_exist, every_picture_is_on_a_page,
-             every_header_states_its_subject, a_missing_name_is_found, every_function_has_an_entry,
+             files_that_pictures_name_exist,
+             the_picture_of_the_parts_has_every_folder_of_core,
+             every_picture_is_on_a_page, every_header_states_its_subject,
+             a_missing_name_is_found, every_function_has_an_entry,
              every_macro_has_an_entry, every_type_and_enumerator_has_an_entry])
