@@ -107,6 +107,18 @@ def public_names_on_pages_exist():
     assert n > 200, n
 
 
+def error_codes_on_the_page_are_those_of_the_headers():
+    codes = {}
+    for header in (INCLUDE / "tenon").rglob("*.h"):
+        body = re.search(r"\benum \{\s*TN_OK = 0,(.*?)\}", header.read_text(), re.S)
+        if body:
+            codes = dict(re.findall(r"\b(TN_\w+) = (-\d+)", body[1]))
+    page = (SOURCE / "docs" / "reference" / "errors.md").read_text()
+    told = dict(re.findall(r"^\| `(TN_\w+)` \| (-\d+) \|", page, re.M))
+    assert len(codes) > 10, codes
+    tap.equal(told, codes)
+
+
 def headers_that_pages_name_exist():
     n = 0
     for page in pages():
@@ -139,6 +151,14 @@ def files_that_pictures_name_exist():
         text = source.read_text().replace("\\n", " ")
         for name in re.findall(r"\b(?<!\.)(\w+\.c)\b", text):
             assert name in known, f"{source.name}: there is no {name}"
+
+
+def the_picture_of_the_parts_has_every_folder_of_core():
+    text = (SOURCE / "docs" / "pictures" / "architecture.dot").read_text()
+    labels = ", ".join(re.findall(r'label="(.*?)\\n', text)).split(", ")
+    for folder in (SOURCE / "core").iterdir():
+        if folder.is_dir():
+            assert folder.name in labels, f"core/{folder.name} is missing"
 
 
 def every_picture_is_on_a_page():
@@ -254,6 +274,16 @@ def every_type_and_enumerator_has_an_entry():
     assert n > 400, n
 
 
+def every_header_states_its_subject():
+    """The list of headers shows it."""
+    for header in public_headers():
+        head, _ = headers.read_header(header.read_text())
+        subject = headers.subject_of(head)
+        assert subject != head and not subject.startswith("Part"), (
+            f"{header.relative_to(INCLUDE)} begins with no `{header.name}: "
+            f"its subject`, but with: {head[:60]}")
+
+
 def a_missing_name_is_found():
     """The list of the compiler is not that of the site."""
     with tempfile.TemporaryDirectory() as folder:
@@ -269,8 +299,12 @@ def a_missing_name_is_found():
 
 if __name__ == "__main__":
     tap.run([links_lead_somewhere, every_page_is_listed_by_its_folder,
-             public_names_on_pages_exist, headers_that_pages_name_exist,
+             public_names_on_pages_exist,
+             error_codes_on_the_page_are_those_of_the_headers,
+             headers_that_pages_name_exist,
              pictures_are_drawn_from_their_sources,
-             files_that_pictures_name_exist, every_picture_is_on_a_page,
+             files_that_pictures_name_exist,
+             the_picture_of_the_parts_has_every_folder_of_core,
+             every_picture_is_on_a_page, every_header_states_its_subject,
              a_missing_name_is_found, every_function_has_an_entry,
              every_macro_has_an_entry, every_type_and_enumerator_has_an_entry])

@@ -188,7 +188,7 @@ class Pages:
 
     def page(self, name):
         head, groups = self.headers[name]
-        subject = re.sub(r"^[\w.]+: ", "", head)
+        subject = headers.subject_of(head)
         text = f"# {name}\n\n`#include <tenon/{name}>`\n\n"
         text += markdown(subject[:1].upper() + subject[1:], self.link) + "\n\n"
         text += "".join(self.group_text(name, group) for group in groups)
@@ -196,7 +196,7 @@ class Pages:
 
     def summary(self, name):
         head = " ".join(self.headers[name][0].split("\n\n")[0].split())
-        head = re.sub(r"^[\w.]+: ", "", head)
+        head = headers.subject_of(head)
         first = re.split(r"(?<=[.:])\s", head, maxsplit=1)[0].rstrip(".:")
         return escape(first)
 

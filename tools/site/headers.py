@@ -281,6 +281,11 @@ class Reader:
         return self.groups
 
 
+def subject_of(head):
+    """The first comment of a header without the name of its file."""
+    return re.sub(r"^[\w./]+: ", "", head)
+
+
 def read_header(text):
     """(text of the first comment, groups)."""
     first = COMMENT.match(text)

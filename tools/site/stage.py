@@ -181,7 +181,22 @@ def add_contents():
                        "```\n")
 
 
+def all_files():
+    """{path: (content, times)} of the folder."""
+    return {path: (path.read_bytes(), (path.stat().st_atime_ns,
+                                       path.stat().st_mtime_ns))
+            for path in FOLDER.rglob("*") if path.is_file()}
+
+
+def restore_times(before):
+    """Sphinx reads only pages that are newer than its last run."""
+    for path, (content, _) in all_files().items():
+        if path in before and before[path][0] == content:
+            os.utime(path, ns=before[path][1])
+
+
 def main():
+    before = all_files()
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
     stage_docs()
@@ -190,6 +205,7 @@ def main():
     stage_commands()
     stage_codes()
     add_contents()
+    restore_times(before)
 
 
 if __name__ == "__main__":
