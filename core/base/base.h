@@ -67,6 +67,8 @@ void tn__log(const tn__env *env, int32_t level, const char *format, ...)
 #define TN__ERROR_MAX 4096
 tn_code tn__fail(tn_code code, const char *format, ...)
     TN_PRINTF(2, 3) TN__COLD;
+tn_code tn__vfail(tn_code code, const char *format, va_list args)
+    TN_PRINTF(2, 0) TN__COLD;
 
 /* Adds to the end of the thread's error text; returns `code`. */
 tn_code tn__fail_more(tn_code code, const char *format, ...)

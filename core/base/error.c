@@ -64,8 +64,7 @@ static void replace_controls(char *text) {
   }
 }
 
-TN_PRINTF(2, 0)
-static tn_code replace_text(tn_code code, const char *format, va_list args) {
+tn_code tn__vfail(tn_code code, const char *format, va_list args) {
   /* The arguments may point into the old text, so it is replaced at once. */
   char text[TN__ERROR_MAX];
   size_t bytes = 0;
@@ -81,7 +80,7 @@ static tn_code replace_text(tn_code code, const char *format, va_list args) {
 tn_code tn__fail(tn_code code, const char *format, ...) {
   va_list args;
   va_start(args, format);
-  (void)replace_text(code, format, args);
+  (void)tn__vfail(code, format, args);
   va_end(args);
   return code;
 }

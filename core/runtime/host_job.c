@@ -43,8 +43,8 @@ static void fill_job(tn__host_job *copy, const tn_job *job, void *room) {
   }
 }
 
-tn_code tn__host_job_create(tn_runtime *rt, const tn_job *job,
-                            tn__host_job **out) {
+static tn_code create_job(tn_runtime *rt, const tn_job *job,
+                          tn__host_job **out) {
   const size_t each = sizeof(tn__access) + sizeof(tn_variable *);
   const size_t bytes =
       sizeof(tn__host_job) + job->n_access * each + strlen(name_of(job)) + 1;
@@ -70,7 +70,8 @@ void tn__host_job_destroy(tn__host_job *job) {
   tn__free(&job->rt->env, job);
 }
 
-tn_code tn__host_job_prepare(const tn__host_job *job) {
+/* Prepares the variables of a push. */
+static tn_code prepare_variables(const tn__host_job *job) {
   for (uint32_t i = 0; i < job->n_access; ++i)
     TN__TRY(tn__variable_prepare(job->variables[i], job->access[i].mode));
   return TN_OK;
@@ -145,9 +146,9 @@ static tn_code push_copy(tn__host_job *copy) {
 
 tn_code tn__host_push(tn_runtime *rt, const tn_job *job) {
   tn__host_job *copy = NULL;
-  tn_code rc = tn__host_job_create(rt, job, &copy);
+  tn_code rc = create_job(rt, job, &copy);
   if (rc) return tn__host_job_refuse(job, rc);
-  rc = tn__host_job_prepare(copy);
+  rc = prepare_variables(copy);
   if (rc) return tn__host_job_drop(copy, rc);
   return job->begin ? tn__host_push_async(copy, NULL) : push_copy(copy);
 }
@@ -204,14 +205,14 @@ static tn_code create_operation(tn__host_job *copy, tn_operation **out) {
 tn_code tn__host_operation_create(tn_runtime *rt, const tn_job *job,
                                   tn_operation **out) {
   tn__host_job *copy = NULL;
-  tn_code rc = tn__host_job_create(rt, job, &copy);
+  tn_code rc = create_job(rt, job, &copy);
   if (rc) return tn__host_job_refuse(job, rc);
   rc = create_operation(copy, out);
   return rc ? tn__host_job_drop(copy, rc) : TN_OK;
 }
 
 tn_code tn__host_operation_push(tn_operation *operation) {
-  TN__TRY(tn__host_job_prepare(operation->job));
+  TN__TRY(prepare_variables(operation->job));
   return operation->prepared ? tn__operation_push(operation->prepared)
                              : tn__host_push_async(operation->job, operation);
 }

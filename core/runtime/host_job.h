@@ -78,15 +78,11 @@ void tn__host_operation_release(tn_operation *operation);
 void tn__host_operation_unhold(tn_operation *operation);
 
 /* Shared with host_token.c. */
-tn_code tn__host_job_create(tn_runtime *rt, const tn_job *job,
-                            tn__host_job **out);
 /* Calls the drop, and frees. */
 void tn__host_job_destroy(tn__host_job *job);
 /* The same for a job that is not pushed. Returns the code and keeps its text.
  */
 tn_code tn__host_job_drop(tn__host_job *job, tn_code code);
-/* Prepares the variables of a push. */
-tn_code tn__host_job_prepare(const tn__host_job *job);
 /* The job for the engine, without its function. */
 tn__job tn__host_job_for_engine(const tn__host_job *job);
 /* Checks the code that a function returned, and adds a text if there is none.
