@@ -57,6 +57,8 @@ struct tn_runtime {
   pthread_mutex_t begun_lock;
   struct tn_token
       *begun; /* asynchronous jobs that have begun, under the lock */
+  pthread_cond_t begin_returned;
+  uint32_t n_beginning;    /* calls of `begin` that run, under the lock */
   _Atomic uint32_t closed; /* tn_runtime_shutdown was called */
   _Atomic uint32_t ending; /* the last owner has left */
   char *search_path;       /* copy of tn_options.search_path, or NULL */
