@@ -31,7 +31,7 @@
 #ifndef TENON_CORE_GRAPH_H_
 #define TENON_CORE_GRAPH_H_
 
-#include "ndarray.h"
+#include "calls.h"
 #include "tenon/graph.h"
 
 /* ------------------------------------------------------------------- nodes */

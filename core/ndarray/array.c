@@ -263,3 +263,18 @@ tn_code tn__array_materialise_for_write(tn_array *array) {
              ? tn__array_materialise(array)
              : tn__array_materialise_zeros(array);
 }
+
+/* ----------------------------------------------------------------- messages */
+
+void tn__fail_tensor(tn_code code, tn_dtype dtype, int32_t ndim,
+                     const int64_t *shape) {
+  tn__fail_more(code, " %s (",
+                dtype == TN_DTYPE_UNKNOWN ? "?" : tn__dtype_name(dtype));
+  for (int32_t i = 0; i < ndim; ++i) {
+    if (shape[i] < 0)
+      tn__fail_more(code, i ? ",?" : "?");
+    else
+      tn__fail_more(code, i ? ",%lld" : "%lld", (long long)shape[i]);
+  }
+  tn__fail_more(code, ndim < 0 ? "unknown rank)" : ")");
+}

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "call.h"
+#include "ndarray.h"
 
 /* Copies of at most this many bytes may run inside of the push. */
 enum { SMALL_BYTES = 1 << 16 };

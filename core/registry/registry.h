@@ -86,7 +86,7 @@ struct tn_operator {
   tn_params *defaults;    /* all defaults, or NULL if something is required */
   _Atomic int64_t calls;  /* number of running calls */
   _Atomic int64_t params; /* number of existing objects */
-  void *cache; /* belongs to core/ndarray, which calls operators; NULL at first;
+  void *cache; /* belongs to core/call, which calls operators; NULL at first;
                   freed before the registry */
 };
 

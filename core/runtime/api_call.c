@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_call.c: the functions of tenon.h about calls and prepared calls. Each
- * checks its arguments and calls core/ndarray.
+ * checks its arguments and calls core/call.
  */
 #include "runtime.h"
 

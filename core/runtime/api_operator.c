@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_operator.c: the functions of tenon.h about operators and parameters. Each
- * checks its arguments and calls core/registry, core/choice or core/ndarray.
+ * checks its arguments and calls core/registry, core/choice or core/call.
  */
 #include <string.h>
 

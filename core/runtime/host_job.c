@@ -70,7 +70,7 @@ void tn__host_job_destroy(tn__host_job *job) {
 }
 
 /* Prepares the variables of a push. */
-static tn_code prepare_job(const tn__host_job *job) {
+static tn_code prepare_variables(const tn__host_job *job) {
   for (uint32_t i = 0; i < job->n_access; ++i)
     TN__TRY(tn__variable_prepare(job->variables[i], job->access[i].mode));
   return TN_OK;
@@ -146,7 +146,7 @@ tn_code tn__host_push(tn_runtime *rt, const tn_job *job) {
   tn__host_job *copy = NULL;
   tn_code rc = create_job(rt, job, &copy);
   if (rc) return tn__host_job_refuse(job, rc);
-  rc = prepare_job(copy);
+  rc = prepare_variables(copy);
   if (rc) return tn__host_job_drop(copy, rc);
   return job->begin ? tn__host_push_async(copy, NULL) : push_copy(copy);
 }
@@ -209,7 +209,7 @@ tn_code tn__host_operation_create(tn_runtime *rt, const tn_job *job,
 }
 
 tn_code tn__host_operation_push(tn_operation *operation) {
-  TN__TRY(prepare_job(operation->job));
+  TN__TRY(prepare_variables(operation->job));
   return operation->prepared ? tn__operation_push(operation->prepared)
                              : tn__host_push_async(operation->job, operation);
 }

@@ -24,7 +24,7 @@
 
 #include <pthread.h>
 
-#include "ndarray.h"
+#include "calls.h"
 
 /* The process that created the runtime. The operating system empties `page` in
  * a forked child. Without a page, `pid` is compared. */

@@ -30,7 +30,7 @@
 #ifndef TENON_TAPE_H_
 #define TENON_TAPE_H_
 
-#include "ndarray.h"
+#include "calls.h"
 
 tn_code tn__tape_create(tn__caller *caller, tn_tape **out);
 void tn__tape_release(tn_tape *tape);

@@ -6,8 +6,8 @@
 #ifndef TESTS_NDARRAY_FIXTURE_H_
 #define TESTS_NDARRAY_FIXTURE_H_
 
+#include "calls.h"
 #include "loading.h"
-#include "ndarray.h"
 
 /* Counts living allocations. Refuses number `fail_at` (from 1; 0: none), and
  * all later ones if `for_ever`. */

@@ -27,10 +27,10 @@ PUBLIC = re.compile(r"^tn_[a-z]")
 SYMBOL = re.compile(r"\[(?:.*/)?([^/\]]+)\]: (\S+) ([A-Za-z])")
 OBJECT = re.compile(r"(?:^|/)([^/:]+\.o): (\S+) ([A-Za-z])")
 
-# Folders and functions that break a rule, with the reason.
-LARGE_FOLDERS = {}
-LARGE_CIRCLES = {}
-NOT_CALLED = {}
+# Folders and functions that break a rule. The numbers may only fall.
+LARGE_FOLDERS = {"engine": 44}  # a header for each subject, in tiers
+LARGE_CIRCLES = {"engine": 19}  # tokens, queues and workers wake each other
+NOT_CALLED = []
 
 
 class Symbols:

@@ -18,11 +18,13 @@ import tap  # noqa: E402
 
 SOURCE, BUILD = (pathlib.Path(each) for each in sys.argv[1:3])
 
-# The folders of plugins, those that calls use, and those of arrays and calls.
+# The folders of plugins, of arrays, those that calls use, and calls.
 REGISTRY = ["core/base", "sdk/manifest", "core/fields", "core/shapes",
             "core/registry"]
-CALLS = REGISTRY + ["core/choice", "core/engine", "core/storage"]
-NDARRAY = CALLS + ["core/ndarray"]
+ARRAYS = ["core/base", "core/engine", "core/storage", "core/ndarray"]
+CALLS = REGISTRY + ["core/choice", "core/engine", "core/storage",
+                    "core/ndarray"]
+ALL_CALLS = CALLS + ["core/call"]
 # folder: (its library, the folders below it that it may use)
 BELOW = {
     "core/base": ("base", []),
@@ -35,22 +37,23 @@ BELOW = {
     "core/registry": ("registry", REGISTRY[:-1]),
     "core/choice": ("choice", REGISTRY),
     "core/loading": ("loading", REGISTRY),
-    "core/ndarray": ("ndarray", CALLS),
-    "core/exchange": ("exchange", NDARRAY),
-    "core/tape": ("tape", NDARRAY),
+    "core/ndarray": ("ndarray", ARRAYS[:-1]),
+    "core/call": ("call", CALLS),
+    "core/exchange": ("exchange", ARRAYS),
+    "core/tape": ("tape", ALL_CALLS),
     "core/plan": ("plan", ["core/base"]),
-    "core/graph": ("graph", NDARRAY),
-    "core/gradient": ("gradient", NDARRAY + ["core/graph"]),
-    "core/graph_json": ("graph_json", NDARRAY + ["core/graph",
+    "core/graph": ("graph", ALL_CALLS),
+    "core/gradient": ("gradient", ALL_CALLS + ["core/graph"]),
+    "core/graph_json": ("graph_json", ALL_CALLS + ["core/graph",
                                                  "core/gradient"]),
-    "core/passes": ("passes", NDARRAY + ["core/graph", "core/gradient"]),
-    "core/program": ("program", NDARRAY + ["core/graph", "core/plan"]),
-    "core/execution": ("execution", NDARRAY + ["core/graph", "core/plan",
+    "core/passes": ("passes", ALL_CALLS + ["core/graph", "core/gradient"]),
+    "core/program": ("program", ALL_CALLS + ["core/graph", "core/plan"]),
+    "core/execution": ("execution", ALL_CALLS + ["core/graph", "core/plan",
                                                "core/program"]),
-    "core/bind": ("bind", NDARRAY + ["core/graph", "core/gradient",
+    "core/bind": ("bind", ALL_CALLS + ["core/graph", "core/gradient",
                                      "core/passes", "core/plan",
                                      "core/program", "core/execution"]),
-    "core/runtime": ("runtime", NDARRAY + [
+    "core/runtime": ("runtime", ALL_CALLS + [
         "core/loading", "core/exchange", "core/tape", "core/plan", "core/graph",
         "core/gradient", "core/graph_json", "core/passes", "core/program",
         "core/execution", "core/bind"]),

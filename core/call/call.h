@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * call.h: the state of one call, for the files of core/ndarray only.
+ * call.h: the state of one call, for the files of core/call only.
  *
  * A call like an earlier one, on arrays that no operation uses, takes the fast
  * path (fast_call.c): compare with the recipe, compute, return. Other calls
@@ -13,8 +13,8 @@
 #ifndef TENON_CALL_H_
 #define TENON_CALL_H_
 
+#include "calls.h"
 #include "floating.h"
-#include "ndarray.h"
 
 enum {
   TN__INLINE_OPERANDS = 16, /* calls with more of them use heap memory */
@@ -190,9 +190,6 @@ typedef struct tn__call_state {
 /* Writes "input `x`" or "output `parts[2]`" to `to`. */
 enum { TN__OPERAND_TEXT = 160 };
 const char *tn__operand_text(const tn__operand *operand, char *to);
-/* Adds " f32 (2,3)" to the error text. */
-void tn__fail_tensor(tn_code code, tn_dtype dtype, int32_t ndim,
-                     const int64_t *shape);
 /* Fails with the plugin's text, the name of the kernel, and its operands. */
 tn_code tn__kernel_fail(tn__launch *launch, tn_code code, const char *stage);
 

@@ -15,19 +15,6 @@ const char *tn__operand_text(const tn__operand *operand, char *to) {
   return to;
 }
 
-void tn__fail_tensor(tn_code code, tn_dtype dtype, int32_t ndim,
-                     const int64_t *shape) {
-  tn__fail_more(code, " %s (",
-                dtype == TN_DTYPE_UNKNOWN ? "?" : tn__dtype_name(dtype));
-  for (int32_t i = 0; i < ndim; ++i) {
-    if (shape[i] < 0)
-      tn__fail_more(code, i ? ",?" : "?");
-    else
-      tn__fail_more(code, i ? ",%lld" : "%lld", (long long)shape[i]);
-  }
-  tn__fail_more(code, ndim < 0 ? "unknown rank)" : ")");
-}
-
 static void append_operands(tn_code code, const tn__operand *operands,
                             const tn_tensor *tensors, uint32_t n) {
   char text[TN__OPERAND_TEXT];
