@@ -2,10 +2,41 @@
  * plugin_pass.c: the passes that plugins register: their names, and holders
  * while they run. core/graph runs them.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "registry.h"
+
+/* --------------------------------------------------------------- the table */
+
+static const tn_passes *_Atomic provided;
+
+void tn__passes_provide(const tn_passes *table) {
+  atomic_store(&provided, table);
+}
+
+/* libtenon-graph provides the table while it is opened, and stays open. */
+static void open_graphs(const tn__registry *registry) {
+  char path[PATH_MAX];
+  const tn__os *os = registry->env->os;
+  if (tn__helper_path(registry, TN__GRAPH_FILE, path) || os->dlopen(path))
+    return;
+  const char *why = os->dlerror();
+  tn__log(registry->env, TN_LOG_WARNING,
+          "a plugin has passes over graphs, but %s cannot be opened: %s; "
+          "install it beside libtenon.so",
+          path, why ? why : "the dynamic linker gave no reason");
+}
+
+const tn_passes *tn__passes_find(tn__registry *registry) {
+  if (!registry->passes) registry->passes = atomic_load(&provided);
+  if (!registry->passes && registry->helpers) {
+    open_graphs(registry);
+    registry->passes = atomic_load(&provided);
+  }
+  return registry->passes;
+}
 
 /* --------------------------------------------------------------- registering
  */

@@ -4,7 +4,6 @@
  */
 #include <string.h>
 
-#include "graph.h"
 #include "runtime.h"
 
 /* ----------------------------------------------------------------- owners */
@@ -106,7 +105,6 @@ static tn_code create_registry(tn_runtime *rt, const tn_options *o) {
                                         .parallel_for = tn__host_parallel_for,
                                         .device_add = add_device,
                                         .device_ctx = rt,
-                                        .passes = &tn__passes_table,
                                         .helpers = tn__find_module_folder,
                                         .probe_seconds = o->probe_seconds};
   tn__registry *registry = NULL;
