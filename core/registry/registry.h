@@ -7,9 +7,8 @@
  * files: elf.c, elf_dynamic.c
  *                          check a file and read its note without opening it
  *        note_inspect.c    decodes the note into tables
- *        manifest.c, bound.c, probe.c
- *                          make a plugin of a manifest without a compiler
- *                          (bound.h)
+ *        manifest.c        makes a plugin of a manifest without a compiler, by
+ *                          functions of libtenon-manifest.so (module.h)
  *        loader.c          loads one plugin file, or fails with a message
  *        search_path.c     loads the plugin files of folders
  *        file_trust.c      checks that other users cannot change a file

@@ -26,6 +26,8 @@ BELOW = {
     "core/engine": ("engine", ["core/base"]),
     "core/storage": ("storage", ["core/base", "core/engine"]),
     "core/registry": ("registry", ["core/base", "sdk/manifest"]),
+    "core/binding": ("binding", ["core/base", "sdk/manifest",
+                                 "core/registry"]),
     "core/ndarray": ("ndarray", ["core/base", "core/engine", "sdk/manifest",
                                  "core/registry", "core/storage"]),
     "core/exchange": ("exchange", ["core/base", "core/engine",
