@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * exchange.h: arrays in files (.npy, .npz, .safetensors) and in other libraries
- * (DLPack). This header is shared by the files of this folder and
+ * (DLPack). This header is shared by the files of this folder, core/npz and
  * core/runtime/api_exchange.c only.
  *
  * files: dlpack.c            imports and exports DLPack objects
@@ -8,11 +8,9 @@
  *        bundle.c            an open file: format, search, list, close
  *        load.c              creates an array of an entry: read, map, convert
  *        npy.c               reads the header of a .npy
- *        zip.c               reads the directory of a .npz
- *        unzip.c             reads one member of a zip as a stream
+ *        npz.c               opens libtenon-npz.so, which knows the .npz format
  *        safetensors.c       reads the header of a .safetensors
  *        save.c              chooses the format; streams elements of any array
- *        save_npz.c          writes a .npz
  *        save_safetensors.c  writes a .safetensors
  */
 #ifndef TENON_EXCHANGE_INTERNAL_H_
@@ -104,7 +102,6 @@ tn_code tn__bundle_get(const tn_bundle *bundle, const char *name,
 /* Read the table of contents of one format, and add the entries in any order.
  */
 tn_code tn__npy_open(tn_bundle *bundle);
-tn_code tn__npz_open(tn_bundle *bundle);
 tn_code tn__safetensors_open(tn_bundle *bundle);
 
 /* -------------------------------------------------------- .npy and streams */
@@ -123,16 +120,6 @@ typedef struct tn__stream {
  * entry but name and member. The shape is in the arena. */
 tn_code tn__npy_read(const tn__spot *spot, const tn__stream *stream,
                      tn__arena *arena, tn__bundle_entry *entry);
-
-/* A stream of one member of a zip. */
-typedef struct tn__unzip tn__unzip;
-tn_code tn__unzip_open(const tn__spot *spot, const tn__zip_member *member,
-                       tn__unzip **out);
-tn_code tn__unzip_read(void *unzip, void *to, size_t n); /* a tn__read_fn */
-/* Checks after the last byte that nothing follows and that the checksum is
- * right. */
-tn_code tn__unzip_end(tn__unzip *unzip);
-void tn__unzip_close(tn__unzip *unzip); /* NULL is allowed */
 
 /* ----------------------------------------------------------------- writing */
 
@@ -154,7 +141,28 @@ bool tn__bundle_is_named(const char *path);
 /* Formats the header of a .npy; TN_UNSUPPORTED for bf16. */
 tn_code tn__npy_header(const char *path, const char *name,
                        const tn_array *array, tn__buf *out);
-tn_code tn__npz_save(tn__sink *sink, const tn_bundle_content *content);
 tn_code tn__safetensors_save(tn__sink *sink, const tn_bundle_content *content);
+
+/* -------------------------------------------------------------------- .npz */
+
+/* The functions of libtenon-npz.so, which needs zlib. It is opened for the
+ * first .npz, beside libtenon.so, and stays open. */
+typedef struct tn__npz_functions {
+  tn_code (*open)(tn_bundle *bundle);
+  tn_code (*read)(const tn__spot *spot, const tn__bundle_entry *entry,
+                  void *to);
+  tn_code (*save)(tn__sink *sink, const tn_bundle_content *content);
+} tn__npz_functions;
+
+#define TN__NPZ_FILE "libtenon-npz.so.0"
+/* The library calls this when it is loaded. */
+void tn__npz_provide(const tn__npz_functions *functions);
+
+/* The same functions. TN_UNSUPPORTED if the library cannot be opened. */
+tn_code tn__npz_open(tn_bundle *bundle);
+/* Reads the elements of an entry with a member. */
+tn_code tn__npz_read(const tn__spot *spot, const tn__bundle_entry *entry,
+                     void *to);
+tn_code tn__npz_save(tn__sink *sink, const tn_bundle_content *content);
 
 #endif /* TENON_EXCHANGE_INTERNAL_H_ */

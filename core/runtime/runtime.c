@@ -73,6 +73,7 @@ static tn__env make_env(const tn_options *o) {
     env.log_ctx = o->log_ctx;
   }
   env.log_level = (int32_t)o->log_level;
+  env.find_modules = tn__find_module_folder;
   return env;
 }
 
