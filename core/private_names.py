@@ -5,7 +5,7 @@
     private_names.py NM VERSION TEMPLATE OUTPUT ARCHIVE...
 
 To the public names of TEMPLATE it adds the internal ones (tn__*) that the
-archives of libtenon-graph.so and libtenon-npz.so need and do not define. They
+archives of libtenon-graph.so and libtenon-files.so need and do not define. They
 get a version of their own with the release in it, so that the dynamic linker
 refuses libraries of another release.
 """
@@ -28,7 +28,7 @@ def main(nm, version, template, output, *archives):
     needed = (names(nm, "--undefined-only", archives) -
               names(nm, "--defined-only", archives))
     lines = [pathlib.Path(template).read_text(),
-             "/* For libtenon-graph.so and libtenon-npz.so of the same release. */",
+             "/* For libtenon-graph.so and libtenon-files.so of the same release. */",
              f"TENON_PRIVATE_{version} {{", "  global:"]
     lines += [f"    {name};" for name in sorted(needed)]
     pathlib.Path(output).write_text("\n".join(lines + ["};", ""]))

@@ -3,7 +3,7 @@
  * libtenon-manifest.so. They use core/base, sdk/manifest, and the shape
  * programs of core/registry.
  *
- * files: module.c             the table that libtenon uses (module.h)
+ * files: manifest_module.c    the table that libtenon uses (module.h)
  *        allowed.c            manifests that need a compiler are refused
  *        bound.c              finds a library's function and calls it (libffi)
  *        strict.h, strict.c   calls a function so that wrong prototypes fail

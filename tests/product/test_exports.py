@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The symbols that the libraries and the plugins export.
 
-    test_exports.py SOURCE_ROOT LIBTENON LIBGRAPH LIBNPZ LIBMANIFEST PLUGIN...
+    test_exports.py SOURCE_ROOT LIBTENON LIBGRAPH LIBFILES LIBMANIFEST PLUGIN...
 """
 
 import pathlib
@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import tap  # noqa: E402
 
-SOURCE, LIBTENON, GRAPH, NPZ, MANIFEST, *PLUGINS = (pathlib.Path(each) for each in sys.argv[1:])
+SOURCE, LIBTENON, GRAPH, FILES, MANIFEST, *PLUGINS = (pathlib.Path(each) for each in sys.argv[1:])
 DECLARED = re.compile(r"\bTN_API\b[^;(]*?\b(tn_\w+)\(", re.S)
 
 
@@ -57,7 +57,7 @@ def the_library_of_graphs_exports_exactly_the_declared_functions():
 
 def internal_names_are_exported_for_libraries_of_the_same_build():
     internal = {name for name in exported(LIBTENON) if name.startswith("tn__")}
-    needed = {name for path in (GRAPH, NPZ) for name in undefined(path)
+    needed = {name for path in (GRAPH, FILES) for name in undefined(path)
               if name.startswith("tn__")}
     tap.equal(sorted(internal), sorted({name.split("@")[0] for name in needed}),
               "names")
@@ -66,9 +66,9 @@ def internal_names_are_exported_for_libraries_of_the_same_build():
               "one version with the release in it")
 
 
-def the_library_of_npz_exports_nothing():
-    tap.equal(exported(NPZ), set(), "names")
-    tap.equal(dynamic(NPZ, "SONAME"), ["libtenon-npz.so.0"], "soname")
+def the_library_of_files_exports_nothing():
+    tap.equal(exported(FILES), set(), "names")
+    tap.equal(dynamic(FILES, "SONAME"), ["libtenon-files.so.0"], "soname")
 
 
 def the_soname_carries_the_major_version():
@@ -111,7 +111,7 @@ if __name__ == "__main__":
     tap.run([the_library_exports_exactly_the_declared_functions,
              the_library_of_graphs_exports_exactly_the_declared_functions,
              internal_names_are_exported_for_libraries_of_the_same_build,
-             the_library_of_npz_exports_nothing,
+             the_library_of_files_exports_nothing,
              the_soname_carries_the_major_version,
              the_library_looks_for_nothing_in_build_folders,
              the_library_parses_no_yaml,

@@ -33,7 +33,7 @@ BELOW = {
     "core/exchange": ("exchange", ["core/base", "core/engine",
                                    "sdk/manifest", "core/registry",
                                    "core/storage", "core/ndarray"]),
-    "core/npz": ("npz", ["core/base", "core/engine", "sdk/manifest",
+    "core/files": ("files", ["core/base", "core/engine", "sdk/manifest",
                          "core/registry", "core/storage", "core/ndarray",
                          "core/exchange"]),
     "core/tape": ("tape", ["core/base", "core/engine", "sdk/manifest",

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "npz.h"
+#include "formats.h"
 
 enum {
   PIECE = 1 << 14,
@@ -212,7 +212,7 @@ static tn_code put_all(packer *k, const tn_bundle_content *content,
   return put_end(k->sink, content->n_items, begin);
 }
 
-tn_code tn__zip_save(tn__sink *sink, const tn_bundle_content *content) {
+tn_code tn__npz_save(tn__sink *sink, const tn_bundle_content *content) {
   const tn__env *env = sink->env;
   const size_t bytes = content->n_items * sizeof(written);
   packer *k = tn__zalloc(env, sizeof *k);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "npz.h"
+#include "formats.h"
 
 enum {
   END_BYTES = 22,
@@ -349,7 +349,7 @@ static tn_code load_directory(directory *d) {
   return rc;
 }
 
-tn_code tn__zip_open(tn_bundle *bundle) {
+tn_code tn__npz_open(tn_bundle *bundle) {
   directory d = {.bundle = bundle};
   size_t bytes = END_BYTES + MAX_COMMENT;
   unsigned char *tail = tn__alloc(bundle->env, bytes);

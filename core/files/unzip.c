@@ -7,7 +7,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "npz.h"
+#include "formats.h"
 
 enum { PIECE = 16384 };
 

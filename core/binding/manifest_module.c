@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * module.c: the exported table of libtenon-manifest.so.
+ * manifest_module.c: the exported table of libtenon-manifest.so.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "exchange.h"
+#include "formats.h"
 
 /* ------------------------------------------------------------- conversions */
 
@@ -35,6 +35,23 @@ static void convert_elements(const tn__bundle_entry *entry,
 
 /* ----------------------------------------------------------------- reading */
 
+static tn_code read_member(const tn__spot *spot, const tn__bundle_entry *entry,
+                           void *to) {
+  tn__unzip *unzip = NULL;
+  char skipped[256];
+  TN__TRY(tn__unzip_open(spot, entry->member, &unzip));
+  tn_code rc = TN_OK;
+  for (uint64_t left = entry->begin; left > 0 && !rc;) {
+    size_t n = left < sizeof skipped ? (size_t)left : sizeof skipped;
+    rc = tn__unzip_read(unzip, skipped, n);
+    left -= n;
+  }
+  if (!rc) rc = tn__unzip_read(unzip, to, (size_t)entry->bytes);
+  if (!rc) rc = tn__unzip_end(unzip);
+  tn__unzip_close(unzip);
+  return rc;
+}
+
 /* Writes the elements without the engine, because no one else has the array
  * yet. */
 static tn_code read_into(const tn__spot *spot, const tn__bundle_entry *entry,
@@ -42,7 +59,7 @@ static tn_code read_into(const tn__spot *spot, const tn__bundle_entry *entry,
   TN__TRY(tn__array_materialise(array));
   void *data = tn__array_data(array);
   if (entry->member)
-    TN__TRY(tn__npz_read(spot, entry, data));
+    TN__TRY(read_member(spot, entry, data));
   else
     TN__TRY(tn__file_read(spot, entry->begin, data, (size_t)entry->bytes));
   convert_elements(entry, data);
@@ -133,8 +150,8 @@ static tn_code load_entry(const tn__spot *spot, const tn__bundle_entry *entry,
   return load_copy(spot, entry, &spec, out);
 }
 
-tn_code tn__bundle_get(const tn_bundle *bundle, const char *name,
-                       uint32_t flags, tn_array **out) {
+tn_code tn__file_get_array(const tn_bundle *bundle, const char *name,
+                           uint32_t flags, tn_array **out) {
   const tn__bundle_entry *entry = NULL;
   tn_array *array = NULL;
   *out = NULL;
