@@ -126,7 +126,7 @@ def bindings():
 
 
 def main():
-    """All figures of calls in docs/performance.md."""
+    """All figures of calls in docs/benchmarks/performance.md."""
     memory()
     calls()
     bindings()

@@ -101,7 +101,7 @@ def tabulate(every):
 
 
 def main():
-    """All figures of the engine in docs/performance.md."""
+    """All figures of the engine in docs/benchmarks/performance.md."""
     every = {}
     for workers in WORKERS:
         every[workers] = Samples()

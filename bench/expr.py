@@ -119,7 +119,7 @@ def measure(threads):
 
 
 def main():
-    """All figures of expressions in docs/performance.md."""
+    """All figures of expressions in docs/benchmarks/performance.md."""
     for threads in CORES:
         measure(threads)
 

@@ -17,7 +17,7 @@
 #include <tenon/graph.h>
 
 #include "measure.h"
-#include "tenon/math.h"
+#include "tenon/kernel/math.h"
 
 static void must_succeed(tn_code code) {
   if (code != TN_OK)

@@ -138,7 +138,7 @@ def plans():
 
 
 def main():
-    """All figures of graphs in docs/performance.md."""
+    """All figures of graphs in docs/benchmarks/performance.md."""
     nodes()
     for threads in CORES:
         chain(threads)

@@ -49,7 +49,7 @@ def stripped_size(path):
 
 
 def main():
-    """All figures of docs/performance.md, in its order."""
+    """All figures of docs/benchmarks/performance.md, in its order."""
     library = (BUILD / "core" / "libtenon.so").resolve()
     tool = BUILD / "tools" / "tenon" / "tenon"
     elemwise = BUILD / "plugins" / "elemwise" / "elemwise.so"

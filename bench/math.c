@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "measure.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 typedef void loop(const tn_kernel_block *block, const void *params);
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "measure.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 enum { N = 16 << 10, LOOPS = 7 };
 static const double SECONDS = 0.05; /* for each figure */

@@ -4,8 +4,8 @@
  *
  * To add a row, append it to ops_cases; if libtorch has no function for it
  * under the name in `torch`, add one to torch_ops.cpp, and to onnx_ops.py,
- * which asks ops.c for the rows. Goals are those that docs/performance.md
- * explains. Times are processor time of one thread.
+ * which asks ops.c for the rows. docs/benchmarks/performance.md
+ * explains the goals. Times are processor time of one thread.
  */
 #ifndef TENON_BENCH_OPS_H_
 #define TENON_BENCH_OPS_H_

@@ -87,7 +87,7 @@ def line(samples, name, flops, goal):
 
 
 def main():
-    """All figures of operators in docs/performance.md."""
+    """All figures of operators in docs/benchmarks/performance.md."""
     samples, known = Rows(), table_of_rows()
     samples.collect(programs(), ROUNDS)
     for program, name in samples.values:

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "measure.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 #include "tenon/tenon.h"
 
 static const double SECONDS = 0.02; /* for each figure of a round */

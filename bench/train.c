@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/graph.h>
-#include <tenon/tune.h>
+#include <tenon/kernel_options.h>
 
 #include "measure.h"
 

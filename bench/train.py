@@ -59,7 +59,7 @@ def rows(net, threads):
 
 
 def main():
-    """All training steps in docs/performance.md."""
+    """All training steps in docs/benchmarks/performance.md."""
     for threads in CORES:
         found = [row for net in NETS for row in rows(net, threads)]
         print(f"Milliseconds of a training step, {threads} "

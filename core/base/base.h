@@ -77,6 +77,9 @@ tn_code tn__vfail(tn_code code, const char *format, va_list args)
 tn_code tn__fail_more(tn_code code, const char *format, ...)
     TN_PRINTF(2, 3) TN__COLD;
 
+/* Makes the thread's error text empty. */
+void tn__error_clear(void);
+
 /* Fails with the refused allocation of `bytes` for `purpose`, for example "the
  * operator table". */
 tn_code tn__fail_memory(size_t bytes, const char *purpose) TN__COLD;
@@ -196,6 +199,8 @@ size_t tn__shown_length(const char *s);
 bool tn__is_utf8(const char *s, size_t n);
 /* Adds "(2,?,3)", or "unknown" for an unknown rank. */
 void tn__buf_shape(tn__buf *buf, int32_t ndim, const int64_t *shape);
+/* Adds "[2, null]" as JSON; an unknown dimension is null. */
+void tn__buf_json_shape(tn__buf *buf, int32_t ndim, const int64_t *shape);
 /* Turns the buffer into a text for the user and empties it. */
 tn_code tn__buf_text(tn__buf *buf, tn_text **out) TN_MUST_USE;
 

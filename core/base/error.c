@@ -98,6 +98,10 @@ tn_code tn__fail_more(tn_code code, const char *format, ...) {
   return code;
 }
 
+void tn__error_clear(void) {
+  (long_text ? long_text : short_text)[0] = '\0';
+}
+
 tn_code tn__fail_memory(size_t bytes, const char *purpose) {
   return tn__fail(TN_OUT_OF_MEMORY,
                   "out of memory: the allocator refused %zu bytes for %s",

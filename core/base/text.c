@@ -235,6 +235,18 @@ void tn__buf_shape(tn__buf *buf, int32_t ndim, const int64_t *shape) {
   tn__buf_add(buf, ")");
 }
 
+void tn__buf_json_shape(tn__buf *buf, int32_t ndim, const int64_t *shape) {
+  tn__buf_add(buf, "[");
+  for (int32_t i = 0; i < ndim; ++i) {
+    if (i > 0) tn__buf_add(buf, ", ");
+    if (shape[i] < 0)
+      tn__buf_add(buf, "null");
+    else
+      tn__buf_add(buf, "%lld", (long long)shape[i]);
+  }
+  tn__buf_add(buf, "]");
+}
+
 /* ----------------------------------------------------------- text for users */
 
 struct tn_text {

@@ -19,6 +19,7 @@
 
 #include "bound.h"
 #include "child.h"
+#include "loading.h"
 
 /* Contents of the records. */
 typedef struct verdict {

@@ -4,7 +4,7 @@
  * threads must see `bottom` and `top` in one order. The operations themselves
  * are sequentially consistent for that; ThreadSanitizer does not know fences.
  */
-#include "pool.h"
+#include "deque.h"
 
 enum {
   FIRST_CAPACITY = 256

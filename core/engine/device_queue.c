@@ -5,7 +5,10 @@
  */
 #include <string.h>
 
+#include "engine_state.h"
+#include "fence.h"
 #include "pool.h"
+#include "wait.h"
 
 enum { IN_A_ROW = 64 }; /* tokens before the worker checks for other work */
 

@@ -12,7 +12,16 @@
 #include <assert.h>
 #include <sched.h>
 
-#include "pool.h"
+#include "device_queue.h"
+#include "engine_state.h"
+#include "futex.h"
+#include "mailbox.h"
+#include "operation.h"
+#include "push.h"
+#include "slab.h"
+#include "trace.h"
+#include "travelling_error.h"
+#include "wait.h"
 
 enum {
   BATCH = 64,       /* records between two checks for other work */

@@ -8,7 +8,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "pool.h"
+#include "engine_state.h"
+#include "mailbox.h"
+#include "slab.h"
+#include "trace.h"
+#include "travelling_error.h"
+#include "wait.h"
 
 _Static_assert(sizeof(tn__var) == 32, "stands inside of every array");
 

@@ -26,36 +26,37 @@
  * none of its threads, and its locks may be held for ever. So the child calls
  * no function for this engine, not even tn__engine_destroy; it creates its own.
  *
- *   files: engine.h             this page
- *          order.h              the protocol of variables (this folder only)
- *          pool.h               workers and their queues (this folder only)
- *          engine.c             create, stop and destroy; the gate
- *          variable.c           grants on variables: acquire, release, hand
- * over push.c               push: fast path and slow path; deletion inline.c
- * fast path of threads that do not own the gate mailbox.c            pushes
- * that run nothing on the pushing thread dispatch.c           takes records out
- * of the mailbox operation.c          prepared operations token.c execution and
- * completion slab.c               memory of tokens travelling_error.c   errors
- * of variables wait.c               waits, and jobs that run on the waiting
- * thread naive.c              the engine that runs inside of push pool.c worker
- * threads, sleeping and waking deque.c              the work-stealing deque
- *          shared_list.c        ready tokens from other threads
- *          priority_heap.c      ready tokens with a priority
- *          futex.c              sleep and wake by system call
- *          parallel_for.c       parallel_for
- *          schedule.c           jobs with an order that is worked out once
- *          schedule_plan.c      the dependencies of such jobs
- *          device_queue.c       device queues
- *          fence.c              fences of device queues
- *          fence.h              fences and marks (this folder only)
- *          variable_fences.c    the fences that a variable carries
- *          foreign_fences.c     fences of other queues that a result depends on
- *          fence_watcher.c      host tokens that wait for a fence
- *          trace.c              spans, Chrome trace JSON
+ * Headers of this folder, each of which includes only headers above it:
+ *
+ *   engine.h             this page
+ *   futex.h              sleep and wake by system call
+ *   engine_state.h       the engine itself, and its gate
+ *   variable.h           the protocol of variables: claims and grants
+ *   travelling_error.h   errors of variables
+ *   token.h              executions of jobs
+ *   slab.h, push.h, operation.h, device_queue.h, wait.h, trace.h
+ *   deque.h, shared_list.h, pool.h    ready tokens and workers
+ *   schedule_plan.h      dependencies of jobs that are pushed together
+ *   mailbox.h            pushes that run nothing on the pushing thread
+ *   fence.h              fences and marks
+ *
+ * Files without a header of their name:
+ *
+ *   engine.c             create, stop and destroy; the gate
+ *   inline.c             fast path of threads that do not own the gate
+ *   naive.c              the engine that runs inside of push
+ *   dispatch.c           takes records out of the mailbox
+ *   priority_heap.c      ready tokens with a priority (pool.h)
+ *   parallel_for.c       loops
+ *   schedule.c           jobs with an order that is worked out once
+ *   variable_fences.c    the fences that a variable carries
+ *   foreign_fences.c     fences of other queues that a result depends on
+ *   fence_watcher.c      host tokens that wait for a fence
  */
-#ifndef TENON_ENGINE_H_
-#define TENON_ENGINE_H_
+#ifndef TENON_CORE_ENGINE_H_
+#define TENON_CORE_ENGINE_H_
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base.h"
@@ -105,6 +106,10 @@ void tn__engine_destroy(tn__engine *engine);
 /* Actual number of workers; at most 4096. */
 uint32_t tn__engine_workers(const tn__engine *engine);
 
+/* Creates a thread with all signals blocked: signals belong to the application.
+ */
+bool tn__thread_create(pthread_t *out, void *(*run)(void *arg), void *arg);
+
 /* Keeps all other threads from pushing until resume: their pushes wait. Pending
  * operations continue. For changes of tables that pushes read without a lock.
  */
@@ -114,8 +119,8 @@ void tn__engine_resume(tn__engine *engine);
 /* --------------------------------------------------------------- variables */
 
 /* Orders the functions that use one piece of data, and is stored inside of it.
- * All zero is a new variable. order.h explains `word`; 0 means that no function
- * uses the variable and that it carries no error and no fence. */
+ * All zero is a new variable. variable.h explains `word`; 0 means that no
+ * function uses the variable and that it carries no error and no fence. */
 typedef struct tn__var {
   _Atomic uint64_t word;
   struct tn__claim *tail;       /* circular queue of waiting claims */
@@ -451,4 +456,4 @@ typedef struct tn__inline_job {
 bool tn__run_inline(tn__engine *engine, const tn__inline_job *job,
                     tn_code *code);
 
-#endif /* TENON_ENGINE_H_ */
+#endif /* TENON_CORE_ENGINE_H_ */

@@ -17,6 +17,8 @@
 #include <string.h>
 
 #include "fence.h"
+#include "futex.h"
+#include "trace.h"
 
 enum { SHARED_MAX = 16 }; /* operations with one fence */
 enum { SPIN_NS = 20000 }; /* before a thread sleeps until a fence is recorded */

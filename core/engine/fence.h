@@ -5,7 +5,8 @@
 #ifndef TENON_FENCE_H_
 #define TENON_FENCE_H_
 
-#include "pool.h"
+#include "device_queue.h"
+#include "travelling_error.h"
 
 enum { TN__FENCE_NAME = 64 };
 

@@ -4,6 +4,7 @@
  * parked: the *watcher* of the fence's queue, a thread that blocks until the
  * fence is done, makes the token ready.
  */
+#include "engine_state.h"
 #include "fence.h"
 
 /* Blocks until all fences of this queue that the token waits for are done. */

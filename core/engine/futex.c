@@ -6,7 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "pool.h"
+#include "engine.h"
+#include "futex.h"
 
 enum { NS_PER_S = 1000000000 };
 

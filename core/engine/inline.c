@@ -6,7 +6,8 @@
 #include <assert.h>
 #include <fenv.h>
 
-#include "pool.h"
+#include "engine_state.h"
+#include "push.h"
 
 /* False if a push has to decide: nothing may run on the pushing thread, or this
  * thread already runs a function. */

@@ -9,7 +9,11 @@
  */
 #include <assert.h>
 
-#include "pool.h"
+#include "engine_state.h"
+#include "mailbox.h"
+#include "operation.h"
+#include "push.h"
+#include "slab.h"
 
 enum { PREFETCH = 512 }; /* bytes ahead of the prefetch */
 
@@ -145,7 +149,9 @@ static bool put_push(tn__mailbox *mailbox, tn__token *token,
   return done;
 }
 
-bool tn__mailbox_put_token(tn__token *token, const tn__run_frame *frame) {
+/* Adds a record of a token without grants. The token of a wait is not counted.
+ * False without memory: nothing has changed. */
+static bool post_token(tn__token *token, const tn__run_frame *frame) {
   tn__mailbox *mailbox = token->engine->mailbox;
   const bool wait = (token->flags & TN__TOKEN_WAIT) != 0;
   if (!(wait ? put_wait(mailbox, token) : put_push(mailbox, token, frame)))
@@ -164,7 +170,7 @@ static void count_alone(tn__token *token) {
 bool tn__mailbox_put_waiting(tn__token *token, uint64_t deadline) {
   /* In an empty mailbox no thread need wake up to take a record. */
   if (deadline == TN__FOREVER && !tn__mailbox_is_settled(token->engine) &&
-      tn__mailbox_put_token(token, NULL))
+      post_token(token, NULL))
     return true;
   if ((token->flags & TN__TOKEN_WAIT) == 0) count_alone(token);
   return tn__dispatch_overtake(token, deadline);
@@ -175,7 +181,7 @@ static tn_code push_token(tn__engine *engine, const tn__job *job,
                           tn__operation *operation) {
   tn__token *token = tn__token_create_for(engine, job, operation);
   if (token == NULL) return tn__job_drop_failed(job, TN_OUT_OF_MEMORY);
-  if (tn__mailbox_put_token(token, tn__run_frame_of(engine))) return TN_OK;
+  if (post_token(token, tn__run_frame_of(engine))) return TN_OK;
   tn__token_discard(token);
   return tn__job_drop_failed(
       job, tn__fail_memory(TN__SEGMENT, "the engine's mailbox"));

@@ -9,7 +9,11 @@
  */
 #include <assert.h>
 
+#include "device_queue.h"
+#include "engine_state.h"
+#include "operation.h"
 #include "pool.h"
+#include "push.h"
 
 enum {            /* tn__token.over of an asynchronous token, 0 at first */
        DOING = 1, /* tn__token_done stores its result */

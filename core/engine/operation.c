@@ -5,7 +5,10 @@
  */
 #include <string.h>
 
-#include "pool.h"
+#include "engine_state.h"
+#include "operation.h"
+#include "push.h"
+#include "slab.h"
 
 /* n_left of an operation that is not deleted, in addition to its pushes. */
 #define ALIVE ((int64_t)1 << 62)

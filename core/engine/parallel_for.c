@@ -19,8 +19,13 @@
  * first. So a thread that is late or slow always loses the same slices, to the
  * same thread.
  */
+#include "engine_state.h"
 #include "floating.h"
+#include "futex.h"
 #include "pool.h"
+#include "token.h"
+#include "trace.h"
+#include "travelling_error.h"
 
 #define PARTICIPANT 1u
 #define PARTICIPANTS 0xfffu

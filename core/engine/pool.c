@@ -14,7 +14,12 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "pool.h"
+#include "device_queue.h"
+#include "engine_state.h"
+#include "futex.h"
+#include "mailbox.h"
+#include "schedule_plan.h"
+#include "trace.h"
 
 enum {
   AWAIT_NS = 20000, /* how long a waiting thread searches */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "pool.h"
+#include "token.h"
 
 enum { FIRST_CAPACITY = 64 };
 

@@ -9,7 +9,12 @@
 #include <assert.h>
 #include <string.h>
 
-#include "pool.h"
+#include "engine_state.h"
+#include "mailbox.h"
+#include "operation.h"
+#include "push.h"
+#include "slab.h"
+#include "travelling_error.h"
 
 /* ------------------------------------------------------------------- claims */
 
@@ -93,7 +98,8 @@ static uint32_t merge_many(tn__claim *claims, uint32_t n) {
   return m + 1;
 }
 
-uint32_t tn__claims_merge(tn__claim *claims, uint32_t n) {
+/* `var` and `mode` of each claim are set. */
+static uint32_t merge_claims(tn__claim *claims, uint32_t n) {
   enum { FEW = 32 }; /* that a set of 64 bits distinguishes well */
   return n <= FEW ? merge_few(claims, n) : merge_many(claims, n);
 }
@@ -101,7 +107,7 @@ uint32_t tn__claims_merge(tn__claim *claims, uint32_t n) {
 uint32_t tn__claims_fill(tn__claim *claims, const tn__access *access,
                          uint32_t n) {
   for (uint32_t i = 0; i < n; ++i) set_claim(&claims[i], &access[i]);
-  return tn__claims_merge(claims, n);
+  return merge_claims(claims, n);
 }
 
 /* ------------------------------------------------------------------- tokens */
@@ -123,7 +129,7 @@ void tn__token_begin(tn__token *token, const tn__job *job) {
   token->priority = job->priority > INT32_MIN ? job->priority : INT32_MIN + 1;
   token->name = job->name;
   token->operation = NULL;
-  token->n_claims = tn__claims_merge(token->claims, job->n_access);
+  token->n_claims = merge_claims(token->claims, job->n_access);
   atomic_init(&token->over, 0);
   for (uint32_t i = 0; i < token->n_claims; ++i) token->claims[i].token = token;
 }
@@ -313,8 +319,8 @@ static tn_code check_inside(tn__run_frame *frame, const char *name) {
   if (frame == NULL || (frame->flags & TN__FRAME_GATE) == 0)
     return tn__fail(
         TN_INVALID,
-        "%s was pushed between tn__gate_enter and tn__gate_leave: push it "
-        "afterwards",
+        "%s was pushed from inside of a kernel, which must not push: push it "
+        "before or after the call",
         name != NULL ? name : "a function");
   return frame->job != NULL ? grant_frame(frame) : TN_OK;
 }

@@ -4,7 +4,12 @@
  * successors. Errors of variables and spans are kept out of both: only a
  * *careful* run handles them.
  */
+#include "engine_state.h"
 #include "pool.h"
+#include "schedule_plan.h"
+#include "token.h"
+#include "trace.h"
+#include "travelling_error.h"
 
 #define NO_STEP UINT32_MAX
 

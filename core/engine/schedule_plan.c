@@ -3,12 +3,13 @@
  * visits the jobs in order, as pushes would. For each variable it knows the
  * step that wrote it last and the steps that have read it since. Each use adds
  * the predecessors that the rule of engine.h demands. Each job joins the step
- * before it or begins a new one, as pool.h explains. A complete step then loses
- * those predecessors that are also ancestors of its other predecessors.
+ * before it or begins a new one, as schedule_plan.h explains. A complete step
+ * then loses those predecessors that are also ancestors of its other
+ * predecessors.
  */
 #include <string.h>
 
-#include "pool.h"
+#include "schedule_plan.h"
 
 #define NONE UINT32_MAX
 

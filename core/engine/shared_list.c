@@ -7,7 +7,9 @@
 #include <sched.h>
 #include <string.h>
 
-#include "pool.h"
+#include "futex.h"
+#include "shared_list.h"
+#include "token.h"
 
 enum { FIRST_CAPACITY = 1024, SPINS = 64 };
 

@@ -10,7 +10,9 @@
  */
 #include <sched.h>
 
-#include "pool.h"
+#include "engine_state.h"
+#include "slab.h"
+#include "wait.h"
 
 enum {
   N_SLOTS = 16,

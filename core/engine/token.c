@@ -5,7 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "device_queue.h"
+#include "engine_state.h"
+#include "operation.h"
 #include "pool.h"
+#include "slab.h"
+#include "trace.h"
+#include "travelling_error.h"
 
 enum {
   /* After so many successors in a row a worker checks for more urgent work. */

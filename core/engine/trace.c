@@ -7,8 +7,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "device_queue.h"
+#include "engine_state.h"
 #include "files.h"
 #include "pool.h"
+#include "trace.h"
 
 enum { BLOCK = 64 << 10, NAME_MAX_BYTES = 1000 };
 

@@ -6,7 +6,9 @@
  */
 #include <string.h>
 
-#include "pool.h"
+#include "device_queue.h"
+#include "engine_state.h"
+#include "travelling_error.h"
 
 enum {
   /* A longer text is passed on unchanged: a chain of a million functions must

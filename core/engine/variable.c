@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * variable.c: grants on variables: acquire, release, and hand over to the next
- * claims. Each function is one row of the table in order.h; tests/model checks
- * them in every order.
+ * claims. Each function is one row of the table in variable.h; tests/model
+ * checks them in every order.
  */
 #include <sched.h>
 
-#include "pool.h"
+#include "futex.h"
+#include "token.h"
 
 #define READERS(word) ((word) >> 32)
 

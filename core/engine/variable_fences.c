@@ -8,6 +8,8 @@
 #include <sched.h>
 
 #include "fence.h"
+#include "futex.h"
+#include "trace.h"
 
 enum { PAUSE_MIN_NS = 15625, PAUSE_MAX_NS = 1000000 };
 

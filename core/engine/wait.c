@@ -11,7 +11,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "pool.h"
+#include "device_queue.h"
+#include "engine_state.h"
+#include "mailbox.h"
+#include "push.h"
+#include "slab.h"
+#include "trace.h"
+#include "travelling_error.h"
+#include "wait.h"
 
 /* ------------------------------------------------------------- one variable */
 

@@ -7,6 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+const char *const tn__node_kinds[TN__N_KINDS] = {
+    "variable", "call", "backward", "sum", "zero",
+    "one",      "copy", "graph",    "loop"};
+
 /* ----------------------------------------------------------------- lifetime */
 
 tn_code tn__graph_create(tn__caller *caller, tn_graph **out) {
@@ -434,6 +438,13 @@ tn_code tn__node_fail(const tn__node *node, tn_code code) {
                   node->op->name, why);
 }
 
+bool tn__node_is_named_gradient(const tn__node *node) {
+  static const char suffix[] = TN__GRADIENT_SUFFIX;
+  const size_t n = strlen(node->name), m = sizeof suffix - 1;
+  return node->kind == TN__NODE_COPY && (node->flags & TN__NODE_GRADIENT) &&
+         n > m && strcmp(node->name + n - m, suffix) == 0;
+}
+
 const char *tn__entry_text(const tn_graph *graph, tn_entry entry, char *to) {
   const tn__node *node = tn__node_at(graph, entry.node);
   const tn_arg *arg = tn__node_output(node, entry.index);
@@ -462,4 +473,20 @@ bool tn__sig_is_complete(const tn_sig *sig) {
   for (int32_t i = 0; i < sig->ndim; ++i)
     if (sig->shape[i] < 0) return false;
   return true;
+}
+
+tn_code tn__sig_check(const char *name, const tn_sig *sig) {
+  if (sig->ndim < -1 || sig->ndim > TN_MAX_NDIM)
+    return tn__fail(TN_INVALID, "variable `%s`: rank %d is not in [-1, %d]",
+                    name, sig->ndim, TN_MAX_NDIM);
+  if (sig->dtype != TN_DTYPE_UNKNOWN && !tn__dtype_bit(sig->dtype))
+    return tn__fail(TN_DTYPE, "variable `%s`: 0x%x is no element type", name,
+                    (unsigned)sig->dtype);
+  for (int32_t i = 0; i < sig->ndim; ++i)
+    if (sig->shape[i] < -1)
+      return tn__fail(TN_INVALID,
+                      "variable `%s`: dimension %d is %lld; it must be -1 "
+                      "(unknown) or more",
+                      name, i, (long long)sig->shape[i]);
+  return TN_OK;
 }

@@ -52,6 +52,8 @@ enum {                        /* tn__node.kind */
        TN__NODE_GRAPH = 7,    /* `inner` used as an operator */
        TN__NODE_LOOP = 8      /* one run of `inner` per step (tn__loop) */
 };
+enum { TN__N_KINDS = TN__NODE_LOOP + 1 };
+extern const char *const tn__node_kinds[TN__N_KINDS]; /* their names */
 
 enum {                              /* tn__node.flags */
        TN__NODE_STATE = 1u << 0,    /* variable that a call changes */
@@ -164,6 +166,9 @@ uint32_t tn__node_count_visible(const tn__node *node);
  * nothing: it has no states, and no kernel of its operators draws random
  * numbers. */
 bool tn__node_is_repeatable(const tn__node *node);
+/* Whether the node is a gradient with the name of its variable, "x@GRAD". */
+#define TN__GRADIENT_SUFFIX "@GRAD"
+bool tn__node_is_named_gradient(const tn__node *node);
 /* The params struct that kernels and rules read, or NULL. */
 const void *tn__node_struct(const tn__node *node);
 
@@ -223,6 +228,11 @@ tn_code tn__node_fail(const tn__node *node, tn_code code);
 /* Writes a name like "fc1_output" into `to`, which has TN__ENTRY_TEXT bytes. */
 enum { TN__ENTRY_TEXT = 256 };
 const char *tn__entry_text(const tn_graph *graph, tn_entry entry, char *to);
+
+tn_sig tn__sig_unknown(void);
+bool tn__sig_is_complete(const tn_sig *sig);
+/* Checks a signature that a variable may get; errors name the variable. */
+tn_code tn__sig_check(const char *name, const tn_sig *sig);
 
 tn_code tn__graph_variable(tn_graph *graph, const char *name,
                            const tn_sig *known, tn_entry *out);
@@ -345,10 +355,6 @@ static inline const tn_sig *tn__entry_sig(const tn_graph *graph,
                                           tn_entry entry) {
   return &graph->sigs[tn__entry_id(graph, entry)];
 }
-bool tn__sig_is_complete(const tn_sig *sig);
-/* Checks a signature that a variable may get; errors name the variable. */
-tn_code tn__sig_check(const char *name, const tn_sig *sig);
-tn_sig tn__sig_unknown(void);
 
 /* ---------------------------------------------------------- gradient_pass.c */
 
@@ -371,8 +377,11 @@ tn_code tn__graph_gradient(tn_graph *graph, const tn__gradient_spec *spec,
 
 /* gradient_names.c */
 tn_code tn__graph_backward(tn_graph *graph, const tn_gradient_names *what);
-/* Whether the node has the name of a gradient, "x@GRAD". */
-bool tn__node_is_named_gradient(const tn__node *node);
+
+/* gradient_check.c: TN_INVALID if an operand of a backward node is no operand
+ * of its forward call, or if a used gradient needs an operand that is missing:
+ * its kernel would read it. */
+tn_code tn__gradients_check(const tn_graph *graph);
 
 /* ------------------------------------------------------------- graph_copy.c */
 

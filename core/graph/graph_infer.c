@@ -357,22 +357,6 @@ tn_code tn__facts_defaults(tn__facts *f) {
 
 /* -------------------------------------------------------------- variables */
 
-tn_code tn__sig_check(const char *name, const tn_sig *sig) {
-  if (sig->ndim < -1 || sig->ndim > TN_MAX_NDIM)
-    return tn__fail(TN_INVALID, "variable `%s`: rank %d is not in [-1, %d]",
-                    name, sig->ndim, TN_MAX_NDIM);
-  if (sig->dtype != TN_DTYPE_UNKNOWN && !tn__dtype_bit(sig->dtype))
-    return tn__fail(TN_DTYPE, "variable `%s`: 0x%x is no element type", name,
-                    (unsigned)sig->dtype);
-  for (int32_t i = 0; i < sig->ndim; ++i)
-    if (sig->shape[i] < -1)
-      return tn__fail(TN_INVALID,
-                      "variable `%s`: dimension %d is %lld; it must be -1 "
-                      "(unknown) or more",
-                      name, i, (long long)sig->shape[i]);
-  return TN_OK;
-}
-
 /* Fails with TN_NOT_FOUND; suggests the variable with the nearest name. */
 static tn_code fail_no_variable(const tn_graph *graph, const char *name) {
   const uint32_t n = tn__n_nodes(graph);

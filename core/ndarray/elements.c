@@ -12,6 +12,10 @@ bool tn__elements_can_add(const tn__device *device, tn_dtype dtype) {
   return !device->table || tn__device_can_add(device, dtype);
 }
 
+bool tn__elements_can_sum_wide(const tn__device *device) {
+  return !device->table || tn__device_can_sum_wide(device);
+}
+
 /* ------------------------------------------------------------------- queues */
 
 /* Enqueues a sum of `from`, or of `value` everywhere if that has no data. */
@@ -83,8 +87,9 @@ tn_code tn__elements_sum(const tn__site *site, const tn_tensor *to,
   }
   if (tn_tensor_size(from) == 0)
     return add ? TN_OK : tn__elements_zero(site, to);
+  const uint32_t wide = from->dtype != to->dtype ? TN_SUM_WIDE : 0;
   return enqueue_sum(site, to, from,
-                     (tn_device_sum){.flags = add ? TN_SUM_ADD : 0});
+                     (tn_device_sum){.flags = (add ? TN_SUM_ADD : 0) | wide});
 }
 
 tn_code tn__elements_zero(const tn__site *site, const tn_tensor *to) {

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "call.h"
-#include "tenon/chain.h"
+#include "tenon/draft/registers.h"
+#include "tenon/plugin/device.h"
 
 static bool needs_dense(const tn__operand *operand, const tn_tensor *tensor) {
   return (operand->arg->flags & TN_ARG_CONTIGUOUS) &&
@@ -204,13 +205,16 @@ static const tn_sig *sum_of(const tn__call_state *s, uint32_t i,
 }
 
 /* The dtype of the terms of a sum: f32 for f16 and bf16, if the kernel can
- * write it. Kernels that take part in register runs convert the values that
- * they write. Devices sum within one dtype. */
+ * write it and the device can sum it. Kernels that take part in register runs
+ * convert the values that they write. */
 static tn_dtype term_dtype(const tn__call_state *s, const tn_tensor *own,
                            const tn_kernel *kernel) {
   const bool is_half = own->dtype == TN_F16 || own->dtype == TN_BF16;
-  const bool converts = (kernel->flags & TN_KERNEL_CHAIN) != 0;
-  return is_half && converts && !s->device->table ? TN_F32 : own->dtype;
+  const bool converts =
+      (kernel->flags & (TN_KERNEL_REGISTERS | TN_KERNEL_WIDE_OUT)) != 0;
+  return is_half && converts && tn__elements_can_sum_wide(s->device)
+             ? TN_F32
+             : own->dtype;
 }
 
 static tn_code lower_sum(tn__call_state *s, uint32_t i, const tn_kernel *kernel,

@@ -36,9 +36,9 @@
 #ifndef TENON_NDARRAY_H_
 #define TENON_NDARRAY_H_
 
-#include "registry.h"
+#include "choose.h"
 #include "storage.h"
-#include "tenon/chain.h"
+#include "tenon/draft/registers.h"
 
 /* ------------------------------------------------------------------- arrays */
 
@@ -201,6 +201,8 @@ tn_code tn__elements_zero(const tn__site *site, const tn_tensor *to);
 tn_code tn__elements_fill_one(const tn__site *site, const tn_tensor *to,
                               bool add);
 bool tn__elements_can_add(const tn__device *device, tn_dtype dtype);
+/* Returns whether tn__elements_sum sums f32 into f16 and bf16. */
+bool tn__elements_can_sum_wide(const tn__device *device);
 
 enum { TN__DISJOINT = 0, TN__OVERLAP = 1, TN__ALIAS = 2 };
 
@@ -271,10 +273,10 @@ typedef struct tn__planned_info {
   const tn_frame *frame; /* without data */
   size_t workspace;      /* bytes that it needs while it computes */
   bool small;            /* short enough for the thread that pushes it */
-  bool direct; /* the kernel gets the operands as they are, and no other
-                  resources */
-  uint64_t
-      records; /* their bytes: it is a reduction that tiles can feed (fold.h) */
+  bool direct;      /* the kernel gets the operands as they are, and no other
+                       resources */
+  uint64_t records; /* their bytes: it is a reduction that tiles can feed
+                       (reduction.h) */
 } tn__planned_info;
 void tn__planned_describe(const tn__planned *call, tn__planned_info *out);
 /* Allocates memory for its arrays that have none, and keeps `workspace`, which
@@ -327,7 +329,7 @@ void tn__tile_free(tn__tile *tile); /* NULL is allowed */
  */
 tn_code tn__tile_prepare(tn__tile *tile);
 /* The same for a call of a reduction, without `prepare`: `stage` is
- * TN_CALL_FOLD or MERGE. Clears the data, too. */
+ * TN_CALL_EXTENT or MERGE. Clears the data, too. */
 void tn__tile_set_reduction(tn__tile *tile, uint32_t stage);
 /* Sets its workspace, which the caller owns. */
 void tn__tile_set_records(tn__tile *tile, void *records, uint64_t bytes);
@@ -338,9 +340,10 @@ void tn__tile_set_request(tn__tile *tile, uint32_t out, tn_req req,
                           int32_t alias);
 void tn__tile_set_train(tn__tile *tile, bool train); /* TN_CALL_TRAIN */
 tn_code tn__tile_run(tn__tile *tile);
-/* The register kernels that its kernel offers (tenon/chain.h); offer->kit is
- * NULL if it has none for this call. Only for kernels with TN_KERNEL_CHAIN. */
-tn_code tn__tile_get_offer(tn__tile *tile, tn_chain_offer *offer);
+/* The register kernels that its kernel offers (tenon/draft/registers.h);
+ * offer->interface is NULL if it has none for this call. Only for kernels with
+ * TN_KERNEL_REGISTERS. */
+tn_code tn__tile_get_offer(tn__tile *tile, tn_register_offer *offer);
 const void *tn__tile_params(
     const tn__tile *tile); /* the argument of register kernels */
 

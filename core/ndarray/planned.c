@@ -4,7 +4,7 @@
  * first is only a call of the kernel.
  */
 #include "call.h"
-#include "tenon/fold.h"
+#include "tenon/draft/reduction.h"
 
 enum { RECORDS_ALIGN = 64 }; /* alignment of all memory */
 
@@ -119,7 +119,7 @@ void tn__planned_describe(const tn__planned *call, tn__planned_info *out) {
   const bool plain = is_direct(s) && !s->recipe->n_random;
   out->direct = plain && plan->n_ws == 0;
   if (plain && plan->n_ws == 1 && plan->ws[0].align <= RECORDS_ALIGN &&
-      (out->kernel->desc->flags & TN_KERNEL_FOLD))
+      (out->kernel->desc->flags & TN_KERNEL_REDUCTION))
     out->records = plan->ws[0].bytes;
 }
 

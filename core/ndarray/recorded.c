@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * recorded.c: planned calls that a device records (tenon/capture.h). Values
- * that change between runs are in a piece of memory per call: the params
+ * recorded.c: planned calls that a device records (tenon/draft/capture.h).
+ * Values that change between runs are in a piece of memory per call: the params
  * struct, if a part of it is dynamic, and then the offset of each random
  * stream. Other calls pass these values to the kernel directly.
  */
 #include <string.h>
 
 #include "call.h"
-#include "tenon/capture.h"
+#include "tenon/draft/capture.h"
 
 static size_t round_to_16(size_t bytes) {
   return (bytes + 15) / 16 * 16;

@@ -94,36 +94,36 @@ tn_code tn__tile_prepare(tn__tile *tile) {
   return TN_OK;
 }
 
-static bool kit_is_sound(const tn_chain_kit *kit) {
-  return kit->struct_size >= sizeof *kit && kit->reserved == 0 &&
-         kit->bytes > 0 && kit->bytes <= TN_CHAIN_BYTES && kit->load &&
-         kit->save && kit->end && kit->run;
+static bool interface_is_sound(const tn_register_interface *v) {
+  return v->struct_size >= sizeof *v && v->reserved == 0 && v->bytes > 0 &&
+         v->bytes <= TN_REGISTER_BYTES && v->load && v->save && v->end &&
+         v->run;
 }
 
-/* True if the offer follows the rules of tenon/chain.h. */
-static bool offer_is_sound(const tn_frame *f, const tn_chain_offer *offer) {
-  if (offer->struct_size < sizeof *offer || !offer->kit ||
-      !kit_is_sound(offer->kit) || offer->n_made == 0 ||
-      offer->n_made > TN_CHAIN_OUTPUTS)
+/* True if the offer follows the rules of tenon/draft/registers.h. */
+static bool offer_is_sound(const tn_frame *f, const tn_register_offer *offer) {
+  if (offer->struct_size < sizeof *offer || !offer->interface ||
+      !interface_is_sound(offer->interface) || offer->n_outputs == 0 ||
+      offer->n_outputs > TN_REGISTER_OUTPUTS)
     return false;
-  for (uint32_t m = 0; m < offer->n_made; ++m) {
-    const tn_chain_made *made = &offer->made[m];
-    if (made->out >= f->n_out || made->n_in == 0 ||
-        made->n_in > TN_CHAIN_INPUTS)
+  for (uint32_t m = 0; m < offer->n_outputs; ++m) {
+    const tn_register_output *output = &offer->outputs[m];
+    if (output->out >= f->n_out || output->n_in == 0 ||
+        output->n_in > TN_REGISTER_INPUTS)
       return false;
-    for (uint32_t i = 0; i < made->n_in; ++i)
-      if (made->in[i] >= f->n_in || !made->links[i]) return false;
+    for (uint32_t i = 0; i < output->n_in; ++i)
+      if (output->in[i] >= f->n_in || !output->kernels[i]) return false;
   }
   return true;
 }
 
-tn_code tn__tile_get_offer(tn__tile *tile, tn_chain_offer *offer) {
+tn_code tn__tile_get_offer(tn__tile *tile, tn_register_offer *offer) {
   tn__launch *l = &tile->launch;
   const tn_kernel *desc = l->kernel->desc;
   tn_frame frame = l->frame;
   tn_plan plan = {.struct_size = sizeof plan};
-  *offer = (tn_chain_offer){.struct_size = sizeof *offer};
-  frame.flags |= TN_CALL_CHAIN;
+  *offer = (tn_register_offer){.struct_size = sizeof *offer};
+  frame.flags |= TN_CALL_REGISTERS;
   frame.prepared = NULL;
   if (!desc->prepare) return TN_OK;
   l->slot.text[0] = '\0';
@@ -133,13 +133,13 @@ tn_code tn__tile_get_offer(tn__tile *tile, tn_chain_offer *offer) {
   if (rc) return tn__kernel_fail(l, rc, "prepare");
   if (!plan.prepared) return TN_OK;
   const bool sound = offer_is_sound(&frame, plan.prepared);
-  if (sound) *offer = *(const tn_chain_offer *)plan.prepared;
+  if (sound) *offer = *(const tn_register_offer *)plan.prepared;
   tn__plan_destroy(&plan);
   if (sound) return TN_OK;
   return tn__fail(TN_PLUGIN,
-                  "%s: kernel %s offers links for operands that the call does "
-                  "not have, or none; its prepare must leave a tn_chain_offer "
-                  "where it is asked with TN_CALL_CHAIN, or nothing",
+                  "%s: kernel %s offers register kernels for operands that the "
+                  "call does not have, or none; with TN_CALL_REGISTERS, its "
+                  "prepare must store a tn_register_offer, or nothing",
                   l->op->name, desc->id);
 }
 

@@ -172,3 +172,12 @@ tn_code tn__defaults_create(tn_operator *op, const tn_op *desc,
 void tn__defaults_free(const tn__env *env, tn_params *defaults) {
   if (defaults != NULL) destroy_params(env, defaults);
 }
+
+tn_code tn__operator_count_outputs(const tn_operator *op,
+                                   const tn_params *params, uint32_t n_in,
+                                   uint32_t *out) {
+  const tn_params *all = params ? params : op->defaults;
+  const tn__infer_args args = {
+      .op = op->desc, .name = op->name, .params = all ? all->data : NULL};
+  return tn__infer_n_outputs(&args, n_in, out);
+}

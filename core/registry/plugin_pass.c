@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * plugin_pass.c: the passes that plugins register: their names, and holders
- * while they run. core/graph runs them.
+ * while they run. core/passes runs them.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -17,13 +17,13 @@ void tn__passes_provide(const tn_passes *table) {
 }
 
 /* libtenon-graph provides the table while it is opened, and stays open. */
-static void open_graphs(const tn__registry *registry) {
-  char path[PATH_MAX];
-  const tn__os *os = registry->env->os;
-  if (tn__helper_path(registry, TN__GRAPH_FILE, path) || os->dlopen(path))
-    return;
-  const char *why = os->dlerror();
-  tn__log(registry->env, TN_LOG_WARNING,
+static void open_graphs(const tn__env *env) {
+  char folder[PATH_MAX], path[PATH_MAX];
+  if (env->find_modules(env, folder)) return;
+  const int n = snprintf(path, sizeof path, "%s/%s", folder, TN__GRAPH_FILE);
+  if (n < 0 || (size_t)n >= sizeof path || env->os->dlopen(path)) return;
+  const char *why = env->os->dlerror();
+  tn__log(env, TN_LOG_WARNING,
           "a plugin has passes over graphs, but %s cannot be opened: %s; "
           "install it beside libtenon.so",
           path, why ? why : "the dynamic linker gave no reason");
@@ -31,8 +31,8 @@ static void open_graphs(const tn__registry *registry) {
 
 const tn_passes *tn__passes_find(tn__registry *registry) {
   if (!registry->passes) registry->passes = atomic_load(&provided);
-  if (!registry->passes && registry->helpers) {
-    open_graphs(registry);
+  if (!registry->passes && registry->env->find_modules) {
+    open_graphs(registry->env);
     registry->passes = atomic_load(&provided);
   }
   return registry->passes;

@@ -1,36 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
- * registry.h: plugins, operators, parameters, shape rules and the choice of a
- * kernel. It uses core/base and sdk/manifest (the codec of tables). It knows no
- * arrays, storage or engine: callers pass shapes as tn_sig and calls as
- * tn_frame. Terms: docs/glossary.md.
+ * registry.h: plugins and operators that are loaded, and their parameters. It
+ * uses core/base, core/fields, core/shapes and the codec of sdk/manifest. It
+ * knows no arrays, storage or engine: callers pass shapes as tn_sig and calls
+ * as tn_frame. Terms: docs/glossary.md.
  *
- * files: elf.c, elf_dynamic.c
- *                          check a file and read its note without opening it
- *        note_inspect.c    decodes the note into tables
- *        manifest.c        makes a plugin of a manifest without a compiler, by
- *                          functions of libtenon-manifest.so (module.h)
- *        loader.c          loads one plugin file, or fails with a message
- *        search_path.c     loads the plugin files of folders
- *        file_trust.c      checks that other users cannot change a file
- *        plugin.c          the record of a plugin, its init and fini
- *        dependency.c      plugins that a plugin requires
- *        plugin_commit.c   enters a plugin's tables, all or nothing
- *        registry.c        the operator table: create, look up, list, destroy
- *        plugin_pass.c     passes of plugins: their names and holders
- *        fused_pair.c      operators that compute two others
- *        plugin_unload.c   removes a plugin unless something holds it
- *        fields*.c         convert text and values to a params struct, and back
- *        params.c          the counted object tn_params
- *        gradient_params.c operators and parameters of gradients
- *        kernel_options.c  options of kernels
- *        shape_program.c   evaluates shape programs (tn_node)
- *        shape_infer.c, infer_*.c
- *                          infer shapes and types to a fixed point (infer.h)
- *        choose.c          chooses a kernel and lists all candidates
- *        kernel_candidate.c
- *                          decides whether one kernel applies, with a reason
- *        plugin_host.c     the functions that a plugin gets: fail, log,
- *                          set_shape, extension (parallel_for is an option)
+ * files:
+ *   registry.c         the operator table: create, look up, list, destroy
+ *   operator_hold.c    calls hold operators
+ *   plugin.c           the record of a plugin, its init and fini
+ *   dependency.c       plugins that a plugin requires
+ *   plugin_commit.c    enters a plugin's tables, all or nothing
+ *   plugin_unload.c    removes a plugin unless something holds it
+ *   plugin_host.c      the functions that a plugin gets: fail, log, set_shape,
+ *                      extension (parallel_for is an option)
+ *   plugin_pass.c      passes of plugins: their names and holders
+ *   fused_pair.c       operators that compute two others
+ *   params.c           the counted object tn_params
+ *   gradient_params.c  operators and parameters of gradients
  */
 #ifndef TENON_REGISTRY_H_
 #define TENON_REGISTRY_H_
@@ -38,11 +24,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base.h"
+#include "fields.h"
+#include "shapes.h"
 #include "tenon/define.h"
-#include "tenon/device.h"
-#include "tenon/note.h"
-#include "tenon/pass.h"
+#include "tenon/draft/pass.h"
+#include "tenon/plugin/device.h"
+#include "tenon/plugin/note.h"
 
 typedef struct tn__registry tn__registry;
 typedef struct tn__plugin tn__plugin;
@@ -60,7 +47,7 @@ struct tn__plugin {
   struct tn__kernel *kernels; /* entry->n_kernels, in its order */
   tn__vec provided;           /* tn__extension * */
   tn__vec passes;             /* tn__pass * */
-  tn__vec fused_pairs;        /* const tn_joint *, owned by the plugin */
+  tn__vec fused_pairs;        /* const tn_fused_pair *, owned by the plugin */
   tn__vec retired; /* options of kernels that the host has replaced */
   bool loading;    /* init has not returned yet */
   bool lacking;    /* it requested an extension that no plugin provides, or is
@@ -151,18 +138,6 @@ typedef struct tn__pass {
       calls; /* number of holders, which run the pass or are about to */
 } tn__pass;
 
-/* The target of tn_run.host_data, one per call: host->fail writes the code and
- * the text, host->set_shape calls `set_shape`. */
-typedef struct tn__slot {
-  _Atomic uint32_t
-      busy; /* fail may come from several slices of a parallel loop */
-  tn_code code;
-  char text[1024]; /* "" until fail is called */
-  int32_t (*set_shape)(struct tn__slot *slot, const tn_frame *frame,
-                       const tn_sig *shape, uint32_t list, uint32_t index);
-  void *ctx; /* of set_shape; a NULL set_shape refuses */
-} tn__slot;
-
 /* ---------------------------------------------------------------- registry */
 
 /* Arguments of tn__registry_create. Copied. */
@@ -206,91 +181,23 @@ bool tn__operator_exists(tn__registry *registry, const char *name);
 tn_code tn__operator_at(tn__registry *registry, size_t index,
                         tn_operator **out);
 tn_code tn__operator_pin(tn_operator *op, const char *id);
-tn_code tn__operator_set_options(tn_operator *op, const char *id,
-                                 const char *text);
 /* TN_NOT_FOUND; the message lists the kernels of the operator. */
 tn_code tn__operator_fail_no_kernel(const tn_operator *op, const char *id);
 tn_code tn__plugin_at(tn__registry *registry, size_t index,
                       tn_plugin_info *out);
 tn_code tn__plugin_unload(tn__registry *registry, const char *name);
+/* Removes an operator of tn__operator_define. */
+tn_code tn__operator_remove(tn_operator *op);
+
+/* Holds an operator (and its plugin) for a call; TN_NOT_FOUND if its plugin was
+ * unloaded. A choice of a kernel requires that the operator is held. */
+tn_code tn__operator_hold(tn_operator *op);
+void tn__operator_unhold(tn_operator *op);
 
 /* Compares by name, then by interface as a number. */
 int tn__operator_compare(const char *a, const char *b);
 
-/* ----------------------------------------------------------------- loading */
-
-/* A plugin file as its note describes it. */
-struct tn_inspection {
-  const tn__env *env;
-  tn__arena arena;
-  tn_note note;
-  const tn_plugin *plugin; /* decoded, with NULL functions; NULL if refused
-                              before the manifest could be decoded */
-  char *refusal;           /* reason why this host does not load it, or NULL */
-  struct tnm_plugin
-      *manifest; /* owns `plugin` if the file is a YAML manifest */
-  const struct tnm_module *module;
-};
-
-/* Reason why the dynamic linker must not get a file. */
-typedef enum tn__danger {
-  TN__DANGER_NONE,
-  TN__DANGER_STACK,  /* an executable stack */
-  TN__DANGER_CODE,   /* relocations in code */
-  TN__DANGER_FOLDER, /* a relative folder to search for libraries */
-  TN__DANGER_LIBRARY /* a relative path of a library */
-} tn__danger;
-enum { TN__DANGER_TEXT = 64 };
-
-/* Result of the ELF pre-check: the bytes of the note and the identity of the
- * file. */
-typedef struct tn__elf {
-  struct stat identity;
-  uint16_t machine;
-  tn_note note;
-  uint8_t *manifest; /* note.manifest_size bytes; the caller frees */
-  tn__danger danger;
-  char danger_text[TN__DANGER_TEXT]; /* the folder or library, perhaps truncated
-                                      */
-} tn__elf;
-
-/* Writes the real absolute path of a plugin file. */
-tn_code tn__path_resolve(const tn__env *env, const char *path,
-                         char *real /* PATH_MAX */);
-
-/* Checks class, machine, type, every PT_LOAD and the section table against the
- * file's length, and reads the note. Never maps or executes the file. */
-tn_code tn__elf_read(const tn__env *env, const char *path, tn__elf *out);
-void tn__elf_deinit(const tn__env *env, tn__elf *elf);
-
-/* TN_OK, or TN_PLUGIN; the message has field, expected value, found value and
- * remedy. */
-tn_code tn__note_accept(const tn_note *note, const char *path);
-/* As tn__note_accept; also refuses a file that is dangerous to load. */
-tn_code tn__elf_accept(const tn__elf *elf, const char *path);
-
-tn_code tn__inspection_open(const tn__env *env, const char *path,
-                            tn_inspection **out);
-void tn__inspection_close(tn_inspection *inspection);
-
-tn_code tn__plugin_load(tn__registry *registry, const char *path);
-
-/* One of several files that are loaded one after the other. */
-typedef struct tn__load_attempt {
-  bool last;  /* in: there will be no other attempt */
-  bool later; /* out: it requested an extension that no plugin provides yet, or
-                 it is dependent. The load was undone and may be tried again */
-  bool dependent; /* out: it requires a plugin that is not loaded yet */
-  bool loaded;    /* out: it is loaded */
-  bool provided;  /* out: it provides extensions */
-} tn__load_attempt;
-
-/* As tn__plugin_load, for a file of a search path: TN_INVALID if another user
- * may change it, unless the host trusts any folder. If the plugin lacks
- * something, the result is TN_OK and sets `later`. */
-tn_code tn__plugin_try_load(tn__registry *registry, const char *path,
-                            tn__load_attempt *attempt);
-tn_code tn__plugin_add(tn__registry *registry, const tn_plugin *entry);
+/* ----------------------------------------------------------------- plugins */
 
 /* The requirement of `entry` for the plugin `name`; NULL if it has none. */
 const tn_dependency *tn__dependency_find(const tn_plugin *entry,
@@ -298,26 +205,6 @@ const tn_dependency *tn__dependency_find(const tn_plugin *entry,
 /* TN_NOT_FOUND for a required plugin that is not loaded, TN_UNSUPPORTED for one
  * that is too old; both plugins are named. */
 tn_code tn__dependencies_check(tn__plugin *plugin);
-
-/* Whether a file is a manifest, judged by its name. */
-bool tn__is_manifest(const char *path);
-/* Loads a manifest that binds every operator to a library. `path` is real and
- * absolute; the load lock is held. */
-tn_code tn__manifest_load(tn__registry *registry, const char *path,
-                          const struct stat *identity);
-tn_code tn__manifest_inspect(tn__registry *registry, const char *path,
-                             tn_inspection **out);
-tn_code tn__operator_define(tn__registry *registry, const char *text,
-                            const tn_host_kernels *kernels, tn_operator **out);
-tn_code tn__operator_remove(tn_operator *op);
-/* Writes the path of a file next to libtenon.so, in PATH_MAX bytes. */
-tn_code tn__helper_path(const tn__registry *registry, const char *name,
-                        char *to);
-/* Whether two results of stat are of the same file with the same content. */
-bool tn__is_same_content(const struct stat *a, const struct stat *b);
-/* Loads every *.so of the folders in `path`, which ':' separates
- * (tn_plugins_load in tenon.h). */
-tn_code tn__plugins_load_path(tn__registry *registry, const char *path);
 
 /* Creates a plugin's record that has only a path. */
 tn_code tn__plugin_create(tn__registry *registry, const char *path,
@@ -375,8 +262,8 @@ tn__pass *tn__pass_hold(tn__registry *registry, const char *name);
 tn__pass *tn__pass_hold_at(tn__registry *registry, size_t index);
 void tn__pass_unhold(tn__pass *pass);
 
-/* Implements tn_passes.join. */
-int32_t tn__fused_pair_add(tn_registrar *registrar, const tn_joint *joint);
+/* Implements tn_passes.add_pair. */
+int32_t tn__fused_pair_add(tn_registrar *registrar, const tn_fused_pair *pair);
 void tn__fused_pairs_free(tn__plugin *plugin);
 /* The operator that computes `first` and then `second`, held
  * (tn__operator_unhold). NULL if no plugin has registered one, or it is not
@@ -396,40 +283,6 @@ struct tn_params {
   void *data; /* the struct, in the same allocation as its lists and text */
 };
 
-/* Fields of a params or options struct of `size` bytes. `where` is the
- * operator's or kernel's name, for messages. tn__fields_build makes the struct
- * from values. *out is one allocation: the struct, then its lists and texts;
- * the caller frees it. It refuses unknown keys and names the nearest known one;
- * it ignores `__hidden__` keys. */
-typedef struct tn__fields {
-  const tn_field *const *fields;
-  uint32_t n;
-  uint32_t size;
-  const char *where;
-} tn__fields;
-
-tn_code tn__fields_build(const tn__env *env, const tn__fields *fields,
-                         const tn_value *values, size_t n, void **out);
-/* The same from "a=1 b=[2,3]". */
-tn_code tn__fields_parse(const tn__env *env, const tn__fields *fields,
-                         const char *text, void **out);
-void tn__fields_text(const tn__fields *fields, const void *data, tn__buf *out);
-void tn__fields_json(const tn__fields *fields, const void *data, tn__buf *out);
-uint64_t tn__fields_hash(const tn__fields *fields, const void *data);
-/* Compares bit for bit, lists and texts by content. */
-bool tn__fields_equal(const tn__fields *fields, const void *a, const void *b);
-/* Checks and stores one value of a scalar field that is declared dynamic. */
-tn_code tn__fields_set(const tn__fields *fields, const tn_value *value,
-                       void *data);
-
-/* Copies the dynamic fields of `from`, a struct of the same fields. */
-void tn__fields_copy_dynamic(const tn__fields *fields, void *data,
-                             const void *from);
-
-/* Whether `have` begins with `want`: names, types and offsets are equal. On
- * false the error text names the difference. */
-bool tn__fields_prefix(const tn_target *want, const tn_op *have);
-
 tn_code tn__params_create(tn_operator *op, const tn_value *values, size_t n,
                           tn_params **out);
 tn_code tn__params_parse(tn_operator *op, const char *text, tn_params **out);
@@ -445,6 +298,11 @@ tn_code tn__params_copy(const tn_params *params, tn_params **out);
 tn_code tn__params_set(tn_params *params, const tn_value *value);
 /* Copies all dynamic members from other params of the same operator. */
 void tn__params_copy_dynamic(tn_params *params, const tn_params *from);
+
+/* Number of outputs of a held operator for these params; NULL: its defaults. */
+tn_code tn__operator_count_outputs(const tn_operator *op,
+                                   const tn_params *params, uint32_t n_in,
+                                   uint32_t *out);
 
 /* gradient_params.c: creates params of `to` from a text of a gradient's table,
  * "scalar=$alpha axis=1", where $alpha is the value in `from`. `from` is NULL
@@ -490,105 +348,5 @@ uint32_t tn__operator_linear_groups(const tn_op *op, uint32_t i);
 tn_code tn__defaults_create(tn_operator *op, const tn_op *desc,
                             tn_params **out);
 void tn__defaults_free(const tn__env *env, tn_params *defaults);
-
-/* --------------------------------------------------------------- inference */
-
-/* A list value of a shape program, or one integer (n == TN__SCALAR). */
-#define TN__SCALAR (-1)
-typedef struct tn__ivalue {
-  int32_t n;
-  int32_t known; /* 0: depends on an unknown value */
-  int64_t v[TN_MAX_NDIM];
-} tn__ivalue;
-
-/* Values that a shape program can read. */
-typedef struct tn__scope {
-  const tn_node *nodes;
-  uint32_t n_nodes;
-  const tn_field *const *fields;
-  uint32_t n_fields;
-  const void *params;
-  const tn_signature *io; /* may be NULL, as may its lists */
-  const tn_frame
-      *frame; /* instead of io, for a running call; then `absent` is not read */
-  const tn__ivalue *dims; /* by TN_NODE_DIM index; may be NULL */
-  const tn__ivalue *packs;
-  const uint32_t *absent; /* per input: 1 if an optional one is absent;
-                             may be NULL */
-} tn__scope;
-
-/* Value of a node. TN_OK (perhaps with known 0), or TN_INVALID/TN_OUT_OF_RANGE
- * for division by zero, overflow, lists of different length. */
-tn_code tn__expr_eval(const tn__scope *scope, uint32_t node, tn__ivalue *out);
-
-/* Arguments of an inference, which completes `io` in place. `params` is the
- * struct. `absent` marks inputs that the caller omits (may be NULL). `base` has
- * instance, host and run for an infer hook (may be NULL if the operator has
- * none). The result is that of tn_operator_infer. The counts in `io` must
- * already fit the operator. */
-typedef struct tn__infer_args {
-  const tn_op *op;
-  const char *name; /* full name, for messages */
-  const void *params;
-  const uint32_t *absent;
-  const tn_frame *base;
-  bool defaults; /* unknown shapes may become the usual ones */
-} tn__infer_args;
-
-tn_code tn__infer_signature(const tn__infer_args *args, tn_signature *io);
-
-/* Number of outputs for these params: evaluates `count` of the outputs. */
-tn_code tn__infer_n_outputs(const tn__infer_args *args, uint32_t n_in,
-                            uint32_t *out);
-/* The same for a held operator; NULL params are its defaults. */
-tn_code tn__operator_count_outputs(const tn_operator *op,
-                                   const tn_params *params, uint32_t n_in,
-                                   uint32_t *out);
-/* Number of outputs without the hidden ones at the end, of `n_out` outputs. */
-uint32_t tn__infer_n_visible(const tn_op *op, uint32_t n_out);
-
-/* The type of an operand if it does not depend on other operands, or
- * unknown. */
-tn_dtype tn__arg_dtype(const tn__infer_args *args, const tn_arg *arg);
-
-/* ------------------------------------------------------------------ choice */
-
-/* A kernel that is held: its plugin cannot be unloaded until
- * tn__kernel_release. */
-typedef struct tn__choice {
-  tn__kernel *kernel;
-} tn__choice;
-
-/* A question for a kernel; the choice is the first kernel that applies. `frame`
- * has metadata only; its instance, options and host are set for each candidate.
- * `vars` are the dtypes of the operator's type variables. TN_UNSUPPORTED lists
- * every candidate with its reason. */
-typedef struct tn__query {
-  uint32_t pass; /* TN_PASS_* */
-  int32_t device_type;
-  const tn_dtype *vars; /* op->n_dtype_vars; NULL: not known yet */
-  tn_frame
-      *frame; /* NULL: check only conditions that do not depend on the inputs */
-  const tn_signature *io; /* of the forward call, complete; with `frame` */
-  const uint32_t *absent; /* its absent inputs; may be NULL */
-} tn__query;
-
-tn_code tn__kernel_choose(tn_operator *op, const tn__query *query,
-                          tn__choice *out);
-void tn__kernel_release(const tn__choice *choice);
-/* Adds a hold to a kernel that is held. */
-tn__kernel *tn__kernel_retain(const tn__choice *choice);
-
-/* Holds an operator (and its plugin) for a call; TN_NOT_FOUND if its plugin was
- * unloaded. tn__kernel_choose requires that the operator is held. */
-tn_code tn__operator_hold(tn_operator *op);
-void tn__operator_unhold(tn_operator *op);
-
-/* Prints every candidate of both passes with its reason. */
-void tn__kernel_explain(tn_operator *op, const tn__query *query, tn__buf *out);
-
-/* Finds the dtypes of the operator's type variables in a complete signature. */
-void tn__find_dtype_vars(const tn_op *op, const tn_signature *io,
-                         tn_dtype *vars);
 
 #endif /* TENON_REGISTRY_H_ */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_graph.c: the functions of graph.h about graphs and programs. Each checks
- * its arguments and calls core/graph.
+ * its arguments and calls the folders of graphs and programs.
  */
 #include "graph.h"
 #include "runtime.h"

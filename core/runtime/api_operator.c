@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_operator.c: the functions of tenon.h about operators and parameters. Each
- * checks its arguments and calls core/registry or core/ndarray.
+ * checks its arguments and calls core/registry, core/choice or core/ndarray.
  */
 #include <string.h>
 
 #include "manifest.h"
 #include "runtime.h"
-#include "tenon/tune.h"
+#include "tenon/kernel_options.h"
 
 static tn_runtime *runtime_of(const tn_operator *op) {
   return op->registry->env->owner;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "loading.h"
 #include "module.h"
 #include "runtime.h"
 

@@ -42,10 +42,10 @@ static tn_code check_options(const tn_options *o) {
     return tn__fail(TN_INVALID,
                     "tn_options.allocator has only one of alloc and"
                     " free; give both or none");
-  if (o->engine > TN_ENGINE_NAIVE)
+  if (o->engine > TN_ENGINE_THREADED)
     return tn__fail(TN_INVALID,
-                    "tn_options.engine is %u; it may be TN_ENGINE_POOLED or"
-                    " TN_ENGINE_NAIVE",
+                    "tn_options.engine is %u; it may be TN_ENGINE_POOLED,"
+                    " TN_ENGINE_NAIVE or TN_ENGINE_THREADED",
                     (unsigned)o->engine);
   if (o->workers > MAX_WORKERS)
     return tn__fail(TN_OUT_OF_RANGE,

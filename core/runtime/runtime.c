@@ -23,8 +23,30 @@ static void destroy_runtime(tn_runtime *rt) {
   if (rt->registry) tn__registry_destroy(rt->registry);
   tn__engine_destroy(env.engine);
   tn__creator_deinit(&rt->creator);
+  (void)pthread_mutex_destroy(&rt->begun_lock);
   tn__free(&env, rt->search_path);
   tn__free(&env, rt);
+}
+
+static void *destroy_on_thread(void *arg) {
+  destroy_runtime(arg);
+  return NULL;
+}
+
+/* A function of the engine cannot wait for itself, so another thread ends a
+ * runtime with a last owner that such a function has released. */
+static void end_runtime(tn_runtime *rt) {
+  pthread_t thread;
+  if (!rt->env.engine || !tn__is_inside(rt->env.engine)) {
+    destroy_runtime(rt);
+    return;
+  }
+  if (tn__thread_create(&thread, destroy_on_thread, rt))
+    (void)pthread_detach(thread);
+  else
+    tn__log(&rt->env, TN_LOG_ERROR,
+            "a runtime keeps its memory: its last owner was released inside of "
+            "a job, and the system refused a thread to end it");
 }
 
 /* In a forked child nothing is destroyed: other threads' locks may be held for
@@ -33,7 +55,19 @@ static void release_owner(void *owner) {
   tn_runtime *rt = owner;
   if (atomic_fetch_sub_explicit(&rt->n_owners, 1, memory_order_acq_rel) > 1)
     return;
-  if (tn__creator_is_here(&rt->creator)) destroy_runtime(rt);
+  /* While it ends, pending jobs of the host may create and release arrays. */
+  if (atomic_exchange(&rt->ending, 1) != 0) return;
+  if (tn__creator_is_here(&rt->creator)) end_runtime(rt);
+}
+
+bool tn__runtime_try_retain(tn_runtime *rt) {
+  int64_t n = atomic_load_explicit(&rt->n_owners, memory_order_relaxed);
+  while (n > 0)
+    if (atomic_compare_exchange_weak_explicit(&rt->n_owners, &n, n + 1,
+                                              memory_order_relaxed,
+                                              memory_order_relaxed))
+      return true;
+  return false;
 }
 
 void tn__runtime_release(tn_runtime *rt) {
@@ -78,11 +112,12 @@ static tn__env make_env(const tn_options *o) {
 }
 
 static tn_code create_engine(tn_runtime *rt, const tn_options *o) {
-  const tn__engine_options options = {.env = &rt->env,
-                                      .kind = o->engine == TN_ENGINE_NAIVE
-                                                  ? TN__ENGINE_NAIVE
-                                                  : TN__ENGINE_POOLED,
-                                      .workers = o->workers};
+  const tn__engine_options options = {
+      .env = &rt->env,
+      .kind =
+          o->engine == TN_ENGINE_NAIVE ? TN__ENGINE_NAIVE : TN__ENGINE_POOLED,
+      .workers = o->workers,
+      .dispatch = o->engine == TN_ENGINE_THREADED};
   return tn__engine_create(&options, &rt->env.engine);
 }
 
@@ -141,6 +176,7 @@ tn_code tn__runtime_create(const tn_options *options, tn_runtime **out) {
   rt->env = env;
   atomic_init(&rt->n_owners, 1);
   tn__creator_init(&rt->creator);
+  (void)pthread_mutex_init(&rt->begun_lock, NULL);
   tn_code rc = create_parts(rt, &o);
   if (rc) {
     destroy_runtime(rt);

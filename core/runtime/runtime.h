@@ -17,9 +17,12 @@
  *        api_tape.c      tenon.h: tapes
  *        api_exchange.c  exchange.h: files and DLPack
  *        api_graph.c     graph.h: graphs and programs
+ *        api_engine.c    engine.h: jobs of the host (host_job.h)
  */
 #ifndef TENON_RUNTIME_H_
 #define TENON_RUNTIME_H_
+
+#include <pthread.h>
 
 #include "ndarray.h"
 
@@ -50,7 +53,13 @@ struct tn_runtime {
   tn__registry *registry;
   tn__caller caller;
   tn__creator creator;
-  char *search_path; /* copy of tn_options.search_path, or NULL */
+  /* Of jobs of the host (host_job.h). */
+  pthread_mutex_t begun_lock;
+  struct tn_token
+      *begun; /* asynchronous jobs that have begun, under the lock */
+  _Atomic uint32_t closed; /* tn_runtime_shutdown was called */
+  _Atomic uint32_t ending; /* the last owner has left */
+  char *search_path;       /* copy of tn_options.search_path, or NULL */
   char device_detail[256];
 };
 
@@ -60,6 +69,8 @@ tn_code tn__options_read(const tn_options *from, tn_options *to);
 
 tn_code tn__runtime_create(const tn_options *options, tn_runtime **out);
 void tn__runtime_release(tn_runtime *rt);
+/* Adds an owner; false if there is none any more. */
+bool tn__runtime_try_retain(tn_runtime *rt);
 
 /* TN_OK, or TN_UNSUPPORTED in a forked child, which does not have the threads
  * of the runtime and may find its locks held. Every public function that could

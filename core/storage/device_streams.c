@@ -324,8 +324,15 @@ bool tn__device_can_add(const tn__device *device, tn_dtype dtype) {
          (get_sum_dtypes(device->table) & tn__dtype_bit(dtype)) != 0;
 }
 
+bool tn__device_can_sum_wide(const tn__device *device) {
+  const tn_device *table = device->table;
+  const size_t least = offsetof(tn_device, sum_flags) + sizeof table->sum_flags;
+  return tn__device_can_sum(device) && table->struct_size >= least &&
+         (table->sum_flags & TN_SUM_WIDE) != 0;
+}
+
 static bool is_copy(const tn_device_sum *sum) {
-  return sum->n_summed == 0 && !(sum->flags & TN_SUM_ADD) && sum->from != NULL;
+  return sum->n_summed == 0 && sum->flags == 0 && sum->from != NULL;
 }
 
 tn_code tn__device_sum(tn__token *token, const tn__device *device,
@@ -340,6 +347,9 @@ tn_code tn__device_sum(tn__token *token, const tn__device *device,
                     tn__device_text(device, place));
   if (!is_copy(sum) && !tn__device_can_add(device, sum->dtype))
     return tn__fail(TN_UNSUPPORTED, "%s has no sums of %s",
+                    tn__device_text(device, place), tn__dtype_name(sum->dtype));
+  if ((sum->flags & TN_SUM_WIDE) && !tn__device_can_sum_wide(device))
+    return tn__fail(TN_UNSUPPORTED, "%s has no sums of f32 into %s",
                     tn__device_text(device, place), tn__dtype_name(sum->dtype));
   TN__TRY(check_queue(s, device));
   sized.struct_size = sizeof sized;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * random.c: the state of a random stream, a key and a count of blocks.
- * tenon/kernel.h defines the numbers; kernels draw them.
+ * tenon/kernel/kernel.h defines the numbers; kernels draw them.
  */
 #include "storage.h"
 

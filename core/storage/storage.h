@@ -9,7 +9,7 @@
  *   device_type.h     the devices of one type (for this folder only)
  *   device.c          the devices of a runtime: create, add, destroy
  *   device_text.c     devices as text: "cpu(0)"; finds devices
- *   device_table.c    checks a table of tenon/device.h
+ *   device_table.c    checks a table of tenon/plugin/device.h
  *   device_streams.c  queues and fences of a table for the engine; copies;
  *                     recordings
  *   mirror.c          memory of a device that follows memory of the host
@@ -25,7 +25,7 @@
 #include <stdatomic.h>
 
 #include "engine.h"
-#include "tenon/device.h"
+#include "tenon/plugin/device.h"
 
 /* ------------------------------------------------------------------ devices */
 
@@ -110,9 +110,11 @@ tn_code tn__device_drain(const tn__device *device, uint32_t purpose);
 bool tn__device_can_sum(const tn__device *device);
 /* Returns whether that function adds elements of a dtype. */
 bool tn__device_can_add(const tn__device *device, tn_dtype dtype);
+/* Returns whether that function adds f32 to f16 and bf16 (TN_SUM_WIDE). */
+bool tn__device_can_sum_wide(const tn__device *device);
 /* Enqueues a sum on the queue of `token`, a queue of the device.
- * sum->struct_size is ignored. TN_UNSUPPORTED if the table has no sums, or no
- * sums of the dtype unless the sum is a copy. */
+ * sum->struct_size is ignored. TN_UNSUPPORTED if the table has no sums, no sums
+ * of the dtype unless the sum is a copy, or no wide sums. */
 tn_code tn__device_sum(tn__token *token, const tn__device *device,
                        const tn_device_sum *sum);
 
@@ -301,8 +303,8 @@ tn__scratch_space *tn__scratch_next(tn__device *device);
 tn_code tn__scratch_reserve(tn__scratch_space *space, size_t bytes, void **out);
 
 /* A stream of random numbers: counted blocks of Philox 4x32-10
- * (tenon/kernel.h). Calls claim their blocks in the order in which they are
- * pushed, so their numbers depend only on the seed and on that order. To
+ * (tenon/kernel/kernel.h). Calls claim their blocks in the order in which they
+ * are pushed, so their numbers depend only on the seed and on that order. To
  * restore a state, seed with the key and claim as many blocks as before. */
 typedef struct tn__random {
   tn__var var;             /* updated by operations that draw */

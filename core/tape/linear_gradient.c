@@ -3,7 +3,7 @@
  * operator that is linear in groups of its inputs. For each group it calls the
  * same operator with other inputs: the gradients of the backward call's outputs
  * replace the group's inputs. The sweep then passes the gradients of that call
- * on. core/graph/gradient_rule_linear.c does the same with nodes.
+ * on. core/gradient/gradient_rule_linear.c does the same with nodes.
  */
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * checks its input first.
  */
 #include "root.gen.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 TN_KERNEL_BODY void root(const tn_kernel_block *block, const void *params) {
   const float scale = (float)((const lab_root_params *)params)->scale;

@@ -2,7 +2,7 @@
  * uniform.c: a kernel that draws. Element i takes word i % 4 of block i / 4, so
  * that the numbers are the same for every number of threads.
  */
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 #include "uniform.gen.h"
 
 typedef struct drawing {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "plugin.gen.h"
-#include "tenon/device_blas.h"
+#include "tenon/plugin/device_blas.h"
 
 enum { LHS, RHS, N_PLANS }; /* products of a backward call; forward has LHS */
 

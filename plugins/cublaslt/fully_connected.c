@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "plugin.gen.h"
-#include "tenon/device_blas.h"
+#include "tenon/plugin/device_blas.h"
 
 enum { DATA, WEIGHT, N_PLANS }; /* products of a backward call */
 

@@ -34,6 +34,7 @@ static const tn_device functions = {
     .graph_launch = cuda_graph_launch,
     .graph_close = cuda_graph_close,
     .sum_dtypes = (TN_BIT_BOOL << 1) - 1, /* all */
+    .sum_flags = TN_SUM_WIDE,
 };
 
 /* Fills in the reason that a machine without GPUs reports. */

@@ -21,9 +21,9 @@
 
 #include "driver.h"
 #include "sum.h"
-#include "tenon/device.h"
-#include "tenon/device_blas.h"
-#include "tenon/device_scope.h"
+#include "tenon/plugin/device.h"
+#include "tenon/plugin/device_blas.h"
+#include "tenon/plugin/device_scope.h"
 
 typedef struct cuda_blaslt cuda_blaslt;
 

@@ -6,7 +6,7 @@
  */
 #include "sum.h"
 
-#include "tenon/ahead.cuh"
+#include "tenon/kernel/prefetch.cuh"
 
 enum { THREADS = TN_CUDA_THREADS };
 enum { LEAST_ROW = 128 };  /* terms of a sum with a block */
@@ -71,8 +71,9 @@ __device__ __forceinline__ sum_place sum_kept(const sum_view &v, int64_t i) {
   return sum_walk(v, 0, v.n_kept - 1, i);
 }
 
-/* Sums of f16 and bf16 are kept in f32, other floats in f64. Sums of integers
- * wrap, so 64 unsigned bits serve all types; of bool they count. */
+/* T is the type of sums, F that of their terms: f32 for wide sums of halves,
+ * otherwise T. Sums of f16 and bf16 are kept in f32, other floats in f64. Sums
+ * of integers wrap, so 64 unsigned bits serve all types; of bool they count. */
 template <class T>
 struct sum_type {
   typedef uint64_t wide;
@@ -105,13 +106,13 @@ __device__ __forceinline__ W sum_value(double value, W) {
 }
 
 /* Term i of the sum at `at`. */
-template <class T>
+template <class T, class F>
 __device__ __forceinline__ typename sum_type<T>::wide sum_term(
     const sum_arrays &a, const sum_view &v, int64_t at, int64_t i) {
   typedef typename sum_type<T>::wide W;
   if (a.at[FROM].data == NULL) return sum_value(v.value, W());
   const sum_place more = sum_walk(v, v.n_kept, v.n_kept + v.n_summed - 1, i);
-  return tn_cuda_get<W>(((const T *)a.at[FROM].data)[at + more.from]);
+  return tn_cuda_get<W>(((const F *)a.at[FROM].data)[at + more.from]);
 }
 
 template <class T>
@@ -123,7 +124,7 @@ __device__ __forceinline__ void sum_set(const sum_arrays &a, int64_t at,
 }
 
 /* A thread for each sum. */
-template <class T>
+template <class T, class F>
 __global__ void __launch_bounds__(THREADS) sum_each(sum_arrays a, sum_view v) {
   const int64_t step = (int64_t)gridDim.x * blockDim.x;
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -131,59 +132,59 @@ __global__ void __launch_bounds__(THREADS) sum_each(sum_arrays a, sum_view v) {
     const sum_place at = sum_kept(v, i);
     typename sum_type<T>::wide total = 0;
     for (int64_t k = 0; k < v.summed; ++k)
-      total += sum_term<T>(a, v, at.from, k);
+      total += sum_term<T, F>(a, v, at.from, k);
     sum_set<T>(a, at.to, total);
   }
 }
 
 /* Partial sum of one thread of a block: every n-th term. */
-template <class T>
+template <class T, class F>
 __device__ __forceinline__ typename sum_type<T>::wide sum_of_lines(
     const sum_arrays &a, const sum_view &v, int64_t at, int64_t first,
     int64_t end, unsigned bits) {
   typedef typename sum_type<T>::wide W;
   const int last = v.n_kept + v.n_summed - 1;
   const int64_t lines = v.n_summed == 2 ? v.axis[v.n_kept].from : 0;
-  const T *from = (const T *)a.at[FROM].data + at;
+  const F *from = (const F *)a.at[FROM].data + at;
   W total = 0;
-  tn_cuda_ahead_along<AHEAD>(
+  tn_cuda_prefetch_along<AHEAD>(
       tn_cuda_walk_of(first, end, bits, v.by[last], lines, v.axis[last].from),
       [&](int64_t k) { return from[k]; },
-      [&](int64_t, T term) { total += tn_cuda_get<W>(term); });
+      [&](int64_t, F term) { total += tn_cuda_get<W>(term); });
   return total;
 }
 
 /* The same for lines of fours; `end` counts fours. */
-template <class T>
+template <class T, class F>
 __device__ __forceinline__ typename sum_type<T>::wide sum_of_fours(
     const sum_arrays &a, const sum_view &v, int64_t at, int64_t first,
     int64_t end, unsigned bits) {
   typedef typename sum_type<T>::wide W;
   const int64_t lines = v.n_summed == 2 ? v.axis[v.n_kept].from / 4 : 0;
-  const sum_four<T> *from =
-      (const sum_four<T> *)((const T *)a.at[FROM].data + at);
+  const sum_four<F> *from =
+      (const sum_four<F> *)((const F *)a.at[FROM].data + at);
   W total = 0;
-  tn_cuda_ahead_along<AHEAD>(
+  tn_cuda_prefetch_along<AHEAD>(
       tn_cuda_walk_of(first, end, bits, v.by_fours, lines, 1),
       [&](int64_t k) { return from[k]; },
-      [&](int64_t, const sum_four<T> &terms) {
+      [&](int64_t, const sum_four<F> &terms) {
         for (int k = 0; k < 4; ++k) total += tn_cuda_get<W>(terms.x[k]);
       });
   return total;
 }
 
-template <class T>
+template <class T, class F>
 __device__ __forceinline__ typename sum_type<T>::wide sum_of_any(
     const sum_arrays &a, const sum_view &v, int64_t at, int64_t first,
     int64_t end, unsigned bits) {
   typename sum_type<T>::wide total = 0;
   for (int64_t k = first; k < end; k += (int64_t)1 << bits)
-    total += sum_term<T>(a, v, at, k);
+    total += sum_term<T, F>(a, v, at, k);
   return total;
 }
 
 /* A block for one sum, or for `lanes`. */
-template <class T, int HOW>
+template <class T, class F, int HOW>
 __global__ void __launch_bounds__(THREADS) sum_rows(sum_arrays a, sum_view v) {
   typedef typename sum_type<T>::wide W;
   __shared__ W part[THREADS];
@@ -197,10 +198,10 @@ __global__ void __launch_bounds__(THREADS) sum_rows(sum_arrays a, sum_view v) {
     const sum_place at = sum_kept(v, is_there ? own : i);
     const int64_t first = threadIdx.x / v.lanes, end = is_there ? terms : 0;
     W total =
-        HOW == SUM_FOURS   ? sum_of_fours<T>(a, v, at.from, first, end, bits)
-        : HOW == SUM_LINES ? sum_of_lines<T>(a, v, at.from, first, end, bits)
-                           : sum_of_any<T>(a, v, at.from, first, end, bits);
-    total = tn_cuda_fold(part, total, tn_cuda_plus(), v.lanes);
+        HOW == SUM_FOURS   ? sum_of_fours<T, F>(a, v, at.from, first, end, bits)
+        : HOW == SUM_LINES ? sum_of_lines<T, F>(a, v, at.from, first, end, bits)
+                           : sum_of_any<T, F>(a, v, at.from, first, end, bits);
+    total = tn_cuda_reduce(part, total, tn_cuda_plus(), v.lanes);
     if (is_there && threadIdx.x < v.lanes) sum_set<T>(a, at.to, total);
   }
 }
@@ -253,17 +254,17 @@ static int how_to(const sum_arrays &a, const sum_view &v) {
   return are_fours(a, v) ? SUM_FOURS : SUM_LINES;
 }
 
-template <class T>
+template <class T, class F>
 static cudaError_t run_sum(cudaStream_t stream, const sum_arrays &a,
                            const sum_view &v) {
   const int how = how_to(a, v);
   if (v.lanes == 0)
-    return tn_cuda_launch(sum_each<T>,
+    return tn_cuda_launch(sum_each<T, F>,
                           blocks_for((v.kept + THREADS - 1) / THREADS), stream,
                           a, v);
-  return tn_cuda_launch(how == SUM_FOURS   ? sum_rows<T, SUM_FOURS>
-                        : how == SUM_LINES ? sum_rows<T, SUM_LINES>
-                                           : sum_rows<T, SUM_ANY>,
+  return tn_cuda_launch(how == SUM_FOURS   ? sum_rows<T, F, SUM_FOURS>
+                        : how == SUM_LINES ? sum_rows<T, F, SUM_LINES>
+                                           : sum_rows<T, F, SUM_ANY>,
                         blocks_for((v.kept + v.lanes - 1) / v.lanes), stream, a,
                         v);
 }
@@ -288,7 +289,9 @@ static sum_view view_of(const tn_device_sum *sum) {
 
 /* From the lowest to the highest element of one side. */
 static tn_cuda_array array_of(const tn_device_sum *sum, int side) {
-  const int64_t width = tn_dtype_bytes(sum->dtype);
+  const tn_dtype dtype =
+      side == FROM && sum->flags & TN_SUM_WIDE ? TN_F32 : sum->dtype;
+  const int64_t width = tn_dtype_bytes(dtype);
   int64_t low = 0, high = 0;
   tn_cuda_array array;
   memset(&array, 0, sizeof array);
@@ -300,7 +303,7 @@ static tn_cuda_array array_of(const tn_device_sum *sum, int side) {
   array.data = side == TO ? sum->to : (void *)(uintptr_t)sum->from;
   array.low = low * width;
   array.bytes = (high - low + 1) * width;
-  array.dtype = sum->dtype;
+  array.dtype = dtype;
   array.writes = side == TO;
   array.adds = side == TO && (sum->flags & TN_SUM_ADD) != 0;
   return array;
@@ -309,8 +312,16 @@ static tn_cuda_array array_of(const tn_device_sum *sum, int side) {
 static int32_t sum_any(cudaStream_t stream, const sum_arrays &a,
                        const sum_view &v) {
   return tn_cuda_by_sum(a.at[TO].dtype, [&](auto type) {
-    return (int32_t)run_sum<decltype(type)>(stream, a, v);
+    typedef decltype(type) T;
+    return (int32_t)run_sum<T, T>(stream, a, v);
   });
+}
+
+static int32_t sum_wide(cudaStream_t stream, const sum_arrays &a,
+                        const sum_view &v) {
+  return (int32_t)(a.at[TO].dtype == TN_F16
+                       ? run_sum<__half, float>(stream, a, v)
+                       : run_sum<__nv_bfloat16, float>(stream, a, v));
 }
 
 static int32_t copy_any(cudaStream_t stream, const sum_arrays &a,
@@ -327,8 +338,9 @@ static int sum_run(void *stream, const tn_device_sum *sum) {
   sum_arrays a;
   a.at[TO] = array_of(sum, TO);
   a.at[FROM] = array_of(sum, FROM);
-  if (v.n_summed == 0 && !a.at[TO].adds && sum->from != NULL)
+  if (v.n_summed == 0 && sum->flags == 0 && sum->from != NULL)
     return copy_any((cudaStream_t)stream, a, v);
+  if (sum->flags & TN_SUM_WIDE) return sum_wide((cudaStream_t)stream, a, v);
   return sum_any((cudaStream_t)stream, a, v);
 }
 

@@ -5,7 +5,7 @@
 #ifndef CUDA_SUM_H_
 #define CUDA_SUM_H_
 
-#include "tenon/device.h"
+#include "tenon/plugin/device.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -20,7 +20,7 @@
 #include <pthread.h>
 
 #include "dnn.h"
-#include "tenon/device_scope.h"
+#include "tenon/plugin/device_scope.h"
 
 /* ----------------------------------------------------------------- graph.c */
 

@@ -4,7 +4,7 @@
  * values.
  */
 #include "relu.gen.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 /* One line of elements: at[0] is the output, at[1] the input. The loops are
  * compiled for steps of 1 as well, and vectorised. */

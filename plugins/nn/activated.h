@@ -8,7 +8,7 @@
 #ifndef NN_ACTIVATED_H_
 #define NN_ACTIVATED_H_
 
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 /* ------------------------------------------------------------ activation.c */
 

@@ -3,6 +3,8 @@
  * generated kernel, their reference, computes all five functions and selects
  * one.
  */
+/* The loops for any call are in plugin.kernel.gen.c. */
+#define TN_KERNEL_PLUGIN nn
 #include "activation.gen.h"
 
 #include "activated.h"
@@ -56,7 +58,7 @@ int32_t nn_activation_create(const tn_frame *call, nn_mapped **out) {
   return nn_mapped_create(call, map_of(call), out);
 }
 
-int32_t nn_activation_links(const tn_frame *call, tn_plan *plan) {
+int32_t nn_activation_registers(const tn_frame *call, tn_plan *plan) {
   return tn_kernel_map_prepare(call, plan, map_of(call), 1);
 }
 

@@ -5,7 +5,7 @@
 #ifndef NN_AXIS_H_
 #define NN_AXIS_H_
 
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 /* A dense tensor as lines of `length` elements along one axis, `inner` elements
  * apart. Element i of a line begins at (o*length + i)*inner + s, for each o

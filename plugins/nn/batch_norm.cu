@@ -99,13 +99,13 @@ __device__ __forceinline__ nn_pair nn_batch_measure(const nn_batch_arrays &a,
     for (int k = 0; k < N; ++k) sum += x.x[k];
   });
   const double mean =
-      tn_cuda_fold(folded, (double)sum, tn_cuda_plus(), c.lanes) / n;
+      tn_cuda_reduce(folded, (double)sum, tn_cuda_plus(), c.lanes) / n;
   const C near = (C)mean;
   nn_part_each(c, part, load, [&](int64_t, const nn_pack<C, N> &x) {
     for (int k = 0; k < N; ++k) spread += (x.x[k] - near) * (x.x[k] - near);
   });
   const double all =
-      tn_cuda_fold(folded, (double)spread, tn_cuda_plus(), c.lanes);
+      tn_cuda_reduce(folded, (double)spread, tn_cuda_plus(), c.lanes);
   const double off = mean - (double)near;
   const nn_pair pair = {mean, all - n * off * off};
   return pair;
@@ -134,7 +134,7 @@ __device__ __forceinline__ nn_pair nn_batch_fold(const nn_channels &c,
   for (int64_t p = threadIdx.x >> c.lane_bits; p < pieces;
        p += 1u << nn_part_bits(c))
     sum = nn_pair_plus()(sum, each(p));
-  return tn_cuda_fold(folded, sum, nn_pair_plus(), c.lanes);
+  return tn_cuda_reduce(folded, sum, nn_pair_plus(), c.lanes);
 }
 
 /* Mean and variance of a thread's channel, from its MOMENTS: computed with the
@@ -284,7 +284,7 @@ __device__ __forceinline__ nn_pair nn_batch_sum(const nn_batch_arrays &a,
         }
       });
   const nn_pair pair = {(double)sum, (double)moment};
-  return tn_cuda_fold(folded, pair, nn_pair_plus(), c.lanes);
+  return tn_cuda_reduce(folded, pair, nn_pair_plus(), c.lanes);
 }
 
 template <class T, int N>

@@ -4,7 +4,7 @@
 #ifndef NN_BATCH_NORM_H_
 #define NN_BATCH_NORM_H_
 
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 /* A forward call of nn.batch_norm, or of an operator with the same frames.
  * `after`, unless it is NULL, runs on each element of out in the type of the

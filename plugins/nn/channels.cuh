@@ -87,7 +87,7 @@ __device__ __forceinline__ nn_part nn_part_of(const nn_channels &v,
   return part;
 }
 
-/* Like tn_cuda_ahead, over a thread's part of a piece: store(at, load(at)),
+/* Like tn_cuda_prefetch, over a thread's part of a piece: store(at, load(at)),
  * where `at` is the number of a pack in the tensor. Before the first store all
  * threads call `between`. */
 template <class Load, class Between, class Store>
@@ -98,7 +98,7 @@ __device__ __forceinline__ void nn_part_each(const nn_channels &v,
   tn_cuda_walk walk = tn_cuda_walk_of(part.first, part.end, nn_part_bits(v),
                                       v.by_inner, v.length * v.inner, 1);
   walk.at += part.channel * v.inner;
-  tn_cuda_ahead_along<AHEAD>(walk, load, between, store);
+  tn_cuda_prefetch_along<AHEAD>(walk, load, between, store);
 }
 
 template <class Load, class Store>

@@ -6,8 +6,8 @@
 #define NN_CONV_H_
 
 #include "nn.h"
-#include "tenon/kernel.h"
-#include "tenon/size.h"
+#include "tenon/kernel/checked_size.h"
+#include "tenon/kernel/kernel.h"
 #include "window.h"
 
 /* NN_CONV_UNROLL precedes a loop over sums in registers. NN_CONV_FOUR precedes

@@ -22,7 +22,7 @@
 #include "axis.h"
 #include "conv.h"
 #include "lanes.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 enum {
   HELD = 4,      /* lines with sums in registers */

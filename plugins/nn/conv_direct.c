@@ -21,7 +21,7 @@
 
 #include "conv_direct.h"
 #include "lanes.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 enum {
   MOST_SUMS = 1 << 13, /* elements of a weight with few sums */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "conv_direct.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 typedef nn_direct_loops loops;
 

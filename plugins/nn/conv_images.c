@@ -11,8 +11,8 @@
 
 #include "conv_direct.h"
 #include "lanes.h"
-#include "tenon/kernel.h"
-#include "tenon/turn.h"
+#include "tenon/kernel/kernel.h"
+#include "tenon/kernel/transpose.h"
 
 enum {
   PIECE = 1 << 15, /* bytes of a slice's copies for each lane, about */
@@ -27,7 +27,7 @@ typedef struct plan {
   const nn_conv *conv;
   const nn_conv_arrays *arrays;
   const nn_direct_loops *loops;
-  tn_turn_fn *turn;
+  tn_transpose_fn *turn;
   int back;
   int add;
   int64_t read; /* planes of an image that are read, and their sizes */
@@ -88,7 +88,7 @@ static plan shape_of(const nn_conv *c, int back) {
   const nn_window *w = &c->window;
   plan p = {.conv = c,
             .loops = nn_direct_loops_at(c->level),
-            .turn = tn_turn_of(sizeof(float), c->level),
+            .turn = tn_transpose_of(sizeof(float), c->level),
             .back = back,
             .read = back ? c->filters : c->channels,
             .made = back ? c->channels : c->filters};
@@ -145,10 +145,10 @@ static void copy_images(const plan *p, const slice *s, float *to) {
   const size_t back =
       (size_t)((p->pitch - p->columns.end) * lanes) * sizeof *to;
   const int whole = n == p->pitch && n == p->in[1];
-  tn_turn part = {.to_stride = lanes,
-                  .from_stride = s->image,
-                  .n_rows = whole ? (s->rows.end - s->rows.begin) * n : n,
-                  .n_columns = lanes};
+  tn_transpose part = {.to_stride = lanes,
+                       .from_stride = s->image,
+                       .n_rows = whole ? (s->rows.end - s->rows.begin) * n : n,
+                       .n_columns = lanes};
   for (int64_t k = 0; k < p->read; ++k) {
     const float *from = s->from + (k * p->in[0] + s->rows.begin) * p->in[1] +
                         p->columns.begin - p->shift[1];
@@ -199,12 +199,12 @@ static void store_plane(const plan *p, const slice *s, float *from, float *to,
   const int64_t lanes = p->loops->lanes, n = s->lines * p->out[1];
   if (bias != 0) p->loops->settle(from, from, n * lanes, bias, 0);
   if (!p->add) nn_conv_finish(p->conv, from, n * lanes);
-  const tn_turn part = {.to = (char *)(p->add ? room : to),
-                        .from = (const char *)from,
-                        .to_stride = p->add ? n : s->made,
-                        .from_stride = lanes,
-                        .n_rows = lanes,
-                        .n_columns = n};
+  const tn_transpose part = {.to = (char *)(p->add ? room : to),
+                             .from = (const char *)from,
+                             .to_stride = p->add ? n : s->made,
+                             .from_stride = lanes,
+                             .n_rows = lanes,
+                             .n_columns = n};
   p->turn(&part);
   for (int64_t i = 0; p->add && i < lanes; ++i, to += s->made) {
     p->loops->settle(room + i * n, to, n, 0, 1);

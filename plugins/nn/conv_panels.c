@@ -8,7 +8,7 @@
 
 #include "conv.h"
 #include "lanes.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 enum {
   PANEL = 1 << 19, /* bytes of a panel */

@@ -2,7 +2,7 @@
  * conv_sums.c: the gradient of a weight as several sums, each over some images.
  */
 #include "conv.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 enum {
   PARTS = 8,      /* largest number of separate sums */

@@ -10,7 +10,7 @@
 
 #include "conv.h"
 #include "lanes.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 enum {
   DEPTH = 576,      /* rows of weights in one product, about, in vectors of

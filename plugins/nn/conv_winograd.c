@@ -24,7 +24,7 @@
 
 #include "conv.h"
 #include "lanes.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 enum {
   PATCH = 36,           /* elements of a patch */

@@ -8,7 +8,7 @@
 
 #include "conv.h"
 #include "operands.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 /* ---------------------------------------------------------------- geometry */
 

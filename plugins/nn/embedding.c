@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "axis.h"
-#include "tenon/row.h"
+#include "tenon/kernel/copy_row.h"
 
 enum {
   STAGE = 512,  /* elements in one conversion */
@@ -170,15 +170,15 @@ static void put_end(const work *w) {
 
 /* Copies a row of at least one cache line, and prefetches as much of
  * another. */
-#if TN_ROW_VECTORS
+#if TN_COPY_ROW_VECTORS
 static TN_KERNEL_AVX512 void copy_wide(char *to, const char *from,
                                        const char *soon, int64_t bytes) {
-  tn_row_copy_avx512(to, from, soon, bytes);
+  tn_copy_row_avx512(to, from, soon, bytes);
 }
 
 static TN_KERNEL_AVX2 void copy_half(char *to, const char *from,
                                      const char *soon, int64_t bytes) {
-  tn_row_copy_avx2(to, from, soon, bytes);
+  tn_copy_row_avx2(to, from, soon, bytes);
 }
 #else
 static void copy_wide(char *to, const char *from, const char *soon,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * embedding.cu: embedding.yaml on CUDA devices. Backward, slices of the head
- * are added to the rows of their indices (places.cuh).
+ * are added to the rows of their indices (scatter.cuh).
  */
 #include "embedding.gen.h"
 
 #include "nn.cuh"
-#include "tenon/places.cuh"
+#include "tenon/kernel/scatter.cuh"
 
 /* Arguments of CUDA kernels: TO is written. */
 enum { TO, INDEX, WEIGHT, N_ARRAYS };
@@ -76,15 +76,16 @@ static nn_embedding_view nn_embedding_view_of(const tn_frame *call) {
   return v;
 }
 
-static tn_cuda_places nn_embedding_places(const nn_embedding_view &v) {
-  return tn_cuda_places_of(1, v.rows, v.n, v.length);
+static tn_cuda_scatter nn_embedding_places(const nn_embedding_view &v) {
+  return tn_cuda_scatter_of(1, v.rows, v.n, v.length);
 }
 
 int32_t nn_embedding_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
   *bytes = 0;
   if (!(call->flags & TN_CALL_BACKWARD)) return TN_OK;
-  const tn_cuda_places places = nn_embedding_places(nn_embedding_view_of(call));
-  *bytes = tn_cuda_places_bytes(&places);
+  const tn_cuda_scatter places =
+      nn_embedding_places(nn_embedding_view_of(call));
+  *bytes = tn_cuda_scatter_bytes(&places);
   return TN_OK;
 }
 
@@ -136,18 +137,19 @@ static int32_t nn_embedding_name(const tn_frame *call,
 
 int32_t nn_embedding_cuda_backward(const tn_frame *call) {
   const nn_embedding_view v = nn_embedding_view_of(call);
-  tn_cuda_places_arrays a = {};
+  tn_cuda_scatter_arrays a = {};
   if (call->req[NN_EMBEDDING_IN_WEIGHT] == TN_REQ_NULL) return TN_OK;
-  a.at[TN_CUDA_PLACES_TO] = tn_cuda_to(&call->out[NN_EMBEDDING_IN_WEIGHT],
-                                       call->req[NN_EMBEDDING_IN_WEIGHT]);
-  a.at[TN_CUDA_PLACES_SLICES] =
+  a.at[TN_CUDA_SCATTER_TO] = tn_cuda_to(&call->out[NN_EMBEDDING_IN_WEIGHT],
+                                        call->req[NN_EMBEDDING_IN_WEIGHT]);
+  a.at[TN_CUDA_SCATTER_SLICES] =
       tn_cuda_from(&call->in[NN_EMBEDDING_BACKWARD_GRAD_OUT]);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
-    int32_t code = nn_embedding_begin(call, v, a.at[TN_CUDA_PLACES_TO], stream);
+    int32_t code =
+        nn_embedding_begin(call, v, a.at[TN_CUDA_SCATTER_TO], stream);
     if (code == TN_OK) code = nn_embedding_name(call, v, stream);
     if (code != TN_OK) return code;
-    return tn_cuda_by_float(a.at[TN_CUDA_PLACES_TO].dtype, [&](auto type) {
-      return tn_cuda_places_add<decltype(type)>(
+    return tn_cuda_by_float(a.at[TN_CUDA_SCATTER_TO].dtype, [&](auto type) {
+      return tn_cuda_scatter_add<decltype(type)>(
           call, call->ws[0], nn_embedding_places(v), a, stream);
     });
   });

@@ -10,8 +10,8 @@
 
 #include "nn.h"
 #include "operands.h"
-#include "tenon/kernel.h"
-#include "tenon/size.h"
+#include "tenon/kernel/checked_size.h"
+#include "tenon/kernel/kernel.h"
 
 /* ------------------------------------------------------------------ shapes */
 

@@ -62,13 +62,13 @@ __device__ __forceinline__ nn_moments<nn_wide<T>> nn_layer_measure(
   for (int64_t k = line.first; k < line.end; k += line.step)
     sum += nn_get<T>(a.at[DATA], line.at + k * inner);
   const C mean =
-      (C)(tn_cuda_fold(part, (double)sum, tn_cuda_plus(), v.lines.lanes) / n);
+      (C)(tn_cuda_reduce(part, (double)sum, tn_cuda_plus(), v.lines.lanes) / n);
   for (int64_t k = line.first; k < line.end; k += line.step) {
     const C d = nn_get<T>(a.at[DATA], line.at + k * inner) - mean;
     spread += d * d;
   }
   const double var =
-      tn_cuda_fold(part, (double)spread, tn_cuda_plus(), v.lines.lanes) / n;
+      tn_cuda_reduce(part, (double)spread, tn_cuda_plus(), v.lines.lanes) / n;
   const nn_moments<C> m = {mean, (C)rsqrt(var + v.eps)};
   return m;
 }
@@ -128,13 +128,13 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_row_get<T, S>(a.at[DATA], row, (C)0, x);
     nn_row_each<S>(row, x, [&](C &e, bool) { sum += e; });
     const C mean =
-        (C)(nn_row_fold<S>(part, (double)sum, tn_cuda_plus(), row) / n);
+        (C)(nn_row_reduce<S>(part, (double)sum, tn_cuda_plus(), row) / n);
     nn_row_each<S>(row, x, [&](C &e, bool has) {
       e -= mean;
       spread += has ? e * e : (C)0;
     });
     const double var =
-        nn_row_fold<S>(part, (double)spread, tn_cuda_plus(), row) / n;
+        nn_row_reduce<S>(part, (double)spread, tn_cuda_plus(), row) / n;
     const C rstd = (C)rsqrt(var + v.eps);
     if (row.leads && a.at[MEAN].data != NULL)
       nn_layer_keep<T>(a.at[MEAN], row.number, mean);
@@ -165,9 +165,11 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
       sum += head;
       moment += head * (nn_get<T>(a.at[DATA], i) - mean);
     }
-    const C shift = tn_cuda_fold(part, sum, tn_cuda_plus(), v.lines.lanes) / n;
-    const C slope = tn_cuda_fold(part, moment, tn_cuda_plus(), v.lines.lanes) /
-                    n * rstd * rstd;
+    const C shift =
+        tn_cuda_reduce(part, sum, tn_cuda_plus(), v.lines.lanes) / n;
+    const C slope =
+        tn_cuda_reduce(part, moment, tn_cuda_plus(), v.lines.lanes) / n * rstd *
+        rstd;
     for (int64_t k = line.first; k < line.end; k += line.step) {
       const int64_t i = line.at + k * inner;
       const C head = nn_get<T>(a.at[HEAD], i) * nn_layer_gamma<T>(a, k);
@@ -215,9 +217,9 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
       sum += h;
       moment += h * e;
     });
-    const C shift = nn_row_fold<S>(part, sum, tn_cuda_plus(), row) / n;
+    const C shift = nn_row_reduce<S>(part, sum, tn_cuda_plus(), row) / n;
     const C slope =
-        nn_row_fold<S>(part, moment, tn_cuda_plus(), row) / n * rstd * rstd;
+        nn_row_reduce<S>(part, moment, tn_cuda_plus(), row) / n * rstd * rstd;
     nn_row_both<S>(head, x,
                    [&](C &h, C &e) { h = (h - shift - e * slope) * rstd; });
     nn_row_put<T, S>(a.at[OUT], row, head);
@@ -260,7 +262,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
         });
     const nn_pair both = {(double)by_gamma, (double)by_beta};
     nn_sums_put(a.at[SUMS], p, part,
-                tn_cuda_fold(folded, both, nn_pair_plus(), p.lanes));
+                tn_cuda_reduce(folded, both, nn_pair_plus(), p.lanes));
   }
 }
 

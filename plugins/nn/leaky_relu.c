@@ -2,6 +2,8 @@
  * leaky_relu.c: shapes of leaky_relu.yaml, and its kernels except those of
  * prelu.
  */
+/* The loops for any call are in plugin.kernel.gen.c. */
+#define TN_KERNEL_PLUGIN nn
 #include "leaky_relu.gen.h"
 
 #include <math.h>
@@ -9,7 +11,7 @@
 #include "mapped.h"
 #include "masked.h"
 #include "nn.h"
-#include "tenon/philox.h"
+#include "tenon/kernel/philox.h"
 
 /* ------------------------------------------------------------------ shapes */
 
@@ -104,7 +106,7 @@ int32_t nn_leaky_relu_create(const tn_frame *call, nn_mapped **out) {
   return nn_mapped_create(call, map_of(call), out);
 }
 
-int32_t nn_leaky_relu_links(const tn_frame *call, tn_plan *plan) {
+int32_t nn_leaky_relu_registers(const tn_frame *call, tn_plan *plan) {
   return tn_kernel_map_prepare(call, plan, map_of(call), 1);
 }
 

@@ -6,7 +6,7 @@
 
 #include "channels.cuh"
 #include "masked.cuh"
-#include "tenon/philox.h"
+#include "tenon/kernel/philox.h"
 
 /* Arguments of CUDA kernels: forward DATA; backward HEAD, and KEPT: the saved
  * factor, or else the result. */
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
             if (!(x.kept.x[k] > 0)) sum += x.head.x[k] * x.kept.x[k];
         });
     const nn_pair all = {
-        tn_cuda_fold(folded, (double)sum, tn_cuda_plus(), c.lanes), 0};
+        tn_cuda_reduce(folded, (double)sum, tn_cuda_plus(), c.lanes), 0};
     nn_sums_put(a.at[SUMS], c, part, all);
   }
 }

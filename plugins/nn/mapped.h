@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * mapped.h: element-wise kernels with a map (tenon/elementwise.h) for each
- * value of a parameter. The prepared form of a call's map is its `state`:
+ * mapped.h: element-wise kernels with a map (tenon/kernel/elementwise.h) for
+ * each value of a parameter. The prepared form of a call's map is its `state`:
  *
  *   state: {type: nn_mapped, create: nn_acme_create,
  *           destroy: nn_mapped_destroy}
- *   links: nn_acme_links
+ *   registers: nn_acme_registers
  */
 #ifndef NN_MAPPED_H_
 #define NN_MAPPED_H_
 
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 typedef struct nn_mapped nn_mapped;
 
@@ -31,14 +31,14 @@ typedef struct nn_mapped nn_mapped;
 #define NN_FORWARD(name, type, given, value) \
   NN_LOOP(name, type, given, value)          \
   TN_KERNEL_LEVELS(name)                     \
-  NN_LINKS_##type(name, 1)
+  NN_REGISTERS_##type(name, 1)
 
 /* A body for floats: a function of math.h that has a form of sixteen. */
 #define NN_FORWARD_WIDE(name, function)                           \
   NN_LOOP(name, float, (void)params, tn_math_##function##_f32(x)) \
   NN_LOOP_WIDE(name, function)                                    \
   TN_KERNEL_LEVELS_WIDE(name)                                     \
-  TN_KERNEL_LINKS_WIDE_1(name)
+  TN_KERNEL_REGISTERS_WIDE_1(name)
 
 #if TN_KERNEL_HAS_WIDE
 #define NN_LOOP_WIDE(name, function)                                     \
@@ -70,17 +70,17 @@ typedef struct nn_mapped nn_mapped;
     }                                                                          \
   }                                                                            \
   TN_KERNEL_LEVELS(name)                                                       \
-  NN_LINKS_##type(name, 2)
+  NN_REGISTERS_##type(name, 2)
 
-/* Links are of floats. */
-#define NN_LINKS_float(name, n) TN_KERNEL_LINKS_##n(name)
-#define NN_LINKS_double(name, n)
+/* Register kernels are of floats. */
+#define NN_REGISTERS_float(name, n) TN_KERNEL_REGISTERS_##n(name)
+#define NN_REGISTERS_double(name, n)
 
 /* One map with bodies called `name`; the remaining arguments are its inputs. */
 #define NN_MAP(name, n, ...)                                                  \
   {                                                                           \
     .f32 = TN_KERNEL_BODIES(name##_f32), .f64 = TN_KERNEL_BODIES(name##_f64), \
-    .links = TN_KERNEL_LINKED_##n(name##_f32), .n_in = n, .in = {             \
+    .registers = TN_KERNEL_IN_REGISTERS_##n(name##_f32), .n_in = n, .in = {   \
       __VA_ARGS__                                                             \
     }                                                                         \
   }

@@ -6,7 +6,7 @@
  */
 #include "masked.h"
 
-#include "tenon/philox.h"
+#include "tenon/kernel/philox.h"
 
 enum {
   PART = 1024

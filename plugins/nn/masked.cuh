@@ -8,7 +8,7 @@
 #define NN_MASKED_CUH_
 
 #include "nn.cuh"
-#include "tenon/philox.cuh"
+#include "tenon/kernel/philox.cuh"
 
 enum {
   NN_MASKED_OUT,

@@ -9,23 +9,24 @@
 #include <stdlib.h>
 
 #include "plugin.gen.h"
-#include "tenon/pass.h"
+#include "tenon/draft/pass.h"
 
 /* Registers the operators that replace two others. */
-static int32_t tell_joints(const tn_host *host, tn_registrar *registrar) {
-#define JOINT(name)                                                  \
+static int32_t add_pairs(const tn_host *host, tn_registrar *registrar) {
+#define PAIR(name)                                                   \
   {                                                                  \
-    .struct_size = sizeof(tn_joint), .first = "nn." name "@1",       \
+    .struct_size = sizeof(tn_fused_pair), .first = "nn." name "@1",  \
     .second = "nn.activation@1", .both = "nn." name "_activation@1", \
   }
-  static const tn_joint joints[] = {JOINT("fully_connected"),
-                                    JOINT("convolution"), JOINT("batch_norm")};
+  static const tn_fused_pair pairs[] = {
+      PAIR("fully_connected"), PAIR("convolution"), PAIR("batch_norm")};
   const tn_passes *passes = host->extension(host, TN_PASS_EXTENSION);
-  const uint32_t known = offsetof(tn_passes, join) + sizeof passes->join;
+  const uint32_t known =
+      offsetof(tn_passes, add_pair) + sizeof passes->add_pair;
   int32_t code = TN_OK;
   if (!passes || passes->struct_size < known) return TN_OK;
-  for (size_t i = 0; i < sizeof joints / sizeof *joints && code == TN_OK; ++i)
-    code = passes->join(registrar, &joints[i]);
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs && code == TN_OK; ++i)
+    code = passes->add_pair(registrar, &pairs[i]);
   return code;
 }
 
@@ -45,7 +46,7 @@ int32_t nn_init(const tn_host *host, tn_registrar *registrar, void **instance) {
   nn_instance *nn = calloc(1, sizeof *nn);
   if (!nn) return registrar->fail(registrar, TN_OUT_OF_MEMORY, "no memory");
   nn->blas = host->extension(host, TN_BLAS_EXTENSION);
-  int32_t code = tell_joints(host, registrar);
+  int32_t code = add_pairs(host, registrar);
   if (code == TN_OK && !nn->blas) code = withdraw_blas(registrar);
   if (code == TN_OK)
     *instance = nn;

@@ -7,7 +7,7 @@
 #ifndef NN_NN_CUH_
 #define NN_NN_CUH_
 
-#include "tenon/ahead.cuh"
+#include "tenon/kernel/prefetch.cuh"
 
 /* --------------------------------------------------------------- functions */
 

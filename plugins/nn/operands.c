@@ -4,7 +4,7 @@
  */
 #include "operands.h"
 
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 static uint64_t bytes_of(const tn_tensor *tensor) {
   const tn_dtype compute = tn_kernel_compute(tensor->dtype);

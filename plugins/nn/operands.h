@@ -6,7 +6,7 @@
 #ifndef NN_OPERANDS_H_
 #define NN_OPERANDS_H_
 
-#include "tenon/op.h"
+#include "tenon/plugin/op.h"
 
 /* A call, the type of the computation, and the rest of the workspace. */
 typedef struct nn_operands {

@@ -5,7 +5,7 @@
 #ifndef NN_POOL_H_
 #define NN_POOL_H_
 
-#include "tenon/op.h"
+#include "tenon/plugin/op.h"
 #include "window.h"
 
 enum { NN_POOL_MAX, NN_POOL_AVG, NN_POOL_SUM }; /* values of pool_type */

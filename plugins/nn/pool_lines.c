@@ -7,7 +7,7 @@
  */
 #include "pool.h"
 
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 #include "writer.h"
 
 enum {

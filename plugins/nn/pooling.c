@@ -7,8 +7,8 @@
 #include "nn.h"
 #include "operands.h"
 #include "pool_geometry.h"
-#include "tenon/kernel.h"
-#include "tenon/size.h"
+#include "tenon/kernel/checked_size.h"
+#include "tenon/kernel/kernel.h"
 #include "writer.h"
 
 /* ------------------------------------------------------------------ shapes */

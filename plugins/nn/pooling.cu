@@ -204,7 +204,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     C all = nn_pool_none<C>(v.pool);
     for (int64_t k = line.first; k < line.end; k += line.step)
       all = join(all, nn_get<T>(a.at[DATA], line.at + k));
-    all = tn_cuda_fold(part, all, join, v.lines.lanes);
+    all = tn_cuda_reduce(part, all, join, v.lines.lanes);
     if (v.pool.kind == NN_POOL_AVG) all /= (C)v.lines.length;
     if (line.leads) nn_put<T>(a.at[TO], line.number, all);
   }
@@ -223,7 +223,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     C all = nn_pool_none<C>(v.pool);
     nn_row_get<T, S>(a.at[DATA], row, all, x);
     nn_row_each<S>(row, x, [&](C &e, bool) { all = join(all, e); });
-    all = nn_row_fold<S>(part, all, join, row);
+    all = nn_row_reduce<S>(part, all, join, row);
     if (v.pool.kind == NN_POOL_AVG) all /= (C)v.rows.length;
     if (row.leads) nn_put<T>(a.at[TO], row.number, all);
   }
@@ -413,7 +413,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
       chosen = k;
       break;
     }
-    chosen = tn_cuda_fold(part, chosen, tn_cuda_least(), v.lines.lanes);
+    chosen = tn_cuda_reduce(part, chosen, tn_cuda_least(), v.lines.lanes);
     for (int64_t k = line.first; k < line.end; k += line.step)
       nn_put<T>(a.at[TO], line.at + k, k == chosen ? head : (C)0);
   }

@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "pool_geometry.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 typedef struct work {
   const tn_frame *call;

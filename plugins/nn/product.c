@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * product.c: compiles tenon/product.h once for this plugin.
+ * product.c: compiles tenon/kernel/product.h once for this plugin.
  */
-#include "tenon/product.h"
+#include "tenon/kernel/product.h"
 #include "nn.h"
 
 int32_t nn_product(const tn_frame *call, const tn_blas_gemm *g) {

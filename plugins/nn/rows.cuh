@@ -132,12 +132,12 @@ __device__ __forceinline__ void nn_row_both(
     for (int e = 0; e < S::size; ++e) each(one[u].x[e], two[u].x[e]);
 }
 
-/* Like tn_cuda_fold, for the threads of a row. */
+/* Like tn_cuda_reduce, for the threads of a row. */
 template <class S, class C, class Fold>
-__device__ __forceinline__ C nn_row_fold(C *part, C mine, Fold fold,
-                                         const nn_row &row) {
-  if (S::threads == TN_CUDA_THREADS) return tn_cuda_fold(part, mine, fold);
-  return tn_cuda_fold_warp(mine, fold, row.threads);
+__device__ __forceinline__ C nn_row_reduce(C *part, C mine, Fold fold,
+                                           const nn_row &row) {
+  if (S::threads == TN_CUDA_THREADS) return tn_cuda_reduce(part, mine, fold);
+  return tn_cuda_reduce_warp(mine, fold, row.threads);
 }
 
 /* Calls `run` with a value whose type is the form of rows. */

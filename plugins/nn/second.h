@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "tenon/op.h"
+#include "tenon/plugin/op.h"
 
 /* Infers the shapes of a gradient call like the forward operator, which has up
  * to three inputs and outputs; the fields are their indices in the inputs of

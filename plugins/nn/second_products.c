@@ -10,7 +10,7 @@
 #include "fully_connected_activation.gen.h"
 #include "nn.h"
 #include "second.h"
-#include "tenon/size.h"
+#include "tenon/kernel/checked_size.h"
 
 /* ------------------------------------------------------------------ shapes */
 

@@ -23,7 +23,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
       const C head = nn_get<T>(a.at[HEAD], i);
       own.add(v.is_log ? head : head * nn_get<T>(a.at[OUT], i));
     }
-    const C sum = tn_cuda_fold(part, own.all(), tn_cuda_plus(), v.lines.lanes);
+    const C sum =
+        tn_cuda_reduce(part, own.all(), tn_cuda_plus(), v.lines.lanes);
     for (int64_t k = line.first; k < line.end; k += line.step) {
       const int64_t i = line.at + k * inner;
       const C head = nn_get<T>(a.at[HEAD], i), y = nn_get<T>(a.at[OUT], i);
@@ -47,7 +48,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_row_get<T, S>(a.at[HEAD], row, (C)0, head);
     nn_row_get<T, S>(a.at[OUT], row, (C)0, y);
     nn_row_both<S>(head, y, [&](C &h, C e) { sum += v.is_log ? h : h * e; });
-    sum = nn_row_fold<S>(part, sum, tn_cuda_plus(), row);
+    sum = nn_row_reduce<S>(part, sum, tn_cuda_plus(), row);
     nn_row_both<S>(head, y, [&](C &h, C e) {
       h = (v.is_log ? h - nn_exp(e) * sum : e * (h - sum)) * factor;
     });

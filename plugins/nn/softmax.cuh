@@ -61,10 +61,11 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_long_sum<C> own;
     for (int64_t k = line.first; k < line.end; k += line.step)
       top = tn_cuda_largest()(top, nn_get<T>(from, line.at + k * inner));
-    top = tn_cuda_fold(part, top, tn_cuda_largest(), v.lines.lanes);
+    top = tn_cuda_reduce(part, top, tn_cuda_largest(), v.lines.lanes);
     for (int64_t k = line.first; k < line.end; k += line.step)
       own.add(nn_exp((nn_get<T>(from, line.at + k * inner) - top) * factor));
-    const C sum = tn_cuda_fold(part, own.all(), tn_cuda_plus(), v.lines.lanes);
+    const C sum =
+        tn_cuda_reduce(part, own.all(), tn_cuda_plus(), v.lines.lanes);
     const C last = nn_log(sum), scale = 1 / sum;
     for (int64_t k = line.first; k < line.end; k += line.step) {
       const int64_t i = line.at + k * inner;
@@ -89,13 +90,13 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_row_get<T, S>(a.at[NN_SOFTMAX_FROM], row, -(C)INFINITY, x);
     nn_row_each<S>(row, x,
                    [&](C &e, bool) { top = tn_cuda_largest()(top, e); });
-    top = nn_row_fold<S>(part, top, tn_cuda_largest(), row);
+    top = nn_row_reduce<S>(part, top, tn_cuda_largest(), row);
     nn_row_each<S>(row, x, [&](C &e, bool has) {
       const C d = (e - top) * factor, power = nn_exp(d);
       e = v.is_log ? d : power;
       sum += has ? power : (C)0;
     });
-    sum = nn_row_fold<S>(part, sum, tn_cuda_plus(), row);
+    sum = nn_row_reduce<S>(part, sum, tn_cuda_plus(), row);
     const C last = nn_log(sum), scale = 1 / sum;
     nn_row_each<S>(row, x,
                    [&](C &e, bool) { e = v.is_log ? e - last : e * scale; });

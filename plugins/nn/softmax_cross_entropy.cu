@@ -28,10 +28,10 @@ __device__ __forceinline__ nn_norm<nn_wide<T>> nn_cross_measure(
   C top = -(C)INFINITY, sum = 0;
   for (int64_t k = line.first; k < line.end; k += line.step)
     top = tn_cuda_largest()(top, nn_get<T>(a.at[DATA], line.at + k));
-  top = tn_cuda_fold(part, top, tn_cuda_largest(), lanes);
+  top = tn_cuda_reduce(part, top, tn_cuda_largest(), lanes);
   for (int64_t k = line.first; k < line.end; k += line.step)
     sum += nn_exp(nn_get<T>(a.at[DATA], line.at + k) - top);
-  sum = tn_cuda_fold(part, sum, tn_cuda_plus(), lanes);
+  sum = tn_cuda_reduce(part, sum, tn_cuda_plus(), lanes);
   nn_norm<C> norm = {0, 0};
   if (line.end > 0) norm = {top, nn_log(sum)};
   return norm;
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   double sum = 0;
   for (int64_t r = threadIdx.x; r < v.outer; r += TN_CUDA_THREADS)
     sum += ((const double *)a.at[LOSS].data)[r];
-  sum = tn_cuda_fold(part, sum, tn_cuda_plus());
+  sum = tn_cuda_reduce(part, sum, tn_cuda_plus());
   if (threadIdx.x == 0) tn_cuda_set((T *)a.at[OUT].data, sum, a.at[OUT].adds);
 }
 

@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   for (int64_t i = threadIdx.x; i < v.lines.outer * v.lines.inner;
        i += TN_CUDA_THREADS)
     n += v.is_soft || tn_cuda_read<double>(a.at[LABEL], i) != v.ignore;
-  n = tn_cuda_fold(part, n, tn_cuda_plus());
+  n = tn_cuda_reduce(part, n, tn_cuda_plus());
   if (threadIdx.x == 0) *(double *)a.at[COUNT].data = n > 1 ? n : 1;
 }
 

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 enum { NN_WRITER_CHUNK = 2048, NN_WRITER_LINE = 64 };
 

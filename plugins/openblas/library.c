@@ -28,7 +28,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tenon/op.h"
+#include "tenon/plugin/op.h"
 
 static const char soname[] = "libopenblas.so.0";
 

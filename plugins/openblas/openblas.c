@@ -8,7 +8,7 @@
 
 #include "library.h"
 #include "plugin.gen.h"
-#include "tenon/blas.h"
+#include "tenon/plugin/blas.h"
 
 enum {
   ROW_MAJOR = 101, /* of cblas.h */

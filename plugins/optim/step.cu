@@ -11,7 +11,7 @@
 #include "rmspropalex_update.gen.h"
 #include "sgd_mom_update.gen.h"
 #include "step.h"
-#include "tenon/kernel.cuh"
+#include "tenon/kernel/kernel.cuh"
 
 enum {
   OUT,

@@ -6,7 +6,7 @@
 #ifndef OPTIM_STEP_H_
 #define OPTIM_STEP_H_
 
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 enum { OPTIM_MAX_STATES = 3 };
 

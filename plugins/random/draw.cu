@@ -3,7 +3,7 @@
  * elements of one block of random words.
  */
 #include "draw.h"
-#include "tenon/philox.cuh"
+#include "tenon/kernel/philox.cuh"
 
 enum { TO, OFFSET, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> random_arrays;

@@ -6,7 +6,7 @@
 #ifndef RANDOM_DRAW_H_
 #define RANDOM_DRAW_H_
 
-#include "tenon/op.h"
+#include "tenon/plugin/op.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -8,7 +8,7 @@
 #define RANDOM_DRAW_LOOPS_H_
 
 #include "draw.h"
-#include "tenon/philox.h"
+#include "tenon/kernel/philox.h"
 
 /* 64 random bits. */
 TN_KERNEL_BODY uint64_t draw_bits(const uint32_t *word, int64_t i) {

@@ -7,7 +7,7 @@
 #include <float.h>
 
 #include "draw.h"
-#include "tenon/philox.h"
+#include "tenon/kernel/philox.h"
 
 /* ----------------------------------------------------------------- dtypes */
 

@@ -2,9 +2,12 @@
  * choose.c: operators over several arrays of one shape: the choice between
  * elements of two arrays, and sums.
  */
+/* The loops for any call are in this file, once for the plugin. */
+#define TN_KERNEL_PLUGIN tensor
+#define TN_KERNEL_HOME
 #include "choose.gen.h"
 #include "move.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 /* ------------------------------------------------------------------- where */
 

@@ -4,7 +4,7 @@
  * flattens the dimensions that are not summed.
  */
 #include "dot.gen.h"
-#include "tenon/product.h"
+#include "tenon/kernel/product.h"
 #include "tensor.h"
 
 /* ------------------------------------------------------------------ shapes */
@@ -171,7 +171,7 @@ typedef extent extent_fn(const tn_frame *call, const tn_tensor *lhs,
  * next. */
 typedef struct products {
   const tn_frame *call;
-  const tn_blas *blas; /* NULL: tenon/product.h multiplies */
+  const tn_blas *blas; /* NULL: tenon/kernel/product.h multiplies */
   tn_blas_gemm one;
   int64_t count;
   int64_t next_a;

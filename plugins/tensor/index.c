@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "move.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 /* ---------------------------------------------------------------- indices */
 

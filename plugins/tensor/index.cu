@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * index.cu: the operators of index.yaml on CUDA devices. Arrays are dense;
  * around an axis they have the form (outer, axis, inner). The gradient of take
- * adds up slices at the positions of the indices (places.cuh).
+ * adds up slices at the positions of the indices (scatter.cuh).
  */
 #include "index.gen.h"
 #include "move.h"
-#include "tenon/places.cuh"
+#include "tenon/kernel/scatter.cuh"
 #include "tensor.cuh"
 
 /* ----------------------------------------------------------------- indices */
@@ -167,9 +167,9 @@ int32_t tensor_take_bytes(const tn_frame *call, uint64_t *bytes) {
   if (!(call->flags & TN_CALL_BACKWARD)) return TN_OK;
   const int64_t n = tn_tensor_size(&call->in[TENSOR_TAKE_BACKWARD_IN_INDICES]);
   const int64_t size = tn_tensor_size(&call->in[TENSOR_TAKE_BACKWARD_GRAD_OUT]);
-  const tn_cuda_places places =
-      tn_cuda_places_of(1, 0, n, n > 0 ? size / n : 0);
-  *bytes = tn_cuda_places_bytes(&places);
+  const tn_cuda_scatter places =
+      tn_cuda_scatter_of(1, 0, n, n > 0 ? size / n : 0);
+  *bytes = tn_cuda_scatter_bytes(&places);
   return TN_OK;
 }
 
@@ -188,7 +188,7 @@ int32_t tensor_take_backward(const tn_frame *call) {
   const tn_tensor *indices = &call->in[TENSOR_TAKE_BACKWARD_IN_INDICES];
   const tn_tensor *slices = &call->in[TENSOR_TAKE_BACKWARD_GRAD_OUT];
   tensor_taken v;
-  tn_cuda_places_arrays a = {};
+  tn_cuda_scatter_arrays a = {};
   int32_t code = TN_OK;
   if (call->req[1] != TN_REQ_NULL)
     code = tensor_fill_zeros(call, &call->out[1]);
@@ -196,16 +196,16 @@ int32_t tensor_take_backward(const tn_frame *call) {
   code = taken_of(call, data, indices, &v);
   if (code == TN_OK) code = tensor_fill_zeros(call, data);
   if (code != TN_OK || tn_tensor_size(slices) == 0) return code;
-  a.at[TN_CUDA_PLACES_TO] = tn_cuda_to(data, TN_REQ_WRITE);
-  a.at[TN_CUDA_PLACES_SLICES] = tn_cuda_from(slices);
+  a.at[TN_CUDA_SCATTER_TO] = tn_cuda_to(data, TN_REQ_WRITE);
+  a.at[TN_CUDA_SCATTER_SLICES] = tn_cuda_from(slices);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
     const int32_t named = name_places(call, v, stream);
     if (named != TN_OK) return named;
-    const tn_cuda_places places =
-        tn_cuda_places_of(v.outer, v.length, v.n, v.inner);
+    const tn_cuda_scatter places =
+        tn_cuda_scatter_of(v.outer, v.length, v.n, v.inner);
     return tn_cuda_by_sum(data->dtype, [&](auto type) {
-      return tn_cuda_places_add<decltype(type)>(call, call->ws[0], places, a,
-                                                stream);
+      return tn_cuda_scatter_add<decltype(type)>(call, call->ws[0], places, a,
+                                                 stream);
     });
   });
 }

@@ -5,7 +5,7 @@
 #include "join.gen.h"
 
 #include "move.h"
-#include "tenon/size.h"
+#include "tenon/kernel/checked_size.h"
 
 enum { TOGETHER = 8 }; /* parts in one copy */
 

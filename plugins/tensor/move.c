@@ -2,14 +2,15 @@
  * move.c: move.h on the CPU. A copy is a walk over two operands; adjacent
  * dimensions are joined as far as both operands allow. If both are contiguous
  * along one dimension, it copies lines. If they are contiguous along different
- * ones, it transposes squares (turn.h). Otherwise it copies single elements.
+ * ones, it transposes squares (transpose.h). Otherwise it copies single
+ * elements.
  */
 #include "move.h"
 
 #include <string.h>
 
-#include "tenon/row.h"
-#include "tenon/turn.h"
+#include "tenon/kernel/copy_row.h"
+#include "tenon/kernel/transpose.h"
 
 /* ------------------------------------------------------------------- lines */
 
@@ -116,7 +117,7 @@ typedef struct turning {
                      the last */
   int64_t height; /* rows of a block */
   int64_t blocks; /* of rows */
-  tn_turn_fn *turn;
+  tn_transpose_fn *turn;
 } turning;
 
 /* Whether squares can be transposed, and along which dimension of the walk. */
@@ -147,7 +148,7 @@ static void turn_block(const turning *t, int64_t index) {
   }
   for (int64_t i = 0; i < walk->shape[last]; i += TURN_COLUMNS) {
     const int64_t n = walk->shape[last] - i;
-    const tn_turn part = {
+    const tn_transpose part = {
         .to = walk->data[0] + (to + i) * walk->bytes[0],
         .from =
             walk->data[1] + (from + i * walk->stride[1][last]) * walk->bytes[1],
@@ -168,7 +169,7 @@ static int32_t run_turns(const tn_frame *call, turning *t) {
   const tn_kernel_walk *walk = t->walk;
   const int32_t last = walk->ndim - 1;
   const int64_t rows = walk->size / walk->shape[last];
-  t->turn = tn_turn_of(walk->bytes[0], tn_kernel_level(call));
+  t->turn = tn_transpose_of(walk->bytes[0], tn_kernel_level(call));
   t->height = rows < TURN_SLICES * TURN_ROWS ? TURN_FEW : TURN_ROWS;
   t->blocks = (walk->shape[t->rows] + t->height - 1) / t->height;
   const int64_t n = rows / walk->shape[t->rows] * t->blocks;
@@ -257,7 +258,7 @@ static inline void next_line(stripe *s) {
   s->from += s->from_next;
 }
 
-#if TN_ROW_VECTORS
+#if TN_COPY_ROW_VECTORS
 #define COPY_STRIPES(name, target, copy)                            \
   static target void name(stripes *s, int64_t n_lines) {            \
     for (int64_t i = 0; i < n_lines; ++i)                           \
@@ -266,8 +267,8 @@ static inline void next_line(stripe *s) {
         next_line(each);                                            \
       }                                                             \
   }
-COPY_STRIPES(copy_wide, TN_KERNEL_AVX512, tn_row_copy_avx512)
-COPY_STRIPES(copy_half, TN_KERNEL_AVX2, tn_row_copy_avx2)
+COPY_STRIPES(copy_wide, TN_KERNEL_AVX512, tn_copy_row_avx512)
+COPY_STRIPES(copy_half, TN_KERNEL_AVX2, tn_copy_row_avx2)
 #endif
 
 static int32_t stripes_slice(void *arg, int64_t begin, int64_t end) {
@@ -276,7 +277,7 @@ static int32_t stripes_slice(void *arg, int64_t begin, int64_t end) {
     own.each[k].to += begin * own.each[k].to_next;
     own.each[k].from += begin * own.each[k].from_next;
   }
-#if TN_ROW_VECTORS
+#if TN_COPY_ROW_VECTORS
   if (own.level > 0) {
     (own.level == TN_KERNEL_N_LEVELS - 1 ? copy_wide : copy_half)(&own,
                                                                   end - begin);

@@ -8,7 +8,7 @@
 #ifndef TENSOR_MOVE_H_
 #define TENSOR_MOVE_H_
 
-#include "tenon/op.h"
+#include "tenon/plugin/op.h"
 
 #ifdef __cplusplus
 extern "C" {

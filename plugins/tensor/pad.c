@@ -8,7 +8,7 @@
 #include "pad.gen.h"
 
 #include "move.h"
-#include "tenon/size.h"
+#include "tenon/kernel/checked_size.h"
 
 /* ------------------------------------------------------------------ shapes */
 

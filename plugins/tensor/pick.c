@@ -5,7 +5,7 @@
  */
 #include "arg.gen.h"
 #include "reduce.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 enum { SOME = 256 };
 

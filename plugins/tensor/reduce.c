@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * reduce.c: the order in which a reduction combines elements. Reduced axes are
- * moved after the kept ones, so each output element comes from one line. fold.h
- * divides lines into extents. One extent gives a record; the records of a line
- * give its element. If rows are better than lines, reduce_columns.c computes
- * the reduction.
+ * moved after the kept ones, so each output element comes from one line.
+ * reduction.h divides lines into extents. One extent gives a record; the
+ * records of a line give its element. If rows are better than lines,
+ * reduce_columns.c computes the reduction.
  */
 #include <math.h>
 
@@ -18,29 +18,30 @@ static int is_last(uint32_t axes, int32_t ndim) {
 }
 
 /* Divides the lines of a view. */
-static int cut_lines(const reduce_view *view, tn_fold *fold) {
+static int cut_lines(const reduce_view *view, tn_reduction *reduction) {
   tn_tensor out = view->tensor;
   out.ndim = view->kept;
-  return tn_fold_cut(&view->tensor, &out, fold);
+  return tn_reduction_cut(&view->tensor, &out, reduction);
 }
 
 uint64_t reduce_bytes(const tn_tensor *in, const tn_tensor *out,
                       uint32_t axes) {
   reduce_view view;
   reduce_cut cut;
-  tn_fold fold;
+  tn_reduction reduction;
   if (tn_tensor_size(in) == 0) return 0;
   reduce_view_make(&view, in, axes);
   if (!reduce_by_columns(&view, &cut)) {
-    if (!is_last(axes, in->ndim) || !cut_lines(&view, &fold)) return 0;
-    return 8 * (uint64_t)(fold.lines * fold.parts);
+    if (!is_last(axes, in->ndim) || !cut_lines(&view, &reduction)) return 0;
+    return 8 * (uint64_t)(reduction.lines * reduction.parts);
   }
   if (cut.parts == 1) return 0;
   uint64_t bytes = 8 * (uint64_t)(cut.parts * cut.outer * cut.wide);
   /* The shape alone may suggest that the call is divided into lines; a size of
    * room that is no multiple of a record prevents that. */
-  const int misleads = tn_fold_cut(in, out, &fold);
-  while (misleads && bytes % (uint64_t)(fold.lines * fold.parts) == 0) ++bytes;
+  const int misleads = tn_reduction_cut(in, out, &reduction);
+  while (misleads && bytes % (uint64_t)(reduction.lines * reduction.parts) == 0)
+    ++bytes;
   return bytes;
 }
 
@@ -115,10 +116,11 @@ void reduce_put(const reduce_task *t, int64_t first, int64_t n, void *records) {
 
 /* ----------------------------------------------------------------- extents */
 
-/* The record of at most TN_FOLD_BOX elements with joined axes. */
-static uint64_t fold_joined(const reduce_task *t, const char *at, int32_t ndim,
-                            const int64_t *n, const int64_t *step) {
-  TN_KERNEL_LINED uint64_t scratch[TN_FOLD_BOX];
+/* The record of at most TN_REDUCTION_EXTENT elements with joined axes. */
+static uint64_t reduce_joined(const reduce_task *t, const char *at,
+                              int32_t ndim, const int64_t *n,
+                              const int64_t *step) {
+  TN_KERNEL_LINED uint64_t scratch[TN_REDUCTION_EXTENT];
   const int64_t bytes = tn_dtype_bytes(t->in.tensor.dtype);
   const int32_t inner = ndim - 1;
   int64_t place[TN_MAX_NDIM] = {0};
@@ -142,17 +144,19 @@ static uint64_t fold_joined(const reduce_task *t, const char *at, int32_t ndim,
 }
 
 /* The record of one line's part of an extent. */
-static uint64_t fold_line(const reduce_task *t, const char *at, int32_t ndim,
-                          const int64_t *shape, const int64_t *strides) {
+static uint64_t reduce_extent_line(const reduce_task *t, const char *at,
+                                   int32_t ndim, const int64_t *shape,
+                                   const int64_t *strides) {
   int64_t n[TN_MAX_NDIM], step[TN_MAX_NDIM];
   memcpy(n, shape, (size_t)ndim * sizeof *n);
   memcpy(step, strides, (size_t)ndim * sizeof *step);
-  return fold_joined(t, at, reduce_join(ndim, n, step), n, step);
+  return reduce_joined(t, at, reduce_join(ndim, n, step), n, step);
 }
 
 /* The records of an extent that begins at `at`, one for each of its lines. */
-static void fold_box(const reduce_task *t, const char *at, const int64_t *shape,
-                     int64_t lines, uint64_t *records) {
+static void reduce_extent(const reduce_task *t, const char *at,
+                          const int64_t *shape, int64_t lines,
+                          uint64_t *records) {
   const reduce_view *in = &t->in;
   const int64_t bytes = tn_dtype_bytes(in->tensor.dtype);
   for (int64_t k = 0; k < lines; ++k) {
@@ -161,26 +165,28 @@ static void fold_box(const reduce_task *t, const char *at, const int64_t *shape,
       offset += left % shape[d] * in->strides[d];
       left /= shape[d];
     }
-    records[k] = fold_line(t, at + offset * bytes, in->tensor.ndim - in->kept,
+    records[k] =
+        reduce_extent_line(t, at + offset * bytes, in->tensor.ndim - in->kept,
                            shape + in->kept, in->strides + in->kept);
   }
 }
 
-static const char *box_at(const reduce_task *t, const tn_fold_part *part) {
+static const char *extent_at(const reduce_task *t,
+                             const tn_reduction_extent *part) {
   int64_t offset = 0;
-  for (int32_t d = 0; d < t->fold.ndim; ++d)
+  for (int32_t d = 0; d < t->reduction.ndim; ++d)
     offset += part->at[d] * t->in.strides[d];
   return (const char *)t->in.tensor.data +
          offset * tn_dtype_bytes(t->in.tensor.dtype);
 }
 
-static int32_t fold_slice(void *arg, int64_t begin, int64_t end) {
+static int32_t extent_slice(void *arg, int64_t begin, int64_t end) {
   const reduce_task *t = (const reduce_task *)arg;
-  tn_fold_part part;
+  tn_reduction_extent part;
   for (int64_t i = begin; i < end; ++i) {
-    tn_fold_at(&t->fold, i, &part);
-    fold_box(t, box_at(t, &part), part.shape, part.lines,
-             (uint64_t *)t->run->room + part.record);
+    tn_reduction_at(&t->reduction, i, &part);
+    reduce_extent(t, extent_at(t, &part), part.shape, part.lines,
+                  (uint64_t *)t->run->room + part.record);
   }
   return TN_OK;
 }
@@ -195,8 +201,9 @@ static int32_t merge_slice(void *arg, int64_t begin, int64_t end) {
     const int64_t left = end - begin;
     const int64_t n = left < REDUCE_COLUMNS ? left : REDUCE_COLUMNS;
     for (int64_t k = 0; k < n; ++k)
-      records[k] = reduce_line(t->merge, from + (begin + k) * t->fold.parts,
-                               t->fold.parts);
+      records[k] =
+          reduce_line(t->merge, from + (begin + k) * t->reduction.parts,
+                      t->reduction.parts);
     reduce_put(t, begin, n, records);
     begin += n;
   }
@@ -205,8 +212,8 @@ static int32_t merge_slice(void *arg, int64_t begin, int64_t end) {
 
 static int32_t merge_lines(reduce_task *t) {
   enum { GRAIN = 4096 };
-  return t->run->call->host->parallel_for(t->run->call, t->fold.lines, GRAIN,
-                                          merge_slice, t);
+  return t->run->call->host->parallel_for(t->run->call, t->reduction.lines,
+                                          GRAIN, merge_slice, t);
 }
 
 /* --------------------------------------------------------- without records */
@@ -248,8 +255,9 @@ static int32_t short_slice(void *arg, int64_t begin, int64_t end) {
       }
       offset += left * g->kept_step[0];
       const char *at = (const char *)t->in.tensor.data + offset * bytes;
-      records[n] = dense ? reduce_line(t->direct, at, g->gone[0])
-                         : fold_joined(t, at, g->n_gone, g->gone, g->gone_step);
+      records[n] = dense
+                       ? reduce_line(t->direct, at, g->gone[0])
+                       : reduce_joined(t, at, g->n_gone, g->gone, g->gone_step);
     }
     reduce_put(t, begin, n, records);
     begin += n;
@@ -259,10 +267,10 @@ static int32_t short_slice(void *arg, int64_t begin, int64_t end) {
 
 static int32_t short_lines(const reduce_task *t) {
   enum { ELEMENTS = 16384 };
-  const int64_t size = tn_tensor_size(&t->in.tensor) / t->fold.lines;
+  const int64_t size = tn_tensor_size(&t->in.tensor) / t->reduction.lines;
   grid g;
   grid_init(&g, t);
-  return t->run->call->host->parallel_for(t->run->call, t->fold.lines,
+  return t->run->call->host->parallel_for(t->run->call, t->reduction.lines,
                                           ELEMENTS / size, short_slice, &g);
 }
 
@@ -270,12 +278,12 @@ static int32_t short_lines(const reduce_task *t) {
 static void long_line(const reduce_task *t, int64_t i) {
   enum { LANES = 32 };
   uint64_t lane[LANES];
-  tn_fold_part part;
+  tn_reduction_extent part;
   for (int64_t k = 0; k < LANES; ++k) lane[k] = t->none;
-  for (int64_t k = 0; k < t->fold.parts; ++k) {
+  for (int64_t k = 0; k < t->reduction.parts; ++k) {
     uint64_t two[2];
-    tn_fold_at(&t->fold, i * t->fold.parts + k, &part);
-    fold_box(t, box_at(t, &part), part.shape, 1, &two[0]);
+    tn_reduction_at(&t->reduction, i * t->reduction.parts + k, &part);
+    reduce_extent(t, extent_at(t, &part), part.shape, 1, &two[0]);
     two[1] = lane[k % LANES];
     lane[k % LANES] = reduce_line(t->merge, two, 2);
   }
@@ -307,37 +315,38 @@ static int32_t run_box(reduce_task *t) {
   for (int32_t i = 0; i < in->ndim; ++i)
     if (out->shape[i] == 1 && in->shape[i] != 1) axes |= 1u << i;
   reduce_view_make(&t->in, in, axes);
-  fold_box(t, (const char *)in->data, t->in.shape, tn_tensor_size(out),
-           (uint64_t *)t->run->room);
+  reduce_extent(t, (const char *)in->data, t->in.shape, tn_tensor_size(out),
+                (uint64_t *)t->run->room);
   return TN_OK;
 }
 
-/* Computes one of the stages of fold.h. */
+/* Computes one of the stages of reduction.h. */
 static int32_t run_stage(const reduce_run *run) {
   reduce_task t;
   task_init(&t, run);
-  if (run->call->flags & TN_CALL_FOLD) return run_box(&t);
+  if (run->call->flags & TN_CALL_EXTENT) return run_box(&t);
   count_line(&t, run->in, run->axes);
-  (void)tn_fold_cut(run->in, run->out, &t.fold);
+  (void)tn_reduction_cut(run->in, run->out, &t.reduction);
   return merge_lines(&t);
 }
 
 int32_t reduce_all(const reduce_run *run) {
-  enum { BOXES = 16 };
+  enum { EXTENTS = 16 };
   const tn_host *host = run->call->host;
   reduce_task t;
   reduce_cut cut;
-  if (run->call->flags & (TN_CALL_FOLD | TN_CALL_MERGE)) return run_stage(run);
+  if (run->call->flags & (TN_CALL_EXTENT | TN_CALL_MERGE))
+    return run_stage(run);
   task_init(&t, run);
   reduce_view_make(&t.in, run->in, run->axes);
   count_line(&t, run->in, run->axes);
   if (tn_tensor_size(run->in) == 0) return put_none(&t);
   if (reduce_by_columns(&t.in, &cut)) return reduce_columns(&t, &cut);
-  (void)cut_lines(&t.in, &t.fold);
-  if (t.fold.parts == 1) return short_lines(&t);
+  (void)cut_lines(&t.in, &t.reduction);
+  if (t.reduction.parts == 1) return short_lines(&t);
   if (!run->room)
-    return host->parallel_for(run->call, t.fold.lines, 1, long_slice, &t);
-  const int32_t code = host->parallel_for(run->call, tn_fold_boxes(&t.fold),
-                                          BOXES, fold_slice, &t);
+    return host->parallel_for(run->call, t.reduction.lines, 1, long_slice, &t);
+  const int32_t code = host->parallel_for(
+      run->call, tn_reduction_extents(&t.reduction), EXTENTS, extent_slice, &t);
   return code == TN_OK ? merge_lines(&t) : code;
 }

@@ -6,7 +6,7 @@
 #ifndef TENSOR_REDUCE_H_
 #define TENSOR_REDUCE_H_
 
-#include "tenon/op.h"
+#include "tenon/plugin/op.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -36,12 +36,12 @@ typedef struct reduce_run {
   void *room;
 } reduce_run;
 
-/* Computes it, or one of the two stages of fold.h, as call->flags requests;
- * `room` then contains the records. [worker] */
+/* Computes it, or one of the two stages of reduction.h, as call->flags
+ * requests; `room` then contains the records. [worker] */
 int32_t reduce_all(const reduce_run *run);
 
 /* Bytes of `room`. If a program may feed the call by parts, this is the size
- * that fold.h requires; otherwise it is 0, or a number that forbids it.
+ * that reduction.h requires; otherwise it is 0, or a number that forbids it.
  * [any] */
 uint64_t reduce_bytes(const tn_tensor *in, const tn_tensor *out, uint32_t axes);
 

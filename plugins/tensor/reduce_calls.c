@@ -4,7 +4,7 @@
  */
 #include "reduce.gen.h"
 #include "reduce.h"
-#include "tenon/fold.h"
+#include "tenon/draft/reduction.h"
 
 /* All params have the same first fields. */
 #define BEGINS(name)                                               \
@@ -61,7 +61,7 @@ static int32_t run_reduction(const tn_frame *call, const reduce_op *op) {
                     .out = &call->out[0],
                     .req = call->req[0]};
   if (call->n_ws > 0 && call->ws_bytes[0] > 0) run.room = call->ws[0];
-  if (call->flags & TN_CALL_FOLD) return reduce_all(&run); /* an extent */
+  if (call->flags & TN_CALL_EXTENT) return reduce_all(&run); /* an extent */
   const int32_t code = reduce_axes(call, call->in[0].ndim, &run.axes);
   return code == TN_OK ? reduce_all(&run) : code;
 }

@@ -6,8 +6,8 @@
 #define TENSOR_REDUCE_LOOPS_H_
 
 #include "reduce.h"
-#include "tenon/fold.h"
-#include "tenon/kernel.h"
+#include "tenon/draft/reduction.h"
+#include "tenon/kernel/kernel.h"
 
 /* -------------------------------------------------------------- operations */
 
@@ -48,7 +48,7 @@ enum { REDUCE_COLUMNS = 256 }; /* most columns of a column loop */
 typedef struct reduce_task {
   const reduce_run *run;
   reduce_view in;
-  tn_fold fold;
+  tn_reduction reduction;
   tn_kernel_mode mode;    /* of records */
   tn_kernel_body *direct; /* over elements in their own type, or NULL */
   tn_kernel_body *line;   /* over elements converted to f64 or i64 */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * reduce_slope_loops.c: the loops of the gradients of reduce.h on the CPU.
  */
+/* The loops for any call are in choose.c. */
+#define TN_KERNEL_PLUGIN tensor
 #include "reduce.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 struct reduce_slope {
   tn_kernel_map map;

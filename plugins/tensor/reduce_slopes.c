@@ -5,7 +5,7 @@
  */
 #include "reduce.gen.h"
 #include "reduce.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 /* ------------------------------------------------------------------- calls */
 

@@ -3,7 +3,7 @@
  */
 #include "reduce.h"
 #include "reduce_big.h"
-#include "tenon/elementwise.cuh"
+#include "tenon/kernel/elementwise.cuh"
 #include "tensor.cuh"
 
 struct reduce_slope {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "move.h"
-#include "tenon/size.h"
+#include "tenon/kernel/checked_size.h"
 
 /* The axes of data, and the number of copies of each: of the whole axis (tile),
  * or of each position (repeat). */

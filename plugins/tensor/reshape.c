@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "move.h"
-#include "tenon/size.h"
+#include "tenon/kernel/checked_size.h"
 
 /* ------------------------------------------------------------------ shapes */
 

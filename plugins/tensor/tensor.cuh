@@ -6,7 +6,7 @@
 #ifndef TENSOR_TENSOR_CUH_
 #define TENSOR_TENSOR_CUH_
 
-#include "tenon/kernel.cuh"
+#include "tenon/kernel/kernel.cuh"
 
 /* Several elements as one unit. */
 struct alignas(16) tensor_sixteen {

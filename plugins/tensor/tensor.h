@@ -4,7 +4,7 @@
 #ifndef TENSOR_TENSOR_H_
 #define TENSOR_TENSOR_H_
 
-#include "tenon/blas.h"
+#include "tenon/plugin/blas.h"
 
 typedef struct tensor_instance {
   const tn_blas *blas; /* NULL: no plugin provides blas/1 */

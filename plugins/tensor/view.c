@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "move.h"
-#include "tenon/kernel.h"
-#include "tenon/size.h"
+#include "tenon/kernel/checked_size.h"
+#include "tenon/kernel/kernel.h"
 
 /* ------------------------------------------------------------------- views */
 

@@ -89,8 +89,8 @@ enum {                 /* tnm_expr.kind */
  * limits. */
 #define TNM_EXPR_MAX_NODES 4096
 #define TNM_EXPR_MAX_DEPTH 64
-/* Most tensors that one formula may read; tenon/kernel.h has room for this
- * number. */
+/* Most tensors that one formula may read; tenon/kernel/kernel.h has room for
+ * this number. */
 #define TNM_EXPR_MAX_TENSORS 15
 
 /* One node. Constant once built, and in the arena of its builder. Nodes may be
@@ -124,7 +124,7 @@ int tnm_class_of(tn_dtype dtype);
  * Commutative and associative, so it can join any number of classes; 0 is
  * neutral. */
 int tnm_class_join(int a, int b);
-/* "f32": the suffix of functions in tenon/math.h. */
+/* "f32": the suffix of functions in tenon/kernel/math.h. */
 const char *tnm_class_name(int class_bit);
 
 /* Reads the value of a whole number (TNM_NUMBER) from its digits, because a

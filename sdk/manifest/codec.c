@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * codec.c: encodes tables as bytes and decodes them (docs/note-format.md). The
- * decoder trusts nothing: it compares lengths with the remaining bytes before
- * it reads anything. The nesting depth of structs comes from op.h, not from the
- * input.
+ * codec.c: encodes tables as bytes and decodes them
+ * (docs/reference/note-format.md). The decoder trusts nothing: it compares
+ * lengths with the remaining bytes before it reads anything. The nesting depth
+ * of structs comes from op.h, not from the input.
  */
 #include <string.h>
 

@@ -89,15 +89,15 @@ const tnm_code tnm_codes_lints[] = {
         "  gradient:\n    kernel: backward\n    needs:\n"
         "      data: [grad.out, weight]\n      weight: [grad.out, data]\n"
         "    linear: [[data], [weight]]"),
-    TNM_CODE(
-        "E0091", "links of a kernel that is not elementwise",
-        "`links` names a function that offers links of chains "
-        "(tenon/chain.h): functions that\npass the results of one block on in "
-        "registers. An elementwise kernel of the CPU\ncan have "
-        "them.",
-        "  kernels: [{device: cpu, forward: nn_gate, links: nn_gate_links}]",
-        "  kernels: [{device: cpu, forward: nn_gate, links: "
-        "nn_gate_links, flags: [elementwise]}]"),
+    TNM_CODE("E0091", "register kernels of a kernel that is not elementwise",
+             "`registers` names a function that offers register kernels "
+             "(tenon/draft/registers.h): functions\nthat pass the results of "
+             "one block on "
+             "in registers. An elementwise kernel of\nthe CPU can have them.",
+             "  kernels: [{device: cpu, forward: nn_gate, "
+             "registers: nn_gate_registers}]",
+             "  kernels: [{device: cpu, forward: nn_gate, "
+             "registers: nn_gate_registers, flags: [elementwise]}]"),
     TNM_CODE(
         "E0092", "a kernel for the cpu that is `async`",
         "A kernel that is `async` returns when its work is in the queue of its "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * layout.c: writes a manifest in canonical form: its blocks and the comments
  * around them. Afterwards it proves that the result has the same meaning.
- * docs/fmt.md describes the form.
+ * docs/reference/fmt.md describes the form.
  */
 #include "layout.h"
 

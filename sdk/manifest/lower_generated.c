@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "front.h"
-#include "tenon/chain.h"
+#include "tenon/draft/registers.h"
 
 /* Reports the reason that prevents a kernel, at the key of the formula. */
 static bool refuse_formula(tnm_lower *lower, const tnm_tree *at,
@@ -187,7 +187,7 @@ static tn_kernel *new_kernel(tnm_lower *lower, uint32_t pass, uint32_t writes) {
   *kernel = (tn_kernel){
       .struct_size = sizeof *kernel,
       .flags = TN_KERNEL_REENTRANT | TN_KERNEL_DETERMINISTIC |
-               TN_KERNEL_ELEMENTWISE | TN_KERNEL_CHAIN,
+               TN_KERNEL_ELEMENTWISE | TN_KERNEL_REGISTERS,
       .pass = pass,
       .device_type = TN_DEVICE_CPU,
       .writes = writes,

@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "front.h"
-#include "tenon/chain.h"
-#include "tenon/fold.h"
+#include "tenon/draft/reduction.h"
+#include "tenon/draft/registers.h"
+#include "tenon/plugin/device.h"
 
 /* One entry of `kernels`. */
 typedef struct entry {
@@ -41,11 +42,12 @@ static uint32_t read_set(const entry *e, const char *key, const char *what,
 
 static uint32_t read_flags(const entry *e) {
   static const char *const words[] = {
-      "elementwise", "reentrant", "deterministic", "capturable", "async",
-      "fold",        NULL};
+      "elementwise", "reentrant", "deterministic", "capturable",
+      "async",       "reduction", "wide_out",      NULL};
   static const uint32_t bits[] = {TN_KERNEL_ELEMENTWISE,   TN_KERNEL_REENTRANT,
                                   TN_KERNEL_DETERMINISTIC, TN_KERNEL_CAPTURABLE,
-                                  TN_KERNEL_ASYNC,         TN_KERNEL_FOLD};
+                                  TN_KERNEL_ASYNC,         TN_KERNEL_REDUCTION,
+                                  TN_KERNEL_WIDE_OUT};
   return read_set(e, "flags", "a flag of a kernel", words, bits);
 }
 
@@ -298,7 +300,7 @@ static const tn_kernel *new_pass(const entry *e, uint32_t pass) {
   /* A gradient overwrites no memory unless the manifest allows it. */
   if (!tnm_tree_get(tnm_tree_get(e->lower->doc, "gradient"), "inplace"))
     kernel->writes &= ~(uint32_t)TN_WRITES_INPLACE;
-  kernel->flags &= ~TN_KERNEL_FOLD; /* only forward kernels have it */
+  kernel->flags &= ~TN_KERNEL_REDUCTION; /* only forward kernels have it */
   return kernel;
 }
 
@@ -336,22 +338,23 @@ static void check_async(const entry *e) {
 }
 
 /* Only elementwise kernels of the CPU can be register kernels. */
-static void read_links(entry *e) {
-  const tnm_tree *value = tnm_tree_get(e->node, "links");
-  e->out->links_symbol = read_symbol(e, e->node, "links");
+static void read_registers(entry *e) {
+  const tnm_tree *value = tnm_tree_get(e->node, "registers");
+  e->out->registers_symbol = read_symbol(e, e->node, "registers");
   if (value == NULL) return;
-  e->table.flags |= TN_KERNEL_CHAIN;
+  e->table.flags |= TN_KERNEL_REGISTERS;
   if ((e->table.flags & TN_KERNEL_ELEMENTWISE) &&
       e->table.device_type == TN_DEVICE_CPU)
     return;
   tnm_diag_spec spec = {"E0091", value->key_pos, NULL};
   size_t id =
       tnm_diag_add(diags_of(e), &spec,
-                   "links of a kernel that is not elementwise on the cpu");
+                   "register kernels of a kernel that is not elementwise on "
+                   "the cpu");
   tnm_diag_add_help(
       diags_of(e), id,
       "add `elementwise` to the `flags` of a kernel for `cpu`, or "
-      "leave `links` out");
+      "leave `registers` out");
 }
 
 /* ------------------------------------------------------------------ entries */
@@ -445,7 +448,7 @@ static void read_entry(tnm_lower *lower, tnm_tree *node, tnm_kernel *out) {
   out->supports_symbol = read_symbol(&e, node, "supports");
   read_workspace(&e);
   read_state(&e);
-  read_links(&e);
+  read_registers(&e);
   read_functions(&e);
 }
 

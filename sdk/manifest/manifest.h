@@ -182,7 +182,7 @@ typedef struct tnm_kernel {
   const char *state_type; /* all three or none */
   const char *state_create;
   const char *state_destroy;
-  const char *links_symbol; /* offers register kernels, NULL: none */
+  const char *registers_symbol; /* offers register kernels, NULL: none */
   bool companion; /* part of <plugin>.cuda.so and not of these tables: for CUDA,
                      and of an operator of this plugin */
   tnm_pos pos;

@@ -184,9 +184,11 @@ static const tnm_key kernel_keys[] = {
     {"workspace", M, false, "scratch memory"},
     {"resources", L, false, "rng"},
     {"options", L, false, "settings of the kernel, written like params"},
-    {"links", S, false, "C function that offers links of a chain (chain.h)"},
+    {"registers", S, false,
+     "C function that offers register kernels (registers.h)"},
     {"flags", L, false,
-     "elementwise, fold, reentrant, deterministic, capturable, async"},
+     "elementwise, reduction, reentrant, deterministic, capturable, async, "
+     "wide_out"},
     {NULL, 0, false, NULL}};
 
 static const tnm_key state_keys[] = {

@@ -4,7 +4,7 @@
  * tests/abi/test_abi.py compiles this as C11 and C++17 for every target minor.
  */
 #include <assert.h>
-#include <tenon/note.h>
+#include <tenon/plugin/note.h>
 
 #define TN_ABI_SIZE(type, bytes)                                     \
   static_assert(sizeof(type) == (bytes), "size of " #type " moved"); \

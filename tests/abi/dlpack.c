@@ -5,7 +5,7 @@
  */
 #include <assert.h>
 #include <dlpack/dlpack.h>
-#include <tenon/op.h>
+#include <tenon/plugin/op.h>
 
 #define SAME(ours, theirs)                                               \
   static_assert(offsetof(tn_tensor, ours) == offsetof(DLTensor, theirs), \

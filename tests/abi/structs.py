@@ -26,7 +26,7 @@ ENUM = re.compile(r"\benum\s*\{(.*?)\}", re.S)
 def preprocessed(minor):
     """The text of both headers as a plugin that targets 0.`minor` sees it."""
     run = ["gcc", "-E", "-P", "-std=c11", f"-DTN_TARGET_MINOR={minor}",
-           "-I", INCLUDE, INCLUDE / "tenon" / "note.h"]
+           "-I", INCLUDE, INCLUDE / "tenon" / "plugin" / "note.h"]
     return subprocess.run(run, check=True, capture_output=True,
                           text=True).stdout
 
@@ -56,7 +56,7 @@ def values(minor):
 
 def numbers(minor):
     """The X-macro lines, with values that this machine's gcc computes."""
-    program = ["#include <stdio.h>", "#include <tenon/note.h>",
+    program = ["#include <stdio.h>", "#include <tenon/plugin/note.h>",
                "int main(void) {"]
     for name, members in structs(minor).items():
         program.append(f'printf("TN_ABI_SIZE({name}, %zu)\\n", '

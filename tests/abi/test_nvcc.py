@@ -15,14 +15,20 @@ import structs  # noqa: E402
 import tap  # noqa: E402
 
 NVCC = sys.argv[1] if len(sys.argv) > 1 else None
-HEADERS = ["op.h", "note.h", "device.h", "kernel.h", "convert.h", "math.h",
-           "math/wide.h", "math/wide_pieces.h", "level.h",
-           "elementwise.h", "body.h", "walk.h", "strided.h", "elementwise.cuh",
-           "kernel.cuh",
-           "tenon.h", "exchange.h", "define.h", "graph.h", "blas.h", "pass.h",
-           "fold.h", "chain.h", "links.h", "size.h",
-           "philox.h", "philox.cuh", "device_blas.h", "device_scope.h",
-           "tune.h", "capture.h", "places.cuh", "ahead.cuh"]
+HEADERS = ["plugin/op.h", "plugin/note.h", "plugin/device.h",
+           "kernel/kernel.h", "kernel/convert.h", "kernel/convert_loops.h",
+           "kernel/math.h", "kernel/math/wide.h",
+           "kernel/math/wide_pieces.h", "kernel/cpu_levels.h",
+           "kernel/elementwise.h", "kernel/body_forms.h",
+           "kernel/tensor_walk.h", "kernel/strided.h",
+           "kernel/elementwise.cuh", "kernel/kernel.cuh",
+           "kernel/block_reduce.cuh", "tenon.h", "exchange.h", "define.h",
+           "graph.h", "plugin/blas.h", "draft/pass.h", "draft/reduction.h",
+           "draft/registers.h", "draft/register_loops.h",
+           "kernel/checked_size.h", "kernel/philox.h", "kernel/philox.cuh",
+           "plugin/device_blas.h", "plugin/device_scope.h",
+           "kernel_options.h", "draft/capture.h", "kernel/scatter.cuh",
+           "kernel/prefetch.cuh"]
 
 
 def compiles(headers, *options):

@@ -209,7 +209,7 @@ static void remove_other(void *instance) {
 
 /* In the middle of one removal and at the runtime's end, where it would have
  * waited for itself. */
-Test(define, nothing_is_removed_while_something_is_destroyed, .timeout = 60) {
+Test(define, nothing_is_removed_while_something_is_destroyed, .timeout = 100) {
   for (int at_end = 0; at_end < 2; ++at_end) {
     mine m = {.factor = 2};
     removal p = {0};

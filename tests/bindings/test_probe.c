@@ -84,8 +84,8 @@ Test(probe, an_exit_with_status_0_is_no_success) {
 }
 
 Test(probe, a_function_that_never_returns_has_a_time_limit) {
-  refused_within(3, lab_simple("lib_hang"), TN_PLUGIN,
-                 "did not end within 3 seconds, in example `doc` of "
+  refused_within(5, lab_simple("lib_hang"), TN_PLUGIN,
+                 "did not end within 5 seconds, in example `doc` of "
                  "lab.simple");
 }
 
@@ -100,8 +100,9 @@ Test(probe, a_forged_verdict_is_no_success) {
 }
 
 Test(probe, a_function_that_stops_its_group_has_a_time_limit) {
-  refused_within(1, lab_simple("lib_stop"), TN_PLUGIN,
-                 "did not end within 1 second, in example `doc` of lab.simple");
+  refused_within(
+      5, lab_simple("lib_stop"), TN_PLUGIN,
+      "did not end within 5 seconds, in example `doc` of lab.simple");
 }
 
 /* Whether a process of this name runs. */

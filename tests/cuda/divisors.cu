@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * divisors.cu: tn_cuda_divisor for test_divisors.c, compiled for the host.
  */
-#include "tenon/ahead.cuh"
+#include "tenon/kernel/prefetch.cuh"
 
 extern "C" __attribute__((visibility("default"))) int64_t divided(int64_t i,
                                                                   int64_t by) {

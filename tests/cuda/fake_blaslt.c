@@ -10,7 +10,7 @@
 
 #include "fake_cuda.h"
 #include "kernels.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 #define DECLARE(field, symbol, arguments) int symbol arguments;
 BLASLT_FUNCTIONS(DECLARE)

@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "dnn.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 /* ----------------------------------------------------------------- elements */
 
@@ -147,7 +147,7 @@ static void store(fake *f, const conv_work *k, const double *sums) {
 
 void conv_run(fake *f, const void *arg) {
   const conv_work *k = arg;
-  if (k->is_slow) (void)nanosleep(&(struct timespec){0, 3000000}, NULL);
+  if (k->is_slow) (void)nanosleep(&(struct timespec){0, 20000000}, NULL);
   walk a = {k, {load(f, k, ARRAY_X), load(f, k, ARRAY_W), load(f, k, ARRAY_Y)}};
   walk_all(&a);
   store(f, k, a.v[k->written]);

@@ -8,7 +8,7 @@
 
 #include "cuda_runtime.h"
 /* after the words of the runtime */
-#include "tenon/elementwise.cuh"
+#include "tenon/kernel/elementwise.cuh"
 
 static inline void fake_cuda_declare(fake_cuda_work *work,
                                      const tn_cuda_flat &flat) {

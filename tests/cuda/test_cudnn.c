@@ -18,7 +18,7 @@
 #include "fake_cudnn.h"
 #include "fixture.h"
 #include "tenon/graph.h"
-#include "tenon/tune.h"
+#include "tenon/kernel_options.h"
 
 static const windows_case conv_cases[] = {
 #include "../plugins/conv_cases.inc"

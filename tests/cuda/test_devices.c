@@ -358,3 +358,62 @@ Test(devices, that_disappear_do_not_take_the_rest_with_them) {
   tn_array_release(there);
   fixture_is_broken = true;
 }
+
+/* ------------------------------------------------------------------- halves
+ */
+
+enum { N_PAIRS = 64, N_COLUMNS = 3 };
+
+static tn_array *make_halves(tn_dtype dtype, int32_t ndim, const int64_t *shape,
+                             const uint16_t *bits, size_t n) {
+  tn_array *host = NULL, *there = NULL;
+  OK(tn_array_create(fixture, &(tn_spec){dtype, ndim, shape}, &host));
+  OK(tn_array_set(host, bits, n * sizeof *bits));
+  OK(tn_array_to(host, fixture_place("cuda"), &there));
+  tn_array_release(host);
+  return there;
+}
+
+/* Checks the gradient of a row that broadcast_mul repeats: of each column the
+ * sum of 64 pairs of products, (1 + e) (1 + e) and -(1 + 2 e), with e the last
+ * bit of 1. A pair is e^2, or 0 if its products are rounded first. */
+static void check_halves(tn_dtype dtype, tn_req req, uint16_t start,
+                         uint16_t want) {
+  enum { N_ROWS = 2 * N_PAIRS, N_ALL = N_ROWS * N_COLUMNS };
+  const int64_t shape[] = {N_ROWS, N_COLUMNS};
+  const uint16_t one = dtype == TN_F16 ? 0x3c00 : 0x3f80;
+  uint16_t x[N_ALL], head[N_ALL], row[N_COLUMNS], old[N_COLUMNS];
+  tn_operator *op = NULL;
+  for (int i = 0; i < N_ALL; ++i) {
+    const bool is_square = i / N_COLUMNS % 2;
+    x[i] = (uint16_t)(is_square ? one + 1 : one + 2);
+    head[i] = (uint16_t)(is_square ? one + 1 : one | 0x8000);
+  }
+  for (int i = 0; i < N_COLUMNS; ++i) row[i] = one, old[i] = start;
+  tn_array *in[] = {make_halves(dtype, 2, shape, x, N_ALL),
+                    make_halves(dtype, 1, shape + 1, row, N_COLUMNS)},
+           *heads[] = {make_halves(dtype, 2, shape, head, N_ALL)},
+           *grads[] = {NULL, make_halves(dtype, 1, shape + 1, old, N_COLUMNS)};
+  const tn_req reqs[] = {TN_REQ_NULL, req};
+  const tn_backward call = {.struct_size = sizeof call,
+                            .inputs = {2, in},
+                            .outputs = {1, in},
+                            .out_grads = {1, heads},
+                            .in_grads = {2, grads, reqs}};
+  OK(tn_operator_get(fixture, "elemwise.broadcast_mul", &op));
+  OK(tn_call_backward(fixture, op, &call));
+  OK(tn_array_get(grads[1], old, sizeof old));
+  for (int i = 0; i < N_COLUMNS; ++i)
+    cr_assert_eq(old[i], want, "column %d is %#x, not %#x", i, old[i], want);
+  tn_array_release(in[0]), tn_array_release(in[1]);
+  tn_array_release(heads[0]), tn_array_release(grads[1]);
+}
+
+/* 64 e^2 is 2^-14 in f16 and 2^-8 in bf16. */
+Test(devices, sum_gradients_of_repeated_halves_before_they_round) {
+  fixture_open_all(&(fake_cuda_options){.devices = 1, .seed = 3});
+  check_halves(TN_F16, TN_REQ_WRITE, 0x7e00, 0x0400);
+  check_halves(TN_BF16, TN_REQ_WRITE, 0x7fc0, 0x3b80);
+  check_halves(TN_F16, TN_REQ_ADD, 0x0400, 0x0800);
+  check_halves(TN_BF16, TN_REQ_ADD, 0x3b80, 0x3c00);
+}

@@ -7,7 +7,7 @@
 
 #include "fixture.h"
 #include "tenon/graph.h"
-#include "tenon/tune.h"
+#include "tenon/kernel_options.h"
 
 TestSuite(dot, .init = fixture_init, .fini = fixture_close);
 

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "fixture.h"
-#include "tenon/kernel.h"
-#include "tenon/tune.h"
+#include "tenon/kernel/kernel.h"
+#include "tenon/kernel_options.h"
 
 TestSuite(fused_pairs, .init = fixture_init, .fini = fixture_close);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Sums of plugins/cuda for types other than floats, requested as the host does:
- * every dtype, added to existing values or not, of a thread's and of a block's
- * size. The expected values follow from device.h: here they are added up modulo
- * 2^64.
+ * Sums of plugins/cuda for types other than floats, and of f32 into halves,
+ * requested as the host does: every dtype, added to existing values or not, of
+ * a thread's and of a block's size. The expected values follow from device.h:
+ * here integers are added up modulo 2^64, and halves in doubles.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -12,6 +12,7 @@
 #include "devices.h"
 #include "fake_cuda.h"
 #include "sum.h"
+#include "tenon/kernel/kernel.h"
 
 enum { N = 1024, MOST = 8 * N };
 
@@ -226,4 +227,89 @@ Test(sums, of_a_negative_value_are_that) {
                     &error));
   move(to, memory, 0);
   cr_assert_arr_eq(v, want, sizeof want);
+}
+
+/* --------------------------------------------------------------- wide terms */
+
+static float widen(tn_dtype dtype, uint16_t half) {
+  return dtype == TN_F16 ? tn_kernel_f16_to_f32(half)
+                         : tn_kernel_bf16_to_f32(half);
+}
+
+static uint16_t narrow(tn_dtype dtype, double x) {
+  return dtype == TN_F16 ? tn_kernel_f32_to_f16((float)x)
+                         : tn_kernel_f32_to_bf16((float)x);
+}
+
+/* Terms are multiples of 2^-12 below 2, so every sum of them is exact in f32,
+ * and most of them are no halves. */
+static void fill_wide(tn_dtype dtype) {
+  uint16_t *halves = (uint16_t *)(void *)to;
+  float *terms = (float *)(void *)from;
+  uint32_t state = 3;
+  for (int i = 0; i < MOST / 2; ++i) halves[i] = narrow(dtype, i % 32 * 0.125);
+  for (int i = 0; i < MOST / 4; ++i) {
+    state = state * 1664525u + 1013904223u;
+    terms[i] = (float)((int)(state >> 18) - 8192) * 0x1p-12f;
+  }
+}
+
+/* Sums into `to`, as the device does. */
+static void sum_wide_here(const tn_device_sum *s, int64_t f0) {
+  const tn_sum_axis *cut = s->axes + s->n_kept;
+  uint16_t *halves = (uint16_t *)(void *)to;
+  const float *terms = (const float *)(const void *)from;
+  for (int64_t i = 0; i < count(s->axes, s->n_kept); ++i) {
+    uint16_t *y = halves + place(s->axes, s->n_kept, i, true);
+    const int64_t x = f0 + place(s->axes, s->n_kept, i, false);
+    double all = s->flags & TN_SUM_ADD ? (double)widen(s->dtype, *y) : 0;
+    for (int64_t k = 0; k < count(cut, s->n_summed); ++k)
+      all += (double)terms[x + place(cut, s->n_summed, k, false)];
+    *y = narrow(s->dtype, all);
+  }
+}
+
+static void agree_wide(tn_device_sum s, int64_t f0, const char *name) {
+  static uint8_t have[MOST];
+  s.struct_size = sizeof s;
+  s.to = memory;
+  s.from = memory + MOST + f0 * (int64_t)sizeof(float);
+  for (uint32_t i = 0; i < 4; ++i) {
+    s.dtype = i < 2 ? TN_F16 : TN_BF16;
+    s.flags = TN_SUM_WIDE | (i % 2 ? TN_SUM_ADD : 0);
+    fill_wide(s.dtype);
+    move(memory, to, 1);
+    move(memory + MOST, from, 1);
+    OK(cuda_queue_sum(&self, queue, &s, &error));
+    move(have, memory, 0);
+    sum_wide_here(&s, f0);
+    for (size_t k = 0; k < MOST; ++k)
+      cr_assert_eq(have[k], to[k], "%s, %u: byte %zu is %#x, not %#x", name, i,
+                   k, have[k], to[k]);
+  }
+}
+
+Test(sums, of_wide_terms_round_once) {
+  const tn_sum_axis dense[] = {{500, 1, 1}}, few[] = {{100, 1, 5}, {5, 0, 1}},
+                    columns[] = {{5, 2, 1}, {200, 0, 5}},
+                    rows[] = {{4, 1, 250}, {250, 0, 1}},
+                    fours[] = {{5, 1, 40}, {4, 0, 200}, {40, 0, 1}},
+                    gaps[] = {{4, 1, 41}, {4, 0, 164}, {40, 0, 1}},
+                    three[] = {
+                        {2, 1, 500}, {3, 0, 150}, {5, 0, 30}, {11, 0, 2}};
+  agree_wide((tn_device_sum){.n_kept = 1, .axes = dense}, 0, "dense");
+  agree_wide((tn_device_sum){.n_kept = 1, .n_summed = 1, .axes = few}, 0,
+             "few");
+  agree_wide((tn_device_sum){.n_kept = 1, .n_summed = 1, .axes = columns}, 0,
+             "columns");
+  agree_wide((tn_device_sum){.n_kept = 1, .n_summed = 1, .axes = rows}, 0,
+             "rows");
+  agree_wide((tn_device_sum){.n_kept = 1, .n_summed = 2, .axes = fours}, 0,
+             "fours");
+  agree_wide((tn_device_sum){.n_kept = 1, .n_summed = 2, .axes = fours}, 2,
+             "fours elsewhere");
+  agree_wide((tn_device_sum){.n_kept = 1, .n_summed = 2, .axes = gaps}, 0,
+             "gaps");
+  agree_wide((tn_device_sum){.n_kept = 1, .n_summed = 3, .axes = three}, 0,
+             "three axes");
 }

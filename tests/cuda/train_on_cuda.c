@@ -18,7 +18,7 @@
 
 #include "digits_net.h"
 #include "lenet_net.h"
-#include "tenon/tune.h"
+#include "tenon/kernel_options.h"
 
 /* Number of digits that may be right on one device alone. With fewer bits two
  * trainings diverge: their results then differ as much as between two orders of

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * avx512_math.h: what functions of sixteen floats at once (tenon/math/wide.h)
- * are made of, in C: the end of avx512.h, which includes it.
+ * avx512_math.h: what functions of sixteen floats at once
+ * (tenon/kernel/math/wide.h) are made of, in C: the end of avx512.h, which
+ * includes it.
  */
 #ifndef TENON_TESTS_EMULATE_AVX512_MATH_H_
 #define TENON_TESTS_EMULATE_AVX512_MATH_H_

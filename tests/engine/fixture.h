@@ -100,6 +100,10 @@ void block_end(block *self);
  * can raise *n. */
 void await_count(const _Atomic int *n, int wanted);
 
+/* Gives other threads some microseconds to do something wrong. It yields only
+ * once, as each yield may cost a time slice of every other thread. */
+void let_others_run(void);
+
 /* A log of numbers in the order of their addition, from any thread. */
 typedef struct order {
   _Atomic int n;

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wait.h"
+
 /* ------------------------------------------------------------------- device */
 
 static void device_init(device *self) {

@@ -6,7 +6,6 @@
 #define TESTS_ENGINE_STAGE_H_
 
 #include "fixture.h"
-#include "order.h"
 
 enum {
   WAITS = 64,

@@ -27,7 +27,7 @@ static void end_elsewhere(held *job, tn_code code, const char *text) {
   pthread_join(thread, NULL);
 }
 
-Test(async, dependents_wait_until_a_foreign_thread_is_done, .timeout = 20) {
+Test(async, dependents_wait_until_a_foreign_thread_is_done, .timeout = 100) {
   tn__engine *engine = engine_dispatch(2);
   tn__var x = {0};
   _Atomic int n = 0;
@@ -42,7 +42,7 @@ Test(async, dependents_wait_until_a_foreign_thread_is_done, .timeout = 20) {
   engine_close(engine);
 }
 
-Test(async, a_pending_function_holds_no_worker, .timeout = 20) {
+Test(async, a_pending_function_holds_no_worker, .timeout = 100) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x[8] = {0}, y = {0};
   _Atomic int n = 0;
@@ -82,7 +82,7 @@ Test(async, a_function_may_be_done_before_it_returns) {
   }
 }
 
-Test(async, the_error_of_a_foreign_thread_arrives, .timeout = 20) {
+Test(async, the_error_of_a_foreign_thread_arrives, .timeout = 100) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0};
   held job;
@@ -96,7 +96,7 @@ Test(async, the_error_of_a_foreign_thread_arrives, .timeout = 20) {
 }
 
 /* It returns a failure, so the token is never done. */
-Test(async, a_function_that_fails_to_begin_is_complete, .timeout = 20) {
+Test(async, a_function_that_fails_to_begin_is_complete, .timeout = 100) {
   for (int k = 0; k < N_KINDS; ++k) {
     tn__engine *engine = engine_open(&kinds[k]);
     tn__var x = {0};
@@ -148,7 +148,7 @@ static tn_code push_relay(tn__engine *engine, relay *self, tn__var *x,
 }
 
 /* A separate thread ends each one, in any order. */
-Test(async, many_are_ended_by_many_threads, .timeout = 20) {
+Test(async, many_are_ended_by_many_threads, .timeout = 100) {
   enum { N = 32 };
   for (int k = 1; k < N_KINDS; ++k) {
     tn__engine *engine = engine_open(&kinds[k]);
@@ -169,7 +169,7 @@ Test(async, many_are_ended_by_many_threads, .timeout = 20) {
 /* The naive engine runs functions to their end. A function that has only begun
  * has failed; ending it later has no effect. */
 Test(async, the_naive_engine_refuses_functions_that_are_not_done_in_time,
-     .timeout = 20) {
+     .timeout = 100) {
   tn__engine *engine = engine_open(&kinds[0]);
   tn__var x = {0}, y = {0};
   _Atomic int n = 0;

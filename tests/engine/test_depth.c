@@ -69,23 +69,23 @@ static void expect_all(const kind *how, uint32_t n_vars, run_fn *run,
   engine_close(engine);
 }
 
-Test(depth, a_function_that_uses_the_same_pushes_the_next, .timeout = 60) {
+Test(depth, a_function_that_uses_the_same_pushes_the_next, .timeout = 100) {
   for (int k = 0; k < N_KINDS; ++k)
     expect_all(&kinds[k], 1, run_and_push, count_drop);
 }
 
 Test(depth, a_function_that_uses_something_else_pushes_the_next,
-     .timeout = 60) {
+     .timeout = 100) {
   for (int k = 0; k < N_KINDS; ++k)
     expect_all(&kinds[k], 64, run_and_push, count_drop);
 }
 
-Test(depth, a_drop_pushes_the_next, .timeout = 60) {
+Test(depth, a_drop_pushes_the_next, .timeout = 100) {
   for (int k = 0; k < N_KINDS; ++k)
     expect_all(&kinds[k], 1, run_nothing, drop_and_push);
 }
 
-Test(depth, a_drop_pushes_the_next_on_something_else, .timeout = 60) {
+Test(depth, a_drop_pushes_the_next_on_something_else, .timeout = 100) {
   for (int k = 0; k < N_KINDS; ++k)
     expect_all(&kinds[k], 64, run_nothing, drop_and_push);
 }
@@ -107,7 +107,7 @@ static void end_piece(void *arg) {
         TN_OK);
 }
 
-Test(depth, the_end_of_a_variable_deletes_the_next, .timeout = 60) {
+Test(depth, the_end_of_a_variable_deletes_the_next, .timeout = 100) {
   static piece pieces[DEEP];
   for (int k = 0; k < N_KINDS; ++k) {
     tn__engine *engine = engine_open(&kinds[k]);

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine_state.h"
 #include "fixture.h"
-#include "pool.h"
+#include "wait.h"
 
 /* ------------------------------------------------------------------- device */
 
@@ -154,17 +155,17 @@ static void break_each(const kind *how, int64_t fail_at) {
 }
 
 Test(foreign_fences, a_failure_of_a_queue_reaches_results_of_other_queues,
-     .timeout = 60) {
+     .timeout = 100) {
   for (int k = 0; k < N_KINDS; ++k) break_each(&kinds[k], 0);
 }
 
-Test(foreign_fences, it_is_reported_without_memory, .timeout = 60) {
+Test(foreign_fences, it_is_reported_without_memory, .timeout = 100) {
   for (int k = 0; k < N_KINDS; ++k)
     for (int64_t at = 1; at < 40; ++at) break_each(&kinds[k], at);
 }
 
 /* A newer fence replaces the earlier ones of its queue. */
-Test(foreign_fences, they_do_not_pile_up, .timeout = 60) {
+Test(foreign_fences, they_do_not_pile_up, .timeout = 100) {
   stage s;
   stage_open(&s, &kinds[1]);
   for (int i = 0; i < 1000; ++i) {

@@ -75,7 +75,7 @@ static void *push_in_turn(void *arg) {
   return NULL;
 }
 
-Test(mailbox, keeps_the_order_of_several_threads, .timeout = 20) {
+Test(mailbox, keeps_the_order_of_several_threads, .timeout = 100) {
   static note notes[RUNNERS * TURNS];
   for (uint32_t workers = 1; workers <= 4; workers *= 2) {
     tn__engine *engine = engine_dispatch(workers);
@@ -115,7 +115,7 @@ static tn_code run_caller_thread(void *arg, tn__token *token) {
   return TN_OK;
 }
 
-Test(mailbox, runs_nothing_on_a_thread_that_only_pushes, .timeout = 20) {
+Test(mailbox, runs_nothing_on_a_thread_that_only_pushes, .timeout = 100) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0};
   for (int i = 0; i < 100; ++i) {
@@ -129,7 +129,7 @@ Test(mailbox, runs_nothing_on_a_thread_that_only_pushes, .timeout = 20) {
 }
 
 /* A list of variables that is too long for a segment of the mailbox. */
-Test(mailbox, takes_lists_of_any_length_in_their_turn, .timeout = 20) {
+Test(mailbox, takes_lists_of_any_length_in_their_turn, .timeout = 100) {
   enum { N = 6000 };
   static tn__var x[N];
   static tn__access access[N];
@@ -175,7 +175,7 @@ static tn_code run_nest(void *arg, tn__token *token) {
   return run_note(&(note){self->log, 0}, token);
 }
 
-Test(mailbox, takes_pushes_of_a_small_function_after_it, .timeout = 20) {
+Test(mailbox, takes_pushes_of_a_small_function_after_it, .timeout = 100) {
   static nest self;
   for (uint32_t workers = 1; workers <= 4; workers *= 2) {
     tn__engine *engine = engine_dispatch(workers);
@@ -213,7 +213,7 @@ static void push_in_drop(void *arg) {
     atomic_fetch_add(self->dropped, 1);
 }
 
-Test(mailbox, lets_a_drop_push_and_not_wait, .timeout = 20) {
+Test(mailbox, lets_a_drop_push_and_not_wait, .timeout = 100) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0};
   _Atomic int n = 0, dropped = 0;
@@ -240,7 +240,7 @@ static void end_at(void *arg) {
 }
 
 /* Nothing on the variable shows its use. */
-Test(mailbox, keeps_a_deletion_after_recorded_uses, .timeout = 20) {
+Test(mailbox, keeps_a_deletion_after_recorded_uses, .timeout = 100) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0};
   order log = {0};
@@ -259,7 +259,7 @@ Test(mailbox, keeps_a_deletion_after_recorded_uses, .timeout = 20) {
   engine_close(engine);
 }
 
-Test(mailbox, ends_a_variable_with_an_error_too, .timeout = 20) {
+Test(mailbox, ends_a_variable_with_an_error_too, .timeout = 100) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0};
   _Atomic int ended = 0;
@@ -276,7 +276,7 @@ Test(mailbox, ends_a_variable_with_an_error_too, .timeout = 20) {
 
 /* ------------------------------------------------------------------ errors */
 
-Test(mailbox, passes_the_error_of_a_small_function_on, .timeout = 20) {
+Test(mailbox, passes_the_error_of_a_small_function_on, .timeout = 100) {
   for (uint32_t workers = 1; workers <= 4; workers *= 2) {
     tn__engine *engine = engine_dispatch(workers);
     tn__var x = {0}, y = {0}, z = {0};
@@ -302,7 +302,7 @@ Test(mailbox, passes_the_error_of_a_small_function_on, .timeout = 20) {
 
 /* The dispatcher is inside of a function, so no thread can know whether the
  * variable is in use. The wait leaves no claim. */
-Test(mailbox, lets_a_wait_give_up_that_could_not_ask, .timeout = 20) {
+Test(mailbox, lets_a_wait_give_up_that_could_not_ask, .timeout = 100) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0};
   _Atomic int n = 0;
@@ -324,7 +324,7 @@ Test(mailbox, lets_a_wait_give_up_that_could_not_ask, .timeout = 20) {
 /* The only worker is inside of a function that may be long. A wait with a limit
  * dispatches by itself to find out which variables are in use, and runs
  * nothing. */
-Test(mailbox, lets_a_wait_with_a_limit_look_for_itself, .timeout = 20) {
+Test(mailbox, lets_a_wait_with_a_limit_look_for_itself, .timeout = 100) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0}, y = {0};
   _Atomic int n = 0;
@@ -346,7 +346,7 @@ Test(mailbox, lets_a_wait_with_a_limit_look_for_itself, .timeout = 20) {
 
 /* The same without a limit: the thread becomes the dispatcher and runs jobs. */
 Test(mailbox, is_dispatched_by_a_waiting_thread_when_workers_are_busy,
-     .timeout = 20) {
+     .timeout = 100) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0}, y = {0};
   order log = {0};
@@ -376,7 +376,7 @@ Test(mailbox, is_dispatched_by_a_waiting_thread_when_workers_are_busy,
 enum { WIDE = 200 };
 
 /* Pushed jobs run although there is no memory for a token. */
-Test(mailbox, loses_nothing_for_want_of_memory, .timeout = 20) {
+Test(mailbox, loses_nothing_for_want_of_memory, .timeout = 100) {
   static tn__var x[WIDE];
   static tn__access all[WIDE];
   static note notes[40];
@@ -426,7 +426,7 @@ Test(mailbox, loses_nothing_for_want_of_memory, .timeout = 20) {
 
 /* An asynchronous function gets its token in its push. Jobs on the same
  * variable stay in the mailbox until it is done. */
-Test(mailbox, waits_for_used_variables_without_memory, .timeout = 20) {
+Test(mailbox, waits_for_used_variables_without_memory, .timeout = 100) {
   tn__engine *engine = engine_dispatch(1);
   static tn__var x[WIDE];
   static tn__access all[WIDE];
@@ -454,7 +454,7 @@ static tn_code run_boom_wide(void *arg, tn__token *token) {
   return run_boom(arg, token);
 }
 
-Test(mailbox, passes_errors_on_without_memory, .timeout = 20) {
+Test(mailbox, passes_errors_on_without_memory, .timeout = 100) {
   enum { FEW = 30 };
   static tn__var x[FEW];
   static tn__access all[FEW];
@@ -480,7 +480,7 @@ Test(mailbox, passes_errors_on_without_memory, .timeout = 20) {
 
 /* The mailbox itself is full: pushes fail, waits and functions run here do not.
  */
-Test(mailbox, lets_waits_in_when_it_is_full, .timeout = 20) {
+Test(mailbox, lets_waits_in_when_it_is_full, .timeout = 100) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0}, y = {0};
   _Atomic int n = 0, dropped = 0;
@@ -535,7 +535,7 @@ static void fill_post(tn__engine *engine, tn__var *x, _Atomic int *n) {
   }
 }
 
-Test(mailbox, is_dropped_by_an_engine_that_is_abandoned, .timeout = 20) {
+Test(mailbox, is_dropped_by_an_engine_that_is_abandoned, .timeout = 100) {
   tn__engine *engine = engine_dispatch(2);
   tn__var x = {0};
   _Atomic int n = 0;
@@ -557,7 +557,7 @@ static void *stop(void *arg) {
   return NULL;
 }
 
-Test(mailbox, is_empty_when_the_engine_has_stopped, .timeout = 20) {
+Test(mailbox, is_empty_when_the_engine_has_stopped, .timeout = 100) {
   for (uint32_t workers = 1; workers <= 4; workers *= 2) {
     tn__engine *engine = engine_dispatch(workers);
     tn__var x = {0};
@@ -582,7 +582,7 @@ static void *stop_often(void *arg) {
 }
 
 /* A record without a wake-up would never run: no thread helps. */
-Test(mailbox, wakes_a_worker_for_every_record, .timeout = 20) {
+Test(mailbox, wakes_a_worker_for_every_record, .timeout = 100) {
   for (uint32_t workers = 1; workers <= 4; workers *= 2) {
     tn__engine *engine = engine_dispatch(workers);
     pthread_t stopper;
@@ -610,7 +610,7 @@ static tn_code run_meet(void *arg, tn__token *token) {
 /* Each of two can only end when the other has begun, and no thread helps. A
  * worker that takes the first and runs it must leave the second to another
  * worker. */
-Test(mailbox, is_not_kept_by_a_worker_that_is_busy, .timeout = 20) {
+Test(mailbox, is_not_kept_by_a_worker_that_is_busy, .timeout = 100) {
   tn__engine *engine = engine_dispatch(2);
   pthread_barrier_t barrier;
   pthread_barrier_init(&barrier, NULL, 3);

@@ -88,7 +88,7 @@ static void expect_pushed_or_not(const kind *how, int64_t at, bool for_ever) {
   engine_close(engine);
 }
 
-Test(memory, a_function_is_pushed_or_is_not, .timeout = 20) {
+Test(memory, a_function_is_pushed_or_is_not, .timeout = 100) {
   for (int k = 0; k < N_KINDS; ++k)
     for (int64_t at = 1; at < 12; ++at) {
       expect_pushed_or_not(&kinds[k], at, false);
@@ -207,7 +207,7 @@ static bool expect_all_or_none(const kind *how, int64_t at, bool for_ever) {
   return code == TN_OK;
 }
 
-Test(memory, operations_are_pushed_together_or_not_at_all, .timeout = 60) {
+Test(memory, operations_are_pushed_together_or_not_at_all, .timeout = 100) {
   for (int k = 0; k < N_KINDS; ++k)
     for (int mode = 0; mode < 2; ++mode) {
       int64_t at = 1;
@@ -225,7 +225,7 @@ static tn_code run_team(void *arg, tn__token *token) {
   return code;
 }
 
-Test(memory, a_function_may_push_operations_together, .timeout = 20) {
+Test(memory, a_function_may_push_operations_together, .timeout = 100) {
   for (int k = 0; k < N_KINDS; ++k) {
     static team t;
     team_open(&t, &kinds[k]);
@@ -251,7 +251,7 @@ static void mark_end(void *arg) {
 }
 
 /* After a reader, so that the pending deletion needs memory. */
-Test(memory, a_variable_is_deleted_or_is_not, .timeout = 20) {
+Test(memory, a_variable_is_deleted_or_is_not, .timeout = 100) {
   for (int64_t at = 1; at < 4; ++at) {
     tn__engine *engine = engine_dispatch(1);
     tn__var x = {0};

@@ -97,7 +97,7 @@ static tn_code run_meet(void *arg, tn__token *token) {
   return run_note(&self->note, token);
 }
 
-Test(order, readers_run_together_between_writers, .timeout = 20) {
+Test(order, readers_run_together_between_writers, .timeout = 100) {
   tn__engine *engine = engine_dispatch(2);
   pthread_barrier_t barrier;
   tn__var x = {0};
@@ -117,7 +117,7 @@ Test(order, readers_run_together_between_writers, .timeout = 20) {
   engine_close(engine);
 }
 
-Test(order, readers_that_waited_for_a_writer_run_together, .timeout = 20) {
+Test(order, readers_that_waited_for_a_writer_run_together, .timeout = 100) {
   tn__engine *engine = engine_dispatch(2);
   pthread_barrier_t barrier;
   tn__var x = {0};
@@ -134,7 +134,7 @@ Test(order, readers_that_waited_for_a_writer_run_together, .timeout = 20) {
   engine_close(engine);
 }
 
-Test(order, functions_without_a_common_variable_run_together, .timeout = 20) {
+Test(order, functions_without_a_common_variable_run_together, .timeout = 100) {
   enum { N = 4 };
   tn__engine *engine = engine_dispatch(N);
   pthread_barrier_t barrier;
@@ -151,7 +151,7 @@ Test(order, functions_without_a_common_variable_run_together, .timeout = 20) {
   engine_close(engine);
 }
 
-Test(order, a_writer_waits_for_each_reader, .timeout = 20) {
+Test(order, a_writer_waits_for_each_reader, .timeout = 100) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0};
   _Atomic int n = 0;
@@ -168,7 +168,7 @@ Test(order, a_writer_waits_for_each_reader, .timeout = 20) {
   engine_close(engine);
 }
 
-Test(order, a_reader_does_not_pass_a_writer_that_waits, .timeout = 20) {
+Test(order, a_reader_does_not_pass_a_writer_that_waits, .timeout = 100) {
   tn__engine *engine = engine_dispatch(2);
   tn__var x = {0}, y = {0};
   order log = {0};
@@ -206,7 +206,7 @@ static tn_code run_wait_for(void *arg, tn__token *token) {
 }
 
 /* The function can only go on after push has returned. */
-Test(order, push_returns_before_the_function_does, .timeout = 20) {
+Test(order, push_returns_before_the_function_does, .timeout = 100) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0};
   wait_for self;
@@ -248,7 +248,7 @@ Test(order, the_naive_engine_runs_everything_inside_of_push) {
   engine_close(engine);
 }
 
-Test(order, the_gate_lets_its_owner_in_and_keeps_order, .timeout = 20) {
+Test(order, the_gate_lets_its_owner_in_and_keeps_order, .timeout = 100) {
   tn__engine *engine = engine_pooled(1);
   tn__var x = {0}, y = {0};
   _Atomic int n = 0;

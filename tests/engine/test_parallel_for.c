@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine_state.h"
 #include "fixture.h"
 #include "graph.h"
 #include "pool.h"
@@ -128,7 +129,7 @@ static int32_t await_company(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-Test(parallel_for, workers_take_part_in_long_loops, .timeout = 20) {
+Test(parallel_for, workers_take_part_in_long_loops, .timeout = 100) {
   for (int k = 0; k < N_KINDS; ++k) {
     if (kinds[k].workers < 2) continue;
     tn__engine *engine = engine_open(&kinds[k]);
@@ -139,7 +140,7 @@ Test(parallel_for, workers_take_part_in_long_loops, .timeout = 20) {
   }
 }
 
-Test(parallel_for, fewer_slices_than_workers_are_shared, .timeout = 20) {
+Test(parallel_for, fewer_slices_than_workers_are_shared, .timeout = 100) {
   tn__engine *engine = engine_pooled(8);
   company self = {.caller = pthread_self()};
   cr_assert_eq(tn__parallel_for(engine, 3, 1, await_company, &self), TN_OK);
@@ -163,7 +164,7 @@ static int32_t work_and_await(void *arg, int64_t begin, int64_t end) {
 /* Both workers sleep, but one seems to search, like one that waits for the
  * caller's processor. */
 Test(parallel_for, others_wake_up_if_searching_workers_do_not_come,
-     .timeout = 20) {
+     .timeout = 100) {
   tn__engine *engine = engine_pooled(2);
   company self = {.caller = pthread_self()};
   tn__pool_start(engine->pool);
@@ -197,7 +198,7 @@ static int32_t wait_and_push(void *arg, int64_t begin, int64_t end) {
   return await_company(&self->company, begin, end);
 }
 
-Test(parallel_for, a_slice_elsewhere_may_push_but_not_wait, .timeout = 20) {
+Test(parallel_for, a_slice_elsewhere_may_push_but_not_wait, .timeout = 100) {
   for (int k = 0; k < N_KINDS; ++k) {
     if (kinds[k].workers < 2) continue;
     tn__engine *engine = engine_open(&kinds[k]);
@@ -247,7 +248,7 @@ static void *loop_there(void *arg) {
   return NULL;
 }
 
-Test(parallel_for, many_threads_loop_at_once, .timeout = 20) {
+Test(parallel_for, many_threads_loop_at_once, .timeout = 100) {
   enum { THREADS = 80 /* more than there are slots for loops */ };
   static looper loopers[THREADS];
   for (int k = 0; k < N_KINDS; ++k) {
@@ -297,7 +298,7 @@ static int32_t meet(void *arg, int64_t begin, int64_t end) {
 
 /* The caller has begun with slice 0 and waits in slice 1. */
 Test(parallel_for, every_thread_begins_with_neighbours_of_its_own,
-     .timeout = 20) {
+     .timeout = 100) {
   tn__engine *engine = engine_pooled(TEAM);
   for (int round = 0; round < 5; ++round) {
     team self = {.caller = pthread_self()};
@@ -336,7 +337,7 @@ static int32_t note_order(void *arg, int64_t begin, int64_t end) {
 }
 
 Test(parallel_for, a_finished_thread_takes_from_the_end_of_other_ranges,
-     .timeout = 20) {
+     .timeout = 100) {
   tn__engine *engine = engine_pooled(2);
   course self = {.caller = pthread_self()};
   cr_assert_eq(tn__parallel_for(engine, 2 * RANGE, 1, note_order, &self),
@@ -367,7 +368,7 @@ static int32_t spin_slice(void *arg, int64_t begin, int64_t end) {
 }
 
 /* They have found many loops, and search longer. */
-Test(parallel_for, workers_sleep_when_there_are_no_more_loops, .timeout = 20) {
+Test(parallel_for, workers_sleep_when_there_are_no_more_loops, .timeout = 100) {
   enum { WORKERS = 3 };
   tn__engine *engine = engine_pooled(WORKERS);
   tn__pool *pool = engine->pool;
@@ -377,8 +378,9 @@ Test(parallel_for, workers_sleep_when_there_are_no_more_loops, .timeout = 20) {
   for (int i = 0; i < WORKERS; ++i) spent -= cpu_us(pool->slots[i].thread);
   while (pool->idle != WORKERS * TN__ASLEEP) sched_yield();
   for (int i = 0; i < WORKERS; ++i) spent += cpu_us(pool->slots[i].thread);
-  /* Each may have been woken, and have searched, once more. */
-  cr_assert_lt(spent, WORKERS * (2 * TN__SEARCH_MAX_NS / 1000 + 1000));
+  /* Far above TN__SEARCH_MAX_NS, as some systems count processor time in steps
+   * of ten milliseconds. */
+  cr_assert_lt(spent, WORKERS * 100e3);
   for (int i = 0; i < WORKERS; ++i) cr_assert_eq(pool->slots[i].search_ns, 0);
   engine_close(engine);
 }
@@ -394,7 +396,7 @@ static int32_t note_company(void *arg, int64_t begin, int64_t end) {
 }
 
 /* Each is far too short to wake a worker for. */
-Test(parallel_for, many_short_loops_in_a_row_wake_a_worker, .timeout = 20) {
+Test(parallel_for, many_short_loops_in_a_row_wake_a_worker, .timeout = 100) {
   tn__engine *engine = engine_pooled(2);
   company self = {.caller = pthread_self()};
   while (atomic_load(&self.came) == 0) {
@@ -445,7 +447,7 @@ static void expect_counts(const nest *self, int expected, const char *title) {
       cr_assert_eq(self->count[i][j], expected, "%s: %d, %d", title, i, j);
 }
 
-Test(parallel_for, loops_run_inside_of_loops, .timeout = 20) {
+Test(parallel_for, loops_run_inside_of_loops, .timeout = 100) {
   static nest self;
   for (int k = 0; k < N_KINDS; ++k) {
     memset(&self, 0, sizeof self);
@@ -457,7 +459,7 @@ Test(parallel_for, loops_run_inside_of_loops, .timeout = 20) {
 }
 
 /* All workers are busy with functions that loop, and help each other. */
-Test(parallel_for, functions_loop_while_others_do, .timeout = 20) {
+Test(parallel_for, functions_loop_while_others_do, .timeout = 100) {
   static nest self;
   for (int k = 0; k < N_KINDS; ++k) {
     tn__var x[4] = {0};
@@ -534,7 +536,7 @@ static void expect_lowest(tn__engine *engine, mines *self, const char *title) {
   }
 }
 
-Test(parallel_for, the_lowest_failing_slice_gives_the_code, .timeout = 20) {
+Test(parallel_for, the_lowest_failing_slice_gives_the_code, .timeout = 100) {
   uint64_t state = seed_or(3);
   static mines self;
   for (int k = 0; k < N_KINDS; ++k) {
@@ -563,7 +565,7 @@ static int32_t fail_late(void *arg, int64_t begin, int64_t end) {
   return 1000 + (int32_t)begin;
 }
 
-Test(parallel_for, a_lower_slice_counts_though_it_fails_later, .timeout = 20) {
+Test(parallel_for, a_lower_slice_counts_though_it_fails_later, .timeout = 100) {
   for (int k = 0; k < N_KINDS; ++k) {
     if (kinds[k].workers < 2) continue;
     tn__engine *engine = engine_open(&kinds[k]);
@@ -600,7 +602,7 @@ static void expect_crowd(tn__engine *engine, int64_t n, const char *title) {
   free(self.ran);
 }
 
-Test(parallel_for, more_slices_than_can_run_end_at_a_failure, .timeout = 20) {
+Test(parallel_for, more_slices_than_can_run_end_at_a_failure, .timeout = 100) {
   static const int64_t lengths[] = {(INT64_C(1) << 30) - 1,
                                     INT64_C(1) << 30,
                                     (INT64_C(1) << 30) + 1,
@@ -633,7 +635,7 @@ static int32_t fail_elsewhere(void *arg, int64_t begin, int64_t end) {
   return tn__fail(TN_IO, "slice %lld is broken", (long long)begin);
 }
 
-Test(parallel_for, the_text_of_a_failure_comes_to_the_caller, .timeout = 20) {
+Test(parallel_for, the_text_of_a_failure_comes_to_the_caller, .timeout = 100) {
   for (int k = 0; k < N_KINDS; ++k) {
     if (kinds[k].workers < 2) continue;
     tn__engine *engine = engine_open(&kinds[k]);

@@ -6,6 +6,7 @@
 #include <fenv.h>
 #include <sched.h>
 
+#include "engine_state.h"
 #include "fixture.h"
 #include "pool.h"
 
@@ -22,7 +23,7 @@ static void *stop_once(void *arg) {
 
 /* The pool looks started to the pushing thread, and its only worker will not
  * search again. */
-Test(pool, a_push_during_a_stop_runs, .timeout = 20) {
+Test(pool, a_push_during_a_stop_runs, .timeout = 100) {
   tn__engine *engine = engine_dispatch(1);
   pthread_t stopper;
   block busy;
@@ -44,7 +45,7 @@ static void *stop_often(void *arg) {
 }
 
 /* No sleeper and no wake-up may be left over from a stop. */
-Test(pool, no_worker_is_miscounted_when_pushes_meet_stops, .timeout = 20) {
+Test(pool, no_worker_is_miscounted_when_pushes_meet_stops, .timeout = 100) {
   tn__engine *engine = engine_dispatch(3);
   pthread_t stopper;
   _Atomic int n = 0;
@@ -69,7 +70,7 @@ static tn_code run_rounding(void *arg, tn__token *token) {
 }
 
 /* Workers and waiting threads run them in the default environment of C. */
-Test(pool, functions_round_as_c_does_in_any_host, .timeout = 20) {
+Test(pool, functions_round_as_c_does_in_any_host, .timeout = 100) {
   enum { MANY = 64 };
   static _Atomic int seen[MANY];
   (void)fesetround(FE_UPWARD);
@@ -87,7 +88,7 @@ Test(pool, functions_round_as_c_does_in_any_host, .timeout = 20) {
 
 /* ------------------------------------------------------------------- others */
 
-Test(pool, a_function_of_the_least_priority_is_run, .timeout = 20) {
+Test(pool, a_function_of_the_least_priority_is_run, .timeout = 100) {
   tn__engine *engine = engine_dispatch(1);
   _Atomic int n = 0;
   cr_assert_eq(tn__push(engine, &(tn__job){.name = "least",
@@ -100,7 +101,7 @@ Test(pool, a_function_of_the_least_priority_is_run, .timeout = 20) {
 }
 
 /* A job that it helps with may last longer than the wait. */
-Test(pool, a_wait_with_a_deadline_starts_no_job, .timeout = 20) {
+Test(pool, a_wait_with_a_deadline_starts_no_job, .timeout = 100) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0};
   _Atomic int n = 0;
@@ -158,7 +159,7 @@ static void push_block_on(tn__engine *engine, tn__queue *queue, block *job,
 
 /* The worker that drains the queue continues with it. The other one sleeps, and
  * must be woken for the tokens that the first job has made ready. */
-Test(pool, a_long_queue_keeps_no_host_function_from_others, .timeout = 20) {
+Test(pool, a_long_queue_keeps_no_host_function_from_others, .timeout = 100) {
   tn__engine *engine = engine_dispatch(2);
   tn__queue *queue = NULL;
   tn__var x = {0};

@@ -58,12 +58,12 @@ static void expect_serial_errors(const kind *how, uint64_t seed) {
   engine_close(engine);
 }
 
-Test(random, tasks_give_the_serial_result_on_every_engine, .timeout = 60) {
+Test(random, tasks_give_the_serial_result_on_every_engine, .timeout = 100) {
   uint64_t seed = seed_or(20251121);
   for (int k = 0; k < N_KINDS; ++k) expect_serial(&kinds[k], seed);
 }
 
-Test(random, other_graphs_too, .timeout = 60) {
+Test(random, other_graphs_too, .timeout = 100) {
   uint64_t seed = seed_or(7);
   for (uint64_t i = 1; i <= 3; ++i) {
     expect_serial(&kinds[2], seed + i); /* 2 workers, inline allowed */
@@ -71,7 +71,7 @@ Test(random, other_graphs_too, .timeout = 60) {
   }
 }
 
-Test(random, errors_reach_the_same_places_as_in_a_serial_run, .timeout = 60) {
+Test(random, errors_reach_the_same_places_as_in_a_serial_run, .timeout = 100) {
   uint64_t seed = seed_or(5);
   for (int k = 0; k < N_KINDS; ++k) expect_serial_errors(&kinds[k], seed);
 }
@@ -115,7 +115,7 @@ static void *push_many(void *arg) {
   return NULL;
 }
 
-Test(random, threads_push_at_the_same_time, .timeout = 60) {
+Test(random, threads_push_at_the_same_time, .timeout = 100) {
   enum { THREADS = 4 };
   uint64_t seed = seed_or(11);
   for (int k = 0; k < N_KINDS; ++k) {

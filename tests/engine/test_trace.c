@@ -156,7 +156,7 @@ static void remove_path(void) {
   (void)unlink(path);
 }
 
-TestSuite(trace, .init = make_path, .fini = remove_path, .timeout = 20);
+TestSuite(trace, .init = make_path, .fini = remove_path, .timeout = 100);
 
 /* Returns the written trace after a check. */
 static const parsed *read_back(void) {

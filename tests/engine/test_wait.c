@@ -23,7 +23,7 @@ Test(wait, a_fresh_variable_is_ready_at_once) {
   }
 }
 
-Test(wait, a_pending_reader_is_not_waited_for_by_readers, .timeout = 20) {
+Test(wait, a_pending_reader_is_not_waited_for_by_readers, .timeout = 100) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0};
   held reader;
@@ -38,7 +38,7 @@ Test(wait, a_pending_reader_is_not_waited_for_by_readers, .timeout = 20) {
   engine_close(engine);
 }
 
-Test(wait, a_pending_writer_is_waited_for, .timeout = 20) {
+Test(wait, a_pending_writer_is_waited_for, .timeout = 100) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0};
   held writer;
@@ -53,7 +53,7 @@ Test(wait, a_pending_writer_is_waited_for, .timeout = 20) {
 }
 
 /* Readers wait after a queued writer, so a wait for writers does too. */
-Test(wait, a_writer_that_is_queued_counts_as_pending, .timeout = 20) {
+Test(wait, a_writer_that_is_queued_counts_as_pending, .timeout = 100) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0};
   _Atomic int n = 0;
@@ -70,7 +70,7 @@ Test(wait, a_writer_that_is_queued_counts_as_pending, .timeout = 20) {
 
 /* A wait that gave up has no effect: jobs pushed before and after it run in
  * order, and readers on both sides of it run together. */
-Test(wait, giving_up_disturbs_nothing, .timeout = 20) {
+Test(wait, giving_up_disturbs_nothing, .timeout = 100) {
   tn__engine *engine = engine_dispatch(2);
   tn__var x = {0};
   order log = {0};
@@ -124,7 +124,7 @@ static tn_code waiter_join(waiter *self) {
   return self->rc;
 }
 
-Test(wait, many_threads_wait_for_one_variable, .timeout = 20) {
+Test(wait, many_threads_wait_for_one_variable, .timeout = 100) {
   enum { N = 8 };
   tn__engine *engine = engine_dispatch(2);
   tn__var x = {0};
@@ -152,7 +152,7 @@ Test(wait, many_threads_wait_for_one_variable, .timeout = 20) {
   engine_close(engine);
 }
 
-Test(wait, a_reader_is_let_go_before_other_readers_end, .timeout = 20) {
+Test(wait, a_reader_is_let_go_before_other_readers_end, .timeout = 100) {
   tn__engine *engine = engine_dispatch(2);
   tn__var x = {0};
   held writer, reader;
@@ -171,7 +171,7 @@ Test(wait, a_reader_is_let_go_before_other_readers_end, .timeout = 20) {
 
 /* A reader pushed after a wait for all begins when that wait gives up, while
  * the function that it waited for goes on. */
-Test(wait, giving_up_lets_in_later_claims, .timeout = 20) {
+Test(wait, giving_up_lets_in_later_claims, .timeout = 100) {
   tn__engine *engine = engine_dispatch(1);
   tn__var x = {0};
   held first, second;
@@ -289,7 +289,7 @@ static tn_code run_here(void *arg, tn__token *token) {
   return run_note(&(note){self->log, 2}, token);
 }
 
-Test(wait, a_function_runs_here_in_its_turn, .timeout = 20) {
+Test(wait, a_function_runs_here_in_its_turn, .timeout = 100) {
   for (int k = 0; k < N_KINDS; ++k) {
     tn__engine *engine = engine_open(&kinds[k]);
     tn__var x = {0};
@@ -339,7 +339,7 @@ Test(wait, a_function_run_here_returns_the_error_that_prevents_it) {
   }
 }
 
-Test(wait, functions_run_here_by_several_threads_take_turns, .timeout = 20) {
+Test(wait, functions_run_here_by_several_threads_take_turns, .timeout = 100) {
   enum { N = 4 };
   tn__engine *engine = engine_dispatch(2);
   tn__var x = {0};

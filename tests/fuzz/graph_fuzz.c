@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * graph_fuzz.c: graphs as JSON. A graph that can be read is written, read and
- * written again as the same bytes. Gradients and inference survive it. The operators are those of the plugin `lab` of tests/graph.
+ * written again as the same bytes. Gradients and inference survive it. The
+ * operators are those of the plugin `lab` of tests/graph.
  */
 #include <string.h>
 
 #include "fuzz.h"
 #include "graph.h"
+#include "loading.h"
 
 static tn__env env;
 static tn__caller caller;

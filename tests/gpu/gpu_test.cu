@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 enum { ROWS = 13, COLUMNS = 523, N = ROWS * COLUMNS };
 

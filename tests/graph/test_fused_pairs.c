@@ -15,22 +15,22 @@
 /* ------------------------------------------------------------------ a plugin
  */
 
-#define JOINT(one, two, three)                                        \
-  {                                                                   \
-    .struct_size = sizeof(tn_joint), .first = (one), .second = (two), \
-    .both = (three),                                                  \
+#define PAIR(one, two, three)                                              \
+  {                                                                        \
+    .struct_size = sizeof(tn_fused_pair), .first = (one), .second = (two), \
+    .both = (three),                                                       \
   }
 
-static const tn_joint joints[] = {
-    JOINT("lab.dense@1", "lab.same@1", "lab.dense@1"),
-    JOINT("lab.keep@1", "lab.same@1", "lab.keep@1"),
-    JOINT("lab.track@1", "lab.same@1", "lab.track@1"),
-    JOINT("lab.noise@1", "lab.same@1", "lab.noise@1"),
-    JOINT("lab.mul@1", "lab.same@1", "lab.mul@1"),
-    JOINT("lab.dense@1", "lab.scaled@1", "lab.dense@1"),
-    JOINT("lab.dense@1", "lab.affine@1", "lab.dense@1"),
-    JOINT("lab.track@1", "lab.tanh@1", "lab.dense@1"),
-    JOINT("lab.dense@1", "lab.tanh@1", "lab.unheard_of@1"),
+static const tn_fused_pair pairs[] = {
+    PAIR("lab.dense@1", "lab.same@1", "lab.dense@1"),
+    PAIR("lab.keep@1", "lab.same@1", "lab.keep@1"),
+    PAIR("lab.track@1", "lab.same@1", "lab.track@1"),
+    PAIR("lab.noise@1", "lab.same@1", "lab.noise@1"),
+    PAIR("lab.mul@1", "lab.same@1", "lab.mul@1"),
+    PAIR("lab.dense@1", "lab.scaled@1", "lab.dense@1"),
+    PAIR("lab.dense@1", "lab.affine@1", "lab.dense@1"),
+    PAIR("lab.track@1", "lab.tanh@1", "lab.dense@1"),
+    PAIR("lab.dense@1", "lab.tanh@1", "lab.unheard_of@1"),
 };
 
 static int32_t teller_init(const tn_host *host, tn_registrar *registrar,
@@ -38,12 +38,12 @@ static int32_t teller_init(const tn_host *host, tn_registrar *registrar,
   const tn_passes *passes = host->extension(host, TN_PASS_EXTENSION);
   int32_t code = TN_OK;
   (void)instance;
-  for (size_t i = 0; i < sizeof joints / sizeof *joints && code == TN_OK; ++i)
-    code = passes->join(registrar, &joints[i]);
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs && code == TN_OK; ++i)
+    code = passes->add_pair(registrar, &pairs[i]);
   return code;
 }
 
-static const tn_plugin teller = {PLUGIN_BY_HAND("teller", 1, "Joints"),
+static const tn_plugin teller = {PLUGIN_BY_HAND("teller", 1, "Pairs"),
                                  .init = teller_init};
 
 static void open_all(void) {
@@ -339,7 +339,7 @@ Test(fused_pairs, are_gone_with_their_plugin) {
 /* ------------------------------------------------------------------- loading
  */
 
-static tn_joint guest_joint;
+static tn_fused_pair extra_pair;
 static int guest_times;
 
 static int32_t guest_init(const tn_host *host, tn_registrar *registrar,
@@ -347,35 +347,35 @@ static int32_t guest_init(const tn_host *host, tn_registrar *registrar,
   const tn_passes *passes = host->extension(host, TN_PASS_EXTENSION);
   (void)instance;
   for (int i = 0; i < guest_times; ++i) /* it ignores the result */
-    (void)passes->join(registrar, &guest_joint);
+    (void)passes->add_pair(registrar, &extra_pair);
   return TN_OK;
 }
 
-static const tn_plugin guest = {PLUGIN_BY_HAND("guest", 1, "A joint"),
+static const tn_plugin guest = {PLUGIN_BY_HAND("guest", 1, "A pair"),
                                 .init = guest_init};
 
-static void expect_mistake(tn_code code, tn_joint joint, const char *why) {
-  guest_joint = joint;
+static void expect_mistake(tn_code code, tn_fused_pair pair, const char *why) {
+  extra_pair = pair;
   FAILS(tn__plugin_add(w.registry, &guest), code,
         "init of the plugin \"guest\" failed", why);
 }
 
 Test(fused_pairs, that_are_wrong_refuse_their_plugin) {
   guest_times = 1;
-  expect_mistake(TN_INVALID, (tn_joint)JOINT("a.b@1", "a.c@1", NULL),
+  expect_mistake(TN_INVALID, (tn_fused_pair)PAIR("a.b@1", "a.c@1", NULL),
                  "no size or no full name");
-  expect_mistake(TN_INVALID, (tn_joint)JOINT("a.b@1", "a.c@1", "a.d"),
+  expect_mistake(TN_INVALID, (tn_fused_pair)PAIR("a.b@1", "a.c@1", "a.d"),
                  "\"a.d\" cannot be an operator for two");
-  expect_mistake(TN_INVALID, (tn_joint){.first = "a.b@1", .both = "a.d@1"},
+  expect_mistake(TN_INVALID, (tn_fused_pair){.first = "a.b@1", .both = "a.d@1"},
                  "\"a.d@1\" cannot be an operator for two");
-  expect_mistake(TN_INVALID, (tn_joint)JOINT("a.b", "a.c@1", "a.d@1"),
+  expect_mistake(TN_INVALID, (tn_fused_pair)PAIR("a.b", "a.c@1", "a.d@1"),
                  "\"a.d@1\" is an operator for two that have no full names");
-  tn_joint newer = JOINT("a.b@1", "a.c@1", "a.d@1");
+  tn_fused_pair newer = PAIR("a.b@1", "a.c@1", "a.d@1");
   newer.reserved = 1;
   expect_mistake(TN_INVALID, newer,
                  "\"a.d@1\" is an operator for two that sets");
   guest_times = 2;
-  expect_mistake(TN_EXISTS, (tn_joint)JOINT("a.b@1", "a.c@1", "a.d@1"),
+  expect_mistake(TN_EXISTS, (tn_fused_pair)PAIR("a.b@1", "a.c@1", "a.d@1"),
                  "\"a.d@1\" is an operator for two that have one already");
 }
 

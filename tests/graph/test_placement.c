@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "evaluate.h"
-#include "program.h"
+#include "iteration.h"
 
 enum { CPUS = 3, ROWS = 2, COLUMNS = 3 };
 

@@ -31,7 +31,7 @@ TN_KERNEL_BODY void more_of(const tn_kernel_block *block, const void *params) {
   TN_KERNEL_INDEPENDENT
   for (int64_t i = 0; i < block->n; ++i) y[i] = x[i] + 1;
 }
-TN_KERNEL_LINKS_1(more_of)
+TN_KERNEL_REGISTERS_1(more_of)
 
 TN_KERNEL_BODY void twice_of(const tn_kernel_block *block, const void *params) {
   const float *x = block->in[0];
@@ -40,14 +40,20 @@ TN_KERNEL_BODY void twice_of(const tn_kernel_block *block, const void *params) {
   TN_KERNEL_INDEPENDENT
   for (int64_t i = 0; i < block->n; ++i) y[i] = 2 * x[i];
 }
-TN_KERNEL_LINKS_1(twice_of)
+TN_KERNEL_REGISTERS_1(twice_of)
 
 static const tn_kernel_map maps[] = {
-    {.out = 0, .n_in = 1, .in = {0}, .links = TN_KERNEL_LINKED_1(more_of)},
-    {.out = 1, .n_in = 1, .in = {0}, .links = TN_KERNEL_LINKED_1(twice_of)}};
+    {.out = 0,
+     .n_in = 1,
+     .in = {0},
+     .registers = TN_KERNEL_IN_REGISTERS_1(more_of)},
+    {.out = 1,
+     .n_in = 1,
+     .in = {0},
+     .registers = TN_KERNEL_IN_REGISTERS_1(twice_of)}};
 
 static int32_t prepare_both(const tn_frame *call, tn_plan *plan) {
-  if (!(call->flags & TN_CALL_CHAIN)) return TN_OK;
+  if (!(call->flags & TN_CALL_REGISTERS)) return TN_OK;
   return tn_kernel_map_offer(call, plan, maps, 2);
 }
 
@@ -86,7 +92,7 @@ static const tn_op both_op = OPERATOR("both", 2, both),
 static const tn_op *const ops[] = {&both_op, &turn_op};
 static const tn_kernel both_kernel = {
     .struct_size = sizeof(tn_kernel),
-    .flags = TN_KERNEL_REENTRANT | TN_KERNEL_ELEMENTWISE | TN_KERNEL_CHAIN,
+    .flags = TN_KERNEL_REENTRANT | TN_KERNEL_ELEMENTWISE | TN_KERNEL_REGISTERS,
     .device_type = TN_DEVICE_CPU,
     .writes = TN_WRITES_WRITE | TN_WRITES_INPLACE,
     .when = TN_NONE,
@@ -110,7 +116,7 @@ static const tn_plugin twins = {
 /* --------------------------------------------------------------------- tests
  */
 
-/* After links.h, because this header defines names of one letter. */
+/* After register_loops.h, because this header defines names of one letter. */
 #include "evaluate.h"
 
 static double number_for(int64_t i) {
@@ -136,7 +142,7 @@ static void expect_value(const tn_program *p, size_t head, int64_t i,
 
 /* `more` is read by a call of its own, and twice by the next register kernel.
  */
-static void run_at(uint64_t features, bool linked) {
+static void run_at(uint64_t features, bool in_registers) {
   world_features = features;
   net_open_on(1);
   OK(tn__plugin_add(w.registry, &twins));
@@ -152,8 +158,8 @@ static void run_at(uint64_t features, bool linked) {
   OK(tn__program_bind(g, &how, &p));
   tn_program_stats stats = {.struct_size = sizeof stats};
   tn__program_stats(p, &stats);
-  cr_assert_eq(stats.n_chained, linked ? 2 : 0, "%d calls are links",
-               (int)stats.n_chained);
+  cr_assert_eq(stats.n_in_registers, in_registers ? 2 : 0,
+               "%d calls use registers", (int)stats.n_in_registers);
   OK(tn__program_forward(p, 0));
   for (int64_t i = 0; i < N; ++i) {
     expect_value(p, 0, i, number_for(N - 1 - i) + 3);
@@ -171,5 +177,5 @@ Test(register_pairs, read_their_input_before_it_is_overwritten) {
   if (n < TN_KERNEL_N_LEVELS)
     printf("# SKIPPED: this machine has %zu of 3 levels of instructions\n", n);
   for (size_t i = 0; i < n; ++i)
-    run_at(features[i], i > 0 && TN_KERNEL_HAS_LINKS);
+    run_at(features[i], i > 0 && TN_KERNEL_HAS_REGISTERS);
 }

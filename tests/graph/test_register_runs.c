@@ -69,14 +69,15 @@ static void same_heads(const tn_program *a, const tn_program *b, size_t n,
 }
 
 /* Runs the graph fused and not fused, twice, and compares `n_heads` heads;
- * `chained` is the expected number of calls in register runs. */
+ * `expected` is the expected number of calls in register runs. */
 static void compare_runs(const feed *feeds, size_t n, size_t n_heads,
-                         uint64_t chained, const char *what) {
+                         uint64_t expected, const char *what) {
   tn_program *one = bind_with(feeds, n, 0, TN_REQ_NULL);
   tn_program *two = bind_with(feeds, n, TN_BIND_NO_FUSE, TN_REQ_NULL);
-  cr_assert_eq(stats_of(one).n_chained, chained, "%s: %d calls are links", what,
-               (int)stats_of(one).n_chained);
-  cr_assert_eq(stats_of(two).n_chained, 0);
+  cr_assert_eq(stats_of(one).n_in_registers, expected,
+               "%s: %d calls use registers", what,
+               (int)stats_of(one).n_in_registers);
+  cr_assert_eq(stats_of(two).n_in_registers, 0);
   for (int run = 0; run < 2; ++run) {
     OK(tn__program_forward(one, 0));
     OK(tn__program_forward(two, 0));
@@ -86,7 +87,7 @@ static void compare_runs(const feed *feeds, size_t n, size_t n_heads,
 }
 
 /* Runs a test at each level that this machine has. */
-static void at_levels(void (*run)(uint64_t links)) {
+static void at_levels(void (*run)(uint64_t has_kernels)) {
   uint64_t features[TN_KERNEL_N_LEVELS];
   const size_t n = levels(features);
   if (n < TN_KERNEL_N_LEVELS)
@@ -94,7 +95,7 @@ static void at_levels(void (*run)(uint64_t links)) {
   for (size_t i = 0; i < n; ++i)
     for (uint32_t workers = 1; workers < 4; workers += 2) {
       open_at(features[i], workers);
-      run(i > 0 && TN_KERNEL_HAS_LINKS);
+      run(i > 0 && TN_KERNEL_HAS_REGISTERS);
       net_close();
     }
   world_features = 0;
@@ -104,7 +105,7 @@ static void at_levels(void (*run)(uint64_t links)) {
  */
 
 /* Reads x three times, s twice; t is a head and is read. */
-static void check_lines(uint64_t links) {
+static void check_lines(uint64_t has_kernels) {
   static const int64_t lengths[] = {8192, 8193, 8255, 12345, 70001};
   for (int i = 0; i < 5; ++i) {
     const feed feeds[] = {
@@ -116,7 +117,7 @@ static void check_lines(uint64_t links) {
         OP(g, "sub", NULL, NULL, z, OP(g, "affine", "scale=-1.25", NULL, x));
     const tn_entry t = OP(g, "tanh", NULL, NULL, s);
     HEADS(g, OP(g, "tame", NULL, NULL, s, t), t);
-    compare_runs(feeds, 1, 2, 6 * links, "a line");
+    compare_runs(feeds, 1, 2, 6 * has_kernels, "a line");
     tn__array_release(feeds[0].array);
     net_renew();
   }
@@ -127,7 +128,7 @@ Test(register_runs, have_the_same_bits_wherever_a_line_ends) {
 }
 
 /* Rows, columns, single elements; lines that end at the same place. */
-static void check_repeated(uint64_t links) {
+static void check_repeated(uint64_t has_kernels) {
   static const int64_t shapes[][3] = {
       {1, 40, 1030}, {9, 3, 1000}, {2, 1, 9001}};
   for (int i = 0; i < 3; ++i) {
@@ -144,7 +145,7 @@ static void check_repeated(uint64_t links) {
     y = OP(g, "plus_all", NULL, NULL, y, var_node(g, "plane"));
     y = OP(g, "times_all", NULL, NULL, var_node(g, "one"), y);
     HEADS(g, y, OP(g, "sigmoid", NULL, NULL, y));
-    compare_runs(feeds, 5, 2, 5 * links, "repeated");
+    compare_runs(feeds, 5, 2, 5 * has_kernels, "repeated");
     for (int k = 0; k < 5; ++k) tn__array_release(feeds[k].array);
     net_renew();
   }
@@ -155,8 +156,8 @@ Test(register_runs, have_the_same_bits_where_operands_repeat) {
 }
 
 /* Short lines, other types and sums are computed tile by tile. */
-static void check_others(uint64_t links) {
-  (void)links;
+static void check_others(uint64_t has_kernels) {
+  (void)has_kernels;
   const struct {
     tn_dtype dtype;
     int64_t shape[2];
@@ -172,7 +173,7 @@ static void check_others(uint64_t links) {
     HEADS(g, OP(g, "square", NULL, NULL, y));
     tn_program *p = bind_with(feeds, 1, 0, TN_REQ_NULL);
     cr_assert_geq(stats_of(p).n_fused, 2);
-    cr_assert_eq(stats_of(p).n_chained, 0);
+    cr_assert_eq(stats_of(p).n_in_registers, 0);
     tn__program_release(p);
     tn__array_release(feeds[0].array);
     net_renew();
@@ -188,7 +189,7 @@ Test(register_runs, are_of_long_lines_of_f32) {
 
 /* Gradients by programs with and without register runs: the same bits, also
  * with request ADD. */
-static void check_gradients(uint64_t links) {
+static void check_gradients(uint64_t has_kernels) {
   const feed feeds[] = {{"x", numbers_of(TN_F32, SHAPE(9001), number_for)},
                         {"y", numbers_of(TN_F32, SHAPE(9001), number_for)}};
   tn_array *weight = numbers_of(TN_F32, SHAPE(9001), number_for);
@@ -206,7 +207,7 @@ static void check_gradients(uint64_t links) {
         OK(tn__program_backward(both[i], &weight, 1));
       }
     }
-    cr_assert_eq(stats_of(both[0]).n_chained, links * (add ? 3 : 6));
+    cr_assert_eq(stats_of(both[0]).n_in_registers, has_kernels * (add ? 3 : 6));
     same_heads(both[0], both[1], 1, "training");
     for (size_t k = 0; k < 2; ++k) {
       tn_array *slope[2];
@@ -272,8 +273,8 @@ static size_t random_graph(void) {
   return n_heads;
 }
 
-static void check_random(uint64_t links) {
-  uint64_t chained = 0;
+static void check_random(uint64_t has_kernels) {
+  uint64_t expected = 0;
   state = 11;
   for (int i = 0; i < 40; ++i) {
     const int64_t rows = 1 + random_below(3),
@@ -287,13 +288,13 @@ static void check_random(uint64_t links) {
     OK(tn__program_forward(one, 0));
     OK(tn__program_forward(two, 0));
     same_heads(one, two, n_heads, "a random graph");
-    chained += stats_of(one).n_chained;
+    expected += stats_of(one).n_in_registers;
     tn__program_release(one), tn__program_release(two);
     for (int k = 0; k < 2; ++k) tn__array_release(feeds[k].array);
     net_renew();
   }
-  cr_assert(links ? chained > 300 : chained == 0, "%d calls are links",
-            (int)chained);
+  cr_assert(has_kernels ? expected > 300 : expected == 0,
+            "%d calls use registers", (int)expected);
 }
 
 Test(register_runs, of_any_graph_have_the_same_bits) {
@@ -306,35 +307,36 @@ Test(register_runs, of_any_graph_have_the_same_bits) {
 /* The mistake in the offer; 0: none, 8: no offer. */
 static int wrong;
 static void check_none(void) {}
-static void runs_not(const tn_chain_link *first, int64_t begin, int64_t end) {
+static void runs_not(const tn_register_step *first, int64_t begin,
+                     int64_t end) {
   (void)first, (void)begin, (void)end;
 }
 
 /* Vectors that no other kernel has. */
-static const tn_chain_kit kit = {sizeof kit, 77,         256,        0,
-                                 check_none, check_none, check_none, runs_not};
+static const tn_register_interface vectors = {
+    sizeof vectors, 77, 256, 0, check_none, check_none, check_none, runs_not};
 
-static const tn_chain_kit wide = {sizeof wide, 77,         TN_CHAIN_BYTES + 1,
-                                  0,           check_none, check_none,
-                                  check_none,  runs_not};
+static const tn_register_interface wide = {
+    sizeof wide, 77,      TN_REGISTER_BYTES + 1, 0, check_none, check_none,
+    check_none,  runs_not};
 
-static const tn_chain_kit later = {
+static const tn_register_interface later = {
     sizeof later, 77, 256, 1, check_none, check_none, check_none, runs_not};
 
 static int32_t guest_prepare(const tn_frame *call, tn_plan *plan) {
-  static tn_chain_offer offer;
-  if (!(call->flags & TN_CALL_CHAIN) || wrong == 8) return TN_OK;
-  if (wrong == 7) return TN_FAIL(call, TN_INVALID, "no links today");
-  offer = (tn_chain_offer){
-      sizeof offer, 1, &kit, {{0, 1, {0}, sizeof(float), {check_none}}}};
+  static tn_register_offer offer;
+  if (!(call->flags & TN_CALL_REGISTERS) || wrong == 8) return TN_OK;
+  if (wrong == 7) return TN_FAIL(call, TN_INVALID, "no kernels today");
+  offer = (tn_register_offer){
+      sizeof offer, 1, &vectors, {{0, 1, {0}, sizeof(float), {check_none}}}};
   if (wrong == 1) offer.struct_size = 3;
-  if (wrong == 2) offer.kit = NULL;
-  if (wrong == 3) offer.n_made = TN_CHAIN_OUTPUTS + 1;
-  if (wrong == 4) offer.made[0].out = 1;
-  if (wrong == 5) offer.made[0].in[0] = 1;
-  if (wrong == 6) offer.made[0].links[0] = NULL;
-  if (wrong == 9) offer.kit = &wide;
-  if (wrong == 10) offer.kit = &later;
+  if (wrong == 2) offer.interface = NULL;
+  if (wrong == 3) offer.n_outputs = TN_REGISTER_OUTPUTS + 1;
+  if (wrong == 4) offer.outputs[0].out = 1;
+  if (wrong == 5) offer.outputs[0].in[0] = 1;
+  if (wrong == 6) offer.outputs[0].kernels[0] = NULL;
+  if (wrong == 9) offer.interface = &wide;
+  if (wrong == 10) offer.interface = &later;
   plan->prepared = &offer;
   return TN_OK;
 }
@@ -348,7 +350,7 @@ static int32_t guest_same(const tn_frame *call) {
 static const uint64_t only_f32[] = {TN_BIT_F32};
 static const tn_kernel guest_kernel = {
     .struct_size = sizeof(tn_kernel),
-    .flags = TN_KERNEL_REENTRANT | TN_KERNEL_ELEMENTWISE | TN_KERNEL_CHAIN,
+    .flags = TN_KERNEL_REENTRANT | TN_KERNEL_ELEMENTWISE | TN_KERNEL_REGISTERS,
     .device_type = TN_DEVICE_CPU,
     .priority = 5,
     .writes = TN_WRITES_WRITE,
@@ -364,8 +366,9 @@ static const tn_target guest_target = {.struct_size = sizeof(tn_target),
                                        .op = "lab.same@1"};
 static const tn_target *const guest_targets[] = {&guest_target};
 static const tn_plugin guest = {
-    PLUGIN_BY_HAND("guest", 1, "lab.same with other links"), .n_kernels = 1,
-    .n_targets = 1, .kernels = guest_kernels, .targets = guest_targets};
+    PLUGIN_BY_HAND("guest", 1, "lab.same with other register kernels"),
+    .n_kernels = 1, .n_targets = 1, .kernels = guest_kernels,
+    .targets = guest_targets};
 
 static feed open_guest(void) {
   uint64_t features[TN_KERNEL_N_LEVELS];
@@ -398,11 +401,11 @@ Test(register_runs, refuse_offers_that_are_wrong) {
   for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; ++i) {
     wrong = mistakes[i];
     FAILS(tn__program_bind(g, &how, &p), TN_PLUGIN, "lab.same",
-          "kernel guest.same offers links", "tn_chain_offer");
+          "kernel guest.same offers register kernels", "tn_register_offer");
   }
   wrong = 7;
   FAILS(tn__program_bind(g, &how, &p), TN_INVALID, "lab.same",
-        "no links today");
+        "no kernels today");
   close_guest(&x);
 }
 

@@ -110,7 +110,7 @@ static void close_all(void) {
 }
 
 TestSuite(released_queue, .init = setup_device, .fini = close_all,
-          .timeout = 60);
+          .timeout = 100);
 
 static tn_program *bind_net(void) {
   tn_program *made = NULL;

@@ -5,7 +5,7 @@
 #ifndef TESTS_KERNEL_LEVELS_H_
 #define TESTS_KERNEL_LEVELS_H_
 
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 /* The processor features that a host reports at each level, the baseline first;
  * and their number, at most TN_KERNEL_N_LEVELS. */

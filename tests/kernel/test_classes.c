@@ -6,8 +6,8 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
-#include "tenon/kernel.h"
-#include "tenon/math.h"
+#include "tenon/kernel/kernel.h"
+#include "tenon/kernel/math.h"
 
 typedef struct cases_params {
   double a;

@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 typedef struct cases_params {
   double a;
@@ -17,7 +17,7 @@ typedef struct cases_params {
   double p;
 } cases_params;
 
-#include "tenon/math.h"
+#include "tenon/kernel/math.h"
 
 #include "cases.gen.h"
 #include "levels.h"

@@ -5,7 +5,7 @@
 #ifndef TEST_FORMULAS_H_
 #define TEST_FORMULAS_H_
 
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 /* The compiler does not see the parameters, no more than it does in a loop: if
  * it did, it would make x*x of pow(x, 2), which is not always the same. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tenon/kernel.h: conversions against a closed form, and the loop walker.
+ * tenon/kernel/kernel.h: conversions against a closed form, and the loop
+ * walker.
  */
 #include "levels.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 #include <criterion/criterion.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tenon/math.h: special values of every function, written out. They are those
- * of C's Annex F where C has the function, otherwise the limits of the
+ * tenon/kernel/math.h: special values of every function, written out. They are
+ * those of C's Annex F where C has the function, otherwise the limits of the
  * function; test_math_sweep.c checks the numbers between.
  */
-#include "tenon/math.h"
+#include "tenon/kernel/math.h"
 
 #include <criterion/criterion.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tenon/math.h between its special values: floats from all over the range
- * against libm in double, doubles against libm in long double, in loops that
- * are compiled for each level of instructions and run where the processor has
- * it. The bounds are those that math.h states. TN_MATH_STEP in the environment
- * is the distance of the floats' bits: 1 means all floats.
+ * tenon/kernel/math.h between its special values: floats from all over the
+ * range against libm in double, doubles against libm in long double, in loops
+ * that are compiled for each level of instructions and run where the processor
+ * has it. The bounds are those that math.h states. TN_MATH_STEP in the
+ * environment is the distance of the floats' bits: 1 means all floats.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 enum { BLOCK = 4096, LEVELS = 3 };
 

@@ -2,7 +2,7 @@
  * philox.h: the words of many blocks are those of tn_kernel_philox.
  * tests/storage/test_random.c compares that with the published answers.
  */
-#include "tenon/philox.h"
+#include "tenon/kernel/philox.h"
 
 #include <criterion/criterion.h>
 #include <criterion/logging.h>

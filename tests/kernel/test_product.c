@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Products and turned parts of tenon/product.h and tenon/turn.h, called as a
- * plugin calls them: sizes around the edges of vectors, bands, blocks and
- * rooms, every order of the operands, at every level of instructions. Elements
- * are few quarters, so that every sum is exact in f32, in any order. Operands
- * have exactly the needed size, for tools that check memory. The elements of c
- * that must stay are compared.
+ * Products and turned parts of tenon/kernel/product.h and
+ * tenon/kernel/transpose.h, called as a plugin calls them: sizes around the
+ * edges of vectors, bands, blocks and rooms, every order of the operands, at
+ * every level of instructions. Elements are few quarters, so that every sum is
+ * exact in f32, in any order. Operands have exactly the needed size, for tools
+ * that check memory. The elements of c that must stay are compared.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "levels.h"
-#include "tenon/product.h"
+#include "tenon/kernel/product.h"
 
 /* ---------------------------------------------------------------- the host */
 
@@ -227,9 +227,9 @@ static void check_turn(const tn_frame *call, int64_t bytes, int64_t rows,
   cr_assert(to && from);
   memset(to, 0xee, n_to);
   for (size_t i = 0; i < n_from; ++i) from[i] = (unsigned char)(i * 37 % 229);
-  const tn_turn t = {
+  const tn_transpose t = {
       (char *)to, (const char *)from, to_stride, from_stride, rows, columns};
-  tn_turn_of(bytes, tn_kernel_level(call))(&t);
+  tn_transpose_of(bytes, tn_kernel_level(call))(&t);
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < to_stride; ++j)
       for (int64_t x = 0; x < bytes; ++x) {

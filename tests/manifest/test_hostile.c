@@ -11,7 +11,7 @@
 #include "front.h"
 #include "memory.h"
 
-TestSuite(hostile, .timeout = 60);
+TestSuite(hostile, .timeout = 100);
 
 #define PLUGIN                                                             \
   "opgen: 1\nplugin: demo\nrelease: 3\nsummary: Operators\nlicense: MIT\n" \

@@ -10,7 +10,7 @@
 
 #include "../comma.h"
 #include "memory.h"
-#include "tenon/chain.h"
+#include "tenon/draft/registers.h"
 
 #define PLUGIN(name, files)                                  \
   "opgen: 1\nplugin: " name                                  \
@@ -186,7 +186,7 @@ Test(lower, a_formula_generates_kernels_for_both_passes) {
   cr_expect_eq(o->generated->priority, 0);
   cr_expect_eq(o->generated->flags,
                TN_KERNEL_REENTRANT | TN_KERNEL_DETERMINISTIC |
-                   TN_KERNEL_ELEMENTWISE | TN_KERNEL_CHAIN);
+                   TN_KERNEL_ELEMENTWISE | TN_KERNEL_REGISTERS);
   cr_expect_eq(o->generated->writes,
                TN_WRITES_WRITE | TN_WRITES_ADD | TN_WRITES_INPLACE);
   cr_expect_eq(o->generated->n_dtype_sets, 1);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "sample.h"
-#include "tenon/note.h"
+#include "tenon/plugin/note.h"
 
 static char folder[] = "/tmp/tenon-note-XXXXXX";
 
@@ -32,7 +32,7 @@ static void remove_folder(void) {
   (void)rmdir(folder);
 }
 
-TestSuite(note, .init = make_folder, .fini = remove_folder, .timeout = 60);
+TestSuite(note, .init = make_folder, .fini = remove_folder, .timeout = 100);
 
 static void put_bytes(FILE *file, const void *bytes, size_t n) {
   cr_assert_eq(fwrite(bytes, 1, n, file), n);

@@ -6,6 +6,7 @@
 #ifndef TESTS_NDARRAY_FIXTURE_H_
 #define TESTS_NDARRAY_FIXTURE_H_
 
+#include "loading.h"
 #include "ndarray.h"
 
 /* Counts living allocations. Refuses number `fail_at` (from 1; 0: none), and

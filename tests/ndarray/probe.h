@@ -5,7 +5,7 @@
 #ifndef TESTS_NDARRAY_PROBE_H_
 #define TESTS_NDARRAY_PROBE_H_
 
-#include "tenon/op.h"
+#include "tenon/plugin/op.h"
 
 extern const tn_plugin probe_plugin;
 

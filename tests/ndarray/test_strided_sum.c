@@ -45,6 +45,24 @@ Test(sum, the_gradient_of_a_row_is_the_sum_of_the_rows) {
   release_all(x, z, g, grads);
 }
 
+/* The kernel would have written it at the shape of the sum's terms. */
+Test(sum, a_gradient_without_request_has_the_shape_of_its_terms) {
+  tn_array *in[] = {floats(SHAPE(2, 3), VALUES(1, 2, 3, 4, 5, 6)),
+                    floats(SHAPE(3), VALUES(10, 20, 30))},
+           *g = floats(SHAPE(2, 3), VALUES(1, 1, 1, 2, 2, 2)),
+           *grads[2] = {NULL, NULL};
+  const tn_req reqs[] = {TN_REQ_WRITE, TN_REQ_NULL};
+  const tn_backward call = {.struct_size = sizeof call,
+                            .inputs = {2, in},
+                            .out_grads = {1, &g},
+                            .in_grads = {2, grads, reqs}};
+  cr_assert_eq(tn__call_backward(&w.caller, op_get("probe.wide"), &call), TN_OK,
+               "%s", tn_error_text());
+  cr_assert_eq(probe.out[1].ndim, 2);
+  cr_assert_null(probe.out[1].data);
+  release_all(in[0], in[1], g, grads);
+}
+
 Test(sum, both_inputs_may_be_broadcast) {
   tn_array *x = floats(SHAPE(2, 1), VALUES(1, 2)),
            *z = floats(SHAPE(1, 3), VALUES(10, 20, 30)),

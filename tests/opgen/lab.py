@@ -91,5 +91,5 @@ class Lab:
         done = subprocess.run(
             [str(each) for each in [program, *(plugins or [folder / "lab.so"])]],
             text=True, check=False, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, timeout=100)
+            stderr=subprocess.STDOUT, timeout=300)
         return done.returncode, done.stdout

@@ -77,7 +77,7 @@ def run(plugin, limit):
     done = subprocess.run(
         [FOLDER / "lab_test", plugin, "--limit", str(limit)], text=True,
         check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        errors="replace", timeout=100, cwd=FOLDER)
+        errors="replace", timeout=300, cwd=FOLDER)
     return done.returncode, done.stdout
 
 

@@ -100,7 +100,7 @@ def every_lint_has_a_case_of_its_name():
         assert f"[{code}]" in on.stderr, f"{name}: {on.stderr}"
         usual = check(folder)
         tap.equal(f"[{code}]" in usual.stderr, level != "off", name)
-        page = (ROOT / "docs/lints.md").read_text()
+        page = (ROOT / "docs/reference/lints.md").read_text()
         assert f"| `{name}` | {code} | {level} |" in page, f"docs: {name}"
 
 

@@ -1,12 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`opgen docs`: pages, the examples on them, and the site.
+"""`opgen docs`: pages in one file or a folder, and the examples on them.
 
     test_docs.py OPGEN PLUGIN_SO PLUGIN_FOLDER CC
 """
 
-import html.parser
-import json
 import pathlib
 import random
 import re
@@ -26,7 +24,6 @@ OPGEN, BUILT, SOURCE = (str(pathlib.Path(a).resolve()) for a in sys.argv[1:4])
 CC = shlex.split(sys.argv[4])
 SCRATCH = tempfile.TemporaryDirectory()
 FOLDER = pathlib.Path(SCRATCH.name)
-VOID = {"meta", "link", "input", "br", "hr", "img"}
 
 LAB = Lab([OPGEN], CC, FOLDER)
 # Text that would do harm if it were taken for markup.
@@ -86,173 +83,106 @@ def section(text, title):
     return match[2]
 
 
-# ------------------------------------------------------------------------ HTML
+# ---------------------------------------------------------------------- folder
 
-class Page(html.parser.HTMLParser):
-    """Checks that elements nest, and collects the references of a page."""
-
-    def __init__(self, path):
-        super().__init__(convert_charrefs=True)
-        self.path, self.open, self.links, self.ids = path, [], [], set()
-        self.loaded, self.text, self.seen = [], {}, []
-        self.feed(path.read_text(encoding="utf-8"))
-        self.close()
-        assert not self.open, f"{path.name}: open at the end: {self.open}"
-
-    def handle_starttag(self, tag, attrs):
-        attrs = dict(attrs)
-        self.seen.append((tag, attrs))
-        if "id" in attrs:
-            self.ids.add(attrs["id"])
-        if tag == "a":
-            self.links.append(attrs["href"])
-        if tag == "script":
-            self.loaded.append(attrs["src"])
-        if tag == "link":
-            self.loaded.append(attrs["href"])
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open and self.open[-1] == tag, (
-            f"{self.path.name}:{self.getpos()}: </{tag}> in {self.open}")
-        self.open.pop()
-
-    def handle_data(self, data):
-        if self.open:
-            key = self.open[-1]
-            self.text[key] = self.text.get(key, "") + data
+def folder_of(source, *args):
+    """{file: text} of the folder that --pages writes."""
+    out = pathlib.Path(tempfile.mkdtemp(dir=FOLDER)) / "pages"
+    docs(source, "--pages", out, *args)
+    return {path.name: path.read_text() for path in sorted(out.iterdir())}
 
 
-def site(folder, *args):
-    out = pathlib.Path(tempfile.mkdtemp(dir=FOLDER)) / "site"
-    docs(folder, "--site", out, *args)
-    return out, {p.name: Page(p) for p in sorted(out.glob("*.html"))}
+PAGES = folder_of(SOURCE, "--plugin", BUILT)
 
 
-OUT, PAGES = site(SOURCE, "--plugin", BUILT)
+def without_code(text):
+    """The text in which Markdown is markup."""
+    text = re.sub(r"(?ms)^ *```.*?^ *```$", "", text)
+    return re.sub(r"(?<!`)(`+)(?!`)(?:(?!\n\n).)*?(?<!`)\1(?!`)", "x", text,
+                  flags=re.S)
 
 
-def the_site_is_well_formed():
-    assert len(PAGES) > 10, list(PAGES)
-    for page in PAGES.values():
-        tags = [tag for tag, _ in page.seen]
-        for tag in ("html", "head", "title", "body", "main", "h1"):
-            tap.equal(tags.count(tag), 1, f"{page.path.name}: {tag}")
-
-
-def links_of_the_site_lead_somewhere():
-    for page in PAGES.values():
-        for link in page.links:
-            target, _, place = link.partition("#")
-            assert target in PAGES, f"{page.path.name}: {link}"
-            assert not place or place in PAGES[target].ids, link
-    linked = {link for page in PAGES.values() for link in page.links}
-    tap.equal(sorted(set(PAGES) - linked), [], "pages that nothing leads to")
-
-
-def the_site_needs_nothing_from_elsewhere():
-    for page in PAGES.values():
-        for name in page.loaded:
-            assert (OUT / name).is_file(), f"{page.path.name}: {name}"
-    for name in ("style.css", "search.js"):
-        text = (OUT / name).read_text()
-        assert not re.search(r"https?:|@import|url\(|fetch|import ", text)
-
-
-def the_site_suits_phones_and_the_dark():
-    for page in PAGES.values():
-        assert ("meta", {"name": "viewport", "content":
-                         "width=device-width, initial-scale=1"}) in page.seen
-    style = (OUT / "style.css").read_text()
-    assert "prefers-color-scheme: dark" in style
-    assert "@media (max-width:" in style
-    tap.equal(style.count("{"), style.count("}"), "braces")
-
-
-def index_of(folder):
-    """The index as data: one object per line, keys without quotes."""
-    script = (folder / "search.js").read_text()
-    body = script[script.index("["):script.index("];") + 1]
-    body = re.sub(r"(?m)^  \{name: (.*), url: (.*), summary: (.*), text: "
-                  r"(\".*\")\},$",
-                  r'{"name": \1, "url": \2, "summary": \3, "text": \4},', body)
-    return json.loads(re.sub(r",\s*\]$", "]", body.strip()))
-
-
-def the_index_holds_every_operator():
-    index = index_of(OUT)
+def the_folder_has_a_page_for_each_operator():
     names = re.findall(r"(?m)^op: (\w+)",
                        "".join(p.read_text() for p in
                                pathlib.Path(SOURCE).glob("*.yaml")))
-    tap.equal(sorted(set(names) - {e["name"] for e in index}), [])
-    tap.equal(sorted(e["url"] for e in index),
-              sorted(set(PAGES) - {"index.html"}))
-    for entry in index:
-        assert entry["url"] in PAGES, entry
-    sigmoid = next(e for e in index if e["name"] == "sigmoid")
-    assert "Logistic" in sigmoid["summary"] and "exp(-data)" in sigmoid["text"]
+    assert len(names) > 10, names
+    tap.equal(sorted(set(names) - {name.removesuffix(".md") for name in PAGES}),
+              [])
+    for name, text in PAGES.items():
+        if name == "README.md":
+            assert text.startswith("# elemwise\n"), text[:40]
+        else:
+            assert text.startswith(
+                f"# elemwise.{name[:-3]}\n".replace("_", "\\_")), text[:40]
+        assert text.endswith("\n") and not text.endswith("\n\n"), name
 
 
-def the_search_finds():
-    node = shutil.which("node")
-    if not node:
-        raise tap.Skip("node is not installed")
-    program = """
-const {search} = require(process.argv[1]);
-for (const query of process.argv.slice(2))
-  console.log(JSON.stringify(search(query).map(page => page.name)));
-"""
-    queries = ["quadratic", "QUAD", "logistic function", "curvature",
-               "add_grad", "nothing of the kind", "", "  "]
-    lines = tap.output([node, "-e", program, OUT / "search.js",
-                        *queries]).splitlines()
-    found = dict(zip(queries, map(json.loads, lines)))
-    tap.equal(found["quadratic"][:2], ["quadratic", "quadratic_grad"])
-    tap.equal(found["QUAD"][0], "quadratic")
-    tap.equal(found["logistic function"], ["sigmoid"])
-    tap.equal(sorted(found["curvature"]), ["smooth_l1", "smooth_l1_grad"])
-    tap.equal(found["add_grad"][0], "add_grad")
-    for nothing in queries[-3:]:
-        tap.equal(found[nothing], [], repr(nothing))
+def the_list_links_to_each_page_once():
+    links = re.findall(r"\]\(([^)]+)\)", PAGES["README.md"])
+    tap.equal(sorted(links), sorted(set(PAGES) - {"README.md"}))
+    usual, gradients = PAGES["README.md"].split("## For gradients")
+    assert "[sigmoid](sigmoid.md) | Logistic" in usual, usual
+    assert "[add_grad](add_grad.md)" in gradients, gradients
 
 
-def text_is_not_taken_for_markup():
-    folder = LAB.write(HOSTILE)
-    out, pages = site(folder)
-    page = pages["hostile.html"]
-    tags = [tag for tag, _ in page.seen]
-    tap.equal(page.loaded, ["style.css", "search.js"])
-    for tag in ("script", "main"):
-        tap.equal(tags.count(tag), 1, tag)
-    for tag in ("b", "i"):
-        tap.equal(tags.count(tag), 0, tag)
-    text = page.path.read_text()
-    for shown in ("&lt;script&gt;alert(1)&lt;/script&gt; &amp; &quot;more&quot;"
-                  " *here*.", "<code>a &lt; b | c</code>",
-                  "<strong>bold</strong>", "<em>soft</em>",
-                  '<a href="https://tenon.example/x">here</a>',
-                  "[there](javascript:alert(1)), a lone * and a lone `tick.",
-                  "<li>two goes on\nbelow</li>",
-                  "&lt;i&gt;code&lt;/i&gt; | **kept**",
-                  "<td><code>x|y</code></td><td>2</td>",
-                  "<strong>A heading of the author&#x27;s</strong>".replace(
-                      "&#x27;", "'"), "None: &lt;none&gt;.",
-                  "<td>Either | or &lt;/td&gt;.</td>"):
-        assert shown in text, f"{shown} is not in\n{text}"
-    tap.equal(index_of(out)[0]["summary"],
-              'Less <script>alert(1)</script> & "more" *here*')
+def the_page_of_a_folder_is_that_of_the_file():
+    text = section(docs(SOURCE, "--plugin", BUILT), "elemwise.sigmoid")
+    tap.equal(PAGES["sigmoid.md"].split("\n", 2)[2].strip(),
+              re.sub(r"(?m)^#(#+ )", r"\1", text).strip())
+
+
+def pages_are_written_only_if_they_differ():
+    out = FOLDER / "twice"
+    docs(SOURCE, "--pages", out)
+    before = {p.name: p.stat().st_mtime_ns for p in out.iterdir()}
+    docs(SOURCE, "--pages", out)
+    tap.equal({p.name: p.stat().st_mtime_ns for p in out.iterdir()}, before)
+
+
+def the_folder_and_the_file_exclude_each_other():
+    done = opgen("docs", SOURCE, "--pages", FOLDER / "a", "-o", FOLDER / "b")
+    tap.equal(done.returncode, 2, done.stderr)
+    assert "`-o` and `--pages` exclude each other" in done.stderr, done.stderr
+
+
+def text_of_a_manifest_is_no_markup():
+    page = folder_of(LAB.write(HOSTILE))["hostile.md"]
+    for shown in (r"Less \<script\>alert(1)\</script\> & "
+                  r"""more" \*here\*.""".replace("more", '"more'),
+                  "A &lt;b>tag&lt;/b>, `a < b | c`, **bold**, *soft*,",
+                  "[here](https://tenon.example/x)",
+                  "a lone * and a lone `tick.", "- two goes on\n  below",
+                  "<i>code</i> | **kept**", "| `x\\|y` | 2 |",
+                  "**A heading of the author's**", "None: \\<none\\>.",
+                  "| Either \\| or &lt;/td>. |", "| &lt;/main>. |", "`<&>`"):
+        assert shown in page, f"{shown} is not in\n{page}"
+    assert not re.search(r"(?<!\\)<", without_code(page)), page
 
 
 def random_text(dice):
     """Markdown, and text that looks like it."""
-    pieces = ["a", "word", " ", " ", "\n", "\n\n", "*", "**", "`", "```", "[",
-              "](", ")", "x.html", "|", "|---|", "- ", "# ", "\\", "<", ">",
-              "&", '"', "<b>", "</p>", "~", "\u00e9", "1. "]
+    pieces = ["a", "word", " ", " ", "\n", "*", "**", "`", "``", "[", "](", ")",
+              "x.html", "|", "- ", "\\|", "<", ">", "&", '"', "<b>", "</p>",
+              "~", "\u00e9"]
     return "".join(dice.choice(pieces) for _ in range(dice.randint(1, 60)))
 
 
-def any_text_gives_a_well_formed_page():
+def code_of_line(line):
+    """A line without its code, by the rule of CommonMark: a run of backticks
+    ends at the next run of that length."""
+    found, at = "", 0
+    while at < len(line):
+        run = re.compile("`+").match(line, at)
+        if not run:
+            found, at = found + line[at], at + 1
+            continue
+        end = re.compile(r"(?<!`)" + run[0] + r"(?!`)").search(line, run.end())
+        at = end.end() if end else run.end()
+    return found
+
+
+def no_text_of_a_manifest_adds_a_tag():
     dice = random.Random(4)
     documents = []
     for i in range(150):
@@ -260,10 +190,12 @@ def any_text_gives_a_well_formed_page():
         documents.append(HOSTILE[:HOSTILE.index("doc: |")].replace(
             "op: hostile", f"op: op{i}") + f"doc: |2\n  .{text}\n"
             + HOSTILE[HOSTILE.index("params:"):])
-    _, pages = site(LAB.write("---\n".join(documents)))
+    pages = folder_of(LAB.write("---\n".join(documents)))
     tap.equal(len(pages), 151)
-    for page in pages.values():
-        tap.equal(page.loaded, ["style.css", "search.js"], page.path.name)
+    for name, page in pages.items():
+        for line in page.splitlines():
+            assert not re.search(r"(?<!\\)<[a-z/]", code_of_line(line)), (
+                f"{name}: {line}")
 
 
 # -------------------------------------------------------------------- examples
@@ -329,12 +261,12 @@ def a_file_that_is_named_and_no_plugin_is_an_error():
     target = folder / "x.md"
     for name, why in (("text.so", "is not a shared object"),
                       ("none.so", "no such file")):
-        for args in (["-o", target], ["--site", folder / "site"]):
+        for args in (["-o", target], ["--pages", folder / "pages"]):
             done = opgen("docs", folder, "--plugin", folder / name, *args)
             tap.equal((done.returncode, done.stdout), (1, ""))
             assert f"{name}: nothing can be computed with it" in done.stderr
             assert why in done.stderr, done.stderr
-    assert not target.exists() and not (folder / "site").exists()
+    assert not target.exists() and not (folder / "pages").exists()
 
 
 def a_plugin_of_other_manifests_is_an_error():
@@ -379,10 +311,10 @@ def kernels_for_others_are_listed():
     text = section(docs(folder, *with_it), "Kernels for nn.convolution@1")
     tap.equal(text.count("| `cudnn.convolution.cuda` | "), 2, text)
     assert "| f16 bf16 f32 f64 | write add | `rank(kernel) >= 2`" in text, text
-    _, pages = site(folder, *with_it)
-    tap.equal(list(pages), ["index.html"])
-    assert "Kernels for nn.convolution@1" in pages["index.html"].text["h2"]
-    tap.equal("Operators" in pages["index.html"].text["h2"], False)
+    pages = folder_of(folder, *with_it)
+    tap.equal(list(pages), ["README.md"])
+    assert "## Kernels for nn.convolution@1\n" in pages["README.md"]
+    tap.equal("## Operators" in pages["README.md"], False)
 
 
 def sections_stand_in_one_order():
@@ -431,8 +363,8 @@ def a_file_needs_no_plugin_beside_it():
     page = docs(folder / "quadratic.yaml")
     assert page.startswith("# alone\n\n- [quadratic](#op-quadratic): "), page
     assert "## alone.quadratic\n" in page, page
-    docs(folder / "quadratic.yaml", "--site", folder / "site")
-    assert (folder / "site/quadratic.html").exists()
+    docs(folder / "quadratic.yaml", "--pages", folder / "pages")
+    assert (folder / "pages/quadratic.md").exists()
 
 
 def a_link_leads_to_the_file_still():
@@ -449,10 +381,11 @@ def a_link_leads_to_the_file_still():
 
 
 tap.run([
-    the_site_is_well_formed, links_of_the_site_lead_somewhere,
-    the_site_needs_nothing_from_elsewhere, the_site_suits_phones_and_the_dark,
-    the_index_holds_every_operator, the_search_finds,
-    text_is_not_taken_for_markup, any_text_gives_a_well_formed_page,
+    the_folder_has_a_page_for_each_operator, the_list_links_to_each_page_once,
+    the_page_of_a_folder_is_that_of_the_file,
+    pages_are_written_only_if_they_differ,
+    the_folder_and_the_file_exclude_each_other,
+    text_of_a_manifest_is_no_markup, no_text_of_a_manifest_adds_a_tag,
     examples_are_computed,
     without_a_plugin_the_manifest_speaks,
     a_plugin_beside_the_manifests_is_found,

@@ -28,8 +28,9 @@ CC = shlex.split(sys.argv[2])
 BAD = ROOT / "tests/opgen/bad_plugins"
 SCRATCH = tempfile.TemporaryDirectory()
 FOLDER = pathlib.Path(SCRATCH.name)
-# Seconds for the code of a plugin; each is far quicker, or never ends.
-LIMIT = "1"
+# Seconds for the code of a plugin that never ends. It must come that far within
+# them, also on a slow machine.
+LIMIT = "3"
 # Instructions of one processor, and messages that only it can give.
 X86 = re.compile(r"_ia32_|E0202|__asm__")
 # Marks the processes of this test, for the search of those that are left.
@@ -68,7 +69,7 @@ def expected_lines(source):
 def left_processes():
     """Processes of this test that still run, after some time: one that was
     killed may take a moment to end."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while find_processes() and time.monotonic() < deadline:
         os.sched_yield()
     return find_processes()
@@ -85,12 +86,12 @@ def find_processes():
     return left
 
 
-def check(library):
+def check(library, limit):
     name, _, value = MARK.partition("=")
     done = subprocess.run(
-        [OPGEN, "check", "--limit", LIMIT, "--error-format=short",
+        [OPGEN, "check", "--limit", limit, "--error-format=short",
          BAD / "plugin.yaml", library], cwd=ROOT, text=True,
-        capture_output=True, check=False, timeout=60, env={
+        capture_output=True, check=False, timeout=300, env={
             **{k: v for k, v in os.environ.items() if k != "NO_COLOR"},
             name: value})
     places = re.compile(r"^.*/((?:op\.yaml|bad\.so):)")
@@ -105,7 +106,8 @@ def case_of(source, out):
         expected = expected_lines(source)
         if platform.machine() != "x86_64" and X86.search(source.read_text()):
             raise tap.Skip("its statements or its message are those of x86-64")
-        status, lines = check(build(source, out))
+        ends = "did not end" not in " ".join(expected)
+        status, lines = check(build(source, out), "60" if ends else LIMIT)
         tap.equal(lines, expected)
         tap.equal(status, 1 if expected else 0)
         tap.equal(left_processes(), [])
@@ -121,9 +123,9 @@ def a_manual_runs_a_plugin_that_it_finds_in_the_same_way():
     library = build(BAD / "stop_init.c", FOLDER / "generated", "for_manual")
     library.rename(folder / "bad.so")
     done = subprocess.run([OPGEN, "docs", "--limit", LIMIT, folder], text=True,
-                          capture_output=True, check=False, timeout=60)
+                          capture_output=True, check=False, timeout=300)
     tap.equal((done.returncode, done.stderr), (0, ""))
-    assert "it did not end within 1 second" in done.stdout, done.stdout
+    assert f"it did not end within {LIMIT} seconds" in done.stdout, done.stdout
 
 
 def limits_are_checked():

@@ -340,7 +340,7 @@ Test(parallel, memory_of_unnamed_users_is_merged_with_no_other) {
 
 /* Terms of one entry, each added to the sum of the terms before it. */
 Test(parallel, plans_of_a_hundred_thousand_nodes_are_made_at_once,
-     .timeout = 60) {
+     .timeout = 100) {
   enum { N = 50000 };
   built b = build_empty(2 * N + 2);
   size_t bound;
@@ -355,7 +355,7 @@ Test(parallel, plans_of_a_hundred_thousand_nodes_are_made_at_once,
 }
 
 /* The last node also reads all nodes of the row. */
-Test(parallel, branches_of_many_nodes_are_found_at_once, .timeout = 60) {
+Test(parallel, branches_of_many_nodes_are_found_at_once, .timeout = 100) {
   enum { N = 300000 };
   built b = build_empty(N + 2);
   uint32_t *row = calloc(N, sizeof *row);

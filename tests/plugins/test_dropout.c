@@ -7,7 +7,7 @@
 
 #include "cases.h"
 #include "tenon/graph.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 enum { N = 100003 };
 

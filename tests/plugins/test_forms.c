@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "host.h"
-#include "tenon/tune.h"
+#include "tenon/kernel_options.h"
 
 static tn_array *row(tn_runtime *rt, int64_t n, const double *values) {
   return host_array(rt, TN_F32, (host_shape){1, {n}}, values);
@@ -316,7 +316,8 @@ Test(forms, a_dynamic_parameter_changes_between_runs_of_a_prepared_call) {
 
 /* ----------------------------------------------------------------- graphs */
 
-/* alpha*x*y or y + alpha*x with alpha 10, recorded. */
+/* A call with two inputs, recorded: alpha*x*y or y + alpha*x with alpha 10, or
+ * another operator. */
 typedef struct graph_call {
   tn_runtime *rt;
   tn_tape *tape;
@@ -325,10 +326,10 @@ typedef struct graph_call {
   tn_array *out;
 } graph_call;
 
-static graph_call graph_open(const char *name) {
+static graph_call graph_open_with(const char *name, const char *text) {
   graph_call g = {.rt = host_open()};
   tn_operator *op = host_operator(g.rt, name);
-  tn_params *params = host_params(op, "alpha=10");
+  tn_params *params = host_params(op, text);
   g.x = row(g.rt, 2, (double[]){3, -5});
   g.y = row(g.rt, 2, (double[]){2, 4});
   OK(tn_tape_create(g.rt, &g.tape));
@@ -337,6 +338,10 @@ static graph_call graph_open(const char *name) {
   OK(tn_tape_call(g.tape, op, TN_IN(g.x, g.y), params, TN_OUT(&g.out)));
   tn_params_release(params);
   return g;
+}
+
+static graph_call graph_open(const char *name) {
+  return graph_open_with(name, "alpha=10");
 }
 
 static void graph_close(graph_call *g) {
@@ -374,6 +379,17 @@ Test(forms, a_missing_operator_disables_the_gradient_and_is_named) {
   FAILS(graph_gradient(&g, g.out, 0, grads), TN_UNSUPPORTED,
         "there is no operator \"elemwise.quadratic@1\"");
   FAILS(graph_gradient(&g, g.out, 0, grads), TN_UNSUPPORTED, "forms.axpy@1");
+  cr_expect_null(grads[0]);
+  graph_close(&g);
+}
+
+Test(forms, a_failing_call_for_a_gradient_names_the_differentiated_operator) {
+  graph_call g = graph_open_with("forms.lessened", "rate=-1");
+  tn_array *grads[2] = {NULL, NULL};
+  host_expect(g.out, (double[]){8, -6}, 2, 0);
+  FAILS(graph_gradient(&g, g.out, 0, grads), TN_OUT_OF_RANGE, "forms.scale@1");
+  FAILS(graph_gradient(&g, g.out, 0, grads), TN_OUT_OF_RANGE,
+        "; it is called for the gradient of forms.lessened@1");
   cr_expect_null(grads[0]);
   graph_close(&g);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "plugin.gen.h"
-#include "tenon/pass.h"
+#include "tenon/draft/pass.h"
 
 /* ---------------------------------------------------------------- the host */
 
@@ -40,14 +40,15 @@ static int32_t withdraw(tn_registrar *registrar, const char *kernel,
   return asked();
 }
 
-static int32_t join(tn_registrar *registrar, const tn_joint *joint) {
-  (void)registrar, (void)joint;
+static int32_t add_pair(tn_registrar *registrar, const tn_fused_pair *pair) {
+  (void)registrar, (void)pair;
   return asked();
 }
 
 /* The host accepts passes, and no plugin provides products. */
 static const void *extension(const tn_host *host, const char *name) {
-  static const tn_passes passes = {.struct_size = sizeof passes, .join = join};
+  static const tn_passes passes = {.struct_size = sizeof passes,
+                                   .add_pair = add_pair};
   (void)host;
   return strcmp(name, TN_PASS_EXTENSION) == 0 ? &passes : NULL;
 }

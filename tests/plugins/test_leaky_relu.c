@@ -6,7 +6,7 @@
 
 #include "cases.h"
 #include "tenon/graph.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 Test(leaky_relu, values_and_gradients_are_those_of_numpy) {
   tn_runtime *rt = host_open();

@@ -26,7 +26,7 @@ static void close_all(void) {
   tn_runtime_release(rt);
 }
 
-TestSuite(limits, .init = open_all, .fini = close_all, .timeout = 60);
+TestSuite(limits, .init = open_all, .fini = close_all, .timeout = 100);
 
 enum { MOST_IN = 3, MOST_RANK = 5 };
 

@@ -20,7 +20,7 @@ static void close_all(void) {
   tn_runtime_release(rt);
 }
 
-TestSuite(outside, .init = open_all, .fini = close_all, .timeout = 60);
+TestSuite(outside, .init = open_all, .fini = close_all, .timeout = 100);
 
 /* ----------------------------------------------------------------- by name */
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "host.h"
-#include "tenon/kernel.h" /* f16 and bf16 */
+#include "tenon/kernel/kernel.h" /* f16 and bf16 */
 
 enum { MANY = 200000 };
 

@@ -7,8 +7,11 @@ A comment above a fence states its kind. `<!-- file: PATH -->`: the text is in
 that file, word for word. `<!-- run -->`: a session; each `$ command` is run by
 a shell, and must print what follows (but for blanks that end a line); `<!--
 run: MODULE -->` where Python has that module. A session sees a built copy of
-examples/author, in it one of examples/kernel, copies of examples/zlib and
-examples/libm, and the programs of examples/host.
+examples/author, in it those of examples/kernel and examples/rows, copies of
+examples/zlib and examples/libm, the programs of examples/host, and one that
+learns digits. `<!-- start -->`: a session as a newcomer has it. The fences of a
+page begin in an empty folder, `cd` lasts, and no path of Tenon has a blank.
+`<!-- start: quiet -->`: the same, and the output is not compared.
 """
 
 import pathlib
@@ -30,12 +33,11 @@ TENON = Installed(BUILD, FOLDER)
 PROJECT = FOLDER / "author"
 
 PAGES = [SOURCE / "README.md", *sorted((SOURCE / "docs").rglob("*.md"))]
-FENCE = re.compile(r"^<!-- (file|run)(?:: (\S+))? -->\n```\w*\n(.*?)^```$",
+FENCE = re.compile(r"^<!-- (file|run|start)(?:: (\S+))? -->\n```\w*\n(.*?)^```$",
                    re.S | re.M)
 SESSION = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.M)
 PLACE = re.compile(r"`((?:core|sdk|plugins|tools|tests|bench|docs|examples)/"
                    r"[\w/.-]+)`")
-LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
 def is_of_file(name, text):
@@ -53,22 +55,48 @@ def is_printed(module, text):
         tap.equal(re.sub(r" +$", "", found, flags=re.M), expected, command)
 
 
+class Newcomer:
+    """The session of one page, in a folder of its own."""
+
+    def __init__(self, page):
+        self.folder = FOLDER / f"start-{page.stem}"
+        self.folder.mkdir()
+        self.at = self.folder
+
+    def environment(self):
+        tenon = FOLDER / "tenon"
+        if not tenon.exists():
+            tenon.symlink_to(TENON.root)
+        return TENON.environment() | {
+            "PATH": f"{tenon / 'bin'}:{TENON.environment()['PATH']}",
+            "PKG_CONFIG_PATH": str(tenon / "lib" / "pkgconfig")}
+
+    def holds(self, quiet, text):
+        last = FOLDER / "last-folder"
+        for command, expected in SESSION.findall(text):
+            found = tap.output(
+                ["bash", "-ec", f"{command}\npwd >{last}"],
+                env=self.environment(), cwd=self.at)
+            self.at = pathlib.Path(last.read_text().strip())
+            if not quiet:
+                tap.equal(re.sub(r" +$", "", found, flags=re.M), expected,
+                          command)
+
+
 def fences():
     """One case per marked fence of every page."""
     cases = []
     for page in PAGES:
+        session = []
         for kind, name, text in FENCE.findall(page.read_text()):
             title = f"{page.name}: {kind} {text.splitlines()[0]}"
             holds = is_of_file if kind == "file" else is_printed
+            if kind == "start":
+                session = session or [Newcomer(page)]
+                holds = session[0].holds
             cases.append((title.replace("#", ""),
                           lambda h=holds, n=name, t=text: h(n, t)))
     return cases
-
-
-def links_lead_somewhere():
-    for page in PAGES:
-        for target in LINK.findall(page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
 def files_that_pages_name_exist():
@@ -102,7 +130,7 @@ def schema_keys():
 
 
 def keys_of_manifests_are_those_of_the_schema():
-    page = (SOURCE / "docs/manifest.md").read_text()
+    page = (SOURCE / "docs/reference/manifest.md").read_text()
     told = dict(re.findall(r"^<!-- keys: (\w+) -->\n(.*?)(?=^#|^<!--)", page,
                            re.S | re.M))
     schema = schema_keys()
@@ -113,7 +141,7 @@ def keys_of_manifests_are_those_of_the_schema():
 
 
 def functions_of_formulas_are_those_of_the_language():
-    page = (SOURCE / "docs/manifest.md").read_text()
+    page = (SOURCE / "docs/reference/manifest.md").read_text()
     for kind, file, pattern in (
             ("formulas", "sdk/algebra/function.c", r"\[TNM_F_\w+\] = \{\"(\w+)\""),
             ("rules", "sdk/manifest/shape.c", r"\{\"(\w+)\", \d, TN_NODE_")):
@@ -128,6 +156,7 @@ def functions_of_formulas_are_those_of_the_language():
 def the_example_plugins_build():
     TENON.build_plugin(SOURCE / "examples" / "author", PROJECT)
     TENON.build_plugin(SOURCE / "examples" / "kernel", PROJECT / "kernel")
+    TENON.build_plugin(SOURCE / "examples" / "rows", PROJECT / "rows")
     shutil.copytree(SOURCE / "examples" / "zlib", PROJECT / "zlib")
     shutil.copytree(SOURCE / "examples" / "libm", PROJECT / "libm")
 
@@ -140,6 +169,16 @@ def the_example_programs_compile():
             shutil.copy(source, PROJECT)
 
 
+def the_program_that_learns_compiles():
+    """By the command of docs/tutorials/modeller.md."""
+    folder = PROJECT / "digits"
+    shutil.copytree(SOURCE / "examples", folder)
+    page = (SOURCE / "docs/tutorials/modeller.md").read_text()
+    command = re.search(r"^\$ (cc (?:.*\\\n)*.*)", page, re.M)[1]
+    session = Newcomer(pathlib.PurePath("modeller.md"))
+    tap.output(["bash", "-c", command], env=session.environment(), cwd=folder)
+
+
 def every_folder_has_a_readme():
     for folder in ("core", "sdk", "plugins", "tools"):
         for path in [SOURCE / folder, *(SOURCE / folder).iterdir()]:
@@ -150,7 +189,7 @@ def every_folder_has_a_readme():
 if __name__ == "__main__":
     with SCRATCH:
         tap.run([the_example_plugins_build, the_example_programs_compile,
-                 *fences(), links_lead_somewhere,
-                 files_that_pages_name_exist,
+                 the_program_that_learns_compiles,
+                 *fences(), files_that_pages_name_exist,
                  keys_of_manifests_are_those_of_the_schema,
                  functions_of_formulas_are_those_of_the_language, every_folder_has_a_readme])

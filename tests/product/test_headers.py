@@ -78,7 +78,7 @@ SUM_BODY = """TN_KERNEL_BODY void sum(const tn_kernel_block *block,
 }
 """
 KERNEL = '#define TN_KERNEL_PLUGIN acme\n#define TN_KERNEL_HOME\n' \
-         '#include <tenon/kernel.h>\n'
+         '#include <tenon/kernel/kernel.h>\n'
 
 HOST = """#include <stdio.h>
 #include <tenon/exchange.h>
@@ -158,7 +158,24 @@ class Run(File):
                      LIBRARY_OF_GRAPHS, LIBTENON,
                      f"-Wl,-rpath,{LIBTENON.parent}", "-o", program)
         done = subprocess.run([program], text=True, capture_output=True,
-                              timeout=60, check=False)
+                              timeout=300, check=False)
+        tap.equal((done.returncode, done.stdout, done.stderr),
+                  (0, self.expected, ""))
+
+
+class Program(File):
+    """A whole program of a host, which prints `expected`."""
+
+    def __init__(self, expected):
+        super().__init__()
+        self.expected = expected
+
+    def check(self, block):
+        program = FOLDER / "program"
+        compile_text(block, LIBTENON, f"-Wl,-rpath,{LIBTENON.parent}", "-o",
+                     program)
+        done = subprocess.run([program], text=True, capture_output=True,
+                              timeout=300, check=False)
         tap.equal((done.returncode, done.stdout, done.stderr),
                   (0, self.expected, ""))
 
@@ -198,21 +215,20 @@ TAPE = Run("""  const float three = 3, five = 5;
   tn_array_release(x), tn_array_release(w), tn_tape_release(tape);
 """, "5\n")
 
-ACME = "#include <string.h>\n#include <tenon/op.h>\n"
+ACME = "#include <string.h>\n#include <tenon/plugin/op.h>\n"
 BLOCKS = {
-    ("tenon/blas.h", "int32_t acme_init(const tn_host *host, tn_registrar "
-     "*registrar,"): File("#include <tenon/blas.h>\n"),
-    ("tenon/body.h", "TN_KERNEL_BODY void sum(...) as in elementwise.h"):
+    ("tenon/plugin/blas.h", "int32_t acme_init(const tn_host *host, tn_registrar "
+     "*registrar,"): File("#include <tenon/plugin/blas.h>\n"),
+    ("tenon/kernel/body_forms.h", "TN_KERNEL_BODY void sum(...) as in elementwise.h"):
         File(KERNEL + SUM_BODY,
              [("TN_KERNEL_BODY void sum(...) as in elementwise.h\n", "")]),
-    ("tenon/capture.h",
+    ("tenon/draft/capture.h",
      "__global__ void step(view v) {          // const acme_step_params *live"):
         Words(),  # of CUDA
-    ("tenon/chain.h",
-     "void go(const tn_chain_link *self, int64_t offset, V a, V b, V c, V d "
-     "...);"): Words(),  # the types are those of registers
-    ("tenon/chain.h",
-     "y = a * x + b        { kit->load, x }      x to registers"): Words(),
+    ("tenon/draft/registers.h",
+     "void go(const tn_register_step *self, int64_t offset, V a, V b, V c ...);"): Words(),
+    ("tenon/draft/registers.h",
+     "y = a * x + b        { interface->load, x }   x to registers"): Words(),
     ("tenon/define.h",
      "static int32_t twice(const tn_frame *call) { ... }"):
         File("#include <tenon/define.h>\n"
@@ -222,39 +238,46 @@ BLOCKS = {
              "tn_code acme(tn_runtime *rt, const char *manifest) {\n",
              [("static int32_t twice(const tn_frame *call) { ... }\n", ""),
               ("&all, &op);\n", "&all, &op);\n  return rc;\n}\n")]),
-    ("tenon/device.h",
+    ("tenon/plugin/device.h",
      "registrar->provide(registrar, TN_DEVICE_EXTENSION, &my_device);"):
-        Lines("#include <tenon/device.h>\nstatic const tn_device my_device;",
+        Lines("#include <tenon/plugin/device.h>\nstatic const tn_device my_device;",
               "tn_registrar *registrar"),
-    ("tenon/device_blas.h",
+    ("tenon/plugin/device_blas.h",
      "int32_t acme_create(const tn_frame *call, acme_state *state) {"):
-        File("#include <tenon/device_blas.h>\n"
+        File("#include <tenon/plugin/device_blas.h>\n"
              "typedef struct acme_state {\n  const tn_device_blas *blas;\n"
              "  void *plan;\n  uint64_t bytes;\n} acme_state;\n",
              [("sizeof what, ...}", "sizeof what}"),
               ("sizeof with, ...,", "sizeof with,")]),
-    ("tenon/device_scope.h", "int32_t acme_compute(const tn_frame *call) {"):
-        File("#include <tenon/device_scope.h>\ntypedef struct acme {\n"
+    ("tenon/plugin/device_scope.h", "int32_t acme_compute(const tn_frame *call) {"):
+        File("#include <tenon/plugin/device_scope.h>\ntypedef struct acme {\n"
              "  const tn_device_scope *scope;\n} acme;\n",
              [("  ... enqueue on call->run->stream ...\n", "")]),
-    ("tenon/elementwise.h",
+    ("tenon/kernel/elementwise.h",
      "TN_KERNEL_BODY void cube(const tn_kernel_block *block,"): File(KERNEL),
+    ("tenon/engine.h", "#include <stdio.h>"): Program("1.5\n"),
+    ("tenon/engine.h",
+     "static tn_code begin_request(void *arg, tn_token *token) {"):
+        File("#include <stdio.h>\n#include <tenon/engine.h>\n"
+             "typedef struct acme_request {\n  tn_token *token;\n"
+             "} acme_request;\n"
+             "tn_code acme_send(acme_request *request);\n"),
     ("tenon/exchange.h", "tn_bundle *file = NULL;"):
         Lines("#include <tenon/exchange.h>", "tn_runtime *rt"),
-    ("tenon/fold.h", "for each box, in any order and at the same time, a call "
-     "with TN_CALL_FOLD:"): Words(),
+    ("tenon/draft/reduction.h", "for each extent, in any order and at the same time, a call "
+     "with"): Words(),
     ("tenon/graph.h", "tn_graph *net = NULL;"): GRAPH,
-    ("tenon/links.h", "TN_KERNEL_BODY void sum(...) as in elementwise.h"):
+    ("tenon/draft/register_loops.h", "TN_KERNEL_BODY void sum(...) as in elementwise.h"):
         File(KERNEL + SUM_BODY,
              [("TN_KERNEL_BODY void sum(...) as in elementwise.h\n", ""),
               ("       for a body with two inputs", "")]),
-    ("tenon/math.h", "TN_KERNEL_INDEPENDENT"):
-        Lines("#include <tenon/kernel.h>", "const float *x, float *y, int64_t n"),
-    ("tenon/math/wide.h", "TN_WIDE_FN tn_wide steep(tn_wide x) {"):
+    ("tenon/kernel/math.h", "TN_KERNEL_INDEPENDENT"):
+        Lines("#include <tenon/kernel/kernel.h>", "const float *x, float *y, int64_t n"),
+    ("tenon/kernel/math/wide.h", "TN_WIDE_FN tn_wide steep(tn_wide x) {"):
         Words(),  # needs the flags of one level
-    ("tenon/op.h", "int32_t acme_cube(const tn_frame *call) {"): File(ACME),
-    ("tenon/pass.h", "static const tn_passes *passes;"):
-        File("#include <string.h>\n#include <tenon/pass.h>\n",
+    ("tenon/plugin/op.h", "int32_t acme_cube(const tn_frame *call) {"): File(ACME),
+    ("tenon/draft/pass.h", "static const tn_passes *passes;"):
+        File("#include <string.h>\n#include <tenon/draft/pass.h>\n",
              [("static int32_t square(void *ctx, tn_rewrite *net) {\n",
                "static int32_t square(void *ctx, tn_rewrite *net) {\n"
                "  (void)ctx, (void)acme_init;\n"),
@@ -263,27 +286,41 @@ BLOCKS = {
                "int32_t acme_init(const tn_host *host, tn_registrar "
                "*registrar, void **i);\n"),
               ("void **i) {\n", "void **i) {\n  (void)i;\n")]),
-    ("tenon/philox.h", "uint32_t word[1024];"):
-        Lines("#include <tenon/kernel.h>\n#include <tenon/philox.h>",
+    ("tenon/kernel/philox.h", "uint32_t word[1024];"):
+        Lines("#include <tenon/kernel/kernel.h>\n#include <tenon/kernel/philox.h>",
               "const tn_frame *call, uint64_t begin, uint32_t level"),
-    ("tenon/product.h",
+    ("tenon/kernel/product.h",
      "int32_t code = tn_product_by(blas, call, &product);"):
-        Lines("#include <tenon/blas.h>\n#include <tenon/product.h>",
+        Lines("#include <tenon/plugin/blas.h>\n#include <tenon/kernel/product.h>",
               "const tn_blas *blas, const tn_frame *call, "
               "tn_blas_gemm product"),
-    ("tenon/row.h", "tn_row_copy_avx2(to, from, NULL, bytes);    in a function "
+    ("tenon/kernel/copy_row.h", "tn_copy_row_avx2(to, from, NULL, bytes);    in a function "
      "for AVX2"): Words(),
     ("tenon/tenon.h", "#include <stdio.h>"): File(),
-    ("tenon/tenon.h", "rc = tn_tape_create(rt, &tape);"): TAPE,
-    ("tenon/tune.h", "tn_operator *conv = NULL;"):
-        Lines("#include <tenon/tune.h>", "tn_runtime *rt"),
-    ("tenon/turn.h",
-     "const tn_turn part = {to, from, to_stride, from_stride, rows, columns};"):
-        Lines("#include <tenon/kernel.h>\n#include <tenon/turn.h>",
+    ("tenon/tape.h", "rc = tn_tape_create(rt, &tape);"): TAPE,
+    ("tenon/kernel_options.h", "tn_operator *conv = NULL;"):
+        Lines("#include <tenon/kernel_options.h>", "tn_runtime *rt"),
+    ("tenon/kernel/transpose.h",
+     "const tn_transpose part = {to,          from, to_stride,"):
+        Lines("#include <tenon/kernel/kernel.h>\n#include <tenon/kernel/transpose.h>",
               "const tn_frame *call, char *to, const char *from, "
               "int64_t to_stride, int64_t from_stride, int64_t rows, "
               "int64_t columns"),
 }
+
+
+CPP_JOB = """#include <tenon/engine.h>
+tn_code push(tn_runtime *rt, tn_variable *x, tn_code (*run)(void *arg));
+tn_code push(tn_runtime *rt, tn_variable *x, tn_code (*run)(void *arg)) {
+  const tn_access access[] = {{x, TN_UPDATE}};
+  tn_job job = {};
+  job.struct_size = sizeof job;
+  job.run = run;
+  job.access = access;
+  job.n_access = 1;
+  return tn_push(rt, &job);
+}
+"""
 
 
 def compile_text(text, *more):
@@ -303,7 +340,13 @@ def cases():
         tap.equal(sorted(set(BLOCKS) - set(found)), [],
                   "entries of BLOCKS without a block")
 
-    return [every_block_has_an_entry] + [
+    def a_job_can_be_pushed_from_cpp():
+        source = FOLDER / "job.cpp"
+        source.write_text(CPP_JOB)
+        tap.output(["c++", "-std=c++17", "-Wall", "-Wextra", "-Wpedantic",
+                    "-Werror", "-I", INCLUDE, "-fsyntax-only", source])
+
+    return [every_block_has_an_entry, a_job_can_be_pushed_from_cpp] + [
         (f"{header}: {line}".replace("#", ""),
          lambda k=(header, line): BLOCKS[k].check(found[k]))
         for header, line in sorted(BLOCKS) if (header, line) in found]

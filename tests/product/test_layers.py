@@ -18,6 +18,11 @@ import tap  # noqa: E402
 
 SOURCE, BUILD = (pathlib.Path(each) for each in sys.argv[1:3])
 
+# The folders of plugins, those that calls use, and those of arrays and calls.
+REGISTRY = ["core/base", "sdk/manifest", "core/fields", "core/shapes",
+            "core/registry"]
+CALLS = REGISTRY + ["core/choice", "core/engine", "core/storage"]
+NDARRAY = CALLS + ["core/ndarray"]
 # folder: (its library, the folders below it that it may use)
 BELOW = {
     "core/base": ("base", []),
@@ -25,37 +30,39 @@ BELOW = {
     "sdk/manifest": ("manifest", ["core/base", "sdk/algebra"]),
     "core/engine": ("engine", ["core/base"]),
     "core/storage": ("storage", ["core/base", "core/engine"]),
-    "core/registry": ("registry", ["core/base", "sdk/manifest"]),
-    "core/binding": ("binding", ["core/base", "sdk/manifest",
-                                 "core/registry"]),
-    "core/ndarray": ("ndarray", ["core/base", "core/engine", "sdk/manifest",
-                                 "core/registry", "core/storage"]),
-    "core/exchange": ("exchange", ["core/base", "core/engine",
-                                   "sdk/manifest", "core/registry",
-                                   "core/storage", "core/ndarray"]),
-    "core/files": ("files", ["core/base", "core/engine", "sdk/manifest",
-                         "core/registry", "core/storage", "core/ndarray",
-                         "core/exchange"]),
-    "core/tape": ("tape", ["core/base", "core/engine", "sdk/manifest",
-                           "core/registry", "core/storage", "core/ndarray"]),
+    "core/fields": ("fields", ["core/base"]),
+    "core/shapes": ("shapes", ["core/base", "sdk/manifest"]),
+    "core/registry": ("registry", REGISTRY[:-1]),
+    "core/choice": ("choice", REGISTRY),
+    "core/loading": ("loading", REGISTRY),
+    "core/ndarray": ("ndarray", CALLS),
+    "core/binding": ("binding", ["core/base", "sdk/manifest", "core/shapes"]),
+    "core/exchange": ("exchange", NDARRAY),
+    "core/files": ("files", NDARRAY + ["core/exchange"]),
+    "core/tape": ("tape", NDARRAY),
     "core/plan": ("plan", ["core/base"]),
-    "core/graph": ("graph", ["core/base", "core/engine", "sdk/manifest",
-                             "core/registry", "core/storage",
-                             "core/ndarray", "core/plan"]),
-    "core/runtime": ("runtime", ["core/base", "core/engine", "sdk/manifest",
-                                 "core/registry", "core/storage",
-                                 "core/ndarray", "core/exchange",
-                                 "core/tape", "core/plan", "core/graph"]),
+    "core/graph": ("graph", NDARRAY),
+    "core/gradient": ("gradient", NDARRAY + ["core/graph"]),
+    "core/graph_json": ("graph_json", NDARRAY + ["core/graph",
+                                                 "core/gradient"]),
+    "core/passes": ("passes", NDARRAY + ["core/graph", "core/gradient"]),
+    "core/program": ("program", NDARRAY + ["core/graph", "core/plan"]),
+    "core/execution": ("execution", NDARRAY + ["core/graph", "core/plan",
+                                               "core/program"]),
+    "core/bind": ("bind", NDARRAY + ["core/graph", "core/gradient",
+                                     "core/passes", "core/plan",
+                                     "core/program", "core/execution"]),
+    "core/runtime": ("runtime", NDARRAY + [
+        "core/loading", "core/exchange", "core/tape", "core/plan", "core/graph",
+        "core/gradient", "core/graph_json", "core/passes", "core/program",
+        "core/execution", "core/bind"]),
     "tools/opgen": (None, ["core/base", "sdk/algebra", "sdk/manifest"]),
     "tools/tenon": (None, []),
     "tools/probe": (None, ["core/base", "sdk/manifest"]),
     "plugins": (None, []),
 }
-PUBLIC = {f"tenon/{name}.h"
-          for name in ("op", "note", "device", "kernel", "tenon", "define", "exchange",
-                       "graph", "blas", "device_blas", "pass", "fold", "chain", "philox",
-                       "product", "turn", "row", "size", "device_scope", "capture", "tune",
-                       "gradient")}
+PUBLIC = {path.relative_to(SOURCE / "sdk/include").as_posix()
+          for path in (SOURCE / "sdk/include/tenon").rglob("*.h")}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 # The names of this project: public, internal, and of the manifest reader.
 OURS = re.compile(r"^(tn_|tn__|tnm_)")

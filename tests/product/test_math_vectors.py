@@ -62,7 +62,7 @@ def vectorised(compiler, path):
 def scalar_levels(compiler):
     """{("exp", "f32"): ["SSE2"], ...}: where the compiler leaves a loop over
     one function of math.h scalar."""
-    lines, places = ['#include "tenon/kernel.h"'], {}
+    lines, places = ['#include "tenon/kernel/kernel.h"'], {}
     for kind, element, names in KINDS:
         for name in names:
             second = ", b[i]" if name in PAIRS else ""

@@ -161,7 +161,7 @@ def a_written_kernel_passes_and_a_wrong_one_fails():
     stub = source.read_text()
     head, _, _ = stub.partition("int32_t lab_rect_cpu")
     body = head.replace('#include "rect.gen.h"',
-                        '#include "rect.gen.h"\n#include "tenon/kernel.h"') + """
+                        '#include "rect.gen.h"\n#include "tenon/kernel/kernel.h"') + """
 static void line_f32(const tn_kernel_run *run) {
   const float *x = (const void *)run->at[1];
   float *y = (void *)run->at[0];

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "registry.h"
+#include "choose.h"
+#include "loading.h"
 
 #define COUNT(array) ((uint32_t)(sizeof(array) / sizeof((array)[0])))
 #define FLOAT_TYPES (TN_BIT_F16 | TN_BIT_BF16 | TN_BIT_F32 | TN_BIT_F64)

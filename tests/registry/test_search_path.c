@@ -145,6 +145,18 @@ Test(search_path, refuses_a_link_in_a_folder_that_others_may_write) {
   close_tree(&t);
 }
 
+/* Its owner may point it to another folder. */
+Test(search_path, refuses_a_link_of_another_user) {
+  tree t;
+  if (!is_root()) return;
+  open_tree(&t, 0);
+  cr_assert_eq(symlink("above/plugins", t.link), 0);
+  expect_load(&t, t.link);
+  cr_assert_eq(lchown(t.link, NOBODY, NOBODY), 0);
+  expect_refusal(&t, t.link, t.link, "belongs to user 65534");
+  close_tree(&t);
+}
+
 Test(search_path, refuses_links_that_lead_to_each_other) {
   tree t;
   open_tree(&t, 0);

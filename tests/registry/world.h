@@ -5,7 +5,8 @@
 #ifndef TENON_TESTS_WORLD_H_
 #define TENON_TESTS_WORLD_H_
 
-#include "registry.h"
+#include "choose.h"
+#include "loading.h"
 
 /* Fails the call number `at` (from 0), or all calls from it on. */
 typedef struct failure {

@@ -173,7 +173,7 @@ static void teardown(void) {
   tn_runtime_release(rt);
 }
 
-TestSuite(isolation, .init = setup, .fini = teardown, .timeout = 20);
+TestSuite(isolation, .init = setup, .fini = teardown, .timeout = 100);
 
 static tn_operator *op_of(tn_runtime *in, const char *name) {
   tn_operator *op = NULL;

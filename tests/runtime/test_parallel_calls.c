@@ -106,7 +106,7 @@ static void teardown(void) {
   tn_runtime_release(rt);
 }
 
-TestSuite(parallel_calls, .init = setup, .fini = teardown, .timeout = 20);
+TestSuite(parallel_calls, .init = setup, .fini = teardown, .timeout = 100);
 
 static void expect_doubled(tn_array *y) {
   float *got = calloc(N, sizeof *got);

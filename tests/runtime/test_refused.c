@@ -9,8 +9,8 @@
 
 #include "../by_hand.h"
 #include "probe.h"
+#include "tenon/draft/pass.h"
 #include "tenon/graph.h"
-#include "tenon/pass.h"
 
 static void expect_text(const char *part) {
   cr_assert_not_null(strstr(tn_error_text(), part), "\"%s\" is missing in: %s",

@@ -254,37 +254,65 @@ Test(running, results_that_calls_keep_do_not_hold_a_plugin) {
   tn_array_release(x), tn_array_release(y);
 }
 
-/* Each thread waits for its own result. So there is little work at any time,
- * but always some. */
-static void *keep_busy(void *arg) {
-  const atomic_bool *over = arg;
-  tn_array *x = make_array(200000);
-  while (!atomic_load(over)) {
-    tn_array *y = NULL;
-    call_operator("probe.all", x, &y);
-    cr_assert_eq(tn_array_wait(y), TN_OK, "%s", tn_error_text());
-    tn_array_release(y);
+/* Jobs of another thread, from `began` until `over`. */
+typedef struct traffic {
+  atomic_bool over;
+  sem_t began;
+} traffic;
+
+/* Ends each job only after the next one began, so one is always pending. */
+static void *overlap_jobs(void *arg) {
+  traffic *t = arg;
+  pending p[2];
+  tn_array *x[] = {make_pair(1, 2), make_pair(3, 4)};
+  int at = 0;
+  begin_pending(&p[at], x[at]);
+  sem_post(&t->began);
+  for (; !atomic_load(&t->over); at = 1 - at) {
+    begin_pending(&p[1 - at], x[1 - at]);
+    tn__token_done(p[at].token, TN_OK);
   }
-  tn_array_release(x);
+  tn__token_done(p[at].token, TN_OK);
+  tn_array_release(x[0]), tn_array_release(x[1]);
   return NULL;
 }
 
-Test(running, unloading_and_writing_a_trace_do_not_wait_for_later_pushes) {
-  char path[64];
-  pthread_t threads[3];
-  atomic_bool over = false;
-  (void)snprintf(path, sizeof path, "/tmp/tenon_trace_%d.json", (int)getpid());
-  for (int i = 0; i < 3; ++i)
-    cr_assert(!pthread_create(&threads[i], NULL, keep_busy, &over));
+/* Prepares a call, which keeps the plugin from being unloaded. */
+static tn_prepared *hold_plugin(tn_array *x, tn_array **y) {
+  tn_operator *op = NULL;
+  tn_prepared *held = NULL;
+  cr_assert_eq(tn_operator_get(rt, "probe.all", &op), TN_OK);
+  const tn_preparation parts = {.struct_size = sizeof parts,
+                                .op = op,
+                                .inputs = {1, &x},
+                                .outputs = {1, y, NULL}};
+  cr_assert_eq(tn_call_prepare(rt, &parts, &held), TN_OK, "%s",
+               tn_error_text());
+  return held;
+}
+
+Test(running, unloading_and_writing_a_trace_do_not_wait_for_later_pushes,
+     .timeout = 100) {
+  char path[] = "/tmp/tenon-trace-XXXXXX";
+  pthread_t thread;
+  traffic t = {.over = false};
+  tn_array *x = make_pair(1, 2), *y = NULL;
+  tn_prepared *held = hold_plugin(x, &y);
+  close(mkstemp(path));
+  sem_init(&t.began, 0, 0);
+  cr_assert(!pthread_create(&thread, NULL, overlap_jobs, &t));
+  sem_wait(&t.began);
   for (int i = 0; i < 10; ++i) {
     cr_assert_eq(tn_trace_start(rt), TN_OK, "%s", tn_error_text());
     cr_assert_eq(tn_trace_write(rt, path), TN_OK, "%s", tn_error_text());
     const tn_code code = tn_plugin_unload(rt, "probe");
     cr_assert_eq(code, TN_BUSY, "%s", tn_error_text());
   }
-  atomic_store(&over, true);
-  for (int i = 0; i < 3; ++i) (void)pthread_join(threads[i], NULL);
+  atomic_store(&t.over, true);
+  (void)pthread_join(thread, NULL);
   (void)unlink(path);
+  tn_prepared_release(held);
+  tn_array_release(x), tn_array_release(y);
 }
 
 static tn_code unload_inside(void *arg, tn__token *token) {
@@ -357,16 +385,8 @@ static int check_in_child(tn_array *x, tn_prepared *prepared) {
 /* With workers, and with pending work that no thread of the child can end. */
 Test(running, a_forked_child_gets_errors_and_may_release) {
   skip_where_forks_keep_all();
-  tn_array *x = make_pair(1, 2), *y = NULL, *z = NULL, *in[] = {x};
-  tn_operator *op = NULL;
-  tn_prepared *prepared = NULL;
-  cr_assert_eq(tn_operator_get(rt, "probe.all", &op), TN_OK);
-  const tn_preparation what = {.struct_size = sizeof what,
-                               .op = op,
-                               .inputs = {1, in},
-                               .outputs = {1, &z, NULL}};
-  cr_assert_eq(tn_call_prepare(rt, &what, &prepared), TN_OK, "%s",
-               tn_error_text());
+  tn_array *x = make_pair(1, 2), *y = NULL, *z = NULL;
+  tn_prepared *prepared = hold_plugin(x, &z);
   pending p;
   begin_pending(&p, x);
   cr_assert_eq(tn_array_cast(x, TN_F32, &y), TN_OK);

@@ -471,6 +471,7 @@ static const tn_device functions = {
     .fence_wait = fake_fence_wait,
     .sum = fake_sum,
     .sum_dtypes = ~UINT64_C(0),
+    .sum_flags = TN_SUM_WIDE,
 };
 
 fake *fake_create(const fake_options *options) {
@@ -483,6 +484,7 @@ fake *fake_create(const fake_options *options) {
   f->table.ctx = f;
   if (options->no_sums) f->table.sum = NULL;
   if (options->only_floats) f->table.sum_dtypes = 0;
+  if (options->no_wide_sums) f->table.sum_flags = 0;
   f->table.device_type = options->type ? options->type : TN_DEVICE_EXT;
   f->table.name = options->name ? options->name : "fake";
   pthread_mutex_init(&f->lock, NULL);

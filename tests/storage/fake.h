@@ -24,7 +24,7 @@
 
 #include <stdbool.h>
 
-#include "tenon/device.h"
+#include "tenon/plugin/device.h"
 
 typedef struct fake fake;
 
@@ -38,6 +38,7 @@ typedef struct fake_options {
   uint64_t seed;       /* of the order among queues: always the newest first */
   bool no_sums;        /* a table without `sum` */
   bool only_floats;    /* only sums of floats */
+  bool no_wide_sums;   /* no TN_SUM_WIDE */
   bool lazy;           /* the thread that waits or queries executes commands: no
                         * thread is woken for each */
 } fake_options;

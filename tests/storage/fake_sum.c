@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 /* After kernel.h, where these short type names would be shadowed. */
 #include "fake_parts.h"
@@ -22,9 +22,14 @@ static int64_t get_bytes(tn_dtype dtype) {
   return (int64_t)((dtype >> 8 & 0xff) + 7) / 8;
 }
 
+/* Returns the dtype of `from`. */
+static tn_dtype get_term_dtype(const tn_device_sum *sum) {
+  return sum->flags & TN_SUM_WIDE ? TN_F32 : sum->dtype;
+}
+
 /* Returns the range of the elements that the axes reach from the first. */
 static range find_extent(const tn_device_sum *sum, const void *first, bool to) {
-  const int64_t bytes = get_bytes(sum->dtype);
+  const int64_t bytes = get_bytes(to ? sum->dtype : get_term_dtype(sum));
   int64_t low = 0, high = bytes;
   for (uint32_t i = 0; i < sum->n_kept + sum->n_summed; ++i) {
     const tn_sum_axis *axis = &sum->axes[i];
@@ -109,10 +114,22 @@ static int64_t count_terms(const tn_device_sum *sum) {
          (sum->flags & TN_SUM_ADD);
 }
 
+/* Aborts if the host requests a sum that the table does not offer. */
+static void check_offered(const fake *f, const tn_device_sum *sum) {
+  if (f->options.only_floats && !is_float(sum->dtype) &&
+      (count_terms(sum) > 1 || !sum->from))
+    abort(); /* the caller did not check sum_dtypes */
+  if ((sum->flags & TN_SUM_WIDE) &&
+      (f->options.no_wide_sums ||
+       (sum->dtype != TN_F16 && sum->dtype != TN_BF16)))
+    abort(); /* the caller did not check sum_flags, or sums no halves */
+}
+
 static void run_sum(fake *f, const void *arg) {
   const summing *s = arg;
   const tn_device_sum *sum = &s->sum;
   const int64_t bytes = get_bytes(sum->dtype);
+  const tn_dtype terms = get_term_dtype(sum);
   const int64_t n_kept = count_positions(s->axes, sum->n_kept),
                 n_summed =
                     count_positions(s->axes + sum->n_kept, sum->n_summed);
@@ -121,7 +138,7 @@ static void run_sum(fake *f, const void *arg) {
   for (int64_t i = 0; i < n_kept; ++i) {
     int64_t to = 0, first = 0;
     find_offsets(s->axes, sum->n_kept, i, &to, &first);
-    if (s->from && !adds && sum->n_summed == 0) {
+    if (s->from && sum->flags == 0 && sum->n_summed == 0) {
       memcpy(s->to + to * bytes, s->from + first * bytes, (size_t)bytes);
       continue;
     }
@@ -131,7 +148,7 @@ static void run_sum(fake *f, const void *arg) {
       int64_t from = first, unused = 0;
       find_offsets(s->axes + sum->n_kept, sum->n_summed, k, &unused, &from);
       if (s->from) {
-        add_element(&total, sum->dtype, s->from + from * bytes);
+        add_element(&total, terms, s->from + from * get_bytes(terms));
         continue;
       }
       total.number += sum->value;
@@ -151,9 +168,7 @@ int32_t fake_sum(void *ctx, void *handle, const tn_device_sum *sum,
   command *c = fake_create_command(COMMAND_LAUNCH);
   summing s = {.sum = *sum};
   if (n > TN_MAX_NDIM || sizeof s > MAX_ARG) abort();
-  if (f->options.only_floats && !is_float(sum->dtype) &&
-      (count_terms(sum) > 1 || !sum->from))
-    abort(); /* the caller did not check sum_dtypes */
+  check_offered(f, sum);
   memcpy(s.axes, sum->axes, n * sizeof *sum->axes);
   const range to = find_extent(sum, sum->to, true);
   const range from = find_extent(sum, sum->from, false);

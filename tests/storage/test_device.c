@@ -246,6 +246,24 @@ Test(table, reports_the_dtypes_of_its_sums_besides_floats) {
   close_all();
 }
 
+Test(table, reports_sums_of_f32_into_halves) {
+  tn__device *there = NULL;
+  open_with(&(fake_options){.count = 1});
+  table = *fake_table(f);
+  table.struct_size = offsetof(tn_device, sum_flags);
+  cr_assert_eq(tn__devices_add(s.devices, &table), TN_OK);
+  cr_assert_eq(tn__device_find(s.devices, TN_DEVICE_EXT, 0, &there), TN_OK);
+  cr_assert(!tn__device_can_sum_wide(there));
+  table.struct_size = sizeof table;
+  cr_assert(tn__device_can_sum_wide(there));
+  table.sum_flags = 0;
+  cr_assert(!tn__device_can_sum_wide(there));
+  table.sum_flags = TN_SUM_WIDE;
+  table.sum = NULL;
+  cr_assert(!tn__device_can_sum_wide(there));
+  close_all();
+}
+
 Test(table, of_a_newer_release_is_accepted) {
   struct {
     tn_device known;

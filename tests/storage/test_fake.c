@@ -189,6 +189,36 @@ Test(fake, computes_sums_and_fills) {
   close_fake();
 }
 
+/* Terms of f32, 1 + 2^-10 and 2^-11 in f16's steps of 2^-10: their sum rounds
+ * to the even neighbour, 1 + 2^-9. Without the second it is 1 + 2^-10. */
+Test(fake, sums_f32_into_halves) {
+  open_fake();
+  const float terms[] = {1 + 0x1p-10f, 0x1p-11f, 1 + 0x1p-10f, 0};
+  const tn_sum_axis axes[] = {{2, 1, 2}, {2, 0, 1}};
+  uint16_t have[2];
+  const tn_copy copy = {.to = piece,
+                        .from = terms,
+                        .bytes = sizeof terms,
+                        .to_type = TN_DEVICE_EXT,
+                        .from_type = TN_DEVICE_CPU};
+  cr_assert_eq(t->copy(f, queues[0], &copy, &error), TN_OK);
+  enqueue_sum(&(tn_device_sum){.flags = TN_SUM_WIDE,
+                               .dtype = TN_F16,
+                               .n_kept = 1,
+                               .n_summed = 1,
+                               .axes = axes,
+                               .to = (float *)piece + 4,
+                               .from = piece});
+  copy_out(0);
+  record_fence(0);
+  wait_here();
+  memcpy(have, host + sizeof terms, sizeof have);
+  cr_assert_eq(have[0], 0x3c02);
+  cr_assert_eq(have[1], 0x3c01);
+  cr_assert_eq(fake_counts_get(f).violations, 0, "%s", fake_violation(f));
+  close_fake();
+}
+
 Test(fake, notices_a_sum_that_waits_for_no_fence) {
   open_fake();
   const tn_sum_axis all = {8, 1, 0};

@@ -3,7 +3,7 @@
  * and streams that claim every block once.
  */
 #include <criterion/criterion.h>
-#include <tenon/kernel.h>
+#include <tenon/kernel/kernel.h>
 
 #include "stage.h"
 

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "registry.h"
+#include "choose.h"
+#include "loading.h"
 
 enum { N_THREADS = 8 };
 

@@ -151,6 +151,7 @@ def build(revision, folder):
     out = f"{folder}/build"
     # Failures carry their line; a moved line is no difference.
     call("meson", "setup", out, folder, "-Dtests=false", "-Dcuda=disabled",
+         "-Dwerror=false",
          "-Dc_args=-D__LINE__=0 -Wno-builtin-macro-redefined",
          env=dict(os.environ, CC=os.environ.get("CC", "gcc")))
     call("ninja", "-C", out)

@@ -89,7 +89,7 @@ def run_case(case, program, plugin, passes):
                   "rb") as stdin:
             done = subprocess.run([program, *words[1:]], cwd=tmp, stdin=stdin,
                                   env=environment, capture_output=True,
-                                  timeout=60, check=False)
+                                  timeout=300, check=False)
         left = [path.name for path in pathlib.Path(tmp).glob("tenon-*")]
         tap.equal(left, [], "temporary files that are left")
         wrote = read(pathlib.Path(tmp) / "wrote.json")

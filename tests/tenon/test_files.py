@@ -31,7 +31,7 @@ def tenon(*words, stdin=b""):
     """The bytes that a command prints; it must succeed without a word."""
     done = subprocess.run(
         [PROGRAM, *words], cwd=FOLDER, input=stdin, capture_output=True,
-        timeout=60, check=False,
+        timeout=300, check=False,
         env=dict(os.environ, TENON_PLUGIN_PATH=str(PLUGIN.parent),
                  HOME=str(FOLDER), TMPDIR=str(FOLDER)))
     tap.equal((done.returncode, done.stderr), (0, b""), "status and messages")

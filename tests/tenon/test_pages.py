@@ -141,6 +141,21 @@ def manual_pages_have_their_sections():
                 r"\.(\\\"|TH|SH|SS|PP|TP|B|I|BR|nf|fi|nh|ad)\b|\.\\\"", line), line
 
 
+def pages_of_the_site_have_every_option_in_a_table():
+    maker = pathlib.Path(__file__).resolve().parents[2] / "tools/pages/pages.py"
+    for name, program in PROGRAMS.items():
+        tables = pathlib.Path(SCRATCH.name) / f"{name}.json"
+        tables.write_text(tap.output([program, "--commands"]))
+        page = tap.output([sys.executable, maker, "markdown", tables])
+        assert page.startswith(f"# {name}\n\n"), page[:60]
+        for command in json.loads(tables.read_text())["commands"]:
+            part = page.split(f"\n## {name} {command['name']}\n")[1]
+            part = part.split("\n## ")[0]
+            rows = re.findall(r"^\| `([^` ]+)[^`]*` \| .+ \|$", part, re.M)
+            tap.equal(rows, [each["name"] for each in command["options"]],
+                      f"{name} {command['name']}")
+
+
 def groff_has_nothing_to_say():
     if not shutil.which("groff"):
         raise tap.Skip("there is no groff")
@@ -162,4 +177,6 @@ if __name__ == "__main__":
                  bash_completes_files_of_arrays, bash_leaves_file_names_to_the_shell,
                  zsh_reads_its_completions,
                  every_option_of_the_help_is_in_all_pages,
-                 manual_pages_have_their_sections, groff_has_nothing_to_say])
+                 manual_pages_have_their_sections,
+                 pages_of_the_site_have_every_option_in_a_table,
+                 groff_has_nothing_to_say])

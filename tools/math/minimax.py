@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coefficients of the approximations in sdk/include/tenon/math/.
+"""Coefficients of the approximations in sdk/include/tenon/kernel/math/.
 
     python3 -m venv v && v/bin/pip install mpmath
     v/bin/python minimax.py [NAME...]     all of them without a name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the approximations in sdk/include/tenon/math/wide.h and
+"""Tables of the approximations in sdk/include/tenon/kernel/math/wide.h and
 wide_pieces.h, which look their coefficients up: one polynomial for each of
 sixteen pieces of a range, or of 32.
 

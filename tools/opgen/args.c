@@ -27,7 +27,7 @@ static const option options[] = {
     {"--error-format", TAKES_FORMAT, true, "human|short|json"},
     {"--c", TAKES_C, false, NULL},
     {"--check", TAKES_CHECK, false, NULL},
-    {"--site", TAKES_SITE, true, NULL},
+    {"--pages", TAKES_PAGES, true, NULL},
     {"--plugin", TAKES_PLUGIN, true, NULL},
     {"--cuda", TAKES_CUDA, false, NULL},
     {"--tests", TAKES_TESTS, false, NULL},
@@ -177,8 +177,8 @@ static bool set_option(opgen_args *args, const option *o, const char *value) {
     case TAKES_C:
       args->show_c = true;
       return true;
-    case TAKES_SITE:
-      args->site = value;
+    case TAKES_PAGES:
+      args->pages = value;
       return true;
     case TAKES_PLUGIN:
       args->plugin = value;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cmd_docs.c: `opgen docs`: writes the manual of a plugin, as one Markdown file
- * or as a site. The built plugin, if there is one, computes the examples.
+ * or as a folder of them. The built plugin, if there is one, computes the
+ * examples.
  */
 #include <string.h>
 #include <sys/stat.h>
@@ -50,8 +51,7 @@ static void write_contents(tn__buf *out, const docs *d, bool listed) {
   }
 }
 
-/* Leaves one line end at the end. */
-static void trim_end(tn__buf *out) {
+void docs_trim_end(tn__buf *out) {
   while (out->n > 1 && out->s[out->n - 2] == '\n') out->s[--out->n] = '\0';
 }
 
@@ -65,11 +65,11 @@ static void write_all(tn__buf *out, const docs *d) {
     tn__buf_add(out, "\n<a id=\"op-%s\"></a>\n\n",
                 d->plugin->operators[i].op->name);
     docs_page(out, d, i, 2);
-    trim_end(out);
+    docs_trim_end(out);
   }
   if (plugin->n_operators > 0) tn__buf_add(out, "\n");
   docs_added_kernels(out, d);
-  trim_end(out);
+  docs_trim_end(out);
 }
 
 static bool write_one(const docs *d, const char *path) {
@@ -86,8 +86,8 @@ static bool write_one(const docs *d, const char *path) {
 /* ------------------------------------------------------------------ command */
 
 static bool write_docs(const opgen_args *args, const docs *d) {
-  if (args->site == NULL) return write_one(d, args->out_dir);
-  return docs_site(d, args->site);
+  if (args->pages == NULL) return write_one(d, args->out_dir);
+  return docs_folder(d, args->pages);
 }
 
 /* A manual must not contain an example with another result than the manifest
@@ -136,9 +136,9 @@ static bool write_with(const opgen_args *args, const tnm_plugin *plugin,
 }
 
 int cmd_docs(const opgen_args *args) {
-  if (args->out_dir != NULL && args->site != NULL)
+  if (args->out_dir != NULL && args->pages != NULL)
     return opgen_usage_error(args->command,
-                             "`-o` and `--site` exclude each "
+                             "`-o` and `--pages` exclude each "
                              "other");
   tnm_plugin *plugin = opgen_read_lone(args, args->files[0]);
   if (plugin == NULL) return EXIT_ERRORS;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cuda.c: writes the loops of an operator for CUDA, as C++: per output and type
  * a struct that calls the formula, a table of its launches, and the compute
- * function. tenon/elementwise.cuh does the rest.
+ * function. tenon/kernel/elementwise.cuh does the rest.
  */
 #include <inttypes.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * diff.h: shared by the files of `opgen diff`. docs/diff.md states every rule
- * with its reason.
+ * diff.h: shared by the files of `opgen diff`. docs/reference/diff.md states
+ * every rule with its reason.
  *
  *   cmd_diff.c      the two sides, the rows, the verdict
  *   diff_load.c     manifests, built plugins, and revisions of git

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * docs.h: the manual of a plugin. A page is written once, as Markdown; the site
- * converts the same text.
+ * docs.h: the manual of a plugin, as Markdown in one file or in a folder.
  *
- *   cmd_docs.c   finds the built plugin, writes one file or a site
- *   docs_page.c  one operator
- *   docs_table.c its tables: parameters, operands, kernels
- *   docs_site.c  pages, styles and the search of a site
- *   html.c       Markdown to HTML
+ *   cmd_docs.c    finds the built plugin, writes one file
+ *   docs_page.c   one operator
+ *   docs_table.c  its tables: parameters, operands, kernels
+ *   docs_folder.c a file for each operator, and their list
  */
 #ifndef OPGEN_DOCS_H_
 #define OPGEN_DOCS_H_
@@ -29,6 +27,9 @@ void docs_page(tn__buf *out, const docs *d, size_t index, int level);
 
 /* Writes text that is no Markdown as Markdown. */
 void docs_plain(tn__buf *out, const char *text);
+/* Writes a line of an author's Markdown. A tag in it becomes text, so that no
+ * manifest adds elements to a page; code keeps its characters. */
+void docs_line(tn__buf *out, const char *line, size_t n);
 
 void docs_params(tn__buf *out, const tn_op *op);
 void docs_operands(tn__buf *out, const tn_op *op, uint32_t list);
@@ -40,14 +41,11 @@ void docs_added_kernels(tn__buf *out, const docs *d);
 /* Tests whether users call it: gradients of gradients are listed separately. */
 bool docs_is_listed(const tnm_operator *op);
 
-/* Writes a site into a folder. False after a message. */
-bool docs_site(const docs *d, const char *folder);
+/* Removes all line ends at the end but one. */
+void docs_trim_end(tn__buf *out);
 
-/* Converts Markdown to HTML: headings, paragraphs, lists, tables, fences, and
- * within lines code, emphasis and links. Everything else is text; HTML in it is
- * shown as text. */
-void html_from_markdown(tn__buf *out, const char *text);
-/* Escapes text for an element or an attribute in double quotes. */
-void html_escape(tn__buf *out, const char *text, size_t n);
+/* Writes README.md and a file for each operator into a folder, which is created
+ * if needed. False after a message. */
+bool docs_folder(const docs *d, const char *folder);
 
 #endif /* OPGEN_DOCS_H_ */

@@ -48,6 +48,19 @@ static void write_life(const page *p) {
   tn__buf_add(p->out, "\n\n");
 }
 
+static void write_line(const page *p, const char *line, size_t n, bool fenced) {
+  if (fenced)
+    tn__buf_bytes(p->out, line, n);
+  else
+    docs_line(p->out, line, n);
+}
+
+static void write_bold(const page *p, const char *text, size_t n) {
+  tn__buf_add(p->out, "**");
+  docs_line(p->out, text, n);
+  tn__buf_add(p->out, "**");
+}
+
 /* Headings of the author would be larger than those of the page: they become
  * bold. */
 static void write_doc(const page *p, const char *doc) {
@@ -57,9 +70,9 @@ static void write_doc(const page *p, const char *doc) {
     const size_t marks = strspn(line, "#");
     if (strncmp(line, "```", 3) == 0) fenced = !fenced;
     if (!fenced && marks > 0 && line[marks] == ' ')
-      tn__buf_add(p->out, "**%.*s**", (int)(n - marks - 1), line + marks + 1);
+      write_bold(p, line + marks + 1, n - marks - 1);
     else
-      tn__buf_bytes(p->out, line, n);
+      write_line(p, line, n, fenced);
     tn__buf_add(p->out, "\n");
     line += n + (line[n] == '\n');
   }

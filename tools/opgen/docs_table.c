@@ -15,7 +15,37 @@ void docs_plain(tn__buf *out, const char *text) {
   }
 }
 
-/* Adds a line of Markdown to a cell. */
+/* Number of backticks at the begin of the text. */
+static size_t count_backticks(const char *text, size_t n) {
+  size_t marks = 0;
+  while (marks < n && text[marks] == '`') ++marks;
+  return marks;
+}
+
+/* Length of the code that begins with `marks` backticks, including those at its
+ * end. If as many do not follow, they are text: their number. */
+static size_t code_length(const char *text, size_t n, size_t marks) {
+  for (size_t i = marks; i < n;) {
+    const size_t found = count_backticks(text + i, n - i);
+    if (found == marks) return i + found;
+    i += found > 0 ? found : 1;
+  }
+  return marks;
+}
+
+void docs_line(tn__buf *out, const char *line, size_t n) {
+  for (size_t i = 0; i < n;) {
+    const size_t marks = count_backticks(line + i, n - i);
+    const size_t length = marks > 0 ? code_length(line + i, n - i, marks) : 1;
+    if (line[i] == '<')
+      tn__buf_add(out, "&lt;");
+    else
+      tn__buf_bytes(out, line + i, length);
+    i += length;
+  }
+}
+
+/* Adds the text of code to a cell. */
 static void add_cell(tn__buf *out, const char *text) {
   for (; text != NULL && *text != '\0'; ++text) {
     if (*text == '|') tn__buf_add(out, "\\");
@@ -42,8 +72,14 @@ static void add_life(tn__buf *out, const tn_op *op, uint32_t since,
 /* Adds the meaning as a sentence: authors omit the full stop. */
 static void add_doc(tn__buf *out, const char *doc) {
   const size_t n = doc != NULL ? strlen(doc) : 0;
-  add_cell(out, doc);
-  if (n > 0 && strchr(".!?:\n", doc[n - 1]) == NULL) tn__buf_add(out, ".");
+  if (n == 0) return;
+  tn__buf line;
+  tn__buf_init(&line, tn__env_default());
+  docs_line(&line, doc, n);
+  add_cell(out, line.s);
+  out->failed |= line.failed;
+  tn__buf_deinit(&line);
+  if (strchr(".!?:\n", doc[n - 1]) == NULL) tn__buf_add(out, ".");
 }
 
 /* --------------------------------------------------------------- parameters */

@@ -10,7 +10,8 @@
 
 #include "emit.h"
 #include "emit_kernel.h"
-#include "tenon/chain.h"
+#include "tenon/draft/registers.h"
+#include "tenon/plugin/device.h"
 
 static bool is_written(const tnm_operator *op) {
   for (size_t i = 0; i < op->n_kernels; ++i)
@@ -53,8 +54,10 @@ static const tn_kernel *cuda_kernel(emit *e, const tnm_operator *op,
   tn_kernel *kernel = cpu != NULL ? alloc_zeroed(e, sizeof *kernel) : NULL;
   if (kernel == NULL) return NULL;
   *kernel = *cpu;
-  kernel->flags &= ~TN_KERNEL_CHAIN;
+  kernel->flags &= ~TN_KERNEL_REGISTERS;
   kernel->flags |= TN_KERNEL_ASYNC | TN_KERNEL_CAPTURABLE;
+  if (kernel->flags & TN_KERNEL_ELEMENTWISE)
+    kernel->flags |= TN_KERNEL_WIDE_OUT; /* tn_cuda_map_run converts */
   kernel->device_type = TN_DEVICE_CUDA;
   kernel->id = copy_id(e, op, cpu->id);
   return kernel;
@@ -153,7 +156,7 @@ void emit_cuda_source(emit *e, const char *stem) {
   emit_banner(e, name_format(e, "%s.gen.cu", stem), stem);
   c_add(&e->c,
         "#include \"%s.formula.gen.h\"\n\n"
-        "#include <tenon/elementwise.cuh>\n\n"
+        "#include <tenon/kernel/elementwise.cuh>\n\n"
         "#include \"cuda.gen.h\"\n",
         stem);
   for (size_t i = 0; i < e->plugin->n_operators; ++i) {
@@ -213,7 +216,9 @@ void emit_cuda_plugin(emit *e) {
   if (companion == NULL) return;
   e->plugin = companion;
   emit_hashed_banner(e, "cuda.gen.c", "plugin");
-  c_add(&e->c, "#include \"cuda.gen.h\"\n\n#include <tenon/note.h>\n\n");
+  c_add(&e->c,
+        "#include \"cuda.gen.h\"\n\n#include <tenon/plugin/device.h>\n"
+        "#include <tenon/plugin/note.h>\n\n");
   emit_plugin_includes(e);
   for (size_t i = 0; i < from->n_operators; ++i) {
     const tnm_operator *op = &from->operators[i];

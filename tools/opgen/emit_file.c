@@ -120,7 +120,7 @@ void emit_guard(emit *e, const char *guard) {
 
 void emit_include(emit *e) {
   c_add(&e->c,
-        "#include <tenon/op.h>\n\n"
+        "#include <tenon/plugin/op.h>\n\n"
         "#if TN_ABI_MAJOR != %d\n"
         "#error \"written for op.h %d.x; regenerate with the opgen of this "
         "op.h\"\n"

@@ -23,7 +23,8 @@ void emit_formula_header(emit *e, const char *stem) {
                   name_identifier(e, stem, true));
   emit_banner(e, name_format(e, "%s.formula.gen.h", stem), stem);
   emit_guard(e, guard);
-  c_add(&e->c, "#include <tenon/math.h>\n\n#include \"%s.gen.h\"\n\n", stem);
+  c_add(&e->c, "#include <tenon/kernel/math.h>\n\n#include \"%s.gen.h\"\n\n",
+        stem);
   for (size_t i = 0; i < e->plugin->n_operators; ++i)
     if (strcmp(e->plugin->operators[i].stem, stem) == 0)
       emit_formulas(&e->c.text, e->plugin, &e->plugin->operators[i]);

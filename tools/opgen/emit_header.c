@@ -109,7 +109,7 @@ static const tnm_operator *owner_of(const emit *e, const tnm_kernel *kernel) {
 static bool names_symbol(const tnm_kernel *kernel, const char *symbol) {
   const char *names[] = {kernel->supports_symbol, kernel->workspace_symbol,
                          kernel->state_type,      kernel->state_create,
-                         kernel->state_destroy,   kernel->links_symbol};
+                         kernel->state_destroy,   kernel->registers_symbol};
   for (size_t n = 0; n < sizeof names / sizeof *names; ++n)
     if (names[n] != NULL && strcmp(names[n], symbol) == 0) return true;
   return false;
@@ -194,11 +194,12 @@ static void emit_kernel(emit *e, const tnm_kernel *kernel) {
             "which pass. [any]",
             "const tn_frame *call");
   emit_workspace(e, kernel, table);
-  emit_hook(e, kernel, kernel->links_symbol,
-            "Asked with TN_CALL_CHAIN: leaves a tn_chain_offer (tenon/chain.h) "
-            "in plan->prepared, or NULL; TN_CALL_BACKWARD tells for which "
-            "pass. [any]",
-            "const tn_frame *call, tn_plan *plan");
+  emit_hook(
+      e, kernel, kernel->registers_symbol,
+      "Called with TN_CALL_REGISTERS: stores a tn_register_offer "
+      "(tenon/draft/registers.h) in plan->prepared, or NULL; TN_CALL_BACKWARD "
+      "tells for which pass. [any]",
+      "const tn_frame *call, tn_plan *plan");
   emit_state(e, kernel, table);
   c_comment(&e->c, 0,
             name_format(e, "%s.%s [worker]", table->id,

@@ -21,13 +21,13 @@
 bool needs_formulas(const tnm_operator *op);
 
 /* Writes the formulas of one operator as functions; nothing if it has none. The
- * file includes tenon/math.h and the operator's header. */
+ * file includes tenon/kernel/math.h and the operator's header. */
 void emit_formulas(tn__buf *out, const tnm_plugin *plugin,
                    const tnm_operator *op);
 
 /* Writes the generated kernels of one operator for the CPU, all static; nothing
- * if it has no formulas. The file includes tenon/kernel.h and the formulas, and
- * has the tables of these kernels. */
+ * if it has no formulas. The file includes tenon/kernel/kernel.h and the
+ * formulas, and has the tables of these kernels. */
 void emit_kernels(tn__buf *out, const tnm_plugin *plugin,
                   const tnm_operator *op);
 

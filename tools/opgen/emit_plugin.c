@@ -184,9 +184,10 @@ static void emit_note_head(emit *e) {
 
 static void emit_note(emit *e, const tn__buf *manifest) {
   const unsigned char *bytes = (const unsigned char *)manifest->s;
-  c_comment(&e->c, 0,
-            "The note of the file: an ELF note header, tn_note, and the tables "
-            "above in the encoding that docs/note-format.md describes.");
+  c_comment(
+      &e->c, 0,
+      "The note of the file: an ELF note header, tn_note, and the tables "
+      "above in the encoding that docs/reference/note-format.md describes.");
   c_add(&e->c, "#ifndef TN_STATIC_PLUGINS\n");
   emit_note_head(e);
   c_add(&e->c, "    .manifest =\n        {\n");
@@ -239,14 +240,14 @@ void emit_plugin_kernel_source(emit *e) {
   emit_banner(e, "plugin.kernel.gen.c", "plugin");
   c_add(&e->c,
         "#define TN_KERNEL_PLUGIN %s\n#define TN_KERNEL_HOME\n"
-        "#include <tenon/kernel.h>\n",
+        "#include <tenon/kernel/kernel.h>\n",
         name_identifier(e, e->plugin->plugin->name, false));
 }
 
 void emit_plugin_source(emit *e) {
   emit_hashed_banner(e, "plugin.gen.c", "plugin");
   c_add(&e->c, "#include \"plugin.gen.h\"\n\n");
-  c_add(&e->c, "#include <tenon/note.h>\n\n");
+  c_add(&e->c, "#include <tenon/plugin/note.h>\n\n");
   emit_plugin_includes(e);
   c_add(&e->c, "\n");
   emit_plugin_tables(e);

@@ -9,8 +9,9 @@
 
 #include "emit.h"
 #include "emit_kernel.h"
-#include "tenon/chain.h"
-#include "tenon/fold.h"
+#include "tenon/draft/reduction.h"
+#include "tenon/draft/registers.h"
+#include "tenon/plugin/device.h"
 
 static const c_bit kernel_bits[] = {
     {TN_KERNEL_REENTRANT, "TN_KERNEL_REENTRANT"},
@@ -18,8 +19,9 @@ static const c_bit kernel_bits[] = {
     {TN_KERNEL_ASYNC, "TN_KERNEL_ASYNC"},
     {TN_KERNEL_CAPTURABLE, "TN_KERNEL_CAPTURABLE"},
     {TN_KERNEL_ELEMENTWISE, "TN_KERNEL_ELEMENTWISE"},
-    {TN_KERNEL_FOLD, "TN_KERNEL_FOLD"},
-    {TN_KERNEL_CHAIN, "TN_KERNEL_CHAIN"},
+    {TN_KERNEL_REDUCTION, "TN_KERNEL_REDUCTION"},
+    {TN_KERNEL_REGISTERS, "TN_KERNEL_REGISTERS"},
+    {TN_KERNEL_WIDE_OUT, "TN_KERNEL_WIDE_OUT"},
     {0, NULL},
 };
 
@@ -55,7 +57,7 @@ static const tn_kernel *any_pass(const tnm_kernel *kernel) {
 
 static bool has_prepare(const tnm_kernel *kernel) {
   return kernel->workspace_symbol != NULL || kernel->state_type != NULL ||
-         kernel->links_symbol != NULL || needs_random(any_pass(kernel));
+         kernel->registers_symbol != NULL || needs_random(any_pass(kernel));
 }
 
 /* Writes "  left =" and the call of a function, on one line or two. */
@@ -160,9 +162,9 @@ static void emit_prepare(emit *e, const tnm_kernel *kernel) {
       &e->c,
       &(c_function){"static int32_t ", name_format(e, "prepare_%s", name),
                     "const tn_frame *call, tn_plan *plan", " {"});
-  if (kernel->links_symbol != NULL) {
-    c_add(&e->c, "  if (call->flags & TN_CALL_CHAIN) {\n");
-    emit_call(e, "    return", kernel->links_symbol, "call, plan");
+  if (kernel->registers_symbol != NULL) {
+    c_add(&e->c, "  if (call->flags & TN_CALL_REGISTERS) {\n");
+    emit_call(e, "    return", kernel->registers_symbol, "call, plan");
     c_add(&e->c, "  }\n");
   }
   if (needs_random(any_pass(kernel))) emit_blocks(e);
@@ -320,10 +322,12 @@ static bool has_flag(const emit *e, const char *stem, uint32_t flag) {
 void emit_source(emit *e, const char *stem) {
   emit_hashed_banner(e, name_format(e, "%s.gen.c", stem), stem);
   c_add(&e->c, "#include \"%s.gen.h\"\n", stem);
-  if (has_flag(e, stem, TN_KERNEL_CHAIN))
-    c_add(&e->c, "\n#include <tenon/chain.h>\n");
-  if (has_flag(e, stem, TN_KERNEL_FOLD))
-    c_add(&e->c, "\n#include <tenon/fold.h>\n");
+  if (has_flag(e, stem, TN_KERNEL_REGISTERS))
+    c_add(&e->c, "\n#include <tenon/draft/registers.h>\n");
+  if (has_flag(e, stem, TN_KERNEL_WIDE_OUT))
+    c_add(&e->c, "\n#include <tenon/plugin/device.h>\n");
+  if (has_flag(e, stem, TN_KERNEL_REDUCTION))
+    c_add(&e->c, "\n#include <tenon/draft/reduction.h>\n");
   for (size_t i = 0; i < e->plugin->n_operators; ++i)
     if (strcmp(e->plugin->operators[i].stem, stem) == 0)
       emit_operator(e, &e->plugin->operators[i]);
@@ -333,7 +337,7 @@ void emit_source(emit *e, const char *stem) {
 void emit_kernel_source(emit *e, const char *stem) {
   emit_banner(e, name_format(e, "%s.kernel.gen.c", stem), stem);
   c_add(&e->c,
-        "#define TN_KERNEL_PLUGIN %s\n#include <tenon/kernel.h>\n\n"
+        "#define TN_KERNEL_PLUGIN %s\n#include <tenon/kernel/kernel.h>\n\n"
         "#include \"%s.formula.gen.h\"\n",
         name_identifier(e, e->plugin->plugin->name, false), stem);
   for (size_t i = 0; i < e->plugin->n_operators; ++i) {

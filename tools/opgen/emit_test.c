@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * emit_test.c: writes <plugin>_test.gen.c: the examples of every operator as
- * tables of tenon/test.h, examples of other plugins' operators with kernels
- * here, and a program that runs them.
+ * tables of tenon/test/test.h, examples of other plugins' operators with
+ * kernels here, and a program that runs them.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -211,7 +211,7 @@ static void emit_operators(emit *e) {
 void emit_test_source(emit *e) {
   const char *name = e->plugin->plugin->name;
   emit_banner(e, name_format(e, "%s_test.gen.c", name), "plugin");
-  c_add(&e->c, "#include <tenon/test.h>\n\n");
+  c_add(&e->c, "#include <tenon/test/test.h>\n\n");
   const size_t n = e->plugin->n_operators;
   for (size_t i = 0; i < n; ++i) {
     emit_examples(e, &e->plugin->operators[i]);

@@ -2,13 +2,14 @@
  * kernel.c: writes the loops of an operator for the CPU: per output and type
  * one loop over dense elements, unless an earlier operator of the file has the
  * same. Also a table of the loop's reads and writes, and the compute function.
- * tenon/kernel.h handles strides, broadcasting, conversions and requests.
+ * tenon/kernel/kernel.h handles strides, broadcasting, conversions and
+ * requests.
  */
 #include <inttypes.h>
 #include <string.h>
 
 #include "emit_kernel.h"
-#include "tenon/chain.h"
+#include "tenon/draft/registers.h"
 
 /* The count is read once: for the compiler an output of i64 might overlap it,
  * and then it would not vectorise the loop. */
@@ -165,9 +166,9 @@ static bool is_long(const tnm_expr *expr) {
 }
 
 /* The number of inputs of the register kernels that the loop of floats
- * generates as well (tenon/links.h); 0: none. */
-static size_t count_linked(const formula_use *use, int class_bit) {
-  const bool fits = use->n_tensors > 0 && use->n_tensors <= TN_CHAIN_INPUTS;
+ * generates as well (tenon/draft/register_loops.h); 0: none. */
+static size_t count_register_inputs(const formula_use *use, int class_bit) {
+  const bool fits = use->n_tensors > 0 && use->n_tensors <= TN_REGISTER_INPUTS;
   if (class_bit != TNM_CLASS_F32 || !fits ||
       formula_second_form(use, class_bit) == FORM_NEAR ||
       is_long(use->formula->expr))
@@ -245,9 +246,10 @@ static void add_body(const kernel_pass *pass, const formula_use *use,
   if (has_halves(use, class_bit))
     c_add(pass->c, "TN_KERNEL_HALVES(%s, %zu)\n", name, use->n_tensors);
   if (has_ones(use, class_bit)) c_add(pass->c, "TN_KERNEL_ONES(%s)\n", name);
-  const size_t n = count_linked(use, class_bit);
+  const size_t n = count_register_inputs(use, class_bit);
   if (n > 0)
-    c_add(pass->c, "TN_KERNEL_LINKS_%s%zu(%s)\n", wide ? "WIDE_" : "", n, name);
+    c_add(pass->c, "TN_KERNEL_REGISTERS_%s%zu(%s)\n", wide ? "WIDE_" : "", n,
+          name);
   c_add(pass->c, "\n");
 }
 
@@ -287,9 +289,10 @@ static void add_map(const kernel_pass *pass, const formula_use *use) {
   if ((use->classes & TNM_CLASS_F32) && has_ones(use, TNM_CLASS_F32))
     c_add(c, "        .one = TN_KERNEL_ONE_BODIES(%s),\n",
           body_name(pass, use, TNM_CLASS_F32));
-  if ((use->classes & TNM_CLASS_F32) && count_linked(use, TNM_CLASS_F32) > 0)
-    c_add(c, "        .links = TN_KERNEL_LINKED_%zu(%s),\n",
-          count_linked(use, TNM_CLASS_F32),
+  if ((use->classes & TNM_CLASS_F32) &&
+      count_register_inputs(use, TNM_CLASS_F32) > 0)
+    c_add(c, "        .registers = TN_KERNEL_IN_REGISTERS_%zu(%s),\n",
+          count_register_inputs(use, TNM_CLASS_F32),
           body_name(pass, use, TNM_CLASS_F32));
   const int least = formula_least_class(pass, use);
   if (least != 0) c_add(c, "        .least = %s,\n", class_dtype(least));

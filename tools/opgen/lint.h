@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * lint.h: the lints of `opgen check`, about manifests that are valid but could
- * be better. docs/lints.md lists every lint with its reason.
+ * be better. docs/reference/lints.md lists every lint with its reason.
  *
  *   lint.c        the lints and their levels
  *   lint_packs.c  packs of a pattern that no call can tell apart

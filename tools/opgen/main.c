@@ -155,7 +155,7 @@ static const char diff_notes[] =
 
 static const row docs_rows[] = {
     {TAKES_OUT_DIR, "FILE", NULL, "one Markdown file; without, to stdout"},
-    {TAKES_SITE, "DIR", NULL, "a folder of HTML files with a search, instead"},
+    {TAKES_PAGES, "DIR", NULL, "a folder with one for each operator, instead"},
     {TAKES_PLUGIN, "FILE", NULL,
      "the built plugin, which computes the examples; without,\n"
      "NAME.so beside the manifests, if it is there. Of bindings\n"
@@ -204,10 +204,10 @@ static const command commands[] = {
     {"diff", "OLD NEW [--with PATH]",
      "classify the changes between two plugins", TAKES_WITH, 2, 2, cmd_diff,
      diff_rows, diff_notes},
-    {"docs", "DIR [-o FILE | --site DIR] [--plugin FILE]",
+    {"docs", "DIR [-o FILE | --pages DIR] [--plugin FILE]",
      "write the manual of a plugin",
-     TAKES_OUT_DIR | TAKES_SITE | TAKES_PLUGIN | TAKES_WITH | TAKES_LIMIT, 1, 1,
-     cmd_docs, docs_rows, docs_notes},
+     TAKES_OUT_DIR | TAKES_PAGES | TAKES_PLUGIN | TAKES_WITH | TAKES_LIMIT, 1,
+     1, cmd_docs, docs_rows, docs_notes},
     {"explain", "[CODE]", "say more about an error", 0, 0, 1, cmd_explain, NULL,
      explain_notes},
 };

@@ -258,10 +258,11 @@ static void add_kernel(writer *w, const tn_op *op, const tnm_kernel *k) {
                       "int32_t ", k->workspace_symbol,
                       "const tn_frame *call, uint64_t *bytes",
                       .first = "  *bytes = 0;\n"});
-  add_stub(
-      w, &(stub){"Offers links (tenon/chain.h) in plan->prepared.", "int32_t ",
-                 k->links_symbol, "const tn_frame *call, tn_plan *plan",
-                 .first = "  plan->prepared = NULL;\n"});
+  add_stub(w, &(stub){"Offers register kernels (tenon/draft/registers.h) in "
+                      "plan->prepared.",
+                      "int32_t ", k->registers_symbol,
+                      "const tn_frame *call, tn_plan *plan",
+                      .first = "  plan->prepared = NULL;\n"});
   add_state(w, k);
 }
 
@@ -305,13 +306,14 @@ static bool is_asked(const new_stubs *stubs, const tnm_operator *op) {
 
 /* Writes the head of the file, then the functions. */
 static void put_together(const writer *w, tn__buf *out) {
-  tn__buf_add(out,
-              "/* Functions that the manifests name and that are still to be "
-              "written. A kernel\n"
-              " * reads call->in and writes call->out, as tenon/op.h and "
-              "plugin-build.md say;\n"
-              " * an installed Tenon has them in include/tenon and "
-              "share/doc/tenon. */\n");
+  tn__buf_add(
+      out,
+      "/* Functions that the manifests name and that are still to be "
+      "written. A kernel\n"
+      " * reads call->in and writes call->out, as tenon/plugin/op.h and "
+      "plugin-build.md say;\n"
+      " * an installed Tenon has them in include/tenon and "
+      "share/doc/tenon. */\n");
   for (const char *s = w->stems.s; s != NULL && *s != '\0';) {
     s += strspn(s, "\n");
     const size_t n = strcspn(s, "\n");

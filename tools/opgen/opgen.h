@@ -51,7 +51,7 @@ typedef struct opgen_args {
   bool werror;
   bool show_c;
   bool only_check;
-  const char *site;
+  const char *pages;
   const char *plugin; /* a built one */
   int64_t seconds; /* time limit for the code of a built plugin; 0: default */
   bool list_lints;
@@ -73,7 +73,7 @@ enum {
   TAKES_FORMAT = 1u << 4,
   TAKES_C = 1u << 5,
   TAKES_CHECK = 1u << 6,
-  TAKES_SITE = 1u << 7,
+  TAKES_PAGES = 1u << 7,
   TAKES_PLUGIN = 1u << 8,
   TAKES_LINTS = 1u << 9,
   TAKES_LIST = 1u << 10,

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a manual page or a shell completion from the tables of a command.
+"""Makes a manual page, a page of the site, or a shell completion from the tables of a command.
 
-    pages.py bash|zsh|man TABLES.json
+    pages.py bash|zsh|man|markdown TABLES.json
 
 TABLES.json is the output of `PROGRAM --commands`. The result goes to standard
 output.
@@ -271,7 +271,42 @@ def make_man(tables):
     return text + f".SH SEE ALSO\n.BR {other} (1)\n"
 
 
-MAKERS = {"bash": make_bash, "zsh": make_zsh, "man": make_man}
+# ------------------------------------------------------------------ Markdown
+
+
+def plain(text):
+    """Text whose characters are no marks."""
+    return re.sub(r"([\\*_<>|\[\]`])", r"\\\1", one_line(text))
+
+
+def fenced(text):
+    return f"```text\n{text.rstrip()}\n```\n\n" if text.strip() else ""
+
+
+def markdown_command(command, program):
+    text = (f"## {program} {command['name']}\n\n"
+            f"```text\n{program} {command['usage']}\n```\n\n"
+            f"{plain(sentence(command['summary']))}\n\n"
+            f"{fenced(command['help'])}")
+    if command["options"]:
+        text += "| option | meaning |\n|---|---|\n"
+    for option in command["options"]:
+        value = f" {option['value']}" if option["value"] else ""
+        text += f"| `{option['name']}{value}` | {plain(option['help'])} |\n"
+    return text + "\n"
+
+
+def make_markdown(tables):
+    program = tables["program"]
+    status = tables["status"].removeprefix("Status: ")
+    text = f"# {program}\n\n{plain(sentence(tables['summary']))}\n\n"
+    text += "".join(markdown_command(c, program) for c in tables["commands"])
+    if tables["files"]:
+        text += f"## Files\n\n{fenced(tables['files'])}"
+    return text + f"## Exit status\n\n{fenced(status)}"
+
+
+MAKERS = {"markdown": make_markdown, "bash": make_bash, "zsh": make_zsh, "man": make_man}
 
 
 def main():

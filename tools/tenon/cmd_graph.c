@@ -235,7 +235,7 @@ static void print_totals(const outcome *all, text *out) {
     table_add(&rows, "%" PRIu64, s->bound_bytes);
     table_add(&rows, "%" PRIu64, s->workspace_bytes);
     table_add(&rows, "%" PRIu64, s->n_fused);
-    table_add(&rows, "%" PRIu64, s->n_chained);
+    table_add(&rows, "%" PRIu64, s->n_in_registers);
   }
   text_add(out,
            "%" PRIu64 " steps forward, %" PRIu64
@@ -259,11 +259,11 @@ static void print_json(const outcome *all, text *out) {
     text_add(out,
              "%s{\"plan\": \"%s\", \"n_forward\": %" PRIu64
              ", \"n_backward\": %" PRIu64 ", \"n_fused\": %" PRIu64
-             ", \"n_chained\": %" PRIu64 ", \"pool_bytes\": %" PRIu64
+             ", \"n_in_registers\": %" PRIu64 ", \"pool_bytes\": %" PRIu64
              ", \"bound_bytes\": %" PRIu64 ", \"workspace_bytes\": %" PRIu64
              ", \"own_bytes\": %" PRIu64,
              i ? ", " : "", plans[i].name, s->n_forward, s->n_backward,
-             s->n_fused, s->n_chained, s->pool_bytes, s->bound_bytes,
+             s->n_fused, s->n_in_registers, s->pool_bytes, s->bound_bytes,
              s->workspace_bytes, s->own_bytes);
     if (plans[i].detailed) {
       text_add(out, ", \"steps\": ");

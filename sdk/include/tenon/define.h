@@ -11,7 +11,7 @@
 #ifndef TENON_DEFINE_H_
 #define TENON_DEFINE_H_
 
-#include "tenon.h"
+#include "tenon/tenon.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -41,8 +41,8 @@ typedef struct tn_host_kernels {
 } tn_host_kernels;
 
 /* Defines the operator "host.<op>" by the text of a manifest with one document
- * (docs/host.md): its kernels are the host's functions, or a binding, and
- * nothing is compiled. `kernels` may be NULL for a binding. TN_INVALID with
+ * (docs/tutorials/host.md): its kernels are the host's functions, or a binding,
+ * and nothing is compiled. `kernels` may be NULL for a binding. TN_INVALID with
  * every mistake of the text, TN_NOT_FOUND for a function that is not in
  * `kernels`, TN_EXISTS. *out is borrowed as by tn_operator_get and may be NULL.
  * [host-thread] */

@@ -12,7 +12,7 @@
 #ifndef TENON_EXCHANGE_H_
 #define TENON_EXCHANGE_H_
 
-#include "tenon.h"
+#include "tenon/tenon.h"
 
 #ifdef __cplusplus
 extern "C" {

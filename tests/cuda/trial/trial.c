@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * trial.c: the kernels of trial.yaml, on the simulated GPU.
  */
-#include <tenon/capture.h>
-#include <tenon/kernel.h>
+#include <tenon/draft/capture.h>
+#include <tenon/kernel/kernel.h>
 
 #include "fake_work.h"
 #include "kernels.h"

@@ -8,7 +8,7 @@
 #include "plugin.gen.h"
 #include "several.gen.h"
 #include "shapes.gen.h"
-#include "tenon/kernel.h"
+#include "tenon/kernel/kernel.h"
 
 static const double *input_of(const tn_frame *call, uint32_t i) {
   return (const double *)call->in[i].data;

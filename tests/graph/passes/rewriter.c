@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "plugin.gen.h"
-#include "tenon/pass.h"
+#include "tenon/draft/pass.h"
 
 static const tn_passes *passes;
 

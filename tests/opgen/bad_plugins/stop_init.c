@@ -2,7 +2,7 @@
  * An `init` that stops the process.
  * says:
  *   bad.so:1:1: error[E0080]: while it was loaded and unloaded, it did not end
- * within 1 second
+ * within 3 seconds
  */
 #define INIT (void)raise(SIGSTOP);
 #include "bad.h"

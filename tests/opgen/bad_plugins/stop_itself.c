@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A kernel that stops its process.
  * says:
- *   op.yaml:14:5: error[E0082]: example `three`: it did not end within 1 second
- * (forward)
+ *   op.yaml:14:5: error[E0082]: example `three`: it did not end within 3
+ * seconds (forward)
  */
 #define FORWARD (void)raise(SIGSTOP);
 #include "bad.h"

@@ -12,7 +12,7 @@
 #include "noise.gen.h"
 #include "plugin.gen.h"
 #include "split.gen.h"
-#include "tenon/size.h"
+#include "tenon/kernel/checked_size.h"
 #include "track.gen.h"
 
 /* Per runtime: how many calls of noise there were. */

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * partial_run.c: runs that stop on the way, and monitored runs. Each step is a
+ * run of its own.
+ */
+#include <string.h>
+
+#include "fused.h"
+
+/* A run of some steps on the calling thread, ordered by the program's turn. */
+typedef struct part_run {
+  tn_program *p;
+  uint32_t first;
+  uint32_t n;
+  uint32_t train;
+  const tn__step *part; /* the only part, of the fused step `first`, or NULL */
+} part_run;
+
+static tn_code plain_run(void *arg, tn__token *token) {
+  const part_run *run = arg;
+  if (!run->part)
+    return tn__steps_run(run->p, run->first, run->n, run->train, token);
+  const tn_code rc = tn__planned_run(run->part->watch[run->train], token);
+  return rc == TN_OK ? rc : tn__node_fail(run->part->node, rc);
+}
+
+/* Enqueues a part of a step on a device. It follows all previous steps, and
+ * pending work of other programs in shared memory. */
+static tn_code part_enqueue(part_run *run) {
+  tn_program *p = run->p;
+  const tn__step *part = run->part;
+  const tn__access *uses = NULL;
+  const uint32_t n = tn__planned_list_uses(part->watch[run->train], &uses);
+  tn__block *pool = tn__pool_of(p, tn__device_number(p, part->device));
+  tn__access *access = tn__alloc(p->env, (n + 2u) * sizeof *access);
+  if (!access) return tn__fail_memory(n * sizeof *access, "a watched run");
+  if (n > 0) memcpy(access, uses, n * sizeof *access);
+  access[n] = (tn__access){&p->turn, TN__READ, 0};
+  if (pool) access[n + 1] = (tn__access){&pool->var, TN__OVERWRITE, 0};
+  const tn__job job = {.name = part->node->name,
+                       .run = plain_run,
+                       .arg = run,
+                       .access = access,
+                       .n_access = n + 1 + (pool != NULL),
+                       .queue = tn__step_queue(part)};
+  tn_code rc = tn__push(p->env->engine, &job);
+  tn__free(p->env, access);
+  tn__program_wait_runs(p);
+  for (uint32_t i = 0; rc == TN_OK && i < part->n_out; ++i)
+    rc = tn__var_check(&tn__value_array(p, part->out[i])->block->var);
+  return rc;
+}
+
+/* The first failure that the steps have left. */
+static tn_code find_failure(const tn_program *p, uint32_t first, uint32_t n) {
+  for (uint32_t i = first; i < first + n; ++i)
+    for (uint32_t k = 0; k < p->steps[i]->n_out; ++k) {
+      const tn_array *array = tn__value_array(p, p->steps[i]->out[k]);
+      if (array) TN__TRY(tn__var_check(&array->block->var));
+    }
+  return TN_OK;
+}
+
+/* Runs steps of devices with queues and returns when they are done. */
+static tn_code run_queued(tn_program *p, uint32_t first, uint32_t n,
+                          uint32_t train) {
+  const bool back = first >= p->n_forward;
+  const uint32_t begin = back ? p->n_forward : 0;
+  const uint32_t most = back ? p->n_steps - p->n_forward : p->n_forward;
+  tn__sequence *sequence = &p->single[back ? 2 : train];
+  sequence->single = true;
+  if (!sequence->segments)
+    TN__TRY(tn__sequence_make(p, sequence, begin, most, train));
+  TN__TRY(tn__sequence_push_part(p, sequence, first - begin, n));
+  tn__program_wait_runs(p);
+  return find_failure(p, first, n);
+}
+
+static tn_code run_here(part_run *run) {
+  tn__access *access = NULL;
+  uint32_t n_access = 0;
+  if (run->part && tn__step_queue(run->part)) return part_enqueue(run);
+  if (run->p->queued && !run->part)
+    return run_queued(run->p, run->first, run->n, run->train);
+  TN__TRY(tn__part_list_uses(run->p, run->first, run->n, run->train, &access,
+                             &n_access));
+  const tn__job job = {.name = run->n == 1
+                                   ? run->p->steps[run->first]->node->name
+                                   : "a part of a program",
+                       .run = plain_run,
+                       .arg = run,
+                       .access = access,
+                       .n_access = n_access};
+  const tn_code rc = tn__run_here(run->p->env->engine, &job);
+  tn__free(run->p->env, access);
+  return rc;
+}
+
+/* ---------------------------------------------------------------- monitors */
+
+static void show_entry(tn_program *p, uint32_t entry, tn_entry of) {
+  char name[TN__ENTRY_TEXT];
+  tn_array *array = p->values[entry].array;
+  const tn__plan_place *at = tn__plan_place_of(p, entry);
+  const bool is_there = at && at->alias >= 0; /* any step may have written it */
+  if (p->values[entry].request == TN_REQ_NULL && !is_there) return;
+  if (!tn__array_data(array)) return;
+  (void)tn__array_tensor(array);
+  p->watched = true;
+  p->monitor(p->monitor_ctx, tn__entry_text(p->graph, of, name), array);
+  p->watched = false;
+}
+
+static void show_node(tn_program *p, const tn__node *node) {
+  const uint32_t n = tn__node_count_visible(node);
+  for (uint32_t i = 0; i < n; ++i)
+    show_entry(p, node->first + i, (tn_entry){node->id, i});
+}
+
+/* Runs one step, so that the monitor can read arrays. Parts of a fused step run
+ * in full, one after the other. */
+static tn_code step_watch(tn_program *p, uint32_t i, uint32_t train) {
+  const tn__step *step = p->steps[i];
+  part_run run = {p, i, 1, train, NULL};
+  if (step->n_parts == 0) {
+    TN__TRY(run_here(&run));
+    show_node(p, step->node);
+  }
+  for (uint32_t k = 0; k < step->n_parts; ++k) {
+    run.part = step->parts[k];
+    TN__TRY(run_here(&run));
+    show_node(p, run.part->node);
+  }
+  return TN_OK;
+}
+
+/* Steps that do not depend on a failing step still run. */
+static tn_code steps_watch(tn_program *p, uint32_t first, uint32_t n,
+                           uint32_t train) {
+  tn_code failed = TN_OK;
+  for (uint32_t i = first; i < first + n; ++i) {
+    const tn_code rc = step_watch(p, i, train);
+    if (failed == TN_OK) failed = rc;
+  }
+  return failed;
+}
+
+/* Allocates memory for results that fused steps keep in the cache, and plans
+ * separate calls. */
+static tn_code part_watch(tn__step *part, uint32_t train) {
+  const tn_outputs none = {0};
+  const tn_program *p = part->program;
+  const tn__step *fused = p->steps[p->values[part->out[0]].step];
+  tn__planned_info info;
+  void *room = NULL;
+  if (part->watch[train]) return TN_OK;
+  TN__TRY(tn__step_plan(part, train, &part->watch[train]));
+  if (tn__step_call(part))
+    tn__planned_copy_params(part->watch[train], tn__step_call(part));
+  tn__planned_deliver(part->watch[train], &none);
+  tn__planned_describe(part->watch[train], &info);
+  TN__TRY(tn__step_workspace(fused, info.workspace, &room));
+  return tn__planned_materialise(part->watch[train], room);
+}
+
+tn_code tn__program_monitor(tn_program *p, tn_monitor_fn *fn, void *ctx) {
+  for (uint32_t i = 0; fn && i < p->n_steps; ++i)
+    for (uint32_t k = 0; k < p->steps[i]->n_parts; ++k)
+      for (uint32_t train = 0; train < 2; ++train)
+        TN__TRY(part_watch(p->steps[i]->parts[k], train));
+  p->monitor = fn;
+  p->monitor_ctx = ctx;
+  return TN_OK;
+}
+
+/* --------------------------------------------------------------------- runs */
+
+tn_code tn__part_run(tn_program *p, uint32_t first, uint32_t n,
+                     uint32_t train) {
+  part_run run = {p, first, n, train, NULL};
+  return p->monitor ? steps_watch(p, first, n, train) : run_here(&run);
+}
+
+tn_code tn__program_forward_part(tn_program *p, uint32_t flags, size_t steps,
+                                 size_t *left) {
+  const uint32_t train = (flags & TN_CALL_TRAIN) != 0;
+  const uint32_t n = steps < p->n_forward ? (uint32_t)steps : p->n_forward;
+  TN__TRY(tn__calls_complete(p, train));
+  p->trained = 0;
+  tn__program_begin_run(p);
+  for (uint32_t i = 0; i < p->seen[0].n; ++i)
+    tn__array_count_write(p->seen[0].arrays[i]);
+  TN__TRY(tn__part_run(p, 0, n, train));
+  if (n == p->n_forward) p->trained = train;
+  if (left) *left = p->n_forward - n;
+  return TN_OK;
+}

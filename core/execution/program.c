@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * program.c: the lifetime of a program, its runs, and queries.
+ */
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fused.h"
+#include "iteration.h"
+
+/* ----------------------------------------------------------------- lifetime */
+
+void tn__program_hold(tn_program *p) {
+  atomic_fetch_add_explicit(&p->n_holds, 1, memory_order_relaxed);
+}
+
+static void step_end(tn__step *step) {
+  for (uint32_t k = 0; k < step->n_parts; ++k) step_end(step->parts[k]);
+  tn__fused_free(step);
+  if (step->loop) tn__program_release(step->loop->program);
+  tn__params_release(step->joint);
+  tn__planned_release(step->call[0]);
+  tn__planned_release(step->call[1]);
+  tn__planned_release(step->watch[0]);
+  tn__planned_release(step->watch[1]);
+}
+
+static void steps_end(tn_program *p) {
+  for (uint32_t i = 0; tn__sequence_at(p, i); ++i)
+    tn__capture_free(tn__sequence_at(p, i));
+  for (uint32_t i = 0; i < p->n_steps; ++i) step_end(p->steps[i]);
+  tn__graph_release(p->graph);
+  tn__graph_release(p->source);
+}
+
+static void arrays_release(tn_program *p) {
+  for (uint32_t i = 0; i < p->n_values; ++i)
+    tn__array_release(p->values[i].array);
+  for (size_t i = 0; i < p->shapes.n; ++i) tn__array_release(p->shapes.v[i]);
+  tn__vec_deinit(p->env, &p->shapes);
+  for (size_t i = 0; p->pools && i < p->plan.n_pools; ++i)
+    tn__block_release(p->pools[i]);
+  for (size_t i = 0; i < p->rooms.n; ++i) tn__block_release(p->rooms.v[i]);
+  tn__vec_deinit(p->env, &p->rooms);
+}
+
+/* Waits until devices have finished all runs, which are all enqueued. The
+ * fences of arrays do not cover workspaces and recordings. */
+static void devices_await(const tn_program *p) {
+  for (uint32_t i = 0; i < p->n_devices; ++i)
+    if (p->devices[i]->compute) tn__queue_await(p->devices[i]->compute);
+}
+
+/* Drops a hold. Jobs use the data of a program until the last job is dropped.
+ * Its arrays remain too: when a waiter sees the end of a run, the thread that
+ * ends the run may still use the variables of some arrays. */
+void tn__program_unhold(tn_program *p) {
+  if (atomic_fetch_sub_explicit(&p->n_holds, 1, memory_order_acq_rel) > 1)
+    return;
+  if (!p->settled) devices_await(p);
+  steps_end(p);
+  arrays_release(p);
+  if (p->planned) tn__memory_plan_deinit(&p->plan);
+  tn__arena_deinit(&p->arena);
+  for (uint32_t i = 0; tn__sequence_at(p, i); ++i)
+    tn__free(p->env, tn__sequence_at(p, i)->segments);
+  tn__var_deinit(&p->turn);
+  for (uint32_t i = 0; i < p->n_signals; ++i) tn__var_deinit(&p->signals[i]);
+  tn__free(p->env, p->signals);
+  tn__free(p->env, p);
+}
+
+tn__sequence *tn__sequence_at(tn_program *p, uint32_t i) {
+  tn__sequence *all[] = {&p->forward[0], &p->forward[1], &p->backward,
+                         &p->single[0],  &p->single[1],  &p->single[2]};
+  return i < sizeof all / sizeof *all ? all[i] : NULL;
+}
+
+static tn_code turn_run(void *arg, tn__token *token) {
+  bool *settled = arg;
+  (void)token;
+  *settled = true;
+  return TN_OK;
+}
+
+bool tn__program_wait_runs(tn_program *p) {
+  bool settled = false;
+  const tn__access use = {&p->turn, TN__OVERWRITE, 0};
+  const tn__job job = {.name = "the end of a program",
+                       .run = turn_run,
+                       .arg = &settled,
+                       .access = &use,
+                       .n_access = 1,
+                       .flags = TN__JOB_SMALL | TN__JOB_ALWAYS};
+  const tn_code rc = tn__run_here(p->env->engine, &job);
+  (void)rc; /* failed runs have left their errors on arrays */
+  return settled;
+}
+
+/* Waits for threads that are about to drop the last operations. The program,
+ * and possibly its runtime, must end on this thread and not on theirs: the
+ * caller may next remove resources that a device needs. */
+static void holds_await(const tn_program *p) {
+  while (atomic_load_explicit(&p->n_holds, memory_order_acquire) > 1)
+    sched_yield();
+}
+
+/* Inside of a function it does not wait: the last job then frees the program.
+ */
+void tn__program_release(tn_program *p) {
+  if (!p) return;
+  const tn__env *env = p->env;
+  p->settled = tn__program_wait_runs(p);
+  for (uint32_t i = 0; tn__sequence_at(p, i); ++i) {
+    tn__capture_stop(tn__sequence_at(p, i));
+    tn__sequence_end(p, tn__sequence_at(p, i));
+  }
+  if (p->settled) holds_await(p);
+  tn__program_unhold(p);
+  tn__env_release(env); /* last: it may destroy the runtime */
+}
+
+const tn__env *tn__program_env(const tn_program *p) {
+  return p->env;
+}
+
+bool tn__program_is_watched(const tn_program *p) {
+  return p->watched;
+}
+
+/* --------------------------------------------------------------------- runs */
+
+tn_code tn__calls_complete(tn_program *p, uint32_t train) {
+  for (uint32_t i = 0; i < p->n_forward; ++i) {
+    tn__step *step = p->steps[i];
+    if (step->kind == TN__STEP_LOOP)
+      TN__TRY(tn__calls_complete(step->loop->program, train));
+    if (step->kind != TN__STEP_CALL || step->call[train]) continue;
+    TN__TRY(tn__step_plan(step, train, &step->call[train]));
+    TN__TRY(tn__step_materialise(step, train));
+  }
+  return TN_OK;
+}
+
+/* Marks the pools as used by this program: results of a forward run are valid
+ * until another program uses the pool. */
+void tn__program_begin_run(tn_program *p) {
+  for (size_t i = 0; i < p->plan.n_pools; ++i)
+    if (p->pools[i]) p->pools[i]->last = p;
+}
+
+static tn_code pools_check(const tn_program *p) {
+  for (size_t i = 0; i < p->plan.n_pools; ++i)
+    if (p->pools[i] && p->pools[i]->last != p)
+      return tn__fail(TN_INVALID,
+                      "another program that shares this one's memory "
+                      "has run since its forward run and overwritten "
+                      "the results; run forward and backward before the "
+                      "other program runs");
+  return TN_OK;
+}
+
+static void count_writes(const tn__visible_arrays *seen) {
+  for (uint32_t i = 0; i < seen->n; ++i) tn__array_count_write(seen->arrays[i]);
+}
+
+tn_code tn__program_forward(tn_program *p, uint32_t flags) {
+  const uint32_t train = (flags & TN_CALL_TRAIN) != 0;
+  tn__sequence *sequence = &p->forward[train];
+  if (!sequence->segments) {
+    TN__TRY(tn__calls_complete(p, train));
+    TN__TRY(tn__sequence_make(p, sequence, 0, p->n_forward, train));
+  }
+  const tn_code rc =
+      p->monitor ? tn__part_run(p, 0, p->n_forward, train)
+                 : tn__capture_push(p, sequence, 0, p->n_forward, train);
+  /* A push that fails has changed nothing: the old results are valid. */
+  if (rc != TN_OK && !p->monitor) return rc;
+  count_writes(&p->seen[0]);
+  tn__program_begin_run(p);
+  p->trained = rc == TN_OK ? train : 0;
+  return rc;
+}
+
+/* Fills the output gradient of a loss with ones, unless the last run has left
+ * them. */
+static tn_code output_gradient_ones(tn_program *p, uint32_t i,
+                                    tn_array *weight) {
+  if (p->losses[i] == TN__LOSS_ONES) return TN_OK;
+  TN__TRY(tn__array_fill(p, weight, 1));
+  p->losses[i] = TN__LOSS_ONES;
+  return TN_OK;
+}
+
+static tn_code weight_give(tn_program *p, uint32_t i, tn_array *weight) {
+  char name[TN__ENTRY_TEXT], what[TN__ENTRY_TEXT + 32];
+  if (tn__entry_is_none(p->weights[i])) return TN_OK;
+  const uint32_t entry = tn__entry_id(p->graph, p->weights[i]);
+  if (!tn__value_is_like(p, entry, weight)) {
+    (void)snprintf(what, sizeof what, "the gradient of head `%s`",
+                   tn__entry_text(p->graph, p->heads[i], name));
+    return tn__value_check(p, entry, weight, what);
+  }
+  if (p->values[entry].n_uses == 0) return TN_OK;
+  if (weight && p->losses[i]) p->losses[i] = TN__LOSS;
+  if (weight) return tn__array_copy(p->values[entry].array, weight);
+  if (p->losses[i]) return output_gradient_ones(p, i, p->values[entry].array);
+  return tn__fail(TN_INVALID,
+                  "head `%s` is no loss: its gradient has to be given to "
+                  "tn_program_backward",
+                  tn__entry_text(p->graph, p->heads[i], name));
+}
+
+tn_code tn__program_backward(tn_program *p, tn_array *const *weights,
+                             size_t n) {
+  const uint32_t n_backward = p->n_steps - p->n_forward;
+  if (n > p->n_heads)
+    return tn__fail(TN_INVALID, "%zu gradients were given for %u heads", n,
+                    p->n_heads);
+  if (!p->trained)
+    return tn__fail(TN_INVALID,
+                    "a backward run needs the results of a forward "
+                    "run with TN_CALL_TRAIN; run forward first");
+  TN__TRY(pools_check(p));
+  for (uint32_t i = 0; i < p->n_heads; ++i)
+    TN__TRY(weight_give(p, i, i < n ? weights[i] : NULL));
+  if (n_backward == 0) return TN_OK;
+  if (!p->backward.segments) {
+    for (uint32_t i = p->n_forward; i < p->n_steps; ++i)
+      if (p->steps[i]->kind == TN__STEP_LOOP)
+        TN__TRY(tn__calls_complete(p->steps[i]->loop->program, 1));
+    TN__TRY(tn__sequence_make(p, &p->backward, p->n_forward, n_backward, 1));
+  }
+  const tn_code rc = p->monitor ? tn__part_run(p, p->n_forward, n_backward, 1)
+                                : tn__capture_push(p, &p->backward,
+                                                   p->n_forward, n_backward, 1);
+  if (rc != TN_OK && !p->monitor) return rc; /* nothing was pushed */
+  count_writes(&p->seen[1]);
+  p->trained = 0; /* the backward part reuses its memory */
+  return rc;
+}
+
+/* ------------------------------------------------------------------ queries */
+
+static tn_code array_of(const tn_program *p, tn_entry entry, const char *name,
+                        tn_array **out) {
+  *out = tn__entry_is_none(entry)
+             ? NULL
+             : p->values[tn__entry_id(p->graph, entry)].array;
+  return *out ? TN_OK
+              : tn__fail(TN_NOT_FOUND,
+                         "the program has no such array for "
+                         "`%s`",
+                         name);
+}
+
+static const char *const kinds[] = {"argument", "argument", "auxiliary state",
+                                    "output"}; /* by TN_PROGRAM_* */
+
+tn_code tn__program_array(const tn_program *p, uint32_t what, const char *name,
+                          tn_array **out) {
+  *out = NULL;
+  if (what >= sizeof kinds / sizeof kinds[0])
+    return tn__fail(TN_INVALID,
+                    "a program has no arrays of kind %u; use "
+                    "TN_PROGRAM_ARGUMENT, _GRADIENT, _AUXILIARY or _OUTPUT",
+                    what);
+  for (uint32_t i = 0; what == TN_PROGRAM_OUTPUT && i < p->n_heads; ++i) {
+    char text[TN__ENTRY_TEXT];
+    if (strcmp(tn__entry_text(p->graph, p->heads[i], text), name) == 0)
+      return tn__program_output(p, i, out);
+  }
+  const bool state = what == TN_PROGRAM_AUXILIARY;
+  const uint32_t first = state ? p->n_arguments : 0;
+  const uint32_t n = state ? p->n_states : p->n_arguments;
+  for (uint32_t i = first; what != TN_PROGRAM_OUTPUT && i < first + n; ++i) {
+    const tn_entry entry = p->arguments[i];
+    if (strcmp(tn__node_at(p->graph, entry.node)->name, name) != 0) continue;
+    return array_of(p, what == TN_PROGRAM_GRADIENT ? p->gradients[i] : entry,
+                    name, out);
+  }
+  return tn__fail(TN_NOT_FOUND, "the program has no %s named `%s`", kinds[what],
+                  name);
+}
+
+tn_code tn__program_output(const tn_program *p, size_t index, tn_array **out) {
+  char text[TN__ENTRY_TEXT];
+  *out = NULL;
+  if (index >= p->n_heads)
+    return tn__fail(TN_NOT_FOUND, "the program has %u outputs", p->n_heads);
+  return array_of(p, p->heads[index],
+                  tn__entry_text(p->graph, p->heads[index], text), out);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * json.h: the state that reading and writing a graph as JSON share.
+ * docs/how-to/graph.md describes the format.
+ *
+ * files:
+ *   json_write.c    writes a graph as text, and to a file
+ *   json_read.c     reads text into graphs: plugins, drafts of nodes, heads
+ *   json_keys.c     reads a node, key by key
+ *   json_node.c     adds the node of a draft, if the library could have made it
+ *   json_missing.c  collects names that the registry does not have
+ */
+#ifndef TENON_GRAPH_JSON_H_
+#define TENON_GRAPH_JSON_H_
+
+#include "files.h"
+#include "graph.h"
+
+enum {
+  TN__JSON_VERSION = 1,
+  TN__JSON_DEPTH = 32 /* nested graphs, the outermost included */
+};
+
+enum { /* keys of a node: bits of tn__node_draft.seen, in the order of
+          tn__draft_keys */
+       TN__KEY_NAME = 1u << 0,
+       TN__KEY_KIND = 1u << 1,
+       TN__KEY_DTYPE = 1u << 2,
+       TN__KEY_SHAPE = 1u << 3,
+       TN__KEY_OP = 1u << 4,
+       TN__KEY_PARAMS = 1u << 5,
+       TN__KEY_OF = 1u << 6,
+       TN__KEY_INPUTS = 1u << 7,
+       TN__KEY_STATES = 1u << 8,
+       TN__KEY_SEQUENCES = 1u << 9,
+       TN__KEY_CARRIED = 1u << 10,
+       TN__KEY_REVERSE = 1u << 11,
+       TN__KEY_GRAPH = 1u << 12,
+       TN__KEY_AFTER = 1u << 13,
+       TN__KEY_GRADIENT = 1u << 14,
+       TN__KEY_ATTRIBUTES = 1u << 15,
+       TN__KEY_KEPT = 1u << 16
+};
+enum { TN__N_KEYS = 17 };
+extern const char *const tn__draft_keys[TN__N_KEYS];
+
+/* A list of plain values in a growing string, which keeps its memory when it is
+ * emptied. */
+#define TN__LIST(type, buf) ((type *)(void *)(buf).s)
+#define TN__LENGTH(type, buf) ((uint32_t)((buf).n / sizeof(type)))
+
+/* The content of one node in a file. Texts are borrowed from the input text;
+ * each node reuses the lists. */
+typedef struct tn__node_draft {
+  const char *at; /* begin of the node */
+  uint64_t line;
+  uint32_t seen; /* TN__KEY_* */
+  uint32_t kind;
+  const char *name;
+  const char *op;
+  const char *params;
+  uint32_t of;
+  bool reverse;
+  tn_sig known;
+  tn__buf in;         /* tn_entry */
+  tn__buf flags;      /* uint32_t, for each of `in` */
+  tn__buf states;     /* tn_entry */
+  tn__buf sequences;  /* uint32_t */
+  tn__buf carried;    /* uint32_t */
+  tn__buf kept;       /* tn_entry, of the inner graph */
+  tn__buf after;      /* uint32_t */
+  tn__buf attributes; /* tn_attribute */
+  tn_graph *inner;    /* owned until a node owns it */
+} tn__node_draft;
+
+/* ----------------------------------------------------------------- reading */
+
+/* A text and the progress of reading it. */
+typedef struct tn__graph_reader {
+  tn__json json; /* first, so that its `fail` finds the other fields */
+  tn__caller *caller;
+  const tn__env *env;
+  tn__map missing_names; /* operators that are in `missing` or `unknown` */
+  tn__buf missing;       /* missing plugins, for the message */
+  tn__buf unknown;       /* operators that a loaded plugin does not have */
+  uint32_t n_missing;
+  uint32_t n_unnamed; /* number of them that do not fit the message */
+} tn__graph_reader;
+
+/* One of the graphs in the text. */
+typedef struct tn__graph_level {
+  tn_graph *graph;
+  uint32_t depth;
+  uint32_t n_nodes; /* read so far; graph->nodes has the same number unless
+                       names are missing */
+  tn__node_draft draft;
+} tn__graph_level;
+
+/* TN_INVALID, with the place before the text. */
+tn_code tn__json_fail_at(const tn__graph_reader *r, const char *at,
+                         uint64_t line, const char *what);
+tn_code tn__json_number32(tn__graph_reader *r, uint32_t *out);
+/* Reads one item of a list. */
+typedef tn_code tn__item_fn(tn__graph_reader *r, tn__graph_level *l, void *to);
+tn_code tn__json_list(tn__graph_reader *r, tn__graph_level *l,
+                      tn__item_fn *item, void *to);
+/* Reads the key of a member, and the colon after it. */
+tn_code tn__json_key(tn__graph_reader *r, const char **out);
+/* Finds the number of a key among `n` names. A key may occur once: bits of
+ * *seen. */
+tn_code tn__json_key_of(tn__graph_reader *r, const char *const *names,
+                        uint32_t n, uint32_t *seen, uint32_t *out);
+/* Appends an entry to a tn__buf. */
+tn_code tn__json_entry_item(tn__graph_reader *r, tn__graph_level *l, void *to);
+/* Reads a key of a node and its value into the draft. */
+tn_code tn__json_node_key(tn__graph_reader *r, tn__graph_level *l);
+/* Reads an inner graph into the draft. */
+tn_code tn__json_inner(tn__graph_reader *r, tn__graph_level *l);
+
+/* Notes a plugin, or the operator of a draft, that the registry does not have.
+ */
+void tn__json_note_missing(tn__graph_reader *r, const char *what,
+                           const char *name, const char *detail);
+tn_code tn__json_note_missing_operator(tn__graph_reader *r,
+                                       const tn__node_draft *draft);
+/* TN_NOT_FOUND with all noted names. */
+tn_code tn__json_check_found(const tn__graph_reader *r);
+
+/* ---------------------------------------------------------------- new nodes */
+
+/* Adds the node of a draft to the graph. The graph has every entry of the
+ * draft. TN_NOT_FOUND only if the operator is not loaded. Other failures
+ * describe the fault of the node, not its place. */
+tn_code tn__draft_add_node(tn__node_draft *draft, tn_graph *graph);
+
+#endif /* TENON_GRAPH_JSON_H_ */

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fused.h: a fused step: a run of elementwise calls, with optional reductions
+ * at the end (tenon/draft/reduction.h). The outputs of reductions are no
+ * operands of a tile. fusion.c decides which steps are fused, fused_shape.c
+ * finds loop and tiles, fused_tiles.c computes them. If all calls have register
+ * kernels (tenon/draft/registers.h), fused_registers.c computes them.
+ */
+#ifndef TENON_GRAPH_FUSED_H_
+#define TENON_GRAPH_FUSED_H_
+
+#include "program.h"
+#include "tenon/draft/reduction.h"
+#include "tenon/draft/registers.h"
+
+enum {
+  TN__LOOP_NDIM = 4, /* dimensions of a loop after joining axes */
+  TN__PREFETCHED = 4 /* maximal number of operands to prefetch */
+};
+
+/* One operand of one part: in memory, or in a buffer of the size of a tile. */
+typedef struct tn__tile_operand {
+  uint32_t part;
+  uint32_t position; /* among the part's inputs, then outputs */
+  uint32_t entry;
+  uint32_t buffer; /* TN_NONE: in memory */
+  uint32_t is_output;
+  uint32_t element; /* bytes */
+  char *data;       /* in memory: first element */
+  int64_t strides[TN__LOOP_NDIM];
+} tn__tile_operand;
+
+/* An operand as memory of one register kernel. */
+typedef struct tn__register_use {
+  uint32_t step;
+  uint32_t memory; /* number among the kernel's memories */
+  uint32_t operand;
+  uint32_t block; /* number in the scratch; all operands of an entry share it */
+} tn__register_use;
+
+/* All parts as one array of register kernels. */
+typedef struct tn__register_run {
+  const tn_register_interface *interface;
+  uint32_t element; /* bytes */
+  uint32_t n_steps;
+  uint32_t n_uses;
+  tn_register_step *steps; /* without their memory */
+  tn__register_use *uses;
+} tn__register_run;
+
+/* The data of one slice of the loop; each running slice has its own. */
+typedef struct tn__scratch {
+  _Atomic uint32_t busy;
+  uint32_t train;   /* `train` of the frames of its tiles */
+  tn__tile **tiles; /* one for each part */
+  char *buffers;
+  tn_register_step *steps; /* of a register run; a block per operand */
+  char *blocks;
+  int64_t shape[TN__LOOP_NDIM]; /* of the current tile */
+  /* For each reduction: the same with 1 for reduced dimensions. */
+  int64_t (*lines)[TN__LOOP_NDIM];
+} tn__scratch;
+
+/* The records of a reduction. All reductions of a step have the same extents,
+ * which depend only on the shape of the reduced operand. */
+typedef struct tn__tile_reduction {
+  uint32_t part;
+  uint32_t kept; /* number of dimensions of the loop that the output has */
+  int64_t parts; /* number of tiles of a line */
+  size_t bytes;  /* of one record */
+  size_t all;    /* of all */
+  char *records;
+  tn__tile *merge; /* the call after all tiles */
+} tn__tile_reduction;
+
+typedef struct tn__fused {
+  uint32_t ndim;
+  uint32_t n_operands;
+  uint32_t n_buffers;
+  uint32_t n_scratch;
+  uint32_t n_fetched;
+  uint32_t fetched[TN__PREFETCHED]; /* operands in memory that are prefetched
+                                       before their tile is computed */
+  int64_t shape[TN__LOOP_NDIM];
+  int64_t tile[TN__LOOP_NDIM];
+  int64_t count[TN__LOOP_NDIM]; /* tiles along each dimension */
+  int64_t n_tiles;
+  size_t buffer_bytes;
+  tn__tile_reduction *reductions; /* of the last parts */
+  uint32_t n_reductions;
+  tn__tile_operand *operands;
+  tn__scratch *scratch;
+  tn__register_run *registers; /* NULL: results go from call to call in tiles */
+} tn__fused;
+
+/* Whether the kernel accesses the elements of operand `i`: inputs, then
+ * outputs. */
+static inline bool tn__operand_is_used(const tn_frame *f, uint32_t i) {
+  if (i < f->n_in) return !(f->in_flags[i] & (TN_IN_ABSENT | TN_IN_METADATA));
+  return f->req[i - f->n_in] != TN_REQ_NULL;
+}
+/* The entry at place `i` of a call's frame: inputs, then outputs; TN_NONE if
+ * the node has none there. A backward frame has a place for each input of the
+ * operator; its node has one only for each present input. */
+uint32_t tn__part_entry(const tn__step *part, uint32_t i);
+static inline bool tn__entry_is_listed(const uint32_t *list, uint32_t n,
+                                       uint32_t entry) {
+  for (uint32_t i = 0; i < n; ++i)
+    if (list[i] == entry) return true;
+  return false;
+}
+/* The common shape of all outputs of a call; NULL if they differ, or if no
+ * output is requested. */
+const tn_tensor *tn__fused_loop_shape(const tn_frame *f);
+
+static inline bool tn__step_is_reduction(const tn__step *step) {
+  return step->info.records > 0;
+}
+/* Bytes for the records of a reduction, rounded up so that records of others
+ * may follow. */
+static inline size_t tn__reduction_bytes(const tn__step *reduction) {
+  enum { LINE = 64 };
+  return (reduction->info.workspace + LINE - 1) / LINE * LINE;
+}
+
+/* Finds the loop, the tile and the buffers of a step that has its parts, inputs
+ * and outputs. *fits becomes false if one loop cannot cover all layouts. */
+tn_code tn__fused_make(tn__step *step, bool *fits);
+/* After memory was allocated: sets the addresses of operands and makes a
+ * scratch for each worker. */
+tn_code tn__fused_set_memory(tn__step *step);
+tn_code tn__fused_run(const tn__step *step, uint32_t train, tn__token *token);
+void tn__fused_free(tn__step *step);
+/* Whether output `out` of the step may have the memory of input `in`. */
+bool tn__fused_can_overwrite(const tn__step *step, uint32_t in, uint32_t out);
+
+/* -------------------------------------------- shared with fused_registers.c */
+
+/* Origin and shape of tile number `index`. */
+void tn__tile_extent(const tn__fused *f, int64_t index, int64_t *at,
+                     int64_t *shape);
+/* The element at `at` of an operand in memory. */
+char *tn__operand_address(const tn__fused *f, const tn__tile_operand *o,
+                          const int64_t *at);
+/* Makes tiles that are parts of one line, of about `most` elements. */
+void tn__fused_make_lines(tn__fused *f, int64_t most);
+
+/* Makes a register run of a step that has its memory and scratch, if its
+ * kernels offer register kernels for all of it. */
+tn_code tn__register_run_make(tn__step *step);
+/* Computes tile number `index`. */
+void tn__register_run_tile(const tn__fused *f, tn__scratch *scratch,
+                           int64_t index);
+
+#endif /* TENON_GRAPH_FUSED_H_ */

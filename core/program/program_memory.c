@@ -1,0 +1,563 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * program_memory.c: lets the planner choose the places of the entries of a
+ * program, and allocates memory by its plan: one pool per device, with the
+ * blocks of the entries as parts.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "fused.h"
+
+/* -------------------------------------------------------------------- pairs */
+
+/* In-place pairs of one step. */
+typedef struct pairs {
+  tn__plan_pair *v;
+  uint32_t n;
+} pairs;
+
+static void pair_add(pairs *to, const tn__step *step, uint32_t in, uint32_t out,
+                     bool identity) {
+  if (in >= step->n_in || step->in[in] == TN_NONE) return;
+  if (step->shape_only && step->shape_only[in]) return;
+  to->v[to->n++] = (tn__plan_pair){.in = in, .out = out, .identity = identity};
+}
+
+/* Adds the declared in-place pairs. Declarations refer to declared operands, so
+ * pairs with a variadic operand do not count. */
+static void forward_pairs(pairs *to, const tn__step *step) {
+  const tn__node *node = step->node;
+  const tn_op *op = step->joint ? step->joint->op->desc : node->desc;
+  if (node->n_out != op->n_outputs || node->n_in > op->n_inputs) return;
+  for (uint32_t i = 0; i < node->n_out; ++i)
+    if (op->outputs[i]->inplace < node->n_in)
+      pair_add(to, step, op->outputs[i]->inplace, i, false);
+}
+
+static void backward_pairs(pairs *to, const tn__step *step,
+                           const tn__node *forward) {
+  const tn_op *op = step->joint ? step->joint->op->desc : forward->desc;
+  const tn_gradient *g = op->gradient;
+  if (forward->n_out != op->n_outputs || forward->n_in != op->n_inputs) return;
+  for (uint32_t i = 0; i < forward->n_in; ++i)
+    if (g->inputs[i]->inplace != TN_NONE)
+      pair_add(to, step, g->inputs[i]->inplace, i, false);
+}
+
+/* Adds alias pairs, for which a kernel need not be called. */
+static void alias_pairs(pairs *to, const tn__step *step) {
+  for (uint32_t i = 0; i < step->n_out; ++i)
+    if (tn__step_find_alias(step, i) != TN_NONE)
+      pair_add(to, step, tn__step_find_alias(step, i), i, true);
+}
+
+static void fused_pairs(pairs *to, const tn__step *step) {
+  for (uint32_t o = 0; o < step->n_out; ++o)
+    for (uint32_t i = 0; i < step->n_in; ++i)
+      if (tn__fused_can_overwrite(step, i, o)) pair_add(to, step, i, o, false);
+}
+
+static size_t most_pairs(const tn__step *step) {
+  const size_t each = step->kind == TN__STEP_FUSED ? step->n_in : 2;
+  return step->n_out * each + 2;
+}
+
+static tn_code pairs_list(tn_program *p, const tn__step *step, pairs *out) {
+  const size_t most = most_pairs(step);
+  out->v = tn__arena_alloc(&p->arena, most * sizeof *out->v);
+  out->n = 0;
+  if (!out->v) return tn__fail_memory(most * sizeof *out->v, "a memory plan");
+  alias_pairs(out, step);
+  if (step->kind == TN__STEP_FUSED) {
+    fused_pairs(out, step);
+  } else if (step->kind == TN__STEP_ADD) {
+    pair_add(out, step, 0, 0, false);
+    pair_add(out, step, 1, 0, false);
+  } else if (step->kind == TN__STEP_COPY) {
+    pair_add(out, step, 0, 0, true);
+  } else if (step->kind == TN__STEP_CALL && step->info.kernel &&
+             (step->info.kernel->desc->writes & TN_WRITES_INPLACE)) {
+    if (step->node->kind == TN__NODE_BACKWARD)
+      backward_pairs(out, step, tn__node_at(p->graph, step->node->of));
+    else
+      forward_pairs(out, step);
+  }
+  return TN_OK;
+}
+
+/* Whether the writer of the second term of a sum can add it to the first, if
+ * the sum is used. Calls that are not fused can, because the library adds for
+ * their kernels; a copy from another device cannot. */
+static bool may_add(const tn_program *p, const tn__step *sum) {
+  const uint32_t writer = p->values[sum->in[1]].step;
+  if (sum->shape_only) return false;
+  if (writer == TN_NONE) return true;
+  const tn__step *step = p->steps[writer];
+  if (step->kind == TN__STEP_COPY) return !tn__step_crosses(step);
+  if (step->kind != TN__STEP_FUSED) return true;
+  for (uint32_t k = 0; k < step->n_parts; ++k)
+    for (uint32_t i = 0; i < step->parts[k]->n_out; ++i)
+      if (step->parts[k]->out[i] == sum->in[1])
+        return (step->parts[k]->info.kernel->desc->writes & TN_WRITES_ADD) != 0;
+  return true;
+}
+
+/* ---------------------------------------------------------------------- net */
+
+void tn__plan_input_free(const tn_program *p, tn__plan_input *net) {
+  tn__free(p->env, net->nodes);
+  tn__free(p->env, net->entries);
+}
+
+static void entry_fill(const tn_program *p, uint32_t entry,
+                       tn__plan_entry *to) {
+  const tn__value *value = &p->values[entry];
+  const tn_tensor *t = &value->array->tensor;
+  to->n_elements = tn_tensor_size(t);
+  to->bytes = (size_t)to->n_elements * (size_t)tn_dtype_bytes(t->dtype);
+  to->dtype = t->dtype;
+  to->device = tn__device_number(p, value->device);
+  to->flags = value->flags;
+}
+
+static tn_code node_fill(tn_program *p, const tn__step *step, uint32_t absent,
+                         tn__plan_node *to) {
+  uint32_t *in = tn__arena_alloc(&p->arena, (step->n_in + 1u) * sizeof *in);
+  bool *ignored =
+      tn__arena_alloc(&p->arena, (step->n_in + 1u) * sizeof *ignored);
+  pairs list;
+  if (!in || !ignored)
+    return tn__fail_memory(step->n_in * sizeof *in, "a memory plan");
+  for (uint32_t i = 0; i < step->n_in; ++i) {
+    const bool none = step->in[i] == TN_NONE;
+    in[i] = none ? absent : p->values[step->in[i]].place;
+    ignored[i] = none || (step->shape_only && step->shape_only[i]);
+  }
+  TN__TRY(pairs_list(p, step, &list));
+  *to = (tn__plan_node){
+      .first_out = step->n_out > 0 ? p->values[step->out[0]].place : 0,
+      .n_out = step->n_out,
+      .in = in,
+      .n_in = step->n_in,
+      .ignored = ignored,
+      .pairs = list.v,
+      .n_pairs = list.n,
+      .workspace = step->info.workspace,
+      .device = tn__device_number(p, step->device),
+      .sum = step->kind == TN__STEP_ADD && may_add(p, step),
+      .name = step->node->name};
+  return TN_OK;
+}
+
+/* Numbers the entries for the planner, which needs consecutive numbers for the
+ * outputs of a step. Returns the number of entries. */
+static uint32_t number_entries(tn_program *p, tn__plan_entry *entries) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < p->n_values; ++i) p->values[i].place = TN_NONE;
+  for (uint32_t i = 0; i < p->n_steps; ++i)
+    for (uint32_t k = 0; k < p->steps[i]->n_out; ++k) {
+      const uint32_t entry = p->steps[i]->out[k];
+      entry_fill(p, entry, &entries[n]);
+      p->values[entry].place = n++;
+    }
+  for (uint32_t i = 0; i < p->n_steps; ++i)
+    for (uint32_t k = 0; k < p->steps[i]->n_in; ++k) {
+      const uint32_t entry = p->steps[i]->in[k];
+      if (entry == TN_NONE || p->values[entry].place != TN_NONE) continue;
+      entry_fill(p, entry, &entries[n]);
+      entries[n].flags |= TN__ENTRY_EXTERNAL;
+      p->values[entry].place = n++;
+    }
+  return n;
+}
+
+/* The last entry represents absent ones; its memory is external. */
+tn_code tn__plan_input_make(tn_program *p, tn__plan_input *net) {
+  const size_t most = (size_t)p->n_values + 1;
+  net->nodes = tn__zalloc(p->env, (p->n_steps + 1u) * sizeof *net->nodes);
+  net->entries = tn__zalloc(p->env, most * sizeof *net->entries);
+  if (!net->nodes || !net->entries)
+    return tn__fail_memory(most * sizeof *net->entries, "a memory plan");
+  const uint32_t n = number_entries(p, net->entries);
+  net->entries[n].flags = TN__ENTRY_EXTERNAL;
+  for (uint32_t i = 0; i < p->n_steps; ++i)
+    TN__TRY(node_fill(p, p->steps[i], n, &net->nodes[i]));
+  net->net = (tn__plan_net){net->nodes, p->n_steps, net->entries, n + 1u};
+  return TN_OK;
+}
+
+/* ------------------------------------------------------------------- places */
+
+/* Makes the array of `entry` a view of the memory of `like`: same number of
+ * elements and dtype, possibly another shape. */
+static tn_code share_memory(tn_program *p, uint32_t entry, uint32_t like) {
+  tn_array *old = p->values[entry].array, *from = p->values[like].array;
+  const tn_tensor *t = &old->tensor;
+  const tn__view view = {t->ndim, t->shape, t->strides, 0};
+  tn_array *array = NULL;
+  TN__TRY(tn__array_view(from, &view, &array));
+  p->values[entry].array = array;
+  tn__array_release(old);
+  return TN_OK;
+}
+
+/* The entry that a term is added to: the other one of its sum. */
+static uint32_t partner_of(const tn_program *p, uint32_t entry) {
+  for (uint32_t i = p->values[entry].step + 1; i < p->n_steps; ++i) {
+    const tn__step *step = p->steps[i];
+    if (step->kind == TN__STEP_ADD && !step->shape_only && step->in[1] == entry)
+      return step->in[0];
+  }
+  return TN_NONE;
+}
+
+static tn_code entry_place(tn_program *p, uint32_t entry) {
+  const tn__plan_place *place = tn__plan_place_of(p, entry);
+  tn__value *value = &p->values[entry];
+  if (place->storage == TN__STORAGE_EXTERNAL) return TN_OK;
+  if (place->storage < 0) {
+    value->request = TN_REQ_NULL;
+    return TN_OK;
+  }
+  if (place->request == TN_REQ_ADD) {
+    value->request = TN_REQ_ADD;
+    return share_memory(p, entry, partner_of(p, entry));
+  }
+  if (place->alias >= 0)
+    return share_memory(p, entry, p->steps[value->step]->in[place->alias]);
+  const tn__plan_storage *storage = &p->plan.storages[place->storage];
+  if (value->array->block->bytes == 0) return TN_OK;
+  tn__block *pool = tn__pool_of(p, storage->device);
+  tn__block_borrow(value->array->block, (char *)pool->data + storage->offset,
+                   pool);
+  return TN_OK;
+}
+
+int32_t tn__device_number(const tn_program *p, const tn__device *device) {
+  int32_t i = 0;
+  while (p->devices[i] != device) ++i;
+  return i;
+}
+
+tn__block *tn__pool_of(const tn_program *p, int32_t device) {
+  for (size_t i = 0; i < p->plan.n_pools; ++i)
+    if (p->plan.pools[i].device == device) return p->pools[i];
+  return NULL;
+}
+
+/* The pool of another program, if it is large enough: the programs run in turn.
+ */
+static tn__block *pool_shared(const tn_program *p, const tn_bind *how,
+                              size_t i) {
+  const tn_program *other = how->shared;
+  const tn__device *device = p->devices[p->plan.pools[i].device];
+  if (!other || other->env != p->env) return NULL;
+  for (size_t k = 0; k < other->plan.n_pools; ++k) {
+    tn__block *pool = other->pools[k];
+    if (pool && pool->device == device && pool->bytes >= p->plan.pools[i].bytes)
+      return pool;
+  }
+  return NULL;
+}
+
+static tn_code pool_fail(const tn_program *p, const tn_bind *how, tn_code rc) {
+  const bool may_be_less =
+      rc == TN_OUT_OF_MEMORY && how->memory == 0 && p->n_forward < p->n_steps;
+  return tn__fail(
+      rc, "intermediate results of the program: %s%s", tn_error_text(),
+      may_be_less ? ", or bind it with a limit, tn_bind.memory" : "");
+}
+
+static tn_code pools_take(tn_program *p, const tn_bind *how) {
+  p->pools =
+      tn__arena_alloc(&p->arena, (p->plan.n_pools + 1) * sizeof(tn__block *));
+  if (!p->pools) return tn__fail_memory(p->plan.n_pools, "a memory plan");
+  for (size_t i = 0; i < p->plan.n_pools; ++i) {
+    if (p->plan.pools[i].bytes == 0) continue;
+    tn__block *shared = pool_shared(p, how, i);
+    if (shared) {
+      p->pools[i] = tn__block_retain(shared);
+      continue;
+    }
+    TN__TRY(tn__block_create(p->devices[p->plan.pools[i].device],
+                             p->plan.pools[i].bytes, &p->pools[i]));
+    const tn_code rc = tn__block_materialise(p->pools[i]);
+    if (rc != TN_OK) return pool_fail(p, how, rc);
+  }
+  return TN_OK;
+}
+
+/* Whether a call must be planned again, because an operand has moved into the
+ * memory of another one, or a request has changed. */
+static bool is_moved(const tn_program *p, const tn__step *step) {
+  for (uint32_t i = 0; i < step->n_out; ++i) {
+    const tn__plan_place *place = tn__plan_place_of(p, step->out[i]);
+    if (place->request == TN_REQ_ADD || place->alias >= 0) return true;
+    if (p->values[step->out[i]].request == TN_REQ_NULL) return true;
+  }
+  for (uint32_t i = 0; i < step->n_in; ++i) {
+    if (step->in[i] == TN_NONE) continue;
+    const tn__plan_place *place = tn__plan_place_of(p, step->in[i]);
+    if (place->request == TN_REQ_ADD || place->alias >= 0) return true;
+  }
+  return false;
+}
+
+/* Arrays that users see have memory of their own. They are zeros until the
+ * first run. */
+static tn_code entry_memory(const tn_program *p, uint32_t entry) {
+  const tn__value *value = entry == TN_NONE ? NULL : &p->values[entry];
+  if (!value || value->request == TN_REQ_NULL) return TN_OK;
+  return tn__array_materialise_zeros(value->array);
+}
+
+static tn_code outputs_memory(const tn_program *p, const tn__step *step) {
+  for (uint32_t i = 0; i < step->n_out; ++i)
+    TN__TRY(entry_memory(p, step->out[i]));
+  return TN_OK;
+}
+
+/* Allocates the inputs of a step that is no call of a kernel; a call allocates
+ * its inputs itself. */
+static tn_code inputs_memory(const tn_program *p, const tn__step *step) {
+  for (uint32_t i = 0; i < step->n_in; ++i)
+    if (!step->shape_only || !step->shape_only[i])
+      TN__TRY(tn__array_materialise_zeros(tn__value_array(p, step->in[i])));
+  return TN_OK;
+}
+
+/* Removes the requests of outputs that exist already. A step without other
+ * outputs has no work. */
+static void leave_out(tn_program *p, tn__step *step) {
+  uint32_t n_there = 0, n_asked = 0;
+  for (uint32_t i = 0; i < step->n_out; ++i) {
+    n_there += tn__step_is_alias(step, i);
+    n_asked += p->values[step->out[i]].request != TN_REQ_NULL;
+  }
+  for (uint32_t i = 0; n_there < n_asked && i < step->n_out; ++i)
+    if (tn__step_is_alias(step, i))
+      p->values[step->out[i]].request = TN_REQ_NULL;
+  if (n_there > 0 && n_there == n_asked) step->kind = TN__STEP_NOTHING;
+}
+
+/* Whether only shapes of the results are used. A call without requests has no
+ * work by itself; a loop may still have effects. */
+static bool is_for_nothing(const tn_program *p, const tn__step *step) {
+  if (step->kind == TN__STEP_CALL || step->kind == TN__STEP_FUSED) return false;
+  for (uint32_t i = 0; i < step->n_out; ++i)
+    if (p->values[step->out[i]].request != TN_REQ_NULL) return false;
+  return step->kind != TN__STEP_LOOP || (step->repeats && !step->signal);
+}
+
+static tn_code resolve_workspace(tn_program *p, tn__step *step) {
+  if (p->plan.skipped[step->id]) step->kind = TN__STEP_NOTHING;
+  leave_out(p, step);
+  if (is_for_nothing(p, step)) step->kind = TN__STEP_NOTHING;
+  if (step->kind == TN__STEP_FUSED) return tn__fused_set_memory(step);
+  if (step->kind == TN__STEP_NOTHING) return TN_OK;
+  if (step->kind != TN__STEP_CALL) TN__TRY(inputs_memory(p, step));
+  TN__TRY(outputs_memory(p, step));
+  if (step->kind != TN__STEP_CALL) return TN_OK;
+  for (uint32_t train = 0; train < 2; ++train) {
+    if (!step->call[train]) continue;
+    if (is_moved(p, step))
+      TN__TRY(tn__step_plan(step, train, &step->call[train]));
+    TN__TRY(tn__step_materialise(step, train));
+  }
+  return TN_OK;
+}
+
+/* Adds the node to the message, unless it has one. */
+static tn_code memory_missed(const tn__step *step, tn_code rc) {
+  static const char node[] = "node `";
+  if (rc != TN_OUT_OF_MEMORY ||
+      strncmp(tn_error_text(), node, sizeof node - 1) == 0)
+    return rc;
+  return tn__node_fail(step->node, rc);
+}
+
+static tn_code step_settle(tn_program *p, tn__step *step) {
+  return memory_missed(step, resolve_workspace(p, step));
+}
+
+/* Allocates memory that remains until the program ends. */
+static tn_code room_take(tn_program *p, tn__device *device, size_t bytes,
+                         void **out) {
+  tn__block *room = NULL;
+  TN__TRY(tn__vec_reserve(p->env, &p->rooms, 1));
+  TN__TRY(tn__block_create(device, bytes, &room));
+  tn_code rc = tn__block_materialise(room);
+  if (rc == TN_OK) rc = tn__vec_push(p->env, &p->rooms, room);
+  if (rc == TN_OK)
+    *out = room->data;
+  else
+    tn__block_release(room);
+  return rc;
+}
+
+tn_code tn__step_workspace(const tn__step *step, size_t bytes, void **out) {
+  tn_program *p = step->program;
+  *out = NULL;
+  if (bytes == 0) return TN_OK;
+  if (bytes > step->reserved) return room_take(p, step->device, bytes, out);
+  const tn__block *pool = tn__pool_of(p, tn__device_number(p, step->device));
+  *out = (char *)pool->data + p->plan.workspaces[step->id];
+  return TN_OK;
+}
+
+static tn_code call_place(tn__step *step, uint32_t train) {
+  const tn_outputs none = {0};
+  tn__planned_info info;
+  void *room = NULL;
+  tn__planned_deliver(step->call[train], &none);
+  tn__step_describe(step, train);
+  tn__planned_describe(step->call[train], &info);
+  TN__TRY(tn__step_workspace(step, info.workspace, &room));
+  return tn__planned_materialise(step->call[train], room);
+}
+
+tn_code tn__step_materialise(tn__step *step, uint32_t train) {
+  return memory_missed(step, call_place(step, train));
+}
+
+void tn__plan_options_of(const tn_bind *how, tn__plan_options *out) {
+  *out = (tn__plan_options){0};
+  switch (how->plan) {
+    case TN_PLAN_NONE:
+      out->no_inplace = out->no_share = out->no_accumulate = true;
+      break;
+    case TN_PLAN_COMPAT:
+      out->compat = true;
+      break;
+    case TN_PLAN_COMPAT_INPLACE:
+      out->compat = out->no_share = true;
+      break;
+    case TN_PLAN_COMPAT_SHARE:
+      out->compat = out->no_inplace = true;
+      break;
+    default:
+      break;
+  }
+}
+
+static tn_code budget_check(const tn_program *p) {
+  const uint64_t memory = p->how.memory;
+  const size_t bytes = tn__memory_plan_bytes(&p->plan);
+  if (memory <= TN_MEMORY_MINIMAL || bytes <= memory) return TN_OK;
+  return tn__fail(
+      TN_OUT_OF_MEMORY,
+      "the program needs %zu bytes for intermediate results, even "
+      "where it computes them again, but tn_bind.memory is %llu%s",
+      bytes, (unsigned long long)memory,
+      p->stats.n_fused > 0 ? "; with TN_BIND_NO_FUSE it may be less" : "");
+}
+
+/* ----------------------------------------------------------------- branches */
+
+/* Whether a plan with parallel branches may help: workers for two steps, more
+ * memory than the minimum, and long steps that need not wait for one another.
+ */
+static tn_code may_branch(const tn_program *p, const tn_bind *how,
+                          const tn__plan_net *net, bool *out) {
+  uint32_t n = 0;
+  *out = false;
+  if (how->plan != TN_PLAN_DEFAULT || p->how.memory != 0 ||
+      (how->flags & TN__BIND_SERIAL) || tn__engine_workers(p->env->engine) < 2)
+    return TN_OK;
+  bool *which = tn__zalloc(p->env, (p->n_steps + 1u) * sizeof *which);
+  if (!which) return tn__fail_memory(p->n_steps, "a memory plan");
+  for (uint32_t i = 0; i < p->n_steps; ++i)
+    n += which[i] = !tn__step_is_small(p->steps[i]);
+  const tn_code rc =
+      n < 2 ? TN_OK : tn__plan_net_has_branches(p->env, net, which, out);
+  tn__free(p->env, which);
+  return rc;
+}
+
+/* Maximal bytes of a plan with parallel branches: half more than the other plan
+ * needs, or the memory that another program shares. */
+static size_t most_bytes(const tn_program *p, const tn_bind *how) {
+  const size_t bytes = tn__memory_plan_bytes(&p->plan);
+  const size_t lent =
+      how->shared ? tn__memory_plan_bytes(&how->shared->plan) : 0;
+  return lent >= bytes && lent > 0 ? lent : bytes + bytes / 2;
+}
+
+static tn_code plan_branches(tn_program *p, const tn_bind *how,
+                             const tn__plan_net *net) {
+  const tn__plan_options options = {.parallel = true};
+  tn__memory_plan wide;
+  bool branches = false;
+  TN__TRY(may_branch(p, how, net, &branches));
+  if (!branches) return TN_OK;
+  TN__TRY(tn__memory_plan_init(&wide, p->env, net, &options));
+  if (tn__memory_plan_bytes(&wide) > most_bytes(p, how)) {
+    tn__memory_plan_deinit(&wide);
+    return TN_OK;
+  }
+  tn__memory_plan_deinit(&p->plan);
+  p->plan = wide;
+  p->wide = true;
+  return TN_OK;
+}
+
+/* -------------------------------------------------------------------- heads */
+
+static bool is_lent(const tn_bind *how, const tn__block *pool) {
+  const tn_program *other = how->shared;
+  for (size_t k = 0; other && k < other->plan.n_pools; ++k)
+    if (other->pools[k] == pool) return true;
+  return false;
+}
+
+/* Zeroes heads in the program's own pool, like the others; in the memory of
+ * another program they keep its data. */
+static tn_code heads_clear(const tn_program *p, const tn_bind *how) {
+  for (uint32_t i = 0; i < p->n_heads; ++i) {
+    const uint32_t entry = tn__entry_id(p->graph, p->heads[i]);
+    const tn__value *value = &p->values[entry];
+    const tn__plan_place *place = tn__plan_place_of(p, entry);
+    tn_array *zeros = NULL;
+    if (!place || place->storage < 0 ||
+        tn_tensor_size(&value->array->tensor) == 0)
+      continue;
+    const int32_t device = p->plan.storages[place->storage].device;
+    if (is_lent(how, tn__pool_of(p, device))) continue;
+    const tn_tensor *t = &value->array->tensor;
+    const tn_spec spec = {t->dtype, t->ndim, t->shape};
+    TN__TRY(tn__array_create(p->env, &spec, &zeros));
+    tn_code rc = tn__array_copy(value->array, zeros);
+    tn__array_release(zeros);
+    /* now: other users of the pool do not use this head's variable */
+    if (rc == TN_OK)
+      rc = tn__array_wait(value->array, TN__WAIT_WRITERS, TN__FOREVER);
+    if (rc != TN_OK)
+      return tn__node_fail(tn__node_at(p->graph, p->heads[i].node), rc);
+  }
+  return TN_OK;
+}
+
+/* --------------------------------------------------------------------- all */
+
+tn_code tn__program_alloc_memory(tn_program *p, const tn_bind *how) {
+  tn__plan_options options;
+  tn__plan_input net = {0};
+  tn__plan_options_of(how, &options);
+  tn_code rc = tn__plan_input_make(p, &net);
+  if (rc == TN_OK)
+    rc = tn__memory_plan_init(&p->plan, p->env, &net.net, &options);
+  p->planned = rc == TN_OK;
+  if (rc == TN_OK) rc = plan_branches(p, how, &net.net);
+  tn__plan_input_free(p, &net);
+  TN__TRY(rc);
+  for (uint32_t i = 0; i < p->n_steps; ++i)
+    p->steps[i]->reserved = p->steps[i]->info.workspace;
+  TN__TRY(budget_check(p));
+  TN__TRY(pools_take(p, how));
+  for (uint32_t i = 0; i < p->n_steps; ++i)
+    for (uint32_t k = 0; k < p->steps[i]->n_out; ++k)
+      TN__TRY(entry_place(p, p->steps[i]->out[k]));
+  for (uint32_t i = 0; i < p->n_steps; ++i)
+    TN__TRY(step_settle(p, p->steps[i]));
+  return heads_clear(p, how);
+}
