@@ -19,7 +19,6 @@
 
 #include "bound.h"
 #include "child.h"
-#include "loading.h"
 
 /* Contents of the records. */
 typedef struct verdict {
