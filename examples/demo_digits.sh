@@ -15,7 +15,7 @@ flags=(-std=c11 -D_GNU_SOURCE -O2 "-I$out/include" "-L$out/lib"
 for each in train_digits_eager train_digits train_lenet; do
   "${CC:-cc}" "${flags[@]}" "$here/$each.c" \
     "$here"/{digits,digits_net,lenet_net,learner}.c \
-    -o "$work/$each" -ltenon -lz -lm
+    -o "$work/$each" -ltenon-graph -ltenon -lz -lm
   printf '\n$ %s digits.csv.gz\n' "$each"
   (cd "$work" && "./$each" "$here/data/digits.csv.gz") | tee "$work/$each.txt" |
     if [ "$each" = train_lenet ]; then cat; else sed -n '1,3p;$p'; fi

@@ -31,6 +31,9 @@ typedef struct tn__env {
   const tn__os *os;
   struct tn__engine *engine; /* orders the uses of its arrays */
   struct tn__device *cpu;    /* device of arrays by default */
+  /* Finds the folder of the libraries that libtenon.so opens on demand; `to`
+   * has PATH_MAX bytes. NULL: there are none. */
+  tn_code (*find_modules)(const struct tn__env *env, char *to);
   void *owner; /* kept alive by retain/release; both may be NULL */
   void (*retain)(void *owner);
   void (*release)(void *owner);

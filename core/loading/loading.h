@@ -7,8 +7,8 @@
  *   loader.c              loads one plugin file, or fails with a message
  *   search_path.c         loads the plugin files of folders
  *   file_trust.c          checks that other users cannot change a file
- *   manifest.c            makes a plugin of a manifest without a compiler
- *   probe.c               runs its examples in a separate process
+ *   manifest.c            makes a plugin of a manifest without a compiler, by
+ *                         functions of libtenon-manifest.so (module.h)
  */
 #ifndef TENON_LOADING_H_
 #define TENON_LOADING_H_

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bound.h"
 #include "loading.h"
+#include "module.h"
 
 /* -------------------------------------------------------------- the reader */
 
@@ -61,6 +61,17 @@ tn_code tn__helper_path(const tn__registry *registry, const char *name,
   if (n > 0 && n < PATH_MAX) return TN_OK;
   return tn__fail(TN_UNSUPPORTED, "%s: the name of this folder is too long",
                   folder);
+}
+
+/* Takes over the message of a function of the module, and frees it. */
+static tn_code take_message(tn_code rc, tn__buf *why) {
+  if (rc && !why->failed)
+    rc = tn__fail(rc, "%s",
+                  why->s ? why->s : "libtenon-manifest gave no reason");
+  else if (rc)
+    rc = tn__fail_memory(why->n, "a message");
+  tn__buf_deinit(why);
+  return rc;
 }
 
 /* Opened once; the load lock is held. */
@@ -165,8 +176,8 @@ static tn_code fill_kernel(const making *m, const tnm_operator *op,
   *kernel = *table;
   const tnm_kernel *entry = entry_of(op, table);
   if (entry) return fill_named_kernel(m, entry, kernel);
-  kernel->prepare = tn__bound_prepare;
-  kernel->compute = tn__bound_compute;
+  kernel->prepare = m->registry->module->prepare;
+  kernel->compute = m->registry->module->compute;
   return TN_OK;
 }
 
@@ -236,60 +247,13 @@ static tn_code make_tables(const making *m) {
 
 /* --------------------------------------------------------- allowed content */
 
-static tn_code fail_needs_opgen(const char *path, const char *op,
-                                const char *what) {
-  return tn__fail(TN_PLUGIN,
-                  "%s: %s%s %s; only opgen and a compiler can make a plugin of "
-                  "it, then load its .so",
-                  path, op ? "operator " : "", op ? op : "it", what);
-}
-
-/* The functions of an operator that a text defines must be in `kernels`. */
-static tn_code fail_lacks_kernels(const tnm_origin *from,
-                                  const tnm_operator *op) {
-  if (from->path)
-    return fail_needs_opgen(origin_name(from), op->op->name, "has no binding");
-  return tn__fail(TN_PLUGIN,
-                  "%s: operator %s has no binding and no kernels of the host; "
-                  "list `kernels` in it and give their functions in "
-                  "tn_host_kernels, or let opgen and a compiler make a plugin "
-                  "of it",
-                  origin_name(from), op->op->name);
-}
-
-/* A text has no folder, so "./" is not allowed. */
-static tn_code check_libraries(const tnm_origin *from, const tnm_operator *op) {
-  for (uint32_t i = 0; !from->path && i < op->binding->n_libraries; ++i)
-    if (!strncmp(op->binding->libraries[i], "./", 2))
-      return tn__fail(
-          TN_INVALID,
-          "%s: the library %s of operator %s is in the "
-          "folder of its manifest, but a text has no folder; write the whole "
-          "path, or a name that the dynamic linker finds",
-          origin_name(from), op->binding->libraries[i], op->op->name);
-  return TN_OK;
-}
-
-/* Refuses formulas, and kernels without a function: they would need a
- * compiler. */
-static tn_code check_operator(const tnm_origin *from, const tnm_operator *op,
-                              bool host) {
-  const char *path = origin_name(from);
-  if (!op->op)
-    return fail_needs_opgen(path, NULL, "adds kernels to an operator");
-  if (op->generated || op->generated_backward)
-    return fail_needs_opgen(path, op->op->name, "is computed by a formula");
-  if (op->binding) return check_libraries(from, op);
-  return host && op->n_kernels ? TN_OK : fail_lacks_kernels(from, op);
-}
-
-static tn_code check_manifest(const tnm_origin *from,
+static tn_code check_manifest(const tn__registry *registry,
+                              const tnm_origin *from,
                               const tnm_plugin *manifest, bool host) {
-  if (manifest->init_symbol || manifest->fini_symbol)
-    return fail_needs_opgen(origin_name(from), NULL, "has an `init` or `fini`");
-  for (size_t i = 0; i < manifest->n_operators; ++i)
-    TN__TRY(check_operator(from, &manifest->operators[i], host));
-  return TN_OK;
+  tn__buf why;
+  tn__buf_init(&why, registry->env);
+  return take_message(registry->module->check(from, manifest, host, &why),
+                      &why);
 }
 
 static bool has_binding(const tnm_plugin *manifest) {
@@ -300,6 +264,18 @@ static bool has_binding(const tnm_plugin *manifest) {
 
 /* ------------------------------------------------------------------- loading
  */
+
+static tn_code bind_function(const tn__registry *registry, const char *folder,
+                             const tnm_operator *op, void **out) {
+  tn__buf why;
+  const tnm_bind_request what = {
+      .env = registry->env,
+      .op = op,
+      .folder = folder,
+      .strict = (registry->trust & TNM_TRUST_PROBE) != 0};
+  tn__buf_init(&why, registry->env);
+  return take_message(registry->module->bind(&what, &why, out), &why);
+}
 
 /* Sets the data of bound kernels where other kernels have options. */
 static tn_code bind_kernels(const making *m) {
@@ -314,9 +290,9 @@ static tn_code bind_kernels(const making *m) {
     tn__kernel *kernel = &plugin->kernels[i];
     const tnm_operator *op =
         operator_of(plugin->manifest, plugin->manifest->plugin->kernels[i]);
-    tn__bound *bound = NULL;
     if (!op->binding) continue;
-    tn_code rc = tn__bound_create(m->registry, folder, op, &bound);
+    void *bound = NULL;
+    tn_code rc = bind_function(m->registry, folder, op, &bound);
     if (rc) return tn__plugin_append_path(plugin, rc);
     kernel->options = bound;
   }
@@ -324,10 +300,18 @@ static tn_code bind_kernels(const making *m) {
 }
 
 static tn_code try_bindings(const making *m) {
-  if (!has_binding(m->plugin->manifest) ||
-      m->registry->trust & TN_TRUST_BINDINGS)
+  const tn__registry *registry = m->registry;
+  char folder[PATH_MAX];
+  tn__buf why;
+  if (!has_binding(m->plugin->manifest) || registry->trust & TN_TRUST_BINDINGS)
     return TN_OK;
-  return tn__probe_manifest(m->registry, m->from);
+  TN__TRY(registry->helpers(registry->env, folder));
+  const tnm_probe how = {.env = registry->env,
+                         .from = m->from,
+                         .folder = folder,
+                         .seconds = registry->probe_seconds};
+  tn__buf_init(&why, registry->env);
+  return take_message(registry->module->probe(&how, &why), &why);
 }
 
 /* Makes a started plugin of a manifest. Owns `manifest` in any case. */
@@ -341,7 +325,7 @@ static tn_code start_plugin(making *m, tnm_plugin *manifest) {
   m->plugin->manifest = manifest;
   m->plugin->defined = !m->from->path;
   if (m->kernels) m->plugin->instance = m->kernels->instance;
-  rc = check_manifest(m->from, manifest, m->kernels != NULL);
+  rc = check_manifest(m->registry, m->from, manifest, m->kernels != NULL);
   if (!rc) rc = make_tables(m);
   if (!rc) rc = tn__dependencies_check(m->plugin);
   if (!rc) rc = try_bindings(m);
@@ -443,11 +427,13 @@ tn_code tn__operator_define(tn__registry *registry, const char *text,
 static tn_code inspect_manifest(tn__registry *registry, const tnm_origin *from,
                                 tn_inspection *inspection) {
   const tn__env *env = registry->env;
-  tn__buf encoded;
+  size_t bytes = 0;
+  tn__buf why;
   TN__TRY(read_manifest(registry, from, &inspection->manifest));
   const tn_plugin *tables = inspection->manifest->plugin;
-  tn__buf_init(&encoded, env);
-  tn__tables_encode(tables, &encoded);
+  tn__buf_init(&why, env);
+  TN__TRY(
+      take_message(registry->module->measure(env, tables, &bytes, &why), &why));
   inspection->plugin = tables;
   inspection->module = registry->module;
   inspection->note = (tn_note){.magic = TN_PLUGIN_MAGIC,
@@ -458,11 +444,9 @@ static tn_code inspect_manifest(tn__registry *registry, const tnm_origin *from,
                                .machine = TN_NOTE_MACHINE,
                                .pointer_bits = 8 * sizeof(void *),
                                .manifest_hash = tables->manifest_hash,
-                               .manifest_size = encoded.n};
-  const bool failed = encoded.failed;
-  tn__buf_deinit(&encoded);
-  if (failed) return tn__fail_memory(encoded.n, "the tables of a manifest");
-  if (!check_manifest(from, inspection->manifest, false)) return TN_OK;
+                               .manifest_size = bytes};
+  if (!check_manifest(registry, from, inspection->manifest, false))
+    return TN_OK;
   inspection->refusal = tn__strdup(env, tn_error_text());
   return inspection->refusal ? TN_OK
                              : tn__fail_memory(TN__ERROR_MAX, "a refusal");

@@ -107,7 +107,8 @@ static const void *host_extension(const tn_host *host, const char *id) {
              id);
     return NULL;
   }
-  if (strcmp(id, TN_PASS_EXTENSION) == 0) return plugin->registry->passes;
+  if (strcmp(id, TN_PASS_EXTENSION) == 0)
+    return tn__passes_find(plugin->registry);
   tn__extension *extension = tn__map_get(&plugin->registry->extensions, id);
   if (!extension) plugin->lacking = true;
   return extension && add_user(extension, plugin) ? extension->table : NULL;

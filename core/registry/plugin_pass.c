@@ -2,10 +2,41 @@
  * plugin_pass.c: the passes that plugins register: their names, and holders
  * while they run. core/passes runs them.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "registry.h"
+
+/* --------------------------------------------------------------- the table */
+
+static const tn_passes *_Atomic provided;
+
+void tn__passes_provide(const tn_passes *table) {
+  atomic_store(&provided, table);
+}
+
+/* libtenon-graph provides the table while it is opened, and stays open. */
+static void open_graphs(const tn__env *env) {
+  char folder[PATH_MAX], path[PATH_MAX];
+  if (env->find_modules(env, folder)) return;
+  const int n = snprintf(path, sizeof path, "%s/%s", folder, TN__GRAPH_FILE);
+  if (n < 0 || (size_t)n >= sizeof path || env->os->dlopen(path)) return;
+  const char *why = env->os->dlerror();
+  tn__log(env, TN_LOG_WARNING,
+          "a plugin has passes over graphs, but %s cannot be opened: %s; "
+          "install it beside libtenon.so",
+          path, why ? why : "the dynamic linker gave no reason");
+}
+
+const tn_passes *tn__passes_find(tn__registry *registry) {
+  if (!registry->passes) registry->passes = atomic_load(&provided);
+  if (!registry->passes && registry->env->find_modules) {
+    open_graphs(registry->env);
+    registry->passes = atomic_load(&provided);
+  }
+  return registry->passes;
+}
 
 /* --------------------------------------------------------------- registering
  */

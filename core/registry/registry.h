@@ -17,7 +17,6 @@
  *   fused_pair.c       operators that compute two others
  *   params.c           the counted object tn_params
  *   gradient_params.c  operators and parameters of gradients
- *   bound.c, strict.c  functions of libraries as kernels (bound.h, strict.h)
  */
 #ifndef TENON_REGISTRY_H_
 #define TENON_REGISTRY_H_
@@ -96,7 +95,8 @@ struct tn__registry {
   uint32_t trust;
   tn_code (*device_add)(void *ctx, const tn_device *table); /* or NULL */
   void *device_ctx;
-  const tn_passes *passes; /* the extension TN_PASS_EXTENSION, or NULL */
+  const tn_passes *passes; /* the extension TN_PASS_EXTENSION; NULL: not
+                              requested yet, or not available */
   pthread_rwlock_t lock;
   pthread_mutex_t load_lock; /* one load or unload at a time; locked before
                                 `lock`, held while init runs */
@@ -153,7 +153,7 @@ typedef struct tn__registry_options {
    * all such plugins. */
   tn_code (*device_add)(void *ctx, const tn_device *table);
   void *device_ctx;
-  /* The host's table for passes. NULL: the extension does not exist. */
+  /* The host's table for passes. NULL: that of tn__passes_provide. */
   const tn_passes *passes;
   /* Writes the folder of libtenon.so to `to` (PATH_MAX bytes). The registry
    * looks there for the reader of manifests and for tenon-probe. NULL:
@@ -244,6 +244,12 @@ void tn__host_init(tn_host *host, const struct tn__registry_options *options);
 
 enum { TN__PASS_NAME = 60 }; /* bytes of a pass's name without the plugin's */
 
+/* libtenon-graph.so provides its table for passes here when it is loaded. */
+void tn__passes_provide(const tn_passes *table);
+/* The table for passes. Opens libtenon-graph.so if the host does not use it.
+ * NULL and a warning if there is none. The load lock is held. */
+#define TN__GRAPH_FILE "libtenon-graph.so.0"
+const tn_passes *tn__passes_find(tn__registry *registry);
 /* Implements tn_passes.add. */
 int32_t tn__pass_add(tn_registrar *registrar, const tn_pass *pass);
 void tn__passes_free(tn__plugin *plugin);

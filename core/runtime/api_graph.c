@@ -5,6 +5,11 @@
 #include "graph.h"
 #include "runtime.h"
 
+/* When libtenon-graph is loaded, before plugins request the table. */
+__attribute__((constructor)) static void provide_passes(void) {
+  tn__passes_provide(&tn__passes_table);
+}
+
 static tn_code check_graph(const tn_graph *graph) {
   return tn__runtime_check(graph->env);
 }

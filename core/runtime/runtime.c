@@ -4,7 +4,6 @@
  */
 #include <string.h>
 
-#include "graph.h"
 #include "runtime.h"
 
 /* ----------------------------------------------------------------- owners */
@@ -121,6 +120,7 @@ static tn__env make_env(const tn_options *o) {
     env.log_ctx = o->log_ctx;
   }
   env.log_level = (int32_t)o->log_level;
+  env.find_modules = tn__find_module_folder;
   return env;
 }
 
@@ -154,7 +154,6 @@ static tn_code create_registry(tn_runtime *rt, const tn_options *o) {
                                         .parallel_for = tn__host_parallel_for,
                                         .device_add = add_device,
                                         .device_ctx = rt,
-                                        .passes = &tn__passes_table,
                                         .helpers = tn__find_module_folder,
                                         .probe_seconds = o->probe_seconds};
   tn__registry *registry = NULL;

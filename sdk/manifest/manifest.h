@@ -26,8 +26,6 @@
  *   compare.c  bytes against tables
  *   check*.c   consistency of tables
  *   json.c     tables -> JSON
- *   module.c   the reader as libtenon-manifest.so (module.h); not part of
- *              the static library
  *
  * The tables are the only intermediate form: opgen writes them as C, the note
  * encodes them, `tenon inspect` decodes them, and the registry registers them.

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * module.h: the reader of manifests as a shared library of its own,
+ * module.h: the reader of manifests, and operators that a manifest binds to
+ * functions of libraries, as a shared library of their own,
  * libtenon-manifest.so.0. libtenon opens it when the first manifest is loaded,
- * so a host without manifests needs no libyaml.
+ * so a host without manifests needs neither libyaml nor libffi.
  *
  * Both must come from one build, because they share the structs of base.h,
  * manifest.h and binding.h; `version` proves it. Each has its own copy of
- * core/base. Its functions use the caller's environment; only error texts are
- * separate.
+ * core/base. The functions use the caller's environment. They call nothing of
+ * libtenon: error texts are added to `why`, unless that is NULL.
  */
 #ifndef TENON_MANIFEST_MODULE_H_
 #define TENON_MANIFEST_MODULE_H_
@@ -19,6 +20,22 @@ typedef struct tnm_origin {
   tnm_text text;
 } tnm_origin;
 
+/* The examples of a manifest to be run in a separate process. */
+typedef struct tnm_probe {
+  const tn__env *env;
+  const tnm_origin *from;
+  const char *folder; /* where tenon-probe is, or its folder "tenon" */
+  uint32_t seconds;   /* after which the process is ended */
+} tnm_probe;
+
+/* A function of a library to be called as an operator. */
+typedef struct tnm_bind_request {
+  const tn__env *env;
+  const tnm_operator *op; /* outlives the bound function */
+  const char *folder;     /* replaces "./" in a library's name */
+  bool strict; /* wrong prototypes fail (core/binding/strict.h); slow */
+} tnm_bind_request;
+
 /* The one symbol that the library exports. */
 typedef struct tnm_module {
   uint32_t struct_size;
@@ -26,16 +43,37 @@ typedef struct tnm_module {
   const char *version; /* TN_VERSION of its build */
 
   /* Reads a plugin's manifests (an operator file may be alone). TN_INVALID
-   * after mistakes; their messages are added to `why`, unless that is NULL.
-   * `env` NULL: the C library's memory; otherwise it must outlive *out, which
-   * the caller passes to `release`. [any] */
+   * after mistakes; their messages are added to `why`. `env` NULL: the C
+   * library's memory; otherwise it must outlive *out, which the caller passes
+   * to `release`. [any] */
   tn_code (*read)(const tn__env *env, const tnm_origin *from, tn__buf *why,
                   tnm_plugin **out);
   void (*release)(tnm_plugin *plugin); /* NULL is allowed. [any] */
+
+  /* Refuses a manifest that only a compiler can make a plugin of. `host`: the
+   * host has functions for its `kernels`. [any] */
+  tn_code (*check)(const tnm_origin *from, const tnm_plugin *manifest,
+                   bool host, tn__buf *why);
+  /* Size of a plugin's tables in a note. [any] */
+  tn_code (*measure)(const tn__env *env, const tn_plugin *tables, size_t *out,
+                     tn__buf *why);
+  /* Runs every example in a separate process. TN_OK, or the reason why the
+   * operators must not be used. [any] */
+  tn_code (*probe)(const tnm_probe *how, tn__buf *why);
+
+  /* Opens the library, finds the function and prepares calls of it.
+   * TN_NOT_FOUND names the libraries that were tried, or the one without such a
+   * symbol. *out is the value of tn_frame.options for the next two; the caller
+   * frees it with tn__free. Libraries stay open, because nobody knows whether
+   * closing one is safe. [any] */
+  tn_code (*bind)(const tnm_bind_request *what, tn__buf *why, void **out);
+  /* tn_kernel.prepare and tn_kernel.compute of every bound kernel. */
+  int32_t (*prepare)(const tn_frame *call, tn_plan *plan);
+  int32_t (*compute)(const tn_frame *call);
 } tnm_module;
 
 /* A bit of tn_options.trust that only tenon-probe sets: bound functions are
- * called so that a wrong prototype fails (core/registry/strict.h), and required
+ * called so that a wrong prototype fails (core/binding/strict.h), and required
  * plugins need not be loaded. */
 #define TNM_TRUST_PROBE (1u << 31)
 

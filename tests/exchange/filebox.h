@@ -5,7 +5,7 @@
 #ifndef TESTS_NDARRAY_FILEBOX_H_
 #define TESTS_NDARRAY_FILEBOX_H_
 
-#include "exchange.h"
+#include "formats.h"
 #include "fixture.h"
 
 void box_open(void);  /* opens a world (fixture.h) too */

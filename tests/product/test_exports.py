@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The symbols that libtenon.so and the plugins export.
+"""The symbols that the libraries and the plugins export.
 
-    test_exports.py SOURCE_ROOT LIBTENON LIBMANIFEST PLUGIN...
+    test_exports.py SOURCE_ROOT LIBTENON LIBGRAPH LIBFILES LIBMANIFEST PLUGIN...
 """
 
 import pathlib
@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import tap  # noqa: E402
 
-SOURCE, LIBTENON, MANIFEST, *PLUGINS = (pathlib.Path(each) for each in sys.argv[1:])
+SOURCE, LIBTENON, GRAPH, FILES, MANIFEST, *PLUGINS = (pathlib.Path(each) for each in sys.argv[1:])
 DECLARED = re.compile(r"\bTN_API\b[^;(]*?\b(tn_\w+)\(", re.S)
 
 
@@ -29,12 +29,50 @@ def dynamic(path, tag):
     return re.findall(rf"\({tag}\).*\[(.*)\]", text)
 
 
+def undefined(path):
+    """Names that the dynamic linker must find in other libraries."""
+    return set(tap.output(["nm", "-D", "--undefined-only",
+                           "--format=just-symbols", path]).split())
+
+
+OF_GRAPHS = {"graph", "program"}
+
+
+def declared(of_graphs):
+    """Functions of the host API, of one of the two libraries."""
+    text = "".join(path.read_text() for path in
+                   (SOURCE / "sdk/include/tenon").glob("*.h")
+                   if (path.stem in OF_GRAPHS) == of_graphs)
+    return set(DECLARED.findall(text))
+
+
 def the_library_exports_exactly_the_declared_functions():
-    header = "".join(path.read_text() for path in
-                     (SOURCE / "sdk/include/tenon").glob("*.h"))
-    # TENON_0 is the name of the version that all symbols carry.
-    tap.equal(sorted(exported(LIBTENON) - {"TENON_0"}),
-              sorted(set(DECLARED.findall(header))), "names")
+    # TENON_0 is the name of the version that public symbols carry.
+    public = {name for name in exported(LIBTENON) if not
+              name.startswith(("tn__", "TENON_"))}
+    tap.equal(sorted(public), sorted(declared(False)), "names")
+
+
+def the_library_of_graphs_exports_exactly_the_declared_functions():
+    tap.equal(sorted(exported(GRAPH) - {"TENON_GRAPH_0"}),
+              sorted(declared(True)), "names")
+    tap.equal(dynamic(GRAPH, "SONAME"), ["libtenon-graph.so.0"], "soname")
+
+
+def internal_names_are_exported_for_libraries_of_the_same_build():
+    internal = {name for name in exported(LIBTENON) if name.startswith("tn__")}
+    needed = {name for path in (GRAPH, FILES) for name in undefined(path)
+              if name.startswith("tn__")}
+    tap.equal(sorted(internal), sorted({name.split("@")[0] for name in needed}),
+              "names")
+    versions = {name.split("@")[1] for name in needed}
+    tap.equal([v.startswith("TENON_PRIVATE_") for v in versions], [True],
+              "one version with the release in it")
+
+
+def the_library_of_files_exports_nothing():
+    tap.equal(exported(FILES), set(), "names")
+    tap.equal(dynamic(FILES, "SONAME"), ["libtenon-files.so.0"], "soname")
 
 
 def the_soname_carries_the_major_version():
@@ -75,6 +113,9 @@ def plugin_wants_nothing_of_the_host(path):
 
 if __name__ == "__main__":
     tap.run([the_library_exports_exactly_the_declared_functions,
+             the_library_of_graphs_exports_exactly_the_declared_functions,
+             internal_names_are_exported_for_libraries_of_the_same_build,
+             the_library_of_files_exports_nothing,
              the_soname_carries_the_major_version,
              the_library_looks_for_nothing_in_build_folders,
              the_library_parses_no_yaml,

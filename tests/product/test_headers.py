@@ -21,6 +21,7 @@ import tap  # noqa: E402
 
 SOURCE, LIBTENON, ELEMWISE, NN = (
     pathlib.Path(each).resolve() for each in sys.argv[1:5])
+LIBRARY_OF_GRAPHS = LIBTENON.parent / "libtenon-graph.so.0"
 INCLUDE = SOURCE / "sdk" / "include"
 SCRATCH = tempfile.TemporaryDirectory()
 FOLDER = pathlib.Path(SCRATCH.name)
@@ -154,7 +155,8 @@ class Run(File):
         program = FOLDER / "program"
         compile_text(self.text(block) + self.after + HOST_END,
                      f'-DELEMWISE="{ELEMWISE}"', f'-DNN="{NN}"',
-                     LIBTENON, f"-Wl,-rpath,{LIBTENON.parent}", "-o", program)
+                     LIBRARY_OF_GRAPHS, LIBTENON,
+                     f"-Wl,-rpath,{LIBTENON.parent}", "-o", program)
         done = subprocess.run([program], text=True, capture_output=True,
                               timeout=300, check=False)
         tap.equal((done.returncode, done.stdout, done.stderr),

@@ -23,10 +23,25 @@ FOLDER = pathlib.Path(SCRATCH.name)
 TENON = Installed(BUILD, FOLDER)
 
 
+# A host that loads one plugin and uses no graphs.
+LOADER = """#include <stdio.h>
+#include <tenon/tenon.h>
+int main(int argc, char **argv) {
+  tn_runtime *rt = NULL;
+  tn_code rc = argc == 2 ? tn_runtime_create(NULL, &rt) : TN_INVALID;
+  if (!rc) rc = tn_plugin_load(rt, argv[1]);
+  printf("%d\\n", (int)rc);
+  if (rt) tn_runtime_release(rt);
+  return 0;
+}
+"""
+
+
 def holds_the_promised_files():
     for name in ("bin/tenon", "bin/opgen", "lib/libtenon.so",
                  "lib/libtenon.so.0", "lib/tenon/elemwise.so",
-                 "lib/libtenon-manifest.so.0", "lib/tenon/tenon-probe",
+                 "lib/libtenon-graph.so", "lib/libtenon-graph.so.0",
+                 "lib/libtenon-files.so.0", "lib/libtenon-manifest.so.0", "lib/tenon/tenon-probe",
                  "lib/tenon/blas/plugin.yaml",
                  "lib/pkgconfig/tenon.pc",
                  "share/man/man1/tenon.1", "share/man/man1/opgen.1",
@@ -90,18 +105,59 @@ def tenon_runs_an_operator_without_code():
               "3904355907\n", "output")
 
 
+def run_without(name, *command):
+    """The result of a command while one installed file is missing."""
+    path = TENON.root / name
+    away = path.with_name("away")
+    path.rename(away)
+    try:
+        return subprocess.run(command, text=True, check=False,
+                              capture_output=True, env=TENON.environment())
+    finally:
+        away.rename(path)
+
+
 def missing_parts_for_manifests_are_named():
     for name in ("lib/tenon/tenon-probe", "lib/libtenon-manifest.so.0"):
-        path = TENON.root / name
-        away = path.with_name("away")
-        path.rename(away)
-        done = subprocess.run(
-            [TENON.root / "bin/tenon", "run", "zlib.crc32", "[97]", "--plugin",
-             SOURCE / "examples/zlib/crc32.yaml"], text=True, check=False,
-            capture_output=True, env=TENON.environment())
-        away.rename(path)
+        done = run_without(
+            name, TENON.root / "bin/tenon", "run", "zlib.crc32", "[97]",
+            "--plugin", SOURCE / "examples/zlib/crc32.yaml")
         assert done.returncode == 1 and name in done.stderr and (
             "install it" in done.stderr), done.stderr
+
+
+def a_missing_reader_of_files_is_named():
+    """Only files need it."""
+    name = "lib/libtenon-files.so.0"
+    host = TENON.compile(SOURCE / "examples/host/files.c", FOLDER / "files")
+    done = run_without(name, host)
+    assert done.returncode != 0 and name in done.stderr and (
+        "install it" in done.stderr), done.stderr
+    main = TENON.compile(SOURCE / "examples/host/main.c", FOLDER / "main")
+    done = run_without(name, main)
+    tap.equal((done.returncode, done.stdout), (0, "6 11 18 27\n"), "output")
+
+
+def a_host_without_graphs_does_not_load_their_library():
+    for example, used in (("main.c", False), ("graph.c", True)):
+        host = TENON.compile(SOURCE / "examples/host" / example, FOLDER / "host")
+        needed = tap.output(["readelf", "-dW", host])
+        tap.equal("libtenon-graph.so.0" in needed, used, example)
+    done = run_without("lib/libtenon-graph.so.0",
+                       TENON.compile(SOURCE / "examples/host/main.c",
+                                     FOLDER / "main"))
+    tap.equal((done.returncode, done.stdout), (0, "6 11 18 27\n"), "output")
+
+
+def a_plugin_with_passes_finds_the_library_of_graphs():
+    """Also in a host that uses no graphs; without it there is a warning."""
+    plugin = BUILD / "tests/graph/passes/rewriter.so"
+    source, library = FOLDER / "load.c", "lib/libtenon-graph.so.0"
+    source.write_text(LOADER)
+    host = TENON.compile(source, FOLDER / "load")
+    tap.equal(TENON.run(host, plugin), "0\n", "code")
+    done = run_without(library, host, plugin)
+    assert library in done.stderr and "install it" in done.stderr, done.stderr
 
 
 def opgen_judges_a_manifest():
@@ -168,6 +224,9 @@ if __name__ == "__main__":
                  tenon_runs_an_operator,
                  tenon_runs_an_operator_without_code,
                  missing_parts_for_manifests_are_named,
+                 a_missing_reader_of_files_is_named,
+                 a_host_without_graphs_does_not_load_their_library,
+                 a_plugin_with_passes_finds_the_library_of_graphs,
                  opgen_judges_a_manifest,
                  pkg_config_follows_the_move,
                  a_host_compiles_and_runs,

@@ -22,8 +22,9 @@ SCRATCH = tempfile.TemporaryDirectory()
 FOLDER = pathlib.Path(SCRATCH.name)
 
 # Of the process, not of a runtime: keys of thread-local texts, the number of
-# the next runtime or thread, and constants that must have an address.
-ALLOWED = {"key", "key_once", "has_key", "once", "next", "no_strides",
+# the next runtime or thread, constants that must have an address, and the tables of
+# functions that libraries provide when libtenon opens them.
+ALLOWED = {"provided", "key", "key_once", "has_key", "once", "next", "no_strides",
            "nothing"}
 # Those of compilers and start files.
 FOREIGN = re.compile(r"^(?:completed|__|_)")

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exchange.h"
+#include "formats.h"
 
 static const char *name_dtype(tn_dtype dtype) {
   switch (dtype) {

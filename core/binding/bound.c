@@ -54,16 +54,15 @@ static void add_reason(char *to, size_t room, const char *why) {
   (void)snprintf(to + n, room - n, "%s%s", n ? "; " : "", why);
 }
 
-static tn_code find_library(const tn__registry *registry, const char *folder,
-                            const tnm_operator *op, const char **name,
+static tn_code find_library(const tnm_bind_request *what, const char **name,
                             void **out) {
-  const tnm_binding *binding = op->binding;
-  const tn__env *env = registry->env;
+  const tnm_binding *binding = what->op->binding;
+  const tn__env *env = what->env;
   char reasons[1024] = "";
   for (uint32_t i = 0; i < binding->n_libraries; ++i) {
     place where;
     *name = binding->libraries[i];
-    *out = open_library(env, library_path(folder, *name, &where));
+    *out = open_library(env, library_path(what->folder, *name, &where));
     if (*out) return TN_OK;
     const char *why = env->os->dlerror();
     add_reason(reasons, sizeof reasons, why ? why : *name);
@@ -71,15 +70,15 @@ static tn_code find_library(const tn__registry *registry, const char *folder,
   return tn__fail(TN_NOT_FOUND,
                   "no library of the binding of %s can be opened; install one "
                   "of them: %s",
-                  op->op->name, reasons);
+                  what->op->op->name, reasons);
 }
 
-static tn_code find_function(const tn__registry *registry, const char *folder,
-                             const tnm_operator *op, tn__bound *bound) {
-  const tn__env *env = registry->env;
+static tn_code find_function(const tnm_bind_request *what, tn__bound *bound) {
+  const tnm_operator *op = what->op;
+  const tn__env *env = what->env;
   const char *name = NULL;
   void *library = NULL;
-  TN__TRY(find_library(registry, folder, op, &name, &library));
+  TN__TRY(find_library(what, &name, &library));
   void *symbol = env->os->dlsym(library, op->binding->symbol);
   /* ISO C has no conversion from object to function pointers; POSIX guarantees
    * the same representation. */
@@ -123,21 +122,21 @@ static tn_code prepare_call(tn__bound *bound) {
                   binding->symbol);
 }
 
-tn_code tn__bound_create(tn__registry *registry, const char *folder,
-                         const tnm_operator *op, tn__bound **out) {
-  tn__bound *bound = tn__zalloc(registry->env, sizeof *bound);
+tn_code tn__bound_create(const tnm_bind_request *what, tn__bound **out) {
+  const tnm_operator *op = what->op;
+  tn__bound *bound = tn__zalloc(what->env, sizeof *bound);
   *out = NULL;
   if (!bound) return tn__fail_memory(sizeof *bound, "a bound function");
   bound->desc = op->binding;
   bound->op = op->op;
   bound->by_dims = has_dims(op->binding);
-  tn_code rc = find_function(registry, folder, op, bound);
+  tn_code rc = find_function(what, bound);
   if (!rc) rc = prepare_call(bound);
-  if (!rc && registry->trust & TNM_TRUST_PROBE)
-    rc = tn__strict_create(registry->env, op->binding,
+  if (!rc && what->strict)
+    rc = tn__strict_create(what->env, op->binding,
                            type_of(op->binding->returns), &bound->strict);
   if (rc)
-    tn__free(registry->env, bound);
+    tn__free(what->env, bound);
   else
     *out = bound;
   return rc;

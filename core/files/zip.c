@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exchange.h"
+#include "formats.h"
 
 enum {
   END_BYTES = 22,

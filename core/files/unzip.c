@@ -7,7 +7,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "exchange.h"
+#include "formats.h"
 
 enum { PIECE = 16384 };
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exchange.h"
+#include "formats.h"
 
 enum { LENGTH_BYTES = 8, MAX_HEADER = 100000000 };
 

@@ -19,7 +19,6 @@
 
 #include "bound.h"
 #include "child.h"
-#include "loading.h"
 
 /* Contents of the records. */
 typedef struct verdict {
@@ -43,10 +42,6 @@ static void read_record(void *ctx, const tn__child_record *record) {
 
 /* ---------------------------------------------------------------- messages */
 
-static const char *origin_name(const tnm_origin *from) {
-  return from->path ? from->path : from->text.path;
-}
-
 /* Prints "in example `doc` of axpy". */
 static void add_place(const verdict *v, char *to, size_t n) {
   const char *blank = strchr(v->running, ' ');
@@ -57,13 +52,12 @@ static void add_place(const verdict *v, char *to, size_t n) {
     (void)snprintf(to, n, "before the first example");
 }
 
-static tn_code fail_examples(const tn__registry *registry,
-                             const tnm_origin *from, const verdict *v,
+static tn_code fail_examples(const tnm_probe *how, const verdict *v,
                              const tn__child_end *end) {
   static const char advice[] =
       "compare `binding: args` with the prototype in the library's header";
   char place[256];
-  const char *name = origin_name(from);
+  const char *name = tn__origin_name(how->from);
   add_place(v, place, sizeof place);
   if (end->status == TN__CHILD_LEFT)
     return tn__fail(TN_PLUGIN,
@@ -80,8 +74,8 @@ static tn_code fail_examples(const tn__registry *registry,
                     "%s: its examples were tried in a process of their own and "
                     "did not end within %u second%s, %s; %s, or raise "
                     "tn_options.probe_seconds",
-                    name, registry->probe_seconds,
-                    registry->probe_seconds == 1 ? "" : "s", place, advice);
+                    name, how->seconds, how->seconds == 1 ? "" : "s", place,
+                    advice);
   if (end->signal)
     return tn__fail(TN_PLUGIN,
                     "%s: its examples were tried in a process of their own, "
@@ -94,33 +88,35 @@ static tn_code fail_examples(const tn__registry *registry,
                   name, end->status, place, advice);
 }
 
-static tn_code judge_end(const tn__registry *registry, const tnm_origin *from,
-                         const verdict *v, const tn__child_end *end) {
+static tn_code judge_end(const tnm_probe *how, const verdict *v,
+                         const tn__child_end *end) {
   if (v->text.failed) return tn__fail_memory(v->text.n, "a verdict");
   if (end->complete && v->failed)
     return tn__fail(v->code < 0 && v->code >= TN_INTERNAL ? v->code : TN_PLUGIN,
                     "%s", v->text.s);
   if (end->complete && end->signal == 0 && end->status <= 0) return TN_OK;
-  return fail_examples(registry, from, v, end);
+  return fail_examples(how, v, end);
 }
 
 /* ------------------------------------------------------------------- running
  */
 
 /* Looks in the folder of plugins of an installation, or next to the library in
- * a build folder. */
-static tn_code find_program(const tn__registry *registry, char *to) {
-  static const char *const places[] = {"tenon/tenon-probe", "tenon-probe"};
-  for (size_t i = 0; i < 2; ++i) {
-    TN__TRY(tn__helper_path(registry, places[i], to));
+ * a build folder. `to` has PATH_MAX bytes. */
+static tn_code find_program(const tnm_probe *how, char *to) {
+  static const char *const places[] = {"tenon-probe", "tenon/tenon-probe"};
+  for (size_t i = 2; i-- > 0;) {
+    const int n = snprintf(to, PATH_MAX, "%s/%s", how->folder, places[i]);
+    if (n < 0 || n >= PATH_MAX)
+      return tn__fail(TN_UNSUPPORTED, "%s: the name of this folder is too long",
+                      how->folder);
     if (access(to, X_OK) == 0) return TN_OK;
   }
-  TN__TRY(tn__helper_path(registry, places[0], to));
   return tn__fail(TN_PLUGIN,
-                  "%s: is not installed, so the function of a binding cannot "
-                  "be tried before it is called; install it, or allow calls "
-                  "without it (TN_TRUST_BINDINGS)",
-                  to);
+                  "%s/%s: is not installed, so the function of a binding "
+                  "cannot be tried before it is called; install it, or allow "
+                  "calls without it (TN_TRUST_BINDINGS)",
+                  how->folder, places[1]);
 }
 
 /* Passes a text as a file without a name. */
@@ -142,35 +138,34 @@ static tn_code open_text(const tnm_text *text, int *out) {
 }
 
 /* Runs the program; `input` is the text that it reads, or -1. */
-static tn_code run_examples(const tn__registry *registry,
-                            const tnm_origin *from, int input, verdict *v) {
+static tn_code run_examples(const tnm_probe *how, int input, verdict *v) {
+  const tnm_origin *from = how->from;
   char program[PATH_MAX], self[] = "tenon-probe", text[] = "-";
-  char *path = from->path ? tn__strdup(registry->env, from->path) : NULL;
+  char *path = from->path ? tn__strdup(how->env, from->path) : NULL;
   if (from->path && !path)
     return tn__fail_memory(strlen(from->path), "a command");
   char *argv[] = {self, path ? path : text, NULL};
-  const tn__child child = {
-      .env = registry->env,
-      .program = program,
-      .argv = argv,
-      .input = input,
-      .take = read_record,
-      .ctx = v,
-      .milliseconds = 1000 * (int64_t)registry->probe_seconds};
+  const tn__child child = {.env = how->env,
+                           .program = program,
+                           .argv = argv,
+                           .input = input,
+                           .take = read_record,
+                           .ctx = v,
+                           .milliseconds = 1000 * (int64_t)how->seconds};
   tn__child_end end = {0};
-  tn_code rc = find_program(registry, program);
+  tn_code rc = find_program(how, program);
   if (!rc) rc = tn__child_run(&child, &end);
-  if (!rc) rc = judge_end(registry, from, v, &end);
-  tn__free(registry->env, path);
+  if (!rc) rc = judge_end(how, v, &end);
+  tn__free(how->env, path);
   return rc;
 }
 
-tn_code tn__probe_manifest(tn__registry *registry, const tnm_origin *from) {
+tn_code tn__probe_manifest(const tnm_probe *how) {
   verdict v = {.code = TN_PLUGIN};
   int input = -1;
-  if (!from->path) TN__TRY(open_text(&from->text, &input));
-  tn__buf_init(&v.text, registry->env);
-  tn_code rc = run_examples(registry, from, input, &v);
+  if (!how->from->path) TN__TRY(open_text(&how->from->text, &input));
+  tn__buf_init(&v.text, how->env);
+  tn_code rc = run_examples(how, input, &v);
   tn__buf_deinit(&v.text);
   if (input >= 0) (void)close(input);
   return rc;

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "exchange.h"
+#include "formats.h"
 
 static bool has_parent_part(const char *name, size_t n) {
   for (size_t i = 0; i + 1 < n; ++i) {

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "exchange.h"
+#include "formats.h"
 
 /* ---------------------------------------------------------------- elements */
 
@@ -211,12 +211,6 @@ static tn_code find_format(const char *path, const format **out) {
                   path);
 }
 
-/* A file of an unknown format is refused later. */
-bool tn__bundle_is_named(const char *path) {
-  size_t n = strlen(path);
-  return n > 4 && strcmp(path + n - 4, ".npy") != 0;
-}
-
 static tn_code check_content(const char *path, const format *f,
                              const tn_bundle_content *content) {
   if (!f->named && content->n_items != 1)
@@ -289,8 +283,8 @@ static tn_code check_names(const tn__env *env, const char *path,
   return rc;
 }
 
-tn_code tn__bundle_save(const tn__env *env, const char *path,
-                        const tn_bundle_content *content) {
+tn_code tn__file_save_bundle(const tn__env *env, const char *path,
+                             const tn_bundle_content *content) {
   const format *f = NULL;
   tn__sink sink;
   TN__TRY(find_format(path, &f));

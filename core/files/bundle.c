@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exchange.h"
+#include "formats.h"
 
 /* ---------------------------------------------------------------- contents */
 
@@ -118,7 +118,8 @@ static tn_code read_contents(tn_bundle *bundle) {
 
 /* -------------------------------------------------------------------- life */
 
-tn_code tn__bundle_open(const tn__env *env, const char *path, tn_bundle **out) {
+tn_code tn__file_open_bundle(const tn__env *env, const char *path,
+                             tn_bundle **out) {
   *out = NULL;
   tn_bundle *bundle = tn__zalloc(env, sizeof *bundle);
   if (!bundle) return tn__fail_memory(sizeof *bundle, "an opened file");
@@ -131,14 +132,14 @@ tn_code tn__bundle_open(const tn__env *env, const char *path, tn_bundle **out) {
                     : tn__fail_memory(strlen(path), "the name of a file");
   if (!rc) rc = read_contents(bundle);
   if (rc) {
-    tn__bundle_close(bundle);
+    tn__file_close_bundle(bundle);
     return rc;
   }
   *out = bundle;
   return TN_OK;
 }
 
-void tn__bundle_close(tn_bundle *bundle) {
+void tn__file_close_bundle(tn_bundle *bundle) {
   if (!bundle) return;
   const tn__env *env = bundle->env;
   tn__file_close(&bundle->file);

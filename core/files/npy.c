@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exchange.h"
+#include "formats.h"
 
 enum { MAGIC = 8 /* with the version */, MAX_HEADER = 64 * 1024 };
 

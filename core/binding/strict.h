@@ -13,8 +13,8 @@
  *
  * A function with the right prototype notices none of this.
  */
-#ifndef TENON_REGISTRY_STRICT_H_
-#define TENON_REGISTRY_STRICT_H_
+#ifndef TENON_BINDING_STRICT_H_
+#define TENON_BINDING_STRICT_H_
 
 #include <ffi.h>
 
@@ -39,4 +39,4 @@ int32_t tn__strict_call(tn__strict *strict, const tn_frame *call,
                         void (*function)(void), const tn__strict_arg *args,
                         void *result);
 
-#endif /* TENON_REGISTRY_STRICT_H_ */
+#endif /* TENON_BINDING_STRICT_H_ */

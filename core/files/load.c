@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "exchange.h"
+#include "formats.h"
 
 /* ------------------------------------------------------------- conversions */
 
@@ -150,8 +150,8 @@ static tn_code load_entry(const tn__spot *spot, const tn__bundle_entry *entry,
   return load_copy(spot, entry, &spec, out);
 }
 
-tn_code tn__bundle_get(const tn_bundle *bundle, const char *name,
-                       uint32_t flags, tn_array **out) {
+tn_code tn__file_get_array(const tn_bundle *bundle, const char *name,
+                           uint32_t flags, tn_array **out) {
   const tn__bundle_entry *entry = NULL;
   tn_array *array = NULL;
   *out = NULL;

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * manifest_module.c: the exported table of libtenon-manifest.so.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "bound.h"
+#include "tables.h"
+
+/* All messages as `opgen check` prints them, without the last line end. */
+static void add_messages(const tnm_diags *diags, tn__buf *why) {
+  char *text = NULL;
+  size_t n = 0;
+  FILE *file = open_memstream(&text, &n);
+  if (file == NULL) {
+    tn__buf_add(why, "%zu mistakes", tnm_diags_errors(diags));
+    return;
+  }
+  tnm_diags_print(diags, file, TNM_HUMAN, false);
+  const bool closed = fclose(file) == 0;
+  while (closed && n > 0 && text[n - 1] == '\n') --n;
+  if (closed) tn__buf_bytes(why, text, n);
+  free(text);
+}
+
+static tn_code module_read(const tn__env *env, const tnm_origin *from,
+                           tn__buf *why, tnm_plugin **out) {
+  if (env == NULL) env = tn__env_default();
+  tn_code rc = TN_OUT_OF_MEMORY;
+  const tnm_read_options options = {.lone = true, .result = &rc};
+  tnm_diags *diags = tnm_diags_create(env);
+  *out = NULL;
+  if (diags == NULL) return TN_OUT_OF_MEMORY;
+  const tnm_text *text = from->path == NULL ? &from->text : NULL;
+  *out = tnm_plugin_read_with(env, from->path, text, &options, diags);
+  if (*out == NULL && rc == TN_INVALID && why) add_messages(diags, why);
+  tnm_diags_release(diags);
+  return *out == NULL ? rc : TN_OK;
+}
+
+/* Passes the message of a failure on: libtenon does not see texts of this
+ * library. */
+static tn_code pass_message(tn_code rc, tn__buf *why) {
+  if (rc && why) tn__buf_add(why, "%s", tn_error_text());
+  return rc;
+}
+
+static tn_code module_check(const tnm_origin *from, const tnm_plugin *manifest,
+                            bool host, tn__buf *why) {
+  return pass_message(tn__manifest_check(from, manifest, host), why);
+}
+
+static tn_code module_measure(const tn__env *env, const tn_plugin *tables,
+                              size_t *out, tn__buf *why) {
+  tn__buf encoded;
+  tn_code rc = TN_OK;
+  tn__buf_init(&encoded, env);
+  tn__tables_encode(tables, &encoded);
+  *out = encoded.n;
+  if (encoded.failed)
+    rc = tn__fail_memory(encoded.n, "the tables of a manifest");
+  tn__buf_deinit(&encoded);
+  return pass_message(rc, why);
+}
+
+static tn_code module_probe(const tnm_probe *how, tn__buf *why) {
+  return pass_message(tn__probe_manifest(how), why);
+}
+
+static tn_code module_bind(const tnm_bind_request *what, tn__buf *why,
+                           void **out) {
+  tn__bound *bound = NULL;
+  const tn_code rc = tn__bound_create(what, &bound);
+  *out = bound;
+  return pass_message(rc, why);
+}
+
+const tnm_module tn_manifest_module = {.struct_size = sizeof(tnm_module),
+                                       .version = TN_VERSION,
+                                       .read = module_read,
+                                       .release = tnm_plugin_release,
+                                       .check = module_check,
+                                       .measure = module_measure,
+                                       .probe = module_probe,
+                                       .bind = module_bind,
+                                       .prepare = tn__bound_prepare,
+                                       .compute = tn__bound_compute};
