@@ -10,21 +10,22 @@
 /* A dense tensor as lines of `length` elements along one axis, `inner` elements
  * apart. Element i of a line begins at (o*length + i)*inner + s, for each o
  * below outer and s below inner. */
-typedef struct nn_extent {
+typedef struct nn_axis_shape {
   int64_t outer;
   int64_t length;
   int64_t inner;
-} nn_extent;
+} nn_axis_shape;
 
 /* The extent with dimensions `first` to `last` as one axis. */
-nn_extent nn_extent_of(const tn_tensor *tensor, int32_t first, int32_t last);
+nn_axis_shape nn_axis_find_shape(const tn_tensor *tensor, int32_t first,
+                                 int32_t last);
 
-int64_t nn_extent_size(const nn_extent *e);
+int64_t nn_axis_count_elements(const nn_axis_shape *e);
 
 /* The dimension that `axis` names, counted from the end if negative; TN_FAIL
  * names the tensor that lacks it. */
-int32_t nn_axis_find(const tn_frame *call, int64_t axis, const tn_tensor *data,
-                     int32_t *dim);
+int32_t nn_axis_find_dim(const tn_frame *call, int64_t axis,
+                         const tn_tensor *data, int32_t *dim);
 
 /* One loop for both types and all levels. */
 typedef struct nn_loops {
@@ -38,22 +39,22 @@ typedef struct nn_loops {
 /* TN_KERNEL_LEVELS of a name that is a macro itself. */
 #define NN_LEVELS(name) TN_KERNEL_LEVELS(name)
 
-void nn_loop_run(const tn_kernel_mode *mode, const nn_loops *loops,
+void nn_run_loop(const tn_kernel_mode *mode, const nn_loops *loops,
                  const tn_kernel_block *block, const void *params);
 
 /* Runs `body` over [0, n), each index worth `cost` elements: in slices of about
  * TN_KERNEL_GRAIN, or at once if the work is small. Slices depend on n and cost
  * alone. */
-int32_t nn_share(const tn_frame *call, int64_t n, int64_t cost,
-                 tn_loop_body *body, void *arg);
+int32_t nn_run_parallel(const tn_frame *call, int64_t n, int64_t cost,
+                        tn_loop_body *body, void *arg);
 
 /* Adjacent lines in one piece. */
 enum { NN_CHUNK = 256 };
 
 /* The number of pieces for the lines of a tensor with inner > 1, and for piece
  * `i` its first element and number of lines. */
-int64_t nn_pieces(const nn_extent *e);
-int64_t nn_piece(const nn_extent *e, int64_t i, int64_t *n);
+int64_t nn_count_column_pieces(const nn_axis_shape *e);
+int64_t nn_locate_column_piece(const nn_axis_shape *e, int64_t i, int64_t *n);
 
 /* ---------------------------------------------------------------- channels */
 
@@ -61,60 +62,67 @@ int64_t nn_piece(const nn_extent *e, int64_t i, int64_t *n);
  * division into pieces for sums, by shape alone. Channels are handled in groups
  * of `wide`: one channel, a plane, or up to NN_CHUNK adjacent channels, the
  * columns. */
-typedef struct nn_cut {
-  nn_extent e;
+typedef struct nn_channel_division {
+  nn_axis_shape e;
   int64_t wide;
   int64_t groups;
   int64_t outer_step;
   int64_t inner_step;
   int64_t inner_pieces;
   int64_t pieces; /* of each channel */
-} nn_cut;
+} nn_channel_division;
 
-nn_cut nn_cut_of(nn_extent e);
+nn_channel_division nn_divide_channels(nn_axis_shape e);
 
 /* A piece of a group: `runs` runs of n elements, `apart` elements from each
  * other. In a plane all belong to one channel; in columns element i belongs to
  * channel i. */
-typedef struct nn_box {
+typedef struct nn_channel_piece {
   int64_t first; /* element */
   int64_t n;
   int64_t runs;
   int64_t apart;
-} nn_box;
+} nn_channel_piece;
 
 /* Piece `p` of the group that begins at a channel, or of that channel alone. */
-nn_box nn_cut_at(const nn_cut *cut, int64_t channel, int64_t p);
+nn_channel_piece nn_locate_channel_piece(const nn_channel_division *cut,
+                                         int64_t channel, int64_t p);
 
 /* Its number of elements of each channel. */
-int64_t nn_cut_count(const nn_cut *cut, const nn_box *box);
+int64_t nn_count_piece_elements(const nn_channel_division *cut,
+                                const nn_channel_piece *box);
 
-/* nn_share of all pieces of all groups: group i / pieces, piece i % pieces. */
-int32_t nn_cut_share(const tn_frame *call, const nn_cut *cut,
-                     tn_loop_body *body, void *arg);
+/* nn_run_parallel of all pieces of all groups: group i / pieces, piece i %
+ * pieces. */
+int32_t nn_run_channel_pieces(const tn_frame *call,
+                              const nn_channel_division *cut,
+                              tn_loop_body *body, void *arg);
 
 /* -------------------------------------------------------------------- wide */
 
 /* The dense operands of a call in the type of the computation: in place, or as
  * copies in the call's first workspace. */
-typedef struct nn_wide {
+typedef struct nn_wide_operands {
   const tn_frame *call;
   tn_kernel_mode mode;
   char *room; /* for the next copy */
-} nn_wide;
+} nn_wide_operands;
 
 /* Bytes of workspace for an operand: 0 if it is not converted. */
-uint64_t nn_wide_bytes(const tn_tensor *tensor);
+uint64_t nn_count_wide_bytes(const tn_tensor *tensor);
 
 /* The first `skip` bytes of the workspace have another use. */
-nn_wide nn_wide_begin(const tn_frame *call, tn_dtype dtype, uint64_t skip);
+nn_wide_operands nn_open_wide_operands(const tn_frame *call, tn_dtype dtype,
+                                       uint64_t skip);
 
 /* An input's elements; NULL if it is absent. */
-const void *nn_wide_read(nn_wide *w, const tn_tensor *tensor);
+const void *nn_widen_input(nn_wide_operands *w, const tn_tensor *tensor);
 
 /* Address for the computation of an output, and the function that stores it.
  * NULL for outputs with a null request. */
-void *nn_wide_room(nn_wide *w, const tn_tensor *tensor, tn_req req);
-void nn_wide_write(const nn_wide *w, const tn_tensor *tensor, const void *from);
+void *nn_locate_wide_output(nn_wide_operands *w, const tn_tensor *tensor,
+                            tn_req req);
+void nn_store_wide_output(const nn_wide_operands *w, const tn_tensor *tensor,
+                          const void *from);
 
 #endif /* NN_AXIS_H_ */

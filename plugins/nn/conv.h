@@ -46,7 +46,7 @@ typedef struct nn_conv {
 
 /* Whether an image is nearly all padding, so that a copy of both, or a loop
  * over both, costs far more than the computation. [any] */
-static inline int nn_conv_is_hollow(const nn_conv *c) {
+static inline int nn_conv_is_mostly_padding(const nn_conv *c) {
   enum { LARGE = 1 << 20, TIMES = 8 };
   const nn_window *w = &c->window;
   int64_t n = 1;
@@ -56,13 +56,13 @@ static inline int nn_conv_is_hollow(const nn_conv *c) {
 }
 
 /* n rounded up to a multiple of `step`. [any] */
-static inline int64_t nn_up(int64_t n, int64_t step) {
+static inline int64_t nn_round_up(int64_t n, int64_t step) {
   return (n + step - 1) / step * step;
 }
 
 /* The size of the next part of n: at most `most`, and about the same for all
  * parts. */
-static inline int64_t nn_even(int64_t n, int64_t most) {
+static inline int64_t nn_divide_evenly(int64_t n, int64_t most) {
   const int64_t parts = (n + most - 1) / most;
   return (n + parts - 1) / parts;
 }
@@ -76,7 +76,8 @@ static inline int64_t nn_even(int64_t n, int64_t most) {
 #endif
 
 /* Runs `after` on n dense elements of out. [worker] */
-static inline void nn_conv_finish(const nn_conv *conv, void *out, int64_t n) {
+static inline void nn_conv_run_after(const nn_conv *conv, void *out,
+                                     int64_t n) {
   if (conv->after)
     conv->after(&(tn_kernel_block){.n = n, .out = out, .in = {out}}, NULL);
 }
@@ -109,35 +110,37 @@ typedef struct nn_conv_sums {
   int64_t parts;
 } nn_conv_sums;
 
-nn_conv_sums nn_conv_sums_of(const nn_conv *conv);
+nn_conv_sums nn_conv_plan_sums(const nn_conv *conv);
 /* Bytes of room for them, a multiple of 64. [any] */
-uint64_t nn_conv_sums_bytes(const nn_conv_sums *sums);
-char *nn_conv_sums_at(const nn_conv_sums *sums, char *weight, int64_t part);
+uint64_t nn_conv_count_sum_bytes(const nn_conv_sums *sums);
+char *nn_conv_locate_sum(const nn_conv_sums *sums, char *weight, int64_t part);
 /* Adds the others to the first. TN_OK, or a code after TN_FAIL. [worker] */
-int32_t nn_conv_sums_join(const nn_conv_sums *sums, char *weight);
+int32_t nn_conv_add_sums(const nn_conv_sums *sums, char *weight);
 
-typedef struct nn_conv_way {
+typedef struct nn_conv_algorithm {
   /* Bytes of workspace for a pass. [any] */
-  uint64_t (*room)(const nn_conv *conv, int pass);
+  uint64_t (*count_bytes)(const nn_conv *conv, int pass);
   nn_conv_pass *passes[NN_CONV_PASSES];
-} nn_conv_way;
+} nn_conv_algorithm;
 
-extern const nn_conv_way nn_conv_tiles;     /* f32; any convolution */
-extern const nn_conv_way nn_conv_panels;    /* any convolution */
-extern const nn_conv_way nn_conv_pointwise; /* windows of one element,
+extern const nn_conv_algorithm nn_conv_tiles;     /* f32; any convolution */
+extern const nn_conv_algorithm nn_conv_panels;    /* any convolution */
+extern const nn_conv_algorithm nn_conv_pointwise; /* windows of one element,
                                                side by side, no padding */
-extern const nn_conv_way nn_conv_depthwise; /* one channel in a group; at most
-                                               two dimensions */
-extern const nn_conv_way nn_conv_winograd;  /* f32; windows of 3 x 3 elements
-                                               side by side, padding up to 2 */
-extern const nn_conv_way nn_conv_direct;    /* f32; windows side by side, of at
-                                               most 128 elements in at most two
-                                               dimensions */
+extern const nn_conv_algorithm nn_conv_depthwise; /* one channel in a group; at
+                                               most two dimensions */
+extern const nn_conv_algorithm
+    nn_conv_winograd;                          /* f32; windows of 3 x 3 elements
+                                            side by side, padding up to 2 */
+extern const nn_conv_algorithm nn_conv_direct; /* f32; windows side by side, of
+                                            at most 128 elements in at most two
+                                            dimensions */
 
 /* A forward call of nn.convolution, or of an operator with the same frames,
  * with one of the algorithms; NULL: the first that accepts it. `after` runs on
  * each element in the type of the computation. [worker] */
-int32_t nn_conv_forward(const tn_frame *call, const nn_conv_way *way,
-                        tn_kernel_body *after);
+int32_t nn_conv_run_forward(const tn_frame *call,
+                            const nn_conv_algorithm *algorithm,
+                            tn_kernel_body *after);
 
 #endif /* NN_CONV_H_ */

@@ -27,8 +27,9 @@ typedef int32_t TILES_NAME(places)
 #define VECTOR(at) (*(const TILES_NAME(vector) *)(const void *)(at))
 
 /* Computes the tile of `rows` rows and `wide` vectors. */
-TILES_TARGET static EVER void TILES_NAME(some)(const tile *t, const int rows,
-                                               const int wide) {
+TILES_TARGET static EVER void TILES_NAME(multiply_tile)(const tile *t,
+                                                        const int rows,
+                                                        const int wide) {
   enum { L = TILES_NAME(lanes) };
   TILES_NAME(vector) sum[TILES_ROWS][3];
   const float *left[TILES_ROWS], *right = t->right;
@@ -54,21 +55,21 @@ TILES_TARGET static EVER void TILES_NAME(some)(const tile *t, const int rows,
       *(TILES_NAME(vector) *)(void *)(t->to + (r * wide + w) * L) = sum[r][w];
 }
 
-TILES_TARGET static EVER void TILES_NAME(choose)(const tile *t,
-                                                 const int rows) {
+TILES_TARGET static EVER void TILES_NAME(choose_width)(const tile *t,
+                                                       const int rows) {
   if (t->wide == 3)
-    TILES_NAME(some)(t, rows, 3);
+    TILES_NAME(multiply_tile)(t, rows, 3);
   else if (t->wide == 2)
-    TILES_NAME(some)(t, rows, 2);
+    TILES_NAME(multiply_tile)(t, rows, 2);
   else
-    TILES_NAME(some)(t, rows, 1);
+    TILES_NAME(multiply_tile)(t, rows, 1);
 }
 
 TILES_TARGET static void TILES_NAME(multiply)(const tile *t) {
   if (t->rows > TILES_ROWS / 2)
-    TILES_NAME(choose)(t, TILES_ROWS);
+    TILES_NAME(choose_width)(t, TILES_ROWS);
   else
-    TILES_NAME(choose)(t, TILES_ROWS / 2);
+    TILES_NAME(choose_width)(t, TILES_ROWS / 2);
 }
 
 /* Source lanes of a step that exchanges squares of h x h between two vectors:
@@ -87,7 +88,8 @@ TILES_TARGET static void TILES_NAME(multiply)(const tile *t) {
   }
 
 /* Transposes a square. */
-TILES_TARGET static EVER void TILES_NAME(transpose)(TILES_NAME(vector) * v) {
+TILES_TARGET static EVER void TILES_NAME(transpose_square)(TILES_NAME(vector) *
+                                                           v) {
 #if TILES_BYTES == 64
   CHANGE(v, 8)
 #endif
@@ -99,9 +101,9 @@ TILES_TARGET static EVER void TILES_NAME(transpose)(TILES_NAME(vector) * v) {
 }
 
 /* Stores a complete row: `n` elements, or a vector. */
-TILES_TARGET static EVER void TILES_NAME(put_row)(const turning *t,
-                                                  TILES_NAME(vector) v,
-                                                  float *to, int64_t n) {
+TILES_TARGET static EVER void TILES_NAME(store_row)(const transposition *t,
+                                                    TILES_NAME(vector) v,
+                                                    float *to, int64_t n) {
   if (n == TILES_NAME(lanes) || t->open) {
     if (t->add) v += VECTOR(to);
     *(TILES_NAME(vector) *)(void *)to = v;
@@ -113,9 +115,8 @@ TILES_TARGET static EVER void TILES_NAME(put_row)(const turning *t,
 
 /* A square: `n` elements from `k` on of `lines` lines from `i` on, at most as
  * many as there are lanes. */
-TILES_TARGET static EVER void TILES_NAME(square)(const turning *t, int64_t i,
-                                                 int64_t k, int64_t lines,
-                                                 int64_t n) {
+TILES_TARGET static EVER void TILES_NAME(transpose_block)(
+    const transposition *t, int64_t i, int64_t k, int64_t lines, int64_t n) {
   enum { L = TILES_NAME(lanes) };
   const float *from = t->from + i * t->apart + k;
   float *to = t->to + k * t->row + i;
@@ -129,32 +130,32 @@ TILES_TARGET static EVER void TILES_NAME(square)(const turning *t, int64_t i,
     else
       v[l] = TILES_TAKE(from + l * t->apart, n);
   }
-  TILES_NAME(transpose)(v);
+  TILES_NAME(transpose_square)(v);
   NN_CONV_UNROLL
   for (int l = 0; l < L; ++l) {
     if (l >= n) continue;
     if (t->bias) v[l] += t->bias[k + l];
-    TILES_NAME(put_row)(t, v[l], to + l * t->row, lines);
+    TILES_NAME(store_row)(t, v[l], to + l * t->row, lines);
   }
 }
 
-TILES_TARGET static void TILES_NAME(turn)(const turning *t) {
+TILES_TARGET static void TILES_NAME(transpose)(const transposition *t) {
   enum { L = TILES_NAME(lanes) };
   for (int64_t i = 0; i < t->n; i += L) {
-    const int64_t lines = nn_least(t->n - i, L);
+    const int64_t lines = nn_min(t->n - i, L);
     int64_t k = 0;
     for (; k + L <= t->depth && lines == L; k += L) {
       for (int64_t l = 0; l < L; ++l)
         __builtin_prefetch(t->from + (i + l) * t->apart + k + AHEAD);
-      TILES_NAME(square)(t, i, k, L, L);
+      TILES_NAME(transpose_block)(t, i, k, L, L);
     }
     for (; k < t->depth; k += L)
-      TILES_NAME(square)(t, i, k, lines, nn_least(t->depth - k, L));
+      TILES_NAME(transpose_block)(t, i, k, lines, nn_min(t->depth - k, L));
   }
 }
 
 /* Copies lines of a plane. */
-TILES_TARGET static void TILES_NAME(copy)(const copying *x) {
+TILES_TARGET static void TILES_NAME(copy_lines)(const line_copy *x) {
   enum { L = TILES_NAME(lanes) };
   const float *from = x->from;
   float *to = x->to;
@@ -169,9 +170,9 @@ TILES_TARGET static void TILES_NAME(copy)(const copying *x) {
 }
 
 /* One line of sums. */
-TILES_TARGET static EVER void TILES_NAME(spread_line)(const spread *s,
-                                                      const float *from,
-                                                      float *to) {
+TILES_TARGET static EVER void TILES_NAME(store_line)(const line_store *s,
+                                                     const float *from,
+                                                     float *to) {
   enum { L = TILES_NAME(lanes) };
   for (int64_t i = 0; i < s->length; i += L) {
     const int64_t n = s->length - i;
@@ -188,7 +189,7 @@ TILES_TARGET static EVER void TILES_NAME(spread_line)(const spread *s,
       if (s->add) v += TILES_TAKE(at, n);
       TILES_PUT(at, v, n);
     } else if (s->step == 2 && !s->add) {
-      TILES_SECOND(at, v, nn_least(n, L));
+      TILES_SECOND(at, v, nn_min(n, L));
     } else {
       for (int l = 0; l < L; ++l)
         if (l < n) at[l * s->step] = s->add ? at[l * s->step] + v[l] : v[l];
@@ -196,16 +197,19 @@ TILES_TARGET static EVER void TILES_NAME(spread_line)(const spread *s,
   }
 }
 
-TILES_TARGET static void TILES_NAME(spread)(const spread *s) {
+TILES_TARGET static void TILES_NAME(store_lines)(const line_store *s) {
   const float *from = s->from;
   float *to = s->to;
   for (int64_t y = 0; y < s->n; ++y, from += s->length, to += s->to_row)
-    TILES_NAME(spread_line)(s, from, to);
+    TILES_NAME(store_line)(s, from, to);
 }
 
-static const loops TILES_NAME(loops) = {
-    TILES_ROWS,       TILES_NAME(lanes), TILES_NAME(multiply),
-    TILES_NAME(turn), TILES_NAME(copy),  TILES_NAME(spread)};
+static const loops TILES_NAME(loops) = {TILES_ROWS,
+                                        TILES_NAME(lanes),
+                                        TILES_NAME(multiply),
+                                        TILES_NAME(transpose),
+                                        TILES_NAME(copy_lines),
+                                        TILES_NAME(store_lines)};
 
 #undef EVER
 #undef VECTOR

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "conv.h"
-#include "lanes.h"
 #include "tenon/kernel/kernel.h"
+#include "workspaces.h"
 
 enum {
   DEPTH = 576,      /* rows of weights in one product, about, in vectors of
@@ -44,7 +44,7 @@ typedef struct tile {
  * matrix with rows `row` elements apart. If `open`, rows are written up to the
  * end of a vector; otherwise they get a bias each, and are added to the old
  * elements if `add`. */
-typedef struct turning {
+typedef struct transposition {
   const float *from;
   int64_t apart;
   int64_t n;
@@ -54,10 +54,10 @@ typedef struct turning {
   const float *bias; /* NULL: none */
   int open;
   int add;
-} turning;
+} transposition;
 
 /* Lines of a plane. Elements `ahead` further are prefetched. */
-typedef struct copying {
+typedef struct line_copy {
   const float *from;
   int64_t from_row;
   float *to;
@@ -65,11 +65,11 @@ typedef struct copying {
   int64_t n;
   int64_t length;
   int64_t ahead;
-} copying;
+} line_copy;
 
 /* Consecutive lines of sums, stored to lines with elements `step` apart: with a
  * bias, and added to the old elements if `add`. */
-typedef struct spread {
+typedef struct line_store {
   const float *from;
   float *to;
   int64_t to_row;
@@ -77,16 +77,16 @@ typedef struct spread {
   int64_t length;
   int64_t step;
   int add;
-} spread;
+} line_store;
 
 /* The loops of one level; see conv_tiles_loop.h. */
 typedef struct loops {
   int rows;
   int lanes;
   void (*multiply)(const tile *t);
-  void (*turn)(const turning *t);
-  void (*copy)(const copying *x);
-  void (*spread)(const spread *s);
+  void (*transpose)(const transposition *t);
+  void (*copy_lines)(const line_copy *x);
+  void (*store_lines)(const line_store *s);
 } loops;
 
 #if defined(__clang__)
@@ -105,7 +105,7 @@ typedef struct loops {
 
 typedef float four __attribute__((vector_size(16), may_alias));
 
-static inline four take_four(const float *from, int64_t n) {
+static inline four load_four(const float *from, int64_t n) {
   return (four){from[0], n > 1 ? from[1] : 0, n > 2 ? from[2] : 0, 0};
 }
 
@@ -128,7 +128,7 @@ static inline four take_four(const float *from, int64_t n) {
 #define TILES_ROWS 4
 #define TILES_REPEAT NN_CONV_FOUR
 #define TILES_LANES LANES_4
-#define TILES_TAKE(from, n) ((vector_base)take_four(from, n))
+#define TILES_TAKE(from, n) ((vector_base)load_four(from, n))
 #define TILES_PUT PUT_FOUR
 #define TILES_SECOND SECOND_FOUR
 #include "conv_tiles_loop.h"
@@ -217,7 +217,7 @@ typedef struct plan {
   int64_t height; /* planes of a slice of the gradient of weight */
   int64_t down;   /* such slices */
   nn_conv_sums sums;
-  nn_lanes lanes;
+  nn_workspaces workspaces;
 } plan;
 
 /* An element of windows: its distance from the one of a point at 0. */
@@ -238,8 +238,8 @@ typedef struct phase {
 } phase;
 
 /* The position of a tap along d, or 0 if no point of the phase has it. */
-static int place_tap(const plan *p, const phase *f, int d, int64_t t,
-                     int64_t *at) {
+static int find_tap_position(const plan *p, const phase *f, int d, int64_t t,
+                             int64_t *at) {
   const nn_window *w = &p->conv->window;
   const int64_t shift = t * w->dilate[d] - w->pad[d];
   *at = shift;
@@ -257,11 +257,11 @@ static void find_taps(const plan *p, phase *f) {
     int64_t rest = i;
     int meets = 1;
     for (int d = NN_WINDOW_RANK; d-- > 0; rest /= w->kernel[d])
-      meets &= place_tap(p, f, d, rest % w->kernel[d], &t->at[d]);
+      meets &= find_tap_position(p, f, d, rest % w->kernel[d], &t->at[d]);
     if (!meets) continue;
     for (int d = 0; d < NN_WINDOW_RANK; ++d) {
-      f->low[d] = f->n_taps ? nn_least(f->low[d], t->at[d]) : t->at[d];
-      f->high[d] = f->n_taps ? nn_most(f->high[d], t->at[d]) : t->at[d];
+      f->low[d] = f->n_taps ? nn_min(f->low[d], t->at[d]) : t->at[d];
+      f->high[d] = f->n_taps ? nn_max(f->high[d], t->at[d]) : t->at[d];
     }
     t->index = i;
     ++f->n_taps;
@@ -269,7 +269,7 @@ static void find_taps(const plan *p, phase *f) {
 }
 
 /* Phase number `index`; `taps` has room for all of a window's. */
-static phase phase_of(const plan *p, int64_t index, tap *taps) {
+static phase find_phase(const plan *p, int64_t index, tap *taps) {
   phase f = {.index = index, .taps = taps};
   for (int d = NN_WINDOW_RANK; d-- > 0; index /= p->phases[d]) {
     f.first[d] = index % p->phases[d];
@@ -283,14 +283,14 @@ static phase phase_of(const plan *p, int64_t index, tap *taps) {
 
 /* Points of a phase: the points of a box in each of some images, image after
  * image. */
-typedef struct box {
+typedef struct point_range {
   nn_range images;
   nn_range at[NN_WINDOW_RANK];
   int64_t points; /* of an image */
-} box;
+} point_range;
 
 /* Elements of a plane that the points of a block read, at most. */
-static int64_t extent_of(const plan *p) {
+static int64_t count_read_elements(const plan *p) {
   const nn_window *w = &p->conv->window;
   int64_t n = 1;
   for (int d = 0; d < NN_WINDOW_RANK; ++d) {
@@ -305,18 +305,18 @@ static int64_t extent_of(const plan *p) {
 
 /* Divides images, or one image's points along the first dimension in which a
  * single step fits a block, which reads `planes` planes. */
-static void cut_blocks(plan *p, int64_t planes) {
-  const int64_t all = nn_window_product(p->grid);
+static void divide_blocks(plan *p, int64_t planes) {
+  const int64_t all = nn_window_multiply_lengths(p->grid);
   int64_t each = all;
   p->cut = -1;
-  p->length = nn_least(POINTS / all, COPIED / (planes * extent_of(p)));
-  p->length = nn_even(p->conv->images, nn_most(p->length, 1));
+  p->length = nn_min(POINTS / all, COPIED / (planes * count_read_elements(p)));
+  p->length = nn_divide_evenly(p->conv->images, nn_max(p->length, 1));
   p->blocks = nn_ceil_div(p->conv->images, p->length);
   p->points = all * p->length;
   if (all <= POINTS) return;
   do each /= p->grid[++p->cut];
   while (each > POINTS && p->cut + 1 < NN_WINDOW_RANK);
-  p->length = nn_even(p->grid[p->cut], nn_most(POINTS / each, 1));
+  p->length = nn_divide_evenly(p->grid[p->cut], nn_max(POINTS / each, 1));
   p->points = each * p->length;
   p->blocks = p->conv->images * nn_ceil_div(p->grid[p->cut], p->length);
   for (int d = 0; d < p->cut; ++d) p->blocks *= p->grid[d];
@@ -324,27 +324,28 @@ static void cut_blocks(plan *p, int64_t planes) {
 
 /* Block number `index` of a phase; without points if the phase is smaller than
  * others. */
-static box box_of(const plan *p, const phase *f, int64_t index) {
+static point_range find_point_range(const plan *p, const phase *f,
+                                    int64_t index) {
   const int64_t images = p->conv->images;
-  box b = {.points = 1};
+  point_range b = {.points = 1};
   for (int d = NN_WINDOW_RANK; d-- > 0;) {
     b.at[d] = (nn_range){0, f->grid[d]};
     if (d > p->cut) continue;
     const int64_t length = d == p->cut ? p->length : 1;
     const int64_t parts = nn_ceil_div(p->grid[d], length);
-    b.at[d].begin = nn_least(index % parts * length, f->grid[d]);
-    b.at[d].end = nn_least(b.at[d].begin + length, f->grid[d]);
+    b.at[d].begin = nn_min(index % parts * length, f->grid[d]);
+    b.at[d].end = nn_min(b.at[d].begin + length, f->grid[d]);
     index /= parts;
   }
   for (int d = 0; d < NN_WINDOW_RANK; ++d)
     b.points *= b.at[d].end - b.at[d].begin;
   const int64_t step = p->cut < 0 ? p->length : 1;
   b.images.begin = index * step;
-  b.images.end = nn_least(b.images.begin + step, images);
+  b.images.end = nn_min(b.images.begin + step, images);
   return b;
 }
 
-static int64_t points_of(const box *b) {
+static int64_t count_points(const point_range *b) {
   return b->points * (b->images.end - b->images.begin);
 }
 
@@ -352,55 +353,58 @@ static int64_t points_of(const box *b) {
 
 /* The input of a block's points in some planes: a copy with padding, or the
  * arrays, if there is no padding. */
-typedef struct reads {
+typedef struct block_input {
   const float *from;
   int64_t begin[NN_WINDOW_RANK]; /* its first element, below 0 in padding */
   int64_t extent[NN_WINDOW_RANK];
   int64_t pitch[NN_WINDOW_RANK]; /* elements from one to the next */
   int64_t plane;
   int64_t image;
-} reads;
+} block_input;
 
-static int64_t copied_of(const plan *p, int64_t planes) {
-  return nn_up((p->cut < 0 ? p->length : 1) * planes * extent_of(p), 16);
+static int64_t count_copied(const plan *p, int64_t planes) {
+  return nn_round_up(
+      (p->cut < 0 ? p->length : 1) * planes * count_read_elements(p), 16);
 }
 
-static int is_inside(const plan *p, const reads *r) {
+static int is_without_padding(const plan *p, const block_input *r) {
   for (int d = 0; d < NN_WINDOW_RANK; ++d)
     if (r->begin[d] < 0 || r->begin[d] + r->extent[d] > p->in[d]) return 0;
   return 1;
 }
 
 /* Copies the existing part of a plane into zeros. */
-static void copy_plane(const plan *p, const reads *r, const float *from,
+static void copy_plane(const plan *p, const block_input *r, const float *from,
                        float *to) {
   nn_range x[NN_WINDOW_RANK];
   for (int d = 0; d < NN_WINDOW_RANK; ++d) {
-    x[d].begin = nn_most(r->begin[d], 0);
-    x[d].end = nn_least(r->begin[d] + r->extent[d], p->in[d]);
+    x[d].begin = nn_max(r->begin[d], 0);
+    x[d].end = nn_min(r->begin[d] + r->extent[d], p->in[d]);
     if (x[d].begin >= x[d].end) return;
     to += (x[d].begin - r->begin[d]) * r->pitch[d];
   }
   from += x[1].begin * p->in[2] + x[2].begin;
   for (int64_t z = x[0].begin; z < x[0].end; ++z)
-    p->loops->copy(&(copying){.from = from + z * p->in[1] * p->in[2],
-                              .from_row = p->in[2],
-                              .to = to + (z - x[0].begin) * r->pitch[0],
-                              .to_row = r->pitch[1],
-                              .n = x[1].end - x[1].begin,
-                              .length = x[2].end - x[2].begin,
-                              .ahead = nn_window_product(p->in)});
+    p->loops->copy_lines(
+        &(line_copy){.from = from + z * p->in[1] * p->in[2],
+                     .from_row = p->in[2],
+                     .to = to + (z - x[0].begin) * r->pitch[0],
+                     .to_row = r->pitch[1],
+                     .n = x[1].end - x[1].begin,
+                     .length = x[2].end - x[2].begin,
+                     .ahead = nn_window_multiply_lengths(p->in)});
 }
 
 /* Planes [planes.begin, planes.end) of a group, copied to `room` if
  * necessary. */
-static reads reads_of(const plan *p, const phase *f, const box *b,
-                      nn_range planes, int64_t group, float *room) {
-  const int64_t size = nn_window_product(p->in);
+static block_input read_block_input(const plan *p, const phase *f,
+                                    const point_range *b, nn_range planes,
+                                    int64_t group, float *room) {
+  const int64_t size = nn_window_multiply_lengths(p->in);
   const int64_t image = p->conv->groups * p->planes * size;
   const float *from = p->from + b->images.begin * image +
                       (group * p->planes + planes.begin) * size;
-  reads r = {.from = from, .plane = size, .image = image};
+  block_input r = {.from = from, .plane = size, .image = image};
   for (int d = NN_WINDOW_RANK; d-- > 0;) {
     r.begin[d] = b->at[d].begin * p->step[d] + f->low[d];
     r.extent[d] = (b->at[d].end - 1 - b->at[d].begin) * p->step[d] +
@@ -408,7 +412,7 @@ static reads reads_of(const plan *p, const phase *f, const box *b,
     r.pitch[d] = d == 2 ? 1 : r.pitch[d + 1] * p->in[d + 1];
   }
   if (f->n_taps == 0) return r;
-  if (is_inside(p, &r)) {
+  if (is_without_padding(p, &r)) {
     for (int d = 0; d < NN_WINDOW_RANK; ++d) r.from += r.begin[d] * r.pitch[d];
     return r;
   }
@@ -428,8 +432,8 @@ static reads reads_of(const plan *p, const phase *f, const box *b,
 
 /* Addresses of the first tap of each point of a block, and distances of the
  * taps from there, in each of `planes` planes. */
-static void place_points(const plan *p, const box *b, const reads *r,
-                         int64_t *at) {
+static void locate_points(const plan *p, const point_range *b,
+                          const block_input *r, int64_t *at) {
   for (int64_t i = 0; i < b->images.end - b->images.begin; ++i)
     for (int64_t z = 0; z < b->at[0].end - b->at[0].begin; ++z)
       for (int64_t y = 0; y < b->at[1].end - b->at[1].begin; ++y)
@@ -438,8 +442,8 @@ static void place_points(const plan *p, const box *b, const reads *r,
                   y * p->step[1] * r->pitch[1] + x * p->step[2];
 }
 
-static void place_taps(const phase *f, const reads *r, int64_t planes,
-                       int64_t *at) {
+static void locate_taps(const phase *f, const block_input *r, int64_t planes,
+                        int64_t *at) {
   for (int64_t k = 0; k < planes; ++k)
     for (int64_t t = 0; t < f->n_taps; ++t) {
       int64_t place = k * r->plane;

@@ -41,8 +41,8 @@ WINO_TARGET static void WINO_NAME(scatter)(float *line, const float *y,
 }
 
 /* Transforms patches of one channel, d[36][n], into its rows of v: B^T d B. */
-WINO_TARGET static void WINO_NAME(turn_in)(float *d, float *v, int64_t n,
-                                           int64_t apart) {
+WINO_TARGET static void WINO_NAME(transform_data)(float *d, float *v, int64_t n,
+                                                  int64_t apart) {
   for (int j = 0; j < 6; ++j) {
     float *x = d + j * n;
     TN_KERNEL_INDEPENDENT
@@ -76,8 +76,8 @@ WINO_TARGET static void WINO_NAME(turn_in)(float *d, float *v, int64_t n,
 
 /* Transforms sums of one filter, m[36][n] with rows `apart` elements apart,
  * into its elements of out, y[16][n]: A^T m A. Overwrites m. */
-WINO_TARGET static void WINO_NAME(turn_out)(float *m, float *y, int64_t n,
-                                            int64_t apart) {
+WINO_TARGET static void WINO_NAME(transform_results)(float *m, float *y,
+                                                     int64_t n, int64_t apart) {
   for (int j = 0; j < 6; ++j) {
     float *x = m + j * apart;
     TN_KERNEL_INDEPENDENT
@@ -113,8 +113,9 @@ WINO_TARGET static void WINO_NAME(turn_out)(float *m, float *y, int64_t n,
 
 /* Transforms gradients of the results of patches, the upper left 4 x 4 of
  * y[36][n], into rows of u: A y A^T. Overwrites y. */
-WINO_TARGET static void WINO_NAME(turn_heads)(float *y, float *u, int64_t n,
-                                              int64_t apart) {
+WINO_TARGET static void WINO_NAME(transform_gradients)(float *y, float *u,
+                                                       int64_t n,
+                                                       int64_t apart) {
   for (int j = 0; j < 4; ++j) {
     float *x = y + j * n;
     TN_KERNEL_INDEPENDENT
@@ -146,8 +147,8 @@ WINO_TARGET static void WINO_NAME(turn_heads)(float *y, float *u, int64_t n,
 
 /* Transforms sums of n weights, m[36][n] with rows `apart` elements apart, into
  * w[9][n], with rows WINO_BACK elements apart: G^T m G. n is at most that. */
-WINO_TARGET static void WINO_NAME(turn_back)(const float *m, float *w,
-                                             int64_t n, int64_t apart) {
+WINO_TARGET static void WINO_NAME(transform_back)(const float *m, float *w,
+                                                  int64_t n, int64_t apart) {
   enum { W = WINO_BACK };
   float half[3 * 6 * W];
   for (int j = 0; j < 6; ++j) {
@@ -179,19 +180,20 @@ WINO_TARGET static void WINO_NAME(turn_back)(const float *m, float *w,
 }
 
 /* A number for each filter of a bundle. */
-typedef float WINO_NAME(bundle)
+typedef float WINO_NAME(filter_vector)
     __attribute__((vector_size(WINO_ROWS * sizeof(float)),
                    aligned(sizeof(float)), may_alias));
 
 /* Transforms columns of w, `step` apart, into columns of G w. */
 WINO_TARGET static inline __attribute__((always_inline)) void WINO_NAME(
-    turn_column)(const float *w, int step, float *g, int64_t apart) {
-  WINO_NAME(bundle) x[6];
+    transform_column)(const float *w, int step, float *g, int64_t apart) {
+  WINO_NAME(filter_vector) x[6];
   for (int i = 0; i < 3; ++i)
-    x[i] = *(const WINO_NAME(bundle) *)(const void *)(w + i * step * WINO_ROWS);
-  const WINO_NAME(bundle) a = x[0], b = x[1], c = x[2];
-  const WINO_NAME(bundle) both = (a + c) * (1.0f / 6);
-  const WINO_NAME(bundle) rest = a * (1.0f / 24) + c * (1.0f / 6);
+    x[i] = *(const WINO_NAME(filter_vector) *)(const void *)(w + i * step *
+                                                                     WINO_ROWS);
+  const WINO_NAME(filter_vector) a = x[0], b = x[1], c = x[2];
+  const WINO_NAME(filter_vector) both = (a + c) * (1.0f / 6);
+  const WINO_NAME(filter_vector) rest = a * (1.0f / 24) + c * (1.0f / 6);
   x[0] = a * 0.25f;
   x[1] = -both - b * (1.0f / 6);
   x[2] = b * (1.0f / 6) - both;
@@ -199,24 +201,24 @@ WINO_TARGET static inline __attribute__((always_inline)) void WINO_NAME(
   x[4] = rest - b * (1.0f / 12);
   x[5] = c;
   for (int i = 0; i < 6; ++i)
-    *(WINO_NAME(bundle) *)(void *)(g + i * apart) = x[i];
+    *(WINO_NAME(filter_vector) *)(void *)(g + i * apart) = x[i];
 }
 
 /* Transforms the windows w[9][WINO_ROWS] of filters on one channel into 36
  * numbers each, `apart` elements apart: G w G^T. */
-WINO_TARGET static void WINO_NAME(turn_windows)(const float *w, float *to,
-                                                int64_t apart) {
+WINO_TARGET static void WINO_NAME(transform_filters)(const float *w, float *to,
+                                                     int64_t apart) {
   float columns[6 * 3 * WINO_ROWS];
-  for (int j = 0; j < 3; ++j) WINO_NAME(turn_column)
+  for (int j = 0; j < 3; ++j) WINO_NAME(transform_column)
   (w + j * WINO_ROWS, 3, columns + j * WINO_ROWS, 3 * WINO_ROWS);
-  for (int i = 0; i < 6; ++i) WINO_NAME(turn_column)
+  for (int i = 0; i < 6; ++i) WINO_NAME(transform_column)
   (columns + i * 3 * WINO_ROWS, 1, to + i * 6 * apart, apart);
 }
 
 /* WINO_ROWS filters times some vectors of patches: m = u * v. */
-WINO_TARGET static inline __attribute__((always_inline)) void WINO_NAME(some)(
-    const float *u, const float *v, float *m, int64_t depth, int64_t n,
-    const int wide) {
+WINO_TARGET static inline __attribute__((always_inline)) void WINO_NAME(
+    multiply_vectors)(const float *u, const float *v, float *m, int64_t depth,
+                      int64_t n, const int wide) {
   WINO_NAME(vector) sum[WINO_ROWS][3];
   for (int r = 0; r < WINO_ROWS; ++r)
     for (int w = 0; w < wide; ++w) sum[r][w] = (WINO_NAME(vector)){0};
@@ -238,20 +240,21 @@ WINO_TARGET static void WINO_NAME(multiply)(const float *u, const float *v,
   enum { L = WINO_NAME(lanes) };
   int64_t t = 0;
   for (; t + 3 * L <= n; t += 3 * L)
-    WINO_NAME(some)(u, v + t, m + t, depth, n, 3);
+    WINO_NAME(multiply_vectors)(u, v + t, m + t, depth, n, 3);
   for (; t + 2 * L <= n; t += 2 * L)
-    WINO_NAME(some)(u, v + t, m + t, depth, n, 2);
-  for (; t < n; t += L) WINO_NAME(some)(u, v + t, m + t, depth, n, 1);
+    WINO_NAME(multiply_vectors)(u, v + t, m + t, depth, n, 2);
+  for (; t < n; t += L)
+    WINO_NAME(multiply_vectors)(u, v + t, m + t, depth, n, 1);
 }
 
 static const loops WINO_NAME(loops) = {WINO_ROWS,
                                        WINO_NAME(gather),
                                        WINO_NAME(scatter),
-                                       WINO_NAME(turn_windows),
-                                       WINO_NAME(turn_in),
-                                       WINO_NAME(turn_out),
-                                       WINO_NAME(turn_heads),
-                                       WINO_NAME(turn_back),
+                                       WINO_NAME(transform_filters),
+                                       WINO_NAME(transform_data),
+                                       WINO_NAME(transform_results),
+                                       WINO_NAME(transform_gradients),
+                                       WINO_NAME(transform_back),
                                        WINO_NAME(multiply)};
 
 #undef WINO_NAME

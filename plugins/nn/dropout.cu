@@ -4,7 +4,7 @@
  */
 #include "dropout.gen.h"
 
-#include "masked.cuh"
+#include "random_scaling.cuh"
 
 /* An element is dropped if its word is below `limit`. */
 struct nn_drop {
@@ -27,5 +27,5 @@ int32_t nn_dropout_cuda(const tn_frame *call) {
   const double p = active ? params->p : 0;
   const nn_drop drop = {p < 1 ? (uint32_t)(p * 0x1p32) : 0, 0,
                         p < 1 ? 1 / (1 - p) : 0};
-  return nn_masked_run(call, p > 0 && p < 1, drop);
+  return nn_scaling_run(call, p > 0 && p < 1, drop);
 }

@@ -20,17 +20,17 @@ int32_t nn_fully_connected_activation_infer(const tn_frame *call) {
   return nn_fully_connected_infer(call);
 }
 
-static int32_t type_of(const tn_frame *call) {
+static int32_t get_type(const tn_frame *call) {
   return nn_fully_connected_activation_params_of(call)->act_type;
 }
 
 /* `of` is the kernel of fully_connected.c, `room` its function of bytes. */
-#define KERNEL(name, of, room)                                           \
-  NN_ACTIVATED(name, NN_FULLY_CONNECTED_ACTIVATION_BACKWARD_OUT_OUT,     \
-               of##_backward, room)                                      \
-  int32_t name(const tn_frame *call) {                                   \
-    const int32_t code = of(call);                                       \
-    return code == TN_OK ? nn_activated_out(call, type_of(call)) : code; \
+#define KERNEL(name, of, room)                                               \
+  NN_ACTIVATED(name, NN_FULLY_CONNECTED_ACTIVATION_BACKWARD_OUT_OUT,         \
+               of##_backward, room)                                          \
+  int32_t name(const tn_frame *call) {                                       \
+    const int32_t code = of(call);                                           \
+    return code == TN_OK ? nn_activation_apply(call, get_type(call)) : code; \
   }
 
 KERNEL(nn_fully_connected_activation_blas, nn_fully_connected_blas, NULL)

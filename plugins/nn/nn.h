@@ -16,7 +16,7 @@ typedef struct nn_shape_text {
   char text[24 * TN_MAX_NDIM];
 } nn_shape_text;
 
-nn_shape_text nn_shape(const tn_tensor *tensor);
+nn_shape_text nn_print_shape(const tn_tensor *tensor);
 
 /* A product with blas/1 or with product.h, like tn_product_by. [worker] */
 int32_t nn_multiply(const tn_frame *call, const tn_blas_gemm *product);

@@ -18,24 +18,25 @@ typedef struct nn_operands {
 
 /* Bytes for every operand that has elements and another type than the
  * computation; a multiple of 64. [any] */
-uint64_t nn_operands_bytes(const tn_frame *call);
+uint64_t nn_operands_count_bytes(const tn_frame *call);
 
-/* `room` has nn_operands_bytes(call); NULL if that is 0. [worker] */
+/* `room` has nn_operands_count_bytes(call); NULL if that is 0. [worker] */
 nn_operands nn_operands_open(const tn_frame *call, void *room);
 
 /* The elements of an input; NULL if it is absent. Each operand is opened once
  * in a call. [worker] */
-void *nn_operands_in(nn_operands *x, uint32_t i);
+void *nn_operands_open_input(nn_operands *x, uint32_t i);
 
 /* Address for the computation of an output. [worker] */
-void *nn_operands_out(nn_operands *x, uint32_t i);
+void *nn_operands_open_output(nn_operands *x, uint32_t i);
 
 /* Whether the kernel must add to the old elements. Not for a result in the
- * workspace, which nn_operands_close adds. [worker] */
-int nn_operands_adds(const nn_operands *x, uint32_t i);
+ * workspace, which nn_operands_close_output adds. [worker] */
+int nn_operands_is_added(const nn_operands *x, uint32_t i);
 
-/* Rounds a result at the address of nn_operands_out, and adds it if requested.
- * [worker] */
-void nn_operands_close(const nn_operands *x, uint32_t i, const void *from);
+/* Rounds a result at the address of nn_operands_open_output, and adds it if
+ * requested. [worker] */
+void nn_operands_close_output(const nn_operands *x, uint32_t i,
+                              const void *from);
 
 #endif /* NN_OPERANDS_H_ */

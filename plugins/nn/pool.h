@@ -27,7 +27,7 @@ typedef struct nn_pool {
   int64_t limit[NN_WINDOW_RANK]; /* end of the padding that counts */
   int64_t in_size;               /* of an image */
   int64_t out_size;
-  /* Set by nn_pool_begin. */
+  /* Set by nn_pool_set_taps. */
   const nn_pool_tap *taps; /* kernel[2] */
   nn_range whole;          /* adjacent windows with means of all elements */
 } nn_pool;
@@ -39,24 +39,25 @@ typedef struct nn_pool_image {
   void *out;        /* read in backward passes */
   const void *head; /* gradient of out; NULL in forward passes */
   void *to;         /* gradient of data */
-  void *scratch;    /* nn_pool_scratch bytes */
-  void *room;       /* nn_pool_room bytes: `to` is written past the caches;
-                       or NULL */
-  int add;          /* to the old elements */
+  void *scratch;    /* nn_pool_count_scratch bytes */
+  void *room; /* nn_pool_count_buffer_bytes bytes: `to` is written past the
+                 caches; or NULL */
+  int add;    /* to the old elements */
   tn_dtype dtype;
   uint32_t level;
 } nn_pool_image;
 
 /* Bytes of scratch for an image with elements of `bytes`. [any] */
-uint64_t nn_pool_scratch(const nn_pool *pool, int64_t bytes, int backward);
+uint64_t nn_pool_count_scratch(const nn_pool *pool, int64_t bytes,
+                               int backward);
 
 /* Bytes for composing lines of the gradient of data that are written past the
  * caches. [any] */
-uint64_t nn_pool_room(const nn_pool *pool, int64_t bytes);
+uint64_t nn_pool_count_buffer_bytes(const nn_pool *pool, int64_t bytes);
 
 /* Computes the values that all lines share, and stores them in `taps`, of
  * kernel[2] entries. [worker] */
-void nn_pool_begin(nn_pool *pool, nn_pool_tap *taps);
+void nn_pool_set_taps(nn_pool *pool, nn_pool_tap *taps);
 
 /* Computes out, or adds to it; nn_pool_backward does the same for the gradient
  * of data. [worker] */

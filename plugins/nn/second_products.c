@@ -16,16 +16,16 @@
 
 int32_t nn_fully_connected_activation_grad_infer(const tn_frame *call) {
   static const uint32_t in[] = {1, 2, 3}, out[] = {0, 0, 0};
-  return nn_infer_forward(
-      call,
-      &(nn_forward_of){nn_fully_connected_activation_infer, in, out, 3, 1});
+  return nn_infer_like_forward(
+      call, &(nn_forward_inference){nn_fully_connected_activation_infer, in,
+                                    out, 3, 1});
 }
 
 int32_t nn_fully_connected_activation_grad_2_1_infer(const tn_frame *call) {
   static const uint32_t in[] = {1, 2}, out[] = {0, 0};
-  return nn_infer_forward(
-      call,
-      &(nn_forward_of){nn_fully_connected_activation_infer, in, out, 2, 1});
+  return nn_infer_like_forward(
+      call, &(nn_forward_inference){nn_fully_connected_activation_infer, in,
+                                    out, 2, 1});
 }
 
 enum { HEAD, DATA, WEIGHT }; /* of convolutions */
@@ -39,8 +39,8 @@ static int32_t check_images(const tn_frame *call,
         call, TN_SHAPE,
         "`kernel` has %lld dimensions, so `data` must have %lld, but "
         "%s has %d",
-        (long long)p->kernel.n, (long long)p->kernel.n + 2, nn_shape(data).text,
-        (int)data->ndim);
+        (long long)p->kernel.n, (long long)p->kernel.n + 2,
+        nn_print_shape(data).text, (int)data->ndim);
   const int64_t channels = data->shape[1];
   if (p->num_filter % p->num_group == 0 &&
       (channels < 0 || channels % p->num_group == 0))
@@ -48,7 +48,7 @@ static int32_t check_images(const tn_frame *call,
   return TN_FAIL(call, TN_SHAPE,
                  "channels of `data` %s and `num_filter` %lld must divide into "
                  "`num_group` %lld",
-                 nn_shape(data).text, (long long)p->num_filter,
+                 nn_print_shape(data).text, (long long)p->num_filter,
                  (long long)p->num_group);
 }
 
@@ -80,7 +80,7 @@ int32_t nn_convolution_grad_infer(const tn_frame *call) {
       return TN_FAIL(call, TN_SHAPE,
                      "a window is larger than dimension %d of the padded "
                      "images `data` %s",
-                     (int)d, nn_shape(data).text);
+                     (int)d, nn_print_shape(data).text);
   }
   code = call->host->set_shape(call, TN_OPERAND_IN, HEAD, data->ndim, out);
   if (code != TN_OK) return code;
@@ -100,7 +100,7 @@ typedef struct product_call {
 
 static void open_call(product_call *p, const tn_frame *call) {
   memset(p, 0, sizeof *p);
-  p->frame = nn_as_backward(call);
+  p->frame = nn_make_backward_call(call);
   p->frame.n_in = 5;
   p->frame.n_out = 3;
   p->frame.in = p->in;
@@ -110,7 +110,7 @@ static void open_call(product_call *p, const tn_frame *call) {
 }
 
 /* A gradient without a bias. */
-static void as_product(product_call *p, const tn_frame *call) {
+static void make_product_call(product_call *p, const tn_frame *call) {
   open_call(p, call);
   for (uint32_t i = 0; i < 3; ++i) p->in[i] = call->in[i];
   p->in[3].ndim = -1;
@@ -124,7 +124,7 @@ static void as_product(product_call *p, const tn_frame *call) {
 }
 
 /* The gradient of a weight alone. */
-static void as_weight(product_call *p, const tn_frame *call) {
+static void make_weight_call(product_call *p, const tn_frame *call) {
   open_call(p, call);
   for (uint32_t i = 0; i < 5; ++i) p->in[i].ndim = -1;
   for (uint32_t i = 2; i < 5; ++i) p->in_flags[i] = TN_IN_ABSENT;
@@ -138,32 +138,32 @@ static void as_weight(product_call *p, const tn_frame *call) {
 /* `of` takes calls of every type. */
 #define GRADIENT(name, of)                                                    \
   int32_t nn_##name##_grad(const tn_frame *call) {                            \
-    const tn_frame own = nn_as_backward(call);                                \
+    const tn_frame own = nn_make_backward_call(call);                         \
     return of##_backward(&own);                                               \
   }                                                                           \
   int32_t nn_##name##_grad_bytes(const tn_frame *call, uint64_t *bytes) {     \
-    const tn_frame own = nn_as_backward(call);                                \
+    const tn_frame own = nn_make_backward_call(call);                         \
     return of##_bytes(&own, bytes);                                           \
   }                                                                           \
   int32_t nn_##name##_grad_2_1(const tn_frame *call) {                        \
     product_call p;                                                           \
-    as_product(&p, call);                                                     \
+    make_product_call(&p, call);                                              \
     return of##_backward(&p.frame);                                           \
   }                                                                           \
   int32_t nn_##name##_grad_2_1_bytes(const tn_frame *call, uint64_t *bytes) { \
     product_call p;                                                           \
-    as_product(&p, call);                                                     \
+    make_product_call(&p, call);                                              \
     return of##_bytes(&p.frame, bytes);                                       \
   }
 #define WEIGHT(name, of)                                                    \
   int32_t nn_##name##_weight(const tn_frame *call) {                        \
     product_call p;                                                         \
-    as_weight(&p, call);                                                    \
+    make_weight_call(&p, call);                                             \
     return of##_backward(&p.frame);                                         \
   }                                                                         \
   int32_t nn_##name##_weight_bytes(const tn_frame *call, uint64_t *bytes) { \
     product_call p;                                                         \
-    as_weight(&p, call);                                                    \
+    make_weight_call(&p, call);                                             \
     return of##_bytes(&p.frame, bytes);                                     \
   }
 

@@ -9,7 +9,7 @@
 /* The kind of softmax and its lines, in f32 or f64. */
 typedef struct nn_softmax {
   const tn_frame *call;
-  nn_extent extent;
+  nn_axis_shape axis_shape;
   tn_kernel_mode mode;
   double factor; /* of elements before anything else */
   int is_log;    /* its logarithm instead */
@@ -20,7 +20,7 @@ int32_t nn_softmax_forward(const nn_softmax *s, const void *from, void *to);
 
 /* The gradient, from the gradient of the result, and the result; `to` may be
  * either. [worker] */
-int32_t nn_softmax_back(const nn_softmax *s, const void *head, const void *out,
-                        void *to);
+int32_t nn_softmax_compute_gradient(const nn_softmax *s, const void *head,
+                                    const void *out, void *to);
 
 #endif /* NN_SOFTMAX_H_ */

@@ -26,7 +26,7 @@ typedef struct nn_writer {
 } nn_writer;
 
 /* Bytes of room for lines of so many; it is aligned to 64. [any] */
-static inline uint64_t nn_writer_bytes(int64_t line) {
+static inline uint64_t nn_writer_count_bytes(int64_t line) {
   const int64_t all = line + NN_WRITER_CHUNK + 2 * NN_WRITER_LINE;
   return (uint64_t)all / NN_WRITER_LINE * NN_WRITER_LINE;
 }
@@ -46,14 +46,14 @@ static inline nn_writer nn_writer_open(void *to, void *room, uint32_t level) {
 }
 
 /* Address for composing the next line. */
-static inline void *nn_writer_line(const nn_writer *w) {
+static inline void *nn_writer_begin_line(const nn_writer *w) {
   return w->room ? w->room + w->used : w->to;
 }
 
 #if defined(TN_KERNEL_AVX2)
-static inline TN_KERNEL_AVX512 void nn_writer_put_wide(char *to,
-                                                       const char *from,
-                                                       int64_t bytes) {
+static inline TN_KERNEL_AVX512 void nn_writer_stream_avx512(char *to,
+                                                            const char *from,
+                                                            int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += NN_WRITER_LINE)
     _mm512_stream_si512((__m512i *)(void *)(to + i),
                         _mm512_load_si512(from + i));
@@ -61,10 +61,11 @@ static inline TN_KERNEL_AVX512 void nn_writer_put_wide(char *to,
 #endif
 
 /* Writes whole cache lines, from `at` up to `end`. */
-static inline void nn_writer_put(const nn_writer *w, int64_t at, int64_t end) {
+static inline void nn_writer_stream(const nn_writer *w, int64_t at,
+                                    int64_t end) {
 #if defined(TN_KERNEL_AVX2)
   if (w->wide) {
-    nn_writer_put_wide(w->to + at, w->room + at, end - at);
+    nn_writer_stream_avx512(w->to + at, w->room + at, end - at);
     return;
   }
   for (; at < end; at += 16)
@@ -84,7 +85,7 @@ static inline void nn_writer_flush(nn_writer *w) {
     at = NN_WRITER_LINE;
     memcpy(w->to + w->skip, w->room + w->skip, (size_t)(at - w->skip));
   }
-  nn_writer_put(w, at, end);
+  nn_writer_stream(w, at, end);
   memcpy(w->room, w->room + end, NN_WRITER_LINE);
   w->to += end;
   w->used -= end;
@@ -92,7 +93,7 @@ static inline void nn_writer_flush(nn_writer *w) {
 }
 
 /* Completes a line of `bytes` bytes. */
-static inline void nn_writer_next(nn_writer *w, int64_t bytes) {
+static inline void nn_writer_end_line(nn_writer *w, int64_t bytes) {
   if (!w->room) {
     w->to += bytes;
     return;
