@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-enum { MOST = 16 }; /* inputs of a backward call */
+enum { MOST = 16 }; /* largest number of inputs of a backward call */
 
-/* The call of the first operator. */
+/* A backward call of the first operator, with its own operand tables. */
 typedef struct inner_call {
   tn_frame frame;
   tn_tensor in[MOST];
@@ -18,6 +18,7 @@ typedef struct inner_call {
   uint64_t ws_bytes[1];
 } inner_call;
 
+/* Bytes of workspace for the gradient of the activation's input. */
 static uint64_t count_gradient_bytes(const tn_frame *call) {
   const tn_tensor *head = &call->in[0];
   const uint64_t bytes =
@@ -25,7 +26,8 @@ static uint64_t count_gradient_bytes(const tn_frame *call) {
   return (bytes + 63) / 64 * 64;
 }
 
-/* Its gradient of out has no data yet; the request of the result is null. */
+/* Copies a call for the first operator, without the result of the activation.
+ * The caller sets the data of its output gradient. */
 static void init_inner_call(inner_call *own, const tn_frame *call,
                             const nn_activated_operator *activated) {
   own->frame = *call;

@@ -42,7 +42,7 @@ BACKWARD(softsign_back_f64, double,
   NN_MAP(name, 2, NN_ACTIVATION_BACKWARD_GRAD_OUT, \
          NN_ACTIVATION_BACKWARD_OUT_OUT)
 
-/* In the order of the values of act_type. */
+/* The maps of each function, in the order of the values of act_type. */
 static const tn_kernel_map forward[] = {MAP(relu), MAP(sigmoid), MAP(tanh),
                                         MAP(softrelu), MAP(softsign)};
 static const tn_kernel_map backward[] = {
@@ -78,7 +78,7 @@ tn_kernel_body *nn_activation_find_loop(const tn_frame *call, int32_t type) {
   return tn_kernel_body_at(bodies, tn_kernel_level(call));
 }
 
-/* Dense operands of one type. */
+/* Runs a map on dense operands of one type. */
 static int32_t run_map(const tn_frame *call, const tn_kernel_map *map) {
   const tn_dtype dtype = call->out[0].dtype;
   if (tn_kernel_compute(dtype) != dtype) return tn_kernel_map_mixed(call, map);

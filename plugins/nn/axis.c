@@ -74,8 +74,8 @@ int64_t nn_locate_column_piece(const nn_axis_shape *e, int64_t i, int64_t *n) {
 /* -------------------------------------------------------------- channels */
 
 enum {
-  BOX = 4096, /* elements of a piece of a plane */
-  ROWS = 128, /* rows of a piece of columns */
+  BOX = 4096, /* elements of a piece, if groups are planes */
+  ROWS = 128, /* runs of a piece, if groups are columns */
 };
 
 static int64_t find_smaller(int64_t a, int64_t b) {
@@ -141,7 +141,7 @@ nn_wide_operands nn_open_wide_operands(const tn_frame *call, tn_dtype dtype,
   return w;
 }
 
-/* The conversion of a tensor, in slices. */
+/* Arguments of a parallel loop that converts a tensor. */
 typedef struct conversion {
   const tn_kernel_mode *mode;
   const tn_tensor *tensor;
@@ -173,7 +173,7 @@ static void *take_workspace(nn_wide_operands *w, const tn_tensor *tensor) {
   return room;
 }
 
-/* A slice cannot fail. */
+/* Converts an operand by a parallel loop that cannot fail. */
 static void convert_operand(const nn_wide_operands *w, tn_loop_body *body,
                             conversion *c) {
   (void)nn_run_parallel(w->call, tn_tensor_size(c->tensor), 1, body, c);

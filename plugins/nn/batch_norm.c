@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * batch_norm.c: shapes and kernels of batch_norm.yaml. A tensor is outer x
- * channels x inner. Each channel is cut into pieces, by shape alone; each piece
- * gives two sums, which are merged in the order of pieces.
+ * channels x inner. Each channel is divided into pieces, by shape alone. A loop
+ * computes two sums of each piece, which are then added in the order of pieces.
  */
 #include "batch_norm.gen.h"
 
@@ -48,11 +48,10 @@ int32_t nn_batch_norm_infer(const tn_frame *call) {
 
 enum {
   SEVERAL = 16
-}; /* number of groups from which each is done by one
-    * slice */
+}; /* number of groups from which one slice does all work of a group */
 
-/* Arguments of a loop for a piece: of one channel, or of several adjacent
- * ones. */
+/* Arguments of a loop over one piece, of one channel or of several adjacent
+ * channels. */
 typedef struct piece_args {
   int64_t runs;
   int64_t apart;
@@ -70,15 +69,16 @@ typedef struct piece_args {
 
 /* ------------------------------------------------------------------ pieces */
 
-/* Values of each channel. */
+/* Indices of `values`, arrays with one number for each channel. */
 enum { MEAN, VAR, GAMMA, BETA, SCALE, SHIFT, SLOPE, N_VALUES };
 
 typedef struct batch_work batch_work;
 
-/* One direction: the sums of pieces, the values of a channel from them, and the
- * loop over elements. */
+/* A forward or backward pass: the loop that sums pieces, the function that
+ * computes the values of a channel from the sums, and the loop that writes
+ * elements. */
 typedef struct pass {
-  nn_loops sums[2]; /* of planes, of columns */
+  nn_loops sums[2]; /* for planes, for columns */
   void (*finish)(const batch_work *w, int64_t channel);
   nn_loops apply[2];
 } pass;
@@ -88,21 +88,24 @@ struct batch_work {
   const pass *pass;
   nn_channel_division cut;
   tn_kernel_mode mode;
-  int64_t bytes; /* of an element */
+  int64_t bytes; /* bytes of an element */
   const char *in[2];
-  char *to;                 /* NULL: only sums are requested */
-  int streamed;             /* too large for every cache */
+  char *to;     /* result; NULL if only sums are requested */
+  int streamed; /* the result is larger than the caches, and is written past
+                   them */
   tn_kernel_body *after;    /* loop over elements of the result, or NULL */
-  double *values[N_VALUES]; /* each for all channels */
+  double *values[N_VALUES]; /* one number for each channel */
   double *sums;             /* [piece][2][channel] */
 };
 
-/* Sum number `which` of piece `p`, of a channel and the channels after it. */
+/* Returns the address of sum `which` of piece `p`, for a channel and the
+ * channels after it. */
 static double *locate_sums(const batch_work *w, int64_t channel, int64_t p,
                            int which) {
   return w->sums + (p * 2 + which) * w->cut.e.length + channel;
 }
 
+/* Runs a loop on piece p of a group of channels. */
 static void run_piece(const batch_work *w, const nn_loops *loops, int64_t group,
                       int64_t p) {
   const int64_t c = group * w->cut.wide;
@@ -123,7 +126,8 @@ static void run_piece(const batch_work *w, const nn_loops *loops, int64_t group,
   nn_run_loop(&w->mode, &loops[w->cut.wide > 1], &block, &b);
 }
 
-/* Runs the fused function on a piece, while its elements are in a cache. */
+/* Runs the function `after` on the result of a piece, while its elements are in
+ * a cache. */
 static void run_after_piece(const batch_work *w, int64_t group, int64_t p) {
   const nn_channel_piece at =
       nn_locate_channel_piece(&w->cut, group * w->cut.wide, p);
@@ -133,6 +137,7 @@ static void run_after_piece(const batch_work *w, int64_t group, int64_t p) {
   }
 }
 
+/* Computes the values of all channels of a group from their sums. */
 static void finish_group(const batch_work *w, int64_t group) {
   const int64_t first = group * w->cut.wide;
   for (int64_t c = first; c < first + w->cut.wide && c < w->cut.e.length; ++c)
@@ -208,7 +213,8 @@ int32_t nn_batch_norm_bytes(const tn_frame *call, uint64_t *bytes) {
   return TN_OK;
 }
 
-/* Leaves the operands unset; each pass reads those it needs. */
+/* Creates the state of a call and opens its converted operands. Each pass sets
+ * the operands that it needs. */
 static batch_work make_work(const tn_frame *call, const pass *way,
                             nn_wide_operands *wide) {
   batch_work w = {.call = call, .pass = way, .cut = divide_call(call)};
@@ -225,7 +231,8 @@ static batch_work make_work(const tn_frame *call, const pass *way,
   return w;
 }
 
-/* Reads an operand, one number for each channel; `other` if it is absent. */
+/* Reads an operand with one number for each channel; all become `other` if it
+ * is absent. */
 static void read_values(const batch_work *w, int which, const tn_tensor *from,
                         double other) {
   const tn_kernel_mode mode = {TN_F64, w->mode.level};
@@ -247,12 +254,13 @@ static void read_gamma(const batch_work *w, const tn_tensor *gamma) {
   read_values(w, GAMMA, fixed ? NULL : gamma, 1);
 }
 
+/* Returns 1/sqrt(var + eps) of a channel. */
 static double find_inv_std(const batch_work *w, int64_t channel) {
   return 1 /
          sqrt(w->values[VAR][channel] + nn_batch_norm_params_of(w->call)->eps);
 }
 
-/* Elements of a channel. */
+/* Returns the number of elements of a channel. */
 static int64_t count_elements(const batch_work *w) {
   return w->cut.e.outer * w->cut.e.inner;
 }
@@ -296,6 +304,7 @@ static int uses_batch(const tn_frame *call) {
          !nn_batch_norm_params_of(call)->use_global_stats;
 }
 
+/* Updates the moving average `aux` with the values of the batch. */
 static void move_average(const batch_work *w, uint32_t aux, int batch) {
   const double keep = nn_batch_norm_params_of(w->call)->momentum;
   double *moving = w->values[SLOPE];
@@ -354,8 +363,8 @@ int32_t nn_batch_norm_forward(const tn_frame *call, tn_kernel_body *after) {
 
 /* ---------------------------------------------------------------- backward */
 
-/* known[VAR] holds 1/sqrt(var + eps) here, known[BETA] and known[GAMMA] become
- * the gradients. */
+/* Computes the values of a channel from its sums. values[VAR] holds 1/sqrt(var
+ * + eps) in this pass; values[BETA] and values[GAMMA] become the gradients. */
 static void finish_backward(const batch_work *w, int64_t channel) {
   const int64_t all = count_elements(w);
   const double inverse = w->values[VAR][channel];
@@ -393,7 +402,8 @@ static int32_t measure_again(const batch_work *w) {
   return code;
 }
 
-/* With moving averages the gradient of out is only scaled. */
+/* Computes the gradient of data if mean and variance are moving averages: the
+ * output gradient times the scale. */
 static int32_t apply_fixed(batch_work *w) {
   const pass scale = {
       .apply = {NN_LOOPS(scale_plane), NN_LOOPS(scale_columns)}};
@@ -413,8 +423,8 @@ static void write_gradients(const batch_work *w) {
   write_values(w, &call->out[NN_BATCH_NORM_IN_GAMMA], w->values[GAMMA]);
 }
 
-/* If only the gradient of beta is requested, there is no data; the gradient of
- * out replaces it. */
+/* Computes a backward call. If only the gradient of beta is requested, there is
+ * no data; the output gradient replaces it. */
 int32_t nn_batch_norm_backward(const tn_frame *call) {
   const tn_tensor *to = &call->out[NN_BATCH_NORM_IN_DATA];
   const tn_tensor *data = &call->in[NN_BATCH_NORM_BACKWARD_IN_DATA];

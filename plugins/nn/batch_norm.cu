@@ -11,8 +11,8 @@
 #include "batch_norm_activation.gen.h"
 #include "channels.cuh"
 
-/* Arguments of CUDA kernels: backward OUT is the gradient of data. Operands
- * that are absent or not requested have no data. */
+/* Indices of the arrays that CUDA kernels get. Backward, OUT is the gradient of
+ * data. Operands that are absent or not requested have no data. */
 enum {
   OUT,
   DATA,
@@ -23,40 +23,43 @@ enum {
   INV_STD,
   MOVING_MEAN,
   MOVING_VAR,
-  MOMENTS, /* of pieces, in the layout of nn_batch_store_moments */
-  SUMS,    /* of pieces, in the layout of nn_batch_store_gradient_sums */
+  MOMENTS, /* means and squares of pieces, written by nn_batch_store_moments */
+  SUMS,    /* sums of pieces, written by nn_batch_store_gradient_sums */
   TO_GAMMA,
   TO_BETA,
-  MADE, /* backward, the result of a relu */
+  MADE, /* backward: the result of the relu after the batch norm */
   N_ARRAYS
 };
 typedef tn_cuda_arrays<N_ARRAYS> nn_batch_arrays;
 
 struct nn_batch_view {
   nn_channels channels;
-  nn_lines lines; /* lines that form channels */
+  nn_lines lines; /* the same tensor as lines along the channels' axis */
   double eps;
   double momentum;
-  double share;  /* of an element in a mean over its channel */
-  int batch;     /* the statistics are those of the data */
-  int measured;  /* backward: MOMENTS has them */
-  int fix_gamma; /* gamma counts as 1 */
-  int has_relu;  /* after the batch norm */
+  /* 1 / elements of a channel: the weight of an element in a mean */
+  double share;
+  int batch;     /* mean and variance are computed from data */
+  int measured;  /* backward: MOMENTS has means and variances, because the saved
+                    ones are rounded */
+  int fix_gamma; /* gamma is treated as 1 */
+  int has_relu;  /* a relu follows the batch norm */
 };
 
-/* Whether one piece is a whole channel: then no sums of pieces are stored. */
+/* Whether each channel consists of one piece; then no sums of pieces are
+ * stored. */
 static __host__ __device__ inline int nn_batch_has_one_piece(
     const nn_batch_view &v) {
   return v.channels.pieces == 1;
 }
 
-/* Values of a thread's channel, loaded together before any is used; 0 for
- * absent ones. */
+/* Weights and statistics of a thread's channel, 0 for absent ones. All are
+ * loaded before any is used. */
 struct nn_batch_values {
   double gamma;
   double beta;
-  double mean; /* forward the moving average */
-  double var;  /* backward 1/sqrt(var + eps) */
+  double mean; /* forward: the moving average */
+  double var;  /* forward: the moving average; backward: 1/sqrt(var + eps) */
 };
 
 template <class T>
@@ -66,6 +69,8 @@ __device__ __forceinline__ double nn_batch_read_value(
   return (double)nn_load_element<T>(array, channel);
 }
 
+/* Loads the values of a thread's channel; `mean` and `var` are the indices of
+ * their arrays. */
 template <class T>
 __device__ __forceinline__ nn_batch_values
 nn_batch_load_values(const nn_batch_arrays &a, const nn_batch_view &v,
@@ -82,8 +87,8 @@ nn_batch_load_values(const nn_batch_arrays &a, const nn_batch_view &v,
 
 /* -------------------------------------------------------------- statistics */
 
-/* Of a piece of DATA the mean, and the sum of squares of distances to it. N is
- * the number of elements of a pack, here and below. */
+/* Computes the mean of a piece of DATA, and the sum of squared distances to
+ * that mean. In this file N is the number of elements of a pack. */
 template <class T, int N>
 __device__ __forceinline__ nn_sum_pair
 nn_batch_measure_piece(const nn_batch_arrays &a, const nn_channels &c,
@@ -122,7 +127,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* The sum of each(piece) over the pieces of a thread's channel. */
+/* Returns the sum of each(piece) over all pieces of a thread's channel. */
 template <class Each>
 __device__ __forceinline__ nn_sum_pair
 nn_batch_reduce_pieces(const nn_channels &c, const nn_piece_part &part,
@@ -136,8 +141,8 @@ nn_batch_reduce_pieces(const nn_channels &c, const nn_piece_part &part,
   return tn_cuda_reduce(folded, sum, nn_add_sum_pairs(), c.lanes);
 }
 
-/* Mean and variance of a thread's channel, from its MOMENTS: computed with the
- * distances of its pieces' means to the first mean. */
+/* Computes mean and variance of a thread's channel from the MOMENTS of its
+ * pieces. Sums use distances to the mean of the first piece. */
 __device__ __forceinline__ nn_sum_pair
 nn_batch_merge_moments(const nn_batch_arrays &a, const nn_batch_view &v,
                        const nn_piece_part &part, nn_sum_pair *folded) {
@@ -160,8 +165,8 @@ nn_batch_merge_moments(const nn_batch_arrays &a, const nn_batch_view &v,
   return pair;
 }
 
-/* Mean and variance of a thread's channel. WHOLE: its piece is the whole
- * channel, which is measured here; the same holds for sums below. */
+/* Returns mean and variance of a thread's channel. WHOLE: each channel is one
+ * piece, which is measured here instead of read from MOMENTS. */
 template <class T, int N, bool WHOLE>
 __device__ __forceinline__ nn_sum_pair nn_batch_find_moments(
     const nn_batch_arrays &a, const nn_batch_view &v, const nn_piece_part &part,
@@ -176,7 +181,8 @@ __device__ __forceinline__ nn_sum_pair nn_batch_find_moments(
 
 /* ----------------------------------------------------------------- forward */
 
-/* Moving averages, which stay if the batch is empty, and hidden outputs. */
+/* Updates the moving averages, unless the batch is empty, and writes the
+ * outputs mean and 1/sqrt(var + eps) of a channel. */
 template <class T>
 __device__ __forceinline__ void nn_batch_write_statistics(
     const nn_batch_arrays &a, const nn_batch_view &v, const nn_piece_part &part,
@@ -197,8 +203,9 @@ __device__ __forceinline__ void nn_batch_write_statistics(
                         (nn_compute_type<T>)inverse);
 }
 
-/* Blocks of a multiprocessor, here and below. A block mostly waits. Several of
- * them, with some registers spilled, take half as long as one or two without
+/* Computes OUT from DATA. The second argument of __launch_bounds__ in this file
+ * is the number of blocks on a multiprocessor. A block mostly waits. Several
+ * blocks, with some registers spilled, take half as long as one or two without
  * spilling. */
 template <class T, int N, bool WHOLE>
 __global__ void __launch_bounds__(TN_CUDA_THREADS, 4)
@@ -234,8 +241,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS, 4)
 
 /* ---------------------------------------------------------------- backward */
 
-/* Saved values of a thread's channel; mean and 1/sqrt(var + eps) from MOMENTS
- * if they have been measured again. */
+/* Loads the saved values of a thread's channel. If `measured`, mean and
+ * 1/sqrt(var + eps) come from MOMENTS. */
 template <class T>
 __device__ __forceinline__ nn_batch_values
 nn_batch_load_saved_values(const nn_batch_arrays &a, const nn_batch_view &v,
@@ -248,7 +255,8 @@ nn_batch_load_saved_values(const nn_batch_arrays &a, const nn_batch_view &v,
   return known;
 }
 
-/* Gradients of the input of a relu, and the elements. */
+/* A pack of output gradients, multiplied by the derivative of the relu if there
+ * is one, and the same elements of DATA. */
 template <class C, int N>
 struct nn_batch_operands {
   nn_pack<C, N> head;
@@ -269,8 +277,8 @@ nn_batch_load_operands(const nn_batch_arrays &a, int64_t at) {
   return terms;
 }
 
-/* Of a piece the sum of the gradient, and the sum of its products with x -
- * mean; the latter is unused without data. */
+/* Computes two sums over a piece: of the output gradient, and of its products
+ * with x - mean. Without DATA the second one is unused. */
 template <class T, int N>
 __device__ __forceinline__ nn_sum_pair nn_batch_sum_piece(
     const nn_batch_arrays &a, const nn_channels &c, const nn_piece_part &part,
@@ -304,7 +312,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* The same of a thread's channel. */
+/* Returns these two sums over a thread's whole channel: from SUMS, or from its
+ * only piece if WHOLE. */
 template <class T, int N, bool WHOLE>
 __device__ __forceinline__ nn_sum_pair nn_batch_find_gradient_sums(
     const nn_batch_arrays &a, const nn_batch_view &v, const nn_piece_part &part,
@@ -319,7 +328,7 @@ __device__ __forceinline__ nn_sum_pair nn_batch_find_gradient_sums(
   });
 }
 
-/* The gradients of beta and gamma. */
+/* Writes the gradients of beta and gamma of a channel. */
 template <class T>
 __device__ __forceinline__ void nn_batch_write_weight_gradients(
     const nn_batch_arrays &a, const nn_batch_view &v, const nn_piece_part &part,
@@ -334,8 +343,9 @@ __device__ __forceinline__ void nn_batch_write_weight_gradients(
         v.fix_gamma ? 0 : (nn_compute_type<T>)(sums.second * inverse));
 }
 
-/* The gradients of gamma and beta, and of a piece that of data. With moving
- * averages the gradient of out is only scaled. */
+/* Writes the gradients of gamma and beta, and the gradient of each piece of
+ * DATA. If mean and variance are moving averages, the output gradient is only
+ * scaled. */
 template <class T, int N, bool WHOLE>
 __global__ void __launch_bounds__(TN_CUDA_THREADS, N == 1 ? 4 : 3)
     nn_batch_write_gradients(nn_batch_arrays a, nn_batch_view v) {
@@ -394,7 +404,7 @@ static nn_batch_view nn_batch_make_view(const tn_frame *call) {
   return v;
 }
 
-/* Moments, then sums. */
+/* Bytes of workspace: MOMENTS, followed by SUMS. */
 int32_t nn_batch_norm_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
   *bytes = 2 * nn_count_sum_bytes(nn_batch_make_view(call).channels);
   return TN_OK;
@@ -408,7 +418,8 @@ static void nn_batch_place_workspace(const tn_frame *call,
   a->at[SUMS] = nn_make_sums_array(behind, v.channels);
 }
 
-/* Packs of four, if all arrays with elements of data allow them. */
+/* Chooses packs of four elements if all arrays with the shape of data allow
+ * them. */
 static void nn_batch_choose_packs(nn_batch_view *v, const nn_batch_arrays &a) {
   static const int like_data[] = {OUT, DATA, HEAD, MADE};
   bool are_fours = v->lines.inner % 4 == 0;
@@ -436,6 +447,8 @@ static int32_t nn_batch_launch_forward(const tn_frame *call,
                        parts, stream, a, v);
 }
 
+/* Runs a forward call of batch_norm, or of batch_norm_activation if has_relu.
+ */
 static int32_t nn_batch_run_forward(const tn_frame *call, int has_relu) {
   nn_batch_view v = nn_batch_make_view(call);
   nn_batch_arrays a = {};
@@ -479,8 +492,8 @@ int32_t nn_batch_norm_activation_cuda(const tn_frame *call) {
   return nn_batch_run_forward(call, 1);
 }
 
-/* Measures the statistics of a half precision batch again: the saved ones are
- * rounded. */
+/* Launches the kernels of a backward call. In f16 and bf16 mean and variance
+ * are measured again, because the saved ones are rounded. */
 template <class T, int N>
 static int32_t nn_batch_launch_backward(const tn_frame *call,
                                         const nn_batch_view &v,
@@ -502,12 +515,13 @@ static int32_t nn_batch_launch_backward(const tn_frame *call,
                        parts, stream, a, v);
 }
 
-/* Indices of the inputs of a backward call; `made` is below 0 without a
- * relu. */
+/* Indices of operands among the inputs of a backward call; `made`, the result
+ * of the relu, is negative without a relu. */
 struct nn_batch_inputs {
   int head, made, data, gamma, mean, inv_std;
 };
 
+/* Runs a backward call of batch_norm or batch_norm_activation. */
 static int32_t nn_batch_run_backward(const tn_frame *call,
                                      const nn_batch_inputs &in) {
   const tn_tensor *head = &call->in[in.head];

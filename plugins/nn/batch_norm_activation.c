@@ -12,7 +12,8 @@
 #include "batch_norm.gen.h"
 #include "batch_norm.h"
 
-/* Shapes and kernels of batch_norm.c treat these calls as their own. */
+/* The functions of batch_norm.c accept these calls, because the params begin
+ * with the same fields. */
 _Static_assert(offsetof(nn_batch_norm_activation_params, axis) ==
                    offsetof(nn_batch_norm_params, axis),
                "the params do not begin with those of batch_norm");

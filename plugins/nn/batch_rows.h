@@ -8,25 +8,25 @@
 #include "vector.h"
 
 enum {
-  NAME(max_columns) = NN_CHUNK, /* columns of a block, at most */
+  NAME(max_columns) = NN_CHUNK, /* largest number of columns in one piece */
   NAME(write_elements) = NN_WRITER_CHUNK / (int)sizeof(REAL) /* elements of a
                                                       plane in one write */
 };
 
-/* Buffers for results that go past the caches. */
+/* Buffer of an nn_writer, which writes results past the caches. */
 typedef struct NAME(writer_buffer) {
   char bytes[3 * NN_WRITER_CHUNK] __attribute__((aligned(64)));
 } NAME(writer_buffer);
 
-/* Converts values of channels for a column loop into the type of the
- * computation. */
+/* Converts n values of channels to the type of the computation, for a loop over
+ * columns. */
 BODY void NAME(cast_values)(REAL *to, const double *from, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = (REAL)from[i];
 }
 
 /* ----------------------------------------------------------------- moments */
 
-/* Of in[0]: the mean, and the sum of squares of distances to it. */
+/* Computes the mean of in[0], and the sum of squared distances to it. */
 LOOP(measure_plane) {
   const piece_args *b = params;
   const REAL *x = block->in[0];
@@ -47,8 +47,8 @@ LOOP(measure_plane) {
   b->sums[1][0] = spread - count * off * off;
 }
 
-/* Sums of distances, to the first of each and then to the mean, for the same
- * reason. */
+/* Computes the same for each column. Sums are of distances to the column's
+ * first element, and then to the mean, for the same reason. */
 LOOP(measure_columns) {
   const piece_args *b = params;
   const REAL *x = block->in[0];
@@ -117,7 +117,8 @@ LOOP(scale_columns) {
 /* -------------------------------------------------------------- gradients
  * in[0] is the gradient of the result, in[1] the input. */
 
-/* The sum of the gradient, and that of its products with x - mean. */
+/* Computes the sum of the output gradient, and of its products with x - mean.
+ */
 LOOP(sum_plane_gradients) {
   const piece_args *b = params;
   const REAL mean = (REAL)b->mean[0];

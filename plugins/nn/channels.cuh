@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * channels.cuh: the indices along an axis as channels, on CUDA devices: their
- * pieces, and sums over pieces.
+ * channels.cuh: divides the channels of a tensor into pieces for the blocks of
+ * a CUDA kernel, and adds the sums of pieces. A channel has all elements with
+ * one index along an axis.
  */
 #ifndef NN_CHANNELS_CUH_
 #define NN_CHANNELS_CUH_
@@ -17,47 +18,51 @@ struct nn_channels {
   int64_t length;
   int64_t inner;
   int64_t pieces;
-  int64_t each; /* packs of a piece */
+  int64_t each; /* packs of a piece, except the last one */
   unsigned lanes;
-  unsigned lane_bits; /* lanes are 2 to the power of it */
+  unsigned lane_bits; /* binary logarithm of lanes */
   int pack;           /* elements of a pack: 1, or 4 */
   int reserved;
   tn_cuda_divisor by_inner;
   tn_cuda_divisor by_length;
-  tn_cuda_divisor by_outer; /* packs of all channels of one index of `outer` */
+  tn_cuda_divisor by_outer; /* by length * inner, the packs of all channels with
+                               one index of `outer` */
   tn_cuda_divisor by_pieces;
 };
 
 /* A thread's part of a piece: packs of its channel from `first` on, below
- * `end`. nn_visit_piece_part visits every n-th of them. */
+ * `end`. nn_visit_piece_part visits every n-th of them, where n is the number
+ * of threads for the channel. */
 struct nn_piece_part {
   int64_t channel;
   int64_t piece;
   int64_t n; /* elements of the piece */
   int64_t first;
   int64_t end;
-  int leads; /* one thread of each channel */
+  int leads; /* true for one thread of each channel */
 };
 
-/* Threads of a block for one channel: 2 to the power of the result. */
+/* Returns the binary logarithm of the number of threads that a block has for
+ * each channel. */
 __device__ __forceinline__ unsigned nn_count_thread_bits(const nn_channels &v) {
   return 8 - v.lane_bits;
 }
 static_assert(TN_CUDA_THREADS == 1 << 8, "nn_count_thread_bits");
 
+/* Returns the number of blocks that all pieces of all channels need. */
 static __host__ __device__ inline int64_t nn_count_channel_blocks(
     const nn_channels &v) {
   return (v.length + v.lanes - 1) / v.lanes * v.pieces;
 }
 
-/* The channel of pack i. */
+/* Returns the channel of pack i of the tensor. */
 __device__ __forceinline__ int64_t nn_find_channel(const nn_channels &v,
                                                    int64_t i) {
   const int64_t line = tn_cuda_quotient(i, v.by_inner);
   return line - tn_cuda_quotient(line, v.by_length) * v.length;
 }
 
-/* The index of pack number `at` in its channel. */
+/* Returns the index within its channel of pack number `at` of the tensor. */
 __device__ __forceinline__ int64_t nn_find_channel_index(const nn_channels &v,
                                                          int64_t channel,
                                                          int64_t at) {
@@ -65,13 +70,14 @@ __device__ __forceinline__ int64_t nn_find_channel_index(const nn_channels &v,
   return at - (outer * (v.length - 1) + channel) * v.inner;
 }
 
-/* Packs of a piece. */
+/* Returns the number of packs of a piece. */
 __device__ __forceinline__ int64_t nn_count_piece_packs(const nn_channels &v,
                                                         int64_t piece) {
   const int64_t left = v.outer * v.inner - piece * v.each;
   return left < v.each ? left : v.each;
 }
 
+/* Returns the calling thread's part of the piece of block `number`. */
 __device__ __forceinline__ nn_piece_part
 nn_locate_piece_part(const nn_channels &v, int64_t number) {
   const int64_t group = tn_cuda_quotient(number, v.by_pieces);
@@ -87,9 +93,9 @@ nn_locate_piece_part(const nn_channels &v, int64_t number) {
   return part;
 }
 
-/* Like tn_cuda_prefetch, over a thread's part of a piece: store(at, load(at)),
- * where `at` is the number of a pack in the tensor. Before the first store all
- * threads call `between`. */
+/* Calls store(at, load(at)) for each pack of a thread's part of a piece, where
+ * `at` is the pack's number in the tensor. Loads are issued ahead of stores, as
+ * in tn_cuda_prefetch. All threads call `between` before the first store. */
 template <class Load, class Between, class Store>
 __device__ __forceinline__ void nn_visit_piece_part(const nn_channels &v,
                                                     const nn_piece_part &part,
@@ -132,14 +138,15 @@ struct nn_add_sum_pairs {
   }
 };
 
-/* Position of sum `which` of two in an array of f64. */
+/* Returns the position of sum `which`, 0 or 1, of a piece in an array of f64.
+ */
 __device__ __forceinline__ int64_t nn_find_sum_index(const nn_channels &v,
                                                      int64_t channel,
                                                      int64_t piece, int which) {
   return (piece * 2 + which) * v.length + channel;
 }
 
-/* Stores the two sums of a piece. */
+/* Stores the two sums of a piece, by one thread of each channel. */
 __device__ __forceinline__ void nn_store_sums(const tn_cuda_array &sums,
                                               const nn_channels &v,
                                               const nn_piece_part &part,
@@ -150,7 +157,7 @@ __device__ __forceinline__ void nn_store_sums(const tn_cuda_array &sums,
   to[nn_find_sum_index(v, part.channel, part.piece, 1)] = pair.second;
 }
 
-/* The sums of all pieces of a channel. */
+/* Returns sum `which` of a channel: the sum over its pieces in their order. */
 __device__ __forceinline__ double nn_add_piece_sums(const tn_cuda_array &sums,
                                                     const nn_channels &v,
                                                     int64_t channel,
@@ -163,7 +170,8 @@ __device__ __forceinline__ double nn_add_piece_sums(const tn_cuda_array &sums,
 
 enum { NN_SUMS, NN_SUMS_FIRST, NN_SUMS_SECOND, NN_SUMS_ARRAYS };
 
-/* Writes the sums of channels to their arrays: either may have no data. */
+/* Writes both sums of each channel to their arrays. Either array may have no
+ * data. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_write_channel_sums(tn_cuda_arrays<NN_SUMS_ARRAYS> a, nn_channels v) {
@@ -176,15 +184,21 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
     }
 }
 
-/* Uses packs of four if lines contain only whole packs and all arrays are
- * aligned to fours: single elements have at least as many pieces. */
+/* Divides a tensor of outer x length x inner elements into pieces. With
+ * are_fours it uses packs of four: inner must be a multiple of four and all
+ * arrays aligned. Single elements have at least as many pieces. */
 static inline nn_channels nn_choose_channel_pieces(int64_t outer,
                                                    int64_t length,
                                                    int64_t inner,
                                                    bool are_fours = false) {
-  enum { MOST = 256 };   /* pieces, because one thread merges them */
-  enum { WHOLE = 8192 }; /* elements that are not worth a second launch */
-  enum { BUSY = 4 };     /* packs for a thread */
+  enum {
+    MOST = 256
+  }; /* largest number of pieces of a channel, because one thread adds them */
+  enum {
+    WHOLE = 8192
+  }; /* elements of a channel that stay one piece, because a second launch would
+        cost more */
+  enum { BUSY = 4 }; /* packs for a thread */
   enum { BLOCKS = 256 };
   nn_channels v = {};
   v.pack = are_fours ? 4 : 1;
@@ -210,11 +224,12 @@ static inline nn_channels nn_choose_channel_pieces(int64_t outer,
   return v;
 }
 
-/* Bytes of an array of sums. */
+/* Bytes of workspace for both sums of all pieces. */
 static inline uint64_t nn_count_sum_bytes(const nn_channels &v) {
   return (uint64_t)(2 * v.pieces * v.length) * sizeof(double);
 }
 
+/* Returns the array of sums in a workspace. */
 static inline tn_cuda_array nn_make_sums_array(void *room,
                                                const nn_channels &v) {
   return tn_cuda_room(room, TN_F64, 2 * v.pieces * v.length);

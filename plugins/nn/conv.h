@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * conv.h: a convolution in the form of its algorithms, and these algorithms.
- * The operator's kernels, in convolution.c, differ only in the algorithm.
+ * conv.h: the description of a convolution that all algorithms use, and the
+ * list of these algorithms. The operator's kernels, in convolution.c, differ
+ * only in the algorithm.
  */
 #ifndef NN_CONV_H_
 #define NN_CONV_H_
@@ -10,8 +11,9 @@
 #include "tenon/kernel/kernel.h"
 #include "window.h"
 
-/* NN_CONV_UNROLL precedes a loop over sums in registers. NN_CONV_FOUR precedes
- * a loop that adds to few of them, where counting takes a part of the time. */
+/* NN_CONV_UNROLL precedes a loop over sums in registers, and unrolls it
+ * completely. NN_CONV_FOUR precedes a loop with few such sums, and unrolls it
+ * four times to save counting. */
 #if defined(__clang__)
 #define NN_CONV_UNROLL _Pragma("clang loop unroll(full)")
 #define NN_CONV_FOUR _Pragma("clang loop unroll_count(4)")
@@ -28,15 +30,15 @@
 typedef struct nn_conv {
   const tn_frame *call;
   tn_dtype dtype;
-  uint32_t level; /* of instructions */
-  int64_t bytes;  /* of an element */
+  uint32_t level; /* level of vector instructions */
+  int64_t bytes;  /* bytes of an element */
   nn_window window;
   int64_t images;
   int64_t groups;
-  int64_t channels; /* of a group */
-  int64_t filters;  /* of a group */
+  int64_t channels; /* number in one group */
+  int64_t filters;  /* number in one group */
   int64_t taps;     /* elements of a window */
-  int64_t in_size;  /* of an image of one channel */
+  int64_t in_size;  /* elements of an image of one channel */
   int64_t out_size;
   /* Runs on each final element of out of a forward pass: a loop with in[0]
    * equal to its out. NULL: nothing. */
@@ -44,8 +46,8 @@ typedef struct nn_conv {
   char *room; /* workspace of the algorithm, aligned to 64 bytes */
 } nn_conv;
 
-/* Whether an image is nearly all padding, so that a copy of both, or a loop
- * over both, costs far more than the computation. [any] */
+/* Whether padding is so large that copying it, or looping over it, costs far
+ * more than the computation. [any] */
 static inline int nn_conv_is_mostly_padding(const nn_conv *c) {
   enum { LARGE = 1 << 20, TIMES = 8 };
   const nn_window *w = &c->window;
@@ -60,14 +62,15 @@ static inline int64_t nn_round_up(int64_t n, int64_t step) {
   return (n + step - 1) / step * step;
 }
 
-/* The size of the next part of n: at most `most`, and about the same for all
- * parts. */
+/* Divides n into parts of at most `most` that are about equal, and returns the
+ * length of a part. */
 static inline int64_t nn_divide_evenly(int64_t n, int64_t most) {
   const int64_t parts = (n + most - 1) / most;
   return (n + parts - 1) / parts;
 }
 
-/* The loops for `level`, among those that a file has for each level. */
+/* Selects the table of loops for `level` in a file that defines one for each
+ * level. */
 #if defined(TN_KERNEL_AVX2)
 #define NN_CONV_LOOPS(level) \
   ((const loops *const[]){&loops_base, &loops_avx2, &loops_avx512}[level])
@@ -82,7 +85,8 @@ static inline void nn_conv_run_after(const nn_conv *conv, void *out,
     conv->after(&(tn_kernel_block){.n = n, .out = out, .in = {out}}, NULL);
 }
 
-/* The four arrays. A backward pass has gradients in their places. */
+/* The four arrays of a convolution. In a backward pass they are gradients where
+ * the pass computes or reads them. */
 typedef struct nn_conv_arrays {
   char *data;
   char *weight;
@@ -102,19 +106,20 @@ enum {
 typedef int32_t nn_conv_pass(const nn_conv *conv, const nn_conv_arrays *arrays,
                              int add);
 
-/* The gradient of a weight as sums over equal parts of the images, which are
- * independent. The first sum is in the gradient, the others are in the conv's
- * room. The shapes decide their number. */
+/* The gradient of a weight as several independent sums, each over an equal part
+ * of the images. The first sum is in the gradient itself, the others are in
+ * conv->room. The shapes alone decide their number. */
 typedef struct nn_conv_sums {
   const nn_conv *conv;
   int64_t parts;
 } nn_conv_sums;
 
 nn_conv_sums nn_conv_plan_sums(const nn_conv *conv);
-/* Bytes of room for them, a multiple of 64. [any] */
+/* Bytes of workspace for the sums, a multiple of 64. [any] */
 uint64_t nn_conv_count_sum_bytes(const nn_conv_sums *sums);
 char *nn_conv_locate_sum(const nn_conv_sums *sums, char *weight, int64_t part);
-/* Adds the others to the first. TN_OK, or a code after TN_FAIL. [worker] */
+/* Adds all other sums to the first one. TN_OK, or a code after TN_FAIL.
+ * [worker] */
 int32_t nn_conv_add_sums(const nn_conv_sums *sums, char *weight);
 
 typedef struct nn_conv_algorithm {

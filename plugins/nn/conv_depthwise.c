@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * conv_depthwise.c: convolutions with groups of one channel. An image is spread
- * out with its padding, so that adjacent windows are a vector. Each line of out
- * is then a few multiplications of lines. Matrix products of such groups would
+ * conv_depthwise.c: convolutions with groups of one channel. An image is copied
+ * with its padding, so that adjacent windows are a vector. Each line of out is
+ * then a few multiplications of lines. Matrix products of such groups would
  * have one row.
  *
- * The gradient of data is a convolution of the gradient of out, spread out by
- * the stride, with reversed windows.
+ * The gradient of data is a convolution of the output gradient with reversed
+ * windows; the copy of the output gradient has gaps for the stride.
  *
  * If lines of out are as long as those of data and windows are adjacent, an
  * image is copied unchanged, with zeros before and after it. An element of a
- * window is then at a fixed distance from the window's first, also across the
- * ends of lines; elements of another line are masked. So all vectors are full,
- * even for short lines.
+ * window is then at a fixed distance from the window's first element, also
+ * across the ends of lines; elements of another line are masked. So all vectors
+ * are full, even for short lines.
  *
- * Windows of 3 x 3 elements around each of data read lines without a copy, each
- * line once, if lines fill vectors. Registers hold the weights, and the
- * contributions of a line to the windows around it.
+ * Windows of 3 x 3 elements around each element of data read lines without a
+ * copy, each line once, if lines fill vectors. Registers hold the weights, and
+ * the contributions of a line to the windows around it.
  */
 #include <string.h>
 
@@ -25,46 +25,49 @@
 #include "workspaces.h"
 
 enum {
-  HELD = 4,      /* lines with sums in registers */
+  HELD = 4,      /* lines, or vectors, with sums in registers */
   HELD_TAPS = 9, /* elements of a window with sums in registers */
-  SLACK = 256    /* bytes after an image that may be read */
+  SLACK = 256    /* bytes after an image that vectors may read */
 };
 
-/* Layout of an image that is spread out: element (i, j) goes to line i*stuff +
- * pad, and to column j*stuff + pad. Each line contains its columns in `step`
- * phases, one after the other. */
+/* Layout of a padded copy of an image: element (i, j) goes to line i*spacing[0]
+ * + pad[0], and to column j*spacing[1] + pad[1]. Each line has its columns in
+ * `step` phases, one after the other. */
 typedef struct padded_layout {
   int64_t from_rows;
   int64_t from_columns;
-  nn_range inside; /* columns that are not omitted */
+  nn_range inside; /* columns of the image that are copied */
   int64_t spacing[2];
   int64_t pad[2];
   int64_t rows;
   int64_t step;
-  int64_t phase; /* columns of one */
-  int64_t pitch; /* elements of a line */
+  int64_t phase; /* columns of a phase */
+  int64_t pitch; /* elements of a line with all phases */
 } padded_layout;
 
-/* A loop over the lines of an image of out, with its inputs and outputs. */
+/* Arguments of the loops over the lines of an image of out. */
 typedef struct line_loop {
-  const void *from; /* spread out */
-  void *to;         /* out; or the gradient of out, which is read */
+  const void *from; /* input image, as a padded copy or in place */
+  void *to; /* out; in the gradient of weight the output gradient, which is read
+             */
   const void *weight;
   double bias;
-  void *sums; /* for each element of the window, a vector */
+  void *sums; /* a vector of partial sums for each element of the window */
   const int64_t *offset;
   int64_t taps;
   int64_t rows;
   int64_t columns;
-  int64_t down; /* elements from the first line of a window to the next one's */
-  int three;    /* windows of 3 x 3 elements side by side */
-  int64_t wide; /* elements of a window's line, when counted across lines */
-  const void *inside; /* for each of them, masks of the columns that contain
-                       * it */
-  int64_t apart;      /* elements from one's masks to the next one's */
-  int64_t first;      /* of the taps, if they are not all */
-  int in_place;       /* lines are read in place */
-  int reversed;       /* reversed */
+  /* Distance between the first lines of windows in adjacent lines. */
+  int64_t down;
+  int three;    /* windows have 3 x 3 adjacent elements */
+  int64_t wide; /* elements in a line of a window, if windows are counted across
+                   the ends of lines; otherwise 0 */
+  const void *inside; /* for each element of a window's line, masks of the
+                         columns in which it is not padding */
+  int64_t apart;      /* distance between the masks of two elements */
+  int64_t first;      /* first tap of the loop, if it does not have all */
+  int in_place;       /* lines are read without a copy */
+  int reversed;       /* windows are reversed: the gradient of data */
   int add;
 } line_loop;
 
@@ -77,23 +80,23 @@ typedef struct plan {
   const nn_conv *conv;
   const nn_conv_arrays *arrays;
   int add;
-  int flat;      /* images are copied unchanged */
-  int64_t front; /* zeros before an image, and the same number after it */
+  int flat;      /* images are copied without padding between lines */
+  int64_t front; /* zeros before and after the copy of an image */
   padded_layout padded_layout;
-  line_loop line_loop; /* without arrays */
+  line_loop line_loop; /* arguments without arrays */
   int64_t *offset;
   nn_workspaces workspaces;
 } plan;
 
-/* Elements of an image that is spread out, or copied. */
+/* Returns the number of elements in the copy of an image. */
 static int64_t count_layout_elements(const plan *p) {
   const padded_layout *s = &p->padded_layout;
   if (p->flat) return s->from_rows * s->from_columns + 2 * p->front;
   return s->rows * s->pitch;
 }
 
-/* Of data, for windows of data; or of the gradient of out, for the gradient of
- * data. */
+/* Returns the layout of the copy of data; for the gradient of data, of the
+ * output gradient. */
 static padded_layout find_layout(const nn_conv *c, int pass) {
   const nn_window *w = &c->window;
   const int back = pass == NN_CONV_DATA;
@@ -120,13 +123,13 @@ static padded_layout find_layout(const nn_conv *c, int pass) {
   return s;
 }
 
-/* Of a vector, at the call's level. */
+/* Returns the bytes of a vector at the call's level. */
 static int64_t count_vector_bytes(const nn_conv *c) {
   return 16 << c->level;
 }
 
-/* Whether an element of a window has the same distance from its first in all
- * windows, when these are counted across the ends of lines. */
+/* Whether windows may be counted across the ends of lines: an element of a
+ * window has the same distance from the first one in all windows. */
 static int is_flat(const nn_conv *c) {
   const nn_window *w = &c->window;
   for (int d = 1; d < 3; ++d)
@@ -149,8 +152,8 @@ static void set_offsets(const plan *p, int reversed) {
   }
 }
 
-/* Masks of columns from `x` on: whether element k of a window's line is no
- * padding. */
+/* Sets masks of columns `x`: all bits are 1 if element k of a window's line is
+ * no padding. */
 static void mask_columns(const plan *p, char *masks, int64_t k, nn_range x) {
   const nn_window *w = &p->conv->window;
   const int64_t bytes = p->conv->bytes;
@@ -160,9 +163,9 @@ static void mask_columns(const plan *p, char *masks, int64_t k, nn_range x) {
   }
 }
 
-/* For each vector of a line that is read in place: masks of the three elements
- * of a window's line, and of the columns that the vector before does not
- * contain. Sums of products must use each column once. */
+/* Sets four masks for each vector of a line that is read in place: of the three
+ * elements of a window's line, and of the columns that the vector before does
+ * not contain. Sums of products must use each column once. */
 static void mask_vectors(const plan *p, char *masks, int pass) {
   const int64_t bytes = count_vector_bytes(p->conv),
                 columns = p->line_loop.columns;
@@ -240,7 +243,7 @@ static uint64_t count_workspace_bytes(const nn_conv *c, int pass) {
 
 /* ------------------------------------------------------------------ slices */
 
-/* Element i of an array. */
+/* Returns the address of element i of an array. */
 static char *locate_element(const nn_conv *c, char *array, int64_t i) {
   return array + i * c->bytes;
 }
@@ -257,14 +260,16 @@ static void run_loop(const nn_conv *c, const nn_loops *loops,
               &block, params);
 }
 
-/* Number of images, each of one channel or of one filter. */
+/* Returns the number of images: of one channel each, or of one filter each if
+ * `back`. */
 static int64_t count_images(const plan *p, int back) {
   const nn_conv *c = p->conv;
   return c->images * c->groups * (back ? c->filters : 1);
 }
 
-/* Image `i` of an array for the loops: spread out in `lane`, or in place. At an
- * end of the array it is copied, because vectors read beyond it. */
+/* Returns image `i` of an array for the loops: as a padded copy in the
+ * workspace, or in place. The first and last image are copied, because vectors
+ * read beyond their ends. */
 static const char *prepare_image(const plan *p, const char *array, int64_t i,
                                  char *workspace) {
   const padded_layout *s = &p->padded_layout;
@@ -295,7 +300,8 @@ static double read_bias(const nn_conv *c, const char *bias, int64_t k) {
                             : ((const double *)(const void *)bias)[k];
 }
 
-/* Computes the images of a channel's filters from its image. */
+/* Computes the output images of a channel's filters from the channel's image.
+ */
 static void compute_forward_image(const plan *p, int64_t image,
                                   char *workspace) {
   const nn_conv *c = p->conv;
@@ -328,8 +334,8 @@ static void compute_data_image(const plan *p, int64_t image, char *workspace) {
   }
 }
 
-/* Computes the gradients of the weights of a channel's filters, from all
- * images. */
+/* Computes the gradients of the weights of a channel's filters from all images.
+ */
 static void compute_weight_group(const plan *p, int64_t group,
                                  char *workspace) {
   const nn_conv *c = p->conv;
@@ -382,7 +388,7 @@ static int32_t weight_slice(void *arg, int64_t begin, int64_t end) {
 
 /* ------------------------------------------------------------------ passes */
 
-/* `n` slices, each with work for `each` elements. */
+/* A parallel loop over n indices, each with `each` elements to compute. */
 typedef struct slice_range {
   tn_loop_body *body;
   int64_t n;

@@ -11,7 +11,7 @@ typedef BITS NAME(mask)
 
 #define VECTOR(at) (*(const NAME(vector) *)(const void *)(at))
 
-/* Loads the first n elements; the others are zeros. */
+/* Loads the first n elements into *v; the others become zeros. */
 BODY void NAME(load_elements)(NAME(vector) * v, const REAL *x, int64_t n) {
   *v = (NAME(vector)){0};
   if (n >= NAME(lanes))
@@ -33,8 +33,8 @@ BODY void NAME(store_elements)(REAL *y, NAME(vector) * v, int64_t n, int add) {
     memcpy(y, v, (size_t)n * sizeof *y);
 }
 
-/* Copies every `step`-th column of a line to its phase; for a single phase with
- * gaps between columns. */
+/* Copies a line to its padded copy: with several phases every `step`-th column
+ * to the same phase, otherwise with gaps between columns. */
 BODY void NAME(pad_line)(const padded_layout *s, const REAL *from, REAL *row,
                          const int64_t step) {
   const nn_range inside = s->inside;
@@ -48,8 +48,9 @@ BODY void NAME(pad_line)(const padded_layout *s, const REAL *from, REAL *row,
   }
 }
 
-/* Copies an image with zeros around its elements and between them. Its columns
- * are sorted by their remainder modulo the step of windows. */
+/* Makes the padded copy of an image, with zeros around its elements and between
+ * them. Its columns are sorted by their remainder modulo the step of windows.
+ */
 LOOP(pad_image) {
   const padded_layout *s = params;
   const REAL *from = block->in[0];
@@ -71,7 +72,8 @@ LOOP(pad_image) {
   }
 }
 
-/* Computes `held` lines of out from column x on, each the sum over a window. */
+/* Computes one vector of each of `held` lines of out, from line y and column x
+ * on. Each sum is over a window. */
 BODY void NAME(compute_lines)(const line_loop *l, int64_t y, int64_t x,
                               const int held) {
   const REAL *from = (const REAL *)l->from + y * l->down + x;
@@ -85,8 +87,8 @@ BODY void NAME(compute_lines)(const line_loop *l, int64_t y, int64_t x,
   ((REAL *)l->to + (y + r) * l->columns + x, &sum[r], l->columns - x, l->add);
 }
 
-/* The same for windows of 3 x 3 with consecutive lines: each input line serves
- * three output lines. */
+/* Does the same as compute_lines for windows of 3 x 3 with step 1: each input
+ * line serves three output lines. */
 TN_KERNEL_UNCHECKED BODY void NAME(compute_lines_3x3)(const line_loop *l,
                                                       int64_t y, int64_t x,
                                                       const int held) {
@@ -108,8 +110,9 @@ TN_KERNEL_UNCHECKED BODY void NAME(compute_lines_3x3)(const line_loop *l,
   ((REAL *)l->to + (y + r) * l->columns + x, &sum[r], l->columns - x, l->add);
 }
 
-/* Computes `held` lines. Unless it adds, the last vector of a line overlaps the
- * one before, because partial vectors are slower to write. */
+/* Computes `held` lines of out from line y on. Unless it adds, the last vector
+ * of a line overlaps the one before, because partial vectors are slower to
+ * write. */
 BODY void NAME(compute_held_lines)(const line_loop *l, int64_t y,
                                    const int held) {
   const int overlaps = l->columns >= NAME(lanes) && !l->add;
@@ -125,8 +128,9 @@ BODY void NAME(compute_held_lines)(const line_loop *l, int64_t y,
 
 #define MASK(at) (*(const NAME(mask) *)(const void *)(at))
 
-/* Windows counted across the ends of lines, from x on, in vectors; the first
- * begins in `column`. Windows have `high` x `wide` elements. */
+/* Computes `held` vectors of windows from number x on, counted across the ends
+ * of lines; the first window is in `column`. Windows have `high` x `wide`
+ * elements. */
 BODY void NAME(compute_windows)(const line_loop *l, int64_t x, int64_t column,
                                 const int64_t high, const int64_t wide,
                                 const int held) {
@@ -150,10 +154,10 @@ BODY void NAME(compute_windows)(const line_loop *l, int64_t x, int64_t column,
   ((REAL *)l->to + x + r * L, &sum[r], n - r * L, l->add);
 }
 
-/* Inputs and weights of windows of 3 x 3 elements. */
+/* The inputs and weights of windows of 3 x 3 elements. */
 typedef struct NAME(window_3x3) {
-  const REAL *line[3];   /* the middle of each line */
-  const BITS *inside[2]; /* the masks of the elements on both sides */
+  const REAL *line[3];   /* middle element of each line of window 0 */
+  const BITS *inside[2]; /* masks of the elements on both sides */
   REAL weight[9];
   REAL bias;
 } NAME(window_3x3);
@@ -171,7 +175,8 @@ BODY NAME(window_3x3) NAME(make_window_3x3)(const line_loop *l) {
   return t;
 }
 
-/* Like some_windows for these windows: sums of whole vectors. */
+/* Computes `held` vectors of windows of 3 x 3 elements, as compute_windows
+ * does. */
 BODY void NAME(compute_windows_3x3)(const NAME(window_3x3) * t, int64_t x,
                                     int64_t column, NAME(vector) * sum,
                                     const int held) {
@@ -216,7 +221,7 @@ BODY void NAME(compute_image_3x3)(const line_loop *l, const int add) {
   }
 }
 
-/* All windows of an image, counted across lines. */
+/* Computes all windows of an image, counted across the ends of lines. */
 BODY void NAME(compute_all_windows)(const line_loop *l) {
   enum { L = NAME(lanes), STEP = HELD * L };
   const int64_t n = l->rows * l->columns, wide = l->wide;
@@ -235,14 +240,15 @@ BODY void NAME(compute_all_windows)(const line_loop *l) {
     NAME(compute_windows)(l, x, column, l->taps / wide, wide, 1);
 }
 
-/* Loads the elements of a line, and their neighbours on both sides. */
+/* Loads a vector of a line into v[1], and the vectors of left and right
+ * neighbours into v[0] and v[2]; padding becomes 0. */
 BODY void NAME(load_neighbours)(const REAL *line, const NAME(mask) * masks,
                                 NAME(vector) * v) {
   for (int k = 0; k < 3; ++k)
     v[k] = (NAME(vector))((NAME(mask))VECTOR(line + k - 1) & masks[k]);
 }
 
-/* Adds the products of one input line to a line of windows. */
+/* Adds the products of a window's line with one input line to *sum. */
 BODY void NAME(add_line_products)(const NAME(vector) * weight,
                                   const NAME(vector) * v, NAME(vector) * sum) {
   NAME(vector) own = weight[0] * v[0];
@@ -251,7 +257,8 @@ BODY void NAME(add_line_products)(const NAME(vector) * weight,
   *sum += own;
 }
 
-/* Stores a line of windows; `keep` selects the columns to add to. */
+/* Stores a vector of a line of windows; if `add`, adds it to the columns in
+ * `keep`. */
 BODY void NAME(store_columns)(REAL *to, const NAME(vector) * sum,
                               const NAME(mask) * keep, const int add) {
   NAME(vector) *out = (NAME(vector) *)(void *)to;
@@ -264,10 +271,11 @@ BODY void NAME(store_columns)(REAL *to, const NAME(vector) * sum,
   }
 }
 
-/* Computes an image of out, for windows of 3 x 3 elements around those of data,
- * one column of vectors after the other. Each line is read once; registers keep
- * its contributions until the lines of windows around it are complete. Vectors
- * begin inside of lines; the last one may overlap the one before. */
+/* Computes an image of out, for windows of 3 x 3 elements around the elements
+ * of data, one column of vectors after the other. Each line is read once;
+ * registers keep its contributions until the lines of windows around it are
+ * complete. Vectors begin inside of lines; the last one may overlap the one
+ * before. */
 BODY void NAME(compute_image_in_place)(const line_loop *l, const int add) {
   enum { L = NAME(lanes) };
   const NAME(window_3x3) t = NAME(make_window_3x3)(l);
@@ -297,7 +305,7 @@ BODY void NAME(compute_image_in_place)(const line_loop *l, const int add) {
   }
 }
 
-/* All lines of an image of out. */
+/* Computes an image of out. */
 LOOP(compute_image) {
   const line_loop *l = params;
   int64_t y = 0;
@@ -313,15 +321,16 @@ LOOP(compute_image) {
   for (; y < l->rows; ++y) NAME(compute_held_lines)(l, y, 1);
 }
 
-/* Masks with the first n lanes set. A product with zero would not clear
- * infinite elements. */
+/* Sets the first n lanes of a mask. Masks are necessary because a product with
+ * zero would not remove infinite elements. */
 BODY void NAME(mask_lanes)(NAME(mask) * keep, int64_t n) {
   BITS lanes[NAME(lanes)];
   for (int i = 0; i < NAME(lanes); ++i) lanes[i] = i < n ? -1 : 0;
   memcpy(keep, lanes, sizeof lanes);
 }
 
-/* The last columns of a line, n of them. */
+/* Adds the products of the last columns of line y, which are fewer than a
+ * vector. */
 BODY void NAME(add_last_products)(const line_loop *l, int64_t y,
                                   const NAME(mask) * keep, NAME(vector) * sum,
                                   const int taps) {
@@ -340,8 +349,9 @@ BODY void NAME(add_last_products)(const line_loop *l, int64_t y,
   }
 }
 
-/* Adds a vector of windows, counted across the ends of lines; of the last one
- * only the lanes in `keep`. */
+/* Adds the products of a vector of windows, counted across the ends of lines,
+ * to the sums of `taps` taps. If `keep` is not NULL, only its lanes are used.
+ */
 BODY void NAME(add_window_products)(const line_loop *l, int64_t x,
                                     const NAME(vector) * head,
                                     const NAME(mask) * keep, NAME(vector) * sum,
@@ -357,7 +367,8 @@ BODY void NAME(add_window_products)(const line_loop *l, int64_t x,
   }
 }
 
-/* The same for all of 3 x 3 elements, in a vector that begins in `column`. */
+/* Adds the products of a vector of windows to the sums of all 3 x 3 taps; the
+ * first window is in `column`. */
 BODY void NAME(add_products_3x3)(const NAME(window_3x3) * t, int64_t x,
                                  int64_t column, const NAME(vector) * head,
                                  NAME(vector) * sum) {
@@ -371,7 +382,8 @@ BODY void NAME(add_products_3x3)(const NAME(window_3x3) * t, int64_t x,
   }
 }
 
-/* Like some_products for windows counted across lines. */
+/* Adds output gradient * input to the sums of `taps` taps, for windows that are
+ * counted across the ends of lines. */
 BODY void NAME(sum_window_products)(const line_loop *l, const int taps) {
   enum { L = NAME(lanes) };
   const int64_t n = l->rows * l->columns, rest = n % L, step = L % l->columns;
@@ -401,9 +413,9 @@ BODY void NAME(sum_window_products)(const line_loop *l, const int taps) {
   for (int t = 0; t < taps; ++t) sums[t] = sum[t];
 }
 
-/* Products of a line with the lines of heads before, on and after it; only
- * lines `begin` to `end` - 1 exist. It handles one vector of the line at a
- * time, because registers have no room for more. */
+/* Adds the products of a vector of an input line with the lines of the output
+ * gradient after, on and before it; head[i] exists for i in `there`. It handles
+ * one vector at a time, because registers have no room for more. */
 BODY void NAME(add_line_gradients)(const REAL *line, const NAME(mask) * masks,
                                    const NAME(vector) * head,
                                    NAME(vector) * sum, const nn_range there) {
@@ -415,7 +427,7 @@ BODY void NAME(add_line_gradients)(const REAL *line, const NAME(mask) * masks,
   }
 }
 
-/* Sums of one column of vectors. */
+/* Adds the products of one column of vectors, at column `at`. */
 BODY void NAME(add_column_gradients)(const line_loop *l, int64_t at,
                                      const NAME(mask) * masks,
                                      NAME(vector) * sum) {
@@ -443,8 +455,9 @@ BODY void NAME(add_column_gradients)(const line_loop *l, int64_t at,
   NAME(add_line_gradients)(line + columns, masks, head, sum, (nn_range){1, 3});
 }
 
-/* The same for windows around the elements of data: each line that is read
- * serves three. */
+/* Adds output gradient * input to all sums, for windows of 3 x 3 elements
+ * around those of data. Each line that is read serves three lines of windows.
+ */
 BODY void NAME(sum_products_in_place)(const line_loop *l) {
   enum { L = NAME(lanes) };
   const NAME(mask) *masks = l->inside;
@@ -455,7 +468,8 @@ BODY void NAME(sum_products_in_place)(const line_loop *l) {
   for (int t = 0; t < 9; ++t) sums[t] = sum[t];
 }
 
-/* Adds head * from, for each element of the window, to the sums of lanes. */
+/* Adds output gradient * input to the sums of `taps` taps from l->first on;
+ * sums have one number for each lane. */
 BODY void NAME(sum_products)(const line_loop *l, const int taps) {
   NAME(vector) *sums = l->sums;
   NAME(vector) sum[HELD_TAPS];
@@ -502,7 +516,7 @@ LOOP(sum_all_products) {
   }
 }
 
-/* Sums the lanes of each sum; writes the result or adds it. */
+/* Adds the lanes of each sum; writes the result to out, or adds it. */
 LOOP(sum_lanes) {
   const line_loop *l = params;
   const REAL *sums = l->sums;

@@ -24,35 +24,38 @@
 #include "workspaces.h"
 
 enum {
-  MOST_SUMS = 1 << 13, /* elements of a weight with few sums */
-  FEW = 16,            /* filters from which vectors of filters are used */
-  WIDE = 32,           /* planes, and */
-  DEEP = 150,          /* products for an element, for vectors of planes */
-  PIECE = 1 << 17,     /* bytes of images in one copy, about */
-  LARGE = 3 << 18,     /* the same for gradients of weights, whose sums are
-                      added once for each piece */
-  SLACK = 128          /* elements after the last that vectors may read */
+  MOST_SUMS =
+      1 << 13, /* largest weight, in elements, whose gradient is summed here */
+  FEW = 16,    /* filters from which vectors of filters are faster */
+  WIDE = 32,   /* computed planes from which is_deep is true */
+  DEEP = 150,  /* and least number of products for an element */
+  PIECE = 1 << 17, /* bytes of a slice's copy of an image, about */
+  LARGE = 3 << 18, /* the same for the gradient of weight, whose sums are
+                    * added once for each slice */
+  SLACK = 128      /* elements after the last one that vectors may read */
 };
 
 /* ---------------------------------------------------------------- geometry */
 
-/* Planes with zeros around them; a copy has some of their lines. */
+/* The layout of planes with zeros around them. A copy has some of their lines,
+ * sorted by phases. */
 typedef struct padded_planes {
   int64_t n;
-  int64_t in[2];    /* existing lines and columns */
-  int64_t shift[2]; /* zeros before them; below 0: lines and columns that are
-                     * dropped */
-  int64_t step[2];  /* number of phases along both */
+  int64_t in[2];    /* lines and columns without zeros */
+  int64_t shift[2]; /* zeros before them; below 0: number of lines or columns
+                       that are dropped */
+  int64_t step[2];  /* number of phases along both dimensions */
   int64_t pitch;    /* columns of a phase in the copy */
-  int64_t rows;     /* lines of it */
+  int64_t rows;     /* lines of a phase in the copy */
 } padded_planes;
 
-/* Elements of a plane's copy. */
+/* Returns the number of elements in the copy of a plane. */
 static int64_t count_plane_elements(const padded_planes *p) {
   return p->step[0] * p->step[1] * p->rows * p->pitch;
 }
 
-/* Copies n >= `length` elements, as two overlapping ends. */
+/* Copies n elements, length <= n <= 2 * length, as two parts that may overlap.
+ */
 static inline __attribute__((always_inline)) void copy_ends(float *to,
                                                             const float *from,
                                                             int64_t n,
@@ -82,13 +85,14 @@ static inline void clear_line(float *to, int64_t n) {
   copy_line(to, zeros, n);
 }
 
-/* Columns of a phase: those of a line from `at` on, which may be before its
- * start, and the range of existing ones. */
+/* The columns of a phase: the first one, which may be before the start of a
+ * line, and the range of those inside the line. */
 typedef struct phase_columns {
   int64_t at;
   nn_range there;
 } phase_columns;
 
+/* Returns the columns of a phase. */
 static phase_columns find_phase_columns(const padded_planes *p, int64_t phase) {
   const int64_t step = p->step[1], at = phase % step - p->shift[1];
   const int64_t last = nn_ceil_div(p->in[1] - at, step);
@@ -111,7 +115,8 @@ static void copy_columns(const padded_planes *p, const phase_columns *c,
   clear_line(to + end, p->pitch - end);
 }
 
-/* Copies `lines` lines of all phases of a plane, from `line` on. */
+/* Copies `lines` lines of all phases of a plane from number `line` on, with
+ * zeros around them. */
 static void copy_plane(const padded_planes *p, const float *from, float *to,
                        int64_t line, int64_t lines) {
   for (int64_t phase = 0; phase < p->step[0] * p->step[1]; ++phase) {
@@ -134,22 +139,25 @@ static void copy_lines(const padded_planes *p, const float *from, float *to,
                to + k * count_plane_elements(p), line, lines);
 }
 
-/* A pass: forward, or backward with data and out exchanged. */
+/* The plan of a forward pass, or of the gradient of data, which is the same
+ * with data and out exchanged. */
 typedef struct plan {
   const nn_conv *conv;
   const nn_conv_arrays *arrays;
   const nn_direct_loops *loops;
-  padded_planes read; /* of an image */
+  padded_planes read; /* layout of the planes that are read */
   int64_t made;       /* planes of an image that are computed */
-  int64_t out[2];     /* lines and columns of them */
-  int64_t below;      /* lines of a phase that a window has after its first */
-  int64_t lines;      /* of a slice */
-  int64_t down;       /* slices of an image */
-  int64_t held;       /* planes that are computed together, but for the last */
+  int64_t out[2];     /* lines and columns of the computed planes */
+  int64_t below; /* lines of a phase that a window has after its first one */
+  int64_t lines; /* lines of a slice */
+  int64_t down;  /* slices of an image */
+  /* Planes that are computed together; the last ones may be fewer. */
+  int64_t held;
   int add;
   int back;
   int64_t offset[NN_DIRECT_TAPS];
-  float *packed; /* weights: (group, share of planes, read, tap, plane) */
+  float *packed; /* packed weights: (group, planes / held, plane that is read,
+                    tap, held) */
   nn_workspaces workspaces;
 } plan;
 
@@ -165,7 +173,7 @@ static void set_offsets(plan *p) {
   }
 }
 
-/* Chooses the lines of a slice, at most `most`. */
+/* Divides lines into slices of at most `most` lines. */
 static void set_lines(plan *p, int64_t most) {
   p->lines = nn_divide_evenly(p->out[0], nn_max(most, 1));
   p->down = (p->out[0] + p->lines - 1) / p->lines;
@@ -177,7 +185,8 @@ static int64_t count_windows(const plan *p, int64_t lines) {
   return (lines - 1) * p->read.pitch + p->out[1];
 }
 
-/* Elements of the copy of a slice's images, and of its results. */
+/* count_copied returns the size of the copy of a slice's image, count_computed
+ * the size of its results, in elements. */
 static int64_t count_copied(const plan *p) {
   return nn_round_up(p->read.n * count_plane_elements(&p->read) + SLACK, 16);
 }
@@ -218,7 +227,8 @@ static plan make_plan(const nn_conv *c, int back) {
   return p;
 }
 
-/* Backward, windows are reversed and the planes that are read are filters. */
+/* Packs weights. In the gradient of data the windows are reversed, and the
+ * planes that are read are filters. */
 void nn_direct_pack_weights(const nn_conv *c, int back, int64_t held,
                             const char *weight, char *packed) {
   const int64_t made = back ? c->channels : c->filters;
@@ -237,7 +247,7 @@ void nn_direct_pack_weights(const nn_conv *c, int back, int64_t held,
 
 /* ---------------------------------------------------- forward and backward */
 
-/* Stores lines of `held` computed planes. */
+/* Stores `lines` lines of `held` computed planes, with their bias. */
 static void store_lines(const plan *p, const float *from, float *to,
                         const nn_direct_windows *w, int64_t held, int64_t lines,
                         const float *bias) {
@@ -251,6 +261,7 @@ static void store_lines(const plan *p, const float *from, float *to,
                       lines * p->out[1]);
 }
 
+/* Computes a slice: `lines` lines of an image from `line` on. */
 static void run_lines(const plan *p, int64_t image, int64_t line, float *room) {
   const nn_conv *c = p->conv;
   const nn_conv_arrays *a = p->arrays;
@@ -290,7 +301,7 @@ static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Computes vectors of windows. */
+/* Computes all images in vectors of windows. */
 static int32_t run_windows(const nn_conv *c, const nn_conv_arrays *arrays,
                            int add, int back) {
   plan p = make_plan(c, back);
@@ -308,22 +319,24 @@ static uint64_t count_windows_bytes(const nn_conv *c, int back) {
   return p.workspaces.n * p.workspaces.bytes + nn_direct_count_packed_bytes(c);
 }
 
-/* Whether an element has so many products, and enough planes of them, that
- * vectors of planes cost less than the dropped windows across the ends of
- * lines. */
+/* Whether vectors of planes are faster: an element has many products, and there
+ * are many planes. Vectors of windows would compute unused windows across the
+ * ends of lines. */
 static int is_deep(const nn_conv *c, int back) {
   const int64_t made = back ? c->channels : c->filters;
   const int64_t read = back ? c->filters : c->channels;
   return made >= WIDE && read * c->taps >= DEEP;
 }
 
-/* The convolution of images from `first` on. */
+/* Returns the same convolution without the first images. */
 static nn_conv skip_images(const nn_conv *c, int64_t first) {
   nn_conv rest = *c;
   rest.images -= first;
   return rest;
 }
 
+/* Runs a forward pass or the gradient of data: first in vectors of images, then
+ * the remaining images. */
 static int32_t run_pass(const nn_conv *c, const nn_conv_arrays *arrays, int add,
                         int back) {
   const int64_t n = nn_direct_count_images(c, back);
@@ -368,13 +381,14 @@ static int32_t compute_data_gradient(const nn_conv *c, const nn_conv_arrays *a,
 
 /* ------------------------------------------------------ gradient of weight */
 
-/* Images and lines of one copy. */
+/* The plan of the gradient of weight. */
 typedef struct gradient_plan {
   plan plan;
   padded_planes heads;
-  int64_t group; /* images of one copy */
+  int64_t group; /* images that are copied together */
   nn_conv_sums sums;
-  int64_t filters; /* filters of a call of loops->products, at most */
+  /* Filters, and taps, of one call of loops->products, at most. */
+  int64_t filters;
   int64_t taps;
   nn_workspaces workspaces;
 } gradient_plan;
@@ -408,7 +422,7 @@ static gradient_plan plan_weight_gradient(const nn_conv *c) {
   return s;
 }
 
-/* Adds the products of `n` copied images to the sums of a group of filters. */
+/* Adds the products of copied images to the gradient of a group's weight. */
 static void add_products(const gradient_plan *s,
                          const nn_direct_gradient_images *all,
                          const float *from, const float *heads, float *to) {
@@ -428,7 +442,8 @@ static void add_products(const gradient_plan *s,
       }
 }
 
-/* The same for images [first, last) of a group, from `line` on. */
+/* Copies some lines of images of a group from `line` on, and adds their
+ * products to the gradient. */
 static void add_image_products(const gradient_plan *s, nn_range images,
                                int64_t group, int64_t line, float *to,
                                float *room) {
@@ -486,7 +501,8 @@ static int32_t run_weight_slices(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Whether there are few sums, of too few filters for full vectors of them. */
+/* Whether the gradient of weight has few sums, and too few filters for full
+ * vectors of filters. */
 static int has_few_sums(const nn_conv *c) {
   return c->filters < FEW && c->filters * c->channels * c->taps <= MOST_SUMS;
 }

@@ -24,8 +24,8 @@ typedef int32_t DIRECT_NAME(mask)
 #define VECTOR(at) (*(const DIRECT_NAME(vector) *)(const void *)(at))
 #define EVER TN_KERNEL_UNCHECKED inline __attribute__((always_inline))
 
-/* Computes `held` planes at `wide` vectors of windows; the first begins at
- * `from`. */
+/* Computes `wide` vectors of windows in `held` planes; the first window begins
+ * at `from`. */
 DIRECT_TARGET static EVER void DIRECT_NAME(convolve_tile)(
     const nn_direct_windows *w, const float *from, const float *weight,
     float *to, const int held, const int wide) {
@@ -46,8 +46,8 @@ DIRECT_TARGET static EVER void DIRECT_NAME(convolve_tile)(
       *(DIRECT_NAME(vector) *)(void *)(to + j * DIRECT_NAME(lanes)) = sum[f][j];
 }
 
-/* Computes all windows of `held` planes. A single vector has few sums, and each
- * would wait for the one before. */
+/* Computes all windows of `held` planes, in three vectors at a time. A single
+ * vector has few sums, and each would wait for the one before. */
 DIRECT_TARGET static EVER void DIRECT_NAME(convolve_planes)(
     const nn_direct_windows *w, const float *from, const float *weight,
     float *to, const int held) {
@@ -93,8 +93,8 @@ DIRECT_TARGET static void DIRECT_NAME(convolve)(const nn_direct_windows *w,
   }
 }
 
-/* Stores a line of `n` elements from the sums of its windows: with a bias, and
- * added to the old elements if `add`. */
+/* Stores a line of `n` sums plus a bias, or adds them to the old elements if
+ * `add`. */
 DIRECT_TARGET static void DIRECT_NAME(store_line)(const float *from, float *to,
                                                   int64_t n, float bias,
                                                   int add) {
@@ -108,8 +108,9 @@ DIRECT_TARGET static void DIRECT_NAME(store_line)(const float *from, float *to,
   for (; i < n; ++i) to[i] = from[i] + bias + (add ? to[i] : 0.0f);
 }
 
-/* Adds a vector of windows to the sums; lanes missing in `keep` are no windows.
- * A product with zero would not clear infinite elements. */
+/* Adds the products of a vector of windows to the sums. Lanes that are 0 in
+ * `keep` are no windows: a product with zero would not remove infinite
+ * elements. */
 DIRECT_TARGET static EVER void DIRECT_NAME(add_products)(
     const nn_direct_gradient_images *s, const nn_direct_gradient_tile *at,
     int64_t x, DIRECT_NAME(vector) * sum, const DIRECT_NAME(mask) * keep,
@@ -124,8 +125,8 @@ DIRECT_TARGET static EVER void DIRECT_NAME(add_products)(
   }
 }
 
-/* Adds the sums of `heads` filters and `taps` taps over all lines of some
- * images to the old sums. */
+/* Computes the sums of `heads` filters and `taps` taps over all lines of some
+ * images, and adds them to at.to. */
 DIRECT_TARGET static EVER void DIRECT_NAME(sum_products)(
     const nn_direct_gradient_images *s, nn_direct_gradient_tile at,
     const int heads, const int taps) {

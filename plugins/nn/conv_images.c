@@ -15,14 +15,16 @@
 #include "workspaces.h"
 
 enum {
-  PIECE = 1 << 15, /* bytes of a slice's copies for each lane, about */
-  SLICES = 8,      /* least number of slices, for as many threads, if that is
-                    * cheap */
-  SHORT = 64       /* columns of a line, at most: the unused ends of
-                    * longer lines cost less than transposing */
+  /* Bytes of a slice's copies for each lane of a vector, about. */
+  PIECE = 1 << 15,
+  SLICES = 8, /* least number of slices, for as many threads, if that is
+               * cheap */
+  SHORT = 64  /* largest number of columns of a line: the unused windows at the
+                 ends of longer lines cost less than transposing */
 };
 
-/* A pass over some lines of as many images as a vector has lanes: a slice. */
+/* The plan of a pass. A slice has some lines of as many images as a vector has
+ * lanes. */
 typedef struct plan {
   const nn_conv *conv;
   const nn_conv_arrays *arrays;
@@ -30,24 +32,27 @@ typedef struct plan {
   tn_transpose_fn *transpose;
   int back;
   int add;
-  int64_t read; /* planes of an image that are read, and their sizes */
+  int64_t read; /* planes of an image that are read */
   int64_t in[2];
-  int64_t shift[2]; /* lines and columns of zeros before them */
-  int64_t made;     /* planes that are computed, and their sizes */
+  int64_t shift[2]; /* lines and columns of zeros before the planes */
+  int64_t made;     /* planes of an image that are computed */
   int64_t out[2];
-  int64_t held;     /* of them are computed together, but for the last */
-  int64_t lines;    /* of a slice */
+  /* Planes that are computed together; the last ones may be fewer. */
+  int64_t held;
+  int64_t lines;    /* lines of a slice */
   int64_t down;     /* slices of an image */
   int64_t pitch;    /* columns of the copy of a line, with zeros */
-  nn_range columns; /* the range without zeros */
+  nn_range columns; /* range of these columns without zeros */
   int64_t rows;     /* lines of the copy */
-  int fits;         /* whether slices are worthwhile */
+  int fits; /* slices fit the cache and share few lines: this algorithm is
+               worthwhile */
   int64_t offset[NN_DIRECT_TAPS];
   const float *packed;
   nn_workspaces workspaces;
 } plan;
 
-/* The lines of a window that are not zeros for line `y` of the result. */
+/* Returns the lines of a window that are not zeros, for line `y` of the result.
+ */
 static nn_range find_rows(const plan *p, int64_t y) {
   const nn_window *w = &p->conv->window;
   const int64_t step = w->dilate[1], at = p->shift[0] - y;
@@ -58,7 +63,8 @@ static nn_range find_rows(const plan *p, int64_t y) {
   return r;
 }
 
-/* Elements of a slice's copies, and of one plane of its result. */
+/* count_copied returns the size of a slice's copies, count_computed the size of
+ * one plane of its result, in elements. */
 static int64_t count_copied(const plan *p) {
   return nn_round_up(p->read * p->rows * p->pitch * p->loops->lanes, 16);
 }
@@ -84,7 +90,7 @@ static void set_lines(plan *p) {
   p->fits = fits > 0 && (p->down == 1 || p->lines >= more);
 }
 
-/* The plan without the fields that only a pass needs. */
+/* Returns a plan without the fields that only a pass needs. */
 static plan plan_shape(const nn_conv *c, int back) {
   const nn_window *w = &c->window;
   plan p = {.conv = c,
@@ -125,12 +131,12 @@ static plan make_plan(const nn_conv *c, int back) {
 
 /* ----------------------------------------------------------------- a slice */
 
-/* A slice that begins with line `line`. Images are `image` elements apart in
- * the input and `made` elements apart in the result. */
+/* A slice, which begins with line `line` of the result. Images are `image`
+ * elements apart in the input and `made` elements apart in the result. */
 typedef struct image_slice {
   int64_t line;
   int64_t lines;
-  nn_range rows; /* that are read */
+  nn_range rows; /* lines that are read */
   const float *from;
   int64_t image;
   const float *weight;
@@ -139,7 +145,8 @@ typedef struct image_slice {
   int64_t made;
 } image_slice;
 
-/* Copies the elements of as many images, interleaved. */
+/* Copies the lines of a slice, interleaved: the elements of all its images at
+ * one position are adjacent. */
 static void copy_images(const plan *p, const image_slice *s, float *to) {
   const int64_t lanes = p->loops->lanes, n = p->columns.end - p->columns.begin;
   const size_t front = (size_t)(p->columns.begin * lanes) * sizeof *to;
@@ -166,7 +173,7 @@ static void copy_images(const plan *p, const image_slice *s, float *to) {
   }
 }
 
-/* Computes `held` planes from `plane` on, of all lines. */
+/* Computes all lines of `held` planes from `plane` on. */
 static void compute_planes(const plan *p, const image_slice *s,
                            const float *from, int64_t plane, int64_t held,
                            float *to) {
@@ -195,7 +202,8 @@ static void compute_planes(const plan *p, const image_slice *s,
   }
 }
 
-/* Stores a computed plane of all images. `room` has the same size. */
+/* Stores a computed plane of all images of a slice. `room` is scratch memory of
+ * the same size. */
 static void store_plane(const plan *p, const image_slice *s, float *from,
                         float *to, float bias, float *room) {
   const int64_t lanes = p->loops->lanes, n = s->lines * p->out[1];

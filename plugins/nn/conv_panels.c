@@ -12,39 +12,39 @@
 
 enum {
   PANEL = 1 << 19, /* bytes of a panel */
-  WIDTH = 320,     /* windows in it, if there are enough */
-  LONG = 2048,     /* the same if nothing is copied */
-  STEP = 16,       /* widths are multiples of it */
-  FEW = 64,        /* rows of a block; products with fewer are slow */
-  LANES = 16,      /* planes from which vectors of them are worth it */
-  BLOCKS = 4       /* of channels per image, if possible */
+  WIDTH = 320,     /* windows of a panel, if there are enough */
+  LONG = 2048,     /* the same if panels are not copied */
+  STEP = 16,       /* widths of panels are multiples of it */
+  FEW = 64,        /* rows of a product; products with fewer are slow */
+  LANES = 16, /* number of planes from which vectors of planes are worthwhile */
+  BLOCKS = 4  /* least number of blocks of channels of an image, if possible */
 };
 
 /* ------------------------------------------------------------------ panels */
 
-/* Rows [row, row + rows) and windows [at, at + n) of the matrix of a group of
- * an image. */
+/* A panel: rows [row, row + rows) and windows [at, at + n) of the matrix of a
+ * group of an image. */
 typedef struct panel {
-  char *to;    /* dense */
-  char *image; /* the first channel */
+  char *to;    /* the panel, dense */
+  char *image; /* image of the group's first channel */
   int64_t row;
   int64_t rows;
   int64_t at;
   int64_t n;
 } panel;
 
-/* Handles adjacent windows, of which one element each is in a line of the
- * image, `step` apart. */
+/* Copies or adds one element of each of n adjacent windows. They are in one
+ * line of the image, `step` elements apart. */
 typedef void line_fn(char *to, char *from, int64_t n, int64_t step);
 
-/* Handles windows whose element is padding. */
+/* Handles n windows in which that element is padding. */
 typedef void gap_fn(char *to, int64_t n);
 
-/* The element of a window for one row of the matrix. */
+/* The element of windows that one row of the matrix contains. */
 typedef struct row_tap {
   char *plane;
   int64_t at[NN_WINDOW_RANK];
-  nn_range inside; /* windows of a line whose element is not padding */
+  nn_range inside; /* windows of a line in which the element is not padding */
 } row_tap;
 
 static row_tap find_row_tap(const nn_conv *c, const panel *p, int64_t row) {
@@ -57,8 +57,8 @@ static row_tap find_row_tap(const nn_conv *c, const panel *p, int64_t row) {
   return t;
 }
 
-/* The line of the image that contains element `t` of windows in line (z, y), or
- * NULL if that is padding. */
+/* Returns the line of the image that contains element `t` of the windows in
+ * line (z, y), or NULL if it is padding. */
 static char *find_line(const nn_conv *c, const row_tap *t, int64_t z,
                        int64_t y) {
   const nn_window *w = &c->window;
@@ -68,7 +68,8 @@ static char *find_line(const nn_conv *c, const row_tap *t, int64_t z,
   return t->plane + (i * w->in[1] + j) * w->in[2] * c->bytes;
 }
 
-/* Handles windows `x` of a line; the line is NULL if all are padding. */
+/* Calls `move` or `skip` for windows `x` of a line; `line` is NULL if the
+ * element is padding in all of them. */
 TN_KERNEL_BODY void move_line(const nn_conv *c, const row_tap *t, nn_range x,
                               char *line, char *to, line_fn *move,
                               gap_fn *skip) {
@@ -86,7 +87,7 @@ TN_KERNEL_BODY void move_line(const nn_conv *c, const row_tap *t, nn_range x,
   if (x.end > end) skip(to + (end - x.begin) * c->bytes, x.end - end);
 }
 
-/* Iterates over a panel, one line of windows at a time. */
+/* Calls move_line for all rows of a panel, one line of windows at a time. */
 TN_KERNEL_BODY void move_panel(const nn_conv *c, const panel *p, line_fn *move,
                                gap_fn *skip) {
   const nn_window *w = &c->window;
@@ -148,7 +149,7 @@ TN_KERNEL_BODY void skip_gap(char *to, int64_t n) {
   (void)to, (void)n;
 }
 
-/* Copies windows into a panel; adds a panel to the elements of windows. */
+/* Copies windows into a panel, or adds a panel to the elements of windows. */
 typedef void panel_fn(const nn_conv *c, const panel *p);
 
 #define PANEL_FUNCTION(name, target, move, skip)              \
@@ -182,22 +183,23 @@ static panel_fn *choose_scatter(const nn_conv *c) {
 
 /* ------------------------------------------------------------------- plans */
 
-/* The division of a pass; shapes decide all of it. */
+/* The division of a pass into panels and slices; the shapes alone decide it. */
 typedef struct plan {
   const nn_conv *conv;
   const nn_conv_arrays *arrays;
   int add;
-  int direct;     /* the image is the matrix */
-  int64_t depth;  /* rows of the matrix: of a weight's length */
+  int direct;     /* the image is the matrix, so panels are not copied */
+  int64_t depth;  /* rows of the matrix: weights of a filter */
   int64_t width;  /* windows of a panel */
-  int64_t across; /* panels side by side */
+  int64_t across; /* number of panels in a row of panels */
   int64_t height; /* rows of a panel */
-  int64_t down;   /* panels in one column */
+  int64_t down;   /* number of panels in a column of panels */
   nn_conv_sums sums;
   nn_workspaces workspaces;
 } plan;
 
-/* The size of pieces of n: at most `most`, all about as long. */
+/* Divides n into pieces of at most about `most`, multiples of `step`, that are
+ * about equal; returns the length of a piece. */
 static int64_t divide_by_steps(int64_t n, int64_t most, int64_t step) {
   return nn_min(nn_round_up(nn_divide_evenly(n, most), step), n);
 }
@@ -212,8 +214,8 @@ static plan make_plan(const nn_conv *c, int direct) {
   return p;
 }
 
-/* The gradient of data: rows belong to whole channels, so that a slice owns the
- * elements that it adds to. */
+/* Completes a plan for the gradient of data: a panel has whole channels, so
+ * that a slice owns the elements that it adds to. */
 static void plan_data_gradient(plan *p) {
   const nn_conv *c = p->conv;
   if (p->direct) return;
@@ -267,16 +269,15 @@ static int32_t run_product(const nn_conv *c, tn_blas_gemm *g, int add) {
   return nn_multiply(c->call, g);
 }
 
-/* Element i of an array. */
+/* Returns the address of element i of an array. */
 static char *locate_element(const nn_conv *c, char *array, int64_t i) {
   return array + i * c->bytes;
 }
 
-/* The image of channel `row / taps` in a group (of all images) and rows from
- * there on, as a matrix. */
+/* Columns of the matrix: the first element of a panel. */
 typedef struct panel_columns {
   char *at;
-  int64_t row; /* elements from one row to the next */
+  int64_t row; /* distance between rows in elements */
 } panel_columns;
 
 static panel_columns read_columns(plan *p, panel *some, char *workspace) {
@@ -292,7 +293,8 @@ static panel_columns read_columns(plan *p, panel *some, char *workspace) {
 
 /* ----------------------------------------------------------------- forward */
 
-/* Writes the bias of each filter to its row of out, or adds it. */
+/* Writes the bias of each filter to n elements of its row of out, or adds it.
+ */
 static void write_bias(const nn_conv *c, const char *bias, char *out, int64_t n,
                        int add) {
   for (int64_t k = 0; k < c->filters; ++k)
@@ -310,7 +312,8 @@ static void write_bias(const nn_conv *c, const char *bias, char *out, int64_t n,
 static int32_t compute_forward_slice(plan *p, int64_t slice, char *workspace) {
   const nn_conv *c = p->conv;
   const int64_t group = slice / p->across % c->groups;
-  const int64_t image = slice / p->across; /* times groups, plus the group */
+  const int64_t image =
+      slice / p->across; /* number of the image times groups, plus the group */
   const int64_t x = slice % p->across * p->width;
   const int64_t n = nn_min(p->width, c->out_size - x);
   char *out =
@@ -347,7 +350,7 @@ static int32_t compute_forward_slice(plan *p, int64_t slice, char *workspace) {
   return code;
 }
 
-/* Computes slices one by one, each with a piece of the workspace. */
+/* Computes one slice in a workspace. */
 typedef int32_t slice_fn(plan *p, int64_t slice, char *workspace);
 
 static int32_t run_slices(plan *p, slice_fn *one, nn_range slices) {
@@ -372,7 +375,7 @@ static int32_t run_forward(const nn_conv *c, const nn_conv_arrays *arrays,
 
 /* -------------------------------------------------------- gradient of data */
 
-/* weight^T * out for some rows of the matrix and some windows. */
+/* Computes weight^T * out for the rows and windows of a panel. */
 static int32_t multiply_gradient(const plan *p, int64_t image,
                                  const panel *some, panel_columns to, int add) {
   const nn_conv *c = p->conv;
@@ -450,7 +453,8 @@ static int32_t compute_data_gradient(const nn_conv *c,
 
 /* ------------------------------------------------------ gradient of weight */
 
-/* Adds out * columns^T of one image to `to`. */
+/* Computes out * columns^T of one image for the rows of a panel; adds it to
+ * `to` if `add`. */
 static int32_t add_weight_image(plan *p, int64_t image, panel *some, char *to,
                                 int add) {
   const nn_conv *c = p->conv;
@@ -515,11 +519,11 @@ static int32_t compute_weight_gradient(const nn_conv *c,
 
 /* -------------------------------------------------------------- algorithms */
 
-/* Whether conv_tiles.c is faster, which packs one factor alone in the order of
- * registers. That is so if the computed planes fill vectors, because panels
- * would be packed a second time; for few windows, because products are as small
- * as panels; and for the gradient of weight. Then it copies padding and has a
- * loop for gaps between windows; panels have neither. */
+/* Whether conv_tiles.c is faster, which packs only one factor. It is if the
+ * computed planes fill vectors, because panels would be packed a second time.
+ * It is for few windows, because products are as small as panels. It is for the
+ * gradient of weight, because it copies padding and has a loop for gaps between
+ * windows; panels have neither. */
 static int is_tiled(const nn_conv *c, int pass) {
   const int64_t made = pass == NN_CONV_DATA ? c->channels : c->filters;
   return c->dtype == TN_F32 && !nn_conv_is_mostly_padding(c) &&
@@ -531,8 +535,8 @@ static uint64_t count_panels_bytes(const nn_conv *c, int pass) {
                            : count_workspace_bytes(c, 0, pass);
 }
 
-/* Whether products of single images are small; conv_tiles.c joins those of all
- * images. */
+/* Whether products of single images are small; conv_tiles.c computes those of
+ * all images together. */
 static int is_tiny(const nn_conv *c, int pass) {
   return c->dtype == TN_F32 && pass == NN_CONV_FORWARD && c->out_size <= FEW;
 }

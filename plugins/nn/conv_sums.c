@@ -6,9 +6,10 @@
 
 enum {
   PARTS = 8,      /* largest number of separate sums */
-  APART = 4 << 20 /* largest size of them in bytes */
+  APART = 4 << 20 /* largest size of all separate sums, in bytes */
 };
 
+/* Returns the number of elements of the weight. */
 static int64_t count_weights(const nn_conv *c) {
   return c->groups * c->filters * c->channels * c->taps;
 }
@@ -30,7 +31,7 @@ char *nn_conv_locate_sum(const nn_conv_sums *sums, char *weight, int64_t part) {
   return c->room + (part - 1) * count_weights(c) * c->bytes;
 }
 
-/* A loop's arguments. */
+/* Arguments of the loop add_slice. */
 typedef struct sum_args {
   const nn_conv_sums *sums;
   char *weight;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * conv_tiles.c: any convolution in f32, as products of matrices of which only
- * one is packed: weights, or the gradient of out, in the order in which
- * registers read them as vectors. The other factor is read element by element,
- * so it may have any layout: the one of the arrays, or a copy with padding.
+ * conv_tiles.c: any convolution in f32, as matrix products. Only one factor is
+ * packed: the weights, or for the gradient of weight the output gradient.
+ * Registers read it as vectors in the packed order. The other factor is read
+ * element by element, so it may have any layout: that of the arrays, or a copy
+ * with padding.
  *
  * The results of a pass are points, image after image. Each is a sum over rows:
- * the planes that are read, and for each of them the taps of the window. Lanes
- * of vectors are computed planes. Forward, points are windows. Backward, an
- * element of data gets its terms from the windows in which it is element t, if
- * it is on their grid. With a step, elements fall into phases, each with its
- * own taps, and the points of a phase read `out` contiguously.
+ * the planes that are read, and the taps of the window in each of them. Lanes
+ * of vectors are computed planes. In a forward pass, points are windows. In the
+ * gradient of data, points are elements of data; each sums over the windows
+ * that contain it. With a stride, elements are divided into phases, each with
+ * its own taps, and the points of a phase read `out` contiguously.
  *
- * A slice has a block of points; its sums are transposed into planes. The
+ * A slice computes a block of points and transposes its sums into planes. The
  * gradient of weight exchanges points and rows: it sums over points. The same
  * loop computes it with exchanged addresses.
  */
@@ -19,80 +20,11 @@
 
 #include "conv_tiles_plan.h"
 
-/* ------------------------------------------------------------------ strips */
-
-/* Some vectors of computed planes. */
-typedef struct strip {
-  int64_t wide;  /* vectors */
-  int64_t first; /* plane */
-  int64_t width; /* elements of the vectors */
-  int64_t n;     /* number of existing planes */
-} strip;
-
-static int64_t count_vectors(const plan *p) {
-  return nn_ceil_div(p->made, p->loops->lanes);
-}
-
-/* Elements of all vectors. */
-static int64_t count_strip_elements(const plan *p) {
-  return count_vectors(p) * p->loops->lanes;
-}
-
-static strip find_strip(const plan *p, int64_t index) {
-  const int64_t all = count_vectors(p), lanes = p->loops->lanes;
-  const int64_t first = index * all / p->strips;
-  const int64_t wide = (index + 1) * all / p->strips - first;
-  return (strip){wide, first * lanes, wide * lanes,
-                 nn_min(wide * lanes, p->made - first * lanes)};
-}
-
-/* Elements of weights of a group, in vectors. */
-static int64_t count_packed(const plan *p) {
-  return count_strip_elements(p) * p->planes * p->conv->taps;
-}
-
-static uint64_t count_packed_bytes(const plan *p) {
-  return (uint64_t)nn_round_up(p->conv->groups * count_packed(p), 16) *
-         sizeof(float);
-}
-
-/* Taps along d that meet one of the first n phases there; each meets one. */
-static int64_t count_taps_along(const plan *p, int d, int64_t n) {
-  const nn_window *w = &p->conv->window;
-  int64_t count = 0;
-  for (int64_t t = 0; t < w->kernel[d]; ++t) {
-    const int64_t first = (t * w->dilate[d] - w->pad[d]) % w->stride[d];
-    count += (first < 0 ? first + w->stride[d] : first) < n;
-  }
-  return count;
-}
-
-/* Number of taps of all phases before one, without a loop over them: a wide
- * stride has as many phases as there are elements. */
-static int64_t count_taps_before(const plan *p, int64_t index) {
-  int64_t before = 0, inner = 1;
-  for (int d = NN_WINDOW_RANK; d-- > 0; index /= p->phases[d]) {
-    const int64_t at = index % p->phases[d];
-    const int64_t lower = count_taps_along(p, d, at);
-    const int64_t own = count_taps_along(p, d, at + 1) - lower;
-    before = lower * inner + own * before;
-    inner *= count_taps_along(p, d, p->phases[d]);
-  }
-  return before;
-}
-
-/* Start of the weights of a strip, in a phase after `before` taps. */
-static float *locate_packed(const plan *p, int64_t group, const phase *f,
-                            int64_t before, const strip *s) {
-  return p->packed + group * count_packed(p) +
-         count_strip_elements(p) * p->planes * before +
-         s->first * p->planes * f->n_taps;
-}
-
 /* ----------------------------------------------------------------- weights */
 
-/* Backward, the weights of a filter are a row of all computed planes, tap by
- * tap; `room` has them in vectors until they are copied to the phases. */
+/* Packs the weights of a strip for the gradient of data. The weights of a
+ * filter are a row of all computed planes, tap by tap. `room` gets them as
+ * vectors, before they are copied to the phases. */
 static void pack_backward_strip(const plan *p, int64_t group, const strip *s,
                                 char *taps_room, float *room) {
   const nn_conv *c = p->conv;
@@ -126,7 +58,7 @@ static void pack_backward_strip(const plan *p, int64_t group, const strip *s,
   }
 }
 
-/* The weights of strip `index % strips` of a group. */
+/* Packs the weights of strip `index % strips` of a group. */
 static void pack_strip(const plan *p, int64_t index, char *room,
                        float *transposed) {
   const nn_conv *c = p->conv;
@@ -147,21 +79,22 @@ static void pack_strip(const plan *p, int64_t index, char *room,
       .open = 1});
 }
 
-/* ------------------------------------------------------------------- desks */
+/* --------------------------------------------------------------- workspaces */
 
-/* A slice's part of the workspace. */
+/* The arrays of one slice in its workspace. */
 typedef struct workspace {
   tap *taps;
-  int64_t *points;   /* their input addresses */
-  int64_t *steps;    /* distances from there to rows */
-  float *copy;       /* (image, plane, element) */
-  float *heads;      /* (strip, point, filter); the gradient of weight only */
-  float *sums;       /* (point, computed plane) of a strip; or (strip, row,
-                      * filter) */
-  float *transposed; /* the same of a strip, transposed */
+  int64_t *points; /* positions of the points in the input */
+  int64_t *steps;  /* distance of each row from a point */
+  float *copy;     /* input with padding: (image, plane, element) */
+  float *heads;    /* output gradients: (strip, point, filter); only for the
+                      gradient of weight */
+  float *sums; /* sums: (point, computed plane) of a strip; for the gradient of
+                  weight (strip, row, filter) */
+  float *transposed; /* the sums of a strip, transposed */
 } workspace;
 
-/* Bytes of each. */
+/* Bytes of each of these arrays. */
 typedef struct workspace_sizes {
   int64_t taps, points, steps, copy, heads, sums, transposed;
 } workspace_sizes;
@@ -217,7 +150,7 @@ static workspace place_workspace(const workspace_sizes *s, char *room) {
 
 /* ------------------------------------------------------- forward, backward */
 
-/* A slice: some strips of a group at a block of points. */
+/* The state of a slice: some strips of a group at a block of points. */
 typedef struct point_block {
   const plan *plan;
   workspace workspace;
@@ -225,10 +158,10 @@ typedef struct point_block {
   point_range point_range;
   block_input block_input;
   int64_t group;
-  int64_t before; /* taps of the phases before */
+  int64_t before; /* number of taps of the phases before */
 } point_block;
 
-/* Computes the sums of a strip, for all points. */
+/* Computes the sums of a strip for all points of a block. */
 static void sum_strip(const point_block *b, const strip *s) {
   const plan *p = b->plan;
   const workspace *d = &b->workspace;
@@ -257,7 +190,8 @@ static void sum_strip(const point_block *b, const strip *s) {
   }
 }
 
-/* Start of a line of points in a computed plane. */
+/* Returns the position in a computed plane of the first point of line (z, y).
+ */
 static int64_t locate_line(const plan *p, const point_block *b, int64_t z,
                            int64_t y) {
   const int64_t at[] = {z, y, b->point_range.at[2].begin};
@@ -267,7 +201,8 @@ static int64_t locate_line(const plan *p, const point_block *b, int64_t z,
   return place;
 }
 
-/* Stores the points of an image in one plane. */
+/* Stores the sums of one plane of an image; neighbouring points may have gaps
+ * between them. */
 static void store_plane(const point_block *b, const float *from, float *plane) {
   const plan *p = b->plan;
   const nn_range *at = b->point_range.at;
@@ -284,8 +219,8 @@ static void store_plane(const point_block *b, const float *from, float *plane) {
   }
 }
 
-/* Stores the sums of a strip for one image: those of a phase through a
- * transposed copy. */
+/* Stores the sums of a strip for one image; through a transposed copy if there
+ * are several phases. */
 static void store_image(const point_block *b, const strip *s, int64_t image) {
   const plan *p = b->plan;
   const workspace *d = &b->workspace;
@@ -319,13 +254,14 @@ static void store_image(const point_block *b, const strip *s, int64_t image) {
     nn_conv_run_after(p->conv, to + k * size, points);
 }
 
-/* Stores the sums of a strip. */
+/* Stores the sums of a strip for all images of a block. */
 static void store_strip(const point_block *b, const strip *s) {
   for (int64_t i = b->point_range.images.begin; i < b->point_range.images.end;
        ++i)
     store_image(b, s, i);
 }
 
+/* Computes one slice of a forward pass or of the gradient of data. */
 static void run_slice(const plan *p, int64_t slice, char *room) {
   const workspace_sizes sizes = find_point_sizes(p);
   point_block b = {.plan = p, .workspace = place_workspace(&sizes, room)};
@@ -445,7 +381,8 @@ static int32_t compute_data_gradient(const nn_conv *c, const nn_conv_arrays *a,
 
 /* ------------------------------------------------------ gradient of weight */
 
-/* A slice of it: rows of some planes of a group, over the images of a part. */
+/* The state of a slice of the gradient of weight: rows of some planes of a
+ * group, over a part of the images. */
 typedef struct gradient_slice {
   const plan *plan;
   workspace workspace;
@@ -455,7 +392,7 @@ typedef struct gradient_slice {
   int64_t rows;
 } gradient_slice;
 
-/* Transposes the gradient of out at a block's points into strips. */
+/* Transposes the output gradient at a block's points into strips. */
 static void transpose_gradients(const gradient_slice *s, const point_range *b) {
   const plan *p = s->plan;
   const int64_t size = nn_window_multiply_lengths(p->out),
@@ -481,7 +418,7 @@ static void transpose_gradients(const gradient_slice *s, const point_range *b) {
   }
 }
 
-/* Adds a block of points to the sums. */
+/* Adds the products of a block of points to the sums. */
 static void add_block(const gradient_slice *s, const point_range *b, int add) {
   const plan *p = s->plan;
   const workspace *d = &s->workspace;
@@ -509,7 +446,7 @@ static void add_block(const gradient_slice *s, const point_range *b, int add) {
   }
 }
 
-/* Stores the sums, or adds them. */
+/* Stores the sums in the gradient of weight, or adds them. */
 static void store_sums(const gradient_slice *s, float *to, int add) {
   const plan *p = s->plan;
   const workspace *d = &s->workspace;
@@ -528,6 +465,7 @@ static void store_sums(const gradient_slice *s, float *to, int add) {
   }
 }
 
+/* Computes one slice of the gradient of weight. */
 static void compute_weight_slice(const plan *p, int64_t slice, char *room) {
   const nn_conv *c = p->conv;
   const workspace_sizes sizes = find_gradient_sizes(p);

@@ -26,7 +26,7 @@ typedef int32_t TILES_NAME(places)
 #define EVER TN_KERNEL_UNCHECKED inline __attribute__((always_inline))
 #define VECTOR(at) (*(const TILES_NAME(vector) *)(const void *)(at))
 
-/* Computes the tile of `rows` rows and `wide` vectors. */
+/* Computes a tile of `rows` rows and `wide` vectors. */
 TILES_TARGET static EVER void TILES_NAME(multiply_tile)(const tile *t,
                                                         const int rows,
                                                         const int wide) {
@@ -72,8 +72,8 @@ TILES_TARGET static void TILES_NAME(multiply)(const tile *t) {
     TILES_NAME(choose_width)(t, TILES_ROWS / 2);
 }
 
-/* Source lanes of a step that exchanges squares of h x h between two vectors:
- * of the first, and of the second. */
+/* Source lanes of the two results of a step that exchanges squares of h x h
+ * elements between two vectors. */
 #define FIRST(l, h) ((l) & (h) ? TILES_NAME(lanes) + (l) - (h) : (l))
 #define SECOND(l, h) ((l) & (h) ? TILES_NAME(lanes) + (l) : (l) + (h))
 
@@ -87,7 +87,7 @@ TILES_TARGET static void TILES_NAME(multiply)(const tile *t) {
         TILES_SHUFFLE(TILES_NAME(places), a, b, TILES_LANES(SECOND, h));     \
   }
 
-/* Transposes a square. */
+/* Transposes a square matrix of as many vectors as a vector has lanes. */
 TILES_TARGET static EVER void TILES_NAME(transpose_square)(TILES_NAME(vector) *
                                                            v) {
 #if TILES_BYTES == 64
@@ -100,7 +100,8 @@ TILES_TARGET static EVER void TILES_NAME(transpose_square)(TILES_NAME(vector) *
   CHANGE(v, 1)
 }
 
-/* Stores a complete row: `n` elements, or a vector. */
+/* Stores a row of a transposed square: a whole vector if `open`, otherwise n
+ * elements. */
 TILES_TARGET static EVER void TILES_NAME(store_row)(const transposition *t,
                                                     TILES_NAME(vector) v,
                                                     float *to, int64_t n) {
@@ -113,8 +114,8 @@ TILES_TARGET static EVER void TILES_NAME(store_row)(const transposition *t,
   }
 }
 
-/* A square: `n` elements from `k` on of `lines` lines from `i` on, at most as
- * many as there are lanes. */
+/* Transposes one square: `n` elements from `k` on of `lines` lines from `i` on.
+ * Both are at most the lanes of a vector. */
 TILES_TARGET static EVER void TILES_NAME(transpose_block)(
     const transposition *t, int64_t i, int64_t k, int64_t lines, int64_t n) {
   enum { L = TILES_NAME(lanes) };
@@ -154,7 +155,7 @@ TILES_TARGET static void TILES_NAME(transpose)(const transposition *t) {
   }
 }
 
-/* Copies lines of a plane. */
+/* Copies lines of a plane, and prefetches others. */
 TILES_TARGET static void TILES_NAME(copy_lines)(const line_copy *x) {
   enum { L = TILES_NAME(lanes) };
   const float *from = x->from;
@@ -169,7 +170,7 @@ TILES_TARGET static void TILES_NAME(copy_lines)(const line_copy *x) {
   }
 }
 
-/* One line of sums. */
+/* Stores one line of sums with their elements s->step apart, or adds them. */
 TILES_TARGET static EVER void TILES_NAME(store_line)(const line_store *s,
                                                      const float *from,
                                                      float *to) {

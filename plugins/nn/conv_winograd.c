@@ -23,67 +23,36 @@
 #include <string.h>
 
 #include "conv.h"
+#include "conv_winograd_loops.h"
 #include "tenon/kernel/kernel.h"
 #include "workspaces.h"
 
 enum {
-  PATCH = 36,           /* elements of a patch */
-  TILE = 4,             /* lines of out that it gives */
-  WIDE = 48,            /* patches of a block */
-  NARROW = 32,          /* the same for many channels */
-  MANY = 192,           /* channels */
-  VECTOR = 16,          /* numbers of patches are multiples of it */
-  FEW_TILES = 64,       /* patches; weights are not transformed for fewer, */
-  FEW_PLANES = 1 << 12, /* if channels times filters are at most so many */
-  AHEAD = 8,            /* windows that are prefetched, backward */
-  FEW_BLOCKS = 4,       /* with fewer, filters are divided as well */
-  SHARES = 2,           /* into this number of shares */
-  MOST_ROWS = 8,        /* of a bundle at any level */
-  ODD = 16,             /* elements that prevent cache conflicts of lines */
-  MANY_BYTES = 2 << 20, /* of patches with products in one sum, at least
-                           LEAST_WIDE blocks of WIDE */
+  PATCH = 36,     /* elements of a patch of data, 6 x 6 */
+  TILE = 4,       /* lines, and columns, of the results of a patch: a tile */
+  WIDE = 48,      /* patches that are computed together: a block */
+  NARROW = 32,    /* the same for at least MANY channels */
+  MANY = 192,     /* number of channels from which blocks are NARROW */
+  VECTOR = 16,    /* numbers of patches are rounded up to a multiple of it */
+  FEW_TILES = 64, /* weights are not transformed if there are fewer patches */
+  /* And at most so many pairs of a channel and a filter. */
+  FEW_PLANES = 1 << 12,
+  /* Channels by which weights are prefetched in the gradient of data. */
+  AHEAD = 8,
+  FEW_BLOCKS = 4, /* with fewer blocks, filters are divided as well */
+  SHARES = 2,     /* into this number of shares */
+  MOST_ROWS = 8,  /* largest number of filters in a filter block */
+  ODD = 16,       /* extra elements that prevent cache conflicts of lines */
+  /* Bytes of the patches whose products are summed together, but at least
+     LEAST_WIDE blocks of WIDE patches. */
+  MANY_BYTES = 2 << 20,
   LEAST_WIDE = 3
 };
-#define WINO_BACK 64 /* weights in one transform, at most */
-
-/* The loops of one level; see conv_winograd_tile.h. */
-typedef struct loops {
-  int rows;
-  void (*gather)(const float *line, float *d, int64_t n, int64_t apart);
-  void (*scatter)(float *line, const float *y, int64_t n, int64_t apart,
-                  float bias);
-  void (*transform_filters)(const float *w, float *to, int64_t apart);
-  void (*transform_data)(float *d, float *v, int64_t n, int64_t apart);
-  void (*transform_results)(float *m, float *y, int64_t n, int64_t apart);
-  void (*transform_gradients)(float *y, float *u, int64_t n, int64_t apart);
-  void (*transform_back)(const float *m, float *w, int64_t n, int64_t apart);
-  void (*multiply)(const float *u, const float *v, float *m, int64_t depth,
-                   int64_t n);
-} loops;
-
-#define WINO_NAME(x) x##_base
-#define WINO_TARGET
-#define WINO_BYTES 16
-#define WINO_ROWS 4
-#include "conv_winograd_tile.h"
-
-#if defined(TN_KERNEL_AVX2)
-#define WINO_NAME(x) x##_avx2
-#define WINO_TARGET TN_KERNEL_AVX2
-#define WINO_BYTES 32
-#define WINO_ROWS 4
-#include "conv_winograd_tile.h"
-
-#define WINO_NAME(x) x##_avx512
-#define WINO_TARGET TN_KERNEL_AVX512
-#define WINO_BYTES 64
-#define WINO_ROWS 8
-#include "conv_winograd_tile.h"
-#endif
 
 /* ------------------------------------------------------------------- plans */
 
-/* A pass: forward, or backward with data and out exchanged. */
+/* The plan of a forward pass, or of the gradient of data, which is the same
+ * with data and out exchanged. */
 typedef struct plan {
   const nn_conv *conv;
   const loops *loops;
@@ -93,22 +62,27 @@ typedef struct plan {
   const float *weight;
   const float *bias; /* NULL: none */
   float *to;
-  int64_t channels; /* of a group of the input */
-  int64_t filters;  /* of the result */
+  int64_t channels; /* channels of a group of the input */
+  int64_t filters;  /* filters: channels of a group of the result */
   int64_t in[2];
   int64_t out[2];
   int64_t pad[2];
-  int lines;        /* of a patch that are gathered */
-  int64_t tiles[2]; /* of an image */
-  int64_t n_tiles;  /* of all images */
+  int lines;        /* lines of a patch that are copied */
+  int64_t tiles[2]; /* tiles of an image along both dimensions */
+  int64_t n_tiles;  /* tiles of all images */
   int64_t width;    /* patches of a block */
   int64_t blocks;
-  int64_t filter_blocks; /* of `rows` filters */
-  int64_t shares;        /* that these are divided into */
-  int once;              /* each weight is used in one block only */
-  float *transformed;    /* otherwise G w G^T: (group,bundle,36,channel,row) */
-  int64_t transformed_apart; /* elements from one of the 36 to the next */
-  int64_t apart;             /* the same of transformed patches */
+  int64_t filter_blocks; /* number of filter blocks of a group */
+  /* Parts of the filter blocks, which slices compute separately. */
+  int64_t shares;
+  int once; /* there is one block of patches: weights are transformed where they
+               are used */
+  float *transformed; /* otherwise the transformed weights G w G^T: (group,
+                         filter block, 36, channel, filter) */
+  int64_t transformed_apart; /* distance between two of the 36 numbers of a
+                                weight */
+  /* Distance between two of the 36 numbers of a transformed patch. */
+  int64_t apart;
   nn_workspaces workspaces;
 } plan;
 
@@ -125,7 +99,7 @@ static uint64_t count_transform_bytes(const plan *p, int64_t filter_blocks) {
          sizeof(float);
 }
 
-/* Bytes of all transformed bundles, if they are kept. */
+/* Bytes of workspace for all transformed weights, if they are kept. */
 static uint64_t count_kept_bytes(const plan *p) {
   return p->once ? 0
                  : count_transform_bytes(p, p->conv->groups * p->filter_blocks);
@@ -159,7 +133,8 @@ static plan make_plan(const nn_conv *c, int back) {
 
 /* ----------------------------------------------------------------- weights */
 
-/* Copies the windows w[9][rows] of a bundle of filters on one channel. */
+/* Copies the weights of a filter block for one channel: w[9][rows]. They are
+ * reversed for the gradient of data. */
 static void copy_filters(const plan *p, int64_t group, int64_t filter_block,
                          int64_t c, float *w) {
   const int64_t filters = p->conv->filters, channels = p->conv->channels;
@@ -174,8 +149,8 @@ static void copy_filters(const plan *p, int64_t group, int64_t filter_block,
   }
 }
 
-/* Prefetches windows. Backward, those of a bundle are adjacent, and far from
- * the next ones. */
+/* Prefetches the weights of a filter block for channel c. In the gradient of
+ * data they are adjacent, and far from those of the next channel. */
 static void prefetch_filters(const plan *p, int64_t group, int64_t filter_block,
                              int64_t c) {
   const nn_conv *v = p->conv;
@@ -186,7 +161,8 @@ static void prefetch_filters(const plan *p, int64_t group, int64_t filter_block,
   for (int64_t i = 0; i < 9 * rows; i += 16) __builtin_prefetch(from + i);
 }
 
-/* Transforms a bundle of filters of a group. */
+/* Transforms the weights of a filter block of a group: G w G^T for each
+ * channel. */
 static void transform_filter_block(const plan *p, int64_t group,
                                    int64_t filter_block, float *to) {
   float w[9 * MOST_ROWS];
@@ -198,7 +174,7 @@ static void transform_filter_block(const plan *p, int64_t group,
   }
 }
 
-/* Bundles of all groups. */
+/* Transforms filter blocks [begin, end), counted over all groups. */
 static int32_t transform_filter_slice(void *arg, int64_t begin, int64_t end) {
   const plan *p = arg;
   for (int64_t i = begin; i < end; ++i)
@@ -209,9 +185,10 @@ static int32_t transform_filter_slice(void *arg, int64_t begin, int64_t end) {
 
 /* ----------------------------------------------------------------- patches */
 
-/* Tiles [x, x + n) of line y of an image's tiles, which are patches from number
- * `first` on. Patches in `inside` are completely in the image's columns; the
- * first `full` patches have all their results in it. */
+/* A run of patches side by side: tiles [x, x + n) of line y of an image's
+ * tiles. The first one is patch number `first` of a block. Patches in `inside`
+ * are completely inside the image's columns; the first `full` patches have all
+ * their results inside the image. */
 typedef struct patch_run {
   int64_t image;
   int64_t y;
@@ -222,7 +199,7 @@ typedef struct patch_run {
   nn_range inside;
 } patch_run;
 
-/* A block of patches, line by line. */
+/* A block of n patches, as runs along lines of tiles. */
 typedef struct patch_block {
   int64_t n;
   int64_t n_runs;
@@ -256,13 +233,14 @@ static void find_patches(const plan *p, int64_t block, patch_block *all) {
   }
 }
 
-/* Gathers one line of a patch that is partly outside of the image. */
+/* Copies line number i of a patch that is partly outside of the image; x is its
+ * first column. */
 static void gather_edge(const plan *p, const float *line, int64_t x, float *d) {
   for (int64_t j = 0; j < 6; ++j)
     d[j * p->width] = x + j >= 0 && x + j < p->in[1] ? line[x + j] : 0;
 }
 
-/* Gathers one line of the patches of a run. */
+/* Copies one line of all patches of a run from a line of the image. */
 static void gather_line(const plan *p, const patch_run *r, const float *line,
                         float *d) {
   const int64_t x = r->x * TILE - p->pad[1], at = r->inside.begin;
@@ -273,7 +251,7 @@ static void gather_line(const plan *p, const patch_run *r, const float *line,
     gather_edge(p, line, x + t * TILE, d + t);
 }
 
-/* Gathers the patches of a block in one channel, d[36][width]. */
+/* Copies the patches of a block in one plane: d[36][width]. */
 static void gather_patches(const plan *p, const patch_block *all, int64_t plane,
                            float *d) {
   const int64_t planes = p->conv->groups * p->channels;
@@ -296,7 +274,8 @@ static void gather_patches(const plan *p, const patch_block *all, int64_t plane,
            (size_t)(p->width - all->n) * sizeof *d);
 }
 
-/* Stores one line of the results of a run. */
+/* Stores one line of the results of a run: y has one result of each patch in a
+ * row. */
 static void scatter_line(const plan *p, const patch_run *r, float *line,
                          const float *y, float bias) {
   const int64_t full = p->add ? 0 : r->full;
@@ -312,7 +291,7 @@ static void scatter_line(const plan *p, const patch_run *r, float *line,
   nn_conv_run_after(p->conv, to, nn_min(r->n * TILE, p->out[1] - r->x * TILE));
 }
 
-/* Stores the elements of out that the patches of a block give, y[16][width]. */
+/* Stores the results of a block's patches in one plane: y[16][width]. */
 static void scatter_patches(const plan *p, const patch_block *all,
                             int64_t plane, const float *y) {
   const int64_t planes = p->conv->groups * p->filters;
@@ -328,7 +307,8 @@ static void scatter_patches(const plan *p, const patch_block *all,
 
 /* ------------------------------------------------------------------ blocks */
 
-/* Computes some filters of a group on a block of patches. */
+/* Computes one slice: a share of the filters of a group on a block of patches.
+ */
 static void compute_block(const plan *p, int64_t slice, float *workspace) {
   const int64_t share = slice % p->shares, rows = p->loops->rows;
   const int64_t at = slice / p->shares % p->blocks;
@@ -371,6 +351,7 @@ static int32_t block_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
+/* Runs a forward pass or the gradient of data. */
 static int32_t run_plan(plan *p) {
   const nn_conv *c = p->conv;
   int32_t code = TN_OK;
@@ -384,8 +365,8 @@ static int32_t run_plan(plan *p) {
                                      1, block_slice, p);
 }
 
-/* Whether there are so few patches, of so few planes, that the transforms take
- * longer than all products of untransformed weights. */
+/* Whether there are so few patches and weights that the transforms take longer
+ * than all products without transforms. */
 static int is_small(const nn_conv *c) {
   const plan p = make_plan(c, 0);
   return p.n_tiles < FEW_TILES && c->channels * c->filters <= FEW_PLANES;
@@ -415,20 +396,21 @@ static int32_t compute_data_gradient(const nn_conv *c, const nn_conv_arrays *a,
 
 /* ------------------------------------------------------ gradient of weight */
 
-/* Patches of data, and of the gradient of out, in blocks; several blocks are
- * multiplied together. For one group at a time. */
+/* The plan of the gradient of weight, for one group at a time. It multiplies
+ * transformed patches of data and of the output gradient. Several blocks of
+ * patches are multiplied together. */
 typedef struct weight_gradient {
   plan data;
   plan heads;
-  int64_t blocks; /* that are multiplied together */
-  int64_t width;  /* patches in them */
-  float *u;       /* transforms of heads: (36, filter, width) */
-  float *v;       /* of data: (36, channel, width) */
-  float *sums;    /* (36, filter, channel) */
+  int64_t blocks; /* blocks that are multiplied together */
+  int64_t width;  /* patches in these blocks */
+  float *u;       /* transformed output gradients: (36, filter, width) */
+  float *v;       /* transformed data: (36, channel, width) */
+  float *sums;    /* sums of products: (36, filter, channel) */
   float *weight;
   int64_t group;
-  int64_t first; /* block */
-  int64_t n;     /* blocks */
+  int64_t first; /* first block that is multiplied now */
+  int64_t n;     /* number of blocks that are multiplied now */
   nn_workspaces workspaces;
 } weight_gradient;
 
@@ -469,8 +451,8 @@ static uint64_t count_gradient_bytes(const weight_gradient *s) {
          s->workspaces.n * s->workspaces.bytes;
 }
 
-/* Transforms the patches of a channel; numbers after the channels are
- * filters. */
+/* Transforms the patches of one plane: of channel `plane`, or of filter `plane`
+ * - channels in the output gradient. */
 static void transform_plane(const weight_gradient *s, int64_t plane, float *d) {
   const int64_t channels = s->data.channels, width = s->data.width;
   const int is_head = plane >= channels;
@@ -487,6 +469,7 @@ static void transform_plane(const weight_gradient *s, int64_t plane, float *d) {
   }
 }
 
+/* Transforms planes [begin, end): channels, followed by filters. */
 static int32_t transform_plane_slice(void *arg, int64_t begin, int64_t end) {
   weight_gradient *s = arg;
   const uint32_t slot = nn_take_workspace(&s->workspaces);
@@ -497,7 +480,8 @@ static int32_t transform_plane_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Computes some of the 36 products of the existing patches. */
+/* Computes the matrix products number begin to end - 1 of the 36, over the
+ * patches that exist. */
 static int32_t multiply_slice(void *arg, int64_t begin, int64_t end) {
   const weight_gradient *s = arg;
   const nn_conv *c = s->data.conv;
@@ -521,7 +505,7 @@ static int32_t multiply_slice(void *arg, int64_t begin, int64_t end) {
   return code;
 }
 
-/* Transforms the sums of a filter back to weights, for some channels. */
+/* Transforms the sums of a filter back to weights, for all channels. */
 static void transform_filter_back(const weight_gradient *s, int64_t filter) {
   const nn_conv *c = s->data.conv;
   const int64_t apart = c->filters * c->channels;
@@ -542,6 +526,7 @@ static int32_t transform_back_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
+/* Computes the gradient of weight of one group. */
 static int32_t compute_group_gradient(weight_gradient *s) {
   const nn_conv *c = s->data.conv;
   const tn_host *host = c->call->host;
@@ -577,6 +562,7 @@ static int32_t compute_weight_gradient(const nn_conv *c,
 
 /* --------------------------------------------------------------- algorithm */
 
+/* Bytes of workspace for a pass. */
 static uint64_t count_workspace_bytes(const nn_conv *c, int pass) {
   if (pass == NN_CONV_WEIGHT) {
     const weight_gradient s = plan_weight_gradient(c);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * conv_winograd_tile.h: the loops of conv_winograd.c for one level of
- * instructions. Only that file includes it, several times, with these macros,
- * which it undefines:
+ * instructions. Only conv_winograd_loops.h includes it, several times, with
+ * these macros, which it undefines:
  *
  *   WINO_NAME    name(x): x with the level appended
  *   WINO_TARGET  the attribute of the level, or nothing
@@ -13,7 +13,8 @@ enum { WINO_NAME(lanes) = WINO_BYTES / (int)sizeof(float) };
 typedef float WINO_NAME(vector)
     __attribute__((vector_size(WINO_BYTES), aligned(sizeof(float)), may_alias));
 
-/* Gathers a line of n adjacent patches, all in the image. */
+/* Copies a line of n adjacent patches, all inside the image: column j of patch
+ * t goes to d[t + j * apart]. */
 WINO_TARGET static void WINO_NAME(gather)(const float *line, float *d,
                                           int64_t n, int64_t apart) {
   TN_KERNEL_INDEPENDENT
@@ -27,7 +28,7 @@ WINO_TARGET static void WINO_NAME(gather)(const float *line, float *d,
   }
 }
 
-/* Stores a line of the results of n adjacent patches. */
+/* Stores one line of the results of n adjacent patches, plus the bias. */
 WINO_TARGET static void WINO_NAME(scatter)(float *line, const float *y,
                                            int64_t n, int64_t apart,
                                            float bias) {
@@ -40,7 +41,8 @@ WINO_TARGET static void WINO_NAME(scatter)(float *line, const float *y,
   }
 }
 
-/* Transforms patches of one channel, d[36][n], into its rows of v: B^T d B. */
+/* Transforms n patches of one channel, d[36][n], into v: B^T d B. The 36
+ * results of a patch are `apart` elements apart. Overwrites d. */
 WINO_TARGET static void WINO_NAME(transform_data)(float *d, float *v, int64_t n,
                                                   int64_t apart) {
   for (int j = 0; j < 6; ++j) {
@@ -74,7 +76,7 @@ WINO_TARGET static void WINO_NAME(transform_data)(float *d, float *v, int64_t n,
   }
 }
 
-/* Transforms sums of one filter, m[36][n] with rows `apart` elements apart,
+/* Transforms the sums of one filter, m[36][n] with rows `apart` elements apart,
  * into its elements of out, y[16][n]: A^T m A. Overwrites m. */
 WINO_TARGET static void WINO_NAME(transform_results)(float *m, float *y,
                                                      int64_t n, int64_t apart) {
@@ -111,8 +113,8 @@ WINO_TARGET static void WINO_NAME(transform_results)(float *m, float *y,
   }
 }
 
-/* Transforms gradients of the results of patches, the upper left 4 x 4 of
- * y[36][n], into rows of u: A y A^T. Overwrites y. */
+/* Transforms the output gradients of n patches, the upper left 4 x 4 of
+ * y[36][n], into u: A y A^T. Overwrites y. */
 WINO_TARGET static void WINO_NAME(transform_gradients)(float *y, float *u,
                                                        int64_t n,
                                                        int64_t apart) {
@@ -145,8 +147,9 @@ WINO_TARGET static void WINO_NAME(transform_gradients)(float *y, float *u,
   }
 }
 
-/* Transforms sums of n weights, m[36][n] with rows `apart` elements apart, into
- * w[9][n], with rows WINO_BACK elements apart: G^T m G. n is at most that. */
+/* Transforms the sums of n weights, m[36][n] with rows `apart` elements apart,
+ * into w[9][n] with rows WINO_BACK elements apart: G^T m G. n is at most
+ * WINO_BACK. */
 WINO_TARGET static void WINO_NAME(transform_back)(const float *m, float *w,
                                                   int64_t n, int64_t apart) {
   enum { W = WINO_BACK };
@@ -179,12 +182,13 @@ WINO_TARGET static void WINO_NAME(transform_back)(const float *m, float *w,
   }
 }
 
-/* A number for each filter of a bundle. */
+/* A vector with one number for each filter of a filter block. */
 typedef float WINO_NAME(filter_vector)
     __attribute__((vector_size(WINO_ROWS * sizeof(float)),
                    aligned(sizeof(float)), may_alias));
 
-/* Transforms columns of w, `step` apart, into columns of G w. */
+/* Multiplies G with one column of w, whose three elements are `step` vectors
+ * apart; the six results are `apart` elements apart. */
 WINO_TARGET static inline __attribute__((always_inline)) void WINO_NAME(
     transform_column)(const float *w, int step, float *g, int64_t apart) {
   WINO_NAME(filter_vector) x[6];
@@ -204,8 +208,8 @@ WINO_TARGET static inline __attribute__((always_inline)) void WINO_NAME(
     *(WINO_NAME(filter_vector) *)(void *)(g + i * apart) = x[i];
 }
 
-/* Transforms the windows w[9][WINO_ROWS] of filters on one channel into 36
- * numbers each, `apart` elements apart: G w G^T. */
+/* Transforms the weights w[9][WINO_ROWS] of a filter block for one channel: G w
+ * G^T. The 36 results are `apart` elements apart. */
 WINO_TARGET static void WINO_NAME(transform_filters)(const float *w, float *to,
                                                      int64_t apart) {
   float columns[6 * 3 * WINO_ROWS];
@@ -215,7 +219,8 @@ WINO_TARGET static void WINO_NAME(transform_filters)(const float *w, float *to,
   (columns + i * 3 * WINO_ROWS, 1, to + i * 6 * apart, apart);
 }
 
-/* WINO_ROWS filters times some vectors of patches: m = u * v. */
+/* Multiplies WINO_ROWS filters with `wide` vectors of patches: m = u * v,
+ * summed over `depth` channels. */
 WINO_TARGET static inline __attribute__((always_inline)) void WINO_NAME(
     multiply_vectors)(const float *u, const float *v, float *m, int64_t depth,
                       int64_t n, const int wide) {

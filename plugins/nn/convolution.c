@@ -12,8 +12,8 @@
 
 /* ---------------------------------------------------------------- geometry */
 
-/* A tensor with data's shape; of rank -1 if only the gradient of a bias is
- * requested, which needs none. */
+/* Returns a tensor with the shape of data. Its rank is -1 if only the gradient
+ * of the bias is requested, which needs no data. */
 static const tn_tensor *find_data(const tn_frame *call) {
   if (!(call->flags & TN_CALL_BACKWARD))
     return &call->in[NN_CONVOLUTION_IN_DATA];
@@ -22,6 +22,7 @@ static const tn_tensor *find_data(const tn_frame *call) {
              : &call->in[NN_CONVOLUTION_BACKWARD_IN_DATA];
 }
 
+/* Returns a tensor with the shape of out, in a forward or backward call. */
 static const tn_tensor *find_out(const tn_frame *call) {
   return call->flags & TN_CALL_BACKWARD
              ? &call->in[NN_CONVOLUTION_BACKWARD_GRAD_OUT]
@@ -64,7 +65,7 @@ static nn_conv make_conv(const tn_frame *call) {
   return c;
 }
 
-/* Whether the sums have no terms. */
+/* Whether all sums of a pass have no terms. */
 static int is_empty(const nn_conv *c) {
   return c->images == 0 || c->channels == 0 || c->in_size == 0 ||
          c->out_size == 0;
@@ -80,8 +81,8 @@ static int is_pointwise(const nn_conv *c) {
   return 1;
 }
 
-/* Whether the first of three dimensions has no effect: images are one plane
- * deep, without a plane of padding before or after it. */
+/* Whether images have at most two dimensions: the first of three has length 1
+ * and no padding. */
 static int is_two_dimensional(const nn_window *w) {
   return w->kernel[0] == 1 && w->in[0] == 1 && w->pad[0] == 0;
 }
@@ -91,8 +92,8 @@ static int is_depthwise(const nn_conv *c) {
          is_two_dimensional(&c->window);
 }
 
-/* Whether the transforms cost less than they save: there are enough channels,
- * filters and patches. */
+/* Whether Winograd's transforms cost less than they save: there are enough
+ * channels, filters and patches. */
 static int is_winograd(const nn_conv *c) {
   const nn_window *w = &c->window;
   for (int d = 1; d < NN_WINDOW_RANK; ++d)
@@ -103,8 +104,8 @@ static int is_winograd(const nn_conv *c) {
          c->filters >= 16 && c->images * c->out_size >= 256;
 }
 
-/* Whether lines are multiplied in place: each element has so few products that
- * a copy for a product of matrices is not worthwhile. */
+/* Whether lines are multiplied in place. Then each element has so few products
+ * that a copy for a matrix product is not worthwhile. */
 static int is_direct(const nn_conv *c) {
   const nn_window *w = &c->window;
   const int64_t most = w->stride[1] * w->stride[2] > 1 ? 1 << 14 : 1 << 12;
@@ -120,7 +121,8 @@ static const nn_conv_algorithm *choose_algorithm(const nn_conv *c) {
   return is_direct(c) ? &nn_conv_direct : &nn_conv_panels;
 }
 
-/* The gradient of a bias alone is the same for every algorithm. */
+/* Whether only the gradient of the bias is requested, which is the same for
+ * every algorithm. */
 static int is_bias_alone(const tn_frame *call) {
   return find_data(call)->ndim < 0;
 }
@@ -161,7 +163,7 @@ int32_t nn_convolution_is_direct(const tn_frame *call) {
 
 /* -------------------------------------------------------- gradient of bias */
 
-enum { LANES = 16 }; /* partial sums of a line */
+enum { LANES = 16 }; /* number of partial sums of a line */
 
 #define SUM_LINE(name, type)                                              \
   TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *p) { \
@@ -186,7 +188,8 @@ typedef struct bias_args {
   int add;
 } bias_args;
 
-/* Filters [begin, end): each gradient is the sum of its images. */
+/* Computes the gradient of the bias for filters [begin, end): each is the sum
+ * of all elements of its images. */
 static int32_t sum_bias_slice(void *arg, int64_t begin, int64_t end) {
   static const tn_kernel_bodies singles = TN_KERNEL_BODIES(sum_f32);
   static const tn_kernel_bodies doubles = TN_KERNEL_BODIES(sum_f64);
@@ -224,14 +227,15 @@ static int32_t compute_bias_gradient(const nn_conv *c,
 
 /* ------------------------------------------------------------------ passes */
 
-/* The array of a pass: the index of its request, and its address. */
+/* Returns the index of the operand that a pass computes, among the outputs of
+ * the call. */
 static uint32_t find_result_index(int pass) {
   if (pass == NN_CONV_FORWARD) return NN_CONVOLUTION_OUT_OUT;
   return pass == NN_CONV_DATA ? NN_CONVOLUTION_IN_DATA
                               : NN_CONVOLUTION_IN_WEIGHT;
 }
 
-/* Fills a result without terms: with zeros, or the bias. */
+/* Fills the result of a pass without terms with zeros, or with the bias. */
 static void fill_result(const nn_conv *c, const nn_conv_arrays *a, int pass,
                         int add) {
   const tn_kernel_mode mode = {c->dtype, c->level};
@@ -246,6 +250,7 @@ static void fill_result(const nn_conv *c, const nn_conv_arrays *a, int pass,
   }
 }
 
+/* Runs one pass of an algorithm. */
 static int32_t run_pass(const nn_conv *c, const nn_conv_algorithm *algorithm,
                         const nn_conv_arrays *a, int pass, int add) {
   if (!is_empty(c)) return algorithm->passes[pass](c, a, add);
@@ -317,7 +322,8 @@ static int32_t run_backward(const tn_frame *call,
   return code;
 }
 
-/* The passes of a call use the same room, one after the other. */
+/* Sets *bytes to the workspace of a call. The passes of a call use the same
+ * workspace, one after the other. */
 static int32_t count_call_bytes(const tn_frame *call,
                                 const nn_conv_algorithm *algorithm,
                                 uint64_t *bytes) {
@@ -353,4 +359,5 @@ KERNEL(nn_convolution_pointwise, &nn_conv_pointwise)
 KERNEL(nn_convolution_depthwise, &nn_conv_depthwise)
 KERNEL(nn_convolution_winograd, &nn_conv_winograd)
 KERNEL(nn_convolution_direct, &nn_conv_direct)
-KERNEL(nn_convolution_half, NULL) /* the first that accepts the call */
+KERNEL(nn_convolution_half,
+       NULL) /* NULL: the first algorithm that accepts the call */

@@ -12,7 +12,8 @@
 #include "conv.h"
 #include "convolution.gen.h"
 
-/* The kernels of convolution.c treat these calls as their own. */
+/* The kernels of convolution.c accept these calls, because the params begin
+ * with the same fields. */
 _Static_assert(offsetof(nn_convolution_activation_params, no_bias) ==
                    offsetof(nn_convolution_params, no_bias),
                "the params do not begin with those of convolution");

@@ -3,7 +3,8 @@
  */
 #include "vector.h"
 
-/* The largest element of a row, and the logarithm of the sum of powers. */
+/* Sets norm[0] to the largest element of a row, and norm[1] to the logarithm of
+ * the sum of exp(x - norm[0]). */
 BODY void NAME(find_norm)(const REAL *x, int64_t n, REAL norm[2]) {
   const REAL top = NAME(find_largest)(x, n);
   NAME(prefetch_row)(x + n, n);
@@ -11,7 +12,8 @@ BODY void NAME(find_norm)(const REAL *x, int64_t n, REAL norm[2]) {
   norm[1] = MATH(log)(NAME(sum_exp)(x, n, top, 1));
 }
 
-/* in[0] are rows, in[1] gets their norms; c->losses gets the losses. */
+/* Computes the losses of rows: in[0] are rows, in[1] gets their norms,
+ * c->losses their losses. */
 LOOP(find_losses) {
   const row_args *c = params;
   REAL *norm = (REAL *)(uintptr_t)block->in[1];
@@ -25,7 +27,8 @@ LOOP(find_losses) {
   }
 }
 
-/* in[0] are rows, in[1] their norms, or NULL; out their gradients. */
+/* Computes the gradients of rows: in[0] are rows, in[1] their norms or NULL,
+ * out gets the gradients. */
 LOOP(write_gradients) {
   const row_args *c = params;
   const REAL head = (REAL)c->head;

@@ -6,8 +6,9 @@
 
 #include "random_scaling.h"
 
-/* An element is dropped if its word is below `limit`. Both are reduced by 2^31
- * for the comparison of vectors of signed integers. */
+/* Parameters of a loop. An element is dropped if its random word is below
+ * `limit`. Both are reduced by 2^31, because vectors compare signed integers.
+ */
 typedef struct factors {
   int32_t limit;
   double kept;
@@ -34,8 +35,8 @@ typedef struct factors {
 DROP(drop_f32, float)
 DROP(drop_f64, double)
 
-/* No word is below the limit of p = 0; for p = 1 every element has the factor
- * 0. */
+/* Returns the parameters for probability p. No word is below the limit of p =
+ * 0; for p = 1 every element has the factor 0. */
 static factors find_factors(double p) {
   const uint32_t limit = p < 1 ? (uint32_t)(p * 0x1p32) : 0;
   return (factors){(int32_t)(limit ^ 0x80000000u), p < 1 ? 1 / (1 - p) : 0};

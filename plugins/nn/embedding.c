@@ -10,12 +10,13 @@
 #include "tenon/kernel/copy_row.h"
 
 enum {
-  STAGE = 512,    /* elements in one conversion */
-  LINE = 64,      /* bytes of a cache */
-  SOON = 4,       /* rows that forward prefetches */
-  AHEAD = 2,      /* the same for backward */
-  MOST = 4096,    /* bytes of each */
-  LARGE = 1 << 18 /* bytes of a table, and of rows, that caches do not hold */
+  STAGE = 512, /* elements that are converted together */
+  LINE = 64,   /* bytes of a cache line */
+  SOON = 4, /* a forward call prefetches the row of this many positions later */
+  AHEAD = 2,      /* the same for a backward call */
+  MOST = 4096,    /* bytes of a row that are prefetched, at most */
+  LARGE = 1 << 18 /* bytes of a table, and of its result, that are larger than
+                     caches */
 };
 
 /* ----------------------------------------------------------------- indices */
@@ -65,8 +66,8 @@ static int32_t read_rows(const tn_frame *call, const tn_tensor *data,
   return TN_OK;
 }
 
-/* Forward the indices; backward also their positions, sorted, and the start of
- * those of each row. */
+/* Bytes of workspace: forward the rows of all positions; backward also the
+ * positions, sorted by row, and where each row's positions begin. */
 int32_t nn_embedding_bytes(const tn_frame *call, uint64_t *bytes) {
   const int back = (call->flags & TN_CALL_BACKWARD) != 0;
   const int64_t n = tn_tensor_size(
@@ -79,13 +80,14 @@ int32_t nn_embedding_bytes(const tn_frame *call, uint64_t *bytes) {
 typedef struct embedding_work {
   const tn_frame *call;
   tn_kernel_mode mode;
-  int64_t length; /* of a row */
-  int64_t bytes;  /* of an element */
+  int64_t length; /* elements of a row */
+  int64_t bytes;  /* bytes of an element */
   const int64_t *rows;
-  const int64_t *begin; /* backward, of input_dim + 1 */
+  /* Backward: (input_dim + 1) begin of each row's positions. */
+  const int64_t *begin;
   const int64_t *positions;
-  int64_t n;   /* of indices */
-  int streams; /* no cache holds the result */
+  int64_t n;   /* number of indices */
+  int streams; /* the result is larger than caches, and is written past them */
 } embedding_work;
 
 static embedding_work make_work(const tn_frame *call, const tn_tensor *like) {
@@ -96,7 +98,7 @@ static embedding_work make_work(const tn_frame *call, const tn_tensor *like) {
       .bytes = tn_dtype_bytes(like->dtype)};
 }
 
-/* to += from, n elements of a tensor's type. */
+/* Adds n elements of type dtype to others. */
 static void add_elements(const embedding_work *w, char *to, const char *from,
                          tn_dtype dtype, int64_t n) {
   double old[STAGE], more[STAGE];
@@ -122,7 +124,8 @@ static void stream_lines(char *to, const char *from, int64_t bytes) {
   }
 }
 
-/* One cache line at a time, which takes two thirds of the time for zeros. */
+/* Does the same with one store for each cache line, which takes two thirds of
+ * the time for zeros. */
 static TN_KERNEL_AVX512 void stream_lines_avx512(char *to, const char *from,
                                                  int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += LINE) {
@@ -133,6 +136,7 @@ static TN_KERNEL_AVX512 void stream_lines_avx512(char *to, const char *from,
 }
 #endif
 
+/* Copies bytes, or fills them with zeros if `from` is NULL. */
 static void set_bytes(char *to, const char *from, int64_t bytes) {
   if (from)
     memcpy(to, from, (size_t)bytes);
@@ -160,6 +164,7 @@ static void store_bytes(const embedding_work *w, char *to, const char *from,
   set_bytes(to, from, bytes);
 }
 
+/* Makes stores past the caches visible to other threads. */
 static void finish_stores(const embedding_work *w) {
 #if defined(TN_KERNEL_AVX2)
   if (w->streams) _mm_sfence();
@@ -191,6 +196,7 @@ static void copy_row_wide(char *to, const char *from, const char *soon,
 #define copy_row_half copy_row_wide
 #endif
 
+/* Copies, or adds, the rows of positions [begin, end). */
 static int32_t copy_slice(void *arg, int64_t begin, int64_t end) {
   const embedding_work *w = arg;
   const tn_tensor *out = &w->call->out[NN_EMBEDDING_OUT_OUT];
@@ -208,7 +214,8 @@ static int32_t copy_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* The same for many rows of a large table. */
+/* Copies the rows of positions [begin, end) from a table that is larger than
+ * caches. */
 static int32_t copy_large_slice(void *arg, int64_t begin, int64_t end) {
   const embedding_work *w = arg;
   const char *weight = w->call->in[NN_EMBEDDING_IN_WEIGHT].data;
@@ -227,7 +234,8 @@ static int32_t copy_large_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* For tables in caches, and for short rows, memcpy is fast enough. */
+/* Whether copy_large_slice is faster. For tables in caches, and for short rows,
+ * memcpy is fast enough. */
 static int is_large_table(const embedding_work *w) {
   const int64_t step = w->length * w->bytes;
   const int64_t table = nn_embedding_params_of(w->call)->input_dim * step;
@@ -284,6 +292,7 @@ static void prefetch_row(const embedding_work *w, const char *head, int64_t k) {
     __builtin_prefetch((const void *)(at + (uintptr_t)i));
 }
 
+/* Computes the rows [begin, end) of the gradient. */
 static int32_t sum_slice(void *arg, int64_t begin, int64_t end) {
   const embedding_work *w = arg;
   const tn_tensor *to = &w->call->out[NN_EMBEDDING_IN_WEIGHT];

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
- * embedding.cu: embedding.yaml on CUDA devices. Backward, slices of the head
- * are added to the rows of their indices (scatter.cuh).
+ * embedding.cu: embedding.yaml on CUDA devices. A backward call adds slices of
+ * the output gradient to the rows of their indices (scatter.cuh).
  */
 #include "embedding.gen.h"
 
 #include "nn.cuh"
 #include "tenon/kernel/scatter.cuh"
 
-/* Arguments of CUDA kernels: TO is written. */
+/* Indices of the arrays that CUDA kernels get; TO is the one that they write.
+ */
 enum { TO, INDEX, WEIGHT, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> nn_embedding_arrays;
 
 struct nn_embedding_view {
   int64_t n; /* positions */
   int64_t rows;
-  int64_t length; /* of a row */
+  int64_t length; /* elements of a row */
   tn_cuda_divisor by_length;
 };
 
-/* The row of a position; the number of rows if there is none. */
+/* Returns the row that the index at a position selects; v.rows if the index is
+ * out of range. */
 __device__ __forceinline__ int64_t
 nn_embedding_read_row(const nn_embedding_arrays &a, const nn_embedding_view &v,
                       int64_t position) {
@@ -26,7 +28,8 @@ nn_embedding_read_row(const nn_embedding_arrays &a, const nn_embedding_view &v,
   return index > -1 && index < (double)v.rows ? (int64_t)index : v.rows;
 }
 
-/* Rows consist of `length` packs of N. */
+/* Copies the row of each position to TO; NaN for an index out of range. Rows
+ * consist of `length` packs of N elements. */
 template <class T, int N>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_embedding_copy_rows(nn_embedding_arrays a, nn_embedding_view v) {
@@ -113,7 +116,7 @@ int32_t nn_embedding_cuda(const tn_frame *call) {
   });
 }
 
-/* Writes zeros, unless the request is add. */
+/* Fills the gradient of the weight with zeros, unless the request is add. */
 static int32_t nn_embedding_clear_output(const tn_frame *call,
                                          const nn_embedding_view &v,
                                          const tn_cuda_array &to,
@@ -127,7 +130,7 @@ static int32_t nn_embedding_clear_output(const tn_frame *call,
   });
 }
 
-/* Writes a key of each position to the input of the sort. */
+/* Launches the kernel that writes the sort key of each position: its row. */
 static int32_t nn_embedding_launch_keys(const tn_frame *call,
                                         const nn_embedding_view &v,
                                         cudaStream_t stream) {

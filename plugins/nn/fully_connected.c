@@ -34,15 +34,16 @@ static int32_t set_out_shape(const tn_frame *call, int32_t ndim,
                                ndim, shape);
 }
 
-/* Elements of a row of the weight, or -1. */
+/* Returns the number of elements in a row of the weight; -1 if it is unknown.
+ */
 static int64_t find_depth(const tn_frame *call) {
   const tn_tensor *weight = &call->in[NN_FULLY_CONNECTED_IN_WEIGHT];
   return weight->ndim == 2 ? weight->shape[1] : -1;
 }
 
-/* The one dimension after the first that is unknown, for a known product of
- * all: 0 if there is none, -1 if there are several. *product is the product of
- * the others, -1 if it exceeds 64 bits. */
+/* Returns the only unknown dimension after the first: 0 if all are known, -1 if
+ * several are unknown. *product becomes the product of the known ones, or -1 if
+ * it exceeds 64 bits. */
 static int32_t find_unknown(const tn_tensor *data, int64_t *product) {
   int32_t unknown = 0;
   *product = 1;
@@ -75,7 +76,8 @@ static int32_t refuse_depth(const tn_frame *call, const char *some, int64_t n) {
                  nn_print_shape(weight).text, (long long)weight->shape[1]);
 }
 
-/* Completes `shape`, that of data, and the weight from each other. */
+/* Infers the unknown dimension of data, in `shape`, and the shape of the weight
+ * from each other. */
 static int32_t infer_depth(const tn_frame *call, int64_t *shape) {
   const tn_tensor *data = &call->in[NN_FULLY_CONNECTED_IN_DATA];
   const int64_t depth = find_depth(call);
@@ -91,7 +93,8 @@ static int32_t infer_depth(const tn_frame *call, int64_t *shape) {
   return set_weight_shape(call, unknown > 0 ? depth : product);
 }
 
-/* Rows of several dimensions, which the weight sees as one. */
+/* Infers shapes with flatten=true: a row of data has all dimensions after the
+ * first. */
 static int32_t infer_flat(const tn_frame *call) {
   const tn_tensor *data = &call->in[NN_FULLY_CONNECTED_IN_DATA];
   const tn_tensor *out = &call->out[NN_FULLY_CONNECTED_OUT_OUT];
@@ -108,7 +111,8 @@ static int32_t infer_flat(const tn_frame *call) {
   return code == TN_OK ? set_data_shape(call, data->ndim, shape) : code;
 }
 
-/* Keeps all dimensions but the last. */
+/* Infers shapes with flatten=false: the result keeps all dimensions but the
+ * last. */
 static int32_t infer_kept(const tn_frame *call) {
   const tn_tensor *data = &call->in[NN_FULLY_CONNECTED_IN_DATA];
   const tn_tensor *out = &call->out[NN_FULLY_CONNECTED_OUT_OUT];
@@ -139,17 +143,17 @@ int32_t nn_fully_connected_infer(const tn_frame *call) {
 
 /* ---------------------------------------------------------------- products */
 
-/* A function that multiplies. */
+/* A function that computes a matrix product. */
 typedef int32_t multiply_fn(const tn_frame *call, const tn_blas_gemm *g);
 
-/* A matrix of a call, in f32 or f64: dense rows. */
+/* A matrix with dense rows, in f32 or f64. */
 typedef struct matrix {
   void *at;
   int64_t rows;
   int64_t columns;
 } matrix;
 
-/* A call, and its product function. */
+/* The operands of a call, and its product function. */
 typedef struct context {
   nn_operands wide;
   multiply_fn *multiply;
@@ -276,7 +280,7 @@ static int32_t run_forward(const tn_frame *call, multiply_fn *multiply) {
   return code;
 }
 
-/* Computes one gradient: opens its operands and closes it. */
+/* Computes gradient i of a call, and converts it to the type of its output. */
 static int32_t run_gradient(context *x, const matrix *grad, uint32_t i) {
   const tn_tensor *to = &x->wide.call->out[i];
   matrix out = {nn_operands_open_output(&x->wide, i), 0, 0};

@@ -10,8 +10,8 @@
 #include "activated.h"
 #include "fully_connected.gen.h"
 
-/* The shapes and kernels of fully_connected.c treat these calls as their
- * own. */
+/* The functions of fully_connected.c accept these calls, because the params
+ * begin with the same fields. */
 _Static_assert(offsetof(nn_fully_connected_activation_params, flatten) ==
                    offsetof(nn_fully_connected_params, flatten),
                "the params do not begin with those of fully_connected");
@@ -24,7 +24,8 @@ static int32_t get_type(const tn_frame *call) {
   return nn_fully_connected_activation_params_of(call)->act_type;
 }
 
-/* `of` is the kernel of fully_connected.c, `room` its function of bytes. */
+/* Defines a kernel and its backward and bytes functions. `of` is the kernel of
+ * fully_connected.c, `room` its function of bytes. */
 #define KERNEL(name, of, room)                                               \
   NN_ACTIVATED(name, NN_FULLY_CONNECTED_ACTIVATION_BACKWARD_OUT_OUT,         \
                of##_backward, room)                                          \

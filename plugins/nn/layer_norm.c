@@ -21,8 +21,8 @@ static int32_t refuse_gamma(const tn_frame *call) {
                  (long long)nn_layer_norm_params_of(call)->axis);
 }
 
-/* States a shape of one rank: `length` along the axis, otherwise the dimensions
- * that either tensor knows. */
+/* Sets the shapes of data, gamma and mean: data has `length` elements along
+ * dimension dim. */
 static int32_t set_shapes(const tn_frame *call, int32_t dim, int64_t length) {
   const tn_tensor *data = &call->in[NN_LAYER_NORM_IN_DATA];
   int64_t shape[TN_MAX_NDIM];
@@ -58,10 +58,11 @@ int32_t nn_layer_norm_infer(const tn_frame *call) {
 /* ------------------------------------------------------------------- loops */
 
 enum {
-  BLOCKS = 32, /* of units, at most */
-  FLUSH = 64,  /* rows with gradients summed in the type of the computation */
-  FOUR = 4,    /* rows with gradients computed together */
-  SIDE = 4,    /* vectors of a row that are written past the caches together */
+  BLOCKS = 32, /* largest number of groups of units */
+  /* Rows whose gradients are summed in the type of the computation. */
+  FLUSH = 64,
+  FOUR = 4, /* rows with gradients that are computed together */
+  SIDE = 4, /* vectors of a row that are written past the caches together */
 };
 
 /* Arguments of the loops. */
@@ -69,12 +70,14 @@ typedef struct layer_args {
   nn_axis_shape e;
   double eps;
   uint32_t level;
-  const void *gamma; /* all of them in the type of the computation */
+  const void *gamma; /* gamma and beta in the type of the computation */
   const void *beta;
   int again;    /* backward: mean and rstd are computed again */
-  void *part;   /* of rows: partial sums for gamma and beta, zeroed */
-  double *sums; /* of a block */
-  void *room;   /* for FOUR rows of the gradient of data, if these are
+  void *part;   /* partial sums for the gradients of gamma and beta over some
+                   rows, initially 0 */
+  double *sums; /* sums for the gradients of gamma and beta over the rows of a
+                   block */
+  void *room;   /* buffer for FOUR rows of the gradient of data, if these are
                    written past the caches; or NULL */
 } layer_args;
 
@@ -87,26 +90,27 @@ typedef struct layer_work {
   const tn_frame *call;
   tn_kernel_mode mode;
   layer_args layer_args;
-  int64_t bytes; /* of an element */
+  int64_t bytes; /* bytes of an element */
   int64_t units;
-  int64_t cost; /* elements of one */
+  int64_t cost; /* elements of a unit */
   int64_t each; /* units of a block */
   int64_t blocks;
-  const char *in[2]; /* of whole tensors: data, or a head and data */
-  char *to;          /* or NULL */
-  char *mean;        /* of all lines */
+  const char *in[2]; /* forward: data; backward: output gradient and data */
+  char *to;          /* result; or NULL */
+  char *mean;        /* mean and rstd of all lines */
   char *rstd;
   char *part;   /* backward, one for each block */
   double *sums; /* backward, 2*length for each block */
-  char *rooms;  /* backward, if no cache holds the gradient of data: each
-                   block's room for rows of it */
+  char *rooms;  /* backward, if the gradient of data is larger than caches: a
+                   buffer of each block for rows of it */
 } layer_work;
 
+/* Sets the parts of the state that depend on shapes and parameters. */
 static void set_sizes(layer_work *w, const tn_tensor *data,
                       const tn_frame *call) {
   enum {
     LEAST = TN_KERNEL_GRAIN
-  }; /* elements of a block that is worth its own sums */
+  }; /* least number of elements of a block with its own sums */
   const nn_layer_norm_params *p = nn_layer_norm_params_of(call);
   const int32_t dim = (int32_t)(p->axis < 0 ? p->axis + data->ndim : p->axis);
   nn_axis_shape *e = &w->layer_args.e;
@@ -130,7 +134,8 @@ static int64_t count_lines(const layer_work *w) {
   return w->layer_args.e.outer * w->layer_args.e.inner;
 }
 
-/* Units [begin, begin + n) for a loop; for columns n is 1. */
+/* Returns the arguments of a loop over units [begin, begin + n); n is 1 if
+ * units are columns. */
 static tn_kernel_block make_block(const layer_work *w, int64_t begin,
                                   int64_t n) {
   const nn_axis_shape *e = &w->layer_args.e;
@@ -148,6 +153,7 @@ static tn_kernel_block make_block(const layer_work *w, int64_t begin,
   return block;
 }
 
+/* Runs the loop for rows or columns over units [begin, end). */
 static void run_units(const layer_work *w, const nn_loops loops[2],
                       const layer_args *l, int64_t begin, int64_t end) {
   const int columns = l->e.inner > 1;
@@ -158,7 +164,7 @@ static void run_units(const layer_work *w, const nn_loops loops[2],
   }
 }
 
-/* Size in a workspace, in whole cache lines. */
+/* Rounds a size in a workspace up to whole cache lines. */
 static uint64_t round_up_bytes(int64_t bytes) {
   return ((uint64_t)bytes + 63) / 64 * 64;
 }
@@ -169,8 +175,8 @@ static char *take_workspace(char **room, int64_t bytes) {
   return at;
 }
 
-/* Bytes of a block's room for rows that are written past the caches; 0 if they
- * are not. */
+/* Bytes of a block's buffer for rows that are written past the caches; 0 if
+ * they are not. */
 static uint64_t count_row_buffer_bytes(const layer_work *w) {
   const nn_axis_shape *e = &w->layer_args.e;
   if (e->inner > 1 ||
@@ -179,8 +185,8 @@ static uint64_t count_row_buffer_bytes(const layer_work *w) {
   return nn_writer_count_bytes(FOUR * e->length * w->bytes);
 }
 
-/* Bytes for gamma and beta in the type of the computation, and for the values
- * that a pass keeps. */
+/* Bytes of workspace for gamma and beta in the type of the computation, and for
+ * the values that a pass keeps. */
 static uint64_t count_own_bytes(const layer_work *w, int back) {
   const int64_t length = w->layer_args.e.length;
   const uint64_t weights = 2 * round_up_bytes(length * w->bytes);
@@ -191,6 +197,7 @@ static uint64_t count_own_bytes(const layer_work *w, int back) {
          (uint64_t)blocks * count_row_buffer_bytes(w);
 }
 
+/* Returns a tensor with the shape of data, in a forward or backward call. */
 static const tn_tensor *find_data(const tn_frame *call) {
   return (call->flags & TN_CALL_BACKWARD)
              ? &call->in[NN_LAYER_NORM_BACKWARD_GRAD_OUT]
@@ -206,7 +213,7 @@ int32_t nn_layer_norm_bytes(const tn_frame *call, uint64_t *bytes) {
   return TN_OK;
 }
 
-/* A weight in the type of the computation; ones if it is absent. */
+/* Returns a weight in the type of the computation; ones if it is absent. */
 static const void *read_weight(const layer_work *w, const tn_tensor *weight,
                                char *to) {
   const int64_t n = w->layer_args.e.length;
@@ -232,8 +239,8 @@ static int32_t forward_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Address of a hidden output during the computation: its own if it is requested
- * and has the type of the computation. */
+/* Returns the address of a hidden output during the computation: its own, if it
+ * is requested and has the type of the computation. */
 static char *locate_hidden(const layer_work *w, uint32_t index, char *room) {
   const tn_tensor *out = &w->call->out[index];
   const int direct =
@@ -248,7 +255,8 @@ static void write_hidden(const layer_work *w, uint32_t index,
   tn_kernel_store_dense(out->data, out->dtype, from, &w->mode, count_lines(w));
 }
 
-/* Lines without elements have the mean 0 and the variance 0. */
+/* Fills a hidden output for lines without elements, which have the mean 0 and
+ * the variance 0. */
 static void write_empty_lines(const layer_work *w, uint32_t index,
                               double value) {
   const tn_kernel_mode mode = {TN_F64, w->mode.level};
@@ -297,8 +305,8 @@ int32_t nn_layer_norm(const tn_frame *call) {
 static const nn_loops back_loops[2] = {NN_LOOPS(write_row_gradients),
                                        NN_LOOPS(write_column_gradients)};
 
-/* The loops of a call: those that write past the caches, if that is possible
- * and worthwhile. */
+/* Returns the loops of a backward call: those that write past the caches, if
+ * that is possible and worthwhile. */
 static const nn_loops *find_loops(const layer_work *w) {
   static const nn_loops stream = NN_LOOPS(stream_row_gradients);
   const int fits = (uintptr_t)w->to % NN_WRITER_LINE == 0 &&
@@ -324,7 +332,8 @@ static int32_t backward_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Merges the blocks' sums in their order into the first one's. */
+/* Adds the sums of all blocks in their order to those of the first block, and
+ * writes the gradients of gamma and beta. */
 static void write_weight_gradients(const layer_work *w) {
   const tn_kernel_mode mode = {TN_F64, w->mode.level};
   const int64_t length = w->layer_args.e.length;
@@ -340,8 +349,8 @@ static void write_weight_gradients(const layer_work *w) {
   }
 }
 
-/* If only the gradient of beta is requested, there is no data; the gradient of
- * out replaces it. */
+/* Computes a backward call. If only the gradient of beta is requested, there is
+ * no data; the output gradient replaces it. */
 int32_t nn_layer_norm_backward(const tn_frame *call) {
   const tn_tensor *to = &call->out[NN_LAYER_NORM_IN_DATA];
   const tn_tensor *data = &call->in[NN_LAYER_NORM_BACKWARD_IN_DATA];

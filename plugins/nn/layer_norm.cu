@@ -8,27 +8,28 @@
 #include "channels.cuh"
 #include "rows.cuh"
 
-/* Arguments of CUDA kernels: backward OUT is the gradient of data. Operands
- * that are absent or not requested have no data. MEAN and RSTD may have another
- * type. */
+/* Indices of the arrays that CUDA kernels get. Backward, OUT is the gradient of
+ * data. Operands that are absent or not requested have no data. MEAN and RSTD
+ * may have another type than the others. */
 enum { OUT, DATA, GAMMA, BETA, MEAN, RSTD, HEAD, SUMS, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> nn_layer_arrays;
 
 struct nn_layer_view {
   nn_lines lines;
-  nn_rows rows; /* the same, if they are rows */
+  nn_rows rows; /* the same lines as rows, if their elements are contiguous */
   nn_channels places;
   double eps;
 };
 
+/* Returns gamma of position k in a line; 1 if gamma is absent. */
 template <class T>
 __device__ __forceinline__ nn_compute_type<T> nn_layer_read_gamma(
     const nn_layer_arrays &a, int64_t k) {
   return a.at[GAMMA].data != NULL ? nn_load_element<T>(a.at[GAMMA], k) : 1;
 }
 
-/* MEAN and RSTD of a half type are f32 if they are measured again. All that are
- * read have the type of the computation. */
+/* Stores the mean or rstd of line i. If T is f16 or bf16, the array may be f32:
+ * then its values are read again by the backward pass. */
 template <class T>
 __device__ __forceinline__ void nn_layer_store_moment(
     const tn_cuda_array &to, int64_t i, nn_compute_type<T> value) {
@@ -38,19 +39,22 @@ __device__ __forceinline__ void nn_layer_store_moment(
     nn_store_element<T>(to, i, value);
 }
 
+/* Loads the mean or rstd of line i in the type of the computation. */
 template <class C>
 __device__ __forceinline__ C nn_layer_load_moment(const tn_cuda_array &from,
                                                   int64_t i) {
   return ((const C *)from.data)[i];
 }
 
-/* Mean and 1/sqrt(var + eps) of a line; 0 for a line without elements. */
+/* The mean and 1/sqrt(var + eps) of a line; both are 0 for a line without
+ * elements. */
 template <class C>
 struct nn_moments {
   C mean;
   C rstd;
 };
 
+/* Computes the mean and rstd of a thread's line. */
 template <class T>
 __device__ __forceinline__ nn_moments<nn_compute_type<T>> nn_layer_measure_line(
     const nn_layer_arrays &a, const nn_layer_view &v, const nn_line &line) {
@@ -73,6 +77,7 @@ __device__ __forceinline__ nn_moments<nn_compute_type<T>> nn_layer_measure_line(
   return m;
 }
 
+/* Writes OUT, MEAN and RSTD of lines with elements that are not contiguous. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_layer_normalize_lines(nn_layer_arrays a, nn_layer_view v) {
@@ -96,8 +101,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* The results for a thread's part of a row, which is already reduced by its
- * mean. */
+/* Computes x * rstd * gamma + beta for a thread's part of a row; the mean was
+ * already subtracted from x. */
 template <class T, class S>
 __device__ __forceinline__ void nn_layer_scale_row(
     const nn_layer_arrays &a, const nn_row &row, nn_compute_type<T> rstd,
@@ -115,7 +120,7 @@ __device__ __forceinline__ void nn_layer_scale_row(
   }
 }
 
-/* The same for rows. */
+/* Writes OUT, MEAN and RSTD of rows, which are kept in registers. */
 template <class T, class S>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_layer_normalize_rows(nn_layer_arrays a, nn_layer_view v) {
@@ -148,7 +153,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* The gradient of data. */
+/* Writes the gradient of data, line by line. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_layer_write_line_gradients(nn_layer_arrays a, nn_layer_view v) {
@@ -184,7 +189,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* Multiplies a thread's part of a row by gamma. */
+/* Multiplies a thread's part of a row by gamma, unless gamma is absent. */
 template <class T, class S>
 __device__ __forceinline__ void nn_layer_multiply_gamma(
     const nn_layer_arrays &a, const nn_row &row,
@@ -201,7 +206,7 @@ __device__ __forceinline__ void nn_layer_multiply_gamma(
   }
 }
 
-/* The same for rows. */
+/* Writes the gradient of data, row by row; rows are kept in registers. */
 template <class T, class S>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_layer_write_row_gradients(nn_layer_arrays a, nn_layer_view v) {
@@ -232,15 +237,16 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* A gradient of out, and the element before gamma and beta. */
+/* An output gradient, and the normalised element (x - mean) * rstd. */
 template <class C>
 struct nn_layer_operands {
   C head;
   C normal;
 };
 
-/* The terms of the gradients of gamma and beta; without data there is no
- * gradient of gamma. MEAN and RSTD have the type of the computation. */
+/* Stores the sums of pieces for the gradients of gamma and beta. Without DATA
+ * the gradient of gamma is not requested. MEAN and RSTD have the type of the
+ * computation. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_layer_sum_weight_gradients(nn_layer_arrays a, nn_layer_view v) {
@@ -275,6 +281,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
 
 /* -------------------------------------------------------------------- host */
 
+/* Returns a tensor with the shape of data, in a forward or backward call. */
 static const tn_tensor *nn_layer_find_data(const tn_frame *call) {
   return (call->flags & TN_CALL_BACKWARD)
              ? &call->in[NN_LAYER_NORM_BACKWARD_GRAD_OUT]
@@ -298,7 +305,8 @@ static int64_t nn_layer_count_lines(const nn_layer_view &v) {
   return v.lines.outer * v.lines.inner;
 }
 
-/* Backward sums, then mean and rstd of lines of a half type, measured again. */
+/* Bytes of workspace of a backward call: SUMS, followed by mean and rstd of
+ * lines in f32, which f16 and bf16 need. */
 int32_t nn_layer_norm_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
   const nn_layer_view v = nn_layer_make_view(call);
   *bytes = 0;
@@ -358,7 +366,7 @@ int32_t nn_layer_norm_cuda(const tn_frame *call) {
   });
 }
 
-/* Mean and rstd in f32, because the saved ones are rounded. */
+/* Computes mean and rstd again in f32, because the saved ones are rounded. */
 template <class T>
 static int32_t nn_layer_recompute_moments(const tn_frame *call,
                                           const nn_layer_view &v,
@@ -375,6 +383,7 @@ static int32_t nn_layer_recompute_moments(const tn_frame *call,
   return nn_layer_launch_forward<T>(call, v, own, stream);
 }
 
+/* Launches the kernels of a backward call. */
 template <class T>
 static int32_t nn_layer_launch_backward(const tn_frame *call,
                                         const nn_layer_view &v,

@@ -3,7 +3,7 @@
  */
 #include "vector.h"
 
-/* Mean and 1/sqrt(var + eps) of a row. */
+/* Computes the mean and 1/sqrt(var + eps) of a row. */
 BODY void NAME(measure_row)(const layer_args *l, const REAL *x, REAL *mean,
                             REAL *rstd) {
   const int64_t n = l->e.length;
@@ -12,7 +12,8 @@ BODY void NAME(measure_row)(const layer_args *l, const REAL *x, REAL *mean,
   *rstd = (REAL)(1 / sqrt((double)var + l->eps));
 }
 
-/* in[0] are rows, in[1] and in[2] get their mean and rstd. */
+/* Normalises rows: in[0] are the rows, in[1] and in[2] get their mean and rstd,
+ * out the result. */
 LOOP(normalize_rows) {
   const layer_args *l = params;
   const int64_t n = l->e.length;
@@ -34,7 +35,8 @@ LOOP(normalize_rows) {
   }
 }
 
-/* measure for n adjacent lines. Each line is summed term by term, so in f64. */
+/* Computes mean and rstd of n columns. Each sum is in f64, because it has one
+ * partial sum. */
 BODY void NAME(measure_columns)(const layer_args *l, const REAL *x, int64_t n,
                                 REAL *means, REAL *rstds) {
   double mean[NN_CHUNK] = {0}, spread[NN_CHUNK] = {0};
@@ -71,7 +73,8 @@ LOOP(normalize_columns) {
  * in[0] is the gradient of the result, in[1] the input, in[2] and in[3] mean
  * and rstd. l->part gets the gradients of gamma and beta. */
 
-/* Coefficients of the gradient of a row of data. */
+/* Coefficients of a row, from which the gradient of each of its elements
+ * follows. */
 typedef struct NAME(row_coefficients) {
   REAL mean;
   REAL rstd;
@@ -79,8 +82,9 @@ typedef struct NAME(row_coefficients) {
   REAL slope;
 } NAME(row_coefficients);
 
-/* Mean and rstd are known; the others follow from the means of g*gamma and of
- * its products with x - mean. */
+/* Computes `shift` and `slope` of a row from its mean and rstd: from the means
+ * of g*gamma, and of its products with x - mean. Prefetches the next row if
+ * `ahead`. */
 BODY void NAME(find_coefficients)(const layer_args *l, const REAL *g,
                                   const REAL *x, NAME(row_coefficients) * s,
                                   const int ahead) {
@@ -101,8 +105,8 @@ BODY void NAME(find_coefficients)(const layer_args *l, const REAL *g,
   s->slope = sums[1] / (REAL)n * s->rstd * s->rstd;
 }
 
-/* Adds a row's gradients of gamma and beta, and writes that of data unless `to`
- * is NULL. */
+/* Adds the gradients of gamma and beta from one row to l->part, and writes the
+ * gradient of the row to `to` unless it is NULL. */
 BODY void NAME(write_row_gradient)(const layer_args *l, const REAL *g,
                                    const REAL *x,
                                    const NAME(row_coefficients) * s, REAL *to) {
@@ -121,8 +125,8 @@ BODY void NAME(write_row_gradient)(const layer_args *l, const REAL *g,
         (g[i] * gamma[i] - s->shift - (x[i] - s->mean) * s->slope) * s->rstd;
 }
 
-/* The same for four rows, whose sums are added to the others together. It
- * prefetches the next four into the second cache, because the first one is
+/* Does the same for four rows, whose sums are added to l->part together. It
+ * prefetches the next four rows into the second cache, because the first one is
  * full. */
 BODY void NAME(write_four_gradients)(const layer_args *l, const REAL *g,
                                      const REAL *x,
@@ -160,7 +164,7 @@ BODY void NAME(write_four_gradients)(const layer_args *l, const REAL *g,
     }
 }
 
-/* Adds the partial sums of rows to the block's sums. */
+/* Adds the partial sums in l->part to the block's sums, and clears them. */
 BODY void NAME(flush_sums)(const layer_args *l) {
   REAL *part = l->part;
   for (int64_t i = 0; i < 2 * l->e.length; ++i) {
@@ -203,8 +207,8 @@ LOOP(write_row_gradients) {
   nn_writer_close(&writer);
 }
 
-/* A part of stream_four: the gradients of four rows in the columns from i on,
- * as many as `vectors` vectors have lanes. */
+/* Computes the gradients of four rows in the columns from i on, as many as
+ * `vectors` vectors have lanes. */
 BODY void NAME(stream_columns)(const layer_args *l, const REAL *g,
                                const REAL *x, const NAME(row_coefficients) s[4],
                                REAL *to, int64_t i, const int vectors) {
@@ -236,8 +240,8 @@ BODY void NAME(stream_columns)(const layer_args *l, const REAL *g,
   }
 }
 
-/* Like back_four, but writes past the caches: rows begin at a cache line, and
- * fill cache lines. */
+/* Does the same as write_four_gradients, but writes past the caches: rows must
+ * begin at a cache line and fill cache lines. */
 BODY void NAME(stream_four_gradients)(const layer_args *l, const REAL *g,
                                       const REAL *x,
                                       const NAME(row_coefficients) s[4],
@@ -250,7 +254,7 @@ BODY void NAME(stream_four_gradients)(const layer_args *l, const REAL *g,
   for (; i < n; i += L) NAME(stream_columns)(l, g, x, s, to, i, 1);
 }
 
-/* back_rows with stream_four. */
+/* Does the same as write_row_gradients, but writes past the caches. */
 LOOP(stream_row_gradients) {
   const layer_args *l = params;
   const int64_t n = l->e.length;
@@ -274,7 +278,7 @@ LOOP(stream_row_gradients) {
   NN_STREAM_END();
 }
 
-/* Sums along the lines' axis, of g*gamma and of its products with x - mean. */
+/* Sums g*gamma, and its products with x - mean, along each column. */
 BODY void NAME(sum_columns)(const layer_args *l, const tn_kernel_block *block,
                             const REAL *mean, double *sum, double *moment) {
   const REAL *g = block->in[0], *x = block->in[1], *gamma = l->gamma;

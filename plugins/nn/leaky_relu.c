@@ -60,7 +60,7 @@ int32_t nn_leaky_relu_infer(const tn_frame *call) {
 #define SELU_SCALE 1.0507009873554805
 #define SELU_LOW 1.7580993408473766
 
-/* Some functions do not use it. */
+/* Declares `slope` for a loop; some functions do not use it. */
 #define SLOPE(type)                                                       \
   const type slope = (type)((const nn_leaky_relu_params *)params)->slope; \
   (void)slope
@@ -93,7 +93,8 @@ BACKWARD(selu_back_f64, double,
 /* A backward call has [gradient of out, data, gamma, out]. */
 #define MAP_BACK(name) NN_MAP(name, 2, 0, 3)
 
-/* In the order of the values of act_type. */
+/* Returns the map of a call; maps are in the order of the values of act_type.
+ */
 static const tn_kernel_map *find_map(const tn_frame *call) {
   static const tn_kernel_map forward[] = {MAP(leaky), MAP(elu), MAP(selu)};
   static const tn_kernel_map backward[] = {
@@ -126,7 +127,8 @@ typedef struct slope_range {
   double last; /* the largest value that may be drawn */
 } slope_range;
 
-/* A loop of random_scaling.h; `uniform` names a word. */
+/* Defines a loop for random_scaling.h; `uniform` is an expression that converts
+ * `word` to a number in [0, 1). */
 #define DRAW(name, type, uniform)                                              \
   TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
     const slope_range *r = params;                                             \
@@ -178,7 +180,8 @@ int32_t nn_rrelu(const tn_frame *call) {
 TIMES(times_f32, float)
 TIMES(times_f64, double)
 
-/* A backward call has [gradients of out and kept, data, gamma, out, kept]. */
+/* Multiplies the output gradient by the saved factors. The inputs are
+ * [gradients of out and kept, data, gamma, out, kept]. */
 int32_t nn_rrelu_backward(const tn_frame *call) {
   static const tn_kernel_map map = {.f32 = TN_KERNEL_BODIES(times_f32),
                                     .f64 = TN_KERNEL_BODIES(times_f64),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * leaky_relu.cu: leaky_relu.yaml on CUDA devices. A thread has packs; the
- * gradient of prelu's slopes is a sum of channels.
+ * leaky_relu.cu: leaky_relu.yaml on CUDA devices. A thread computes packs of
+ * elements. The gradient of gamma, the slopes of prelu, is a sum over each
+ * channel.
  */
 #include "leaky_relu.gen.h"
 
@@ -8,14 +9,16 @@
 #include "random_scaling.cuh"
 #include "tenon/kernel/philox.h"
 
-/* Arguments of CUDA kernels: forward DATA; backward HEAD, and KEPT: the saved
- * factor, or else the result. */
+/* Indices of the arrays that CUDA kernels get. Forward calls read DATA,
+ * backward calls HEAD and KEPT: the saved output, or the result if there is
+ * none. */
 enum { OUT, DATA, GAMMA, KEPT, HEAD, SUMS, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> nn_leaky_arrays;
 
 struct nn_leaky_view {
-  nn_channels channels; /* one of all elements, except for prelu */
-  int64_t n;            /* packs */
+  /* Channels of prelu; otherwise one channel of all elements. */
+  nn_channels channels;
+  int64_t n; /* packs */
   double slope;
   int type; /* NN_LEAKY_RELU_ACT_TYPE_* */
   int reserved;
@@ -24,12 +27,14 @@ struct nn_leaky_view {
 #define SELU_SCALE 1.0507009873554805
 #define SELU_LOW 1.7580993408473766
 
+/* Returns the slope of the channel that contains pack i. */
 template <class T>
 __device__ __forceinline__ nn_compute_type<T> nn_leaky_read_gamma(
     const nn_leaky_arrays &a, const nn_leaky_view &v, int64_t i) {
   return nn_load_element<T>(a.at[GAMMA], nn_find_channel(v.channels, i));
 }
 
+/* Returns the function of the operator for an element x of pack i. */
 template <class T>
 __device__ __forceinline__ nn_compute_type<T> nn_leaky_compute_value(
     const nn_leaky_arrays &a, const nn_leaky_view &v, int64_t i,
@@ -44,7 +49,8 @@ __device__ __forceinline__ nn_compute_type<T> nn_leaky_compute_value(
   return (C)v.slope * x;
 }
 
-/* n packs, each within one channel. */
+/* Writes OUT for n packs, each within one channel; for prelu also KEPT, a copy
+ * of DATA. */
 template <class T, int N>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_leaky_write_values(nn_leaky_arrays a, nn_leaky_view v) {
@@ -60,8 +66,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
       });
 }
 
-/* The factor of an element's gradient, from KEPT: for rrelu it is the saved
- * factor. */
+/* Returns the factor by which the output gradient of an element is multiplied;
+ * y is the element of KEPT, which for rrelu is the factor itself. */
 template <class T>
 __device__ __forceinline__ nn_compute_type<T> nn_leaky_find_factor(
     const nn_leaky_arrays &a, const nn_leaky_view &v, int64_t i,
@@ -81,7 +87,7 @@ __device__ __forceinline__ nn_compute_type<T> nn_leaky_find_factor(
   }
 }
 
-/* Gradients of out, and the saved values of the elements. */
+/* A pack of output gradients, and the same elements of KEPT. */
 template <class C, int N>
 struct nn_leaky_operands {
   nn_pack<C, N> head;
@@ -109,7 +115,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
       });
 }
 
-/* The terms of the gradient of prelu's slopes. */
+/* Writes for each piece of a channel its sum of the gradient of gamma, the
+ * slopes of prelu. */
 template <class T, int N>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_prelu_sum_gamma(nn_leaky_arrays a, nn_leaky_view v) {
@@ -134,9 +141,9 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
 
 /* -------------------------------------------------------------------- host */
 
-/* Indices in a backward call: [gradient of out, data, gamma, out], and for
- * functions with a saved output [gradients of out and kept, data, gamma, out,
- * kept]. */
+/* Indices of the inputs of a backward call. The inputs are [gradient of out,
+ * data, gamma, out]. Functions with a saved output have [gradients of out and
+ * kept, data, gamma, out, kept]. */
 enum { BACK_HEAD, BACK_GAMMA = 3, BACK_OUT = 3, BACK_KEPT = 5 };
 
 static nn_leaky_view nn_leaky_make_view(const tn_frame *call) {
@@ -157,7 +164,7 @@ static nn_leaky_view nn_leaky_make_view(const tn_frame *call) {
   return v;
 }
 
-/* Packs of four, if lines and arrays allow them. */
+/* Chooses packs of four elements if lines and arrays allow them. */
 static void nn_leaky_choose_packs(nn_leaky_view *v, const nn_leaky_arrays &a) {
   static const int like_data[] = {OUT, DATA, KEPT, HEAD};
   const nn_channels c = v->channels;

@@ -28,13 +28,14 @@ NN_FUNCTION(nn_log, logf, log)
 template <class T>
 using nn_compute_type = typename tn_cuda_compute<T>::type;
 
+/* Loads element i of an array in the type of the computation. */
 template <class T>
 __device__ __forceinline__ nn_compute_type<T> nn_load_element(
     const tn_cuda_array &array, int64_t i) {
   return tn_cuda_get<nn_compute_type<T>>(((const T *)array.data)[i]);
 }
 
-/* Sets an element, or adds to it. */
+/* Stores `value` as element i of an array, or adds it to the old element. */
 template <class T>
 __device__ __forceinline__ void nn_store_element(const tn_cuda_array &array,
                                                  int64_t i,
@@ -42,8 +43,8 @@ __device__ __forceinline__ void nn_store_element(const tn_cuda_array &array,
   tn_cuda_set((T *)array.data + i, value, array.adds);
 }
 
-/* A thread's part of n pieces of work:
- *   for (i = nn_first_index(); i < n; i += nn_index_step()) */
+/* The indices of one thread among n: for (i = nn_first_index(); i < n; i +=
+ * nn_index_step()) */
 __device__ __forceinline__ int64_t nn_first_index(void) {
   return (int64_t)blockIdx.x * TN_CUDA_THREADS + threadIdx.x;
 }
@@ -58,15 +59,15 @@ struct alignas(N * sizeof(T)) nn_pack {
   T x[N];
 };
 
-/* Whether an array consists of whole fours and is aligned to them; true for an
- * array without data. */
+/* Whether an array of n elements consists of whole packs of four, and is
+ * aligned to them; true for an array without data. */
 static inline bool nn_has_packs_of_4(const tn_cuda_array &array, int64_t n) {
   const uintptr_t bytes = 4 * (uintptr_t)tn_dtype_bytes(array.dtype);
   return array.data == NULL ||
          (n % 4 == 0 && (uintptr_t)array.data % bytes == 0);
 }
 
-/* Pack i of an array. */
+/* Loads pack i of an array in the type of the computation. */
 template <class T, int N>
 __device__ __forceinline__ nn_pack<nn_compute_type<T>, N> nn_load_pack(
     const tn_cuda_array &array, int64_t i) {
@@ -78,7 +79,7 @@ __device__ __forceinline__ nn_pack<nn_compute_type<T>, N> nn_load_pack(
   return out;
 }
 
-/* Sets a pack, or adds to it. */
+/* Stores pack i of an array, or adds it to the old elements. */
 template <class T, int N>
 __device__ __forceinline__ void nn_store_pack(
     const tn_cuda_array &array, int64_t i,
@@ -96,7 +97,7 @@ struct nn_pack_size {
   enum { value = N };
 };
 
-/* Calls `run` with a value whose type is the number of elements of packs. */
+/* Calls `run` with an nn_pack_size: 4 if are_fours, otherwise 1. */
 template <class Run>
 static inline int32_t nn_run_by_pack_size(bool are_fours, Run run) {
   return are_fours ? run(nn_pack_size<4>()) : run(nn_pack_size<1>());
@@ -104,15 +105,17 @@ static inline int32_t nn_run_by_pack_size(bool are_fours, Run run) {
 
 /* ------------------------------------------------------------------- lines */
 
-/* The least power of 2 that is not below n, at most `most`. */
+/* Returns the least power of 2 that is not below n, at most `most`, a power
+ * of 2. */
 static inline unsigned nn_round_to_power_of_2(int64_t n, unsigned most) {
   unsigned lanes = 1;
   while (lanes < most && lanes < n) lanes *= 2;
   return lanes;
 }
 
-/* A dense tensor as lines along an axis: element k of line o*inner + s is at
- * (o*length + k)*inner + s. A block has `lanes` of them at a time. */
+/* A dense tensor as lines along an axis. Element k of line o*inner + s is
+ * element (o*length + k)*inner + s of the tensor. A block processes `lanes`
+ * lines at a time. */
 struct nn_lines {
   int64_t outer;
   int64_t length;
@@ -121,17 +124,18 @@ struct nn_lines {
   tn_cuda_divisor by_inner;
 };
 
-/* A thread's part of its line:
- *   for (k = line.first; k < line.end; k += line.step) at line.at + k*inner */
+/* A thread's part of its line: for (k = line.first; k < line.end; k +=
+ * line.step), with element k at line.at + k*inner. */
 struct nn_line {
   int64_t number;
   int64_t at;
   int64_t first;
-  int64_t end; /* 0 if there is no line */
+  int64_t end; /* 0 if the thread has no line */
   int64_t step;
-  int leads; /* one thread of each line */
+  int leads; /* true for one thread of each line */
 };
 
+/* Returns the line of the calling thread in the group of lines of one block. */
 __device__ __forceinline__ nn_line nn_locate_line(const nn_lines &v,
                                                   int64_t group) {
   nn_line line;
@@ -146,16 +150,16 @@ __device__ __forceinline__ nn_line nn_locate_line(const nn_lines &v,
   return line;
 }
 
-/* Number of blocks for the lines. */
+/* Returns the number of blocks that all lines need. */
 static __host__ __device__ inline int64_t nn_count_line_blocks(
     const nn_lines &v) {
   return (v.outer * v.inner + v.lanes - 1) / v.lanes;
 }
 
-/* Chooses lanes so that adjacent threads read adjacent memory. If lines are
- * adjacent, lanes are lines, and all threads are lanes if there are enough
- * lines and none is long. Otherwise a block has as many short lines as it has
- * threads for. */
+/* Chooses `lanes` so that adjacent threads read adjacent memory. If lines are
+ * interleaved (inner > 1), a block has up to 32 adjacent lines. It has one line
+ * for each thread if there are many lines and none is long. If lines are
+ * contiguous, a block has as many short lines as its threads can process. */
 static inline nn_lines nn_choose_lines(int64_t outer, int64_t length,
                                        int64_t inner) {
   enum { MANY = 1 << 15, SHORT = 256 };
@@ -170,7 +174,8 @@ static inline nn_lines nn_choose_lines(int64_t outer, int64_t length,
   return v;
 }
 
-/* Dimensions `first` to `last` as one axis. */
+/* Returns the lines of a tensor along dimensions `first` to `last`, which are
+ * treated as one axis. */
 static inline nn_lines nn_find_lines(const tn_tensor *tensor, int32_t first,
                                      int32_t last) {
   int64_t outer = 1, length = 1, inner = 1;

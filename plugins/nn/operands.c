@@ -37,7 +37,8 @@ static void *take_workspace(nn_operands *x, const tn_tensor *tensor) {
   return taken;
 }
 
-/* A tensor that is converted to or from `wide`. */
+/* The conversion between a tensor and its elements `wide` in the type of the
+ * computation. */
 typedef struct conversion {
   const nn_operands *x;
   const tn_tensor *tensor;

@@ -14,26 +14,30 @@ enum { POOL3_SIDE = 3 };
 
 typedef struct pool3_call pool3_call;
 
-/* A line of windows, possibly empty, and its lines of data. */
+/* The arrays of one line of windows, which may be empty, with the three lines
+ * of data below it. */
 typedef struct pool3_line {
   int64_t windows;
   const float *out;
   const float *head;
   const float *from[POOL3_SIDE];
-  float *to[2]; /* NULL: there is no such line */
+  float *to[2]; /* gradients of the first two lines of data; NULL for a line
+                   outside of the image */
 } pool3_line;
 
 struct pool3_call {
   const nn_pool_image *image;
-  /* Returns whether there is NaN, which is not equal to anything. */
+  /* Computes one line of windows; returns whether `out` contains NaN, which
+   * equals no element. */
   int (*windows)(const pool3_call *t, const pool3_line *l);
-  int64_t shift;   /* columns before column 0 of windows */
-  int64_t columns; /* other columns */
-  int64_t lanes;   /* windows of a patch */
+  int64_t shift;   /* first column of data in the middle of a window: 0 or 1 */
+  int64_t columns; /* number of columns from there on */
+  int64_t lanes;   /* windows of a patch: lanes of a vector */
   int64_t patches;
-  int streams;    /* whole cache lines are written past the caches */
-  float *nothing; /* a line of NaN, which is not equal to anything */
-  float *shared;  /* partial gradients of the last lines of windows */
+  int streams;    /* stores whole cache lines past the caches */
+  float *nothing; /* a line of NaN, in place of lines of padding */
+  float *shared;  /* (patch, column 0 to 2, lane): gradients from a line of
+                     windows for its last line of data */
 };
 
 /* A mask of the first n bits. */
@@ -44,20 +48,20 @@ static inline uint32_t pool3_make_bits(int64_t n) {
 
 /* ----------------------------------------------------------------- vectors */
 
-/* For each level: loads the elements in `bits`, and others for the rest; stores
- * them, also past the caches; separates even and odd elements of two vectors,
- * and interleaves them; shifts a vector by one element in both directions;
- * gives elements the gradient of a window and removes it; finds NaN. */
+/* The following functions exist for AVX2 and AVX-512. In a mask, bit k selects
+ * element k of a vector. */
 #define REGISTERS(target) static inline __attribute__((always_inline)) target
 #define IN_256 REGISTERS(TN_KERNEL_AVX2)
 #define IN_512 REGISTERS(TN_KERNEL_AVX512)
 
+/* Converts the first eight bits into a vector mask. */
 IN_256 __m256i pool3_make_mask_avx2(uint32_t bits) {
   const __m256i one = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
   const __m256i all = _mm256_set1_epi32((int)bits);
   return _mm256_cmpeq_epi32(_mm256_and_si256(all, one), one);
 }
 
+/* Loads the elements that `bits` selects, and takes the others from `other`. */
 IN_256 __m256 pool3_load_avx2(const float *from, uint32_t bits, __m256 other) {
   if ((bits & 0xff) == 0xff) return _mm256_loadu_ps(from);
   const __m256i mask = pool3_make_mask_avx2(bits);
@@ -65,7 +69,8 @@ IN_256 __m256 pool3_load_avx2(const float *from, uint32_t bits, __m256 other) {
                           _mm256_castsi256_ps(mask));
 }
 
-/* Stores parts: a masked store takes as long as thirty others. */
+/* Stores the elements of `v` that `bits` selects. It stores parts, because a
+ * masked store takes as long as thirty others. */
 IN_256 void pool3_store_avx2(float *to, __m256 v, uint32_t bits) {
   __m128 part = _mm256_castps256_ps128(v);
   if ((bits & 0xff) == 0xff) {
@@ -81,11 +86,14 @@ IN_256 void pool3_store_avx2(float *to, __m256 v, uint32_t bits) {
     if ((bits >> k & 1) != 0) to[k] = part[k];
 }
 
+/* Stores a vector past the caches to an aligned address. */
 IN_256 void pool3_stream_avx2(float *to, __m256 v) {
   _mm256_stream_ps(to, v);
 }
 
-/* Rearranges halves of vectors while it loads them. */
+/* Loads two vectors, and `other` for elements that `bits` does not select.
+ * *even gets the elements with even index, *odd the others. It rearranges
+ * halves of vectors while it loads them. */
 IN_256 void pool3_load_even_odd_avx2(const float *from, uint32_t bits,
                                      __m256 other, __m256 *even, __m256 *odd) {
   __m256 low, high;
@@ -104,6 +112,7 @@ IN_256 void pool3_load_even_odd_avx2(const float *from, uint32_t bits,
   *odd = _mm256_shuffle_ps(low, high, 0xdd);
 }
 
+/* Interleaves two vectors, the inverse of pool3_load_even_odd. */
 IN_256 void pool3_interleave_avx2(__m256 even, __m256 odd, __m256 *a,
                                   __m256 *b) {
   const __m256 low = _mm256_unpacklo_ps(even, odd);
@@ -112,18 +121,25 @@ IN_256 void pool3_interleave_avx2(__m256 even, __m256 odd, __m256 *a,
   *b = _mm256_permute2f128_ps(low, high, 0x31);
 }
 
+/* Shifts `v` up by one element; element 0 becomes the last element of `last`.
+ */
 IN_256 __m256 pool3_shift_right_avx2(__m256 last, __m256 v) {
   const __m256 middle = _mm256_permute2f128_ps(last, v, 0x21);
   return _mm256_castsi256_ps(_mm256_alignr_epi8(
       _mm256_castps_si256(v), _mm256_castps_si256(middle), 12));
 }
 
+/* Shifts `v` down by one element; the last element becomes the first of `next`.
+ */
 IN_256 __m256 pool3_shift_left_avx2(__m256 v, __m256 next) {
   const __m256 middle = _mm256_permute2f128_ps(v, next, 0x21);
   return _mm256_castsi256_ps(_mm256_alignr_epi8(_mm256_castps_si256(middle),
                                                 _mm256_castps_si256(v), 4));
 }
 
+/* Returns the gradients of windows with x as their largest element, and sets
+ * these gradients to 0 in *head, so that only the first such element gets them.
+ */
 IN_256 __m256 pool3_take_gradient_avx2(__m256 x, __m256 largest, __m256 *head) {
   const __m256 hit = _mm256_cmp_ps(x, largest, _CMP_EQ_OQ);
   const __m256 gets = _mm256_and_ps(hit, *head);
@@ -131,6 +147,7 @@ IN_256 __m256 pool3_take_gradient_avx2(__m256 x, __m256 largest, __m256 *head) {
   return gets;
 }
 
+/* Returns a mask of the elements that are NaN. */
 IN_256 uint32_t pool3_find_nan_avx2(__m256 v) {
   return (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
 }
@@ -213,7 +230,8 @@ IN_512 uint32_t pool3_find_nan_avx512(__m512 v) {
 
 /* ------------------------------------------------------------------ images */
 
-/* Whether the windows have this form. */
+/* Whether the functions of this file can compute a call: the largest of 3 x 3
+ * windows of floats with step 2. */
 static inline int pool3_has_windows(const nn_pool_image *image) {
   const nn_pool *p = image->pool;
   const nn_window *w = &p->window;
@@ -233,12 +251,14 @@ static inline int64_t pool3_count_patches(const nn_window *w, int64_t lanes) {
   return (nn_max((columns + 1) / 2, w->out[2]) + lanes - 1) / lanes;
 }
 
+/* Number of floats of scratch memory that pool3_backward needs. */
 static inline int64_t pool3_count_scratch(const nn_window *w) {
   enum { MOST = 16 };
   return w->in[2] + pool3_count_patches(w, MOST) * POOL3_SIDE * MOST;
 }
 
-/* One plane of an image; returns whether there is NaN. */
+/* Computes the gradient of one plane of an image; returns whether `out`
+ * contains NaN. */
 static int pool3_compute_plane(const pool3_call *t, const float *data,
                                int64_t plane, nn_writer *writer) {
   const nn_window *w = &t->image->pool->window;
@@ -270,8 +290,8 @@ static int pool3_compute_plane(const pool3_call *t, const float *data,
   return nan;
 }
 
-/* The gradient of an image that pool3_has_windows accepts; returns 0 if there
- * is NaN, and the result is then invalid. */
+/* Computes the gradient of an image that pool3_has_windows accepts. Returns 0
+ * if `out` contains NaN; the result is then invalid. */
 static int pool3_backward(const nn_pool_image *image) {
   const nn_window *w = &image->pool->window;
   const uintptr_t at =

@@ -10,15 +10,16 @@
  */
 #define IN_REGISTERS static inline __attribute__((always_inline)) POOL3_TARGET
 
-/* The elements of a patch's windows on a line, or their gradients. */
+/* For each window of a patch, its three elements on one line of data, or their
+ * gradients. */
 typedef struct POOL3_NAME(pool3_columns) {
   POOL3_VECTOR left;
   POOL3_VECTOR middle;
   POOL3_VECTOR right;
 } POOL3_NAME(pool3_columns);
 
-/* Loads elements of a line for its next windows; `before` are the odd ones of
- * the windows before. */
+/* Loads the elements of a patch's windows on one line of data. *before has the
+ * odd columns of the previous patch, and gets those of this one. */
 IN_REGISTERS POOL3_NAME(pool3_columns)
     POOL3_NAME(pool3_load_columns)(const float *from, uint32_t bits,
                                    POOL3_VECTOR nothing, POOL3_VECTOR *before) {
@@ -30,6 +31,8 @@ IN_REGISTERS POOL3_NAME(pool3_columns)
   return part;
 }
 
+/* Finds the gradients of the three elements of each window on a line; takes
+ * them from *head. */
 IN_REGISTERS POOL3_NAME(pool3_columns)
     POOL3_NAME(pool3_take_gradients)(const POOL3_NAME(pool3_columns) * x,
                                      POOL3_VECTOR largest, POOL3_VECTOR *head) {
@@ -40,7 +43,9 @@ IN_REGISTERS POOL3_NAME(pool3_columns)
   return gets;
 }
 
-/* Stores columns of a patch; the left ones of the next patch are known. */
+/* Stores the gradients of one line of data in the columns of a patch. `left`
+ * are the left gradients of the next patch, which belong to the same columns as
+ * the right ones of this patch. */
 IN_REGISTERS void POOL3_NAME(pool3_store_columns)(
     const pool3_call *t, float *to, const POOL3_NAME(pool3_columns) * part,
     POOL3_VECTOR left, uint32_t bits) {
@@ -61,8 +66,9 @@ IN_REGISTERS void POOL3_NAME(pool3_store_columns)(
   }
 }
 
-/* Adds the gradients of the line before to the first line of windows, and keeps
- * those of the last line for the next one. */
+/* Adds the gradients that the previous line of windows left in `shared` to
+ * those of the first line of data. Keeps the gradients of the last line of data
+ * in `shared` for the next line of windows. */
 IN_REGISTERS void POOL3_NAME(pool3_add_shared)(
     float *shared, POOL3_NAME(pool3_columns) * first,
     const POOL3_NAME(pool3_columns) * last) {
@@ -74,15 +80,16 @@ IN_REGISTERS void POOL3_NAME(pool3_add_shared)(
   }
 }
 
-/* State that a patch passes to the next one of its line. */
+/* Values that a patch passes to the next patch of the same line of windows. */
 typedef struct POOL3_NAME(pool3_line_state) {
   POOL3_VECTOR before[POOL3_SIDE];
   POOL3_NAME(pool3_columns) done[2]; /* gradients that are not stored yet */
-  uint32_t bits;                     /* columns of it */
+  uint32_t bits; /* mask of the columns of data in the patch */
   uint32_t nan;
 } POOL3_NAME(pool3_line_state);
 
-/* Adds the gradients of a patch's windows to its three lines. */
+/* Computes the gradients from the windows of patch p for their three lines of
+ * data. `whole`: all windows and columns of the patch exist. */
 IN_REGISTERS void POOL3_NAME(pool3_compute_gradients)(
     const pool3_call *t, const pool3_line *l, int64_t p,
     POOL3_NAME(pool3_line_state) * s, POOL3_NAME(pool3_columns) * gets,
@@ -103,8 +110,8 @@ IN_REGISTERS void POOL3_NAME(pool3_compute_gradients)(
   }
 }
 
-/* Computes patch number p, and stores the one before it; `whole` if both have
- * all of their windows and columns. */
+/* Computes patch number p, and stores the gradients of the patch before it.
+ * `whole` is true if all windows and columns of both exist. */
 IN_REGISTERS void POOL3_NAME(pool3_compute_patch)(
     const pool3_call *t, const pool3_line *l, int64_t p,
     POOL3_NAME(pool3_line_state) * s, const int whole) {
@@ -117,15 +124,15 @@ IN_REGISTERS void POOL3_NAME(pool3_compute_patch)(
   (t->shared + p * POOL3_SIDE * POOL3_LANES, &gets[0], &gets[2]);
   for (int k = 0; k < 2; ++k) {
     float *to = l->to[k];
-    if (to && p > 0)
-      POOL3_NAME(pool3_store_columns)
-      (t, to + at, &s->done[k], gets[k].left, bits);
-    else if (to && t->shift > 0)
-      to[0] = gets[k].left[0];
+    if (to && p > 0) POOL3_NAME(pool3_store_columns)
+    (t, to + at, &s->done[k], gets[k].left, bits);
+    else if (to && t->shift > 0) to[0] = gets[k].left[0];
     s->done[k] = gets[k];
   }
 }
 
+/* Computes the gradients of one line of windows, patch by patch; returns
+ * whether `out` contains NaN. */
 static POOL3_TARGET int POOL3_NAME(pool3_compute_line)(const pool3_call *t,
                                                        const pool3_line *l) {
   enum { L = POOL3_LANES };
@@ -141,9 +148,8 @@ static POOL3_TARGET int POOL3_NAME(pool3_compute_line)(const pool3_call *t,
     POOL3_NAME(pool3_compute_patch)(t, l, p, &s, 0);
   const int64_t last = t->shift + (t->patches - 1) * 2 * L;
   for (int k = 0; k < 2; ++k)
-    if (l->to[k])
-      POOL3_NAME(pool3_store_columns)
-      (t, l->to[k] + last, &s.done[k], none, s.bits);
+    if (l->to[k]) POOL3_NAME(pool3_store_columns)
+  (t, l->to[k] + last, &s.done[k], none, s.bits);
   return s.nan != 0;
 }
 

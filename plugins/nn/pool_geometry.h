@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pool_geometry.h: a call of pooling.yaml in the form of its loops, for every
- * device.
+ * pool_geometry.h: reads the geometry of a pooling from a call of pooling.yaml.
+ * Kernels of every device include it.
  */
 #ifndef NN_POOL_GEOMETRY_H_
 #define NN_POOL_GEOMETRY_H_
@@ -10,7 +10,8 @@
 #include "pool.h"
 #include "pooling.gen.h"
 
-/* The tensors with the shapes of data and out, in either pass. */
+/* Returns a tensor with the shape of `data`, in a forward or backward call;
+ * nn_pool_find_out does the same for `out`. */
 static inline const tn_tensor *nn_pool_find_data(const tn_frame *call) {
   return call->flags & TN_CALL_BACKWARD ? &call->out[NN_POOLING_IN_DATA]
                                         : &call->in[NN_POOLING_IN_DATA];
@@ -26,7 +27,7 @@ static inline int64_t nn_pool_count_images(const tn_frame *call) {
   return nn_pool_find_data(call)->shape[0] * nn_pool_find_data(call)->shape[1];
 }
 
-/* Dimension i of the image, which is d of the window. */
+/* Sets dimension d of the window from dimension i of the image. */
 static inline void nn_pool_set_dim(const tn_frame *call, nn_pool *pool, int d,
                                    int32_t i) {
   const nn_pooling_params *p = nn_pooling_params_of(call);
@@ -46,14 +47,15 @@ static inline void nn_pool_set_dim(const tn_frame *call, nn_pool *pool, int d,
   w->stride[d] = nn_window_limit_step(w->stride[d], w->in[d] + 2 * w->pad[d]);
 }
 
-/* Whether there is one window, the whole image. */
+/* Whether there is a single window, which contains the whole image. */
 static inline int nn_pool_has_one_window(const nn_window *w) {
   for (int d = 0; d < NN_WINDOW_RANK; ++d)
     if (w->out[d] != 1 || w->pad[d] != 0 || w->kernel[d] != w->in[d]) return 0;
   return 1;
 }
 
-/* A window that is the whole image is treated as one line. */
+/* Returns the geometry of a call. A single window that contains the whole image
+ * becomes one line. */
 static inline nn_pool nn_pool_make(const tn_frame *call) {
   const nn_pooling_params *p = nn_pooling_params_of(call);
   const int32_t rank = nn_pool_find_data(call)->ndim - 2;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pool_lines.c: the loops of a pooling (pool.h), line by line. First the lines
- * of a window are joined vertically, then adjacent windows are computed. If the
+ * pool_lines.c: computes a pooling (pool.h), line by line; a line has the
+ * elements of a plane along its last dimension. First the lines of a window are
+ * combined into one, then adjacent windows of that line are computed. If the
  * step of windows is above 1, the columns of a line are sorted by their
- * remainder modulo the step, so that neighbouring windows read contiguous
- * elements.
+ * remainder modulo the step. So neighbouring windows read contiguous elements.
  */
 #include "pool.h"
 
@@ -11,17 +11,18 @@
 #include "writer.h"
 
 enum {
-  LANES = 16,  /* of a line that is one window */
-  GROUP = 3,   /* elements of windows that claim gradients together */
+  LANES = 16,  /* partial results of a line that is one window */
+  GROUP = 3,   /* columns of a window that get their gradients in one loop */
   AHEAD = 8,   /* lines that are prefetched */
-  MARGIN = 16, /* around lines that are read beyond their ends */
-  VECTOR = 16  /* lines of windows are multiples of it */
+  MARGIN = 16, /* elements before and after lines that vectors may read */
+  VECTOR = 16  /* lengths of lines of windows are rounded up to it */
 };
 
-/* Layout of a sorted line. */
+/* Layout of a line with sorted columns: `step` phases, one for each remainder,
+ * of `length` elements each. */
 typedef struct sorted_layout {
   int64_t step;
-  int64_t length; /* of a phase */
+  int64_t length; /* elements of a phase */
 } sorted_layout;
 
 static inline sorted_layout find_sorted_layout(const nn_window *w) {
@@ -29,13 +30,13 @@ static inline sorted_layout find_sorted_layout(const nn_window *w) {
                          (w->in[2] + w->stride[2] - 1) / w->stride[2]};
 }
 
-/* Elements of a line of all phases. */
+/* Number of elements of a sorted line, with all its phases. */
 static inline int64_t count_line_elements(const nn_window *w) {
   const sorted_layout s = find_sorted_layout(w);
   return s.step * s.length;
 }
 
-/* Position of element t of window 0 in a sorted line. */
+/* Returns the position of column t of window 0 in a sorted line. */
 static inline int64_t find_sorted_position(const nn_window *w,
                                            const sorted_layout *s, int64_t t) {
   const int64_t column = t - w->pad[2];
@@ -43,7 +44,7 @@ static inline int64_t find_sorted_position(const nn_window *w,
   return phase * s->length + (column - phase) / s->step;
 }
 
-/* The elements of window o along d that are not padding. */
+/* Returns the elements of window o along dimension d that are not padding. */
 static inline nn_range find_elements(const nn_window *w, int d, int64_t o) {
   const int64_t first = o * w->stride[d] - w->pad[d];
   const int64_t begin = nn_min(nn_max(first, 0), w->in[d]);
@@ -60,7 +61,7 @@ static inline int64_t count_mean_elements(const nn_pool *p, int d, int64_t o) {
   return nn_max(nn_min(first + w->kernel[d], p->limit[d]) - first, 0);
 }
 
-/* Windows along the last dimension with means of all their elements. */
+/* Returns the windows of a line in which a mean counts all columns. */
 static inline nn_range find_whole_windows(const nn_pool *p) {
   const nn_window *w = &p->window;
   nn_range x = {0, w->out[2]};
@@ -72,8 +73,8 @@ static inline nn_range find_whole_windows(const nn_pool *p) {
   return x;
 }
 
-/* True for windows of 2 x 2 with step 2 and no padding: each element is in at
- * most one window, and a line of windows is computed in one step. */
+/* Whether windows have 2 x 2 elements, step 2 and no padding. Then each element
+ * is in at most one window, and a line of windows is computed in one step. */
 static inline int has_2x2_windows(const nn_pool *p) {
   const nn_window *w = &p->window;
   for (int d = 1; d < NN_WINDOW_RANK; ++d)
@@ -83,33 +84,34 @@ static inline int has_2x2_windows(const nn_pool *p) {
   return w->kernel[0] == 1 && w->stride[0] == 1 && w->pad[0] == 0;
 }
 
-/* A line of such windows, and the gradients of their lines. */
+/* The arrays of one line of windows of 2 x 2, for the gradient of the largest.
+ */
 typedef struct nn_pool_2x2_line {
   const void *data;
   const void *out;
   const void *head;
   void *to;
   int64_t n;
-  int64_t line; /* of data, in elements */
+  int64_t line; /* elements of a line of data */
 } nn_pool_2x2_line;
 
-/* Lines of windows are computed in pieces of one length, the largest of a few
- * that fits; the last piece may overlap the one before. So short lines use
- * vectors, too. Returns the start of the piece after the one at `at`, or -1. */
+/* Returns the start of the piece after the one at `at`, or -1 if there is none.
+ * A line of n windows is computed in pieces of `length`. The last piece may
+ * overlap the one before, so that short lines use vectors too. */
 static inline int64_t find_next_piece(int64_t at, int64_t n, int64_t length) {
   if (at + length >= n) return -1;
   return nn_min(at + length, n - length);
 }
 
-/* Layout of lines in the gradient of the largest, in elements. */
+/* Sizes of the buffers for the gradient of the largest, in elements. */
 typedef struct gradient_layout {
-  int64_t windows; /* of a line of windows */
-  int64_t front;   /* of a phase of a line of data before its first column */
-  int64_t phase;   /* from one phase to the next */
-  int64_t columns; /* of all phases */
-  int64_t apart;   /* from the gradients of one element of windows to the
-                    * next */
-  int64_t rest;    /* of everything but windows */
+  int64_t windows; /* length of a line of windows */
+  int64_t front;   /* elements of a phase before its first column */
+  int64_t phase;   /* distance from one phase to the next */
+  int64_t columns; /* length of a line of data with all phases */
+  int64_t apart;   /* distance from the gradients for one column of windows to
+                      those for the next column */
+  int64_t rest;    /* size of all buffers except the lines of windows */
 } gradient_layout;
 
 static inline gradient_layout find_gradient_layout(const nn_window *w) {
@@ -125,7 +127,7 @@ static inline gradient_layout find_gradient_layout(const nn_window *w) {
   return l;
 }
 
-/* Windows along d that contain element i. */
+/* Returns the windows along dimension d that contain element i. */
 static inline nn_range find_windows(const nn_window *w, int d, int64_t i) {
   const int64_t at = i + w->pad[d];
   const int64_t first = nn_ceil_div(at - w->kernel[d] + 1, w->stride[d]);
@@ -134,7 +136,7 @@ static inline nn_range find_windows(const nn_window *w, int d, int64_t i) {
   return (nn_range){begin, nn_max(nn_min(last, w->out[d]), begin)};
 }
 
-/* TN_KERNEL_LEVELS of a name that is a macro itself. */
+/* Expands `name` before TN_KERNEL_LEVELS, because it is a macro itself. */
 #define LEVELS(name) TN_KERNEL_LEVELS(name)
 
 #define REAL float
@@ -165,6 +167,7 @@ void nn_pool_set_taps(nn_pool *pool, nn_pool_tap *taps) {
   pool->whole = find_whole_windows(pool);
 }
 
+/* Number of elements of scratch memory for the gradient of one image. */
 static int64_t count_backward_scratch(const nn_pool *pool) {
   const nn_window *w = &pool->window;
   const int64_t lines = w->out[0] * w->out[1];

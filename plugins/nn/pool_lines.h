@@ -4,16 +4,16 @@
  * the same width, and NAME(x), x with the type appended; it undefines them.
  */
 
-/* The larger of two; NaN counts as larger than everything. It uses two
- * conditional expressions, because compilers do not vectorise a chain of one
- * with two conditions. */
+/* Returns the larger of two numbers; NaN counts as larger than all others. Two
+ * conditional expressions are used, because compilers do not vectorise one with
+ * two conditions. */
 TN_KERNEL_BODY REAL NAME(choose_larger)(REAL a, REAL b) {
   const REAL all = b > a ? b : a;
   return b != b ? b : all;
 }
 
-/* Sorts columns of a line by their remainder modulo `step`: phase p begins at
- * to + p * length. */
+/* Sorts the columns of a line by their remainder modulo `step`: phase p begins
+ * at to + p * length. */
 TN_KERNEL_BODY void NAME(sort_columns)(const REAL *line, REAL *to, int64_t n,
                                        const sorted_layout *s) {
   if (s->step == 1) {
@@ -34,7 +34,8 @@ TN_KERNEL_BODY void NAME(sort_columns)(const REAL *line, REAL *to, int64_t n,
       to[p * s->length + j] = line[p + j * s->step];
 }
 
-/* The inverse: replaces the old elements, or adds to them. */
+/* Stores sorted columns in their original order, the inverse of sort_columns.
+ * Adds them to the old elements if `add`. */
 TN_KERNEL_BODY void NAME(unsort_columns)(REAL *line, const REAL *from,
                                          int64_t n, const sorted_layout *s,
                                          const int add) {
@@ -54,21 +55,22 @@ TN_KERNEL_BODY void NAME(unsort_columns)(REAL *line, const REAL *from,
     }
 }
 
-/* Prefetches a line for reading. */
+/* Prefetches a line of n elements for reading. */
 TN_KERNEL_BODY void NAME(prefetch_line)(const REAL *line, int64_t n) {
   for (int64_t i = 0; i < n; i += VECTOR) __builtin_prefetch(line + i, 0);
 }
 
-/* The same for writing. Sorted lines are read again at once, from other
- * addresses than they were written to. Such a load waits for all earlier
- * stores, which must not take as long as memory does. */
+/* Prefetches a line for writing. Sorted lines are read again at once, from
+ * other addresses than they were written to. Such a load waits for all earlier
+ * stores, which must not wait for memory. */
 TN_KERNEL_BODY void NAME(prefetch_output)(const REAL *line, int64_t n) {
   for (int64_t i = 0; i < n; i += VECTOR) __builtin_prefetch(line + i, 1);
 }
 
 #include "pool_pairs.h"
 
-/* Joins a line to those above it. */
+/* Combines two lines element by element: all[i] becomes the larger of both if
+ * `largest`, otherwise their sum. */
 TN_KERNEL_BODY void NAME(combine_lines)(REAL *all, const REAL *line, int64_t n,
                                         int largest) {
   if (largest) {
@@ -81,7 +83,7 @@ TN_KERNEL_BODY void NAME(combine_lines)(REAL *all, const REAL *line, int64_t n,
   }
 }
 
-/* The result of a line that is one window. */
+/* Returns the largest element, or the sum, of a line that is one window. */
 TN_KERNEL_BODY REAL NAME(reduce_line)(const REAL *x, int64_t n, int largest) {
   REAL part[LANES], all;
   for (int l = 0; l < LANES; ++l) part[l] = largest ? -(REAL)INFINITY : 0;
@@ -95,7 +97,8 @@ TN_KERNEL_BODY REAL NAME(reduce_line)(const REAL *x, int64_t n, int largest) {
   return all;
 }
 
-/* Adjacent windows of a vertically joined line. */
+/* Computes the largest element, or the sum, of all windows of a line.
+ * combine_rows has already combined the lines of the windows. */
 TN_KERNEL_BODY void NAME(pool_line)(const nn_pool *p, const REAL *line,
                                     REAL *sorted, REAL *to) {
   const nn_window *w = &p->window;
@@ -115,7 +118,8 @@ TN_KERNEL_BODY void NAME(pool_line)(const nn_pool *p, const REAL *line,
   }
 }
 
-/* Divides sums of a line of windows, unless the divisor is 1. */
+/* Divides the sums of a line of windows by the number of elements that a mean
+ * counts, at least 1. */
 TN_KERNEL_BODY void NAME(divide_sums)(const nn_pool *p, const int64_t *at,
                                       REAL *line) {
   const int64_t others =
@@ -130,7 +134,8 @@ TN_KERNEL_BODY void NAME(divide_sums)(const nn_pool *p, const int64_t *at,
     line[o] /= (REAL)nn_max(others * count_mean_elements(p, 2, o), 1);
 }
 
-/* Joins the lines of a window vertically. */
+/* Combines the lines of data of one line of windows into `line`: their
+ * elementwise maximum or sum. */
 TN_KERNEL_BODY void NAME(combine_rows)(const nn_pool *p, const REAL *data,
                                        const int64_t *at, REAL *line) {
   const nn_window *w = &p->window;
@@ -150,7 +155,7 @@ TN_KERNEL_BODY void NAME(combine_rows)(const nn_pool *p, const REAL *data,
     line[i] = largest ? -(REAL)INFINITY : 0;
 }
 
-/* Prefetches the first lines of later windows. */
+/* Prefetches the lines of data that a later line of windows reads first. */
 TN_KERNEL_BODY void NAME(prefetch_windows)(const nn_pool_image *image,
                                            const int64_t *at) {
   const nn_window *w = &image->pool->window;
@@ -189,19 +194,20 @@ LEVELS(NAME(pool_forward))
 
 /* ---------------------------------------------------------------- backward */
 
-/* A line of windows on a line of data: up to GROUP elements of each window,
- * their positions, and their gradients. */
+/* Arguments of assign_gradients: a line of windows, a line of data, and the
+ * gradients for up to GROUP columns of each window. */
 typedef struct NAME(line_pair) {
   const nn_pool_tap *taps;
-  const REAL *data; /* sorted, with margins */
+  const REAL *data; /* sorted columns, with margins */
   const REAL *out;
   REAL *left;
-  REAL *parts; /* a line for each element */
+  REAL *parts; /* a line of gradients for each column of windows */
   const gradient_layout *lines;
 } NAME(line_pair);
 
-/* Gives the remaining gradients of a line of windows to the largest of their
- * `n` elements, and removes them. */
+/* Assigns the gradient of each window to the first of n columns that equals the
+ * largest element, and then clears it in `left`. `first` replaces `parts`;
+ * otherwise the gradients are added to it. */
 TN_KERNEL_BODY void NAME(assign_gradients)(const NAME(line_pair) * m,
                                            const int n, const int first) {
   const REAL *out = m->out, *from[GROUP];
@@ -230,6 +236,8 @@ TN_KERNEL_BODY void NAME(assign_gradients)(const NAME(line_pair) * m,
   }
 }
 
+/* Calls assign_gradients with a constant number of columns, so that compilers
+ * unroll its loop. */
 TN_KERNEL_BODY void NAME(assign_some_gradients)(const NAME(line_pair) * m,
                                                 int64_t n, int first) {
   if (n >= GROUP && first)
@@ -242,8 +250,8 @@ TN_KERNEL_BODY void NAME(assign_some_gradients)(const NAME(line_pair) * m,
     NAME(assign_gradients)(m, 1, first);
 }
 
-/* Adds the gradients of window elements to columns, if windows have at most
- * GROUP adjacent elements. Elements of one phase are added, so that each line
+/* Adds the gradients for the n columns of windows into a sorted line of data,
+ * for n up to GROUP. Columns of one phase are added together, so that each line
  * is written once. */
 TN_KERNEL_BODY void NAME(add_gradients)(const NAME(line_pair) * m, int64_t n,
                                         int64_t step, REAL *given) {
@@ -264,8 +272,8 @@ TN_KERNEL_BODY void NAME(add_gradients)(const NAME(line_pair) * m, int64_t n,
   }
 }
 
-/* An image with the state of its gradient. `out` and `left` have a line of
- * lines.windows elements for each line of windows. */
+/* Buffers for the gradient of the largest of one image. `out` and `left` have a
+ * line of lines.windows elements for each line of windows. */
 typedef struct NAME(max_work) {
   const nn_pool_image *image;
   gradient_layout lines;
@@ -276,7 +284,8 @@ typedef struct NAME(max_work) {
   REAL *parts;
 } NAME(max_work);
 
-/* Computes the gradient of the line (z, y) of data, sorted. */
+/* Computes the gradient of one line of data, sorted, from the lines of windows
+ * in z and y that contain it. */
 TN_KERNEL_BODY void NAME(compute_max_line)(const NAME(max_work) * k, nn_range z,
                                            nn_range y) {
   const nn_window *w = &k->image->pool->window;
@@ -300,14 +309,15 @@ TN_KERNEL_BODY void NAME(compute_max_line)(const NAME(max_work) * k, nn_range z,
   }
 }
 
-/* Copies a line of windows to a buffer with room for whole vectors. */
+/* Copies n elements, and zeros after them up to `room` elements. */
 TN_KERNEL_BODY void NAME(copy_padded)(REAL *to, const REAL *from, int64_t n,
                                       int64_t room) {
   memcpy(to, from, (size_t)n * sizeof *to);
   for (int64_t o = n; o < room; ++o) to[o] = 0;
 }
 
-/* Copies lines of windows to their buffers and sets the margins of others. */
+/* Sets the buffers of *k: copies all lines of windows, and clears the others.
+ */
 TN_KERNEL_BODY void NAME(begin_max)(const nn_pool_image *image,
                                     NAME(max_work) * k) {
   const nn_window *w = &image->pool->window;
@@ -329,8 +339,8 @@ TN_KERNEL_BODY void NAME(begin_max)(const nn_pool_image *image,
   }
 }
 
-/* The gradient of the largest, line by line of data: each is read and written
- * once. */
+/* Computes the gradient of an image for the largest of windows. Each line of
+ * data is read and written once. */
 TN_KERNEL_BODY void NAME(backward_max)(const nn_pool_image *image) {
   const nn_window *w = &image->pool->window;
   const int64_t n = w->in[2], bytes = n * (int64_t)sizeof(REAL);
@@ -359,7 +369,8 @@ TN_KERNEL_BODY void NAME(backward_max)(const nn_pool_image *image) {
   nn_writer_close(&writer);
 }
 
-/* Adds a line of windows to each of its lines of data. */
+/* Computes the gradient of a line of data from one line of windows: each window
+ * adds its gradient to all its columns. */
 TN_KERNEL_BODY void NAME(distribute_line)(const nn_pool *p, const REAL *share,
                                           REAL *sorted, REAL *line) {
   const nn_window *w = &p->window;
@@ -374,7 +385,8 @@ TN_KERNEL_BODY void NAME(distribute_line)(const nn_pool *p, const REAL *share,
   if (s.step > 1) NAME(unsort_columns)(line, sorted, w->in[2], &s, 0);
 }
 
-/* The same for all lines of windows. */
+/* Calls distribute_line for all lines of windows of an image; means are divided
+ * first. `lines` gets one line of data for each. */
 TN_KERNEL_BODY void NAME(distribute_lines)(const nn_pool_image *image,
                                            REAL *lines, REAL *share) {
   const nn_pool *p = image->pool;
@@ -390,7 +402,8 @@ TN_KERNEL_BODY void NAME(distribute_lines)(const nn_pool_image *image,
     }
 }
 
-/* Sets each line of data to the sum of its lines of windows. */
+/* Computes the gradient of an image for sums and means: each line of data is
+ * the sum of the results of distribute_line for its lines of windows. */
 TN_KERNEL_BODY void NAME(backward_sum)(const nn_pool_image *image) {
   const nn_window *w = &image->pool->window;
   const int64_t n = w->in[2];
@@ -418,6 +431,8 @@ TN_KERNEL_BODY void NAME(backward_sum)(const nn_pool_image *image) {
   nn_writer_close(&writer);
 }
 
+/* Computes the gradient of one image, or adds to it; params is the
+ * nn_pool_image. */
 TN_KERNEL_BODY void NAME(pool_backward)(const tn_kernel_block *block,
                                         const void *params) {
   const nn_pool_image *image = params;

@@ -4,7 +4,8 @@
  * step. Only pool_lines.h includes it, with REAL, BITS and NAME(x) as there.
  */
 
-/* The largest of pairs of a line and of the line below it. */
+/* Computes n windows of 2 x 2: the largest of two elements of `above` and two
+ * of `below`. Adds them to `to` if `add`. */
 TN_KERNEL_BODY void NAME(max_2x2_piece)(const REAL *above, const REAL *below,
                                         REAL *to, const int64_t n,
                                         const int add) {
@@ -18,6 +19,7 @@ TN_KERNEL_BODY void NAME(max_2x2_piece)(const REAL *above, const REAL *below,
   }
 }
 
+/* Computes a line of n windows in pieces of `length`, a constant. */
 TN_KERNEL_BODY void NAME(max_2x2_pieces)(const REAL *above, const REAL *below,
                                          REAL *to, int64_t n,
                                          const int64_t length) {
@@ -25,6 +27,7 @@ TN_KERNEL_BODY void NAME(max_2x2_pieces)(const REAL *above, const REAL *below,
     NAME(max_2x2_piece)(above + 2 * at, below + 2 * at, to + at, length, 0);
 }
 
+/* Computes a line of n windows with the longest pieces that fit. */
 TN_KERNEL_BODY void NAME(max_2x2_line)(const REAL *above, const REAL *below,
                                        REAL *to, int64_t n) {
   if (n >= 16)
@@ -37,7 +40,8 @@ TN_KERNEL_BODY void NAME(max_2x2_line)(const REAL *above, const REAL *below,
     NAME(max_2x2_piece)(above, below, to, n, 0);
 }
 
-/* Their sums, or means: a quarter of them is exact. */
+/* Computes a line of sums or means of 2 x 2 windows. Multiplication by a
+ * quarter is exact. */
 TN_KERNEL_BODY void NAME(sum_2x2_line)(const REAL *above, const REAL *below,
                                        REAL *to, const nn_pool *p,
                                        const int add) {
@@ -52,7 +56,7 @@ TN_KERNEL_BODY void NAME(sum_2x2_line)(const REAL *above, const REAL *below,
   }
 }
 
-/* Windows of 2 x 2 that do not overlap. */
+/* Computes `out` of an image, for windows of 2 x 2 that do not overlap. */
 TN_KERNEL_BODY void NAME(pool_2x2)(const nn_pool_image *image) {
   const nn_window *w = &image->pool->window;
   const REAL *data = image->data;
@@ -74,7 +78,8 @@ TN_KERNEL_BODY void NAME(pool_2x2)(const nn_pool_image *image) {
 
 /* ---------------------------------------------------------------- backward */
 
-/* The gradient of the first largest element, which is removed from *left. */
+/* Returns *left if x is the largest element, and clears it then, so that only
+ * the first one gets the gradient; otherwise 0. */
 TN_KERNEL_BODY REAL NAME(take_gradient)(REAL x, REAL largest, REAL *left) {
   const int hit = (x == largest) | (x != x);
   const REAL all = *left;
@@ -82,8 +87,8 @@ TN_KERNEL_BODY REAL NAME(take_gradient)(REAL x, REAL largest, REAL *left) {
   return hit ? all : 0;
 }
 
-/* The gradients of pairs of a line and of the line below it: `n` from `at`
- * on. */
+/* Computes the gradients of n windows from number `at` on, in both lines of
+ * data. */
 TN_KERNEL_BODY void NAME(max_2x2_piece_backward)(const nn_pool_2x2_line *p,
                                                  int64_t at, const int64_t n,
                                                  const int add) {
@@ -123,7 +128,8 @@ TN_KERNEL_BODY void NAME(max_2x2_line_backward)(const nn_pool_2x2_line *p) {
     NAME(max_2x2_piece_backward)(p, 0, p->n, 0);
 }
 
-/* The same for an image; elements in no window get 0. */
+/* Computes the gradient of the largest for an image. Elements in no window get
+ * 0. */
 TN_KERNEL_BODY void NAME(max_2x2_backward)(const nn_pool_image *image) {
   const nn_window *w = &image->pool->window;
   const int64_t plane = w->in[1] * w->in[2], lines = 2 * w->out[1];
@@ -151,7 +157,8 @@ TN_KERNEL_BODY void NAME(max_2x2_backward)(const nn_pool_image *image) {
   }
 }
 
-/* Adds a line of pairs to both lines of data, `n` elements apart. */
+/* Writes the gradients of a line of windows to both of its lines of data, for
+ * sums or means. A line of data has n elements. */
 TN_KERNEL_BODY void NAME(sum_2x2_line_backward)(const nn_pool *p,
                                                 const REAL *head, REAL *to,
                                                 int64_t n, const int add) {
@@ -168,7 +175,7 @@ TN_KERNEL_BODY void NAME(sum_2x2_line_backward)(const nn_pool *p,
     to[i] = to[n + i] = 0;
 }
 
-/* The same for an image. */
+/* Computes the gradient of sums or means of 2 x 2 windows for an image. */
 TN_KERNEL_BODY void NAME(sum_2x2_backward)(const nn_pool_image *image) {
   const nn_window *w = &image->pool->window;
   const int64_t n = w->in[2], bytes = n * (int64_t)sizeof(REAL);

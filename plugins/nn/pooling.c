@@ -13,25 +13,26 @@
 
 /* ------------------------------------------------------------------ shapes */
 
-enum { VALID, FULL, SAME }; /* values of pooling_convention */
+enum { VALID, FULL, SAME }; /* values of the parameter pooling_convention */
 
 static int32_t set_shape(const tn_frame *call, uint32_t list, int32_t ndim,
                          const int64_t *shape) {
   return call->host->set_shape(call, list, 0, ndim, shape);
 }
 
-/* The window along dimension d of the image. */
+/* Returns the length of windows along dimension d of the image. */
 static int64_t get_kernel(const nn_pooling_params *p, int32_t d) {
   return p->kernel.v[d];
 }
 
-/* Elements of a dimension of n, padding included; -1 if they cannot be
- * counted. */
+/* Returns the elements of a dimension of length n with its padding; -1 if 64
+ * bits cannot count them. */
 static int64_t padded_length(const nn_pooling_params *p, int32_t d, int64_t n) {
   return tn_size_plus(n, 2 * p->pad.v[d]);
 }
 
-/* Number of windows along a dimension of n elements, if it has one. */
+/* Returns the number of windows along dimension d of n elements. The dimension
+ * must contain at least one window. */
 static int64_t count_windows(const nn_pooling_params *p, int32_t d, int64_t n) {
   const int64_t stride = p->stride.v[d];
   const int64_t room = padded_length(p, d, n) - get_kernel(p, d);
@@ -41,8 +42,8 @@ static int64_t count_windows(const nn_pooling_params *p, int32_t d, int64_t n) {
          1;
 }
 
-/* Number of elements of a dimension of n windows, if it is unique; otherwise
- * -1. */
+/* Returns the number of elements of a dimension with n windows, or -1 if
+ * several numbers are possible. */
 static int64_t count_elements(const nn_pooling_params *p, int32_t d,
                               int64_t n) {
   if (p->stride.v[d] != 1) return -1;
@@ -111,7 +112,7 @@ static int32_t infer_dim(const tn_frame *call, int32_t d, int64_t *in,
   return check_same(call, d, *in, *out);
 }
 
-/* Checks the parameters alone. */
+/* Checks the parameters, and the rank of data if it is known. */
 static int32_t check_params(const tn_frame *call, int32_t ndim) {
   const nn_pooling_params *p = nn_pooling_params_of(call);
   if (p->global_pool && ndim >= 0 && (ndim < 3 || ndim > 5))
@@ -166,20 +167,23 @@ int32_t nn_pooling_infer(const tn_frame *call) {
 
 /* ----------------------------------------------------------------- kernels */
 
-/* A call in f32 or f64. */
+/* A call in f32 or f64, as the argument of a parallel loop over images. */
 typedef struct pool_work {
   nn_pool pool;
-  nn_pool_image image; /* the first; without scratch */
-  int64_t bytes;       /* of an element */
+  nn_pool_image image; /* the first image, without scratch memory */
+  int64_t bytes;       /* bytes of an element */
   nn_workspaces workspaces;
-  uint64_t scratch; /* of a lane, before the room for lines that are
-                       written past the caches; 0: none are */
+  /* Bytes of scratch memory before the writer's buffer in a workspace; 0 if the
+   * gradient is not written past the caches. */
+  uint64_t scratch;
 } pool_work;
 
+/* Address of an element of an array; NULL for an absent array. */
 static void *skip_elements(const void *array, int64_t elements, int64_t bytes) {
   return array ? (char *)(uintptr_t)array + elements * bytes : NULL;
 }
 
+/* Computes the images from `begin` to `end` - 1; arg is the pool_work. */
 static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
   pool_work *w = arg;
   const uint32_t slot = nn_take_workspace(&w->workspaces);
@@ -202,7 +206,8 @@ static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Whether the gradient of data is larger than caches. */
+/* Whether this is a backward call with operands that are larger than the
+ * caches. */
 static int is_large(const tn_frame *call, const nn_pool *pool, int64_t bytes) {
   const int64_t all = 2 * (pool->in_size + pool->out_size) * bytes;
   return (call->flags & TN_CALL_BACKWARD) != 0 &&

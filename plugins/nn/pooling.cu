@@ -8,156 +8,8 @@
  * Arithmetic on indices is most of the work. Indices have 32 bits if possible,
  * and images without depth have no index for it.
  */
-#include "pool_geometry.h"
-#include "rows.cuh"
+#include "pooling.cuh"
 #include "second.gen.h"
-
-/* Arguments of CUDA kernels: backward TO is the gradient of DATA. */
-enum { TO, DATA, OUT, HEAD, CHOSEN, N_ARRAYS };
-typedef tn_cuda_arrays<N_ARRAYS> nn_pool_arrays;
-
-struct nn_pool_view {
-  nn_window window;
-  int64_t limit[NN_WINDOW_RANK]; /* as in nn_pool */
-  tn_cuda_divisor by_in[NN_WINDOW_RANK];
-  tn_cuda_divisor by_out[NN_WINDOW_RANK];
-  tn_cuda_divisor by_stride[NN_WINDOW_RANK];
-  tn_cuda_divisor by_in_size;
-  tn_cuda_divisor by_out_size;
-  int64_t images;
-  int kind; /* NN_POOL_* */
-  int counts_padding;
-  int are_pairs; /* no more than two windows meet along any dimension */
-  int reserved;
-};
-
-/* The type of indices, and the first dimension that counts. */
-template <class I, int FIRST>
-struct nn_pool_shape {
-  typedef I index;
-  enum { first = FIRST };
-};
-
-/* ----------------------------------------------------------------- windows */
-
-/* Indices of an element or a window in its image. */
-template <class I>
-struct nn_pool_index {
-  I d[NN_WINDOW_RANK];
-};
-
-/* A window: its elements that are not padding, begin to end. */
-template <class I>
-struct nn_pool_range {
-  I begin[NN_WINDOW_RANK];
-  I end[NN_WINDOW_RANK];
-};
-
-template <class S>
-__device__ __forceinline__ nn_pool_range<typename S::index>
-nn_pool_find_elements(const nn_pool_view &v,
-                      const nn_pool_index<typename S::index> &o) {
-  typedef typename S::index I;
-  nn_pool_range<I> x = {{0, 0, 0}, {1, 1, 1}};
-#pragma unroll
-  for (int d = S::first; d < NN_WINDOW_RANK; ++d) {
-    const I first = o.d[d] * (I)v.window.stride[d] - (I)v.window.pad[d];
-    const I last = first + (I)v.window.kernel[d], end = (I)v.window.in[d];
-    x.begin[d] = first < 0 ? 0 : first;
-    x.end[d] = last < end ? last : end;
-  }
-  return x;
-}
-
-/* Number of elements of a window that a mean counts, at least 1. */
-template <class S>
-__device__ __forceinline__ int64_t nn_pool_count_elements(
-    const nn_pool_view &v, const nn_pool_index<typename S::index> &o) {
-  const nn_pool_range<typename S::index> w = nn_pool_find_elements<S>(v, o);
-  int64_t count = 1;
-#pragma unroll
-  for (int d = S::first; d < NN_WINDOW_RANK; ++d) {
-    const int64_t first =
-        (int64_t)o.d[d] * v.window.stride[d] - v.window.pad[d];
-    const int64_t last = first + v.window.kernel[d];
-    const int64_t reach = last < v.limit[d] ? last : v.limit[d];
-    const int64_t n = v.counts_padding ? reach - first : w.end[d] - w.begin[d];
-    count *= n < 0 ? 0 : n;
-  }
-  return count < 1 ? 1 : count;
-}
-
-/* The indices of element i along dimensions of these lengths. */
-template <class S>
-__device__ __forceinline__ nn_pool_index<typename S::index> nn_pool_split_index(
-    const tn_cuda_divisor *by, typename S::index i) {
-  typedef typename S::index I;
-  nn_pool_index<I> at = {{0, 0, 0}};
-#pragma unroll
-  for (int d = NN_WINDOW_RANK - 1; d > S::first; --d) {
-    const I rest = (I)tn_cuda_quotient(i, by[d]);
-    at.d[d] = i - rest * (I)by[d].by;
-    i = rest;
-  }
-  at.d[S::first] = i;
-  return at;
-}
-
-/* The inverse. */
-template <class S>
-__device__ __forceinline__ typename S::index nn_pool_join_index(
-    const tn_cuda_divisor *by, const nn_pool_index<typename S::index> &at) {
-  typedef typename S::index I;
-  I place = at.d[S::first];
-#pragma unroll
-  for (int d = S::first + 1; d < NN_WINDOW_RANK; ++d)
-    place = place * (I)by[d].by + at.d[d];
-  return place;
-}
-
-/* The index of a window in its image, and the start of the image's elements. */
-template <class I>
-struct nn_pool_located_window {
-  nn_pool_index<I> at;
-  int64_t first;
-};
-
-/* Window i of all images. */
-template <class S>
-__device__ __forceinline__ nn_pool_located_window<typename S::index>
-nn_pool_locate_window(const nn_pool_view &v, typename S::index i) {
-  typedef typename S::index I;
-  const I image = (I)tn_cuda_quotient(i, v.by_out_size);
-  const nn_pool_located_window<I> found = {
-      nn_pool_split_index<S>(v.by_out, i - image * (I)v.by_out_size.by),
-      (int64_t)image * v.by_in_size.by};
-  return found;
-}
-
-/* Calls `each` with the positions of a window's elements in the image, in
- * order, until it returns false. */
-template <class S, class Each>
-__device__ __forceinline__ void nn_pool_visit_elements(
-    const nn_pool_view &v, const nn_pool_range<typename S::index> &w,
-    Each each) {
-  typedef typename S::index I;
-  nn_pool_index<I> at;
-  for (at.d[0] = w.begin[0]; at.d[0] < w.end[0]; ++at.d[0])
-    for (at.d[1] = w.begin[1]; at.d[1] < w.end[1]; ++at.d[1])
-      for (at.d[2] = w.begin[2]; at.d[2] < w.end[2]; ++at.d[2])
-        if (!each(nn_pool_join_index<S>(v.by_in, at))) return;
-}
-
-template <class C>
-__device__ __forceinline__ C nn_pool_get_identity(const nn_pool_view &v) {
-  return v.kind == NN_POOL_MAX ? -(C)INFINITY : (C)0;
-}
-
-template <class C>
-__device__ __forceinline__ C nn_pool_combine_values(const nn_pool_view &v, C a,
-                                                    C b) {
-  return v.kind == NN_POOL_MAX ? tn_cuda_largest()(a, b) : a + b;
-}
 
 /* ----------------------------------------------------------------- forward */
 
@@ -188,14 +40,15 @@ struct nn_pool_combiner {
   }
 };
 
-/* A single window, the image, which is a line, and a row if it is not too
- * long. */
+/* Arguments of the kernels for a single window, which contains the whole image.
+ * The image is a line, and a row if it is not too long. */
 struct nn_pool_whole_view {
   nn_pool_view pool;
   nn_lines lines;
   nn_rows rows;
 };
 
+/* Reduces images that are lines; each is a single window. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_pool_reduce_lines(nn_pool_arrays a, nn_pool_whole_view v) {
@@ -214,7 +67,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* The same for rows. */
+/* Reduces images that are rows; each is a single window. */
 template <class T, class S>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_pool_reduce_rows(nn_pool_arrays a, nn_pool_whole_view v) {
@@ -236,7 +89,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
 
 /* ---------------------------------------------------------------- backward */
 
-/* Position in its image of the first largest element of each window; below 0
+/* Writes to CHOSEN the position of the first largest element of each window; -1
  * for a window without elements. */
 template <class T, class S>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
@@ -260,8 +113,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* Like nn_pool_compute_windows, with HEAD in place of DATA, at the positions of
- * the largest. */
+/* Computes windows of HEAD. For the largest, the result is the element of HEAD
+ * at the position of the largest element of DATA. */
 template <class T, class S>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_pool_read_at_largest(nn_pool_arrays a, nn_pool_view v) {
@@ -291,8 +144,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* The gradient from window `o`, which is number i, for the element at a
- * position. All its loads are independent. */
+/* Returns the gradient that window `o`, which is number i, contributes to the
+ * element at `place`. All its loads are independent. */
 template <class T, class S>
 __device__ __forceinline__ nn_compute_type<T> nn_pool_read_gradient(
     const nn_pool_arrays &a, const nn_pool_view &v,
@@ -307,7 +160,7 @@ __device__ __forceinline__ nn_compute_type<T> nn_pool_read_gradient(
   return head / (C)nn_pool_count_elements<S>(v, o);
 }
 
-/* The windows that contain an element: from `begin` to `end`. */
+/* Returns the range of windows that contain an element. */
 template <class S>
 __device__ __forceinline__ nn_pool_range<typename S::index>
 nn_pool_find_windows(const nn_pool_view &v,
@@ -327,8 +180,8 @@ nn_pool_find_windows(const nn_pool_view &v,
   return w;
 }
 
-/* The gradient from all windows for the element at a position of an image,
- * whose windows are those from `first` on. */
+/* Returns the gradient of the element at `place`: the sum over all windows that
+ * contain it. The windows of its image begin at number `first`. */
 template <class T, class S>
 __device__ __forceinline__ nn_compute_type<T> nn_pool_sum_gradients(
     const nn_pool_arrays &a, const nn_pool_view &v, int64_t first,
@@ -346,8 +199,8 @@ __device__ __forceinline__ nn_compute_type<T> nn_pool_sum_gradients(
   return sum;
 }
 
-/* The same if at most two windows meet along any dimension: it reads all of
- * them at once. */
+/* Returns the same sum as nn_pool_sum_gradients. An element must be in at most
+ * two windows along each dimension, so that all are read at once. */
 template <class T, class S>
 __device__ __forceinline__ nn_compute_type<T> nn_pool_sum_few_gradients(
     const nn_pool_arrays &a, const nn_pool_view &v, int64_t first,
@@ -387,7 +240,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
       });
 }
 
-/* A single window, the image: every element gets the same gradient. */
+/* Writes the gradient of sums and means for a single window, which contains the
+ * whole image: all elements get the same value. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_pool_write_equal_gradients(nn_pool_arrays a, nn_pool_view v) {
@@ -405,8 +259,9 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
       });
 }
 
-/* A single window, the image, which is a line: its threads find the first
- * largest element together. */
+/* Writes the gradient of the largest for a single window, which contains the
+ * whole image. The threads of a line find the first largest element together.
+ */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_pool_write_largest_gradients(nn_pool_arrays a, nn_pool_whole_view v) {
@@ -455,7 +310,7 @@ static nn_pool_view nn_pool_make_view(const tn_frame *call) {
   return v;
 }
 
-/* Whether 32 bits are enough for all indices, padding included. */
+/* Whether 32 bits are enough for all indices, also in padding. */
 static bool nn_pool_has_32_bit_indices(const nn_pool_view &v) {
   const int64_t most = 1 << 29;
   if (v.images * v.by_in_size.by > 2 * most ||
@@ -473,7 +328,7 @@ static bool nn_pool_has_no_depth(const nn_pool_view &v) {
   return w.in[0] == 1 && w.out[0] == 1 && w.kernel[0] == 1 && w.pad[0] == 0;
 }
 
-/* Calls `run` with a value whose type is the form of a call. */
+/* Calls `run` with a value of the nn_pool_shape that fits a call. */
 template <class Run>
 static int32_t nn_pool_run_by_shape(const nn_pool_view &v, Run run) {
   if (!nn_pool_has_32_bit_indices(v)) return run(nn_pool_shape<int64_t, 0>());
@@ -514,7 +369,7 @@ int32_t nn_pooling_cuda(const tn_frame *call) {
   });
 }
 
-/* Backward, an index for each window with a largest element. */
+/* Bytes of workspace of a backward call: CHOSEN, one index for each window. */
 int32_t nn_pooling_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
   const nn_pool_view v = nn_pool_make_view(call);
   const int64_t n = v.images * v.by_out_size.by;

@@ -14,8 +14,8 @@ typedef struct at_largest_work {
   nn_pool pool;
 } at_largest_work;
 
-/* The elements of a window that are not padding, and the number that a mean
- * counts. */
+/* The elements of a window that are not padding, and the divisor of its mean.
+ */
 typedef struct window_range {
   int64_t begin[NN_WINDOW_RANK];
   int64_t end[NN_WINDOW_RANK];
@@ -47,14 +47,17 @@ static double read_element(const tn_tensor *from, int64_t at) {
   return x;
 }
 
-/* The elements of a window so far. */
+/* State of the computation of one window: values of the elements that were
+ * visited. */
 typedef struct window_state {
   double largest;
-  double chosen; /* 0 if there is none */
+  double chosen; /* element of input 1 at the position of the largest element of
+                    input 0; 0 if the window is empty */
   double sum;
   int64_t n;
 } window_state;
 
+/* Adds the element at position `at` of both inputs to the state of a window. */
 static void add_element(const at_largest_work *w, int64_t at, window_state *s) {
   const double from = read_element(&w->call->in[1], at);
   s->sum += from;
@@ -68,6 +71,8 @@ static void add_element(const at_largest_work *w, int64_t at, window_state *s) {
   ++s->n;
 }
 
+/* Returns the result of one window: the sum or mean of input 1, or its element
+ * at the position of the largest element of input 0. */
 static double pool_window(const at_largest_work *w, int64_t image,
                           int64_t number) {
   const int64_t *in = w->pool.window.in;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * prelu.c: the kernel of leaky_relu.yaml with learned slopes: channels in the
- * pieces of axis.h.
+ * prelu.c: the kernel of leaky_relu.yaml with learned slopes. Its loops run
+ * over the pieces of channels of axis.h.
  */
 #include "axis.h"
 #include "leaky_relu.gen.h"
 
-/* Arguments of a loop. */
+/* Arguments of a loop over one piece of a channel or of several. */
 typedef struct piece_args {
   int64_t runs;
   int64_t apart;
@@ -17,19 +17,22 @@ typedef struct piece_args {
 #include "each.h"
 
 typedef struct prelu_work {
-  const nn_loops *loops; /* of planes, of columns */
+  const nn_loops *loops; /* for planes, for columns */
   nn_channel_division cut;
   tn_kernel_mode mode;
-  int64_t bytes;     /* of an element */
-  const char *in[2]; /* forward one of them */
+  int64_t bytes;     /* bytes of an element */
+  const char *in[2]; /* forward: data; backward: output gradient and data */
   char *to;
   double *gamma;
   double *sums; /* [piece][channel]; forward NULL */
 } prelu_work;
 
-/* In a backward call, data follows the gradients of out and kept. */
+/* Indices of the inputs of a backward call: [gradients of out and kept, data,
+ * gamma, out, kept]. */
 enum { BACK_GAMMA = 3, BACK_KEPT = 5 };
 
+/* Returns the division of data into pieces of channels. With one slope, all
+ * elements are one channel. */
 static nn_channel_division divide_call(const tn_frame *call) {
   const int back = (call->flags & TN_CALL_BACKWARD) != 0;
   const tn_tensor *gamma =
@@ -93,7 +96,7 @@ static int32_t copy_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Copies data before out may overwrite it. */
+/* Computes a forward call. It copies data before out may overwrite it. */
 int32_t nn_prelu(const tn_frame *call) {
   static const nn_loops loops[2] = {NN_LOOPS(scale_plane),
                                     NN_LOOPS(scale_columns)};
@@ -118,7 +121,8 @@ int32_t nn_prelu(const tn_frame *call) {
 
 /* ---------------------------------------------------------------- backward */
 
-/* Adds up the pieces of each channel, in their order. */
+/* Writes the gradient of gamma: the sum of the pieces of each channel, in their
+ * order. */
 static void write_gamma_gradient(const tn_frame *call, const prelu_work *w) {
   const tn_kernel_mode f64 = {TN_F64, w->mode.level};
   const tn_tensor *to = &call->out[NN_LEAKY_RELU_IN_GAMMA];

@@ -30,8 +30,8 @@ LOOP(scale_columns) {
   }
 }
 
-/* in[0] is the gradient of the result, in[1] the input. Computes the gradient
- * of the input, and the sum of both products where the input is not above 0. */
+/* Computes the gradient of the input, and the sum of gradient times input where
+ * the input is not above 0. in[0] is the output gradient, in[1] the input. */
 LOOP(write_plane_gradients) {
   const piece_args *p = params;
   const REAL gamma = (REAL)p->gamma[0];

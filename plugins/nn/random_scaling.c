@@ -19,7 +19,7 @@ typedef struct scaling_work {
   tn_kernel_mode mode;
 } scaling_work;
 
-/* Address of a part of an operand. */
+/* Returns the address of element `at` of an operand. */
 static char *locate_part(const tn_tensor *tensor, int64_t at) {
   return (char *)tensor->data + at * tn_dtype_bytes(tensor->dtype);
 }
@@ -28,7 +28,7 @@ static int is_requested(const tn_frame *call, uint32_t out) {
   return out < call->n_out && call->req[out] != TN_REQ_NULL;
 }
 
-/* A loop: the products of both inputs. */
+/* Defines a loop that multiplies both inputs. */
 #define TIMES(name, type)                                                      \
   TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
     const type *x = block->in[0], *factor = block->in[1];                      \
@@ -42,8 +42,8 @@ static int is_requested(const tn_frame *call, uint32_t out) {
 TIMES(multiply_elements_f32, float)
 TIMES(multiply_elements_f64, double)
 
-/* Computes n elements in the type of the computation, from `at` on. Outputs
- * without a request are scratch. */
+/* Scales n elements from `at` on, if operands have the type of the computation.
+ * Outputs that are not requested use scratch memory. */
 static void run_part(const scaling_work *w, int64_t at, int64_t n,
                      const uint32_t *word) {
   TN_KERNEL_LINED char scratch[2][PART * sizeof(double)];
@@ -57,7 +57,8 @@ static void run_part(const scaling_work *w, int64_t at, int64_t n,
   nn_run_loop(&w->mode, w->masked->loops, &block, w->masked->params);
 }
 
-/* The same for another type. */
+/* Scales n elements from `at` on, if operands have another type than the
+ * computation. */
 static void run_wide_part(const scaling_work *w, int64_t at, int64_t n,
                           const uint32_t *word) {
   static const nn_loops times = NN_LOOPS(multiply_elements);
@@ -79,7 +80,7 @@ static void run_wide_part(const scaling_work *w, int64_t at, int64_t n,
                         n);
 }
 
-/* Parts [begin, end). */
+/* Scales the parts [begin, end) of a call; each draws its own random words. */
 static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
   const scaling_work *w = arg;
   const nn_random_scaling *m = w->masked;

@@ -18,16 +18,18 @@ enum {
   NN_SCALING_ARRAYS
 };
 
-/* Calls `factor` with an element and its word. */
+/* Arguments of the kernels. `factor` returns the factor of an element from the
+ * element and its random word. */
 template <class Factor>
 struct nn_scaling_view {
   int64_t n;
-  int draws; /* 0: words are 0 */
+  int draws; /* 0: all random words are 0 */
   int reserved;
   tn_cuda_random random;
   Factor factor;
 };
 
+/* Draws the four random words of block k; zeros if v.draws is 0. */
 template <class Factor>
 __device__ __forceinline__ tn_kernel_bits
 nn_scaling_draw_words(const tn_cuda_arrays<NN_SCALING_ARRAYS> &a,
@@ -37,15 +39,15 @@ nn_scaling_draw_words(const tn_cuda_arrays<NN_SCALING_ARRAYS> &a,
   return tn_cuda_draw(v.random, a.at[NN_SCALING_OFFSET], (uint64_t)k);
 }
 
-/* Rounds a factor to the type of elements: forward and backward scale
- * equally. */
+/* Returns the factor of an element, rounded to the element type T, so that
+ * forward and backward scale equally. */
 template <class T, class Factor>
 __device__ __forceinline__ nn_compute_type<T> nn_scaling_round_factor(
     const Factor &factor, nn_compute_type<T> x, uint32_t word) {
   return tn_cuda_get<nn_compute_type<T>>(tn_cuda_put(factor(x, word), T()));
 }
 
-/* For arrays that consist of whole fours. */
+/* Scales the elements of arrays that consist of whole packs of four. */
 template <class T, class Factor>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_scaling_scale_packs(tn_cuda_arrays<NN_SCALING_ARRAYS> a,
@@ -69,6 +71,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
       });
 }
 
+/* Scales the elements of any arrays, four in a thread. */
 template <class T, class Factor>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_scaling_scale_elements(tn_cuda_arrays<NN_SCALING_ARRAYS> a,
@@ -87,6 +90,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
+/* Computes a call: output 0 is input 0 times `factor`, output 1 gets the
+ * factors. */
 template <class Factor>
 static int32_t nn_scaling_run(const tn_frame *call, int draws,
                               const Factor &factor) {

@@ -7,18 +7,19 @@
 
 #include "axis.h"
 
-/* The loop computes factors from words and elements: in[0] are the words, in[1]
- * the elements, out their products, in[2], which it writes, the factors. For
- * f16 and bf16 the products are computed again from the rounded factors.
+/* Arguments of nn_random_scaling_run. The loop reads random words in in[0] and
+ * elements in in[1]; it writes their products to out and the factors to in[2].
+ * For f16 and bf16 the products are computed again from rounded factors.
  * Element i of a call uses word i % 4 of Philox block i / 4. */
 typedef struct nn_random_scaling {
   const tn_frame *call;
   const nn_loops *loops;
-  const void *params; /* of the loop */
-  int draws;          /* 0: words are 0 */
+  const void *params; /* params of the loop */
+  int draws;          /* 0: all random words are 0 */
 } nn_random_scaling;
 
-/* [worker] */
+/* Computes a call: output 0 is input 0 times the factors, output 1 gets the
+ * factors. [worker] */
 int32_t nn_random_scaling_run(const nn_random_scaling *masked);
 
 #endif /* NN_RANDOM_SCALING_H_ */

@@ -7,12 +7,14 @@
 
 #include "nn.cuh"
 
-/* Contiguous lines. Some threads of a block read each one once, and keep it. */
+/* Contiguous lines. A few threads of a block read each line once, and keep it
+ * in registers. */
 struct nn_rows {
   int64_t n;
   int64_t length;
-  unsigned threads; /* of a row: a power of 2, at most 32, or all of a block */
-  int are_fours;    /* rows are packs of four */
+  unsigned threads; /* threads for each row: a power of 2 up to 32, or all of a
+                       block; 0: use nn_lines instead */
+  int are_fours;    /* rows consist of whole packs of four elements */
 };
 
 /* Layout of a row in registers: each of THREADS keeps up to PACKS packs of
@@ -25,9 +27,13 @@ struct nn_row_shape {
   static constexpr int size = SIZE;
 };
 
-enum { NN_ROW_FEW = 4, NN_ROW_MANY = 32 }; /* elements that a thread keeps */
+enum {
+  NN_ROW_FEW = 4,
+  NN_ROW_MANY = 32
+}; /* elements of a row that one thread keeps, for short and long rows */
 
-/* Rows without `threads` are empty, or too long. */
+/* Chooses the number of threads for each row. It is 0 if lines are not
+ * contiguous, empty or too long. */
 static inline nn_rows nn_choose_rows(const nn_lines &lines) {
   const int64_t warp = 32, n = lines.length;
   nn_rows v = {lines.outer, n, 0, n % 4 == 0};
@@ -41,22 +47,24 @@ static inline nn_rows nn_choose_rows(const nn_lines &lines) {
   return v;
 }
 
-/* Declares an array of rows that will be read or written, before `v` is passed
- * to a kernel. */
+/* Clears v->are_fours if the address of an array with rows is not aligned to
+ * packs of four. Call it for each array before `v` is passed to a kernel. */
 static inline void nn_check_row_packs(nn_rows *v, const tn_cuda_array &array) {
   v->are_fours = v->are_fours && nn_has_packs_of_4(array, v->length);
 }
 
-/* A thread's part of its row: the packs of nn_find_pack_index, from `at` on. */
+/* A thread's part of its row: the packs with the indices of nn_find_pack_index.
+ * The row begins at pack `at` of the array. */
 struct nn_row {
   int64_t number;
-  int64_t at; /* in packs */
+  int64_t at; /* first element, in packs */
   unsigned first;
-  unsigned end; /* 0 if there is no row */
+  unsigned end; /* number of packs in the row; 0 if the thread has no row */
   unsigned threads;
-  int leads; /* one thread of each row */
+  int leads; /* true for one thread of each row */
 };
 
+/* Returns the row of the calling thread in the group of rows of one block. */
 template <class S>
 __device__ __forceinline__ nn_row nn_locate_row(const nn_rows &v,
                                                 int64_t group) {
@@ -71,14 +79,14 @@ __device__ __forceinline__ nn_row nn_locate_row(const nn_rows &v,
   return row;
 }
 
-/* Number of blocks for the rows. */
+/* Returns the number of blocks that all rows need. */
 static __host__ __device__ inline int64_t nn_count_row_blocks(
     const nn_rows &v) {
   const int64_t each = TN_CUDA_THREADS / v.threads;
   return (v.n + each - 1) / each;
 }
 
-/* The position in the row of a thread's element number `which`. */
+/* Returns the index in the row of the thread's pack number `which`. */
 template <class S>
 __device__ __forceinline__ unsigned nn_find_pack_index(const nn_row &row,
                                                        int which) {
@@ -86,7 +94,8 @@ __device__ __forceinline__ unsigned nn_find_pack_index(const nn_row &row,
          (unsigned)which * (S::threads > 0 ? S::threads : row.threads);
 }
 
-/* Loads a thread's elements; `none` after the end of the row. */
+/* Loads a thread's elements of a row; elements after the end of the row become
+ * `none`. */
 template <class T, class S>
 __device__ __forceinline__ void nn_load_row(
     const tn_cuda_array &from, const nn_row &row, nn_compute_type<T> none,
@@ -100,6 +109,7 @@ __device__ __forceinline__ void nn_load_row(
   }
 }
 
+/* Stores a thread's elements of a row, or adds them. */
 template <class T, class S>
 __device__ __forceinline__ void nn_store_row(
     const tn_cuda_array &to, const nn_row &row,
@@ -111,7 +121,8 @@ __device__ __forceinline__ void nn_store_row(
   }
 }
 
-/* Calls each(element, whether the row has it) for all elements of a thread. */
+/* Calls each(element, is_inside) for all elements of a thread; is_inside is
+ * false after the end of the row. */
 template <class S, class C, class Each>
 __device__ __forceinline__ void nn_visit_row(
     const nn_row &row, nn_pack<C, S::size> (&kept)[S::packs], Each each) {
@@ -123,8 +134,8 @@ __device__ __forceinline__ void nn_visit_row(
   }
 }
 
-/* Calls each(element of one, element of the other) for all elements of two rows
- * in a thread, including those after the end of the row. */
+/* Calls each(element of `one`, element of `two`) for all elements of two rows
+ * in a thread, also after the end of the rows. */
 template <class S, class C, class Each>
 __device__ __forceinline__ void nn_visit_two_rows(
     nn_pack<C, S::size> (&one)[S::packs], nn_pack<C, S::size> (&two)[S::packs],
@@ -135,7 +146,8 @@ __device__ __forceinline__ void nn_visit_two_rows(
     for (int e = 0; e < S::size; ++e) each(one[u].x[e], two[u].x[e]);
 }
 
-/* Like tn_cuda_reduce, for the threads of a row. */
+/* Reduces one value of each thread of a row to one value, like tn_cuda_reduce.
+ */
 template <class S, class C, class Fold>
 __device__ __forceinline__ C nn_reduce_row(C *part, C mine, Fold fold,
                                            const nn_row &row) {
@@ -143,7 +155,7 @@ __device__ __forceinline__ C nn_reduce_row(C *part, C mine, Fold fold,
   return tn_cuda_reduce_warp(mine, fold, row.threads);
 }
 
-/* Calls `run` with a value whose type is the form of rows. */
+/* Calls `run` with a value of the nn_row_shape that fits the rows. */
 template <class Run>
 static inline int32_t nn_run_by_row_shape(const nn_rows &v, Run run) {
   enum { BLOCK = TN_CUDA_THREADS, MANY = NN_ROW_MANY };
@@ -155,8 +167,8 @@ static inline int32_t nn_run_by_row_shape(const nn_rows &v, Run run) {
   return run(nn_row_shape<32, MANY, 1>());
 }
 
-/* Launches the kernel that `rows` returns for the form of v.rows; if these are
- * empty or too long, `lines`, which uses v.lines. */
+/* Launches the kernel that `rows` returns for an nn_row_shape. If v.rows has no
+ * threads, launches `lines` instead, which uses v.lines. */
 template <class Rows, class A, class V>
 static inline int32_t nn_launch_rows(const tn_frame *call, void (*lines)(A, V),
                                      Rows rows, cudaStream_t stream, A a, V v) {

@@ -20,12 +20,12 @@
 
 /* ------------------------------------------------------------------ shapes */
 
-/* A forward call with operands that are inputs of another call. */
+/* A forward call for inference; its operands are inputs of a gradient call. */
 typedef struct forward_call {
   tn_frame frame; /* first: the host returns this one */
   tn_host host;
   const tn_frame *call;
-  const uint32_t *in; /* their indices there */
+  const uint32_t *in; /* indices of its inputs among the inputs of `call` */
   const uint32_t *out;
   tn_tensor operands[6];
 } forward_call;
@@ -82,8 +82,8 @@ int32_t nn_pooling_grad_infer(const tn_frame *call) {
       call, &(nn_forward_inference){nn_pooling_infer, in, out, 1, 1});
 }
 
-/* Slopes of prelu: one number, or one for each index along the second
- * dimension of the data. */
+/* Checks the shape of gamma, the slopes of prelu: one number, or one for each
+ * index along the second dimension of the data. */
 static int32_t check_slopes(const tn_frame *call, const tn_tensor *data,
                             const tn_tensor *gamma) {
   if (data->ndim < 0 || gamma->ndim < 0) return TN_OK;
@@ -170,7 +170,8 @@ int32_t nn_prelu_sums(const tn_frame *call) {
   return call->req[0] == TN_REQ_NULL ? TN_OK : nn_prelu_backward(&p.frame);
 }
 
-/* Head, out and the result. */
+/* Bytes of workspace for converted operands: output gradient, softmax and
+ * result. */
 int32_t nn_softmax_output_through_bytes(const tn_frame *call, uint64_t *bytes) {
   *bytes = 3 * nn_count_wide_bytes(&call->in[0]);
   return TN_OK;

@@ -41,7 +41,8 @@ BYTES(prelu_grad, nn_leaky_relu_cuda_bytes)
 GRADIENT(prelu_grad, nn_leaky_relu_cuda_backward)
 BYTES(softmax_output_grad, nn_softmax_output_cuda_bytes)
 
-/* Labels have no gradient: their output is set to zeros. */
+/* Indices of the arrays that nn_clear_elements gets. Labels have no gradient:
+ * their output is set to zeros. */
 enum { TO, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> nn_clear_arrays;
 
@@ -74,7 +75,7 @@ int32_t nn_softmax_output_grad_cuda(const tn_frame *call) {
   return code == TN_OK ? nn_softmax_output_cuda_backward(&own) : code;
 }
 
-/* Only the kind of function matters. */
+/* Makes a backward call of prelu; its params only need act_type. */
 static void make_prelu_call(nn_prelu_call *p, const tn_frame *call) {
   static nn_leaky_relu_params prelu;
   prelu.act_type = NN_LEAKY_RELU_ACT_TYPE_PRELU;

@@ -8,9 +8,9 @@
 
 #include "tenon/plugin/op.h"
 
-/* Infers the shapes of a gradient call like the forward operator, which has up
- * to three inputs and outputs; the fields are their indices in the inputs of
- * the call. */
+/* Arguments of nn_infer_like_forward: the forward operator's inference, and the
+ * indices of its inputs and outputs among the inputs of a gradient call. There
+ * are up to three of each. */
 typedef struct nn_forward_inference {
   int32_t (*infer)(const tn_frame *call);
   const uint32_t *in;
@@ -22,14 +22,15 @@ typedef struct nn_forward_inference {
 int32_t nn_infer_like_forward(const tn_frame *call,
                               const nn_forward_inference *of);
 
-/* A gradient as an operator has the operands of a backward call. */
+/* Returns a copy of a call with the backward flag. A gradient as an operator
+ * has the operands of a backward call. */
 static inline tn_frame nn_make_backward_call(const tn_frame *call) {
   tn_frame own = *call;
   own.flags |= TN_CALL_BACKWARD;
   return own;
 }
 
-/* A backward call of prelu that requests the gradient of its slopes alone. */
+/* A backward call of prelu that requests only the gradient of gamma. */
 typedef struct nn_prelu_call {
   tn_frame frame;
   tn_tensor in[6]; /* [gradients of out and kept, data, gamma, out, kept] */

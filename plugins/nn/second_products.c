@@ -28,9 +28,14 @@ int32_t nn_fully_connected_activation_grad_2_1_infer(const tn_frame *call) {
                                     out, 2, 1});
 }
 
-enum { HEAD, DATA, WEIGHT }; /* of convolutions */
+enum {
+  HEAD,
+  DATA,
+  WEIGHT
+}; /* indices of the inputs of a convolution's gradient */
 
-/* The params of all convolutions have the same first fields. */
+/* Checks data and the parameters of a convolution's gradient. The params of all
+ * convolution operators have the same first fields. */
 static int32_t check_images(const tn_frame *call,
                             const nn_convolution_params *p) {
   const tn_tensor *data = &call->in[DATA];
@@ -52,8 +57,8 @@ static int32_t check_images(const tn_frame *call,
                  (long long)p->num_group);
 }
 
-/* The number of windows along a dimension of n elements; -1 if it is unknown,
- * and below that if the window is larger. */
+/* Returns the number of windows along dimension d of n elements; -1 if it is
+ * unknown, -2 if the window is larger. */
 static int64_t count_windows(const nn_convolution_params *p, int64_t d,
                              int64_t n) {
   const int64_t padded = n < 0 ? -1 : tn_size_plus(n, 2 * p->pad.v[d]);
@@ -62,7 +67,8 @@ static int64_t count_windows(const nn_convolution_params *p, int64_t d,
   return padded < reach ? -2 : (padded - reach) / p->stride.v[d] + 1;
 }
 
-/* Images and parameters decide everything else. */
+/* Infers the shapes of the output gradient and the weight from data and
+ * parameters. */
 int32_t nn_convolution_grad_infer(const tn_frame *call) {
   const nn_convolution_params *p = (const nn_convolution_params *)call->params;
   const tn_tensor *data = &call->in[DATA];
@@ -109,7 +115,7 @@ static void open_call(product_call *p, const tn_frame *call) {
   p->frame.req = p->req;
 }
 
-/* A gradient without a bias. */
+/* Makes a backward call without a bias from a gradient call. */
 static void make_product_call(product_call *p, const tn_frame *call) {
   open_call(p, call);
   for (uint32_t i = 0; i < 3; ++i) p->in[i] = call->in[i];
@@ -123,7 +129,7 @@ static void make_product_call(product_call *p, const tn_frame *call) {
   p->out[2].ndim = -1;
 }
 
-/* The gradient of a weight alone. */
+/* Makes a backward call that requests only the gradient of the weight. */
 static void make_weight_call(product_call *p, const tn_frame *call) {
   open_call(p, call);
   for (uint32_t i = 0; i < 5; ++i) p->in[i].ndim = -1;
@@ -135,7 +141,8 @@ static void make_weight_call(product_call *p, const tn_frame *call) {
   p->req[1] = call->req ? call->req[0] : TN_REQ_WRITE;
 }
 
-/* `of` takes calls of every type. */
+/* Defines gradient kernels that call the kernels `of`, which accept every type.
+ */
 #define GRADIENT(name, of)                                                    \
   int32_t nn_##name##_grad(const tn_frame *call) {                            \
     const tn_frame own = nn_make_backward_call(call);                         \

@@ -7,17 +7,18 @@
 #include "softmax.gen.h"
 
 enum {
-  SUMMED = 256,    /* elements of a line in a sum of its own type */
-  FEW = 32,        /* elements of rows that are computed together */
-  STREAMED = 16384 /* bytes of rows that are composed before they are
-                  written past the caches */
+  SUMMED = 256, /* elements of a line that are summed in the type of the
+                   computation */
+  FEW = 32,     /* length of rows up to which several are computed together */
+  STREAMED = 16384 /* largest row, in bytes, that is composed before it is
+                      written past the caches */
 };
 
 #define NN_EACH "softmax_rows.h"
 #include "each.h"
 
-/* Whether rows can and should be written past the caches: they fill cache
- * lines, and no cache would hold all `operands`, of which `to` is none. */
+/* Whether rows are written past the caches: they fill cache lines, and no cache
+ * would hold all `operands` operands. `to` must not be an input. */
 static int is_streamed(const nn_softmax *s, int operands, const void *to) {
   enum { LINE = 64 };
   const int64_t bytes = tn_dtype_bytes(s->mode.compute);
@@ -31,7 +32,7 @@ static int is_streamed(const nn_softmax *s, int operands, const void *to) {
 
 typedef struct softmax_work {
   const nn_softmax *softmax;
-  const char *in[2]; /* one of them forward, two backward */
+  const char *in[2]; /* forward: data; backward: output gradient and softmax */
   char *to;
   const nn_loops *rows;
   const nn_loops *columns;
@@ -45,6 +46,7 @@ static tn_kernel_block make_block(const softmax_work *w, int64_t at,
   return block;
 }
 
+/* Computes rows [begin, end). */
 static int32_t run_rows(void *arg, int64_t begin, int64_t end) {
   const softmax_work *w = arg;
   const nn_softmax *s = w->softmax;
@@ -54,6 +56,7 @@ static int32_t run_rows(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
+/* Computes pieces [begin, end) of columns. */
 static int32_t run_columns(void *arg, int64_t begin, int64_t end) {
   const softmax_work *w = arg;
   const nn_softmax *s = w->softmax;
@@ -102,7 +105,7 @@ int32_t nn_softmax_compute_gradient(const nn_softmax *s, const void *head,
 /* ------------------------------------------------------------------ calls
  * nn.softmax and nn.log_softmax have the same operands and parameters. */
 
-/* Parameters of both operators. */
+/* The parameters that both operators have. */
 typedef struct softmax_options {
   int64_t axis;
   double temperature;
@@ -119,7 +122,7 @@ static softmax_options read_log_softmax_options(const tn_frame *call) {
   return (softmax_options){p->axis, p->temperature, 1};
 }
 
-/* A scalar is a line of one element. */
+/* Finds the dimension of the softmax. A scalar is a line of one element. */
 static int32_t find_dim(const tn_frame *call, int64_t axis,
                         const tn_tensor *data, int32_t *dim) {
   *dim = 0;
@@ -142,13 +145,15 @@ int32_t nn_log_softmax_infer(const tn_frame *call) {
   return infer_shapes(call, read_log_softmax_options(call));
 }
 
-/* Forward computes in place; backward has its result, out and a head. */
+/* Bytes of workspace for converted operands: two forward; backward the softmax,
+ * output gradient and result. */
 int32_t nn_softmax_bytes(const tn_frame *call, uint64_t *bytes) {
   const uint64_t n = (call->flags & TN_CALL_BACKWARD) ? 3 : 2;
   *bytes = n * nn_count_wide_bytes(&call->out[0]);
   return TN_OK;
 }
 
+/* Runs a forward or backward call of either operator. */
 static int32_t run_call(const tn_frame *call, softmax_options q) {
   const tn_tensor *out = &call->out[0];
   nn_wide_operands w = nn_open_wide_operands(call, out->dtype, 0);

@@ -9,6 +9,7 @@
 enum { TO, HEAD, OUT, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> nn_softmax_gradient_arrays;
 
+/* Writes the gradient of a softmax, line by line. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_softmax_write_line_gradients(nn_softmax_gradient_arrays a,
@@ -36,7 +37,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* The same for rows. */
+/* Writes the gradient of a softmax, row by row; rows are kept in registers. */
 template <class T, class S>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_softmax_write_row_gradients(nn_softmax_gradient_arrays a,
@@ -61,6 +62,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
+/* Launches the kernel that writes the gradient of a softmax. */
 static int32_t nn_softmax_launch_gradient(const tn_frame *call,
                                           nn_softmax_view v) {
   nn_softmax_gradient_arrays a = {};
@@ -81,7 +83,8 @@ static int32_t nn_softmax_launch_gradient(const tn_frame *call,
   });
 }
 
-/* A scalar is a line of one element. */
+/* Runs a forward or backward call of softmax or log_softmax. A scalar is a line
+ * of one element. */
 static int32_t nn_softmax_run_call(const tn_frame *call, int64_t axis,
                                    double temperature, int is_log) {
   const tn_tensor *out = &call->out[0];
@@ -105,7 +108,8 @@ int32_t nn_log_softmax_cuda(const tn_frame *call) {
   return nn_softmax_run_call(call, p->axis, p->temperature, 1);
 }
 
-/* The softmax of softmax_output.yaml. */
+/* Computes the gradient of the softmax in softmax_output: input 0 is the output
+ * gradient, input 1 the softmax. */
 int32_t nn_softmax_output_through_cuda(const tn_frame *call) {
   const nn_softmax_output_through_params *p =
       nn_softmax_output_through_params_of(call);

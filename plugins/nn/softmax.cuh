@@ -7,12 +7,12 @@
 
 #include "rows.cuh"
 
-/* The kind of softmax and its lines; the rows, if lines are contiguous. */
+/* The lines of a softmax, its kind, and its rows if lines are contiguous. */
 struct nn_softmax_view {
   nn_lines lines;
   nn_rows rows;
-  double factor; /* of elements before anything else */
-  int is_log;    /* its logarithm instead */
+  double factor; /* elements are multiplied by it first: 1 / temperature */
+  int is_log;    /* the result is the logarithm of the softmax */
 };
 
 static inline nn_softmax_view nn_softmax_make_view(const nn_lines &lines,
@@ -21,12 +21,13 @@ static inline nn_softmax_view nn_softmax_make_view(const nn_lines &lines,
   return v;
 }
 
-/* The sum of many numbers of a thread: partial sums are added as f64. */
+/* The sum of many numbers in one thread. Partial sums of 64 numbers are added
+ * as f64. */
 template <class C>
 struct nn_long_sum {
   double whole;
   C part;
-  int n; /* numbers of the part */
+  int n; /* numbers in `part` */
 
   __device__ __forceinline__ nn_long_sum() : whole(0), part(0), n(0) {}
 
@@ -45,8 +46,8 @@ struct nn_long_sum {
 
 enum { NN_SOFTMAX_TO, NN_SOFTMAX_FROM };
 
-/* `to` may be `from`: a thread writes only elements that no other thread
- * reads. */
+/* Computes the softmax of lines. Both arrays may be the same, because a thread
+ * writes only elements that no other thread reads. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_softmax_compute_lines(tn_cuda_arrays<2> a, nn_softmax_view v) {
@@ -78,7 +79,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* The same for rows. */
+/* Computes the softmax of rows, which are kept in registers. */
 template <class T, class S>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_softmax_compute_rows(tn_cuda_arrays<2> a, nn_softmax_view v) {
@@ -107,7 +108,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* Sets `to` to the softmaxes of `from`, or adds them. */
+/* Launches the kernel that writes the softmax of `from` to `to`, or adds it. */
 static int32_t nn_softmax_launch(const tn_frame *call, nn_softmax_view v,
                                  const tn_cuda_array &to,
                                  const tn_cuda_array &from) {

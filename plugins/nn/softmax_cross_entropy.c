@@ -10,9 +10,9 @@ enum { CHUNK = 64 }; /* rows with labels read together */
 /* Arguments of a loop over some rows. */
 typedef struct row_args {
   int64_t classes;
-  const int64_t *labels; /* -1: of no class */
-  double *losses;        /* forward */
-  double head;           /* backward */
+  const int64_t *labels; /* class number of each row; -1: no class */
+  double *losses;        /* forward: gets the losses */
+  double head;           /* backward: output gradient */
 } row_args;
 
 #define NN_EACH "cross_rows.h"
@@ -24,10 +24,10 @@ typedef struct cross_work {
   tn_kernel_mode mode;
   int64_t rows;
   int64_t classes;
-  int64_t bytes; /* of an element */
+  int64_t bytes; /* bytes of an element */
   const char *x;
-  char *norm; /* or NULL */
-  char *to;   /* backward */
+  char *norm; /* (row, 2): NULL if they are not known */
+  char *to;   /* backward: gradient of data */
   double *losses;
   double head;
 } cross_work;
@@ -75,7 +75,8 @@ static uint64_t round_up_bytes(int64_t bytes) {
   return ((uint64_t)bytes + 63) / 64 * 64;
 }
 
-/* Forward losses and norms; operands in another type follow them. */
+/* Bytes of workspace for forward losses and norms; converted operands follow
+ * them. */
 static uint64_t count_own_bytes(const cross_work *w) {
   return round_up_bytes(w->rows * (int64_t)sizeof(double)) +
          round_up_bytes(2 * w->rows * w->bytes);
@@ -91,7 +92,8 @@ int32_t nn_softmax_cross_entropy_bytes(const tn_frame *call, uint64_t *bytes) {
   return TN_OK;
 }
 
-/* Rows without classes have no loss, and zeros for norms. */
+/* Runs the loops over all rows. Rows without classes have no loss, and zeros
+ * for norms. */
 static int32_t run_loops(const tn_frame *call, cross_work *w) {
   if (w->classes > 0)
     return nn_run_parallel(call, w->rows, w->classes, run_slice, w);

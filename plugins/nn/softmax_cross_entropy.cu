@@ -7,19 +7,20 @@
 
 #include "nn.cuh"
 
-/* Arguments of CUDA kernels: backward OUT is the gradient of data, and NORM has
- * data if it can be read. */
+/* Indices of the arrays that CUDA kernels get. Backward, OUT is the gradient of
+ * data, and NORM has no data if it must be computed again. */
 enum { OUT, DATA, LABEL, NORM, LOSS, HEAD, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> nn_cross_arrays;
 
-/* A row's largest element, and the logarithm of its sum of powers: zeros if
- * there are no classes. */
+/* A row's largest element `top`, and the logarithm of the sum of exp(x - top).
+ * Both are 0 if there are no classes. */
 template <class C>
 struct nn_log_norm {
   C top;
   C log;
 };
 
+/* Computes the nn_log_norm of a thread's line. */
 template <class T>
 __device__ __forceinline__ nn_log_norm<nn_compute_type<T>> nn_cross_find_norm(
     const nn_cross_arrays &a, const nn_line &line, unsigned lanes) {
@@ -37,7 +38,7 @@ __device__ __forceinline__ nn_log_norm<nn_compute_type<T>> nn_cross_find_norm(
   return norm;
 }
 
-/* The class of a row, or -1. */
+/* Returns the class number of a row, or -1 if its label is no class. */
 __device__ __forceinline__ int64_t nn_cross_read_label(const nn_cross_arrays &a,
                                                        const nn_lines &v,
                                                        int64_t row) {
@@ -45,6 +46,7 @@ __device__ __forceinline__ int64_t nn_cross_read_label(const nn_cross_arrays &a,
   return label >= 0 && label < (double)v.length ? (int64_t)label : -1;
 }
 
+/* Writes the loss of each row to LOSS, and its norm to NORM. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_cross_write_losses(nn_cross_arrays a, nn_lines v) {
@@ -66,7 +68,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* The sum of all losses, by one block. */
+/* Writes the sum of all losses. One block runs it. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_cross_sum_losses(nn_cross_arrays a, nn_lines v) {
@@ -78,6 +80,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   if (threadIdx.x == 0) tn_cuda_set((T *)a.at[OUT].data, sum, a.at[OUT].adds);
 }
 
+/* Writes the gradient of data. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_cross_write_gradients(nn_cross_arrays a, nn_lines v) {
@@ -107,7 +110,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
 
 /* -------------------------------------------------------------------- host */
 
-/* Room for the losses. */
+/* Bytes of workspace for the loss of each row. */
 int32_t nn_softmax_cross_entropy_cuda_bytes(const tn_frame *call,
                                             uint64_t *bytes) {
   *bytes = 0;

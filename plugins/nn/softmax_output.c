@@ -16,12 +16,13 @@ static int32_t set_input_shape(const tn_frame *call, uint32_t index,
   return call->host->set_shape(call, TN_OPERAND_IN, index, ndim, shape);
 }
 
-/* The dimension of data for dimension d of a label with class numbers. */
+/* Returns the dimension of data that has the length of dimension d of a label
+ * with class numbers. */
 static int32_t find_data_dim(const nn_softmax_output_params *p, int32_t d) {
   return p->multi_output && d > 0 ? d + 1 : d;
 }
 
-/* Rank of such a label. */
+/* Returns the rank of a label with class numbers, for data of rank ndim. */
 static int32_t find_label_rank(const nn_softmax_output_params *p,
                                int32_t ndim) {
   return p->multi_output || p->preserve_shape ? ndim - 1 : 1;
@@ -87,12 +88,12 @@ enum {
   IGNORED = -2,     /* no class, and no gradient */
 };
 
-/* Target values of a gradient. */
+/* The targets, from which the gradient is the difference. */
 typedef struct targets {
   nn_axis_shape axis_shape;
-  const int32_t *chosen; /* class, NONE or IGNORED of each position */
-  double hit;            /* target of the class */
-  double miss;           /* and of the others, if there is a class */
+  const int32_t *chosen; /* class number, NONE or IGNORED of each position */
+  double hit;            /* target of the label's class */
+  double miss; /* target of the other classes, if the label is a class */
   double factor;
 } targets;
 
@@ -104,6 +105,7 @@ typedef struct targets {
 #define NAME(x) x##_f64
 #include "softmax_output_loops.h"
 
+/* Returns the shape of data around its axis of classes. */
 static nn_axis_shape find_axis_shape(const tn_frame *call,
                                      const tn_tensor *data) {
   const nn_softmax_output_params *p = nn_softmax_output_params_of(call);
@@ -112,23 +114,23 @@ static nn_axis_shape find_axis_shape(const tn_frame *call,
   return nn_axis_find_shape(data, p->preserve_shape ? last : 1, last);
 }
 
-/* A gradient in f32 or f64. */
+/* The state of a backward call in f32 or f64. */
 typedef struct output_work {
   const tn_frame *call;
   nn_axis_shape axis_shape;
   tn_kernel_mode mode;
-  int64_t bytes; /* of an element */
+  int64_t bytes; /* bytes of an element */
   const char *from;
   char *to;
   const char *head; /* gradient of out, or NULL */
   const tn_tensor *label;
   int is_soft;     /* labels are probabilities */
-  targets targets; /* but for `chosen` */
+  targets targets; /* targets without `chosen` */
 } output_work;
 
 /* ---------------------------------------------------------------- backward */
 
-/* n labels from `at` on, as numbers. */
+/* Reads n labels from `at` on as f64. */
 static void read_labels(const output_work *w, int64_t at, int64_t n,
                         double *to) {
   const tn_kernel_mode mode = {TN_F64, w->mode.level};
@@ -137,7 +139,7 @@ static void read_labels(const output_work *w, int64_t at, int64_t n,
   tn_kernel_load_dense(to, &mode, from, w->label->dtype, n);
 }
 
-/* The same as classes. */
+/* Reads n labels from `at` on as class numbers, NONE or IGNORED. */
 static void read_classes(const output_work *w, int64_t at, int64_t n,
                          int32_t *to) {
   const nn_softmax_output_params *p = nn_softmax_output_params_of(w->call);
@@ -152,7 +154,8 @@ static void read_classes(const output_work *w, int64_t at, int64_t n,
   }
 }
 
-/* Multiplies n elements from `at` on by the gradient of out, if it counts. */
+/* Multiplies n elements from `at` on by the output gradient, unless it is
+ * absent. */
 static void multiply_by_head(const output_work *w, int64_t at, int64_t n) {
   static const nn_loops loops = NN_LOOPS(multiply_elements);
   if (w->head == NULL) return;
@@ -201,7 +204,8 @@ static int32_t backward_columns(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Elements [begin, end), across softmaxes. */
+/* Computes the gradient of elements [begin, end) for labels that are
+ * probabilities. */
 static int32_t backward_soft(void *arg, int64_t begin, int64_t end) {
   static const nn_loops loops = NN_LOOPS(write_soft_gradients);
   const output_work *w = arg;
@@ -218,8 +222,8 @@ static int32_t backward_soft(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Number of labels other than ignore_label, at least 1. Probabilities all
- * count. */
+/* Returns the number of labels other than ignore_label, at least 1.
+ * Probabilities are never ignored. */
 static double count_valid(const output_work *w) {
   const nn_softmax_output_params *p = nn_softmax_output_params_of(w->call);
   const int64_t size = w->axis_shape.outer * w->axis_shape.inner;
@@ -268,7 +272,8 @@ static int32_t run_gradient(output_work *w) {
 
 /* ------------------------------------------------------------------- calls */
 
-/* Forward computes in place; backward has p, its result and a head. */
+/* Bytes of workspace for converted operands: two forward; backward the softmax,
+ * output gradient and result. */
 int32_t nn_softmax_output_bytes(const tn_frame *call, uint64_t *bytes) {
   const uint64_t n = (call->flags & TN_CALL_BACKWARD) ? 3 : 2;
   *bytes = n * nn_count_wide_bytes(&call->out[0]);

@@ -7,15 +7,16 @@
 
 #include "softmax.cuh"
 
-/* Arguments of CUDA kernels: backward FROM is the result of forward. */
+/* Indices of the arrays that CUDA kernels get. Backward, FROM is the softmax
+ * that forward computed. COUNT is one f64. */
 enum { FROM, TO, LABEL, HEAD, COUNT, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> nn_softmax_arrays;
 
 struct nn_targets_view {
   nn_lines lines;
-  int is_soft; /* labels are probabilities */
+  int is_soft; /* labels are probabilities, otherwise class numbers */
   int use_ignore;
-  int is_valid; /* normalization=valid: divided by the COUNT */
+  int is_valid; /* normalization=valid: gradients are divided by COUNT */
   int reserved;
   double ignore;
   double hit;
@@ -24,7 +25,8 @@ struct nn_targets_view {
   tn_cuda_divisor by_length;
 };
 
-/* Number of labels that count, by one block. */
+/* Writes COUNT, the number of labels that are not ignored, at least 1. One
+ * block runs it. */
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
     nn_softmax_count_labels(nn_softmax_arrays a, nn_targets_view v) {
   __shared__ double part[TN_CUDA_THREADS];
@@ -36,6 +38,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   if (threadIdx.x == 0) *(double *)a.at[COUNT].data = n > 1 ? n : 1;
 }
 
+/* Returns the gradient of element i: the difference of the softmax and its
+ * target, times the factor. */
 template <class T>
 __device__ __forceinline__ nn_compute_type<T> nn_softmax_find_gradient(
     const nn_softmax_arrays &a, const nn_targets_view &v, int64_t i) {
@@ -68,6 +72,7 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
 
 /* -------------------------------------------------------------------- host */
 
+/* Returns the lines of classes in a tensor with the shape of data. */
 static nn_lines nn_softmax_find_lines(const tn_frame *call,
                                       const tn_tensor *data) {
   const nn_softmax_output_params *p = nn_softmax_output_params_of(call);
@@ -76,7 +81,8 @@ static nn_lines nn_softmax_find_lines(const tn_frame *call,
   return nn_find_lines(data, from, p->multi_output ? 1 : last);
 }
 
-/* Target values of a gradient. */
+/* Sets the target probabilities and the factor of gradients from the
+ * parameters. */
 static void nn_softmax_set_targets(const tn_frame *call, nn_targets_view *v) {
   const nn_softmax_output_params *p = nn_softmax_output_params_of(call);
   double divisor = 1;
@@ -92,7 +98,7 @@ static void nn_softmax_set_targets(const tn_frame *call, nn_targets_view *v) {
   v->factor = p->grad_scale / divisor;
 }
 
-/* Room for the number of labels that count. */
+/* Bytes of workspace for COUNT. */
 int32_t nn_softmax_output_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
   *bytes = (call->flags & TN_CALL_BACKWARD) ? sizeof(double) : 0;
   return TN_OK;

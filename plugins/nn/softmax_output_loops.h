@@ -6,8 +6,8 @@
  *   NAME(x)  x with the type appended
  */
 
-/* The gradient at some positions, with classes e->inner apart: in[0] is p,
- * in[1] the goals. */
+/* Computes the gradient at n positions, with classes axis_shape.inner elements
+ * apart: in[0] is the softmax. */
 TN_KERNEL_BODY void NAME(write_column_gradients)(const tn_kernel_block *block,
                                                  const void *params) {
   const targets *g = params;
@@ -28,7 +28,7 @@ TN_KERNEL_BODY void NAME(write_column_gradients)(const tn_kernel_block *block,
 }
 NN_LEVELS(NAME(write_column_gradients))
 
-/* The gradient of rows of classes. */
+/* Computes the gradient of n rows; a row has all classes of a position. */
 TN_KERNEL_BODY void NAME(write_row_gradients)(const tn_kernel_block *block,
                                               const void *params) {
   const targets *g = params;
@@ -47,7 +47,8 @@ TN_KERNEL_BODY void NAME(write_row_gradients)(const tn_kernel_block *block,
 }
 NN_LEVELS(NAME(write_row_gradients))
 
-/* The gradient for probabilities: in[1] are doubles. */
+/* Computes the gradient for labels that are probabilities: in[1] are labels as
+ * doubles. */
 TN_KERNEL_BODY void NAME(write_soft_gradients)(const tn_kernel_block *block,
                                                const void *params) {
   const targets *g = params;
@@ -60,7 +61,7 @@ TN_KERNEL_BODY void NAME(write_soft_gradients)(const tn_kernel_block *block,
 }
 NN_LEVELS(NAME(write_soft_gradients))
 
-/* y *= in[0] */
+/* Multiplies n elements of out by in[0]. */
 TN_KERNEL_BODY void NAME(multiply_elements)(const tn_kernel_block *block,
                                             const void *params) {
   const REAL *head = block->in[0];

@@ -3,7 +3,7 @@
  */
 #include "vector.h"
 
-/* Adds the partial sums of some lines to whole sums, and clears them. */
+/* Adds the partial sums of n lines to their sums in f64, and clears them. */
 BODY void NAME(flush_sums)(double *all, REAL *sum, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     all[i] += (double)sum[i];
@@ -11,7 +11,8 @@ BODY void NAME(flush_sums)(double *all, REAL *sum, int64_t n) {
   }
 }
 
-/* Adjacent lines, with elements e->inner apart. */
+/* Computes the softmax of adjacent lines with elements s->axis_shape.inner
+ * apart. */
 BODY void NAME(compute_lines)(const tn_kernel_block *block,
                               const nn_softmax *s) {
   const int64_t length = s->axis_shape.length, apart = s->axis_shape.inner;
@@ -58,7 +59,8 @@ LOOP(compute_columns) {
   NAME(compute_lines)(block, params);
 }
 
-/* Rows of few elements, many at a time: transposed, they are columns. */
+/* Computes n rows of few elements together, n up to the lanes of a vector:
+ * transposed, they are columns. */
 BODY void NAME(compute_short_rows)(const nn_softmax *s, const REAL *x, REAL *y,
                                    int64_t n) {
   REAL turned[FEW * NAME(lanes)];
@@ -77,8 +79,8 @@ BODY void NAME(compute_short_rows)(const nn_softmax *s, const REAL *x, REAL *y,
       y[r * length + k] = turned[k * NAME(lanes) + r];
 }
 
-/* n rows. Searches the largest of the next one before the sum of this one is
- * known. */
+/* Computes the softmax of n rows. It finds the largest element of the next row
+ * before the sum of this one is known. */
 BODY void NAME(compute_long_rows)(const nn_softmax *s, const REAL *x, REAL *y,
                                   int64_t n) {
   const int64_t length = s->axis_shape.length;
@@ -95,7 +97,8 @@ BODY void NAME(compute_long_rows)(const nn_softmax *s, const REAL *x, REAL *y,
   }
 }
 
-/* Powers are only summed, so that y may be x. */
+/* Computes the logarithm of the softmax of a row. The powers are only summed,
+ * so that y may be x. */
 BODY void NAME(compute_log_row)(const REAL *x, REAL *y, int64_t n,
                                 REAL factor) {
   const REAL top = NAME(find_largest)(x, n);
@@ -106,8 +109,9 @@ BODY void NAME(compute_log_row)(const REAL *x, REAL *y, int64_t n,
   for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - top) * factor - last;
 }
 
-/* Either, for rows that are written past the caches: they begin at a cache
- * line, and fill cache lines. The first cache keeps powers. */
+/* Computes the softmax or its logarithm for rows that are written past the
+ * caches: rows must begin at a cache line and fill cache lines. The powers stay
+ * in the first cache. */
 BODY void NAME(stream_softmax)(const nn_softmax *s, const REAL *x, REAL *y,
                                int64_t n, const int is_log) {
   enum { L = NAME(lanes) };
@@ -137,7 +141,7 @@ LOOP(stream_rows) {
     NAME(stream_softmax)(s, block->in[0], block->out, block->n, 0);
 }
 
-/* Rows with contiguous elements. */
+/* Computes rows, which have contiguous elements. */
 LOOP(compute_rows) {
   enum { L = NAME(lanes) };
   const nn_softmax *s = params;
@@ -214,7 +218,8 @@ LOOP(write_row_gradients) {
   }
 }
 
-/* back_rows past the caches, except for logarithms. */
+/* Does the same as write_row_gradients, but writes past the caches; not for
+ * logarithms. */
 LOOP(stream_row_gradients) {
   const nn_softmax *s = params;
   const int64_t n = s->axis_shape.length;

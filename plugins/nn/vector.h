@@ -9,8 +9,9 @@ typedef REAL NAME(vector)
     __attribute__((vector_size(BYTES), aligned(sizeof(REAL)), may_alias));
 typedef REAL NAME(vector_16) __attribute__((vector_size(16), may_alias));
 
-/* The vector at x. Functions with vectors as arguments or results would not
- * have the same ABI at all levels, so there are none, not even inline ones. */
+/* Loads the vector at x. Functions with vectors as arguments or results would
+ * not have the same ABI at all levels, so there are none, not even inline ones.
+ */
 #ifndef NN_VECTOR
 #define NN_VECTOR(x) (*(const NAME(vector) *)(const void *)(x))
 #endif
@@ -34,14 +35,14 @@ typedef REAL NAME(vector_16) __attribute__((vector_size(16), may_alias));
 #endif
 #endif
 
-/* Sums and maxima have several vectors of partial results, because an addition
- * has the latency of several: as many as sixteen registers can hold if vectors
- * are short. */
+/* Number of vectors of partial results of a sum or maximum. An addition has the
+ * latency of several, so there are several: as many as sixteen registers can
+ * hold if vectors are short. */
 enum { NAME(n_sums) = BYTES == 64 ? 4 : 8 };
 
-/* Prefetches n elements, which need not exist: those of the next row, between
- * two passes over the current one. The processor's own prefetch ends at a page.
- * For short rows it would be too late, and too much. */
+/* Prefetches n elements, which need not exist: the next row, between two passes
+ * over the current one. The processor's own prefetch ends at a page. For short
+ * rows this would be too late and too much. */
 BODY void NAME(prefetch_row)(const REAL *x, int64_t n) {
   enum { LINE = 64, SHORT = 1024 };
   const uintptr_t at = (uintptr_t)x, bytes = (uintptr_t)n * sizeof *x;
@@ -50,14 +51,14 @@ BODY void NAME(prefetch_row)(const REAL *x, int64_t n) {
     __builtin_prefetch((const void *)(at + k));
 }
 
-/* Prefetches one page after two vectors. */
+/* Prefetches the addresses one page after two vectors. */
 #ifndef NN_PAGE_AHEAD
 #define NN_PAGE_AHEAD(x, y)                      \
   (__builtin_prefetch((const char *)(x) + 4096), \
    __builtin_prefetch((const char *)(y) + 4096))
 #endif
 
-/* The sum of a vector's elements, halves first. */
+/* Returns the sum of a vector's elements, adding halves first. */
 BODY REAL NAME(sum_lanes)(const NAME(vector) * v) {
   const NAME(vector_16) *q = (const NAME(vector_16) *)v;
   enum { n = 16 / (int)sizeof(REAL) };
@@ -68,7 +69,8 @@ BODY REAL NAME(sum_lanes)(const NAME(vector) * v) {
   return (part[0] + part[n / 2]) + (part[1] + part[n - 1]);
 }
 
-/* The larger elements of two vectors, the second where either is NaN. */
+/* Sets each element of `most` to the larger one of `most` and `v`; it keeps
+ * that of `most` where either is NaN. */
 #ifndef NN_KEEP_MAX
 #if defined(TN_KERNEL_AVX2)
 #define NN_MAX_f32_base _mm_max_ps
@@ -89,7 +91,8 @@ BODY REAL NAME(sum_lanes)(const NAME(vector) * v) {
 #endif
 #endif
 
-/* The largest of n; skips NaN, which returns in the exponential. */
+/* Returns the largest of n elements. It may skip NaN, which the exponential
+ * then returns. */
 BODY REAL NAME(find_largest)(const REAL *x, int64_t n) {
   enum { L = NAME(lanes), C = NAME(n_sums) };
   REAL all = x[0];
@@ -112,7 +115,7 @@ BODY REAL NAME(find_largest)(const REAL *x, int64_t n) {
   return all;
 }
 
-/* The sum of all C vectors, in the first. */
+/* Adds all C vectors of `part` into the first one. */
 #ifndef NN_ADD_VECTORS
 #define NN_ADD_VECTORS(part)                               \
   do {                                                     \
@@ -122,8 +125,8 @@ BODY REAL NAME(find_largest)(const REAL *x, int64_t n) {
   } while (0)
 #endif
 
-/* `term(i)` is the vector of elements i and following, `last(i)` element i
- * alone. */
+/* Sets `result` to a sum of n terms: `term(i)` is the vector of terms i and
+ * following, `last(i)` term i alone. */
 #ifndef NN_SUM
 #define NN_SUM(result, n, term, last)                         \
   do {                                                        \
@@ -142,8 +145,8 @@ BODY REAL NAME(find_largest)(const REAL *x, int64_t n) {
   } while (0)
 #endif
 
-/* Long sums consist of partial sums of so many elements, which are added as
- * f64: f32 alone would lose digits. The cost is not measurable. */
+/* Number of elements in a partial sum of a long sum. Partial sums are added as
+ * f64, because f32 alone would lose digits. The cost is not measurable. */
 #ifndef NN_LONG
 #define NN_LONG 4096
 #define NN_LONG_SUM(result, n, part)                        \
@@ -192,8 +195,8 @@ BODY REAL NAME(dot_rows)(const REAL *x, const REAL *y, int64_t n) {
   return all;
 }
 
-/* y = exp((x - top)*factor), which is not above 1; their sum. `y` may be `x`.
- */
+/* Sets y = exp((x - top)*factor), which is at most 1, and returns the sum of y.
+ * `y` may be `x`. n is at most NN_LONG. */
 BODY REAL NAME(exp_part)(const REAL *x, REAL *y, int64_t n, REAL top,
                          REAL factor) {
   enum { L = NAME(lanes), C = 2 };
@@ -222,7 +225,8 @@ BODY REAL NAME(exp_row)(const REAL *x, REAL *y, int64_t n, REAL top,
   return all;
 }
 
-/* The sum of such powers, without storing them. */
+/* Returns the sum of exp((x - top)*factor) over a row, without storing the
+ * terms. */
 BODY REAL NAME(sum_exp)(const REAL *x, int64_t n, REAL top, REAL factor) {
   REAL power[NN_CHUNK];
   double sum = 0;
@@ -233,7 +237,7 @@ BODY REAL NAME(sum_exp)(const REAL *x, int64_t n, REAL top, REAL factor) {
   return (REAL)sum;
 }
 
-/* The sum of squares of distances to a mean. */
+/* Returns the sum of squared distances to a mean. */
 BODY REAL NAME(sum_squares)(const REAL *x, REAL mean, int64_t n) {
   REAL all;
 #define TERM(i) ((NN_VECTOR(x + (i)) - mean) * (NN_VECTOR(x + (i)) - mean))
@@ -244,8 +248,8 @@ BODY REAL NAME(sum_squares)(const REAL *x, REAL mean, int64_t n) {
   return all;
 }
 
-/* Two sums in one pass: of t, and of t times the distance of x to a mean, where
- * t is g, or g times a weight. */
+/* Sets sums[0] to the sum of t, and sums[1] to the sum of t * (x - mean), where
+ * t is an output gradient, or one times a weight. */
 #ifndef NN_SUMS
 #define NN_SUMS(n, term, last)                           \
   do {                                                   \
@@ -276,7 +280,8 @@ BODY REAL NAME(sum_squares)(const REAL *x, REAL mean, int64_t n) {
   } while (0)
 #endif
 
-/* The sum of distances to a value near the mean, and of their squares. */
+/* Computes the sum of distances to a value near the mean, and the sum of their
+ * squares. */
 BODY void NAME(sum_distances)(const REAL *x, REAL mean, int64_t n,
                               REAL sums[2]) {
 #define TERM(i) (NN_VECTOR(x + (i)) - mean)

@@ -39,8 +39,8 @@ static inline int64_t nn_ceil_div(int64_t a, int64_t b) {
   return a / b + (a % b > 0);
 }
 
-/* The windows along d with an element t that is not padding, between `begin`
- * and `end`. */
+/* Returns the windows along dimension d in which element t is not padding,
+ * limited to the windows in `among`. */
 static inline nn_range nn_window_find_inside(const nn_window *w, int d,
                                              int64_t t, nn_range among) {
   const int64_t at = t * w->dilate[d] - w->pad[d];
@@ -50,8 +50,8 @@ static inline nn_range nn_window_find_inside(const nn_window *w, int d,
   return (nn_range){begin, nn_max(nn_min(last, among.end), begin)};
 }
 
-/* The step between windows over n elements, padding included, limited to n.
- * With step n the second window is already outside, as with any longer step. */
+/* Limits the step between windows to n, the number of elements with padding. A
+ * second window is outside with step n as with any longer step. */
 static inline int64_t nn_window_limit_step(int64_t stride, int64_t n) {
   return nn_min(stride, nn_max(n, 1));
 }

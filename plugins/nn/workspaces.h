@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * workspaces.h: a workspace that the slices of a parallel loop share. Each
- * running slice uses the first free piece. So one thread has the same piece in
- * its cache all the time, and there are fewer pieces than slices.
+ * workspaces.h: the slices of a parallel loop share a few workspaces. Each
+ * running slice takes the first free one. So one thread usually gets the same
+ * workspace, which is in its cache, and there are fewer workspaces than slices.
  */
 #ifndef NN_WORKSPACES_H_
 #define NN_WORKSPACES_H_
@@ -14,19 +14,20 @@ enum { NN_MAX_WORKSPACES = 16 }; /* largest number of threads in such a loop */
 
 typedef struct nn_workspaces {
   char *room;
-  uint64_t bytes; /* of a piece */
+  uint64_t bytes; /* bytes of one workspace */
   uint32_t n;
-  _Atomic uint32_t busy; /* a bit for each piece */
+  _Atomic uint32_t busy; /* a bit for each workspace in use */
 } nn_workspaces;
 
-/* Number of pieces that `slices` can use, at least 1. [any] */
+/* Number of workspaces that `slices` slices can use, at least 1. [any] */
 static inline uint32_t nn_count_workspaces(int64_t slices) {
   if (slices < 1) return 1;
   return slices < NN_MAX_WORKSPACES ? (uint32_t)slices : NN_MAX_WORKSPACES;
 }
 
-/* Reserves a piece until nn_release_workspace. Waits if none is free: threads
- * with a piece never wait for threads without one. [worker] */
+/* Reserves a workspace until nn_release_workspace; returns its number. Waits if
+ * none is free: threads with a workspace never wait for threads without one.
+ * [worker] */
 static inline uint32_t nn_take_workspace(nn_workspaces *workspaces) {
   uint32_t busy = atomic_load_explicit(&workspaces->busy, memory_order_relaxed);
   for (;;) {
