@@ -149,7 +149,7 @@ int32_t cuda_fail_between(cuda_device *device, cuda_device *other, int result,
 
 /* Asks the device for a sign of life: TN_OK, or the failure that made it
  * lost. */
-int32_t cuda_ask(cuda_device *device, tn_device_error *error);
+int32_t cuda_check_status(cuda_device *device, tn_device_error *error);
 
 /* Whether the result comes from a recording in another thread. */
 int cuda_is_capture(int result);
