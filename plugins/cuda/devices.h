@@ -48,7 +48,7 @@ typedef struct cuda_instance {
   cuda_device *devices;
   int32_t n_devices;
   char why[240];         /* reason if there are no devices */
-  pthread_key_t entered; /* of a thread: see cuda_enter */
+  pthread_key_t entered; /* key of the thread's state; see cuda_enter */
   int counts;            /* the key exists */
   cuda_blaslt *blaslt;
   tn_device_blas products;

@@ -7,7 +7,7 @@
 
 #include "devices.h"
 
-enum { ROUNDS = 3, RUNS = 5 }; /* of timed work */
+enum { ROUNDS = 3, RUNS = 5 }; /* repetitions of work that is timed */
 
 static int32_t enter_device(const tn_device_scope *scope, int32_t id,
                             tn_device_error *error) {

@@ -103,13 +103,13 @@ typedef struct task {
   tn_kernel_mode mode;
   int direct; /* elements have the type of the loops */
   int64_t bytes;
-  int64_t pieces; /* of a line */
+  int64_t pieces; /* pieces of a line */
   tn_kernel_body *line;
   tn_kernel_body *find;
   tn_kernel_body *column;
 } task;
 
-/* Pieces of a line of n elements. */
+/* Returns the number of pieces of a line of n elements. */
 static int64_t count_pieces(int64_t lines, int64_t n) {
   enum { MANY = 8 };
   return lines >= MANY ? 1 : (n + PIECE - 1) / PIECE;
@@ -190,7 +190,7 @@ static found search_line(const task *t, int64_t base, int64_t begin,
   return best;
 }
 
-/* Start of line i, in elements. */
+/* Returns the first element of line i. */
 static int64_t find_line_start(const reduce_cut *cut, int64_t i) {
   int64_t offset = 0;
   for (int32_t d = cut->n_kept - 1; d >= 0; i /= cut->kept[d--])
@@ -287,7 +287,7 @@ int32_t tensor_argmin(const tn_frame *call) {
 
 /* ------------------------------------------------------------------- calls */
 
-/* Both operators have these params. */
+/* Reads the parameter `axis`, which both operators have, as a mask of axes. */
 static int32_t read_axes(const tn_frame *call, uint32_t *axes) {
   const tensor_argmax_params *p = tensor_argmax_params_of(call);
   return reduce_axis(call, p->has_axis ? &p->axis : NULL, call->in[0].ndim,

@@ -102,11 +102,11 @@ typedef struct take_args {
   const tn_tensor *indices;
   const tn_tensor *slices; /* or their gradient */
   int64_t outer, length, n, inner;
-  int64_t bytes; /* of an element */
+  int64_t bytes; /* bytes of an element */
   int32_t mode;
   tn_dtype dtype; /* type of the sums */
   tn_kernel_mode sum;
-  int64_t columns;                  /* of a row, in one slice of the gradient */
+  int64_t columns; /* elements of a row in one slice of the gradient */
   const int64_t *begin, *positions; /* sort_positions() */
 } take_args;
 
@@ -204,7 +204,7 @@ int32_t tensor_take(const tn_frame *call) {
 
 /* ------------------------------------------------------- gradient of take */
 
-enum { COLUMNS = 512 }; /* of a row, in one addition */
+enum { COLUMNS = 512 }; /* elements of a row that are added together */
 
 /* Adds `from` to `to`: n elements of a type. */
 static void add_row(const take_args *t, char *to, const char *from, int64_t n) {

@@ -227,7 +227,7 @@ typedef struct parts {
   int64_t at;
 } parts;
 
-/* The view of part k, after the one of part k - 1. */
+/* Moves the view to part k, from part k - 1. */
 static void find_next_part(parts *p, uint32_t k, tensor_view *view) {
   const int64_t n = p->shapes ? p->shapes[k].shape[p->axis] : p->each;
   tensor_view_init(view, p->whole);

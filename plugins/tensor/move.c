@@ -116,7 +116,7 @@ typedef struct transposition {
   int32_t rows;   /* the dimension that is contiguous in `from`; in `to` it is
                      the last */
   int64_t height; /* rows of a block */
-  int64_t blocks; /* of rows */
+  int64_t blocks; /* number of blocks of rows */
   tn_transpose_fn *turn;
 } transposition;
 
@@ -236,7 +236,8 @@ typedef struct stripes {
   int64_t line; /* bytes of all */
 } stripes;
 
-/* Adds a piece; 0 if its lines differ, or if it is faster alone. */
+/* Adds a piece to the stripes; returns 0 if its lines differ, or if it is
+ * faster alone. */
 static int add_stripe_piece(stripes *s, const tn_kernel_walk *walk) {
   if (s->n == STRIPES || walk->size < NARROW || walk->ndim != 2 ||
       walk->stride[0][1] != 1 || walk->stride[1][1] != 1)
@@ -355,7 +356,7 @@ typedef struct summing {
   tn_dtype dtype;
 } summing;
 
-/* Distance from the first term to a term, in elements. */
+/* Returns the distance from the first term to a term, in elements. */
 static int64_t find_term(const summing *s, int64_t term) {
   int64_t offset = 0;
   for (int32_t d = s->n_axes; d-- > 0; term /= s->from->shape[d])

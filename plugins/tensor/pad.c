@@ -121,7 +121,7 @@ typedef struct border {
   int64_t step;
 } border;
 
-/* The border before the old part (side 0), or after it (side 1). */
+/* Returns the border before the old part (side 0), or after it (side 1). */
 static border find_border(const padding *p, int32_t axis, int side) {
   const int64_t front = p->widths[2 * axis], n = find_old_length(p, axis);
   const int64_t last = front + n - 1;

@@ -15,10 +15,10 @@ typedef struct pairs {
   const tn_frame *call;
   reduce_view data;
   tn_kernel_mode mode;
-  int64_t length; /* of a line */
-  int64_t bytes;  /* of an element */
+  int64_t length; /* elements of a line */
+  int64_t bytes;  /* bytes of an element */
   int skips_nan;
-  int64_t *places;     /* of the elements of a line */
+  int64_t *places;     /* positions of the elements of a line */
   reduce_dual *before; /* products of the elements before each one */
 } pairs;
 

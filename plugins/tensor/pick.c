@@ -65,7 +65,8 @@ static int64_t clip_index(double place, int64_t length) {
   return place < (double)length ? (int64_t)place : length - 1;
 }
 
-/* Positions in data of the elements that lines [begin, begin + n) pick. */
+/* Finds the positions in data of the elements that lines [begin, begin + n)
+ * pick. */
 static void find_positions(const task *t, int64_t begin, int64_t n,
                            int64_t *at) {
   const tn_dtype dtype = t->index->dtype, own = tn_kernel_compute(dtype);

@@ -17,7 +17,7 @@ static int is_last(uint32_t axes, int32_t ndim) {
   return axes == 0;
 }
 
-/* Divides the lines of a view. */
+/* Divides the lines of a view into extents. */
 static int divide_lines(const reduce_view *view, tn_reduction *reduction) {
   tn_tensor out = view->tensor;
   out.ndim = view->kept;
@@ -116,7 +116,8 @@ void reduce_put(const reduce_task *t, int64_t first, int64_t n, void *records) {
 
 /* ----------------------------------------------------------------- extents */
 
-/* The record of at most TN_REDUCTION_EXTENT elements with joined axes. */
+/* Returns the record of at most TN_REDUCTION_EXTENT elements with joined axes.
+ */
 static uint64_t reduce_joined(const reduce_task *t, const char *at,
                               int32_t ndim, const int64_t *n,
                               const int64_t *step) {
@@ -275,7 +276,7 @@ static int32_t reduce_short_lines(const reduce_task *t) {
                                           &g);
 }
 
-/* Line number i, extent by extent. */
+/* Reduces line number i, extent by extent. */
 static void reduce_long_line(const reduce_task *t, int64_t i) {
   enum { LANES = 32 };
   uint64_t lane[LANES];

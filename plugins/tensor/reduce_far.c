@@ -22,7 +22,7 @@ typedef struct part {
   tn_kernel_line out;
 } part;
 
-/* Address of line number `line` in a tensor. */
+/* Returns the address of line number `line` in a tensor. */
 static char *locate_line(const reduce_view *v, int64_t line) {
   int64_t at = 0;
   for (int32_t d = v->kept; d-- > 0; line /= v->shape[d])
@@ -105,7 +105,8 @@ static void multiply_normal(reduce_big *all, const double *x) {
   }
 }
 
-/* For lines with plain elements only. */
+/* Computes the gradient of a product for each of n elements: `head` times the
+ * product of all others. The line must pass has_only_normal. */
 static void compute_normal_others(double *y, const double *x, int64_t n,
                                   double head, const reduce_big *all) {
   for (int64_t i = 0; i < n; ++i) {

@@ -29,15 +29,16 @@ static index_range find_range(int64_t begin, int64_t end, int64_t step,
   return (index_range){begin, n, n > 1 ? step : 1};
 }
 
-/* The box of a call: the first `n` axes are cut, the others are complete. */
-typedef struct slice_params {
+/* The ranges of a call: the first `n` axes are restricted to a range, the
+ * others are complete. */
+typedef struct slice_ranges {
   int32_t ndim;
   int32_t axis[TN_MAX_NDIM];
   int64_t begin[TN_MAX_NDIM], end[TN_MAX_NDIM], step[TN_MAX_NDIM];
   int32_t n;
-} slice_params;
+} slice_ranges;
 
-static int32_t read_slice(const tn_frame *call, int32_t ndim, slice_params *b) {
+static int32_t read_slice(const tn_frame *call, int32_t ndim, slice_ranges *b) {
   const tensor_slice_params *p = tensor_slice_params_of(call);
   b->ndim = ndim;
   b->n = (int32_t)p->begin.n;
@@ -57,7 +58,7 @@ static int32_t read_slice(const tn_frame *call, int32_t ndim, slice_params *b) {
   return TN_OK;
 }
 
-static int32_t read_axis(const tn_frame *call, int32_t ndim, slice_params *b) {
+static int32_t read_axis(const tn_frame *call, int32_t ndim, slice_ranges *b) {
   const tensor_slice_axis_params *p = tensor_slice_axis_params_of(call);
   b->ndim = ndim;
   b->n = 1;
@@ -75,7 +76,7 @@ static int64_t limit_index(int64_t place) {
   return place > most ? most : place < -most ? -most : place;
 }
 
-static index_range find_axis_range(const slice_params *b, int32_t i,
+static index_range find_axis_range(const slice_ranges *b, int32_t i,
                                    int64_t length) {
   return find_range(limit_index(b->begin[i]), limit_index(b->end[i]),
                     limit_index(b->step[i]), length);
@@ -84,7 +85,7 @@ static index_range find_axis_range(const slice_params *b, int32_t i,
 /* ------------------------------------------------------------------ shapes */
 
 /* Axes that are cut follow from data alone, the others from either operand. */
-static int32_t set_shapes(const tn_frame *call, const slice_params *b) {
+static int32_t set_shapes(const tn_frame *call, const slice_ranges *b) {
   const tn_tensor *data = &call->in[0], *out = &call->out[0];
   int64_t in_shape[TN_MAX_NDIM], out_shape[TN_MAX_NDIM];
   for (int32_t d = 0; d < b->ndim; ++d) {
@@ -103,12 +104,12 @@ static int32_t set_shapes(const tn_frame *call, const slice_params *b) {
   return call->host->set_shape(call, TN_OPERAND_IN, 0, b->ndim, in_shape);
 }
 
-typedef int32_t read_fn(const tn_frame *call, int32_t ndim, slice_params *b);
+typedef int32_t read_fn(const tn_frame *call, int32_t ndim, slice_ranges *b);
 
 static int32_t infer_shapes(const tn_frame *call, read_fn *read) {
   const int32_t ndim =
       call->in[0].ndim >= 0 ? call->in[0].ndim : call->out[0].ndim;
-  slice_params b;
+  slice_ranges b;
   if (ndim < 0) return TN_OK;
   const int32_t code = read(call, ndim, &b);
   return code == TN_OK ? set_shapes(call, &b) : code;
@@ -125,7 +126,7 @@ int32_t tensor_slice_axis_infer(const tn_frame *call) {
 /* ----------------------------------------------------------------- kernels */
 
 static void make_view(tensor_view *view, const tn_tensor *whole,
-                      const slice_params *b) {
+                      const slice_ranges *b) {
   tensor_view_init(view, whole);
   for (int32_t i = 0; i < b->n; ++i) {
     const index_range p = find_axis_range(b, i, whole->shape[b->axis[i]]);
@@ -135,17 +136,18 @@ static void make_view(tensor_view *view, const tn_tensor *whole,
 
 static int32_t run_forward(const tn_frame *call, read_fn *read) {
   tensor_view view;
-  slice_params b;
+  slice_ranges b;
   const int32_t code = read(call, call->in[0].ndim, &b);
   if (code != TN_OK) return code;
   make_view(&view, &call->in[0], &b);
   return tensor_copy(call, &call->out[0], &view.tensor);
 }
 
-/* in: the gradient of `out`; the gradient outside of the box is 0. */
+/* Computes the gradient of data from the output gradient; it is 0 outside of
+ * the slice. */
 static int32_t run_backward(const tn_frame *call, read_fn *read) {
   tensor_view view;
-  slice_params b;
+  slice_ranges b;
   int32_t code = read(call, call->out[0].ndim, &b);
   if (code == TN_OK) code = tensor_fill_zeros(call, &call->out[0]);
   if (code != TN_OK) return code;

@@ -8,7 +8,7 @@
 
 #include "move.h"
 
-/* For each axis of `out`, the axis of `data`. */
+/* The axis of `data` for each axis of `out`. */
 typedef struct order {
   int32_t ndim;
   int32_t of[TN_MAX_NDIM];
@@ -67,7 +67,7 @@ static int32_t read_pair(const tn_frame *call, int32_t ndim, order *o) {
 
 /* ------------------------------------------------------------------ shapes */
 
-/* The rank, from the operand that has one. */
+/* Returns the rank of the operands, from one that has a shape. */
 static int32_t find_rank(const tn_frame *call) {
   return call->in[0].ndim >= 0 ? call->in[0].ndim : call->out[0].ndim;
 }
