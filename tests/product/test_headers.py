@@ -173,7 +173,7 @@ class Program(File):
         compile_text(block, LIBTENON, f"-Wl,-rpath,{LIBTENON.parent}", "-o",
                      program)
         done = subprocess.run([program], text=True, capture_output=True,
-                              timeout=60, check=False)
+                              timeout=300, check=False)
         tap.equal((done.returncode, done.stdout, done.stderr),
                   (0, self.expected, ""))
 

@@ -310,7 +310,7 @@ Test(picture, a_drawing_goes_downwards) {
   text_deinit(&svg);
 }
 
-Test(picture, a_drawing_of_many_nodes_is_made_in_time, .timeout = 60) {
+Test(picture, a_drawing_of_many_nodes_is_made_in_time, .timeout = 100) {
   random_graph(2000, 1);
   text svg = draw_svg();
   cr_expect_gt(svg.n, 100000);
