@@ -15,12 +15,18 @@ enum { /* cublasStatus_t: the distinguished values */
 enum { BLASLT_F32 = 0, BLASLT_F64 = 1, BLASLT_F16 = 2, BLASLT_BF16 = 14 };
 enum { BLASLT_COMPUTE_32F = 68, BLASLT_COMPUTE_64F = 70 };
 enum { BLASLT_COMPUTE_32F_TF32 = 77 };
-enum { BLASLT_TRANSA = 3, BLASLT_TRANSB = 4 }; /* of a description */
+enum {
+  BLASLT_TRANSA = 3,
+  BLASLT_TRANSB = 4
+}; /* attributes of a matrix product's description */
 enum { BLASLT_EPILOGUE = 7, BLASLT_BIAS_POINTER = 8, BLASLT_BIAS_TYPE = 26 };
 enum { BLASLT_OP_N = 0, BLASLT_OP_T = 1 };
 enum { BLASLT_DEFAULT = 1, BLASLT_RELU = 2, BLASLT_BIAS = 4 };
-enum { BLASLT_BATCH_COUNT = 5, BLASLT_BATCH_STEP = 6 }; /* of a layout */
-enum {                                                  /* of a preference */
+enum {
+  BLASLT_BATCH_COUNT = 5,
+  BLASLT_BATCH_STEP = 6
+};     /* attributes of a matrix's layout */
+enum { /* attributes of a preference for algorithms */
        BLASLT_MOST_WORKSPACE = 1,
        BLASLT_SUMS_OF_PARTS = 3, /* in which types: a mask */
        BLASLT_ALIGN_A = 5,

@@ -66,7 +66,7 @@ static void ignore_others(const cuda_instance *instance) {
   (void)pthread_setspecific(instance->entered, (void *)(state + ENTERED));
 }
 
-static void heed_others(const cuda_instance *instance) {
+static void restore_foreign_context(const cuda_instance *instance) {
   uintptr_t state = (uintptr_t)pthread_getspecific(instance->entered) - ENTERED;
   if (state < ENTERED) {
     int mode = (int)state;
@@ -90,14 +90,14 @@ int32_t cuda_enter(cuda_device *device, tn_device_error *error) {
   ignore_others(device->instance);
   const int result = push_context(device);
   if (result == CUDA_OK) return TN_OK;
-  heed_others(device->instance);
+  restore_foreign_context(device->instance);
   return cuda_fail(device, result, error);
 }
 
 void cuda_leave(const cuda_device *device) {
   cuda_context before = NULL;
   (void)device->instance->driver.context_pop(&before);
-  heed_others(device->instance);
+  restore_foreign_context(device->instance);
 }
 
 /* --------------------------------------------------------------- the table */
@@ -170,7 +170,7 @@ static int fill_devices(cuda_instance *instance, int n) {
 static void report_none(cuda_instance *instance, int result) {
   char text[160];
   cuda_devices_close(instance);
-  cuda_driver_say(&instance->driver, result, text);
+  cuda_driver_describe(&instance->driver, result, text);
   (void)snprintf(instance->why, sizeof instance->why,
                  "the NVIDIA driver finds no GPU: %s", text);
 }

@@ -48,7 +48,7 @@ typedef struct cuda_instance {
   cuda_device *devices;
   int32_t n_devices;
   char why[240];         /* reason if there are no devices */
-  pthread_key_t entered; /* of a thread: see cuda_enter */
+  pthread_key_t entered; /* key of the thread's state; see cuda_enter */
   int counts;            /* the key exists */
   cuda_blaslt *blaslt;
   tn_device_blas products;
@@ -149,7 +149,7 @@ int32_t cuda_fail_between(cuda_device *device, cuda_device *other, int result,
 
 /* Asks the device for a sign of life: TN_OK, or the failure that made it
  * lost. */
-int32_t cuda_ask(cuda_device *device, tn_device_error *error);
+int32_t cuda_check_status(cuda_device *device, tn_device_error *error);
 
 /* Whether the result comes from a recording in another thread. */
 int cuda_is_capture(int result);

@@ -15,7 +15,7 @@ const char *const cuda_driver_names[] = {"libcuda.so.1", "libcuda.so", NULL};
 
 /* Texts of results of the CUDA runtime that the driver does not know: kernels
  * are launched through the runtime. */
-static const char *text_of_runtime(int result) {
+static const char *describe_runtime_error(int result) {
   switch (result) {
     case 35: /* cudaErrorInsufficientDriver */
       return "the NVIDIA driver is older than the CUDA toolkit that this was "
@@ -27,11 +27,12 @@ static const char *text_of_runtime(int result) {
   }
 }
 
-void cuda_driver_say(const cuda_driver *driver, int result, char to[160]) {
+void cuda_driver_describe(const cuda_driver *driver, int result, char to[160]) {
   const char *name = NULL, *text = NULL;
   if (driver->error_name(result, &name) != CUDA_OK || !name ||
       driver->error_text(result, &text) != CUDA_OK || !text)
-    (void)snprintf(to, 160, "error %d: %s", result, text_of_runtime(result));
+    (void)snprintf(to, 160, "error %d: %s", result,
+                   describe_runtime_error(result));
   else
     (void)snprintf(to, 160, "%s: %s", name, text);
 }
@@ -111,7 +112,7 @@ static int start_driver(cuda_driver *driver, char why[240]) {
   driver->has_graphs = driver->version >= GRAPHS_VERSION && find_graphs(driver);
   const int result = driver->init(0);
   if (result == CUDA_OK) return 1;
-  cuda_driver_say(driver, result, text);
+  cuda_driver_describe(driver, result, text);
   (void)snprintf(why, 240, "the NVIDIA driver does not start: %s", text);
   return 0;
 }

@@ -162,6 +162,6 @@ void cuda_driver_close(cuda_driver *driver);
 extern const char *const cuda_driver_names[];
 
 /* "CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected" */
-void cuda_driver_say(const cuda_driver *driver, int result, char to[160]);
+void cuda_driver_describe(const cuda_driver *driver, int result, char to[160]);
 
 #endif /* CUDA_DRIVER_H_ */

@@ -37,16 +37,16 @@ int cuda_is_capture(int result) {
   return result >= CUDA_CAPTURE_FIRST && result <= CUDA_CAPTURE_LAST;
 }
 
-static int32_t code_of(int result) {
+static int32_t convert_code(int result) {
   if (result == CUDA_OUT_OF_MEMORY) return TN_OUT_OF_MEMORY;
   if (cuda_is_capture(result)) return TN_BUSY; /* a later attempt may succeed */
   return result == CUDA_NOT_SUPPORTED ? TN_UNSUPPORTED : TN_DEVICE;
 }
 
-static int32_t say_lost(const cuda_device *device, int result,
-                        tn_device_error *error) {
+static int32_t report_lost(const cuda_device *device, int result,
+                           tn_device_error *error) {
   char text[160];
-  cuda_driver_say(&device->instance->driver, result, text);
+  cuda_driver_describe(&device->instance->driver, result, text);
   (void)snprintf(error->text, sizeof error->text,
                  "%.150s; the GPU is lost to this process, and what it held is "
                  "gone: start the process again",
@@ -61,16 +61,16 @@ int32_t cuda_fail(cuda_device *device, int result, tn_device_error *error) {
      * it. */
     if (!atomic_compare_exchange_strong(&device->lost, &none, result))
       result = none;
-    return say_lost(device, result, error);
+    return report_lost(device, result, error);
   }
   if (atomic_load(&device->lost) != CUDA_OK)
     return cuda_check_lost(device, error);
-  cuda_driver_say(&device->instance->driver, result, error->text);
-  return code_of(result);
+  cuda_driver_describe(&device->instance->driver, result, error->text);
+  return convert_code(result);
 }
 
 /* Any query is enough: a broken context answers it with the reason. */
-int32_t cuda_ask(cuda_device *device, tn_device_error *error) {
+int32_t cuda_check_status(cuda_device *device, tn_device_error *error) {
   size_t left = 0, total = 0;
   int32_t code = cuda_enter(device, error);
   if (code != TN_OK) return code;
@@ -82,12 +82,13 @@ int32_t cuda_ask(cuda_device *device, tn_device_error *error) {
 
 int32_t cuda_fail_between(cuda_device *device, cuda_device *other, int result,
                           tn_device_error *error) {
-  if (other == device || !is_final(result) || cuda_ask(device, error) != TN_OK)
+  if (other == device || !is_final(result) ||
+      cuda_check_status(device, error) != TN_OK)
     return cuda_fail(device, result, error);
   return cuda_fail(other, result, error);
 }
 
 int32_t cuda_check_lost(cuda_device *device, tn_device_error *error) {
   const int result = atomic_load(&device->lost);
-  return result == CUDA_OK ? TN_OK : say_lost(device, result, error);
+  return result == CUDA_OK ? TN_OK : report_lost(device, result, error);
 }

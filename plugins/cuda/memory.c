@@ -97,8 +97,8 @@ uint64_t cuda_trim(void *ctx, int32_t id) {
 
 /* ---------------------------------------------------------- alloc and free */
 
-static int take_pooled(const cuda_device *device, uint64_t bytes,
-                       cuda_address *out) {
+static int allocate_pooled(const cuda_device *device, uint64_t bytes,
+                           cuda_address *out) {
   const cuda_driver *driver = &device->instance->driver;
   int result = driver->pool_alloc(out, bytes, device->pool, device->memory);
   if (result != CUDA_OK) return result;
@@ -107,23 +107,23 @@ static int take_pooled(const cuda_device *device, uint64_t bytes,
   return result;
 }
 
-static int take_once(const cuda_device *device, uint64_t bytes,
-                     cuda_address *out) {
-  return device->pool ? take_pooled(device, bytes, out)
+static int allocate_once(const cuda_device *device, uint64_t bytes,
+                         cuda_address *out) {
+  return device->pool ? allocate_pooled(device, bytes, out)
                       : device->instance->driver.memory_alloc(out, bytes);
 }
 
 /* Retries after a trim: the pieces that the pool keeps may be enough
  * together. */
-static int take_device(const cuda_device *device, uint64_t bytes,
-                       cuda_address *out) {
-  const int result = take_once(device, bytes, out);
+static int allocate_device(const cuda_device *device, uint64_t bytes,
+                           cuda_address *out) {
+  const int result = allocate_once(device, bytes, out);
   if (result != CUDA_OUT_OF_MEMORY || shrink_pool(device) == 0) return result;
-  return take_once(device, bytes, out);
+  return allocate_once(device, bytes, out);
 }
 
-static int take_shared(const cuda_device *device, uint64_t bytes,
-                       cuda_address *out) {
+static int allocate_shared(const cuda_device *device, uint64_t bytes,
+                           cuda_address *out) {
   const cuda_driver *driver = &device->instance->driver;
   int managed = 0;
   (void)driver->device_attribute(&managed, CUDA_MANAGED_MEMORY, device->handle);
@@ -131,14 +131,14 @@ static int take_shared(const cuda_device *device, uint64_t bytes,
                  : CUDA_NOT_SUPPORTED;
 }
 
-static int take_memory(const cuda_device *device, uint32_t kind, uint64_t bytes,
-                       void **out) {
+static int allocate_memory(const cuda_device *device, uint32_t kind,
+                           uint64_t bytes, void **out) {
   cuda_address address = 0;
   int result;
   if (kind == TN_MEMORY_HOST)
     return device->instance->driver.host_alloc(out, bytes, CUDA_HOST_PORTABLE);
-  result = kind == TN_MEMORY_SHARED ? take_shared(device, bytes, &address)
-                                    : take_device(device, bytes, &address);
+  result = kind == TN_MEMORY_SHARED ? allocate_shared(device, bytes, &address)
+                                    : allocate_device(device, bytes, &address);
   if (result == CUDA_OK) *out = to_pointer(address);
   return result;
 }
@@ -148,7 +148,7 @@ int32_t cuda_alloc(void *ctx, int32_t id, uint32_t kind, uint64_t bytes,
   cuda_device *device = cuda_device_of(ctx, id);
   int32_t code = cuda_enter(device, error);
   if (code != TN_OK) return code;
-  const int result = take_memory(device, kind, bytes, out);
+  const int result = allocate_memory(device, kind, bytes, out);
   cuda_leave(device);
   return result == CUDA_OK ? TN_OK : cuda_fail(device, result, error);
 }

@@ -18,12 +18,12 @@ enum {
 };
 
 /* Algorithm for operands with addresses of one alignment. */
-typedef struct way {
+typedef struct algorithm {
   blaslt_found found;
   int status;   /* the reason, if it is not BLASLT_OK */
   int has_bias; /* added by cuBLASLt itself; otherwise c begins as the bias */
   double beta;
-} way;
+} algorithm;
 
 /* Algorithm of one product; constant after its creation. */
 typedef struct plan {
@@ -32,7 +32,7 @@ typedef struct plan {
   blaslt_layout a; /* cuBLASLt's a, our b */
   blaslt_layout b;
   blaslt_layout c;
-  way ways[N_WAYS];
+  algorithm ways[N_WAYS];
 } plan;
 
 /* --------------------------------------------------------------- failures */
@@ -46,7 +46,7 @@ static int32_t report_failure(const tn_frame *call, cuda_device *device,
                        : status == BLASLT_NOT_SUPPORTED ? TN_UNSUPPORTED
                                                         : TN_DEVICE;
   tn_device_error error = {.struct_size = sizeof error};
-  if (code == TN_DEVICE && cuda_ask(device, &error) != TN_OK)
+  if (code == TN_DEVICE && cuda_check_status(device, &error) != TN_OK)
     return TN_FAIL(call, TN_DEVICE, "%s: %s: %s", blaslt->name, doing,
                    error.text);
   return TN_FAIL(call, code, "%s: %s: %s", blaslt->name, doing,
@@ -70,7 +70,7 @@ static int32_t check_result(const tn_frame *call, cuda_device *device,
 
 /* --------------------------------------------------------------- a product */
 
-static int type_of(tn_dtype dtype) {
+static int get_type(tn_dtype dtype) {
   switch (dtype) {
     case TN_F64:
       return BLASLT_F64;
@@ -84,18 +84,18 @@ static int type_of(tn_dtype dtype) {
 }
 
 /* Type of sums and factors. */
-static int scale_of(const tn_device_product *p) {
+static int get_scale_type(const tn_device_product *p) {
   return p->dtype == TN_F64 ? BLASLT_F64 : BLASLT_F32;
 }
 
-static int compute_of(const tn_device_product *p) {
+static int get_compute_type(const tn_device_product *p) {
   if (p->dtype == TN_F64) return BLASLT_COMPUTE_64F;
   return p->dtype == TN_F32 && (p->flags & TN_PRODUCT_FAST)
              ? BLASLT_COMPUTE_32F_TF32
              : BLASLT_COMPUTE_32F;
 }
 
-static uint32_t epilogue_of(const plan *x, const way *how) {
+static uint32_t choose_epilogue(const plan *x, const algorithm *how) {
   uint32_t epilogue = how->has_bias ? BLASLT_BIAS : 0;
   if (x->what.flags & TN_PRODUCT_RELU) epilogue |= BLASLT_RELU;
   return epilogue ? epilogue : BLASLT_DEFAULT;
@@ -103,13 +103,14 @@ static uint32_t epilogue_of(const plan *x, const way *how) {
 
 /* Creates a description for each call, because it contains the bias. */
 static int create_description(const cuda_blaslt *lt, const plan *x,
-                              const way *how, const void *bias,
+                              const algorithm *how, const void *bias,
                               blaslt_what *out) {
   const int32_t a = x->what.transpose_b ? BLASLT_OP_T : BLASLT_OP_N;
   const int32_t b = x->what.transpose_a ? BLASLT_OP_T : BLASLT_OP_N;
-  const uint32_t epilogue = epilogue_of(x, how);
-  const int32_t type = type_of(x->what.dtype);
-  int status = lt->what_create(out, compute_of(&x->what), scale_of(&x->what));
+  const uint32_t epilogue = choose_epilogue(x, how);
+  const int32_t type = get_type(x->what.dtype);
+  int status = lt->what_create(out, get_compute_type(&x->what),
+                               get_scale_type(&x->what));
   if (status != BLASLT_OK) return status;
   status = lt->what_set(*out, BLASLT_TRANSA, &a, sizeof a);
   if (status == BLASLT_OK)
@@ -142,7 +143,7 @@ static int create_layout(const cuda_blaslt *lt, const tn_device_product *p,
                          matrix of, blaslt_layout *out) {
   const int32_t count = (int32_t)p->count;
   int status =
-      lt->layout_create(out, type_of(p->dtype), of.rows, of.columns, of.ld);
+      lt->layout_create(out, get_type(p->dtype), of.rows, of.columns, of.ld);
   if (status == BLASLT_OK && count > 1)
     status = lt->layout_set(*out, BLASLT_BATCH_COUNT, &count, sizeof count);
   if (status == BLASLT_OK && count > 1)
@@ -167,8 +168,8 @@ static int create_layouts(const cuda_blaslt *lt, plan *x) {
 /* Preferences for operands with addresses that are multiples of `align`.
  * Without the mask, cuBLASLt would store partial sums in the type of the
  * elements. */
-static int wish_for(const cuda_blaslt *lt, tn_dtype dtype, uint32_t align,
-                    blaslt_wish *out) {
+static int create_preference(const cuda_blaslt *lt, tn_dtype dtype,
+                             uint32_t align, blaslt_wish *out) {
   const uint64_t most = MOST_WORKSPACE;
   const uint32_t sums = BLASLT_SUMS_COMPUTE_TYPE;
   int status = lt->wish_create(out);
@@ -186,15 +187,15 @@ static int wish_for(const cuda_blaslt *lt, tn_dtype dtype, uint32_t align,
 /* cuBLASLt derives the alignment of the bias from its address, and does not
  * read it. So any address with that alignment is right, except NULL, which has
  * every alignment. */
-static int choose_as(const cuda_blaslt *lt, const plan *x, uint32_t align,
-                     way *how) {
+static int find_algorithm(const cuda_blaslt *lt, const plan *x, uint32_t align,
+                          algorithm *how) {
   const void *bias = (const void *)(uintptr_t)align;
   blaslt_what what = NULL;
   blaslt_wish wish = NULL;
   int n = 0;
   int status = create_description(lt, x, how, bias, &what);
   if (status != BLASLT_OK) return status;
-  status = wish_for(lt, x->what.dtype, align, &wish);
+  status = create_preference(lt, x->what.dtype, align, &wish);
   if (status == BLASLT_OK) {
     status = lt->choose(x->device->blaslt, what, x->a, x->b, x->c, x->c, wish,
                         1, &how->found, &n);
@@ -206,21 +207,21 @@ static int choose_as(const cuda_blaslt *lt, const plan *x, uint32_t align,
 }
 
 /* If cuBLASLt has no epilogue for a bias, c begins as the bias. */
-static void choose_way(const cuda_blaslt *lt, const plan *x, uint32_t align,
-                       way *how) {
+static void choose_algorithm(const cuda_blaslt *lt, const plan *x,
+                             uint32_t align, algorithm *how) {
   how->has_bias = (x->what.flags & TN_PRODUCT_BIAS) != 0;
   how->beta = x->what.beta;
-  how->status = choose_as(lt, x, align, how);
+  how->status = find_algorithm(lt, x, align, how);
   if (how->status == BLASLT_OK || !how->has_bias || !cuda_sum) return;
   how->has_bias = 0;
   how->beta = 1;
-  how->status = choose_as(lt, x, align, how);
+  how->status = find_algorithm(lt, x, align, how);
 }
 
 /* An algorithm for any address is also right for aligned operands. */
-static int choose_ways(const cuda_blaslt *lt, plan *x) {
-  choose_way(lt, x, ALIGNED, &x->ways[0]);
-  choose_way(lt, x, (uint32_t)tn_dtype_bytes(x->what.dtype), &x->ways[1]);
+static int choose_algorithms(const cuda_blaslt *lt, plan *x) {
+  choose_algorithm(lt, x, ALIGNED, &x->ways[0]);
+  choose_algorithm(lt, x, (uint32_t)tn_dtype_bytes(x->what.dtype), &x->ways[1]);
   if (x->ways[0].status != BLASLT_OK) x->ways[0] = x->ways[1];
   return x->ways[0].status;
 }
@@ -250,7 +251,8 @@ static int32_t fill_plan(const tn_frame *call, const cuda_blaslt *lt, plan *x) {
   int status = open_handle(lt, x->device);
   if (status == BLASLT_OK && !is_empty(&x->what))
     status = create_layouts(lt, x);
-  if (status == BLASLT_OK && !is_empty(&x->what)) status = choose_ways(lt, x);
+  if (status == BLASLT_OK && !is_empty(&x->what))
+    status = choose_algorithms(lt, x);
   cuda_leave(x->device);
   return status == BLASLT_OK
              ? TN_OK
@@ -389,8 +391,9 @@ static int is_aligned(const plan *x, const tn_device_operands *o) {
           (ALIGNED - 1)) == 0;
 }
 
-static int multiply_full(const cuda_blaslt *lt, const plan *x, const way *how,
-                         const tn_frame *call, const tn_device_operands *o) {
+static int multiply_full(const cuda_blaslt *lt, const plan *x,
+                         const algorithm *how, const tn_frame *call,
+                         const tn_device_operands *o) {
   const blaslt_found *found = &how->found;
   const float alpha = (float)x->what.alpha, beta = (float)how->beta;
   const int wide = x->what.dtype == TN_F64;
@@ -410,7 +413,7 @@ static int multiply_full(const cuda_blaslt *lt, const plan *x, const way *how,
 static int32_t run_plan(const plan *x, const tn_frame *call,
                         const tn_device_operands *o) {
   const cuda_blaslt *lt = x->device->instance->blaslt;
-  const way *how = &x->ways[is_aligned(x, o) ? 0 : 1];
+  const algorithm *how = &x->ways[is_aligned(x, o) ? 0 : 1];
   const int begins = (x->what.flags & TN_PRODUCT_BIAS) && !how->has_bias;
   int result = CUDA_OK;
   if (how->status != BLASLT_OK)

@@ -77,7 +77,7 @@ static cuda_address to_address(const void *memory) {
   return (cuda_address)(uintptr_t)memory;
 }
 
-static cuda_context context_of(const cuda_instance *instance, int32_t id) {
+static cuda_context get_context(const cuda_instance *instance, int32_t id) {
   return atomic_load_explicit(&instance->devices[id].context,
                               memory_order_acquire);
 }
@@ -92,8 +92,8 @@ static int enqueue_copy(const queue *q, const tn_copy *c) {
     return driver->copy_out(c->to, from, c->bytes, q->stream);
   if (c->to_id == c->from_id)
     return driver->copy_within(to, from, c->bytes, q->stream);
-  return driver->copy_across(to, context_of(instance, c->to_id), from,
-                             context_of(instance, c->from_id), c->bytes,
+  return driver->copy_across(to, get_context(instance, c->to_id), from,
+                             get_context(instance, c->from_id), c->bytes,
                              q->stream);
 }
 

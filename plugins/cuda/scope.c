@@ -7,7 +7,7 @@
 
 #include "devices.h"
 
-enum { ROUNDS = 3, RUNS = 5 }; /* of timed work */
+enum { ROUNDS = 3, RUNS = 5 }; /* repetitions of work that is timed */
 
 static int32_t enter_device(const tn_device_scope *scope, int32_t id,
                             tn_device_error *error) {
@@ -20,7 +20,7 @@ static void leave_device(const tn_device_scope *scope, int32_t id) {
 
 static int32_t check_device(const tn_device_scope *scope, int32_t id,
                             tn_device_error *error) {
-  return cuda_ask(cuda_device_of(scope->data, id), error);
+  return cuda_check_status(cuda_device_of(scope->data, id), error);
 }
 
 static int32_t enqueue_sum(const tn_device_scope *scope, const tn_frame *call,

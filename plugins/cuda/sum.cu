@@ -154,7 +154,8 @@ __device__ __forceinline__ typename sum_type<T>::wide sum_of_lines(
   return total;
 }
 
-/* The same for lines of fours; `end` counts fours. */
+/* Adds the terms of a line that consists of packs of four elements; `end`
+ * counts packs. */
 template <class T, class F>
 __device__ __forceinline__ typename sum_type<T>::wide sum_of_fours(
     const sum_arrays &a, const sum_view &v, int64_t at, int64_t first,

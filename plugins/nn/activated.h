@@ -12,50 +12,57 @@
 
 /* ------------------------------------------------------------ activation.c */
 
-/* The function `type` of act_type, as a loop in the type of call->out[0], which
- * is f32 or f64; its in[0] may equal its out. [any] */
-tn_kernel_body *nn_activated_loop(const tn_frame *call, int32_t type);
+/* Returns the loop of activation function `type`, a value of act_type, in the
+ * type of call->out[0], which is f32 or f64. Its in[0] may equal its out. [any]
+ */
+tn_kernel_body *nn_activation_find_loop(const tn_frame *call, int32_t type);
 
-/* Applies it to all of call->out[0], which is dense. TN_OK, or a code after
- * TN_FAIL. [worker] */
-int32_t nn_activated_out(const tn_frame *call, int32_t type);
-
-/* The gradient of the activation's input, from the gradient of its result,
- * which is call->in[0], and its result; all of them are dense, *to as well.
+/* Applies activation function `type` to all of call->out[0], which is dense.
  * TN_OK, or a code after TN_FAIL. [worker] */
-int32_t nn_activated_slope(const tn_frame *call, int32_t type,
-                           const tn_tensor *out, const tn_tensor *to);
+int32_t nn_activation_apply(const tn_frame *call, int32_t type);
+
+/* Computes the gradient of the activation's input into *to. call->in[0] is the
+ * output gradient, `out` the activation's result; all are dense. TN_OK, or a
+ * code after TN_FAIL. [worker] */
+int32_t nn_activation_compute_gradient(const tn_frame *call, int32_t type,
+                                       const tn_tensor *out,
+                                       const tn_tensor *to);
 
 /* ------------------------------------------------------------- activated.c */
 
-/* A function of an activation, and the functions of the first operator. */
-typedef struct nn_activated {
+/* An operator that ends with an activation: the activation function, and the
+ * functions of the first operator. */
+typedef struct nn_activated_operator {
   int32_t type;
   uint32_t out; /* index of the result in the call's inputs */
   int32_t (*backward)(const tn_frame *call);
   int32_t (*bytes)(const tn_frame *call, uint64_t *bytes); /* NULL: 0 */
-} nn_activated;
+} nn_activated_operator;
 
-/* Bytes of call->ws[0], of either pass. [any] */
-int32_t nn_activated_bytes(const tn_frame *call, const nn_activated *what,
-                           uint64_t *bytes);
-/* Computes the backward call. [worker] */
-int32_t nn_activated_backward(const tn_frame *call, const nn_activated *what);
+/* Sets *bytes to the size of call->ws[0], in a forward or backward call. [any]
+ */
+int32_t nn_activated_count_bytes(const tn_frame *call,
+                                 const nn_activated_operator *activated,
+                                 uint64_t *bytes);
+/* Computes the backward call of both operators. [worker] */
+int32_t nn_activated_run_backward(const tn_frame *call,
+                                  const nn_activated_operator *activated);
 
-/* The gradient of a kernel, and its bytes: `of` is the gradient of the first
- * operator, `room` its function of bytes; `out_at` is the index of the result
- * in the inputs. The file must define a `type_of`. */
-#define NN_ACTIVATED(name, out_at, of, room)                    \
-  static nn_activated name##_inner(const tn_frame *call) {      \
-    return (nn_activated){type_of(call), out_at, of, room};     \
-  }                                                             \
-  int32_t name##_backward(const tn_frame *call) {               \
-    const nn_activated what = name##_inner(call);               \
-    return nn_activated_backward(call, &what);                  \
-  }                                                             \
-  int32_t name##_bytes(const tn_frame *call, uint64_t *bytes) { \
-    const nn_activated what = name##_inner(call);               \
-    return nn_activated_bytes(call, &what, bytes);              \
+/* Defines the functions `name`_backward and `name`_bytes of a kernel. `of` is
+ * the backward function of the first operator, `room` its function of bytes,
+ * `out_at` the index of the result among the inputs. The file must define
+ * `get_type`. */
+#define NN_ACTIVATED(name, out_at, of, room)                          \
+  static nn_activated_operator name##_inner(const tn_frame *call) {   \
+    return (nn_activated_operator){get_type(call), out_at, of, room}; \
+  }                                                                   \
+  int32_t name##_backward(const tn_frame *call) {                     \
+    const nn_activated_operator activated = name##_inner(call);       \
+    return nn_activated_run_backward(call, &activated);               \
+  }                                                                   \
+  int32_t name##_bytes(const tn_frame *call, uint64_t *bytes) {       \
+    const nn_activated_operator activated = name##_inner(call);       \
+    return nn_activated_count_bytes(call, &activated, bytes);         \
   }
 
 #endif /* NN_ACTIVATED_H_ */

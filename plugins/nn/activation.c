@@ -40,28 +40,28 @@ BACKWARD(softsign_back_f64, double,
   NN_MAP(name, 2, NN_ACTIVATION_BACKWARD_GRAD_OUT, \
          NN_ACTIVATION_BACKWARD_OUT_OUT)
 
-/* In the order of the values of act_type. */
+/* The maps of each function, in the order of the values of act_type. */
 static const tn_kernel_map forward[] = {MAP(relu), MAP(sigmoid), MAP(tanh),
                                         MAP(softrelu), MAP(softsign)};
 static const tn_kernel_map backward[] = {
     MAP_BACK(relu_back), MAP_BACK(sigmoid_back), MAP_BACK(tanh_back),
     MAP_BACK(softrelu_back), MAP_BACK(softsign_back)};
 
-static const tn_kernel_map *map_of(const tn_frame *call) {
+static const tn_kernel_map *find_map(const tn_frame *call) {
   const int32_t type = nn_activation_params_of(call)->act_type;
   return (call->flags & TN_CALL_BACKWARD) ? &backward[type] : &forward[type];
 }
 
 int32_t nn_activation_create(const tn_frame *call, nn_mapped **out) {
-  return nn_mapped_create(call, map_of(call), out);
+  return nn_mapped_create(call, find_map(call), out);
 }
 
 int32_t nn_activation_registers(const tn_frame *call, tn_plan *plan) {
-  return tn_kernel_map_prepare(call, plan, map_of(call), 1);
+  return tn_kernel_map_prepare(call, plan, find_map(call), 1);
 }
 
 int32_t nn_activation(const tn_frame *call) {
-  return nn_mapped_run(call, map_of(call));
+  return nn_mapped_run(call, find_map(call));
 }
 
 int32_t nn_activation_backward(const tn_frame *call) {
@@ -70,13 +70,13 @@ int32_t nn_activation_backward(const tn_frame *call) {
 
 /* --------------------------------------------------- after other operators */
 
-tn_kernel_body *nn_activated_loop(const tn_frame *call, int32_t type) {
+tn_kernel_body *nn_activation_find_loop(const tn_frame *call, int32_t type) {
   const tn_kernel_bodies *bodies =
       tn_kernel_map_bodies(&forward[type], call->out[0].dtype);
   return tn_kernel_body_at(bodies, tn_kernel_level(call));
 }
 
-/* Dense operands of one type. */
+/* Runs a map on dense operands of one type. */
 static int32_t run_map(const tn_frame *call, const tn_kernel_map *map) {
   const tn_dtype dtype = call->out[0].dtype;
   if (tn_kernel_compute(dtype) != dtype) return tn_kernel_map_mixed(call, map);
@@ -84,7 +84,7 @@ static int32_t run_map(const tn_frame *call, const tn_kernel_map *map) {
                              &(tn_kernel_ready){tn_kernel_level(call), dtype});
 }
 
-int32_t nn_activated_out(const tn_frame *call, int32_t type) {
+int32_t nn_activation_apply(const tn_frame *call, int32_t type) {
   static const tn_req in_place = TN_REQ_INPLACE;
   static const uint32_t given = 0;
   static const int32_t alias = 0;
@@ -97,8 +97,9 @@ int32_t nn_activated_out(const tn_frame *call, int32_t type) {
   return run_map(&own, &forward[type]);
 }
 
-int32_t nn_activated_slope(const tn_frame *call, int32_t type,
-                           const tn_tensor *out, const tn_tensor *to) {
+int32_t nn_activation_compute_gradient(const tn_frame *call, int32_t type,
+                                       const tn_tensor *out,
+                                       const tn_tensor *to) {
   static const tn_req write = TN_REQ_WRITE;
   static const int32_t alias = -1;
   const uint32_t flags[] = {0, TN_IN_ABSENT, 0};

@@ -7,26 +7,28 @@
 
 #include "tenon/kernel/kernel.h"
 
-/* A dense tensor as lines of `length` elements along one axis, `inner` elements
- * apart. Element i of a line begins at (o*length + i)*inner + s, for each o
- * below outer and s below inner. */
-typedef struct nn_extent {
+/* The shape of a dense tensor around one axis: lines of `length` elements along
+ * it, `inner` elements apart. Element i of a line is at (o*length + i)*inner +
+ * s, for each o below outer and s below inner. */
+typedef struct nn_axis_shape {
   int64_t outer;
   int64_t length;
   int64_t inner;
-} nn_extent;
+} nn_axis_shape;
 
-/* The extent with dimensions `first` to `last` as one axis. */
-nn_extent nn_extent_of(const tn_tensor *tensor, int32_t first, int32_t last);
+/* Returns the shape with dimensions `first` to `last` of a tensor as one axis.
+ */
+nn_axis_shape nn_axis_find_shape(const tn_tensor *tensor, int32_t first,
+                                 int32_t last);
 
-int64_t nn_extent_size(const nn_extent *e);
+int64_t nn_axis_count_elements(const nn_axis_shape *e);
 
-/* The dimension that `axis` names, counted from the end if negative; TN_FAIL
- * names the tensor that lacks it. */
-int32_t nn_axis_find(const tn_frame *call, int64_t axis, const tn_tensor *data,
-                     int32_t *dim);
+/* Finds the dimension that `axis` names; negative numbers count from the end.
+ * TN_OK, or a code after TN_FAIL, which names the tensor. */
+int32_t nn_axis_find_dim(const tn_frame *call, int64_t axis,
+                         const tn_tensor *data, int32_t *dim);
 
-/* One loop for both types and all levels. */
+/* The bodies of one loop, for both types and all levels. */
 typedef struct nn_loops {
   tn_kernel_bodies f32;
   tn_kernel_bodies f64;
@@ -35,86 +37,98 @@ typedef struct nn_loops {
 #define NN_LOOPS(name) \
   { TN_KERNEL_BODIES(name##_f32), TN_KERNEL_BODIES(name##_f64) }
 
-/* TN_KERNEL_LEVELS of a name that is a macro itself. */
+/* Expands `name` before TN_KERNEL_LEVELS, because it is a macro itself. */
 #define NN_LEVELS(name) TN_KERNEL_LEVELS(name)
 
-void nn_loop_run(const tn_kernel_mode *mode, const nn_loops *loops,
+void nn_run_loop(const tn_kernel_mode *mode, const nn_loops *loops,
                  const tn_kernel_block *block, const void *params);
 
 /* Runs `body` over [0, n), each index worth `cost` elements: in slices of about
  * TN_KERNEL_GRAIN, or at once if the work is small. Slices depend on n and cost
  * alone. */
-int32_t nn_share(const tn_frame *call, int64_t n, int64_t cost,
-                 tn_loop_body *body, void *arg);
+int32_t nn_run_parallel(const tn_frame *call, int64_t n, int64_t cost,
+                        tn_loop_body *body, void *arg);
 
-/* Adjacent lines in one piece. */
+/* Largest number of interleaved lines in one piece. */
 enum { NN_CHUNK = 256 };
 
-/* The number of pieces for the lines of a tensor with inner > 1, and for piece
- * `i` its first element and number of lines. */
-int64_t nn_pieces(const nn_extent *e);
-int64_t nn_piece(const nn_extent *e, int64_t i, int64_t *n);
+/* Lines of a tensor with inner > 1 are interleaved: they are columns. The first
+ * function returns the number of pieces of columns; the second the first
+ * element of piece `i`, and sets *n to its number of columns. */
+int64_t nn_count_column_pieces(const nn_axis_shape *e);
+int64_t nn_locate_column_piece(const nn_axis_shape *e, int64_t i, int64_t *n);
 
 /* ---------------------------------------------------------------- channels */
 
-/* A tensor whose lines are channels, inner elements of each of outer, and their
- * division into pieces for sums, by shape alone. Channels are handled in groups
- * of `wide`: one channel, a plane, or up to NN_CHUNK adjacent channels, the
+/* The division of channels into pieces for sums, by shape alone. A channel has
+ * inner elements for each of outer. Groups of `wide` channels are processed
+ * together: one channel, a plane, or up to NN_CHUNK adjacent channels, the
  * columns. */
-typedef struct nn_cut {
-  nn_extent e;
+typedef struct nn_channel_division {
+  nn_axis_shape e;
   int64_t wide;
   int64_t groups;
   int64_t outer_step;
   int64_t inner_step;
   int64_t inner_pieces;
-  int64_t pieces; /* of each channel */
-} nn_cut;
+  int64_t pieces; /* pieces of each channel */
+} nn_channel_division;
 
-nn_cut nn_cut_of(nn_extent e);
+nn_channel_division nn_divide_channels(nn_axis_shape e);
 
-/* A piece of a group: `runs` runs of n elements, `apart` elements from each
- * other. In a plane all belong to one channel; in columns element i belongs to
- * channel i. */
-typedef struct nn_box {
-  int64_t first; /* element */
+/* A piece of a group of channels: `runs` runs of n elements, `apart` elements
+ * from one to the next. In a plane all elements belong to one channel; in
+ * columns element i of a run belongs to channel i. */
+typedef struct nn_channel_piece {
+  int64_t first; /* index of the first element */
   int64_t n;
   int64_t runs;
   int64_t apart;
-} nn_box;
+} nn_channel_piece;
 
-/* Piece `p` of the group that begins at a channel, or of that channel alone. */
-nn_box nn_cut_at(const nn_cut *cut, int64_t channel, int64_t p);
+/* Returns piece `p` of the group that begins at a channel, or of that channel
+ * alone. */
+nn_channel_piece nn_locate_channel_piece(const nn_channel_division *cut,
+                                         int64_t channel, int64_t p);
 
-/* Its number of elements of each channel. */
-int64_t nn_cut_count(const nn_cut *cut, const nn_box *box);
+/* Returns the number of elements of each channel in a piece. */
+int64_t nn_count_piece_elements(const nn_channel_division *cut,
+                                const nn_channel_piece *box);
 
-/* nn_share of all pieces of all groups: group i / pieces, piece i % pieces. */
-int32_t nn_cut_share(const tn_frame *call, const nn_cut *cut,
-                     tn_loop_body *body, void *arg);
+/* Runs `body` over all pieces of all groups in parallel: index i is piece i %
+ * pieces of group i / pieces. */
+int32_t nn_run_channel_pieces(const tn_frame *call,
+                              const nn_channel_division *cut,
+                              tn_loop_body *body, void *arg);
 
 /* -------------------------------------------------------------------- wide */
 
-/* The dense operands of a call in the type of the computation: in place, or as
- * copies in the call's first workspace. */
-typedef struct nn_wide {
+/* The dense operands of a call in the type of the computation: in place, or
+ * converted copies in the call's first workspace. */
+typedef struct nn_wide_operands {
   const tn_frame *call;
   tn_kernel_mode mode;
-  char *room; /* for the next copy */
-} nn_wide;
+  char *room; /* workspace for the next copy */
+} nn_wide_operands;
 
-/* Bytes of workspace for an operand: 0 if it is not converted. */
-uint64_t nn_wide_bytes(const tn_tensor *tensor);
+/* Bytes of workspace for the copy of an operand; 0 if it is not converted. */
+uint64_t nn_count_wide_bytes(const tn_tensor *tensor);
 
-/* The first `skip` bytes of the workspace have another use. */
-nn_wide nn_wide_begin(const tn_frame *call, tn_dtype dtype, uint64_t skip);
+/* Starts the conversion of operands; the first `skip` bytes of the workspace
+ * have another use. */
+nn_wide_operands nn_open_wide_operands(const tn_frame *call, tn_dtype dtype,
+                                       uint64_t skip);
 
-/* An input's elements; NULL if it is absent. */
-const void *nn_wide_read(nn_wide *w, const tn_tensor *tensor);
+/* Returns the elements of an input in the type of the computation; NULL if it
+ * is absent. */
+const void *nn_widen_input(nn_wide_operands *w, const tn_tensor *tensor);
 
-/* Address for the computation of an output, and the function that stores it.
- * NULL for outputs with a null request. */
-void *nn_wide_room(nn_wide *w, const tn_tensor *tensor, tn_req req);
-void nn_wide_write(const nn_wide *w, const tn_tensor *tensor, const void *from);
+/* nn_locate_wide_output returns the address at which the kernel computes an
+ * output, NULL for a null request; nn_store_wide_output converts the result
+ * from there. */
+void *nn_locate_wide_output(nn_wide_operands *w, const tn_tensor *tensor,
+                            tn_req req);
+void nn_store_wide_output(const nn_wide_operands *w, const tn_tensor *tensor,
+                          const void *from);
 
 #endif /* NN_AXIS_H_ */

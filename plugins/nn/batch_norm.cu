@@ -11,8 +11,8 @@
 #include "batch_norm_activation.gen.h"
 #include "channels.cuh"
 
-/* Arguments of CUDA kernels: backward OUT is the gradient of data. Operands
- * that are absent or not requested have no data. */
+/* Indices of the arrays that CUDA kernels get. Backward, OUT is the gradient of
+ * data. Operands that are absent or not requested have no data. */
 enum {
   OUT,
   DATA,
@@ -23,198 +23,208 @@ enum {
   INV_STD,
   MOVING_MEAN,
   MOVING_VAR,
-  MOMENTS, /* of pieces, in the layout of nn_batch_moments */
-  SUMS,    /* of pieces, in the layout of nn_batch_slopes */
+  MOMENTS, /* means and squares of pieces, written by nn_batch_store_moments */
+  SUMS,    /* sums of pieces, written by nn_batch_store_gradient_sums */
   TO_GAMMA,
   TO_BETA,
-  MADE, /* backward, the result of a relu */
+  MADE, /* backward: the result of the relu after the batch norm */
   N_ARRAYS
 };
 typedef tn_cuda_arrays<N_ARRAYS> nn_batch_arrays;
 
 struct nn_batch_view {
   nn_channels channels;
-  nn_lines lines; /* lines that form channels */
+  nn_lines lines; /* the same tensor as lines along the channels' axis */
   double eps;
   double momentum;
-  double share;  /* of an element in a mean over its channel */
-  int batch;     /* the statistics are those of the data */
-  int measured;  /* backward: MOMENTS has them */
-  int fix_gamma; /* gamma counts as 1 */
-  int has_relu;  /* after the batch norm */
+  /* 1 / elements of a channel: the weight of an element in a mean */
+  double share;
+  int batch;     /* mean and variance are computed from data */
+  int measured;  /* backward: MOMENTS has means and variances, because the saved
+                    ones are rounded */
+  int fix_gamma; /* gamma is treated as 1 */
+  int has_relu;  /* a relu follows the batch norm */
 };
 
-/* Whether one piece is a whole channel: then no sums of pieces are stored. */
-static __host__ __device__ inline int nn_batch_is_whole(
+/* Whether each channel consists of one piece; then no sums of pieces are
+ * stored. */
+static __host__ __device__ inline int nn_batch_has_one_piece(
     const nn_batch_view &v) {
   return v.channels.pieces == 1;
 }
 
-/* Values of a thread's channel, loaded together before any is used; 0 for
- * absent ones. */
-struct nn_batch_known {
+/* Weights and statistics of a thread's channel, 0 for absent ones. All are
+ * loaded before any is used. */
+struct nn_batch_values {
   double gamma;
   double beta;
-  double mean; /* forward the moving average */
-  double var;  /* backward 1/sqrt(var + eps) */
+  double mean; /* forward: the moving average */
+  double var;  /* forward: the moving average; backward: 1/sqrt(var + eps) */
 };
 
 template <class T>
-__device__ __forceinline__ double nn_batch_read(const tn_cuda_array &array,
-                                                int64_t channel) {
+__device__ __forceinline__ double nn_batch_read_value(
+    const tn_cuda_array &array, int64_t channel) {
   if (array.data == NULL) return 0;
-  return (double)nn_get<T>(array, channel);
+  return (double)nn_load_element<T>(array, channel);
 }
 
+/* Loads the values of a thread's channel; `mean` and `var` are the indices of
+ * their arrays. */
 template <class T>
-__device__ __forceinline__ nn_batch_known
-nn_batch_recall(const nn_batch_arrays &a, const nn_batch_view &v,
-                const nn_part &part, int mean, int var) {
-  nn_batch_known k = {1, 0, 0, 0};
+__device__ __forceinline__ nn_batch_values
+nn_batch_load_values(const nn_batch_arrays &a, const nn_batch_view &v,
+                     const nn_piece_part &part, int mean, int var) {
+  nn_batch_values k = {1, 0, 0, 0};
   if (part.channel >= v.channels.length) return k;
   if (!v.fix_gamma && a.at[GAMMA].data != NULL)
-    k.gamma = nn_batch_read<T>(a.at[GAMMA], part.channel);
-  k.beta = nn_batch_read<T>(a.at[BETA], part.channel);
-  k.mean = nn_batch_read<T>(a.at[mean], part.channel);
-  k.var = nn_batch_read<T>(a.at[var], part.channel);
+    k.gamma = nn_batch_read_value<T>(a.at[GAMMA], part.channel);
+  k.beta = nn_batch_read_value<T>(a.at[BETA], part.channel);
+  k.mean = nn_batch_read_value<T>(a.at[mean], part.channel);
+  k.var = nn_batch_read_value<T>(a.at[var], part.channel);
   return k;
 }
 
 /* -------------------------------------------------------------- statistics */
 
-/* Of a piece of DATA the mean, and the sum of squares of distances to it. N is
- * the number of elements of a pack, here and below. */
+/* Computes the mean of a piece of DATA, and the sum of squared distances to
+ * that mean. In this file N is the number of elements of a pack. */
 template <class T, int N>
-__device__ __forceinline__ nn_pair nn_batch_measure(const nn_batch_arrays &a,
-                                                    const nn_channels &c,
-                                                    const nn_part &part,
-                                                    double *folded) {
-  typedef nn_wide<T> C;
+__device__ __forceinline__ nn_sum_pair
+nn_batch_measure_piece(const nn_batch_arrays &a, const nn_channels &c,
+                       const nn_piece_part &part, double *folded) {
+  typedef nn_compute_type<T> C;
   const double n = part.n > 0 ? (double)part.n : 1;
   C sum = 0, spread = 0;
   const auto load = [&](int64_t at) {
-    return nn_get_pack<T, N>(a.at[DATA], at);
+    return nn_load_pack<T, N>(a.at[DATA], at);
   };
-  nn_part_each(c, part, load, [&](int64_t, const nn_pack<C, N> &x) {
+  nn_visit_piece_part(c, part, load, [&](int64_t, const nn_pack<C, N> &x) {
     for (int k = 0; k < N; ++k) sum += x.x[k];
   });
   const double mean =
       tn_cuda_reduce(folded, (double)sum, tn_cuda_plus(), c.lanes) / n;
   const C near = (C)mean;
-  nn_part_each(c, part, load, [&](int64_t, const nn_pack<C, N> &x) {
+  nn_visit_piece_part(c, part, load, [&](int64_t, const nn_pack<C, N> &x) {
     for (int k = 0; k < N; ++k) spread += (x.x[k] - near) * (x.x[k] - near);
   });
   const double all =
       tn_cuda_reduce(folded, (double)spread, tn_cuda_plus(), c.lanes);
   const double off = mean - (double)near;
-  const nn_pair pair = {mean, all - n * off * off};
+  const nn_sum_pair pair = {mean, all - n * off * off};
   return pair;
 }
 
 template <class T, int N>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_batch_moments(nn_batch_arrays a, nn_batch_view v) {
+    nn_batch_store_moments(nn_batch_arrays a, nn_batch_view v) {
   __shared__ double folded[TN_CUDA_THREADS];
   const nn_channels &c = v.channels;
-  for (int64_t b = blockIdx.x; b < nn_channel_parts(c); b += gridDim.x) {
-    const nn_part part = nn_part_of(c, b);
-    const nn_pair pair = nn_batch_measure<T, N>(a, c, part, folded);
-    nn_sums_put(a.at[MOMENTS], c, part, pair);
+  for (int64_t b = blockIdx.x; b < nn_count_channel_blocks(c); b += gridDim.x) {
+    const nn_piece_part part = nn_locate_piece_part(c, b);
+    const nn_sum_pair pair = nn_batch_measure_piece<T, N>(a, c, part, folded);
+    nn_store_sums(a.at[MOMENTS], c, part, pair);
   }
 }
 
-/* The sum of each(piece) over the pieces of a thread's channel. */
+/* Returns the sum of each(piece) over all pieces of a thread's channel. */
 template <class Each>
-__device__ __forceinline__ nn_pair nn_batch_fold(const nn_channels &c,
-                                                 const nn_part &part,
-                                                 nn_pair *folded, Each each) {
-  nn_pair sum = {0, 0};
+__device__ __forceinline__ nn_sum_pair
+nn_batch_reduce_pieces(const nn_channels &c, const nn_piece_part &part,
+                       nn_sum_pair *folded, Each each) {
+  nn_sum_pair sum = {0, 0};
   const int64_t pieces = part.channel < c.length ? c.pieces : 0;
 #pragma unroll 1
   for (int64_t p = threadIdx.x >> c.lane_bits; p < pieces;
-       p += 1u << nn_part_bits(c))
-    sum = nn_pair_plus()(sum, each(p));
-  return tn_cuda_reduce(folded, sum, nn_pair_plus(), c.lanes);
+       p += 1u << nn_count_thread_bits(c))
+    sum = nn_add_sum_pairs()(sum, each(p));
+  return tn_cuda_reduce(folded, sum, nn_add_sum_pairs(), c.lanes);
 }
 
-/* Mean and variance of a thread's channel, from its MOMENTS: computed with the
- * distances of its pieces' means to the first mean. */
-__device__ __forceinline__ nn_pair nn_batch_merge(const nn_batch_arrays &a,
-                                                  const nn_batch_view &v,
-                                                  const nn_part &part,
-                                                  nn_pair *folded) {
+/* Computes mean and variance of a thread's channel from the MOMENTS of its
+ * pieces. Sums use distances to the mean of the first piece. */
+__device__ __forceinline__ nn_sum_pair
+nn_batch_merge_moments(const nn_batch_arrays &a, const nn_batch_view &v,
+                       const nn_piece_part &part, nn_sum_pair *folded) {
   const nn_channels &c = v.channels;
   const double *moments = (const double *)a.at[MOMENTS].data;
   double first = 0;
   if (part.channel < c.length)
-    first = moments[nn_sum_at(c, part.channel, 0, 0)];
-  const nn_pair sum = nn_batch_fold(c, part, folded, [&](int64_t p) {
-    const double n = (double)(nn_part_packs(c, p) * c.pack);
-    const double d = moments[nn_sum_at(c, part.channel, p, 0)] - first;
-    const double spread = moments[nn_sum_at(c, part.channel, p, 1)];
-    const nn_pair pair = {n * d, n * d * d + spread};
-    return pair;
-  });
+    first = moments[nn_find_sum_index(c, part.channel, 0, 0)];
+  const nn_sum_pair sum =
+      nn_batch_reduce_pieces(c, part, folded, [&](int64_t p) {
+        const double n = (double)(nn_count_piece_packs(c, p) * c.pack);
+        const double d =
+            moments[nn_find_sum_index(c, part.channel, p, 0)] - first;
+        const double spread = moments[nn_find_sum_index(c, part.channel, p, 1)];
+        const nn_sum_pair pair = {n * d, n * d * d + spread};
+        return pair;
+      });
   const double off = sum.first * v.share;
-  const nn_pair pair = {first + off, sum.second * v.share - off * off};
+  const nn_sum_pair pair = {first + off, sum.second * v.share - off * off};
   return pair;
 }
 
-/* Mean and variance of a thread's channel. WHOLE: its piece is the whole
- * channel, which is measured here; the same holds for sums below. */
+/* Returns mean and variance of a thread's channel. WHOLE: each channel is one
+ * piece, which is measured here instead of read from MOMENTS. */
 template <class T, int N, bool WHOLE>
-__device__ __forceinline__ nn_pair nn_batch_statistics(
-    const nn_batch_arrays &a, const nn_batch_view &v, const nn_part &part,
-    const nn_batch_known &known, nn_pair *folded) {
-  nn_pair pair = {known.mean, known.var};
+__device__ __forceinline__ nn_sum_pair nn_batch_find_moments(
+    const nn_batch_arrays &a, const nn_batch_view &v, const nn_piece_part &part,
+    const nn_batch_values &known, nn_sum_pair *folded) {
+  nn_sum_pair pair = {known.mean, known.var};
   if (!v.batch) return pair;
-  if (!WHOLE) return nn_batch_merge(a, v, part, folded);
-  pair = nn_batch_measure<T, N>(a, v.channels, part, (double *)folded);
+  if (!WHOLE) return nn_batch_merge_moments(a, v, part, folded);
+  pair = nn_batch_measure_piece<T, N>(a, v.channels, part, (double *)folded);
   pair.second *= v.share;
   return pair;
 }
 
 /* ----------------------------------------------------------------- forward */
 
-/* Moving averages, which stay if the batch is empty, and hidden outputs. */
+/* Updates the moving averages, unless the batch is empty, and writes the
+ * outputs mean and 1/sqrt(var + eps) of a channel. */
 template <class T>
-__device__ __forceinline__ void nn_batch_tell(
-    const nn_batch_arrays &a, const nn_batch_view &v, const nn_part &part,
-    const nn_batch_known &known, const nn_pair &s, double inverse) {
+__device__ __forceinline__ void nn_batch_write_statistics(
+    const nn_batch_arrays &a, const nn_batch_view &v, const nn_piece_part &part,
+    const nn_batch_values &known, const nn_sum_pair &s, double inverse) {
   if (!part.leads || part.piece != 0) return;
   if (v.batch && part.n > 0) {
     const double keep = v.momentum, take = 1 - keep;
-    nn_put<T>(a.at[MOVING_MEAN], part.channel,
-              (nn_wide<T>)(keep * known.mean + take * s.first));
-    nn_put<T>(a.at[MOVING_VAR], part.channel,
-              (nn_wide<T>)(keep * known.var + take * s.second));
+    nn_store_element<T>(
+        a.at[MOVING_MEAN], part.channel,
+        (nn_compute_type<T>)(keep * known.mean + take * s.first));
+    nn_store_element<T>(
+        a.at[MOVING_VAR], part.channel,
+        (nn_compute_type<T>)(keep * known.var + take * s.second));
   }
   if (a.at[MEAN].data != NULL) tn_cuda_write(a.at[MEAN], part.channel, s.first);
   if (a.at[INV_STD].data != NULL)
-    nn_put<T>(a.at[INV_STD], part.channel, (nn_wide<T>)inverse);
+    nn_store_element<T>(a.at[INV_STD], part.channel,
+                        (nn_compute_type<T>)inverse);
 }
 
-/* Blocks of a multiprocessor, here and below. A block mostly waits. Several of
- * them, with some registers spilled, take half as long as one or two without
+/* Computes OUT from DATA. The second argument of __launch_bounds__ in this file
+ * is the number of blocks on a multiprocessor. A block mostly waits. Several
+ * blocks, with some registers spilled, take half as long as one or two without
  * spilling. */
 template <class T, int N, bool WHOLE>
 __global__ void __launch_bounds__(TN_CUDA_THREADS, 4)
-    nn_batch_forward(nn_batch_arrays a, nn_batch_view v) {
-  typedef nn_wide<T> C;
-  __shared__ nn_pair folded[TN_CUDA_THREADS];
+    nn_batch_normalize(nn_batch_arrays a, nn_batch_view v) {
+  typedef nn_compute_type<T> C;
+  __shared__ nn_sum_pair folded[TN_CUDA_THREADS];
   const nn_channels &c = v.channels;
-  for (int64_t b = blockIdx.x; b < nn_channel_parts(c); b += gridDim.x) {
-    const nn_part part = nn_part_of(c, b);
-    const nn_batch_known known =
-        nn_batch_recall<T>(a, v, part, MOVING_MEAN, MOVING_VAR);
+  for (int64_t b = blockIdx.x; b < nn_count_channel_blocks(c); b += gridDim.x) {
+    const nn_piece_part part = nn_locate_piece_part(c, b);
+    const nn_batch_values known =
+        nn_batch_load_values<T>(a, v, part, MOVING_MEAN, MOVING_VAR);
     C mean = 0, scale = 0;
-    nn_part_each(
-        c, part, [&](int64_t at) { return nn_get_pack<T, N>(a.at[DATA], at); },
+    nn_visit_piece_part(
+        c, part, [&](int64_t at) { return nn_load_pack<T, N>(a.at[DATA], at); },
         [&] {
-          const nn_pair s =
-              nn_batch_statistics<T, N, WHOLE>(a, v, part, known, folded);
+          const nn_sum_pair s =
+              nn_batch_find_moments<T, N, WHOLE>(a, v, part, known, folded);
           const double inverse = rsqrt(s.second + v.eps);
-          nn_batch_tell<T>(a, v, part, known, s, inverse);
+          nn_batch_write_statistics<T>(a, v, part, known, s, inverse);
           mean = (C)s.first;
           scale = (C)(known.gamma * inverse);
         },
@@ -224,162 +234,166 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS, 4)
             const C y = (x.x[k] - mean) * scale + (C)known.beta;
             x.x[k] = v.has_relu && y < 0 ? (C)0 : y;
           }
-          nn_put_pack<T, N>(a.at[OUT], at, x);
+          nn_store_pack<T, N>(a.at[OUT], at, x);
         });
   }
 }
 
 /* ---------------------------------------------------------------- backward */
 
-/* Saved values of a thread's channel; mean and 1/sqrt(var + eps) from MOMENTS
- * if they have been measured again. */
+/* Loads the saved values of a thread's channel. If `measured`, mean and
+ * 1/sqrt(var + eps) come from MOMENTS. */
 template <class T>
-__device__ __forceinline__ nn_batch_known
-nn_batch_recall_back(const nn_batch_arrays &a, const nn_batch_view &v,
-                     const nn_part &part, nn_pair *folded) {
-  nn_batch_known known = nn_batch_recall<T>(a, v, part, MEAN, INV_STD);
+__device__ __forceinline__ nn_batch_values
+nn_batch_load_saved_values(const nn_batch_arrays &a, const nn_batch_view &v,
+                           const nn_piece_part &part, nn_sum_pair *folded) {
+  nn_batch_values known = nn_batch_load_values<T>(a, v, part, MEAN, INV_STD);
   if (!v.measured) return known;
-  const nn_pair s = nn_batch_merge(a, v, part, folded);
+  const nn_sum_pair s = nn_batch_merge_moments(a, v, part, folded);
   known.mean = s.first;
   known.var = rsqrt(s.second + v.eps);
   return known;
 }
 
-/* Gradients of the input of a relu, and the elements. */
+/* A pack of output gradients, multiplied by the derivative of the relu if there
+ * is one, and the same elements of DATA. */
 template <class C, int N>
-struct nn_batch_terms {
+struct nn_batch_operands {
   nn_pack<C, N> head;
   nn_pack<C, N> data;
 };
 
 template <class T, int N>
-__device__ __forceinline__ nn_batch_terms<nn_wide<T>, N> nn_batch_terms_at(
-    const nn_batch_arrays &a, int64_t at) {
-  nn_batch_terms<nn_wide<T>, N> terms = {};
-  terms.head = nn_get_pack<T, N>(a.at[HEAD], at);
-  if (a.at[DATA].data != NULL) terms.data = nn_get_pack<T, N>(a.at[DATA], at);
+__device__ __forceinline__ nn_batch_operands<nn_compute_type<T>, N>
+nn_batch_load_operands(const nn_batch_arrays &a, int64_t at) {
+  nn_batch_operands<nn_compute_type<T>, N> terms = {};
+  terms.head = nn_load_pack<T, N>(a.at[HEAD], at);
+  if (a.at[DATA].data != NULL) terms.data = nn_load_pack<T, N>(a.at[DATA], at);
   if (a.at[MADE].data == NULL) return terms;
-  const nn_pack<nn_wide<T>, N> made = nn_get_pack<T, N>(a.at[MADE], at);
+  const nn_pack<nn_compute_type<T>, N> made =
+      nn_load_pack<T, N>(a.at[MADE], at);
   for (int k = 0; k < N; ++k)
     if (!(made.x[k] > 0)) terms.head.x[k] = 0;
   return terms;
 }
 
-/* Of a piece the sum of the gradient, and the sum of its products with x -
- * mean; the latter is unused without data. */
+/* Computes two sums over a piece: of the output gradient, and of its products
+ * with x - mean. Without DATA the second one is unused. */
 template <class T, int N>
-__device__ __forceinline__ nn_pair nn_batch_sum(const nn_batch_arrays &a,
-                                                const nn_channels &c,
-                                                const nn_part &part,
-                                                nn_wide<T> mean,
-                                                nn_pair *folded) {
-  typedef nn_wide<T> C;
+__device__ __forceinline__ nn_sum_pair nn_batch_sum_piece(
+    const nn_batch_arrays &a, const nn_channels &c, const nn_piece_part &part,
+    nn_compute_type<T> mean, nn_sum_pair *folded) {
+  typedef nn_compute_type<T> C;
   C sum = 0, moment = 0;
-  nn_part_each(
-      c, part, [&](int64_t at) { return nn_batch_terms_at<T, N>(a, at); },
-      [&](int64_t, const nn_batch_terms<C, N> &terms) {
+  nn_visit_piece_part(
+      c, part, [&](int64_t at) { return nn_batch_load_operands<T, N>(a, at); },
+      [&](int64_t, const nn_batch_operands<C, N> &terms) {
         for (int k = 0; k < N; ++k) {
           sum += terms.head.x[k];
           moment += terms.head.x[k] * (terms.data.x[k] - mean);
         }
       });
-  const nn_pair pair = {(double)sum, (double)moment};
-  return tn_cuda_reduce(folded, pair, nn_pair_plus(), c.lanes);
+  const nn_sum_pair pair = {(double)sum, (double)moment};
+  return tn_cuda_reduce(folded, pair, nn_add_sum_pairs(), c.lanes);
 }
 
 template <class T, int N>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_batch_slopes(nn_batch_arrays a, nn_batch_view v) {
-  __shared__ nn_pair folded[TN_CUDA_THREADS];
+    nn_batch_store_gradient_sums(nn_batch_arrays a, nn_batch_view v) {
+  __shared__ nn_sum_pair folded[TN_CUDA_THREADS];
   const nn_channels &c = v.channels;
-  for (int64_t b = blockIdx.x; b < nn_channel_parts(c); b += gridDim.x) {
-    const nn_part part = nn_part_of(c, b);
-    const nn_batch_known known = nn_batch_recall_back<T>(a, v, part, folded);
-    nn_sums_put(a.at[SUMS], c, part,
-                nn_batch_sum<T, N>(a, c, part, (nn_wide<T>)known.mean, folded));
+  for (int64_t b = blockIdx.x; b < nn_count_channel_blocks(c); b += gridDim.x) {
+    const nn_piece_part part = nn_locate_piece_part(c, b);
+    const nn_batch_values known =
+        nn_batch_load_saved_values<T>(a, v, part, folded);
+    nn_store_sums(a.at[SUMS], c, part,
+                  nn_batch_sum_piece<T, N>(
+                      a, c, part, (nn_compute_type<T>)known.mean, folded));
   }
 }
 
-/* The same of a thread's channel. */
+/* Returns these two sums over a thread's whole channel: from SUMS, or from its
+ * only piece if WHOLE. */
 template <class T, int N, bool WHOLE>
-__device__ __forceinline__ nn_pair nn_batch_sums(const nn_batch_arrays &a,
-                                                 const nn_batch_view &v,
-                                                 const nn_part &part,
-                                                 nn_wide<T> mean,
-                                                 nn_pair *folded) {
+__device__ __forceinline__ nn_sum_pair nn_batch_find_gradient_sums(
+    const nn_batch_arrays &a, const nn_batch_view &v, const nn_piece_part &part,
+    nn_compute_type<T> mean, nn_sum_pair *folded) {
   const nn_channels &c = v.channels;
-  if (WHOLE) return nn_batch_sum<T, N>(a, c, part, mean, folded);
+  if (WHOLE) return nn_batch_sum_piece<T, N>(a, c, part, mean, folded);
   const double *sums = (const double *)a.at[SUMS].data;
-  return nn_batch_fold(c, part, folded, [&](int64_t p) {
-    const nn_pair pair = {sums[nn_sum_at(c, part.channel, p, 0)],
-                          sums[nn_sum_at(c, part.channel, p, 1)]};
+  return nn_batch_reduce_pieces(c, part, folded, [&](int64_t p) {
+    const nn_sum_pair pair = {sums[nn_find_sum_index(c, part.channel, p, 0)],
+                              sums[nn_find_sum_index(c, part.channel, p, 1)]};
     return pair;
   });
 }
 
-/* The gradients of beta and gamma. */
+/* Writes the gradients of beta and gamma of a channel. */
 template <class T>
-__device__ __forceinline__ void nn_batch_tell_back(const nn_batch_arrays &a,
-                                                   const nn_batch_view &v,
-                                                   const nn_part &part,
-                                                   const nn_pair &sums,
-                                                   double inverse) {
+__device__ __forceinline__ void nn_batch_write_weight_gradients(
+    const nn_batch_arrays &a, const nn_batch_view &v, const nn_piece_part &part,
+    const nn_sum_pair &sums, double inverse) {
   if (!part.leads || part.piece != 0) return;
   if (a.at[TO_BETA].data != NULL)
-    nn_put<T>(a.at[TO_BETA], part.channel, (nn_wide<T>)sums.first);
+    nn_store_element<T>(a.at[TO_BETA], part.channel,
+                        (nn_compute_type<T>)sums.first);
   if (a.at[TO_GAMMA].data != NULL)
-    nn_put<T>(a.at[TO_GAMMA], part.channel,
-              v.fix_gamma ? 0 : (nn_wide<T>)(sums.second * inverse));
+    nn_store_element<T>(
+        a.at[TO_GAMMA], part.channel,
+        v.fix_gamma ? 0 : (nn_compute_type<T>)(sums.second * inverse));
 }
 
-/* The gradients of gamma and beta, and of a piece that of data. With moving
- * averages the gradient of out is only scaled. */
+/* Writes the gradients of gamma and beta, and the gradient of each piece of
+ * DATA. If mean and variance are moving averages, the output gradient is only
+ * scaled. */
 template <class T, int N, bool WHOLE>
 __global__ void __launch_bounds__(TN_CUDA_THREADS, N == 1 ? 4 : 3)
-    nn_batch_back(nn_batch_arrays a, nn_batch_view v) {
-  typedef nn_wide<T> C;
-  __shared__ nn_pair folded[TN_CUDA_THREADS];
+    nn_batch_write_gradients(nn_batch_arrays a, nn_batch_view v) {
+  typedef nn_compute_type<T> C;
+  __shared__ nn_sum_pair folded[TN_CUDA_THREADS];
   const nn_channels &c = v.channels;
-  for (int64_t b = blockIdx.x; b < nn_channel_parts(c); b += gridDim.x) {
-    const nn_part part = nn_part_of(c, b);
-    const nn_batch_known known = nn_batch_recall_back<T>(a, v, part, folded);
+  for (int64_t b = blockIdx.x; b < nn_count_channel_blocks(c); b += gridDim.x) {
+    const nn_piece_part part = nn_locate_piece_part(c, b);
+    const nn_batch_values known =
+        nn_batch_load_saved_values<T>(a, v, part, folded);
     const double inverse = known.var;
     const C mean = (C)known.mean, scale = (C)(known.gamma * inverse);
     C shift = 0, slope = 0;
-    nn_part_each(
-        c, part, [&](int64_t at) { return nn_batch_terms_at<T, N>(a, at); },
+    nn_visit_piece_part(
+        c, part,
+        [&](int64_t at) { return nn_batch_load_operands<T, N>(a, at); },
         [&] {
-          const nn_pair sums =
-              nn_batch_sums<T, N, WHOLE>(a, v, part, mean, folded);
-          nn_batch_tell_back<T>(a, v, part, sums, inverse);
+          const nn_sum_pair sums = nn_batch_find_gradient_sums<T, N, WHOLE>(
+              a, v, part, mean, folded);
+          nn_batch_write_weight_gradients<T>(a, v, part, sums, inverse);
           if (!v.batch) return;
           shift = (C)(sums.first * v.share);
           slope = (C)(inverse * inverse * sums.second * v.share);
         },
-        [&](int64_t at, nn_batch_terms<C, N> &terms) {
+        [&](int64_t at, nn_batch_operands<C, N> &terms) {
           if (a.at[OUT].data == NULL) return;
           for (int k = 0; k < N; ++k) {
             const C own = (terms.data.x[k] - mean) * slope + shift;
             terms.head.x[k] =
                 (v.batch ? terms.head.x[k] - own : terms.head.x[k]) * scale;
           }
-          nn_put_pack<T, N>(a.at[OUT], at, terms.head);
+          nn_store_pack<T, N>(a.at[OUT], at, terms.head);
         });
   }
 }
 
 /* -------------------------------------------------------------------- host */
 
-static nn_batch_view nn_batch_view_of(const tn_frame *call) {
+static nn_batch_view nn_batch_make_view(const tn_frame *call) {
   const nn_batch_norm_params *p = nn_batch_norm_params_of(call);
   const tn_tensor *data = (call->flags & TN_CALL_BACKWARD)
                               ? &call->in[NN_BATCH_NORM_BACKWARD_GRAD_OUT]
                               : &call->in[NN_BATCH_NORM_IN_DATA];
   const int32_t dim = (int32_t)(p->axis < 0 ? p->axis + data->ndim : p->axis);
-  const nn_lines lines = nn_lines_of(data, dim, dim);
+  const nn_lines lines = nn_find_lines(data, dim, dim);
   nn_batch_view v = {};
   v.lines = lines;
-  v.channels = nn_channels_of(lines.outer, lines.length, lines.inner);
+  v.channels = nn_choose_channel_pieces(lines.outer, lines.length, lines.inner);
   v.eps = p->eps;
   v.momentum = p->momentum;
   v.share = lines.outer * lines.inner > 0
@@ -390,45 +404,53 @@ static nn_batch_view nn_batch_view_of(const tn_frame *call) {
   return v;
 }
 
-/* Moments, then sums. */
+/* Bytes of workspace: MOMENTS, followed by SUMS. */
 int32_t nn_batch_norm_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
-  *bytes = 2 * nn_sums_bytes(nn_batch_view_of(call).channels);
+  *bytes = 2 * nn_count_sum_bytes(nn_batch_make_view(call).channels);
   return TN_OK;
 }
 
-static void nn_batch_rooms(const tn_frame *call, const nn_batch_view &v,
-                           nn_batch_arrays *a) {
-  char *behind = (char *)call->ws[0] + nn_sums_bytes(v.channels);
-  a->at[MOMENTS] = nn_sums_room(call->ws[0], v.channels);
-  a->at[SUMS] = nn_sums_room(behind, v.channels);
+static void nn_batch_place_workspace(const tn_frame *call,
+                                     const nn_batch_view &v,
+                                     nn_batch_arrays *a) {
+  char *behind = (char *)call->ws[0] + nn_count_sum_bytes(v.channels);
+  a->at[MOMENTS] = nn_make_sums_array(call->ws[0], v.channels);
+  a->at[SUMS] = nn_make_sums_array(behind, v.channels);
 }
 
-/* Packs of four, if all arrays with elements of data allow them. */
-static void nn_batch_pack(nn_batch_view *v, const nn_batch_arrays &a) {
+/* Chooses packs of four elements if all arrays with the shape of data allow
+ * them. */
+static void nn_batch_choose_packs(nn_batch_view *v, const nn_batch_arrays &a) {
   static const int like_data[] = {OUT, DATA, HEAD, MADE};
   bool are_fours = v->lines.inner % 4 == 0;
   for (int k : like_data)
-    are_fours = are_fours && nn_is_fours(a.at[k], v->lines.inner);
-  v->channels = nn_channels_of(v->lines.outer, v->lines.length, v->lines.inner,
-                               are_fours);
+    are_fours = are_fours && nn_has_packs_of_4(a.at[k], v->lines.inner);
+  v->channels = nn_choose_channel_pieces(v->lines.outer, v->lines.length,
+                                         v->lines.inner, are_fours);
 }
 
 template <class T, int N>
-static int32_t nn_batch_run(const tn_frame *call, const nn_batch_view &v,
-                            const nn_batch_arrays &a, cudaStream_t stream) {
-  const int64_t parts = nn_channel_parts(v.channels);
+static int32_t nn_batch_launch_forward(const tn_frame *call,
+                                       const nn_batch_view &v,
+                                       const nn_batch_arrays &a,
+                                       cudaStream_t stream) {
+  const int64_t parts = nn_count_channel_blocks(v.channels);
   int32_t code = TN_OK;
-  if (v.batch && !nn_batch_is_whole(v))
-    code = tn_cuda_start(call, nn_batch_moments<T, N>, parts, stream, a, v);
+  if (v.batch && !nn_batch_has_one_piece(v))
+    code =
+        tn_cuda_start(call, nn_batch_store_moments<T, N>, parts, stream, a, v);
   if (code != TN_OK) return code;
   return tn_cuda_start(call,
-                       nn_batch_is_whole(v) ? nn_batch_forward<T, N, true>
-                                            : nn_batch_forward<T, N, false>,
+                       nn_batch_has_one_piece(v)
+                           ? nn_batch_normalize<T, N, true>
+                           : nn_batch_normalize<T, N, false>,
                        parts, stream, a, v);
 }
 
-static int32_t nn_batch_either(const tn_frame *call, int has_relu) {
-  nn_batch_view v = nn_batch_view_of(call);
+/* Runs a forward call of batch_norm, or of batch_norm_activation if has_relu.
+ */
+static int32_t nn_batch_run_forward(const tn_frame *call, int has_relu) {
+  nn_batch_view v = nn_batch_make_view(call);
   nn_batch_arrays a = {};
   v.has_relu = has_relu;
   a.at[OUT] = tn_cuda_to(&call->out[NN_BATCH_NORM_OUT_OUT],
@@ -444,20 +466,20 @@ static int32_t nn_batch_either(const tn_frame *call, int has_relu) {
       tn_cuda_to(&call->aux[NN_BATCH_NORM_AUX_MOVING_MEAN], TN_REQ_WRITE);
   a.at[MOVING_VAR] =
       tn_cuda_to(&call->aux[NN_BATCH_NORM_AUX_MOVING_VAR], TN_REQ_WRITE);
-  nn_batch_rooms(call, v, &a);
-  nn_batch_pack(&v, a);
+  nn_batch_place_workspace(call, v, &a);
+  nn_batch_choose_packs(&v, a);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
     return tn_cuda_by_float(call->out[0].dtype, [&](auto type) {
-      return nn_by_pack(v.channels.pack == 4, [&](auto size) {
-        return nn_batch_run<decltype(type), decltype(size)::value>(call, v, a,
-                                                                   stream);
+      return nn_run_by_pack_size(v.channels.pack == 4, [&](auto size) {
+        return nn_batch_launch_forward<decltype(type), decltype(size)::value>(
+            call, v, a, stream);
       });
     });
   });
 }
 
 int32_t nn_batch_norm_cuda(const tn_frame *call) {
-  return nn_batch_either(call, 0);
+  return nn_batch_run_forward(call, 0);
 }
 
 /* All functions above treat a call of batch_norm_activation as one of
@@ -467,38 +489,43 @@ static_assert(offsetof(nn_batch_norm_activation_params, axis) ==
               "the params do not begin with those of batch_norm");
 
 int32_t nn_batch_norm_activation_cuda(const tn_frame *call) {
-  return nn_batch_either(call, 1);
+  return nn_batch_run_forward(call, 1);
 }
 
-/* Measures the statistics of a half precision batch again: the saved ones are
- * rounded. */
+/* Launches the kernels of a backward call. In f16 and bf16 mean and variance
+ * are measured again, because the saved ones are rounded. */
 template <class T, int N>
-static int32_t nn_batch_run_back(const tn_frame *call, const nn_batch_view &v,
-                                 const nn_batch_arrays &a,
-                                 cudaStream_t stream) {
-  const int64_t parts = nn_channel_parts(v.channels);
+static int32_t nn_batch_launch_backward(const tn_frame *call,
+                                        const nn_batch_view &v,
+                                        const nn_batch_arrays &a,
+                                        cudaStream_t stream) {
+  const int64_t parts = nn_count_channel_blocks(v.channels);
   int32_t code = TN_OK;
   if (v.measured)
-    code = tn_cuda_start(call, nn_batch_moments<T, N>, parts, stream, a, v);
-  if (code == TN_OK && !nn_batch_is_whole(v))
-    code = tn_cuda_start(call, nn_batch_slopes<T, N>, parts, stream, a, v);
+    code =
+        tn_cuda_start(call, nn_batch_store_moments<T, N>, parts, stream, a, v);
+  if (code == TN_OK && !nn_batch_has_one_piece(v))
+    code = tn_cuda_start(call, nn_batch_store_gradient_sums<T, N>, parts,
+                         stream, a, v);
   if (code != TN_OK) return code;
   return tn_cuda_start(call,
-                       nn_batch_is_whole(v) ? nn_batch_back<T, N, true>
-                                            : nn_batch_back<T, N, false>,
+                       nn_batch_has_one_piece(v)
+                           ? nn_batch_write_gradients<T, N, true>
+                           : nn_batch_write_gradients<T, N, false>,
                        parts, stream, a, v);
 }
 
-/* Indices of the inputs of a backward call; `made` is below 0 without a
- * relu. */
+/* Indices of operands among the inputs of a backward call; `made`, the result
+ * of the relu, is negative without a relu. */
 struct nn_batch_inputs {
   int head, made, data, gamma, mean, inv_std;
 };
 
-static int32_t nn_batch_either_back(const tn_frame *call,
-                                    const nn_batch_inputs &in) {
+/* Runs a backward call of batch_norm or batch_norm_activation. */
+static int32_t nn_batch_run_backward(const tn_frame *call,
+                                     const nn_batch_inputs &in) {
   const tn_tensor *head = &call->in[in.head];
-  nn_batch_view v = nn_batch_view_of(call);
+  nn_batch_view v = nn_batch_make_view(call);
   nn_batch_arrays a = {};
   a.at[OUT] = tn_cuda_to(&call->out[NN_BATCH_NORM_IN_DATA],
                          call->req[NN_BATCH_NORM_IN_DATA]);
@@ -512,14 +539,14 @@ static int32_t nn_batch_either_back(const tn_frame *call,
   a.at[GAMMA] = tn_cuda_from(&call->in[in.gamma]);
   a.at[MEAN] = tn_cuda_from(&call->in[in.mean]);
   a.at[INV_STD] = tn_cuda_from(&call->in[in.inv_std]);
-  nn_batch_rooms(call, v, &a);
+  nn_batch_place_workspace(call, v, &a);
   v.measured = v.batch && a.at[DATA].data != NULL &&
                tn_kernel_compute(head->dtype) != head->dtype;
-  nn_batch_pack(&v, a);
+  nn_batch_choose_packs(&v, a);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
     return tn_cuda_by_float(head->dtype, [&](auto type) {
-      return nn_by_pack(v.channels.pack == 4, [&](auto size) {
-        return nn_batch_run_back<decltype(type), decltype(size)::value>(
+      return nn_run_by_pack_size(v.channels.pack == 4, [&](auto size) {
+        return nn_batch_launch_backward<decltype(type), decltype(size)::value>(
             call, v, a, stream);
       });
     });
@@ -531,7 +558,7 @@ int32_t nn_batch_norm_cuda_backward(const tn_frame *call) {
       NN_BATCH_NORM_BACKWARD_GRAD_OUT, -1,
       NN_BATCH_NORM_BACKWARD_IN_DATA,  NN_BATCH_NORM_BACKWARD_IN_GAMMA,
       NN_BATCH_NORM_BACKWARD_OUT_MEAN, NN_BATCH_NORM_BACKWARD_OUT_INV_STD};
-  return nn_batch_either_back(call, in);
+  return nn_batch_run_backward(call, in);
 }
 
 int32_t nn_batch_norm_activation_cuda_backward(const tn_frame *call) {
@@ -541,5 +568,5 @@ int32_t nn_batch_norm_activation_cuda_backward(const tn_frame *call) {
                               NN_BATCH_NORM_ACTIVATION_BACKWARD_IN_GAMMA,
                               NN_BATCH_NORM_ACTIVATION_BACKWARD_OUT_MEAN,
                               NN_BATCH_NORM_ACTIVATION_BACKWARD_OUT_INV_STD};
-  return nn_batch_either_back(call, in);
+  return nn_batch_run_backward(call, in);
 }

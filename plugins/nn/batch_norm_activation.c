@@ -12,7 +12,8 @@
 #include "batch_norm.gen.h"
 #include "batch_norm.h"
 
-/* Shapes and kernels of batch_norm.c treat these calls as their own. */
+/* The functions of batch_norm.c accept these calls, because the params begin
+ * with the same fields. */
 _Static_assert(offsetof(nn_batch_norm_activation_params, axis) ==
                    offsetof(nn_batch_norm_params, axis),
                "the params do not begin with those of batch_norm");
@@ -21,28 +22,29 @@ int32_t nn_batch_norm_activation_infer(const tn_frame *call) {
   return nn_batch_norm_infer(call);
 }
 
-static nn_activated inner_of(const tn_frame *call) {
-  return (nn_activated){nn_batch_norm_activation_params_of(call)->act_type,
-                        NN_BATCH_NORM_ACTIVATION_BACKWARD_OUT_OUT,
-                        nn_batch_norm_backward, nn_batch_norm_bytes};
+static nn_activated_operator make_activated(const tn_frame *call) {
+  return (nn_activated_operator){
+      nn_batch_norm_activation_params_of(call)->act_type,
+      NN_BATCH_NORM_ACTIVATION_BACKWARD_OUT_OUT, nn_batch_norm_backward,
+      nn_batch_norm_bytes};
 }
 
 int32_t nn_batch_norm_activation_bytes(const tn_frame *call, uint64_t *bytes) {
-  const nn_activated what = inner_of(call);
-  return nn_activated_bytes(call, &what, bytes);
+  const nn_activated_operator activated = make_activated(call);
+  return nn_activated_count_bytes(call, &activated, bytes);
 }
 
 int32_t nn_batch_norm_activation(const tn_frame *call) {
-  const int32_t type = inner_of(call).type;
+  const int32_t type = make_activated(call).type;
   const tn_dtype dtype = call->out[0].dtype;
   if (tn_kernel_compute(dtype) == dtype)
-    return nn_batch_norm_forward(call, nn_activated_loop(call, type));
+    return nn_batch_norm_forward(call, nn_activation_find_loop(call, type));
   const int32_t code = nn_batch_norm_forward(call, NULL);
   if (code != TN_OK || call->req[0] == TN_REQ_NULL) return code;
-  return nn_activated_out(call, type);
+  return nn_activation_apply(call, type);
 }
 
 int32_t nn_batch_norm_activation_backward(const tn_frame *call) {
-  const nn_activated what = inner_of(call);
-  return nn_activated_backward(call, &what);
+  const nn_activated_operator activated = make_activated(call);
+  return nn_activated_run_backward(call, &activated);
 }

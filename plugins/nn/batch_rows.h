@@ -8,37 +8,37 @@
 #include "vector.h"
 
 enum {
-  NAME(wide) = NN_CHUNK, /* columns of a block, at most */
-  NAME(part) = NN_WRITER_CHUNK / (int)sizeof(REAL) /* elements of a plane in
-                                                      one write */
+  NAME(max_columns) = NN_CHUNK, /* largest number of columns in one piece */
+  NAME(write_elements) = NN_WRITER_CHUNK / (int)sizeof(REAL) /* elements of a
+                                                      plane in one write */
 };
 
-/* Buffers for results that go past the caches. */
-typedef struct NAME(room) {
+/* Buffer of an nn_writer, which writes results past the caches. */
+typedef struct NAME(writer_buffer) {
   char bytes[3 * NN_WRITER_CHUNK] __attribute__((aligned(64)));
-} NAME(room);
+} NAME(writer_buffer);
 
-/* Converts values of channels for a column loop into the type of the
- * computation. */
-BODY void NAME(cast)(REAL *to, const double *from, int64_t n) {
+/* Converts n values of channels to the type of the computation, for a loop over
+ * columns. */
+BODY void NAME(cast_values)(REAL *to, const double *from, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = (REAL)from[i];
 }
 
 /* ----------------------------------------------------------------- moments */
 
-/* Of in[0]: the mean, and the sum of squares of distances to it. */
-LOOP(plane_moments) {
-  const box *b = params;
+/* Computes the mean of in[0], and the sum of squared distances to it. */
+LOOP(measure_plane) {
+  const piece_args *b = params;
   const REAL *x = block->in[0];
   const double count = (double)(b->runs * block->n);
   double sum = 0, beyond = 0, spread = 0;
   for (int64_t r = 0; r < b->runs; ++r)
-    sum += (double)NAME(sum)(x + r * b->apart, block->n);
+    sum += (double)NAME(sum_row)(x + r * b->apart, block->n);
   /* The sum of numbers far from 0 is too inexact for distances. */
   const REAL near = (REAL)(sum / count);
   for (int64_t r = 0; r < b->runs; ++r) {
     REAL sums[2];
-    NAME(distances)(x + r * b->apart, near, block->n, sums);
+    NAME(sum_distances)(x + r * b->apart, near, block->n, sums);
     beyond += (double)sums[0];
     spread += (double)sums[1];
   }
@@ -47,14 +47,15 @@ LOOP(plane_moments) {
   b->sums[1][0] = spread - count * off * off;
 }
 
-/* Sums of distances, to the first of each and then to the mean, for the same
- * reason. */
-LOOP(column_moments) {
-  const box *b = params;
+/* Computes the same for each column. Sums are of distances to the column's
+ * first element, and then to the mean, for the same reason. */
+LOOP(measure_columns) {
+  const piece_args *b = params;
   const REAL *x = block->in[0];
   const int64_t n = block->n;
   const double count = (double)b->runs;
-  REAL near[NAME(wide)], sum[NAME(wide)] = {0}, spread[NAME(wide)] = {0};
+  REAL near[NAME(max_columns)], sum[NAME(max_columns)] = {0},
+                                spread[NAME(max_columns)] = {0};
   for (int64_t i = 0; i < n; ++i) near[i] = x[i] - x[i] == 0 ? x[i] : 0;
   for (int64_t r = 0; r < b->runs; ++r)
     for (int64_t i = 0; i < n; ++i) sum[i] += x[r * b->apart + i] - near[i];
@@ -74,33 +75,36 @@ LOOP(column_moments) {
 }
 
 /* out = (in[0] - mean)*scale + shift */
-LOOP(plane_scale) {
-  const box *b = params;
+LOOP(scale_plane) {
+  const piece_args *b = params;
   const REAL mean = (REAL)b->mean[0], scale = (REAL)b->scale[0];
   const REAL shift = (REAL)b->shift[0];
-  NAME(room) room;
+  NAME(writer_buffer) room;
   for (int64_t r = 0; r < b->runs; ++r) {
     const REAL *x = (const REAL *)block->in[0] + r * b->apart;
     REAL *y = (REAL *)block->out + r * b->apart;
-    nn_writer writer = nn_writer_open(y, b->past ? room.bytes : NULL, b->level);
+    nn_writer writer =
+        nn_writer_open(y, b->streamed ? room.bytes : NULL, b->level);
     for (int64_t i = 0, n; i < block->n; i += n, x += n) {
-      n = block->n - i < NAME(part) ? block->n - i : (int64_t)NAME(part);
-      y = nn_writer_line(&writer);
+      n = block->n - i < NAME(write_elements) ? block->n - i
+                                              : (int64_t)NAME(write_elements);
+      y = nn_writer_begin_line(&writer);
       TN_KERNEL_INDEPENDENT
       for (int64_t k = 0; k < n; ++k) y[k] = (x[k] - mean) * scale + shift;
-      nn_writer_next(&writer, n * (int64_t)sizeof *y);
+      nn_writer_end_line(&writer, n * (int64_t)sizeof *y);
     }
     nn_writer_close(&writer);
   }
 }
 
-LOOP(column_scale) {
-  const box *b = params;
+LOOP(scale_columns) {
+  const piece_args *b = params;
   const int64_t n = block->n;
-  REAL mean[NAME(wide)], scale[NAME(wide)], shift[NAME(wide)];
-  NAME(cast)(mean, b->mean, n);
-  NAME(cast)(scale, b->scale, n);
-  NAME(cast)(shift, b->shift, n);
+  REAL mean[NAME(max_columns)], scale[NAME(max_columns)],
+      shift[NAME(max_columns)];
+  NAME(cast_values)(mean, b->mean, n);
+  NAME(cast_values)(scale, b->scale, n);
+  NAME(cast_values)(shift, b->shift, n);
   for (int64_t r = 0; r < b->runs; ++r) {
     const REAL *x = (const REAL *)block->in[0] + r * b->apart;
     REAL *y = (REAL *)block->out + r * b->apart;
@@ -113,16 +117,17 @@ LOOP(column_scale) {
 /* -------------------------------------------------------------- gradients
  * in[0] is the gradient of the result, in[1] the input. */
 
-/* The sum of the gradient, and that of its products with x - mean. */
-LOOP(plane_slopes) {
-  const box *b = params;
+/* Computes the sum of the output gradient, and of its products with x - mean.
+ */
+LOOP(sum_plane_gradients) {
+  const piece_args *b = params;
   const REAL mean = (REAL)b->mean[0];
   double sum = 0, moment = 0;
   for (int64_t r = 0; r < b->runs; ++r) {
     const REAL *g = (const REAL *)block->in[0] + r * b->apart;
     const REAL *x = (const REAL *)block->in[1] + r * b->apart;
     REAL sums[2];
-    NAME(moments)(g, x, mean, block->n, sums);
+    NAME(sum_moments)(g, x, mean, block->n, sums);
     sum += (double)sums[0];
     moment += (double)sums[1];
   }
@@ -130,13 +135,14 @@ LOOP(plane_slopes) {
   b->sums[1][0] = moment;
 }
 
-LOOP(column_slopes) {
-  const box *b = params;
+LOOP(sum_column_gradients) {
+  const piece_args *b = params;
   const int64_t n = block->n;
-  REAL mean[NAME(wide)], sum[NAME(wide)], moment[NAME(wide)];
+  REAL mean[NAME(max_columns)], sum[NAME(max_columns)],
+      moment[NAME(max_columns)];
   memset(sum, 0, sizeof sum);
   memset(moment, 0, sizeof moment);
-  NAME(cast)(mean, b->mean, n);
+  NAME(cast_values)(mean, b->mean, n);
   for (int64_t r = 0; r < b->runs; ++r) {
     const REAL *g = (const REAL *)block->in[0] + r * b->apart;
     const REAL *x = (const REAL *)block->in[1] + r * b->apart;
@@ -150,43 +156,46 @@ LOOP(column_slopes) {
 }
 
 /* out = (g - shift - (x - mean)*slope) * scale */
-LOOP(plane_back) {
-  const box *b = params;
+LOOP(write_plane_gradients) {
+  const piece_args *b = params;
   const REAL mean = (REAL)b->mean[0], scale = (REAL)b->scale[0];
-  const REAL shift = (REAL)b->shift[0], slope = (REAL)b->slope[0];
-  NAME(room) room;
+  const REAL shift = (REAL)b->shift[0], factor = (REAL)b->factor[0];
+  NAME(writer_buffer) room;
   for (int64_t r = 0; r < b->runs; ++r) {
     const REAL *g = (const REAL *)block->in[0] + r * b->apart;
     const REAL *x = (const REAL *)block->in[1] + r * b->apart;
     REAL *y = (REAL *)block->out + r * b->apart;
-    nn_writer writer = nn_writer_open(y, b->past ? room.bytes : NULL, b->level);
+    nn_writer writer =
+        nn_writer_open(y, b->streamed ? room.bytes : NULL, b->level);
     for (int64_t i = 0, n; i < block->n; i += n, x += n, g += n) {
-      n = block->n - i < NAME(part) ? block->n - i : (int64_t)NAME(part);
-      y = nn_writer_line(&writer);
+      n = block->n - i < NAME(write_elements) ? block->n - i
+                                              : (int64_t)NAME(write_elements);
+      y = nn_writer_begin_line(&writer);
       TN_KERNEL_INDEPENDENT
       for (int64_t k = 0; k < n; ++k)
-        y[k] = ((g[k] - shift) - (x[k] - mean) * slope) * scale;
-      nn_writer_next(&writer, n * (int64_t)sizeof *y);
+        y[k] = ((g[k] - shift) - (x[k] - mean) * factor) * scale;
+      nn_writer_end_line(&writer, n * (int64_t)sizeof *y);
     }
     nn_writer_close(&writer);
   }
 }
 
-LOOP(column_back) {
-  const box *b = params;
+LOOP(write_column_gradients) {
+  const piece_args *b = params;
   const int64_t n = block->n;
-  REAL mean[NAME(wide)], scale[NAME(wide)], shift[NAME(wide)];
-  REAL slope[NAME(wide)];
-  NAME(cast)(mean, b->mean, n);
-  NAME(cast)(scale, b->scale, n);
-  NAME(cast)(shift, b->shift, n);
-  NAME(cast)(slope, b->slope, n);
+  REAL mean[NAME(max_columns)], scale[NAME(max_columns)],
+      shift[NAME(max_columns)];
+  REAL factor[NAME(max_columns)];
+  NAME(cast_values)(mean, b->mean, n);
+  NAME(cast_values)(scale, b->scale, n);
+  NAME(cast_values)(shift, b->shift, n);
+  NAME(cast_values)(factor, b->factor, n);
   for (int64_t r = 0; r < b->runs; ++r) {
     const REAL *g = (const REAL *)block->in[0] + r * b->apart;
     const REAL *x = (const REAL *)block->in[1] + r * b->apart;
     REAL *y = (REAL *)block->out + r * b->apart;
     TN_KERNEL_INDEPENDENT
     for (int64_t i = 0; i < n; ++i)
-      y[i] = ((g[i] - shift[i]) - (x[i] - mean[i]) * slope[i]) * scale[i];
+      y[i] = ((g[i] - shift[i]) - (x[i] - mean[i]) * factor[i]) * scale[i];
   }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * channels.cuh: the indices along an axis as channels, on CUDA devices: their
- * pieces, and sums over pieces.
+ * channels.cuh: divides the channels of a tensor into pieces for the blocks of
+ * a CUDA kernel, and adds the sums of pieces. A channel has all elements with
+ * one index along an axis.
  */
 #ifndef NN_CHANNELS_CUH_
 #define NN_CHANNELS_CUH_
@@ -17,68 +18,73 @@ struct nn_channels {
   int64_t length;
   int64_t inner;
   int64_t pieces;
-  int64_t each; /* packs of a piece */
+  int64_t each; /* packs of a piece, except the last one */
   unsigned lanes;
-  unsigned lane_bits; /* lanes are 2 to the power of it */
+  unsigned lane_bits; /* binary logarithm of lanes */
   int pack;           /* elements of a pack: 1, or 4 */
   int reserved;
   tn_cuda_divisor by_inner;
   tn_cuda_divisor by_length;
-  tn_cuda_divisor by_outer; /* packs of all channels of one index of `outer` */
+  tn_cuda_divisor by_outer; /* by length * inner, the packs of all channels with
+                               one index of `outer` */
   tn_cuda_divisor by_pieces;
 };
 
 /* A thread's part of a piece: packs of its channel from `first` on, below
- * `end`. nn_part_each visits every n-th of them. */
-struct nn_part {
+ * `end`. nn_visit_piece_part visits every n-th of them, where n is the number
+ * of threads for the channel. */
+struct nn_piece_part {
   int64_t channel;
   int64_t piece;
   int64_t n; /* elements of the piece */
   int64_t first;
   int64_t end;
-  int leads; /* one thread of each channel */
+  int leads; /* true for one thread of each channel */
 };
 
-/* Threads of a block for one channel: 2 to the power of the result. */
-__device__ __forceinline__ unsigned nn_part_bits(const nn_channels &v) {
+/* Returns the binary logarithm of the number of threads that a block has for
+ * each channel. */
+__device__ __forceinline__ unsigned nn_count_thread_bits(const nn_channels &v) {
   return 8 - v.lane_bits;
 }
-static_assert(TN_CUDA_THREADS == 1 << 8, "nn_part_bits");
+static_assert(TN_CUDA_THREADS == 1 << 8, "nn_count_thread_bits");
 
-static __host__ __device__ inline int64_t nn_channel_parts(
+/* Returns the number of blocks that all pieces of all channels need. */
+static __host__ __device__ inline int64_t nn_count_channel_blocks(
     const nn_channels &v) {
   return (v.length + v.lanes - 1) / v.lanes * v.pieces;
 }
 
-/* The channel of pack i. */
-__device__ __forceinline__ int64_t nn_channel_of(const nn_channels &v,
-                                                 int64_t i) {
+/* Returns the channel of pack i of the tensor. */
+__device__ __forceinline__ int64_t nn_find_channel(const nn_channels &v,
+                                                   int64_t i) {
   const int64_t line = tn_cuda_quotient(i, v.by_inner);
   return line - tn_cuda_quotient(line, v.by_length) * v.length;
 }
 
-/* The index of pack number `at` in its channel. */
-__device__ __forceinline__ int64_t nn_channel_index(const nn_channels &v,
-                                                    int64_t channel,
-                                                    int64_t at) {
+/* Returns the index within its channel of pack number `at` of the tensor. */
+__device__ __forceinline__ int64_t nn_find_channel_index(const nn_channels &v,
+                                                         int64_t channel,
+                                                         int64_t at) {
   const int64_t outer = tn_cuda_quotient(at, v.by_outer);
   return at - (outer * (v.length - 1) + channel) * v.inner;
 }
 
-/* Packs of a piece. */
-__device__ __forceinline__ int64_t nn_part_packs(const nn_channels &v,
-                                                 int64_t piece) {
+/* Returns the number of packs of a piece. */
+__device__ __forceinline__ int64_t nn_count_piece_packs(const nn_channels &v,
+                                                        int64_t piece) {
   const int64_t left = v.outer * v.inner - piece * v.each;
   return left < v.each ? left : v.each;
 }
 
-__device__ __forceinline__ nn_part nn_part_of(const nn_channels &v,
-                                              int64_t number) {
+/* Returns the calling thread's part of the piece of block `number`. */
+__device__ __forceinline__ nn_piece_part
+nn_locate_piece_part(const nn_channels &v, int64_t number) {
   const int64_t group = tn_cuda_quotient(number, v.by_pieces);
-  nn_part part;
+  nn_piece_part part;
   part.channel = group * v.lanes + (threadIdx.x & (v.lanes - 1));
   part.piece = number - group * v.pieces;
-  const int64_t packs = nn_part_packs(v, part.piece);
+  const int64_t packs = nn_count_piece_packs(v, part.piece);
   part.n = packs * v.pack;
   part.first = part.piece * v.each + (threadIdx.x >> v.lane_bits);
   const bool inside = part.channel < v.length;
@@ -87,105 +93,119 @@ __device__ __forceinline__ nn_part nn_part_of(const nn_channels &v,
   return part;
 }
 
-/* Like tn_cuda_prefetch, over a thread's part of a piece: store(at, load(at)),
- * where `at` is the number of a pack in the tensor. Before the first store all
- * threads call `between`. */
+/* Calls store(at, load(at)) for each pack of a thread's part of a piece, where
+ * `at` is the pack's number in the tensor. Loads are issued ahead of stores, as
+ * in tn_cuda_prefetch. All threads call `between` before the first store. */
 template <class Load, class Between, class Store>
-__device__ __forceinline__ void nn_part_each(const nn_channels &v,
-                                             const nn_part &part, Load load,
-                                             Between between, Store store) {
+__device__ __forceinline__ void nn_visit_piece_part(const nn_channels &v,
+                                                    const nn_piece_part &part,
+                                                    Load load, Between between,
+                                                    Store store) {
   enum { AHEAD = 2 };
-  tn_cuda_walk walk = tn_cuda_walk_of(part.first, part.end, nn_part_bits(v),
-                                      v.by_inner, v.length * v.inner, 1);
+  tn_cuda_walk walk =
+      tn_cuda_walk_of(part.first, part.end, nn_count_thread_bits(v), v.by_inner,
+                      v.length * v.inner, 1);
   walk.at += part.channel * v.inner;
   tn_cuda_prefetch_along<AHEAD>(walk, load, between, store);
 }
 
 template <class Load, class Store>
-__device__ __forceinline__ void nn_part_each(const nn_channels &v,
-                                             const nn_part &part, Load load,
-                                             Store store) {
-  nn_part_each(
+__device__ __forceinline__ void nn_visit_piece_part(const nn_channels &v,
+                                                    const nn_piece_part &part,
+                                                    Load load, Store store) {
+  nn_visit_piece_part(
       v, part, load, [] {}, store);
 }
 
 /* Two numbers that are reduced together. */
-struct nn_pair {
+struct nn_sum_pair {
   double first;
   double second;
 };
 
-__device__ __forceinline__ nn_pair tn_cuda_other(nn_pair mine, unsigned apart) {
-  const nn_pair other = {tn_cuda_other(mine.first, apart),
-                         tn_cuda_other(mine.second, apart)};
+__device__ __forceinline__ nn_sum_pair tn_cuda_other(nn_sum_pair mine,
+                                                     unsigned apart) {
+  const nn_sum_pair other = {tn_cuda_other(mine.first, apart),
+                             tn_cuda_other(mine.second, apart)};
   return other;
 }
 
-struct nn_pair_plus {
-  __device__ __forceinline__ nn_pair operator()(nn_pair a, nn_pair b) const {
-    const nn_pair sum = {a.first + b.first, a.second + b.second};
+struct nn_add_sum_pairs {
+  __device__ __forceinline__ nn_sum_pair operator()(nn_sum_pair a,
+                                                    nn_sum_pair b) const {
+    const nn_sum_pair sum = {a.first + b.first, a.second + b.second};
     return sum;
   }
 };
 
-/* Position of sum `which` of two in an array of f64. */
-__device__ __forceinline__ int64_t nn_sum_at(const nn_channels &v,
-                                             int64_t channel, int64_t piece,
-                                             int which) {
+/* Returns the position of sum `which`, 0 or 1, of a piece in an array of f64.
+ */
+__device__ __forceinline__ int64_t nn_find_sum_index(const nn_channels &v,
+                                                     int64_t channel,
+                                                     int64_t piece, int which) {
   return (piece * 2 + which) * v.length + channel;
 }
 
-/* Stores the two sums of a piece. */
-__device__ __forceinline__ void nn_sums_put(const tn_cuda_array &sums,
-                                            const nn_channels &v,
-                                            const nn_part &part,
-                                            const nn_pair &pair) {
+/* Stores the two sums of a piece, by one thread of each channel. */
+__device__ __forceinline__ void nn_store_sums(const tn_cuda_array &sums,
+                                              const nn_channels &v,
+                                              const nn_piece_part &part,
+                                              const nn_sum_pair &pair) {
   if (!part.leads) return;
   double *to = (double *)sums.data;
-  to[nn_sum_at(v, part.channel, part.piece, 0)] = pair.first;
-  to[nn_sum_at(v, part.channel, part.piece, 1)] = pair.second;
+  to[nn_find_sum_index(v, part.channel, part.piece, 0)] = pair.first;
+  to[nn_find_sum_index(v, part.channel, part.piece, 1)] = pair.second;
 }
 
-/* The sums of all pieces of a channel. */
-__device__ __forceinline__ double nn_sums_get(const tn_cuda_array &sums,
-                                              const nn_channels &v,
-                                              int64_t channel, int which) {
+/* Returns sum `which` of a channel: the sum over its pieces in their order. */
+__device__ __forceinline__ double nn_add_piece_sums(const tn_cuda_array &sums,
+                                                    const nn_channels &v,
+                                                    int64_t channel,
+                                                    int which) {
   double sum = 0;
   for (int64_t p = 0; p < v.pieces; ++p)
-    sum += ((const double *)sums.data)[nn_sum_at(v, channel, p, which)];
+    sum += ((const double *)sums.data)[nn_find_sum_index(v, channel, p, which)];
   return sum;
 }
 
 enum { NN_SUMS, NN_SUMS_FIRST, NN_SUMS_SECOND, NN_SUMS_ARRAYS };
 
-/* Writes the sums of channels to their arrays: either may have no data. */
+/* Writes both sums of each channel to their arrays. Either array may have no
+ * data. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_sums_finish(tn_cuda_arrays<NN_SUMS_ARRAYS> a, nn_channels v) {
-  for (int64_t c = nn_first(); c < v.length; c += nn_step())
+    nn_write_channel_sums(tn_cuda_arrays<NN_SUMS_ARRAYS> a, nn_channels v) {
+  for (int64_t c = nn_first_index(); c < v.length; c += nn_index_step())
     for (int k = 0; k < 2; ++k) {
       const tn_cuda_array &to = a.at[NN_SUMS_FIRST + k];
       if (to.data != NULL)
-        tn_cuda_set((T *)to.data + c, nn_sums_get(a.at[NN_SUMS], v, c, k),
+        tn_cuda_set((T *)to.data + c, nn_add_piece_sums(a.at[NN_SUMS], v, c, k),
                     to.adds);
     }
 }
 
-/* Uses packs of four if lines contain only whole packs and all arrays are
- * aligned to fours: single elements have at least as many pieces. */
-static inline nn_channels nn_channels_of(int64_t outer, int64_t length,
-                                         int64_t inner,
-                                         bool are_fours = false) {
-  enum { MOST = 256 };   /* pieces, because one thread merges them */
-  enum { WHOLE = 8192 }; /* elements that are not worth a second launch */
-  enum { BUSY = 4 };     /* packs for a thread */
+/* Divides a tensor of outer x length x inner elements into pieces. With
+ * are_fours it uses packs of four: inner must be a multiple of four and all
+ * arrays aligned. Single elements have at least as many pieces. */
+static inline nn_channels nn_choose_channel_pieces(int64_t outer,
+                                                   int64_t length,
+                                                   int64_t inner,
+                                                   bool are_fours = false) {
+  enum {
+    MOST = 256
+  }; /* largest number of pieces of a channel, because one thread adds them */
+  enum {
+    WHOLE = 8192
+  }; /* elements of a channel that stay one piece, because a second launch would
+        cost more */
+  enum { BUSY = 4 }; /* packs for a thread */
   enum { BLOCKS = 256 };
   nn_channels v = {};
   v.pack = are_fours ? 4 : 1;
   v.outer = outer;
   v.length = length;
   v.inner = inner / v.pack;
-  v.lanes = inner == 1 ? nn_lanes_for(length, 32) : 1;
+  v.lanes = inner == 1 ? nn_round_to_power_of_2(length, 32) : 1;
   const int64_t n = v.outer * v.inner, share = (n + MOST - 1) / MOST;
   v.each = v.lanes > 1 ? 512 : 4096 / v.pack;
   if (n <= (v.lanes > 1 ? 1024 : WHOLE / v.pack)) v.each = n > 0 ? n : 1;
@@ -204,12 +224,14 @@ static inline nn_channels nn_channels_of(int64_t outer, int64_t length,
   return v;
 }
 
-/* Bytes of an array of sums. */
-static inline uint64_t nn_sums_bytes(const nn_channels &v) {
+/* Bytes of workspace for both sums of all pieces. */
+static inline uint64_t nn_count_sum_bytes(const nn_channels &v) {
   return (uint64_t)(2 * v.pieces * v.length) * sizeof(double);
 }
 
-static inline tn_cuda_array nn_sums_room(void *room, const nn_channels &v) {
+/* Returns the array of sums in a workspace. */
+static inline tn_cuda_array nn_make_sums_array(void *room,
+                                               const nn_channels &v) {
   return tn_cuda_room(room, TN_F64, 2 * v.pieces * v.length);
 }
 

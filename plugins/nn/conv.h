@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * conv.h: a convolution in the form of its algorithms, and these algorithms.
- * The operator's kernels, in convolution.c, differ only in the algorithm.
+ * conv.h: the description of a convolution that all algorithms use, and the
+ * list of these algorithms. The operator's kernels, in convolution.c, differ
+ * only in the algorithm.
  */
 #ifndef NN_CONV_H_
 #define NN_CONV_H_
@@ -10,8 +11,9 @@
 #include "tenon/kernel/kernel.h"
 #include "window.h"
 
-/* NN_CONV_UNROLL precedes a loop over sums in registers. NN_CONV_FOUR precedes
- * a loop that adds to few of them, where counting takes a part of the time. */
+/* NN_CONV_UNROLL precedes a loop over sums in registers, and unrolls it
+ * completely. NN_CONV_FOUR precedes a loop with few such sums, and unrolls it
+ * four times to save counting. */
 #if defined(__clang__)
 #define NN_CONV_UNROLL _Pragma("clang loop unroll(full)")
 #define NN_CONV_FOUR _Pragma("clang loop unroll_count(4)")
@@ -28,15 +30,15 @@
 typedef struct nn_conv {
   const tn_frame *call;
   tn_dtype dtype;
-  uint32_t level; /* of instructions */
-  int64_t bytes;  /* of an element */
+  uint32_t level; /* level of vector instructions */
+  int64_t bytes;  /* bytes of an element */
   nn_window window;
   int64_t images;
   int64_t groups;
-  int64_t channels; /* of a group */
-  int64_t filters;  /* of a group */
+  int64_t channels; /* number in one group */
+  int64_t filters;  /* number in one group */
   int64_t taps;     /* elements of a window */
-  int64_t in_size;  /* of an image of one channel */
+  int64_t in_size;  /* elements of an image of one channel */
   int64_t out_size;
   /* Runs on each final element of out of a forward pass: a loop with in[0]
    * equal to its out. NULL: nothing. */
@@ -44,9 +46,9 @@ typedef struct nn_conv {
   char *room; /* workspace of the algorithm, aligned to 64 bytes */
 } nn_conv;
 
-/* Whether an image is nearly all padding, so that a copy of both, or a loop
- * over both, costs far more than the computation. [any] */
-static inline int nn_conv_is_hollow(const nn_conv *c) {
+/* Whether padding is so large that copying it, or looping over it, costs far
+ * more than the computation. [any] */
+static inline int nn_conv_is_mostly_padding(const nn_conv *c) {
   enum { LARGE = 1 << 20, TIMES = 8 };
   const nn_window *w = &c->window;
   int64_t n = 1;
@@ -56,18 +58,19 @@ static inline int nn_conv_is_hollow(const nn_conv *c) {
 }
 
 /* n rounded up to a multiple of `step`. [any] */
-static inline int64_t nn_up(int64_t n, int64_t step) {
+static inline int64_t nn_round_up(int64_t n, int64_t step) {
   return (n + step - 1) / step * step;
 }
 
-/* The size of the next part of n: at most `most`, and about the same for all
- * parts. */
-static inline int64_t nn_even(int64_t n, int64_t most) {
+/* Divides n into parts of at most `most` that are about equal, and returns the
+ * length of a part. */
+static inline int64_t nn_divide_evenly(int64_t n, int64_t most) {
   const int64_t parts = (n + most - 1) / most;
   return (n + parts - 1) / parts;
 }
 
-/* The loops for `level`, among those that a file has for each level. */
+/* Selects the table of loops for `level` in a file that defines one for each
+ * level. */
 #if defined(TN_KERNEL_AVX2)
 #define NN_CONV_LOOPS(level) \
   ((const loops *const[]){&loops_base, &loops_avx2, &loops_avx512}[level])
@@ -76,12 +79,14 @@ static inline int64_t nn_even(int64_t n, int64_t most) {
 #endif
 
 /* Runs `after` on n dense elements of out. [worker] */
-static inline void nn_conv_finish(const nn_conv *conv, void *out, int64_t n) {
+static inline void nn_conv_run_after(const nn_conv *conv, void *out,
+                                     int64_t n) {
   if (conv->after)
     conv->after(&(tn_kernel_block){.n = n, .out = out, .in = {out}}, NULL);
 }
 
-/* The four arrays. A backward pass has gradients in their places. */
+/* The four arrays of a convolution. In a backward pass they are gradients where
+ * the pass computes or reads them. */
 typedef struct nn_conv_arrays {
   char *data;
   char *weight;
@@ -101,43 +106,46 @@ enum {
 typedef int32_t nn_conv_pass(const nn_conv *conv, const nn_conv_arrays *arrays,
                              int add);
 
-/* The gradient of a weight as sums over equal parts of the images, which are
- * independent. The first sum is in the gradient, the others are in the conv's
- * room. The shapes decide their number. */
+/* The gradient of a weight as several independent sums, each over an equal part
+ * of the images. The first sum is in the gradient itself, the others are in
+ * conv->room. The shapes alone decide their number. */
 typedef struct nn_conv_sums {
   const nn_conv *conv;
   int64_t parts;
 } nn_conv_sums;
 
-nn_conv_sums nn_conv_sums_of(const nn_conv *conv);
-/* Bytes of room for them, a multiple of 64. [any] */
-uint64_t nn_conv_sums_bytes(const nn_conv_sums *sums);
-char *nn_conv_sums_at(const nn_conv_sums *sums, char *weight, int64_t part);
-/* Adds the others to the first. TN_OK, or a code after TN_FAIL. [worker] */
-int32_t nn_conv_sums_join(const nn_conv_sums *sums, char *weight);
+nn_conv_sums nn_conv_plan_sums(const nn_conv *conv);
+/* Bytes of workspace for the sums, a multiple of 64. [any] */
+uint64_t nn_conv_count_sum_bytes(const nn_conv_sums *sums);
+char *nn_conv_locate_sum(const nn_conv_sums *sums, char *weight, int64_t part);
+/* Adds all other sums to the first one. TN_OK, or a code after TN_FAIL.
+ * [worker] */
+int32_t nn_conv_add_sums(const nn_conv_sums *sums, char *weight);
 
-typedef struct nn_conv_way {
+typedef struct nn_conv_algorithm {
   /* Bytes of workspace for a pass. [any] */
-  uint64_t (*room)(const nn_conv *conv, int pass);
+  uint64_t (*count_bytes)(const nn_conv *conv, int pass);
   nn_conv_pass *passes[NN_CONV_PASSES];
-} nn_conv_way;
+} nn_conv_algorithm;
 
-extern const nn_conv_way nn_conv_tiles;     /* f32; any convolution */
-extern const nn_conv_way nn_conv_panels;    /* any convolution */
-extern const nn_conv_way nn_conv_pointwise; /* windows of one element,
+extern const nn_conv_algorithm nn_conv_tiles;     /* f32; any convolution */
+extern const nn_conv_algorithm nn_conv_panels;    /* any convolution */
+extern const nn_conv_algorithm nn_conv_pointwise; /* windows of one element,
                                                side by side, no padding */
-extern const nn_conv_way nn_conv_depthwise; /* one channel in a group; at most
-                                               two dimensions */
-extern const nn_conv_way nn_conv_winograd;  /* f32; windows of 3 x 3 elements
-                                               side by side, padding up to 2 */
-extern const nn_conv_way nn_conv_direct;    /* f32; windows side by side, of at
-                                               most 128 elements in at most two
-                                               dimensions */
+extern const nn_conv_algorithm nn_conv_depthwise; /* one channel in a group; at
+                                               most two dimensions */
+extern const nn_conv_algorithm
+    nn_conv_winograd;                          /* f32; windows of 3 x 3 elements
+                                            side by side, padding up to 2 */
+extern const nn_conv_algorithm nn_conv_direct; /* f32; windows side by side, of
+                                            at most 128 elements in at most two
+                                            dimensions */
 
 /* A forward call of nn.convolution, or of an operator with the same frames,
  * with one of the algorithms; NULL: the first that accepts it. `after` runs on
  * each element in the type of the computation. [worker] */
-int32_t nn_conv_forward(const tn_frame *call, const nn_conv_way *way,
-                        tn_kernel_body *after);
+int32_t nn_conv_run_forward(const tn_frame *call,
+                            const nn_conv_algorithm *algorithm,
+                            tn_kernel_body *after);
 
 #endif /* NN_CONV_H_ */

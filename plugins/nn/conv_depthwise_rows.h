@@ -11,8 +11,8 @@ typedef BITS NAME(mask)
 
 #define VECTOR(at) (*(const NAME(vector) *)(const void *)(at))
 
-/* Loads the first n elements; the others are zeros. */
-BODY void NAME(load_some)(NAME(vector) * v, const REAL *x, int64_t n) {
+/* Loads the first n elements into *v; the others become zeros. */
+BODY void NAME(load_elements)(NAME(vector) * v, const REAL *x, int64_t n) {
   *v = (NAME(vector)){0};
   if (n >= NAME(lanes))
     *v = VECTOR(x);
@@ -21,10 +21,10 @@ BODY void NAME(load_some)(NAME(vector) * v, const REAL *x, int64_t n) {
 }
 
 /* Stores the first n elements, or adds them to the old ones. */
-BODY void NAME(store_some)(REAL *y, NAME(vector) * v, int64_t n, int add) {
+BODY void NAME(store_elements)(REAL *y, NAME(vector) * v, int64_t n, int add) {
   NAME(vector) old;
   if (add) {
-    NAME(load_some)(&old, y, n);
+    NAME(load_elements)(&old, y, n);
     *v += old;
   }
   if (n >= NAME(lanes))
@@ -33,13 +33,13 @@ BODY void NAME(store_some)(REAL *y, NAME(vector) * v, int64_t n, int add) {
     memcpy(y, v, (size_t)n * sizeof *y);
 }
 
-/* Copies every `step`-th column of a line to its phase; for a single phase with
- * gaps between columns. */
-BODY void NAME(spread_line)(const spread *s, const REAL *from, REAL *row,
-                            const int64_t step) {
+/* Copies a line to its padded copy: with several phases every `step`-th column
+ * to the same phase, otherwise with gaps between columns. */
+BODY void NAME(pad_line)(const padded_layout *s, const REAL *from, REAL *row,
+                         const int64_t step) {
   const nn_range inside = s->inside;
   for (int64_t j = inside.begin; step == 1 && j < inside.end; ++j)
-    row[j * s->stuff[1] + s->pad[1]] = from[j];
+    row[j * s->spacing[1] + s->pad[1]] = from[j];
   for (int64_t p = 0; step > 1 && p < step; ++p) {
     const int64_t at = s->pad[1] - p;
     const int64_t end = nn_ceil_div(inside.end + at, step);
@@ -48,32 +48,34 @@ BODY void NAME(spread_line)(const spread *s, const REAL *from, REAL *row,
   }
 }
 
-/* Copies an image with zeros around its elements and between them. Its columns
- * are sorted by their remainder modulo the step of windows. */
-LOOP(spread) {
-  const spread *s = params;
+/* Makes the padded copy of an image, with zeros around its elements and between
+ * them. Its columns are sorted by their remainder modulo the step of windows.
+ */
+LOOP(pad_image) {
+  const padded_layout *s = params;
   const REAL *from = block->in[0];
   REAL *to = block->out;
   memset(to, 0, (size_t)(s->rows * s->pitch) * sizeof *to);
   for (int64_t i = 0; i < s->from_rows; ++i, from += s->from_columns) {
-    const int64_t y = i * s->stuff[0] + s->pad[0];
+    const int64_t y = i * s->spacing[0] + s->pad[0];
     REAL *row = to + y * s->pitch;
     if (y < 0 || y >= s->rows) continue;
-    if (s->step == 1 && s->stuff[1] == 1)
+    if (s->step == 1 && s->spacing[1] == 1)
       memcpy(row + s->pad[1] + s->inside.begin, from + s->inside.begin,
              (size_t)(s->inside.end - s->inside.begin) * sizeof *to);
     else if (s->step == 1)
-      NAME(spread_line)(s, from, row, 1);
+      NAME(pad_line)(s, from, row, 1);
     else if (s->step == 2)
-      NAME(spread_line)(s, from, row, 2);
+      NAME(pad_line)(s, from, row, 2);
     else
-      NAME(spread_line)(s, from, row, s->step);
+      NAME(pad_line)(s, from, row, s->step);
   }
 }
 
-/* Computes `held` lines of out from column x on, each the sum over a window. */
-BODY void NAME(some_lines)(const lines *l, int64_t y, int64_t x,
-                           const int held) {
+/* Computes one vector of each of `held` lines of out, from line y and column x
+ * on. Each sum is over a window. */
+BODY void NAME(compute_lines)(const line_loop *l, int64_t y, int64_t x,
+                              const int held) {
   const REAL *from = (const REAL *)l->from + y * l->down + x;
   const REAL *weight = l->weight;
   NAME(vector) sum[HELD];
@@ -81,19 +83,20 @@ BODY void NAME(some_lines)(const lines *l, int64_t y, int64_t x,
   for (int64_t t = 0; t < l->taps; ++t)
     for (int r = 0; r < held; ++r)
       sum[r] += weight[t] * VECTOR(from + r * l->down + l->offset[t]);
-  for (int r = 0; r < held; ++r) NAME(store_some)
+  for (int r = 0; r < held; ++r) NAME(store_elements)
   ((REAL *)l->to + (y + r) * l->columns + x, &sum[r], l->columns - x, l->add);
 }
 
-/* The same for windows of 3 x 3 with consecutive lines: each input line serves
- * three output lines. */
-TN_KERNEL_UNCHECKED BODY void NAME(some_three)(const lines *l, int64_t y,
-                                               int64_t x, const int held) {
+/* Does the same as compute_lines for windows of 3 x 3 with step 1: each input
+ * line serves three output lines. */
+TN_KERNEL_UNCHECKED BODY void NAME(compute_lines_3x3)(const line_loop *l,
+                                                      int64_t y, int64_t x,
+                                                      const int held) {
   const REAL *from = (const REAL *)l->from + y * l->down + x;
   const REAL *w = l->weight;
   NAME(vector) sum[HELD];
   REAL weight[9];
-  for (int t = 0; t < 9; ++t) weight[t] = w[l->turned ? 8 - t : t];
+  for (int t = 0; t < 9; ++t) weight[t] = w[l->reversed ? 8 - t : t];
   for (int r = 0; r < held; ++r) sum[r] = (NAME(vector)){0} + (REAL)l->bias;
   NN_CONV_UNROLL
   for (int i = 0; i < held + 2; ++i)
@@ -103,31 +106,34 @@ TN_KERNEL_UNCHECKED BODY void NAME(some_three)(const lines *l, int64_t y,
       for (int r = 0; r < held; ++r)
         if (i - r >= 0 && i - r < 3) sum[r] += weight[(i - r) * 3 + k] * v;
     }
-  for (int r = 0; r < held; ++r) NAME(store_some)
+  for (int r = 0; r < held; ++r) NAME(store_elements)
   ((REAL *)l->to + (y + r) * l->columns + x, &sum[r], l->columns - x, l->add);
 }
 
-/* Computes `held` lines. Unless it adds, the last vector of a line overlaps the
- * one before, because partial vectors are slower to write. */
-BODY void NAME(held_lines)(const lines *l, int64_t y, const int held) {
+/* Computes `held` lines of out from line y on. Unless it adds, the last vector
+ * of a line overlaps the one before, because partial vectors are slower to
+ * write. */
+BODY void NAME(compute_held_lines)(const line_loop *l, int64_t y,
+                                   const int held) {
   const int overlaps = l->columns >= NAME(lanes) && !l->add;
   const int64_t last = l->columns - NAME(lanes);
   for (int64_t x = 0; x < l->columns; x += NAME(lanes)) {
     const int64_t at = overlaps && x > last ? last : x;
     if (l->three)
-      NAME(some_three)(l, y, at, held);
+      NAME(compute_lines_3x3)(l, y, at, held);
     else
-      NAME(some_lines)(l, y, at, held);
+      NAME(compute_lines)(l, y, at, held);
   }
 }
 
 #define MASK(at) (*(const NAME(mask) *)(const void *)(at))
 
-/* Windows counted across the ends of lines, from x on, in vectors; the first
- * begins in `column`. Windows have `high` x `wide` elements. */
-BODY void NAME(some_windows)(const lines *l, int64_t x, int64_t column,
-                             const int64_t high, const int64_t wide,
-                             const int held) {
+/* Computes `held` vectors of windows from number x on, counted across the ends
+ * of lines; the first window is in `column`. Windows have `high` x `wide`
+ * elements. */
+BODY void NAME(compute_windows)(const line_loop *l, int64_t x, int64_t column,
+                                const int64_t high, const int64_t wide,
+                                const int held) {
   enum { L = NAME(lanes) };
   const REAL *from = (const REAL *)l->from + x, *weight = l->weight;
   const int64_t n = l->rows * l->columns - x;
@@ -138,40 +144,42 @@ BODY void NAME(some_windows)(const lines *l, int64_t x, int64_t column,
     for (int64_t i = 0; i < high; ++i) {
       const int64_t t = i * wide + k;
       const REAL *at = from + l->offset[t];
-      const REAL w = weight[l->turned ? l->taps - 1 - t : t];
+      const REAL w = weight[l->reversed ? l->taps - 1 - t : t];
       for (int r = 0; r < held; ++r)
         sum[r] += w * (NAME(vector))((NAME(mask))VECTOR(at + r * L) &
                                      MASK(inside + r * L));
     }
   }
-  for (int r = 0; r < held && r * L < n; ++r) NAME(store_some)
+  for (int r = 0; r < held && r * L < n; ++r) NAME(store_elements)
   ((REAL *)l->to + x + r * L, &sum[r], n - r * L, l->add);
 }
 
-/* Inputs and weights of windows of 3 x 3 elements. */
-typedef struct NAME(three) {
-  const REAL *line[3];   /* the middle of each line */
-  const BITS *inside[2]; /* the masks of the elements on both sides */
+/* The inputs and weights of windows of 3 x 3 elements. */
+typedef struct NAME(window_3x3) {
+  const REAL *line[3];   /* middle element of each line of window 0 */
+  const BITS *inside[2]; /* masks of the elements on both sides */
   REAL weight[9];
   REAL bias;
-} NAME(three);
+} NAME(window_3x3);
 
-BODY NAME(three) NAME(three_of)(const lines *l) {
+BODY NAME(window_3x3) NAME(make_window_3x3)(const line_loop *l) {
   const REAL *weight = l->weight;
-  NAME(three)
+  NAME(window_3x3)
   t = {.inside = {(const BITS *)l->inside,
                   (const BITS *)l->inside + 2 * l->apart},
        .bias = (REAL)l->bias};
   for (int i = 0; i < 3; ++i)
     t.line[i] = (const REAL *)l->from + l->offset[3 * i + 1];
   for (int i = 0; i < 9 && weight; ++i)
-    t.weight[i] = weight[l->turned ? 8 - i : i];
+    t.weight[i] = weight[l->reversed ? 8 - i : i];
   return t;
 }
 
-/* Like some_windows for these windows: sums of whole vectors. */
-BODY void NAME(three_windows)(const NAME(three) * t, int64_t x, int64_t column,
-                              NAME(vector) * sum, const int held) {
+/* Computes `held` vectors of windows of 3 x 3 elements, as compute_windows
+ * does. */
+BODY void NAME(compute_windows_3x3)(const NAME(window_3x3) * t, int64_t x,
+                                    int64_t column, NAME(vector) * sum,
+                                    const int held) {
   enum { L = NAME(lanes) };
   NAME(mask) first[HELD], last[HELD];
   for (int r = 0; r < held; ++r) {
@@ -189,16 +197,16 @@ BODY void NAME(three_windows)(const NAME(three) * t, int64_t x, int64_t column,
   }
 }
 
-BODY void NAME(all_three)(const lines *l, const int add) {
+BODY void NAME(compute_image_3x3)(const line_loop *l, const int add) {
   enum { L = NAME(lanes), STEP = HELD * L };
-  const NAME(three) t = NAME(three_of)(l);
+  const NAME(window_3x3) t = NAME(make_window_3x3)(l);
   const int64_t n = l->rows * l->columns, columns = l->columns;
   const int64_t step = STEP % columns;
   REAL *to = l->to;
   NAME(vector) sum[HELD];
   int64_t x = 0, column = 0;
   for (; x + STEP <= n; x += STEP) {
-    NAME(three_windows)(&t, x, column, sum, HELD);
+    NAME(compute_windows_3x3)(&t, x, column, sum, HELD);
     column += step;
     column -= column >= columns ? columns : 0;
     for (int r = 0; r < HELD; ++r) {
@@ -208,49 +216,51 @@ BODY void NAME(all_three)(const lines *l, const int add) {
     }
   }
   for (; x < n; x += L, column = (column + L) % columns) {
-    NAME(three_windows)(&t, x, column, sum, 1);
-    NAME(store_some)(to + x, sum, n - x, add);
+    NAME(compute_windows_3x3)(&t, x, column, sum, 1);
+    NAME(store_elements)(to + x, sum, n - x, add);
   }
 }
 
-/* All windows of an image, counted across lines. */
-BODY void NAME(all_windows)(const lines *l) {
+/* Computes all windows of an image, counted across the ends of lines. */
+BODY void NAME(compute_all_windows)(const line_loop *l) {
   enum { L = NAME(lanes), STEP = HELD * L };
   const int64_t n = l->rows * l->columns, wide = l->wide;
   int64_t x = 0, column = 0;
   if (l->three && l->add) {
-    NAME(all_three)(l, 1);
+    NAME(compute_image_3x3)(l, 1);
     return;
   }
   if (l->three) {
-    NAME(all_three)(l, 0);
+    NAME(compute_image_3x3)(l, 0);
     return;
   }
   for (; x + STEP <= n; x += STEP, column = (column + STEP) % l->columns)
-    NAME(some_windows)(l, x, column, l->taps / wide, wide, HELD);
+    NAME(compute_windows)(l, x, column, l->taps / wide, wide, HELD);
   for (; x < n; x += L, column = (column + L) % l->columns)
-    NAME(some_windows)(l, x, column, l->taps / wide, wide, 1);
+    NAME(compute_windows)(l, x, column, l->taps / wide, wide, 1);
 }
 
-/* Loads the elements of a line, and their neighbours on both sides. */
-BODY void NAME(read_around)(const REAL *line, const NAME(mask) * masks,
-                            NAME(vector) * v) {
+/* Loads a vector of a line into v[1], and the vectors of left and right
+ * neighbours into v[0] and v[2]; padding becomes 0. */
+BODY void NAME(load_neighbours)(const REAL *line, const NAME(mask) * masks,
+                                NAME(vector) * v) {
   for (int k = 0; k < 3; ++k)
     v[k] = (NAME(vector))((NAME(mask))VECTOR(line + k - 1) & masks[k]);
 }
 
-/* Adds the products of one input line to a line of windows. */
-BODY void NAME(add_line)(const NAME(vector) * weight, const NAME(vector) * v,
-                         NAME(vector) * sum) {
+/* Adds the products of a window's line with one input line to *sum. */
+BODY void NAME(add_line_products)(const NAME(vector) * weight,
+                                  const NAME(vector) * v, NAME(vector) * sum) {
   NAME(vector) own = weight[0] * v[0];
   own += weight[1] * v[1];
   own += weight[2] * v[2];
   *sum += own;
 }
 
-/* Stores a line of windows; `keep` selects the columns to add to. */
-BODY void NAME(put_around)(REAL *to, const NAME(vector) * sum,
-                           const NAME(mask) * keep, const int add) {
+/* Stores a vector of a line of windows; if `add`, adds it to the columns in
+ * `keep`. */
+BODY void NAME(store_columns)(REAL *to, const NAME(vector) * sum,
+                              const NAME(mask) * keep, const int add) {
   NAME(vector) *out = (NAME(vector) *)(void *)to;
   if (add) {
     const NAME(vector) both = *out + *sum;
@@ -261,67 +271,69 @@ BODY void NAME(put_around)(REAL *to, const NAME(vector) * sum,
   }
 }
 
-/* Computes an image of out, for windows of 3 x 3 elements around those of data,
- * one column of vectors after the other. Each line is read once; registers keep
- * its contributions until the lines of windows around it are complete. Vectors
- * begin inside of lines; the last one may overlap the one before. */
-BODY void NAME(all_around)(const lines *l, const int add) {
+/* Computes an image of out, for windows of 3 x 3 elements around the elements
+ * of data, one column of vectors after the other. Each line is read once;
+ * registers keep its contributions until the lines of windows around it are
+ * complete. Vectors begin inside of lines; the last one may overlap the one
+ * before. */
+BODY void NAME(compute_image_in_place)(const line_loop *l, const int add) {
   enum { L = NAME(lanes) };
-  const NAME(three) t = NAME(three_of)(l);
+  const NAME(window_3x3) t = NAME(make_window_3x3)(l);
   const int64_t columns = l->columns;
   const NAME(mask) *all = l->inside;
   NAME(vector) weight[9], v[3], none = (NAME(vector)){0} + t.bias;
   for (int i = 0; i < 9; ++i) weight[i] = (NAME(vector)){0} + t.weight[i];
   for (int64_t x = 0; x < columns; x += L, all += 4) {
-    const int64_t at = nn_least(x, columns - L);
+    const int64_t at = nn_min(x, columns - L);
     const REAL *line = (const REAL *)l->from + at;
     REAL *to = (REAL *)l->to + at;
     NAME(vector) first = none, second = none;
-    NAME(read_around)(line, all, v);
-    NAME(add_line)(weight + 3, v, &first);
-    NAME(add_line)(weight, v, &second);
+    NAME(load_neighbours)(line, all, v);
+    NAME(add_line_products)(weight + 3, v, &first);
+    NAME(add_line_products)(weight, v, &second);
     for (int64_t y = 1; y < l->rows; ++y, to += columns) {
       line += columns;
-      NAME(read_around)(line, all, v);
-      NAME(add_line)(weight + 6, v, &first);
-      NAME(put_around)(to, &first, all + 3, add);
+      NAME(load_neighbours)(line, all, v);
+      NAME(add_line_products)(weight + 6, v, &first);
+      NAME(store_columns)(to, &first, all + 3, add);
       first = second;
-      NAME(add_line)(weight + 3, v, &first);
+      NAME(add_line_products)(weight + 3, v, &first);
       second = none;
-      NAME(add_line)(weight, v, &second);
+      NAME(add_line_products)(weight, v, &second);
     }
-    NAME(put_around)(to, &first, all + 3, add);
+    NAME(store_columns)(to, &first, all + 3, add);
   }
 }
 
-/* All lines of an image of out. */
-LOOP(all_lines) {
-  const lines *l = params;
+/* Computes an image of out. */
+LOOP(compute_image) {
+  const line_loop *l = params;
   int64_t y = 0;
   (void)block;
-  if (l->around && l->add)
-    NAME(all_around)(l, 1);
-  else if (l->around)
-    NAME(all_around)(l, 0);
+  if (l->in_place && l->add)
+    NAME(compute_image_in_place)(l, 1);
+  else if (l->in_place)
+    NAME(compute_image_in_place)(l, 0);
   else if (l->wide > 0)
-    NAME(all_windows)(l);
+    NAME(compute_all_windows)(l);
   if (l->wide > 0) return;
-  for (; y + HELD <= l->rows; y += HELD) NAME(held_lines)(l, y, HELD);
-  for (; y < l->rows; ++y) NAME(held_lines)(l, y, 1);
+  for (; y + HELD <= l->rows; y += HELD) NAME(compute_held_lines)(l, y, HELD);
+  for (; y < l->rows; ++y) NAME(compute_held_lines)(l, y, 1);
 }
 
-/* Masks with the first n lanes set. A product with zero would not clear
- * infinite elements. */
-BODY void NAME(keep_some)(NAME(mask) * keep, int64_t n) {
+/* Sets the first n lanes of a mask. Masks are necessary because a product with
+ * zero would not remove infinite elements. */
+BODY void NAME(mask_lanes)(NAME(mask) * keep, int64_t n) {
   BITS lanes[NAME(lanes)];
   for (int i = 0; i < NAME(lanes); ++i) lanes[i] = i < n ? -1 : 0;
   memcpy(keep, lanes, sizeof lanes);
 }
 
-/* The last columns of a line, n of them. */
-BODY void NAME(last_products)(const lines *l, int64_t y,
-                              const NAME(mask) * keep, NAME(vector) * sum,
-                              const int taps) {
+/* Adds the products of the last columns of line y, which are fewer than a
+ * vector. */
+BODY void NAME(add_last_products)(const line_loop *l, int64_t y,
+                                  const NAME(mask) * keep, NAME(vector) * sum,
+                                  const int taps) {
   const int64_t n = l->columns % NAME(lanes), x = l->columns - n;
   const REAL *from = (const REAL *)l->from + y * l->down + x;
   const REAL *at = (const REAL *)l->to + y * l->columns + x;
@@ -329,7 +341,7 @@ BODY void NAME(last_products)(const lines *l, int64_t y,
   if (y + 1 < l->rows && l->columns >= NAME(lanes))
     head = VECTOR(at); /* and a part of the next line */
   else
-    NAME(load_some)(&head, at, n);
+    NAME(load_elements)(&head, at, n);
   head = (NAME(vector))((NAME(mask))head & *keep);
   for (int t = 0; t < taps; ++t) {
     v = (NAME(vector))((NAME(mask))VECTOR(from + l->offset[t]) & *keep);
@@ -337,11 +349,13 @@ BODY void NAME(last_products)(const lines *l, int64_t y,
   }
 }
 
-/* Adds a vector of windows, counted across the ends of lines; of the last one
- * only the lanes in `keep`. */
-BODY void NAME(add_windows)(const lines *l, int64_t x,
-                            const NAME(vector) * head, const NAME(mask) * keep,
-                            NAME(vector) * sum, const int taps) {
+/* Adds the products of a vector of windows, counted across the ends of lines,
+ * to the sums of `taps` taps. If `keep` is not NULL, only its lanes are used.
+ */
+BODY void NAME(add_window_products)(const line_loop *l, int64_t x,
+                                    const NAME(vector) * head,
+                                    const NAME(mask) * keep, NAME(vector) * sum,
+                                    const int taps) {
   const REAL *from = (const REAL *)l->from + x;
   const BITS *inside = (const BITS *)l->inside + x % l->columns;
   for (int t = 0; t < taps; ++t) {
@@ -353,9 +367,11 @@ BODY void NAME(add_windows)(const lines *l, int64_t x,
   }
 }
 
-/* The same for all of 3 x 3 elements, in a vector that begins in `column`. */
-BODY void NAME(add_three)(const NAME(three) * t, int64_t x, int64_t column,
-                          const NAME(vector) * head, NAME(vector) * sum) {
+/* Adds the products of a vector of windows to the sums of all 3 x 3 taps; the
+ * first window is in `column`. */
+BODY void NAME(add_products_3x3)(const NAME(window_3x3) * t, int64_t x,
+                                 int64_t column, const NAME(vector) * head,
+                                 NAME(vector) * sum) {
   const NAME(mask) first = MASK(t->inside[0] + column);
   const NAME(mask) last = MASK(t->inside[1] + column);
   for (int i = 0; i < 3; ++i) {
@@ -366,8 +382,9 @@ BODY void NAME(add_three)(const NAME(three) * t, int64_t x, int64_t column,
   }
 }
 
-/* Like some_products for windows counted across lines. */
-BODY void NAME(window_products)(const lines *l, const int taps) {
+/* Adds output gradient * input to the sums of `taps` taps, for windows that are
+ * counted across the ends of lines. */
+BODY void NAME(sum_window_products)(const line_loop *l, const int taps) {
   enum { L = NAME(lanes) };
   const int64_t n = l->rows * l->columns, rest = n % L, step = L % l->columns;
   const REAL *heads = l->to;
@@ -375,33 +392,33 @@ BODY void NAME(window_products)(const lines *l, const int taps) {
   int64_t x = 0, column = 0;
   for (int t = 0; t < taps; ++t) sum[t] = sums[t];
   if (l->three && taps == 9) {
-    const NAME(three) t = NAME(three_of)(l);
+    const NAME(window_3x3) t = NAME(make_window_3x3)(l);
     for (; x + L <= n; x += L) {
       head = VECTOR(heads + x);
-      NAME(add_three)(&t, x, column, &head, sum);
+      NAME(add_products_3x3)(&t, x, column, &head, sum);
       column += step;
       column -= column >= l->columns ? l->columns : 0;
     }
   }
   for (; x + L <= n; x += L) {
     head = VECTOR(heads + x);
-    NAME(add_windows)(l, x, &head, NULL, sum, taps);
+    NAME(add_window_products)(l, x, &head, NULL, sum, taps);
   }
   if (rest > 0) {
     NAME(mask) keep;
-    NAME(keep_some)(&keep, rest);
-    NAME(load_some)(&head, heads + x, rest);
-    NAME(add_windows)(l, x, &head, &keep, sum, taps);
+    NAME(mask_lanes)(&keep, rest);
+    NAME(load_elements)(&head, heads + x, rest);
+    NAME(add_window_products)(l, x, &head, &keep, sum, taps);
   }
   for (int t = 0; t < taps; ++t) sums[t] = sum[t];
 }
 
-/* Products of a line with the lines of heads before, on and after it; only
- * lines `begin` to `end` - 1 exist. It handles one vector of the line at a
- * time, because registers have no room for more. */
-BODY void NAME(multiply_line)(const REAL *line, const NAME(mask) * masks,
-                              const NAME(vector) * head, NAME(vector) * sum,
-                              const nn_range there) {
+/* Adds the products of a vector of an input line with the lines of the output
+ * gradient after, on and before it; head[i] exists for i in `there`. It handles
+ * one vector at a time, because registers have no room for more. */
+BODY void NAME(add_line_gradients)(const REAL *line, const NAME(mask) * masks,
+                                   const NAME(vector) * head,
+                                   NAME(vector) * sum, const nn_range there) {
   for (int k = 0; k < 3; ++k) {
     const NAME(vector) v =
         (NAME(vector))((NAME(mask))VECTOR(line + k - 1) & masks[k]);
@@ -410,55 +427,58 @@ BODY void NAME(multiply_line)(const REAL *line, const NAME(mask) * masks,
   }
 }
 
-/* Sums of one column of vectors. */
-BODY void NAME(multiply_column)(const lines *l, int64_t at,
-                                const NAME(mask) * masks, NAME(vector) * sum) {
+/* Adds the products of one column of vectors, at column `at`. */
+BODY void NAME(add_column_gradients)(const line_loop *l, int64_t at,
+                                     const NAME(mask) * masks,
+                                     NAME(vector) * sum) {
   const int64_t columns = l->columns;
   const REAL *line = (const REAL *)l->from + at;
   const REAL *heads = (const REAL *)l->to + at;
   NAME(vector) head[3];
   head[1] = (NAME(vector))((NAME(mask))VECTOR(heads) & masks[3]);
   if (l->rows == 1) {
-    NAME(multiply_line)(line, masks, head, sum, (nn_range){1, 2});
+    NAME(add_line_gradients)(line, masks, head, sum, (nn_range){1, 2});
     return;
   }
   head[0] = (NAME(vector))((NAME(mask))VECTOR(heads + columns) & masks[3]);
-  NAME(multiply_line)(line, masks, head, sum, (nn_range){0, 2});
+  NAME(add_line_gradients)(line, masks, head, sum, (nn_range){0, 2});
   for (int64_t y = 2; y < l->rows; ++y) {
     line += columns;
     head[2] = head[1];
     head[1] = head[0];
     head[0] =
         (NAME(vector))((NAME(mask))VECTOR(heads + y * columns) & masks[3]);
-    NAME(multiply_line)(line, masks, head, sum, (nn_range){0, 3});
+    NAME(add_line_gradients)(line, masks, head, sum, (nn_range){0, 3});
   }
   head[2] = head[1];
   head[1] = head[0];
-  NAME(multiply_line)(line + columns, masks, head, sum, (nn_range){1, 3});
+  NAME(add_line_gradients)(line + columns, masks, head, sum, (nn_range){1, 3});
 }
 
-/* The same for windows around the elements of data: each line that is read
- * serves three. */
-BODY void NAME(products_around)(const lines *l) {
+/* Adds output gradient * input to all sums, for windows of 3 x 3 elements
+ * around those of data. Each line that is read serves three lines of windows.
+ */
+BODY void NAME(sum_products_in_place)(const line_loop *l) {
   enum { L = NAME(lanes) };
   const NAME(mask) *masks = l->inside;
   NAME(vector) *sums = l->sums, sum[9];
   for (int t = 0; t < 9; ++t) sum[t] = sums[t];
   for (int64_t x = 0; x < l->columns; x += L, masks += 4)
-    NAME(multiply_column)(l, nn_least(x, l->columns - L), masks, sum);
+    NAME(add_column_gradients)(l, nn_min(x, l->columns - L), masks, sum);
   for (int t = 0; t < 9; ++t) sums[t] = sum[t];
 }
 
-/* Adds head * from, for each element of the window, to the sums of lanes. */
-BODY void NAME(some_products)(const lines *l, const int taps) {
+/* Adds output gradient * input to the sums of `taps` taps from l->first on;
+ * sums have one number for each lane. */
+BODY void NAME(sum_products)(const line_loop *l, const int taps) {
   NAME(vector) *sums = l->sums;
   NAME(vector) sum[HELD_TAPS];
   NAME(mask) keep;
   if (l->wide > 0) {
-    NAME(window_products)(l, taps);
+    NAME(sum_window_products)(l, taps);
     return;
   }
-  NAME(keep_some)(&keep, l->columns % NAME(lanes));
+  NAME(mask_lanes)(&keep, l->columns % NAME(lanes));
   for (int t = 0; t < taps; ++t) sum[t] = sums[t];
   for (int64_t y = 0; y < l->rows; ++y) {
     int64_t x = 0;
@@ -469,36 +489,36 @@ BODY void NAME(some_products)(const lines *l, const int taps) {
       for (int t = 0; t < taps; ++t)
         sum[t] += head * VECTOR(from + l->offset[t]);
     }
-    if (x < l->columns) NAME(last_products)(l, y, &keep, sum, taps);
+    if (x < l->columns) NAME(add_last_products)(l, y, &keep, sum, taps);
   }
   for (int t = 0; t < taps; ++t) sums[t] = sum[t];
 }
 
-LOOP(all_products) {
-  lines l = *(const lines *)params;
+LOOP(sum_all_products) {
+  line_loop l = *(const line_loop *)params;
   int64_t t = 0;
   (void)block;
-  if (l.around) {
-    NAME(products_around)(&l);
+  if (l.in_place) {
+    NAME(sum_products_in_place)(&l);
     return;
   }
   for (; t + HELD_TAPS <= l.taps; t += HELD_TAPS) {
-    NAME(some_products)(&l, HELD_TAPS);
+    NAME(sum_products)(&l, HELD_TAPS);
     l.offset += HELD_TAPS;
     l.first += HELD_TAPS;
     l.sums = (NAME(vector) *)l.sums + HELD_TAPS;
   }
   for (; t < l.taps; ++t) {
-    NAME(some_products)(&l, 1);
+    NAME(sum_products)(&l, 1);
     l.offset += 1;
     l.first += 1;
     l.sums = (NAME(vector) *)l.sums + 1;
   }
 }
 
-/* Sums the lanes of each sum; writes the result or adds it. */
-LOOP(gather) {
-  const lines *l = params;
+/* Adds the lanes of each sum; writes the result to out, or adds it. */
+LOOP(sum_lanes) {
+  const line_loop *l = params;
   const REAL *sums = l->sums;
   REAL *to = block->out;
   for (int64_t t = 0; t < l->taps; ++t) {

@@ -20,39 +20,42 @@
 #include <string.h>
 
 #include "conv_direct.h"
-#include "lanes.h"
 #include "tenon/kernel/kernel.h"
+#include "workspaces.h"
 
 enum {
-  MOST_SUMS = 1 << 13, /* elements of a weight with few sums */
-  FEW = 16,            /* filters from which vectors of filters are used */
-  WIDE = 32,           /* planes, and */
-  DEEP = 150,          /* products for an element, for vectors of planes */
-  PIECE = 1 << 17,     /* bytes of images in one copy, about */
-  LARGE = 3 << 18,     /* the same for gradients of weights, whose sums are
-                      added once for each piece */
-  SLACK = 128          /* elements after the last that vectors may read */
+  MOST_SUMS =
+      1 << 13, /* largest weight, in elements, whose gradient is summed here */
+  FEW = 16,    /* filters from which vectors of filters are faster */
+  WIDE = 32,   /* computed planes from which is_deep is true */
+  DEEP = 150,  /* and least number of products for an element */
+  PIECE = 1 << 17, /* bytes of a slice's copy of an image, about */
+  LARGE = 3 << 18, /* the same for the gradient of weight, whose sums are
+                    * added once for each slice */
+  SLACK = 128      /* elements after the last one that vectors may read */
 };
 
 /* ---------------------------------------------------------------- geometry */
 
-/* Planes with zeros around them; a copy has some of their lines. */
-typedef struct planes {
+/* The layout of planes with zeros around them. A copy has some of their lines,
+ * sorted by phases. */
+typedef struct padded_planes {
   int64_t n;
-  int64_t in[2];    /* existing lines and columns */
-  int64_t shift[2]; /* zeros before them; below 0: lines and columns that are
-                     * dropped */
-  int64_t step[2];  /* number of phases along both */
+  int64_t in[2];    /* lines and columns without zeros */
+  int64_t shift[2]; /* zeros before them; below 0: number of lines or columns
+                       that are dropped */
+  int64_t step[2];  /* number of phases along both dimensions */
   int64_t pitch;    /* columns of a phase in the copy */
-  int64_t rows;     /* lines of it */
-} planes;
+  int64_t rows;     /* lines of a phase in the copy */
+} padded_planes;
 
-/* Elements of a plane's copy. */
-static int64_t plane_size(const planes *p) {
+/* Returns the number of elements in the copy of a plane. */
+static int64_t count_plane_elements(const padded_planes *p) {
   return p->step[0] * p->step[1] * p->rows * p->pitch;
 }
 
-/* Copies n >= `length` elements, as two overlapping ends. */
+/* Copies n elements, length <= n <= 2 * length, as two parts that may overlap.
+ */
 static inline __attribute__((always_inline)) void copy_ends(float *to,
                                                             const float *from,
                                                             int64_t n,
@@ -82,24 +85,25 @@ static inline void clear_line(float *to, int64_t n) {
   copy_line(to, zeros, n);
 }
 
-/* Columns of a phase: those of a line from `at` on, which may be before its
- * start, and the range of existing ones. */
-typedef struct columns {
+/* The columns of a phase: the first one, which may be before the start of a
+ * line, and the range of those inside the line. */
+typedef struct phase_columns {
   int64_t at;
   nn_range there;
-} columns;
+} phase_columns;
 
-static columns columns_of(const planes *p, int64_t phase) {
+/* Returns the columns of a phase. */
+static phase_columns find_phase_columns(const padded_planes *p, int64_t phase) {
   const int64_t step = p->step[1], at = phase % step - p->shift[1];
   const int64_t last = nn_ceil_div(p->in[1] - at, step);
-  columns c = {.at = at};
-  c.there.begin = nn_least(nn_most(nn_ceil_div(-at, step), 0), p->pitch);
-  c.there.end = nn_most(nn_least(last, p->pitch), c.there.begin);
+  phase_columns c = {.at = at};
+  c.there.begin = nn_min(nn_max(nn_ceil_div(-at, step), 0), p->pitch);
+  c.there.end = nn_max(nn_min(last, p->pitch), c.there.begin);
   return c;
 }
 
-static void copy_columns(const planes *p, const columns *c, const float *line,
-                         float *to) {
+static void copy_columns(const padded_planes *p, const phase_columns *c,
+                         const float *line, float *to) {
   const int64_t step = p->step[1], begin = c->there.begin, end = c->there.end;
   clear_line(to, begin);
   if (step == 1)
@@ -111,11 +115,12 @@ static void copy_columns(const planes *p, const columns *c, const float *line,
   clear_line(to + end, p->pitch - end);
 }
 
-/* Copies `lines` lines of all phases of a plane, from `line` on. */
-static void copy_plane(const planes *p, const float *from, float *to,
+/* Copies `lines` lines of all phases of a plane from number `line` on, with
+ * zeros around them. */
+static void copy_plane(const padded_planes *p, const float *from, float *to,
                        int64_t line, int64_t lines) {
   for (int64_t phase = 0; phase < p->step[0] * p->step[1]; ++phase) {
-    const columns c = columns_of(p, phase);
+    const phase_columns c = find_phase_columns(p, phase);
     float *row = to + phase * p->rows * p->pitch;
     int64_t i = line * p->step[0] + phase / p->step[1] - p->shift[0];
     for (int64_t y = 0; y < lines; ++y, i += p->step[0], row += p->pitch) {
@@ -127,35 +132,38 @@ static void copy_plane(const planes *p, const float *from, float *to,
   }
 }
 
-static void copy_lines(const planes *p, const float *from, float *to,
+static void copy_lines(const padded_planes *p, const float *from, float *to,
                        int64_t line, int64_t lines) {
   for (int64_t k = 0; k < p->n; ++k)
-    copy_plane(p, from + k * p->in[0] * p->in[1], to + k * plane_size(p), line,
-               lines);
+    copy_plane(p, from + k * p->in[0] * p->in[1],
+               to + k * count_plane_elements(p), line, lines);
 }
 
-/* A pass: forward, or backward with data and out exchanged. */
+/* The plan of a forward pass, or of the gradient of data, which is the same
+ * with data and out exchanged. */
 typedef struct plan {
   const nn_conv *conv;
   const nn_conv_arrays *arrays;
   const nn_direct_loops *loops;
-  planes read;    /* of an image */
-  int64_t made;   /* planes of an image that are computed */
-  int64_t out[2]; /* lines and columns of them */
-  int64_t below;  /* lines of a phase that a window has after its first */
-  int64_t lines;  /* of a slice */
-  int64_t down;   /* slices of an image */
-  int64_t held;   /* planes that are computed together, but for the last */
+  padded_planes read; /* layout of the planes that are read */
+  int64_t made;       /* planes of an image that are computed */
+  int64_t out[2];     /* lines and columns of the computed planes */
+  int64_t below; /* lines of a phase that a window has after its first one */
+  int64_t lines; /* lines of a slice */
+  int64_t down;  /* slices of an image */
+  /* Planes that are computed together; the last ones may be fewer. */
+  int64_t held;
   int add;
   int back;
   int64_t offset[NN_DIRECT_TAPS];
-  float *packed; /* weights: (group, share of planes, read, tap, plane) */
-  nn_lanes lanes;
+  float *packed; /* packed weights: (group, planes / held, plane that is read,
+                    tap, held) */
+  nn_workspaces workspaces;
 } plan;
 
 static void set_offsets(plan *p) {
   const nn_window *w = &p->conv->window;
-  const planes *r = &p->read;
+  const padded_planes *r = &p->read;
   for (int64_t t = 0; t < p->conv->taps; ++t) {
     const int64_t y = t / w->kernel[2] * w->dilate[1];
     const int64_t x = t % w->kernel[2] * w->dilate[2];
@@ -165,61 +173,64 @@ static void set_offsets(plan *p) {
   }
 }
 
-/* Chooses the lines of a slice, at most `most`. */
+/* Divides lines into slices of at most `most` lines. */
 static void set_lines(plan *p, int64_t most) {
-  p->lines = nn_even(p->out[0], nn_most(most, 1));
+  p->lines = nn_divide_evenly(p->out[0], nn_max(most, 1));
   p->down = (p->out[0] + p->lines - 1) / p->lines;
   p->read.rows = p->lines + p->below;
   set_offsets(p);
 }
 
-static int64_t windows_of(const plan *p, int64_t lines) {
+static int64_t count_windows(const plan *p, int64_t lines) {
   return (lines - 1) * p->read.pitch + p->out[1];
 }
 
-/* Elements of the copy of a slice's images, and of its results. */
-static int64_t copied_size(const plan *p) {
-  return nn_up(p->read.n * plane_size(&p->read) + SLACK, 16);
+/* count_copied returns the size of the copy of a slice's image, count_computed
+ * the size of its results, in elements. */
+static int64_t count_copied(const plan *p) {
+  return nn_round_up(p->read.n * count_plane_elements(&p->read) + SLACK, 16);
 }
 
-static int64_t computed_size(const plan *p) {
-  return p->held * nn_up(windows_of(p, p->lines), 16);
+static int64_t count_computed(const plan *p) {
+  return p->held * nn_round_up(count_windows(p, p->lines), 16);
 }
 
-uint64_t nn_direct_packed_bytes(const nn_conv *c) {
-  return (uint64_t)nn_up(c->groups * c->filters * c->channels * c->taps, 16) *
+uint64_t nn_direct_count_packed_bytes(const nn_conv *c) {
+  return (uint64_t)nn_round_up(c->groups * c->filters * c->channels * c->taps,
+                               16) *
          sizeof(float);
 }
 
-static plan plan_of(const nn_conv *c, int back) {
+static plan make_plan(const nn_conv *c, int back) {
   const nn_window *w = &c->window;
   plan p = {.conv = c,
-            .loops = nn_direct_loops_at(c->level),
+            .loops = nn_direct_find_loops(c->level),
             .back = back,
             .made = back ? c->channels : c->filters,
-            .below = nn_direct_reach(w, 1) / w->stride[1]};
+            .below = nn_direct_find_reach(w, 1) / w->stride[1]};
   p.read.n = back ? c->filters : c->channels;
   for (int d = 0; d < 2; ++d) {
     p.read.in[d] = back ? w->out[d + 1] : w->in[d + 1];
     p.out[d] = back ? w->in[d + 1] : w->out[d + 1];
     p.read.shift[d] =
-        back ? nn_direct_reach(w, d + 1) - w->pad[d + 1] : w->pad[d + 1];
+        back ? nn_direct_find_reach(w, d + 1) - w->pad[d + 1] : w->pad[d + 1];
     p.read.step[d] = w->stride[d + 1];
   }
-  p.read.pitch = p.out[1] + nn_direct_reach(w, 2) / w->stride[2];
-  p.held = nn_even(p.made, p.loops->held);
+  p.read.pitch = p.out[1] + nn_direct_find_reach(w, 2) / w->stride[2];
+  p.held = nn_divide_evenly(p.made, p.loops->held);
   const int64_t phases = p.read.step[0] * p.read.step[1];
   const int64_t line = (p.read.n * phases + p.held) * p.read.pitch;
   set_lines(&p, PIECE / (int64_t)sizeof(float) / line - p.below);
-  p.lanes.bytes =
-      (uint64_t)(copied_size(&p) + computed_size(&p)) * sizeof(float);
-  p.lanes.n = nn_lanes_for(c->images * c->groups * p.down);
+  p.workspaces.bytes =
+      (uint64_t)(count_copied(&p) + count_computed(&p)) * sizeof(float);
+  p.workspaces.n = nn_count_workspaces(c->images * c->groups * p.down);
   return p;
 }
 
-/* Backward, windows are reversed and the planes that are read are filters. */
-void nn_direct_pack(const nn_conv *c, int back, int64_t held,
-                    const char *weight, char *packed) {
+/* Packs weights. In the gradient of data the windows are reversed, and the
+ * planes that are read are filters. */
+void nn_direct_pack_weights(const nn_conv *c, int back, int64_t held,
+                            const char *weight, char *packed) {
   const int64_t made = back ? c->channels : c->filters;
   const int64_t read = back ? c->filters : c->channels;
   const int64_t depth = c->channels * c->taps;
@@ -229,47 +240,49 @@ void nn_direct_pack(const nn_conv *c, int back, int64_t held,
     for (int64_t f = 0; f < made; f += held)
       for (int64_t k = 0; k < read; ++k)
         for (int64_t t = 0; t < c->taps; ++t)
-          for (int64_t i = f; i < nn_least(f + held, made); ++i)
+          for (int64_t i = f; i < nn_min(f + held, made); ++i)
             *to++ = back ? from[k * depth + i * c->taps + c->taps - 1 - t]
                          : from[i * depth + k * c->taps + t];
 }
 
 /* ---------------------------------------------------- forward and backward */
 
-/* Stores lines of `held` computed planes. */
+/* Stores `lines` lines of `held` computed planes, with their bias. */
 static void store_lines(const plan *p, const float *from, float *to,
                         const nn_direct_windows *w, int64_t held, int64_t lines,
                         const float *bias) {
   for (int64_t f = 0; f < held; ++f)
     for (int64_t y = 0; y < lines; ++y)
-      p->loops->settle(from + f * w->row + y * p->read.pitch,
-                       to + (f * p->out[0] + y) * p->out[1], p->out[1],
-                       bias ? bias[f] : 0, p->add);
+      p->loops->store_line(from + f * w->row + y * p->read.pitch,
+                           to + (f * p->out[0] + y) * p->out[1], p->out[1],
+                           bias ? bias[f] : 0, p->add);
   for (int64_t f = 0; p->conv->after && f < held; ++f)
-    nn_conv_finish(p->conv, to + f * p->out[0] * p->out[1], lines * p->out[1]);
+    nn_conv_run_after(p->conv, to + f * p->out[0] * p->out[1],
+                      lines * p->out[1]);
 }
 
+/* Computes a slice: `lines` lines of an image from `line` on. */
 static void run_lines(const plan *p, int64_t image, int64_t line, float *room) {
   const nn_conv *c = p->conv;
   const nn_conv_arrays *a = p->arrays;
   const int64_t group = image % c->groups;
-  const int64_t lines = nn_least(p->lines, p->out[0] - line);
+  const int64_t lines = nn_min(p->lines, p->out[0] - line);
   const nn_direct_windows w = {.planes = p->read.n,
-                               .plane = plane_size(&p->read),
+                               .plane = count_plane_elements(&p->read),
                                .taps = c->taps,
                                .offset = p->offset,
-                               .n = windows_of(p, lines),
-                               .row = nn_up(windows_of(p, lines), 16)};
+                               .n = count_windows(p, lines),
+                               .row = nn_round_up(count_windows(p, lines), 16)};
   const float *from = (const float *)(const void *)(p->back ? a->out : a->data);
   float *to = (float *)(void *)(p->back ? a->data : a->out);
   const float *bias = p->back ? NULL : (const float *)(const void *)a->bias;
   const float *weight = p->packed + group * p->made * p->read.n * c->taps;
-  float *sums = room + copied_size(p);
+  float *sums = room + count_copied(p);
   copy_lines(&p->read, from + image * p->read.n * p->read.in[0] * p->read.in[1],
              room, line, lines + p->below);
   to += image * p->made * p->out[0] * p->out[1] + line * p->out[1];
   for (int64_t f = 0; f < p->made; f += p->held) {
-    const int64_t held = nn_least(p->held, p->made - f);
+    const int64_t held = nn_min(p->held, p->made - f);
     p->loops->convolve(&w, room, weight, sums, (int)held);
     store_lines(p, sums, to + f * p->out[0] * p->out[1], &w, held, lines,
                 bias ? bias + group * p->made + f : NULL);
@@ -279,57 +292,59 @@ static void run_lines(const plan *p, int64_t image, int64_t line, float *room) {
 
 static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
   plan *p = arg;
-  const uint32_t lane = nn_lanes_take(&p->lanes);
-  float *room = (float *)(void *)nn_lanes_at(&p->lanes, lane);
-  memset(room + copied_size(p) - SLACK, 0, SLACK * sizeof *room);
+  const uint32_t slot = nn_take_workspace(&p->workspaces);
+  float *room = (float *)(void *)nn_locate_workspace(&p->workspaces, slot);
+  memset(room + count_copied(p) - SLACK, 0, SLACK * sizeof *room);
   for (int64_t s = begin; s < end; ++s)
     run_lines(p, s / p->down, s % p->down * p->lines, room);
-  nn_lanes_give(&p->lanes, lane);
+  nn_release_workspace(&p->workspaces, slot);
   return TN_OK;
 }
 
-/* Computes vectors of windows. */
+/* Computes all images in vectors of windows. */
 static int32_t run_windows(const nn_conv *c, const nn_conv_arrays *arrays,
                            int add, int back) {
-  plan p = plan_of(c, back);
+  plan p = make_plan(c, back);
   p.arrays = arrays;
   p.add = add;
   p.packed = (float *)(void *)c->room;
-  p.lanes.room = c->room + nn_direct_packed_bytes(c);
-  nn_direct_pack(c, back, p.held, arrays->weight, c->room);
+  p.workspaces.room = c->room + nn_direct_count_packed_bytes(c);
+  nn_direct_pack_weights(c, back, p.held, arrays->weight, c->room);
   return c->call->host->parallel_for(c->call, c->images * c->groups * p.down, 1,
                                      run_slice, &p);
 }
 
-static uint64_t windows_room(const nn_conv *c, int back) {
-  const plan p = plan_of(c, back);
-  return p.lanes.n * p.lanes.bytes + nn_direct_packed_bytes(c);
+static uint64_t count_windows_bytes(const nn_conv *c, int back) {
+  const plan p = make_plan(c, back);
+  return p.workspaces.n * p.workspaces.bytes + nn_direct_count_packed_bytes(c);
 }
 
-/* Whether an element has so many products, and enough planes of them, that
- * vectors of planes cost less than the dropped windows across the ends of
- * lines. */
+/* Whether vectors of planes are faster: an element has many products, and there
+ * are many planes. Vectors of windows would compute unused windows across the
+ * ends of lines. */
 static int is_deep(const nn_conv *c, int back) {
   const int64_t made = back ? c->channels : c->filters;
   const int64_t read = back ? c->filters : c->channels;
   return made >= WIDE && read * c->taps >= DEEP;
 }
 
-/* The convolution of images from `first` on. */
-static nn_conv rest_of(const nn_conv *c, int64_t first) {
+/* Returns the same convolution without the first images. */
+static nn_conv skip_images(const nn_conv *c, int64_t first) {
   nn_conv rest = *c;
   rest.images -= first;
   return rest;
 }
 
+/* Runs a forward pass or the gradient of data: first in vectors of images, then
+ * the remaining images. */
 static int32_t run_pass(const nn_conv *c, const nn_conv_arrays *arrays, int add,
                         int back) {
-  const int64_t n = nn_direct_images(c, back);
-  const nn_conv rest = rest_of(c, n);
+  const int64_t n = nn_direct_count_images(c, back);
+  const nn_conv rest = skip_images(c, n);
   const int pass = back ? NN_CONV_DATA : NN_CONV_FORWARD;
   nn_conv_arrays a = *arrays;
   if (n > 0) {
-    const int32_t code = nn_direct_images_run(c, &a, add, back);
+    const int32_t code = nn_direct_run_images(c, &a, add, back);
     if (code != TN_OK || rest.images == 0) return code;
     a.data += n * c->groups * c->channels * c->in_size * c->bytes;
     a.out += n * c->groups * c->filters * c->out_size * c->bytes;
@@ -338,14 +353,15 @@ static int32_t run_pass(const nn_conv *c, const nn_conv_arrays *arrays, int add,
                           : run_windows(&rest, &a, add, back);
 }
 
-static uint64_t run_room(const nn_conv *c, int back) {
-  const int64_t n = nn_direct_images(c, back);
-  const nn_conv rest = rest_of(c, n);
+static uint64_t count_pass_bytes(const nn_conv *c, int back) {
+  const int64_t n = nn_direct_count_images(c, back);
+  const nn_conv rest = skip_images(c, n);
   const int pass = back ? NN_CONV_DATA : NN_CONV_FORWARD;
-  const uint64_t room = n > 0 ? nn_direct_images_room(c, back) : 0;
+  const uint64_t room = n > 0 ? nn_direct_count_images_bytes(c, back) : 0;
   if (rest.images == 0) return room;
-  const uint64_t more = is_deep(c, back) ? nn_conv_tiles.room(&rest, pass)
-                                         : windows_room(&rest, back);
+  const uint64_t more = is_deep(c, back)
+                            ? nn_conv_tiles.count_bytes(&rest, pass)
+                            : count_windows_bytes(&rest, back);
   return room > more ? room : more;
 }
 
@@ -357,86 +373,94 @@ static int has_steps(const nn_conv *c) {
   return c->window.stride[1] != 1 || c->window.stride[2] != 1;
 }
 
-static int32_t to_data(const nn_conv *c, const nn_conv_arrays *a, int add) {
+static int32_t compute_data_gradient(const nn_conv *c, const nn_conv_arrays *a,
+                                     int add) {
   if (has_steps(c)) return nn_conv_panels.passes[NN_CONV_DATA](c, a, add);
   return run_pass(c, a, add, 1);
 }
 
 /* ------------------------------------------------------ gradient of weight */
 
-/* Images and lines of one copy. */
-typedef struct slope_plan {
+/* The plan of the gradient of weight. */
+typedef struct gradient_plan {
   plan plan;
-  planes heads;
-  int64_t group; /* images of one copy */
+  padded_planes heads;
+  int64_t group; /* images that are copied together */
   nn_conv_sums sums;
-  int64_t filters; /* filters of a call of loops->products, at most */
+  /* Filters, and taps, of one call of loops->products, at most. */
+  int64_t filters;
   int64_t taps;
-  nn_lanes lanes;
-} slope_plan;
+  nn_workspaces workspaces;
+} gradient_plan;
 
-static int64_t heads_copied(const slope_plan *s) {
-  return nn_up(s->heads.n * s->plan.lines * s->heads.pitch, 16);
+static int64_t count_head_elements(const gradient_plan *s) {
+  return nn_round_up(s->heads.n * s->plan.lines * s->heads.pitch, 16);
 }
 
-static slope_plan slope_plan_of(const nn_conv *c) {
-  slope_plan s = {.plan = plan_of(c, 0),
-                  .heads = {.n = c->filters, .step = {1, 1}}};
+static gradient_plan plan_weight_gradient(const nn_conv *c) {
+  gradient_plan s = {.plan = make_plan(c, 0),
+                     .heads = {.n = c->filters, .step = {1, 1}}};
   plan *p = &s.plan;
   s.heads.in[0] = p->out[0];
   s.heads.in[1] = p->out[1];
-  s.heads.pitch = nn_up(p->out[1], p->loops->lanes);
+  s.heads.pitch = nn_round_up(p->out[1], p->loops->lanes);
   const int64_t room = LARGE / (int64_t)sizeof(float);
   const int64_t phases = p->read.step[0] * p->read.step[1];
   const int64_t line =
       p->read.n * phases * p->read.pitch + s.heads.n * s.heads.pitch;
   set_lines(p, room / line - p->below);
   s.heads.rows = p->lines;
-  s.group = nn_most(room / (line * (p->lines + p->below)), 1);
+  s.group = nn_max(room / (line * (p->lines + p->below)), 1);
   if (p->down > 1) s.group = 1;
-  s.sums = nn_conv_sums_of(c);
-  s.filters = nn_even(c->filters, p->loops->heads);
-  s.taps = nn_even(c->taps, p->loops->taps);
-  s.lanes.bytes =
-      (uint64_t)(s.group * (copied_size(p) + heads_copied(&s))) * sizeof(float);
-  s.lanes.n = nn_lanes_for(s.sums.parts * c->groups);
+  s.sums = nn_conv_plan_sums(c);
+  s.filters = nn_divide_evenly(c->filters, p->loops->heads);
+  s.taps = nn_divide_evenly(c->taps, p->loops->taps);
+  s.workspaces.bytes =
+      (uint64_t)(s.group * (count_copied(p) + count_head_elements(&s))) *
+      sizeof(float);
+  s.workspaces.n = nn_count_workspaces(s.sums.parts * c->groups);
   return s;
 }
 
-/* Adds the products of `n` copied images to the sums of a group of filters. */
-static void add_slopes(const slope_plan *s, const nn_direct_slopes *all,
-                       const float *from, const float *heads, float *to) {
+/* Adds the products of copied images to the gradient of a group's weight. */
+static void add_products(const gradient_plan *s,
+                         const nn_direct_gradient_images *all,
+                         const float *from, const float *heads, float *to) {
   const nn_conv *c = s->plan.conv;
   const nn_direct_loops *l = s->plan.loops;
   for (int64_t f = 0; f < c->filters; f += s->filters)
     for (int64_t k = 0; k < c->channels; ++k)
       for (int64_t t = 0; t < c->taps; t += s->taps) {
-        const int64_t filters = nn_least(s->filters, c->filters - f);
-        const int64_t taps = nn_least(s->taps, c->taps - t);
+        const int64_t filters = nn_min(s->filters, c->filters - f);
+        const int64_t taps = nn_min(s->taps, c->taps - t);
         l->products[(filters - 1) * l->taps + taps - 1](
-            all, (nn_direct_slope){heads + f * all->head,
-                                   from + k * plane_size(&s->plan.read),
-                                   s->plan.offset + t,
-                                   to + f * all->depth + k * c->taps + t});
+            all,
+            (nn_direct_gradient_tile){
+                heads + f * all->head,
+                from + k * count_plane_elements(&s->plan.read),
+                s->plan.offset + t, to + f * all->depth + k * c->taps + t});
       }
 }
 
-/* The same for images [first, last) of a group, from `line` on. */
-static void add_images(const slope_plan *s, nn_range images, int64_t group,
-                       int64_t line, float *to, float *room) {
+/* Copies some lines of images of a group from `line` on, and adds their
+ * products to the gradient. */
+static void add_image_products(const gradient_plan *s, nn_range images,
+                               int64_t group, int64_t line, float *to,
+                               float *room) {
   const plan *p = &s->plan;
   const nn_conv *c = p->conv;
-  const int64_t lines = nn_least(p->lines, p->out[0] - line);
-  float *heads = room + s->group * copied_size(p);
-  const nn_direct_slopes all = {.images = images.end - images.begin,
-                                .image = copied_size(p),
-                                .head_image = heads_copied(s),
-                                .head = plane_size(&s->heads),
-                                .lines = lines,
-                                .pitch = p->read.pitch,
-                                .across = s->heads.pitch,
-                                .n = p->out[1],
-                                .depth = c->channels * c->taps};
+  const int64_t lines = nn_min(p->lines, p->out[0] - line);
+  float *heads = room + s->group * count_copied(p);
+  const nn_direct_gradient_images all = {
+      .images = images.end - images.begin,
+      .image = count_copied(p),
+      .head_image = count_head_elements(s),
+      .head = count_plane_elements(&s->heads),
+      .lines = lines,
+      .pitch = p->read.pitch,
+      .across = s->heads.pitch,
+      .n = p->out[1],
+      .depth = c->channels * c->taps};
   for (int64_t i = images.begin; i < images.end; ++i) {
     const int64_t image = i * c->groups + group, at = i - images.begin;
     copy_lines(&p->read,
@@ -448,65 +472,70 @@ static void add_images(const slope_plan *s, nn_range images, int64_t group,
                    image * c->filters * c->out_size,
                heads + at * all.head_image, line, lines);
   }
-  add_slopes(s, &all, room, heads, to);
+  add_products(s, &all, room, heads, to);
 }
 
-static void weight_one(const slope_plan *s, int64_t slice, float *room) {
+static void compute_weight_slice(const gradient_plan *s, int64_t slice,
+                                 float *room) {
   const nn_conv *c = s->plan.conv;
   const int64_t part = slice / c->groups, group = slice % c->groups;
   const int64_t first = c->images * part / s->sums.parts;
   const int64_t last = c->images * (part + 1) / s->sums.parts;
   const int64_t n = c->filters * c->channels * c->taps;
-  float *to =
-      (float *)(void *)nn_conv_sums_at(&s->sums, s->plan.arrays->weight, part) +
-      group * n;
+  float *to = (float *)(void *)nn_conv_locate_sum(
+                  &s->sums, s->plan.arrays->weight, part) +
+              group * n;
   if (part > 0 || !s->plan.add) memset(to, 0, (size_t)n * sizeof *to);
   for (int64_t i = first; i < last; i += s->group)
     for (int64_t y = 0; y < s->plan.out[0]; y += s->plan.lines)
-      add_images(s, (nn_range){i, nn_least(i + s->group, last)}, group, y, to,
-                 room);
+      add_image_products(s, (nn_range){i, nn_min(i + s->group, last)}, group, y,
+                         to, room);
 }
 
-static int32_t weight_slice(void *arg, int64_t begin, int64_t end) {
-  slope_plan *s = arg;
-  const uint32_t lane = nn_lanes_take(&s->lanes);
-  float *room = (float *)(void *)nn_lanes_at(&s->lanes, lane);
-  for (int64_t i = begin; i < end; ++i) weight_one(s, i, room);
-  nn_lanes_give(&s->lanes, lane);
+static int32_t run_weight_slices(void *arg, int64_t begin, int64_t end) {
+  gradient_plan *s = arg;
+  const uint32_t slot = nn_take_workspace(&s->workspaces);
+  float *room = (float *)(void *)nn_locate_workspace(&s->workspaces, slot);
+  for (int64_t i = begin; i < end; ++i) compute_weight_slice(s, i, room);
+  nn_release_workspace(&s->workspaces, slot);
   return TN_OK;
 }
 
-/* Whether there are few sums, of too few filters for full vectors of them. */
+/* Whether the gradient of weight has few sums, and too few filters for full
+ * vectors of filters. */
 static int has_few_sums(const nn_conv *c) {
   return c->filters < FEW && c->filters * c->channels * c->taps <= MOST_SUMS;
 }
 
-static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *arrays,
-                         int add) {
+static int32_t compute_weight_gradient(const nn_conv *c,
+                                       const nn_conv_arrays *arrays, int add) {
   if (!has_few_sums(c))
     return nn_conv_tiles.passes[NN_CONV_WEIGHT](c, arrays, add);
-  slope_plan s = slope_plan_of(c);
+  gradient_plan s = plan_weight_gradient(c);
   s.plan.arrays = arrays;
   s.plan.add = add;
-  s.lanes.room = c->room + nn_conv_sums_bytes(&s.sums);
+  s.workspaces.room = c->room + nn_conv_count_sum_bytes(&s.sums);
   const int32_t code = c->call->host->parallel_for(
-      c->call, s.sums.parts * c->groups, 1, weight_slice, &s);
+      c->call, s.sums.parts * c->groups, 1, run_weight_slices, &s);
   if (code != TN_OK) return code;
-  return nn_conv_sums_join(&s.sums, arrays->weight);
+  return nn_conv_add_sums(&s.sums, arrays->weight);
 }
 
 /* --------------------------------------------------------------- algorithm */
 
-static uint64_t room_of(const nn_conv *c, int pass) {
+static uint64_t count_workspace_bytes(const nn_conv *c, int pass) {
   const int back = pass == NN_CONV_DATA;
-  if (back && has_steps(c)) return nn_conv_panels.room(c, pass);
+  if (back && has_steps(c)) return nn_conv_panels.count_bytes(c, pass);
   if (pass == NN_CONV_WEIGHT && !has_few_sums(c))
-    return nn_conv_tiles.room(c, pass);
+    return nn_conv_tiles.count_bytes(c, pass);
   if (pass == NN_CONV_WEIGHT) {
-    const slope_plan s = slope_plan_of(c);
-    return s.lanes.n * s.lanes.bytes + nn_conv_sums_bytes(&s.sums);
+    const gradient_plan s = plan_weight_gradient(c);
+    return s.workspaces.n * s.workspaces.bytes +
+           nn_conv_count_sum_bytes(&s.sums);
   }
-  return run_room(c, back);
+  return count_pass_bytes(c, back);
 }
 
-const nn_conv_way nn_conv_direct = {room_of, {run_forward, to_data, to_weight}};
+const nn_conv_algorithm nn_conv_direct = {
+    count_workspace_bytes,
+    {run_forward, compute_data_gradient, compute_weight_gradient}};

@@ -47,6 +47,6 @@ typedef nn_direct_loops loops;
 #include "conv_direct_tile.h"
 #endif
 
-const nn_direct_loops *nn_direct_loops_at(uint32_t level) {
+const nn_direct_loops *nn_direct_find_loops(uint32_t level) {
   return NN_CONV_LOOPS(level);
 }

@@ -24,13 +24,11 @@ typedef int32_t DIRECT_NAME(mask)
 #define VECTOR(at) (*(const DIRECT_NAME(vector) *)(const void *)(at))
 #define EVER TN_KERNEL_UNCHECKED inline __attribute__((always_inline))
 
-/* Computes `held` planes at `wide` vectors of windows; the first begins at
- * `from`. */
-DIRECT_TARGET static EVER void DIRECT_NAME(tile)(const nn_direct_windows *w,
-                                                 const float *from,
-                                                 const float *weight, float *to,
-                                                 const int held,
-                                                 const int wide) {
+/* Computes `wide` vectors of windows in `held` planes; the first window begins
+ * at `from`. */
+DIRECT_TARGET static EVER void DIRECT_NAME(convolve_tile)(
+    const nn_direct_windows *w, const float *from, const float *weight,
+    float *to, const int held, const int wide) {
   DIRECT_NAME(vector) sum[DIRECT_HELD][DIRECT_WIDE];
   for (int f = 0; f < held; ++f)
     for (int j = 0; j < wide; ++j) sum[f][j] = (DIRECT_NAME(vector)){0};
@@ -48,19 +46,18 @@ DIRECT_TARGET static EVER void DIRECT_NAME(tile)(const nn_direct_windows *w,
       *(DIRECT_NAME(vector) *)(void *)(to + j * DIRECT_NAME(lanes)) = sum[f][j];
 }
 
-/* Computes all windows of `held` planes. A single vector has few sums, and each
- * would wait for the one before. */
-DIRECT_TARGET static EVER void DIRECT_NAME(planes)(const nn_direct_windows *w,
-                                                   const float *from,
-                                                   const float *weight,
-                                                   float *to, const int held) {
+/* Computes all windows of `held` planes, in three vectors at a time. A single
+ * vector has few sums, and each would wait for the one before. */
+DIRECT_TARGET static EVER void DIRECT_NAME(convolve_planes)(
+    const nn_direct_windows *w, const float *from, const float *weight,
+    float *to, const int held) {
   enum { L = DIRECT_NAME(lanes), W = DIRECT_WIDE };
   int64_t left = (w->n + L - 1) / L; /* vectors */
   for (; left > W + 1 || left == W; left -= W, from += W * L, to += W * L)
-    DIRECT_NAME(tile)(w, from, weight, to, held, W);
+    DIRECT_NAME(convolve_tile)(w, from, weight, to, held, W);
   for (; left > 1; left -= 2, from += 2 * L, to += 2 * L)
-    DIRECT_NAME(tile)(w, from, weight, to, held, 2);
-  if (left > 0) DIRECT_NAME(tile)(w, from, weight, to, held, 1);
+    DIRECT_NAME(convolve_tile)(w, from, weight, to, held, 2);
+  if (left > 0) DIRECT_NAME(convolve_tile)(w, from, weight, to, held, 1);
 }
 
 DIRECT_TARGET static void DIRECT_NAME(convolve)(const nn_direct_windows *w,
@@ -70,36 +67,37 @@ DIRECT_TARGET static void DIRECT_NAME(convolve)(const nn_direct_windows *w,
   switch (held) {
 #if DIRECT_HELD == 8
     case 8:
-      DIRECT_NAME(planes)(w, from, weight, to, 8);
+      DIRECT_NAME(convolve_planes)(w, from, weight, to, 8);
       break;
     case 7:
-      DIRECT_NAME(planes)(w, from, weight, to, 7);
+      DIRECT_NAME(convolve_planes)(w, from, weight, to, 7);
       break;
     case 6:
-      DIRECT_NAME(planes)(w, from, weight, to, 6);
+      DIRECT_NAME(convolve_planes)(w, from, weight, to, 6);
       break;
     case 5:
-      DIRECT_NAME(planes)(w, from, weight, to, 5);
+      DIRECT_NAME(convolve_planes)(w, from, weight, to, 5);
       break;
 #endif
     case 4:
-      DIRECT_NAME(planes)(w, from, weight, to, 4);
+      DIRECT_NAME(convolve_planes)(w, from, weight, to, 4);
       break;
     case 3:
-      DIRECT_NAME(planes)(w, from, weight, to, 3);
+      DIRECT_NAME(convolve_planes)(w, from, weight, to, 3);
       break;
     case 2:
-      DIRECT_NAME(planes)(w, from, weight, to, 2);
+      DIRECT_NAME(convolve_planes)(w, from, weight, to, 2);
       break;
     default:
-      DIRECT_NAME(planes)(w, from, weight, to, 1);
+      DIRECT_NAME(convolve_planes)(w, from, weight, to, 1);
   }
 }
 
-/* Stores a line of `n` elements from the sums of its windows: with a bias, and
- * added to the old elements if `add`. */
-DIRECT_TARGET static void DIRECT_NAME(settle)(const float *from, float *to,
-                                              int64_t n, float bias, int add) {
+/* Stores a line of `n` sums plus a bias, or adds them to the old elements if
+ * `add`. */
+DIRECT_TARGET static void DIRECT_NAME(store_line)(const float *from, float *to,
+                                                  int64_t n, float bias,
+                                                  int add) {
   enum { L = DIRECT_NAME(lanes) };
   int64_t i = 0;
   for (; i + L <= n; i += L) {
@@ -110,12 +108,13 @@ DIRECT_TARGET static void DIRECT_NAME(settle)(const float *from, float *to,
   for (; i < n; ++i) to[i] = from[i] + bias + (add ? to[i] : 0.0f);
 }
 
-/* Adds a vector of windows to the sums; lanes missing in `keep` are no windows.
- * A product with zero would not clear infinite elements. */
+/* Adds the products of a vector of windows to the sums. Lanes that are 0 in
+ * `keep` are no windows: a product with zero would not remove infinite
+ * elements. */
 DIRECT_TARGET static EVER void DIRECT_NAME(add_products)(
-    const nn_direct_slopes *s, const nn_direct_slope *at, int64_t x,
-    DIRECT_NAME(vector) * sum, const DIRECT_NAME(mask) * keep, const int heads,
-    const int taps) {
+    const nn_direct_gradient_images *s, const nn_direct_gradient_tile *at,
+    int64_t x, DIRECT_NAME(vector) * sum, const DIRECT_NAME(mask) * keep,
+    const int heads, const int taps) {
   DIRECT_NAME(vector) h[DIRECT_HEADS];
   for (int f = 0; f < heads; ++f) h[f] = VECTOR(at->head + f * s->head + x);
   NN_CONV_UNROLL
@@ -126,16 +125,15 @@ DIRECT_TARGET static EVER void DIRECT_NAME(add_products)(
   }
 }
 
-/* Adds the sums of `heads` filters and `taps` taps over all lines of some
- * images to the old sums. */
-DIRECT_TARGET static EVER void DIRECT_NAME(products)(const nn_direct_slopes *s,
-                                                     nn_direct_slope at,
-                                                     const int heads,
-                                                     const int taps) {
+/* Computes the sums of `heads` filters and `taps` taps over all lines of some
+ * images, and adds them to at.to. */
+DIRECT_TARGET static EVER void DIRECT_NAME(sum_products)(
+    const nn_direct_gradient_images *s, nn_direct_gradient_tile at,
+    const int heads, const int taps) {
   enum { L = DIRECT_NAME(lanes) };
   DIRECT_NAME(vector) sum[DIRECT_HEADS * DIRECT_TAPS];
   DIRECT_NAME(mask) keep;
-  const nn_direct_slope first = at;
+  const nn_direct_gradient_tile first = at;
   int32_t lanes[L];
   for (int l = 0; l < L; ++l) lanes[l] = l < s->n % L ? -1 : 0;
   memcpy(&keep, lanes, sizeof keep);
@@ -162,22 +160,22 @@ DIRECT_TARGET static EVER void DIRECT_NAME(products)(const nn_direct_slopes *s,
     }
 }
 
-#define PRODUCTS(heads, taps)                                       \
-  DIRECT_TARGET static void DIRECT_NAME(products_##heads##_##taps)( \
-      const nn_direct_slopes *s, nn_direct_slope at) {              \
-    DIRECT_NAME(products)(s, at, heads, taps);                      \
+#define PRODUCTS(heads, taps)                                           \
+  DIRECT_TARGET static void DIRECT_NAME(sum_products_##heads##_##taps)( \
+      const nn_direct_gradient_images *s, nn_direct_gradient_tile at) { \
+    DIRECT_NAME(sum_products)(s, at, heads, taps);                      \
   }
 DIRECT_EACH(PRODUCTS)
 #undef PRODUCTS
 
-#define PRODUCTS(heads, taps) DIRECT_NAME(products_##heads##_##taps),
+#define PRODUCTS(heads, taps) DIRECT_NAME(sum_products_##heads##_##taps),
 static const nn_direct_loops DIRECT_NAME(loops) = {
     .held = DIRECT_HELD,
     .lanes = DIRECT_NAME(lanes),
     .heads = DIRECT_HEADS,
     .taps = DIRECT_TAPS,
     .convolve = DIRECT_NAME(convolve),
-    .settle = DIRECT_NAME(settle),
+    .store_line = DIRECT_NAME(store_line),
     .products = {DIRECT_EACH(PRODUCTS)}};
 #undef PRODUCTS
 

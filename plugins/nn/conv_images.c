@@ -10,85 +10,92 @@
 #include <string.h>
 
 #include "conv_direct.h"
-#include "lanes.h"
 #include "tenon/kernel/kernel.h"
 #include "tenon/kernel/transpose.h"
+#include "workspaces.h"
 
 enum {
-  PIECE = 1 << 15, /* bytes of a slice's copies for each lane, about */
-  SLICES = 8,      /* least number of slices, for as many threads, if that is
-                    * cheap */
-  SHORT = 64       /* columns of a line, at most: the unused ends of
-                    * longer lines cost less than transposing */
+  /* Bytes of a slice's copies for each lane of a vector, about. */
+  PIECE = 1 << 15,
+  SLICES = 8, /* least number of slices, for as many threads, if that is
+               * cheap */
+  SHORT = 64  /* largest number of columns of a line: the unused windows at the
+                 ends of longer lines cost less than transposing */
 };
 
-/* A pass over some lines of as many images as a vector has lanes: a slice. */
+/* The plan of a pass. A slice has some lines of as many images as a vector has
+ * lanes. */
 typedef struct plan {
   const nn_conv *conv;
   const nn_conv_arrays *arrays;
   const nn_direct_loops *loops;
-  tn_transpose_fn *turn;
+  tn_transpose_fn *transpose;
   int back;
   int add;
-  int64_t read; /* planes of an image that are read, and their sizes */
+  int64_t read; /* planes of an image that are read */
   int64_t in[2];
-  int64_t shift[2]; /* lines and columns of zeros before them */
-  int64_t made;     /* planes that are computed, and their sizes */
+  int64_t shift[2]; /* lines and columns of zeros before the planes */
+  int64_t made;     /* planes of an image that are computed */
   int64_t out[2];
-  int64_t held;     /* of them are computed together, but for the last */
-  int64_t lines;    /* of a slice */
+  /* Planes that are computed together; the last ones may be fewer. */
+  int64_t held;
+  int64_t lines;    /* lines of a slice */
   int64_t down;     /* slices of an image */
   int64_t pitch;    /* columns of the copy of a line, with zeros */
-  nn_range columns; /* the range without zeros */
+  nn_range columns; /* range of these columns without zeros */
   int64_t rows;     /* lines of the copy */
-  int fits;         /* whether slices are worthwhile */
+  int fits; /* slices fit the cache and share few lines: this algorithm is
+               worthwhile */
   int64_t offset[NN_DIRECT_TAPS];
   const float *packed;
-  nn_lanes lanes;
+  nn_workspaces workspaces;
 } plan;
 
-/* The lines of a window that are not zeros for line `y` of the result. */
-static nn_range rows_of(const plan *p, int64_t y) {
+/* Returns the lines of a window that are not zeros, for line `y` of the result.
+ */
+static nn_range find_rows(const plan *p, int64_t y) {
   const nn_window *w = &p->conv->window;
   const int64_t step = w->dilate[1], at = p->shift[0] - y;
   nn_range r;
-  r.begin = nn_least(nn_most(nn_ceil_div(at, step), 0), w->kernel[1]);
-  r.end = nn_least(nn_ceil_div(at + p->in[0], step), w->kernel[1]);
-  r.end = nn_most(r.end, r.begin);
+  r.begin = nn_min(nn_max(nn_ceil_div(at, step), 0), w->kernel[1]);
+  r.end = nn_min(nn_ceil_div(at + p->in[0], step), w->kernel[1]);
+  r.end = nn_max(r.end, r.begin);
   return r;
 }
 
-/* Elements of a slice's copies, and of one plane of its result. */
-static int64_t copied_size(const plan *p) {
-  return nn_up(p->read * p->rows * p->pitch * p->loops->lanes, 16);
+/* count_copied returns the size of a slice's copies, count_computed the size of
+ * one plane of its result, in elements. */
+static int64_t count_copied(const plan *p) {
+  return nn_round_up(p->read * p->rows * p->pitch * p->loops->lanes, 16);
 }
 
-static int64_t computed_size(const plan *p) {
-  return nn_up(p->lines * p->out[1] * p->loops->lanes, 16);
+static int64_t count_computed(const plan *p) {
+  return nn_round_up(p->lines * p->out[1] * p->loops->lanes, 16);
 }
 
 /* Chooses the lines of a slice. Its inputs and results stay in the second cache
  * if possible, and at most half of its input lines belong to two slices. */
 static void set_lines(plan *p) {
   const nn_conv *c = p->conv;
-  const int64_t lanes = p->loops->lanes, more = nn_direct_reach(&c->window, 1);
+  const int64_t lanes = p->loops->lanes,
+                more = nn_direct_find_reach(&c->window, 1);
   const int64_t line = p->read * p->pitch + p->held * p->out[1];
   const int64_t fits = PIECE / (int64_t)sizeof(float) / line - more;
-  const int64_t parts = nn_most(c->images / lanes * c->groups, 1);
+  const int64_t parts = nn_max(c->images / lanes * c->groups, 1);
   const int64_t down = nn_ceil_div(SLICES, parts);
-  const int64_t wanted = nn_most(nn_ceil_div(p->out[0], down), more);
-  p->lines = nn_even(p->out[0], nn_most(nn_least(fits, wanted), 1));
+  const int64_t wanted = nn_max(nn_ceil_div(p->out[0], down), more);
+  p->lines = nn_divide_evenly(p->out[0], nn_max(nn_min(fits, wanted), 1));
   p->down = nn_ceil_div(p->out[0], p->lines);
-  p->rows = nn_least(p->lines + more, p->in[0]);
+  p->rows = nn_min(p->lines + more, p->in[0]);
   p->fits = fits > 0 && (p->down == 1 || p->lines >= more);
 }
 
-/* The plan without the fields that only a pass needs. */
-static plan shape_of(const nn_conv *c, int back) {
+/* Returns a plan without the fields that only a pass needs. */
+static plan plan_shape(const nn_conv *c, int back) {
   const nn_window *w = &c->window;
   plan p = {.conv = c,
-            .loops = nn_direct_loops_at(c->level),
-            .turn = tn_transpose_of(sizeof(float), c->level),
+            .loops = nn_direct_find_loops(c->level),
+            .transpose = tn_transpose_of(sizeof(float), c->level),
             .back = back,
             .read = back ? c->filters : c->channels,
             .made = back ? c->channels : c->filters};
@@ -96,50 +103,51 @@ static plan shape_of(const nn_conv *c, int back) {
     p.in[d] = back ? w->out[d + 1] : w->in[d + 1];
     p.out[d] = back ? w->in[d + 1] : w->out[d + 1];
     p.shift[d] =
-        back ? nn_direct_reach(w, d + 1) - w->pad[d + 1] : w->pad[d + 1];
+        back ? nn_direct_find_reach(w, d + 1) - w->pad[d + 1] : w->pad[d + 1];
   }
-  p.pitch = p.out[1] + nn_direct_reach(w, 2);
-  p.columns.begin = nn_least(nn_most(p.shift[1], 0), p.pitch);
-  p.columns.end = nn_least(p.in[1] + p.shift[1], p.pitch);
-  p.columns.end = nn_most(p.columns.end, p.columns.begin);
-  p.held = nn_even(p.made, p.loops->held);
+  p.pitch = p.out[1] + nn_direct_find_reach(w, 2);
+  p.columns.begin = nn_min(nn_max(p.shift[1], 0), p.pitch);
+  p.columns.end = nn_min(p.in[1] + p.shift[1], p.pitch);
+  p.columns.end = nn_max(p.columns.end, p.columns.begin);
+  p.held = nn_divide_evenly(p.made, p.loops->held);
   set_lines(&p);
   return p;
 }
 
-static plan plan_of(const nn_conv *c, int back) {
+static plan make_plan(const nn_conv *c, int back) {
   const nn_window *w = &c->window;
-  plan p = shape_of(c, back);
+  plan p = plan_shape(c, back);
   const int64_t lanes = p.loops->lanes;
   for (int64_t t = 0; t < c->taps; ++t) {
     const int64_t y = t / w->kernel[2] * w->dilate[1];
     const int64_t x = t % w->kernel[2] * w->dilate[2];
     p.offset[t] = (y * p.pitch + x) * lanes;
   }
-  const int64_t room = copied_size(&p) + (p.held + 1) * computed_size(&p);
-  p.lanes.bytes = (uint64_t)room * sizeof(float);
-  p.lanes.n = nn_lanes_for(c->images / lanes * c->groups * p.down);
+  const int64_t room = count_copied(&p) + (p.held + 1) * count_computed(&p);
+  p.workspaces.bytes = (uint64_t)room * sizeof(float);
+  p.workspaces.n = nn_count_workspaces(c->images / lanes * c->groups * p.down);
   return p;
 }
 
 /* ----------------------------------------------------------------- a slice */
 
-/* A slice that begins with line `line`. Images are `image` elements apart in
- * the input and `made` elements apart in the result. */
-typedef struct slice {
+/* A slice, which begins with line `line` of the result. Images are `image`
+ * elements apart in the input and `made` elements apart in the result. */
+typedef struct image_slice {
   int64_t line;
   int64_t lines;
-  nn_range rows; /* that are read */
+  nn_range rows; /* lines that are read */
   const float *from;
   int64_t image;
   const float *weight;
   const float *bias;
   float *to;
   int64_t made;
-} slice;
+} image_slice;
 
-/* Copies the elements of as many images, interleaved. */
-static void copy_images(const plan *p, const slice *s, float *to) {
+/* Copies the lines of a slice, interleaved: the elements of all its images at
+ * one position are adjacent. */
+static void copy_images(const plan *p, const image_slice *s, float *to) {
   const int64_t lanes = p->loops->lanes, n = p->columns.end - p->columns.begin;
   const size_t front = (size_t)(p->columns.begin * lanes) * sizeof *to;
   const size_t back =
@@ -157,7 +165,7 @@ static void copy_images(const plan *p, const slice *s, float *to) {
       memset(line, 0, front);
       part.to = (char *)(line + p->columns.begin * lanes);
       part.from = (const char *)from;
-      if (n > 0) p->turn(&part);
+      if (n > 0) p->transpose(&part);
       memset(line + p->columns.end * lanes, 0, back);
       line += p->pitch * lanes, from += p->in[1];
       if (whole) break;
@@ -165,16 +173,17 @@ static void copy_images(const plan *p, const slice *s, float *to) {
   }
 }
 
-/* Computes `held` planes from `plane` on, of all lines. */
-static void compute_planes(const plan *p, const slice *s, const float *from,
-                           int64_t plane, int64_t held, float *to) {
+/* Computes all lines of `held` planes from `plane` on. */
+static void compute_planes(const plan *p, const image_slice *s,
+                           const float *from, int64_t plane, int64_t held,
+                           float *to) {
   const nn_conv *c = p->conv;
   const nn_window *w = &c->window;
   const int64_t lanes = p->loops->lanes, width = w->kernel[2];
   const int64_t n = p->out[1] * lanes;
   for (int64_t i = 0; i < s->lines; ++i) {
     const int64_t y = s->line + i;
-    const nn_range rows = rows_of(p, y);
+    const nn_range rows = find_rows(p, y);
     const nn_direct_windows all = {
         .planes = p->read,
         .plane = p->rows * p->pitch * lanes,
@@ -182,7 +191,7 @@ static void compute_planes(const plan *p, const slice *s, const float *from,
         .skip = (w->kernel[1] - (rows.end - rows.begin)) * width * held,
         .offset = p->offset,
         .n = n,
-        .row = computed_size(p)};
+        .row = count_computed(p)};
     const int64_t first =
         y + rows.begin * w->dilate[1] - p->shift[0] - s->rows.begin;
     const int64_t at = rows.begin < rows.end ? first : 0;
@@ -193,56 +202,58 @@ static void compute_planes(const plan *p, const slice *s, const float *from,
   }
 }
 
-/* Stores a computed plane of all images. `room` has the same size. */
-static void store_plane(const plan *p, const slice *s, float *from, float *to,
-                        float bias, float *room) {
+/* Stores a computed plane of all images of a slice. `room` is scratch memory of
+ * the same size. */
+static void store_plane(const plan *p, const image_slice *s, float *from,
+                        float *to, float bias, float *room) {
   const int64_t lanes = p->loops->lanes, n = s->lines * p->out[1];
-  if (bias != 0) p->loops->settle(from, from, n * lanes, bias, 0);
-  if (!p->add) nn_conv_finish(p->conv, from, n * lanes);
+  if (bias != 0) p->loops->store_line(from, from, n * lanes, bias, 0);
+  if (!p->add) nn_conv_run_after(p->conv, from, n * lanes);
   const tn_transpose part = {.to = (char *)(p->add ? room : to),
                              .from = (const char *)from,
                              .to_stride = p->add ? n : s->made,
                              .from_stride = lanes,
                              .n_rows = lanes,
                              .n_columns = n};
-  p->turn(&part);
+  p->transpose(&part);
   for (int64_t i = 0; p->add && i < lanes; ++i, to += s->made) {
-    p->loops->settle(room + i * n, to, n, 0, 1);
-    nn_conv_finish(p->conv, to, n);
+    p->loops->store_line(room + i * n, to, n, 0, 1);
+    nn_conv_run_after(p->conv, to, n);
   }
 }
 
-static void run_one(const plan *p, const slice *s, float *room) {
-  float *sums = room + copied_size(p),
-        *more = sums + p->held * computed_size(p);
+static void run_slice(const plan *p, const image_slice *s, float *room) {
+  float *sums = room + count_copied(p),
+        *more = sums + p->held * count_computed(p);
   copy_images(p, s, room);
   for (int64_t f = 0; f < p->made; f += p->held) {
-    const int64_t held = nn_least(p->held, p->made - f);
+    const int64_t held = nn_min(p->held, p->made - f);
     compute_planes(p, s, room, f, held, sums);
     for (int64_t i = 0; i < held; ++i)
-      store_plane(p, s, sums + i * computed_size(p),
+      store_plane(p, s, sums + i * count_computed(p),
                   s->to + ((f + i) * p->out[0] + s->line) * p->out[1],
                   s->bias ? s->bias[f + i] : 0, more);
   }
 }
 
-static slice slice_at(const plan *p, int64_t i) {
+static image_slice find_slice(const plan *p, int64_t i) {
   const nn_conv *c = p->conv;
   const nn_conv_arrays *a = p->arrays;
   const int64_t part = i / p->down, group = part % c->groups;
   const int64_t image = part / c->groups * p->loops->lanes;
   const int64_t from = p->read * p->in[0] * p->in[1];
   const int64_t to = p->made * p->out[0] * p->out[1];
-  slice s = {.line = i % p->down * p->lines,
-             .image = c->groups * from,
-             .weight = p->packed + group * c->filters * c->channels * c->taps,
-             .made = c->groups * to};
-  s.lines = nn_least(p->lines, p->out[0] - s.line);
-  s.rows.begin = nn_least(nn_most(s.line - p->shift[0], 0), p->in[0]);
-  s.rows.end =
-      nn_least(s.line + s.lines + nn_direct_reach(&c->window, 1) - p->shift[0],
-               p->in[0]);
-  s.rows.end = nn_most(s.rows.end, s.rows.begin);
+  image_slice s = {
+      .line = i % p->down * p->lines,
+      .image = c->groups * from,
+      .weight = p->packed + group * c->filters * c->channels * c->taps,
+      .made = c->groups * to};
+  s.lines = nn_min(p->lines, p->out[0] - s.line);
+  s.rows.begin = nn_min(nn_max(s.line - p->shift[0], 0), p->in[0]);
+  s.rows.end = nn_min(
+      s.line + s.lines + nn_direct_find_reach(&c->window, 1) - p->shift[0],
+      p->in[0]);
+  s.rows.end = nn_max(s.rows.end, s.rows.begin);
   s.from = (const float *)(const void *)(p->back ? a->out : a->data) +
            (image * c->groups + group) * from;
   s.to = (float *)(void *)(p->back ? a->data : a->out) +
@@ -254,39 +265,40 @@ static slice slice_at(const plan *p, int64_t i) {
 
 static int32_t run_slices(void *arg, int64_t begin, int64_t end) {
   plan *p = arg;
-  const uint32_t lane = nn_lanes_take(&p->lanes);
+  const uint32_t slot = nn_take_workspace(&p->workspaces);
   for (int64_t i = begin; i < end; ++i) {
-    const slice s = slice_at(p, i);
-    run_one(p, &s, (float *)(void *)nn_lanes_at(&p->lanes, lane));
+    const image_slice s = find_slice(p, i);
+    run_slice(p, &s,
+              (float *)(void *)nn_locate_workspace(&p->workspaces, slot));
   }
-  nn_lanes_give(&p->lanes, lane);
+  nn_release_workspace(&p->workspaces, slot);
   return TN_OK;
 }
 
 /* -------------------------------------------------------------------- pass */
 
-uint64_t nn_direct_images_room(const nn_conv *c, int back) {
-  const plan p = plan_of(c, back);
-  return p.lanes.n * p.lanes.bytes + nn_direct_packed_bytes(c);
+uint64_t nn_direct_count_images_bytes(const nn_conv *c, int back) {
+  const plan p = make_plan(c, back);
+  return p.workspaces.n * p.workspaces.bytes + nn_direct_count_packed_bytes(c);
 }
 
-int32_t nn_direct_images_run(const nn_conv *c, const nn_conv_arrays *arrays,
+int32_t nn_direct_run_images(const nn_conv *c, const nn_conv_arrays *arrays,
                              int add, int back) {
-  plan p = plan_of(c, back);
+  plan p = make_plan(c, back);
   p.arrays = arrays;
   p.add = add;
   p.packed = (const float *)(const void *)c->room;
-  p.lanes.room = c->room + nn_direct_packed_bytes(c);
-  nn_direct_pack(c, back, p.held, arrays->weight, c->room);
+  p.workspaces.room = c->room + nn_direct_count_packed_bytes(c);
+  nn_direct_pack_weights(c, back, p.held, arrays->weight, c->room);
   return c->call->host->parallel_for(
       c->call, c->images / p.loops->lanes * c->groups * p.down, 1, run_slices,
       &p);
 }
 
-int64_t nn_direct_images(const nn_conv *c, int back) {
+int64_t nn_direct_count_images(const nn_conv *c, int back) {
   const nn_window *w = &c->window;
-  const int64_t lanes = nn_direct_loops_at(c->level)->lanes;
+  const int64_t lanes = nn_direct_find_loops(c->level)->lanes;
   if (c->images < lanes || w->stride[1] != 1 || w->stride[2] != 1) return 0;
   if (w->in[2] > SHORT || w->out[2] > SHORT) return 0;
-  return shape_of(c, back).fits ? c->images / lanes * lanes : 0;
+  return plan_shape(c, back).fits ? c->images / lanes * lanes : 0;
 }

@@ -7,59 +7,60 @@
 #include <string.h>
 
 #include "conv.h"
-#include "lanes.h"
 #include "tenon/kernel/kernel.h"
+#include "workspaces.h"
 
 enum {
   PANEL = 1 << 19, /* bytes of a panel */
-  WIDTH = 320,     /* windows in it, if there are enough */
-  LONG = 2048,     /* the same if nothing is copied */
-  STEP = 16,       /* widths are multiples of it */
-  FEW = 64,        /* rows of a block; products with fewer are slow */
-  LANES = 16,      /* planes from which vectors of them are worth it */
-  BLOCKS = 4       /* of channels per image, if possible */
+  WIDTH = 320,     /* windows of a panel, if there are enough */
+  LONG = 2048,     /* the same if panels are not copied */
+  STEP = 16,       /* widths of panels are multiples of it */
+  FEW = 64,        /* rows of a product; products with fewer are slow */
+  LANES = 16, /* number of planes from which vectors of planes are worthwhile */
+  BLOCKS = 4  /* least number of blocks of channels of an image, if possible */
 };
 
 /* ------------------------------------------------------------------ panels */
 
-/* Rows [row, row + rows) and windows [at, at + n) of the matrix of a group of
- * an image. */
+/* A panel: rows [row, row + rows) and windows [at, at + n) of the matrix of a
+ * group of an image. */
 typedef struct panel {
-  char *to;    /* dense */
-  char *image; /* the first channel */
+  char *to;    /* the panel, dense */
+  char *image; /* image of the group's first channel */
   int64_t row;
   int64_t rows;
   int64_t at;
   int64_t n;
 } panel;
 
-/* Handles adjacent windows, of which one element each is in a line of the
- * image, `step` apart. */
+/* Copies or adds one element of each of n adjacent windows. They are in one
+ * line of the image, `step` elements apart. */
 typedef void line_fn(char *to, char *from, int64_t n, int64_t step);
 
-/* Handles windows whose element is padding. */
+/* Handles n windows in which that element is padding. */
 typedef void gap_fn(char *to, int64_t n);
 
-/* The element of a window for one row of the matrix. */
-typedef struct tap {
+/* The element of windows that one row of the matrix contains. */
+typedef struct row_tap {
   char *plane;
   int64_t at[NN_WINDOW_RANK];
-  nn_range inside; /* windows of a line whose element is not padding */
-} tap;
+  nn_range inside; /* windows of a line in which the element is not padding */
+} row_tap;
 
-static tap tap_of(const nn_conv *c, const panel *p, int64_t row) {
+static row_tap find_row_tap(const nn_conv *c, const panel *p, int64_t row) {
   const nn_window *w = &c->window;
-  tap t = {.plane = p->image + row / c->taps * c->in_size * c->bytes};
+  row_tap t = {.plane = p->image + row / c->taps * c->in_size * c->bytes};
   int64_t rest = row % c->taps;
   for (int d = NN_WINDOW_RANK; d-- > 0; rest /= w->kernel[d])
     t.at[d] = rest % w->kernel[d];
-  t.inside = nn_window_inside(w, 2, t.at[2], (nn_range){0, w->out[2]});
+  t.inside = nn_window_find_inside(w, 2, t.at[2], (nn_range){0, w->out[2]});
   return t;
 }
 
-/* The line of the image that contains element `t` of windows in line (z, y), or
- * NULL if that is padding. */
-static char *line_of(const nn_conv *c, const tap *t, int64_t z, int64_t y) {
+/* Returns the line of the image that contains element `t` of the windows in
+ * line (z, y), or NULL if it is padding. */
+static char *find_line(const nn_conv *c, const row_tap *t, int64_t z,
+                       int64_t y) {
   const nn_window *w = &c->window;
   const int64_t i = z * w->stride[0] + t->at[0] * w->dilate[0] - w->pad[0];
   const int64_t j = y * w->stride[1] + t->at[1] * w->dilate[1] - w->pad[1];
@@ -67,15 +68,16 @@ static char *line_of(const nn_conv *c, const tap *t, int64_t z, int64_t y) {
   return t->plane + (i * w->in[1] + j) * w->in[2] * c->bytes;
 }
 
-/* Handles windows `x` of a line; the line is NULL if all are padding. */
-TN_KERNEL_BODY void move_line(const nn_conv *c, const tap *t, nn_range x,
+/* Calls `move` or `skip` for windows `x` of a line; `line` is NULL if the
+ * element is padding in all of them. */
+TN_KERNEL_BODY void move_line(const nn_conv *c, const row_tap *t, nn_range x,
                               char *line, char *to, line_fn *move,
                               gap_fn *skip) {
   const nn_window *w = &c->window;
   const int64_t begin =
-      line ? nn_least(nn_most(t->inside.begin, x.begin), x.end) : x.end;
+      line ? nn_min(nn_max(t->inside.begin, x.begin), x.end) : x.end;
   const int64_t end =
-      line ? nn_most(nn_least(t->inside.end, x.end), begin) : x.end;
+      line ? nn_max(nn_min(t->inside.end, x.end), begin) : x.end;
   if (begin > x.begin) skip(to, begin - x.begin);
   if (end > begin)
     move(to + (begin - x.begin) * c->bytes,
@@ -85,17 +87,17 @@ TN_KERNEL_BODY void move_line(const nn_conv *c, const tap *t, nn_range x,
   if (x.end > end) skip(to + (end - x.begin) * c->bytes, x.end - end);
 }
 
-/* Iterates over a panel, one line of windows at a time. */
+/* Calls move_line for all rows of a panel, one line of windows at a time. */
 TN_KERNEL_BODY void move_panel(const nn_conv *c, const panel *p, line_fn *move,
                                gap_fn *skip) {
   const nn_window *w = &c->window;
   char *to = p->to;
   for (int64_t r = p->row; r < p->row + p->rows; ++r) {
-    const tap t = tap_of(c, p, r);
+    const row_tap t = find_row_tap(c, p, r);
     int64_t x = p->at % w->out[2], y = p->at / w->out[2];
     for (int64_t left = p->n; left > 0; x = 0, ++y) {
-      const int64_t n = nn_least(w->out[2] - x, left);
-      char *line = line_of(c, &t, y / w->out[1], y % w->out[1]);
+      const int64_t n = nn_min(w->out[2] - x, left);
+      char *line = find_line(c, &t, y / w->out[1], y % w->out[1]);
       move_line(c, &t, (nn_range){x, x + n}, line, to, move, skip);
       to += n * c->bytes;
       left -= n;
@@ -147,7 +149,7 @@ TN_KERNEL_BODY void skip_gap(char *to, int64_t n) {
   (void)to, (void)n;
 }
 
-/* Copies windows into a panel; adds a panel to the elements of windows. */
+/* Copies windows into a panel, or adds a panel to the elements of windows. */
 typedef void panel_fn(const nn_conv *c, const panel *p);
 
 #define PANEL_FUNCTION(name, target, move, skip)              \
@@ -164,14 +166,14 @@ PANEL_FUNCTION(scatter_panel_f32_avx2, TN_KERNEL_AVX2, scatter_f32, skip_gap)
 PANEL_FUNCTION(scatter_panel_f64_avx2, TN_KERNEL_AVX2, scatter_f64, skip_gap)
 #endif
 
-static panel_fn *gather_of(const nn_conv *c) {
+static panel_fn *choose_gather(const nn_conv *c) {
 #if defined(TN_KERNEL_AVX2)
   if (c->bytes == 4 && c->level == 2) return gather_panel_4_avx512;
 #endif
   return c->bytes == 4 ? gather_panel_4 : gather_panel_8;
 }
 
-static panel_fn *scatter_of(const nn_conv *c) {
+static panel_fn *choose_scatter(const nn_conv *c) {
 #if defined(TN_KERNEL_AVX2)
   if (c->level > 0)
     return c->bytes == 4 ? scatter_panel_f32_avx2 : scatter_panel_f64_avx2;
@@ -181,52 +183,53 @@ static panel_fn *scatter_of(const nn_conv *c) {
 
 /* ------------------------------------------------------------------- plans */
 
-/* The division of a pass; shapes decide all of it. */
+/* The division of a pass into panels and slices; the shapes alone decide it. */
 typedef struct plan {
   const nn_conv *conv;
   const nn_conv_arrays *arrays;
   int add;
-  int direct;     /* the image is the matrix */
-  int64_t depth;  /* rows of the matrix: of a weight's length */
+  int direct;     /* the image is the matrix, so panels are not copied */
+  int64_t depth;  /* rows of the matrix: weights of a filter */
   int64_t width;  /* windows of a panel */
-  int64_t across; /* panels side by side */
+  int64_t across; /* number of panels in a row of panels */
   int64_t height; /* rows of a panel */
-  int64_t down;   /* panels in one column */
+  int64_t down;   /* number of panels in a column of panels */
   nn_conv_sums sums;
-  nn_lanes lanes;
+  nn_workspaces workspaces;
 } plan;
 
-/* The size of pieces of n: at most `most`, all about as long. */
-static int64_t even_size(int64_t n, int64_t most, int64_t step) {
-  return nn_least(nn_up(nn_even(n, most), step), n);
+/* Divides n into pieces of at most about `most`, multiples of `step`, that are
+ * about equal; returns the length of a piece. */
+static int64_t divide_by_steps(int64_t n, int64_t most, int64_t step) {
+  return nn_min(nn_round_up(nn_divide_evenly(n, most), step), n);
 }
 
-static plan plan_of(const nn_conv *c, int direct) {
+static plan make_plan(const nn_conv *c, int direct) {
   plan p = {.conv = c, .direct = direct, .depth = c->channels * c->taps};
-  p.width = even_size(c->out_size, direct ? LONG : WIDTH, STEP);
+  p.width = divide_by_steps(c->out_size, direct ? LONG : WIDTH, STEP);
   p.across = (c->out_size + p.width - 1) / p.width;
-  p.height = direct ? p.depth : nn_most(PANEL / (p.width * c->bytes), 1);
-  p.height = even_size(p.depth, p.height, 1);
+  p.height = direct ? p.depth : nn_max(PANEL / (p.width * c->bytes), 1);
+  p.height = divide_by_steps(p.depth, p.height, 1);
   p.down = (p.depth + p.height - 1) / p.height;
   return p;
 }
 
-/* The gradient of data: rows belong to whole channels, so that a slice owns the
- * elements that it adds to. */
-static void plan_data(plan *p) {
+/* Completes a plan for the gradient of data: a panel has whole channels, so
+ * that a slice owns the elements that it adds to. */
+static void plan_data_gradient(plan *p) {
   const nn_conv *c = p->conv;
   if (p->direct) return;
-  int64_t channels = nn_most(p->height / c->taps, 1);
-  const int64_t blocks = nn_least(BLOCKS, nn_most(p->depth / FEW, 1));
-  channels = nn_least(channels, nn_most(c->channels / blocks, 1));
-  channels = even_size(c->channels, channels, 1);
+  int64_t channels = nn_max(p->height / c->taps, 1);
+  const int64_t blocks = nn_min(BLOCKS, nn_max(p->depth / FEW, 1));
+  channels = nn_min(channels, nn_max(c->channels / blocks, 1));
+  channels = divide_by_steps(c->channels, channels, 1);
   p->height = channels * c->taps;
   p->down = (c->channels + channels - 1) / channels;
-  p->width = nn_most(nn_least(p->width, PANEL / (p->height * c->bytes)), 1);
+  p->width = nn_max(nn_min(p->width, PANEL / (p->height * c->bytes)), 1);
   p->across = (c->out_size + p->width - 1) / p->width;
 }
 
-static int64_t slices_of(const plan *p, int pass) {
+static int64_t count_slices(const plan *p, int pass) {
   const nn_conv *c = p->conv;
   if (pass == NN_CONV_FORWARD) return c->images * c->groups * p->across;
   if (pass == NN_CONV_WEIGHT) return p->sums.parts * c->groups * p->down;
@@ -234,27 +237,28 @@ static int64_t slices_of(const plan *p, int pass) {
 }
 
 static plan plan_pass(const nn_conv *c, int direct, int pass) {
-  plan p = plan_of(c, direct);
-  if (pass == NN_CONV_DATA) plan_data(&p);
-  p.sums = pass == NN_CONV_WEIGHT ? nn_conv_sums_of(c) : (nn_conv_sums){c, 1};
-  p.lanes.bytes = 0;
+  plan p = make_plan(c, direct);
+  if (pass == NN_CONV_DATA) plan_data_gradient(&p);
+  p.sums = pass == NN_CONV_WEIGHT ? nn_conv_plan_sums(c) : (nn_conv_sums){c, 1};
+  p.workspaces.bytes = 0;
   if (!direct)
-    p.lanes.bytes = (uint64_t)(p.width * p.height * c->bytes + 63) / 64 * 64;
-  p.lanes.n = nn_lanes_for(slices_of(&p, pass));
+    p.workspaces.bytes =
+        (uint64_t)(p.width * p.height * c->bytes + 63) / 64 * 64;
+  p.workspaces.n = nn_count_workspaces(count_slices(&p, pass));
   return p;
 }
 
-static uint64_t room_of(const nn_conv *c, int direct, int pass) {
+static uint64_t count_workspace_bytes(const nn_conv *c, int direct, int pass) {
   const plan p = plan_pass(c, direct, pass);
-  return p.lanes.n * p.lanes.bytes + nn_conv_sums_bytes(&p.sums);
+  return p.workspaces.n * p.workspaces.bytes + nn_conv_count_sum_bytes(&p.sums);
 }
 
 static int32_t run_pass(plan *p, const nn_conv_arrays *arrays, int pass,
                         tn_loop_body *body) {
   const tn_frame *call = p->conv->call;
   p->arrays = arrays;
-  p->lanes.room = p->conv->room + nn_conv_sums_bytes(&p->sums);
-  return call->host->parallel_for(call, slices_of(p, pass), 1, body, p);
+  p->workspaces.room = p->conv->room + nn_conv_count_sum_bytes(&p->sums);
+  return call->host->parallel_for(call, count_slices(p, pass), 1, body, p);
 }
 
 static int32_t run_product(const nn_conv *c, tn_blas_gemm *g, int add) {
@@ -265,34 +269,34 @@ static int32_t run_product(const nn_conv *c, tn_blas_gemm *g, int add) {
   return nn_multiply(c->call, g);
 }
 
-/* Element i of an array. */
-static char *element_at(const nn_conv *c, char *array, int64_t i) {
+/* Returns the address of element i of an array. */
+static char *locate_element(const nn_conv *c, char *array, int64_t i) {
   return array + i * c->bytes;
 }
 
-/* The image of channel `row / taps` in a group (of all images) and rows from
- * there on, as a matrix. */
-typedef struct columns {
+/* Columns of the matrix: the first element of a panel. */
+typedef struct panel_columns {
   char *at;
-  int64_t row; /* elements from one row to the next */
-} columns;
+  int64_t row; /* distance between rows in elements */
+} panel_columns;
 
-static columns columns_of(plan *p, panel *some, char *lane) {
+static panel_columns read_columns(plan *p, panel *some, char *workspace) {
   const nn_conv *c = p->conv;
   if (p->direct)
-    return (columns){
-        element_at(c, some->image, some->row * c->in_size + some->at),
+    return (panel_columns){
+        locate_element(c, some->image, some->row * c->in_size + some->at),
         c->in_size};
-  some->to = lane;
-  gather_of(c)(c, some);
-  return (columns){lane, some->n};
+  some->to = workspace;
+  choose_gather(c)(c, some);
+  return (panel_columns){workspace, some->n};
 }
 
 /* ----------------------------------------------------------------- forward */
 
-/* Writes the bias of each filter to its row of out, or adds it. */
-static void put_bias(const nn_conv *c, const char *bias, char *out, int64_t n,
-                     int add) {
+/* Writes the bias of each filter to n elements of its row of out, or adds it.
+ */
+static void write_bias(const nn_conv *c, const char *bias, char *out, int64_t n,
+                       int add) {
   for (int64_t k = 0; k < c->filters; ++k)
     for (int64_t i = 0; i < n; ++i) {
       if (c->dtype == TN_F32) {
@@ -305,34 +309,35 @@ static void put_bias(const nn_conv *c, const char *bias, char *out, int64_t n,
     }
 }
 
-static int32_t forward_one(plan *p, int64_t slice, char *lane) {
+static int32_t compute_forward_slice(plan *p, int64_t slice, char *workspace) {
   const nn_conv *c = p->conv;
   const int64_t group = slice / p->across % c->groups;
-  const int64_t image = slice / p->across; /* times groups, plus the group */
+  const int64_t image =
+      slice / p->across; /* number of the image times groups, plus the group */
   const int64_t x = slice % p->across * p->width;
-  const int64_t n = nn_least(p->width, c->out_size - x);
+  const int64_t n = nn_min(p->width, c->out_size - x);
   char *out =
-      element_at(c, p->arrays->out, image * c->filters * c->out_size + x);
+      locate_element(c, p->arrays->out, image * c->filters * c->out_size + x);
   char *weight =
-      element_at(c, p->arrays->weight, group * c->filters * p->depth);
+      locate_element(c, p->arrays->weight, group * c->filters * p->depth);
   int add = p->add || p->arrays->bias;
   int32_t code = TN_OK;
   if (p->arrays->bias)
-    put_bias(c, element_at(c, p->arrays->bias, group * c->filters), out, n,
-             p->add);
+    write_bias(c, locate_element(c, p->arrays->bias, group * c->filters), out,
+               n, p->add);
   for (int64_t r = 0; r < p->depth && code == TN_OK; r += p->height, add = 1) {
-    panel some = {.image = element_at(c, p->arrays->data,
-                                      image * c->channels * c->in_size),
+    panel some = {.image = locate_element(c, p->arrays->data,
+                                          image * c->channels * c->in_size),
                   .row = r,
-                  .rows = nn_least(p->height, p->depth - r),
+                  .rows = nn_min(p->height, p->depth - r),
                   .at = x,
                   .n = n};
-    const columns b = columns_of(p, &some, lane);
+    const panel_columns b = read_columns(p, &some, workspace);
     code = run_product(c,
                        &(tn_blas_gemm){.m = c->filters,
                                        .n = n,
                                        .k = some.rows,
-                                       .a = element_at(c, weight, r),
+                                       .a = locate_element(c, weight, r),
                                        .b = b.at,
                                        .c = out,
                                        .lda = p->depth,
@@ -341,38 +346,38 @@ static int32_t forward_one(plan *p, int64_t slice, char *lane) {
                        add);
   }
   for (int64_t k = 0; c->after && k < c->filters && code == TN_OK; ++k)
-    nn_conv_finish(c, element_at(c, out, k * c->out_size), n);
+    nn_conv_run_after(c, locate_element(c, out, k * c->out_size), n);
   return code;
 }
 
-/* Computes slices one by one, each with a piece of the workspace. */
-typedef int32_t slice_fn(plan *p, int64_t slice, char *lane);
+/* Computes one slice in a workspace. */
+typedef int32_t slice_fn(plan *p, int64_t slice, char *workspace);
 
 static int32_t run_slices(plan *p, slice_fn *one, nn_range slices) {
-  const uint32_t lane = nn_lanes_take(&p->lanes);
+  const uint32_t slot = nn_take_workspace(&p->workspaces);
   int32_t code = TN_OK;
   for (int64_t i = slices.begin; i < slices.end && code == TN_OK; ++i)
-    code = one(p, i, nn_lanes_at(&p->lanes, lane));
-  nn_lanes_give(&p->lanes, lane);
+    code = one(p, i, nn_locate_workspace(&p->workspaces, slot));
+  nn_release_workspace(&p->workspaces, slot);
   return code;
 }
 
-static int32_t forward_slice(void *arg, int64_t begin, int64_t end) {
-  return run_slices(arg, forward_one, (nn_range){begin, end});
+static int32_t run_forward_slices(void *arg, int64_t begin, int64_t end) {
+  return run_slices(arg, compute_forward_slice, (nn_range){begin, end});
 }
 
 static int32_t run_forward(const nn_conv *c, const nn_conv_arrays *arrays,
                            int add, int direct) {
   plan p = plan_pass(c, direct, NN_CONV_FORWARD);
   p.add = add;
-  return run_pass(&p, arrays, NN_CONV_FORWARD, forward_slice);
+  return run_pass(&p, arrays, NN_CONV_FORWARD, run_forward_slices);
 }
 
 /* -------------------------------------------------------- gradient of data */
 
-/* weight^T * out for some rows of the matrix and some windows. */
-static int32_t multiply_back(const plan *p, int64_t image, const panel *some,
-                             columns to, int add) {
+/* Computes weight^T * out for the rows and windows of a panel. */
+static int32_t multiply_gradient(const plan *p, int64_t image,
+                                 const panel *some, panel_columns to, int add) {
   const nn_conv *c = p->conv;
   const int64_t group = image % c->groups;
   return run_product(
@@ -382,10 +387,10 @@ static int32_t multiply_back(const plan *p, int64_t image, const panel *some,
           .m = some->rows,
           .n = some->n,
           .k = c->filters,
-          .a = element_at(c, p->arrays->weight,
-                          group * c->filters * p->depth + some->row),
-          .b = element_at(c, p->arrays->out,
-                          image * c->filters * c->out_size + some->at),
+          .a = locate_element(c, p->arrays->weight,
+                              group * c->filters * p->depth + some->row),
+          .b = locate_element(c, p->arrays->out,
+                              image * c->filters * c->out_size + some->at),
           .c = to.at,
           .lda = p->depth,
           .ldb = c->out_size,
@@ -393,70 +398,76 @@ static int32_t multiply_back(const plan *p, int64_t image, const panel *some,
       add);
 }
 
-static int32_t data_one(plan *p, int64_t slice, char *lane) {
+static int32_t compute_data_slice(plan *p, int64_t slice, char *workspace) {
   const nn_conv *c = p->conv;
   const int64_t image = slice / p->down, row = slice % p->down * p->height;
-  const int64_t rows = nn_least(p->height, p->depth - row);
-  char *to = element_at(c, p->arrays->data, image * c->channels * c->in_size);
+  const int64_t rows = nn_min(p->height, p->depth - row);
+  char *to =
+      locate_element(c, p->arrays->data, image * c->channels * c->in_size);
   int32_t code = TN_OK;
   if (!p->add)
-    memset(element_at(c, to, row / c->taps * c->in_size), 0,
+    memset(locate_element(c, to, row / c->taps * c->in_size), 0,
            (size_t)(rows / c->taps * c->in_size * c->bytes));
   for (int64_t x = 0; x < c->out_size && code == TN_OK; x += p->width) {
-    const panel some = {.to = lane,
+    const panel some = {.to = workspace,
                         .image = to,
                         .row = row,
                         .rows = rows,
                         .at = x,
-                        .n = nn_least(p->width, c->out_size - x)};
-    code = multiply_back(p, image, &some, (columns){lane, some.n}, 0);
-    if (code == TN_OK) scatter_of(c)(c, &some);
+                        .n = nn_min(p->width, c->out_size - x)};
+    code = multiply_gradient(p, image, &some,
+                             (panel_columns){workspace, some.n}, 0);
+    if (code == TN_OK) choose_scatter(c)(c, &some);
   }
   return code;
 }
 
-static int32_t data_slice(void *arg, int64_t begin, int64_t end) {
-  return run_slices(arg, data_one, (nn_range){begin, end});
+static int32_t run_data_slices(void *arg, int64_t begin, int64_t end) {
+  return run_slices(arg, compute_data_slice, (nn_range){begin, end});
 }
 
-static int32_t data_direct(void *arg, int64_t begin, int64_t end) {
+static int32_t run_data_in_place(void *arg, int64_t begin, int64_t end) {
   const plan *p = arg;
   const nn_conv *c = p->conv;
   int32_t code = TN_OK;
   for (int64_t i = begin; i < end && code == TN_OK; ++i) {
     const int64_t image = i / p->across, x = i % p->across * p->width;
     const panel some = {
-        .rows = p->depth, .at = x, .n = nn_least(p->width, c->out_size - x)};
-    char *to =
-        element_at(c, p->arrays->data, image * c->channels * c->in_size + x);
-    code = multiply_back(p, image, &some, (columns){to, c->in_size}, p->add);
+        .rows = p->depth, .at = x, .n = nn_min(p->width, c->out_size - x)};
+    char *to = locate_element(c, p->arrays->data,
+                              image * c->channels * c->in_size + x);
+    code = multiply_gradient(p, image, &some, (panel_columns){to, c->in_size},
+                             p->add);
   }
   return code;
 }
 
-static int32_t to_data(const nn_conv *c, const nn_conv_arrays *arrays, int add,
-                       int direct) {
+static int32_t compute_data_gradient(const nn_conv *c,
+                                     const nn_conv_arrays *arrays, int add,
+                                     int direct) {
   plan p = plan_pass(c, direct, NN_CONV_DATA);
   p.add = add;
-  return run_pass(&p, arrays, NN_CONV_DATA, direct ? data_direct : data_slice);
+  return run_pass(&p, arrays, NN_CONV_DATA,
+                  direct ? run_data_in_place : run_data_slices);
 }
 
 /* ------------------------------------------------------ gradient of weight */
 
-/* Adds out * columns^T of one image to `to`. */
-static int32_t weight_image(plan *p, int64_t image, panel *some, char *to,
-                            int add) {
+/* Computes out * columns^T of one image for the rows of a panel; adds it to
+ * `to` if `add`. */
+static int32_t add_weight_image(plan *p, int64_t image, panel *some, char *to,
+                                int add) {
   const nn_conv *c = p->conv;
-  char *lane = some->to;
+  char *workspace = some->to;
   int32_t code = TN_OK;
   some->image =
-      element_at(c, p->arrays->data, image * c->channels * c->in_size);
+      locate_element(c, p->arrays->data, image * c->channels * c->in_size);
   for (int64_t x = 0; x < c->out_size && code == TN_OK; x += p->width) {
     some->at = x;
-    some->n = nn_least(p->width, c->out_size - x);
-    const columns b = columns_of(p, some, lane);
+    some->n = nn_min(p->width, c->out_size - x);
+    const panel_columns b = read_columns(p, some, workspace);
     char *out =
-        element_at(c, p->arrays->out, image * c->filters * c->out_size + x);
+        locate_element(c, p->arrays->out, image * c->filters * c->out_size + x);
     code = run_product(c,
                        &(tn_blas_gemm){.transpose_b = 1,
                                        .m = c->filters,
@@ -473,7 +484,7 @@ static int32_t weight_image(plan *p, int64_t image, panel *some, char *to,
   return code;
 }
 
-static int32_t weight_one(plan *p, int64_t slice, char *lane) {
+static int32_t compute_weight_slice(plan *p, int64_t slice, char *workspace) {
   const nn_conv *c = p->conv;
   const int64_t group = slice / p->down % c->groups;
   const int64_t part = slice / p->down / c->groups;
@@ -481,75 +492,80 @@ static int32_t weight_one(plan *p, int64_t slice, char *lane) {
   const int64_t last = c->images * (part + 1) / p->sums.parts;
   const int64_t row = slice % p->down * p->height;
   panel some = {
-      .to = lane, .row = row, .rows = nn_least(p->height, p->depth - row)};
-  char *to = element_at(c, nn_conv_sums_at(&p->sums, p->arrays->weight, part),
-                        group * c->filters * p->depth + row);
+      .to = workspace, .row = row, .rows = nn_min(p->height, p->depth - row)};
+  char *to =
+      locate_element(c, nn_conv_locate_sum(&p->sums, p->arrays->weight, part),
+                     group * c->filters * p->depth + row);
   int32_t code = TN_OK;
   for (int64_t i = first; i < last && code == TN_OK; ++i)
-    code = weight_image(p, i * c->groups + group, &some, to,
-                        i > first || (part == 0 && p->add));
+    code = add_weight_image(p, i * c->groups + group, &some, to,
+                            i > first || (part == 0 && p->add));
   return code;
 }
 
-static int32_t weight_slice(void *arg, int64_t begin, int64_t end) {
-  return run_slices(arg, weight_one, (nn_range){begin, end});
+static int32_t run_weight_slices(void *arg, int64_t begin, int64_t end) {
+  return run_slices(arg, compute_weight_slice, (nn_range){begin, end});
 }
 
-static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *arrays,
-                         int add, int direct) {
+static int32_t compute_weight_gradient(const nn_conv *c,
+                                       const nn_conv_arrays *arrays, int add,
+                                       int direct) {
   plan p = plan_pass(c, direct, NN_CONV_WEIGHT);
   p.add = add;
-  const int32_t code = run_pass(&p, arrays, NN_CONV_WEIGHT, weight_slice);
+  const int32_t code = run_pass(&p, arrays, NN_CONV_WEIGHT, run_weight_slices);
   if (code != TN_OK) return code;
-  return nn_conv_sums_join(&p.sums, arrays->weight);
+  return nn_conv_add_sums(&p.sums, arrays->weight);
 }
 
 /* -------------------------------------------------------------- algorithms */
 
-/* Whether conv_tiles.c is faster, which packs one factor alone in the order of
- * registers. That is so if the computed planes fill vectors, because panels
- * would be packed a second time; for few windows, because products are as small
- * as panels; and for the gradient of weight. Then it copies padding and has a
- * loop for gaps between windows; panels have neither. */
+/* Whether conv_tiles.c is faster, which packs only one factor. It is if the
+ * computed planes fill vectors, because panels would be packed a second time.
+ * It is for few windows, because products are as small as panels. It is for the
+ * gradient of weight, because it copies padding and has a loop for gaps between
+ * windows; panels have neither. */
 static int is_tiled(const nn_conv *c, int pass) {
   const int64_t made = pass == NN_CONV_DATA ? c->channels : c->filters;
-  return c->dtype == TN_F32 && !nn_conv_is_hollow(c) &&
+  return c->dtype == TN_F32 && !nn_conv_is_mostly_padding(c) &&
          (pass == NN_CONV_WEIGHT || made >= LANES || c->out_size <= FEW);
 }
 
-static uint64_t panels_room(const nn_conv *c, int pass) {
-  return is_tiled(c, pass) ? nn_conv_tiles.room(c, pass) : room_of(c, 0, pass);
+static uint64_t count_panels_bytes(const nn_conv *c, int pass) {
+  return is_tiled(c, pass) ? nn_conv_tiles.count_bytes(c, pass)
+                           : count_workspace_bytes(c, 0, pass);
 }
 
-/* Whether products of single images are small; conv_tiles.c joins those of all
- * images. */
+/* Whether products of single images are small; conv_tiles.c computes those of
+ * all images together. */
 static int is_tiny(const nn_conv *c, int pass) {
   return c->dtype == TN_F32 && pass == NN_CONV_FORWARD && c->out_size <= FEW;
 }
 
-static uint64_t pointwise_room(const nn_conv *c, int pass) {
-  return is_tiny(c, pass) ? nn_conv_tiles.room(c, pass) : room_of(c, 1, pass);
+static uint64_t count_pointwise_bytes(const nn_conv *c, int pass) {
+  return is_tiny(c, pass) ? nn_conv_tiles.count_bytes(c, pass)
+                          : count_workspace_bytes(c, 1, pass);
 }
 
-#define PANELS_PASS(name, what, pass)                                       \
+#define PANELS_PASS(name, function, pass)                                   \
   static int32_t name(const nn_conv *c, const nn_conv_arrays *a, int add) { \
     return is_tiled(c, pass) ? nn_conv_tiles.passes[pass](c, a, add)        \
-                             : what(c, a, add, 0);                          \
+                             : function(c, a, add, 0);                      \
   }
 PANELS_PASS(panels_forward, run_forward, NN_CONV_FORWARD)
-PANELS_PASS(panels_data, to_data, NN_CONV_DATA)
-PANELS_PASS(panels_weight, to_weight, NN_CONV_WEIGHT)
+PANELS_PASS(panels_data, compute_data_gradient, NN_CONV_DATA)
+PANELS_PASS(panels_weight, compute_weight_gradient, NN_CONV_WEIGHT)
 
-#define POINTWISE_PASS(name, what, pass)                                    \
+#define POINTWISE_PASS(name, function, pass)                                \
   static int32_t name(const nn_conv *c, const nn_conv_arrays *a, int add) { \
     return is_tiny(c, pass) ? nn_conv_tiles.passes[pass](c, a, add)         \
-                            : what(c, a, add, 1);                           \
+                            : function(c, a, add, 1);                       \
   }
 POINTWISE_PASS(pointwise_forward, run_forward, NN_CONV_FORWARD)
-POINTWISE_PASS(pointwise_data, to_data, NN_CONV_DATA)
-POINTWISE_PASS(pointwise_weight, to_weight, NN_CONV_WEIGHT)
+POINTWISE_PASS(pointwise_data, compute_data_gradient, NN_CONV_DATA)
+POINTWISE_PASS(pointwise_weight, compute_weight_gradient, NN_CONV_WEIGHT)
 
-const nn_conv_way nn_conv_panels = {
-    panels_room, {panels_forward, panels_data, panels_weight}};
-const nn_conv_way nn_conv_pointwise = {
-    pointwise_room, {pointwise_forward, pointwise_data, pointwise_weight}};
+const nn_conv_algorithm nn_conv_panels = {
+    count_panels_bytes, {panels_forward, panels_data, panels_weight}};
+const nn_conv_algorithm nn_conv_pointwise = {
+    count_pointwise_bytes,
+    {pointwise_forward, pointwise_data, pointwise_weight}};

@@ -6,52 +6,53 @@
 
 enum {
   PARTS = 8,      /* largest number of separate sums */
-  APART = 4 << 20 /* largest size of them in bytes */
+  APART = 4 << 20 /* largest size of all separate sums, in bytes */
 };
 
-static int64_t size_of(const nn_conv *c) {
+/* Returns the number of elements of the weight. */
+static int64_t count_weights(const nn_conv *c) {
   return c->groups * c->filters * c->channels * c->taps;
 }
 
-nn_conv_sums nn_conv_sums_of(const nn_conv *conv) {
-  const int64_t bytes = size_of(conv) * conv->bytes;
-  const int64_t parts = nn_least(nn_least(PARTS, conv->images), APART / bytes);
-  return (nn_conv_sums){conv, nn_most(parts, 1)};
+nn_conv_sums nn_conv_plan_sums(const nn_conv *conv) {
+  const int64_t bytes = count_weights(conv) * conv->bytes;
+  const int64_t parts = nn_min(nn_min(PARTS, conv->images), APART / bytes);
+  return (nn_conv_sums){conv, nn_max(parts, 1)};
 }
 
-uint64_t nn_conv_sums_bytes(const nn_conv_sums *sums) {
-  const int64_t bytes = size_of(sums->conv) * sums->conv->bytes;
+uint64_t nn_conv_count_sum_bytes(const nn_conv_sums *sums) {
+  const int64_t bytes = count_weights(sums->conv) * sums->conv->bytes;
   return (uint64_t)((sums->parts - 1) * bytes + 63) / 64 * 64;
 }
 
-char *nn_conv_sums_at(const nn_conv_sums *sums, char *weight, int64_t part) {
+char *nn_conv_locate_sum(const nn_conv_sums *sums, char *weight, int64_t part) {
   const nn_conv *c = sums->conv;
   if (part == 0) return weight;
-  return c->room + (part - 1) * size_of(c) * c->bytes;
+  return c->room + (part - 1) * count_weights(c) * c->bytes;
 }
 
-/* A loop's arguments. */
-typedef struct joining {
+/* Arguments of the loop add_slice. */
+typedef struct sum_args {
   const nn_conv_sums *sums;
   char *weight;
-} joining;
+} sum_args;
 
-static int32_t join_slice(void *arg, int64_t begin, int64_t end) {
-  const joining *j = arg;
+static int32_t add_slice(void *arg, int64_t begin, int64_t end) {
+  const sum_args *j = arg;
   const nn_conv *c = j->sums->conv;
   const tn_kernel_mode mode = {c->dtype, c->level};
   for (int64_t part = 1; part < j->sums->parts; ++part)
     tn_kernel_add_dense(
         j->weight + begin * c->bytes,
-        nn_conv_sums_at(j->sums, j->weight, part) + begin * c->bytes, &mode,
+        nn_conv_locate_sum(j->sums, j->weight, part) + begin * c->bytes, &mode,
         end - begin);
   return TN_OK;
 }
 
-int32_t nn_conv_sums_join(const nn_conv_sums *sums, char *weight) {
-  joining j = {sums, weight};
+int32_t nn_conv_add_sums(const nn_conv_sums *sums, char *weight) {
+  sum_args j = {sums, weight};
   if (sums->parts == 1) return TN_OK;
   return sums->conv->call->host->parallel_for(
-      sums->conv->call, size_of(sums->conv), TN_KERNEL_GRAIN / 4, join_slice,
-      &j);
+      sums->conv->call, count_weights(sums->conv), TN_KERNEL_GRAIN / 4,
+      add_slice, &j);
 }

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * conv_tiles.c: any convolution in f32, as products of matrices of which only
- * one is packed: weights, or the gradient of out, in the order in which
- * registers read them as vectors. The other factor is read element by element,
- * so it may have any layout: the one of the arrays, or a copy with padding.
+ * conv_tiles.c: any convolution in f32, as matrix products. Only one factor is
+ * packed: the weights, or for the gradient of weight the output gradient.
+ * Registers read it as vectors in the packed order. The other factor is read
+ * element by element, so it may have any layout: that of the arrays, or a copy
+ * with padding.
  *
  * The results of a pass are points, image after image. Each is a sum over rows:
- * the planes that are read, and for each of them the taps of the window. Lanes
- * of vectors are computed planes. Forward, points are windows. Backward, an
- * element of data gets its terms from the windows in which it is element t, if
- * it is on their grid. With a step, elements fall into phases, each with its
- * own taps, and the points of a phase read `out` contiguously.
+ * the planes that are read, and the taps of the window in each of them. Lanes
+ * of vectors are computed planes. In a forward pass, points are windows. In the
+ * gradient of data, points are elements of data; each sums over the windows
+ * that contain it. With a stride, elements are divided into phases, each with
+ * its own taps, and the points of a phase read `out` contiguously.
  *
- * A slice has a block of points; its sums are transposed into planes. The
+ * A slice computes a block of points and transposes its sums into planes. The
  * gradient of weight exchanges points and rows: it sums over points. The same
  * loop computes it with exchanged addresses.
  */
@@ -19,89 +20,22 @@
 
 #include "conv_tiles_plan.h"
 
-/* ------------------------------------------------------------------ strips */
-
-/* Some vectors of computed planes. */
-typedef struct strip {
-  int64_t wide;  /* vectors */
-  int64_t first; /* plane */
-  int64_t width; /* elements of the vectors */
-  int64_t n;     /* number of existing planes */
-} strip;
-
-static int64_t vectors_of(const plan *p) {
-  return nn_ceil_div(p->made, p->loops->lanes);
-}
-
-/* Elements of all vectors. */
-static int64_t strips_size(const plan *p) {
-  return vectors_of(p) * p->loops->lanes;
-}
-
-static strip strip_of(const plan *p, int64_t index) {
-  const int64_t all = vectors_of(p), lanes = p->loops->lanes;
-  const int64_t first = index * all / p->strips;
-  const int64_t wide = (index + 1) * all / p->strips - first;
-  return (strip){wide, first * lanes, wide * lanes,
-                 nn_least(wide * lanes, p->made - first * lanes)};
-}
-
-/* Elements of weights of a group, in vectors. */
-static int64_t packed_of(const plan *p) {
-  return strips_size(p) * p->planes * p->conv->taps;
-}
-
-static uint64_t packed_bytes(const plan *p) {
-  return (uint64_t)nn_up(p->conv->groups * packed_of(p), 16) * sizeof(float);
-}
-
-/* Taps along d that meet one of the first n phases there; each meets one. */
-static int64_t taps_along(const plan *p, int d, int64_t n) {
-  const nn_window *w = &p->conv->window;
-  int64_t count = 0;
-  for (int64_t t = 0; t < w->kernel[d]; ++t) {
-    const int64_t first = (t * w->dilate[d] - w->pad[d]) % w->stride[d];
-    count += (first < 0 ? first + w->stride[d] : first) < n;
-  }
-  return count;
-}
-
-/* Number of taps of all phases before one, without a loop over them: a wide
- * stride has as many phases as there are elements. */
-static int64_t taps_before(const plan *p, int64_t index) {
-  int64_t before = 0, inner = 1;
-  for (int d = NN_WINDOW_RANK; d-- > 0; index /= p->phases[d]) {
-    const int64_t at = index % p->phases[d];
-    const int64_t lower = taps_along(p, d, at);
-    const int64_t own = taps_along(p, d, at + 1) - lower;
-    before = lower * inner + own * before;
-    inner *= taps_along(p, d, p->phases[d]);
-  }
-  return before;
-}
-
-/* Start of the weights of a strip, in a phase after `before` taps. */
-static float *packed_at(const plan *p, int64_t group, const phase *f,
-                        int64_t before, const strip *s) {
-  return p->packed + group * packed_of(p) +
-         strips_size(p) * p->planes * before + s->first * p->planes * f->n_taps;
-}
-
 /* ----------------------------------------------------------------- weights */
 
-/* Backward, the weights of a filter are a row of all computed planes, tap by
- * tap; `room` has them in vectors until they are copied to the phases. */
-static void pack_back(const plan *p, int64_t group, const strip *s,
-                      char *taps_room, float *room) {
+/* Packs the weights of a strip for the gradient of data. The weights of a
+ * filter are a row of all computed planes, tap by tap. `room` gets them as
+ * vectors, before they are copied to the phases. */
+static void pack_backward_strip(const plan *p, int64_t group, const strip *s,
+                                char *taps_room, float *room) {
   const nn_conv *c = p->conv;
   const int64_t depth = c->channels * c->taps;
-  const int64_t phases = nn_window_product(p->phases);
+  const int64_t phases = nn_window_multiply_lengths(p->phases);
   const float *from = p->weight + group * c->filters * depth;
   tap *taps = (tap *)(void *)taps_room;
   int64_t before = 0;
   for (int64_t i = 0; i < phases; ++i) {
-    const phase f = phase_of(p, i, taps);
-    float *to = packed_at(p, group, &f, before, s);
+    const phase f = find_phase(p, i, taps);
+    float *to = locate_packed(p, group, &f, before, s);
     before += f.n_taps;
     for (int64_t k = 0; k < c->filters && f.n_taps > 0; ++k) {
       const float *some = from + k * depth + s->first * c->taps;
@@ -109,13 +43,13 @@ static void pack_back(const plan *p, int64_t group, const strip *s,
       if (k + 1 < c->filters)
         for (int64_t x = 0; x < s->n * c->taps; x += 16)
           __builtin_prefetch(some + depth + x);
-      p->loops->turn(&(turning){.from = some,
-                                .apart = c->taps,
-                                .n = s->n,
-                                .depth = c->taps,
-                                .to = whole ? to : room,
-                                .row = s->width,
-                                .open = 1});
+      p->loops->transpose(&(transposition){.from = some,
+                                           .apart = c->taps,
+                                           .n = s->n,
+                                           .depth = c->taps,
+                                           .to = whole ? to : room,
+                                           .row = s->width,
+                                           .open = 1});
       for (int64_t t = 0; t < f.n_taps && !whole; ++t)
         memcpy(to + t * s->width, room + f.taps[t].index * s->width,
                (size_t)s->width * sizeof *to);
@@ -124,128 +58,131 @@ static void pack_back(const plan *p, int64_t group, const strip *s,
   }
 }
 
-/* The weights of strip `index % strips` of a group. */
+/* Packs the weights of strip `index % strips` of a group. */
 static void pack_strip(const plan *p, int64_t index, char *room,
-                       float *turned) {
+                       float *transposed) {
   const nn_conv *c = p->conv;
   const int64_t group = index / p->strips, depth = c->channels * c->taps;
-  const strip s = strip_of(p, index % p->strips);
+  const strip s = find_strip(p, index % p->strips);
   if (p->back) {
-    pack_back(p, group, &s, room, turned);
+    pack_backward_strip(p, group, &s, room, transposed);
     return;
   }
-  const phase f = phase_of(p, 0, (tap *)(void *)room);
-  p->loops->turn(
-      &(turning){.from = p->weight + (group * c->filters + s.first) * depth,
-                 .apart = depth,
-                 .n = s.n,
-                 .depth = depth,
-                 .to = packed_at(p, group, &f, 0, &s),
-                 .row = s.width,
-                 .open = 1});
+  const phase f = find_phase(p, 0, (tap *)(void *)room);
+  p->loops->transpose(&(transposition){
+      .from = p->weight + (group * c->filters + s.first) * depth,
+      .apart = depth,
+      .n = s.n,
+      .depth = depth,
+      .to = locate_packed(p, group, &f, 0, &s),
+      .row = s.width,
+      .open = 1});
 }
 
-/* ------------------------------------------------------------------- desks */
+/* --------------------------------------------------------------- workspaces */
 
-/* A slice's part of the workspace. */
-typedef struct desk {
+/* The arrays of one slice in its workspace. */
+typedef struct workspace {
   tap *taps;
-  int64_t *points; /* their input addresses */
-  int64_t *steps;  /* distances from there to rows */
-  float *copy;     /* (image, plane, element) */
-  float *heads;    /* (strip, point, filter); the gradient of weight only */
-  float *sums;     /* (point, computed plane) of a strip; or (strip, row,
-                    * filter) */
-  float *turned;   /* the same of a strip, transposed */
-} desk;
+  int64_t *points; /* positions of the points in the input */
+  int64_t *steps;  /* distance of each row from a point */
+  float *copy;     /* input with padding: (image, plane, element) */
+  float *heads;    /* output gradients: (strip, point, filter); only for the
+                      gradient of weight */
+  float *sums; /* sums: (point, computed plane) of a strip; for the gradient of
+                  weight (strip, row, filter) */
+  float *transposed; /* the sums of a strip, transposed */
+} workspace;
 
-/* Bytes of each. */
-typedef struct desk_sizes {
-  int64_t taps, points, steps, copy, heads, sums, turned;
-} desk_sizes;
+/* Bytes of each of these arrays. */
+typedef struct workspace_sizes {
+  int64_t taps, points, steps, copy, heads, sums, transposed;
+} workspace_sizes;
 
-static int64_t bytes_of(int64_t n, size_t each) {
-  return nn_up(n * (int64_t)each, 64);
+static int64_t round_up_bytes(int64_t n, size_t each) {
+  return nn_round_up(n * (int64_t)each, 64);
 }
 
-static int64_t widest_strip(const plan *p) {
-  return nn_least(WIDE, vectors_of(p)) * p->loops->lanes;
+static int64_t find_widest_strip(const plan *p) {
+  return nn_min(WIDE, count_vectors(p)) * p->loops->lanes;
 }
 
-static desk_sizes point_sizes(const plan *p) {
-  const int64_t taps = p->conv->taps, points = nn_up(p->points, 16);
-  return (desk_sizes){
-      .taps = bytes_of(taps, sizeof(tap)),
-      .points = bytes_of(points, sizeof(int64_t)),
-      .steps = bytes_of(nn_most(DEPTH, taps), sizeof(int64_t)),
-      .copy = bytes_of(copied_of(p, p->planes), sizeof(float)),
-      .sums = bytes_of(points * widest_strip(p), sizeof(float)),
-      .turned =
-          bytes_of(nn_most(points, taps) * widest_strip(p), sizeof(float))};
+static workspace_sizes find_point_sizes(const plan *p) {
+  const int64_t taps = p->conv->taps, points = nn_round_up(p->points, 16);
+  return (workspace_sizes){
+      .taps = round_up_bytes(taps, sizeof(tap)),
+      .points = round_up_bytes(points, sizeof(int64_t)),
+      .steps = round_up_bytes(nn_max(DEPTH, taps), sizeof(int64_t)),
+      .copy = round_up_bytes(count_copied(p, p->planes), sizeof(float)),
+      .sums = round_up_bytes(points * find_widest_strip(p), sizeof(float)),
+      .transposed = round_up_bytes(nn_max(points, taps) * find_widest_strip(p),
+                                   sizeof(float))};
 }
 
-static desk_sizes slope_sizes(const plan *p) {
-  const int64_t rows = nn_up(p->height * p->conv->taps, 16);
-  return (desk_sizes){
-      .taps = bytes_of(p->conv->taps, sizeof(tap)),
-      .points = bytes_of(p->points, sizeof(int64_t)),
-      .steps = bytes_of(rows, sizeof(int64_t)),
-      .copy = bytes_of(copied_of(p, p->height), sizeof(float)),
-      .heads = bytes_of(p->points * strips_size(p), sizeof(float)),
-      .sums = bytes_of(rows * strips_size(p), sizeof(float)),
+static workspace_sizes find_gradient_sizes(const plan *p) {
+  const int64_t rows = nn_round_up(p->height * p->conv->taps, 16);
+  return (workspace_sizes){
+      .taps = round_up_bytes(p->conv->taps, sizeof(tap)),
+      .points = round_up_bytes(p->points, sizeof(int64_t)),
+      .steps = round_up_bytes(rows, sizeof(int64_t)),
+      .copy = round_up_bytes(count_copied(p, p->height), sizeof(float)),
+      .heads =
+          round_up_bytes(p->points * count_strip_elements(p), sizeof(float)),
+      .sums = round_up_bytes(rows * count_strip_elements(p), sizeof(float)),
   };
 }
 
-static uint64_t desk_bytes(const desk_sizes *s) {
+static uint64_t count_workspace(const workspace_sizes *s) {
   return (uint64_t)(s->taps + s->points + s->steps + s->copy + s->heads +
-                    s->sums + s->turned);
+                    s->sums + s->transposed);
 }
 
-static desk desk_of(const desk_sizes *s, char *room) {
-  desk d = {.taps = (tap *)(void *)room};
+static workspace place_workspace(const workspace_sizes *s, char *room) {
+  workspace d = {.taps = (tap *)(void *)room};
   d.points = (int64_t *)(void *)(room += s->taps);
   d.steps = (int64_t *)(void *)(room += s->points);
   d.copy = (float *)(void *)(room += s->steps);
   d.heads = (float *)(void *)(room += s->copy);
   d.sums = (float *)(void *)(room += s->heads);
-  d.turned = (float *)(void *)(room + s->sums);
+  d.transposed = (float *)(void *)(room + s->sums);
   return d;
 }
 
 /* ------------------------------------------------------- forward, backward */
 
-/* A slice: some strips of a group at a block of points. */
-typedef struct block {
+/* The state of a slice: some strips of a group at a block of points. */
+typedef struct point_block {
   const plan *plan;
-  desk desk;
+  workspace workspace;
   phase phase;
-  box box;
-  reads reads;
+  point_range point_range;
+  block_input block_input;
   int64_t group;
-  int64_t before; /* taps of the phases before */
-} block;
+  int64_t before; /* number of taps of the phases before */
+} point_block;
 
-/* Computes the sums of a strip, for all points. */
-static void sum_strip(const block *b, const strip *s) {
+/* Computes the sums of a strip for all points of a block. */
+static void sum_strip(const point_block *b, const strip *s) {
   const plan *p = b->plan;
-  const desk *d = &b->desk;
-  const int64_t n_taps = b->phase.n_taps, points = points_of(&b->box);
+  const workspace *d = &b->workspace;
+  const int64_t n_taps = b->phase.n_taps,
+                points = count_points(&b->point_range);
   const int64_t depth = DEPTH / 16 * p->loops->lanes;
   const int64_t together =
-      nn_even(p->planes, nn_most(depth / nn_most(n_taps, 1), 1));
-  const float *right = packed_at(p, b->group, &b->phase, b->before, s);
-  place_taps(&b->phase, &b->reads, together, d->steps);
+      nn_divide_evenly(p->planes, nn_max(depth / nn_max(n_taps, 1), 1));
+  const float *right = locate_packed(p, b->group, &b->phase, b->before, s);
+  locate_taps(&b->phase, &b->block_input, together, d->steps);
   for (int64_t k = 0; k < p->planes; k += together) {
-    const float *from = b->reads.from + k * b->reads.plane;
+    const float *from = b->block_input.from + k * b->block_input.plane;
     tile t = {.steps = d->steps,
               .right = right + k * n_taps * s->width,
-              .depth = nn_least(together, p->planes - k) * n_taps,
+              .depth = nn_min(together, p->planes - k) * n_taps,
               .wide = s->wide,
               .add = k > 0};
     for (int64_t i = 0; i < points; i += p->loops->rows) {
       for (int r = 0; r < p->loops->rows; ++r)
-        t.left[r] = from + d->points[nn_least(i + r, points - 1)];
-      t.next = from + d->points[nn_least(i + p->loops->rows, points - 1)];
+        t.left[r] = from + d->points[nn_min(i + r, points - 1)];
+      t.next = from + d->points[nn_min(i + p->loops->rows, points - 1)];
       t.to = d->sums + i * s->width;
       t.rows = points - i;
       p->loops->multiply(&t);
@@ -253,95 +190,104 @@ static void sum_strip(const block *b, const strip *s) {
   }
 }
 
-/* Start of a line of points in a computed plane. */
-static int64_t place_line(const plan *p, const block *b, int64_t z, int64_t y) {
-  const int64_t at[] = {z, y, b->box.at[2].begin};
+/* Returns the position in a computed plane of the first point of line (z, y).
+ */
+static int64_t locate_line(const plan *p, const point_block *b, int64_t z,
+                           int64_t y) {
+  const int64_t at[] = {z, y, b->point_range.at[2].begin};
   int64_t place = 0;
   for (int d = 0; d < NN_WINDOW_RANK; ++d)
     place = place * p->out[d] + b->phase.first[d] + at[d] * p->phases[d];
   return place;
 }
 
-/* Stores the points of an image in one plane. */
-static void settle_plane(const block *b, const float *from, float *plane) {
+/* Stores the sums of one plane of an image; neighbouring points may have gaps
+ * between them. */
+static void store_plane(const point_block *b, const float *from, float *plane) {
   const plan *p = b->plan;
-  const nn_range *at = b->box.at;
-  spread s = {.from = from,
-              .to_row = p->phases[1] * p->out[2],
-              .n = at[1].end - at[1].begin,
-              .length = at[2].end - at[2].begin,
-              .step = p->phases[2],
-              .add = p->add};
+  const nn_range *at = b->point_range.at;
+  line_store s = {.from = from,
+                  .to_row = p->phases[1] * p->out[2],
+                  .n = at[1].end - at[1].begin,
+                  .length = at[2].end - at[2].begin,
+                  .step = p->phases[2],
+                  .add = p->add};
   for (int64_t z = at[0].begin; z < at[0].end; ++z) {
-    s.to = plane + place_line(p, b, z, at[1].begin);
-    p->loops->spread(&s);
+    s.to = plane + locate_line(p, b, z, at[1].begin);
+    p->loops->store_lines(&s);
     s.from += s.n * s.length;
   }
 }
 
-/* Stores the sums of a strip for one image: those of a phase through a
- * transposed copy. */
-static void settle_image(const block *b, const strip *s, int64_t image) {
+/* Stores the sums of a strip for one image; through a transposed copy if there
+ * are several phases. */
+static void store_image(const point_block *b, const strip *s, int64_t image) {
   const plan *p = b->plan;
-  const desk *d = &b->desk;
-  const int64_t size = nn_window_product(p->out), points = b->box.points;
+  const workspace *d = &b->workspace;
+  const int64_t size = nn_window_multiply_lengths(p->out),
+                points = b->point_range.points;
   const int64_t plane = b->group * p->made + s->first;
   float *to = p->to + (image * p->conv->groups * p->made + plane) * size;
-  turning t = {
-      .from = d->sums + (image - b->box.images.begin) * points * s->width,
-      .apart = s->width,
-      .n = points,
-      .depth = s->n,
-      .to = d->turned,
-      .row = nn_up(points, 16),
-      .open = 1};
-  if (nn_window_product(p->phases) > 1) {
-    if (b->phase.n_taps > 0) p->loops->turn(&t);
+  transposition t = {.from = d->sums + (image - b->point_range.images.begin) *
+                                           points * s->width,
+                     .apart = s->width,
+                     .n = points,
+                     .depth = s->n,
+                     .to = d->transposed,
+                     .row = nn_round_up(points, 16),
+                     .open = 1};
+  if (nn_window_multiply_lengths(p->phases) > 1) {
+    if (b->phase.n_taps > 0) p->loops->transpose(&t);
     for (int64_t k = 0; k < s->n; ++k)
-      settle_plane(b, d->turned + k * t.row, to + k * size);
+      store_plane(b, d->transposed + k * t.row, to + k * size);
     return;
   }
-  to += place_line(p, b, b->box.at[0].begin, b->box.at[1].begin);
+  to +=
+      locate_line(p, b, b->point_range.at[0].begin, b->point_range.at[1].begin);
   t.to = to;
   t.row = size;
   t.bias = p->bias ? p->bias + plane : NULL;
   t.open = 0;
   t.add = p->add;
-  p->loops->turn(&t);
+  p->loops->transpose(&t);
   for (int64_t k = 0; !p->back && p->conv->after && k < s->n; ++k)
-    nn_conv_finish(p->conv, to + k * size, points);
+    nn_conv_run_after(p->conv, to + k * size, points);
 }
 
-/* Stores the sums of a strip. */
-static void store_strip(const block *b, const strip *s) {
-  for (int64_t i = b->box.images.begin; i < b->box.images.end; ++i)
-    settle_image(b, s, i);
+/* Stores the sums of a strip for all images of a block. */
+static void store_strip(const point_block *b, const strip *s) {
+  for (int64_t i = b->point_range.images.begin; i < b->point_range.images.end;
+       ++i)
+    store_image(b, s, i);
 }
 
+/* Computes one slice of a forward pass or of the gradient of data. */
 static void run_slice(const plan *p, int64_t slice, char *room) {
-  const desk_sizes sizes = point_sizes(p);
-  block b = {.plan = p, .desk = desk_of(&sizes, room)};
-  const int64_t phases = nn_window_product(p->phases);
+  const workspace_sizes sizes = find_point_sizes(p);
+  point_block b = {.plan = p, .workspace = place_workspace(&sizes, room)};
+  const int64_t phases = nn_window_multiply_lengths(p->phases);
   const int64_t number = slice % phases; /* they write the same lines */
   slice /= phases;
   const int64_t share = slice % p->shares;
   slice /= p->shares;
   const int64_t index = slice % p->blocks;
   b.group = slice / p->blocks;
-  b.before = taps_before(p, number);
-  b.phase = phase_of(p, number, b.desk.taps);
-  b.box = box_of(p, &b.phase, index);
-  if (points_of(&b.box) == 0 || (b.phase.n_taps == 0 && p->add)) return;
-  b.reads = reads_of(p, &b.phase, &b.box, (nn_range){0, p->planes}, b.group,
-                     b.desk.copy);
-  place_points(p, &b.box, &b.reads, b.desk.points);
+  b.before = count_taps_before(p, number);
+  b.phase = find_phase(p, number, b.workspace.taps);
+  b.point_range = find_point_range(p, &b.phase, index);
+  if (count_points(&b.point_range) == 0 || (b.phase.n_taps == 0 && p->add))
+    return;
+  b.block_input =
+      read_block_input(p, &b.phase, &b.point_range, (nn_range){0, p->planes},
+                       b.group, b.workspace.copy);
+  locate_points(p, &b.point_range, &b.block_input, b.workspace.points);
   if (b.phase.n_taps == 0) { /* elements without a window are 0 */
-    memset(b.desk.sums, 0, (size_t)sizes.sums);
-    memset(b.desk.turned, 0, (size_t)sizes.turned);
+    memset(b.workspace.sums, 0, (size_t)sizes.sums);
+    memset(b.workspace.transposed, 0, (size_t)sizes.transposed);
   }
   for (int64_t i = p->strips * share / p->shares;
        i < p->strips * (share + 1) / p->shares; ++i) {
-    const strip s = strip_of(p, i);
+    const strip s = find_strip(p, i);
     if (b.phase.n_taps > 0) sum_strip(&b, &s);
     store_strip(&b, &s);
   }
@@ -349,25 +295,25 @@ static void run_slice(const plan *p, int64_t slice, char *room) {
 
 static int32_t pack_slices(void *arg, int64_t begin, int64_t end) {
   plan *p = arg;
-  const desk_sizes sizes = point_sizes(p);
-  const uint32_t lane = nn_lanes_take(&p->lanes);
-  char *room = nn_lanes_at(&p->lanes, lane);
+  const workspace_sizes sizes = find_point_sizes(p);
+  const uint32_t slot = nn_take_workspace(&p->workspaces);
+  char *room = nn_locate_workspace(&p->workspaces, slot);
   for (int64_t i = begin; i < end; ++i)
-    pack_strip(p, i, room, desk_of(&sizes, room).turned);
-  nn_lanes_give(&p->lanes, lane);
+    pack_strip(p, i, room, place_workspace(&sizes, room).transposed);
+  nn_release_workspace(&p->workspaces, slot);
   return TN_OK;
 }
 
-static int32_t point_slices(void *arg, int64_t begin, int64_t end) {
+static int32_t run_point_slices(void *arg, int64_t begin, int64_t end) {
   plan *p = arg;
-  const uint32_t lane = nn_lanes_take(&p->lanes);
+  const uint32_t slot = nn_take_workspace(&p->workspaces);
   for (int64_t i = begin; i < end; ++i)
-    run_slice(p, i, nn_lanes_at(&p->lanes, lane));
-  nn_lanes_give(&p->lanes, lane);
+    run_slice(p, i, nn_locate_workspace(&p->workspaces, slot));
+  nn_release_workspace(&p->workspaces, slot);
   return TN_OK;
 }
 
-static plan plan_of(const nn_conv *c, int back) {
+static plan make_plan(const nn_conv *c, int back) {
   const nn_window *w = &c->window;
   plan p = {.conv = c,
             .loops = NN_CONV_LOOPS(c->level),
@@ -378,25 +324,26 @@ static plan plan_of(const nn_conv *c, int back) {
     p.in[d] = back ? w->out[d] : w->in[d];
     p.out[d] = back ? w->in[d] : w->out[d];
     p.step[d] = back ? 1 : w->stride[d];
-    p.phases[d] = back ? nn_least(w->stride[d], w->in[d]) : 1;
+    p.phases[d] = back ? nn_min(w->stride[d], w->in[d]) : 1;
     p.grid[d] = nn_ceil_div(p.out[d], p.phases[d]);
   }
-  p.strips = nn_ceil_div(vectors_of(&p), WIDE);
+  p.strips = nn_ceil_div(count_vectors(&p), WIDE);
   return p;
 }
 
-static int64_t point_slices_of(const plan *p) {
-  return nn_window_product(p->phases) * p->conv->groups * p->blocks * p->shares;
+static int64_t count_point_slices(const plan *p) {
+  return nn_window_multiply_lengths(p->phases) * p->conv->groups * p->blocks *
+         p->shares;
 }
 
-static plan point_plan(const nn_conv *c, int back) {
-  plan p = plan_of(c, back);
-  cut_blocks(&p, p.planes);
+static plan plan_points(const nn_conv *c, int back) {
+  plan p = make_plan(c, back);
+  divide_blocks(&p, p.planes);
   p.shares = 1;
-  p.shares = nn_least(nn_ceil_div(FEW_SLICES, point_slices_of(&p)), p.strips);
-  const desk_sizes sizes = point_sizes(&p);
-  p.lanes.bytes = desk_bytes(&sizes);
-  p.lanes.n = nn_lanes_for(point_slices_of(&p));
+  p.shares = nn_min(nn_ceil_div(FEW_SLICES, count_point_slices(&p)), p.strips);
+  const workspace_sizes sizes = find_point_sizes(&p);
+  p.workspaces.bytes = count_workspace(&sizes);
+  p.workspaces.n = nn_count_workspaces(count_point_slices(&p));
   return p;
 }
 
@@ -404,15 +351,16 @@ static int32_t run_points(plan *p) {
   const nn_conv *c = p->conv;
   const tn_host *host = c->call->host;
   p->packed = (float *)(void *)c->room;
-  p->lanes.room = c->room + packed_bytes(p);
+  p->workspaces.room = c->room + count_packed_bytes(p);
   const int32_t code =
       host->parallel_for(c->call, c->groups * p->strips, 1, pack_slices, p);
   if (code != TN_OK) return code;
-  return host->parallel_for(c->call, point_slices_of(p), 1, point_slices, p);
+  return host->parallel_for(c->call, count_point_slices(p), 1, run_point_slices,
+                            p);
 }
 
 static int32_t run_forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
-  plan p = point_plan(c, 0);
+  plan p = plan_points(c, 0);
   p.add = add;
   p.from = (const float *)(const void *)a->data;
   p.weight = (const float *)(const void *)a->weight;
@@ -421,8 +369,9 @@ static int32_t run_forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
   return run_points(&p);
 }
 
-static int32_t to_data(const nn_conv *c, const nn_conv_arrays *a, int add) {
-  plan p = point_plan(c, 1);
+static int32_t compute_data_gradient(const nn_conv *c, const nn_conv_arrays *a,
+                                     int add) {
+  plan p = plan_points(c, 1);
   p.add = add;
   p.from = (const float *)(const void *)a->out;
   p.weight = (const float *)(const void *)a->weight;
@@ -432,156 +381,166 @@ static int32_t to_data(const nn_conv *c, const nn_conv_arrays *a, int add) {
 
 /* ------------------------------------------------------ gradient of weight */
 
-/* A slice of it: rows of some planes of a group, over the images of a part. */
-typedef struct slope {
+/* The state of a slice of the gradient of weight: rows of some planes of a
+ * group, over a part of the images. */
+typedef struct gradient_slice {
   const plan *plan;
-  desk desk;
+  workspace workspace;
   phase phase;
   int64_t group;
   nn_range planes;
   int64_t rows;
-} slope;
+} gradient_slice;
 
-/* Transposes the gradient of out at a block's points into strips. */
-static void turn_heads(const slope *s, const box *b) {
+/* Transposes the output gradient at a block's points into strips. */
+static void transpose_gradients(const gradient_slice *s, const point_range *b) {
   const plan *p = s->plan;
-  const int64_t size = nn_window_product(p->out), points = points_of(b);
+  const int64_t size = nn_window_multiply_lengths(p->out),
+                points = count_points(b);
   int64_t first = 0;
   for (int d = 0; d < NN_WINDOW_RANK; ++d)
     first = first * p->out[d] + b->at[d].begin;
   for (int64_t i = 0; i < p->strips; ++i) {
-    const strip x = strip_of(p, i);
-    float *to = s->desk.heads + x.first * points;
+    const strip x = find_strip(p, i);
+    float *to = s->workspace.heads + x.first * points;
     for (int64_t k = b->images.begin; k < b->images.end; ++k) {
       const int64_t plane = (k * p->conv->groups + s->group) * p->made;
-      p->loops->turn(
-          &(turning){.from = p->heads + (plane + x.first) * size + first,
-                     .apart = size,
-                     .n = x.n,
-                     .depth = b->points,
-                     .to = to,
-                     .row = x.width,
-                     .open = 1});
+      p->loops->transpose(
+          &(transposition){.from = p->heads + (plane + x.first) * size + first,
+                           .apart = size,
+                           .n = x.n,
+                           .depth = b->points,
+                           .to = to,
+                           .row = x.width,
+                           .open = 1});
       to += b->points * x.width;
     }
   }
 }
 
-/* Adds a block of points to the sums. */
-static void add_block(const slope *s, const box *b, int add) {
+/* Adds the products of a block of points to the sums. */
+static void add_block(const gradient_slice *s, const point_range *b, int add) {
   const plan *p = s->plan;
-  const desk *d = &s->desk;
-  const reads r = reads_of(p, &s->phase, b, s->planes, s->group, d->copy);
-  const int64_t points = points_of(b), rows = p->loops->rows;
-  place_points(p, b, &r, d->points);
-  place_taps(&s->phase, &r, s->planes.end - s->planes.begin, d->steps);
-  turn_heads(s, b);
+  const workspace *d = &s->workspace;
+  const block_input r =
+      read_block_input(p, &s->phase, b, s->planes, s->group, d->copy);
+  const int64_t points = count_points(b), rows = p->loops->rows;
+  locate_points(p, b, &r, d->points);
+  locate_taps(&s->phase, &r, s->planes.end - s->planes.begin, d->steps);
+  transpose_gradients(s, b);
   for (int64_t i = 0; i < p->strips; ++i) {
-    const strip x = strip_of(p, i);
+    const strip x = find_strip(p, i);
     tile t = {.steps = d->points,
               .right = d->heads + x.first * points,
-              .to = d->sums + x.first * nn_up(s->rows, 16),
+              .to = d->sums + x.first * nn_round_up(s->rows, 16),
               .depth = points,
               .wide = x.wide,
               .add = add};
     for (int64_t k = 0; k < s->rows; k += rows, t.to += rows * x.width) {
       for (int64_t l = 0; l < rows; ++l)
-        t.left[l] = r.from + d->steps[nn_least(k + l, s->rows - 1)];
-      t.next = r.from + d->steps[nn_least(k + rows, s->rows - 1)];
+        t.left[l] = r.from + d->steps[nn_min(k + l, s->rows - 1)];
+      t.next = r.from + d->steps[nn_min(k + rows, s->rows - 1)];
       t.rows = s->rows - k;
       p->loops->multiply(&t);
     }
   }
 }
 
-/* Stores the sums, or adds them. */
-static void put_sums(const slope *s, float *to, int add) {
+/* Stores the sums in the gradient of weight, or adds them. */
+static void store_sums(const gradient_slice *s, float *to, int add) {
   const plan *p = s->plan;
-  const desk *d = &s->desk;
-  const int64_t depth = p->planes * p->conv->taps, row = nn_up(s->rows, 16);
+  const workspace *d = &s->workspace;
+  const int64_t depth = p->planes * p->conv->taps,
+                row = nn_round_up(s->rows, 16);
   for (int64_t i = 0; i < p->strips; ++i) {
-    const strip x = strip_of(p, i);
-    p->loops->turn(
-        &(turning){.from = d->sums + x.first * row,
-                   .apart = x.width,
-                   .n = s->rows,
-                   .depth = x.n,
-                   .to = to + x.first * depth + s->planes.begin * p->conv->taps,
-                   .row = depth,
-                   .add = add});
+    const strip x = find_strip(p, i);
+    p->loops->transpose(&(transposition){
+        .from = d->sums + x.first * row,
+        .apart = x.width,
+        .n = s->rows,
+        .depth = x.n,
+        .to = to + x.first * depth + s->planes.begin * p->conv->taps,
+        .row = depth,
+        .add = add});
   }
 }
 
-static void weight_slice(const plan *p, int64_t slice, char *room) {
+/* Computes one slice of the gradient of weight. */
+static void compute_weight_slice(const plan *p, int64_t slice, char *room) {
   const nn_conv *c = p->conv;
-  const desk_sizes sizes = slope_sizes(p);
-  slope s = {.plan = p, .desk = desk_of(&sizes, room)};
-  s.phase = phase_of(p, 0, s.desk.taps);
+  const workspace_sizes sizes = find_gradient_sizes(p);
+  gradient_slice s = {.plan = p, .workspace = place_workspace(&sizes, room)};
+  s.phase = find_phase(p, 0, s.workspace.taps);
   s.planes.begin = slice % p->down * p->height;
-  s.planes.end = nn_least(s.planes.begin + p->height, p->planes);
+  s.planes.end = nn_min(s.planes.begin + p->height, p->planes);
   s.rows = (s.planes.end - s.planes.begin) * c->taps;
   s.group = slice / p->down % c->groups;
   const int64_t part = slice / p->down / c->groups;
   const int64_t first = p->blocks * part / p->sums.parts;
   const int64_t last = p->blocks * (part + 1) / p->sums.parts;
   for (int64_t i = first; i < last; ++i) {
-    const box b = box_of(p, &s.phase, i);
+    const point_range b = find_point_range(p, &s.phase, i);
     add_block(&s, &b, i > first);
   }
-  float *to = (float *)(void *)nn_conv_sums_at(&p->sums, (char *)p->to, part);
-  put_sums(&s, to + s.group * c->filters * c->channels * c->taps,
-           part == 0 && p->add);
+  float *to =
+      (float *)(void *)nn_conv_locate_sum(&p->sums, (char *)p->to, part);
+  store_sums(&s, to + s.group * c->filters * c->channels * c->taps,
+             part == 0 && p->add);
 }
 
-static int32_t weight_slices(void *arg, int64_t begin, int64_t end) {
+static int32_t run_weight_slices(void *arg, int64_t begin, int64_t end) {
   plan *p = arg;
-  const uint32_t lane = nn_lanes_take(&p->lanes);
+  const uint32_t slot = nn_take_workspace(&p->workspaces);
   for (int64_t i = begin; i < end; ++i)
-    weight_slice(p, i, nn_lanes_at(&p->lanes, lane));
-  nn_lanes_give(&p->lanes, lane);
+    compute_weight_slice(p, i, nn_locate_workspace(&p->workspaces, slot));
+  nn_release_workspace(&p->workspaces, slot);
   return TN_OK;
 }
 
-static int64_t weight_slices_of(const plan *p) {
+static int64_t count_weight_slices(const plan *p) {
   return p->sums.parts * p->conv->groups * p->down;
 }
 
-static plan weight_plan(const nn_conv *c) {
-  plan p = plan_of(c, 0);
-  p.height = nn_even(c->channels, nn_most(HEIGHT / c->taps, 1));
+static plan plan_weight_gradient(const nn_conv *c) {
+  plan p = make_plan(c, 0);
+  p.height = nn_divide_evenly(c->channels, nn_max(HEIGHT / c->taps, 1));
   p.down = nn_ceil_div(c->channels, p.height);
-  cut_blocks(&p, p.height);
-  p.sums = nn_conv_sums_of(c);
+  divide_blocks(&p, p.height);
+  p.sums = nn_conv_plan_sums(c);
   const int64_t few = nn_ceil_div(SUMS, c->groups * p.down);
-  p.sums.parts = nn_least(nn_least(p.sums.parts, few), p.blocks);
-  const desk_sizes sizes = slope_sizes(&p);
-  p.lanes.bytes = desk_bytes(&sizes);
-  p.lanes.n = nn_lanes_for(weight_slices_of(&p));
+  p.sums.parts = nn_min(nn_min(p.sums.parts, few), p.blocks);
+  const workspace_sizes sizes = find_gradient_sizes(&p);
+  p.workspaces.bytes = count_workspace(&sizes);
+  p.workspaces.n = nn_count_workspaces(count_weight_slices(&p));
   return p;
 }
 
-static int32_t to_weight(const nn_conv *c, const nn_conv_arrays *a, int add) {
-  plan p = weight_plan(c);
+static int32_t compute_weight_gradient(const nn_conv *c,
+                                       const nn_conv_arrays *a, int add) {
+  plan p = plan_weight_gradient(c);
   p.add = add;
   p.from = (const float *)(const void *)a->data;
   p.heads = (const float *)(const void *)a->out;
   p.to = (float *)(void *)a->weight;
-  p.lanes.room = c->room + nn_conv_sums_bytes(&p.sums);
+  p.workspaces.room = c->room + nn_conv_count_sum_bytes(&p.sums);
   const int32_t code = c->call->host->parallel_for(
-      c->call, weight_slices_of(&p), 1, weight_slices, &p);
+      c->call, count_weight_slices(&p), 1, run_weight_slices, &p);
   if (code != TN_OK) return code;
-  return nn_conv_sums_join(&p.sums, a->weight);
+  return nn_conv_add_sums(&p.sums, a->weight);
 }
 
 /* --------------------------------------------------------------- algorithm */
 
-static uint64_t room_of(const nn_conv *c, int pass) {
+static uint64_t count_workspace_bytes(const nn_conv *c, int pass) {
   if (pass == NN_CONV_WEIGHT) {
-    const plan p = weight_plan(c);
-    return p.lanes.n * p.lanes.bytes + nn_conv_sums_bytes(&p.sums);
+    const plan p = plan_weight_gradient(c);
+    return p.workspaces.n * p.workspaces.bytes +
+           nn_conv_count_sum_bytes(&p.sums);
   }
-  const plan p = point_plan(c, pass == NN_CONV_DATA);
-  return p.lanes.n * p.lanes.bytes + packed_bytes(&p);
+  const plan p = plan_points(c, pass == NN_CONV_DATA);
+  return p.workspaces.n * p.workspaces.bytes + count_packed_bytes(&p);
 }
 
-const nn_conv_way nn_conv_tiles = {room_of, {run_forward, to_data, to_weight}};
+const nn_conv_algorithm nn_conv_tiles = {
+    count_workspace_bytes,
+    {run_forward, compute_data_gradient, compute_weight_gradient}};

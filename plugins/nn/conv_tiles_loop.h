@@ -26,9 +26,10 @@ typedef int32_t TILES_NAME(places)
 #define EVER TN_KERNEL_UNCHECKED inline __attribute__((always_inline))
 #define VECTOR(at) (*(const TILES_NAME(vector) *)(const void *)(at))
 
-/* Computes the tile of `rows` rows and `wide` vectors. */
-TILES_TARGET static EVER void TILES_NAME(some)(const tile *t, const int rows,
-                                               const int wide) {
+/* Computes a tile of `rows` rows and `wide` vectors. */
+TILES_TARGET static EVER void TILES_NAME(multiply_tile)(const tile *t,
+                                                        const int rows,
+                                                        const int wide) {
   enum { L = TILES_NAME(lanes) };
   TILES_NAME(vector) sum[TILES_ROWS][3];
   const float *left[TILES_ROWS], *right = t->right;
@@ -54,25 +55,25 @@ TILES_TARGET static EVER void TILES_NAME(some)(const tile *t, const int rows,
       *(TILES_NAME(vector) *)(void *)(t->to + (r * wide + w) * L) = sum[r][w];
 }
 
-TILES_TARGET static EVER void TILES_NAME(choose)(const tile *t,
-                                                 const int rows) {
+TILES_TARGET static EVER void TILES_NAME(choose_width)(const tile *t,
+                                                       const int rows) {
   if (t->wide == 3)
-    TILES_NAME(some)(t, rows, 3);
+    TILES_NAME(multiply_tile)(t, rows, 3);
   else if (t->wide == 2)
-    TILES_NAME(some)(t, rows, 2);
+    TILES_NAME(multiply_tile)(t, rows, 2);
   else
-    TILES_NAME(some)(t, rows, 1);
+    TILES_NAME(multiply_tile)(t, rows, 1);
 }
 
 TILES_TARGET static void TILES_NAME(multiply)(const tile *t) {
   if (t->rows > TILES_ROWS / 2)
-    TILES_NAME(choose)(t, TILES_ROWS);
+    TILES_NAME(choose_width)(t, TILES_ROWS);
   else
-    TILES_NAME(choose)(t, TILES_ROWS / 2);
+    TILES_NAME(choose_width)(t, TILES_ROWS / 2);
 }
 
-/* Source lanes of a step that exchanges squares of h x h between two vectors:
- * of the first, and of the second. */
+/* Source lanes of the two results of a step that exchanges squares of h x h
+ * elements between two vectors. */
 #define FIRST(l, h) ((l) & (h) ? TILES_NAME(lanes) + (l) - (h) : (l))
 #define SECOND(l, h) ((l) & (h) ? TILES_NAME(lanes) + (l) : (l) + (h))
 
@@ -86,8 +87,9 @@ TILES_TARGET static void TILES_NAME(multiply)(const tile *t) {
         TILES_SHUFFLE(TILES_NAME(places), a, b, TILES_LANES(SECOND, h));     \
   }
 
-/* Transposes a square. */
-TILES_TARGET static EVER void TILES_NAME(transpose)(TILES_NAME(vector) * v) {
+/* Transposes a square matrix of as many vectors as a vector has lanes. */
+TILES_TARGET static EVER void TILES_NAME(transpose_square)(TILES_NAME(vector) *
+                                                           v) {
 #if TILES_BYTES == 64
   CHANGE(v, 8)
 #endif
@@ -98,10 +100,11 @@ TILES_TARGET static EVER void TILES_NAME(transpose)(TILES_NAME(vector) * v) {
   CHANGE(v, 1)
 }
 
-/* Stores a complete row: `n` elements, or a vector. */
-TILES_TARGET static EVER void TILES_NAME(put_row)(const turning *t,
-                                                  TILES_NAME(vector) v,
-                                                  float *to, int64_t n) {
+/* Stores a row of a transposed square: a whole vector if `open`, otherwise n
+ * elements. */
+TILES_TARGET static EVER void TILES_NAME(store_row)(const transposition *t,
+                                                    TILES_NAME(vector) v,
+                                                    float *to, int64_t n) {
   if (n == TILES_NAME(lanes) || t->open) {
     if (t->add) v += VECTOR(to);
     *(TILES_NAME(vector) *)(void *)to = v;
@@ -111,11 +114,10 @@ TILES_TARGET static EVER void TILES_NAME(put_row)(const turning *t,
   }
 }
 
-/* A square: `n` elements from `k` on of `lines` lines from `i` on, at most as
- * many as there are lanes. */
-TILES_TARGET static EVER void TILES_NAME(square)(const turning *t, int64_t i,
-                                                 int64_t k, int64_t lines,
-                                                 int64_t n) {
+/* Transposes one square: `n` elements from `k` on of `lines` lines from `i` on.
+ * Both are at most the lanes of a vector. */
+TILES_TARGET static EVER void TILES_NAME(transpose_block)(
+    const transposition *t, int64_t i, int64_t k, int64_t lines, int64_t n) {
   enum { L = TILES_NAME(lanes) };
   const float *from = t->from + i * t->apart + k;
   float *to = t->to + k * t->row + i;
@@ -129,32 +131,32 @@ TILES_TARGET static EVER void TILES_NAME(square)(const turning *t, int64_t i,
     else
       v[l] = TILES_TAKE(from + l * t->apart, n);
   }
-  TILES_NAME(transpose)(v);
+  TILES_NAME(transpose_square)(v);
   NN_CONV_UNROLL
   for (int l = 0; l < L; ++l) {
     if (l >= n) continue;
     if (t->bias) v[l] += t->bias[k + l];
-    TILES_NAME(put_row)(t, v[l], to + l * t->row, lines);
+    TILES_NAME(store_row)(t, v[l], to + l * t->row, lines);
   }
 }
 
-TILES_TARGET static void TILES_NAME(turn)(const turning *t) {
+TILES_TARGET static void TILES_NAME(transpose)(const transposition *t) {
   enum { L = TILES_NAME(lanes) };
   for (int64_t i = 0; i < t->n; i += L) {
-    const int64_t lines = nn_least(t->n - i, L);
+    const int64_t lines = nn_min(t->n - i, L);
     int64_t k = 0;
     for (; k + L <= t->depth && lines == L; k += L) {
       for (int64_t l = 0; l < L; ++l)
         __builtin_prefetch(t->from + (i + l) * t->apart + k + AHEAD);
-      TILES_NAME(square)(t, i, k, L, L);
+      TILES_NAME(transpose_block)(t, i, k, L, L);
     }
     for (; k < t->depth; k += L)
-      TILES_NAME(square)(t, i, k, lines, nn_least(t->depth - k, L));
+      TILES_NAME(transpose_block)(t, i, k, lines, nn_min(t->depth - k, L));
   }
 }
 
-/* Copies lines of a plane. */
-TILES_TARGET static void TILES_NAME(copy)(const copying *x) {
+/* Copies lines of a plane, and prefetches others. */
+TILES_TARGET static void TILES_NAME(copy_lines)(const line_copy *x) {
   enum { L = TILES_NAME(lanes) };
   const float *from = x->from;
   float *to = x->to;
@@ -168,10 +170,10 @@ TILES_TARGET static void TILES_NAME(copy)(const copying *x) {
   }
 }
 
-/* One line of sums. */
-TILES_TARGET static EVER void TILES_NAME(spread_line)(const spread *s,
-                                                      const float *from,
-                                                      float *to) {
+/* Stores one line of sums with their elements s->step apart, or adds them. */
+TILES_TARGET static EVER void TILES_NAME(store_line)(const line_store *s,
+                                                     const float *from,
+                                                     float *to) {
   enum { L = TILES_NAME(lanes) };
   for (int64_t i = 0; i < s->length; i += L) {
     const int64_t n = s->length - i;
@@ -188,7 +190,7 @@ TILES_TARGET static EVER void TILES_NAME(spread_line)(const spread *s,
       if (s->add) v += TILES_TAKE(at, n);
       TILES_PUT(at, v, n);
     } else if (s->step == 2 && !s->add) {
-      TILES_SECOND(at, v, nn_least(n, L));
+      TILES_SECOND(at, v, nn_min(n, L));
     } else {
       for (int l = 0; l < L; ++l)
         if (l < n) at[l * s->step] = s->add ? at[l * s->step] + v[l] : v[l];
@@ -196,16 +198,19 @@ TILES_TARGET static EVER void TILES_NAME(spread_line)(const spread *s,
   }
 }
 
-TILES_TARGET static void TILES_NAME(spread)(const spread *s) {
+TILES_TARGET static void TILES_NAME(store_lines)(const line_store *s) {
   const float *from = s->from;
   float *to = s->to;
   for (int64_t y = 0; y < s->n; ++y, from += s->length, to += s->to_row)
-    TILES_NAME(spread_line)(s, from, to);
+    TILES_NAME(store_line)(s, from, to);
 }
 
-static const loops TILES_NAME(loops) = {
-    TILES_ROWS,       TILES_NAME(lanes), TILES_NAME(multiply),
-    TILES_NAME(turn), TILES_NAME(copy),  TILES_NAME(spread)};
+static const loops TILES_NAME(loops) = {TILES_ROWS,
+                                        TILES_NAME(lanes),
+                                        TILES_NAME(multiply),
+                                        TILES_NAME(transpose),
+                                        TILES_NAME(copy_lines),
+                                        TILES_NAME(store_lines)};
 
 #undef EVER
 #undef VECTOR

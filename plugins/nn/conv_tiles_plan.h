@@ -9,25 +9,27 @@
 #include <string.h>
 
 #include "conv.h"
-#include "lanes.h"
 #include "tenon/kernel/kernel.h"
+#include "workspaces.h"
 
 enum {
-  DEPTH = 576,      /* rows of weights in one product, about, in vectors of
-                       16 lanes; shorter ones have smaller caches */
-  POINTS = 512,     /* of a block, at most */
-  COPIED = 1 << 20, /* elements that blocks of several images read, at most */
-  AHEAD = 48,       /* elements of a line that are prefetched */
-  FEW_SLICES = 4,   /* with fewer, computed planes are divided as well */
+  DEPTH = 576,  /* rows of weights that are multiplied in one loop, about, for
+                   vectors of 16 lanes; shorter vectors have smaller caches */
+  POINTS = 512, /* largest number of points of a block */
+  COPIED = 1 << 20, /* largest number of elements that a block of several images
+                       reads */
+  AHEAD = 48,       /* elements by which lines are prefetched */
+  FEW_SLICES = 4,   /* with fewer slices, computed planes are divided as well */
   HEIGHT = 576,     /* rows of a slice of the gradient of weight, about */
-  SUMS = 8,         /* slices of it from which sums are not divided */
+  SUMS = 8,         /* number of such slices from which sums are not divided */
   MOST_ROWS = 8,
-  WIDE = 3 /* vectors of a strip, at most */
+  WIDE = 3 /* largest number of vectors of a strip */
 };
 
-/* Sums of `rows` rows and `wide` vectors. Row r is the sum of left[r][steps[k]]
- * times row k of `right`, or is added to the old sum. Writes sums and reads
- * left[] for as many rows as there are registers. */
+/* Arguments of multiply: a tile of sums, `rows` rows of `wide` vectors. Row r
+ * is the sum over k < depth of left[r][steps[k]] times row k of `right`; it is
+ * added to the old sums if `add`. The function always writes as many rows as
+ * there are registers, and reads left[] for them. */
 typedef struct tile {
   const float *left[MOST_ROWS];
   const float *next; /* left[0] of the next tile, for prefetching */
@@ -40,11 +42,11 @@ typedef struct tile {
   int add;
 } tile;
 
-/* `n` lines of `depth` elements, `apart` elements apart, become columns of a
- * matrix with rows `row` elements apart. If `open`, rows are written up to the
- * end of a vector; otherwise they get a bias each, and are added to the old
- * elements if `add`. */
-typedef struct turning {
+/* Arguments of transpose: `n` lines of `depth` elements, `apart` elements
+ * apart, become columns of a matrix with rows `row` elements apart. If `open`,
+ * rows are written up to the end of a vector. Otherwise they get a bias each,
+ * and are added to the old elements if `add`. */
+typedef struct transposition {
   const float *from;
   int64_t apart;
   int64_t n;
@@ -54,10 +56,11 @@ typedef struct turning {
   const float *bias; /* NULL: none */
   int open;
   int add;
-} turning;
+} transposition;
 
-/* Lines of a plane. Elements `ahead` further are prefetched. */
-typedef struct copying {
+/* Arguments of copy_lines: n lines of a plane. Elements `ahead` further are
+ * prefetched. */
+typedef struct line_copy {
   const float *from;
   int64_t from_row;
   float *to;
@@ -65,11 +68,11 @@ typedef struct copying {
   int64_t n;
   int64_t length;
   int64_t ahead;
-} copying;
+} line_copy;
 
-/* Consecutive lines of sums, stored to lines with elements `step` apart: with a
- * bias, and added to the old elements if `add`. */
-typedef struct spread {
+/* Arguments of store_lines: n consecutive lines of sums, which are stored with
+ * their elements `step` apart, or added if `add`. */
+typedef struct line_store {
   const float *from;
   float *to;
   int64_t to_row;
@@ -77,16 +80,17 @@ typedef struct spread {
   int64_t length;
   int64_t step;
   int add;
-} spread;
+} line_store;
 
-/* The loops of one level; see conv_tiles_loop.h. */
+/* The functions of one level; conv_tiles_loop.h explains each. `rows` and
+ * `lanes` are the size of a tile of one vector. */
 typedef struct loops {
   int rows;
   int lanes;
   void (*multiply)(const tile *t);
-  void (*turn)(const turning *t);
-  void (*copy)(const copying *x);
-  void (*spread)(const spread *s);
+  void (*transpose)(const transposition *t);
+  void (*copy_lines)(const line_copy *x);
+  void (*store_lines)(const line_store *s);
 } loops;
 
 #if defined(__clang__)
@@ -105,7 +109,8 @@ typedef struct loops {
 
 typedef float four __attribute__((vector_size(16), may_alias));
 
-static inline four take_four(const float *from, int64_t n) {
+/* Loads n elements, at most three, and zeros. */
+static inline four load_four(const float *from, int64_t n) {
   return (four){from[0], n > 1 ? from[1] : 0, n > 2 ? from[2] : 0, 0};
 }
 
@@ -128,7 +133,7 @@ static inline four take_four(const float *from, int64_t n) {
 #define TILES_ROWS 4
 #define TILES_REPEAT NN_CONV_FOUR
 #define TILES_LANES LANES_4
-#define TILES_TAKE(from, n) ((vector_base)take_four(from, n))
+#define TILES_TAKE(from, n) ((vector_base)load_four(from, n))
 #define TILES_PUT PUT_FOUR
 #define TILES_SECOND SECOND_FOUR
 #include "conv_tiles_loop.h"
@@ -159,7 +164,8 @@ static inline four take_four(const float *from, int64_t n) {
 
 #define FIRST_16(n) ((__mmask16)((1u << (n)) - 1u))
 
-/* Interleaves elements with gaps: each element precedes a gap. */
+/* Spreads one half of a vector to a whole vector, with a gap after each
+ * element. */
 #define HALF_16(v, half) \
   _mm512_castsi512_ps(   \
       _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64((__m512i)(v), half)))
@@ -188,8 +194,8 @@ static inline four take_four(const float *from, int64_t n) {
 
 /* ------------------------------------------------------------------ passes */
 
-/* A pass: forward, or backward with data and out exchanged; the gradient of
- * weight reads like forward. */
+/* The plan of a pass. The gradient of data is a forward pass with data and out
+ * exchanged; the gradient of weight reads like a forward pass. */
 typedef struct plan {
   const nn_conv *conv;
   const loops *loops;
@@ -198,48 +204,51 @@ typedef struct plan {
   const float *bias; /* NULL: none */
   const float *heads;
   float *to;
-  float *packed; /* weights: (group, phase, strip, row, computed plane) */
+  /* Packed weights: (group, phase, strip, row, computed plane). */
+  float *packed;
   int back;
   int add;
-  int64_t planes; /* of a group, that are read */
-  int64_t made;   /* and that are computed */
-  int64_t strips; /* of vectors of them */
+  int64_t planes; /* planes of a group that are read */
+  int64_t made;   /* planes of a group that are computed */
+  int64_t strips; /* strips of computed planes */
   int64_t in[NN_WINDOW_RANK];
   int64_t out[NN_WINDOW_RANK];
-  int64_t step[NN_WINDOW_RANK];   /* of the input, from point to point */
-  int64_t phases[NN_WINDOW_RANK]; /* of the result */
-  int64_t grid[NN_WINDOW_RANK];   /* of the largest phase */
-  int cut;        /* the dimension that blocks divide; below 0: images */
-  int64_t length; /* of a block, in that dimension or in images */
-  int64_t points; /* of a block */
+  int64_t step[NN_WINDOW_RANK]; /* distance in the input from point to point */
+  int64_t phases[NN_WINDOW_RANK]; /* phases of the result */
+  int64_t grid[NN_WINDOW_RANK];   /* points of the largest phase */
+  int cut;        /* the dimension that blocks divide; -1: images */
+  int64_t length; /* length of a block in that dimension, or its images */
+  int64_t points; /* points of a block */
   int64_t blocks;
-  int64_t shares; /* of strips */
+  int64_t shares; /* parts of the strips, which slices compute separately */
   int64_t height; /* planes of a slice of the gradient of weight */
-  int64_t down;   /* such slices */
+  int64_t down;   /* number of such slices */
   nn_conv_sums sums;
-  nn_lanes lanes;
+  nn_workspaces workspaces;
 } plan;
 
-/* An element of windows: its distance from the one of a point at 0. */
+/* A tap: an element of the window, with its distance from a point at 0. */
 typedef struct tap {
   int64_t at[NN_WINDOW_RANK];
-  int64_t index; /* in the window */
+  int64_t index; /* number of the element in the window */
 } tap;
 
-/* The points of one phase, and their taps. */
+/* One phase: the points with equal remainders modulo the stride, and the taps
+ * that reach them. */
 typedef struct phase {
   int64_t index;
-  int64_t first[NN_WINDOW_RANK]; /* element of the result */
+  int64_t first[NN_WINDOW_RANK]; /* first element of the result */
   int64_t grid[NN_WINDOW_RANK];
-  int64_t low[NN_WINDOW_RANK]; /* of taps */
+  int64_t low[NN_WINDOW_RANK]; /* least distance of its taps */
   int64_t high[NN_WINDOW_RANK];
   int64_t n_taps;
   tap *taps;
 } phase;
 
-/* The position of a tap along d, or 0 if no point of the phase has it. */
-static int place_tap(const plan *p, const phase *f, int d, int64_t t,
-                     int64_t *at) {
+/* Sets *at to the distance of a tap along dimension d; returns 0 if no point of
+ * the phase has the tap. */
+static int find_tap_position(const plan *p, const phase *f, int d, int64_t t,
+                             int64_t *at) {
   const nn_window *w = &p->conv->window;
   const int64_t shift = t * w->dilate[d] - w->pad[d];
   *at = shift;
@@ -248,7 +257,7 @@ static int place_tap(const plan *p, const phase *f, int d, int64_t t,
   return (f->first[d] - shift) % w->stride[d] == 0;
 }
 
-/* The taps of a phase, in their order. */
+/* Finds the taps of a phase, in their order. */
 static void find_taps(const plan *p, phase *f) {
   const nn_window *w = &p->conv->window;
   f->n_taps = 0;
@@ -257,19 +266,20 @@ static void find_taps(const plan *p, phase *f) {
     int64_t rest = i;
     int meets = 1;
     for (int d = NN_WINDOW_RANK; d-- > 0; rest /= w->kernel[d])
-      meets &= place_tap(p, f, d, rest % w->kernel[d], &t->at[d]);
+      meets &= find_tap_position(p, f, d, rest % w->kernel[d], &t->at[d]);
     if (!meets) continue;
     for (int d = 0; d < NN_WINDOW_RANK; ++d) {
-      f->low[d] = f->n_taps ? nn_least(f->low[d], t->at[d]) : t->at[d];
-      f->high[d] = f->n_taps ? nn_most(f->high[d], t->at[d]) : t->at[d];
+      f->low[d] = f->n_taps ? nn_min(f->low[d], t->at[d]) : t->at[d];
+      f->high[d] = f->n_taps ? nn_max(f->high[d], t->at[d]) : t->at[d];
     }
     t->index = i;
     ++f->n_taps;
   }
 }
 
-/* Phase number `index`; `taps` has room for all of a window's. */
-static phase phase_of(const plan *p, int64_t index, tap *taps) {
+/* Returns phase number `index`; `taps` must have room for all elements of a
+ * window. */
+static phase find_phase(const plan *p, int64_t index, tap *taps) {
   phase f = {.index = index, .taps = taps};
   for (int d = NN_WINDOW_RANK; d-- > 0; index /= p->phases[d]) {
     f.first[d] = index % p->phases[d];
@@ -281,16 +291,17 @@ static phase phase_of(const plan *p, int64_t index, tap *taps) {
 
 /* ------------------------------------------------------------------ blocks */
 
-/* Points of a phase: the points of a box in each of some images, image after
- * image. */
-typedef struct box {
+/* A range of points of a phase: the points in a box of each of some images,
+ * image after image. */
+typedef struct point_range {
   nn_range images;
   nn_range at[NN_WINDOW_RANK];
-  int64_t points; /* of an image */
-} box;
+  int64_t points; /* points of one image */
+} point_range;
 
-/* Elements of a plane that the points of a block read, at most. */
-static int64_t extent_of(const plan *p) {
+/* Returns the largest number of elements of a plane that the points of a block
+ * read. */
+static int64_t count_read_elements(const plan *p) {
   const nn_window *w = &p->conv->window;
   int64_t n = 1;
   for (int d = 0; d < NN_WINDOW_RANK; ++d) {
@@ -303,104 +314,111 @@ static int64_t extent_of(const plan *p) {
   return n;
 }
 
-/* Divides images, or one image's points along the first dimension in which a
- * single step fits a block, which reads `planes` planes. */
-static void cut_blocks(plan *p, int64_t planes) {
-  const int64_t all = nn_window_product(p->grid);
+/* Divides a pass into blocks: of images, or of one image's points along the
+ * first dimension in which a single step fits a block. A block reads `planes`
+ * planes. */
+static void divide_blocks(plan *p, int64_t planes) {
+  const int64_t all = nn_window_multiply_lengths(p->grid);
   int64_t each = all;
   p->cut = -1;
-  p->length = nn_least(POINTS / all, COPIED / (planes * extent_of(p)));
-  p->length = nn_even(p->conv->images, nn_most(p->length, 1));
+  p->length = nn_min(POINTS / all, COPIED / (planes * count_read_elements(p)));
+  p->length = nn_divide_evenly(p->conv->images, nn_max(p->length, 1));
   p->blocks = nn_ceil_div(p->conv->images, p->length);
   p->points = all * p->length;
   if (all <= POINTS) return;
   do each /= p->grid[++p->cut];
   while (each > POINTS && p->cut + 1 < NN_WINDOW_RANK);
-  p->length = nn_even(p->grid[p->cut], nn_most(POINTS / each, 1));
+  p->length = nn_divide_evenly(p->grid[p->cut], nn_max(POINTS / each, 1));
   p->points = each * p->length;
   p->blocks = p->conv->images * nn_ceil_div(p->grid[p->cut], p->length);
   for (int d = 0; d < p->cut; ++d) p->blocks *= p->grid[d];
 }
 
-/* Block number `index` of a phase; without points if the phase is smaller than
- * others. */
-static box box_of(const plan *p, const phase *f, int64_t index) {
+/* Returns the points of block number `index` in a phase; there are none if the
+ * phase is smaller than others. */
+static point_range find_point_range(const plan *p, const phase *f,
+                                    int64_t index) {
   const int64_t images = p->conv->images;
-  box b = {.points = 1};
+  point_range b = {.points = 1};
   for (int d = NN_WINDOW_RANK; d-- > 0;) {
     b.at[d] = (nn_range){0, f->grid[d]};
     if (d > p->cut) continue;
     const int64_t length = d == p->cut ? p->length : 1;
     const int64_t parts = nn_ceil_div(p->grid[d], length);
-    b.at[d].begin = nn_least(index % parts * length, f->grid[d]);
-    b.at[d].end = nn_least(b.at[d].begin + length, f->grid[d]);
+    b.at[d].begin = nn_min(index % parts * length, f->grid[d]);
+    b.at[d].end = nn_min(b.at[d].begin + length, f->grid[d]);
     index /= parts;
   }
   for (int d = 0; d < NN_WINDOW_RANK; ++d)
     b.points *= b.at[d].end - b.at[d].begin;
   const int64_t step = p->cut < 0 ? p->length : 1;
   b.images.begin = index * step;
-  b.images.end = nn_least(b.images.begin + step, images);
+  b.images.end = nn_min(b.images.begin + step, images);
   return b;
 }
 
-static int64_t points_of(const box *b) {
+static int64_t count_points(const point_range *b) {
   return b->points * (b->images.end - b->images.begin);
 }
 
 /* ------------------------------------------------------------------- reads */
 
-/* The input of a block's points in some planes: a copy with padding, or the
- * arrays, if there is no padding. */
-typedef struct reads {
+/* The input that a block's points read in some planes: a copy with padding, or
+ * the array itself if there is no padding. */
+typedef struct block_input {
   const float *from;
-  int64_t begin[NN_WINDOW_RANK]; /* its first element, below 0 in padding */
+  int64_t begin[NN_WINDOW_RANK]; /* first element that is read; below 0 in
+                                    padding */
   int64_t extent[NN_WINDOW_RANK];
-  int64_t pitch[NN_WINDOW_RANK]; /* elements from one to the next */
+  int64_t pitch[NN_WINDOW_RANK]; /* distance from one index to the next */
   int64_t plane;
   int64_t image;
-} reads;
+} block_input;
 
-static int64_t copied_of(const plan *p, int64_t planes) {
-  return nn_up((p->cut < 0 ? p->length : 1) * planes * extent_of(p), 16);
+static int64_t count_copied(const plan *p, int64_t planes) {
+  return nn_round_up(
+      (p->cut < 0 ? p->length : 1) * planes * count_read_elements(p), 16);
 }
 
-static int is_inside(const plan *p, const reads *r) {
+/* Whether a block reads no padding. */
+static int is_without_padding(const plan *p, const block_input *r) {
   for (int d = 0; d < NN_WINDOW_RANK; ++d)
     if (r->begin[d] < 0 || r->begin[d] + r->extent[d] > p->in[d]) return 0;
   return 1;
 }
 
-/* Copies the existing part of a plane into zeros. */
-static void copy_plane(const plan *p, const reads *r, const float *from,
+/* Copies the part of a plane that exists; padding in `to` is already zero. */
+static void copy_plane(const plan *p, const block_input *r, const float *from,
                        float *to) {
   nn_range x[NN_WINDOW_RANK];
   for (int d = 0; d < NN_WINDOW_RANK; ++d) {
-    x[d].begin = nn_most(r->begin[d], 0);
-    x[d].end = nn_least(r->begin[d] + r->extent[d], p->in[d]);
+    x[d].begin = nn_max(r->begin[d], 0);
+    x[d].end = nn_min(r->begin[d] + r->extent[d], p->in[d]);
     if (x[d].begin >= x[d].end) return;
     to += (x[d].begin - r->begin[d]) * r->pitch[d];
   }
   from += x[1].begin * p->in[2] + x[2].begin;
   for (int64_t z = x[0].begin; z < x[0].end; ++z)
-    p->loops->copy(&(copying){.from = from + z * p->in[1] * p->in[2],
-                              .from_row = p->in[2],
-                              .to = to + (z - x[0].begin) * r->pitch[0],
-                              .to_row = r->pitch[1],
-                              .n = x[1].end - x[1].begin,
-                              .length = x[2].end - x[2].begin,
-                              .ahead = nn_window_product(p->in)});
+    p->loops->copy_lines(
+        &(line_copy){.from = from + z * p->in[1] * p->in[2],
+                     .from_row = p->in[2],
+                     .to = to + (z - x[0].begin) * r->pitch[0],
+                     .to_row = r->pitch[1],
+                     .n = x[1].end - x[1].begin,
+                     .length = x[2].end - x[2].begin,
+                     .ahead = nn_window_multiply_lengths(p->in)});
 }
 
-/* Planes [planes.begin, planes.end) of a group, copied to `room` if
- * necessary. */
-static reads reads_of(const plan *p, const phase *f, const box *b,
-                      nn_range planes, int64_t group, float *room) {
-  const int64_t size = nn_window_product(p->in);
+/* Returns the input of a block in planes [planes.begin, planes.end) of a group.
+ * It is copied to `room` if there is padding. */
+static block_input read_block_input(const plan *p, const phase *f,
+                                    const point_range *b, nn_range planes,
+                                    int64_t group, float *room) {
+  const int64_t size = nn_window_multiply_lengths(p->in);
   const int64_t image = p->conv->groups * p->planes * size;
   const float *from = p->from + b->images.begin * image +
                       (group * p->planes + planes.begin) * size;
-  reads r = {.from = from, .plane = size, .image = image};
+  block_input r = {.from = from, .plane = size, .image = image};
   for (int d = NN_WINDOW_RANK; d-- > 0;) {
     r.begin[d] = b->at[d].begin * p->step[d] + f->low[d];
     r.extent[d] = (b->at[d].end - 1 - b->at[d].begin) * p->step[d] +
@@ -408,7 +426,7 @@ static reads reads_of(const plan *p, const phase *f, const box *b,
     r.pitch[d] = d == 2 ? 1 : r.pitch[d + 1] * p->in[d + 1];
   }
   if (f->n_taps == 0) return r;
-  if (is_inside(p, &r)) {
+  if (is_without_padding(p, &r)) {
     for (int d = 0; d < NN_WINDOW_RANK; ++d) r.from += r.begin[d] * r.pitch[d];
     return r;
   }
@@ -426,10 +444,11 @@ static reads reads_of(const plan *p, const phase *f, const box *b,
   return r;
 }
 
-/* Addresses of the first tap of each point of a block, and distances of the
- * taps from there, in each of `planes` planes. */
-static void place_points(const plan *p, const box *b, const reads *r,
-                         int64_t *at) {
+/* Sets at[] to the position of the first tap of each point of a block;
+ * locate_taps sets it to the distances of all taps from there, in each of
+ * `planes` planes. */
+static void locate_points(const plan *p, const point_range *b,
+                          const block_input *r, int64_t *at) {
   for (int64_t i = 0; i < b->images.end - b->images.begin; ++i)
     for (int64_t z = 0; z < b->at[0].end - b->at[0].begin; ++z)
       for (int64_t y = 0; y < b->at[1].end - b->at[1].begin; ++y)
@@ -438,8 +457,8 @@ static void place_points(const plan *p, const box *b, const reads *r,
                   y * p->step[1] * r->pitch[1] + x * p->step[2];
 }
 
-static void place_taps(const phase *f, const reads *r, int64_t planes,
-                       int64_t *at) {
+static void locate_taps(const phase *f, const block_input *r, int64_t planes,
+                        int64_t *at) {
   for (int64_t k = 0; k < planes; ++k)
     for (int64_t t = 0; t < f->n_taps; ++t) {
       int64_t place = k * r->plane;
@@ -447,6 +466,78 @@ static void place_taps(const phase *f, const reads *r, int64_t planes,
         place += (f->taps[t].at[d] - f->low[d]) * r->pitch[d];
       *at++ = place;
     }
+}
+
+/* ------------------------------------------------------------------ strips */
+
+/* A strip: a few vectors of computed planes, which are lanes of the vectors. */
+typedef struct strip {
+  int64_t wide;  /* number of vectors */
+  int64_t first; /* first plane */
+  int64_t width; /* lanes of all its vectors */
+  int64_t n;     /* number of its planes that exist */
+} strip;
+
+static int64_t count_vectors(const plan *p) {
+  return nn_ceil_div(p->made, p->loops->lanes);
+}
+
+/* Returns the number of lanes of all strips of a group. */
+static int64_t count_strip_elements(const plan *p) {
+  return count_vectors(p) * p->loops->lanes;
+}
+
+static strip find_strip(const plan *p, int64_t index) {
+  const int64_t all = count_vectors(p), lanes = p->loops->lanes;
+  const int64_t first = index * all / p->strips;
+  const int64_t wide = (index + 1) * all / p->strips - first;
+  return (strip){wide, first * lanes, wide * lanes,
+                 nn_min(wide * lanes, p->made - first * lanes)};
+}
+
+/* Returns the number of packed weights of a group. */
+static int64_t count_packed(const plan *p) {
+  return count_strip_elements(p) * p->planes * p->conv->taps;
+}
+
+static uint64_t count_packed_bytes(const plan *p) {
+  return (uint64_t)nn_round_up(p->conv->groups * count_packed(p), 16) *
+         sizeof(float);
+}
+
+/* Returns the number of taps along dimension d that belong to the first n
+ * phases there; each belongs to one. */
+static int64_t count_taps_along(const plan *p, int d, int64_t n) {
+  const nn_window *w = &p->conv->window;
+  int64_t count = 0;
+  for (int64_t t = 0; t < w->kernel[d]; ++t) {
+    const int64_t first = (t * w->dilate[d] - w->pad[d]) % w->stride[d];
+    count += (first < 0 ? first + w->stride[d] : first) < n;
+  }
+  return count;
+}
+
+/* Returns the number of taps of all phases before phase `index`, without a loop
+ * over phases: with a large stride there are as many as elements. */
+static int64_t count_taps_before(const plan *p, int64_t index) {
+  int64_t before = 0, inner = 1;
+  for (int d = NN_WINDOW_RANK; d-- > 0; index /= p->phases[d]) {
+    const int64_t at = index % p->phases[d];
+    const int64_t lower = count_taps_along(p, d, at);
+    const int64_t own = count_taps_along(p, d, at + 1) - lower;
+    before = lower * inner + own * before;
+    inner *= count_taps_along(p, d, p->phases[d]);
+  }
+  return before;
+}
+
+/* Returns the packed weights of a strip in phase f; the phases before have
+ * `before` taps. */
+static float *locate_packed(const plan *p, int64_t group, const phase *f,
+                            int64_t before, const strip *s) {
+  return p->packed + group * count_packed(p) +
+         count_strip_elements(p) * p->planes * before +
+         s->first * p->planes * f->n_taps;
 }
 
 #endif /* NN_CONV_TILES_PLAN_H_ */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * conv_winograd_tile.h: the loops of conv_winograd.c for one level of
- * instructions. Only that file includes it, several times, with these macros,
- * which it undefines:
+ * instructions. Only conv_winograd_loops.h includes it, several times, with
+ * these macros, which it undefines:
  *
  *   WINO_NAME    name(x): x with the level appended
  *   WINO_TARGET  the attribute of the level, or nothing
@@ -13,7 +13,8 @@ enum { WINO_NAME(lanes) = WINO_BYTES / (int)sizeof(float) };
 typedef float WINO_NAME(vector)
     __attribute__((vector_size(WINO_BYTES), aligned(sizeof(float)), may_alias));
 
-/* Gathers a line of n adjacent patches, all in the image. */
+/* Copies a line of n adjacent patches, all inside the image: column j of patch
+ * t goes to d[t + j * apart]. */
 WINO_TARGET static void WINO_NAME(gather)(const float *line, float *d,
                                           int64_t n, int64_t apart) {
   TN_KERNEL_INDEPENDENT
@@ -27,7 +28,7 @@ WINO_TARGET static void WINO_NAME(gather)(const float *line, float *d,
   }
 }
 
-/* Stores a line of the results of n adjacent patches. */
+/* Stores one line of the results of n adjacent patches, plus the bias. */
 WINO_TARGET static void WINO_NAME(scatter)(float *line, const float *y,
                                            int64_t n, int64_t apart,
                                            float bias) {
@@ -40,9 +41,10 @@ WINO_TARGET static void WINO_NAME(scatter)(float *line, const float *y,
   }
 }
 
-/* Transforms patches of one channel, d[36][n], into its rows of v: B^T d B. */
-WINO_TARGET static void WINO_NAME(turn_in)(float *d, float *v, int64_t n,
-                                           int64_t apart) {
+/* Transforms n patches of one channel, d[36][n], into v: B^T d B. The 36
+ * results of a patch are `apart` elements apart. Overwrites d. */
+WINO_TARGET static void WINO_NAME(transform_data)(float *d, float *v, int64_t n,
+                                                  int64_t apart) {
   for (int j = 0; j < 6; ++j) {
     float *x = d + j * n;
     TN_KERNEL_INDEPENDENT
@@ -74,10 +76,10 @@ WINO_TARGET static void WINO_NAME(turn_in)(float *d, float *v, int64_t n,
   }
 }
 
-/* Transforms sums of one filter, m[36][n] with rows `apart` elements apart,
+/* Transforms the sums of one filter, m[36][n] with rows `apart` elements apart,
  * into its elements of out, y[16][n]: A^T m A. Overwrites m. */
-WINO_TARGET static void WINO_NAME(turn_out)(float *m, float *y, int64_t n,
-                                            int64_t apart) {
+WINO_TARGET static void WINO_NAME(transform_results)(float *m, float *y,
+                                                     int64_t n, int64_t apart) {
   for (int j = 0; j < 6; ++j) {
     float *x = m + j * apart;
     TN_KERNEL_INDEPENDENT
@@ -111,10 +113,11 @@ WINO_TARGET static void WINO_NAME(turn_out)(float *m, float *y, int64_t n,
   }
 }
 
-/* Transforms gradients of the results of patches, the upper left 4 x 4 of
- * y[36][n], into rows of u: A y A^T. Overwrites y. */
-WINO_TARGET static void WINO_NAME(turn_heads)(float *y, float *u, int64_t n,
-                                              int64_t apart) {
+/* Transforms the output gradients of n patches, the upper left 4 x 4 of
+ * y[36][n], into u: A y A^T. Overwrites y. */
+WINO_TARGET static void WINO_NAME(transform_gradients)(float *y, float *u,
+                                                       int64_t n,
+                                                       int64_t apart) {
   for (int j = 0; j < 4; ++j) {
     float *x = y + j * n;
     TN_KERNEL_INDEPENDENT
@@ -144,10 +147,11 @@ WINO_TARGET static void WINO_NAME(turn_heads)(float *y, float *u, int64_t n,
   }
 }
 
-/* Transforms sums of n weights, m[36][n] with rows `apart` elements apart, into
- * w[9][n], with rows WINO_BACK elements apart: G^T m G. n is at most that. */
-WINO_TARGET static void WINO_NAME(turn_back)(const float *m, float *w,
-                                             int64_t n, int64_t apart) {
+/* Transforms the sums of n weights, m[36][n] with rows `apart` elements apart,
+ * into w[9][n] with rows WINO_BACK elements apart: G^T m G. n is at most
+ * WINO_BACK. */
+WINO_TARGET static void WINO_NAME(transform_back)(const float *m, float *w,
+                                                  int64_t n, int64_t apart) {
   enum { W = WINO_BACK };
   float half[3 * 6 * W];
   for (int j = 0; j < 6; ++j) {
@@ -178,20 +182,22 @@ WINO_TARGET static void WINO_NAME(turn_back)(const float *m, float *w,
   }
 }
 
-/* A number for each filter of a bundle. */
-typedef float WINO_NAME(bundle)
+/* A vector with one number for each filter of a filter block. */
+typedef float WINO_NAME(filter_vector)
     __attribute__((vector_size(WINO_ROWS * sizeof(float)),
                    aligned(sizeof(float)), may_alias));
 
-/* Transforms columns of w, `step` apart, into columns of G w. */
+/* Multiplies G with one column of w, whose three elements are `step` vectors
+ * apart; the six results are `apart` elements apart. */
 WINO_TARGET static inline __attribute__((always_inline)) void WINO_NAME(
-    turn_column)(const float *w, int step, float *g, int64_t apart) {
-  WINO_NAME(bundle) x[6];
+    transform_column)(const float *w, int step, float *g, int64_t apart) {
+  WINO_NAME(filter_vector) x[6];
   for (int i = 0; i < 3; ++i)
-    x[i] = *(const WINO_NAME(bundle) *)(const void *)(w + i * step * WINO_ROWS);
-  const WINO_NAME(bundle) a = x[0], b = x[1], c = x[2];
-  const WINO_NAME(bundle) both = (a + c) * (1.0f / 6);
-  const WINO_NAME(bundle) rest = a * (1.0f / 24) + c * (1.0f / 6);
+    x[i] = *(const WINO_NAME(filter_vector) *)(const void *)(w + i * step *
+                                                                     WINO_ROWS);
+  const WINO_NAME(filter_vector) a = x[0], b = x[1], c = x[2];
+  const WINO_NAME(filter_vector) both = (a + c) * (1.0f / 6);
+  const WINO_NAME(filter_vector) rest = a * (1.0f / 24) + c * (1.0f / 6);
   x[0] = a * 0.25f;
   x[1] = -both - b * (1.0f / 6);
   x[2] = b * (1.0f / 6) - both;
@@ -199,24 +205,25 @@ WINO_TARGET static inline __attribute__((always_inline)) void WINO_NAME(
   x[4] = rest - b * (1.0f / 12);
   x[5] = c;
   for (int i = 0; i < 6; ++i)
-    *(WINO_NAME(bundle) *)(void *)(g + i * apart) = x[i];
+    *(WINO_NAME(filter_vector) *)(void *)(g + i * apart) = x[i];
 }
 
-/* Transforms the windows w[9][WINO_ROWS] of filters on one channel into 36
- * numbers each, `apart` elements apart: G w G^T. */
-WINO_TARGET static void WINO_NAME(turn_windows)(const float *w, float *to,
-                                                int64_t apart) {
+/* Transforms the weights w[9][WINO_ROWS] of a filter block for one channel: G w
+ * G^T. The 36 results are `apart` elements apart. */
+WINO_TARGET static void WINO_NAME(transform_filters)(const float *w, float *to,
+                                                     int64_t apart) {
   float columns[6 * 3 * WINO_ROWS];
-  for (int j = 0; j < 3; ++j) WINO_NAME(turn_column)
+  for (int j = 0; j < 3; ++j) WINO_NAME(transform_column)
   (w + j * WINO_ROWS, 3, columns + j * WINO_ROWS, 3 * WINO_ROWS);
-  for (int i = 0; i < 6; ++i) WINO_NAME(turn_column)
+  for (int i = 0; i < 6; ++i) WINO_NAME(transform_column)
   (columns + i * 3 * WINO_ROWS, 1, to + i * 6 * apart, apart);
 }
 
-/* WINO_ROWS filters times some vectors of patches: m = u * v. */
-WINO_TARGET static inline __attribute__((always_inline)) void WINO_NAME(some)(
-    const float *u, const float *v, float *m, int64_t depth, int64_t n,
-    const int wide) {
+/* Multiplies WINO_ROWS filters with `wide` vectors of patches: m = u * v,
+ * summed over `depth` channels. */
+WINO_TARGET static inline __attribute__((always_inline)) void WINO_NAME(
+    multiply_vectors)(const float *u, const float *v, float *m, int64_t depth,
+                      int64_t n, const int wide) {
   WINO_NAME(vector) sum[WINO_ROWS][3];
   for (int r = 0; r < WINO_ROWS; ++r)
     for (int w = 0; w < wide; ++w) sum[r][w] = (WINO_NAME(vector)){0};
@@ -238,20 +245,21 @@ WINO_TARGET static void WINO_NAME(multiply)(const float *u, const float *v,
   enum { L = WINO_NAME(lanes) };
   int64_t t = 0;
   for (; t + 3 * L <= n; t += 3 * L)
-    WINO_NAME(some)(u, v + t, m + t, depth, n, 3);
+    WINO_NAME(multiply_vectors)(u, v + t, m + t, depth, n, 3);
   for (; t + 2 * L <= n; t += 2 * L)
-    WINO_NAME(some)(u, v + t, m + t, depth, n, 2);
-  for (; t < n; t += L) WINO_NAME(some)(u, v + t, m + t, depth, n, 1);
+    WINO_NAME(multiply_vectors)(u, v + t, m + t, depth, n, 2);
+  for (; t < n; t += L)
+    WINO_NAME(multiply_vectors)(u, v + t, m + t, depth, n, 1);
 }
 
 static const loops WINO_NAME(loops) = {WINO_ROWS,
                                        WINO_NAME(gather),
                                        WINO_NAME(scatter),
-                                       WINO_NAME(turn_windows),
-                                       WINO_NAME(turn_in),
-                                       WINO_NAME(turn_out),
-                                       WINO_NAME(turn_heads),
-                                       WINO_NAME(turn_back),
+                                       WINO_NAME(transform_filters),
+                                       WINO_NAME(transform_data),
+                                       WINO_NAME(transform_results),
+                                       WINO_NAME(transform_gradients),
+                                       WINO_NAME(transform_back),
                                        WINO_NAME(multiply)};
 
 #undef WINO_NAME

@@ -12,9 +12,9 @@
 
 /* ---------------------------------------------------------------- geometry */
 
-/* A tensor with data's shape; of rank -1 if only the gradient of a bias is
- * requested, which needs none. */
-static const tn_tensor *data_of(const tn_frame *call) {
+/* Returns a tensor with the shape of data. Its rank is -1 if only the gradient
+ * of the bias is requested, which needs no data. */
+static const tn_tensor *find_data(const tn_frame *call) {
   if (!(call->flags & TN_CALL_BACKWARD))
     return &call->in[NN_CONVOLUTION_IN_DATA];
   return call->req[NN_CONVOLUTION_IN_DATA] != TN_REQ_NULL
@@ -22,49 +22,50 @@ static const tn_tensor *data_of(const tn_frame *call) {
              : &call->in[NN_CONVOLUTION_BACKWARD_IN_DATA];
 }
 
-static const tn_tensor *out_of(const tn_frame *call) {
+/* Returns a tensor with the shape of out, in a forward or backward call. */
+static const tn_tensor *find_out(const tn_frame *call) {
   return call->flags & TN_CALL_BACKWARD
              ? &call->in[NN_CONVOLUTION_BACKWARD_GRAD_OUT]
              : &call->out[NN_CONVOLUTION_OUT_OUT];
 }
 
-static nn_window window_of(const tn_frame *call) {
+static nn_window make_window(const tn_frame *call) {
   const nn_convolution_params *p = nn_convolution_params_of(call);
-  const tn_tensor *data = data_of(call);
+  const tn_tensor *data = find_data(call);
   const int32_t rank = (int32_t)p->kernel.n;
   nn_window w;
   for (int d = 0; d < NN_WINDOW_RANK; ++d) {
     const int32_t i = d - (NN_WINDOW_RANK - rank);
     w.in[d] = i < 0 ? 1 : data->ndim < 0 ? 0 : data->shape[i + 2];
-    w.out[d] = i < 0 ? 1 : out_of(call)->shape[i + 2];
+    w.out[d] = i < 0 ? 1 : find_out(call)->shape[i + 2];
     w.kernel[d] = i < 0 ? 1 : p->kernel.v[i];
     w.stride[d] = i < 0 ? 1 : p->stride.v[i];
     w.dilate[d] = i < 0 ? 1 : p->dilate.v[i];
     w.pad[d] = i < 0 ? 0 : p->pad.v[i];
-    w.stride[d] = nn_window_step(w.stride[d], w.in[d] + 2 * w.pad[d]);
+    w.stride[d] = nn_window_limit_step(w.stride[d], w.in[d] + 2 * w.pad[d]);
   }
   return w;
 }
 
-static nn_conv conv_of(const tn_frame *call) {
+static nn_conv make_conv(const tn_frame *call) {
   const nn_convolution_params *p = nn_convolution_params_of(call);
-  const tn_tensor *data = data_of(call);
+  const tn_tensor *data = find_data(call);
   nn_conv c = {.call = call,
                .dtype = tn_kernel_compute(call->in[0].dtype),
                .level = tn_kernel_level(call),
-               .window = window_of(call),
-               .images = out_of(call)->shape[0],
+               .window = make_window(call),
+               .images = find_out(call)->shape[0],
                .groups = p->num_group,
                .channels = data->ndim < 0 ? 0 : data->shape[1] / p->num_group,
                .filters = p->num_filter / p->num_group};
   c.bytes = tn_dtype_bytes(c.dtype);
-  c.taps = nn_window_product(c.window.kernel);
-  c.in_size = nn_window_product(c.window.in);
-  c.out_size = nn_window_product(c.window.out);
+  c.taps = nn_window_multiply_lengths(c.window.kernel);
+  c.in_size = nn_window_multiply_lengths(c.window.in);
+  c.out_size = nn_window_multiply_lengths(c.window.out);
   return c;
 }
 
-/* Whether the sums have no terms. */
+/* Whether all sums of a pass have no terms. */
 static int is_empty(const nn_conv *c) {
   return c->images == 0 || c->channels == 0 || c->in_size == 0 ||
          c->out_size == 0;
@@ -80,59 +81,61 @@ static int is_pointwise(const nn_conv *c) {
   return 1;
 }
 
-/* Whether the first of three dimensions has no effect: images are one plane
- * deep, without a plane of padding before or after it. */
-static int is_plane(const nn_window *w) {
+/* Whether images have at most two dimensions: the first of three has length 1
+ * and no padding. */
+static int is_two_dimensional(const nn_window *w) {
   return w->kernel[0] == 1 && w->in[0] == 1 && w->pad[0] == 0;
 }
 
 static int is_depthwise(const nn_conv *c) {
-  return !nn_conv_is_hollow(c) && c->channels == 1 && c->filters <= 4 &&
-         is_plane(&c->window);
+  return !nn_conv_is_mostly_padding(c) && c->channels == 1 && c->filters <= 4 &&
+         is_two_dimensional(&c->window);
 }
 
-/* Whether the transforms cost less than they save: there are enough channels,
- * filters and patches. */
+/* Whether Winograd's transforms cost less than they save: there are enough
+ * channels, filters and patches. */
 static int is_winograd(const nn_conv *c) {
   const nn_window *w = &c->window;
   for (int d = 1; d < NN_WINDOW_RANK; ++d)
     if (w->kernel[d] != 3 || w->stride[d] != 1 || w->dilate[d] != 1 ||
         w->pad[d] > 2 || w->out[d] < 4)
       return 0;
-  return c->dtype == TN_F32 && is_plane(w) && c->channels >= 16 &&
+  return c->dtype == TN_F32 && is_two_dimensional(w) && c->channels >= 16 &&
          c->filters >= 16 && c->images * c->out_size >= 256;
 }
 
-/* Whether lines are multiplied in place: each element has so few products that
- * a copy for a product of matrices is not worthwhile. */
+/* Whether lines are multiplied in place. Then each element has so few products
+ * that a copy for a matrix product is not worthwhile. */
 static int is_direct(const nn_conv *c) {
   const nn_window *w = &c->window;
   const int64_t most = w->stride[1] * w->stride[2] > 1 ? 1 << 14 : 1 << 12;
-  return !nn_conv_is_hollow(c) && c->dtype == TN_F32 && is_plane(w) &&
-         c->taps > 1 && c->taps <= 128 && c->channels * c->filters <= most;
+  return !nn_conv_is_mostly_padding(c) && c->dtype == TN_F32 &&
+         is_two_dimensional(w) && c->taps > 1 && c->taps <= 128 &&
+         c->channels * c->filters <= most;
 }
 
-static const nn_conv_way *way_of(const nn_conv *c) {
+static const nn_conv_algorithm *choose_algorithm(const nn_conv *c) {
   if (is_depthwise(c)) return &nn_conv_depthwise;
   if (is_winograd(c)) return &nn_conv_winograd;
   if (is_pointwise(c)) return &nn_conv_pointwise;
   return is_direct(c) ? &nn_conv_direct : &nn_conv_panels;
 }
 
-/* The gradient of a bias alone is the same for every algorithm. */
+/* Whether only the gradient of the bias is requested, which is the same for
+ * every algorithm. */
 static int is_bias_alone(const tn_frame *call) {
-  return data_of(call)->ndim < 0;
+  return find_data(call)->ndim < 0;
 }
 
 int32_t nn_convolution_is_pointwise(const tn_frame *call) {
-  const nn_conv c = conv_of(call);
+  const nn_conv c = make_conv(call);
   if (is_bias_alone(call) || is_pointwise(&c)) return TN_OK;
   return TN_FAIL(call, TN_UNSUPPORTED,
                  "it takes windows of one element, without step or padding");
 }
 
 int32_t nn_convolution_is_depthwise(const tn_frame *call) {
-  const nn_conv c = conv_of(call);
+  const nn_conv c = make_conv(call);
   if (is_bias_alone(call) || is_depthwise(&c)) return TN_OK;
   return TN_FAIL(call, TN_UNSUPPORTED,
                  "it takes groups of one channel and at most four filters, in "
@@ -141,7 +144,7 @@ int32_t nn_convolution_is_depthwise(const tn_frame *call) {
 }
 
 int32_t nn_convolution_is_winograd(const tn_frame *call) {
-  const nn_conv c = conv_of(call);
+  const nn_conv c = make_conv(call);
   if (is_bias_alone(call) || is_winograd(&c)) return TN_OK;
   return TN_FAIL(call, TN_UNSUPPORTED,
                  "it takes windows of 3 x 3 elements without step or dilation, "
@@ -150,7 +153,7 @@ int32_t nn_convolution_is_winograd(const tn_frame *call) {
 }
 
 int32_t nn_convolution_is_direct(const tn_frame *call) {
-  const nn_conv c = conv_of(call);
+  const nn_conv c = make_conv(call);
   if (is_bias_alone(call) || is_direct(&c)) return TN_OK;
   return TN_FAIL(call, TN_UNSUPPORTED,
                  "it takes windows of 2 to 128 elements, in one or two "
@@ -160,7 +163,7 @@ int32_t nn_convolution_is_direct(const tn_frame *call) {
 
 /* -------------------------------------------------------- gradient of bias */
 
-enum { LANES = 16 }; /* partial sums of a line */
+enum { LANES = 16 }; /* number of partial sums of a line */
 
 #define SUM_LINE(name, type)                                              \
   TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *p) { \
@@ -179,17 +182,18 @@ enum { LANES = 16 }; /* partial sums of a line */
 SUM_LINE(sum_f32, float)
 SUM_LINE(sum_f64, double)
 
-typedef struct bias_work {
+typedef struct bias_args {
   const nn_conv *conv;
   const nn_conv_arrays *arrays;
   int add;
-} bias_work;
+} bias_args;
 
-/* Filters [begin, end): each gradient is the sum of its images. */
-static int32_t bias_slice(void *arg, int64_t begin, int64_t end) {
+/* Computes the gradient of the bias for filters [begin, end): each is the sum
+ * of all elements of its images. */
+static int32_t sum_bias_slice(void *arg, int64_t begin, int64_t end) {
   static const tn_kernel_bodies singles = TN_KERNEL_BODIES(sum_f32);
   static const tn_kernel_bodies doubles = TN_KERNEL_BODIES(sum_f64);
-  const bias_work *w = arg;
+  const bias_args *w = arg;
   const nn_conv *c = w->conv;
   const int64_t all = c->groups * c->filters;
   tn_kernel_body *body =
@@ -212,29 +216,30 @@ static int32_t bias_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-static int32_t to_bias(const nn_conv *c, const nn_conv_arrays *arrays,
-                       int add) {
-  bias_work w = {c, arrays, add};
-  const int64_t each = nn_most(c->images * c->out_size, 1);
+static int32_t compute_bias_gradient(const nn_conv *c,
+                                     const nn_conv_arrays *arrays, int add) {
+  bias_args w = {c, arrays, add};
+  const int64_t each = nn_max(c->images * c->out_size, 1);
   return c->call->host->parallel_for(c->call, c->groups * c->filters,
-                                     nn_most(TN_KERNEL_GRAIN / each, 1),
-                                     bias_slice, &w);
+                                     nn_max(TN_KERNEL_GRAIN / each, 1),
+                                     sum_bias_slice, &w);
 }
 
 /* ------------------------------------------------------------------ passes */
 
-/* The array of a pass: the index of its request, and its address. */
-static uint32_t place_of(int pass) {
+/* Returns the index of the operand that a pass computes, among the outputs of
+ * the call. */
+static uint32_t find_result_index(int pass) {
   if (pass == NN_CONV_FORWARD) return NN_CONVOLUTION_OUT_OUT;
   return pass == NN_CONV_DATA ? NN_CONVOLUTION_IN_DATA
                               : NN_CONVOLUTION_IN_WEIGHT;
 }
 
-/* Fills a result without terms: with zeros, or the bias. */
+/* Fills the result of a pass without terms with zeros, or with the bias. */
 static void fill_result(const nn_conv *c, const nn_conv_arrays *a, int pass,
                         int add) {
   const tn_kernel_mode mode = {c->dtype, c->level};
-  const int64_t n = tn_tensor_size(&c->call->out[place_of(pass)]);
+  const int64_t n = tn_tensor_size(&c->call->out[find_result_index(pass)]);
   char *to = pass == NN_CONV_DATA ? a->data : a->weight;
   if (pass == NN_CONV_FORWARD) to = a->out;
   if (!add && n > 0) memset(to, 0, (size_t)(n * c->bytes));
@@ -245,97 +250,108 @@ static void fill_result(const nn_conv *c, const nn_conv_arrays *a, int pass,
   }
 }
 
-static int32_t run_pass(const nn_conv *c, const nn_conv_way *way,
+/* Runs one pass of an algorithm. */
+static int32_t run_pass(const nn_conv *c, const nn_conv_algorithm *algorithm,
                         const nn_conv_arrays *a, int pass, int add) {
-  if (!is_empty(c)) return way->passes[pass](c, a, add);
+  if (!is_empty(c)) return algorithm->passes[pass](c, a, add);
   fill_result(c, a, pass, add);
   if (pass == NN_CONV_FORWARD)
-    nn_conv_finish(c, a->out, tn_tensor_size(&c->call->out[0]));
+    nn_conv_run_after(c, a->out, tn_tensor_size(&c->call->out[0]));
   return TN_OK;
 }
 
-int32_t nn_conv_forward(const tn_frame *call, const nn_conv_way *way,
-                        tn_kernel_body *after) {
+int32_t nn_conv_run_forward(const tn_frame *call,
+                            const nn_conv_algorithm *algorithm,
+                            tn_kernel_body *after) {
   nn_operands x = nn_operands_open(call, call->ws[0]);
-  nn_conv c = conv_of(call);
+  nn_conv c = make_conv(call);
   c.after = after;
-  c.room = (char *)call->ws[0] + nn_operands_bytes(call);
-  const nn_conv_arrays a = {nn_operands_in(&x, NN_CONVOLUTION_IN_DATA),
-                            nn_operands_in(&x, NN_CONVOLUTION_IN_WEIGHT),
-                            call->n_in > NN_CONVOLUTION_IN_BIAS
-                                ? nn_operands_in(&x, NN_CONVOLUTION_IN_BIAS)
-                                : NULL,
-                            nn_operands_out(&x, NN_CONVOLUTION_OUT_OUT)};
-  const int32_t code = run_pass(&c, way ? way : way_of(&c), &a, NN_CONV_FORWARD,
-                                nn_operands_adds(&x, 0));
-  if (code == TN_OK) nn_operands_close(&x, 0, a.out);
+  c.room = (char *)call->ws[0] + nn_operands_count_bytes(call);
+  const nn_conv_arrays a = {
+      nn_operands_open_input(&x, NN_CONVOLUTION_IN_DATA),
+      nn_operands_open_input(&x, NN_CONVOLUTION_IN_WEIGHT),
+      call->n_in > NN_CONVOLUTION_IN_BIAS
+          ? nn_operands_open_input(&x, NN_CONVOLUTION_IN_BIAS)
+          : NULL,
+      nn_operands_open_output(&x, NN_CONVOLUTION_OUT_OUT)};
+  const int32_t code =
+      run_pass(&c, algorithm ? algorithm : choose_algorithm(&c), &a,
+               NN_CONV_FORWARD, nn_operands_is_added(&x, 0));
+  if (code == TN_OK) nn_operands_close_output(&x, 0, a.out);
   return code;
 }
 
-static int is_wanted(const tn_frame *call, uint32_t i) {
+static int is_requested(const tn_frame *call, uint32_t i) {
   return i < call->n_out && call->req[i] != TN_REQ_NULL;
 }
 
-static int32_t run_backward(const tn_frame *call, const nn_conv_way *way) {
+static int32_t run_backward(const tn_frame *call,
+                            const nn_conv_algorithm *algorithm) {
   nn_operands x = nn_operands_open(call, call->ws[0]);
-  nn_conv c = conv_of(call);
-  const int to_weight = is_wanted(call, NN_CONVOLUTION_IN_WEIGHT);
-  const int to_data = is_wanted(call, NN_CONVOLUTION_IN_DATA);
+  nn_conv c = make_conv(call);
+  const int to_weight = is_requested(call, NN_CONVOLUTION_IN_WEIGHT);
+  const int to_data = is_requested(call, NN_CONVOLUTION_IN_DATA);
   int32_t code = TN_OK;
-  c.room = (char *)call->ws[0] + nn_operands_bytes(call);
-  if (!way) way = way_of(&c);
-  nn_conv_arrays a = {.out =
-                          nn_operands_in(&x, NN_CONVOLUTION_BACKWARD_GRAD_OUT)};
+  c.room = (char *)call->ws[0] + nn_operands_count_bytes(call);
+  if (!algorithm) algorithm = choose_algorithm(&c);
+  nn_conv_arrays a = {
+      .out = nn_operands_open_input(&x, NN_CONVOLUTION_BACKWARD_GRAD_OUT)};
   if (to_data) {
-    a.data = nn_operands_out(&x, NN_CONVOLUTION_IN_DATA);
-    a.weight = nn_operands_in(&x, NN_CONVOLUTION_BACKWARD_IN_WEIGHT);
-    code = run_pass(&c, way, &a, NN_CONV_DATA,
-                    nn_operands_adds(&x, NN_CONVOLUTION_IN_DATA));
-    if (code == TN_OK) nn_operands_close(&x, NN_CONVOLUTION_IN_DATA, a.data);
+    a.data = nn_operands_open_output(&x, NN_CONVOLUTION_IN_DATA);
+    a.weight = nn_operands_open_input(&x, NN_CONVOLUTION_BACKWARD_IN_WEIGHT);
+    code = run_pass(&c, algorithm, &a, NN_CONV_DATA,
+                    nn_operands_is_added(&x, NN_CONVOLUTION_IN_DATA));
+    if (code == TN_OK)
+      nn_operands_close_output(&x, NN_CONVOLUTION_IN_DATA, a.data);
   }
   if (to_weight && code == TN_OK) {
-    a.data = nn_operands_in(&x, NN_CONVOLUTION_BACKWARD_IN_DATA);
-    a.weight = nn_operands_out(&x, NN_CONVOLUTION_IN_WEIGHT);
-    code = run_pass(&c, way, &a, NN_CONV_WEIGHT,
-                    nn_operands_adds(&x, NN_CONVOLUTION_IN_WEIGHT));
+    a.data = nn_operands_open_input(&x, NN_CONVOLUTION_BACKWARD_IN_DATA);
+    a.weight = nn_operands_open_output(&x, NN_CONVOLUTION_IN_WEIGHT);
+    code = run_pass(&c, algorithm, &a, NN_CONV_WEIGHT,
+                    nn_operands_is_added(&x, NN_CONVOLUTION_IN_WEIGHT));
     if (code == TN_OK)
-      nn_operands_close(&x, NN_CONVOLUTION_IN_WEIGHT, a.weight);
+      nn_operands_close_output(&x, NN_CONVOLUTION_IN_WEIGHT, a.weight);
   }
-  if (is_wanted(call, NN_CONVOLUTION_IN_BIAS) && code == TN_OK) {
-    a.bias = nn_operands_out(&x, NN_CONVOLUTION_IN_BIAS);
-    code = to_bias(&c, &a, nn_operands_adds(&x, NN_CONVOLUTION_IN_BIAS));
-    if (code == TN_OK) nn_operands_close(&x, NN_CONVOLUTION_IN_BIAS, a.bias);
+  if (is_requested(call, NN_CONVOLUTION_IN_BIAS) && code == TN_OK) {
+    a.bias = nn_operands_open_output(&x, NN_CONVOLUTION_IN_BIAS);
+    code = compute_bias_gradient(
+        &c, &a, nn_operands_is_added(&x, NN_CONVOLUTION_IN_BIAS));
+    if (code == TN_OK)
+      nn_operands_close_output(&x, NN_CONVOLUTION_IN_BIAS, a.bias);
   }
   return code;
 }
 
-/* The passes of a call use the same room, one after the other. */
-static int32_t bytes_of(const tn_frame *call, const nn_conv_way *way,
-                        uint64_t *bytes) {
-  const nn_conv c = conv_of(call);
+/* Sets *bytes to the workspace of a call. The passes of a call use the same
+ * workspace, one after the other. */
+static int32_t count_call_bytes(const tn_frame *call,
+                                const nn_conv_algorithm *algorithm,
+                                uint64_t *bytes) {
+  const nn_conv c = make_conv(call);
   const int backward = (call->flags & TN_CALL_BACKWARD) != 0;
   uint64_t most = 64;
   for (int pass = 0; pass < NN_CONV_PASSES && !is_empty(&c); ++pass) {
     if ((pass != NN_CONV_FORWARD) != backward) continue;
-    if (!is_wanted(call, place_of(pass))) continue;
-    const uint64_t room = (way ? way : way_of(&c))->room(&c, pass);
+    if (!is_requested(call, find_result_index(pass))) continue;
+    const uint64_t room =
+        (algorithm ? algorithm : choose_algorithm(&c))->count_bytes(&c, pass);
     most = room > most ? room : most;
   }
-  *bytes = nn_operands_bytes(call) + most;
+  *bytes = nn_operands_count_bytes(call) + most;
   return TN_OK;
 }
 
 /* ----------------------------------------------------------------- kernels */
 
-#define KERNEL(name, way)                                       \
+#define KERNEL(name, algorithm)                                 \
   int32_t name(const tn_frame *call) {                          \
-    return nn_conv_forward(call, way, NULL);                    \
+    return nn_conv_run_forward(call, algorithm, NULL);          \
   }                                                             \
   int32_t name##_backward(const tn_frame *call) {               \
-    return run_backward(call, way);                             \
+    return run_backward(call, algorithm);                       \
   }                                                             \
   int32_t name##_bytes(const tn_frame *call, uint64_t *bytes) { \
-    return bytes_of(call, way, bytes);                          \
+    return count_call_bytes(call, algorithm, bytes);            \
   }
 
 KERNEL(nn_convolution_panels, &nn_conv_panels)
@@ -343,4 +359,5 @@ KERNEL(nn_convolution_pointwise, &nn_conv_pointwise)
 KERNEL(nn_convolution_depthwise, &nn_conv_depthwise)
 KERNEL(nn_convolution_winograd, &nn_conv_winograd)
 KERNEL(nn_convolution_direct, &nn_conv_direct)
-KERNEL(nn_convolution_half, NULL) /* the first that accepts the call */
+KERNEL(nn_convolution_half,
+       NULL) /* NULL: the first algorithm that accepts the call */

@@ -12,22 +12,25 @@
 #include "conv.h"
 #include "convolution.gen.h"
 
-/* The kernels of convolution.c treat these calls as their own. */
+/* The kernels of convolution.c accept these calls, because the params begin
+ * with the same fields. */
 _Static_assert(offsetof(nn_convolution_activation_params, no_bias) ==
                    offsetof(nn_convolution_params, no_bias),
                "the params do not begin with those of convolution");
 
-static int32_t type_of(const tn_frame *call) {
+static int32_t get_type(const tn_frame *call) {
   return nn_convolution_activation_params_of(call)->act_type;
 }
 
-static int32_t run_forward(const tn_frame *call, const nn_conv_way *way) {
-  const int32_t type = type_of(call);
+static int32_t run_forward(const tn_frame *call,
+                           const nn_conv_algorithm *algorithm) {
+  const int32_t type = get_type(call);
   const tn_dtype dtype = call->out[0].dtype;
   if (tn_kernel_compute(dtype) == dtype)
-    return nn_conv_forward(call, way, nn_activated_loop(call, type));
-  const int32_t code = nn_conv_forward(call, way, NULL);
-  return code == TN_OK ? nn_activated_out(call, type) : code;
+    return nn_conv_run_forward(call, algorithm,
+                               nn_activation_find_loop(call, type));
+  const int32_t code = nn_conv_run_forward(call, algorithm, NULL);
+  return code == TN_OK ? nn_activation_apply(call, type) : code;
 }
 
 #define CHOICE(name, of)               \
@@ -39,11 +42,11 @@ CHOICE(nn_convolution_activation_is_depthwise, nn_convolution_is_depthwise)
 CHOICE(nn_convolution_activation_is_winograd, nn_convolution_is_winograd)
 CHOICE(nn_convolution_activation_is_direct, nn_convolution_is_direct)
 
-#define KERNEL(name, of, way)                                    \
+#define KERNEL(name, of, algorithm)                              \
   NN_ACTIVATED(name, NN_CONVOLUTION_ACTIVATION_BACKWARD_OUT_OUT, \
                of##_backward, of##_bytes)                        \
   int32_t name(const tn_frame *call) {                           \
-    return run_forward(call, way);                               \
+    return run_forward(call, algorithm);                         \
   }
 
 KERNEL(nn_convolution_activation_panels, nn_convolution_panels, &nn_conv_panels)

@@ -4,10 +4,11 @@
  */
 #include "dropout.gen.h"
 
-#include "masked.h"
+#include "random_scaling.h"
 
-/* An element is dropped if its word is below `limit`. Both are reduced by 2^31
- * for the comparison of vectors of signed integers. */
+/* Parameters of a loop. An element is dropped if its random word is below
+ * `limit`. Both are reduced by 2^31, because vectors compare signed integers.
+ */
 typedef struct factors {
   int32_t limit;
   double kept;
@@ -34,9 +35,9 @@ typedef struct factors {
 DROP(drop_f32, float)
 DROP(drop_f64, double)
 
-/* No word is below the limit of p = 0; for p = 1 every element has the factor
- * 0. */
-static factors factors_of(double p) {
+/* Returns the parameters for probability p. No word is below the limit of p =
+ * 0; for p = 1 every element has the factor 0. */
+static factors find_factors(double p) {
   const uint32_t limit = p < 1 ? (uint32_t)(p * 0x1p32) : 0;
   return (factors){(int32_t)(limit ^ 0x80000000u), p < 1 ? 1 / (1 - p) : 0};
 }
@@ -46,12 +47,13 @@ int32_t nn_dropout(const tn_frame *call) {
   const nn_dropout_params *p = nn_dropout_params_of(call);
   const int active =
       (call->flags & TN_CALL_TRAIN) || p->mode == NN_DROPOUT_MODE_ALWAYS;
-  const factors f = factors_of(active ? p->p : 0);
+  const factors f = find_factors(active ? p->p : 0);
   if (!active && call->req[NN_DROPOUT_OUT_OUT] == TN_REQ_INPLACE &&
       call->req[NN_DROPOUT_OUT_MASK] == TN_REQ_NULL)
     return TN_OK;
-  return nn_masked_run(&(nn_masked){.call = call,
-                                    .loops = &loops,
-                                    .params = &f,
-                                    .draws = active && p->p > 0 && p->p < 1});
+  return nn_random_scaling_run(
+      &(nn_random_scaling){.call = call,
+                           .loops = &loops,
+                           .params = &f,
+                           .draws = active && p->p > 0 && p->p < 1});
 }

@@ -4,9 +4,10 @@
  */
 #include "dropout.gen.h"
 
-#include "masked.cuh"
+#include "random_scaling.cuh"
 
-/* An element is dropped if its word is below `limit`. */
+/* Returns the factor of an element, which is dropped if its random word is
+ * below `limit`. */
 struct nn_drop {
   uint32_t limit;
   uint32_t reserved;
@@ -18,8 +19,8 @@ struct nn_drop {
   }
 };
 
-/* No word is below the limit of p = 0; for p = 1 every element has the factor
- * 0. */
+/* Computes a forward call. No word is below the limit of p = 0; for p = 1 every
+ * element has the factor 0. */
 int32_t nn_dropout_cuda(const tn_frame *call) {
   const nn_dropout_params *params = nn_dropout_params_of(call);
   const int active =
@@ -27,5 +28,5 @@ int32_t nn_dropout_cuda(const tn_frame *call) {
   const double p = active ? params->p : 0;
   const nn_drop drop = {p < 1 ? (uint32_t)(p * 0x1p32) : 0, 0,
                         p < 1 ? 1 / (1 - p) : 0};
-  return nn_masked_run(call, p > 0 && p < 1, drop);
+  return nn_scaling_run(call, p > 0 && p < 1, drop);
 }

@@ -20,7 +20,7 @@
  * each operation on it is a store and a load.
  */
 
-/* A loop of blocks. */
+/* Defines a kernel body named NAME(x). */
 #define LOOP(x) \
   static TARGET void NAME(x)(const tn_kernel_block *block, const void *params)
 

@@ -10,12 +10,13 @@
 #include "tenon/kernel/copy_row.h"
 
 enum {
-  STAGE = 512,  /* elements in one conversion */
-  LINE = 64,    /* bytes of a cache */
-  SOON = 4,     /* rows that forward prefetches */
-  AHEAD = 2,    /* the same for backward */
-  MOST = 4096,  /* bytes of each */
-  FAR = 1 << 18 /* bytes of a table, and of rows, that caches do not hold */
+  STAGE = 512, /* elements that are converted together */
+  LINE = 64,   /* bytes of a cache line */
+  SOON = 4, /* a forward call prefetches the row of this many positions later */
+  AHEAD = 2,      /* the same for a backward call */
+  MOST = 4096,    /* bytes of a row that are prefetched, at most */
+  LARGE = 1 << 18 /* bytes of a table, and of its result, that are larger than
+                     caches */
 };
 
 /* ----------------------------------------------------------------- indices */
@@ -65,8 +66,8 @@ static int32_t read_rows(const tn_frame *call, const tn_tensor *data,
   return TN_OK;
 }
 
-/* Forward the indices; backward also their positions, sorted, and the start of
- * those of each row. */
+/* Bytes of workspace: forward the rows of all positions; backward also the
+ * positions, sorted by row, and where each row's positions begin. */
 int32_t nn_embedding_bytes(const tn_frame *call, uint64_t *bytes) {
   const int back = (call->flags & TN_CALL_BACKWARD) != 0;
   const int64_t n = tn_tensor_size(
@@ -76,27 +77,29 @@ int32_t nn_embedding_bytes(const tn_frame *call, uint64_t *bytes) {
   return TN_OK;
 }
 
-typedef struct work {
+typedef struct embedding_work {
   const tn_frame *call;
   tn_kernel_mode mode;
-  int64_t length; /* of a row */
-  int64_t bytes;  /* of an element */
+  int64_t length; /* elements of a row */
+  int64_t bytes;  /* bytes of an element */
   const int64_t *rows;
-  const int64_t *begin; /* backward, of input_dim + 1 */
+  /* Backward: (input_dim + 1) begin of each row's positions. */
+  const int64_t *begin;
   const int64_t *positions;
-  int64_t n;   /* of indices */
-  int streams; /* no cache holds the result */
-} work;
+  int64_t n;   /* number of indices */
+  int streams; /* the result is larger than caches, and is written past them */
+} embedding_work;
 
-static work work_of(const tn_frame *call, const tn_tensor *like) {
-  return (work){.call = call,
-                .mode = {tn_kernel_compute(like->dtype), tn_kernel_level(call)},
-                .length = nn_embedding_params_of(call)->output_dim,
-                .bytes = tn_dtype_bytes(like->dtype)};
+static embedding_work make_work(const tn_frame *call, const tn_tensor *like) {
+  return (embedding_work){
+      .call = call,
+      .mode = {tn_kernel_compute(like->dtype), tn_kernel_level(call)},
+      .length = nn_embedding_params_of(call)->output_dim,
+      .bytes = tn_dtype_bytes(like->dtype)};
 }
 
-/* to += from, n elements of a tensor's type. */
-static void add_elements(const work *w, char *to, const char *from,
+/* Adds n elements of type dtype to others. */
+static void add_elements(const embedding_work *w, char *to, const char *from,
                          tn_dtype dtype, int64_t n) {
   double old[STAGE], more[STAGE];
   for (int64_t i = 0; i < n; i += STAGE) {
@@ -121,9 +124,10 @@ static void stream_lines(char *to, const char *from, int64_t bytes) {
   }
 }
 
-/* One cache line at a time, which takes two thirds of the time for zeros. */
-static TN_KERNEL_AVX512 void stream_wide(char *to, const char *from,
-                                         int64_t bytes) {
+/* Does the same with one store for each cache line, which takes two thirds of
+ * the time for zeros. */
+static TN_KERNEL_AVX512 void stream_lines_avx512(char *to, const char *from,
+                                                 int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += LINE) {
     __m512i v = _mm512_setzero_si512();
     if (from) v = _mm512_loadu_si512(from + i);
@@ -132,6 +136,7 @@ static TN_KERNEL_AVX512 void stream_wide(char *to, const char *from,
 }
 #endif
 
+/* Copies bytes, or fills them with zeros if `from` is NULL. */
 static void set_bytes(char *to, const char *from, int64_t bytes) {
   if (from)
     memcpy(to, from, (size_t)bytes);
@@ -140,15 +145,16 @@ static void set_bytes(char *to, const char *from, int64_t bytes) {
 }
 
 /* Writes bytes of the gradient, or zeros if `from` is NULL. */
-static void put_bytes(const work *w, char *to, const char *from,
-                      int64_t bytes) {
+static void store_bytes(const embedding_work *w, char *to, const char *from,
+                        int64_t bytes) {
 #if defined(TN_KERNEL_AVX2)
   const int64_t front = (int64_t)(-(uintptr_t)to % LINE);
   if (w->streams && front + LINE <= bytes) {
     const int64_t whole = (bytes - front) / LINE * LINE, end = front + whole;
     set_bytes(to, from, front);
-    (w->mode.level == TN_KERNEL_N_LEVELS - 1 ? stream_wide : stream_lines)(
-        to + front, from ? from + front : NULL, whole);
+    (w->mode.level == TN_KERNEL_N_LEVELS - 1
+         ? stream_lines_avx512
+         : stream_lines)(to + front, from ? from + front : NULL, whole);
     set_bytes(to + end, from ? from + end : NULL, bytes - end);
     return;
   }
@@ -158,7 +164,8 @@ static void put_bytes(const work *w, char *to, const char *from,
   set_bytes(to, from, bytes);
 }
 
-static void put_end(const work *w) {
+/* Makes stores past the caches visible to other threads. */
+static void finish_stores(const embedding_work *w) {
 #if defined(TN_KERNEL_AVX2)
   if (w->streams) _mm_sfence();
 #else
@@ -171,26 +178,27 @@ static void put_end(const work *w) {
 /* Copies a row of at least one cache line, and prefetches as much of
  * another. */
 #if TN_COPY_ROW_VECTORS
-static TN_KERNEL_AVX512 void copy_wide(char *to, const char *from,
-                                       const char *soon, int64_t bytes) {
+static TN_KERNEL_AVX512 void copy_row_wide(char *to, const char *from,
+                                           const char *soon, int64_t bytes) {
   tn_copy_row_avx512(to, from, soon, bytes);
 }
 
-static TN_KERNEL_AVX2 void copy_half(char *to, const char *from,
-                                     const char *soon, int64_t bytes) {
+static TN_KERNEL_AVX2 void copy_row_half(char *to, const char *from,
+                                         const char *soon, int64_t bytes) {
   tn_copy_row_avx2(to, from, soon, bytes);
 }
 #else
-static void copy_wide(char *to, const char *from, const char *soon,
-                      int64_t bytes) {
+static void copy_row_wide(char *to, const char *from, const char *soon,
+                          int64_t bytes) {
   (void)soon;
   memcpy(to, from, (size_t)bytes);
 }
-#define copy_half copy_wide
+#define copy_row_half copy_row_wide
 #endif
 
+/* Copies, or adds, the rows of positions [begin, end). */
 static int32_t copy_slice(void *arg, int64_t begin, int64_t end) {
-  const work *w = arg;
+  const embedding_work *w = arg;
   const tn_tensor *out = &w->call->out[NN_EMBEDDING_OUT_OUT];
   const char *weight = w->call->in[NN_EMBEDDING_IN_WEIGHT].data;
   const int64_t step = w->length * w->bytes;
@@ -206,9 +214,10 @@ static int32_t copy_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* The same for many rows of a large table. */
-static int32_t copy_far_slice(void *arg, int64_t begin, int64_t end) {
-  const work *w = arg;
+/* Copies the rows of positions [begin, end) from a table that is larger than
+ * caches. */
+static int32_t copy_large_slice(void *arg, int64_t begin, int64_t end) {
+  const embedding_work *w = arg;
   const char *weight = w->call->in[NN_EMBEDDING_IN_WEIGHT].data;
   const int64_t step = w->length * w->bytes;
   char *to = (char *)w->call->out[NN_EMBEDDING_OUT_OUT].data + begin * step;
@@ -216,41 +225,45 @@ static int32_t copy_far_slice(void *arg, int64_t begin, int64_t end) {
     const char *from = weight + w->rows[i] * step;
     const char *soon = weight + w->rows[i + SOON < end ? i + SOON : i] * step;
     if (w->streams)
-      put_bytes(w, to, from, step);
+      store_bytes(w, to, from, step);
     else
-      (w->mode.level == TN_KERNEL_N_LEVELS - 1 ? copy_wide : copy_half)(
+      (w->mode.level == TN_KERNEL_N_LEVELS - 1 ? copy_row_wide : copy_row_half)(
           to, from, soon, step);
   }
-  put_end(w);
+  finish_stores(w);
   return TN_OK;
 }
 
-/* For tables in caches, and for short rows, memcpy is fast enough. */
-static int is_far(const work *w) {
+/* Whether copy_large_slice is faster. For tables in caches, and for short rows,
+ * memcpy is fast enough. */
+static int is_large_table(const embedding_work *w) {
   const int64_t step = w->length * w->bytes;
   const int64_t table = nn_embedding_params_of(w->call)->input_dim * step;
-  return w->mode.level > 0 && step >= LINE && table >= FAR &&
-         w->n * step >= FAR && w->call->req[NN_EMBEDDING_OUT_OUT] != TN_REQ_ADD;
+  return w->mode.level > 0 && step >= LINE && table >= LARGE &&
+         w->n * step >= LARGE &&
+         w->call->req[NN_EMBEDDING_OUT_OUT] != TN_REQ_ADD;
 }
 
 int32_t nn_embedding(const tn_frame *call) {
   const tn_tensor *data = &call->in[NN_EMBEDDING_IN_DATA];
-  work w = work_of(call, &call->in[NN_EMBEDDING_IN_WEIGHT]);
+  embedding_work w = make_work(call, &call->in[NN_EMBEDDING_IN_WEIGHT]);
   int64_t *rows = call->ws[0];
   const int32_t code = read_rows(call, data, rows);
   if (code != TN_OK) return code;
   w.rows = rows;
   w.n = tn_tensor_size(data);
   w.streams = 2 * w.n * w.length * w.bytes >= TN_KERNEL_STREAM;
-  return nn_share(call, w.n, w.length, is_far(&w) ? copy_far_slice : copy_slice,
-                  &w);
+  return nn_run_parallel(call, w.n, w.length,
+                         is_large_table(&w) ? copy_large_slice : copy_slice,
+                         &w);
 }
 
 /* ---------------------------------------------------------------- backward */
 
 /* Computes a part of a row of the gradient, of at most STAGE elements: the sum
  * of the parts of all positions with that row. */
-static void sum_part(const work *w, int64_t row, int64_t at, int64_t n) {
+static void sum_row_part(const embedding_work *w, int64_t row, int64_t at,
+                         int64_t n) {
   const tn_tensor *to = &w->call->out[NN_EMBEDDING_IN_WEIGHT];
   const char *head = w->call->in[NN_EMBEDDING_BACKWARD_GRAD_OUT].data;
   const int adds = w->call->req[NN_EMBEDDING_IN_WEIGHT] == TN_REQ_ADD;
@@ -271,7 +284,7 @@ static void sum_part(const work *w, int64_t row, int64_t at, int64_t n) {
 }
 
 /* Prefetches the terms of a row that is computed soon. */
-static void prefetch_row(const work *w, const char *head, int64_t k) {
+static void prefetch_row(const embedding_work *w, const char *head, int64_t k) {
   const int64_t step = w->length * w->bytes;
   if (k >= w->n) return;
   const uintptr_t at = (uintptr_t)(head + w->positions[k] * step);
@@ -279,8 +292,9 @@ static void prefetch_row(const work *w, const char *head, int64_t k) {
     __builtin_prefetch((const void *)(at + (uintptr_t)i));
 }
 
+/* Computes the rows [begin, end) of the gradient. */
 static int32_t sum_slice(void *arg, int64_t begin, int64_t end) {
-  const work *w = arg;
+  const embedding_work *w = arg;
   const tn_tensor *to = &w->call->out[NN_EMBEDDING_IN_WEIGHT];
   const char *head = w->call->in[NN_EMBEDDING_BACKWARD_GRAD_OUT].data;
   const int adds = w->call->req[NN_EMBEDDING_IN_WEIGHT] == TN_REQ_ADD;
@@ -291,26 +305,26 @@ static int32_t sum_slice(void *arg, int64_t begin, int64_t end) {
     for (next = row + 1; n == 0 && next < end; ++next)
       if (w->begin[next + 1] != first) break;
     if (n == 0) {
-      if (!adds) put_bytes(w, place, NULL, (next - row) * step);
+      if (!adds) store_bytes(w, place, NULL, (next - row) * step);
       continue;
     }
     for (int64_t k = first; k < first + n; ++k)
       prefetch_row(w, head, k + AHEAD);
     if (n == 1 && !adds) {
-      put_bytes(w, place, head + w->positions[first] * step, step);
+      store_bytes(w, place, head + w->positions[first] * step, step);
       continue;
     }
     for (int64_t at = 0; at < w->length; at += STAGE)
-      sum_part(w, row, at, w->length - at < STAGE ? w->length - at : STAGE);
+      sum_row_part(w, row, at, w->length - at < STAGE ? w->length - at : STAGE);
   }
-  put_end(w);
+  finish_stores(w);
   return TN_OK;
 }
 
 /* Sorts positions by their rows; begin[r] gets the start of row r. `begin` has
  * two more entries than there are rows: begin[r + 2] counts row r, so that
  * begin[r + 1] is the next position during distribution. */
-static void sort_positions(const work *w, int64_t n, int64_t *begin,
+static void sort_positions(const embedding_work *w, int64_t n, int64_t *begin,
                            int64_t *positions) {
   const int64_t rows = nn_embedding_params_of(w->call)->input_dim;
   memset(begin, 0, (size_t)(rows + 2) * sizeof *begin);
@@ -323,7 +337,7 @@ int32_t nn_embedding_backward(const tn_frame *call) {
   const tn_tensor *data = &call->in[NN_EMBEDDING_BACKWARD_IN_DATA];
   const int64_t n = tn_tensor_size(data);
   const int64_t rows = nn_embedding_params_of(call)->input_dim;
-  work w = work_of(call, &call->in[NN_EMBEDDING_BACKWARD_GRAD_OUT]);
+  embedding_work w = make_work(call, &call->in[NN_EMBEDDING_BACKWARD_GRAD_OUT]);
   int64_t *index = call->ws[0], *positions = index + n;
   int64_t *begin = positions + n;
   if (call->req[NN_EMBEDDING_IN_WEIGHT] == TN_REQ_NULL) return TN_OK;
@@ -336,5 +350,6 @@ int32_t nn_embedding_backward(const tn_frame *call) {
   w.streams = tn_tensor_size(&call->out[NN_EMBEDDING_IN_WEIGHT]) * w.bytes >=
               TN_KERNEL_STREAM;
   sort_positions(&w, n, begin, positions);
-  return nn_share(call, rows, w.length + w.length * n / rows, sum_slice, &w);
+  return nn_run_parallel(call, rows, w.length + w.length * n / rows, sum_slice,
+                         &w);
 }

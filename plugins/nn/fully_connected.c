@@ -15,34 +15,35 @@
 
 /* ------------------------------------------------------------------ shapes */
 
-static int32_t state_data(const tn_frame *call, int32_t ndim,
-                          const int64_t *shape) {
+static int32_t set_data_shape(const tn_frame *call, int32_t ndim,
+                              const int64_t *shape) {
   return call->host->set_shape(call, TN_OPERAND_IN, NN_FULLY_CONNECTED_IN_DATA,
                                ndim, shape);
 }
 
-static int32_t state_weight(const tn_frame *call, int64_t depth) {
+static int32_t set_weight_shape(const tn_frame *call, int64_t depth) {
   const int64_t shape[2] = {nn_fully_connected_params_of(call)->num_hidden,
                             depth};
   return call->host->set_shape(call, TN_OPERAND_IN,
                                NN_FULLY_CONNECTED_IN_WEIGHT, 2, shape);
 }
 
-static int32_t state_out(const tn_frame *call, int32_t ndim,
-                         const int64_t *shape) {
+static int32_t set_out_shape(const tn_frame *call, int32_t ndim,
+                             const int64_t *shape) {
   return call->host->set_shape(call, TN_OPERAND_OUT, NN_FULLY_CONNECTED_OUT_OUT,
                                ndim, shape);
 }
 
-/* Elements of a row of the weight, or -1. */
-static int64_t known_depth(const tn_frame *call) {
+/* Returns the number of elements in a row of the weight; -1 if it is unknown.
+ */
+static int64_t find_depth(const tn_frame *call) {
   const tn_tensor *weight = &call->in[NN_FULLY_CONNECTED_IN_WEIGHT];
   return weight->ndim == 2 ? weight->shape[1] : -1;
 }
 
-/* The one dimension after the first that is unknown, for a known product of
- * all: 0 if there is none, -1 if there are several. *product is the product of
- * the others, -1 if it exceeds 64 bits. */
+/* Returns the only unknown dimension after the first: 0 if all are known, -1 if
+ * several are unknown. *product becomes the product of the known ones, or -1 if
+ * it exceeds 64 bits. */
 static int32_t find_unknown(const tn_tensor *data, int64_t *product) {
   int32_t unknown = 0;
   *product = 1;
@@ -61,7 +62,7 @@ static int32_t refuse_row(const tn_frame *call) {
   return TN_FAIL(call, TN_OUT_OF_RANGE,
                  "a row of `data` %s has more elements than 64 bits count; set "
                  "flatten=false, or give smaller rows",
-                 nn_shape(&call->in[NN_FULLY_CONNECTED_IN_DATA]).text);
+                 nn_print_shape(&call->in[NN_FULLY_CONNECTED_IN_DATA]).text);
 }
 
 /* Reports that a row of data and a row of the weight differ in length. */
@@ -71,14 +72,15 @@ static int32_t refuse_depth(const tn_frame *call, const char *some, int64_t n) {
   return TN_FAIL(call, TN_SHAPE,
                  "a row of `data` %s has %s%lld elements, but a row of "
                  "`weight` %s has %lld",
-                 nn_shape(data).text, some, (long long)n, nn_shape(weight).text,
-                 (long long)weight->shape[1]);
+                 nn_print_shape(data).text, some, (long long)n,
+                 nn_print_shape(weight).text, (long long)weight->shape[1]);
 }
 
-/* Completes `shape`, that of data, and the weight from each other. */
+/* Infers the unknown dimension of data, in `shape`, and the shape of the weight
+ * from each other. */
 static int32_t infer_depth(const tn_frame *call, int64_t *shape) {
   const tn_tensor *data = &call->in[NN_FULLY_CONNECTED_IN_DATA];
-  const int64_t depth = known_depth(call);
+  const int64_t depth = find_depth(call);
   int64_t product = 1;
   const int32_t unknown = find_unknown(data, &product);
   if (unknown >= 0 && product < 0) return refuse_row(call);
@@ -88,10 +90,11 @@ static int32_t infer_depth(const tn_frame *call, int64_t *shape) {
   if (unknown > 0) shape[unknown] = depth / product;
   if (unknown == 0 && depth >= 0 && depth != product)
     return refuse_depth(call, "", product);
-  return state_weight(call, unknown > 0 ? depth : product);
+  return set_weight_shape(call, unknown > 0 ? depth : product);
 }
 
-/* Rows of several dimensions, which the weight sees as one. */
+/* Infers shapes with flatten=true: a row of data has all dimensions after the
+ * first. */
 static int32_t infer_flat(const tn_frame *call) {
   const tn_tensor *data = &call->in[NN_FULLY_CONNECTED_IN_DATA];
   const tn_tensor *out = &call->out[NN_FULLY_CONNECTED_OUT_OUT];
@@ -100,15 +103,16 @@ static int32_t infer_flat(const tn_frame *call) {
   if (data->ndim == 0)
     return TN_FAIL(call, TN_SHAPE, "`data` has no dimension to count rows by");
   if (data->ndim > 0) result[0] = data->shape[0];
-  int32_t code = state_out(call, 2, result);
+  int32_t code = set_out_shape(call, 2, result);
   if (code != TN_OK || data->ndim < 0) return code;
   memcpy(shape, data->shape, (size_t)data->ndim * sizeof *shape);
   if (shape[0] < 0 && out->ndim == 2) shape[0] = out->shape[0];
   code = infer_depth(call, shape);
-  return code == TN_OK ? state_data(call, data->ndim, shape) : code;
+  return code == TN_OK ? set_data_shape(call, data->ndim, shape) : code;
 }
 
-/* Keeps all dimensions but the last. */
+/* Infers shapes with flatten=false: the result keeps all dimensions but the
+ * last. */
 static int32_t infer_kept(const tn_frame *call) {
   const tn_tensor *data = &call->in[NN_FULLY_CONNECTED_IN_DATA];
   const tn_tensor *out = &call->out[NN_FULLY_CONNECTED_OUT_OUT];
@@ -123,13 +127,13 @@ static int32_t infer_kept(const tn_frame *call) {
     if (d < ndim - 1 && shape[d] < 0 && out->ndim == ndim)
       shape[d] = out->shape[d];
   }
-  if (shape[ndim - 1] < 0) shape[ndim - 1] = known_depth(call);
-  if (known_depth(call) >= 0 && shape[ndim - 1] != known_depth(call))
+  if (shape[ndim - 1] < 0) shape[ndim - 1] = find_depth(call);
+  if (find_depth(call) >= 0 && shape[ndim - 1] != find_depth(call))
     return refuse_depth(call, "", shape[ndim - 1]);
-  int32_t code = state_data(call, ndim, shape);
-  if (code == TN_OK) code = state_weight(call, shape[ndim - 1]);
+  int32_t code = set_data_shape(call, ndim, shape);
+  if (code == TN_OK) code = set_weight_shape(call, shape[ndim - 1]);
   shape[ndim - 1] = nn_fully_connected_params_of(call)->num_hidden;
-  return code == TN_OK ? state_out(call, ndim, shape) : code;
+  return code == TN_OK ? set_out_shape(call, ndim, shape) : code;
 }
 
 int32_t nn_fully_connected_infer(const tn_frame *call) {
@@ -139,28 +143,28 @@ int32_t nn_fully_connected_infer(const tn_frame *call) {
 
 /* ---------------------------------------------------------------- products */
 
-/* A function that multiplies. */
+/* A function that computes a matrix product. */
 typedef int32_t multiply_fn(const tn_frame *call, const tn_blas_gemm *g);
 
-/* A matrix of a call, in f32 or f64: dense rows. */
+/* A matrix with dense rows, in f32 or f64. */
 typedef struct matrix {
   void *at;
   int64_t rows;
   int64_t columns;
 } matrix;
 
-/* A call, and its product function. */
+/* The operands of a call, and its product function. */
 typedef struct context {
   nn_operands wide;
   multiply_fn *multiply;
 } context;
 
-static context context_of(const tn_frame *call, multiply_fn *multiply) {
+static context make_context(const tn_frame *call, multiply_fn *multiply) {
   return (context){nn_operands_open(call, call->n_ws > 0 ? call->ws[0] : NULL),
                    multiply};
 }
 
-static tn_kernel_mode mode_of(const context *x) {
+static tn_kernel_mode get_mode(const context *x) {
   return (tn_kernel_mode){x->wide.dtype, x->wide.level};
 }
 
@@ -173,7 +177,7 @@ static int32_t run_product(const context *x, tn_blas_gemm *g, double beta) {
   return x->multiply(x->wide.call, g);
 }
 
-static char *row_of(const context *x, const matrix *m, int64_t i) {
+static char *locate_row(const context *x, const matrix *m, int64_t i) {
   return (char *)m->at + i * m->columns * tn_dtype_bytes(x->wide.dtype);
 }
 
@@ -181,13 +185,13 @@ static char *row_of(const context *x, const matrix *m, int64_t i) {
 static int32_t compute_out(const context *x, const matrix *in, matrix *out,
                            int add) {
   const matrix *data = &in[0], *weight = &in[1], *bias = &in[2];
-  const tn_kernel_mode mode = mode_of(x);
+  const tn_kernel_mode mode = get_mode(x);
   const size_t bytes = (size_t)(out->columns * tn_dtype_bytes(x->wide.dtype));
   for (int64_t i = 0; bias->at && i < out->rows; ++i) {
     if (add)
-      tn_kernel_add_dense(row_of(x, out, i), bias->at, &mode, out->columns);
+      tn_kernel_add_dense(locate_row(x, out, i), bias->at, &mode, out->columns);
     else
-      memcpy(row_of(x, out, i), bias->at, bytes);
+      memcpy(locate_row(x, out, i), bias->at, bytes);
   }
   return run_product(x,
                      &(tn_blas_gemm){.transpose_b = 1,
@@ -204,8 +208,9 @@ static int32_t compute_out(const context *x, const matrix *in, matrix *out,
 }
 
 /* gradient of data = grad * weight */
-static int32_t to_data(const context *x, const matrix *grad,
-                       const matrix *weight, const matrix *out, int add) {
+static int32_t compute_data_gradient(const context *x, const matrix *grad,
+                                     const matrix *weight, const matrix *out,
+                                     int add) {
   return run_product(x,
                      &(tn_blas_gemm){.m = grad->rows,
                                      .n = weight->columns,
@@ -220,8 +225,9 @@ static int32_t to_data(const context *x, const matrix *grad,
 }
 
 /* gradient of weight = grad^T * data */
-static int32_t to_weight(const context *x, const matrix *grad,
-                         const matrix *data, const matrix *out, int add) {
+static int32_t compute_weight_gradient(const context *x, const matrix *grad,
+                                       const matrix *data, const matrix *out,
+                                       int add) {
   return run_product(x,
                      &(tn_blas_gemm){.transpose_a = 1,
                                      .m = grad->columns,
@@ -237,70 +243,75 @@ static int32_t to_weight(const context *x, const matrix *grad,
 }
 
 /* gradient of bias = sum of the rows of grad */
-static void to_bias(const context *x, const matrix *grad, const matrix *out,
-                    int add) {
-  const tn_kernel_mode mode = mode_of(x);
+static void compute_bias_gradient(const context *x, const matrix *grad,
+                                  const matrix *out, int add) {
+  const tn_kernel_mode mode = get_mode(x);
   if (!add)
     memset(out->at, 0, (size_t)(grad->columns * tn_dtype_bytes(x->wide.dtype)));
   for (int64_t i = 0; i < grad->rows; ++i)
-    tn_kernel_add_dense(out->at, row_of(x, grad, i), &mode, grad->columns);
+    tn_kernel_add_dense(out->at, locate_row(x, grad, i), &mode, grad->columns);
 }
 
 int32_t nn_fully_connected_half_bytes(const tn_frame *call, uint64_t *bytes) {
-  *bytes = nn_operands_bytes(call) + 64;
+  *bytes = nn_operands_count_bytes(call) + 64;
   return TN_OK;
 }
 
 /* ------------------------------------------------------------------- calls */
 
 static int32_t run_forward(const tn_frame *call, multiply_fn *multiply) {
-  context x = context_of(call, multiply);
+  context x = make_context(call, multiply);
   const tn_tensor *weight = &call->in[NN_FULLY_CONNECTED_IN_WEIGHT];
   const int64_t n = weight->shape[0], depth = weight->shape[1];
   const int64_t rows = tn_tensor_size(&call->out[0]) / n;
   const int has_bias =
       !(call->in_flags[NN_FULLY_CONNECTED_IN_BIAS] & TN_IN_ABSENT);
   const matrix in[3] = {
-      {nn_operands_in(&x.wide, NN_FULLY_CONNECTED_IN_DATA), rows, depth},
-      {nn_operands_in(&x.wide, NN_FULLY_CONNECTED_IN_WEIGHT), n, depth},
-      {has_bias ? nn_operands_in(&x.wide, NN_FULLY_CONNECTED_IN_BIAS) : NULL, 1,
-       n}};
-  matrix out = {nn_operands_out(&x.wide, 0), rows, n};
-  const int32_t code = compute_out(&x, in, &out, nn_operands_adds(&x.wide, 0));
-  if (code == TN_OK) nn_operands_close(&x.wide, 0, out.at);
+      {nn_operands_open_input(&x.wide, NN_FULLY_CONNECTED_IN_DATA), rows,
+       depth},
+      {nn_operands_open_input(&x.wide, NN_FULLY_CONNECTED_IN_WEIGHT), n, depth},
+      {has_bias ? nn_operands_open_input(&x.wide, NN_FULLY_CONNECTED_IN_BIAS)
+                : NULL,
+       1, n}};
+  matrix out = {nn_operands_open_output(&x.wide, 0), rows, n};
+  const int32_t code =
+      compute_out(&x, in, &out, nn_operands_is_added(&x.wide, 0));
+  if (code == TN_OK) nn_operands_close_output(&x.wide, 0, out.at);
   return code;
 }
 
-/* Computes one gradient: opens its operands and closes it. */
+/* Computes gradient i of a call, and converts it to the type of its output. */
 static int32_t run_gradient(context *x, const matrix *grad, uint32_t i) {
   const tn_tensor *to = &x->wide.call->out[i];
-  matrix out = {nn_operands_out(&x->wide, i), 0, 0};
+  matrix out = {nn_operands_open_output(&x->wide, i), 0, 0};
   int32_t code = TN_OK;
   if (i == NN_FULLY_CONNECTED_IN_DATA) {
     const tn_tensor *weight =
         &x->wide.call->in[NN_FULLY_CONNECTED_BACKWARD_IN_WEIGHT];
     const matrix w = {
-        nn_operands_in(&x->wide, NN_FULLY_CONNECTED_BACKWARD_IN_WEIGHT),
+        nn_operands_open_input(&x->wide, NN_FULLY_CONNECTED_BACKWARD_IN_WEIGHT),
         weight->shape[0], weight->shape[1]};
-    code = to_data(x, grad, &w, &out, nn_operands_adds(&x->wide, i));
+    code = compute_data_gradient(x, grad, &w, &out,
+                                 nn_operands_is_added(&x->wide, i));
   } else if (i == NN_FULLY_CONNECTED_IN_WEIGHT) {
     const matrix data = {
-        nn_operands_in(&x->wide, NN_FULLY_CONNECTED_BACKWARD_IN_DATA),
+        nn_operands_open_input(&x->wide, NN_FULLY_CONNECTED_BACKWARD_IN_DATA),
         grad->rows, to->shape[1]};
-    code = to_weight(x, grad, &data, &out, nn_operands_adds(&x->wide, i));
+    code = compute_weight_gradient(x, grad, &data, &out,
+                                   nn_operands_is_added(&x->wide, i));
   } else {
-    to_bias(x, grad, &out, nn_operands_adds(&x->wide, i));
+    compute_bias_gradient(x, grad, &out, nn_operands_is_added(&x->wide, i));
   }
-  if (code == TN_OK) nn_operands_close(&x->wide, i, out.at);
+  if (code == TN_OK) nn_operands_close_output(&x->wide, i, out.at);
   return code;
 }
 
 static int32_t run_backward(const tn_frame *call, multiply_fn *multiply) {
-  context x = context_of(call, multiply);
+  context x = make_context(call, multiply);
   const tn_tensor *head = &call->in[NN_FULLY_CONNECTED_BACKWARD_GRAD_OUT];
   const int64_t n = head->shape[head->ndim - 1];
   const matrix grad = {
-      nn_operands_in(&x.wide, NN_FULLY_CONNECTED_BACKWARD_GRAD_OUT),
+      nn_operands_open_input(&x.wide, NN_FULLY_CONNECTED_BACKWARD_GRAD_OUT),
       n > 0 ? tn_tensor_size(head) / n : 0, n};
   int32_t code = TN_OK;
   for (uint32_t i = 0; i < call->n_out && code == TN_OK; ++i)
@@ -317,11 +328,11 @@ int32_t nn_fully_connected_blas_backward(const tn_frame *call) {
 }
 
 int32_t nn_fully_connected_plain(const tn_frame *call) {
-  return run_forward(call, nn_product);
+  return run_forward(call, nn_multiply_plain);
 }
 
 int32_t nn_fully_connected_plain_backward(const tn_frame *call) {
-  return run_backward(call, nn_product);
+  return run_backward(call, nn_multiply_plain);
 }
 
 int32_t nn_fully_connected_half(const tn_frame *call) {

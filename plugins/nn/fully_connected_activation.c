@@ -10,8 +10,8 @@
 #include "activated.h"
 #include "fully_connected.gen.h"
 
-/* The shapes and kernels of fully_connected.c treat these calls as their
- * own. */
+/* The functions of fully_connected.c accept these calls, because the params
+ * begin with the same fields. */
 _Static_assert(offsetof(nn_fully_connected_activation_params, flatten) ==
                    offsetof(nn_fully_connected_params, flatten),
                "the params do not begin with those of fully_connected");
@@ -20,17 +20,18 @@ int32_t nn_fully_connected_activation_infer(const tn_frame *call) {
   return nn_fully_connected_infer(call);
 }
 
-static int32_t type_of(const tn_frame *call) {
+static int32_t get_type(const tn_frame *call) {
   return nn_fully_connected_activation_params_of(call)->act_type;
 }
 
-/* `of` is the kernel of fully_connected.c, `room` its function of bytes. */
-#define KERNEL(name, of, room)                                           \
-  NN_ACTIVATED(name, NN_FULLY_CONNECTED_ACTIVATION_BACKWARD_OUT_OUT,     \
-               of##_backward, room)                                      \
-  int32_t name(const tn_frame *call) {                                   \
-    const int32_t code = of(call);                                       \
-    return code == TN_OK ? nn_activated_out(call, type_of(call)) : code; \
+/* Defines a kernel and its backward and bytes functions. `of` is the kernel of
+ * fully_connected.c, `room` its function of bytes. */
+#define KERNEL(name, of, room)                                               \
+  NN_ACTIVATED(name, NN_FULLY_CONNECTED_ACTIVATION_BACKWARD_OUT_OUT,         \
+               of##_backward, room)                                          \
+  int32_t name(const tn_frame *call) {                                       \
+    const int32_t code = of(call);                                           \
+    return code == TN_OK ? nn_activation_apply(call, get_type(call)) : code; \
   }
 
 KERNEL(nn_fully_connected_activation_blas, nn_fully_connected_blas, NULL)

@@ -16,14 +16,14 @@ static int32_t refuse_gamma(const tn_frame *call) {
   return TN_FAIL(call, TN_SHAPE,
                  "`gamma` %s must have one number for each place on the lines "
                  "of `data` %s along axis %lld",
-                 nn_shape(&call->in[NN_LAYER_NORM_IN_GAMMA]).text,
-                 nn_shape(&call->in[NN_LAYER_NORM_IN_DATA]).text,
+                 nn_print_shape(&call->in[NN_LAYER_NORM_IN_GAMMA]).text,
+                 nn_print_shape(&call->in[NN_LAYER_NORM_IN_DATA]).text,
                  (long long)nn_layer_norm_params_of(call)->axis);
 }
 
-/* States a shape of one rank: `length` along the axis, otherwise the dimensions
- * that either tensor knows. */
-static int32_t state_all(const tn_frame *call, int32_t dim, int64_t length) {
+/* Sets the shapes of data, gamma and mean: data has `length` elements along
+ * dimension dim. */
+static int32_t set_shapes(const tn_frame *call, int32_t dim, int64_t length) {
   const tn_tensor *data = &call->in[NN_LAYER_NORM_IN_DATA];
   int64_t shape[TN_MAX_NDIM];
   memcpy(shape, data->shape, (size_t)data->ndim * sizeof *shape);
@@ -48,94 +48,101 @@ int32_t nn_layer_norm_infer(const tn_frame *call) {
   const int64_t places = gamma->ndim == 1 ? gamma->shape[0] : -1;
   if (data->ndim < 0) return TN_OK;
   const int32_t code =
-      nn_axis_find(call, nn_layer_norm_params_of(call)->axis, data, &dim);
+      nn_axis_find_dim(call, nn_layer_norm_params_of(call)->axis, data, &dim);
   if (code != TN_OK) return code;
   if (places >= 0 && data->shape[dim] >= 0 && data->shape[dim] != places)
     return refuse_gamma(call);
-  return state_all(call, dim, places < 0 ? data->shape[dim] : places);
+  return set_shapes(call, dim, places < 0 ? data->shape[dim] : places);
 }
 
 /* ------------------------------------------------------------------- loops */
 
 enum {
-  BLOCKS = 32, /* of units, at most */
-  FLUSH = 64,  /* rows with gradients summed in the type of the computation */
-  FOUR = 4,    /* rows with gradients computed together */
-  SIDE = 4,    /* vectors of a row that are written past the caches together */
+  BLOCKS = 32, /* largest number of groups of units */
+  /* Rows whose gradients are summed in the type of the computation. */
+  FLUSH = 64,
+  FOUR = 4, /* rows with gradients that are computed together */
+  SIDE = 4, /* vectors of a row that are written past the caches together */
 };
 
 /* Arguments of the loops. */
-typedef struct layer {
-  nn_extent e;
+typedef struct layer_args {
+  nn_axis_shape e;
   double eps;
   uint32_t level;
-  const void *gamma; /* all of them in the type of the computation */
+  const void *gamma; /* gamma and beta in the type of the computation */
   const void *beta;
   int again;    /* backward: mean and rstd are computed again */
-  void *part;   /* of rows: partial sums for gamma and beta, zeroed */
-  double *sums; /* of a block */
-  void *room;   /* for FOUR rows of the gradient of data, if these are
+  void *part;   /* partial sums for the gradients of gamma and beta over some
+                   rows, initially 0 */
+  double *sums; /* sums for the gradients of gamma and beta over the rows of a
+                   block */
+  void *room;   /* buffer for FOUR rows of the gradient of data, if these are
                    written past the caches; or NULL */
-} layer;
+} layer_args;
 
 #define NN_EACH "layer_rows.h"
 #include "each.h"
 
 /* ------------------------------------------------------------------- work */
 
-typedef struct work {
+typedef struct layer_work {
   const tn_frame *call;
   tn_kernel_mode mode;
-  layer layer;
-  int64_t bytes; /* of an element */
+  layer_args layer_args;
+  int64_t bytes; /* bytes of an element */
   int64_t units;
-  int64_t cost; /* elements of one */
+  int64_t cost; /* elements of a unit */
   int64_t each; /* units of a block */
   int64_t blocks;
-  const char *in[2]; /* of whole tensors: data, or a head and data */
-  char *to;          /* or NULL */
-  char *mean;        /* of all lines */
+  const char *in[2]; /* forward: data; backward: output gradient and data */
+  char *to;          /* result; or NULL */
+  char *mean;        /* mean and rstd of all lines */
   char *rstd;
   char *part;   /* backward, one for each block */
   double *sums; /* backward, 2*length for each block */
-  char *rooms;  /* backward, if no cache holds the gradient of data: each
-                   block's room for rows of it */
-} work;
+  char *rooms;  /* backward, if the gradient of data is larger than caches: a
+                   buffer of each block for rows of it */
+} layer_work;
 
-static void size_up(work *w, const tn_tensor *data, const tn_frame *call) {
+/* Sets the parts of the state that depend on shapes and parameters. */
+static void set_sizes(layer_work *w, const tn_tensor *data,
+                      const tn_frame *call) {
   enum {
     LEAST = TN_KERNEL_GRAIN
-  }; /* elements of a block that is worth its own sums */
+  }; /* least number of elements of a block with its own sums */
   const nn_layer_norm_params *p = nn_layer_norm_params_of(call);
   const int32_t dim = (int32_t)(p->axis < 0 ? p->axis + data->ndim : p->axis);
-  nn_extent *e = &w->layer.e;
-  *e = nn_extent_of(data, dim, dim);
-  w->layer.eps = p->eps;
-  w->layer.level = tn_kernel_level(call);
+  nn_axis_shape *e = &w->layer_args.e;
+  *e = nn_axis_find_shape(data, dim, dim);
+  w->layer_args.eps = p->eps;
+  w->layer_args.level = tn_kernel_level(call);
   w->call = call;
   w->mode =
       (tn_kernel_mode){tn_kernel_compute(data->dtype), tn_kernel_level(call)};
   w->bytes = tn_dtype_bytes(w->mode.compute);
   w->units = w->cost = w->each = w->blocks = 0;
-  if (nn_extent_size(e) == 0) return;
-  w->units = e->inner == 1 ? e->outer : nn_pieces(e);
-  w->cost = nn_extent_size(e) / w->units;
+  if (nn_axis_count_elements(e) == 0) return;
+  w->units = e->inner == 1 ? e->outer : nn_count_column_pieces(e);
+  w->cost = nn_axis_count_elements(e) / w->units;
   w->each = (w->units + BLOCKS - 1) / BLOCKS;
   if (w->each * w->cost < LEAST) w->each = (LEAST + w->cost - 1) / w->cost;
   w->blocks = (w->units + w->each - 1) / w->each;
 }
 
-static int64_t count_lines(const work *w) {
-  return w->layer.e.outer * w->layer.e.inner;
+static int64_t count_lines(const layer_work *w) {
+  return w->layer_args.e.outer * w->layer_args.e.inner;
 }
 
-/* Units [begin, begin + n) for a loop; for columns n is 1. */
-static tn_kernel_block block_of(const work *w, int64_t begin, int64_t n) {
-  const nn_extent *e = &w->layer.e;
+/* Returns the arguments of a loop over units [begin, begin + n); n is 1 if
+ * units are columns. */
+static tn_kernel_block make_block(const layer_work *w, int64_t begin,
+                                  int64_t n) {
+  const nn_axis_shape *e = &w->layer_args.e;
   tn_kernel_block block = {.n = n};
   int64_t at = begin * e->length, line = begin;
   if (e->inner > 1) {
-    at = nn_piece(e, begin, &block.n);
+    at = nn_locate_column_piece(e, begin, &block.n);
     line = at / (e->length * e->inner) * e->inner + at % e->inner;
   }
   const int back = w->in[1] != NULL;
@@ -146,49 +153,52 @@ static tn_kernel_block block_of(const work *w, int64_t begin, int64_t n) {
   return block;
 }
 
-static void run_units(const work *w, const nn_loops loops[2], const layer *l,
-                      int64_t begin, int64_t end) {
+/* Runs the loop for rows or columns over units [begin, end). */
+static void run_units(const layer_work *w, const nn_loops loops[2],
+                      const layer_args *l, int64_t begin, int64_t end) {
   const int columns = l->e.inner > 1;
   const int64_t step = columns ? 1 : end - begin;
   for (int64_t i = begin; i < end; i += step) {
-    const tn_kernel_block block = block_of(w, i, step);
-    nn_loop_run(&w->mode, &loops[columns], &block, l);
+    const tn_kernel_block block = make_block(w, i, step);
+    nn_run_loop(&w->mode, &loops[columns], &block, l);
   }
 }
 
-/* Size in a workspace, in whole cache lines. */
-static uint64_t round_up(int64_t bytes) {
+/* Rounds a size in a workspace up to whole cache lines. */
+static uint64_t round_up_bytes(int64_t bytes) {
   return ((uint64_t)bytes + 63) / 64 * 64;
 }
 
-static char *take_room(char **room, int64_t bytes) {
+static char *take_workspace(char **room, int64_t bytes) {
   char *at = *room;
-  *room += round_up(bytes);
+  *room += round_up_bytes(bytes);
   return at;
 }
 
-/* Bytes of a block's room for rows that are written past the caches; 0 if they
- * are not. */
-static uint64_t rows_bytes(const work *w) {
-  const nn_extent *e = &w->layer.e;
-  if (e->inner > 1 || 3 * nn_extent_size(e) * w->bytes < NN_WRITER_LARGE)
+/* Bytes of a block's buffer for rows that are written past the caches; 0 if
+ * they are not. */
+static uint64_t count_row_buffer_bytes(const layer_work *w) {
+  const nn_axis_shape *e = &w->layer_args.e;
+  if (e->inner > 1 ||
+      3 * nn_axis_count_elements(e) * w->bytes < NN_WRITER_LARGE)
     return 0;
-  return nn_writer_bytes(FOUR * e->length * w->bytes);
+  return nn_writer_count_bytes(FOUR * e->length * w->bytes);
 }
 
-/* Bytes for gamma and beta in the type of the computation, and for the values
- * that a pass keeps. */
-static uint64_t own_bytes(const work *w, int back) {
-  const int64_t length = w->layer.e.length;
-  const uint64_t weights = 2 * round_up(length * w->bytes);
-  if (!back) return weights + 2 * round_up(count_lines(w) * w->bytes);
+/* Bytes of workspace for gamma and beta in the type of the computation, and for
+ * the values that a pass keeps. */
+static uint64_t count_own_bytes(const layer_work *w, int back) {
+  const int64_t length = w->layer_args.e.length;
+  const uint64_t weights = 2 * round_up_bytes(length * w->bytes);
+  if (!back) return weights + 2 * round_up_bytes(count_lines(w) * w->bytes);
   const int64_t blocks = w->blocks > 0 ? w->blocks : 1;
-  return weights + round_up(blocks * 2 * length * w->bytes) +
-         round_up(blocks * 2 * length * (int64_t)sizeof(double)) +
-         (uint64_t)blocks * rows_bytes(w);
+  return weights + round_up_bytes(blocks * 2 * length * w->bytes) +
+         round_up_bytes(blocks * 2 * length * (int64_t)sizeof(double)) +
+         (uint64_t)blocks * count_row_buffer_bytes(w);
 }
 
-static const tn_tensor *data_of(const tn_frame *call) {
+/* Returns a tensor with the shape of data, in a forward or backward call. */
+static const tn_tensor *find_data(const tn_frame *call) {
   return (call->flags & TN_CALL_BACKWARD)
              ? &call->in[NN_LAYER_NORM_BACKWARD_GRAD_OUT]
              : &call->in[NN_LAYER_NORM_IN_DATA];
@@ -196,16 +206,17 @@ static const tn_tensor *data_of(const tn_frame *call) {
 
 int32_t nn_layer_norm_bytes(const tn_frame *call, uint64_t *bytes) {
   const int back = (call->flags & TN_CALL_BACKWARD) != 0;
-  work w;
-  size_up(&w, data_of(call), call);
-  *bytes = own_bytes(&w, back) + (back ? 3 : 2) * nn_wide_bytes(data_of(call));
+  layer_work w;
+  set_sizes(&w, find_data(call), call);
+  *bytes = count_own_bytes(&w, back) +
+           (back ? 3 : 2) * nn_count_wide_bytes(find_data(call));
   return TN_OK;
 }
 
-/* A weight in the type of the computation; ones if it is absent. */
-static const void *read_weight(const work *w, const tn_tensor *weight,
+/* Returns a weight in the type of the computation; ones if it is absent. */
+static const void *read_weight(const layer_work *w, const tn_tensor *weight,
                                char *to) {
-  const int64_t n = w->layer.e.length;
+  const int64_t n = w->layer_args.e.length;
   if (weight->data) {
     tn_kernel_load_dense(to, &w->mode, weight->data, weight->dtype, n);
     return to;
@@ -221,29 +232,33 @@ static const void *read_weight(const work *w, const tn_tensor *weight,
 /* ----------------------------------------------------------------- forward */
 
 static int32_t forward_slice(void *arg, int64_t begin, int64_t end) {
-  static const nn_loops loops[2] = {NN_LOOPS(rows), NN_LOOPS(columns)};
-  const work *w = arg;
-  run_units(w, loops, &w->layer, begin, end);
+  static const nn_loops loops[2] = {NN_LOOPS(normalize_rows),
+                                    NN_LOOPS(normalize_columns)};
+  const layer_work *w = arg;
+  run_units(w, loops, &w->layer_args, begin, end);
   return TN_OK;
 }
 
-/* Address of a hidden output during the computation: its own if it is requested
- * and has the type of the computation. */
-static char *hidden_at(const work *w, uint32_t index, char *room) {
+/* Returns the address of a hidden output during the computation: its own, if it
+ * is requested and has the type of the computation. */
+static char *locate_hidden(const layer_work *w, uint32_t index, char *room) {
   const tn_tensor *out = &w->call->out[index];
   const int direct =
       w->call->req[index] != TN_REQ_NULL && out->dtype == w->mode.compute;
   return direct ? out->data : room;
 }
 
-static void publish_hidden(const work *w, uint32_t index, const char *from) {
+static void write_hidden(const layer_work *w, uint32_t index,
+                         const char *from) {
   const tn_tensor *out = &w->call->out[index];
   if (w->call->req[index] == TN_REQ_NULL || from == out->data) return;
   tn_kernel_store_dense(out->data, out->dtype, from, &w->mode, count_lines(w));
 }
 
-/* Lines without elements have the mean 0 and the variance 0. */
-static void publish_empty(const work *w, uint32_t index, double value) {
+/* Fills a hidden output for lines without elements, which have the mean 0 and
+ * the variance 0. */
+static void write_empty_lines(const layer_work *w, uint32_t index,
+                              double value) {
   const tn_kernel_mode mode = {TN_F64, w->mode.level};
   const tn_tensor *out = &w->call->out[index];
   const int64_t bytes = tn_dtype_bytes(out->dtype);
@@ -255,58 +270,61 @@ static void publish_empty(const work *w, uint32_t index, double value) {
 
 int32_t nn_layer_norm(const tn_frame *call) {
   const tn_tensor *out = &call->out[NN_LAYER_NORM_OUT_OUT];
-  work w = {.call = call};
-  size_up(&w, data_of(call), call);
+  layer_work w = {.call = call};
+  set_sizes(&w, find_data(call), call);
   if (w.units == 0) {
-    publish_empty(&w, NN_LAYER_NORM_OUT_MEAN, 0);
-    publish_empty(&w, NN_LAYER_NORM_OUT_RSTD, 1 / sqrt(w.layer.eps));
+    write_empty_lines(&w, NN_LAYER_NORM_OUT_MEAN, 0);
+    write_empty_lines(&w, NN_LAYER_NORM_OUT_RSTD, 1 / sqrt(w.layer_args.eps));
     return TN_OK;
   }
-  nn_wide wide = nn_wide_begin(call, out->dtype, own_bytes(&w, 0));
+  nn_wide_operands wide =
+      nn_open_wide_operands(call, out->dtype, count_own_bytes(&w, 0));
   char *room = call->ws[0];
-  const int64_t weight = w.layer.e.length * w.bytes;
-  w.layer.gamma = read_weight(&w, &call->in[NN_LAYER_NORM_IN_GAMMA],
-                              take_room(&room, weight));
-  w.layer.beta = read_weight(&w, &call->in[NN_LAYER_NORM_IN_BETA],
-                             take_room(&room, weight));
-  w.mean = hidden_at(&w, NN_LAYER_NORM_OUT_MEAN,
-                     take_room(&room, count_lines(&w) * w.bytes));
-  w.rstd = hidden_at(&w, NN_LAYER_NORM_OUT_RSTD,
-                     take_room(&room, count_lines(&w) * w.bytes));
-  w.in[0] = nn_wide_read(&wide, &call->in[NN_LAYER_NORM_IN_DATA]);
-  w.to = nn_wide_room(&wide, out, call->req[NN_LAYER_NORM_OUT_OUT]);
-  const int32_t code = nn_share(call, w.units, w.cost, forward_slice, &w);
+  const int64_t weight = w.layer_args.e.length * w.bytes;
+  w.layer_args.gamma = read_weight(&w, &call->in[NN_LAYER_NORM_IN_GAMMA],
+                                   take_workspace(&room, weight));
+  w.layer_args.beta = read_weight(&w, &call->in[NN_LAYER_NORM_IN_BETA],
+                                  take_workspace(&room, weight));
+  w.mean = locate_hidden(&w, NN_LAYER_NORM_OUT_MEAN,
+                         take_workspace(&room, count_lines(&w) * w.bytes));
+  w.rstd = locate_hidden(&w, NN_LAYER_NORM_OUT_RSTD,
+                         take_workspace(&room, count_lines(&w) * w.bytes));
+  w.in[0] = nn_widen_input(&wide, &call->in[NN_LAYER_NORM_IN_DATA]);
+  w.to = nn_locate_wide_output(&wide, out, call->req[NN_LAYER_NORM_OUT_OUT]);
+  const int32_t code =
+      nn_run_parallel(call, w.units, w.cost, forward_slice, &w);
   if (code != TN_OK) return code;
-  if (w.to) nn_wide_write(&wide, out, w.to);
-  publish_hidden(&w, NN_LAYER_NORM_OUT_MEAN, w.mean);
-  publish_hidden(&w, NN_LAYER_NORM_OUT_RSTD, w.rstd);
+  if (w.to) nn_store_wide_output(&wide, out, w.to);
+  write_hidden(&w, NN_LAYER_NORM_OUT_MEAN, w.mean);
+  write_hidden(&w, NN_LAYER_NORM_OUT_RSTD, w.rstd);
   return TN_OK;
 }
 
 /* ---------------------------------------------------------------- backward */
 
-static const nn_loops back_loops[2] = {NN_LOOPS(back_rows),
-                                       NN_LOOPS(back_columns)};
+static const nn_loops back_loops[2] = {NN_LOOPS(write_row_gradients),
+                                       NN_LOOPS(write_column_gradients)};
 
-/* The loops of a call: those that write past the caches, if that is possible
- * and worthwhile. */
-static const nn_loops *find_loops(const work *w) {
-  static const nn_loops stream = NN_LOOPS(stream_rows);
+/* Returns the loops of a backward call: those that write past the caches, if
+ * that is possible and worthwhile. */
+static const nn_loops *find_loops(const layer_work *w) {
+  static const nn_loops stream = NN_LOOPS(stream_row_gradients);
   const int fits = (uintptr_t)w->to % NN_WRITER_LINE == 0 &&
-                   w->layer.e.length * w->bytes % NN_WRITER_LINE == 0;
-  return w->rooms && w->to && !w->layer.again && fits ? &stream : back_loops;
+                   w->layer_args.e.length * w->bytes % NN_WRITER_LINE == 0;
+  return w->rooms && w->to && !w->layer_args.again && fits ? &stream
+                                                           : back_loops;
 }
 
 static int32_t backward_slice(void *arg, int64_t begin, int64_t end) {
-  const work *w = arg;
+  const layer_work *w = arg;
   const nn_loops *loops = find_loops(w);
-  const int64_t n = 2 * w->layer.e.length;
+  const int64_t n = 2 * w->layer_args.e.length;
   for (int64_t b = begin; b < end; ++b) {
     const int64_t first = b * w->each, last = first + w->each;
-    layer own = w->layer;
+    layer_args own = w->layer_args;
     own.part = w->part + b * n * w->bytes;
     own.sums = w->sums + b * n;
-    if (w->rooms) own.room = w->rooms + (uint64_t)b * rows_bytes(w);
+    if (w->rooms) own.room = w->rooms + (uint64_t)b * count_row_buffer_bytes(w);
     memset(own.part, 0, (size_t)(n * w->bytes));
     memset(own.sums, 0, (size_t)n * sizeof *own.sums);
     run_units(w, loops, &own, first, last < w->units ? last : w->units);
@@ -314,10 +332,11 @@ static int32_t backward_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-/* Merges the blocks' sums in their order into the first one's. */
-static void put_weights(const work *w) {
+/* Adds the sums of all blocks in their order to those of the first block, and
+ * writes the gradients of gamma and beta. */
+static void write_weight_gradients(const layer_work *w) {
   const tn_kernel_mode mode = {TN_F64, w->mode.level};
-  const int64_t length = w->layer.e.length;
+  const int64_t length = w->layer_args.e.length;
   double *all = w->sums;
   if (w->blocks == 0) memset(all, 0, (size_t)(2 * length) * sizeof *all);
   for (int64_t b = 1; b < w->blocks; ++b)
@@ -330,34 +349,36 @@ static void put_weights(const work *w) {
   }
 }
 
-/* If only the gradient of beta is requested, there is no data; the gradient of
- * out replaces it. */
+/* Computes a backward call. If only the gradient of beta is requested, there is
+ * no data; the output gradient replaces it. */
 int32_t nn_layer_norm_backward(const tn_frame *call) {
   const tn_tensor *to = &call->out[NN_LAYER_NORM_IN_DATA];
   const tn_tensor *data = &call->in[NN_LAYER_NORM_BACKWARD_IN_DATA];
-  work w = {.call = call};
-  size_up(&w, data_of(call), call);
-  const int64_t length = w.layer.e.length;
-  nn_wide wide = nn_wide_begin(call, data_of(call)->dtype, own_bytes(&w, 1));
+  layer_work w = {.call = call};
+  set_sizes(&w, find_data(call), call);
+  const int64_t length = w.layer_args.e.length;
+  nn_wide_operands wide = nn_open_wide_operands(call, find_data(call)->dtype,
+                                                count_own_bytes(&w, 1));
   char *room = call->ws[0];
-  w.layer.gamma = read_weight(&w, &call->in[NN_LAYER_NORM_BACKWARD_IN_GAMMA],
-                              take_room(&room, length * w.bytes));
-  (void)take_room(&room, length * w.bytes);
-  w.part = take_room(&room, w.blocks * 2 * length * w.bytes);
-  w.sums = (double *)(void *)take_room(
+  w.layer_args.gamma =
+      read_weight(&w, &call->in[NN_LAYER_NORM_BACKWARD_IN_GAMMA],
+                  take_workspace(&room, length * w.bytes));
+  (void)take_workspace(&room, length * w.bytes);
+  w.part = take_workspace(&room, w.blocks * 2 * length * w.bytes);
+  w.sums = (double *)(void *)take_workspace(
       &room, w.blocks * 2 * length * (int64_t)sizeof(double));
-  if (rows_bytes(&w) > 0) w.rooms = room;
-  w.layer.again = !data->data || data->dtype != w.mode.compute;
+  if (count_row_buffer_bytes(&w) > 0) w.rooms = room;
+  w.layer_args.again = !data->data || data->dtype != w.mode.compute;
   w.mean = call->in[NN_LAYER_NORM_BACKWARD_OUT_MEAN].data;
   w.rstd = call->in[NN_LAYER_NORM_BACKWARD_OUT_RSTD].data;
-  w.in[0] = nn_wide_read(&wide, data_of(call));
-  w.in[1] = data->data ? nn_wide_read(&wide, data) : w.in[0];
-  w.to = nn_wide_room(&wide, to, call->req[NN_LAYER_NORM_IN_DATA]);
-  if (w.layer.again) w.mean = w.rstd = NULL;
+  w.in[0] = nn_widen_input(&wide, find_data(call));
+  w.in[1] = data->data ? nn_widen_input(&wide, data) : w.in[0];
+  w.to = nn_locate_wide_output(&wide, to, call->req[NN_LAYER_NORM_IN_DATA]);
+  if (w.layer_args.again) w.mean = w.rstd = NULL;
   const int32_t code =
-      nn_share(call, w.blocks, w.each * w.cost, backward_slice, &w);
+      nn_run_parallel(call, w.blocks, w.each * w.cost, backward_slice, &w);
   if (code != TN_OK) return code;
-  if (w.to) nn_wide_write(&wide, to, w.to);
-  put_weights(&w);
+  if (w.to) nn_store_wide_output(&wide, to, w.to);
+  write_weight_gradients(&w);
   return TN_OK;
 }

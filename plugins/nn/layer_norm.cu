@@ -8,63 +8,67 @@
 #include "channels.cuh"
 #include "rows.cuh"
 
-/* Arguments of CUDA kernels: backward OUT is the gradient of data. Operands
- * that are absent or not requested have no data. MEAN and RSTD may have another
- * type. */
+/* Indices of the arrays that CUDA kernels get. Backward, OUT is the gradient of
+ * data. Operands that are absent or not requested have no data. MEAN and RSTD
+ * may have another type than the others. */
 enum { OUT, DATA, GAMMA, BETA, MEAN, RSTD, HEAD, SUMS, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> nn_layer_arrays;
 
 struct nn_layer_view {
   nn_lines lines;
-  nn_rows rows; /* the same, if they are rows */
+  nn_rows rows; /* the same lines as rows, if their elements are contiguous */
   nn_channels places;
   double eps;
 };
 
+/* Returns gamma of position k in a line; 1 if gamma is absent. */
 template <class T>
-__device__ __forceinline__ nn_wide<T> nn_layer_gamma(const nn_layer_arrays &a,
-                                                     int64_t k) {
-  return a.at[GAMMA].data != NULL ? nn_get<T>(a.at[GAMMA], k) : 1;
+__device__ __forceinline__ nn_compute_type<T> nn_layer_read_gamma(
+    const nn_layer_arrays &a, int64_t k) {
+  return a.at[GAMMA].data != NULL ? nn_load_element<T>(a.at[GAMMA], k) : 1;
 }
 
-/* MEAN and RSTD of a half type are f32 if they are measured again. All that are
- * read have the type of the computation. */
+/* Stores the mean or rstd of line i. If T is f16 or bf16, the array may be f32:
+ * then its values are read again by the backward pass. */
 template <class T>
-__device__ __forceinline__ void nn_layer_keep(const tn_cuda_array &to,
-                                              int64_t i, nn_wide<T> value) {
+__device__ __forceinline__ void nn_layer_store_moment(
+    const tn_cuda_array &to, int64_t i, nn_compute_type<T> value) {
   if (sizeof(T) < sizeof(float) && to.dtype == TN_F32)
     ((float *)to.data)[i] = (float)value;
   else
-    nn_put<T>(to, i, value);
+    nn_store_element<T>(to, i, value);
 }
 
+/* Loads the mean or rstd of line i in the type of the computation. */
 template <class C>
-__device__ __forceinline__ C nn_layer_kept(const tn_cuda_array &from,
-                                           int64_t i) {
+__device__ __forceinline__ C nn_layer_load_moment(const tn_cuda_array &from,
+                                                  int64_t i) {
   return ((const C *)from.data)[i];
 }
 
-/* Mean and 1/sqrt(var + eps) of a line; 0 for a line without elements. */
+/* The mean and 1/sqrt(var + eps) of a line; both are 0 for a line without
+ * elements. */
 template <class C>
 struct nn_moments {
   C mean;
   C rstd;
 };
 
+/* Computes the mean and rstd of a thread's line. */
 template <class T>
-__device__ __forceinline__ nn_moments<nn_wide<T>> nn_layer_measure(
+__device__ __forceinline__ nn_moments<nn_compute_type<T>> nn_layer_measure_line(
     const nn_layer_arrays &a, const nn_layer_view &v, const nn_line &line) {
-  typedef nn_wide<T> C;
+  typedef nn_compute_type<T> C;
   __shared__ double part[TN_CUDA_THREADS];
   const int64_t inner = v.lines.inner;
   const double n = v.lines.length > 0 ? (double)v.lines.length : 1;
   C sum = 0, spread = 0;
   for (int64_t k = line.first; k < line.end; k += line.step)
-    sum += nn_get<T>(a.at[DATA], line.at + k * inner);
+    sum += nn_load_element<T>(a.at[DATA], line.at + k * inner);
   const C mean =
       (C)(tn_cuda_reduce(part, (double)sum, tn_cuda_plus(), v.lines.lanes) / n);
   for (int64_t k = line.first; k < line.end; k += line.step) {
-    const C d = nn_get<T>(a.at[DATA], line.at + k * inner) - mean;
+    const C d = nn_load_element<T>(a.at[DATA], line.at + k * inner) - mean;
     spread += d * d;
   }
   const double var =
@@ -73,97 +77,102 @@ __device__ __forceinline__ nn_moments<nn_wide<T>> nn_layer_measure(
   return m;
 }
 
+/* Writes OUT, MEAN and RSTD of lines with elements that are not contiguous. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_layer_forward(nn_layer_arrays a, nn_layer_view v) {
-  typedef nn_wide<T> C;
-  for (int64_t g = blockIdx.x; g < nn_line_groups(v.lines); g += gridDim.x) {
-    const nn_line line = nn_line_of(v.lines, g);
-    const nn_moments<C> m = nn_layer_measure<T>(a, v, line);
+    nn_layer_normalize_lines(nn_layer_arrays a, nn_layer_view v) {
+  typedef nn_compute_type<T> C;
+  for (int64_t g = blockIdx.x; g < nn_count_line_blocks(v.lines);
+       g += gridDim.x) {
+    const nn_line line = nn_locate_line(v.lines, g);
+    const nn_moments<C> m = nn_layer_measure_line<T>(a, v, line);
     if (line.leads && a.at[MEAN].data != NULL)
-      nn_layer_keep<T>(a.at[MEAN], line.number, m.mean);
+      nn_layer_store_moment<T>(a.at[MEAN], line.number, m.mean);
     if (line.leads && a.at[RSTD].data != NULL)
-      nn_layer_keep<T>(a.at[RSTD], line.number, m.rstd);
+      nn_layer_store_moment<T>(a.at[RSTD], line.number, m.rstd);
     if (a.at[OUT].data == NULL) continue;
     for (int64_t k = line.first; k < line.end; k += line.step) {
       const int64_t i = line.at + k * v.lines.inner;
-      const C d = nn_get<T>(a.at[DATA], i) - m.mean;
-      nn_put<T>(
-          a.at[OUT], i,
-          d * m.rstd * nn_get<T>(a.at[GAMMA], k) + nn_get<T>(a.at[BETA], k));
+      const C d = nn_load_element<T>(a.at[DATA], i) - m.mean;
+      nn_store_element<T>(a.at[OUT], i,
+                          d * m.rstd * nn_load_element<T>(a.at[GAMMA], k) +
+                              nn_load_element<T>(a.at[BETA], k));
     }
   }
 }
 
-/* The results for a thread's part of a row, which is already reduced by its
- * mean. */
+/* Computes x * rstd * gamma + beta for a thread's part of a row; the mean was
+ * already subtracted from x. */
 template <class T, class S>
-__device__ __forceinline__ void nn_layer_scale(
-    const nn_layer_arrays &a, const nn_row &row, nn_wide<T> rstd,
-    nn_pack<nn_wide<T>, S::size> (&x)[S::packs]) {
-  typedef nn_pack<nn_wide<T>, S::size> pack;
+__device__ __forceinline__ void nn_layer_scale_row(
+    const nn_layer_arrays &a, const nn_row &row, nn_compute_type<T> rstd,
+    nn_pack<nn_compute_type<T>, S::size> (&x)[S::packs]) {
+  typedef nn_pack<nn_compute_type<T>, S::size> pack;
 #pragma unroll
   for (int u = 0; u < S::packs; ++u) {
-    const unsigned k = nn_row_pack<S>(row, u);
+    const unsigned k = nn_find_pack_index<S>(row, u);
     if (k >= row.end) continue;
-    const pack gamma = nn_get_pack<T, S::size>(a.at[GAMMA], k);
-    const pack beta = nn_get_pack<T, S::size>(a.at[BETA], k);
+    const pack gamma = nn_load_pack<T, S::size>(a.at[GAMMA], k);
+    const pack beta = nn_load_pack<T, S::size>(a.at[BETA], k);
 #pragma unroll
     for (int e = 0; e < S::size; ++e)
       x[u].x[e] = x[u].x[e] * rstd * gamma.x[e] + beta.x[e];
   }
 }
 
-/* The same for rows. */
+/* Writes OUT, MEAN and RSTD of rows, which are kept in registers. */
 template <class T, class S>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_layer_rows(nn_layer_arrays a, nn_layer_view v) {
-  typedef nn_wide<T> C;
+    nn_layer_normalize_rows(nn_layer_arrays a, nn_layer_view v) {
+  typedef nn_compute_type<T> C;
   __shared__ double part[TN_CUDA_THREADS];
   const double n = (double)v.rows.length;
-  for (int64_t g = blockIdx.x; g < nn_row_groups(v.rows); g += gridDim.x) {
-    const nn_row row = nn_row_of<S>(v.rows, g);
+  for (int64_t g = blockIdx.x; g < nn_count_row_blocks(v.rows);
+       g += gridDim.x) {
+    const nn_row row = nn_locate_row<S>(v.rows, g);
     nn_pack<C, S::size> x[S::packs];
     C sum = 0, spread = 0;
-    nn_row_get<T, S>(a.at[DATA], row, (C)0, x);
-    nn_row_each<S>(row, x, [&](C &e, bool) { sum += e; });
+    nn_load_row<T, S>(a.at[DATA], row, (C)0, x);
+    nn_visit_row<S>(row, x, [&](C &e, bool) { sum += e; });
     const C mean =
-        (C)(nn_row_reduce<S>(part, (double)sum, tn_cuda_plus(), row) / n);
-    nn_row_each<S>(row, x, [&](C &e, bool has) {
+        (C)(nn_reduce_row<S>(part, (double)sum, tn_cuda_plus(), row) / n);
+    nn_visit_row<S>(row, x, [&](C &e, bool has) {
       e -= mean;
       spread += has ? e * e : (C)0;
     });
     const double var =
-        nn_row_reduce<S>(part, (double)spread, tn_cuda_plus(), row) / n;
+        nn_reduce_row<S>(part, (double)spread, tn_cuda_plus(), row) / n;
     const C rstd = (C)rsqrt(var + v.eps);
     if (row.leads && a.at[MEAN].data != NULL)
-      nn_layer_keep<T>(a.at[MEAN], row.number, mean);
+      nn_layer_store_moment<T>(a.at[MEAN], row.number, mean);
     if (row.leads && a.at[RSTD].data != NULL)
-      nn_layer_keep<T>(a.at[RSTD], row.number, rstd);
+      nn_layer_store_moment<T>(a.at[RSTD], row.number, rstd);
     if (a.at[OUT].data == NULL) continue;
-    nn_layer_scale<T, S>(a, row, rstd, x);
-    nn_row_put<T, S>(a.at[OUT], row, x);
+    nn_layer_scale_row<T, S>(a, row, rstd, x);
+    nn_store_row<T, S>(a.at[OUT], row, x);
   }
 }
 
-/* The gradient of data. */
+/* Writes the gradient of data, line by line. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_layer_slopes(nn_layer_arrays a, nn_layer_view v) {
-  typedef nn_wide<T> C;
+    nn_layer_write_line_gradients(nn_layer_arrays a, nn_layer_view v) {
+  typedef nn_compute_type<T> C;
   __shared__ C part[TN_CUDA_THREADS];
   const int64_t inner = v.lines.inner;
   const C n = (C)v.lines.length;
-  for (int64_t g = blockIdx.x; g < nn_line_groups(v.lines); g += gridDim.x) {
-    const nn_line line = nn_line_of(v.lines, g);
+  for (int64_t g = blockIdx.x; g < nn_count_line_blocks(v.lines);
+       g += gridDim.x) {
+    const nn_line line = nn_locate_line(v.lines, g);
     C mean = 0, rstd = 0, sum = 0, moment = 0;
-    if (line.end > 0) mean = nn_layer_kept<C>(a.at[MEAN], line.number);
-    if (line.end > 0) rstd = nn_layer_kept<C>(a.at[RSTD], line.number);
+    if (line.end > 0) mean = nn_layer_load_moment<C>(a.at[MEAN], line.number);
+    if (line.end > 0) rstd = nn_layer_load_moment<C>(a.at[RSTD], line.number);
     for (int64_t k = line.first; k < line.end; k += line.step) {
       const int64_t i = line.at + k * inner;
-      const C head = nn_get<T>(a.at[HEAD], i) * nn_layer_gamma<T>(a, k);
+      const C head =
+          nn_load_element<T>(a.at[HEAD], i) * nn_layer_read_gamma<T>(a, k);
       sum += head;
-      moment += head * (nn_get<T>(a.at[DATA], i) - mean);
+      moment += head * (nn_load_element<T>(a.at[DATA], i) - mean);
     }
     const C shift =
         tn_cuda_reduce(part, sum, tn_cuda_plus(), v.lines.lanes) / n;
@@ -172,163 +181,174 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
         rstd;
     for (int64_t k = line.first; k < line.end; k += line.step) {
       const int64_t i = line.at + k * inner;
-      const C head = nn_get<T>(a.at[HEAD], i) * nn_layer_gamma<T>(a, k);
-      const C d = nn_get<T>(a.at[DATA], i) - mean;
-      nn_put<T>(a.at[OUT], i, (head - shift - d * slope) * rstd);
+      const C head =
+          nn_load_element<T>(a.at[HEAD], i) * nn_layer_read_gamma<T>(a, k);
+      const C d = nn_load_element<T>(a.at[DATA], i) - mean;
+      nn_store_element<T>(a.at[OUT], i, (head - shift - d * slope) * rstd);
     }
   }
 }
 
-/* Multiplies a thread's part of a row by gamma. */
+/* Multiplies a thread's part of a row by gamma, unless gamma is absent. */
 template <class T, class S>
-__device__ __forceinline__ void nn_layer_weigh(
+__device__ __forceinline__ void nn_layer_multiply_gamma(
     const nn_layer_arrays &a, const nn_row &row,
-    nn_pack<nn_wide<T>, S::size> (&x)[S::packs]) {
+    nn_pack<nn_compute_type<T>, S::size> (&x)[S::packs]) {
   if (a.at[GAMMA].data == NULL) return;
 #pragma unroll
   for (int u = 0; u < S::packs; ++u) {
-    const unsigned k = nn_row_pack<S>(row, u);
+    const unsigned k = nn_find_pack_index<S>(row, u);
     if (k >= row.end) continue;
-    const nn_pack<nn_wide<T>, S::size> gamma =
-        nn_get_pack<T, S::size>(a.at[GAMMA], k);
+    const nn_pack<nn_compute_type<T>, S::size> gamma =
+        nn_load_pack<T, S::size>(a.at[GAMMA], k);
 #pragma unroll
     for (int e = 0; e < S::size; ++e) x[u].x[e] *= gamma.x[e];
   }
 }
 
-/* The same for rows. */
+/* Writes the gradient of data, row by row; rows are kept in registers. */
 template <class T, class S>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_layer_slope_rows(nn_layer_arrays a, nn_layer_view v) {
-  typedef nn_wide<T> C;
+    nn_layer_write_row_gradients(nn_layer_arrays a, nn_layer_view v) {
+  typedef nn_compute_type<T> C;
   __shared__ C part[TN_CUDA_THREADS];
   const C n = (C)v.rows.length;
-  for (int64_t g = blockIdx.x; g < nn_row_groups(v.rows); g += gridDim.x) {
-    const nn_row row = nn_row_of<S>(v.rows, g);
+  for (int64_t g = blockIdx.x; g < nn_count_row_blocks(v.rows);
+       g += gridDim.x) {
+    const nn_row row = nn_locate_row<S>(v.rows, g);
     nn_pack<C, S::size> head[S::packs], x[S::packs];
     C mean = 0, rstd = 0, sum = 0, moment = 0;
-    nn_row_get<T, S>(a.at[HEAD], row, (C)0, head);
-    nn_row_get<T, S>(a.at[DATA], row, (C)0, x);
-    if (row.end > 0) mean = nn_layer_kept<C>(a.at[MEAN], row.number);
-    if (row.end > 0) rstd = nn_layer_kept<C>(a.at[RSTD], row.number);
-    nn_layer_weigh<T, S>(a, row, head);
-    nn_row_both<S>(head, x, [&](C &h, C &e) {
+    nn_load_row<T, S>(a.at[HEAD], row, (C)0, head);
+    nn_load_row<T, S>(a.at[DATA], row, (C)0, x);
+    if (row.end > 0) mean = nn_layer_load_moment<C>(a.at[MEAN], row.number);
+    if (row.end > 0) rstd = nn_layer_load_moment<C>(a.at[RSTD], row.number);
+    nn_layer_multiply_gamma<T, S>(a, row, head);
+    nn_visit_two_rows<S>(head, x, [&](C &h, C &e) {
       e -= mean;
       sum += h;
       moment += h * e;
     });
-    const C shift = nn_row_reduce<S>(part, sum, tn_cuda_plus(), row) / n;
+    const C shift = nn_reduce_row<S>(part, sum, tn_cuda_plus(), row) / n;
     const C slope =
-        nn_row_reduce<S>(part, moment, tn_cuda_plus(), row) / n * rstd * rstd;
-    nn_row_both<S>(head, x,
-                   [&](C &h, C &e) { h = (h - shift - e * slope) * rstd; });
-    nn_row_put<T, S>(a.at[OUT], row, head);
+        nn_reduce_row<S>(part, moment, tn_cuda_plus(), row) / n * rstd * rstd;
+    nn_visit_two_rows<S>(
+        head, x, [&](C &h, C &e) { h = (h - shift - e * slope) * rstd; });
+    nn_store_row<T, S>(a.at[OUT], row, head);
   }
 }
 
-/* A gradient of out, and the element before gamma and beta. */
+/* An output gradient, and the normalised element (x - mean) * rstd. */
 template <class C>
-struct nn_layer_term {
+struct nn_layer_operands {
   C head;
   C normal;
 };
 
-/* The terms of the gradients of gamma and beta; without data there is no
- * gradient of gamma. MEAN and RSTD have the type of the computation. */
+/* Stores the sums of pieces for the gradients of gamma and beta. Without DATA
+ * the gradient of gamma is not requested. MEAN and RSTD have the type of the
+ * computation. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_layer_sums(nn_layer_arrays a, nn_layer_view v) {
-  typedef nn_wide<T> C;
-  __shared__ nn_pair folded[TN_CUDA_THREADS];
+    nn_layer_sum_weight_gradients(nn_layer_arrays a, nn_layer_view v) {
+  typedef nn_compute_type<T> C;
+  __shared__ nn_sum_pair folded[TN_CUDA_THREADS];
   const nn_channels &p = v.places;
-  for (int64_t b = blockIdx.x; b < nn_channel_parts(p); b += gridDim.x) {
-    const nn_part part = nn_part_of(p, b);
+  for (int64_t b = blockIdx.x; b < nn_count_channel_blocks(p); b += gridDim.x) {
+    const nn_piece_part part = nn_locate_piece_part(p, b);
     const bool has_data = a.at[DATA].data != NULL;
     const C *means = (const C *)a.at[MEAN].data;
     const C *rstds = (const C *)a.at[RSTD].data;
     C by_gamma = 0, by_beta = 0;
-    nn_part_each(
+    nn_visit_piece_part(
         p, part,
         [&](int64_t i) {
-          const int64_t j = nn_channel_index(p, part.channel, i);
-          nn_layer_term<C> term = {nn_get<T>(a.at[HEAD], i), 0};
+          const int64_t j = nn_find_channel_index(p, part.channel, i);
+          nn_layer_operands<C> term = {nn_load_element<T>(a.at[HEAD], i), 0};
           if (has_data)
-            term.normal = (nn_get<T>(a.at[DATA], i) - means[j]) * rstds[j];
+            term.normal =
+                (nn_load_element<T>(a.at[DATA], i) - means[j]) * rstds[j];
           return term;
         },
-        [&](int64_t, const nn_layer_term<C> &term) {
+        [&](int64_t, const nn_layer_operands<C> &term) {
           by_beta += term.head;
           by_gamma += term.head * term.normal;
         });
-    const nn_pair both = {(double)by_gamma, (double)by_beta};
-    nn_sums_put(a.at[SUMS], p, part,
-                tn_cuda_reduce(folded, both, nn_pair_plus(), p.lanes));
+    const nn_sum_pair both = {(double)by_gamma, (double)by_beta};
+    nn_store_sums(a.at[SUMS], p, part,
+                  tn_cuda_reduce(folded, both, nn_add_sum_pairs(), p.lanes));
   }
 }
 
 /* -------------------------------------------------------------------- host */
 
-static const tn_tensor *nn_layer_data(const tn_frame *call) {
+/* Returns a tensor with the shape of data, in a forward or backward call. */
+static const tn_tensor *nn_layer_find_data(const tn_frame *call) {
   return (call->flags & TN_CALL_BACKWARD)
              ? &call->in[NN_LAYER_NORM_BACKWARD_GRAD_OUT]
              : &call->in[NN_LAYER_NORM_IN_DATA];
 }
 
-static nn_layer_view nn_layer_view_of(const tn_frame *call) {
+static nn_layer_view nn_layer_make_view(const tn_frame *call) {
   const nn_layer_norm_params *p = nn_layer_norm_params_of(call);
-  const tn_tensor *data = nn_layer_data(call);
+  const tn_tensor *data = nn_layer_find_data(call);
   const int32_t dim = (int32_t)(p->axis < 0 ? p->axis + data->ndim : p->axis);
   nn_layer_view v;
-  v.lines = nn_lines_of(data, dim, dim);
-  v.rows = nn_rows_of(v.lines);
-  v.places = nn_channels_of(v.lines.outer, v.lines.length, v.lines.inner);
+  v.lines = nn_find_lines(data, dim, dim);
+  v.rows = nn_choose_rows(v.lines);
+  v.places =
+      nn_choose_channel_pieces(v.lines.outer, v.lines.length, v.lines.inner);
   v.eps = p->eps;
   return v;
 }
 
-static int64_t nn_layer_count(const nn_layer_view &v) {
+static int64_t nn_layer_count_lines(const nn_layer_view &v) {
   return v.lines.outer * v.lines.inner;
 }
 
-/* Backward sums, then mean and rstd of lines of a half type, measured again. */
+/* Bytes of workspace of a backward call: SUMS, followed by mean and rstd of
+ * lines in f32, which f16 and bf16 need. */
 int32_t nn_layer_norm_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
-  const nn_layer_view v = nn_layer_view_of(call);
+  const nn_layer_view v = nn_layer_make_view(call);
   *bytes = 0;
   if (call->flags & TN_CALL_BACKWARD)
-    *bytes = nn_sums_bytes(v.places) +
-             2 * (uint64_t)nn_layer_count(v) * sizeof(float);
+    *bytes = nn_count_sum_bytes(v.places) +
+             2 * (uint64_t)nn_layer_count_lines(v) * sizeof(float);
   return TN_OK;
 }
 
 template <class T>
-static int32_t nn_layer_run(const tn_frame *call, nn_layer_view v,
-                            const nn_layer_arrays &a, cudaStream_t stream) {
-  nn_rows_meet(&v.rows, a.at[OUT]);
-  nn_rows_meet(&v.rows, a.at[DATA]);
-  nn_rows_meet(&v.rows, a.at[GAMMA]);
-  nn_rows_meet(&v.rows, a.at[BETA]);
-  return nn_start_rows(
-      call, nn_layer_forward<T>,
-      [](auto shape) { return nn_layer_rows<T, decltype(shape)>; }, stream, a,
-      v);
+static int32_t nn_layer_launch_forward(const tn_frame *call, nn_layer_view v,
+                                       const nn_layer_arrays &a,
+                                       cudaStream_t stream) {
+  nn_check_row_packs(&v.rows, a.at[OUT]);
+  nn_check_row_packs(&v.rows, a.at[DATA]);
+  nn_check_row_packs(&v.rows, a.at[GAMMA]);
+  nn_check_row_packs(&v.rows, a.at[BETA]);
+  return nn_launch_rows(
+      call, nn_layer_normalize_lines<T>,
+      [](auto shape) { return nn_layer_normalize_rows<T, decltype(shape)>; },
+      stream, a, v);
 }
 
 template <class T>
-static int32_t nn_layer_run_slopes(const tn_frame *call, nn_layer_view v,
-                                   const nn_layer_arrays &a,
-                                   cudaStream_t stream) {
-  nn_rows_meet(&v.rows, a.at[OUT]);
-  nn_rows_meet(&v.rows, a.at[HEAD]);
-  nn_rows_meet(&v.rows, a.at[DATA]);
-  nn_rows_meet(&v.rows, a.at[GAMMA]);
-  return nn_start_rows(
-      call, nn_layer_slopes<T>,
-      [](auto shape) { return nn_layer_slope_rows<T, decltype(shape)>; },
+static int32_t nn_layer_launch_data_gradient(const tn_frame *call,
+                                             nn_layer_view v,
+                                             const nn_layer_arrays &a,
+                                             cudaStream_t stream) {
+  nn_check_row_packs(&v.rows, a.at[OUT]);
+  nn_check_row_packs(&v.rows, a.at[HEAD]);
+  nn_check_row_packs(&v.rows, a.at[DATA]);
+  nn_check_row_packs(&v.rows, a.at[GAMMA]);
+  return nn_launch_rows(
+      call, nn_layer_write_line_gradients<T>,
+      [](auto shape) {
+        return nn_layer_write_row_gradients<T, decltype(shape)>;
+      },
       stream, a, v);
 }
 
 int32_t nn_layer_norm_cuda(const tn_frame *call) {
-  const nn_layer_view v = nn_layer_view_of(call);
+  const nn_layer_view v = nn_layer_make_view(call);
   nn_layer_arrays a = {};
   a.at[OUT] = tn_cuda_to(&call->out[NN_LAYER_NORM_OUT_OUT],
                          call->req[NN_LAYER_NORM_OUT_OUT]);
@@ -341,29 +361,34 @@ int32_t nn_layer_norm_cuda(const tn_frame *call) {
   a.at[BETA] = tn_cuda_from(&call->in[NN_LAYER_NORM_IN_BETA]);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
     return tn_cuda_by_float(call->out[0].dtype, [&](auto type) {
-      return nn_layer_run<decltype(type)>(call, v, a, stream);
+      return nn_layer_launch_forward<decltype(type)>(call, v, a, stream);
     });
   });
 }
 
-/* Mean and rstd in f32, because the saved ones are rounded. */
+/* Computes mean and rstd again in f32, because the saved ones are rounded. */
 template <class T>
-static int32_t nn_layer_again(const tn_frame *call, const nn_layer_view &v,
-                              nn_layer_arrays *a, cudaStream_t stream) {
-  const int64_t n = nn_layer_count(v);
-  char *room = (char *)call->ws[0] + nn_sums_bytes(v.places);
+static int32_t nn_layer_recompute_moments(const tn_frame *call,
+                                          const nn_layer_view &v,
+                                          nn_layer_arrays *a,
+                                          cudaStream_t stream) {
+  const int64_t n = nn_layer_count_lines(v);
+  char *room = (char *)call->ws[0] + nn_count_sum_bytes(v.places);
   nn_layer_arrays own = {};
   own.at[DATA] = a->at[DATA];
   own.at[MEAN] = tn_cuda_room(room, TN_F32, n);
   own.at[RSTD] = tn_cuda_room(room + n * (int64_t)sizeof(float), TN_F32, n);
   a->at[MEAN] = own.at[MEAN];
   a->at[RSTD] = own.at[RSTD];
-  return nn_layer_run<T>(call, v, own, stream);
+  return nn_layer_launch_forward<T>(call, v, own, stream);
 }
 
+/* Launches the kernels of a backward call. */
 template <class T>
-static int32_t nn_layer_back(const tn_frame *call, const nn_layer_view &v,
-                             nn_layer_arrays a, cudaStream_t stream) {
+static int32_t nn_layer_launch_backward(const tn_frame *call,
+                                        const nn_layer_view &v,
+                                        nn_layer_arrays a,
+                                        cudaStream_t stream) {
   tn_cuda_arrays<NN_SUMS_ARRAYS> sums = {};
   int32_t code = TN_OK;
   for (int k = 0; k < 2; ++k)
@@ -372,33 +397,33 @@ static int32_t nn_layer_back(const tn_frame *call, const nn_layer_view &v,
                    call->req[NN_LAYER_NORM_IN_GAMMA + k]);
   if (a.at[DATA].data != NULL && a.at[DATA].dtype != TN_F32 &&
       a.at[DATA].dtype != TN_F64)
-    code = nn_layer_again<T>(call, v, &a, stream);
+    code = nn_layer_recompute_moments<T>(call, v, &a, stream);
   if (code == TN_OK && a.at[OUT].data != NULL)
-    code = nn_layer_run_slopes<T>(call, v, a, stream);
+    code = nn_layer_launch_data_gradient<T>(call, v, a, stream);
   if (code != TN_OK || (sums.at[NN_SUMS_FIRST].data == NULL &&
                         sums.at[NN_SUMS_SECOND].data == NULL))
     return code;
-  a.at[SUMS] = sums.at[NN_SUMS] = nn_sums_room(call->ws[0], v.places);
-  code = tn_cuda_start(call, nn_layer_sums<T>, nn_channel_parts(v.places),
-                       stream, a, v);
+  a.at[SUMS] = sums.at[NN_SUMS] = nn_make_sums_array(call->ws[0], v.places);
+  code = tn_cuda_start(call, nn_layer_sum_weight_gradients<T>,
+                       nn_count_channel_blocks(v.places), stream, a, v);
   if (code != TN_OK) return code;
-  return tn_cuda_start_each(call, nn_sums_finish<T>, v.places.length, stream,
-                            sums, v.places);
+  return tn_cuda_start_each(call, nn_write_channel_sums<T>, v.places.length,
+                            stream, sums, v.places);
 }
 
 int32_t nn_layer_norm_cuda_backward(const tn_frame *call) {
-  const nn_layer_view v = nn_layer_view_of(call);
+  const nn_layer_view v = nn_layer_make_view(call);
   nn_layer_arrays a = {};
   a.at[OUT] = tn_cuda_to(&call->out[NN_LAYER_NORM_IN_DATA],
                          call->req[NN_LAYER_NORM_IN_DATA]);
-  a.at[HEAD] = tn_cuda_from(nn_layer_data(call));
+  a.at[HEAD] = tn_cuda_from(nn_layer_find_data(call));
   a.at[DATA] = tn_cuda_from(&call->in[NN_LAYER_NORM_BACKWARD_IN_DATA]);
   a.at[GAMMA] = tn_cuda_from(&call->in[NN_LAYER_NORM_BACKWARD_IN_GAMMA]);
   a.at[MEAN] = tn_cuda_from(&call->in[NN_LAYER_NORM_BACKWARD_OUT_MEAN]);
   a.at[RSTD] = tn_cuda_from(&call->in[NN_LAYER_NORM_BACKWARD_OUT_RSTD]);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
-    return tn_cuda_by_float(nn_layer_data(call)->dtype, [&](auto type) {
-      return nn_layer_back<decltype(type)>(call, v, a, stream);
+    return tn_cuda_by_float(nn_layer_find_data(call)->dtype, [&](auto type) {
+      return nn_layer_launch_backward<decltype(type)>(call, v, a, stream);
     });
   });
 }

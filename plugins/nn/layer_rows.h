@@ -3,17 +3,19 @@
  */
 #include "vector.h"
 
-/* Mean and 1/sqrt(var + eps) of a row. */
-BODY void NAME(measure)(const layer *l, const REAL *x, REAL *mean, REAL *rstd) {
+/* Computes the mean and 1/sqrt(var + eps) of a row. */
+BODY void NAME(measure_row)(const layer_args *l, const REAL *x, REAL *mean,
+                            REAL *rstd) {
   const int64_t n = l->e.length;
-  *mean = NAME(sum)(x, n) / (REAL)n;
-  const REAL var = NAME(spread)(x, *mean, n) / (REAL)n;
+  *mean = NAME(sum_row)(x, n) / (REAL)n;
+  const REAL var = NAME(sum_squares)(x, *mean, n) / (REAL)n;
   *rstd = (REAL)(1 / sqrt((double)var + l->eps));
 }
 
-/* in[0] are rows, in[1] and in[2] get their mean and rstd. */
-LOOP(rows) {
-  const layer *l = params;
+/* Normalises rows: in[0] are the rows, in[1] and in[2] get their mean and rstd,
+ * out the result. */
+LOOP(normalize_rows) {
+  const layer_args *l = params;
   const int64_t n = l->e.length;
   const REAL *gamma = l->gamma, *beta = l->beta;
   REAL *means = (REAL *)(uintptr_t)block->in[1];
@@ -21,20 +23,21 @@ LOOP(rows) {
   for (int64_t r = 0; r < block->n; ++r) {
     const REAL *x = (const REAL *)block->in[0] + r * n;
     REAL mean, rstd;
-    NAME(measure)(l, x, &mean, &rstd);
+    NAME(measure_row)(l, x, &mean, &rstd);
     means[r] = mean;
     rstds[r] = rstd;
     if (!block->out) continue;
     REAL *y = (REAL *)block->out + r * n;
-    NAME(fetch)(x + n, n);
+    NAME(prefetch_row)(x + n, n);
     TN_KERNEL_INDEPENDENT
     for (int64_t i = 0; i < n; ++i)
       y[i] = (x[i] - mean) * rstd * gamma[i] + beta[i];
   }
 }
 
-/* measure for n adjacent lines. Each line is summed term by term, so in f64. */
-BODY void NAME(measure_columns)(const layer *l, const REAL *x, int64_t n,
+/* Computes mean and rstd of n columns. Each sum is in f64, because it has one
+ * partial sum. */
+BODY void NAME(measure_columns)(const layer_args *l, const REAL *x, int64_t n,
                                 REAL *means, REAL *rstds) {
   double mean[NN_CHUNK] = {0}, spread[NN_CHUNK] = {0};
   for (int64_t k = 0; k < l->e.length; ++k)
@@ -50,8 +53,8 @@ BODY void NAME(measure_columns)(const layer *l, const REAL *x, int64_t n,
     rstds[i] = (REAL)(1 / sqrt(spread[i] / (double)l->e.length + l->eps));
 }
 
-LOOP(columns) {
-  const layer *l = params;
+LOOP(normalize_columns) {
+  const layer_args *l = params;
   const int64_t n = block->n;
   const REAL *gamma = l->gamma, *beta = l->beta, *x = block->in[0];
   REAL *mean = (REAL *)(uintptr_t)block->in[1];
@@ -70,18 +73,21 @@ LOOP(columns) {
  * in[0] is the gradient of the result, in[1] the input, in[2] and in[3] mean
  * and rstd. l->part gets the gradients of gamma and beta. */
 
-/* Coefficients of the gradient of a row of data. */
-typedef struct NAME(slope) {
+/* Coefficients of a row, from which the gradient of each of its elements
+ * follows. */
+typedef struct NAME(row_coefficients) {
   REAL mean;
   REAL rstd;
   REAL shift;
   REAL slope;
-} NAME(slope);
+} NAME(row_coefficients);
 
-/* Mean and rstd are known; the others follow from the means of g*gamma and of
- * its products with x - mean. */
-BODY void NAME(find_slope)(const layer *l, const REAL *g, const REAL *x,
-                           NAME(slope) * s, const int ahead) {
+/* Computes `shift` and `slope` of a row from its mean and rstd: from the means
+ * of g*gamma, and of its products with x - mean. Prefetches the next row if
+ * `ahead`. */
+BODY void NAME(find_coefficients)(const layer_args *l, const REAL *g,
+                                  const REAL *x, NAME(row_coefficients) * s,
+                                  const int ahead) {
   const int64_t n = l->e.length;
   const REAL *gamma = l->gamma;
   const REAL mean = s->mean;
@@ -99,10 +105,11 @@ BODY void NAME(find_slope)(const layer *l, const REAL *g, const REAL *x,
   s->slope = sums[1] / (REAL)n * s->rstd * s->rstd;
 }
 
-/* Adds a row's gradients of gamma and beta, and writes that of data unless `to`
- * is NULL. */
-BODY void NAME(back_row)(const layer *l, const REAL *g, const REAL *x,
-                         const NAME(slope) * s, REAL *to) {
+/* Adds the gradients of gamma and beta from one row to l->part, and writes the
+ * gradient of the row to `to` unless it is NULL. */
+BODY void NAME(write_row_gradient)(const layer_args *l, const REAL *g,
+                                   const REAL *x,
+                                   const NAME(row_coefficients) * s, REAL *to) {
   const int64_t n = l->e.length;
   const REAL *gamma = l->gamma;
   REAL *by_gamma = l->part, *by_beta = by_gamma + n;
@@ -118,11 +125,13 @@ BODY void NAME(back_row)(const layer *l, const REAL *g, const REAL *x,
         (g[i] * gamma[i] - s->shift - (x[i] - s->mean) * s->slope) * s->rstd;
 }
 
-/* The same for four rows, whose sums are added to the others together. It
- * prefetches the next four into the second cache, because the first one is
+/* Does the same for four rows, whose sums are added to l->part together. It
+ * prefetches the next four rows into the second cache, because the first one is
  * full. */
-BODY void NAME(back_four)(const layer *l, const REAL *g, const REAL *x,
-                          const NAME(slope) s[4], REAL *to) {
+BODY void NAME(write_four_gradients)(const layer_args *l, const REAL *g,
+                                     const REAL *x,
+                                     const NAME(row_coefficients) s[4],
+                                     REAL *to) {
   const int64_t n = l->e.length;
   const REAL *gamma = l->gamma;
   REAL *by_gamma = l->part, *by_beta = by_gamma + n;
@@ -155,8 +164,8 @@ BODY void NAME(back_four)(const layer *l, const REAL *g, const REAL *x,
     }
 }
 
-/* Adds the partial sums of rows to the block's sums. */
-BODY void NAME(flush)(const layer *l) {
+/* Adds the partial sums in l->part to the block's sums, and clears them. */
+BODY void NAME(flush_sums)(const layer_args *l) {
   REAL *part = l->part;
   for (int64_t i = 0; i < 2 * l->e.length; ++i) {
     l->sums[i] += (double)part[i];
@@ -164,45 +173,45 @@ BODY void NAME(flush)(const layer *l) {
   }
 }
 
-LOOP(back_rows) {
-  const layer *l = params;
+LOOP(write_row_gradients) {
+  const layer_args *l = params;
   const int64_t n = l->e.length;
   nn_writer writer =
       nn_writer_open(block->out, block->out ? l->room : NULL, l->level);
   for (int64_t r = 0; r < block->n;) {
     const REAL *g = (const REAL *)block->in[0] + r * n;
     const REAL *x = (const REAL *)block->in[1] + r * n;
-    REAL *to = block->out ? nn_writer_line(&writer) : NULL;
+    REAL *to = block->out ? nn_writer_begin_line(&writer) : NULL;
     const int rows = to && block->n - r >= FOUR ? FOUR : 1;
-    NAME(slope) s[FOUR] = {{0, 0, 0, 0}};
+    NAME(row_coefficients) s[FOUR] = {{0, 0, 0, 0}};
     for (int k = 0; k < rows; ++k) {
       if (l->again) {
-        NAME(measure)(l, x + k * n, &s[k].mean, &s[k].rstd);
+        NAME(measure_row)(l, x + k * n, &s[k].mean, &s[k].rstd);
       } else {
         s[k].mean = ((const REAL *)block->in[2])[r + k];
         s[k].rstd = ((const REAL *)block->in[3])[r + k];
       }
       if (to && l->room)
-        NAME(find_slope)(l, g + k * n, x + k * n, &s[k], 1);
+        NAME(find_coefficients)(l, g + k * n, x + k * n, &s[k], 1);
       else if (to)
-        NAME(find_slope)(l, g + k * n, x + k * n, &s[k], 0);
+        NAME(find_coefficients)(l, g + k * n, x + k * n, &s[k], 0);
     }
     if (rows == FOUR)
-      NAME(back_four)(l, g, x, s, to);
+      NAME(write_four_gradients)(l, g, x, s, to);
     else
-      NAME(back_row)(l, g, x, s, to);
+      NAME(write_row_gradient)(l, g, x, s, to);
     r += rows;
-    if (to) nn_writer_next(&writer, rows * n * (int64_t)sizeof *to);
-    if (r % FLUSH == 0 || r == block->n) NAME(flush)(l);
+    if (to) nn_writer_end_line(&writer, rows * n * (int64_t)sizeof *to);
+    if (r % FLUSH == 0 || r == block->n) NAME(flush_sums)(l);
   }
   nn_writer_close(&writer);
 }
 
-/* A part of stream_four: the gradients of four rows in the columns from i on,
- * as many as `vectors` vectors have lanes. */
-BODY void NAME(stream_columns)(const layer *l, const REAL *g, const REAL *x,
-                               const NAME(slope) s[4], REAL *to, int64_t i,
-                               const int vectors) {
+/* Computes the gradients of four rows in the columns from i on, as many as
+ * `vectors` vectors have lanes. */
+BODY void NAME(stream_columns)(const layer_args *l, const REAL *g,
+                               const REAL *x, const NAME(row_coefficients) s[4],
+                               REAL *to, int64_t i, const int vectors) {
   enum { L = NAME(lanes) };
   const int64_t n = l->e.length;
   const REAL *gamma = (const REAL *)l->gamma + i;
@@ -222,7 +231,7 @@ BODY void NAME(stream_columns)(const layer *l, const REAL *g, const REAL *x,
       __builtin_prefetch(x + at + FOUR * n, 0, 2);
       one[v] += head * (d * s[k].rstd);
       two[v] += head;
-      NAME(NN_PAST)
+      NAME(NN_STREAM)
       (to + at, (head * factor - s[k].shift - d * s[k].slope) * s[k].rstd);
     }
   for (int v = 0; v < vectors; ++v) {
@@ -231,10 +240,12 @@ BODY void NAME(stream_columns)(const layer *l, const REAL *g, const REAL *x,
   }
 }
 
-/* Like back_four, but writes past the caches: rows begin at a cache line, and
- * fill cache lines. */
-BODY void NAME(stream_four)(const layer *l, const REAL *g, const REAL *x,
-                            const NAME(slope) s[4], REAL *to) {
+/* Does the same as write_four_gradients, but writes past the caches: rows must
+ * begin at a cache line and fill cache lines. */
+BODY void NAME(stream_four_gradients)(const layer_args *l, const REAL *g,
+                                      const REAL *x,
+                                      const NAME(row_coefficients) s[4],
+                                      REAL *to) {
   enum { L = NAME(lanes) };
   const int64_t n = l->e.length;
   int64_t i = 0;
@@ -243,33 +254,33 @@ BODY void NAME(stream_four)(const layer *l, const REAL *g, const REAL *x,
   for (; i < n; i += L) NAME(stream_columns)(l, g, x, s, to, i, 1);
 }
 
-/* back_rows with stream_four. */
-LOOP(stream_rows) {
-  const layer *l = params;
+/* Does the same as write_row_gradients, but writes past the caches. */
+LOOP(stream_row_gradients) {
+  const layer_args *l = params;
   const int64_t n = l->e.length;
   const REAL *means = block->in[2], *rstds = block->in[3];
   for (int64_t r = 0, rows; r < block->n; r += rows) {
     const REAL *g = (const REAL *)block->in[0] + r * n;
     const REAL *x = (const REAL *)block->in[1] + r * n;
     REAL *to = (REAL *)block->out + r * n;
-    NAME(slope) s[FOUR];
+    NAME(row_coefficients) s[FOUR];
     rows = block->n - r >= FOUR ? FOUR : 1;
     for (int64_t k = 0; k < rows; ++k) {
-      s[k] = (NAME(slope)){means[r + k], rstds[r + k], 0, 0};
-      NAME(find_slope)(l, g + k * n, x + k * n, &s[k], 1);
+      s[k] = (NAME(row_coefficients)){means[r + k], rstds[r + k], 0, 0};
+      NAME(find_coefficients)(l, g + k * n, x + k * n, &s[k], 1);
     }
     if (rows == FOUR)
-      NAME(stream_four)(l, g, x, s, to);
+      NAME(stream_four_gradients)(l, g, x, s, to);
     else
-      NAME(back_row)(l, g, x, s, to);
-    if ((r + rows) % FLUSH == 0 || r + rows == block->n) NAME(flush)(l);
+      NAME(write_row_gradient)(l, g, x, s, to);
+    if ((r + rows) % FLUSH == 0 || r + rows == block->n) NAME(flush_sums)(l);
   }
-  NN_PAST_ALL();
+  NN_STREAM_END();
 }
 
-/* Sums along the lines' axis, of g*gamma and of its products with x - mean. */
-BODY void NAME(back_sums)(const layer *l, const tn_kernel_block *block,
-                          const REAL *mean, double *sum, double *moment) {
+/* Sums g*gamma, and its products with x - mean, along each column. */
+BODY void NAME(sum_columns)(const layer_args *l, const tn_kernel_block *block,
+                            const REAL *mean, double *sum, double *moment) {
   const REAL *g = block->in[0], *x = block->in[1], *gamma = l->gamma;
   for (int64_t k = 0; k < l->e.length; ++k)
     for (int64_t i = 0; i < block->n; ++i) {
@@ -280,8 +291,8 @@ BODY void NAME(back_sums)(const layer *l, const tn_kernel_block *block,
     }
 }
 
-LOOP(back_columns) {
-  const layer *l = params;
+LOOP(write_column_gradients) {
+  const layer_args *l = params;
   const int64_t n = block->n, length = l->e.length;
   const REAL *g = block->in[0], *x = block->in[1], *gamma = l->gamma;
   REAL mean[NN_CHUNK], rstd[NN_CHUNK], shift[NN_CHUNK], slope[NN_CHUNK];
@@ -294,7 +305,7 @@ LOOP(back_columns) {
     memcpy(mean, block->in[2], (size_t)n * sizeof *mean);
     memcpy(rstd, block->in[3], (size_t)n * sizeof *rstd);
   }
-  if (y) NAME(back_sums)(l, block, mean, sum, moment);
+  if (y) NAME(sum_columns)(l, block, mean, sum, moment);
   for (int64_t i = 0; i < n; ++i) {
     shift[i] = (REAL)(sum[i] / (double)length);
     slope[i] = (REAL)(moment[i] / (double)length) * rstd[i] * rstd[i];
@@ -303,8 +314,8 @@ LOOP(back_columns) {
     const int64_t at = k * l->e.inner;
     for (int64_t i = 0; i < n; ++i)
       product[i] = g[at + i] * ((x[at + i] - mean[i]) * rstd[i]);
-    l->sums[k] += (double)NAME(sum)(product, n);
-    l->sums[length + k] += (double)NAME(sum)(g + at, n);
+    l->sums[k] += (double)NAME(sum_row)(product, n);
+    l->sums[length + k] += (double)NAME(sum_row)(g + at, n);
     if (!y) continue;
     TN_KERNEL_INDEPENDENT
     for (int64_t i = 0; i < n; ++i)

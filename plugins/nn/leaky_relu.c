@@ -7,8 +7,8 @@
 #include <math.h>
 
 #include "mapped.h"
-#include "masked.h"
 #include "nn.h"
+#include "random_scaling.h"
 #include "tenon/kernel/philox.h"
 
 /* ------------------------------------------------------------------ shapes */
@@ -17,8 +17,8 @@ static int32_t refuse_gamma(const tn_frame *call) {
   return TN_FAIL(call, TN_SHAPE,
                  "`gamma` %s must have one number, or one for each index along "
                  "the second dimension of `data` %s",
-                 nn_shape(&call->in[NN_LEAKY_RELU_IN_GAMMA]).text,
-                 nn_shape(&call->in[NN_LEAKY_RELU_IN_DATA]).text);
+                 nn_print_shape(&call->in[NN_LEAKY_RELU_IN_GAMMA]).text,
+                 nn_print_shape(&call->in[NN_LEAKY_RELU_IN_DATA]).text);
 }
 
 /* Accepts one number for all channels, or the usual one for each channel. */
@@ -58,7 +58,7 @@ int32_t nn_leaky_relu_infer(const tn_frame *call) {
 #define SELU_SCALE 1.0507009873554805
 #define SELU_LOW 1.7580993408473766
 
-/* Some functions do not use it. */
+/* Declares `slope` for a loop; some functions do not use it. */
 #define SLOPE(type)                                                       \
   const type slope = (type)((const nn_leaky_relu_params *)params)->slope; \
   (void)slope
@@ -91,8 +91,9 @@ BACKWARD(selu_back_f64, double,
 /* A backward call has [gradient of out, data, gamma, out]. */
 #define MAP_BACK(name) NN_MAP(name, 2, 0, 3)
 
-/* In the order of the values of act_type. */
-static const tn_kernel_map *map_of(const tn_frame *call) {
+/* Returns the map of a call; maps are in the order of the values of act_type.
+ */
+static const tn_kernel_map *find_map(const tn_frame *call) {
   static const tn_kernel_map forward[] = {MAP(leaky), MAP(elu), MAP(selu)};
   static const tn_kernel_map backward[] = {
       MAP_BACK(leaky_back), MAP_BACK(elu_back), MAP_BACK(selu_back)};
@@ -101,15 +102,15 @@ static const tn_kernel_map *map_of(const tn_frame *call) {
 }
 
 int32_t nn_leaky_relu_create(const tn_frame *call, nn_mapped **out) {
-  return nn_mapped_create(call, map_of(call), out);
+  return nn_mapped_create(call, find_map(call), out);
 }
 
 int32_t nn_leaky_relu_registers(const tn_frame *call, tn_plan *plan) {
-  return tn_kernel_map_prepare(call, plan, map_of(call), 1);
+  return tn_kernel_map_prepare(call, plan, find_map(call), 1);
 }
 
 int32_t nn_leaky_relu(const tn_frame *call) {
-  return nn_mapped_run(call, map_of(call));
+  return nn_mapped_run(call, find_map(call));
 }
 
 int32_t nn_leaky_relu_backward(const tn_frame *call) {
@@ -118,16 +119,17 @@ int32_t nn_leaky_relu_backward(const tn_frame *call) {
 
 /* ----------------------------------------------------------- random slopes */
 
-typedef struct range {
+typedef struct slope_range {
   double lower;
   double width;
   double last; /* the largest value that may be drawn */
-} range;
+} slope_range;
 
-/* A loop of masked.h; `uniform` names a word. */
+/* Defines a loop for random_scaling.h; `uniform` is an expression that converts
+ * `word` to a number in [0, 1). */
 #define DRAW(name, type, uniform)                                              \
   TN_KERNEL_BODY void name(const tn_kernel_block *block, const void *params) { \
-    const range *r = params;                                                   \
+    const slope_range *r = params;                                             \
     const type lower = (type)r->lower, width = (type)r->width;                 \
     const type last = (type)r->last;                                           \
     const uint32_t *words = block->in[0];                                      \
@@ -154,12 +156,12 @@ int32_t nn_rrelu(const tn_frame *call) {
   static const nn_loops loops = NN_LOOPS(draw);
   const nn_leaky_relu_params *p = nn_leaky_relu_params_of(call);
   const int draws = (call->flags & TN_CALL_TRAIN) != 0;
-  const range r = {draws ? p->lower : (p->lower + p->upper) / 2,
-                   draws ? p->upper - p->lower : 0,
-                   draws && p->upper > p->lower
-                       ? tn_random_below(p->upper, call->in[0].dtype)
-                       : INFINITY};
-  return nn_masked_run(&(nn_masked){
+  const slope_range r = {draws ? p->lower : (p->lower + p->upper) / 2,
+                         draws ? p->upper - p->lower : 0,
+                         draws && p->upper > p->lower
+                             ? tn_random_below(p->upper, call->in[0].dtype)
+                             : INFINITY};
+  return nn_random_scaling_run(&(nn_random_scaling){
       .call = call, .loops = &loops, .params = &r, .draws = draws});
 }
 
@@ -176,7 +178,8 @@ int32_t nn_rrelu(const tn_frame *call) {
 TIMES(times_f32, float)
 TIMES(times_f64, double)
 
-/* A backward call has [gradients of out and kept, data, gamma, out, kept]. */
+/* Multiplies the output gradient by the saved factors. The inputs are
+ * [gradients of out and kept, data, gamma, out, kept]. */
 int32_t nn_rrelu_backward(const tn_frame *call) {
   static const tn_kernel_map map = {.f32 = TN_KERNEL_BODIES(times_f32),
                                     .f64 = TN_KERNEL_BODIES(times_f64),

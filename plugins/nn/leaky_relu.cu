@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
- * leaky_relu.cu: leaky_relu.yaml on CUDA devices. A thread has packs; the
- * gradient of prelu's slopes is a sum of channels.
+ * leaky_relu.cu: leaky_relu.yaml on CUDA devices. A thread computes packs of
+ * elements. The gradient of gamma, the slopes of prelu, is a sum over each
+ * channel.
  */
 #include "leaky_relu.gen.h"
 
 #include "channels.cuh"
-#include "masked.cuh"
+#include "random_scaling.cuh"
 #include "tenon/kernel/philox.h"
 
-/* Arguments of CUDA kernels: forward DATA; backward HEAD, and KEPT: the saved
- * factor, or else the result. */
+/* Indices of the arrays that CUDA kernels get. Forward calls read DATA,
+ * backward calls HEAD and KEPT: the saved output, or the result if there is
+ * none. */
 enum { OUT, DATA, GAMMA, KEPT, HEAD, SUMS, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> nn_leaky_arrays;
 
 struct nn_leaky_view {
-  nn_channels channels; /* one of all elements, except for prelu */
-  int64_t n;            /* packs */
+  /* Channels of prelu; otherwise one channel of all elements. */
+  nn_channels channels;
+  int64_t n; /* packs */
   double slope;
   int type; /* NN_LEAKY_RELU_ACT_TYPE_* */
   int reserved;
@@ -24,54 +27,57 @@ struct nn_leaky_view {
 #define SELU_SCALE 1.0507009873554805
 #define SELU_LOW 1.7580993408473766
 
+/* Returns the slope of the channel that contains pack i. */
 template <class T>
-__device__ __forceinline__ nn_wide<T> nn_leaky_gamma(const nn_leaky_arrays &a,
-                                                     const nn_leaky_view &v,
-                                                     int64_t i) {
-  return nn_get<T>(a.at[GAMMA], nn_channel_of(v.channels, i));
+__device__ __forceinline__ nn_compute_type<T> nn_leaky_read_gamma(
+    const nn_leaky_arrays &a, const nn_leaky_view &v, int64_t i) {
+  return nn_load_element<T>(a.at[GAMMA], nn_find_channel(v.channels, i));
 }
 
+/* Returns the function of the operator for an element x of pack i. */
 template <class T>
-__device__ __forceinline__ nn_wide<T> nn_leaky_value(const nn_leaky_arrays &a,
-                                                     const nn_leaky_view &v,
-                                                     int64_t i, nn_wide<T> x) {
-  typedef nn_wide<T> C;
+__device__ __forceinline__ nn_compute_type<T> nn_leaky_compute_value(
+    const nn_leaky_arrays &a, const nn_leaky_view &v, int64_t i,
+    nn_compute_type<T> x) {
+  typedef nn_compute_type<T> C;
   if (v.type == NN_LEAKY_RELU_ACT_TYPE_SELU)
     return x > 0 ? (C)SELU_SCALE * x : (C)SELU_LOW * nn_expm1(x);
   if (x > 0) return x;
   if (v.type == NN_LEAKY_RELU_ACT_TYPE_ELU) return (C)v.slope * nn_expm1(x);
   if (v.type == NN_LEAKY_RELU_ACT_TYPE_PRELU)
-    return nn_leaky_gamma<T>(a, v, i) * x;
+    return nn_leaky_read_gamma<T>(a, v, i) * x;
   return (C)v.slope * x;
 }
 
-/* n packs, each within one channel. */
+/* Writes OUT for n packs, each within one channel; for prelu also KEPT, a copy
+ * of DATA. */
 template <class T, int N>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_leaky_forward(nn_leaky_arrays a, nn_leaky_view v) {
-  typedef nn_pack<nn_wide<T>, N> pack;
+    nn_leaky_write_values(nn_leaky_arrays a, nn_leaky_view v) {
+  typedef nn_pack<nn_compute_type<T>, N> pack;
   tn_cuda_each(
-      v.n, [&](int64_t i) { return nn_get_pack<T, N>(a.at[DATA], i); },
+      v.n, [&](int64_t i) { return nn_load_pack<T, N>(a.at[DATA], i); },
       [&](int64_t i, pack &x) {
-        if (a.at[KEPT].data != NULL) nn_put_pack<T, N>(a.at[KEPT], i, x);
+        if (a.at[KEPT].data != NULL) nn_store_pack<T, N>(a.at[KEPT], i, x);
         if (a.at[OUT].data == NULL) return;
-        for (int k = 0; k < N; ++k) x.x[k] = nn_leaky_value<T>(a, v, i, x.x[k]);
-        nn_put_pack<T, N>(a.at[OUT], i, x);
+        for (int k = 0; k < N; ++k)
+          x.x[k] = nn_leaky_compute_value<T>(a, v, i, x.x[k]);
+        nn_store_pack<T, N>(a.at[OUT], i, x);
       });
 }
 
-/* The factor of an element's gradient, from KEPT: for rrelu it is the saved
- * factor. */
+/* Returns the factor by which the output gradient of an element is multiplied;
+ * y is the element of KEPT, which for rrelu is the factor itself. */
 template <class T>
-__device__ __forceinline__ nn_wide<T> nn_leaky_slope(const nn_leaky_arrays &a,
-                                                     const nn_leaky_view &v,
-                                                     int64_t i, nn_wide<T> y) {
-  typedef nn_wide<T> C;
+__device__ __forceinline__ nn_compute_type<T> nn_leaky_find_factor(
+    const nn_leaky_arrays &a, const nn_leaky_view &v, int64_t i,
+    nn_compute_type<T> y) {
+  typedef nn_compute_type<T> C;
   switch (v.type) {
     case NN_LEAKY_RELU_ACT_TYPE_RRELU:
       return y;
     case NN_LEAKY_RELU_ACT_TYPE_PRELU:
-      return y > 0 ? 1 : nn_leaky_gamma<T>(a, v, i);
+      return y > 0 ? 1 : nn_leaky_read_gamma<T>(a, v, i);
     case NN_LEAKY_RELU_ACT_TYPE_SELU:
       return y > 0 ? (C)SELU_SCALE : y + (C)SELU_LOW;
     case NN_LEAKY_RELU_ACT_TYPE_ELU:
@@ -81,64 +87,66 @@ __device__ __forceinline__ nn_wide<T> nn_leaky_slope(const nn_leaky_arrays &a,
   }
 }
 
-/* Gradients of out, and the saved values of the elements. */
+/* A pack of output gradients, and the same elements of KEPT. */
 template <class C, int N>
-struct nn_leaky_terms {
+struct nn_leaky_operands {
   nn_pack<C, N> head;
   nn_pack<C, N> kept;
 };
 
 template <class T, int N>
-__device__ __forceinline__ nn_leaky_terms<nn_wide<T>, N> nn_leaky_terms_at(
-    const nn_leaky_arrays &a, int64_t i) {
-  const nn_leaky_terms<nn_wide<T>, N> terms = {
-      nn_get_pack<T, N>(a.at[HEAD], i), nn_get_pack<T, N>(a.at[KEPT], i)};
+__device__ __forceinline__ nn_leaky_operands<nn_compute_type<T>, N>
+nn_leaky_load_operands(const nn_leaky_arrays &a, int64_t i) {
+  const nn_leaky_operands<nn_compute_type<T>, N> terms = {
+      nn_load_pack<T, N>(a.at[HEAD], i), nn_load_pack<T, N>(a.at[KEPT], i)};
   return terms;
 }
 
 template <class T, int N>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_leaky_slopes(nn_leaky_arrays a, nn_leaky_view v) {
-  typedef nn_leaky_terms<nn_wide<T>, N> terms;
+    nn_leaky_write_gradients(nn_leaky_arrays a, nn_leaky_view v) {
+  typedef nn_leaky_operands<nn_compute_type<T>, N> terms;
   tn_cuda_each(
-      v.n, [&](int64_t i) { return nn_leaky_terms_at<T, N>(a, i); },
+      v.n, [&](int64_t i) { return nn_leaky_load_operands<T, N>(a, i); },
       [&](int64_t i, terms &x) {
         for (int k = 0; k < N; ++k)
-          x.head.x[k] *= nn_leaky_slope<T>(a, v, i, x.kept.x[k]);
-        nn_put_pack<T, N>(a.at[OUT], i, x.head);
+          x.head.x[k] *= nn_leaky_find_factor<T>(a, v, i, x.kept.x[k]);
+        nn_store_pack<T, N>(a.at[OUT], i, x.head);
       });
 }
 
-/* The terms of the gradient of prelu's slopes. */
+/* Writes for each piece of a channel its sum of the gradient of gamma, the
+ * slopes of prelu. */
 template <class T, int N>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_prelu_sums(nn_leaky_arrays a, nn_leaky_view v) {
-  typedef nn_wide<T> C;
+    nn_prelu_sum_gamma(nn_leaky_arrays a, nn_leaky_view v) {
+  typedef nn_compute_type<T> C;
   __shared__ double folded[TN_CUDA_THREADS];
   const nn_channels &c = v.channels;
-  for (int64_t b = blockIdx.x; b < nn_channel_parts(c); b += gridDim.x) {
-    const nn_part part = nn_part_of(c, b);
+  for (int64_t b = blockIdx.x; b < nn_count_channel_blocks(c); b += gridDim.x) {
+    const nn_piece_part part = nn_locate_piece_part(c, b);
     C sum = 0;
-    nn_part_each(
-        c, part, [&](int64_t at) { return nn_leaky_terms_at<T, N>(a, at); },
-        [&](int64_t, const nn_leaky_terms<C, N> &x) {
+    nn_visit_piece_part(
+        c, part,
+        [&](int64_t at) { return nn_leaky_load_operands<T, N>(a, at); },
+        [&](int64_t, const nn_leaky_operands<C, N> &x) {
           for (int k = 0; k < N; ++k)
             if (!(x.kept.x[k] > 0)) sum += x.head.x[k] * x.kept.x[k];
         });
-    const nn_pair all = {
+    const nn_sum_pair all = {
         tn_cuda_reduce(folded, (double)sum, tn_cuda_plus(), c.lanes), 0};
-    nn_sums_put(a.at[SUMS], c, part, all);
+    nn_store_sums(a.at[SUMS], c, part, all);
   }
 }
 
 /* -------------------------------------------------------------------- host */
 
-/* Indices in a backward call: [gradient of out, data, gamma, out], and for
- * functions with a saved output [gradients of out and kept, data, gamma, out,
- * kept]. */
+/* Indices of the inputs of a backward call. The inputs are [gradient of out,
+ * data, gamma, out]. Functions with a saved output have [gradients of out and
+ * kept, data, gamma, out, kept]. */
 enum { BACK_HEAD, BACK_GAMMA = 3, BACK_OUT = 3, BACK_KEPT = 5 };
 
-static nn_leaky_view nn_leaky_view_of(const tn_frame *call) {
+static nn_leaky_view nn_leaky_make_view(const tn_frame *call) {
   const nn_leaky_relu_params *p = nn_leaky_relu_params_of(call);
   const int back = (call->flags & TN_CALL_BACKWARD) != 0;
   const tn_tensor *data = &call->in[0];
@@ -146,25 +154,25 @@ static nn_leaky_view nn_leaky_view_of(const tn_frame *call) {
   v.n = tn_tensor_size(data);
   v.slope = p->slope;
   v.type = p->act_type;
-  v.channels = nn_channels_of(1, 1, v.n);
+  v.channels = nn_choose_channel_pieces(1, 1, v.n);
   if (v.type != NN_LEAKY_RELU_ACT_TYPE_PRELU) return v;
   const tn_tensor *gamma =
       &call->in[back ? (int)BACK_GAMMA : (int)NN_LEAKY_RELU_IN_GAMMA];
   if (gamma->shape[0] == 1 || data->ndim < 2) return v;
-  const nn_lines lines = nn_lines_of(data, 1, 1);
-  v.channels = nn_channels_of(lines.outer, lines.length, lines.inner);
+  const nn_lines lines = nn_find_lines(data, 1, 1);
+  v.channels = nn_choose_channel_pieces(lines.outer, lines.length, lines.inner);
   return v;
 }
 
-/* Packs of four, if lines and arrays allow them. */
-static void nn_leaky_pack(nn_leaky_view *v, const nn_leaky_arrays &a) {
+/* Chooses packs of four elements if lines and arrays allow them. */
+static void nn_leaky_choose_packs(nn_leaky_view *v, const nn_leaky_arrays &a) {
   static const int like_data[] = {OUT, DATA, KEPT, HEAD};
   const nn_channels c = v->channels;
   bool are_fours = c.inner % 4 == 0;
   for (int k : like_data)
-    are_fours = are_fours && nn_is_fours(a.at[k], c.inner);
+    are_fours = are_fours && nn_has_packs_of_4(a.at[k], c.inner);
   if (!are_fours) return;
-  v->channels = nn_channels_of(c.outer, c.length, c.inner, true);
+  v->channels = nn_choose_channel_pieces(c.outer, c.length, c.inner, true);
   v->n /= 4;
 }
 
@@ -172,12 +180,12 @@ int32_t nn_leaky_relu_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
   *bytes = 0;
   if ((call->flags & TN_CALL_BACKWARD) &&
       nn_leaky_relu_params_of(call)->act_type == NN_LEAKY_RELU_ACT_TYPE_PRELU)
-    *bytes = nn_sums_bytes(nn_leaky_view_of(call).channels);
+    *bytes = nn_count_sum_bytes(nn_leaky_make_view(call).channels);
   return TN_OK;
 }
 
 int32_t nn_leaky_relu_cuda(const tn_frame *call) {
-  nn_leaky_view v = nn_leaky_view_of(call);
+  nn_leaky_view v = nn_leaky_make_view(call);
   nn_leaky_arrays a = {};
   a.at[OUT] = tn_cuda_to(&call->out[NN_LEAKY_RELU_OUT_OUT],
                          call->req[NN_LEAKY_RELU_OUT_OUT]);
@@ -187,45 +195,51 @@ int32_t nn_leaky_relu_cuda(const tn_frame *call) {
     a.at[KEPT] = tn_cuda_to(&call->out[NN_LEAKY_RELU_OUT_KEPT],
                             call->req[NN_LEAKY_RELU_OUT_KEPT]);
   }
-  nn_leaky_pack(&v, a);
+  nn_leaky_choose_packs(&v, a);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
     return tn_cuda_by_float(call->in[0].dtype, [&](auto type) {
-      return nn_by_pack(v.channels.pack == 4, [&](auto size) {
+      return nn_run_by_pack_size(v.channels.pack == 4, [&](auto size) {
         return tn_cuda_start_each(
-            call, nn_leaky_forward<decltype(type), decltype(size)::value>, v.n,
-            stream, a, v);
+            call, nn_leaky_write_values<decltype(type), decltype(size)::value>,
+            v.n, stream, a, v);
       });
     });
   });
 }
 
 template <class T, int N>
-static int32_t nn_prelu_weights(const tn_frame *call, const nn_leaky_view &v,
-                                nn_leaky_arrays a, cudaStream_t stream) {
+static int32_t nn_prelu_launch_gamma_gradient(const tn_frame *call,
+                                              const nn_leaky_view &v,
+                                              nn_leaky_arrays a,
+                                              cudaStream_t stream) {
   tn_cuda_arrays<NN_SUMS_ARRAYS> sums = {};
   sums.at[NN_SUMS_FIRST] = tn_cuda_to(&call->out[NN_LEAKY_RELU_IN_GAMMA],
                                       call->req[NN_LEAKY_RELU_IN_GAMMA]);
   if (sums.at[NN_SUMS_FIRST].data == NULL) return TN_OK;
-  a.at[SUMS] = sums.at[NN_SUMS] = nn_sums_room(call->ws[0], v.channels);
-  const int32_t code = tn_cuda_start(
-      call, nn_prelu_sums<T, N>, nn_channel_parts(v.channels), stream, a, v);
+  a.at[SUMS] = sums.at[NN_SUMS] = nn_make_sums_array(call->ws[0], v.channels);
+  const int32_t code =
+      tn_cuda_start(call, nn_prelu_sum_gamma<T, N>,
+                    nn_count_channel_blocks(v.channels), stream, a, v);
   if (code != TN_OK) return code;
-  return tn_cuda_start_each(call, nn_sums_finish<T>, v.channels.length, stream,
-                            sums, v.channels);
+  return tn_cuda_start_each(call, nn_write_channel_sums<T>, v.channels.length,
+                            stream, sums, v.channels);
 }
 
 template <class T, int N>
-static int32_t nn_leaky_back(const tn_frame *call, const nn_leaky_view &v,
-                             const nn_leaky_arrays &a, cudaStream_t stream) {
+static int32_t nn_leaky_launch_backward(const tn_frame *call,
+                                        const nn_leaky_view &v,
+                                        const nn_leaky_arrays &a,
+                                        cudaStream_t stream) {
   int32_t code = TN_OK;
   if (a.at[OUT].data != NULL)
-    code = tn_cuda_start_each(call, nn_leaky_slopes<T, N>, v.n, stream, a, v);
+    code = tn_cuda_start_each(call, nn_leaky_write_gradients<T, N>, v.n, stream,
+                              a, v);
   if (code != TN_OK || v.type != NN_LEAKY_RELU_ACT_TYPE_PRELU) return code;
-  return nn_prelu_weights<T, N>(call, v, a, stream);
+  return nn_prelu_launch_gamma_gradient<T, N>(call, v, a, stream);
 }
 
 int32_t nn_leaky_relu_cuda_backward(const tn_frame *call) {
-  nn_leaky_view v = nn_leaky_view_of(call);
+  nn_leaky_view v = nn_leaky_make_view(call);
   nn_leaky_arrays a = {};
   a.at[OUT] = tn_cuda_to(&call->out[NN_LEAKY_RELU_IN_DATA],
                          call->req[NN_LEAKY_RELU_IN_DATA]);
@@ -235,12 +249,12 @@ int32_t nn_leaky_relu_cuda_backward(const tn_frame *call) {
   a.at[KEPT] = tn_cuda_from(
       &call->in[v.type < NN_LEAKY_RELU_ACT_TYPE_PRELU ? (int)BACK_OUT
                                                       : (int)BACK_KEPT]);
-  nn_leaky_pack(&v, a);
+  nn_leaky_choose_packs(&v, a);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
     return tn_cuda_by_float(call->in[BACK_HEAD].dtype, [&](auto type) {
-      return nn_by_pack(v.channels.pack == 4, [&](auto size) {
-        return nn_leaky_back<decltype(type), decltype(size)::value>(call, v, a,
-                                                                    stream);
+      return nn_run_by_pack_size(v.channels.pack == 4, [&](auto size) {
+        return nn_leaky_launch_backward<decltype(type), decltype(size)::value>(
+            call, v, a, stream);
       });
     });
   });
@@ -275,5 +289,5 @@ int32_t nn_rrelu_cuda(const tn_frame *call) {
       draws && p->upper > p->lower
           ? tn_random_below(p->upper, call->in[0].dtype)
           : INFINITY};
-  return nn_masked_run(call, draws, slope);
+  return nn_scaling_run(call, draws, slope);
 }

@@ -59,7 +59,7 @@ void nn_fini(void *instance) {
   free(instance);
 }
 
-nn_shape_text nn_shape(const tn_tensor *tensor) {
+nn_shape_text nn_print_shape(const tn_tensor *tensor) {
   nn_shape_text s = {"of unknown rank"};
   size_t n = 0;
   if (tensor->ndim < 0) return s;

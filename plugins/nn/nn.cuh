@@ -2,7 +2,7 @@
  * nn.cuh: the common part of this plugin's CUDA kernels: functions of both
  * types, loops over elements and packs of them, and reductions of lines.
  * rows.cuh has rows, channels.cuh sums of channels. All tensors are dense; T is
- * the type of elements, nn_wide<T> the type of the computation.
+ * the type of elements, nn_compute_type<T> the type of the computation.
  */
 #ifndef NN_NN_CUH_
 #define NN_NN_CUH_
@@ -26,28 +26,30 @@ NN_FUNCTION(nn_log, logf, log)
 /* ---------------------------------------------------------------- elements */
 
 template <class T>
-using nn_wide = typename tn_cuda_compute<T>::type;
+using nn_compute_type = typename tn_cuda_compute<T>::type;
 
+/* Loads element i of an array in the type of the computation. */
 template <class T>
-__device__ __forceinline__ nn_wide<T> nn_get(const tn_cuda_array &array,
-                                             int64_t i) {
-  return tn_cuda_get<nn_wide<T>>(((const T *)array.data)[i]);
+__device__ __forceinline__ nn_compute_type<T> nn_load_element(
+    const tn_cuda_array &array, int64_t i) {
+  return tn_cuda_get<nn_compute_type<T>>(((const T *)array.data)[i]);
 }
 
-/* Sets an element, or adds to it. */
+/* Stores `value` as element i of an array, or adds it to the old element. */
 template <class T>
-__device__ __forceinline__ void nn_put(const tn_cuda_array &array, int64_t i,
-                                       nn_wide<T> value) {
+__device__ __forceinline__ void nn_store_element(const tn_cuda_array &array,
+                                                 int64_t i,
+                                                 nn_compute_type<T> value) {
   tn_cuda_set((T *)array.data + i, value, array.adds);
 }
 
-/* A thread's part of n pieces of work:
- *   for (i = nn_first(); i < n; i += nn_step()) */
-__device__ __forceinline__ int64_t nn_first(void) {
+/* The indices of one thread among n: for (i = nn_first_index(); i < n; i +=
+ * nn_index_step()) */
+__device__ __forceinline__ int64_t nn_first_index(void) {
   return (int64_t)blockIdx.x * TN_CUDA_THREADS + threadIdx.x;
 }
 
-__device__ __forceinline__ int64_t nn_step(void) {
+__device__ __forceinline__ int64_t nn_index_step(void) {
   return (int64_t)gridDim.x * TN_CUDA_THREADS;
 }
 
@@ -57,30 +59,31 @@ struct alignas(N * sizeof(T)) nn_pack {
   T x[N];
 };
 
-/* Whether an array consists of whole fours and is aligned to them; true for an
- * array without data. */
-static inline bool nn_is_fours(const tn_cuda_array &array, int64_t n) {
+/* Whether an array of n elements consists of whole packs of four, and is
+ * aligned to them; true for an array without data. */
+static inline bool nn_has_packs_of_4(const tn_cuda_array &array, int64_t n) {
   const uintptr_t bytes = 4 * (uintptr_t)tn_dtype_bytes(array.dtype);
   return array.data == NULL ||
          (n % 4 == 0 && (uintptr_t)array.data % bytes == 0);
 }
 
-/* Pack i of an array. */
+/* Loads pack i of an array in the type of the computation. */
 template <class T, int N>
-__device__ __forceinline__ nn_pack<nn_wide<T>, N> nn_get_pack(
+__device__ __forceinline__ nn_pack<nn_compute_type<T>, N> nn_load_pack(
     const tn_cuda_array &array, int64_t i) {
   const nn_pack<T, N> in = ((const nn_pack<T, N> *)array.data)[i];
-  nn_pack<nn_wide<T>, N> out;
+  nn_pack<nn_compute_type<T>, N> out;
 #pragma unroll
-  for (int k = 0; k < N; ++k) out.x[k] = tn_cuda_get<nn_wide<T>>(in.x[k]);
+  for (int k = 0; k < N; ++k)
+    out.x[k] = tn_cuda_get<nn_compute_type<T>>(in.x[k]);
   return out;
 }
 
-/* Sets a pack, or adds to it. */
+/* Stores pack i of an array, or adds it to the old elements. */
 template <class T, int N>
-__device__ __forceinline__ void nn_put_pack(
+__device__ __forceinline__ void nn_store_pack(
     const tn_cuda_array &array, int64_t i,
-    const nn_pack<nn_wide<T>, N> &value) {
+    const nn_pack<nn_compute_type<T>, N> &value) {
   nn_pack<T, N> *to = (nn_pack<T, N> *)array.data + i;
   nn_pack<T, N> out;
   if (array.adds) out = *to;
@@ -94,23 +97,25 @@ struct nn_pack_size {
   enum { value = N };
 };
 
-/* Calls `run` with a value whose type is the number of elements of packs. */
+/* Calls `run` with an nn_pack_size: 4 if are_fours, otherwise 1. */
 template <class Run>
-static inline int32_t nn_by_pack(bool are_fours, Run run) {
+static inline int32_t nn_run_by_pack_size(bool are_fours, Run run) {
   return are_fours ? run(nn_pack_size<4>()) : run(nn_pack_size<1>());
 }
 
 /* ------------------------------------------------------------------- lines */
 
-/* The least power of 2 that is not below n, at most `most`. */
-static inline unsigned nn_lanes_for(int64_t n, unsigned most) {
+/* Returns the least power of 2 that is not below n, at most `most`, a power
+ * of 2. */
+static inline unsigned nn_round_to_power_of_2(int64_t n, unsigned most) {
   unsigned lanes = 1;
   while (lanes < most && lanes < n) lanes *= 2;
   return lanes;
 }
 
-/* A dense tensor as lines along an axis: element k of line o*inner + s is at
- * (o*length + k)*inner + s. A block has `lanes` of them at a time. */
+/* A dense tensor as lines along an axis. Element k of line o*inner + s is
+ * element (o*length + k)*inner + s of the tensor. A block processes `lanes`
+ * lines at a time. */
 struct nn_lines {
   int64_t outer;
   int64_t length;
@@ -119,19 +124,20 @@ struct nn_lines {
   tn_cuda_divisor by_inner;
 };
 
-/* A thread's part of its line:
- *   for (k = line.first; k < line.end; k += line.step) at line.at + k*inner */
+/* A thread's part of its line: for (k = line.first; k < line.end; k +=
+ * line.step), with element k at line.at + k*inner. */
 struct nn_line {
   int64_t number;
   int64_t at;
   int64_t first;
-  int64_t end; /* 0 if there is no line */
+  int64_t end; /* 0 if the thread has no line */
   int64_t step;
-  int leads; /* one thread of each line */
+  int leads; /* true for one thread of each line */
 };
 
-__device__ __forceinline__ nn_line nn_line_of(const nn_lines &v,
-                                              int64_t group) {
+/* Returns the line of the calling thread in the group of lines of one block. */
+__device__ __forceinline__ nn_line nn_locate_line(const nn_lines &v,
+                                                  int64_t group) {
   nn_line line;
   line.number = group * v.lanes + threadIdx.x % v.lanes;
   const int64_t before = tn_cuda_quotient(line.number, v.by_inner) * v.inner;
@@ -144,35 +150,38 @@ __device__ __forceinline__ nn_line nn_line_of(const nn_lines &v,
   return line;
 }
 
-/* Number of blocks for the lines. */
-static __host__ __device__ inline int64_t nn_line_groups(const nn_lines &v) {
+/* Returns the number of blocks that all lines need. */
+static __host__ __device__ inline int64_t nn_count_line_blocks(
+    const nn_lines &v) {
   return (v.outer * v.inner + v.lanes - 1) / v.lanes;
 }
 
-/* Chooses lanes so that adjacent threads read adjacent memory. If lines are
- * adjacent, lanes are lines, and all threads are lanes if there are enough
- * lines and none is long. Otherwise a block has as many short lines as it has
- * threads for. */
-static inline nn_lines nn_lines_for(int64_t outer, int64_t length,
-                                    int64_t inner) {
+/* Chooses `lanes` so that adjacent threads read adjacent memory. If lines are
+ * interleaved (inner > 1), a block has up to 32 adjacent lines. It has one line
+ * for each thread if there are many lines and none is long. If lines are
+ * contiguous, a block has as many short lines as its threads can process. */
+static inline nn_lines nn_choose_lines(int64_t outer, int64_t length,
+                                       int64_t inner) {
   enum { MANY = 1 << 15, SHORT = 256 };
   const int alone = inner >= 32 && outer * inner >= MANY && length <= SHORT;
   nn_lines v = {outer, length, inner, 1, tn_cuda_divisor_of(inner)};
   if (inner > 1)
-    v.lanes = alone ? (unsigned)TN_CUDA_THREADS : nn_lanes_for(inner, 32);
+    v.lanes =
+        alone ? (unsigned)TN_CUDA_THREADS : nn_round_to_power_of_2(inner, 32);
   while (inner == 1 && v.lanes < TN_CUDA_THREADS &&
          2 * v.lanes * length <= TN_CUDA_THREADS)
     v.lanes *= 2;
   return v;
 }
 
-/* Dimensions `first` to `last` as one axis. */
-static inline nn_lines nn_lines_of(const tn_tensor *tensor, int32_t first,
-                                   int32_t last) {
+/* Returns the lines of a tensor along dimensions `first` to `last`, which are
+ * treated as one axis. */
+static inline nn_lines nn_find_lines(const tn_tensor *tensor, int32_t first,
+                                     int32_t last) {
   int64_t outer = 1, length = 1, inner = 1;
   for (int32_t d = 0; d < tensor->ndim; ++d)
     (d < first ? outer : d > last ? inner : length) *= tensor->shape[d];
-  return nn_lines_for(outer, length, inner);
+  return nn_choose_lines(outer, length, inner);
 }
 
 #endif /* NN_NN_CUH_ */

@@ -11,14 +11,15 @@ typedef struct nn_instance {
   const tn_blas *blas; /* NULL: no plugin provides blas/1 */
 } nn_instance;
 
-/* "(2,?,5)": a shape for messages. */
+/* A shape as text for messages, for example "(2,?,5)". */
 typedef struct nn_shape_text {
   char text[24 * TN_MAX_NDIM];
 } nn_shape_text;
 
-nn_shape_text nn_shape(const tn_tensor *tensor);
+nn_shape_text nn_print_shape(const tn_tensor *tensor);
 
-/* A product with blas/1 or with product.h, like tn_product_by. [worker] */
+/* Computes a matrix product with blas/1, or with product.h if no plugin
+ * provides it. [worker] */
 int32_t nn_multiply(const tn_frame *call, const tn_blas_gemm *product);
 
 #endif /* NN_NN_H_ */

@@ -8,34 +8,38 @@
 
 #include "tenon/plugin/op.h"
 
-/* A call, the type of the computation, and the rest of the workspace. */
+/* The operands of a call: the type of the computation, and the unused part of
+ * the workspace. */
 typedef struct nn_operands {
   const tn_frame *call;
   tn_dtype dtype;
-  uint32_t level; /* of instructions */
+  uint32_t level; /* level of vector instructions */
   char *room;
 } nn_operands;
 
-/* Bytes for every operand that has elements and another type than the
- * computation; a multiple of 64. [any] */
-uint64_t nn_operands_bytes(const tn_frame *call);
+/* Bytes of workspace to convert every operand that has elements and another
+ * type than the computation; a multiple of 64. [any] */
+uint64_t nn_operands_count_bytes(const tn_frame *call);
 
-/* `room` has nn_operands_bytes(call); NULL if that is 0. [worker] */
+/* Starts a call. `room` has nn_operands_count_bytes(call) bytes; it is NULL if
+ * that is 0. [worker] */
 nn_operands nn_operands_open(const tn_frame *call, void *room);
 
-/* The elements of an input; NULL if it is absent. Each operand is opened once
- * in a call. [worker] */
-void *nn_operands_in(nn_operands *x, uint32_t i);
+/* Returns the elements of input i in the type of the computation; NULL if it is
+ * absent. Call it once for each input. [worker] */
+void *nn_operands_open_input(nn_operands *x, uint32_t i);
 
-/* Address for the computation of an output. [worker] */
-void *nn_operands_out(nn_operands *x, uint32_t i);
+/* Returns the address at which the kernel computes output i: its own elements,
+ * or workspace. [worker] */
+void *nn_operands_open_output(nn_operands *x, uint32_t i);
 
-/* Whether the kernel must add to the old elements. Not for a result in the
- * workspace, which nn_operands_close adds. [worker] */
-int nn_operands_adds(const nn_operands *x, uint32_t i);
+/* Whether the kernel must add to the old elements of output i. It never adds in
+ * the workspace; nn_operands_close_output adds that result. [worker] */
+int nn_operands_is_added(const nn_operands *x, uint32_t i);
 
-/* Rounds a result at the address of nn_operands_out, and adds it if requested.
- * [worker] */
-void nn_operands_close(const nn_operands *x, uint32_t i, const void *from);
+/* Converts a result from the workspace to the type of output i, and adds it if
+ * requested. [worker] */
+void nn_operands_close_output(const nn_operands *x, uint32_t i,
+                              const void *from);
 
 #endif /* NN_OPERANDS_H_ */

@@ -3,51 +3,52 @@
  */
 #include "pooling.gen.h"
 
-#include "lanes.h"
 #include "nn.h"
 #include "operands.h"
 #include "pool_geometry.h"
 #include "tenon/kernel/checked_size.h"
 #include "tenon/kernel/kernel.h"
+#include "workspaces.h"
 #include "writer.h"
 
 /* ------------------------------------------------------------------ shapes */
 
-enum { VALID, FULL, SAME }; /* values of pooling_convention */
+enum { VALID, FULL, SAME }; /* values of the parameter pooling_convention */
 
-static int32_t state_shape(const tn_frame *call, uint32_t list, int32_t ndim,
-                           const int64_t *shape) {
+static int32_t set_shape(const tn_frame *call, uint32_t list, int32_t ndim,
+                         const int64_t *shape) {
   return call->host->set_shape(call, list, 0, ndim, shape);
 }
 
-/* The window along dimension d of the image. */
-static int64_t kernel_at(const nn_pooling_params *p, int32_t d) {
+/* Returns the length of windows along dimension d of the image. */
+static int64_t get_kernel(const nn_pooling_params *p, int32_t d) {
   return p->kernel.v[d];
 }
 
-/* Elements of a dimension of n, padding included; -1 if they cannot be
- * counted. */
+/* Returns the elements of a dimension of length n with its padding; -1 if 64
+ * bits cannot count them. */
 static int64_t padded_length(const nn_pooling_params *p, int32_t d, int64_t n) {
   return tn_size_plus(n, 2 * p->pad.v[d]);
 }
 
-/* Number of windows along a dimension of n elements, if it has one. */
+/* Returns the number of windows along dimension d of n elements. The dimension
+ * must contain at least one window. */
 static int64_t count_windows(const nn_pooling_params *p, int32_t d, int64_t n) {
   const int64_t stride = p->stride.v[d];
-  const int64_t room = padded_length(p, d, n) - kernel_at(p, d);
+  const int64_t room = padded_length(p, d, n) - get_kernel(p, d);
   if (p->pooling_convention == SAME) return nn_ceil_div(n, stride);
   return (p->pooling_convention == FULL ? nn_ceil_div(room, stride)
                                         : room / stride) +
          1;
 }
 
-/* Number of elements of a dimension of n windows, if it is unique; otherwise
- * -1. */
+/* Returns the number of elements of a dimension with n windows, or -1 if
+ * several numbers are possible. */
 static int64_t count_elements(const nn_pooling_params *p, int32_t d,
                               int64_t n) {
   if (p->stride.v[d] != 1) return -1;
   if (p->pooling_convention == SAME) return n;
-  return nn_most(tn_size_plus(n, kernel_at(p, d) - 1) - 2 * p->pad.v[d], -1);
+  return nn_max(tn_size_plus(n, get_kernel(p, d) - 1) - 2 * p->pad.v[d], -1);
 }
 
 static int32_t refuse_window(const tn_frame *call, int32_t d) {
@@ -57,8 +58,8 @@ static int32_t refuse_window(const tn_frame *call, int32_t d) {
                  "a window of %lld elements is larger than dimension %d of "
                  "`data` %s with %lld of padding on both sides; choose a "
                  "smaller `kernel` or more `pad`",
-                 (long long)kernel_at(p, d), (int)d + 2, nn_shape(data).text,
-                 (long long)p->pad.v[d]);
+                 (long long)get_kernel(p, d), (int)d + 2,
+                 nn_print_shape(data).text, (long long)p->pad.v[d]);
 }
 
 static int32_t refuse_length(const tn_frame *call, int32_t d) {
@@ -66,7 +67,7 @@ static int32_t refuse_length(const tn_frame *call, int32_t d) {
   return TN_FAIL(call, TN_OUT_OF_RANGE,
                  "dimension %d of `data` %s and `pad` of %lld on both sides "
                  "are more elements than 64 bits count; choose a smaller `pad`",
-                 (int)d + 2, nn_shape(data).text,
+                 (int)d + 2, nn_print_shape(data).text,
                  (long long)nn_pooling_params_of(call)->pad.v[d]);
 }
 
@@ -77,15 +78,15 @@ static int32_t check_same(const tn_frame *call, int32_t d, int64_t in,
   enum { MOST = 1 << 16 }; /* the limit of `pad` */
   const nn_pooling_params *p = nn_pooling_params_of(call);
   if (p->pooling_convention != SAME) return TN_OK;
-  const int64_t last = (nn_most(out, 1) - 1) * p->stride.v[d];
-  const int64_t each = (last - in + kernel_at(p, d)) / 2;
+  const int64_t last = (nn_max(out, 1) - 1) * p->stride.v[d];
+  const int64_t each = (last - in + get_kernel(p, d)) / 2;
   if (each <= MOST) return TN_OK;
   return TN_FAIL(call, TN_OUT_OF_RANGE,
                  "a window of %lld elements needs %lld of padding on both "
                  "sides of dimension %d of `data` %s, but at most %d are "
                  "added; choose a smaller `kernel`",
-                 (long long)kernel_at(p, d), (long long)each, (int)d + 2,
-                 nn_shape(&call->in[NN_POOLING_IN_DATA]).text, (int)MOST);
+                 (long long)get_kernel(p, d), (long long)each, (int)d + 2,
+                 nn_print_shape(&call->in[NN_POOLING_IN_DATA]).text, (int)MOST);
 }
 
 /* Infers one dimension of the image from data and out. */
@@ -98,19 +99,20 @@ static int32_t infer_dim(const tn_frame *call, int32_t d, int64_t *in,
     return TN_FAIL(call, TN_SHAPE,
                    "dimension %d of `data` %s is empty: there is nothing to "
                    "pool",
-                   (int)d + 2, nn_shape(&call->in[NN_POOLING_IN_DATA]).text);
+                   (int)d + 2,
+                   nn_print_shape(&call->in[NN_POOLING_IN_DATA]).text);
   }
   if (*in < 0 && *out >= 0) *in = count_elements(p, d, *out);
   if (*in < 0) return TN_OK;
   if (padded_length(p, d, *in) < 0) return refuse_length(call, d);
   if (p->pooling_convention != SAME &&
-      padded_length(p, d, *in) < kernel_at(p, d))
+      padded_length(p, d, *in) < get_kernel(p, d))
     return refuse_window(call, d);
   *out = count_windows(p, d, *in);
   return check_same(call, d, *in, *out);
 }
 
-/* Checks the parameters alone. */
+/* Checks the parameters, and the rank of data if it is known. */
 static int32_t check_params(const tn_frame *call, int32_t ndim) {
   const nn_pooling_params *p = nn_pooling_params_of(call);
   if (p->global_pool && ndim >= 0 && (ndim < 3 || ndim > 5))
@@ -134,7 +136,8 @@ static int32_t check_params(const tn_frame *call, int32_t ndim) {
                    "`kernel` has %lld dimensions, so `data` must have %lld, "
                    "but %s has %d",
                    (long long)p->kernel.n, (long long)p->kernel.n + 2,
-                   nn_shape(&call->in[NN_POOLING_IN_DATA]).text, (int)ndim);
+                   nn_print_shape(&call->in[NN_POOLING_IN_DATA]).text,
+                   (int)ndim);
   return TN_OK;
 }
 
@@ -158,29 +161,32 @@ int32_t nn_pooling_infer(const tn_frame *call) {
   }
   for (int32_t d = 2; d < ndim && code == TN_OK; ++d)
     code = infer_dim(call, d - 2, &from[d], &to[d]);
-  if (code == TN_OK) code = state_shape(call, TN_OPERAND_IN, ndim, from);
-  return code == TN_OK ? state_shape(call, TN_OPERAND_OUT, ndim, to) : code;
+  if (code == TN_OK) code = set_shape(call, TN_OPERAND_IN, ndim, from);
+  return code == TN_OK ? set_shape(call, TN_OPERAND_OUT, ndim, to) : code;
 }
 
 /* ----------------------------------------------------------------- kernels */
 
-/* A call in f32 or f64. */
-typedef struct work {
+/* A call in f32 or f64, as the argument of a parallel loop over images. */
+typedef struct pool_work {
   nn_pool pool;
-  nn_pool_image image; /* the first; without scratch */
-  int64_t bytes;       /* of an element */
-  nn_lanes lanes;
-  uint64_t scratch; /* of a lane, before the room for lines that are
-                       written past the caches; 0: none are */
-} work;
+  nn_pool_image image; /* the first image, without scratch memory */
+  int64_t bytes;       /* bytes of an element */
+  nn_workspaces workspaces;
+  /* Bytes of scratch memory before the writer's buffer in a workspace; 0 if the
+   * gradient is not written past the caches. */
+  uint64_t scratch;
+} pool_work;
 
+/* Address of an element of an array; NULL for an absent array. */
 static void *skip_elements(const void *array, int64_t elements, int64_t bytes) {
   return array ? (char *)(uintptr_t)array + elements * bytes : NULL;
 }
 
+/* Computes the images from `begin` to `end` - 1; arg is the pool_work. */
 static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
-  work *w = arg;
-  const uint32_t lane = nn_lanes_take(&w->lanes);
+  pool_work *w = arg;
+  const uint32_t slot = nn_take_workspace(&w->workspaces);
   for (int64_t i = begin; i < end; ++i) {
     const int64_t in = i * w->pool.in_size, out = i * w->pool.out_size;
     nn_pool_image image = w->image;
@@ -189,83 +195,89 @@ static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
     image.to = skip_elements(image.to, in, w->bytes);
     image.out = skip_elements(image.out, out, w->bytes);
     image.head = skip_elements(image.head, out, w->bytes);
-    image.scratch = nn_lanes_at(&w->lanes, lane);
+    image.scratch = nn_locate_workspace(&w->workspaces, slot);
     if (w->scratch > 0) image.room = (char *)image.scratch + w->scratch;
     if (image.head)
       nn_pool_backward(&image);
     else
       nn_pool_forward(&image);
   }
-  nn_lanes_give(&w->lanes, lane);
+  nn_release_workspace(&w->workspaces, slot);
   return TN_OK;
 }
 
-/* Whether the gradient of data is larger than caches. */
+/* Whether this is a backward call with operands that are larger than the
+ * caches. */
 static int is_large(const tn_frame *call, const nn_pool *pool, int64_t bytes) {
   const int64_t all = 2 * (pool->in_size + pool->out_size) * bytes;
   return (call->flags & TN_CALL_BACKWARD) != 0 &&
-         all * nn_pool_images(call) >= NN_WRITER_LARGE;
+         all * nn_pool_count_images(call) >= NN_WRITER_LARGE;
 }
 
-static nn_lanes lanes_of(const tn_frame *call, const nn_pool *pool) {
+static nn_workspaces plan_workspaces(const tn_frame *call,
+                                     const nn_pool *pool) {
   const int64_t bytes = tn_dtype_bytes(tn_kernel_compute(call->in[0].dtype));
   const int backward = (call->flags & TN_CALL_BACKWARD) != 0;
-  nn_lanes lanes = {.bytes = nn_pool_scratch(pool, bytes, backward),
-                    .n = nn_lanes_for(nn_pool_images(call))};
-  if (is_large(call, pool, bytes)) lanes.bytes += nn_pool_room(pool, bytes);
-  return lanes;
+  nn_workspaces workspaces = {
+      .bytes = nn_pool_count_scratch(pool, bytes, backward),
+      .n = nn_count_workspaces(nn_pool_count_images(call))};
+  if (is_large(call, pool, bytes))
+    workspaces.bytes += nn_pool_count_buffer_bytes(pool, bytes);
+  return workspaces;
 }
 
-static uint64_t taps_bytes(const nn_pool *pool) {
+static uint64_t count_tap_bytes(const nn_pool *pool) {
   const uint64_t n = (uint64_t)pool->window.kernel[2];
   return (n * sizeof(nn_pool_tap) + 63) / 64 * 64;
 }
 
 int32_t nn_pooling_cpu_bytes(const tn_frame *call, uint64_t *bytes) {
-  const nn_pool pool = nn_pool_of(call);
-  const nn_lanes lanes = lanes_of(call, &pool);
-  *bytes = nn_operands_bytes(call) + taps_bytes(&pool) + lanes.n * lanes.bytes;
+  const nn_pool pool = nn_pool_make(call);
+  const nn_workspaces workspaces = plan_workspaces(call, &pool);
+  *bytes = nn_operands_count_bytes(call) + count_tap_bytes(&pool) +
+           workspaces.n * workspaces.bytes;
   return TN_OK;
 }
 
 static int32_t run_images(const tn_frame *call, const nn_operands *x,
                           const nn_pool_image *first) {
-  work w = {.pool = nn_pool_of(call),
-            .image = *first,
-            .bytes = tn_dtype_bytes(x->dtype)};
+  pool_work w = {.pool = nn_pool_make(call),
+                 .image = *first,
+                 .bytes = tn_dtype_bytes(x->dtype)};
   const int64_t size = w.pool.in_size + w.pool.out_size;
-  const int64_t images = nn_pool_images(call);
-  w.lanes = lanes_of(call, &w.pool);
-  char *room = (char *)call->ws[0] + nn_operands_bytes(call);
-  w.lanes.room = room + taps_bytes(&w.pool);
-  w.image.add = nn_operands_adds(x, 0);
+  const int64_t images = nn_pool_count_images(call);
+  w.workspaces = plan_workspaces(call, &w.pool);
+  char *room = (char *)call->ws[0] + nn_operands_count_bytes(call);
+  w.workspaces.room = room + count_tap_bytes(&w.pool);
+  w.image.add = nn_operands_is_added(x, 0);
   w.image.dtype = x->dtype;
   w.image.level = x->level;
   if (is_large(call, &w.pool, w.bytes) && !w.image.add)
-    w.scratch = nn_pool_scratch(&w.pool, w.bytes, 1);
+    w.scratch = nn_pool_count_scratch(&w.pool, w.bytes, 1);
   if (images == 0 || (first->head ? w.pool.in_size : size) == 0) return TN_OK;
-  nn_pool_begin(&w.pool, (nn_pool_tap *)(void *)room);
+  nn_pool_set_taps(&w.pool, (nn_pool_tap *)(void *)room);
   return call->host->parallel_for(
-      call, images, nn_most(TN_KERNEL_GRAIN / size, 1), run_slice, &w);
+      call, images, nn_max(TN_KERNEL_GRAIN / size, 1), run_slice, &w);
 }
 
 int32_t nn_pooling_cpu(const tn_frame *call) {
   nn_operands x = nn_operands_open(call, call->ws[0]);
-  const nn_pool_image first = {.data = nn_operands_in(&x, NN_POOLING_IN_DATA),
-                               .out = nn_operands_out(&x, NN_POOLING_OUT_OUT)};
+  const nn_pool_image first = {
+      .data = nn_operands_open_input(&x, NN_POOLING_IN_DATA),
+      .out = nn_operands_open_output(&x, NN_POOLING_OUT_OUT)};
   const int32_t code = run_images(call, &x, &first);
-  nn_operands_close(&x, NN_POOLING_OUT_OUT, first.out);
+  nn_operands_close_output(&x, NN_POOLING_OUT_OUT, first.out);
   return code;
 }
 
 int32_t nn_pooling_cpu_backward(const tn_frame *call) {
   nn_operands x = nn_operands_open(call, call->ws[0]);
   const nn_pool_image first = {
-      .data = nn_operands_in(&x, NN_POOLING_BACKWARD_IN_DATA),
-      .out = nn_operands_in(&x, NN_POOLING_BACKWARD_OUT_OUT),
-      .head = nn_operands_in(&x, NN_POOLING_BACKWARD_GRAD_OUT),
-      .to = nn_operands_out(&x, NN_POOLING_IN_DATA)};
+      .data = nn_operands_open_input(&x, NN_POOLING_BACKWARD_IN_DATA),
+      .out = nn_operands_open_input(&x, NN_POOLING_BACKWARD_OUT_OUT),
+      .head = nn_operands_open_input(&x, NN_POOLING_BACKWARD_GRAD_OUT),
+      .to = nn_operands_open_output(&x, NN_POOLING_IN_DATA)};
   const int32_t code = run_images(call, &x, &first);
-  nn_operands_close(&x, NN_POOLING_IN_DATA, first.to);
+  nn_operands_close_output(&x, NN_POOLING_IN_DATA, first.to);
   return code;
 }

@@ -8,243 +8,101 @@
  * Arithmetic on indices is most of the work. Indices have 32 bits if possible,
  * and images without depth have no index for it.
  */
-#include "pool_geometry.h"
-#include "rows.cuh"
+#include "pooling.cuh"
 #include "second.gen.h"
-
-/* Arguments of CUDA kernels: backward TO is the gradient of DATA. */
-enum { TO, DATA, OUT, HEAD, CHOSEN, N_ARRAYS };
-typedef tn_cuda_arrays<N_ARRAYS> nn_pool_arrays;
-
-struct nn_pool_view {
-  nn_window window;
-  int64_t limit[NN_WINDOW_RANK]; /* as in nn_pool */
-  tn_cuda_divisor by_in[NN_WINDOW_RANK];
-  tn_cuda_divisor by_out[NN_WINDOW_RANK];
-  tn_cuda_divisor by_stride[NN_WINDOW_RANK];
-  tn_cuda_divisor by_in_size;
-  tn_cuda_divisor by_out_size;
-  int64_t images;
-  int kind; /* NN_POOL_* */
-  int counts_padding;
-  int are_pairs; /* no more than two windows meet along any dimension */
-  int reserved;
-};
-
-/* The type of indices, and the first dimension that counts. */
-template <class I, int FIRST>
-struct nn_pool_shape {
-  typedef I index;
-  enum { first = FIRST };
-};
-
-/* ----------------------------------------------------------------- windows */
-
-/* Indices of an element or a window in its image. */
-template <class I>
-struct nn_pool_at {
-  I d[NN_WINDOW_RANK];
-};
-
-/* A window: its elements that are not padding, begin to end. */
-template <class I>
-struct nn_pool_window {
-  I begin[NN_WINDOW_RANK];
-  I end[NN_WINDOW_RANK];
-};
-
-template <class S>
-__device__ __forceinline__ nn_pool_window<typename S::index> nn_pool_window_at(
-    const nn_pool_view &v, const nn_pool_at<typename S::index> &o) {
-  typedef typename S::index I;
-  nn_pool_window<I> x = {{0, 0, 0}, {1, 1, 1}};
-#pragma unroll
-  for (int d = S::first; d < NN_WINDOW_RANK; ++d) {
-    const I first = o.d[d] * (I)v.window.stride[d] - (I)v.window.pad[d];
-    const I last = first + (I)v.window.kernel[d], end = (I)v.window.in[d];
-    x.begin[d] = first < 0 ? 0 : first;
-    x.end[d] = last < end ? last : end;
-  }
-  return x;
-}
-
-/* Number of elements of a window that a mean counts, at least 1. */
-template <class S>
-__device__ __forceinline__ int64_t
-nn_pool_count(const nn_pool_view &v, const nn_pool_at<typename S::index> &o) {
-  const nn_pool_window<typename S::index> w = nn_pool_window_at<S>(v, o);
-  int64_t count = 1;
-#pragma unroll
-  for (int d = S::first; d < NN_WINDOW_RANK; ++d) {
-    const int64_t first =
-        (int64_t)o.d[d] * v.window.stride[d] - v.window.pad[d];
-    const int64_t last = first + v.window.kernel[d];
-    const int64_t reach = last < v.limit[d] ? last : v.limit[d];
-    const int64_t n = v.counts_padding ? reach - first : w.end[d] - w.begin[d];
-    count *= n < 0 ? 0 : n;
-  }
-  return count < 1 ? 1 : count;
-}
-
-/* The indices of element i along dimensions of these lengths. */
-template <class S>
-__device__ __forceinline__ nn_pool_at<typename S::index> nn_pool_indices(
-    const tn_cuda_divisor *by, typename S::index i) {
-  typedef typename S::index I;
-  nn_pool_at<I> at = {{0, 0, 0}};
-#pragma unroll
-  for (int d = NN_WINDOW_RANK - 1; d > S::first; --d) {
-    const I rest = (I)tn_cuda_quotient(i, by[d]);
-    at.d[d] = i - rest * (I)by[d].by;
-    i = rest;
-  }
-  at.d[S::first] = i;
-  return at;
-}
-
-/* The inverse. */
-template <class S>
-__device__ __forceinline__ typename S::index nn_pool_place(
-    const tn_cuda_divisor *by, const nn_pool_at<typename S::index> &at) {
-  typedef typename S::index I;
-  I place = at.d[S::first];
-#pragma unroll
-  for (int d = S::first + 1; d < NN_WINDOW_RANK; ++d)
-    place = place * (I)by[d].by + at.d[d];
-  return place;
-}
-
-/* The index of a window in its image, and the start of the image's elements. */
-template <class I>
-struct nn_pool_found {
-  nn_pool_at<I> at;
-  int64_t first;
-};
-
-/* Window i of all images. */
-template <class S>
-__device__ __forceinline__ nn_pool_found<typename S::index> nn_pool_find(
-    const nn_pool_view &v, typename S::index i) {
-  typedef typename S::index I;
-  const I image = (I)tn_cuda_quotient(i, v.by_out_size);
-  const nn_pool_found<I> found = {
-      nn_pool_indices<S>(v.by_out, i - image * (I)v.by_out_size.by),
-      (int64_t)image * v.by_in_size.by};
-  return found;
-}
-
-/* Calls `each` with the positions of a window's elements in the image, in
- * order, until it returns false. */
-template <class S, class Each>
-__device__ __forceinline__ void nn_pool_visit(
-    const nn_pool_view &v, const nn_pool_window<typename S::index> &w,
-    Each each) {
-  typedef typename S::index I;
-  nn_pool_at<I> at;
-  for (at.d[0] = w.begin[0]; at.d[0] < w.end[0]; ++at.d[0])
-    for (at.d[1] = w.begin[1]; at.d[1] < w.end[1]; ++at.d[1])
-      for (at.d[2] = w.begin[2]; at.d[2] < w.end[2]; ++at.d[2])
-        if (!each(nn_pool_place<S>(v.by_in, at))) return;
-}
-
-template <class C>
-__device__ __forceinline__ C nn_pool_none(const nn_pool_view &v) {
-  return v.kind == NN_POOL_MAX ? -(C)INFINITY : (C)0;
-}
-
-template <class C>
-__device__ __forceinline__ C nn_pool_join(const nn_pool_view &v, C a, C b) {
-  return v.kind == NN_POOL_MAX ? tn_cuda_largest()(a, b) : a + b;
-}
 
 /* ----------------------------------------------------------------- forward */
 
 template <class T, class S>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_pool_windows(nn_pool_arrays a, nn_pool_view v) {
+    nn_pool_compute_windows(nn_pool_arrays a, nn_pool_view v) {
   typedef typename S::index I;
-  typedef nn_wide<T> C;
-  for (int64_t i = nn_first(); i < v.images * v.by_out_size.by;
-       i += nn_step()) {
-    const nn_pool_found<I> o = nn_pool_find<S>(v, (I)i);
-    C all = nn_pool_none<C>(v);
-    nn_pool_visit<S>(v, nn_pool_window_at<S>(v, o.at), [&](I at) {
-      all = nn_pool_join(v, all, nn_get<T>(a.at[DATA], o.first + at));
+  typedef nn_compute_type<T> C;
+  for (int64_t i = nn_first_index(); i < v.images * v.by_out_size.by;
+       i += nn_index_step()) {
+    const nn_pool_located_window<I> o = nn_pool_locate_window<S>(v, (I)i);
+    C all = nn_pool_get_identity<C>(v);
+    nn_pool_visit_elements<S>(v, nn_pool_find_elements<S>(v, o.at), [&](I at) {
+      all = nn_pool_combine_values(
+          v, all, nn_load_element<T>(a.at[DATA], o.first + at));
       return true;
     });
-    if (v.kind == NN_POOL_AVG) all /= (C)nn_pool_count<S>(v, o.at);
-    nn_put<T>(a.at[TO], i, all);
+    if (v.kind == NN_POOL_AVG) all /= (C)nn_pool_count_elements<S>(v, o.at);
+    nn_store_element<T>(a.at[TO], i, all);
   }
 }
 
-struct nn_pool_joined {
+struct nn_pool_combiner {
   nn_pool_view v;
   template <class C>
   __device__ __forceinline__ C operator()(C a, C b) const {
-    return nn_pool_join(v, a, b);
+    return nn_pool_combine_values(v, a, b);
   }
 };
 
-/* A single window, the image, which is a line, and a row if it is not too
- * long. */
+/* Arguments of the kernels for a single window, which contains the whole image.
+ * The image is a line, and a row if it is not too long. */
 struct nn_pool_whole_view {
   nn_pool_view pool;
   nn_lines lines;
   nn_rows rows;
 };
 
+/* Reduces images that are lines; each is a single window. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_pool_images_whole(nn_pool_arrays a, nn_pool_whole_view v) {
-  typedef nn_wide<T> C;
+    nn_pool_reduce_lines(nn_pool_arrays a, nn_pool_whole_view v) {
+  typedef nn_compute_type<T> C;
   __shared__ C part[TN_CUDA_THREADS];
-  const nn_pool_joined join = {v.pool};
-  for (int64_t g = blockIdx.x; g < nn_line_groups(v.lines); g += gridDim.x) {
-    const nn_line line = nn_line_of(v.lines, g);
-    C all = nn_pool_none<C>(v.pool);
+  const nn_pool_combiner join = {v.pool};
+  for (int64_t g = blockIdx.x; g < nn_count_line_blocks(v.lines);
+       g += gridDim.x) {
+    const nn_line line = nn_locate_line(v.lines, g);
+    C all = nn_pool_get_identity<C>(v.pool);
     for (int64_t k = line.first; k < line.end; k += line.step)
-      all = join(all, nn_get<T>(a.at[DATA], line.at + k));
+      all = join(all, nn_load_element<T>(a.at[DATA], line.at + k));
     all = tn_cuda_reduce(part, all, join, v.lines.lanes);
     if (v.pool.kind == NN_POOL_AVG) all /= (C)v.lines.length;
-    if (line.leads) nn_put<T>(a.at[TO], line.number, all);
+    if (line.leads) nn_store_element<T>(a.at[TO], line.number, all);
   }
 }
 
-/* The same for rows. */
+/* Reduces images that are rows; each is a single window. */
 template <class T, class S>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_pool_rows_whole(nn_pool_arrays a, nn_pool_whole_view v) {
-  typedef nn_wide<T> C;
+    nn_pool_reduce_rows(nn_pool_arrays a, nn_pool_whole_view v) {
+  typedef nn_compute_type<T> C;
   __shared__ C part[TN_CUDA_THREADS];
-  const nn_pool_joined join = {v.pool};
-  for (int64_t g = blockIdx.x; g < nn_row_groups(v.rows); g += gridDim.x) {
-    const nn_row row = nn_row_of<S>(v.rows, g);
+  const nn_pool_combiner join = {v.pool};
+  for (int64_t g = blockIdx.x; g < nn_count_row_blocks(v.rows);
+       g += gridDim.x) {
+    const nn_row row = nn_locate_row<S>(v.rows, g);
     nn_pack<C, S::size> x[S::packs];
-    C all = nn_pool_none<C>(v.pool);
-    nn_row_get<T, S>(a.at[DATA], row, all, x);
-    nn_row_each<S>(row, x, [&](C &e, bool) { all = join(all, e); });
-    all = nn_row_reduce<S>(part, all, join, row);
+    C all = nn_pool_get_identity<C>(v.pool);
+    nn_load_row<T, S>(a.at[DATA], row, all, x);
+    nn_visit_row<S>(row, x, [&](C &e, bool) { all = join(all, e); });
+    all = nn_reduce_row<S>(part, all, join, row);
     if (v.pool.kind == NN_POOL_AVG) all /= (C)v.rows.length;
-    if (row.leads) nn_put<T>(a.at[TO], row.number, all);
+    if (row.leads) nn_store_element<T>(a.at[TO], row.number, all);
   }
 }
 
 /* ---------------------------------------------------------------- backward */
 
-/* Position in its image of the first largest element of each window; below 0
+/* Writes to CHOSEN the position of the first largest element of each window; -1
  * for a window without elements. */
 template <class T, class S>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_pool_choose(nn_pool_arrays a, nn_pool_view v) {
+    nn_pool_find_largest(nn_pool_arrays a, nn_pool_view v) {
   typedef typename S::index I;
-  typedef nn_wide<T> C;
-  for (int64_t i = nn_first(); i < v.images * v.by_out_size.by;
-       i += nn_step()) {
-    const nn_pool_found<I> o = nn_pool_find<S>(v, (I)i);
+  typedef nn_compute_type<T> C;
+  for (int64_t i = nn_first_index(); i < v.images * v.by_out_size.by;
+       i += nn_index_step()) {
+    const nn_pool_located_window<I> o = nn_pool_locate_window<S>(v, (I)i);
     C largest = 0;
     I chosen = -1;
-    nn_pool_visit<S>(v, nn_pool_window_at<S>(v, o.at), [&](I at) {
-      const C value = nn_get<T>(a.at[DATA], o.first + at);
+    nn_pool_visit_elements<S>(v, nn_pool_find_elements<S>(v, o.at), [&](I at) {
+      const C value = nn_load_element<T>(a.at[DATA], o.first + at);
       if (chosen < 0 || value > largest || value != value) {
         largest = value;
         chosen = at;
@@ -255,25 +113,25 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   }
 }
 
-/* Like nn_pool_windows, with HEAD in place of DATA, at the positions of the
- * largest. */
+/* Computes windows of HEAD. For the largest, the result is the element of HEAD
+ * at the position of the largest element of DATA. */
 template <class T, class S>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_pool_windows_at(nn_pool_arrays a, nn_pool_view v) {
+    nn_pool_read_at_largest(nn_pool_arrays a, nn_pool_view v) {
   typedef typename S::index I;
-  typedef nn_wide<T> C;
-  for (int64_t i = nn_first(); i < v.images * v.by_out_size.by;
-       i += nn_step()) {
-    const nn_pool_found<I> o = nn_pool_find<S>(v, (I)i);
+  typedef nn_compute_type<T> C;
+  for (int64_t i = nn_first_index(); i < v.images * v.by_out_size.by;
+       i += nn_index_step()) {
+    const nn_pool_located_window<I> o = nn_pool_locate_window<S>(v, (I)i);
     C largest = 0, all = 0;
     bool is_first = true;
-    nn_pool_visit<S>(v, nn_pool_window_at<S>(v, o.at), [&](I at) {
-      const C from = nn_get<T>(a.at[HEAD], o.first + at);
+    nn_pool_visit_elements<S>(v, nn_pool_find_elements<S>(v, o.at), [&](I at) {
+      const C from = nn_load_element<T>(a.at[HEAD], o.first + at);
       if (v.kind != NN_POOL_MAX) {
         all += from;
         return true;
       }
-      const C value = nn_get<T>(a.at[DATA], o.first + at);
+      const C value = nn_load_element<T>(a.at[DATA], o.first + at);
       if (is_first || value > largest || value != value) {
         largest = value;
         all = from;
@@ -281,33 +139,34 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
       is_first = false;
       return value == value;
     });
-    if (v.kind == NN_POOL_AVG) all /= (C)nn_pool_count<S>(v, o.at);
-    nn_put<T>(a.at[TO], i, all);
+    if (v.kind == NN_POOL_AVG) all /= (C)nn_pool_count_elements<S>(v, o.at);
+    nn_store_element<T>(a.at[TO], i, all);
   }
 }
 
-/* The gradient from window `o`, which is number i, for the element at a
- * position. All its loads are independent. */
+/* Returns the gradient that window `o`, which is number i, contributes to the
+ * element at `place`. All its loads are independent. */
 template <class T, class S>
-__device__ __forceinline__ nn_wide<T> nn_pool_given(
+__device__ __forceinline__ nn_compute_type<T> nn_pool_read_gradient(
     const nn_pool_arrays &a, const nn_pool_view &v,
-    const nn_pool_at<typename S::index> &o, int64_t i,
+    const nn_pool_index<typename S::index> &o, int64_t i,
     typename S::index place) {
   typedef typename S::index I;
-  typedef nn_wide<T> C;
-  const C head = nn_get<T>(a.at[HEAD], i);
+  typedef nn_compute_type<T> C;
+  const C head = nn_load_element<T>(a.at[HEAD], i);
   if (v.kind == NN_POOL_MAX)
     return ((const I *)a.at[CHOSEN].data)[i] == place ? head : (C)0;
   if (v.kind != NN_POOL_AVG) return head;
-  return head / (C)nn_pool_count<S>(v, o);
+  return head / (C)nn_pool_count_elements<S>(v, o);
 }
 
-/* The windows that contain an element: from `begin` to `end`. */
+/* Returns the range of windows that contain an element. */
 template <class S>
-__device__ __forceinline__ nn_pool_window<typename S::index> nn_pool_around(
-    const nn_pool_view &v, const nn_pool_at<typename S::index> &at) {
+__device__ __forceinline__ nn_pool_range<typename S::index>
+nn_pool_find_windows(const nn_pool_view &v,
+                     const nn_pool_index<typename S::index> &at) {
   typedef typename S::index I;
-  nn_pool_window<I> w = {{0, 0, 0}, {1, 1, 1}};
+  nn_pool_range<I> w = {{0, 0, 0}, {1, 1, 1}};
 #pragma unroll
   for (int d = S::first; d < NN_WINDOW_RANK; ++d) {
     const I reach = at.d[d] + (I)v.window.pad[d];
@@ -321,50 +180,50 @@ __device__ __forceinline__ nn_pool_window<typename S::index> nn_pool_around(
   return w;
 }
 
-/* The gradient from all windows for the element at a position of an image,
- * whose windows are those from `first` on. */
+/* Returns the gradient of the element at `place`: the sum over all windows that
+ * contain it. The windows of its image begin at number `first`. */
 template <class T, class S>
-__device__ __forceinline__ nn_wide<T> nn_pool_slope(const nn_pool_arrays &a,
-                                                    const nn_pool_view &v,
-                                                    int64_t first,
-                                                    typename S::index place) {
-  typedef typename S::index I;
-  const nn_pool_window<I> w =
-      nn_pool_around<S>(v, nn_pool_indices<S>(v.by_in, place));
-  nn_pool_at<I> o;
-  nn_wide<T> sum = 0;
-  for (o.d[0] = w.begin[0]; o.d[0] < w.end[0]; ++o.d[0])
-    for (o.d[1] = w.begin[1]; o.d[1] < w.end[1]; ++o.d[1])
-      for (o.d[2] = w.begin[2]; o.d[2] < w.end[2]; ++o.d[2])
-        sum += nn_pool_given<T, S>(
-            a, v, o, first + nn_pool_place<S>(v.by_out, o), place);
-  return sum;
-}
-
-/* The same if at most two windows meet along any dimension: it reads all of
- * them at once. */
-template <class T, class S>
-__device__ __forceinline__ nn_wide<T> nn_pool_slope_of_pairs(
+__device__ __forceinline__ nn_compute_type<T> nn_pool_sum_gradients(
     const nn_pool_arrays &a, const nn_pool_view &v, int64_t first,
     typename S::index place) {
   typedef typename S::index I;
-  const nn_pool_window<I> w =
-      nn_pool_around<S>(v, nn_pool_indices<S>(v.by_in, place));
-  nn_wide<T> sum = 0;
+  const nn_pool_range<I> w =
+      nn_pool_find_windows<S>(v, nn_pool_split_index<S>(v.by_in, place));
+  nn_pool_index<I> o;
+  nn_compute_type<T> sum = 0;
+  for (o.d[0] = w.begin[0]; o.d[0] < w.end[0]; ++o.d[0])
+    for (o.d[1] = w.begin[1]; o.d[1] < w.end[1]; ++o.d[1])
+      for (o.d[2] = w.begin[2]; o.d[2] < w.end[2]; ++o.d[2])
+        sum += nn_pool_read_gradient<T, S>(
+            a, v, o, first + nn_pool_join_index<S>(v.by_out, o), place);
+  return sum;
+}
+
+/* Returns the same sum as nn_pool_sum_gradients. An element must be in at most
+ * two windows along each dimension, so that all are read at once. */
+template <class T, class S>
+__device__ __forceinline__ nn_compute_type<T> nn_pool_sum_few_gradients(
+    const nn_pool_arrays &a, const nn_pool_view &v, int64_t first,
+    typename S::index place) {
+  typedef typename S::index I;
+  const nn_pool_range<I> w =
+      nn_pool_find_windows<S>(v, nn_pool_split_index<S>(v.by_in, place));
+  nn_compute_type<T> sum = 0;
 #pragma unroll
   for (int k = 0; k < (S::first == 0 ? 8 : 4); ++k) {
-    const nn_pool_at<I> o = {{w.begin[0] + (k >> 2), w.begin[1] + (k >> 1 & 1),
-                              w.begin[2] + (k & 1)}};
+    const nn_pool_index<I> o = {{w.begin[0] + (k >> 2),
+                                 w.begin[1] + (k >> 1 & 1),
+                                 w.begin[2] + (k & 1)}};
     if (o.d[0] < w.end[0] && o.d[1] < w.end[1] && o.d[2] < w.end[2])
-      sum += nn_pool_given<T, S>(a, v, o, first + nn_pool_place<S>(v.by_out, o),
-                                 place);
+      sum += nn_pool_read_gradient<T, S>(
+          a, v, o, first + nn_pool_join_index<S>(v.by_out, o), place);
   }
   return sum;
 }
 
 template <class T, class S>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_pool_slopes(nn_pool_arrays a, nn_pool_view v) {
+    nn_pool_write_gradients(nn_pool_arrays a, nn_pool_view v) {
   typedef typename S::index I;
   const int64_t size = v.by_in_size.by;
   tn_cuda_each<2>(
@@ -373,56 +232,65 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
         const I image = (I)tn_cuda_quotient((I)i, v.by_in_size);
         const I place = (I)i - image * (I)size;
         const int64_t first = (int64_t)image * v.by_out_size.by;
-        return v.are_pairs ? nn_pool_slope_of_pairs<T, S>(a, v, first, place)
-                           : nn_pool_slope<T, S>(a, v, first, place);
+        return v.are_pairs ? nn_pool_sum_few_gradients<T, S>(a, v, first, place)
+                           : nn_pool_sum_gradients<T, S>(a, v, first, place);
       },
-      [&](int64_t i, nn_wide<T> sum) { nn_put<T>(a.at[TO], i, sum); });
+      [&](int64_t i, nn_compute_type<T> sum) {
+        nn_store_element<T>(a.at[TO], i, sum);
+      });
 }
 
-/* A single window, the image: every element gets the same gradient. */
+/* Writes the gradient of sums and means for a single window, which contains the
+ * whole image: all elements get the same value. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_pool_slopes_even(nn_pool_arrays a, nn_pool_view v) {
-  typedef nn_wide<T> C;
+    nn_pool_write_equal_gradients(nn_pool_arrays a, nn_pool_view v) {
+  typedef nn_compute_type<T> C;
   const int64_t size = v.by_in_size.by;
   const C share = v.kind == NN_POOL_AVG ? (C)size : (C)1;
   tn_cuda_each(
       v.images * size,
       [&](int64_t i) {
-        return nn_get<T>(a.at[HEAD], tn_cuda_quotient(i, v.by_in_size));
+        return nn_load_element<T>(a.at[HEAD],
+                                  tn_cuda_quotient(i, v.by_in_size));
       },
-      [&](int64_t i, C head) { nn_put<T>(a.at[TO], i, head / share); });
+      [&](int64_t i, C head) {
+        nn_store_element<T>(a.at[TO], i, head / share);
+      });
 }
 
-/* A single window, the image, which is a line: its threads find the first
- * largest element together. */
+/* Writes the gradient of the largest for a single window, which contains the
+ * whole image. The threads of a line find the first largest element together.
+ */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_pool_slopes_largest(nn_pool_arrays a, nn_pool_whole_view v) {
-  typedef nn_wide<T> C;
+    nn_pool_write_largest_gradients(nn_pool_arrays a, nn_pool_whole_view v) {
+  typedef nn_compute_type<T> C;
   __shared__ int64_t part[TN_CUDA_THREADS];
-  for (int64_t g = blockIdx.x; g < nn_line_groups(v.lines); g += gridDim.x) {
-    const nn_line line = nn_line_of(v.lines, g);
+  for (int64_t g = blockIdx.x; g < nn_count_line_blocks(v.lines);
+       g += gridDim.x) {
+    const nn_line line = nn_locate_line(v.lines, g);
     const bool inside = line.end > 0;
-    const C head = inside ? nn_get<T>(a.at[HEAD], line.number) : (C)0;
-    const C largest = inside ? nn_get<T>(a.at[OUT], line.number) : (C)0;
+    const C head = inside ? nn_load_element<T>(a.at[HEAD], line.number) : (C)0;
+    const C largest =
+        inside ? nn_load_element<T>(a.at[OUT], line.number) : (C)0;
     int64_t chosen = v.lines.length;
     for (int64_t k = line.first; k < line.end; k += line.step) {
-      const C value = nn_get<T>(a.at[DATA], line.at + k);
+      const C value = nn_load_element<T>(a.at[DATA], line.at + k);
       if (value != largest && value == value) continue;
       chosen = k;
       break;
     }
     chosen = tn_cuda_reduce(part, chosen, tn_cuda_least(), v.lines.lanes);
     for (int64_t k = line.first; k < line.end; k += line.step)
-      nn_put<T>(a.at[TO], line.at + k, k == chosen ? head : (C)0);
+      nn_store_element<T>(a.at[TO], line.at + k, k == chosen ? head : (C)0);
   }
 }
 
 /* -------------------------------------------------------------------- host */
 
-static nn_pool_view nn_pool_view_of(const tn_frame *call) {
-  const nn_pool pool = nn_pool_of(call);
+static nn_pool_view nn_pool_make_view(const tn_frame *call) {
+  const nn_pool pool = nn_pool_make(call);
   nn_pool_view v = {};
   v.window = pool.window;
   for (int d = 0; d < NN_WINDOW_RANK; ++d) {
@@ -433,7 +301,7 @@ static nn_pool_view nn_pool_view_of(const tn_frame *call) {
   }
   v.by_in_size = tn_cuda_divisor_of(pool.in_size);
   v.by_out_size = tn_cuda_divisor_of(pool.out_size);
-  v.images = nn_pool_images(call);
+  v.images = nn_pool_count_images(call);
   v.kind = pool.kind;
   v.counts_padding = pool.counts_padding;
   v.are_pairs = 1;
@@ -442,8 +310,8 @@ static nn_pool_view nn_pool_view_of(const tn_frame *call) {
   return v;
 }
 
-/* Whether 32 bits are enough for all indices, padding included. */
-static bool nn_pool_is_small(const nn_pool_view &v) {
+/* Whether 32 bits are enough for all indices, also in padding. */
+static bool nn_pool_has_32_bit_indices(const nn_pool_view &v) {
   const int64_t most = 1 << 29;
   if (v.images * v.by_in_size.by > 2 * most ||
       v.images * v.by_out_size.by > 2 * most)
@@ -455,98 +323,101 @@ static bool nn_pool_is_small(const nn_pool_view &v) {
   return true;
 }
 
-static bool nn_pool_is_flat(const nn_pool_view &v) {
+static bool nn_pool_has_no_depth(const nn_pool_view &v) {
   const nn_window &w = v.window;
   return w.in[0] == 1 && w.out[0] == 1 && w.kernel[0] == 1 && w.pad[0] == 0;
 }
 
-/* Calls `run` with a value whose type is the form of a call. */
+/* Calls `run` with a value of the nn_pool_shape that fits a call. */
 template <class Run>
-static int32_t nn_by_pool(const nn_pool_view &v, Run run) {
-  if (!nn_pool_is_small(v)) return run(nn_pool_shape<int64_t, 0>());
-  if (!nn_pool_is_flat(v)) return run(nn_pool_shape<int32_t, 0>());
+static int32_t nn_pool_run_by_shape(const nn_pool_view &v, Run run) {
+  if (!nn_pool_has_32_bit_indices(v)) return run(nn_pool_shape<int64_t, 0>());
+  if (!nn_pool_has_no_depth(v)) return run(nn_pool_shape<int32_t, 0>());
   return run(nn_pool_shape<int32_t, 1>());
 }
 
 template <class T>
-static int32_t nn_pool_run_whole(const tn_frame *call, nn_pool_whole_view v,
-                                 const nn_pool_arrays &a, cudaStream_t stream) {
-  v.rows = nn_rows_of(v.lines);
-  nn_rows_meet(&v.rows, a.at[DATA]);
-  return nn_start_rows(
-      call, nn_pool_images_whole<T>,
-      [](auto shape) { return nn_pool_rows_whole<T, decltype(shape)>; }, stream,
-      a, v);
+static int32_t nn_pool_launch_whole(const tn_frame *call, nn_pool_whole_view v,
+                                    const nn_pool_arrays &a,
+                                    cudaStream_t stream) {
+  v.rows = nn_choose_rows(v.lines);
+  nn_check_row_packs(&v.rows, a.at[DATA]);
+  return nn_launch_rows(
+      call, nn_pool_reduce_lines<T>,
+      [](auto shape) { return nn_pool_reduce_rows<T, decltype(shape)>; },
+      stream, a, v);
 }
 
 int32_t nn_pooling_cuda(const tn_frame *call) {
   const tn_tensor *out = &call->out[NN_POOLING_OUT_OUT];
-  nn_pool_whole_view v = {nn_pool_view_of(call), {}, {}};
+  nn_pool_whole_view v = {nn_pool_make_view(call), {}, {}};
   nn_pool_arrays a = {};
   a.at[TO] = tn_cuda_to(out, call->req[NN_POOLING_OUT_OUT]);
   a.at[DATA] = tn_cuda_from(&call->in[NN_POOLING_IN_DATA]);
-  v.lines = nn_lines_for(v.pool.images, v.pool.by_in_size.by, 1);
+  v.lines = nn_choose_lines(v.pool.images, v.pool.by_in_size.by, 1);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
     return tn_cuda_by_float(out->dtype, [&](auto type) {
       typedef decltype(type) T;
-      if (nn_pool_is_whole(&v.pool.window))
-        return nn_pool_run_whole<T>(call, v, a, stream);
-      return nn_by_pool(v.pool, [&](auto shape) {
-        return tn_cuda_start_each(call, nn_pool_windows<T, decltype(shape)>,
+      if (nn_pool_has_one_window(&v.pool.window))
+        return nn_pool_launch_whole<T>(call, v, a, stream);
+      return nn_pool_run_by_shape(v.pool, [&](auto shape) {
+        return tn_cuda_start_each(call,
+                                  nn_pool_compute_windows<T, decltype(shape)>,
                                   tn_tensor_size(out), stream, a, v.pool);
       });
     });
   });
 }
 
-/* Backward, an index for each window with a largest element. */
+/* Bytes of workspace of a backward call: CHOSEN, one index for each window. */
 int32_t nn_pooling_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
-  const nn_pool_view v = nn_pool_view_of(call);
+  const nn_pool_view v = nn_pool_make_view(call);
   const int64_t n = v.images * v.by_out_size.by;
   *bytes = 0;
   if ((call->flags & TN_CALL_BACKWARD) && v.kind == NN_POOL_MAX &&
-      !nn_pool_is_whole(&v.window))
-    *bytes =
-        (uint64_t)n * (nn_pool_is_small(v) ? sizeof(int32_t) : sizeof(int64_t));
+      !nn_pool_has_one_window(&v.window))
+    *bytes = (uint64_t)n * (nn_pool_has_32_bit_indices(v) ? sizeof(int32_t)
+                                                          : sizeof(int64_t));
   return TN_OK;
 }
 
 template <class T, class S>
-static int32_t nn_pool_run_slopes(const tn_frame *call, const nn_pool_view &v,
-                                  nn_pool_arrays a, cudaStream_t stream) {
+static int32_t nn_pool_launch_gradients(const tn_frame *call,
+                                        const nn_pool_view &v, nn_pool_arrays a,
+                                        cudaStream_t stream) {
   const int64_t windows = v.images * v.by_out_size.by;
   const tn_dtype index = sizeof(typename S::index) == 4 ? TN_I32 : TN_I64;
   int32_t code = TN_OK;
   if (v.kind == NN_POOL_MAX) {
     a.at[CHOSEN] = tn_cuda_room(call->ws[0], index, windows);
-    code =
-        tn_cuda_start_each(call, nn_pool_choose<T, S>, windows, stream, a, v);
+    code = tn_cuda_start_each(call, nn_pool_find_largest<T, S>, windows, stream,
+                              a, v);
     a.at[CHOSEN].writes = 0;
   }
   if (code != TN_OK) return code;
-  return tn_cuda_start_each(call, nn_pool_slopes<T, S>,
+  return tn_cuda_start_each(call, nn_pool_write_gradients<T, S>,
                             v.images * v.by_in_size.by, stream, a, v);
 }
 
 template <class T>
-static int32_t nn_pool_run_slopes_whole(const tn_frame *call,
-                                        const nn_pool_whole_view &v,
-                                        const nn_pool_arrays &a,
-                                        cudaStream_t stream) {
+static int32_t nn_pool_launch_whole_gradients(const tn_frame *call,
+                                              const nn_pool_whole_view &v,
+                                              const nn_pool_arrays &a,
+                                              cudaStream_t stream) {
   if (v.pool.kind == NN_POOL_MAX)
-    return tn_cuda_start(call, nn_pool_slopes_largest<T>,
-                         nn_line_groups(v.lines), stream, a, v);
-  return tn_cuda_start_each(call, nn_pool_slopes_even<T>,
+    return tn_cuda_start(call, nn_pool_write_largest_gradients<T>,
+                         nn_count_line_blocks(v.lines), stream, a, v);
+  return tn_cuda_start_each(call, nn_pool_write_equal_gradients<T>,
                             v.pool.images * v.pool.by_in_size.by, stream, a,
                             v.pool);
 }
 
 int32_t nn_pooling_cuda_backward(const tn_frame *call) {
   const tn_tensor *to = &call->out[NN_POOLING_IN_DATA];
-  nn_pool_whole_view v = {nn_pool_view_of(call), {}, {}};
+  nn_pool_whole_view v = {nn_pool_make_view(call), {}, {}};
   nn_pool_arrays a = {};
   if (call->req[NN_POOLING_IN_DATA] == TN_REQ_NULL) return TN_OK;
-  v.lines = nn_lines_for(v.pool.images, v.pool.by_in_size.by, 1);
+  v.lines = nn_choose_lines(v.pool.images, v.pool.by_in_size.by, 1);
   a.at[TO] = tn_cuda_to(to, call->req[NN_POOLING_IN_DATA]);
   a.at[DATA] = tn_cuda_from(&call->in[NN_POOLING_BACKWARD_IN_DATA]);
   a.at[OUT] = tn_cuda_from(&call->in[NN_POOLING_BACKWARD_OUT_OUT]);
@@ -554,10 +425,11 @@ int32_t nn_pooling_cuda_backward(const tn_frame *call) {
   return tn_cuda_on(call, [&](cudaStream_t stream) {
     return tn_cuda_by_float(to->dtype, [&](auto type) {
       typedef decltype(type) T;
-      if (nn_pool_is_whole(&v.pool.window))
-        return nn_pool_run_slopes_whole<T>(call, v, a, stream);
-      return nn_by_pool(v.pool, [&](auto shape) {
-        return nn_pool_run_slopes<T, decltype(shape)>(call, v.pool, a, stream);
+      if (nn_pool_has_one_window(&v.pool.window))
+        return nn_pool_launch_whole_gradients<T>(call, v, a, stream);
+      return nn_pool_run_by_shape(v.pool, [&](auto shape) {
+        return nn_pool_launch_gradients<T, decltype(shape)>(call, v.pool, a,
+                                                            stream);
       });
     });
   });
@@ -565,7 +437,7 @@ int32_t nn_pooling_cuda_backward(const tn_frame *call) {
 
 int32_t nn_pooling_at_cuda(const tn_frame *call) {
   const tn_tensor *out = &call->out[0];
-  const nn_pool_view v = nn_pool_view_of(call);
+  const nn_pool_view v = nn_pool_make_view(call);
   nn_pool_arrays a = {};
   if (call->req[0] == TN_REQ_NULL || tn_tensor_size(out) == 0) return TN_OK;
   a.at[TO] = tn_cuda_to(out, call->req[0]);
@@ -574,8 +446,9 @@ int32_t nn_pooling_at_cuda(const tn_frame *call) {
   return tn_cuda_on(call, [&](cudaStream_t stream) {
     return tn_cuda_by_float(out->dtype, [&](auto type) {
       typedef decltype(type) T;
-      return nn_by_pool(v, [&](auto shape) {
-        return tn_cuda_start_each(call, nn_pool_windows_at<T, decltype(shape)>,
+      return nn_pool_run_by_shape(v, [&](auto shape) {
+        return tn_cuda_start_each(call,
+                                  nn_pool_read_at_largest<T, decltype(shape)>,
                                   tn_tensor_size(out), stream, a, v);
       });
     });

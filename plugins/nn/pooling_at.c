@@ -9,32 +9,32 @@
 #include "pool_geometry.h"
 #include "tenon/kernel/kernel.h"
 
-typedef struct work {
+typedef struct at_largest_work {
   const tn_frame *call;
   nn_pool pool;
-} work;
+} at_largest_work;
 
-/* The elements of a window that are not padding, and the number that a mean
- * counts. */
-typedef struct box {
+/* The elements of a window that are not padding, and the divisor of its mean.
+ */
+typedef struct window_range {
   int64_t begin[NN_WINDOW_RANK];
   int64_t end[NN_WINDOW_RANK];
   int64_t count;
-} box;
+} window_range;
 
-static box box_of(const nn_pool *pool, int64_t number) {
+static window_range find_window_range(const nn_pool *pool, int64_t number) {
   const nn_window *w = &pool->window;
-  box b = {.count = 1};
+  window_range b = {.count = 1};
   for (int d = NN_WINDOW_RANK; d-- > 0; number /= w->out[d]) {
     const int64_t first = number % w->out[d] * w->stride[d] - w->pad[d];
     const int64_t last = first + w->kernel[d];
-    b.begin[d] = nn_most(first, 0);
-    b.end[d] = nn_most(nn_least(last, w->in[d]), b.begin[d]);
+    b.begin[d] = nn_max(first, 0);
+    b.end[d] = nn_max(nn_min(last, w->in[d]), b.begin[d]);
     b.count *= pool->counts_padding
-                   ? nn_most(nn_least(last, pool->limit[d]) - first, 0)
+                   ? nn_max(nn_min(last, pool->limit[d]) - first, 0)
                    : b.end[d] - b.begin[d];
   }
-  b.count = nn_most(b.count, 1);
+  b.count = nn_max(b.count, 1);
   return b;
 }
 
@@ -47,15 +47,18 @@ static double read_element(const tn_tensor *from, int64_t at) {
   return x;
 }
 
-/* The elements of a window so far. */
-typedef struct seen {
+/* State of the computation of one window: values of the elements that were
+ * visited. */
+typedef struct window_state {
   double largest;
-  double chosen; /* 0 if there is none */
+  double chosen; /* element of input 1 at the position of the largest element of
+                    input 0; 0 if the window is empty */
   double sum;
   int64_t n;
-} seen;
+} window_state;
 
-static void look_at(const work *w, int64_t at, seen *s) {
+/* Adds the element at position `at` of both inputs to the state of a window. */
+static void add_element(const at_largest_work *w, int64_t at, window_state *s) {
   const double from = read_element(&w->call->in[1], at);
   s->sum += from;
   if (w->pool.kind == NN_POOL_MAX && !isnan(s->largest)) {
@@ -68,21 +71,24 @@ static void look_at(const work *w, int64_t at, seen *s) {
   ++s->n;
 }
 
-static double pool_window(const work *w, int64_t image, int64_t number) {
+/* Returns the result of one window: the sum or mean of input 1, or its element
+ * at the position of the largest element of input 0. */
+static double pool_window(const at_largest_work *w, int64_t image,
+                          int64_t number) {
   const int64_t *in = w->pool.window.in;
-  const box b = box_of(&w->pool, number);
+  const window_range b = find_window_range(&w->pool, number);
   const int64_t first = image * w->pool.in_size;
-  seen s = {0, 0, 0, 0};
+  window_state s = {0, 0, 0, 0};
   for (int64_t z = b.begin[0]; z < b.end[0]; ++z)
     for (int64_t y = b.begin[1]; y < b.end[1]; ++y)
       for (int64_t x = b.begin[2]; x < b.end[2]; ++x)
-        look_at(w, first + (z * in[1] + y) * in[2] + x, &s);
+        add_element(w, first + (z * in[1] + y) * in[2] + x, &s);
   if (w->pool.kind == NN_POOL_MAX) return s.chosen;
   return w->pool.kind == NN_POOL_AVG ? s.sum / (double)b.count : s.sum;
 }
 
 static int32_t pool_images(void *arg, int64_t begin, int64_t end) {
-  const work *w = (const work *)arg;
+  const at_largest_work *w = (const at_largest_work *)arg;
   const tn_tensor *out = &w->call->out[0];
   const tn_kernel_mode mode = {TN_F64, 0};
   for (int64_t i = begin * w->pool.out_size; i < end * w->pool.out_size; ++i) {
@@ -94,11 +100,10 @@ static int32_t pool_images(void *arg, int64_t begin, int64_t end) {
 }
 
 int32_t nn_pooling_at(const tn_frame *call) {
-  work w = {call, nn_pool_of(call)};
+  at_largest_work w = {call, nn_pool_make(call)};
   if (call->req[0] == TN_REQ_NULL || tn_tensor_size(&call->out[0]) == 0)
     return TN_OK;
   return call->host->parallel_for(
-      call, nn_pool_images(call),
-      nn_most(TN_KERNEL_GRAIN / 16 / (w.pool.out_size + 1), 1), pool_images,
-      &w);
+      call, nn_pool_count_images(call),
+      nn_max(TN_KERNEL_GRAIN / 16 / (w.pool.out_size + 1), 1), pool_images, &w);
 }

@@ -5,8 +5,8 @@
  */
 #include "vector.h"
 
-LOOP(plane) {
-  const piece *p = params;
+LOOP(scale_plane) {
+  const piece_args *p = params;
   const REAL gamma = (REAL)p->gamma[0];
   for (int64_t r = 0; r < p->runs; ++r) {
     const REAL *x = (const REAL *)block->in[0] + r * p->apart;
@@ -17,8 +17,8 @@ LOOP(plane) {
   }
 }
 
-LOOP(column) {
-  const piece *p = params;
+LOOP(scale_columns) {
+  const piece_args *p = params;
   REAL gamma[NN_CHUNK];
   for (int64_t i = 0; i < block->n; ++i) gamma[i] = (REAL)p->gamma[i];
   for (int64_t r = 0; r < p->runs; ++r) {
@@ -30,10 +30,10 @@ LOOP(column) {
   }
 }
 
-/* in[0] is the gradient of the result, in[1] the input. Computes the gradient
- * of the input, and the sum of both products where the input is not above 0. */
-LOOP(plane_back) {
-  const piece *p = params;
+/* Computes the gradient of the input, and the sum of gradient times input where
+ * the input is not above 0. in[0] is the output gradient, in[1] the input. */
+LOOP(write_plane_gradients) {
+  const piece_args *p = params;
   const REAL gamma = (REAL)p->gamma[0];
   double sum = 0;
   for (int64_t r = 0; r < p->runs; ++r)
@@ -44,7 +44,7 @@ LOOP(plane_back) {
       const REAL *x = (const REAL *)block->in[1] + at;
       REAL low[NN_CHUNK];
       for (int64_t i = 0; i < n; ++i) low[i] = x[i] > 0 ? 0 : g[i] * x[i];
-      sum += (double)NAME(sum)(low, n);
+      sum += (double)NAME(sum_row)(low, n);
       if (!block->out) continue;
       REAL *y = (REAL *)block->out + at;
       TN_KERNEL_INDEPENDENT
@@ -53,8 +53,8 @@ LOOP(plane_back) {
   p->sums[0] = sum;
 }
 
-LOOP(column_back) {
-  const piece *p = params;
+LOOP(write_column_gradients) {
+  const piece_args *p = params;
   const int64_t n = block->n;
   REAL gamma[NN_CHUNK], sum[NN_CHUNK] = {0};
   for (int64_t i = 0; i < n; ++i) gamma[i] = (REAL)p->gamma[i];

@@ -4,7 +4,7 @@
 #include "tenon/kernel/product.h"
 #include "nn.h"
 
-int32_t nn_product(const tn_frame *call, const tn_blas_gemm *g) {
+int32_t nn_multiply_plain(const tn_frame *call, const tn_blas_gemm *g) {
   return tn_product(call, g);
 }
 

@@ -8,6 +8,6 @@
 #include "tenon/plugin/blas.h"
 
 /* As tn_blas.gemm. [worker] */
-int32_t nn_product(const tn_frame *call, const tn_blas_gemm *product);
+int32_t nn_multiply_plain(const tn_frame *call, const tn_blas_gemm *product);
 
 #endif /* NN_PRODUCT_H_ */

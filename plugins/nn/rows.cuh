@@ -7,12 +7,14 @@
 
 #include "nn.cuh"
 
-/* Contiguous lines. Some threads of a block read each one once, and keep it. */
+/* Contiguous lines. A few threads of a block read each line once, and keep it
+ * in registers. */
 struct nn_rows {
   int64_t n;
   int64_t length;
-  unsigned threads; /* of a row: a power of 2, at most 32, or all of a block */
-  int are_fours;    /* rows are packs of four */
+  unsigned threads; /* threads for each row: a power of 2 up to 32, or all of a
+                       block; 0: use nn_lines instead */
+  int are_fours;    /* rows consist of whole packs of four elements */
 };
 
 /* Layout of a row in registers: each of THREADS keeps up to PACKS packs of
@@ -25,15 +27,19 @@ struct nn_row_shape {
   static constexpr int size = SIZE;
 };
 
-enum { NN_ROW_FEW = 4, NN_ROW_MANY = 32 }; /* elements that a thread keeps */
+enum {
+  NN_ROW_FEW = 4,
+  NN_ROW_MANY = 32
+}; /* elements of a row that one thread keeps, for short and long rows */
 
-/* Rows without `threads` are empty, or too long. */
-static inline nn_rows nn_rows_of(const nn_lines &lines) {
+/* Chooses the number of threads for each row. It is 0 if lines are not
+ * contiguous, empty or too long. */
+static inline nn_rows nn_choose_rows(const nn_lines &lines) {
   const int64_t warp = 32, n = lines.length;
   nn_rows v = {lines.outer, n, 0, n % 4 == 0};
   if (lines.inner != 1 || n < 1) return v;
   if (n <= warp * NN_ROW_FEW)
-    v.threads = nn_lanes_for((n + NN_ROW_FEW - 1) / NN_ROW_FEW, warp);
+    v.threads = nn_round_to_power_of_2((n + NN_ROW_FEW - 1) / NN_ROW_FEW, warp);
   else if (n <= warp * NN_ROW_MANY)
     v.threads = warp;
   else if (n <= TN_CUDA_THREADS * NN_ROW_MANY)
@@ -41,24 +47,27 @@ static inline nn_rows nn_rows_of(const nn_lines &lines) {
   return v;
 }
 
-/* Declares an array of rows that will be read or written, before `v` is passed
- * to a kernel. */
-static inline void nn_rows_meet(nn_rows *v, const tn_cuda_array &array) {
-  v->are_fours = v->are_fours && nn_is_fours(array, v->length);
+/* Clears v->are_fours if the address of an array with rows is not aligned to
+ * packs of four. Call it for each array before `v` is passed to a kernel. */
+static inline void nn_check_row_packs(nn_rows *v, const tn_cuda_array &array) {
+  v->are_fours = v->are_fours && nn_has_packs_of_4(array, v->length);
 }
 
-/* A thread's part of its row: the packs of nn_row_pack, from `at` on. */
+/* A thread's part of its row: the packs with the indices of nn_find_pack_index.
+ * The row begins at pack `at` of the array. */
 struct nn_row {
   int64_t number;
-  int64_t at; /* in packs */
+  int64_t at; /* first element, in packs */
   unsigned first;
-  unsigned end; /* 0 if there is no row */
+  unsigned end; /* number of packs in the row; 0 if the thread has no row */
   unsigned threads;
-  int leads; /* one thread of each row */
+  int leads; /* true for one thread of each row */
 };
 
+/* Returns the row of the calling thread in the group of rows of one block. */
 template <class S>
-__device__ __forceinline__ nn_row nn_row_of(const nn_rows &v, int64_t group) {
+__device__ __forceinline__ nn_row nn_locate_row(const nn_rows &v,
+                                                int64_t group) {
   const unsigned threads = S::threads > 0 ? S::threads : v.threads;
   nn_row row;
   row.number = group * (TN_CUDA_THREADS / threads) + threadIdx.x / threads;
@@ -70,60 +79,65 @@ __device__ __forceinline__ nn_row nn_row_of(const nn_rows &v, int64_t group) {
   return row;
 }
 
-/* Number of blocks for the rows. */
-static __host__ __device__ inline int64_t nn_row_groups(const nn_rows &v) {
+/* Returns the number of blocks that all rows need. */
+static __host__ __device__ inline int64_t nn_count_row_blocks(
+    const nn_rows &v) {
   const int64_t each = TN_CUDA_THREADS / v.threads;
   return (v.n + each - 1) / each;
 }
 
-/* The position in the row of a thread's element number `which`. */
+/* Returns the index in the row of the thread's pack number `which`. */
 template <class S>
-__device__ __forceinline__ unsigned nn_row_pack(const nn_row &row, int which) {
+__device__ __forceinline__ unsigned nn_find_pack_index(const nn_row &row,
+                                                       int which) {
   return row.first +
          (unsigned)which * (S::threads > 0 ? S::threads : row.threads);
 }
 
-/* Loads a thread's elements; `none` after the end of the row. */
+/* Loads a thread's elements of a row; elements after the end of the row become
+ * `none`. */
 template <class T, class S>
-__device__ __forceinline__ void nn_row_get(
-    const tn_cuda_array &from, const nn_row &row, nn_wide<T> none,
-    nn_pack<nn_wide<T>, S::size> (&kept)[S::packs]) {
+__device__ __forceinline__ void nn_load_row(
+    const tn_cuda_array &from, const nn_row &row, nn_compute_type<T> none,
+    nn_pack<nn_compute_type<T>, S::size> (&kept)[S::packs]) {
 #pragma unroll
   for (int u = 0; u < S::packs; ++u) {
-    const unsigned k = nn_row_pack<S>(row, u);
+    const unsigned k = nn_find_pack_index<S>(row, u);
 #pragma unroll
     for (int e = 0; e < S::size; ++e) kept[u].x[e] = none;
-    if (k < row.end) kept[u] = nn_get_pack<T, S::size>(from, row.at + k);
+    if (k < row.end) kept[u] = nn_load_pack<T, S::size>(from, row.at + k);
   }
 }
 
+/* Stores a thread's elements of a row, or adds them. */
 template <class T, class S>
-__device__ __forceinline__ void nn_row_put(
+__device__ __forceinline__ void nn_store_row(
     const tn_cuda_array &to, const nn_row &row,
-    const nn_pack<nn_wide<T>, S::size> (&kept)[S::packs]) {
+    const nn_pack<nn_compute_type<T>, S::size> (&kept)[S::packs]) {
 #pragma unroll
   for (int u = 0; u < S::packs; ++u) {
-    const unsigned k = nn_row_pack<S>(row, u);
-    if (k < row.end) nn_put_pack<T, S::size>(to, row.at + k, kept[u]);
+    const unsigned k = nn_find_pack_index<S>(row, u);
+    if (k < row.end) nn_store_pack<T, S::size>(to, row.at + k, kept[u]);
   }
 }
 
-/* Calls each(element, whether the row has it) for all elements of a thread. */
+/* Calls each(element, is_inside) for all elements of a thread; is_inside is
+ * false after the end of the row. */
 template <class S, class C, class Each>
-__device__ __forceinline__ void nn_row_each(
+__device__ __forceinline__ void nn_visit_row(
     const nn_row &row, nn_pack<C, S::size> (&kept)[S::packs], Each each) {
 #pragma unroll
   for (int u = 0; u < S::packs; ++u) {
-    const bool has = nn_row_pack<S>(row, u) < row.end;
+    const bool has = nn_find_pack_index<S>(row, u) < row.end;
 #pragma unroll
     for (int e = 0; e < S::size; ++e) each(kept[u].x[e], has);
   }
 }
 
-/* Calls each(element of one, element of the other) for all elements of two rows
- * in a thread, including those after the end of the row. */
+/* Calls each(element of `one`, element of `two`) for all elements of two rows
+ * in a thread, also after the end of the rows. */
 template <class S, class C, class Each>
-__device__ __forceinline__ void nn_row_both(
+__device__ __forceinline__ void nn_visit_two_rows(
     nn_pack<C, S::size> (&one)[S::packs], nn_pack<C, S::size> (&two)[S::packs],
     Each each) {
 #pragma unroll
@@ -132,17 +146,18 @@ __device__ __forceinline__ void nn_row_both(
     for (int e = 0; e < S::size; ++e) each(one[u].x[e], two[u].x[e]);
 }
 
-/* Like tn_cuda_reduce, for the threads of a row. */
+/* Reduces one value of each thread of a row to one value, like tn_cuda_reduce.
+ */
 template <class S, class C, class Fold>
-__device__ __forceinline__ C nn_row_reduce(C *part, C mine, Fold fold,
+__device__ __forceinline__ C nn_reduce_row(C *part, C mine, Fold fold,
                                            const nn_row &row) {
   if (S::threads == TN_CUDA_THREADS) return tn_cuda_reduce(part, mine, fold);
   return tn_cuda_reduce_warp(mine, fold, row.threads);
 }
 
-/* Calls `run` with a value whose type is the form of rows. */
+/* Calls `run` with a value of the nn_row_shape that fits the rows. */
 template <class Run>
-static inline int32_t nn_by_rows(const nn_rows &v, Run run) {
+static inline int32_t nn_run_by_row_shape(const nn_rows &v, Run run) {
   enum { BLOCK = TN_CUDA_THREADS, MANY = NN_ROW_MANY };
   if (v.length <= 32 * NN_ROW_FEW) return run(nn_row_shape<0, NN_ROW_FEW, 1>());
   if (v.threads == BLOCK && v.are_fours)
@@ -152,16 +167,17 @@ static inline int32_t nn_by_rows(const nn_rows &v, Run run) {
   return run(nn_row_shape<32, MANY, 1>());
 }
 
-/* Launches the kernel that `rows` returns for the form of v.rows; if these are
- * empty or too long, `lines`, which uses v.lines. */
+/* Launches the kernel that `rows` returns for an nn_row_shape. If v.rows has no
+ * threads, launches `lines` instead, which uses v.lines. */
 template <class Rows, class A, class V>
-static inline int32_t nn_start_rows(const tn_frame *call, void (*lines)(A, V),
-                                    Rows rows, cudaStream_t stream, A a, V v) {
+static inline int32_t nn_launch_rows(const tn_frame *call, void (*lines)(A, V),
+                                     Rows rows, cudaStream_t stream, A a, V v) {
   if (v.rows.threads == 0)
-    return tn_cuda_start(call, lines, nn_line_groups(v.lines), stream, a, v);
-  return nn_by_rows(v.rows, [&](auto shape) {
-    return tn_cuda_start(call, rows(shape), nn_row_groups(v.rows), stream, a,
+    return tn_cuda_start(call, lines, nn_count_line_blocks(v.lines), stream, a,
                          v);
+  return nn_run_by_row_shape(v.rows, [&](auto shape) {
+    return tn_cuda_start(call, rows(shape), nn_count_row_blocks(v.rows), stream,
+                         a, v);
   });
 }
 

@@ -20,12 +20,12 @@
 
 /* ------------------------------------------------------------------ shapes */
 
-/* A forward call with operands that are inputs of another call. */
+/* A forward call for inference; its operands are inputs of a gradient call. */
 typedef struct forward_call {
   tn_frame frame; /* first: the host returns this one */
   tn_host host;
   const tn_frame *call;
-  const uint32_t *in; /* their indices there */
+  const uint32_t *in; /* indices of its inputs among the inputs of `call` */
   const uint32_t *out;
   tn_tensor operands[6];
 } forward_call;
@@ -37,7 +37,8 @@ static int32_t set_input(const tn_frame *frame, uint32_t list, uint32_t index,
   return f->call->host->set_shape(f->call, TN_OPERAND_IN, at, ndim, shape);
 }
 
-int32_t nn_infer_forward(const tn_frame *call, const nn_forward_of *of) {
+int32_t nn_infer_like_forward(const tn_frame *call,
+                              const nn_forward_inference *of) {
   forward_call f = {.frame = *call, .host = *call->host, .call = call};
   for (uint32_t i = 0; i < of->n_in; ++i) f.operands[i] = call->in[of->in[i]];
   for (uint32_t i = 0; i < of->n_out; ++i)
@@ -55,14 +56,14 @@ int32_t nn_infer_forward(const tn_frame *call, const nn_forward_of *of) {
 
 int32_t nn_layer_norm_grad_infer(const tn_frame *call) {
   static const uint32_t in[] = {3, 4, 5}, out[] = {0, 1, 2};
-  return nn_infer_forward(call,
-                          &(nn_forward_of){nn_layer_norm_infer, in, out, 3, 3});
+  return nn_infer_like_forward(
+      call, &(nn_forward_inference){nn_layer_norm_infer, in, out, 3, 3});
 }
 
 int32_t nn_batch_norm_grad_infer(const tn_frame *call) {
   static const uint32_t in[] = {3, 4, 5}, out[] = {0, 1, 2};
-  return nn_infer_forward(call,
-                          &(nn_forward_of){nn_batch_norm_infer, in, out, 3, 3});
+  return nn_infer_like_forward(
+      call, &(nn_forward_inference){nn_batch_norm_infer, in, out, 3, 3});
 }
 
 int32_t nn_batch_norm_activation_grad_infer(const tn_frame *call) {
@@ -71,18 +72,18 @@ int32_t nn_batch_norm_activation_grad_infer(const tn_frame *call) {
 
 int32_t nn_softmax_output_grad_infer(const tn_frame *call) {
   static const uint32_t in[] = {1, 2}, out[] = {0, 3};
-  return nn_infer_forward(
-      call, &(nn_forward_of){nn_softmax_output_infer, in, out, 2, 2});
+  return nn_infer_like_forward(
+      call, &(nn_forward_inference){nn_softmax_output_infer, in, out, 2, 2});
 }
 
 int32_t nn_pooling_grad_infer(const tn_frame *call) {
   static const uint32_t in[] = {1}, out[] = {0};
-  return nn_infer_forward(call,
-                          &(nn_forward_of){nn_pooling_infer, in, out, 1, 1});
+  return nn_infer_like_forward(
+      call, &(nn_forward_inference){nn_pooling_infer, in, out, 1, 1});
 }
 
-/* Slopes of prelu: one number, or one for each index along the second
- * dimension of the data. */
+/* Checks the shape of gamma, the slopes of prelu: one number, or one for each
+ * index along the second dimension of the data. */
 static int32_t check_slopes(const tn_frame *call, const tn_tensor *data,
                             const tn_tensor *gamma) {
   if (data->ndim < 0 || gamma->ndim < 0) return TN_OK;
@@ -93,7 +94,7 @@ static int32_t check_slopes(const tn_frame *call, const tn_tensor *data,
   return TN_FAIL(call, TN_SHAPE,
                  "`gamma` %s must have one number, or one for each index along "
                  "the second dimension of %s",
-                 nn_shape(gamma).text, nn_shape(data).text);
+                 nn_print_shape(gamma).text, nn_print_shape(data).text);
 }
 
 int32_t nn_prelu_grad_infer(const tn_frame *call) {
@@ -108,13 +109,13 @@ int32_t nn_prelu_sums_infer(const tn_frame *call) {
 
 #define BYTES(name, by)                                              \
   int32_t nn_##name##_bytes(const tn_frame *call, uint64_t *bytes) { \
-    const tn_frame own = nn_as_backward(call);                       \
+    const tn_frame own = nn_make_backward_call(call);                \
     return by(&own, bytes);                                          \
   }
-#define GRADIENT(name, by)                     \
-  int32_t nn_##name(const tn_frame *call) {    \
-    const tn_frame own = nn_as_backward(call); \
-    return by(&own);                           \
+#define GRADIENT(name, by)                            \
+  int32_t nn_##name(const tn_frame *call) {           \
+    const tn_frame own = nn_make_backward_call(call); \
+    return by(&own);                                  \
   }
 
 BYTES(softmax_grad, nn_softmax_bytes)
@@ -143,14 +144,14 @@ static void clear_output(const tn_frame *call, uint32_t out) {
 }
 
 int32_t nn_softmax_cross_entropy_grad(const tn_frame *call) {
-  const tn_frame own = nn_as_backward(call);
+  const tn_frame own = nn_make_backward_call(call);
   clear_output(call, 1);
   return call->req[0] == TN_REQ_NULL ? TN_OK
                                      : nn_softmax_cross_entropy_backward(&own);
 }
 
 int32_t nn_softmax_output_grad(const tn_frame *call) {
-  const tn_frame own = nn_as_backward(call);
+  const tn_frame own = nn_make_backward_call(call);
   clear_output(call, 1);
   return nn_softmax_output_backward(&own);
 }
@@ -159,19 +160,20 @@ int32_t nn_softmax_output_grad(const tn_frame *call) {
 
 int32_t nn_prelu_sums_bytes(const tn_frame *call, uint64_t *bytes) {
   nn_prelu_call p;
-  nn_as_prelu(&p, call);
+  nn_make_prelu_call(&p, call);
   return nn_prelu_bytes(&p.frame, bytes);
 }
 
 int32_t nn_prelu_sums(const tn_frame *call) {
   nn_prelu_call p;
-  nn_as_prelu(&p, call);
+  nn_make_prelu_call(&p, call);
   return call->req[0] == TN_REQ_NULL ? TN_OK : nn_prelu_backward(&p.frame);
 }
 
-/* Head, out and the result. */
+/* Bytes of workspace for converted operands: output gradient, softmax and
+ * result. */
 int32_t nn_softmax_output_through_bytes(const tn_frame *call, uint64_t *bytes) {
-  *bytes = 3 * nn_wide_bytes(&call->in[0]);
+  *bytes = 3 * nn_count_wide_bytes(&call->in[0]);
   return TN_OK;
 }
 
@@ -181,17 +183,17 @@ int32_t nn_softmax_output_through(const tn_frame *call) {
   const tn_tensor *out = &call->out[0];
   const int32_t last = out->ndim - 1, least = last < 1 ? last : 1;
   const int32_t first = p->preserve_shape && !p->multi_output ? last : least;
-  nn_wide w = nn_wide_begin(call, out->dtype, 0);
-  const nn_softmax s = {
-      .call = call,
-      .extent = nn_extent_of(out, first, p->multi_output ? least : last),
-      .mode = w.mode,
-      .factor = 1};
+  nn_wide_operands w = nn_open_wide_operands(call, out->dtype, 0);
+  const nn_softmax s = {.call = call,
+                        .axis_shape = nn_axis_find_shape(
+                            out, first, p->multi_output ? least : last),
+                        .mode = w.mode,
+                        .factor = 1};
   if (call->req[0] == TN_REQ_NULL || tn_tensor_size(out) == 0) return TN_OK;
-  void *to = nn_wide_room(&w, out, call->req[0]);
-  const void *head = nn_wide_read(&w, &call->in[0]);
-  const void *y = nn_wide_read(&w, &call->in[1]);
-  const int32_t code = nn_softmax_back(&s, head, y, to);
-  if (code == TN_OK) nn_wide_write(&w, out, to);
+  void *to = nn_locate_wide_output(&w, out, call->req[0]);
+  const void *head = nn_widen_input(&w, &call->in[0]);
+  const void *y = nn_widen_input(&w, &call->in[1]);
+  const int32_t code = nn_softmax_compute_gradient(&s, head, y, to);
+  if (code == TN_OK) nn_store_wide_output(&w, out, to);
   return code;
 }

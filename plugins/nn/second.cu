@@ -17,13 +17,13 @@
 
 #define BYTES(name, by)                                                   \
   int32_t nn_##name##_cuda_bytes(const tn_frame *call, uint64_t *bytes) { \
-    const tn_frame own = nn_as_backward(call);                            \
+    const tn_frame own = nn_make_backward_call(call);                     \
     return by(&own, bytes);                                               \
   }
-#define GRADIENT(name, by)                         \
-  int32_t nn_##name##_cuda(const tn_frame *call) { \
-    const tn_frame own = nn_as_backward(call);     \
-    return by(&own);                               \
+#define GRADIENT(name, by)                            \
+  int32_t nn_##name##_cuda(const tn_frame *call) {    \
+    const tn_frame own = nn_make_backward_call(call); \
+    return by(&own);                                  \
   }
 
 GRADIENT(softmax_grad, nn_softmax_cuda)
@@ -41,56 +41,57 @@ BYTES(prelu_grad, nn_leaky_relu_cuda_bytes)
 GRADIENT(prelu_grad, nn_leaky_relu_cuda_backward)
 BYTES(softmax_output_grad, nn_softmax_output_cuda_bytes)
 
-/* Labels have no gradient: their output is set to zeros. */
+/* Indices of the arrays that nn_clear_elements gets. Labels have no gradient:
+ * their output is set to zeros. */
 enum { TO, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> nn_clear_arrays;
 
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_clear_each(nn_clear_arrays a, int64_t n) {
-  for (int64_t i = nn_first(); i < n; i += nn_step())
+    nn_clear_elements(nn_clear_arrays a, int64_t n) {
+  for (int64_t i = nn_first_index(); i < n; i += nn_index_step())
     tn_cuda_write(a.at[TO], i, 0.0);
 }
 
-static int32_t clear(const tn_frame *call, uint32_t out) {
+static int32_t clear_output(const tn_frame *call, uint32_t out) {
   nn_clear_arrays a = {};
   if (call->req[out] != TN_REQ_WRITE) return TN_OK;
   a.at[TO] = tn_cuda_to(&call->out[out], call->req[out]);
   const int64_t n = tn_tensor_size(&call->out[out]);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
-    return tn_cuda_start_each(call, nn_clear_each, n, stream, a, n);
+    return tn_cuda_start_each(call, nn_clear_elements, n, stream, a, n);
   });
 }
 
 int32_t nn_softmax_cross_entropy_grad_cuda(const tn_frame *call) {
-  const tn_frame own = nn_as_backward(call);
-  const int32_t code = clear(call, 1);
+  const tn_frame own = nn_make_backward_call(call);
+  const int32_t code = clear_output(call, 1);
   if (code != TN_OK || call->req[0] == TN_REQ_NULL) return code;
   return nn_softmax_cross_entropy_cuda_backward(&own);
 }
 
 int32_t nn_softmax_output_grad_cuda(const tn_frame *call) {
-  const tn_frame own = nn_as_backward(call);
-  const int32_t code = clear(call, 1);
+  const tn_frame own = nn_make_backward_call(call);
+  const int32_t code = clear_output(call, 1);
   return code == TN_OK ? nn_softmax_output_cuda_backward(&own) : code;
 }
 
-/* Only the kind of function matters. */
-static void as_prelu(nn_prelu_call *p, const tn_frame *call) {
+/* Makes a backward call of prelu; its params only need act_type. */
+static void make_prelu_call(nn_prelu_call *p, const tn_frame *call) {
   static nn_leaky_relu_params prelu;
   prelu.act_type = NN_LEAKY_RELU_ACT_TYPE_PRELU;
-  nn_as_prelu(p, call);
+  nn_make_prelu_call(p, call);
   p->frame.params = &prelu;
 }
 
 int32_t nn_prelu_sums_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
   nn_prelu_call p;
-  as_prelu(&p, call);
+  make_prelu_call(&p, call);
   return nn_leaky_relu_cuda_bytes(&p.frame, bytes);
 }
 
 int32_t nn_prelu_sums_cuda(const tn_frame *call) {
   nn_prelu_call p;
   if (call->req[0] == TN_REQ_NULL) return TN_OK;
-  as_prelu(&p, call);
+  make_prelu_call(&p, call);
   return nn_leaky_relu_cuda_backward(&p.frame);
 }

@@ -8,27 +8,29 @@
 
 #include "tenon/plugin/op.h"
 
-/* Infers the shapes of a gradient call like the forward operator, which has up
- * to three inputs and outputs; the fields are their indices in the inputs of
- * the call. */
-typedef struct nn_forward_of {
+/* Arguments of nn_infer_like_forward: the forward operator's inference, and the
+ * indices of its inputs and outputs among the inputs of a gradient call. There
+ * are up to three of each. */
+typedef struct nn_forward_inference {
   int32_t (*infer)(const tn_frame *call);
   const uint32_t *in;
   const uint32_t *out;
   uint32_t n_in;
   uint32_t n_out;
-} nn_forward_of;
+} nn_forward_inference;
 
-int32_t nn_infer_forward(const tn_frame *call, const nn_forward_of *of);
+int32_t nn_infer_like_forward(const tn_frame *call,
+                              const nn_forward_inference *of);
 
-/* A gradient as an operator has the operands of a backward call. */
-static inline tn_frame nn_as_backward(const tn_frame *call) {
+/* Returns a copy of a call with the backward flag. A gradient as an operator
+ * has the operands of a backward call. */
+static inline tn_frame nn_make_backward_call(const tn_frame *call) {
   tn_frame own = *call;
   own.flags |= TN_CALL_BACKWARD;
   return own;
 }
 
-/* A backward call of prelu that requests the gradient of its slopes alone. */
+/* A backward call of prelu that requests only the gradient of gamma. */
 typedef struct nn_prelu_call {
   tn_frame frame;
   tn_tensor in[6]; /* [gradients of out and kept, data, gamma, out, kept] */
@@ -37,7 +39,7 @@ typedef struct nn_prelu_call {
   tn_req req[2];
 } nn_prelu_call;
 
-static inline void nn_as_prelu(nn_prelu_call *p, const tn_frame *call) {
+static inline void nn_make_prelu_call(nn_prelu_call *p, const tn_frame *call) {
   const tn_tensor *head = &call->in[0], *kept = &call->in[1];
   const tn_tensor in[] = {*head, *head, *kept, call->in[2], *kept, *kept};
   memcpy(p->in, in, sizeof in);
@@ -47,7 +49,7 @@ static inline void nn_as_prelu(nn_prelu_call *p, const tn_frame *call) {
   p->out[1] = call->out[0];
   p->req[0] = TN_REQ_NULL;
   p->req[1] = call->req ? call->req[0] : TN_REQ_WRITE;
-  p->frame = nn_as_backward(call);
+  p->frame = nn_make_backward_call(call);
   p->frame.n_in = 6;
   p->frame.n_out = 2;
   p->frame.in = p->in;

@@ -16,21 +16,26 @@
 
 int32_t nn_fully_connected_activation_grad_infer(const tn_frame *call) {
   static const uint32_t in[] = {1, 2, 3}, out[] = {0, 0, 0};
-  return nn_infer_forward(
-      call,
-      &(nn_forward_of){nn_fully_connected_activation_infer, in, out, 3, 1});
+  return nn_infer_like_forward(
+      call, &(nn_forward_inference){nn_fully_connected_activation_infer, in,
+                                    out, 3, 1});
 }
 
 int32_t nn_fully_connected_activation_grad_2_1_infer(const tn_frame *call) {
   static const uint32_t in[] = {1, 2}, out[] = {0, 0};
-  return nn_infer_forward(
-      call,
-      &(nn_forward_of){nn_fully_connected_activation_infer, in, out, 2, 1});
+  return nn_infer_like_forward(
+      call, &(nn_forward_inference){nn_fully_connected_activation_infer, in,
+                                    out, 2, 1});
 }
 
-enum { HEAD, DATA, WEIGHT }; /* of convolutions */
+enum {
+  HEAD,
+  DATA,
+  WEIGHT
+}; /* indices of the inputs of a convolution's gradient */
 
-/* The params of all convolutions have the same first fields. */
+/* Checks data and the parameters of a convolution's gradient. The params of all
+ * convolution operators have the same first fields. */
 static int32_t check_images(const tn_frame *call,
                             const nn_convolution_params *p) {
   const tn_tensor *data = &call->in[DATA];
@@ -39,8 +44,8 @@ static int32_t check_images(const tn_frame *call,
         call, TN_SHAPE,
         "`kernel` has %lld dimensions, so `data` must have %lld, but "
         "%s has %d",
-        (long long)p->kernel.n, (long long)p->kernel.n + 2, nn_shape(data).text,
-        (int)data->ndim);
+        (long long)p->kernel.n, (long long)p->kernel.n + 2,
+        nn_print_shape(data).text, (int)data->ndim);
   const int64_t channels = data->shape[1];
   if (p->num_filter % p->num_group == 0 &&
       (channels < 0 || channels % p->num_group == 0))
@@ -48,12 +53,12 @@ static int32_t check_images(const tn_frame *call,
   return TN_FAIL(call, TN_SHAPE,
                  "channels of `data` %s and `num_filter` %lld must divide into "
                  "`num_group` %lld",
-                 nn_shape(data).text, (long long)p->num_filter,
+                 nn_print_shape(data).text, (long long)p->num_filter,
                  (long long)p->num_group);
 }
 
-/* The number of windows along a dimension of n elements; -1 if it is unknown,
- * and below that if the window is larger. */
+/* Returns the number of windows along dimension d of n elements; -1 if it is
+ * unknown, -2 if the window is larger. */
 static int64_t count_windows(const nn_convolution_params *p, int64_t d,
                              int64_t n) {
   const int64_t padded = n < 0 ? -1 : tn_size_plus(n, 2 * p->pad.v[d]);
@@ -62,7 +67,8 @@ static int64_t count_windows(const nn_convolution_params *p, int64_t d,
   return padded < reach ? -2 : (padded - reach) / p->stride.v[d] + 1;
 }
 
-/* Images and parameters decide everything else. */
+/* Infers the shapes of the output gradient and the weight from data and
+ * parameters. */
 int32_t nn_convolution_grad_infer(const tn_frame *call) {
   const nn_convolution_params *p = (const nn_convolution_params *)call->params;
   const tn_tensor *data = &call->in[DATA];
@@ -80,7 +86,7 @@ int32_t nn_convolution_grad_infer(const tn_frame *call) {
       return TN_FAIL(call, TN_SHAPE,
                      "a window is larger than dimension %d of the padded "
                      "images `data` %s",
-                     (int)d, nn_shape(data).text);
+                     (int)d, nn_print_shape(data).text);
   }
   code = call->host->set_shape(call, TN_OPERAND_IN, HEAD, data->ndim, out);
   if (code != TN_OK) return code;
@@ -100,7 +106,7 @@ typedef struct product_call {
 
 static void open_call(product_call *p, const tn_frame *call) {
   memset(p, 0, sizeof *p);
-  p->frame = nn_as_backward(call);
+  p->frame = nn_make_backward_call(call);
   p->frame.n_in = 5;
   p->frame.n_out = 3;
   p->frame.in = p->in;
@@ -109,8 +115,8 @@ static void open_call(product_call *p, const tn_frame *call) {
   p->frame.req = p->req;
 }
 
-/* A gradient without a bias. */
-static void as_product(product_call *p, const tn_frame *call) {
+/* Makes a backward call without a bias from a gradient call. */
+static void make_product_call(product_call *p, const tn_frame *call) {
   open_call(p, call);
   for (uint32_t i = 0; i < 3; ++i) p->in[i] = call->in[i];
   p->in[3].ndim = -1;
@@ -123,8 +129,8 @@ static void as_product(product_call *p, const tn_frame *call) {
   p->out[2].ndim = -1;
 }
 
-/* The gradient of a weight alone. */
-static void as_weight(product_call *p, const tn_frame *call) {
+/* Makes a backward call that requests only the gradient of the weight. */
+static void make_weight_call(product_call *p, const tn_frame *call) {
   open_call(p, call);
   for (uint32_t i = 0; i < 5; ++i) p->in[i].ndim = -1;
   for (uint32_t i = 2; i < 5; ++i) p->in_flags[i] = TN_IN_ABSENT;
@@ -135,35 +141,36 @@ static void as_weight(product_call *p, const tn_frame *call) {
   p->req[1] = call->req ? call->req[0] : TN_REQ_WRITE;
 }
 
-/* `of` takes calls of every type. */
+/* Defines gradient kernels that call the kernels `of`, which accept every type.
+ */
 #define GRADIENT(name, of)                                                    \
   int32_t nn_##name##_grad(const tn_frame *call) {                            \
-    const tn_frame own = nn_as_backward(call);                                \
+    const tn_frame own = nn_make_backward_call(call);                         \
     return of##_backward(&own);                                               \
   }                                                                           \
   int32_t nn_##name##_grad_bytes(const tn_frame *call, uint64_t *bytes) {     \
-    const tn_frame own = nn_as_backward(call);                                \
+    const tn_frame own = nn_make_backward_call(call);                         \
     return of##_bytes(&own, bytes);                                           \
   }                                                                           \
   int32_t nn_##name##_grad_2_1(const tn_frame *call) {                        \
     product_call p;                                                           \
-    as_product(&p, call);                                                     \
+    make_product_call(&p, call);                                              \
     return of##_backward(&p.frame);                                           \
   }                                                                           \
   int32_t nn_##name##_grad_2_1_bytes(const tn_frame *call, uint64_t *bytes) { \
     product_call p;                                                           \
-    as_product(&p, call);                                                     \
+    make_product_call(&p, call);                                              \
     return of##_bytes(&p.frame, bytes);                                       \
   }
 #define WEIGHT(name, of)                                                    \
   int32_t nn_##name##_weight(const tn_frame *call) {                        \
     product_call p;                                                         \
-    as_weight(&p, call);                                                    \
+    make_weight_call(&p, call);                                             \
     return of##_backward(&p.frame);                                         \
   }                                                                         \
   int32_t nn_##name##_weight_bytes(const tn_frame *call, uint64_t *bytes) { \
     product_call p;                                                         \
-    as_weight(&p, call);                                                    \
+    make_weight_call(&p, call);                                             \
     return of##_bytes(&p.frame, bytes);                                     \
   }
 

@@ -7,96 +7,109 @@
 #include "softmax.gen.h"
 
 enum { TO, HEAD, OUT, N_ARRAYS };
-typedef tn_cuda_arrays<N_ARRAYS> nn_softmax_back_arrays;
+typedef tn_cuda_arrays<N_ARRAYS> nn_softmax_gradient_arrays;
 
+/* Writes the gradient of a softmax, line by line. */
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_softmax_back_lines(nn_softmax_back_arrays a, nn_softmax_view v) {
-  typedef nn_wide<T> C;
+    nn_softmax_write_line_gradients(nn_softmax_gradient_arrays a,
+                                    nn_softmax_view v) {
+  typedef nn_compute_type<T> C;
   __shared__ C part[TN_CUDA_THREADS];
-  const int64_t groups = nn_line_groups(v.lines), inner = v.lines.inner;
+  const int64_t groups = nn_count_line_blocks(v.lines), inner = v.lines.inner;
   for (int64_t g = blockIdx.x; g < groups; g += gridDim.x) {
-    const nn_line line = nn_line_of(v.lines, g);
+    const nn_line line = nn_locate_line(v.lines, g);
     nn_long_sum<C> own;
     for (int64_t k = line.first; k < line.end; k += line.step) {
       const int64_t i = line.at + k * inner;
-      const C head = nn_get<T>(a.at[HEAD], i);
-      own.add(v.is_log ? head : head * nn_get<T>(a.at[OUT], i));
+      const C head = nn_load_element<T>(a.at[HEAD], i);
+      own.add(v.is_log ? head : head * nn_load_element<T>(a.at[OUT], i));
     }
     const C sum =
         tn_cuda_reduce(part, own.all(), tn_cuda_plus(), v.lines.lanes);
     for (int64_t k = line.first; k < line.end; k += line.step) {
       const int64_t i = line.at + k * inner;
-      const C head = nn_get<T>(a.at[HEAD], i), y = nn_get<T>(a.at[OUT], i);
+      const C head = nn_load_element<T>(a.at[HEAD], i),
+              y = nn_load_element<T>(a.at[OUT], i);
       const C slope = v.is_log ? head - nn_exp(y) * sum : y * (head - sum);
-      nn_put<T>(a.at[TO], i, slope * (C)v.factor);
+      nn_store_element<T>(a.at[TO], i, slope * (C)v.factor);
     }
   }
 }
 
-/* The same for rows. */
+/* Writes the gradient of a softmax, row by row; rows are kept in registers. */
 template <class T, class S>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_softmax_back_rows(nn_softmax_back_arrays a, nn_softmax_view v) {
-  typedef nn_wide<T> C;
+    nn_softmax_write_row_gradients(nn_softmax_gradient_arrays a,
+                                   nn_softmax_view v) {
+  typedef nn_compute_type<T> C;
   __shared__ C part[TN_CUDA_THREADS];
   const C factor = (C)v.factor;
-  for (int64_t g = blockIdx.x; g < nn_row_groups(v.rows); g += gridDim.x) {
-    const nn_row row = nn_row_of<S>(v.rows, g);
+  for (int64_t g = blockIdx.x; g < nn_count_row_blocks(v.rows);
+       g += gridDim.x) {
+    const nn_row row = nn_locate_row<S>(v.rows, g);
     nn_pack<C, S::size> head[S::packs], y[S::packs];
     C sum = 0;
-    nn_row_get<T, S>(a.at[HEAD], row, (C)0, head);
-    nn_row_get<T, S>(a.at[OUT], row, (C)0, y);
-    nn_row_both<S>(head, y, [&](C &h, C e) { sum += v.is_log ? h : h * e; });
-    sum = nn_row_reduce<S>(part, sum, tn_cuda_plus(), row);
-    nn_row_both<S>(head, y, [&](C &h, C e) {
+    nn_load_row<T, S>(a.at[HEAD], row, (C)0, head);
+    nn_load_row<T, S>(a.at[OUT], row, (C)0, y);
+    nn_visit_two_rows<S>(head, y,
+                         [&](C &h, C e) { sum += v.is_log ? h : h * e; });
+    sum = nn_reduce_row<S>(part, sum, tn_cuda_plus(), row);
+    nn_visit_two_rows<S>(head, y, [&](C &h, C e) {
       h = (v.is_log ? h - nn_exp(e) * sum : e * (h - sum)) * factor;
     });
-    nn_row_put<T, S>(a.at[TO], row, head);
+    nn_store_row<T, S>(a.at[TO], row, head);
   }
 }
 
-static int32_t nn_softmax_back(const tn_frame *call, nn_softmax_view v) {
-  nn_softmax_back_arrays a = {};
+/* Launches the kernel that writes the gradient of a softmax. */
+static int32_t nn_softmax_launch_gradient(const tn_frame *call,
+                                          nn_softmax_view v) {
+  nn_softmax_gradient_arrays a = {};
   a.at[TO] = tn_cuda_to(&call->out[NN_SOFTMAX_IN_DATA], call->req[0]);
   a.at[HEAD] = tn_cuda_from(&call->in[NN_SOFTMAX_BACKWARD_GRAD_OUT]);
   a.at[OUT] = tn_cuda_from(&call->in[NN_SOFTMAX_BACKWARD_OUT_OUT]);
-  for (int i = 0; i < N_ARRAYS; ++i) nn_rows_meet(&v.rows, a.at[i]);
+  for (int i = 0; i < N_ARRAYS; ++i) nn_check_row_packs(&v.rows, a.at[i]);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
     return tn_cuda_by_float(call->out[0].dtype, [&](auto type) {
       typedef decltype(type) T;
-      return nn_start_rows(
-          call, nn_softmax_back_lines<T>,
-          [](auto shape) { return nn_softmax_back_rows<T, decltype(shape)>; },
+      return nn_launch_rows(
+          call, nn_softmax_write_line_gradients<T>,
+          [](auto shape) {
+            return nn_softmax_write_row_gradients<T, decltype(shape)>;
+          },
           stream, a, v);
     });
   });
 }
 
-/* A scalar is a line of one element. */
-static int32_t nn_softmax_either(const tn_frame *call, int64_t axis,
-                                 double temperature, int is_log) {
+/* Runs a forward or backward call of softmax or log_softmax. A scalar is a line
+ * of one element. */
+static int32_t nn_softmax_run_call(const tn_frame *call, int64_t axis,
+                                   double temperature, int is_log) {
   const tn_tensor *out = &call->out[0];
   const int32_t dim = (int32_t)(axis < 0 ? axis + out->ndim : axis);
-  const nn_softmax_view v =
-      nn_softmax_view_of(nn_lines_of(out, dim, dim), 1 / temperature, is_log);
+  const nn_softmax_view v = nn_softmax_make_view(nn_find_lines(out, dim, dim),
+                                                 1 / temperature, is_log);
   if (call->req[0] == TN_REQ_NULL || tn_tensor_size(out) == 0) return TN_OK;
-  if (call->flags & TN_CALL_BACKWARD) return nn_softmax_back(call, v);
-  return nn_softmax_run(call, v, tn_cuda_to(out, call->req[0]),
-                        tn_cuda_from(&call->in[NN_SOFTMAX_IN_DATA]));
+  if (call->flags & TN_CALL_BACKWARD)
+    return nn_softmax_launch_gradient(call, v);
+  return nn_softmax_launch(call, v, tn_cuda_to(out, call->req[0]),
+                           tn_cuda_from(&call->in[NN_SOFTMAX_IN_DATA]));
 }
 
 int32_t nn_softmax_cuda(const tn_frame *call) {
   const nn_softmax_params *p = nn_softmax_params_of(call);
-  return nn_softmax_either(call, p->axis, p->temperature, 0);
+  return nn_softmax_run_call(call, p->axis, p->temperature, 0);
 }
 
 int32_t nn_log_softmax_cuda(const tn_frame *call) {
   const nn_log_softmax_params *p = nn_log_softmax_params_of(call);
-  return nn_softmax_either(call, p->axis, p->temperature, 1);
+  return nn_softmax_run_call(call, p->axis, p->temperature, 1);
 }
 
-/* The softmax of softmax_output.yaml. */
+/* Computes the gradient of the softmax in softmax_output: input 0 is the output
+ * gradient, input 1 the softmax. */
 int32_t nn_softmax_output_through_cuda(const tn_frame *call) {
   const nn_softmax_output_through_params *p =
       nn_softmax_output_through_params_of(call);
@@ -108,7 +121,8 @@ int32_t nn_softmax_output_through_cuda(const tn_frame *call) {
   own.in = in;
   own.n_in = 3;
   if (call->req[0] == TN_REQ_NULL || tn_tensor_size(out) == 0) return TN_OK;
-  return nn_softmax_back(
-      &own, nn_softmax_view_of(
-                nn_lines_of(out, first, p->multi_output ? least : last), 1, 0));
+  return nn_softmax_launch_gradient(
+      &own,
+      nn_softmax_make_view(
+          nn_find_lines(out, first, p->multi_output ? least : last), 1, 0));
 }

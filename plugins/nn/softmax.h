@@ -6,21 +6,22 @@
 
 #include "axis.h"
 
-/* The kind of softmax and its lines, in f32 or f64. */
+/* The lines of a softmax, and its kind, in f32 or f64. */
 typedef struct nn_softmax {
   const tn_frame *call;
-  nn_extent extent;
+  nn_axis_shape axis_shape;
   tn_kernel_mode mode;
-  double factor; /* of elements before anything else */
-  int is_log;    /* its logarithm instead */
+  double factor; /* elements are multiplied by it first: 1 / temperature */
+  int is_log;    /* the result is the logarithm of the softmax */
 } nn_softmax;
 
-/* `to` may be `from`. [worker] */
+/* Computes the softmax of all lines. `to` may be `from`. TN_OK, or a code of
+ * parallel_for. [worker] */
 int32_t nn_softmax_forward(const nn_softmax *s, const void *from, void *to);
 
-/* The gradient, from the gradient of the result, and the result; `to` may be
- * either. [worker] */
-int32_t nn_softmax_back(const nn_softmax *s, const void *head, const void *out,
-                        void *to);
+/* Computes the gradient `to` of the input from the output gradient `head` and
+ * the softmax `out`. `to` may be either. [worker] */
+int32_t nn_softmax_compute_gradient(const nn_softmax *s, const void *head,
+                                    const void *out, void *to);
 
 #endif /* NN_SOFTMAX_H_ */

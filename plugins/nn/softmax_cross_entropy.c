@@ -8,31 +8,32 @@
 enum { CHUNK = 64 }; /* rows with labels read together */
 
 /* Arguments of a loop over some rows. */
-typedef struct costs {
+typedef struct row_args {
   int64_t classes;
-  const int64_t *labels; /* -1: of no class */
-  double *losses;        /* forward */
-  double head;           /* backward */
-} costs;
+  const int64_t *labels; /* class number of each row; -1: no class */
+  double *losses;        /* forward: gets the losses */
+  double head;           /* backward: output gradient */
+} row_args;
 
 #define NN_EACH "cross_rows.h"
 #include "each.h"
 
-typedef struct work {
+typedef struct cross_work {
   const nn_loops *loops;
   const tn_tensor *label;
   tn_kernel_mode mode;
   int64_t rows;
   int64_t classes;
-  int64_t bytes; /* of an element */
+  int64_t bytes; /* bytes of an element */
   const char *x;
-  char *norm; /* or NULL */
-  char *to;   /* backward */
+  char *norm; /* (row, 2): NULL if they are not known */
+  char *to;   /* backward: gradient of data */
   double *losses;
   double head;
-} work;
+} cross_work;
 
-static void read_labels(const work *w, int64_t at, int64_t n, int64_t *to) {
+static void read_labels(const cross_work *w, int64_t at, int64_t n,
+                        int64_t *to) {
   const tn_kernel_mode mode = {TN_F64, w->mode.level};
   double label[CHUNK];
   tn_kernel_load_dense(
@@ -45,39 +46,40 @@ static void read_labels(const work *w, int64_t at, int64_t n, int64_t *to) {
 }
 
 static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
-  const work *w = arg;
+  const cross_work *w = arg;
   int64_t labels[CHUNK];
   for (int64_t r = begin; r < end; r += CHUNK) {
     const int64_t n = end - r < CHUNK ? end - r : CHUNK;
     const int64_t skip = r * w->classes * w->bytes;
-    const costs c = {w->classes, labels, w->losses ? w->losses + r : NULL,
-                     w->head};
+    const row_args c = {w->classes, labels, w->losses ? w->losses + r : NULL,
+                        w->head};
     const tn_kernel_block block = {
         .n = n,
         .out = w->to ? w->to + skip : NULL,
         .in = {w->x + skip, w->norm ? w->norm + 2 * r * w->bytes : NULL}};
     read_labels(w, r, n, labels);
-    nn_loop_run(&w->mode, w->loops, &block, &c);
+    nn_run_loop(&w->mode, w->loops, &block, &c);
   }
   return TN_OK;
 }
 
-static work work_of(const tn_frame *call, const tn_tensor *data) {
-  work w = {.rows = data->shape[0], .classes = data->shape[1]};
+static cross_work make_work(const tn_frame *call, const tn_tensor *data) {
+  cross_work w = {.rows = data->shape[0], .classes = data->shape[1]};
   w.mode.compute = tn_kernel_compute(data->dtype);
   w.mode.level = tn_kernel_level(call);
   w.bytes = tn_dtype_bytes(w.mode.compute);
   return w;
 }
 
-static uint64_t round_up(int64_t bytes) {
+static uint64_t round_up_bytes(int64_t bytes) {
   return ((uint64_t)bytes + 63) / 64 * 64;
 }
 
-/* Forward losses and norms; operands in another type follow them. */
-static uint64_t own_bytes(const work *w) {
-  return round_up(w->rows * (int64_t)sizeof(double)) +
-         round_up(2 * w->rows * w->bytes);
+/* Bytes of workspace for forward losses and norms; converted operands follow
+ * them. */
+static uint64_t count_own_bytes(const cross_work *w) {
+  return round_up_bytes(w->rows * (int64_t)sizeof(double)) +
+         round_up_bytes(2 * w->rows * w->bytes);
 }
 
 int32_t nn_softmax_cross_entropy_bytes(const tn_frame *call, uint64_t *bytes) {
@@ -85,14 +87,16 @@ int32_t nn_softmax_cross_entropy_bytes(const tn_frame *call, uint64_t *bytes) {
   const tn_tensor *data =
       &call->in[back ? NN_SOFTMAX_CROSS_ENTROPY_BACKWARD_IN_DATA
                      : NN_SOFTMAX_CROSS_ENTROPY_IN_DATA];
-  const work w = work_of(call, data);
-  *bytes = own_bytes(&w) + (back ? 2 : 1) * nn_wide_bytes(data);
+  const cross_work w = make_work(call, data);
+  *bytes = count_own_bytes(&w) + (back ? 2 : 1) * nn_count_wide_bytes(data);
   return TN_OK;
 }
 
-/* Rows without classes have no loss, and zeros for norms. */
-static int32_t run_loops(const tn_frame *call, work *w) {
-  if (w->classes > 0) return nn_share(call, w->rows, w->classes, run_slice, w);
+/* Runs the loops over all rows. Rows without classes have no loss, and zeros
+ * for norms. */
+static int32_t run_loops(const tn_frame *call, cross_work *w) {
+  if (w->classes > 0)
+    return nn_run_parallel(call, w->rows, w->classes, run_slice, w);
   if (w->losses == NULL || w->rows == 0) return TN_OK;
   memset(w->losses, 0, (size_t)w->rows * sizeof *w->losses);
   memset(w->norm, 0, (size_t)(2 * w->rows * w->bytes));
@@ -100,20 +104,22 @@ static int32_t run_loops(const tn_frame *call, work *w) {
 }
 
 int32_t nn_softmax_cross_entropy(const tn_frame *call) {
-  static const nn_loops loops = NN_LOOPS(losses);
+  static const nn_loops loops = NN_LOOPS(find_losses);
   const tn_tensor *data = &call->in[NN_SOFTMAX_CROSS_ENTROPY_IN_DATA];
   const tn_tensor *out = &call->out[NN_SOFTMAX_CROSS_ENTROPY_OUT_OUT];
   const tn_tensor *norm = &call->out[NN_SOFTMAX_CROSS_ENTROPY_OUT_NORM];
   const int shown = call->req[NN_SOFTMAX_CROSS_ENTROPY_OUT_NORM] != TN_REQ_NULL;
-  work w = work_of(call, data);
+  cross_work w = make_work(call, data);
   const tn_kernel_mode f64 = {TN_F64, w.mode.level};
-  nn_wide wide = nn_wide_begin(call, data->dtype, own_bytes(&w));
+  nn_wide_operands wide =
+      nn_open_wide_operands(call, data->dtype, count_own_bytes(&w));
   w.loops = &loops;
   w.label = &call->in[NN_SOFTMAX_CROSS_ENTROPY_IN_LABEL];
   w.losses = call->ws[0];
-  w.norm = (char *)call->ws[0] + round_up(w.rows * (int64_t)sizeof(double));
+  w.norm =
+      (char *)call->ws[0] + round_up_bytes(w.rows * (int64_t)sizeof(double));
   if (shown && norm->dtype == w.mode.compute) w.norm = norm->data;
-  w.x = nn_wide_read(&wide, data);
+  w.x = nn_widen_input(&wide, data);
   const int32_t code = run_loops(call, &w);
   if (code != TN_OK) return code;
   if (shown && w.norm != norm->data)
@@ -126,22 +132,23 @@ int32_t nn_softmax_cross_entropy(const tn_frame *call) {
 }
 
 int32_t nn_softmax_cross_entropy_backward(const tn_frame *call) {
-  static const nn_loops loops = NN_LOOPS(slopes);
+  static const nn_loops loops = NN_LOOPS(write_gradients);
   const tn_tensor *data = &call->in[NN_SOFTMAX_CROSS_ENTROPY_BACKWARD_IN_DATA];
   const tn_tensor *head = &call->in[NN_SOFTMAX_CROSS_ENTROPY_BACKWARD_GRAD_OUT];
   const tn_tensor *norm = &call->in[NN_SOFTMAX_CROSS_ENTROPY_BACKWARD_OUT_NORM];
   const tn_tensor *to = &call->out[NN_SOFTMAX_CROSS_ENTROPY_IN_DATA];
   if (call->req[NN_SOFTMAX_CROSS_ENTROPY_IN_DATA] == TN_REQ_NULL) return TN_OK;
-  work w = work_of(call, data);
+  cross_work w = make_work(call, data);
   const tn_kernel_mode f64 = {TN_F64, w.mode.level};
-  nn_wide wide = nn_wide_begin(call, data->dtype, own_bytes(&w));
+  nn_wide_operands wide =
+      nn_open_wide_operands(call, data->dtype, count_own_bytes(&w));
   w.loops = &loops;
   w.label = &call->in[NN_SOFTMAX_CROSS_ENTROPY_BACKWARD_IN_LABEL];
   tn_kernel_load_dense(&w.head, &f64, head->data, head->dtype, 1);
   w.norm = norm->dtype == w.mode.compute ? norm->data : NULL;
-  w.x = nn_wide_read(&wide, data);
-  w.to = nn_wide_room(&wide, to, TN_REQ_WRITE);
+  w.x = nn_widen_input(&wide, data);
+  w.to = nn_locate_wide_output(&wide, to, TN_REQ_WRITE);
   const int32_t code = run_loops(call, &w);
-  if (code == TN_OK) nn_wide_write(&wide, to, w.to);
+  if (code == TN_OK) nn_store_wide_output(&wide, to, w.to);
   return code;
 }

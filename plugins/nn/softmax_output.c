@@ -11,18 +11,20 @@
 
 /* ------------------------------------------------------------------ shapes */
 
-static int32_t state_shape(const tn_frame *call, uint32_t index, int32_t ndim,
-                           const int64_t *shape) {
+static int32_t set_input_shape(const tn_frame *call, uint32_t index,
+                               int32_t ndim, const int64_t *shape) {
   return call->host->set_shape(call, TN_OPERAND_IN, index, ndim, shape);
 }
 
-/* The dimension of data for dimension d of a label with class numbers. */
-static int32_t data_dim(const nn_softmax_output_params *p, int32_t d) {
+/* Returns the dimension of data that has the length of dimension d of a label
+ * with class numbers. */
+static int32_t find_data_dim(const nn_softmax_output_params *p, int32_t d) {
   return p->multi_output && d > 0 ? d + 1 : d;
 }
 
-/* Rank of such a label. */
-static int32_t label_rank(const nn_softmax_output_params *p, int32_t ndim) {
+/* Returns the rank of a label with class numbers, for data of rank ndim. */
+static int32_t find_label_rank(const nn_softmax_output_params *p,
+                               int32_t ndim) {
   return p->multi_output || p->preserve_shape ? ndim - 1 : 1;
 }
 
@@ -30,8 +32,8 @@ static int32_t refuse_label(const tn_frame *call) {
   return TN_FAIL(call, TN_SHAPE,
                  "`label` %s has neither a class number for each softmax of "
                  "`data` %s nor its probabilities",
-                 nn_shape(&call->in[NN_SOFTMAX_OUTPUT_IN_LABEL]).text,
-                 nn_shape(&call->in[NN_SOFTMAX_OUTPUT_IN_DATA]).text);
+                 nn_print_shape(&call->in[NN_SOFTMAX_OUTPUT_IN_LABEL]).text,
+                 nn_print_shape(&call->in[NN_SOFTMAX_OUTPUT_IN_DATA]).text);
 }
 
 /* Merges the dimensions of data and of a label with class numbers. */
@@ -39,12 +41,12 @@ static int32_t infer_class_numbers(const tn_frame *call) {
   const nn_softmax_output_params *p = nn_softmax_output_params_of(call);
   const tn_tensor *data = &call->in[NN_SOFTMAX_OUTPUT_IN_DATA];
   const tn_tensor *label = &call->in[NN_SOFTMAX_OUTPUT_IN_LABEL];
-  const int32_t ndim = label_rank(p, data->ndim);
+  const int32_t ndim = find_label_rank(p, data->ndim);
   int64_t known[TN_MAX_NDIM], shape[TN_MAX_NDIM];
   if (label->ndim >= 0 && label->ndim != ndim) return refuse_label(call);
   memcpy(known, data->shape, (size_t)data->ndim * sizeof *known);
   for (int32_t d = 0; d < ndim; ++d) {
-    const int32_t same = data_dim(p, d);
+    const int32_t same = find_data_dim(p, d);
     if (label->ndim == ndim && label->shape[d] >= 0) {
       if (known[same] >= 0 && known[same] != label->shape[d])
         return refuse_label(call);
@@ -53,9 +55,9 @@ static int32_t infer_class_numbers(const tn_frame *call) {
     shape[d] = known[same];
   }
   const int32_t code =
-      state_shape(call, NN_SOFTMAX_OUTPUT_IN_LABEL, ndim, shape);
+      set_input_shape(call, NN_SOFTMAX_OUTPUT_IN_LABEL, ndim, shape);
   if (code != TN_OK) return code;
-  return state_shape(call, NN_SOFTMAX_OUTPUT_IN_DATA, data->ndim, known);
+  return set_input_shape(call, NN_SOFTMAX_OUTPUT_IN_DATA, data->ndim, known);
 }
 
 int32_t nn_softmax_output_infer(const tn_frame *call) {
@@ -71,11 +73,11 @@ int32_t nn_softmax_output_infer(const tn_frame *call) {
   /* Class numbers are the default, and probabilities are allowed. */
   if (label->ndim < 0 && !(call->flags & TN_CALL_DEFAULTS)) return TN_OK;
   if (label->ndim != data->ndim) return infer_class_numbers(call);
-  const int32_t code =
-      state_shape(call, NN_SOFTMAX_OUTPUT_IN_LABEL, data->ndim, data->shape);
+  const int32_t code = set_input_shape(call, NN_SOFTMAX_OUTPUT_IN_LABEL,
+                                       data->ndim, data->shape);
   if (code != TN_OK) return code;
-  return state_shape(call, NN_SOFTMAX_OUTPUT_IN_DATA, label->ndim,
-                     label->shape);
+  return set_input_shape(call, NN_SOFTMAX_OUTPUT_IN_DATA, label->ndim,
+                         label->shape);
 }
 
 /* ------------------------------------------------------------------- loops */
@@ -86,119 +88,127 @@ enum {
   IGNORED = -2,     /* no class, and no gradient */
 };
 
-/* Target values of a gradient. */
-typedef struct goals {
-  nn_extent extent;
-  const int32_t *chosen; /* class, NONE or IGNORED of each position */
-  double hit;            /* target of the class */
-  double miss;           /* and of the others, if there is a class */
+/* The targets, from which the gradient is the difference. */
+typedef struct targets {
+  nn_axis_shape axis_shape;
+  const int32_t *chosen; /* class number, NONE or IGNORED of each position */
+  double hit;            /* target of the label's class */
+  double miss; /* target of the other classes, if the label is a class */
   double factor;
-} goals;
+} targets;
 
 #define REAL float
 #define NAME(x) x##_f32
-#include "softmax_slopes.h"
+#include "softmax_output_loops.h"
 
 #define REAL double
 #define NAME(x) x##_f64
-#include "softmax_slopes.h"
+#include "softmax_output_loops.h"
 
-static nn_extent extent_of(const tn_frame *call, const tn_tensor *data) {
+/* Returns the shape of data around its axis of classes. */
+static nn_axis_shape find_axis_shape(const tn_frame *call,
+                                     const tn_tensor *data) {
   const nn_softmax_output_params *p = nn_softmax_output_params_of(call);
   const int32_t last = data->ndim - 1;
-  if (p->multi_output) return nn_extent_of(data, 1, 1);
-  return nn_extent_of(data, p->preserve_shape ? last : 1, last);
+  if (p->multi_output) return nn_axis_find_shape(data, 1, 1);
+  return nn_axis_find_shape(data, p->preserve_shape ? last : 1, last);
 }
 
-/* A gradient in f32 or f64. */
-typedef struct work {
+/* The state of a backward call in f32 or f64. */
+typedef struct output_work {
   const tn_frame *call;
-  nn_extent extent;
+  nn_axis_shape axis_shape;
   tn_kernel_mode mode;
-  int64_t bytes; /* of an element */
+  int64_t bytes; /* bytes of an element */
   const char *from;
   char *to;
   const char *head; /* gradient of out, or NULL */
   const tn_tensor *label;
-  int is_soft; /* labels are probabilities */
-  goals goals; /* but for `chosen` */
-} work;
+  int is_soft;     /* labels are probabilities */
+  targets targets; /* targets without `chosen` */
+} output_work;
 
 /* ---------------------------------------------------------------- backward */
 
-/* n labels from `at` on, as numbers. */
-static void read_labels(const work *w, int64_t at, int64_t n, double *to) {
+/* Reads n labels from `at` on as f64. */
+static void read_labels(const output_work *w, int64_t at, int64_t n,
+                        double *to) {
   const tn_kernel_mode mode = {TN_F64, w->mode.level};
   const char *from =
       (const char *)w->label->data + at * tn_dtype_bytes(w->label->dtype);
   tn_kernel_load_dense(to, &mode, from, w->label->dtype, n);
 }
 
-/* The same as classes. */
-static void read_classes(const work *w, int64_t at, int64_t n, int32_t *to) {
+/* Reads n labels from `at` on as class numbers, NONE or IGNORED. */
+static void read_classes(const output_work *w, int64_t at, int64_t n,
+                         int32_t *to) {
   const nn_softmax_output_params *p = nn_softmax_output_params_of(w->call);
   double label[CHUNK];
   read_labels(w, at, n, label);
   for (int64_t i = 0; i < n; ++i) {
     const double number = label[i];
-    to[i] = number >= 0 && number < (double)w->extent.length ? (int32_t)number
-                                                             : NONE;
+    to[i] = number >= 0 && number < (double)w->axis_shape.length
+                ? (int32_t)number
+                : NONE;
     if (p->use_ignore && number == p->ignore_label) to[i] = IGNORED;
   }
 }
 
-/* Multiplies n elements from `at` on by the gradient of out, if it counts. */
-static void apply_head(const work *w, int64_t at, int64_t n) {
-  static const nn_loops loops = NN_LOOPS(times);
+/* Multiplies n elements from `at` on by the output gradient, unless it is
+ * absent. */
+static void multiply_by_head(const output_work *w, int64_t at, int64_t n) {
+  static const nn_loops loops = NN_LOOPS(multiply_elements);
   if (w->head == NULL) return;
   const tn_kernel_block block = {
       .n = n, .out = w->to + at * w->bytes, .in = {w->head + at * w->bytes}};
-  nn_loop_run(&w->mode, &loops, &block, NULL);
+  nn_run_loop(&w->mode, &loops, &block, NULL);
 }
 
 static int32_t backward_rows(void *arg, int64_t begin, int64_t end) {
-  static const nn_loops loops = NN_LOOPS(slope);
-  const work *w = arg;
-  const int64_t classes = w->extent.length;
+  static const nn_loops loops = NN_LOOPS(write_row_gradients);
+  const output_work *w = arg;
+  const int64_t classes = w->axis_shape.length;
   int32_t chosen[CHUNK];
-  goals goal = w->goals;
-  goal.chosen = chosen;
+  targets target = w->targets;
+  target.chosen = chosen;
   for (int64_t r = begin; r < end; r += CHUNK) {
     const int64_t n = end - r < CHUNK ? end - r : CHUNK;
     const int64_t skip = r * classes * w->bytes;
     const tn_kernel_block block = {
         .n = n, .out = w->to + skip, .in = {w->from + skip}};
     read_classes(w, r, n, chosen);
-    nn_loop_run(&w->mode, &loops, &block, &goal);
-    apply_head(w, r * classes, n * classes);
+    nn_run_loop(&w->mode, &loops, &block, &target);
+    multiply_by_head(w, r * classes, n * classes);
   }
   return TN_OK;
 }
 
 static int32_t backward_columns(void *arg, int64_t begin, int64_t end) {
-  static const nn_loops loops = NN_LOOPS(slopes);
-  const work *w = arg;
-  const nn_extent *e = &w->extent;
+  static const nn_loops loops = NN_LOOPS(write_column_gradients);
+  const output_work *w = arg;
+  const nn_axis_shape *e = &w->axis_shape;
   int32_t chosen[CHUNK];
-  goals goal = w->goals;
-  goal.chosen = chosen;
+  targets target = w->targets;
+  target.chosen = chosen;
   for (int64_t i = begin; i < end; ++i) {
     int64_t n = 0;
-    const int64_t at = nn_piece(e, i, &n);
+    const int64_t at = nn_locate_column_piece(e, i, &n);
     const tn_kernel_block block = {
         .n = n, .out = w->to + at * w->bytes, .in = {w->from + at * w->bytes}};
     read_classes(w, at / (e->length * e->inner) * e->inner + at % e->inner, n,
                  chosen);
-    nn_loop_run(&w->mode, &loops, &block, &goal);
-    for (int64_t k = 0; k < e->length; ++k) apply_head(w, at + k * e->inner, n);
+    nn_run_loop(&w->mode, &loops, &block, &target);
+    for (int64_t k = 0; k < e->length; ++k)
+      multiply_by_head(w, at + k * e->inner, n);
   }
   return TN_OK;
 }
 
-/* Elements [begin, end), across softmaxes. */
+/* Computes the gradient of elements [begin, end) for labels that are
+ * probabilities. */
 static int32_t backward_soft(void *arg, int64_t begin, int64_t end) {
-  static const nn_loops loops = NN_LOOPS(distance);
-  const work *w = arg;
+  static const nn_loops loops = NN_LOOPS(write_soft_gradients);
+  const output_work *w = arg;
   double label[CHUNK];
   for (int64_t i = begin; i < end; i += CHUNK) {
     const int64_t n = end - i < CHUNK ? end - i : CHUNK;
@@ -206,17 +216,17 @@ static int32_t backward_soft(void *arg, int64_t begin, int64_t end) {
                                    .out = w->to + i * w->bytes,
                                    .in = {w->from + i * w->bytes, label}};
     read_labels(w, i, n, label);
-    nn_loop_run(&w->mode, &loops, &block, &w->goals);
-    apply_head(w, i, n);
+    nn_run_loop(&w->mode, &loops, &block, &w->targets);
+    multiply_by_head(w, i, n);
   }
   return TN_OK;
 }
 
-/* Number of labels other than ignore_label, at least 1. Probabilities all
- * count. */
-static double count_valid(const work *w) {
+/* Returns the number of labels other than ignore_label, at least 1.
+ * Probabilities are never ignored. */
+static double count_valid(const output_work *w) {
   const nn_softmax_output_params *p = nn_softmax_output_params_of(w->call);
-  const int64_t size = w->extent.outer * w->extent.inner;
+  const int64_t size = w->axis_shape.outer * w->axis_shape.inner;
   int64_t n = w->is_soft ? size : 0;
   double label[CHUNK];
   for (int64_t at = 0; at < size && !w->is_soft; at += CHUNK) {
@@ -227,9 +237,9 @@ static double count_valid(const work *w) {
   return n > 0 ? (double)n : 1;
 }
 
-static void set_goals(work *w) {
+static void set_targets(output_work *w) {
   const nn_softmax_output_params *p = nn_softmax_output_params_of(w->call);
-  const nn_extent *e = &w->extent;
+  const nn_axis_shape *e = &w->axis_shape;
   double divisor = 1;
   if (p->normalization == NN_SOFTMAX_OUTPUT_NORMALIZATION_VALID)
     divisor = count_valid(w);
@@ -237,66 +247,69 @@ static void set_goals(work *w) {
     divisor = (double)(e->inner > 0 ? e->inner : 1);
   if (p->normalization == NN_SOFTMAX_OUTPUT_NORMALIZATION_BATCH)
     divisor *= (double)(e->outer > 0 ? e->outer : 1);
-  w->goals = (goals){
-      .extent = *e,
+  w->targets = (targets){
+      .axis_shape = *e,
       .hit = e->length > 1 ? 1 - p->smooth_alpha : 1,
       .miss = e->length > 1 ? p->smooth_alpha / (double)(e->length - 1) : 0,
       .factor = p->grad_scale / divisor};
 }
 
-static int32_t run_gradient(work *w) {
-  const nn_extent *e = &w->extent;
+static int32_t run_gradient(output_work *w) {
+  const nn_axis_shape *e = &w->axis_shape;
   if (e->length > INT32_MAX)
     return TN_FAIL(w->call, TN_UNSUPPORTED, "%lld classes are more than 2^31",
                    (long long)e->length);
-  set_goals(w);
+  set_targets(w);
   const int64_t wide = e->inner < CHUNK ? e->inner : CHUNK;
   if (w->is_soft)
-    return nn_share(w->call, nn_extent_size(e), 1, backward_soft, w);
+    return nn_run_parallel(w->call, nn_axis_count_elements(e), 1, backward_soft,
+                           w);
   return e->inner == 1
-             ? nn_share(w->call, e->outer, e->length, backward_rows, w)
-             : nn_share(w->call, nn_pieces(e), e->length * wide,
-                        backward_columns, w);
+             ? nn_run_parallel(w->call, e->outer, e->length, backward_rows, w)
+             : nn_run_parallel(w->call, nn_count_column_pieces(e),
+                               e->length * wide, backward_columns, w);
 }
 
 /* ------------------------------------------------------------------- calls */
 
-/* Forward computes in place; backward has p, its result and a head. */
+/* Bytes of workspace for converted operands: two forward; backward the softmax,
+ * output gradient and result. */
 int32_t nn_softmax_output_bytes(const tn_frame *call, uint64_t *bytes) {
   const uint64_t n = (call->flags & TN_CALL_BACKWARD) ? 3 : 2;
-  *bytes = n * nn_wide_bytes(&call->out[0]);
+  *bytes = n * nn_count_wide_bytes(&call->out[0]);
   return TN_OK;
 }
 
 int32_t nn_softmax_output(const tn_frame *call) {
   const tn_tensor *out = &call->out[0];
-  nn_wide wide = nn_wide_begin(call, out->dtype, 0);
+  nn_wide_operands wide = nn_open_wide_operands(call, out->dtype, 0);
   const nn_softmax s = {.call = call,
-                        .extent = extent_of(call, out),
+                        .axis_shape = find_axis_shape(call, out),
                         .mode = wide.mode,
                         .factor = 1};
-  void *to = nn_wide_room(&wide, out, call->req[0]);
-  const void *in = nn_wide_read(&wide, &call->in[NN_SOFTMAX_OUTPUT_IN_DATA]);
+  void *to = nn_locate_wide_output(&wide, out, call->req[0]);
+  const void *in = nn_widen_input(&wide, &call->in[NN_SOFTMAX_OUTPUT_IN_DATA]);
   const int32_t code = nn_softmax_forward(&s, in, to);
-  if (code == TN_OK) nn_wide_write(&wide, out, to);
+  if (code == TN_OK) nn_store_wide_output(&wide, out, to);
   return code;
 }
 
 static int32_t run_backward(const tn_frame *call) {
   const tn_tensor *p = &call->in[NN_SOFTMAX_OUTPUT_BACKWARD_OUT_OUT];
   const tn_tensor *to = &call->out[NN_SOFTMAX_OUTPUT_IN_DATA];
-  nn_wide wide = nn_wide_begin(call, to->dtype, 0);
-  work w = {.call = call, .extent = extent_of(call, p), .mode = wide.mode};
+  nn_wide_operands wide = nn_open_wide_operands(call, to->dtype, 0);
+  output_work w = {
+      .call = call, .axis_shape = find_axis_shape(call, p), .mode = wide.mode};
   w.bytes = tn_dtype_bytes(w.mode.compute);
   w.label = &call->in[NN_SOFTMAX_OUTPUT_BACKWARD_IN_LABEL];
   w.is_soft = w.label->ndim == p->ndim;
-  w.from = nn_wide_read(&wide, p);
-  w.to = nn_wide_room(&wide, to, TN_REQ_WRITE);
+  w.from = nn_widen_input(&wide, p);
+  w.to = nn_locate_wide_output(&wide, to, TN_REQ_WRITE);
   if (nn_softmax_output_params_of(call)->out_grad)
     w.head =
-        nn_wide_read(&wide, &call->in[NN_SOFTMAX_OUTPUT_BACKWARD_GRAD_OUT]);
+        nn_widen_input(&wide, &call->in[NN_SOFTMAX_OUTPUT_BACKWARD_GRAD_OUT]);
   const int32_t code = run_gradient(&w);
-  if (code == TN_OK) nn_wide_write(&wide, to, w.to);
+  if (code == TN_OK) nn_store_wide_output(&wide, to, w.to);
   return code;
 }
 

@@ -7,15 +7,16 @@
 
 #include "softmax.cuh"
 
-/* Arguments of CUDA kernels: backward FROM is the result of forward. */
+/* Indices of the arrays that CUDA kernels get. Backward, FROM is the softmax
+ * that forward computed. COUNT is one f64. */
 enum { FROM, TO, LABEL, HEAD, COUNT, N_ARRAYS };
 typedef tn_cuda_arrays<N_ARRAYS> nn_softmax_arrays;
 
-struct nn_goals_view {
+struct nn_targets_view {
   nn_lines lines;
-  int is_soft; /* labels are probabilities */
+  int is_soft; /* labels are probabilities, otherwise class numbers */
   int use_ignore;
-  int is_valid; /* normalization=valid: divided by the COUNT */
+  int is_valid; /* normalization=valid: gradients are divided by COUNT */
   int reserved;
   double ignore;
   double hit;
@@ -24,9 +25,10 @@ struct nn_goals_view {
   tn_cuda_divisor by_length;
 };
 
-/* Number of labels that count, by one block. */
+/* Writes COUNT, the number of labels that are not ignored, at least 1. One
+ * block runs it. */
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_softmax_count(nn_softmax_arrays a, nn_goals_view v) {
+    nn_softmax_count_labels(nn_softmax_arrays a, nn_targets_view v) {
   __shared__ double part[TN_CUDA_THREADS];
   double n = 0;
   for (int64_t i = threadIdx.x; i < v.lines.outer * v.lines.inner;
@@ -36,16 +38,18 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
   if (threadIdx.x == 0) *(double *)a.at[COUNT].data = n > 1 ? n : 1;
 }
 
+/* Returns the gradient of element i: the difference of the softmax and its
+ * target, times the factor. */
 template <class T>
-__device__ __forceinline__ nn_wide<T> nn_softmax_slope(
-    const nn_softmax_arrays &a, const nn_goals_view &v, int64_t i) {
-  typedef nn_wide<T> C;
+__device__ __forceinline__ nn_compute_type<T> nn_softmax_find_gradient(
+    const nn_softmax_arrays &a, const nn_targets_view &v, int64_t i) {
+  typedef nn_compute_type<T> C;
   const int64_t row = tn_cuda_quotient(i, v.lines.by_inner);
   const int64_t outer = tn_cuda_quotient(row, v.by_length);
   const int64_t k = row - outer * v.lines.length;
   const int64_t place = i - (row - outer) * v.lines.inner;
   const double count = v.is_valid ? *(const double *)a.at[COUNT].data : 1;
-  const C factor = (C)(v.factor / count), p = nn_get<T>(a.at[FROM], i);
+  const C factor = (C)(v.factor / count), p = nn_load_element<T>(a.at[FROM], i);
   const double label = tn_cuda_read<double>(a.at[LABEL], v.is_soft ? i : place);
   if (v.is_soft) return (p - (C)label) * factor;
   if (v.use_ignore && label == v.ignore) return 0;
@@ -57,26 +61,29 @@ __device__ __forceinline__ nn_wide<T> nn_softmax_slope(
 
 template <class T>
 __global__ void __launch_bounds__(TN_CUDA_THREADS)
-    nn_softmax_slopes(nn_softmax_arrays a, nn_goals_view v) {
+    nn_softmax_write_gradients(nn_softmax_arrays a, nn_targets_view v) {
   const int64_t n = v.lines.outer * v.lines.length * v.lines.inner;
-  for (int64_t i = nn_first(); i < n; i += nn_step()) {
-    nn_wide<T> slope = nn_softmax_slope<T>(a, v, i);
-    if (a.at[HEAD].data != NULL) slope *= nn_get<T>(a.at[HEAD], i);
-    nn_put<T>(a.at[TO], i, slope);
+  for (int64_t i = nn_first_index(); i < n; i += nn_index_step()) {
+    nn_compute_type<T> slope = nn_softmax_find_gradient<T>(a, v, i);
+    if (a.at[HEAD].data != NULL) slope *= nn_load_element<T>(a.at[HEAD], i);
+    nn_store_element<T>(a.at[TO], i, slope);
   }
 }
 
 /* -------------------------------------------------------------------- host */
 
-static nn_lines nn_softmax_extent(const tn_frame *call, const tn_tensor *data) {
+/* Returns the lines of classes in a tensor with the shape of data. */
+static nn_lines nn_softmax_find_lines(const tn_frame *call,
+                                      const tn_tensor *data) {
   const nn_softmax_output_params *p = nn_softmax_output_params_of(call);
   const int32_t last = data->ndim - 1;
   const int32_t from = p->multi_output || !p->preserve_shape ? 1 : last;
-  return nn_lines_of(data, from, p->multi_output ? 1 : last);
+  return nn_find_lines(data, from, p->multi_output ? 1 : last);
 }
 
-/* Target values of a gradient. */
-static void nn_softmax_goals(const tn_frame *call, nn_goals_view *v) {
+/* Sets the target probabilities and the factor of gradients from the
+ * parameters. */
+static void nn_softmax_set_targets(const tn_frame *call, nn_targets_view *v) {
   const nn_softmax_output_params *p = nn_softmax_output_params_of(call);
   double divisor = 1;
   v->is_valid = p->normalization == NN_SOFTMAX_OUTPUT_NORMALIZATION_VALID;
@@ -91,7 +98,7 @@ static void nn_softmax_goals(const tn_frame *call, nn_goals_view *v) {
   v->factor = p->grad_scale / divisor;
 }
 
-/* Room for the number of labels that count. */
+/* Bytes of workspace for COUNT. */
 int32_t nn_softmax_output_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
   *bytes = (call->flags & TN_CALL_BACKWARD) ? sizeof(double) : 0;
   return TN_OK;
@@ -100,20 +107,21 @@ int32_t nn_softmax_output_cuda_bytes(const tn_frame *call, uint64_t *bytes) {
 int32_t nn_softmax_output_cuda(const tn_frame *call) {
   const tn_tensor *out = &call->out[0];
   const nn_softmax_view v =
-      nn_softmax_view_of(nn_softmax_extent(call, out), 1, 0);
-  return nn_softmax_run(call, v, tn_cuda_to(out, call->req[0]),
-                        tn_cuda_from(&call->in[NN_SOFTMAX_OUTPUT_IN_DATA]));
+      nn_softmax_make_view(nn_softmax_find_lines(call, out), 1, 0);
+  return nn_softmax_launch(call, v, tn_cuda_to(out, call->req[0]),
+                           tn_cuda_from(&call->in[NN_SOFTMAX_OUTPUT_IN_DATA]));
 }
 
-static int32_t nn_softmax_launch_slopes(const tn_frame *call,
-                                        const nn_softmax_arrays &a,
-                                        const nn_goals_view &v,
-                                        cudaStream_t stream) {
+static int32_t nn_softmax_launch_gradients(const tn_frame *call,
+                                           const nn_softmax_arrays &a,
+                                           const nn_targets_view &v,
+                                           cudaStream_t stream) {
   int32_t code = TN_OK;
-  if (v.is_valid) code = tn_cuda_start(call, nn_softmax_count, 1, stream, a, v);
+  if (v.is_valid)
+    code = tn_cuda_start(call, nn_softmax_count_labels, 1, stream, a, v);
   if (code != TN_OK) return code;
   return tn_cuda_by_float(a.at[TO].dtype, [&](auto type) {
-    return tn_cuda_start_each(call, nn_softmax_slopes<decltype(type)>,
+    return tn_cuda_start_each(call, nn_softmax_write_gradients<decltype(type)>,
                               v.lines.outer * v.lines.length * v.lines.inner,
                               stream, a, v);
   });
@@ -123,11 +131,11 @@ int32_t nn_softmax_output_cuda_backward(const tn_frame *call) {
   const tn_tensor *p = &call->in[NN_SOFTMAX_OUTPUT_BACKWARD_OUT_OUT];
   const tn_tensor *to = &call->out[NN_SOFTMAX_OUTPUT_IN_DATA];
   const tn_tensor *label = &call->in[NN_SOFTMAX_OUTPUT_BACKWARD_IN_LABEL];
-  nn_goals_view v = {};
+  nn_targets_view v = {};
   nn_softmax_arrays a = {};
   if (call->req[NN_SOFTMAX_OUTPUT_IN_DATA] == TN_REQ_NULL) return TN_OK;
   if (tn_tensor_size(to) == 0) return TN_OK;
-  v.lines = nn_softmax_extent(call, p);
+  v.lines = nn_softmax_find_lines(call, p);
   v.by_length = tn_cuda_divisor_of(v.lines.length);
   v.is_soft = label->ndim == p->ndim;
   a.at[FROM] = tn_cuda_from(p);
@@ -136,8 +144,8 @@ int32_t nn_softmax_output_cuda_backward(const tn_frame *call) {
   a.at[COUNT] = tn_cuda_room(call->ws[0], TN_F64, 1);
   if (nn_softmax_output_params_of(call)->out_grad)
     a.at[HEAD] = tn_cuda_from(&call->in[NN_SOFTMAX_OUTPUT_BACKWARD_GRAD_OUT]);
-  nn_softmax_goals(call, &v);
+  nn_softmax_set_targets(call, &v);
   return tn_cuda_on(call, [&](cudaStream_t stream) {
-    return nn_softmax_launch_slopes(call, a, v, stream);
+    return nn_softmax_launch_gradients(call, a, v, stream);
   });
 }

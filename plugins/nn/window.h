@@ -26,11 +26,11 @@ typedef struct nn_range {
   int64_t end;
 } nn_range;
 
-static inline int64_t nn_least(int64_t a, int64_t b) {
+static inline int64_t nn_min(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-static inline int64_t nn_most(int64_t a, int64_t b) {
+static inline int64_t nn_max(int64_t a, int64_t b) {
   return a > b ? a : b;
 }
 
@@ -39,24 +39,24 @@ static inline int64_t nn_ceil_div(int64_t a, int64_t b) {
   return a / b + (a % b > 0);
 }
 
-/* The windows along d with an element t that is not padding, between `begin`
- * and `end`. */
-static inline nn_range nn_window_inside(const nn_window *w, int d, int64_t t,
-                                        nn_range among) {
+/* Returns the windows along dimension d in which element t is not padding,
+ * limited to the windows in `among`. */
+static inline nn_range nn_window_find_inside(const nn_window *w, int d,
+                                             int64_t t, nn_range among) {
   const int64_t at = t * w->dilate[d] - w->pad[d];
   const int64_t first = nn_ceil_div(-at, w->stride[d]);
   const int64_t last = nn_ceil_div(w->in[d] - at, w->stride[d]);
-  const int64_t begin = nn_least(nn_most(first, among.begin), among.end);
-  return (nn_range){begin, nn_most(nn_least(last, among.end), begin)};
+  const int64_t begin = nn_min(nn_max(first, among.begin), among.end);
+  return (nn_range){begin, nn_max(nn_min(last, among.end), begin)};
 }
 
-/* The step between windows over n elements, padding included, limited to n.
- * With step n the second window is already outside, as with any longer step. */
-static inline int64_t nn_window_step(int64_t stride, int64_t n) {
-  return nn_least(stride, nn_most(n, 1));
+/* Limits the step between windows to n, the number of elements with padding. A
+ * second window is outside with step n as with any longer step. */
+static inline int64_t nn_window_limit_step(int64_t stride, int64_t n) {
+  return nn_min(stride, nn_max(n, 1));
 }
 
-static inline int64_t nn_window_product(const int64_t *lengths) {
+static inline int64_t nn_window_multiply_lengths(const int64_t *lengths) {
   return lengths[0] * lengths[1] * lengths[2];
 }
 

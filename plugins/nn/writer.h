@@ -14,25 +14,28 @@
 
 enum { NN_WRITER_CHUNK = 2048, NN_WRITER_LINE = 64 };
 
-/* Bytes of a call's operands from which it is worthwhile. */
+/* Bytes of a call's operands from which writing past the caches is worthwhile.
+ */
 #define NN_WRITER_LARGE (32 << 20)
 
 typedef struct nn_writer {
-  char *to;     /* destination of the composed bytes */
-  char *room;   /* NULL: lines are composed at their destination */
-  int64_t used; /* bytes of it */
-  int64_t skip; /* of them at its start, which belong to others */
-  int wide;     /* a cache line is written at once */
+  char *to;     /* destination of the bytes in `room` */
+  char *room;   /* buffer; NULL: lines are composed at their destination */
+  int64_t used; /* bytes of the buffer in use */
+  int64_t skip; /* unused bytes at the start of the buffer, before the
+                   destination */
+  int wide;     /* stores have 64 bytes (AVX-512) */
 } nn_writer;
 
-/* Bytes of room for lines of so many; it is aligned to 64. [any] */
-static inline uint64_t nn_writer_bytes(int64_t line) {
+/* Bytes of the buffer for lines of `line` bytes; the buffer must be aligned
+ * to 64. [any] */
+static inline uint64_t nn_writer_count_bytes(int64_t line) {
   const int64_t all = line + NN_WRITER_CHUNK + 2 * NN_WRITER_LINE;
   return (uint64_t)all / NN_WRITER_LINE * NN_WRITER_LINE;
 }
 
-/* Starts lines at `to`, past the caches if there is room; `level` is that of
- * the call. [worker] */
+/* Starts writing at `to`; past the caches if `room` is a buffer. `level` is the
+ * level of the call. [worker] */
 static inline nn_writer nn_writer_open(void *to, void *room, uint32_t level) {
   nn_writer w = {.to = to, .wide = level == TN_KERNEL_N_LEVELS - 1};
 #if defined(TN_KERNEL_AVX2)
@@ -45,26 +48,27 @@ static inline nn_writer nn_writer_open(void *to, void *room, uint32_t level) {
   return w;
 }
 
-/* Address for composing the next line. */
-static inline void *nn_writer_line(const nn_writer *w) {
+/* Returns the address at which the caller composes the next line. */
+static inline void *nn_writer_begin_line(const nn_writer *w) {
   return w->room ? w->room + w->used : w->to;
 }
 
 #if defined(TN_KERNEL_AVX2)
-static inline TN_KERNEL_AVX512 void nn_writer_put_wide(char *to,
-                                                       const char *from,
-                                                       int64_t bytes) {
+static inline TN_KERNEL_AVX512 void nn_writer_stream_avx512(char *to,
+                                                            const char *from,
+                                                            int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += NN_WRITER_LINE)
     _mm512_stream_si512((__m512i *)(void *)(to + i),
                         _mm512_load_si512(from + i));
 }
 #endif
 
-/* Writes whole cache lines, from `at` up to `end`. */
-static inline void nn_writer_put(const nn_writer *w, int64_t at, int64_t end) {
+/* Writes the cache lines [at, end) of the buffer past the caches. */
+static inline void nn_writer_stream(const nn_writer *w, int64_t at,
+                                    int64_t end) {
 #if defined(TN_KERNEL_AVX2)
   if (w->wide) {
-    nn_writer_put_wide(w->to + at, w->room + at, end - at);
+    nn_writer_stream_avx512(w->to + at, w->room + at, end - at);
     return;
   }
   for (; at < end; at += 16)
@@ -75,7 +79,8 @@ static inline void nn_writer_put(const nn_writer *w, int64_t at, int64_t end) {
 #endif
 }
 
-/* Writes all full cache lines; moves the rest to the start. */
+/* Writes all full cache lines of the buffer, and moves the rest to its start.
+ */
 static inline void nn_writer_flush(nn_writer *w) {
   const int64_t end = w->used / NN_WRITER_LINE * NN_WRITER_LINE;
   int64_t at = 0;
@@ -84,15 +89,15 @@ static inline void nn_writer_flush(nn_writer *w) {
     at = NN_WRITER_LINE;
     memcpy(w->to + w->skip, w->room + w->skip, (size_t)(at - w->skip));
   }
-  nn_writer_put(w, at, end);
+  nn_writer_stream(w, at, end);
   memcpy(w->room, w->room + end, NN_WRITER_LINE);
   w->to += end;
   w->used -= end;
   w->skip = 0;
 }
 
-/* Completes a line of `bytes` bytes. */
-static inline void nn_writer_next(nn_writer *w, int64_t bytes) {
+/* Ends a line that has `bytes` bytes. */
+static inline void nn_writer_end_line(nn_writer *w, int64_t bytes) {
   if (!w->room) {
     w->to += bytes;
     return;
@@ -101,7 +106,8 @@ static inline void nn_writer_next(nn_writer *w, int64_t bytes) {
   if (w->used >= NN_WRITER_CHUNK) nn_writer_flush(w);
 }
 
-/* Ends the lines. Others see them when the call is complete. */
+/* Writes the rest of the buffer. Other threads see the lines when the call is
+ * complete. */
 static inline void nn_writer_close(nn_writer *w) {
   if (!w->room) return;
   nn_writer_flush(w);

@@ -103,19 +103,19 @@ typedef struct task {
   tn_kernel_mode mode;
   int direct; /* elements have the type of the loops */
   int64_t bytes;
-  int64_t pieces; /* of a line */
+  int64_t pieces; /* pieces of a line */
   tn_kernel_body *line;
   tn_kernel_body *find;
   tn_kernel_body *column;
 } task;
 
-/* Pieces of a line of n elements. */
-static int64_t pieces_of(int64_t lines, int64_t n) {
+/* Returns the number of pieces of a line of n elements. */
+static int64_t count_pieces(int64_t lines, int64_t n) {
   enum { MANY = 8 };
   return lines >= MANY ? 1 : (n + PIECE - 1) / PIECE;
 }
 
-static void task_init(task *t, const tn_frame *call, const wanted *want) {
+static void init_task(task *t, const tn_frame *call, const wanted *want) {
   static const tn_kernel_bodies find_f[] = {TN_KERNEL_BODIES(find_f32)},
                                 find_d[] = {TN_KERNEL_BODIES(find_f64)},
                                 find_i[] = {TN_KERNEL_BODIES(find_i64)};
@@ -171,7 +171,8 @@ static void search_part(const task *t, const char *at, int64_t step, int64_t n,
 }
 
 /* Searches elements [begin, end) of a line that begins at `base`. */
-static found look_at(const task *t, int64_t base, int64_t begin, int64_t end) {
+static found search_line(const task *t, int64_t base, int64_t begin,
+                         int64_t end) {
   const reduce_cut *cut = &t->cut;
   const int32_t inner = cut->n_rows - 1;
   found best = {0, -1};
@@ -189,8 +190,8 @@ static found look_at(const task *t, int64_t base, int64_t begin, int64_t end) {
   return best;
 }
 
-/* Start of line i, in elements. */
-static int64_t line_at(const reduce_cut *cut, int64_t i) {
+/* Returns the first element of line i. */
+static int64_t find_line_start(const reduce_cut *cut, int64_t i) {
   int64_t offset = 0;
   for (int32_t d = cut->n_kept - 1; d >= 0; i /= cut->kept[d--])
     offset += i % cut->kept[d] * cut->kept_step[d];
@@ -203,8 +204,8 @@ static int32_t lines_slice(void *arg, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) {
     const int64_t first = i % t->pieces * PIECE, left = height - first;
     const found best =
-        look_at(t, line_at(&t->cut, i / t->pieces), first,
-                t->pieces > 1 && left > PIECE ? first + PIECE : height);
+        search_line(t, find_line_start(&t->cut, i / t->pieces), first,
+                    t->pieces > 1 && left > PIECE ? first + PIECE : height);
     if (t->pieces == 1)
       ((int64_t *)t->call->out[0].data)[i] = best.place;
     else
@@ -217,7 +218,7 @@ static int32_t run_lines(task *t) {
   const tn_frame *call = t->call;
   const int64_t lines = tn_tensor_size(&call->out[0]), height = t->cut.height;
   const found *all = call->n_ws > 0 ? (const found *)call->ws[0] : NULL;
-  t->pieces = pieces_of(lines, height);
+  t->pieces = count_pieces(lines, height);
   const int32_t code = call->host->parallel_for(
       call, lines * t->pieces, height < PIECE / 4 ? PIECE / 4 / height : 1,
       lines_slice, t);
@@ -236,7 +237,8 @@ static int32_t run_lines(task *t) {
 
 /* Searches n columns; the first begins `base` elements after the input's
  * start. */
-static void look_down(const task *t, int64_t base, int64_t n, int64_t *out) {
+static void search_columns(const task *t, int64_t base, int64_t n,
+                           int64_t *out) {
   TN_KERNEL_LINED uint64_t best[REDUCE_COLUMNS], row[REDUCE_COLUMNS];
   TN_KERNEL_LINED int64_t wide[REDUCE_COLUMNS] = {0};
   const reduce_cut *cut = &t->cut;
@@ -266,9 +268,9 @@ static int32_t columns_slice(void *arg, int64_t begin, int64_t end) {
     const int64_t first = i % cut->blocks * REDUCE_COLUMNS;
     const int64_t left = cut->wide - first;
     const int64_t line = i / cut->blocks * cut->wide + first;
-    look_down(t, line_at(cut, line),
-              left < REDUCE_COLUMNS ? left : REDUCE_COLUMNS,
-              (int64_t *)t->call->out[0].data + line);
+    search_columns(t, find_line_start(cut, line),
+                   left < REDUCE_COLUMNS ? left : REDUCE_COLUMNS,
+                   (int64_t *)t->call->out[0].data + line);
   }
   return TN_OK;
 }
@@ -285,8 +287,8 @@ int32_t tensor_argmin(const tn_frame *call) {
 
 /* ------------------------------------------------------------------- calls */
 
-/* Both operators have these params. */
-static int32_t axes_of(const tn_frame *call, uint32_t *axes) {
+/* Reads the parameter `axis`, which both operators have, as a mask of axes. */
+static int32_t read_axes(const tn_frame *call, uint32_t *axes) {
   const tensor_argmax_params *p = tensor_argmax_params_of(call);
   return reduce_axis(call, p->has_axis ? &p->axis : NULL, call->in[0].ndim,
                      axes);
@@ -296,9 +298,9 @@ static int32_t run_search(const tn_frame *call, const wanted *want) {
   task t;
   reduce_view view;
   uint32_t axes;
-  const int32_t code = axes_of(call, &axes);
+  const int32_t code = read_axes(call, &axes);
   if (code != TN_OK || tn_tensor_size(&call->out[0]) == 0) return code;
-  task_init(&t, call, want);
+  init_task(&t, call, want);
   reduce_view_make(&view, &call->in[0], axes);
   const int columns = reduce_by_columns(&view, &t.cut);
   if (!columns || t.cut.height > INT32_MAX) return run_lines(&t);
@@ -311,7 +313,7 @@ static int32_t run_search(const tn_frame *call, const wanted *want) {
 int32_t tensor_arg_infer(const tn_frame *call) {
   uint32_t axes;
   if (call->in[0].ndim < 0) return TN_OK;
-  int32_t code = axes_of(call, &axes);
+  int32_t code = read_axes(call, &axes);
   if (code == TN_OK) code = reduce_not_empty(call, axes, "place");
   return code == TN_OK
              ? reduce_infer(call, axes, tensor_argmax_params_of(call)->keepdims)
@@ -322,7 +324,7 @@ int32_t tensor_arg_bytes(const tn_frame *call, uint64_t *bytes) {
   const int64_t lines = tn_tensor_size(&call->out[0]);
   *bytes = 0;
   if (lines == 0) return TN_OK;
-  const int64_t n = pieces_of(lines, tn_tensor_size(&call->in[0]) / lines);
+  const int64_t n = count_pieces(lines, tn_tensor_size(&call->in[0]) / lines);
   if (n > 1) *bytes = sizeof(found) * (uint64_t)(lines * n);
   return TN_OK;
 }

@@ -24,8 +24,8 @@ struct tensor_where_best {
   __device__ static bool is_better(C x, C than) {
     return than == than && (x != x || (Least ? x < than : x > than));
   }
-  /* Of equal records the one with the lower position, in any order of a and
-   * b. */
+  /* Returns the better of two records; of equal ones that with the lower
+   * position, in any order of a and b. */
   __device__ static record both(record a, record b) {
     if (a.place < 0 || b.place < 0) return a.place < 0 ? b : a;
     if (is_better(b.value, a.value)) return b;

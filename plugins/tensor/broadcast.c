@@ -22,8 +22,8 @@ static int32_t check_dim(const tn_frame *call, int32_t d, int64_t from,
 }
 
 /* States that `data` becomes `shape`, aligned at the end. */
-static int32_t state_shape(const tn_frame *call, int32_t ndim,
-                           const int64_t *shape) {
+static int32_t set_out_shape(const tn_frame *call, int32_t ndim,
+                             const int64_t *shape) {
   const tn_tensor *data = &call->in[0];
   const int32_t missing = ndim - data->ndim;
   if (missing < 0)
@@ -53,7 +53,7 @@ int32_t tensor_broadcast_to_infer(const tn_frame *call) {
                      (int)i, (int)data->ndim);
     if (missing >= 0) shape[i] = data->shape[i - missing];
   }
-  return state_shape(call, ndim, shape);
+  return set_out_shape(call, ndim, shape);
 }
 
 int32_t tensor_broadcast_axis_infer(const tn_frame *call) {
@@ -78,13 +78,13 @@ int32_t tensor_broadcast_axis_infer(const tn_frame *call) {
                      (long long)axis, (long long)shape[d]);
     shape[d] = p->size.v[i];
   }
-  return state_shape(call, data->ndim, shape);
+  return set_out_shape(call, data->ndim, shape);
 }
 
 int32_t tensor_broadcast_like_infer(const tn_frame *call) {
   const tn_tensor *like = &call->in[TENSOR_BROADCAST_LIKE_IN_RHS];
   if (call->in[0].ndim < 0 || like->ndim < 0) return TN_OK;
-  return state_shape(call, like->ndim, like->shape);
+  return set_out_shape(call, like->ndim, like->shape);
 }
 
 int32_t tensor_broadcast(const tn_frame *call) {
@@ -94,7 +94,8 @@ int32_t tensor_broadcast(const tn_frame *call) {
 /* --------------------------------------------------------------- gradients */
 
 /* The axes of a gradient that were repeated, as bits. */
-static uint32_t repeated_axes(const tn_tensor *grad, const tn_tensor *slope) {
+static uint32_t find_repeated_axes(const tn_tensor *grad,
+                                   const tn_tensor *slope) {
   const int32_t missing = grad->ndim - slope->ndim;
   uint32_t axes = 0;
   for (int32_t i = 0; i < grad->ndim; ++i)
@@ -106,7 +107,7 @@ static uint32_t repeated_axes(const tn_tensor *grad, const tn_tensor *slope) {
 int32_t tensor_broadcast_bytes(const tn_frame *call, uint64_t *bytes) {
   const tn_tensor *grad = &call->in[0], *slope = &call->out[0];
   *bytes = call->flags & TN_CALL_BACKWARD
-               ? reduce_bytes(grad, slope, repeated_axes(grad, slope))
+               ? reduce_bytes(grad, slope, find_repeated_axes(grad, slope))
                : 0;
   return TN_OK;
 }
@@ -118,7 +119,7 @@ int32_t tensor_broadcast_backward(const tn_frame *call) {
                           .op = &reduce_sum,
                           .in = grad,
                           .out = slope,
-                          .axes = repeated_axes(grad, slope),
+                          .axes = find_repeated_axes(grad, slope),
                           .req = call->req[0],
                           .room = has_room ? call->ws[0] : NULL};
   return call->req[0] == TN_REQ_NULL ? TN_OK : reduce_all(&run);

@@ -60,7 +60,7 @@ static const tn_kernel_map slope_maps[] = {
     {BODIES(keep), .out = TENSOR_WHERE_IN_X, .n_in = 3, .in = {0, 1, 1}},
     {BODIES(drop), .out = TENSOR_WHERE_IN_Y, .n_in = 3, .in = {0, 1, 1}}};
 
-static const tn_tensor *condition_of(const tn_frame *call) {
+static const tn_tensor *get_condition(const tn_frame *call) {
   return &call->in[call->flags & TN_CALL_BACKWARD
                        ? TENSOR_WHERE_BACKWARD_IN_CONDITION
                        : TENSOR_WHERE_IN_CONDITION];
@@ -71,13 +71,14 @@ static const tn_tensor *condition_of(const tn_frame *call) {
 static int needs_conversion(const tn_frame *call) {
   const tn_tensor *chosen = &call->in[call->flags & TN_CALL_BACKWARD ? 0 : 1];
   const tn_dtype own = tn_kernel_compute(chosen->dtype),
-                 by = tn_kernel_compute(condition_of(call)->dtype);
+                 by = tn_kernel_compute(get_condition(call)->dtype);
   return (own == TN_I32 || own == TN_I64) && (by == TN_F32 || by == TN_F64);
 }
 
 int32_t tensor_where_bytes(const tn_frame *call, uint64_t *bytes) {
-  *bytes =
-      needs_conversion(call) ? (uint64_t)tn_tensor_size(condition_of(call)) : 0;
+  *bytes = needs_conversion(call)
+               ? (uint64_t)tn_tensor_size(get_condition(call))
+               : 0;
   return TN_OK;
 }
 
@@ -122,7 +123,7 @@ static int32_t run_choice(const tn_frame *call, const tn_tensor *x,
                           const tn_tensor *y, const tn_kernel_map *maps,
                           uint32_t n_maps) {
   tensor_view condition;
-  tensor_view_init(&condition, condition_of(call));
+  tensor_view_init(&condition, get_condition(call));
   int32_t code = TN_OK;
   if (tn_tensor_size(x) == 0) return TN_OK;
   if (needs_conversion(call)) code = convert_condition(call, &condition);
@@ -152,7 +153,7 @@ int32_t tensor_where_backward(const tn_frame *call) {
 /* ------------------------------------------------------------------- add_n */
 
 /* Adds the known dimensions of a tensor to the common shape. */
-static void learn_shape(int64_t *shape, int32_t *ndim, const tn_tensor *of) {
+static void merge_shape(int64_t *shape, int32_t *ndim, const tn_tensor *of) {
   if (of->ndim < 0) return;
   for (int32_t i = 0; i < of->ndim; ++i)
     if (*ndim < 0 || (i < *ndim && shape[i] < 0)) shape[i] = of->shape[i];
@@ -164,9 +165,9 @@ int32_t tensor_add_n_infer(const tn_frame *call) {
   int32_t ndim = -1, code = TN_OK;
   if (call->n_in == 0)
     return TN_FAIL(call, TN_INVALID, "there is no sum of no arrays: give one");
-  learn_shape(shape, &ndim, &call->out[0]);
+  merge_shape(shape, &ndim, &call->out[0]);
   for (uint32_t k = 0; k < call->n_in; ++k)
-    learn_shape(shape, &ndim, &call->in[k]);
+    merge_shape(shape, &ndim, &call->in[k]);
   if (ndim < 0) return TN_OK;
   for (uint32_t k = 0; k < call->n_in && code == TN_OK; ++k)
     code = call->host->set_shape(call, TN_OPERAND_IN, k, ndim, shape);

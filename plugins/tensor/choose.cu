@@ -93,7 +93,7 @@ typedef tn_cuda_arrays<N_TERMS> tensor_terms;
 
 struct tensor_adding {
   int64_t n;       /* elements */
-  int32_t n_terms; /* of this launch */
+  int32_t n_terms; /* number of inputs that this launch adds */
   int16_t begins;
   int16_t ends;
 };

@@ -12,25 +12,25 @@
 enum { LHS, RHS, OUT };
 
 /* A partly known shape; -1 is unknown. */
-typedef struct guess {
+typedef struct inferred_shape {
   int32_t ndim;
   int64_t dims[TN_MAX_NDIM];
-} guess;
+} inferred_shape;
 
-static guess guess_of(const tn_tensor *tensor) {
-  guess g = {.ndim = tensor->ndim};
+static inferred_shape read_shape(const tn_tensor *tensor) {
+  inferred_shape g = {.ndim = tensor->ndim};
   for (int32_t i = 0; i < tensor->ndim; ++i) g.dims[i] = tensor->shape[i];
   return g;
 }
 
 /* Unifies two dimensions that must be equal. If they contradict each other, the
  * first one wins, and the host reports the conflict with the second. */
-static void unite_dims(int64_t *a, int64_t *b) {
+static void merge_dims(int64_t *a, int64_t *b) {
   if (*a < 0) *a = *b;
   *b = *a;
 }
 
-static int32_t state_shapes(const tn_frame *call, guess *g) {
+static int32_t set_shapes(const tn_frame *call, inferred_shape *g) {
   int32_t code = TN_OK;
   for (uint32_t i = 0; i < 3 && code == TN_OK; ++i)
     code =
@@ -40,9 +40,9 @@ static int32_t state_shapes(const tn_frame *call, guess *g) {
 }
 
 /* Unifies the dimensions of the sum. */
-static int32_t unite_depth(const tn_frame *call, int64_t *a, int64_t *b) {
+static int32_t merge_depth(const tn_frame *call, int64_t *a, int64_t *b) {
   if (*a < 0 || *b < 0 || *a == *b) {
-    unite_dims(a, b);
+    merge_dims(a, b);
     return TN_OK;
   }
   return TN_FAIL(call, TN_SHAPE,
@@ -54,8 +54,8 @@ static int32_t unite_depth(const tn_frame *call, int64_t *a, int64_t *b) {
 
 int32_t tensor_dot_infer(const tn_frame *call) {
   const tensor_dot_params *p = tensor_dot_params_of(call);
-  guess g[3] = {guess_of(&call->in[0]), guess_of(&call->in[1]),
-                guess_of(&call->out[0])};
+  inferred_shape g[3] = {read_shape(&call->in[0]), read_shape(&call->in[1]),
+                         read_shape(&call->out[0])};
   for (int i = 0; i < 2; ++i)
     if (g[i].ndim == 0)
       return TN_FAIL(call, TN_SHAPE,
@@ -67,22 +67,22 @@ int32_t tensor_dot_infer(const tn_frame *call) {
     return TN_FAIL(call, TN_SHAPE, "the product would have %d dimensions",
                    (int)(rows + columns));
   const int32_t code =
-      unite_depth(call, &g[LHS].dims[p->transpose_a ? 0 : rows],
+      merge_depth(call, &g[LHS].dims[p->transpose_a ? 0 : rows],
                   &g[RHS].dims[p->transpose_b ? columns : 0]);
   if (code != TN_OK) return code;
   for (int32_t i = 0; g[OUT].ndim != rows + columns && i < rows + columns; ++i)
     g[OUT].dims[i] = -1;
   g[OUT].ndim = rows + columns;
   for (int32_t i = 0; i < rows; ++i)
-    unite_dims(&g[LHS].dims[p->transpose_a ? i + 1 : i], &g[OUT].dims[i]);
+    merge_dims(&g[LHS].dims[p->transpose_a ? i + 1 : i], &g[OUT].dims[i]);
   for (int32_t i = 0; i < columns; ++i)
-    unite_dims(&g[RHS].dims[p->transpose_b ? i : i + 1],
+    merge_dims(&g[RHS].dims[p->transpose_b ? i : i + 1],
                &g[OUT].dims[rows + i]);
-  return state_shapes(call, g);
+  return set_shapes(call, g);
 }
 
 /* Copies the rank of the first operand that has one to the others. */
-static int32_t share_rank(const tn_frame *call, guess *g) {
+static int32_t copy_rank(const tn_frame *call, inferred_shape *g) {
   int32_t ndim = -1;
   for (int i = 0; i < 3; ++i)
     if (ndim < 0) ndim = g[i].ndim;
@@ -103,69 +103,71 @@ static int32_t share_rank(const tn_frame *call, guess *g) {
 
 int32_t tensor_batch_dot_infer(const tn_frame *call) {
   const tensor_batch_dot_params *p = tensor_batch_dot_params_of(call);
-  guess g[3] = {guess_of(&call->in[0]), guess_of(&call->in[1]),
-                guess_of(&call->out[0])};
-  int32_t code = share_rank(call, g);
+  inferred_shape g[3] = {read_shape(&call->in[0]), read_shape(&call->in[1]),
+                         read_shape(&call->out[0])};
+  int32_t code = copy_rank(call, g);
   if (code != TN_OK || g[LHS].ndim < 0) return code;
   const int32_t last = g[LHS].ndim - 1, row = last - 1;
   const int a = p->transpose_a != 0, b = p->transpose_b != 0;
-  code = unite_depth(call, &g[LHS].dims[a ? row : last],
+  code = merge_depth(call, &g[LHS].dims[a ? row : last],
                      &g[RHS].dims[b ? last : row]);
   if (code != TN_OK) return code;
-  unite_dims(&g[LHS].dims[a ? last : row], &g[OUT].dims[row]);
-  unite_dims(&g[RHS].dims[b ? row : last], &g[OUT].dims[last]);
+  merge_dims(&g[LHS].dims[a ? last : row], &g[OUT].dims[row]);
+  merge_dims(&g[RHS].dims[b ? row : last], &g[OUT].dims[last]);
   for (int32_t i = 0; i < row; ++i) {
-    unite_dims(&g[LHS].dims[i], &g[RHS].dims[i]);
-    unite_dims(&g[LHS].dims[i], &g[OUT].dims[i]);
-    unite_dims(&g[LHS].dims[i], &g[RHS].dims[i]);
+    merge_dims(&g[LHS].dims[i], &g[RHS].dims[i]);
+    merge_dims(&g[LHS].dims[i], &g[OUT].dims[i]);
+    merge_dims(&g[LHS].dims[i], &g[RHS].dims[i]);
   }
-  return state_shapes(call, g);
+  return set_shapes(call, g);
 }
 
 /* ---------------------------------------------------------------- products */
 
 /* out = op(lhs) * op(rhs), `count` times: op(lhs) is m x k, op(rhs) k x n. */
-typedef struct extent {
+typedef struct product_shape {
   int64_t count;
   int64_t m;
   int64_t n;
   int64_t k;
   uint32_t a; /* 1: lhs is transposed */
   uint32_t b;
-} extent;
+} product_shape;
 
-static int64_t size_of(const int64_t *dims, int32_t n) {
+static int64_t multiply_dims(const int64_t *dims, int32_t n) {
   int64_t size = 1;
   for (int32_t i = 0; i < n; ++i) size *= dims[i];
   return size;
 }
 
-static extent dot_extent(const tn_frame *call, const tn_tensor *lhs,
-                         const tn_tensor *rhs) {
+static product_shape find_dot_shape(const tn_frame *call, const tn_tensor *lhs,
+                                    const tn_tensor *rhs) {
   const tensor_dot_params *p = tensor_dot_params_of(call);
   const int32_t rows = lhs->ndim - 1, columns = rhs->ndim - 1;
-  return (extent){.count = 1,
-                  .m = size_of(lhs->shape + (p->transpose_a ? 1 : 0), rows),
-                  .n = size_of(rhs->shape + (p->transpose_b ? 0 : 1), columns),
-                  .k = lhs->shape[p->transpose_a ? 0 : rows],
-                  .a = p->transpose_a != 0,
-                  .b = p->transpose_b != 0};
+  return (product_shape){
+      .count = 1,
+      .m = multiply_dims(lhs->shape + (p->transpose_a ? 1 : 0), rows),
+      .n = multiply_dims(rhs->shape + (p->transpose_b ? 0 : 1), columns),
+      .k = lhs->shape[p->transpose_a ? 0 : rows],
+      .a = p->transpose_a != 0,
+      .b = p->transpose_b != 0};
 }
 
-static extent batch_extent(const tn_frame *call, const tn_tensor *lhs,
-                           const tn_tensor *rhs) {
+static product_shape find_batch_shape(const tn_frame *call,
+                                      const tn_tensor *lhs,
+                                      const tn_tensor *rhs) {
   const tensor_batch_dot_params *p = tensor_batch_dot_params_of(call);
   const int32_t last = lhs->ndim - 1;
-  return (extent){.count = size_of(lhs->shape, last - 1),
-                  .m = lhs->shape[p->transpose_a ? last : last - 1],
-                  .n = rhs->shape[p->transpose_b ? last - 1 : last],
-                  .k = lhs->shape[p->transpose_a ? last - 1 : last],
-                  .a = p->transpose_a != 0,
-                  .b = p->transpose_b != 0};
+  return (product_shape){.count = multiply_dims(lhs->shape, last - 1),
+                         .m = lhs->shape[p->transpose_a ? last : last - 1],
+                         .n = rhs->shape[p->transpose_b ? last - 1 : last],
+                         .k = lhs->shape[p->transpose_a ? last - 1 : last],
+                         .a = p->transpose_a != 0,
+                         .b = p->transpose_b != 0};
 }
 
-typedef extent extent_fn(const tn_frame *call, const tn_tensor *lhs,
-                         const tn_tensor *rhs);
+typedef product_shape extent_fn(const tn_frame *call, const tn_tensor *lhs,
+                                const tn_tensor *rhs);
 
 /* Many products: the first one, and the distances to the operands of the
  * next. */
@@ -179,7 +181,7 @@ typedef struct products {
   int64_t next_c;
 } products;
 
-static double work_of(const tn_blas_gemm *g) {
+static double count_products(const tn_blas_gemm *g) {
   return (double)g->m * (double)g->n * (double)g->k;
 }
 
@@ -203,7 +205,7 @@ static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
 /* Workers get many small products at a time. Large ones are parallel themselves
  * and may report failures of their own, which is not allowed in a slice. */
 static int32_t multiply_all(products *p) {
-  const double large = 1 << 25, work = work_of(&p->one) + 1;
+  const double large = 1 << 25, work = count_products(&p->one) + 1;
   if (p->count == 1 || work > large) return run_slice(p, 0, p->count);
   const double grain = 2 * (double)TN_PRODUCT_SMALL / work;
   return p->call->host->parallel_for(
@@ -221,7 +223,7 @@ typedef struct context {
   char *room;
 } context;
 
-static uint64_t widened_bytes(const tn_tensor *tensor) {
+static uint64_t count_widened_bytes(const tn_tensor *tensor) {
   return ((uint64_t)tn_tensor_size(tensor) * sizeof(float) + 63) / 64 * 64;
 }
 
@@ -229,16 +231,17 @@ int32_t tensor_dot_bytes(const tn_frame *call, uint64_t *bytes) {
   *bytes = 64;
   for (uint32_t i = 0; i < call->n_in; ++i)
     if (!(call->in_flags[i] & TN_IN_ABSENT))
-      *bytes += widened_bytes(&call->in[i]);
+      *bytes += count_widened_bytes(&call->in[i]);
   for (uint32_t i = 0; i < call->n_out; ++i)
-    if (call->req[i] != TN_REQ_NULL) *bytes += widened_bytes(&call->out[i]);
+    if (call->req[i] != TN_REQ_NULL)
+      *bytes += count_widened_bytes(&call->out[i]);
   return TN_OK;
 }
 
 static void *open_in(context *x, const tn_tensor *in) {
   if (in->dtype == x->mode.compute || !in->data) return in->data;
   void *wide = x->room;
-  x->room += widened_bytes(in);
+  x->room += count_widened_bytes(in);
   tn_kernel_load_dense(wide, &x->mode, in->data, in->dtype, tn_tensor_size(in));
   return wide;
 }
@@ -246,7 +249,7 @@ static void *open_in(context *x, const tn_tensor *in) {
 static void *open_out(context *x, const tn_tensor *out) {
   void *wide = x->room;
   if (out->dtype == x->mode.compute) return out->data;
-  x->room += widened_bytes(out);
+  x->room += count_widened_bytes(out);
   return wide;
 }
 
@@ -270,7 +273,7 @@ static void close_out(const context *x, uint32_t i, float *from) {
 
 /* ------------------------------------------------------------------- calls */
 
-static context context_of(const tn_frame *call, const tn_blas *blas) {
+static context make_context(const tn_frame *call, const tn_blas *blas) {
   return (context){
       .call = call,
       .blas = blas,
@@ -279,8 +282,8 @@ static context context_of(const tn_frame *call, const tn_blas *blas) {
 }
 
 /* Computes output i as product `one`, with the address of the output. */
-static int32_t run_one(context *x, uint32_t i, int64_t count,
-                       const tn_blas_gemm *one) {
+static int32_t multiply_one(context *x, uint32_t i, int64_t count,
+                            const tn_blas_gemm *one) {
   const tn_tensor *out = &x->call->out[i];
   products p = {.call = x->call,
                 .blas = x->blas,
@@ -304,8 +307,8 @@ static int32_t run_one(context *x, uint32_t i, int64_t count,
 
 static int32_t run_forward(const tn_frame *call, extent_fn *extent_of,
                            const tn_blas *blas) {
-  context x = context_of(call, blas);
-  const extent e = extent_of(call, &call->in[LHS], &call->in[RHS]);
+  context x = make_context(call, blas);
+  const product_shape e = extent_of(call, &call->in[LHS], &call->in[RHS]);
   const tn_blas_gemm g = {.transpose_a = e.a,
                           .transpose_b = e.b,
                           .m = e.m,
@@ -316,11 +319,12 @@ static int32_t run_forward(const tn_frame *call, extent_fn *extent_of,
                           .lda = e.a ? e.m : e.k,
                           .ldb = e.b ? e.k : e.n,
                           .ldc = e.n};
-  return run_one(&x, 0, e.count, &g);
+  return multiply_one(&x, 0, e.count, &g);
 }
 
 /* The gradient of lhs: grad * op(rhs)^T, or the transpose of that. */
-static tn_blas_gemm to_lhs(const extent *e, const void *grad, const void *rhs) {
+static tn_blas_gemm compute_lhs_gradient(const product_shape *e,
+                                         const void *grad, const void *rhs) {
   const int64_t ldb = e->b ? e->k : e->n;
   if (e->a)
     return (tn_blas_gemm){.transpose_a = e->b,
@@ -345,7 +349,8 @@ static tn_blas_gemm to_lhs(const extent *e, const void *grad, const void *rhs) {
 }
 
 /* The gradient of rhs: op(lhs)^T * grad, or the transpose of that. */
-static tn_blas_gemm to_rhs(const extent *e, const void *grad, const void *lhs) {
+static tn_blas_gemm compute_rhs_gradient(const product_shape *e,
+                                         const void *grad, const void *lhs) {
   const int64_t lda = e->a ? e->m : e->k;
   if (e->b)
     return (tn_blas_gemm){.transpose_a = 1,
@@ -373,34 +378,34 @@ static tn_blas_gemm to_rhs(const extent *e, const void *grad, const void *lhs) {
  * may have no shape; the gradients then have it. */
 static int32_t run_backward(const tn_frame *call, extent_fn *extent_of,
                             const tn_blas *blas) {
-  context x = context_of(call, blas);
+  context x = make_context(call, blas);
   const tn_tensor *lhs = &call->in[1 + LHS], *rhs = &call->in[1 + RHS];
-  const extent e = extent_of(call, lhs->ndim < 0 ? &call->out[LHS] : lhs,
-                             rhs->ndim < 0 ? &call->out[RHS] : rhs);
+  const product_shape e = extent_of(call, lhs->ndim < 0 ? &call->out[LHS] : lhs,
+                                    rhs->ndim < 0 ? &call->out[RHS] : rhs);
   const void *grad = open_in(&x, &call->in[0]);
   int32_t code = TN_OK;
   if (call->req[LHS] != TN_REQ_NULL) {
-    const tn_blas_gemm g = to_lhs(&e, grad, open_in(&x, rhs));
-    code = run_one(&x, LHS, e.count, &g);
+    const tn_blas_gemm g = compute_lhs_gradient(&e, grad, open_in(&x, rhs));
+    code = multiply_one(&x, LHS, e.count, &g);
   }
   if (call->req[RHS] != TN_REQ_NULL && code == TN_OK) {
-    const tn_blas_gemm g = to_rhs(&e, grad, open_in(&x, lhs));
-    code = run_one(&x, RHS, e.count, &g);
+    const tn_blas_gemm g = compute_rhs_gradient(&e, grad, open_in(&x, lhs));
+    code = multiply_one(&x, RHS, e.count, &g);
   }
   return code;
 }
 
-static const tn_blas *blas_of(const tn_frame *call) {
+static const tn_blas *get_blas(const tn_frame *call) {
   return ((const tensor_instance *)call->instance)->blas;
 }
 
 /* The three kernels of an operator. */
 #define KERNELS(name, extent_of)                                 \
   int32_t tensor_##name##_blas(const tn_frame *call) {           \
-    return run_forward(call, extent_of, blas_of(call));          \
+    return run_forward(call, extent_of, get_blas(call));         \
   }                                                              \
   int32_t tensor_##name##_blas_backward(const tn_frame *call) {  \
-    return run_backward(call, extent_of, blas_of(call));         \
+    return run_backward(call, extent_of, get_blas(call));        \
   }                                                              \
   int32_t tensor_##name##_plain(const tn_frame *call) {          \
     return run_forward(call, extent_of, NULL);                   \
@@ -409,10 +414,10 @@ static const tn_blas *blas_of(const tn_frame *call) {
     return run_backward(call, extent_of, NULL);                  \
   }                                                              \
   int32_t tensor_##name##_half(const tn_frame *call) {           \
-    return run_forward(call, extent_of, blas_of(call));          \
+    return run_forward(call, extent_of, get_blas(call));         \
   }                                                              \
   int32_t tensor_##name##_half_backward(const tn_frame *call) {  \
-    return run_backward(call, extent_of, blas_of(call));         \
+    return run_backward(call, extent_of, get_blas(call));        \
   }
-KERNELS(dot, dot_extent)
-KERNELS(batch_dot, batch_extent)
+KERNELS(dot, find_dot_shape)
+KERNELS(batch_dot, find_batch_shape)

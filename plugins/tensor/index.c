@@ -21,7 +21,7 @@ static int64_t truncate_index(double value, int64_t nan) {
   return value < -most ? -(int64_t)most : (int64_t)value;
 }
 
-static int holds_floats(const tn_tensor *indices) {
+static int has_floats(const tn_tensor *indices) {
   const tn_dtype own = tn_kernel_compute(indices->dtype);
   return own == TN_F32 || own == TN_F64;
 }
@@ -30,7 +30,7 @@ static int holds_floats(const tn_tensor *indices) {
 static void read_indices(const tn_tensor *indices, int64_t begin, int64_t n,
                          int64_t nan, int64_t *to) {
   TN_KERNEL_LINED double value[AT_ONCE];
-  const int is_float = holds_floats(indices);
+  const int is_float = has_floats(indices);
   const tn_kernel_mode mode = {is_float ? TN_F64 : TN_I64, 0};
   const char *at =
       (const char *)indices->data + begin * tn_dtype_bytes(indices->dtype);
@@ -42,7 +42,7 @@ static void read_indices(const tn_tensor *indices, int64_t begin, int64_t n,
 
 /* The position that an index selects on an axis that is not empty; -1 under
  * raise if the index is out of range. */
-static int64_t place_of(int64_t index, int64_t length, int32_t mode) {
+static int64_t normalize_index(int64_t index, int64_t length, int32_t mode) {
   if (index >= 0 && index < length) return index;
   if (mode == TENSOR_TAKE_MODE_RAISE) return -1;
   if (mode == TENSOR_TAKE_MODE_CLIP) return index < 0 ? 0 : length - 1;
@@ -53,7 +53,7 @@ static int64_t place_of(int64_t index, int64_t length, int32_t mode) {
 /* ----------------------------------------------------------------- shapes */
 
 /* Fills unknown dimensions of `to` from `from`, n dimensions. */
-static void fill_in(int64_t *to, const int64_t *from, int32_t n) {
+static void copy_known_dims(int64_t *to, const int64_t *from, int32_t n) {
   for (int32_t d = 0; d < n; ++d)
     if (to[d] < 0) to[d] = from[d];
 }
@@ -78,7 +78,7 @@ int32_t tensor_take_infer(const tn_frame *call) {
     shape[axis + d] = indices->shape[d];
   for (int32_t d = 1; d < behind; ++d)
     shape[axis + indices->ndim + d - 1] = data->shape[axis + d];
-  if (out->ndim == ndim) fill_in(shape, out->shape, ndim);
+  if (out->ndim == ndim) copy_known_dims(shape, out->shape, ndim);
   code = call->host->set_shape(call, TN_OPERAND_OUT, 0, ndim, shape);
   if (code != TN_OK) return code;
   code = call->host->set_shape(call, TN_OPERAND_IN, TENSOR_TAKE_IN_INDICES,
@@ -96,22 +96,22 @@ int32_t tensor_take_infer(const tn_frame *call) {
 
 /* Rows of `inner` elements: outer * length of them in `data`, outer * n in the
  * array of slices. */
-typedef struct taking {
+typedef struct take_args {
   const tn_frame *call;
   const tn_tensor *data; /* or its gradient */
   const tn_tensor *indices;
   const tn_tensor *slices; /* or their gradient */
   int64_t outer, length, n, inner;
-  int64_t bytes; /* of an element */
+  int64_t bytes; /* bytes of an element */
   int32_t mode;
   tn_dtype dtype; /* type of the sums */
   tn_kernel_mode sum;
-  int64_t columns;                  /* of a row, in one slice of the gradient */
+  int64_t columns; /* elements of a row in one slice of the gradient */
   const int64_t *begin, *positions; /* sort_positions() */
-} taking;
+} take_args;
 
-static int32_t taking_init(taking *t, const tn_frame *call,
-                           const tn_tensor *data) {
+static int32_t init_take(take_args *t, const tn_frame *call,
+                         const tn_tensor *data) {
   const tensor_take_params *p = tensor_take_params_of(call);
   int32_t axis;
   const int32_t code = tensor_axis(call, "axis", p->axis, data->ndim, &axis);
@@ -130,13 +130,13 @@ static int32_t taking_init(taking *t, const tn_frame *call,
 
 /* Reports index number i with its original value: a float differs from the
  * integer that was read. */
-static int32_t refuse_index(const taking *t, int64_t i, int64_t index) {
+static int32_t refuse_index(const take_args *t, int64_t i, int64_t index) {
   const tn_dtype dtype = t->indices->dtype;
   const tn_kernel_mode mode = {TN_F64, 0};
   const char *at = (const char *)t->indices->data + i * tn_dtype_bytes(dtype);
   char text[32];
   double value;
-  if (holds_floats(t->indices)) {
+  if (has_floats(t->indices)) {
     tn_kernel_load_dense(&value, &mode, at, dtype, 1);
     (void)snprintf(text, sizeof text, "%g", value);
   } else {
@@ -149,7 +149,7 @@ static int32_t refuse_index(const taking *t, int64_t i, int64_t index) {
 }
 
 /* Checks every index before anything is written. */
-static int32_t check_indices(const taking *t) {
+static int32_t check_indices(const take_args *t) {
   int64_t index[AT_ONCE];
   if (t->n == 0 || (t->length > 0 && t->mode != TENSOR_TAKE_MODE_RAISE))
     return TN_OK;
@@ -162,7 +162,7 @@ static int32_t check_indices(const taking *t) {
     const int64_t n = t->n - i < AT_ONCE ? t->n - i : AT_ONCE;
     read_indices(t->indices, i, n, -1, index);
     for (int64_t k = 0; k < n; ++k)
-      if (place_of(index[k], t->length, t->mode) < 0)
+      if (normalize_index(index[k], t->length, t->mode) < 0)
         return refuse_index(t, i + k, index[k]);
   }
   return TN_OK;
@@ -170,7 +170,7 @@ static int32_t check_indices(const taking *t) {
 
 /* Copies rows [begin, end) of the slices. */
 static int32_t take_slice(void *arg, int64_t begin, int64_t end) {
-  const taking *t = (const taking *)arg;
+  const take_args *t = (const take_args *)arg;
   const size_t row = (size_t)(t->inner * t->bytes);
   int64_t index[AT_ONCE];
   while (begin < end) {
@@ -182,7 +182,7 @@ static int32_t take_slice(void *arg, int64_t begin, int64_t end) {
         (const char *)t->data->data + (size_t)(begin / t->n * t->length) * row;
     char *to = (char *)t->slices->data + (size_t)begin * row;
     for (int64_t k = 0; k < n; ++k) {
-      const int64_t place = place_of(index[k], t->length, t->mode);
+      const int64_t place = normalize_index(index[k], t->length, t->mode);
       memcpy(to + (size_t)k * row, from + (size_t)place * row, row);
     }
     begin += n;
@@ -191,9 +191,9 @@ static int32_t take_slice(void *arg, int64_t begin, int64_t end) {
 }
 
 int32_t tensor_take(const tn_frame *call) {
-  taking t = {.indices = &call->in[TENSOR_TAKE_IN_INDICES],
-              .slices = &call->out[TENSOR_TAKE_OUT_OUT]};
-  int32_t code = taking_init(&t, call, &call->in[TENSOR_TAKE_IN_DATA]);
+  take_args t = {.indices = &call->in[TENSOR_TAKE_IN_INDICES],
+                 .slices = &call->out[TENSOR_TAKE_OUT_OUT]};
+  int32_t code = init_take(&t, call, &call->in[TENSOR_TAKE_IN_DATA]);
   if (code == TN_OK) code = check_indices(&t);
   const int64_t rows = t.outer * t.n;
   if (code != TN_OK || rows == 0 || t.inner == 0) return code;
@@ -204,10 +204,10 @@ int32_t tensor_take(const tn_frame *call) {
 
 /* ------------------------------------------------------- gradient of take */
 
-enum { COLUMNS = 512 }; /* of a row, in one addition */
+enum { COLUMNS = 512 }; /* elements of a row that are added together */
 
 /* Adds `from` to `to`: n elements of a type. */
-static void add_row(const taking *t, char *to, const char *from, int64_t n) {
+static void add_row(const take_args *t, char *to, const char *from, int64_t n) {
   TN_KERNEL_LINED uint64_t sum[COLUMNS], row[COLUMNS];
   const tn_dtype dtype = t->dtype;
   if (dtype == t->sum.compute) {
@@ -223,7 +223,7 @@ static void add_row(const taking *t, char *to, const char *from, int64_t n) {
 /* Adds blocks of columns: each block has its own elements of every row, so rows
  * are added in the order of indices on any thread. */
 static int32_t add_slice(void *arg, int64_t begin, int64_t end) {
-  const taking *t = (const taking *)arg;
+  const take_args *t = (const take_args *)arg;
   const int64_t blocks = (t->inner + t->columns - 1) / t->columns;
   int64_t index[AT_ONCE];
   for (int64_t block = begin; block < end; ++block) {
@@ -238,7 +238,8 @@ static int32_t add_slice(void *arg, int64_t begin, int64_t end) {
       if (i % AT_ONCE == 0)
         read_indices(t->indices, i, t->n - i < AT_ONCE ? t->n - i : AT_ONCE, 0,
                      index);
-      const int64_t place = place_of(index[i % AT_ONCE], t->length, t->mode);
+      const int64_t place =
+          normalize_index(index[i % AT_ONCE], t->length, t->mode);
       add_row(t, to + place * t->inner * t->bytes,
               from + i * t->inner * t->bytes, n);
     }
@@ -248,13 +249,13 @@ static int32_t add_slice(void *arg, int64_t begin, int64_t end) {
 
 /* Sums of half types are f32 and are rounded once. So the numbers of the
  * indices are sorted by position, and each position gets its sum at once. */
-static int is_half(tn_dtype dtype) {
+static int is_16_bit(tn_dtype dtype) {
   return dtype == TN_F16 || dtype == TN_BF16;
 }
 
 /* The indices of position p are positions[begin[p]] to positions[begin[p + 1] -
  * 1]. `begin` has two more elements for counting. */
-static void sort_positions(const taking *t, int64_t *begin,
+static void sort_positions(const take_args *t, int64_t *begin,
                            int64_t *positions) {
   int64_t index[AT_ONCE];
   memset(begin, 0, (size_t)(t->length + 2) * sizeof *begin);
@@ -263,7 +264,8 @@ static void sort_positions(const taking *t, int64_t *begin,
       if (i % AT_ONCE == 0)
         read_indices(t->indices, i, t->n - i < AT_ONCE ? t->n - i : AT_ONCE, 0,
                      index);
-      const int64_t place = place_of(index[i % AT_ONCE], t->length, t->mode);
+      const int64_t place =
+          normalize_index(index[i % AT_ONCE], t->length, t->mode);
       if (pass == 0)
         ++begin[place + 2];
       else
@@ -274,8 +276,8 @@ static void sort_positions(const taking *t, int64_t *begin,
   }
 }
 
-static int32_t sum_half_slice(void *arg, int64_t first, int64_t end) {
-  const taking *t = (const taking *)arg;
+static int32_t sum_16_bit_slice(void *arg, int64_t first, int64_t end) {
+  const take_args *t = (const take_args *)arg;
   TN_KERNEL_LINED float sum[COLUMNS], row[COLUMNS];
   const int64_t blocks = (t->inner + COLUMNS - 1) / COLUMNS;
   for (int64_t block = first; block < end; ++block) {
@@ -298,7 +300,7 @@ static int32_t sum_half_slice(void *arg, int64_t first, int64_t end) {
   return TN_OK;
 }
 
-static int32_t sum_halves(taking *t) {
+static int32_t sum_16_bit_rows(take_args *t) {
   const tn_frame *call = t->call;
   const int64_t blocks =
       t->outer * t->length * ((t->inner + COLUMNS - 1) / COLUMNS);
@@ -309,21 +311,21 @@ static int32_t sum_halves(taking *t) {
   t->positions = begin + t->length + 2;
   sort_positions(t, begin, begin + t->length + 2);
   return call->host->parallel_for(call, blocks, grain > 0 ? grain : 1,
-                                  sum_half_slice, t);
+                                  sum_16_bit_slice, t);
 }
 
 int32_t tensor_take_bytes(const tn_frame *call, uint64_t *bytes) {
-  taking t = {.indices = &call->in[TENSOR_TAKE_BACKWARD_IN_INDICES]};
+  take_args t = {.indices = &call->in[TENSOR_TAKE_BACKWARD_IN_INDICES]};
   *bytes = 0;
-  if (!(call->flags & TN_CALL_BACKWARD) || !is_half(call->out[0].dtype))
+  if (!(call->flags & TN_CALL_BACKWARD) || !is_16_bit(call->out[0].dtype))
     return TN_OK;
-  const int32_t code = taking_init(&t, call, &call->out[0]);
+  const int32_t code = init_take(&t, call, &call->out[0]);
   *bytes = (uint64_t)(t.length + 2 + t.n) * sizeof(int64_t);
   return code;
 }
 
 /* The gradient of data, which is dense. */
-static int32_t add_rows(taking *t) {
+static int32_t add_rows(take_args *t) {
   const tn_frame *call = t->call;
   int32_t code = check_indices(t);
   if (code == TN_OK) code = tensor_fill_zeros(call, t->data);
@@ -331,7 +333,7 @@ static int32_t add_rows(taking *t) {
   t->dtype = tensor_sum_dtype(t->data->dtype);
   t->sum.compute = tn_kernel_compute(t->dtype);
   t->sum.level = tn_kernel_level(call);
-  if (is_half(t->dtype)) return sum_halves(t);
+  if (is_16_bit(t->dtype)) return sum_16_bit_rows(t);
   t->columns = t->inner >= 8 * 64 ? 64 : COLUMNS;
   return call->host->parallel_for(
       call, t->outer * ((t->inner + t->columns - 1) / t->columns), 1, add_slice,
@@ -340,27 +342,27 @@ static int32_t add_rows(taking *t) {
 
 /* in = [gradient of out, data, indices, out] */
 int32_t tensor_take_backward(const tn_frame *call) {
-  taking t = {.indices = &call->in[TENSOR_TAKE_BACKWARD_IN_INDICES],
-              .slices = &call->in[TENSOR_TAKE_BACKWARD_GRAD_OUT]};
+  take_args t = {.indices = &call->in[TENSOR_TAKE_BACKWARD_IN_INDICES],
+                 .slices = &call->in[TENSOR_TAKE_BACKWARD_GRAD_OUT]};
   if (call->req[1] != TN_REQ_NULL) {
     const int32_t code = tensor_fill_zeros(call, &call->out[1]);
     if (code != TN_OK) return code;
   }
   if (call->req[0] == TN_REQ_NULL) return TN_OK;
-  const int32_t code = taking_init(&t, call, &call->out[0]);
+  const int32_t code = init_take(&t, call, &call->out[0]);
   return code == TN_OK ? add_rows(&t) : code;
 }
 
 /* ----------------------------------------------------------------- one_hot */
 
-typedef struct heating {
+typedef struct one_hot_args {
   const tn_frame *call;
   int64_t depth;
   tensor_element on;
-} heating;
+} one_hot_args;
 
-static int32_t heat_slice(void *arg, int64_t begin, int64_t end) {
-  const heating *h = (const heating *)arg;
+static int32_t one_hot_slice(void *arg, int64_t begin, int64_t end) {
+  const one_hot_args *h = (const one_hot_args *)arg;
   const tn_tensor *out = &h->call->out[0];
   const int64_t bytes = tn_dtype_bytes(out->dtype);
   int64_t index[AT_ONCE];
@@ -380,9 +382,9 @@ int32_t tensor_one_hot(const tn_frame *call) {
   const tensor_one_hot_params *p = tensor_one_hot_params_of(call);
   const tn_dtype dtype = call->out[0].dtype;
   const tensor_element off = tensor_element_of(p->off_value, dtype);
-  heating h = {call, p->depth, tensor_element_of(p->on_value, dtype)};
+  one_hot_args h = {call, p->depth, tensor_element_of(p->on_value, dtype)};
   const int32_t code = tensor_fill(call, &call->out[0], &off);
   const int64_t n = tn_tensor_size(&call->in[0]);
   if (code != TN_OK || n == 0 || p->depth == 0) return code;
-  return call->host->parallel_for(call, n, TN_KERNEL_GRAIN, heat_slice, &h);
+  return call->host->parallel_for(call, n, TN_KERNEL_GRAIN, one_hot_slice, &h);
 }

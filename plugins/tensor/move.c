@@ -75,8 +75,8 @@ static void copy_lines(const lines *l, int64_t bytes) {
 
 /* The number of consecutive lines from a run on, along the dimension before the
  * last, in [index, end). */
-static int64_t lines_from(const tn_kernel_walk *walk, const tn_kernel_run *run,
-                          int64_t left) {
+static int64_t count_lines(const tn_kernel_walk *walk, const tn_kernel_run *run,
+                           int64_t left) {
   const int32_t d = walk->ndim - 2;
   if (d < 0 || run->n < walk->shape[d + 1] || left < 2 * run->n) return 1;
   const int64_t most = walk->shape[d] - run->place[d];
@@ -94,7 +94,7 @@ static int32_t lines_slice(void *arg, int64_t begin, int64_t end) {
                      .n = run.n,
                      .to_step = run.stride[0],
                      .from_step = run.stride[1],
-                     .n_lines = lines_from(walk, &run, end - begin),
+                     .n_lines = count_lines(walk, &run, end - begin),
                      .to_next = walk->stride[0][d],
                      .from_next = walk->stride[1][d]};
     copy_lines(&l, walk->bytes[0]);
@@ -111,17 +111,17 @@ static int32_t lines_slice(void *arg, int64_t begin, int64_t end) {
 enum { TURN_ROWS = 128, TURN_FEW = 32, TURN_SLICES = 16, TURN_COLUMNS = 128 };
 
 /* A copy between operands that are contiguous along different dimensions. */
-typedef struct turning {
+typedef struct transposition {
   const tn_kernel_walk *walk;
   int32_t rows;   /* the dimension that is contiguous in `from`; in `to` it is
                      the last */
   int64_t height; /* rows of a block */
-  int64_t blocks; /* of rows */
+  int64_t blocks; /* number of blocks of rows */
   tn_transpose_fn *turn;
-} turning;
+} transposition;
 
 /* Whether squares can be transposed, and along which dimension of the walk. */
-static int find_turn(const tn_kernel_walk *walk, int32_t *rows) {
+static int find_transposition(const tn_kernel_walk *walk, int32_t *rows) {
   const int32_t last = walk->ndim - 1;
   if (walk->stride[0][last] != 1 || walk->stride[1][last] == 1 ||
       walk->stride[1][last] == 0 || walk->shape[last] < 4)
@@ -132,7 +132,7 @@ static int find_turn(const tn_kernel_walk *walk, int32_t *rows) {
 }
 
 /* Transposes block `index` of rows. */
-static void turn_block(const turning *t, int64_t index) {
+static void transpose_block(const transposition *t, int64_t index) {
   const tn_kernel_walk *walk = t->walk;
   const int32_t last = walk->ndim - 1;
   const int64_t first = index % t->blocks * t->height;
@@ -160,12 +160,13 @@ static void turn_block(const turning *t, int64_t index) {
   }
 }
 
-static int32_t turn_slice(void *arg, int64_t begin, int64_t end) {
-  for (int64_t i = begin; i < end; ++i) turn_block((const turning *)arg, i);
+static int32_t transpose_slice(void *arg, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i)
+    transpose_block((const transposition *)arg, i);
   return TN_OK;
 }
 
-static int32_t run_turns(const tn_frame *call, turning *t) {
+static int32_t run_transposition(const tn_frame *call, transposition *t) {
   const tn_kernel_walk *walk = t->walk;
   const int32_t last = walk->ndim - 1;
   const int64_t rows = walk->size / walk->shape[last];
@@ -175,12 +176,12 @@ static int32_t run_turns(const tn_frame *call, turning *t) {
   const int64_t n = rows / walk->shape[t->rows] * t->blocks;
   const int64_t each = t->height * walk->shape[last];
   const int64_t grain = each < TN_KERNEL_GRAIN ? TN_KERNEL_GRAIN / each : 1;
-  return call->host->parallel_for(call, n, grain, turn_slice, t);
+  return call->host->parallel_for(call, n, grain, transpose_slice, t);
 }
 
 /* ------------------------------------------------------------------ copies */
 
-static int32_t walk_init(const tn_frame *call, tn_kernel_walk *walk,
+static int32_t init_walk(const tn_frame *call, tn_kernel_walk *walk,
                          const tn_tensor *to, const tn_tensor *from) {
   tn_kernel_walk_init(walk, to);
   if (!tn_kernel_walk_add(walk, from))
@@ -192,9 +193,9 @@ static int32_t walk_init(const tn_frame *call, tn_kernel_walk *walk,
 }
 
 static int32_t walk_copy(const tn_frame *call, tn_kernel_walk *walk) {
-  turning t = {.walk = walk};
+  transposition t = {.walk = walk};
   if (walk->size == 0) return TN_OK;
-  if (find_turn(walk, &t.rows)) return run_turns(call, &t);
+  if (find_transposition(walk, &t.rows)) return run_transposition(call, &t);
   if (walk->size <= TN_KERNEL_GRAIN) return lines_slice(walk, 0, walk->size);
   return call->host->parallel_for(call, walk->size, TN_KERNEL_GRAIN,
                                   lines_slice, walk);
@@ -203,7 +204,7 @@ static int32_t walk_copy(const tn_frame *call, tn_kernel_walk *walk) {
 int32_t tensor_copy(const tn_frame *call, const tn_tensor *to,
                     const tn_tensor *from) {
   tn_kernel_walk walk;
-  const int32_t code = walk_init(call, &walk, to, from);
+  const int32_t code = init_walk(call, &walk, to, from);
   return code == TN_OK ? walk_copy(call, &walk) : code;
 }
 
@@ -235,8 +236,9 @@ typedef struct stripes {
   int64_t line; /* bytes of all */
 } stripes;
 
-/* Adds a piece; 0 if its lines differ, or if it is faster alone. */
-static int stripes_add(stripes *s, const tn_kernel_walk *walk) {
+/* Adds a piece to the stripes; returns 0 if its lines differ, or if it is
+ * faster alone. */
+static int add_stripe_piece(stripes *s, const tn_kernel_walk *walk) {
   if (s->n == STRIPES || walk->size < NARROW || walk->ndim != 2 ||
       walk->stride[0][1] != 1 || walk->stride[1][1] != 1)
     return 0;
@@ -292,7 +294,7 @@ static int32_t stripes_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-static int32_t stripes_run(const tn_frame *call, stripes *s) {
+static int32_t run_stripes(const tn_frame *call, stripes *s) {
   enum { GRAIN = 4 * TN_KERNEL_GRAIN }; /* bytes */
   if (s->n_lines * s->line <= GRAIN) return stripes_slice(s, 0, s->n_lines);
   return call->host->parallel_for(call, s->n_lines,
@@ -302,17 +304,17 @@ static int32_t stripes_run(const tn_frame *call, stripes *s) {
 
 /* Copies as many large pieces with the same lines as there are, or else one;
  * *done is their number. */
-static int32_t copy_some(const tn_frame *call, uint32_t n,
-                         const tensor_piece *pieces, uint32_t *done) {
+static int32_t copy_elements(const tn_frame *call, uint32_t n,
+                             const tensor_piece *pieces, uint32_t *done) {
   stripes s = {.level = tn_kernel_level(call)};
   tn_kernel_walk walk;
   int32_t code = TN_OK;
   for (*done = 0; *done < n; ++*done) {
-    code = walk_init(call, &walk, pieces[*done].to, pieces[*done].from);
-    if (code != TN_OK || !stripes_add(&s, &walk)) break;
+    code = init_walk(call, &walk, pieces[*done].to, pieces[*done].from);
+    if (code != TN_OK || !add_stripe_piece(&s, &walk)) break;
   }
   if (code != TN_OK) return code;
-  if (*done > 1) return stripes_run(call, &s);
+  if (*done > 1) return run_stripes(call, &s);
   if (*done == 1) return tensor_copy(call, pieces->to, pieces->from);
   *done = 1;
   return walk_copy(call, &walk);
@@ -326,7 +328,7 @@ int32_t tensor_copy_pieces(const tn_frame *call, uint32_t n,
     if (tn_tensor_size(pieces[k].to) < NARROW)
       code = tensor_copy(call, pieces[k].to, pieces[k].from);
     else
-      code = copy_some(call, n - k, pieces + k, &done);
+      code = copy_elements(call, n - k, pieces + k, &done);
   }
   return code;
 }
@@ -354,8 +356,8 @@ typedef struct summing {
   tn_dtype dtype;
 } summing;
 
-/* Distance from the first term to a term, in elements. */
-static int64_t term_at(const summing *s, int64_t term) {
+/* Returns the distance from the first term to a term, in elements. */
+static int64_t find_term(const summing *s, int64_t term) {
   int64_t offset = 0;
   for (int32_t d = s->n_axes; d-- > 0; term /= s->from->shape[d])
     offset += term % s->from->shape[d] * s->from->strides[d];
@@ -363,11 +365,11 @@ static int64_t term_at(const summing *s, int64_t term) {
 }
 
 /* Computes the sums of a run of at most SUM_PART elements. */
-static void sum_run(const summing *s, const tn_kernel_run *run) {
+static void sum_elements(const summing *s, const tn_kernel_run *run) {
   TN_KERNEL_LINED uint64_t sums[SUM_PART] = {0}, row[SUM_PART];
   for (int64_t term = 0; term < s->n_terms; ++term) {
     const tn_kernel_line line = {
-        run->at[1] + term_at(s, term) * s->walk.bytes[1], run->stride[1],
+        run->at[1] + find_term(s, term) * s->walk.bytes[1], run->stride[1],
         run->n, s->dtype};
     tn_kernel_load(row, &s->mode, &line);
     tn_kernel_add_dense(sums, row, &s->mode, run->n);
@@ -382,7 +384,7 @@ static int32_t sum_slice(void *arg, int64_t begin, int64_t end) {
     tn_kernel_run run;
     const int64_t most = end - begin < SUM_PART ? end : begin + SUM_PART;
     tn_kernel_walk_run(&s->walk, begin, most, &run);
-    sum_run(s, &run);
+    sum_elements(s, &run);
     begin += run.n;
   }
   return TN_OK;
@@ -413,15 +415,15 @@ int32_t tensor_sum_front(const tn_frame *call, const tn_tensor *to,
 /* --------------------------------------------------- wide elements, ranges */
 
 /* A walk over two operands, and the types of their elements. */
-typedef struct crossing {
+typedef struct conversion {
   tn_kernel_walk walk;
   tn_kernel_mode mode;
   tn_dtype to, from;
-} crossing;
+} conversion;
 
-static int32_t cross_types(const tn_frame *call, crossing *c,
-                           const tn_tensor *to, const tn_tensor *from,
-                           tn_loop_body *slice) {
+static int32_t convert_elements(const tn_frame *call, conversion *c,
+                                const tn_tensor *to, const tn_tensor *from,
+                                tn_loop_body *slice) {
   c->mode.compute = tensor_wide_dtype(to->dtype);
   c->mode.level = tn_kernel_level(call);
   c->to = tensor_sum_dtype(to->dtype);
@@ -436,7 +438,7 @@ static int32_t cross_types(const tn_frame *call, crossing *c,
 }
 
 static int32_t convert_slice(void *arg, int64_t begin, int64_t end) {
-  const crossing *c = (const crossing *)arg;
+  const conversion *c = (const conversion *)arg;
   while (begin < end) {
     TN_KERNEL_LINED uint64_t row[TN_KERNEL_STAGE];
     tn_kernel_run run;
@@ -454,12 +456,12 @@ static int32_t convert_slice(void *arg, int64_t begin, int64_t end) {
 
 int32_t tensor_convert(const tn_frame *call, const tn_tensor *to,
                        const tn_tensor *from) {
-  crossing c;
-  return cross_types(call, &c, to, from, convert_slice);
+  conversion c;
+  return convert_elements(call, &c, to, from, convert_slice);
 }
 
 static int32_t add_slice(void *arg, int64_t begin, int64_t end) {
-  const crossing *c = (const crossing *)arg;
+  const conversion *c = (const conversion *)arg;
   while (begin < end) {
     tn_kernel_run run;
     tn_kernel_walk_run(&c->walk, begin, end, &run);
@@ -477,8 +479,8 @@ static int32_t add_slice(void *arg, int64_t begin, int64_t end) {
 
 int32_t tensor_add(const tn_frame *call, const tn_tensor *to,
                    const tn_tensor *from) {
-  crossing c;
-  return cross_types(call, &c, to, from, add_slice);
+  conversion c;
+  return convert_elements(call, &c, to, from, add_slice);
 }
 
 /* Elements of a counting array, written in parts. */

@@ -48,8 +48,8 @@ __global__ void __launch_bounds__(TN_CUDA_THREADS)
 struct tensor_turning {
   tensor_steps<2> outer;
   int64_t rows, columns;
-  int64_t row_step;    /* of TO */
-  int64_t column_step; /* of FROM */
+  int64_t row_step;    /* distance between rows of TO */
+  int64_t column_step; /* distance between columns of FROM */
 };
 
 enum { SQUARE = 32, AT_ONCE = TN_CUDA_THREADS / SQUARE };

@@ -22,7 +22,7 @@ typedef struct tensor_view {
   int64_t strides[TN_MAX_NDIM];
 } tensor_view;
 
-/* All elements of a tensor. [any] */
+/* Sets *view to all elements of a tensor. [any] */
 void tensor_view_init(tensor_view *view, const tn_tensor *tensor);
 
 /* The elements of a dense tensor under another shape with the same number of
@@ -68,7 +68,7 @@ typedef struct tensor_element {
 } tensor_element;
 tensor_element tensor_element_of(double value, tn_dtype dtype);
 
-/* The same with zeros: zero has no bits set in any type. [worker] */
+/* Fills a tensor with zeros; zero has no bits set in any type. [worker] */
 int32_t tensor_fill_zeros(const tn_frame *call, const tn_tensor *to);
 
 /* Overwrites each element of `to` with the sum of the elements that `from`

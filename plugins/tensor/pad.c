@@ -100,15 +100,16 @@ typedef struct padding {
   int32_t mode;
 } padding;
 
-static int64_t old_length(const padding *p, int32_t axis) {
+static int64_t find_old_length(const padding *p, int32_t axis) {
   return p->whole->shape[axis] - p->widths[2 * axis] - p->widths[2 * axis + 1];
 }
 
 /* Restricts a view to the old part of the axes before `axis`. */
-static void cut_before(const padding *p, tensor_view *view, int32_t axis) {
+static void restrict_axes_before(const padding *p, tensor_view *view,
+                                 int32_t axis) {
   tensor_view_init(view, p->whole);
   for (int32_t d = 0; d < axis; ++d)
-    tensor_view_cut(view, d, p->widths[2 * d], old_length(p, d), 1);
+    tensor_view_cut(view, d, p->widths[2 * d], find_old_length(p, d), 1);
 }
 
 /* Positions of an axis, and the one that the first of them repeats; the others
@@ -120,9 +121,9 @@ typedef struct border {
   int64_t step;
 } border;
 
-/* The border before the old part (side 0), or after it (side 1). */
-static border border_of(const padding *p, int32_t axis, int side) {
-  const int64_t front = p->widths[2 * axis], n = old_length(p, axis);
+/* Returns the border before the old part (side 0), or after it (side 1). */
+static border find_border(const padding *p, int32_t axis, int side) {
+  const int64_t front = p->widths[2 * axis], n = find_old_length(p, axis);
   const int64_t last = front + n - 1;
   const int reflects = p->mode == TENSOR_PAD_MODE_REFLECT;
   border b = {.axis = axis, .step = reflects ? -1 : 0};
@@ -137,14 +138,14 @@ static border border_of(const padding *p, int32_t axis, int side) {
 
 static int32_t fill_border(const padding *p, const border *b) {
   tensor_view to, from;
-  cut_before(p, &to, b->axis);
+  restrict_axes_before(p, &to, b->axis);
   if (p->mode == TENSOR_PAD_MODE_CONSTANT) {
     const tensor_element element = tensor_element_of(
         tensor_pad_params_of(p->call)->constant_value, p->whole->dtype);
     tensor_view_cut(&to, b->axis, b->begin, b->n, 1);
     return tensor_fill(p->call, &to.tensor, &element);
   }
-  cut_before(p, &from, b->axis);
+  restrict_axes_before(p, &from, b->axis);
   tensor_view_cut(&to, b->axis, b->begin, b->n, 1);
   tensor_view_cut(&from, b->axis, b->repeats, b->n, b->step);
   return tensor_copy(p->call, &to.tensor, &from.tensor);
@@ -152,9 +153,9 @@ static int32_t fill_border(const padding *p, const border *b) {
 
 typedef int32_t border_fn(const padding *p, const border *b);
 
-static int32_t both_borders(const padding *p, int32_t axis, border_fn *fn) {
+static int32_t visit_borders(const padding *p, int32_t axis, border_fn *fn) {
   for (int side = 0; side < 2; ++side) {
-    const border b = border_of(p, axis, side);
+    const border b = find_border(p, axis, side);
     const int32_t code = b.n > 0 ? fn(p, &b) : TN_OK;
     if (code != TN_OK) return code;
   }
@@ -165,10 +166,10 @@ int32_t tensor_pad(const tn_frame *call) {
   const tensor_pad_params *params = tensor_pad_params_of(call);
   const padding p = {call, &call->out[0], params->pad_width.v, params->mode};
   tensor_view old;
-  cut_before(&p, &old, p.whole->ndim);
+  restrict_axes_before(&p, &old, p.whole->ndim);
   int32_t code = tensor_copy(call, &old.tensor, &call->in[0]);
   for (int32_t d = p.whole->ndim; d-- > 0 && code == TN_OK;)
-    code = both_borders(&p, d, fill_border);
+    code = visit_borders(&p, d, fill_border);
   return code;
 }
 
@@ -196,8 +197,8 @@ static int32_t fold_border(const padding *p, const border *b) {
   int32_t code = TN_OK;
   for (int64_t i = 0; i < b->n && code == TN_OK; ++i) {
     tensor_view to, from;
-    cut_before(p, &to, b->axis);
-    cut_before(p, &from, b->axis);
+    restrict_axes_before(p, &to, b->axis);
+    restrict_axes_before(p, &from, b->axis);
     tensor_view_cut(&to, b->axis, b->repeats + i * b->step, 1, 1);
     tensor_view_cut(&from, b->axis, b->begin + i, 1, 1);
     code = tensor_add(p->call, &to.tensor, &from.tensor);
@@ -215,8 +216,8 @@ static int32_t fold_borders(const tn_frame *call, padding *p) {
   int32_t code = tensor_convert(call, &wide.tensor, &call->in[0]);
   p->whole = &wide.tensor;
   for (int32_t d = 0; d < p->whole->ndim && code == TN_OK; ++d)
-    code = both_borders(p, d, fold_border);
-  cut_before(p, &old, p->whole->ndim);
+    code = visit_borders(p, d, fold_border);
+  restrict_axes_before(p, &old, p->whole->ndim);
   p->whole = NULL; /* it ends here */
   return code == TN_OK ? tensor_convert(call, &call->out[0], &old.tensor)
                        : code;
@@ -229,6 +230,6 @@ int32_t tensor_pad_backward(const tn_frame *call) {
   tensor_view old;
   if (tn_tensor_size(&call->out[0]) == 0) return TN_OK;
   if (p.mode != TENSOR_PAD_MODE_CONSTANT) return fold_borders(call, &p);
-  cut_before(&p, &old, p.whole->ndim);
+  restrict_axes_before(&p, &old, p.whole->ndim);
   return tensor_copy(call, &call->out[0], &old.tensor);
 }

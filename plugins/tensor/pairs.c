@@ -15,10 +15,10 @@ typedef struct pairs {
   const tn_frame *call;
   reduce_view data;
   tn_kernel_mode mode;
-  int64_t length; /* of a line */
-  int64_t bytes;  /* of an element */
+  int64_t length; /* elements of a line */
+  int64_t bytes;  /* bytes of an element */
   int skips_nan;
-  int64_t *places;     /* of the elements of a line */
+  int64_t *places;     /* positions of the elements of a line */
   reduce_dual *before; /* products of the elements before each one */
 } pairs;
 
@@ -30,8 +30,8 @@ static double read_element(const pairs *p, const tn_tensor *from, int64_t at) {
 }
 
 /* Reads element i of the line at `first`; 1 if it is a skipped NaN. */
-static void dual_at(const pairs *p, int64_t first, int64_t i, double *x,
-                    double *u) {
+static void read_dual(const pairs *p, int64_t first, int64_t i, double *x,
+                      double *u) {
   *x = read_element(p, &p->call->in[DATA], first + p->places[i]);
   *u = read_element(p, &p->call->in[SLOPE], first + p->places[i]);
   if (!p->skips_nan || *x == *x) return;
@@ -39,7 +39,7 @@ static void dual_at(const pairs *p, int64_t first, int64_t i, double *x,
   *u = 0;
 }
 
-static void pair_line(const pairs *p, int64_t line) {
+static void compute_line(const pairs *p, int64_t line) {
   const tn_tensor *out = &p->call->out[0];
   const double head = read_element(p, &p->call->in[HEAD], line);
   reduce_dual *before = p->before + line * p->length;
@@ -50,7 +50,7 @@ static void pair_line(const pairs *p, int64_t line) {
     first += left % p->data.shape[d] * p->data.strides[d];
   for (int64_t i = 0; i < p->length; ++i) {
     before[i] = all;
-    dual_at(p, first, i, &x, &u);
+    read_dual(p, first, i, &x, &u);
     reduce_dual_times(&all, x, u);
   }
   all = reduce_dual_one();
@@ -61,14 +61,14 @@ static void pair_line(const pairs *p, int64_t line) {
     const double y = is_none ? 0 : head * reduce_dual_part(before[i], all);
     tn_kernel_store_dense((char *)out->data + at * p->bytes, out->dtype, &y,
                           &p->mode, 1);
-    dual_at(p, first, i, &x, &u);
+    read_dual(p, first, i, &x, &u);
     reduce_dual_times(&all, x, u);
   }
 }
 
-static int32_t pair_lines(void *arg, int64_t begin, int64_t end) {
+static int32_t compute_lines(void *arg, int64_t begin, int64_t end) {
   for (int64_t line = begin; line < end; ++line)
-    pair_line((const pairs *)arg, line);
+    compute_line((const pairs *)arg, line);
   return TN_OK;
 }
 
@@ -99,5 +99,5 @@ int32_t tensor_prod_pairs(const tn_frame *call) {
   reduce_view_make(&p.data, &call->in[DATA], axes);
   find_places(&p);
   return call->host->parallel_for(call, lines, grain > 0 ? grain : 1,
-                                  pair_lines, &p);
+                                  compute_lines, &p);
 }

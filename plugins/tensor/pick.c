@@ -9,7 +9,7 @@
 
 enum { SOME = 256 };
 
-static int32_t axis_of(const tn_frame *call, int32_t ndim, uint32_t *axes) {
+static int32_t read_axis(const tn_frame *call, int32_t ndim, uint32_t *axes) {
   return reduce_axis(call, &tensor_pick_params_of(call)->axis, ndim, axes);
 }
 
@@ -31,7 +31,7 @@ int32_t tensor_pick_infer(const tn_frame *call) {
   int64_t shape[TN_MAX_NDIM];
   uint32_t axes;
   if (data->ndim < 0) return TN_OK;
-  int32_t code = axis_of(call, data->ndim, &axes), n = 0;
+  int32_t code = read_axis(call, data->ndim, &axes), n = 0;
   if (code == TN_OK) code = reduce_not_empty(call, axes, "element to pick");
   if (code == TN_OK) code = check_index(call, data, index);
   if (code == TN_OK)
@@ -60,13 +60,15 @@ typedef struct task {
   uint32_t level;
 } task;
 
-static int64_t clip_place(double place, int64_t length) {
+static int64_t clip_index(double place, int64_t length) {
   if (!(place > 0)) return 0;
   return place < (double)length ? (int64_t)place : length - 1;
 }
 
-/* Positions in data of the elements that lines [begin, begin + n) pick. */
-static void places_of(const task *t, int64_t begin, int64_t n, int64_t *at) {
+/* Finds the positions in data of the elements that lines [begin, begin + n)
+ * pick. */
+static void find_positions(const task *t, int64_t begin, int64_t n,
+                           int64_t *at) {
   const tn_dtype dtype = t->index->dtype, own = tn_kernel_compute(dtype);
   const int whole = own == TN_I32 || own == TN_I64;
   const tn_kernel_mode mode = {whole ? TN_I64 : TN_F64, t->level};
@@ -76,13 +78,14 @@ static void places_of(const task *t, int64_t begin, int64_t n, int64_t *at) {
       (const char *)t->index->data + begin * tn_dtype_bytes(dtype), dtype, n);
   for (int64_t i = 0; i < n; ++i) {
     const int64_t line = begin + i;
-    int64_t k = whole ? at[i] : clip_place(places[i], t->length);
+    int64_t k = whole ? at[i] : clip_index(places[i], t->length);
     k = k < 0 ? 0 : k < t->length ? k : t->length - 1;
     at[i] = (line / t->inner * t->length + k) * t->inner + line % t->inner;
   }
 }
 
-static void copy_some(void *to, const task *t, const int64_t *at, int64_t n) {
+static void copy_elements(void *to, const task *t, const int64_t *at,
+                          int64_t n) {
   const char *from = (const char *)t->data->data;
   for (int64_t i = 0; i < n; ++i)
     memcpy((char *)to + i * t->bytes, from + at[i] * t->bytes,
@@ -98,12 +101,12 @@ static int32_t pick_slice(void *arg, int64_t begin, int64_t end) {
     double some[SOME], old[SOME], more[SOME];
     char *to = (char *)t->picked->data + begin * t->bytes;
     n = end - begin < SOME ? end - begin : SOME;
-    places_of(t, begin, n, at);
+    find_positions(t, begin, n, at);
     if (t->call->req[0] != TN_REQ_ADD) {
-      copy_some(to, t, at, n);
+      copy_elements(to, t, at, n);
       continue;
     }
-    copy_some(some, t, at, n);
+    copy_elements(some, t, at, n);
     tn_kernel_load_dense(old, &mode, to, dtype, n);
     tn_kernel_load_dense(more, &mode, some, dtype, n);
     tn_kernel_add_dense(old, more, &mode, n);
@@ -122,8 +125,8 @@ static int32_t put_slice(void *arg, int64_t begin, int64_t end) {
     double some[SOME], old[SOME], more[SOME];
     const char *from = (const char *)t->picked->data + begin * t->bytes;
     n = end - begin < SOME ? end - begin : SOME;
-    places_of(t, begin, n, at);
-    copy_some(some, t, at, n);
+    find_positions(t, begin, n, at);
+    copy_elements(some, t, at, n);
     tn_kernel_load_dense(old, &mode, some, dtype, n);
     tn_kernel_load_dense(more, &mode, from, dtype, n);
     tn_kernel_add_dense(old, more, &mode, n);
@@ -137,9 +140,9 @@ static int32_t put_slice(void *arg, int64_t begin, int64_t end) {
 
 /* ------------------------------------------------------------------- calls */
 
-static int32_t task_init(task *t, const tn_frame *call) {
+static int32_t init_task(task *t, const tn_frame *call) {
   uint32_t axes;
-  const int32_t code = axis_of(call, t->data->ndim, &axes);
+  const int32_t code = read_axis(call, t->data->ndim, &axes);
   if (code != TN_OK) return code;
   t->call = call;
   t->level = tn_kernel_level(call);
@@ -157,7 +160,7 @@ int32_t tensor_pick(const tn_frame *call) {
   task t = {.data = &call->in[TENSOR_PICK_IN_DATA],
             .index = &call->in[TENSOR_PICK_IN_INDEX],
             .picked = &call->out[0]};
-  const int32_t code = task_init(&t, call);
+  const int32_t code = init_task(&t, call);
   return code == TN_OK
              ? call->host->parallel_for(call, tn_tensor_size(t.picked), GRAIN,
                                         pick_slice, &t)
@@ -170,7 +173,7 @@ int32_t tensor_pick_backward(const tn_frame *call) {
   task t = {.data = slope,
             .index = &call->in[TENSOR_PICK_BACKWARD_IN_INDEX],
             .picked = &call->in[TENSOR_PICK_BACKWARD_GRAD_OUT]};
-  const int32_t code = task_init(&t, call);
+  const int32_t code = init_task(&t, call);
   if (code != TN_OK || tn_tensor_size(slope) == 0) return code;
   if (call->req[0] != TN_REQ_ADD)
     memset(slope->data, 0, (size_t)(tn_tensor_size(slope) * t.bytes));

@@ -13,7 +13,7 @@ typedef tn_cuda_arrays<N_ARRAYS> tensor_picking;
 
 /* Lines of data: `inner` of them side by side, `length` elements each. */
 struct tensor_places {
-  int64_t n; /* of all */
+  int64_t n; /* number of elements that are picked */
   int64_t inner;
   int64_t length;
   int64_t is_whole; /* places are integers */

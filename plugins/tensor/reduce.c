@@ -17,8 +17,8 @@ static int is_last(uint32_t axes, int32_t ndim) {
   return axes == 0;
 }
 
-/* Divides the lines of a view. */
-static int cut_lines(const reduce_view *view, tn_reduction *reduction) {
+/* Divides the lines of a view into extents. */
+static int divide_lines(const reduce_view *view, tn_reduction *reduction) {
   tn_tensor out = view->tensor;
   out.ndim = view->kept;
   return tn_reduction_cut(&view->tensor, &out, reduction);
@@ -32,7 +32,7 @@ uint64_t reduce_bytes(const tn_tensor *in, const tn_tensor *out,
   if (tn_tensor_size(in) == 0) return 0;
   reduce_view_make(&view, in, axes);
   if (!reduce_by_columns(&view, &cut)) {
-    if (!is_last(axes, in->ndim) || !cut_lines(&view, &reduction)) return 0;
+    if (!is_last(axes, in->ndim) || !divide_lines(&view, &reduction)) return 0;
     return 8 * (uint64_t)(reduction.lines * reduction.parts);
   }
   if (cut.parts == 1) return 0;
@@ -47,12 +47,12 @@ uint64_t reduce_bytes(const tn_tensor *in, const tn_tensor *out,
 
 /* ------------------------------------------------------------------- tasks */
 
-static tn_kernel_body *body_of(const tn_kernel_bodies *bodies,
-                               const reduce_task *t) {
+static tn_kernel_body *find_body(const tn_kernel_bodies *bodies,
+                                 const reduce_task *t) {
   return tn_kernel_body_at(bodies, t->mode.level);
 }
 
-static void task_init(reduce_task *t, const reduce_run *run) {
+static void init_task(reduce_task *t, const reduce_run *run) {
   const tn_dtype dtype = run->in->dtype, own = tn_kernel_compute(dtype);
   const int whole = own == TN_I32 || own == TN_I64;
   const reduce_op *op = run->op, *then = op->records ? op->records : op;
@@ -63,12 +63,12 @@ static void task_init(reduce_task *t, const reduce_run *run) {
   t->run = run;
   t->mode.compute = whole ? TN_I64 : TN_F64;
   t->mode.level = tn_kernel_level(run->call);
-  t->line = body_of(&wide->line, t);
-  t->column = body_of(&wide->column, t);
-  t->merge = body_of(&records->line, t);
-  t->merge_column = body_of(&records->column, t);
-  t->direct = is_direct ? body_of(&direct->line, t) : NULL;
-  t->direct_column = is_direct ? body_of(&direct->column, t) : NULL;
+  t->line = find_body(&wide->line, t);
+  t->column = find_body(&wide->column, t);
+  t->merge = find_body(&records->line, t);
+  t->merge_column = find_body(&records->column, t);
+  t->direct = is_direct ? find_body(&direct->line, t) : NULL;
+  t->direct_column = is_direct ? find_body(&direct->column, t) : NULL;
   if (whole)
     t->none = (uint64_t)op->none_i64;
   else
@@ -116,7 +116,8 @@ void reduce_put(const reduce_task *t, int64_t first, int64_t n, void *records) {
 
 /* ----------------------------------------------------------------- extents */
 
-/* The record of at most TN_REDUCTION_EXTENT elements with joined axes. */
+/* Returns the record of at most TN_REDUCTION_EXTENT elements with joined axes.
+ */
 static uint64_t reduce_joined(const reduce_task *t, const char *at,
                               int32_t ndim, const int64_t *n,
                               const int64_t *step) {
@@ -171,8 +172,8 @@ static void reduce_extent(const reduce_task *t, const char *at,
   }
 }
 
-static const char *extent_at(const reduce_task *t,
-                             const tn_reduction_extent *part) {
+static const char *locate_extent(const reduce_task *t,
+                                 const tn_reduction_extent *part) {
   int64_t offset = 0;
   for (int32_t d = 0; d < t->reduction.ndim; ++d)
     offset += part->at[d] * t->in.strides[d];
@@ -185,7 +186,7 @@ static int32_t extent_slice(void *arg, int64_t begin, int64_t end) {
   tn_reduction_extent part;
   for (int64_t i = begin; i < end; ++i) {
     tn_reduction_at(&t->reduction, i, &part);
-    reduce_extent(t, extent_at(t, &part), part.shape, part.lines,
+    reduce_extent(t, locate_extent(t, &part), part.shape, part.lines,
                   (uint64_t *)t->run->room + part.record);
   }
   return TN_OK;
@@ -226,7 +227,7 @@ typedef struct grid {
   int64_t gone[TN_MAX_NDIM], gone_step[TN_MAX_NDIM];
 } grid;
 
-static void grid_init(grid *g, const reduce_task *t) {
+static void init_grid(grid *g, const reduce_task *t) {
   const int32_t kept = t->in.kept, gone = t->in.tensor.ndim - kept;
   g->t = t;
   memcpy(g->kept, t->in.shape, (size_t)kept * sizeof(int64_t));
@@ -239,7 +240,7 @@ static void grid_init(grid *g, const reduce_task *t) {
 
 /* Lines that are no longer than an extent. Merging a single record would not
  * change it. */
-static int32_t short_slice(void *arg, int64_t begin, int64_t end) {
+static int32_t reduce_short_slice(void *arg, int64_t begin, int64_t end) {
   const grid *g = (const grid *)arg;
   const reduce_task *t = g->t;
   const int64_t bytes = tn_dtype_bytes(t->in.tensor.dtype);
@@ -265,17 +266,18 @@ static int32_t short_slice(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-static int32_t short_lines(const reduce_task *t) {
+static int32_t reduce_short_lines(const reduce_task *t) {
   enum { ELEMENTS = 16384 };
   const int64_t size = tn_tensor_size(&t->in.tensor) / t->reduction.lines;
   grid g;
-  grid_init(&g, t);
+  init_grid(&g, t);
   return t->run->call->host->parallel_for(t->run->call, t->reduction.lines,
-                                          ELEMENTS / size, short_slice, &g);
+                                          ELEMENTS / size, reduce_short_slice,
+                                          &g);
 }
 
-/* Line number i, extent by extent. */
-static void long_line(const reduce_task *t, int64_t i) {
+/* Reduces line number i, extent by extent. */
+static void reduce_long_line(const reduce_task *t, int64_t i) {
   enum { LANES = 32 };
   uint64_t lane[LANES];
   tn_reduction_extent part;
@@ -283,7 +285,7 @@ static void long_line(const reduce_task *t, int64_t i) {
   for (int64_t k = 0; k < t->reduction.parts; ++k) {
     uint64_t two[2];
     tn_reduction_at(&t->reduction, i * t->reduction.parts + k, &part);
-    reduce_extent(t, extent_at(t, &part), part.shape, 1, &two[0]);
+    reduce_extent(t, locate_extent(t, &part), part.shape, 1, &two[0]);
     two[1] = lane[k % LANES];
     lane[k % LANES] = reduce_line(t->merge, two, 2);
   }
@@ -291,15 +293,16 @@ static void long_line(const reduce_task *t, int64_t i) {
   reduce_put(t, i, 1, lane);
 }
 
-static int32_t long_slice(void *arg, int64_t begin, int64_t end) {
-  for (int64_t i = begin; i < end; ++i) long_line((const reduce_task *)arg, i);
+static int32_t reduce_long_slice(void *arg, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i)
+    reduce_long_line((const reduce_task *)arg, i);
   return TN_OK;
 }
 
 /* ------------------------------------------------------------- whole calls */
 
 /* Writes the results of lines without elements. */
-static int32_t put_none(const reduce_task *t) {
+static int32_t write_empty_lines(const reduce_task *t) {
   const int64_t n = tn_tensor_size(t->run->out);
   for (int64_t i = 0; i < n; ++i) {
     uint64_t record = t->none;
@@ -309,7 +312,7 @@ static int32_t put_none(const reduce_task *t) {
 }
 
 /* Computes one extent: it reduces the axes that have length 1 in the output. */
-static int32_t run_box(reduce_task *t) {
+static int32_t reduce_one_extent(reduce_task *t) {
   const tn_tensor *in = t->run->in, *out = t->run->out;
   uint32_t axes = 0;
   for (int32_t i = 0; i < in->ndim; ++i)
@@ -323,8 +326,8 @@ static int32_t run_box(reduce_task *t) {
 /* Computes one of the stages of reduction.h. */
 static int32_t run_stage(const reduce_run *run) {
   reduce_task t;
-  task_init(&t, run);
-  if (run->call->flags & TN_CALL_EXTENT) return run_box(&t);
+  init_task(&t, run);
+  if (run->call->flags & TN_CALL_EXTENT) return reduce_one_extent(&t);
   count_line(&t, run->in, run->axes);
   (void)tn_reduction_cut(run->in, run->out, &t.reduction);
   return merge_lines(&t);
@@ -337,15 +340,16 @@ int32_t reduce_all(const reduce_run *run) {
   reduce_cut cut;
   if (run->call->flags & (TN_CALL_EXTENT | TN_CALL_MERGE))
     return run_stage(run);
-  task_init(&t, run);
+  init_task(&t, run);
   reduce_view_make(&t.in, run->in, run->axes);
   count_line(&t, run->in, run->axes);
-  if (tn_tensor_size(run->in) == 0) return put_none(&t);
+  if (tn_tensor_size(run->in) == 0) return write_empty_lines(&t);
   if (reduce_by_columns(&t.in, &cut)) return reduce_columns(&t, &cut);
-  (void)cut_lines(&t.in, &t.reduction);
-  if (t.reduction.parts == 1) return short_lines(&t);
+  (void)divide_lines(&t.in, &t.reduction);
+  if (t.reduction.parts == 1) return reduce_short_lines(&t);
   if (!run->room)
-    return host->parallel_for(run->call, t.reduction.lines, 1, long_slice, &t);
+    return host->parallel_for(run->call, t.reduction.lines, 1,
+                              reduce_long_slice, &t);
   const int32_t code = host->parallel_for(
       run->call, tn_reduction_extents(&t.reduction), EXTENTS, extent_slice, &t);
   return code == TN_OK ? merge_lines(&t) : code;

@@ -34,13 +34,13 @@ struct tensor_lines {
   tensor_steps<1> kept; /* lines */
   tensor_steps<1> gone; /* elements of each */
   tensor_steps<1> out;  /* positions of results */
-  int64_t pieces;       /* of a line; if there are several, the kernel writes
-                         * records */
-  int64_t piece;        /* elements of each but the last */
-  int32_t lanes;        /* threads of a line: a power of two */
-  int16_t across;       /* neighbouring threads have neighbouring lines */
-  int16_t finish;       /* TENSOR_... */
-  double count;         /* elements of a line */
+  int64_t pieces; /* pieces of a line; if there are several, the kernel writes
+                     records */
+  int64_t piece;  /* elements of each but the last */
+  int32_t lanes;  /* threads of a line: a power of two */
+  int16_t across; /* neighbouring threads have neighbouring lines */
+  int16_t finish; /* TENSOR_... */
+  double count;   /* elements of a line */
 };
 
 /* ------------------------------------------------------------------ device */
@@ -68,7 +68,7 @@ struct tensor_records {
   }
 };
 
-/* The same operation with records as elements. */
+/* An operation that reduces records of the operation Op instead of elements. */
 template <class Op>
 struct tensor_again {
   typedef typename Op::record element;

@@ -36,7 +36,7 @@ typedef struct reduce_run {
   void *room;
 } reduce_run;
 
-/* Computes it, or one of the two stages of reduction.h, as call->flags
+/* Computes a reduction, or one of the two stages of reduction.h, as call->flags
  * requests; `room` then contains the records. [worker] */
 int32_t reduce_all(const reduce_run *run);
 
@@ -114,7 +114,8 @@ typedef struct reduce_params {
  * TN_FAIL. [any] */
 int32_t reduce_axes(const tn_frame *call, int32_t ndim, uint32_t *axes);
 
-/* The same for one axis, or for all if there is no `axis`. [any] */
+/* Reads a parameter with one axis as a mask of axes; all axes if there is no
+ * `axis`. [any] */
 int32_t reduce_axis(const tn_frame *call, const int64_t *axis, int32_t ndim,
                     uint32_t *axes);
 

@@ -6,7 +6,8 @@
 #include "reduce.h"
 #include "tenon/draft/reduction.h"
 
-/* All params have the same first fields. */
+/* Checks that the params of an operator begin with the fields of reduce_params.
+ */
 #define BEGINS(name)                                               \
   _Static_assert(offsetof(tensor_##name##_params, axis) ==         \
                          offsetof(reduce_params, axis) &&          \

@@ -19,13 +19,13 @@ enum {
 
 /* -------------------------------------------------------------------- cuts */
 
-static int64_t product_of(const int64_t *n, int32_t count) {
+static int64_t multiply_lengths(const int64_t *n, int32_t count) {
   int64_t product = 1;
   for (int32_t i = 0; i < count; ++i) product *= n[i];
   return product;
 }
 
-static void cut_parts(reduce_cut *cut) {
+static void divide_parts(reduce_cut *cut) {
   const int64_t tasks = cut->outer * cut->blocks;
   const int64_t most = cut->outer * cut->wide * cut->height / PART;
   cut->parts = 1;
@@ -44,17 +44,17 @@ int reduce_by_columns(const reduce_view *view, reduce_cut *cut) {
   cut->n_kept = reduce_join(kept, cut->kept, cut->kept_step);
   cut->n_rows = reduce_join(gone, cut->rows, cut->row_step);
   cut->wide = cut->kept[cut->n_kept - 1];
-  cut->height = product_of(cut->rows, cut->n_rows);
+  cut->height = multiply_lengths(cut->rows, cut->n_rows);
   if (cut->wide == 1) return 0;
   const int64_t across = cut->kept_step[cut->n_kept - 1],
                 along = cut->row_step[cut->n_rows - 1];
   if (cut->height >= SHORT && llabs(along) <= llabs(across)) return 0;
-  cut->outer = product_of(cut->kept, cut->n_kept - 1);
+  cut->outer = multiply_lengths(cut->kept, cut->n_kept - 1);
   cut->blocks = (cut->wide + REDUCE_COLUMNS - 1) / REDUCE_COLUMNS;
   const int dense = across == 1 && along == cut->wide;
   cut->together =
       dense && cut->wide <= REDUCE_COLUMNS / 2 ? REDUCE_COLUMNS / cut->wide : 1;
-  cut_parts(cut);
+  divide_parts(cut);
   return 1;
 }
 

@@ -22,8 +22,8 @@ typedef struct part {
   tn_kernel_line out;
 } part;
 
-/* Address of line number `line` in a tensor. */
-static char *place_of(const reduce_view *v, int64_t line) {
+/* Returns the address of line number `line` in a tensor. */
+static char *locate_line(const reduce_view *v, int64_t line) {
   int64_t at = 0;
   for (int32_t d = v->kept; d-- > 0; line /= v->shape[d])
     at += line % v->shape[d] * v->strides[d];
@@ -31,8 +31,8 @@ static char *place_of(const reduce_view *v, int64_t line) {
 }
 
 /* Moves `line` to elements [k, k + n) of the last axis, of row `row`. */
-static void line_at(tn_kernel_line *line, const reduce_view *v, char *first,
-                    int64_t row, int64_t k, int64_t n) {
+static void set_line(tn_kernel_line *line, const reduce_view *v, char *first,
+                     int64_t row, int64_t k, int64_t n) {
   const int32_t last = v->tensor.ndim - 1;
   int64_t at = k * v->strides[last];
   for (int32_t d = last; d-- > v->kept; row /= v->shape[d])
@@ -43,9 +43,9 @@ static void line_at(tn_kernel_line *line, const reduce_view *v, char *first,
 
 typedef void visit(const work *w, const part *p, void *arg);
 
-static void each_part(const work *w, int64_t line, visit *body, void *arg) {
+static void visit_parts(const work *w, int64_t line, visit *body, void *arg) {
   const reduce_view *v = &w->data;
-  char *from = place_of(v, line), *to = place_of(&w->out, line);
+  char *from = locate_line(v, line), *to = locate_line(&w->out, line);
   int64_t rows = 1;
   if (v->kept == v->tensor.ndim) { /* a line is one element */
     body(
@@ -60,8 +60,8 @@ static void each_part(const work *w, int64_t line, visit *body, void *arg) {
     for (int64_t k = 0; k < length; k += PART) {
       const int64_t n = length - k < PART ? length - k : PART;
       part p;
-      line_at(&p.data, v, from, row, k, n);
-      line_at(&p.out, &w->out, to, row, k, n);
+      set_line(&p.data, v, from, row, k, n);
+      set_line(&p.out, &w->out, to, row, k, n);
       body(w, &p, arg);
     }
 }
@@ -70,7 +70,7 @@ enum { LANES = 8, BIAS = 1023 };
 
 /* The biased exponent of an f64: 0 for 0 and denormal numbers, 2047 for
  * infinities and NaN. */
-static inline int64_t exponent_of(double x) {
+static inline int64_t read_exponent(double x) {
   return (int64_t)(tn_kernel_f64_bits(x) >> 52 & 0x7ff);
 }
 
@@ -79,10 +79,10 @@ static inline double with_exponent(double x, int64_t exponent) {
   return tn_kernel_f64_from_bits(rest | (uint64_t)exponent << 52);
 }
 
-static int are_plain(const double *x, int64_t n) {
+static int has_only_normal(const double *x, int64_t n) {
   int special = 0;
   for (int64_t i = 0; i < n; ++i) {
-    const int64_t e = exponent_of(x[i]);
+    const int64_t e = read_exponent(x[i]);
     special |= (e == 0) | (e == 2047);
   }
   return !special;
@@ -90,14 +90,14 @@ static int are_plain(const double *x, int64_t n) {
 
 /* Multiplies a part of plain elements: no product of their factors
  * overflows. */
-static void multiply_plain(reduce_big *all, const double *x) {
+static void multiply_normal(reduce_big *all, const double *x) {
   double factor[LANES];
   int64_t power[LANES];
   for (int j = 0; j < LANES; ++j) factor[j] = 1, power[j] = 0;
   for (int64_t i = 0; i < PART; i += LANES)
     for (int j = 0; j < LANES; ++j) {
       factor[j] *= with_exponent(x[i + j], BIAS);
-      power[j] += exponent_of(x[i + j]) - BIAS;
+      power[j] += read_exponent(x[i + j]) - BIAS;
     }
   for (int j = 0; j < LANES; ++j) {
     reduce_big_times(all, factor[j]);
@@ -105,12 +105,13 @@ static void multiply_plain(reduce_big *all, const double *x) {
   }
 }
 
-/* For lines with plain elements only. */
-static void others_plain(double *y, const double *x, int64_t n, double head,
-                         const reduce_big *all) {
+/* Computes the gradient of a product for each of n elements: `head` times the
+ * product of all others. The line must pass has_only_normal. */
+static void compute_normal_others(double *y, const double *x, int64_t n,
+                                  double head, const reduce_big *all) {
   for (int64_t i = 0; i < n; ++i) {
     const double factor = all->factor / with_exponent(x[i], BIAS);
-    const int64_t power = all->power - (exponent_of(x[i]) - BIAS);
+    const int64_t power = all->power - (read_exponent(x[i]) - BIAS);
     const int64_t low = power < -2000 ? -2000 : power;
     const int64_t q = low > 2000 ? 2000 : low, half = q / 2;
     y[i] = head * (factor * with_exponent(1, BIAS + half) *
@@ -121,8 +122,8 @@ static void others_plain(double *y, const double *x, int64_t n, double head,
 static void multiply_part(const work *w, const part *p, void *arg) {
   double x[PART];
   tn_kernel_load(x, &w->mode, &p->data);
-  if (p->data.n == PART && are_plain(x, PART)) {
-    multiply_plain(arg, x);
+  if (p->data.n == PART && has_only_normal(x, PART)) {
+    multiply_normal(arg, x);
     return;
   }
   for (int64_t i = 0; i < p->data.n; ++i)
@@ -148,8 +149,8 @@ static void put_others(const work *w, const part *p, void *arg) {
   const int is_plain = all->zeros + all->infinities + all->nans == 0;
   double x[PART], y[PART], old[PART];
   tn_kernel_load(x, &w->mode, &p->data);
-  if (is_plain && are_plain(x, p->data.n))
-    others_plain(y, x, p->data.n, line->head, all);
+  if (is_plain && has_only_normal(x, p->data.n))
+    compute_normal_others(y, x, p->data.n, line->head, all);
   else
     compute_others(y, x, p->data.n, w->far->skips_nan, line);
   if (w->far->call->req[0] == TN_REQ_ADD) {
@@ -159,16 +160,16 @@ static void put_others(const work *w, const part *p, void *arg) {
   tn_kernel_store(&p->out, &w->mode, y);
 }
 
-static int32_t far_slice(void *arg, int64_t begin, int64_t end) {
+static int32_t compute_far_slice(void *arg, int64_t begin, int64_t end) {
   const work *w = (const work *)arg;
   for (int64_t line = begin; line < end; ++line) {
     products p = {.all = reduce_big_one()};
     if (w->far->rests[line] == w->far->rests[line]) continue;
-    const tn_kernel_line head = {place_of(&w->head, line), 1, 1,
+    const tn_kernel_line head = {locate_line(&w->head, line), 1, 1,
                                  w->head.tensor.dtype};
     tn_kernel_load(&p.head, &w->mode, &head);
-    each_part(w, line, multiply_part, &p.all);
-    each_part(w, line, put_others, &p);
+    visit_parts(w, line, multiply_part, &p.all);
+    visit_parts(w, line, put_others, &p);
   }
   return TN_OK;
 }
@@ -191,5 +192,5 @@ int32_t reduce_far_run(const reduce_far *far) {
   reduce_view_make(&w.data, far->data, far->axes);
   reduce_view_make(&w.out, &call->out[0], far->axes);
   return call->host->parallel_for(call, far->lines, grain > 0 ? grain : 1,
-                                  far_slice, &w);
+                                  compute_far_slice, &w);
 }

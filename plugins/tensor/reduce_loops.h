@@ -49,7 +49,7 @@ typedef struct reduce_task {
   const reduce_run *run;
   reduce_view in;
   tn_reduction reduction;
-  tn_kernel_mode mode;    /* of records */
+  tn_kernel_mode mode;    /* mode of the computation with records */
   tn_kernel_body *direct; /* over elements in their own type, or NULL */
   tn_kernel_body *line;   /* over elements converted to f64 or i64 */
   tn_kernel_body *merge;  /* over records */
@@ -84,7 +84,7 @@ typedef struct reduce_cut {
   int64_t kept[TN_MAX_NDIM], kept_step[TN_MAX_NDIM];
   int64_t rows[TN_MAX_NDIM], row_step[TN_MAX_NDIM];
   int64_t wide;     /* columns */
-  int64_t blocks;   /* of REDUCE_COLUMNS */
+  int64_t blocks;   /* number of blocks of REDUCE_COLUMNS columns */
   int64_t outer;    /* repetitions of these columns */
   int64_t height;   /* rows of each */
   int64_t parts;    /* parts of these rows, for threads */

@@ -131,8 +131,9 @@ enum { FAR_OUT, FAR_HEAD, FAR_DATA, FAR_RESTS, FAR_ARRAYS };
 typedef tn_cuda_arrays<FAR_ARRAYS> tensor_far_arrays;
 
 struct tensor_far_view {
-  tensor_steps<3> kept; /* of out, head and data: lines */
-  tensor_steps<2> gone; /* of out and data: elements of each */
+  tensor_steps<3> kept; /* positions of lines in out, head and data */
+  tensor_steps<2>
+      gone; /* positions of the elements of a line in out and data */
   int32_t skips_nan;
   int32_t reserved;
 };

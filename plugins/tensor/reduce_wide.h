@@ -27,7 +27,7 @@
   sum##k = _mm512_fmadd_pd(_mm512_cvtps_pd(_mm256_loadu_ps(x + i + 8 * (k))), \
                            one, sum##k)
 
-/* The same for the remaining floats. */
+/* Adds elements 8*k to 8*k + 7 of the `left` remaining floats, as doubles. */
 #define WIDE_REST(k)                                                       \
   do {                                                                     \
     const __mmask8 some = (__mmask8)(left >> 8 * (k));                     \

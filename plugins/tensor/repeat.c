@@ -13,7 +13,7 @@
  * or of each position (repeat). */
 typedef struct plan {
   int32_t ndim;
-  int64_t length[TN_MAX_NDIM]; /* of data; -1 is unknown */
+  int64_t length[TN_MAX_NDIM]; /* lengths of data; -1 is unknown */
   int64_t times[TN_MAX_NDIM];
   const char *param; /* the parameter with that number */
   int inside;        /* positions are repeated, not the axis */

@@ -74,7 +74,7 @@ static int32_t refuse_size(const tn_frame *call, const target *t) {
 }
 
 /* States the dimensions of `out` that follow from `data`. */
-static int32_t state_out(const tn_frame *call, target *t) {
+static int32_t set_out_shape(const tn_frame *call, target *t) {
   const tn_tensor *data = &call->in[0], *out = &call->out[0];
   const int64_t n = tensor_elements(data->ndim, data->shape);
   int32_t which;
@@ -91,7 +91,7 @@ static int32_t state_out(const tn_frame *call, target *t) {
 }
 
 /* States the dimensions of `data` that follow from `out`. */
-static int32_t state_data(const tn_frame *call, const target *t) {
+static int32_t set_data_shape(const tn_frame *call, const target *t) {
   const tn_tensor *data = &call->in[0];
   int64_t shape[TN_MAX_NDIM];
   int32_t which;
@@ -106,9 +106,9 @@ static int32_t state_data(const tn_frame *call, const target *t) {
   return call->host->set_shape(call, TN_OPERAND_IN, 0, data->ndim, shape);
 }
 
-static int32_t settle_shapes(const tn_frame *call, target *t) {
-  const int32_t code = state_out(call, t);
-  return code == TN_OK ? state_data(call, t) : code;
+static int32_t set_shapes(const tn_frame *call, target *t) {
+  const int32_t code = set_out_shape(call, t);
+  return code == TN_OK ? set_data_shape(call, t) : code;
 }
 
 /* ----------------------------------------------------------------- reshape */
@@ -123,13 +123,13 @@ typedef struct reading {
   int32_t axis; /* the next dimension of data */
 } reading;
 
-static int64_t entry_at(const reading *r, int64_t i) {
+static int64_t get_entry(const reading *r, int64_t i) {
   const tn_ints *list = &r->params->shape;
   return list->v[r->params->reverse ? list->n - 1 - i : i];
 }
 
 /* The number of a dimension of data, counted in the direction of reading. */
-static int32_t axis_at(const reading *r, int32_t i) {
+static int32_t find_axis(const reading *r, int32_t i) {
   return r->params->reverse ? r->data->ndim - 1 - i : i;
 }
 
@@ -142,7 +142,7 @@ static int32_t next_dim(reading *r, int64_t entry, int64_t *length) {
                    "none",
                    (long long)entry, (int)r->axis + 1,
                    tensor_shape_text(r->data->ndim, r->data->shape).text);
-  *length = r->data->shape[axis_at(r, r->axis++)];
+  *length = r->data->shape[find_axis(r, r->axis++)];
   return TN_OK;
 }
 
@@ -150,7 +150,7 @@ static int32_t copy_one(reading *r) {
   int64_t length = -1;
   const int32_t code = next_dim(r, 0, &length);
   if (code != TN_OK) return code;
-  return add_dim(r->call, r->out, length, axis_at(r, r->axis - 1));
+  return add_dim(r->call, r->out, length, find_axis(r, r->axis - 1));
 }
 
 static int32_t copy_rest(reading *r) {
@@ -193,7 +193,7 @@ static int32_t split_one(reading *r) {
   if (r->at + 2 > r->params->shape.n)
     return TN_FAIL(r->call, TN_INVALID,
                    "-4 in `shape` lacks the two numbers that belong to it");
-  for (int i = 0; i < 2; ++i) two[i] = entry_at(r, r->at++);
+  for (int i = 0; i < 2; ++i) two[i] = get_entry(r, r->at++);
   if (two[0] < -1 || two[1] < -1 || (two[0] == -1 && two[1] == -1))
     return refuse_split(r, length, two);
   const int64_t found = missing_length(2, two, length, &which);
@@ -205,7 +205,7 @@ static int32_t split_one(reading *r) {
   return rc == TN_OK ? add_dim(r->call, r->out, two[1], NEW) : rc;
 }
 
-static int32_t take_rest(reading *r) {
+static int32_t read_rest(reading *r) {
   if (r->out->rest >= 0)
     return TN_FAIL(r->call, TN_INVALID, "`shape` has more than one -1");
   r->out->rest = r->out->ndim;
@@ -214,12 +214,12 @@ static int32_t take_rest(reading *r) {
 }
 
 static int32_t read_entry(reading *r) {
-  const int64_t entry = entry_at(r, r->at++);
+  const int64_t entry = get_entry(r, r->at++);
   switch (entry) {
     case 0:
       return copy_one(r);
     case -1:
-      return take_rest(r);
+      return read_rest(r);
     case -2:
       return copy_rest(r);
     case -3:
@@ -232,7 +232,7 @@ static int32_t read_entry(reading *r) {
   }
 }
 
-static void turn_around(target *t) {
+static void reverse_dims(target *t) {
   for (int32_t i = 0, k = t->ndim - 1; i < k; ++i, --k) {
     const int64_t dim = t->dim[i];
     const int32_t from = t->from[i];
@@ -253,8 +253,8 @@ int32_t tensor_reshape_infer(const tn_frame *call) {
     const int32_t code = read_entry(&r);
     if (code != TN_OK) return code;
   }
-  if (r.params->reverse) turn_around(&t);
-  return settle_shapes(call, &t);
+  if (r.params->reverse) reverse_dims(&t);
+  return set_shapes(call, &t);
 }
 
 /* -------------------------------------------------------------- the others */
@@ -269,7 +269,7 @@ int32_t tensor_flatten_infer(const tn_frame *call) {
   if (row == TENSOR_TOO_MANY) return refuse_many(call, 1, data->ndim - 1);
   target t = {
       .ndim = 2, .dim = {data->shape[0], row}, .from = {0, NEW}, .rest = -1};
-  return settle_shapes(call, &t);
+  return set_shapes(call, &t);
 }
 
 /* States a shape with one more dimension at `axis` than `less`. `more` is

@@ -10,7 +10,7 @@
 
 /* ------------------------------------------------------------------ shapes */
 
-enum { HEAD, DATA }; /* of all inputs */
+enum { HEAD, DATA }; /* indices of the inputs of every gradient */
 
 /* The shape of data decides that of the gradient of out. */
 int32_t tensor_reduce_grad_infer(const tn_frame *call) {

@@ -7,15 +7,15 @@
 #include "move.h"
 
 /* Positions of an axis. */
-typedef struct places {
+typedef struct index_range {
   int64_t begin, n, step;
-} places;
+} index_range;
 
 /* The positions of `begin`, `end` and `step` on an axis of a length, as in
  * Python. Fewer than two positions have a step of 1, because the product of a
  * larger step and a stride may overflow. */
-static places places_of(int64_t begin, int64_t end, int64_t step,
-                        int64_t length) {
+static index_range find_range(int64_t begin, int64_t end, int64_t step,
+                              int64_t length) {
   const int64_t lowest = step < 0 ? -1 : 0;
   const int64_t highest = step < 0 ? length - 1 : length;
   if (begin < 0) begin = begin + length;
@@ -26,18 +26,19 @@ static places places_of(int64_t begin, int64_t end, int64_t step,
   if (end > highest) end = highest;
   const int64_t apart = step < 0 ? begin - end : end - begin;
   const int64_t n = apart > 0 ? 1 + (apart - 1) / (step < 0 ? -step : step) : 0;
-  return (places){begin, n, n > 1 ? step : 1};
+  return (index_range){begin, n, n > 1 ? step : 1};
 }
 
-/* The box of a call: the first `n` axes are cut, the others are complete. */
-typedef struct box {
+/* The ranges of a call: the first `n` axes are restricted to a range, the
+ * others are complete. */
+typedef struct slice_ranges {
   int32_t ndim;
   int32_t axis[TN_MAX_NDIM];
   int64_t begin[TN_MAX_NDIM], end[TN_MAX_NDIM], step[TN_MAX_NDIM];
   int32_t n;
-} box;
+} slice_ranges;
 
-static int32_t read_slice(const tn_frame *call, int32_t ndim, box *b) {
+static int32_t read_slice(const tn_frame *call, int32_t ndim, slice_ranges *b) {
   const tensor_slice_params *p = tensor_slice_params_of(call);
   b->ndim = ndim;
   b->n = (int32_t)p->begin.n;
@@ -57,7 +58,7 @@ static int32_t read_slice(const tn_frame *call, int32_t ndim, box *b) {
   return TN_OK;
 }
 
-static int32_t read_axis(const tn_frame *call, int32_t ndim, box *b) {
+static int32_t read_axis(const tn_frame *call, int32_t ndim, slice_ranges *b) {
   const tensor_slice_axis_params *p = tensor_slice_axis_params_of(call);
   b->ndim = ndim;
   b->n = 1;
@@ -70,20 +71,21 @@ static int32_t read_axis(const tn_frame *call, int32_t ndim, box *b) {
 /* Bits of the largest length and position; a sum of two fits an int64_t. */
 enum { BITS = 62 };
 
-static int64_t limit_place(int64_t place) {
+static int64_t limit_index(int64_t place) {
   const int64_t most = (int64_t)1 << BITS;
   return place > most ? most : place < -most ? -most : place;
 }
 
-static places places_at(const box *b, int32_t i, int64_t length) {
-  return places_of(limit_place(b->begin[i]), limit_place(b->end[i]),
-                   limit_place(b->step[i]), length);
+static index_range find_axis_range(const slice_ranges *b, int32_t i,
+                                   int64_t length) {
+  return find_range(limit_index(b->begin[i]), limit_index(b->end[i]),
+                    limit_index(b->step[i]), length);
 }
 
 /* ------------------------------------------------------------------ shapes */
 
 /* Axes that are cut follow from data alone, the others from either operand. */
-static int32_t settle_shapes(const tn_frame *call, const box *b) {
+static int32_t set_shapes(const tn_frame *call, const slice_ranges *b) {
   const tn_tensor *data = &call->in[0], *out = &call->out[0];
   int64_t in_shape[TN_MAX_NDIM], out_shape[TN_MAX_NDIM];
   for (int32_t d = 0; d < b->ndim; ++d) {
@@ -94,7 +96,7 @@ static int32_t settle_shapes(const tn_frame *call, const box *b) {
   for (int32_t i = 0; i < b->n; ++i) {
     const int32_t d = b->axis[i];
     in_shape[d] = data->ndim == b->ndim ? data->shape[d] : -1;
-    out_shape[d] = in_shape[d] < 0 ? -1 : places_at(b, i, in_shape[d]).n;
+    out_shape[d] = in_shape[d] < 0 ? -1 : find_axis_range(b, i, in_shape[d]).n;
   }
   const int32_t code =
       call->host->set_shape(call, TN_OPERAND_OUT, 0, b->ndim, out_shape);
@@ -102,15 +104,15 @@ static int32_t settle_shapes(const tn_frame *call, const box *b) {
   return call->host->set_shape(call, TN_OPERAND_IN, 0, b->ndim, in_shape);
 }
 
-typedef int32_t read_fn(const tn_frame *call, int32_t ndim, box *b);
+typedef int32_t read_fn(const tn_frame *call, int32_t ndim, slice_ranges *b);
 
 static int32_t infer_shapes(const tn_frame *call, read_fn *read) {
   const int32_t ndim =
       call->in[0].ndim >= 0 ? call->in[0].ndim : call->out[0].ndim;
-  box b;
+  slice_ranges b;
   if (ndim < 0) return TN_OK;
   const int32_t code = read(call, ndim, &b);
-  return code == TN_OK ? settle_shapes(call, &b) : code;
+  return code == TN_OK ? set_shapes(call, &b) : code;
 }
 
 int32_t tensor_slice_infer(const tn_frame *call) {
@@ -123,31 +125,33 @@ int32_t tensor_slice_axis_infer(const tn_frame *call) {
 
 /* ----------------------------------------------------------------- kernels */
 
-static void cut_box(tensor_view *view, const tn_tensor *whole, const box *b) {
+static void make_view(tensor_view *view, const tn_tensor *whole,
+                      const slice_ranges *b) {
   tensor_view_init(view, whole);
   for (int32_t i = 0; i < b->n; ++i) {
-    const places p = places_at(b, i, whole->shape[b->axis[i]]);
+    const index_range p = find_axis_range(b, i, whole->shape[b->axis[i]]);
     tensor_view_cut(view, b->axis[i], p.begin, p.n, p.step);
   }
 }
 
 static int32_t run_forward(const tn_frame *call, read_fn *read) {
   tensor_view view;
-  box b;
+  slice_ranges b;
   const int32_t code = read(call, call->in[0].ndim, &b);
   if (code != TN_OK) return code;
-  cut_box(&view, &call->in[0], &b);
+  make_view(&view, &call->in[0], &b);
   return tensor_copy(call, &call->out[0], &view.tensor);
 }
 
-/* in: the gradient of `out`; the gradient outside of the box is 0. */
+/* Computes the gradient of data from the output gradient; it is 0 outside of
+ * the slice. */
 static int32_t run_backward(const tn_frame *call, read_fn *read) {
   tensor_view view;
-  box b;
+  slice_ranges b;
   int32_t code = read(call, call->out[0].ndim, &b);
   if (code == TN_OK) code = tensor_fill_zeros(call, &call->out[0]);
   if (code != TN_OK) return code;
-  cut_box(&view, &call->out[0], &b);
+  make_view(&view, &call->out[0], &b);
   return tensor_copy(call, &view.tensor, &call->in[0]);
 }
 

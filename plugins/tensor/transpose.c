@@ -8,7 +8,7 @@
 
 #include "move.h"
 
-/* For each axis of `out`, the axis of `data`. */
+/* The axis of `data` for each axis of `out`. */
 typedef struct order {
   int32_t ndim;
   int32_t of[TN_MAX_NDIM];
@@ -67,12 +67,12 @@ static int32_t read_pair(const tn_frame *call, int32_t ndim, order *o) {
 
 /* ------------------------------------------------------------------ shapes */
 
-/* The rank, from the operand that has one. */
-static int32_t rank_of(const tn_frame *call) {
+/* Returns the rank of the operands, from one that has a shape. */
+static int32_t find_rank(const tn_frame *call) {
   return call->in[0].ndim >= 0 ? call->in[0].ndim : call->out[0].ndim;
 }
 
-static int32_t settle_shapes(const tn_frame *call, const order *o) {
+static int32_t set_shapes(const tn_frame *call, const order *o) {
   const tn_tensor *data = &call->in[0], *out = &call->out[0];
   int64_t in_shape[TN_MAX_NDIM], out_shape[TN_MAX_NDIM];
   for (int32_t d = 0; d < o->ndim; ++d) {
@@ -88,11 +88,11 @@ static int32_t settle_shapes(const tn_frame *call, const order *o) {
 }
 
 static int32_t infer_axes(const tn_frame *call, int back) {
-  const int32_t ndim = rank_of(call);
+  const int32_t ndim = find_rank(call);
   order o;
   if (ndim < 0) return TN_OK;
   const int32_t code = read_axes(call, ndim, back, &o);
-  return code == TN_OK ? settle_shapes(call, &o) : code;
+  return code == TN_OK ? set_shapes(call, &o) : code;
 }
 
 int32_t tensor_transpose_infer(const tn_frame *call) {
@@ -104,11 +104,11 @@ int32_t tensor_transpose_back_infer(const tn_frame *call) {
 }
 
 int32_t tensor_swap_axes_infer(const tn_frame *call) {
-  const int32_t ndim = rank_of(call);
+  const int32_t ndim = find_rank(call);
   order o;
   if (ndim < 0) return TN_OK;
   const int32_t code = read_pair(call, ndim, &o);
-  return code == TN_OK ? settle_shapes(call, &o) : code;
+  return code == TN_OK ? set_shapes(call, &o) : code;
 }
 
 /* ----------------------------------------------------------------- kernels */

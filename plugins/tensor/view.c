@@ -35,7 +35,7 @@ void tensor_view_shaped(tensor_view *view, const tn_tensor *dense, int32_t ndim,
   }
 }
 
-static char *moved_data(const tn_tensor *t, int64_t elements) {
+static char *offset_data(const tn_tensor *t, int64_t elements) {
   return (char *)t->data + elements * tn_dtype_bytes(t->dtype);
 }
 
@@ -43,7 +43,7 @@ void tensor_view_cut(tensor_view *view, int32_t axis, int64_t begin, int64_t n,
                      int64_t step) {
   /* Arrays without elements may have no memory; a null pointer stays null. */
   if (n > 0 && view->tensor.data != NULL)
-    view->tensor.data = moved_data(&view->tensor, begin * view->strides[axis]);
+    view->tensor.data = offset_data(&view->tensor, begin * view->strides[axis]);
   view->shape[axis] = n;
   view->strides[axis] *= step;
 }

@@ -37,12 +37,12 @@ Test(driver, explains_a_result) {
   char text[160];
   cr_assert_eq(cuda_driver_open(&driver, names, why), 1, "%s", why);
   cr_assert_eq(driver.version, 13000);
-  cuda_driver_say(&driver, CUDA_NO_DEVICE, text);
+  cuda_driver_describe(&driver, CUDA_NO_DEVICE, text);
   cr_assert_str_eq(text,
                    "CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected");
-  cuda_driver_say(&driver, 12345, text);
+  cuda_driver_describe(&driver, 12345, text);
   cr_assert_str_eq(text, "error 12345: the driver has no text for it");
-  cuda_driver_say(&driver, 35, text);
+  cuda_driver_describe(&driver, 35, text);
   cr_assert_not_null(strstr(text, "older than the CUDA toolkit"), "%s", text);
   cuda_driver_close(&driver);
 }

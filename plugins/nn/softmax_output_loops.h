@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
- * softmax_slopes.h: the loops of softmax_output.c for one element type. Only
- * that file includes it, twice, with these macros, which it undefines:
+ * softmax_output_loops.h: the loops of softmax_output.c for one element type.
+ * Only that file includes it, twice, with these macros, which it undefines:
  *
  *   REAL     the element type
  *   NAME(x)  x with the type appended
  */
 
-/* The gradient at some positions, with classes e->inner apart: in[0] is p,
- * in[1] the goals. */
-TN_KERNEL_BODY void NAME(slopes)(const tn_kernel_block *block,
-                                 const void *params) {
-  const goals *g = params;
+/* Computes the gradient at n positions, with classes axis_shape.inner elements
+ * apart: in[0] is the softmax. */
+TN_KERNEL_BODY void NAME(write_column_gradients)(const tn_kernel_block *block,
+                                                 const void *params) {
+  const targets *g = params;
   const REAL *p = block->in[0];
   REAL *y = block->out;
   const REAL hit = (REAL)g->hit, miss = (REAL)g->miss;
   const REAL factor = (REAL)g->factor;
-  for (int64_t k = 0; k < g->extent.length; ++k) {
-    const int64_t at = k * g->extent.inner;
+  for (int64_t k = 0; k < g->axis_shape.length; ++k) {
+    const int64_t at = k * g->axis_shape.inner;
     TN_KERNEL_INDEPENDENT
     for (int64_t s = 0; s < block->n; ++s) {
       const REAL other = g->chosen[s] >= 0 ? miss : 0;
@@ -26,13 +26,13 @@ TN_KERNEL_BODY void NAME(slopes)(const tn_kernel_block *block,
     }
   }
 }
-NN_LEVELS(NAME(slopes))
+NN_LEVELS(NAME(write_column_gradients))
 
-/* The gradient of rows of classes. */
-TN_KERNEL_BODY void NAME(slope)(const tn_kernel_block *block,
-                                const void *params) {
-  const goals *g = params;
-  const int64_t classes = g->extent.length;
+/* Computes the gradient of n rows; a row has all classes of a position. */
+TN_KERNEL_BODY void NAME(write_row_gradients)(const tn_kernel_block *block,
+                                              const void *params) {
+  const targets *g = params;
+  const int64_t classes = g->axis_shape.length;
   const REAL factor = (REAL)g->factor;
   for (int64_t r = 0; r < block->n; ++r) {
     const REAL *p = (const REAL *)block->in[0] + r * classes;
@@ -45,12 +45,13 @@ TN_KERNEL_BODY void NAME(slope)(const tn_kernel_block *block,
     if (chosen == IGNORED) memset(y, 0, (size_t)classes * sizeof *y);
   }
 }
-NN_LEVELS(NAME(slope))
+NN_LEVELS(NAME(write_row_gradients))
 
-/* The gradient for probabilities: in[1] are doubles. */
-TN_KERNEL_BODY void NAME(distance)(const tn_kernel_block *block,
-                                   const void *params) {
-  const goals *g = params;
+/* Computes the gradient for labels that are probabilities: in[1] are labels as
+ * doubles. */
+TN_KERNEL_BODY void NAME(write_soft_gradients)(const tn_kernel_block *block,
+                                               const void *params) {
+  const targets *g = params;
   const REAL *p = block->in[0];
   const double *label = block->in[1];
   REAL *y = block->out;
@@ -58,18 +59,18 @@ TN_KERNEL_BODY void NAME(distance)(const tn_kernel_block *block,
   for (int64_t i = 0; i < block->n; ++i)
     y[i] = (p[i] - (REAL)label[i]) * (REAL)g->factor;
 }
-NN_LEVELS(NAME(distance))
+NN_LEVELS(NAME(write_soft_gradients))
 
-/* y *= in[0] */
-TN_KERNEL_BODY void NAME(times)(const tn_kernel_block *block,
-                                const void *params) {
+/* Multiplies n elements of out by in[0]. */
+TN_KERNEL_BODY void NAME(multiply_elements)(const tn_kernel_block *block,
+                                            const void *params) {
   const REAL *head = block->in[0];
   REAL *y = block->out;
   (void)params;
   TN_KERNEL_INDEPENDENT
   for (int64_t i = 0; i < block->n; ++i) y[i] *= head[i];
 }
-NN_LEVELS(NAME(times))
+NN_LEVELS(NAME(multiply_elements))
 
 #undef REAL
 #undef NAME
