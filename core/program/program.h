@@ -304,8 +304,6 @@ tn_code tn__steps_run(const tn_program *p, uint32_t first, uint32_t n,
  * queues, because schedules do not support queues. */
 tn_code tn__sequence_make(tn_program *p, tn__sequence *sequence, uint32_t first,
                           uint32_t n, uint32_t train);
-/* A sequence of the program by number; NULL after the last. */
-tn__sequence *tn__sequence_at(tn_program *p, uint32_t i);
 
 tn_code tn__sequence_push(const tn_program *p, const tn__sequence *sequence);
 /* Pushes a part of a sequence: its operations that begin a run, then those of
