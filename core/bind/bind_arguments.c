@@ -7,11 +7,11 @@
 
 #include "binding.h"
 
-static tn_code memory_fail(size_t bytes) {
+static tn_code fail_memory(size_t bytes) {
   return tn__fail_memory(bytes, "a program");
 }
 
-static const char *argument_name(const tn_program *p, uint32_t i) {
+static const char *get_argument_name(const tn_program *p, uint32_t i) {
   return tn__node_at(p->graph, p->arguments[i].node)->name;
 }
 
@@ -32,45 +32,45 @@ tn_code tn__bind_alloc_lists(tn__binding *b) {
   p->weights =
       tn__arena_alloc(&p->arena, (p->n_heads + 1u) * sizeof *p->weights);
   p->losses = tn__arena_alloc(&p->arena, p->n_heads + 1u);
-  if (p->arena.failed) return memory_fail(n * sizeof *b->known);
+  if (p->arena.failed) return fail_memory(n * sizeof *b->known);
   for (uint32_t i = 0; i < p->n_heads; ++i) p->weights[i] = TN_ENTRY_NONE;
   for (size_t i = 0; i < n; ++i) p->gradients[i] = TN_ENTRY_NONE;
   for (uint32_t i = 0; i + 1 < n; ++i) b->numbers[p->arguments[i].node] = i + 1;
   return TN_OK;
 }
 
-static tn_code unknown_argument(const tn_program *p, const char *name) {
+static tn_code fail_unknown_argument(const tn_program *p, const char *name) {
   tn__fail(TN_NOT_FOUND, "the graph has no argument or state `%s`", name);
   const uint32_t n = p->n_arguments + p->n_states;
   const char **names = tn__alloc(p->env, (n + 1u) * sizeof *names);
-  for (uint32_t i = 0; names && i < n; ++i) names[i] = argument_name(p, i);
+  for (uint32_t i = 0; names && i < n; ++i) names[i] = get_argument_name(p, i);
   const char *nearest = names ? tn__find_nearest_word(name, names, n) : NULL;
   if (nearest) tn__fail_more(TN_NOT_FOUND, "; `%s`?", nearest);
   tn__free(p->env, names);
   return TN_NOT_FOUND;
 }
 
-static tn_code argument_find(const tn__binding *b, const char *name,
+static tn_code find_argument(const tn__binding *b, const char *name,
                              uint32_t *out) {
   const tn__node *node = tn__map_get(&b->p->graph->names, name);
   const uint32_t number = node ? b->numbers[node->id] : 0;
-  if (number == 0) return unknown_argument(b->p, name);
+  if (number == 0) return fail_unknown_argument(b->p, name);
   *out = number - 1;
   return TN_OK;
 }
 
-static tn_code array_check(const tn_program *p, const tn_array *array,
+static tn_code check_array(const tn_program *p, const tn_array *array,
                            const char *name, const char *what) {
   if (!array || array->env == p->env) return TN_OK;
   return tn__fail(TN_INVALID, "%s `%s`: the array belongs to another runtime",
                   what, name);
 }
 
-/* Rejects an array of another device: a program copies no array of the user
- * silently. */
-static tn_code place_check(const tn_program *p, uint32_t entry,
-                           const tn_array *array, const char *name,
-                           const char *what) {
+/* Rejects an array of the user on another device than the program's entry. A
+ * program copies no array of the user without a request. */
+static tn_code check_array_device(const tn_program *p, uint32_t entry,
+                                  const tn_array *array, const char *name,
+                                  const char *what) {
   char place[TN__DEVICE_TEXT], mine[TN__DEVICE_TEXT];
   const tn__device *device = p->values[entry].device;
   if (!array || array->block->device == device) return TN_OK;
@@ -81,8 +81,8 @@ static tn_code place_check(const tn_program *p, uint32_t entry,
                   tn__device_text(device, mine));
 }
 
-static void known_add(tn__binding *b, const char *name, const tn_array *array,
-                      const tn_sig *known) {
+static void add_known_facts(tn__binding *b, const char *name,
+                            const tn_array *array, const tn_sig *known) {
   tn_known *to = &b->known[b->n_known];
   to->name = name;
   to->sig = known ? *known : tn__sig_unknown();
@@ -107,16 +107,17 @@ tn_code tn__bind_request_check(tn_req request, const char *what) {
 tn_code tn__bind_add_argument(tn__binding *b, const tn_argument *argument) {
   const tn_program *p = b->p;
   uint32_t i = 0;
-  TN__TRY(argument_find(b, argument->name, &i));
+  TN__TRY(find_argument(b, argument->name, &i));
   if (b->given[i])
     return tn__fail(TN_INVALID, "argument `%s` is given twice", argument->name);
   b->given[i] = argument;
-  TN__TRY(array_check(p, argument->array, argument->name, "argument"));
-  TN__TRY(array_check(p, argument->gradient, argument->name,
+  TN__TRY(check_array(p, argument->array, argument->name, "argument"));
+  TN__TRY(check_array(p, argument->gradient, argument->name,
                       "the gradient of argument"));
   if (argument->has_request)
     TN__TRY(tn__bind_request_check(argument->request, argument->name));
-  known_add(b, argument_name(p, i), argument->array, &argument->known);
+  add_known_facts(b, get_argument_name(p, i), argument->array,
+                  &argument->known);
   return TN_OK;
 }
 
@@ -124,8 +125,8 @@ tn_code tn__bind_add_argument(tn__binding *b, const tn_argument *argument) {
 
 /* Creates an array of zeros. On the cpu its memory is zeroed at the first read.
  */
-static tn_code array_new(tn__device *device, const tn_spec *spec,
-                         tn_array **out) {
+static tn_code create_zero_array(tn__device *device, const tn_spec *spec,
+                                 tn_array **out) {
   tn_array *zeros = NULL;
   TN__TRY(tn__array_create_on(device, spec, out));
   if (!device->table) return TN_OK;
@@ -135,13 +136,14 @@ static tn_code array_new(tn__device *device, const tn_spec *spec,
   return rc;
 }
 
-static tn_code new_fail(const tn_program *p, tn_entry of, tn_code rc) {
+static tn_code fail_new_array(const tn_program *p, tn_entry of, tn_code rc) {
   char name[TN__ENTRY_TEXT];
   return tn__fail(rc, "the array of `%s`: %s",
                   tn__entry_text(p->graph, of, name), tn_error_text());
 }
 
-/* Sets the user's array, or a new one, as the array of an entry. */
+/* Sets the array of an entry: the array of the user, or a new one if `array` is
+ * NULL. */
 static tn_code set_entry_array(tn_program *p, tn_entry of, tn_array *array) {
   const uint32_t entry = tn__entry_id(p->graph, of);
   const tn_sig *sig = &p->graph->sigs[entry];
@@ -153,13 +155,13 @@ static tn_code set_entry_array(tn_program *p, tn_entry of, tn_array *array) {
     value->array = tn__array_retain(array);
     return TN_OK;
   }
-  const tn_code rc = array_new(value->device, &spec, &value->array);
-  return rc == TN_OK ? rc : new_fail(p, of, rc);
+  const tn_code rc = create_zero_array(value->device, &spec, &value->array);
+  return rc == TN_OK ? rc : fail_new_array(p, of, rc);
 }
 
-/* Rejects arguments without a known signature, unless the flat graph does not
- * use them. */
-static tn_code argument_check(const tn__binding *b, uint32_t i) {
+/* Rejects argument `i` if its shape or type is unknown, unless the flat graph
+ * does not use it. */
+static tn_code check_argument(const tn__binding *b, uint32_t i) {
   const tn_program *p = b->p;
   const bool given = b->given[i] && b->given[i]->array;
   if (given || tn__sig_is_complete(tn__entry_sig(p->graph, p->arguments[i])))
@@ -167,15 +169,15 @@ static tn_code argument_check(const tn__binding *b, uint32_t i) {
   return tn__fail(TN_INCOMPLETE,
                   "not enough is known of argument `%s`, which nothing is "
                   "computed of; give its shape and type",
-                  argument_name(p, i));
+                  get_argument_name(p, i));
 }
 
-/* Rejects requests and gradient arrays that the program could not serve: it
- * never drops one silently. */
-static tn_code requests_check(const tn__binding *b, uint32_t i) {
+/* Rejects a request or a gradient array of argument `i` that the program could
+ * not use. A program ignores none of them silently. */
+static tn_code check_requests(const tn__binding *b, uint32_t i) {
   const tn_program *p = b->p;
   const tn_argument *given = b->given[i];
-  const char *name = argument_name(p, i);
+  const char *name = get_argument_name(p, i);
   if (!given) return TN_OK;
   const bool asked = given->has_request && given->request != TN_REQ_NULL;
   if (i >= p->n_arguments && (asked || given->gradient))
@@ -200,17 +202,18 @@ tn_code tn__bind_set_arguments(tn__binding *b) {
   for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i) {
     const tn_argument *given = b->given[i];
     const uint32_t entry = tn__entry_id(p->graph, p->arguments[i]);
-    TN__TRY(argument_check(b, i));
-    TN__TRY(requests_check(b, i));
+    TN__TRY(check_argument(b, i));
+    TN__TRY(check_requests(b, i));
     if (given)
-      TN__TRY(place_check(p, entry, given->array, given->name, "argument"));
+      TN__TRY(
+          check_array_device(p, entry, given->array, given->name, "argument"));
     TN__TRY(set_entry_array(p, p->arguments[i], given ? given->array : NULL));
     if (tn__entry_is_none(p->gradients[i])) continue;
     const uint32_t gradient = tn__entry_id(p->graph, p->gradients[i]);
     tn_array *array = given ? given->gradient : NULL;
-    TN__TRY(place_check(p, gradient, array, argument_name(p, i),
-                        "the gradient of argument"));
-    TN__TRY(tn__value_check(p, gradient, array, argument_name(p, i)));
+    TN__TRY(check_array_device(p, gradient, array, get_argument_name(p, i),
+                               "the gradient of argument"));
+    TN__TRY(tn__value_check(p, gradient, array, get_argument_name(p, i)));
     TN__TRY(set_entry_array(p, p->gradients[i], array));
     p->values[gradient].request = tn__bind_request(b, i);
   }
@@ -230,8 +233,8 @@ tn_code tn__bind_set_outputs(tn__binding *b) {
                       "head `%s` has no shape: it is the gradient of an input "
                       "that is not there; leave it out",
                       name);
-    TN__TRY(array_check(p, array, name, "output"));
-    TN__TRY(place_check(p, entry, array, name, "output"));
+    TN__TRY(check_array(p, array, name, "output"));
+    TN__TRY(check_array_device(p, entry, array, name, "output"));
     TN__TRY(tn__value_check(p, entry, array, name));
     p->values[entry].flags |= TN__ENTRY_HEAD;
     if (compat && !array) continue; /* the compat planner counts them */

@@ -6,7 +6,7 @@
 
 #include "binding.h"
 
-static tn_code memory_fail(size_t bytes) {
+static tn_code fail_memory(size_t bytes) {
   return tn__fail_memory(bytes, "a program");
 }
 
@@ -17,30 +17,32 @@ tn_req tn__bind_request(const tn__binding *b, uint32_t i) {
   return tn__dtype_is_float(sig->dtype) ? b->how->request : TN_REQ_NULL;
 }
 
-static bool is_taken(const tn_graph *graph, const char *name) {
+static bool is_name_unusable(const tn_graph *graph, const char *name) {
   return strlen(name) > TN__NAME_MAX || tn__map_get(&graph->names, name);
 }
 
 /* Adds a variable for the gradient of a head, which may remain unused. */
-static tn_code output_gradient_add(tn_program *p, uint32_t i) {
+static tn_code add_output_gradient(tn_program *p, uint32_t i) {
   char name[TN__ENTRY_TEXT], text[TN__ENTRY_TEXT];
   tn__node *node = NULL;
   (void)snprintf(name, sizeof name, "%.200s@weight",
                  tn__entry_text(p->graph, p->heads[i], text));
   const tn_sig sig = *tn__entry_sig(p->graph, p->heads[i]);
-  const tn__node_spec spec = {.kind = TN__NODE_VARIABLE,
-                              .n_out = 1,
-                              .of = TN_NONE,
-                              .name = is_taken(p->graph, name) ? NULL : name,
-                              .stem = "weight@",
-                              .known = &sig};
+  const tn__node_spec spec = {
+      .kind = TN__NODE_VARIABLE,
+      .n_out = 1,
+      .of = TN_NONE,
+      .name = is_name_unusable(p->graph, name) ? NULL : name,
+      .stem = "weight@",
+      .known = &sig};
   TN__TRY(tn__node_add(p->graph, &spec, &node));
   p->weights[i] = (tn_entry){node->id, 0};
   return TN_OK;
 }
 
-/* Whether the operator of an output declares it as a loss. Collected outputs of
- * a loop are outputs of its steps. */
+/* Tests whether the operator that makes an entry declares it as a loss. An
+ * output that a loop collects per step is a loss if the output of the step is
+ * one. */
 static bool is_loss(const tn_graph *graph, tn_entry entry) {
   const tn__node *node = tn__node_at(graph, entry.node);
   while (node->kind == TN__NODE_COPY || node->kind == TN__NODE_LOOP) {
@@ -59,14 +61,15 @@ static bool is_loss(const tn_graph *graph, tn_entry entry) {
   return arg && arg->role == TN_ROLE_LOSS;
 }
 
-/* Lists the heads that have gradients, and their output gradients. */
-static tn_code output_gradients_make(tn_program *p, tn_entry *heads,
+/* Lists the heads from which gradients start, and the output gradient of each.
+ */
+static tn_code make_output_gradients(tn_program *p, tn_entry *heads,
                                      tn_entry *weights, size_t *n) {
   *n = 0;
   for (uint32_t i = 0; i < p->n_heads; ++i) {
     if (!tn__dtype_is_float(tn__entry_sig(p->graph, p->heads[i])->dtype))
       continue;
-    TN__TRY(output_gradient_add(p, i));
+    TN__TRY(add_output_gradient(p, i));
     if (is_loss(p->graph, p->heads[i])) p->losses[i] = TN__LOSS;
     heads[*n] = p->heads[i];
     weights[(*n)++] = p->weights[i];
@@ -74,14 +77,14 @@ static tn_code output_gradients_make(tn_program *p, tn_entry *heads,
   return TN_OK;
 }
 
-static tn_code slopes_make(tn__binding *b) {
+static tn_code make_gradients(tn__binding *b) {
   tn_program *p = b->p;
   const size_t room = p->n_heads + 1u;
   tn_entry *heads = tn__arena_alloc(&p->arena, room * sizeof *heads);
   tn_entry *weights = tn__arena_alloc(&p->arena, room * sizeof *weights);
   size_t n = 0;
-  if (!heads || !weights) return memory_fail(room * sizeof *heads);
-  TN__TRY(output_gradients_make(p, heads, weights, &n));
+  if (!heads || !weights) return fail_memory(room * sizeof *heads);
+  TN__TRY(make_output_gradients(p, heads, weights, &n));
   const bool compat =
       b->how->plan != TN_PLAN_DEFAULT && b->how->plan != TN_PLAN_NONE;
   const tn__gradient_spec spec = {
@@ -98,16 +101,17 @@ static tn_code slopes_make(tn__binding *b) {
 enum { /* marks of an entry */
        READ = 1u << 0,
        SLOPE = 1u << 1,
-       TAKEN = 1u << 2 /* it is a head, or already a gradient */
+       TAKEN = 1u << 2 /* the entry is a head, or another gradient has it
+                          already */
 };
 
-/* Marks entries that nodes read, that are gradients of several arguments, or
- * that are heads. */
-static tn_code marks_make(const tn__binding *b, uint8_t **out) {
+/* Makes marks of all entries: nodes read the entry, it is the gradient of
+ * several arguments, it is a head. */
+static tn_code mark_entries(const tn__binding *b, uint8_t **out) {
   const tn_program *p = b->p;
   const tn_graph *graph = p->graph;
   uint8_t *marks = tn__arena_alloc(&b->p->arena, graph->n_entries + 1u);
-  if (!marks) return memory_fail(graph->n_entries);
+  if (!marks) return fail_memory(graph->n_entries);
   for (uint32_t id = 0; id < tn__n_nodes(graph); ++id) {
     const tn__node *node = tn__node_at(graph, id);
     for (uint32_t i = 0; i < node->n_in; ++i)
@@ -125,11 +129,13 @@ static tn_code marks_make(const tn__binding *b, uint8_t **out) {
   return TN_OK;
 }
 
-/* Whether the gradient's entry can have the array of the gradient; otherwise a
- * copy has it. The entry must be no variable, no head and no other gradient. A
- * gradient that does not depend on an argument is zeros. With request ADD the
- * entry must have no readers either: they would get the sum of all runs. */
-static bool take_own(const tn__binding *b, uint32_t k, uint8_t *marks) {
+/* Tests whether the entry of gradient `k` can have the user's array of the
+ * gradient, and marks it as used; otherwise a copy of the entry has the array.
+ * The entry must be no variable, no head and no other gradient. With request
+ * ADD it must have no readers either: they would read the sum over all runs. A
+ * gradient of an argument that no head depends on is zeros. */
+static bool can_use_entry_array(const tn__binding *b, uint32_t k,
+                                uint8_t *marks) {
   const tn_entry gradient = b->gradients[k];
   if (tn__entry_is_none(gradient) ||
       tn__node_at(b->p->graph, gradient.node)->kind == TN__NODE_VARIABLE)
@@ -141,7 +147,7 @@ static bool take_own(const tn__binding *b, uint32_t k, uint8_t *marks) {
   return true;
 }
 
-static tn_code own_make(tn__binding *b, uint32_t k, tn_entry *out) {
+static tn_code make_own_entry(tn__binding *b, uint32_t k, tn_entry *out) {
   const bool none = tn__entry_is_none(b->gradients[k]);
   tn__node *node = NULL;
   const tn__node_spec spec = {.kind = none ? TN__NODE_ZERO : TN__NODE_COPY,
@@ -158,10 +164,10 @@ static tn_code own_make(tn__binding *b, uint32_t k, tn_entry *out) {
 
 tn_code tn__bind_copy_gradients(tn__binding *b) {
   uint8_t *marks = NULL;
-  TN__TRY(marks_make(b, &marks));
+  TN__TRY(mark_entries(b, &marks));
   for (uint32_t k = 0; k < b->n_of; ++k) {
     tn_entry own = b->gradients[k];
-    if (!take_own(b, k, marks)) TN__TRY(own_make(b, k, &own));
+    if (!can_use_entry_array(b, k, marks)) TN__TRY(make_own_entry(b, k, &own));
     b->p->gradients[b->which[k]] = own;
   }
   return TN_OK;
@@ -182,7 +188,7 @@ tn_code tn__bind_gradients(tn__binding *b) {
                       "requested gradients may still read; put the "
                       "gradients into the graph (tn_graph_gradient)",
                       i);
-  TN__TRY(slopes_make(b));
+  TN__TRY(make_gradients(b));
   TN__TRY(tn__bind_copy_gradients(b));
   return tn__graph_infer_more(p->graph);
 }

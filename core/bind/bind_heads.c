@@ -4,12 +4,13 @@
  */
 #include "binding.h"
 
-static tn_code memory_fail(size_t bytes) {
+static tn_code fail_memory(size_t bytes) {
   return tn__fail_memory(bytes, "a program");
 }
 
-/* Whether the array of a head is that of an argument, or a part of it. */
-static bool is_argument(const tn__binding *b, const tn_array *array) {
+/* Tests whether the array of a head is the array of an argument, or a part of
+ * it. */
+static bool is_argument_array(const tn__binding *b, const tn_array *array) {
   const uint32_t n = b->p->n_arguments + b->p->n_states;
   for (uint32_t i = 0; array && i < n; ++i)
     if (b->given[i] && b->given[i]->array &&
@@ -18,51 +19,54 @@ static bool is_argument(const tn__binding *b, const tn_array *array) {
   return false;
 }
 
-static bool reads_node(const tn__node *reader, uint32_t node) {
+static bool is_reader_of(const tn__node *reader, uint32_t node) {
   for (uint32_t i = 0; i < reader->n_in + reader->n_aux; ++i)
     if (!tn__entry_is_none(reader->in[i]) && reader->in[i].node == node)
       return true;
   return false;
 }
 
-/* Whether a node reads an argument that has the memory of `array`. */
-static bool reads_block(const tn__binding *b, const tn__node *node,
-                        const tn_array *array) {
+/* Tests whether a node reads an argument with the memory of `array`. */
+static bool reads_array_memory(const tn__binding *b, const tn__node *node,
+                               const tn_array *array) {
   const tn_program *p = b->p;
   for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i)
     if (b->given[i] && b->given[i]->array &&
         b->given[i]->array->block == array->block &&
-        reads_node(node, p->arguments[i].node))
+        is_reader_of(node, p->arguments[i].node))
       return true;
   return false;
 }
 
-/* Whether a late head can be computed in its final place. Its step must be able
- * to run after all others: nothing reads the head, and the other heads of its
- * node are late too. Late heads do not read arguments that others of them
- * overwrite. The step must be a call of a kernel, which checks that outputs do
- * not overwrite inputs; sums, copies and loops write while they read. */
-static bool may_be_late(const tn__binding *b, uint32_t head) {
+/* Tests whether a late head can be computed in the array of its argument. Its
+ * step must be able to run after all others: nothing reads the head, and the
+ * other heads of its node are late too. Late heads must not read arguments that
+ * other late heads overwrite. The step must be a call of a kernel, which checks
+ * that outputs do not overwrite inputs; sums, copies and loops write while they
+ * read. */
+static bool can_be_late(const tn__binding *b, uint32_t head) {
   const tn_program *p = b->p;
   const uint32_t node = p->heads[head].node;
   const uint32_t kind = tn__node_at(p->graph, node)->kind;
   if (kind != TN__NODE_CALL && kind != TN__NODE_BACKWARD) return false;
   for (uint32_t i = 0; i < p->n_heads; ++i) {
     const bool late =
-        i < b->how->n_outputs && is_argument(b, b->how->outputs[i]);
+        i < b->how->n_outputs && is_argument_array(b, b->how->outputs[i]);
     const uint32_t other = p->heads[i].node;
     if (other == node && !late) return false;
     if (other != node && late &&
-        (reads_block(b, tn__node_at(p->graph, other), b->how->outputs[head]) ||
-         reads_block(b, tn__node_at(p->graph, node), b->how->outputs[i])))
+        (reads_array_memory(b, tn__node_at(p->graph, other),
+                            b->how->outputs[head]) ||
+         reads_array_memory(b, tn__node_at(p->graph, node),
+                            b->how->outputs[i])))
       return false;
   }
   for (uint32_t i = 0; i < p->graph->nodes.n; ++i)
-    if (reads_node(tn__node_at(p->graph, i), node)) return false;
+    if (is_reader_of(tn__node_at(p->graph, i), node)) return false;
   return true;
 }
 
-static tn_code head_copy(tn_program *p, uint32_t i) {
+static tn_code copy_head(tn_program *p, uint32_t i) {
   tn__node *node = NULL;
   const tn__node_spec spec = {.kind = TN__NODE_COPY,
                               .n_in = 1,
@@ -75,8 +79,9 @@ static tn_code head_copy(tn_program *p, uint32_t i) {
   return TN_OK;
 }
 
-/* Whether a head overwrites the argument that this head is. */
-static bool is_overwritten(const tn__binding *b, uint32_t head) {
+/* Tests whether a head is an argument, and the user's array of some head
+ * overwrites the array of that argument. */
+static bool is_overwritten_by_head(const tn__binding *b, uint32_t head) {
   const tn_program *p = b->p;
   const tn__node *node = tn__node_at(p->graph, p->heads[head].node);
   if (b->how->n_outputs == 0 || node->kind != TN__NODE_VARIABLE) return false;
@@ -91,25 +96,27 @@ static bool is_overwritten(const tn__binding *b, uint32_t head) {
   return false;
 }
 
-/* Copies a head into an array of the user if the head is an argument, or a
- * second head of one entry. Also copies one that would overwrite an argument
- * too early. If the argument may be overwritten itself, the head is the copy of
- * a copy, which is made before. */
+/* Adds a copy to each head that cannot be computed in the user's array: the
+ * head is an argument, it is a second head of the same entry, or it would
+ * overwrite an argument too early. If the head is an argument that another head
+ * overwrites, two copies follow each other: the first one is made before the
+ * argument changes. */
 tn_code tn__bind_copy_heads(tn__binding *b) {
   tn_program *p = b->p;
   for (uint32_t i = 0; i < p->n_heads; ++i)
-    if ((i >= b->how->n_outputs || !b->how->outputs[i]) && is_overwritten(b, i))
-      TN__TRY(head_copy(p, i));
+    if ((i >= b->how->n_outputs || !b->how->outputs[i]) &&
+        is_overwritten_by_head(b, i))
+      TN__TRY(copy_head(p, i));
   for (uint32_t i = 0; i < p->n_heads && i < b->how->n_outputs; ++i) {
-    const bool late = is_argument(b, b->how->outputs[i]);
+    const bool late = is_argument_array(b, b->how->outputs[i]);
     const bool variable =
         tn__node_at(p->graph, p->heads[i].node)->kind == TN__NODE_VARIABLE;
-    bool own = !variable && (!late || may_be_late(b, i));
+    bool own = !variable && (!late || can_be_late(b, i));
     for (uint32_t k = 0; own && k < i; ++k)
       own = !tn__entry_is_same(p->heads[i], p->heads[k]);
     if (own || !b->how->outputs[i]) continue;
-    TN__TRY(head_copy(p, i));
-    if (late && variable) TN__TRY(head_copy(p, i));
+    TN__TRY(copy_head(p, i));
+    if (late && variable) TN__TRY(copy_head(p, i));
   }
   return TN_OK;
 }
@@ -118,10 +125,10 @@ tn_code tn__bind_mark_late(tn__binding *b) {
   tn_program *p = b->p;
   p->late = tn__arena_alloc(&p->arena, p->n_heads + 1u);
   p->lent = tn__arena_alloc(&p->arena, p->n_heads + 1u);
-  if (!p->late || !p->lent) return memory_fail(p->n_heads);
+  if (!p->late || !p->lent) return fail_memory(p->n_heads);
   for (uint32_t i = 0; i < p->n_heads && i < b->how->n_outputs; ++i) {
     p->lent[i] = b->how->outputs[i] != NULL;
-    p->late[i] = is_argument(b, b->how->outputs[i]);
+    p->late[i] = is_argument_array(b, b->how->outputs[i]);
   }
   return TN_OK;
 }

@@ -10,14 +10,14 @@
 
 #define TN__MOST_LOOP_STEPS 1000000000u
 
-static void roles_set(const tn__node *node, struct tn__iteration *it) {
+static void set_roles(const tn__node *node, struct tn__iteration *it) {
   for (uint32_t i = 0; i < node->loop->n_sequences; ++i)
     it->role[node->loop->sequences[i]] = TN__ROLE_SEQUENCE;
   for (uint32_t i = 0; i < node->loop->n_states; ++i)
     it->role[node->loop->states[i]] = TN__ROLE_STATE;
 }
 
-static tn_sig sig_of(const tn_array *array, bool element) {
+static tn_sig get_array_sig(const tn_array *array, bool element) {
   const tn_tensor *t = &array->tensor;
   tn_sig sig = tn__sig_unknown();
   sig.dtype = t->dtype;
@@ -27,14 +27,15 @@ static tn_sig sig_of(const tn_array *array, bool element) {
   return sig;
 }
 
-static const char *inside_name(const tn__node *node, const tn_entry *inside,
-                               uint32_t i) {
+static const char *get_inner_name(const tn__node *node, const tn_entry *inside,
+                                  uint32_t i) {
   return tn__node_at(node->inner, inside[i].node)->name;
 }
 
-/* Creates arrays for new states, even if the step passes an argument through:
- * it would be overwritten before its last reader. */
-static tn_code states_make(const tn__step *step, tn_array **outputs) {
+/* Creates an array for the state after each step, even if the step returns an
+ * argument unchanged: the array of that argument would be overwritten before
+ * its last reader. */
+static tn_code make_state_arrays(const tn__step *step, tn_array **outputs) {
   const tn__loop *loop = step->node->loop;
   for (uint32_t i = 0; i < loop->n_states; ++i) {
     const tn_tensor *t =
@@ -45,9 +46,10 @@ static tn_code states_make(const tn__step *step, tn_array **outputs) {
   return TN_OK;
 }
 
-/* Adds the kept entries that nodes read as further heads. */
-static tn_code kept_find(const tn__step *step, struct tn__iteration *it,
-                         tn_entry *heads) {
+/* Adds the kept entries that nodes read to the heads of the step graph, after
+ * its own heads. */
+static tn_code add_kept_heads(const tn__step *step, struct tn__iteration *it,
+                              tn_entry *heads) {
   const tn__loop *loop = step->node->loop;
   it->kept = tn__arena_alloc(&step->program->arena,
                              (loop->n_kept + 1u) * sizeof *it->kept);
@@ -61,9 +63,10 @@ static tn_code kept_find(const tn__step *step, struct tn__iteration *it,
   return TN_OK;
 }
 
-/* Makes the step graph with heads for kept entries; the caller releases it. */
-static tn_code graph_make(const tn__step *step, struct tn__iteration *it,
-                          tn_graph **out) {
+/* Copies the step graph and adds heads for its kept entries. The caller
+ * releases *out. */
+static tn_code make_step_graph(const tn__step *step, struct tn__iteration *it,
+                               tn_graph **out) {
   const tn_graph *inner = step->node->inner;
   const size_t n = inner->n_heads + step->node->loop->n_kept;
   tn_entry *heads = tn__alloc(inner->env, (n + 1) * sizeof *heads);
@@ -71,7 +74,7 @@ static tn_code graph_make(const tn__step *step, struct tn__iteration *it,
   if (!heads) return tn__fail_memory(n * sizeof *heads, "a loop");
   it->n_heads = (uint32_t)inner->n_heads;
   memcpy(heads, inner->heads, inner->n_heads * sizeof *heads);
-  tn_code rc = kept_find(step, it, heads);
+  tn_code rc = add_kept_heads(step, it, heads);
   if (rc == TN_OK) rc = tn__graph_copy(inner, out);
   if (rc == TN_OK)
     rc = tn__graph_heads_set(*out, heads, it->n_heads + it->n_kept);
@@ -79,15 +82,15 @@ static tn_code graph_make(const tn__step *step, struct tn__iteration *it,
   return rc;
 }
 
-static tn_code program_bind(tn__step *step, struct tn__iteration *it,
-                            const tn_argument *arguments) {
+static tn_code bind_step_program(tn__step *step, struct tn__iteration *it,
+                                 const tn_argument *arguments) {
   const tn__loop *loop = step->node->loop;
   const size_t n = loop->n_states + 1u;
   tn_array **outputs = tn__zalloc(step->program->env, n * sizeof *outputs);
   tn_graph *graph = NULL;
   if (!outputs) return tn__fail_memory(n * sizeof *outputs, "a loop");
-  tn_code rc = graph_make(step, it, &graph);
-  if (rc == TN_OK) rc = states_make(step, outputs);
+  tn_code rc = make_step_graph(step, it, &graph);
+  if (rc == TN_OK) rc = make_state_arrays(step, outputs);
   const tn_bind how = {.struct_size = sizeof how,
                        .arguments = arguments,
                        .n_arguments = it->n_in,
@@ -106,9 +109,10 @@ static bool has_readers(const tn__value *value) {
   return value->n_uses > 0 || (value->flags & TN__ENTRY_HEAD) != 0;
 }
 
-/* The inner array of an input: without memory if only its shape is read. */
-static tn_code inside_take(tn__step *step, struct tn__iteration *it,
-                           const char *name, uint32_t i) {
+/* Sets the array of an input of the step program. It has no memory if the loop
+ * reads only the shape of the input. */
+static tn_code set_inner_array(tn__step *step, struct tn__iteration *it,
+                               const char *name, uint32_t i) {
   const tn_program *inner = it->program;
   const tn__node *node = tn__map_get(&inner->graph->names, name);
   const tn__value *value = node ? &inner->values[node->first] : NULL;
@@ -121,27 +125,30 @@ static tn_code inside_take(tn__step *step, struct tn__iteration *it,
                                  : TN_OK;
 }
 
-/* Binds the step program: constants are the outer arrays. */
-static tn_code program_make(tn__step *step, struct tn__iteration *it,
-                            const tn_entry *inside, tn_argument *arguments) {
+/* Binds the step program. The inputs that stay the same in all steps have the
+ * arrays of the outer program. */
+static tn_code make_step_program(tn__step *step, struct tn__iteration *it,
+                                 const tn_entry *inside,
+                                 tn_argument *arguments) {
   const tn__node *node = step->node;
   for (uint32_t i = 0; i < it->n_in; ++i) {
     tn_array *array = tn__value_array(step->program, step->in[i]);
     const uint8_t role = i < node->n_in ? it->role[i] : TN__ROLE_CONSTANT;
     arguments[i] =
-        (tn_argument){.name = inside_name(node, inside, i),
-                      .known = sig_of(array, role == TN__ROLE_SEQUENCE)};
+        (tn_argument){.name = get_inner_name(node, inside, i),
+                      .known = get_array_sig(array, role == TN__ROLE_SEQUENCE)};
     if (role == TN__ROLE_CONSTANT && tn__loop_reads(step, i))
       arguments[i].array = array;
   }
-  TN__TRY(program_bind(step, it, arguments));
+  TN__TRY(bind_step_program(step, it, arguments));
   for (uint32_t i = 0; i < it->n_in; ++i)
-    TN__TRY(inside_take(step, it, inside_name(node, inside, i), i));
+    TN__TRY(set_inner_array(step, it, get_inner_name(node, inside, i), i));
   return TN_OK;
 }
 
-/* Bounds the number of steps: a sequence of elements without bytes may have any
- * length, and nested loops multiply. A run cannot be stopped. */
+/* Counts the steps of one run of a loop and rejects too many. A sequence with
+ * elements of 0 bytes may have any length, nested loops multiply the steps, and
+ * a run cannot be stopped. */
 static tn_code count_steps(tn__step *step) {
   tn_program *p = step->program;
   const uint64_t n = (uint64_t)tn__loop_count_steps(step);
@@ -159,7 +166,7 @@ static tn_code count_steps(tn__step *step) {
                   TN__MOST_LOOP_STEPS);
 }
 
-static tn_code iteration_make(tn__step *step) {
+static tn_code make_iteration(tn__step *step) {
   tn_program *p = step->program;
   const tn__node *node = step->node;
   const tn_entry *inside = NULL;
@@ -177,8 +184,8 @@ static tn_code iteration_make(tn__step *step) {
   if (p->arena.failed || !arguments)
     rc = tn__fail_memory(n * sizeof *arguments, "a loop");
   if (rc == TN_OK) {
-    roles_set(node, it);
-    rc = program_make(step, it, inside, arguments);
+    set_roles(node, it);
+    rc = make_step_program(step, it, inside, arguments);
     step->loop = it;
   }
   if (rc == TN_OK) rc = count_steps(step);
@@ -189,6 +196,6 @@ static tn_code iteration_make(tn__step *step) {
 tn_code tn__bind_loops(tn_program *p) {
   for (uint32_t i = 0; i < p->n_steps; ++i)
     if (p->steps[i]->kind == TN__STEP_LOOP)
-      TN__TRY(iteration_make(p->steps[i]));
+      TN__TRY(make_iteration(p->steps[i]));
   return TN_OK;
 }

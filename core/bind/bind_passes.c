@@ -6,37 +6,38 @@
 
 #include "binding.h"
 
-static tn_code memory_fail(size_t bytes) {
+static tn_code fail_memory(size_t bytes) {
   return tn__fail_memory(bytes, "a program");
 }
 
-/* Variables that a program knows by their entries. Passes renumber these. */
+/* The variables that a program knows by entry number, while passes change the
+ * numbers of entries. */
 typedef struct kept {
-  const tn__node **v; /* arguments and states, then output gradients; NULL:
-                         none */
+  const tn__node **v; /* nodes of the arguments and states, then of the output
+                         gradients; NULL: there is none */
   uint32_t n;
 } kept;
 
-static tn_entry *kept_place(tn_program *p, uint32_t i) {
+static tn_entry *get_kept_entry(tn_program *p, uint32_t i) {
   const uint32_t n = p->n_arguments + p->n_states;
   return i < n ? &p->arguments[i] : &p->weights[i - n];
 }
 
-static tn_code variables_keep(tn_program *p, kept *k) {
+static tn_code keep_variables(tn_program *p, kept *k) {
   k->n = p->n_arguments + p->n_states + p->n_heads;
   k->v = tn__arena_alloc(&p->arena, (k->n + 1u) * sizeof *k->v);
-  if (!k->v) return memory_fail(k->n * sizeof *k->v);
+  if (!k->v) return fail_memory(k->n * sizeof *k->v);
   for (uint32_t i = 0; i < k->n; ++i) {
-    const tn_entry entry = *kept_place(p, i);
+    const tn_entry entry = *get_kept_entry(p, i);
     if (!tn__entry_is_none(entry)) k->v[i] = tn__node_at(p->graph, entry.node);
   }
   return TN_OK;
 }
 
-static void variables_renew(tn__binding *b, const kept *k) {
+static void renew_variables(tn__binding *b, const kept *k) {
   tn_program *p = b->p;
   for (uint32_t i = 0; i < k->n; ++i)
-    if (k->v[i]) kept_place(p, i)->node = k->v[i]->id;
+    if (k->v[i]) get_kept_entry(p, i)->node = k->v[i]->id;
   for (uint32_t i = 0; i < b->n_of; ++i) b->of[i] = p->arguments[b->which[i]];
 }
 
@@ -46,35 +47,36 @@ tn_code tn__bind_passes_before(tn__binding *b) {
   if (b->passes.n == 0) return TN_OK;
   TN__TRY(tn__graph_infer(p->graph, b->known, b->n_known));
   TN__TRY(tn__pass_list_check(&b->passes, p->graph));
-  TN__TRY(variables_keep(p, &variables));
+  TN__TRY(keep_variables(p, &variables));
   TN__TRY(tn__pass_list_run(&b->passes, 0, b->passes.gradient, &p->graph));
   memcpy(p->heads, p->graph->heads, p->n_heads * sizeof *p->heads);
-  variables_renew(b, &variables);
+  renew_variables(b, &variables);
   return TN_OK;
 }
 
-/* Appends the gradients to the heads while passes run. */
+/* Appends the gradients to the heads of the graph, so that passes keep them. */
 static tn_code append_gradients(tn__binding *b) {
   const tn_program *p = b->p;
   const size_t n = (size_t)p->n_heads + b->n_of;
   tn_entry *all = tn__arena_alloc(&b->p->arena, (n + 1) * sizeof *all);
-  if (!all) return memory_fail(n * sizeof *all);
+  if (!all) return fail_memory(n * sizeof *all);
   memcpy(all, p->heads, p->n_heads * sizeof *all);
   for (uint32_t k = 0; k < b->n_of; ++k)
     all[p->n_heads + k] = p->gradients[b->which[k]];
   return tn__graph_heads_set(p->graph, all, n);
 }
 
-/* Copies heads and gradients again where the passes have removed the copies. */
+/* Runs the passes after "gradient". Then adds the copies of heads and gradients
+ * again that the passes have removed. */
 tn_code tn__bind_passes_after(tn__binding *b) {
   tn_program *p = b->p;
   kept variables;
   if (b->passes.gradient + 1 >= b->passes.n) return TN_OK;
-  TN__TRY(variables_keep(p, &variables));
+  TN__TRY(keep_variables(p, &variables));
   TN__TRY(append_gradients(b));
   TN__TRY(tn__pass_list_run(&b->passes, b->passes.gradient + 1, b->passes.n,
                             &p->graph));
-  variables_renew(b, &variables);
+  renew_variables(b, &variables);
   memcpy(p->heads, p->graph->heads, p->n_heads * sizeof *p->heads);
   for (uint32_t k = 0; k < b->n_of; ++k)
     b->gradients[k] = p->graph->heads[p->n_heads + k];
@@ -84,14 +86,15 @@ tn_code tn__bind_passes_after(tn__binding *b) {
   return tn__graph_infer_more(p->graph);
 }
 
-/* Keeps the names for tn_program_reshape. */
+/* Copies the names of the passes, because tn_program_reshape binds with the
+ * same passes again. */
 tn_code tn__bind_passes_keep(tn_program *p, const tn_bind *how) {
   const size_t n = how->n_passes;
   const char **names = tn__arena_alloc(&p->arena, (n + 1) * sizeof *names);
   for (size_t i = 0; names && i < n; ++i)
     names[i] =
         tn__arena_text(&p->arena, how->passes[i], strlen(how->passes[i]));
-  if (p->arena.failed) return memory_fail(n * sizeof *names);
+  if (p->arena.failed) return fail_memory(n * sizeof *names);
   p->how.passes = names;
   p->how.n_passes = n;
   return TN_OK;

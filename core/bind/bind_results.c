@@ -16,13 +16,13 @@ typedef struct result {
   result_what what;
 } result;
 
-static int by_block(const void *a, const void *b) {
+static int compare_blocks(const void *a, const void *b) {
   const uintptr_t x = (uintptr_t)((const result *)a)->array->block;
   const uintptr_t y = (uintptr_t)((const result *)b)->array->block;
   return (x > y) - (x < y);
 }
 
-static size_t results_list(const tn__binding *b, result *to) {
+static size_t list_results(const tn__binding *b, result *to) {
   const tn_program *p = b->p;
   size_t n = 0;
   for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i) {
@@ -36,8 +36,8 @@ static size_t results_list(const tn__binding *b, result *to) {
   return n;
 }
 
-static const char *name_of(const tn__binding *b, const result *r,
-                           char text[TN__ENTRY_TEXT + 32]) {
+static const char *get_result_name(const tn__binding *b, const result *r,
+                                   char text[TN__ENTRY_TEXT + 32]) {
   const tn_graph *graph = b->p->graph;
   if (r->what == HEAD) {
     (void)snprintf(text, TN__ENTRY_TEXT + 32, "output %u", r->index);
@@ -56,11 +56,12 @@ static tn_code fail_overlap(const tn__binding *b, const result *x,
                   "the arrays of %s and %s overlap in memory, so "
                   "that one might overwrite the other; pass "
                   "separate arrays",
-                  name_of(b, x, one), name_of(b, y, other));
+                  get_result_name(b, x, one), get_result_name(b, y, other));
 }
 
-/* Whether two results may share memory: arguments may, because outputs are
- * written after all reads. */
+/* Tests whether two arrays of the user may share memory. An argument may share
+ * memory with an output or an argument, because outputs are written after all
+ * reads. */
 static bool may_overlap(const result *x, const result *y) {
   return (x->what == ARGUMENT && y->what != GRADIENT) ||
          (y->what == ARGUMENT && x->what != GRADIENT);
@@ -72,9 +73,9 @@ tn_code tn__bind_results_check(const tn__binding *b) {
       2 * ((size_t)p->n_arguments + p->n_states) + b->how->n_outputs + 1;
   result *list = tn__alloc(p->env, most * sizeof *list);
   if (!list) return tn__fail_memory(most * sizeof *list, "a program");
-  const size_t n = results_list(b, list);
+  const size_t n = list_results(b, list);
   tn_code rc = TN_OK;
-  qsort(list, n, sizeof *list, by_block);
+  qsort(list, n, sizeof *list, compare_blocks);
   for (size_t i = 0; i < n; ++i)
     for (size_t k = i + 1;
          k < n && rc == TN_OK && list[k].array->block == list[i].array->block;

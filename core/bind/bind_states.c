@@ -5,13 +5,14 @@
  */
 #include "binding.h"
 
-/* Fills `out`, per node of the graph, with the initial value of its variable;
- * NULL: zeros, or no state. */
+/* Sets out[node] to the initial value that an operator declares for the
+ * variable; NULL: zeros, or the node is no state. */
 static tn_code find_initials(const tn_graph *graph, const char **out);
 
-/* The states of a loop are those of its step graph, in order. */
-static tn_code initials_within(const tn_graph *graph, const tn__node *node,
-                               const char **out) {
+/* Finds the initial values of a loop's states. They are the states of its step
+ * graph, in the same order. */
+static tn_code find_loop_initials(const tn_graph *graph, const tn__node *node,
+                                  const char **out) {
   const tn_entry *inside = NULL;
   uint32_t n_in = 0, n_aux = 0;
   TN__TRY(tn__graph_variables(node->inner, &inside, &n_in, &n_aux));
@@ -29,7 +30,7 @@ static tn_code find_initials(const tn_graph *graph, const char **out) {
   for (uint32_t id = 0; id < tn__n_nodes(graph); ++id) {
     const tn__node *node = tn__node_at(graph, id);
     if (node->n_aux > 0 && node->inner)
-      TN__TRY(initials_within(graph, node, out));
+      TN__TRY(find_loop_initials(graph, node, out));
     for (uint32_t i = node->n_in; i < node->n_in + node->n_aux; ++i) {
       const tn_arg *arg = tn__node_input(node, i);
       if (arg) out[node->in[i].node] = arg->initial;
@@ -40,7 +41,8 @@ static tn_code find_initials(const tn_graph *graph, const char **out) {
 
 /* ------------------------------------------------------------------ filling */
 
-static tn_code begin_as(const tn_program *p, tn_array *to, const char *text) {
+static tn_code fill_initial_value(const tn_program *p, tn_array *to,
+                                  const char *text) {
   char *end = NULL;
   double value = 0;
   TN__TRY(tn__read_double(text, &end, &value));
@@ -58,8 +60,8 @@ tn_code tn__bind_init_states(tn__binding *b) {
   for (uint32_t i = p->n_arguments; rc == TN_OK && i < n; ++i) {
     const tn_entry state = p->arguments[i];
     if ((b->given[i] && b->given[i]->array) || !begin[state.node]) continue;
-    rc = begin_as(p, p->values[tn__entry_id(p->graph, state)].array,
-                  begin[state.node]);
+    rc = fill_initial_value(p, p->values[tn__entry_id(p->graph, state)].array,
+                            begin[state.node]);
   }
   tn__free(p->env, begin);
   return rc;

@@ -11,15 +11,15 @@
 typedef struct tn__binding {
   tn_program *p;
   const tn_bind *how;
-  uint32_t *numbers; /* by node of the flat graph: number of its argument or
-                        state, counted from 1 */
-  const tn_argument **given; /* per argument and state; NULL: the user says
-                                nothing about it */
+  uint32_t *numbers; /* for each node of the flat graph: number of its argument
+                        or state, counted from 1; 0: the node is none */
+  const tn_argument **given; /* for each argument and state: the user's options;
+                                NULL: the user passes none */
   tn_known *known;
   size_t n_known;
   tn_entry *of; /* arguments with requested gradients */
   tn_entry *gradients;
-  uint32_t *which; /* by index of `of`: number of the argument */
+  uint32_t *which; /* for each item of `of`: the number of the argument */
   uint32_t n_of;
   tn__pass_list passes;
 } tn__binding;
@@ -30,10 +30,12 @@ typedef struct tn__binding {
 tn_code tn__bind_alloc_lists(tn__binding *b);
 /* Adds the user's options for one argument. */
 tn_code tn__bind_add_argument(tn__binding *b, const tn_argument *argument);
-/* TN_INVALID for a request that a gradient cannot have; `what` names it. */
+/* Fails with TN_INVALID for a request that a gradient cannot have; `what`
+ * describes the gradient for the message. */
 tn_code tn__bind_request_check(tn_req request, const char *what);
-/* Sets the arrays of arguments and their gradients: those of the user, which
- * must fit, and new ones; the same for heads, and for output gradients. */
+/* Set the arrays of a program: of arguments and their gradients, of heads, and
+ * of output gradients. An array of the user must fit; for the others new arrays
+ * are created. */
 tn_code tn__bind_set_arguments(tn__binding *b);
 tn_code tn__bind_set_outputs(tn__binding *b);
 tn_code tn__bind_set_output_gradients(tn_program *p);
@@ -56,20 +58,22 @@ tn_code tn__bind_mark_late(tn__binding *b);
 /* ------------------------------------------------------------- bind_results.c
  */
 
-/* TN_INVALID if arrays of the user overlap: a gradient with an argument, an
- * output or another gradient, or two outputs. An argument may overlap an output
- * or another argument. Call it after inference: default requests depend on
- * types. */
+/* Fails with TN_INVALID if arrays of the user overlap: a gradient with an
+ * argument, an output or another gradient, or two outputs. An argument may
+ * overlap an output or another argument. Call it after inference, because
+ * default requests depend on types. */
 tn_code tn__bind_results_check(const tn__binding *b);
 
 /* ------------------------------------------------------------ bind_gradient.c
  */
 
-/* The request of the gradient of argument `i`; needs its type. */
+/* Returns the request of the gradient of argument `i`. The type of the argument
+ * must be known. */
 tn_req tn__bind_request(const tn__binding *b, uint32_t i);
 /* Adds the requested gradients, and the output gradients. */
 tn_code tn__bind_gradients(tn__binding *b);
-/* Makes each gradient an entry of its own: p->gradients, from b->gradients. */
+/* Makes each gradient an entry that no other gradient or head has, with a copy
+ * where necessary: sets p->gradients from b->gradients. */
 tn_code tn__bind_copy_gradients(tn__binding *b);
 
 /* -------------------------------------------------------------- bind_passes.c
@@ -83,13 +87,15 @@ tn_code tn__bind_passes_after(tn__binding *b);
 
 /* ------------------------------------------------------------- bind_loops.c */
 
-/* Makes the program of each loop; the outer program has its memory. */
+/* Binds a program for the steps of each loop. The outer program owns the memory
+ * of the loop's inputs and outputs. */
 tn_code tn__bind_loops(tn_program *p);
 
 /* -------------------------------------------------------------- placement.c */
 
-/* Sets p->where after the gradients were added, adds copies of entries that
- * another device reads, and checks both. */
+/* Sets p->where, the device of each node, after the gradients were added. Adds
+ * a copy of each entry that a node on another device reads, and checks the
+ * result. */
 tn_code tn__placement_make(const tn__binding *b);
 
 #endif /* TENON_GRAPH_BINDING_H_ */

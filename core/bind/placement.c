@@ -23,16 +23,17 @@ typedef struct placing {
   uint32_t none; /* number of the default device, after those of groups */
   tn__device **devices; /* by number */
   uint32_t *at;         /* by node: number of its group, or TN_NONE */
-  uint32_t *reader;     /* by node: number of its first reader that has one */
-  bool **inside; /* by node: for a loop, the result of tn__inner_list_reads; or
-                    NULL */
+  uint32_t *reader;     /* for each node: number of its first reader that has a
+                           device */
+  bool **inside;        /* for each node that is a loop: the result of
+                           tn__inner_list_reads; for others NULL */
 } placing;
 
-static tn_code memory_fail(size_t bytes) {
+static tn_code fail_memory(size_t bytes) {
   return tn__fail_memory(bytes, "the places of a program");
 }
 
-static tn__node *node_at(const placing *pl, uint32_t id) {
+static tn__node *get_node(const placing *pl, uint32_t id) {
   return tn__node_at(pl->p->graph, id);
 }
 
@@ -47,8 +48,8 @@ static tn_code add_groups(const tn_bind *how) {
   return TN_NOT_FOUND;
 }
 
-static tn_code group_of(const placing *pl, const tn__node *node,
-                        uint32_t *out) {
+static tn_code find_group(const placing *pl, const tn__node *node,
+                          uint32_t *out) {
   const tn_bind *how = &pl->p->how;
   const char *name = tn__attribute_get(node, KEY);
   *out = TN_NONE;
@@ -64,8 +65,8 @@ static tn_code group_of(const placing *pl, const tn__node *node,
   return add_groups(how);
 }
 
-static tn_code device_of(const placing *pl, const tn_group *group,
-                         tn__device **out) {
+static tn_code find_group_device(const placing *pl, const tn_group *group,
+                                 tn__device **out) {
   const tn__env *env = pl->p->env;
   const tn_code rc = tn__device_find(
       env->cpu->devices, group->place.device_type, group->place.device_id, out);
@@ -74,7 +75,7 @@ static tn_code device_of(const placing *pl, const tn_group *group,
                   tn_error_text());
 }
 
-static tn_code groups_read(placing *pl) {
+static tn_code read_groups(placing *pl) {
   const tn_bind *how = &pl->p->how;
   for (uint32_t i = 0; i < pl->none; ++i) {
     const tn_group *group = &how->groups[i];
@@ -87,7 +88,7 @@ static tn_code groups_read(placing *pl) {
       if (strcmp(how->groups[k].name, group->name) == 0)
         return tn__fail(TN_INVALID, "tn_bind.groups has `%.60s` twice",
                         group->name);
-    TN__TRY(device_of(pl, group, &pl->devices[i]));
+    TN__TRY(find_group_device(pl, group, &pl->devices[i]));
   }
   pl->devices[pl->none] = pl->p->device;
   return TN_OK;
@@ -103,10 +104,10 @@ static tn_code open_placement(placing *pl, tn_program *p) {
   pl->reader = tn__alloc(p->env, n * sizeof *pl->reader);
   pl->inside = tn__zalloc(p->env, n * sizeof *pl->inside);
   if (!pl->devices || !pl->at || !pl->reader || !pl->inside)
-    return memory_fail(n);
-  TN__TRY(groups_read(pl));
+    return fail_memory(n);
+  TN__TRY(read_groups(pl));
   for (uint32_t id = 0; id < pl->n; ++id)
-    TN__TRY(group_of(pl, node_at(pl, id), &pl->at[id]));
+    TN__TRY(find_group(pl, get_node(pl, id), &pl->at[id]));
   return TN_OK;
 }
 
@@ -126,14 +127,16 @@ static bool is_gradient(const tn__node *node) {
   return (node->flags & TN__NODE_GRADIENT) != 0;
 }
 
-/* Whether the node is a sum, ones or the like, which no rule has labelled. */
-static bool is_glue(const tn__node *node) {
+/* Tests whether the node is a sum, ones or another helper node, for which the
+ * user's groups state no device. */
+static bool is_unlabelled_helper(const tn__node *node) {
   return is_gradient(node) &&
          (node->kind == TN__NODE_SUM || node->kind == TN__NODE_ZERO ||
           node->kind == TN__NODE_ONE || node->kind == TN__NODE_COPY);
 }
 
-/* Takes the device of the first input that has one; whether there is one. */
+/* Gives a node the device of its first input that has one. Returns false if no
+ * input has one. */
 static bool place_by_inputs(placing *pl, const tn__node *node) {
   for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i) {
     if (tn__entry_is_none(node->in[i])) continue;
@@ -143,13 +146,13 @@ static bool place_by_inputs(placing *pl, const tn__node *node) {
   return false;
 }
 
-/* From the last node to the first: a node without a device gets that of its
- * first reader that has one. Returns whether any did. */
+/* Gives each node without a device that of its first reader that has one, from
+ * the last node to the first. Returns true if any node got a device. */
 static bool place_by_readers(placing *pl, bool gradients) {
   bool found = false;
   for (uint32_t id = 0; id < pl->n; ++id) pl->reader[id] = TN_NONE;
   for (uint32_t id = pl->n; id-- > 0;) {
-    const tn__node *node = node_at(pl, id);
+    const tn__node *node = get_node(pl, id);
     if (!gradients && is_gradient(node)) continue;
     if (pl->at[id] == TN_NONE) {
       pl->at[id] = pl->reader[id];
@@ -163,26 +166,27 @@ static bool place_by_readers(placing *pl, bool gradients) {
   return found;
 }
 
-/* Repeats as long as a node gets a device: an update of a weight gets that of
- * the weight's readers, and its own states follow it. */
+/* Places nodes by their inputs and readers, until no further node gets a
+ * device. So an update of a weight gets the device of the weight's readers, and
+ * its own states follow it. */
 static void place_by_neighbours(placing *pl, bool gradients) {
   bool found = true;
   while (found) {
     found = false;
     for (uint32_t id = 0; id < pl->n; ++id) {
-      const tn__node *node = node_at(pl, id);
-      if (pl->at[id] != TN_NONE || is_glue(node)) continue;
+      const tn__node *node = get_node(pl, id);
+      if (pl->at[id] != TN_NONE || is_unlabelled_helper(node)) continue;
       if (gradients || !is_gradient(node)) found |= place_by_inputs(pl, node);
     }
     found |= place_by_readers(pl, gradients);
   }
 }
 
-/* Places gradients with their nodes, on the default device if these have none.
- */
+/* Places each gradient on the device of the node that it differentiates; on the
+ * default device if that node has none. */
 static void place_backward(placing *pl) {
   for (uint32_t id = 0; id < pl->n; ++id) {
-    const tn__node *node = node_at(pl, id);
+    const tn__node *node = get_node(pl, id);
     if (pl->at[id] != TN_NONE || node->kind != TN__NODE_BACKWARD) continue;
     if (pl->at[node->of] == TN_NONE) pl->at[node->of] = pl->none;
     pl->at[id] = pl->at[node->of];
@@ -195,7 +199,7 @@ static void resolve_gradients(placing *pl) {
   place_backward(pl);
   place_by_neighbours(pl, true);
   for (uint32_t id = 0; id < pl->n; ++id)
-    if (pl->at[id] == TN_NONE && !place_by_inputs(pl, node_at(pl, id)))
+    if (pl->at[id] == TN_NONE && !place_by_inputs(pl, get_node(pl, id)))
       pl->at[id] = pl->none;
 }
 
@@ -203,7 +207,7 @@ static tn_code label_nodes(const placing *pl) {
   for (uint32_t id = 0; id < pl->n; ++id) {
     const uint32_t at = pl->at[id];
     const char *name = at == pl->none ? "" : pl->p->how.groups[at].name;
-    if (!tn__attribute_get(node_at(pl, id), KEY))
+    if (!tn__attribute_get(get_node(pl, id), KEY))
       TN__TRY(tn__attribute_set(pl->p->graph, id, KEY, name));
   }
   return TN_OK;
@@ -222,8 +226,9 @@ tn_code tn__placement_label(tn_program *p) {
 
 /* -------------------------------------------------------------- added nodes */
 
-/* Places the output gradient of a head with the head, and the gradient of an
- * argument with the argument, unless a rule has placed it. */
+/* Places the output gradient of a head on the device of the head, and the
+ * gradient of an argument on that of the argument, unless they have a device.
+ */
 static void resolve_ends(placing *pl) {
   const tn_program *p = pl->p;
   for (uint32_t i = 0; i < p->n_heads; ++i)
@@ -236,14 +241,15 @@ static void resolve_ends(placing *pl) {
   }
 }
 
-static tn_code loops_look(const placing *pl) {
+static tn_code list_loop_reads(const placing *pl) {
   for (uint32_t id = 0; id < pl->n; ++id)
-    if (node_at(pl, id)->kind == TN__NODE_LOOP)
-      TN__TRY(tn__inner_list_reads(node_at(pl, id), &pl->inside[id]));
+    if (get_node(pl, id)->kind == TN__NODE_LOOP)
+      TN__TRY(tn__inner_list_reads(get_node(pl, id), &pl->inside[id]));
   return TN_OK;
 }
 
-/* Whether input `i` of a node has to come from another device. */
+/* Tests whether input `i` of a node is on another device than the node, so that
+ * it must be copied. */
 static bool crosses_device(const placing *pl, const tn__node *node,
                            uint32_t i) {
   const tn_program *p = pl->p;
@@ -252,10 +258,11 @@ static bool crosses_device(const placing *pl, const tn__node *node,
          p->where[node->in[i].node] != p->where[node->id];
 }
 
-/* The first node that reads `variable` on its device; NULL: none does. */
-static const tn__node *reader_there(const placing *pl, uint32_t variable) {
+/* Finds the first node that reads `variable` and is on the same device; NULL:
+ * none. */
+static const tn__node *find_local_reader(const placing *pl, uint32_t variable) {
   for (uint32_t id = 0; id < pl->n; ++id) {
-    const tn__node *node = node_at(pl, id);
+    const tn__node *node = get_node(pl, id);
     for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i)
       if (node->in[i].node == variable && !crosses_device(pl, node, i))
         return node;
@@ -263,13 +270,13 @@ static const tn__node *reader_there(const placing *pl, uint32_t variable) {
   return NULL;
 }
 
-static tn_code state_fail(const placing *pl, uint32_t variable,
-                          const tn__node *node) {
+static tn_code fail_state_device(const placing *pl, uint32_t variable,
+                                 const tn__node *node) {
   const tn_program *p = pl->p;
-  const tn__node *other = reader_there(pl, variable);
+  const tn__node *other = find_local_reader(pl, variable);
   char here[TN__DEVICE_TEXT], there[TN__DEVICE_TEXT];
   tn__fail(TN_INVALID, "the state `%s` is used by node `%s` on %s, but ",
-           node_at(pl, variable)->name, node->name,
+           get_node(pl, variable)->name, node->name,
            tn__device_text(p->where[node->id], here));
   (void)tn__device_text(p->where[variable], there);
   if (other)
@@ -280,14 +287,14 @@ static tn_code state_fail(const placing *pl, uint32_t variable,
                        "; a state is on one device: give them one group");
 }
 
-static tn_code states_check(const placing *pl) {
+static tn_code check_state_devices(const placing *pl) {
   for (uint32_t id = 0; id < pl->n; ++id) {
-    const tn__node *node = node_at(pl, id);
+    const tn__node *node = get_node(pl, id);
     for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i) {
       if (!crosses_device(pl, node, i)) continue;
       const uint32_t from = node->in[i].node;
-      if (i >= node->n_in || node_at(pl, from)->flags & TN__NODE_STATE)
-        return state_fail(pl, from, node);
+      if (i >= node->n_in || get_node(pl, from)->flags & TN__NODE_STATE)
+        return fail_state_device(pl, from, node);
     }
   }
   return TN_OK;
@@ -299,11 +306,12 @@ typedef struct copying {
   const placing *pl;
   tn_graph *graph;
   uint32_t n_entries; /* number before copies were added */
-  tn_entry *copies;   /* by device, then entry; node 0: none, because a copy
-                         is never the first node */
+  tn_entry *copies;   /* for each device, then for each entry: the copy on that
+                         device; node 0: there is none, because a copy is never
+                         the first node */
 } copying;
 
-static tn_code copy_add(const copying *c, tn_entry of, tn__device *device,
+static tn_code add_copy(const copying *c, tn_entry of, tn__device *device,
                         tn_entry *out) {
   const tn__node *from = tn__node_at(c->graph, of.node);
   char name[200];
@@ -324,30 +332,32 @@ static tn_code copy_add(const copying *c, tn_entry of, tn__device *device,
   return TN_OK;
 }
 
-static bool no_queue_goes(const tn__device *from, const tn__device *to) {
+static bool needs_two_copies(const tn__device *from, const tn__device *to) {
   return from->table && to->table && from->table != to->table;
 }
 
-/* The copy of an entry on a device. If no queue connects the two devices, it is
- * the copy of a copy on the cpu. */
-static tn_code copy_get(copying *c, tn_entry of, tn__device *device,
+/* Returns the copy of an entry on a device, and adds it if there is none. If no
+ * queue connects the two devices, the entry is copied to the cpu, and from
+ * there to the device. */
+static tn_code get_copy(copying *c, tn_entry of, tn__device *device,
                         tn_entry *out) {
   const tn_program *p = c->pl->p;
   tn_entry *known =
       &c->copies[(size_t)tn__device_number(p, device) * c->n_entries +
                  tn__entry_id(c->graph, of)];
   if (known->node == 0) {
-    if (no_queue_goes(p->where[of.node], device))
-      TN__TRY(copy_get(c, of, p->env->cpu, &of));
-    TN__TRY(copy_add(c, of, device, known));
+    if (needs_two_copies(p->where[of.node], device))
+      TN__TRY(get_copy(c, of, p->env->cpu, &of));
+    TN__TRY(add_copy(c, of, device, known));
   }
   *out = *known;
   return TN_OK;
 }
 
-/* Copies the gradient of argument `i` to its device, as an entry of its own. A
- * copy between queues cannot add; the sum follows on the target device. */
-static tn_code gradient_bring(copying *c, uint32_t i) {
+/* Copies the gradient of argument `i` to the device of the argument, as an
+ * entry that nothing else uses. A copy between queues cannot add, so a sum on
+ * the target device follows it. */
+static tn_code copy_gradient(copying *c, uint32_t i) {
   tn_program *p = c->pl->p;
   tn_entry gradient = p->gradients[i];
   tn__device *to = p->where[p->arguments[i].node];
@@ -355,22 +365,22 @@ static tn_code gradient_bring(copying *c, uint32_t i) {
     return TN_OK;
   const tn__device *from = p->where[gradient.node];
   if ((from->table || to->table) && tn__bind_request(c->pl->b, i) == TN_REQ_ADD)
-    TN__TRY(copy_get(c, gradient, to, &gradient));
-  else if (no_queue_goes(from, to))
-    TN__TRY(copy_get(c, gradient, p->env->cpu, &gradient));
-  return copy_add(c, gradient, to, &p->gradients[i]);
+    TN__TRY(get_copy(c, gradient, to, &gradient));
+  else if (needs_two_copies(from, to))
+    TN__TRY(get_copy(c, gradient, p->env->cpu, &gradient));
+  return add_copy(c, gradient, to, &p->gradients[i]);
 }
 
-static tn_code copies_make(copying *c) {
+static tn_code make_copies(copying *c) {
   const placing *pl = c->pl;
   tn_program *p = pl->p;
   for (uint32_t id = 0; id < pl->n; ++id) {
-    tn__node *node = node_at(pl, id);
+    tn__node *node = get_node(pl, id);
     for (uint32_t i = 0; i < node->n_in; ++i)
       if (crosses_device(pl, node, i))
-        TN__TRY(copy_get(c, node->in[i], p->where[id], &node->in[i]));
+        TN__TRY(get_copy(c, node->in[i], p->where[id], &node->in[i]));
   }
-  for (uint32_t i = 0; i < p->n_arguments; ++i) TN__TRY(gradient_bring(c, i));
+  for (uint32_t i = 0; i < p->n_arguments; ++i) TN__TRY(copy_gradient(c, i));
   return TN_OK;
 }
 
@@ -379,7 +389,7 @@ static tn_code add_copies(const placing *pl) {
   copying c = {.pl = pl, .graph = p->graph, .n_entries = p->graph->n_entries};
   const size_t bytes = (size_t)p->n_devices * c.n_entries * sizeof *c.copies;
   c.copies = tn__zalloc(p->env, bytes + 1);
-  tn_code rc = c.copies ? copies_make(&c) : memory_fail(bytes);
+  tn_code rc = c.copies ? make_copies(&c) : fail_memory(bytes);
   tn__free(p->env, c.copies);
   if (rc == TN_OK && tn__n_nodes(p->graph) > pl->n)
     rc = tn__graph_infer_more(p->graph);
@@ -388,37 +398,38 @@ static tn_code add_copies(const placing *pl) {
 
 /* ---------------------------------------------------------------- the pass */
 
-static void device_note(tn_program *p, tn__device *device) {
+static void add_device(tn_program *p, tn__device *device) {
   for (uint32_t i = 0; i < p->n_devices; ++i)
     if (p->devices[i] == device) return;
   p->devices[p->n_devices++] = device;
 }
 
-/* At most two copies for each input, three for each gradient. */
-static size_t most_nodes(const placing *pl) {
+/* Upper bound of the number of nodes with all copies: two copies for each
+ * input, three for each gradient. */
+static size_t count_most_nodes(const placing *pl) {
   size_t n = pl->n + 3 * (size_t)pl->p->n_arguments + 1;
-  for (uint32_t id = 0; id < pl->n; ++id) n += 2 * node_at(pl, id)->n_in;
+  for (uint32_t id = 0; id < pl->n; ++id) n += 2 * get_node(pl, id)->n_in;
   return n;
 }
 
-static tn_code where_make(const placing *pl) {
+static tn_code make_node_devices(const placing *pl) {
   tn_program *p = pl->p;
-  const size_t bytes = most_nodes(pl) * sizeof(tn__device *);
+  const size_t bytes = count_most_nodes(pl) * sizeof(tn__device *);
   p->where = tn__arena_alloc(&p->arena, bytes);
-  if (!p->where) return memory_fail(bytes);
+  if (!p->where) return fail_memory(bytes);
   for (uint32_t id = 0; id < pl->n; ++id) {
     p->where[id] = pl->devices[pl->at[id]];
-    device_note(p, p->where[id]);
+    add_device(p, p->where[id]);
   }
   return TN_OK;
 }
 
-static tn_code places_make(placing *pl) {
+static tn_code make_placement(placing *pl) {
   resolve_ends(pl);
   resolve_gradients(pl);
-  TN__TRY(where_make(pl));
-  TN__TRY(loops_look(pl));
-  TN__TRY(states_check(pl));
+  TN__TRY(make_node_devices(pl));
+  TN__TRY(list_loop_reads(pl));
+  TN__TRY(check_state_devices(pl));
   return add_copies(pl);
 }
 
@@ -428,12 +439,12 @@ tn_code tn__placement_make(const tn__binding *b) {
   const size_t n = p->how.n_groups + (size_t)2; /* plus the default device,
                                                    and the cpu */
   p->devices = tn__arena_alloc(&p->arena, n * sizeof(tn__device *));
-  if (!p->devices) return memory_fail(n * sizeof(tn__device *));
-  device_note(p, p->device);
+  if (!p->devices) return fail_memory(n * sizeof(tn__device *));
+  add_device(p, p->device);
   if (p->how.n_groups == 0) return TN_OK;
-  device_note(p, p->env->cpu);
+  add_device(p, p->env->cpu);
   tn_code rc = open_placement(&pl, p);
   pl.b = b;
-  if (rc == TN_OK) rc = places_make(&pl);
+  if (rc == TN_OK) rc = make_placement(&pl);
   return close_placement(&pl, rc);
 }

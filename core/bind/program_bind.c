@@ -6,41 +6,42 @@
 
 #include "binding.h"
 
-static tn_code memory_fail(size_t bytes) {
+static tn_code fail_memory(size_t bytes) {
   return tn__fail_memory(bytes, "a program");
 }
 
-/* The state of finding the arguments of a program: variables of the user's
+/* The state of listing the arguments of a program: variables of the user's
  * graph. */
 typedef struct finding {
   tn_program *p;
   const tn_graph *graph;
-  uint8_t *listed; /* by node of `graph`: it is in the list */
+  uint8_t *listed; /* for each node of `graph`: 1 if the list has it already */
   uint32_t n;
 } finding;
 
-static void argument_add(finding *f, const tn__node *variable) {
+static void add_argument(finding *f, const tn__node *variable) {
   const tn__node *node = tn__map_get(&f->p->graph->names, variable->name);
   if (f->listed[variable->id]) return;
   f->listed[variable->id] = 1;
   f->p->arguments[f->n++] = (tn_entry){node->id, 0};
 }
 
-/* Adds variables that no head needs, but that the user passes options for. The
- * call of a gradient may need their shapes. */
-static void others_add(finding *f, const tn_bind *how, bool states) {
+/* Adds variables that no head needs, but for which the user passes options. The
+ * call that a gradient belongs to may need their shapes. */
+static void add_unneeded_arguments(finding *f, const tn_bind *how,
+                                   bool states) {
   for (size_t i = 0; i < how->n_arguments; ++i) {
     const tn__node *node =
         tn__map_get(&f->graph->names, how->arguments[i].name);
     if (node && node->kind == TN__NODE_VARIABLE &&
         ((node->flags & TN__NODE_STATE) != 0) == states)
-      argument_add(f, node);
+      add_argument(f, node);
   }
 }
 
 /* Lists the arguments and states of the user's graph in its order. The flat
  * graph may need fewer of them, in another order. */
-static tn_code arguments_find(const tn__binding *b, const tn_graph *graph) {
+static tn_code find_arguments(const tn__binding *b, const tn_graph *graph) {
   tn_program *p = b->p;
   const tn_entry *v = NULL;
   uint32_t n_arguments = 0, n_states = 0;
@@ -51,14 +52,14 @@ static tn_code arguments_find(const tn__binding *b, const tn_graph *graph) {
   finding f = {.p = p, .graph = graph};
   f.listed = tn__arena_alloc(&p->arena, tn__n_nodes(graph) + (size_t)1);
   p->arguments = tn__arena_alloc(&p->arena, most * sizeof *p->arguments);
-  if (p->arena.failed) return memory_fail(most * sizeof *p->arguments);
+  if (p->arena.failed) return fail_memory(most * sizeof *p->arguments);
   for (uint32_t i = 0; i < n_arguments; ++i)
-    argument_add(&f, tn__node_at(graph, v[i].node));
-  others_add(&f, b->how, false);
+    add_argument(&f, tn__node_at(graph, v[i].node));
+  add_unneeded_arguments(&f, b->how, false);
   p->n_arguments = f.n;
   for (uint32_t i = n_arguments; i < n_arguments + n_states; ++i)
-    argument_add(&f, tn__node_at(graph, v[i].node));
-  others_add(&f, b->how, true);
+    add_argument(&f, tn__node_at(graph, v[i].node));
+  add_unneeded_arguments(&f, b->how, true);
   p->n_states = f.n - p->n_arguments;
   return TN_OK;
 }
@@ -71,23 +72,23 @@ static tn_code begin_binding(tn__binding *b, const tn_graph *graph) {
                     "name them with tn_graph_heads_set");
   TN__TRY(tn__graph_copy(graph, &p->source));
   TN__TRY(tn__graph_flatten(graph, &p->graph));
-  TN__TRY(arguments_find(b, graph));
+  TN__TRY(find_arguments(b, graph));
   p->heads =
       tn__arena_alloc(&p->arena, (graph->n_heads + 1) * sizeof(tn_entry));
-  if (p->arena.failed) return memory_fail(graph->n_heads * sizeof(tn_entry));
+  if (p->arena.failed) return fail_memory(graph->n_heads * sizeof(tn_entry));
   p->n_heads = (uint32_t)graph->n_heads;
   memcpy(p->heads, p->graph->heads, graph->n_heads * sizeof *p->heads);
   return tn__bind_alloc_lists(b);
 }
 
-/* Lists the arrays that users see. The program counts writes to them, for tapes
- * that watch them. */
-static tn_code seen_list(tn_program *p, tn__visible_arrays *to, uint32_t first,
-                         uint32_t n) {
+/* Lists the arrays that users can read. The program counts its writes to them,
+ * so that a tape that watches them notices the writes. */
+static tn_code list_visible_arrays(tn_program *p, tn__visible_arrays *to,
+                                   uint32_t first, uint32_t n) {
   uint32_t most = 0;
   for (uint32_t i = first; i < first + n; ++i) most += p->steps[i]->n_out;
   to->arrays = tn__arena_alloc(&p->arena, (most + 1u) * sizeof(tn_array *));
-  if (!to->arrays) return memory_fail(most * sizeof(tn_array *));
+  if (!to->arrays) return fail_memory(most * sizeof(tn_array *));
   for (uint32_t i = first; i < first + n; ++i)
     for (uint32_t k = 0; k < p->steps[i]->n_out; ++k) {
       const tn__value *value = &p->values[p->steps[i]->out[k]];
@@ -97,7 +98,7 @@ static tn_code seen_list(tn_program *p, tn__visible_arrays *to, uint32_t first,
   return TN_OK;
 }
 
-static tn_code how_check(const tn_bind *how, const tn_graph *graph) {
+static tn_code check_options(const tn_bind *how, const tn_graph *graph) {
   TN__TRY(tn__bind_request_check(how->request, "tn_bind.request"));
   if (how->plan > TN_PLAN_COMPAT_SHARE)
     return tn__fail(TN_INVALID, "tn_bind.plan: there is no plan %u", how->plan);
@@ -107,8 +108,9 @@ static tn_code how_check(const tn_bind *how, const tn_graph *graph) {
   return TN_OK;
 }
 
-/* Keeps the groups for tn_program_reshape. */
-static tn_code groups_keep(tn_program *p, const tn_bind *how) {
+/* Copies the user's groups, because tn_program_reshape binds with the same
+ * groups again. */
+static tn_code keep_groups(tn_program *p, const tn_bind *how) {
   const size_t bytes = how->n_groups * sizeof(tn_group);
   tn_group *groups = tn__arena_alloc(&p->arena, bytes + 1);
   for (size_t i = 0; groups && i < how->n_groups; ++i) {
@@ -116,16 +118,16 @@ static tn_code groups_keep(tn_program *p, const tn_bind *how) {
     groups[i] = how->groups[i];
     groups[i].name = tn__arena_text(&p->arena, name, strlen(name));
   }
-  if (p->arena.failed) return memory_fail(bytes);
+  if (p->arena.failed) return fail_memory(bytes);
   p->how.groups = groups;
   p->how.n_groups = how->n_groups;
   return TN_OK;
 }
 
-static tn_code all_stations(tn__binding *b, const tn_graph *graph) {
+static tn_code run_stations(tn__binding *b, const tn_graph *graph) {
   tn_program *p = b->p;
-  TN__TRY(groups_keep(p, b->how));
-  TN__TRY(how_check(b->how, graph));
+  TN__TRY(keep_groups(p, b->how));
+  TN__TRY(check_options(b->how, graph));
   TN__TRY(tn__bind_passes_keep(p, b->how));
   TN__TRY(begin_binding(b, graph));
   for (size_t i = 0; i < b->how->n_arguments; ++i)
@@ -155,11 +157,12 @@ static tn_code all_stations(tn__binding *b, const tn_graph *graph) {
   TN__TRY(tn__program_alloc_memory(p, b->how));
   TN__TRY(tn__bind_loops(p));
   for (uint32_t i = 0; i < p->n_steps; ++i) tn__step_set_run(p->steps[i]);
-  TN__TRY(seen_list(p, &p->seen[0], 0, p->n_forward));
-  return seen_list(p, &p->seen[1], p->n_forward, p->n_steps - p->n_forward);
+  TN__TRY(list_visible_arrays(p, &p->seen[0], 0, p->n_forward));
+  return list_visible_arrays(p, &p->seen[1], p->n_forward,
+                             p->n_steps - p->n_forward);
 }
 
-static tn_code device_find(tn_program *p, const tn_bind *how) {
+static tn_code find_device(tn_program *p, const tn_bind *how) {
   if (how->place.device_type == 0) {
     p->device = p->env->cpu;
     return TN_OK;
@@ -168,9 +171,9 @@ static tn_code device_find(tn_program *p, const tn_bind *how) {
                          how->place.device_id, &p->device);
 }
 
-/* Bytes of the plan beyond the limit of the user, if another choice of
- * recomputed steps may help. The choice precedes fusion, so its estimate may be
- * too low or too high. */
+/* Number of bytes by which the memory plan exceeds the user's limit; 0 if
+ * another choice of recomputed steps cannot help. The choice is made before
+ * steps are fused, so its estimate may be too low or too high. */
 static uint64_t compute_excess(const tn_program *p) {
   if (!p->planned || p->least || (p->how.flags & TN_BIND_NO_FUSE) != 0 ||
       p->n_forward == p->n_steps || p->how.memory <= TN_MEMORY_MINIMAL)
@@ -179,12 +182,14 @@ static uint64_t compute_excess(const tn_program *p) {
   return bytes > p->how.memory ? bytes - p->how.memory : 0;
 }
 
-/* Binds with recomputed steps for a limit of `memory` bytes; 0: none. */
-static tn_code bind_for(const tn_graph *graph, const tn_bind *how,
-                        uint64_t memory, uint64_t *over, tn_program **out) {
+/* Binds the graph once, with recomputed steps for a limit of `memory` bytes; 0:
+ * no limit. *over becomes the number of bytes above the user's limit. */
+static tn_code bind_with_limit(const tn_graph *graph, const tn_bind *how,
+                               uint64_t memory, uint64_t *over,
+                               tn_program **out) {
   tn_program *p = tn__zalloc(graph->env, sizeof *p);
   tn_bind choice = *how;
-  if (!p) return memory_fail(sizeof *p);
+  if (!p) return fail_memory(sizeof *p);
   choice.memory = memory;
   tn__binding b = {.p = p, .how = &choice};
   p->caller = graph->caller;
@@ -198,10 +203,10 @@ static tn_code bind_for(const tn_graph *graph, const tn_bind *how,
   atomic_init(&p->n_holds, 1);
   tn__arena_init(&p->arena, p->env);
   tn__env_retain(p->env);
-  tn_code rc = device_find(p, how);
+  tn_code rc = find_device(p, how);
   if (rc == TN_OK)
     rc = tn__pass_list_open(&b.passes, p->caller, how->passes, how->n_passes);
-  if (rc == TN_OK) rc = all_stations(&b, graph);
+  if (rc == TN_OK) rc = run_stations(&b, graph);
   if (b.passes.caller) tn__pass_list_close(&b.passes);
   *over = rc == TN_OUT_OF_MEMORY ? compute_excess(p) : 0;
   if (rc != TN_OK)
@@ -211,7 +216,8 @@ static tn_code bind_for(const tn_graph *graph, const tn_bind *how,
   return rc;
 }
 
-/* The next limit, after the plan for `memory` was too large by `over` bytes. */
+/* Returns the next limit to try, after the plan for the limit `memory` was
+ * larger than the user's limit by `over` bytes. */
 static uint64_t lower_limit(const tn_bind *how, uint64_t memory, uint64_t over,
                             int left) {
   if (memory == 0) return how->memory;
@@ -226,7 +232,7 @@ tn_code tn__program_bind(const tn_graph *graph, const tn_bind *how,
   if (memory > TN_MEMORY_MINIMAL && !pair_refusal) memory = 0;
   *out = NULL;
   for (int left = ATTEMPTS - 2;; --left) {
-    const tn_code rc = bind_for(graph, how, memory, &over, out);
+    const tn_code rc = bind_with_limit(graph, how, memory, &over, out);
     if (over == 0 || memory == TN_MEMORY_MINIMAL) return rc;
     memory = lower_limit(how, memory, over, left);
   }

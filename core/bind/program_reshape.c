@@ -7,16 +7,18 @@
 
 #include "program.h"
 
-/* The new facts about each argument and state. */
+/* The state of binding a program again for new shapes. */
 typedef struct reshaping {
   const tn_program *p;
-  tn_graph *graph; /* as it was bound, inferred from the new shapes */
+  tn_graph *graph; /* a copy of the bound graph, with shapes inferred from the
+                      new facts */
   tn_argument *arguments;
   size_t n;
   tn_array **outputs; /* n_heads; NULL: the program's own array */
 } reshaping;
 
-/* Whether the signature is complete and equals that of the array. */
+/* Tests whether an argument keeps its array: the new signature is complete and
+ * equals that of the array. */
 static bool keeps_array(const tn_sig *sig, const tn_array *array) {
   const tn_tensor *t = &array->tensor;
   if (sig->dtype != TN_DTYPE_UNKNOWN && sig->dtype != t->dtype) return false;
@@ -26,7 +28,7 @@ static bool keeps_array(const tn_sig *sig, const tn_array *array) {
   return true;
 }
 
-static void argument_set(reshaping *r, uint32_t i) {
+static void set_argument(reshaping *r, uint32_t i) {
   const tn_program *p = r->p;
   const tn__node *node = tn__node_at(p->graph, p->arguments[i].node);
   const tn__node *same = tn__map_get(&r->graph->names, node->name);
@@ -45,8 +47,9 @@ static void argument_set(reshaping *r, uint32_t i) {
   if (to->array) to->gradient = gradient->array;
 }
 
-/* Adds the previous type of an argument, unless the caller states another. */
-static void type_add(const tn_program *p, tn_known *known) {
+/* Adds the previous type of an argument to its new facts, unless the caller
+ * states another type. */
+static void add_known_type(const tn_program *p, tn_known *known) {
   const tn__node *node =
       known->name ? tn__map_get(&p->graph->names, known->name) : NULL;
   if (!node || node->kind != TN__NODE_VARIABLE ||
@@ -57,9 +60,9 @@ static void type_add(const tn_program *p, tn_known *known) {
   if (array) known->sig.dtype = array->tensor.dtype;
 }
 
-/* Sets the known signature of argument `i`: the previous one, unless it
+/* Sets the known signature of argument `i` to the previous one, unless that
  * contradicts the new facts. */
-static void known_set(const reshaping *r, uint32_t i, tn_known *to) {
+static void set_known_sig(const reshaping *r, uint32_t i, tn_known *to) {
   const tn_program *p = r->p;
   const tn__node *node = tn__node_at(p->graph, p->arguments[i].node);
   const tn__node *same = tn__map_get(&r->graph->names, node->name);
@@ -74,8 +77,9 @@ static void known_set(const reshaping *r, uint32_t i, tn_known *to) {
   memcpy(to->sig.shape, t->shape, (size_t)t->ndim * sizeof *t->shape);
 }
 
-/* Infers from the new facts, and again with the arguments that keep their
- * shape: heads may depend on both. */
+/* Infers shapes from the new facts. Then infers again, also from the previous
+ * shapes of arguments that the new facts do not change, because heads may
+ * depend on both. */
 static tn_code infer_shapes(reshaping *r, const tn_known *known, size_t n) {
   const tn_program *p = r->p;
   const uint32_t n_all = p->n_arguments + p->n_states;
@@ -85,11 +89,11 @@ static tn_code infer_shapes(reshaping *r, const tn_known *known, size_t n) {
   if (!list) return tn__fail_memory(most * sizeof *list, "a program");
   for (size_t i = 0; i < n; ++i) {
     list[i] = known[i];
-    type_add(p, &list[i]);
+    add_known_type(p, &list[i]);
   }
   tn_code rc = tn__graph_infer(r->graph, list, n);
   if (rc == TN_OK || rc == TN_INCOMPLETE) {
-    for (uint32_t i = 0; i < n_all; ++i) known_set(r, i, &list[i]);
+    for (uint32_t i = 0; i < n_all; ++i) set_known_sig(r, i, &list[i]);
     rc = tn__graph_infer(r->graph, list, n_all);
   }
   tn__free(p->env, list);
@@ -97,7 +101,7 @@ static tn_code infer_shapes(reshaping *r, const tn_known *known, size_t n) {
 }
 
 /* Keeps the user's arrays of heads. */
-static tn_code outputs_set(reshaping *r) {
+static tn_code set_outputs(reshaping *r) {
   const tn_program *p = r->p;
   char name[TN__ENTRY_TEXT];
   r->outputs = tn__zalloc(p->env, (p->n_heads + 1u) * sizeof *r->outputs);
@@ -123,8 +127,8 @@ static tn_code bind_shapes(reshaping *r, tn_program **out) {
   r->arguments = tn__zalloc(p->env, (n + 1u) * sizeof *r->arguments);
   if (!r->arguments)
     return tn__fail_memory(n * sizeof *r->arguments, "a program");
-  for (uint32_t i = 0; i < n; ++i) argument_set(r, i);
-  TN__TRY(outputs_set(r));
+  for (uint32_t i = 0; i < n; ++i) set_argument(r, i);
+  TN__TRY(set_outputs(r));
   tn_bind how = p->how;
   how.outputs = r->outputs;
   how.n_outputs = p->n_heads;

@@ -12,24 +12,28 @@
 #include "iteration.h"
 
 enum {                /* tn__capture.state */
-       STATE_NEW = 0, /* the first run that is not step by step records */
+       STATE_NEW = 0, /* no recording yet: the first run that does not go step
+                         by step records */
        STATE_RECORDED = 1,
        STATE_REFUSED = 2, /* `why` has the reason; permanent */
-       STATE_LATER = 3,   /* the same, but a later run tries again */
-       STATE_AGAIN = 4    /* as NEW after an earlier attempt, or launches the
-                             recording */
+       STATE_LATER = 3,   /* an attempt has failed for the reason `why`; a later
+                             run tries again */
+       STATE_AGAIN = 4    /* a later attempt is due: the next run records, or
+                             launches the recording if there is one */
 };
 
 enum { WHY = 512 };
 
-/* PAUSE: number of runs step by step before a failure that may pass is tried
- * again; each failure doubles it. An attempt costs the host about as much as a
- * run, so all attempts cost less than an eighth of the runs. */
+/* PAUSE: number of runs step by step after the first failure that may be
+ * temporary, before the next attempt to record. Each failure doubles the
+ * number. An attempt costs the host about as much time as a run, so all
+ * attempts cost less than an eighth of the runs. */
 enum { PAUSE = 8, MOST_DOUBLED = 20 };
 
-/* Only the thread that pushes and the operation that has the program's turn use
- * it; the state is atomic. The operation owns the failure fields until the
- * state is LATER, and the pushing thread owns them while it is. */
+/* The recording of one part of a program. Only the pushing thread and the
+ * operation that has the program's turn use it; `state` is atomic. The
+ * operation owns the fields about failures until the state is LATER; while it
+ * is LATER, the pushing thread owns them. */
 typedef struct tn__capture {
   tn_program *program;
   uint32_t first;
@@ -60,15 +64,15 @@ typedef struct span {
 
 /* ------------------------------------------------------------------ reasons */
 
-/* The kernel of a step. Calls of a kind of run that is new are planned at its
- * first run. */
-static const tn__kernel *kernel_of(const tn__step *step, uint32_t train) {
+/* Returns the kernel of a step. If this kind of run is new for the program, the
+ * calls are planned at its first run, and the kernel is not known before. */
+static const tn__kernel *get_step_kernel(const tn__step *step, uint32_t train) {
   tn__planned_info info = step->info;
   if (step->call[train]) tn__planned_describe(step->call[train], &info);
   return info.kernel;
 }
 
-static bool has_dynamic(const tn_op *desc) {
+static bool has_dynamic_param(const tn_op *desc) {
   for (uint32_t i = 0; i < desc->n_params; ++i)
     if (desc->params[i]->flags & TN_FIELD_DYNAMIC) return true;
   return false;
@@ -80,7 +84,7 @@ static bool refuse_kernel(const tn__step *step, const tn__kernel *kernel,
                  "node `%.100s`: the kernel %.100s does not declare that it is "
                  "capturable%s",
                  step->node->name, kernel->desc->id,
-                 has_dynamic(step->node->desc)
+                 has_dynamic_param(step->node->desc)
                      ? ", with parameters that may change between runs"
                      : "");
   return true;
@@ -95,13 +99,14 @@ static bool refuse_device(const tn__step *step, const tn__device *device,
   return true;
 }
 
-/* Refuses loops with kernels that cannot be recorded, and with random numbers
- * or parameters that change: these would have to change within one launch. */
+/* Tests whether a loop cannot be recorded, and writes the reason: a kernel
+ * cannot be recorded, draws random numbers, or has parameters that change.
+ * These would have to change within one launch. */
 static bool refuse_inner(const tn__step *loop, uint32_t train, char why[WHY]) {
   const tn_program *inner = tn__iteration_program(loop);
   for (uint32_t i = 0; i < inner->n_steps; ++i) {
     const tn__step *step = inner->steps[i];
-    const tn__kernel *kernel = kernel_of(step, train);
+    const tn__kernel *kernel = get_step_kernel(step, train);
     const tn__planned *call = step->call[train];
     if (step->kind == TN__STEP_LOOP && refuse_inner(step, train, why))
       return true;
@@ -125,21 +130,21 @@ static bool refuse_step(const tn__step *step, const tn__device *device,
     return refuse_device(step, step->program->values[step->in[0]].device, why);
   if (step->kind == TN__STEP_LOOP) return refuse_inner(step, train, why);
   if (step->kind != TN__STEP_CALL) return false;
-  const tn__kernel *kernel = kernel_of(step, train);
+  const tn__kernel *kernel = get_step_kernel(step, train);
   return kernel && !(kernel->desc->flags & TN_KERNEL_CAPTURABLE) &&
          refuse_kernel(step, kernel, why);
 }
 
-/* The device of the first step that has one; NULL: none has. */
-static tn__device *device_of(const span *s) {
+/* Finds the device of the first step that has one; NULL: none has. */
+static tn__device *find_span_device(const span *s) {
   for (uint32_t i = s->first; i < s->first + s->n; ++i)
     if (s->p->steps[i]->kind != TN__STEP_NOTHING) return s->p->steps[i]->device;
   return NULL;
 }
 
 /* Whether there is a permanent reason against recording. */
-static bool is_refused(const span *s, char why[WHY]) {
-  const tn__device *device = device_of(s);
+static bool is_recording_refused(const span *s, char why[WHY]) {
+  const tn__device *device = find_span_device(s);
   char place[TN__DEVICE_TEXT];
   if (!device) {
     (void)snprintf(why, WHY, "there is nothing to run");
@@ -167,28 +172,28 @@ static tn_code run_steps(const tn__capture *c, tn__token *token) {
   return tn__steps_run(c->program, c->first, c->n, c->train, token);
 }
 
-static const tn__planned *step_call(const tn__capture *c, uint32_t i) {
+static const tn__planned *get_step_call(const tn__capture *c, uint32_t i) {
   const tn__step *step = c->program->steps[c->first + i];
   return step->kind == TN__STEP_CALL ? step->call[c->train] : NULL;
 }
 
-/* Writes the changes of all steps, in their order: other runs claim random
- * numbers in this order too. */
-static void steps_change(const tn__capture *c) {
+/* Writes the parameters and random numbers that change from run to run, for all
+ * steps in order. Other runs claim random numbers in the same order. */
+static void write_changes(const tn__capture *c) {
   char *to = tn__mirror_host(c->feed);
   for (uint32_t i = 0; i < c->n; ++i) {
-    const tn__planned *call = step_call(c, i);
+    const tn__planned *call = get_step_call(c, i);
     if (!call) continue;
     tn__planned_write_changes(call, to);
     to += tn__planned_change_bytes(call);
   }
 }
 
-static tn_code steps_record(const tn__capture *c, tn__token *token) {
+static tn_code record_steps(const tn__capture *c, tn__token *token) {
   const char *there = c->feed ? tn__mirror_device(c->feed) : "";
   for (uint32_t i = 0; i < c->n; ++i) {
     const tn__step *step = c->program->steps[c->first + i];
-    const tn__planned *call = step_call(c, i);
+    const tn__planned *call = get_step_call(c, i);
     const tn_code rc = call ? tn__planned_record(call, token, there)
                             : step->run(step, c->train, token);
     if (rc != TN_OK) return tn__node_fail(step->node, rc);
@@ -197,7 +202,7 @@ static tn_code steps_record(const tn__capture *c, tn__token *token) {
   return TN_OK;
 }
 
-static uint64_t key_of(const tn__capture *c) {
+static uint64_t get_recording_key(const tn__capture *c) {
   return atomic_load(&c->program->caller->random.key);
 }
 
@@ -213,90 +218,94 @@ static tn_code record_run(tn__capture *c, tn__token *token) {
   drop_recording(c);
   if (c->changes > 0 && !c->feed)
     TN__TRY(tn__mirror_create(c->device, c->changes, &c->feed));
-  c->key = key_of(c);
+  c->key = get_recording_key(c);
   TN__TRY(tn__recording_begin(token));
-  return tn__recording_end(token, steps_record(c, token), &c->recording);
+  return tn__recording_end(token, record_steps(c, token), &c->recording);
 }
 
-static void state_set(tn__capture *c, uint32_t state) {
+static void set_state(tn__capture *c, uint32_t state) {
   atomic_store_explicit(&c->state, state, memory_order_release);
 }
 
-static uint32_t state_of(const tn__capture *c) {
+static uint32_t get_state(const tn__capture *c) {
   return atomic_load_explicit(&c->state, memory_order_acquire);
 }
 
-static bool is_current(const tn__capture *c) {
-  return c->recording && (!c->draws || c->key == key_of(c));
+static bool is_recording_current(const tn__capture *c) {
+  return c->recording && (!c->draws || c->key == get_recording_key(c));
 }
 
-/* Whether a later attempt may succeed: memory may become free. Unknown features
- * of a device, and kernels that cannot be recorded, do not change. */
-static bool may_pass(tn_code rc) {
+/* Tests whether recording may succeed later, after it has failed with `rc`:
+ * memory may become free. A missing feature of a device or kernel stays
+ * missing. */
+static bool can_succeed_later(tn_code rc) {
   return rc == TN_OUT_OF_MEMORY || rc == TN_BUSY;
 }
 
-static void capture_failed(tn__capture *c, tn_code rc) {
+static void note_failure(tn__capture *c, tn_code rc) {
   (void)snprintf(c->why, WHY, "%s", tn_error_text());
   ++c->n_failed;
-  state_set(c, may_pass(rc) ? STATE_LATER : STATE_REFUSED);
+  set_state(c, can_succeed_later(rc) ? STATE_LATER : STATE_REFUSED);
 }
 
 static bool is_step_by_step(const tn__capture *c) {
-  const uint32_t state = state_of(c);
+  const uint32_t state = get_state(c);
   return state == STATE_REFUSED || state == STATE_LATER;
 }
 
-/* A launch without memory has enqueued at most the copy of the mirror. */
+/* Launches the recording. If it fails for lack of memory, it has enqueued
+ * nothing, or only the copy of the mirror. */
 static tn_code launch_recording(const tn__capture *c, tn__token *token) {
   if (c->feed) TN__TRY(tn__mirror_push(c->feed, token));
   return tn__recording_launch(token, c->recording);
 }
 
 static void count_launch(tn__capture *c) {
-  if (state_of(c) == STATE_RECORDED) return;
+  if (get_state(c) == STATE_RECORDED) return;
   c->n_failed = 0;
-  state_set(c, STATE_RECORDED);
+  set_state(c, STATE_RECORDED);
 }
 
-/* Launches, or runs step by step if there is no memory for a launch. The
- * outputs that the run updates in place are unchanged. The run claims the same
- * random numbers again, unless another run has claimed some in the meantime.
- * The recording is kept. */
-static tn_code launch_or_not(tn__capture *c, tn__token *token) {
+/* Launches the recording, or runs the steps one by one if there is no memory
+ * for a launch; the recording is kept. Outputs that the run updates in place
+ * are still unchanged then. The steps claim the same random numbers, unless
+ * another run has claimed some in the meantime. */
+static tn_code launch_or_run_steps(tn__capture *c, tn__token *token) {
   tn__random *random = &c->program->caller->random;
   const uint64_t before = atomic_load(&random->offset);
-  if (c->feed) steps_change(c);
+  if (c->feed) write_changes(c);
   uint64_t after = atomic_load(&random->offset);
   const tn_code rc = launch_recording(c, token);
   if (rc != TN_OUT_OF_MEMORY) {
     count_launch(c);
     return rc;
   }
-  capture_failed(c, rc);
+  note_failure(c, rc);
   if (c->draws)
     (void)atomic_compare_exchange_strong(&random->offset, &after, before);
   return run_steps(c, token);
 }
 
-/* A failure to record leaves no work done. So the run goes step by step, and so
- * do later runs that were pushed before the failure was known. */
-static tn_code captured_run(void *arg, tn__token *token) {
+/* Runs a part that may be recorded: records it, launches the recording, or runs
+ * the steps one by one. A failure to record leaves no work enqueued, so this
+ * run goes step by step, and so do runs that were pushed before the failure was
+ * known. */
+static tn_code run_captured(void *arg, tn__token *token) {
   tn__capture *c = arg;
   if (is_step_by_step(c)) return run_steps(c, token);
-  if (!is_current(c)) {
+  if (!is_recording_current(c)) {
     const tn_code rc = record_run(c, token);
     if (rc != TN_OK) {
-      capture_failed(c, rc);
+      note_failure(c, rc);
       return run_steps(c, token);
     }
   }
-  return launch_or_not(c, token);
+  return launch_or_run_steps(c, token);
 }
 
 /* --------------------------------------------------------------------- push */
 
-static void captured_drop(void *arg) {
+static void drop_captured(void *arg) {
   const tn__capture *c = arg;
   tn__program_unhold(c->program);
 }
@@ -332,9 +341,9 @@ static size_t most_entries(const tn_program *p) {
   return n + 1;
 }
 
-/* Lists the variables that are visible outside of the part: to users, and to
- * the other part. */
-static tn_code outer_find(const tn__capture *c, vars *out) {
+/* Lists the variables of entries that are used outside of the part: by users,
+ * or by the other part of the program. */
+static tn_code find_outer_vars(const tn__capture *c, vars *out) {
   const tn_program *p = c->program;
   const size_t bytes = most_entries(p) * sizeof *out->v;
   out->v = tn__alloc(p->env, bytes);
@@ -356,7 +365,7 @@ static tn_code outer_find(const tn__capture *c, vars *out) {
 }
 
 /* Lists the variables of all entries of the program. */
-static tn_code all_find(const tn_program *p, vars *out) {
+static tn_code find_all_vars(const tn_program *p, vars *out) {
   const size_t bytes = (p->n_values + 1u) * sizeof *out->v;
   out->v = tn__alloc(p->env, bytes);
   if (!out->v) return tn__fail_memory(bytes, "a recording");
@@ -365,16 +374,16 @@ static tn_code all_find(const tn_program *p, vars *out) {
   return TN_OK;
 }
 
-/* Removes the variables of entries in a pool that only this part uses: the
- * variable of the pool suffices. Otherwise a launch would leave a fence on each
- * of thousands of variables. */
-static tn_code uses_trim(const tn__capture *c, tn__access *access,
-                         uint32_t *n) {
+/* Removes accesses to entries in a pool that only this part uses: the access to
+ * the pool suffices. Otherwise a launch would leave a fence on each of
+ * thousands of variables. */
+static tn_code trim_accesses(const tn__capture *c, tn__access *access,
+                             uint32_t *n) {
   const tn_program *p = c->program;
   vars outer = {0}, all = {0};
   uint32_t left = 0;
-  tn_code rc = outer_find(c, &outer);
-  if (rc == TN_OK) rc = all_find(p, &all);
+  tn_code rc = find_outer_vars(c, &outer);
+  if (rc == TN_OK) rc = find_all_vars(p, &all);
   for (uint32_t i = 0; rc == TN_OK && i < *n; ++i)
     if (has_var(&outer, access[i].var) || !has_var(&all, access[i].var))
       access[left++] = access[i];
@@ -384,24 +393,24 @@ static tn_code uses_trim(const tn__capture *c, tn__access *access,
   return rc;
 }
 
-static tn_code uses_find(const tn__capture *c, tn__access **access,
-                         uint32_t *n) {
+static tn_code find_accesses(const tn__capture *c, tn__access **access,
+                             uint32_t *n) {
   tn_program *p = c->program;
   TN__TRY(tn__part_list_uses(p, c->first, c->n, c->train, access, n));
-  const tn_code rc = uses_trim(c, *access, n);
+  const tn_code rc = trim_accesses(c, *access, n);
   if (rc != TN_OK) tn__free(p->env, *access);
   return rc;
 }
 
-static tn_code operation_make(tn__capture *c) {
+static tn_code make_operation(tn__capture *c) {
   tn_program *p = c->program;
   tn__access *access = NULL;
   uint32_t n_access = 0;
-  TN__TRY(uses_find(c, &access, &n_access));
+  TN__TRY(find_accesses(c, &access, &n_access));
   const tn__job job = {.name = c->name,
-                       .run = captured_run,
+                       .run = run_captured,
                        .arg = c,
-                       .drop = captured_drop,
+                       .drop = drop_captured,
                        .access = access,
                        .n_access = n_access,
                        .queue = c->device->compute};
@@ -411,15 +420,16 @@ static tn_code operation_make(tn__capture *c) {
   return rc;
 }
 
-/* Makes the name for errors of a launch: first and last node of the program. */
-static void name_make(tn__capture *c) {
+/* Makes the name of a launch for error texts: the first and the last node of
+ * the part. */
+static void make_name(tn__capture *c) {
   const tn_program *p = c->program;
   (void)snprintf(c->name, sizeof c->name, "program `%.40s .. %.40s`",
                  p->steps[c->first]->node->name,
                  p->steps[c->first + c->n - 1]->node->name);
 }
 
-static tn_code captured_make(const span *s, tn__capture **out) {
+static tn_code make_capture(const span *s, tn__capture **out) {
   tn_program *p = (tn_program *)(uintptr_t)s->p;
   tn__capture *c = tn__arena_alloc(&p->arena, sizeof *c);
   if (!c) return tn__fail_memory(sizeof *c, "a recording");
@@ -427,15 +437,15 @@ static tn_code captured_make(const span *s, tn__capture **out) {
                      .first = s->first,
                      .n = s->n,
                      .train = s->train,
-                     .device = device_of(s)};
+                     .device = find_span_device(s)};
   *out = c;
-  if (is_refused(s, c->why)) {
-    state_set(c, STATE_REFUSED);
+  if (is_recording_refused(s, c->why)) {
+    set_state(c, STATE_REFUSED);
     return TN_OK;
   }
-  name_make(c);
+  make_name(c);
   for (uint32_t i = 0; i < s->n; ++i) {
-    const tn__planned *call = step_call(c, i);
+    const tn__planned *call = get_step_call(c, i);
     if (!call) continue;
     c->changes += tn__planned_change_bytes(call);
     c->draws |= tn__planned_has_random(call);
@@ -443,17 +453,17 @@ static tn_code captured_make(const span *s, tn__capture **out) {
   return TN_OK;
 }
 
-/* Whether the run that is pushed now may record or launch. After a failure that
- * may pass it counts runs until the next attempt. */
-static bool may_capture(tn__capture *c) {
-  const uint32_t state = state_of(c);
+/* Tests whether the run that is pushed now may record or launch. After a
+ * failure that may be temporary, it counts the runs until the next attempt. */
+static bool can_record_or_launch(tn__capture *c) {
+  const uint32_t state = get_state(c);
   if (!c->is_ready || state == STATE_REFUSED) return false;
   if (state != STATE_LATER) return true;
   const uint32_t doubled =
       c->n_failed - 1 < MOST_DOUBLED ? c->n_failed - 1 : MOST_DOUBLED;
   if (c->n_since++ < (uint64_t)PAUSE << doubled) return false;
   c->n_since = 0;
-  state_set(c, STATE_AGAIN);
+  set_state(c, STATE_AGAIN);
   return true;
 }
 
@@ -461,14 +471,14 @@ tn_code tn__capture_push(tn_program *p, tn__sequence *sequence, uint32_t first,
                          uint32_t n, uint32_t train) {
   const span all = {p, first, n, train};
   if (!(p->how.flags & TN_BIND_CAPTURE)) return tn__sequence_push(p, sequence);
-  if (!sequence->captured) TN__TRY(captured_make(&all, &sequence->captured));
+  if (!sequence->captured) TN__TRY(make_capture(&all, &sequence->captured));
   tn__capture *c = sequence->captured;
-  if (!may_capture(c)) {
+  if (!can_record_or_launch(c)) {
     TN__TRY(tn__sequence_push(p, sequence));
     c->is_ready = true;
     return TN_OK;
   }
-  if (!c->operation) TN__TRY(operation_make(c));
+  if (!c->operation) TN__TRY(make_operation(c));
   return tn__operations_push(&c->operation, 1);
 }
 
@@ -487,35 +497,36 @@ void tn__capture_free(tn__sequence *sequence) {
 
 /* ------------------------------------------------------------------ queries */
 
-static const tn__sequence *sequence_of(const tn_program *p, uint32_t part) {
+static const tn__sequence *get_sequence(const tn_program *p, uint32_t part) {
   return part == TN_PART_BACKWARD ? &p->backward : &p->forward[part];
 }
 
 static const char later[] = "; it will be tried again";
 
-/* Writes the reason why the next run of a part is no launch; false: it is one.
- */
-static bool why_not(const tn_program *p, uint32_t part, char why[WHY]) {
+/* Writes the reason why the next run of a part will not be a launch. Returns
+ * false if it will be a launch. */
+static bool explain_no_launch(const tn_program *p, uint32_t part,
+                              char why[WHY]) {
   const bool back = part == TN_PART_BACKWARD;
   const span all = {p, back ? p->n_forward : 0,
                     back ? p->n_steps - p->n_forward : p->n_forward,
                     part != TN_PART_FORWARD};
-  const tn__capture *c = sequence_of(p, part)->captured;
+  const tn__capture *c = get_sequence(p, part)->captured;
   why[0] = '\0';
   if (!(p->how.flags & TN_BIND_CAPTURE))
     (void)snprintf(why, WHY, "tn_bind.flags has no TN_BIND_CAPTURE");
-  else if (c && state_of(c) == STATE_REFUSED)
+  else if (c && get_state(c) == STATE_REFUSED)
     (void)snprintf(why, WHY, "%s", c->why);
-  else if (c && state_of(c) == STATE_LATER)
+  else if (c && get_state(c) == STATE_LATER)
     (void)snprintf(why, WHY, "%.*s%s", (int)(WHY - sizeof later), c->why,
                    later);
-  else if (!c && is_refused(&all, why))
+  else if (!c && is_recording_refused(&all, why))
     return true;
   else if (p->monitor)
     (void)snprintf(why, WHY, "a monitor looks at each step");
-  else if (!c || state_of(c) == STATE_NEW)
+  else if (!c || get_state(c) == STATE_NEW)
     (void)snprintf(why, WHY, "the second run will be recorded");
-  else if (state_of(c) == STATE_AGAIN)
+  else if (get_state(c) == STATE_AGAIN)
     (void)snprintf(why, WHY, "the next run tries that again");
   return why[0] != '\0';
 }
@@ -527,7 +538,7 @@ tn_code tn__program_captured(tn_program *p, uint32_t part, tn_text **why) {
   if (part > TN_PART_BACKWARD)
     return tn__fail(TN_INVALID, "a program has no part %u", part);
   tn__program_wait_runs(p);
-  if (!why_not(p, part, text)) return TN_OK;
+  if (!explain_no_launch(p, part, text)) return TN_OK;
   tn__buf_init(&buf, p->env);
   tn__buf_add(&buf, "%s", text);
   const tn_code rc = tn__buf_text(&buf, why);
@@ -541,7 +552,7 @@ void tn__capture_print(const tn_program *p, tn__buf *out) {
   if (!(p->how.flags & TN_BIND_CAPTURE)) return;
   for (uint32_t part = 0; part <= TN_PART_BACKWARD; ++part) {
     if (part == TN_PART_BACKWARD && p->n_steps == p->n_forward) continue;
-    if (why_not(p, part, why))
+    if (explain_no_launch(p, part, why))
       tn__buf_add(out, "%s runs are made step by step: %s\n", parts[part], why);
     else
       tn__buf_add(out, "%s runs are launched as one\n", parts[part]);

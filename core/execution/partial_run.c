@@ -12,10 +12,11 @@ typedef struct part_run {
   uint32_t first;
   uint32_t n;
   uint32_t train;
-  const tn__step *part; /* the only part, of the fused step `first`, or NULL */
+  const tn__step *part; /* if not NULL: run only this part of the fused step
+                           number `first` */
 } part_run;
 
-static tn_code plain_run(void *arg, tn__token *token) {
+static tn_code run_job_steps(void *arg, tn__token *token) {
   const part_run *run = arg;
   if (!run->part)
     return tn__steps_run(run->p, run->first, run->n, run->train, token);
@@ -23,9 +24,9 @@ static tn_code plain_run(void *arg, tn__token *token) {
   return rc == TN_OK ? rc : tn__node_fail(run->part->node, rc);
 }
 
-/* Enqueues a part of a step on a device. It follows all previous steps, and
- * pending work of other programs in shared memory. */
-static tn_code part_enqueue(part_run *run) {
+/* Enqueues one part of a fused step on a device. The part follows all previous
+ * steps, and pending work of other programs in shared memory. */
+static tn_code enqueue_part(part_run *run) {
   tn_program *p = run->p;
   const tn__step *part = run->part;
   const tn__access *uses = NULL;
@@ -37,7 +38,7 @@ static tn_code part_enqueue(part_run *run) {
   access[n] = (tn__access){&p->turn, TN__READ, 0};
   if (pool) access[n + 1] = (tn__access){&pool->var, TN__OVERWRITE, 0};
   const tn__job job = {.name = part->node->name,
-                       .run = plain_run,
+                       .run = run_job_steps,
                        .arg = run,
                        .access = access,
                        .n_access = n + 1 + (pool != NULL),
@@ -50,7 +51,8 @@ static tn_code part_enqueue(part_run *run) {
   return rc;
 }
 
-/* The first failure that the steps have left. */
+/* Returns the first failure that the steps have left on the arrays of their
+ * results. */
 static tn_code find_failure(const tn_program *p, uint32_t first, uint32_t n) {
   for (uint32_t i = first; i < first + n; ++i)
     for (uint32_t k = 0; k < p->steps[i]->n_out; ++k) {
@@ -75,10 +77,10 @@ static tn_code run_queued(tn_program *p, uint32_t first, uint32_t n,
   return find_failure(p, first, n);
 }
 
-static tn_code run_here(part_run *run) {
+static tn_code run_on_this_thread(part_run *run) {
   tn__access *access = NULL;
   uint32_t n_access = 0;
-  if (run->part && tn__step_queue(run->part)) return part_enqueue(run);
+  if (run->part && tn__step_queue(run->part)) return enqueue_part(run);
   if (run->p->queued && !run->part)
     return run_queued(run->p, run->first, run->n, run->train);
   TN__TRY(tn__part_list_uses(run->p, run->first, run->n, run->train, &access,
@@ -86,7 +88,7 @@ static tn_code run_here(part_run *run) {
   const tn__job job = {.name = run->n == 1
                                    ? run->p->steps[run->first]->node->name
                                    : "a part of a program",
-                       .run = plain_run,
+                       .run = run_job_steps,
                        .arg = run,
                        .access = access,
                        .n_access = n_access};
@@ -116,37 +118,38 @@ static void show_node(tn_program *p, const tn__node *node) {
     show_entry(p, node->first + i, (tn_entry){node->id, i});
 }
 
-/* Runs one step, so that the monitor can read arrays. Parts of a fused step run
- * in full, one after the other. */
-static tn_code step_watch(tn_program *p, uint32_t i, uint32_t train) {
+/* Runs one step and shows its results to the monitor. The parts of a fused step
+ * run one after the other, each on all elements. */
+static tn_code watch_step(tn_program *p, uint32_t i, uint32_t train) {
   const tn__step *step = p->steps[i];
   part_run run = {p, i, 1, train, NULL};
   if (step->n_parts == 0) {
-    TN__TRY(run_here(&run));
+    TN__TRY(run_on_this_thread(&run));
     show_node(p, step->node);
   }
   for (uint32_t k = 0; k < step->n_parts; ++k) {
     run.part = step->parts[k];
-    TN__TRY(run_here(&run));
+    TN__TRY(run_on_this_thread(&run));
     show_node(p, run.part->node);
   }
   return TN_OK;
 }
 
-/* Steps that do not depend on a failing step still run. */
-static tn_code steps_watch(tn_program *p, uint32_t first, uint32_t n,
+/* Runs steps for the monitor. After a failing step, the steps that do not
+ * depend on it still run. */
+static tn_code watch_steps(tn_program *p, uint32_t first, uint32_t n,
                            uint32_t train) {
   tn_code failed = TN_OK;
   for (uint32_t i = first; i < first + n; ++i) {
-    const tn_code rc = step_watch(p, i, train);
+    const tn_code rc = watch_step(p, i, train);
     if (failed == TN_OK) failed = rc;
   }
   return failed;
 }
 
-/* Allocates memory for results that fused steps keep in the cache, and plans
- * separate calls. */
-static tn_code part_watch(tn__step *part, uint32_t train) {
+/* Prepares a part of a fused step for a monitor: allocates memory for results
+ * that otherwise stay in the cache, and plans a call of its own. */
+static tn_code prepare_watched_part(tn__step *part, uint32_t train) {
   const tn_outputs none = {0};
   const tn_program *p = part->program;
   const tn__step *fused = p->steps[p->values[part->out[0]].step];
@@ -166,7 +169,7 @@ tn_code tn__program_monitor(tn_program *p, tn_monitor_fn *fn, void *ctx) {
   for (uint32_t i = 0; fn && i < p->n_steps; ++i)
     for (uint32_t k = 0; k < p->steps[i]->n_parts; ++k)
       for (uint32_t train = 0; train < 2; ++train)
-        TN__TRY(part_watch(p->steps[i]->parts[k], train));
+        TN__TRY(prepare_watched_part(p->steps[i]->parts[k], train));
   p->monitor = fn;
   p->monitor_ctx = ctx;
   return TN_OK;
@@ -177,7 +180,8 @@ tn_code tn__program_monitor(tn_program *p, tn_monitor_fn *fn, void *ctx) {
 tn_code tn__part_run(tn_program *p, uint32_t first, uint32_t n,
                      uint32_t train) {
   part_run run = {p, first, n, train, NULL};
-  return p->monitor ? steps_watch(p, first, n, train) : run_here(&run);
+  return p->monitor ? watch_steps(p, first, n, train)
+                    : run_on_this_thread(&run);
 }
 
 tn_code tn__program_forward_part(tn_program *p, uint32_t flags, size_t steps,

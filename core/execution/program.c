@@ -14,8 +14,8 @@ void tn__program_hold(tn_program *p) {
   atomic_fetch_add_explicit(&p->n_holds, 1, memory_order_relaxed);
 }
 
-static void step_end(tn__step *step) {
-  for (uint32_t k = 0; k < step->n_parts; ++k) step_end(step->parts[k]);
+static void free_step(tn__step *step) {
+  for (uint32_t k = 0; k < step->n_parts; ++k) free_step(step->parts[k]);
   tn__fused_free(step);
   if (step->loop) tn__program_release(step->loop->program);
   tn__params_release(step->joint);
@@ -32,15 +32,15 @@ static tn__sequence *sequence_at(tn_program *p, uint32_t i) {
   return i < sizeof all / sizeof *all ? all[i] : NULL;
 }
 
-static void steps_end(tn_program *p) {
+static void free_steps(tn_program *p) {
   for (uint32_t i = 0; sequence_at(p, i); ++i)
     tn__capture_free(sequence_at(p, i));
-  for (uint32_t i = 0; i < p->n_steps; ++i) step_end(p->steps[i]);
+  for (uint32_t i = 0; i < p->n_steps; ++i) free_step(p->steps[i]);
   tn__graph_release(p->graph);
   tn__graph_release(p->source);
 }
 
-static void arrays_release(tn_program *p) {
+static void release_arrays(tn_program *p) {
   for (uint32_t i = 0; i < p->n_values; ++i)
     tn__array_release(p->values[i].array);
   for (size_t i = 0; i < p->shapes.n; ++i) tn__array_release(p->shapes.v[i]);
@@ -51,22 +51,23 @@ static void arrays_release(tn_program *p) {
   tn__vec_deinit(p->env, &p->rooms);
 }
 
-/* Waits until devices have finished all runs, which are all enqueued. The
- * fences of arrays do not cover workspaces and recordings. */
-static void devices_await(const tn_program *p) {
+/* Waits until the devices have finished all runs, which are enqueued. The
+ * fences of arrays do not suffice: workspaces and recordings have none. */
+static void wait_for_devices(const tn_program *p) {
   for (uint32_t i = 0; i < p->n_devices; ++i)
     if (p->devices[i]->compute) tn__queue_await(p->devices[i]->compute);
 }
 
-/* Drops a hold. Jobs use the data of a program until the last job is dropped.
- * Its arrays remain too: when a waiter sees the end of a run, the thread that
- * ends the run may still use the variables of some arrays. */
+/* Drops a hold on the program, and frees it with the last one. Jobs use the
+ * data of a program until the last job is dropped. So do its arrays: when a
+ * waiting thread sees the end of a run, the thread that ends the run may still
+ * use the variables of some arrays. */
 void tn__program_unhold(tn_program *p) {
   if (atomic_fetch_sub_explicit(&p->n_holds, 1, memory_order_acq_rel) > 1)
     return;
-  if (!p->settled) devices_await(p);
-  steps_end(p);
-  arrays_release(p);
+  if (!p->settled) wait_for_devices(p);
+  free_steps(p);
+  release_arrays(p);
   if (p->planned) tn__memory_plan_deinit(&p->plan);
   tn__arena_deinit(&p->arena);
   for (uint32_t i = 0; sequence_at(p, i); ++i)
@@ -77,7 +78,7 @@ void tn__program_unhold(tn_program *p) {
   tn__free(p->env, p);
 }
 
-static tn_code turn_run(void *arg, tn__token *token) {
+static tn_code run_turn(void *arg, tn__token *token) {
   bool *settled = arg;
   (void)token;
   *settled = true;
@@ -88,7 +89,7 @@ bool tn__program_wait_runs(tn_program *p) {
   bool settled = false;
   const tn__access use = {&p->turn, TN__OVERWRITE, 0};
   const tn__job job = {.name = "the end of a program",
-                       .run = turn_run,
+                       .run = run_turn,
                        .arg = &settled,
                        .access = &use,
                        .n_access = 1,
@@ -98,16 +99,16 @@ bool tn__program_wait_runs(tn_program *p) {
   return settled;
 }
 
-/* Waits for threads that are about to drop the last operations. The program,
- * and possibly its runtime, must end on this thread and not on theirs: the
+/* Waits for threads that are about to drop the last operations. This thread,
+ * and not one of them, must free the program and possibly its runtime: the
  * caller may next remove resources that a device needs. */
-static void holds_await(const tn_program *p) {
+static void wait_for_holds(const tn_program *p) {
   while (atomic_load_explicit(&p->n_holds, memory_order_acquire) > 1)
     sched_yield();
 }
 
-/* Inside of a function it does not wait: the last job then frees the program.
- */
+/* Releases a program. Within a function of the engine it does not wait; the
+ * last job then frees the program. */
 void tn__program_release(tn_program *p) {
   if (!p) return;
   const tn__env *env = p->env;
@@ -116,7 +117,7 @@ void tn__program_release(tn_program *p) {
     tn__capture_stop(sequence_at(p, i));
     tn__sequence_end(p, sequence_at(p, i));
   }
-  if (p->settled) holds_await(p);
+  if (p->settled) wait_for_holds(p);
   tn__program_unhold(p);
   tn__env_release(env); /* last: it may destroy the runtime */
 }
@@ -150,7 +151,7 @@ void tn__program_begin_run(tn_program *p) {
     if (p->pools[i]) p->pools[i]->last = p;
 }
 
-static tn_code pools_check(const tn_program *p) {
+static tn_code check_pools(const tn_program *p) {
   for (size_t i = 0; i < p->plan.n_pools; ++i)
     if (p->pools[i] && p->pools[i]->last != p)
       return tn__fail(TN_INVALID,
@@ -183,9 +184,9 @@ tn_code tn__program_forward(tn_program *p, uint32_t flags) {
   return rc;
 }
 
-/* Fills the output gradient of a loss with ones, unless the last run has left
- * them. */
-static tn_code output_gradient_ones(tn_program *p, uint32_t i,
+/* Fills the output gradient of a loss with ones, unless the ones of the last
+ * run are still in the array. */
+static tn_code fill_output_gradient(tn_program *p, uint32_t i,
                                     tn_array *weight) {
   if (p->losses[i] == TN__LOSS_ONES) return TN_OK;
   TN__TRY(tn__array_fill(p, weight, 1));
@@ -193,7 +194,8 @@ static tn_code output_gradient_ones(tn_program *p, uint32_t i,
   return TN_OK;
 }
 
-static tn_code weight_give(tn_program *p, uint32_t i, tn_array *weight) {
+static tn_code set_output_gradient(tn_program *p, uint32_t i,
+                                   tn_array *weight) {
   char name[TN__ENTRY_TEXT], what[TN__ENTRY_TEXT + 32];
   if (tn__entry_is_none(p->weights[i])) return TN_OK;
   const uint32_t entry = tn__entry_id(p->graph, p->weights[i]);
@@ -205,7 +207,7 @@ static tn_code weight_give(tn_program *p, uint32_t i, tn_array *weight) {
   if (p->values[entry].n_uses == 0) return TN_OK;
   if (weight && p->losses[i]) p->losses[i] = TN__LOSS;
   if (weight) return tn__array_copy(p->values[entry].array, weight);
-  if (p->losses[i]) return output_gradient_ones(p, i, p->values[entry].array);
+  if (p->losses[i]) return fill_output_gradient(p, i, p->values[entry].array);
   return tn__fail(TN_INVALID,
                   "head `%s` is no loss: its gradient has to be given to "
                   "tn_program_backward",
@@ -222,9 +224,9 @@ tn_code tn__program_backward(tn_program *p, tn_array *const *weights,
     return tn__fail(TN_INVALID,
                     "a backward run needs the results of a forward "
                     "run with TN_CALL_TRAIN; run forward first");
-  TN__TRY(pools_check(p));
+  TN__TRY(check_pools(p));
   for (uint32_t i = 0; i < p->n_heads; ++i)
-    TN__TRY(weight_give(p, i, i < n ? weights[i] : NULL));
+    TN__TRY(set_output_gradient(p, i, i < n ? weights[i] : NULL));
   if (n_backward == 0) return TN_OK;
   if (!p->backward.segments) {
     for (uint32_t i = p->n_forward; i < p->n_steps; ++i)
@@ -243,8 +245,8 @@ tn_code tn__program_backward(tn_program *p, tn_array *const *weights,
 
 /* ------------------------------------------------------------------ queries */
 
-static tn_code array_of(const tn_program *p, tn_entry entry, const char *name,
-                        tn_array **out) {
+static tn_code get_entry_array(const tn_program *p, tn_entry entry,
+                               const char *name, tn_array **out) {
   *out = tn__entry_is_none(entry)
              ? NULL
              : p->values[tn__entry_id(p->graph, entry)].array;
@@ -277,8 +279,8 @@ tn_code tn__program_array(const tn_program *p, uint32_t what, const char *name,
   for (uint32_t i = first; what != TN_PROGRAM_OUTPUT && i < first + n; ++i) {
     const tn_entry entry = p->arguments[i];
     if (strcmp(tn__node_at(p->graph, entry.node)->name, name) != 0) continue;
-    return array_of(p, what == TN_PROGRAM_GRADIENT ? p->gradients[i] : entry,
-                    name, out);
+    return get_entry_array(
+        p, what == TN_PROGRAM_GRADIENT ? p->gradients[i] : entry, name, out);
   }
   return tn__fail(TN_NOT_FOUND, "the program has no %s named `%s`", kinds[what],
                   name);
@@ -289,6 +291,6 @@ tn_code tn__program_output(const tn_program *p, size_t index, tn_array **out) {
   *out = NULL;
   if (index >= p->n_heads)
     return tn__fail(TN_NOT_FOUND, "the program has %u outputs", p->n_heads);
-  return array_of(p, p->heads[index],
-                  tn__entry_text(p->graph, p->heads[index], text), out);
+  return get_entry_array(p, p->heads[index],
+                         tn__entry_text(p->graph, p->heads[index], text), out);
 }

@@ -9,12 +9,13 @@
 
 /* ------------------------------------------------------------------- stats */
 
-static bool is_own(const tn_array *array) {
+static bool is_only_owner(const tn_array *array) {
   return array && atomic_load(&array->n_owners) == 1;
 }
 
-/* Bytes of arguments, states and gradients that only the program owns. */
-static uint64_t own_bytes(const tn_program *p) {
+/* Number of bytes of arguments, states and gradients with arrays that only the
+ * program owns. */
+static uint64_t count_own_bytes(const tn_program *p) {
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i) {
     const tn_entry entries[] = {p->arguments[i], p->gradients[i]};
@@ -22,7 +23,7 @@ static uint64_t own_bytes(const tn_program *p) {
       if (tn__entry_is_none(entries[k])) continue;
       const tn_array *array =
           p->values[tn__entry_id(p->graph, entries[k])].array;
-      if (is_own(array)) bytes += array->block->bytes;
+      if (is_only_owner(array)) bytes += array->block->bytes;
     }
   }
   return bytes;
@@ -38,12 +39,13 @@ void tn__program_stats(const tn_program *p, tn_program_stats *out) {
   out->bound_bytes = tn__memory_plan_lower_bound(&p->plan);
   for (size_t i = 0; i < p->plan.n_pools; ++i)
     out->workspace_bytes += p->plan.pools[i].workspace;
-  out->own_bytes = own_bytes(p);
+  out->own_bytes = count_own_bytes(p);
 }
 
 /* ------------------------------------------------------------------- table */
 
-/* Whether a step has no work, or another step does its work. */
+/* Tests whether a step has no work of its own: it is not needed, or another
+ * step does its work. */
 static bool is_unused(const tn__step *step) {
   const tn_program *p = step->program;
   for (uint32_t i = 0; i < step->n_out; ++i) {
@@ -55,7 +57,7 @@ static bool is_unused(const tn__step *step) {
   return true;
 }
 
-static const char *kind_text(const tn__step *step) {
+static const char *get_kind_text(const tn__step *step) {
   switch (step->kind) {
     case TN__STEP_CALL:
       return step->info.kernel ? step->info.kernel->desc->id : "nothing";
@@ -74,7 +76,7 @@ static const char *kind_text(const tn__step *step) {
   }
 }
 
-static const char *request_text(const tn_program *p, uint32_t entry) {
+static const char *get_request_text(const tn_program *p, uint32_t entry) {
   const tn__plan_place *place = tn__plan_place_of(p, entry);
   if (place && place->alias >= 0) return " in place";
   switch (p->values[entry].request) {
@@ -93,7 +95,7 @@ static void add_entry(const tn_program *p, uint32_t entry, tn__buf *out) {
   const tn_tensor *t = &value->array->tensor;
   tn__buf_add(out, " %s ", tn__dtype_name(t->dtype));
   tn__buf_shape(out, t->ndim, t->shape);
-  tn__buf_add(out, "%s", request_text(p, entry));
+  tn__buf_add(out, "%s", get_request_text(p, entry));
   if (value->flags & TN__ENTRY_EXTERNAL)
     tn__buf_add(out, " own");
   else if (place && place->storage >= 0)
@@ -111,7 +113,7 @@ static void add_step(const tn_program *p, const tn__step *step, bool why,
                      const char *indent, tn__buf *out) {
   tn__buf_add(out, "%s%s%s  %s", indent, step->node->name,
               step->node->kind == TN__NODE_BACKWARD ? " (gradient)" : "",
-              kind_text(step));
+              get_kind_text(step));
   add_device(p, step->device, out);
   tn__buf_add(out, " ");
   for (uint32_t i = 0; i < step->n_out; ++i) add_entry(p, step->out[i], out);
@@ -167,7 +169,7 @@ tn_code tn__program_text(const tn_program *p, uint32_t why, tn_text **out) {
 static void add_output(const tn_program *p, uint32_t entry, tn__buf *out) {
   const tn_tensor *t = &p->values[entry].array->tensor;
   const tn__plan_place *place = tn__plan_place_of(p, entry);
-  const char *request = request_text(p, entry);
+  const char *request = get_request_text(p, entry);
   tn__buf_add(out, "{\"dtype\": \"%s\", \"shape\": ", tn__dtype_name(t->dtype));
   tn__buf_json_shape(out, t->ndim, t->shape);
   tn__buf_add(out, ", \"request\": \"%s\", \"storage\": ",
@@ -183,7 +185,7 @@ static void add_json_step(const tn_program *p, const tn__step *step,
   tn__buf_add(out, "{\"node\": ");
   tn__buf_json(out, step->node->name);
   tn__buf_add(out, ", \"does\": ");
-  tn__buf_json(out, kind_text(step));
+  tn__buf_json(out, get_kind_text(step));
   tn__buf_add(out, ", \"device\": %" PRId32 ", \"outputs\": [",
               tn__device_number(p, step->device));
   for (uint32_t i = 0; i < step->n_out; ++i) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * step_run.c: the functions that run the steps of a program.
+ * run_step.c: the functions that run the steps of a program.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,31 +12,32 @@ static tn_code run_call(const tn__step *step, uint32_t train,
   return tn__planned_run(step->call[train], token);
 }
 
-static tn_tensor tensor_of(const tn__step *step, uint32_t entry) {
+static tn_tensor get_tensor(const tn__step *step, uint32_t entry) {
   const tn_array *array = tn__value_array(step->program, entry);
   tn_tensor tensor = tn__array_metadata(array);
   tensor.data = tn__array_data(array);
   return tensor;
 }
 
-/* Whether a result may be added to the existing elements, for a user or by the
- * memory plan. */
-static bool has_add(const tn__step *step) {
+/* Tests whether a step may have to add its result to existing elements, for a
+ * request of the user or because the memory plan merges a sum into it. */
+static bool has_add_request(const tn__step *step) {
   return step->program->values[step->out[0]].request == TN_REQ_ADD;
 }
 
-static tn__site site_of(const tn__step *step, tn__token *token) {
+static tn__site make_site(const tn__step *step, tn__token *token) {
   return (tn__site){step->device, token, step->program->env->engine};
 }
 
-/* One term may be in the memory of the sum. */
+/* Computes the sum of two terms. One of them may be in the memory of the
+ * result. */
 static tn_code run_add(const tn__step *step, uint32_t train, tn__token *token) {
-  const tn_tensor out = tensor_of(step, step->out[0]),
-                  a = tensor_of(step, step->in[0]),
-                  b = tensor_of(step, step->in[1]);
-  const tn__site site = site_of(step, token);
+  const tn_tensor out = get_tensor(step, step->out[0]),
+                  a = get_tensor(step, step->in[0]),
+                  b = get_tensor(step, step->in[1]);
+  const tn__site site = make_site(step, token);
   (void)train;
-  if (has_add(step)) {
+  if (has_add_request(step)) {
     TN__TRY(tn__elements_add(&site, &out, &a));
     return tn__elements_add(&site, &out, &b);
   }
@@ -47,22 +48,22 @@ static tn_code run_add(const tn__step *step, uint32_t train, tn__token *token) {
 
 static tn_code run_copy(const tn__step *step, uint32_t train,
                         tn__token *token) {
-  const tn_tensor out = tensor_of(step, step->out[0]),
-                  in = tensor_of(step, step->in[0]);
-  const tn__site site = site_of(step, token);
+  const tn_tensor out = get_tensor(step, step->out[0]),
+                  in = get_tensor(step, step->in[0]);
+  const tn__site site = make_site(step, token);
   (void)train;
-  return has_add(step) ? tn__elements_add(&site, &out, &in)
-                       : tn__elements_copy(&site, &out, &in);
+  return has_add_request(step) ? tn__elements_add(&site, &out, &in)
+                               : tn__elements_copy(&site, &out, &in);
 }
 
 static tn_code run_fill(const tn__step *step, uint32_t train,
                         tn__token *token) {
-  const tn_tensor out = tensor_of(step, step->out[0]);
-  const tn__site site = site_of(step, token);
+  const tn_tensor out = get_tensor(step, step->out[0]);
+  const tn__site site = make_site(step, token);
   (void)train;
   if (step->node->kind != TN__NODE_ZERO)
-    return tn__elements_fill_one(&site, &out, has_add(step));
-  return has_add(step) ? TN_OK : tn__elements_zero(&site, &out);
+    return tn__elements_fill_one(&site, &out, has_add_request(step));
+  return has_add_request(step) ? TN_OK : tn__elements_zero(&site, &out);
 }
 
 static tn_code run_nothing(const tn__step *step, uint32_t train,
@@ -84,7 +85,7 @@ void tn__step_set_run(tn__step *step) {
     step->run = tn__device_steps_copy;
 }
 
-static tn_code step_run(tn__step *step, uint32_t train, tn__token *token) {
+static tn_code run_step(tn__step *step, uint32_t train, tn__token *token) {
   const tn_code rc = step->run(step, train, token);
   if (step->kind == TN__STEP_FUSED) return rc; /* its text names the call */
   if (rc != TN_OK) return tn__node_fail(step->node, rc);
@@ -101,7 +102,7 @@ static tn_code run_steps(const tn_program *p, uint32_t first, uint32_t n,
     tn__step *step = p->steps[i];
     const tn__direct_call *direct = &step->direct[train];
     if (!direct->compute) {
-      TN__TRY(step_run(step, train, token));
+      TN__TRY(run_step(step, train, token));
       continue;
     }
     direct->text[0] = '\0';
@@ -115,7 +116,7 @@ static tn_code run_steps(const tn_program *p, uint32_t first, uint32_t n,
 
 /* ------------------------------------------------------------------- spans */
 
-static size_t add_name(const tn__step *step, char *to, size_t room) {
+static size_t append_step_name(const tn__step *step, char *to, size_t room) {
   const bool gradient = step->node->kind == TN__NODE_BACKWARD;
   const int n = snprintf(to, room, "%s%s", step->node->name,
                          gradient ? " (gradient)" : "");
@@ -124,12 +125,12 @@ static size_t add_name(const tn__step *step, char *to, size_t room) {
 
 /* Makes the name of a step in a trace: a fused one has the names of all its
  * nodes. */
-static void span_name(const tn__step *step, char *to, size_t room) {
+static void write_span_name(const tn__step *step, char *to, size_t room) {
   size_t used = 0;
-  if (step->n_parts == 0) (void)add_name(step, to, room);
+  if (step->n_parts == 0) (void)append_step_name(step, to, room);
   for (uint32_t k = 0; k < step->n_parts && used + 3 < room; ++k) {
     if (k > 0) used += (size_t)snprintf(to + used, room - used, " + ");
-    used += add_name(step->parts[k], to + used, room - used);
+    used += append_step_name(step->parts[k], to + used, room - used);
   }
 }
 
@@ -143,7 +144,7 @@ static tn_code run_recorded(const tn_program *p, uint32_t first, uint32_t n,
     const uint64_t begin = tn__trace_begin(engine);
     const tn_code rc = run_steps(p, i, 1, train, token);
     if (begin != 0 && step->kind != TN__STEP_NOTHING) {
-      span_name(step, name, sizeof name);
+      write_span_name(step, name, sizeof name);
       tn__trace_part(engine, name, begin);
     }
     if (rc != TN_OK) return rc;

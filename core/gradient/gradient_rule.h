@@ -13,12 +13,13 @@
 
 #include "graph.h"
 
-/* The request for the gradient of one node. The lists have one item per output
- * or input of the node. */
+/* The request for the gradients of one node's inputs. A list "per output" or
+ * "per input" has one item for each output or input of the node. */
 typedef struct tn__gradient_rule {
   tn_graph *graph;
   const tn__node *node;
-  const tn_entry *grads; /* per output; TN_ENTRY_NONE: zero, or not read */
+  const tn_entry *grads; /* per output: its gradient; TN_ENTRY_NONE: it is zero,
+                            or the rule does not read it */
   const uint8_t *wanted; /* per input: its gradient is requested */
   tn_entry *out;         /* per input: its gradient, TN_ENTRY_NONE if zero */
   uint8_t *room;         /* per input: scratch memory */
@@ -26,28 +27,30 @@ typedef struct tn__gradient_rule {
   uint32_t n_after;
 } tn__gradient_rule;
 
-/* Adds the nodes that compute the requested gradients. Failures name the node;
- * nodes that were added before a failure stay. */
+/* Adds the nodes that compute the requested gradients. The message of a failure
+ * names the differentiated node. Nodes that were added before a failure stay in
+ * the graph. */
 tn_code tn__rule_apply(const tn__gradient_rule *rule);
-/* Whether a gradient can pass from the node to input `i`: neither its operator
- * nor its kind stops it. An operator without a gradient does not stop it; its
- * rule fails. */
+/* Tests whether the node may pass a gradient to its input `i`: neither its
+ * operator nor its kind stops gradients. The answer is true for an operator
+ * without a gradient; its rule fails later. */
 bool tn__rule_can_pass(const tn__node *node, uint32_t i);
-/* Whether the gradients of these inputs read the gradient of output `out`. */
+/* Tests whether the gradients of the inputs in `wanted` read the gradient of
+ * output `out`. */
 bool tn__rule_reads_gradient(const tn__node *node, const uint8_t *wanted,
                              uint32_t out);
 /* Adds a node of zeros or ones with the shape of `like`. */
 tn_code tn__rule_add_constant(const tn__gradient_rule *rule, uint32_t kind,
                               tn_entry like, tn_entry *out);
 
-/* Adds a node like `like`, with the attributes of the differentiated node. Its
- * name is NAME_WHAT with the name of that node, or WHAT and a number if this
- * name exists. */
+/* Adds a node with the content of `like` and the attributes of the
+ * differentiated node. Its name is NAME_WHAT, where NAME is the name of the
+ * differentiated node, or WHAT and a number if that name exists. */
 tn_code tn__rule_add_node(const tn__gradient_rule *rule,
                           const tn__node_spec *like, const char *what,
                           tn__node **out);
 
-/* gradient_rule_linear.c: the rule of a BACKWARD node of an operator that is
+/* gradient_rule_linear.c: differentiates a BACKWARD node of an operator that is
  * linear in groups of its inputs (tn__operator_is_linear). */
 tn_code tn__rule_apply_linear(const tn__gradient_rule *rule);
 

@@ -12,7 +12,7 @@
 /* ------------------------------------------------------------------- refused
  */
 
-static tn_code repeat_fail(const tn__node *one, const char *advice) {
+static tn_code fail_repeated(const tn__node *one, const char *advice) {
   return tn__fail(TN_UNSUPPORTED,
                   "its gradient computes it a second time, but its node "
                   "`%s`%s%s%s changes a state or draws random numbers; %s",
@@ -20,19 +20,21 @@ static tn_code repeat_fail(const tn__node *one, const char *advice) {
                   one->op ? ")" : "", advice);
 }
 
-/* Rejects graphs with nodes that must not be computed twice. */
-static tn_code repeats_check(const tn__node *node) {
+/* Rejects an inner graph with nodes that must not be computed twice, because
+ * its gradient would compute them again. */
+static tn_code check_repeats(const tn__node *node) {
   const tn_graph *graph = node->inner;
   for (uint32_t i = 0; i < tn__n_nodes(graph); ++i)
     if (!tn__node_is_repeatable(tn__node_at(graph, i)))
-      return repeat_fail(tn__node_at(graph, i),
-                         "flatten the graph, or use tn_graph_compose instead "
-                         "of tn_graph_embed");
+      return fail_repeated(tn__node_at(graph, i),
+                           "flatten the graph, or use tn_graph_compose instead "
+                           "of tn_graph_embed");
   return TN_OK;
 }
 
-/* TN_UNSUPPORTED if the gradient of a loop's step would compute nodes a second
- * time that the loop has not kept, or that use a state: the state has changed
+/* Checks the step graph of a loop. Fails with TN_UNSUPPORTED if the gradient of
+ * a step would compute a node a second time that must not be computed twice and
+ * that the loop has not kept, or a node that uses a state, which has changed
  * since. */
 tn_code tn__inner_check_step(const tn__inner_gradient *x) {
   const tn_graph *step = x->graph;
@@ -43,9 +45,9 @@ tn_code tn__inner_check_step(const tn__inner_gradient *x) {
     const tn__node *node = tn__node_at(step, order.ids[i]);
     if (node->id >= x->n_copied) continue;
     if (!tn__node_is_repeatable(node))
-      rc = repeat_fail(node,
-                       "this was not known when the loop was made: load "
-                       "the plugins of its operators before");
+      rc = fail_repeated(node,
+                         "this was not known when the loop was made: load "
+                         "the plugins of its operators before");
     else if (node->flags & TN__NODE_STATE)
       rc = tn__fail(TN_UNSUPPORTED,
                     "its gradient computes it a second time, but one "
@@ -81,8 +83,9 @@ static tn_code alloc_lists(tn__inner_gradient *x) {
   return tn__fail_memory(bytes, "the gradient of a graph in a graph");
 }
 
-/* Adds variables for the kept entries, under names that the node's graph does
- * not have. They come first, because nodes read only earlier nodes. */
+/* Adds variables that replace the kept entries, with names that the node's
+ * graph does not have. They are the first nodes, because nodes read only
+ * earlier nodes. */
 static tn_code add_replacements(tn__inner_gradient *x) {
   const tn_graph *from = x->node->inner;
   char name[32];
@@ -99,14 +102,14 @@ static tn_code add_replacements(tn__inner_gradient *x) {
   return TN_OK;
 }
 
-static void map_list(const tn_graph *from, const tn_entry *map,
-                     const tn_entry *list, uint32_t n, tn_entry *to) {
+static void map_entries(const tn_graph *from, const tn_entry *map,
+                        const tn_entry *list, uint32_t n, tn_entry *to) {
   for (uint32_t i = 0; i < n; ++i) to[i] = map[tn__entry_id(from, list[i])];
 }
 
 /* Copies the node's graph, with its known signatures. */
-static tn_code copy_make(tn__inner_gradient *x, const tn_entry *inputs,
-                         uint32_t n_inputs) {
+static tn_code copy_inner_graph(tn__inner_gradient *x, const tn_entry *inputs,
+                                uint32_t n_inputs) {
   const tn_graph *from = x->node->inner;
   const tn__loop *loop = x->node->loop;
   tn_entry *map = tn__graph_create_map(from);
@@ -114,9 +117,9 @@ static tn_code copy_make(tn__inner_gradient *x, const tn_entry *inputs,
   tn_code rc = add_replacements(x);
   if (rc == TN_OK) rc = tn__graph_paste(x->graph, from, NULL, NULL, map);
   if (rc == TN_OK) {
-    map_list(from, map, inputs, n_inputs, x->inputs);
-    map_list(from, map, from->heads, x->n_bodies, x->bodies);
-    if (loop) map_list(from, map, loop->kept, x->n_kept, x->kept);
+    map_entries(from, map, inputs, n_inputs, x->inputs);
+    map_entries(from, map, from->heads, x->n_bodies, x->bodies);
+    if (loop) map_entries(from, map, loop->kept, x->n_kept, x->kept);
     x->n_copied = tn__n_nodes(x->graph);
   }
   tn__free(from->env, map);
@@ -128,13 +131,13 @@ tn_code tn__inner_begin(tn__inner_gradient *x, const tn__gradient_rule *rule) {
   const tn_entry *inputs = NULL;
   uint32_t n_arguments = 0, n_states = 0;
   *x = (tn__inner_gradient){.rule = rule, .node = node};
-  if (!node->loop) TN__TRY(repeats_check(node));
+  if (!node->loop) TN__TRY(check_repeats(node));
   x->n_bodies = (uint32_t)node->inner->n_heads;
   x->n_kept = node->loop ? node->loop->n_kept : 0;
   TN__TRY(tn__graph_variables(node->inner, &inputs, &n_arguments, &n_states));
   TN__TRY(alloc_lists(x));
   TN__TRY(tn__graph_create(node->inner->caller, &x->graph));
-  return copy_make(x, inputs, n_arguments);
+  return copy_inner_graph(x, inputs, n_arguments);
 }
 
 tn_code tn__inner_end(tn__inner_gradient *x, tn_code rc) {

@@ -25,18 +25,19 @@
 /* ----------------------------------------------------------------- variables
  */
 
-/* Makes an inner variable the input for an outer entry. */
-static tn_code give_variable(tn__inner_gradient *x, tn_entry inside,
-                             tn_entry outside) {
+/* Lets a variable of the inner graph get its value from an entry of the outer
+ * graph. */
+static tn_code connect_variable(tn__inner_gradient *x, tn_entry inside,
+                                tn_entry outside) {
   const char *name = tn__node_at(x->graph, inside.node)->name;
   x->in[x->keys.n] = outside;
   return tn__vec_push(x->graph->env, &x->keys, (void *)(uintptr_t)name);
 }
 
-static tn_code give_in(tn__inner_gradient *x, tn__vec *list, tn_entry inside,
-                       tn_entry outside) {
+static tn_code connect_listed_variable(tn__inner_gradient *x, tn__vec *list,
+                                       tn_entry inside, tn_entry outside) {
   const char *name = tn__node_at(x->graph, inside.node)->name;
-  TN__TRY(give_variable(x, inside, outside));
+  TN__TRY(connect_variable(x, inside, outside));
   return tn__vec_push(x->graph->env, list, (void *)(uintptr_t)name);
 }
 
@@ -51,8 +52,8 @@ static tn_code add_variable(tn__inner_gradient *x, const char *stem,
   return TN_OK;
 }
 
-static tn_code node_inside(tn__inner_gradient *x, tn__node_spec *spec,
-                           tn_entry *out) {
+static tn_code add_inner_node(tn__inner_gradient *x, tn__node_spec *spec,
+                              tn_entry *out) {
   tn__node *node = NULL;
   spec->n_out = 1;
   spec->of = TN_NONE;
@@ -62,37 +63,38 @@ static tn_code node_inside(tn__inner_gradient *x, tn__node_spec *spec,
   return TN_OK;
 }
 
-static tn_code zero_inside(tn__inner_gradient *x, tn_entry like,
-                           tn_entry *out) {
+static tn_code add_inner_zeros(tn__inner_gradient *x, tn_entry like,
+                               tn_entry *out) {
   tn__node_spec spec = {
       .kind = TN__NODE_ZERO, .n_in = 1, .in = &like, .stem = "zero"};
-  return node_inside(x, &spec, out);
+  return add_inner_node(x, &spec, out);
 }
 
-static tn_code sum_inside(tn__inner_gradient *x, tn_entry a, tn_entry b,
-                          tn_entry *out) {
+static tn_code add_inner_sum(tn__inner_gradient *x, tn_entry a, tn_entry b,
+                             tn_entry *out) {
   tn__node_spec spec = {
       .kind = TN__NODE_SUM, .n_in = 2, .in = (tn_entry[]){a, b}, .stem = "sum"};
-  return node_inside(x, &spec, out);
+  return add_inner_node(x, &spec, out);
 }
 
-/* Replaces the entry by a copy with a control dependency on a variable. The
- * heads then need the variable: a node must not have inputs that its heads do
+/* Replaces *entry by a copy of it that has a control dependency on a variable.
+ * So the heads need the variable: a node must not have inputs that its heads do
  * not need. */
-static tn_code pin_inside(tn__inner_gradient *x, tn_entry variable_,
-                          tn_entry *entry) {
+static tn_code add_pinned_copy(tn__inner_gradient *x, tn_entry variable_,
+                               tn_entry *entry) {
   tn__node_spec spec = {.kind = TN__NODE_COPY,
                         .n_in = 1,
                         .in = entry,
                         .stem = "pin",
                         .after = &variable_.node,
                         .n_after = 1};
-  return node_inside(x, &spec, entry);
+  return add_inner_node(x, &spec, entry);
 }
 
 /* ----------------------------------------------------------------- gradient */
 
-/* Differentiates the inner graph, for the heads that have output gradients. */
+/* Adds gradients to the inner graph, from those heads that have output
+ * gradients. */
 static tn_code differentiate_inner(tn__inner_gradient *x) {
   tn_entry *heads = x->heads; /* not yet used */
   uint32_t n = 0;
@@ -111,7 +113,7 @@ static tn_code differentiate_inner(tn__inner_gradient *x) {
 }
 
 /* Sets the heads, and finds the variables that they need. */
-static tn_code heads_set(tn__inner_gradient *x) {
+static tn_code set_heads(tn__inner_gradient *x) {
   const tn__env *env = x->graph->env;
   const tn_entry *variables = NULL;
   const size_t bytes = tn__n_nodes(x->graph) * sizeof *x->needed;
@@ -126,17 +128,17 @@ static tn_code heads_set(tn__inner_gradient *x) {
   return TN_OK;
 }
 
-static bool is_needed(const tn__inner_gradient *x, const char *name) {
+static bool is_variable_needed(const tn__inner_gradient *x, const char *name) {
   const tn__node *node = tn__map_get(&x->graph->names, name);
   return x->needed[node->id];
 }
 
-/* Removes inputs that the gradient does not read. */
+/* Removes from the lists the inputs that the gradient does not read. */
 static void keep_needed(const tn__inner_gradient *x, tn__vec *names,
                         tn_entry *entries) {
   size_t n = 0;
   for (size_t i = 0; i < names->n; ++i) {
-    if (!is_needed(x, names->v[i])) continue;
+    if (!is_variable_needed(x, names->v[i])) continue;
     names->v[n] = names->v[i];
     if (entries) entries[n] = entries[i];
     ++n;
@@ -146,9 +148,9 @@ static void keep_needed(const tn__inner_gradient *x, tn__vec *names,
 
 enum { NEEDED = 1u << 0, SHAPES = 1u << 1 }; /* marks of a node */
 
-/* Marks the nodes that the heads need, and the calls of their gradients with
- * the nodes that these depend on: they determine the shapes of the gradients.
- */
+/* Marks the nodes that the heads need. Also marks the calls that their
+ * gradients belong to, and the nodes that these calls depend on, because they
+ * determine the shapes of the gradients. */
 static tn_code mark_calls(const tn__inner_gradient *x, uint8_t *marks) {
   const tn_graph *graph = x->graph;
   tn__order order;
@@ -169,9 +171,10 @@ static tn_code mark_calls(const tn__inner_gradient *x, uint8_t *marks) {
   return TN_OK;
 }
 
-/* Pins input variables that only shapes depend on, as if they were read. */
-static tn_code pin_marked(tn__inner_gradient *x, const uint8_t *marks,
-                          uint32_t *after) {
+/* Makes the heads need the input variables on which only shapes depend, so that
+ * the node keeps them as inputs. */
+static tn_code pin_marked_variables(tn__inner_gradient *x, const uint8_t *marks,
+                                    uint32_t *after) {
   tn__node_spec spec = {.kind = TN__NODE_COPY,
                         .n_in = 1,
                         .in = &x->heads[0],
@@ -181,7 +184,7 @@ static tn_code pin_marked(tn__inner_gradient *x, const uint8_t *marks,
     const tn__node *node = tn__map_get(&x->graph->names, x->keys.v[i]);
     if (marks[node->id] == SHAPES) after[spec.n_after++] = node->id;
   }
-  return spec.n_after > 0 ? node_inside(x, &spec, &x->heads[0]) : TN_OK;
+  return spec.n_after > 0 ? add_inner_node(x, &spec, &x->heads[0]) : TN_OK;
 }
 
 static tn_code pin_shapes(tn__inner_gradient *x) {
@@ -192,22 +195,22 @@ static tn_code pin_shapes(tn__inner_gradient *x) {
   if (!marks || !after)
     rc = tn__fail_memory(x->keys.n * sizeof *after, "a graph in a graph");
   if (rc == TN_OK) rc = mark_calls(x, marks);
-  if (rc == TN_OK) rc = pin_marked(x, marks, after);
+  if (rc == TN_OK) rc = pin_marked_variables(x, marks, after);
   tn__free(env, marks);
   tn__free(env, after);
   return rc;
 }
 
-static tn_code heads_enter(tn__inner_gradient *x) {
+static tn_code enter_heads(tn__inner_gradient *x) {
   TN__TRY(pin_shapes(x));
-  TN__TRY(heads_set(x));
+  TN__TRY(set_heads(x));
   keep_needed(x, &x->keys, x->in);
   keep_needed(x, &x->sequences, NULL);
   return TN_OK;
 }
 
 /* Makes the name of the new node in the graph's arena: "<name>_backward". */
-static tn_code node_name(const tn__inner_gradient *x, const char **out) {
+static tn_code make_node_name(const tn__inner_gradient *x, const char **out) {
   char name[200];
   tn_graph *graph = x->rule->graph;
   (void)snprintf(name, sizeof name, "%.160s_backward", x->node->name);
@@ -217,10 +220,10 @@ static tn_code node_name(const tn__inner_gradient *x, const char **out) {
 
 /* ------------------------------------------------------------------- graphs */
 
-static tn_code graph_variables(tn__inner_gradient *x) {
+static tn_code add_graph_variables(tn__inner_gradient *x) {
   const tn__gradient_rule *rule = x->rule;
   for (uint32_t i = 0; i < x->node->n_in; ++i) {
-    TN__TRY(give_variable(x, x->inputs[i], x->node->in[i]));
+    TN__TRY(connect_variable(x, x->inputs[i], x->node->in[i]));
     if (!rule->wanted[i]) continue;
     x->of[x->n_of] = x->inputs[i];
     x->which[x->n_of++] = i;
@@ -229,20 +232,20 @@ static tn_code graph_variables(tn__inner_gradient *x) {
     x->weights[i] = TN_ENTRY_NONE;
     if (tn__entry_is_none(rule->grads[i])) continue;
     TN__TRY(add_variable(x, "grad", &x->weights[i]));
-    TN__TRY(give_variable(x, x->weights[i], rule->grads[i]));
+    TN__TRY(connect_variable(x, x->weights[i], rule->grads[i]));
   }
   return TN_OK;
 }
 
-static tn_code graph_add(tn__inner_gradient *x) {
+static tn_code add_graph_node(tn__inner_gradient *x) {
   const char *name = NULL;
   tn_entry first;
   for (uint32_t k = 0; k < x->n_of; ++k)
     if (!tn__entry_is_none(x->gradients[k]))
       x->heads[x->n_heads++] = x->gradients[k];
   if (x->n_heads == 0) return TN_OK;
-  TN__TRY(heads_enter(x));
-  TN__TRY(node_name(x, &name));
+  TN__TRY(enter_heads(x));
+  TN__TRY(make_node_name(x, &name));
   const tn_embedding what = {.struct_size = sizeof what,
                              .n_in = (uint32_t)x->keys.n,
                              .inner = x->graph,
@@ -263,9 +266,9 @@ static tn_code graph_add(tn__inner_gradient *x) {
 tn_code tn__rule_apply_graph(const tn__gradient_rule *rule) {
   tn__inner_gradient x;
   tn_code rc = tn__inner_begin(&x, rule);
-  if (rc == TN_OK) rc = graph_variables(&x);
+  if (rc == TN_OK) rc = add_graph_variables(&x);
   if (rc == TN_OK) rc = differentiate_inner(&x);
-  if (rc == TN_OK) rc = graph_add(&x);
+  if (rc == TN_OK) rc = add_graph_node(&x);
   return tn__inner_end(&x, rc);
 }
 
@@ -293,42 +296,49 @@ typedef struct loop {
   tn__inner_gradient x;
   const tn__loop *like;
   uint8_t *roles;    /* by input: CONSTANT, SEQUENCE or STATE */
-  uint32_t n_states; /* of `like`: their gradients come first among x.of */
-  tn_entry *after;   /* per state, inside: gradient after the step, dstate' */
-  tn_entry *sums;    /* per other gradient: the sum before the step, or NONE
-                        if it is collected */
+  uint32_t n_states; /* number of states of the differentiated loop; their
+                        gradients are first in x.of */
+  tn_entry *after;   /* for each state, an entry of the inner graph: the
+                        gradient with respect to the state after the step
+                        (dstate') */
+  tn_entry *sums;    /* for each other gradient, an entry of the inner graph:
+                        the sum before the step; NONE if the gradient is
+                        collected per step */
 } loop;
 
-static void roles_find(const tn__loop *like, uint8_t *roles) {
+static void find_roles(const tn__loop *like, uint8_t *roles) {
   for (uint32_t i = 0; i < like->n_sequences; ++i)
     roles[like->sequences[i]] = SEQUENCE;
   for (uint32_t i = 0; i < like->n_states; ++i) roles[like->states[i]] = STATE;
 }
 
 /* Adds the inputs of the original step: elements, states, constants. */
-static tn_code loop_inputs(loop *l) {
+static tn_code add_loop_inputs(loop *l) {
   tn__inner_gradient *x = &l->x;
   const tn__node *node = x->node;
   const tn__loop *like = l->like;
   for (uint32_t i = 0; i < node->n_in; ++i) {
     if (l->roles[i] == STATE) continue;
     if (l->roles[i] == SEQUENCE)
-      TN__TRY(give_in(x, &x->sequences, x->inputs[i], node->in[i]));
+      TN__TRY(
+          connect_listed_variable(x, &x->sequences, x->inputs[i], node->in[i]));
     else
-      TN__TRY(give_variable(x, x->inputs[i], node->in[i]));
+      TN__TRY(connect_variable(x, x->inputs[i], node->in[i]));
   }
   for (uint32_t k = 0; k < like->n_states; ++k)
-    TN__TRY(give_in(x, &x->sequences, x->inputs[like->states[k]],
-                    (tn_entry){node->id, x->n_bodies + k}));
+    TN__TRY(connect_listed_variable(x, &x->sequences,
+                                    x->inputs[like->states[k]],
+                                    (tn_entry){node->id, x->n_bodies + k}));
   for (uint32_t k = 0; k < x->n_kept; ++k)
-    TN__TRY(give_in(x, &x->sequences, x->replacements[k],
-                    (tn_entry){node->id, x->n_bodies + l->n_states + k}));
+    TN__TRY(connect_listed_variable(
+        x, &x->sequences, x->replacements[k],
+        (tn_entry){node->id, x->n_bodies + l->n_states + k}));
   return TN_OK;
 }
 
 /* --------------------------------------------- replacements of kept entries */
 
-/* Replaces an entry by the one in `by`, unless that is TN_ENTRY_NONE. */
+/* Replaces *entry by its item in `by`, unless that item is TN_ENTRY_NONE. */
 static void replace_entry(const tn__inner_gradient *x, const tn_entry *by,
                           tn_entry *entry) {
   if (tn__entry_is_none(*entry)) return;
@@ -336,8 +346,9 @@ static void replace_entry(const tn__inner_gradient *x, const tn_entry *by,
   if (!tn__entry_is_none(other)) *entry = other;
 }
 
-/* Removes the control dependencies on a node that is not computed again. */
-static void leave_alone(const tn_graph *graph, tn__node *node) {
+/* Removes the control dependencies of a node on nodes that must not be computed
+ * twice. */
+static void remove_dependencies(const tn_graph *graph, tn__node *node) {
   uint32_t *after = (uint32_t *)(uintptr_t)node->after; /* owned by this copy */
   uint32_t n = 0;
   for (uint32_t i = 0; i < node->n_after; ++i)
@@ -357,7 +368,7 @@ static tn_code replace_kept(tn__inner_gradient *x) {
     tn__node *node = tn__node_at(x->graph, id);
     for (uint32_t i = 0; i < node->n_in; ++i)
       replace_entry(x, by, &node->in[i]);
-    leave_alone(x->graph, node);
+    remove_dependencies(x->graph, node);
   }
   for (uint32_t k = 0; k < x->n_of; ++k) replace_entry(x, by, &x->gradients[k]);
   tn__free(x->graph->env, by);
@@ -365,7 +376,7 @@ static tn_code replace_kept(tn__inner_gradient *x) {
 }
 
 /* Adds dstate' and dout[t]. */
-static tn_code loop_output_gradients(loop *l) {
+static tn_code add_loop_output_gradients(loop *l) {
   tn__inner_gradient *x = &l->x;
   for (uint32_t i = 0; i < x->n_bodies; ++i) {
     tn_entry grad = x->rule->grads[i];
@@ -375,11 +386,11 @@ static tn_code loop_output_gradients(loop *l) {
         TN__TRY(tn__rule_add_constant(x->rule, TN__NODE_ZERO,
                                       (tn_entry){x->node->id, i}, &grad));
       TN__TRY(add_variable(x, "grad", &x->weights[i]));
-      TN__TRY(give_in(x, &x->states, x->weights[i], grad));
+      TN__TRY(connect_listed_variable(x, &x->states, x->weights[i], grad));
       l->after[i] = x->weights[i];
     } else if (!tn__entry_is_none(grad)) {
       TN__TRY(add_variable(x, "grad", &x->weights[i]));
-      TN__TRY(give_in(x, &x->sequences, x->weights[i], grad));
+      TN__TRY(connect_listed_variable(x, &x->sequences, x->weights[i], grad));
     }
   }
   for (uint32_t k = 0; k < x->n_kept; ++k) {
@@ -388,13 +399,13 @@ static tn_code loop_output_gradients(loop *l) {
     *weight = TN_ENTRY_NONE;
     if (tn__entry_is_none(grad)) continue;
     TN__TRY(add_variable(x, "grad", weight));
-    TN__TRY(give_in(x, &x->sequences, *weight, grad));
+    TN__TRY(connect_listed_variable(x, &x->sequences, *weight, grad));
   }
   return TN_OK;
 }
 
 /* Lists all states, then the other requested gradients. */
-static void loop_of(loop *l) {
+static void list_loop_requests(loop *l) {
   tn__inner_gradient *x = &l->x;
   const tn__loop *like = l->like;
   for (uint32_t k = 0; k < like->n_states; ++k) {
@@ -408,29 +419,31 @@ static void loop_of(loop *l) {
   }
 }
 
-/* Adds dstate: the gradient by the step, plus that of the state before the
- * step. */
-static tn_code loop_state_heads(loop *l) {
+/* Adds dstate as heads: for each state, the gradient that the step computes
+ * plus the output gradient of the state before the step. */
+static tn_code add_state_heads(loop *l) {
   tn__inner_gradient *x = &l->x;
   for (uint32_t k = 0; k < l->n_states; ++k) {
     const tn_entry more = x->rule->grads[x->n_bodies + k];
     tn_entry head = x->gradients[k], extra = TN_ENTRY_NONE;
     if (!tn__entry_is_none(more)) {
       TN__TRY(add_variable(x, "grad", &extra));
-      TN__TRY(give_in(x, &x->sequences, extra, more));
+      TN__TRY(connect_listed_variable(x, &x->sequences, extra, more));
     }
     if (tn__entry_is_none(head))
       head = extra;
     else if (!tn__entry_is_none(extra))
-      TN__TRY(sum_inside(x, head, extra, &head));
-    if (tn__entry_is_none(head)) TN__TRY(zero_inside(x, l->after[k], &head));
+      TN__TRY(add_inner_sum(x, head, extra, &head));
+    if (tn__entry_is_none(head))
+      TN__TRY(add_inner_zeros(x, l->after[k], &head));
     x->heads[x->n_heads++] = head;
   }
   return TN_OK;
 }
 
-/* Adds dw with one more summand; sums are states. */
-static tn_code loop_sum_heads(loop *l) {
+/* Adds dw as heads: for each constant, the previous sum plus the gradient of
+ * this step. These sums are states of the new loop. */
+static tn_code add_sum_heads(loop *l) {
   tn__inner_gradient *x = &l->x;
   for (uint32_t k = l->n_states; k < x->n_of; ++k) {
     const uint32_t i = x->which[k];
@@ -440,15 +453,15 @@ static tn_code loop_sum_heads(loop *l) {
     TN__TRY(
         tn__rule_add_constant(x->rule, TN__NODE_ZERO, x->node->in[i], &zero));
     TN__TRY(add_variable(x, "sum", &l->sums[k]));
-    TN__TRY(give_in(x, &x->states, l->sums[k], zero));
+    TN__TRY(connect_listed_variable(x, &x->states, l->sums[k], zero));
     TN__TRY(
-        sum_inside(x, l->sums[k], x->gradients[k], &x->heads[x->n_heads++]));
+        add_inner_sum(x, l->sums[k], x->gradients[k], &x->heads[x->n_heads++]));
   }
   return TN_OK;
 }
 
 /* Adds dx[t]. */
-static void loop_collected_heads(loop *l) {
+static void add_collected_heads(loop *l) {
   tn__inner_gradient *x = &l->x;
   for (uint32_t k = l->n_states; k < x->n_of; ++k)
     if (tn__entry_is_none(l->sums[k]) && !tn__entry_is_none(x->gradients[k]))
@@ -457,25 +470,26 @@ static void loop_collected_heads(loop *l) {
 
 static bool reads_sequence(const tn__inner_gradient *x) {
   for (size_t i = 0; i < x->sequences.n; ++i)
-    if (is_needed(x, x->sequences.v[i])) return true;
+    if (is_variable_needed(x, x->sequences.v[i])) return true;
   return false;
 }
 
-/* Pins every state, and one sequence, which determines the length of the loop.
- */
-static tn_code loop_pins(loop *l) {
+/* Makes the heads need every state, and one sequence, which determines the
+ * number of steps. */
+static tn_code pin_loop_inputs(loop *l) {
   tn__inner_gradient *x = &l->x;
-  TN__TRY(heads_set(x));
+  TN__TRY(set_heads(x));
   for (uint32_t k = 0; k < l->n_states; ++k)
-    if (!is_needed(x, tn__node_at(x->graph, l->after[k].node)->name))
-      TN__TRY(pin_inside(x, l->after[k], &x->heads[k]));
+    if (!is_variable_needed(x, tn__node_at(x->graph, l->after[k].node)->name))
+      TN__TRY(add_pinned_copy(x, l->after[k], &x->heads[k]));
   if (reads_sequence(x)) return TN_OK;
-  return pin_inside(x, x->inputs[l->like->sequences[0]], &x->heads[0]);
+  return add_pinned_copy(x, x->inputs[l->like->sequences[0]], &x->heads[0]);
 }
 
-/* Finds the requested gradients among the new node's outputs: states and sums
- * in the order of the heads, then collected ones. */
-static void loop_answer(const loop *l, uint32_t node) {
+/* Writes the answers: the requested gradients among the outputs of the new
+ * node. States and sums are in the order of the heads, collected gradients
+ * follow. */
+static void write_loop_answers(const loop *l, uint32_t node) {
   const tn__inner_gradient *x = &l->x;
   uint32_t at = 0;
   for (int collected = 0; collected < 2; ++collected)
@@ -489,11 +503,11 @@ static void loop_answer(const loop *l, uint32_t node) {
     }
 }
 
-static tn_code loop_node(loop *l) {
+static tn_code add_loop_node(loop *l) {
   tn__inner_gradient *x = &l->x;
   const char *name = NULL;
   tn_entry first;
-  TN__TRY(node_name(x, &name));
+  TN__TRY(make_node_name(x, &name));
   const tn_loop what = {.struct_size = sizeof what,
                         .n_in = (uint32_t)x->keys.n,
                         .step = x->graph,
@@ -508,24 +522,24 @@ static tn_code loop_node(loop *l) {
                         .attributes = x->node->attrs,
                         .n_attributes = x->node->n_attrs};
   TN__TRY(tn__graph_loop(x->rule->graph, &what, &first));
-  loop_answer(l, first.node);
+  write_loop_answers(l, first.node);
   return TN_OK;
 }
 
-static tn_code loop_make(loop *l) {
-  TN__TRY(loop_inputs(l));
-  TN__TRY(loop_output_gradients(l));
-  loop_of(l);
+static tn_code make_loop(loop *l) {
+  TN__TRY(add_loop_inputs(l));
+  TN__TRY(add_loop_output_gradients(l));
+  list_loop_requests(l);
   TN__TRY(differentiate_inner(&l->x));
   TN__TRY(replace_kept(&l->x));
-  TN__TRY(loop_state_heads(l));
-  TN__TRY(loop_sum_heads(l));
-  loop_collected_heads(l);
+  TN__TRY(add_state_heads(l));
+  TN__TRY(add_sum_heads(l));
+  add_collected_heads(l);
   if (l->x.n_heads == 0) return TN_OK;
-  TN__TRY(loop_pins(l));
-  TN__TRY(heads_enter(&l->x));
+  TN__TRY(pin_loop_inputs(l));
+  TN__TRY(enter_heads(&l->x));
   TN__TRY(tn__inner_check_step(&l->x));
-  return loop_node(l);
+  return add_loop_node(l);
 }
 
 tn_code tn__rule_apply_loop(const tn__gradient_rule *rule) {
@@ -539,8 +553,8 @@ tn_code tn__rule_apply_loop(const tn__gradient_rule *rule) {
   l.roles = tn__zalloc(env, n);
   if (rc == TN_OK && (!l.after || !l.sums || !l.roles))
     rc = tn__fail_memory(n * sizeof *l.sums, "the gradient of a loop");
-  if (rc == TN_OK) roles_find(l.like, l.roles);
-  if (rc == TN_OK) rc = loop_make(&l);
+  if (rc == TN_OK) find_roles(l.like, l.roles);
+  if (rc == TN_OK) rc = make_loop(&l);
   tn__free(env, l.roles);
   tn__free(env, l.after);
   tn__free(env, l.sums);

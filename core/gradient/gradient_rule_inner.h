@@ -11,35 +11,44 @@
 typedef struct tn__inner_gradient {
   const tn__gradient_rule *rule;
   const tn__node *node;
-  tn_graph *graph;  /* replacements of kept entries, a copy of the node's
-                       graph, then more nodes */
+  tn_graph *graph;  /* inner graph of the gradient: variables that replace kept
+                       entries, a copy of the node's graph, then further nodes
+                       */
   tn_entry *inputs; /* of the copy: arguments */
   tn_entry *bodies; /* of the copy: heads */
   uint32_t n_bodies;
-  tn_entry *kept;         /* of the copy: entries that the loop has kept of its
-                             steps */
-  tn_entry *replacements; /* the variables that replace them */
+  tn_entry *kept;         /* entries of the copy that the loop has kept for each
+                             of its steps */
+  tn_entry *replacements; /* for each item of `kept`, the variable that replaces
+                             it */
   uint32_t n_kept;
   uint32_t n_copied; /* number of nodes of the copy, including replacements */
-  tn__vec keys;      /* const char *: names of variables that get values ... */
-  tn_entry *in;      /* ... of these entries outside */
-  tn__vec sequences; /* const char *: keys that are sequences */
+  tn__vec keys;      /* const char *: names of the inner variables that get
+                        values from the entries `in` */
+  tn_entry *in;      /* entries of the outer graph, one for each name in `keys`
+                      */
+  tn__vec sequences; /* const char *: those names in `keys` that are sequences
+                        of a loop */
   tn__vec states;
   tn_entry *heads; /* of the gradient */
   uint32_t n_heads;
-  tn_entry *weights;   /* inside: gradients of the bodies, then of the kept
-                          entries */
-  tn_entry *of;        /* inside: inputs with requested gradients */
-  tn_entry *gradients; /* inside: these gradients */
-  uint32_t *which;     /* positions of `of` among the node's inputs */
+  tn_entry *weights;   /* entries of the inner graph: output gradients of
+                          `bodies`, then those of the kept entries */
+  tn_entry *of;        /* entries of the inner graph: inputs with requested
+                          gradients */
+  tn_entry *gradients; /* entries of the inner graph: the gradients of the items
+                          of `of` */
+  uint32_t *which;     /* for each item of `of`, its position among the inputs
+                          of the differentiated node */
   uint32_t n_of;
-  bool *needed; /* by node: a variable that the heads need; see heads_set */
+  bool *needed; /* for each node: true if it is a variable that the heads need
+                 */
 } tn__inner_gradient;
 
-/* Makes the lists, and the graph with the copy. The caller ends `x`, also on
- * failure. */
+/* Allocates the lists, and makes the inner graph with a copy of the node's
+ * graph. The caller must call tn__inner_end, also after a failure. */
 tn_code tn__inner_begin(tn__inner_gradient *x, const tn__gradient_rule *rule);
-/* Frees both; returns `rc`. */
+/* Frees the lists and the inner graph; returns `rc`. */
 tn_code tn__inner_end(tn__inner_gradient *x, tn_code rc);
 
 tn_code tn__inner_check_step(const tn__inner_gradient *x);

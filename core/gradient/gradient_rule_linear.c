@@ -15,7 +15,8 @@
 
 #include "gradient_rule.h"
 
-/* The BACKWARD node, and the call of one group. */
+/* The state of differentiating the BACKWARD node `back`, and the new call for
+ * one group of linear inputs. */
 typedef struct linear {
   const tn__gradient_rule *rule;
   const tn__node *back;
@@ -28,12 +29,12 @@ typedef struct linear {
   uint8_t *room;
 } linear;
 
-static tn_entry input_of(const linear *l, uint32_t i) {
+static tn_entry get_input(const linear *l, uint32_t i) {
   const tn_entry read = l->back->in[l->of->n_out + i];
   return tn__entry_is_none(read) ? l->of->in[i] : read;
 }
 
-static bool is_in(const linear *l, uint32_t i, uint32_t group) {
+static bool is_in_group(const linear *l, uint32_t i, uint32_t group) {
   const uint32_t n = l->of->desc->n_inputs;
   return tn__operator_linear_groups(l->of->desc, i < n ? i : n - 1) >> group &
          1;
@@ -42,21 +43,23 @@ static bool is_in(const linear *l, uint32_t i, uint32_t group) {
 /* ---------------------------------------------------------------------- call
  */
 
-/* Whether the group has an output gradient and has not been handled. */
-static bool is_group_open(const linear *l, uint32_t group) {
+/* Tests whether a gradient of the BACKWARD node's outputs belongs to the group,
+ * and the group has not been handled. */
+static bool has_pending_gradient(const linear *l, uint32_t group) {
   for (uint32_t i = 0; i < l->of->n_in; ++i)
     if (!l->moved[i] && !tn__entry_is_none(l->rule->grads[i]) &&
-        is_in(l, i, group))
+        is_in_group(l, i, group))
       return true;
   return false;
 }
 
-/* Fills the inputs: output gradients for the group, zeros for others of the
- * group. */
-static tn_code inputs_make(linear *l, uint32_t group) {
+/* Fills the inputs of the new call. For inputs of the group: the output
+ * gradients of the BACKWARD node, or zeros; for others: the inputs of the
+ * original call. */
+static tn_code fill_call_inputs(linear *l, uint32_t group) {
   for (uint32_t i = 0; i < l->of->n_in; ++i) {
-    l->in[i] = input_of(l, i);
-    if (tn__entry_is_none(l->in[i]) || !is_in(l, i, group)) continue;
+    l->in[i] = get_input(l, i);
+    if (tn__entry_is_none(l->in[i]) || !is_in_group(l, i, group)) continue;
     const tn_entry moves = l->moved[i] ? TN_ENTRY_NONE : l->rule->grads[i];
     if (tn__entry_is_none(moves))
       TN__TRY(
@@ -68,7 +71,7 @@ static tn_code inputs_make(linear *l, uint32_t group) {
   return TN_OK;
 }
 
-static tn_code call_add(linear *l, tn__node **out) {
+static tn_code add_call(linear *l, tn__node **out) {
   tn__node_spec spec = {.kind = TN__NODE_CALL,
                         .n_in = l->of->n_in,
                         .n_out = l->of->n_out,
@@ -82,7 +85,7 @@ static tn_code call_add(linear *l, tn__node **out) {
 /* ----------------------------------------------------------------- gradients
  */
 
-static tn_code add_to(const linear *l, uint32_t at, tn_entry part) {
+static tn_code add_answer_part(const linear *l, uint32_t at, tn_entry part) {
   tn_entry *sum = &l->rule->out[at];
   tn__node *node = NULL;
   if (tn__entry_is_none(part)) return TN_OK;
@@ -100,13 +103,15 @@ static tn_code add_to(const linear *l, uint32_t at, tn_entry part) {
   return TN_OK;
 }
 
-/* Adds the gradients of inputs outside of the group: those of the call, with
- * the output gradients of the BACKWARD node. */
-static tn_code others_add(linear *l, const tn__node *call, uint32_t group) {
+/* Adds to the answers the gradients of inputs outside of the group: the
+ * gradients of the new call, whose output gradients are those of the original
+ * call. */
+static tn_code add_other_gradients(linear *l, const tn__node *call,
+                                   uint32_t group) {
   const uint32_t n_out = l->of->n_out;
   bool any = false;
   for (uint32_t i = 0; i < l->of->n_in; ++i) {
-    l->wanted[i] = l->rule->wanted[n_out + i] && !is_in(l, i, group) &&
+    l->wanted[i] = l->rule->wanted[n_out + i] && !is_in_group(l, i, group) &&
                    tn__rule_can_pass(call, i);
     any |= l->wanted[i];
     l->found[i] = TN_ENTRY_NONE;
@@ -121,18 +126,19 @@ static tn_code others_add(linear *l, const tn__node *call, uint32_t group) {
   rule.room = l->room;
   TN__TRY(tn__rule_apply(&rule));
   for (uint32_t i = 0; i < l->of->n_in; ++i)
-    TN__TRY(add_to(l, n_out + i, l->found[i]));
+    TN__TRY(add_answer_part(l, n_out + i, l->found[i]));
   return TN_OK;
 }
 
-static tn_code group_add(linear *l, uint32_t group) {
+static tn_code add_group_gradients(linear *l, uint32_t group) {
   tn__node *call = NULL;
-  if (!is_group_open(l, group)) return TN_OK;
-  TN__TRY(inputs_make(l, group));
-  TN__TRY(call_add(l, &call));
+  if (!has_pending_gradient(l, group)) return TN_OK;
+  TN__TRY(fill_call_inputs(l, group));
+  TN__TRY(add_call(l, &call));
   for (uint32_t i = 0; i < l->of->n_out; ++i)
-    if (l->rule->wanted[i]) TN__TRY(add_to(l, i, (tn_entry){call->id, i}));
-  return others_add(l, call, group);
+    if (l->rule->wanted[i])
+      TN__TRY(add_answer_part(l, i, (tn_entry){call->id, i}));
+  return add_other_gradients(l, call, group);
 }
 
 tn_code tn__rule_apply_linear(const tn__gradient_rule *rule) {
@@ -150,7 +156,7 @@ tn_code tn__rule_apply_linear(const tn__gradient_rule *rule) {
   l.room = l.wanted + of->n_in;
   tn_code rc = TN_OK;
   for (uint32_t g = 0; rc == TN_OK && g < TN__MOST_GROUPS; ++g)
-    rc = group_add(&l, g);
+    rc = add_group_gradients(&l, g);
   tn__free(env, l.in);
   return rc;
 }

@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-/* Attributes for new nodes: one allocation that ends with their text. */
+/* The attributes of one scope, which every new node gets. They and their texts
+ * are one allocation. */
 typedef struct scope {
   size_t n;
   tn_attribute v[];
@@ -13,8 +14,8 @@ typedef struct scope {
 
 /* -------------------------------------------------------------- attributes */
 
-/* Number of attributes whose keys come before this one. */
-static uint32_t count_before(const tn__node *node, const char *key) {
+/* Number of the node's attributes with a key that is smaller than `key`. */
+static uint32_t count_smaller_keys(const tn__node *node, const char *key) {
   uint32_t low = 0, high = node->n_attrs;
   while (low < high) {
     const uint32_t middle = low + (high - low) / 2;
@@ -27,7 +28,7 @@ static uint32_t count_before(const tn__node *node, const char *key) {
 }
 
 static tn_attribute *find_attribute(const tn__node *node, const char *key) {
-  const uint32_t at = count_before(node, key);
+  const uint32_t at = count_smaller_keys(node, key);
   return at < node->n_attrs && strcmp(node->attrs[at].key, key) == 0
              ? &node->attrs[at]
              : NULL;
@@ -38,21 +39,21 @@ const char *tn__attribute_get(const tn__node *node, const char *key) {
   return attribute ? attribute->value : NULL;
 }
 
-static void text_free(const tn_graph *graph, const char *text) {
+static void free_text(const tn_graph *graph, const char *text) {
   tn__free(graph->env, (void *)(uintptr_t)text);
 }
 
-static void attribute_remove(const tn_graph *graph, tn__node *node,
+static void remove_attribute(const tn_graph *graph, tn__node *node,
                              tn_attribute *at) {
-  text_free(graph, at->key);
-  text_free(graph, at->value);
+  free_text(graph, at->key);
+  free_text(graph, at->value);
   const size_t behind = (size_t)(node->attrs + node->n_attrs - (at + 1));
   memmove(at, at + 1, behind * sizeof *at);
   --node->n_attrs;
 }
 
 /* Inserts a new attribute in order of keys. */
-static tn_code attribute_insert(const tn_graph *graph, tn__node *node,
+static tn_code insert_attribute(const tn_graph *graph, tn__node *node,
                                 const char *key, const char *value) {
   const size_t bytes = (node->n_attrs + 1u) * sizeof *node->attrs;
   tn_attribute *list = tn__alloc(graph->env, bytes);
@@ -60,11 +61,11 @@ static tn_code attribute_insert(const tn_graph *graph, tn__node *node,
   char *own_value = tn__strdup(graph->env, value);
   if (!list || !own_key || !own_value) {
     tn__free(graph->env, list);
-    text_free(graph, own_key);
-    text_free(graph, own_value);
+    free_text(graph, own_key);
+    free_text(graph, own_value);
     return tn__fail_memory(bytes, "an attribute");
   }
-  const uint32_t at = count_before(node, key);
+  const uint32_t at = count_smaller_keys(node, key);
   if (at > 0) memcpy(list, node->attrs, at * sizeof *list);
   if (at < node->n_attrs)
     memcpy(list + at + 1, node->attrs + at,
@@ -76,16 +77,17 @@ static tn_code attribute_insert(const tn_graph *graph, tn__node *node,
   return TN_OK;
 }
 
-/* Copies attributes. On failure it frees the texts that it has made. */
-static tn_code attributes_copy(const tn_graph *graph, tn_attribute *list,
+/* Copies `n` attributes and their texts. On failure it frees the texts that it
+ * has copied. */
+static tn_code copy_attributes(const tn_graph *graph, tn_attribute *list,
                                const tn_attribute *from, uint32_t n) {
   for (uint32_t i = 0; i < n; ++i) {
     list[i].key = tn__strdup(graph->env, from[i].key);
     list[i].value = tn__strdup(graph->env, from[i].value);
     if (list[i].key && list[i].value) continue;
     for (uint32_t k = 0; k <= i; ++k) {
-      text_free(graph, list[k].key);
-      text_free(graph, list[k].value);
+      free_text(graph, list[k].key);
+      free_text(graph, list[k].value);
     }
     return tn__fail_memory(strlen(from[i].value), "an attribute");
   }
@@ -97,7 +99,7 @@ tn_code tn__attributes_set_sorted(const tn_graph *graph, tn__node *node,
   if (n == 0) return TN_OK;
   tn_attribute *list = tn__alloc(graph->env, n * sizeof *list);
   if (!list) return tn__fail_memory(n * sizeof *list, "attributes");
-  const tn_code rc = attributes_copy(graph, list, sorted, n);
+  const tn_code rc = copy_attributes(graph, list, sorted, n);
   if (rc != TN_OK) {
     tn__free(graph->env, list);
     return rc;
@@ -107,7 +109,8 @@ tn_code tn__attributes_set_sorted(const tn_graph *graph, tn__node *node,
   return TN_OK;
 }
 
-/* Lists the attributes of `node`, and those of `from` with other keys. */
+/* Writes to `to` all attributes of `node`, and those attributes of `from` with
+ * a key that `node` does not have. Returns their number. */
 static uint32_t merge_attributes(const tn__node *node, const tn__node *from,
                                  tn_attribute *to) {
   uint32_t own = 0, other = 0, n = 0;
@@ -126,16 +129,17 @@ static uint32_t merge_attributes(const tn__node *node, const tn__node *from,
 static void free_attributes(const tn_graph *graph, tn_attribute *list,
                             uint32_t n) {
   for (uint32_t i = 0; i < n; ++i) {
-    text_free(graph, list[i].key);
-    text_free(graph, list[i].value);
+    free_text(graph, list[i].key);
+    free_text(graph, list[i].value);
   }
   tn__free(graph->env, list);
 }
 
-/* Bounds inherited attributes: a small file could set many attributes on many
- * nodes. */
-static tn_code count_inherited(tn_graph *graph, const tn__node *from,
-                               uint32_t n) {
+/* Counts the attributes that a node inherits, and fails above the limit of the
+ * graph. Without a limit, a small file could set many attributes on many nodes.
+ */
+static tn_code add_inherited_count(tn_graph *graph, const tn__node *from,
+                                   uint32_t n) {
   graph->n_inherited += n;
   if (graph->n_inherited <= TN__MOST_INHERITED) return TN_OK;
   return tn__fail(TN_OUT_OF_RANGE,
@@ -153,24 +157,24 @@ tn_code tn__attributes_inherit(tn_graph *graph, tn__node *node,
   const uint32_t n = merge_attributes(node, from, both);
   tn_attribute *before = node->attrs;
   const uint32_t n_before = node->n_attrs;
-  tn_code rc = count_inherited(graph, from, n - n_before);
+  tn_code rc = add_inherited_count(graph, from, n - n_before);
   if (rc == TN_OK) rc = tn__attributes_set_sorted(graph, node, both, n);
   if (rc == TN_OK) free_attributes(graph, before, n_before);
   tn__free(graph->env, both);
   return rc;
 }
 
-static tn_code attribute_replace(const tn_graph *graph, tn_attribute *at,
-                                 const char *value) {
+static tn_code replace_attribute_value(const tn_graph *graph, tn_attribute *at,
+                                       const char *value) {
   char *own = tn__strdup(graph->env, value);
   if (!own) return tn__fail_memory(strlen(value), "an attribute");
-  text_free(graph, at->value);
+  free_text(graph, at->value);
   at->value = own;
   return TN_OK;
 }
 
 /* Rejects texts that JSON cannot contain, because graphs are saved as JSON. */
-static tn_code attribute_check(const char *key, const char *value) {
+static tn_code check_attribute(const char *key, const char *value) {
   if (!key[0])
     return tn__fail(TN_INVALID, "an attribute's key must not be empty");
   if (!tn__is_utf8(key, strlen(key)))
@@ -186,16 +190,16 @@ static tn_code attribute_check(const char *key, const char *value) {
   return TN_OK;
 }
 
-static tn_code node_attribute_set(const tn_graph *graph, tn__node *node,
+static tn_code set_node_attribute(const tn_graph *graph, tn__node *node,
                                   const char *key, const char *value) {
   tn_attribute *at = find_attribute(node, key);
-  TN__TRY(attribute_check(key, value));
+  TN__TRY(check_attribute(key, value));
   if (!value) {
-    if (at) attribute_remove(graph, node, at);
+    if (at) remove_attribute(graph, node, at);
     return TN_OK;
   }
-  return at ? attribute_replace(graph, at, value)
-            : attribute_insert(graph, node, key, value);
+  return at ? replace_attribute_value(graph, at, value)
+            : insert_attribute(graph, node, key, value);
 }
 
 tn_code tn__attribute_set(tn_graph *graph, uint32_t node, const char *key,
@@ -203,7 +207,7 @@ tn_code tn__attribute_set(tn_graph *graph, uint32_t node, const char *key,
   if (node >= tn__n_nodes(graph))
     return tn__fail(TN_INVALID, "node %u: the graph has %u nodes", node,
                     tn__n_nodes(graph));
-  return node_attribute_set(graph, tn__node_at(graph, node), key, value);
+  return set_node_attribute(graph, tn__node_at(graph, node), key, value);
 }
 
 /* -------------------------------------------------------------------- lists */
@@ -261,14 +265,14 @@ tn_code tn__attributes_json(const tn_graph *graph, tn_text **out) {
 
 /* ------------------------------------------------------------------ scopes */
 
-static size_t text_bytes(const tn_attribute *attributes, size_t n) {
+static size_t count_text_bytes(const tn_attribute *attributes, size_t n) {
   size_t bytes = 0;
   for (size_t i = 0; i < n; ++i)
     bytes += strlen(attributes[i].key) + strlen(attributes[i].value) + 2;
   return bytes;
 }
 
-static const char *text_put(char **to, const char *text) {
+static const char *append_text(char **to, const char *text) {
   const size_t bytes = strlen(text) + 1;
   char *at = *to;
   memcpy(at, text, bytes);
@@ -279,16 +283,16 @@ static const char *text_put(char **to, const char *text) {
 tn_code tn__scope_push(tn_graph *graph, const tn_attribute *attributes,
                        size_t n) {
   for (size_t i = 0; i < n; ++i)
-    TN__TRY(attribute_check(attributes[i].key, attributes[i].value));
+    TN__TRY(check_attribute(attributes[i].key, attributes[i].value));
   const size_t head = sizeof(scope) + n * sizeof(tn_attribute);
-  const size_t bytes = head + text_bytes(attributes, n);
+  const size_t bytes = head + count_text_bytes(attributes, n);
   scope *s = tn__alloc(graph->env, bytes);
   if (!s) return tn__fail_memory(bytes, "a scope of attributes");
   char *text = (char *)s + head;
   s->n = n;
   for (size_t i = 0; i < n; ++i)
-    s->v[i] = (tn_attribute){text_put(&text, attributes[i].key),
-                             text_put(&text, attributes[i].value)};
+    s->v[i] = (tn_attribute){append_text(&text, attributes[i].key),
+                             append_text(&text, attributes[i].value)};
   const tn_code rc = tn__vec_push(graph->env, &graph->scopes, s);
   if (rc != TN_OK) tn__free(graph->env, s);
   return rc;
@@ -305,15 +309,19 @@ tn_code tn__scope_pop(tn_graph *graph) {
 
 /* ------------------------------------------------- attributes of a new node */
 
-static size_t count_listed(const tn_graph *graph, size_t n) {
+/* Number of attributes of all scopes of the graph, plus the `n` attributes of
+ * the new node itself. */
+static size_t count_scope_attributes(const tn_graph *graph, size_t n) {
   for (size_t i = 0; i < graph->scopes.n; ++i)
     n += ((const scope *)graph->scopes.v[i])->n;
   return n;
 }
 
-/* Lists pointers to the attributes of all scopes, then to the node's own. */
-static void list_attributes(const tn_graph *graph, const tn_attribute *own,
-                            size_t n, const tn_attribute **to) {
+/* Writes pointers to the attributes of all scopes, from the outermost to the
+ * innermost, then to the node's own attributes. */
+static void list_scope_attributes(const tn_graph *graph,
+                                  const tn_attribute *own, size_t n,
+                                  const tn_attribute **to) {
   for (size_t i = 0; i < graph->scopes.n; ++i) {
     const scope *s = graph->scopes.v[i];
     for (size_t k = 0; k < s->n; ++k) *to++ = &s->v[k];
@@ -321,9 +329,11 @@ static void list_attributes(const tn_graph *graph, const tn_attribute *own,
   for (size_t i = 0; i < n; ++i) *to++ = &own[i];
 }
 
-/* Merges two sorted parts; of equal keys, those of `a` come first. */
-static void merge_parts(const tn_attribute **a, size_t n_a, size_t n,
-                        const tn_attribute **to) {
+/* Merges two sorted parts of a list: the first `n_a` pointers at `a`, and the
+ * rest of its `n` pointers. Of two attributes with equal keys, that of the
+ * first part comes first. */
+static void merge_sorted_parts(const tn_attribute **a, size_t n_a, size_t n,
+                               const tn_attribute **to) {
   size_t i = 0, k = n_a;
   for (size_t at = 0; at < n; ++at) {
     const bool first = i < n_a && (k == n || strcmp(a[i]->key, a[k]->key) <= 0);
@@ -332,20 +342,22 @@ static void merge_parts(const tn_attribute **a, size_t n_a, size_t n,
   memcpy(a, to, n * sizeof *a);
 }
 
-/* Sorts by key, and by position if keys are equal. `other` is scratch of the
- * same size. */
-static void sort_listed(const tn_attribute **list, size_t n,
+/* Sorts attributes by key; those with equal keys keep their order. `other` is
+ * scratch memory for `n` pointers. */
+static void sort_by_key(const tn_attribute **list, size_t n,
                         const tn_attribute **other) {
   for (size_t width = 1; width < n; width *= 2)
     for (size_t at = 0; at + width < n; at += 2 * width) {
       const size_t left = n - at;
-      merge_parts(list + at, width, left < 2 * width ? left : 2 * width, other);
+      merge_sorted_parts(list + at, width, left < 2 * width ? left : 2 * width,
+                         other);
     }
 }
 
-/* Keeps the last value of each key; NULL removes the key. */
-static uint32_t pick_last(const tn_attribute **sorted, size_t n,
-                          tn_attribute *to) {
+/* Copies, of each run of attributes with equal keys, the last one to `to`. A
+ * key with last value NULL is left out. Returns the number of copies. */
+static uint32_t keep_last_values(const tn_attribute **sorted, size_t n,
+                                 tn_attribute *to) {
   uint32_t made = 0;
   for (size_t i = 0; i < n; ++i) {
     const bool last =
@@ -355,30 +367,31 @@ static uint32_t pick_last(const tn_attribute **sorted, size_t n,
   return made;
 }
 
-/* `list` has space for twice `n` pointers. */
-static tn_code set_listed(const tn_graph *graph, tn__node *node,
-                          const tn_attribute **list, size_t n,
-                          tn_attribute *picked) {
-  sort_listed(list, n, list + n);
+/* Sorts the attributes in `list`, and sets the last value of each key on the
+ * node. `list` has space for twice `n` pointers. */
+static tn_code sort_and_set_attributes(const tn_graph *graph, tn__node *node,
+                                       const tn_attribute **list, size_t n,
+                                       tn_attribute *picked) {
+  sort_by_key(list, n, list + n);
   return tn__attributes_set_sorted(graph, node, picked,
-                                   pick_last(list, n, picked));
+                                   keep_last_values(list, n, picked));
 }
 
 tn_code tn__scopes_apply(tn_graph *graph, tn__node *node,
                          const tn_attribute *own, size_t n) {
-  const size_t all = count_listed(graph, n);
+  const size_t all = count_scope_attributes(graph, n);
   const size_t each = sizeof(tn_attribute) + 2 * sizeof(tn_attribute *);
   size_t bytes = 0;
   for (size_t i = 0; i < n; ++i)
-    TN__TRY(attribute_check(own[i].key, own[i].value));
+    TN__TRY(check_attribute(own[i].key, own[i].value));
   if (all == 0) return TN_OK;
   tn_attribute *picked = all <= UINT32_MAX && tn__mul(all, each, &bytes)
                              ? tn__alloc(graph->env, bytes)
                              : NULL;
   if (!picked) return tn__fail_memory(bytes, "attributes");
   const tn_attribute **list = (const tn_attribute **)(picked + all);
-  list_attributes(graph, own, n, list);
-  const tn_code rc = set_listed(graph, node, list, all, picked);
+  list_scope_attributes(graph, own, n, list);
+  const tn_code rc = sort_and_set_attributes(graph, node, list, all, picked);
   tn__free(graph->env, picked);
   return rc;
 }

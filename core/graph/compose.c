@@ -9,12 +9,15 @@
 
 /* ------------------------------------------------------------------- embed */
 
-/* A graph that becomes a node. */
+/* The state of adding a nested graph as one node of `graph`. */
 typedef struct embedding {
   tn_graph *graph;
-  tn_graph *inner; /* the copy; owned by the node when it exists */
+  tn_graph *inner; /* copy of the nested graph; the new node owns it as soon as
+                      the node exists */
   const char *name;
-  const tn_entry *given; /* n_given, by position, or by `keys` */
+  const tn_entry *given; /* the caller's entries for n_given inputs: in the
+                            order of the inputs, or, if `keys` is not NULL, for
+                            the inputs with these names */
   const char *const *keys;
   uint32_t n_given;
   const tn_attribute *attributes;
@@ -26,17 +29,19 @@ typedef struct embedding {
   tn_entry *in;
 } embedding;
 
-static const char *inside_name(const embedding *e, uint32_t i) {
+static const char *get_inner_name(const embedding *e, uint32_t i) {
   return tn__node_at(e->inner, e->inside[i].node)->name;
 }
 
-/* Returns TN_NONE if the heads depend on no variable of this name. */
-static uint32_t place_of(const embedding *e, const char *name) {
+/* Position of the variable with this name among the inputs of the nested graph;
+ * TN_NONE if its heads depend on no such variable. */
+static uint32_t find_variable_position(const embedding *e, const char *name) {
   const tn__node *node = tn__map_get(&e->inner->names, name);
   return node ? e->places[node->id] : TN_NONE;
 }
 
-static tn_code input_place(const embedding *e, uint32_t i, uint32_t *out) {
+static tn_code find_input_position(const embedding *e, uint32_t i,
+                                   uint32_t *out) {
   const uint32_t n = e->n_in + e->n_aux;
   *out = i;
   if (!e->keys)
@@ -44,16 +49,16 @@ static tn_code input_place(const embedding *e, uint32_t i, uint32_t *out) {
                  : tn__fail(TN_INVALID,
                             "%s has %u variables, but %u entries were given",
                             e->name, n, e->n_given);
-  *out = place_of(e, e->keys[i]);
+  *out = find_variable_position(e, e->keys[i]);
   return *out != TN_NONE ? TN_OK
                          : tn__fail(TN_NOT_FOUND, "%s has no variable `%s`",
                                     e->name, e->keys[i]);
 }
 
-static tn_code inside_variable(const embedding *e, uint32_t i) {
+static tn_code add_outer_variable(const embedding *e, uint32_t i) {
   char name[512];
   tn__node *node = NULL;
-  (void)snprintf(name, sizeof name, "%s_%s", e->name, inside_name(e, i));
+  (void)snprintf(name, sizeof name, "%s_%s", e->name, get_inner_name(e, i));
   const tn__node_spec spec = {
       .kind = TN__NODE_VARIABLE,
       .n_out = 1,
@@ -65,34 +70,34 @@ static tn_code inside_variable(const embedding *e, uint32_t i) {
   return tn__scopes_apply(e->graph, node, e->attributes, e->n_attributes);
 }
 
-static tn_code state_check(const embedding *e, uint32_t i) {
+static tn_code check_state(const embedding *e, uint32_t i) {
   if (i < e->n_in || e->in[i].node >= tn__n_nodes(e->graph)) return TN_OK;
   if (tn__node_at(e->graph, e->in[i].node)->kind == TN__NODE_VARIABLE)
     return TN_OK;
   return tn__fail(TN_INVALID,
                   "%s changes its state `%s`, so it must be a variable",
-                  e->name, inside_name(e, i));
+                  e->name, get_inner_name(e, i));
 }
 
-static tn_code embedding_inputs(embedding *e) {
+static tn_code set_embedding_inputs(embedding *e) {
   const uint32_t n = e->n_in + e->n_aux;
   for (uint32_t i = 0; i < n; ++i) e->in[i] = TN_ENTRY_NONE;
   for (uint32_t i = 0; i < e->n_given; ++i) {
     uint32_t place = 0;
-    TN__TRY(input_place(e, i, &place));
+    TN__TRY(find_input_position(e, i, &place));
     if (!tn__entry_is_none(e->in[place]))
       return tn__fail(TN_INVALID, "%s: `%s` is given twice", e->name,
-                      inside_name(e, place));
+                      get_inner_name(e, place));
     e->in[place] = e->given[i];
   }
   for (uint32_t i = 0; i < n; ++i) {
-    if (tn__entry_is_none(e->in[i])) TN__TRY(inside_variable(e, i));
-    TN__TRY(state_check(e, i));
+    if (tn__entry_is_none(e->in[i])) TN__TRY(add_outer_variable(e, i));
+    TN__TRY(check_state(e, i));
   }
   return TN_OK;
 }
 
-static tn_code embedding_room(embedding *e, const char *name,
+static tn_code init_embedding(embedding *e, const char *name,
                               const char *stem) {
   TN__TRY(tn__graph_name_make(e->graph, name, stem, &e->name));
   TN__TRY(tn__graph_variables(e->inner, &e->inside, &e->n_in, &e->n_aux));
@@ -108,8 +113,8 @@ static tn_code embedding_room(embedding *e, const char *name,
   return TN_OK;
 }
 
-static tn_code embedding_add(embedding *e, uint32_t kind, uint32_t n_out,
-                             const tn__loop *loop, tn_entry *out) {
+static tn_code add_embedding_node(embedding *e, uint32_t kind, uint32_t n_out,
+                                  const tn__loop *loop, tn_entry *out) {
   tn__node *node = NULL;
   const tn__node_spec spec = {.kind = kind,
                               .n_in = e->n_in,
@@ -120,7 +125,7 @@ static tn_code embedding_add(embedding *e, uint32_t kind, uint32_t n_out,
                               .in = e->in,
                               .inner = e->inner,
                               .loop = loop};
-  TN__TRY(embedding_inputs(e));
+  TN__TRY(set_embedding_inputs(e));
   TN__TRY(tn__node_add(e->graph, &spec, &node));
   e->inner = NULL;
   TN__TRY(tn__scopes_apply(e->graph, node, e->attributes, e->n_attributes));
@@ -128,7 +133,7 @@ static tn_code embedding_add(embedding *e, uint32_t kind, uint32_t n_out,
   return TN_OK;
 }
 
-static tn_code embedding_end(embedding *e, uint32_t before, tn_code rc) {
+static tn_code end_embedding(embedding *e, uint32_t before, tn_code rc) {
   tn__graph_release(e->inner);
   tn__free(e->graph->env, e->places);
   tn__free(e->graph->env, e->in);
@@ -136,7 +141,7 @@ static tn_code embedding_end(embedding *e, uint32_t before, tn_code rc) {
   return rc;
 }
 
-static tn_code inner_check(const tn_graph *graph, const tn_graph *inner) {
+static tn_code check_inner_graph(const tn_graph *graph, const tn_graph *inner) {
   if (inner->caller != graph->caller)
     return tn__fail(TN_INVALID, "the two graphs belong to different runtimes");
   if (inner->n_heads == 0)
@@ -155,30 +160,30 @@ tn_code tn__graph_embed(tn_graph *graph, const tn_embedding *what,
                  .n_given = what->n_in,
                  .attributes = what->attributes,
                  .n_attributes = what->n_attributes};
-  TN__TRY(inner_check(graph, what->inner));
+  TN__TRY(check_inner_graph(graph, what->inner));
   TN__TRY(tn__graph_copy(what->inner, &e.inner));
-  tn_code rc = embedding_room(&e, what->name, "graph");
+  tn_code rc = init_embedding(&e, what->name, "graph");
   if (rc == TN_OK)
-    rc = embedding_add(&e, TN__NODE_GRAPH, (uint32_t)what->inner->n_heads, NULL,
-                       out);
-  return embedding_end(&e, before, rc);
+    rc = add_embedding_node(&e, TN__NODE_GRAPH, (uint32_t)what->inner->n_heads,
+                            NULL, out);
+  return end_embedding(&e, before, rc);
 }
 
 /* -------------------------------------------------------------------- loop */
 
-static tn_code argument_find(const embedding *e, const char *name,
+static tn_code find_argument(const embedding *e, const char *name,
                              uint32_t *out) {
-  *out = place_of(e, name);
+  *out = find_variable_position(e, name);
   if (*out < e->n_in) return TN_OK;
   return tn__fail(TN_NOT_FOUND,
                   "%s: the step has no argument `%s` that its heads depend on",
                   e->name, name);
 }
 
-static tn_code arguments_find(const embedding *e, const char *const *names,
+static tn_code find_arguments(const embedding *e, const char *const *names,
                               uint32_t n, uint32_t *out, uint8_t *used) {
   for (uint32_t i = 0; i < n; ++i) {
-    TN__TRY(argument_find(e, names[i], &out[i]));
+    TN__TRY(find_argument(e, names[i], &out[i]));
     if (used[out[i]]++)
       return tn__fail(TN_INVALID,
                       "%s: `%s` is named twice among sequences and states",
@@ -187,9 +192,11 @@ static tn_code arguments_find(const embedding *e, const char *const *names,
   return TN_OK;
 }
 
-/* Lists the entries that a loop must keep, because its gradient must not
- * compute their nodes again; the caller frees *out. */
-static tn_code kept_find(const tn_graph *step, tn_entry **out, uint32_t *n) {
+/* Lists the entries of the step graph that a loop must keep, because the loop's
+ * gradient must not compute their nodes a second time. The caller frees *out.
+ */
+static tn_code find_kept_entries(const tn_graph *step, tn_entry **out,
+                                 uint32_t *n) {
   tn__order order;
   *n = 0;
   *out = NULL;
@@ -205,20 +212,20 @@ static tn_code kept_find(const tn_graph *step, tn_entry **out, uint32_t *n) {
   return list ? TN_OK : tn__fail_memory(step->n_entries, "a loop");
 }
 
-static tn_code loop_embed(embedding *e, const tn__loop *loop, tn_entry *out) {
+static tn_code embed_loop(embedding *e, const tn__loop *loop, tn_entry *out) {
   const uint32_t n_heads = (uint32_t)e->inner->n_heads;
   tn__loop whole = *loop;
   tn_entry *kept = NULL;
-  TN__TRY(kept_find(e->inner, &kept, &whole.n_kept));
+  TN__TRY(find_kept_entries(e->inner, &kept, &whole.n_kept));
   whole.kept = kept;
   const uint32_t n_hidden = whole.n_states + whole.n_kept;
   const tn_code rc =
-      embedding_add(e, TN__NODE_LOOP, n_heads + n_hidden, &whole, out);
+      add_embedding_node(e, TN__NODE_LOOP, n_heads + n_hidden, &whole, out);
   tn__free(e->graph->env, kept);
   return rc;
 }
 
-static tn_code loop_add(embedding *e, const tn_loop *what, uint32_t *places,
+static tn_code add_loop(embedding *e, const tn_loop *what, uint32_t *places,
                         tn_entry *out) {
   const tn__loop loop = {.n_sequences = what->n_sequences,
                          .n_states = what->n_states,
@@ -228,16 +235,16 @@ static tn_code loop_add(embedding *e, const tn_loop *what, uint32_t *places,
   uint8_t *used = tn__zalloc(e->graph->env, (size_t)e->n_in + 1);
   if (!used) return tn__fail_memory(e->n_in, "the inputs of a loop");
   tn_code rc =
-      arguments_find(e, what->sequences, what->n_sequences, places, used);
+      find_arguments(e, what->sequences, what->n_sequences, places, used);
   if (rc == TN_OK)
-    rc = arguments_find(e, what->states, what->n_states,
+    rc = find_arguments(e, what->states, what->n_states,
                         places + what->n_sequences, used);
   tn__free(e->graph->env, used);
   TN__TRY(rc);
-  return loop_embed(e, &loop, out);
+  return embed_loop(e, &loop, out);
 }
 
-static tn_code loop_check(const tn_loop *what) {
+static tn_code check_loop(const tn_loop *what) {
   if (what->n_sequences == 0)
     return tn__fail(TN_INVALID,
                     "a loop needs a sequence; its length is the "
@@ -258,16 +265,16 @@ tn_code tn__graph_loop(tn_graph *graph, const tn_loop *what, tn_entry *out) {
                  .n_given = what->n_in,
                  .attributes = what->attributes,
                  .n_attributes = what->n_attributes};
-  TN__TRY(inner_check(graph, what->step));
-  TN__TRY(loop_check(what));
+  TN__TRY(check_inner_graph(graph, what->step));
+  TN__TRY(check_loop(what));
   const size_t n = (size_t)what->n_sequences + what->n_states;
   uint32_t *places = tn__alloc(graph->env, n * sizeof *places);
   if (!places) return tn__fail_memory(n * sizeof *places, "a loop");
   tn_code rc = tn__graph_copy(what->step, &e.inner);
-  if (rc == TN_OK) rc = embedding_room(&e, what->name, "loop");
-  if (rc == TN_OK) rc = loop_add(&e, what, places, out);
+  if (rc == TN_OK) rc = init_embedding(&e, what->name, "loop");
+  if (rc == TN_OK) rc = add_loop(&e, what, places, out);
   tn__free(graph->env, places);
-  return embedding_end(&e, before, rc);
+  return end_embedding(&e, before, rc);
 }
 
 /* ----------------------------------------------------------------- compose */
@@ -290,9 +297,10 @@ static tn_code replace_variable(const tn_graph *graph, const tn_graph *other,
   return TN_OK;
 }
 
-/* Joins variables of the same name. */
-static void variables_join(const tn_graph *graph, const tn_graph *other,
-                           tn_entry *map) {
+/* Maps each variable of `other` to the variable of `graph` with the same name,
+ * if there is one. */
+static void map_common_variables(const tn_graph *graph, const tn_graph *other,
+                                 tn_entry *map) {
   for (uint32_t i = 0; i < tn__n_nodes(other); ++i) {
     const tn__node *node = tn__node_at(other, i);
     const tn__node *same = tn__map_get(&graph->names, node->name);
@@ -314,7 +322,7 @@ tn_code tn__graph_compose(tn_graph *graph, const tn_graph *other,
   for (size_t i = 0; rc == TN_OK && i < n; ++i)
     rc = replace_variable(graph, other, names[i], entries[i], map);
   if (rc == TN_OK) {
-    variables_join(graph, other, map);
+    map_common_variables(graph, other, map);
     rc = tn__graph_paste(graph, other, NULL, NULL, map);
   }
   for (size_t i = 0; rc == TN_OK && i < other->n_heads; ++i)

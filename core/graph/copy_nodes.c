@@ -8,19 +8,22 @@
 
 enum { TAIL = 80 }; /* letters to keep of a name that is too long */
 
-/* The copy of nodes of `from` into `to`. */
+/* The state of copying nodes of the graph `from` to the end of the graph `to`.
+ */
 typedef struct pasting {
   tn_graph *to;
   const tn_graph *from;
   const uint8_t *wanted; /* or NULL: all */
   const char *prefix;    /* or NULL */
-  bool flat;             /* GRAPH nodes become their nodes */
-  const tn_graph *top;   /* graph of which nodes keep their names; or NULL */
+  bool flat;             /* true: a GRAPH node is replaced by copies of the
+                            nodes of its graph */
+  const tn_graph *top;   /* the outermost graph, of which nodes keep their
+                            names; NULL: no nodes keep them */
   tn_entry *map;         /* by entry of `from` */
   tn_entry *in;          /* space for the inputs of any node */
   uint32_t *after;
-  const uint32_t *outer; /* control dependencies of the outer GRAPH node, in
-                            `to` */
+  const uint32_t *outer; /* nodes of `to` on which all copies depend, because
+                            the outer GRAPH node depends on them */
   uint32_t n_outer;
 } pasting;
 
@@ -31,7 +34,7 @@ tn_entry *tn__graph_create_map(const tn_graph *from) {
   return map;
 }
 
-static tn_code paste_fail(const tn_graph *from) {
+static tn_code fail_paste(const tn_graph *from) {
   return tn__fail_memory(from->n_entries * sizeof(tn_entry),
                          "a copy of a graph");
 }
@@ -43,13 +46,14 @@ static tn_entry map_entry(const pasting *p, tn_entry entry) {
 
 /* ---------------------------------------------------------------- one node */
 
-static uint32_t node_mapped(const pasting *p, uint32_t node) {
+static uint32_t get_copied_node(const pasting *p, uint32_t node) {
   return node == TN_NONE ? TN_NONE : map_entry(p, (tn_entry){node, 0}).node;
 }
 
-/* Lists the control dependencies of a node, in `to`; returns their number. The
- * nodes that wait for a GRAPH node wait for its outputs instead. */
-static uint32_t after_map(const pasting *p, const tn__node *node) {
+/* Lists the nodes of `to` on which the copy of `node` depends, and returns
+ * their number. A node that depends on a replaced GRAPH node depends on the
+ * outputs of that node instead. */
+static uint32_t map_dependencies(const pasting *p, const tn__node *node) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < node->n_after; ++i) {
     const tn__node *other = tn__node_at(p->from, node->after[i]);
@@ -61,27 +65,27 @@ static uint32_t after_map(const pasting *p, const tn__node *node) {
   return n;
 }
 
-static size_t most_after(const pasting *p, const tn__node *node) {
+static size_t get_most_dependencies(const pasting *p, const tn__node *node) {
   size_t n = (size_t)node->n_after + p->n_outer;
   for (uint32_t i = 0; p->flat && i < node->n_after; ++i)
     n += tn__node_at(p->from, node->after[i])->n_out;
   return n;
 }
 
-static void inputs_map(const pasting *p, const tn__node *node) {
+static void map_inputs(const pasting *p, const tn__node *node) {
   for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i)
     p->in[i] = map_entry(p, node->in[i]);
 }
 
 static tn_code add_copy(const pasting *p, const tn__node *node,
                         const char *name, tn_graph *inner, tn__node **out) {
-  inputs_map(p, node);
+  map_inputs(p, node);
   const tn__node_spec spec = {.kind = node->kind,
                               .flags = node->flags,
                               .n_in = node->n_in,
                               .n_aux = node->n_aux,
                               .n_out = node->n_out,
-                              .of = node_mapped(p, node->of),
+                              .of = get_copied_node(p, node->of),
                               .name = name,
                               .in = p->in,
                               .in_flags = node->in_flags,
@@ -92,7 +96,7 @@ static tn_code add_copy(const pasting *p, const tn__node *node,
                               .known = &node->known,
                               .gradient_of = node->gradient_of,
                               .after = p->after,
-                              .n_after = after_map(p, node)};
+                              .n_after = map_dependencies(p, node)};
   return tn__node_add(p->to, &spec, out);
 }
 
@@ -117,29 +121,29 @@ static tn_code paste_copy(const pasting *p, const tn__node *node,
 
 static tn_code paste_nodes(pasting *p);
 
-/* The nodes that the heads need; the caller frees *out. */
-static tn_code needed_nodes(const tn_graph *graph, uint8_t **out) {
+/* Marks the nodes that the heads of a graph need. The caller frees *out. */
+static tn_code mark_needed_nodes(const tn_graph *graph, uint8_t **out) {
   tn__order order;
   *out = tn__zalloc(graph->env, graph->nodes.n + 1);
-  if (!*out) return paste_fail(graph);
+  if (!*out) return fail_paste(graph);
   TN__TRY(tn__order_all(graph, graph->heads, graph->n_heads, &order));
   for (uint32_t i = 0; i < order.n; ++i) (*out)[order.ids[i]] = 1;
   tn__free(graph->env, order.ids);
   return TN_OK;
 }
 
-/* Lets the copied nodes inherit the attributes of the node, unless they have
- * their own. */
-static tn_code attributes_inherit(const pasting *p, const tn__node *node,
+/* Gives the attributes of a GRAPH node to the copies of its inner nodes, from
+ * node number `from` on. A copy keeps its own value of an attribute. */
+static tn_code inherit_attributes(const pasting *p, const tn__node *node,
                                   uint32_t from) {
   for (uint32_t id = from; id < tn__n_nodes(p->to); ++id)
     TN__TRY(tn__attributes_inherit(p->to, tn__node_at(p->to, id), node));
   return TN_OK;
 }
 
-/* An output that is also an input stays separate if gradients stop between the
- * two. */
-static tn_code output_paste(const pasting *p, const tn__node *node, uint32_t i,
+/* Maps output `i` of a replaced GRAPH node. If the output is also an input, and
+ * gradients stop between the two, it becomes a copy of the input. */
+static tn_code paste_output(const pasting *p, const tn__node *node, uint32_t i,
                             const pasting *inside) {
   const tn_entry head = node->inner->heads[i];
   const tn_entry entry = map_entry(inside, head);
@@ -159,8 +163,8 @@ static tn_code output_paste(const pasting *p, const tn__node *node, uint32_t i,
   return TN_OK;
 }
 
-static tn_code inner_paste(const pasting *p, pasting *inside,
-                           const tn__node *node) {
+static tn_code paste_inner_nodes(const pasting *p, pasting *inside,
+                                 const tn__node *node) {
   const tn_entry *variables = NULL;
   uint32_t n_arguments = 0, n_states = 0;
   const uint32_t from = tn__n_nodes(p->to);
@@ -171,8 +175,8 @@ static tn_code inner_paste(const pasting *p, pasting *inside,
         map_entry(p, node->in[i]);
   TN__TRY(paste_nodes(inside));
   for (uint32_t i = 0; i < node->n_out; ++i)
-    TN__TRY(output_paste(p, node, i, inside));
-  return attributes_inherit(p, node, from);
+    TN__TRY(paste_output(p, node, i, inside));
+  return inherit_attributes(p, node, from);
 }
 
 static tn_code paste_inner(const pasting *p, const tn__node *node,
@@ -184,12 +188,12 @@ static tn_code paste_inner(const pasting *p, const tn__node *node,
                     .flat = true,
                     .top = p->top,
                     .outer = p->after,
-                    .n_outer = after_map(p, node)};
+                    .n_outer = map_dependencies(p, node)};
   inside.map = tn__graph_create_map(node->inner);
-  tn_code rc = inside.map ? TN_OK : paste_fail(node->inner);
-  if (rc == TN_OK) rc = needed_nodes(node->inner, &wanted);
+  tn_code rc = inside.map ? TN_OK : fail_paste(node->inner);
+  if (rc == TN_OK) rc = mark_needed_nodes(node->inner, &wanted);
   inside.wanted = wanted;
-  if (rc == TN_OK) rc = inner_paste(p, &inside, node);
+  if (rc == TN_OK) rc = paste_inner_nodes(p, &inside, node);
   tn__free(p->to->env, wanted);
   tn__free(p->to->env, inside.map);
   return rc;
@@ -203,34 +207,35 @@ static tn_code paste_named(const pasting *p, const tn__node *node,
                                                  : paste_copy(p, node, name);
 }
 
-static bool is_taken(const pasting *p, const char *name) {
+static bool has_node_named(const pasting *p, const char *name) {
   return tn__map_get(&p->to->names, name) ||
          (p->top && tn__map_get(&p->top->names, name));
 }
 
-/* Copies a node under a name that begins so and ends with a number. */
-static tn_code paste_counted(const pasting *p, const tn__node *node,
-                             const char *stem) {
+/* Copies a node; the name of the copy is `stem` and the first number that makes
+ * it unique. */
+static tn_code paste_numbered_copy(const pasting *p, const tn__node *node,
+                                   const char *stem) {
   const char *made = NULL;
   do {
     TN__TRY(tn__graph_name_make(p->to, NULL, stem, &made));
     TN__TRY(tn__graph_name_skip(p->to, stem));
-  } while (is_taken(p, made));
+  } while (has_node_named(p, made));
   return paste_named(p, node, made);
 }
 
-/* Copies a node of an inner graph. Names of nested graphs grow longer: if one
- * is too long, its end is kept with a number, and also if the name exists
- * already. */
-static tn_code paste_within(const pasting *p, const tn__node *node,
-                            const tn__buf *name) {
+/* Copies a node of a nested graph under the name OUTER/NAME. If the name is too
+ * long, the copy gets the end of it and a number; if the name exists, it gets a
+ * number too. */
+static tn_code paste_nested_copy(const pasting *p, const tn__node *node,
+                                 const tn__buf *name) {
   const bool cut = name->n > TN__NAME_MAX - TAIL;
   char stem[TN__NAME_MAX];
-  if (name->n <= TN__NAME_MAX && !is_taken(p, name->s))
+  if (name->n <= TN__NAME_MAX && !has_node_named(p, name->s))
     return paste_named(p, node, name->s);
   (void)snprintf(stem, sizeof stem, "%s%s@", cut ? ".." : "",
                  name->s + (cut ? name->n - TAIL : 0));
-  return paste_counted(p, node, stem);
+  return paste_numbered_copy(p, node, stem);
 }
 
 static tn_code paste_node(const pasting *p, const tn__node *node) {
@@ -239,16 +244,17 @@ static tn_code paste_node(const pasting *p, const tn__node *node) {
   tn__buf_init(&name, p->to->env);
   tn__buf_add(&name, "%s/%s", p->prefix, node->name);
   const tn_code rc = name.failed ? tn__fail_memory(name.n, "a node's name")
-                                 : paste_within(p, node, &name);
+                                 : paste_nested_copy(p, node, &name);
   tn__buf_deinit(&name);
   return rc;
 }
 
-static size_t most_inputs(const pasting *p) {
+static size_t get_most_inputs(const pasting *p) {
   size_t most = 1;
   for (uint32_t i = 0; i < tn__n_nodes(p->from); ++i) {
     const tn__node *node = tn__node_at(p->from, i);
-    const size_t n = (size_t)node->n_in + node->n_aux + most_after(p, node);
+    const size_t n =
+        (size_t)node->n_in + node->n_aux + get_most_dependencies(p, node);
     if (n > most) most = n;
   }
   return most;
@@ -266,10 +272,10 @@ static tn_code paste_all(const pasting *p) {
 
 static tn_code paste_nodes(pasting *p) {
   const tn__env *env = p->to->env;
-  const size_t most = most_inputs(p);
+  const size_t most = get_most_inputs(p);
   p->in = tn__alloc(env, most * sizeof *p->in);
   p->after = tn__alloc(env, most * sizeof *p->after);
-  const tn_code rc = p->in && p->after ? paste_all(p) : paste_fail(p->from);
+  const tn_code rc = p->in && p->after ? paste_all(p) : fail_paste(p->from);
   tn__free(env, p->in);
   tn__free(env, p->after);
   return rc;

@@ -16,59 +16,64 @@
 
 #include "graph.h"
 
-/* graph->from of a fact that came from the outer graph. */
+/* Value in graph->from of a fact that came from the outer graph. */
 #define TN__FROM_OUTSIDE (TN_NONE - 1)
 
 typedef struct tn__facts {
   tn_graph *graph;
-  uint32_t *first; /* n_entries + 1: index of the entry's first node in
-                      `users` */
+  uint32_t *first; /* n_entries + 1: for each entry, the index of the first node
+                      in `users` that has a rule about the entry */
   uint32_t *users; /* nodes with a rule about the entry */
   uint32_t *queue; /* a ring with space for every node */
   uint32_t head;
   uint32_t n_queued;
-  uint32_t current; /* the visited node, if it does not learn from its own
-                       facts; or TN_NONE */
-  uint32_t usual;   /* the node that may state default shapes, or TN_NONE */
+  uint32_t current; /* the node that is visited now, if its own facts must not
+                       make it visited again; or TN_NONE */
+  uint32_t usual;   /* the node that may infer default shapes now
+                       (TN_CALL_DEFAULTS); or TN_NONE */
   uint8_t *queued;
   tn_sig *io; /* space for the operands of any node */
   uint32_t *absent;
 } tn__facts;
 
-/* Begins with the facts that the graph has. Queues the new nodes. New variables
- * get the facts of their creation and of `known`. The caller closes the
- * inference, also on failure. */
+/* Begins an inference with the facts that the graph has. Queues all new nodes.
+ * A new variable gets the facts of its creation and those of `known`. The
+ * caller must call tn__facts_close, also after a failure. */
 tn_code tn__facts_begin(tn__facts *facts, tn_graph *graph,
                         const tn_known *known, size_t n);
 void tn__facts_close(tn__facts *facts);
-/* Runs to the fixed point. */
+/* Visits the queued nodes, and nodes with new facts, until no node adds a fact.
+ */
 tn_code tn__facts_run(tn__facts *facts);
-/* After that, where shapes are unknown: runs to the fixed point with default
- * shapes (TN_CALL_DEFAULTS). */
+/* Call it after tn__facts_run. Lets the nodes with unknown shapes infer default
+ * shapes (TN_CALL_DEFAULTS), and visits nodes until no node adds a fact. */
 tn_code tn__facts_defaults(tn__facts *facts);
 
 /* Adds a fact about an entry. `from` is the node that states it, or
  * TN__FROM_OUTSIDE. TN_SHAPE or TN_DTYPE if it contradicts a known fact. */
 tn_code tn__facts_add(tn__facts *facts, tn_entry entry, const tn_sig *sig,
                       uint32_t from);
-/* Gives two entries one signature. */
+/* Gives two entries the same signature: each gets the facts of the other. */
 tn_code tn__facts_unify(tn__facts *facts, tn_entry a, tn_entry b);
 
-/* infer_inner.c: the rule of a GRAPH or LOOP node. */
+/* infer_inner.c: infers shapes and types of a GRAPH or LOOP node from its inner
+ * graph, and of the inner graph from the node. */
 tn_code tn__facts_infer_inner(tn__facts *facts, const tn__node *node);
 
 /* infer_text.c */
 bool tn__sig_has_conflict(const tn_sig *a, const tn_sig *b, tn_code *code);
-/* Fails because `entry` cannot be `sig`; `other` has this signature, or is
- * TN_ENTRY_NONE. */
+/* Sets the message that `entry` cannot have the signature `sig`, because the
+ * entry `other` has a conflicting one; `other` may be TN_ENTRY_NONE. Returns
+ * the error. */
 tn_code tn__facts_fail_conflict(const tn_graph *graph, tn_entry entry,
                                 tn_entry other, const tn_sig *sig);
-/* Adds to the text of a failing rule: the node before it, and after it the
- * sources of its operands' shapes and types. */
+/* Completes the message of a failed inference rule: adds the node at the begin,
+ * and at the end the sources of its operands' shapes and types. Returns `code`.
+ */
 tn_code tn__facts_fail_call(const tn_graph *graph, const tn__node *node,
                             tn_code code);
-/* TN_INCOMPLETE with the missing facts, unless all facts that the heads need
- * are known. */
+/* Checks that all shapes and types that the heads need are known. Returns
+ * TN_INCOMPLETE otherwise; the message lists the missing ones. */
 tn_code tn__facts_check_complete(const tn_graph *graph);
 
 #endif /* TENON_FACTS_H_ */

@@ -45,7 +45,7 @@ void tn__graph_drop_facts(tn_graph *graph) {
   graph->facts &= ~(uint32_t)TN__FACT_SHAPES;
 }
 
-static void states_flag(const tn_graph *graph, const tn__node *node, bool on) {
+static void flag_states(const tn_graph *graph, const tn__node *node, bool on) {
   for (uint32_t i = node->n_in; i < node->n_in + node->n_aux; ++i) {
     tn__node *state = tn__node_at(graph, node->in[i].node);
     if (on)
@@ -55,20 +55,21 @@ static void states_flag(const tn_graph *graph, const tn__node *node, bool on) {
   }
 }
 
-/* Recomputes which variables are states: only the remaining nodes count. */
-static void states_leave(const tn_graph *graph, uint32_t n) {
+/* Recomputes which variables are states of operators, before the nodes from
+ * number `n` on are removed: only the remaining nodes count. */
+static void recompute_state_flags(const tn_graph *graph, uint32_t n) {
   bool any = false;
   for (uint32_t id = n; id < tn__n_nodes(graph); ++id) {
     any = any || tn__node_at(graph, id)->n_aux > 0;
-    states_flag(graph, tn__node_at(graph, id), false);
+    flag_states(graph, tn__node_at(graph, id), false);
   }
   for (uint32_t id = 0; any && id < n; ++id)
-    states_flag(graph, tn__node_at(graph, id), true);
+    flag_states(graph, tn__node_at(graph, id), true);
 }
 
 void tn__graph_truncate(tn_graph *graph, uint32_t n) {
   if (tn__n_nodes(graph) <= n) return;
-  states_leave(graph, n);
+  recompute_state_flags(graph, n);
   graph->facts &= ~(uint32_t)TN__FACT_LISTS;
   graph->n_entries = tn__node_at(graph, n)->first;
   if (graph->n_sigs > graph->n_entries) graph->n_sigs = graph->n_entries;
@@ -103,7 +104,7 @@ static bool is_name_letter(char c) {
          (c >= '0' && c <= '9') || (c != '\0' && strchr("_./-@'", c) != NULL);
 }
 
-static tn_code name_check(const tn_graph *graph, const char *name) {
+static tn_code check_name(const tn_graph *graph, const char *name) {
   size_t n = 0;
   while (is_name_letter(name[n])) ++n;
   if (n == 0 || name[n] != '\0' || n > TN__NAME_MAX)
@@ -119,10 +120,11 @@ static tn_code name_check(const tn_graph *graph, const char *name) {
   return TN_OK;
 }
 
-/* Keeps the first number of a stem that may be new, so that the next one is
- * found at once. The number rises only when a node has the name: the name of a
- * node that failed is used again. */
-static tn_code stem_counter(tn_graph *graph, const char *stem, uint64_t **out) {
+/* Finds the counter of a stem: the first number that may be unused in a name of
+ * this stem. The number rises only when a node gets the name, so the name of a
+ * node that was not added is used again. */
+static tn_code get_stem_counter(tn_graph *graph, const char *stem,
+                                uint64_t **out) {
   uint64_t *counter = tn__map_get(&graph->stems, stem);
   *out = counter;
   if (counter) return TN_OK;
@@ -136,12 +138,13 @@ static tn_code stem_counter(tn_graph *graph, const char *stem, uint64_t **out) {
   return tn__map_set(graph->env, &graph->stems, key, counter);
 }
 
-/* Makes "<prefix><stem><number>", which no node has. */
-static tn_code name_count(tn_graph *graph, const char *stem, const char **out) {
+/* Makes a name "<prefix><stem><number>" that no node of the graph has. */
+static tn_code make_numbered_name(tn_graph *graph, const char *stem,
+                                  const char **out) {
   tn__buf text;
   tn_code rc = TN_OK;
   uint64_t *number = NULL;
-  TN__TRY(stem_counter(graph, stem, &number));
+  TN__TRY(get_stem_counter(graph, stem, &number));
   tn__buf_init(&text, graph->env);
   for (;; ++*number) {
     text.n = 0;
@@ -157,15 +160,15 @@ static tn_code name_count(tn_graph *graph, const char *stem, const char **out) {
 
 tn_code tn__graph_name_make(tn_graph *graph, const char *name, const char *stem,
                             const char **out) {
-  if (!name) return name_count(graph, stem, out);
-  TN__TRY(name_check(graph, name));
+  if (!name) return make_numbered_name(graph, stem, out);
+  TN__TRY(check_name(graph, name));
   *out = tn__arena_text(&graph->arena, name, strlen(name));
   return *out ? TN_OK : tn__fail_memory(strlen(name), "the name of a node");
 }
 
 tn_code tn__graph_name_skip(tn_graph *graph, const char *stem) {
   uint64_t *number = NULL;
-  TN__TRY(stem_counter(graph, stem, &number));
+  TN__TRY(get_stem_counter(graph, stem, &number));
   ++*number;
   return TN_OK;
 }
@@ -204,7 +207,7 @@ tn_code tn__entry_check(const tn_graph *graph, tn_entry entry,
   return TN_OK;
 }
 
-static tn_code inputs_check(const tn_graph *graph, const tn__node_spec *spec) {
+static tn_code check_inputs(const tn_graph *graph, const tn__node_spec *spec) {
   for (uint32_t i = 0; i < spec->n_in + spec->n_aux; ++i) {
     char what[48];
     if (tn__entry_is_none(spec->in[i])) continue;
@@ -214,27 +217,27 @@ static tn_code inputs_check(const tn_graph *graph, const tn__node_spec *spec) {
   return TN_OK;
 }
 
-/* Copies a list into the arena. NULL for an empty list, or without memory; the
- * arena remembers the failure. */
-static void *list_copy(tn_graph *graph, const void *list, size_t n,
+/* Copies a list into the arena of the graph. Returns NULL for an empty list, or
+ * without memory; the arena remembers that failure. */
+static void *copy_list(tn_graph *graph, const void *list, size_t n,
                        size_t each) {
   void *copy = n > 0 && list ? tn__arena_alloc(&graph->arena, n * each) : NULL;
   if (copy) memcpy(copy, list, n * each);
   return copy;
 }
 
-static const tn__loop *loop_copy(tn_graph *graph, const tn__loop *loop) {
-  tn__loop *copy = list_copy(graph, loop, loop != NULL, sizeof *loop);
+static const tn__loop *copy_loop(tn_graph *graph, const tn__loop *loop) {
+  tn__loop *copy = copy_list(graph, loop, loop != NULL, sizeof *loop);
   if (!copy) return NULL;
-  copy->sequences = list_copy(graph, loop->sequences, loop->n_sequences,
+  copy->sequences = copy_list(graph, loop->sequences, loop->n_sequences,
                               sizeof *loop->sequences);
   copy->states =
-      list_copy(graph, loop->states, loop->n_states, sizeof *loop->states);
-  copy->kept = list_copy(graph, loop->kept, loop->n_kept, sizeof *loop->kept);
+      copy_list(graph, loop->states, loop->n_states, sizeof *loop->states);
+  copy->kept = copy_list(graph, loop->kept, loop->n_kept, sizeof *loop->kept);
   return copy;
 }
 
-static tn__node *node_make(tn_graph *graph, const tn__node_spec *spec) {
+static tn__node *create_node(tn_graph *graph, const tn__node_spec *spec) {
   tn__node *node = tn__arena_alloc(&graph->arena, sizeof *node);
   if (!node) return NULL;
   node->kind = spec->kind;
@@ -245,22 +248,23 @@ static tn__node *node_make(tn_graph *graph, const tn__node_spec *spec) {
   node->n_aux = spec->n_aux;
   node->n_out = spec->n_out;
   node->of = spec->of;
-  node->in = list_copy(graph, spec->in, (size_t)spec->n_in + spec->n_aux,
+  node->in = copy_list(graph, spec->in, (size_t)spec->n_in + spec->n_aux,
                        sizeof *spec->in);
   node->in_flags =
-      list_copy(graph, spec->in_flags, spec->n_in, sizeof *spec->in_flags);
+      copy_list(graph, spec->in_flags, spec->n_in, sizeof *spec->in_flags);
   node->after =
-      list_copy(graph, spec->after, spec->n_after, sizeof *spec->after);
+      copy_list(graph, spec->after, spec->n_after, sizeof *spec->after);
   node->n_after = spec->n_after;
-  node->loop = loop_copy(graph, spec->loop);
+  node->loop = copy_loop(graph, spec->loop);
   node->gradient_of = spec->gradient_of;
   node->known = spec->known ? *spec->known : tn__sig_unknown();
   return node;
 }
 
-/* Cannot fail. */
-static void node_enter(tn_graph *graph, tn__node *node,
-                       const tn__node_spec *spec) {
+/* Appends the node to the lists of the graph. It cannot fail, because the
+ * memory is reserved. */
+static void append_node(tn_graph *graph, tn__node *node,
+                        const tn__node_spec *spec) {
   node->op = spec->op;
   node->desc = spec->op ? spec->op->desc : NULL;
   node->params = spec->params ? tn__params_retain(spec->params) : NULL;
@@ -270,27 +274,27 @@ static void node_enter(tn_graph *graph, tn__node *node,
   (void)rc; /* the memory is reserved */
   graph->n_entries += node->n_out;
   graph->facts &= ~(uint32_t)TN__FACT_LISTS;
-  states_flag(graph, node, true);
+  flag_states(graph, node, true);
 }
 
 tn_code tn__node_add(tn_graph *graph, const tn__node_spec *spec,
                      tn__node **out) {
   const char *name = NULL;
   *out = NULL;
-  TN__TRY(inputs_check(graph, spec));
+  TN__TRY(check_inputs(graph, spec));
   if (graph->n_entries > TN_NONE - 1 - spec->n_out)
     return tn__fail(TN_OUT_OF_RANGE, "a graph has at most 2^32 entries");
   TN__TRY(tn__graph_name_make(graph, spec->name, spec->stem, &name));
   TN__TRY(tn__vec_reserve(graph->env, &graph->nodes, 1));
   TN__TRY(tn__map_reserve(graph->env, &graph->names, 1));
-  tn__node *node = node_make(graph, spec);
+  tn__node *node = create_node(graph, spec);
   if (graph->arena.failed) {
     graph->arena.failed = false;
     return tn__fail_memory(sizeof *node, "a node of a graph");
   }
   if (spec->op) TN__TRY(tn__operator_hold(spec->op));
   node->name = name;
-  node_enter(graph, node, spec);
+  append_node(graph, node, spec);
   *out = node;
   return TN_OK;
 }
@@ -321,7 +325,7 @@ tn_code tn__graph_heads_set(tn_graph *graph, const tn_entry *heads, size_t n) {
     (void)snprintf(what, sizeof what, "head %zu", i);
     TN__TRY(tn__entry_check(graph, heads[i], what));
   }
-  tn_entry *copy = list_copy(graph, heads, n, sizeof *heads);
+  tn_entry *copy = copy_list(graph, heads, n, sizeof *heads);
   if (n > 0 && !copy) {
     graph->arena.failed = false;
     return tn__fail_memory(n * sizeof *heads, "the heads of a graph");
@@ -332,8 +336,8 @@ tn_code tn__graph_heads_set(tn_graph *graph, const tn_entry *heads, size_t n) {
   return TN_OK;
 }
 
-static tn_code depends_check(const tn_graph *graph, uint32_t node,
-                             uint32_t on) {
+static tn_code check_dependency(const tn_graph *graph, uint32_t node,
+                                uint32_t on) {
   const uint32_t nodes[] = {node, on};
   for (int i = 0; i < 2; ++i) {
     TN__TRY(tn__entry_check(graph, (tn_entry){nodes[i], 0},
@@ -354,7 +358,7 @@ static tn_code depends_check(const tn_graph *graph, uint32_t node,
 }
 
 tn_code tn__graph_depends(tn_graph *graph, uint32_t node, uint32_t on) {
-  TN__TRY(depends_check(graph, node, on));
+  TN__TRY(check_dependency(graph, node, on));
   tn__node *waiting = tn__node_at(graph, node);
   for (uint32_t i = 0; i < waiting->n_after; ++i)
     if (waiting->after[i] == on) return TN_OK;
@@ -382,7 +386,8 @@ const tn_arg *tn__node_input(const tn__node *node, uint32_t i) {
   return op->inputs[i < op->n_inputs ? i : op->n_inputs - 1];
 }
 
-/* At most one output is variadic; it shifts the outputs after it. */
+/* The declaration of actual output `i`. At most one declared output is
+ * variadic; its actual outputs shift the outputs after it. */
 const tn_arg *tn__node_output(const tn__node *node, uint32_t i) {
   const tn_op *op = node->desc;
   if (node->kind != TN__NODE_CALL) return NULL;
@@ -403,7 +408,7 @@ uint32_t tn__node_count_visible(const tn__node *node) {
   return n;
 }
 
-static bool is_random(const tn_operator *op) {
+static bool draws_random_numbers(const tn_operator *op) {
   for (size_t i = 0; i < op->kernels.n; ++i) {
     const tn__kernel *kernel = op->kernels.v[i];
     for (uint32_t k = 0; k < kernel->desc->n_resources; ++k)
@@ -413,7 +418,8 @@ static bool is_random(const tn_operator *op) {
 }
 
 bool tn__node_is_repeatable(const tn__node *node) {
-  if (node->n_aux > 0 || (node->op && is_random(node->op))) return false;
+  if (node->n_aux > 0 || (node->op && draws_random_numbers(node->op)))
+    return false;
   for (uint32_t i = 0; node->inner && i < tn__n_nodes(node->inner); ++i)
     if (!tn__node_is_repeatable(tn__node_at(node->inner, i))) return false;
   return true;

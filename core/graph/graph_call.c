@@ -7,7 +7,7 @@
 
 #include "graph.h"
 
-/* The state of adding a call. */
+/* The state of adding a call of an operator to a graph. */
 typedef struct adding {
   tn_graph *graph;
   const tn_graph_node *what;
@@ -17,7 +17,8 @@ typedef struct adding {
   const char *name;  /* name of the node, and stem of its variables */
   uint32_t n_in;
   tn_entry *in;   /* n_in inputs, then the states */
-  uint8_t *given; /* 1: the caller passed an entry, or TN_ENTRY_NONE */
+  uint8_t *given; /* for each operand: 1 if the caller has passed an entry or
+                     TN_ENTRY_NONE */
 } adding;
 
 static bool is_variadic(const tn_op *op) {
@@ -31,7 +32,7 @@ static bool is_optional(const tn_op *op, uint32_t i) {
 
 /* ------------------------------------------------------------------ places */
 
-static tn_code too_many(const adding *a) {
+static tn_code fail_too_many_inputs(const adding *a) {
   return tn__fail(TN_INVALID,
                   "%s takes %u inputs and %u states, but %u were "
                   "given",
@@ -45,7 +46,8 @@ static tn_code alloc_lists(adding *a) {
   a->n_in = op->n_inputs;
   if (is_variadic(op) && given >= op->n_inputs) a->n_in = given;
   if (is_variadic(op) && given < op->n_inputs) a->n_in = op->n_inputs - 1;
-  if (!is_variadic(op) && given > op->n_inputs + op->n_aux) return too_many(a);
+  if (!is_variadic(op) && given > op->n_inputs + op->n_aux)
+    return fail_too_many_inputs(a);
   const size_t n = (size_t)a->n_in + op->n_aux + 1;
   a->in = tn__alloc(a->graph->env, n * sizeof *a->in);
   a->given = tn__zalloc(a->graph->env, n);
@@ -55,35 +57,36 @@ static tn_code alloc_lists(adding *a) {
   return TN_OK;
 }
 
-static const char *place_name(const adding *a, uint32_t place) {
+static const char *get_operand_name(const adding *a, uint32_t place) {
   return place < a->n_in ? a->desc->inputs[place]->name
                          : a->desc->aux[place - a->n_in]->name;
 }
 
-static tn_code key_fail(const adding *a, const char *key) {
+static tn_code fail_unknown_key(const adding *a, const char *key) {
   const char *names[64];
   size_t n = 0;
   for (uint32_t i = 0; i < a->n_in + a->desc->n_aux && n < 64; ++i)
-    names[n++] = place_name(a, i);
+    names[n++] = get_operand_name(a, i);
   const char *nearest = tn__find_nearest_word(key, names, n);
   tn__fail(TN_NOT_FOUND, "%s has no input `%s`", a->op->name, key);
   if (nearest) return tn__fail_more(TN_NOT_FOUND, "; `%s`?", nearest);
   return TN_NOT_FOUND;
 }
 
-static tn_code place_of_key(const adding *a, const char *key, uint32_t *out) {
+static tn_code find_operand_position(const adding *a, const char *key,
+                                     uint32_t *out) {
   for (uint32_t i = 0; i < a->n_in + a->desc->n_aux; ++i) {
-    if (strcmp(place_name(a, i), key) != 0) continue;
+    if (strcmp(get_operand_name(a, i), key) != 0) continue;
     if (a->given[i])
       return tn__fail(TN_INVALID, "%s: input `%s` is given twice", a->op->name,
                       key);
     *out = i;
     return TN_OK;
   }
-  return key_fail(a, key);
+  return fail_unknown_key(a, key);
 }
 
-static tn_code place_all(adding *a) {
+static tn_code set_passed_operands(adding *a) {
   const tn_graph_node *what = a->what;
   if (what->keys && is_variadic(a->desc) && a->desc->n_inputs > a->n_in)
     for (uint32_t i = 0; i < what->n_in; ++i)
@@ -94,7 +97,7 @@ static tn_code place_all(adding *a) {
                         a->op->name, what->keys[i]);
   for (uint32_t i = 0; i < what->n_in; ++i) {
     uint32_t place = i;
-    if (what->keys) TN__TRY(place_of_key(a, what->keys[i], &place));
+    if (what->keys) TN__TRY(find_operand_position(a, what->keys[i], &place));
     a->in[place] = what->in[i];
     a->given[place] = 1;
   }
@@ -103,7 +106,8 @@ static tn_code place_all(adding *a) {
 
 /* ------------------------------------------------------------ absent inputs */
 
-/* Whether a condition on parameters and present inputs does not hold. */
+/* Tests whether a condition of the operator on parameters and present inputs
+ * fails. `absent` marks the absent inputs. */
 static bool is_violated(const adding *a, const tn_require *require,
                         const uint32_t *absent) {
   const tn_params *params = a->params ? a->params : a->op->defaults;
@@ -120,15 +124,16 @@ static bool is_violated(const adding *a, const tn_require *require,
          value.n == TN__SCALAR && value.v[0] == 0;
 }
 
-static uint32_t n_violated(const adding *a, const uint32_t *absent) {
+static uint32_t count_violated(const adding *a, const uint32_t *absent) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < a->desc->n_requires; ++i)
     n += is_violated(a, a->desc->requirements[i], absent);
   return n;
 }
 
-/* Decides which missing optional inputs remain absent. */
-static void absent_decide(const adding *a, uint32_t *absent) {
+/* Decides which optional inputs without an entry remain absent, such that the
+ * conditions of the operator hold. The others get variables. */
+static void decide_absent_inputs(const adding *a, uint32_t *absent) {
   const tn_op *op = a->desc;
   for (uint32_t i = 0; i < a->n_in; ++i) {
     if (a->given[i])
@@ -138,18 +143,19 @@ static void absent_decide(const adding *a, uint32_t *absent) {
   }
   for (uint32_t i = 0; i < a->n_in; ++i) {
     if (a->given[i] || !is_optional(op, i)) continue;
-    const uint32_t before = n_violated(a, absent);
+    const uint32_t before = count_violated(a, absent);
     absent[i] = !absent[i];
-    if (n_violated(a, absent) >= before) absent[i] = !absent[i];
+    if (count_violated(a, absent) >= before) absent[i] = !absent[i];
   }
 }
 
 /* --------------------------------------------------------------- variables */
 
-static tn_code variable_make(adding *a, uint32_t place) {
+static tn_code add_operand_variable(adding *a, uint32_t place) {
   char name[512];
   tn__node *node = NULL;
-  (void)snprintf(name, sizeof name, "%s_%s", a->name, place_name(a, place));
+  (void)snprintf(name, sizeof name, "%s_%s", a->name,
+                 get_operand_name(a, place));
   const tn__node_spec spec = {
       .kind = TN__NODE_VARIABLE, .n_out = 1, .of = TN_NONE, .name = name};
   TN__TRY(tn__node_add(a->graph, &spec, &node));
@@ -159,43 +165,43 @@ static tn_code variable_make(adding *a, uint32_t place) {
   return TN_OK;
 }
 
-static tn_code required_absent(const adding *a, uint32_t place) {
+static tn_code fail_required_absent(const adding *a, uint32_t place) {
   return tn__fail(TN_INVALID, "%s: input `%s` is not optional", a->op->name,
-                  place_name(a, place));
+                  get_operand_name(a, place));
 }
 
-static tn_code fill_inputs(adding *a) {
+static tn_code add_missing_operands(adding *a) {
   const uint32_t n = a->n_in + a->desc->n_aux;
   uint32_t *absent =
       tn__zalloc(a->graph->env, ((size_t)n + 1) * sizeof *absent);
   if (!absent) return tn__fail_memory(n, "the inputs of a node");
-  absent_decide(a, absent);
+  decide_absent_inputs(a, absent);
   tn_code rc = TN_OK;
   for (uint32_t i = 0; rc == TN_OK && i < n; ++i) {
-    if (!a->given[i] && !absent[i]) rc = variable_make(a, i);
+    if (!a->given[i] && !absent[i]) rc = add_operand_variable(a, i);
     if (a->given[i] && tn__entry_is_none(a->in[i]) && !is_optional(a->desc, i))
-      rc = required_absent(a, i);
+      rc = fail_required_absent(a, i);
   }
   tn__free(a->graph->env, absent);
   return rc;
 }
 
-static tn_code states_check(const adding *a) {
+static tn_code check_states(const adding *a) {
   for (uint32_t i = a->n_in; i < a->n_in + a->desc->n_aux; ++i) {
-    TN__TRY(tn__entry_check(a->graph, a->in[i], place_name(a, i)));
+    TN__TRY(tn__entry_check(a->graph, a->in[i], get_operand_name(a, i)));
     const tn__node *node = tn__node_at(a->graph, a->in[i].node);
     if (node->kind != TN__NODE_VARIABLE)
       return tn__fail(TN_INVALID,
                       "%s changes its state `%s`, so it must be a variable; "
                       "node `%s` is none",
-                      a->op->name, place_name(a, i), node->name);
+                      a->op->name, get_operand_name(a, i), node->name);
   }
   return TN_OK;
 }
 
 /* -------------------------------------------------------------------- call */
 
-/* Removes absent inputs at the end. */
+/* Shortens the list of inputs by the absent ones at its end. */
 static void trim_absent(adding *a) {
   while (a->n_in > 0 && tn__entry_is_none(a->in[a->n_in - 1])) {
     memmove(&a->in[a->n_in - 1], &a->in[a->n_in],
@@ -205,13 +211,13 @@ static void trim_absent(adding *a) {
 }
 
 /* Returns "fully_connected" for "nn.fully_connected@1". */
-static void stem_of(const tn_operator *op, char *to, size_t bytes) {
+static void write_stem(const tn_operator *op, char *to, size_t bytes) {
   const char *dot = strrchr(op->name, '.');
   const char *from = dot ? dot + 1 : op->name;
   (void)snprintf(to, bytes, "%.*s", (int)strcspn(from, "@"), from);
 }
 
-static tn_code node_add(adding *a, tn__node **out) {
+static tn_code add_node(adding *a, tn__node **out) {
   tn__node_spec spec = {.kind = TN__NODE_CALL,
                         .n_in = a->n_in,
                         .n_aux = a->desc->n_aux,
@@ -226,7 +232,7 @@ static tn_code node_add(adding *a, tn__node **out) {
                           a->what->n_attributes);
 }
 
-static tn_code params_make(adding *a) {
+static tn_code create_params(adding *a) {
   if (a->what->params)
     return tn__params_parse(a->op, a->what->params, &a->params);
   if (a->desc->params_size > 0 && !a->op->defaults)
@@ -234,17 +240,17 @@ static tn_code params_make(adding *a) {
   return TN_OK;
 }
 
-static tn_code add_held(adding *a, tn__node **out) {
+static tn_code add_call_node(adding *a, tn__node **out) {
   char stem[200];
-  TN__TRY(params_make(a));
-  stem_of(a->op, stem, sizeof stem);
+  TN__TRY(create_params(a));
+  write_stem(a->op, stem, sizeof stem);
   TN__TRY(tn__graph_name_make(a->graph, a->what->name, stem, &a->name));
   TN__TRY(alloc_lists(a));
-  TN__TRY(place_all(a));
-  TN__TRY(fill_inputs(a));
-  TN__TRY(states_check(a));
+  TN__TRY(set_passed_operands(a));
+  TN__TRY(add_missing_operands(a));
+  TN__TRY(check_states(a));
   trim_absent(a);
-  return node_add(a, out);
+  return add_node(a, out);
 }
 
 tn_code tn__graph_call(tn_graph *graph, const tn_graph_node *what,
@@ -255,7 +261,7 @@ tn_code tn__graph_call(tn_graph *graph, const tn_graph_node *what,
   TN__TRY(tn__operator_get(graph->caller->registry, what->op, &a.op));
   TN__TRY(tn__operator_hold(a.op));
   a.desc = a.op->desc;
-  const tn_code rc = add_held(&a, &node);
+  const tn_code rc = add_call_node(&a, &node);
   if (a.params) tn__params_release(a.params);
   tn__free(graph->env, a.in);
   tn__free(graph->env, a.given);

@@ -8,17 +8,18 @@
 
 /* ---------------------------------------------------------------- operands */
 
-static uint32_t n_operands(const tn_graph *graph, const tn__node *node) {
+static uint32_t count_operands(const tn_graph *graph, const tn__node *node) {
   const uint32_t own = node->n_in + node->n_aux + node->n_out;
   if (node->kind != TN__NODE_BACKWARD) return own;
   const tn__node *of = tn__node_at(graph, node->of);
   return own + of->n_in + of->n_out;
 }
 
-/* Entry number `k` of a node's rule: its inputs and outputs; for a gradient,
- * also the inputs and outputs of its forward node. */
-static tn_entry operand_at(const tn_graph *graph, const tn__node *node,
-                           uint32_t k) {
+/* Entry number `k` of the entries about which a node has a rule: its inputs,
+ * then its outputs; for a BACKWARD node also the inputs and outputs of its
+ * forward node. */
+static tn_entry get_operand(const tn_graph *graph, const tn__node *node,
+                            uint32_t k) {
   if (k < node->n_in + node->n_aux) return node->in[k];
   k -= node->n_in + node->n_aux;
   if (k < node->n_out) return (tn_entry){node->id, k};
@@ -27,12 +28,12 @@ static tn_entry operand_at(const tn_graph *graph, const tn__node *node,
   return k < of->n_in ? of->in[k] : (tn_entry){of->id, k - of->n_in};
 }
 
-static void users_count(tn__facts *f) {
+static void count_users(tn__facts *f) {
   const tn_graph *graph = f->graph;
   for (uint32_t id = 0; id < tn__n_nodes(graph); ++id) {
     const tn__node *node = tn__node_at(graph, id);
-    for (uint32_t k = n_operands(graph, node); k > 0; --k) {
-      const tn_entry entry = operand_at(graph, node, k - 1);
+    for (uint32_t k = count_operands(graph, node); k > 0; --k) {
+      const tn_entry entry = get_operand(graph, node, k - 1);
       if (!tn__entry_is_none(entry)) ++f->first[tn__entry_id(graph, entry) + 1];
     }
   }
@@ -40,14 +41,15 @@ static void users_count(tn__facts *f) {
     f->first[e + 1] += f->first[e];
 }
 
-/* Moves first[e] to the end of the users of e. The users of e + 1 begin there,
- * so a shift by one restores the list. */
-static void users_enter(tn__facts *f) {
+/* Writes the users of all entries into `users`. It moves first[e] to the end of
+ * the users of e, where the users of e + 1 begin; a shift of `first` by one
+ * restores it. */
+static void list_users(tn__facts *f) {
   const tn_graph *graph = f->graph;
   for (uint32_t id = 0; id < tn__n_nodes(graph); ++id) {
     const tn__node *node = tn__node_at(graph, id);
-    for (uint32_t k = n_operands(graph, node); k > 0; --k) {
-      const tn_entry entry = operand_at(graph, node, k - 1);
+    for (uint32_t k = count_operands(graph, node); k > 0; --k) {
+      const tn_entry entry = get_operand(graph, node, k - 1);
       if (!tn__entry_is_none(entry))
         f->users[f->first[tn__entry_id(graph, entry)]++] = id;
     }
@@ -58,7 +60,7 @@ static void users_enter(tn__facts *f) {
 
 /* ------------------------------------------------------------------- queue */
 
-static void queue_push(tn__facts *f, uint32_t node) {
+static void push_queue(tn__facts *f, uint32_t node) {
   const uint32_t room = tn__n_nodes(f->graph);
   if (f->queued[node]) return;
   f->queued[node] = 1;
@@ -66,7 +68,7 @@ static void queue_push(tn__facts *f, uint32_t node) {
   f->queue[at < room ? at : at - room] = node;
 }
 
-static uint32_t queue_pop(tn__facts *f) {
+static uint32_t pop_queue(tn__facts *f) {
   const uint32_t node = f->queue[f->head];
   if (++f->head == tn__n_nodes(f->graph)) f->head = 0;
   --f->n_queued;
@@ -76,8 +78,8 @@ static uint32_t queue_pop(tn__facts *f) {
 
 /* -------------------------------------------------------------------- open */
 
-/* Makes space for `n` entries in total; new ones are unknown. */
-static tn_code sigs_grow(tn_graph *graph, uint32_t n) {
+/* Makes space for the signatures of `n` entries; the new ones are unknown. */
+static tn_code grow_sigs(tn_graph *graph, uint32_t n) {
   const size_t bytes = n * sizeof *graph->sigs;
   tn_sig *sigs = tn__alloc(graph->env, bytes);
   uint32_t *from = tn__alloc(graph->env, 2 * (size_t)n * sizeof *from);
@@ -106,7 +108,7 @@ static tn_code alloc_lists(tn__facts *f) {
   const size_t n = tn__n_nodes(graph);
   size_t most = 1, all = 1;
   for (uint32_t id = 0; id < n; ++id) {
-    const size_t some = n_operands(graph, tn__node_at(graph, id));
+    const size_t some = count_operands(graph, tn__node_at(graph, id));
     if (some > most) most = some;
     all += some;
   }
@@ -122,15 +124,15 @@ static tn_code alloc_lists(tn__facts *f) {
   return tn__fail_memory(all * sizeof *f->users, "an inference");
 }
 
-static tn_code facts_open(tn__facts *f, tn_graph *graph) {
+static tn_code open_facts(tn__facts *f, tn_graph *graph) {
   const uint32_t known = graph->n_sigs;
   *f = (tn__facts){.graph = graph, .current = TN_NONE, .usual = TN_NONE};
-  if (known < graph->n_entries) TN__TRY(sigs_grow(graph, graph->n_entries));
+  if (known < graph->n_entries) TN__TRY(grow_sigs(graph, graph->n_entries));
   TN__TRY(alloc_lists(f));
-  users_count(f);
-  users_enter(f);
+  count_users(f);
+  list_users(f);
   for (uint32_t id = 0; id < tn__n_nodes(graph); ++id)
-    if (tn__node_at(graph, id)->first >= known) queue_push(f, id);
+    if (tn__node_at(graph, id)->first >= known) push_queue(f, id);
   return TN_OK;
 }
 
@@ -182,12 +184,12 @@ tn_code tn__facts_add(tn__facts *f, tn_entry entry, const tn_sig *sig,
   if (dtype) graph->from[2 * (size_t)id + 1] = from;
   if (!shape && !dtype) return TN_OK;
   for (uint32_t k = f->first[id]; k < f->first[id + 1]; ++k)
-    if (f->users[k] != f->current) queue_push(f, f->users[k]);
+    if (f->users[k] != f->current) push_queue(f, f->users[k]);
   return TN_OK;
 }
 
-/* Adds the facts of `from` to `to`, with their sources. */
-static tn_code pass_on(tn__facts *f, tn_entry to, tn_entry from) {
+/* Adds the known facts of entry `from`, with their sources, to entry `to`. */
+static tn_code copy_facts(tn__facts *f, tn_entry to, tn_entry from) {
   const tn_graph *graph = f->graph;
   const uint32_t id = tn__entry_id(graph, from);
   const tn_sig sig = graph->sigs[id];
@@ -206,14 +208,15 @@ tn_code tn__facts_unify(tn__facts *f, tn_entry a, tn_entry b) {
   if (tn__sig_has_conflict(tn__entry_sig(graph, a), tn__entry_sig(graph, b),
                            &code))
     return tn__facts_fail_conflict(graph, a, b, tn__entry_sig(graph, b));
-  TN__TRY(pass_on(f, a, b));
-  return pass_on(f, b, a);
+  TN__TRY(copy_facts(f, a, b));
+  return copy_facts(f, b, a);
 }
 
 /* ------------------------------------------------------------------- rules */
 
-/* A copy, a sum, zeros: every operand is like the first. */
-static tn_code visit_same(tn__facts *f, const tn__node *node) {
+/* Visits a copy, a sum or zeros: all operands have the same signature as the
+ * first. */
+static tn_code visit_equal_operands(tn__facts *f, const tn__node *node) {
   const tn_entry first = node->in[0];
   for (int round = 0; round < 2; ++round) { /* to the first, then from the
                                                first */
@@ -224,9 +227,9 @@ static tn_code visit_same(tn__facts *f, const tn__node *node) {
   return TN_OK;
 }
 
-/* Gradients are like the entries that they belong to. If an input is used
- * twice, a fact of one of its gradients reaches the other. An output gradient
- * is like its output. */
+/* Visits a BACKWARD node: a gradient has the signature of its entry. If the
+ * call reads an entry twice, a fact about one of the two gradients reaches the
+ * other. */
 static tn_code visit_backward(tn__facts *f, const tn__node *node) {
   const tn__node *of = tn__node_at(f->graph, node->of);
   const uint32_t outputs = of->n_out + of->n_in;
@@ -241,8 +244,8 @@ static tn_code visit_backward(tn__facts *f, const tn__node *node) {
   return TN_OK;
 }
 
-/* The signature of a call as far as it is known. */
-static tn_signature call_load(tn__facts *f, const tn__node *node) {
+/* Loads the known signatures of a call's operands for its inference rule. */
+static tn_signature load_signature(tn__facts *f, const tn__node *node) {
   const uint32_t n_read = node->n_in + node->n_aux;
   tn_signature io = {
       .n_in = node->n_in, .n_out = node->n_out, .n_aux = node->n_aux};
@@ -259,9 +262,9 @@ static tn_signature call_load(tn__facts *f, const tn__node *node) {
   return io;
 }
 
-/* Whether no entry of the node got two different facts: otherwise there is more
- * to find. */
-static bool is_whole(const tn__facts *f, const tn__node *node) {
+/* Tests whether the rule has stored one signature for each entry. If one entry
+ * is two operands with different new facts, the node is visited again. */
+static bool has_stored_facts(const tn__facts *f, const tn__node *node) {
   for (uint32_t i = 0; i < node->n_in; ++i) {
     const tn_sig *now = &f->io[i];
     if (f->absent[i]) continue;
@@ -273,7 +276,7 @@ static bool is_whole(const tn__facts *f, const tn__node *node) {
   return true;
 }
 
-static tn_code call_store(tn__facts *f, const tn__node *node) {
+static tn_code store_signature(tn__facts *f, const tn__node *node) {
   const uint32_t n_read = node->n_in + node->n_aux;
   for (uint32_t i = 0; i < n_read; ++i)
     if (!f->absent[i])
@@ -281,12 +284,12 @@ static tn_code call_store(tn__facts *f, const tn__node *node) {
   for (uint32_t i = 0; i < node->n_out; ++i)
     TN__TRY(tn__facts_add(f, (tn_entry){node->id, i}, &f->io[n_read + i],
                           node->id));
-  if (!is_whole(f, node)) queue_push(f, node->id);
+  if (!has_stored_facts(f, node)) push_queue(f, node->id);
   return TN_OK;
 }
 
 static tn_code visit_call(tn__facts *f, const tn__node *node) {
-  tn_signature io = call_load(f, node);
+  tn_signature io = load_signature(f, node);
   tn_run run = {.struct_size = sizeof run, .device_type = TN_DEVICE_CPU};
   const tn_frame base = {.struct_size = sizeof base,
                          .host = &node->op->plugin->host,
@@ -298,7 +301,7 @@ static tn_code visit_call(tn__facts *f, const tn__node *node) {
   const tn_code rc = tn__infer_signature(&args, &io);
   if (rc != TN_OK && rc != TN_INCOMPLETE)
     return tn__facts_fail_call(f->graph, node, rc);
-  return call_store(f, node);
+  return store_signature(f, node);
 }
 
 static tn_code visit_node(tn__facts *f, const tn__node *node) {
@@ -313,13 +316,13 @@ static tn_code visit_node(tn__facts *f, const tn__node *node) {
     case TN__NODE_LOOP:
       return tn__facts_infer_inner(f, node);
     default:
-      return visit_same(f, node);
+      return visit_equal_operands(f, node);
   }
 }
 
 tn_code tn__facts_run(tn__facts *f) {
   while (f->n_queued > 0) {
-    const tn__node *node = tn__node_at(f->graph, queue_pop(f));
+    const tn__node *node = tn__node_at(f->graph, pop_queue(f));
     f->current = node->inner ? TN_NONE : node->id;
     const tn_code rc = visit_node(f, node);
     if (rc == TN_OK) continue;
@@ -328,10 +331,10 @@ tn_code tn__facts_run(tn__facts *f) {
   return TN_OK;
 }
 
-/* Whether all operands of a node are known. */
-static bool is_settled(const tn_graph *graph, const tn__node *node) {
-  for (uint32_t k = n_operands(graph, node); k > 0; --k) {
-    const tn_entry entry = operand_at(graph, node, k - 1);
+/* Tests whether the signatures of all operands of a node are complete. */
+static bool has_known_operands(const tn_graph *graph, const tn__node *node) {
+  for (uint32_t k = count_operands(graph, node); k > 0; --k) {
+    const tn_entry entry = get_operand(graph, node, k - 1);
     if (!tn__entry_is_none(entry) &&
         !tn__sig_is_complete(tn__entry_sig(graph, entry)))
       return false;
@@ -339,16 +342,16 @@ static bool is_settled(const tn_graph *graph, const tn__node *node) {
   return true;
 }
 
-/* One node at a time, in the order of the graph: all consequences of one
- * default shape are known before another one is stated. */
+/* Lets one node after the other infer default shapes, in the order of the
+ * graph. All consequences of one default are inferred before the next node. */
 tn_code tn__facts_defaults(tn__facts *f) {
   const tn_graph *graph = f->graph;
   for (uint32_t id = 0; id < tn__n_nodes(graph); ++id) {
     const tn__node *node = tn__node_at(graph, id);
     const bool hook = node->kind == TN__NODE_CALL && node->desc->infer;
-    if ((!hook && !node->inner) || is_settled(graph, node)) continue;
+    if ((!hook && !node->inner) || has_known_operands(graph, node)) continue;
     f->usual = id;
-    queue_push(f, id);
+    push_queue(f, id);
     TN__TRY(tn__facts_run(f));
   }
   f->usual = TN_NONE;
@@ -372,7 +375,7 @@ static tn_code fail_no_variable(const tn_graph *graph, const char *name) {
   return TN_NOT_FOUND;
 }
 
-static tn_code count_check(const tn_graph *graph, size_t n) {
+static tn_code check_count(const tn_graph *graph, size_t n) {
   size_t variables = 0;
   for (uint32_t id = 0; id < tn__n_nodes(graph); ++id)
     variables += tn__node_at(graph, id)->kind == TN__NODE_VARIABLE;
@@ -382,10 +385,10 @@ static tn_code count_check(const tn_graph *graph, size_t n) {
                   n, variables);
 }
 
-/* Adds a fact of the caller, which replaces the facts from the variable's
- * creation. */
-static tn_code known_enter(tn__facts *f, const tn_known *known, size_t n) {
-  TN__TRY(count_check(f->graph, n));
+/* Adds the facts that the caller states about variables. They replace facts
+ * from the creation of a variable. */
+static tn_code add_caller_facts(tn__facts *f, const tn_known *known, size_t n) {
+  TN__TRY(check_count(f->graph, n));
   for (size_t i = 0; i < n; ++i) {
     const char *name = known[i].name;
     const tn__node *node = tn__map_get(&f->graph->names, name);
@@ -397,9 +400,9 @@ static tn_code known_enter(tn__facts *f, const tn_known *known, size_t n) {
   return TN_OK;
 }
 
-/* Adds the facts from the variable's creation, unless the caller states others.
- */
-static tn_code made_enter(tn__facts *f, const tn__node *node) {
+/* Adds the facts from the creation of a variable, unless the caller states
+ * others. */
+static tn_code add_creation_facts(tn__facts *f, const tn__node *node) {
   const tn_entry entry = {node->id, 0};
   const tn_sig *now = tn__entry_sig(f->graph, entry);
   tn_sig sig = node->known;
@@ -411,23 +414,23 @@ static tn_code made_enter(tn__facts *f, const tn__node *node) {
 
 /* ---------------------------------------------------------------- the pass */
 
-static void forget_all(tn_graph *graph) {
+static void forget_facts(tn_graph *graph) {
   tn__graph_drop_facts(graph);
   for (uint32_t id = 0; id < tn__n_nodes(graph); ++id) {
     const tn__node *node = tn__node_at(graph, id);
-    if (node->inner) forget_all(node->inner);
+    if (node->inner) forget_facts(node->inner);
   }
 }
 
 tn_code tn__facts_begin(tn__facts *f, tn_graph *graph, const tn_known *known,
                         size_t n) {
   const uint32_t from = graph->n_sigs;
-  TN__TRY(facts_open(f, graph));
-  TN__TRY(known_enter(f, known, n));
+  TN__TRY(open_facts(f, graph));
+  TN__TRY(add_caller_facts(f, known, n));
   for (uint32_t id = 0; id < tn__n_nodes(graph); ++id) {
     const tn__node *node = tn__node_at(graph, id);
     if (node->kind == TN__NODE_VARIABLE && node->first >= from)
-      TN__TRY(made_enter(f, node));
+      TN__TRY(add_creation_facts(f, node));
   }
   return TN_OK;
 }
@@ -445,12 +448,12 @@ static tn_code infer_graph(tn_graph *graph, const tn_known *known, size_t n) {
   if (rc == TN_OK || rc == TN_INCOMPLETE)
     graph->facts |= TN__FACT_SHAPES;
   else
-    forget_all(graph);
+    forget_facts(graph);
   return rc;
 }
 
 tn_code tn__graph_infer(tn_graph *graph, const tn_known *known, size_t n) {
-  forget_all(graph);
+  forget_facts(graph);
   return infer_graph(graph, known, n);
 }
 

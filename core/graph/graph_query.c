@@ -7,15 +7,16 @@
 
 /* --------------------------------------------------------------- by name */
 
-/* Whether the node's visible output `i` has this name. */
-static bool output_is(const tn_graph *graph, const tn__node *node, uint32_t i,
-                      const char *name) {
+/* Tests whether output `i` of the node, a visible one, has this name. */
+static bool has_output_name(const tn_graph *graph, const tn__node *node,
+                            uint32_t i, const char *name) {
   char text[TN__ENTRY_TEXT];
   return strcmp(tn__entry_text(graph, (tn_entry){node->id, i}, text), name) ==
          0;
 }
 
-/* Finds the node with a name that ends at one of the underscores of `name`. */
+/* Finds an entry by name "<node>_<output>". Tries each underscore of `name` as
+ * the end of the node's name. */
 static bool find_output(const tn_graph *graph, const char *name,
                         tn_entry *out) {
   char stem[TN__ENTRY_TEXT];
@@ -27,13 +28,14 @@ static bool find_output(const tn_graph *graph, const char *name,
     const tn__node *node = tn__map_get(&graph->names, stem);
     for (uint32_t i = 0; node && i < node->n_out; ++i) {
       *out = (tn_entry){node->id, i};
-      if (output_is(graph, node, i, name)) return true;
+      if (has_output_name(graph, node, i, name)) return true;
     }
   }
   return false;
 }
 
-/* number of variables and first outputs to compare for the nearest name */
+/* maximal number of variables and first outputs of nodes that are compared to
+ * find the nearest name */
 enum { CANDIDATES = 1024 };
 
 typedef struct candidates {
@@ -41,7 +43,7 @@ typedef struct candidates {
   char texts[CANDIDATES][TN__ENTRY_TEXT];
 } candidates;
 
-static tn_code not_found(const tn_graph *graph, const char *name) {
+static tn_code fail_not_found(const tn_graph *graph, const char *name) {
   candidates *all = tn__alloc(graph->env, sizeof *all);
   uint32_t n = 0;
   for (; all && n < tn__n_nodes(graph) && n < CANDIDATES; ++n)
@@ -63,12 +65,12 @@ tn_code tn__graph_find(const tn_graph *graph, const char *name, tn_entry *out) {
     return TN_OK;
   if (find_output(graph, name, out)) return TN_OK;
   *out = TN_ENTRY_NONE;
-  return not_found(graph, name);
+  return fail_not_found(graph, name);
 }
 
 /* ------------------------------------------------------------------ lists */
 
-static tn_code lists_make(tn_graph *graph) {
+static tn_code make_lists(tn_graph *graph) {
   tn__order order;
   TN__TRY(tn__order_make(graph, graph->heads, graph->n_heads, &order));
   tn_entry *list =
@@ -101,7 +103,7 @@ static tn_code lists_make(tn_graph *graph) {
 
 tn_code tn__graph_variables(tn_graph *graph, const tn_entry **out,
                             uint32_t *n_arguments, uint32_t *n_states) {
-  if (!(graph->facts & TN__FACT_LISTS)) TN__TRY(lists_make(graph));
+  if (!(graph->facts & TN__FACT_LISTS)) TN__TRY(make_lists(graph));
   *out = graph->arguments;
   *n_arguments = graph->n_arguments;
   *n_states = graph->n_states;
@@ -109,7 +111,8 @@ tn_code tn__graph_variables(tn_graph *graph, const tn_entry **out,
 }
 
 /* Entry number `index` among the visible ones, in order of nodes. */
-static bool internal_at(const tn_graph *graph, size_t index, tn_entry *out) {
+static bool find_visible_entry(const tn_graph *graph, size_t index,
+                               tn_entry *out) {
   for (uint32_t i = 0; i < tn__n_nodes(graph); ++i) {
     const uint32_t n = tn__node_count_visible(tn__node_at(graph, i));
     if (index < n) {
@@ -121,8 +124,8 @@ static bool internal_at(const tn_graph *graph, size_t index, tn_entry *out) {
   return false;
 }
 
-static tn_code entry_at(tn_graph *graph, uint32_t list, size_t index,
-                        tn_entry *out) {
+static tn_code find_list_entry(tn_graph *graph, uint32_t list, size_t index,
+                               tn_entry *out) {
   const tn_entry *variables = NULL;
   uint32_t n_arguments = 0, n_states = 0;
   TN__TRY(tn__graph_variables(graph, &variables, &n_arguments, &n_states));
@@ -142,7 +145,7 @@ static tn_code entry_at(tn_graph *graph, uint32_t list, size_t index,
       *out = (tn_entry){(uint32_t)index, 0};
       break;
     case TN_GRAPH_INTERNALS:
-      found = internal_at(graph, index, out);
+      found = find_visible_entry(graph, index, out);
       break;
     default:
       return tn__fail(TN_INVALID, "there is no list %u", list);
@@ -157,7 +160,7 @@ tn_code tn__graph_name(tn_graph *graph, uint32_t list, size_t index,
   tn_entry found = TN_ENTRY_NONE;
   *name = NULL;
   *entry = TN_ENTRY_NONE;
-  TN__TRY(entry_at(graph, list, index, &found));
+  TN__TRY(find_list_entry(graph, list, index, &found));
   const tn__node *node = tn__node_at(graph, found.node);
   if (list == TN_GRAPH_NODES || node->kind == TN__NODE_VARIABLE) {
     *name = node->name;

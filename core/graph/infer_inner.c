@@ -8,11 +8,13 @@
 
 #include <string.h>
 
-/* An outer entry, and the matching inner one. */
+/* An entry of the outer graph and the entry of the inner graph that gets or
+ * makes its elements. */
 typedef struct pair {
   tn_entry outer;
   tn_entry inner;
-  bool stacked; /* the outer entry has one more axis */
+  bool stacked; /* the outer entry has one more axis, along which the steps are
+                   counted */
 } pair;
 
 typedef struct inner {
@@ -22,12 +24,13 @@ typedef struct inner {
   const tn_entry *inputs; /* of the inner graph */
   pair *pairs;
   uint32_t n;
-  int64_t length; /* of the first axis of a loop; -1: unknown */
+  int64_t length; /* length of the axis along which the steps of a loop are
+                     counted; -1: unknown */
 } inner;
 
 /* ------------------------------------------------------------------- pairs */
 
-static void pair_add(inner *x, tn_entry outer, tn_entry in, bool stacked) {
+static void add_pair(inner *x, tn_entry outer, tn_entry in, bool stacked) {
   if (!tn__entry_is_none(outer)) x->pairs[x->n++] = (pair){outer, in, stacked};
 }
 
@@ -37,36 +40,36 @@ static bool is_listed(const uint32_t *list, uint32_t n, uint32_t i) {
   return false;
 }
 
-static void pair_inputs(inner *x) {
+static void add_input_pairs(inner *x) {
   const tn__node *node = x->node;
   const tn__loop *loop = node->loop;
   for (uint32_t i = 0; i < node->n_in + node->n_aux; ++i)
-    pair_add(x, node->in[i], x->inputs[i],
+    add_pair(x, node->in[i], x->inputs[i],
              loop && is_listed(loop->sequences, loop->n_sequences, i));
 }
 
-/* Pairs the outputs of a loop: last states, collected outputs, states before
- * every step, kept entries of every step. */
-static void pair_outputs(inner *x) {
+/* Adds pairs for the outputs of a loop: last states, one element per step of
+ * other heads, states before every step, and kept entries of every step. */
+static void add_output_pairs(inner *x) {
   const tn__node *node = x->node;
   const tn_graph *graph = node->inner;
   const uint32_t n_heads = (uint32_t)graph->n_heads;
   for (uint32_t i = 0; i < node->n_out; ++i) {
     const tn_entry outer = {node->id, i};
     if (i < n_heads)
-      pair_add(x, outer, graph->heads[i],
+      add_pair(x, outer, graph->heads[i],
                node->loop && i >= node->loop->n_states);
     else if (i < n_heads + node->loop->n_states)
-      pair_add(x, outer, x->inputs[node->loop->states[i - n_heads]], true);
+      add_pair(x, outer, x->inputs[node->loop->states[i - n_heads]], true);
     else
-      pair_add(x, outer, node->loop->kept[i - n_heads - node->loop->n_states],
+      add_pair(x, outer, node->loop->kept[i - n_heads - node->loop->n_states],
                true);
   }
 }
 
 /* ---------------------------------------------------------------- one axis */
 
-static tn_code no_axis(const inner *x, const pair *p) {
+static tn_code fail_no_axis(const inner *x, const pair *p) {
   char name[TN__ENTRY_TEXT];
   return tn__fail(TN_SHAPE,
                   "`%s` is a single number, but a loop goes along the first "
@@ -74,7 +77,7 @@ static tn_code no_axis(const inner *x, const pair *p) {
                   tn__entry_text(x->outside->graph, p->outer, name));
 }
 
-static tn_code too_many(const inner *x, const pair *p) {
+static tn_code fail_too_many_axes(const inner *x, const pair *p) {
   char name[TN__ENTRY_TEXT];
   return tn__fail(TN_SHAPE,
                   "`%s` of the loop's step has %d dimensions; with one for the "
@@ -83,7 +86,7 @@ static tn_code too_many(const inner *x, const pair *p) {
                   TN_MAX_NDIM);
 }
 
-static tn_sig element_of(const tn_sig *sig) {
+static tn_sig get_element_sig(const tn_sig *sig) {
   tn_sig element = {.dtype = sig->dtype, .ndim = sig->ndim - 1};
   if (sig->ndim < 0) element.ndim = -1;
   for (int32_t i = 0; i < element.ndim; ++i)
@@ -91,7 +94,7 @@ static tn_sig element_of(const tn_sig *sig) {
   return element;
 }
 
-static tn_sig stack_of(const tn_sig *sig, int64_t length) {
+static tn_sig get_stacked_sig(const tn_sig *sig, int64_t length) {
   tn_sig stack = {.dtype = sig->dtype, .ndim = sig->ndim};
   if (sig->ndim < 0) return stack;
   ++stack.ndim;
@@ -102,31 +105,31 @@ static tn_sig stack_of(const tn_sig *sig, int64_t length) {
 
 /* ------------------------------------------------------------------- rounds */
 
-static tn_code add_inside(inner *x) {
+static tn_code pass_facts_inside(inner *x) {
   for (uint32_t i = 0; i < x->n; ++i) {
     const pair *p = &x->pairs[i];
     tn_sig sig = *tn__entry_sig(x->outside->graph, p->outer);
-    if (p->stacked && sig.ndim == 0) return no_axis(x, p);
+    if (p->stacked && sig.ndim == 0) return fail_no_axis(x, p);
     if (p->stacked && sig.ndim > 0 && x->length < 0) x->length = sig.shape[0];
-    if (p->stacked) sig = element_of(&sig);
+    if (p->stacked) sig = get_element_sig(&sig);
     TN__TRY(tn__facts_add(&x->inside, p->inner, &sig, TN__FROM_OUTSIDE));
   }
   return TN_OK;
 }
 
-static tn_code tell_outside(inner *x) {
+static tn_code pass_facts_outside(inner *x) {
   for (uint32_t i = 0; i < x->n; ++i) {
     const pair *p = &x->pairs[i];
     tn_sig sig = *tn__entry_sig(x->inside.graph, p->inner);
-    if (p->stacked && sig.ndim == TN_MAX_NDIM) return too_many(x, p);
-    if (p->stacked) sig = stack_of(&sig, x->length);
+    if (p->stacked && sig.ndim == TN_MAX_NDIM) return fail_too_many_axes(x, p);
+    if (p->stacked) sig = get_stacked_sig(&sig, x->length);
     TN__TRY(tn__facts_add(x->outside, p->outer, &sig, x->node->id));
   }
   return TN_OK;
 }
 
 /* Unifies the states before and after a step. */
-static tn_code tie_states(inner *x) {
+static tn_code unify_states(inner *x) {
   const tn__loop *loop = x->node->loop;
   const tn_entry *heads = x->inside.graph->heads;
   for (uint32_t k = 0; loop && k < loop->n_states; ++k)
@@ -134,14 +137,14 @@ static tn_code tie_states(inner *x) {
   return TN_OK;
 }
 
-static tn_code copy_back(inner *x) {
-  TN__TRY(add_inside(x));
+static tn_code copy_inner_facts(inner *x) {
+  TN__TRY(pass_facts_inside(x));
   do {
     TN__TRY(tn__facts_run(&x->inside));
     x->inside.current = TN_NONE;
-    TN__TRY(tie_states(x));
+    TN__TRY(unify_states(x));
   } while (x->inside.n_queued > 0);
-  return tell_outside(x);
+  return pass_facts_outside(x);
 }
 
 tn_code tn__facts_infer_inner(tn__facts *f, const tn__node *node) {
@@ -155,13 +158,13 @@ tn_code tn__facts_infer_inner(tn__facts *f, const tn__node *node) {
                        : tn__fail_memory(most * sizeof *x.pairs,
                                          "the shapes of a graph in a graph");
   if (rc == TN_OK) {
-    pair_inputs(&x);
-    pair_outputs(&x);
+    add_input_pairs(&x);
+    add_output_pairs(&x);
     rc = tn__facts_begin(&x.inside, node->inner, NULL, 0);
-    if (rc == TN_OK) rc = copy_back(&x);
+    if (rc == TN_OK) rc = copy_inner_facts(&x);
     if (rc == TN_OK && f->usual == node->id) {
       rc = tn__facts_defaults(&x.inside);
-      if (rc == TN_OK) rc = copy_back(&x);
+      if (rc == TN_OK) rc = copy_inner_facts(&x);
     }
     tn__facts_close(&x.inside);
   }

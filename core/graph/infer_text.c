@@ -24,7 +24,8 @@ static void print_shape(tn_code code, const tn_sig *sig) {
   (void)tn__fail_more(code, ")");
 }
 
-/* Prints the property that contradicts: shape or type. */
+/* Prints the property of a signature that caused the conflict `code`: the shape
+ * or the type. */
 static void print_conflict(tn_code code, const tn_sig *sig) {
   if (code == TN_DTYPE)
     (void)tn__fail_more(code, "%s", tn__dtype_name(sig->dtype));
@@ -32,7 +33,7 @@ static void print_conflict(tn_code code, const tn_sig *sig) {
     print_shape(code, sig);
 }
 
-static void say_from(const tn_graph *graph, tn_code code, tn_entry entry) {
+static void print_source(const tn_graph *graph, tn_code code, tn_entry entry) {
   const size_t id = tn__entry_id(graph, entry);
   const uint32_t from = graph->from[2 * id + (code == TN_DTYPE)];
   if (from == TN_NONE) return;
@@ -58,7 +59,7 @@ static void print_entry(const tn_graph *graph, tn_code code, tn_entry entry) {
   char name[TN__ENTRY_TEXT];
   (void)tn__fail_more(code, "`%s` ", tn__entry_text(graph, entry, name));
   print_conflict(code, tn__entry_sig(graph, entry));
-  say_from(graph, code, entry);
+  print_source(graph, code, entry);
 }
 
 /* ----------------------------------------------------------- contradictions */
@@ -96,7 +97,7 @@ tn_code tn__facts_fail_conflict(const tn_graph *graph, tn_entry entry,
 
 enum { MOST_OPERANDS = 6 }; /* maximal number of operands in one message */
 
-static bool is_known(const tn_graph *graph, tn_code code, tn_entry entry) {
+static bool is_fact_known(const tn_graph *graph, tn_code code, tn_entry entry) {
   if (tn__entry_is_none(entry)) return false;
   const tn_sig *sig = tn__entry_sig(graph, entry);
   return code == TN_DTYPE ? sig->dtype != TN_DTYPE_UNKNOWN : sig->ndim >= 0;
@@ -114,7 +115,7 @@ tn_code tn__facts_fail_call(const tn_graph *graph, const tn__node *node,
         read ? node->in[i] : (tn_entry){node->id, i - n_read};
     const tn_arg *arg =
         read ? tn__node_input(node, i) : tn__node_output(node, i - n_read);
-    if (!is_known(graph, code, entry) || said == MOST_OPERANDS) continue;
+    if (!is_fact_known(graph, code, entry) || said == MOST_OPERANDS) continue;
     (void)tn__fail_more(code, "%s`%s` is ", said++ == 0 ? "; here " : "; ",
                         arg->name);
     print_entry(graph, code, entry);
@@ -139,7 +140,8 @@ static bool is_dynamic(const tn_graph *graph, tn_entry entry) {
   return arg && (arg->flags & TN_ARG_DYNAMIC) != 0;
 }
 
-static void note_entry(missing *m, const tn_graph *graph, tn_entry entry) {
+static void add_missing_entry(missing *m, const tn_graph *graph,
+                              tn_entry entry) {
   char name[TN__ENTRY_TEXT];
   const tn_sig *sig = tn__entry_sig(graph, entry);
   if (m->n++ >= MOST_NAMES) return;
@@ -154,41 +156,44 @@ static void note_entry(missing *m, const tn_graph *graph, tn_entry entry) {
   if (is_dynamic(graph, entry)) tn__buf_add(&m->text, " until it is computed");
 }
 
-/* Whether an output exists: the gradient of an absent input has no shape. */
+/* Tests whether an output has a shape at all: the gradient of an absent input
+ * has none. */
 static bool is_present(const tn_graph *graph, const tn__node *node,
                        uint32_t i) {
   if (node->kind != TN__NODE_BACKWARD) return true;
   return !tn__entry_is_none(tn__node_at(graph, node->of)->in[i]);
 }
 
-static void note_node(missing *m, const tn_graph *graph, const tn__node *node) {
+static void add_missing_outputs(missing *m, const tn_graph *graph,
+                                const tn__node *node) {
   for (uint32_t i = 0; i < node->n_out; ++i) {
     const tn_entry entry = {node->id, i};
     if (!tn__sig_is_complete(tn__entry_sig(graph, entry)) &&
         is_present(graph, node, i))
-      note_entry(m, graph, entry);
+      add_missing_entry(m, graph, entry);
   }
 }
 
 enum { /* modes of the nodes that the heads need */
        ONLY_VARIABLES = 0,
        ALL_OTHERS = 1,
-       WHOLE_VARIABLES = 2 /* and of the calls that their gradients belong to */
+       WHOLE_VARIABLES = 2 /* variables that the heads need, and also those of
+                              the calls that their gradients belong to */
 };
 
-static tn_code note_all(missing *m, const tn_graph *graph, int what);
+static tn_code add_all_missing(missing *m, const tn_graph *graph, int what);
 
-/* Notes the same for a node's own graph; its variables get their facts from
- * outside. */
-static tn_code note_inner(missing *m, const tn__node *node) {
+/* Adds the entries with unknown facts in the inner graph of a node, except its
+ * variables, which get their facts from outside. */
+static tn_code add_missing_inner(missing *m, const tn__node *node) {
   const size_t n = strlen(m->around), room = sizeof m->around - n;
   (void)snprintf(m->around + n, room, "%s/", node->name);
-  const tn_code rc = note_all(m, node->inner, ALL_OTHERS);
+  const tn_code rc = add_all_missing(m, node->inner, ALL_OTHERS);
   m->around[n] = '\0';
   return rc;
 }
 
-static tn_code note_all(missing *m, const tn_graph *graph, int what) {
+static tn_code add_all_missing(missing *m, const tn_graph *graph, int what) {
   tn__order order;
   tn_code rc = TN_OK;
   TN__TRY((what == WHOLE_VARIABLES ? tn__order_all : tn__order_make)(
@@ -197,14 +202,14 @@ static tn_code note_all(missing *m, const tn_graph *graph, int what) {
     const tn__node *node = tn__node_at(graph, order.ids[i]);
     const bool variable = node->kind == TN__NODE_VARIABLE;
     if (variable != (what != ALL_OTHERS)) continue;
-    note_node(m, graph, node);
-    if (node->inner) rc = note_inner(m, node);
+    add_missing_outputs(m, graph, node);
+    if (node->inner) rc = add_missing_inner(m, node);
   }
   tn__free(graph->env, order.ids);
   return rc;
 }
 
-static tn_code missing_fail(const missing *m) {
+static tn_code fail_missing(const missing *m) {
   if (m->text.failed) return tn__fail_memory(m->text.n, "a message");
   if (m->n == 0) return TN_OK;
   (void)tn__fail(TN_INCOMPLETE, "not enough is known of %s", m->text.s);
@@ -215,23 +220,24 @@ static tn_code missing_fail(const missing *m) {
                        "or tn_argument.known of a program)");
 }
 
-/* Notes the first list that is not empty. If nodes are unknown although their
- * variables are known, it notes the variables of calls that gradients belong
- * to. */
-static tn_code note_missing(missing *m, missing *nodes, const tn_graph *graph) {
-  TN__TRY(note_all(m, graph, ONLY_VARIABLES));
-  if (m->n > 0) return missing_fail(m);
-  TN__TRY(note_all(nodes, graph, ALL_OTHERS));
+/* Chooses the list of missing facts for the message: the first of several that
+ * is not empty. If nodes are unknown although all their variables are known,
+ * the calls that gradients belong to have unknown variables. */
+static tn_code choose_missing(missing *m, missing *nodes,
+                              const tn_graph *graph) {
+  TN__TRY(add_all_missing(m, graph, ONLY_VARIABLES));
+  if (m->n > 0) return fail_missing(m);
+  TN__TRY(add_all_missing(nodes, graph, ALL_OTHERS));
   if (nodes->n == 0) return TN_OK;
-  TN__TRY(note_all(m, graph, WHOLE_VARIABLES));
-  return missing_fail(m->n > 0 ? m : nodes);
+  TN__TRY(add_all_missing(m, graph, WHOLE_VARIABLES));
+  return fail_missing(m->n > 0 ? m : nodes);
 }
 
 tn_code tn__facts_check_complete(const tn_graph *graph) {
   missing variables = {.n = 0}, nodes = {.n = 0};
   tn__buf_init(&variables.text, graph->env);
   tn__buf_init(&nodes.text, graph->env);
-  const tn_code rc = note_missing(&variables, &nodes, graph);
+  const tn_code rc = choose_missing(&variables, &nodes, graph);
   tn__buf_deinit(&variables.text);
   tn__buf_deinit(&nodes.text);
   return rc;

@@ -10,7 +10,8 @@ typedef struct visit {
   uint32_t turn; /* number of the next turn, after the children */
 } visit;
 
-/* An order constraint: a node follows `before`, which is needed as well. */
+/* A constraint on the order: a node must follow the node `before`, which then
+ * counts as needed. */
 typedef struct turn {
   uint32_t before;
   uint32_t next; /* next turn of the same node; TN_NONE */
@@ -27,7 +28,8 @@ typedef struct walk {
   uint8_t *seen;
   visit *path; /* at most one visit per node */
   uint32_t depth;
-  bool whole;         /* a gradient's call counts as a child */
+  bool whole;         /* true: the call that a gradient belongs to is visited
+                         like a child of the gradient */
   const turns *turns; /* or NULL */
   tn__order *order;
 } walk;
@@ -39,12 +41,12 @@ static void enter_node(walk *w, uint32_t node) {
       (visit){node, 0, w->turns ? w->turns->first[node] : TN_NONE};
 }
 
-static uint32_t n_children(const walk *w, const tn__node *node) {
+static uint32_t count_children(const walk *w, const tn__node *node) {
   return node->n_in + node->n_aux + node->n_after + w->whole;
 }
 
 /* Child `i` of a node; TN_NONE if the position is empty. */
-static uint32_t child_at(const tn__node *node, uint32_t i) {
+static uint32_t get_child(const tn__node *node, uint32_t i) {
   const uint32_t n = node->n_in + node->n_aux;
   if (i < n) return node->in[i].node;
   return i < n + node->n_after ? node->after[i - n] : node->of;
@@ -55,8 +57,8 @@ static void run_walk(walk *w, uint32_t start) {
   while (w->depth > 0) {
     visit *top = &w->path[w->depth - 1];
     const tn__node *node = tn__node_at(w->graph, top->node);
-    if (top->next < n_children(w, node)) {
-      const uint32_t child = child_at(node, top->next++);
+    if (top->next < count_children(w, node)) {
+      const uint32_t child = get_child(node, top->next++);
       if (child != TN_NONE) enter_node(w, child);
       continue;
     }
@@ -71,7 +73,7 @@ static void run_walk(walk *w, uint32_t start) {
   }
 }
 
-static tn_code order_make(walk *w, const tn_entry *heads, size_t n_heads) {
+static tn_code make_order(walk *w, const tn_entry *heads, size_t n_heads) {
   const tn_graph *graph = w->graph;
   tn__order *out = w->order;
   const size_t n = graph->nodes.n + 1; /* never 0 */
@@ -95,26 +97,27 @@ static tn_code order_make(walk *w, const tn_entry *heads, size_t n_heads) {
 tn_code tn__order_make(const tn_graph *graph, const tn_entry *heads,
                        size_t n_heads, tn__order *out) {
   walk w = {.graph = graph, .order = out};
-  return order_make(&w, heads, n_heads);
+  return make_order(&w, heads, n_heads);
 }
 
 tn_code tn__order_all(const tn_graph *graph, const tn_entry *heads,
                       size_t n_heads, tn__order *out) {
   walk w = {.graph = graph, .order = out, .whole = true};
-  return order_make(&w, heads, n_heads);
+  return make_order(&w, heads, n_heads);
 }
 
 /* ------------------------------------------------------------------- states */
 
-/* The state of finding turns. It visits the needed nodes in the order of the
- * graph. */
+/* The state of finding the constraints on nodes that use states. It visits the
+ * needed nodes in the order of the graph. */
 typedef struct looking {
   const tn_graph *graph;
   const uint8_t *needed; /* 1: needed first, 2: needed later */
   turns *turns;
-  uint32_t *writer;  /* by variable: the last node that changed it; TN_NONE */
-  uint32_t *readers; /* by variable: the first of its readers since then;
-                        TN_NONE */
+  uint32_t *writer;  /* for each variable: the last node so far that changed it;
+                        TN_NONE: none */
+  uint32_t *readers; /* for each variable: index of the first node in the list
+                        that has read it since it was changed; TN_NONE: none */
   turn *list;        /* list of readers */
   uint32_t n_list;
 } looking;
@@ -124,9 +127,9 @@ static bool is_state(const tn_graph *graph, tn_entry entry) {
          (tn__node_at(graph, entry.node)->flags & TN__NODE_STATE);
 }
 
-/* Adds a turn, unless it would make a node that is needed first wait for one
- * that is needed later. */
-static void turn_add(const looking *l, uint32_t node, uint32_t before) {
+/* Adds the constraint that `node` follows `before`, unless `node` is needed
+ * first and `before` is needed later. */
+static void add_turn(const looking *l, uint32_t node, uint32_t before) {
   turns *t = l->turns;
   if (before == TN_NONE || before == node) return;
   if (l->needed[node] < l->needed[before]) return;
@@ -134,25 +137,26 @@ static void turn_add(const looking *l, uint32_t node, uint32_t before) {
   t->first[node] = t->n++;
 }
 
-static void state_use(looking *l, uint32_t node, uint32_t state, bool writes) {
-  turn_add(l, node, l->writer[state]);
+static void add_state_use(looking *l, uint32_t node, uint32_t state,
+                          bool writes) {
+  add_turn(l, node, l->writer[state]);
   if (!writes) {
     l->list[l->n_list] = (turn){node, l->readers[state]};
     l->readers[state] = l->n_list++;
     return;
   }
   for (uint32_t r = l->readers[state]; r != TN_NONE; r = l->list[r].next)
-    turn_add(l, node, l->list[r].before);
+    add_turn(l, node, l->list[r].before);
   l->writer[state] = node;
   l->readers[state] = TN_NONE;
 }
 
-static void states_look(looking *l) {
+static void find_turns(looking *l) {
   for (uint32_t id = 0; id < tn__n_nodes(l->graph); ++id) {
     const tn__node *node = tn__node_at(l->graph, id);
     for (uint32_t i = 0; l->needed[id] && i < node->n_in + node->n_aux; ++i)
       if (is_state(l->graph, node->in[i]))
-        state_use(l, id, node->in[i].node, i >= node->n_in);
+        add_state_use(l, id, node->in[i].node, i >= node->n_in);
   }
 }
 
@@ -166,9 +170,9 @@ static size_t count_uses(const tn_graph *graph, const tn__order *order) {
   return n;
 }
 
-/* Finds the turns of `n` uses of states. Each use makes a node wait at most
- * once, and a node waits for each use at most once. */
-static tn_code turns_make(looking *l, size_t n) {
+/* Finds the constraints for `n` uses of states. Each use makes a node wait at
+ * most once, and a node waits for each use at most once. */
+static tn_code make_turns(looking *l, size_t n) {
   const tn__env *env = l->graph->env;
   const size_t nodes = l->graph->nodes.n + 1;
   turns *t = l->turns;
@@ -180,7 +184,7 @@ static tn_code turns_make(looking *l, size_t n) {
   const bool made = t->v && t->first && l->writer && l->readers && l->list;
   for (size_t i = 0; made && i < nodes; ++i)
     t->first[i] = l->writer[i] = l->readers[i] = TN_NONE;
-  if (made) states_look(l);
+  if (made) find_turns(l);
   tn__free(env, l->writer);
   tn__free(env, l->readers);
   tn__free(env, l->list);
@@ -188,19 +192,19 @@ static tn_code turns_make(looking *l, size_t n) {
               : tn__fail_memory(n * sizeof(turn), "the order of states");
 }
 
-/* Replaces an order by one that uses states in the graph's order. */
-static tn_code states_order(const tn_graph *graph, const tn_entry *heads,
-                            size_t n_heads, const uint8_t *needed,
-                            tn__order *order) {
+/* Makes an order in which the nodes use states in the order of the graph. */
+static tn_code order_state_uses(const tn_graph *graph, const tn_entry *heads,
+                                size_t n_heads, const uint8_t *needed,
+                                tn__order *order) {
   const size_t n = count_uses(graph, order);
   turns all = {0};
   looking l = {.graph = graph, .needed = needed, .turns = &all};
   walk w = {.graph = graph, .order = order, .turns = &all};
   if (n < 2) return TN_OK;
-  tn_code rc = turns_make(&l, n);
+  tn_code rc = make_turns(&l, n);
   if (rc == TN_OK) {
     tn__free(graph->env, order->ids);
-    rc = order_make(&w, heads, n_heads);
+    rc = make_order(&w, heads, n_heads);
   }
   tn__free(graph->env, all.v);
   tn__free(graph->env, all.first);
@@ -217,7 +221,7 @@ tn_code tn__order_steps(const tn_graph *graph, const tn_entry *heads,
                       : tn__fail_memory(graph->nodes.n, "the order of a graph");
   for (uint32_t i = 0; rc == TN_OK && i < out->n; ++i)
     needed[out->ids[i]] = i < first.n ? 1 : 2;
-  if (rc == TN_OK) rc = states_order(graph, heads, n_heads, needed, out);
+  if (rc == TN_OK) rc = order_state_uses(graph, heads, n_heads, needed, out);
   *n_first = first.n;
   tn__free(graph->env, first.ids);
   tn__free(graph->env, needed);

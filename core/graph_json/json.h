@@ -17,11 +17,12 @@
 
 enum {
   TN__JSON_VERSION = 1,
-  TN__JSON_DEPTH = 32 /* nested graphs, the outermost included */
+  TN__JSON_DEPTH = 32 /* maximal depth of nested graphs; the outermost graph
+                         counts */
 };
 
-enum { /* keys of a node: bits of tn__node_draft.seen, in the order of
-          tn__draft_keys */
+enum { /* The keys that a node may have in a file. Each is a bit of
+          tn__node_draft.seen, in the order of the names in tn__draft_keys. */
        TN__KEY_NAME = 1u << 0,
        TN__KEY_KIND = 1u << 1,
        TN__KEY_DTYPE = 1u << 2,
@@ -43,13 +44,13 @@ enum { /* keys of a node: bits of tn__node_draft.seen, in the order of
 enum { TN__N_KEYS = 17 };
 extern const char *const tn__draft_keys[TN__N_KEYS];
 
-/* A list of plain values in a growing string, which keeps its memory when it is
- * emptied. */
+/* Access to a tn__buf that is used as a list of numbers or structs. A list
+ * keeps its memory when it is emptied. */
 #define TN__LIST(type, buf) ((type *)(void *)(buf).s)
 #define TN__LENGTH(type, buf) ((uint32_t)((buf).n / sizeof(type)))
 
-/* The content of one node in a file. Texts are borrowed from the input text;
- * each node reuses the lists. */
+/* The content of one node in a file, before the node exists. Texts are borrowed
+ * from the text of the file. The lists are reused for each node. */
 typedef struct tn__node_draft {
   const char *at; /* begin of the node */
   uint64_t line;
@@ -76,26 +77,30 @@ typedef struct tn__node_draft {
 
 /* A text and the progress of reading it. */
 typedef struct tn__graph_reader {
-  tn__json json; /* first, so that its `fail` finds the other fields */
+  tn__json json; /* first member, so that its function `fail` can find the other
+                    members */
   tn__caller *caller;
   const tn__env *env;
-  tn__map missing_names; /* operators that are in `missing` or `unknown` */
+  tn__map missing_names; /* names of the operators that `missing` or `unknown`
+                            contains already */
   tn__buf missing;       /* missing plugins, for the message */
-  tn__buf unknown;       /* operators that a loaded plugin does not have */
+  tn__buf unknown;       /* text for the message: operators that their loaded
+                            plugins do not have */
   uint32_t n_missing;
-  uint32_t n_unnamed; /* number of them that do not fit the message */
+  uint32_t n_unnamed; /* number of missing plugins and operators for which the
+                         message has no space */
 } tn__graph_reader;
 
 /* One of the graphs in the text. */
 typedef struct tn__graph_level {
   tn_graph *graph;
   uint32_t depth;
-  uint32_t n_nodes; /* read so far; graph->nodes has the same number unless
-                       names are missing */
+  uint32_t n_nodes; /* number of nodes read so far; graph->nodes has as many,
+                       unless names are missing */
   tn__node_draft draft;
 } tn__graph_level;
 
-/* TN_INVALID, with the place before the text. */
+/* Fails with TN_INVALID; the message is `what` after the place in the file. */
 tn_code tn__json_fail_at(const tn__graph_reader *r, const char *at,
                          uint64_t line, const char *what);
 tn_code tn__json_number32(tn__graph_reader *r, uint32_t *out);
@@ -105,8 +110,8 @@ tn_code tn__json_list(tn__graph_reader *r, tn__graph_level *l,
                       tn__item_fn *item, void *to);
 /* Reads the key of a member, and the colon after it. */
 tn_code tn__json_key(tn__graph_reader *r, const char **out);
-/* Finds the number of a key among `n` names. A key may occur once: bits of
- * *seen. */
+/* Reads the index of a key among `n` names into *out. Fails if its bit in *seen
+ * is set already, because a key may occur once. */
 tn_code tn__json_key_of(tn__graph_reader *r, const char *const *names,
                         uint32_t n, uint32_t *seen, uint32_t *out);
 /* Appends an entry to a tn__buf. */
@@ -116,20 +121,22 @@ tn_code tn__json_node_key(tn__graph_reader *r, tn__graph_level *l);
 /* Reads an inner graph into the draft. */
 tn_code tn__json_inner(tn__graph_reader *r, tn__graph_level *l);
 
-/* Notes a plugin, or the operator of a draft, that the registry does not have.
- */
+/* Notes, for the message of tn__json_check_found, a plugin or an operator that
+ * the registry does not have. */
 void tn__json_note_missing(tn__graph_reader *r, const char *what,
                            const char *name, const char *detail);
 tn_code tn__json_note_missing_operator(tn__graph_reader *r,
                                        const tn__node_draft *draft);
-/* TN_NOT_FOUND with all noted names. */
+/* Fails with TN_NOT_FOUND if plugins or operators were noted as missing; the
+ * message names all of them. */
 tn_code tn__json_check_found(const tn__graph_reader *r);
 
 /* ---------------------------------------------------------------- new nodes */
 
-/* Adds the node of a draft to the graph. The graph has every entry of the
- * draft. TN_NOT_FOUND only if the operator is not loaded. Other failures
- * describe the fault of the node, not its place. */
+/* Adds the node of a draft to the graph, which has every entry that the draft
+ * reads. Fails with TN_NOT_FOUND only if the operator is not loaded. The
+ * message of another failure describes the mistake in the node, not its place
+ * in the file. */
 tn_code tn__draft_add_node(tn__node_draft *draft, tn_graph *graph);
 
 #endif /* TENON_GRAPH_JSON_H_ */

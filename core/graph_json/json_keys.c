@@ -58,7 +58,8 @@ tn_code tn__json_key_of(tn__graph_reader *r, const char *const *names,
   return tn__json_fail_at(r, r->json.at, r->json.line, text);
 }
 
-static tn_code index_item(tn__graph_reader *r, tn__graph_level *l, void *to) {
+static tn_code read_index_item(tn__graph_reader *r, tn__graph_level *l,
+                               void *to) {
   uint32_t n = 0;
   (void)l;
   TN__TRY(tn__json_number32(r, &n));
@@ -66,8 +67,8 @@ static tn_code index_item(tn__graph_reader *r, tn__graph_level *l, void *to) {
   return TN_OK;
 }
 
-static tn_code node_number(tn__graph_reader *r, const tn__graph_level *l,
-                           uint32_t *out) {
+static tn_code read_node_number(tn__graph_reader *r, const tn__graph_level *l,
+                                uint32_t *out) {
   char what[100];
   TN__TRY(tn__json_number32(r, out));
   if (*out < l->n_nodes) return TN_OK;
@@ -77,9 +78,10 @@ static tn_code node_number(tn__graph_reader *r, const tn__graph_level *l,
   return tn__json_fail(&r->json, what);
 }
 
-static tn_code after_item(tn__graph_reader *r, tn__graph_level *l, void *to) {
+static tn_code read_dependency_item(tn__graph_reader *r, tn__graph_level *l,
+                                    void *to) {
   uint32_t n = 0;
-  TN__TRY(node_number(r, l, &n));
+  TN__TRY(read_node_number(r, l, &n));
   tn__buf_bytes(to, &n, sizeof n);
   return TN_OK;
 }
@@ -89,7 +91,7 @@ static tn_code read_entry(tn__graph_reader *r, const tn__graph_level *l,
                           tn_entry *out, uint32_t *flags) {
   const char *word = "";
   TN__TRY(tn__json_expect(&r->json, '['));
-  TN__TRY(node_number(r, l, &out->node));
+  TN__TRY(read_node_number(r, l, &out->node));
   TN__TRY(tn__json_expect(&r->json, ','));
   TN__TRY(tn__json_number32(r, &out->index));
   if (r->n_missing == 0 &&
@@ -116,7 +118,8 @@ tn_code tn__json_entry_item(tn__graph_reader *r, tn__graph_level *l, void *to) {
   return TN_OK;
 }
 
-static tn_code input_item(tn__graph_reader *r, tn__graph_level *l, void *to) {
+static tn_code read_input_item(tn__graph_reader *r, tn__graph_level *l,
+                               void *to) {
   tn_entry e = TN_ENTRY_NONE;
   uint32_t flags = 0;
   if (!tn__json_word(&r->json, "null")) TN__TRY(read_entry(r, l, &e, &flags));
@@ -151,8 +154,8 @@ static tn_code read_dtype(tn__graph_reader *r, tn__graph_level *l) {
              : tn__json_fail(&r->json, "an element type, such as \"f32\"");
 }
 
-static tn_code dimension_item(tn__graph_reader *r, tn__graph_level *l,
-                              void *to) {
+static tn_code read_dimension_item(tn__graph_reader *r, tn__graph_level *l,
+                                   void *to) {
   tn_sig *sig = to;
   (void)l;
   if (sig->ndim == TN_MAX_NDIM)
@@ -166,7 +169,7 @@ static tn_code dimension_item(tn__graph_reader *r, tn__graph_level *l,
 
 static tn_code read_shape(tn__graph_reader *r, tn__graph_level *l) {
   l->draft.known.ndim = 0;
-  return tn__json_list(r, l, dimension_item, &l->draft.known);
+  return tn__json_list(r, l, read_dimension_item, &l->draft.known);
 }
 
 static tn_code read_op(tn__graph_reader *r, tn__graph_level *l) {
@@ -178,11 +181,11 @@ static tn_code read_params(tn__graph_reader *r, tn__graph_level *l) {
 }
 
 static tn_code read_of(tn__graph_reader *r, tn__graph_level *l) {
-  return node_number(r, l, &l->draft.of);
+  return read_node_number(r, l, &l->draft.of);
 }
 
 static tn_code read_inputs(tn__graph_reader *r, tn__graph_level *l) {
-  return tn__json_list(r, l, input_item, &l->draft.in);
+  return tn__json_list(r, l, read_input_item, &l->draft.in);
 }
 
 static tn_code read_states(tn__graph_reader *r, tn__graph_level *l) {
@@ -190,16 +193,17 @@ static tn_code read_states(tn__graph_reader *r, tn__graph_level *l) {
 }
 
 static tn_code read_sequences(tn__graph_reader *r, tn__graph_level *l) {
-  return tn__json_list(r, l, index_item, &l->draft.sequences);
+  return tn__json_list(r, l, read_index_item, &l->draft.sequences);
 }
 
 static tn_code read_carried(tn__graph_reader *r, tn__graph_level *l) {
-  return tn__json_list(r, l, index_item, &l->draft.carried);
+  return tn__json_list(r, l, read_index_item, &l->draft.carried);
 }
 
-/* Reads an entry of a graph that is not read yet. */
-static tn_code inner_entry_item(tn__graph_reader *r, tn__graph_level *l,
-                                void *to) {
+/* Reads an entry of the inner graph, [node, output]. The inner graph may not
+ * have been read yet, so the entry is not checked. */
+static tn_code read_kept_item(tn__graph_reader *r, tn__graph_level *l,
+                              void *to) {
   tn_entry e;
   (void)l;
   TN__TRY(tn__json_expect(&r->json, '['));
@@ -211,7 +215,7 @@ static tn_code inner_entry_item(tn__graph_reader *r, tn__graph_level *l,
 }
 
 static tn_code read_kept(tn__graph_reader *r, tn__graph_level *l) {
-  return tn__json_list(r, l, inner_entry_item, &l->draft.kept);
+  return tn__json_list(r, l, read_kept_item, &l->draft.kept);
 }
 
 static tn_code read_reverse(tn__graph_reader *r, tn__graph_level *l) {
@@ -219,7 +223,7 @@ static tn_code read_reverse(tn__graph_reader *r, tn__graph_level *l) {
 }
 
 static tn_code read_after(tn__graph_reader *r, tn__graph_level *l) {
-  return tn__json_list(r, l, after_item, &l->draft.after);
+  return tn__json_list(r, l, read_dependency_item, &l->draft.after);
 }
 
 static tn_code read_gradient(tn__graph_reader *r, tn__graph_level *l) {

@@ -9,10 +9,15 @@
 
 #include "json.h"
 
-enum { LOST_BYTES = 3500, NAME_BYTES = 200 }; /* of the message, of a name */
+enum {
+  LOST_BYTES = 3500,
+  NAME_BYTES = 200
+}; /* maximal bytes of the names in
+      the message, and of one name */
 
-/* Whether `bytes` more fit the message; counts the missing names. */
-static bool make_room(tn__graph_reader *r, size_t bytes) {
+/* Tests whether the message has space for `bytes` more. Counts one more missing
+ * name, and one that is not in the message if there is no space. */
+static bool reserve_message_bytes(tn__graph_reader *r, size_t bytes) {
   ++r->n_missing;
   if (r->missing.n + r->unknown.n + bytes <= LOST_BYTES) return true;
   ++r->n_unnamed;
@@ -21,14 +26,15 @@ static bool make_room(tn__graph_reader *r, size_t bytes) {
 
 void tn__json_note_missing(tn__graph_reader *r, const char *what,
                            const char *name, const char *detail) {
-  if (make_room(r, strnlen(name, NAME_BYTES) + strlen(detail)))
+  if (reserve_message_bytes(r, strnlen(name, NAME_BYTES) + strlen(detail)))
     tn__buf_add(&r->missing, "%s%s `%.*s`%s", r->missing.n > 0 ? ", " : "",
                 what, NAME_BYTES, name, detail);
 }
 
 /* ---------------------------------------------------------------- operators */
 
-/* The loaded plugin of operator name `op`, or NULL. */
+/* Finds the loaded plugin with the prefix of the operator name `op`; NULL if it
+ * is not loaded. */
 static const tn_plugin *find_plugin(const tn__graph_reader *r, const char *op) {
   tn_plugin_info info;
   for (size_t i = 0; !tn__plugin_at(r->caller->registry, i, &info); ++i) {
@@ -38,14 +44,16 @@ static const tn_plugin *find_plugin(const tn__graph_reader *r, const char *op) {
   return NULL;
 }
 
-/* The operator of the same name, with any interface. */
-static const tn_op *find_same(const tn_plugin *plugin, const char *name) {
+/* Finds the operator of a plugin with this name and any interface number; NULL
+ * if there is none. */
+static const tn_op *find_any_interface(const tn_plugin *plugin,
+                                       const char *name) {
   for (uint32_t i = 0; i < plugin->n_operators; ++i)
     if (!strcmp(plugin->operators[i]->name, name)) return plugin->operators[i];
   return NULL;
 }
 
-static const char *find_near(const tn_plugin *plugin, const char *name) {
+static const char *find_near_name(const tn_plugin *plugin, const char *name) {
   enum { LIMIT = 1000 }; /* maximal number of names to compare */
   const char *names[LIMIT];
   size_t n = 0;
@@ -63,9 +71,10 @@ static void add_unknown_operator(tn__graph_reader *r, const tn__node_draft *d,
   char name[NAME_BYTES];
   tn__buf *to = &r->unknown;
   (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(own, "@"), own);
-  if (!make_room(r, 2 * strlen(name) + strlen(plugin->name) + 300)) return;
-  const tn_op *same = interface ? find_same(plugin, name) : NULL;
-  const char *near = same ? NULL : find_near(plugin, name);
+  if (!reserve_message_bytes(r, 2 * strlen(name) + strlen(plugin->name) + 300))
+    return;
+  const tn_op *same = interface ? find_any_interface(plugin, name) : NULL;
+  const char *near = same ? NULL : find_near_name(plugin, name);
   if (to->n > 0) tn__buf_add(to, "; ");
   if (d->seen & TN__KEY_NAME) tn__buf_add(to, "node `%.200s`: ", d->name);
   if (same)

@@ -16,8 +16,8 @@ enum {
   KEYS_INNER = TN__KEY_INPUTS | TN__KEY_GRAPH
 };
 
-/* By kind: the keys that it may have in addition to the common ones, and those
- * that it must have. */
+/* For each kind of node: the keys that it may have in addition to the common
+ * ones, and those that it must have. */
 static const struct {
   uint32_t may;
   uint32_t must;
@@ -37,23 +37,24 @@ static const struct {
                            TN__KEY_CARRIED | TN__KEY_REVERSE | TN__KEY_KEPT,
                        KEYS_INNER | TN__KEY_SEQUENCES}};
 
-/* The name of the lowest bit. */
-static const char *key_of(uint32_t bits) {
+/* Returns the name of the key with the lowest bit that is set in `bits`. */
+static const char *get_key_name(uint32_t bits) {
   return tn__draft_keys[__builtin_ctz(bits)];
 }
 
-static tn_code keys_check(const tn__node_draft *d) {
+static tn_code check_keys(const tn__node_draft *d) {
   const uint32_t base = TN__KEY_NAME | TN__KEY_KIND;
   if ((d->seen & base) != base)
-    return tn__fail(TN_INVALID, "it has no `%s`", key_of(base & ~d->seen));
+    return tn__fail(TN_INVALID, "it has no `%s`",
+                    get_key_name(base & ~d->seen));
   const uint32_t must = kinds[d->kind].must;
   if ((d->seen & must) != must)
     return tn__fail(TN_INVALID, "a node of kind `%s` needs `%s`",
-                    tn__node_kinds[d->kind], key_of(must & ~d->seen));
+                    tn__node_kinds[d->kind], get_key_name(must & ~d->seen));
   const uint32_t more = d->seen & ~(kinds[d->kind].may | KEYS_ANY);
   if (more)
     return tn__fail(TN_INVALID, "a node of kind `%s` has no `%s`",
-                    tn__node_kinds[d->kind], key_of(more));
+                    tn__node_kinds[d->kind], get_key_name(more));
   return TN_OK;
 }
 
@@ -77,7 +78,7 @@ static tn_code check_operands(const tn__node_draft *d, uint32_t least,
 }
 
 /* Checks that the node has its number of states, and that all are variables. */
-static tn_code states_check(const tn__node_draft *d, const tn_graph *graph,
+static tn_code check_states(const tn__node_draft *d, const tn_graph *graph,
                             uint32_t n) {
   const tn_entry *states = TN__LIST(tn_entry, d->states);
   const uint32_t have = TN__LENGTH(tn_entry, d->states);
@@ -97,16 +98,17 @@ static const tn_entry *join_operands(tn__node_draft *d) {
   return TN__LIST(tn_entry, d->in);
 }
 
-static const uint32_t *flags_of(const tn__node_draft *d) {
+static const uint32_t *get_input_flags(const tn__node_draft *d) {
   const uint32_t *flags = TN__LIST(uint32_t, d->flags);
   for (uint32_t i = 0; i < TN__LENGTH(uint32_t, d->flags); ++i)
     if (flags[i]) return flags;
   return NULL;
 }
 
-/* Checks the inputs of a gradient of which only the shape is read. */
-static tn_code flags_check(const tn__node_draft *d) {
-  if (d->kind == TN__NODE_BACKWARD || !flags_of(d)) return TN_OK;
+/* Checks that only a BACKWARD node has inputs of which only the shape is read.
+ */
+static tn_code check_shape_inputs(const tn__node_draft *d) {
+  if (d->kind == TN__NODE_BACKWARD || !get_input_flags(d)) return TN_OK;
   return tn__fail(TN_INVALID,
                   "only a node of kind `backward` reads a \"shape\" alone");
 }
@@ -122,7 +124,7 @@ static bool is_variadic(const tn_op *op) {
          (op->inputs[op->n_inputs - 1]->flags & TN_ARG_VARIADIC) != 0;
 }
 
-static tn_code call_inputs(const tn__node_draft *d, const tn_op *op) {
+static tn_code check_call_inputs(const tn__node_draft *d, const tn_op *op) {
   const tn_entry *in = TN__LIST(tn_entry, d->in);
   const uint32_t n = TN__LENGTH(tn_entry, d->in);
   const uint32_t named = op->n_inputs - is_variadic(op);
@@ -137,15 +139,15 @@ static tn_code call_inputs(const tn__node_draft *d, const tn_op *op) {
   return TN_OK;
 }
 
-static tn_code call_spec(tn__node_draft *d, tn_graph *graph,
-                         tn__node_spec *spec) {
+static tn_code set_call_spec(tn__node_draft *d, tn_graph *graph,
+                             tn__node_spec *spec) {
   const tn_op *op = spec->op->desc;
   if (d->seen & TN__KEY_PARAMS)
     TN__TRY(tn__params_parse(spec->op, d->params, &spec->params));
   else if (op->params_size > 0 && !spec->op->defaults)
     TN__TRY(tn__params_parse(spec->op, "", &spec->params));
-  TN__TRY(call_inputs(d, op));
-  TN__TRY(states_check(d, graph, op->n_aux));
+  TN__TRY(check_call_inputs(d, op));
+  TN__TRY(check_states(d, graph, op->n_aux));
   spec->n_aux = op->n_aux;
   return tn__operator_count_outputs(spec->op, spec->params, spec->n_in,
                                     &spec->n_out);
@@ -153,8 +155,8 @@ static tn_code call_spec(tn__node_draft *d, tn_graph *graph,
 
 /* ---------------------------------------------------------- gradients, sums */
 
-static tn_code backward_spec(const tn__node_draft *d, const tn_graph *graph,
-                             tn__node_spec *spec) {
+static tn_code set_backward_spec(const tn__node_draft *d, const tn_graph *graph,
+                                 tn__node_spec *spec) {
   const tn__node *of =
       d->of < tn__n_nodes(graph) ? tn__node_at(graph, d->of) : NULL;
   if (!of || of->kind != TN__NODE_CALL)
@@ -176,8 +178,8 @@ static tn_code backward_spec(const tn__node_draft *d, const tn_graph *graph,
 
 /* ------------------------------------------------------------ inner graphs */
 
-static tn_code inner_spec(const tn__node_draft *d, const tn_graph *graph,
-                          tn__node_spec *spec) {
+static tn_code set_inner_spec(const tn__node_draft *d, const tn_graph *graph,
+                              tn__node_spec *spec) {
   const tn_entry *variables = NULL;
   uint32_t n_arguments = 0, n_states = 0;
   if (d->inner->n_heads == 0)
@@ -190,15 +192,16 @@ static tn_code inner_spec(const tn__node_draft *d, const tn_graph *graph,
                     "it has %u inputs, but the heads of its graph depend on %u "
                     "arguments",
                     spec->n_in, n_arguments);
-  TN__TRY(states_check(d, graph, n_states));
+  TN__TRY(check_states(d, graph, n_states));
   spec->n_aux = n_states;
   spec->inner = d->inner;
   spec->n_out = (uint32_t)d->inner->n_heads;
   return TN_OK;
 }
 
-/* Checks that positions are among the inputs and differ. */
-static tn_code positions_check(const tn__node_draft *d, uint8_t *used) {
+/* Checks that the positions of sequences and states are below the number of
+ * inputs, and that no two are equal. */
+static tn_code check_positions(const tn__node_draft *d, uint8_t *used) {
   const tn__buf *lists[] = {&d->sequences, &d->carried};
   for (int k = 0; k < 2; ++k)
     for (uint32_t i = 0; i < TN__LENGTH(uint32_t, *lists[k]); ++i) {
@@ -215,9 +218,10 @@ static tn_code positions_check(const tn__node_draft *d, uint8_t *used) {
   return TN_OK;
 }
 
-/* Checks that kept entries are computed for the step's heads: the loop passes
- * only the inputs of these to the step. */
-static tn_code kept_check(const tn__node_draft *d) {
+/* Checks that the heads of the step graph need the nodes of the kept entries.
+ * Otherwise those nodes could read variables that the loop does not pass to the
+ * step. */
+static tn_code check_kept(const tn__node_draft *d) {
   const tn_graph *step = d->inner;
   const tn_entry *kept = TN__LIST(tn_entry, d->kept);
   const uint32_t n = TN__LENGTH(tn_entry, d->kept);
@@ -240,9 +244,9 @@ static tn_code kept_check(const tn__node_draft *d) {
   return rc;
 }
 
-static tn_code loop_spec(const tn__node_draft *d, tn_graph *graph,
-                         tn__loop *loop, tn__node_spec *spec) {
-  TN__TRY(inner_spec(d, graph, spec));
+static tn_code set_loop_spec(const tn__node_draft *d, tn_graph *graph,
+                             tn__loop *loop, tn__node_spec *spec) {
+  TN__TRY(set_inner_spec(d, graph, spec));
   *loop = (tn__loop){.n_sequences = TN__LENGTH(uint32_t, d->sequences),
                      .n_states = TN__LENGTH(uint32_t, d->carried),
                      .n_kept = TN__LENGTH(tn_entry, d->kept),
@@ -250,7 +254,7 @@ static tn_code loop_spec(const tn__node_draft *d, tn_graph *graph,
                      .sequences = TN__LIST(uint32_t, d->sequences),
                      .states = TN__LIST(uint32_t, d->carried),
                      .kept = TN__LIST(tn_entry, d->kept)};
-  TN__TRY(kept_check(d));
+  TN__TRY(check_kept(d));
   if (loop->n_sequences == 0)
     return tn__fail(TN_INVALID, "a loop needs at least one sequence");
   if (loop->n_states > d->inner->n_heads)
@@ -260,7 +264,7 @@ static tn_code loop_spec(const tn__node_draft *d, tn_graph *graph,
                     loop->n_states, d->inner->n_heads);
   uint8_t *used = tn__zalloc(graph->env, (size_t)spec->n_in + 1);
   if (!used) return tn__fail_memory(spec->n_in, "the inputs of a loop");
-  const tn_code rc = positions_check(d, used);
+  const tn_code rc = check_positions(d, used);
   tn__free(graph->env, used);
   spec->n_out += loop->n_states + loop->n_kept;
   spec->loop = loop;
@@ -269,14 +273,14 @@ static tn_code loop_spec(const tn__node_draft *d, tn_graph *graph,
 
 /* --------------------------------------------------------------- attributes */
 
-static int by_key(const void *a, const void *b) {
+static int compare_keys(const void *a, const void *b) {
   return strcmp(((const tn_attribute *)a)->key, ((const tn_attribute *)b)->key);
 }
 
-static tn_code attributes_sort(const tn__node_draft *d) {
+static tn_code sort_attributes(const tn__node_draft *d) {
   tn_attribute *list = TN__LIST(tn_attribute, d->attributes);
   const uint32_t n = TN__LENGTH(tn_attribute, d->attributes);
-  if (n > 1) qsort(list, n, sizeof *list, by_key);
+  if (n > 1) qsort(list, n, sizeof *list, compare_keys);
   for (uint32_t i = 0; i < n; ++i) {
     if (list[i].key[0] == '\0')
       return tn__fail(TN_INVALID, "the key of an attribute is empty");
@@ -289,20 +293,20 @@ static tn_code attributes_sort(const tn__node_draft *d) {
 
 /* ------------------------------------------------------------------- enter */
 
-static tn_code kind_spec(tn__node_draft *d, tn_graph *graph, tn__loop *loop,
-                         tn__node_spec *spec) {
+static tn_code set_kind_spec(tn__node_draft *d, tn_graph *graph, tn__loop *loop,
+                             tn__node_spec *spec) {
   switch (d->kind) {
     case TN__NODE_VARIABLE:
       spec->known = &d->known;
       return TN_OK;
     case TN__NODE_CALL:
-      return call_spec(d, graph, spec);
+      return set_call_spec(d, graph, spec);
     case TN__NODE_BACKWARD:
-      return backward_spec(d, graph, spec);
+      return set_backward_spec(d, graph, spec);
     case TN__NODE_GRAPH:
-      return inner_spec(d, graph, spec);
+      return set_inner_spec(d, graph, spec);
     case TN__NODE_LOOP:
-      return loop_spec(d, graph, loop, spec);
+      return set_loop_spec(d, graph, loop, spec);
     case TN__NODE_SUM:
       return check_operands(d, 2, UINT32_MAX);
     default:
@@ -315,7 +319,7 @@ static tn_code add_node(tn__node_draft *d, tn_graph *graph,
   tn__loop loop;
   tn__node *node = NULL;
   tn__node_spec spec = *begun;
-  tn_code rc = kind_spec(d, graph, &loop, &spec);
+  tn_code rc = set_kind_spec(d, graph, &loop, &spec);
   spec.in = join_operands(d);
   if (rc == TN_OK && d->in.failed)
     rc = tn__fail_memory(d->in.n, "the inputs of a node");
@@ -337,12 +341,12 @@ tn_code tn__draft_add_node(tn__node_draft *d, tn_graph *graph) {
       .n_out = 1,
       .of = TN_NONE,
       .name = d->name,
-      .in_flags = flags_of(d),
+      .in_flags = get_input_flags(d),
       .after = TN__LIST(uint32_t, d->after),
       .n_after = TN__LENGTH(uint32_t, d->after)};
-  TN__TRY(keys_check(d));
-  TN__TRY(flags_check(d));
-  TN__TRY(attributes_sort(d));
+  TN__TRY(check_keys(d));
+  TN__TRY(check_shape_inputs(d));
+  TN__TRY(sort_attributes(d));
   if (d->kind != TN__NODE_CALL) return add_node(d, graph, &spec);
   TN__TRY(tn__operator_get(graph->caller->registry, d->op, &spec.op));
   TN__TRY(tn__operator_hold(spec.op));

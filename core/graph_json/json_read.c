@@ -26,10 +26,10 @@ static tn_code fail_expected(const tn__json *json, const char *what) {
                           text);
 }
 
-/* Adds the place to the current failure. All faults of a file are TN_INVALID;
- * missing memory is no fault of the file. */
-static tn_code node_failed(const tn__graph_reader *r, const tn__node_draft *d,
-                           tn_code code) {
+/* Adds the place of the node to the current message. The mistakes of a file
+ * become TN_INVALID; missing memory stays TN_OUT_OF_MEMORY. */
+static tn_code fail_node(const tn__graph_reader *r, const tn__node_draft *d,
+                         tn_code code) {
   if (code == TN_OUT_OF_MEMORY) return code;
   if (!(d->seen & TN__KEY_NAME))
     return tn__json_fail_at(r, d->at, d->line, tn_error_text());
@@ -42,31 +42,31 @@ static tn_code node_failed(const tn__graph_reader *r, const tn__node_draft *d,
 
 enum { N_LISTS = 8 };
 
-static void draft_lists(tn__node_draft *d, tn__buf **to) {
+static void list_draft_buffers(tn__node_draft *d, tn__buf **to) {
   tn__buf *const lists[N_LISTS] = {&d->in,        &d->flags,     &d->states,
                                    &d->sequences, &d->carried,   &d->kept,
                                    &d->after,     &d->attributes};
   memcpy(to, lists, sizeof lists);
 }
 
-static void draft_init(tn__node_draft *d, const tn__env *env) {
+static void init_draft(tn__node_draft *d, const tn__env *env) {
   tn__buf *lists[N_LISTS];
   *d = (tn__node_draft){0};
-  draft_lists(d, lists);
+  list_draft_buffers(d, lists);
   for (int i = 0; i < N_LISTS; ++i) tn__buf_init(lists[i], env);
 }
 
-static void draft_deinit(tn__node_draft *d) {
+static void deinit_draft(tn__node_draft *d) {
   tn__buf *lists[N_LISTS];
-  draft_lists(d, lists);
+  list_draft_buffers(d, lists);
   for (int i = 0; i < N_LISTS; ++i) tn__buf_deinit(lists[i]);
   tn__graph_release(d->inner);
 }
 
 /* Empties the lists and keeps their memory. */
-static void draft_begin(tn__graph_reader *r, tn__node_draft *d) {
+static void begin_draft(tn__graph_reader *r, tn__node_draft *d) {
   tn__buf *lists[N_LISTS];
-  draft_lists(d, lists);
+  list_draft_buffers(d, lists);
   for (int i = 0; i < N_LISTS; ++i) lists[i]->n = 0;
   d->at = r->json.at - 1;
   d->line = r->json.line;
@@ -78,35 +78,36 @@ static void draft_begin(tn__graph_reader *r, tn__node_draft *d) {
   d->known = tn__sig_unknown();
 }
 
-static bool draft_failed(tn__node_draft *d) {
+static bool has_failed_list(tn__node_draft *d) {
   tn__buf *lists[N_LISTS];
   bool failed = false;
-  draft_lists(d, lists);
+  list_draft_buffers(d, lists);
   for (int i = 0; i < N_LISTS; ++i) failed = failed || lists[i]->failed;
   return failed;
 }
 
-/* Checks a draft after the first missing name: no node is made, because its
- * inputs may be missing. */
-static tn_code draft_look(tn__graph_reader *r, const tn__node_draft *d) {
+/* Checks only the operator of a draft, because a name is already missing. The
+ * node is not made, since its inputs may be missing too. */
+static tn_code check_draft_operator(tn__graph_reader *r,
+                                    const tn__node_draft *d) {
   if (d->kind != TN__NODE_CALL || !d->op ||
       tn__operator_exists(r->caller->registry, d->op))
     return TN_OK;
   return tn__json_note_missing_operator(r, d);
 }
 
-/* Adds the node of the complete draft; notes its operator if that is missing.
- */
+/* Adds the node of a draft with all keys to the graph. If its operator is
+ * missing, notes that for the message. */
 static tn_code finish_draft(tn__graph_reader *r, tn__graph_level *l) {
   tn__node_draft *d = &l->draft;
   tn_code rc = TN_OK;
-  if (draft_failed(d)) return tn__fail_memory(d->in.n, "a node of a graph");
+  if (has_failed_list(d)) return tn__fail_memory(d->in.n, "a node of a graph");
   if (r->n_missing > 0) {
-    rc = draft_look(r, d);
+    rc = check_draft_operator(r, d);
   } else {
     rc = tn__draft_add_node(d, l->graph);
     if (rc == TN_NOT_FOUND) rc = tn__json_note_missing_operator(r, d);
-    if (rc != TN_OK) rc = node_failed(r, d, rc);
+    if (rc != TN_OK) rc = fail_node(r, d, rc);
   }
   tn__graph_release(d->inner);
   d->inner = NULL;
@@ -114,10 +115,11 @@ static tn_code finish_draft(tn__graph_reader *r, tn__graph_level *l) {
   return rc;
 }
 
-static tn_code node_item(tn__graph_reader *r, tn__graph_level *l, void *to) {
+static tn_code read_node_item(tn__graph_reader *r, tn__graph_level *l,
+                              void *to) {
   (void)to;
   TN__TRY(tn__json_expect(&r->json, '{'));
-  draft_begin(r, &l->draft);
+  begin_draft(r, &l->draft);
   do TN__TRY(tn__json_node_key(r, l));
   while (tn__json_take(&r->json, ','));
   TN__TRY(tn__json_expect(&r->json, '}'));
@@ -126,7 +128,7 @@ static tn_code node_item(tn__graph_reader *r, tn__graph_level *l, void *to) {
 
 /* ------------------------------------------------------------------- graphs */
 
-static tn_code heads_read(tn__graph_reader *r, tn__graph_level *l) {
+static tn_code read_heads(tn__graph_reader *r, tn__graph_level *l) {
   tn__buf heads;
   tn__buf_init(&heads, r->env);
   tn_code rc = tn__json_list(r, l, tn__json_entry_item, &heads);
@@ -139,8 +141,9 @@ static tn_code heads_read(tn__graph_reader *r, tn__graph_level *l) {
   return rc;
 }
 
-/* Checks that both lists exist, and that gradients have all operands. */
-static tn_code level_end(tn__graph_reader *r, const tn__graph_level *l,
+/* Checks that the graph has the keys "nodes" and "heads", and that its BACKWARD
+ * nodes have all needed operands. */
+static tn_code end_level(tn__graph_reader *r, const tn__graph_level *l,
                          uint32_t seen) {
   if ((seen & 3) != 3)
     return tn__json_fail(&r->json, "the keys `nodes` and `heads`");
@@ -150,16 +153,17 @@ static tn_code level_end(tn__graph_reader *r, const tn__graph_level *l,
   return tn__json_fail_at(r, r->json.at, r->json.line, tn_error_text());
 }
 
-static tn_code inner_members(tn__graph_reader *r, tn__graph_level *l) {
+static tn_code read_inner_members(tn__graph_reader *r, tn__graph_level *l) {
   static const char *const keys[] = {"nodes", "heads"};
   uint32_t seen = 0, k = 0;
   TN__TRY(tn__json_expect(&r->json, '{'));
   do {
     TN__TRY(tn__json_key_of(r, keys, 2, &seen, &k));
-    TN__TRY(k == 0 ? tn__json_list(r, l, node_item, NULL) : heads_read(r, l));
+    TN__TRY(k == 0 ? tn__json_list(r, l, read_node_item, NULL)
+                   : read_heads(r, l));
   } while (tn__json_take(&r->json, ','));
   TN__TRY(tn__json_expect(&r->json, '}'));
-  return level_end(r, l, seen);
+  return end_level(r, l, seen);
 }
 
 tn_code tn__json_inner(tn__graph_reader *r, tn__graph_level *l) {
@@ -167,9 +171,9 @@ tn_code tn__json_inner(tn__graph_reader *r, tn__graph_level *l) {
   if (inside.depth > TN__JSON_DEPTH)
     return tn__json_fail(&r->json, "graphs in graphs at most 32 deep");
   TN__TRY(tn__graph_create(r->caller, &inside.graph));
-  draft_init(&inside.draft, r->env);
-  const tn_code rc = inner_members(r, &inside);
-  draft_deinit(&inside.draft);
+  init_draft(&inside.draft, r->env);
+  const tn_code rc = read_inner_members(r, &inside);
+  deinit_draft(&inside.draft);
   l->draft.inner = inside.graph;
   return rc;
 }
@@ -183,7 +187,7 @@ typedef struct needed {
   const char *hash;
 } needed;
 
-static void plugin_compare(const tn__graph_reader *r, const needed *n,
+static void compare_plugin(const tn__graph_reader *r, const needed *n,
                            const tn_plugin *plugin) {
   char hash[24];
   (void)snprintf(hash, sizeof hash, "%016" PRIx64, plugin->manifest_hash);
@@ -195,19 +199,20 @@ static void plugin_compare(const tn__graph_reader *r, const needed *n,
           n->name, n->release, n->hash, plugin->release, hash);
 }
 
-static void plugin_check(tn__graph_reader *r, const needed *n) {
+static void check_plugin(tn__graph_reader *r, const needed *n) {
   char detail[40];
   tn_plugin_info info;
   for (size_t i = 0; !tn__plugin_at(r->caller->registry, i, &info); ++i)
     if (strcmp(info.plugin->name, n->name) == 0) {
-      plugin_compare(r, n, info.plugin);
+      compare_plugin(r, n, info.plugin);
       return;
     }
   (void)snprintf(detail, sizeof detail, " (release %" PRIu32 ")", n->release);
   tn__json_note_missing(r, "plugin", n->name, detail);
 }
 
-static tn_code plugin_item(tn__graph_reader *r, tn__graph_level *l, void *to) {
+static tn_code read_plugin_item(tn__graph_reader *r, tn__graph_level *l,
+                                void *to) {
   static const char *const keys[] = {"name", "release", "hash"};
   uint32_t seen = 0, k = 0;
   needed n = {0};
@@ -222,15 +227,16 @@ static tn_code plugin_item(tn__graph_reader *r, tn__graph_level *l, void *to) {
   TN__TRY(tn__json_expect(&r->json, '}'));
   if (seen != 7)
     return tn__json_fail(&r->json, "the keys `name`, `release` and `hash`");
-  plugin_check(r, &n);
+  check_plugin(r, &n);
   return TN_OK;
 }
 
 /* ---------------------------------------------------------------- the whole */
 
-/* Reads the version. It comes first, so that files of other releases and other
- * libraries are recognised before their differences become errors. */
-static tn_code version_read(tn__graph_reader *r) {
+/* Reads the version, which is the first key. So files of other releases and of
+ * other libraries are recognised before their differences cause other messages.
+ */
+static tn_code read_version(tn__graph_reader *r) {
   const char *name = NULL;
   uint32_t version = 0;
   char text[200];
@@ -252,27 +258,28 @@ static tn_code version_read(tn__graph_reader *r) {
   return tn__json_fail_at(r, r->json.at, r->json.line, text);
 }
 
-static tn_code whole_members(tn__graph_reader *r, tn__graph_level *l) {
+static tn_code read_file_members(tn__graph_reader *r, tn__graph_level *l) {
   static const char *const keys[] = {"nodes", "heads", "plugins", "tenon"};
   enum { VERSION = 1u << 3 }; /* the key was read */
   uint32_t seen = VERSION, k = 0;
-  TN__TRY(version_read(r));
+  TN__TRY(read_version(r));
   while (tn__json_take(&r->json, ',')) {
     TN__TRY(tn__json_key_of(r, keys, 4, &seen, &k));
     if (k == 0)
-      TN__TRY(tn__json_list(r, l, node_item, NULL));
+      TN__TRY(tn__json_list(r, l, read_node_item, NULL));
     else if (k == 1)
-      TN__TRY(heads_read(r, l));
+      TN__TRY(read_heads(r, l));
     else
-      TN__TRY(tn__json_list(r, l, plugin_item, NULL));
+      TN__TRY(tn__json_list(r, l, read_plugin_item, NULL));
   }
   TN__TRY(tn__json_expect(&r->json, '}'));
   TN__TRY(tn__json_end(&r->json));
-  TN__TRY(level_end(r, l, seen & ~(uint32_t)VERSION));
+  TN__TRY(end_level(r, l, seen & ~(uint32_t)VERSION));
   return tn__json_check_found(r);
 }
 
-/* Overwrites `text`, which has a NUL after its `bytes`. */
+/* Parses a text of `bytes` bytes and a NUL after them; overwrites the text
+ * while it parses. */
 static tn_code parse_text(tn__caller *caller, char *text, size_t bytes,
                           tn_graph **out) {
   tn__graph_reader r = {.json = {text, text, text + bytes, 0, fail_expected},
@@ -282,9 +289,9 @@ static tn_code parse_text(tn__caller *caller, char *text, size_t bytes,
   TN__TRY(tn__graph_create(caller, &l.graph));
   tn__buf_init(&r.missing, r.env);
   tn__buf_init(&r.unknown, r.env);
-  draft_init(&l.draft, r.env);
-  const tn_code rc = whole_members(&r, &l);
-  draft_deinit(&l.draft);
+  init_draft(&l.draft, r.env);
+  const tn_code rc = read_file_members(&r, &l);
+  deinit_draft(&l.draft);
   tn__buf_deinit(&r.missing);
   tn__buf_deinit(&r.unknown);
   tn__map_deinit(r.env, &r.missing_names);
@@ -311,7 +318,7 @@ tn_code tn__graph_parse(tn__caller *caller, const char *json, size_t bytes,
 
 #define MAX_BYTES ((uint64_t)1 << 32)
 
-static tn_code file_parse(tn__caller *caller, const tn__spot *spot,
+static tn_code parse_file(tn__caller *caller, const tn__spot *spot,
                           tn_graph **out) {
   const uint64_t bytes = spot->file->size;
   if (bytes > MAX_BYTES)
@@ -333,7 +340,7 @@ tn_code tn__graph_load(tn__caller *caller, const char *path, tn_graph **out) {
   const tn__spot spot = {&file, NULL};
   *out = NULL;
   TN__TRY(tn__file_open(caller->env, path, &file));
-  const tn_code rc = file_parse(caller, &spot, out);
+  const tn_code rc = parse_file(caller, &spot, out);
   tn__file_close(&file);
   return rc;
 }

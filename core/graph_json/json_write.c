@@ -15,8 +15,9 @@ const char *const tn__draft_keys[TN__N_KEYS] = {
 
 /* ------------------------------------------------------------------ plugins */
 
-/* Lists plugins in order of first use. */
-static tn_code plugin_note(const tn_graph *graph, const tn__plugin *plugin,
+/* Appends a plugin to the list, unless the list has it; so plugins are in order
+ * of first use. */
+static tn_code list_plugin(const tn_graph *graph, const tn__plugin *plugin,
                            tn__vec *list) {
   for (size_t i = 0; i < list->n; ++i) {
     const tn__plugin *other = list->v[i];
@@ -26,7 +27,7 @@ static tn_code plugin_note(const tn_graph *graph, const tn__plugin *plugin,
   return tn__vec_push(graph->env, list, (void *)(uintptr_t)plugin);
 }
 
-static tn_code plugins_find(const tn_graph *graph, int depth, tn__vec *list) {
+static tn_code find_plugins(const tn_graph *graph, int depth, tn__vec *list) {
   if (depth > TN__JSON_DEPTH)
     return tn__fail(TN_UNSUPPORTED,
                     "graphs in graphs are more than %d deep; a file holds no "
@@ -34,13 +35,13 @@ static tn_code plugins_find(const tn_graph *graph, int depth, tn__vec *list) {
                     TN__JSON_DEPTH);
   for (uint32_t i = 0; i < tn__n_nodes(graph); ++i) {
     const tn__node *node = tn__node_at(graph, i);
-    if (node->op) TN__TRY(plugin_note(graph, node->op->plugin, list));
-    if (node->inner) TN__TRY(plugins_find(node->inner, depth + 1, list));
+    if (node->op) TN__TRY(list_plugin(graph, node->op->plugin, list));
+    if (node->inner) TN__TRY(find_plugins(node->inner, depth + 1, list));
   }
   return TN_OK;
 }
 
-static void add_plugins(const tn__vec *list, tn__buf *out) {
+static void write_plugins(const tn__vec *list, tn__buf *out) {
   tn__buf_add(out, "  \"plugins\": [");
   for (size_t i = 0; i < list->n; ++i) {
     const tn_plugin *plugin = ((const tn__plugin *)list->v[i])->entry;
@@ -55,17 +56,17 @@ static void add_plugins(const tn__vec *list, tn__buf *out) {
 
 /* -------------------------------------------------------------------- nodes */
 
-static void add_key(const char *key, tn__buf *out) {
+static void write_key(const char *key, tn__buf *out) {
   tn__buf_add(out, ", \"%s\": ", key);
 }
 
-static void add_flag(const char *key, tn__buf *out) {
-  add_key(key, out);
+static void write_flag(const char *key, tn__buf *out) {
+  write_key(key, out);
   tn__buf_add(out, "true");
 }
 
 /* `flags` may be NULL. */
-static void add_entry(tn_entry entry, uint32_t flags, tn__buf *out) {
+static void write_entry(tn_entry entry, uint32_t flags, tn__buf *out) {
   if (tn__entry_is_none(entry))
     tn__buf_add(out, "null");
   else
@@ -73,51 +74,51 @@ static void add_entry(tn_entry entry, uint32_t flags, tn__buf *out) {
                 flags & TN_IN_METADATA ? ", \"shape\"" : "");
 }
 
-static void add_entries(const tn_entry *list, const uint32_t *flags, size_t n,
-                        tn__buf *out) {
+static void write_entries(const tn_entry *list, const uint32_t *flags, size_t n,
+                          tn__buf *out) {
   tn__buf_add(out, "[");
   for (size_t i = 0; i < n; ++i) {
     if (i > 0) tn__buf_add(out, ", ");
-    add_entry(list[i], flags ? flags[i] : 0, out);
+    write_entry(list[i], flags ? flags[i] : 0, out);
   }
   tn__buf_add(out, "]");
 }
 
-static void add_numbers(const char *key, const uint32_t *list, size_t n,
-                        tn__buf *out) {
+static void write_numbers(const char *key, const uint32_t *list, size_t n,
+                          tn__buf *out) {
   if (n == 0) return;
-  add_key(key, out);
+  write_key(key, out);
   for (size_t i = 0; i < n; ++i)
     tn__buf_add(out, "%s%" PRIu32, i > 0 ? ", " : "[", list[i]);
   tn__buf_add(out, "]");
 }
 
-static void add_known(const tn_sig *known, tn__buf *out) {
+static void write_known(const tn_sig *known, tn__buf *out) {
   if (known->dtype != TN_DTYPE_UNKNOWN) {
-    add_key("dtype", out);
+    write_key("dtype", out);
     tn__buf_json(out, tn__dtype_name(known->dtype));
   }
   if (known->ndim < 0) return;
-  add_key("shape", out);
+  write_key("shape", out);
   tn__buf_json_shape(out, known->ndim, known->shape);
 }
 
-static tn_code add_params(const tn__node *node, tn__buf *out) {
+static tn_code write_params(const tn__node *node, tn__buf *out) {
   tn__buf text;
   const tn__fields fields = {node->desc->params, node->desc->n_params,
                              node->desc->params_size, node->op->name};
   tn__buf_init(&text, out->env);
   tn__fields_text(&fields, node->params->data, &text);
   const bool failed = text.failed;
-  add_key("params", out);
+  write_key("params", out);
   tn__buf_json(out, text.s ? text.s : "");
   tn__buf_deinit(&text);
   return failed ? tn__fail_memory(text.n, "parameters as text") : TN_OK;
 }
 
-static void add_attributes(const tn__node *node, tn__buf *out) {
+static void write_attributes(const tn__node *node, tn__buf *out) {
   if (node->n_attrs == 0) return;
-  add_key("attributes", out);
+  write_key("attributes", out);
   for (uint32_t i = 0; i < node->n_attrs; ++i) {
     tn__buf_add(out, i > 0 ? ", " : "{");
     tn__buf_json(out, node->attrs[i].key);
@@ -127,101 +128,103 @@ static void add_attributes(const tn__node *node, tn__buf *out) {
   tn__buf_add(out, "}");
 }
 
-static void add_loop(const tn__loop *loop, tn__buf *out) {
-  add_numbers("sequences", loop->sequences, loop->n_sequences, out);
-  add_numbers("carried", loop->states, loop->n_states, out);
-  if (loop->reverse) add_flag("reverse", out);
+static void write_loop(const tn__loop *loop, tn__buf *out) {
+  write_numbers("sequences", loop->sequences, loop->n_sequences, out);
+  write_numbers("carried", loop->states, loop->n_states, out);
+  if (loop->reverse) write_flag("reverse", out);
   if (loop->n_kept == 0) return;
-  add_key("kept", out);
-  add_entries(loop->kept, NULL, loop->n_kept, out);
+  write_key("kept", out);
+  write_entries(loop->kept, NULL, loop->n_kept, out);
 }
 
-static void add_operands(const tn__node *node, tn__buf *out) {
+static void write_operands(const tn__node *node, tn__buf *out) {
   if (node->kind != TN__NODE_VARIABLE) {
-    add_key("inputs", out);
-    add_entries(node->in, node->in_flags, node->n_in, out);
+    write_key("inputs", out);
+    write_entries(node->in, node->in_flags, node->n_in, out);
   }
   if (node->n_aux > 0) {
-    add_key("states", out);
-    add_entries(node->in + node->n_in, NULL, node->n_aux, out);
+    write_key("states", out);
+    write_entries(node->in + node->n_in, NULL, node->n_aux, out);
   }
 }
 
-/* The signature of the last inference; for a variable without inference, that
- * of its creation. */
-static tn_sig sig_of(const tn_graph *graph, tn_entry entry) {
+/* Returns the signature of an entry from the last inference; without inference,
+ * the signature that a variable had at its creation. */
+static tn_sig get_entry_sig(const tn_graph *graph, tn_entry entry) {
   const tn__node *node = tn__node_at(graph, entry.node);
   if (graph->sigs && tn__entry_id(graph, entry) < graph->n_sigs)
     return *tn__entry_sig(graph, entry);
   return node->kind == TN__NODE_VARIABLE ? node->known : tn__sig_unknown();
 }
 
-/* Writes what only tn_graph_inferred_json has. */
-static void add_outputs(const tn_graph *graph, const tn__node *node,
-                        tn__buf *out) {
+/* Writes the shapes and types of a node's outputs, which only
+ * tn_graph_inferred_json has. */
+static void write_outputs(const tn_graph *graph, const tn__node *node,
+                          tn__buf *out) {
   char text[TN__ENTRY_TEXT];
   const uint32_t n_visible = tn__node_count_visible(node);
-  if (node->flags & TN__NODE_STATE) add_flag("state", out);
-  add_key("outputs", out);
+  if (node->flags & TN__NODE_STATE) write_flag("state", out);
+  write_key("outputs", out);
   for (uint32_t i = 0; i < node->n_out; ++i) {
     const tn_entry entry = {node->id, i};
-    const tn_sig sig = sig_of(graph, entry);
+    const tn_sig sig = get_entry_sig(graph, entry);
     tn__buf_add(out, i > 0 ? ", {\"name\": " : "[{\"name\": ");
     tn__buf_json(out, tn__entry_text(graph, entry, text));
-    add_known(&sig, out);
-    if (i >= n_visible) add_flag("hidden", out);
+    write_known(&sig, out);
+    if (i >= n_visible) write_flag("hidden", out);
     tn__buf_add(out, "}");
   }
   tn__buf_add(out, node->n_out > 0 ? "]" : "[]");
 }
 
-static tn_code add_graph(const tn_graph *graph, int indent, bool inferred,
-                         tn__buf *out);
+static tn_code write_graph_members(const tn_graph *graph, int indent,
+                                   bool inferred, tn__buf *out);
 
-static tn_code add_node(const tn_graph *graph, const tn__node *node, int indent,
-                        bool inferred, tn__buf *out) {
+static tn_code write_node(const tn_graph *graph, const tn__node *node,
+                          int indent, bool inferred, tn__buf *out) {
   tn__buf_add(out, "{\"name\": ");
   tn__buf_json(out, node->name);
-  add_key("kind", out);
+  write_key("kind", out);
   tn__buf_json(out, tn__node_kinds[node->kind]);
-  if (node->kind == TN__NODE_VARIABLE) add_known(&node->known, out);
+  if (node->kind == TN__NODE_VARIABLE) write_known(&node->known, out);
   if (node->kind == TN__NODE_CALL) {
-    add_key("op", out);
+    write_key("op", out);
     tn__buf_json(out, node->op->name);
-    if (node->params) TN__TRY(add_params(node, out));
+    if (node->params) TN__TRY(write_params(node, out));
   }
   if (node->kind == TN__NODE_BACKWARD) {
-    add_key("of", out);
+    write_key("of", out);
     tn__buf_add(out, "%" PRIu32, node->of);
   }
-  add_operands(node, out);
-  if (node->loop) add_loop(node->loop, out);
+  write_operands(node, out);
+  if (node->loop) write_loop(node->loop, out);
   if (node->inner) {
-    add_key("graph", out);
+    write_key("graph", out);
     tn__buf_add(out, "{\n");
-    TN__TRY(add_graph(node->inner, indent + 2, inferred, out));
+    TN__TRY(write_graph_members(node->inner, indent + 2, inferred, out));
     tn__buf_add(out, "%*s}", indent, "");
   }
-  add_numbers("after", node->after, node->n_after, out);
-  if (node->flags & TN__NODE_GRADIENT) add_flag("gradient", out);
-  add_attributes(node, out);
-  if (inferred) add_outputs(graph, node, out);
+  write_numbers("after", node->after, node->n_after, out);
+  if (node->flags & TN__NODE_GRADIENT) write_flag("gradient", out);
+  write_attributes(node, out);
+  if (inferred) write_outputs(graph, node, out);
   tn__buf_add(out, "}");
   return TN_OK;
 }
 
 /* Writes the members "nodes" and "heads". */
-static tn_code add_graph(const tn_graph *graph, int indent, bool inferred,
-                         tn__buf *out) {
+static tn_code write_graph_members(const tn_graph *graph, int indent,
+                                   bool inferred, tn__buf *out) {
   const uint32_t n = tn__n_nodes(graph);
   tn__buf_add(out, "%*s\"nodes\": [", indent, "");
   for (uint32_t i = 0; i < n; ++i) {
     tn__buf_add(out, "%s\n%*s", i > 0 ? "," : "", indent + 2, "");
-    TN__TRY(add_node(graph, tn__node_at(graph, i), indent + 2, inferred, out));
+    TN__TRY(
+        write_node(graph, tn__node_at(graph, i), indent + 2, inferred, out));
   }
   if (n > 0) tn__buf_add(out, "\n%*s", indent, "");
   tn__buf_add(out, "],\n%*s\"heads\": ", indent, "");
-  add_entries(graph->heads, NULL, graph->n_heads, out);
+  write_entries(graph->heads, NULL, graph->n_heads, out);
   tn__buf_add(out, "\n");
   return TN_OK;
 }
@@ -231,11 +234,11 @@ static tn_code add_graph(const tn_graph *graph, int indent, bool inferred,
 
 static tn_code write_graph(const tn_graph *graph, bool inferred, tn__buf *out) {
   tn__vec plugins = {0};
-  tn_code rc = plugins_find(graph, 1, &plugins);
+  tn_code rc = find_plugins(graph, 1, &plugins);
   if (rc == TN_OK) {
     tn__buf_add(out, "{\n  \"tenon\": %d,\n", TN__JSON_VERSION);
-    add_plugins(&plugins, out);
-    rc = add_graph(graph, 2, inferred, out);
+    write_plugins(&plugins, out);
+    rc = write_graph_members(graph, 2, inferred, out);
     tn__buf_add(out, "}\n");
   }
   tn__vec_deinit(graph->env, &plugins);
@@ -254,8 +257,8 @@ tn_code tn__graph_json(const tn_graph *graph, bool inferred, tn_text **out) {
   return rc;
 }
 
-static tn_code put_file(const tn_graph *graph, const char *path,
-                        const tn__buf *text) {
+static tn_code write_file(const tn_graph *graph, const char *path,
+                          const tn__buf *text) {
   tn__sink sink;
   TN__TRY(tn__sink_open(graph->env, path, &sink));
   tn_code rc = tn__sink_write(&sink, text->s, text->n);
@@ -268,7 +271,7 @@ tn_code tn__graph_save(const tn_graph *graph, const char *path) {
   tn__buf text;
   tn__buf_init(&text, graph->env);
   tn_code rc = write_graph(graph, false, &text);
-  if (rc == TN_OK) rc = put_file(graph, path, &text);
+  if (rc == TN_OK) rc = write_file(graph, path, &text);
   tn__buf_deinit(&text);
   return rc;
 }

@@ -71,12 +71,13 @@ enum { N_OWN = sizeof own / sizeof own[0] };
 
 /* -------------------------------------------------------------------- names */
 
-static const char *name_of(const tn__pass_use *use) {
+static const char *get_pass_name(const tn__pass_use *use) {
   return use->own ? use->own->name : use->pass->name;
 }
 
-/* Lists the existing passes, and suggests the nearest name. */
-static tn_code unknown_pass(const tn__caller *caller, const char *name) {
+/* Fails because no pass has this name; the message lists the existing passes
+ * and the nearest name. */
+static tn_code fail_unknown_pass(const tn__caller *caller, const char *name) {
   enum { MOST = 64 };
   tn__pass *held[MOST];
   const char *names[MOST + N_OWN];
@@ -97,13 +98,13 @@ static tn_code unknown_pass(const tn__caller *caller, const char *name) {
   return TN_NOT_FOUND;
 }
 
-static tn_code use_find(const tn__caller *caller, const char *name,
-                        tn__pass_use *out) {
+static tn_code find_pass(const tn__caller *caller, const char *name,
+                         tn__pass_use *out) {
   for (size_t i = 0; i < N_OWN; ++i)
     if (strcmp(own[i].name, name) == 0) out->own = &own[i];
   if (out->own) return TN_OK;
   out->pass = tn__pass_hold(caller->registry, name);
-  return out->pass ? TN_OK : unknown_pass(caller, name);
+  return out->pass ? TN_OK : fail_unknown_pass(caller, name);
 }
 
 tn_code tn__pass_list_open(tn__pass_list *list, tn__caller *caller,
@@ -113,7 +114,7 @@ tn_code tn__pass_list_open(tn__pass_list *list, tn__caller *caller,
   list->v = tn__zalloc(caller->env, bytes);
   if (!list->v) return tn__fail_memory(bytes, "a list of passes");
   for (size_t i = 0; i < n; ++i) {
-    TN__TRY(use_find(caller, names[i], &list->v[i]));
+    TN__TRY(find_pass(caller, names[i], &list->v[i]));
     ++list->n;
     const bool gradient = list->v[i].own && !list->v[i].own->run;
     if (gradient && list->gradient < n)
@@ -140,8 +141,9 @@ tn_code tn__graph_check_complete(const tn_graph *graph, bool *out) {
   return rc == TN_INCOMPLETE ? TN_OK : rc;
 }
 
-/* The facts that a graph has before any pass. */
-static tn_code facts_of(const tn_graph *graph, uint32_t *out) {
+/* Finds the facts that hold for a graph before any pass: all shapes and types
+ * are known, it is flat, it has gradients. */
+static tn_code get_graph_facts(const tn_graph *graph, uint32_t *out) {
   bool complete = false;
   TN__TRY(tn__graph_check_complete(graph, &complete));
   *out = (complete ? SHAPES | DTYPES : 0) | (is_flat(graph) ? FLAT : 0);
@@ -150,15 +152,17 @@ static tn_code facts_of(const tn_graph *graph, uint32_t *out) {
   return TN_OK;
 }
 
-static bool is_among(const char *fact, const char *const *list, uint32_t n) {
+static bool is_listed(const char *fact, const char *const *list, uint32_t n) {
   for (uint32_t i = 0; i < n; ++i)
     if (strcmp(list[i], fact) == 0) return true;
   return false;
 }
 
-static bool is_provided(const tn__pass_use *use, const char *fact) {
-  if (use->own) return is_among(fact, use->own->provides, use->own->n_provides);
-  return is_among(fact, use->pass->desc->provides, use->pass->desc->n_provides);
+static bool provides_fact(const tn__pass_use *use, const char *fact) {
+  if (use->own)
+    return is_listed(fact, use->own->provides, use->own->n_provides);
+  return is_listed(fact, use->pass->desc->provides,
+                   use->pass->desc->n_provides);
 }
 
 static bool holds_fact(uint32_t set, const char *fact) {
@@ -168,15 +172,16 @@ static bool holds_fact(uint32_t set, const char *fact) {
 }
 
 /* Adds the passes that provide the fact to the message. */
-static tn_code name_provider(const tn__pass_list *list, const char *fact) {
+static tn_code add_providers_text(const tn__pass_list *list, const char *fact) {
   const char *found = NULL;
   tn__pass *pass = NULL;
   for (size_t i = 0; i < N_OWN; ++i)
-    if (is_among(fact, own[i].provides, own[i].n_provides)) found = own[i].name;
+    if (is_listed(fact, own[i].provides, own[i].n_provides))
+      found = own[i].name;
   for (size_t i = 0; !found; ++i) {
     pass = tn__pass_hold_at(list->caller->registry, i);
     if (!pass) break;
-    if (is_among(fact, pass->desc->provides, pass->desc->n_provides)) break;
+    if (is_listed(fact, pass->desc->provides, pass->desc->n_provides)) break;
     tn__pass_unhold(pass);
   }
   if (pass) found = pass->name;
@@ -201,18 +206,18 @@ static tn_code check_needs(const tn__pass_list *list, size_t at, uint32_t set) {
   for (uint32_t k = 0; k < n; ++k) {
     bool found = holds_fact(set, needs[k]);
     for (size_t i = 0; !found && i < at; ++i)
-      found = is_provided(&list->v[i], needs[k]);
+      found = provides_fact(&list->v[i], needs[k]);
     if (found) continue;
     (void)tn__fail(TN_INVALID, "the pass %s needs `%.100s`, which is not there",
-                   name_of(use), needs[k]);
-    return name_provider(list, needs[k]);
+                   get_pass_name(use), needs[k]);
+    return add_providers_text(list, needs[k]);
   }
   return TN_OK;
 }
 
 tn_code tn__pass_list_check(const tn__pass_list *list, const tn_graph *graph) {
   uint32_t set = 0;
-  TN__TRY(facts_of(graph, &set));
+  TN__TRY(get_graph_facts(graph, &set));
   for (size_t i = 0; i < list->n; ++i) TN__TRY(check_needs(list, i, set));
   return TN_OK;
 }
@@ -249,7 +254,7 @@ tn_code tn__graph_list_known(const tn_graph *graph, tn_known **out, size_t *n) {
 }
 
 /* Copies a graph, with the facts about its variables. */
-static tn_code copy_known(const tn_graph *graph, tn_graph **out) {
+static tn_code copy_graph_with_facts(const tn_graph *graph, tn_graph **out) {
   tn_known *known = NULL;
   size_t n = 0;
   TN__TRY(tn__graph_copy(graph, out));
@@ -266,7 +271,7 @@ static tn_code apply_list(const tn__pass_list *list, const tn_graph *graph,
     return tn__fail(TN_UNSUPPORTED,
                     "the pass gradient is one of programs (tn_bind.passes); "
                     "tn_graph_gradient adds gradients to a graph");
-  TN__TRY(copy_known(graph, work));
+  TN__TRY(copy_graph_with_facts(graph, work));
   TN__TRY(tn__pass_list_check(list, *work));
   return tn__pass_list_run(list, 0, list->n, work);
 }

@@ -20,7 +20,7 @@
 
 /* -------------------------------------------------------------------- lists */
 
-/* One pass of a list: a built-in one, or one of a plugin. */
+/* One pass of a list of passes: a built-in pass, or a pass of a plugin. */
 typedef struct tn__pass_use {
   const struct tn__builtin_pass *own;
   tn__pass *pass; /* held */
@@ -30,45 +30,51 @@ typedef struct tn__pass_list {
   tn__caller *caller;
   tn__pass_use *v;
   size_t n;
-  size_t gradient; /* number of the first "gradient", or n */
+  size_t gradient; /* index of the first pass "gradient" in the list; n if there
+                      is none */
 } tn__pass_list;
 
-/* Finds and holds all passes; the message of TN_NOT_FOUND lists the existing
- * ones. The caller closes the list, also on failure. */
+/* Finds the passes with these names, and holds those of plugins. If a name is
+ * unknown, the message of TN_NOT_FOUND lists the existing passes. The caller
+ * must close the list, also after a failure. */
 tn_code tn__pass_list_open(tn__pass_list *list, tn__caller *caller,
                            const char *const *names, size_t n);
 void tn__pass_list_close(tn__pass_list *list);
-/* TN_INVALID if a pass needs a fact that the graph does not have and no earlier
- * pass provides. */
+/* Fails with TN_INVALID if a pass needs a fact that does not hold for the graph
+ * and that no earlier pass provides. */
 tn_code tn__pass_list_check(const tn__pass_list *list, const tn_graph *graph);
-/* Runs the passes [first, end), which do not include "gradient". After a
- * failure *graph can only be released. */
+/* Runs the passes [first, end) of the list; "gradient" must not be among them.
+ * After a failure the caller may only release *graph. */
 tn_code tn__pass_list_run(const tn__pass_list *list, size_t first, size_t end,
                           tn_graph **graph);
 
 /* ----------------------------------------------------------------- rewriting
  */
 
-/* A reader of an entry: a node, or the list of heads (node TN_NONE). */
+/* One use of an entry: an input of a node, or an item of the graph's heads
+ * (`node` is TN_NONE). */
 typedef struct tn__entry_use {
   uint32_t node;
   uint32_t slot;
-  uint32_t next; /* of the same entry; TN_NONE */
+  uint32_t next; /* index of the next use of the same entry; TN_NONE: none */
 } tn__entry_use;
 
 /* One run of a pass. */
 struct tn_rewrite {
   tn_graph *graph;
   uint32_t n_old;  /* number of nodes at the begin */
-  uint8_t *needed; /* n_old: the nodes that the heads needed at the begin */
-  bool complete;   /* all facts that they needed were known */
+  uint8_t *needed; /* for each of the n_old nodes: 1 if the heads needed it when
+                      the pass began */
+  bool complete;   /* all shapes and types that the heads needed were known when
+                      the pass began */
   tn_sig *heads;   /* facts about the heads at the begin */
   tn_known *known; /* facts about the variables at the begin */
   size_t n_known;
   tn__entry_use *uses;
   size_t n_uses;
   size_t room;     /* capacity of uses */
-  uint32_t *first; /* by entry: its uses; the list keeps former uses */
+  uint32_t *first; /* for each entry, the index of its first use; the list also
+                      contains former uses */
   size_t n_first;
   bool changed;
   char text[1024]; /* the reason of a failure, or "" */
@@ -76,17 +82,18 @@ struct tn_rewrite {
 
 /* Runs a plugin's pass. */
 tn_code tn__rewrite_run(tn_graph *graph, const tn__pass *pass);
-/* Runs it on the graphs of the graph's nodes, the innermost first, if the pass
- * declares that it looks into nodes. */
+/* Runs the pass on the inner graphs of the graph's nodes, the innermost first,
+ * if the pass declares that it rewrites inner graphs. */
 tn_code tn__pass_run_inner(tn_graph *graph, const tn__pass *pass);
-/* Orders the nodes, removes those that are not needed any more, infers, and
- * checks the result. */
+/* Ends the run of a pass: orders the nodes, removes those that are not needed
+ * any more, infers shapes and types, and checks the result. */
 tn_code tn__rewrite_finish(tn_rewrite *rewrite);
 
-/* The known facts about the variables of a graph, in memory that the caller
- * frees. */
+/* Lists the known shapes and types of a graph's variables. The caller frees
+ * *out. */
 tn_code tn__graph_list_known(const tn_graph *graph, tn_known **out, size_t *n);
-/* Whether an inference has found all facts that the heads need. */
+/* Sets *out to whether an inference has found all shapes and types that the
+ * heads need. */
 tn_code tn__graph_check_complete(const tn_graph *graph, bool *out);
 
 #endif /* TENON_GRAPH_PASSES_H_ */

@@ -9,8 +9,8 @@
 #include "facts.h"
 #include "passes.h"
 
-/* Keeps the text of a failure: it becomes the message of the pass if the pass
- * fails. */
+/* Stores the text of a failure in the rewrite. If the pass then fails, this is
+ * its message. */
 static tn_code note_failure(tn_rewrite *r, tn_code rc) {
   if (rc != TN_OK)
     (void)snprintf(r->text, sizeof r->text, "%s", tn_error_text());
@@ -30,7 +30,7 @@ static tn_code grow_list(const tn_rewrite *r, void **list, size_t each,
   return TN_OK;
 }
 
-static tn_code use_reserve(tn_rewrite *r, size_t more) {
+static tn_code reserve_uses(tn_rewrite *r, size_t more) {
   void *list = r->uses;
   if (r->n_uses + more <= r->room) return TN_OK;
   const size_t room = 2 * (r->n_uses + more);
@@ -41,7 +41,7 @@ static tn_code use_reserve(tn_rewrite *r, size_t more) {
 }
 
 /* Makes space in `first` for all entries of the graph. */
-static tn_code first_reserve(tn_rewrite *r) {
+static tn_code reserve_first(tn_rewrite *r) {
   const size_t want = r->graph->n_entries;
   void *list = r->first;
   if (want <= r->n_first) return TN_OK;
@@ -52,7 +52,7 @@ static tn_code first_reserve(tn_rewrite *r) {
   return TN_OK;
 }
 
-static void use_add(tn_rewrite *r, tn_entry entry, uint32_t node,
+static void add_use(tn_rewrite *r, tn_entry entry, uint32_t node,
                     uint32_t slot) {
   if (tn__entry_is_none(entry)) return;
   uint32_t *first = &r->first[tn__entry_id(r->graph, entry)];
@@ -60,15 +60,15 @@ static void use_add(tn_rewrite *r, tn_entry entry, uint32_t node,
   *first = (uint32_t)r->n_uses++;
 }
 
-static tn_code uses_add(tn_rewrite *r, const tn__node *node) {
+static tn_code add_node_uses(tn_rewrite *r, const tn__node *node) {
   const uint32_t n = node->n_in + node->n_aux;
-  TN__TRY(use_reserve(r, n));
-  TN__TRY(first_reserve(r));
-  for (uint32_t i = 0; i < n; ++i) use_add(r, node->in[i], node->id, i);
+  TN__TRY(reserve_uses(r, n));
+  TN__TRY(reserve_first(r));
+  for (uint32_t i = 0; i < n; ++i) add_use(r, node->in[i], node->id, i);
   return TN_OK;
 }
 
-static tn_entry *read_at(const tn_rewrite *r, const tn__entry_use *use) {
+static tn_entry *get_use_entry(const tn_rewrite *r, const tn__entry_use *use) {
   return use->node == TN_NONE
              ? &r->graph->heads[use->slot]
              : &tn__node_at(r->graph, use->node)->in[use->slot];
@@ -76,27 +76,27 @@ static tn_entry *read_at(const tn_rewrite *r, const tn__entry_use *use) {
 
 /* ------------------------------------------------------------------ queries */
 
-static tn_code node_check(tn_rewrite *r, uint32_t node) {
+static tn_code check_node(tn_rewrite *r, uint32_t node) {
   if (node < tn__n_nodes(r->graph)) return TN_OK;
   return note_failure(r, tn__fail(TN_INVALID, "node %u: the graph has %u nodes",
                                   node, tn__n_nodes(r->graph)));
 }
 
-static tn_code size_check(tn_rewrite *r, uint32_t have, size_t want,
-                          const char *name) {
+static tn_code check_struct_size(tn_rewrite *r, uint32_t have, size_t want,
+                                 const char *name) {
   if (have >= want) return TN_OK;
   return note_failure(
       r, tn__fail(TN_INVALID, "%s.struct_size is %u; set it to sizeof(%s)",
                   name, have, name));
 }
 
-static tn_code text_check(tn_rewrite *r, const char *text, const char *what) {
+static tn_code check_text(tn_rewrite *r, const char *text, const char *what) {
   if (text) return TN_OK;
   return note_failure(r, tn__fail(TN_INVALID, "%s is NULL", what));
 }
 
-static int32_t pass_fail(tn_rewrite *r, uint32_t node, int32_t code,
-                         const char *format, ...) {
+static int32_t set_pass_failure(tn_rewrite *r, uint32_t node, int32_t code,
+                                const char *format, ...) {
   size_t n = 0;
   va_list args;
   if (node < tn__n_nodes(r->graph))
@@ -108,13 +108,14 @@ static int32_t pass_fail(tn_rewrite *r, uint32_t node, int32_t code,
   return code < 0 ? code : TN_PLUGIN;
 }
 
-static uint32_t pass_n_nodes(const tn_rewrite *r) {
+static uint32_t count_nodes(const tn_rewrite *r) {
   return tn__n_nodes(r->graph);
 }
 
-static int32_t pass_node(tn_rewrite *r, uint32_t id, tn_rewrite_node *out) {
-  TN__TRY(node_check(r, id));
-  TN__TRY(size_check(r, out->struct_size, sizeof *out, "tn_rewrite_node"));
+static int32_t describe_node(tn_rewrite *r, uint32_t id, tn_rewrite_node *out) {
+  TN__TRY(check_node(r, id));
+  TN__TRY(
+      check_struct_size(r, out->struct_size, sizeof *out, "tn_rewrite_node"));
   const tn__node *node = tn__node_at(r->graph, id);
   *out = (tn_rewrite_node){.struct_size = out->struct_size,
                            .kind = node->kind,
@@ -130,9 +131,9 @@ static int32_t pass_node(tn_rewrite *r, uint32_t id, tn_rewrite_node *out) {
   return TN_OK;
 }
 
-static int32_t pass_params(tn_rewrite *r, uint32_t id, const char **out) {
+static int32_t print_node_params(tn_rewrite *r, uint32_t id, const char **out) {
   *out = "";
-  TN__TRY(node_check(r, id));
+  TN__TRY(check_node(r, id));
   const tn__node *node = tn__node_at(r->graph, id);
   const void *data = tn__node_struct(node);
   tn__buf text;
@@ -152,9 +153,9 @@ static int32_t pass_params(tn_rewrite *r, uint32_t id, const char **out) {
   return TN_OK;
 }
 
-static int32_t pass_find(tn_rewrite *r, const char *name, uint32_t *out) {
+static int32_t find_node(tn_rewrite *r, const char *name, uint32_t *out) {
   *out = TN_NONE;
-  TN__TRY(text_check(r, name, "tn_passes.find: `name`"));
+  TN__TRY(check_text(r, name, "tn_passes.find: `name`"));
   const tn__node *node = tn__map_get(&r->graph->names, name);
   *out = node ? node->id : TN_NONE;
   if (node) return TN_OK;
@@ -162,11 +163,11 @@ static int32_t pass_find(tn_rewrite *r, const char *name, uint32_t *out) {
       r, tn__fail(TN_NOT_FOUND, "the graph has no node `%.100s`", name));
 }
 
-static uint32_t pass_n_heads(const tn_rewrite *r) {
+static uint32_t count_heads(const tn_rewrite *r) {
   return (uint32_t)r->graph->n_heads;
 }
 
-static int32_t pass_head(tn_rewrite *r, uint32_t index, tn_entry *out) {
+static int32_t get_head(tn_rewrite *r, uint32_t index, tn_entry *out) {
   *out = TN_ENTRY_NONE;
   if (index >= r->graph->n_heads)
     return note_failure(r, tn__fail(TN_NOT_FOUND, "head %u: the graph has %zu",
@@ -175,10 +176,12 @@ static int32_t pass_head(tn_rewrite *r, uint32_t index, tn_entry *out) {
   return TN_OK;
 }
 
-static int32_t pass_sig(tn_rewrite *r, tn_entry entry, tn_rewrite_sig *out) {
+static int32_t describe_sig(tn_rewrite *r, tn_entry entry,
+                            tn_rewrite_sig *out) {
   static const tn_sig unknown = {.dtype = TN_DTYPE_UNKNOWN, .ndim = -1};
   TN__TRY(note_failure(r, tn__entry_check(r->graph, entry, "the entry")));
-  TN__TRY(size_check(r, out->struct_size, sizeof *out, "tn_rewrite_sig"));
+  TN__TRY(
+      check_struct_size(r, out->struct_size, sizeof *out, "tn_rewrite_sig"));
   const bool seen = tn__entry_id(r->graph, entry) < r->graph->n_sigs;
   const tn_sig *sig = seen ? tn__entry_sig(r->graph, entry) : &unknown;
   *out = (tn_rewrite_sig){.struct_size = out->struct_size,
@@ -188,8 +191,8 @@ static int32_t pass_sig(tn_rewrite *r, tn_entry entry, tn_rewrite_sig *out) {
   return TN_OK;
 }
 
-static const char *pass_attribute(const tn_rewrite *r, uint32_t node,
-                                  const char *key) {
+static const char *get_attribute(const tn_rewrite *r, uint32_t node,
+                                 const char *key) {
   if (node >= tn__n_nodes(r->graph) || !key) return NULL;
   return tn__attribute_get(tn__node_at(r->graph, node), key);
 }
@@ -197,13 +200,13 @@ static const char *pass_attribute(const tn_rewrite *r, uint32_t node,
 /* ------------------------------------------------------------------ changes
  */
 
-static int32_t pass_attribute_set(tn_rewrite *r, uint32_t node, const char *key,
-                                  const char *value) {
-  TN__TRY(text_check(r, key, "tn_passes.attribute_set: `key`"));
+static int32_t set_attribute(tn_rewrite *r, uint32_t node, const char *key,
+                             const char *value) {
+  TN__TRY(check_text(r, key, "tn_passes.attribute_set: `key`"));
   return note_failure(r, tn__attribute_set(r->graph, node, key, value));
 }
 
-static tn_code call_add(tn_rewrite *r, const tn_rewrite_call *call,
+static tn_code add_call(tn_rewrite *r, const tn_rewrite_call *call,
                         tn_entry *out) {
   tn_graph *graph = r->graph;
   const uint32_t before = tn__n_nodes(graph);
@@ -219,25 +222,28 @@ static tn_code call_add(tn_rewrite *r, const tn_rewrite_call *call,
                   tn__node_at(graph, out->node)->op->name,
                   tn__node_at(graph, before)->name +
                       strlen(tn__node_at(graph, out->node)->name) + 1);
-  if (rc == TN_OK) rc = uses_add(r, tn__node_at(graph, out->node));
+  if (rc == TN_OK) rc = add_node_uses(r, tn__node_at(graph, out->node));
   if (rc != TN_OK) tn__graph_truncate(graph, before);
   return rc;
 }
 
-static int32_t pass_call(tn_rewrite *r, const tn_rewrite_call *call,
-                         tn_entry *out) {
+static int32_t add_pass_call(tn_rewrite *r, const tn_rewrite_call *call,
+                             tn_entry *out) {
   tn_entry made = TN_ENTRY_NONE;
   *out = made;
-  TN__TRY(size_check(r, call->struct_size, sizeof *call, "tn_rewrite_call"));
-  TN__TRY(text_check(r, call->op, "tn_rewrite_call.op"));
-  TN__TRY(note_failure(r, call_add(r, call, &made)));
+  TN__TRY(
+      check_struct_size(r, call->struct_size, sizeof *call, "tn_rewrite_call"));
+  TN__TRY(check_text(r, call->op, "tn_rewrite_call.op"));
+  TN__TRY(note_failure(r, add_call(r, call, &made)));
   r->changed = true;
   *out = made;
   return TN_OK;
 }
 
-/* Whether the nodes that change `from` could change `to`. */
-static tn_code states_check(const tn_rewrite *r, tn_entry from, tn_entry to) {
+/* Checks a redirection of `from` to `to`: if a node changes `from` as a state,
+ * `to` must be a variable. */
+static tn_code check_redirected_states(const tn_rewrite *r, tn_entry from,
+                                       tn_entry to) {
   if (tn__node_at(r->graph, to.node)->kind == TN__NODE_VARIABLE) return TN_OK;
   for (uint32_t u = r->first[tn__entry_id(r->graph, from)]; u != TN_NONE;
        u = r->uses[u].next) {
@@ -254,7 +260,7 @@ static tn_code states_check(const tn_rewrite *r, tn_entry from, tn_entry to) {
   return TN_OK;
 }
 
-static tn_code redirect_check(const tn_rewrite *r, tn_entry from, tn_entry to) {
+static tn_code check_redirect(const tn_rewrite *r, tn_entry from, tn_entry to) {
   TN__TRY(tn__entry_check(r->graph, from, "the redirected entry"));
   if (tn__entry_is_none(to))
     return tn__fail(TN_INVALID,
@@ -262,18 +268,18 @@ static tn_code redirect_check(const tn_rewrite *r, tn_entry from, tn_entry to) {
                     "that replaces it",
                     tn__node_at(r->graph, from.node)->name);
   TN__TRY(tn__entry_check(r->graph, to, "the entry that replaces it"));
-  return states_check(r, from, to);
+  return check_redirected_states(r, from, to);
 }
 
-/* Moves the uses of `from` to the list of `to`, except uses by the node of
- * `to`. Former uses stay in the old list. */
-static void uses_move(tn_rewrite *r, tn_entry from, tn_entry to) {
+/* Moves the uses of `from` to the list of `to`, except uses by the node that
+ * makes `to`. The list of `from` keeps them as former uses. */
+static void move_uses(tn_rewrite *r, tn_entry from, tn_entry to) {
   uint32_t *link = &r->first[tn__entry_id(r->graph, from)];
   uint32_t *target = &r->first[tn__entry_id(r->graph, to)];
   while (*link != TN_NONE) {
     const uint32_t at = *link;
     tn__entry_use *use = &r->uses[at];
-    tn_entry *entry = read_at(r, use);
+    tn_entry *entry = get_use_entry(r, use);
     if (use->node == to.node || !tn__entry_is_same(*entry, from)) {
       link = &use->next;
       continue;
@@ -285,55 +291,55 @@ static void uses_move(tn_rewrite *r, tn_entry from, tn_entry to) {
   }
 }
 
-static int32_t pass_redirect(tn_rewrite *r, tn_entry from, tn_entry to) {
-  TN__TRY(note_failure(r, redirect_check(r, from, to)));
+static int32_t redirect_entry(tn_rewrite *r, tn_entry from, tn_entry to) {
+  TN__TRY(note_failure(r, check_redirect(r, from, to)));
   if (tn__entry_is_same(from, to)) return TN_OK;
-  uses_move(r, from, to);
+  move_uses(r, from, to);
   r->changed = true;
   return TN_OK;
 }
 
 static tn_code rewire_input(tn_rewrite *r, uint32_t id, uint32_t input,
                             tn_entry to) {
-  TN__TRY(node_check(r, id));
+  TN__TRY(check_node(r, id));
   TN__TRY(tn__entry_check(r->graph, to, "the input"));
   tn__node *node = tn__node_at(r->graph, id);
   if (input >= node->n_in || tn__entry_is_none(node->in[input]))
     return tn__fail(TN_INVALID, "node `%s` reads no input %u, but has %u",
                     node->name, input, node->n_in);
-  TN__TRY(use_reserve(r, 1));
+  TN__TRY(reserve_uses(r, 1));
   node->in[input] = to;
-  use_add(r, to, id, input);
+  add_use(r, to, id, input);
   r->changed = true;
   return TN_OK;
 }
 
-static int32_t pass_rewire(tn_rewrite *r, uint32_t id, uint32_t input,
-                           tn_entry to) {
+static int32_t rewire_pass_input(tn_rewrite *r, uint32_t id, uint32_t input,
+                                 tn_entry to) {
   return note_failure(r, rewire_input(r, id, input, to));
 }
 
 const tn_passes tn__passes_table = {.struct_size = sizeof(tn_passes),
                                     .add = tn__pass_add,
-                                    .fail = pass_fail,
-                                    .n_nodes = pass_n_nodes,
-                                    .node = pass_node,
-                                    .params = pass_params,
-                                    .find = pass_find,
-                                    .n_heads = pass_n_heads,
-                                    .head = pass_head,
-                                    .sig = pass_sig,
-                                    .attribute = pass_attribute,
-                                    .attribute_set = pass_attribute_set,
-                                    .call = pass_call,
-                                    .redirect = pass_redirect,
-                                    .rewire = pass_rewire,
+                                    .fail = set_pass_failure,
+                                    .n_nodes = count_nodes,
+                                    .node = describe_node,
+                                    .params = print_node_params,
+                                    .find = find_node,
+                                    .n_heads = count_heads,
+                                    .head = get_head,
+                                    .sig = describe_sig,
+                                    .attribute = get_attribute,
+                                    .attribute_set = set_attribute,
+                                    .call = add_pass_call,
+                                    .redirect = redirect_entry,
+                                    .rewire = rewire_pass_input,
                                     .add_pair = tn__fused_pair_add};
 
 /* --------------------------------------------------------------------- run
  */
 
-static tn_code needed_mark(tn_rewrite *r) {
+static tn_code mark_needed(tn_rewrite *r) {
   const tn_graph *graph = r->graph;
   tn__order order;
   r->needed = tn__zalloc(graph->env, r->n_old + 1u);
@@ -344,27 +350,27 @@ static tn_code needed_mark(tn_rewrite *r) {
   return TN_OK;
 }
 
-static tn_code heads_keep(tn_rewrite *r) {
+static tn_code keep_heads(tn_rewrite *r) {
   const tn_graph *graph = r->graph;
   const size_t bytes = (graph->n_heads + 1) * sizeof *r->heads;
   r->heads = tn__alloc(graph->env, bytes);
   if (!r->heads) return tn__fail_memory(bytes, "a pass");
   for (size_t i = 0; i < graph->n_heads; ++i)
     TN__TRY(tn__graph_sig(graph, graph->heads[i], &r->heads[i]));
-  TN__TRY(use_reserve(r, graph->n_heads));
-  TN__TRY(first_reserve(r));
+  TN__TRY(reserve_uses(r, graph->n_heads));
+  TN__TRY(reserve_first(r));
   for (uint32_t i = 0; i < graph->n_heads; ++i)
-    use_add(r, graph->heads[i], TN_NONE, i);
+    add_use(r, graph->heads[i], TN_NONE, i);
   return TN_OK;
 }
 
 static tn_code begin_rewrite(tn_rewrite *r) {
   r->n_old = tn__n_nodes(r->graph);
   TN__TRY(tn__graph_check_complete(r->graph, &r->complete));
-  TN__TRY(needed_mark(r));
-  TN__TRY(heads_keep(r));
+  TN__TRY(mark_needed(r));
+  TN__TRY(keep_heads(r));
   for (uint32_t id = 0; id < r->n_old; ++id)
-    TN__TRY(uses_add(r, tn__node_at(r->graph, id)));
+    TN__TRY(add_node_uses(r, tn__node_at(r->graph, id)));
   return tn__graph_list_known(r->graph, &r->known, &r->n_known);
 }
 
@@ -377,7 +383,7 @@ static void end_rewrite(tn_rewrite *r) {
   tn__free(env, r->first);
 }
 
-static tn_code call_run(tn_rewrite *r, const tn__pass *pass) {
+static tn_code run_plugin_pass(tn_rewrite *r, const tn__pass *pass) {
   fenv_t floating;
   (void)fegetenv(&floating);
   tn_code rc = pass->desc->run(pass->desc->ctx, r);
@@ -391,7 +397,7 @@ tn_code tn__rewrite_run(tn_graph *graph, const tn__pass *pass) {
   tn_rewrite r = {.graph = graph};
   tn_code rc = begin_rewrite(&r);
   if (rc == TN_OK) {
-    rc = call_run(&r, pass);
+    rc = run_plugin_pass(&r, pass);
     if (rc == TN_OK && r.changed) rc = tn__rewrite_finish(&r);
     if (rc != TN_OK) {
       (void)snprintf(r.text, sizeof r.text, "%s", tn_error_text());

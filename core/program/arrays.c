@@ -9,34 +9,37 @@
 
 /* ------------------------------------------------------------------ arrays */
 
-/* The signature of an entry; partial sums have that of their sum. */
-static const tn_sig *sig_of(const tn_program *p, uint32_t entry) {
+/* Returns the signature of an entry. An entry that is a partial sum has the
+ * signature of the whole sum. */
+static const tn_sig *get_entry_sig(const tn_program *p, uint32_t entry) {
   if (entry < p->graph->n_entries) return &p->graph->sigs[entry];
   return &p->graph->sigs[p->steps[p->values[entry].step]->node->first];
 }
 
-/* Whether the entry is the gradient of an absent input, which has no type. */
-static bool is_nothing(const tn_program *p, uint32_t entry) {
-  return sig_of(p, entry)->dtype == TN_DTYPE_UNKNOWN;
+/* Tests whether the entry is the gradient of an absent input, which has no
+ * type. */
+static bool is_absent_gradient(const tn_program *p, uint32_t entry) {
+  return get_entry_sig(p, entry)->dtype == TN_DTYPE_UNKNOWN;
 }
 
-static tn_code array_make(tn_program *p, uint32_t entry) {
+static tn_code make_array(tn_program *p, uint32_t entry) {
   static const tn_sig empty = {TN_F32, 1, {0}};
-  const tn_sig *sig = is_nothing(p, entry) ? &empty : sig_of(p, entry);
+  const tn_sig *sig =
+      is_absent_gradient(p, entry) ? &empty : get_entry_sig(p, entry);
   const tn_spec spec = {sig->dtype, sig->ndim, sig->shape};
   if (p->values[entry].array) return TN_OK;
   return tn__array_create_on(p->values[entry].device, &spec,
                              &p->values[entry].array);
 }
 
-/* Makes the arrays of the operands of a forward call if only its gradient is
- * computed: the operands still determine shapes. */
-static tn_code forward_make(tn_program *p, const tn__node *node) {
+/* Makes the arrays of a forward call's operands if only the gradient of the
+ * call is computed: the operands still determine shapes. */
+static tn_code make_forward_arrays(tn_program *p, const tn__node *node) {
   const tn__node *forward = tn__node_at(p->graph, node->of);
   for (uint32_t i = 0; i < forward->n_in + forward->n_aux; ++i) {
     const tn_entry in = forward->in[i];
     if (!tn__entry_is_none(in))
-      TN__TRY(array_make(p, tn__entry_id(p->graph, in)));
+      TN__TRY(make_array(p, tn__entry_id(p->graph, in)));
   }
   return TN_OK;
 }
@@ -70,7 +73,7 @@ tn_code tn__value_check(const tn_program *p, uint32_t entry,
 
 /* ----------------------------------------------------------------- filling */
 
-static tn_code spread_element(tn_array *one, tn_array *to) {
+static tn_code copy_element_to_all(tn_array *one, tn_array *to) {
   tn_array *cast = NULL, *all = NULL;
   const tn_tensor *t = &to->tensor;
   tn_code rc = tn__array_cast(one, t->dtype, &cast);
@@ -86,7 +89,7 @@ tn_code tn__array_fill(const tn_program *p, tn_array *to, double value) {
   tn_array *one = NULL;
   TN__TRY(tn__array_create(p->env, &number, &one));
   tn_code rc = tn__array_set(one, &value, sizeof value);
-  if (rc == TN_OK) rc = spread_element(one, to);
+  if (rc == TN_OK) rc = copy_element_to_all(one, to);
   tn__array_release(one);
   return rc;
 }
@@ -98,19 +101,19 @@ static bool is_requested(const tn__value *value) {
          (value->flags & (TN__ENTRY_HEAD | TN__ENTRY_EXTERNAL)) != 0;
 }
 
-/* Whether no step reads elements of the results of a step or waits for it.
- * Steps that draw random numbers or change states are never idle: they affect
- * others. */
+/* Tests whether a step is idle: no step reads the elements of its results or
+ * waits for it. A step that draws random numbers or changes states is never
+ * idle, because it affects others. */
 static bool is_idle(const tn_program *p, const tn__step *step) {
   for (uint32_t k = 0; k < step->n_out; ++k)
     if (is_requested(&p->values[step->out[k]])) return false;
   return step->repeats && !step->signal;
 }
 
-/* Reads only shapes of the inputs of an idle step. If an input must not be
- * computed twice, its writer still computes it once, as it would for other
- * readers. */
-static tn_code leave_inputs(tn_program *p, tn__step *step) {
+/* Makes an idle step read only the shapes of its inputs. If the writer of an
+ * input must not be computed twice, it still computes the input, as it would
+ * for another reader. */
+static tn_code read_input_shapes_only(tn_program *p, tn__step *step) {
   bool *shape_only =
       tn__arena_alloc(&p->arena, (step->n_in + 1u) * sizeof *shape_only);
   if (!shape_only) return tn__fail_memory(step->n_in, "the steps of a program");
@@ -125,27 +128,29 @@ static tn_code leave_inputs(tn_program *p, tn__step *step) {
   return TN_OK;
 }
 
-/* Goes from the last step to the first, because an idle step can make earlier
- * ones idle. Compat plans count all of them. */
-static tn_code idle_leave(tn_program *p) {
+/* Lets all idle steps read only shapes, from the last step to the first,
+ * because an idle step can make earlier steps idle. A plan that counts like
+ * MXNet counts all steps. */
+static tn_code remove_idle_steps(tn_program *p) {
   if (p->how.plan >= TN_PLAN_COMPAT) return TN_OK;
   for (uint32_t i = p->n_steps; i-- > 0;)
-    if (is_idle(p, p->steps[i])) TN__TRY(leave_inputs(p, p->steps[i]));
+    if (is_idle(p, p->steps[i]))
+      TN__TRY(read_input_shapes_only(p, p->steps[i]));
   return TN_OK;
 }
 
 tn_code tn__arrays_make(tn_program *p) {
-  TN__TRY(idle_leave(p));
+  TN__TRY(remove_idle_steps(p));
   for (uint32_t i = 0; i < p->n_steps; ++i) {
     const tn__step *step = p->steps[i];
     for (uint32_t k = 0; k < step->n_in; ++k)
-      if (step->in[k] != TN_NONE) TN__TRY(array_make(p, step->in[k]));
+      if (step->in[k] != TN_NONE) TN__TRY(make_array(p, step->in[k]));
     if (step->node->kind == TN__NODE_BACKWARD)
-      TN__TRY(forward_make(p, step->node));
+      TN__TRY(make_forward_arrays(p, step->node));
     for (uint32_t k = 0; k < step->n_out; ++k) {
       tn__value *value = &p->values[step->out[k]];
       if (!is_requested(value)) value->request = TN_REQ_NULL;
-      TN__TRY(array_make(p, step->out[k]));
+      TN__TRY(make_array(p, step->out[k]));
     }
   }
   return TN_OK;
@@ -160,7 +165,8 @@ typedef struct lists {
   tn_req *req;
 } lists;
 
-static tn_code lists_make(const tn__step *step, uint32_t n_more, lists *l) {
+static tn_code alloc_operand_lists(const tn__step *step, uint32_t n_more,
+                                   lists *l) {
   const size_t n = (size_t)step->n_in + step->n_out + n_more + 1;
   const size_t bytes = n * (sizeof(tn_array *) + sizeof(tn_req));
   l->in = tn__zalloc(step->program->env, bytes);
@@ -170,7 +176,7 @@ static tn_code lists_make(const tn__step *step, uint32_t n_more, lists *l) {
   for (uint32_t i = 0; i < step->n_in; ++i)
     l->in[i] = tn__value_array(step->program, step->in[i]);
   for (uint32_t i = 0; i < step->n_out; ++i) {
-    if (!is_nothing(step->program, step->out[i]))
+    if (!is_absent_gradient(step->program, step->out[i]))
       l->out[i] = tn__value_array(step->program, step->out[i]);
     l->req[i] = step->program->values[step->out[i]].request;
   }
@@ -184,7 +190,7 @@ static bool same_shape(const tn_array *a, const tn_array *b) {
 }
 
 /* An array without memory on the step's device. */
-static tn_code replace_array(tn__step *step, tn_array **in) {
+static tn_code replace_by_shape(tn__step *step, tn_array **in) {
   tn_program *p = step->program;
   const tn_tensor *t = &(*in)->tensor;
   const tn_spec spec = {t->dtype, t->ndim, t->shape};
@@ -202,35 +208,37 @@ static tn_code replace_array(tn__step *step, tn_array **in) {
   return tn__vec_push(p->env, &p->shapes, made);
 }
 
-/* Replaces arrays on other devices, which the step does not read. */
-static tn_code replace_arrays(tn__step *step, tn_array **in, uint32_t n) {
+/* Replaces those arrays that are on other devices than the step by arrays
+ * without memory. The step does not read their elements. */
+static tn_code replace_remote_arrays(tn__step *step, tn_array **in,
+                                     uint32_t n) {
   for (uint32_t i = 0; i < n; ++i)
     if (in[i] && in[i]->block->device != step->device)
-      TN__TRY(replace_array(step, &in[i]));
+      TN__TRY(replace_by_shape(step, &in[i]));
   return TN_OK;
 }
 
-static tn_code forward_plan(tn__step *step, uint32_t train, tn__planned **out) {
+static tn_code plan_forward(tn__step *step, uint32_t train, tn__planned **out) {
   const tn__node *node = step->node;
   const tn__target_op target = {step->program->caller,
                                 step->joint ? step->joint->op : node->op,
                                 step->joint ? step->joint : node->params,
                                 TN_PASS_FORWARD, train ? TN_CALL_TRAIN : 0};
   lists l;
-  TN__TRY(lists_make(step, 0, &l));
+  TN__TRY(alloc_operand_lists(step, 0, &l));
   const tn_inputs in = {step->n_in, l.in};
   const tn_outputs outputs = {step->n_out, l.out, l.req};
-  tn_code rc = replace_arrays(step, l.in, step->n_in);
+  tn_code rc = replace_remote_arrays(step, l.in, step->n_in);
   if (rc == TN_OK) rc = tn__planned_create(&target, &in, &outputs, out);
   tn__free(step->program->env, l.in);
   return rc;
 }
 
-/* Sets the operands of the forward call. Those that the gradient does not read
- * still determine shapes, and the presence of optional operands: entries of the
- * forward node replace them. */
-static void forward_operands(const tn__step *step, const tn__node *forward,
-                             tn_array **in, tn_array **out) {
+/* Sets the operands of the forward call of a gradient. The entries of the
+ * forward node replace operands that the gradient does not read, because they
+ * still determine shapes and which optional operands are present. */
+static void set_forward_operands(const tn__step *step, const tn__node *forward,
+                                 tn_array **in, tn_array **out) {
   const tn_program *p = step->program;
   const uint32_t n_out = forward->n_out, n_in = forward->n_in;
   for (uint32_t i = 0; i < n_in + forward->n_aux; ++i) {
@@ -245,13 +253,13 @@ static void forward_operands(const tn__step *step, const tn__node *forward,
     out[i] = tn__value_array(p, step->in[n_out + n_in + i]);
 }
 
-static tn_code backward_plan(tn__step *step, tn__planned **out) {
+static tn_code plan_backward(tn__step *step, tn__planned **out) {
   const tn__node *forward = tn__node_at(step->program->graph, step->node->of);
   const uint32_t n_in = forward->n_in + forward->n_aux;
   lists l;
-  TN__TRY(lists_make(step, n_in + forward->n_out, &l));
+  TN__TRY(alloc_operand_lists(step, n_in + forward->n_out, &l));
   tn_array **in = l.in + step->n_in, **outputs = in + n_in;
-  forward_operands(step, forward, in, outputs);
+  set_forward_operands(step, forward, in, outputs);
   const tn_backward call = {
       .struct_size = sizeof call,
       .flags = TN_CALL_TRAIN,
@@ -261,7 +269,7 @@ static tn_code backward_plan(tn__step *step, tn__planned **out) {
       .out_grads = {forward->n_out, l.in},
       .in_grads = {step->n_out, l.out, l.req}};
   const uint32_t n = step->n_in + n_in + forward->n_out;
-  tn_code rc = replace_arrays(step, l.in, n);
+  tn_code rc = replace_remote_arrays(step, l.in, n);
   if (rc == TN_OK)
     rc = tn__planned_create_backward(
         step->program->caller, step->joint ? step->joint->op : forward->op,
@@ -273,8 +281,8 @@ static tn_code backward_plan(tn__step *step, tn__planned **out) {
 tn_code tn__step_plan(tn__step *step, uint32_t train, tn__planned **slot) {
   tn__planned *call = NULL;
   const tn_code rc = step->node->kind == TN__NODE_BACKWARD
-                         ? backward_plan(step, &call)
-                         : forward_plan(step, train, &call);
+                         ? plan_backward(step, &call)
+                         : plan_forward(step, train, &call);
   if (rc != TN_OK) return tn__node_fail(step->node, rc);
   tn__planned_release(*slot);
   *slot = call;

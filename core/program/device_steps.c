@@ -8,7 +8,7 @@
  */
 #include "program.h"
 
-static tn_array *array_of(const tn__step *step, uint32_t entry) {
+static tn_array *get_array(const tn__step *step, uint32_t entry) {
   return tn__value_array(step->program, entry);
 }
 
@@ -27,8 +27,8 @@ bool tn__step_crosses(const tn__step *step) {
 /* ------------------------------------------------------------------- refused
  */
 
-static tn_code refuse_step(const tn__step *step, const char *what,
-                           const char *advice) {
+static tn_code fail_step_on_device(const tn__step *step, const char *what,
+                                   const char *advice) {
   char place[TN__DEVICE_TEXT];
   return tn__node_fail(step->node,
                        tn__fail(TN_UNSUPPORTED, "%s on %s; %s", what,
@@ -36,65 +36,68 @@ static tn_code refuse_step(const tn__step *step, const char *what,
 }
 
 /* Whether the step's device can add to the elements of an entry. */
-static bool can_add(const tn__step *step, uint32_t entry) {
+static bool can_device_add(const tn__step *step, uint32_t entry) {
   return tn__elements_can_add(step->device,
-                              array_of(step, entry)->tensor.dtype);
+                              get_array(step, entry)->tensor.dtype);
 }
 
 static bool is_dense(const tn__step *step, uint32_t entry) {
-  return tn_tensor_is_contiguous(&array_of(step, entry)->tensor);
+  return tn_tensor_is_contiguous(&get_array(step, entry)->tensor);
 }
 
-/* Rejects copies between devices that are not dense. Filling an array that is
- * not dense needs sums. */
-static tn_code bytes_check(const tn__step *step) {
+/* Rejects a copy between devices if an array is not dense: filling an array
+ * that is not dense needs sums. */
+static tn_code check_copied_bytes(const tn__step *step) {
   const bool reads = step->kind == TN__STEP_COPY;
   const bool crosses = reads && tn__step_crosses(step);
-  const bool adds = can_add(step, step->out[0]) && !crosses;
+  const bool adds = can_device_add(step, step->out[0]) && !crosses;
   const bool moves =
       reads ? tn__device_can_sum(step->device) && !crosses : adds;
   const tn__value *to = &step->program->values[step->out[0]];
   if (to->request == TN_REQ_ADD && !adds)
-    return refuse_step(step, "nothing can be added to a gradient",
-                       "ask for TN_REQ_WRITE");
+    return fail_step_on_device(step, "nothing can be added to a gradient",
+                               "ask for TN_REQ_WRITE");
   if (!moves && (!is_dense(step, step->out[0]) ||
                  (reads && !is_dense(step, step->in[0]))))
-    return refuse_step(step, "only dense arrays can be copied or set to zero",
-                       "give a dense array");
+    return fail_step_on_device(step,
+                               "only dense arrays can be copied or set to zero",
+                               "give a dense array");
   return TN_OK;
 }
 
-/* Rejects a loop that needs sums: outputs with request ADD, and elements that
- * are not dense. */
-static tn_code loop_check(const tn__step *step) {
+/* Rejects a loop on a device without sums, if it needs them: for outputs with
+ * request ADD, or for elements that are not dense. */
+static tn_code check_loop(const tn__step *step) {
   for (uint32_t i = 0; i < step->n_out; ++i)
     if (step->program->values[step->out[i]].request == TN_REQ_ADD &&
-        !can_add(step, step->out[i]))
-      return refuse_step(step, "elements of its dtype cannot be added",
-                         "ask for TN_REQ_WRITE");
+        !can_device_add(step, step->out[i]))
+      return fail_step_on_device(step, "elements of its dtype cannot be added",
+                                 "ask for TN_REQ_WRITE");
   return TN_OK;
 }
 
-static tn_code step_check(const tn__step *step) {
+static tn_code check_step(const tn__step *step) {
   const bool sums = tn__device_can_sum(step->device);
   switch (step->kind) {
     case TN__STEP_ADD:
-      return can_add(step, step->out[0])
+      return can_device_add(step, step->out[0])
                  ? TN_OK
-                 : refuse_step(step, "gradients cannot be added",
-                               "give the node of this gradient a group on the "
-                               "cpu");
+                 : fail_step_on_device(
+                       step, "gradients cannot be added",
+                       "give the node of this gradient a group on the "
+                       "cpu");
     case TN__STEP_LOOP:
-      return sums ? loop_check(step)
-                  : refuse_step(step, "no loop can run",
-                                "give it a group on the cpu");
+      return sums ? check_loop(step)
+                  : fail_step_on_device(step, "no loop can run",
+                                        "give it a group on the cpu");
     case TN__STEP_FILL:
-      if (step->node->kind == TN__NODE_ONE && !can_add(step, step->out[0]))
-        return refuse_step(step, "ones cannot be made",
-                           "give weights to tn_graph_gradient");
-      return bytes_check(step);
+      if (step->node->kind == TN__NODE_ONE &&
+          !can_device_add(step, step->out[0]))
+        return fail_step_on_device(step, "ones cannot be made",
+                                   "give weights to tn_graph_gradient");
+      return check_copied_bytes(step);
     case TN__STEP_COPY:
-      return bytes_check(step);
+      return check_copied_bytes(step);
     default:
       return TN_OK;
   }
@@ -104,27 +107,27 @@ tn_code tn__device_steps_check(tn_program *p) {
   for (uint32_t i = 0; i < p->n_devices; ++i)
     p->queued |= p->devices[i]->compute != NULL;
   for (uint32_t i = 0; p->queued && i < p->n_steps; ++i)
-    if (tn__step_queue(p->steps[i])) TN__TRY(step_check(p->steps[i]));
+    if (tn__step_queue(p->steps[i])) TN__TRY(check_step(p->steps[i]));
   return TN_OK;
 }
 
 /* ----------------------------------------------------------------------- run
  */
 
-static size_t bytes_of(const tn_tensor *t) {
+static size_t count_bytes(const tn_tensor *t) {
   return (size_t)tn_tensor_size(t) * (size_t)tn_dtype_bytes(t->dtype);
 }
 
 tn_code tn__device_steps_copy(const tn__step *step, uint32_t train,
                               tn__token *token) {
-  const tn_array *to = array_of(step, step->out[0]),
-                 *from = array_of(step, step->in[0]);
+  const tn_array *to = get_array(step, step->out[0]),
+                 *from = get_array(step, step->in[0]);
   const tn_tensor *y = &to->tensor, *x = &from->tensor;
   (void)train;
   const tn_copy copy = {.struct_size = sizeof copy,
                         .to = tn__array_data(to),
                         .from = tn__array_data(from),
-                        .bytes = bytes_of(y),
+                        .bytes = count_bytes(y),
                         .to_type = y->device_type,
                         .to_id = y->device_id,
                         .from_type = x->device_type,

@@ -17,7 +17,8 @@ enum {
   TN__PREFETCHED = 4 /* maximal number of operands to prefetch */
 };
 
-/* One operand of one part: in memory, or in a buffer of the size of a tile. */
+/* One operand of one part of a fused step. It is in memory, or in a buffer of
+ * the size of a tile. */
 typedef struct tn__tile_operand {
   uint32_t part;
   uint32_t position; /* among the part's inputs, then outputs */
@@ -32,12 +33,14 @@ typedef struct tn__tile_operand {
 /* An operand as memory of one register kernel. */
 typedef struct tn__register_use {
   uint32_t step;
-  uint32_t memory; /* number among the kernel's memories */
+  uint32_t memory; /* number of the operand among the memories that the kernel
+                      uses */
   uint32_t operand;
-  uint32_t block; /* number in the scratch; all operands of an entry share it */
+  uint32_t block; /* number of its block in the scratch; all operands of one
+                     entry share a block */
 } tn__register_use;
 
-/* All parts as one array of register kernels. */
+/* All parts of a fused step as one array of register kernels. */
 typedef struct tn__register_run {
   const tn_register_interface *interface;
   uint32_t element; /* bytes */
@@ -47,7 +50,8 @@ typedef struct tn__register_run {
   tn__register_use *uses;
 } tn__register_run;
 
-/* The data of one slice of the loop; each running slice has its own. */
+/* The working memory for one slice of the loop over tiles; each slice that runs
+ * at the same time has its own. */
 typedef struct tn__scratch {
   _Atomic uint32_t busy;
   uint32_t train;   /* `train` of the frames of its tiles */
@@ -56,18 +60,19 @@ typedef struct tn__scratch {
   tn_register_step *steps; /* of a register run; a block per operand */
   char *blocks;
   int64_t shape[TN__LOOP_NDIM]; /* of the current tile */
-  /* For each reduction: the same with 1 for reduced dimensions. */
+  /* For each reduction: the shape of the current tile, with 1 for each
+   * dimension that is reduced. */
   int64_t (*lines)[TN__LOOP_NDIM];
 } tn__scratch;
 
-/* The records of a reduction. All reductions of a step have the same extents,
- * which depend only on the shape of the reduced operand. */
+/* The records (partial results) of a reduction. All reductions of a step have
+ * the same extents, which depend only on the shape of the reduced operand. */
 typedef struct tn__tile_reduction {
   uint32_t part;
-  uint32_t kept; /* number of dimensions of the loop that the output has */
+  uint32_t kept; /* number of dimensions of the loop that are not reduced */
   int64_t parts; /* number of tiles of a line */
   size_t bytes;  /* of one record */
-  size_t all;    /* of all */
+  size_t all;    /* bytes of all records */
   char *records;
   tn__tile *merge; /* the call after all tiles */
 } tn__tile_reduction;
@@ -78,8 +83,9 @@ typedef struct tn__fused {
   uint32_t n_buffers;
   uint32_t n_scratch;
   uint32_t n_fetched;
-  uint32_t fetched[TN__PREFETCHED]; /* operands in memory that are prefetched
-                                       before their tile is computed */
+  uint32_t fetched[TN__PREFETCHED]; /* numbers of operands in memory that are
+                                       prefetched before their tile is computed
+                                       */
   int64_t shape[TN__LOOP_NDIM];
   int64_t tile[TN__LOOP_NDIM];
   int64_t count[TN__LOOP_NDIM]; /* tiles along each dimension */
@@ -89,18 +95,21 @@ typedef struct tn__fused {
   uint32_t n_reductions;
   tn__tile_operand *operands;
   tn__scratch *scratch;
-  tn__register_run *registers; /* NULL: results go from call to call in tiles */
+  tn__register_run *registers; /* register kernels of all parts; NULL: each part
+                                  is a call of a kernel, and results are passed
+                                  in tiles */
 } tn__fused;
 
-/* Whether the kernel accesses the elements of operand `i`: inputs, then
- * outputs. */
+/* Tests whether a call accesses the elements of operand `i`, counted over
+ * inputs, then outputs. */
 static inline bool tn__operand_is_used(const tn_frame *f, uint32_t i) {
   if (i < f->n_in) return !(f->in_flags[i] & (TN_IN_ABSENT | TN_IN_METADATA));
   return f->req[i - f->n_in] != TN_REQ_NULL;
 }
-/* The entry at place `i` of a call's frame: inputs, then outputs; TN_NONE if
- * the node has none there. A backward frame has a place for each input of the
- * operator; its node has one only for each present input. */
+/* Returns the entry that is operand `i` (inputs, then outputs) of a part's
+ * frame; TN_NONE if the node has no entry there. A backward frame has an
+ * operand for each input of the operator, but its node has one only for each
+ * present input. */
 uint32_t tn__part_entry(const tn__step *part, uint32_t i);
 static inline bool tn__entry_is_listed(const uint32_t *list, uint32_t n,
                                        uint32_t entry) {
@@ -108,29 +117,31 @@ static inline bool tn__entry_is_listed(const uint32_t *list, uint32_t n,
     if (list[i] == entry) return true;
   return false;
 }
-/* The common shape of all outputs of a call; NULL if they differ, or if no
- * output is requested. */
+/* Returns the shape of all outputs of a call; NULL if they differ in shape, or
+ * if no output is requested. */
 const tn_tensor *tn__fused_loop_shape(const tn_frame *f);
 
 static inline bool tn__step_is_reduction(const tn__step *step) {
   return step->info.records > 0;
 }
-/* Bytes for the records of a reduction, rounded up so that records of others
- * may follow. */
+/* Number of bytes for the records of a reduction, rounded up to whole cache
+ * lines, so that the records of the next reduction can follow. */
 static inline size_t tn__reduction_bytes(const tn__step *reduction) {
   enum { LINE = 64 };
   return (reduction->info.workspace + LINE - 1) / LINE * LINE;
 }
 
-/* Finds the loop, the tile and the buffers of a step that has its parts, inputs
- * and outputs. *fits becomes false if one loop cannot cover all layouts. */
+/* Sets up a step that has its parts, inputs and outputs: the shape of its loop,
+ * the tile and the buffers. *fits becomes false if one loop cannot cover the
+ * layouts of all operands. */
 tn_code tn__fused_make(tn__step *step, bool *fits);
-/* After memory was allocated: sets the addresses of operands and makes a
- * scratch for each worker. */
+/* Sets the addresses of the operands of a fused step, after the program's
+ * memory was allocated. Makes a scratch for each worker. */
 tn_code tn__fused_set_memory(tn__step *step);
 tn_code tn__fused_run(const tn__step *step, uint32_t train, tn__token *token);
 void tn__fused_free(tn__step *step);
-/* Whether output `out` of the step may have the memory of input `in`. */
+/* Tests whether output `out` of a fused step may be in the memory of input
+ * `in`. */
 bool tn__fused_can_overwrite(const tn__step *step, uint32_t in, uint32_t out);
 
 /* -------------------------------------------- shared with fused_registers.c */
@@ -138,14 +149,15 @@ bool tn__fused_can_overwrite(const tn__step *step, uint32_t in, uint32_t out);
 /* Origin and shape of tile number `index`. */
 void tn__tile_extent(const tn__fused *f, int64_t index, int64_t *at,
                      int64_t *shape);
-/* The element at `at` of an operand in memory. */
+/* Returns the address of the element at index `at` of an operand in memory. */
 char *tn__operand_address(const tn__fused *f, const tn__tile_operand *o,
                           const int64_t *at);
-/* Makes tiles that are parts of one line, of about `most` elements. */
+/* Sets the shape of the tiles: each is a part of one line, of about `most`
+ * elements. */
 void tn__fused_make_lines(tn__fused *f, int64_t most);
 
-/* Makes a register run of a step that has its memory and scratch, if its
- * kernels offer register kernels for all of it. */
+/* Makes a register run of a fused step, which has its memory and scratch, if
+ * the kernels of all parts offer register kernels. */
 tn_code tn__register_run_make(tn__step *step);
 /* Computes tile number `index`. */
 void tn__register_run_tile(const tn__fused *f, tn__scratch *scratch,

@@ -10,22 +10,23 @@
 enum {
   NEAR_BYTES =
       32 << 10,   /* first-level cache, if the system does not report it */
-  NEAR_SHARE = 8, /* operands of a tile that fit this cache together */
-  /* Keeps buffers at different offsets in a page: with equal offsets the
-   * processor takes a store for the source of a later load. */
+  NEAR_SHARE = 8, /* number of operands of a tile that fit this cache together
+                   */
+  /* Distance that keeps buffers at different offsets in a page. With equal
+   * offsets the processor assumes that a load depends on an earlier store. */
   STAGGER_BYTES = 1088
 };
 
 /* ---------------------------------------------------------------- operands */
 
-static uint32_t n_operands(const tn__step *step) {
+static uint32_t count_operands(const tn__step *step) {
   uint32_t n = 0;
   for (uint32_t k = 0; k < step->n_parts; ++k)
     n += step->parts[k]->info.frame->n_in + step->parts[k]->info.frame->n_out;
   return n;
 }
 
-static void list_part(const tn__step *step, tn__fused *f, uint32_t k) {
+static void list_part_operands(const tn__step *step, tn__fused *f, uint32_t k) {
   const tn__step *part = step->parts[k];
   const tn_frame *frame = part->info.frame;
   const uint32_t n =
@@ -50,16 +51,17 @@ static void list_part(const tn__step *step, tn__fused *f, uint32_t k) {
 
 /* -------------------------------------------------------------------- loop */
 
-/* Strides of an operand along the dimensions of the loop; 0 where it is
- * repeated. */
-static void strides_of(const tn_tensor *t, int32_t ndim, int64_t *strides) {
+/* Writes the strides of an operand along the dimensions of the loop; 0 in a
+ * dimension in which the operand is repeated. */
+static void get_strides(const tn_tensor *t, int32_t ndim, int64_t *strides) {
   for (int32_t i = 0; i < ndim; ++i) {
     const int32_t k = i - (ndim - t->ndim);
     strides[i] = k < 0 || t->shape[k] == 1 ? 0 : t->strides[k];
   }
 }
 
-/* Whether dimensions i and i + 1 form one dimension for all operands. */
+/* Tests whether dimensions i and i + 1 of the loop can become one dimension for
+ * all operands. */
 static bool can_join_axes(const int64_t (*strides)[TN_MAX_NDIM], uint32_t n,
                           const int64_t *shape, int32_t i) {
   for (uint32_t k = 0; k < n; ++k)
@@ -92,15 +94,15 @@ static void join_axes(int64_t (*strides)[TN_MAX_NDIM], uint32_t n,
   }
 }
 
-static bool loop_make(const tn__step *step, tn__fused *f,
+static bool make_loop(const tn__step *step, tn__fused *f,
                       int64_t (*strides)[TN_MAX_NDIM]) {
   int64_t shape[TN_MAX_NDIM];
   const tn_tensor *loop = tn__fused_loop_shape(step->parts[0]->info.frame);
   int32_t ndim = loop->ndim;
   memcpy(shape, loop->shape, (size_t)ndim * sizeof *shape);
   for (uint32_t i = 0; i < f->n_operands; ++i)
-    strides_of(&step->program->values[f->operands[i].entry].array->tensor, ndim,
-               strides[i]);
+    get_strides(&step->program->values[f->operands[i].entry].array->tensor,
+                ndim, strides[i]);
   drop_unit_axes(strides, f->n_operands, shape, &ndim);
   if (f->n_reductions == 0) join_axes(strides, f->n_operands, shape, &ndim);
   if (ndim > TN__LOOP_NDIM || ndim < 1) return false;
@@ -111,8 +113,8 @@ static bool loop_make(const tn__step *step, tn__fused *f,
   return true;
 }
 
-/* Elements of a tile along a dimension of `n`, at most `most`, such that the
- * last tile is not much shorter. */
+/* Returns the length of a tile along a dimension of `n` elements: at most
+ * `most`, and such that the last tile is not much shorter. */
 static int64_t tile_length(int64_t n, int64_t most) {
   enum { LINE = 128 }; /* at least the blocks of register runs */
   if (n <= most) return n;
@@ -121,7 +123,7 @@ static int64_t tile_length(int64_t n, int64_t most) {
   return even < most ? even : most;
 }
 
-static void counts_set(tn__fused *f) {
+static void set_tile_counts(tn__fused *f) {
   f->n_tiles = 1;
   for (uint32_t i = 0; i < f->ndim; ++i) {
     f->count[i] = (f->shape[i] + f->tile[i] - 1) / f->tile[i];
@@ -129,8 +131,8 @@ static void counts_set(tn__fused *f) {
   }
 }
 
-/* Bytes of one operand of a tile, in whole kilobytes. */
-static int64_t tile_bytes(void) {
+/* Number of bytes of one operand of a tile, in whole kilobytes. */
+static int64_t count_tile_bytes(void) {
   long near = 0;
 #if defined(_SC_LEVEL1_DCACHE_SIZE)
   near = sysconf(_SC_LEVEL1_DCACHE_SIZE);
@@ -143,11 +145,11 @@ void tn__fused_make_lines(tn__fused *f, int64_t most) {
   for (uint32_t i = 0; i < f->ndim; ++i) f->tile[i] = 1;
   f->tile[f->ndim - 1] = tile_length(f->shape[f->ndim - 1], most);
   f->n_fetched = 0;
-  counts_set(f);
+  set_tile_counts(f);
 }
 
-static void tile_make(tn__fused *f) {
-  const int64_t bytes = tile_bytes();
+static void make_tile(tn__fused *f) {
+  const int64_t bytes = count_tile_bytes();
   uint32_t widest = 1;
   for (uint32_t i = 0; i < f->n_operands; ++i)
     if (f->operands[i].element > widest) widest = f->operands[i].element;
@@ -157,11 +159,11 @@ static void tile_make(tn__fused *f) {
     f->tile[i] = tile_length(f->shape[i], left);
     left = f->shape[i] <= left ? left / f->tile[i] : 1;
   }
-  counts_set(f);
+  set_tile_counts(f);
 }
 
-/* Sets the tile to the extent of a reduction. The loop does not have its
- * dimensions of length 1. */
+/* Sets the shape of the tile to the extent of a reduction. The loop does not
+ * have dimensions of length 1, unlike the extent. */
 static void set_reduction_tile(const tn__step *part, tn__fused *f,
                                tn__tile_reduction *reduction) {
   const tn_frame *frame = part->info.frame;
@@ -175,7 +177,7 @@ static void set_reduction_tile(const tn__step *part, tn__fused *f,
     elements *= cut.extent[i];
     f->tile[n++] = cut.extent[i];
   }
-  counts_set(f);
+  set_tile_counts(f);
   f->buffer_bytes = (size_t)elements * sizeof(int64_t) + STAGGER_BYTES;
   reduction->parts = cut.parts;
   reduction->all = (size_t)part->info.records;
@@ -184,16 +186,17 @@ static void set_reduction_tile(const tn__step *part, tn__fused *f,
 
 /* ----------------------------------------------------------------- buffers */
 
-static uint32_t last_part(const tn__fused *f, uint32_t entry) {
+static uint32_t find_last_part(const tn__fused *f, uint32_t entry) {
   uint32_t last = 0;
   for (uint32_t i = 0; i < f->n_operands; ++i)
     if (f->operands[i].entry == entry) last = f->operands[i].part;
   return last;
 }
 
-/* Assigns a buffer to each entry without memory, from the part that writes it
- * to its last reader; then another entry reuses it. Buffers are dense. */
-static void buffers_assign(tn__fused *f, uint32_t *free_from) {
+/* Assigns a buffer to each entry without memory. The entry has the buffer from
+ * the part that writes it to its last reader; then another entry uses the
+ * buffer. Buffers are dense. */
+static void assign_buffers(tn__fused *f, uint32_t *free_from) {
   f->n_buffers = 0;
   for (uint32_t i = 0; i < f->n_operands; ++i) {
     tn__tile_operand *o = &f->operands[i];
@@ -201,7 +204,7 @@ static void buffers_assign(tn__fused *f, uint32_t *free_from) {
     uint32_t b = 0;
     while (b < f->n_buffers && free_from[b] >= o->part) ++b;
     if (b == f->n_buffers) ++f->n_buffers;
-    free_from[b] = last_part(f, o->entry);
+    free_from[b] = find_last_part(f, o->entry);
     for (uint32_t k = 0; k < f->n_operands; ++k)
       if (f->operands[k].entry == o->entry) f->operands[k].buffer = b;
   }
@@ -215,7 +218,7 @@ static void buffers_assign(tn__fused *f, uint32_t *free_from) {
   }
 }
 
-static uint32_t n_reductions(const tn__step *step) {
+static uint32_t count_reductions(const tn__step *step) {
   uint32_t n = 0;
   while (n < step->n_parts &&
          tn__step_is_reduction(step->parts[step->n_parts - 1 - n]))
@@ -233,7 +236,7 @@ static void make_reductions(const tn__step *step, tn__fused *f) {
 
 tn_code tn__fused_make(tn__step *step, bool *fits) {
   tn_program *p = step->program;
-  const uint32_t n = n_operands(step), reductions = n_reductions(step);
+  const uint32_t n = count_operands(step), reductions = count_reductions(step);
   tn__fused *f = tn__arena_alloc(&p->arena, sizeof *f);
   const size_t bytes = n * (TN_MAX_NDIM * sizeof(int64_t) + sizeof(uint32_t));
   void *room = tn__alloc(p->env, bytes);
@@ -248,14 +251,14 @@ tn_code tn__fused_make(tn__step *step, bool *fits) {
   }
   int64_t(*strides)[TN_MAX_NDIM] = room;
   f->n_reductions = reductions;
-  for (uint32_t k = 0; k < step->n_parts; ++k) list_part(step, f, k);
-  *fits = loop_make(step, f, strides);
+  for (uint32_t k = 0; k < step->n_parts; ++k) list_part_operands(step, f, k);
+  *fits = make_loop(step, f, strides);
   if (*fits) {
     if (reductions > 0)
       make_reductions(step, f);
     else
-      tile_make(f);
-    buffers_assign(f, (uint32_t *)(void *)(strides + n));
+      make_tile(f);
+    assign_buffers(f, (uint32_t *)(void *)(strides + n));
     step->fused = f;
   }
   tn__free(p->env, room);
@@ -264,30 +267,31 @@ tn_code tn__fused_make(tn__step *step, bool *fits) {
 
 /* ------------------------------------------------------------------- pairs */
 
-static uint32_t declared_inplace(const tn__step *part, uint32_t out) {
+static uint32_t get_declared_inplace(const tn__step *part, uint32_t out) {
   const tn__node *node = part->node;
   if (node->kind == TN__NODE_CALL) return node->desc->outputs[out]->inplace;
   return node->desc->gradient->inputs[out]->inplace;
 }
 
-static bool is_expanded(const tn__step *part) {
+static bool has_variadic_results(const tn__step *part) {
   const tn__node *node = part->node;
   const uint32_t n = node->kind == TN__NODE_CALL ? node->desc->n_outputs
                                                  : node->desc->n_inputs;
   return node->n_out != n;
 }
 
-/* Whether a part may write an output into the memory of its input. Register
- * kernels compute the outputs of an element one after the other, each from the
- * input. */
-static bool works_in_place(const tn__step *part) {
+/* Tests whether a part may write an output into the memory of its input.
+ * Register kernels compute the outputs of one element one after the other, and
+ * each reads the input, so a part with several outputs may not. */
+static bool can_work_in_place(const tn__step *part) {
   const tn_kernel *kernel = part->info.kernel->desc;
   if ((kernel->flags & TN_KERNEL_REGISTERS) && part->n_out > 1) return false;
-  return !is_expanded(part) && (kernel->writes & TN_WRITES_INPLACE);
+  return !has_variadic_results(part) && (kernel->writes & TN_WRITES_INPLACE);
 }
 
-/* Whether parts after the writer of the output do not read the input, and the
- * writer may work in place if it reads it. */
+/* Tests whether output `out` may overwrite input `in`: no part after the writer
+ * of the output reads the input, and if the writer reads it, the writer may
+ * work in place. */
 bool tn__fused_can_overwrite(const tn__step *step, uint32_t in, uint32_t out) {
   const tn__fused *f = step->fused;
   const tn__tile_operand *writer = NULL;
@@ -304,8 +308,8 @@ bool tn__fused_can_overwrite(const tn__step *step, uint32_t in, uint32_t out) {
     if (memcmp(o->strides, writer->strides, sizeof o->strides) != 0)
       return false;
     if (o->part < writer->part) continue;
-    if (!works_in_place(part) ||
-        declared_inplace(part, position) != o->position)
+    if (!can_work_in_place(part) ||
+        get_declared_inplace(part, position) != o->position)
       return false;
   }
   return true;

@@ -9,11 +9,15 @@
 
 #include "fused.h"
 
-enum { FETCH_BYTES = 16 << 20 }; /* operands of more bytes exceed all caches */
+enum {
+  FETCH_BYTES = 16 << 20
+}; /* least number of bytes of all operands for
+      which prefetching is useful: they exceed all
+      caches */
 
 /* ------------------------------------------------------------------- place */
 
-static void request_set(const tn__step *step, const tn__tile_operand *out,
+static void set_request(const tn__step *step, const tn__tile_operand *out,
                         tn__tile *tile) {
   const tn__fused *f = step->fused;
   const tn_req req = step->program->values[out->entry].request;
@@ -31,7 +35,7 @@ static void request_set(const tn__step *step, const tn__tile_operand *out,
   tn__tile_set_request(tile, out->position - n_in, made, alias);
 }
 
-static void tensor_set(const tn__fused *f, const tn__tile_operand *o,
+static void set_tensor(const tn__fused *f, const tn__tile_operand *o,
                        tn__scratch *scratch) {
   tn__tile *tile = scratch->tiles[o->part];
   tn_tensor *t = tn__tile_tensor(tile, o->position);
@@ -42,7 +46,8 @@ static void tensor_set(const tn__fused *f, const tn__tile_operand *o,
     tn__tile_set_dense(tile, o->position, tn_tensor_is_contiguous(t));
 }
 
-/* Sets the lines of a tile for a reduction; its output has their number. */
+/* Sets the output of a reduction for a tile: one record for each line of the
+ * tile. */
 static void set_tile_reductions(const tn__fused *f, tn__scratch *scratch,
                                 uint32_t i) {
   static const int64_t strides[TN__LOOP_NDIM];
@@ -56,15 +61,15 @@ static void set_tile_reductions(const tn__fused *f, tn__scratch *scratch,
   tn__tile_set_reduction(tile, TN_CALL_EXTENT);
 }
 
-/* Creates frames of the size of a whole tile, and prepares each kernel for
- * them. */
-static tn_code tiles_prepare(const tn__step *step, tn__scratch *scratch) {
+/* Creates a frame for each part with the size of a whole tile, and prepares the
+ * kernel for it. */
+static tn_code prepare_tiles(const tn__step *step, tn__scratch *scratch) {
   const tn__fused *f = step->fused;
   memcpy(scratch->shape, f->tile, sizeof scratch->shape);
   for (uint32_t i = 0; i < f->n_operands; ++i) {
     const tn__tile_operand *o = &f->operands[i];
-    tensor_set(f, o, scratch);
-    if (o->is_output) request_set(step, o, scratch->tiles[o->part]);
+    set_tensor(f, o, scratch);
+    if (o->is_output) set_request(step, o, scratch->tiles[o->part]);
   }
   for (uint32_t k = 0; k < step->n_parts - f->n_reductions; ++k)
     TN__TRY(tn__tile_prepare(scratch->tiles[k]));
@@ -79,16 +84,17 @@ static tn_code tiles_prepare(const tn__step *step, tn__scratch *scratch) {
   return TN_OK;
 }
 
-/* Bytes of the buffers, and of a block for each operand of a register run. */
-static size_t scratch_bytes(const tn__fused *f) {
+/* Number of bytes of a scratch: of the buffers, and of a block for each operand
+ * of a register run. */
+static size_t count_scratch_bytes(const tn__fused *f) {
   return f->n_buffers * f->buffer_bytes +
          (size_t)f->n_operands * TN_REGISTER_BYTES;
 }
 
-static tn_code scratch_make(const tn__step *step, tn__scratch *scratch) {
+static tn_code make_scratch(const tn__step *step, tn__scratch *scratch) {
   const tn_program *p = step->program;
   tn__fused *f = step->fused;
-  const size_t bytes = scratch_bytes(f);
+  const size_t bytes = count_scratch_bytes(f);
   void *buffers = NULL;
   scratch->tiles = tn__zalloc(p->env, step->n_parts * sizeof(tn__tile *));
   scratch->lines =
@@ -103,11 +109,12 @@ static tn_code scratch_make(const tn__step *step, tn__scratch *scratch) {
     TN__TRY(
         tn__tile_create(part->call[part->call[1] != NULL], &scratch->tiles[k]));
   }
-  return tiles_prepare(step, scratch);
+  return prepare_tiles(step, scratch);
 }
 
-/* Prepares the call that computes the result from all records at `records`. */
-static tn_code merge_make(tn__step *step, tn__tile_reduction *reduction,
+/* Prepares the call that computes the result of a reduction from all its
+ * records at `records`. */
+static tn_code make_merge(tn__step *step, tn__tile_reduction *reduction,
                           char *records) {
   tn_program *p = step->program;
   const tn__step *part = step->parts[reduction->part];
@@ -125,21 +132,21 @@ static tn_code merge_make(tn__step *step, tn__tile_reduction *reduction,
   return TN_OK;
 }
 
-static tn_code merges_make(tn__step *step) {
+static tn_code make_merges(tn__step *step) {
   const tn__fused *f = step->fused;
   void *room = NULL;
   if (f->n_reductions > 0)
     TN__TRY(tn__step_workspace(step, step->info.workspace, &room));
   char *records = room;
   for (uint32_t i = 0; i < f->n_reductions; ++i) {
-    TN__TRY(merge_make(step, &f->reductions[i], records));
+    TN__TRY(make_merge(step, &f->reductions[i], records));
     records += tn__reduction_bytes(step->parts[f->reductions[i].part]);
   }
   return TN_OK;
 }
 
-/* Whether a tile of the operand is one dense piece of memory. */
-static bool is_dense(const tn__fused *f, const tn__tile_operand *o) {
+/* Tests whether a tile of the operand is one dense piece of memory. */
+static bool is_tile_dense(const tn__fused *f, const tn__tile_operand *o) {
   int64_t stride = 1;
   for (uint32_t d = f->ndim; d-- > 0;) {
     if (o->strides[d] != stride) return false;
@@ -148,9 +155,9 @@ static bool is_dense(const tn__fused *f, const tn__tile_operand *o) {
   return true;
 }
 
-/* Chooses operands to prefetch: each entry once, the first few, if all of them
- * together exceed the cache. */
-static void fetched_set(tn__fused *f) {
+/* Chooses the first few dense operands in memory to be prefetched, each entry
+ * once. Chooses none if all of them fit in the cache together. */
+static void choose_prefetched_operands(tn__fused *f) {
   int64_t n = 1, bytes = 0;
   for (uint32_t d = 0; d < f->ndim; ++d) n *= f->shape[d];
   for (uint32_t i = 0; i < f->n_operands && f->n_fetched < TN__PREFETCHED;
@@ -159,7 +166,7 @@ static void fetched_set(tn__fused *f) {
     bool again = false;
     for (uint32_t k = 0; k < i; ++k)
       again = again || f->operands[k].entry == o->entry;
-    if (again || o->buffer != TN_NONE || !is_dense(f, o)) continue;
+    if (again || o->buffer != TN_NONE || !is_tile_dense(f, o)) continue;
     f->fetched[f->n_fetched++] = i;
     bytes += n * o->element;
   }
@@ -169,7 +176,7 @@ static void fetched_set(tn__fused *f) {
 tn_code tn__fused_set_memory(tn__step *step) {
   tn_program *p = step->program;
   tn__fused *f = step->fused;
-  TN__TRY(merges_make(step));
+  TN__TRY(make_merges(step));
   for (uint32_t i = 0; i < f->n_operands; ++i) {
     tn__tile_operand *o = &f->operands[i];
     if (o->buffer != TN_NONE) continue;
@@ -177,13 +184,13 @@ tn_code tn__fused_set_memory(tn__step *step) {
     TN__TRY(tn__array_materialise_zeros(array));
     o->data = tn__array_data(array);
   }
-  fetched_set(f);
+  choose_prefetched_operands(f);
   const uint32_t n = tn__engine_workers(p->env->engine) + 2;
   f->scratch = tn__zalloc(p->env, n * sizeof *f->scratch);
   if (!f->scratch)
     return tn__fail_memory(n * sizeof *f->scratch, "a fused step");
   for (; f->n_scratch < n; ++f->n_scratch)
-    TN__TRY(scratch_make(step, &f->scratch[f->n_scratch]));
+    TN__TRY(make_scratch(step, &f->scratch[f->n_scratch]));
   return tn__register_run_make(step);
 }
 
@@ -201,16 +208,16 @@ void tn__fused_free(tn__step *step) {
     tn__free(p->env, scratch->tiles);
     tn__free(p->env, scratch->lines);
     if (scratch->buffers)
-      tn__heap_free(step->device, scratch->buffers, scratch_bytes(f));
+      tn__heap_free(step->device, scratch->buffers, count_scratch_bytes(f));
   }
   tn__free(p->env, f->scratch);
 }
 
 /* -------------------------------------------------------------------- tiles */
 
-/* Takes a free scratch. There are as many as workers, plus two for helping
- * threads; a thread that finds none waits for a moment. */
-static tn__scratch *scratch_take(tn__fused *f) {
+/* Acquires a free scratch. There is one for each worker and two for helping
+ * threads; a thread that finds none free waits for a moment. */
+static tn__scratch *acquire_scratch(tn__fused *f) {
   for (;;) {
     for (uint32_t i = 0; i < f->n_scratch; ++i) {
       uint32_t nobody = 0;
@@ -223,9 +230,9 @@ static tn__scratch *scratch_take(tn__fused *f) {
   }
 }
 
-/* Sets the records of a reduction: those of the tile's lines are consecutive.
- */
-static void records_set(const tn__fused *f, tn__scratch *scratch, uint32_t i,
+/* Sets the records that the current tile writes for a reduction; the records of
+ * the tile's lines are consecutive. */
+static void set_records(const tn__fused *f, tn__scratch *scratch, uint32_t i,
                         const int64_t *at) {
   const tn__tile_reduction *reduction = &f->reductions[i];
   int64_t line = 0, of_line = 0, lines = 1;
@@ -262,7 +269,7 @@ char *tn__operand_address(const tn__fused *f, const tn__tile_operand *o,
 }
 
 /* Moves the operands in memory to tile number `index`. */
-static void tile_set(const tn__step *step, tn__scratch *scratch,
+static void set_tile(const tn__step *step, tn__scratch *scratch,
                      int64_t index) {
   const tn__fused *f = step->fused;
   int64_t at[TN__LOOP_NDIM];
@@ -273,7 +280,7 @@ static void tile_set(const tn__step *step, tn__scratch *scratch,
       tn__tile_tensor(scratch->tiles[o->part], o->position)->data =
           tn__operand_address(f, o, at);
   }
-  for (uint32_t i = 0; i < f->n_reductions; ++i) records_set(f, scratch, i, at);
+  for (uint32_t i = 0; i < f->n_reductions; ++i) set_records(f, scratch, i, at);
 }
 
 /* Operands of the next tile that are prefetched. */
@@ -294,11 +301,11 @@ static void find_next_tile(const tn__fused *f, int64_t index, next_tile *next) {
   }
 }
 
-/* Prefetches part `k` of `n` of the next tile. The processor prefetches within
- * one part's operands, but not from one tile to the next; without this the
- * first part would wait for all of its operands. */
-static void prefetch_share(const tn__fused *f, const next_tile *next,
-                           uint32_t k, uint32_t n) {
+/* Prefetches one of `n` shares of the operands of the next tile. The processor
+ * itself prefetches within the operands of a part, but not from one tile to the
+ * next; without this, the first part would wait for all of its operands. */
+static void prefetch_part_of_tile(const tn__fused *f, const next_tile *next,
+                                  uint32_t k, uint32_t n) {
   enum { LINE = 64 };
   for (uint32_t i = 0; i < f->n_fetched; ++i) {
     const int64_t share = (next->bytes[i] / n + LINE) / LINE * LINE;
@@ -315,7 +322,7 @@ typedef struct pass {
   uint32_t train;
 } pass;
 
-static void train_set(const tn__step *step, tn__scratch *scratch,
+static void set_train(const tn__step *step, tn__scratch *scratch,
                       uint32_t train) {
   if (scratch->train == train) return;
   for (uint32_t k = 0; k < step->n_parts; ++k)
@@ -323,17 +330,17 @@ static void train_set(const tn__step *step, tn__scratch *scratch,
   scratch->train = train;
 }
 
-static tn_code tiles_run(const tn__step *step, tn__scratch *scratch,
+static tn_code run_tiles(const tn__step *step, tn__scratch *scratch,
                          int64_t begin, int64_t end) {
   const tn__fused *f = step->fused;
   tn_code rc = TN_OK;
   next_tile next;
   for (int64_t i = begin; rc == TN_OK && i < end; ++i) {
-    tile_set(step, scratch, i);
+    set_tile(step, scratch, i);
     const bool more = f->n_fetched > 0 && i + 1 < f->n_tiles;
     if (more) find_next_tile(f, i + 1, &next);
     for (uint32_t k = 0; rc == TN_OK && k < step->n_parts; ++k) {
-      if (more) prefetch_share(f, &next, k, step->n_parts);
+      if (more) prefetch_part_of_tile(f, &next, k, step->n_parts);
       rc = tn__tile_run(scratch->tiles[k]);
       if (rc != TN_OK) rc = tn__node_fail(step->parts[k]->node, rc);
     }
@@ -344,20 +351,20 @@ static tn_code tiles_run(const tn__step *step, tn__scratch *scratch,
 static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
   const pass *run = arg;
   tn__fused *f = run->step->fused;
-  tn__scratch *scratch = scratch_take(f);
+  tn__scratch *scratch = acquire_scratch(f);
   tn_code rc = TN_OK;
-  train_set(run->step, scratch, run->train);
+  set_train(run->step, scratch, run->train);
   if (f->registers)
     for (int64_t i = begin; i < end; ++i) tn__register_run_tile(f, scratch, i);
   else
-    rc = tiles_run(run->step, scratch, begin, end);
+    rc = run_tiles(run->step, scratch, begin, end);
   atomic_store_explicit(&scratch->busy, 0, memory_order_release);
   return rc;
 }
 
-/* Tiles of one slice: few, so that threads end at about the same time, but as
- * many as this allows, since each slice searches for a scratch. */
-static int64_t tiles_at_once(const tn__fused *f) {
+/* Number of tiles of one slice: few, so that threads end at about the same
+ * time, but not too few, because each slice searches for a scratch. */
+static int64_t count_tiles_per_slice(const tn__fused *f) {
   enum { LEAST = 4, MOST = 64, SLICES = 64 };
   const int64_t n = f->n_tiles / SLICES, least = f->registers ? 1 : LEAST;
   return n < least ? least : n < MOST ? n : MOST;
@@ -368,7 +375,7 @@ tn_code tn__fused_run(const tn__step *step, uint32_t train, tn__token *token) {
   pass run = {step, train};
   (void)token;
   TN__TRY(tn__parallel_for(step->program->env->engine, f->n_tiles,
-                           tiles_at_once(f), run_slice, &run));
+                           count_tiles_per_slice(f), run_slice, &run));
   for (uint32_t i = 0; i < f->n_reductions; ++i) {
     tn__tile_set_train(f->reductions[i].merge, train != 0);
     const tn_code rc = tn__tile_run(f->reductions[i].merge);

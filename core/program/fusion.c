@@ -14,22 +14,23 @@
 enum {
   MOST_PARTS = 32,
   MOST_OPERANDS = 96,    /* of all parts together */
-  LEAST_BYTES = 32 << 10 /* bytes of one operand: smaller ones stay in the
-                            cache in any case */
+  LEAST_BYTES = 32 << 10 /* least number of bytes of one operand of a fused
+                            step; smaller operands stay in the cache anyway */
 };
 
-/* A group of steps while it grows. */
+/* The steps that are going to be parts of one fused step. Steps are added one
+ * by one. */
 typedef struct group {
   tn_program *p;
   tn__step *parts[MOST_PARTS];
   uint32_t n;
   uint32_t n_operands;
   const tn_tensor *loop; /* the shape of all outputs */
-  uint32_t *reads; /* by entry: number of operands of all steps that read its
-                      elements */
+  uint32_t *reads; /* for each entry: number of operands of all steps that read
+                      its elements */
 } group;
 
-/* Whether heads are written into arguments. */
+/* Tests whether the program writes heads into the arrays of arguments. */
 static bool has_late(const tn_program *p) {
   for (uint32_t i = 0; i < p->n_heads; ++i)
     if (p->late[i]) return true;
@@ -38,7 +39,7 @@ static bool has_late(const tn_program *p) {
 
 /* --------------------------------------------------------------- candidates */
 
-static bool same_loop(const tn_tensor *a, const tn_tensor *b) {
+static bool has_same_loop_shape(const tn_tensor *a, const tn_tensor *b) {
   return a->ndim == b->ndim &&
          memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0;
 }
@@ -47,7 +48,7 @@ const tn_tensor *tn__fused_loop_shape(const tn_frame *f) {
   const tn_tensor *loop = NULL;
   for (uint32_t i = 0; i < f->n_out; ++i) {
     if (f->req[i] == TN_REQ_NULL) continue;
-    if (loop && !same_loop(loop, &f->out[i])) return NULL;
+    if (loop && !has_same_loop_shape(loop, &f->out[i])) return NULL;
     loop = &f->out[i];
   }
   return loop;
@@ -63,7 +64,7 @@ uint32_t tn__part_entry(const tn__step *part, uint32_t i) {
   return i < n_grads + f->n_out ? TN_NONE : part->in[i - missing];
 }
 
-/* Whether a tensor can be repeated to the loop's shape. */
+/* Tests whether a tensor can be repeated to the shape of the loop. */
 static bool can_span(const tn_tensor *t, const tn_tensor *loop) {
   if (t->ndim > loop->ndim) return false;
   for (int32_t i = 1; i <= t->ndim; ++i) {
@@ -73,7 +74,7 @@ static bool can_span(const tn_tensor *t, const tn_tensor *loop) {
   return true;
 }
 
-static bool inputs_span(const tn_frame *f, const tn_tensor *loop) {
+static bool can_inputs_span(const tn_frame *f, const tn_tensor *loop) {
   for (uint32_t i = 0; i < f->n_in; ++i)
     if (tn__operand_is_used(f, i) && !can_span(&f->in[i], loop)) return false;
   return true;
@@ -83,9 +84,10 @@ static bool is_small(const tn_tensor *loop) {
   return tn_tensor_size(loop) * tn_dtype_bytes(loop->dtype) < LEAST_BYTES;
 }
 
-/* The reason why a reduction is not fused. Its axes are not joined: extents are
- * those of the whole call. */
-static const char *why_no_reduction(const tn__step *step) {
+/* Returns the reason why a reduction cannot be a part of a fused step; NULL if
+ * it can. The dimensions of the reduction are not merged first: its extents
+ * must be those of the unfused call. */
+static const char *explain_unfused_reduction(const tn__step *step) {
   const tn_frame *f = step->info.frame;
   int32_t ndim = 0;
   tn_reduction reduction;
@@ -99,18 +101,19 @@ static const char *why_no_reduction(const tn__step *step) {
   return is_small(&f->in[0]) ? "its operands stay in the cache" : NULL;
 }
 
-static const char *why_no_loop(const tn__step *step) {
+static const char *explain_unfused_call(const tn__step *step) {
   if (!step->info.direct)
     return "its kernel does not support its operands or "
            "requests";
   const tn_frame *f = step->info.frame;
   const tn_tensor *loop = tn__fused_loop_shape(f);
   if (f->n_aux > 0) return "it has states";
-  if (!loop || !inputs_span(f, loop)) return "its operands differ in shape";
+  if (!loop || !can_inputs_span(f, loop)) return "its operands differ in shape";
   return is_small(loop) ? "its operands stay in the cache" : NULL;
 }
 
-static bool is_shifted(const tn_program *p, const tn_array *array) {
+static bool overlaps_shifted_argument(const tn_program *p,
+                                      const tn_array *array) {
   for (uint32_t i = 0; i < p->n_arguments + p->n_states; ++i)
     if (tn__arrays_overlap(
             array, p->values[tn__entry_id(p->graph, p->arguments[i])].array) ==
@@ -119,21 +122,22 @@ static bool is_shifted(const tn_program *p, const tn_array *array) {
   return false;
 }
 
-/* Whether a step writes into an argument at another place than it reads: a tile
- * would overwrite elements that later tiles read. */
+/* Tests whether a step writes into an argument with another offset than it
+ * reads. A tile would then overwrite elements that later tiles read. */
 static bool overwrites_part(const tn_program *p, const tn__step *step) {
   for (uint32_t i = 0; i < p->n_heads; ++i) {
     const uint32_t entry = tn__entry_id(p->graph, p->heads[i]);
     if (p->late[i] && tn__entry_is_listed(step->out, step->n_out, entry) &&
-        is_shifted(p, p->values[entry].array))
+        overlaps_shifted_argument(p, p->values[entry].array))
       return true;
   }
   return false;
 }
 
-/* The reason why a step is computed alone; NULL if it may be fused. */
-static const char *why_not(const tn_program *p, const tn__step *step,
-                           bool late) {
+/* Returns the reason why a step must be computed alone; NULL if it may be a
+ * part of a fused step. `late`: the program writes heads into arguments. */
+static const char *explain_unfused_step(const tn_program *p,
+                                        const tn__step *step, bool late) {
   if (step->kind != TN__STEP_CALL) return "it is no call of a kernel";
   if (step->n_parts > 0) return "it is two calls already";
   if (!step->info.kernel) return "its outputs are not used";
@@ -151,13 +155,13 @@ static const char *why_not(const tn_program *p, const tn__step *step,
     if (p->values[step->out[i]].request == TN_REQ_ADD &&
         !(step->info.kernel->desc->writes & TN_WRITES_ADD))
       return "its kernel cannot add to existing elements";
-  return flags & TN_KERNEL_REDUCTION ? why_no_reduction(step)
-                                     : why_no_loop(step);
+  return flags & TN_KERNEL_REDUCTION ? explain_unfused_reduction(step)
+                                     : explain_unfused_call(step);
 }
 
 /* ------------------------------------------------------------------- growth */
 
-/* Whether a step reads an operand of the group. */
+/* Tests whether a step reads an input or output of a step of the group. */
 static bool shares_operand(const group *g, const tn__step *step) {
   for (uint32_t i = 0; i < step->n_in; ++i) {
     if (step->in[i] == TN_NONE) continue;
@@ -171,14 +175,15 @@ static bool shares_operand(const group *g, const tn__step *step) {
   return false;
 }
 
-/* The shape of the loop over tiles. */
-static const tn_tensor *loop_of(const tn__step *step) {
+/* Returns the shape over which a step loops, if it is a part of a fused step.
+ */
+static const tn_tensor *get_loop_shape(const tn__step *step) {
   const tn_frame *f = step->info.frame;
   return tn__step_is_reduction(step) ? &f->in[0] : tn__fused_loop_shape(f);
 }
 
-/* Whether a step reads the result of a reduction of the group, which exists
- * only after all tiles. */
+/* Tests whether a step reads the result of a reduction that is in the group.
+ * Such a result exists only after all tiles. */
 static bool reads_reduction(const group *g, const tn__step *step) {
   for (uint32_t k = 0; k < g->n; ++k)
     if (tn__step_is_reduction(g->parts[k]))
@@ -187,8 +192,8 @@ static bool reads_reduction(const group *g, const tn__step *step) {
   return false;
 }
 
-/* Whether a step can join. Reductions are the last of their group, and not the
- * first. */
+/* Tests whether a step can be added to the group. Reductions are at the end of
+ * a group, and no group begins with one. */
 static bool can_join(const group *g, const tn__step *step) {
   const tn_frame *f = step->info.frame;
   if (step->why_not) return false;
@@ -199,7 +204,8 @@ static bool can_join(const group *g, const tn__step *step) {
   if (g->n == MOST_PARTS || g->n_operands + f->n_in + f->n_out > MOST_OPERANDS)
     return false;
   return step->device == g->parts[0]->device &&
-         same_loop(g->loop, loop_of(step)) && shares_operand(g, step);
+         has_same_loop_shape(g->loop, get_loop_shape(step)) &&
+         shares_operand(g, step);
 }
 
 static void join_group(group *g, tn__step *step) {
@@ -215,9 +221,9 @@ static void join_group(group *g, tn__step *step) {
 /* ------------------------------------------------------------------ one step
  */
 
-/* Counts the reads of a step. A call that may be a part reads only the operands
- * in its frame: a gradient call has no operands for results that are not
- * requested. */
+/* Adds the reads of a step to `reads`. A call that may be fused reads only the
+ * operands in its frame: the frame of a gradient call has no operands for
+ * results that are not requested. */
 static void count_reads(const tn__step *step, uint32_t *reads) {
   const tn_frame *f = step->why_not ? NULL : step->info.frame;
   const uint32_t n = f ? f->n_in : step->n_in;
@@ -229,7 +235,7 @@ static void count_reads(const tn__step *step, uint32_t *reads) {
   }
 }
 
-static uint32_t reads_inside(const group *g, uint32_t entry) {
+static uint32_t count_reads_by_group(const group *g, uint32_t entry) {
   uint32_t n = 0;
   for (uint32_t k = 0; k < g->n; ++k) {
     const tn_frame *f = g->parts[k]->info.frame;
@@ -239,18 +245,19 @@ static uint32_t reads_inside(const group *g, uint32_t entry) {
   return n;
 }
 
-static bool made_inside(const group *g, uint32_t entry) {
+static bool is_made_by_group(const group *g, uint32_t entry) {
   for (uint32_t k = 0; k < g->n; ++k)
     if (tn__entry_is_listed(g->parts[k]->out, g->parts[k]->n_out, entry))
       return true;
   return false;
 }
 
-/* Whether only the group reads the output of a part. */
-static bool is_inner(const group *g, uint32_t entry) {
+/* Tests whether only steps of the group read this entry, an output of one of
+ * them. */
+static bool is_read_only_by_group(const group *g, uint32_t entry) {
   const tn__value *value = &g->p->values[entry];
   return !(value->flags & (TN__ENTRY_EXTERNAL | TN__ENTRY_HEAD)) &&
-         reads_inside(g, entry) == g->reads[entry];
+         count_reads_by_group(g, entry) == g->reads[entry];
 }
 
 static void list_inputs(const group *g, tn__step *step) {
@@ -259,7 +266,7 @@ static void list_inputs(const group *g, tn__step *step) {
     for (uint32_t i = 0; i < part->info.frame->n_in; ++i) {
       if (!tn__operand_is_used(part->info.frame, i)) continue;
       const uint32_t entry = tn__part_entry(part, i);
-      if (made_inside(g, entry) ||
+      if (is_made_by_group(g, entry) ||
           tn__entry_is_listed(step->in, step->n_in, entry))
         continue;
       step->in[step->n_in++] = entry;
@@ -272,13 +279,14 @@ static void list_outputs(const group *g, tn__step *step) {
     const tn__step *part = g->parts[k];
     for (uint32_t i = 0; i < part->n_out; ++i)
       if (g->p->values[part->out[i]].request != TN_REQ_NULL &&
-          !is_inner(g, part->out[i]))
+          !is_read_only_by_group(g, part->out[i]))
         step->out[step->n_out++] = part->out[i];
   }
 }
 
-/* Bytes of all records; those of each reduction begin at a cache line. */
-static size_t records_bytes(const group *g) {
+/* Number of bytes of the records of all reductions in the group; the records of
+ * each reduction begin at a cache line. */
+static size_t count_records_bytes(const group *g) {
   size_t n = 0;
   for (uint32_t k = 0; k < g->n; ++k)
     if (tn__step_is_reduction(g->parts[k]))
@@ -286,15 +294,15 @@ static size_t records_bytes(const group *g) {
   return n;
 }
 
-/* Whether the step is too small for other threads, as its calls alone would be.
- */
-static bool stays_here(const group *g) {
+/* Tests whether the fused step is too small for another thread: all of its
+ * calls are, and the engine has at most one worker. */
+static bool is_small_step(const group *g) {
   for (uint32_t k = 0; k < g->n; ++k)
     if (!g->parts[k]->info.small) return false;
   return tn__engine_workers(g->p->env->engine) < 2;
 }
 
-static tn__step *step_make(const group *g) {
+static tn__step *make_step(const group *g) {
   tn__arena *arena = &g->p->arena;
   tn__step *step = tn__arena_alloc(arena, sizeof *step);
   if (!step) return NULL;
@@ -303,8 +311,8 @@ static tn__step *step_make(const group *g) {
   step->kind = TN__STEP_FUSED;
   step->device = g->parts[0]->device;
   step->n_parts = g->n;
-  step->info.workspace = records_bytes(g);
-  step->info.small = stays_here(g);
+  step->info.workspace = count_records_bytes(g);
+  step->info.small = is_small_step(g);
   step->in = tn__arena_alloc(arena, MOST_OPERANDS * sizeof *step->in);
   step->out = tn__arena_alloc(arena, MOST_OPERANDS * sizeof *step->out);
   step->parts = tn__arena_alloc(arena, g->n * sizeof(tn__step *));
@@ -321,16 +329,17 @@ static void enter_step(tn_program *p, tn__step *step) {
       p->values[step->parts[k]->out[i]].step = step->id;
 }
 
-/* Adds the steps of a group that could not be made, so that the failing program
- * releases them. */
-static void enter_rest(group *g, tn__step *const *steps, uint32_t n) {
+/* Adds the remaining steps of a group that could not be fused to the program,
+ * so that the failing program releases them. */
+static void enter_remaining_steps(group *g, tn__step *const *steps,
+                                  uint32_t n) {
   tn_program *p = g->p;
   for (uint32_t k = 0; k < g->n; ++k) p->steps[p->n_steps++] = g->parts[k];
   memmove(p->steps + p->n_steps, steps, n * sizeof(tn__step *));
   p->n_steps += n;
 }
 
-static void enter_apart(group *g, const char *why) {
+static void enter_separately(group *g, const char *why) {
   for (uint32_t k = 0; k < g->n; ++k) {
     g->parts[k]->why_not = why;
     enter_step(g->p, g->parts[k]);
@@ -338,21 +347,22 @@ static void enter_apart(group *g, const char *why) {
   g->n = 0;
 }
 
-/* Makes one step of the group; a group of one step stays as it is. */
+/* Makes one fused step of the group, and adds it to the program; a group of one
+ * step is added unchanged. */
 static tn_code close_group(group *g) {
   bool fits = false;
   if (g->n < 2) {
-    enter_apart(g, "nothing next to it shares its operands");
+    enter_separately(g, "nothing next to it shares its operands");
     return TN_OK;
   }
-  tn__step *step = step_make(g);
+  tn__step *step = make_step(g);
   if (!step) return tn__fail_memory(sizeof *step, "a fused step");
   memcpy(step->parts, g->parts, g->n * sizeof(tn__step *));
   list_inputs(g, step);
   list_outputs(g, step);
   TN__TRY(tn__fused_make(step, &fits));
   if (!fits) {
-    enter_apart(g, "its operands are repeated along too many dimensions");
+    enter_separately(g, "its operands are repeated along too many dimensions");
     return TN_OK;
   }
   g->p->stats.n_fused += g->n;
@@ -361,7 +371,7 @@ static tn_code close_group(group *g) {
   return TN_OK;
 }
 
-static tn_code fuse_one(group *g, tn__step *step) {
+static tn_code add_step_or_close_group(group *g, tn__step *step) {
   tn_program *p = g->p;
   if (!can_join(g, step)) TN__TRY(close_group(g));
   if (!can_join(g, step)) {
@@ -381,8 +391,9 @@ static void find_candidates(tn_program *p, uint32_t *reads) {
   const bool late = has_late(p);
   for (uint32_t i = 0; i < p->n_steps; ++i) {
     tn__step *step = p->steps[i];
-    step->why_not = p->how.flags & TN_BIND_NO_FUSE ? "the user forbids it"
-                                                   : why_not(p, step, late);
+    step->why_not = p->how.flags & TN_BIND_NO_FUSE
+                        ? "the user forbids it"
+                        : explain_unfused_step(p, step, late);
     count_reads(step, reads);
   }
 }
@@ -397,13 +408,13 @@ static tn_code fuse_all(tn_program *p, uint32_t *reads) {
       rc = close_group(&g);
       if (rc == TN_OK) p->n_forward = p->n_steps;
     }
-    if (rc == TN_OK) rc = fuse_one(&g, p->steps[i]);
+    if (rc == TN_OK) rc = add_step_or_close_group(&g, p->steps[i]);
     if (rc == TN_OK) continue;
-    enter_rest(&g, p->steps + i, n - i);
+    enter_remaining_steps(&g, p->steps + i, n - i);
     return rc;
   }
   rc = close_group(&g);
-  if (rc != TN_OK) enter_rest(&g, p->steps + n, 0);
+  if (rc != TN_OK) enter_remaining_steps(&g, p->steps + n, 0);
   if (rc == TN_OK && n <= n_forward) p->n_forward = p->n_steps;
   return rc;
 }

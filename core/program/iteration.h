@@ -11,11 +11,12 @@
 struct tn__iteration {
   tn_program *program;
   uint32_t n_in;
-  uint32_t n_heads; /* heads of the step graph; further heads of the program
-                       are kept entries */
+  uint32_t n_heads; /* number of heads of the step graph; the other heads of the
+                       step program are kept entries */
   uint32_t n_kept;
-  uint32_t *kept;    /* for the kept heads: outputs of the loop */
-  uint8_t *role;     /* by input: TN__ROLE_* */
+  uint32_t *kept;    /* for each head that is a kept entry: the number of the
+                        loop's output */
+  uint8_t *role;     /* for each input of the loop: TN__ROLE_* */
   tn_array **inside; /* arrays of the step's arguments, borrowed */
 };
 
@@ -25,8 +26,7 @@ enum { TN__ROLE_CONSTANT = 0, TN__ROLE_SEQUENCE = 1, TN__ROLE_STATE = 2 };
 static inline const tn_program *tn__iteration_program(const tn__step *step) {
   return step->loop->program;
 }
-/* Whether the loop reads the elements of an input; of others it reads only the
- * shape. */
+/* Tests whether the loop reads the elements of an input, or only its shape. */
 static inline bool tn__loop_reads(const tn__step *step, uint32_t in) {
   return !step->shape_only || !step->shape_only[in];
 }

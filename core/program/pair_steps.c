@@ -14,125 +14,132 @@
 
 #include "program.h"
 
-/* Two steps, and the pair that they may become. */
-typedef struct couple {
+/* The state of making a fused pair of two steps. */
+typedef struct step_pair {
   tn_program *p;
   tn__step *first;
   tn__step *second;
-  tn__step *base;    /* the step of the operator that is computed first in
-                        forward direction */
+  tn__step *base;    /* the step of the operator that comes first in forward
+                        direction */
   tn__step *next;    /* the other */
   tn_operator *op;   /* held */
   tn_params *params; /* retained */
   tn__step *step;    /* from the arena; NULL before it is made */
-} couple;
+} step_pair;
 
 /* -------------------------------------------------------------------- choice
  */
 
-static bool is_plain(const tn__step *step, uint32_t node_kind) {
+static bool is_plain_call(const tn__step *step, uint32_t node_kind) {
   return step->kind == TN__STEP_CALL && step->node->kind == node_kind &&
          step->info.kernel && step->n_parts == 0;
 }
 
-static bool is_back(const tn__step *step) {
+static bool is_plain_gradient(const tn__step *step) {
   return step->node->kind == TN__NODE_BACKWARD;
 }
 
-static const tn__node *forward_of(const tn__step *back) {
+static const tn__node *get_forward_node(const tn__step *back) {
   return tn__node_at(back->program->graph, back->node->of);
 }
 
-/* The step that writes the first input of `second`, if it is the step's first
- * output and both have nodes of these kinds. */
-static tn__step *step_before(const tn_program *p, const tn__step *second,
-                             uint32_t node_kind) {
-  if (!is_plain(second, node_kind) || second->n_in == 0 ||
+/* Finds the step that writes the first input of `second`. Returns NULL unless
+ * that input is the first output of the found step, and both steps have nodes
+ * of kind `node_kind`. */
+static tn__step *find_input_writer(const tn_program *p, const tn__step *second,
+                                   uint32_t node_kind) {
+  if (!is_plain_call(second, node_kind) || second->n_in == 0 ||
       second->in[0] == TN_NONE)
     return NULL;
   const uint32_t at = p->values[second->in[0]].step;
   tn__step *first = at == TN_NONE ? NULL : p->steps[at];
-  if (!first || !is_plain(first, node_kind) || first->out[0] != second->in[0])
+  if (!first || !is_plain_call(first, node_kind) ||
+      first->out[0] != second->in[0])
     return NULL;
   return first;
 }
 
-/* If `second` has one input and one output: the call with that input as first
- * output. NULL: none. */
-static tn__step *first_of(const tn_program *p, const tn__step *second) {
+/* Finds the call with the first output that `second` reads, if `second` has one
+ * input and one output. Returns NULL if there is none. */
+static tn__step *find_first_call(const tn_program *p, const tn__step *second) {
   if (second->n_in != 1 || second->n_out != 1) return NULL;
-  return step_before(p, second, TN__NODE_CALL);
+  return find_input_writer(p, second, TN__NODE_CALL);
 }
 
-/* The same if `second` is the gradient of a call, and it reads the gradient of
- * a call on its first output. */
-static tn__step *first_back_of(const tn_program *p, const tn__step *second) {
-  tn__step *first = step_before(p, second, TN__NODE_BACKWARD);
+/* Finds, for a step `second` that is the gradient of a call, the gradient of
+ * the preceding call: `second` reads the gradient of the first output of that
+ * call. Returns NULL if there is none. */
+static tn__step *find_first_gradient(const tn_program *p,
+                                     const tn__step *second) {
+  tn__step *first = find_input_writer(p, second, TN__NODE_BACKWARD);
   if (!first) return NULL;
-  const tn__node *of = forward_of(first);
+  const tn__node *of = get_forward_node(first);
   const bool follows = of->n_in == 1 && of->n_out == 1 &&
                        of->in[0].node == second->node->of &&
                        of->in[0].index == 0;
   return follows ? first : NULL;
 }
 
-static bool has_dynamic(const tn_op *op) {
+static bool has_dynamic_param(const tn_op *op) {
   for (uint32_t i = 0; i < op->n_params; ++i)
     if (op->params[i]->flags & TN_FIELD_DYNAMIC) return true;
   return false;
 }
 
-static bool is_awaited(const tn__step *step) {
+static bool has_waiting_steps(const tn__step *step) {
   return step->signal || step->n_after > 0;
 }
 
-/* Whether the first step is better fused with its elementwise neighbours, which
- * happens without queues. */
-static bool is_of_run(const tn__step *first) {
-  if (is_back(first) && tn__step_queue(first)) return false;
+/* Tests whether the first step should rather be fused with its elementwise
+ * neighbours. Elementwise steps are fused only on devices without queues. */
+static bool is_better_fused(const tn__step *first) {
+  if (is_plain_gradient(first) && tn__step_queue(first)) return false;
   return (first->info.kernel->desc->flags & TN_KERNEL_ELEMENTWISE) != 0;
 }
 
-/* Whether the step must follow all readers of the memory that it overwrites. */
-static bool is_late(const tn_program *p, const tn__step *step) {
+/* Tests whether the step writes into the array of an argument, so that it must
+ * follow all readers of the argument. */
+static bool must_be_late(const tn_program *p, const tn__step *step) {
   for (uint32_t i = 0; i < p->n_heads; ++i)
     if (p->late[i] && tn__entry_id(p->graph, p->heads[i]) == step->out[0])
       return true;
   return false;
 }
 
-/* The reason against a pair that holds for any kernel; NULL: none. */
-static const char *why_two(const couple *c) {
+/* Returns a reason against the pair that does not depend on its kernel; NULL:
+ * none. */
+static const char *explain_refused_pair(const step_pair *c) {
   const tn_program *p = c->p;
   const tn__value *between = &p->values[c->second->in[0]];
   const bool kept = between->flags & (TN__ENTRY_EXTERNAL | TN__ENTRY_HEAD);
   if (kept || between->n_uses != 1) return "other steps use its input";
-  if (is_late(p, c->second)) return "it overwrites an argument";
+  if (must_be_late(p, c->second)) return "it overwrites an argument";
   if (c->first->device != c->second->device) return "it runs elsewhere";
   if ((c->first->id < p->n_forward) != (c->second->id < p->n_forward))
     return "it is computed again, and that is not";
-  if (is_of_run(c->first)) return "runs of elementwise calls are fused";
-  if (is_awaited(c->first) || is_awaited(c->second))
+  if (is_better_fused(c->first)) return "runs of elementwise calls are fused";
+  if (has_waiting_steps(c->first) || has_waiting_steps(c->second))
     return "one waits for another, or another for it";
   if (c->first->node->op->pin || c->second->node->op->pin)
     return "a kernel of one of them is pinned";
-  if (has_dynamic(c->first->node->desc) || has_dynamic(c->second->node->desc))
+  if (has_dynamic_param(c->first->node->desc) ||
+      has_dynamic_param(c->second->node->desc))
     return "parameters of one of them may change";
   return NULL;
 }
 
-static void options_add(const tn__kernel *kernel, tn__buf *to) {
+static void print_options(const tn__kernel *kernel, tn__buf *to) {
   const tn_kernel *k = kernel->desc;
   const tn__fields fields = {k->options, k->n_options, k->options_size, k->id};
   if (k->n_options > 0) tn__fields_text(&fields, kernel->options, to);
 }
 
-static tn_code same_options(const couple *c, bool *out) {
+static tn_code compare_options(const step_pair *c, bool *out) {
   tn__buf one, both;
   tn__buf_init(&one, c->p->env);
   tn__buf_init(&both, c->p->env);
-  options_add(c->base->info.kernel, &one);
-  options_add(c->step->info.kernel, &both);
+  print_options(c->base->info.kernel, &one);
+  print_options(c->step->info.kernel, &both);
   const tn_code rc = one.failed || both.failed
                          ? tn__fail_memory(one.n + both.n, "options as text")
                          : TN_OK;
@@ -143,13 +150,14 @@ static tn_code same_options(const couple *c, bool *out) {
   return rc;
 }
 
-/* The reason against a pair with the kernel that was found for both. */
-static tn_code why_not_both(const couple *c, const char **why) {
+/* Finds a kernel for the pair. *why becomes the reason why it cannot replace
+ * the kernels of both steps; NULL: it can. */
+static tn_code explain_refused_kernel(const step_pair *c, const char **why) {
   const tn__kernel *one = c->base->info.kernel, *both = c->step->info.kernel;
   bool same = false;
   *why = "another plugin has the kernel for both";
   if (!both || both->plugin != one->plugin) return TN_OK;
-  TN__TRY(same_options(c, &same));
+  TN__TRY(compare_options(c, &same));
   *why = same ? NULL : "the kernel for both has other options";
   return TN_OK;
 }
@@ -157,7 +165,7 @@ static tn_code why_not_both(const couple *c, const char **why) {
 /* --------------------------------------------------------------------- steps
  */
 
-static void text_add(const tn__node *node, tn__buf *to) {
+static void print_params(const tn__node *node, tn__buf *to) {
   const tn__fields fields = {node->desc->params, node->desc->n_params,
                              node->desc->params_size, node->op->name};
   const void *data = tn__node_struct(node);
@@ -165,13 +173,13 @@ static void text_add(const tn__node *node, tn__buf *to) {
   if (data) tn__fields_text(&fields, data, to);
 }
 
-/* Makes the parameters of both in text form, which reads back as equal values.
- */
-static tn_code params_make(couple *c) {
+/* Creates the parameters of the pair from the texts of the parameters of both
+ * operators. A text reads back as equal values. */
+static tn_code create_pair_params(step_pair *c) {
   tn__buf text;
   tn__buf_init(&text, c->p->env);
-  text_add(c->base->node, &text);
-  text_add(c->next->node, &text);
+  print_params(c->base->node, &text);
+  print_params(c->next->node, &text);
   const tn_code rc =
       text.failed ? tn__fail_memory(text.n, "parameters")
                   : tn__params_parse(c->op, text.s ? text.s : "", &c->params);
@@ -179,9 +187,9 @@ static tn_code params_make(couple *c) {
   return rc;
 }
 
-/* Sets the outputs of the first, with the second's in place of its own first.
- */
-static tn_code operands_make(const couple *c, tn__step *step) {
+/* Sets the operands of the pair: those of the first step, but the output of the
+ * second step replaces its first output. */
+static tn_code set_forward_operands(const step_pair *c, tn__step *step) {
   tn__arena *arena = &c->p->arena;
   uint32_t *out = tn__arena_alloc(arena, step->n_out * sizeof *out);
   if (!out) return tn__fail_memory(step->n_out * sizeof *out, "a step");
@@ -191,12 +199,12 @@ static tn_code operands_make(const couple *c, tn__step *step) {
   return TN_OK;
 }
 
-/* Sets the inputs of the pair's gradient: those of the second step, but the
- * output gradient and the output of the first step, which is the gradient of
- * the later call. */
-static tn_code operands_make_back(const couple *c, tn__step *step) {
+/* Sets the operands of the pair's gradient: the inputs of the second step, but
+ * the output gradient and the output come from the first step, which is the
+ * gradient of the later call. */
+static tn_code set_gradient_operands(const step_pair *c, tn__step *step) {
   tn__arena *arena = &c->p->arena;
-  const tn__node *of = forward_of(c->base);
+  const tn__node *of = get_forward_node(c->base);
   const uint32_t made = of->n_out + of->n_in, n = step->n_in;
   uint32_t *in = tn__arena_alloc(arena, n * sizeof *in);
   bool *shape_only = tn__arena_alloc(arena, n * sizeof *shape_only);
@@ -213,7 +221,7 @@ static tn_code operands_make_back(const couple *c, tn__step *step) {
   return TN_OK;
 }
 
-static tn_code step_make(couple *c) {
+static tn_code make_step(step_pair *c) {
   tn__arena *arena = &c->p->arena;
   tn__step *step = tn__arena_alloc(arena, sizeof *step);
   tn__step **parts = tn__arena_alloc(arena, 2 * sizeof(tn__step *));
@@ -221,7 +229,8 @@ static tn_code step_make(couple *c) {
   parts[0] = c->first;
   parts[1] = c->second;
   *step = *c->base;
-  TN__TRY(is_back(step) ? operands_make_back(c, step) : operands_make(c, step));
+  TN__TRY(is_plain_gradient(step) ? set_gradient_operands(c, step)
+                                  : set_forward_operands(c, step));
   step->call[0] = step->call[1] = NULL;
   step->parts = parts;
   step->n_parts = 2;
@@ -232,11 +241,11 @@ static tn_code step_make(couple *c) {
   return TN_OK;
 }
 
-/* Whether the gradient of the pair reads an operand that is missing for the
- * requested gradients. */
-static bool lacks_gradient(const couple *c) {
+/* Tests whether the pair's gradient reads an operand that the program does not
+ * have, to compute the requested gradients. */
+static bool lacks_needed_operand(const step_pair *c) {
   const tn__step *step = c->step;
-  const tn__node *of = forward_of(step);
+  const tn__node *of = get_forward_node(step);
   const tn_gradient *g = c->op->desc->gradient;
   if (!g || g->kind != TN_GRADIENT_KERNEL || g->n_inputs != of->n_in)
     return true;
@@ -253,13 +262,13 @@ static bool lacks_gradient(const couple *c) {
   return false;
 }
 
-static tn_code step_plan(couple *c) {
+static tn_code plan_step(step_pair *c) {
   const tn_program *p = c->p;
   const uint32_t train =
       c->base->id >= p->n_forward || p->n_forward < p->n_steps;
-  TN__TRY(params_make(c));
-  TN__TRY(step_make(c));
-  if (is_back(c->base) && lacks_gradient(c))
+  TN__TRY(create_pair_params(c));
+  TN__TRY(make_step(c));
+  if (is_plain_gradient(c->base) && lacks_needed_operand(c))
     return tn__fail(TN_UNSUPPORTED,
                     "the gradient of both reads something else");
   TN__TRY(tn__step_plan(c->step, train, &c->step->call[train]));
@@ -267,18 +276,18 @@ static tn_code step_plan(couple *c) {
   return TN_OK;
 }
 
-/* Removes one reader of an entry. */
-static void drop_use(tn_program *p, const tn__step *step, uint32_t i) {
+/* Subtracts one from the number of steps that read input `i` of a step. */
+static void remove_reader(tn_program *p, const tn__step *step, uint32_t i) {
   if (step->in[i] == TN_NONE || (step->shape_only && step->shape_only[i]))
     return;
   --p->values[step->in[i]].n_uses;
 }
 
-/* Puts the pair into the place of the first step. No step between them must
- * precede the second one, which reads nothing else. Gradients get the place of
- * the second step, which has other inputs too; the inputs of the first still
- * exist there. */
-static void enter_pair(couple *c) {
+/* Puts the pair into the list of steps, at the place of the first step. No step
+ * between the two must precede the second one, which reads nothing else. A pair
+ * of gradients gets the place of the second step, which has further inputs; the
+ * inputs of the first step still exist there. */
+static void enter_pair(step_pair *c) {
   tn_program *p = c->p;
   p->steps[c->next->id] = NULL;
   p->steps[c->base->id] = c->step;
@@ -286,24 +295,25 @@ static void enter_pair(couple *c) {
     p->values[c->step->out[i]].step = c->step->id;
   p->values[c->first->out[0]].step = c->step->id;
   for (uint32_t i = 0; i < c->base->n_in; ++i)
-    if (c->step->in[i] != c->base->in[i]) drop_use(p, c->base, i);
+    if (c->step->in[i] != c->base->in[i]) remove_reader(p, c->base, i);
   p->stats.n_fused += 2;
 }
 
-static void drop_pair(const couple *c) {
+static void drop_pair(const step_pair *c) {
   tn__params_release(c->params);
   if (!c->step) return;
   tn__planned_release(c->step->call[0]);
   tn__planned_release(c->step->call[1]);
 }
 
-/* A failure is a reason against the pair, except missing memory. */
-static tn_code join_two(couple *c) {
-  const char *why = why_two(c);
+/* Makes the pair and its step. If that fails, the failure is a reason against
+ * the pair, except if memory runs out. */
+static tn_code make_pair(step_pair *c) {
+  const char *why = explain_refused_pair(c);
   tn_code rc = TN_OK;
   if (!why) {
-    rc = step_plan(c);
-    if (rc == TN_OK) rc = why_not_both(c, &why);
+    rc = plan_step(c);
+    if (rc == TN_OK) rc = explain_refused_kernel(c, &why);
     if (rc != TN_OK) why = tn_error_text();
   }
   if (!why) {
@@ -319,20 +329,21 @@ static tn_code join_two(couple *c) {
   return rc;
 }
 
-static tn_code join_at(tn_program *p, uint32_t i) {
+static tn_code make_pair_at(tn_program *p, uint32_t i) {
   tn__step *second = p->steps[i];
-  const bool back = is_back(second);
-  tn__step *first = back ? first_back_of(p, second) : first_of(p, second);
+  const bool back = is_plain_gradient(second);
+  tn__step *first =
+      back ? find_first_gradient(p, second) : find_first_call(p, second);
   if (!first) return TN_OK;
-  couple c = {.p = p,
-              .first = first,
-              .second = second,
-              .base = back ? second : first,
-              .next = back ? first : second};
+  step_pair c = {.p = p,
+                 .first = first,
+                 .second = second,
+                 .base = back ? second : first,
+                 .next = back ? first : second};
   c.op = tn__fused_pair_hold(c.base->node->op, c.next->node->op);
   if (!c.op) return TN_OK;
   second->other = c.first;
-  const tn_code rc = join_two(&c);
+  const tn_code rc = make_pair(&c);
   tn__operator_unhold(c.op);
   return rc;
 }
@@ -360,7 +371,7 @@ tn_code tn__steps_pair(tn_program *p) {
   tn_code rc = TN_OK;
   if (p->how.flags & TN_BIND_NO_FUSE) return TN_OK;
   for (uint32_t i = 0; rc == TN_OK && i < p->n_steps; ++i)
-    if (p->steps[i]) rc = join_at(p, i);
+    if (p->steps[i]) rc = make_pair_at(p, i);
   close_gaps(p);
   return rc;
 }

@@ -39,12 +39,13 @@ typedef struct tn__step tn__step;
 
 /* ------------------------------------------------------------------ entries */
 
-/* One entry of a program: the entries of the graph, by their number, and after
- * them partial sums. */
+/* One entry of a program. The entries of the graph come first, with the same
+ * numbers; partial sums follow them. */
 typedef struct tn__value {
   tn_array *array; /* retained; NULL: the entry is not used */
   uint32_t flags;  /* TN__ENTRY_* of plan.h */
-  tn_req request;  /* how its writer writes it; NULL: only its shape is read */
+  tn_req request;  /* how its writer writes it; TN_REQ_NULL: only its shape is
+                      read */
   uint32_t step;   /* its writer; TN_NONE: a variable */
   uint32_t n_uses; /* steps that read its elements */
   uint32_t place;  /* its number for the planner; TN_NONE: none */
@@ -72,39 +73,44 @@ struct tn__step {
   uint32_t id;
   uint32_t n_in;
   uint32_t n_out;
-  tn__device *device;   /* where it runs; its operands are there, except the
-                           input of a COPY */
+  tn__device *device;   /* the device on which the step runs; all operands are
+                           on it, except the input of a COPY */
   uint32_t *in;         /* entries; TN_NONE: absent */
   uint32_t *out;        /* entries; TN_NONE: not read */
-  bool *shape_only;     /* n_in, or NULL: inputs of which only the shape is
-                           read */
+  bool *shape_only;     /* for each input: true if the step reads only its
+                           shape; NULL: no such input */
   bool repeats;         /* tn__node_is_repeatable */
-  tn__planned *call[2]; /* by tn_program_forward's TN_CALL_TRAIN */
-  tn__direct_call direct[2]; /* the same as direct calls of kernels; or zeros */
-  tn__planned *watch[2]; /* of a part that a monitor watches: a separate call
-                            on all of its operands */
+  tn__planned *call[2]; /* the planned calls of the step for runs without and
+                           with TN_CALL_TRAIN */
+  tn__direct_call direct[2]; /* the calls of `call` as direct calls of kernels;
+                                zeros if there are none */
+  tn__planned *watch[2]; /* if a monitor watches a part of a fused step: calls
+                            of the part alone on all of its operands */
   tn__planned_info info;
   size_t reserved; /* bytes of workspace that the plan reserves for it */
-  tn__var *signal; /* it overwrites this; NULL: no step waits for it by name */
+  tn__var *signal; /* variable that the step overwrites, so that other steps can
+                      wait for it; NULL: no step waits */
   uint32_t n_after;
-  tn__var **after;  /* signals of the steps that it waits for, in addition to
-                       its inputs */
-  tn__step **parts; /* FUSED; or the two steps that `joint` computes */
+  tn__var **after;  /* signals of the steps for which the step waits, in
+                       addition to its inputs */
+  tn__step **parts; /* the parts of a FUSED step, or the two steps of a fused
+                       pair */
   uint32_t n_parts;
-  tn_params *joint; /* CALL: parameters of the operator of a fused pair,
-                       which replaces the node's operator; retained. NULL: no
-                       fused pair */
+  tn_params *joint; /* of a CALL that is a fused pair: parameters of the pair's
+                       operator, which replaces the operator of the node;
+                       retained. NULL: no fused pair */
   struct tn__fused *fused;
   struct tn__iteration *loop; /* LOOP */
-  const char *why_not;        /* the reason why it is not fused; NULL: it may
-                                 be */
-  const tn__step *other;      /* an earlier step that could form a fused pair
-                                 with this one; or NULL */
-  const char *pair_refusal;   /* the reason why it does not */
+  const char *why_not;        /* the reason why the step is not fused with
+                                 others; NULL: it may be */
+  const tn__step *other;      /* an earlier step that could be computed together
+                                 with this one as a fused pair; or NULL */
+  const char *pair_refusal;   /* the reason why `other` and this step are not a
+                                 fused pair */
 };
 
-/* The call of a step, or NULL: a part of a fused step has one for both kinds of
- * run. */
+/* The planned call of a step for either kind of run; NULL if there is none. A
+ * part of a fused step has a call for both kinds of run. */
 static inline const tn__planned *tn__step_call(const tn__step *step) {
   return step->call[0] ? step->call[0] : step->call[1];
 }
@@ -114,8 +120,8 @@ static inline const tn__planned *tn__step_call(const tn__step *step) {
 
 /* Steps that run together: all forward ones, or all backward ones. */
 typedef struct tn__sequence {
-  struct tn__segment_run *segments; /* the arguments of its jobs (segments.c);
-                                       NULL: it never ran */
+  struct tn__segment_run *segments; /* the arguments of the sequence's jobs
+                                       (segments.c); NULL: it never ran */
   tn__schedule *schedule;           /* NULL if there are operations */
   /* One per segment, after `n_begins` operations that acquire the pools. */
   tn__operation **operations;
@@ -134,23 +140,23 @@ typedef struct tn__visible_arrays {
 struct tn_program {
   tn__caller *caller;
   const tn__env *env;      /* kept alive */
-  _Atomic int32_t n_holds; /* number of holds: its owner's, and one per
-                              schedule */
+  _Atomic int32_t n_holds; /* number of holds on the program: one of its owner,
+                              one of each schedule */
   tn__device *device;      /* the default device */
   tn__device **devices;    /* all devices of the program, by the planner's
                               numbers */
   uint32_t n_devices;
-  tn__device **where; /* by node of the graph: its device; NULL: all on the
-                         default device. Copies between devices may follow
-                         their readers in the list of nodes: use the order of
-                         tn__order_make */
-  tn__vec shapes;     /* of tn_array *: see tn__arrays_make */
-  tn__vec rooms;      /* of tn__block *: workspaces that are not in the plan */
-  bool queued;        /* at least one of its devices has queues */
-  bool settled;       /* its owner has released it and waited for all runs */
-  tn_graph *graph;    /* owned */
-  tn_graph *source;   /* copy of the user's graph, for tn_program_reshape */
-  tn_bind how;        /* the options of the bind, without borrowed pointers */
+  /* for each node of the graph its device; NULL: all are on the default device.
+   * A copy between devices may follow its reader in the list of nodes, so use
+   * the order of tn__order_make */
+  tn__device **where;
+  tn__vec shapes;   /* of tn_array *: see tn__arrays_make */
+  tn__vec rooms;    /* of tn__block *: workspaces that are not in the plan */
+  bool queued;      /* at least one of its devices has queues */
+  bool settled;     /* its owner has released it and waited for all runs */
+  tn_graph *graph;  /* owned */
+  tn_graph *source; /* copy of the user's graph, for tn_program_reshape */
+  tn_bind how;      /* the options of the bind, without borrowed pointers */
   tn__arena arena;
   tn__value *values;
   uint32_t n_values;
@@ -161,8 +167,9 @@ struct tn_program {
   tn_entry *weights; /* variables for the output gradients, or NULL */
   uint8_t *losses;   /* n_heads: tn__loss */
   uint8_t *lent;     /* n_heads: the user passed its array */
-  uint8_t *late;     /* n_heads: written into an argument, so after all readers
-                        of the argument */
+  uint8_t *late;     /* for each head: true if the program writes it into the
+                        array of an argument, so after all readers of the
+                        argument */
   uint32_t n_heads;
   uint32_t n_arguments; /* arguments, then states */
   uint32_t n_states;
@@ -171,12 +178,13 @@ struct tn_program {
   tn__block **pools;   /* plan.n_pools, retained; NULL for an empty one */
   tn__memory_plan plan;
   bool planned;
-  bool least; /* other recomputed steps would not need less memory */
+  bool least; /* no other choice of recomputed steps needs less memory */
   bool wide;  /* the plan adds no waits between steps */
   tn__sequence forward[2]; /* without and with TN_CALL_TRAIN */
   tn__sequence backward;
-  tn__sequence single[3]; /* the same three, for runs that stop on the way if
-                             there are queues */
+  tn__sequence single[3]; /* one sequence for each of forward[2] and the
+                             backward sequence, for runs that stop on the way on
+                             devices with queues */
   tn_monitor_fn *monitor;
   void *monitor_ctx;
   bool watched; /* the monitor has been called and has not returned */
@@ -184,8 +192,9 @@ struct tn_program {
   uint64_t loop_steps;        /* of one run, including loops inside of loops */
   uint32_t trained;           /* the last forward run had TN_CALL_TRAIN */
   bool set;                   /* parameters differ from those of the graph */
-  tn__visible_arrays seen[2]; /* written by the forward and by the backward
-                                 part */
+  tn__visible_arrays seen[2]; /* the arrays that users can read: those that the
+                                 forward part writes, those that the backward
+                                 part writes */
   tn__var turn;               /* overwritten by each run */
   tn__var *signals;           /* of steps; from the environment's allocator */
   uint32_t n_signals;
@@ -193,9 +202,9 @@ struct tn_program {
 
 enum { /* tn__loss of a head */
        TN__LOSS_NOT = 0,
-       TN__LOSS = 1,     /* its output gradient is ones if the user passes
-                            none */
-       TN__LOSS_ONES = 2 /* and the array of its output gradient contains
+       TN__LOSS = 1,     /* the head is a loss: its output gradient is ones if
+                            the user passes none */
+       TN__LOSS_ONES = 2 /* the array of the loss's output gradient contains
                             ones already */
 };
 
@@ -203,8 +212,9 @@ static inline tn_array *tn__value_array(const tn_program *p, uint32_t entry) {
   return entry == TN_NONE ? NULL : p->values[entry].array;
 }
 
-/* Labels each node with the name of its group, so that its gradients inherit
- * it; "" is the default device. Does nothing without groups. */
+/* Sets on each node an attribute with the name of its group, so that the
+ * gradients of the node inherit it; "" is the default device. Does nothing
+ * without groups. */
 tn_code tn__placement_label(tn_program *p);
 /* The device of a node. */
 static inline tn__device *tn__node_device(const tn_program *p, uint32_t node) {
@@ -213,22 +223,25 @@ static inline tn__device *tn__node_device(const tn_program *p, uint32_t node) {
 /* The planner's number of a device. */
 int32_t tn__device_number(const tn_program *p, const tn__device *device);
 
-/* Makes p->steps of the nodes that the forward and `backward` heads need. */
+/* Makes the steps p->steps of the nodes that the heads need: first those for
+ * the forward heads, then those for the `backward` heads. */
 tn_code tn__steps_make(tn_program *p, const tn_entry *backward,
                        uint32_t n_backward);
-/* Creates an array without memory for each entry that has none. If a step reads
- * only the shape of an entry on another device, an array of p->shapes replaces
- * the entry. */
+/* Creates an array without memory for each entry that has no array. If a step
+ * reads only the shape of an entry on another device, an array in p->shapes
+ * replaces the entry for that step. */
 tn_code tn__arrays_make(tn_program *p);
 /* Writes a number into every element of an array. */
 tn_code tn__array_fill(const tn_program *p, tn_array *to, double value);
-/* Whether an array is like an entry; NULL is. tn__value_check
- * returns the same as a code: TN_SHAPE with a text that begins with `what`. */
+/* Tests whether an array has the type and shape of an entry; NULL counts as
+ * such an array. tn__value_check tests the same and returns TN_SHAPE with a
+ * text that begins with `what`. */
 bool tn__value_is_like(const tn_program *p, uint32_t entry,
                        const tn_array *array);
 tn_code tn__value_check(const tn_program *p, uint32_t entry,
                         const tn_array *array, const char *what);
-/* Plans the call of a step for one kind of run; replaces the previous *slot. */
+/* Plans the call of a step for one kind of run. *slot becomes the new call; the
+ * previous one is released. */
 tn_code tn__step_plan(tn__step *step, uint32_t train, tn__planned **slot);
 /* Chooses the kernels: step->info. */
 tn_code tn__steps_choose(tn_program *p);
@@ -241,27 +254,32 @@ typedef struct tn__plan_input {
 tn_code tn__plan_input_make(tn_program *p, tn__plan_input *net);
 void tn__plan_input_free(const tn_program *p, tn__plan_input *net);
 void tn__plan_options_of(const tn_bind *how, tn__plan_options *out);
-/* Adds repeated forward steps if the user limits the memory. */
+/* If the user limits the memory, adds steps that compute results a second time
+ * instead of keeping them. */
 tn_code tn__steps_recompute(tn_program *p, const tn_bind *how);
-/* Makes one step of two calls that an operator of a fused pair computes. */
+/* Replaces each two calls that one operator of a fused pair can compute by one
+ * step. */
 tn_code tn__steps_pair(tn_program *p);
-/* Fills step->info from the call of the step. Its workspace also serves the
- * parts, for monitored runs. */
+/* Fills step->info with the properties of the step's call. A monitored run of
+ * the parts uses the same workspace. */
 void tn__step_describe(tn__step *step, uint32_t train);
-/* Makes one step of each run of elementwise calls. */
+/* Replaces each run of elementwise calls by one fused step. */
 tn_code tn__steps_fuse(tn_program *p);
-/* The place of an entry in the plan; NULL if the plan does not contain it. */
+/* Returns the place of an entry in the memory plan; NULL if the plan does not
+ * contain it. */
 static inline const tn__plan_place *tn__plan_place_of(const tn_program *p,
                                                       uint32_t entry) {
   const uint32_t place = p->values[entry].place;
   return place == TN_NONE ? NULL : &p->plan.places[place];
 }
-/* alias.c: the input of a call, forward or BACKWARD, that output `i` equals, so
- * that the plan may put both into one place; TN_NONE: none. */
+/* alias.c: returns the input of a forward or BACKWARD call that output `i`
+ * equals, so that the plan may put both into one place; TN_NONE: none. */
 uint32_t tn__step_find_alias(const tn__step *step, uint32_t i);
-/* Whether the plan has put output `i` into the place of that input. */
+/* Tests whether the memory plan has put output `i` into the place of the input
+ * that it equals. */
 bool tn__step_is_alias(const tn__step *step, uint32_t i);
-/* The memory of a device; NULL if the plan needs none there. */
+/* Returns the pool of the program on a device; NULL if the plan needs no memory
+ * there. */
 tn__block *tn__pool_of(const tn_program *p, int32_t device);
 /* Whether a step is too short to hand it to another thread. */
 static inline bool tn__step_is_small(const tn__step *step) {
@@ -271,9 +289,9 @@ static inline bool tn__step_is_small(const tn__step *step) {
 }
 /* Allocates the memory of a planned call. */
 tn_code tn__step_materialise(tn__step *step, uint32_t train);
-/* `bytes` of workspace: the part of the pool that the plan reserves for the
- * step. If a call was planned later (for training) and needs more, memory of
- * its own. NULL for 0 bytes. */
+/* Sets *out to `bytes` of workspace for a step, in the part of the pool that
+ * the plan reserves for it. A call that was planned later (for training) may
+ * need more; then the step gets memory of its own. *out is NULL for 0 bytes. */
 tn_code tn__step_workspace(const tn__step *step, size_t bytes, void **out);
 /* Allocates the memory for all results of the program. */
 tn_code tn__program_alloc_memory(tn_program *p, const tn_bind *how);
@@ -282,14 +300,14 @@ void tn__step_set_run(tn__step *step);
 /* Runs steps in order on the calling thread, without the engine. */
 tn_code tn__steps_run(const tn_program *p, uint32_t first, uint32_t n,
                       uint32_t train, tn__token *token);
-/* Makes a schedule of `n` steps. If a device has queues it makes operations,
- * because schedules do not support queues. */
+/* Makes a sequence of `n` steps as one schedule; as operations if a device has
+ * queues, because schedules do not support queues. */
 tn_code tn__sequence_make(tn_program *p, tn__sequence *sequence, uint32_t first,
                           uint32_t n, uint32_t train);
 
 tn_code tn__sequence_push(const tn_program *p, const tn__sequence *sequence);
-/* Pushes its begin operations, then the operations of segments [first, first +
- * n). */
+/* Pushes a part of a sequence: its operations that begin a run, then those of
+ * the segments [first, first + n). */
 tn_code tn__sequence_push_part(const tn_program *p,
                                const tn__sequence *sequence, uint32_t first,
                                uint32_t n);
@@ -299,14 +317,14 @@ void tn__sequence_end(const tn_program *p, tn__sequence *sequence);
 tn__queue *tn__step_queue(const tn__step *step);
 /* Whether a copy goes from one device to another through a queue. */
 bool tn__step_crosses(const tn__step *step);
-/* TN_UNSUPPORTED for steps that their device cannot compute. */
+/* Fails with TN_UNSUPPORTED if the device of a step cannot compute it. */
 tn_code tn__device_steps_check(tn_program *p);
 /* Runs a copy between devices. */
 tn_code tn__device_steps_copy(const tn__step *step, uint32_t train,
                               tn__token *token);
 
-/* capture.c: pushes one run of a sequence, steps [first, first + n), that the
- * user wants recorded (tn_bind.flags). The first run is step by step. The
+/* capture.c: pushes one run of a sequence, steps [first, first + n), for a user
+ * who wants recorded runs (tn_bind.flags). The first run goes step by step. The
  * second one records, unless there is a reason against it. Later ones launch
  * the recording. */
 tn_code tn__capture_push(tn_program *p, tn__sequence *sequence, uint32_t first,
@@ -316,7 +334,8 @@ void tn__capture_stop(const tn__sequence *sequence);
 /* Frees the recording; no run is pending. */
 void tn__capture_free(tn__sequence *sequence);
 
-/* The accesses of `n` steps together; the caller frees *access. */
+/* Lists the accesses of `n` steps together, as those of one job. The caller
+ * frees *access. */
 tn_code tn__part_list_uses(tn_program *p, uint32_t first, uint32_t n,
                            uint32_t train, tn__access **access,
                            uint32_t *n_access);
@@ -324,16 +343,16 @@ tn_code tn__part_list_uses(tn_program *p, uint32_t first, uint32_t n,
 tn_code tn__part_run(tn_program *p, uint32_t first, uint32_t n, uint32_t train);
 /* Plans the calls for a kind of run that is new for the program. */
 tn_code tn__calls_complete(tn_program *p, uint32_t train);
-/* Copies the parameters that tn__program_set has changed in another program of
- * this graph. */
+/* Copies the parameters that tn__program_set has changed in `from`, a program
+ * of the same graph. */
 tn_code tn__program_copy_params(tn_program *p, const tn_program *from);
 
 /* Runs a loop. */
 tn_code tn__iteration_run(const tn__step *step, uint32_t train,
                           tn__token *token);
 
-/* Returns when no run is pending; false inside of a function of the engine,
- * which cannot wait. */
+/* Waits until no run of the program is pending. Returns false within a function
+ * of the engine, which cannot wait. */
 bool tn__program_wait_runs(tn_program *p);
 /* Marks the begin of a run. */
 void tn__program_begin_run(tn_program *p);

@@ -16,79 +16,81 @@ typedef struct pairs {
   uint32_t n;
 } pairs;
 
-static void pair_add(pairs *to, const tn__step *step, uint32_t in, uint32_t out,
+static void add_pair(pairs *to, const tn__step *step, uint32_t in, uint32_t out,
                      bool identity) {
   if (in >= step->n_in || step->in[in] == TN_NONE) return;
   if (step->shape_only && step->shape_only[in]) return;
   to->v[to->n++] = (tn__plan_pair){.in = in, .out = out, .identity = identity};
 }
 
-/* Adds the declared in-place pairs. Declarations refer to declared operands, so
- * pairs with a variadic operand do not count. */
-static void forward_pairs(pairs *to, const tn__step *step) {
+/* Adds to the list `to` the in-place pairs that the operator of a forward step
+ * declares. A declaration names declared operands, so a pair with a variadic
+ * operand, which stands for several, is left out. */
+static void add_forward_pairs(pairs *to, const tn__step *step) {
   const tn__node *node = step->node;
   const tn_op *op = step->joint ? step->joint->op->desc : node->desc;
   if (node->n_out != op->n_outputs || node->n_in > op->n_inputs) return;
   for (uint32_t i = 0; i < node->n_out; ++i)
     if (op->outputs[i]->inplace < node->n_in)
-      pair_add(to, step, op->outputs[i]->inplace, i, false);
+      add_pair(to, step, op->outputs[i]->inplace, i, false);
 }
 
-static void backward_pairs(pairs *to, const tn__step *step,
-                           const tn__node *forward) {
+static void add_backward_pairs(pairs *to, const tn__step *step,
+                               const tn__node *forward) {
   const tn_op *op = step->joint ? step->joint->op->desc : forward->desc;
   const tn_gradient *g = op->gradient;
   if (forward->n_out != op->n_outputs || forward->n_in != op->n_inputs) return;
   for (uint32_t i = 0; i < forward->n_in; ++i)
     if (g->inputs[i]->inplace != TN_NONE)
-      pair_add(to, step, g->inputs[i]->inplace, i, false);
+      add_pair(to, step, g->inputs[i]->inplace, i, false);
 }
 
-/* Adds alias pairs, for which a kernel need not be called. */
-static void alias_pairs(pairs *to, const tn__step *step) {
+/* Adds the alias pairs of a step: an output that equals an input, so that no
+ * kernel must run. */
+static void add_alias_pairs(pairs *to, const tn__step *step) {
   for (uint32_t i = 0; i < step->n_out; ++i)
     if (tn__step_find_alias(step, i) != TN_NONE)
-      pair_add(to, step, tn__step_find_alias(step, i), i, true);
+      add_pair(to, step, tn__step_find_alias(step, i), i, true);
 }
 
-static void fused_pairs(pairs *to, const tn__step *step) {
+static void add_fused_pairs(pairs *to, const tn__step *step) {
   for (uint32_t o = 0; o < step->n_out; ++o)
     for (uint32_t i = 0; i < step->n_in; ++i)
-      if (tn__fused_can_overwrite(step, i, o)) pair_add(to, step, i, o, false);
+      if (tn__fused_can_overwrite(step, i, o)) add_pair(to, step, i, o, false);
 }
 
-static size_t most_pairs(const tn__step *step) {
+static size_t count_most_pairs(const tn__step *step) {
   const size_t each = step->kind == TN__STEP_FUSED ? step->n_in : 2;
   return step->n_out * each + 2;
 }
 
-static tn_code pairs_list(tn_program *p, const tn__step *step, pairs *out) {
-  const size_t most = most_pairs(step);
+static tn_code list_pairs(tn_program *p, const tn__step *step, pairs *out) {
+  const size_t most = count_most_pairs(step);
   out->v = tn__arena_alloc(&p->arena, most * sizeof *out->v);
   out->n = 0;
   if (!out->v) return tn__fail_memory(most * sizeof *out->v, "a memory plan");
-  alias_pairs(out, step);
+  add_alias_pairs(out, step);
   if (step->kind == TN__STEP_FUSED) {
-    fused_pairs(out, step);
+    add_fused_pairs(out, step);
   } else if (step->kind == TN__STEP_ADD) {
-    pair_add(out, step, 0, 0, false);
-    pair_add(out, step, 1, 0, false);
+    add_pair(out, step, 0, 0, false);
+    add_pair(out, step, 1, 0, false);
   } else if (step->kind == TN__STEP_COPY) {
-    pair_add(out, step, 0, 0, true);
+    add_pair(out, step, 0, 0, true);
   } else if (step->kind == TN__STEP_CALL && step->info.kernel &&
              (step->info.kernel->desc->writes & TN_WRITES_INPLACE)) {
     if (step->node->kind == TN__NODE_BACKWARD)
-      backward_pairs(out, step, tn__node_at(p->graph, step->node->of));
+      add_backward_pairs(out, step, tn__node_at(p->graph, step->node->of));
     else
-      forward_pairs(out, step);
+      add_forward_pairs(out, step);
   }
   return TN_OK;
 }
 
-/* Whether the writer of the second term of a sum can add it to the first, if
- * the sum is used. Calls that are not fused can, because the library adds for
- * their kernels; a copy from another device cannot. */
-static bool may_add(const tn_program *p, const tn__step *sum) {
+/* Tests whether the writer of a sum's second term can add the term to the first
+ * one, if the sum is used. A call that is not fused can, because the library
+ * adds for its kernel; a copy from another device cannot. */
+static bool can_add_to_first(const tn_program *p, const tn__step *sum) {
   const uint32_t writer = p->values[sum->in[1]].step;
   if (sum->shape_only) return false;
   if (writer == TN_NONE) return true;
@@ -109,7 +111,7 @@ void tn__plan_input_free(const tn_program *p, tn__plan_input *net) {
   tn__free(p->env, net->entries);
 }
 
-static void entry_fill(const tn_program *p, uint32_t entry,
+static void fill_entry(const tn_program *p, uint32_t entry,
                        tn__plan_entry *to) {
   const tn__value *value = &p->values[entry];
   const tn_tensor *t = &value->array->tensor;
@@ -120,7 +122,7 @@ static void entry_fill(const tn_program *p, uint32_t entry,
   to->flags = value->flags;
 }
 
-static tn_code node_fill(tn_program *p, const tn__step *step, uint32_t absent,
+static tn_code fill_node(tn_program *p, const tn__step *step, uint32_t absent,
                          tn__plan_node *to) {
   uint32_t *in = tn__arena_alloc(&p->arena, (step->n_in + 1u) * sizeof *in);
   bool *ignored =
@@ -133,7 +135,7 @@ static tn_code node_fill(tn_program *p, const tn__step *step, uint32_t absent,
     in[i] = none ? absent : p->values[step->in[i]].place;
     ignored[i] = none || (step->shape_only && step->shape_only[i]);
   }
-  TN__TRY(pairs_list(p, step, &list));
+  TN__TRY(list_pairs(p, step, &list));
   *to = (tn__plan_node){
       .first_out = step->n_out > 0 ? p->values[step->out[0]].place : 0,
       .n_out = step->n_out,
@@ -144,34 +146,35 @@ static tn_code node_fill(tn_program *p, const tn__step *step, uint32_t absent,
       .n_pairs = list.n,
       .workspace = step->info.workspace,
       .device = tn__device_number(p, step->device),
-      .sum = step->kind == TN__STEP_ADD && may_add(p, step),
+      .sum = step->kind == TN__STEP_ADD && can_add_to_first(p, step),
       .name = step->node->name};
   return TN_OK;
 }
 
-/* Numbers the entries for the planner, which needs consecutive numbers for the
- * outputs of a step. Returns the number of entries. */
+/* Gives the entries numbers for the planner, which needs consecutive numbers
+ * for the outputs of a step. Returns the number of entries. */
 static uint32_t number_entries(tn_program *p, tn__plan_entry *entries) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < p->n_values; ++i) p->values[i].place = TN_NONE;
   for (uint32_t i = 0; i < p->n_steps; ++i)
     for (uint32_t k = 0; k < p->steps[i]->n_out; ++k) {
       const uint32_t entry = p->steps[i]->out[k];
-      entry_fill(p, entry, &entries[n]);
+      fill_entry(p, entry, &entries[n]);
       p->values[entry].place = n++;
     }
   for (uint32_t i = 0; i < p->n_steps; ++i)
     for (uint32_t k = 0; k < p->steps[i]->n_in; ++k) {
       const uint32_t entry = p->steps[i]->in[k];
       if (entry == TN_NONE || p->values[entry].place != TN_NONE) continue;
-      entry_fill(p, entry, &entries[n]);
+      fill_entry(p, entry, &entries[n]);
       entries[n].flags |= TN__ENTRY_EXTERNAL;
       p->values[entry].place = n++;
     }
   return n;
 }
 
-/* The last entry represents absent ones; its memory is external. */
+/* Makes the input of the memory planner. Its last entry stands for absent
+ * operands; the memory of that entry is external. */
 tn_code tn__plan_input_make(tn_program *p, tn__plan_input *net) {
   const size_t most = (size_t)p->n_values + 1;
   net->nodes = tn__zalloc(p->env, (p->n_steps + 1u) * sizeof *net->nodes);
@@ -181,15 +184,15 @@ tn_code tn__plan_input_make(tn_program *p, tn__plan_input *net) {
   const uint32_t n = number_entries(p, net->entries);
   net->entries[n].flags = TN__ENTRY_EXTERNAL;
   for (uint32_t i = 0; i < p->n_steps; ++i)
-    TN__TRY(node_fill(p, p->steps[i], n, &net->nodes[i]));
+    TN__TRY(fill_node(p, p->steps[i], n, &net->nodes[i]));
   net->net = (tn__plan_net){net->nodes, p->n_steps, net->entries, n + 1u};
   return TN_OK;
 }
 
 /* ------------------------------------------------------------------- places */
 
-/* Makes the array of `entry` a view of the memory of `like`: same number of
- * elements and dtype, possibly another shape. */
+/* Makes the array of `entry` a view of the memory of `like`, which has the same
+ * number of elements and type, but possibly another shape. */
 static tn_code share_memory(tn_program *p, uint32_t entry, uint32_t like) {
   tn_array *old = p->values[entry].array, *from = p->values[like].array;
   const tn_tensor *t = &old->tensor;
@@ -201,8 +204,9 @@ static tn_code share_memory(tn_program *p, uint32_t entry, uint32_t like) {
   return TN_OK;
 }
 
-/* The entry that a term is added to: the other one of its sum. */
-static uint32_t partner_of(const tn_program *p, uint32_t entry) {
+/* Finds the entry to which a term of a sum is added: the other term of the sum.
+ */
+static uint32_t find_other_term(const tn_program *p, uint32_t entry) {
   for (uint32_t i = p->values[entry].step + 1; i < p->n_steps; ++i) {
     const tn__step *step = p->steps[i];
     if (step->kind == TN__STEP_ADD && !step->shape_only && step->in[1] == entry)
@@ -211,7 +215,7 @@ static uint32_t partner_of(const tn_program *p, uint32_t entry) {
   return TN_NONE;
 }
 
-static tn_code entry_place(tn_program *p, uint32_t entry) {
+static tn_code place_entry(tn_program *p, uint32_t entry) {
   const tn__plan_place *place = tn__plan_place_of(p, entry);
   tn__value *value = &p->values[entry];
   if (place->storage == TN__STORAGE_EXTERNAL) return TN_OK;
@@ -221,7 +225,7 @@ static tn_code entry_place(tn_program *p, uint32_t entry) {
   }
   if (place->request == TN_REQ_ADD) {
     value->request = TN_REQ_ADD;
-    return share_memory(p, entry, partner_of(p, entry));
+    return share_memory(p, entry, find_other_term(p, entry));
   }
   if (place->alias >= 0)
     return share_memory(p, entry, p->steps[value->step]->in[place->alias]);
@@ -245,10 +249,11 @@ tn__block *tn__pool_of(const tn_program *p, int32_t device) {
   return NULL;
 }
 
-/* The pool of another program, if it is large enough: the programs run in turn.
- */
-static tn__block *pool_shared(const tn_program *p, const tn_bind *how,
-                              size_t i) {
+/* Returns the pool of the other program that shares its memory with this one,
+ * if it is large enough; NULL otherwise. The two programs run one after the
+ * other. */
+static tn__block *find_shared_pool(const tn_program *p, const tn_bind *how,
+                                   size_t i) {
   const tn_program *other = how->shared;
   const tn__device *device = p->devices[p->plan.pools[i].device];
   if (!other || other->env != p->env) return NULL;
@@ -260,7 +265,7 @@ static tn__block *pool_shared(const tn_program *p, const tn_bind *how,
   return NULL;
 }
 
-static tn_code pool_fail(const tn_program *p, const tn_bind *how, tn_code rc) {
+static tn_code fail_pool(const tn_program *p, const tn_bind *how, tn_code rc) {
   const bool may_be_less =
       rc == TN_OUT_OF_MEMORY && how->memory == 0 && p->n_forward < p->n_steps;
   return tn__fail(
@@ -268,13 +273,13 @@ static tn_code pool_fail(const tn_program *p, const tn_bind *how, tn_code rc) {
       may_be_less ? ", or bind it with a limit, tn_bind.memory" : "");
 }
 
-static tn_code pools_take(tn_program *p, const tn_bind *how) {
+static tn_code acquire_pools(tn_program *p, const tn_bind *how) {
   p->pools =
       tn__arena_alloc(&p->arena, (p->plan.n_pools + 1) * sizeof(tn__block *));
   if (!p->pools) return tn__fail_memory(p->plan.n_pools, "a memory plan");
   for (size_t i = 0; i < p->plan.n_pools; ++i) {
     if (p->plan.pools[i].bytes == 0) continue;
-    tn__block *shared = pool_shared(p, how, i);
+    tn__block *shared = find_shared_pool(p, how, i);
     if (shared) {
       p->pools[i] = tn__block_retain(shared);
       continue;
@@ -282,14 +287,14 @@ static tn_code pools_take(tn_program *p, const tn_bind *how) {
     TN__TRY(tn__block_create(p->devices[p->plan.pools[i].device],
                              p->plan.pools[i].bytes, &p->pools[i]));
     const tn_code rc = tn__block_materialise(p->pools[i]);
-    if (rc != TN_OK) return pool_fail(p, how, rc);
+    if (rc != TN_OK) return fail_pool(p, how, rc);
   }
   return TN_OK;
 }
 
-/* Whether a call must be planned again, because an operand has moved into the
- * memory of another one, or a request has changed. */
-static bool is_moved(const tn_program *p, const tn__step *step) {
+/* Tests whether the call of a step must be planned again, because an operand is
+ * now in the memory of another one, or a request has changed. */
+static bool must_plan_again(const tn_program *p, const tn__step *step) {
   for (uint32_t i = 0; i < step->n_out; ++i) {
     const tn__plan_place *place = tn__plan_place_of(p, step->out[i]);
     if (place->request == TN_REQ_ADD || place->alias >= 0) return true;
@@ -303,32 +308,32 @@ static bool is_moved(const tn_program *p, const tn__step *step) {
   return false;
 }
 
-/* Arrays that users see have memory of their own. They are zeros until the
- * first run. */
-static tn_code entry_memory(const tn_program *p, uint32_t entry) {
+/* Allocates the memory of an entry. Arrays that users can read have memory of
+ * their own, which is zero until the first run. */
+static tn_code alloc_entry_memory(const tn_program *p, uint32_t entry) {
   const tn__value *value = entry == TN_NONE ? NULL : &p->values[entry];
   if (!value || value->request == TN_REQ_NULL) return TN_OK;
   return tn__array_materialise_zeros(value->array);
 }
 
-static tn_code outputs_memory(const tn_program *p, const tn__step *step) {
+static tn_code alloc_output_memory(const tn_program *p, const tn__step *step) {
   for (uint32_t i = 0; i < step->n_out; ++i)
-    TN__TRY(entry_memory(p, step->out[i]));
+    TN__TRY(alloc_entry_memory(p, step->out[i]));
   return TN_OK;
 }
 
 /* Allocates the inputs of a step that is no call of a kernel; a call allocates
  * its inputs itself. */
-static tn_code inputs_memory(const tn_program *p, const tn__step *step) {
+static tn_code alloc_input_memory(const tn_program *p, const tn__step *step) {
   for (uint32_t i = 0; i < step->n_in; ++i)
     if (!step->shape_only || !step->shape_only[i])
       TN__TRY(tn__array_materialise_zeros(tn__value_array(p, step->in[i])));
   return TN_OK;
 }
 
-/* Removes the requests of outputs that exist already. A step without other
- * outputs has no work. */
-static void leave_out(tn_program *p, tn__step *step) {
+/* Removes the requests of outputs that equal an input and so exist already. A
+ * step without other outputs has no work. */
+static void remove_existing_outputs(tn_program *p, tn__step *step) {
   uint32_t n_there = 0, n_asked = 0;
   for (uint32_t i = 0; i < step->n_out; ++i) {
     n_there += tn__step_is_alias(step, i);
@@ -340,9 +345,9 @@ static void leave_out(tn_program *p, tn__step *step) {
   if (n_there > 0 && n_there == n_asked) step->kind = TN__STEP_NOTHING;
 }
 
-/* Whether only shapes of the results are used. A call without requests has no
- * work by itself; a loop may still have effects. */
-static bool is_for_nothing(const tn_program *p, const tn__step *step) {
+/* Tests whether no step reads the elements of a step's results. A call without
+ * requests has no work; but a loop may still change states. */
+static bool has_no_read_results(const tn_program *p, const tn__step *step) {
   if (step->kind == TN__STEP_CALL || step->kind == TN__STEP_FUSED) return false;
   for (uint32_t i = 0; i < step->n_out; ++i)
     if (p->values[step->out[i]].request != TN_REQ_NULL) return false;
@@ -351,24 +356,25 @@ static bool is_for_nothing(const tn_program *p, const tn__step *step) {
 
 static tn_code resolve_workspace(tn_program *p, tn__step *step) {
   if (p->plan.skipped[step->id]) step->kind = TN__STEP_NOTHING;
-  leave_out(p, step);
-  if (is_for_nothing(p, step)) step->kind = TN__STEP_NOTHING;
+  remove_existing_outputs(p, step);
+  if (has_no_read_results(p, step)) step->kind = TN__STEP_NOTHING;
   if (step->kind == TN__STEP_FUSED) return tn__fused_set_memory(step);
   if (step->kind == TN__STEP_NOTHING) return TN_OK;
-  if (step->kind != TN__STEP_CALL) TN__TRY(inputs_memory(p, step));
-  TN__TRY(outputs_memory(p, step));
+  if (step->kind != TN__STEP_CALL) TN__TRY(alloc_input_memory(p, step));
+  TN__TRY(alloc_output_memory(p, step));
   if (step->kind != TN__STEP_CALL) return TN_OK;
   for (uint32_t train = 0; train < 2; ++train) {
     if (!step->call[train]) continue;
-    if (is_moved(p, step))
+    if (must_plan_again(p, step))
       TN__TRY(tn__step_plan(step, train, &step->call[train]));
     TN__TRY(tn__step_materialise(step, train));
   }
   return TN_OK;
 }
 
-/* Adds the node to the message, unless it has one. */
-static tn_code memory_missed(const tn__step *step, tn_code rc) {
+/* Adds the name of the step's node to the message of a failure, unless the
+ * message has one. */
+static tn_code fail_step_memory(const tn__step *step, tn_code rc) {
   static const char node[] = "node `";
   if (rc != TN_OUT_OF_MEMORY ||
       strncmp(tn_error_text(), node, sizeof node - 1) == 0)
@@ -376,13 +382,13 @@ static tn_code memory_missed(const tn__step *step, tn_code rc) {
   return tn__node_fail(step->node, rc);
 }
 
-static tn_code step_settle(tn_program *p, tn__step *step) {
-  return memory_missed(step, resolve_workspace(p, step));
+static tn_code settle_step(tn_program *p, tn__step *step) {
+  return fail_step_memory(step, resolve_workspace(p, step));
 }
 
 /* Allocates memory that remains until the program ends. */
-static tn_code room_take(tn_program *p, tn__device *device, size_t bytes,
-                         void **out) {
+static tn_code alloc_program_memory(tn_program *p, tn__device *device,
+                                    size_t bytes, void **out) {
   tn__block *room = NULL;
   TN__TRY(tn__vec_reserve(p->env, &p->rooms, 1));
   TN__TRY(tn__block_create(device, bytes, &room));
@@ -399,13 +405,14 @@ tn_code tn__step_workspace(const tn__step *step, size_t bytes, void **out) {
   tn_program *p = step->program;
   *out = NULL;
   if (bytes == 0) return TN_OK;
-  if (bytes > step->reserved) return room_take(p, step->device, bytes, out);
+  if (bytes > step->reserved)
+    return alloc_program_memory(p, step->device, bytes, out);
   const tn__block *pool = tn__pool_of(p, tn__device_number(p, step->device));
   *out = (char *)pool->data + p->plan.workspaces[step->id];
   return TN_OK;
 }
 
-static tn_code call_place(tn__step *step, uint32_t train) {
+static tn_code place_call(tn__step *step, uint32_t train) {
   const tn_outputs none = {0};
   tn__planned_info info;
   void *room = NULL;
@@ -417,7 +424,7 @@ static tn_code call_place(tn__step *step, uint32_t train) {
 }
 
 tn_code tn__step_materialise(tn__step *step, uint32_t train) {
-  return memory_missed(step, call_place(step, train));
+  return fail_step_memory(step, place_call(step, train));
 }
 
 void tn__plan_options_of(const tn_bind *how, tn__plan_options *out) {
@@ -440,7 +447,7 @@ void tn__plan_options_of(const tn_bind *how, tn__plan_options *out) {
   }
 }
 
-static tn_code budget_check(const tn_program *p) {
+static tn_code check_budget(const tn_program *p) {
   const uint64_t memory = p->how.memory;
   const size_t bytes = tn__memory_plan_bytes(&p->plan);
   if (memory <= TN_MEMORY_MINIMAL || bytes <= memory) return TN_OK;
@@ -454,11 +461,11 @@ static tn_code budget_check(const tn_program *p) {
 
 /* ----------------------------------------------------------------- branches */
 
-/* Whether a plan with parallel branches may help: workers for two steps, more
- * memory than the minimum, and long steps that need not wait for one another.
- */
-static tn_code may_branch(const tn_program *p, const tn_bind *how,
-                          const tn__plan_net *net, bool *out) {
+/* Sets *out to whether a plan with parallel branches may help: there are
+ * workers for two steps, more memory than the minimum, and long steps that need
+ * not wait for one another. */
+static tn_code can_use_branches(const tn_program *p, const tn_bind *how,
+                                const tn__plan_net *net, bool *out) {
   uint32_t n = 0;
   *out = false;
   if (how->plan != TN_PLAN_DEFAULT || p->how.memory != 0 ||
@@ -474,9 +481,10 @@ static tn_code may_branch(const tn_program *p, const tn_bind *how,
   return rc;
 }
 
-/* Maximal bytes of a plan with parallel branches: half more than the other plan
- * needs, or the memory that another program shares. */
-static size_t most_bytes(const tn_program *p, const tn_bind *how) {
+/* Returns the maximal number of bytes of a plan with parallel branches: half
+ * more than the plan without them needs, or the memory that another program
+ * shares. */
+static size_t get_branch_limit(const tn_program *p, const tn_bind *how) {
   const size_t bytes = tn__memory_plan_bytes(&p->plan);
   const size_t lent =
       how->shared ? tn__memory_plan_bytes(&how->shared->plan) : 0;
@@ -488,10 +496,10 @@ static tn_code plan_branches(tn_program *p, const tn_bind *how,
   const tn__plan_options options = {.parallel = true};
   tn__memory_plan wide;
   bool branches = false;
-  TN__TRY(may_branch(p, how, net, &branches));
+  TN__TRY(can_use_branches(p, how, net, &branches));
   if (!branches) return TN_OK;
   TN__TRY(tn__memory_plan_init(&wide, p->env, net, &options));
-  if (tn__memory_plan_bytes(&wide) > most_bytes(p, how)) {
+  if (tn__memory_plan_bytes(&wide) > get_branch_limit(p, how)) {
     tn__memory_plan_deinit(&wide);
     return TN_OK;
   }
@@ -503,16 +511,17 @@ static tn_code plan_branches(tn_program *p, const tn_bind *how,
 
 /* -------------------------------------------------------------------- heads */
 
-static bool is_lent(const tn_bind *how, const tn__block *pool) {
+static bool is_pool_of_other_program(const tn_bind *how,
+                                     const tn__block *pool) {
   const tn_program *other = how->shared;
   for (size_t k = 0; other && k < other->plan.n_pools; ++k)
     if (other->pools[k] == pool) return true;
   return false;
 }
 
-/* Zeroes heads in the program's own pool, like the others; in the memory of
- * another program they keep its data. */
-static tn_code heads_clear(const tn_program *p, const tn_bind *how) {
+/* Zeroes the heads that are in a pool of this program, as all new arrays are
+ * zero. Heads in the memory of another program keep its data. */
+static tn_code zero_heads(const tn_program *p, const tn_bind *how) {
   for (uint32_t i = 0; i < p->n_heads; ++i) {
     const uint32_t entry = tn__entry_id(p->graph, p->heads[i]);
     const tn__value *value = &p->values[entry];
@@ -522,13 +531,14 @@ static tn_code heads_clear(const tn_program *p, const tn_bind *how) {
         tn_tensor_size(&value->array->tensor) == 0)
       continue;
     const int32_t device = p->plan.storages[place->storage].device;
-    if (is_lent(how, tn__pool_of(p, device))) continue;
+    if (is_pool_of_other_program(how, tn__pool_of(p, device))) continue;
     const tn_tensor *t = &value->array->tensor;
     const tn_spec spec = {t->dtype, t->ndim, t->shape};
     TN__TRY(tn__array_create(p->env, &spec, &zeros));
     tn_code rc = tn__array_copy(value->array, zeros);
     tn__array_release(zeros);
-    /* now: other users of the pool do not use this head's variable */
+    /* wait now, because other users of the pool do not use the variable of this
+     * head */
     if (rc == TN_OK)
       rc = tn__array_wait(value->array, TN__WAIT_WRITERS, TN__FOREVER);
     if (rc != TN_OK)
@@ -552,12 +562,12 @@ tn_code tn__program_alloc_memory(tn_program *p, const tn_bind *how) {
   TN__TRY(rc);
   for (uint32_t i = 0; i < p->n_steps; ++i)
     p->steps[i]->reserved = p->steps[i]->info.workspace;
-  TN__TRY(budget_check(p));
-  TN__TRY(pools_take(p, how));
+  TN__TRY(check_budget(p));
+  TN__TRY(acquire_pools(p, how));
   for (uint32_t i = 0; i < p->n_steps; ++i)
     for (uint32_t k = 0; k < p->steps[i]->n_out; ++k)
-      TN__TRY(entry_place(p, p->steps[i]->out[k]));
+      TN__TRY(place_entry(p, p->steps[i]->out[k]));
   for (uint32_t i = 0; i < p->n_steps; ++i)
-    TN__TRY(step_settle(p, p->steps[i]));
-  return heads_clear(p, how);
+    TN__TRY(settle_step(p, p->steps[i]));
+  return zero_heads(p, how);
 }

@@ -11,27 +11,28 @@
 
 /* ------------------------------------------------------------------- costs */
 
-static double elements_of(const tn_program *p, uint32_t entry) {
+static double count_elements(const tn_program *p, uint32_t entry) {
   const tn_array *array = tn__value_array(p, entry);
   return array ? (double)tn_tensor_size(&array->tensor) : 0;
 }
 
-/* A product with weights costs one operation per output and matching weight.
- * Other steps cost the bytes that they move. */
-static double work_of(const tn_program *p, const tn__step *step) {
+/* Estimates the work of a step. A product with weights costs one operation for
+ * each output element and matching weight; other steps cost the bytes that they
+ * move. */
+static double estimate_work(const tn_program *p, const tn__step *step) {
   double moved = 0, product = 0, out = 0;
   for (uint32_t i = 0; i < step->n_out; ++i)
-    out += elements_of(p, step->out[i]);
+    out += count_elements(p, step->out[i]);
   for (uint32_t i = 0; i < step->n_in; ++i) {
     const tn_arg *arg = tn__node_input(step->node, i);
     const tn_array *array = tn__value_array(p, step->in[i]);
     if (!array) continue;
-    moved += elements_of(p, step->in[i]);
+    moved += count_elements(p, step->in[i]);
     if (!arg || arg->role != TN_ROLE_WEIGHT || array->tensor.ndim < 2 ||
         array->tensor.shape[0] == 0)
       continue;
     product +=
-        out * elements_of(p, step->in[i]) / (double)array->tensor.shape[0];
+        out * count_elements(p, step->in[i]) / (double)array->tensor.shape[0];
   }
   return moved + out + product;
 }
@@ -49,7 +50,7 @@ static bool reads_state(const tn__step *step) {
 
 /* Whether a step must run only once: it draws random numbers, changes a state
  * or reads one that changes. */
-static bool is_once(const tn__step *step) {
+static bool must_run_once(const tn__step *step) {
   const char *keep = tn__attribute_get(step->node, "keep");
   if (keep && strcmp(keep, "1") == 0) return true;
   if (step->kind == TN__STEP_LOOP || step->node->n_aux > 0 || reads_state(step))
@@ -58,10 +59,11 @@ static bool is_once(const tn__step *step) {
   return !step->info.kernel || step->info.kernel->desc->n_resources > 0;
 }
 
-/* The cost of a second run; 0 if the user sets "0". */
-static double cost_of(const tn_program *p, const tn__step *step) {
+/* Estimates the cost of running a step a second time; 0 if the user has set the
+ * attribute to "0". */
+static double estimate_cost(const tn_program *p, const tn__step *step) {
   const char *keep = tn__attribute_get(step->node, "keep");
-  return keep && strcmp(keep, "0") == 0 ? 0 : work_of(p, step);
+  return keep && strcmp(keep, "0") == 0 ? 0 : estimate_work(p, step);
 }
 
 /* ------------------------------------------------------------------- steps */
@@ -71,10 +73,11 @@ typedef struct writing {
   tn_program *p;
   tn__step **steps;
   uint32_t n;
-  uint32_t *now; /* by entry: the entry that replaces it at this point */
+  uint32_t *now; /* for each entry: the entry that replaces it for the steps
+                    that are written from now on */
 } writing;
 
-static tn_code memory_fail(const tn_program *p) {
+static tn_code fail_memory(const tn_program *p) {
   return tn__fail_memory(p->n_values * sizeof(tn__value),
                          "repeated steps of a program");
 }
@@ -86,7 +89,7 @@ static void append_step(writing *w, tn__step *step) {
     w->p->values[step->out[i]].step = step->id;
 }
 
-static void read_now(const writing *w, tn__step *step) {
+static void update_inputs(const writing *w, tn__step *step) {
   for (uint32_t i = 0; i < step->n_in; ++i) {
     const uint32_t entry = step->in[i];
     if (entry == TN_NONE || w->now[entry] == entry) continue;
@@ -97,8 +100,8 @@ static void read_now(const writing *w, tn__step *step) {
   }
 }
 
-/* Adds an entry like another, with an array of its own. */
-static tn_code entry_copy(writing *w, uint32_t entry, uint32_t *out) {
+/* Adds an entry with the signature of `entry` and an array of its own. */
+static tn_code copy_entry(writing *w, uint32_t entry, uint32_t *out) {
   tn_program *p = w->p;
   const tn_tensor *t = &p->values[entry].array->tensor;
   const tn_spec spec = {t->dtype, t->ndim, t->shape};
@@ -117,21 +120,21 @@ static tn_code entry_copy(writing *w, uint32_t entry, uint32_t *out) {
 static tn_code repeat_step(writing *w, const tn__step *from) {
   tn_program *p = w->p;
   tn__step *step = tn__arena_alloc(&p->arena, sizeof *step);
-  if (!step) return memory_fail(p);
+  if (!step) return fail_memory(p);
   *step = *from;
-  step->signal = NULL; /* waiting steps wait for the first one */
+  step->signal = NULL; /* steps that wait for this one wait for its first run */
   step->call[0] = step->call[1] = NULL;
   step->in = tn__arena_alloc(&p->arena, (from->n_in + 1u) * sizeof *step->in);
   step->out =
       tn__arena_alloc(&p->arena, (from->n_out + 1u) * sizeof *step->out);
-  if (p->arena.failed) return memory_fail(p);
+  if (p->arena.failed) return fail_memory(p);
   memcpy(step->in, from->in, from->n_in * sizeof *step->in);
   for (uint32_t i = 0; i < step->n_in; ++i)
     if (step->in[i] != TN_NONE && !(step->shape_only && step->shape_only[i]))
       ++p->values[step->in[i]].n_uses;
-  read_now(w, step);
+  update_inputs(w, step);
   for (uint32_t i = 0; i < step->n_out; ++i)
-    TN__TRY(entry_copy(w, from->out[i], &step->out[i]));
+    TN__TRY(copy_entry(w, from->out[i], &step->out[i]));
   append_step(w, step);
   return TN_OK;
 }
@@ -145,15 +148,15 @@ static tn_code alloc_lists(writing *w, const tn__recompute *answer) {
   w->now = tn__arena_alloc(&p->arena, (n + 1) * sizeof *w->now);
   w->steps = tn__arena_alloc(
       &p->arena, (p->n_steps + answer->n_repeats + 1) * sizeof(tn__step *));
-  if (p->arena.failed) return memory_fail(p);
+  if (p->arena.failed) return fail_memory(p);
   memcpy(values, p->values, p->n_values * sizeof *values);
   p->values = values;
   for (uint32_t i = 0; i < p->n_values; ++i) w->now[i] = i;
   return TN_OK;
 }
 
-/* Plans the calls again that have other operands now. */
-static tn_code calls_renew(tn_program *p) {
+/* Plans the calls again of steps that have other operands now. */
+static tn_code renew_calls(tn_program *p) {
   for (uint32_t i = p->n_forward; i < p->n_steps; ++i) {
     tn__step *step = p->steps[i];
     if (step->kind != TN__STEP_CALL) continue;
@@ -165,7 +168,7 @@ static tn_code calls_renew(tn_program *p) {
 
 /* Removes the requests of results that no step reads any more, because repeated
  * steps have replaced them. */
-static void requests_renew(tn_program *p) {
+static void renew_requests(tn_program *p) {
   for (uint32_t i = 0; i < p->n_values; ++i) {
     tn__value *value = &p->values[i];
     const bool kept =
@@ -183,13 +186,13 @@ static tn_code apply_answer(tn_program *p, const tn__recompute *answer) {
     for (; next < answer->n_repeats && answer->repeats[next].before == i;
          ++next)
       TN__TRY(repeat_step(&w, p->steps[answer->repeats[next].node]));
-    read_now(&w, p->steps[i]);
+    update_inputs(&w, p->steps[i]);
     append_step(&w, p->steps[i]);
   }
   p->steps = w.steps;
   p->n_steps = w.n;
-  requests_renew(p);
-  return calls_renew(p);
+  renew_requests(p);
+  return renew_calls(p);
 }
 
 /* ------------------------------------------------------------------- choice */
@@ -198,10 +201,10 @@ static tn_code choose_steps(tn_program *p, const tn_bind *how,
                             const tn__plan_input *net, tn__recompute *out) {
   const size_t bytes = (p->n_forward + 1u) * sizeof(tn__recompute_cost);
   tn__recompute_cost *costs = tn__zalloc(p->env, bytes);
-  if (!costs) return memory_fail(p);
+  if (!costs) return fail_memory(p);
   for (uint32_t i = 0; i < p->n_forward; ++i)
-    costs[i] =
-        (tn__recompute_cost){cost_of(p, p->steps[i]), is_once(p->steps[i])};
+    costs[i] = (tn__recompute_cost){estimate_cost(p, p->steps[i]),
+                                    must_run_once(p->steps[i])};
   const tn__recompute_net question = {&net->net, p->n_forward, costs};
   tn__recompute_options options = {
       .budget = how->memory == TN_MEMORY_MINIMAL ? 0 : (size_t)how->memory};

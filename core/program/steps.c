@@ -8,7 +8,7 @@
 
 /* --------------------------------------------------------------- one step */
 
-static tn__step *step_make(tn_program *p, const tn__node *node, uint32_t kind,
+static tn__step *make_step(tn_program *p, const tn__node *node, uint32_t kind,
                            uint32_t n_in, uint32_t n_out) {
   tn__step *step = tn__arena_alloc(&p->arena, sizeof *step);
   if (!step) return NULL;
@@ -24,7 +24,7 @@ static tn__step *step_make(tn_program *p, const tn__node *node, uint32_t kind,
   return p->arena.failed ? NULL : step;
 }
 
-static void step_enter(tn_program *p, tn__step *step) {
+static void enter_step(tn_program *p, tn__step *step) {
   step->id = p->n_steps;
   p->steps[p->n_steps++] = step;
   for (uint32_t i = 0; i < step->n_out; ++i)
@@ -36,30 +36,30 @@ static void step_enter(tn_program *p, tn__step *step) {
   }
 }
 
-static uint32_t entry_of(const tn_program *p, tn_entry entry) {
+static uint32_t get_entry(const tn_program *p, tn_entry entry) {
   return tn__entry_is_none(entry) ? TN_NONE : tn__entry_id(p->graph, entry);
 }
 
-static bool reads_shapes(const tn__node *node) {
+static bool has_shape_inputs(const tn__node *node) {
   if (node->kind == TN__NODE_ZERO || node->kind == TN__NODE_ONE) return true;
   for (uint32_t i = 0; node->in_flags && i < node->n_in; ++i)
     if (node->in_flags[i] & TN_IN_METADATA) return true;
   return false;
 }
 
-static tn_code memory_fail(const tn_program *p) {
+static tn_code fail_memory(const tn_program *p) {
   return tn__fail_memory(p->n_values * sizeof(tn__value),
                          "the steps of a program");
 }
 
-static tn_code mark_shapes(tn_program *p, tn__step *step) {
+static tn_code mark_shape_inputs(tn_program *p, tn__step *step) {
   const tn__node *node = step->node;
   const bool is_loop = node->kind == TN__NODE_LOOP;
   bool *inside = NULL;
-  if (!is_loop && !reads_shapes(node)) return TN_OK;
+  if (!is_loop && !has_shape_inputs(node)) return TN_OK;
   step->shape_only =
       tn__arena_alloc(&p->arena, (step->n_in + 1u) * sizeof *step->shape_only);
-  if (!step->shape_only) return memory_fail(p);
+  if (!step->shape_only) return fail_memory(p);
   if (is_loop) TN__TRY(tn__inner_list_reads(node, &inside));
   for (uint32_t i = 0; i < node->n_in; ++i)
     step->shape_only[i] = !tn__node_reads_input(node, inside, i);
@@ -67,7 +67,7 @@ static tn_code mark_shapes(tn_program *p, tn__step *step) {
   return TN_OK;
 }
 
-static uint32_t kind_of(const tn__node *node) {
+static uint32_t get_step_kind(const tn__node *node) {
   switch (node->kind) {
     case TN__NODE_CALL:
     case TN__NODE_BACKWARD:
@@ -81,59 +81,62 @@ static uint32_t kind_of(const tn__node *node) {
   }
 }
 
-static tn_code plain_add(tn_program *p, const tn__node *node) {
+static tn_code add_plain_step(tn_program *p, const tn__node *node) {
   const uint32_t n_in = node->n_in + node->n_aux;
-  tn__step *step = step_make(p, node, kind_of(node), n_in, node->n_out);
-  if (!step) return memory_fail(p);
-  for (uint32_t i = 0; i < n_in; ++i) step->in[i] = entry_of(p, node->in[i]);
+  tn__step *step = make_step(p, node, get_step_kind(node), n_in, node->n_out);
+  if (!step) return fail_memory(p);
+  for (uint32_t i = 0; i < n_in; ++i) step->in[i] = get_entry(p, node->in[i]);
   for (uint32_t i = 0; i < node->n_out; ++i) step->out[i] = node->first + i;
-  TN__TRY(mark_shapes(p, step));
-  step_enter(p, step);
+  TN__TRY(mark_shape_inputs(p, step));
+  enter_step(p, step);
   return TN_OK;
 }
 
 /* ------------------------------------------------------------------- sums */
 
-/* A sum with terms that become ready one by one. Each is added as soon as it is
- * ready: its writer can add it in the sum's memory, and no term waits for
- * another one. */
+/* A sum with terms that become ready one by one. Each term is added as soon as
+ * it is ready: its writer can add it in the memory of the sum, and no term must
+ * wait for another. */
 typedef struct adding {
   const tn__node *node;
   uint32_t next;  /* index of the next term */
   uint32_t sum;   /* entry of the partial sum so far */
-  uint32_t other; /* next sum that waits for the same node; TN_NONE */
+  uint32_t other; /* index of the next sum that waits for the same node;
+                     TN_NONE: none */
 } adding;
 
 typedef struct sums {
   adding *v;
   uint32_t n;
-  uint32_t *waiting; /* by node: newest sum in `v` that waits for it */
-  uint8_t *done;     /* by node: its steps exist */
+  uint32_t *waiting; /* for each node: index of the newest sum in `v` that waits
+                        for it */
+  uint8_t *done;     /* for each node: 1 if its steps exist */
 } sums;
 
-static tn_code term_add(tn_program *p, adding *a) {
+static tn_code add_term(tn_program *p, adding *a) {
   const tn__node *node = a->node;
-  tn__step *step = step_make(p, node, TN__STEP_ADD, 2, 1);
-  if (!step) return memory_fail(p);
+  tn__step *step = make_step(p, node, TN__STEP_ADD, 2, 1);
+  if (!step) return fail_memory(p);
   step->in[0] = a->sum;
-  step->in[1] = entry_of(p, node->in[a->next]);
+  step->in[1] = get_entry(p, node->in[a->next]);
   a->sum = ++a->next == node->n_in ? node->first : p->n_values++;
   p->values[a->sum].device = step->device;
   step->out[0] = a->sum;
-  step_enter(p, step);
+  enter_step(p, step);
   return TN_OK;
 }
 
-/* Adds all ready terms, then waits for the next one. */
-static tn_code terms_add(tn_program *p, sums *all, uint32_t number) {
+/* Adds all ready terms of a sum, and registers the sum with the node of the
+ * next term. */
+static tn_code add_ready_terms(tn_program *p, sums *all, uint32_t number) {
   adding *a = &all->v[number];
   const tn_entry *terms = a->node->in;
   while (a->next < a->node->n_in && all->done[terms[a->next].node]) {
     if (a->next > 0) {
-      TN__TRY(term_add(p, a));
+      TN__TRY(add_term(p, a));
       continue;
     }
-    a->sum = entry_of(p, terms[0]);
+    a->sum = get_entry(p, terms[0]);
     a->next = 1;
   }
   if (a->next == a->node->n_in) return TN_OK;
@@ -143,46 +146,47 @@ static tn_code terms_add(tn_program *p, sums *all, uint32_t number) {
   return TN_OK;
 }
 
-/* Continues the sums that wait for the node. */
-static tn_code node_done(tn_program *p, sums *all, uint32_t node) {
+/* Adds terms to the sums that wait for a node, after its steps were made. */
+static tn_code continue_sums(tn_program *p, sums *all, uint32_t node) {
   all->done[node] = 1;
   uint32_t number = all->waiting[node];
   all->waiting[node] = TN_NONE;
   while (number != TN_NONE) {
     const uint32_t other = all->v[number].other;
-    TN__TRY(terms_add(p, all, number));
+    TN__TRY(add_ready_terms(p, all, number));
     number = other;
   }
   return TN_OK;
 }
 
-static void sums_free(const tn_program *p, sums *all) {
+static void free_sums(const tn_program *p, sums *all) {
   tn__free(p->env, all->v);
   tn__free(p->env, all->waiting);
   tn__free(p->env, all->done);
 }
 
-static tn_code sums_make(tn_program *p, const tn__order *order, sums *all) {
+static tn_code make_sums(tn_program *p, const tn__order *order, sums *all) {
   const size_t n_nodes = p->graph->nodes.n + 1;
   all->v = tn__alloc(p->env, (order->n + 1u) * sizeof *all->v);
   all->waiting = tn__alloc(p->env, n_nodes * sizeof *all->waiting);
   all->done = tn__zalloc(p->env, n_nodes);
-  if (!all->v || !all->waiting || !all->done) return memory_fail(p);
+  if (!all->v || !all->waiting || !all->done) return fail_memory(p);
   for (size_t i = 0; i < n_nodes; ++i) all->waiting[i] = TN_NONE;
   for (uint32_t i = 0; i < order->n; ++i) {
     const tn__node *node = tn__node_at(p->graph, order->ids[i]);
     if (node->kind != TN__NODE_SUM) continue;
     all->v[all->n] = (adding){.node = node};
-    TN__TRY(terms_add(p, all, all->n++));
+    TN__TRY(add_ready_terms(p, all, all->n++));
   }
   return TN_OK;
 }
 
 /* -------------------------------------------------------------------- all */
 
-/* Number of partial sums: entries after those of the graph, and steps; one less
- * than the terms of each sum. */
-static uint32_t n_partial(const tn_graph *graph, const tn__order *order) {
+/* Number of partial sums of all sums: each sum has one less than terms. A
+ * partial sum is an entry after those of the graph, and a step. */
+static uint32_t count_partial_sums(const tn_graph *graph,
+                                   const tn__order *order) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < order->n; ++i) {
     const tn__node *node = tn__node_at(graph, order->ids[i]);
@@ -192,12 +196,12 @@ static uint32_t n_partial(const tn_graph *graph, const tn__order *order) {
 }
 
 static tn_code alloc_steps(tn_program *p, const tn__order *order) {
-  const uint32_t more = n_partial(p->graph, order);
+  const uint32_t more = count_partial_sums(p->graph, order);
   const size_t n_values = (size_t)p->graph->n_entries + more + 1;
   p->values = tn__arena_alloc(&p->arena, n_values * sizeof *p->values);
   p->steps = tn__arena_alloc(
       &p->arena, ((size_t)order->n + more + 1) * sizeof(tn__step *));
-  if (p->arena.failed) return memory_fail(p);
+  if (p->arena.failed) return fail_memory(p);
   p->n_values = p->graph->n_entries;
   for (size_t i = 0; i < n_values; ++i)
     p->values[i] =
@@ -209,16 +213,16 @@ static tn_code alloc_steps(tn_program *p, const tn__order *order) {
   return TN_OK;
 }
 
-static tn_code add_all(tn_program *p, const tn__order *order,
-                       uint32_t n_forward, sums *all) {
+static tn_code add_steps(tn_program *p, const tn__order *order,
+                         uint32_t n_forward, sums *all) {
   for (uint32_t i = 0; i < order->n; ++i) {
     const tn__node *node = tn__node_at(p->graph, order->ids[i]);
     if (i == n_forward) p->n_forward = p->n_steps;
     if (node->kind == TN__NODE_VARIABLE)
       p->values[node->first].flags |= TN__ENTRY_EXTERNAL;
     else if (node->kind != TN__NODE_SUM)
-      TN__TRY(plain_add(p, node));
-    TN__TRY(node_done(p, all, node->id));
+      TN__TRY(add_plain_step(p, node));
+    TN__TRY(continue_sums(p, all, node->id));
   }
   if (order->n <= n_forward) p->n_forward = p->n_steps;
   return TN_OK;
@@ -226,25 +230,25 @@ static tn_code add_all(tn_program *p, const tn__order *order,
 
 /* ---------------------------------------------------------------- waiting */
 
-/* Whether the user has set the node's control dependencies. Those of the
- * gradient pass are for the order of a plan, and follow from the operands. */
+/* Tests whether the user has set the control dependencies of a node. Those that
+ * the gradient pass sets are only for the order of a memory plan. */
 static bool has_user_order(const tn__node *node) {
   return node->n_after > 0 && !(node->flags & TN__NODE_GRADIENT);
 }
 
-/* Returns NULL for a variable. */
-static tn__step *last_step(const tn_program *p, const tn__node *node) {
+/* Finds the last step of a node; NULL for a variable. */
+static tn__step *find_last_step(const tn_program *p, const tn__node *node) {
   const uint32_t step = node->n_out ? p->values[node->first].step : TN_NONE;
   return step == TN_NONE ? NULL : p->steps[step];
 }
 
-static tn_code step_wait(tn_program *p, const tn__node *node) {
-  tn__step *step = last_step(p, node);
+static tn_code add_waits(tn_program *p, const tn__node *node) {
+  tn__step *step = find_last_step(p, node);
   if (!step) return TN_OK;
   step->after = tn__arena_alloc(&p->arena, node->n_after * sizeof *step->after);
-  if (!step->after) return memory_fail(p);
+  if (!step->after) return fail_memory(p);
   for (uint32_t i = 0; i < node->n_after; ++i) {
-    tn__step *other = last_step(p, tn__node_at(p->graph, node->after[i]));
+    tn__step *other = find_last_step(p, tn__node_at(p->graph, node->after[i]));
     if (!other) continue;
     if (!other->signal) other->signal = &p->signals[p->n_signals++];
     step->after[step->n_after++] = other->signal;
@@ -252,7 +256,7 @@ static tn_code step_wait(tn_program *p, const tn__node *node) {
   return TN_OK;
 }
 
-static tn_code steps_wait(tn_program *p, const tn__order *order) {
+static tn_code add_all_waits(tn_program *p, const tn__order *order) {
   size_t n = 0;
   for (uint32_t i = 0; i < order->n; ++i) {
     const tn__node *node = tn__node_at(p->graph, order->ids[i]);
@@ -260,19 +264,19 @@ static tn_code steps_wait(tn_program *p, const tn__order *order) {
   }
   if (n == 0) return TN_OK;
   p->signals = tn__zalloc(p->env, n * sizeof *p->signals);
-  if (!p->signals) return memory_fail(p);
+  if (!p->signals) return fail_memory(p);
   for (uint32_t i = 0; i < order->n; ++i) {
     const tn__node *node = tn__node_at(p->graph, order->ids[i]);
-    if (has_user_order(node)) TN__TRY(step_wait(p, node));
+    if (has_user_order(node)) TN__TRY(add_waits(p, node));
   }
   return TN_OK;
 }
 
 /* -------------------------------------------------------------------- lists */
 
-/* Entries that determine the order of the forward part: heads, then inputs of
- * the heads that overwrite arguments, then these heads. */
-static uint32_t forward_list(const tn_program *p, tn_entry *list) {
+/* Lists the entries that determine the order of the forward part: the heads,
+ * then the inputs of the heads that overwrite arguments, then these heads. */
+static uint32_t list_forward_entries(const tn_program *p, tn_entry *list) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < p->n_heads; ++i)
     if (!p->late[i]) list[n++] = p->heads[i];
@@ -286,21 +290,22 @@ static uint32_t forward_list(const tn_program *p, tn_entry *list) {
   return n;
 }
 
-static size_t most_entries(const tn_program *p, uint32_t n_backward) {
+static size_t count_most_entries(const tn_program *p, uint32_t n_backward) {
   size_t n = (size_t)p->n_heads + n_backward + 1;
   for (uint32_t i = 0; i < p->n_heads; ++i)
     if (p->late[i]) n += tn__node_at(p->graph, p->heads[i].node)->n_in;
   return n;
 }
 
-/* The results of the forward part, then those of the backward part. */
-static tn_entry *all_heads(const tn_program *p, const tn_entry *backward,
-                           uint32_t n_backward, uint32_t *n_forward,
-                           uint32_t *n) {
+/* Lists the results of the forward part, then those of the backward part. The
+ * caller frees the list. */
+static tn_entry *list_heads(const tn_program *p, const tn_entry *backward,
+                            uint32_t n_backward, uint32_t *n_forward,
+                            uint32_t *n) {
   tn_entry *list =
-      tn__alloc(p->env, most_entries(p, n_backward) * sizeof *list);
+      tn__alloc(p->env, count_most_entries(p, n_backward) * sizeof *list);
   if (!list) return NULL;
-  *n = *n_forward = forward_list(p, list);
+  *n = *n_forward = list_forward_entries(p, list);
   for (uint32_t i = 0; i < n_backward; ++i)
     if (!tn__entry_is_none(backward[i])) list[(*n)++] = backward[i];
   return list;
@@ -311,14 +316,14 @@ tn_code tn__steps_make(tn_program *p, const tn_entry *backward,
   tn__order order = {0};
   sums all = {0};
   uint32_t n = 0, n_forward = 0;
-  tn_entry *list = all_heads(p, backward, n_backward, &n_forward, &n);
-  if (!list) return memory_fail(p);
+  tn_entry *list = list_heads(p, backward, n_backward, &n_forward, &n);
+  if (!list) return fail_memory(p);
   tn_code rc = tn__order_steps(p->graph, list, &n_forward, n, &order);
   if (rc == TN_OK) rc = alloc_steps(p, &order);
-  if (rc == TN_OK) rc = sums_make(p, &order, &all);
-  if (rc == TN_OK) rc = add_all(p, &order, n_forward, &all);
-  if (rc == TN_OK) rc = steps_wait(p, &order);
-  sums_free(p, &all);
+  if (rc == TN_OK) rc = make_sums(p, &order, &all);
+  if (rc == TN_OK) rc = add_steps(p, &order, n_forward, &all);
+  if (rc == TN_OK) rc = add_all_waits(p, &order);
+  free_sums(p, &all);
   tn__free(p->env, order.ids);
   tn__free(p->env, list);
   return rc;

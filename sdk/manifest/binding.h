@@ -36,8 +36,8 @@ enum {
 /* "int8" ... "double", "char". */
 extern const char *const tnm_c_names[TNM_C_TYPES + 2];
 
-/* Least and greatest value of an integer type; the range of uint64 ends where
- * that of int64_t does. */
+/* The least and the greatest value of an integer type. The greatest value of
+ * TNM_C_U64 is INT64_MAX, because the members are int64_t. */
 typedef struct tnm_range {
   int64_t low;
   int64_t high;
@@ -45,22 +45,26 @@ typedef struct tnm_range {
 tnm_range tnm_c_range(uint32_t c);
 
 enum {                     /* tnm_bound_arg.pass */
-       TNM_PASS_TENSOR,    /* address of operand `index` of `list`; NULL if it
-                              is absent */
+       TNM_PASS_TENSOR,    /* pass the address of the elements of operand
+                              `index` of `list`; NULL if the operand is absent
+                              */
        TNM_PASS_INTEGER,   /* `integer` */
        TNM_PASS_NUMBER,    /* `number` */
        TNM_PASS_FLOAT,     /* float parameter `index` */
-       TNM_PASS_LIST,      /* address of the values of list parameter `index` */
-       TNM_PASS_TEXT,      /* text parameter `index`; NULL if it is None */
-       TNM_PASS_DIMENSION, /* dimension `axis` of operand `index` of `list`; a
-                              negative axis counts from the end */
-       TNM_PASS_SIZE,      /* number of elements of operand `index` of `list`, 0
-                              if it is absent */
+       TNM_PASS_LIST,      /* pass the address of the values of list parameter
+                              `index` */
+       TNM_PASS_TEXT,      /* pass the text parameter `index`; NULL if the
+                              parameter is None */
+       TNM_PASS_DIMENSION, /* pass the extent of dimension `axis` of operand
+                              `index` of `list`; a negative axis counts from the
+                              last dimension */
+       TNM_PASS_SIZE,      /* pass the number of elements of operand `index` of
+                              `list`; 0 if the operand is absent */
        TNM_PASS_NODE,      /* value of node `index` */
-       TNM_PASS_NODES,     /* address of the values of node `index`, a list, as
-                              numbers of type `element`; NULL if it is the
-                              shape of an absent operand */
-       TNM_PASS_ELEMENT,   /* one element of operand `index` of `list` */
+       TNM_PASS_NODES,     /* node `index` computes a list: pass the address of
+                              its values, as numbers of type `element`; NULL if
+                              the list is the shape of an absent operand */
+       TNM_PASS_ELEMENT,   /* pass one element of operand `index` of `list` */
        TNM_PASS_CONSTANT   /* address of `constant` */
 };
 
@@ -75,37 +79,46 @@ typedef struct tnm_bound_arg {
   int64_t integer;
   double number;
   const char *constant; /* a fixed text */
-  bool by_address;      /* of a number: pass its address, as `const element*` */
-  bool each;        /* of an operand: pass the element of this call of a map */
+  bool by_address;      /* the argument is a number: pass the address of the
+                           number, as `const element*` */
+  bool each;        /* the binding has a `map`: pass the element of the operand
+                       that belongs to this call of the function */
   const char *text; /* `pass` or `text` as written */
 } tnm_bound_arg;
 
 enum {                      /* tnm_binding.result */
        TNM_RESULT_NONE = 0, /* void, or ignored */
-       TNM_RESULT_STATUS,   /* any value but `ok` is a failure */
-       TNM_RESULT_OUTPUT    /* the only element of output `output` */
+       TNM_RESULT_STATUS,   /* the function returns a status: every value except
+                               `ok` is a failure */
+       TNM_RESULT_OUTPUT    /* the function returns the only element of output
+                               `output` */
 };
 
 /* The function of one operator. Everything is constant and lives as long as the
  * tnm_plugin that owns it. */
 typedef struct tnm_binding {
-  const char *const *libraries; /* in order: the first that loads is used */
+  const char *const *libraries; /* names of libraries; the runtime uses the
+                                   first one that it can load */
   uint32_t n_libraries;
   const char *symbol;
   uint32_t returns; /* TNM_C_* */
   uint32_t result;
   int64_t ok;
   uint32_t output;
-  uint32_t map; /* input with a call for each element; TN_NONE: one call */
+  uint32_t map; /* index of the `map` input: the function is called once for
+                   each of its elements; TN_NONE: the function is called once */
   uint32_t n_args;
   const tnm_bound_arg *args;
-  const tn_node *nodes; /* for TNM_PASS_NODE; `dims` gives values to the
-                           operator's dimension variables */
+  const tn_node *nodes; /* nodes of the shape program that TNM_PASS_NODE
+                           evaluates; `dims` gives the values of the operator's
+                           dimension variables */
   uint32_t n_nodes;
-  const tnm_bound_arg *dims; /* one TNM_PASS_DIMENSION per variable of the
-                                operator; list TN_NONE if unused */
-  const tn_kernel *kernel;   /* compute is NULL; flags say whether calls may
-                                overlap */
+  const tnm_bound_arg *dims; /* for each dimension variable of the operator, a
+                                TNM_PASS_DIMENSION that gives its value; its
+                                list is TN_NONE if the variable is not used */
+  const tn_kernel *kernel;   /* tables of the kernel that calls the function;
+                                `compute` is NULL, and the flags say whether two
+                                calls may run at the same time */
   tnm_pos pos;
 } tnm_binding;
 

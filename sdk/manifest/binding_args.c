@@ -21,8 +21,9 @@ static const uint64_t element_bits[TNM_C_TYPES] = {
     TN_BIT_F32,
     TN_BIT_F64};
 
-/* Tests whether elements of all these types are numbers of type `c`. */
-static bool holds_elements(uint32_t c, uint64_t types) {
+/* Tests whether C code can read elements of all these tensor types as numbers
+ * of C type `c`. */
+static bool has_element_type(uint32_t c, uint64_t types) {
   return c < TNM_C_TYPES && (types & ~element_bits[c]) == 0;
 }
 
@@ -33,9 +34,9 @@ static uint32_t find_type(const char *text, size_t n) {
   return TN_NONE;
 }
 
-/* Common C type names, and their fixed-width names on the supported
- * platforms. */
-static const char *usual_name(const char *text, size_t n) {
+/* Returns the fixed-width name ("int32") of a common C type ("int"), as on the
+ * supported platforms; NULL for other names. */
+static const char *find_fixed_width_name(const char *text, size_t n) {
   static const char *const usual[][2] = {
       {"int", "int32"},       {"long", "int64"},      {"short", "int16"},
       {"char", "int8"},       {"unsigned", "uint32"}, {"uint", "uint32"},
@@ -59,7 +60,7 @@ typedef struct parts {
   bool pointer;
 } parts;
 
-static parts split_type(const char *text) {
+static parts split_pointer_type(const char *text) {
   parts p = {.word = text, .n = strlen(text)};
   if (strncmp(p.word, "const ", 6) == 0) {
     p.constant = true;
@@ -84,7 +85,7 @@ static bool report_type(tnm_diags *diags, const tnm_tree *node,
   tnm_diag_spec spec = {"E0086", node->pos, "no type of fixed width"};
   size_t id = tnm_diag_add(
       diags, &spec, "`%.80s` cannot be the type of an argument", node->text);
-  const char *usual = usual_name(p->word, p->n);
+  const char *usual = find_fixed_width_name(p->word, p->n);
   char word[32] = "";
   if (p->n < sizeof word) memcpy(word, p->word, p->n);
   if (usual == NULL)
@@ -101,7 +102,7 @@ static bool report_type(tnm_diags *diags, const tnm_tree *node,
 
 bool tnm_read_c_type(tnm_diags *diags, const tnm_tree *node, tnm_c_type *out) {
   if (!tnm_check_scalar(diags, node, "a type in C")) return false;
-  const parts p = split_type(node->text);
+  const parts p = split_pointer_type(node->text);
   uint32_t found = find_type(p.word, p.n);
   if (p.constant && points_to_char(&p)) found = TNM_C_CHAR;
   if (found == TN_NONE) return report_type(diags, node, &p);
@@ -125,21 +126,21 @@ size_t tnm_report_mismatch(tnm_bind *b, tnm_pos pos, const char *under,
   return tnm_diag_add(b->lower->diags, &spec, "%s", what);
 }
 
-static uint64_t allowed_types(const tnm_bind *b, const tn_arg *arg) {
+static uint64_t get_allowed_types(const tnm_bind *b, const tn_arg *arg) {
   if (arg->dtype_var != TN_NONE)
     return b->lower->op->dtype_vars[arg->dtype_var]->allowed;
   return tn__dtype_bit(arg->dtype);
 }
 
-/* The C type of every type that an operand may have, or TN_NONE if there is no
- * such type. */
-static uint32_t element_of(uint64_t allowed) {
+/* Returns the C type of the operand's elements: the one C type that matches all
+ * types in `allowed`. Returns TN_NONE if no C type matches all of them. */
+static uint32_t find_element_type(uint64_t allowed) {
   for (uint32_t c = 0; c < TNM_C_TYPES; ++c)
-    if (holds_elements(c, allowed)) return c;
+    if (has_element_type(c, allowed)) return c;
   return TN_NONE;
 }
 
-static const char *types_text(tnm_bind *b, uint64_t types) {
+static const char *print_types(tnm_bind *b, uint64_t types) {
   tn__buf buf;
   tn__buf_init(&buf, b->lower->reader->env);
   tn__buf_dtypes(&buf, types);
@@ -156,10 +157,10 @@ static bool is_input(const tnm_bind *b, const tn_arg *arg) {
   return false;
 }
 
-static void help_element(tnm_bind *b, size_t id, const tn_arg *arg,
-                         const tnm_c_type *type) {
+static void add_element_help(tnm_bind *b, size_t id, const tn_arg *arg,
+                             const tnm_c_type *type) {
   const bool pointer = type->c == TNM_C_POINTER;
-  const uint32_t right = element_of(allowed_types(b, arg));
+  const uint32_t right = find_element_type(get_allowed_types(b, arg));
   if (arg->dtype_param == TN_NONE && right != TN_NONE)
     tnm_diag_add_help(b->lower->diags, id, "write `%s%s%s`",
                       pointer && is_input(b, arg) ? "const " : "",
@@ -175,21 +176,21 @@ static void help_element(tnm_bind *b, size_t id, const tn_arg *arg,
 bool tnm_match_element(tnm_bind *b, const tn_arg *arg, const tnm_c_type *type,
                        tnm_pos pos) {
   const uint32_t element = type->element;
-  const uint64_t allowed = allowed_types(b, arg);
+  const uint64_t allowed = get_allowed_types(b, arg);
   const bool decided = arg->dtype_param == TN_NONE;
-  if (b->lower->untyped || (decided && holds_elements(element, allowed)))
+  if (b->lower->untyped || (decided && has_element_type(element, allowed)))
     return true;
   const char *what =
       decided
           ? tnm_format_text(b->lower->arena, "`%s` is of type %s, not %s",
-                            arg->name, types_text(b, allowed),
+                            arg->name, print_types(b, allowed),
                             tnm_c_names[element])
           : tnm_format_text(b->lower->arena,
                             "`%s` is of the type that a parameter chooses, not "
                             "%s",
                             arg->name, tnm_c_names[element]);
   const size_t id = tnm_report_mismatch(b, pos, NULL, what != NULL ? what : "");
-  help_element(b, id, arg, type);
+  add_element_help(b, id, arg, type);
   return false;
 }
 
@@ -218,18 +219,20 @@ static bool check_const(tnm_bind *b, const tnm_tree *c, const tnm_c_type *type,
   return false;
 }
 
-static bool is_single(const tn_arg *arg) {
+static bool has_one_element(const tn_arg *arg) {
   return arg->shape_kind == TN_SHAPE_PATTERN && arg->n_terms == 0;
 }
 
-/* The value of `map` was already reported as a mistake. */
+/* Tests whether the binding has a `map` key with an invalid value. The reader
+ * has already reported that mistake. */
 static bool is_map_unknown(const tnm_bind *b) {
   return b->out->map == TN_NONE && tnm_tree_has(b->map, "map");
 }
 
 /* Reports an operand of many elements where the function expects one number. */
-static bool report_many(tnm_bind *b, const tnm_tree *c, const tnm_c_type *type,
-                        const tnm_bound_arg *out) {
+static bool report_many_elements(tnm_bind *b, const tnm_tree *c,
+                                 const tnm_c_type *type,
+                                 const tnm_bound_arg *out) {
   const bool input = out->list == TN_OPERAND_IN;
   const char *number = tnm_c_names[type->c];
   const char *what =
@@ -256,8 +259,8 @@ static bool report_many(tnm_bind *b, const tnm_tree *c, const tnm_c_type *type,
   return false;
 }
 
-static bool report_absent(tnm_bind *b, const tnm_tree *c,
-                          const tnm_c_type *type, const char *name) {
+static bool report_optional_operand(tnm_bind *b, const tnm_tree *c,
+                                    const tnm_c_type *type, const char *name) {
   const char *what = tnm_format_text(
       b->lower->arena, "`%s` may be absent, a number is there", name);
   const size_t id =
@@ -269,9 +272,10 @@ static bool report_absent(tnm_bind *b, const tnm_tree *c,
   return false;
 }
 
-/* A passed operand is dense, because the function does not get its strides. */
-static bool pass_tensor(tnm_bind *b, const tnm_tree *c, const tnm_c_type *type,
-                        tnm_bound_arg *out) {
+/* Makes an operand an argument of the function. The operand is declared dense,
+ * because the function does not get strides. */
+static bool set_tensor_argument(tnm_bind *b, const tnm_tree *c,
+                                const tnm_c_type *type, tnm_bound_arg *out) {
   tn_arg *arg = b->lower->operands[out->list].v[out->index];
   const bool input = out->list == TN_OPERAND_IN;
   const bool value = type->c != TNM_C_POINTER;
@@ -279,10 +283,10 @@ static bool pass_tensor(tnm_bind *b, const tnm_tree *c, const tnm_c_type *type,
   out->pass = value ? TNM_PASS_ELEMENT : TNM_PASS_TENSOR;
   b->passed[out->list][out->index] = true;
   b->mapped |= out->each;
-  if (value && (!input || !(out->each || is_single(arg))))
-    return is_map_unknown(b) ? false : report_many(b, c, type, out);
+  if (value && (!input || !(out->each || has_one_element(arg))))
+    return is_map_unknown(b) ? false : report_many_elements(b, c, type, out);
   if (value && (arg->flags & TN_ARG_OPTIONAL) != 0)
-    return report_absent(b, c, type, out->text);
+    return report_optional_operand(b, c, type, out->text);
   arg->flags |= TN_ARG_CONTIGUOUS;
   return tnm_match_element(b, arg, type, c->pos) &&
          (value || check_const(b, c, type, out));
@@ -290,7 +294,7 @@ static bool pass_tensor(tnm_bind *b, const tnm_tree *c, const tnm_c_type *type,
 
 /* --------------------------------------------------------------- parameters */
 
-static bool field_does_not_fit(tnm_bind *b, const tnm_tree *node,
+static bool report_unfit_field(tnm_bind *b, const tnm_tree *node,
                                const tn_field *field, const char *wanted) {
   const char *what = tnm_format_text(
       b->lower->arena, "parameter `%s` cannot be passed here", field->name);
@@ -300,50 +304,52 @@ static bool field_does_not_fit(tnm_bind *b, const tnm_tree *node,
   return false;
 }
 
-static bool pass_float(tnm_bind *b, const tnm_tree *node,
-                       const tnm_c_type *type, tnm_bound_arg *out) {
+static bool set_float_argument(tnm_bind *b, const tnm_tree *node,
+                               const tnm_c_type *type, tnm_bound_arg *out) {
   const tn_field *field = b->lower->params[out->index];
   out->pass = TNM_PASS_FLOAT;
   if (type->c != TNM_C_F32 && type->c != TNM_C_F64)
-    return field_does_not_fit(b, node, field,
+    return report_unfit_field(b, node, field,
                               "it is a float: write `c: double` or `c: float`");
   if ((field->flags & TN_FIELD_OPTIONAL) != 0)
-    return field_does_not_fit(b, node, field,
+    return report_unfit_field(b, node, field,
                               "it may be None: give it a default value");
   return true;
 }
 
-static bool pass_list(tnm_bind *b, const tnm_tree *node, const tnm_c_type *type,
-                      tnm_bound_arg *out) {
+static bool set_list_argument(tnm_bind *b, const tnm_tree *node,
+                              const tnm_c_type *type, tnm_bound_arg *out) {
   const tn_field *field = b->lower->params[out->index];
   const bool ints = field->type == TN_FIELD_INTS;
   out->pass = TNM_PASS_LIST;
   if (type->c == TNM_C_POINTER && type->constant &&
       type->element == (ints ? TNM_C_I64 : TNM_C_F64))
     return true;
-  return field_does_not_fit(
+  return report_unfit_field(
       b, node, field,
       ints ? "it is a list of integers: write `c: const int64*`, or another "
              "type of integers"
            : "it is a list of floats: write `c: const double*`");
 }
 
-static bool pass_text(tnm_bind *b, const tnm_tree *node, const tnm_c_type *type,
-                      tnm_bound_arg *out) {
+static bool set_text_argument(tnm_bind *b, const tnm_tree *node,
+                              const tnm_c_type *type, tnm_bound_arg *out) {
   out->pass = TNM_PASS_TEXT;
   if (type->c == TNM_C_POINTER && type->element == TNM_C_CHAR) return true;
-  return field_does_not_fit(b, node, b->lower->params[out->index],
+  return report_unfit_field(b, node, b->lower->params[out->index],
                             "it is text: write `c: const char*`");
 }
 
-static bool pass_field(tnm_bind *b, const tnm_tree *node,
-                       const tnm_c_type *type, tnm_bound_arg *out) {
+static bool set_parameter_argument(tnm_bind *b, const tnm_tree *node,
+                                   const tnm_c_type *type, tnm_bound_arg *out) {
   const tn_field *field = b->lower->params[out->index];
-  if (field->type == TN_FIELD_FLOAT) return pass_float(b, node, type, out);
-  if (field->type == TN_FIELD_STRING) return pass_text(b, node, type, out);
+  if (field->type == TN_FIELD_FLOAT)
+    return set_float_argument(b, node, type, out);
+  if (field->type == TN_FIELD_STRING)
+    return set_text_argument(b, node, type, out);
   if (field->type == TN_FIELD_INTS || field->type == TN_FIELD_FLOATS)
-    return pass_list(b, node, type, out);
-  return field_does_not_fit(
+    return set_list_argument(b, node, type, out);
+  return report_unfit_field(
       b, node, field,
       "parameters of type bool, int, enum, float, ints, floats and string can");
 }
@@ -353,8 +359,9 @@ bool tnm_is_integer_list(const tnm_c_type *type) {
          type->element <= TNM_C_U64;
 }
 
-/* Tests whether the field is passed as an expression. A list of integers is,
- * unless its memory can be passed directly. */
+/* Tests whether the parameter must be passed as an integer expression. A list
+ * of integers must be, unless the function can read the list's memory directly.
+ */
 static bool is_integer_field(const tn_field *field, const tnm_c_type *type) {
   return field->type == TN_FIELD_BOOL || field->type == TN_FIELD_INT ||
          field->type == TN_FIELD_ENUM ||
@@ -364,8 +371,8 @@ static bool is_integer_field(const tn_field *field, const tnm_c_type *type) {
 
 /* ------------------------------------------------------------------ numbers */
 
-static bool pass_number(tnm_bind *b, const tnm_tree *node,
-                        const tnm_c_type *type, tnm_bound_arg *out) {
+static bool set_number_argument(tnm_bind *b, const tnm_tree *node,
+                                const tnm_c_type *type, tnm_bound_arg *out) {
   if (type->c == TNM_C_F32 || type->c == TNM_C_F64) {
     out->pass = TNM_PASS_NUMBER;
     return true;
@@ -392,9 +399,9 @@ static bool pass_number(tnm_bind *b, const tnm_tree *node,
 
 /* ---------------------------------------------------------------- arguments */
 
-/* Tests for a lower-case name that nothing defines, and so for no expression of
- * one. */
-static bool is_unknown(const tnm_bind *b, const char *text) {
+/* Tests whether `text` is only a lower-case name, and no parameter, dimension
+ * or pack has that name. */
+static bool is_unknown_name(const tnm_bind *b, const char *text) {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyz_0123456789";
   if (text[0] < 'a' || text[0] > 'z' || text[strspn(text, letters)] != '\0')
     return false;
@@ -407,8 +414,9 @@ static bool is_unknown(const tnm_bind *b, const char *text) {
   return true;
 }
 
-/* Pointers refer to operands and lists, all other types to parameters. So the
- * more likely names come first, in case several are equally near. */
+/* Reports an unknown name in `pass`, and suggests a similar name. A pointer
+ * needs an operand or a list, other types need a parameter, so names of the
+ * likely kind are first among equally near ones. */
 static bool report_unknown(tnm_bind *b, const tnm_tree *node,
                            const tnm_c_type *type) {
   const tnm_lower *lower = b->lower;
@@ -432,27 +440,29 @@ static bool report_unknown(tnm_bind *b, const tnm_tree *node,
   return false;
 }
 
-static bool read_pass(tnm_bind *b, const tnm_bind_entry *at,
-                      tnm_bound_arg *out) {
+static bool read_pass_key(tnm_bind *b, const tnm_bind_entry *at,
+                          tnm_bound_arg *out) {
   const tnm_lower *lower = b->lower;
   const tnm_tree *node = at->pass;
   if (find_tensor(b, node->text, &out->list, &out->index))
-    return pass_tensor(b, at->c, &at->type, out);
+    return set_tensor_argument(b, at->c, &at->type, out);
   for (uint32_t i = 0; i < lower->op->n_params; ++i) {
     if (strcmp(lower->params[i]->name, node->text) != 0 ||
         is_integer_field(lower->params[i], &at->type))
       continue;
     out->index = i;
-    return pass_field(b, node, &at->type, out);
+    return set_parameter_argument(b, node, &at->type, out);
   }
   if (tnm_parse_double(node->text, &out->number))
-    return pass_number(b, node, &at->type, out);
-  if (is_unknown(b, node->text)) return report_unknown(b, node, &at->type);
+    return set_number_argument(b, node, &at->type, out);
+  if (is_unknown_name(b, node->text)) return report_unknown(b, node, &at->type);
   return tnm_read_bound_expression(b, at, out);
 }
 
-/* `by: address`: the value has the type that the pointer points to. */
-static bool read_address(tnm_bind *b, const tnm_tree *by, tnm_bind_entry *at) {
+/* Reads `by: address`: the function gets a pointer, so the value of the
+ * argument has the type that the pointer points to. */
+static bool read_pointed_type(tnm_bind *b, const tnm_tree *by,
+                              tnm_bind_entry *at) {
   static const char *const words[] = {"address", NULL};
   if (tnm_read_word(b->lower->diags, by, "`address`", words) < 0) return false;
   if (at->type.c == TNM_C_POINTER && at->type.constant &&
@@ -467,12 +477,12 @@ static bool read_address(tnm_bind *b, const tnm_tree *by, tnm_bind_entry *at) {
   return false;
 }
 
-static bool pass_address(tnm_bind *b, const tnm_tree *by, tnm_bind_entry *at,
-                         tnm_bound_arg *out) {
-  if (!read_address(b, by, at)) return false;
+static bool set_address_argument(tnm_bind *b, const tnm_tree *by,
+                                 tnm_bind_entry *at, tnm_bound_arg *out) {
+  if (!read_pointed_type(b, by, at)) return false;
   if (!find_tensor(b, at->pass->text, &out->list, &out->index)) {
     out->c = at->type.c;
-    const bool fine = read_pass(b, at, out);
+    const bool fine = read_pass_key(b, at, out);
     out->element = out->c;
     out->c = TNM_C_POINTER;
     out->by_address = true;
@@ -485,9 +495,10 @@ static bool pass_address(tnm_bind *b, const tnm_tree *by, tnm_bind_entry *at,
   return false;
 }
 
-/* `text: L`. */
-static bool pass_constant(tnm_bind *b, const tnm_tree *text,
-                          const tnm_bind_entry *at, tnm_bound_arg *out) {
+/* Reads `text: L`: the argument is the constant text L. */
+static bool set_constant_argument(tnm_bind *b, const tnm_tree *text,
+                                  const tnm_bind_entry *at,
+                                  tnm_bound_arg *out) {
   out->pass = TNM_PASS_CONSTANT;
   out->constant = out->text = text->text;
   if (at->type.c == TNM_C_POINTER && at->type.element == TNM_C_CHAR)
@@ -499,8 +510,9 @@ static bool pass_constant(tnm_bind *b, const tnm_tree *text,
   return false;
 }
 
-/* An argument has either `pass` or `text`. */
-static bool check_keys(tnm_bind *b, const tnm_tree *node) {
+/* Checks that an argument has either the key `pass` or the key `text`, but not
+ * both. */
+static bool check_argument_keys(tnm_bind *b, const tnm_tree *node) {
   const tnm_tree *pass = tnm_tree_get(node, "pass");
   const tnm_tree *text = tnm_tree_get(node, "text");
   const bool any = tnm_tree_has(node, "pass") || tnm_tree_has(node, "text");
@@ -527,7 +539,7 @@ static bool check_keys(tnm_bind *b, const tnm_tree *node) {
 bool tnm_read_bound_arg(tnm_bind *b, tnm_tree *node, tnm_bound_arg *out) {
   tnm_diags *diags = b->lower->diags;
   if (!tnm_schema_check(diags, &tnm_schema_bound_arg, node) ||
-      !check_keys(b, node))
+      !check_argument_keys(b, node))
     return false;
   const tnm_tree *by = tnm_tree_get(node, "by");
   const tnm_tree *text = tnm_tree_get(node, "text");
@@ -535,8 +547,9 @@ bool tnm_read_bound_arg(tnm_bind *b, tnm_tree *node, tnm_bound_arg *out) {
                        .pass = tnm_tree_get(node, "pass")};
   if (at.c == NULL || !tnm_read_c_type(diags, at.c, &at.type)) return false;
   *out = (tnm_bound_arg){.c = at.type.c};
-  if (text != NULL) return pass_constant(b, text, &at, out);
+  if (text != NULL) return set_constant_argument(b, text, &at, out);
   if (!tnm_check_scalar(diags, at.pass, "the value to pass")) return false;
   out->text = at.pass->text;
-  return by != NULL ? pass_address(b, by, &at, out) : read_pass(b, &at, out);
+  return by != NULL ? set_address_argument(b, by, &at, out)
+                    : read_pass_key(b, &at, out);
 }

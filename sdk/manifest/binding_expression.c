@@ -9,8 +9,9 @@
 
 /* --------------------------------------------------------------- dimensions */
 
-/* Finds the axis of `arg` that consists of dimension variable `dim` only. It
- * counts from the end if a pack precedes it. */
+/* Finds the axis of `arg` with an extent that is exactly the dimension variable
+ * `dim`. *axis is negative, so it counts from the last axis, if the pattern has
+ * a pack before that axis. */
 static bool find_axis(const tnm_bind *b, const tn_arg *arg, uint32_t dim,
                       int32_t *axis) {
   bool before = false, after = false;
@@ -44,7 +45,8 @@ static bool find_dimension(tnm_bind *b, uint32_t dim, tnm_bound_arg *out) {
   return false;
 }
 
-/* Finds a source for every variable in the expression. */
+/* Finds, for every dimension variable in the expression, the operand dimension
+ * that gives its value. */
 static bool find_dimensions(tnm_bind *b, const tnm_tree *node, size_t first) {
   for (size_t i = first; i < b->program.nodes.n; ++i) {
     const tn_node *n = b->program.nodes.v[i];
@@ -74,8 +76,8 @@ static bool find_dimensions(tnm_bind *b, const tnm_tree *node, size_t first) {
 
 /* -------------------------------------------------------------- expressions */
 
-static void warn_narrow(const tnm_bind *b, const tnm_tree *c,
-                        const tnm_bound_arg *out, bool size) {
+static void warn_narrow_type(const tnm_bind *b, const tnm_tree *c,
+                             const tnm_bound_arg *out, bool size) {
   const tn_node *const *nodes = (const tn_node *const *)b->program.nodes.v;
   const tnm_range have = tnm_node_range(b, nodes, out->index);
   const uint32_t type = out->c == TNM_C_POINTER ? out->element : out->c;
@@ -97,7 +99,7 @@ static void warn_narrow(const tnm_bind *b, const tnm_tree *c,
                tnm_c_names[type]);
 }
 
-static bool expression_does_not_fit(tnm_bind *b, const tnm_tree *node,
+static bool report_unfit_expression(tnm_bind *b, const tnm_tree *node,
                                     const char *is, const tnm_c_type *type,
                                     const char *wanted) {
   const char *what = tnm_format_text(
@@ -109,8 +111,9 @@ static bool expression_does_not_fit(tnm_bind *b, const tnm_tree *node,
   return false;
 }
 
-/* The operand of a dimension or size node. */
-static const char *operand_of(const tnm_bind *b, const tn_node *node) {
+/* Returns the name of the operand of which a node computes a dimension or the
+ * size. */
+static const char *get_operand_name(const tnm_bind *b, const tn_node *node) {
   const bool dim = node->op == TN_NODE_DIM;
   if (!dim && node->op != TN_NODE_OPERAND_SIZE) return "x";
   const uint32_t list = dim ? b->dims[node->a].list : (uint32_t)node->a;
@@ -119,10 +122,10 @@ static const char *operand_of(const tnm_bind *b, const tn_node *node) {
 }
 
 /* Help text for an integer where the function expects a pointer. */
-static const char *help_pointer(tnm_bind *b, const tnm_bind_entry *at,
-                                const tn_node *node) {
+static const char *get_pointer_help(tnm_bind *b, const tnm_bind_entry *at,
+                                    const tn_node *node) {
   if (!tnm_is_integer_list(&at->type)) return "pass the name of a tensor";
-  const char *name = operand_of(b, node);
+  const char *name = get_operand_name(b, node);
   const char *text = tnm_format_text(
       b->lower->arena,
       "pass `shape(%s)` for all its dimensions; or write `c: %s` for this "
@@ -131,16 +134,16 @@ static const char *help_pointer(tnm_bind *b, const tnm_bind_entry *at,
   return text != NULL ? text : "";
 }
 
-static bool pass_values(tnm_bind *b, const tnm_bind_entry *at,
-                        tnm_bound_arg *out) {
+static bool set_expression_argument(tnm_bind *b, const tnm_bind_entry *at,
+                                    tnm_bound_arg *out) {
   out->pass = TNM_PASS_NODES;
   out->element = at->type.element;
   if (tnm_is_integer_list(&at->type)) {
-    warn_narrow(b, at->c, out, false);
+    warn_narrow_type(b, at->c, out, false);
     return true;
   }
   const char *wanted = "write `c: const int64*`, or another type of integers";
-  return expression_does_not_fit(b, at->pass, "a list of integers", &at->type,
+  return report_unfit_expression(b, at->pass, "a list of integers", &at->type,
                                  wanted);
 }
 
@@ -158,13 +161,13 @@ bool tnm_read_bound_expression(tnm_bind *b, const tnm_bind_entry *at,
   const bool size = n->op == TN_NODE_OPERAND_SIZE;
   out->pass = TNM_PASS_NODE;
   out->index = top;
-  if (list) return pass_values(b, at, out);
+  if (list) return set_expression_argument(b, at, out);
   if (out->c > TNM_C_U64)
-    return expression_does_not_fit(
+    return report_unfit_expression(
         b, at->pass, "an integer", &at->type,
-        out->c == TNM_C_POINTER ? help_pointer(b, at, n)
+        out->c == TNM_C_POINTER ? get_pointer_help(b, at, n)
                                 : "pass a number or a parameter of type float");
-  warn_narrow(b, at->c, out, size);
+  warn_narrow_type(b, at->c, out, size);
   if (size) {
     out->pass = TNM_PASS_SIZE;
     out->list = (uint32_t)n->a;

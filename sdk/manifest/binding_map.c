@@ -25,8 +25,9 @@ static bool is_same_pattern(const tnm_bind *b, const tn_arg *x,
   return same;
 }
 
-/* The operand at the end of `shape: other` rules. A valid rule names an operand
- * before its own, so the walk ends; the bound is for invalid rules. */
+/* Follows `shape: OTHER` rules from operand to operand, and returns the last
+ * operand. A valid rule names an earlier operand, so the loop ends; a fixed
+ * bound ends it for invalid rules. */
 static const tn_arg *follow_shape(const tnm_bind *b, const tn_arg *arg) {
   for (uint32_t step = 0; step < 64 && arg->shape_kind == TN_SHAPE_SAME; ++step)
     arg = b->lower->operands[arg->shape_list].v[arg->shape_index];

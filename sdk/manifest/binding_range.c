@@ -19,7 +19,7 @@ static int64_t multiply_bounds(int64_t a, int64_t b) {
   return (a < 0) == (b < 0) ? FAR : -FAR;
 }
 
-static tnm_range of_field(const tn_field *field) {
+static tnm_range get_field_range(const tn_field *field) {
   tnm_range range = {-FAR, FAR};
   if (field->type == TN_FIELD_BOOL) return (tnm_range){0, 1};
   if (field->type == TN_FIELD_ENUM)
@@ -28,7 +28,8 @@ static tnm_range of_field(const tn_field *field) {
     range.low = clip_bound(field->min_int);
   if ((field->flags & TN_FIELD_HAS_MAX) != 0)
     range.high = clip_bound(field->max_int);
-  /* A parameter without limits is assumed to fit an int. */
+  /* A parameter without a declared limit is assumed to be within the range of
+   * int. */
   if ((field->flags & TN_FIELD_HAS_MIN) == 0 && range.high > -SIZES)
     range.low = -SIZES - 1;
   if ((field->flags & TN_FIELD_HAS_MAX) == 0 && range.low < SIZES)
@@ -54,8 +55,8 @@ static tnm_range multiply_ranges(tnm_range a, tnm_range b) {
   return range;
 }
 
-/* Division rounds towards zero: the magnitude never grows, but the sign may
- * change. */
+/* Returns the range of quotients. Division rounds towards zero, so a quotient's
+ * magnitude is at most that of the dividend; its sign may differ. */
 static tnm_range divide_ranges(tnm_range a, tnm_range b) {
   int64_t most = a.high > -a.low ? a.high : -a.low;
   if (b.low > 0)
@@ -63,8 +64,9 @@ static tnm_range divide_ranges(tnm_range a, tnm_range b) {
   return (tnm_range){-most, most};
 }
 
-/* A remainder has the sign of the divisor and a smaller magnitude. */
-static tnm_range remainder_of(tnm_range b) {
+/* Returns the range of remainders for divisors in `b`. A remainder has the sign
+ * of the divisor and a smaller magnitude. */
+static tnm_range get_remainder_range(tnm_range b) {
   return (tnm_range){b.low < 0 ? b.low + 1 : 0, b.high > 0 ? b.high - 1 : 0};
 }
 
@@ -101,7 +103,7 @@ static tnm_range combine_ranges(uint32_t op, tnm_range a, tnm_range b) {
     case TN_NODE_DIV:
       return divide_ranges(a, b);
     case TN_NODE_MOD:
-      return remainder_of(b);
+      return get_remainder_range(b);
     case TN_NODE_MIN:
       return min_ranges(a, b);
     case TN_NODE_MAX:
@@ -119,7 +121,7 @@ tnm_range tnm_node_range(const tnm_bind *bind, const tn_node *const *nodes,
     case TN_NODE_CONST:
       return (tnm_range){clip_bound(n->value), clip_bound(n->value)};
     case TN_NODE_PARAM:
-      return of_field(bind->lower->params[n->a]);
+      return get_field_range(bind->lower->params[n->a]);
     case TN_NODE_RANK:
     case TN_NODE_OPERAND_RANK:
       return (tnm_range){0, TN_MAX_NDIM};

@@ -16,17 +16,18 @@ enum { MOST_ELEMENTS = 1 << 20 };
 
 static tn_code check_struct(const tnm_table *table, const void *object);
 
-static tn_code check_named(const tnm_table *table, const void *object,
-                           const tnm_member *m) {
+static tn_code check_enum_member(const tnm_table *table, const void *object,
+                                 const tnm_member *m) {
   uint64_t raw = tnm_get_scalar(table, object, m);
   if (raw < m->n_names && m->names[raw]) return TN_OK;
   return tn__fail(TN_PLUGIN, "%s is %llu, which has no meaning", m->name,
                   (unsigned long long)raw);
 }
 
-/* Refuses bits without a name: this host does not know their meaning. */
-static tn_code check_flags(const tnm_table *table, const void *object,
-                           const tnm_member *m) {
+/* Rejects a value with bits that have no name in the table: this library does
+ * not know their meaning. */
+static tn_code check_flags_member(const tnm_table *table, const void *object,
+                                  const tnm_member *m) {
   const uint64_t raw = tnm_get_scalar(table, object, m);
   for (uint32_t i = 0; i < 32; ++i) {
     if (!(raw >> i & 1) || (i < m->n_names && m->names[i])) continue;
@@ -61,8 +62,8 @@ static tn_code check_array(const tnm_member *m, const void *array, uint32_t n) {
 
 static tn_code check_member(const tnm_table *table, const void *object,
                             const tnm_member *m) {
-  if (m->form == TNM_ENUM) return check_named(table, object, m);
-  if (m->form == TNM_FLAGS) return check_flags(table, object, m);
+  if (m->form == TNM_ENUM) return check_enum_member(table, object, m);
+  if (m->form == TNM_FLAGS) return check_flags_member(table, object, m);
   if (m->form <= TNM_TEXT) return TN_OK;
   const void *pointer = tnm_get_pointer(table, object, m);
   if (m->form != TNM_POINTER)
@@ -70,7 +71,8 @@ static tn_code check_member(const tnm_table *table, const void *object,
   return pointer ? check_struct(m->of, pointer) : TN_OK;
 }
 
-/* Refuses values in reserved members: this host would ignore their meaning. */
+/* Rejects a reserved member that is not zero: this library would ignore its
+ * meaning. */
 static tn_code check_reserved(const tnm_table *table, const void *object) {
   uint32_t value = 0;
   if (table->reserved)
@@ -112,7 +114,8 @@ static size_t identifier_length(const char *s) {
   return n;
 }
 
-/* Identifiers with dots between; returns the end, or NULL. */
+/* Skips identifiers that are separated by dots. Returns the end of the last
+ * one, or NULL if the text does not begin with an identifier. */
 static const char *skip_dotted(const char *s) {
   size_t n = identifier_length(s);
   while (n && s[n] == '.') {
@@ -122,7 +125,8 @@ static const char *skip_dotted(const char *s) {
   return n ? s + n : NULL;
 }
 
-/* "nn.convolution.cpu.2": after the first part, a part may be a number. */
+/* Skips a kernel id like "nn.convolution.cpu.2". Every part except the first
+ * may be a number. */
 static const char *skip_kernel_id(const char *s) {
   size_t n = identifier_length(s);
   while (n && s[n] == '.') {
@@ -197,8 +201,9 @@ static tn_code check_kernel(const tn_kernel *kernel, bool code) {
   return TN_OK;
 }
 
-/* An id may occur once for forward and once for backward. */
-static tn_code check_ids(const tn__env *env, const tn_plugin *plugin) {
+/* Checks kernel ids: the plugin may have the same id once for a forward kernel
+ * and once for a backward kernel. */
+static tn_code check_kernel_ids(const tn__env *env, const tn_plugin *plugin) {
   tn__map seen[2] = {{0}, {0}};
   char mark = 0; /* any address: only presence counts */
   tn_code rc = TN_OK;
@@ -250,7 +255,8 @@ static tn_code check_dependencies(const tn_plugin *plugin) {
   return TN_OK;
 }
 
-/* Adds names to a set; each name may occur once. */
+/* Adds the names of operands to the set `seen`. Fails if the set already has
+ * one of them. */
 static tn_code add_names(const tn__env *env, tn__map *seen, const char *what,
                          const tn_arg *const *args, uint32_t n) {
   for (uint32_t i = 0; i < n; ++i) {
@@ -262,8 +268,8 @@ static tn_code add_names(const tn__env *env, tn__map *seen, const char *what,
   return TN_OK;
 }
 
-/* A graph names its variables after inputs and states, and its entries after
- * outputs. */
+/* Checks that all operands of an operator have different names. A graph uses
+ * these names for its variables and entries. */
 static tn_code check_operands(const tn__env *env, const tn_op *op) {
   tn__map in = {0}, out = {0};
   tn_code rc =
@@ -294,7 +300,7 @@ static tn_code check_plugin(const tn__env *env, const tn_plugin *plugin,
     rc = check_target(plugin->targets[i]);
     if (rc) rc = tn__fail_more(rc, ", in targets[%u]", i);
   }
-  return rc ? rc : check_ids(env, plugin);
+  return rc ? rc : check_kernel_ids(env, plugin);
 }
 
 tn_code tn__tables_check(const tn__env *env, const tn_plugin *plugin,

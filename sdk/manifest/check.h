@@ -10,7 +10,8 @@ enum {
   TNM_MOST_FIELDS = 1000, /* parameters of an operator, options of a kernel */
   TNM_MOST_OPERANDS = 1000,
   TNM_MOST_NODES = 4096, /* nodes of one shape program */
-  TNM_MOST_PARTS = 8192 /* nodes of one expression, each counted once per use */
+  TNM_MOST_PARTS = 8192  /* nodes of one expression; a node counts as many times
+                            as the expression uses it */
 };
 
 /* Fields of a params or options struct. */
@@ -20,13 +21,14 @@ typedef struct tnm_fields {
   uint32_t size; /* bytes of their struct */
 } tnm_fields;
 
-/* Checks that `name` is an identifier. With `dots` it may consist of several
- * parts with dots between; parts after the first may be numbers. */
+/* Checks that `name` is an identifier. If `dots` is true, the name may consist
+ * of several parts that are separated by dots; every part except the first may
+ * be a number. */
 tn_code tnm_check_name(const char *what, const char *name, bool dots);
 /* Checks that `index` is below n, or TN_NONE. */
 tn_code tnm_check_limit(const char *what, uint32_t index, uint32_t n);
-/* Checks fields. `defaults`: also their defaults; a target repeats only names,
- * types and offsets. */
+/* Checks parameters or options. If `defaults` is true, their default values are
+ * checked too. The fields of a tn_target have names, types and offsets only. */
 tn_code tnm_check_fields(const char *what, const tnm_fields *all,
                          bool defaults);
 /* Checks a shape program; `op` is NULL if the operator is unknown. */

@@ -19,8 +19,9 @@ static uint32_t type_bytes(uint32_t type) {
 
 /* ------------------------------------------------------------------- places */
 
-/* Members of a struct, in units of 4 bytes. A field has at most 5: a list, and
- * a flag for its presence. Padding may add as many again. */
+/* Marks the used bytes of a struct, in units of 4 bytes. A field uses at most 5
+ * units: a list, and a flag for its presence. Padding may add as many units
+ * again. */
 enum { UNIT = 4, MOST_UNITS = 10 * TNM_MOST_FIELDS };
 
 typedef struct units {
@@ -28,8 +29,8 @@ typedef struct units {
   uint32_t n;
 } units;
 
-static tn_code claim_units(units *u, const char *name, uint32_t offset,
-                           uint32_t bytes) {
+static tn_code mark_units_used(units *u, const char *name, uint32_t offset,
+                               uint32_t bytes) {
   const uint32_t size = u->n * UNIT;
   if (offset > size || bytes > size - offset ||
       offset % (bytes < 8 ? bytes : 8) != 0)
@@ -48,16 +49,17 @@ static tn_code claim_units(units *u, const char *name, uint32_t offset,
   return TN_OK;
 }
 
-static tn_code claim_field(units *u, const tn_field *f) {
-  TN__TRY(claim_units(u, "offset", f->offset, type_bytes(f->type)));
+static tn_code mark_field_used(units *u, const tn_field *f) {
+  TN__TRY(mark_units_used(u, "offset", f->offset, type_bytes(f->type)));
   if (f->flags & TN_FIELD_OPTIONAL)
-    return claim_units(u, "has_offset", f->has_offset, sizeof(int32_t));
+    return mark_units_used(u, "has_offset", f->has_offset, sizeof(int32_t));
   if (f->has_offset == TN_NONE) return TN_OK;
   return tn__fail(TN_PLUGIN, "has_offset is %u, but the value is not optional",
                   f->has_offset);
 }
 
-/* No member has an alignment above 8 bytes, so a gap has at most 4. */
+/* Checks that unused space between members is at most 4 bytes: no member is
+ * aligned to more than 8 bytes. */
 static tn_code check_gaps(const units *u) {
   for (uint32_t i = 1; i < u->n; ++i)
     if (!u->used[i - 1] && !u->used[i])
@@ -69,8 +71,10 @@ static tn_code check_gaps(const units *u) {
 
 /* ------------------------------------------------------------------- fields */
 
-/* Lists may take their length from one another, but without a cycle. */
-static tn_code check_rank(const tnm_fields *all, uint32_t i) {
+/* Checks the length bounds of list field `i`, and the list that it gets its
+ * length from. A list may have the length of another list, but no cycle is
+ * allowed. */
+static tn_code check_list_length(const tnm_fields *all, uint32_t i) {
   uint32_t steps = 0;
   if (all->v[i]->min_rank > all->v[i]->max_rank)
     return tn__fail(TN_PLUGIN, "min_rank %u is greater than max_rank %u",
@@ -96,7 +100,7 @@ static tn_code check_field(const tnm_fields *all, uint32_t i) {
   const tn_field *f = all->v[i];
   TN__TRY(tnm_check_name("it", f->name, false));
   if (f->alias) TN__TRY(tnm_check_name("its alias", f->alias, false));
-  TN__TRY(check_rank(all, i));
+  TN__TRY(check_list_length(all, i));
   if (f->type == TN_FIELD_ENUM && !f->n_values)
     return tn__fail(TN_PLUGIN, "it is an enum without values");
   for (uint32_t other = 0; other < i; ++other)
@@ -105,7 +109,7 @@ static tn_code check_field(const tnm_fields *all, uint32_t i) {
   return TN_OK;
 }
 
-static tn_code check_size(const char *name, const tnm_fields *all) {
+static tn_code check_struct_size(const char *name, const tnm_fields *all) {
   if (all->n > TNM_MOST_FIELDS)
     return tn__fail(TN_PLUGIN, "%u %ss are too many; at most %d are allowed",
                     all->n, name, TNM_MOST_FIELDS);
@@ -120,10 +124,10 @@ static tn_code check_size(const char *name, const tnm_fields *all) {
 tn_code tnm_check_fields(const char *name, const tnm_fields *all,
                          bool defaults) {
   units u = {.n = all->size / UNIT};
-  TN__TRY(check_size(name, all));
+  TN__TRY(check_struct_size(name, all));
   for (uint32_t i = 0; i < all->n; ++i) {
     tn_code rc = check_field(all, i);
-    if (!rc) rc = claim_field(&u, all->v[i]);
+    if (!rc) rc = mark_field_used(&u, all->v[i]);
     if (!rc && defaults) rc = check_field_default(all->v[i]);
     if (rc)
       return tn__fail_more(rc, ", in %s %u (%.80s)", name, i,

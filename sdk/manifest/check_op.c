@@ -15,27 +15,28 @@ static tn_code check_count(const char *what, uint32_t n, uint32_t most) {
 
 /* ----------------------------------------------------------- shape programs */
 
-static bool is_index(int32_t index, uint32_t n) {
+static bool is_index_below(int32_t index, uint32_t n) {
   return index >= 0 && (uint32_t)index < n;
 }
 
-/* A variadic input represents any number of operands. */
+/* Tests whether the operand exists. Any index of a variadic input exists,
+ * because it represents any number of operands. */
 static bool is_operand(const tn_op *op, int32_t list, int32_t index) {
   const uint32_t n[] = {op->n_inputs, op->n_outputs, op->n_aux};
-  if (!is_index(list, 3)) return false;
-  return is_index(index, n[list]);
+  if (!is_index_below(list, 3)) return false;
+  return is_index_below(index, n[list]);
 }
 
 static bool has_valid_operands(const tn_op *op, const tn_node *node) {
   switch (node->op) {
     case TN_NODE_DIM:
-      return is_index(node->a, op->n_dims);
+      return is_index_below(node->a, op->n_dims);
     case TN_NODE_PACK:
-      return is_index(node->a, op->n_packs);
+      return is_index_below(node->a, op->n_packs);
     case TN_NODE_PARAM:
-      return is_index(node->a, op->n_params);
+      return is_index_below(node->a, op->n_params);
     case TN_NODE_HAS:
-      return is_index(node->a, op->n_inputs);
+      return is_index_below(node->a, op->n_inputs);
     case TN_NODE_OPERAND_RANK:
     case TN_NODE_OPERAND_SIZE:
     case TN_NODE_OPERAND_SHAPE:
@@ -49,7 +50,7 @@ static tn_code check_node(const tn_op *op, const tn_node *nodes, uint32_t i) {
   const int32_t args[] = {nodes[i].a, nodes[i].b, nodes[i].c};
   bool good = !op || has_valid_operands(op, &nodes[i]);
   for (uint32_t k = 0; k < tnm_node_arity(nodes[i].op); ++k)
-    good = good && is_index(args[k], i);
+    good = good && is_index_below(args[k], i);
   if (good) return TN_OK;
   return tn__fail(TN_PLUGIN,
                   "nodes[%u] (operation %u) refers to %d, %d, %d; not all of "
@@ -57,9 +58,11 @@ static tn_code check_node(const tn_op *op, const tn_node *nodes, uint32_t i) {
                   i, nodes[i].op, args[0], args[1], args[2]);
 }
 
-/* A node is evaluated once per use, so 60 nodes can cost 2^60 evaluations.
- * parts[i]: nodes of the expression at node i, each counted once per use. */
-static tn_code count_parts(const tn_node *nodes, uint32_t i, uint16_t *parts) {
+/* Counts the nodes of the expression at node `i` in parts[i], each as many
+ * times as it is used. Rejects more than TNM_MOST_PARTS, because a node is
+ * evaluated at each use: 60 nodes could cost 2^60 evaluations. */
+static tn_code count_evaluations(const tn_node *nodes, uint32_t i,
+                                 uint16_t *parts) {
   const int32_t args[] = {nodes[i].a, nodes[i].b, nodes[i].c};
   uint32_t n = 1;
   for (uint32_t k = 0; k < tnm_node_arity(nodes[i].op); ++k)
@@ -78,7 +81,7 @@ tn_code tnm_check_nodes(const tn_op *op, const tn_node *nodes, uint32_t n) {
   TN__TRY(check_count("nodes", n, TNM_MOST_NODES));
   for (uint32_t i = 0; i < n; ++i) {
     TN__TRY(check_node(op, nodes, i));
-    TN__TRY(count_parts(nodes, i, parts));
+    TN__TRY(count_evaluations(nodes, i, parts));
   }
   return TN_OK;
 }
@@ -106,7 +109,8 @@ static tn_code check_arg_shape(const tn_op *op, const tn_arg *arg) {
                     arg->shape_index, arg->shape_list);
   TN__TRY(check_count("terms", arg->n_terms, 2 * TN_MAX_NDIM));
   for (uint32_t i = 0; i < arg->n_terms; ++i)
-    if (!is_index(arg->terms[i].node, op->n_nodes) || arg->terms[i].spread > 1)
+    if (!is_index_below(arg->terms[i].node, op->n_nodes) ||
+        arg->terms[i].spread > 1)
       return tn__fail(TN_PLUGIN, "terms[%u] is node %d, spread %u", i,
                       arg->terms[i].node, arg->terms[i].spread);
   return tnm_check_limit("count", arg->count, op->n_nodes);
@@ -139,13 +143,14 @@ static tn_code check_args(const tn_op *op, const char *what,
 }
 
 /* "plugin.op@1" */
-static bool is_step_op(const char *text) {
+static bool is_operator_step(const char *text) {
   const char *at = text == NULL ? NULL : strchr(text, '@');
   const char *dot = text == NULL ? NULL : strchr(text, '.');
   return at != NULL && dot != NULL && dot > text && at > dot + 1 && at[1];
 }
 
-/* A graph pops only existing entries of its stack and leaves one value. */
+/* Checks the steps of a gradient graph as a stack machine: each step pops only
+ * values that are on the stack, and one value remains at the end. */
 static tn_code check_steps(const tn_op *op, const tn_input_gradient *g,
                            const uint32_t *limits) {
   const bool graph = op->gradient->kind == TN_GRADIENT_GRAPH;
@@ -157,7 +162,7 @@ static tn_code check_steps(const tn_op *op, const tn_input_gradient *g,
     if (call ? step->index > height : step->index >= limits[step->what])
       return tn__fail(TN_PLUGIN, "step %u uses an entry that does not exist",
                       i);
-    if (call != is_step_op(step->op))
+    if (call != is_operator_step(step->op))
       return tn__fail(TN_PLUGIN, "step %u names no operator", i);
     height = call ? height - step->index + 1 : height + 1;
   }
@@ -206,8 +211,9 @@ static tn_code check_dtype_vars(const tn_op *op) {
   return TN_OK;
 }
 
-/* The time for an inference grows faster than these numbers. */
-static tn_code check_counts(const tn_op *op) {
+/* Checks the numbers of operands and variables of an operator. The time of
+ * shape inference grows faster than these numbers. */
+static tn_code check_operator_counts(const tn_op *op) {
   TN__TRY(check_count("inputs", op->n_inputs, TNM_MOST_OPERANDS));
   TN__TRY(check_count("outputs", op->n_outputs, TNM_MOST_OPERANDS));
   TN__TRY(check_count("states", op->n_aux, TNM_MOST_OPERANDS));
@@ -218,7 +224,7 @@ static tn_code check_counts(const tn_op *op) {
 
 static tn_code check_body(const tn_op *op) {
   const tnm_fields params = {op->params, op->n_params, op->params_size};
-  TN__TRY(check_counts(op));
+  TN__TRY(check_operator_counts(op));
   TN__TRY(tnm_check_name("an operator", op->name, false));
   if (!op->interface)
     return tn__fail(TN_PLUGIN, "interface is 0; releases count from 1");
@@ -235,7 +241,7 @@ static tn_code check_body(const tn_op *op) {
   return check_gradient(op);
 }
 
-static bool needs_hook(const tn_op *op) {
+static bool needs_infer_function(const tn_op *op) {
   bool hook = false;
   for (uint32_t i = 0; i < op->n_inputs; ++i)
     hook = hook || op->inputs[i]->shape_kind == TN_SHAPE_HOOK;
@@ -248,7 +254,7 @@ static bool needs_hook(const tn_op *op) {
 
 tn_code tnm_check_op(const tn_op *op, bool code) {
   TN__TRY(check_body(op));
-  if (code && needs_hook(op) && !op->infer)
+  if (code && needs_infer_function(op) && !op->infer)
     return tn__fail(TN_PLUGIN, "a shape is left to a hook, but infer is NULL");
   return TN_OK;
 }

@@ -12,7 +12,7 @@ enum { ENCODING_VERSION = 1 };
 
 /* ------------------------------------------------------------------ writing */
 
-static void put_varint(tn__buf *out, uint64_t value) {
+static void write_varint(tn__buf *out, uint64_t value) {
   uint8_t bytes[10];
   size_t n = 0;
   while (value >= 0x80) {
@@ -23,81 +23,81 @@ static void put_varint(tn__buf *out, uint64_t value) {
   tn__buf_bytes(out, bytes, n);
 }
 
-static void put_fixed(uint8_t *to, uint64_t value, size_t n) {
+static void write_fixed(uint8_t *to, uint64_t value, size_t n) {
   for (size_t i = 0; i < n; ++i) to[i] = (uint8_t)(value >> (8 * i));
 }
 
-static void put_scalar(tn__buf *out, const tnm_member *m, uint64_t raw) {
+static void write_scalar(tn__buf *out, const tnm_member *m, uint64_t raw) {
   uint8_t bits[8];
   if (m->form != TNM_F64) {
-    put_varint(out, raw);
+    write_varint(out, raw);
     return;
   }
-  put_fixed(bits, raw, sizeof bits);
+  write_fixed(bits, raw, sizeof bits);
   tn__buf_bytes(out, bits, sizeof bits);
 }
 
-static void put_text(tn__buf *out, const char *text) {
+static void write_text(tn__buf *out, const char *text) {
   size_t n = text ? strlen(text) : 0;
-  put_varint(out, text ? n + 1 : 0);
+  write_varint(out, text ? n + 1 : 0);
   if (n) tn__buf_bytes(out, text, n);
 }
 
-static void put_struct(tn__buf *out, const tnm_table *table,
-                       const void *object);
+static void write_struct(tn__buf *out, const tnm_table *table,
+                         const void *object);
 
-static void put_element(tn__buf *out, const tnm_member *m, const void *array,
-                        size_t i) {
+static void write_element(tn__buf *out, const tnm_member *m, const void *array,
+                          size_t i) {
   switch (m->form) {
     case TNM_TEXTS:
-      put_text(out, ((const char *const *)array)[i]);
+      write_text(out, ((const char *const *)array)[i]);
       break;
     case TNM_U32S:
-      put_varint(out, ((const uint32_t *)array)[i]);
+      write_varint(out, ((const uint32_t *)array)[i]);
       break;
     case TNM_U64S:
-      put_varint(out, ((const uint64_t *)array)[i]);
+      write_varint(out, ((const uint64_t *)array)[i]);
       break;
     default:
-      put_struct(out, m->of, tnm_get_element(m, array, i));
+      write_struct(out, m->of, tnm_get_element(m, array, i));
   }
 }
 
-static void put_member(tn__buf *out, const tnm_table *table, const void *object,
-                       const tnm_member *m) {
+static void write_member(tn__buf *out, const tnm_table *table,
+                         const void *object, const tnm_member *m) {
   if (m->form <= TNM_F64) {
-    put_scalar(out, m, tnm_get_scalar(table, object, m));
+    write_scalar(out, m, tnm_get_scalar(table, object, m));
     return;
   }
   const void *pointer = tnm_get_pointer(table, object, m);
   if (m->form == TNM_TEXT) {
-    put_text(out, pointer);
+    write_text(out, pointer);
   } else if (m->form == TNM_POINTER) {
-    put_varint(out, pointer ? 1 : 0);
-    if (pointer) put_struct(out, m->of, pointer);
+    write_varint(out, pointer ? 1 : 0);
+    if (pointer) write_struct(out, m->of, pointer);
   } else {
     uint32_t n = tnm_get_count(table, object, m);
-    put_varint(out, n);
-    for (size_t i = 0; i < n; ++i) put_element(out, m, pointer, i);
+    write_varint(out, n);
+    for (size_t i = 0; i < n; ++i) write_element(out, m, pointer, i);
   }
 }
 
-static void put_struct(tn__buf *out, const tnm_table *table,
-                       const void *object) {
+static void write_struct(tn__buf *out, const tnm_table *table,
+                         const void *object) {
   const uint8_t length[4] = {0};
   size_t at = out->n;
   if (table->first_size) tn__buf_bytes(out, length, sizeof length);
   for (size_t i = 0; i < table->n_members; ++i)
-    put_member(out, table, object, &table->members[i]);
+    write_member(out, table, object, &table->members[i]);
   if (table->first_size && !out->failed)
-    put_fixed((uint8_t *)out->s + at, out->n - at - sizeof length,
-              sizeof length);
+    write_fixed((uint8_t *)out->s + at, out->n - at - sizeof length,
+                sizeof length);
 }
 
 void tn__tables_encode(const tn_plugin *plugin, tn__buf *out) {
   const uint8_t version = ENCODING_VERSION;
   tn__buf_bytes(out, &version, 1);
-  put_struct(out, &tnm_table_plugin, plugin);
+  write_struct(out, &tnm_table_plugin, plugin);
 }
 
 /* ------------------------------------------------------------------ reading */

@@ -28,7 +28,8 @@ const char *tnm_code_at(size_t index) {
   return found == NULL ? NULL : found->code;
 }
 
-/* A lint has the code W0101 as a warning and E0101 as an error. */
+/* Tests whether a user who writes the code `asked` means the entry `code`. A
+ * lint has the code W0101 as a warning and E0101 as an error. */
 static bool is_requested(const char *code, const char *asked) {
   if (strcmp(code, asked) == 0) return true;
   return code[0] == 'W' && asked[0] == 'E' && strcmp(code + 1, asked + 1) == 0;

@@ -10,14 +10,16 @@ typedef struct tnm_code {
   const char *text;
 } tnm_code;
 
-/* A table entry: the rule and its reason, a wrong and a right example. */
+/* Makes a table entry: the rule and its reason, a wrong example and a right
+ * example. */
 #define TNM_CODE(code, title, why, wrong, right)            \
   {                                                         \
     code, code ": " title "\n\n" why "\n\nwrong:\n\n" wrong \
                "\n\nright:\n\n" right "\n"                  \
   }
 
-/* Tables in order of their codes, each ended by an entry without a code. */
+/* Tables of messages, each in ascending order of codes. An entry with code NULL
+ * ends each table. */
 extern const tnm_code tnm_codes_form[];        /* E0001 to E0029 */
 extern const tnm_code tnm_codes_expressions[]; /* E0030 to E0049 */
 extern const tnm_code tnm_codes_rules[];       /* E0051 to E0079 */

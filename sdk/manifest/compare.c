@@ -7,7 +7,8 @@
 
 #include "tables.h"
 
-/* The place of the walk: a member, or an element of one, inside `up`. */
+/* The place of the member that is compared now: the member, or one element of
+ * it, in the struct at place `up`. */
 typedef struct path {
   const struct path *up;
   const char *name;
@@ -20,16 +21,16 @@ typedef struct comparison {
   bool differs;
 } comparison;
 
-static void put_path(tn__buf *out, const path *p) {
+static void print_path(tn__buf *out, const path *p) {
   if (p->up) {
-    put_path(out, p->up);
+    print_path(out, p->up);
     tn__buf_add(out, ".");
   }
   tn__buf_add(out, "%s", p->name);
   if (p->index >= 0) tn__buf_add(out, "[%" PRId64 "]", p->index);
 }
 
-static void put_raw(tn__buf *out, const tnm_member *m, uint64_t raw) {
+static void print_number(tn__buf *out, const tnm_member *m, uint64_t raw) {
   double f;
   memcpy(&f, &raw, sizeof f);
   if (m->form == TNM_F64)
@@ -44,7 +45,7 @@ static void put_raw(tn__buf *out, const tnm_member *m, uint64_t raw) {
     tn__buf_add(out, "%" PRIu64, raw);
 }
 
-static void put_view(tn__buf *out, tnm_view view) {
+static void print_text(tn__buf *out, tnm_view view) {
   enum { SHOWN = 60 };
   if (!view.s)
     tn__buf_add(out, "absent");
@@ -54,19 +55,19 @@ static void put_view(tn__buf *out, tnm_view view) {
 }
 
 /* Compares two numbers of the form of `m`. */
-static void same_raw(comparison *c, const path *p, const tnm_member *m,
-                     const uint64_t raw[2]) {
+static void compare_number(comparison *c, const path *p, const tnm_member *m,
+                           const uint64_t raw[2]) {
   if (c->reader.why || raw[0] == raw[1]) return;
   c->differs = true;
-  put_path(&c->message, p);
+  print_path(&c->message, p);
   tn__buf_add(&c->message, " is ");
-  put_raw(&c->message, m, raw[0]);
+  print_number(&c->message, m, raw[0]);
   tn__buf_add(&c->message, " in the note, ");
-  put_raw(&c->message, m, raw[1]);
+  print_number(&c->message, m, raw[1]);
   tn__buf_add(&c->message, " in the descriptor");
 }
 
-static void same_text(comparison *c, const path *p, const char *have) {
+static void compare_text(comparison *c, const path *p, const char *have) {
   tnm_view view = tnm_read_text(&c->reader);
   tnm_view other = {have, have ? strlen(have) : 0};
   if (c->reader.why) return;
@@ -74,76 +75,78 @@ static void same_text(comparison *c, const path *p, const char *have) {
       (!have || !memcmp(view.s, have, view.n)))
     return;
   c->differs = true;
-  put_path(&c->message, p);
+  print_path(&c->message, p);
   tn__buf_add(&c->message, " is ");
-  put_view(&c->message, view);
+  print_text(&c->message, view);
   tn__buf_add(&c->message, " in the note, ");
-  put_view(&c->message, other);
+  print_text(&c->message, other);
   tn__buf_add(&c->message, " in the descriptor");
 }
 
 static void report_missing(comparison *c, const path *p) {
   c->differs = true;
-  put_path(&c->message, p);
+  print_path(&c->message, p);
   tn__buf_add(&c->message,
               " is in the note, but is NULL in the "
               "descriptor");
 }
 
-static void same_struct(comparison *c, const path *p, const tnm_table *table,
-                        const void *object);
+static void compare_struct(comparison *c, const path *p, const tnm_table *table,
+                           const void *object);
 
-static void same_element(comparison *c, const path *p, const tnm_member *m,
-                         const void *array) {
+static void compare_element(comparison *c, const path *p, const tnm_member *m,
+                            const void *array) {
   const tnm_member number = {.form = TNM_U64};
   size_t i = (size_t)p->index;
   if (m->form == TNM_TEXTS) {
-    same_text(c, p, ((const char *const *)array)[i]);
+    compare_text(c, p, ((const char *const *)array)[i]);
   } else if (m->form == TNM_U32S || m->form == TNM_U64S) {
     uint64_t wide = m->form == TNM_U32S ? ((const uint32_t *)array)[i]
                                         : ((const uint64_t *)array)[i];
-    same_raw(c, p, &number,
-             (uint64_t[2]){tnm_read_varint(&c->reader, UINT64_MAX), wide});
+    compare_number(
+        c, p, &number,
+        (uint64_t[2]){tnm_read_varint(&c->reader, UINT64_MAX), wide});
   } else {
     const void *element = tnm_get_element(m, array, i);
     if (element)
-      same_struct(c, p, m->of, element);
+      compare_struct(c, p, m->of, element);
     else
       report_missing(c, p);
   }
 }
 
-static void same_array(comparison *c, path *p, const tnm_member *m,
-                       const void *array, uint32_t have) {
+static void compare_array(comparison *c, path *p, const tnm_member *m,
+                          const void *array, uint32_t have) {
   const tnm_member number = {.form = TNM_U64};
   const path length = {p, "length", -1};
   uint32_t n = tnm_read_count(&c->reader, m);
-  same_raw(c, &length, &number, (uint64_t[2]){n, have});
+  compare_number(c, &length, &number, (uint64_t[2]){n, have});
   if (n && !array && !c->differs) report_missing(c, p);
   for (size_t i = 0; i < n && !c->differs && !c->reader.why; ++i) {
     p->index = (int64_t)i;
-    same_element(c, p, m, array);
+    compare_element(c, p, m, array);
   }
 }
 
-static void same_member(comparison *c, path *p, const tnm_table *table,
-                        const void *object, const tnm_member *m) {
+static void compare_member(comparison *c, path *p, const tnm_table *table,
+                           const void *object, const tnm_member *m) {
   const void *pointer = tnm_get_pointer(table, object, m);
   if (m->form == TNM_TEXT) {
-    same_text(c, p, pointer);
+    compare_text(c, p, pointer);
   } else if (m->form == TNM_POINTER) {
     const tnm_member number = {.form = TNM_U64};
     uint64_t there = tnm_read_varint(&c->reader, 1);
-    same_raw(c, p, &number, (uint64_t[2]){there, pointer ? 1 : 0});
-    if (there && pointer) same_struct(c, p, m->of, pointer);
+    compare_number(c, p, &number, (uint64_t[2]){there, pointer ? 1 : 0});
+    if (there && pointer) compare_struct(c, p, m->of, pointer);
   } else {
-    same_array(c, p, m, pointer, tnm_get_count(table, object, m));
+    compare_array(c, p, m, pointer, tnm_get_count(table, object, m));
   }
 }
 
-/* A member that an older writer did not know must be zero. */
-static void same_as_zero(comparison *c, path *p, const tnm_table *table,
-                         const void *object, const tnm_member *m) {
+/* Compares a member with zero. The writer of the note was older than the
+ * member, so the note does not contain it. */
+static void compare_with_zero(comparison *c, path *p, const tnm_table *table,
+                              const void *object, const tnm_member *m) {
   bool zero = false;
   if (m->form <= TNM_F64)
     zero = tnm_get_scalar(table, object, m) == 0;
@@ -153,15 +156,16 @@ static void same_as_zero(comparison *c, path *p, const tnm_table *table,
     zero = tnm_get_count(table, object, m) == 0;
   if (zero) return;
   c->differs = true;
-  put_path(&c->message, p);
+  print_path(&c->message, p);
   tn__buf_add(&c->message,
               " is not in the note, which an older opgen wrote, but in the "
               "descriptor");
 }
 
-/* Most members are equal numbers: they need no call in this loop. */
-static void same_struct(comparison *c, const path *up, const tnm_table *table,
-                        const void *object) {
+/* Compares all members of a struct. Most of them are equal numbers, which this
+ * loop compares without a call. */
+static void compare_struct(comparison *c, const path *up,
+                           const tnm_table *table, const void *object) {
   const uint8_t *outer = tnm_read_enter(&c->reader, table);
   const tnm_member *m = table->members;
   path p = {up, NULL, -1};
@@ -177,11 +181,11 @@ static void same_struct(comparison *c, const path *up, const tnm_table *table,
     p.name = m->name;
     p.index = -1;
     if (ended)
-      same_as_zero(c, &p, table, object, m);
+      compare_with_zero(c, &p, table, object, m);
     else if (m->form <= TNM_F64)
-      same_raw(c, &p, m, raw);
+      compare_number(c, &p, m, raw);
     else
-      same_member(c, &p, table, object, m);
+      compare_member(c, &p, table, object, m);
     if (c->differs) return;
   }
   tnm_read_leave(&c->reader, table, outer);
@@ -193,7 +197,7 @@ tn_code tn__tables_compare(const tn__env *env, const tn_plugin *plugin,
   tn_code rc = TN_OK;
   tnm_byte_reader_open(&c.reader, bytes, n);
   tn__buf_init(&c.message, env);
-  same_struct(&c, NULL, &tnm_table_plugin, plugin);
+  compare_struct(&c, NULL, &tnm_table_plugin, plugin);
   if (!c.differs)
     rc = tnm_byte_reader_close(&c.reader);
   else if (c.message.failed)

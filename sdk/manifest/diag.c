@@ -51,10 +51,10 @@ tnm_pos tnm_pos_start(uint32_t file) {
   return (tnm_pos){.line = 1, .column = 1, .length = 1, .file = file};
 }
 
-/* Two names on a command line may lead to one file. Its mistakes are reported
- * once. */
-static bool has_file(const tnm_diags *diags, const char *name, const char *text,
-                     size_t n, uint32_t *index) {
+/* Finds a registered file with this name and text. Two names on a command line
+ * may lead to one file; its mistakes are reported once. */
+static bool find_same_file(const tnm_diags *diags, const char *name,
+                           const char *text, size_t n, uint32_t *index) {
   for (size_t i = 0; i < diags->files.n; ++i) {
     const tnm_file *file = diags->files.v[i];
     if (file->n != n || strcmp(file->name, name) != 0 ||
@@ -69,7 +69,7 @@ static bool has_file(const tnm_diags *diags, const char *name, const char *text,
 uint32_t tnm_diags_add_file(tnm_diags *diags, const char *name,
                             const char *text, size_t n) {
   uint32_t known = 0;
-  if (has_file(diags, name, text, n, &known)) return known;
+  if (find_same_file(diags, name, text, n, &known)) return known;
   tnm_file *file = tn__arena_alloc(&diags->arena, sizeof *file);
   char *name_copy = tn__arena_text(&diags->arena, name, strlen(name));
   char *text_copy = tn__arena_text(&diags->arena, text, n);
@@ -95,8 +95,8 @@ const char *tnm_diags_get_text(const tnm_diags *diags, uint32_t file,
   return found->text;
 }
 
-/* Most bytes of one text. A manifest may hold a word of a megabyte, which a
- * message should not repeat. */
+/* Maximal number of bytes of one text in a message. A manifest may contain a
+ * word of a megabyte, which a message should not repeat. */
 enum { MAX_TEXT = 2000 };
 
 /* Shortens a text to MAX_TEXT bytes at a whole character, with three dots. */
@@ -106,8 +106,9 @@ static void shorten_text(char *text) {
   memcpy(text + n, "...", 4);
 }
 
-/* Replaces line ends: a message is one line, whatever text it quotes. */
-static void make_line(char *text) {
+/* Replaces line ends by blanks. A message is one line, even if it quotes a text
+ * of several lines. */
+static void replace_line_ends(char *text) {
   for (; *text != '\0'; ++text)
     if ((unsigned char)*text < ' ' || *text == 0x7f) *text = ' ';
 }
@@ -124,7 +125,7 @@ static char *format_text(tnm_diags *diags, const char *format, va_list args) {
   if (text == NULL) return NULL;
   vsnprintf(text, n + 1, format, args);
   if (wanted > MAX_TEXT) shorten_text(text);
-  make_line(text);
+  replace_line_ends(text);
   return text;
 }
 
@@ -135,9 +136,10 @@ int tnm_pos_compare(tnm_pos a, tnm_pos b) {
   return 0;
 }
 
-/* Families lower the same text once per member: report one cause once. */
-static bool is_known(const tnm_diags *diags, const tnm_diag_spec *spec,
-                     const char *text) {
+/* Tests whether the same message exists at the same place. A family lowers its
+ * shared text once for each member, but one mistake is reported once. */
+static bool has_message(const tnm_diags *diags, const tnm_diag_spec *spec,
+                        const char *text) {
   for (size_t i = 0; i < diags->by_id.n; ++i) {
     const tnm_message *m = diags->by_id.v[i];
     if (tnm_pos_compare(m->spec.pos, spec->pos) == 0 &&
@@ -147,7 +149,7 @@ static bool is_known(const tnm_diags *diags, const tnm_diag_spec *spec,
   return false;
 }
 
-static size_t sorted_place(const tnm_diags *diags, tnm_pos pos) {
+static size_t find_sorted_index(const tnm_diags *diags, tnm_pos pos) {
   size_t at = diags->sorted.n;
   while (at > 0) {
     const tnm_message *before = diags->sorted.v[at - 1];
@@ -161,7 +163,7 @@ static bool keep_message(tnm_diags *diags, tnm_message *message) {
   if (tn__vec_reserve(diags->env, &diags->by_id, 1) != TN_OK ||
       tn__vec_reserve(diags->env, &diags->sorted, 1) != TN_OK)
     return false;
-  size_t at = sorted_place(diags, message->spec.pos);
+  size_t at = find_sorted_index(diags, message->spec.pos);
   tn__vec_insert_reserved(&diags->sorted, at, message);
   tn__vec_insert_reserved(&diags->by_id, diags->by_id.n, message);
   return true;
@@ -198,13 +200,13 @@ size_t tnm_diag_add(tnm_diags *diags, const tnm_diag_spec *spec,
   va_end(args);
   tnm_diag_spec placed = *spec;
   if (text != NULL) placed.pos = tnm_diags_file_pos(diags, spec->pos);
-  if (text != NULL && is_known(diags, &placed, text)) return DROPPED;
+  if (text != NULL && has_message(diags, &placed, text)) return DROPPED;
   count_message(diags, &placed);
   return text == NULL ? DROPPED : add_message(diags, &placed, text);
 }
 
 /* Adds a line to a kept message. */
-static void add_extra(tnm_diags *diags, size_t id, tnm_extra extra) {
+static void add_extra_line(tnm_diags *diags, size_t id, tnm_extra extra) {
   if (id >= diags->by_id.n || extra.text == NULL) return;
   tnm_message *message = diags->by_id.v[id];
   tnm_extra *kept = tn__arena_alloc(&diags->arena, sizeof *kept);
@@ -222,7 +224,7 @@ void tnm_diag_add_note(tnm_diags *diags, size_t id, const char *format, ...) {
   tnm_extra extra = {.kind = TNM_NOTE};
   extra.text = format_text(diags, format, args);
   va_end(args);
-  add_extra(diags, id, extra);
+  add_extra_line(diags, id, extra);
 }
 
 void tnm_diag_add_help(tnm_diags *diags, size_t id, const char *format, ...) {
@@ -231,7 +233,7 @@ void tnm_diag_add_help(tnm_diags *diags, size_t id, const char *format, ...) {
   tnm_extra extra = {.kind = TNM_HELP};
   extra.text = format_text(diags, format, args);
   va_end(args);
-  add_extra(diags, id, extra);
+  add_extra_line(diags, id, extra);
 }
 
 void tnm_diag_add_place(tnm_diags *diags, size_t id, tnm_pos pos,
@@ -241,5 +243,5 @@ void tnm_diag_add_place(tnm_diags *diags, size_t id, tnm_pos pos,
   tnm_extra extra = {.kind = TNM_ALSO, .pos = pos};
   extra.text = format_text(diags, format, args);
   va_end(args);
-  add_extra(diags, id, extra);
+  add_extra_line(diags, id, extra);
 }

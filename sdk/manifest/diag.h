@@ -14,7 +14,8 @@ typedef struct tnm_file {
 
 enum { TNM_NOTE = 1, TNM_HELP = 2, TNM_ALSO = 3 };
 
-/* An addition to a message: a note, a help, or a second place. */
+/* An addition to a message: a note, a help line, or a second place in the file.
+ */
 typedef struct tnm_extra {
   struct tnm_extra *next;
   int kind;
@@ -42,9 +43,9 @@ struct tnm_diags {
 
 const tnm_file *tnm_diags_get_file(const tnm_diags *diags, uint32_t index);
 
-/* The place in the file. A position inside a text that tnm_diags_add_quoted
- * registered counts characters of that text, so it is converted; all others
- * stay. */
+/* Converts a position to one in the file. A position within a text of
+ * tnm_diags_add_quoted counts the characters of that text, without escapes; it
+ * becomes a position in the file. Other positions are returned unchanged. */
 tnm_pos tnm_diags_file_pos(const tnm_diags *diags, tnm_pos pos);
 
 /* Compares by file, line and column. */

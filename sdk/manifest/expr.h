@@ -41,8 +41,9 @@ tnm_token tnm_read_token(tnm_lexer *lexer);
 
 /* ------------------------------------------------------------------ grammar */
 
-/* The kind of a name before it is resolved: `text` is the name. TNM_GRAD keeps
- * the name of the output in `text`, TNM_CALL the name of the function. */
+/* The kind of a node that is a name which is not resolved yet; `text` is the
+ * name. After resolving, TNM_GRAD has the name of the output in `text`, and
+ * TNM_CALL the name of the function. */
 enum { TNM_NAME = 0 };
 
 typedef struct tnm_parser {
@@ -55,27 +56,34 @@ typedef struct tnm_parser {
 
 void tnm_parser_init(tnm_parser *parser, const tnm_source *source);
 
-/* Parses the longest expression. NULL after a message, or without one if the
- * arena is exhausted. */
+/* Parses the longest expression that begins at the next token. Returns NULL
+ * after it has added a message, or without a message if the arena is exhausted.
+ */
 tnm_expr *tnm_parser_read_expr(tnm_parser *parser);
 
-/* Skips the sign `op` if it is the next token; false if it is not. */
+/* Skips the operator `op` if it is the next token. Returns false if the next
+ * token is another one. */
 bool tnm_parser_accept_op(tnm_parser *parser, char op);
 
-/* True at the end of the text, otherwise false after a message. */
+/* Checks that no token follows. Returns false after it has added a message
+ * about the next token. */
 bool tnm_parser_expect_end(const tnm_parser *parser);
 
-/* Checks that a call has the `n` arguments of its function; false after a
- * message. */
+/* Checks that a call has `n` arguments, the number that its function requires.
+ * Returns false after it has added a message. */
 bool tnm_check_args(tnm_diags *diags, const tnm_expr *call, uint32_t n);
-/* Does the same; *id is the id of the message, for help lines. */
+/* Checks that a call has `n` arguments. Returns false after it has added a
+ * message; *id is the id of that message, so that the caller can add help
+ * lines. */
 bool tnm_count_args(tnm_diags *diags, const tnm_expr *call, uint32_t n,
                     size_t *id);
 
-/* Number of arguments that a node keeps; a wrong call may have more. */
+/* Number of arguments that the node of a call or an operator stores. A call
+ * with too many arguments in the manifest has more than this. */
 uint32_t tnm_expr_count_args(const tnm_expr *expr);
 
-/* The range from the first character of `from` to the last one of `to`. */
+/* Returns the position that covers the text from the first character of `from`
+ * to the last character of `to`. */
 tnm_pos tnm_pos_span(tnm_pos from, tnm_pos to);
 
 /* -------------------------------------------------------------------- names */
@@ -85,8 +93,8 @@ uint32_t tnm_scope_input(const tnm_scope *scope, const char *name);
 uint32_t tnm_scope_output(const tnm_scope *scope, const char *name);
 uint32_t tnm_scope_param(const tnm_scope *scope, const char *name);
 
-/* The valid names, for notes and suggestions. Zero-initialised except for
- * `arena`; names that do not fit in memory are missing. */
+/* A list of valid names, for notes and suggestions in messages. The caller
+ * zeroes it and sets `arena`. If memory runs out, the list is incomplete. */
 typedef struct tnm_names {
   tn__arena *arena;
   const char **v;
@@ -95,16 +103,20 @@ typedef struct tnm_names {
 } tnm_names;
 
 void tnm_names_add(tnm_names *names, const char *const *more, size_t n);
-/* Adds all names of a scope; gradients first, as `grad.out`. */
+/* Adds all names of a scope to the list. Gradients come first, as
+ * `grad.OUTPUT`. */
 void tnm_names_add_scope(tnm_names *names, const tnm_scope *scope);
-/* Adds "= note: in scope here: data, a, b"; nothing if there are no names. */
+/* Adds the line "= note: in scope here: data, a, b" to message `id`. Does
+ * nothing if the list of names is empty. */
 void tnm_names_add_note(const tnm_names *names, tnm_diags *diags, size_t id,
                         const char *what);
-/* Adds "= help: did you mean `data`?"; false without help if none is near. */
+/* Adds the line "= help: did you mean `data`?" to message `id`. Returns false,
+ * without a line, if no name is similar to `word`. */
 bool tnm_names_add_help(const tnm_names *names, tnm_diags *diags, size_t id,
                         const char *word);
-/* Adds "= help: `hard` is a value of `kind`; ... write `1`"; false if no
- * parameter has that value. */
+/* Adds the line "= help: `hard` is a value of `kind`; ... write `1`" to message
+ * `id`. Returns false, without a line, if no enum parameter has the value
+ * `word`. */
 bool tnm_add_enum_help(const tnm_scope *scope, tnm_diags *diags, size_t id,
                        const char *word);
 

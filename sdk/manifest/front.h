@@ -18,14 +18,16 @@ enum {
   TNM_MAX_NAME = 64
 };
 
-/* Decodes one character of UTF-8; returns its number of bytes, 0 if invalid. */
+/* Decodes the first character of a UTF-8 text of `n` bytes. Returns its number
+ * of bytes; 0 if it is invalid. */
 size_t tnm_decode_utf8(const char *text, size_t n, uint32_t *out);
 
-/* Columns of a terminal for a character: 0, 1 or 2. */
+/* Number of columns that a terminal uses for a character: 0, 1 or 2. */
 int tnm_character_width(uint32_t character);
 
-/* Refuses bytes that no manifest may contain: NUL, invalid UTF-8, control
- * characters, tabs. Adds at most one message. */
+/* Checks a manifest's text for bytes that no manifest may contain: NUL, invalid
+ * UTF-8, control characters, tabs. Adds at most one message; returns false
+ * after it. */
 bool tnm_text_check(tnm_diags *diags, uint32_t file, const char *text,
                     size_t n);
 
@@ -43,7 +45,8 @@ typedef struct tnm_tree {
   bool plain;       /* a scalar without quotes */
   bool one_line;    /* a scalar that begins and ends on one line */
   const char *text; /* of a scalar */
-  tnm_pos pos; /* its position; within quotes, the position of the content */
+  tnm_pos pos; /* position of the value in the file; of a text in quotes, the
+                  position of the text between the quotes */
   const char *key;
   tnm_pos key_pos;
   struct tnm_tree *first;
@@ -51,23 +54,26 @@ typedef struct tnm_tree {
   size_t n;
 } tnm_tree;
 
-/* Reads every YAML document of a checked text. False after a message or when
- * memory ran out; the documents before the mistake are kept in a list. */
+/* Reads all YAML documents of a text that tnm_text_check has accepted. Returns
+ * false after a message or if memory ran out; *documents then lists the
+ * documents before the mistake. */
 bool tnm_tree_read(tn__arena *arena, tnm_diags *diags, uint32_t file,
                    tnm_tree **documents);
 
-/* Registers a one-line text in quotes at `pos`. Its escapes are longer than the
- * characters they represent; messages then count the characters of the file. */
+/* Registers a text in quotes of one line that begins at `pos`. The file may
+ * contain longer escapes for its characters, so messages about it must count
+ * the characters of the file. */
 void tnm_diags_add_quoted(tnm_diags *diags, tnm_pos pos, const char *text);
 
 /* The text of a file known to `diags`. */
 const char *tnm_diags_get_text(const tnm_diags *diags, uint32_t file,
                                size_t *n);
 
-/* The value of a key, or NULL; a value of a wrong form counts as absent. */
+/* Returns the value of a key of a mapping. Returns NULL if the key is absent or
+ * its value has a wrong form. */
 tnm_tree *tnm_tree_get(const tnm_tree *map, const char *key);
 
-/* Tests for the key, even with a value of a wrong form. */
+/* Tests whether the mapping has the key, even if its value has a wrong form. */
 bool tnm_tree_has(const tnm_tree *map, const char *key);
 
 /* A position with one caret at the beginning of a file. */
@@ -83,13 +89,14 @@ typedef struct tnm_key {
   const char *doc;
 } tnm_key;
 
-/* One kind of mapping: "a parameter", its keys, ended by a key without a
- * name. */
+/* One kind of mapping, for example "a parameter", and the keys that it may
+ * have. A key with name NULL ends the keys. */
 typedef struct tnm_schema {
   const char *what;
   const char *noun;
   const tnm_key *keys;
-  bool open; /* other keys are names that another function checks */
+  bool open; /* true: the mapping may have other keys, for example names of
+                operands; another function checks those */
 } tnm_schema;
 
 extern const tnm_schema tnm_schema_plugin;
@@ -114,17 +121,19 @@ extern const tnm_schema tnm_schema_binding;
 extern const tnm_schema tnm_schema_bound_arg;
 extern const tnm_schema tnm_schema_result;
 
-/* Every kind of mapping, for documentation. Ended by NULL. */
+/* All kinds of mappings, for the documentation. NULL ends the list. */
 extern const tnm_schema *const tnm_schemas[];
 
-/* Checks the keys of a value and the forms of their values. False if the value
- * is no mapping; values of a wrong form are removed from it. */
+/* Checks the keys of a mapping and the forms of their values. Returns false if
+ * `value` is no mapping. Values of a wrong form are removed from the mapping.
+ */
 bool tnm_schema_keys(tnm_diags *diags, const tnm_schema *schema,
                      tnm_tree *value);
 /* Reports missing required keys. */
 void tnm_schema_required(tnm_diags *diags, const tnm_schema *schema,
                          const tnm_tree *value);
-/* Does both. */
+/* Checks the keys of a mapping, the forms of their values, and that all
+ * required keys exist. */
 bool tnm_schema_check(tnm_diags *diags, const tnm_schema *schema,
                       tnm_tree *value);
 
@@ -137,8 +146,8 @@ bool tnm_read_u32(tnm_diags *diags, const tnm_tree *node, uint32_t min,
                   uint32_t *out);
 bool tnm_read_double(tnm_diags *diags, const tnm_tree *node, double *out);
 bool tnm_read_bool(tnm_diags *diags, const tnm_tree *node, bool *out);
-/* The index of the word in `words`; `what` names their kind ("a device"). -1
- * after a message. */
+/* Returns the index of the scalar's word in `words`; -1 after a message. `what`
+ * names the kind of words in that message ("a device"). */
 int tnm_read_word(tnm_diags *diags, const tnm_tree *node, const char *what,
                   const char *const *words);
 /* Reads a type name ("f32"). */
@@ -147,10 +156,11 @@ bool tnm_read_dtype(tnm_diags *diags, const tnm_tree *node, tn_dtype *out);
 bool tnm_read_dtypes(tnm_diags *diags, const tnm_tree *list, uint64_t *out);
 /* Checks for a scalar with a value; reports everything else. */
 bool tnm_check_scalar(tnm_diags *diags, const tnm_tree *node, const char *what);
-/* Reads a name for users and for C, in lower case; `what` is the named
- * thing. */
+/* Checks a lower-case name that users write and that C code contains. `what`
+ * describes the named thing for messages ("an operator"). */
 bool tnm_read_name(tnm_diags *diags, const tnm_tree *node, const char *what);
-/* Reads a name for expressions and structs; refuses keywords. */
+/* Checks a name that expressions use and that becomes the name of a struct
+ * member; rejects keywords. `what` describes the named thing for messages. */
 bool tnm_read_member_name(tnm_diags *diags, const tnm_tree *node,
                           const char *what);
 /* Checks the name of a function or type of the author's C code. */
@@ -161,12 +171,14 @@ bool tnm_read_line(tnm_diags *diags, const tnm_tree *node);
 /* Parses an integer as users write it; false for any other text. */
 bool tnm_parse_int(const char *text, int64_t *out);
 bool tnm_parse_double(const char *text, double *out);
-/* The expected form of a text that is no integer: "a whole number", or, if it
- * is only too large, "a whole number of 64 bits". */
+/* Returns the form that a text should have had, for messages about a text that
+ * is no valid integer: "a whole number", or "a whole number of 64 bits" if the
+ * number is too large. */
 const char *tnm_expected_int(const char *text);
 const char *tnm_expected_double(const char *text);
 
-/* Adds help "did you mean", or, if no word is near, the list of words. */
+/* Adds a help line to message `id`: the candidate that is similar to `word`, or
+ * the list of all candidates. */
 void tnm_suggest_word(tnm_diags *diags, size_t id, const char *word,
                       const char *const *candidates, size_t n);
 
@@ -181,10 +193,11 @@ typedef struct tnm_reader {
   const tnm_text *text; /* replaces a file; may be NULL */
   const char *name;     /* name of the plugin */
   uint32_t release;
-  const char *init_symbol; /* symbols of tn_plugin.init and fini, or NULL */
+  const char *init_symbol; /* name of the author's function for tn_plugin.init;
+                              NULL: none */
   const char *fini_symbol;
-  bool target_only;  /* only its operators are needed: skips kernels_for and the
-                        checks of calls in gradients */
+  bool target_only;  /* true: read only the operators; skip kernels_for
+                        documents, and do not check calls in gradients */
   tn__vec operators; /* tnm_operator * */
   tn__vec files;     /* const char * */
   tn__map names;     /* tnm_operator * by name */
@@ -215,14 +228,16 @@ typedef struct tnm_call {
   tnm_call_param *params;
 } tnm_call;
 
-/* Checks reader->calls, once all operators are known. A call of a plugin that
- * is not available is checked when a gradient is computed. */
+/* Checks all calls in the graphs of gradients, after all operators have been
+ * read. A call of a plugin that is not available is checked later, when a host
+ * computes the gradient. */
 void tnm_check_calls(tnm_reader *reader);
-/* Finds operator "plugin.op@1" in the plugin that is read or in a plugin of
- * `--with`; NULL if it is unknown. */
+/* Finds the operator "plugin.op@1" in the plugin that is being read, or in the
+ * plugins of `--with`. Returns NULL if none has it. */
 const tn_op *tnm_find_called(tnm_reader *reader, const char *name);
-/* Reports gradients with graphs that contradict the shapes of their operators,
- * as far as patterns decide. Call it after tnm_check_calls. */
+/* Reports gradients with a graph that computes another shape than that of the
+ * input, if the patterns of shapes suffice to decide it. Call it after
+ * tnm_check_calls. */
 void tnm_check_graph_shapes(tnm_reader *reader);
 
 void tnm_reader_init(tnm_reader *reader, const tn__env *env, tn__arena *arena,
@@ -245,14 +260,18 @@ typedef struct tnm_lower {
   tnm_reader *reader;
   tn__arena *arena;
   tnm_diags *diags;
-  const tnm_tree *doc;     /* of a family's member: with the shared keys */
-  const char *target_name; /* "nn.convolution@1": the operator of its kernels */
+  const tnm_tree *doc;     /* mapping of the operator; of a member of a family,
+                              the member's mapping together with the shared keys
+                              */
+  const char *target_name; /* name of the operator of the kernels,
+                              "nn.convolution@1" */
   tn_op *op;
   tn_gradient *gradient; /* the gradient of op */
   tnm_operator *out;
   tn_field **params;
   tnm_operands operands[3]; /* by TN_OPERAND_* */
-  /* One mistake is reported once: consequences of it are skipped. */
+  /* The flags below prevent messages about the consequences of a mistake that
+   * was already reported. */
   bool incomplete; /* a parameter or operand was dropped */
   bool untyped;    /* the type of an operand is invalid */
   bool unshaped;   /* the shape of an operand is invalid */
@@ -270,14 +289,15 @@ void *tnm_alloc_array(tn__arena *arena, size_t n, size_t size) TN_MUST_USE;
 char *tnm_format_text(tn__arena *arena, const char *format, ...)
     TN_PRINTF(2, 3);
 
-/* The beginning of kernel ids: "plugin.op", and from interface 2 on
- * "plugin.op.v2", so that two interfaces of one operator can be loaded
- * together. */
+/* Returns the begin of the kernel ids of an operator: "plugin.op", or
+ * "plugin.op.v2" for interface 2. So two interfaces of one operator can be
+ * loaded together. */
 const char *tnm_kernel_stem(const tnm_lower *lower);
 
 /* The text of a key, or NULL. */
 const char *tnm_get_text(const tnm_tree *map, const char *key);
-/* The truth value of a key; false if there is none. */
+/* Returns the boolean value of a key of a mapping; false if the mapping does
+ * not have the key. */
 bool tnm_get_bool(tnm_diags *diags, const tnm_tree *map, const char *key);
 
 /* A set of names; each may occur once. */
@@ -286,11 +306,12 @@ typedef struct tnm_unique {
   size_t n;
 } tnm_unique;
 bool tnm_unique_init(tnm_unique *names, tn__arena *arena, size_t capacity);
-/* False after a message if the set already has the name. */
+/* Adds the name in `node` to the set. Returns false after a message if the set
+ * already has that name. */
 bool tnm_unique_add(tnm_unique *names, tnm_diags *diags, const tnm_tree *node);
 
-/* `since` and `deprecated` of any item: from `least` to the plugin's
- * release. */
+/* The values of the keys `since` and `deprecated` of an operator, parameter or
+ * operand. Both are releases, from `least` to the release of the plugin. */
 typedef struct tnm_life {
   uint32_t since;
   uint32_t deprecated_since;
@@ -298,23 +319,27 @@ typedef struct tnm_life {
 } tnm_life;
 tnm_life tnm_read_life(const tnm_reader *reader, const tnm_tree *map,
                        uint32_t least);
-/* Reports a `since` that is lower than the one of the item before it. */
+/* Reports a mistake if `since` is lower than `before`, the `since` of the
+ * previous item of the list. */
 void tnm_check_since(tnm_diags *diags, const tnm_tree *map, const char *what,
                      uint32_t before, uint32_t since);
 
-/* Checks for `opgen: 1`, the only format; the schema reports its absence. After
- * false, the document is skipped. */
+/* Checks that a document has the key `opgen: 1`, the only format. The check of
+ * the schema reports a missing key. If the function returns false, the caller
+ * skips the document. */
 bool tnm_check_format(tnm_reader *reader, const tnm_tree *document);
 
-/* The steps, in order; each reports its mistakes and keeps all valid
- * results. */
+/* The functions below are the steps of lowering, in order. Each one reports
+ * mistakes and keeps all valid results. */
 void tnm_lower_document(tnm_reader *reader, tnm_tree *document,
                         const char *file);
-/* Lowers one operator from its mapping; `parent` if it was derived. */
+/* Lowers one operator from its mapping `doc`. `parent` is the operator that the
+ * new one was derived from; NULL if an author wrote the mapping. */
 tnm_operator *tnm_lower_one(tnm_reader *reader, const tnm_tree *doc,
                             const char *file, const tnm_operator *parent);
-/* Appends NAME_grad for every earlier operator with formulas as gradients,
- * unless the manifests define it. */
+/* Appends an operator NAME_grad for each operator NAME with a gradient of
+ * formulas, unless the manifests define NAME_grad. NAME_grad computes that
+ * gradient, so it can be differentiated again. */
 void tnm_lower_second_order(tnm_reader *reader);
 void tnm_lower_kernels_for(tnm_reader *reader, const tnm_tree *document,
                            const char *file);
@@ -322,69 +347,77 @@ void tnm_lower_kernels_for(tnm_reader *reader, const tnm_tree *document,
 tnm_operator *tnm_new_operator(tnm_reader *reader, const char *file,
                                tnm_pos pos);
 
-/* Lowers a list of parameters or options to fields with offsets. `size` gets
- * the size of the struct. */
+/* Lowers a list of parameters or options to fields of a C struct, with their
+ * offsets. *size becomes the size of that struct. */
 tn_field **tnm_lower_fields(const tnm_reader *reader, const tnm_tree *list,
                             uint32_t since, uint32_t *n, uint32_t *size);
 /* Checks that text is a value of a field; otherwise reports it at `node`. */
 bool tnm_check_value(tnm_diags *diags, const tn_field *field,
                      const tnm_tree *node, const char *what);
-/* A scalar or list in the notation of users: "[1, 2]". */
+/* Prints a scalar or list in the notation of users, for example "[1, 2]". */
 const char *tnm_value_text(tn__arena *arena, const tnm_tree *node);
 
 void tnm_lower_dtypes(tnm_lower *lower);
 void tnm_lower_operands(tnm_lower *lower);
 void tnm_lower_shapes(tnm_lower *lower);
 void tnm_lower_requires(tnm_lower *lower);
-/* Reports inputs and states with a shape that no rule relates to the others. */
+/* Reports inputs and states with a shape that no rule of the operator relates
+ * to the shapes of its other inputs and states. */
 void tnm_check_related(const tnm_lower *lower);
 void tnm_lower_forward(tnm_lower *lower);
 void tnm_lower_gradient(tnm_lower *lower);
-/* Lowers `gradient: auto` at `at`; all[] are the op's input gradients. */
+/* Lowers `gradient: auto`, the value at `at`: derives the gradient of each
+ * input from the formulas of `forward`. all[i] becomes the gradient of input i.
+ */
 void tnm_lower_auto(tnm_lower *lower, const tnm_tree *at,
                     tn_input_gradient **all);
-/* Tests for the gradient of a broadcast: an input has the shape of the loop,
- * and outputs are summed to the shapes of other inputs. */
+/* Tests whether the operator is the gradient of a broadcasting operator: it
+ * computes over the shape to which its inputs are broadcast, and sums an output
+ * down to the shape of an input. */
 bool tnm_is_summed(const tnm_lower *lower);
-/* Sets text, needs and in-place of each input gradient in `all` from its
- * formula, and the operator's backward formulas. Inputs under `stop` get none.
- */
+/* Sets the formula, the needs and the in-place input of each input gradient in
+ * `all`, and the operator's backward formulas. Inputs under `stop` get no
+ * gradient. */
 void tnm_set_formulas(tnm_lower *lower, tnm_formula *formulas,
                       tn_input_gradient **all);
-/* Lowers one entry of `gradient: {graph: ...}`: the steps of one input's
- * gradient. */
+/* Lowers one entry of `gradient: {graph: ...}` to the steps that compute the
+ * gradient of one input. */
 void tnm_lower_graph(tnm_lower *lower, const tnm_tree *entry,
                      tn_input_gradient *gradient);
-/* Lowers `gradient: {linear: ...}`, or NULL; all[] are the op's input
- * gradients, with their needs. */
+/* Lowers `gradient: {linear: ...}`; `list` may be NULL. all[i] is the gradient
+ * of input i, with its needs already set. */
 void tnm_lower_linear(tnm_lower *lower, const tnm_tree *list,
                       tn_input_gradient **all);
 /* Reports that the operator has no operand of that name. */
 void tnm_report_operand(tnm_lower *lower, tnm_pos pos, uint32_t list,
                         const char *name);
-/* Reports functions in a formula of `forward` that integers do not have, if its
- * operands may be integers. */
+/* Reports functions in a forward formula that are not defined for integers, if
+ * an operand of the formula may have an integer type. */
 void tnm_check_classes(const tnm_lower *lower, const tnm_formula *formula);
 void tnm_lower_generated(tnm_lower *lower);
 void tnm_lower_kernels(tnm_lower *lower);
 void tnm_lower_examples(tnm_lower *lower);
 void tnm_lower_binding(tnm_lower *lower);
 
-/* Tests whether all n items of a list of the document were valid. */
+/* Tests whether the list under `key` of the document has exactly `n` items: the
+ * reader has dropped no invalid item. An absent list counts as whole. */
 bool tnm_is_whole(const tnm_lower *lower, const char *key, uint32_t n);
 
-/* Index of a name in a list (TN_OPERAND_*), or TN_NONE. */
+/* Returns the index of the operand with this name in a list (TN_OPERAND_*);
+ * TN_NONE if the list has no such operand. */
 uint32_t tnm_find_operand(const tnm_lower *lower, uint32_t list,
                           const char *name);
 
 /* Tests whether two operands have the same shape in every call. */
 bool tnm_has_same_shape(const tnm_lower *lower, const tn_arg *a,
                         const tn_arg *b);
-/* Tests whether an input is differentiable: its type may be a float. */
+/* Tests whether an operand may have a floating type, so that it may have a
+ * gradient. */
 bool tnm_is_float(const tnm_lower *lower, const tn_arg *arg);
 #define TNM_FLOATS (TN_BIT_F16 | TN_BIT_BF16 | TN_BIT_F32 | TN_BIT_F64)
-/* The types of a variable that occur in a gradient: the floating ones, or all
- * if none is. */
+/* Returns the types that a type variable may have in a backward call: the
+ * floating types of `allowed`, or all of `allowed` if it has no floating type.
+ */
 uint64_t tnm_float_types(uint64_t allowed);
 
 /* A plugin from `--with`, or some of its operators. */
@@ -395,21 +428,23 @@ typedef struct tnm_with_plugin {
   bool whole; /* all of the plugin was read */
 } tnm_with_plugin;
 
-/* Lowers `requires` of plugin.yaml, a mapping or NULL, to
- * plugin->dependencies. */
+/* Lowers the mapping `requires` of plugin.yaml to plugin->dependencies. `map`
+ * is NULL without that key. */
 void tnm_lower_dependencies(tnm_reader *reader, const tnm_tree *map,
                             tn_plugin *plugin);
 
-/* The plugins of `--with`, in that order; one plugin may occur several
- * times. */
+/* Returns a list of the plugins of `--with`, in their order on the command
+ * line. A plugin may occur several times, each time with some of its operators.
+ */
 const tn__vec *tnm_list_with(tnm_reader *reader);
 
-/* All operators of the plugin that the one file belongs to. NULL if the plugin
- * has no plugin.yaml or has mistakes; this reader does not report those. */
+/* Reads the whole plugin of which the reader reads one file only. Returns NULL
+ * if the plugin has no plugin.yaml or has mistakes, which are not reported. */
 const tn_plugin *tnm_read_siblings(tnm_reader *reader);
 
-/* Reads a plugin's manifests into the reader. Returns its tables, or NULL after
- * a message or when memory ran out. `path` NULL: reader->text is the plugin. */
+/* Reads a plugin's manifests into the reader. Returns the tables of the plugin,
+ * or NULL after a message or if memory ran out. If `path` is NULL, the text
+ * reader->text is the whole plugin. */
 tn_plugin *tnm_read_tables(tnm_reader *reader, const char *path);
 
 #endif /* TENON_MANIFEST_FRONT_H_ */

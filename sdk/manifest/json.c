@@ -8,10 +8,10 @@
 
 #include "tables.h"
 
-static void put_struct(tn__buf *out, const tnm_table *table,
-                       const void *object);
+static void write_struct(tn__buf *out, const tnm_table *table,
+                         const void *object);
 
-static void put_set(tn__buf *out, const tnm_member *m, uint64_t set) {
+static void write_flag_names(tn__buf *out, const tnm_member *m, uint64_t set) {
   const char *comma = "";
   tn__buf_add(out, "[");
   for (uint32_t i = 0; i < m->n_names; ++i) {
@@ -23,13 +23,13 @@ static void put_set(tn__buf *out, const tnm_member *m, uint64_t set) {
   tn__buf_add(out, "]");
 }
 
-static void put_dtypes(tn__buf *out, uint64_t set) {
+static void write_dtypes(tn__buf *out, uint64_t set) {
   const tnm_member m = {.names = tn__dtype_names, .n_names = TN__N_DTYPES};
-  put_set(out, &m, set);
+  write_flag_names(out, &m, set);
 }
 
 /* JSON has no infinities; they are written as text. */
-static void put_f64(tn__buf *out, uint64_t raw) {
+static void write_f64(tn__buf *out, uint64_t raw) {
   double value;
   memcpy(&value, &raw, sizeof value);
   const char *quote = isfinite(value) ? "" : "\"";
@@ -38,23 +38,23 @@ static void put_f64(tn__buf *out, uint64_t raw) {
   tn__buf_add(out, "%s", quote);
 }
 
-static void put_scalar(tn__buf *out, const tnm_member *m, uint64_t raw) {
+static void write_scalar(tn__buf *out, const tnm_member *m, uint64_t raw) {
   switch (m->form) {
     case TNM_I32:
     case TNM_I64:
       tn__buf_add(out, "%" PRId64, tnm_unzigzag(raw));
       return;
     case TNM_F64:
-      put_f64(out, raw);
+      write_f64(out, raw);
       return;
     case TNM_DTYPE:
       tn__buf_json(out, raw ? tn__dtype_name((tn_dtype)raw) : NULL);
       return;
     case TNM_DTYPES:
-      put_dtypes(out, raw);
+      write_dtypes(out, raw);
       return;
     case TNM_FLAGS:
-      put_set(out, m, raw);
+      write_flag_names(out, m, raw);
       return;
     default:
       break;
@@ -67,8 +67,8 @@ static void put_scalar(tn__buf *out, const tnm_member *m, uint64_t raw) {
     tn__buf_add(out, "%" PRIu64, raw);
 }
 
-static void put_element(tn__buf *out, const tnm_member *m, const void *array,
-                        size_t i) {
+static void write_element(tn__buf *out, const tnm_member *m, const void *array,
+                          size_t i) {
   switch (m->form) {
     case TNM_TEXTS:
       tn__buf_json(out, ((const char *const *)array)[i]);
@@ -77,54 +77,54 @@ static void put_element(tn__buf *out, const tnm_member *m, const void *array,
       tn__buf_add(out, "%" PRIu32, ((const uint32_t *)array)[i]);
       break;
     case TNM_U64S:
-      put_dtypes(out, ((const uint64_t *)array)[i]);
+      write_dtypes(out, ((const uint64_t *)array)[i]);
       break;
     default:
-      put_struct(out, m->of, tnm_get_element(m, array, i));
+      write_struct(out, m->of, tnm_get_element(m, array, i));
   }
 }
 
-static void put_array(tn__buf *out, const tnm_member *m, const void *array,
-                      uint32_t n) {
+static void write_array(tn__buf *out, const tnm_member *m, const void *array,
+                        uint32_t n) {
   tn__buf_add(out, "[");
   for (size_t i = 0; i < n; ++i) {
     if (i) tn__buf_add(out, ", ");
-    put_element(out, m, array, i);
+    write_element(out, m, array, i);
   }
   tn__buf_add(out, "]");
 }
 
-static void put_member(tn__buf *out, const tnm_table *table, const void *object,
-                       const tnm_member *m) {
+static void write_member(tn__buf *out, const tnm_table *table,
+                         const void *object, const tnm_member *m) {
   if (m->form <= TNM_F64) {
-    put_scalar(out, m, tnm_get_scalar(table, object, m));
+    write_scalar(out, m, tnm_get_scalar(table, object, m));
     return;
   }
   const void *pointer = tnm_get_pointer(table, object, m);
   if (m->form == TNM_TEXT)
     tn__buf_json(out, pointer);
   else if (m->form != TNM_POINTER)
-    put_array(out, m, pointer, tnm_get_count(table, object, m));
+    write_array(out, m, pointer, tnm_get_count(table, object, m));
   else if (pointer)
-    put_struct(out, m->of, pointer);
+    write_struct(out, m->of, pointer);
   else
     tn__buf_add(out, "null");
 }
 
-static void put_struct(tn__buf *out, const tnm_table *table,
-                       const void *object) {
+static void write_struct(tn__buf *out, const tnm_table *table,
+                         const void *object) {
   tn__buf_add(out, "{");
   for (size_t i = 0; i < table->n_members; ++i) {
     tn__buf_add(out, "%s\"%s\": ", i ? ", " : "", table->members[i].name);
-    put_member(out, table, object, &table->members[i]);
+    write_member(out, table, object, &table->members[i]);
   }
   tn__buf_add(out, "}");
 }
 
 void tn__plugin_json(const tn_plugin *plugin, tn__buf *out) {
-  put_struct(out, &tnm_table_plugin, plugin);
+  write_struct(out, &tnm_table_plugin, plugin);
 }
 
 void tn__op_json(const tn_op *op, tn__buf *out) {
-  put_struct(out, &tnm_table_op, op);
+  write_struct(out, &tnm_table_op, op);
 }

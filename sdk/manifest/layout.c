@@ -20,40 +20,41 @@ static void begin_line(tnm_layout *l, size_t indent) {
   l->kept = false;
 }
 
-static void empty_line(tnm_layout *l) {
+static void write_empty_line(tnm_layout *l) {
   if (l->out->n == 0 || l->kept) return;
   begin_line(l, 0);
   tn__buf_bytes(l->out, "\n", 1);
 }
 
-/* `first` forbids an empty line at the beginning. */
+/* Writes comments, each on a line of its own. If `first` is true, no empty line
+ * precedes the first one. */
 static void write_comments(tnm_layout *l, const tnm_comment *comments,
                            size_t indent, bool first) {
   for (const tnm_comment *c = comments; c != NULL; c = c->next) {
-    if (c->blank && !first) empty_line(l);
+    if (c->blank && !first) write_empty_line(l);
     begin_line(l, indent);
     tnm_copy_bytes(l, c->begin, c->end);
     first = false;
   }
 }
 
-static bool is_block(const tnm_layout *l, const tnm_syntax *node,
-                     const tnm_schema *schema, size_t column) {
+static bool must_be_block(const tnm_layout *l, const tnm_syntax *node,
+                          const tnm_schema *schema, size_t column) {
   if (node->kind != TNM_LIST && node->kind != TNM_MAP) return false;
   return !node->flow || tnm_needs_block(l, node, schema, column);
 }
 
-/* A comment on the first entry of a block after a dash is written above the
- * dash. */
-static void write_lead(tnm_layout *l, const tnm_syntax *node, size_t indent,
-                       bool *first) {
+/* Writes the comments of the first entry of a block that follows a dash. They
+ * are written above the line with the dash. */
+static void write_comments_above_dash(tnm_layout *l, const tnm_syntax *node,
+                                      size_t indent, bool *first) {
   write_comments(l, node->before, indent, *first);
   *first = *first && node->before == NULL;
 }
 
-/* Writes comments after brackets that became a block: they follow the key, far
- * from their original column. */
-static void write_moved(tnm_layout *l, const tnm_comment *comments) {
+/* Writes comments that followed brackets, after the brackets have become a
+ * block. The comments follow the key, so they do not keep their column. */
+static void write_moved_comments(tnm_layout *l, const tnm_comment *comments) {
   if (comments == NULL) return;
   tnm_comment near = *comments;
   near.column = 1;
@@ -64,7 +65,7 @@ static void write_entry_value(tnm_layout *l, const tnm_syntax *node,
                               size_t indent, const tnm_schema *schema) {
   if (node->begin != node->end || node->kind != TNM_SCALAR)
     tn__buf_bytes(l->out, " ", 1);
-  if (!is_block(l, node, schema, tnm_current_column(l))) {
+  if (!must_be_block(l, node, schema, tnm_current_column(l))) {
     tnm_write_value(l, node, indent, schema);
     if (!node->block) tnm_write_trailing(l, node->head, TNM_GAP);
     tnm_write_trailing(l, node->trail, TNM_GAP);
@@ -72,7 +73,7 @@ static void write_entry_value(tnm_layout *l, const tnm_syntax *node,
   }
   if (l->out->n > 0 && l->out->s[l->out->n - 1] == ' ') --l->out->n;
   tnm_write_trailing(l, node->head, TNM_GAP);
-  if (node->flow) write_moved(l, node->trail);
+  if (node->flow) write_moved_comments(l, node->trail);
   write_block(l, node, indent + TNM_INDENT, schema);
 }
 
@@ -83,8 +84,8 @@ static void write_map(tnm_layout *l, const tnm_syntax *node, size_t indent,
   for (size_t i = 0; i < node->n && children != NULL; ++i) {
     const tnm_syntax *c = children[i];
     if (i > 0 || !behind_dash) {
-      write_lead(l, c, indent, &first);
-      if (c->blank && !first) empty_line(l);
+      write_comments_above_dash(l, c, indent, &first);
+      if (c->blank && !first) write_empty_line(l);
       begin_line(l, indent);
     }
     first = false;
@@ -94,25 +95,26 @@ static void write_map(tnm_layout *l, const tnm_syntax *node, size_t indent,
   }
 }
 
-/* Writes the comments above the first line of a block after a dash, in this
- * order. */
-static void write_item_lead(tnm_layout *l, const tnm_syntax *node,
-                            size_t indent, const tnm_schema *schema,
-                            bool *first) {
-  write_lead(l, node, indent, first);
-  if (!is_block(l, node, schema, indent + TNM_INDENT)) return;
+/* Writes all comments that belong above the first line of a list item: those of
+ * the item, then those of the first entry of its block. */
+static void write_item_comments(tnm_layout *l, const tnm_syntax *node,
+                                size_t indent, const tnm_schema *schema,
+                                bool *first) {
+  write_comments_above_dash(l, node, indent, first);
+  if (!must_be_block(l, node, schema, indent + TNM_INDENT)) return;
   write_comments(l, node->head, indent, *first);
   write_comments(l, node->flow ? node->trail : NULL, indent, *first);
   *first = *first && node->head == NULL && (!node->flow || !node->trail);
   if (node->kind == TNM_LIST || node->n == 0) return;
   tnm_syntax **children = tnm_order_keys(l->arena, schema, node);
-  if (children != NULL) write_lead(l, children[0], indent, first);
+  if (children != NULL)
+    write_comments_above_dash(l, children[0], indent, first);
 }
 
 static void write_item(tnm_layout *l, const tnm_syntax *node, size_t indent,
                        const tnm_schema *schema) {
   tn__buf_bytes(l->out, "- ", 2);
-  if (!is_block(l, node, schema, indent + TNM_INDENT)) {
+  if (!must_be_block(l, node, schema, indent + TNM_INDENT)) {
     tnm_write_value(l, node, indent, schema);
     if (!node->block) tnm_write_trailing(l, node->head, TNM_GAP);
     tnm_write_trailing(l, node->trail, TNM_GAP);
@@ -132,8 +134,8 @@ static void write_list(tnm_layout *l, const tnm_syntax *node, size_t indent,
   bool first = true;
   for (const tnm_syntax *c = node->first; c != NULL; c = c->next) {
     const bool blank = c->blank && c != node->first;
-    write_item_lead(l, c, indent, schema, &first);
-    if (blank && !first) empty_line(l);
+    write_item_comments(l, c, indent, schema, &first);
+    if (blank && !first) write_empty_line(l);
     first = false;
     begin_line(l, indent);
     write_item(l, c, indent, schema);
@@ -162,8 +164,8 @@ static void write_page(tnm_layout *l, const tnm_page *page, bool first) {
   }
   write_comments(l, page->top, 0, true);
   if (root == NULL) return;
-  if (page->blank && page->top != NULL) empty_line(l);
-  if (is_block(l, root, schema, 0)) {
+  if (page->blank && page->top != NULL) write_empty_line(l);
+  if (must_be_block(l, root, schema, 0)) {
     write_block(l, root, 0, schema);
     write_comments(l, root->trail, 0, false);
     return;
@@ -215,7 +217,8 @@ static bool is_same_list(const tnm_tree *a, const tnm_tree *b) {
   return true;
 }
 
-/* Tests whether two trees differ only in the order of keys. */
+/* Tests whether two trees have the same content; the order of keys may differ.
+ */
 static bool is_same(const tnm_tree *a, const tnm_tree *b) {
   if (a->kind != b->kind || a->n != b->n) return false;
   if (a->kind == TNM_SCALAR)
@@ -234,7 +237,9 @@ static bool is_same_text(tn__arena *arena, tnm_diags *diags, const char *name,
   return a == NULL && b == NULL;
 }
 
-/* Reads the result again; its messages are not shown to the user. */
+/* Proves that the formatted text has the same content as the manifest: reads
+ * the text again and compares the trees. Messages about the text are not shown
+ * to the user. */
 static tn_code prove_same(tn__arena *arena, const char *name,
                           const tnm_tree *before, const tn__buf *after) {
   tnm_diags *diags = tnm_diags_create(arena->env);

@@ -8,8 +8,9 @@
 
 #include "syntax.h"
 
-/* Columns of a line, blanks per level, and blanks between a value and a
- * comment. Scalars and comments are never broken, so a line may be longer. */
+/* Maximal columns of a line, blanks of one level of indentation, and blanks
+ * between a value and a comment. A line may be longer, because scalars and
+ * comments are never broken. */
 enum { TNM_MAX_LINE = 120, TNM_INDENT = 2, TNM_GAP = 2 };
 
 /* The state of a writer. */
@@ -18,19 +19,20 @@ typedef struct tnm_layout {
   const char *text; /* the original manifest */
   size_t n;
   tn__buf *out;
-  bool kept; /* a `|+` text came last: empty lines would belong to it */
+  bool kept; /* the last output was a `|+` text; an empty line after it would
+                become a part of the text */
 } tnm_layout;
 
 /* ------------------------------------------------------------------ order.c */
 
-/* The schema of a key's value, or of the items of its list; NULL where keys are
- * names. */
+/* Returns the schema of the value of `key`, or of the items if the value is a
+ * list. Returns NULL if the value is no mapping, or if its keys are names. */
 const tnm_schema *tnm_schema_of_value(const tnm_schema *schema,
                                       const char *key);
 /* The schema of a whole document. */
 const tnm_schema *tnm_schema_document(const tnm_syntax *root);
-/* The children of a mapping in the order of the schema; unknown ones keep their
- * relative order. NULL if memory ran out. */
+/* Returns the children of a mapping in the order of the schema's keys. Unknown
+ * keys keep their order among each other. Returns NULL if memory ran out. */
 tnm_syntax **tnm_order_keys(tn__arena *arena, const tnm_schema *schema,
                             const tnm_syntax *map);
 
@@ -41,14 +43,15 @@ size_t tnm_current_column(const tnm_layout *l);
 /* Copies bytes of the manifest. */
 void tnm_copy_bytes(tnm_layout *l, size_t begin, size_t end);
 void tnm_new_line(tnm_layout *l, size_t indent);
-/* Writes comments after a value: in their column, at least `gap` blanks
- * away. */
+/* Writes the comments that follow a value on its line. They keep their column
+ * if at least `gap` blanks remain after the value. */
 void tnm_write_trailing(tnm_layout *l, const tnm_comment *comments, size_t gap);
-/* Tests whether brackets that begin in a column must become a block to keep
- * lines short. */
+/* Tests whether a list or mapping in brackets must become a block, because a
+ * line would become too long. `column` is the column of the opening bracket. */
 bool tnm_needs_block(const tnm_layout *l, const tnm_syntax *node,
                      const tnm_schema *schema, size_t column);
-/* Writes a scalar or the content of brackets. `indent` belongs to its entry. */
+/* Writes a scalar, or a list or mapping in brackets. `indent` is the
+ * indentation of the entry that has this value. */
 void tnm_write_value(tnm_layout *l, const tnm_syntax *node, size_t indent,
                      const tnm_schema *schema);
 

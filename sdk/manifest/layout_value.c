@@ -8,7 +8,7 @@
 
 /* --------------------------------------------------------------- the output */
 
-static size_t width_of(const char *text, size_t n) {
+static size_t count_columns(const char *text, size_t n) {
   size_t width = 0;
   for (size_t i = 0; i < n; ++i)
     width += ((unsigned char)text[i] & 0xc0u) != 0x80u;
@@ -18,7 +18,7 @@ static size_t width_of(const char *text, size_t n) {
 size_t tnm_current_column(const tnm_layout *l) {
   size_t begin = l->out->n;
   while (begin > 0 && l->out->s[begin - 1] != '\n') --begin;
-  return width_of(l->out->s + begin, l->out->n - begin);
+  return count_columns(l->out->s + begin, l->out->n - begin);
 }
 
 void tnm_copy_bytes(tnm_layout *l, size_t begin, size_t end) {
@@ -49,8 +49,8 @@ void tnm_write_trailing(tnm_layout *l, const tnm_comment *comments,
 
 /* ------------------------------------------------------------------ scalars */
 
-/* The next line of a text in parts: [*begin, *end) without the blanks around
- * it. False at the end. */
+/* A text that read_next_line reads line by line. [begin, end) is the current
+ * line, without the blanks around it. */
 typedef struct pieces {
   const char *text;
   size_t at;
@@ -59,7 +59,7 @@ typedef struct pieces {
   size_t end;
 } pieces;
 
-static bool next_piece(pieces *p) {
+static bool read_next_line(pieces *p) {
   if (p->at > p->stop) return false;
   size_t eol = p->at;
   while (eol < p->stop && p->text[eol] != '\n') ++eol;
@@ -72,7 +72,7 @@ static bool next_piece(pieces *p) {
   return true;
 }
 
-static pieces pieces_of(const tnm_layout *l, const tnm_syntax *node) {
+static pieces begin_lines(const tnm_layout *l, const tnm_syntax *node) {
   return (pieces){.text = l->text, .at = node->begin, .stop = node->end};
 }
 
@@ -80,27 +80,30 @@ static bool is_one_line(const tnm_layout *l, const tnm_syntax *node) {
   return memchr(l->text + node->begin, '\n', node->end - node->begin) == NULL;
 }
 
-/* Lines can be joined to one if none is empty and none ends in an escape. */
-static bool can_fold(const tnm_layout *l, const tnm_syntax *node) {
+/* Tests whether the lines of a scalar can be joined to one line: no line is
+ * empty, and no line ends in an escape. */
+static bool can_join_lines(const tnm_layout *l, const tnm_syntax *node) {
   const bool escapes = node->end > node->begin && l->text[node->begin] == '"';
-  pieces p = pieces_of(l, node);
-  while (next_piece(&p))
+  pieces p = begin_lines(l, node);
+  while (read_next_line(&p))
     if (p.begin == p.end || (escapes && l->text[p.end - 1] == '\\'))
       return false;
   return true;
 }
 
-/* Tests for a scalar of several lines that cannot be joined. */
-static bool is_unfoldable(const tnm_layout *l, const tnm_syntax *node) {
+/* Tests whether a scalar has several lines that cannot be joined to one line.
+ */
+static bool has_unjoinable_lines(const tnm_layout *l, const tnm_syntax *node) {
   if (node->kind == TNM_SCALAR)
-    return !is_one_line(l, node) && !can_fold(l, node);
+    return !is_one_line(l, node) && !can_join_lines(l, node);
   for (const tnm_syntax *c = node->first; c != NULL; c = c->next)
-    if (is_unfoldable(l, c)) return true;
+    if (has_unjoinable_lines(l, c)) return true;
   return false;
 }
 
-/* Writes a part of prose that YAML split at commas: `, ` between its parts, as
- * in the tree. `more`: it continues the text before. */
+/* Writes one piece of prose that YAML has split at commas, with `, ` between
+ * its lines, as in the tree. If `more` is true, the piece continues the text
+ * before it. */
 static void write_prose(tnm_layout *l, const pieces *p, bool more) {
   for (size_t i = p->begin; i < p->end; ++i) {
     const char c = l->text[i];
@@ -113,8 +116,8 @@ static void write_prose(tnm_layout *l, const pieces *p, bool more) {
 }
 
 static void write_folded(tnm_layout *l, const tnm_syntax *node) {
-  pieces p = pieces_of(l, node);
-  for (bool first = true; next_piece(&p); first = false) {
+  pieces p = begin_lines(l, node);
+  for (bool first = true; read_next_line(&p); first = false) {
     const bool ended = l->out->n > 0 && l->out->s[l->out->n - 1] == ' ';
     write_blanks(l, first || ended ? 0 : 1);
     if (node->joined)
@@ -126,14 +129,15 @@ static void write_folded(tnm_layout *l, const tnm_syntax *node) {
 
 /* Writes the value in its original number of lines. */
 static void write_lines(tnm_layout *l, const tnm_syntax *node, size_t indent) {
-  pieces p = pieces_of(l, node);
-  for (bool first = true; next_piece(&p); first = false) {
+  pieces p = begin_lines(l, node);
+  for (bool first = true; read_next_line(&p); first = false) {
     if (!first) tnm_new_line(l, p.begin < p.end ? indent : 0);
     tnm_copy_bytes(l, p.begin, p.end);
   }
 }
 
-/* The number after a `|`; it counts from the indentation of the entry. */
+/* Reads the digit after `|`: the indentation of the text, counted from the
+ * indentation of the entry. */
 static size_t read_indent(const tnm_layout *l, const tnm_syntax *node,
                           size_t header) {
   for (size_t i = node->begin; i < header; ++i)
@@ -142,7 +146,7 @@ static size_t read_indent(const tnm_layout *l, const tnm_syntax *node,
   return 0;
 }
 
-static size_t indent_of_lines(const tnm_layout *l, size_t at, size_t end) {
+static size_t find_text_indent(const tnm_layout *l, size_t at, size_t end) {
   while (at < end) {
     size_t blank = 0;
     while (at + blank < end && l->text[at + blank] == ' ') ++blank;
@@ -169,9 +173,10 @@ static size_t write_text_line(tnm_layout *l, size_t at, size_t end,
   return next;
 }
 
-/* The end of the file may cut a text inside a line. Then the text gets a line
- * end here, and `-` removes it again. */
-static void write_header(tnm_layout *l, const tnm_syntax *node, size_t n) {
+/* Writes the line with `|` or `>`. If the file ends within the text, without a
+ * line end, the layout adds a line end and writes `-`, which removes the line
+ * end from the value. */
+static void write_text_header(tnm_layout *l, const tnm_syntax *node, size_t n) {
   const bool cut = node->end == l->n && l->text[l->n - 1] != '\n';
   for (size_t i = node->begin; i < node->begin + n; ++i)
     if (!cut || (l->text[i] != '+' && l->text[i] != '-'))
@@ -185,11 +190,11 @@ static void write_text(tnm_layout *l, const tnm_syntax *node, size_t indent) {
   while (node->begin + header < eol &&
          strchr(" #\r", l->text[node->begin + header]) == NULL)
     ++header;
-  write_header(l, node, header);
+  write_text_header(l, node, header);
   tnm_write_trailing(l, node->head, TNM_GAP);
   const size_t stated = read_indent(l, node, node->begin + header);
   const size_t indents[2] = {
-      indent_of_lines(l, eol + 1, node->end),
+      find_text_indent(l, eol + 1, node->end),
       indent + (stated != 0 ? stated : TNM_INDENT),
   };
   const size_t own[2] = {
@@ -207,8 +212,8 @@ static void write_text(tnm_layout *l, const tnm_syntax *node, size_t indent) {
 
 /* ----------------------------------------------------------------- brackets */
 
-/* A key in braces may have no value, and then no colon. The blank after it
- * prevents prose before it from continuing with it. */
+/* Writes the colon after a key in braces, if the key has a colon. The blank
+ * after a key without a value separates it from prose before it. */
 static void write_colon(tnm_layout *l, const tnm_syntax *node) {
   const bool empty = node->kind == TNM_SCALAR && node->begin == node->end;
   const char *gap = l->text + node->key_end;
@@ -217,13 +222,14 @@ static void write_colon(tnm_layout *l, const tnm_syntax *node) {
   tn__buf_add(l->out, colon ? ": " : " ");
 }
 
-/* Writes a value on one line, into a buffer. False if that is impossible. */
-static bool write_flat(tnm_layout *l, const tnm_syntax *node,
-                       const tnm_schema *schema) {
+/* Writes a value on one line into a buffer. Returns false if the value cannot
+ * be on one line. */
+static bool write_on_one_line(tnm_layout *l, const tnm_syntax *node,
+                              const tnm_schema *schema) {
   if (node->commented || node->block) return false;
   if (node->kind == TNM_SCALAR) {
     write_folded(l, node);
-    return is_one_line(l, node) || can_fold(l, node);
+    return is_one_line(l, node) || can_join_lines(l, node);
   }
   const bool map = node->kind == TNM_MAP;
   tnm_syntax **children = tnm_order_keys(l->arena, map ? schema : NULL, node);
@@ -234,22 +240,23 @@ static bool write_flat(tnm_layout *l, const tnm_syntax *node,
     if (i > 0) tn__buf_bytes(l->out, ", ", 2);
     tnm_copy_bytes(l, c->key, c->key_end);
     if (map) write_colon(l, c);
-    fine =
-        write_flat(l, c, map ? tnm_schema_of_value(schema, c->name) : schema);
+    fine = write_on_one_line(
+        l, c, map ? tnm_schema_of_value(schema, c->name) : schema);
   }
   tn__buf_bytes(l->out, map ? "}" : "]", 1);
   return fine;
 }
 
-/* Columns of a value on one line; SIZE_MAX if it needs several. */
-static size_t flat_width(const tnm_layout *l, const tnm_syntax *node,
-                         const tnm_schema *schema) {
+/* Number of columns of a value that is written on one line; SIZE_MAX if it
+ * cannot be on one line. */
+static size_t measure_one_line(const tnm_layout *l, const tnm_syntax *node,
+                               const tnm_schema *schema) {
   tn__buf buf;
   tn__buf_init(&buf, l->arena->env);
   tnm_layout flat = {
       .arena = l->arena, .text = l->text, .n = l->n, .out = &buf};
-  const bool fine = write_flat(&flat, node, schema);
-  const size_t width = fine ? width_of(buf.s, buf.n) : SIZE_MAX;
+  const bool fine = write_on_one_line(&flat, node, schema);
+  const size_t width = fine ? count_columns(buf.s, buf.n) : SIZE_MAX;
   l->out->failed |= buf.failed;
   tn__buf_deinit(&buf);
   return width;
@@ -257,13 +264,13 @@ static size_t flat_width(const tnm_layout *l, const tnm_syntax *node,
 
 static bool fits_line(const tnm_layout *l, const tnm_syntax *node,
                       const tnm_schema *schema, size_t column) {
-  const size_t width = flat_width(l, node, schema);
+  const size_t width = measure_one_line(l, node, schema);
   return width != SIZE_MAX && column + width <= TNM_MAX_LINE;
 }
 
-static bool holds_map(const tnm_syntax *node) {
+static bool contains_map(const tnm_syntax *node) {
   for (const tnm_syntax *c = node->first; c != NULL; c = c->next)
-    if (c->kind == TNM_MAP || holds_map(c)) return true;
+    if (c->kind == TNM_MAP || contains_map(c)) return true;
   return false;
 }
 
@@ -275,23 +282,25 @@ static bool is_broken(const tnm_syntax *node) {
 
 bool tnm_needs_block(const tnm_layout *l, const tnm_syntax *node,
                      const tnm_schema *schema, size_t column) {
-  if (!node->flow || node->commented || node->n == 0 || is_unfoldable(l, node))
+  if (!node->flow || node->commented || node->n == 0 ||
+      has_unjoinable_lines(l, node))
     return false;
-  if (node->kind == TNM_LIST && !holds_map(node)) return false;
+  if (node->kind == TNM_LIST && !contains_map(node)) return false;
   return !fits_line(l, node, schema, column);
 }
 
-/* Writes a list of numbers: keeps the author's lines and breaks longer ones. */
-static void write_filled(tnm_layout *l, const tnm_syntax *node) {
+/* Writes a list of numbers. Keeps the lines of the author, and breaks only
+ * lines that are too long. */
+static void write_number_list(tnm_layout *l, const tnm_syntax *node) {
   if (node->kind != TNM_LIST) {
-    (void)write_flat(l, node, NULL);
+    (void)write_on_one_line(l, node, NULL);
     return;
   }
   tn__buf_bytes(l->out, "[", 1);
   const size_t column = tnm_current_column(l);
   for (const tnm_syntax *c = node->first; c != NULL; c = c->next) {
     if (c != node->first) {
-      const size_t width = flat_width(l, c, NULL);
+      const size_t width = measure_one_line(l, c, NULL);
       tn__buf_bytes(l->out, ",", 1);
       if (c->broken || width > TNM_MAX_LINE ||
           tnm_current_column(l) + width + 2 > TNM_MAX_LINE)
@@ -299,17 +308,17 @@ static void write_filled(tnm_layout *l, const tnm_syntax *node) {
       else
         write_blanks(l, 1);
     }
-    write_filled(l, c);
+    write_number_list(l, c);
   }
   tn__buf_bytes(l->out, "]", 1);
 }
 
-/* A value with comments, or with text that cannot be joined, keeps its form and
- * moves as a whole. */
-static void write_as_is(tnm_layout *l, const tnm_syntax *node, size_t indent) {
+/* Copies a value unchanged, only with other indentation. It contains comments
+ * or a text with lines that cannot be joined. */
+static void copy_value(tnm_layout *l, const tnm_syntax *node, size_t indent) {
   const size_t now = tnm_current_column(l) + 1;
-  pieces p = pieces_of(l, node);
-  for (bool first = true; next_piece(&p); first = false) {
+  pieces p = begin_lines(l, node);
+  for (bool first = true; read_next_line(&p); first = false) {
     if (first) {
       tnm_copy_bytes(l, p.begin, p.end);
       continue;
@@ -327,16 +336,16 @@ void tnm_write_value(tnm_layout *l, const tnm_syntax *node, size_t indent,
                      const tnm_schema *schema) {
   if (node->block)
     write_text(l, node, indent);
-  else if (node->joined && can_fold(l, node))
+  else if (node->joined && can_join_lines(l, node))
     write_folded(l, node);
   else if (node->kind == TNM_SCALAR)
     write_lines(l, node, indent + TNM_INDENT);
-  else if (node->commented || is_unfoldable(l, node))
-    write_as_is(l, node, indent);
-  else if (node->kind == TNM_LIST && !holds_map(node) &&
+  else if (node->commented || has_unjoinable_lines(l, node))
+    copy_value(l, node, indent);
+  else if (node->kind == TNM_LIST && !contains_map(node) &&
            (is_broken(node) ||
             !fits_line(l, node, schema, tnm_current_column(l))))
-    write_filled(l, node);
+    write_number_list(l, node);
   else
-    (void)write_flat(l, node, schema);
+    (void)write_on_one_line(l, node, schema);
 }

@@ -27,10 +27,11 @@ static size_t count_digits(const char *at) {
   return n;
 }
 
-/* A number has digits, a fraction and an exponent, and begins with one of the
- * first two. Characters directly after it belong to it. So "0x10" is one bad
- * number rather than a number and a name, and "1.5.2" one rather than two. */
-static int lex_number(const char *at, size_t *n) {
+/* Reads a number: digits, a fraction and an exponent, of which it must have
+ * digits or a fraction. Letters and digits directly after it belong to it. So
+ * "0x10" is one bad number, and not a number and a name; "1.5.2" is one bad
+ * number, and not two numbers. */
+static int read_number(const char *at, size_t *n) {
   size_t end = count_digits(at);
   bool bad = false;
   if (at[end] == '.' && is_digit(at[end + 1]))
@@ -48,7 +49,7 @@ static int lex_number(const char *at, size_t *n) {
   return bad ? TNM_TOKEN_BAD_NUMBER : TNM_TOKEN_NUMBER;
 }
 
-static char lex_operator(const char *at, size_t *n) {
+static char read_operator(const char *at, size_t *n) {
   static const struct {
     const char *text;
     char op;
@@ -64,7 +65,7 @@ static char lex_operator(const char *at, size_t *n) {
 }
 
 /* One character, with all bytes of its code point. */
-static size_t lex_character(const char *at) {
+static size_t count_character_bytes(const char *at) {
   size_t n = 1;
   while (is_continuation(at[n])) ++n;
   return n;
@@ -80,16 +81,16 @@ tnm_token tnm_read_token(tnm_lexer *lexer) {
   token.pos.length = 1;
   if (*at == '\0') return token;
   if (is_digit(*at) || (*at == '.' && is_digit(at[1]))) {
-    token.kind = lex_number(at, &token.n);
+    token.kind = read_number(at, &token.n);
   } else if (is_name(*at)) {
     token.kind = TNM_TOKEN_NAME;
     while (is_name(at[token.n])) ++token.n;
   } else {
-    token.op = lex_operator(at, &token.n);
+    token.op = read_operator(at, &token.n);
     token.kind = token.op ? TNM_TOKEN_OPERATOR : TNM_TOKEN_BAD;
   }
   if (token.kind == TNM_TOKEN_BAD)
-    token.n = lex_character(at);
+    token.n = count_character_bytes(at);
   else
     token.pos.length = (uint32_t)token.n;
   lexer->at += token.n;

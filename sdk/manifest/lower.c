@@ -77,8 +77,8 @@ tn_code tnm_read_file(const tn__env *env, const char *path, size_t max,
   return code;
 }
 
-/* Reports a manifest that cannot be read; `pos` is the place that names it, if
- * there is one. */
+/* Reports a manifest that cannot be read. `named` is the value in plugin.yaml
+ * that names the file; NULL if no file names it. */
 static void report_file(tnm_reader *reader, const char *path,
                         const tnm_tree *named) {
   const char *base = strrchr(path, '/');
@@ -100,8 +100,8 @@ static void report_file(tnm_reader *reader, const char *path,
                       "`summary`, `license`, `operators: [FILE.yaml]`");
 }
 
-/* The text of a manifest, freed by the caller: the file's content or its
- * replacement. */
+/* Reads the text of a manifest: the text that replaces the file, or the content
+ * of the file. The caller frees *out. */
 static tn_code read_manifest(const tnm_reader *reader, const char *path,
                              char **out, size_t *n) {
   const tnm_text *text = reader->text;
@@ -115,7 +115,8 @@ static tn_code read_manifest(const tnm_reader *reader, const char *path,
   return TN_OK;
 }
 
-/* Reads the documents of one file; false if there is none to lower. */
+/* Reads the documents of one file. Returns false if no document can be lowered.
+ */
 static bool read_documents(tnm_reader *reader, const char *path,
                            const tnm_tree *named, tnm_tree **documents) {
   char *text;
@@ -174,7 +175,7 @@ static bool split_path(tnm_reader *reader, const char *path, package *p) {
 }
 
 /* Reads the name of an author's function, `init` or `fini`. */
-static const char *read_hook(const package *p, const char *key) {
+static const char *read_function_name(const package *p, const char *key) {
   const tnm_tree *value = tnm_tree_get(p->tree, key);
   if (value == NULL || !tnm_read_symbol(p->reader->diags, value)) return NULL;
   return value->text;
@@ -191,7 +192,7 @@ static void init_tables(package *p, const char *name) {
                            .opgen = TN_VERSION};
 }
 
-static void read_head(package *p) {
+static void read_plugin_keys(package *p) {
   tnm_reader *reader = p->reader;
   const tnm_tree *name = tnm_tree_get(p->tree, "plugin");
   const tnm_tree *release = tnm_tree_get(p->tree, "release");
@@ -201,8 +202,8 @@ static void read_head(package *p) {
     reader->name = name->text;
   if (release != NULL)
     tnm_read_u32(reader->diags, release, 1, &reader->release);
-  reader->init_symbol = read_hook(p, "init");
-  reader->fini_symbol = read_hook(p, "fini");
+  reader->init_symbol = read_function_name(p, "init");
+  reader->fini_symbol = read_function_name(p, "fini");
   p->unloadable = tnm_get_bool(reader->diags, p->tree, "unloadable");
   init_tables(p, reader->name);
   p->tables->release = reader->release;
@@ -230,7 +231,7 @@ static bool read_plugin_file(package *p) {
   if (!tnm_check_format(reader, p->tree)) return false;
   if (!tnm_schema_check(reader->diags, &tnm_schema_plugin, p->tree))
     return false;
-  read_head(p);
+  read_plugin_keys(p);
   return true;
 }
 
@@ -274,7 +275,7 @@ static void read_operators(package *p, const tnm_tree *item) {
   lower_documents(reader, documents, item->text);
 }
 
-static void report_unlisted(package *p, const tnm_tree *list) {
+static void report_unlisted_file(package *p, const tnm_tree *list) {
   tnm_diag_spec spec = {"E0009", list->key_pos, NULL};
   size_t id = tnm_diag_add(p->reader->diags, &spec,
                            "plugin.yaml does not list `%s`", p->only);
@@ -282,7 +283,7 @@ static void report_unlisted(package *p, const tnm_tree *list) {
                     "add it at the end of `operators`; their order is ABI");
 }
 
-static void read_listed(package *p) {
+static void read_listed_files(package *p) {
   const tnm_tree *list = tnm_tree_get(p->tree, "operators");
   tnm_unique names;
   bool found = p->only == NULL;
@@ -296,14 +297,14 @@ static void read_listed(package *p) {
     found = true;
     read_operators(p, item);
   }
-  if (!found) report_unlisted(p, list);
+  if (!found) report_unlisted_file(p, list);
 }
 
 /* ---------------------------------------------------- without a plugin.yaml */
 
-/* Begins a plugin without plugin.yaml: it counts as release 1, and `since` is
- * not limited. */
-static void begin_lone(package *p, const char *name) {
+/* Sets up a plugin without plugin.yaml. It counts as release 1, and the values
+ * of `since` have no upper limit. */
+static void begin_plugin_without_file(package *p, const char *name) {
   p->tables = TNM_NEW(p->reader->arena, tn_plugin, 1);
   p->reader->name = name;
   p->reader->release = INT32_MAX;
@@ -311,7 +312,7 @@ static void begin_lone(package *p, const char *name) {
 }
 
 /* The name of the folder that contains a file. */
-static const char *folder_name(const package *p, const char *path) {
+static const char *find_folder_name(const package *p, const char *path) {
   const tnm_reader *reader = p->reader;
   char real[PATH_MAX];
   if (reader->env->os->realpath(path, real) == NULL) return "";
@@ -330,7 +331,8 @@ static bool is_plugin_name(const char *name) {
          strncmp(name, "tn_", 3) != 0 && strcmp(name, "tn") != 0;
 }
 
-static void report_folder(const package *p, uint32_t file, const char *name) {
+static void report_folder_name(const package *p, uint32_t file,
+                               const char *name) {
   tnm_diag_spec spec = {"E0015", tnm_pos_start(file), NULL};
   size_t id =
       tnm_diag_add(p->reader->diags, &spec,
@@ -341,15 +343,15 @@ static void report_folder(const package *p, uint32_t file, const char *name) {
                     "put a plugin.yaml beside this file that names the plugin");
 }
 
-/* Reads one operator file that no plugin.yaml lists: its folder names the
- * plugin. */
-static void read_lone_file(package *p, const char *path) {
+/* Reads one operator file without a plugin.yaml. The name of its folder is the
+ * name of the plugin. */
+static void read_file_without_plugin(package *p, const char *path) {
   tnm_tree *documents;
-  const char *name = folder_name(p, path);
+  const char *name = find_folder_name(p, path);
   const bool fine = is_plugin_name(name);
-  begin_lone(p, fine ? name : "plugin");
+  begin_plugin_without_file(p, fine ? name : "plugin");
   if (!read_documents(p->reader, path, NULL, &documents)) return;
-  if (!fine) report_folder(p, documents->pos.file, name);
+  if (!fine) report_folder_name(p, documents->pos.file, name);
   lower_documents(p->reader, documents, p->only);
 }
 
@@ -357,7 +359,7 @@ static void read_lone_file(package *p, const char *path) {
 static void read_text(package *p) {
   const tnm_text *text = p->reader->text;
   tnm_tree *documents;
-  begin_lone(p, text->plugin);
+  begin_plugin_without_file(p, text->plugin);
   if (read_documents(p->reader, text->path, NULL, &documents))
     lower_documents(p->reader, documents, text->path);
 }
@@ -389,7 +391,8 @@ static void add_target(const tn_target **targets, uint32_t *n,
   targets[(*n)++] = target;
 }
 
-/* A plugin without code of its author keeps no state, so it can be unloaded. */
+/* Tests whether opgen generates all code of the plugin. Such a plugin keeps no
+ * state, so it can be unloaded. */
 static bool is_generated(const tnm_reader *reader) {
   if (reader->init_symbol != NULL || reader->fini_symbol != NULL) return false;
   for (size_t i = 0; i < reader->operators.n; ++i) {
@@ -429,8 +432,9 @@ static bool fill_tables(package *p) {
   return true;
 }
 
-/* Tests whether a file is read without a plugin.yaml, because there is none. */
-static bool is_lone(const package *p) {
+/* Tests whether one operator file is read without a plugin.yaml, because its
+ * folder has none. */
+static bool has_no_plugin_file(const package *p) {
   const tnm_reader *reader = p->reader;
   struct stat info;
   if (p->only == NULL || reader->options == NULL || !reader->options->lone)
@@ -440,9 +444,9 @@ static bool is_lone(const package *p) {
          errno == ENOENT;
 }
 
-/* Tests whether the one file to read is missing, although plugin.yaml lists
+/* Tests whether the one file to read does not exist, although plugin.yaml lists
  * it. */
-static bool is_absent(const package *p, const char *path) {
+static bool is_file_missing(const package *p, const char *path) {
   const tnm_reader *reader = p->reader;
   struct stat info;
   if (p->only == NULL ||
@@ -458,20 +462,22 @@ static bool read_operators_of(package *p, const char *path) {
   }
   tnm_tree *none;
   if (!split_path(p->reader, path, p)) return false;
-  if (is_absent(p, path)) return read_documents(p->reader, path, NULL, &none);
-  if (is_lone(p)) {
-    read_lone_file(p, path);
+  if (is_file_missing(p, path))
+    return read_documents(p->reader, path, NULL, &none);
+  if (has_no_plugin_file(p)) {
+    read_file_without_plugin(p, path);
     return true;
   }
   if (!read_plugin_file(p)) return false;
   p->reader->whole = p->only == NULL;
-  read_listed(p);
+  read_listed_files(p);
   return true;
 }
 
-/* A plugin is either compiled or loaded as a manifest, and its operators must
- * fit that. A host that registers a text supplies its own functions. */
-static void check_kinds(const tnm_reader *reader) {
+/* Checks that all operators fit the kind of the plugin: a compiled plugin, or a
+ * manifest that is loaded without compiling. A host that registers a text
+ * supplies the functions by itself. */
+static void check_operator_kinds(const tnm_reader *reader) {
   const tnm_operator *bound = NULL, *compiled = NULL;
   for (size_t i = 0; i < reader->operators.n; ++i) {
     const tnm_operator *o = reader->operators.v[i];
@@ -494,7 +500,7 @@ tn_plugin *tnm_read_tables(tnm_reader *reader, const char *path) {
   package p = {.reader = reader};
   size_t before = tnm_diags_errors(reader->diags);
   if (!read_operators_of(&p, path)) return NULL;
-  if (tnm_diags_errors(reader->diags) == before) check_kinds(reader);
+  if (tnm_diags_errors(reader->diags) == before) check_operator_kinds(reader);
   if (tnm_diags_errors(reader->diags) == before) tnm_lower_second_order(reader);
   if (tnm_diags_errors(reader->diags) == before && !reader->target_only)
     tnm_check_calls(reader);

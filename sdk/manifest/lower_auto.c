@@ -31,8 +31,8 @@ static void report_obstacle(void *ctx, const tnm_expr *at, int what) {
       "needs: {...}}`, or `gradient: none`");
 }
 
-/* Differentiation uses only formulas of the author; false if one of them is a
- * mistake, or there are none. */
+/* Checks the formulas of `forward`, from which the gradients are derived.
+ * Returns false if one of them is invalid, or if there are none. */
 static bool check_forward(tnm_lower *lower, const tnm_tree *at) {
   if (lower->out->n_forward == lower->op->n_outputs) return true;
   /* lower_binding.c reports the keys that a binding excludes */
@@ -52,7 +52,7 @@ static bool check_forward(tnm_lower *lower, const tnm_tree *at) {
   return false;
 }
 
-static void report_long(tnm_lower *lower, const tnm_tree *at) {
+static void report_long_formula(tnm_lower *lower, const tnm_tree *at) {
   tnm_diag_spec spec = {"E0037", at->pos, "longer than a formula may be"};
   size_t id =
       tnm_diag_add(lower->diags, &spec,
@@ -64,8 +64,9 @@ static void report_long(tnm_lower *lower, const tnm_tree *at) {
                     "`gradient: {formula: {...}}`");
 }
 
-/* Reports that no gradient can be derived. A derived operator without a
- * gradient reports it only when the gradient is requested. */
+/* Reports that no gradient can be derived from the formulas. For NAME_grad,
+ * which opgen itself derived from NAME, it reports nothing: it stores the
+ * reason, and a host shows it when it requests the gradient of NAME_grad. */
 static void report_underivable(tnm_lower *lower, const tnm_tree *at,
                                int status) {
   tn_gradient *gradient = lower->gradient;
@@ -79,7 +80,7 @@ static void report_underivable(tnm_lower *lower, const tnm_tree *at,
                         ? "its formula is longer than a formula may be"
                         : "a function in it has no derivative here";
   } else if (status == TNM_DERIVE_LONG) {
-    report_long(lower, at);
+    report_long_formula(lower, at);
   }
 }
 
@@ -94,8 +95,8 @@ static const char *print_formula(tnm_lower *lower, const tnm_expr *expr) {
   return text;
 }
 
-static bool derive_all(tnm_lower *lower, const tnm_tree *at,
-                       tn_input_gradient **all, const tnm_expr **out) {
+static bool derive_gradients(tnm_lower *lower, const tnm_tree *at,
+                             tn_input_gradient **all, const tnm_expr **out) {
   const tn_op *op = lower->op;
   const tnm_expr **formulas =
       TNM_NEW(lower->arena, const tnm_expr *, op->n_outputs);
@@ -130,11 +131,11 @@ void tnm_lower_auto(tnm_lower *lower, const tnm_tree *at,
   const tnm_expr **derived = TNM_NEW(lower->arena, const tnm_expr *, n);
   tnm_formula *formulas = TNM_NEW(lower->arena, tnm_formula, n);
   if (derived == NULL || formulas == NULL || !check_forward(lower, at) ||
-      !derive_all(lower, at, all, derived))
+      !derive_gradients(lower, at, all, derived))
     return;
   for (uint32_t i = 0; i < n; ++i) {
     if (derived[i] == NULL) continue;
-    /* A tape need not follow inputs that a derived operator does not read. */
+    /* NAME_grad does not read this input, so no gradient passes to it. */
     if (lower->out->parent != NULL && is_zero(derived[i])) {
       all[i]->stop = 1;
       continue;

@@ -14,8 +14,8 @@ static tnm_diags *diags_of(const tnm_bind *b) {
 
 /* ------------------------------------------------------------- the document */
 
-static void exclude_at(const tnm_bind *b, tnm_pos pos, const char *what,
-                       const char *help) {
+static void report_excluded(const tnm_bind *b, tnm_pos pos, const char *what,
+                            const char *help) {
   tnm_diag_spec spec = {"E0085", pos, "this is code"};
   size_t id =
       tnm_diag_add(diags_of(b), &spec,
@@ -26,9 +26,9 @@ static void exclude_at(const tnm_bind *b, tnm_pos pos, const char *what,
   tnm_diag_add_help(diags_of(b), id, "%s", help);
 }
 
-static void exclude_key(const tnm_bind *b, const tnm_tree *other,
-                        const char *help) {
-  exclude_at(b, other->key_pos, other->key, help);
+static void report_excluded_key(const tnm_bind *b, const tnm_tree *other,
+                                const char *help) {
+  report_excluded(b, other->key_pos, other->key, help);
 }
 
 static void refuse_shape_hook(const tnm_bind *b) {
@@ -37,31 +37,31 @@ static void refuse_shape_hook(const tnm_bind *b) {
     for (uint32_t i = 0; i < operands->n; ++i) {
       if (operands->v[i]->shape_kind != TN_SHAPE_HOOK) continue;
       const tnm_tree *shape = tnm_tree_get(operands->nodes[i], "shape");
-      exclude_key(b, shape,
-                  "give the shape as a pattern or another operand's name");
+      report_excluded_key(
+          b, shape, "give the shape as a pattern or another operand's name");
       return;
     }
   }
 }
 
-/* Refuses a gradient by the operator's own formulas or kernels; `auto` may be a
- * word or a key. */
+/* Reports a gradient of formulas or kernels: an operator with a binding cannot
+ * have one. `auto` may be the value of `gradient` or a key in it. */
 static void refuse_gradient(const tnm_bind *b, const tnm_tree *gradient) {
   static const char *const kinds[] = {"formula", "kernel", "auto"};
   const char *help = "write `graph: {...}` with calls of other operators";
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i) {
     const tnm_tree *kind = tnm_tree_get(gradient, kinds[i]);
-    if (kind != NULL) exclude_key(b, kind, help);
+    if (kind != NULL) report_excluded_key(b, kind, help);
   }
   if (gradient->kind == TNM_SCALAR && strcmp(gradient->text, "auto") == 0)
-    exclude_at(b, gradient->pos, "gradient: auto", help);
+    report_excluded(b, gradient->pos, "gradient: auto", help);
 }
 
-static void refuse_code(const tnm_bind *b) {
+static void refuse_own_code(const tnm_bind *b) {
   static const char *const code[] = {"forward", "kernels"};
   for (size_t i = 0; i < 2; ++i) {
     const tnm_tree *other = tnm_tree_get(b->lower->doc, code[i]);
-    if (other != NULL) exclude_key(b, other, "keep one of the two");
+    if (other != NULL) report_excluded_key(b, other, "keep one of the two");
   }
   const tnm_tree *gradient = tnm_tree_get(b->lower->doc, "gradient");
   if (gradient != NULL) refuse_gradient(b, gradient);
@@ -81,7 +81,7 @@ static void report_operand(const tnm_bind *b, uint32_t list, uint32_t i,
   tnm_diag_add_help(diags_of(b), id, "%s", help);
 }
 
-static void check_operand(const tnm_bind *b, uint32_t list, uint32_t i) {
+static void check_bound_operand(const tnm_bind *b, uint32_t list, uint32_t i) {
   const tn_arg *arg = b->lower->operands[list].v[i];
   const bool result = list == TN_OPERAND_OUT &&
                       b->out->result == TNM_RESULT_OUTPUT &&
@@ -98,15 +98,16 @@ static void check_operand(const tnm_bind *b, uint32_t list, uint32_t i) {
                    "pass it, or say `returns: {c: ..., to: ...}`");
 }
 
-static void check_operands(const tnm_bind *b) {
+static void check_bound_operands(const tnm_bind *b) {
   for (uint32_t list = 0; list < 3; ++list)
     for (uint32_t i = 0; i < b->lower->operands[list].n; ++i)
-      check_operand(b, list, i);
+      check_bound_operand(b, list, i);
 }
 
 /* ----------------------------------------------------------------- the keys */
 
-/* Tests for a name that the dynamic linker looks up, or the path of a file. */
+/* Tests whether a text names a library: a file name that the dynamic linker
+ * looks up, or a path. */
 static bool is_library(const char *text) {
   return text[0] == '/' || strncmp(text, "./", 2) == 0 ||
          strchr(text, '/') == NULL;
@@ -170,8 +171,9 @@ static void read_symbol(tnm_bind *b) {
                value->text);
 }
 
-/* Without a statement of the author, calls may not overlap. */
-static bool may_overlap(const tnm_bind *b) {
+/* Tests whether two calls of the function may run at the same time. They may
+ * not unless the author declares it. */
+static bool may_run_together(const tnm_bind *b) {
   static const char *const words[] = {"one", "any", NULL};
   const tnm_tree *value = tnm_tree_get(b->map, "thread");
   return value != NULL &&
@@ -194,8 +196,8 @@ static void read_status(tnm_bind *b, const tnm_tree *ok,
                     "write `c: int32`, or `to: ...` for a value");
 }
 
-static void read_target(tnm_bind *b, const tnm_tree *c, const tnm_tree *to,
-                        const tnm_c_type *type) {
+static void read_result_output(tnm_bind *b, const tnm_tree *c,
+                               const tnm_tree *to, const tnm_c_type *type) {
   const tnm_operands *outputs = &b->lower->operands[TN_OPERAND_OUT];
   b->out->result = TNM_RESULT_OUTPUT;
   if (!tnm_check_scalar(diags_of(b), to, "an output")) return;
@@ -236,7 +238,7 @@ static void read_result(tnm_bind *b, tnm_tree *map) {
   } else if (ok != NULL) {
     read_status(b, ok, &type);
   } else if (to != NULL) {
-    read_target(b, c, to, &type);
+    read_result_output(b, c, to, &type);
   }
 }
 
@@ -261,7 +263,7 @@ static void read_returns(tnm_bind *b) {
 
 /* ---------------------------------------------------------------- arguments */
 
-static bool program_open(tnm_bind *b) {
+static bool init_program(tnm_bind *b) {
   const tnm_lower *lower = b->lower;
   tnm_program_init(&b->program, lower->arena, lower->diags, &lower->scope);
   bool ok = true;
@@ -299,7 +301,7 @@ static void read_args(tnm_bind *b) {
   b->out->args = args;
 }
 
-static bool marks_open(tnm_bind *b) {
+static bool alloc_marks(tnm_bind *b) {
   tn__arena *arena = b->lower->arena;
   const uint32_t n_dims = b->lower->op->n_dims;
   for (uint32_t list = 0; list < 3; ++list) {
@@ -315,8 +317,9 @@ static bool marks_open(tnm_bind *b) {
 
 /* ----------------------------------------------------------------- examples */
 
-/* An example without an output would prove nothing. */
-static bool has_output(const tnm_bind *b, const tnm_example *example) {
+/* Tests whether an example states an expected output. Without one it would
+ * prove nothing. */
+static bool has_expected_output(const tnm_bind *b, const tnm_example *example) {
   for (size_t i = 0; i < example->n_items; ++i)
     if (tnm_find_operand(b->lower, TN_OPERAND_OUT, example->items[i].name) !=
         TN_NONE)
@@ -327,7 +330,7 @@ static bool has_output(const tnm_bind *b, const tnm_example *example) {
 static void check_examples(const tnm_bind *b) {
   const tnm_operator *out = b->lower->out;
   for (size_t i = 0; i < out->n_examples; ++i)
-    if (has_output(b, &out->examples[i])) return;
+    if (has_expected_output(b, &out->examples[i])) return;
   tnm_diag_spec spec = {"E0089", b->map->key_pos, NULL};
   size_t id = tnm_diag_add(
       diags_of(b), &spec, "nothing checks the prototype of `%.80s`",
@@ -340,8 +343,9 @@ static void check_examples(const tnm_bind *b) {
 
 /* --------------------------------------------------------------- the kernel */
 
-/* The kernel's requirement of the machine: "cblas_saxpy of libblas.so.3". */
-static const char *make_requirement(const tnm_bind *b) {
+/* Returns the text of the requirement that the machine has the library:
+ * "cblas_saxpy of libblas.so.3". */
+static const char *write_requirement(const tnm_bind *b) {
   const char *text = tnm_format_text(b->lower->arena, "%s of", b->out->symbol);
   for (uint32_t i = 0; text != NULL && i < b->out->n_libraries; ++i)
     text = tnm_format_text(b->lower->arena, "%s%s %s", text, i > 0 ? " or" : "",
@@ -365,7 +369,7 @@ static void make_kernel(tnm_bind *b, bool overlap) {
       .when = TN_NONE,
       .op = lower->target_name,
       .id = tnm_format_text(lower->arena, "%s.cpu", tnm_kernel_stem(lower)),
-      .requirement = make_requirement(b),
+      .requirement = write_requirement(b),
       .dtype_sets = sets};
   for (uint32_t i = 0; i < op->n_outputs; ++i)
     if (op->outputs[i]->inplace != TN_NONE) kernel->writes |= TN_WRITES_INPLACE;
@@ -381,18 +385,18 @@ void tnm_lower_binding(tnm_lower *lower) {
       !tnm_schema_check(lower->diags, &tnm_schema_binding, map))
     return;
   b.out->pos = map->key_pos;
-  refuse_code(&b);
+  refuse_own_code(&b);
   read_libraries(&b);
   read_symbol(&b);
-  const bool overlap = may_overlap(&b);
+  const bool overlap = may_run_together(&b);
   check_examples(&b);
   if (lower->incomplete) return;
-  if (marks_open(&b) && program_open(&b)) {
+  if (alloc_marks(&b) && init_program(&b)) {
     tnm_read_map(&b);
     read_args(&b);
     read_returns(&b);
     tnm_check_map(&b);
-    check_operands(&b);
+    check_bound_operands(&b);
     make_kernel(&b, overlap);
     if (!tnm_program_finish(&b.program, &b.out->nodes, &b.out->n_nodes))
       lower->arena->failed = true;

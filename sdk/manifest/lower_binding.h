@@ -22,7 +22,8 @@ typedef struct tnm_bind {
   tnm_program program; /* integer expressions of the arguments */
   tnm_bound_arg *dims; /* sources of the dimension variables */
   bool *passed[3];     /* operands that the function gets, by TN_OPERAND_* */
-  bool mapped;         /* an argument is an element of the input of `map` */
+  bool mapped;         /* at least one argument is an element of the input of
+                          `map` */
   bool broken;         /* an argument or result is invalid */
 } tnm_bind;
 
@@ -46,12 +47,13 @@ bool tnm_read_c_type(tnm_diags *diags, const tnm_tree *node, tnm_c_type *out);
 /* Reads one entry of `args`. False after a message. */
 bool tnm_read_bound_arg(tnm_bind *bind, tnm_tree *node, tnm_bound_arg *out);
 
-/* Reads an entry that is no operand, number or parameter. False after a
- * message. */
+/* Reads an entry of `args` with an expression: its `pass` is no operand, number
+ * or parameter. Returns false after a message. */
 bool tnm_read_bound_expression(tnm_bind *bind, const tnm_bind_entry *at,
                                tnm_bound_arg *out);
 
-/* Adds a message about `pass` or `c` of an argument; returns its id. */
+/* Adds a message about the keys `pass` or `c` of an argument. Returns the id of
+ * the message. */
 size_t tnm_report_mismatch(tnm_bind *bind, tnm_pos pos, const char *under,
                            const char *what);
 /* Tests for a pointer to constant integers. */
@@ -59,19 +61,21 @@ bool tnm_is_integer_list(const tnm_c_type *type);
 
 /* Reads `map: x`; does nothing without it. */
 void tnm_read_map(tnm_bind *bind);
-/* Tests whether a rule gives an operand the shape of the input of `map`. */
+/* Tests whether the shape rules of the operator give operand `index` of `list`
+ * the same shape as the input that `map:` names. */
 bool tnm_has_map_shape(const tnm_bind *bind, uint32_t list, uint32_t index);
-/* Checks that calls get elements, and that the result has a place for each. */
+/* Checks a binding with `map`: the function must get an element of the map's
+ * input, and each call must have a place for its result. */
 void tnm_check_map(tnm_bind *bind);
 
-/* Tests whether every type of the operand is the C type; false after a message
- * at `pos`. */
+/* Tests whether the C type matches every type that the operand may have.
+ * Returns false after a message at `pos`. */
 bool tnm_match_element(tnm_bind *bind, const tn_arg *arg,
                        const tnm_c_type *type, tnm_pos pos);
 
-/* The range of a node, as far as its rules and the ranges of parameters
- * determine it. Sizes count as numbers up to 2^31 - 1; a call checks longer
- * ones. */
+/* Returns the range of values of a node, from its operation and the limits of
+ * parameters. Sizes count as at most 2^31 - 1; larger ones are checked in each
+ * call. */
 tnm_range tnm_node_range(const tnm_bind *bind, const tn_node *const *nodes,
                          uint32_t node);
 

@@ -13,7 +13,8 @@
 /* With more operators, the help names only the nearest one. */
 enum { MOST_LISTED = 20 };
 
-static size_t report_call(tnm_reader *reader, tnm_pos pos, const char *text) {
+static size_t report_bad_call(tnm_reader *reader, tnm_pos pos,
+                              const char *text) {
   tnm_diag_spec spec = {"E0075", pos, NULL};
   return tnm_diag_add(reader->diags, &spec, "%s", text != NULL ? text : "");
 }
@@ -41,7 +42,7 @@ static void add_tables(known *to, const tn_plugin *plugin) {
       to->v[to->n++] = plugin->operators[k];
 }
 
-static bool own_operators(tnm_reader *reader, known *out) {
+static bool add_own_operators(tnm_reader *reader, known *out) {
   const tn_plugin *siblings = tnm_read_siblings(reader);
   const size_t n = siblings != NULL ? siblings->n_operators : 0;
   out->v = TNM_NEW(reader->arena, const tn_op *, reader->operators.n + n);
@@ -54,8 +55,8 @@ static bool own_operators(tnm_reader *reader, known *out) {
   return out->v != NULL;
 }
 
-/* The operators of a plugin that is described by several files, or several
- * times. */
+/* Lists the operators of a plugin. Several files may describe the plugin, and
+ * some operators may occur several times. */
 static bool collect_operators(tnm_reader *reader, const char *plugin,
                               known *out) {
   const tn__vec *givens = tnm_list_with(reader);
@@ -75,19 +76,20 @@ static bool collect_operators(tnm_reader *reader, const char *plugin,
   return out->v != NULL;
 }
 
-/* False if nothing is known about that plugin. */
+/* Lists the operators of the plugin that a call names. Returns false if the
+ * reader knows no operators of that plugin. */
 static bool find_operators(tnm_reader *reader, const tnm_call *call,
                            known *out) {
   *out = (known){0};
   if (strcmp(call->plugin, reader->name) == 0)
-    return own_operators(reader, out);
+    return add_own_operators(reader, out);
   return collect_operators(reader, call->plugin, out);
 }
 
 static void report_unknown(tnm_reader *reader, const tnm_call *call,
                            const known *ops) {
   tnm_names names = {.arena = reader->arena};
-  const size_t id = report_call(
+  const size_t id = report_bad_call(
       reader, call->pos,
       tnm_format_text(reader->arena, "plugin `%s` has no operator `%s`",
                       call->plugin, call->op));
@@ -98,9 +100,9 @@ static void report_unknown(tnm_reader *reader, const tnm_call *call,
   tnm_names_add_help(&names, reader->diags, id, call->op);
 }
 
-static void report_interface(tnm_reader *reader, const tnm_call *call,
-                             const tn_op *op) {
-  const size_t id = report_call(
+static void report_wrong_interface(tnm_reader *reader, const tnm_call *call,
+                                   const tn_op *op) {
+  const size_t id = report_bad_call(
       reader, call->pos,
       tnm_format_text(reader->arena,
                       "`%s.%s` has interface %" PRIu32 ", called is %" PRId64,
@@ -109,7 +111,9 @@ static void report_interface(tnm_reader *reader, const tnm_call *call,
                     call->plugin, call->op, op->interface);
 }
 
-/* The called operator, or NULL if it does not exist or is unknown here. */
+/* Finds the operator that a call in a gradient's graph names. Returns NULL if
+ * the operator does not exist, after a message, or if its plugin is not known
+ * here. */
 static const tn_op *find_called(tnm_reader *reader, const tnm_call *call) {
   const tn_op *other = NULL;
   known ops;
@@ -120,7 +124,7 @@ static const tn_op *find_called(tnm_reader *reader, const tnm_call *call) {
     other = ops.v[i];
   }
   if (other != NULL)
-    report_interface(reader, call, other);
+    report_wrong_interface(reader, call, other);
   else if (ops.all)
     report_unknown(reader, call, &ops);
   return NULL;
@@ -146,7 +150,7 @@ const tn_op *tnm_find_called(tnm_reader *reader, const char *name) {
 
 /* --------------------------------------------------------------- its inputs */
 
-static void note_inputs(tnm_reader *reader, size_t id, const tn_op *op) {
+static void add_inputs_note(tnm_reader *reader, size_t id, const tn_op *op) {
   tnm_names names = {.arena = reader->arena};
   for (uint32_t i = 0; i < op->n_inputs; ++i)
     tnm_names_add(&names, &op->inputs[i]->name, 1);
@@ -163,7 +167,7 @@ static void check_inputs(tnm_reader *reader, const tnm_call *call,
   }
   if (call->n_in >= least && call->n_in <= most) return;
   const bool few = call->n_in < least;
-  const size_t id = report_call(
+  const size_t id = report_bad_call(
       reader, call->pos,
       tnm_format_text(reader->arena,
                       "`%s.%s` takes %s%" PRIu32 " tensor%s, here %s %" PRIu32,
@@ -173,26 +177,26 @@ static void check_inputs(tnm_reader *reader, const tnm_call *call,
                                     : "at most ",
                       few ? least : most, (few ? least : most) == 1 ? "" : "s",
                       call->n_in == 1 ? "is" : "are", call->n_in));
-  note_inputs(reader, id, op);
+  add_inputs_note(reader, id, op);
 }
 
 /* ----------------------------------------------------------- its parameters */
 
-static bool is_named(const tn_field *field, const char *name) {
+static bool has_field_name(const tn_field *field, const char *name) {
   return strcmp(field->name, name) == 0 ||
          (field->alias != NULL && strcmp(field->alias, name) == 0);
 }
 
 static const tn_field *find_param(const tn_op *op, const char *name) {
   for (uint32_t i = 0; i < op->n_params; ++i)
-    if (is_named(op->params[i], name)) return op->params[i];
+    if (has_field_name(op->params[i], name)) return op->params[i];
   return NULL;
 }
 
 static void report_param(tnm_reader *reader, const tnm_call *call,
                          const tnm_call_param *param, const tn_op *op) {
   tnm_names names = {.arena = reader->arena};
-  const size_t id = report_call(
+  const size_t id = report_bad_call(
       reader, param->pos,
       tnm_format_text(reader->arena, "`%s.%s` has no parameter `%s`",
                       call->plugin, op->name, param->name));
@@ -202,30 +206,35 @@ static void report_param(tnm_reader *reader, const tnm_call *call,
   tnm_names_add_help(&names, reader->diags, id, param->name);
 }
 
-/* Tests for a value that can be checked now. A list in quotes and a parameter
- * of the caller get their values in the call. */
-static bool is_literal(const tn_field *field, const tnm_call_param *param) {
+/* Tests whether the value of a parameter can be checked now. A list in quotes,
+ * and a parameter of the caller ("$alpha"), get their values only in the call.
+ */
+static bool has_checkable_value(const tn_field *field,
+                                const tnm_call_param *param) {
   return param->value.text[0] != '$' && field->type != TN_FIELD_INTS &&
          field->type != TN_FIELD_FLOATS;
 }
 
-/* Tests whether an argument means this parameter. A misspelt one is reported as
- * unknown, and not as missing too. */
-static bool is_meant(const tn_op *op, const tn_field *field, const char *name) {
-  return is_named(field, name) ||
+/* Tests whether the name in a call is the name of this parameter or a
+ * misspelling of it. A misspelt name is reported as unknown, so it must not be
+ * reported as missing too. */
+static bool is_name_or_misspelling(const tn_op *op, const tn_field *field,
+                                   const char *name) {
+  return has_field_name(field, name) ||
          (find_param(op, name) == NULL &&
           tn__find_nearest_word(name, &field->name, 1) != NULL);
 }
 
-static void check_once(tnm_reader *reader, const tnm_call *call,
-                       const tnm_call_param *param, const tn_field *field) {
+static void check_given_once(tnm_reader *reader, const tnm_call *call,
+                             const tnm_call_param *param,
+                             const tn_field *field) {
   for (const tnm_call_param *p = call->params; p != param; p = p->next) {
-    if (!is_named(field, p->name)) continue;
+    if (!has_field_name(field, p->name)) continue;
     /* the parameters are in no certain order */
     const bool ahead = p->pos.line != param->pos.line
                            ? p->pos.line < param->pos.line
                            : p->pos.column < param->pos.column;
-    const size_t id = report_call(
+    const size_t id = report_bad_call(
         reader, (ahead ? param : p)->pos,
         tnm_format_text(reader->arena, "parameter `%s` is given twice",
                         field->name));
@@ -235,19 +244,19 @@ static void check_once(tnm_reader *reader, const tnm_call *call,
   }
 }
 
-static void check_missing(tnm_reader *reader, const tnm_call *call,
-                          const tn_op *op) {
+static void check_missing_params(tnm_reader *reader, const tnm_call *call,
+                                 const tn_op *op) {
   for (uint32_t i = 0; i < op->n_params; ++i) {
     const tn_field *field = op->params[i];
     bool given = (field->flags & TN_FIELD_REQUIRED) == 0;
     for (const tnm_call_param *p = call->params; p != NULL; p = p->next)
-      given = given || is_meant(op, field, p->name);
+      given = given || is_name_or_misspelling(op, field, p->name);
     if (given) continue;
-    const size_t id =
-        report_call(reader, call->pos,
-                    tnm_format_text(reader->arena,
-                                    "`%s.%s` wants a value for parameter `%s`",
-                                    call->plugin, op->name, field->name));
+    const size_t id = report_bad_call(
+        reader, call->pos,
+        tnm_format_text(reader->arena,
+                        "`%s.%s` wants a value for parameter `%s`",
+                        call->plugin, op->name, field->name));
     tnm_diag_add_help(reader->diags, id, "write `%s=...` after the tensors",
                       field->name);
   }
@@ -259,11 +268,11 @@ static void check_params(tnm_reader *reader, const tnm_call *call,
     const tn_field *field = find_param(op, p->name);
     if (field == NULL)
       report_param(reader, call, p, op);
-    else if (is_literal(field, p))
+    else if (has_checkable_value(field, p))
       (void)tnm_check_value(reader->diags, field, &p->value, "value");
-    if (field != NULL) check_once(reader, call, p, field);
+    if (field != NULL) check_given_once(reader, call, p, field);
   }
-  check_missing(reader, call, op);
+  check_missing_params(reader, call, op);
 }
 
 void tnm_check_calls(tnm_reader *reader) {

@@ -7,7 +7,7 @@
 #include "front.h"
 
 /* ">=2" */
-static bool parse_least(const char *text, uint32_t *out) {
+static bool parse_least_release(const char *text, uint32_t *out) {
   int64_t value;
   if (strncmp(text, ">=", 2) != 0) return false;
   text += 2 + strspn(text + 2, " ");
@@ -17,11 +17,11 @@ static bool parse_least(const char *text, uint32_t *out) {
   return true;
 }
 
-static bool read_least(tnm_reader *reader, const tnm_tree *entry,
-                       uint32_t *out) {
+static bool read_least_release(tnm_reader *reader, const tnm_tree *entry,
+                               uint32_t *out) {
   if (!tnm_check_scalar(reader->diags, entry, "a release such as \">=2\""))
     return false;
-  if (parse_least(entry->text, out)) return true;
+  if (parse_least_release(entry->text, out)) return true;
   tnm_diag_spec spec = {"E0014", entry->pos, NULL};
   size_t id = tnm_diag_add(reader->diags, &spec,
                            "invalid value `%.80s`: expected the least release",
@@ -31,7 +31,7 @@ static bool read_least(tnm_reader *reader, const tnm_tree *entry,
 }
 
 /* Checks a plugin's name like a value, at the position of its key. */
-static bool check_other(tnm_reader *reader, const tnm_tree *entry) {
+static bool check_plugin_name(tnm_reader *reader, const tnm_tree *entry) {
   tnm_tree key = *entry;
   key.kind = TNM_SCALAR;
   key.text = entry->key;
@@ -56,7 +56,9 @@ void tnm_lower_dependencies(tnm_reader *reader, const tnm_tree *map,
   for (const tnm_tree *e = map->first; e != NULL; e = e->next) {
     tn_dependency *d = &each[plugin->n_dependencies];
     uint32_t release;
-    if (!check_other(reader, e) || !read_least(reader, e, &release)) continue;
+    if (!check_plugin_name(reader, e) ||
+        !read_least_release(reader, e, &release))
+      continue;
     *d = (tn_dependency){
         .struct_size = sizeof *d, .release = release, .plugin = e->key};
     all[plugin->n_dependencies++] = d;

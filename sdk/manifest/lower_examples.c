@@ -16,8 +16,8 @@ typedef struct state {
 
 /* ------------------------------------------------------------- nested lists */
 
-static bool report_ragged(tnm_lower *lower, const tnm_tree *node,
-                          const char *what) {
+static bool report_ragged_list(tnm_lower *lower, const tnm_tree *node,
+                               const char *what) {
   tnm_diag_spec spec = {"E0062", node->pos, NULL};
   size_t id = tnm_diag_add(lower->diags, &spec, "%s", what);
   tnm_diag_add_help(lower->diags, id,
@@ -31,7 +31,7 @@ static bool measure_shape(tnm_lower *lower, const tnm_tree *node,
   const tnm_tree *at = node;
   for (; at != NULL && at->kind == TNM_LIST; at = at->first) {
     if (out->ndim == TN_MAX_NDIM)
-      return report_ragged(lower, node, "more than 16 dimensions");
+      return report_ragged_list(lower, node, "more than 16 dimensions");
     out->shape[out->ndim++] = (int64_t)at->n;
   }
   return true;
@@ -51,14 +51,15 @@ static bool fill_values(tnm_lower *lower, const tnm_tree *node, int32_t depth,
                         tnm_data *out, double *values) {
   if (depth == out->ndim) {
     if (node->kind == TNM_LIST)
-      return report_ragged(lower, node, "found a list in place of a number");
+      return report_ragged_list(lower, node,
+                                "found a list in place of a number");
     return read_number(lower, node, &values[out->n++]);
   }
   if (node->kind != TNM_LIST)
-    return report_ragged(lower, node, "found a number in place of a list");
+    return report_ragged_list(lower, node, "found a number in place of a list");
   if ((int64_t)node->n != out->shape[depth])
-    return report_ragged(lower, node,
-                         "this list differs in length from its neighbours");
+    return report_ragged_list(
+        lower, node, "this list differs in length from its neighbours");
   bool ok = true;
   for (const tnm_tree *item = node->first; item != NULL; item = item->next)
     ok = fill_values(lower, item, depth + 1, out, values) && ok;
@@ -68,12 +69,12 @@ static bool fill_values(tnm_lower *lower, const tnm_tree *node, int32_t depth,
 static bool read_data(tnm_lower *lower, const tnm_tree *node, tnm_data *out) {
   *out = (tnm_data){.pos = node->pos};
   if (node->kind == TNM_MAP)
-    return report_ragged(lower, node, "found a mapping in place of data");
+    return report_ragged_list(lower, node, "found a mapping in place of data");
   if (!measure_shape(lower, node, out)) return false;
   size_t n = 1;
   for (int32_t i = 0; i < out->ndim; ++i) {
     if (!tn__mul(n, (size_t)out->shape[i], &n) || n > TNM_MAX_VALUES)
-      return report_ragged(lower, node, "the lists differ in length");
+      return report_ragged_list(lower, node, "the lists differ in length");
   }
   double *values = TNM_NEW(lower->arena, double, n);
   if (values == NULL) return false;
@@ -83,7 +84,8 @@ static bool read_data(tnm_lower *lower, const tnm_tree *node, tnm_data *out) {
 
 /* ----------------------------------------------------------------- operands */
 
-/* The list of an entry's operand; TN_NONE if it is no operand. */
+/* Finds the list (TN_OPERAND_*) with the operand of this name, and sets *arg.
+ * Returns TN_NONE if no operand has the name. */
 static uint32_t find_list(const tnm_lower *lower, const char *name,
                           const tn_arg **arg) {
   for (uint32_t list = 0; list < 3; ++list) {
@@ -95,8 +97,8 @@ static uint32_t find_list(const tnm_lower *lower, const char *name,
   return TN_NONE;
 }
 
-/* Reports a name that is no operand. In an example itself it may be a misspelt
- * key. */
+/* Reports a name that is no operand. In the example itself, the name may also
+ * be a misspelt key. */
 static void report_name(const state *s, const tnm_tree *map,
                         const tnm_tree *entry) {
   tnm_lower *lower = s->lower;
@@ -115,8 +117,8 @@ static void report_name(const state *s, const tnm_tree *map,
   tnm_suggest_word(lower->diags, id, entry->key, known, n);
 }
 
-/* Reads the value of one operand: one item, or one per tensor if it takes
- * several. Returns the number of items. */
+/* Reads the value of one operand into `items`. A variadic operand gets one item
+ * for each tensor, others get one. Returns the number of items. */
 static size_t read_operand(const state *s, const tnm_tree *entry,
                            const tn_arg *arg, tnm_example_item *items) {
   bool many = (arg->flags & TN_ARG_VARIADIC) || arg->count != TN_NONE;
@@ -132,7 +134,7 @@ static size_t read_operand(const state *s, const tnm_tree *entry,
   return n;
 }
 
-static bool is_fixed_key(const char *key) {
+static bool is_example_key(const char *key) {
   for (const tnm_key *k = tnm_schema_example.keys; k->name != NULL; ++k) {
     if (strcmp(k->name, key) == 0) return true;
   }
@@ -154,7 +156,7 @@ static const tnm_example_item *read_operands(const state *s,
   if (items == NULL) return NULL;
   for (const tnm_tree *e = map->first; e != NULL; e = e->next) {
     const tn_arg *arg = NULL;
-    if (map == s->node && is_fixed_key(e->key)) continue;
+    if (map == s->node && is_example_key(e->key)) continue;
     if (find_list(s->lower, e->key, &arg) == TN_NONE)
       report_name(s, map, e);
     else
@@ -163,7 +165,7 @@ static const tnm_example_item *read_operands(const state *s,
   return items;
 }
 
-static void check_inputs(const state *s) {
+static void check_example_inputs(const state *s) {
   const tnm_operands *inputs = &s->lower->operands[TN_OPERAND_IN];
   const tnm_tree *name = tnm_tree_get(s->node, "name");
   for (uint32_t i = 0; i < inputs->n; ++i) {
@@ -184,13 +186,13 @@ typedef struct item_list {
   size_t n;
 } item_list;
 
-static const tnm_data *data_of(const item_list *list, const char *name) {
+static const tnm_data *find_data(const item_list *list, const char *name) {
   for (size_t i = 0; i < list->n; ++i)
     if (strcmp(list->v[i].name, name) == 0) return &list->v[i].data;
   return NULL;
 }
 
-static bool same_values(const tnm_data *a, const tnm_data *b) {
+static bool has_same_values(const tnm_data *a, const tnm_data *b) {
   if (a->n != b->n) return false;
   for (size_t i = 0; i < a->n; ++i) {
     const double x = a->values[i], y = b->values[i];
@@ -199,10 +201,11 @@ static bool same_values(const tnm_data *a, const tnm_data *b) {
   return true;
 }
 
-static void check_view(const state *s, const item_list *list,
-                       const char *format, const char *view, const char *of) {
-  const tnm_data *out = data_of(list, view), *in = data_of(list, of);
-  if (out == NULL || in == NULL || same_values(out, in)) return;
+static void check_view_values(const state *s, const item_list *list,
+                              const char *format, const char *view,
+                              const char *of) {
+  const tnm_data *out = find_data(list, view), *in = find_data(list, of);
+  if (out == NULL || in == NULL || has_same_values(out, in)) return;
   const tnm_diag_spec spec = {"E0093", out->pos, NULL};
   const size_t id = tnm_diag_add(s->lower->diags, &spec, format, view, of);
   tnm_diag_add_help(
@@ -212,9 +215,10 @@ static void check_view(const state *s, const item_list *list,
       of, of, of);
 }
 
-/* A view must compute nothing: programs share its memory, and gradients of
- * views run no kernel. An example must prove that. */
-static void check_views(const state *s) {
+/* Checks that each view in an example has the elements of its input. A view
+ * computes nothing: programs share its memory, and its gradient runs no kernel.
+ */
+static void check_example_views(const state *s) {
   const tnm_operands *inputs = &s->lower->operands[TN_OPERAND_IN];
   const tnm_operands *outputs = &s->lower->operands[TN_OPERAND_OUT];
   const item_list items = {s->out->items, s->out->n_items};
@@ -225,13 +229,15 @@ static void check_views(const state *s) {
     const tn_arg *arg = outputs->v[i];
     if ((arg->flags & TN_ARG_VIEW) == 0) continue;
     const char *of = inputs->names[arg->inplace];
-    check_view(s, &items, "`%s` is a view of `%s`, but has other elements",
-               outputs->names[i], of);
+    check_view_values(s, &items,
+                      "`%s` is a view of `%s`, but has other elements",
+                      outputs->names[i], of);
     if (by_kernel && outputs->n == 1)
-      check_view(s, &grads,
-                 "`%s` is a view: its gradient is that of `%s`, but has other "
-                 "elements",
-                 outputs->names[i], of);
+      check_view_values(
+          s, &grads,
+          "`%s` is a view: its gradient is that of `%s`, but has other "
+          "elements",
+          outputs->names[i], of);
   }
 }
 
@@ -304,15 +310,15 @@ static void read_example(const state *s, tnm_unique *names) {
   if (s->lower->incomplete) return;
   read_params(s);
   s->out->items = read_operands(s, s->node, &s->out->n_items);
-  check_inputs(s);
+  check_example_inputs(s);
   const tnm_tree *grad = tnm_tree_get(s->node, "grad");
   if (grad != NULL) s->out->grads = read_operands(s, grad, &s->out->n_grads);
-  check_views(s);
+  check_example_views(s);
 }
 
 /* Reads a number above 0; 0 means "the default". */
-static void read_positive(tnm_lower *lower, const tnm_tree *map,
-                          const char *key, double *out) {
+static void read_positive_number(tnm_lower *lower, const tnm_tree *map,
+                                 const char *key, double *out) {
   const tnm_tree *node = tnm_tree_get(map, key);
   if (node == NULL || !tnm_read_double(lower->diags, node, out) ||
       (isfinite(*out) && *out > 0))
@@ -330,8 +336,8 @@ static void read_gradcheck(tnm_lower *lower) {
   tnm_gradcheck *out = &lower->out->gradcheck;
   const tnm_tree *points = tnm_tree_get(map, "points");
   if (points != NULL) tnm_read_u32(lower->diags, points, 1, &out->points);
-  read_positive(lower, map, "eps", &out->eps);
-  read_positive(lower, map, "tol", &out->tol);
+  read_positive_number(lower, map, "eps", &out->eps);
+  read_positive_number(lower, map, "tol", &out->tol);
   out->skip = tnm_get_text(map, "skip");
 }
 

@@ -23,15 +23,15 @@ typedef struct state {
 static const char *const type_names[] = {
     "bool", "int", "float", "string", "enum", "ints", "floats", "dtype", NULL};
 
-static bool is_list(const tn_field *f) {
+static bool is_list_field(const tn_field *f) {
   return f->type == TN_FIELD_INTS || f->type == TN_FIELD_FLOATS;
 }
 
-static bool is_whole(const tn_field *f) {
+static bool is_integer_field(const tn_field *f) {
   return f->type == TN_FIELD_INT || f->type == TN_FIELD_INTS;
 }
 
-static bool is_real(const tn_field *f) {
+static bool is_float_field(const tn_field *f) {
   return f->type == TN_FIELD_FLOAT || f->type == TN_FIELD_FLOATS;
 }
 
@@ -60,7 +60,8 @@ static bool read_enum_name(const state *s, const tnm_tree *item) {
   return false;
 }
 
-/* Tests whether a value is new in C, where names are in upper case. */
+/* Tests whether the name of an enum value differs from those of the earlier
+ * values in C, where all letters become upper case. */
 static bool is_new_in_c(const state *s, const char *const *values,
                         const tnm_tree *item) {
   for (uint32_t i = 0; i < s->field->n_values; ++i) {
@@ -105,10 +106,10 @@ static void read_limit(const state *s, const char *key, uint32_t flag) {
   if (value == NULL) return;
   bool least = flag == TN_FIELD_HAS_MIN;
   bool ok = false;
-  if (is_whole(f))
+  if (is_integer_field(f))
     ok = tnm_read_int(s->diags, value, INT64_MIN, INT64_MAX,
                       least ? &f->min_int : &f->max_int);
-  else if (is_real(f))
+  else if (is_float_field(f))
     ok =
         tnm_read_double(s->diags, value, least ? &f->min_float : &f->max_float);
   else
@@ -121,8 +122,8 @@ static void read_limits(const state *s) {
   read_limit(s, "min", TN_FIELD_HAS_MIN);
   read_limit(s, "max", TN_FIELD_HAS_MAX);
   uint32_t both = TN_FIELD_HAS_MIN | TN_FIELD_HAS_MAX;
-  bool wrong =
-      is_whole(f) ? f->min_int > f->max_int : f->min_float > f->max_float;
+  bool wrong = is_integer_field(f) ? f->min_int > f->max_int
+                                   : f->min_float > f->max_float;
   if ((f->flags & both) != both || !wrong) return;
   f->flags &= ~both;
   const tnm_tree *max = tnm_tree_get(s->node, "max");
@@ -136,7 +137,7 @@ static void read_limits(const state *s) {
 /* --------------------------------------------------------------------- rank */
 
 /* "2", "1..3" or "1..". */
-static bool parse_rank(const char *text, tn_field *f) {
+static bool parse_list_length(const char *text, tn_field *f) {
   const char *dots = strstr(text, "..");
   char first[24];
   size_t n = dots == NULL ? strlen(text) : (size_t)(dots - text);
@@ -155,10 +156,10 @@ static bool parse_rank(const char *text, tn_field *f) {
   return true;
 }
 
-static bool find_rank_of(const state *s, const char *name) {
+static bool find_length_field(const state *s, const char *name) {
   for (uint32_t i = 0; i < s->n; ++i) {
     const tn_field *other = s->fields[i];
-    if (strcmp(other->name, name) != 0 || !is_list(other)) continue;
+    if (strcmp(other->name, name) != 0 || !is_list_field(other)) continue;
     s->field->rank_of = i;
     s->field->min_rank = other->min_rank;
     s->field->max_rank = other->max_rank;
@@ -167,14 +168,16 @@ static bool find_rank_of(const state *s, const char *name) {
   return false;
 }
 
-static void read_rank(const state *s) {
+static void read_list_length(const state *s) {
   const tnm_tree *value = tnm_tree_get(s->node, "rank");
   if (value == NULL) return;
-  if (!is_list(s->field)) {
+  if (!is_list_field(s->field)) {
     report_meaningless(s, value, "ints and floats have it");
     return;
   }
-  if (parse_rank(value->text, s->field) || find_rank_of(s, value->text)) return;
+  if (parse_list_length(value->text, s->field) ||
+      find_length_field(s, value->text))
+    return;
   tnm_diag_spec spec = {"E0022", value->pos, NULL};
   size_t id =
       tnm_diag_add(s->diags, &spec, "invalid rank `%.80s`", value->text);
@@ -194,13 +197,14 @@ typedef struct checked {
   bool item; /* an item of a list */
 } checked;
 
-/* Tests for a word that means None in other languages. */
-static bool is_nothing(const char *text) {
+/* Tests whether a text is a word like `null` that means None in other
+ * languages. */
+static bool means_none(const char *text) {
   return strcasecmp(text, "none") == 0 || strcasecmp(text, "null") == 0 ||
          strcasecmp(text, "nil") == 0 || strcmp(text, "~") == 0;
 }
 
-static size_t report_value(const checked *c, const char *rule) {
+static size_t report_bad_value(const checked *c, const char *rule) {
   tnm_diag_spec spec = {"E0020", c->node->pos, NULL};
   const bool optional = !c->item && (c->field->flags & TN_FIELD_OPTIONAL) != 0;
   const char *more = optional ? " or None" : "";
@@ -210,15 +214,16 @@ static size_t report_value(const checked *c, const char *rule) {
   const size_t id =
       tnm_diag_add(c->diags, &spec, "%s of `%s` is `%.80s`, must be %s%s",
                    c->what, c->field->name, c->node->text, rule, more);
-  if (optional && is_nothing(c->node->text))
+  if (optional && means_none(c->node->text))
     tnm_diag_add_help(c->diags, id, "did you mean `None`?");
   return id;
 }
 
-/* The parameter type that accepts such a value; NULL if none is likely. */
-static const char *likely_type(const checked *c) {
+/* Returns the parameter type that accepts a value like this one, for a help
+ * line; NULL if no type is likely. */
+static const char *find_likely_type(const checked *c) {
   const char *text = c->node->text;
-  const bool list = is_list(c->field);
+  const bool list = is_list_field(c->field);
   int64_t whole = 0;
   double number = 0;
   if (c->node->kind == TNM_MAP) return NULL;
@@ -236,12 +241,14 @@ static const char *likely_type(const checked *c) {
   return truth ? "bool" : "string";
 }
 
-/* Reports a value of another type: `form` is the notation of this type. */
-static void report_type(const checked *c, const char *rule, const char *form) {
-  const size_t id = report_value(c, rule);
+/* Reports a value that does not have the type of the field. `form` describes
+ * the notation of the field's type. */
+static void report_wrong_type(const checked *c, const char *rule,
+                              const char *form) {
+  const size_t id = report_bad_value(c, rule);
   const char *name = c->field->name;
-  const char *type = likely_type(c);
-  const bool nothing = c->node->kind == TNM_SCALAR && is_nothing(c->node->text);
+  const char *type = find_likely_type(c);
+  const bool nothing = c->node->kind == TNM_SCALAR && means_none(c->node->text);
   if (nothing && (c->field->flags & TN_FIELD_OPTIONAL) == 0)
     tnm_diag_add_help(c->diags, id,
                       "write %s, or declare `%s` with `optional: "
@@ -255,9 +262,9 @@ static void report_type(const checked *c, const char *rule, const char *form) {
 }
 
 /* Reports a value outside of its bounds. `rule` is "at least 1". */
-static void report_bound(const checked *c, const char *rule) {
+static void report_out_of_bounds(const checked *c, const char *rule) {
   const char *bound = strrchr(rule, ' ') + 1;
-  const size_t id = report_value(c, rule);
+  const size_t id = report_bad_value(c, rule);
   tnm_diag_add_help(c->diags, id, "write `%s`, or change `%s`", bound,
                     strstr(rule, "least") != NULL ? "min" : "max");
 }
@@ -267,8 +274,8 @@ static bool check_int(const checked *c) {
   int64_t value;
   char rule[64];
   if (!tnm_parse_int(c->node->text, &value)) {
-    report_type(c, tnm_expected_int(c->node->text),
-                "a whole number such as `1`");
+    report_wrong_type(c, tnm_expected_int(c->node->text),
+                      "a whole number such as `1`");
     return false;
   }
   if ((f->flags & TN_FIELD_HAS_MIN) && value < f->min_int)
@@ -277,7 +284,7 @@ static bool check_int(const checked *c) {
     snprintf(rule, sizeof rule, "at most %" PRId64, f->max_int);
   else
     return true;
-  report_bound(c, rule);
+  report_out_of_bounds(c, rule);
   return false;
 }
 
@@ -286,8 +293,8 @@ static bool check_float(const checked *c) {
   double value;
   char rule[64];
   if (!tnm_parse_double(c->node->text, &value)) {
-    report_type(c, tnm_expected_double(c->node->text),
-                "a number such as `0.5`");
+    report_wrong_type(c, tnm_expected_double(c->node->text),
+                      "a number such as `0.5`");
     return false;
   }
   if ((f->flags & TN_FIELD_HAS_MIN) && !(value >= f->min_float))
@@ -296,7 +303,7 @@ static bool check_float(const checked *c) {
     snprintf(rule, sizeof rule, "at most %g", f->max_float);
   else
     return true;
-  report_bound(c, rule);
+  report_out_of_bounds(c, rule);
   return false;
 }
 
@@ -306,7 +313,7 @@ static bool check_enum(const checked *c) {
     if (strcmp(c->node->text, f->values[i]) == 0) return true;
   }
   if (f->n_values == 0) return true;
-  size_t id = report_value(c, "one of its values");
+  size_t id = report_bad_value(c, "one of its values");
   tnm_suggest_word(c->diags, id, c->node->text, f->values, f->n_values);
   return false;
 }
@@ -316,13 +323,13 @@ static bool check_bool(const checked *c) {
   if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0 ||
       strcmp(text, "1") == 0 || strcmp(text, "0") == 0)
     return true;
-  report_type(c, "true or false", "`true` or `false`");
+  report_wrong_type(c, "true or false", "`true` or `false`");
   return false;
 }
 
 static bool check_scalar(const checked *c) {
   if (c->node->kind != TNM_SCALAR) {
-    report_type(c, "a single value", "one value without brackets");
+    report_wrong_type(c, "a single value", "one value without brackets");
     return false;
   }
   tn_dtype dtype;
@@ -339,7 +346,7 @@ static bool check_scalar(const checked *c) {
       return check_enum(c);
     case TN_FIELD_DTYPE:
       if (tn__dtype_parse(c->node->text, &dtype)) return true;
-      tnm_suggest_word(c->diags, report_value(c, "a type"), c->node->text,
+      tnm_suggest_word(c->diags, report_bad_value(c, "a type"), c->node->text,
                        tn__dtype_names, TN__N_DTYPES);
       return false;
     default:
@@ -360,7 +367,7 @@ static bool check_list(const checked *c) {
     else
       snprintf(rule, sizeof rule, "a list of %u to %u", f->min_rank,
                f->max_rank);
-    report_value(c, rule);
+    report_bad_value(c, rule);
     return false;
   }
   if (c->node->kind == TNM_SCALAR) return check_scalar(c);
@@ -378,13 +385,13 @@ bool tnm_check_value(tnm_diags *diags, const tn_field *field,
                      const tnm_tree *node, const char *what) {
   checked c = {.diags = diags, .field = field, .node = node, .what = what};
   if (node->kind == TNM_MAP) {
-    report_value(&c, "a value or a list");
+    report_bad_value(&c, "a value or a list");
     return false;
   }
   if ((field->flags & TN_FIELD_OPTIONAL) && node->kind == TNM_SCALAR &&
       strcmp(node->text, "None") == 0)
     return true;
-  return is_list(field) ? check_list(&c) : check_scalar(&c);
+  return is_list_field(field) ? check_list(&c) : check_scalar(&c);
 }
 
 const char *tnm_value_text(tn__arena *arena, const tnm_tree *node) {
@@ -408,19 +415,20 @@ const char *tnm_value_text(tn__arena *arena, const tnm_tree *node) {
 /* ---------------------------------------------------------- default, layout */
 
 /* Number of values of a default: "[1, 2]" has 2, "1" has 1. */
-static size_t default_length(const char *text) {
+static size_t count_default_values(const char *text) {
   size_t n = 1;
   if (strcmp(text, "[]") == 0) return 0;
   for (const char *at = text; (at = strchr(at, ',')) != NULL; ++at) ++n;
   return n;
 }
 
-/* Defaults of related fields must fit together. */
+/* Tests whether the lengths of two defaults fit together, if one list field has
+ * the length of another one. */
 static bool fits_default_of(const state *s, const tnm_tree *value) {
   if (value->kind != TNM_LIST || s->field->rank_of == TN_NONE) return true;
   const tn_field *other = s->fields[s->field->rank_of];
   if (other->default_text == NULL || other->default_text[0] != '[') return true;
-  size_t n = default_length(other->default_text);
+  size_t n = count_default_values(other->default_text);
   if (value->n == n) return true;
   tnm_diag_spec spec = {"E0020", value->pos, NULL};
   size_t id = tnm_diag_add(
@@ -444,7 +452,7 @@ static void read_default(const state *s) {
   }
 }
 
-static uint32_t place_bytes(uint32_t *size, uint32_t bytes, uint32_t align) {
+static uint32_t reserve_bytes(uint32_t *size, uint32_t bytes, uint32_t align) {
   uint32_t offset = (*size + align - 1) / align * align;
   *size = offset + bytes;
   return offset;
@@ -456,29 +464,30 @@ static uint32_t place_member(uint32_t *size, const tn_field *f) {
   switch (f->type) {
     case TN_FIELD_INTS:
     case TN_FIELD_FLOATS:
-      return place_bytes(size, 16, 8);
+      return reserve_bytes(size, 16, 8);
     case TN_FIELD_INT:
     case TN_FIELD_FLOAT:
     case TN_FIELD_STRING:
-      return place_bytes(size, 8, 8);
+      return reserve_bytes(size, 8, 8);
     default:
-      return place_bytes(size, 4, 4);
+      return reserve_bytes(size, 4, 4);
   }
 }
 
-static bool is_wide(const tn_field *f) {
+static bool has_8_byte_alignment(const tn_field *f) {
   return f->type != TN_FIELD_BOOL && f->type != TN_FIELD_ENUM &&
          f->type != TN_FIELD_DTYPE;
 }
 
-static uint32_t lay_out(tn_field *const *fields, uint32_t n) {
+static uint32_t set_offsets(tn_field *const *fields, uint32_t n) {
   uint32_t size = 0;
   uint32_t align = 4;
   for (uint32_t i = 0; i < n; ++i) {
     tn_field *f = fields[i];
-    if (is_wide(f)) align = 8;
+    if (has_8_byte_alignment(f)) align = 8;
     f->offset = place_member(&size, f);
-    if (f->flags & TN_FIELD_OPTIONAL) f->has_offset = place_bytes(&size, 4, 4);
+    if (f->flags & TN_FIELD_OPTIONAL)
+      f->has_offset = reserve_bytes(&size, 4, 4);
   }
   return (size + align - 1) / align * align;
 }
@@ -520,8 +529,8 @@ static bool read_names(const state *s, tnm_unique *names) {
   return true;
 }
 
-/* A field of an invalid type continues as a float, so that the expressions with
- * its name are not reported as well. */
+/* Reads the type of a field. A field with an invalid type counts as a float, so
+ * that expressions with its name do not cause further messages. */
 static bool read_type(const state *s) {
   const tnm_tree *type = tnm_tree_get(s->node, "type");
   int found = type == NULL ? -1
@@ -547,7 +556,7 @@ static void read_field(const state *s) {
   read_flags(s);
   read_values(s);
   read_limits(s);
-  read_rank(s);
+  read_list_length(s);
   read_default(s);
 }
 
@@ -570,6 +579,6 @@ tn_field **tnm_lower_fields(const tnm_reader *reader, const tnm_tree *list,
     read_field(&s);
     fields[(*n)++] = field;
   }
-  *size = lay_out(fields, *n);
+  *size = set_offsets(fields, *n);
   return fields;
 }

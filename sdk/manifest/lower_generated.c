@@ -18,7 +18,8 @@ static bool refuse_formula(tnm_lower *lower, const tnm_tree *at,
   return false;
 }
 
-/* Alternatives to formulas below the key of `at`. */
+/* Returns a help text that names the alternative to formulas under this key: a
+ * kernel, for example. */
 static const char *find_alternative(const tnm_tree *at) {
   if (strcmp(at->key, "forward") == 0)
     return "remove the formula and write a kernel in `kernels`";
@@ -26,14 +27,14 @@ static const char *find_alternative(const tnm_tree *at) {
          "`backward: FUNCTION` in every kernel";
 }
 
-static bool is_uncomputed(const tn_op *op, const tn_arg *arg) {
+static bool may_be_u64(const tn_op *op, const tn_arg *arg) {
   if (arg->dtype_param != TN_NONE) return false; /* decided by each call */
   if (arg->dtype_var == TN_NONE) return arg->dtype == TN_U64;
   return (op->dtype_vars[arg->dtype_var]->allowed & TN_BIT_U64) != 0;
 }
 
-static bool check_operand(tnm_lower *lower, const tnm_tree *at,
-                          const tn_arg *arg) {
+static bool check_formula_operand(tnm_lower *lower, const tnm_tree *at,
+                                  const tn_arg *arg) {
   uint32_t odd =
       arg->flags & (TN_ARG_VARIADIC | TN_ARG_OPTIONAL | TN_ARG_DYNAMIC);
   if (odd & TN_ARG_VARIADIC)
@@ -48,29 +49,29 @@ static bool check_operand(tnm_lower *lower, const tnm_tree *at,
   if (arg->count != TN_NONE)
     return refuse_formula(lower, at, arg->name, "is counted",
                           find_alternative(at));
-  if (is_uncomputed(lower->op, arg))
+  if (may_be_u64(lower->op, arg))
     return refuse_formula(
         lower, at, arg->name, "may be u64, in which nothing computes",
         "take u64 out of `dtypes`, or write a kernel in `kernels`");
   return true;
 }
 
-static bool check_operands(tnm_lower *lower, const tnm_tree *at) {
+static bool check_formula_operands(tnm_lower *lower, const tnm_tree *at) {
   const tn_op *op = lower->op;
   if (op->n_aux > 0)
     return refuse_formula(lower, at, op->aux[0]->name, "is an auxiliary state",
                           find_alternative(at));
   for (uint32_t i = 0; i < op->n_inputs; ++i) {
-    if (!check_operand(lower, at, op->inputs[i])) return false;
+    if (!check_formula_operand(lower, at, op->inputs[i])) return false;
   }
   for (uint32_t i = 0; i < op->n_outputs; ++i) {
-    if (!check_operand(lower, at, op->outputs[i])) return false;
+    if (!check_formula_operand(lower, at, op->outputs[i])) return false;
   }
   return true;
 }
 
-/* Tests for broadcast outputs: inputs of any shape are repeated to their
- * shape. */
+/* Tests whether the outputs have the shape to which the inputs are broadcast.
+ */
 static bool is_broadcast(const tnm_lower *lower) {
   return lower->op->outputs[0]->shape_kind == TN_SHAPE_BROADCAST;
 }
@@ -82,9 +83,10 @@ bool tnm_is_summed(const tnm_lower *lower) {
   return false;
 }
 
-/* The operand that gives the others their shape: the input that the first
- * output names, another input of that shape, or that output. */
-static const char *model_name(const tnm_lower *lower) {
+/* Returns the name of the operand with the shape that all others should have:
+ * the input that the first output's rule names, another input of that shape, or
+ * the first output. */
+static const char *find_common_shape_name(const tnm_lower *lower) {
   const tn_op *op = lower->op;
   const tn_arg *out = op->outputs[0];
   if (out->shape_kind == TN_SHAPE_SAME && out->shape_list == TN_OPERAND_IN)
@@ -95,8 +97,8 @@ static const char *model_name(const tnm_lower *lower) {
   return out->name;
 }
 
-static bool check_shape(tnm_lower *lower, const tnm_tree *at,
-                        const tn_arg *arg) {
+static bool check_loop_shape(tnm_lower *lower, const tnm_tree *at,
+                             const tn_arg *arg) {
   if (tnm_has_same_shape(lower, arg, lower->op->outputs[0])) return true;
   const char *help =
       is_broadcast(lower)
@@ -106,28 +108,29 @@ static bool check_shape(tnm_lower *lower, const tnm_tree *at,
                 lower->arena,
                 "write `shape: %s` for `%s`, or `shape: broadcast` for "
                 "every output, to which inputs are repeated then",
-                model_name(lower), arg->name);
+                find_common_shape_name(lower), arg->name);
   return refuse_formula(lower, at, arg->name,
                         "may differ in shape from the first output",
                         help != NULL ? help : "");
 }
 
-/* The first input that is not repeated, or NULL. */
-static const char *summed_name(const tn_op *op) {
+/* Returns the name of the first input that is not broadcast; NULL if all are.
+ */
+static const char *find_unrepeated_input(const tn_op *op) {
   for (uint32_t i = 0; i < op->n_inputs; ++i)
     if (op->inputs[i]->shape_kind != TN_SHAPE_BROADCAST)
       return op->inputs[i]->name;
   return NULL;
 }
 
-/* A summed output has the shape of an input, so it can be repeated to the
- * loop's shape. */
-static bool check_summed(tnm_lower *lower, const tnm_tree *at,
-                         const tn_arg *arg) {
+/* Checks that an output of a gradient of a broadcast has the shape of an input.
+ * So the host can sum the output over the repeated axes. */
+static bool check_summed_output(tnm_lower *lower, const tnm_tree *at,
+                                const tn_arg *arg) {
   const tn_op *op = lower->op;
   for (uint32_t i = 0; i < op->n_inputs; ++i)
     if (tnm_has_same_shape(lower, arg, op->inputs[i])) return true;
-  const char *name = summed_name(op);
+  const char *name = find_unrepeated_input(op);
   const char *help = name == NULL
                          ? NULL
                          : tnm_format_text(lower->arena,
@@ -139,16 +142,18 @@ static bool check_summed(tnm_lower *lower, const tnm_tree *at,
                         help != NULL ? help : "give it the shape of an input");
 }
 
-/* Checks shapes. Broadcast inputs are repeated to the shape of the loop, and
- * the host sums smaller outputs over the repeated axes. */
+/* Checks that the operands have shapes over which a formula can be computed.
+ * Broadcast inputs are repeated to the shape of the loop, and the host sums
+ * smaller outputs over the repeated axes. */
 static bool check_shapes(tnm_lower *lower, const tnm_tree *at) {
   const tn_op *op = lower->op;
   const bool summed = tnm_is_summed(lower);
   for (uint32_t i = 0; i < op->n_outputs; ++i)
-    if (!(summed ? check_summed : check_shape)(lower, at, op->outputs[i]))
+    if (!(summed ? check_summed_output : check_loop_shape)(lower, at,
+                                                           op->outputs[i]))
       return false;
   for (uint32_t i = 0; !summed && !is_broadcast(lower) && i < op->n_inputs; ++i)
-    if (!check_shape(lower, at, op->inputs[i])) return false;
+    if (!check_loop_shape(lower, at, op->inputs[i])) return false;
   return true;
 }
 
@@ -168,8 +173,9 @@ uint64_t tnm_float_types(uint64_t allowed) {
   return (allowed & TNM_FLOATS) != 0 ? allowed & TNM_FLOATS : allowed;
 }
 
-/* Gradients are floats: a type variable that may be a float is one in a
- * backward call. */
+/* Returns the sets of types of a generated kernel, one for each type variable.
+ * In a backward kernel, a variable that may be a float is a float, because
+ * gradients are floats. */
 static const uint64_t *dtype_sets(tnm_lower *lower, uint32_t pass) {
   const tn_op *op = lower->op;
   uint64_t *sets = TNM_NEW(lower->arena, uint64_t, op->n_dtype_vars);
@@ -202,10 +208,11 @@ static tn_kernel *new_kernel(tnm_lower *lower, uint32_t pass, uint32_t writes) {
 }
 
 static bool generate_forward(tnm_lower *lower, const tnm_tree *at) {
-  if (!check_operands(lower, at) || !check_shapes(lower, at)) return false;
+  if (!check_formula_operands(lower, at) || !check_shapes(lower, at))
+    return false;
   uint32_t writes = TN_WRITES_WRITE | TN_WRITES_ADD;
-  /* each output has its own loop: the first must not overwrite an input of the
-   * second */
+  /* each output has a loop of its own, so the loop of the first output must not
+   * overwrite an input that the loop of the second output reads */
   if (lower->op->n_outputs == 1 && lower->op->outputs[0]->inplace != TN_NONE)
     writes |= TN_WRITES_INPLACE;
   lower->out->generated = new_kernel(lower, TN_PASS_FORWARD, writes);
@@ -213,7 +220,7 @@ static bool generate_forward(tnm_lower *lower, const tnm_tree *at) {
 }
 
 static void generate_backward(tnm_lower *lower, const tnm_tree *at) {
-  if (!check_operands(lower, at) || !check_shapes(lower, at)) return;
+  if (!check_formula_operands(lower, at) || !check_shapes(lower, at)) return;
   const tn_gradient *gradient = lower->op->gradient;
   uint32_t writes = TN_WRITES_WRITE | TN_WRITES_ADD;
   const tnm_formula *only = lower->out->backward;

@@ -38,8 +38,9 @@ static void read_formula(tnm_lower *lower, const tnm_tree *entry, uint32_t list,
   by_index[index].expr = expr;
 }
 
-/* Reads one formula per operand of a list, in its order; `text` is NULL without
- * a formula, `expr` if it is invalid. */
+/* Reads a formula for each operand of a list, in the order of the operands. An
+ * operand without a formula has `text` NULL; an invalid formula has `expr`
+ * NULL. */
 static tnm_formula *read_formulas(tnm_lower *lower, const tnm_tree *map,
                                   uint32_t list) {
   uint32_t n = lower->operands[list].n;
@@ -87,7 +88,8 @@ void tnm_lower_forward(tnm_lower *lower) {
 
 /* -------------------------------------------------------------------- needs */
 
-/* Adds a need unless it is present; a value includes its metadata. */
+/* Adds an operand to the needs of a gradient, unless it is there. A need of the
+ * elements includes the shape and the type. */
 static void add_need(tn_need *needs, uint32_t *n, tn_need need) {
   for (uint32_t i = 0; i < *n; ++i) {
     if (needs[i].what != need.what || needs[i].index != need.index) continue;
@@ -165,7 +167,8 @@ static void read_needs(tnm_lower *lower, const tnm_tree *list,
   gradient->needs = needs;
 }
 
-/* Marks the operands in a formula, in the order of a backward call's inputs. */
+/* Marks the operands that a formula reads: output gradients, inputs and
+ * outputs, in the order of the inputs of a backward call. */
 static void mark_needs(const tnm_expr *expr, bool *grads, bool *ins,
                        bool *outs) {
   if (expr->kind == TNM_GRAD) grads[expr->index] = true;
@@ -175,15 +178,15 @@ static void mark_needs(const tnm_expr *expr, bool *grads, bool *ins,
     mark_needs(expr->args[i], grads, ins, outs);
 }
 
-static void collect_needs(tn_need *needs, uint32_t *n, uint32_t what,
-                          const bool *marks, uint32_t n_marks) {
+static void add_marked_needs(tn_need *needs, uint32_t *n, uint32_t what,
+                             const bool *marks, uint32_t n_marks) {
   for (uint32_t i = 0; i < n_marks; ++i) {
     if (marks[i]) needs[(*n)++] = (tn_need){.what = what, .index = i};
   }
 }
 
-static void derive_needs(tnm_lower *lower, const tnm_expr *expr,
-                         tn_input_gradient *gradient) {
+static void set_formula_needs(tnm_lower *lower, const tnm_expr *expr,
+                              tn_input_gradient *gradient) {
   uint32_t n_in = lower->op->n_inputs;
   uint32_t n_out = lower->op->n_outputs;
   bool *marks = TNM_NEW(lower->arena, bool, n_in + 2 * n_out);
@@ -193,9 +196,9 @@ static void derive_needs(tnm_lower *lower, const tnm_expr *expr,
   bool *outs = ins + n_in;
   mark_needs(expr, marks, ins, outs);
   uint32_t *n = &gradient->n_needs;
-  collect_needs(needs, n, TN_NEED_GRAD_OUT, marks, n_out);
-  collect_needs(needs, n, TN_NEED_IN, ins, n_in);
-  collect_needs(needs, n, TN_NEED_OUT, outs, n_out);
+  add_marked_needs(needs, n, TN_NEED_GRAD_OUT, marks, n_out);
+  add_marked_needs(needs, n, TN_NEED_IN, ins, n_in);
+  add_marked_needs(needs, n, TN_NEED_OUT, outs, n_out);
   gradient->needs = needs;
 }
 
@@ -230,7 +233,7 @@ static void read_stop(tnm_lower *lower, const tnm_tree *list,
 }
 
 /* Writes the keys of a mapping: "lists data, bias". */
-static void list_keys(char *out, size_t size, const tnm_tree *map) {
+static void print_keys(char *out, size_t size, const tnm_tree *map) {
   size_t used = (size_t)snprintf(out, size, "lists ");
   for (const tnm_tree *e = map->first; e != NULL && used < size; e = e->next)
     used += (size_t)snprintf(out + used, size - used, "%s%s",
@@ -238,14 +241,15 @@ static void list_keys(char *out, size_t size, const tnm_tree *map) {
   if (map->first == NULL) snprintf(out, size, "lists nothing");
 }
 
-static void report_missing(tnm_lower *lower, const tnm_tree *map, uint32_t i) {
+static void report_missing_input(tnm_lower *lower, const tnm_tree *map,
+                                 uint32_t i) {
   const tnm_operands *inputs = &lower->operands[TN_OPERAND_IN];
   const char *name = inputs->names[i];
   bool listed = map->kind == TNM_MAP;
   bool needs =
       strcmp(map->key, "formula") != 0 && strcmp(map->key, "graph") != 0;
   char under[256] = "has no `needs`";
-  if (listed) list_keys(under, sizeof under, map);
+  if (listed) print_keys(under, sizeof under, map);
   tnm_diag_spec spec = {"E0052", map->key_pos, under};
   size_t id = tnm_diag_add(lower->diags, &spec,
                            "differentiable input `%s` has no gradient", name);
@@ -259,7 +263,7 @@ static void report_missing(tnm_lower *lower, const tnm_tree *map, uint32_t i) {
       name, needs ? "[...]" : "...", name);
 }
 
-static void report_stopped(tnm_lower *lower, const tnm_tree *entry) {
+static void report_stopped_input(tnm_lower *lower, const tnm_tree *entry) {
   tnm_diag_spec spec = {"E0051", entry->key_pos, NULL};
   size_t id = tnm_diag_add(
       lower->diags, &spec,
@@ -269,7 +273,8 @@ static void report_stopped(tnm_lower *lower, const tnm_tree *entry) {
                     "never differentiated");
 }
 
-/* A misspelt name is reported as unknown, and not as missing too. */
+/* Tests whether a key of the mapping is a misspelling of `name`. Such a key is
+ * reported as unknown, so `name` must not be reported as missing too. */
 static bool is_misspelt(const tnm_lower *lower, const tnm_tree *map,
                         const char *name) {
   for (const tnm_tree *entry = map->first; entry != NULL; entry = entry->next)
@@ -279,24 +284,26 @@ static bool is_misspelt(const tnm_lower *lower, const tnm_tree *map,
   return false;
 }
 
-/* Every input is either listed or stopped. */
-static void check_listed(tnm_lower *lower, const tnm_tree *map,
-                         tn_input_gradient **all) {
+/* Checks that each differentiable input is either a key of the mapping or under
+ * `stop`. */
+static void check_every_input_listed(tnm_lower *lower, const tnm_tree *map,
+                                     tn_input_gradient **all) {
   for (uint32_t i = 0; i < lower->op->n_inputs; ++i) {
     const char *name = lower->operands[TN_OPERAND_IN].names[i];
     const tnm_tree *entry = tnm_tree_get(map, name);
     if (entry == NULL && !all[i]->stop && !is_misspelt(lower, map, name))
-      report_missing(lower, map, i);
-    if (entry != NULL && all[i]->stop) report_stopped(lower, entry);
+      report_missing_input(lower, map, i);
+    if (entry != NULL && all[i]->stop) report_stopped_input(lower, entry);
   }
 }
 
 /* ----------------------------------------------------------------- formulas */
 
-/* Index among a backward call's inputs, which begin with the gradients of the
- * outputs. */
-static uint32_t find_inplace(const tnm_lower *lower, uint32_t input,
-                             const tn_input_gradient *gradient) {
+/* Finds the input of a backward call with memory that the gradient may
+ * overwrite. Returns its index; the inputs of a backward call begin with the
+ * output gradients. */
+static uint32_t find_inplace_input(const tnm_lower *lower, uint32_t input,
+                                   const tn_input_gradient *gradient) {
   const tn_arg *in = lower->operands[TN_OPERAND_IN].v[input];
   for (uint32_t i = 0; i < gradient->n_needs; ++i) {
     if (gradient->needs[i].what != TN_NEED_GRAD_OUT) continue;
@@ -317,8 +324,8 @@ void tnm_set_formulas(tnm_lower *lower, tnm_formula *formulas,
       continue;
     }
     all[i]->formula = formulas[i].text;
-    derive_needs(lower, formulas[i].expr, all[i]);
-    all[i]->inplace = find_inplace(lower, i, all[i]);
+    set_formula_needs(lower, formulas[i].expr, all[i]);
+    all[i]->inplace = find_inplace_input(lower, i, all[i]);
   }
   lower->out->backward = formulas;
   lower->out->n_backward = compact_formulas(formulas, lower->op->n_inputs);
@@ -328,7 +335,7 @@ static void lower_formulas(tnm_lower *lower, const tnm_tree *map,
                            tn_input_gradient **all) {
   tnm_formula *formulas = read_formulas(lower, map, TN_OPERAND_IN);
   if (formulas == NULL) return;
-  check_listed(lower, map, all);
+  check_every_input_listed(lower, map, all);
   tnm_set_formulas(lower, formulas, all);
 }
 
@@ -341,8 +348,9 @@ static void report_inplace(tnm_lower *lower, const tnm_tree *node) {
                     node->key, lower->op->outputs[0]->name);
 }
 
-/* Reads `inplace: {data: grad.out}`. The inputs of a backward call begin with
- * the gradients of the outputs. */
+/* Reads `inplace: {data: grad.out}`: for each input, the operand with memory
+ * that its gradient may overwrite. The inputs of a backward call begin with the
+ * output gradients. */
 static void read_inplace(tnm_lower *lower, const tnm_tree *map,
                          tn_input_gradient **all) {
   for (const tnm_tree *e = map == NULL ? NULL : map->first; e != NULL;
@@ -362,13 +370,14 @@ static void read_inplace(tnm_lower *lower, const tnm_tree *map,
 
 /* ---------------------------------------------------------------- the kinds */
 
-static void lower_kernel(tnm_lower *lower, const tnm_tree *map,
-                         const tnm_tree *kernel, tn_input_gradient **all) {
+static void lower_kernel_needs(tnm_lower *lower, const tnm_tree *map,
+                               const tnm_tree *kernel,
+                               tn_input_gradient **all) {
   static const char *const words[] = {"backward", NULL};
   const tnm_tree *needs = tnm_tree_get(map, "needs");
   tnm_read_word(lower->diags, kernel, "`backward`", words);
   if (needs == NULL) {
-    check_listed(lower, kernel, all);
+    check_every_input_listed(lower, kernel, all);
     return;
   }
   for (const tnm_tree *e = needs->first; e != NULL; e = e->next) {
@@ -378,7 +387,7 @@ static void lower_kernel(tnm_lower *lower, const tnm_tree *map,
     else
       read_needs(lower, e, all[i]);
   }
-  check_listed(lower, needs, all);
+  check_every_input_listed(lower, needs, all);
   read_inplace(lower, tnm_tree_get(map, "inplace"), all);
 }
 
@@ -392,8 +401,9 @@ static bool refuse_graph(tnm_lower *lower, const tnm_tree *graph,
   return false;
 }
 
-/* A graph names each operand only once. */
-static bool check_plain(tnm_lower *lower, const tnm_tree *graph) {
+/* Checks that no operand represents several tensors. A graph cannot use such an
+ * operand, because its name occurs only once. */
+static bool check_graph_operands(tnm_lower *lower, const tnm_tree *graph) {
   const tn_op *op = lower->op;
   for (uint32_t i = 0; i < op->n_inputs; ++i)
     if (op->inputs[i]->flags & TN_ARG_VARIADIC)
@@ -407,7 +417,7 @@ static bool check_plain(tnm_lower *lower, const tnm_tree *graph) {
 static void lower_graphs(tnm_lower *lower, const tnm_tree *map,
                          tn_input_gradient **all) {
   lower->gradient->kind = TN_GRADIENT_GRAPH;
-  if (!check_plain(lower, map)) return;
+  if (!check_graph_operands(lower, map)) return;
   for (const tnm_tree *e = map->first; e != NULL; e = e->next) {
     uint32_t i = tnm_find_operand(lower, TN_OPERAND_IN, e->key);
     if (i == TN_NONE)
@@ -415,10 +425,12 @@ static void lower_graphs(tnm_lower *lower, const tnm_tree *map,
     else
       tnm_lower_graph(lower, e, all[i]);
   }
-  check_listed(lower, map, all);
+  check_every_input_listed(lower, map, all);
 }
 
-/* Finds the only key that chooses the kind; NULL after a message. */
+/* Finds the key that decides the kind of the gradient (`formula`, `kernel`,
+ * `graph` ...). Returns NULL after a message if there is none or more than one.
+ */
 static const tnm_tree *find_kind(tnm_lower *lower, const tnm_tree *map) {
   static const char *const kinds[] = {"formula", "kernel", "none", "auto",
                                       "graph"};
@@ -444,7 +456,8 @@ static const tnm_tree *find_kind(tnm_lower *lower, const tnm_tree *map) {
   return NULL;
 }
 
-static void begin_inputs(const tnm_lower *lower, tn_input_gradient **all) {
+static void init_input_gradients(const tnm_lower *lower,
+                                 tn_input_gradient **all) {
   tn_gradient *gradient = lower->gradient;
   gradient->kind = TN_GRADIENT_KERNEL;
   gradient->n_inputs = lower->op->n_inputs;
@@ -464,8 +477,8 @@ static void read_auto(tnm_lower *lower, const tnm_tree *value,
                  "`auto: false` says nothing");
 }
 
-static void read_none(tnm_lower *lower, const tnm_tree *map,
-                      const tnm_tree *none, tn_gradient *gradient) {
+static void read_none_reason(tnm_lower *lower, const tnm_tree *map,
+                             const tnm_tree *none, tn_gradient *gradient) {
   bool truth;
   const char *why = tnm_get_text(map, "why");
   if (tnm_read_bool(lower->diags, none, &truth) && !truth)
@@ -479,12 +492,12 @@ static void read_kinds(tnm_lower *lower, tnm_tree *map, tn_gradient *gradient) {
   const tnm_tree *kind = find_kind(lower, map);
   if (kind == NULL) return;
   if (strcmp(kind->key, "none") == 0) {
-    read_none(lower, map, kind, gradient);
+    read_none_reason(lower, map, kind, gradient);
     return;
   }
   tn_input_gradient **all = new_gradients(lower);
   if (all == NULL) return;
-  begin_inputs(lower, all);
+  init_input_gradients(lower, all);
   read_stop(lower, tnm_tree_get(map, "stop"), all);
   if (strcmp(kind->key, "formula") == 0)
     lower_formulas(lower, kind, all);
@@ -493,7 +506,7 @@ static void read_kinds(tnm_lower *lower, tnm_tree *map, tn_gradient *gradient) {
   else if (strcmp(kind->key, "graph") == 0)
     lower_graphs(lower, kind, all);
   else
-    lower_kernel(lower, map, kind, all);
+    lower_kernel_needs(lower, map, kind, all);
   tnm_lower_linear(lower, tnm_tree_get(map, "linear"), all);
 }
 
@@ -519,6 +532,6 @@ void tnm_lower_gradient(tnm_lower *lower) {
     return;
   tn_input_gradient **all = new_gradients(lower);
   if (all == NULL) return;
-  begin_inputs(lower, all);
+  init_input_gradients(lower, all);
   tnm_lower_auto(lower, value, all);
 }

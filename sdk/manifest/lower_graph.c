@@ -33,12 +33,12 @@ static void next_token(graph *g) {
   g->token = tnm_read_token(&g->lexer);
 }
 
-static bool next_is(const graph *g, char c) {
+static bool is_next_char(const graph *g, char c) {
   return g->token.n == 1 && *g->token.text == c;
 }
 
-static bool accept_char(graph *g, char c) {
-  if (!next_is(g, c)) return false;
+static bool skip_char_if_next(graph *g, char c) {
+  if (!is_next_char(g, c)) return false;
   next_token(g);
   return true;
 }
@@ -58,7 +58,7 @@ static bool report_unexpected(graph *g, const char *wanted) {
 }
 
 static bool expect_char(graph *g, char c, const char *wanted) {
-  return accept_char(g, c) || report_unexpected(g, wanted);
+  return skip_char_if_next(g, c) || report_unexpected(g, wanted);
 }
 
 static bool report_unknown(graph *g, const tnm_token *t, const char *name,
@@ -88,15 +88,15 @@ static bool push_step(graph *g, tn_step step) {
   return false;
 }
 
-static const char *text_of(graph *g, const tnm_token *t) {
+static const char *copy_token_text(graph *g, const tnm_token *t) {
   const char *text = tn__arena_text(g->lower->arena, t->text, t->n);
   return text == NULL ? "" : text;
 }
 
-static bool push_grad(graph *g) {
+static bool push_output_gradient(graph *g) {
   const tnm_token name = g->token;
   if (name.kind != TNM_TOKEN_NAME) return report_unexpected(g, "an output");
-  const char *text = text_of(g, &name);
+  const char *text = copy_token_text(g, &name);
   const uint32_t index = tnm_scope_output(&g->lower->scope, text);
   next_token(g);
   if (index == TN_NONE) return report_unknown(g, &name, text, "an output");
@@ -104,7 +104,7 @@ static bool push_grad(graph *g) {
 }
 
 static bool push_operand(graph *g, const tnm_token *name) {
-  const char *text = text_of(g, name);
+  const char *text = copy_token_text(g, name);
   uint32_t index = tnm_scope_input(&g->lower->scope, text);
   if (index != TN_NONE)
     return push_step(g, (tn_step){.what = TN_NEED_IN, .index = index});
@@ -116,7 +116,7 @@ static bool push_operand(graph *g, const tnm_token *name) {
 
 /* --------------------------------------------------------------- parameters */
 
-static bool add_quoted(graph *g, tn__buf *params) {
+static bool add_quoted_value(graph *g, tn__buf *params) {
   const char *begin = g->lexer.at;
   const char *end = strpbrk(begin, "\"\\");
   if (end == NULL || *end != '"') return report_unexpected(g, "a closing `\"`");
@@ -127,9 +127,9 @@ static bool add_quoted(graph *g, tn__buf *params) {
   return true;
 }
 
-static bool add_word(graph *g, tn__buf *params) {
+static bool add_word_value(graph *g, tn__buf *params) {
   const tnm_token t = g->token;
-  const char *text = text_of(g, &t);
+  const char *text = copy_token_text(g, &t);
   next_token(g);
   if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
     tn__buf_add(params, "%s", text);
@@ -140,23 +140,24 @@ static bool add_word(graph *g, tn__buf *params) {
   return true;
 }
 
-static bool add_literal(graph *g, tn__buf *params) {
-  if (next_is(g, '"')) return add_quoted(g, params);
-  if (g->token.kind == TNM_TOKEN_NAME) return add_word(g, params);
-  const bool minus = accept_char(g, '-');
+static bool add_literal_value(graph *g, tn__buf *params) {
+  if (is_next_char(g, '"')) return add_quoted_value(g, params);
+  if (g->token.kind == TNM_TOKEN_NAME) return add_word_value(g, params);
+  const bool minus = skip_char_if_next(g, '-');
   if (g->token.kind != TNM_TOKEN_NUMBER)
     return report_unexpected(g, "a number, a parameter or text");
-  tn__buf_add(params, "%s%s", minus ? "-" : "", text_of(g, &g->token));
+  tn__buf_add(params, "%s%s", minus ? "-" : "", copy_token_text(g, &g->token));
   next_token(g);
   return true;
 }
 
-/* Keeps a parameter and its value; the value's text ends `params`. */
+/* Stores a parameter of a call and its value, for a later check. `params` ends
+ * with the text of the value. */
 static void keep_param(graph *g, tnm_call *call, const tnm_token *name,
                        const tnm_tree *value) {
   tnm_call_param *param = TNM_NEW(g->lower->arena, tnm_call_param, 1);
   if (param == NULL) return;
-  *param = (tnm_call_param){.name = text_of(g, name),
+  *param = (tnm_call_param){.name = copy_token_text(g, name),
                             .pos = name->pos,
                             .value = *value,
                             .next = call->params};
@@ -164,7 +165,7 @@ static void keep_param(graph *g, tnm_call *call, const tnm_token *name,
 }
 
 /* The text of a value without the quotes around it. */
-static char *bare_text(graph *g, const char *text, size_t n) {
+static char *remove_quotes(graph *g, const char *text, size_t n) {
   const bool quoted = n > 1 && text[0] == '"';
   return tn__arena_text(g->lower->arena, text + quoted, n - 2 * quoted);
 }
@@ -173,12 +174,13 @@ static bool add_param(graph *g, tn__buf *params, tnm_call *call) {
   const tnm_token name = g->token;
   next_token(g);
   next_token(g); /* = */
-  tn__buf_add(params, "%s%s=", params->n > 0 ? " " : "", text_of(g, &name));
+  tn__buf_add(params, "%s%s=", params->n > 0 ? " " : "",
+              copy_token_text(g, &name));
   const size_t begin = params->n;
   tnm_tree value = {.kind = TNM_SCALAR, .pos = g->token.pos};
-  if (!add_literal(g, params)) return false;
+  if (!add_literal_value(g, params)) return false;
   if (params->failed) return true;
-  value.text = bare_text(g, params->s + begin, params->n - begin);
+  value.text = remove_quotes(g, params->s + begin, params->n - begin);
   if (value.text != NULL) keep_param(g, call, &name, &value);
   return true;
 }
@@ -188,7 +190,7 @@ static bool add_param(graph *g, tn__buf *params, tnm_call *call) {
 static bool read_value(graph *g);
 
 /* Tests for a name before `=`. */
-static bool is_param(const graph *g) {
+static bool is_parameter_next(const graph *g) {
   if (g->token.kind != TNM_TOKEN_NAME) return false;
   tnm_lexer ahead = g->lexer;
   const tnm_token next = tnm_read_token(&ahead);
@@ -196,9 +198,9 @@ static bool is_param(const graph *g) {
 }
 
 static bool read_arguments(graph *g, tnm_call *call, tn__buf *params) {
-  if (accept_char(g, ')')) return true;
+  if (skip_char_if_next(g, ')')) return true;
   do {
-    if (is_param(g)) {
+    if (is_parameter_next(g)) {
       if (!add_param(g, params, call)) return false;
     } else if (params->n > 0) {
       return report_unexpected(g, "`name=`");
@@ -206,22 +208,22 @@ static bool read_arguments(graph *g, tnm_call *call, tn__buf *params) {
       if (!read_value(g)) return false;
       ++call->n_in;
     }
-  } while (accept_char(g, ','));
+  } while (skip_char_if_next(g, ','));
   return expect_char(g, ')', "`,` or `)`");
 }
 
-/* Reads `elemwise.mul@1` after its plugin's name; the interface is 1 by
- * default. */
+/* Reads the rest of an operator's name after the name of its plugin:
+ * `.elemwise.mul@1`. Without `@`, the interface is 1. */
 static bool read_name(graph *g, tnm_call *call) {
   const tnm_token op = g->token;
   call->interface = 1;
   call->pos = op.pos;
   if (op.kind != TNM_TOKEN_NAME)
     return report_unexpected(g, "the name of an operator");
-  call->op = text_of(g, &op);
+  call->op = copy_token_text(g, &op);
   next_token(g);
-  if (!accept_char(g, '@')) return true;
-  const char *interface = text_of(g, &g->token);
+  if (!skip_char_if_next(g, '@')) return true;
+  const char *interface = copy_token_text(g, &g->token);
   if (g->token.kind != TNM_TOKEN_NUMBER ||
       strspn(interface, "0123456789") != strlen(interface) ||
       !tnm_parse_int(interface, &call->interface))
@@ -253,18 +255,19 @@ static bool read_call(graph *g, const tnm_token *plugin) {
     return false;
   tn__buf_init(&params, g->lower->arena->env);
   const bool ok = read_arguments(g, call, &params) &&
-                  push_call(g, text_of(g, plugin), call, &params);
+                  push_call(g, copy_token_text(g, plugin), call, &params);
   tn__buf_deinit(&params);
   return ok;
 }
 
-static bool read_any(graph *g) {
+static bool read_expression(graph *g) {
   const tnm_token name = g->token;
   if (name.kind != TNM_TOKEN_NAME)
     return report_unexpected(g, "a call or a tensor");
   next_token(g);
-  if (!accept_char(g, '.')) return push_operand(g, &name);
-  if (name.n == 4 && strncmp(name.text, "grad", 4) == 0) return push_grad(g);
+  if (!skip_char_if_next(g, '.')) return push_operand(g, &name);
+  if (name.n == 4 && strncmp(name.text, "grad", 4) == 0)
+    return push_output_gradient(g);
   return read_call(g, &name);
 }
 
@@ -275,7 +278,7 @@ static bool read_value(graph *g) {
                        "graph is more than %d calls deep", MAX_ARGUMENTS);
     return false;
   }
-  const bool ok = read_any(g);
+  const bool ok = read_expression(g);
   --g->depth;
   return ok;
 }

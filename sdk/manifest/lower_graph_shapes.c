@@ -37,7 +37,8 @@ typedef struct form {
 
 enum { MOST_VALUES = 32, MOST_DIMS = 32, MOST_DEPTH = 8 };
 
-/* The graph of the gradient of one input, while it is followed. */
+/* The state of computing the shapes in the graph of one input's gradient, step
+ * by step. */
 typedef struct following {
   tnm_reader *reader;
   const tn_op *op; /* the differentiated operator */
@@ -49,13 +50,13 @@ typedef struct following {
 
 /* -------------------------------------------------------------------- forms */
 
-static const tn_arg *arg_at(const tn_op *op, uint32_t list, uint32_t i) {
+static const tn_arg *find_operand(const tn_op *op, uint32_t list, uint32_t i) {
   const tn_arg *const *lists[] = {op->inputs, op->outputs, op->aux};
   const uint32_t n[] = {op->n_inputs, op->n_outputs, op->n_aux};
   return list < 3 && i < n[list] ? lists[list][i] : NULL;
 }
 
-static dim dim_of(const tn_node *node) {
+static dim make_dim(const tn_node *node) {
   if (node->op == TN_NODE_DIM) return (dim){VARIABLE, node->a, 0};
   if (node->op == TN_NODE_PARAM) return (dim){PARAMETER, node->a, 0};
   if (node->op == TN_NODE_CONST) return (dim){NUMBER, 0, node->value};
@@ -63,14 +64,15 @@ static dim dim_of(const tn_node *node) {
 }
 
 /* The shape of an operand of the differentiated operator. */
-static form form_of(const tn_op *op, uint32_t list, uint32_t i, int depth) {
-  const tn_arg *arg = arg_at(op, list, i);
+static form make_operand_shape(const tn_op *op, uint32_t list, uint32_t i,
+                               int depth) {
+  const tn_arg *arg = find_operand(op, list, i);
   form f = {.what = ALIKE, .symbol = list << 16 | i};
   if (arg == NULL || (arg->flags & TN_ARG_VARIADIC) != 0 ||
       arg->count != TN_NONE || depth > MOST_DEPTH)
     return (form){.what = UNKNOWN};
   if (arg->shape_kind == TN_SHAPE_SAME)
-    return form_of(op, arg->shape_list, arg->shape_index, depth + 1);
+    return make_operand_shape(op, arg->shape_list, arg->shape_index, depth + 1);
   if (arg->shape_kind != TN_SHAPE_PATTERN || arg->n_terms > TN_MAX_NDIM)
     return f;
   for (uint32_t k = 0; k < arg->n_terms; ++k)
@@ -78,26 +80,28 @@ static form form_of(const tn_op *op, uint32_t list, uint32_t i, int depth) {
   f.what = LISTED;
   f.n = arg->n_terms;
   for (uint32_t k = 0; k < f.n; ++k)
-    f.v[k] = dim_of(&op->nodes[arg->terms[k].node]);
+    f.v[k] = make_dim(&op->nodes[arg->terms[k].node]);
   return f;
 }
 
-/* Tests for different dimensions. Conditions may make two dimensions equal. */
-static bool dims_differ(const following *w, const dim *a, const dim *b) {
+/* Tests whether two dimensions certainly differ. Two variables may be equal
+ * because of a condition, so they do not certainly differ. */
+static bool are_dims_different(const following *w, const dim *a, const dim *b) {
   if (a->kind == OTHER || b->kind == OTHER || w->op->n_requires > 0)
     return false;
   return a->kind != b->kind || a->a != b->a || a->value != b->value;
 }
 
-static bool forms_differ(const following *w, const form *a, const form *b) {
+static bool are_shapes_different(const following *w, const form *a,
+                                 const form *b) {
   if (a->what != LISTED || b->what != LISTED) return false;
   if (a->n != b->n) return true;
   for (uint32_t k = 0; k < a->n; ++k)
-    if (dims_differ(w, &a->v[k], &b->v[k])) return true;
+    if (are_dims_different(w, &a->v[k], &b->v[k])) return true;
   return false;
 }
 
-static bool forms_equal(const form *a, const form *b) {
+static bool are_shapes_equal(const form *a, const form *b) {
   if (a->what != b->what || a->what == UNKNOWN) return false;
   if (a->what == ALIKE) return a->symbol == b->symbol;
   if (a->n != b->n) return false;
@@ -109,7 +113,7 @@ static bool forms_equal(const form *a, const form *b) {
 }
 
 /* "[N, num_hidden]" */
-static const char *form_text(const following *w, const form *f) {
+static const char *print_shape(const following *w, const form *f) {
   const tn_op *op = w->op;
   const char *text = "[";
   for (uint32_t k = 0; k < f->n && text != NULL; ++k) {
@@ -136,7 +140,8 @@ static void report_contradiction(following *w, const char *text) {
 
 /* -------------------------------------------------------------------- calls */
 
-/* A call, and the shapes that its operator's variables represent. */
+/* A call in the graph, and the shapes that the variables in the patterns of its
+ * operator represent. */
 typedef struct calling {
   following *w;
   const tn_op *op;
@@ -147,7 +152,8 @@ typedef struct calling {
   bool bound[MOST_DIMS];
 } calling;
 
-/* Matches a listed shape with a pattern without a pack. */
+/* Matches a shape with known dimensions to an operand's pattern, which has no
+ * pack: each dimension gives a variable of the pattern its value. */
 static void match_pattern(calling *c, const tn_arg *arg, const form *f) {
   tn__arena *arena = c->w->reader->arena;
   bool fits = arg->n_terms == f->n;
@@ -157,7 +163,7 @@ static void match_pattern(calling *c, const tn_arg *arg, const form *f) {
     const tn_node *node = &c->op->nodes[arg->terms[k].node];
     const bool variable = node->op == TN_NODE_DIM && node->a < MOST_DIMS;
     if (variable && c->bound[node->a])
-      fits = !dims_differ(c->w, &c->dims[node->a], &f->v[k]);
+      fits = !are_dims_different(c->w, &c->dims[node->a], &f->v[k]);
     if (!variable || c->bound[node->a]) continue;
     c->dims[node->a] = f->v[k];
     c->bound[node->a] = true;
@@ -169,10 +175,10 @@ static void match_pattern(calling *c, const tn_arg *arg, const form *f) {
                       "`%s` wants %s for its input `%s`, which would be "
                       "%s",
                       c->name, arg->shape_text ? arg->shape_text : "another",
-                      arg->name, form_text(c->w, f)));
+                      arg->name, print_shape(c->w, f)));
 }
 
-static void match_input(calling *c, uint32_t i) {
+static void match_input_shape(calling *c, uint32_t i) {
   const tn_arg *arg = c->op->inputs[i];
   const form *f = &c->in[i];
   if (arg->shape_kind == TN_SHAPE_PATTERN && f->what == LISTED)
@@ -181,23 +187,23 @@ static void match_input(calling *c, uint32_t i) {
       arg->shape_index >= c->n_in)
     return;
   const form *other = &c->in[arg->shape_index];
-  if (!forms_differ(c->w, f, other)) return;
+  if (!are_shapes_different(c->w, f, other)) return;
   report_contradiction(
       c->w,
       tnm_format_text(c->w->reader->arena,
                       "inputs `%s` and `%s` of `%s` have one shape, but would "
                       "be %s and %s",
                       c->op->inputs[arg->shape_index]->name, arg->name, c->name,
-                      form_text(c->w, other), form_text(c->w, f)));
+                      print_shape(c->w, other), print_shape(c->w, f)));
 }
 
-static form result_of_pattern(const calling *c, const tn_arg *arg) {
+static form apply_pattern(const calling *c, const tn_arg *arg) {
   form f = {.what = LISTED, .n = arg->n_terms};
   if (arg->n_terms > TN_MAX_NDIM) return (form){.what = UNKNOWN};
   for (uint32_t k = 0; k < f.n; ++k) {
     const tn_node *node = &c->op->nodes[arg->terms[k].node];
     if (arg->terms[k].spread) return (form){.what = UNKNOWN};
-    if (node->op == TN_NODE_CONST) f.v[k] = dim_of(node);
+    if (node->op == TN_NODE_CONST) f.v[k] = make_dim(node);
     if (node->op == TN_NODE_DIM && node->a < MOST_DIMS && c->bound[node->a])
       f.v[k] = c->dims[node->a];
   }
@@ -205,22 +211,22 @@ static form result_of_pattern(const calling *c, const tn_arg *arg) {
 }
 
 /* The shape of the first output. */
-static form result_of(const calling *c) {
-  const tn_arg *arg = arg_at(c->op, TN_OPERAND_OUT, 0);
+static form compute_output_shape(const calling *c) {
+  const tn_arg *arg = find_operand(c->op, TN_OPERAND_OUT, 0);
   bool alike = c->n_in > 0;
   if (arg == NULL || arg->count != TN_NONE) return (form){.what = UNKNOWN};
-  if (arg->shape_kind == TN_SHAPE_PATTERN) return result_of_pattern(c, arg);
+  if (arg->shape_kind == TN_SHAPE_PATTERN) return apply_pattern(c, arg);
   if (arg->shape_kind == TN_SHAPE_SAME && arg->shape_list == TN_OPERAND_IN &&
       arg->shape_index < c->n_in)
     return c->in[arg->shape_index];
   for (uint32_t i = 1; i < c->n_in; ++i)
-    alike = alike && forms_equal(&c->in[0], &c->in[i]);
+    alike = alike && are_shapes_equal(&c->in[0], &c->in[i]);
   return arg->shape_kind == TN_SHAPE_BROADCAST && alike
              ? c->in[0]
              : (form){.what = UNKNOWN};
 }
 
-static form follow_call(following *w, const tn_step *step, const form *in) {
+static form apply_call(following *w, const tn_step *step, const form *in) {
   const tn_op *op = tnm_find_called(w->reader, step->op);
   calling c = {
       .w = w, .op = op, .name = step->op, .in = in, .n_in = step->index};
@@ -228,13 +234,13 @@ static form follow_call(following *w, const tn_step *step, const form *in) {
       (c.n_in > 0 &&
        (op->inputs[op->n_inputs - 1]->flags & TN_ARG_VARIADIC) != 0))
     return (form){.what = UNKNOWN};
-  for (uint32_t i = 0; i < c.n_in && !w->told; ++i) match_input(&c, i);
-  return w->told ? (form){.what = UNKNOWN} : result_of(&c);
+  for (uint32_t i = 0; i < c.n_in && !w->told; ++i) match_input_shape(&c, i);
+  return w->told ? (form){.what = UNKNOWN} : compute_output_shape(&c);
 }
 
 /* ------------------------------------------------------------------- graphs */
 
-static void follow_steps(following *w, const tn_input_gradient *g) {
+static void apply_steps(following *w, const tn_input_gradient *g) {
   for (uint32_t k = 0; k < g->n_steps && !w->told; ++k) {
     const tn_step *step = &g->steps[k];
     const uint32_t list =
@@ -243,28 +249,30 @@ static void follow_steps(following *w, const tn_input_gradient *g) {
     if (step->what == TN_STEP_CALL) {
       if (step->index > w->n) return;
       w->n -= step->index;
-      f = follow_call(w, step, w->stack + w->n);
+      f = apply_call(w, step, w->stack + w->n);
     } else {
-      f = form_of(w->op, list, step->index, 0);
+      f = make_operand_shape(w->op, list, step->index, 0);
     }
     if (w->n == MOST_VALUES) return;
     w->stack[w->n++] = f;
   }
 }
 
-static void check_input(tnm_reader *reader, const tnm_operator *o, uint32_t i) {
+static void check_input_gradient(tnm_reader *reader, const tnm_operator *o,
+                                 uint32_t i) {
   const char *const path[] = {"gradient", "graph", o->op->inputs[i]->name,
                               NULL};
   following w = {.reader = reader, .op = o->op, .pos = tnm_find_place(o, path)};
-  const form want = form_of(o->op, TN_OPERAND_IN, i, 0);
-  follow_steps(&w, o->op->gradient->inputs[i]);
-  if (w.told || w.n != 1 || !forms_differ(&w, &w.stack[0], &want)) return;
+  const form want = make_operand_shape(o->op, TN_OPERAND_IN, i, 0);
+  apply_steps(&w, o->op->gradient->inputs[i]);
+  if (w.told || w.n != 1 || !are_shapes_different(&w, &w.stack[0], &want))
+    return;
   report_contradiction(
       &w, tnm_format_text(reader->arena,
                           "the gradient of `%s` would be %s, but the input is "
                           "%s",
-                          o->op->inputs[i]->name, form_text(&w, &w.stack[0]),
-                          form_text(&w, &want)));
+                          o->op->inputs[i]->name, print_shape(&w, &w.stack[0]),
+                          print_shape(&w, &want)));
 }
 
 void tnm_check_graph_shapes(tnm_reader *reader) {
@@ -273,6 +281,6 @@ void tnm_check_graph_shapes(tnm_reader *reader) {
     const tn_gradient *g = o->op != NULL ? o->op->gradient : NULL;
     if (g == NULL || g->kind != TN_GRADIENT_GRAPH || o->tree == NULL) continue;
     for (uint32_t i = 0; i < g->n_inputs && !reader->arena->failed; ++i)
-      if (g->inputs[i]->n_steps > 0) check_input(reader, o, i);
+      if (g->inputs[i]->n_steps > 0) check_input_gradient(reader, o, i);
   }
 }

@@ -27,9 +27,10 @@ static tnm_diags *diags_of(const entry *e) {
 
 /* ------------------------------------------------------------ sets of words */
 
-/* Reads the words of a list as bits; `bits` are parallel to `words`. */
-static uint32_t read_set(const entry *e, const char *key, const char *what,
-                         const char *const *words, const uint32_t *bits) {
+/* Reads a list of words as a set of bits: a word that equals words[i] sets
+ * bits[i]. */
+static uint32_t read_word_set(const entry *e, const char *key, const char *what,
+                              const char *const *words, const uint32_t *bits) {
   const tnm_tree *list = tnm_tree_get(e->node, key);
   uint32_t set = 0;
   for (const tnm_tree *n = list == NULL ? NULL : list->first; n != NULL;
@@ -48,7 +49,7 @@ static uint32_t read_flags(const entry *e) {
                                   TN_KERNEL_DETERMINISTIC, TN_KERNEL_CAPTURABLE,
                                   TN_KERNEL_ASYNC,         TN_KERNEL_REDUCTION,
                                   TN_KERNEL_WIDE_OUT};
-  return read_set(e, "flags", "a flag of a kernel", words, bits);
+  return read_word_set(e, "flags", "a flag of a kernel", words, bits);
 }
 
 static uint32_t read_writes(const entry *e) {
@@ -57,7 +58,7 @@ static uint32_t read_writes(const entry *e) {
                                   TN_WRITES_INPLACE};
   const tnm_tree *list = tnm_tree_get(e->node, "writes");
   if (list == NULL) return TN_WRITES_WRITE;
-  uint32_t set = read_set(e, "writes", "a request", words, bits);
+  uint32_t set = read_word_set(e, "writes", "a request", words, bits);
   if (set & TN_WRITES_WRITE) return set;
   tnm_diag_spec spec = {"E0059", list->pos, NULL};
   size_t id =
@@ -194,8 +195,8 @@ static bool parse_bytes(const char *text, uint64_t *out) {
   return false;
 }
 
-static void report_size(const entry *e, const tnm_tree *value,
-                        const char *expected) {
+static void report_bad_size(const entry *e, const tnm_tree *value,
+                            const char *expected) {
   tnm_diag_spec spec = {"E0014", value->pos, NULL};
   tnm_diag_add(diags_of(e), &spec, "invalid value `%.80s`: expected %s",
                value->text, expected);
@@ -215,10 +216,10 @@ static void read_workspace(const entry *e) {
         (n & (n - 1)) == 0)
       e->out->workspace_align = n;
     else
-      report_size(e, align, "a power of two up to 4096");
+      report_bad_size(e, align, "a power of two up to 4096");
   }
   if (max != NULL && !parse_bytes(max->text, &e->out->workspace_max))
-    report_size(e, max, "bytes such as `4096` or `64MiB`");
+    report_bad_size(e, max, "bytes such as `4096` or `64MiB`");
 }
 
 static void read_state(const entry *e) {
@@ -237,25 +238,28 @@ static void read_state(const entry *e) {
 
 /* ----------------------------------------------------- forward and backward */
 
-/* Tests for a gradient that is not `none` but was refused. */
-static bool is_refused(const tnm_tree *doc) {
+/* Tests whether the document has a gradient other than `none`, which the reader
+ * has rejected. */
+static bool is_gradient_refused(const tnm_tree *doc) {
   const tnm_tree *gradient = tnm_tree_get(doc, "gradient");
   if (gradient == NULL) return false;
   if (gradient->kind == TNM_SCALAR) return strcmp(gradient->text, "none") != 0;
   return tnm_tree_get(gradient, "none") == NULL;
 }
 
-/* The key of `gradient: {kernel: backward}`; NULL without one. */
-static const tnm_tree *gradient_kernel(const tnm_lower *lower) {
+/* Returns the value of `gradient: {kernel: backward}`; NULL if the gradient is
+ * of another kind. */
+static const tnm_tree *get_gradient_kernel(const tnm_lower *lower) {
   return tnm_tree_get(tnm_tree_get(lower->doc, "gradient"), "kernel");
 }
 
-/* Reports a key that contradicts the operator's gradient, or a missing one. */
-static void check_backward(const entry *e) {
+/* Checks the key `backward` of a kernel: reports it if the gradient of the
+ * operator needs no backward kernel, and reports a missing one. */
+static void check_backward_key(const entry *e) {
   const tnm_tree *backward = tnm_tree_get(e->node, "backward");
   const tnm_tree *forward = tnm_tree_get(e->node, "forward");
   const tn_gradient *gradient = e->lower->op->gradient;
-  if (backward == NULL && forward != NULL && gradient_kernel(e->lower)) {
+  if (backward == NULL && forward != NULL && get_gradient_kernel(e->lower)) {
     tnm_diag_spec spec = {"E0057", forward->key_pos, NULL};
     size_t id =
         tnm_diag_add(diags_of(e), &spec, "this kernel has no `backward`");
@@ -264,7 +268,8 @@ static void check_backward(const entry *e) {
         "the gradient says `kernel: backward`: every kernel supplies "
         "it");
   } else if (backward != NULL && gradient != NULL &&
-             gradient->kind == TN_GRADIENT_NONE && !is_refused(e->lower->doc)) {
+             gradient->kind == TN_GRADIENT_NONE &&
+             !is_gradient_refused(e->lower->doc)) {
     tnm_diag_spec spec = {"E0057", backward->key_pos, NULL};
     size_t id = tnm_diag_add(diags_of(e), &spec,
                              "`backward`, but the operator has no gradient");
@@ -274,11 +279,11 @@ static void check_backward(const entry *e) {
   }
 }
 
-/* Formulas of `forward` generate kernels without a `backward`, so a listed
- * kernel must have it. Listed kernels with a `forward` have been checked
- * before. */
-static void check_generated(const tnm_lower *lower) {
-  const tnm_tree *at = gradient_kernel(lower);
+/* Checks operators with formulas and a gradient by kernel. A kernel generated
+ * from `forward` has no `backward`, so a listed kernel must have it. Listed
+ * kernels with a `forward` have been checked before. */
+static void check_missing_backward(const tnm_lower *lower) {
+  const tnm_tree *at = get_gradient_kernel(lower);
   const tnm_tree *list = tnm_tree_get(lower->doc, "kernels");
   if (at == NULL || !tnm_tree_has(lower->doc, "forward")) return;
   for (const tnm_tree *k = list == NULL ? NULL : list->first; k != NULL;
@@ -291,7 +296,7 @@ static void check_generated(const tnm_lower *lower) {
                     "write the gradient as `formula: {...}` or `auto: true`");
 }
 
-static const tn_kernel *new_pass(const entry *e, uint32_t pass) {
+static const tn_kernel *new_pass_kernel(const entry *e, uint32_t pass) {
   tn_kernel *kernel = TNM_NEW(e->lower->arena, tn_kernel, 1);
   if (kernel == NULL) return NULL;
   *kernel = e->table;
@@ -308,21 +313,23 @@ static void read_functions(const entry *e) {
   tnm_kernel *out = e->out;
   out->forward_symbol = read_symbol(e, e->node, "forward");
   out->backward_symbol = read_symbol(e, e->node, "backward");
-  if (out->forward_symbol != NULL) out->forward = new_pass(e, TN_PASS_FORWARD);
+  if (out->forward_symbol != NULL)
+    out->forward = new_pass_kernel(e, TN_PASS_FORWARD);
   if (out->backward_symbol != NULL)
-    out->backward = new_pass(e, TN_PASS_BACKWARD);
+    out->backward = new_pass_kernel(e, TN_PASS_BACKWARD);
   if (tnm_tree_get(e->node, "forward") == NULL &&
       tnm_tree_get(e->node, "backward") == NULL) {
     tnm_diag_spec spec = {"E0058", e->node->pos, NULL};
     size_t id = tnm_diag_add(diags_of(e), &spec, "this kernel has no function");
     tnm_diag_add_help(diags_of(e), id, "add `forward: ...` with a C name");
   }
-  check_backward(e);
+  check_backward_key(e);
 }
 
-/* A call ends when its function returns. On a device with queues, it ends when
- * its queue has executed it. */
-static void check_async(const entry *e) {
+/* Checks the flag `async`, which a kernel has if its call may end later than
+ * its function. On a device with queues, a call ends when its queue has
+ * executed it. */
+static void check_async_flag(const entry *e) {
   const tnm_tree *list = tnm_tree_get(e->node, "flags");
   if (!(e->table.flags & TN_KERNEL_ASYNC) ||
       e->table.device_type != TN_DEVICE_CPU)
@@ -359,8 +366,8 @@ static void read_registers(entry *e) {
 
 /* ------------------------------------------------------------------ entries */
 
-/* "nn.convolution.cpu"; the second one of a device is "nn.convolution.cpu.2".
- */
+/* Makes the id of a kernel: "nn.convolution.cpu". The second kernel for a
+ * device is "nn.convolution.cpu.2". */
 static const char *make_id(const entry *e, int device) {
   unsigned before = 0;
   const tnm_tree *list = tnm_tree_get(e->lower->doc, "kernels");
@@ -403,9 +410,10 @@ static bool read_device(entry *e) {
   return true;
 }
 
-/* Tests for a kernel of the companion plugin. The author of an operator needs
- * no CUDA: its CUDA kernels are in a companion. A kernels_for document names
- * the plugin itself, and a host supplies its own functions. */
+/* Tests whether the kernel belongs to the companion plugin: a CUDA kernel of an
+ * operator of this plugin. So the author of an operator needs no CUDA. In a
+ * kernels_for document the plugin itself has the CUDA kernels, and a host
+ * supplies its own functions. */
 static bool is_companion(const entry *e) {
   const tnm_text *text = e->lower->reader->text;
   const bool of_host = text != NULL && text->plugin != NULL;
@@ -437,7 +445,7 @@ static void read_entry(tnm_lower *lower, tnm_tree *node, tnm_kernel *out) {
                         .writes = read_writes(&e),
                         .when = TN_NONE,
                         .op = lower->target_name};
-  if (read_device(&e)) check_async(&e);
+  if (read_device(&e)) check_async_flag(&e);
   out->companion = is_companion(&e);
   read_priority(&e);
   read_resources(&e);
@@ -454,7 +462,7 @@ static void read_entry(tnm_lower *lower, tnm_tree *node, tnm_kernel *out) {
 
 void tnm_lower_kernels(tnm_lower *lower) {
   const tnm_tree *list = tnm_tree_get(lower->doc, "kernels");
-  check_generated(lower);
+  check_missing_backward(lower);
   if (list == NULL) return;
   tnm_kernel *kernels = TNM_NEW(lower->arena, tnm_kernel, list->n);
   if (kernels == NULL) return;

@@ -8,22 +8,22 @@
 
 enum { MOST_GROUPS = 32 };
 
-static size_t report_group(tnm_lower *lower, tnm_pos pos, const char *what,
-                           const char *name) {
+static size_t report_bad_group(tnm_lower *lower, tnm_pos pos, const char *what,
+                               const char *name) {
   tnm_diag_spec spec = {"E0090", pos, NULL};
   return tnm_diag_add(lower->diags, &spec, what, name);
 }
 
 /* ------------------------------------------------------------------- groups */
 
-static bool read_member(tnm_lower *lower, const tnm_tree *node, uint32_t group,
-                        tn_input_gradient **all) {
+static bool read_group_member(tnm_lower *lower, const tnm_tree *node,
+                              uint32_t group, tn_input_gradient **all) {
   if (!tnm_check_scalar(lower->diags, node, "an input")) return false;
   const uint32_t i = tnm_find_operand(lower, TN_OPERAND_IN, node->text);
   if (i == TN_NONE) {
     tnm_report_operand(lower, node->pos, TN_OPERAND_IN, node->text);
   } else if (all[i]->stop) {
-    const size_t id = report_group(
+    const size_t id = report_bad_group(
         lower, node->pos, "input `%s` is never differentiated", node->text);
     tnm_diag_add_help(lower->diags, id, "remove it from `linear`");
   } else {
@@ -39,10 +39,10 @@ static bool read_group(tnm_lower *lower, const tnm_tree *list, uint32_t group,
   if (list->first == NULL)
     tnm_diag_add_help(
         lower->diags,
-        report_group(lower, list->pos, "a group of no inputs%s", ""),
+        report_bad_group(lower, list->pos, "a group of no inputs%s", ""),
         "remove it, or name the inputs in which outputs are linear");
   for (const tnm_tree *node = list->first; node != NULL; node = node->next)
-    good &= read_member(lower, node, group, all);
+    good &= read_group_member(lower, node, group, all);
   return good;
 }
 
@@ -57,14 +57,14 @@ static bool read_groups(tnm_lower *lower, const tnm_tree *list,
   for (const tnm_tree *node = list->first; node != NULL; node = node->next) {
     if (node->kind != TNM_LIST) {
       const size_t id =
-          report_group(lower, node->pos, "`%.80s` is an input among groups",
-                       node->kind == TNM_SCALAR ? node->text : "this");
+          report_bad_group(lower, node->pos, "`%.80s` is an input among groups",
+                           node->kind == TNM_SCALAR ? node->text : "this");
       tnm_diag_add_help(lower->diags, id, "make it a list: `[%.80s]`",
                         node->kind == TNM_SCALAR ? node->text : "...");
       return false;
     }
     if (n == MOST_GROUPS) {
-      report_group(lower, node->pos, "there are more than 32 groups%s", "");
+      report_bad_group(lower, node->pos, "there are more than 32 groups%s", "");
       return false;
     }
     good &= read_group(lower, node, n++, all);
@@ -75,40 +75,41 @@ static bool read_groups(tnm_lower *lower, const tnm_tree *list,
 /* -------------------------------------------------------------------- sense */
 
 /* The gradient of a linear input does not depend on its value. */
-static void check_need(tnm_lower *lower, const tnm_tree *list, uint32_t i,
-                       const tn_need *need, tn_input_gradient **all) {
+static void check_linear_need(tnm_lower *lower, const tnm_tree *list,
+                              uint32_t i, const tn_need *need,
+                              tn_input_gradient **all) {
   const char *const *in = lower->operands[TN_OPERAND_IN].names;
   const char *const *out = lower->operands[TN_OPERAND_OUT].names;
   if (need->metadata || need->what == TN_NEED_GRAD_OUT) return;
   const bool input = need->what == TN_NEED_IN;
   if (input && (all[need->index]->linear & all[i]->linear) == 0) return;
   const size_t id =
-      report_group(lower, list->key_pos,
-                   "outputs are linear in `%s`, but its gradient reads "
-                   "more than that allows",
-                   in[i]);
+      report_bad_group(lower, list->key_pos,
+                       "outputs are linear in `%s`, but its gradient reads "
+                       "more than that allows",
+                       in[i]);
   tnm_diag_add_help(lower->diags, id,
                     "remove `%s` from `needs: {%s: ...}`, or `linear`",
                     (input ? in : out)[need->index], in[i]);
 }
 
-static void check_input(tnm_lower *lower, const tnm_tree *list, uint32_t i,
-                        tn_input_gradient **all) {
+static void check_linear_input(tnm_lower *lower, const tnm_tree *list,
+                               uint32_t i, tn_input_gradient **all) {
   const char *name = lower->operands[TN_OPERAND_IN].names[i];
   if (all[i]->stop) return;
   if (all[i]->linear == 0) {
     const size_t id =
-        report_group(lower, list->key_pos,
-                     "input `%s` is differentiated and in no group of "
-                     "`linear`",
-                     name);
+        report_bad_group(lower, list->key_pos,
+                         "input `%s` is differentiated and in no group of "
+                         "`linear`",
+                         name);
     tnm_diag_add_help(lower->diags, id,
                       "add it to the groups in which outputs are linear, or "
                       "remove `linear`");
     return;
   }
   for (uint32_t k = 0; k < all[i]->n_needs; ++k)
-    check_need(lower, list, i, &all[i]->needs[k], all);
+    check_linear_need(lower, list, i, &all[i]->needs[k], all);
 }
 
 void tnm_lower_linear(tnm_lower *lower, const tnm_tree *list,
@@ -116,15 +117,15 @@ void tnm_lower_linear(tnm_lower *lower, const tnm_tree *list,
   const tn_gradient *g = lower->gradient;
   if (list == NULL) return;
   if (tnm_tree_get(tnm_tree_get(lower->doc, "gradient"), "kernel") == NULL) {
-    const size_t id = report_group(lower, list->key_pos,
-                                   "`linear` without `kernel: backward`%s", "");
+    const size_t id = report_bad_group(
+        lower, list->key_pos, "`linear` without `kernel: backward`%s", "");
     tnm_diag_add_help(
         lower->diags, id,
         "remove it: formulas and graphs have gradients as they are");
     return;
   }
   if (lower->operands[TN_OPERAND_AUX].n > 0) {
-    const size_t id = report_group(
+    const size_t id = report_bad_group(
         lower, list->key_pos,
         "`linear` beside `aux`: outputs depend on a changed state%s", "");
     tnm_diag_add_help(lower->diags, id,
@@ -132,5 +133,6 @@ void tnm_lower_linear(tnm_lower *lower, const tnm_tree *list,
     return;
   }
   if (!read_groups(lower, list, all)) return;
-  for (uint32_t i = 0; i < g->n_inputs; ++i) check_input(lower, list, i, all);
+  for (uint32_t i = 0; i < g->n_inputs; ++i)
+    check_linear_input(lower, list, i, all);
 }

@@ -30,7 +30,8 @@ static void check_summary(tnm_lower *lower) {
   tnm_diag_add_help(lower->diags, id, "%s", help);
 }
 
-/* Tests for "nn.pool": each part is a name. */
+/* Tests whether a text is a full name of an operator, like "nn.pool": names
+ * that are separated by dots. */
 static bool is_full_name(const char *text) {
   const char *lower = "abcdefghijklmnopqrstuvwxyz0123456789_";
   const char *dot = strchr(text, '.');
@@ -55,7 +56,7 @@ static void read_replaces(tnm_lower *lower) {
                value->text);
 }
 
-static void read_head(tnm_lower *lower) {
+static void read_operator_keys(tnm_lower *lower) {
   tn_op *op = lower->op;
   const tnm_tree *interface = tnm_tree_get(lower->doc, "interface");
   tnm_life life = tnm_read_life(lower->reader, lower->doc, 1);
@@ -89,7 +90,7 @@ static void read_params(tnm_lower *lower) {
   op->params = (const tn_field *const *)lower->params;
 }
 
-static bool is_incomplete(const tnm_lower *lower) {
+static bool has_dropped_item(const tnm_lower *lower) {
   const tn_op *op = lower->op;
   return !tnm_is_whole(lower, "params", op->n_params) ||
          !tnm_is_whole(lower, "inputs", op->n_inputs) ||
@@ -169,13 +170,13 @@ tnm_operator *tnm_lower_one(tnm_reader *reader, const tnm_tree *doc,
   lower.out->op = lower.op;
   lower.out->parent = parent;
   lower.out->tree = doc;
-  read_head(&lower);
+  read_operator_keys(&lower);
   if (!register_name(reader, lower.out)) return NULL;
   read_params(&lower);
   tnm_lower_dtypes(&lower);
   tnm_lower_operands(&lower);
   if (reader->arena->failed) return NULL;
-  lower.incomplete = is_incomplete(&lower);
+  lower.incomplete = has_dropped_item(&lower);
   set_scope(&lower);
   if (!lower.incomplete) lower_rules(&lower);
   tnm_lower_kernels(&lower);
@@ -186,8 +187,8 @@ tnm_operator *tnm_lower_one(tnm_reader *reader, const tnm_tree *doc,
 
 /* ------------------------------------------------------------------- family */
 
-static bool copy_entries(tn__arena *arena, tnm_tree *to, tnm_tree **last,
-                         const tnm_tree *from) {
+static bool copy_map_entries(tn__arena *arena, tnm_tree *to, tnm_tree **last,
+                             const tnm_tree *from) {
   for (const tnm_tree *e = from->first; e != NULL; e = e->next) {
     if (strcmp(e->key, "each") == 0 || strcmp(e->key, "family") == 0) continue;
     tnm_tree *copy = TNM_NEW(arena, tnm_tree, 1);
@@ -204,8 +205,8 @@ static bool copy_entries(tn__arena *arena, tnm_tree *to, tnm_tree **last,
   return true;
 }
 
-/* Merges a member with the shared keys: `each` may contain any key, but each
- * key once. */
+/* Makes the mapping of one member of a family: the shared keys and the keys of
+ * the member. `each` may contain any key, but no key may occur in both. */
 static tnm_tree *merge_member(tnm_reader *reader, const tnm_tree *family,
                               const tnm_tree *member) {
   tnm_tree *merged = TNM_NEW(reader->arena, tnm_tree, 1);
@@ -222,8 +223,8 @@ static tnm_tree *merge_member(tnm_reader *reader, const tnm_tree *family,
                      "key `%s` is given twice: the family has it", e->key);
     tnm_diag_add_place(reader->diags, id, shared->key_pos, "first time");
   }
-  bool ok = copy_entries(reader->arena, merged, &last, member) &&
-            copy_entries(reader->arena, merged, &last, family);
+  bool ok = copy_map_entries(reader->arena, merged, &last, member) &&
+            copy_map_entries(reader->arena, merged, &last, family);
   return ok ? merged : NULL;
 }
 
@@ -269,7 +270,9 @@ bool tnm_check_format(tnm_reader *reader, const tnm_tree *document) {
   return false;
 }
 
-/* Finds the only key that decides the kind of a document. */
+/* Finds the key that decides the kind of a document: `op`, `family` or
+ * `kernels_for`. Returns NULL after a message if there is none or more than
+ * one. */
 static const char *find_kind(tnm_reader *reader, const tnm_tree *document) {
   static const char *const kinds[] = {"op", "family", "kernels_for"};
   const tnm_tree *found = NULL;

@@ -41,10 +41,11 @@ static void report_no_variable(tnm_lower *lower, tnm_pos pos,
   tnm_suggest_word(lower->diags, id, name, names, n);
 }
 
-/* Checks a computing type: formulas can compute in it, and it can represent the
- * computing type of each type of the variable. */
-static void check_compute(tnm_lower *lower, const tnm_tree *at,
-                          uint32_t variable, tn_dtype dtype) {
+/* Checks the type that `compute` gives a type variable. Formulas must be able
+ * to compute in it, and it must represent the default computing type of each
+ * type of the variable. */
+static void check_compute_type(tnm_lower *lower, const tnm_tree *at,
+                               uint32_t variable, tn_dtype dtype) {
   const tn_dtype_var *var = lower->op->dtype_vars[variable];
   const char *const name = tn__dtype_name(dtype);
   const int least = tnm_class_of(dtype);
@@ -72,7 +73,7 @@ static void check_compute(tnm_lower *lower, const tnm_tree *at,
 }
 
 /* `compute: {T: f32}`. */
-static void read_compute(tnm_lower *lower, const tnm_tree *map) {
+static void read_compute_types(tnm_lower *lower, const tnm_tree *map) {
   tn_dtype *compute = TNM_NEW(lower->arena, tn_dtype, lower->op->n_dtype_vars);
   if (compute == NULL) return;
   lower->out->compute = compute;
@@ -91,7 +92,7 @@ static void read_compute(tnm_lower *lower, const tnm_tree *map) {
       report_no_variable(lower, e->key_pos, e->key);
     else if (tnm_read_dtype(lower->diags, e, &dtype)) {
       compute[variable] = dtype;
-      check_compute(lower, e, variable, dtype);
+      check_compute_type(lower, e, variable, dtype);
     }
   }
 }
@@ -111,7 +112,7 @@ void tnm_lower_dtypes(tnm_lower *lower) {
     tnm_read_dtypes(lower->diags, e, &var->allowed);
     vars[lower->op->n_dtype_vars++] = var;
   }
-  read_compute(lower, tnm_tree_get(map, "compute"));
+  read_compute_types(lower, tnm_tree_get(map, "compute"));
 }
 
 static uint32_t find_dtype_param(const tnm_lower *lower, const char *name) {
@@ -122,7 +123,7 @@ static uint32_t find_dtype_param(const tnm_lower *lower, const char *name) {
   return TN_NONE;
 }
 
-static void report_dtype(tnm_lower *lower, const tnm_tree *node) {
+static void report_unknown_dtype(tnm_lower *lower, const tnm_tree *node) {
   const char *known[TN__N_DTYPES + TNM_MAX_KEYS];
   size_t n = 0;
   for (; n < lower->op->n_dtype_vars; ++n)
@@ -146,7 +147,7 @@ static void read_dtype(tnm_lower *lower, const tnm_tree *node, tn_arg *arg) {
   if (arg->dtype_param != TN_NONE) return;
   if (tn__dtype_parse(value->text, &arg->dtype)) return;
   lower->untyped = true;
-  report_dtype(lower, value);
+  report_unknown_dtype(lower, value);
 }
 
 bool tnm_is_float(const tnm_lower *lower, const tn_arg *arg) {
@@ -168,9 +169,9 @@ uint32_t tnm_find_operand(const tnm_lower *lower, uint32_t list,
   return TN_NONE;
 }
 
-/* Tests for an unused name. Parameters and operands occur in the same
- * expressions, so no two have the same name. */
-static bool is_free(tnm_lower *lower, const tnm_tree *name) {
+/* Tests whether no parameter or operand has this name. Both occur in the same
+ * expressions, so their names must differ. */
+static bool is_unused_name(tnm_lower *lower, const tnm_tree *name) {
   const tnm_tree *params = tnm_tree_get(lower->doc, "params");
   const tnm_tree *first = NULL;
   for (const tnm_tree *p = params == NULL ? NULL : params->first; p != NULL;
@@ -218,12 +219,13 @@ static uint32_t read_role(tnm_lower *lower, uint32_t list,
   return output ? TN_ROLE_LOSS : (uint32_t)found;
 }
 
-static bool same_dtype(const tn_arg *a, const tn_arg *b) {
+static bool has_same_dtype(const tn_arg *a, const tn_arg *b) {
   return a->dtype_var == b->dtype_var && a->dtype_param == b->dtype_param &&
          a->dtype == b->dtype;
 }
 
-/* Reads `inplace`, `view` or `init` of an output: the index of an input. */
+/* Reads the name of an input, the value of `inplace`, `view` or `init` of an
+ * operand. Returns the index of that input. */
 static uint32_t read_input_name(tnm_lower *lower, const tn_arg *arg,
                                 const tnm_tree *value) {
   if (value == NULL) return TN_NONE;
@@ -242,7 +244,7 @@ static uint32_t read_input_name(tnm_lower *lower, const tn_arg *arg,
   if (input->flags & TN_ARG_VARIADIC)
     tnm_diag_add(lower->diags, &spec, "`%s` cannot name a variadic input",
                  value->key);
-  else if (!lower->untyped && !same_dtype(arg, input))
+  else if (!lower->untyped && !has_same_dtype(arg, input))
     tnm_diag_add(lower->diags, &spec, "`%s` and `%s` differ in type", arg->name,
                  input->name);
   else
@@ -250,8 +252,9 @@ static uint32_t read_input_name(tnm_lower *lower, const tn_arg *arg,
   return TN_NONE;
 }
 
-/* Reads the input whose memory an output may use; with `view` the output has
- * its elements. */
+/* Reads `inplace` and `view` of an output: the input with memory that the
+ * output may use. With `view`, the output also has the elements of the input.
+ */
 static void read_memory(tnm_lower *lower, const tnm_tree *node, tn_arg *arg) {
   const tnm_tree *view = tnm_tree_get(node, "view");
   const tnm_tree *inplace = tnm_tree_get(node, "inplace");
@@ -315,8 +318,8 @@ static void read_arg(tnm_lower *lower, const tnm_operands *list,
 
 /* -------------------------------------------------------------------- order */
 
-static void report_order(tnm_lower *lower, const tnm_tree *node,
-                         const char *text, const char *help) {
+static void report_operand_order(tnm_lower *lower, const tnm_tree *node,
+                                 const char *text, const char *help) {
   const tnm_tree *name = tnm_tree_get(node, "name");
   tnm_diag_spec spec = {"E0024", name->pos, "is too late"};
   size_t id = tnm_diag_add(lower->diags, &spec, text, name->text);
@@ -329,15 +332,17 @@ static void check_input_order(tnm_lower *lower) {
     uint32_t before = list->v[i - 1]->flags;
     uint32_t flags = list->v[i]->flags;
     if (before & TN_ARG_VARIADIC)
-      report_order(lower, list->nodes[i], "input `%s` follows a variadic one",
-                   "the variadic input is last");
+      report_operand_order(lower, list->nodes[i],
+                           "input `%s` follows a variadic one",
+                           "the variadic input is last");
     else if ((before & TN_ARG_OPTIONAL) && (flags & TN_ARG_VARIADIC))
-      report_order(lower, list->nodes[i],
-                   "variadic input `%s` follows an optional one",
-                   "an operator has optional inputs or a variadic one");
+      report_operand_order(lower, list->nodes[i],
+                           "variadic input `%s` follows an optional one",
+                           "an operator has optional inputs or a variadic one");
     else if ((before & TN_ARG_OPTIONAL) && !(flags & TN_ARG_OPTIONAL))
-      report_order(lower, list->nodes[i], "input `%s` follows an optional one",
-                   "optional inputs are last");
+      report_operand_order(lower, list->nodes[i],
+                           "input `%s` follows an optional one",
+                           "optional inputs are last");
   }
 }
 
@@ -345,12 +350,14 @@ static void check_output_order(tnm_lower *lower) {
   const tnm_operands *list = &lower->operands[TN_OPERAND_OUT];
   for (uint32_t i = 1; i < list->n; ++i) {
     if (tnm_tree_get(list->nodes[i - 1], "count") != NULL)
-      report_order(lower, list->nodes[i], "output `%s` follows a counted one",
-                   "the output with `count` is last");
+      report_operand_order(lower, list->nodes[i],
+                           "output `%s` follows a counted one",
+                           "the output with `count` is last");
     else if ((list->v[i - 1]->flags & TN_ARG_HIDDEN) &&
              !(list->v[i]->flags & TN_ARG_HIDDEN))
-      report_order(lower, list->nodes[i], "output `%s` follows a hidden one",
-                   "hidden outputs are last");
+      report_operand_order(lower, list->nodes[i],
+                           "output `%s` follows a hidden one",
+                           "hidden outputs are last");
   }
 }
 
@@ -359,7 +366,7 @@ static bool read_operand(tnm_lower *lower, tnm_operands *list,
   if (!tnm_schema_check(lower->diags, schema, node)) return true;
   const tnm_tree *name = tnm_tree_get(node, "name");
   if (name == NULL || !tnm_read_member_name(lower->diags, name, schema->what) ||
-      !is_free(lower, name))
+      !is_unused_name(lower, name))
     return true;
   tn_arg *arg = TNM_NEW(lower->arena, tn_arg, 1);
   if (arg == NULL) return false;

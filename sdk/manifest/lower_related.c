@@ -9,12 +9,14 @@
 
 #include "front.h"
 
-/* Members of groups: all operands, dimensions and packs, then the function
- * that infers shapes, and broadcasting. */
+/* Sets of operands with shapes that a rule relates, as a union-find structure.
+ * Its members are the operands, dimension variables and packs, then one member
+ * for the function that infers shapes, and one for broadcasting. */
 typedef struct groups {
   const tnm_lower *lower;
   uint32_t *parent;
-  uint32_t first[5]; /* of inputs, outputs, states, dimensions, packs */
+  uint32_t first[5]; /* number of the first member that is an input, output,
+                        state, dimension, pack */
   uint32_t hook;
   uint32_t broadcast;
   uint32_t n;
@@ -46,17 +48,19 @@ static uint32_t find_group(const groups *g, uint32_t member) {
   return member;
 }
 
-/* Joins two groups. The lower number remains, so the group of the first input
- * wins. */
+/* Makes one group of two. The lower number becomes the number of the group, so
+ * a group with the first input has the lowest number. */
 static void join_groups(const groups *g, uint32_t a, uint32_t b) {
   const uint32_t x = find_group(g, a), y = find_group(g, b);
   g->parent[x < y ? y : x] = x < y ? x : y;
 }
 
-/* Joins all operands of an expression to a member; TN_NONE: to one another.
- * Returns the member. Parameters relate nothing: two inputs of `n` and `n + M`
- * elements may still differ in ways that a kernel does not check. */
-static uint32_t join_node(const groups *g, uint32_t member, uint32_t node) {
+/* Puts all operands of an expression into the group of `member`; if it is
+ * TN_NONE, into one group. Returns a member of the group. Parameters relate
+ * nothing: two inputs of `n` and `n + M` elements may still differ in ways that
+ * a kernel does not check. */
+static uint32_t join_expression(const groups *g, uint32_t member,
+                                uint32_t node) {
   const tn_node *n = &g->lower->op->nodes[node];
   const uint32_t args[] = {(uint32_t)n->a, (uint32_t)n->b, (uint32_t)n->c};
   uint32_t named = TN_NONE;
@@ -70,7 +74,7 @@ static uint32_t join_node(const groups *g, uint32_t member, uint32_t node) {
   if (named != TN_NONE && member != TN_NONE) join_groups(g, member, named);
   if (member == TN_NONE) member = named;
   for (uint32_t i = 0; i < tnm_node_arity(n->op); ++i)
-    member = join_node(g, member, args[i]);
+    member = join_expression(g, member, args[i]);
   return member;
 }
 
@@ -84,7 +88,7 @@ static void join_operand(const groups *g, uint32_t list, uint32_t index) {
   else if (arg->shape_kind == TN_SHAPE_HOOK)
     join_groups(g, member, g->hook);
   for (uint32_t i = 0; i < arg->n_terms; ++i)
-    (void)join_node(g, member, (uint32_t)arg->terms[i].node);
+    (void)join_expression(g, member, (uint32_t)arg->terms[i].node);
 }
 
 static bool has_kind(const tnm_lower *lower, uint32_t kind) {
@@ -94,13 +98,13 @@ static bool has_kind(const tnm_lower *lower, uint32_t kind) {
   return false;
 }
 
-static void join_all(const groups *g) {
+static void join_related_operands(const groups *g) {
   const tn_op *op = g->lower->op;
   for (uint32_t list = 0; list < 3; ++list)
     for (uint32_t i = 0; i < g->lower->operands[list].n; ++i)
       join_operand(g, list, i);
   for (uint32_t i = 0; i < op->n_requires; ++i)
-    (void)join_node(g, TN_NONE, op->requirements[i]->node);
+    (void)join_expression(g, TN_NONE, op->requirements[i]->node);
   if (!has_kind(g->lower, TN_SHAPE_BROADCAST)) return;
   for (uint32_t i = 0; i < op->n_inputs; ++i)
     join_groups(g, g->first[TN_OPERAND_IN] + i, g->broadcast);
@@ -108,8 +112,9 @@ static void join_all(const groups *g) {
 
 /* ----------------------------------------------------------------- messages */
 
-/* A pattern of numbers and parameters only needs no relation. */
-static bool is_fixed(const groups *g, uint32_t list, uint32_t index) {
+/* Tests whether the shape of an operand depends on numbers and parameters only.
+ * No rule must relate such a shape to others. */
+static bool has_fixed_shape(const groups *g, uint32_t list, uint32_t index) {
   const tn_arg *arg = g->lower->operands[list].v[index];
   while (arg->shape_kind == TN_SHAPE_SAME) {
     list = arg->shape_list;
@@ -123,7 +128,8 @@ static bool is_fixed(const groups *g, uint32_t list, uint32_t index) {
   return true;
 }
 
-static void report_needless(const groups *g, uint32_t index, uint32_t other) {
+static void report_needless_independent(const groups *g, uint32_t index,
+                                        uint32_t other) {
   const tnm_operands *inputs = &g->lower->operands[TN_OPERAND_IN];
   const tnm_tree *key = tnm_tree_get(inputs->nodes[index], "independent");
   const tnm_diag_spec spec = {"E0097", key->pos, "not independent"};
@@ -135,13 +141,13 @@ static void report_needless(const groups *g, uint32_t index, uint32_t other) {
 }
 
 /* Checks inputs that are declared independent although a rule names them. */
-static bool check_declared(const groups *g, const bool *declared) {
+static bool check_independent_inputs(const groups *g, const bool *declared) {
   const uint32_t n = g->lower->op->n_inputs;
   bool good = true;
   for (uint32_t i = 0; i < n; ++i) {
     for (uint32_t k = 0; k < n && declared[i]; ++k) {
       if (k == i || find_group(g, i) != find_group(g, k)) continue;
-      report_needless(g, i, k);
+      report_needless_independent(g, i, k);
       good = false;
       break;
     }
@@ -149,9 +155,9 @@ static bool check_declared(const groups *g, const bool *declared) {
   return good;
 }
 
-/* Tests for tensors of a variadic input with no rule except for their
- * number. */
-static bool is_loose(const groups *g, const tn_arg *arg) {
+/* Tests whether an operand is variadic and no rule relates the shapes of its
+ * tensors to each other. */
+static bool has_unrelated_tensors(const groups *g, const tn_arg *arg) {
   return (arg->flags & TN_ARG_VARIADIC) != 0 &&
          arg->shape_kind == TN_SHAPE_ANY &&
          !has_kind(g->lower, TN_SHAPE_BROADCAST);
@@ -179,17 +185,20 @@ static void report_unrelated(const groups *g, uint32_t list, uint32_t index,
                           "kernel takes any shape");
 }
 
-/* A group: operands with shapes that some rule relates. Keeps the first group,
- * in *first, and reports the first operand of each other one, except fixed
- * shapes and independent inputs. A loose input is always reported. */
-static void check_list(const groups *g, uint32_t list, const bool *declared,
-                       bool *seen, const char **first) {
+/* Reports the operands of a list that no rule relates to the operands before
+ * them. *first is the name of the first operand of the first group; the
+ * function reports the first operand of each further group. Operands of fixed
+ * shape and declared independent inputs are not reported. A variadic input with
+ * unrelated tensors is reported even in the first group. */
+static void report_unrelated_groups(const groups *g, uint32_t list,
+                                    const bool *declared, bool *seen,
+                                    const char **first) {
   const tnm_operands *operands = &g->lower->operands[list];
   const bool inputs = list == TN_OPERAND_IN;
   for (uint32_t i = 0; i < operands->n; ++i) {
     const uint32_t group = find_group(g, g->first[list] + i);
-    const bool loose = is_loose(g, operands->v[i]);
-    if (is_fixed(g, list, i) || (seen[group] && !loose)) continue;
+    const bool loose = has_unrelated_tensors(g, operands->v[i]);
+    if (has_fixed_shape(g, list, i) || (seen[group] && !loose)) continue;
     seen[group] = true;
     if (inputs && declared[i]) continue;
     if (loose || *first != NULL)
@@ -199,8 +208,8 @@ static void check_list(const groups *g, uint32_t list, const bool *declared,
   }
 }
 
-/* A function that infers shapes sees all of them and is trusted to compare
- * them. */
+/* If the author's function infers shapes, nothing is reported: that function
+ * gets all shapes and can compare them. */
 void tnm_check_related(const tnm_lower *lower) {
   const uint32_t n = lower->op->n_inputs;
   const tnm_tree *const *nodes = lower->operands[TN_OPERAND_IN].nodes;
@@ -212,8 +221,9 @@ void tnm_check_related(const tnm_lower *lower) {
   for (uint32_t i = 0; i < n; ++i)
     declared[i] = tnm_get_bool(lower->diags, nodes[i], "independent");
   if (seen == NULL || tnm_diags_errors(lower->diags) > lower->n_errors) return;
-  join_all(&g);
-  if (!check_declared(&g, declared) || has_kind(lower, TN_SHAPE_HOOK)) return;
-  check_list(&g, TN_OPERAND_IN, declared, seen, &first);
-  check_list(&g, TN_OPERAND_AUX, declared, seen, &first);
+  join_related_operands(&g);
+  if (!check_independent_inputs(&g, declared) || has_kind(lower, TN_SHAPE_HOOK))
+    return;
+  report_unrelated_groups(&g, TN_OPERAND_IN, declared, seen, &first);
+  report_unrelated_groups(&g, TN_OPERAND_AUX, declared, seen, &first);
 }

@@ -38,7 +38,8 @@ static tnm_tree *new_collection(writer *w, int kind) {
   return node;
 }
 
-/* Appends a node; omits one that did not fit in memory. */
+/* Appends a child to a list or mapping. Does nothing if `node` is NULL, because
+ * memory ran out. */
 static void append_node(tnm_tree *to, tnm_tree *node) {
   if (to == NULL || node == NULL) return;
   tnm_tree **last = &to->first;
@@ -59,7 +60,8 @@ static void put_text(writer *w, tnm_tree *map, const char *key,
   put_key(w, map, key, new_scalar(w, text));
 }
 
-/* Copies a key of the operator's own mapping, with its position. */
+/* Copies a key from the mapping of the operator NAME, with its position in the
+ * manifest. */
 static void put_copy(writer *w, tnm_tree *map, const tnm_tree *from,
                      const char *key) {
   const tnm_tree *value = tnm_tree_get(from, key);
@@ -73,7 +75,7 @@ static void put_copy(writer *w, tnm_tree *map, const tnm_tree *from,
 /* -------------------------------------------------------------------- names */
 
 /* Tests whether an operand or parameter of the operator has this name. */
-static bool is_used(const tn_op *op, const char *name) {
+static bool is_name_used(const tn_op *op, const char *name) {
   for (uint32_t i = 0; i < op->n_inputs; ++i)
     if (strcmp(op->inputs[i]->name, name) == 0) return true;
   for (uint32_t i = 0; i < op->n_outputs; ++i)
@@ -83,25 +85,27 @@ static bool is_used(const tn_op *op, const char *name) {
   return false;
 }
 
-/* Makes a new name: "out_head", with as many `_` as necessary. */
-static const char *new_name(writer *w, const char *name, const char *what) {
+/* Makes a name for a new operand, like "out_head", and appends `_` until no
+ * operand or parameter has the name. */
+static const char *make_unused_name(writer *w, const char *name,
+                                    const char *what) {
   const char *text = tnm_format_text(w->arena, "%s_%s", name, what);
-  while (text != NULL && is_used(w->of->op, text))
+  while (text != NULL && is_name_used(w->of->op, text))
     text = tnm_format_text(w->arena, "%s_", text);
   return text;
 }
 
-static const char *head_name(writer *w, uint32_t output) {
-  return new_name(w, w->of->op->outputs[output]->name, "head");
+static const char *make_head_name(writer *w, uint32_t output) {
+  return make_unused_name(w, w->of->op->outputs[output]->name, "head");
 }
 
-static const char *gradient_name(writer *w, uint32_t input) {
-  return new_name(w, w->of->op->inputs[input]->name, "slope");
+static const char *make_gradient_name(writer *w, uint32_t input) {
+  return make_unused_name(w, w->of->op->inputs[input]->name, "slope");
 }
 
 /* ----------------------------------------------------------------- operands */
 
-static const char *dtype_of(const writer *w, const tn_arg *arg) {
+static const char *write_dtype(const writer *w, const tn_arg *arg) {
   if (arg->dtype_param != TN_NONE)
     return w->of->op->params[arg->dtype_param]->name;
   if (arg->dtype_var != TN_NONE)
@@ -118,15 +122,17 @@ static tnm_tree *write_operand(writer *w, const char *name,
                                const tn_arg *like) {
   tnm_tree *map = new_collection(w, TNM_MAP);
   put_text(w, map, "name", name);
-  put_text(w, map, "dtype", dtype_of(w, like));
+  put_text(w, map, "dtype", write_dtype(w, like));
   return map;
 }
 
-/* Writes an operand with the shape of the operator's outputs: the first output
- * gradient has any shape, or the one to which its inputs are broadcast. */
-static tnm_tree *write_whole(writer *w, const char *name, const tn_arg *like) {
+/* Writes an operand with the shape of the operator's outputs. The first output
+ * gradient has `shape: any`, or, if the operator broadcasts its inputs, `shape:
+ * broadcast`; the others have the shape of the first. */
+static tnm_tree *write_full_shape_operand(writer *w, const char *name,
+                                          const tn_arg *like) {
   tnm_tree *map = write_operand(w, name, like);
-  const char *first = head_name(w, 0);
+  const char *first = make_head_name(w, 0);
   if (is_broadcast(w))
     put_text(w, map, "shape", "broadcast");
   else if (name != NULL && first != NULL && strcmp(name, first) != 0)
@@ -134,11 +140,11 @@ static tnm_tree *write_whole(writer *w, const char *name, const tn_arg *like) {
   return map;
 }
 
-/* Writes an input of the operator, which keeps its own shape where others
- * repeat. */
+/* Writes an input of the operator. If the operator broadcasts its inputs, the
+ * input keeps its own shape. */
 static tnm_tree *write_input(writer *w, uint32_t i) {
   const tn_arg *arg = w->of->op->inputs[i];
-  if (!is_broadcast(w)) return write_whole(w, arg->name, arg);
+  if (!is_broadcast(w)) return write_full_shape_operand(w, arg->name, arg);
   tnm_tree *map = write_operand(w, arg->name, arg);
   const tnm_tree *own = tnm_tree_get(w->of->tree, "inputs");
   own = own == NULL ? NULL : own->first;
@@ -154,11 +160,13 @@ static tnm_tree *write_inputs(writer *w) {
   const tn_op *op = w->of->op;
   tnm_tree *list = new_collection(w, TNM_LIST);
   for (uint32_t i = 0; i < op->n_outputs; ++i)
-    append_node(list, write_whole(w, head_name(w, i), op->outputs[i]));
+    append_node(list, write_full_shape_operand(w, make_head_name(w, i),
+                                               op->outputs[i]));
   for (uint32_t i = 0; i < op->n_inputs; ++i)
     append_node(list, write_input(w, i));
   for (uint32_t i = 0; i < op->n_outputs; ++i)
-    append_node(list, write_whole(w, op->outputs[i]->name, op->outputs[i]));
+    append_node(list, write_full_shape_operand(w, op->outputs[i]->name,
+                                               op->outputs[i]));
   return list;
 }
 
@@ -171,18 +179,19 @@ static tnm_tree *write_outputs(writer *w) {
   const tn_op *op = w->of->op;
   tnm_tree *list = new_collection(w, TNM_LIST);
   for (uint32_t i = 0; i < op->n_inputs; ++i) {
-    tnm_tree *slope = write_operand(w, gradient_name(w, i), op->inputs[i]);
+    tnm_tree *slope = write_operand(w, make_gradient_name(w, i), op->inputs[i]);
     put_text(w, slope, "shape",
-             is_broadcast(w) ? op->inputs[i]->name : head_name(w, 0));
+             is_broadcast(w) ? op->inputs[i]->name : make_head_name(w, 0));
     if (op->n_inputs == 1 && is_same_type(op->inputs[0], op->outputs[0]))
-      put_text(w, slope, "inplace", head_name(w, 0));
+      put_text(w, slope, "inplace", make_head_name(w, 0));
     append_node(list, slope);
   }
   return list;
 }
 
-/* Writes the types. Integers are not differentiated, but an operand that is
- * always an integer remains. */
+/* Writes the key `dtypes`. Only floating types can be differentiated, so
+ * integer types are removed, except those of a type variable that has no
+ * floating type. */
 static tnm_tree *write_dtypes(writer *w) {
   const tn_op *op = w->of->op;
   tnm_tree *map = new_collection(w, TNM_MAP);
@@ -201,15 +210,15 @@ static tnm_tree *write_dtypes(writer *w) {
 
 /* ----------------------------------------------------------------- formulas */
 
-/* Writes a formula of the gradient with the names of the new operator's
- * inputs. */
+/* Copies a formula of the gradient and replaces its names by those of the new
+ * operator's inputs. */
 static const tnm_expr *rename_formula(writer *w, const tnm_expr *e) {
   tnm_expr *copy = TNM_NEW(w->arena, tnm_expr, 1);
   if (copy == NULL) return e;
   *copy = *e;
   if (e->kind == TNM_GRAD) {
     copy->kind = TNM_INPUT;
-    copy->text = head_name(w, e->index);
+    copy->text = make_head_name(w, e->index);
     if (copy->text == NULL) copy->text = "";
   }
   for (uint32_t i = 0; i < e->n_args; ++i)
@@ -217,7 +226,7 @@ static const tnm_expr *rename_formula(writer *w, const tnm_expr *e) {
   return copy;
 }
 
-static const char *formula_of(writer *w, uint32_t input) {
+static const char *write_formula(writer *w, uint32_t input) {
   const tnm_formula *found = NULL;
   tn__buf buf;
   for (size_t i = 0; i < w->of->n_backward; ++i)
@@ -234,14 +243,14 @@ static const char *formula_of(writer *w, uint32_t input) {
 static tnm_tree *write_forward(writer *w) {
   tnm_tree *map = new_collection(w, TNM_MAP);
   for (uint32_t i = 0; i < w->of->op->n_inputs; ++i) {
-    const char *name = gradient_name(w, i);
-    if (name != NULL) put_text(w, map, name, formula_of(w, i));
+    const char *name = make_gradient_name(w, i);
+    if (name != NULL) put_text(w, map, name, write_formula(w, i));
   }
   return map;
 }
 
-/* Writes the gradient. An operand without a first gradient has no second
- * one. */
+/* Writes the key `gradient` of NAME_grad. An operand without a first gradient
+ * has no second gradient. */
 static tnm_tree *write_gradient(writer *w) {
   const tn_op *op = w->of->op;
   tnm_tree *map = new_collection(w, TNM_MAP);
@@ -275,7 +284,7 @@ static tnm_tree *write_operator(writer *w, const char *name) {
   return map;
 }
 
-static bool is_derivable(const tnm_operator *o) {
+static bool has_formula_gradient(const tnm_operator *o) {
   if (o->op == NULL || o->generated_backward == NULL || o->tree == NULL)
     return false;
   return (o->op->flags & TN_OP_BACKWARD_ONLY) == 0;
@@ -297,6 +306,6 @@ void tnm_lower_second_order(tnm_reader *reader) {
   const size_t n = reader->operators.n;
   for (size_t i = 0; i < n && !reader->arena->failed; ++i) {
     const tnm_operator *of = reader->operators.v[i];
-    if (is_derivable(of)) derive_operator(reader, of);
+    if (has_formula_gradient(of)) derive_operator(reader, of);
   }
 }

@@ -7,13 +7,13 @@
 
 #include "front.h"
 
-static tnm_item item_of(const tnm_tree *node) {
+static tnm_item make_item(const tnm_tree *node) {
   return (tnm_item){node->text, node->pos};
 }
 
 /* ---------------------------------------------------------- shape of a word */
 
-static void report_word(tnm_lower *lower, const tnm_tree *value) {
+static void report_shape_word(tnm_lower *lower, const tnm_tree *value) {
   const char *known[3 * TNM_MAX_KEYS];
   size_t n = 0;
   for (uint32_t list = 0; list < 3; ++list) {
@@ -35,22 +35,24 @@ static void report_word(tnm_lower *lower, const tnm_tree *value) {
     tnm_suggest_word(lower->diags, id, value->text, known, n);
 }
 
-/* The end of a chain of operands that have each other's shape. */
-static const tn_arg *root_of(const tnm_lower *lower, const tn_arg *arg) {
+/* Follows rules like `shape: OTHER` from operand to operand and returns the
+ * last one. */
+static const tn_arg *follow_shape_rules(const tnm_lower *lower,
+                                        const tn_arg *arg) {
   while (arg->shape_kind == TN_SHAPE_SAME)
     arg = lower->operands[arg->shape_list].v[arg->shape_index];
   return arg;
 }
 
-static void report_circle(tnm_lower *lower, const tnm_tree *value) {
+static void report_shape_cycle(tnm_lower *lower, const tnm_tree *value) {
   tnm_diag_spec spec = {"E0026", value->pos, "leads back here"};
   size_t id = tnm_diag_add(lower->diags, &spec, "shapes go round in a circle");
   tnm_diag_add_help(lower->diags, id,
                     "leave out the `shape` of the operand that decides");
 }
 
-static bool read_special(tnm_lower *lower, const tnm_tree *value, uint32_t list,
-                         tn_arg *arg) {
+static bool read_shape_keyword(tnm_lower *lower, const tnm_tree *value,
+                               uint32_t list, tn_arg *arg) {
   bool broadcast = strcmp(value->text, "broadcast") == 0;
   if (!broadcast && strcmp(value->text, "dynamic") != 0) return false;
   const bool result = broadcast && list == TN_OPERAND_IN &&
@@ -66,15 +68,15 @@ static bool read_special(tnm_lower *lower, const tnm_tree *value, uint32_t list,
   return true;
 }
 
-static void read_word(tnm_lower *lower, const tnm_tree *value, uint32_t list,
-                      tn_arg *arg) {
+static void read_shape_word(tnm_lower *lower, const tnm_tree *value,
+                            uint32_t list, tn_arg *arg) {
   arg->shape_text = value->text;
-  if (read_special(lower, value, list, arg)) return;
+  if (read_shape_keyword(lower, value, list, arg)) return;
   for (uint32_t other = 0; other < 3; ++other) {
     uint32_t i = tnm_find_operand(lower, other, value->text);
     if (i == TN_NONE) continue;
-    if (root_of(lower, lower->operands[other].v[i]) == arg) {
-      report_circle(lower, value);
+    if (follow_shape_rules(lower, lower->operands[other].v[i]) == arg) {
+      report_shape_cycle(lower, value);
       return;
     }
     arg->shape_kind = TN_SHAPE_SAME;
@@ -82,7 +84,7 @@ static void read_word(tnm_lower *lower, const tnm_tree *value, uint32_t list,
     arg->shape_index = i;
     return;
   }
-  report_word(lower, value);
+  report_shape_word(lower, value);
 }
 
 /* ------------------------------------------------------------ pattern, hook */
@@ -93,7 +95,7 @@ static bool read_items(tnm_lower *lower, const tnm_tree *list,
   size_t n = 0;
   for (const tnm_tree *node = list->first; node != NULL; node = node->next) {
     ok = tnm_read_line(lower->diags, node) && ok;
-    if (ok) items[n++] = item_of(node);
+    if (ok) items[n++] = make_item(node);
   }
   return ok;
 }
@@ -104,7 +106,7 @@ static void read_pattern(tnm_lower *lower, const tnm_tree *list, tn_arg *arg) {
   tnm_program_pattern(&lower->program, items, list->n, arg);
 }
 
-static void read_hook(tnm_lower *lower, tnm_tree *map, tn_arg *arg) {
+static void read_shape_function(tnm_lower *lower, tnm_tree *map, tn_arg *arg) {
   if (!tnm_schema_check(lower->diags, &tnm_schema_hook, map)) return;
   const tnm_tree *symbol = tnm_tree_get(map, "c");
   if (symbol == NULL || !tnm_read_symbol(lower->diags, symbol)) return;
@@ -131,24 +133,25 @@ static void read_shape(tnm_lower *lower, const tnm_operands *list, uint32_t i) {
     return;
   }
   if (value->kind == TNM_SCALAR)
-    read_word(lower, value, list->list, list->v[i]);
+    read_shape_word(lower, value, list->list, list->v[i]);
   else if (value->kind == TNM_LIST)
     read_pattern(lower, value, list->v[i]);
   else
-    read_hook(lower, value, list->v[i]);
+    read_shape_function(lower, value, list->v[i]);
   lower->unshaped |= tnm_diags_errors(lower->diags) > before;
 }
 
-static void read_count(tnm_lower *lower, const tnm_operands *list, uint32_t i) {
+static void read_tensor_count(tnm_lower *lower, const tnm_operands *list,
+                              uint32_t i) {
   const tnm_tree *value = tnm_tree_get(list->nodes[i], "count");
   if (value == NULL || !tnm_read_line(lower->diags, value)) return;
-  tnm_item item = item_of(value);
+  tnm_item item = make_item(value);
   tnm_program_integer(&lower->program, &item, &list->v[i]->count);
 }
 
-/* Keeps the places of shapes, for messages about examples with other
- * outputs. */
-static void keep_places(tnm_lower *lower) {
+/* Stores the positions of the outputs' shapes, for messages about examples with
+ * outputs of other shapes. */
+static void store_shape_positions(tnm_lower *lower) {
   const tnm_operands *outputs = &lower->operands[TN_OPERAND_OUT];
   tnm_pos *places = TNM_NEW(lower->arena, tnm_pos, outputs->n);
   for (uint32_t i = 0; places != NULL && i < outputs->n; ++i) {
@@ -159,21 +162,22 @@ static void keep_places(tnm_lower *lower) {
 }
 
 void tnm_lower_shapes(tnm_lower *lower) {
-  keep_places(lower);
+  store_shape_positions(lower);
   for (uint32_t which = 0; which < 3; ++which) {
     const tnm_operands *list = &lower->operands[which];
     for (uint32_t i = 0; i < list->n; ++i) read_shape(lower, list, i);
   }
   const tnm_operands *outputs = &lower->operands[TN_OPERAND_OUT];
-  for (uint32_t i = 0; i < outputs->n; ++i) read_count(lower, outputs, i);
+  for (uint32_t i = 0; i < outputs->n; ++i)
+    read_tensor_count(lower, outputs, i);
 }
 
 /* ------------------------------------------------------------- equal shapes */
 
 bool tnm_has_same_shape(const tnm_lower *lower, const tn_arg *a,
                         const tn_arg *b) {
-  a = root_of(lower, a);
-  b = root_of(lower, b);
+  a = follow_shape_rules(lower, a);
+  b = follow_shape_rules(lower, b);
   if (a == b) return true;
   if (a->shape_kind != b->shape_kind) return false;
   if (a->shape_kind == TN_SHAPE_BROADCAST) return true;
@@ -193,7 +197,7 @@ static const tn_require *read_require(tnm_lower *lower, tnm_tree *node) {
     return NULL;
   *require = (tn_require){
       .struct_size = sizeof *require, .that = that->text, .say = say->text};
-  tnm_item item = item_of(that);
+  tnm_item item = make_item(that);
   bool ok = tnm_program_condition(&lower->program, &item, &require->node);
   return ok ? require : NULL;
 }

@@ -9,8 +9,8 @@
 
 /* ------------------------------------------------------------ other plugins */
 
-/* Tests for folders and manifests, which are read; all other files must be
- * built plugins. */
+/* Tests whether a path of `--with` is a folder or a manifest. Every other file
+ * must be a built plugin. */
 static bool is_manifest(const tn__env *env, const char *path) {
   struct stat info;
   size_t n = strlen(path);
@@ -42,8 +42,10 @@ static const tn_plugin *read_manifest(tnm_reader *reader, const char *path,
   return tables;
 }
 
-/* Reports a file that is no plugin, where no manifest has a position for it. */
-static void report_built(tnm_reader *reader, const char *path, tn_code code) {
+/* Reports a file of `--with` that is no plugin. No manifest names the file, so
+ * the message has no position. */
+static void report_bad_plugin_file(tnm_reader *reader, const char *path,
+                                   tn_code code) {
   uint32_t file = tnm_diags_add_file(reader->diags, path, "", 0);
   tnm_diag_spec spec = {"E0001", tnm_pos_start(file), NULL};
   tnm_diag_add(reader->diags, &spec, "%s%s",
@@ -61,12 +63,12 @@ static const tn_plugin *read_built(tnm_reader *reader, const char *path,
   if (code == TN_OUT_OF_MEMORY)
     reader->arena->failed = true;
   else if (code != TN_OK)
-    report_built(reader, path, code);
+    report_bad_plugin_file(reader, path, code);
   out->whole = true;
   return tables;
 }
 
-static void read_with(tnm_reader *reader, const char *path) {
+static void read_with_path(tnm_reader *reader, const char *path) {
   tnm_with_plugin *given = TNM_NEW(reader->arena, tnm_with_plugin, 1);
   if (given == NULL) return;
   given->plugin = is_manifest(reader->env, path)
@@ -96,11 +98,11 @@ static void read_targets(tnm_reader *reader) {
   if (reader->targets_read) return;
   reader->targets_read = true;
   for (size_t i = 0; options != NULL && i < options->n_with; ++i)
-    read_with(reader, options->with[i]);
+    read_with_path(reader, options->with[i]);
 }
 
-/* Tests whether all of a plugin was read, under its name. */
-static bool is_whole_read(const tnm_reader *reader, const char *plugin) {
+/* Tests whether the reader has read a complete plugin with this name. */
+static bool has_whole_plugin(const tnm_reader *reader, const char *plugin) {
   for (size_t i = 0; i < reader->targets.n; ++i) {
     const tnm_with_plugin *given = reader->targets.v[i];
     if (given->whole && strcmp(given->plugin->name, plugin) == 0) return true;
@@ -112,13 +114,13 @@ static bool is_whole_read(const tnm_reader *reader, const char *plugin) {
 static void read_installed(tnm_reader *reader, const char *plugin) {
   const tnm_read_options *options = reader->options;
   struct stat info;
-  if (options == NULL || is_whole_read(reader, plugin)) return;
+  if (options == NULL || has_whole_plugin(reader, plugin)) return;
   for (size_t i = 0; i < options->n_installed; ++i) {
     const char *path = tnm_format_text(reader->arena, "%s/%s/plugin.yaml",
                                        options->installed[i], plugin);
     if (path == NULL) return;
     if (reader->env->os->stat(path, &info) != 0) continue;
-    read_with(reader, path);
+    read_with_path(reader, path);
     return;
   }
 }
@@ -132,7 +134,7 @@ typedef struct target_name {
   int64_t interface;
 } target_name;
 
-static bool copy_part(char *to, const char *from, const char *end) {
+static bool copy_name_part(char *to, const char *from, const char *end) {
   size_t n = (size_t)(end - from);
   if (n == 0 || n > TNM_MAX_NAME) return false;
   memcpy(to, from, n);
@@ -144,11 +146,12 @@ static bool parse_name(const char *text, target_name *out) {
   const char *dot = strchr(text, '.');
   const char *at = strchr(text, '@');
   return dot != NULL && at != NULL && dot < at &&
-         copy_part(out->plugin, text, dot) && copy_part(out->op, dot + 1, at) &&
+         copy_name_part(out->plugin, text, dot) &&
+         copy_name_part(out->op, dot + 1, at) &&
          tnm_parse_int(at + 1, &out->interface) && out->interface >= 1;
 }
 
-static bool is_target(const tn_op *op, const target_name *name) {
+static bool is_op_named(const tn_op *op, const target_name *name) {
   return strcmp(op->name, name->op) == 0 && op->interface == name->interface;
 }
 
@@ -157,27 +160,27 @@ static const tn_op *find_op(const tnm_with_plugin *given,
   const tn_plugin *plugin = given->plugin;
   if (strcmp(plugin->name, name->plugin) != 0) return NULL;
   for (uint32_t i = 0; i < plugin->n_operators; ++i)
-    if (is_target(plugin->operators[i], name)) return plugin->operators[i];
+    if (is_op_named(plugin->operators[i], name)) return plugin->operators[i];
   return NULL;
 }
 
-/* The operator in its manifest, if that is in `--with` too: built files do not
- * contain examples. */
-static const tnm_operator *find_described(const tnm_reader *reader,
-                                          const target_name *name) {
+/* Finds the manifest of an operator in `--with`; NULL if `--with` has only a
+ * built file of it. Built files do not contain examples. */
+static const tnm_operator *find_target_manifest(const tnm_reader *reader,
+                                                const target_name *name) {
   for (size_t i = 0; i < reader->targets.n; ++i) {
     const tnm_with_plugin *given = reader->targets.v[i];
     if (strcmp(given->plugin->name, name->plugin) != 0) continue;
     for (size_t k = 0; k < given->n_operators; ++k) {
       const tnm_operator *op = given->operators[k];
-      if (op->op != NULL && is_target(op->op, name)) return op;
+      if (op->op != NULL && is_op_named(op->op, name)) return op;
     }
   }
   return NULL;
 }
 
-static void report_unfound(tnm_reader *reader, const tnm_tree *node,
-                           const target_name *name) {
+static void report_unknown_target(tnm_reader *reader, const tnm_tree *node,
+                                  const target_name *name) {
   tnm_diag_spec spec = {"E0060", node->pos, NULL};
   size_t id =
       tnm_diag_add(reader->diags, &spec,
@@ -202,17 +205,18 @@ const tn__vec *tnm_list_with(tnm_reader *reader) {
   return &reader->targets;
 }
 
-static const tn_op *find_read(const tnm_reader *reader, const target_name *name,
-                              const tnm_operator **described) {
+static const tn_op *find_op_already_read(const tnm_reader *reader,
+                                         const target_name *name,
+                                         const tnm_operator **described) {
   const tn_op *op = NULL;
   for (size_t i = 0; i < reader->targets.n && op == NULL; ++i)
     op = find_op(reader->targets.v[i], name);
-  if (op != NULL) *described = find_described(reader, name);
+  if (op != NULL) *described = find_target_manifest(reader, name);
   return op;
 }
 
-/* The operator in `--with` or in an installed plugin, or NULL after a message.
- * `node` contains "plugin.op@1". */
+/* Finds the operator "plugin.op@1", the value of `node`, in the plugins of
+ * `--with` or in an installed plugin. Returns NULL after a message. */
 static const tn_op *find_target(tnm_reader *reader, const tnm_tree *node,
                                 const tnm_operator **described) {
   target_name name;
@@ -228,13 +232,13 @@ static const tn_op *find_target(tnm_reader *reader, const tnm_tree *node,
   }
   size_t before = tnm_diags_errors(reader->diags);
   read_targets(reader);
-  const tn_op *op = find_read(reader, &name, described);
+  const tn_op *op = find_op_already_read(reader, &name, described);
   if (op == NULL) {
     read_installed(reader, name.plugin);
-    op = find_read(reader, &name, described);
+    op = find_op_already_read(reader, &name, described);
   }
   if (op == NULL && tnm_diags_errors(reader->diags) == before)
-    report_unfound(reader, node, &name);
+    report_unknown_target(reader, node, &name);
   return op;
 }
 
@@ -252,15 +256,16 @@ static const tn_target *new_target(tnm_reader *reader, const char *name,
   return target;
 }
 
-static const char *const *arg_names(tn__arena *arena, const tn_arg *const *args,
-                                    uint32_t n) {
+static const char *const *list_arg_names(tn__arena *arena,
+                                         const tn_arg *const *args,
+                                         uint32_t n) {
   const char **names = TNM_NEW(arena, const char *, n);
   for (uint32_t i = 0; names != NULL && i < n; ++i) names[i] = args[i]->name;
   return names;
 }
 
-/* Copies the operands of one list of the target to lower->operands, where the
- * lowering of examples looks for them. */
+/* Copies the operands of one list of the target operator to lower->operands,
+ * because the functions that lower examples use lower->operands. */
 static bool copy_operands(tnm_lower *lower, uint32_t list,
                           const tn_arg *const *args, uint32_t n) {
   tnm_operands *out = &lower->operands[list];
@@ -288,8 +293,8 @@ static bool copy_params(tnm_lower *lower, const tn_op *op) {
   return true;
 }
 
-/* Lowers examples in addition to those of the operator, for the kernel's
- * conditions. */
+/* Lowers the examples of a kernels_for document. They are added to those of the
+ * operator, and test the conditions of these kernels. */
 static void lower_examples(tnm_lower *lower) {
   const tn_op *op = lower->op;
   if (copy_operands(lower, TN_OPERAND_IN, op->inputs, op->n_inputs) &&
@@ -302,9 +307,9 @@ static void lower_examples(tnm_lower *lower) {
 static void set_scope(tnm_lower *lower) {
   const tn_op *op = lower->op;
   lower->scope = (tnm_scope){
-      .inputs = arg_names(lower->arena, op->inputs, op->n_inputs),
+      .inputs = list_arg_names(lower->arena, op->inputs, op->n_inputs),
       .n_inputs = op->n_inputs,
-      .outputs = arg_names(lower->arena, op->outputs, op->n_outputs),
+      .outputs = list_arg_names(lower->arena, op->outputs, op->n_outputs),
       .n_outputs = op->n_outputs,
       .params = op->params,
       .n_params = op->n_params};

@@ -9,15 +9,18 @@
 
 #define INTEGERS (TNM_CLASS_I32 | TNM_CLASS_I64)
 
-/* The types of one formula. */
-typedef struct meeting {
+/* The operands of one formula, and the classes in which the formula may be
+ * computed. */
+typedef struct formula_types {
   const tnm_lower *lower;
-  uint32_t classes;       /* possible sets; bit 0 is the empty one */
-  const tn_arg *seen[64]; /* one operand per type variable or constant */
+  uint32_t classes;       /* set of the classes that the operands so far may
+                             lead to; 0 before the first operand */
+  const tn_arg *seen[64]; /* the operands so far, one for each type variable or
+                             constant type */
   uint32_t n_seen;
-} meeting;
+} formula_types;
 
-static uint64_t dtypes_of(const tn_op *op, const tn_arg *arg) {
+static uint64_t get_dtypes(const tn_op *op, const tn_arg *arg) {
   if (arg->dtype_param != TN_NONE) return ~0ull;
   if (arg->dtype_var != TN_NONE) return op->dtype_vars[arg->dtype_var]->allowed;
   return tn__dtype_bit(arg->dtype);
@@ -45,13 +48,14 @@ static bool is_same_type(const tn_arg *a, const tn_arg *b) {
          a->dtype_param == b->dtype_param;
 }
 
-/* Joins every possible class with every class of the operand. */
-static void add_operand(meeting *m, const tn_arg *arg) {
+/* Adds an operand to the formula. Combines each class of the formula so far
+ * with each class of the operand. */
+static void add_operand(formula_types *m, const tn_arg *arg) {
   for (uint32_t i = 0; i < m->n_seen; ++i)
     if (is_same_type(m->seen[i], arg)) return;
   if (m->n_seen < sizeof m->seen / sizeof *m->seen) m->seen[m->n_seen++] = arg;
   const uint32_t own = (uint32_t)tnm_operand_classes(
-      m->lower->out, arg, dtypes_of(m->lower->op, arg));
+      m->lower->out, arg, get_dtypes(m->lower->op, arg));
   uint32_t joined = 0;
   for (int a = TNM_CLASS_F32; a <= TNM_CLASS_I64; a *= 2) {
     for (int b = TNM_CLASS_F32; b <= TNM_CLASS_I64; b *= 2)
@@ -62,16 +66,17 @@ static void add_operand(meeting *m, const tn_arg *arg) {
   m->classes = joined;
 }
 
-static void add_operands(meeting *m, const tnm_expr *e) {
+static void add_operands(formula_types *m, const tnm_expr *e) {
   if (e->kind == TNM_INPUT) add_operand(m, m->lower->op->inputs[e->index]);
   for (uint32_t i = 0; i < e->n_args; ++i) add_operands(m, e->args[i]);
 }
 
-/* "i32, which `data` may be": a type of these classes. */
-static const char *integer_of(const meeting *m, int classes,
-                              const char **name) {
+/* Returns the name of an integer type in these classes, and in *name an operand
+ * that may have the type, for the message "i32, which `data` may be". */
+static const char *find_integer_type(const formula_types *m, int classes,
+                                     const char **name) {
   for (uint32_t i = 0; i < m->n_seen; ++i) {
-    const uint64_t set = dtypes_of(m->lower->op, m->seen[i]);
+    const uint64_t set = get_dtypes(m->lower->op, m->seen[i]);
     for (size_t bit = 0; bit < TN__N_DTYPES; ++bit) {
       if (!(set & (1ull << bit))) continue;
       if (!(tnm_operand_classes(m->lower->out, m->seen[i], 1ull << bit) &
@@ -85,10 +90,10 @@ static const char *integer_of(const meeting *m, int classes,
   return "i32";
 }
 
-static void report_class(const meeting *m, tnm_pos pos, const char *what,
-                         const char *lacks) {
+static void report_class_conflict(const formula_types *m, tnm_pos pos,
+                                  const char *what, const char *lacks) {
   const char *name;
-  const char *dtype = integer_of(m, INTEGERS, &name);
+  const char *dtype = find_integer_type(m, INTEGERS, &name);
   tnm_diag_spec spec = {"E0068", pos, NULL};
   size_t id =
       tnm_diag_add(m->lower->diags, &spec, "`%s` %s %s, which `%s` may be",
@@ -98,27 +103,29 @@ static void report_class(const meeting *m, tnm_pos pos, const char *what,
       "list floating types only in `dtypes`: f16, bf16, f32, f64");
 }
 
-static bool is_count(const tnm_expr *e) {
+static bool is_integer_constant(const tnm_expr *e) {
   return e->kind == TNM_NUMBER && e->number == floor(e->number);
 }
 
-static void check_call(const meeting *m, const tnm_expr *e) {
+static void check_call_class(const formula_types *m, const tnm_expr *e) {
   tnm_pos pos = e->pos;
   pos.length = (uint32_t)strlen(e->text);
   const uint32_t defined = tnm_function_at(e->index)->classes;
   if ((m->classes & ~defined) != 0)
-    report_class(m, pos, e->text, "is not defined for");
+    report_class_conflict(m, pos, e->text, "is not defined for");
 }
 
-static bool is_power(const tnm_expr *e) {
+static bool is_power_node(const tnm_expr *e) {
   if (e->kind == TNM_CALL) return e->index == TNM_F_POW;
   return e->kind == TNM_BINARY && e->op == '^';
 }
 
-/* Reports a whole number outside of an integer class. */
-static void report_large(const meeting *m, const tnm_expr *e, int class_bit) {
+/* Reports an integer constant of a formula that is outside of the range of an
+ * integer class, in which the formula may be computed. */
+static void report_large_integer(const formula_types *m, const tnm_expr *e,
+                                 int class_bit) {
   const char *name;
-  const char *dtype = integer_of(m, class_bit, &name);
+  const char *dtype = find_integer_type(m, class_bit, &name);
   const int bits = class_bit == TNM_CLASS_I32 ? 32 : 64;
   const bool fits = e->number < ldexp(1, bits - 1);
   tnm_diag_spec spec = {"E0068", e->pos, NULL};
@@ -131,48 +138,50 @@ static void report_large(const meeting *m, const tnm_expr *e, int class_bit) {
                          : "leave types out of `dtypes` that do not hold it");
 }
 
-static void check_number(const meeting *m, const tnm_expr *e, bool negative) {
-  if (!is_count(e)) {
-    report_class(m, e->pos, e->text, "is no number of type");
+static void check_number_class(const formula_types *m, const tnm_expr *e,
+                               bool negative) {
+  if (!is_integer_constant(e)) {
+    report_class_conflict(m, e->pos, e->text, "is no number of type");
     return;
   }
   for (int i = TNM_CLASS_I32; i <= TNM_CLASS_I64; i *= 2) {
     if (!(m->classes & (uint32_t)i) || tnm_class_has(i, e, negative)) continue;
-    report_large(m, e, i);
+    report_large_integer(m, e, i);
     return;
   }
 }
 
-/* Tests for a constant below 0: in a parser's tree the sign is a node of its
- * own. */
+/* Tests whether a node is a negative constant. The parser makes a node of the
+ * sign and a node of the number. */
 static bool is_negative(const tnm_expr *e) {
-  return e->kind == TNM_NEG && is_count(e->args[0]);
+  return e->kind == TNM_NEG && is_integer_constant(e->args[0]);
 }
 
-static void check_power(const meeting *m, const tnm_expr *exponent) {
+static void check_exponent(const formula_types *m, const tnm_expr *exponent) {
   if (is_negative(exponent))
-    report_class(m, exponent->pos, "^",
-                 "wants an exponent that is not negative for");
+    report_class_conflict(m, exponent->pos, "^",
+                          "wants an exponent that is not negative for");
   else
-    report_class(m, exponent->pos, "^", "wants a whole constant exponent for");
+    report_class_conflict(m, exponent->pos, "^",
+                          "wants a whole constant exponent for");
 }
 
-static void check_expr(const meeting *m, const tnm_expr *e) {
+static void check_expr_classes(const formula_types *m, const tnm_expr *e) {
   const bool negated = e->kind == TNM_NEG && e->args[0]->kind == TNM_NUMBER;
   if (e->kind == TNM_NUMBER || negated) {
-    check_number(m, negated ? e->args[0] : e, negated);
+    check_number_class(m, negated ? e->args[0] : e, negated);
     return;
   }
-  if (e->kind == TNM_CALL) check_call(m, e);
-  const bool power = is_power(e) && !is_count(e->args[1]);
-  if (power) check_power(m, e->args[1]);
+  if (e->kind == TNM_CALL) check_call_class(m, e);
+  const bool power = is_power_node(e) && !is_integer_constant(e->args[1]);
+  if (power) check_exponent(m, e->args[1]);
   for (uint32_t i = 0; i < e->n_args; ++i)
-    if (!power || i == 0) check_expr(m, e->args[i]);
+    if (!power || i == 0) check_expr_classes(m, e->args[i]);
 }
 
 void tnm_check_classes(const tnm_lower *lower, const tnm_formula *formula) {
-  meeting m = {.lower = lower};
+  formula_types m = {.lower = lower};
   add_operands(&m, formula->expr);
   add_operand(&m, lower->op->outputs[formula->index]);
-  if (m.classes & INTEGERS) check_expr(&m, formula->expr);
+  if (m.classes & INTEGERS) check_expr_classes(&m, formula->expr);
 }

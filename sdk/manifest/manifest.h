@@ -56,8 +56,9 @@ size_t tnm_diags_warnings(const tnm_diags *diags);
 uint32_t tnm_diags_add_file(tnm_diags *diags, const char *name,
                             const char *text, size_t n);
 
-/* Adds a message: error[`code`] at `pos`; `under` follows the carets ("unknown
- * name"), NULL for none. Returns an id for the calls below. */
+/* A message with a code and a position. `under` is the text after the carets
+ * ("unknown name"); NULL: no text. tnm_diag_add returns an id, which the
+ * functions below use. */
 typedef struct tnm_diag_spec {
   const char *code; /* "E0012"; its letter decides between error and warning */
   tnm_pos pos;
@@ -74,19 +75,19 @@ void tnm_diag_add_place(tnm_diags *diags, size_t id, tnm_pos pos,
                         const char *format, ...) TN_PRINTF(4, 5);
 
 enum { TNM_HUMAN = 0, TNM_SHORT = 1, TNM_JSON = 2 };
-/* Writes all messages and the closing count line ("opgen: 1 error ..."), the
- * latter not for JSON. Nothing if there are none. */
+/* Prints all messages, and then a line with their number ("opgen: 1 error
+ * ..."), but no such line as JSON. Prints nothing if there are no messages. */
 void tnm_diags_print(const tnm_diags *diags, FILE *to, int format, bool color);
 
-/* The long text of a code for `opgen explain`, or NULL; and the list of
- * codes. */
+/* Returns the long text of a code, which `opgen explain` prints; NULL for an
+ * unknown code. tnm_code_at lists the codes. */
 const char *tnm_code_explain(const char *code);
 const char *tnm_code_at(size_t index); /* NULL after the last one */
 
 /* ------------------------------------------------------- scalar expressions */
 
-/* The position of an expression's text. `pos` is that of its first
- * character. */
+/* The text of an expression, and its place in the manifest. `pos` is the
+ * position of its first character. */
 typedef struct tnm_source {
   tn__arena *arena;
   tnm_diags *diags;
@@ -111,9 +112,9 @@ const tnm_expr *tnm_expr_parse(const tnm_source *source,
 
 /* ----------------------------------------------------------- shape programs */
 
-/* Builds the nodes, dimension and pack variables of one operator (or of one
- * kernel's `when`). The names of operands and the parameters must be known
- * before anything is added. */
+/* The state of building a shape program: the nodes, dimension variables and
+ * packs of one operator, or of the condition `when` of one kernel. The names of
+ * operands and the parameters must be set before anything is added. */
 typedef struct tnm_program {
   tn__arena *arena;
   tnm_diags *diags;
@@ -122,16 +123,17 @@ typedef struct tnm_program {
   tn__vec dims;    /* const char * */
   tn__vec packs;
   const char
-      *dimless; /* the key ("when") of an expression without dimensions */
+      *dimless; /* the key of an expression that may not contain dimensions, for
+                   example "when"; NULL: dimensions are allowed */
 } tnm_program;
 
 void tnm_program_init(tnm_program *program, tn__arena *arena, tnm_diags *diags,
                       const tnm_scope *scope);
 void tnm_program_deinit(tnm_program *program);
 
-/* One `shape:` value, already split into its scalars: a pattern of n items
- * ("N", "C/num_group", "S..."). Fills arg->shape_kind, terms, n_terms and
- * shape_text. False after a message. */
+/* One item of a shape pattern, for example "N", "C/num_group" or "S...".
+ * tnm_program_pattern reads `n` items, sets shape_kind, terms, n_terms and
+ * shape_text of `arg`, and returns false after a message. */
 typedef struct tnm_item {
   const char *text;
   tnm_pos pos;
@@ -139,21 +141,26 @@ typedef struct tnm_item {
 bool tnm_program_pattern(tnm_program *program, const tnm_item *items, size_t n,
                          tn_arg *arg);
 
-/* An integer expression (`count`). Upper-case names that no pattern introduced
- * are an error. False after a message. */
+/* Adds an integer expression (`count`) to the program; *node is the node that
+ * computes it. An upper-case name that no pattern has introduced is a mistake.
+ * Returns false after a message. */
 bool tnm_program_integer(tnm_program *program, const tnm_item *item,
                          uint32_t *node);
 
-/* Does the same for an integer or a list of them; *list tells them apart. */
+/* Adds an expression that is an integer or a list of integers to the program;
+ * *node is the node that computes it, *list is true for a list. Returns false
+ * after a message. */
 bool tnm_program_value(tnm_program *program, const tnm_item *item,
                        uint32_t *node, bool *list);
 
-/* Does the same for a condition (`that`, `when`), which may also compare lists:
- * then it holds if each comparison does. */
+/* Adds a condition (`that`, `when`) to the program; *node is the node that
+ * computes it. A condition may also compare lists: it holds if the comparison
+ * of each pair of items holds. Returns false after a message. */
 bool tnm_program_condition(tnm_program *program, const tnm_item *item,
                            uint32_t *node);
 
-/* Makes frozen copies in the arena. False if memory ran out. */
+/* Copies the nodes of the program into the arena; nothing changes them later.
+ * Returns false if memory ran out. */
 bool tnm_program_finish(const tnm_program *program, const tn_node **nodes,
                         uint32_t *n_nodes);
 bool tnm_program_names(const tnm_program *program, tn_op *op);
@@ -170,12 +177,15 @@ typedef struct tnm_formula {
 
 /* A hand-written kernel: its tables and the author's symbols. */
 typedef struct tnm_kernel {
-  const tn_kernel *forward; /* compute etc. are NULL; NULL without one */
+  const tn_kernel *forward; /* forward tables, with all functions NULL; NULL if
+                               the kernel has no forward pass */
   const tn_kernel *backward;
   const char *forward_symbol;
   const char *backward_symbol;
   const char
-      *supports_symbol; /* NULL if it accepts every call that passes `when` */
+      *supports_symbol; /* function that decides whether the kernel accepts a
+                           call that passes `when`; NULL: it accepts all of them
+                           */
   const char *workspace_symbol; /* bytes hook, NULL if none */
   uint64_t workspace_align;
   uint64_t workspace_max; /* 0: no limit */
@@ -183,8 +193,9 @@ typedef struct tnm_kernel {
   const char *state_create;
   const char *state_destroy;
   const char *registers_symbol; /* offers register kernels, NULL: none */
-  bool companion; /* part of <plugin>.cuda.so and not of these tables: for CUDA,
-                     and of an operator of this plugin */
+  bool companion;               /* the kernel is part of the companion plugin,
+                                   because it is a CUDA kernel of an operator of
+                                   this plugin */
   tnm_pos pos;
 } tnm_kernel;
 
@@ -223,20 +234,24 @@ typedef struct tnm_gradcheck {
   const char *skip; /* the reason to skip it, or NULL */
 } tnm_gradcheck;
 
-/* One operator (a family has several), or, with `target`, the kernels that a
- * `kernels_for` document adds to another plugin's. */
+/* One operator, or, if `target` is set, the kernels that a `kernels_for`
+ * document adds to an operator of another plugin. A family has several
+ * operators. */
 typedef struct tnm_operator {
   const char *file;         /* "quadratic.yaml": name without folders */
   const char *stem;         /* "quadratic" */
   const tn_op *op;          /* infer is NULL; NULL for kernels_for */
   const char *infer_symbol; /* hook `{c: sym}`, or NULL */
   const tn_target *target;  /* kernels_for, or NULL */
-  const tn_op *target_op;   /* the operator it refers to, from --with */
-  const struct tnm_operator *described; /* that operator in its manifest; NULL
-                                           if only a built file is known */
+  const tn_op *target_op;   /* the operator of `target`, from the plugins of
+                               `--with` */
+  const struct tnm_operator *described; /* the manifest of the operator of
+                                           `target`; NULL if only a built file
+                                           has the operator */
   const tnm_formula *forward;           /* per output, or n_forward 0 */
   size_t n_forward;
-  const tnm_formula *backward; /* per differentiable input, or 0 */
+  const tnm_formula *backward; /* one formula for each differentiable input;
+                                  NULL: none */
   size_t n_backward;
   const tn_kernel *generated; /* tables of the generated kernels (forward:), */
   const tn_kernel *generated_backward; /* compute NULL; NULL if none */
@@ -245,32 +260,37 @@ typedef struct tnm_operator {
   const tnm_example *examples;
   size_t n_examples;
   tnm_gradcheck gradcheck;
-  bool batch_invariant; /* rows do not depend on their batch: for tests */
+  bool batch_invariant; /* tests may assume that the result of a row does not
+                           depend on the other rows of its batch */
   const struct tnm_binding *binding; /* or NULL; see binding.h */
   const tnm_pos *shapes; /* position of the shape of each output, or NULL */
-  const tn_dtype
-      *compute; /* per dtype variable, the least computing type of generated
-                   kernels, f32, f64, i32 or i64; TN_DTYPE_UNKNOWN: that of each
-                   type; NULL: of all */
-  const struct tnm_tree *tree; /* the document, with the shared keys of a
-                                  family; NULL for a derived one */
+  /* for each type variable, the least type in which generated kernels compute:
+   * f32, f64, i32 or i64; TN_DTYPE_UNKNOWN: it depends on the type of the
+   * operand only; NULL: the same for all variables */
+  const tn_dtype *compute;
+  const struct tnm_tree *tree; /* the document, together with the shared keys of
+                                  a family; NULL if opgen derived the operator
+                                  */
   tnm_pos pos;
   const struct tnm_operator
-      *parent; /* the operator with this one as derived gradient; else NULL */
+      *parent; /* if opgen derived this operator as NAME_grad: the operator
+                  NAME; else NULL */
 } tnm_operator;
 
-/* The classes (algebra.h) that operands of these types may be computed in
- * alone, with `compute` of the operand's type variable. */
+/* Returns the set of classes in which a formula with only this operand may be
+ * computed, if the operand has one of the types `dtypes`. The key `compute` of
+ * its type variable raises the class. */
 int tnm_operand_classes(const tnm_operator *op, const tn_arg *arg,
                         uint64_t dtypes);
 /* The `compute` type of an operand's type variable, or TN_DTYPE_UNKNOWN. */
 tn_dtype tnm_operand_compute(const tnm_operator *op, const tn_arg *arg);
 
-/* The position of a part of an operator. `path` leads to it, ended by NULL: in
- * a mapping by key, in a list by the item's `name`, `that` or text, as in
- * {"params", "pad", "default", NULL}. If the manifest does not contain the end
- * of the path, the result is the position of its nearest parent. A list that
- * begins below its key has the position of the key. */
+/* Returns the position of a part of an operator's manifest. `path` lists the
+ * steps to the part and ends with NULL, as in {"params", "pad", "default",
+ * NULL}. A step is a key of a mapping, or the `name`, `that` or text of a list
+ * item. If the manifest does not have the whole path, the result is the
+ * position of the last part that exists. A list that begins on the line after
+ * its key has the position of the key. */
 tnm_pos tnm_find_place(const tnm_operator *op, const char *const *path);
 
 /* A whole plugin: plugin.yaml and everything it lists. */
@@ -283,7 +303,7 @@ typedef struct tnm_plugin {
   const char *init_symbol; /* of tn_plugin.init and fini, or NULL */
   const char *fini_symbol;
   const char *const
-      *files; /* every file read, plugin.yaml first, with its original path */
+      *files; /* paths of all files that were read; plugin.yaml is the first */
   size_t n_files;
 } tnm_plugin;
 
@@ -300,19 +320,19 @@ typedef struct tnm_read_options {
   size_t n_with;
   const char *const *installed; /* folders that contain folders of plugins */
   size_t n_installed;
-  bool lone; /* an operator file may have no plugin.yaml next to it; its folder
-                then names the plugin */
+  bool lone; /* an operator file may be read without a plugin.yaml; the name of
+                its folder is then the name of the plugin */
   tn_code *result; /* gets the code of a failure; NULL: not requested */
 } tnm_read_options;
 tnm_plugin *tnm_plugin_read(const tn__env *env, const char *path,
                             const tnm_read_options *options, tnm_diags *diags);
 void tnm_plugin_release(tnm_plugin *plugin);
 
-/* Does the same with a text that replaces the content of the file at
- * `text->path`. The reader compares that path with the path that it opens: the
- * folder of `path` and a file's name. With `path` NULL the text is the whole of
- * a plugin without files: operator documents, and `text->path` is their name in
- * messages. */
+/* A text that replaces the content of the file at `path`. tnm_plugin_read_with
+ * reads a plugin like tnm_plugin_read and uses this text if it opens exactly
+ * that path. If its own argument `path` is NULL, the text is the whole plugin:
+ * operator documents. Messages then use `path` of this struct as the name of
+ * the text. */
 typedef struct tnm_text {
   const char *path;
   const char *text; /* borrowed for the call */
@@ -343,9 +363,10 @@ tn_code tnm_read_file(const tn__env *env, const char *path, size_t max,
 tn_code tnm_layout_text(const tn__env *env, tnm_diags *diags, uint32_t file,
                         const char *name, tn__buf *out) TN_MUST_USE;
 
-/* The tables in the note of a built plugin, in `arena`, checked for
- * consistency. TN_IO with the system's text, or TN_PLUGIN with a text that
- * names the file or the fault in its tables; then *out is NULL. */
+/* Reads the tables from the note of a built plugin into `arena` and checks
+ * their consistency. On failure *out is NULL: TN_IO with the system's message,
+ * or TN_PLUGIN with a message that names the file or the fault in its tables.
+ */
 tn_code tnm_read_note(tn__arena *arena, const char *path,
                       const tn_plugin **out);
 
@@ -362,10 +383,11 @@ void tn__tables_encode(const tn_plugin *plugin, tn__buf *out);
 tn_code tn__tables_decode(tn__arena *arena, const void *bytes, size_t n,
                           const tn_plugin **out);
 
-/* TN_OK if `plugin` encodes to exactly these bytes; otherwise TN_PLUGIN with
- * the first difference by name: "operators[1].params[0].max_int is 7 in the
- * note, 8 in the descriptor". Honours struct_size: fields that the plugin's
- * structs do not have count as zero. */
+/* Compares the tables of `plugin` with their encoding in a note. Returns TN_OK
+ * if they are equal; otherwise TN_PLUGIN, and the message names the first
+ * difference: "operators[1].params[0].max_int is 7 in the note, 8 in the
+ * descriptor". A member that is outside of a struct's struct_size counts as
+ * zero. */
 tn_code tn__tables_compare(const tn__env *env, const tn_plugin *plugin,
                            const void *bytes, size_t n);
 
@@ -378,15 +400,17 @@ tn_code tn__tables_compare(const tn__env *env, const tn_plugin *plugin,
 tn_code tn__tables_check(const tn__env *env, const tn_plugin *plugin,
                          bool code);
 
-/* Checks whether a kernel of checked tables can compute this operator, also of
- * another plugin: dtype sets per type variable, and its `when` program. */
+/* Checks whether a kernel of checked tables can compute this operator, which
+ * may be an operator of another plugin. It checks the set of types for each
+ * type variable, and the condition `when`. */
 tn_code tn__kernel_fits(const tn_kernel *kernel, const tn_op *op);
 
 /* Prints tables as JSON. */
 void tn__plugin_json(const tn_plugin *plugin, tn__buf *out);
 void tn__op_json(const tn_op *op, tn__buf *out);
 
-/* Number of earlier nodes among a, b, c of a tn_node. */
+/* Number of operands of a tn_node that are earlier nodes: 0 to 3 of its members
+ * a, b, c. */
 static inline uint32_t tnm_node_arity(uint32_t op) {
   if (op == TN_NODE_SELECT) return 3;
   if (op == TN_NODE_RANK || op == TN_NODE_NEG || op == TN_NODE_ABS) return 1;

@@ -21,7 +21,8 @@ typedef struct image {
   uint32_t n_notes; /* notes looked at so far */
 } image;
 
-/* Copies out of the file, so that nothing depends on alignment. */
+/* Copies `n` bytes at `offset` of the file to `to`, so that the caller can read
+ * numbers at any alignment. Returns false if the file is too short. */
 static bool copy_out(const image *file, uint64_t offset, void *to, size_t n) {
   if (offset > file->n || n > file->n - offset) return false;
   memcpy(to, file->bytes + offset, n);
@@ -32,7 +33,8 @@ static uint64_t round_up(uint64_t n) {
   return (n + 3) & ~(uint64_t)3;
 }
 
-/* Finds the manifest within one note segment [at, end). */
+/* Finds the note with the manifest in one note segment, the bytes [at, end) of
+ * the file. Returns false if the segment does not have it. */
 static bool find_in_segment(image *file, uint64_t at, uint64_t end,
                             image *manifest) {
   Elf64_Nhdr header;
@@ -94,7 +96,7 @@ tn_code tnm_read_note(tn__arena *arena, const char *path,
                      "plugin's folder or its .so",
                      path, TN_NOTE_NAME);
   tn__free(arena->env, bytes);
-  /* later readers of the tables rely on this check */
+  /* functions that read the tables later rely on this check */
   if (code == TN_OK) code = tn__tables_check(arena->env, *out, false);
   if (code != TN_OK) *out = NULL;
   return code;

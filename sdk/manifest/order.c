@@ -69,9 +69,11 @@ const tnm_schema *tnm_schema_document(const tnm_syntax *root) {
   return has_key(root, "plugin") ? &tnm_schema_plugin : NULL;
 }
 
-/* An example names its operands between `params` and `grad`. In other mappings
- * a key that the schema does not have is a mistake, and goes to the end. */
-static size_t rank_of(const tnm_schema *schema, const char *name) {
+/* Returns the position of a key in the order of the schema. An unknown key of
+ * an example is the name of an operand, and belongs between `params` and
+ * `grad`. In other mappings an unknown key is a mistake, and goes to the end.
+ */
+static size_t find_key_position(const tnm_schema *schema, const char *name) {
   size_t rank = 0;
   for (const tnm_key *key = schema->keys; key->name != NULL; ++key, rank += 2)
     if (strcmp(key->name, name) == 0) return rank;
@@ -87,7 +89,8 @@ tnm_syntax **tnm_order_keys(tn__arena *arena, const tnm_schema *schema,
     size_t at = n++;
     while (schema != NULL && at > 0 && c->name != NULL &&
            out[at - 1]->name != NULL &&
-           rank_of(schema, out[at - 1]->name) > rank_of(schema, c->name)) {
+           find_key_position(schema, out[at - 1]->name) >
+               find_key_position(schema, c->name)) {
       out[at] = out[at - 1];
       --at;
     }

@@ -51,7 +51,7 @@ tnm_pos tnm_pos_span(tnm_pos from, tnm_pos to) {
 
 /* ----------------------------------------------------------------- messages */
 
-static void bad_character(const tnm_parser *p) {
+static void report_bad_character(const tnm_parser *p) {
   const tnm_token *token = &p->token;
   tnm_diags *diags = p->source->diags;
   tnm_diag_spec spec = {"E0032", token->pos, "not part of an expression"};
@@ -83,7 +83,8 @@ static void bad_character(const tnm_parser *p) {
   }
 }
 
-/* Tests for "**", which means power in some languages. */
+/* Tests whether the next token begins with "**", which means power in some
+ * other languages. */
 static bool is_double_star(const tnm_parser *p) {
   const char *at = p->token.text;
   return *at == '*' && at > p->source->text && at[-1] == '*';
@@ -95,7 +96,7 @@ static void report_unexpected(const tnm_parser *p, const char *wanted) {
   tnm_diags *diags = p->source->diags;
   tnm_diag_spec spec = {"E0030", token->pos, "unexpected"};
   if (token->kind == TNM_TOKEN_BAD) {
-    bad_character(p);
+    report_bad_character(p);
   } else if (token->kind == TNM_TOKEN_BAD_NUMBER) {
     spec.code = "E0033";
     spec.under = "malformed";
@@ -129,12 +130,12 @@ static void next_token(tnm_parser *p) {
   p->token = tnm_read_token(&p->lexer);
 }
 
-static bool next_is(const tnm_parser *p, char op) {
+static bool is_next_operator(const tnm_parser *p, char op) {
   return p->token.kind == TNM_TOKEN_OPERATOR && p->token.op == op;
 }
 
 bool tnm_parser_accept_op(tnm_parser *parser, char op) {
-  if (!next_is(parser, op)) return false;
+  if (!is_next_operator(parser, op)) return false;
   next_token(parser);
   return true;
 }
@@ -162,8 +163,8 @@ static tnm_expr *new_leaf(tnm_parser *p, int kind, const tnm_token *token) {
   return expr->text ? expr : NULL;
 }
 
-static tnm_expr *binary_node(tnm_parser *p, char op, const tnm_expr *left,
-                             const tnm_expr *right) {
+static tnm_expr *new_binary_node(tnm_parser *p, char op, const tnm_expr *left,
+                                 const tnm_expr *right) {
   tnm_expr *expr = new_node(p, TNM_BINARY, tnm_pos_span(left->pos, right->pos));
   if (!expr) return NULL;
   expr->op = op;
@@ -173,7 +174,7 @@ static tnm_expr *binary_node(tnm_parser *p, char op, const tnm_expr *left,
   return expr;
 }
 
-static bool enter_level(tnm_parser *p) {
+static bool enter_nesting_level(tnm_parser *p) {
   if (p->depth == TNM_EXPR_MAX_DEPTH) {
     report_too_large(p, "levels", TNM_EXPR_MAX_DEPTH);
     return false;
@@ -206,8 +207,8 @@ static tnm_expr *parse_number(tnm_parser *p) {
   return expr;
 }
 
-/* Expects the closing parenthesis of the one at `open`; *end is its
- * position. */
+/* Skips the parenthesis that closes the one at `open`; *end becomes its
+ * position. Returns false after a message if the next token is another one. */
 static bool close_parenthesis(tnm_parser *p, const tnm_token *open,
                               tnm_pos *end) {
   *end = p->token.pos;
@@ -257,15 +258,16 @@ bool tnm_check_args(tnm_diags *diags, const tnm_expr *call, uint32_t n) {
   return tnm_count_args(diags, call, n, &id);
 }
 
-/* Parses the arguments of a call. Arguments that do not fit in the node are
- * counted, not kept; the count is checked with the name of the function. */
+/* Parses the arguments of a call; its name was read before. A node stores a
+ * fixed number of arguments; further ones are only counted. The number is
+ * checked when the function is known. */
 static tnm_expr *parse_call(tnm_parser *p, const tnm_token *name) {
   tnm_expr *expr = new_leaf(p, TNM_CALL, name);
   tnm_token open = p->token;
   tnm_pos end = open.pos;
   if (!expr) return NULL;
   next_token(p);
-  if (!next_is(p, ')')) {
+  if (!is_next_operator(p, ')')) {
     do {
       const tnm_expr *arg = tnm_parser_read_expr(p);
       if (!arg) return NULL;
@@ -278,7 +280,8 @@ static tnm_expr *parse_call(tnm_parser *p, const tnm_token *name) {
   return expr;
 }
 
-/* `grad.out`: the only name with a dot. */
+/* Parses `grad.OUTPUT`, the only kind of name with a dot, after `grad` was
+ * read. */
 static tnm_expr *parse_member(tnm_parser *p, const tnm_token *name) {
   next_token(p);
   if (name->n != 4 || strncmp(name->text, "grad", 4) != 0) {
@@ -302,15 +305,15 @@ static tnm_expr *parse_member(tnm_parser *p, const tnm_token *name) {
 
 static tnm_expr *parse_primary(tnm_parser *p) {
   if (p->token.kind == TNM_TOKEN_NUMBER) return parse_number(p);
-  if (next_is(p, '(')) return parse_parenthesised(p);
+  if (is_next_operator(p, '(')) return parse_parenthesised(p);
   if (p->token.kind != TNM_TOKEN_NAME) {
     report_unexpected(p, "a number, a name or `(`");
     return NULL;
   }
   tnm_token name = p->token;
   next_token(p);
-  if (next_is(p, '(')) return parse_call(p, &name);
-  if (next_is(p, '.')) return parse_member(p, &name);
+  if (is_next_operator(p, '(')) return parse_call(p, &name);
+  if (is_next_operator(p, '.')) return parse_member(p, &name);
   return new_leaf(p, TNM_NAME, &name);
 }
 
@@ -318,7 +321,7 @@ static tnm_expr *parse_power(tnm_parser *p) {
   tnm_expr *base = parse_primary(p);
   if (!base || !tnm_parser_accept_op(p, '^')) return base;
   const tnm_expr *exponent = parse_prefix(p);
-  return exponent ? binary_node(p, '^', base, exponent) : NULL;
+  return exponent ? new_binary_node(p, '^', base, exponent) : NULL;
 }
 
 static tnm_expr *parse_inner_prefix(tnm_parser *p) {
@@ -333,10 +336,10 @@ static tnm_expr *parse_inner_prefix(tnm_parser *p) {
   return expr;
 }
 
-/* Every kind of nesting passes through this function, so it counts the
- * depth. */
+/* Parses an expression that may begin with a sign. Every nested expression is
+ * parsed through this function, so it limits the depth of nesting. */
 static tnm_expr *parse_prefix(tnm_parser *p) {
-  if (!enter_level(p)) return NULL;
+  if (!enter_nesting_level(p)) return NULL;
   tnm_expr *expr = parse_inner_prefix(p);
   --p->depth;
   return expr;
@@ -346,12 +349,12 @@ static const char *const levels[] = {"lgen<>", "+-", "*/%"};
 
 enum { COMPARISON = 0, N_LEVELS = sizeof levels / sizeof *levels };
 
-static bool next_is_at(const tnm_parser *p, size_t level) {
+static bool is_next_at_level(const tnm_parser *p, size_t level) {
   return p->token.kind == TNM_TOKEN_OPERATOR &&
          strchr(levels[level], p->token.op);
 }
 
-static void report_chained(const tnm_parser *p) {
+static void report_chained_comparison(const tnm_parser *p) {
   tnm_diag_spec spec = {"E0036", p->token.pos, "second comparison"};
   size_t id =
       tnm_diag_add(p->source->diags, &spec, "comparisons cannot be chained");
@@ -361,14 +364,14 @@ static void report_chained(const tnm_parser *p) {
 static tnm_expr *parse_binary(tnm_parser *p, size_t level) {
   if (level == N_LEVELS) return parse_prefix(p);
   tnm_expr *left = parse_binary(p, level + 1);
-  while (left && next_is_at(p, level)) {
+  while (left && is_next_at_level(p, level)) {
     char op = p->token.op;
     next_token(p);
     const tnm_expr *right = parse_binary(p, level + 1);
     if (!right) return NULL;
-    left = binary_node(p, op, left, right);
-    if (left && level == COMPARISON && next_is_at(p, level)) {
-      report_chained(p);
+    left = new_binary_node(p, op, left, right);
+    if (left && level == COMPARISON && is_next_at_level(p, level)) {
+      report_chained_comparison(p);
       return NULL;
     }
   }
@@ -379,7 +382,8 @@ tnm_expr *tnm_parser_read_expr(tnm_parser *parser) {
   return parse_binary(parser, COMPARISON);
 }
 
-/* The operator of other languages between two conditions. */
+/* Returns a help line for an operator of another language, like `&&`, between
+ * two conditions. */
 static const char *foreign_operator(const tnm_token *token) {
   static const char *const words[][2] = {
       {"and", "both hold where `a * b` is not 0: write `(x > 0) * (x < 1)`"},

@@ -6,22 +6,22 @@
 
 #include "front.h"
 
-static bool has_word(const tnm_tree *map, const char *key, const char *word) {
+static bool has_value(const tnm_tree *map, const char *key, const char *word) {
   const tnm_tree *value = tnm_tree_get(map, key);
   return value != NULL && value->kind == TNM_SCALAR &&
          strcmp(value->text, word) == 0;
 }
 
-static bool is_item(const tnm_tree *node, const char *word) {
+static bool is_item_named(const tnm_tree *node, const char *word) {
   if (node->kind == TNM_SCALAR) return strcmp(node->text, word) == 0;
-  return has_word(node, "name", word) || has_word(node, "that", word);
+  return has_value(node, "name", word) || has_value(node, "that", word);
 }
 
 static const tnm_tree *find_child(const tnm_tree *from, const char *word) {
   if (from->kind == TNM_MAP) return tnm_tree_get(from, word);
   if (from->kind != TNM_LIST) return NULL;
   for (const tnm_tree *item = from->first; item != NULL; item = item->next)
-    if (is_item(item, word)) return item;
+    if (is_item_named(item, word)) return item;
   return NULL;
 }
 

@@ -7,8 +7,8 @@
 
 #include "diag.h"
 
-/* A line of at most this many characters is shown in full, else around the
- * caret. */
+/* Maximal number of characters of a line that is printed in full. Of a longer
+ * line, only a part around the caret is printed. */
 enum { LINE_MAX_SHOWN = 160, BEFORE_CARET = 60 };
 
 typedef struct printer {
@@ -18,7 +18,7 @@ typedef struct printer {
   int gutter; /* columns of a line number */
 } printer;
 
-static const char *color_code(const printer *p, const char *code) {
+static const char *get_color_code(const printer *p, const char *code) {
   return p->color ? code : "";
 }
 
@@ -32,7 +32,7 @@ static bool is_warning(const tnm_message *m) {
   return m->spec.code[0] == 'W';
 }
 
-static const char *severity_of(const tnm_message *m) {
+static const char *get_severity(const tnm_message *m) {
   return is_warning(m) ? "warning" : "error";
 }
 
@@ -56,8 +56,8 @@ static line find_line(const tnm_file *file, uint32_t number) {
   return (line){at, (size_t)(stop - at)};
 }
 
-/* The next character of a line; characters that cannot be shown become
- * U+FFFD. */
+/* Decodes the next character of a line. Returns U+FFFD for a character that
+ * cannot be printed. */
 static uint32_t next_character(line *rest, size_t *bytes) {
   uint32_t c;
   *bytes = tnm_decode_utf8(rest->text, rest->n, &c);
@@ -70,7 +70,7 @@ static uint32_t next_character(line *rest, size_t *bytes) {
   return shown ? c : 0xfffd;
 }
 
-static uint32_t line_length(line l) {
+static uint32_t count_line_characters(line l) {
   uint32_t n = 0;
   for (size_t bytes; l.n > 0; ++n) next_character(&l, &bytes);
   return n;
@@ -84,7 +84,7 @@ typedef struct window {
 } window;
 
 static window choose_window(line l, uint32_t column) {
-  window w = {0, 0, line_length(l)};
+  window w = {0, 0, count_line_characters(l)};
   w.end = w.length;
   if (w.length <= LINE_MAX_SHOWN) return w;
   if (column > LINE_MAX_SHOWN / 2) w.first = column - 1 - BEFORE_CARET;
@@ -111,9 +111,9 @@ static void print_source(const printer *p, line l, window w) {
   if (w.end < w.length) fputs("...", p->to);
 }
 
-/* Display width of the characters [from, to), counted from 0; after the end of
- * the line every character has width 1. */
-static uint32_t span_width(line l, uint32_t from, uint32_t to) {
+/* Number of terminal columns of the characters [from, to) of a line, counted
+ * from 0. A character after the end of the line counts as one column. */
+static uint32_t measure_columns(line l, uint32_t from, uint32_t to) {
   uint32_t width = 0;
   for (uint32_t i = 0; i < to; ++i) {
     size_t bytes;
@@ -126,7 +126,8 @@ static uint32_t span_width(line l, uint32_t from, uint32_t to) {
 
 /* ------------------------------------------------------------------- places */
 
-/* A marked place: the message's own, or one that it refers to. */
+/* A place that is printed with carets: that of the message itself, or another
+ * one that the message refers to. */
 typedef struct place {
   tnm_pos pos;
   char mark;
@@ -134,12 +135,12 @@ typedef struct place {
 } place;
 
 static void print_gutter(const printer *p, uint32_t number) {
-  fputs(color_code(p, BLUE), p->to);
+  fputs(get_color_code(p, BLUE), p->to);
   if (number == 0)
     fprintf(p->to, "%*s |", p->gutter, "");
   else
     fprintf(p->to, "%*u |", p->gutter, number);
-  fputs(color_code(p, PLAIN), p->to);
+  fputs(get_color_code(p, PLAIN), p->to);
 }
 
 static void print_marks(const printer *p, line l, window w,
@@ -148,15 +149,15 @@ static void print_marks(const printer *p, line l, window w,
   uint32_t to = from + where->pos.length;
   uint32_t least = w.end > from ? w.end : from + 1;
   if (to > least) to = least;
-  uint32_t indent = span_width(l, w.first, from) + (w.first > 0 ? 3 : 0);
-  uint32_t width = span_width(l, from, to);
+  uint32_t indent = measure_columns(l, w.first, from) + (w.first > 0 ? 3 : 0);
+  uint32_t width = measure_columns(l, from, to);
   print_gutter(p, 0);
-  fprintf(p->to, " %*s%s", (int)indent, "", color_code(p, RED));
+  fprintf(p->to, " %*s%s", (int)indent, "", get_color_code(p, RED));
   for (uint32_t i = 0; i < (width == 0 ? 1 : width); ++i)
     fputc(where->mark, p->to);
   if (where->label != NULL && where->label[0] != '\0')
     fprintf(p->to, " %s", where->label);
-  fprintf(p->to, "%s\n", color_code(p, PLAIN));
+  fprintf(p->to, "%s\n", get_color_code(p, PLAIN));
 }
 
 static void print_place(const printer *p, const place *where,
@@ -183,8 +184,10 @@ static void print_place(const printer *p, const place *where,
 
 enum { MAX_PLACES = 8 };
 
-/* Places of the message's file come first, each file's in order of line. */
-static bool place_before(const place *a, const place *b, uint32_t main_file) {
+/* Tests whether place `a` is printed before `b`: places in the file of the
+ * message come first; those in one file are in order of lines. */
+static bool is_place_before(const place *a, const place *b,
+                            uint32_t main_file) {
   bool a_main = a->pos.file == main_file;
   bool b_main = b->pos.file == main_file;
   if (a_main != b_main) return a_main;
@@ -199,7 +202,7 @@ static size_t collect_places(const tnm_message *m, place *places) {
     if (x->kind != TNM_ALSO) continue;
     place add = {x->pos, '-', x->text};
     size_t at = n++;
-    for (; at > 0 && place_before(&add, &places[at - 1], m->spec.pos.file);
+    for (; at > 0 && is_place_before(&add, &places[at - 1], m->spec.pos.file);
          --at)
       places[at] = places[at - 1];
     places[at] = add;
@@ -207,7 +210,7 @@ static size_t collect_places(const tnm_message *m, place *places) {
   return n;
 }
 
-static int gutter_width(const place *places, size_t n) {
+static int measure_line_numbers(const place *places, size_t n) {
   int width = 3;
   for (size_t i = 0; i < n; ++i) {
     int digits = snprintf(NULL, 0, "%u", places[i].pos.line);
@@ -218,36 +221,38 @@ static int gutter_width(const place *places, size_t n) {
 
 /* ----------------------------------------------------------------- messages */
 
-static void print_head(const printer *p, const tnm_message *m) {
+static void print_message_head(const printer *p, const tnm_message *m) {
   const tnm_file *file = tnm_diags_get_file(p->diags, m->spec.pos.file);
-  fprintf(p->to, "%s%s:%u:%u: %s%s[%s]: %s%s%s\n", color_code(p, BOLD),
+  fprintf(p->to, "%s%s:%u:%u: %s%s[%s]: %s%s%s\n", get_color_code(p, BOLD),
           file->name, m->spec.pos.line, m->spec.pos.column,
-          color_code(p, is_warning(m) ? YELLOW : RED), severity_of(m),
-          m->spec.code, color_code(p, PLAIN), m->text, color_code(p, PLAIN));
+          get_color_code(p, is_warning(m) ? YELLOW : RED), get_severity(m),
+          m->spec.code, get_color_code(p, PLAIN), m->text,
+          get_color_code(p, PLAIN));
 }
 
 static void print_human(printer *p, const tnm_message *m) {
   place places[MAX_PLACES];
   size_t n = collect_places(m, places);
-  p->gutter = gutter_width(places, n);
-  print_head(p, m);
+  p->gutter = measure_line_numbers(places, n);
+  print_message_head(p, m);
   for (size_t i = 0; i < n; ++i)
     print_place(p, &places[i], i == 0 ? NULL : &places[i - 1],
                 m->spec.pos.file);
   for (const tnm_extra *x = m->extras; x != NULL; x = x->next) {
     if (x->kind == TNM_ALSO) continue;
-    fprintf(p->to, "%*s= %s%s:%s %s\n", p->gutter + 1, "", color_code(p, BOLD),
-            x->kind == TNM_NOTE ? "note" : "help", color_code(p, PLAIN),
-            x->text);
+    fprintf(p->to, "%*s= %s%s:%s %s\n", p->gutter + 1, "",
+            get_color_code(p, BOLD), x->kind == TNM_NOTE ? "note" : "help",
+            get_color_code(p, PLAIN), x->text);
   }
 }
 
-static const char *plural_suffix(size_t n) {
+static const char *get_plural_suffix(size_t n) {
   return n == 1 ? "" : "s";
 }
 
-/* The code in the closing line: that of the first error, else warning. */
-static const char *first_code(const tnm_diags *diags) {
+/* Returns the code that the last line of the output names: that of the first
+ * error, or of the first warning if there is no error. */
+static const char *find_first_code(const tnm_diags *diags) {
   const tnm_message *first = diags->sorted.v[0];
   for (size_t i = 0; i < diags->sorted.n; ++i) {
     const tnm_message *m = diags->sorted.v[i];
@@ -260,27 +265,29 @@ static void print_count(const printer *p) {
   const tnm_diags *d = p->diags;
   fputs("opgen: ", p->to);
   if (d->errors > 0)
-    fprintf(p->to, "%zu error%s", d->errors, plural_suffix(d->errors));
+    fprintf(p->to, "%zu error%s", d->errors, get_plural_suffix(d->errors));
   if (d->warnings > 0)
     fprintf(p->to, "%s%zu warning%s", d->errors > 0 ? ", " : "", d->warnings,
-            plural_suffix(d->warnings));
-  fprintf(p->to, " in %zu manifest%s; ", d->files.n, plural_suffix(d->files.n));
+            get_plural_suffix(d->warnings));
+  fprintf(p->to, " in %zu manifest%s; ", d->files.n,
+          get_plural_suffix(d->files.n));
   if (d->errors + d->warnings > d->sorted.n)
     fprintf(p->to, "the first %zu are shown; ", d->sorted.n);
-  fprintf(p->to, "`opgen explain %s` says more\n", first_code(d));
+  fprintf(p->to, "`opgen explain %s` says more\n", find_first_code(d));
 }
 
 /* --------------------------------------------------------------------- JSON */
 
-static void json_place(tn__buf *buf, const tnm_diags *diags, tnm_pos pos) {
+static void write_json_place(tn__buf *buf, const tnm_diags *diags,
+                             tnm_pos pos) {
   tn__buf_add(buf, "\"file\": ");
   tn__buf_json(buf, tnm_diags_get_file(diags, pos.file)->name);
   tn__buf_add(buf, ", \"line\": %u, \"column\": %u, \"length\": %u", pos.line,
               pos.column, pos.length);
 }
 
-static void json_extras(tn__buf *buf, const tnm_diags *diags,
-                        const tnm_message *m, int kind) {
+static void write_json_extras(tn__buf *buf, const tnm_diags *diags,
+                              const tnm_message *m, int kind) {
   static const char *const names[] = {
       [TNM_NOTE] = "notes", [TNM_HELP] = "help", [TNM_ALSO] = "places"};
   const char *separator = "";
@@ -291,7 +298,7 @@ static void json_extras(tn__buf *buf, const tnm_diags *diags,
     separator = ", ";
     if (kind == TNM_ALSO) {
       tn__buf_add(buf, "{");
-      json_place(buf, diags, x->pos);
+      write_json_place(buf, diags, x->pos);
       tn__buf_add(buf, ", \"label\": ");
     }
     tn__buf_json(buf, x->text);
@@ -300,18 +307,18 @@ static void json_extras(tn__buf *buf, const tnm_diags *diags,
   tn__buf_add(buf, "]");
 }
 
-static void json_message(tn__buf *buf, const tnm_diags *diags,
-                         const tnm_message *m) {
+static void write_json_message(tn__buf *buf, const tnm_diags *diags,
+                               const tnm_message *m) {
   tn__buf_add(buf, "{");
-  json_place(buf, diags, m->spec.pos);
+  write_json_place(buf, diags, m->spec.pos);
   tn__buf_add(buf, ", \"severity\": \"%s\", \"code\": \"%s\", \"message\": ",
-              severity_of(m), m->spec.code);
+              get_severity(m), m->spec.code);
   tn__buf_json(buf, m->text);
   tn__buf_add(buf, ", \"label\": ");
   tn__buf_json(buf, m->spec.under);
-  json_extras(buf, diags, m, TNM_NOTE);
-  json_extras(buf, diags, m, TNM_HELP);
-  json_extras(buf, diags, m, TNM_ALSO);
+  write_json_extras(buf, diags, m, TNM_NOTE);
+  write_json_extras(buf, diags, m, TNM_HELP);
+  write_json_extras(buf, diags, m, TNM_ALSO);
   tn__buf_add(buf, "}");
 }
 
@@ -322,7 +329,7 @@ static void print_json(const printer *p) {
   tn__buf_add(&buf, "[");
   for (size_t i = 0; i < diags->sorted.n; ++i) {
     if (i > 0) tn__buf_add(&buf, ",\n ");
-    json_message(&buf, diags, diags->sorted.v[i]);
+    write_json_message(&buf, diags, diags->sorted.v[i]);
   }
   tn__buf_add(&buf, "]\n");
   if (!buf.failed) fwrite(buf.s, 1, buf.n, p->to);
@@ -340,7 +347,7 @@ void tnm_diags_print(const tnm_diags *diags, FILE *to, int format, bool color) {
     if (format == TNM_HUMAN)
       print_human(&p, diags->sorted.v[i]);
     else
-      print_head(&p, diags->sorted.v[i]);
+      print_message_head(&p, diags->sorted.v[i]);
   }
   print_count(&p);
 }

@@ -7,7 +7,8 @@
 
 #include "diag.h"
 
-/* A text with escapes; its characters, and their number in the file. */
+/* A registered text in quotes: the text without escapes, the number of its
+ * characters, and their number in the file. */
 typedef struct quoted {
   tnm_pos pos;
   uint32_t n_read;
@@ -33,9 +34,9 @@ void tnm_diags_add_quoted(tnm_diags *diags, tnm_pos pos, const char *text) {
     diags->failed = true;
 }
 
-/* Characters of the file for the next one of the text. Single quotes have only
- * one escape: the doubled quote. */
-static uint32_t escape_width(char quote, const char *at) {
+/* Number of characters in the file that represent the next character of the
+ * text. In single quotes the only escape is the doubled quote. */
+static uint32_t count_file_characters(char quote, const char *at) {
   if (quote == '\'') return at[0] == '\'' ? 2 : 1;
   if (at[0] != '\\') return 1;
   switch (at[1]) {
@@ -57,9 +58,10 @@ static const char *skip_characters(const char *at, uint32_t n) {
   return at;
 }
 
-/* Characters of the file before the character `n` of the text. */
-static uint32_t file_offset(const tnm_diags *diags, const quoted *q,
-                            uint32_t n) {
+/* Number of characters of the file between the opening quote and character `n`
+ * of the text. */
+static uint32_t find_file_offset(const tnm_diags *diags, const quoted *q,
+                                 uint32_t n) {
   const char *at = tnm_diags_get_file(diags, q->pos.file)->text;
   for (uint32_t line = 1; line < q->pos.line && at != NULL; ++line)
     at = strchr(at, '\n') == NULL ? NULL : strchr(at, '\n') + 1;
@@ -68,14 +70,14 @@ static uint32_t file_offset(const tnm_diags *diags, const quoted *q,
   const char quote = *at;
   uint32_t total = 0;
   for (at = skip_characters(at, 1); n > 0 && *at != '\0'; --n) {
-    const uint32_t w = escape_width(quote, at);
+    const uint32_t w = count_file_characters(quote, at);
     at = skip_characters(at, w);
     total += w;
   }
   return total;
 }
 
-/* The text as a whole keeps its position. */
+/* A position that covers the whole text is returned unchanged. */
 tnm_pos tnm_diags_file_pos(const tnm_diags *diags, tnm_pos pos) {
   for (size_t i = 0; i < diags->quoted.n; ++i) {
     const quoted *q = diags->quoted.v[i];
@@ -84,8 +86,8 @@ tnm_pos tnm_diags_file_pos(const tnm_diags *diags, tnm_pos pos) {
         pos.column < start.column || pos.column > start.column + q->n_read)
       continue;
     const uint32_t from = pos.column - start.column;
-    const uint32_t end = file_offset(diags, q, from + pos.length);
-    pos.column = start.column + file_offset(diags, q, from);
+    const uint32_t end = find_file_offset(diags, q, from + pos.length);
+    pos.column = start.column + find_file_offset(diags, q, from);
     pos.length = start.column + end - pos.column;
     if (pos.length == 0) pos.length = 1;
     break;

@@ -10,15 +10,15 @@
 typedef struct resolver {
   const tnm_source *source;
   const tnm_scope *scope;
-  uint32_t
-      seen[TNM_EXPR_MAX_TENSORS]; /* kind and index of every tensor so far */
+  uint32_t seen[TNM_EXPR_MAX_TENSORS]; /* kind and index of every tensor that
+                                          the expression has named so far */
   uint32_t n_seen;
   bool failed;
 } resolver;
 
 /* -------------------------------------------------------------------- names */
 
-static void unknown_name(resolver *r, const tnm_expr *expr) {
+static void report_unknown_name(resolver *r, const tnm_expr *expr) {
   const tnm_scope *scope = r->scope;
   const char *kinds = scope->gradient
                           ? "an input, output, parameter or constant"
@@ -46,7 +46,7 @@ static bool is_single_number(uint32_t type) {
          type == TN_FIELD_FLOAT || type == TN_FIELD_ENUM;
 }
 
-static void bad_param(resolver *r, const tnm_expr *expr) {
+static void report_bad_param(resolver *r, const tnm_expr *expr) {
   tnm_diag_spec spec = {"E0038", expr->pos, "not a single number"};
   size_t id = tnm_diag_add(
       r->source->diags, &spec,
@@ -56,9 +56,10 @@ static void bad_param(resolver *r, const tnm_expr *expr) {
   r->failed = true;
 }
 
-/* Reports a parameter that may be None. A formula needs numbers; None would be
- * read as the 0 in the field, and nothing could tell it from an explicit 0. */
-static void none_param(resolver *r, const tnm_expr *expr) {
+/* Reports a parameter that may be None. A formula needs numbers: the field of a
+ * None parameter is 0, which a formula could not distinguish from an explicit
+ * 0. */
+static void report_none_param(resolver *r, const tnm_expr *expr) {
   tnm_diag_spec spec = {"E0038", expr->pos, "a number or None"};
   size_t id = tnm_diag_add(
       r->source->diags, &spec,
@@ -94,15 +95,15 @@ static void resolve_param(resolver *r, tnm_expr *expr) {
   expr->kind = TNM_PARAM;
   expr->index = tnm_scope_param(r->scope, expr->text);
   if (expr->index == TN_NONE) {
-    unknown_name(r, expr);
+    report_unknown_name(r, expr);
     r->failed = true;
     return;
   }
   const tn_field *param = r->scope->params[expr->index];
   if (!is_single_number(param->type))
-    bad_param(r, expr);
+    report_bad_param(r, expr);
   else if (param->flags & TN_FIELD_OPTIONAL)
-    none_param(r, expr);
+    report_none_param(r, expr);
 }
 
 static void resolve_name(resolver *r, tnm_expr *expr) {
@@ -120,7 +121,7 @@ static void resolve_name(resolver *r, tnm_expr *expr) {
   }
 }
 
-static void not_an_output(resolver *r, const tnm_expr *expr) {
+static void report_no_output(resolver *r, const tnm_expr *expr) {
   tnm_diags *diags = r->source->diags;
   tnm_diag_spec spec = {"E0039", expr->pos, "has no gradient here"};
   size_t id = tnm_diag_add(diags, &spec, "`%s` is not an output", expr->text);
@@ -142,7 +143,7 @@ static void resolve_grad(resolver *r, tnm_expr *expr) {
         "gradients can be read in the formulas of `gradient:` only");
     r->failed = true;
   } else if (expr->index == TN_NONE) {
-    not_an_output(r, expr);
+    report_no_output(r, expr);
   } else {
     count_tensor(r, expr);
   }
@@ -150,7 +151,8 @@ static void resolve_grad(resolver *r, tnm_expr *expr) {
 
 /* ---------------------------------------------------------------- functions */
 
-/* The operator that computes a function of many elements; NULL for others. */
+/* Returns the name of the operator that computes a function of many elements,
+ * like `mean`; NULL for other functions. */
 static const char *find_operator(const char *name) {
   static const char *const operators[][2] = {{"sum", "tensor.sum"},
                                              {"mean", "tensor.mean"},
@@ -174,7 +176,7 @@ static const char *find_operator(const char *name) {
   return NULL;
 }
 
-static bool help_operator(tnm_diags *diags, size_t id, const char *name) {
+static bool add_operator_help(tnm_diags *diags, size_t id, const char *name) {
   const char *operator_name = find_operator(name);
   if (operator_name == NULL) return false;
   tnm_diag_add_help(
@@ -185,7 +187,7 @@ static bool help_operator(tnm_diags *diags, size_t id, const char *name) {
   return true;
 }
 
-static void unknown_function(resolver *r, const tnm_expr *expr) {
+static void report_unknown_function(resolver *r, const tnm_expr *expr) {
   tnm_pos pos = expr->pos;
   pos.length = (uint32_t)strlen(expr->text);
   tnm_diag_spec spec = {"E0034", pos, "unknown function"};
@@ -195,31 +197,33 @@ static void unknown_function(resolver *r, const tnm_expr *expr) {
   for (size_t i = 0; i < TNM_N_FUNCTIONS; ++i)
     tnm_names_add(&names, &tnm_function_at(i)->name, 1);
   tnm_names_add_note(&names, r->source->diags, id, "functions");
-  if (!help_operator(r->source->diags, id, expr->text))
+  if (!add_operator_help(r->source->diags, id, expr->text))
     tnm_names_add_help(&names, r->source->diags, id, expr->text);
 }
 
-/* Checks arguments; `max(x)` probably means the largest of all elements. */
-static bool check_args(resolver *r, const tnm_expr *expr) {
+/* Checks the number of arguments of a call. A help line for `max(x)` says that
+ * the author probably wants the largest of all elements. */
+static bool check_call_args(resolver *r, const tnm_expr *expr) {
   const uint32_t n = tnm_function_at(expr->index)->n_args;
   size_t id = 0;
   if (tnm_count_args(r->source->diags, expr, n, &id)) return true;
-  if (expr->n_args == 1) (void)help_operator(r->source->diags, id, expr->text);
+  if (expr->n_args == 1)
+    (void)add_operator_help(r->source->diags, id, expr->text);
   return false;
 }
 
 static void resolve_call(resolver *r, tnm_expr *expr) {
   expr->index = tnm_function_find(expr->text);
   if (expr->index == TN_NONE) {
-    unknown_function(r, expr);
+    report_unknown_function(r, expr);
     r->failed = true;
-  } else if (!check_args(r, expr)) {
+  } else if (!check_call_args(r, expr)) {
     r->failed = true;
   }
 }
 
-/* Copies the tree with meanings; the copy is complete unless r->failed is
- * set. */
+/* Copies an expression and resolves its names. The copy is complete unless
+ * r->failed is set. */
 static const tnm_expr *resolve_expr(resolver *r, const tnm_expr *syntax) {
   tnm_expr *expr = tn__arena_alloc(r->source->arena, sizeof *expr);
   if (!expr) {

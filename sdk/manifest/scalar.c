@@ -12,8 +12,8 @@
 #include <string.h>
 #include <strings.h>
 
-static size_t report_value(tnm_diags *diags, const tnm_tree *node,
-                           const char *expected) {
+static size_t report_bad_value(tnm_diags *diags, const tnm_tree *node,
+                               const char *expected) {
   tnm_diag_spec spec = {"E0014", node->pos, NULL};
   if (node->kind != TNM_SCALAR)
     return tnm_diag_add(diags, &spec, "invalid value: expected %s", expected);
@@ -23,21 +23,21 @@ static size_t report_value(tnm_diags *diags, const tnm_tree *node,
 
 /* ------------------------------------------------------------------ numbers */
 
-static bool is_whole(const char *text) {
+static bool is_whole_number(const char *text) {
   const char *digits = text + (text[0] == '-' || text[0] == '+');
   return digits[0] != '\0' && strspn(digits, "0123456789") == strlen(digits);
 }
 
 bool tnm_parse_int(const char *text, int64_t *out) {
-  if (!is_whole(text)) return false;
+  if (!is_whole_number(text)) return false;
   errno = 0;
   *out = strtoll(text, NULL, 10);
   return errno == 0;
 }
 
-/* Tests for texts that strtod accepts but manifests do not: hexadecimal,
- * "infinity" and "nan(...)". */
-static bool is_special(const char *text) {
+/* Tests whether a text is a number for strtod but not in a manifest:
+ * hexadecimal, "infinity" or "nan(...)". */
+static bool is_special_number(const char *text) {
   const char *word = text + (text[0] == '-' || text[0] == '+');
   return strcmp(word, "inf") == 0 || strcmp(word, "nan") == 0;
 }
@@ -45,18 +45,18 @@ static bool is_special(const char *text) {
 /* Reads a double; one that is too large becomes infinity. */
 static bool read_double(const char *text, double *out) {
   bool decimal = strspn(text, "+-.0123456789eE") == strlen(text);
-  if (text[0] == '\0' || !(decimal || is_special(text))) return false;
+  if (text[0] == '\0' || !(decimal || is_special_number(text))) return false;
   char *end;
   return tn__read_double(text, &end, out) == TN_OK && *end == '\0' &&
          end != text;
 }
 
 bool tnm_parse_double(const char *text, double *out) {
-  return read_double(text, out) && (is_special(text) || isfinite(*out));
+  return read_double(text, out) && (is_special_number(text) || isfinite(*out));
 }
 
 const char *tnm_expected_int(const char *text) {
-  return is_whole(text) ? "a whole number of 64 bits" : "a whole number";
+  return is_whole_number(text) ? "a whole number of 64 bits" : "a whole number";
 }
 
 const char *tnm_expected_double(const char *text) {
@@ -76,7 +76,7 @@ bool tnm_read_int(tnm_diags *diags, const tnm_tree *node, int64_t min,
   else
     snprintf(expected, sizeof expected,
              "a whole number from %" PRId64 " to %" PRId64, min, max);
-  report_value(diags, node, expected);
+  report_bad_value(diags, node, expected);
   return false;
 }
 
@@ -91,7 +91,7 @@ bool tnm_read_u32(tnm_diags *diags, const tnm_tree *node, uint32_t min,
 bool tnm_read_double(tnm_diags *diags, const tnm_tree *node, double *out) {
   if (node->kind == TNM_SCALAR && tnm_parse_double(node->text, out))
     return true;
-  report_value(
+  report_bad_value(
       diags, node,
       node->kind == TNM_SCALAR ? tnm_expected_double(node->text) : "a number");
   return false;
@@ -102,13 +102,13 @@ bool tnm_read_bool(tnm_diags *diags, const tnm_tree *node, bool *out) {
     *out = strcmp(node->text, "true") == 0;
     if (*out || strcmp(node->text, "false") == 0) return true;
   }
-  report_value(diags, node, "true or false");
+  report_bad_value(diags, node, "true or false");
   return false;
 }
 
 /* -------------------------------------------------------------------- words */
 
-/* Joins "data, a, b", up to a readable number of words. */
+/* Prints words as "data, a, b", at most as many as are easy to read. */
 static void join_words(char *out, size_t size, const char *const *words,
                        size_t n) {
   size_t used = 0;
@@ -118,9 +118,11 @@ static void join_words(char *out, size_t size, const char *const *words,
                              words[i]);
 }
 
-/* The candidate with this name in other programs; NULL if there is none. */
-static const char *find_usual(const char *word, const char *const *candidates,
-                              size_t n) {
+/* Returns the candidate that other programs call `word`; NULL if there is none.
+ */
+static const char *find_foreign_synonym(const char *word,
+                                        const char *const *candidates,
+                                        size_t n) {
   static const char *const usual[][2] = {{"gpu", "cuda"},
                                          {"nvidia", "cuda"},
                                          {"device", "cuda"},
@@ -136,7 +138,7 @@ static const char *find_usual(const char *word, const char *const *candidates,
 
 void tnm_suggest_word(tnm_diags *diags, size_t id, const char *word,
                       const char *const *candidates, size_t n) {
-  const char *near = find_usual(word, candidates, n);
+  const char *near = find_foreign_synonym(word, candidates, n);
   if (near == NULL) near = tn__find_nearest_word(word, candidates, n);
   char list[512];
   if (near != NULL) {
@@ -155,14 +157,15 @@ int tnm_read_word(tnm_diags *diags, const tnm_tree *node, const char *what,
     if (node->kind == TNM_SCALAR && strcmp(node->text, words[n]) == 0)
       return (int)n;
   }
-  size_t id = report_value(diags, node, what);
+  size_t id = report_bad_value(diags, node, what);
   tnm_suggest_word(diags, id, node->kind == TNM_SCALAR ? node->text : "", words,
                    n);
   return -1;
 }
 
-/* Names of our types in other programs. */
-static const char *usual_dtype(const char *word) {
+/* Returns the manifest's name of a type that other programs call `word`; NULL
+ * if there is none. */
+static const char *find_dtype_synonym(const char *word) {
   static const char *const names[][2] = {
       {"float16", "f16"}, {"half", "f16"},   {"bfloat16", "bf16"},
       {"float32", "f32"}, {"float", "f32"},  {"float64", "f64"},
@@ -180,7 +183,7 @@ bool tnm_read_dtype(tnm_diags *diags, const tnm_tree *node, tn_dtype *out) {
   const char *word = node->kind == TNM_SCALAR ? node->text : "";
   tnm_diag_spec spec = {"E0023", node->pos, "no such type"};
   size_t id = tnm_diag_add(diags, &spec, "unknown type `%.80s`", word);
-  const char *usual = usual_dtype(word);
+  const char *usual = find_dtype_synonym(word);
   if (usual != NULL)
     tnm_diag_add_help(diags, id, "did you mean `%s`?", usual);
   else
@@ -233,9 +236,9 @@ bool tnm_read_line(tnm_diags *diags, const tnm_tree *node) {
   return false;
 }
 
-/* Keywords of C and C++, and the words of the expression language; but `shape`
- * and `size`, which are functions only before a parenthesis, name parameters of
- * many operators. */
+/* Words that no name may be: keywords of C and C++, and words of the expression
+ * language. `shape` and `size` are allowed: they are functions only before a
+ * parenthesis, and many operators have parameters with these names. */
 static const char *const reserved[] = {
     "abs",       "alignas",  "alignof",   "and",      "asm",      "auto",
     "bool",      "break",    "case",      "catch",    "ceil",     "char",
@@ -253,8 +256,8 @@ static const char *const reserved[] = {
     "typedef",   "typename", "union",     "unsigned", "using",    "virtual",
     "void",      "volatile", "while",     "xor"};
 
-/* The other keywords, a blank around each, and names of types and macros in C
- * headers. */
+/* Further words that no name may be, with a blank around each: the other
+ * keywords, and names of types and macros in C headers. */
 static const char reserved_too[] =
     " and_eq bitand bitor char16_t char32_t char8_t co_await co_return "
     "co_yield compl concept const_cast consteval constinit decltype "
@@ -272,15 +275,16 @@ static bool is_reserved(const char *name) {
   return n < (int)sizeof word && strstr(reserved_too, word) != NULL;
 }
 
-static size_t report_name(tnm_diags *diags, const tnm_tree *node,
-                          const char *format, const char *what) {
+static size_t report_bad_name(tnm_diags *diags, const tnm_tree *node,
+                              const char *format, const char *what) {
   char text[160];
   snprintf(text, sizeof text, format, what);
   tnm_diag_spec spec = {"E0015", node->pos, NULL};
   return tnm_diag_add(diags, &spec, "`%.80s` %s", node->text, text);
 }
 
-static bool is_word(const char *text, const char *first, const char *rest) {
+static bool is_short_word_of(const char *text, const char *first,
+                             const char *rest) {
   return text[0] != '\0' && strchr(first, text[0]) != NULL &&
          strspn(text, rest) == strlen(text) && strlen(text) <= TNM_MAX_NAME;
 }
@@ -293,12 +297,12 @@ bool tnm_read_name(tnm_diags *diags, const tnm_tree *node, const char *what) {
   if (!tnm_check_scalar(diags, node, "a name")) return false;
   if (strcmp(node->text, "tn") == 0 || strncmp(node->text, "tn_", 3) == 0) {
     size_t id =
-        report_name(diags, node, "is reserved and cannot name %s", what);
+        report_bad_name(diags, node, "is reserved and cannot name %s", what);
     tnm_diag_add_help(diags, id, "names in C that begin with `tn_` are ours");
     return false;
   }
-  if (is_word(node->text, LOWER, LOWER DIGITS "_")) return true;
-  size_t id = report_name(diags, node, "cannot be the name of %s", what);
+  if (is_short_word_of(node->text, LOWER, LOWER DIGITS "_")) return true;
+  size_t id = report_bad_name(diags, node, "cannot be the name of %s", what);
   tnm_diag_add_help(
       diags, id,
       "use lower-case letters, digits and `_`, a letter first, at "
@@ -311,15 +315,17 @@ bool tnm_read_member_name(tnm_diags *diags, const tnm_tree *node,
                           const char *what) {
   if (!tnm_read_name(diags, node, what)) return false;
   if (!is_reserved(node->text)) return true;
-  size_t id = report_name(diags, node, "is reserved and cannot name %s", what);
+  size_t id =
+      report_bad_name(diags, node, "is reserved and cannot name %s", what);
   tnm_diag_add_help(diags, id,
                     "keywords of C and C++ and the words of expressions and "
                     "examples are taken");
   return false;
 }
 
-/* Tests for a library function of another prototype that an author may choose
- * as a name. */
+/* Tests whether a name is that of a C library function, like `free`. An
+ * author's function cannot have it, because it would have another prototype
+ * than the library's function. */
 static bool is_library_function(const char *name) {
   static const char *const names[] = {"abort",  "calloc", "exit",   "free",
                                       "main",   "malloc", "memcpy", "memmove",
@@ -332,17 +338,18 @@ static bool is_library_function(const char *name) {
 bool tnm_read_symbol(tnm_diags *diags, const tnm_tree *node) {
   if (!tnm_check_scalar(diags, node, "a C name")) return false;
   if (is_library_function(node->text)) {
-    const size_t id = report_name(diags, node, "is a function of %s", "C");
+    const size_t id = report_bad_name(diags, node, "is a function of %s", "C");
     tnm_diag_add_help(
         diags, id,
         "its prototype is another: write a function of your own that "
         "calls it");
     return false;
   }
-  bool word = is_word(node->text, LOWER UPPER "_", LOWER UPPER DIGITS "_");
+  bool word =
+      is_short_word_of(node->text, LOWER UPPER "_", LOWER UPPER DIGITS "_");
   if (word && strncmp(node->text, "tn_", 3) != 0 && !is_reserved(node->text))
     return true;
-  size_t id = report_name(diags, node, "cannot be a C name of %s", "yours");
+  size_t id = report_bad_name(diags, node, "cannot be a C name of %s", "yours");
   tnm_diag_add_help(
       diags, id,
       "use an identifier that begins with the plugin's name; `tn_` "

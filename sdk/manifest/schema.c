@@ -26,8 +26,9 @@ static const tnm_key plugin_keys[] = {
      "true: no thread, no exit handler, no pointer outlives the plugin"},
     {NULL, 0, false, NULL}};
 
-/* In the order that `opgen fmt` writes. `must` decides whether the keys that
- * every operator needs are required here or may come from a family. */
+/* The keys of an operator, in the order in which `opgen fmt` writes them.
+ * `must` is true if the required keys must be in this mapping, and false if a
+ * family may have them instead. */
 #define OPERATOR_KEYS(must)                                                  \
   {"interface", S, false, "release of the operator's own interface; 1"},     \
       {"replaces", S, false, "operator of another plugin to replace"},       \
@@ -311,15 +312,16 @@ static const tnm_key *find_key(const tnm_schema *schema, const char *name) {
 
 enum { MAX_SCHEMA_KEYS = 32 };
 
-static size_t key_names(const tnm_schema *schema, const char **names) {
+static size_t list_key_names(const tnm_schema *schema, const char **names) {
   size_t n = 0;
   for (const tnm_key *key = schema->keys; key->name != NULL; ++key)
     names[n++] = key->name;
   return n;
 }
 
-/* The mapping that has a key of that name; NULL if none has. */
-static const char *owner_of(const char *name) {
+/* Returns the name of the kind of mapping that has a key of this name; NULL if
+ * none has. */
+static const char *find_mapping_with_key(const char *name) {
   if (strcmp(name, "compute") == 0)
     return "`dtypes`: `dtypes: {T: [f32, f64], compute: {T: f64}}`";
   for (size_t i = 0; tnm_schemas[i] != NULL; ++i)
@@ -340,15 +342,15 @@ static void report_unknown(tnm_diags *diags, const tnm_schema *schema,
     return;
   }
   const char *names[MAX_SCHEMA_KEYS];
-  const size_t n = key_names(schema, names);
-  const char *owner = owner_of(entry->key);
+  const size_t n = list_key_names(schema, names);
+  const char *owner = find_mapping_with_key(entry->key);
   if (tn__find_nearest_word(entry->key, names, n) == NULL && owner != NULL)
     tnm_diag_add_help(diags, id, "`%s` is a key of %s", entry->key, owner);
   else
     tnm_suggest_word(diags, id, entry->key, names, n);
 }
 
-static const char *form_name(int forms) {
+static const char *name_forms(int forms) {
   switch (forms) {
     case TNM_SCALAR:
       return "a single value";
@@ -367,47 +369,48 @@ static const char *form_name(int forms) {
   }
 }
 
-static void report_form(tnm_diags *diags, const tnm_key *key,
-                        const tnm_tree *value) {
-  tnm_diag_spec spec = {"E0013", value->pos, form_name(value->kind)};
+static void report_wrong_form(tnm_diags *diags, const tnm_key *key,
+                              const tnm_tree *value) {
+  tnm_diag_spec spec = {"E0013", value->pos, name_forms(value->kind)};
   size_t id = tnm_diag_add(diags, &spec, "`%s` must be %s", key->name,
-                           form_name(key->forms));
+                           name_forms(key->forms));
   tnm_diag_add_help(diags, id, "`%s`: %s", key->name, key->doc);
 }
 
-static void report_empty(tnm_diags *diags, const tnm_key *key,
-                         const tnm_tree *value) {
+static void report_empty_value(tnm_diags *diags, const tnm_key *key,
+                               const tnm_tree *value) {
   tnm_diag_spec spec = {"E0013", value->key_pos, "nothing follows"};
   size_t id = tnm_diag_add(diags, &spec, "`%s` has no value", key->name);
   tnm_diag_add_help(diags, id, "`%s`: %s", key->name, key->doc);
 }
 
-static void report_long(tnm_diags *diags, const tnm_tree *value) {
+static void report_long_value(tnm_diags *diags, const tnm_tree *value) {
   tnm_diag_spec spec = {"E0007", value->key_pos, NULL};
   tnm_diag_add(diags, &spec, "`%s` has more than %d items", value->key,
                TNM_MAX_KEYS);
 }
 
-static bool check_form(tnm_diags *diags, const tnm_key *key,
-                       const tnm_tree *entry) {
+static bool check_value_form(tnm_diags *diags, const tnm_key *key,
+                             const tnm_tree *entry) {
   if (entry->kind == TNM_SCALAR && entry->plain && entry->text[0] == '\0')
-    report_empty(diags, key, entry);
+    report_empty_value(diags, key, entry);
   else if ((key->forms & entry->kind) == 0)
-    report_form(diags, key, entry);
+    report_wrong_form(diags, key, entry);
   else if (entry->kind == TNM_LIST && entry->n > TNM_MAX_KEYS)
-    report_long(diags, entry);
+    report_long_value(diags, entry);
   else
     return true;
   return false;
 }
 
-/* Reads a misspelt key as the intended one, unless that is present as well.
- * Otherwise every use of that key would report a mistake too. */
-static void mend_key(const tnm_schema *schema, const tnm_tree *map,
-                     tnm_tree *entry) {
+/* Renames a misspelt key to the key that the author probably means, unless the
+ * mapping has that key too. Otherwise all rules that need the key would report
+ * mistakes. */
+static void correct_misspelt_key(const tnm_schema *schema, const tnm_tree *map,
+                                 tnm_tree *entry) {
   const char *names[MAX_SCHEMA_KEYS];
   const char *meant =
-      tn__find_nearest_word(entry->key, names, key_names(schema, names));
+      tn__find_nearest_word(entry->key, names, list_key_names(schema, names));
   if (meant == NULL || tnm_tree_has(map, meant)) return;
   if (find_key(schema, meant)->forms & entry->kind) entry->key = meant;
 }
@@ -418,18 +421,18 @@ static bool check_entry(tnm_diags *diags, const tnm_schema *schema,
   const tnm_key *key = find_key(schema, entry->key);
   if (key == NULL && !schema->open) {
     report_unknown(diags, schema, entry);
-    mend_key(schema, map, entry);
+    correct_misspelt_key(schema, map, entry);
     key = find_key(schema, entry->key);
   }
-  return key == NULL || check_form(diags, key, entry);
+  return key == NULL || check_value_form(diags, key, entry);
 }
 
-/* An entry of a wrong form keeps its key, so that it is not reported as missing
- * too. */
+/* An entry with a value of a wrong form keeps its key, so that the key is not
+ * reported as missing too. */
 bool tnm_schema_keys(tnm_diags *diags, const tnm_schema *schema,
                      tnm_tree *value) {
   if (value->kind != TNM_MAP) {
-    tnm_diag_spec spec = {"E0013", value->pos, form_name(value->kind)};
+    tnm_diag_spec spec = {"E0013", value->pos, name_forms(value->kind)};
     size_t id =
         tnm_diag_add(diags, &spec, "%s must be a mapping", schema->what);
     tnm_diag_add_help(diags, id, "write `{%s: ...}`", schema->keys[0].name);
@@ -441,7 +444,8 @@ bool tnm_schema_keys(tnm_diags *diags, const tnm_schema *schema,
   return true;
 }
 
-/* A misspelt key is reported as unknown, and not as missing too. */
+/* Tests whether a key of the mapping is a misspelling of `name`. Such a key is
+ * reported as unknown, so `name` must not be reported as missing too. */
 static bool is_misspelt(const tnm_schema *schema, const tnm_tree *map,
                         const char *name) {
   for (const tnm_tree *child = map->first; child != NULL; child = child->next) {
@@ -452,12 +456,13 @@ static bool is_misspelt(const tnm_schema *schema, const tnm_tree *map,
   return false;
 }
 
-static tnm_pos start_of(const tnm_tree *map) {
+static tnm_pos find_map_start(const tnm_tree *map) {
   return map->first != NULL ? map->first->key_pos : map->pos;
 }
 
-/* The most common value of a key, if there is one. */
-static const char *sample_of(const char *key) {
+/* Returns a usual value of a key, for an example in a help line; NULL if no
+ * value is usual. */
+static const char *find_sample_value(const char *key) {
   static const char *const samples[][2] = {{"opgen", "1"},
                                            {"release", "1"},
                                            {"license", "Apache-2.0"},
@@ -473,11 +478,11 @@ void tnm_schema_required(tnm_diags *diags, const tnm_schema *schema,
     if (!key->required || tnm_tree_has(value, key->name) ||
         is_misspelt(schema, value, key->name))
       continue;
-    tnm_diag_spec spec = {"E0011", start_of(value), "begins here"};
+    tnm_diag_spec spec = {"E0011", find_map_start(value), "begins here"};
     size_t id =
         tnm_diag_add(diags, &spec, "%s needs `%s`", schema->what, key->name);
     tnm_diag_add_help(diags, id, "add `%s: %s`: %s", key->name,
-                      sample_of(key->name), key->doc);
+                      find_sample_value(key->name), key->doc);
   }
 }
 

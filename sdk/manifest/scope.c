@@ -45,7 +45,7 @@ void tnm_names_add(tnm_names *names, const char *const *more, size_t n) {
 }
 
 /* Adds `grad.` before every output. */
-static void add_gradients(tnm_names *names, const tnm_scope *scope) {
+static void add_gradient_names(tnm_names *names, const tnm_scope *scope) {
   for (uint32_t i = 0; i < scope->n_outputs; ++i) {
     size_t n = strlen(scope->outputs[i]);
     char *name = tn__arena_alloc(names->arena, n + sizeof "grad.");
@@ -58,7 +58,7 @@ static void add_gradients(tnm_names *names, const tnm_scope *scope) {
 }
 
 void tnm_names_add_scope(tnm_names *names, const tnm_scope *scope) {
-  if (scope->gradient) add_gradients(names, scope);
+  if (scope->gradient) add_gradient_names(names, scope);
   tnm_names_add(names, scope->inputs, scope->n_inputs);
   if (scope->gradient) tnm_names_add(names, scope->outputs, scope->n_outputs);
   for (uint32_t i = 0; i < scope->n_params; ++i)

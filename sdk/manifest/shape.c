@@ -12,10 +12,12 @@
 
 #include "expr.h"
 
-/* Most nodes of one operator, all patterns and conditions together. */
+/* Maximal number of nodes of the shape program of one operator, for all its
+ * patterns and conditions together. */
 #define MAX_NODES 4096
 
-/* The node that computes a value, or -1 after a message or without memory. */
+/* The node that computes an expression; -1 after a message or if memory ran
+ * out. */
 typedef struct value {
   int32_t node;
   bool list;
@@ -23,8 +25,8 @@ typedef struct value {
 
 static const value no_value = {-1, false};
 
-/* Keeps `item` in `vec`; a failure marks the arena, and the end of the program
- * checks that. */
+/* Appends an item to a list. If memory runs out, the arena is marked, and
+ * tnm_program_finish reports it. */
 static bool push_item(tnm_program *program, tn__vec *vec, void *item) {
   if (item && tn__vec_push(program->arena->env, vec, item) == TN_OK)
     return true;
@@ -61,8 +63,8 @@ static void add_names(tnm_names *names, const tn__vec *vec) {
   }
 }
 
-/* Reports a dimension in an expression that allows none, in spite of
- * patterns. */
+/* Reports the name of a dimension in an expression that may not contain
+ * dimensions. Patterns of the operator may have defined it. */
 static void report_dimension(tnm_program *program, const tnm_expr *expr) {
   const tnm_diag_spec spec = {"E0031", expr->pos, "a dimension"};
   const size_t id = tnm_diag_add(program->diags, &spec,
@@ -74,9 +76,10 @@ static void report_dimension(tnm_program *program, const tnm_expr *expr) {
       "everything");
 }
 
-/* Adds help if the name is a dimension except for its case. */
-static bool help_capital(const tnm_program *program, const tnm_expr *expr,
-                         size_t id) {
+/* Adds a help line if a dimension has this name with other upper or lower case
+ * letters. */
+static bool add_capital_help(const tnm_program *program, const tnm_expr *expr,
+                             size_t id) {
   const size_t n = strlen(expr->text);
   char *name = tn__arena_text(program->arena, expr->text, n);
   if (name == NULL || name[0] < 'a' || name[0] > 'z') return false;
@@ -89,9 +92,10 @@ static bool help_capital(const tnm_program *program, const tnm_expr *expr,
   return true;
 }
 
-/* Adds help for a name without a similar one: probably a new dimension. */
-static void help_new_name(const tnm_program *program, const char *name,
-                          size_t id) {
+/* Adds a help line for an unknown name that is similar to no known name. The
+ * author probably wants a new dimension. */
+static void add_new_name_help(const tnm_program *program, const char *name,
+                              size_t id) {
   if (program->dimless != NULL || name[0] < 'a' || name[0] > 'z') return;
   tnm_diag_add_help(
       program->diags, id,
@@ -100,7 +104,7 @@ static void help_new_name(const tnm_program *program, const char *name,
       name[0] - 'a' + 'A', name + 1);
 }
 
-static void unknown_name(tnm_program *program, const tnm_expr *expr) {
+static void report_unknown_name(tnm_program *program, const tnm_expr *expr) {
   bool variable = is_variable(expr->text);
   tnm_diags *diags = program->diags;
   tnm_diag_spec spec = {"E0031", expr->pos, "unknown name"};
@@ -116,10 +120,10 @@ static void unknown_name(tnm_program *program, const tnm_expr *expr) {
   for (uint32_t i = 0; i < program->scope.n_params; ++i)
     tnm_names_add(&names, &program->scope.params[i]->name, 1);
   tnm_names_add_note(&names, diags, id, "in scope here");
-  if (!help_capital(program, expr, id) &&
+  if (!add_capital_help(program, expr, id) &&
       !tnm_add_enum_help(&program->scope, diags, id, expr->text) &&
       !tnm_names_add_help(&names, diags, id, expr->text) && !variable)
-    help_new_name(program, expr->text, id);
+    add_new_name_help(program, expr->text, id);
 }
 
 /* Finds the operand of a name. */
@@ -170,7 +174,7 @@ static value lower_variable(tnm_program *program, const tnm_expr *expr) {
   if (program->dimless != NULL)
     report_dimension(program, expr);
   else
-    unknown_name(program, expr);
+    report_unknown_name(program, expr);
   return no_value;
 }
 
@@ -180,7 +184,7 @@ static value lower_name(tnm_program *program, const tnm_expr *expr) {
   uint32_t param = tnm_scope_param(&program->scope, expr->text);
   if (param != TN_NONE) return lower_param(program, expr, param);
   if (!find_operand(program, expr, &operand)) {
-    unknown_name(program, expr);
+    report_unknown_name(program, expr);
     return no_value;
   }
   tnm_diag_spec spec = {"E0044", expr->pos, "a tensor"};
@@ -211,15 +215,17 @@ static value lower_number(tnm_program *program, const tnm_expr *expr) {
 
 static value lower_expr(tnm_program *program, const tnm_expr *expr);
 
-/* False for a name without a value, most likely a mistyped operand. */
-static bool is_value(const tnm_program *program, const tnm_expr *expr) {
+/* Tests whether an expression has a value. Returns false for an unknown name,
+ * which is probably a misspelt operand. */
+static bool has_value(const tnm_program *program, const tnm_expr *expr) {
   return expr->kind != TNM_NAME || is_variable(expr->text) ||
          tnm_scope_param(&program->scope, expr->text) != TN_NONE;
 }
 
-/* Lowers rank, size, shape and has of an operand, and rank of a list. */
-static value lower_query(tnm_program *program, const tnm_expr *expr,
-                         uint32_t op) {
+/* Lowers one of the calls `rank(x)`, `size(x)`, `shape(x)` and `has(x)` of an
+ * operand, or `rank(l)` of a list. `op` is the node that the function has. */
+static value lower_operand_query(tnm_program *program, const tnm_expr *expr,
+                                 uint32_t op) {
   const tnm_expr *arg = expr->args[0];
   tn_node node = {.op = op};
   bool known = find_operand(program, arg, &node);
@@ -230,7 +236,7 @@ static value lower_query(tnm_program *program, const tnm_expr *expr,
   }
   if (known && op != TN_NODE_HAS)
     return add_node(program, &node, op == TN_NODE_OPERAND_SHAPE);
-  if (!known && op == TN_NODE_OPERAND_RANK && is_value(program, arg)) {
+  if (!known && op == TN_NODE_OPERAND_RANK && has_value(program, arg)) {
     value list = lower_expr(program, arg);
     node = (tn_node){.op = TN_NODE_RANK, .a = list.node};
     if (list.node < 0) return no_value;
@@ -252,7 +258,8 @@ static value lower_query(tnm_program *program, const tnm_expr *expr,
   return no_value;
 }
 
-/* Tests for `N/0`, a mistake in every call. */
+/* Tests whether an expression divides by the constant 0, as in `N/0`, which
+ * fails in every call. */
 static bool divides_by_zero(tnm_program *program, const tnm_expr *expr) {
   if (expr->kind != TNM_BINARY || (expr->op != '/' && expr->op != '%'))
     return false;
@@ -266,10 +273,10 @@ static bool divides_by_zero(tnm_program *program, const tnm_expr *expr) {
   return true;
 }
 
-/* Lowers a node of up to three operands; the result is a list if any of them is
- * one. */
-static value lower_operands(tnm_program *program, const tnm_expr *expr,
-                            uint32_t op) {
+/* Lowers an operation with up to three arguments. The result is a list if any
+ * argument is a list. */
+static value lower_operation(tnm_program *program, const tnm_expr *expr,
+                             uint32_t op) {
   int32_t nodes[3] = {0, 0, 0};
   bool list = false;
   if (divides_by_zero(program, expr)) return no_value;
@@ -303,7 +310,8 @@ static const struct function {
 
 enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
 
-static void unknown_function(tnm_program *program, const tnm_expr *expr) {
+static void report_unknown_function(tnm_program *program,
+                                    const tnm_expr *expr) {
   tnm_pos pos = expr->pos;
   pos.length = (uint32_t)strlen(expr->text);
   tnm_diag_spec spec = {"E0034", pos, "unknown function"};
@@ -321,14 +329,14 @@ static value lower_call(tnm_program *program, const tnm_expr *expr) {
     const struct function *f = &functions[i];
     if (strcmp(f->name, expr->text) != 0) continue;
     if (!tnm_check_args(program->diags, expr, f->n_args)) return no_value;
-    return f->query ? lower_query(program, expr, f->op)
-                    : lower_operands(program, expr, f->op);
+    return f->query ? lower_operand_query(program, expr, f->op)
+                    : lower_operation(program, expr, f->op);
   }
-  unknown_function(program, expr);
+  report_unknown_function(program, expr);
   return no_value;
 }
 
-static uint32_t binary_op(char op) {
+static uint32_t find_binary_node(char op) {
   static const struct {
     char op;
     uint32_t node;
@@ -350,11 +358,11 @@ static value lower_expr(tnm_program *program, const tnm_expr *expr) {
     case TNM_NAME:
       return lower_name(program, expr);
     case TNM_NEG:
-      return lower_operands(program, expr, TN_NODE_NEG);
+      return lower_operation(program, expr, TN_NODE_NEG);
     case TNM_CALL:
       return lower_call(program, expr);
     case TNM_BINARY:
-      return lower_operands(program, expr, binary_op(expr->op));
+      return lower_operation(program, expr, find_binary_node(expr->op));
     default:
       break;
   }
@@ -364,7 +372,8 @@ static value lower_expr(tnm_program *program, const tnm_expr *expr) {
   return no_value;
 }
 
-/* Lowers an item; reports once that the program has become too long. */
+/* Lowers an item of a pattern or an expression. Adds one message if the shape
+ * program has become too long. */
 static value lower_item(tnm_program *program, const tnm_item *item,
                         const tnm_expr *expr) {
   bool full = program->nodes.n >= MAX_NODES;
@@ -379,9 +388,9 @@ static value lower_item(tnm_program *program, const tnm_item *item,
 
 /* ----------------------------------------------------------------- patterns */
 
-/* The name of a pack that is spread without an expression (`S...`), or no
- * name. */
-static tnm_token direct_pack(const tnm_item *item) {
+/* Returns the name of the pack of an item like `S...`, which only spreads that
+ * pack; an empty token for other items. */
+static tnm_token find_spread_pack(const tnm_item *item) {
   tnm_lexer lexer = {.at = item->text, .pos = item->pos};
   tnm_token name = tnm_read_token(&lexer);
   tnm_token spread = tnm_read_token(&lexer);
@@ -392,7 +401,7 @@ static tnm_token direct_pack(const tnm_item *item) {
   return name;
 }
 
-static bool introduce_pack(tnm_program *program, const tnm_token *name) {
+static bool define_pack(tnm_program *program, const tnm_token *name) {
   if (find_name(&program->packs, name->text, name->n) >= 0) return true;
   if (find_name(&program->dims, name->text, name->n) < 0)
     return push_item(program, &program->packs,
@@ -409,10 +418,10 @@ static bool introduce_pack(tnm_program *program, const tnm_token *name) {
   return false;
 }
 
-/* Introduces every other upper-case name as a dimension. It reads tokens, not
- * trees, so that the names of an invalid pattern are known and cause no second
- * message. */
-static bool introduce_dims(tnm_program *program, const tnm_item *item) {
+/* Defines a dimension for each upper-case name in an item, except packs. It
+ * reads tokens, not trees: so even the names of an invalid pattern are known
+ * and cause no second message. */
+static bool define_dims(tnm_program *program, const tnm_item *item) {
   tnm_lexer lexer = {.at = item->text, .pos = item->pos};
   tnm_token token = tnm_read_token(&lexer);
   while (token.kind != TNM_TOKEN_END) {
@@ -427,21 +436,20 @@ static bool introduce_dims(tnm_program *program, const tnm_item *item) {
   return true;
 }
 
-static bool introduce_names(tnm_program *program, const tnm_item *items,
-                            size_t n) {
+static bool define_pattern_names(tnm_program *program, const tnm_item *items,
+                                 size_t n) {
   bool ok = true;
   for (size_t i = 0; i < n; ++i) {
-    tnm_token pack = direct_pack(&items[i]);
-    if (pack.kind == TNM_TOKEN_NAME && !introduce_pack(program, &pack))
-      ok = false;
+    tnm_token pack = find_spread_pack(&items[i]);
+    if (pack.kind == TNM_TOKEN_NAME && !define_pack(program, &pack)) ok = false;
   }
   for (size_t i = 0; i < n; ++i)
-    if (!introduce_dims(program, &items[i])) ok = false;
+    if (!define_dims(program, &items[i])) ok = false;
   return ok;
 }
 
-static void missing_spread(tnm_program *program, const tnm_expr *expr,
-                           const char *text) {
+static void report_missing_spread(tnm_program *program, const tnm_expr *expr,
+                                  const char *text) {
   tnm_diag_spec spec = {"E0041", expr->pos, "one dimension is wanted"};
   size_t id = tnm_diag_add(program->diags, &spec, "`%s` is a list", text);
   bool name =
@@ -452,7 +460,7 @@ static void missing_spread(tnm_program *program, const tnm_expr *expr,
                     text);
 }
 
-static void needless_spread(tnm_program *program, const tnm_expr *expr) {
+static void report_needless_spread(tnm_program *program, const tnm_expr *expr) {
   tnm_diag_spec spec = {"E0041", expr->pos, "a single number"};
   size_t id =
       tnm_diag_add(program->diags, &spec, "nothing to spread before `...`");
@@ -462,7 +470,7 @@ static void needless_spread(tnm_program *program, const tnm_expr *expr) {
       "`S...`");
 }
 
-/* One item of a pattern. */
+/* Lowers one item of a pattern to a term. */
 static bool add_item(tnm_program *program, const tnm_item *item,
                      tn_term *term) {
   tnm_source source = {program->arena, program->diags, item->text, item->pos};
@@ -474,15 +482,15 @@ static bool add_item(tnm_program *program, const tnm_item *item,
   if (!tnm_parser_expect_end(&parser)) return false;
   value result = lower_item(program, item, expr);
   if (result.node < 0) return false;
-  if (result.list && !spread) missing_spread(program, expr, item->text);
-  if (!result.list && spread) needless_spread(program, expr);
+  if (result.list && !spread) report_missing_spread(program, expr, item->text);
+  if (!result.list && spread) report_needless_spread(program, expr);
   *term = (tn_term){.node = result.node, .spread = spread};
   return result.list == spread;
 }
 
 /* "[N, C, S...]" */
-static const char *pattern_text(tnm_program *program, const tnm_item *items,
-                                size_t n) {
+static const char *print_pattern(tnm_program *program, const tnm_item *items,
+                                 size_t n) {
   tn__buf buf;
   const char *text = NULL;
   tn__buf_init(&buf, program->arena->env);
@@ -507,7 +515,7 @@ bool tnm_program_pattern(tnm_program *program, const tnm_item *items, size_t n,
     return false;
   }
   tn_term *terms = tn__arena_alloc(program->arena, (n + 1) * sizeof *terms);
-  if (!terms || !introduce_names(program, items, n)) return false;
+  if (!terms || !define_pattern_names(program, items, n)) return false;
   bool ok = true;
   for (size_t i = 0; i < n; ++i)
     if (!add_item(program, &items[i], &terms[i])) ok = false;
@@ -515,7 +523,7 @@ bool tnm_program_pattern(tnm_program *program, const tnm_item *items, size_t n,
   arg->shape_kind = TN_SHAPE_PATTERN;
   arg->terms = n ? terms : NULL;
   arg->n_terms = (uint32_t)n;
-  arg->shape_text = pattern_text(program, items, n);
+  arg->shape_text = print_pattern(program, items, n);
   return arg->shape_text != NULL;
 }
 
@@ -540,7 +548,8 @@ bool tnm_program_value(tnm_program *program, const tnm_item *item,
   return true;
 }
 
-/* `lists`: whether they may be compared. */
+/* Adds an integer expression to the program. If `lists` is true, the expression
+ * may also compare lists. */
 static bool read_integer(tnm_program *program, const tnm_item *item, bool lists,
                          uint32_t *node) {
   bool list = false;

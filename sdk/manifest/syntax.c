@@ -19,26 +19,28 @@ typedef struct reader {
   tn__arena *arena;
   const char *text;
   size_t n;
-  size_t index; /* a position as libyaml counts, and the same in bytes */
+  size_t index; /* the last converted position, as libyaml counts it and in
+                   bytes */
   size_t at;
   size_t end; /* of the last token or comment */
   bool begun; /* the document has a token */
   size_t depth;
   size_t flow; /* number of levels in brackets */
   level levels[TNM_MAX_DEPTH + 1];
-  tnm_syntax *touched; /* the node that a comment on the same line belongs to */
+  tnm_syntax *touched; /* the node to which a comment on the same line belongs
+                        */
   tnm_comment *pending;
-  tnm_comment
-      *trailing; /* last comment after a value, while its lines continue */
+  tnm_comment *trailing; /* the last comment that follows a value on its line,
+                            as long as the next lines may continue it */
   tnm_page **tail;
   tnm_page *page;
 } reader;
 
 /* ------------------------------------------------------------------- places */
 
-/* Converts a position of libyaml, which counts code points; calls come in
- * order. */
-static size_t to_byte(reader *r, size_t index) {
+/* Converts a position of libyaml, which counts code points, to bytes. The
+ * positions of successive calls must rise. */
+static size_t convert_to_bytes(reader *r, size_t index) {
   if (index < r->index) r->index = r->at = 0;
   while (r->index < index && r->at < r->n) {
     ++r->at;
@@ -49,26 +51,27 @@ static size_t to_byte(reader *r, size_t index) {
   return r->at;
 }
 
-static uint32_t column_of(const reader *r, size_t at) {
+static uint32_t find_column(const reader *r, size_t at) {
   uint32_t column = 1;
   for (; at > 0 && r->text[at - 1] != '\n'; --at)
     if (((unsigned char)r->text[at - 1] & 0xc0u) != 0x80u) ++column;
   return column;
 }
 
-static size_t lines_between(const reader *r, size_t from, size_t to) {
+static size_t count_lines_between(const reader *r, size_t from, size_t to) {
   size_t lines = 0;
   for (size_t i = from; i < to; ++i) lines += r->text[i] == '\n';
   return lines;
 }
 
-/* Tests whether only blanks precede it on its line. */
-static bool is_own_line(const reader *r, size_t at) {
+/* Tests whether only blanks precede byte `at` on its line. */
+static bool begins_line(const reader *r, size_t at) {
   while (at > 0 && r->text[at - 1] == ' ') --at;
   return at == 0 || r->text[at - 1] == '\n';
 }
 
-/* The end without trailing blanks and line ends. */
+/* Returns the end of the bytes [begin, end) without the blanks and line ends at
+ * their end. */
 static size_t trim_end(const reader *r, size_t begin, size_t end) {
   while (end > begin && strchr(" \r\n", r->text[end - 1]) != NULL) --end;
   return end;
@@ -81,26 +84,26 @@ static void append_comment(tnm_comment **list, tnm_comment *comment) {
   *list = comment;
 }
 
-static bool is_open(const reader *r, const tnm_syntax *node) {
+static bool is_open_node(const reader *r, const tnm_syntax *node) {
   return r->depth > 0 && r->levels[r->depth - 1].open == node;
 }
 
-/* A comment continues the one above it that follows a value, if both have the
- * same column. */
+/* Tests whether a comment continues the comment on the line above, which
+ * follows a value: both must have the same column. */
 static bool continues_comment(const reader *r, const tnm_comment *comment) {
   return r->trailing != NULL && r->trailing->column == comment->column &&
-         lines_between(r, r->trailing->end, comment->begin) == 1;
+         count_lines_between(r, r->trailing->end, comment->begin) == 1;
 }
 
 static void attach_comment(reader *r, tnm_comment *comment, size_t from) {
-  const bool same_line = lines_between(r, from, comment->begin) == 0;
+  const bool same_line = count_lines_between(r, from, comment->begin) == 0;
   if (same_line && !r->begun && r->page != NULL && r->page->marked) {
     append_comment(&r->page->mark, comment);
   } else if (same_line && r->touched != NULL) {
     tnm_syntax *node = r->touched;
-    append_comment(is_open(r, node) ? &node->head : &node->trail, comment);
+    append_comment(is_open_node(r, node) ? &node->head : &node->trail, comment);
     r->trailing = comment;
-  } else if (is_own_line(r, comment->begin) && continues_comment(r, comment)) {
+  } else if (begins_line(r, comment->begin) && continues_comment(r, comment)) {
     r->trailing->next = comment;
     r->trailing = comment;
   } else {
@@ -114,8 +117,8 @@ static void read_comment(reader *r, size_t begin, size_t end, size_t from) {
   if (comment == NULL) return;
   *comment = (tnm_comment){.begin = begin,
                            .end = trim_end(r, begin, end),
-                           .column = column_of(r, begin),
-                           .blank = lines_between(r, from, begin) > 1};
+                           .column = find_column(r, begin),
+                           .blank = count_lines_between(r, from, begin) > 1};
   attach_comment(r, comment, from);
 }
 
@@ -143,12 +146,13 @@ static tnm_syntax *new_node(reader *r) {
   return node;
 }
 
-/* Attaches the comments before a key or an item. Comments at the top of a
- * document remain there for any order of entries. */
+/* Attaches the comments before a key or an item to its node. Comments at the
+ * top of a document stay at the top, so that they do not move when entries are
+ * sorted. */
 static void attach_before(reader *r, tnm_syntax *node, size_t begin) {
   const char *dash = memchr(r->text + r->end, '-', begin - r->end);
   const size_t to = dash != NULL ? (size_t)(dash - r->text) : begin;
-  const size_t lines = lines_between(r, r->end, to);
+  const size_t lines = count_lines_between(r, r->end, to);
   node->blank = lines > 1;
   node->broken = lines > 0;
   if (r->page != NULL && !r->begun) {
@@ -172,8 +176,8 @@ static void link_child(tnm_syntax *parent, tnm_syntax *node) {
   ++parent->n;
 }
 
-/* Creates the node of a value that begins: of the key before it, an item, a
- * root. */
+/* Creates the node for a value that begins at `begin`: the value of the last
+ * key, a list item, or the root of the document. */
 static tnm_syntax *begin_value(reader *r, size_t begin, bool below) {
   level *parent = r->depth > 0 ? &r->levels[r->depth - 1] : NULL;
   tnm_syntax *node = parent != NULL ? parent->open : NULL;
@@ -201,7 +205,9 @@ static bool expects_key(const reader *r) {
          parent->open == NULL;
 }
 
-/* Like in tree.c: in `{doc: Any shape, any strides}` the text continues. */
+/* Tests whether a scalar continues the prose before it, as in tree.c: in `{doc:
+ * Any shape, any strides}` YAML ends the text at the comma, but the text
+ * continues. */
 static bool continues_prose(const reader *r, size_t begin, size_t end) {
   static const char *const keys[] = {"doc", "summary", "say", "why"};
   const level *parent = r->depth > 0 ? &r->levels[r->depth - 1] : NULL;
@@ -218,7 +224,7 @@ static bool continues_prose(const reader *r, size_t begin, size_t end) {
 static void read_key(reader *r, const yaml_event_t *event, size_t begin,
                      size_t end) {
   if (memchr(r->text + r->end, '?', begin - r->end) != NULL ||
-      lines_between(r, begin, end) > 0)
+      count_lines_between(r, begin, end) > 0)
     r->page->odd_keys = true;
   read_comments(r, begin);
   tnm_syntax *node = new_node(r);
@@ -233,19 +239,19 @@ static void read_key(reader *r, const yaml_event_t *event, size_t begin,
   r->end = end;
 }
 
-/* Blanks at the beginning of the first line of a `|` text. */
-static size_t indent_of_text(const reader *r, size_t at, size_t end) {
+/* Number of blanks at the begin of the first line of a `|` text. */
+static size_t find_text_indent(const reader *r, size_t at, size_t end) {
   size_t blanks = 0;
   for (; at < end && strchr(" \r\n", r->text[at]) != NULL; ++at)
     blanks = r->text[at] == ' ' ? blanks + 1 : 0;
   return blanks;
 }
 
-/* The end without the empty lines below. Blanks at the end of a line belong to
- * the text, and so does a line of blanks that is longer than the
- * indentation. */
-static size_t end_of_text(const reader *r, size_t at, size_t end) {
-  const size_t indent = indent_of_text(r, at, end);
+/* Returns the end of a `|` text without the empty lines after it. Blanks at the
+ * end of a line belong to the text, and so does a line of blanks that is longer
+ * than the indentation. */
+static size_t find_text_end(const reader *r, size_t at, size_t end) {
+  const size_t indent = find_text_indent(r, at, end);
   for (;;) {
     size_t begin = end;
     while (begin > at && strchr(" \r", r->text[begin - 1]) != NULL) --begin;
@@ -256,8 +262,8 @@ static size_t end_of_text(const reader *r, size_t at, size_t end) {
   }
 }
 
-/* Ends a `|` text. Its first line may contain a comment. Blank lines below the
- * text do not belong to it, unless `+` keeps them. */
+/* Ends the node of a `|` text. The line with the `|` may end in a comment.
+ * Empty lines after the text do not belong to it, unless `+` keeps them. */
 static void end_block_scalar(reader *r, tnm_syntax *node) {
   size_t eol = node->begin;
   while (eol < node->end && r->text[eol] != '\n') ++eol;
@@ -271,15 +277,15 @@ static void end_block_scalar(reader *r, tnm_syntax *node) {
     node->trail = NULL;
   }
   if (memchr(r->text + node->begin, '+', header - node->begin) == NULL)
-    node->end = end_of_text(r, eol, node->end);
+    node->end = find_text_end(r, eol, node->end);
   r->end = node->end;
   r->touched = NULL;
   r->trailing = NULL;
 }
 
 static void read_scalar(reader *r, const yaml_event_t *event) {
-  const size_t begin = to_byte(r, event->start_mark.index);
-  const size_t end = to_byte(r, event->end_mark.index);
+  const size_t begin = convert_to_bytes(r, event->start_mark.index);
+  const size_t end = convert_to_bytes(r, event->end_mark.index);
   const yaml_scalar_style_t style = event->data.scalar.style;
   if (continues_prose(r, begin, end)) {
     level *parent = &r->levels[r->depth - 1];
@@ -315,22 +321,22 @@ static void open_level(reader *r, const yaml_event_t *event, int kind) {
       kind == TNM_MAP
           ? event->data.mapping_start.style == YAML_FLOW_MAPPING_STYLE
           : event->data.sequence_start.style == YAML_FLOW_SEQUENCE_STYLE;
-  const size_t begin = to_byte(r, event->start_mark.index);
+  const size_t begin = convert_to_bytes(r, event->start_mark.index);
   tnm_syntax *node = begin_value(r, begin, flow);
   if (node == NULL || r->depth > TNM_MAX_DEPTH) return;
   node->kind = kind;
   node->flow = flow;
   node->begin = begin;
-  node->column = column_of(r, begin);
+  node->column = find_column(r, begin);
   r->levels[r->depth++] = (level){.node = node};
   if (!flow) return;
   ++r->flow;
-  r->end = to_byte(r, event->end_mark.index);
+  r->end = convert_to_bytes(r, event->end_mark.index);
   r->touched = node;
 }
 
-/* Ends a block. Comments below it with the same indentation belong to its end;
- * comments further left belong to the next entry. */
+/* Ends the node of a block. Comments after it with the same indentation belong
+ * to the end of the block; comments further left belong to the next entry. */
 static void end_block(reader *r, tnm_syntax *node) {
   const tnm_syntax *parent = r->depth > 0 ? r->levels[r->depth - 1].node : NULL;
   uint32_t least = node->column;
@@ -349,14 +355,14 @@ static void end_block(reader *r, tnm_syntax *node) {
 
 static void close_level(reader *r, const yaml_event_t *event) {
   tnm_syntax *node = r->levels[r->depth - 1].node;
-  read_comments(r, to_byte(r, event->start_mark.index));
+  read_comments(r, convert_to_bytes(r, event->start_mark.index));
   --r->depth;
   if (!node->flow) {
     end_block(r, node);
     return;
   }
   --r->flow;
-  node->end = to_byte(r, event->end_mark.index);
+  node->end = convert_to_bytes(r, event->end_mark.index);
   r->end = node->end;
   r->touched = node;
 }
@@ -365,7 +371,7 @@ static void close_level(reader *r, const yaml_event_t *event) {
 
 static void start_document(reader *r, const yaml_event_t *event) {
   r->page = NULL;
-  read_comments(r, to_byte(r, event->start_mark.index));
+  read_comments(r, convert_to_bytes(r, event->start_mark.index));
   tnm_page *page = tn__arena_alloc(r->arena, sizeof *page);
   if (page == NULL) return;
   *page = (tnm_page){.marked = !event->data.document_start.implicit};
@@ -378,12 +384,12 @@ static void start_document(reader *r, const yaml_event_t *event) {
   if (!page->marked) return;
   page->above = r->pending;
   r->pending = NULL;
-  r->end = to_byte(r, event->end_mark.index);
+  r->end = convert_to_bytes(r, event->end_mark.index);
 }
 
-/* Attaches comments below a root that is no block. */
+/* Ends a document. Attaches the comments after a root that is no block. */
 static void end_document(reader *r, const yaml_event_t *event) {
-  read_comments(r, to_byte(r, event->start_mark.index));
+  read_comments(r, convert_to_bytes(r, event->start_mark.index));
   if (r->page != NULL && r->page->root != NULL)
     append_comment(&r->page->root->tail, r->pending);
   r->pending = NULL;

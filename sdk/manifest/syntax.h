@@ -9,7 +9,7 @@
 
 #include "front.h"
 
-/* One comment: from its `#` to the last character that is no blank. */
+/* One comment, from its `#` to its last character that is no blank. */
 typedef struct tnm_comment {
   struct tnm_comment *next;
   size_t begin; /* bytes in the file */
@@ -26,21 +26,25 @@ typedef struct tnm_syntax {
   size_t n;
   int kind;         /* TNM_SCALAR, TNM_LIST, TNM_MAP */
   bool plain;       /* a scalar without quotes */
-  bool joined;      /* prose with commas, which YAML splits into several keys */
+  bool joined;      /* the node is prose with commas, which YAML splits into
+                       several keys */
   bool flow;        /* a list or mapping in brackets */
   bool block;       /* a scalar after `|` or `>` */
   bool commented;   /* brackets that contain a comment */
-  bool broken;      /* in brackets: begins on a line of its own */
+  bool broken;      /* the node is in brackets and begins on a line of its own
+                     */
   bool blank;       /* after an empty line */
   const char *name; /* the key as text, or NULL */
   size_t key;       /* the key as written; key_end is key if there is none */
   size_t key_end;
   size_t begin; /* the value as written, for a scalar and for brackets */
   size_t end;
-  uint32_t column; /* of a block's first key or dash or of a bracket, from 1; of
-                      a scalar: that of its entry */
+  uint32_t column; /* column from 1: of the first key or dash of a block, or of
+                      an opening bracket; for a scalar, the column of its entry
+                      */
   tnm_comment *before; /* lines above it */
-  tnm_comment *head;   /* after a key or a `|` with a value below */
+  tnm_comment *head;   /* comment on the line of a key or a `|`, if the value
+                          begins on the next line */
   tnm_comment *trail;  /* after its last line */
   tnm_comment *tail;   /* lines below the last child of a block */
 } tnm_syntax;
@@ -49,7 +53,7 @@ typedef struct tnm_syntax {
 typedef struct tnm_page {
   struct tnm_page *next;
   bool marked;        /* begins with `---` */
-  bool odd_keys;      /* a key after `?`, or of several lines */
+  bool odd_keys;      /* at least one key follows a `?` or has several lines */
   tnm_comment *above; /* lines before the `---` */
   tnm_comment *mark;  /* after the `---` */
   tnm_comment *top;   /* lines before the first entry */

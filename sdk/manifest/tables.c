@@ -8,7 +8,8 @@
 
 #define N_OF(array) (sizeof(array) / sizeof *(array))
 
-/* One entry of a list of members. S is set around each list. */
+/* PLACE and the macros below make one entry of a list of members. The macro S
+ * is the name of the struct, and is set around each list. */
 #define PLACE(f) (uint16_t) offsetof(S, f), (uint16_t)sizeof(((S *)0)->f)
 #define SCALAR(form, f) \
   { #f, form, PLACE(f), 0, NULL, NULL, 0 }
@@ -256,7 +257,8 @@ static const tnm_member dependency_members[] = {SCALAR(TNM_U32, release),
 static const tnm_table table_dependency =
     GROWING(tn_dependency, 16, dependency_members, 0);
 
-/* abi_major and abi_minor come first: the reader looks them up there. */
+/* abi_major and abi_minor come first, because the reader of an encoding expects
+ * them there. */
 #define S tn_plugin
 static const tnm_member plugin_members[] = {
     SCALAR(TNM_U32, abi_major),
@@ -276,8 +278,8 @@ static const tnm_member plugin_members[] = {
 const tnm_table tnm_table_plugin =
     GROWING(tn_plugin, 128, plugin_members, RESERVED(tn_plugin));
 
-/* These sizes come from the first ABI with the struct and remain when a struct
- * grows. */
+/* Sizes of structs in the first ABI that has the struct. They stay the same
+ * when a later ABI adds members. */
 _Static_assert(sizeof(tn_field) >= 128 && sizeof(tn_arg) >= 120 &&
                    sizeof(tn_dtype_var) >= 24 && sizeof(tn_require) >= 24 &&
                    sizeof(tn_input_gradient) >= 32 &&

@@ -45,25 +45,28 @@ typedef struct tnm_member {
 } tnm_member;
 
 struct tnm_table {
-  uint16_t size;       /* size of the struct in this library */
-  uint16_t first_size; /* in ABI 0.0, the least that is accepted; 0: frozen, the
-                          struct has no struct_size */
+  uint16_t size;        /* size of the struct in this library */
+  uint16_t first_size;  /* least accepted size: that in the first ABI with the
+                           struct; 0: the struct never grows and has no
+                           struct_size */
   uint16_t size_offset; /* of struct_size */
   uint16_t n_members;
   uint16_t reserved; /* offset of an unused u32; 0: none */
   const tnm_member *members;
 };
 
-/* The first members of tn_plugin are versions. The encoding contains those of
- * the generator, so that its reader knows the format. Note and descriptor
- * contain those of the op.h that the plugin was compiled with. */
+/* Indices of the version members, which are first in tn_plugin. An encoding
+ * contains the version of its generator, so that its reader knows the format.
+ * Note and descriptor contain the version of the op.h that the plugin was
+ * compiled with. */
 enum { TNM_PLUGIN_VERSIONS = 3 };
 
 extern const tnm_table tnm_table_plugin;
 extern const tnm_table tnm_table_op;
 
-/* Inline, because these functions run for every member of every plugin at load.
- * Tests whether the writer of `object` knew the member. */
+/* Tests whether the writer of `object` knew the member. This function and the
+ * next ones are inline, because they run for every member of every plugin at
+ * load. */
 static inline bool tnm_has_member(const tnm_table *table, const void *object,
                                   const tnm_member *m) {
   uint32_t size = table->size;
@@ -80,8 +83,9 @@ static inline int64_t tnm_unzigzag(uint64_t raw) {
   return (int64_t)(raw >> 1) ^ -(int64_t)(raw & 1);
 }
 
-/* A scalar as the number that the codec writes: signed values in zigzag,
- * doubles as their bits. 0 if the object does not have the member. */
+/* Returns the value of a scalar member as the number that the codec writes:
+ * signed values in zigzag, doubles as their bits. Returns 0 if the object does
+ * not have the member. */
 static inline uint64_t tnm_get_scalar(const tnm_table *table,
                                       const void *object, const tnm_member *m) {
   const char *place = (const char *)object + m->offset;
@@ -98,8 +102,9 @@ static inline uint64_t tnm_get_scalar(const tnm_table *table,
 
 void tnm_set_scalar(void *object, const tnm_member *m, uint64_t raw);
 
-/* Member of pointer type, and the length of an array. NULL and 0 if the object
- * does not have it. */
+/* tnm_get_pointer returns the value of a pointer member, tnm_get_count the
+ * length of an array member. They return NULL and 0 if the object does not have
+ * the member. */
 const void *tnm_get_pointer(const tnm_table *table, const void *object,
                             const tnm_member *m);
 uint32_t tnm_get_count(const tnm_table *table, const void *object,
@@ -110,28 +115,31 @@ const void *tnm_get_element(const tnm_member *m, const void *array, size_t i);
 
 /* -------------------------------------------------------- reading the bytes */
 
-/* A position in an encoding. After the first fault `why` is set and every read
- * returns zero without moving. */
+/* The state of reading an encoding. After the first fault, `why` is set, and
+ * every read returns zero and does not move. */
 typedef struct tnm_byte_reader {
   const uint8_t *begin;
   const uint8_t *at;
   const uint8_t *end; /* of the current struct */
   const char *why;
-  bool newer; /* written for a newer minor: structs may hold more */
-  bool older; /* written for an older minor: structs may end early */
+  bool newer; /* the writer had a newer minor version: structs may contain
+                 further members */
+  bool older; /* the writer had an older minor version: structs may end before
+                 some members */
 } tnm_byte_reader;
 
-/* Tests whether the writer's struct ended before this member: it counts as
- * zero. */
+/* Tests whether the current struct has ended before this member, because its
+ * writer was older. The member then counts as zero. */
 static inline bool tnm_read_ended(const tnm_byte_reader *reader,
                                   const tnm_table *table) {
   return reader->older && table->first_size && reader->at == reader->end;
 }
 
-/* n bytes, lowest first. */
+/* Reads a number of `n` bytes; the lowest byte is first. */
 uint64_t tnm_read_fixed(tnm_byte_reader *reader, size_t n);
 
-/* Nearly all integers are one byte. */
+/* Reads an integer of one or more bytes, up to `max`. tnm_read_varint calls it
+ * only for more than one byte, because nearly all integers have one. */
 uint64_t tnm_read_long_varint(tnm_byte_reader *reader, uint64_t max);
 static inline uint64_t tnm_read_varint(tnm_byte_reader *reader, uint64_t max) {
   if (!reader->why && reader->at < reader->end && *reader->at < 0x80 &&
@@ -154,12 +162,15 @@ typedef struct tnm_view {
 
 /* Checks the first byte and finds the version of the writer. */
 void tnm_byte_reader_open(tnm_byte_reader *reader, const void *bytes, size_t n);
-/* After the last read: TN_OK, or TN_PLUGIN with place and reason. */
+/* Ends the reading of an encoding. Returns TN_OK, or TN_PLUGIN with the place
+ * and the reason of the first fault. */
 tn_code tnm_byte_reader_close(const tnm_byte_reader *reader);
 tnm_view tnm_read_text(tnm_byte_reader *reader);
-/* An array's length, at most as large as the remaining bytes allow. */
+/* Reads the length of an array. A length that the remaining bytes cannot
+ * contain is a fault. */
 uint32_t tnm_read_count(tnm_byte_reader *reader, const tnm_member *m);
-/* Enters a growing struct's body; returns the outer end for `leave`. */
+/* Begins to read a struct that may grow. Returns the end of the outer struct,
+ * which tnm_read_leave needs. */
 const uint8_t *tnm_read_enter(tnm_byte_reader *reader, const tnm_table *table);
 void tnm_read_leave(tnm_byte_reader *reader, const tnm_table *table,
                     const uint8_t *outer);

@@ -6,7 +6,8 @@
 
 #include "front.h"
 
-static bool is_continued(const char *text, size_t n, size_t from, size_t to) {
+static bool has_continuation_bytes(const char *text, size_t n, size_t from,
+                                   size_t to) {
   if (to > n) return false;
   for (size_t i = from; i < to; ++i) {
     if (((unsigned char)text[i] & 0xc0u) != 0x80u) return false;
@@ -14,7 +15,7 @@ static bool is_continued(const char *text, size_t n, size_t from, size_t to) {
   return true;
 }
 
-static uint32_t continuation_bits(const char *text, size_t i) {
+static uint32_t read_continuation_bits(const char *text, size_t i) {
   return (unsigned char)text[i] & 0x3fu;
 }
 
@@ -27,10 +28,12 @@ size_t tnm_decode_utf8(const char *text, size_t n, uint32_t *out) {
     return 1;
   }
   size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || !is_continued(text, n, 1, length))
+  if (first < 0xc2 || first > 0xf4 ||
+      !has_continuation_bytes(text, n, 1, length))
     return 0;
   uint32_t c = first & (0xffu >> (length + 1));
-  for (size_t i = 1; i < length; ++i) c = c << 6 | continuation_bits(text, i);
+  for (size_t i = 1; i < length; ++i)
+    c = c << 6 | read_continuation_bits(text, i);
   bool overlong = (length == 3 && c < 0x800) || (length == 4 && c < 0x10000);
   if (overlong || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff)) return 0;
   *out = c;
@@ -63,14 +66,16 @@ int tnm_character_width(uint32_t character) {
   return is_in_ranges(wide, sizeof wide / sizeof *wide, character) ? 2 : 1;
 }
 
-/* Characters with a special meaning for YAML or a terminal: controls, and the
- * line ends that no editor counts. */
-static bool is_refused(uint32_t c) {
+/* Tests whether a manifest may not contain this character: control characters
+ * and U+FEFF, which terminals or YAML interpret, and the line ends U+2028 and
+ * U+2029, at which editors do not count a line. */
+static bool is_forbidden(uint32_t c) {
   return (c < 0x20 && c != '\n') || (c >= 0x7f && c < 0xa0) || c == 0x2028 ||
          c == 0x2029 || c == 0xfeff;
 }
 
-static void report_character(tnm_diags *diags, tnm_pos pos, uint32_t c) {
+static void report_forbidden_character(tnm_diags *diags, tnm_pos pos,
+                                       uint32_t c) {
   if (c == '\t') {
     tnm_diag_spec spec = {"E0003", pos, "tab"};
     size_t id = tnm_diag_add(diags, &spec, "tab character");
@@ -85,15 +90,16 @@ static void report_character(tnm_diags *diags, tnm_pos pos, uint32_t c) {
                         : "remove it; manifests are plain text");
 }
 
-static void report_byte(tnm_diags *diags, tnm_pos pos, char byte) {
+static void report_invalid_byte(tnm_diags *diags, tnm_pos pos, char byte) {
   tnm_diag_spec spec = {"E0002", pos, NULL};
   size_t id = tnm_diag_add(diags, &spec, "invalid UTF-8: byte 0x%02X",
                            (unsigned)(unsigned char)byte);
   tnm_diag_add_help(diags, id, "save the file as UTF-8");
 }
 
-/* A carriage return at the end of a line is skipped. */
-static bool ends_line(const char *text, size_t n, size_t at) {
+/* Tests whether a carriage return is the end of a line together with a line
+ * feed; such a carriage return is allowed. */
+static bool is_line_end(const char *text, size_t n, size_t at) {
   return text[at] == '\r' && at + 1 < n && text[at + 1] == '\n';
 }
 
@@ -104,11 +110,11 @@ bool tnm_text_check(tnm_diags *diags, uint32_t file, const char *text,
     uint32_t c;
     size_t length = tnm_decode_utf8(text + i, n - i, &c);
     if (length == 0) {
-      report_byte(diags, pos, text[i]);
+      report_invalid_byte(diags, pos, text[i]);
       return false;
     }
-    if (is_refused(c) && !ends_line(text, n, i)) {
-      report_character(diags, pos, c);
+    if (is_forbidden(c) && !is_line_end(text, n, i)) {
+      report_forbidden_character(diags, pos, c);
       return false;
     }
     i += length;

@@ -18,7 +18,7 @@ typedef struct level {
   const char *key; /* read, its value not yet */
   tnm_pos key_pos;
   size_t key_end; /* in the file */
-  bool dropped;   /* the key is invalid: its value is dropped */
+  bool dropped;   /* the last key is invalid, so its value will be dropped */
   bool flow;      /* a list in brackets */
 } level;
 
@@ -48,7 +48,7 @@ bool tnm_tree_has(const tnm_tree *map, const char *key) {
   return false;
 }
 
-static tnm_pos position_of(const builder *b, const yaml_event_t *event) {
+static tnm_pos get_event_position(const builder *b, const yaml_event_t *event) {
   tnm_pos pos = {.line = (uint32_t)event->start_mark.line + 1,
                  .column = (uint32_t)event->start_mark.column + 1,
                  .length = 1,
@@ -77,7 +77,8 @@ static void append_child(level *parent, tnm_tree *node) {
   ++parent->node->n;
 }
 
-/* Adds a value to its parent: to the list, after its key, or at the top. */
+/* Adds a value to its parent: to the end of a list, after the key of a mapping,
+ * or as the root of a document. */
 static bool place_value(builder *b, tnm_tree *node) {
   if (++b->n_values > TNM_MAX_VALUES)
     return report_too_many(b, node->pos, "values in one manifest",
@@ -113,8 +114,8 @@ static tnm_tree *new_node(builder *b, int kind, tnm_pos pos) {
 
 /* --------------------------------------------------------------------- keys */
 
-static bool refuse_text(builder *b, tnm_pos pos, const char *what,
-                        const char *help) {
+static bool reject_key_text(builder *b, tnm_pos pos, const char *what,
+                            const char *help) {
   tnm_diag_spec spec = {"E0005", pos, "outside of the subset"};
   size_t id = tnm_diag_add(b->diags, &spec, "manifests have no %s", what);
   tnm_diag_add_help(b->diags, id, "%s", help);
@@ -135,7 +136,7 @@ static void read_key(builder *b, const char *text, tnm_pos pos) {
   parent->key_pos = pos;
   parent->dropped = true;
   if (strcmp(text, "<<") == 0)
-    refuse_text(b, pos, "merge keys", "write the keys out");
+    reject_key_text(b, pos, "merge keys", "write the keys out");
   else if (first != NULL)
     report_duplicate(b, first, pos);
   else
@@ -151,7 +152,8 @@ static bool report_escape(builder *b, tnm_pos pos, unsigned char c) {
   return false;
 }
 
-/* Escapes in quotes may not produce the bytes that a file may not contain. */
+/* Checks that escapes in quotes do not represent characters that a manifest may
+ * not contain. */
 static bool check_escapes(builder *b, const yaml_event_t *event, tnm_pos pos) {
   const unsigned char *text = event->data.scalar.value;
   for (size_t i = 0; i < event->data.scalar.length; ++i) {
@@ -161,7 +163,7 @@ static bool check_escapes(builder *b, const yaml_event_t *event, tnm_pos pos) {
   return true;
 }
 
-static void place_within_quotes(builder *b, tnm_tree *node,
+static void set_quoted_position(builder *b, tnm_tree *node,
                                 const yaml_event_t *event) {
   yaml_scalar_style_t style = event->data.scalar.style;
   if (style != YAML_SINGLE_QUOTED_SCALAR_STYLE &&
@@ -172,7 +174,7 @@ static void place_within_quotes(builder *b, tnm_tree *node,
   if (node->one_line) tnm_diags_add_quoted(b->diags, node->pos, node->text);
 }
 
-static bool is_prose(const tnm_tree *node) {
+static bool is_prose_value(const tnm_tree *node) {
   static const char *const keys[] = {"doc", "summary", "say", "why"};
   if (node == NULL || node->kind != TNM_SCALAR || !node->plain) return false;
   for (size_t i = 0; i < sizeof keys / sizeof keys[0]; ++i)
@@ -180,7 +182,8 @@ static bool is_prose(const tnm_tree *node) {
   return false;
 }
 
-/* Tests whether YAML read the next text as a key without colon and value. */
+/* Tests whether the scalar is in braces and has neither colon nor value, so
+ * that YAML reads it as a key. */
 static bool is_bare_key(const builder *b, const yaml_event_t *event) {
   const level *parent = b->depth > 0 ? &b->levels[b->depth - 1] : NULL;
   return parent != NULL && parent->key != NULL && !parent->dropped &&
@@ -188,8 +191,9 @@ static bool is_bare_key(const builder *b, const yaml_event_t *event) {
          event->start_mark.index == parent->key_end;
 }
 
-/* Tests whether the previous value ended at a comma within its parentheses. */
-static bool is_cut(const builder *b, const yaml_event_t *event) {
+/* Tests whether a comma within parentheses has ended the previous value too
+ * early, as in `{shape: f(a, b)}`. */
+static bool is_cut_at_comma(const builder *b, const yaml_event_t *event) {
   const level *parent = b->depth > 0 ? &b->levels[b->depth - 1] : NULL;
   const tnm_tree *last = parent != NULL ? parent->last : NULL;
   int open = 0;
@@ -201,7 +205,7 @@ static bool is_cut(const builder *b, const yaml_event_t *event) {
   return open > 0;
 }
 
-static bool report_comma(builder *b) {
+static bool report_cut_value(builder *b) {
   tnm_pos pos = b->levels[b->depth - 1].last->pos;
   pos.column += pos.length;
   pos.length = 1;
@@ -212,11 +216,11 @@ static bool report_comma(builder *b) {
   return false;
 }
 
-/* In `{doc: Any shape, any strides}` YAML ends the text at the comma and reads
- * the rest as a key without colon and value. Prose contains commas, so there
- * the text continues. */
+/* Tests whether a scalar continues the prose before it. In `{doc: Any shape,
+ * any strides}` YAML ends the text at the comma and reads the rest as a key
+ * without colon and value. Prose contains commas, so the text continues. */
 static bool continues_prose(const builder *b, const yaml_event_t *event) {
-  return is_bare_key(b, event) && is_prose(b->levels[b->depth - 1].last);
+  return is_bare_key(b, event) && is_prose_value(b->levels[b->depth - 1].last);
 }
 
 static bool continue_prose(builder *b) {
@@ -230,14 +234,15 @@ static bool continue_prose(builder *b) {
 }
 
 static bool read_scalar(builder *b, const yaml_event_t *event) {
-  tnm_pos pos = position_of(b, event);
+  tnm_pos pos = get_event_position(b, event);
   if (continues_prose(b, event)) return continue_prose(b);
-  if (is_cut(b, event)) return report_comma(b);
+  if (is_cut_at_comma(b, event)) return report_cut_value(b);
   if (!check_escapes(b, event, pos)) return false;
   if (event->data.scalar.tag != NULL)
-    refuse_text(b, pos, "tags", "remove the `!`; the schema decides the types");
+    reject_key_text(b, pos, "tags",
+                    "remove the `!`; the schema decides the types");
   if (event->data.scalar.anchor != NULL)
-    refuse_text(b, pos, "anchors", "write the value out where it is used");
+    reject_key_text(b, pos, "anchors", "write the value out where it is used");
   char *text = tn__arena_text(b->arena, (const char *)event->data.scalar.value,
                               event->data.scalar.length);
   tnm_tree *node = new_node(b, TNM_SCALAR, pos);
@@ -245,7 +250,7 @@ static bool read_scalar(builder *b, const yaml_event_t *event) {
   node->text = text;
   node->plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
   node->one_line = event->end_mark.line == event->start_mark.line;
-  place_within_quotes(b, node, event);
+  set_quoted_position(b, node, event);
   if (!expects_key(b)) return place_value(b, node);
   b->levels[b->depth - 1].key_end = event->end_mark.index;
   read_key(b, text, node->pos);
@@ -254,7 +259,7 @@ static bool read_scalar(builder *b, const yaml_event_t *event) {
 
 /* ------------------------------------------------------- lists and mappings */
 
-static bool report_key_form(builder *b, tnm_pos pos) {
+static bool report_non_scalar_key(builder *b, tnm_pos pos) {
   tnm_diag_spec spec = {"E0004", pos, "a list or mapping"};
   size_t id = tnm_diag_add(b->diags, &spec, "a key must be a word");
   tnm_diag_add_help(b->diags, id,
@@ -263,17 +268,18 @@ static bool report_key_form(builder *b, tnm_pos pos) {
 }
 
 static bool open_level(builder *b, const yaml_event_t *event, int kind) {
-  tnm_pos pos = position_of(b, event);
+  tnm_pos pos = get_event_position(b, event);
   const yaml_char_t *tag = kind == TNM_MAP ? event->data.mapping_start.tag
                                            : event->data.sequence_start.tag;
   const yaml_char_t *anchor = kind == TNM_MAP
                                   ? event->data.mapping_start.anchor
                                   : event->data.sequence_start.anchor;
   if (tag != NULL)
-    refuse_text(b, pos, "tags", "remove the `!`; the schema decides the types");
+    reject_key_text(b, pos, "tags",
+                    "remove the `!`; the schema decides the types");
   if (anchor != NULL)
-    refuse_text(b, pos, "anchors", "write the value out where it is used");
-  if (expects_key(b)) return report_key_form(b, pos);
+    reject_key_text(b, pos, "anchors", "write the value out where it is used");
+  if (expects_key(b)) return report_non_scalar_key(b, pos);
   if (b->depth == TNM_MAX_DEPTH)
     return report_too_many(b, pos, "levels of nesting", TNM_MAX_DEPTH);
   tnm_tree *node = new_node(b, kind, pos);
@@ -284,7 +290,8 @@ static bool open_level(builder *b, const yaml_event_t *event, int kind) {
   return true;
 }
 
-/* Marks a list or mapping on one line as a whole. */
+/* Ends a list or mapping. If it is on one line, its position covers all of it.
+ */
 static void close_level(builder *b, const yaml_event_t *event) {
   tnm_tree *node = b->levels[--b->depth].node;
   uint32_t line = (uint32_t)event->end_mark.line + 1;
@@ -306,13 +313,13 @@ static bool start_document(builder *b, const yaml_event_t *event) {
   bool directive = event->data.document_start.version_directive != NULL ||
                    event->data.document_start.tag_directives.start !=
                        event->data.document_start.tag_directives.end;
-  return !directive || refuse_text(b, position_of(b, event), "`%` directives",
-                                   "remove the line");
+  return !directive || reject_key_text(b, get_event_position(b, event),
+                                       "`%` directives", "remove the line");
 }
 
 static bool refuse_alias(builder *b, const yaml_event_t *event) {
-  return refuse_text(b, position_of(b, event), "aliases",
-                     "write the value out; a pack is written `S...`");
+  return reject_key_text(b, get_event_position(b, event), "aliases",
+                         "write the value out; a pack is written `S...`");
 }
 
 static bool handle_event(builder *b, const yaml_event_t *event) {

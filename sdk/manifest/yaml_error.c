@@ -61,21 +61,23 @@ static const rewrite rewrites[] = {
      "indent every line of the text deeper than its key"},
 };
 
-static bool has_part(const char *text, const char *part) {
+static bool contains_text(const char *text, const char *part) {
   return text != NULL && strstr(text, part) != NULL;
 }
 
 static const rewrite *find_rewrite(const yaml_parser_t *parser) {
   for (size_t i = 0; i < sizeof rewrites / sizeof *rewrites; ++i) {
-    if (has_part(parser->problem, rewrites[i].problem) ||
-        has_part(parser->context, rewrites[i].problem))
+    if (contains_text(parser->problem, rewrites[i].problem) ||
+        contains_text(parser->context, rewrites[i].problem))
       return &rewrites[i];
   }
   return NULL;
 }
 
-/* The bytes from a position to the end of its line. */
-static const char *text_at(const tnm_diags *diags, tnm_pos pos, size_t *n) {
+/* Returns the text from a position to the end of its line; *n is its number of
+ * bytes. */
+static const char *get_rest_of_line(const tnm_diags *diags, tnm_pos pos,
+                                    size_t *n) {
   const char *text = tnm_diags_get_text(diags, pos.file, n);
   const char *end = text + *n;
   for (uint32_t line = 1; line < pos.line && text < end; ++text) {
@@ -101,14 +103,16 @@ static part trim_part(const char *from, const char *to) {
   return (part){from, (int)(to - from)};
 }
 
-/* `colon` ends the second operand; the condition begins after the `:` of the
- * key on the same line. */
-static bool help_select(tnm_diags *diags, size_t id, tnm_pos colon) {
+/* Adds a help line for `a ? b : c`, which YAML reads as a key, if the line
+ * contains it. `colon` is the position of its `:`; the condition `a` follows
+ * the `:` of the key on the same line. Returns false if it is something else.
+ */
+static bool add_select_help(tnm_diags *diags, size_t id, tnm_pos colon) {
   size_t n;
   tnm_pos start = {colon.line, 1, 1, colon.file};
-  const char *line = text_at(diags, start, &n);
+  const char *line = get_rest_of_line(diags, start, &n);
   const char *end = line + n;
-  const char *at = text_at(diags, colon, &n);
+  const char *at = get_rest_of_line(diags, colon, &n);
   const char *mark = memchr(line, '?', (size_t)(at - line));
   if (mark == NULL) return false;
   const char *from = mark;
@@ -135,14 +139,15 @@ typedef struct keyed {
   tnm_pos pos; /* of the key */
 } keyed;
 
-/* False if the line does not begin with a single word and a colon. */
-static bool find_key(const tnm_diags *diags, uint32_t file, uint32_t line,
-                     keyed *out) {
+/* Finds the key of a line. Returns false if the line does not begin with a
+ * single word and a colon. */
+static bool find_line_key(const tnm_diags *diags, uint32_t file, uint32_t line,
+                          keyed *out) {
   static const char word[] =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
   size_t n;
   tnm_pos pos = {line, 1, 1, file};
-  const char *text = text_at(diags, pos, &n);
+  const char *text = get_rest_of_line(diags, pos, &n);
   const char *end = text + n, *at = text;
   while (at < end &&
          (*at == ' ' || (*at == '-' && at + 1 < end && at[1] == ' ')))
@@ -155,15 +160,16 @@ static bool find_key(const tnm_diags *diags, uint32_t file, uint32_t line,
   return at > key && at < end && *at == ':';
 }
 
-/* A key that is indented deeper than the one above continues the value of that
- * one. False if the colon does not belong to such a key. */
-static bool report_indent(tnm_diags *diags, tnm_pos colon) {
+/* Reports a key that is indented deeper than the key on the line above, so that
+ * YAML reads it as a part of the value above. Returns false if the colon at
+ * `colon` does not belong to such a key. */
+static bool report_deeper_key(tnm_diags *diags, tnm_pos colon) {
   keyed key, above = {0};
-  if (!find_key(diags, colon.file, colon.line, &key) ||
+  if (!find_line_key(diags, colon.file, colon.line, &key) ||
       key.pos.column + key.pos.length != colon.column)
     return false;
   uint32_t line = colon.line - 1;
-  while (line > 0 && !find_key(diags, colon.file, line, &above)) --line;
+  while (line > 0 && !find_line_key(diags, colon.file, line, &above)) --line;
   if (line == 0 || above.pos.column >= key.pos.column) return false;
   tnm_diag_spec spec = {"E0004", key.pos, "read as more of its value"};
   size_t id =
@@ -177,39 +183,42 @@ static bool report_indent(tnm_diags *diags, tnm_pos colon) {
 static void report_colon(tnm_diags *diags, tnm_pos pos) {
   tnm_diag_spec spec = {"E0004", pos, "read as a mapping"};
   size_t id = tnm_diag_add(diags, &spec, "`:` ends this YAML value");
-  if (!help_select(diags, id, pos))
+  if (!add_select_help(diags, id, pos))
     tnm_diag_add_help(diags, id,
                       "put a value that holds `: ` in double quotes");
 }
 
-static void report_character(tnm_diags *diags, tnm_pos pos, uint32_t c) {
+static void report_bad_first_character(tnm_diags *diags, tnm_pos pos,
+                                       uint32_t c) {
   tnm_diag_spec spec = {"E0004", pos, NULL};
   size_t id =
       tnm_diag_add(diags, &spec, "`%c` cannot begin a YAML value", (char)c);
   tnm_diag_add_help(diags, id, "put the value in double quotes");
 }
 
-static tnm_pos position_of(uint32_t file, yaml_mark_t mark) {
+static tnm_pos convert_position(uint32_t file, yaml_mark_t mark) {
   return (tnm_pos){.line = (uint32_t)mark.line + 1,
                    .column = (uint32_t)mark.column + 1,
                    .length = 1,
                    .file = file};
 }
 
-/* An unclosed bracket is marked where it opens. */
-static bool is_open(const yaml_parser_t *parser) {
-  return has_part(parser->problem, "could not find expected ':'") ||
-         has_part(parser->context, "quoted scalar");
+/* Tests whether the error is an unclosed bracket. The message then points to
+ * the opening bracket. */
+static bool is_open_bracket(const yaml_parser_t *parser) {
+  return contains_text(parser->problem, "could not find expected ':'") ||
+         contains_text(parser->context, "quoted scalar");
 }
 
-/* A `[` or `{` of an earlier line has no end, whatever this line contains. */
-static bool is_open_flow(const yaml_parser_t *parser) {
-  return has_part(parser->problem, "did not find expected ',' or") &&
+/* Tests whether a `[` or `{` on an earlier line is not closed. Then the content
+ * of the current line is not the mistake. */
+static bool is_open_on_earlier_line(const yaml_parser_t *parser) {
+  return contains_text(parser->problem, "did not find expected ',' or") &&
          parser->context_mark.line < parser->problem_mark.line;
 }
 
-/* libyaml counts a line after the last one even if the text does not end in a
- * line end; then the position is after the last character. */
+/* Returns a position that is within the text. libyaml may report the line after
+ * the last one; then the result is the position after the last character. */
 static tnm_pos clamp_to_text(const tnm_diags *diags, tnm_pos pos) {
   size_t n;
   uint32_t line = 1, column = 1, c;
@@ -227,17 +236,20 @@ static tnm_pos clamp_to_text(const tnm_diags *diags, tnm_pos pos) {
   return pos;
 }
 
-/* Help for a missing bracket: at the end of the line before the error, or
- * before another kind of bracket. */
-static bool help_bracket(tnm_diags *diags, size_t id, tnm_pos pos,
-                         const yaml_parser_t *parser) {
-  const char missing = has_part(parser->problem, "'}'") ? '}' : ']';
+/* Adds a help line if the error is a missing bracket: "add `]` at the end of
+ * line 3", or "add `]` before this" if a bracket of another kind is at the
+ * position of the error. Returns false if no bracket is missing. */
+static bool add_bracket_help(tnm_diags *diags, size_t id, tnm_pos pos,
+                             const yaml_parser_t *parser) {
+  const char missing = contains_text(parser->problem, "'}'") ? '}' : ']';
   size_t n;
-  const char *text = text_at(diags, pos, &n);
-  if (!has_part(parser->problem, "did not find expected ',' or")) return false;
-  if (is_open_flow(parser)) {
+  const char *text = get_rest_of_line(diags, pos, &n);
+  if (!contains_text(parser->problem, "did not find expected ',' or"))
+    return false;
+  if (is_open_on_earlier_line(parser)) {
     const uint32_t noticed = (uint32_t)parser->problem_mark.line + 1;
-    tnm_diag_add_place(diags, id, position_of(pos.file, parser->context_mark),
+    tnm_diag_add_place(diags, id,
+                       convert_position(pos.file, parser->context_mark),
                        "opened here");
     tnm_diag_add_help(diags, id, "add `%c` at the end of line %u", missing,
                       (unsigned)(noticed > pos.line ? pos.line : pos.line - 1));
@@ -248,34 +260,34 @@ static bool help_bracket(tnm_diags *diags, size_t id, tnm_pos pos,
   return true;
 }
 
-static void report_known(tnm_diags *diags, tnm_pos pos,
-                         const yaml_parser_t *parser) {
+static void report_known_problem(tnm_diags *diags, tnm_pos pos,
+                                 const yaml_parser_t *parser) {
   const rewrite *known = find_rewrite(parser);
   tnm_diag_spec spec = {known == NULL ? "E0004" : known->code, pos, NULL};
   size_t id =
       tnm_diag_add(diags, &spec, "%s",
                    known == NULL ? "this is not valid YAML" : known->text);
-  if (!help_bracket(diags, id, pos, parser) && known != NULL)
+  if (!add_bracket_help(diags, id, pos, parser) && known != NULL)
     tnm_diag_add_help(diags, id, "%s", known->help);
 }
 
 void tnm_report_yaml_error(tnm_diags *diags, uint32_t file,
                            const yaml_parser_t *parser) {
-  bool open = is_open(parser);
-  tnm_pos pos =
-      position_of(file, open ? parser->context_mark : parser->problem_mark);
+  bool open = is_open_bracket(parser);
+  tnm_pos pos = convert_position(
+      file, open ? parser->context_mark : parser->problem_mark);
   pos = clamp_to_text(diags, pos);
   size_t n;
-  const char *text = text_at(diags, pos, &n);
-  bool colon = has_part(parser->problem, "did not find expected ',' or") &&
-               n > 0 && text[0] == ':' && !is_open_flow(parser);
+  const char *text = get_rest_of_line(diags, pos, &n);
+  bool colon = contains_text(parser->problem, "did not find expected ',' or") &&
+               n > 0 && text[0] == ':' && !is_open_on_earlier_line(parser);
   const bool block =
-      has_part(parser->problem, "mapping values are not allowed");
-  if (block && report_indent(diags, pos)) return;
+      contains_text(parser->problem, "mapping values are not allowed");
+  if (block && report_deeper_key(diags, pos)) return;
   if (colon || block)
     report_colon(diags, pos);
-  else if (has_part(parser->problem, "cannot start any token") && n > 0)
-    report_character(diags, pos, (unsigned char)text[0]);
+  else if (contains_text(parser->problem, "cannot start any token") && n > 0)
+    report_bad_first_character(diags, pos, (unsigned char)text[0]);
   else
-    report_known(diags, pos, parser);
+    report_known_problem(diags, pos, parser);
 }
