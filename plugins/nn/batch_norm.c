@@ -299,7 +299,7 @@ static const pass forward_pass = {
     finish_forward,
     {NN_LOOPS(scale_plane), NN_LOOPS(scale_columns)}};
 
-static int uses_batch(const tn_frame *call) {
+static int has_batch_statistics(const tn_frame *call) {
   return (call->flags & TN_CALL_TRAIN) &&
          !nn_batch_norm_params_of(call)->use_global_stats;
 }
@@ -317,7 +317,7 @@ static void move_average(const batch_work *w, uint32_t aux, int batch) {
 /* Updates moving averages and writes hidden outputs. */
 static void publish_results(const batch_work *w) {
   const tn_frame *call = w->call;
-  if (uses_batch(call) && count_elements(w) > 0) {
+  if (has_batch_statistics(call) && count_elements(w) > 0) {
     move_average(w, NN_BATCH_NORM_AUX_MOVING_MEAN, MEAN);
     move_average(w, NN_BATCH_NORM_AUX_MOVING_VAR, VAR);
   }
@@ -335,7 +335,7 @@ int32_t nn_batch_norm(const tn_frame *call) {
 
 int32_t nn_batch_norm_forward(const tn_frame *call, tn_kernel_body *after) {
   const tn_tensor *out = &call->out[NN_BATCH_NORM_OUT_OUT];
-  const int batch = uses_batch(call);
+  const int batch = has_batch_statistics(call);
   int32_t code = TN_OK;
   nn_wide_operands wide;
   batch_work w = make_work(call, &forward_pass, &wide);
@@ -434,7 +434,7 @@ int32_t nn_batch_norm_backward(const tn_frame *call) {
   w.in[1] = data->data ? nn_widen_input(&wide, data) : w.in[0];
   char *factor =
       nn_locate_wide_output(&wide, to, call->req[NN_BATCH_NORM_IN_DATA]);
-  const int batch = uses_batch(call);
+  const int batch = has_batch_statistics(call);
   int32_t code = TN_OK;
   read_gamma(&w, &call->in[NN_BATCH_NORM_BACKWARD_IN_GAMMA]);
   read_values(&w, MEAN, &call->in[NN_BATCH_NORM_BACKWARD_OUT_MEAN], 0);

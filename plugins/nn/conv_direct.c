@@ -27,7 +27,7 @@ enum {
   MOST_SUMS =
       1 << 13, /* largest weight, in elements, whose gradient is summed here */
   FEW = 16,    /* filters from which vectors of filters are faster */
-  WIDE = 32,   /* computed planes from which is_deep is true */
+  WIDE = 32,   /* computed planes, for has_many_products */
   DEEP = 150,  /* and least number of products for an element */
   PIECE = 1 << 17, /* bytes of a slice's copy of an image, about */
   LARGE = 3 << 18, /* the same for the gradient of weight, whose sums are
@@ -262,7 +262,8 @@ static void store_lines(const plan *p, const float *from, float *to,
 }
 
 /* Computes a slice: `lines` lines of an image from `line` on. */
-static void run_lines(const plan *p, int64_t image, int64_t line, float *room) {
+static void compute_lines(const plan *p, int64_t image, int64_t line,
+                          float *room) {
   const nn_conv *c = p->conv;
   const nn_conv_arrays *a = p->arrays;
   const int64_t group = image % c->groups;
@@ -296,7 +297,7 @@ static int32_t run_slice(void *arg, int64_t begin, int64_t end) {
   float *room = (float *)(void *)nn_locate_workspace(&p->workspaces, slot);
   memset(room + count_copied(p) - SLACK, 0, SLACK * sizeof *room);
   for (int64_t s = begin; s < end; ++s)
-    run_lines(p, s / p->down, s % p->down * p->lines, room);
+    compute_lines(p, s / p->down, s % p->down * p->lines, room);
   nn_release_workspace(&p->workspaces, slot);
   return TN_OK;
 }
@@ -322,7 +323,7 @@ static uint64_t count_windows_bytes(const nn_conv *c, int back) {
 /* Whether vectors of planes are faster: an element has many products, and there
  * are many planes. Vectors of windows would compute unused windows across the
  * ends of lines. */
-static int is_deep(const nn_conv *c, int back) {
+static int has_many_products(const nn_conv *c, int back) {
   const int64_t made = back ? c->channels : c->filters;
   const int64_t read = back ? c->filters : c->channels;
   return made >= WIDE && read * c->taps >= DEEP;
@@ -349,8 +350,8 @@ static int32_t run_pass(const nn_conv *c, const nn_conv_arrays *arrays, int add,
     a.data += n * c->groups * c->channels * c->in_size * c->bytes;
     a.out += n * c->groups * c->filters * c->out_size * c->bytes;
   }
-  return is_deep(c, back) ? nn_conv_tiles.passes[pass](&rest, &a, add)
-                          : run_windows(&rest, &a, add, back);
+  return has_many_products(c, back) ? nn_conv_tiles.passes[pass](&rest, &a, add)
+                                    : run_windows(&rest, &a, add, back);
 }
 
 static uint64_t count_pass_bytes(const nn_conv *c, int back) {
@@ -359,7 +360,7 @@ static uint64_t count_pass_bytes(const nn_conv *c, int back) {
   const int pass = back ? NN_CONV_DATA : NN_CONV_FORWARD;
   const uint64_t room = n > 0 ? nn_direct_count_images_bytes(c, back) : 0;
   if (rest.images == 0) return room;
-  const uint64_t more = is_deep(c, back)
+  const uint64_t more = has_many_products(c, back)
                             ? nn_conv_tiles.count_bytes(&rest, pass)
                             : count_windows_bytes(&rest, back);
   return room > more ? room : more;
@@ -369,13 +370,13 @@ static int32_t run_forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
   return run_pass(c, a, add, 0);
 }
 
-static int has_steps(const nn_conv *c) {
+static int has_strides(const nn_conv *c) {
   return c->window.stride[1] != 1 || c->window.stride[2] != 1;
 }
 
 static int32_t compute_data_gradient(const nn_conv *c, const nn_conv_arrays *a,
                                      int add) {
-  if (has_steps(c)) return nn_conv_panels.passes[NN_CONV_DATA](c, a, add);
+  if (has_strides(c)) return nn_conv_panels.passes[NN_CONV_DATA](c, a, add);
   return run_pass(c, a, add, 1);
 }
 
@@ -525,7 +526,7 @@ static int32_t compute_weight_gradient(const nn_conv *c,
 
 static uint64_t count_workspace_bytes(const nn_conv *c, int pass) {
   const int back = pass == NN_CONV_DATA;
-  if (back && has_steps(c)) return nn_conv_panels.count_bytes(c, pass);
+  if (back && has_strides(c)) return nn_conv_panels.count_bytes(c, pass);
   if (pass == NN_CONV_WEIGHT && !has_few_sums(c))
     return nn_conv_tiles.count_bytes(c, pass);
   if (pass == NN_CONV_WEIGHT) {

@@ -70,9 +70,9 @@ static char *find_line(const nn_conv *c, const row_tap *t, int64_t z,
 
 /* Calls `move` or `skip` for windows `x` of a line; `line` is NULL if the
  * element is padding in all of them. */
-TN_KERNEL_BODY void move_line(const nn_conv *c, const row_tap *t, nn_range x,
-                              char *line, char *to, line_fn *move,
-                              gap_fn *skip) {
+TN_KERNEL_BODY void visit_line(const nn_conv *c, const row_tap *t, nn_range x,
+                               char *line, char *to, line_fn *move,
+                               gap_fn *skip) {
   const nn_window *w = &c->window;
   const int64_t begin =
       line ? nn_min(nn_max(t->inside.begin, x.begin), x.end) : x.end;
@@ -87,9 +87,9 @@ TN_KERNEL_BODY void move_line(const nn_conv *c, const row_tap *t, nn_range x,
   if (x.end > end) skip(to + (end - x.begin) * c->bytes, x.end - end);
 }
 
-/* Calls move_line for all rows of a panel, one line of windows at a time. */
-TN_KERNEL_BODY void move_panel(const nn_conv *c, const panel *p, line_fn *move,
-                               gap_fn *skip) {
+/* Calls visit_line for all rows of a panel, one line of windows at a time. */
+TN_KERNEL_BODY void visit_panel(const nn_conv *c, const panel *p, line_fn *move,
+                                gap_fn *skip) {
   const nn_window *w = &c->window;
   char *to = p->to;
   for (int64_t r = p->row; r < p->row + p->rows; ++r) {
@@ -98,14 +98,15 @@ TN_KERNEL_BODY void move_panel(const nn_conv *c, const panel *p, line_fn *move,
     for (int64_t left = p->n; left > 0; x = 0, ++y) {
       const int64_t n = nn_min(w->out[2] - x, left);
       char *line = find_line(c, &t, y / w->out[1], y % w->out[1]);
-      move_line(c, &t, (nn_range){x, x + n}, line, to, move, skip);
+      visit_line(c, &t, (nn_range){x, x + n}, line, to, move, skip);
       to += n * c->bytes;
       left -= n;
     }
   }
 }
 
-TN_KERNEL_BODY void gather_4(char *to, char *from, int64_t n, int64_t step) {
+TN_KERNEL_BODY void gather_4_bytes(char *to, char *from, int64_t n,
+                                   int64_t step) {
   const uint32_t *f = (const void *)from;
   uint32_t *t = (void *)to;
   if (step == 1)
@@ -116,17 +117,18 @@ TN_KERNEL_BODY void gather_4(char *to, char *from, int64_t n, int64_t step) {
     for (int64_t i = 0; i < n; ++i) t[i] = f[i * step];
 }
 
-TN_KERNEL_BODY void gather_8(char *to, char *from, int64_t n, int64_t step) {
+TN_KERNEL_BODY void gather_8_bytes(char *to, char *from, int64_t n,
+                                   int64_t step) {
   const uint64_t *f = (const void *)from;
   uint64_t *t = (void *)to;
   for (int64_t i = 0; i < n; ++i) t[i] = f[i * step];
 }
 
-TN_KERNEL_BODY void clear_4(char *to, int64_t n) {
+TN_KERNEL_BODY void clear_4_bytes(char *to, int64_t n) {
   memset(to, 0, (size_t)n * 4);
 }
 
-TN_KERNEL_BODY void clear_8(char *to, int64_t n) {
+TN_KERNEL_BODY void clear_8_bytes(char *to, int64_t n) {
   memset(to, 0, (size_t)n * 8);
 }
 
@@ -145,7 +147,7 @@ TN_KERNEL_BODY void scatter_f64(char *from, char *to, int64_t n, int64_t step) {
   for (int64_t i = 0; i < n; ++i) t[i * step] += f[i];
 }
 
-TN_KERNEL_BODY void skip_gap(char *to, int64_t n) {
+TN_KERNEL_BODY void ignore_gap(char *to, int64_t n) {
   (void)to, (void)n;
 }
 
@@ -154,16 +156,17 @@ typedef void panel_fn(const nn_conv *c, const panel *p);
 
 #define PANEL_FUNCTION(name, target, move, skip)              \
   static target void name(const nn_conv *c, const panel *p) { \
-    move_panel(c, p, move, skip);                             \
+    visit_panel(c, p, move, skip);                            \
   }
-PANEL_FUNCTION(gather_panel_4, , gather_4, clear_4)
-PANEL_FUNCTION(gather_panel_8, , gather_8, clear_8)
-PANEL_FUNCTION(scatter_panel_f32, , scatter_f32, skip_gap)
-PANEL_FUNCTION(scatter_panel_f64, , scatter_f64, skip_gap)
+PANEL_FUNCTION(gather_panel_4, , gather_4_bytes, clear_4_bytes)
+PANEL_FUNCTION(gather_panel_8, , gather_8_bytes, clear_8_bytes)
+PANEL_FUNCTION(scatter_panel_f32, , scatter_f32, ignore_gap)
+PANEL_FUNCTION(scatter_panel_f64, , scatter_f64, ignore_gap)
 #if defined(TN_KERNEL_AVX2)
-PANEL_FUNCTION(gather_panel_4_avx512, TN_KERNEL_AVX512, gather_4, clear_4)
-PANEL_FUNCTION(scatter_panel_f32_avx2, TN_KERNEL_AVX2, scatter_f32, skip_gap)
-PANEL_FUNCTION(scatter_panel_f64_avx2, TN_KERNEL_AVX2, scatter_f64, skip_gap)
+PANEL_FUNCTION(gather_panel_4_avx512, TN_KERNEL_AVX512, gather_4_bytes,
+               clear_4_bytes)
+PANEL_FUNCTION(scatter_panel_f32_avx2, TN_KERNEL_AVX2, scatter_f32, ignore_gap)
+PANEL_FUNCTION(scatter_panel_f64_avx2, TN_KERNEL_AVX2, scatter_f64, ignore_gap)
 #endif
 
 static panel_fn *choose_gather(const nn_conv *c) {
@@ -524,41 +527,41 @@ static int32_t compute_weight_gradient(const nn_conv *c,
  * It is for few windows, because products are as small as panels. It is for the
  * gradient of weight, because it copies padding and has a loop for gaps between
  * windows; panels have neither. */
-static int is_tiled(const nn_conv *c, int pass) {
+static int is_faster_in_tiles(const nn_conv *c, int pass) {
   const int64_t made = pass == NN_CONV_DATA ? c->channels : c->filters;
   return c->dtype == TN_F32 && !nn_conv_is_mostly_padding(c) &&
          (pass == NN_CONV_WEIGHT || made >= LANES || c->out_size <= FEW);
 }
 
 static uint64_t count_panels_bytes(const nn_conv *c, int pass) {
-  return is_tiled(c, pass) ? nn_conv_tiles.count_bytes(c, pass)
-                           : count_workspace_bytes(c, 0, pass);
+  return is_faster_in_tiles(c, pass) ? nn_conv_tiles.count_bytes(c, pass)
+                                     : count_workspace_bytes(c, 0, pass);
 }
 
 /* Whether products of single images are small; conv_tiles.c computes those of
  * all images together. */
-static int is_tiny(const nn_conv *c, int pass) {
+static int has_small_products(const nn_conv *c, int pass) {
   return c->dtype == TN_F32 && pass == NN_CONV_FORWARD && c->out_size <= FEW;
 }
 
 static uint64_t count_pointwise_bytes(const nn_conv *c, int pass) {
-  return is_tiny(c, pass) ? nn_conv_tiles.count_bytes(c, pass)
-                          : count_workspace_bytes(c, 1, pass);
+  return has_small_products(c, pass) ? nn_conv_tiles.count_bytes(c, pass)
+                                     : count_workspace_bytes(c, 1, pass);
 }
 
-#define PANELS_PASS(name, function, pass)                                   \
-  static int32_t name(const nn_conv *c, const nn_conv_arrays *a, int add) { \
-    return is_tiled(c, pass) ? nn_conv_tiles.passes[pass](c, a, add)        \
-                             : function(c, a, add, 0);                      \
+#define PANELS_PASS(name, function, pass)                                      \
+  static int32_t name(const nn_conv *c, const nn_conv_arrays *a, int add) {    \
+    return is_faster_in_tiles(c, pass) ? nn_conv_tiles.passes[pass](c, a, add) \
+                                       : function(c, a, add, 0);               \
   }
 PANELS_PASS(panels_forward, run_forward, NN_CONV_FORWARD)
 PANELS_PASS(panels_data, compute_data_gradient, NN_CONV_DATA)
 PANELS_PASS(panels_weight, compute_weight_gradient, NN_CONV_WEIGHT)
 
-#define POINTWISE_PASS(name, function, pass)                                \
-  static int32_t name(const nn_conv *c, const nn_conv_arrays *a, int add) { \
-    return is_tiny(c, pass) ? nn_conv_tiles.passes[pass](c, a, add)         \
-                            : function(c, a, add, 1);                       \
+#define POINTWISE_PASS(name, function, pass)                                   \
+  static int32_t name(const nn_conv *c, const nn_conv_arrays *a, int add) {    \
+    return has_small_products(c, pass) ? nn_conv_tiles.passes[pass](c, a, add) \
+                                       : function(c, a, add, 1);               \
   }
 POINTWISE_PASS(pointwise_forward, run_forward, NN_CONV_FORWARD)
 POINTWISE_PASS(pointwise_data, compute_data_gradient, NN_CONV_DATA)

@@ -341,7 +341,7 @@ static void compute_block(const plan *p, int64_t slice, float *workspace) {
   }
 }
 
-static int32_t block_slice(void *arg, int64_t begin, int64_t end) {
+static int32_t compute_block_slice(void *arg, int64_t begin, int64_t end) {
   plan *p = arg;
   const uint32_t slot = nn_take_workspace(&p->workspaces);
   for (int64_t i = begin; i < end; ++i)
@@ -362,18 +362,19 @@ static int32_t run_plan(plan *p) {
                                        transform_filter_slice, p);
   if (code != TN_OK) return code;
   return c->call->host->parallel_for(c->call, c->groups * p->blocks * p->shares,
-                                     1, block_slice, p);
+                                     1, compute_block_slice, p);
 }
 
 /* Whether there are so few patches and weights that the transforms take longer
  * than all products without transforms. */
-static int is_small(const nn_conv *c) {
+static int has_few_patches(const nn_conv *c) {
   const plan p = make_plan(c, 0);
   return p.n_tiles < FEW_TILES && c->channels * c->filters <= FEW_PLANES;
 }
 
 static int32_t run_forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
-  if (is_small(c)) return nn_conv_tiles.passes[NN_CONV_FORWARD](c, a, add);
+  if (has_few_patches(c))
+    return nn_conv_tiles.passes[NN_CONV_FORWARD](c, a, add);
   plan p = make_plan(c, 0);
   p.add = add;
   p.from = (const float *)(const void *)a->data;
@@ -385,7 +386,7 @@ static int32_t run_forward(const nn_conv *c, const nn_conv_arrays *a, int add) {
 
 static int32_t compute_data_gradient(const nn_conv *c, const nn_conv_arrays *a,
                                      int add) {
-  if (is_small(c)) return nn_conv_tiles.passes[NN_CONV_DATA](c, a, add);
+  if (has_few_patches(c)) return nn_conv_tiles.passes[NN_CONV_DATA](c, a, add);
   plan p = make_plan(c, 1);
   p.add = add;
   p.from = (const float *)(const void *)a->out;
@@ -568,7 +569,7 @@ static uint64_t count_workspace_bytes(const nn_conv *c, int pass) {
     const weight_gradient s = plan_weight_gradient(c);
     return count_gradient_bytes(&s);
   }
-  if (is_small(c)) return nn_conv_tiles.count_bytes(c, pass);
+  if (has_few_patches(c)) return nn_conv_tiles.count_bytes(c, pass);
   const plan p = make_plan(c, pass == NN_CONV_DATA);
   return count_kept_bytes(&p) + p.workspaces.n * p.workspaces.bytes;
 }

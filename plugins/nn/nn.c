@@ -12,7 +12,8 @@
 #include "tenon/draft/pass.h"
 
 /* Registers the operators that replace two others. */
-static int32_t add_pairs(const tn_host *host, tn_registrar *registrar) {
+static int32_t register_fused_pairs(const tn_host *host,
+                                    tn_registrar *registrar) {
 #define PAIR(name)                                                   \
   {                                                                  \
     .struct_size = sizeof(tn_fused_pair), .first = "nn." name "@1",  \
@@ -46,7 +47,7 @@ int32_t nn_init(const tn_host *host, tn_registrar *registrar, void **instance) {
   nn_instance *nn = calloc(1, sizeof *nn);
   if (!nn) return registrar->fail(registrar, TN_OUT_OF_MEMORY, "no memory");
   nn->blas = host->extension(host, TN_BLAS_EXTENSION);
-  int32_t code = add_pairs(host, registrar);
+  int32_t code = register_fused_pairs(host, registrar);
   if (code == TN_OK && !nn->blas) code = withdraw_blas(registrar);
   if (code == TN_OK)
     *instance = nn;

@@ -21,7 +21,7 @@ static int32_t set_shape(const tn_frame *call, uint32_t list, int32_t ndim,
 }
 
 /* Returns the length of windows along dimension d of the image. */
-static int64_t get_kernel(const nn_pooling_params *p, int32_t d) {
+static int64_t get_window_length(const nn_pooling_params *p, int32_t d) {
   return p->kernel.v[d];
 }
 
@@ -35,7 +35,7 @@ static int64_t padded_length(const nn_pooling_params *p, int32_t d, int64_t n) {
  * must contain at least one window. */
 static int64_t count_windows(const nn_pooling_params *p, int32_t d, int64_t n) {
   const int64_t stride = p->stride.v[d];
-  const int64_t room = padded_length(p, d, n) - get_kernel(p, d);
+  const int64_t room = padded_length(p, d, n) - get_window_length(p, d);
   if (p->pooling_convention == SAME) return nn_ceil_div(n, stride);
   return (p->pooling_convention == FULL ? nn_ceil_div(room, stride)
                                         : room / stride) +
@@ -48,7 +48,8 @@ static int64_t count_elements(const nn_pooling_params *p, int32_t d,
                               int64_t n) {
   if (p->stride.v[d] != 1) return -1;
   if (p->pooling_convention == SAME) return n;
-  return nn_max(tn_size_plus(n, get_kernel(p, d) - 1) - 2 * p->pad.v[d], -1);
+  return nn_max(tn_size_plus(n, get_window_length(p, d) - 1) - 2 * p->pad.v[d],
+                -1);
 }
 
 static int32_t refuse_window(const tn_frame *call, int32_t d) {
@@ -58,7 +59,7 @@ static int32_t refuse_window(const tn_frame *call, int32_t d) {
                  "a window of %lld elements is larger than dimension %d of "
                  "`data` %s with %lld of padding on both sides; choose a "
                  "smaller `kernel` or more `pad`",
-                 (long long)get_kernel(p, d), (int)d + 2,
+                 (long long)get_window_length(p, d), (int)d + 2,
                  nn_print_shape(data).text, (long long)p->pad.v[d]);
 }
 
@@ -73,20 +74,21 @@ static int32_t refuse_length(const tn_frame *call, int32_t d) {
 
 /* Whether pooling_convention=same adds no more to a dimension of `in` elements
  * than `pad` may. */
-static int32_t check_same(const tn_frame *call, int32_t d, int64_t in,
-                          int64_t out) {
+static int32_t check_same_padding(const tn_frame *call, int32_t d, int64_t in,
+                                  int64_t out) {
   enum { MOST = 1 << 16 }; /* the limit of `pad` */
   const nn_pooling_params *p = nn_pooling_params_of(call);
   if (p->pooling_convention != SAME) return TN_OK;
   const int64_t last = (nn_max(out, 1) - 1) * p->stride.v[d];
-  const int64_t each = (last - in + get_kernel(p, d)) / 2;
+  const int64_t each = (last - in + get_window_length(p, d)) / 2;
   if (each <= MOST) return TN_OK;
   return TN_FAIL(call, TN_OUT_OF_RANGE,
                  "a window of %lld elements needs %lld of padding on both "
                  "sides of dimension %d of `data` %s, but at most %d are "
                  "added; choose a smaller `kernel`",
-                 (long long)get_kernel(p, d), (long long)each, (int)d + 2,
-                 nn_print_shape(&call->in[NN_POOLING_IN_DATA]).text, (int)MOST);
+                 (long long)get_window_length(p, d), (long long)each,
+                 (int)d + 2, nn_print_shape(&call->in[NN_POOLING_IN_DATA]).text,
+                 (int)MOST);
 }
 
 /* Infers one dimension of the image from data and out. */
@@ -106,10 +108,10 @@ static int32_t infer_dim(const tn_frame *call, int32_t d, int64_t *in,
   if (*in < 0) return TN_OK;
   if (padded_length(p, d, *in) < 0) return refuse_length(call, d);
   if (p->pooling_convention != SAME &&
-      padded_length(p, d, *in) < get_kernel(p, d))
+      padded_length(p, d, *in) < get_window_length(p, d))
     return refuse_window(call, d);
   *out = count_windows(p, d, *in);
-  return check_same(call, d, *in, *out);
+  return check_same_padding(call, d, *in, *out);
 }
 
 /* Checks the parameters, and the rank of data if it is known. */

@@ -84,8 +84,8 @@ int32_t nn_pooling_grad_infer(const tn_frame *call) {
 
 /* Checks the shape of gamma, the slopes of prelu: one number, or one for each
  * index along the second dimension of the data. */
-static int32_t check_slopes(const tn_frame *call, const tn_tensor *data,
-                            const tn_tensor *gamma) {
+static int32_t check_gamma_shape(const tn_frame *call, const tn_tensor *data,
+                                 const tn_tensor *gamma) {
   if (data->ndim < 0 || gamma->ndim < 0) return TN_OK;
   const int64_t channels = data->ndim > 1 ? data->shape[1] : 1;
   if (gamma->ndim == 1 && (gamma->shape[0] == 1 || gamma->shape[0] < 0 ||
@@ -98,11 +98,11 @@ static int32_t check_slopes(const tn_frame *call, const tn_tensor *data,
 }
 
 int32_t nn_prelu_grad_infer(const tn_frame *call) {
-  return check_slopes(call, &call->in[2], &call->in[3]);
+  return check_gamma_shape(call, &call->in[2], &call->in[3]);
 }
 
 int32_t nn_prelu_sums_infer(const tn_frame *call) {
-  return check_slopes(call, &call->in[0], &call->in[2]);
+  return check_gamma_shape(call, &call->in[0], &call->in[2]);
 }
 
 /* ----------------------------------------------------------------- kernels */

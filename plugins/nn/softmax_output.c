@@ -164,7 +164,7 @@ static void multiply_by_head(const output_work *w, int64_t at, int64_t n) {
   nn_run_loop(&w->mode, &loops, &block, NULL);
 }
 
-static int32_t backward_rows(void *arg, int64_t begin, int64_t end) {
+static int32_t compute_row_gradients(void *arg, int64_t begin, int64_t end) {
   static const nn_loops loops = NN_LOOPS(write_row_gradients);
   const output_work *w = arg;
   const int64_t classes = w->axis_shape.length;
@@ -183,7 +183,7 @@ static int32_t backward_rows(void *arg, int64_t begin, int64_t end) {
   return TN_OK;
 }
 
-static int32_t backward_columns(void *arg, int64_t begin, int64_t end) {
+static int32_t compute_column_gradients(void *arg, int64_t begin, int64_t end) {
   static const nn_loops loops = NN_LOOPS(write_column_gradients);
   const output_work *w = arg;
   const nn_axis_shape *e = &w->axis_shape;
@@ -206,7 +206,8 @@ static int32_t backward_columns(void *arg, int64_t begin, int64_t end) {
 
 /* Computes the gradient of elements [begin, end) for labels that are
  * probabilities. */
-static int32_t backward_soft(void *arg, int64_t begin, int64_t end) {
+static int32_t compute_probability_gradients(void *arg, int64_t begin,
+                                             int64_t end) {
   static const nn_loops loops = NN_LOOPS(write_soft_gradients);
   const output_work *w = arg;
   double label[CHUNK];
@@ -262,12 +263,13 @@ static int32_t run_gradient(output_work *w) {
   set_targets(w);
   const int64_t wide = e->inner < CHUNK ? e->inner : CHUNK;
   if (w->is_soft)
-    return nn_run_parallel(w->call, nn_axis_count_elements(e), 1, backward_soft,
-                           w);
+    return nn_run_parallel(w->call, nn_axis_count_elements(e), 1,
+                           compute_probability_gradients, w);
   return e->inner == 1
-             ? nn_run_parallel(w->call, e->outer, e->length, backward_rows, w)
+             ? nn_run_parallel(w->call, e->outer, e->length,
+                               compute_row_gradients, w)
              : nn_run_parallel(w->call, nn_count_column_pieces(e),
-                               e->length * wide, backward_columns, w);
+                               e->length * wide, compute_column_gradients, w);
 }
 
 /* ------------------------------------------------------------------- calls */
